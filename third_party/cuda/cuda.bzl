@@ -1,0 +1,55 @@
+# SPDX-FileCopyrightText: 2026 The Tenon Authors
+# SPDX-License-Identifier: Apache-2.0
+
+"""The headers of CUDA's driver API, where there is a toolkit.
+
+Tenon calls the driver through dlopen, so this is all it needs to build, and a
+GPU is not. The toolkit is at $CUDA_PATH, else at /usr/local/cuda. Without one
+@local_cuda//:cuda_headers, and all that depends on it, is incompatible: a
+build of //... passes it over.
+"""
+
+_FOUND = """
+cc_library(
+    name = "cuda_headers",
+    hdrs = glob(["include/*.h"]),
+    includes = ["include"],
+    visibility = ["//visibility:public"],
+)
+"""
+
+_NOT_FOUND = """
+cc_library(
+    name = "cuda_headers",
+    target_compatible_with = ["%s"],
+    visibility = ["//visibility:public"],
+)
+"""
+
+_HEADERS = ["cuda.h", "cudaTypedefs.h"]
+
+def _local_cuda_impl(ctx):
+    include = ctx.path(
+        ctx.os.environ.get("CUDA_PATH", "/usr/local/cuda") + "/include",
+    )
+    text = 'load("@rules_cc//cc:defs.bzl", "cc_library")\n'
+    if include.get_child("cuda.h").exists:
+        for header in _HEADERS:
+            ctx.symlink(include.get_child(header), "include/" + header)
+        text += _FOUND
+    else:
+        text += _NOT_FOUND % ctx.attr.constraint
+    ctx.file("BUILD.bazel", text)
+
+_local_cuda = repository_rule(
+    implementation = _local_cuda_impl,
+    attrs = {"constraint": attr.string(mandatory = True)},
+    environ = ["CUDA_PATH"],
+    local = True,
+)
+
+def local_cuda(name):
+    constraint = str(Label("//bazel:cuda_toolkit_found"))
+    if constraint.startswith("//"):
+        constraint = "@" + constraint
+    _local_cuda(name = name, constraint = constraint)
