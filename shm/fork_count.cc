@@ -1,0 +1,39 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "tenon/shm/fork_count.h"
+
+#include <pthread.h>
+
+#include <atomic>
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+
+namespace tenon {
+namespace {
+
+std::atomic<uint64_t> fork_count{0};
+
+void CountFork() { fork_count.fetch_add(1, std::memory_order_relaxed); }
+
+// Registered before main(), so that it holds for forks that happen before the
+// first handle is made. It can fail only for want of memory, at load time.
+[[maybe_unused]] const int kRegistered =
+    pthread_atfork(nullptr, nullptr, CountFork);
+
+}  // namespace
+
+uint64_t ForkCount() { return fork_count.load(std::memory_order_relaxed); }
+
+absl::Status CheckNotForked(uint64_t made_under, absl::string_view what) {
+  if (made_under == ForkCount()) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(
+      what,
+      " was inherited by fork() and belongs to the parent process; send "
+      "it to the child over a channel instead"));
+}
+
+}  // namespace tenon

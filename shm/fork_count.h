@@ -1,0 +1,32 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// ForkCount: tells a handle that it was inherited by fork() and not made here.
+//
+// A forked child has copies of its parent's handles, but what they stand for
+// (a name in /dev/shm, a column of the ledger, a child process) is the
+// parent's. Handles remember the count they were made under and are inert under
+// another: their calls fail, their destructors leave what is shared alone.
+
+#ifndef TENON_SHM_FORK_COUNT_H_
+#define TENON_SHM_FORK_COUNT_H_
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+
+namespace tenon {
+
+// How many fork()s lie between this process and the first one of its program.
+// A load of one word. Counted by pthread_atfork(), so a raw clone() or
+// _Fork() is not seen.
+uint64_t ForkCount();
+
+// OK if `made_under` is the present count; else kFailedPrecondition naming
+// `what`.
+absl::Status CheckNotForked(uint64_t made_under, absl::string_view what);
+
+}  // namespace tenon
+
+#endif  // TENON_SHM_FORK_COUNT_H_

@@ -1,0 +1,47 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// For tests that need another process, or look at what their own holds.
+//
+//   EXPECT_TRUE(PassesInChild([&] { EXPECT_THAT(segment.Unlink(), IsOk()); }));
+
+#ifndef TENON_SHM_PROCESS_TESTING_H_
+#define TENON_SHM_PROCESS_TESTING_H_
+
+#include <sys/types.h>
+
+#include <cstddef>
+#include <functional>
+#include <string>
+
+#include "gtest/gtest.h"
+
+namespace tenon {
+
+// How many descriptors this process has open.
+size_t CountOpenFds();
+
+// A prefix for names in /dev/shm that no other test, and no other run of this
+// one, uses at the same time.
+std::string UniqueTestPrefix();
+
+// Another user, who owns nothing: "nobody".
+inline constexpr uid_t kNobody = 65534;
+
+// Whether a child could become that user: only of root, and not in a sandbox
+// that knows no other users. What needs it says, if not, kNoOtherUser.
+bool CanBecomeAnotherUser();
+inline constexpr char kNoOtherUser[] =
+    "needs root and a second user: run the test binary outside of a sandbox";
+
+// Makes this process, for good, one of kNobody in no group.
+bool BecomeAnotherUser();
+
+// Runs `body` in a forked child. Succeeds if the child got through it without a
+// failed expectation, a crash, or two minutes going by (it is killed then). The
+// child prints its failures itself, and runs no destructors outside of `body`.
+testing::AssertionResult PassesInChild(const std::function<void()>& body);
+
+}  // namespace tenon
+
+#endif  // TENON_SHM_PROCESS_TESTING_H_

@@ -1,0 +1,84 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "tenon/shm/reserve_pages.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "tenon/shm/available_memory.h"
+#include "tenon/shm/posix_error.h"
+#include "tenon/shm/retry_on_eintr.h"
+#include "tenon/shm/status_macros.h"
+
+namespace tenon {
+namespace {
+
+// In Debian 12's kernel a signal undoes the fallocate() that it interrupts. So
+// this is done in steps, which become smaller until they fit between signals.
+constexpr size_t kLargestStep = size_t{16} << 20;
+constexpr size_t kSmallestStep = 4096;
+
+absl::Status CheckThereIsRoom(int fd, size_t size_bytes,
+                              absl::string_view what) {
+  struct statfs fs;
+  if (fstatfs(fd, &fs) != 0) return PosixError(errno, "fstatfs", what);
+  // A tmpfs without a limit (that of memfds is one) says that it has 0 blocks.
+  if (fs.f_blocks != 0 &&
+      size_bytes / static_cast<size_t>(fs.f_bsize) > fs.f_bavail) {
+    return PosixError(ENOSPC, "fallocate", what);
+  }
+  const AvailableMemory available = GetAvailableMemory();
+  if (size_bytes <= available.bytes) return absl::OkStatus();
+  return absl::ResourceExhaustedError(absl::StrCat(
+      "fallocate(", what, "): not begun, because only ", available.bytes,
+      " bytes of memory are available (", available.bound_by, ")"));
+}
+
+}  // namespace
+
+absl::Status SetFileSize(int fd, size_t size_bytes, absl::string_view what) {
+  rlimit limit;
+  if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && size_bytes > limit.rlim_cur) {
+    return PosixError(EFBIG, "ftruncate", what);
+  }
+  const auto size = static_cast<off_t>(size_bytes);
+  if (RetryOnEintr([&] { return ftruncate(fd, size); }) != 0) {
+    return PosixError(errno, "ftruncate", what);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ReservePages(int fd, size_t offset, size_t size_bytes,
+                          absl::string_view what) {
+  if (size_bytes > kLargestStep) {
+    TENON_RETURN_IF_ERROR(CheckThereIsRoom(fd, size_bytes, what));
+  }
+  size_t step = kLargestStep;
+  while (size_bytes > 0) {
+    const size_t now = std::min(step, size_bytes);
+    if (fallocate(fd, 0, static_cast<off_t>(offset), static_cast<off_t>(now)) ==
+        0) {
+      offset += now;
+      size_bytes -= now;
+      step = std::min(step * 2, kLargestStep);
+    } else if (errno == EINTR) {
+      step = std::max(step / 2, kSmallestStep);
+    } else {
+      return PosixError(errno, "fallocate", what);
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace tenon

@@ -1,0 +1,34 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// ReservePages: makes sure that memory is there before it is touched.
+
+#ifndef TENON_SHM_RESERVE_PAGES_H_
+#define TENON_SHM_RESERVE_PAGES_H_
+
+#include <cstddef>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+
+namespace tenon {
+
+// Sets the size of the file `fd`. A process over RLIMIT_FSIZE gets an error and
+// no SIGXFSZ. `what` names the file in errors.
+// Errors: kResourceExhausted naming the limit.
+absl::Status SetFileSize(int fd, size_t size_bytes, absl::string_view what);
+
+// Allocates the pages of the tmpfs file `fd` from `offset` for `size_bytes`, so
+// that no later touch of them can fail. Makes progress however often signals
+// interrupt it. The range should have no pages yet: one of more than 16 MiB is
+// refused at once if its size is more than the file system or the machine has
+// left, because the kernel would rather kill a process than refuse memory.
+// Blocks while the kernel allocates.
+// Errors: kResourceExhausted naming the limit; pages that were allocated until
+// then stay.
+absl::Status ReservePages(int fd, size_t offset, size_t size_bytes,
+                          absl::string_view what);
+
+}  // namespace tenon
+
+#endif  // TENON_SHM_RESERVE_PAGES_H_

@@ -1,0 +1,201 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "tenon/shm/segment.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/types.h>
+
+#include <cstddef>
+#include <limits>
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "tenon/shm/fork_count.h"
+#include "tenon/shm/mapping.h"
+#include "tenon/shm/posix_error.h"
+#include "tenon/shm/segment_checks.h"
+#include "tenon/shm/segment_files.h"
+#include "tenon/shm/sharing_strategy.h"
+#include "tenon/shm/shm_name.h"
+#include "tenon/shm/status_macros.h"
+#include "tenon/shm/unique_fd.h"
+
+namespace tenon {
+namespace {
+
+// The size can never change again, and neither can the seals.
+constexpr int kFixed = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+
+int RequiredSeals(SegmentKind kind) {
+  return kind == SegmentKind::kOwnerWritten ? kFixed | F_SEAL_FUTURE_WRITE
+                                            : kFixed;
+}
+
+absl::Status CheckSize(size_t size_bytes) {
+  if (size_bytes == 0) {
+    return absl::InvalidArgumentError("a segment cannot have 0 bytes");
+  }
+  if (size_bytes > static_cast<size_t>(std::numeric_limits<off_t>::max())) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a segment of ", size_bytes,
+                     " bytes is larger than any file can be (2^63-1)"));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<size_t> SizeOfMemory(int fd, absl::string_view what) {
+  TENON_RETURN_IF_ERROR(CheckIsMemory(fd, what));
+  return CheckedSize(fd, what);
+}
+
+}  // namespace
+
+Segment::Segment(UniqueFd fd, size_t size_bytes, SegmentKind kind,
+                 SharingStrategy strategy)
+    : fd_(std::move(fd)),
+      size_bytes_(size_bytes),
+      kind_(kind),
+      strategy_(strategy) {}
+
+Segment::Segment(Segment&& other) noexcept
+    : fd_(std::move(other.fd_)),
+      size_bytes_(std::exchange(other.size_bytes_, 0)),
+      kind_(other.kind_),
+      strategy_(other.strategy_),
+      name_(std::exchange(other.name_, std::string())),
+      owns_name_(std::exchange(other.owns_name_, false)),
+      fork_count_(other.fork_count_) {}
+
+Segment& Segment::operator=(Segment&& other) noexcept {
+  if (this == &other) return *this;
+  if (owns_name_) Unlink().IgnoreError();
+  fd_ = std::move(other.fd_);
+  size_bytes_ = std::exchange(other.size_bytes_, 0);
+  kind_ = other.kind_;
+  strategy_ = other.strategy_;
+  name_ = std::exchange(other.name_, std::string());
+  owns_name_ = std::exchange(other.owns_name_, false);
+  fork_count_ = other.fork_count_;
+  return *this;
+}
+
+Segment::~Segment() {
+  if (owns_name_) Unlink().IgnoreError();
+}
+
+absl::StatusOr<Segment> Segment::Create(size_t size_bytes, SegmentKind kind,
+                                        const SegmentOptions& options) {
+  TENON_RETURN_IF_ERROR(CheckSize(size_bytes));
+  TENON_RETURN_IF_ERROR(CheckShmPrefix(options.name_prefix));
+  const auto strategy = options.strategy.value_or(GetSharingStrategy());
+  if (strategy == SharingStrategy::kFileDescriptor) {
+    TENON_ASSIGN_OR_RETURN(UniqueFd fd,
+                           CreateMemfd(size_bytes, options.name_prefix));
+    return Segment(std::move(fd), size_bytes, kind, strategy);
+  }
+  TENON_ASSIGN_OR_RETURN(std::string name, MakeShmName(options.name_prefix));
+  TENON_ASSIGN_OR_RETURN(UniqueFd fd, CreateNamedFile(size_bytes, name));
+  Segment segment(std::move(fd), size_bytes, kind, strategy);
+  segment.name_ = std::move(name);
+  segment.owns_name_ = true;
+  return segment;
+}
+
+absl::Status Segment::Seal() {
+  if (strategy_ != SharingStrategy::kFileDescriptor) return absl::OkStatus();
+  if (fcntl(fd(), F_ADD_SEALS, RequiredSeals(kind_)) == 0) {
+    return absl::OkStatus();
+  }
+  const int error = errno;
+  return PosixError(error, "fcntl(F_ADD_SEALS)", Describe());
+}
+
+absl::StatusOr<Segment> Segment::CreateSharedWritable(
+    size_t size_bytes, const SegmentOptions& options) {
+  TENON_ASSIGN_OR_RETURN(
+      Segment segment,
+      Create(size_bytes, SegmentKind::kSharedWritable, options));
+  TENON_RETURN_IF_ERROR(segment.Seal());
+  return segment;
+}
+
+absl::StatusOr<Segment::OwnerWritten> Segment::CreateOwnerWritten(
+    size_t size_bytes, const SegmentOptions& options) {
+  TENON_ASSIGN_OR_RETURN(
+      Segment segment, Create(size_bytes, SegmentKind::kOwnerWritten, options));
+  TENON_ASSIGN_OR_RETURN(
+      WritableMapping mapping,
+      WritableMapping::Map(segment.fd(), size_bytes, segment.Describe()));
+  // The seal comes after the mapping: it stops new writers, and this one stays.
+  TENON_RETURN_IF_ERROR(segment.Seal());
+  return OwnerWritten{std::move(segment), std::move(mapping)};
+}
+
+absl::StatusOr<Segment> Segment::Adopt(UniqueFd fd, SegmentKind kind) {
+  const std::string what = absl::StrCat("received file descriptor ", fd.get());
+  TENON_RETURN_IF_ERROR(CheckIsMemory(fd.get(), what));
+  // Before the size is read: until it is sealed, the sender can change it.
+  TENON_RETURN_IF_ERROR(CheckSeals(fd.get(), RequiredSeals(kind), what));
+  TENON_ASSIGN_OR_RETURN(const size_t size_bytes, CheckedSize(fd.get(), what));
+  if (fcntl(fd.get(), F_SETFD, FD_CLOEXEC) != 0) {
+    return PosixError(errno, "fcntl(F_SETFD)", what);
+  }
+  return Segment(std::move(fd), size_bytes, kind,
+                 SharingStrategy::kFileDescriptor);
+}
+
+absl::StatusOr<Segment> Segment::Open(absl::string_view name,
+                                      SegmentKind kind) {
+  TENON_RETURN_IF_ERROR(CheckShmName(name));
+  const std::string what = absl::StrCat("segment '", name, "' in /dev/shm");
+  const bool writable = kind == SegmentKind::kSharedWritable;
+  TENON_ASSIGN_OR_RETURN(UniqueFd fd, OpenNamedFile(name, writable, what));
+  TENON_RETURN_IF_ERROR(CheckIsPrivate(fd.get(), what));
+  absl::StatusOr<size_t> size_bytes = SizeOfMemory(fd.get(), what);
+  // The name was good; it is what it stands for that is not.
+  if (!size_bytes.ok()) {
+    return absl::FailedPreconditionError(size_bytes.status().message());
+  }
+  Segment segment(std::move(fd), *size_bytes, kind,
+                  SharingStrategy::kFileSystem);
+  segment.name_.assign(name.data(), name.size());
+  return segment;
+}
+
+absl::StatusOr<ReadOnlyMapping> Segment::MapReadOnly() const {
+  TENON_RETURN_IF_ERROR(CheckNotForked(fork_count_, Describe()));
+  return ReadOnlyMapping::Map(fd(), size_bytes_, Describe());
+}
+
+absl::StatusOr<WritableMapping> Segment::MapWritable() const {
+  TENON_RETURN_IF_ERROR(CheckNotForked(fork_count_, Describe()));
+  if (kind_ == SegmentKind::kOwnerWritten) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        Describe(),
+        " is owner-written: its only writer is the mapping that it "
+        "was created with"));
+  }
+  return WritableMapping::Map(fd(), size_bytes_, Describe());
+}
+
+absl::Status Segment::Unlink() {
+  TENON_RETURN_IF_ERROR(CheckNotForked(fork_count_, Describe()));
+  if (!owns_name_) return absl::OkStatus();
+  TENON_RETURN_IF_ERROR(RemoveShmName(name_));
+  owns_name_ = false;
+  return absl::OkStatus();
+}
+
+std::string Segment::Describe() const {
+  return strategy_ == SharingStrategy::kFileSystem
+             ? absl::StrCat("segment '", name_, "' in /dev/shm")
+             : "segment in a memfd";
+}
+
+}  // namespace tenon

@@ -1,0 +1,47 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// What a descriptor must be before it is mapped as a segment. Another process
+// chose it: it may be a file on a slow disk, a device, or memory that shrinks
+// under the reader.
+//
+//   TENON_RETURN_IF_ERROR(CheckIsMemory(fd, what));
+//   TENON_RETURN_IF_ERROR(CheckSeals(fd, F_SEAL_SHRINK | F_SEAL_SEAL, what));
+//   TENON_ASSIGN_OR_RETURN(size_t size_bytes, CheckedSize(fd, what));
+//
+// The order matters: a size read before the seals are known to be there may
+// have changed since.
+
+#ifndef TENON_SHM_SEGMENT_CHECKS_H_
+#define TENON_SHM_SEGMENT_CHECKS_H_
+
+#include <cstddef>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+namespace tenon {
+
+// Checks that `fd` is a regular file in memory (tmpfs or hugetlbfs). `what`
+// names it in errors.
+// Errors: kInvalidArgument saying what it is instead.
+absl::Status CheckIsMemory(int fd, absl::string_view what);
+
+// Checks that all of `seals` (F_SEAL_... bits) are set on `fd`.
+// Errors: kFailedPrecondition naming the ones that are missing.
+absl::Status CheckSeals(int fd, int seals, absl::string_view what);
+
+// The real size of `fd` in bytes, which is not 0. On hugetlbfs, where touching
+// a page that is not there may be fatal, all pages must be there.
+// Errors: kInvalidArgument.
+absl::StatusOr<size_t> CheckedSize(int fd, absl::string_view what);
+
+// Checks that `fd` belongs to this user and has the mode that a finished
+// segment has, 0600.
+// Errors: kPermissionDenied with the owner and the mode found.
+absl::Status CheckIsPrivate(int fd, absl::string_view what);
+
+}  // namespace tenon
+
+#endif  // TENON_SHM_SEGMENT_CHECKS_H_
