@@ -1,0 +1,66 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "tenon/ipc/frame.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "tenon/shm/status_macros.h"
+
+namespace tenon {
+namespace {
+
+absl::Status NotAFrame(absl::string_view why) {
+  return absl::DataLossError(
+      absl::StrCat("the peer sent something that is not a frame: ", why));
+}
+
+absl::Status CheckMagicAndVersion(const FrameHeader& header) {
+  if (header.magic != kFrameMagic) {
+    return NotAFrame(absl::StrCat("it begins with 0x", absl::Hex(header.magic),
+                                  " in place of 0x", absl::Hex(kFrameMagic)));
+  }
+  if (header.version != kFrameVersion) {
+    return absl::DataLossError(
+        absl::StrCat("the peer sends frames of version ", header.version,
+                     " and this process reads version ", kFrameVersion,
+                     "; build both from one version of Tenon"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<absl::string_view> ParseFrame(absl::string_view datagram,
+                                             size_t fd_count) {
+  FrameHeader header;
+  // Another version's header may be shorter than this one's.
+  if (datagram.size() >= offsetof(FrameHeader, payload_bytes)) {
+    std::memcpy(&header, datagram.data(),
+                std::min(datagram.size(), sizeof(header)));
+    TENON_RETURN_IF_ERROR(CheckMagicAndVersion(header));
+  }
+  if (datagram.size() < sizeof(header)) {
+    return NotAFrame(absl::StrCat("it has ", datagram.size(),
+                                  " bytes, and a header alone has ",
+                                  sizeof(header)));
+  }
+  const absl::string_view payload = datagram.substr(sizeof(header));
+  if (header.payload_bytes != payload.size()) {
+    return NotAFrame(absl::StrCat("it announces ", header.payload_bytes,
+                                  " bytes and has ", payload.size()));
+  }
+  if (header.fd_count != fd_count) {
+    return NotAFrame(absl::StrCat("it announces ", header.fd_count,
+                                  " descriptors and came with ", fd_count));
+  }
+  return payload;
+}
+
+}  // namespace tenon

@@ -1,0 +1,53 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// The frame: what a Channel puts before the bytes of each message.
+//
+//    0         4         8         12        16
+//   +---------+---------+---------+---------+------------------------+
+//   | magic   | version | payload | fd      | payload                |
+//   |         |         | bytes   | count   |                        |
+//   +---------+---------+---------+---------+------------------------+
+//
+// Four words in the machine's own byte order; one frame is one datagram. The
+// magic number and the version stay where they are in every version to come,
+// so that two builds that cannot talk can at least say so.
+//
+// The descriptors travel beside the datagram. Their count is in the frame, so
+// that a message that lost some, or was given some more, is not taken for
+// whole.
+
+#ifndef TENON_IPC_FRAME_H_
+#define TENON_IPC_FRAME_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+namespace tenon {
+
+inline constexpr uint32_t kFrameMagic = 0x6e6f6e54;  // "Tnon" on x86.
+inline constexpr uint32_t kFrameVersion = 1;
+
+struct FrameHeader {
+  uint32_t magic = kFrameMagic;
+  uint32_t version = kFrameVersion;
+  uint32_t payload_bytes = 0;
+  uint32_t fd_count = 0;
+};
+static_assert(std::is_trivially_copyable_v<FrameHeader>);
+static_assert(sizeof(FrameHeader) == 16, "no padding, which would leak bytes");
+
+// The payload of `datagram`, a view into it. `datagram` may be anything; it
+// came with `fd_count` descriptors.
+// Errors: kDataLoss, saying what does not fit, if it is not a whole frame of
+// this version that announces `fd_count` descriptors.
+absl::StatusOr<absl::string_view> ParseFrame(absl::string_view datagram,
+                                             size_t fd_count);
+
+}  // namespace tenon
+
+#endif  // TENON_IPC_FRAME_H_
