@@ -1,0 +1,71 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "tenon/spawn/entry.h"
+
+#include <cstddef>
+#include <cstdio>
+#include <cstdlib>
+#include <map>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "tenon/shm/unique_fd.h"
+
+namespace tenon::spawn {
+namespace {
+
+// The lock is for libraries that are loaded while threads run.
+struct Registry {
+  std::mutex mutex;
+  std::map<std::string, EntryFunction> entries;
+};
+
+// Made by whoever registers first, in whatever order static initialisers run;
+// never destroyed.
+Registry& TheRegistry() {
+  static Registry& registry = *new Registry;
+  return registry;
+}
+
+[[noreturn]] void DieOfBadEntry(const std::string& name, const char* why) {
+  std::fprintf(stderr, "TENON_SPAWN_ENTRY(\"%s\"): %s\n", name.c_str(), why);
+  std::abort();
+}
+
+}  // namespace
+
+UniqueFd Child::TakeFd(size_t i) {
+  return i < fds_.size() ? std::move(fds_[i]) : UniqueFd();
+}
+
+bool RegisterEntry(absl::string_view name, EntryFunction function) {
+  std::string key(name);
+  if (function == nullptr) DieOfBadEntry(key, "the function is null");
+  Registry& registry = TheRegistry();
+  const std::lock_guard<std::mutex> lock(registry.mutex);
+  if (!registry.entries.emplace(key, function).second) {
+    DieOfBadEntry(key, "there is another entry point of this name");
+  }
+  return true;
+}
+
+EntryFunction FindEntry(absl::string_view name) {
+  Registry& registry = TheRegistry();
+  const std::lock_guard<std::mutex> lock(registry.mutex);
+  const auto found = registry.entries.find(std::string(name));
+  return found == registry.entries.end() ? nullptr : found->second;
+}
+
+std::vector<std::string> EntryNames() {
+  Registry& registry = TheRegistry();
+  const std::lock_guard<std::mutex> lock(registry.mutex);
+  std::vector<std::string> names;
+  for (const auto& entry : registry.entries) names.push_back(entry.first);
+  return names;
+}
+
+}  // namespace tenon::spawn

@@ -1,0 +1,179 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "tenon/spawn/handover.h"
+
+#include <poll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <iterator>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "tenon/ipc/channel.h"
+#include "tenon/shm/deadline.h"
+#include "tenon/shm/mapping.h"
+#include "tenon/shm/pid_fd.h"
+#include "tenon/shm/segment.h"
+#include "tenon/shm/sharing_strategy.h"
+#include "tenon/shm/status_macros.h"
+#include "tenon/shm/unique_fd.h"
+#include "tenon/spawn/start_message.h"
+
+namespace tenon::spawn {
+namespace {
+
+constexpr absl::Duration kInFlightPatience = absl::Seconds(10);
+constexpr absl::Duration kChildPatience = absl::Seconds(30);
+// Between two looks at a limit that nothing announces to be free again.
+constexpr absl::Duration kNap = absl::Milliseconds(1);
+
+// The argument as a segment; empty for an empty argument. Its strategy is
+// fixed: a name in /dev/shm would outlive a parent that is killed now.
+absl::StatusOr<std::optional<Segment>> StoreArgument(
+    const std::string& argument) {
+  if (argument.empty()) return std::nullopt;
+  TENON_ASSIGN_OR_RETURN(
+      Segment::OwnerWritten owned,
+      Segment::CreateOwnerWritten(argument.size(),
+                                  {.strategy = SharingStrategy::kFileDescriptor,
+                                   .name_prefix = "tenon-argument"}));
+  std::memcpy(owned.mapping.data(), argument.data(), argument.size());
+  return std::move(owned.segment);
+}
+
+absl::StatusOr<std::string> LoadArgument(UniqueFd fd, uint64_t size) {
+  TENON_ASSIGN_OR_RETURN(
+      const Segment segment,
+      Segment::Adopt(std::move(fd), SegmentKind::kOwnerWritten));
+  if (segment.size_bytes() != size) {
+    return absl::DataLossError(absl::StrCat("the argument was announced with ",
+                                            size, " bytes and has ",
+                                            segment.size_bytes()));
+  }
+  TENON_ASSIGN_OR_RETURN(const ReadOnlyMapping mapping, segment.MapReadOnly());
+  return std::string(reinterpret_cast<const char*>(mapping.data()), size);
+}
+
+struct Parcel {
+  absl::string_view bytes;
+  absl::Span<const int> fds;
+};
+
+// Waits for what kept `sent` from being sent: room in the channel, or the limit
+// of descriptors in flight.
+absl::Status WaitToSend(const Channel& control, const PidFd& taker,
+                        const absl::Status& sent, Deadline deadline) {
+  const bool full = absl::IsDeadlineExceeded(sent);
+  // poll() passes over a negative descriptor.
+  pollfd fds[] = {
+      {.fd = taker.fd(), .events = POLLIN, .revents = 0},
+      {.fd = full ? control.fd() : -1, .events = POLLOUT, .revents = 0}};
+  if (!full) deadline = Earlier(deadline, Deadline::After(kNap));
+  TENON_RETURN_IF_ERROR(PollUntil(fds, 2, deadline).status());
+  if (fds[0].revents == 0) return absl::OkStatus();
+  return absl::UnavailableError("it ended before it had its descriptors");
+}
+
+// Sends, unless the process `taker` ends before there is room.
+absl::Status SendTo(Channel& control, const PidFd& taker, const Parcel& parcel,
+                    Deadline deadline) {
+  for (;;) {
+    absl::Status sent =
+        control.Send(parcel.bytes, parcel.fds, Deadline::Passed());
+    const bool may_come_true =
+        absl::IsDeadlineExceeded(sent) || absl::IsResourceExhausted(sent);
+    if (!may_come_true || deadline.has_passed()) return sent;
+    TENON_RETURN_IF_ERROR(WaitToSend(control, taker, sent, deadline));
+  }
+}
+
+absl::StatusOr<Handover> Unpack(Message message) {
+  TENON_ASSIGN_OR_RETURN(StartMessage start, DecodeStartMessage(message.bytes));
+  const int before = start.argument_bytes > 0 ? 2 : 1;
+  const size_t users = std::min<uint64_t>(start.fd_count, kFdsInFirstMessage);
+  if (message.fds.size() != before + users) {
+    return absl::DataLossError(
+        absl::StrCat("start message: came with ", message.fds.size(),
+                     " descriptors; want ", before + users));
+  }
+  TENON_ASSIGN_OR_RETURN(PidFd parent, PidFd::Adopt(std::move(message.fds[0])));
+  std::string argument;
+  if (start.argument_bytes > 0) {
+    TENON_ASSIGN_OR_RETURN(argument, LoadArgument(std::move(message.fds[1]),
+                                                  start.argument_bytes));
+  }
+  message.fds.erase(message.fds.begin(), message.fds.begin() + before);
+  return Handover{.start = std::move(start),
+                  .parent = std::move(parent),
+                  .argument = std::move(argument),
+                  .fds = std::move(message.fds)};
+}
+
+}  // namespace
+
+absl::Status SendFirst(Channel& control, StartMessage start,
+                       const std::string& argument, absl::Span<const int> fds) {
+  // Opened by the parent itself: a child that looked for its parent by number
+  // could find a later process of the same number.
+  TENON_ASSIGN_OR_RETURN(const PidFd self, PidFd::Open(getpid()));
+  TENON_ASSIGN_OR_RETURN(const std::optional<Segment> stored,
+                         StoreArgument(argument));
+  start.argument_bytes = argument.size();
+  start.fd_count = fds.size();
+  std::vector<int> all = {self.fd()};
+  if (stored) all.push_back(stored->fd());
+  const auto first = fds.subspan(0, kFdsInFirstMessage);
+  all.insert(all.end(), first.begin(), first.end());
+  const std::string bytes = EncodeStartMessage(start);
+  // There is no child yet whose end could matter; this process does not end.
+  return SendTo(control, self, {bytes, all},
+                Deadline::After(kInFlightPatience));
+}
+
+absl::Status SendRest(Channel& control, const PidFd& child,
+                      absl::Span<const int> fds) {
+  const Deadline deadline = Deadline::After(kChildPatience);
+  auto rest = fds.subspan(std::min(fds.size(), kFdsInFirstMessage));
+  do {
+    const auto next = rest.subspan(0, Channel::kMaxFds);
+    TENON_RETURN_IF_ERROR(SendTo(control, child, {"", next}, deadline));
+    rest.remove_prefix(next.size());
+  } while (!rest.empty());
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Handover> ReceiveFirst(Channel& control) {
+  TENON_ASSIGN_OR_RETURN(Message message, control.Receive(Deadline::Passed()));
+  return Unpack(std::move(message));
+}
+
+absl::Status ReceiveRest(Channel& control, Handover& handover) {
+  do {
+    const size_t missing = handover.start.fd_count - handover.fds.size();
+    const size_t want = std::min(missing, Channel::kMaxFds);
+    TENON_ASSIGN_OR_RETURN(Message message, control.Receive(Deadline::Never()));
+    if (message.fds.size() != want || !message.bytes.empty()) {
+      return absl::DataLossError(absl::StrCat(
+          "a message with ", message.fds.size(), " descriptors and ",
+          message.bytes.size(), " bytes; want ", want, " and 0"));
+    }
+    std::move(message.fds.begin(), message.fds.end(),
+              std::back_inserter(handover.fds));
+  } while (handover.fds.size() < handover.start.fd_count);
+  return absl::OkStatus();
+}
+
+}  // namespace tenon::spawn

@@ -1,0 +1,77 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Handover: how what a child needs gets to it over the control channel.
+//
+//   parent                                        child
+//   SendFirst()  start message, parent's pidfd,
+//                argument, first descriptors
+//   (starts the program)                          ReceiveFirst()
+//   (opens its pidfd)
+//   SendRest()   go; more descriptors, if any     ReceiveRest()
+//
+// The first message is in the channel before the child exists. So the child
+// never waits for its parent before it has the pidfd that tells it of the
+// parent's death, and a parent that dies at any moment leaves no child behind.
+//
+// The rest is at least one message, be it empty: until then the child does not
+// run its entry point. Otherwise a child that is quick could have ended, and
+// where SIGCHLD is ignored its number be another's, before its pidfd is open.
+
+#ifndef TENON_SPAWN_HANDOVER_H_
+#define TENON_SPAWN_HANDOVER_H_
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "tenon/ipc/channel.h"
+#include "tenon/shm/pid_fd.h"
+#include "tenon/shm/unique_fd.h"
+#include "tenon/spawn/start_message.h"
+
+namespace tenon::spawn {
+
+// How many of the user's descriptors go with the first message; the parent's
+// pidfd and the argument need a place each.
+inline constexpr size_t kFdsInFirstMessage = Channel::kMaxFds - 2;
+
+// What a child has received.
+struct Handover {
+  StartMessage start;
+  PidFd parent;
+  std::string argument;
+  std::vector<UniqueFd> fds;
+};
+
+// Parent: sends the first message. `start.argument_bytes` and `start.fd_count`
+// are filled in. `fds` stay the caller's, here and in SendRest(). Blocks for 10
+// seconds at most, while this user has too many descriptors in flight: other
+// children are about to take theirs.
+// Errors: kResourceExhausted, naming the limit; kInvalidArgument if the entry's
+// name is too long or a descriptor is not open.
+absl::Status SendFirst(Channel& control, StartMessage start,
+                       const std::string& argument, absl::Span<const int> fds);
+
+// Parent: lets the child go, with those of `fds` that did not go with the first
+// message. Blocks for 30 seconds at most, while the child does not take them.
+// Errors: kUnavailable if `child` ended before; otherwise as SendFirst().
+absl::Status SendRest(Channel& control, const PidFd& child,
+                      absl::Span<const int> fds);
+
+// Child: receives the first message, which is there already; never blocks.
+// Errors: kDataLoss if it is not as above; kDeadlineExceeded or kUnavailable if
+// there is none; kResourceExhausted at a limit of descriptors or memory.
+absl::StatusOr<Handover> ReceiveFirst(Channel& control);
+
+// Child: waits until it may go, and receives what is missing in
+// `handover.fds`. Blocks until the parent has sent it or its end is closed.
+// Errors: kUnavailable if it was closed before; otherwise as ReceiveFirst().
+absl::Status ReceiveRest(Channel& control, Handover& handover);
+
+}  // namespace tenon::spawn
+
+#endif  // TENON_SPAWN_HANDOVER_H_

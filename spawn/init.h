@@ -1,0 +1,43 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Init: the first line of main() in a program that starts processes.
+
+#ifndef TENON_SPAWN_INIT_H_
+#define TENON_SPAWN_INIT_H_
+
+namespace tenon::spawn {
+
+// In an ordinary start of the program: remembers that it was called, and
+// returns. In a child started by Process::Start(): runs the entry point,
+// reports its status to the parent, and exits; it does not return.
+//
+// The child ends by std::exit(), with code 0 if the entry point returned OK and
+// 1 if not: as if its main() had returned. So static destructors and atexit()
+// handlers run, which is what flushes streams and what profilers and leak
+// checkers rely on; threads that the entry point has left running are subject
+// to them as they would be in main(). The report is sent before that; if the
+// process then crashes after all, the parent's Join() says so.
+//
+// A child never outlives its parent for long: a thread of the child waits for
+// the parent's pidfd, gives the entry point ProcessOptions::orphan_grace to end
+// by itself (it sees its channels close), then ends the process with exit code
+// kOrphanExitCode. The parent's death is seen through a pidfd, not through
+// getppid() or PR_SET_PDEATHSIG, which follows the thread that started the
+// child and not the process.
+//
+// Call it before threads are started and before flags are parsed: a child's
+// arguments are Tenon's own. A child has the parent's pidfd and its end of the
+// control channel (descriptor 3) open, close-on-exec, and /dev/null in place of
+// standard streams that its parent had closed.
+void Init(int argc, char** argv);
+
+// Whether Init() has been called in this process.
+bool IsInitialized();
+
+// The exit code of a child that was ended because its parent had died.
+inline constexpr int kOrphanExitCode = 121;
+
+}  // namespace tenon::spawn
+
+#endif  // TENON_SPAWN_INIT_H_

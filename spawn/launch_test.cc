@@ -1,0 +1,86 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "tenon/spawn/launch.h"
+
+#include <fcntl.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tenon/ipc/channel.h"
+#include "tenon/shm/pid_fd.h"
+#include "tenon/shm/status_macros.h"
+#include "tenon/shm/status_matchers.h"
+#include "tenon/shm/unique_fd.h"
+#include "tenon/spawn/child_testing.h"
+#include "tenon/spawn/entry.h"
+#include "tenon/spawn/handover.h"
+#include "tenon/spawn/program.h"
+
+namespace tenon::spawn {
+namespace {
+
+constexpr int kExitCode = 42;
+
+// Not through the report, of which a launch knows nothing.
+absl::Status ExitWithCode(Child&) { _exit(kExitCode); }
+TENON_SPAWN_ENTRY("exit-with-code", ExitWithCode);
+
+class LaunchTest : public ChildTest {};
+
+// `parent` is the other end of `control_fd`.
+absl::StatusOr<ExitStatus> LaunchAndReap(Channel& parent, int control_fd,
+                                         bool hold_interrupt) {
+  TENON_RETURN_IF_ERROR(SendFirst(parent, {.entry = "exit-with-code"}, "", {}));
+  TENON_ASSIGN_OR_RETURN(const pid_t pid, Launch(control_fd, hold_interrupt));
+  TENON_ASSIGN_OR_RETURN(const PidFd child, PidFd::Open(pid));
+  TENON_RETURN_IF_ERROR(SendRest(parent, child, {}));
+  return child.Reap(Watchdog());
+}
+
+TEST_F(LaunchTest, RunsThisProgramAsAChild) {
+  for (const bool hold_interrupt : {false, true}) {
+    TENON_ASSERT_OK_AND_ASSIGN(auto ends, Channel::CreatePair());
+    TENON_ASSERT_OK_AND_ASSIGN(
+        const ExitStatus how,
+        LaunchAndReap(ends.first, ends.second.fd(), hold_interrupt));
+    EXPECT_EQ(how.exit_code, kExitCode) << how.ToString();
+  }
+}
+
+// dup2() of a descriptor onto itself would leave it close-on-exec.
+TEST_F(LaunchTest, ControlChannelMayHaveItsNumberAlready) {
+  TENON_ASSERT_OK_AND_ASSIGN(auto ends, Channel::CreatePair());
+  // Puts the child's end there, and afterwards back what was there.
+  const UniqueFd end(fcntl(ends.second.fd(), F_DUPFD_CLOEXEC, 10));
+  ends.second.Release().Reset();
+  UniqueFd moved(fcntl(ends.first.fd(), F_DUPFD_CLOEXEC, 10));
+  ends.first.Release().Reset();
+  TENON_ASSERT_OK_AND_ASSIGN(Channel parent, Channel::Adopt(std::move(moved)));
+  const UniqueFd saved(fcntl(kControlFd, F_DUPFD_CLOEXEC, 10));
+  ASSERT_EQ(dup3(end.get(), kControlFd, O_CLOEXEC), kControlFd);
+  const absl::StatusOr<ExitStatus> how =
+      LaunchAndReap(parent, kControlFd, false);
+  if (saved.valid()) {
+    dup3(saved.get(), kControlFd, O_CLOEXEC);
+  } else {
+    close(kControlFd);
+  }
+  ASSERT_THAT(how, IsOk());
+  EXPECT_EQ(how->exit_code, kExitCode) << how->ToString();
+}
+
+TEST_F(LaunchTest, DescriptorThatIsNotOpenIsAnError) {
+  const absl::StatusOr<pid_t> pid = Launch(1 << 20, false);
+  EXPECT_THAT(pid, ::testing::Not(IsOk()));
+}
+
+}  // namespace
+}  // namespace tenon::spawn

@@ -1,0 +1,85 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "tenon/spawn/start_message.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "tenon/ipc/archive.h"
+#include "tenon/shm/sharing_strategy.h"
+#include "tenon/shm/status_macros.h"
+
+namespace tenon::spawn {
+namespace {
+
+constexpr uint32_t kVersion = 1;
+constexpr int64_t kForEver = std::numeric_limits<int64_t>::max();
+
+// A switch is how -Wswitch tells when a strategy is added and this is not.
+absl::StatusOr<SharingStrategy> CheckStrategy(SharingStrategy strategy) {
+  switch (strategy) {
+    case SharingStrategy::kFileDescriptor:
+    case SharingStrategy::kFileSystem:
+      return strategy;
+  }
+  return absl::DataLossError(absl::StrCat("start message: sharing strategy ",
+                                          static_cast<int>(strategy)));
+}
+
+absl::StatusOr<absl::Duration> CheckGrace(int64_t nanoseconds) {
+  if (nanoseconds < 0) {
+    return absl::DataLossError(absl::StrCat("start message: orphan grace of ",
+                                            nanoseconds, " nanoseconds"));
+  }
+  return nanoseconds == kForEver ? absl::InfiniteDuration()
+                                 : absl::Nanoseconds(nanoseconds);
+}
+
+}  // namespace
+
+std::string EncodeStartMessage(const StartMessage& message) {
+  ArchiveWriter writer;
+  writer.Put(kVersion);
+  writer.PutString(message.entry);
+  writer.Put(message.index);
+  writer.Put(message.ignore_interrupt);
+  // Saturates: what does not fit is for ever.
+  writer.Put(
+      std::max(absl::ToInt64Nanoseconds(message.orphan_grace), int64_t{0}));
+  writer.Put(message.sharing_strategy);
+  writer.Put(message.argument_bytes);
+  writer.Put(message.fd_count);
+  return std::move(writer).bytes();
+}
+
+absl::StatusOr<StartMessage> DecodeStartMessage(absl::string_view bytes) {
+  ArchiveReader reader(bytes);
+  TENON_ASSIGN_OR_RETURN(const uint32_t version, reader.Get<uint32_t>());
+  if (version != kVersion) {
+    return absl::DataLossError(
+        absl::StrCat("start message: version ", version, "; want ", kVersion));
+  }
+  StartMessage message;
+  TENON_ASSIGN_OR_RETURN(message.entry, reader.GetString());
+  TENON_ASSIGN_OR_RETURN(message.index, reader.Get<int32_t>());
+  TENON_ASSIGN_OR_RETURN(message.ignore_interrupt, reader.Get<bool>());
+  TENON_ASSIGN_OR_RETURN(const int64_t grace, reader.Get<int64_t>());
+  TENON_ASSIGN_OR_RETURN(message.orphan_grace, CheckGrace(grace));
+  TENON_ASSIGN_OR_RETURN(const auto strategy, reader.Get<SharingStrategy>());
+  TENON_ASSIGN_OR_RETURN(message.sharing_strategy, CheckStrategy(strategy));
+  TENON_ASSIGN_OR_RETURN(message.argument_bytes, reader.Get<uint64_t>());
+  TENON_ASSIGN_OR_RETURN(message.fd_count, reader.Get<uint64_t>());
+  TENON_RETURN_IF_ERROR(reader.Finish());
+  return message;
+}
+
+}  // namespace tenon::spawn

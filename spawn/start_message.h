@@ -1,0 +1,40 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// StartMessage: what a parent tells a child before its entry point runs.
+
+#ifndef TENON_SPAWN_START_MESSAGE_H_
+#define TENON_SPAWN_START_MESSAGE_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "tenon/shm/sharing_strategy.h"
+
+namespace tenon::spawn {
+
+// A value. What it announces (the argument, descriptors) travels beside it; see
+// handover.h.
+struct StartMessage {
+  std::string entry;
+  int32_t index = 0;
+  bool ignore_interrupt = false;
+  absl::Duration orphan_grace;
+  SharingStrategy sharing_strategy = SharingStrategy::kFileDescriptor;
+  uint64_t argument_bytes = 0;
+  uint64_t fd_count = 0;
+};
+
+// A negative orphan_grace becomes zero; it travels in whole nanoseconds.
+std::string EncodeStartMessage(const StartMessage& message);
+
+// The reverse. The bytes may be anything.
+// Errors: kDataLoss saying what is wrong with them.
+absl::StatusOr<StartMessage> DecodeStartMessage(absl::string_view bytes);
+
+}  // namespace tenon::spawn
+
+#endif  // TENON_SPAWN_START_MESSAGE_H_

@@ -1,0 +1,113 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "tenon/spawn/start_message.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tenon/shm/sharing_strategy.h"
+#include "tenon/shm/status_matchers.h"
+#include "tenon/spawn/mutate_testing.h"
+
+namespace tenon::spawn {
+namespace {
+
+using ::testing::HasSubstr;
+
+StartMessage Example() {
+  return {.entry = std::string("decode\0 images", 14),
+          .index = std::numeric_limits<int32_t>::min(),
+          .ignore_interrupt = true,
+          .orphan_grace = absl::Seconds(3) + absl::Nanoseconds(1),
+          .sharing_strategy = SharingStrategy::kFileSystem,
+          .argument_bytes = uint64_t{10} << 30,
+          .fd_count = 300};
+}
+
+void ExpectSame(const StartMessage& a, const StartMessage& b) {
+  EXPECT_EQ(a.entry, b.entry);
+  EXPECT_EQ(a.index, b.index);
+  EXPECT_EQ(a.ignore_interrupt, b.ignore_interrupt);
+  EXPECT_EQ(a.orphan_grace, b.orphan_grace);
+  EXPECT_EQ(a.sharing_strategy, b.sharing_strategy);
+  EXPECT_EQ(a.argument_bytes, b.argument_bytes);
+  EXPECT_EQ(a.fd_count, b.fd_count);
+}
+
+absl::Duration GraceAfterTravel(absl::Duration grace) {
+  StartMessage message = Example();
+  message.orphan_grace = grace;
+  return DecodeStartMessage(EncodeStartMessage(message))->orphan_grace;
+}
+
+TEST(StartMessageTest, Travels) {
+  for (const StartMessage& message : {Example(), StartMessage{}}) {
+    TENON_ASSERT_OK_AND_ASSIGN(const StartMessage decoded,
+                               DecodeStartMessage(EncodeStartMessage(message)));
+    ExpectSame(decoded, message);
+  }
+}
+
+TEST(StartMessageTest, GraceIsNeverNegativeAndMayBeInfinite) {
+  EXPECT_EQ(GraceAfterTravel(absl::Seconds(-1)), absl::ZeroDuration());
+  EXPECT_EQ(GraceAfterTravel(-absl::InfiniteDuration()), absl::ZeroDuration());
+  EXPECT_EQ(GraceAfterTravel(absl::InfiniteDuration()),
+            absl::InfiniteDuration());
+  EXPECT_EQ(GraceAfterTravel(absl::Hours(24 * 365 * 1000)),
+            absl::InfiniteDuration());
+}
+
+TEST(StartMessageTest, EveryShorterOrLongerMessageIsRefused) {
+  const std::string whole = EncodeStartMessage(Example());
+  for (size_t size = 0; size < whole.size(); ++size) {
+    EXPECT_THAT(DecodeStartMessage(absl::string_view(whole).substr(0, size)),
+                StatusIs(absl::StatusCode::kDataLoss))
+        << size << " of " << whole.size() << " bytes";
+  }
+  EXPECT_THAT(DecodeStartMessage(whole + '\0'),
+              StatusIs(absl::StatusCode::kDataLoss));
+}
+
+TEST(StartMessageTest, OtherVersionIsRefused) {
+  std::string bytes = EncodeStartMessage(Example());
+  ++bytes[0];
+  EXPECT_THAT(
+      DecodeStartMessage(bytes),
+      StatusIs(absl::StatusCode::kDataLoss, HasSubstr("version 2; want 1")));
+}
+
+TEST(StartMessageTest, UnknownStrategyIsRefused) {
+  StartMessage message = Example();
+  message.sharing_strategy = static_cast<SharingStrategy>(2);
+  EXPECT_THAT(DecodeStartMessage(EncodeStartMessage(message)),
+              StatusIs(absl::StatusCode::kDataLoss, HasSubstr("strategy 2")));
+}
+
+TEST(StartMessageFuzzTest, AnythingIsRefusedOrMeansItself) {
+  Mutator mutator(20260101);
+  int accepted = 0;
+  for (int i = 0; i < 200'000; ++i) {
+    const std::string bytes = mutator.Mutate(EncodeStartMessage(Example()));
+    const absl::StatusOr<StartMessage> message = DecodeStartMessage(bytes);
+    if (!message.ok()) {
+      ASSERT_THAT(message, StatusIs(absl::StatusCode::kDataLoss));
+      continue;
+    }
+    ++accepted;
+    ASSERT_EQ(EncodeStartMessage(*message), bytes);
+  }
+  EXPECT_GT(accepted, 1000) << "the mutations hardly reach the last field";
+  EXPECT_LT(accepted, 199'000) << "the mutations hardly break anything";
+}
+
+}  // namespace
+}  // namespace tenon::spawn
