@@ -1,0 +1,70 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "tenon/cuda_ipc/devices.h"
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "cuda.h"
+#include "tenon/cuda_ipc/driver.h"
+#include "tenon/shm/status_macros.h"
+
+namespace tenon::cuda_ipc {
+namespace {
+
+absl::StatusOr<Device> Describe(const DriverTable& driver, int ordinal) {
+  const std::string object = absl::StrCat("device ", ordinal);
+  CUdevice device;
+  TENON_RETURN_IF_ERROR(CudaError(driver, driver.cuDeviceGet(&device, ordinal),
+                                  "cuDeviceGet", object));
+  // One byte more than the driver is told of, so that the name always ends.
+  char name[257] = {};
+  TENON_RETURN_IF_ERROR(
+      CudaError(driver, driver.cuDeviceGetName(name, sizeof(name) - 1, device),
+                "cuDeviceGetName", object));
+  size_t total_bytes = 0;
+  TENON_RETURN_IF_ERROR(CudaError(driver,
+                                  driver.cuDeviceTotalMem(&total_bytes, device),
+                                  "cuDeviceTotalMem", object));
+  CUuuid uuid;
+  TENON_RETURN_IF_ERROR(CudaError(driver, driver.cuDeviceGetUuid(&uuid, device),
+                                  "cuDeviceGetUuid", object));
+  Device result = {
+      .ordinal = ordinal, .name = name, .total_bytes = total_bytes, .uuid = {}};
+  static_assert(sizeof(result.uuid) == sizeof(uuid.bytes));
+  std::memcpy(result.uuid.data(), uuid.bytes, sizeof(uuid.bytes));
+  return result;
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<Device>> ListDevices(const DriverTable& driver) {
+  int count = 0;
+  TENON_RETURN_IF_ERROR(CudaError(driver, driver.cuDeviceGetCount(&count),
+                                  "cuDeviceGetCount", ""));
+  std::vector<Device> devices;
+  for (int ordinal = 0; ordinal < count; ++ordinal) {
+    TENON_ASSIGN_OR_RETURN(Device device, Describe(driver, ordinal));
+    devices.push_back(std::move(device));
+  }
+  return devices;
+}
+
+std::string UuidText(const std::array<uint8_t, 16>& uuid) {
+  std::string text;
+  for (size_t i = 0; i < uuid.size(); ++i) {
+    if (i == 4 || i == 6 || i == 8 || i == 10) text += '-';
+    absl::StrAppend(&text, absl::Hex(uuid[i], absl::kZeroPad2));
+  }
+  return text;
+}
+
+}  // namespace tenon::cuda_ipc

@@ -1,0 +1,47 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// ListDevices: the GPUs that this process may use.
+//
+//   TENON_ASSIGN_OR_RETURN(const DriverTable* driver, GetDriver());
+//   TENON_ASSIGN_OR_RETURN(std::vector<Device> devices, ListDevices(*driver));
+//
+// It makes no context and no memory on a device.
+
+#ifndef TENON_CUDA_IPC_DEVICES_H_
+#define TENON_CUDA_IPC_DEVICES_H_
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "tenon/cuda_ipc/driver.h"
+
+namespace tenon::cuda_ipc {
+
+// One GPU, or one instance of a GPU that is divided (MIG).
+//
+// Ownership: a value. Threads: as any value.
+// Processes: `ordinal` counts what CUDA_VISIBLE_DEVICES leaves to this process,
+//   so two processes may mean different GPUs by it; `uuid` is the same in all.
+struct Device {
+  int ordinal;
+  std::string name;      // "NVIDIA H200"; several may have the same.
+  uint64_t total_bytes;  // Of memory, free or not.
+  std::array<uint8_t, 16> uuid;
+};
+
+// All devices, by ordinal. `driver` is one of GetDriver. Thread-safe.
+// Errors: what CudaError makes of the call that failed, with the device's
+// ordinal.
+absl::StatusOr<std::vector<Device>> ListDevices(const DriverTable& driver);
+
+// In the usual form, 8-4-4-4-12 lower-case digits. nvidia-smi puts "GPU-", or
+// "MIG-", before it.
+std::string UuidText(const std::array<uint8_t, 16>& uuid);
+
+}  // namespace tenon::cuda_ipc
+
+#endif  // TENON_CUDA_IPC_DEVICES_H_

@@ -1,0 +1,111 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Chains so long that the stack would overflow many times over if a link cost a
+// frame, on the way forward or when it is destroyed.
+
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tenon/futures/future.h"
+#include "tenon/shm/status_matchers.h"
+
+namespace tenon::futures {
+namespace {
+
+constexpr int kManyLinks = 1'000'000;
+
+int AddOne(const absl::StatusOr<int>& value) { return *value + 1; }
+
+TEST(FutureChainTest, AMillionLinksDoNotRecurse) {
+  Promise<int> promise;
+  Future<int> last = promise.future();
+  for (int i = 0; i < kManyLinks; ++i) last = std::move(last).Then(AddOne);
+  ASSERT_THAT(promise.SetValue(0), IsOk());
+  EXPECT_THAT(last.value(), IsOkAndHolds(kManyLinks));
+}
+
+TEST(FutureChainTest, AMillionLinksFailAndGoWithoutRecursion) {
+  int calls = 0;
+  {
+    Promise<void> promise;
+    Future<void> last = promise.future();
+    for (int i = 0; i < kManyLinks; ++i) {
+      last = std::move(last).Then([&calls](absl::Status status) {
+        ++calls;
+        return status;
+      });
+    }
+  }
+  EXPECT_EQ(calls, kManyLinks);
+}
+
+TEST(FutureChainTest, AMillionFlattenedLinksDoNotRecurse) {
+  // Each future is the inner one of the next: the last to come is the first.
+  Promise<int> innermost;
+  Future<int> last = innermost.future();
+  for (int i = 0; i < kManyLinks; ++i) {
+    Promise<void> go;
+    Future<int> next =
+        go.future().Then([inner = std::move(last)](absl::Status) mutable {
+          return std::move(inner);
+        });
+    ASSERT_THAT(go.SetValue(), IsOk());
+    last = std::move(next);
+  }
+  EXPECT_FALSE(last.done());
+  ASSERT_THAT(innermost.SetValue(4), IsOk());
+  EXPECT_THAT(last.value(), IsOkAndHolds(4));
+}
+
+TEST(FutureChainTest, AMillionPromisesKeptByCallbacksDoNotRecurse) {
+  std::vector<Promise<int>> promises(kManyLinks);
+  Future<int> last = promises.back().future();
+  for (int i = 0; i + 1 < kManyLinks; ++i) {
+    promises[i].future().AddDoneCallback(
+        [next = &promises[i + 1]](const absl::StatusOr<int>& v) {
+          next->SetValue(*v + 1).IgnoreError();
+        });
+  }
+  ASSERT_THAT(promises.front().SetValue(1), IsOk());
+  EXPECT_THAT(last.value(), IsOkAndHolds(kManyLinks));
+}
+
+TEST(FutureChainTest, AMillionPromisesDroppedByCallbacksDoNotRecurse) {
+  Promise<int> first;
+  Future<int> last;
+  {
+    Promise<int> promise;
+    last = promise.future();
+    for (int i = 0; i < kManyLinks; ++i) {
+      Promise<int> before;
+      before.future().AddDoneCallback(
+          [held = std::move(promise)](const auto&) {});
+      promise = std::move(before);
+    }
+    first = std::move(promise);
+  }
+  EXPECT_FALSE(last.done());
+  ASSERT_THAT(first.SetValue(1), IsOk());
+  EXPECT_THAT(last.value(), StatusIs(absl::StatusCode::kAborted));
+}
+
+TEST(FutureChainTest, AMillionCallbacksOfOneFuture) {
+  Promise<int> promise;
+  Future<int> future = promise.future();
+  int calls = 0;
+  for (int i = 0; i < kManyLinks; ++i) {
+    future.AddDoneCallback([&calls, i](const auto&) {
+      if (calls == i) ++calls;  // Stays behind for ever if one is misplaced.
+    });
+  }
+  ASSERT_THAT(promise.SetValue(1), IsOk());
+  EXPECT_EQ(calls, kManyLinks);
+}
+
+}  // namespace
+}  // namespace tenon::futures

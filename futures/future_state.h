@@ -1,0 +1,191 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// What a Future and its Promise share: detail of future.h, for nobody else.
+//
+// One atomic word says where a state is, and holds the callbacks that wait:
+//
+//   +---------+  Publish, callbacks wait  +-------+
+//   | pending |-------------------------->| ready |
+//   +---------+                           +-------+
+//        |  Publish, none waits               |  the last callback is back
+//        |                                    v
+//        |                              +----------+
+//        +----------------------------->| finished |
+//                                       +----------+
+//
+//              result                        callbacks
+//   pending    whoever claimed it writes     any thread adds to the word's list
+//   ready      everybody may read            the thread that published runs
+//                                            them; kAtOnce ones run where they
+//                                            are attached, kInOrder ones join
+//   finished   who holds the only future     run where they are attached
+//              may move it out
+//
+// Memory order.
+// - claimed_ only elects; the loser reads nothing, so it is relaxed.
+// - The result and completer_ are written before the release that leaves
+//   pending. Whoever reads them has seen ready or finished with an acquire.
+// - A callback is written before the release that puts it into the word; the
+//   publishing thread takes the list with an acquire.
+// - What callbacks did happens before the release that enters finished, so
+//   whoever then moves the result out does not meet them.
+// - The word changes only by read-modify-write, so a release stays in force
+//   whatever others add to the word after it.
+// - A sleeper sets kSleeper in the same word, under mutex_, before it sleeps.
+//   The step to finished replaces the word and so cannot miss the bit; it then
+//   passes through mutex_, so that the sleeper either sleeps and is woken, or
+//   sees finished. One word: no order between two places is needed.
+
+#ifndef TENON_FUTURES_FUTURE_STATE_H_
+#define TENON_FUTURES_FUTURE_STATE_H_
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <type_traits>
+#include <utility>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+
+namespace tenon::futures {
+
+namespace internal_future {
+
+template <typename T>
+struct ResultOf {
+  using Type = absl::StatusOr<T>;
+};
+template <>
+struct ResultOf<void> {
+  using Type = absl::Status;
+};
+
+}  // namespace internal_future
+
+// What a Future<T> ends with: absl::StatusOr<T>, or absl::Status for void.
+template <typename T>
+using Result = typename internal_future::ResultOf<T>::Type;
+
+namespace internal_future {
+
+class StateBase;
+
+// One attached callback. Aligned so that the word has room for three bits.
+class alignas(8) Callback {
+ public:
+  virtual ~Callback() = default;
+  // Called once, without locks; the callback is destroyed right after.
+  virtual void Run(StateBase& source) noexcept = 0;
+
+ private:
+  friend class StateBase;
+  Callback* next_ = nullptr;
+};
+
+// The part that does not depend on T. Ownership: shared by the promise, the
+// future and, while callbacks are owed, the thread that runs them.
+class StateBase {
+ public:
+  enum class Order { kAtOnce, kInOrder };
+
+  StateBase() = default;
+  StateBase(const StateBase&) = delete;
+  StateBase& operator=(const StateBase&) = delete;
+
+  bool IsReady() const { return (Load() & kReady) != 0; }
+  bool IsFinished() const { return (Load() & kFinished) == kFinished; }
+
+  // True for one caller, who then writes the result and calls Publish.
+  bool Claim() { return !claimed_.exchange(true, std::memory_order_relaxed); }
+
+  // Makes the result visible and runs the callbacks. If this thread is already
+  // running callbacks they are queued behind those: a chain does not recurse.
+  static void Publish(std::shared_ptr<StateBase> state);
+
+  // Keeps `callback`, or runs it here, as the table above says.
+  void Attach(std::unique_ptr<Callback> callback, Order order);
+
+  // Blocks until finished, or for `timeout`; see Future::Wait.
+  absl::Status Wait(absl::Duration timeout);
+
+ private:
+  static constexpr uintptr_t kReady = 1;
+  static constexpr uintptr_t kFinished = 2 | kReady;
+  static constexpr uintptr_t kSleeper = 4;
+
+  static Callback* ListOf(uintptr_t word) {
+    // NOLINTNEXTLINE(performance-no-int-to-ptr): pointer and bits, one word.
+    return reinterpret_cast<Callback*>(word & ~uintptr_t{7});
+  }
+  uintptr_t Load() const { return word_.load(std::memory_order_acquire); }
+
+  // Moves the word's list to owed_ and returns true; enters finished and
+  // returns false if there is none. For the publishing thread.
+  bool TakeCallbacks();
+  void RunCallbacks();
+  // Runs the callbacks of one state that this thread has published while it
+  // was running others; false if there is none.
+  static bool RunOneQueued();
+  bool SleepUntil(std::chrono::steady_clock::time_point deadline);
+
+  // Lives on the stack of the outermost Publish of each thread.
+  struct Queue;
+  static Queue*& QueueOfThisThread();
+
+  std::atomic<uintptr_t> word_{0};
+  std::atomic<bool> claimed_{false};
+  std::thread::id completer_;               // Who published.
+  Callback* owed_ = nullptr;                // Of the publishing thread alone.
+  std::shared_ptr<StateBase> next_queued_;  // Likewise.
+
+  std::mutex mutex_;  // Guards sleeping and waking, no data.
+  std::condition_variable finished_;
+};
+
+template <typename T>
+struct State final : StateBase {
+  using ValueType = T;
+  Result<T> result;
+};
+
+// For whom Claim has chosen.
+template <typename T>
+void PublishResult(std::shared_ptr<State<T>> state, Result<T> result) {
+  state->result = std::move(result);
+  StateBase::Publish(std::move(state));
+}
+
+// Completes `state`; false if it is null or somebody has completed it already.
+template <typename T>
+bool Complete(std::shared_ptr<State<T>> state,
+              std::type_identity_t<Result<T>> result) {
+  if (state == nullptr || !state->Claim()) return false;
+  PublishResult<T>(std::move(state), std::move(result));
+  return true;
+}
+
+// Runs `body`; an exception becomes kUnknown with its text.
+absl::Status CatchExceptions(absl::FunctionRef<void()> body);
+
+// `error`, or kInternal in place of OK, which is not an error.
+absl::Status CheckedError(absl::Status error);
+
+absl::Status AlreadyCompleteError();
+absl::Status DroppedPromiseError();
+absl::Status EmptyFutureError();
+absl::Status NotDoneError();
+absl::Status NotFinishedError();
+absl::Status OwnFutureError();
+
+}  // namespace internal_future
+}  // namespace tenon::futures
+
+#endif  // TENON_FUTURES_FUTURE_STATE_H_
