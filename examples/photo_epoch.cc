@@ -1,0 +1,178 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// photo_epoch: an epoch of photographs through worker processes.
+//
+//   ./bazelw run -c opt //examples:photo_epoch -- --workers 2 --verify
+//
+// Workers decode JPEG files, cut, resize, flip and normalise them straight into
+// shared memory; this process takes the batches in order. Exit codes: 0 all
+// went well; 1 it did not; 2 the input or a flag is bad; 128 + N signal N came.
+
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/flags/flag.h"
+#include "absl/flags/parse.h"
+#include "absl/flags/usage.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "tenon/examples/photos/epoch_run.h"
+#include "tenon/examples/photos/interrupt.h"
+#include "tenon/examples/photos/photo_dataset.h"
+#include "tenon/examples/photos/photo_folder.h"
+#include "tenon/loader/loader.h"
+#include "tenon/loader/random_sampler.h"
+#include "tenon/shm/sharing_strategy.h"
+#include "tenon/shm/status_macros.h"
+#include "tenon/spawn/init.h"
+
+ABSL_FLAG(std::string, images, "/usr/share/backgrounds/mate",
+          "a folder with a folder of JPEG files for each class");
+ABSL_FLAG(int, workers, 2, "worker processes; 0: decode in this one");
+ABSL_FLAG(int64_t, batch_size, 32, "images in a batch");
+ABSL_FLAG(int64_t, samples, 600, "random crops in an epoch");
+ABSL_FLAG(int64_t, epochs, 1, "how often to go through the samples");
+ABSL_FLAG(int, image_size, 224, "width and height of a crop, in pixels");
+ABSL_FLAG(uint64_t, seed, 0, "of order, crops and flips");
+ABSL_FLAG(std::string, strategy, "file_descriptor",
+          "how batches are shared: file_descriptor or file_system");
+ABSL_FLAG(std::string, on_bad_image, "skip",
+          "what to do with files that are no good JPEG: skip or fail");
+ABSL_FLAG(bool, verify, false,
+          "run again without workers; fail unless every bit is the same");
+
+namespace tenon {
+namespace {
+
+using loader::Loader;
+using loader::LoaderOptions;
+using loader::OnSampleError;
+using loader::RandomSampler;
+
+// A clear line and the exit code for it.
+int Fail(int code, const absl::Status& status) {
+  std::fflush(stdout);
+  std::fprintf(stderr, "photo_epoch: %s\n",
+               std::string(status.message()).c_str());
+  return code;
+}
+
+absl::Status CheckRange(const char* flag, int64_t value, int64_t least,
+                        int64_t most) {
+  if (value >= least && value <= most) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "--", flag, " must be ", least, " to ", most, ", not ", value));
+}
+
+absl::Status CheckNumbers() {
+  constexpr int64_t kMany = int64_t{1} << 40;
+  TENON_RETURN_IF_ERROR(
+      CheckRange("workers", absl::GetFlag(FLAGS_workers), 0, 1024));
+  TENON_RETURN_IF_ERROR(
+      CheckRange("batch_size", absl::GetFlag(FLAGS_batch_size), 1, 65536));
+  TENON_RETURN_IF_ERROR(
+      CheckRange("samples", absl::GetFlag(FLAGS_samples), 1, kMany));
+  TENON_RETURN_IF_ERROR(
+      CheckRange("epochs", absl::GetFlag(FLAGS_epochs), 1, kMany));
+  return CheckRange("image_size", absl::GetFlag(FLAGS_image_size), 1, 4096);
+}
+
+absl::StatusOr<OnSampleError> OnBadImage() {
+  const std::string value = absl::GetFlag(FLAGS_on_bad_image);
+  if (value == "skip") return OnSampleError::kSkip;
+  if (value == "fail") return OnSampleError::kFail;
+  return absl::InvalidArgumentError(
+      absl::StrCat("--on_bad_image must be skip or fail, not '", value, "'"));
+}
+
+// What the flags ask for.
+struct Job {
+  LoaderOptions options;
+  int64_t dataset_size = 0;
+};
+
+absl::StatusOr<Job> JobOfFlags() {
+  TENON_RETURN_IF_ERROR(CheckNumbers());
+  TENON_ASSIGN_OR_RETURN(const OnSampleError on_bad_image, OnBadImage());
+  TENON_ASSIGN_OR_RETURN(const SharingStrategy strategy,
+                         ParseSharingStrategy(absl::GetFlag(FLAGS_strategy)));
+  TENON_ASSIGN_OR_RETURN(const PhotoFolder folder,
+                         ListPhotos(absl::GetFlag(FLAGS_images)));
+  std::printf("%zu photographs in %zu classes\n", folder.photos.size(),
+              folder.classes.size());
+  return Job{{.dataset = kPhotoDataset,
+              .dataset_config =
+                  PhotoDatasetConfig(folder, absl::GetFlag(FLAGS_image_size)),
+              .batch_size = absl::GetFlag(FLAGS_batch_size),
+              .workers = absl::GetFlag(FLAGS_workers),
+              .seed = absl::GetFlag(FLAGS_seed),
+              .on_sample_error = on_bad_image,
+              .strategy = strategy},
+             static_cast<int64_t>(folder.photos.size())};
+}
+
+absl::StatusOr<std::unique_ptr<Loader>> MakeLoader(const Job& job) {
+  TENON_ASSIGN_OR_RETURN(
+      auto sampler,
+      RandomSampler::Create({.dataset_size = job.dataset_size,
+                             .samples = absl::GetFlag(FLAGS_samples),
+                             .seed = job.options.seed}));
+  return Loader::Create(job.options, std::move(sampler));
+}
+
+absl::StatusOr<EpochResults> Run(const Job& job, bool show) {
+  const auto began = std::chrono::steady_clock::now();
+  TENON_ASSIGN_OR_RETURN(const std::unique_ptr<Loader> loader, MakeLoader(job));
+  const InterruptCancels cancels(loader.get());
+  return RunEpochs(
+      *loader,
+      {.epochs = absl::GetFlag(FLAGS_epochs), .began = began, .show = show});
+}
+
+// Runs the same without workers and compares.
+absl::Status Verify(Job job, const EpochResults& results) {
+  std::printf("verifying: the same again without workers\n");
+  job.options.workers = 0;
+  TENON_ASSIGN_OR_RETURN(const EpochResults again, Run(job, /*show=*/false));
+  TENON_RETURN_IF_ERROR(results.digest.CompareWith(again.digest));
+  std::printf("verified: all %d batches are bit-identical\n",
+              static_cast<int>(again.batches));
+  return absl::OkStatus();
+}
+
+// A run that fails: by a signal, or by itself.
+int FailRun(const absl::Status& status) {
+  return Fail(InterruptedBy() != 0 ? 128 + InterruptedBy() : 1, status);
+}
+
+int Main() {
+  const absl::StatusOr<Job> job = JobOfFlags();
+  if (!job.ok()) return Fail(2, job.status());
+  const absl::StatusOr<EpochResults> results = Run(*job, /*show=*/true);
+  if (!results.ok()) return FailRun(results.status());
+  std::fputs(Summary(*results).c_str(), stdout);
+  if (absl::GetFlag(FLAGS_verify)) {
+    const absl::Status same = Verify(*job, *results);
+    if (!same.ok()) return FailRun(same);
+  }
+  std::printf("checksum: %s\n", results->digest.Checksum().c_str());
+  return 0;
+}
+
+}  // namespace
+}  // namespace tenon
+
+int main(int argc, char** argv) {
+  tenon::spawn::Init(argc, argv);
+  absl::SetProgramUsageMessage(
+      "Loads an epoch of photographs with worker processes.");
+  absl::ParseCommandLine(argc, argv);
+  return tenon::Main();
+}

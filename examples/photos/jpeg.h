@@ -1,0 +1,95 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// JpegDecoder: JPEG bytes to RGB pixels, at a reduced size where that will do.
+//
+//   JpegDecoder decoder;  // One for each thread, used again and again.
+//   TENON_ASSIGN_OR_RETURN(const JpegSize size, decoder.ReadSize(bytes));
+//   // The smallest decoded image in which 500 of its columns are still 224.
+//   TENON_ASSIGN_OR_RETURN(const DecodedJpeg photo,
+//                          decoder.Decode(bytes, 224.0 / 500));
+//
+// It is libjpeg-turbo's TurboJPEG API. It does not turn the image as Exif's
+// orientation says, nor convert it from its colour profile; training sets are
+// used without either.
+
+#ifndef TENON_EXAMPLES_PHOTOS_JPEG_H_
+#define TENON_EXAMPLES_PHOTOS_JPEG_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "tenon/examples/photos/rgb_image.h"
+
+namespace tenon {
+
+// In pixels.
+struct JpegSize {
+  int width = 0;
+  int height = 0;
+};
+
+struct DecodedJpeg {
+  // The whole photograph. Each side is the original's times `scale`, rounded
+  // up; the original's point (x, y) lies at (x * scale, y * scale).
+  RgbImage image;
+  double scale = 1;  // 1/8, 1/4, 1/2 or 1.
+};
+
+struct JpegDecoderOptions {
+  // Larger images are refused before memory is allocated for their pixels. An
+  // image takes 3 bytes a pixel, a progressive one about 6 bytes more.
+  int64_t max_pixels = int64_t{1} << 28;
+};
+
+// Ownership: owns the pixels of the last image, and keeps the memory of the
+//   largest so far. A moved-from decoder is as good as a new one.
+// Threads: thread-compatible: one decoder for each thread.
+// Trust: the bytes may be anything, and the result depends on them alone. What
+//   libjpeg-turbo only warns of (a truncated file, corrupt data) is an error
+//   here, and so are more than 500 scans. Decoding takes time in proportion to
+//   the declared pixels times the scans.
+// Failure: after an error the decoder is as good as new, and the pixels of the
+//   last image are gone.
+class JpegDecoder {
+ public:
+  explicit JpegDecoder(const JpegDecoderOptions& options = JpegDecoderOptions())
+      : options_(options) {}
+
+  // The size of the photograph, from its header.
+  //
+  // Errors: kInvalidArgument if `jpeg` is not a JPEG image, or not one that
+  // libjpeg-turbo reads; kDataLoss if the header is damaged; kUnimplemented if
+  // it is a CMYK image; kResourceExhausted if it has more than max_pixels, or
+  // there is no memory.
+  absl::StatusOr<JpegSize> ReadSize(absl::Span<const uint8_t> jpeg) const;
+
+  // Decodes the photograph, a grey one too, at the smallest scale that is at
+  // least `min_scale`; above 1 that is 1. The pixels are valid until the next
+  // call of Decode(), and move with the decoder.
+  //
+  // The scales are powers of two: for those libjpeg-turbo has SIMD code, and
+  // without it 3/8 takes longer than 4/8, and 5/8 longer than 8/8.
+  //
+  // Errors: those of ReadSize(); kDataLoss if the file is truncated or its
+  // data corrupt; kInvalidArgument if libjpeg-turbo gives up for another
+  // reason.
+  absl::StatusOr<DecodedJpeg> Decode(absl::Span<const uint8_t> jpeg,
+                                     double min_scale);
+
+ private:
+  absl::Status Reserve(size_t size_bytes);
+
+  JpegDecoderOptions options_;
+  // A vector would write zeros that nobody reads.
+  std::unique_ptr<uint8_t[]> pixels_;
+  size_t capacity_ = 0;  // In bytes.
+};
+
+}  // namespace tenon
+
+#endif  // TENON_EXAMPLES_PHOTOS_JPEG_H_

@@ -1,0 +1,28 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// The dataset "photos": random crops of photographs, and their classes.
+//
+//   image: float32[3, size, size], normalised; label: int64
+//
+// Linking this target registers it; PhotoDatasetConfig() makes its config.
+
+#ifndef TENON_EXAMPLES_PHOTOS_PHOTO_DATASET_H_
+#define TENON_EXAMPLES_PHOTOS_PHOTO_DATASET_H_
+
+#include <string>
+
+#include "tenon/examples/photos/photo_folder.h"
+
+namespace tenon {
+
+inline constexpr char kPhotoDataset[] = "photos";
+
+// What LoaderOptions::dataset_config must be for images of `image_size` x
+// `image_size` pixels out of `folder`. The list of files travels with it, so
+// that a folder that changes does not make workers disagree.
+std::string PhotoDatasetConfig(const PhotoFolder& folder, int image_size);
+
+}  // namespace tenon
+
+#endif  // TENON_EXAMPLES_PHOTOS_PHOTO_DATASET_H_

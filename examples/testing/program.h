@@ -1,0 +1,65 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Program: runs an example as a user would, and sees what it prints, how it
+// ends and what it leaves behind.
+//
+//   Program program({"examples/photo_epoch", "--workers", "2"});
+//   program.WaitForOutput("epoch 1");
+//   program.Signal(SIGINT);
+//   EXPECT_EQ(program.Wait().exit_code, 130);
+
+#ifndef TENON_EXAMPLES_TESTING_PROGRAM_H_
+#define TENON_EXAMPLES_TESTING_PROGRAM_H_
+
+#include <sys/types.h>
+
+#include <string>
+#include <vector>
+
+#include "tenon/shm/pid_fd.h"
+#include "tenon/shm/unique_fd.h"
+
+namespace tenon {
+
+// Ownership: owns the process, which is killed with its whole process group if
+//   it still runs. Threads: thread-compatible. Failure: aborts the test
+//   program; no wait lasts longer than two minutes.
+class Program {
+ public:
+  // Starts it in a process group of its own, with stdout and stderr in one pipe
+  // and no stdin.
+  explicit Program(const std::vector<std::string>& arguments);
+  ~Program();
+
+  pid_t pid() const { return pid_; }
+  // Its children now.
+  std::vector<pid_t> Children() const;
+  void Signal(int signal) const;
+  // To the whole process group, as a terminal does for Ctrl-C.
+  void SignalGroup(int signal) const;
+
+  // Reads until `text` has been printed; false if the program ended first.
+  bool WaitForOutput(const std::string& text);
+  // Reads to the end of the output and waits for the end of the program.
+  ExitStatus Wait();
+  // What was printed so far, as far as it was read.
+  const std::string& output() const { return output_; }
+
+  // Whether no process of its group is left. An orphan whose descriptors have
+  // been closed may still wait to be reaped by init: that is waited for.
+  bool GroupIsGone() const;
+
+ private:
+  // Reads once; false at the end of the output.
+  bool Read();
+
+  pid_t pid_ = -1;
+  UniqueFd output_fd_;
+  std::string output_;
+  bool reaped_ = false;
+};
+
+}  // namespace tenon
+
+#endif  // TENON_EXAMPLES_TESTING_PROGRAM_H_
