@@ -16,11 +16,21 @@
 #include "absl/functional/function_ref.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
+#include "gmock/gmock.h"
 #include "tenon/ipc/channel.h"
 #include "tenon/shm/deadline.h"
+#include "tenon/shm/status_matchers.h"
 #include "tenon/shm/unique_fd.h"
 
 namespace tenon {
+
+// Matches a StatusOr<Message> of these bytes and no descriptors.
+inline auto IsMessage(std::string bytes) {
+  using ::testing::Field;
+  return IsOkAndHolds(
+      ::testing::AllOf(Field("bytes", &Message::bytes, std::move(bytes)),
+                       Field("fds", &Message::fds, ::testing::IsEmpty())));
+}
 
 // For waits that should end long before: a watchdog, not a promise.
 Deadline Watchdog();
