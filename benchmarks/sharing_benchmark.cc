@@ -19,6 +19,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <memory>
 #include <numeric>
 #include <optional>
 #include <span>
@@ -26,6 +27,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/memory/memory.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
@@ -130,13 +132,21 @@ TENON_SPAWN_ENTRY("sharing_benchmark.producer", RunProducer);
 // The consumer's side.
 class Consumer {
  public:
-  static absl::StatusOr<Consumer> Start() {
+  static absl::StatusOr<std::unique_ptr<Consumer>> Start() {
     TENON_ASSIGN_OR_RETURN(auto ends, Channel::CreatePair());
     spawn::ProcessOptions options = {.entry = "sharing_benchmark.producer"};
     options.fds.push_back(ends.second.Release());
     TENON_ASSIGN_OR_RETURN(spawn::Process process,
                            spawn::Process::Start(std::move(options)));
-    return Consumer(std::move(process), std::move(ends.first));
+    return absl::WrapUnique(
+        new Consumer(std::move(process), std::move(ends.first)));
+  }
+
+  // The producer removes the names of its segments once it sees the channel
+  // close; killing it would cut that short.
+  ~Consumer() {
+    channel_.Release().Reset();
+    process_.Join(Soon()).IgnoreError();
   }
 
   // Gets one tensor and reads it.
@@ -195,13 +205,13 @@ double LimitSeconds(size_t size_bytes) {
 void BM_Share(benchmark::State& state, Way way) {
   const auto size_bytes = static_cast<size_t>(state.range(0));
   const double limit = LimitSeconds(size_bytes);
-  absl::StatusOr<Consumer> consumer = Consumer::Start();
+  absl::StatusOr<std::unique_ptr<Consumer>> consumer = Consumer::Start();
   if (!consumer.ok()) {
     return state.SkipWithError(consumer.status().ToString().c_str());
   }
   const auto began = std::chrono::steady_clock::now();
   for (auto _ : state) {
-    absl::StatusOr<uint64_t> sum = consumer->Get({way, size_bytes});
+    absl::StatusOr<uint64_t> sum = (*consumer)->Get({way, size_bytes});
     if (!sum.ok()) {
       return state.SkipWithError(sum.status().ToString().c_str());
     }

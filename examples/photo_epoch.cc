@@ -36,8 +36,8 @@
 ABSL_FLAG(std::string, images, "/usr/share/backgrounds/mate",
           "a folder with a folder of JPEG files for each class");
 ABSL_FLAG(int, workers, 2, "worker processes; 0: decode in this one");
-ABSL_FLAG(int64_t, batch_size, 32, "images in a batch");
-ABSL_FLAG(int64_t, samples, 600, "random crops in an epoch");
+ABSL_FLAG(int64_t, batch_size, 16, "images in a batch");
+ABSL_FLAG(int64_t, samples, 400, "random crops in an epoch");
 ABSL_FLAG(int64_t, epochs, 1, "how often to go through the samples");
 ABSL_FLAG(int, image_size, 224, "width and height of a crop, in pixels");
 ABSL_FLAG(uint64_t, seed, 0, "of order, crops and flips");
