@@ -3,10 +3,12 @@
 
 #include "tenon/shm/available_memory.h"
 
+#include <fcntl.h>
+#include <sys/types.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdint>
-#include <fstream>
-#include <iterator>
 #include <limits>
 #include <optional>
 #include <string>
@@ -17,6 +19,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
+#include "tenon/shm/retry_on_eintr.h"
+#include "tenon/shm/unique_fd.h"
 
 namespace tenon {
 namespace {
@@ -41,8 +45,16 @@ constexpr CgroupVersion kVersion2 = {"/sys/fs/cgroup", "memory.max",
 
 // Empty if it cannot be read.
 std::string ReadFile(const std::string& path) {
-  std::ifstream file(path);
-  return std::string(std::istreambuf_iterator<char>(file), {});
+  const UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  std::string text;
+  char buffer[4096];
+  for (;;) {
+    const ssize_t size =
+        RetryOnEintr([&] { return read(fd.get(), buffer, sizeof(buffer)); });
+    if (size < 0) return "";
+    if (size == 0) return text;
+    text.append(buffer, static_cast<size_t>(size));
+  }
 }
 
 std::optional<uint64_t> ReadNumber(const std::string& path) {

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -60,6 +61,7 @@ class Child {
     pid_ = fork();
     EXPECT_GE(pid_, 0);
     if (pid_ != 0) return;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);  // If the test is killed, so is this.
     char unused;
     _exit(read(wait_for_parent.get(), &unused, 1) == 1 ? code : 254);
   }
@@ -255,6 +257,7 @@ TEST(PidFdTest, TracerCannotMakeReapWaitForever) {
   const pid_t tracer = fork();
   ASSERT_GE(tracer, 0);
   if (tracer == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
     const char ok = ptrace(PTRACE_SEIZE, victim.pid(), nullptr, nullptr) == 0;
     if (write(attached_writer.get(), &ok, 1) != 1) _exit(1);
     for (;;) pause();  // Never looks at what it traces.

@@ -8,6 +8,7 @@
 #include <grp.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -41,6 +42,7 @@ int CountFailures() {
 }
 
 [[noreturn]] void RunAndExit(const std::function<void()>& body) {
+  prctl(PR_SET_PDEATHSIG, SIGKILL);  // If the test is killed, so is this.
   const int failures_of_parent = CountFailures();
   body();
   std::fflush(nullptr);

@@ -16,6 +16,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "tenon/shm/crash_point.h"
 #include "tenon/shm/fork_count.h"
 #include "tenon/shm/mapping.h"
 #include "tenon/shm/posix_error.h"
@@ -110,6 +111,7 @@ absl::StatusOr<Segment> Segment::Create(size_t size_bytes, SegmentKind kind,
 absl::Status Segment::Seal() {
   if (strategy_ != SharingStrategy::kFileDescriptor) return absl::OkStatus();
   if (fcntl(fd(), F_ADD_SEALS, RequiredSeals(kind_)) == 0) {
+    TENON_CRASH_POINT("segment.sealed");
     return absl::OkStatus();
   }
   const int error = errno;
@@ -132,6 +134,7 @@ absl::StatusOr<Segment::OwnerWritten> Segment::CreateOwnerWritten(
   TENON_ASSIGN_OR_RETURN(
       WritableMapping mapping,
       WritableMapping::Map(segment.fd(), size_bytes, segment.Describe()));
+  TENON_CRASH_POINT("segment.mapped_by_owner");
   // The seal comes after the mapping: it stops new writers, and this one stays.
   TENON_RETURN_IF_ERROR(segment.Seal());
   return OwnerWritten{std::move(segment), std::move(mapping)};
@@ -143,6 +146,7 @@ absl::StatusOr<Segment> Segment::Adopt(UniqueFd fd, SegmentKind kind) {
   // Before the size is read: until it is sealed, the sender can change it.
   TENON_RETURN_IF_ERROR(CheckSeals(fd.get(), RequiredSeals(kind), what));
   TENON_ASSIGN_OR_RETURN(const size_t size_bytes, CheckedSize(fd.get(), what));
+  TENON_CRASH_POINT("segment.adopt.checked");
   if (fcntl(fd.get(), F_SETFD, FD_CLOEXEC) != 0) {
     return PosixError(errno, "fcntl(F_SETFD)", what);
   }
@@ -156,6 +160,7 @@ absl::StatusOr<Segment> Segment::Open(absl::string_view name,
   const std::string what = absl::StrCat("segment '", name, "' in /dev/shm");
   const bool writable = kind == SegmentKind::kSharedWritable;
   TENON_ASSIGN_OR_RETURN(UniqueFd fd, OpenNamedFile(name, writable, what));
+  TENON_CRASH_POINT("segment.open.opened");
   TENON_RETURN_IF_ERROR(CheckIsPrivate(fd.get(), what));
   absl::StatusOr<size_t> size_bytes = SizeOfMemory(fd.get(), what);
   // The name was good; it is what it stands for that is not.
@@ -187,7 +192,9 @@ absl::StatusOr<WritableMapping> Segment::MapWritable() const {
 absl::Status Segment::Unlink() {
   TENON_RETURN_IF_ERROR(CheckNotForked(fork_count_, Describe()));
   if (!owns_name_) return absl::OkStatus();
+  TENON_CRASH_POINT("segment.unlink.begun");
   TENON_RETURN_IF_ERROR(RemoveShmName(name_));
+  TENON_CRASH_POINT("segment.unlink.removed");
   owns_name_ = false;
   return absl::OkStatus();
 }

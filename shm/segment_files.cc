@@ -16,6 +16,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "tenon/shm/crash_point.h"
 #include "tenon/shm/posix_error.h"
 #include "tenon/shm/reserve_pages.h"
 #include "tenon/shm/shm_name.h"
@@ -46,6 +47,7 @@ std::string What(absl::string_view place, absl::string_view name,
 
 absl::Status Allocate(int fd, size_t size_bytes, absl::string_view what) {
   TENON_RETURN_IF_ERROR(SetFileSize(fd, size_bytes, what));
+  TENON_CRASH_POINT("segment.sized");
   return ReservePages(fd, 0, size_bytes, what);
 }
 
@@ -63,6 +65,7 @@ absl::StatusOr<UniqueFd> CreateMemfd(size_t size_bytes,
   const std::string what = What("a memfd", label, size_bytes);
   UniqueFd fd(OpenMemfd(label));
   if (!fd.valid()) return PosixError(errno, "memfd_create", what);
+  TENON_CRASH_POINT("segment.memfd.created");
   TENON_RETURN_IF_ERROR(Allocate(fd.get(), size_bytes, what));
   return fd;
 }
@@ -74,8 +77,11 @@ absl::StatusOr<UniqueFd> CreateNamedFile(size_t size_bytes,
   // shm_open() adds O_NOFOLLOW and O_CLOEXEC.
   UniqueFd fd(shm_open(path.c_str(), O_RDWR | O_CREAT | O_EXCL, 0400));
   if (!fd.valid()) return PosixError(errno, "shm_open", what);
+  TENON_CRASH_POINT("segment.named.created");
   absl::Status made = Allocate(fd.get(), size_bytes, what);
+  TENON_CRASH_POINT("segment.named.reserved");
   if (made.ok()) made = Publish(fd.get(), what);
+  TENON_CRASH_POINT("segment.named.published");
   if (made.ok()) return fd;
   RemoveShmName(name).IgnoreError();
   return made;

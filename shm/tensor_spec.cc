@@ -231,35 +231,6 @@ TensorSpec::ByteRange TensorSpec::byte_range() const {
           byte_offset_ + (static_cast<uint64_t>(reach->behind) + 1) * size};
 }
 
-absl::StatusOr<uint64_t> TensorSpec::ByteOffsetOf(
-    absl::Span<const int64_t> index) const {
-  if (index.size() != shape().size()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "an index of ", index.size(), " numbers into tensor ", ToString()));
-  }
-  // Cannot overflow in a consistent spec, and wraps in another.
-  uint64_t at = 0;
-  for (size_t i = 0; i < index.size(); ++i) {
-    const int64_t extent = shape_[i];
-    if (index[i] >= extent || index[i] < -std::max<int64_t>(extent, 0)) {
-      return absl::OutOfRangeError(absl::StrCat(
-          "index [", absl::StrJoin(index, ", "), "] in tensor ", ToString()));
-    }
-    const int64_t counted = index[i] < 0 ? index[i] + extent : index[i];
-    at += static_cast<uint64_t>(counted) * static_cast<uint64_t>(strides_[i]);
-  }
-  return byte_offset_ + at * static_cast<uint64_t>(element_bytes());
-}
-
-absl::StatusOr<int> TensorSpec::Dimension(int dim) const {
-  const int counted = dim < 0 ? dim + rank() : dim;
-  if (counted < 0 || counted >= rank()) {
-    return absl::OutOfRangeError(
-        absl::StrCat("tensor ", ToString(), " has no dimension ", dim));
-  }
-  return counted;
-}
-
 std::string TensorSpec::ToString() const {
   std::string text =
       absl::StrCat(DtypeName(dtype_), "[", absl::StrJoin(shape(), ", "), "]");

@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// The views of a TensorSpec: specs of some of its elements, or of all in
-// another order. None of them can leave the bytes of the spec that it is made
-// from. Each begins with a check that the spec is consistent: then its
+// Elements and views of a TensorSpec. A view is a spec of some of its elements,
+// or of all in another order, and cannot leave the bytes of the spec that it is
+// made from. Each begins with a check that the spec is consistent: then its
 // arithmetic cannot overflow.
 
 #include <algorithm>
@@ -108,6 +108,35 @@ std::vector<int64_t> StridesOver(std::vector<Run> runs,
 }
 
 }  // namespace
+
+absl::StatusOr<uint64_t> TensorSpec::ByteOffsetOf(
+    absl::Span<const int64_t> index) const {
+  if (index.size() != shape().size()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "an index of ", index.size(), " numbers into tensor ", ToString()));
+  }
+  // Cannot overflow in a consistent spec, and wraps in another.
+  uint64_t at = 0;
+  for (size_t i = 0; i < index.size(); ++i) {
+    const int64_t extent = shape_[i];
+    if (index[i] >= extent || index[i] < -std::max<int64_t>(extent, 0)) {
+      return absl::OutOfRangeError(absl::StrCat(
+          "index [", absl::StrJoin(index, ", "), "] in tensor ", ToString()));
+    }
+    const int64_t counted = index[i] < 0 ? index[i] + extent : index[i];
+    at += static_cast<uint64_t>(counted) * static_cast<uint64_t>(strides_[i]);
+  }
+  return byte_offset_ + at * static_cast<uint64_t>(element_bytes());
+}
+
+absl::StatusOr<int> TensorSpec::Dimension(int dim) const {
+  const int counted = dim < 0 ? dim + rank() : dim;
+  if (counted < 0 || counted >= rank()) {
+    return absl::OutOfRangeError(
+        absl::StrCat("tensor ", ToString(), " has no dimension ", dim));
+  }
+  return counted;
+}
 
 absl::StatusOr<TensorSpec> TensorSpec::Slice(int dim,
                                              const SliceRange& range) const {
