@@ -45,6 +45,11 @@ struct TakeBackCandidate {
   uint32_t block = 0;
   bool generation_bumped = false;
   BlockVerdict verdict;
+
+  // Nobody holds the block, nor ever will under a generation handed out before.
+  bool IsTakenBack() const {
+    return generation_bumped && verdict.kind == BlockVerdict::kQuiet;
+  }
 };
 
 // What the owner knows of the attached processes. Their cells are const words,
@@ -69,13 +74,11 @@ class FreeTest {
   using Word = SharedWord<uint64_t>;
   using Columns = absl::Span<const Word* const>;
 
-  // Takes back what of `candidates` can be. For those of which this is true
-  // afterwards, nobody holds or will ever hold the block under a generation
-  // handed out before; the caller may reuse it at once:
-  //   candidate.generation_bumped && candidate.verdict.kind == kQuiet
-  // The others remain candidates. `generations` is indexed by block, and
-  // written by the caller alone. Does not block; bounded by the number of
-  // candidates times the number of columns, whatever the holders do.
+  // Takes back what of `candidates` can be: those that IsTakenBack() afterwards
+  // may be reused at once. The others remain candidates. `generations` is
+  // indexed by block, and written by the caller alone. Does not block; bounded
+  // by the number of candidates times the number of columns, whatever the
+  // holders do.
   void TakeBack(Inbox& inbox, Word* generations,
                 absl::Span<TakeBackCandidate> candidates) {
     Test(inbox, candidates, P::kFirstTest);  // model: own == 2, 3

@@ -1,0 +1,170 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// ArenaState: what arena.h keeps. Blocks wait on shelves, one for each size;
+// the ledger says which of those let go can be used again.
+//
+// Two kinds of lock: a shelf's, held for some instructions; and the ledger's,
+// held for a take-back or while a segment is made. A shelf's may be taken under
+// the ledger's, never the other way round.
+
+#ifndef TENON_SHM_ARENA_ARENA_STATE_H_
+#define TENON_SHM_ARENA_ARENA_STATE_H_
+
+#include <array>
+#include <atomic>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "tenon/shm/arena/arena_options.h"
+#include "tenon/shm/arena/arena_table.h"
+#include "tenon/shm/arena/holder_use.h"
+#include "tenon/shm/arena/size_class.h"
+#include "tenon/shm/deadline.h"
+#include "tenon/shm/fork_count.h"
+#include "tenon/shm/ledger/attachments.h"
+#include "tenon/shm/ledger/free_test.h"
+#include "tenon/shm/ledger/random_id.h"
+#include "tenon/shm/ledger/range_allocator.h"
+#include "tenon/shm/mapping.h"
+#include "tenon/shm/segment.h"
+
+namespace tenon {
+
+struct OwnedSegment;
+
+// A block, for the process that owns it.
+struct OwnedBlock {
+  std::atomic<uint32_t> references{0};  // Block objects.
+  // Since it was last taken back, somebody else may have been told of it.
+  std::atomic<bool> exposed{false};
+  bool generation_bumped = false;  // See TakeBackCandidate.
+  bool used = false;               // Has bytes of a former use.
+  uint32_t number = 0;
+  OwnedSegment* segment = nullptr;
+
+  std::byte* data() const;
+  size_t size() const;
+};
+
+struct OwnedSegment {
+  OwnedSegment(const ArenaSegment& listing, Segment memory,
+               WritableMapping mapped)
+      : listed(listing),
+        segment(std::move(memory)),
+        mapping(std::move(mapped)),
+        blocks(new OwnedBlock[listing.block_count]) {}
+
+  size_t bytes() const { return segment.size_bytes(); }
+
+  const ArenaSegment listed;
+  const Segment segment;
+  const WritableMapping mapping;
+  const std::unique_ptr<OwnedBlock[]> blocks;
+  size_t blocks_on_shelf = 0;  // Free ones; under the shelf's lock.
+};
+
+inline std::byte* OwnedBlock::data() const {
+  return segment->mapping.data() +
+         (number - segment->listed.first_block) * segment->listed.block_bytes;
+}
+inline size_t OwnedBlock::size() const { return segment->listed.block_bytes; }
+
+// The blocks of one size that nobody here uses.
+struct Shelf {
+  std::mutex mutex;
+  std::vector<OwnedBlock*> free;   // Last in, first out: warm in the cache.
+  std::deque<OwnedBlock*> let_go;  // Others may hold them; oldest first.
+  std::atomic<uint32_t> segments{0};
+};
+
+class ArenaState {
+ public:
+  static absl::StatusOr<std::unique_ptr<ArenaState>> Create(
+      const ArenaOptions& options);
+  ~ArenaState();
+
+  // Arena's functions, with a block instead of a Block.
+  absl::StatusOr<OwnedBlock*> Allocate(size_t bytes, Deadline deadline);
+  absl::Status CheckHolder(const RandomId& column, size_t more_bytes);
+  absl::StatusOr<size_t> Trim();
+  absl::StatusOr<std::vector<HolderUse>> Holders();
+  ArenaUse Use() const;
+
+  // The last reference has gone.
+  void LetGo(OwnedBlock& block);
+
+  const ArenaOptions& options() const { return options_; }
+  const RandomId& id() const { return table_.header().arena; }
+  const ArenaTable& table() const { return table_; }
+  int inbox() const { return attachments_.socket(); }
+  bool inherited() const { return fork_count_ != ForkCount(); }
+  absl::Status CheckUsable() const;
+
+ private:
+  using Ledger = FreeTest<Attachments>;
+
+  ArenaState(const ArenaOptions& options, ArenaTable table,
+             Attachments attachments);
+
+  // nullptr if there is none.
+  OwnedBlock* TakeFree(Shelf& shelf);
+  OwnedBlock* MakeReady(OwnedBlock& block);
+  void MakeFree(OwnedBlock& block);
+  absl::StatusOr<OwnedBlock*> TryOnce(size_t block_bytes, Shelf& shelf);
+  void WaitForRelease(absl::Duration at_most);
+  absl::Status NoBlock(size_t block_bytes, bool waited,
+                       const absl::Status& reason);
+
+  // --- With the ledger's lock. ---
+
+  // Takes back until there is something, but at most `batches` batches. Returns
+  // how many blocks became free.
+  size_t TakeBack(Shelf& shelf, size_t batches);
+  size_t TakeBackBatch(Shelf& shelf, std::vector<OwnedBlock*>& batch);
+  void NoteMovers();
+  size_t TakeBackAll();
+  absl::Status Grow(size_t block_bytes, Shelf& shelf);
+  absl::StatusOr<ArenaSegment> PlanSegment(size_t block_bytes, Shelf& shelf);
+  absl::Status MakeSegment(const ArenaSegment& plan, Shelf& shelf);
+  size_t RetireIdleSegments();
+  void Retire(OwnedSegment& segment, Shelf& shelf);
+  std::vector<HolderUse> HoldersLocked();
+  size_t BytesHeldBy(size_t column) const;
+  template <typename Visit>
+  void ForEachBlock(Visit visit) const;
+
+  const ArenaOptions options_;
+  const uint64_t fork_count_ = ForkCount();
+  ArenaTable table_;
+  std::array<Shelf, kSizeClasses> shelves_;
+
+  mutable std::mutex ledger_mutex_;
+  Attachments attachments_;
+  Ledger ledger_;
+  std::vector<TakeBackCandidate> candidates_;
+  RangeAllocator free_numbers_;
+  std::array<std::unique_ptr<OwnedSegment>, ArenaTableLayout::kMaxSegments>
+      segments_;
+  std::array<uint32_t, ArenaTableLayout::kMaxSegments> next_id_ = {};
+  size_t bytes_ = 0;
+  std::map<RandomId, size_t> credit_;  // See CheckHolder().
+
+  std::mutex wait_mutex_;
+  std::condition_variable released_;
+  std::atomic<int> waiting_{0};
+};
+
+}  // namespace tenon
+
+#endif  // TENON_SHM_ARENA_ARENA_STATE_H_

@@ -1,0 +1,150 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "tenon/shm/arena/arena.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tenon/shm/arena/arena_offer.h"
+#include "tenon/shm/arena/attached_arena.h"
+#include "tenon/shm/arena/block_descriptor.h"
+#include "tenon/shm/deadline.h"
+#include "tenon/shm/sharing_strategy.h"
+#include "tenon/shm/status_matchers.h"
+#include "tenon/shm/unique_fd.h"
+
+namespace tenon {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+// What a channel would do with the descriptors of an offer.
+std::vector<UniqueFd> Travel(const std::vector<int>& fds) {
+  std::vector<UniqueFd> arrived;
+  for (const int fd : fds) {
+    arrived.emplace_back(fcntl(fd, F_DUPFD_CLOEXEC, 0));
+  }
+  return arrived;
+}
+
+absl::StatusOr<std::shared_ptr<AttachedArena>> Attach(const ArenaOffer& offer) {
+  return AttachedArena::Attach(offer.bytes, Travel(offer.fds));
+}
+
+class ArenaTest : public testing::TestWithParam<SharingStrategy> {
+ protected:
+  ArenaOptions Options() {
+    ArenaOptions options;
+    options.segment.strategy = GetParam();
+    return options;
+  }
+};
+
+TEST_P(ArenaTest, GivesAlignedBlocksOfTheirOwn) {
+  TENON_ASSERT_OK_AND_ASSIGN(auto arena, Arena::Create(Options()));
+  std::vector<Block> blocks;
+  for (const size_t bytes : {1, 64, 65, 1000, 4096, 5000, 100'000, 5'000'000}) {
+    TENON_ASSERT_OK_AND_ASSIGN(Block block, arena->TryAllocate(bytes));
+    ASSERT_GE(block.size(), bytes);
+    const auto address = reinterpret_cast<uintptr_t>(block.data());
+    EXPECT_EQ(address % (bytes >= 4096 ? 4096 : 64), 0u) << bytes;
+    std::memset(block.data(), static_cast<int>(blocks.size()), block.size());
+    blocks.push_back(std::move(block));
+  }
+  for (size_t i = 0; i < blocks.size(); ++i) {
+    EXPECT_EQ(blocks[i].data()[0], std::byte(i));
+    EXPECT_EQ(blocks[i].data()[blocks[i].size() - 1], std::byte(i));
+  }
+}
+
+TEST_P(ArenaTest, BlockThatIsClaimedIsNotReusedBeforeItIsReleased) {
+  ArenaOptions options = Options();
+  options.quota_bytes = 4096;
+  TENON_ASSERT_OK_AND_ASSIGN(auto arena, Arena::Create(options));
+  TENON_ASSERT_OK_AND_ASSIGN(Block block, arena->TryAllocate(4096));
+  block.data()[100] = std::byte{42};
+  TENON_ASSERT_OK_AND_ASSIGN(const ArenaOffer offer, arena->Offer(block));
+  TENON_ASSERT_OK_AND_ASSIGN(auto attached, Attach(offer));
+  TENON_ASSERT_OK_AND_ASSIGN(const BlockDescriptor message,
+                             block.Describe(100, 10));
+  TENON_ASSERT_OK_AND_ASSIGN(Hold hold, attached->Claim(message));
+  block.Reset();
+  EXPECT_EQ(hold.size(), 10u);
+  EXPECT_EQ(hold.data()[0], std::byte{42});
+
+  EXPECT_THAT(arena->TryAllocate(4096),
+              StatusIs(absl::StatusCode::kResourceExhausted,
+                       AllOf(HasSubstr("quota"), HasSubstr("arena_test"),
+                             HasSubstr("1 blocks, 4096 bytes"))));
+  EXPECT_THAT(
+      arena->Allocate(4096, Deadline::After(absl::Milliseconds(20))),
+      StatusIs(absl::StatusCode::kDeadlineExceeded, HasSubstr("quota")));
+  EXPECT_EQ(hold.data()[0], std::byte{42});
+
+  hold.Reset();
+  TENON_ASSERT_OK_AND_ASSIGN(const Block again, arena->TryAllocate(4096));
+  EXPECT_THAT(attached->Claim(message),
+              StatusIs(absl::StatusCode::kDataLoss, HasSubstr("taken back")));
+}
+
+TEST_P(ArenaTest, ManySmallBlocksNeedFewSegments) {
+  TENON_ASSERT_OK_AND_ASSIGN(auto arena, Arena::Create(Options()));
+  std::vector<Block> blocks;
+  for (int i = 0; i < 100'000; ++i) {
+    TENON_ASSERT_OK_AND_ASSIGN(Block block, arena->TryAllocate(1024));
+    blocks.push_back(std::move(block));
+  }
+  EXPECT_LE(arena->Use().segments, 12u);
+  EXPECT_EQ(arena->Use().blocks_in_use, 100'000u);
+  blocks.clear();
+  TENON_ASSERT_OK_AND_ASSIGN(const size_t given_back, arena->Trim());
+  EXPECT_GE(given_back, 100'000u * 1024);
+  EXPECT_EQ(arena->Use().segments, 0u);
+}
+
+TEST_P(ArenaTest, IdleSegmentsMakeRoomForOtherSizes) {
+  ArenaOptions options = Options();
+  options.quota_bytes = 1 << 20;
+  TENON_ASSERT_OK_AND_ASSIGN(auto arena, Arena::Create(options));
+  for (const size_t bytes : {1 << 20, 1000, 500'000, 1 << 20}) {
+    EXPECT_THAT(arena->TryAllocate(bytes), IsOk()) << bytes;
+  }
+}
+
+TEST_P(ArenaTest, RetiredSegmentsAreUnmappedByThoseAttached) {
+  TENON_ASSERT_OK_AND_ASSIGN(auto arena, Arena::Create(Options()));
+  TENON_ASSERT_OK_AND_ASSIGN(Block block, arena->TryAllocate(4096));
+  TENON_ASSERT_OK_AND_ASSIGN(const ArenaOffer offer, arena->Offer(block));
+  TENON_ASSERT_OK_AND_ASSIGN(auto attached, Attach(offer));
+  TENON_ASSERT_OK_AND_ASSIGN(const BlockDescriptor message, block.Describe());
+  block.Reset();
+  EXPECT_THAT(arena->Trim(), IsOk());
+  attached->Sweep();
+  EXPECT_THAT(attached->Claim(message), StatusIs(absl::StatusCode::kNotFound));
+}
+
+INSTANTIATE_TEST_SUITE_P(Strategies, ArenaTest,
+                         testing::Values(SharingStrategy::kFileDescriptor,
+                                         SharingStrategy::kFileSystem),
+                         [](const auto& strategy) {
+                           return strategy.param == SharingStrategy::kFileSystem
+                                      ? "FileSystem"
+                                      : "FileDescriptor";
+                         });
+
+}  // namespace
+}  // namespace tenon

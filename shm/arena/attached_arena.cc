@@ -1,0 +1,297 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "tenon/shm/arena/attached_arena.h"
+
+#include <errno.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "tenon/shm/arena/size_class.h"
+#include "tenon/shm/crash_point.h"
+#include "tenon/shm/ledger/attachments.h"
+#include "tenon/shm/ledger/lease.h"
+#include "tenon/shm/ledger/process_info.h"
+#include "tenon/shm/pid_fd.h"
+#include "tenon/shm/posix_error.h"
+#include "tenon/shm/segment.h"
+#include "tenon/shm/status_macros.h"
+
+namespace tenon {
+namespace {
+
+using Layout = ArenaTableLayout;
+
+constexpr char kWhat[] = "an attached arena";
+
+absl::Status CheckIsInbox(int fd) {
+  int domain = 0;
+  int type = 0;
+  socklen_t size = sizeof(int);
+  if (getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &size) != 0 ||
+      getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &size) != 0 ||
+      domain != AF_UNIX || type != SOCK_SEQPACKET) {
+    return absl::InvalidArgumentError(
+        "the offer of an arena came without the socket of its owner");
+  }
+  return absl::OkStatus();
+}
+
+// Of a pair of sockets the credentials are those of its maker: the owner. What
+// is not certain counts as alive.
+bool OwnerHasDied(int inbox) {
+  ucred owner = {};
+  socklen_t size = sizeof(owner);
+  return getsockopt(inbox, SOL_SOCKET, SO_PEERCRED, &owner, &size) == 0 &&
+         owner.pid > 0 && StateOf(owner.pid) == "ended";
+}
+
+absl::Status CheckFdCount(const ArenaOfferFacts& facts, size_t fds) {
+  if (fds == facts.fd_count()) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("the offer of an arena came with ", fds,
+                   " descriptors instead of ", facts.fd_count()));
+}
+
+absl::StatusOr<Segment> OpenSegment(const ArenaOfferFacts& facts,
+                                    SegmentKind kind, UniqueFd fd) {
+  if (facts.strategy == SharingStrategy::kFileSystem) {
+    return Segment::Open(facts.name, kind);
+  }
+  return Segment::Adopt(std::move(fd), kind);
+}
+
+absl::Status BlockWasTakenBack(absl::string_view arena,
+                               const BlockDescriptor& descriptor) {
+  return absl::DataLossError(absl::StrCat(
+      "block ", descriptor.block, " of arena '", arena,
+      "' was taken back before it could be claimed: who sent it had let go of "
+      "it, or was killed"));
+}
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<AttachedArena>> AttachedArena::Attach(
+    absl::string_view offer, std::vector<UniqueFd> fds) {
+  TENON_ASSIGN_OR_RETURN(const ArenaOfferFacts facts,
+                         ArenaOfferFacts::FromBytes(offer));
+  TENON_RETURN_IF_ERROR(CheckFdCount(facts, fds.size()));
+  TENON_ASSIGN_OR_RETURN(
+      ArenaTableView table,
+      ArenaTableView::Adopt(std::move(fds[ArenaOfferFacts::kTable])));
+  if (table.header().arena != facts.arena) {
+    return absl::InvalidArgumentError(
+        "the offer of an arena came with the table of another one");
+  }
+  TENON_RETURN_IF_ERROR(CheckIsInbox(fds[ArenaOfferFacts::kInbox].get()));
+  TENON_ASSIGN_OR_RETURN(std::shared_ptr<Column> column,
+                         Column::OfThisProcess());
+  std::shared_ptr<AttachedArena> arena(new AttachedArena(
+      std::move(table), std::move(fds[ArenaOfferFacts::kInbox]),
+      std::move(column)));
+  TENON_ASSIGN_OR_RETURN(
+      arena->range_,
+      arena->column_->Enter(facts.arena, arena->table_.header().max_blocks));
+  TENON_RETURN_IF_ERROR(arena->MapSegment(facts, std::move(fds)));
+  TENON_RETURN_IF_ERROR(arena->Enter());
+  return arena;
+}
+
+absl::Status AttachedArena::Enter() {
+  int ends[2];
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0,
+                 ends) != 0) {
+    return PosixError(errno, "socketpair", kWhat);
+  }
+  UniqueFd lease(ends[0]);
+  const UniqueFd owners_end(ends[1]);
+  TENON_ASSIGN_OR_RETURN(const PidFd self, PidFd::Open(getpid()));
+  TENON_ASSIGN_OR_RETURN(attachment_, RandomId::New());
+  TENON_CRASH_POINT("attached_arena.attaching");
+  // model: att = 1. Before the first claim; nobody has this arena yet.
+  const absl::Status sent =
+      SendAttach(inbox_.get(), {.arena = id(),
+                                .attachment = attachment_,
+                                .first_cell = range_.first_cell,
+                                .cells = range_.count,
+                                .column = column_->fd(),
+                                .process = self.fd(),
+                                .lease = owners_end.get()});
+  TENON_CRASH_POINT("attached_arena.attached");
+  if (sent.ok()) {
+    lease_ = std::move(lease);
+    return absl::OkStatus();
+  }
+  // Who takes nothing back any more need not know.
+  if (table_.IsClosed() || OwnerHasDied(inbox_.get())) return absl::OkStatus();
+  return sent;
+}
+
+AttachedArena::~AttachedArena() {
+  if (fork_count_ != ForkCount() || range_.cells == nullptr) return;
+  // If this cannot be told, the cells stay taken until the arena is closed.
+  if (lease_.valid()) SendDetach(inbox_.get(), id(), attachment_).IgnoreError();
+  TENON_CRASH_POINT("attached_arena.detached");
+  column_->Leave(range_, std::move(lease_));
+}
+
+absl::Status AttachedArena::Add(absl::string_view offer,
+                                std::vector<UniqueFd> fds) {
+  TENON_RETURN_IF_ERROR(CheckNotForked(fork_count_, kWhat));
+  TENON_ASSIGN_OR_RETURN(const ArenaOfferFacts facts,
+                         ArenaOfferFacts::FromBytes(offer));
+  TENON_RETURN_IF_ERROR(CheckFdCount(facts, fds.size()));
+  if (facts.arena != id()) {
+    return absl::InvalidArgumentError("the offer is one of another arena");
+  }
+  Sweep();
+  return MapSegment(facts, std::move(fds));
+}
+
+absl::Status AttachedArena::MapSegment(const ArenaOfferFacts& facts,
+                                       std::vector<UniqueFd> fds) {
+  std::lock_guard lock(mutex_);
+  MappedSegment& slot = segments_[Layout::SlotOf(facts.segment)];
+  if (slot.IsOpen(facts.segment)) return absl::OkStatus();
+  if (slot.is_open()) {
+    return absl::NotFoundError(
+        absl::StrCat("segment ", facts.segment, " of arena '", name(),
+                     "' has the place of one of which blocks are still held"));
+  }
+  TENON_ASSIGN_OR_RETURN(const ArenaSegment listed, table_.Find(facts.segment));
+  const bool shared_writable = table_.header().shared_writable != 0;
+  const SegmentKind kind = shared_writable ? SegmentKind::kSharedWritable
+                                           : SegmentKind::kOwnerWritten;
+  UniqueFd segment_fd;
+  if (fds.size() > ArenaOfferFacts::kSegment) {
+    segment_fd = std::move(fds[ArenaOfferFacts::kSegment]);
+  }
+  TENON_ASSIGN_OR_RETURN(Segment segment,
+                         OpenSegment(facts, kind, std::move(segment_fd)));
+  if (segment.size_bytes() / listed.block_bytes < listed.block_count) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "a segment of ", segment.size_bytes(), " bytes cannot have ",
+        listed.block_count, " blocks of ", listed.block_bytes, " bytes"));
+  }
+  ReadOnlyMapping readable;
+  WritableMapping writable;
+  if (shared_writable) {
+    TENON_ASSIGN_OR_RETURN(writable, segment.MapWritable());
+  } else {
+    TENON_ASSIGN_OR_RETURN(readable, segment.MapReadOnly());
+  }
+  TENON_RETURN_IF_ERROR(
+      column_->Reserve(range_, listed.first_block, listed.block_count));
+  slot.Open(listed, std::move(segment), std::move(readable),
+            std::move(writable));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Hold> AttachedArena::Claim(const BlockDescriptor& descriptor) {
+  TENON_RETURN_IF_ERROR(CheckNotForked(fork_count_, kWhat));
+  MappedSegment& segment = segments_[Layout::SlotOf(descriptor.segment)];
+  if (descriptor.arena != id() || !segment.Enter(descriptor.segment)) {
+    return absl::NotFoundError(
+        absl::StrCat("segment ", descriptor.segment, " of arena ",
+                     descriptor.arena.ToString(),
+                     " has not been offered to this process, or is gone"));
+  }
+  const ArenaSegment& listed = segment.listed();
+  const uint64_t index = uint64_t{descriptor.block} - listed.first_block;
+  if (index >= listed.block_count || descriptor.size > listed.block_bytes ||
+      descriptor.offset > listed.block_bytes - descriptor.size) {
+    segment.Leave();
+    return absl::InvalidArgumentError(absl::StrCat(
+        "segment ", descriptor.segment, " of arena '", name(), "' has ",
+        listed.block_count, " blocks of ", listed.block_bytes, " bytes from ",
+        listed.first_block, " on, and not ", descriptor.size, " bytes at ",
+        descriptor.offset, " of block ", descriptor.block));
+  }
+  if (!Lease<>::Claim(range_.cells[descriptor.block],
+                      table_.generations()[descriptor.block],
+                      descriptor.generation)) {
+    segment.Leave();
+    return BlockWasTakenBack(name(), descriptor);
+  }
+  TENON_CRASH_POINT("attached_arena.claimed");
+  Hold hold;
+  hold.arena_ = shared_from_this();
+  hold.data_ = segment.data() + index * listed.block_bytes + descriptor.offset;
+  hold.descriptor_ = descriptor;
+  return hold;
+}
+
+void AttachedArena::Release(const Hold& hold) {
+  if (fork_count_ != ForkCount()) return;
+  // A hold was claimed, and is released once: it cannot fail.
+  Lease<>::Release(range_.cells[hold.descriptor_.block]);
+  TENON_CRASH_POINT("attached_arena.released");
+  segments_[Layout::SlotOf(hold.descriptor_.segment)].Leave();
+}
+
+absl::StatusOr<ArenaOffer> AttachedArena::Offer(uint32_t segment_id) const {
+  TENON_RETURN_IF_ERROR(CheckNotForked(fork_count_, kWhat));
+  std::lock_guard lock(mutex_);
+  const MappedSegment& slot = segments_[Layout::SlotOf(segment_id)];
+  if (!slot.IsOpen(segment_id)) {
+    return absl::NotFoundError(absl::StrCat(
+        "segment ", segment_id, " of arena '", name(), "' is not mapped"));
+  }
+  const Segment& segment = slot.segment();
+  ArenaOffer offer;
+  offer.bytes =
+      ArenaOfferFacts{id(), segment_id, segment.strategy(), segment.name()}
+          .ToBytes();
+  offer.fds = {table_.fd(), inbox_.get()};
+  if (segment.strategy() == SharingStrategy::kFileDescriptor) {
+    offer.fds.push_back(segment.fd());
+  }
+  return offer;
+}
+
+void AttachedArena::Sweep() {
+  if (fork_count_ != ForkCount()) return;
+  std::lock_guard lock(mutex_);
+  for (MappedSegment& segment : segments_) {
+    if (segment.is_open() && !table_.IsLive(segment.id())) segment.Close();
+  }
+}
+
+Hold& Hold::operator=(Hold&& other) noexcept {
+  if (this == &other) return *this;
+  Reset();
+  arena_ = std::move(other.arena_);
+  data_ = std::exchange(other.data_, nullptr);
+  descriptor_ = std::exchange(other.descriptor_, BlockDescriptor());
+  return *this;
+}
+
+void Hold::Reset() {
+  if (arena_ == nullptr) return;
+  arena_->Release(*this);
+  arena_.reset();
+  data_ = nullptr;
+  descriptor_ = BlockDescriptor();
+}
+
+absl::StatusOr<std::byte*> Hold::mutable_data() const {
+  if (arena_ == nullptr || arena_->table_.header().shared_writable == 0) {
+    return absl::FailedPreconditionError(
+        "a block of an owner-written arena can only be read");
+  }
+  return const_cast<std::byte*>(data_);
+}
+
+}  // namespace tenon

@@ -1,0 +1,159 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// AttachedArena: blocks of another process's arena (or of one's own, come
+// back). Hold: one of them, claimed.
+//
+//   TENON_ASSIGN_OR_RETURN(auto arena,
+//                          AttachedArena::Attach(offer_bytes, std::move(fds)));
+//   TENON_ASSIGN_OR_RETURN(Hold hold, arena->Claim(descriptor));
+//   // Now acknowledge the message, read hold.bytes(), or forward it.
+//
+// A block is claimed before the message that named it is acknowledged: until
+// then its sender keeps it. That order is the caller's, and all that keeps the
+// bytes from being reused under a reader.
+
+#ifndef TENON_SHM_ARENA_ATTACHED_ARENA_H_
+#define TENON_SHM_ARENA_ATTACHED_ARENA_H_
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "tenon/shm/arena/arena_offer.h"
+#include "tenon/shm/arena/arena_table.h"
+#include "tenon/shm/arena/block_descriptor.h"
+#include "tenon/shm/arena/mapped_segment.h"
+#include "tenon/shm/atomics.h"
+#include "tenon/shm/fork_count.h"
+#include "tenon/shm/ledger/column.h"
+#include "tenon/shm/ledger/random_id.h"
+#include "tenon/shm/unique_fd.h"
+
+namespace tenon {
+
+class Hold;
+
+// Ownership: held by shared_ptr, which each Hold has; owns the descriptors of
+//   the offers, kept because they may be forwarded, a mapping of each segment
+//   and of the table, and cells in this process's column. When it goes, the
+//   arena's owner is told.
+// Threads: thread-safe.
+// Processes: in a forked child calls fail with kFailedPrecondition.
+// Trust: every number of an offer or a descriptor is checked against the real
+//   objects before it is used. Bytes of a block are its writer's word, and may
+//   change at any time if the arena is shared-writable or its owner misbehaves.
+// Failure: a failed call has changed nothing.
+class AttachedArena : public std::enable_shared_from_this<AttachedArena> {
+ public:
+  // Attaches to the arena of an offer, and maps the segment that is offered.
+  // Does not wait for the owner, who may be stopped, or dead: then nothing is
+  // taken back any more, and what others still forward can be claimed.
+  // Errors: kInvalidArgument if it is no offer or the descriptors are not what
+  // they should be; kFailedPrecondition naming missing seals; kNotFound if the
+  // segment is gone; kResourceExhausted naming the limit; kUnavailable if the
+  // owner lives and yet cannot be told.
+  static absl::StatusOr<std::shared_ptr<AttachedArena>> Attach(
+      absl::string_view offer, std::vector<UniqueFd> fds);
+
+  AttachedArena(const AttachedArena&) = delete;
+  AttachedArena& operator=(const AttachedArena&) = delete;
+  ~AttachedArena();
+
+  const RandomId& id() const { return table_.header().arena; }
+  std::string name() const { return table_.name(); }
+
+  // Maps the segment of another offer of the same arena; if it is mapped
+  // already, nothing happens. Lets go of segments that the owner has retired.
+  // Errors: as Attach().
+  absl::Status Add(absl::string_view offer, std::vector<UniqueFd> fds);
+
+  // Claims what a message named. Some 20 ns; no system call, no lock.
+  // Errors: kNotFound if the segment has not been offered to this process, or
+  // is retired; kInvalidArgument if there are no such bytes in it; kDataLoss if
+  // the block was taken back before, as may happen when a process that
+  // forwarded it was killed.
+  absl::StatusOr<Hold> Claim(const BlockDescriptor& descriptor);
+
+  // What a third process needs to claim blocks of this segment, too.
+  // Errors: kNotFound as Claim().
+  absl::StatusOr<ArenaOffer> Offer(uint32_t segment) const;
+
+  // Unmaps segments that the owner has retired. Add() does so as well.
+  void Sweep();
+
+ private:
+  friend class Hold;
+
+  AttachedArena(ArenaTableView table, UniqueFd inbox,
+                std::shared_ptr<Column> column)
+      : table_(std::move(table)),
+        inbox_(std::move(inbox)),
+        column_(std::move(column)) {}
+
+  absl::Status Enter();
+  absl::Status MapSegment(const ArenaOfferFacts& facts,
+                          std::vector<UniqueFd> fds);
+  void Release(const Hold& hold);
+
+  const ArenaTableView table_;
+  const UniqueFd inbox_;
+  const std::shared_ptr<Column> column_;
+  ColumnRange range_;
+  RandomId attachment_;
+  UniqueFd lease_;
+  const uint64_t fork_count_ = ForkCount();
+
+  mutable std::mutex mutex_;  // Of what is added, offered and swept.
+  std::array<MappedSegment, ArenaTableLayout::kMaxSegments> segments_;
+};
+
+// A claimed block, or a part of one.
+// Ownership: keeps the block from being reused until it is destroyed, reset or
+//   assigned to, and its memory mapped. Move-only; empty when moved from.
+// Threads: thread-compatible; may be released in any thread.
+// Processes: in a forked child it is inert: releases nothing, and fork() does
+//   not make its bytes any safer there.
+class Hold {
+ public:
+  Hold() = default;
+  Hold(Hold&& other) noexcept { *this = std::move(other); }
+  Hold& operator=(Hold&& other) noexcept;
+  ~Hold() { Reset(); }
+
+  // The bytes that the descriptor named; empty if the hold is.
+  std::span<const std::byte> bytes() const { return {data_, size()}; }
+  const std::byte* data() const { return data_; }
+  size_t size() const { return static_cast<size_t>(descriptor_.size); }
+  // To write into it. Errors: kFailedPrecondition unless the arena is
+  // shared-writable.
+  absl::StatusOr<std::byte*> mutable_data() const;
+
+  // What to send to forward it. The hold has to live until the receiver has
+  // acknowledged.
+  const BlockDescriptor& descriptor() const { return descriptor_; }
+  const std::shared_ptr<AttachedArena>& arena() const { return arena_; }
+
+  void Reset();
+
+ private:
+  friend class AttachedArena;
+
+  std::shared_ptr<AttachedArena> arena_;
+  const std::byte* data_ = nullptr;
+  BlockDescriptor descriptor_;
+};
+
+}  // namespace tenon
+
+#endif  // TENON_SHM_ARENA_ATTACHED_ARENA_H_

@@ -1,0 +1,370 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "tenon/shm/ledger/attachments.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/types/span.h"
+#include "tenon/shm/crash_point.h"
+#include "tenon/shm/ledger/attach_message.h"
+#include "tenon/shm/ledger/column_layout.h"
+#include "tenon/shm/ledger/control_memory.h"
+#include "tenon/shm/ledger/process_info.h"
+#include "tenon/shm/ledger/random_id.h"
+#include "tenon/shm/pid_fd.h"
+#include "tenon/shm/posix_error.h"
+#include "tenon/shm/retry_on_eintr.h"
+#include "tenon/shm/status_macros.h"
+#include "tenon/shm/unique_fd.h"
+
+namespace tenon {
+namespace {
+
+constexpr char kInbox[] = "the inbox of an arena";
+constexpr char kColumn[] = "a received column of the ledger";
+// A hostile sender may put this many into a packet; there is room for all of
+// them, so that a truncated packet always means that a limit was hit.
+constexpr size_t kMaxFds = 253;
+// Packets taken in one Receive().
+constexpr int kMaxPackets = 256;
+
+// Name and id of a column, copied out of it and checked.
+absl::StatusOr<ColumnHeader> ReadHeader(int column) {
+  ColumnHeader header;
+  const ssize_t got =
+      RetryOnEintr([&] { return pread(column, &header, sizeof(header), 0); });
+  if (got < 0) return PosixError(errno, "pread", "a received column");
+  if (got != sizeof(header) || header.magic != ColumnLayout::kMagic) {
+    return absl::InvalidArgumentError("what was sent is no column of a ledger");
+  }
+  if (header.version != ColumnLayout::kVersion) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a column of version ", header.version,
+                     "; this program has version ", ColumnLayout::kVersion));
+  }
+  return header;
+}
+
+std::string NameIn(const ColumnHeader& header) {
+  std::string name(header.name, strnlen(header.name, sizeof(header.name)));
+  for (char& c : name) {
+    if (!absl::ascii_isprint(static_cast<unsigned char>(c))) c = '?';
+  }
+  return name;
+}
+
+absl::Status CheckCells(const AttachMessage& message, uint64_t blocks) {
+  if (message.cells == blocks && message.cells <= ColumnLayout::kCells &&
+      message.first_cell <= ColumnLayout::kCells - message.cells &&
+      message.first_cell % ColumnLayout::kCellsAlignment == 0) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat(message.cells, " cells from ", message.first_cell,
+                   " are no range for ", blocks, " blocks"));
+}
+
+// Never waits for the owner, who may be stopped.
+absl::Status Send(int socket, const AttachMessage& message,
+                  absl::Span<const int> fds) {
+  iovec bytes = {const_cast<AttachMessage*>(&message), sizeof(message)};
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(3 * sizeof(int))> control = {};
+  msghdr header = {};
+  header.msg_iov = &bytes;
+  header.msg_iovlen = 1;
+  if (!fds.empty()) {
+    header.msg_control = control.data();
+    header.msg_controllen = CMSG_SPACE(fds.size() * sizeof(int));
+    cmsghdr* c = CMSG_FIRSTHDR(&header);
+    c->cmsg_level = SOL_SOCKET;
+    c->cmsg_type = SCM_RIGHTS;
+    c->cmsg_len = CMSG_LEN(fds.size() * sizeof(int));
+    memcpy(CMSG_DATA(c), fds.data(), fds.size() * sizeof(int));
+  }
+  if (RetryOnEintr([&] {
+        return sendmsg(socket, &header, MSG_DONTWAIT | MSG_NOSIGNAL);
+      }) >= 0) {
+    return absl::OkStatus();
+  }
+  const int error = errno;
+  switch (error) {
+    case EPIPE:
+    case ECONNRESET:
+    case ENOTCONN:
+      return absl::UnavailableError(
+          "the owner of the arena has died or closed it");
+    case EAGAIN:
+      return absl::ResourceExhaustedError(
+          "the inbox of the arena is full: its owner has not looked into it "
+          "since many processes attached");
+    default:
+      return PosixError(error, "sendmsg", kInbox);
+  }
+}
+
+}  // namespace
+
+struct Attachments::Packet {
+  AttachMessage message;
+  size_t bytes = 0;
+  bool truncated = false;
+  std::vector<UniqueFd> fds;
+};
+
+Attachments::Attachments(const RandomId& arena, uint64_t blocks, UniqueFd inbox,
+                         UniqueFd attach_end)
+    : arena_(arena),
+      blocks_(blocks),
+      inbox_(std::move(inbox)),
+      attach_end_(std::move(attach_end)) {}
+
+Attachments::~Attachments() {
+  if (fork_count_ != ForkCount()) return;
+  while (!attached_.empty()) Remove(attached_.size() - 1);
+}
+
+absl::StatusOr<Attachments> Attachments::Create(const RandomId& arena,
+                                                uint64_t blocks) {
+  int ends[2];
+  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0,
+                 ends) != 0) {
+    return PosixError(errno, "socketpair", kInbox);
+  }
+  UniqueFd inbox(ends[0]);
+  UniqueFd attach_end(ends[1]);
+  // Each packet then comes with credentials, and the end of the stream does
+  // not: a packet of 0 bytes cannot be taken for it.
+  const int on = 1;
+  if (setsockopt(inbox.get(), SOL_SOCKET, SO_PASSCRED, &on, sizeof(on)) != 0) {
+    return PosixError(errno, "setsockopt(SO_PASSCRED)", kInbox);
+  }
+  return Attachments(arena, blocks, std::move(inbox), std::move(attach_end));
+}
+
+void Attachments::Receive() {
+  status_ = absl::OkStatus();
+  for (int i = 0; i < kMaxPackets; ++i) {
+    Packet packet;
+    const Peeked peeked = Peek(packet);
+    if (peeked != Peeked::kPacket) return;
+    status_ = Handle(packet);
+    // It stays where it is, and nothing is taken back before it is received.
+    if (!status_.ok()) return;
+    RemoveFirst();
+    TENON_CRASH_POINT("attachments.received");
+  }
+}
+
+Attachments::Peeked Attachments::Peek(Packet& packet) {
+  iovec bytes = {&packet.message, sizeof(packet.message)};
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(kMaxFds * sizeof(int)) +
+                                        CMSG_SPACE(sizeof(ucred))>
+      control;
+  msghdr header = {};
+  header.msg_iov = &bytes;
+  header.msg_iovlen = 1;
+  header.msg_control = control.data();
+  header.msg_controllen = control.size();
+  const ssize_t got = RetryOnEintr([&] {
+    return recvmsg(inbox_.get(), &header,
+                   MSG_PEEK | MSG_DONTWAIT | MSG_CMSG_CLOEXEC | MSG_TRUNC);
+  });
+  if (got < 0) {
+    if (errno == EAGAIN || errno == EWOULDBLOCK) return Peeked::kNothing;
+    status_ = PosixError(errno, "recvmsg", kInbox);
+    return Peeked::kCannot;
+  }
+  bool is_packet = false;
+  for (cmsghdr* c = CMSG_FIRSTHDR(&header); c != nullptr;
+       c = CMSG_NXTHDR(&header, c)) {
+    if (c->cmsg_level != SOL_SOCKET) continue;
+    is_packet |= c->cmsg_type == SCM_CREDENTIALS;
+    if (c->cmsg_type != SCM_RIGHTS) continue;
+    for (size_t at = CMSG_LEN(0); at + sizeof(int) <= c->cmsg_len;
+         at += sizeof(int)) {
+      int fd;
+      memcpy(&fd, reinterpret_cast<const char*>(c) + at, sizeof(fd));
+      packet.fds.emplace_back(fd);
+    }
+  }
+  // Somebody has shut the other end down: nobody can attach any more.
+  if (got == 0 && !is_packet) return Peeked::kNothing;
+  packet.bytes = static_cast<size_t>(got);
+  packet.truncated = (header.msg_flags & MSG_CTRUNC) != 0;
+  return Peeked::kPacket;
+}
+
+void Attachments::RemoveFirst() {
+  char byte;
+  RetryOnEintr([&] { return recv(inbox_.get(), &byte, 1, MSG_DONTWAIT); });
+}
+
+bool Attachments::IsEmpty() {
+  iovec bytes = {};
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(ucred))> control;
+  msghdr header = {};
+  header.msg_iov = &bytes;
+  header.msg_control = control.data();
+  header.msg_controllen = control.size();
+  const ssize_t got = RetryOnEintr(
+      [&] { return recvmsg(inbox_.get(), &header, MSG_PEEK | MSG_DONTWAIT); });
+  if (got < 0) return errno == EAGAIN || errno == EWOULDBLOCK;
+  return header.msg_controllen == 0 && (header.msg_flags & MSG_CTRUNC) == 0;
+}
+
+absl::Status Attachments::Handle(Packet& packet) {
+  const AttachMessage& message = packet.message;
+  const bool good = packet.bytes == sizeof(message) &&
+                    message.magic == AttachMessage::kMagic &&
+                    message.arena == arena_;
+  if (good && message.kind == AttachMessage::kDetach) {
+    Detach(message.attachment);
+    return absl::OkStatus();
+  }
+  if (!good || message.kind != AttachMessage::kAttach) {
+    ++refused_;
+    return absl::OkStatus();
+  }
+  if (packet.truncated && packet.fds.size() < AttachMessage::kFds) {
+    return PosixError(EMFILE, "recvmsg", kInbox);
+  }
+  absl::Status attached = packet.fds.size() < AttachMessage::kFds
+                              ? absl::InvalidArgumentError("no column")
+                              : Attach(message, packet.fds);
+  if (attached.ok() || absl::IsResourceExhausted(attached)) return attached;
+  ++refused_;
+  return absl::OkStatus();
+}
+
+absl::Status Attachments::Attach(const AttachMessage& message,
+                                 std::vector<UniqueFd>& fds) {
+  if (attached_.size() >= kMaxAttached && BuryDead() == 0) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat(kMaxAttached,
+                     " processes are attached to an arena, as many as may be"));
+  }
+  TENON_RETURN_IF_ERROR(CheckCells(message, blocks_));
+  // Memory, before it is read: of anything else a read may never return.
+  TENON_RETURN_IF_ERROR(CheckIsControlMemory(fds[1].get(), kColumn).status());
+  TENON_ASSIGN_OR_RETURN(const ColumnHeader header, ReadHeader(fds[1].get()));
+  TENON_ASSIGN_OR_RETURN(PidFd process, PidFd::Adopt(std::move(fds[2])));
+  const size_t cells_at = ColumnLayout::CellAt(message.first_cell);
+  TENON_ASSIGN_OR_RETURN(
+      ControlView view,
+      ControlView::Adopt(
+          fds[1].get(), {cells_at, message.cells * sizeof(uint64_t)}, kColumn));
+  const pid_t pid = PidOf(process);
+  Attachment attachment = {.id = message.attachment,
+                           .column = header.id,
+                           .pid = pid,
+                           .name = NameIn(header),
+                           .process = std::move(process),
+                           .lease = std::move(fds[0]),
+                           .column_fd = std::move(fds[1]),
+                           .cells_at = cells_at,
+                           .view = std::move(view)};
+  for (const auto& [first, end] : reserved_) {
+    TENON_RETURN_IF_ERROR(ReserveIn(attachment, first, end));
+  }
+  attached_.push_back(std::move(attachment));
+  columns_.push_back(attached_.back().cells());
+  return absl::OkStatus();
+}
+
+void Attachments::Detach(const RandomId& attachment) {
+  for (size_t i = 0; i < attached_.size(); ++i) {
+    if (attached_[i].id == attachment) return Remove(i);
+  }
+}
+
+void Attachments::Remove(size_t index) {
+  // Told before it is closed: a forked child of ours may hold the pipe open.
+  const char byte = 0;
+  const ssize_t told [[maybe_unused]] =
+      send(attached_[index].lease.get(), &byte, 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+  attached_.erase(attached_.begin() + static_cast<ptrdiff_t>(index));
+  columns_.erase(columns_.begin() + static_cast<ptrdiff_t>(index));
+}
+
+absl::Status Attachments::ReserveIn(const Attachment& attachment,
+                                    uint64_t first, uint64_t end) const {
+  return ReserveControlMemory(attachment.column_fd.get(),
+                              {attachment.cells_at + first * sizeof(uint64_t),
+                               (end - first) * sizeof(uint64_t)},
+                              kColumn);
+}
+
+absl::Status Attachments::Reserve(uint64_t first, uint64_t count) {
+  uint64_t end = first + count;
+  for (const Attachment& attachment : attached_) {
+    TENON_RETURN_IF_ERROR(ReserveIn(attachment, first, end));
+  }
+  // One range with those that it overlaps or touches.
+  auto it = reserved_.upper_bound(first);
+  if (it != reserved_.begin() && std::prev(it)->second >= first) --it;
+  while (it != reserved_.end() && it->first <= end) {
+    first = std::min(first, it->first);
+    end = std::max(end, it->second);
+    it = reserved_.erase(it);
+  }
+  reserved_[first] = end;
+  return absl::OkStatus();
+}
+
+size_t Attachments::BuryDead() {
+  std::vector<pollfd> ends;
+  ends.reserve(attached_.size());
+  for (const Attachment& attachment : attached_) {
+    ends.push_back({attachment.process.fd(), POLLIN, 0});
+  }
+  if (ends.empty() || poll(ends.data(), ends.size(), 0) <= 0) return 0;
+  size_t dead = 0;
+  for (size_t i = ends.size(); i-- > 0;) {
+    if (ends[i].revents == 0) continue;
+    TENON_CRASH_POINT("attachments.burying");
+    Remove(i);
+    ++dead;
+  }
+  return dead;
+}
+
+absl::Status SendAttach(int socket, const AttachRequest& request) {
+  AttachMessage message;
+  message.kind = AttachMessage::kAttach;
+  message.arena = request.arena;
+  message.attachment = request.attachment;
+  message.first_cell = request.first_cell;
+  message.cells = request.cells;
+  const std::array<int, AttachMessage::kFds> fds = {
+      request.lease, request.column, request.process};
+  return Send(socket, message, fds);
+}
+
+absl::Status SendDetach(int socket, const RandomId& arena,
+                        const RandomId& attachment) {
+  AttachMessage message;
+  message.kind = AttachMessage::kDetach;
+  message.arena = arena;
+  message.attachment = attachment;
+  return Send(socket, message, {});
+}
+
+}  // namespace tenon

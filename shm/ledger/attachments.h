@@ -1,0 +1,160 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Attachments: what an arena's owner knows of the processes that may hold its
+// blocks. The inbox of FreeTest (free_test.h).
+//
+// Each of them has sent its column to the arena's socket before its first claim
+// (attach_message.h). Its descriptors are looked at before they are used; a
+// process that sent wrong ones is not attached, and what it holds is not seen:
+// that is its own loss.
+
+#ifndef TENON_SHM_LEDGER_ATTACHMENTS_H_
+#define TENON_SHM_LEDGER_ATTACHMENTS_H_
+
+#include <sys/types.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "tenon/shm/atomics.h"
+#include "tenon/shm/fork_count.h"
+#include "tenon/shm/ledger/attach_message.h"
+#include "tenon/shm/ledger/control_memory.h"
+#include "tenon/shm/ledger/random_id.h"
+#include "tenon/shm/pid_fd.h"
+#include "tenon/shm/unique_fd.h"
+
+namespace tenon {
+
+// One process that is attached, or was until it died.
+struct Attachment {
+  RandomId id;
+  RandomId column;
+  pid_t pid = 0;     // In this process's pid namespace; 0 if not visible there.
+  std::string name;  // As the process calls itself.
+  PidFd process;
+  UniqueFd lease;
+  UniqueFd column_fd;
+  size_t cells_at = 0;  // In bytes of the column.
+  ControlView view;     // Of its cells.
+  uint64_t moved = 0;   // See NoteMoved().
+
+  const SharedWord<uint64_t>* cells() const {
+    return reinterpret_cast<const SharedWord<uint64_t>*>(view.data());
+  }
+};
+
+// Ownership: owns the socket's two ends and, for each process, three
+// descriptors
+//   and a mapping of its cells. When destroyed, the processes' leases end.
+// Threads: thread-compatible.
+// Processes: of the owner. Its forked children must not use it.
+// Trust: what comes through the socket is anybody's word. A flood of
+//   attachments, or one that this process has no descriptors left to receive,
+//   ends nothing but taking back: see status().
+class Attachments {
+ public:
+  // No more than this many processes at a time.
+  static constexpr size_t kMaxAttached = 1024;
+
+  // `blocks` is how many cells each attached process must have.
+  // Errors: kResourceExhausted at the limit of descriptors.
+  static absl::StatusOr<Attachments> Create(const RandomId& arena,
+                                            uint64_t blocks);
+
+  Attachments(Attachments&&) = default;
+  Attachments& operator=(Attachments&&) = default;
+  ~Attachments();
+
+  // The end to be sent to whoever shall attach; still owned here.
+  int socket() const { return attach_end_.get(); }
+
+  // Takes in what has been sent until now: processes that attach and detach.
+  // Does not block. What was received of a faulty message is closed.
+  void Receive();
+  // Whether nothing more has been sent.
+  bool IsEmpty();
+  // The cells of the attached processes not known to be dead, each of them
+  // reserved for the blocks that Reserve() named.
+  absl::Span<const SharedWord<uint64_t>* const> columns() const {
+    return columns_;
+  }
+  // Parallel to columns().
+  absl::Span<const Attachment> attached() const { return attached_; }
+
+  // Makes sure that the cells of blocks [first, first + count), and those named
+  // before, can be read in each column, also in those that come later.
+  // Errors: kResourceExhausted naming the limit.
+  absl::Status Reserve(uint64_t first, uint64_t count);
+
+  // Counts a test that failed because the process at this index claimed and
+  // released meanwhile.
+  void NoteMoved(size_t index) { ++attached_[index].moved; }
+
+  // Passes over the columns of processes that have died. Their indexes change.
+  // Returns how many there were. One system call.
+  size_t BuryDead();
+
+  // Why nothing can be taken back now: something that was sent could not be
+  // received (descriptors, mappings, too many processes). OK if nothing is
+  // wrong. Tried again with each Receive().
+  const absl::Status& status() const { return status_; }
+  // Messages that were faulty, and refused.
+  uint64_t refused() const { return refused_; }
+
+ private:
+  struct Packet;
+
+  Attachments(const RandomId& arena, uint64_t blocks, UniqueFd inbox,
+              UniqueFd attach_end);
+
+  // The first packet with its descriptors, without removing it.
+  enum class Peeked { kNothing, kPacket, kCannot };
+  Peeked Peek(Packet& packet);
+  void RemoveFirst();
+  // Errors: kResourceExhausted if it may go better later.
+  absl::Status Handle(Packet& packet);
+  absl::Status Attach(const AttachMessage& message, std::vector<UniqueFd>& fds);
+  absl::Status ReserveIn(const Attachment& attachment, uint64_t first,
+                         uint64_t end) const;
+  void Detach(const RandomId& attachment);
+  void Remove(size_t index);
+
+  RandomId arena_;
+  uint64_t blocks_;
+  UniqueFd inbox_;
+  UniqueFd attach_end_;
+  std::vector<Attachment> attached_;
+  std::vector<const SharedWord<uint64_t>*> columns_;
+  std::map<uint64_t, uint64_t> reserved_;  // First -> end; disjoint.
+  uint64_t fork_count_ = ForkCount();
+  absl::Status status_;
+  uint64_t refused_ = 0;
+};
+
+// Tells the owner, through the socket that it gave. Nobody is waited for.
+// Errors: kUnavailable if the owner has died or closed the arena;
+// kResourceExhausted if its inbox is full, or at a limit of descriptors.
+struct AttachRequest {
+  RandomId arena;
+  RandomId attachment;
+  uint64_t first_cell;
+  uint64_t cells;
+  int column;
+  int process;
+  int lease;
+};
+absl::Status SendAttach(int socket, const AttachRequest& request);
+absl::Status SendDetach(int socket, const RandomId& arena,
+                        const RandomId& attachment);
+
+}  // namespace tenon
+
+#endif  // TENON_SHM_LEDGER_ATTACHMENTS_H_

@@ -1,0 +1,178 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "tenon/shm/ledger/column.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "tenon/shm/atomics.h"
+#include "tenon/shm/crash_point.h"
+#include "tenon/shm/fork_count.h"
+#include "tenon/shm/ledger/column_layout.h"
+#include "tenon/shm/ledger/control_memory.h"
+#include "tenon/shm/ledger/random_id.h"
+#include "tenon/shm/ledger/range_allocator.h"
+#include "tenon/shm/status_macros.h"
+#include "tenon/shm/unique_fd.h"
+
+namespace tenon {
+namespace {
+
+constexpr uint64_t kAlignment = ColumnLayout::kCellsAlignment;
+
+uint64_t RoundUp(uint64_t cells) {
+  return (cells + kAlignment - 1) / kAlignment * kAlignment;
+}
+
+// A word that others may be reading.
+void Publish(uint64_t& word, uint64_t value) {
+  std::atomic_ref<uint64_t>(word).store(value, std::memory_order_release);
+}
+
+ColumnDirectoryEntry* Directory(const ControlMemory& memory) {
+  return reinterpret_cast<ColumnDirectoryEntry*>(memory.data() +
+                                                 sizeof(ColumnHeader));
+}
+
+void WriteHeader(const ControlMemory& memory, const RandomId& id) {
+  auto* header = reinterpret_cast<ColumnHeader*>(memory.data());
+  header->version = ColumnLayout::kVersion;
+  header->id = id;
+  header->pid = static_cast<uint64_t>(getpid());
+  strncpy(header->name, program_invocation_short_name,
+          sizeof(header->name) - 1);
+  Publish(header->magic, ColumnLayout::kMagic);
+}
+
+// What one process has. A forked child cannot use its parent's, whose mutex
+// some other thread may have held; it makes a new one, and leaves that alone.
+struct ThisProcess {
+  const uint64_t fork_count = ForkCount();
+  std::mutex mutex;
+  std::weak_ptr<Column> column;
+};
+
+ThisProcess& GetThisProcess() {
+  static constinit std::atomic<ThisProcess*> current{nullptr};
+  ThisProcess* now = current.load(std::memory_order_acquire);
+  while (now == nullptr || now->fork_count != ForkCount()) {
+    auto made = std::make_unique<ThisProcess>();
+    if (current.compare_exchange_strong(now, made.get(),
+                                        std::memory_order_acq_rel)) {
+      now = made.release();
+    }
+  }
+  return *now;
+}
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<Column>> Column::OfThisProcess() {
+  ThisProcess& process = GetThisProcess();
+  std::lock_guard lock(process.mutex);
+  if (std::shared_ptr<Column> column = process.column.lock()) return column;
+  TENON_ASSIGN_OR_RETURN(std::shared_ptr<Column> column, Create());
+  process.column = column;
+  return column;
+}
+
+absl::StatusOr<std::shared_ptr<Column>> Column::Create() {
+  TENON_ASSIGN_OR_RETURN(const RandomId id, RandomId::New());
+  TENON_ASSIGN_OR_RETURN(
+      ControlMemory memory,
+      ControlMemory::Create(ColumnLayout::kBytes, ColumnLayout::kLabel));
+  TENON_RETURN_IF_ERROR(memory.Reserve({0, ColumnLayout::kCellsAt}));
+  WriteHeader(memory, id);
+  TENON_CRASH_POINT("column.created");
+  std::shared_ptr<Column> column(new Column(id, std::move(memory)));
+  column->free_cells_ = RangeAllocator(ColumnLayout::kCells);
+  column->entry_used_.resize(ColumnLayout::kMaxArenas);
+  return column;
+}
+
+absl::StatusOr<ColumnRange> Column::Enter(const RandomId& arena,
+                                          uint64_t blocks) {
+  std::lock_guard lock(mutex_);
+  FreeWhatOwnersHaveDropped();
+  const auto entry = std::find(entry_used_.begin(), entry_used_.end(), false);
+  if (entry == entry_used_.end()) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("this process is attached to ", entry_used_.size(),
+                     " arenas, as many as its column of the ledger can list"));
+  }
+  const auto first = blocks > ColumnLayout::kCells
+                         ? std::nullopt
+                         : free_cells_.Allocate(RoundUp(blocks));
+  if (!first.has_value()) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("this process's column of the ledger has no room for the ",
+                     blocks, " blocks of one more arena; it has ",
+                     ColumnLayout::kCells, " cells for all arenas"));
+  }
+  *entry = true;
+  ColumnRange range = {
+      .first_cell = *first,
+      .count = blocks,
+      .directory_entry = static_cast<uint32_t>(entry - entry_used_.begin()),
+      .cells = reinterpret_cast<SharedWord<uint64_t>*>(
+          memory_.data() + ColumnLayout::CellAt(*first))};
+  ColumnDirectoryEntry& listed = Directory(memory_)[range.directory_entry];
+  listed.arena = arena;
+  listed.first_cell = range.first_cell;
+  listed.cells = range.count;
+  Publish(listed.used, 1);
+  TENON_CRASH_POINT("column.entered");
+  return range;
+}
+
+absl::Status Column::Reserve(const ColumnRange& range, uint64_t first,
+                             uint64_t count) const {
+  return memory_.Reserve({ColumnLayout::CellAt(range.first_cell + first),
+                          static_cast<size_t>(count) * sizeof(uint64_t)});
+}
+
+void Column::Leave(const ColumnRange& range, UniqueFd lease) {
+  std::lock_guard lock(mutex_);
+  TENON_CRASH_POINT("column.leaving");
+  Publish(Directory(memory_)[range.directory_entry].used, 0);
+  if (lease.valid()) {
+    left_.push_back({range, std::move(lease)});
+  } else {
+    Free(range);
+  }
+  FreeWhatOwnersHaveDropped();
+}
+
+void Column::FreeWhatOwnersHaveDropped() {
+  std::vector<pollfd> leases;
+  for (const Left& left : left_)
+    leases.push_back({left.lease.get(), POLLIN, 0});
+  if (leases.empty() || poll(leases.data(), leases.size(), 0) <= 0) return;
+  for (size_t i = leases.size(); i-- > 0;) {
+    if (leases[i].revents == 0) continue;
+    Free(left_[i].range);
+    left_.erase(left_.begin() + static_cast<ptrdiff_t>(i));
+  }
+}
+
+void Column::Free(const ColumnRange& range) {
+  free_cells_.Free(range.first_cell, RoundUp(range.count));
+  entry_used_[range.directory_entry] = false;
+}
+
+}  // namespace tenon

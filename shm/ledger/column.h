@@ -1,0 +1,104 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Column: this process's part of the ledger. Which blocks of which arenas it
+// holds, in memory that it writes and everybody else can only read.
+//
+//   TENON_ASSIGN_OR_RETURN(auto column, Column::OfThisProcess());
+//   TENON_ASSIGN_OR_RETURN(ColumnRange range, column->Enter(arena, blocks));
+//   TENON_RETURN_IF_ERROR(column->Reserve(range, first_block, block_count));
+//   Lease<>::Claim(range.cells[block], generation, expected);
+//
+// A process that dies leaves its column as it is: nothing in it has to be
+// repaired, because the owners of arenas pass over the columns of the dead.
+// Internal to the ledger; users have AttachedArena.
+
+#ifndef TENON_SHM_LEDGER_COLUMN_H_
+#define TENON_SHM_LEDGER_COLUMN_H_
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "tenon/shm/atomics.h"
+#include "tenon/shm/fork_count.h"
+#include "tenon/shm/ledger/control_memory.h"
+#include "tenon/shm/ledger/random_id.h"
+#include "tenon/shm/ledger/range_allocator.h"
+#include "tenon/shm/unique_fd.h"
+
+namespace tenon {
+
+// The cells of one arena in this process's column, one for each block.
+struct ColumnRange {
+  uint64_t first_cell = 0;
+  uint64_t count = 0;
+  uint32_t directory_entry = 0;
+  SharedWord<uint64_t>* cells = nullptr;
+};
+
+// Ownership: held by shared_ptr; owns a memfd of 1 GiB of addresses, of which
+//   only pages that are reserved take memory. It goes with its last user, and
+//   with it nothing that the owners of arenas have mapped.
+// Threads: thread-safe.
+// Processes: one per process. A forked child does not inherit the mapping, and
+//   gets a column of its own from OfThisProcess().
+// Failure: a failed call has changed nothing.
+class Column {
+ public:
+  // The column of this process, made if there is none.
+  // Errors: kResourceExhausted naming the limit.
+  static absl::StatusOr<std::shared_ptr<Column>> OfThisProcess();
+
+  Column(const Column&) = delete;
+  Column& operator=(const Column&) = delete;
+
+  const RandomId& id() const { return id_; }
+  // To be sent to the owners of arenas.
+  int fd() const { return memory_.fd(); }
+
+  // Gives `arena` a range of `blocks` cells, not yet reserved, and lists it in
+  // the directory.
+  // Errors: kResourceExhausted if the column has no room left.
+  absl::StatusOr<ColumnRange> Enter(const RandomId& arena, uint64_t blocks);
+
+  // Takes memory for the cells of blocks [first, first + count), which may be
+  // touched from then on. Idempotent. Errors: kResourceExhausted naming the
+  // limit.
+  absl::Status Reserve(const ColumnRange& range, uint64_t first,
+                       uint64_t count) const;
+
+  // Ends what Enter() began. The cells, all of which hold nothing now, are
+  // given to others only when the arena's owner looks at them no more: when
+  // `lease`, of which it has the other end, is readable or has hung up.
+  // Without a lease they are free at once: the owner was never told of them.
+  void Leave(const ColumnRange& range, UniqueFd lease);
+
+ private:
+  struct Left {
+    ColumnRange range;
+    UniqueFd lease;
+  };
+
+  Column(RandomId id, ControlMemory memory)
+      : id_(id), memory_(std::move(memory)) {}
+  static absl::StatusOr<std::shared_ptr<Column>> Create();
+  void FreeWhatOwnersHaveDropped();
+  void Free(const ColumnRange& range);
+
+  const RandomId id_;
+  const ControlMemory memory_;
+
+  std::mutex mutex_;
+  RangeAllocator free_cells_{0};
+  std::vector<bool> entry_used_;
+  std::vector<Left> left_;
+};
+
+}  // namespace tenon
+
+#endif  // TENON_SHM_LEDGER_COLUMN_H_

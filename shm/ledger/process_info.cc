@@ -1,0 +1,68 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "tenon/shm/ledger/process_info.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+#include <string>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
+#include "tenon/shm/pid_fd.h"
+#include "tenon/shm/retry_on_eintr.h"
+#include "tenon/shm/unique_fd.h"
+
+namespace tenon {
+namespace {
+
+// The beginning of a small file of /proc; empty if it cannot be read.
+std::string ReadProc(const std::string& path) {
+  UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!fd.valid()) return "";
+  char buffer[1024];
+  const ssize_t got =
+      RetryOnEintr([&] { return read(fd.get(), buffer, sizeof(buffer)); });
+  return got <= 0 ? "" : std::string(buffer, static_cast<size_t>(got));
+}
+
+}  // namespace
+
+pid_t PidOf(const PidFd& process) {
+  const std::string info =
+      ReadProc(absl::StrCat("/proc/self/fdinfo/", process.fd()));
+  for (absl::string_view line : absl::StrSplit(info, '\n')) {
+    if (!absl::ConsumePrefix(&line, "Pid:")) continue;
+    pid_t pid = 0;
+    return absl::SimpleAtoi(line, &pid) && pid > 0 ? pid : 0;
+  }
+  return 0;
+}
+
+std::string StateOf(pid_t pid) {
+  if (pid <= 0) return "unknown";
+  const std::string stat = ReadProc(absl::StrCat("/proc/", pid, "/stat"));
+  // The name, in parentheses, may contain anything.
+  const size_t name_end = stat.rfind(')');
+  if (name_end == std::string::npos || name_end + 2 >= stat.size()) {
+    return "ended";
+  }
+  switch (stat[name_end + 2]) {
+    case 'T':
+    case 't':
+      return "stopped";
+    case 'Z':
+    case 'X':
+      return "ended";
+    default:
+      return "running";
+  }
+}
+
+}  // namespace tenon

@@ -1,0 +1,28 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// What /proc says of a process, for messages.
+
+#ifndef TENON_SHM_LEDGER_PROCESS_INFO_H_
+#define TENON_SHM_LEDGER_PROCESS_INFO_H_
+
+#include <sys/types.h>
+
+#include <string>
+
+#include "tenon/shm/pid_fd.h"
+
+namespace tenon {
+
+// The pid of `process` in this process's pid namespace; 0 if it has none there,
+// or has ended and been reaped. By then the number may mean another process.
+pid_t PidOf(const PidFd& process);
+
+// "running" (or sleeping: it will go on by itself), "stopped" (by a signal or a
+// debugger: it holds what it holds until it is continued), "ended" (and not yet
+// reaped, or gone), or "unknown".
+std::string StateOf(pid_t pid);
+
+}  // namespace tenon
+
+#endif  // TENON_SHM_LEDGER_PROCESS_INFO_H_
