@@ -49,17 +49,15 @@ absl::Status ReserveWords(int fd, uint64_t max_blocks,
                               kWhat);
 }
 
-bool MakesSense(const ArenaSegment& segment, uint64_t max_blocks) {
+}  // namespace
+
+bool ArenaSegment::IsSane(uint64_t max_blocks) const {
   uint64_t bytes;
-  return segment.block_count > 0 && segment.block_count <= max_blocks &&
-         segment.first_block <= max_blocks - segment.block_count &&
-         segment.block_bytes > 0 &&
-         !__builtin_mul_overflow(segment.block_bytes, segment.block_count,
-                                 &bytes) &&
+  return block_count > 0 && block_count <= max_blocks &&
+         first_block <= max_blocks - block_count && block_bytes > 0 &&
+         !__builtin_mul_overflow(block_bytes, block_count, &bytes) &&
          bytes <= uint64_t{1} << 62;
 }
-
-}  // namespace
 
 absl::StatusOr<ArenaTable> ArenaTable::Create(const ArenaHeader& header) {
   if (header.max_blocks == 0 || header.max_blocks > Layout::kMaxBlocks ||
@@ -164,7 +162,7 @@ ArenaSegment ArenaTableView::InSlot(uint32_t slot) const {
                      segment.state() == ArenaSegment::kLive &&
                      IsLive(segment.id()) &&
                      Layout::SlotOf(segment.id()) == slot &&
-                     MakesSense(segment, header_.max_blocks);
+                     segment.IsSane(header_.max_blocks);
   return whole ? segment : ArenaSegment();
 }
 

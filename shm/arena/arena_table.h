@@ -56,6 +56,8 @@ struct ArenaSegment {
   enum State : uint32_t { kLive = 1, kRetired = 2 };
   uint32_t id() const { return static_cast<uint32_t>(id_and_state >> 32); }
   State state() const { return static_cast<State>(id_and_state & 0xffffffff); }
+  // Whether an arena of that many blocks can have such a segment.
+  bool IsSane(uint64_t max_blocks) const;
 };
 
 // Of one block, and since when: {state:2, milliseconds:62} of CLOCK_MONOTONIC.

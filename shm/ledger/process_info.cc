@@ -9,7 +9,9 @@
 #include <unistd.h>
 
 #include <string>
+#include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
@@ -26,7 +28,7 @@ namespace {
 std::string ReadProc(const std::string& path) {
   UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!fd.valid()) return "";
-  char buffer[1024];
+  char buffer[4096];
   const ssize_t got =
       RetryOnEintr([&] { return read(fd.get(), buffer, sizeof(buffer)); });
   return got <= 0 ? "" : std::string(buffer, static_cast<size_t>(got));
@@ -63,6 +65,27 @@ std::string StateOf(pid_t pid) {
     default:
       return "running";
   }
+}
+
+std::string NameOf(pid_t pid) {
+  if (pid <= 0) return "";
+  std::string name = ReadProc(absl::StrCat("/proc/", pid, "/comm"));
+  absl::StripTrailingAsciiWhitespace(&name);
+  return name;
+}
+
+std::vector<pid_t> PidsOf(pid_t pid) {
+  const std::string status = ReadProc(absl::StrCat("/proc/", pid, "/status"));
+  std::vector<pid_t> pids;
+  for (absl::string_view line : absl::StrSplit(status, '\n')) {
+    if (!absl::ConsumePrefix(&line, "NSpid:")) continue;
+    for (absl::string_view text :
+         absl::StrSplit(line, absl::ByAnyChar("\t "), absl::SkipEmpty())) {
+      pid_t number;
+      if (absl::SimpleAtoi(text, &number)) pids.push_back(number);
+    }
+  }
+  return pids;
 }
 
 }  // namespace tenon

@@ -9,6 +9,7 @@
 #include <sys/types.h>
 
 #include <string>
+#include <vector>
 
 #include "tenon/shm/pid_fd.h"
 
@@ -22,6 +23,13 @@ pid_t PidOf(const PidFd& process);
 // debugger: it holds what it holds until it is continued), "ended" (and not yet
 // reaped, or gone), or "unknown".
 std::string StateOf(pid_t pid);
+
+// What the process calls itself (/proc/PID/comm); empty if it is not there.
+std::string NameOf(pid_t pid);
+
+// The pids that a process has, in this pid namespace and those within it that
+// it lives in: it calls itself by the last. Empty if it is not there.
+std::vector<pid_t> PidsOf(pid_t pid);
 
 }  // namespace tenon
 

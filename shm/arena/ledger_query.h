@@ -1,0 +1,70 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// QueryLedger: who holds which memory, of all processes of this user.
+//
+//   TENON_ASSIGN_OR_RETURN(const LedgerReport report, QueryLedger());
+//   for (const ArenaReport& arena : report.arenas) {
+//     std::cout << arena.name << ": " << DescribeHolders(arena.holders, 10);
+//   }
+//
+// There is no registry, and the processes asked do nothing: their tables and
+// columns are found as open files in /proc, and read. What they say there is
+// what they live by, so the answer is exact but for what changes meanwhile.
+
+#ifndef TENON_SHM_ARENA_LEDGER_QUERY_H_
+#define TENON_SHM_ARENA_LEDGER_QUERY_H_
+
+#include <sys/types.h>
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "tenon/shm/arena/holder_use.h"
+#include "tenon/shm/ledger/random_id.h"
+
+namespace tenon {
+
+// Some blocks of an arena.
+struct BlockSum {
+  size_t blocks = 0;
+  size_t bytes = 0;  // Of whole blocks.
+};
+
+struct ArenaReport {
+  RandomId arena;
+  std::string name;
+  // The process that allocates from it; 0 if it has died: the memory lives on
+  // as long as somebody has it mapped.
+  pid_t owner = 0;
+  size_t quota_bytes = 0;
+  size_t segments = 0;
+  size_t segment_bytes = 0;
+  BlockSum in_use;   // By the owner itself, whoever else holds them.
+  BlockSum lent;     // The owner has let go, others hold them.
+  BlockSum resting;  // Nobody holds them; not taken back yet.
+  BlockSum free;
+  // Who holds blocks, most bytes first; the owner among them. One that has
+  // ended is there if it held something and the owner has not noticed yet.
+  std::vector<HolderUse> holders;
+};
+
+struct LedgerReport {
+  std::vector<ArenaReport> arenas;  // By owner, then by name.
+  // Processes of this user that could not be looked into.
+  std::vector<pid_t> hidden;
+};
+
+// Asks about the processes that `pids` names, or all that there are in /proc.
+// An arena is found if its owner, or anybody that is attached to it, is asked;
+// a holder, if it or the arena's owner is. Does not wait for any process, and
+// changes nothing: nothing is mapped, and no page is made by reading.
+// Errors: kNotFound if there is no /proc, kResourceExhausted at a limit of
+// descriptors. What a process shows that makes no sense is left out.
+absl::StatusOr<LedgerReport> QueryLedger(const std::vector<pid_t>& pids = {});
+
+}  // namespace tenon
+
+#endif  // TENON_SHM_ARENA_LEDGER_QUERY_H_
