@@ -22,6 +22,7 @@
 #include "tenon/shm/sharing_strategy.h"
 #include "tenon/shm/shm_name.h"
 #include "tenon/shm/status_matchers.h"
+#include "tenon/shm/testing/census.h"
 
 namespace tenon {
 namespace {
@@ -108,6 +109,7 @@ class SegmentCgroupTest : public testing::TestWithParam<SharingStrategy> {
   }
 
   const std::string prefix_ = UniqueTestPrefix();
+  ShmNamesGuard names_{prefix_};  // Of what is killed.
   std::string cgroup_;
   std::string limit_;
 };
