@@ -80,9 +80,14 @@ uint64_t SaturatingAdd(uint64_t a, uint64_t b) {
   return a > kUnknown - b ? kUnknown : a + b;
 }
 
-// What the cgroup in `directory` has left; nothing if it sets no limit.
-std::optional<uint64_t> LeftInCgroup(const CgroupVersion& version,
-                                     const std::string& directory) {
+struct CgroupMemory {
+  uint64_t limit;
+  uint64_t left;
+};
+
+// Of the cgroup in `directory`; nothing if it sets no limit.
+std::optional<CgroupMemory> LeftInCgroup(const CgroupVersion& version,
+                                         const std::string& directory) {
   const auto limit = ReadNumber(absl::StrCat(directory, "/", version.limit));
   const auto used = ReadNumber(absl::StrCat(directory, "/", version.used));
   if (!limit.has_value() || !used.has_value()) return std::nullopt;
@@ -91,7 +96,7 @@ std::optional<uint64_t> LeftInCgroup(const CgroupVersion& version,
       SaturatingAdd(Field(stat, version.inactive_file).value_or(0),
                     Field(stat, version.active_file).value_or(0));
   const uint64_t left = *limit > *used ? *limit - *used : 0;
-  return std::min(*limit, SaturatingAdd(left, cache));
+  return CgroupMemory{*limit, std::min(*limit, SaturatingAdd(left, cache))};
 }
 
 // What the cgroup at `path`, or the narrowest of those around it, has left.
@@ -101,9 +106,12 @@ AvailableMemory LeftInCgroups(const CgroupVersion& version,
   if (path == "/") path.clear();
   for (;;) {
     const std::string inside = absl::StrCat(version.mount, path);
-    const auto left = LeftInCgroup(version, absl::StrCat(root, inside));
-    if (left.has_value() && *left < least.bytes) {
-      least = {*left, absl::StrCat(version.limit, " of the cgroup ", inside)};
+    const auto found = LeftInCgroup(version, absl::StrCat(root, inside));
+    if (found.has_value() && found->left < least.bytes) {
+      least = {found->left,
+               absl::StrCat(version.limit, " of the cgroup ", inside, ": ",
+                            found->limit, " bytes; raise it: echo <more> > ",
+                            inside, "/", version.limit)};
     }
     if (path.empty()) return least;
     path.resize(path.rfind('/'));
@@ -130,7 +138,12 @@ AvailableMemory GetAvailableMemory(const std::string& root) {
   const std::string machine = ReadFile(absl::StrCat(root, "/proc/meminfo"));
   const uint64_t swap = Field(machine, "SwapFree:").value_or(0) * 1024;
   if (const auto free = Field(machine, "MemAvailable:")) {
-    least = {*free * 1024 + swap, "MemAvailable and SwapFree of the machine"};
+    least = {*free * 1024 + swap,
+             absl::StrCat(
+                 "MemAvailable and SwapFree of the machine, which has ",
+                 Field(machine, "MemTotal:").value_or(0) * 1024, " bytes and ",
+                 Field(machine, "SwapTotal:").value_or(0) * 1024,
+                 " of swap; add some: swapon <file>")};
   }
   const std::string cgroups = ReadFile(absl::StrCat(root, "/proc/self/cgroup"));
   for (absl::string_view line : absl::StrSplit(cgroups, '\n')) {

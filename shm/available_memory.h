@@ -19,7 +19,8 @@ namespace tenon {
 struct AvailableMemory {
   // The largest number there is, if nothing is known.
   uint64_t bytes;
-  // What sets the bound, for messages.
+  // What sets the bound, how large that is, and the command that raises it, for
+  // messages.
   std::string bound_by;
 };
 

@@ -63,7 +63,9 @@ TEST_F(AvailableMemoryTest, NothingKnownIsNoBound) {
 TEST_F(AvailableMemoryTest, MachineHasWhatIsAvailableAndSwap) {
   Write("/proc/meminfo", kMeminfo);
   EXPECT_EQ(Bytes(), 4 * kMiB + kSwap);
-  EXPECT_THAT(BoundBy(), HasSubstr("MemAvailable"));
+  EXPECT_EQ(BoundBy(),
+            "MemAvailable and SwapFree of the machine, which has 8192000000 "
+            "bytes and 10238976 of swap; add some: swapon <file>");
 }
 
 TEST_F(AvailableMemoryTest, MachineWithoutSwap) {
@@ -84,7 +86,9 @@ TEST_F(AvailableMemoryTest, Cgroup2HasItsLimitLessWhatIsUsedAndNotCache) {
   Write("/proc/self/cgroup", "0::/a\n");
   WriteCgroup2("/sys/fs/cgroup/a", absl::StrCat(3 * kMiB), 2 * kMiB);
   EXPECT_EQ(Bytes(), kMiB + kSwap);
-  EXPECT_EQ(BoundBy(), "memory.max of the cgroup /sys/fs/cgroup/a");
+  EXPECT_EQ(BoundBy(),
+            "memory.max of the cgroup /sys/fs/cgroup/a: 3145728 bytes; raise "
+            "it: echo <more> > /sys/fs/cgroup/a/memory.max");
   WriteCgroup2("/sys/fs/cgroup/a", absl::StrCat(3 * kMiB), 2 * kMiB,
                "anon 7\nfile 9\ninactive_file 1000\nactive_file 24\n");
   EXPECT_EQ(Bytes(), kMiB + 1024 + kSwap);
@@ -113,7 +117,8 @@ TEST_F(AvailableMemoryTest, TheNarrowestOfTheCgroupsAroundCounts) {
   EXPECT_EQ(Bytes(), kMiB + kSwap);
   WriteCgroup2("/sys/fs/cgroup", "4096", 0);
   EXPECT_EQ(Bytes(), 4096 + kSwap);
-  EXPECT_EQ(BoundBy(), "memory.max of the cgroup /sys/fs/cgroup");
+  EXPECT_THAT(BoundBy(),
+              HasSubstr("memory.max of the cgroup /sys/fs/cgroup: 4096 bytes"));
 }
 
 TEST_F(AvailableMemoryTest, CgroupWithoutLimitLeavesTheMachine) {
@@ -133,7 +138,10 @@ TEST_F(AvailableMemoryTest, Cgroup1IsFoundAmongItsControllers) {
   Write(directory + "/memory.stat",
         "inactive_file 5\ntotal_inactive_file 10\ntotal_active_file 20\n");
   EXPECT_EQ(Bytes(), kMiB + 30 + kSwap);
-  EXPECT_THAT(BoundBy(), HasSubstr("memory.limit_in_bytes"));
+  EXPECT_EQ(BoundBy(),
+            "memory.limit_in_bytes of the cgroup /sys/fs/cgroup/memory/a: "
+            "2097152 bytes; raise it: echo <more> > "
+            "/sys/fs/cgroup/memory/a/memory.limit_in_bytes");
 }
 
 TEST_F(AvailableMemoryTest, CgroupOfTheHostIsSeenAsTheMountInAContainer) {

@@ -4,18 +4,25 @@
 #include "tenon/shm/posix_error.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/statfs.h>
+#include <sys/types.h>
+#include <unistd.h>
 
+#include <cstddef>
 #include <cstdint>
-#include <fstream>
 #include <string>
 
 #include "absl/status/status.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "tenon/shm/available_memory.h"
+#include "tenon/shm/retry_on_eintr.h"
+#include "tenon/shm/unique_fd.h"
 
 namespace tenon {
 namespace {
@@ -51,12 +58,20 @@ std::string SizeLimitHint(Resource resource, absl::string_view what,
                       "); raise it: ulimit ", flag, " unlimited");
 }
 
-std::string SysctlHint(absl::string_view what, const std::string& path,
+// A file of one line under /proc/sys. There may be no descriptor left for it.
+std::string SysctlValue(const char* path) {
+  const UniqueFd fd(open(path, O_RDONLY | O_CLOEXEC));
+  char text[64];
+  const ssize_t size =
+      RetryOnEintr([&] { return read(fd.get(), text, sizeof(text)); });
+  if (size <= 0) return "unknown";
+  return std::string(absl::StripAsciiWhitespace(
+      absl::string_view(text, static_cast<size_t>(size))));
+}
+
+std::string SysctlHint(absl::string_view what, const char* path,
                        absl::string_view name) {
-  std::ifstream file(path);
-  std::string value;
-  if (!(file >> value)) value = "unknown";
-  return absl::StrCat("; ", what, " ", value, " (", name,
+  return absl::StrCat("; ", what, " ", SysctlValue(path), " (", name,
                       "); raise it: sysctl -w ", name, "=<more>");
 }
 
@@ -80,9 +95,19 @@ std::string ShmSpaceHint() {
                       "--shm-size), or use the file_descriptor strategy");
 }
 
+// Nothing if there is one, and so something else that is missing.
+std::string NoShmHint() {
+  struct statfs fs;
+  if (statfs("/dev/shm", &fs) == 0) return "";
+  return "; there is no /dev/shm; make one: mkdir -p /dev/shm && mount -t "
+         "tmpfs "
+         "tmpfs /dev/shm, or use the file_descriptor strategy";
+}
+
 std::string MemoryHint() {
-  return "; the machine or the memory cgroup of this process is out of memory "
-         "(MemAvailable in /proc/meminfo, memory.max of the cgroup)";
+  const AvailableMemory available = GetAvailableMemory();
+  return absl::StrCat("; out of memory: ", available.bytes,
+                      " bytes are available (", available.bound_by, ")");
 }
 
 // What to tell somebody who has just hit a limit; empty for other errors. The
@@ -113,6 +138,13 @@ std::string Hint(int error_number, absl::string_view call,
     case ENOSPC:
       if (mentions("/dev/shm")) return ShmSpaceHint();
       return mentions("memfd") ? MemoryHint() : "";
+    case EROFS:
+      return mentions("/dev/shm")
+                 ? "; make it writable: mount -o remount,rw /dev/shm, or use "
+                   "the file_descriptor strategy"
+                 : "";
+    case ENOENT:
+      return mentions("/dev/shm") ? NoShmHint() : "";
     case EAGAIN:
       if (!mentions("fork") && !mentions("spawn") && !mentions("clone")) {
         return "";

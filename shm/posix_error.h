@@ -27,7 +27,9 @@ namespace tenon {
 // EDQUOT, EFBIG and ETOOMANYREFS become kResourceExhausted. The message has the
 // call, the object, the errno in words and by name and, when a limit was hit
 // (open files, mappings, memory, file size, space in /dev/shm, descriptors in
-// flight, processes), the limit's present value and the command that raises it.
+// flight, processes), the limit's present value and the command that raises it;
+// also what to do where /dev/shm is missing or read-only. For that it may read
+// files under /proc and /sys.
 //
 // `error_number` must not be 0. `object` says what the call was made on, with
 // sizes in bytes; it may be empty. Thread-safe.

@@ -138,9 +138,32 @@ TEST(PosixErrorTest, NoSpaceIsToldFromWhereItHappened) {
   EXPECT_THAT(
       std::string(
           PosixError(ENOSPC, "fallocate", "'shm' in a memfd").message()),
-      AllOf(HasSubstr("out of memory"), Not(HasSubstr("/dev/shm"))));
+      AllOf(HasSubstr("out of memory: "), HasSubstr("bytes are available ("),
+            Not(HasSubstr("/dev/shm"))));
   EXPECT_EQ(PosixError(ENOSPC, "write", "log").message(),
             "write(log): No space left on device [ENOSPC]");
+}
+
+TEST(PosixErrorTest, LimitThatCannotBeReadIsUnknown) {
+  EXPECT_TRUE(PassesInChild([] {
+    const rlimit before = GetLimit(RLIMIT_NOFILE);
+    SetLimit(RLIMIT_NOFILE, 0, before.rlim_max);
+    const absl::Status status = PosixError(ENFILE, "open", "x");
+    SetLimit(RLIMIT_NOFILE, before.rlim_cur, before.rlim_max);
+    EXPECT_THAT(std::string(status.message()),
+                HasSubstr("unknown (fs.file-max)"));
+  }));
+}
+
+TEST(PosixErrorTest, ShmThatCannotBeWrittenToTellsWhatToDo) {
+  EXPECT_THAT(std::string(PosixError(EROFS, "shm_open", "/dev/shm").message()),
+              AllOf(HasSubstr("mount -o remount,rw /dev/shm"),
+                    HasSubstr("file_descriptor strategy")));
+  EXPECT_EQ(PosixError(EROFS, "open", "log").message(),
+            "open(log): Read-only file system [EROFS]");
+  // Here it is there, and so it is the name that is missing.
+  EXPECT_EQ(PosixError(ENOENT, "shm_open", "/dev/shm").message(),
+            "shm_open(/dev/shm): No such file or directory [ENOENT]");
 }
 
 TEST(PosixErrorTest, ProcessesAreLimitedWhereProcessesAreMade) {

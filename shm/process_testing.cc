@@ -13,17 +13,16 @@
 #include <unistd.h>
 
 #include <cstddef>
-#include <cstdint>
 #include <cstdio>
 #include <functional>
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "gtest/gtest.h"
 #include "tenon/shm/deadline.h"
 #include "tenon/shm/pid_fd.h"
+#include "tenon/shm/testing/census.h"
 
 namespace tenon {
 namespace {
@@ -65,14 +64,7 @@ size_t CountOpenFds() {
   return count - 1;  // Not the one that is being read.
 }
 
-std::string UniqueTestPrefix() {
-  // Not the pid: sandboxes share /dev/shm, and each has its own pid 2.
-  uint64_t random = 0;
-  if (getentropy(&random, sizeof(random)) != 0) {
-    ADD_FAILURE() << "getentropy: " << strerror(errno);
-  }
-  return absl::StrCat("tenon-test-", absl::Hex(random, absl::kZeroPad16));
-}
+std::string UniqueTestPrefix() { return UniqueShmPrefix(); }
 
 bool CanBecomeAnotherUser() {
   const pid_t pid = fork();

@@ -21,8 +21,8 @@ namespace tenon {
 // How many descriptors this process has open.
 size_t CountOpenFds();
 
-// A prefix for names in /dev/shm that no other test, and no other run of this
-// one, uses at the same time.
+// A prefix for names in /dev/shm that nobody else uses: UniqueShmPrefix() of
+// testing/census.h, for tests that need nothing else of it.
 std::string UniqueTestPrefix();
 
 // Another user, who owns nothing: "nobody".

@@ -422,6 +422,13 @@ TEST(HostileTensorSpecTest, DtypesThatThereAreNot) {
                   StatusIs(absl::StatusCode::kInvalidArgument));
     }
   }
+  RawSpec raw = Raw({2}, {1});
+  raw.dtype = {kDLInt, 32, 0};
+  const TensorSpec spec = FromRaw(raw);
+  UseEverything(spec);
+  EXPECT_THAT(
+      spec.CheckFits(kAnySize),
+      StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("have a lane")));
 }
 
 TEST(HostileTensorSpecTest, NumbersBeyondTheRank) {

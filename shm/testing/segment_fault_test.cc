@@ -28,6 +28,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tenon/shm/deadline.h"
+#include "tenon/shm/dtype.h"
 #include "tenon/shm/pid_fd.h"
 #include "tenon/shm/posix_error.h"
 #include "tenon/shm/segment.h"
@@ -35,6 +36,9 @@
 #include "tenon/shm/shm_name.h"
 #include "tenon/shm/status_macros.h"
 #include "tenon/shm/status_matchers.h"
+#include "tenon/shm/tensor.h"
+#include "tenon/shm/tensor_handle.h"
+#include "tenon/shm/tensor_importer.h"
 #include "tenon/shm/testing/census.h"
 #include "tenon/shm/testing/fault_report.h"
 #include "tenon/shm/testing/syscall_failer.h"
@@ -273,6 +277,31 @@ TEST_F(SegmentFaultTest, LookForMemory) {
       Faults({"openat"}, {ENOENT, EMFILE}) + Faults({"read"}, {EIO, EINTR}) +
           CloseFaults(),
       {"fallocate", "ftruncate", "memfd_create", "fstatfs", "fcntl"});
+}
+
+// A tensor that is moved to shared memory, sent and received.
+TEST_F(SegmentFaultTest, ShareExportAndImportTensor) {
+  const auto body = [&]() -> absl::Status {
+    TENON_ASSIGN_OR_RETURN(Tensor tensor,
+                           Tensor::Create(kDtypeOf<int32_t>, {8, 8}));
+    TENON_RETURN_IF_ERROR(tensor.Fill(7));
+    TENON_RETURN_IF_ERROR(
+        tensor.Share(Options(SharingStrategy::kFileDescriptor)));
+    TENON_ASSIGN_OR_RETURN(const ExportedTensor sent, Export(tensor));
+    UniqueFd copy(dup(sent.fd));
+    if (!copy.valid()) return PosixError(errno, "dup", "tensor");
+    TensorImporter importer;
+    TENON_ASSIGN_OR_RETURN(const Tensor received,
+                           importer.Import(sent.handle, std::move(copy)));
+    TENON_ASSIGN_OR_RETURN(const int32_t* last,
+                           received.at<const int32_t>({7, 7}));
+    EXPECT_EQ(*last, 7);
+    return absl::OkStatus();
+  };
+  Run(Scenario("tensor", body),
+      Faults({"memfd_create", "dup"}, {EMFILE}) + AllocationFaults() +
+          Faults({"fcntl"}, {EPERM, EINVAL, ENOMEM}) + StatFaults() +
+          Faults({"fstatfs"}, {EIO, ENOMEM}) + CloseFaults());
 }
 
 TEST_F(SegmentFaultTest, PidFdOfAChild) {
