@@ -125,6 +125,17 @@ std::shared_ptr<Storage> Storage::FromLent(Lent lent) {
   return storage;
 }
 
+std::shared_ptr<Storage> Storage::FromPool(Pooled pooled) {
+  std::shared_ptr<Storage> storage(new Storage);
+  storage->place_ = Place::kPooled;
+  storage->data_ = pooled.data;
+  storage->size_bytes_ = pooled.size_bytes;
+  storage->writable_ = pooled.writable;
+  storage->kind_ = pooled.kind;
+  storage->lease_ = std::move(pooled.lease);
+  return storage;
+}
+
 absl::StatusOr<Storage::Id> Storage::Identify(int fd, absl::string_view what) {
   struct stat file;
   if (fstat(fd, &file) != 0) return PosixError(errno, "fstat", what);
@@ -150,7 +161,7 @@ absl::Status Storage::Attach(Segment segment, Mapping mapping) {
 }
 
 absl::Status Storage::CheckAccessible() const {
-  if (place_ != Place::kShared) return absl::OkStatus();
+  if (!is_shared()) return absl::OkStatus();
   return CheckNotForked(fork_count_, "a tensor's shared storage");
 }
 
@@ -170,7 +181,7 @@ absl::StatusOr<std::byte*> Storage::Write() const {
 }
 
 absl::Status Storage::MoveToSegment(const SegmentOptions& options) {
-  if (place_ == Place::kShared) return CheckAccessible();
+  if (is_shared()) return CheckAccessible();
   if (place_ == Place::kLent) {
     return absl::FailedPreconditionError(
         "memory that another library lent cannot be moved: copy the tensor");

@@ -84,6 +84,22 @@ class Storage {
   };
   static std::shared_ptr<Storage> FromLent(Lent lent);
 
+  // What keeps a block of pooled memory from being used again: the base of what
+  // an arena's tensors hold (arena/arena_tensor.h).
+  class Lease {
+   public:
+    virtual ~Lease() = default;
+  };
+  // Memory of an arena: shared, as long as the lease lives.
+  struct Pooled {
+    std::byte* data = nullptr;
+    size_t size_bytes = 0;
+    bool writable = false;  // Here.
+    SegmentKind kind = SegmentKind::kOwnerWritten;
+    std::shared_ptr<Lease> lease;
+  };
+  static std::shared_ptr<Storage> FromPool(Pooled pooled);
+
   // The identity of the open file `fd`. Errors: fstat()'s.
   static absl::StatusOr<Id> Identify(int fd, absl::string_view what);
 
@@ -91,7 +107,10 @@ class Storage {
   Storage& operator=(const Storage&) = delete;
 
   size_t size_bytes() const { return size_bytes_; }
-  bool is_shared() const { return place_ == Place::kShared; }
+  // Whether other processes can have this memory, too.
+  bool is_shared() const {
+    return place_ == Place::kShared || place_ == Place::kPooled;
+  }
   bool writable() const { return writable_; }
 
   // The bytes, null only if there are none; valid until MoveToSegment().
@@ -99,6 +118,9 @@ class Storage {
   // if the memory is read-only here.
   absl::StatusOr<const std::byte*> Read() const;
   absl::StatusOr<std::byte*> Write() const;
+
+  // Null unless it is memory of an arena.
+  const std::shared_ptr<Lease>& lease() const { return lease_; }
 
   // Of a shared storage: what another process needs to have it too. There is
   // no id if there are no bytes, no name but with kFileSystem, and no
@@ -129,7 +151,7 @@ class Storage {
   };
 
  private:
-  enum class Place { kPrivate, kShared, kLent };
+  enum class Place { kPrivate, kShared, kPooled, kLent };
 
   Storage() = default;
   absl::Status CheckAccessible() const;
@@ -141,6 +163,7 @@ class Storage {
   size_t size_bytes_ = 0;
   bool writable_ = true;
   std::shared_ptr<void> memory_;  // Owns what data_ points to.
+  std::shared_ptr<Lease> lease_;  // Or this does.
 
   std::optional<Id> id_;
   SegmentKind kind_ = SegmentKind::kSharedWritable;

@@ -86,6 +86,11 @@ absl::StatusOr<ExportedTensor> Export(const Tensor& tensor) {
   }
   const Storage& storage = *tensor.storage();
   TENON_RETURN_IF_ERROR(storage.Read().status());
+  if (storage.lease() != nullptr) {
+    return absl::FailedPreconditionError(
+        "the tensor lies in a block of an arena, and travels as an "
+        "ArenaTensorHandle (arena/arena_tensor.h)");
+  }
   const bool by_name = storage.strategy() == SharingStrategy::kFileSystem;
   const bool owned = storage.kind() == SegmentKind::kOwnerWritten;
   ExportedTensor exported = {

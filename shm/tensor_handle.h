@@ -90,8 +90,8 @@ struct ExportedTensor {
 };
 
 // Thread-safe, as Tensor is. No byte of the handle is left as it lay in memory.
-// Errors: kFailedPrecondition if the tensor is private (Share() it), or was
-// inherited by fork().
+// Errors: kFailedPrecondition if the tensor is private (Share() it), was
+// inherited by fork(), or lies in a block of an arena.
 absl::StatusOr<ExportedTensor> Export(const Tensor& tensor);
 
 }  // namespace tenon

@@ -1,0 +1,193 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "tenon/shm/arena/arena_tensor.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "tenon/shm/arena/size_class.h"
+#include "tenon/shm/segment.h"
+#include "tenon/shm/status_macros.h"
+
+namespace tenon {
+namespace {
+
+// What a tensor's storage holds: its owner's block, or a claim.
+struct OwnBlock : Storage::Lease {
+  explicit OwnBlock(Block b) : block(std::move(b)) {}
+  Block block;
+};
+struct Claimed : Storage::Lease {
+  explicit Claimed(Hold h) : hold(std::move(h)) {}
+  Hold hold;
+};
+
+absl::StatusOr<std::shared_ptr<Storage>> NewStorage(Arena& arena, size_t bytes,
+                                                    Deadline deadline) {
+  TENON_ASSIGN_OR_RETURN(Block block, arena.Allocate(bytes, deadline));
+  Storage::Pooled pooled = {.data = block.data(),
+                            .size_bytes = block.size(),
+                            .writable = true,
+                            .kind = arena.options().kind};
+  pooled.lease = std::make_shared<OwnBlock>(std::move(block));
+  return Storage::FromPool(std::move(pooled));
+}
+
+std::shared_ptr<Storage> StorageOver(Hold hold) {
+  const auto writable = hold.mutable_data();
+  Storage::Pooled pooled = {
+      // Only Storage::Write() gives it away, and it asks whether it may.
+      .data = const_cast<std::byte*>(hold.data()),
+      .size_bytes = hold.size(),
+      .writable = writable.ok(),
+      .kind = writable.ok() ? SegmentKind::kSharedWritable
+                            : SegmentKind::kOwnerWritten};
+  pooled.lease = std::make_shared<Claimed>(std::move(hold));
+  return Storage::FromPool(std::move(pooled));
+}
+
+const Storage::Lease* LeaseOf(const Tensor& tensor) {
+  return tensor.storage() == nullptr ? nullptr
+                                     : tensor.storage()->lease().get();
+}
+
+absl::Status NotInAnArena(const Tensor& tensor) {
+  return absl::FailedPreconditionError(
+      absl::StrCat("tensor ", tensor.spec().ToString(),
+                   " lies in no block of an arena: CreateTensor() makes one "
+                   "that does"));
+}
+
+}  // namespace
+
+absl::StatusOr<Tensor> CreateTensor(Arena& arena, DLDataType dtype,
+                                    absl::Span<const int64_t> shape,
+                                    Deadline deadline) {
+  TENON_ASSIGN_OR_RETURN(const TensorSpec spec,
+                         TensorSpec::Contiguous(dtype, shape));
+  TENON_ASSIGN_OR_RETURN(
+      auto storage,
+      NewStorage(arena, static_cast<size_t>(spec.bytes()), deadline));
+  return Tensor::FromSpec(spec, std::move(storage));
+}
+
+absl::StatusOr<std::vector<Tensor>> CreateTensors(
+    Arena& arena, absl::Span<const TensorShape> shapes, Deadline deadline) {
+  std::vector<TensorSpec> specs;
+  uint64_t end = 0;
+  for (const TensorShape& wanted : shapes) {
+    // Contiguous() sees to it that this does not overflow.
+    const uint64_t begin =
+        (end + kBlockAlignment - 1) / kBlockAlignment * kBlockAlignment;
+    TENON_ASSIGN_OR_RETURN(
+        specs.emplace_back(),
+        TensorSpec::Contiguous(wanted.dtype, wanted.shape, begin));
+    end = begin + static_cast<uint64_t>(specs.back().bytes());
+  }
+  std::vector<Tensor> tensors;
+  if (specs.empty()) return tensors;
+  TENON_ASSIGN_OR_RETURN(const auto storage,
+                         NewStorage(arena, static_cast<size_t>(end), deadline));
+  for (const TensorSpec& spec : specs) {
+    TENON_ASSIGN_OR_RETURN(tensors.emplace_back(),
+                           Tensor::FromSpec(spec, storage));
+  }
+  return tensors;
+}
+
+absl::StatusOr<ArenaTensorHandle> Describe(const Tensor& tensor) {
+  ArenaTensorHandle handle = {.block = {}, .spec = tensor.spec()};
+  const Storage::Lease* lease = LeaseOf(tensor);
+  if (const auto* own = dynamic_cast<const OwnBlock*>(lease)) {
+    TENON_ASSIGN_OR_RETURN(handle.block, own->block.Describe());
+    return handle;
+  }
+  if (const auto* claimed = dynamic_cast<const Claimed*>(lease)) {
+    TENON_RETURN_IF_ERROR(tensor.storage()->Read().status());
+    handle.block = claimed->hold.descriptor();
+    return handle;
+  }
+  return NotInAnArena(tensor);
+}
+
+absl::StatusOr<ArenaOffer> Offer(const Tensor& tensor) {
+  const Storage::Lease* lease = LeaseOf(tensor);
+  if (const auto* own = dynamic_cast<const OwnBlock*>(lease)) {
+    return own->block.arena()->Offer(own->block);
+  }
+  if (const auto* claimed = dynamic_cast<const Claimed*>(lease)) {
+    return claimed->hold.arena()->Offer(claimed->hold.descriptor().segment);
+  }
+  return NotInAnArena(tensor);
+}
+
+absl::Status ArenaTensorImporter::Accept(absl::string_view offer,
+                                         std::vector<UniqueFd> fds) {
+  TENON_ASSIGN_OR_RETURN(const ArenaOfferFacts facts,
+                         ArenaOfferFacts::FromBytes(offer));
+  std::lock_guard lock(mutex_);
+  const auto known = arenas_.find(facts.arena);
+  if (known != arenas_.end()) {
+    return known->second->Add(offer, std::move(fds));
+  }
+  TENON_ASSIGN_OR_RETURN(std::shared_ptr<AttachedArena> arena,
+                         AttachedArena::Attach(offer, std::move(fds)));
+  arenas_.emplace(facts.arena, std::move(arena));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Tensor> ArenaTensorImporter::Claim(
+    const ArenaTensorHandle& handle) {
+  TENON_ASSIGN_OR_RETURN(std::shared_ptr<Storage> storage,
+                         StorageOf(handle.block));
+  return Tensor::FromSpec(handle.spec, std::move(storage));
+}
+
+absl::StatusOr<std::shared_ptr<Storage>> ArenaTensorImporter::StorageOf(
+    const BlockDescriptor& block) {
+  const Key key = {block.arena, block.block, block.generation};
+  std::lock_guard lock(mutex_);
+  const auto arena = arenas_.find(block.arena);
+  if (arena == arenas_.end()) {
+    return absl::NotFoundError(absl::StrCat(
+        "no offer of arena ", block.arena.ToString(), " has been accepted"));
+  }
+  // Claimed always: whoever let go of the block in between, or lied about the
+  // segment, is found out.
+  TENON_ASSIGN_OR_RETURN(Hold hold, arena->second->Claim(block));
+  std::weak_ptr<Storage>& known = storages_[key];
+  std::shared_ptr<Storage> storage = known.lock();
+  if (storage == nullptr || storage->size_bytes() != hold.size() ||
+      *storage->Read() != hold.data()) {
+    storage = StorageOver(std::move(hold));
+    known = storage;
+  }
+  if (storages_.size() >= sweep_at_) {
+    absl::erase_if(storages_,
+                   [](const auto& entry) { return entry.second.expired(); });
+    sweep_at_ = std::max<size_t>(64, 2 * storages_.size());
+  }
+  return storage;
+}
+
+void ArenaTensorImporter::Sweep() {
+  std::lock_guard lock(mutex_);
+  absl::erase_if(storages_,
+                 [](const auto& entry) { return entry.second.expired(); });
+  absl::erase_if(
+      arenas_, [](const auto& entry) { return entry.second.use_count() == 1; });
+  for (auto& [id, arena] : arenas_) arena->Sweep();
+}
+
+}  // namespace tenon

@@ -1,0 +1,121 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Tensors in blocks of an arena: made in place, sent as bytes without a
+// descriptor, claimed at the other end.
+//
+//   // The owner:
+//   TENON_ASSIGN_OR_RETURN(Tensor frame, CreateTensor(*arena, kDtypeOf<float>,
+//                                                     {3, 480, 640},
+//                                                     deadline));
+//   TENON_ASSIGN_OR_RETURN(ArenaTensorHandle handle, Describe(frame));
+//   TENON_ASSIGN_OR_RETURN(ArenaOffer offer, Offer(frame));  // Once a segment.
+//
+//   // Another process:
+//   TENON_RETURN_IF_ERROR(importer.Accept(offer_bytes, std::move(fds)));
+//   TENON_ASSIGN_OR_RETURN(Tensor frame, importer.Claim(handle));
+//
+// Every view keeps the whole block; the last of this process lets go of it, in
+// whatever thread.
+
+#ifndef TENON_SHM_ARENA_ARENA_TENSOR_H_
+#define TENON_SHM_ARENA_ARENA_TENSOR_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <tuple>
+#include <type_traits>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "dlpack/dlpack.h"
+#include "tenon/shm/arena/arena.h"
+#include "tenon/shm/arena/arena_offer.h"
+#include "tenon/shm/arena/attached_arena.h"
+#include "tenon/shm/arena/block_descriptor.h"
+#include "tenon/shm/deadline.h"
+#include "tenon/shm/ledger/random_id.h"
+#include "tenon/shm/storage.h"
+#include "tenon/shm/tensor.h"
+#include "tenon/shm/tensor_spec.h"
+#include "tenon/shm/unique_fd.h"
+
+namespace tenon {
+
+// A dense tensor that fills a new block. Its elements are undefined unless
+// ArenaOptions::wipe.
+// Errors: TensorSpec::Contiguous()'s and Arena::Allocate()'s.
+absl::StatusOr<Tensor> CreateTensor(Arena& arena, DLDataType dtype,
+                                    absl::Span<const int64_t> shape,
+                                    Deadline deadline);
+
+// Several dense tensors one after the other in one block, each aligned to 64
+// bytes. The block is free again when all of them are gone.
+// Errors: as CreateTensor(); kInvalidArgument if together they have more than
+// 2^63-1 bytes.
+struct TensorShape {
+  DLDataType dtype;
+  std::vector<int64_t> shape;
+};
+absl::StatusOr<std::vector<Tensor>> CreateTensors(
+    Arena& arena, absl::Span<const TensorShape> shapes, Deadline deadline);
+
+// A tensor of an arena, as it travels: 192 bytes without padding. Received, it
+// is the sender's word.
+struct ArenaTensorHandle {
+  BlockDescriptor block;  // All of it.
+  TensorSpec spec;
+};
+static_assert(std::is_trivially_copyable_v<ArenaTensorHandle>);
+static_assert(std::has_unique_object_representations_v<ArenaTensorHandle>);
+
+// How to name a tensor that lies in an arena, one's own or claimed; the tensor
+// has to live until the receiver has acknowledged. And what the receiver needs
+// once before it can claim; the descriptors are good as long as the tensor.
+// Errors: kFailedPrecondition if it lies in no arena, or in a forked child.
+absl::StatusOr<ArenaTensorHandle> Describe(const Tensor& tensor);
+absl::StatusOr<ArenaOffer> Offer(const Tensor& tensor);
+
+// Ownership: attached to the arenas it was offered as long as it, or a tensor
+//   claimed through it, lives.
+// Threads: thread-safe. Processes: as AttachedArena.
+// Trust: as AttachedArena; the spec is checked against the block.
+// Failure: a failed call has changed nothing.
+class ArenaTensorImporter {
+ public:
+  // Takes an offer of any arena. If it was taken before, nothing happens.
+  // Errors: AttachedArena::Attach()'s.
+  absl::Status Accept(absl::string_view offer, std::vector<UniqueFd> fds);
+
+  // The tensor that a handle names, claimed. Only then may the message be
+  // acknowledged. Tensors of one block that arrive separately are of one
+  // storage, as long as one of them lives.
+  // Errors: AttachedArena::Claim()'s; kNotFound if no offer of the arena was
+  // accepted; kInvalidArgument if the spec does not fit the block.
+  absl::StatusOr<Tensor> Claim(const ArenaTensorHandle& handle);
+
+  // Detaches from arenas of which no tensor is left, and unmaps segments that
+  // are retired.
+  void Sweep();
+
+ private:
+  using Key = std::tuple<RandomId, uint32_t, uint64_t>;  // Arena, block, gen.
+
+  absl::StatusOr<std::shared_ptr<Storage>> StorageOf(
+      const BlockDescriptor& block);
+
+  std::mutex mutex_;
+  absl::flat_hash_map<RandomId, std::shared_ptr<AttachedArena>> arenas_;
+  absl::flat_hash_map<Key, std::weak_ptr<Storage>> storages_;
+  size_t sweep_at_ = 64;  // Storages.
+};
+
+}  // namespace tenon
+
+#endif  // TENON_SHM_ARENA_ARENA_TENSOR_H_

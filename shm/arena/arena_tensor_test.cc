@@ -1,0 +1,242 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "tenon/shm/arena/arena_tensor.h"
+
+#include <fcntl.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tenon/shm/arena/arena.h"
+#include "tenon/shm/arena/arena_offer.h"
+#include "tenon/shm/deadline.h"
+#include "tenon/shm/dtype.h"
+#include "tenon/shm/status_matchers.h"
+#include "tenon/shm/tensor.h"
+#include "tenon/shm/tensor_handle.h"
+#include "tenon/shm/testing/forked_child.h"
+#include "tenon/shm/unique_fd.h"
+
+namespace tenon {
+namespace {
+
+using ::testing::Each;
+using ::testing::HasSubstr;
+
+constexpr auto kFloat = kDtypeOf<float>;
+
+// What a channel would do with the descriptors of an offer.
+std::vector<UniqueFd> Travel(const std::vector<int>& fds) {
+  std::vector<UniqueFd> arrived;
+  for (const int fd : fds) {
+    arrived.emplace_back(fcntl(fd, F_DUPFD_CLOEXEC, 0));
+  }
+  return arrived;
+}
+
+absl::Status SendOffer(const Tensor& tensor, ArenaTensorImporter& to) {
+  const auto offer = Offer(tensor);
+  if (!offer.ok()) return offer.status();
+  return to.Accept(offer->bytes, Travel(offer->fds));
+}
+
+class ArenaTensorTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    TENON_ASSERT_OK_AND_ASSIGN(arena_, Arena::Create({.quota_bytes = kQuota}));
+  }
+  absl::StatusOr<Tensor> Create(const std::vector<int64_t>& shape) {
+    return CreateTensor(*arena_, kFloat, shape, Deadline::Passed());
+  }
+
+  static constexpr size_t kQuota = 256 << 10;
+  std::shared_ptr<Arena> arena_;
+};
+
+TEST_F(ArenaTensorTest, IsWrittenByItsOwnerAndReadByOthers) {
+  TENON_ASSERT_OK_AND_ASSIGN(const Tensor sent, Create({2, 3}));
+  EXPECT_TRUE(sent.is_shared());
+  EXPECT_THAT(sent.Fill(0.5f), IsOk());
+  ArenaTensorImporter importer;
+  ASSERT_THAT(SendOffer(sent, importer), IsOk());
+  TENON_ASSERT_OK_AND_ASSIGN(const ArenaTensorHandle handle, Describe(sent));
+  TENON_ASSERT_OK_AND_ASSIGN(const Tensor got, importer.Claim(handle));
+  TENON_ASSERT_OK_AND_ASSIGN(const absl::Span<const float> elements,
+                             got.data<const float>());
+  EXPECT_THAT(elements, Each(0.5f));
+  EXPECT_THAT(got.data<float>(), StatusIs(absl::StatusCode::kFailedPrecondition,
+                                          HasSubstr("read-only")));
+}
+
+TEST_F(ArenaTensorTest, SharedWritableArenasAreWrittenByAll) {
+  TENON_ASSERT_OK_AND_ASSIGN(
+      arena_, Arena::Create({.kind = SegmentKind::kSharedWritable}));
+  TENON_ASSERT_OK_AND_ASSIGN(const Tensor sent, Create({4}));
+  ArenaTensorImporter importer;
+  ASSERT_THAT(SendOffer(sent, importer), IsOk());
+  TENON_ASSERT_OK_AND_ASSIGN(const ArenaTensorHandle handle, Describe(sent));
+  TENON_ASSERT_OK_AND_ASSIGN(const Tensor got, importer.Claim(handle));
+  EXPECT_THAT(got.Fill(7.0f), IsOk());
+  TENON_ASSERT_OK_AND_ASSIGN(const absl::Span<const float> elements,
+                             sent.data<const float>());
+  EXPECT_THAT(elements, Each(7.0f));
+}
+
+TEST_F(ArenaTensorTest, AViewKeepsItsBlock) {
+  TENON_ASSERT_OK_AND_ASSIGN(Tensor whole, Create({kQuota / 4}));
+  TENON_ASSERT_OK_AND_ASSIGN(Tensor view, whole.Select(0, 5));
+  whole = Tensor();
+  EXPECT_THAT(Create({kQuota / 4}),
+              StatusIs(absl::StatusCode::kResourceExhausted));
+  view = Tensor();
+  EXPECT_THAT(Create({kQuota / 4}), IsOk());
+}
+
+TEST_F(ArenaTensorTest, AClaimedViewKeepsItsBlockToo) {
+  TENON_ASSERT_OK_AND_ASSIGN(Tensor sent, Create({kQuota / 4}));
+  ArenaTensorImporter importer;
+  ASSERT_THAT(SendOffer(sent, importer), IsOk());
+  TENON_ASSERT_OK_AND_ASSIGN(const Tensor row, sent.Slice(0, {.start = 3}));
+  TENON_ASSERT_OK_AND_ASSIGN(const ArenaTensorHandle handle, Describe(row));
+  TENON_ASSERT_OK_AND_ASSIGN(Tensor got, importer.Claim(handle));
+  EXPECT_EQ(got.spec().shape()[0], row.spec().shape()[0]);
+  sent = Tensor();
+  EXPECT_EQ(row.spec().byte_offset(), got.spec().byte_offset());
+  TENON_ASSERT_OK_AND_ASSIGN(Tensor view, got.Select(0, 0));
+  got = Tensor();
+  const Tensor other = row;
+  EXPECT_THAT(Create({kQuota / 4}),
+              StatusIs(absl::StatusCode::kResourceExhausted));
+}
+
+TEST_F(ArenaTensorTest, IsReleasedInAnyThread) {
+  TENON_ASSERT_OK_AND_ASSIGN(Tensor sent, Create({kQuota / 4}));
+  ArenaTensorImporter importer;
+  ASSERT_THAT(SendOffer(sent, importer), IsOk());
+  TENON_ASSERT_OK_AND_ASSIGN(const ArenaTensorHandle handle, Describe(sent));
+  TENON_ASSERT_OK_AND_ASSIGN(Tensor got, importer.Claim(handle));
+  std::thread([t = std::move(sent)] {}).join();
+  std::thread([t = std::move(got)] {}).join();
+  EXPECT_THAT(Create({kQuota / 4}), IsOk());
+}
+
+TEST_F(ArenaTensorTest, ManySmallOnesInOneBlock) {
+  const std::vector<TensorShape> shapes = {
+      {kFloat, {3}}, {kDtypeOf<uint8_t>, {0}}, {kDtypeOf<int64_t>, {2, 2}}};
+  TENON_ASSERT_OK_AND_ASSIGN(
+      std::vector<Tensor> sent,
+      CreateTensors(*arena_, shapes, Deadline::Passed()));
+  ASSERT_EQ(sent.size(), 3u);
+  EXPECT_EQ(arena_->Use().blocks_in_use, 1u);
+  EXPECT_EQ(sent[2].spec().byte_offset() % 64, 0u);
+  EXPECT_THAT(sent[0].Fill(1.0f), IsOk());
+  EXPECT_THAT(sent[2].Fill(int64_t{2}), IsOk());
+
+  ArenaTensorImporter importer;
+  ASSERT_THAT(SendOffer(sent[0], importer), IsOk());
+  std::vector<Tensor> got;
+  for (const Tensor& tensor : sent) {
+    TENON_ASSERT_OK_AND_ASSIGN(const ArenaTensorHandle handle,
+                               Describe(tensor));
+    TENON_ASSERT_OK_AND_ASSIGN(got.emplace_back(), importer.Claim(handle));
+  }
+  // Views of one storage are views of one storage at the other end.
+  EXPECT_EQ(got[0].storage(), got[2].storage());
+  TENON_ASSERT_OK_AND_ASSIGN(const absl::Span<const float> first,
+                             got[0].data<const float>());
+  EXPECT_THAT(first, Each(1.0f));
+
+  sent.clear();
+  got.resize(1);
+  EXPECT_EQ(arena_->Use().blocks_let_go, 1u);
+  got.clear();
+  EXPECT_THAT(arena_->Trim(), IsOk());
+  EXPECT_EQ(arena_->Use().segments, 0u);
+}
+
+TEST_F(ArenaTensorTest, IsForwarded) {
+  TENON_ASSERT_OK_AND_ASSIGN(Tensor sent, Create({3}));
+  EXPECT_THAT(sent.Fill(3.0f), IsOk());
+  ArenaTensorImporter second;
+  ArenaTensorImporter third;
+  ASSERT_THAT(SendOffer(sent, second), IsOk());
+  TENON_ASSERT_OK_AND_ASSIGN(ArenaTensorHandle handle, Describe(sent));
+  TENON_ASSERT_OK_AND_ASSIGN(Tensor held, second.Claim(handle));
+  sent = Tensor();
+  ASSERT_THAT(SendOffer(held, third), IsOk());
+  TENON_ASSERT_OK_AND_ASSIGN(handle, Describe(held));
+  TENON_ASSERT_OK_AND_ASSIGN(const Tensor got, third.Claim(handle));
+  held = Tensor();
+  EXPECT_THAT(arena_->Trim(), IsOk());
+  TENON_ASSERT_OK_AND_ASSIGN(const absl::Span<const float> elements,
+                             got.data<const float>());
+  EXPECT_THAT(elements, Each(3.0f));
+}
+
+TEST_F(ArenaTensorTest, ASpecThatDoesNotFitIsRefusedAndNothingIsHeld) {
+  TENON_ASSERT_OK_AND_ASSIGN(Tensor sent, Create({16}));
+  ArenaTensorImporter importer;
+  ASSERT_THAT(SendOffer(sent, importer), IsOk());
+  TENON_ASSERT_OK_AND_ASSIGN(ArenaTensorHandle handle, Describe(sent));
+  TENON_ASSERT_OK_AND_ASSIGN(handle.spec,
+                             TensorSpec::Contiguous(kFloat, {1 << 20}));
+  EXPECT_THAT(importer.Claim(handle),
+              StatusIs(absl::StatusCode::kInvalidArgument));
+  sent = Tensor();
+  EXPECT_THAT(arena_->Trim(), IsOk());
+  EXPECT_EQ(arena_->Use().segments, 0u);
+}
+
+TEST_F(ArenaTensorTest, OtherTensorsAreNoneOfAnArena) {
+  TENON_ASSERT_OK_AND_ASSIGN(const Tensor plain, Tensor::Create(kFloat, {2}));
+  EXPECT_THAT(Describe(plain), StatusIs(absl::StatusCode::kFailedPrecondition,
+                                        HasSubstr("CreateTensor")));
+  EXPECT_THAT(Offer(Tensor()), StatusIs(absl::StatusCode::kFailedPrecondition));
+  TENON_ASSERT_OK_AND_ASSIGN(const Tensor pooled, Create({2}));
+  EXPECT_THAT(Export(pooled), StatusIs(absl::StatusCode::kFailedPrecondition,
+                                       HasSubstr("arena_tensor.h")));
+}
+
+TEST_F(ArenaTensorTest, OffersOfUnknownArenasAreMissed) {
+  TENON_ASSERT_OK_AND_ASSIGN(const Tensor sent, Create({2}));
+  TENON_ASSERT_OK_AND_ASSIGN(const ArenaTensorHandle handle, Describe(sent));
+  ArenaTensorImporter importer;
+  EXPECT_THAT(importer.Claim(handle), StatusIs(absl::StatusCode::kNotFound));
+}
+
+TEST_F(ArenaTensorTest, IsInertInAForkedChild) {
+  TENON_ASSERT_OK_AND_ASSIGN(Tensor sent, Create({3}));
+  ArenaTensorImporter importer;
+  ASSERT_THAT(SendOffer(sent, importer), IsOk());
+  TENON_ASSERT_OK_AND_ASSIGN(const ArenaTensorHandle handle, Describe(sent));
+  TENON_ASSERT_OK_AND_ASSIGN(Tensor got, importer.Claim(handle));
+  TENON_ASSERT_OK_AND_ASSIGN(
+      ForkedChild child, ForkedChild::Fork({}, [&](const Reporter&) {
+        constexpr auto kRefused = absl::StatusCode::kFailedPrecondition;
+        EXPECT_THAT(sent.data<float>(), StatusIs(kRefused));
+        EXPECT_THAT(got.data<const float>(), StatusIs(kRefused));
+        EXPECT_THAT(Describe(sent), StatusIs(kRefused));
+        EXPECT_THAT(Describe(got), StatusIs(kRefused));
+        EXPECT_THAT(importer.Claim(handle), StatusIs(kRefused));
+        EXPECT_THAT(arena_->TryAllocate(1), StatusIs(kRefused));
+        got = Tensor();
+        sent = Tensor();
+      }));
+  EXPECT_TRUE(child.EndsWell());
+  // The child let go of nothing.
+  sent = Tensor();
+  EXPECT_THAT(arena_->Trim(), IsOk());
+  EXPECT_EQ(arena_->Use().blocks_let_go, 1u);
+}
+
+}  // namespace
+}  // namespace tenon
