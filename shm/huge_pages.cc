@@ -72,6 +72,12 @@ absl::Status CollapseError(int error, absl::string_view what) {
   }
 }
 
+absl::Status PoolError(const absl::Status& status) {
+  if (!absl::IsResourceExhausted(status)) return status;
+  return absl::ResourceExhaustedError(
+      absl::StrCat(status.message(), PoolInWords()));
+}
+
 }  // namespace
 
 absl::Status CollapsePages(int fd, size_t size_bytes, absl::string_view what) {
@@ -89,10 +95,11 @@ absl::Status CollapsePages(int fd, size_t size_bytes, absl::string_view what) {
 
 absl::Status ReserveHugetlbPages(int fd, size_t size_bytes,
                                  absl::string_view what) {
-  absl::Status taken = AllocatePages(fd, 0, size_bytes, what);
-  if (!absl::IsResourceExhausted(taken)) return taken;
-  return absl::ResourceExhaustedError(
-      absl::StrCat(taken.message(), PoolInWords()));
+  // A mapping sets all pages of the file aside at once, for good, or none.
+  void* range = mmap(nullptr, size_bytes, PROT_READ, MAP_SHARED, fd, 0);
+  if (range == MAP_FAILED) return PoolError(PosixError(errno, "mmap", what));
+  munmap(range, size_bytes);
+  return PoolError(AllocatePages(fd, 0, size_bytes, what));
 }
 
 }  // namespace tenon

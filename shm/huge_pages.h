@@ -23,8 +23,7 @@ namespace tenon {
 absl::Status CollapsePages(int fd, size_t size_bytes, absl::string_view what);
 
 // Takes all pages of the hugetlbfs file `fd`, of 2 MiB each, from the pool.
-// Errors: kResourceExhausted with what the pool has and how to enlarge it;
-// pages that were taken until then stay.
+// Errors: kResourceExhausted with what the pool has and how to enlarge it.
 absl::Status ReserveHugetlbPages(int fd, size_t size_bytes,
                                  absl::string_view what);
 

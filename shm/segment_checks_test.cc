@@ -13,12 +13,16 @@
 #include <cstddef>
 #include <cstdlib>
 #include <string>
+#include <utility>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tenon/shm/process_testing.h"
+#include "tenon/shm/status_macros.h"
 #include "tenon/shm/status_matchers.h"
 #include "tenon/shm/unique_fd.h"
 
@@ -121,26 +125,78 @@ TEST(CheckSealsTest, NamesThoseThatAreMissingAndNoOthers) {
                 Not(HasSubstr("F_SEAL_SEAL")))));
 }
 
-TEST(CheckSealsTest, WhatCannotBeSealedIsNotSealed) {
-  for (const UniqueFd& fd : {MakeDiskFile(), UniqueFd(dup(0)), UniqueFd()}) {
-    EXPECT_THAT(CheckSeals(fd.get(), F_SEAL_SHRINK, "x"),
-                StatusIs(kFailedPrecondition));
+TEST(CheckSealsTest, SaysWhatHasNone) {
+  int pipes[2];
+  ASSERT_EQ(pipe2(pipes, O_CLOEXEC), 0);
+  const UniqueFd reader(pipes[0]);
+  const UniqueFd writer(pipes[1]);
+  const UniqueFd socket(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  const UniqueFd device(open("/dev/zero", O_RDWR | O_CLOEXEC));
+  const UniqueFd proc(open("/proc/meminfo", O_RDONLY | O_CLOEXEC));
+  const std::pair<int, const char*> cases[] = {
+      {reader.get(), "segment 'x' is 'pipe:["},
+      {writer.get(), "segment 'x' is 'pipe:["},
+      {socket.get(), "segment 'x' is 'socket:["},
+      {device.get(), "segment 'x' is '/dev/zero', not memory"},
+      {proc.get(), "segment 'x' is '/proc/meminfo', not memory"},
+      {-1, "segment 'x' is not an open file descriptor"},
+      {1 << 20, "segment 'x' is not an open file descriptor"},
+  };
+  for (const auto& [fd, is] : cases) {
+    EXPECT_THAT(CheckSeals(fd, 0, "segment 'x'"),
+                StatusIs(kInvalidArgument, HasSubstr(is)));
   }
 }
 
-TEST(CheckedSizeTest, IsTheRealOne) {
+TEST(CheckSealsTest, FilesOfADiskHaveNone) {
+  // A tmpfs has one that nobody set, against setting others.
+  EXPECT_THAT(
+      CheckSeals(MakeDiskFile().get(), F_SEAL_SHRINK, "x"),
+      testing::AnyOf(StatusIs(kInvalidArgument, HasSubstr("not memory")),
+                     StatusIs(kFailedPrecondition)));
+}
+
+TEST(CheckSealsTest, APathOfAPeersChoiceIsPrintable) {
+  const std::string path =
+      absl::StrCat(testing::TempDir(), "/segment_checks\n\x1b[2J", getpid());
+  ASSERT_EQ(mkdir(path.c_str(), 0700), 0);
+  const UniqueFd directory(
+      open(path.c_str(), O_DIRECTORY | O_RDONLY | O_CLOEXEC));
+  EXPECT_EQ(rmdir(path.c_str()), 0);
+  EXPECT_THAT(CheckSeals(directory.get(), 0, "x"),
+              StatusIs(kInvalidArgument, HasSubstr("\\n\\x1b[2J")));
+}
+
+TEST(CheckSealsTest, ADescriptorThatIsOnlyAPathIsNoSegment) {
+  const UniqueFd fd(open("/dev/shm", O_PATH | O_CLOEXEC));
+  EXPECT_THAT(CheckSeals(fd.get(), 0, "x"),
+              StatusIs(kFailedPrecondition, HasSubstr("F_GET_SEALS")));
+}
+
+absl::StatusOr<size_t> CheckedSize(int fd, absl::string_view what) {
+  TENON_ASSIGN_OR_RETURN(const CheckedMemory memory, CheckMemory(fd, what));
+  return memory.size_bytes;
+}
+
+TEST(CheckMemoryTest, TmpfsIsNotHugetlb) {
+  TENON_ASSERT_OK_AND_ASSIGN(const CheckedMemory memory,
+                             CheckMemory(MakeMemfd(1).get(), "x"));
+  EXPECT_FALSE(memory.is_hugetlb);
+}
+
+TEST(CheckMemoryTest, SizeIsTheRealOne) {
   EXPECT_THAT(CheckedSize(MakeMemfd(1).get(), "x"), IsOkAndHolds(1u));
   EXPECT_THAT(CheckedSize(MakeMemfd(off_t{1} << 40).get(), "x"),
               IsOkAndHolds(size_t{1} << 40));
 }
 
-TEST(CheckedSizeTest, NothingIsNoSize) {
+TEST(CheckMemoryTest, NothingIsNoSize) {
   EXPECT_THAT(CheckedSize(MakeMemfd(0).get(), "x"),
               StatusIs(kInvalidArgument, "x has 0 bytes"));
   EXPECT_THAT(CheckedSize(-1, "x"), StatusIs(kInvalidArgument));
 }
 
-TEST(CheckedSizeTest, HugePagesMustBeThere) {
+TEST(CheckMemoryTest, HugePagesMustBeThere) {
   const off_t size = 2 << 20;
   const UniqueFd fd =
       MakeMemfd(size, MFD_ALLOW_SEALING | MFD_HUGETLB | MFD_HUGE_2MB);
@@ -151,7 +207,10 @@ TEST(CheckedSizeTest, HugePagesMustBeThere) {
   if (fallocate(fd.get(), 0, 0, size) != 0) {
     GTEST_SKIP() << "half checked: the pool of huge pages is empty";
   }
-  EXPECT_THAT(CheckedSize(fd.get(), "x"), IsOkAndHolds(size_t{2} << 20));
+  TENON_ASSERT_OK_AND_ASSIGN(const CheckedMemory memory,
+                             CheckMemory(fd.get(), "x"));
+  EXPECT_EQ(memory.size_bytes, size_t{2} << 20);
+  EXPECT_TRUE(memory.is_hugetlb);
 }
 
 TEST(CheckIsPrivateTest, WantsExactlyTheModeOfAFinishedSegment) {
