@@ -95,7 +95,6 @@ absl::StatusOr<UniqueFd> CreateHugetlbMemfd(const FilePlan& plan,
   if (!fd.valid()) return PosixError(errno, "memfd_create(MFD_HUGETLB)", what);
   TENON_RETURN_IF_ERROR(Prepare(fd.get(), plan, what));
   TENON_RETURN_IF_ERROR(ReserveHugetlbPages(fd.get(), plan.size_bytes, what));
-  TENON_CRASH_POINT("segment.hugetlb.reserved");
   TENON_RETURN_IF_ERROR(FillHugetlb(fd.get(), plan, what));
   return fd;
 }
