@@ -52,12 +52,6 @@ absl::Status CheckSize(size_t size_bytes) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<size_t> SizeOfNamed(int fd, absl::string_view what) {
-  TENON_RETURN_IF_ERROR(CheckIsMemory(fd, what));
-  TENON_ASSIGN_OR_RETURN(const CheckedMemory memory, CheckMemory(fd, what));
-  return memory.size_bytes;
-}
-
 FilePlan Plan(size_t size_bytes, SegmentKind kind,
               const SegmentOptions& options,
               std::span<const std::byte> contents) {
@@ -203,14 +197,13 @@ absl::StatusOr<Segment> Segment::Open(absl::string_view name,
   const bool writable = kind == SegmentKind::kSharedWritable;
   TENON_ASSIGN_OR_RETURN(UniqueFd fd, OpenNamedFile(name, writable, what));
   TENON_CRASH_POINT("segment.open.opened");
-  TENON_RETURN_IF_ERROR(CheckIsPrivate(fd.get(), what));
-  absl::StatusOr<size_t> size_bytes = SizeOfNamed(fd.get(), what);
+  const absl::StatusOr<CheckedMemory> memory = CheckNamedMemory(fd.get(), what);
   // The name was good; it is what it stands for that is not.
-  if (absl::IsInvalidArgument(size_bytes.status())) {
-    return absl::FailedPreconditionError(size_bytes.status().message());
+  if (absl::IsInvalidArgument(memory.status())) {
+    return absl::FailedPreconditionError(memory.status().message());
   }
-  if (!size_bytes.ok()) return size_bytes.status();
-  Segment segment(std::move(fd), *size_bytes, kind,
+  if (!memory.ok()) return memory.status();
+  Segment segment(std::move(fd), memory->size_bytes, kind,
                   SharingStrategy::kFileSystem);
   segment.name_.assign(name.data(), name.size());
   return segment;

@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <linux/memfd.h>
 #include <sys/mman.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -77,7 +78,11 @@ absl::Status CreateMemfdRaw(size_t size_bytes) {
   return sealed ? absl::OkStatus() : Fail("fcntl");
 }
 
+// A name that nobody can guess has to be drawn in any case.
 absl::Status CreateNamedRaw(size_t size_bytes) {
+  uint64_t name[2];
+  if (getrandom(name, sizeof(name), 0) < 0) return Fail("getrandom");
+  benchmark::DoNotOptimize(name);
   const UniqueFd fd(shm_open(kName, O_RDWR | O_CREAT | O_EXCL, 0400));
   if (!fd.valid()) return Fail("shm_open");
   TENON_RETURN_IF_ERROR(ReserveRaw(fd.get(), size_bytes));

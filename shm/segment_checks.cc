@@ -97,38 +97,16 @@ absl::StatusOr<uint64_t> FileSystemType(int fd, absl::string_view what) {
   return static_cast<uint64_t>(fs.f_type);
 }
 
-}  // namespace
-
-absl::Status CheckIsMemory(int fd, absl::string_view what) {
-  TENON_ASSIGN_OR_RETURN(const struct stat file, Stat(fd, what));
-  if (!S_ISREG(file.st_mode)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(what, " is ", FileTypeName(file.st_mode), ", not memory"));
-  }
+absl::Status NotMemory(int fd, absl::string_view what) {
   TENON_ASSIGN_OR_RETURN(const uint64_t type, FileSystemType(fd, what));
-  if (type == TMPFS_MAGIC || type == HUGETLBFS_MAGIC) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrFormat("%s is a file of a file system of type 0x%x, not in "
                       "memory (tmpfs or hugetlbfs)",
                       what, type));
 }
 
-absl::Status CheckSeals(int fd, int seals, absl::string_view what) {
-  const int present = fcntl(fd, F_GET_SEALS);
-  if (present < 0) return SealsError(errno, fd, what);
-  const int missing = seals & ~present;
-  if (missing == 0) return absl::OkStatus();
-  std::vector<absl::string_view> names;
-  for (const auto& [seal, name] : kSealNames) {
-    if (missing & seal) names.push_back(name);
-  }
-  return absl::FailedPreconditionError(
-      absl::StrCat(what, " is not sealed as it must be: missing ",
-                   absl::StrJoin(names, ", ")));
-}
-
-absl::StatusOr<CheckedMemory> CheckMemory(int fd, absl::string_view what) {
-  TENON_ASSIGN_OR_RETURN(const struct stat file, Stat(fd, what));
+absl::StatusOr<CheckedMemory> CheckPages(int fd, const struct stat& file,
+                                         absl::string_view what) {
   if (file.st_size <= 0) {
     return absl::InvalidArgumentError(absl::StrCat(what, " has 0 bytes"));
   }
@@ -146,16 +124,50 @@ absl::StatusOr<CheckedMemory> CheckMemory(int fd, absl::string_view what) {
   return memory;
 }
 
-absl::Status CheckIsPrivate(int fd, absl::string_view what) {
-  TENON_ASSIGN_OR_RETURN(const struct stat file, Stat(fd, what));
+absl::Status CheckIsPrivate(const struct stat& file, absl::string_view what) {
   const mode_t mode = file.st_mode & 07777;
-  if (file.st_uid == geteuid() && mode == kPrivateMode) {
-    return absl::OkStatus();
-  }
+  const uid_t user = geteuid();
+  if (file.st_uid == user && mode == kPrivateMode) return absl::OkStatus();
   return absl::PermissionDeniedError(absl::StrFormat(
       "%s belongs to user %d and has mode %04o; it must belong to user %d and "
       "have mode %04o",
-      what, file.st_uid, mode, geteuid(), kPrivateMode));
+      what, file.st_uid, mode, user, kPrivateMode));
+}
+
+}  // namespace
+
+absl::Status CheckSeals(int fd, int seals, absl::string_view what) {
+  const int present = fcntl(fd, F_GET_SEALS);
+  if (present < 0) return SealsError(errno, fd, what);
+  const int missing = seals & ~present;
+  if (missing == 0) return absl::OkStatus();
+  std::vector<absl::string_view> names;
+  for (const auto& [seal, name] : kSealNames) {
+    if (missing & seal) names.push_back(name);
+  }
+  return absl::FailedPreconditionError(
+      absl::StrCat(what, " is not sealed as it must be: missing ",
+                   absl::StrJoin(names, ", ")));
+}
+
+absl::StatusOr<CheckedMemory> CheckMemory(int fd, absl::string_view what) {
+  TENON_ASSIGN_OR_RETURN(const struct stat file, Stat(fd, what));
+  return CheckPages(fd, file, what);
+}
+
+absl::StatusOr<CheckedMemory> CheckNamedMemory(int fd, absl::string_view what) {
+  TENON_ASSIGN_OR_RETURN(const struct stat file, Stat(fd, what));
+  if (!S_ISREG(file.st_mode)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(what, " is ", FileTypeName(file.st_mode), ", not memory"));
+  }
+  // Only memory has seals, and this is quicker than fstatfs().
+  if (fcntl(fd, F_GET_SEALS) < 0) {
+    if (errno == EINVAL) return NotMemory(fd, what);
+    return PosixError(errno, "fcntl(F_GET_SEALS)", what);
+  }
+  TENON_RETURN_IF_ERROR(CheckIsPrivate(file, what));
+  return CheckPages(fd, file, what);
 }
 
 }  // namespace tenon

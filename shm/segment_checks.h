@@ -24,14 +24,8 @@
 
 namespace tenon {
 
-// Checks that `fd` is a regular file in memory (tmpfs or hugetlbfs), where it
-// is known not to be a peer's: this asks the file system. `what` names it in
-// errors.
-// Errors: kInvalidArgument saying what it is instead; fstat()'s and
-// fstatfs()'s.
-absl::Status CheckIsMemory(int fd, absl::string_view what);
-
-// Checks that all of `seals` (F_SEAL_... bits) are set on `fd`. If it says OK,
+// Checks that all of `seals` (F_SEAL_... bits) are set on `fd`, which `what`
+// names in errors. If it says OK,
 // `fd` is memory: a file of tmpfs or hugetlbfs. Never blocks.
 // Errors: kFailedPrecondition naming the ones that are missing;
 // kInvalidArgument if it is something else, saying what, or not open.
@@ -47,10 +41,13 @@ struct CheckedMemory {
 // Errors: kInvalidArgument; fstat()'s and fstatfs()'s.
 absl::StatusOr<CheckedMemory> CheckMemory(int fd, absl::string_view what);
 
-// Checks that `fd` belongs to this user and has the mode that a finished
-// segment has, 0600.
-// Errors: kPermissionDenied with the owner and the mode found.
-absl::Status CheckIsPrivate(int fd, absl::string_view what);
+// Of a file found by its name, which has no seals: checks that `fd` is a
+// regular file in memory, belongs to this user, and has the mode that a
+// finished segment has, 0600. Then as CheckMemory(). Asks the file system, so
+// only where that is known not to be a peer's. Errors: kInvalidArgument saying
+// what it is instead; kPermissionDenied with the owner and the mode found;
+// fstat()'s and fstatfs()'s.
+absl::StatusOr<CheckedMemory> CheckNamedMemory(int fd, absl::string_view what);
 
 }  // namespace tenon
 

@@ -57,12 +57,23 @@ UniqueFd MakeDiskFile() {
   return fd;
 }
 
-TEST(CheckIsMemoryTest, TakesMemfds) {
-  EXPECT_THAT(CheckIsMemory(MakeMemfd(1).get(), "x"), IsOk());
-  EXPECT_THAT(CheckIsMemory(MakeMemfd(0).get(), "x"), IsOk());
+TEST(CheckNamedMemoryTest, TakesMemoryOfThisUserAlone) {
+  const UniqueFd fd = MakeMemfd(4097);
+  ASSERT_EQ(fchmod(fd.get(), 0600), 0);
+  TENON_ASSERT_OK_AND_ASSIGN(const CheckedMemory memory,
+                             CheckNamedMemory(fd.get(), "x"));
+  EXPECT_EQ(memory.size_bytes, 4097u);
+  EXPECT_FALSE(memory.is_hugetlb);
 }
 
-TEST(CheckIsMemoryTest, SaysWhatItIsInstead) {
+TEST(CheckNamedMemoryTest, NothingIsNoSize) {
+  const UniqueFd fd = MakeMemfd(0);
+  ASSERT_EQ(fchmod(fd.get(), 0600), 0);
+  EXPECT_THAT(CheckNamedMemory(fd.get(), "x"),
+              StatusIs(kInvalidArgument, "x has 0 bytes"));
+}
+
+TEST(CheckNamedMemoryTest, SaysWhatItIsInstead) {
   int pipes[2];
   ASSERT_EQ(pipe2(pipes, O_CLOEXEC), 0);
   const UniqueFd reader(pipes[0]);
@@ -83,20 +94,20 @@ TEST(CheckIsMemoryTest, SaysWhatItIsInstead) {
       {1 << 20, "segment 'x' is not an open file descriptor"},
   };
   for (const auto& [fd, is] : cases) {
-    EXPECT_THAT(CheckIsMemory(fd, "segment 'x'"),
+    EXPECT_THAT(CheckNamedMemory(fd, "segment 'x'"),
                 StatusIs(kInvalidArgument, HasSubstr(is)));
   }
 }
 
-TEST(CheckIsMemoryTest, NamesTheFileSystemOfOtherFiles) {
+TEST(CheckNamedMemoryTest, NamesTheFileSystemOfOtherFiles) {
   const UniqueFd proc(open("/proc/self/status", O_RDONLY | O_CLOEXEC));
-  EXPECT_THAT(CheckIsMemory(proc.get(), "x"),
+  EXPECT_THAT(CheckNamedMemory(proc.get(), "x"),
               StatusIs(kInvalidArgument, HasSubstr("0x9fa0")));
   const UniqueFd disk = MakeDiskFile();
-  if (CheckIsMemory(disk.get(), "x").ok()) {
+  if (CheckNamedMemory(disk.get(), "x").ok()) {
     GTEST_SKIP() << testing::TempDir() << " is a tmpfs here";
   }
-  EXPECT_THAT(CheckIsMemory(disk.get(), "x"),
+  EXPECT_THAT(CheckNamedMemory(disk.get(), "x"),
               StatusIs(kInvalidArgument,
                        AllOf(HasSubstr("of type 0x"), HasSubstr("tmpfs"))));
 }
@@ -201,7 +212,6 @@ TEST(CheckMemoryTest, HugePagesMustBeThere) {
   const UniqueFd fd =
       MakeMemfd(size, MFD_ALLOW_SEALING | MFD_HUGETLB | MFD_HUGE_2MB);
   if (!fd.valid()) GTEST_SKIP() << "no huge pages of 2 MiB here";
-  EXPECT_THAT(CheckIsMemory(fd.get(), "x"), IsOk());
   EXPECT_THAT(CheckedSize(fd.get(), "x"),
               StatusIs(kInvalidArgument, HasSubstr("only 0 of them")));
   if (fallocate(fd.get(), 0, 0, size) != 0) {
@@ -213,34 +223,34 @@ TEST(CheckMemoryTest, HugePagesMustBeThere) {
   EXPECT_TRUE(memory.is_hugetlb);
 }
 
-TEST(CheckIsPrivateTest, WantsExactlyTheModeOfAFinishedSegment) {
+TEST(CheckNamedMemoryTest, WantsExactlyTheModeOfAFinishedSegment) {
   const UniqueFd fd = MakeMemfd(1);
   ASSERT_EQ(fchmod(fd.get(), 0600), 0);
-  EXPECT_THAT(CheckIsPrivate(fd.get(), "x"), IsOk());
+  EXPECT_THAT(CheckNamedMemory(fd.get(), "x"), IsOk());
   for (mode_t mode : {0400, 0000, 0640, 0644, 0604, 0620, 0700, 0666, 04600}) {
     ASSERT_EQ(fchmod(fd.get(), mode), 0);
-    EXPECT_THAT(CheckIsPrivate(fd.get(), "segment 'x'"),
+    EXPECT_THAT(CheckNamedMemory(fd.get(), "segment 'x'"),
                 StatusIs(kPermissionDenied, HasSubstr("segment 'x'")))
         << mode;
   }
 }
 
-TEST(CheckIsPrivateTest, ShowsOwnerAndMode) {
+TEST(CheckNamedMemoryTest, ShowsOwnerAndMode) {
   const UniqueFd fd = MakeMemfd(1);
   ASSERT_EQ(fchmod(fd.get(), 0644), 0);
-  EXPECT_THAT(CheckIsPrivate(fd.get(), "x"),
+  EXPECT_THAT(CheckNamedMemory(fd.get(), "x"),
               StatusIs(kPermissionDenied,
                        AllOf(HasSubstr(absl::StrCat("user ", geteuid())),
                              HasSubstr("mode 0644"))));
 }
 
-TEST(CheckIsPrivateTest, AnotherUsersIsRefused) {
+TEST(CheckNamedMemoryTest, AnotherUsersIsRefused) {
   if (!CanBecomeAnotherUser()) GTEST_SKIP() << kNoOtherUser;
   const UniqueFd fd = MakeMemfd(1);
   ASSERT_EQ(fchmod(fd.get(), 0600), 0);
   ASSERT_EQ(fchown(fd.get(), kNobody, kNobody), 0);
   EXPECT_THAT(
-      CheckIsPrivate(fd.get(), "x"),
+      CheckNamedMemory(fd.get(), "x"),
       StatusIs(kPermissionDenied, HasSubstr(absl::StrCat("user ", kNobody))));
 }
 

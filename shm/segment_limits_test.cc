@@ -250,8 +250,7 @@ TEST_F(SmallDevShmTest, IsNamedWhenContentsDoNotFit) {
         const std::vector<std::byte> contents(size, std::byte{1});
         EXPECT_THAT(
             Segment::CreateFilled(contents, kind, Options(kFileSystem)),
-            StatusIs(kResourceExhausted,
-                     HasSubstr("of 4194304 bytes and")));
+            StatusIs(kResourceExhausted, HasSubstr("of 4194304 bytes and")));
       }
       EXPECT_THAT(ListShmNames(prefix_), IsOkAndHolds(IsEmpty()));
       const std::vector<std::byte> contents(3 * kMiB, std::byte{1});

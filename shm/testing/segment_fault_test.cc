@@ -380,7 +380,7 @@ TEST_F(SegmentFaultTest, CreateMapOpenAndUnlinkNamed) {
           Faults({"openat"}, {EMFILE, ENFILE, ENOMEM, ENOSPC, EACCES, EPERM,
                               EEXIST, ENOENT, ELOOP, ENXIO, EINVAL}) +
           AllocationFaults() + Faults({"fchmod"}, {EPERM, EROFS}) +
-          StatFaults() + Faults({"fstatfs"}, {EIO, ENOMEM}) +
+          StatFaults() + Faults({"fcntl"}, {EPERM, ENOMEM}) +
           Faults({"unlink"}, {EACCES, EROFS}) + CloseFaults());
 }
 
