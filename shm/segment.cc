@@ -211,20 +211,22 @@ absl::StatusOr<Segment> Segment::Open(absl::string_view name,
 
 absl::StatusOr<ReadOnlyMapping> Segment::MapReadOnly(
     const MapOptions& options) const {
-  TENON_RETURN_IF_ERROR(CheckNotForked(fork_count_, Describe()));
-  return ReadOnlyMapping::Map(fd(), size_bytes_, Describe(), Aligned(options));
+  const std::string what = Describe();
+  TENON_RETURN_IF_ERROR(CheckNotForked(fork_count_, what));
+  return ReadOnlyMapping::Map(fd(), size_bytes_, what, Aligned(options));
 }
 
 absl::StatusOr<WritableMapping> Segment::MapWritable(
     const MapOptions& options) const {
-  TENON_RETURN_IF_ERROR(CheckNotForked(fork_count_, Describe()));
+  const std::string what = Describe();
+  TENON_RETURN_IF_ERROR(CheckNotForked(fork_count_, what));
   if (kind_ == SegmentKind::kOwnerWritten) {
     return absl::FailedPreconditionError(absl::StrCat(
-        Describe(),
+        what,
         " is owner-written: its only writer is the mapping that it "
         "was created with"));
   }
-  return WritableMapping::Map(fd(), size_bytes_, Describe(), Aligned(options));
+  return WritableMapping::Map(fd(), size_bytes_, what, Aligned(options));
 }
 
 MapOptions Segment::Aligned(MapOptions options) const {
