@@ -46,6 +46,18 @@ class Range {
 
 }  // namespace internal_mapping
 
+// The size of the huge pages that Tenon uses.
+inline constexpr size_t kHugePageBytes = size_t{2} << 20;
+
+struct MapOptions {
+  // The pages are entered into the page table at once (and made, where there
+  // are none yet), not at the first touch of each. Blocks for that.
+  bool prefault = false;
+  // Begins at a multiple of 2 MiB, which takes two or three more system calls:
+  // only so can huge pages that were joined be entered as such.
+  bool align_to_huge_pages = false;
+};
+
 // A view that this process cannot write through.
 // Ownership: unmaps its range when destroyed or assigned to; needs no segment
 //   to stay.
@@ -60,9 +72,11 @@ class ReadOnlyMapping {
   // Maps all `size_bytes` (> 0) of `fd` from its start. `what` names the
   // object in errors. The descriptor may be closed afterwards.
   // Errors: kInvalidArgument for size 0, kPermissionDenied if the descriptor
-  // cannot be read from, kResourceExhausted naming vm.max_map_count.
+  // cannot be read from, kResourceExhausted naming vm.max_map_count or, if it
+  // is prefaulted, memory; madvise()'s where touching a page would be fatal.
   static absl::StatusOr<ReadOnlyMapping> Map(int fd, size_t size_bytes,
-                                             absl::string_view what);
+                                             absl::string_view what,
+                                             const MapOptions& options = {});
 
   // Empty if default-constructed or moved from.
   std::span<const std::byte> bytes() const {
@@ -86,7 +100,8 @@ class WritableMapping {
   // As ReadOnlyMapping::Map. Errors: also kPermissionDenied if the descriptor
   // is read-only or its segment is sealed against new writers.
   static absl::StatusOr<WritableMapping> Map(int fd, size_t size_bytes,
-                                             absl::string_view what);
+                                             absl::string_view what,
+                                             const MapOptions& options = {});
 
   std::span<std::byte> bytes() const { return {range_.data(), range_.size()}; }
   std::byte* data() const { return range_.data(); }

@@ -5,9 +5,14 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/types.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstddef>
+#include <cstdint>
+#include <cstdlib>
 #include <cstring>
 #include <string>
 #include <type_traits>
@@ -18,6 +23,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tenon/shm/process_testing.h"
+#include "tenon/shm/seccomp_testing.h"
 #include "tenon/shm/status_matchers.h"
 #include "tenon/shm/unique_fd.h"
 
@@ -46,6 +52,14 @@ UniqueFd MakeMemfd(size_t size_bytes = kSize) {
 // Whether the page at `address` belongs to any mapping.
 bool IsMapped(const void* address) {
   return msync(const_cast<void*>(address), 1, MS_ASYNC) == 0;
+}
+
+// Of this process: VmSize, without taking memory to read it.
+size_t MappedBytes() {
+  char text[64] = {};
+  const UniqueFd fd(open("/proc/self/statm", O_RDONLY | O_CLOEXEC));
+  EXPECT_GT(read(fd.get(), text, sizeof(text) - 1), 0);
+  return std::strtoul(text, nullptr, 10) * 4096;
 }
 
 TEST(MappingTest, EmptyByDefault) {
@@ -171,6 +185,117 @@ TEST(MappingTest, WriteOnlyDescriptorGivesNone) {
   const UniqueFd write_only(open(path.c_str(), O_WRONLY | O_CLOEXEC));
   EXPECT_THAT(ReadOnlyMapping::Map(write_only.get(), kSize, "x"),
               StatusIs(absl::StatusCode::kPermissionDenied));
+}
+
+// Whether the page table has the page at `address`, which is not touched.
+bool IsEntered(const void* address) {
+  constexpr uint64_t kPresent = uint64_t{1} << 63;
+  const UniqueFd pagemap(open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC));
+  uint64_t entry = 0;
+  const auto page = reinterpret_cast<uintptr_t>(address) / 4096;
+  EXPECT_EQ(pread(pagemap.get(), &entry, sizeof(entry),
+                  static_cast<off_t>(page * sizeof(entry))),
+            static_cast<ssize_t>(sizeof(entry)));
+  return (entry & kPresent) != 0;
+}
+
+template <typename Mapping>
+void ExpectEntered(const Mapping& mapping, bool entered) {
+  for (size_t at = 0; at < mapping.size_bytes(); at += 4096) {
+    EXPECT_EQ(IsEntered(mapping.data() + at), entered) << at;
+  }
+}
+
+TEST(MappingTest, PrefaultEntersEveryPage) {
+  const UniqueFd fd = MakeMemfd(64 * 4096);
+  TENON_ASSERT_OK_AND_ASSIGN(const WritableMapping untouched,
+                             WritableMapping::Map(fd.get(), 64 * 4096, "x"));
+  ExpectEntered(untouched, false);
+  TENON_ASSERT_OK_AND_ASSIGN(
+      const WritableMapping writer,
+      WritableMapping::Map(fd.get(), 64 * 4096, "x", {.prefault = true}));
+  ExpectEntered(writer, true);
+  TENON_ASSERT_OK_AND_ASSIGN(
+      const ReadOnlyMapping reader,
+      ReadOnlyMapping::Map(fd.get(), 64 * 4096, "x", {.prefault = true}));
+  ExpectEntered(reader, true);
+  ExpectEntered(untouched, false);
+}
+
+TEST(MappingTest, PrefaultWorksOnOlderKernels) {
+  EXPECT_TRUE(PassesInChild([] {
+    for (uint32_t advice : {22u, 23u}) {
+      ASSERT_TRUE(FailSystemCall({.number = SYS_madvise,
+                                  .argument = 2,
+                                  .value = advice,
+                                  .error = EINVAL}));
+    }
+    const UniqueFd fd = MakeMemfd();
+    TENON_ASSERT_OK_AND_ASSIGN(
+        const WritableMapping writer,
+        WritableMapping::Map(fd.get(), kSize, "x", {.prefault = true}));
+    ExpectEntered(writer, true);
+    TENON_ASSERT_OK_AND_ASSIGN(
+        const ReadOnlyMapping reader,
+        ReadOnlyMapping::Map(fd.get(), kSize, "x", {.prefault = true}));
+    ExpectEntered(reader, true);
+  }));
+}
+
+// Who touches a page behind the end is killed; who asks for it beforehand is
+// told.
+TEST(MappingTest, PrefaultOfWhatIsNotThereIsAnError) {
+  const UniqueFd fd = MakeMemfd(4096);
+  const size_t before = MappedBytes();
+  EXPECT_THAT(
+      WritableMapping::Map(fd.get(), kSize, "x", {.prefault = true}),
+      StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("MADV_POPULATE")));
+  EXPECT_THAT(ReadOnlyMapping::Map(fd.get(), kSize, "x", {.prefault = true}),
+              StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_EQ(MappedBytes(), before);
+}
+
+TEST(MappingTest, AlignedOnesBeginAtAHugePageAndLeaveNothingAround) {
+  for (size_t size : {kHugePageBytes, kHugePageBytes + 1, 3 * kHugePageBytes}) {
+    const UniqueFd fd = MakeMemfd(size);
+    const size_t before = MappedBytes();
+    {
+      TENON_ASSERT_OK_AND_ASSIGN(
+          const WritableMapping mapping,
+          WritableMapping::Map(fd.get(), size, "x",
+                               {.align_to_huge_pages = true}));
+      EXPECT_EQ(reinterpret_cast<uintptr_t>(mapping.data()) % kHugePageBytes,
+                0u);
+      EXPECT_EQ(MappedBytes() - before, (size + 4095) / 4096 * 4096);
+      mapping.bytes()[size - 1] = std::byte{7};
+    }
+    EXPECT_EQ(MappedBytes(), before);
+  }
+}
+
+TEST(MappingTest, SmallOnesAreNotAligned) {
+  const UniqueFd fd = MakeMemfd();
+  const size_t before = MappedBytes();
+  TENON_ASSERT_OK_AND_ASSIGN(
+      const ReadOnlyMapping mapping,
+      ReadOnlyMapping::Map(fd.get(), kSize, "x",
+                           {.align_to_huge_pages = true}));
+  EXPECT_EQ(MappedBytes() - before, kSize);
+}
+
+TEST(MappingTest, AlignedOnesThatCannotBeAreErrors) {
+  const UniqueFd fd = MakeMemfd(kHugePageBytes);
+  const size_t before = MappedBytes();
+  for (size_t size : {~size_t{0}, size_t{1} << 47}) {
+    EXPECT_THAT(ReadOnlyMapping::Map(fd.get(), size, "x",
+                                     {.align_to_huge_pages = true}),
+                StatusIs(absl::StatusCode::kResourceExhausted));
+  }
+  EXPECT_THAT(
+      ReadOnlyMapping::Map(-1, kHugePageBytes, "x",
+                           {.align_to_huge_pages = true}),
+      StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("[EBADF]")));
+  EXPECT_EQ(MappedBytes(), before);
 }
 
 }  // namespace

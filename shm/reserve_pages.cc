@@ -6,12 +6,14 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/resource.h>
+#include <sys/types.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
@@ -41,7 +43,7 @@ absl::Status CheckThereIsRoom(int fd, size_t size_bytes,
   const AvailableMemory available = GetAvailableMemory();
   if (size_bytes <= available.bytes) return absl::OkStatus();
   return absl::ResourceExhaustedError(absl::StrCat(
-      "fallocate(", what, "): not begun, because only ", available.bytes,
+      "memory for ", what, ": not begun, because only ", available.bytes,
       " bytes of memory are available (", available.bound_by, ")"));
 }
 
@@ -64,6 +66,11 @@ absl::Status ReservePages(int fd, size_t offset, size_t size_bytes,
   if (size_bytes > kLargestStep) {
     TENON_RETURN_IF_ERROR(CheckThereIsRoom(fd, size_bytes, what));
   }
+  return AllocatePages(fd, offset, size_bytes, what);
+}
+
+absl::Status AllocatePages(int fd, size_t offset, size_t size_bytes,
+                           absl::string_view what) {
   size_t step = kLargestStep;
   while (size_bytes > 0) {
     const size_t now = std::min(step, size_bytes);
@@ -77,6 +84,25 @@ absl::Status ReservePages(int fd, size_t offset, size_t size_bytes,
     } else {
       return PosixError(errno, "fallocate", what);
     }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status WritePages(int fd, std::span<const std::byte> contents,
+                        absl::string_view what) {
+  if (contents.size() > kLargestStep) {
+    TENON_RETURN_IF_ERROR(CheckThereIsRoom(fd, contents.size(), what));
+  }
+  size_t written = 0;
+  while (written < contents.size()) {
+    const ssize_t now = RetryOnEintr([&] {
+      return pwrite(fd, contents.data() + written, contents.size() - written,
+                    static_cast<off_t>(written));
+    });
+    if (now < 0) return PosixError(errno, "pwrite", what);
+    // The kernel never says so of memory; it must not loop for ever.
+    if (now == 0) return PosixError(EIO, "pwrite", what);
+    written += static_cast<size_t>(now);
   }
   return absl::OkStatus();
 }

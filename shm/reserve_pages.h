@@ -1,12 +1,14 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// ReservePages: makes sure that memory is there before it is touched.
+// ReservePages, WritePages: make sure that memory is there before it is
+// touched.
 
 #ifndef TENON_SHM_RESERVE_PAGES_H_
 #define TENON_SHM_RESERVE_PAGES_H_
 
 #include <cstddef>
+#include <span>
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
@@ -28,6 +30,20 @@ absl::Status SetFileSize(int fd, size_t size_bytes, absl::string_view what);
 // then stay.
 absl::Status ReservePages(int fd, size_t offset, size_t size_bytes,
                           absl::string_view what);
+
+// The same without a look at what is left, for memory that is not taken from
+// it: hugetlbfs.
+absl::Status AllocatePages(int fd, size_t offset, size_t size_bytes,
+                           absl::string_view what);
+
+// Writes `contents` to the start of the tmpfs file `fd`, which has that size
+// and no pages yet. Faster than to reserve, map and copy: no page is zeroed
+// before, and there is no fault for each. Refuses large ones and blocks as
+// ReservePages() does.
+// Errors: kResourceExhausted naming the limit; kInvalidArgument if `contents`
+// cannot be read.
+absl::Status WritePages(int fd, std::span<const std::byte> contents,
+                        absl::string_view what);
 
 }  // namespace tenon
 

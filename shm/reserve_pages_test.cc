@@ -18,6 +18,7 @@
 
 #include <cstddef>
 #include <iterator>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "gmock/gmock.h"
@@ -186,6 +187,62 @@ TEST(ReservePagesTest, MakesProgressThroughAStormOfSignals) {
     EXPECT_EQ(Allocated(fd), 128 * kMiB);
     EXPECT_GT(signals_seen, 0) << "the storm was none";
   }));
+}
+
+TEST(WritePagesTest, WritesAllAndNoMore) {
+  for (size_t size : {size_t{1}, size_t{4096}, size_t{5000}, 17 * kMiB + 1}) {
+    const std::vector<std::byte> contents(size, std::byte{7});
+    const UniqueFd fd = MakeMemfd();
+    ASSERT_THAT(SetFileSize(fd.get(), size, "x"), IsOk());
+    ASSERT_THAT(WritePages(fd.get(), contents, "x"), IsOk());
+    EXPECT_EQ(Stat(fd).st_size, static_cast<off_t>(size));
+    EXPECT_GE(Allocated(fd), size);
+    std::vector<std::byte> found(size + 1);
+    EXPECT_EQ(pread(fd.get(), found.data(), size + 1, 0),
+              static_cast<ssize_t>(size));
+    found.resize(size);
+    EXPECT_EQ(found, contents);
+  }
+}
+
+TEST(WritePagesTest, NothingIsNoError) {
+  EXPECT_THAT(WritePages(MakeMemfd().get(), {}, "x"), IsOk());
+}
+
+// Memory of another process may vanish: a mapping behind the end of its file.
+TEST(WritePagesTest, ContentsThatCannotBeReadAreAnErrorAndNoCrash) {
+  const UniqueFd source = MakeMemfd();
+  ASSERT_EQ(ftruncate(source.get(), 4096), 0);
+  void* data = mmap(nullptr, 8192, PROT_READ, MAP_SHARED, source.get(), 0);
+  ASSERT_NE(data, MAP_FAILED);
+  const UniqueFd fd = MakeMemfd();
+  EXPECT_THAT(
+      WritePages(fd.get(), {static_cast<const std::byte*>(data), 8192}, "'x'"),
+      StatusIs(absl::StatusCode::kInvalidArgument,
+               AllOf(HasSubstr("pwrite('x')"), HasSubstr("[EFAULT]"))));
+  munmap(data, 8192);
+}
+
+TEST(WritePagesTest, MoreThanTheMachineHasIsNotBegun) {
+  const size_t size_bytes = size_t{1} << 45;
+  void* data = mmap(nullptr, size_bytes, PROT_READ,
+                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (data == MAP_FAILED) GTEST_SKIP() << "no such address space here";
+  const UniqueFd fd = MakeMemfd();
+  EXPECT_THAT(
+      WritePages(fd.get(), {static_cast<const std::byte*>(data), size_bytes},
+                 "x"),
+      StatusIs(kResourceExhausted, HasSubstr("not begun")));
+  EXPECT_EQ(Allocated(fd), 0u);
+  munmap(data, size_bytes);
+}
+
+TEST(AllocatePagesTest, DoesNotLookAtWhatIsLeft) {
+  const UniqueFd fd = MakeMemfd();
+  EXPECT_THAT(AllocatePages(fd.get(), 0, 17 * kMiB, "x"), IsOk());
+  EXPECT_EQ(Allocated(fd), 17 * kMiB);
+  EXPECT_THAT(AllocatePages(-1, 0, 4096, "x"),
+              StatusIs(absl::StatusCode::kFailedPrecondition));
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 
 #include <cstddef>
 #include <limits>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -22,6 +23,7 @@
 #include "tenon/shm/posix_error.h"
 #include "tenon/shm/segment_checks.h"
 #include "tenon/shm/segment_files.h"
+#include "tenon/shm/segment_options.h"
 #include "tenon/shm/sharing_strategy.h"
 #include "tenon/shm/shm_name.h"
 #include "tenon/shm/status_macros.h"
@@ -50,9 +52,14 @@ absl::Status CheckSize(size_t size_bytes) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<size_t> SizeOfMemory(int fd, absl::string_view what) {
-  TENON_RETURN_IF_ERROR(CheckIsMemory(fd, what));
-  return CheckedSize(fd, what);
+FilePlan Plan(size_t size_bytes, SegmentKind kind,
+              const SegmentOptions& options,
+              std::span<const std::byte> contents) {
+  return {.size_bytes = size_bytes,
+          .contents = contents,
+          .huge_pages = options.huge_pages,
+          .allow_hugetlb = kind == SegmentKind::kOwnerWritten,
+          .numa_node = options.numa_node};
 }
 
 }  // namespace
@@ -69,6 +76,7 @@ Segment::Segment(Segment&& other) noexcept
       size_bytes_(std::exchange(other.size_bytes_, 0)),
       kind_(other.kind_),
       strategy_(other.strategy_),
+      pages_(other.pages_),
       name_(std::exchange(other.name_, std::string())),
       owns_name_(std::exchange(other.owns_name_, false)),
       fork_count_(other.fork_count_) {}
@@ -80,6 +88,7 @@ Segment& Segment::operator=(Segment&& other) noexcept {
   size_bytes_ = std::exchange(other.size_bytes_, 0);
   kind_ = other.kind_;
   strategy_ = other.strategy_;
+  pages_ = other.pages_;
   name_ = std::exchange(other.name_, std::string());
   owns_name_ = std::exchange(other.owns_name_, false);
   fork_count_ = other.fork_count_;
@@ -91,18 +100,23 @@ Segment::~Segment() {
 }
 
 absl::StatusOr<Segment> Segment::Create(size_t size_bytes, SegmentKind kind,
-                                        const SegmentOptions& options) {
+                                        const SegmentOptions& options,
+                                        std::span<const std::byte> contents) {
   TENON_RETURN_IF_ERROR(CheckSize(size_bytes));
   TENON_RETURN_IF_ERROR(CheckShmPrefix(options.name_prefix));
+  const FilePlan plan = Plan(size_bytes, kind, options, contents);
   const auto strategy = options.strategy.value_or(GetSharingStrategy());
   if (strategy == SharingStrategy::kFileDescriptor) {
-    TENON_ASSIGN_OR_RETURN(UniqueFd fd,
-                           CreateMemfd(size_bytes, options.name_prefix));
-    return Segment(std::move(fd), size_bytes, kind, strategy);
+    TENON_ASSIGN_OR_RETURN(SegmentFile file,
+                           CreateMemfd(plan, options.name_prefix));
+    Segment segment(std::move(file.fd), size_bytes, kind, strategy);
+    segment.pages_ = file.pages;
+    return segment;
   }
   TENON_ASSIGN_OR_RETURN(std::string name, MakeShmName(options.name_prefix));
-  TENON_ASSIGN_OR_RETURN(UniqueFd fd, CreateNamedFile(size_bytes, name));
-  Segment segment(std::move(fd), size_bytes, kind, strategy);
+  TENON_ASSIGN_OR_RETURN(SegmentFile file, CreateNamedFile(plan, name));
+  Segment segment(std::move(file.fd), size_bytes, kind, strategy);
+  segment.pages_ = file.pages;
   segment.name_ = std::move(name);
   segment.owns_name_ = true;
   return segment;
@@ -122,7 +136,7 @@ absl::StatusOr<Segment> Segment::CreateSharedWritable(
     size_t size_bytes, const SegmentOptions& options) {
   TENON_ASSIGN_OR_RETURN(
       Segment segment,
-      Create(size_bytes, SegmentKind::kSharedWritable, options));
+      Create(size_bytes, SegmentKind::kSharedWritable, options, {}));
   TENON_RETURN_IF_ERROR(segment.Seal());
   return segment;
 }
@@ -130,28 +144,50 @@ absl::StatusOr<Segment> Segment::CreateSharedWritable(
 absl::StatusOr<Segment::OwnerWritten> Segment::CreateOwnerWritten(
     size_t size_bytes, const SegmentOptions& options) {
   TENON_ASSIGN_OR_RETURN(
-      Segment segment, Create(size_bytes, SegmentKind::kOwnerWritten, options));
+      Segment segment,
+      Create(size_bytes, SegmentKind::kOwnerWritten, options, {}));
   TENON_ASSIGN_OR_RETURN(
       WritableMapping mapping,
-      WritableMapping::Map(segment.fd(), size_bytes, segment.Describe()));
+      WritableMapping::Map(segment.fd(), size_bytes, segment.Describe(),
+                           segment.Aligned({.prefault = options.prefault})));
   TENON_CRASH_POINT("segment.mapped_by_owner");
   // The seal comes after the mapping: it stops new writers, and this one stays.
   TENON_RETURN_IF_ERROR(segment.Seal());
   return OwnerWritten{std::move(segment), std::move(mapping)};
 }
 
+absl::StatusOr<Segment> Segment::CreateFilled(
+    std::span<const std::byte> contents, SegmentKind kind,
+    const SegmentOptions& options) {
+  TENON_ASSIGN_OR_RETURN(Segment segment,
+                         Create(contents.size(), kind, options, contents));
+  TENON_CRASH_POINT("segment.filled");
+  TENON_RETURN_IF_ERROR(segment.Seal());
+  return segment;
+}
+
 absl::StatusOr<Segment> Segment::Adopt(UniqueFd fd, SegmentKind kind) {
   const std::string what = absl::StrCat("received file descriptor ", fd.get());
-  TENON_RETURN_IF_ERROR(CheckIsMemory(fd.get(), what));
-  // Before the size is read: until it is sealed, the sender can change it.
+  // Before anything else: see segment_checks.h.
   TENON_RETURN_IF_ERROR(CheckSeals(fd.get(), RequiredSeals(kind), what));
-  TENON_ASSIGN_OR_RETURN(const size_t size_bytes, CheckedSize(fd.get(), what));
+  TENON_ASSIGN_OR_RETURN(const CheckedMemory memory,
+                         CheckMemory(fd.get(), what));
+  // The kernel lets whoever may write to such pages take them away, and kills
+  // who touches them then, if there are no others.
+  if (memory.is_hugetlb && kind != SegmentKind::kOwnerWritten) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(what,
+                     " is hugetlbfs, which others may punch holes into; "
+                     "such memory must be owner-written"));
+  }
   TENON_CRASH_POINT("segment.adopt.checked");
   if (fcntl(fd.get(), F_SETFD, FD_CLOEXEC) != 0) {
     return PosixError(errno, "fcntl(F_SETFD)", what);
   }
-  return Segment(std::move(fd), size_bytes, kind,
-                 SharingStrategy::kFileDescriptor);
+  Segment segment(std::move(fd), memory.size_bytes, kind,
+                  SharingStrategy::kFileDescriptor);
+  if (memory.is_hugetlb) segment.pages_ = SegmentPages::kHugetlb;
+  return segment;
 }
 
 absl::StatusOr<Segment> Segment::Open(absl::string_view name,
@@ -161,32 +197,43 @@ absl::StatusOr<Segment> Segment::Open(absl::string_view name,
   const bool writable = kind == SegmentKind::kSharedWritable;
   TENON_ASSIGN_OR_RETURN(UniqueFd fd, OpenNamedFile(name, writable, what));
   TENON_CRASH_POINT("segment.open.opened");
-  TENON_RETURN_IF_ERROR(CheckIsPrivate(fd.get(), what));
-  absl::StatusOr<size_t> size_bytes = SizeOfMemory(fd.get(), what);
+  const absl::StatusOr<CheckedMemory> memory = CheckNamedMemory(fd.get(), what);
   // The name was good; it is what it stands for that is not.
-  if (!size_bytes.ok()) {
-    return absl::FailedPreconditionError(size_bytes.status().message());
+  if (absl::IsInvalidArgument(memory.status())) {
+    return absl::FailedPreconditionError(memory.status().message());
   }
-  Segment segment(std::move(fd), *size_bytes, kind,
+  if (!memory.ok()) return memory.status();
+  Segment segment(std::move(fd), memory->size_bytes, kind,
                   SharingStrategy::kFileSystem);
   segment.name_.assign(name.data(), name.size());
   return segment;
 }
 
-absl::StatusOr<ReadOnlyMapping> Segment::MapReadOnly() const {
-  TENON_RETURN_IF_ERROR(CheckNotForked(fork_count_, Describe()));
-  return ReadOnlyMapping::Map(fd(), size_bytes_, Describe());
+absl::StatusOr<ReadOnlyMapping> Segment::MapReadOnly(
+    const MapOptions& options) const {
+  const std::string what = Describe();
+  TENON_RETURN_IF_ERROR(CheckNotForked(fork_count_, what));
+  return ReadOnlyMapping::Map(fd(), size_bytes_, what, Aligned(options));
 }
 
-absl::StatusOr<WritableMapping> Segment::MapWritable() const {
-  TENON_RETURN_IF_ERROR(CheckNotForked(fork_count_, Describe()));
+absl::StatusOr<WritableMapping> Segment::MapWritable(
+    const MapOptions& options) const {
+  const std::string what = Describe();
+  TENON_RETURN_IF_ERROR(CheckNotForked(fork_count_, what));
   if (kind_ == SegmentKind::kOwnerWritten) {
     return absl::FailedPreconditionError(absl::StrCat(
-        Describe(),
+        what,
         " is owner-written: its only writer is the mapping that it "
         "was created with"));
   }
-  return WritableMapping::Map(fd(), size_bytes_, Describe());
+  return WritableMapping::Map(fd(), size_bytes_, what, Aligned(options));
+}
+
+MapOptions Segment::Aligned(MapOptions options) const {
+  if (pages_ == SegmentPages::kTransparentHuge) {
+    options.align_to_huge_pages = true;
+  }
+  return options;
 }
 
 absl::Status Segment::Unlink() {

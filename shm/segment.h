@@ -22,7 +22,7 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
+#include <span>
 #include <string>
 
 #include "absl/status/status.h"
@@ -30,6 +30,7 @@
 #include "absl/strings/string_view.h"
 #include "tenon/shm/fork_count.h"
 #include "tenon/shm/mapping.h"
+#include "tenon/shm/segment_options.h"
 #include "tenon/shm/sharing_strategy.h"
 #include "tenon/shm/unique_fd.h"
 
@@ -43,14 +44,6 @@ enum class SegmentKind {
   kOwnerWritten,
   // Everybody who has it.
   kSharedWritable,
-};
-
-struct SegmentOptions {
-  // Unset: GetSharingStrategy().
-  std::optional<SharingStrategy> strategy;
-  // Begins the name of a kFileSystem segment and labels a memfd in
-  // /proc/PID/maps. See CheckShmPrefix() in shm_name.h.
-  std::string name_prefix = "tenon";
 };
 
 // Ownership: owns a descriptor (close-on-exec) and, when it was created with
@@ -74,16 +67,26 @@ class Segment {
   // Errors: kInvalidArgument for size 0, a size over 2^63-1 or a bad prefix;
   // kResourceExhausted naming the limit (memory, /dev/shm, file size,
   // descriptors, mappings); under kFileSystem also kNotFound if there is no
-  // /dev/shm and kPermissionDenied if it may not be written to.
+  // /dev/shm and kPermissionDenied if it may not be written to; what the
+  // options say (segment_options.h).
   static absl::StatusOr<Segment> CreateSharedWritable(
       size_t size_bytes, const SegmentOptions& options = {});
   static absl::StatusOr<OwnerWritten> CreateOwnerWritten(
       size_t size_bytes, const SegmentOptions& options = {});
 
+  // Creates a segment with a copy of `contents`, without mapping it: less than
+  // half the work of mapping it and copying, for data that is written once. If
+  // it is of kind kOwnerWritten, nobody can ever write it.
+  // Errors: as above; kInvalidArgument if `contents` cannot be read.
+  static absl::StatusOr<Segment> CreateFilled(
+      std::span<const std::byte> contents, SegmentKind kind,
+      const SegmentOptions& options = {});
+
   // Takes over a memfd received from another process, after checking that it is
-  // memory (tmpfs, or hugetlbfs with all its pages), not empty, sealed against
-  // changes of its size and of its seals, and for kOwnerWritten against new
-  // writers. The descriptor becomes close-on-exec; on errors it is closed.
+  // memory (tmpfs, or for kOwnerWritten hugetlbfs with all its pages), not
+  // empty, sealed against changes of its size and of its seals, and for
+  // kOwnerWritten against new writers. The descriptor becomes close-on-exec; on
+  // errors it is closed. Never blocks, whatever the descriptor is.
   // Errors: kInvalidArgument if it is no descriptor of memory or is empty,
   // kFailedPrecondition naming the seals that are missing.
   static absl::StatusOr<Segment> Adopt(UniqueFd fd, SegmentKind kind);
@@ -102,19 +105,22 @@ class Segment {
   size_t size_bytes() const { return size_bytes_; }
   SegmentKind kind() const { return kind_; }
   SharingStrategy strategy() const { return strategy_; }
+  SegmentPages pages() const { return pages_; }
 
   // What to send: the descriptor, still owned here, under kFileDescriptor; the
   // name in /dev/shm, without a slash, under kFileSystem (else empty).
   int fd() const { return fd_.get(); }
   const std::string& name() const { return name_; }
 
-  // Maps the whole segment.
-  // Errors: kResourceExhausted naming the limit; MapWritable() also:
-  // kFailedPrecondition on a kOwnerWritten segment, whose only writer is the
-  // mapping it was created with, and kPermissionDenied on one that was adopted
-  // as kSharedWritable but is sealed against new writers.
-  absl::StatusOr<ReadOnlyMapping> MapReadOnly() const;
-  absl::StatusOr<WritableMapping> MapWritable() const;
+  // Maps the whole segment, aligned if pages() are kTransparentHuge.
+  // Errors: kResourceExhausted naming the limit; prefaulting's (mapping.h);
+  // MapWritable() also: kFailedPrecondition on a kOwnerWritten segment, whose
+  // only writer is the mapping it was created with, and kPermissionDenied on
+  // one that was adopted as kSharedWritable but is sealed against new writers.
+  absl::StatusOr<ReadOnlyMapping> MapReadOnly(
+      const MapOptions& options = {}) const;
+  absl::StatusOr<WritableMapping> MapWritable(
+      const MapOptions& options = {}) const;
 
   // Removes the name now, if this segment owns one. Whoever has it open keeps
   // it; a name that is gone already is no error.
@@ -126,7 +132,9 @@ class Segment {
           SharingStrategy strategy);
 
   static absl::StatusOr<Segment> Create(size_t size_bytes, SegmentKind kind,
-                                        const SegmentOptions& options);
+                                        const SegmentOptions& options,
+                                        std::span<const std::byte> contents);
+  MapOptions Aligned(MapOptions options) const;
   absl::Status Seal();
   std::string Describe() const;
 
@@ -134,6 +142,7 @@ class Segment {
   size_t size_bytes_ = 0;
   SegmentKind kind_ = SegmentKind::kSharedWritable;
   SharingStrategy strategy_ = SharingStrategy::kFileDescriptor;
+  SegmentPages pages_ = SegmentPages::kSmall;
   std::string name_;
   bool owns_name_ = false;
   uint64_t fork_count_ = ForkCount();

@@ -7,16 +7,19 @@
 #include <fcntl.h>
 #include <linux/magic.h>
 #include <sys/stat.h>
+#include <sys/types.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
@@ -54,12 +57,38 @@ absl::string_view FileTypeName(mode_t mode) {
   }
 }
 
+absl::Status NotOpen(absl::string_view what) {
+  return absl::InvalidArgumentError(
+      absl::StrCat(what, " is not an open file descriptor"));
+}
+
 absl::StatusOr<struct stat> Stat(int fd, absl::string_view what) {
   struct stat file;
   if (fstat(fd, &file) == 0) return file;
   if (errno != EBADF) return PosixError(errno, "fstat", what);
+  return NotOpen(what);
+}
+
+// Asks the kernel's own table, never the file system. Empty if it is not open.
+std::string PathOf(int fd) {
+  char path[256];
+  const std::string link = absl::StrCat("/proc/self/fd/", fd);
+  const ssize_t size = readlink(link.c_str(), path, sizeof(path));
+  return size < 0 ? "" : std::string(path, static_cast<size_t>(size));
+}
+
+absl::Status SealsError(int error, int fd, absl::string_view what) {
+  if (error != EINVAL && error != EBADF) {
+    return PosixError(error, "fcntl(F_GET_SEALS)", what);
+  }
+  const std::string path = PathOf(fd);
+  if (path.empty()) return NotOpen(what);
+  // EBADF of what is open: it was opened with O_PATH.
+  if (error == EBADF) return PosixError(error, "fcntl(F_GET_SEALS)", what);
+  // A peer may have chosen the path.
   return absl::InvalidArgumentError(
-      absl::StrCat(what, " is not an open file descriptor"));
+      absl::StrCat(what, " is '", absl::CHexEscape(path),
+                   "', not memory: it cannot have seals [EINVAL]"));
 }
 
 absl::StatusOr<uint64_t> FileSystemType(int fd, absl::string_view what) {
@@ -68,28 +97,48 @@ absl::StatusOr<uint64_t> FileSystemType(int fd, absl::string_view what) {
   return static_cast<uint64_t>(fs.f_type);
 }
 
-}  // namespace
-
-absl::Status CheckIsMemory(int fd, absl::string_view what) {
-  TENON_ASSIGN_OR_RETURN(const struct stat file, Stat(fd, what));
-  if (!S_ISREG(file.st_mode)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(what, " is ", FileTypeName(file.st_mode), ", not memory"));
-  }
+absl::Status NotMemory(int fd, absl::string_view what) {
   TENON_ASSIGN_OR_RETURN(const uint64_t type, FileSystemType(fd, what));
-  if (type == TMPFS_MAGIC || type == HUGETLBFS_MAGIC) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrFormat("%s is a file of a file system of type 0x%x, not in "
                       "memory (tmpfs or hugetlbfs)",
                       what, type));
 }
 
+absl::StatusOr<CheckedMemory> CheckPages(int fd, const struct stat& file,
+                                         absl::string_view what) {
+  if (file.st_size <= 0) {
+    return absl::InvalidArgumentError(absl::StrCat(what, " has 0 bytes"));
+  }
+  CheckedMemory memory = {.size_bytes = static_cast<size_t>(file.st_size)};
+  // Blocks of one page: that is tmpfs.
+  if (file.st_blksize == sysconf(_SC_PAGESIZE)) return memory;
+  TENON_ASSIGN_OR_RETURN(const uint64_t type, FileSystemType(fd, what));
+  memory.is_hugetlb = type == HUGETLBFS_MAGIC;
+  const int64_t allocated = int64_t{file.st_blocks} * 512;  // stat()'s unit.
+  if (memory.is_hugetlb && allocated < file.st_size) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(what, " has ", file.st_size, " bytes, but only ",
+                     allocated, " of them are allocated as huge pages"));
+  }
+  return memory;
+}
+
+absl::Status CheckIsPrivate(const struct stat& file, absl::string_view what) {
+  const mode_t mode = file.st_mode & 07777;
+  const uid_t user = geteuid();
+  if (file.st_uid == user && mode == kPrivateMode) return absl::OkStatus();
+  return absl::PermissionDeniedError(absl::StrFormat(
+      "%s belongs to user %d and has mode %04o; it must belong to user %d and "
+      "have mode %04o",
+      what, file.st_uid, mode, user, kPrivateMode));
+}
+
+}  // namespace
+
 absl::Status CheckSeals(int fd, int seals, absl::string_view what) {
   const int present = fcntl(fd, F_GET_SEALS);
-  if (present < 0) {
-    return absl::FailedPreconditionError(
-        PosixError(errno, "fcntl(F_GET_SEALS)", what).message());
-  }
+  if (present < 0) return SealsError(errno, fd, what);
   const int missing = seals & ~present;
   if (missing == 0) return absl::OkStatus();
   std::vector<absl::string_view> names;
@@ -101,31 +150,24 @@ absl::Status CheckSeals(int fd, int seals, absl::string_view what) {
                    absl::StrJoin(names, ", ")));
 }
 
-absl::StatusOr<size_t> CheckedSize(int fd, absl::string_view what) {
+absl::StatusOr<CheckedMemory> CheckMemory(int fd, absl::string_view what) {
   TENON_ASSIGN_OR_RETURN(const struct stat file, Stat(fd, what));
-  if (file.st_size <= 0) {
-    return absl::InvalidArgumentError(absl::StrCat(what, " has 0 bytes"));
-  }
-  TENON_ASSIGN_OR_RETURN(const uint64_t type, FileSystemType(fd, what));
-  const int64_t allocated = int64_t{file.st_blocks} * 512;  // stat()'s unit.
-  if (type == HUGETLBFS_MAGIC && allocated < file.st_size) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(what, " has ", file.st_size, " bytes, but only ",
-                     allocated, " of them are allocated as huge pages"));
-  }
-  return static_cast<size_t>(file.st_size);
+  return CheckPages(fd, file, what);
 }
 
-absl::Status CheckIsPrivate(int fd, absl::string_view what) {
+absl::StatusOr<CheckedMemory> CheckNamedMemory(int fd, absl::string_view what) {
   TENON_ASSIGN_OR_RETURN(const struct stat file, Stat(fd, what));
-  const mode_t mode = file.st_mode & 07777;
-  if (file.st_uid == geteuid() && mode == kPrivateMode) {
-    return absl::OkStatus();
+  if (!S_ISREG(file.st_mode)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(what, " is ", FileTypeName(file.st_mode), ", not memory"));
   }
-  return absl::PermissionDeniedError(absl::StrFormat(
-      "%s belongs to user %d and has mode %04o; it must belong to user %d and "
-      "have mode %04o",
-      what, file.st_uid, mode, geteuid(), kPrivateMode));
+  // Only memory has seals, and this is quicker than fstatfs().
+  if (fcntl(fd, F_GET_SEALS) < 0) {
+    if (errno == EINVAL) return NotMemory(fd, what);
+    return PosixError(errno, "fcntl(F_GET_SEALS)", what);
+  }
+  TENON_RETURN_IF_ERROR(CheckIsPrivate(file, what));
+  return CheckPages(fd, file, what);
 }
 
 }  // namespace tenon

@@ -13,12 +13,16 @@
 #include <cstddef>
 #include <cstdlib>
 #include <string>
+#include <utility>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tenon/shm/process_testing.h"
+#include "tenon/shm/status_macros.h"
 #include "tenon/shm/status_matchers.h"
 #include "tenon/shm/unique_fd.h"
 
@@ -53,12 +57,23 @@ UniqueFd MakeDiskFile() {
   return fd;
 }
 
-TEST(CheckIsMemoryTest, TakesMemfds) {
-  EXPECT_THAT(CheckIsMemory(MakeMemfd(1).get(), "x"), IsOk());
-  EXPECT_THAT(CheckIsMemory(MakeMemfd(0).get(), "x"), IsOk());
+TEST(CheckNamedMemoryTest, TakesMemoryOfThisUserAlone) {
+  const UniqueFd fd = MakeMemfd(4097);
+  ASSERT_EQ(fchmod(fd.get(), 0600), 0);
+  TENON_ASSERT_OK_AND_ASSIGN(const CheckedMemory memory,
+                             CheckNamedMemory(fd.get(), "x"));
+  EXPECT_EQ(memory.size_bytes, 4097u);
+  EXPECT_FALSE(memory.is_hugetlb);
 }
 
-TEST(CheckIsMemoryTest, SaysWhatItIsInstead) {
+TEST(CheckNamedMemoryTest, NothingIsNoSize) {
+  const UniqueFd fd = MakeMemfd(0);
+  ASSERT_EQ(fchmod(fd.get(), 0600), 0);
+  EXPECT_THAT(CheckNamedMemory(fd.get(), "x"),
+              StatusIs(kInvalidArgument, "x has 0 bytes"));
+}
+
+TEST(CheckNamedMemoryTest, SaysWhatItIsInstead) {
   int pipes[2];
   ASSERT_EQ(pipe2(pipes, O_CLOEXEC), 0);
   const UniqueFd reader(pipes[0]);
@@ -79,20 +94,20 @@ TEST(CheckIsMemoryTest, SaysWhatItIsInstead) {
       {1 << 20, "segment 'x' is not an open file descriptor"},
   };
   for (const auto& [fd, is] : cases) {
-    EXPECT_THAT(CheckIsMemory(fd, "segment 'x'"),
+    EXPECT_THAT(CheckNamedMemory(fd, "segment 'x'"),
                 StatusIs(kInvalidArgument, HasSubstr(is)));
   }
 }
 
-TEST(CheckIsMemoryTest, NamesTheFileSystemOfOtherFiles) {
+TEST(CheckNamedMemoryTest, NamesTheFileSystemOfOtherFiles) {
   const UniqueFd proc(open("/proc/self/status", O_RDONLY | O_CLOEXEC));
-  EXPECT_THAT(CheckIsMemory(proc.get(), "x"),
+  EXPECT_THAT(CheckNamedMemory(proc.get(), "x"),
               StatusIs(kInvalidArgument, HasSubstr("0x9fa0")));
   const UniqueFd disk = MakeDiskFile();
-  if (CheckIsMemory(disk.get(), "x").ok()) {
+  if (CheckNamedMemory(disk.get(), "x").ok()) {
     GTEST_SKIP() << testing::TempDir() << " is a tmpfs here";
   }
-  EXPECT_THAT(CheckIsMemory(disk.get(), "x"),
+  EXPECT_THAT(CheckNamedMemory(disk.get(), "x"),
               StatusIs(kInvalidArgument,
                        AllOf(HasSubstr("of type 0x"), HasSubstr("tmpfs"))));
 }
@@ -121,67 +136,121 @@ TEST(CheckSealsTest, NamesThoseThatAreMissingAndNoOthers) {
                 Not(HasSubstr("F_SEAL_SEAL")))));
 }
 
-TEST(CheckSealsTest, WhatCannotBeSealedIsNotSealed) {
-  for (const UniqueFd& fd : {MakeDiskFile(), UniqueFd(dup(0)), UniqueFd()}) {
-    EXPECT_THAT(CheckSeals(fd.get(), F_SEAL_SHRINK, "x"),
-                StatusIs(kFailedPrecondition));
+TEST(CheckSealsTest, SaysWhatHasNone) {
+  int pipes[2];
+  ASSERT_EQ(pipe2(pipes, O_CLOEXEC), 0);
+  const UniqueFd reader(pipes[0]);
+  const UniqueFd writer(pipes[1]);
+  const UniqueFd socket(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  const UniqueFd device(open("/dev/zero", O_RDWR | O_CLOEXEC));
+  const UniqueFd proc(open("/proc/meminfo", O_RDONLY | O_CLOEXEC));
+  const std::pair<int, const char*> cases[] = {
+      {reader.get(), "segment 'x' is 'pipe:["},
+      {writer.get(), "segment 'x' is 'pipe:["},
+      {socket.get(), "segment 'x' is 'socket:["},
+      {device.get(), "segment 'x' is '/dev/zero', not memory"},
+      {proc.get(), "segment 'x' is '/proc/meminfo', not memory"},
+      {-1, "segment 'x' is not an open file descriptor"},
+      {1 << 20, "segment 'x' is not an open file descriptor"},
+  };
+  for (const auto& [fd, is] : cases) {
+    EXPECT_THAT(CheckSeals(fd, 0, "segment 'x'"),
+                StatusIs(kInvalidArgument, HasSubstr(is)));
   }
 }
 
-TEST(CheckedSizeTest, IsTheRealOne) {
+TEST(CheckSealsTest, FilesOfADiskHaveNone) {
+  // A tmpfs has one that nobody set, against setting others.
+  EXPECT_THAT(
+      CheckSeals(MakeDiskFile().get(), F_SEAL_SHRINK, "x"),
+      testing::AnyOf(StatusIs(kInvalidArgument, HasSubstr("not memory")),
+                     StatusIs(kFailedPrecondition)));
+}
+
+TEST(CheckSealsTest, APathOfAPeersChoiceIsPrintable) {
+  const std::string path =
+      absl::StrCat(testing::TempDir(), "/segment_checks\n\x1b[2J", getpid());
+  ASSERT_EQ(mkdir(path.c_str(), 0700), 0);
+  const UniqueFd directory(
+      open(path.c_str(), O_DIRECTORY | O_RDONLY | O_CLOEXEC));
+  EXPECT_EQ(rmdir(path.c_str()), 0);
+  EXPECT_THAT(CheckSeals(directory.get(), 0, "x"),
+              StatusIs(kInvalidArgument, HasSubstr("\\n\\x1b[2J")));
+}
+
+TEST(CheckSealsTest, ADescriptorThatIsOnlyAPathIsNoSegment) {
+  const UniqueFd fd(open("/dev/shm", O_PATH | O_CLOEXEC));
+  EXPECT_THAT(CheckSeals(fd.get(), 0, "x"),
+              StatusIs(kFailedPrecondition, HasSubstr("F_GET_SEALS")));
+}
+
+absl::StatusOr<size_t> CheckedSize(int fd, absl::string_view what) {
+  TENON_ASSIGN_OR_RETURN(const CheckedMemory memory, CheckMemory(fd, what));
+  return memory.size_bytes;
+}
+
+TEST(CheckMemoryTest, TmpfsIsNotHugetlb) {
+  TENON_ASSERT_OK_AND_ASSIGN(const CheckedMemory memory,
+                             CheckMemory(MakeMemfd(1).get(), "x"));
+  EXPECT_FALSE(memory.is_hugetlb);
+}
+
+TEST(CheckMemoryTest, SizeIsTheRealOne) {
   EXPECT_THAT(CheckedSize(MakeMemfd(1).get(), "x"), IsOkAndHolds(1u));
   EXPECT_THAT(CheckedSize(MakeMemfd(off_t{1} << 40).get(), "x"),
               IsOkAndHolds(size_t{1} << 40));
 }
 
-TEST(CheckedSizeTest, NothingIsNoSize) {
+TEST(CheckMemoryTest, NothingIsNoSize) {
   EXPECT_THAT(CheckedSize(MakeMemfd(0).get(), "x"),
               StatusIs(kInvalidArgument, "x has 0 bytes"));
   EXPECT_THAT(CheckedSize(-1, "x"), StatusIs(kInvalidArgument));
 }
 
-TEST(CheckedSizeTest, HugePagesMustBeThere) {
+TEST(CheckMemoryTest, HugePagesMustBeThere) {
   const off_t size = 2 << 20;
   const UniqueFd fd =
       MakeMemfd(size, MFD_ALLOW_SEALING | MFD_HUGETLB | MFD_HUGE_2MB);
   if (!fd.valid()) GTEST_SKIP() << "no huge pages of 2 MiB here";
-  EXPECT_THAT(CheckIsMemory(fd.get(), "x"), IsOk());
   EXPECT_THAT(CheckedSize(fd.get(), "x"),
               StatusIs(kInvalidArgument, HasSubstr("only 0 of them")));
   if (fallocate(fd.get(), 0, 0, size) != 0) {
     GTEST_SKIP() << "half checked: the pool of huge pages is empty";
   }
-  EXPECT_THAT(CheckedSize(fd.get(), "x"), IsOkAndHolds(size_t{2} << 20));
+  TENON_ASSERT_OK_AND_ASSIGN(const CheckedMemory memory,
+                             CheckMemory(fd.get(), "x"));
+  EXPECT_EQ(memory.size_bytes, size_t{2} << 20);
+  EXPECT_TRUE(memory.is_hugetlb);
 }
 
-TEST(CheckIsPrivateTest, WantsExactlyTheModeOfAFinishedSegment) {
+TEST(CheckNamedMemoryTest, WantsExactlyTheModeOfAFinishedSegment) {
   const UniqueFd fd = MakeMemfd(1);
   ASSERT_EQ(fchmod(fd.get(), 0600), 0);
-  EXPECT_THAT(CheckIsPrivate(fd.get(), "x"), IsOk());
+  EXPECT_THAT(CheckNamedMemory(fd.get(), "x"), IsOk());
   for (mode_t mode : {0400, 0000, 0640, 0644, 0604, 0620, 0700, 0666, 04600}) {
     ASSERT_EQ(fchmod(fd.get(), mode), 0);
-    EXPECT_THAT(CheckIsPrivate(fd.get(), "segment 'x'"),
+    EXPECT_THAT(CheckNamedMemory(fd.get(), "segment 'x'"),
                 StatusIs(kPermissionDenied, HasSubstr("segment 'x'")))
         << mode;
   }
 }
 
-TEST(CheckIsPrivateTest, ShowsOwnerAndMode) {
+TEST(CheckNamedMemoryTest, ShowsOwnerAndMode) {
   const UniqueFd fd = MakeMemfd(1);
   ASSERT_EQ(fchmod(fd.get(), 0644), 0);
-  EXPECT_THAT(CheckIsPrivate(fd.get(), "x"),
+  EXPECT_THAT(CheckNamedMemory(fd.get(), "x"),
               StatusIs(kPermissionDenied,
                        AllOf(HasSubstr(absl::StrCat("user ", geteuid())),
                              HasSubstr("mode 0644"))));
 }
 
-TEST(CheckIsPrivateTest, AnotherUsersIsRefused) {
+TEST(CheckNamedMemoryTest, AnotherUsersIsRefused) {
   if (!CanBecomeAnotherUser()) GTEST_SKIP() << kNoOtherUser;
   const UniqueFd fd = MakeMemfd(1);
   ASSERT_EQ(fchmod(fd.get(), 0600), 0);
   ASSERT_EQ(fchown(fd.get(), kNobody, kNobody), 0);
   EXPECT_THAT(
-      CheckIsPrivate(fd.get(), "x"),
+      CheckNamedMemory(fd.get(), "x"),
       StatusIs(kPermissionDenied, HasSubstr(absl::StrCat("user ", kNobody))));
 }
 

@@ -10,19 +10,28 @@
 #include <sys/stat.h>
 
 #include <cstddef>
+#include <cstring>
 #include <string>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "tenon/shm/crash_point.h"
+#include "tenon/shm/huge_pages.h"
+#include "tenon/shm/mapping.h"
+#include "tenon/shm/numa_node.h"
 #include "tenon/shm/posix_error.h"
 #include "tenon/shm/reserve_pages.h"
+#include "tenon/shm/segment_options.h"
 #include "tenon/shm/shm_name.h"
 #include "tenon/shm/status_macros.h"
 #include "tenon/shm/unique_fd.h"
 
+#ifndef MFD_HUGE_2MB
+#define MFD_HUGE_2MB (21U << 26)
+#endif
 #ifndef MFD_NOEXEC_SEAL
 #define MFD_NOEXEC_SEAL 0x0008U  // Linux 6.3.
 #endif
@@ -30,9 +39,9 @@
 namespace tenon {
 namespace {
 
-// Older kernels do not know the flag and say EINVAL.
-int OpenMemfd(const std::string& label) {
-  const unsigned flags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
+// Older kernels do not know MFD_NOEXEC_SEAL and say EINVAL.
+int OpenMemfd(const std::string& label, unsigned extra_flags = 0) {
+  const unsigned flags = MFD_CLOEXEC | MFD_ALLOW_SEALING | extra_flags;
   const int fd = memfd_create(label.c_str(), flags | MFD_NOEXEC_SEAL);
   if (fd >= 0 || errno != EINVAL) return fd;
   return memfd_create(label.c_str(), flags);
@@ -45,10 +54,65 @@ std::string What(absl::string_view place, absl::string_view name,
                       " bytes");
 }
 
-absl::Status Allocate(int fd, size_t size_bytes, absl::string_view what) {
-  TENON_RETURN_IF_ERROR(SetFileSize(fd, size_bytes, what));
+// The size, and where pages will come from: before there are any.
+absl::Status Prepare(int fd, const FilePlan& plan, absl::string_view what) {
+  TENON_RETURN_IF_ERROR(SetFileSize(fd, plan.size_bytes, what));
   TENON_CRASH_POINT("segment.sized");
-  return ReservePages(fd, 0, size_bytes, what);
+  if (!plan.numa_node.has_value()) return absl::OkStatus();
+  return BindToNode(fd, plan.size_bytes, *plan.numa_node, what);
+}
+
+absl::StatusOr<SegmentPages> Allocate(int fd, const FilePlan& plan,
+                                      absl::string_view what) {
+  TENON_RETURN_IF_ERROR(Prepare(fd, plan, what));
+  if (plan.contents.empty()) {
+    TENON_RETURN_IF_ERROR(ReservePages(fd, 0, plan.size_bytes, what));
+  } else {
+    TENON_RETURN_IF_ERROR(WritePages(fd, plan.contents, what));
+  }
+  if (plan.huge_pages == HugePages::kNo) return SegmentPages::kSmall;
+  TENON_CRASH_POINT("segment.reserved_small");
+  const absl::Status joined = CollapsePages(fd, plan.size_bytes, what);
+  if (joined.ok()) return SegmentPages::kTransparentHuge;
+  if (plan.huge_pages == HugePages::kRequire) return joined;
+  return SegmentPages::kSmall;
+}
+
+// hugetlbfs has no write(), so contents are copied.
+absl::Status FillHugetlb(int fd, const FilePlan& plan, absl::string_view what) {
+  if (plan.contents.empty()) return absl::OkStatus();
+  TENON_ASSIGN_OR_RETURN(const WritableMapping mapping,
+                         WritableMapping::Map(fd, plan.size_bytes, what));
+  std::memcpy(mapping.data(), plan.contents.data(), plan.size_bytes);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<UniqueFd> CreateHugetlbMemfd(const FilePlan& plan,
+                                            const std::string& label) {
+  const std::string what =
+      What("a memfd of huge pages", label, plan.size_bytes);
+  UniqueFd fd(OpenMemfd(label, MFD_HUGETLB | MFD_HUGE_2MB));
+  if (!fd.valid()) return PosixError(errno, "memfd_create(MFD_HUGETLB)", what);
+  TENON_RETURN_IF_ERROR(Prepare(fd.get(), plan, what));
+  TENON_RETURN_IF_ERROR(ReserveHugetlbPages(fd.get(), plan.size_bytes, what));
+  TENON_RETURN_IF_ERROR(FillHugetlb(fd.get(), plan, what));
+  return fd;
+}
+
+bool WantsHugetlb(const FilePlan& plan) {
+  return plan.huge_pages != HugePages::kNo && plan.allow_hugetlb &&
+         plan.size_bytes % kHugePageBytes == 0;
+}
+
+absl::StatusOr<SegmentFile> CreatePlainMemfd(const FilePlan& plan,
+                                             const std::string& label) {
+  const std::string what = What("a memfd", label, plan.size_bytes);
+  UniqueFd fd(OpenMemfd(label));
+  if (!fd.valid()) return PosixError(errno, "memfd_create", what);
+  TENON_CRASH_POINT("segment.memfd.created");
+  TENON_ASSIGN_OR_RETURN(const SegmentPages pages,
+                         Allocate(fd.get(), plan, what));
+  return SegmentFile{std::move(fd), pages};
 }
 
 // From here on Open() takes it.
@@ -60,29 +124,32 @@ absl::Status Publish(int fd, absl::string_view what) {
 
 }  // namespace
 
-absl::StatusOr<UniqueFd> CreateMemfd(size_t size_bytes,
-                                     const std::string& label) {
-  const std::string what = What("a memfd", label, size_bytes);
-  UniqueFd fd(OpenMemfd(label));
-  if (!fd.valid()) return PosixError(errno, "memfd_create", what);
-  TENON_CRASH_POINT("segment.memfd.created");
-  TENON_RETURN_IF_ERROR(Allocate(fd.get(), size_bytes, what));
-  return fd;
+absl::StatusOr<SegmentFile> CreateMemfd(const FilePlan& plan,
+                                        const std::string& label) {
+  if (!WantsHugetlb(plan)) return CreatePlainMemfd(plan, label);
+  absl::StatusOr<UniqueFd> fd = CreateHugetlbMemfd(plan, label);
+  if (fd.ok()) return SegmentFile{*std::move(fd), SegmentPages::kHugetlb};
+  absl::StatusOr<SegmentFile> plain = CreatePlainMemfd(plan, label);
+  if (plain.ok()) return plain;
+  return absl::Status(plain.status().code(),
+                      absl::StrCat(plain.status().message(),
+                                   "; before that: ", fd.status().message()));
 }
 
-absl::StatusOr<UniqueFd> CreateNamedFile(size_t size_bytes,
-                                         const std::string& name) {
-  const std::string what = What("/dev/shm", name, size_bytes);
+absl::StatusOr<SegmentFile> CreateNamedFile(const FilePlan& plan,
+                                            const std::string& name) {
+  const std::string what = What("/dev/shm", name, plan.size_bytes);
   const std::string path = absl::StrCat("/", name);
   // shm_open() adds O_NOFOLLOW and O_CLOEXEC.
   UniqueFd fd(shm_open(path.c_str(), O_RDWR | O_CREAT | O_EXCL, 0400));
   if (!fd.valid()) return PosixError(errno, "shm_open", what);
   TENON_CRASH_POINT("segment.named.created");
-  absl::Status made = Allocate(fd.get(), size_bytes, what);
+  const absl::StatusOr<SegmentPages> pages = Allocate(fd.get(), plan, what);
   TENON_CRASH_POINT("segment.named.reserved");
+  absl::Status made = pages.status();
   if (made.ok()) made = Publish(fd.get(), what);
   TENON_CRASH_POINT("segment.named.published");
-  if (made.ok()) return fd;
+  if (made.ok()) return SegmentFile{std::move(fd), *pages};
   RemoveShmName(name).IgnoreError();
   return made;
 }

@@ -8,28 +8,48 @@
 #define TENON_SHM_SEGMENT_FILES_H_
 
 #include <cstddef>
+#include <optional>
+#include <span>
 #include <string>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "tenon/shm/segment_options.h"
 #include "tenon/shm/unique_fd.h"
 
 namespace tenon {
 
-// Makes a memfd of `size_bytes` with its pages reserved, not yet sealed. The
-// kernel shows `label` in /proc/PID/maps. Nobody can execute it where the
-// kernel can see to that (Linux 6.3).
-// Errors: kResourceExhausted naming the limit.
-absl::StatusOr<UniqueFd> CreateMemfd(size_t size_bytes,
-                                     const std::string& label);
+struct FilePlan {
+  size_t size_bytes = 0;
+  // Empty (zeros are wanted), or size_bytes of them.
+  std::span<const std::byte> contents;
+  HugePages huge_pages = HugePages::kNo;
+  // SegmentPages::kHugetlb will do, whose pages peers may take away unless they
+  // are sealed against writers.
+  bool allow_hugetlb = false;
+  std::optional<int> numa_node;
+};
 
-// Makes the file /dev/shm/NAME of `size_bytes` with its pages reserved, and
-// removes it again on errors. Until it is whole its mode is 0400, then 0600,
-// whatever the umask.
-// Errors: kResourceExhausted naming the limit, kAlreadyExists, kNotFound if
-// there is no /dev/shm, kPermissionDenied.
-absl::StatusOr<UniqueFd> CreateNamedFile(size_t size_bytes,
-                                         const std::string& name);
+struct SegmentFile {
+  UniqueFd fd;
+  SegmentPages pages = SegmentPages::kSmall;
+};
+
+// Makes a memfd with its pages reserved, not yet sealed. The kernel shows
+// `label` in /proc/PID/maps. Nobody can execute it where the kernel can see to
+// that (Linux 6.3).
+// Errors: kResourceExhausted naming the limit; BindToNode()'s; under kRequire
+// CollapsePages()'s; kInvalidArgument if the contents cannot be read.
+absl::StatusOr<SegmentFile> CreateMemfd(const FilePlan& plan,
+                                        const std::string& label);
+
+// Makes the file /dev/shm/NAME with its pages reserved, and removes it again on
+// errors. Until it is whole, contents included, its mode is 0400, then 0600,
+// whatever the umask. Never kHugetlb.
+// Errors: CreateMemfd()'s, kAlreadyExists, kNotFound if there is no /dev/shm,
+// kPermissionDenied.
+absl::StatusOr<SegmentFile> CreateNamedFile(const FilePlan& plan,
+                                            const std::string& name);
 
 // Opens /dev/shm/NAME without following links and without waiting. What it is
 // remains to be checked (segment_checks.h). `what` names it in errors.

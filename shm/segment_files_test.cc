@@ -63,18 +63,20 @@ void BecomeOlderThanLinux63() {
 }
 
 TEST(CreateMemfdTest, IsWholeAndCanBeSealed) {
-  TENON_ASSERT_OK_AND_ASSIGN(const UniqueFd fd, CreateMemfd(kSize, "x"));
-  ExpectWhole(fd);
-  EXPECT_EQ(fcntl(fd.get(), F_GET_SEALS) & F_SEAL_SEAL, 0);
-  EXPECT_EQ(fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_SEAL), 0);
+  TENON_ASSERT_OK_AND_ASSIGN(const SegmentFile file,
+                             CreateMemfd({.size_bytes = kSize}, "x"));
+  ExpectWhole(file.fd);
+  EXPECT_EQ(fcntl(file.fd.get(), F_GET_SEALS) & F_SEAL_SEAL, 0);
+  EXPECT_EQ(fcntl(file.fd.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_SEAL), 0);
 }
 
 TEST(CreateMemfdTest, CannotBeExecutedWhereTheKernelSeesToThat) {
   const UniqueFd probe(memfd_create("probe", MFD_CLOEXEC | 0x0008U));
   if (!probe.valid()) GTEST_SKIP() << "this kernel has no MFD_NOEXEC_SEAL";
-  TENON_ASSERT_OK_AND_ASSIGN(const UniqueFd fd, CreateMemfd(kSize, "x"));
-  EXPECT_EQ(Stat(fd).st_mode & 0111, 0u);
-  EXPECT_EQ(fchmod(fd.get(), 0700), -1);
+  TENON_ASSERT_OK_AND_ASSIGN(const SegmentFile file,
+                             CreateMemfd({.size_bytes = kSize}, "x"));
+  EXPECT_EQ(Stat(file.fd).st_mode & 0111, 0u);
+  EXPECT_EQ(fchmod(file.fd.get(), 0700), -1);
 }
 
 TEST(CreateMemfdTest, WorksOnOlderKernels) {
@@ -82,9 +84,10 @@ TEST(CreateMemfdTest, WorksOnOlderKernels) {
     BecomeOlderThanLinux63();
     ASSERT_EQ(memfd_create("probe", MFD_CLOEXEC | 0x0008U), -1);
     ASSERT_EQ(errno, EINVAL);
-    TENON_ASSERT_OK_AND_ASSIGN(const UniqueFd fd, CreateMemfd(kSize, "x"));
-    ExpectWhole(fd);
-    EXPECT_EQ(fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK), 0);
+    TENON_ASSERT_OK_AND_ASSIGN(const SegmentFile file,
+                               CreateMemfd({.size_bytes = kSize}, "x"));
+    ExpectWhole(file.fd);
+    EXPECT_EQ(fcntl(file.fd.get(), F_ADD_SEALS, F_SEAL_SHRINK), 0);
   }));
 }
 
@@ -96,48 +99,52 @@ class NamedFileTest : public testing::Test {
 };
 
 TEST_F(NamedFileTest, IsWholeAndPrivate) {
-  TENON_ASSERT_OK_AND_ASSIGN(const UniqueFd fd, CreateNamedFile(kSize, name_));
-  ExpectWhole(fd);
-  EXPECT_EQ(Stat(fd).st_mode & 07777, 0600u);
-  EXPECT_EQ(Stat(fd).st_uid, geteuid());
+  TENON_ASSERT_OK_AND_ASSIGN(const SegmentFile file,
+                             CreateNamedFile({.size_bytes = kSize}, name_));
+  ExpectWhole(file.fd);
+  EXPECT_EQ(Stat(file.fd).st_mode & 07777, 0600u);
+  EXPECT_EQ(Stat(file.fd).st_uid, geteuid());
 }
 
 TEST_F(NamedFileTest, UmaskDoesNotMatter) {
   const mode_t old = umask(0777);
-  absl::StatusOr<UniqueFd> fd = CreateNamedFile(kSize, name_);
+  absl::StatusOr<SegmentFile> file =
+      CreateNamedFile({.size_bytes = kSize}, name_);
   umask(old);
-  ASSERT_THAT(fd, IsOk());
-  EXPECT_EQ(Stat(*fd).st_mode & 07777, 0600u);
+  ASSERT_THAT(file, IsOk());
+  EXPECT_EQ(Stat(file->fd).st_mode & 07777, 0600u);
   EXPECT_THAT(OpenNamedFile(name_, true, "x"), IsOk());
 }
 
 TEST_F(NamedFileTest, NameThatIsTakenIsLeftAlone) {
-  TENON_ASSERT_OK_AND_ASSIGN(const UniqueFd fd, CreateNamedFile(kSize, name_));
-  EXPECT_THAT(CreateNamedFile(1, name_),
+  TENON_ASSERT_OK_AND_ASSIGN(const SegmentFile file,
+                             CreateNamedFile({.size_bytes = kSize}, name_));
+  EXPECT_THAT(CreateNamedFile({.size_bytes = 1}, name_),
               StatusIs(absl::StatusCode::kAlreadyExists, HasSubstr(name_)));
   EXPECT_THAT(OpenNamedFile(name_, false, "x"), IsOk());
-  ExpectWhole(fd);
+  ExpectWhole(file.fd);
 }
 
 TEST_F(NamedFileTest, PlantedLinkIsNotFollowed) {
   const std::string path = "/dev/shm/" + name_;
   const std::string target = testing::TempDir() + "/" + name_;
   ASSERT_EQ(symlink(target.c_str(), path.c_str()), 0);
-  EXPECT_THAT(CreateNamedFile(kSize, name_),
+  EXPECT_THAT(CreateNamedFile({.size_bytes = kSize}, name_),
               StatusIs(absl::StatusCode::kAlreadyExists));
   EXPECT_NE(access(target.c_str(), F_OK), 0);
 }
 
 TEST_F(NamedFileTest, FailureRemovesTheName) {
   const size_t before = CountOpenFds();
-  EXPECT_THAT(CreateNamedFile(size_t{1} << 60, name_),
+  EXPECT_THAT(CreateNamedFile({.size_bytes = size_t{1} << 60}, name_),
               StatusIs(absl::StatusCode::kResourceExhausted));
   EXPECT_THAT(ListShmNames(name_), IsOkAndHolds(IsEmpty()));
   EXPECT_EQ(CountOpenFds(), before);
 }
 
 TEST_F(NamedFileTest, OpensAsAskedFor) {
-  TENON_ASSERT_OK_AND_ASSIGN(const UniqueFd fd, CreateNamedFile(kSize, name_));
+  TENON_ASSERT_OK_AND_ASSIGN(const SegmentFile file,
+                             CreateNamedFile({.size_bytes = kSize}, name_));
   TENON_ASSERT_OK_AND_ASSIGN(const UniqueFd reader,
                              OpenNamedFile(name_, false, "x"));
   EXPECT_EQ(fcntl(reader.get(), F_GETFL) & O_ACCMODE, O_RDONLY);

@@ -239,6 +239,27 @@ TEST_F(SmallDevShmTest, IsNamedWhenItIsFull) {
   }));
 }
 
+// What does not fit is an error, where a copy into a mapping would be fatal.
+TEST_F(SmallDevShmTest, IsNamedWhenContentsDoNotFit) {
+  EXPECT_TRUE(PassesInChild([&] {
+    ASSERT_TRUE(EnterOwnMountNamespace());
+    ASSERT_TRUE(MountTmpfs("/dev/shm", "size=4m"));
+    for (SegmentKind kind :
+         {SegmentKind::kOwnerWritten, SegmentKind::kSharedWritable}) {
+      for (size_t size : {5 * kMiB, 32 * kMiB}) {
+        const std::vector<std::byte> contents(size, std::byte{1});
+        EXPECT_THAT(
+            Segment::CreateFilled(contents, kind, Options(kFileSystem)),
+            StatusIs(kResourceExhausted, HasSubstr("of 4194304 bytes and")));
+      }
+      EXPECT_THAT(ListShmNames(prefix_), IsOkAndHolds(IsEmpty()));
+      const std::vector<std::byte> contents(3 * kMiB, std::byte{1});
+      EXPECT_THAT(Segment::CreateFilled(contents, kind, Options(kFileSystem)),
+                  IsOk());
+    }
+  }));
+}
+
 TEST_F(SmallDevShmTest, DoesNotBoundFileDescriptors) {
   EXPECT_TRUE(PassesInChild([&] {
     ASSERT_TRUE(EnterOwnMountNamespace());

@@ -11,6 +11,7 @@
 #include <cstring>
 #include <memory>
 #include <new>
+#include <span>
 #include <type_traits>
 #include <utility>
 
@@ -91,7 +92,22 @@ absl::StatusOr<std::shared_ptr<Storage>> Storage::CreateShared(
   }
   TENON_ASSIGN_OR_RETURN(Segment segment,
                          Segment::CreateSharedWritable(size_bytes, options));
-  TENON_ASSIGN_OR_RETURN(WritableMapping mapping, segment.MapWritable());
+  TENON_ASSIGN_OR_RETURN(WritableMapping mapping,
+                         segment.MapWritable({.prefault = options.prefault}));
+  TENON_RETURN_IF_ERROR(
+      storage->Attach(std::move(segment), std::move(mapping)));
+  return storage;
+}
+
+absl::StatusOr<std::shared_ptr<Storage>> Storage::CreateFilled(
+    std::span<const std::byte> contents, const SegmentOptions& options) {
+  constexpr SegmentKind kKind = SegmentKind::kSharedWritable;
+  if (contents.empty()) return CreateShared(0, kKind, options);
+  std::shared_ptr<Storage> storage(new Storage);
+  TENON_ASSIGN_OR_RETURN(Segment segment,
+                         Segment::CreateFilled(contents, kKind, options));
+  TENON_ASSIGN_OR_RETURN(WritableMapping mapping,
+                         segment.MapWritable({.prefault = options.prefault}));
   TENON_RETURN_IF_ERROR(
       storage->Attach(std::move(segment), std::move(mapping)));
   return storage;
@@ -191,10 +207,8 @@ absl::Status Storage::MoveToSegment(const SegmentOptions& options) {
         "the tensor's memory cannot be moved: it is lent to another library ",
         pins_.load(), " times"));
   }
-  TENON_ASSIGN_OR_RETURN(
-      std::shared_ptr<Storage> moved,
-      CreateShared(size_bytes_, SegmentKind::kSharedWritable, options));
-  if (size_bytes_ != 0) std::memcpy(moved->data_, data_, size_bytes_);
+  TENON_ASSIGN_OR_RETURN(std::shared_ptr<Storage> moved,
+                         CreateFilled({data_, size_bytes_}, options));
   place_ = moved->place_;
   data_ = moved->data_;
   memory_ = std::move(moved->memory_);

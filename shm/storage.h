@@ -20,6 +20,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 
 #include "absl/status/status.h"
@@ -154,6 +155,9 @@ class Storage {
   enum class Place { kPrivate, kShared, kPooled, kLent };
 
   Storage() = default;
+  // A new shared-writable segment with a copy of `contents`.
+  static absl::StatusOr<std::shared_ptr<Storage>> CreateFilled(
+      std::span<const std::byte> contents, const SegmentOptions& options);
   absl::Status CheckAccessible() const;
   template <typename Mapping>
   absl::Status Attach(Segment segment, Mapping mapping);

@@ -3,8 +3,6 @@
 
 #include "tenon/shm/tensor_importer.h"
 
-#include <fcntl.h>
-
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -20,7 +18,6 @@
 #include "absl/strings/string_view.h"
 #include "tenon/shm/fork_count.h"
 #include "tenon/shm/segment.h"
-#include "tenon/shm/segment_checks.h"
 #include "tenon/shm/sharing_strategy.h"
 #include "tenon/shm/status_macros.h"
 #include "tenon/shm/storage.h"
@@ -50,11 +47,6 @@ absl::StatusOr<Segment> OpenSegment(const TensorHandle& handle, UniqueFd fd) {
   if (handle.segment_strategy() == SharingStrategy::kFileSystem) {
     return Segment::Open(handle.segment_name(), handle.segment_kind());
   }
-  // Asked before anything else: only memory has seals, and the kernel answers
-  // for it. Other questions go to the file system, which may be the peer's own
-  // and never answer.
-  TENON_RETURN_IF_ERROR(
-      CheckSeals(fd.get(), F_SEAL_SEAL, "the descriptor of a tensor"));
   return Segment::Adopt(std::move(fd), handle.segment_kind());
 }
 

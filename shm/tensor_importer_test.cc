@@ -382,11 +382,11 @@ TEST_P(HostileHandle, ComesWithTheWrongDescriptor) {
   others.emplace_back(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   for (const UniqueFd& other : others) {
     ASSERT_TRUE(other.valid());
-    EXPECT_THAT(Try([&](Delivery& d) {
-                  d.fd.Reset(fcntl(other.get(), F_DUPFD_CLOEXEC, 0));
-                }),
-                StatusIs(absl::StatusCode::kFailedPrecondition,
-                         HasSubstr("F_GET_SEALS")));
+    EXPECT_THAT(
+        Try([&](Delivery& d) {
+          d.fd.Reset(fcntl(other.get(), F_DUPFD_CLOEXEC, 0));
+        }),
+        StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("not memory")));
   }
 }
 

@@ -11,11 +11,14 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tenon/shm/crash_point.h"
 #include "tenon/shm/mapping.h"
 #include "tenon/shm/segment.h"
+#include "tenon/shm/segment_options.h"
 #include "tenon/shm/sharing_strategy.h"
 #include "tenon/shm/shm_name.h"
 #include "tenon/shm/status_matchers.h"
@@ -35,14 +38,35 @@ using ::testing::IsEmpty;
 constexpr size_t kSize = 8192;
 constexpr std::byte kMark{42};
 
+// What is played: each way to create one.
+struct Way {
+  SegmentKind kind;
+  bool filled;
+};
+
+struct Made {
+  Segment segment;
+  WritableMapping mapping;  // Empty if it was filled.
+};
+
+absl::StatusOr<Made> CreateFilled(SegmentKind kind,
+                                  const SegmentOptions& options) {
+  const std::vector<std::byte> contents(kSize, kMark);
+  auto segment = Segment::CreateFilled(contents, kind, options);
+  TENON_CRASH_POINT("segment_kill_test.filled");
+  if (!segment.ok()) return segment.status();
+  return Made{*std::move(segment), WritableMapping()};
+}
+
 // Creates a segment that begins with kMark.
-absl::StatusOr<Segment::OwnerWritten> Create(SegmentKind kind,
-                                             const SegmentOptions& options) {
-  if (kind == SegmentKind::kOwnerWritten) {
+absl::StatusOr<Made> Create(const Way& way, const SegmentOptions& options) {
+  if (way.filled) return CreateFilled(way.kind, options);
+  if (way.kind == SegmentKind::kOwnerWritten) {
     auto owned = Segment::CreateOwnerWritten(kSize, options);
     TENON_CRASH_POINT("segment_kill_test.created");
-    if (owned.ok()) owned->mapping.data()[0] = kMark;
-    return owned;
+    if (!owned.ok()) return owned.status();
+    owned->mapping.data()[0] = kMark;
+    return Made{std::move(owned->segment), std::move(owned->mapping)};
   }
   auto segment = Segment::CreateSharedWritable(kSize, options);
   TENON_CRASH_POINT("segment_kill_test.created");
@@ -51,43 +75,45 @@ absl::StatusOr<Segment::OwnerWritten> Create(SegmentKind kind,
   if (!mapping.ok()) return mapping.status();
   TENON_CRASH_POINT("segment_kill_test.mapped");
   mapping->data()[0] = kMark;
-  return Segment::OwnerWritten{*std::move(segment), *std::move(mapping)};
+  return Made{*std::move(segment), *std::move(mapping)};
 }
 
-void Own(Peer& self, SegmentKind kind, const SegmentOptions& options) {
-  auto owned = Create(kind, options);
-  ASSERT_THAT(owned, IsOk());
+void Own(Peer& self, const Way& way, const SegmentOptions& options) {
+  auto made = Create(way, options);
+  ASSERT_THAT(made, IsOk());
   if (*options.strategy == SharingStrategy::kFileDescriptor) {
-    EXPECT_THAT(self.GiveFd("peer", owned->segment.fd()),
+    EXPECT_THAT(self.GiveFd("peer", made->segment.fd()),
                 AnyOf(IsOk(), StatusIs(absl::StatusCode::kUnavailable)));
   }
   TENON_CRASH_POINT("segment_kill_test.given");
   self.Step("given");
   self.Await("peer", "looked").IgnoreError();  // It may be killed.
-  EXPECT_THAT(owned->segment.Unlink(), IsOk());
+  EXPECT_THAT(made->segment.Unlink(), IsOk());
   TENON_CRASH_POINT("segment_kill_test.unlinked");
-  EXPECT_EQ(owned->mapping.data()[0], kMark);
+  const auto mapping = made->segment.MapReadOnly();
+  ASSERT_THAT(mapping, IsOk());
+  EXPECT_EQ(mapping->data()[0], kMark);
 }
 
 // What the peer was given, under either strategy.
-absl::StatusOr<Segment> Take(Peer& self, SegmentKind kind,
+absl::StatusOr<Segment> Take(Peer& self, const Way& way,
                              const SegmentOptions& options) {
   if (*options.strategy == SharingStrategy::kFileDescriptor) {
     auto fd = self.TakeFd("owner");
     if (!fd.ok()) return fd.status();
     TENON_CRASH_POINT("segment_kill_test.taken");
-    return Segment::Adopt(*std::move(fd), kind);
+    return Segment::Adopt(*std::move(fd), way.kind);
   }
   const auto names = ListShmNames(options.name_prefix);
   if (!names.ok()) return names.status();
   EXPECT_EQ(names->size(), 1u);
-  return Segment::Open(names->at(0), kind);
+  return Segment::Open(names->at(0), way.kind);
 }
 
-void Look(Peer& self, SegmentKind kind, const SegmentOptions& options) {
+void Look(Peer& self, const Way& way, const SegmentOptions& options) {
   // Not if the owner has been killed before; after that it may be.
   if (!self.Await("owner", "given").ok()) return;
-  const auto segment = Take(self, kind, options);
+  const auto segment = Take(self, way, options);
   TENON_CRASH_POINT("segment_kill_test.adopted");
   ASSERT_THAT(segment, IsOk());
   const auto mapping = segment->MapReadOnly();
@@ -98,16 +124,32 @@ void Look(Peer& self, SegmentKind kind, const SegmentOptions& options) {
   self.Step("looked");
 }
 
-// For each strategy and kind.
+std::string FilledPrefix(const std::string& prefix) {
+  return absl::StrCat(prefix, "-filled");
+}
+
+// For each strategy, kind, and way to create it.
 void ForEach(const std::string& prefix,
-             void (*play)(Peer&, SegmentKind, const SegmentOptions&),
+             void (*play)(Peer&, const Way&, const SegmentOptions&),
              Peer& self) {
   for (SharingStrategy strategy : AllSharingStrategies()) {
     for (SegmentKind kind :
          {SegmentKind::kOwnerWritten, SegmentKind::kSharedWritable}) {
-      play(self, kind, {.strategy = strategy, .name_prefix = prefix});
+      for (bool filled : {false, true}) {
+        play(self, {.kind = kind, .filled = filled},
+             {.strategy = strategy,
+              .name_prefix = filled ? FilledPrefix(prefix) : prefix,
+              .huge_pages = filled ? HugePages::kTry : HugePages::kNo});
+      }
     }
   }
+}
+
+// All of it is there.
+void CheckFilled(const Segment& segment) {
+  const auto mapping = segment.MapReadOnly();
+  ASSERT_THAT(mapping, IsOk());
+  for (std::byte byte : mapping->bytes()) ASSERT_EQ(byte, kMark);
 }
 
 // What a killed owner may leave is the name of one segment that it was making
@@ -127,6 +169,9 @@ void CheckWorld(const Reporter& reporter, const std::string& prefix,
     EXPECT_THAT(segment,
                 AnyOf(IsOk(), StatusIs(absl::StatusCode::kPermissionDenied)));
     EXPECT_EQ(segment.ok() ? segment->size_bytes() : kSize, kSize);
+    if (segment.ok() && absl::StartsWith(name, FilledPrefix(prefix))) {
+      CheckFilled(*segment);
+    }
     reporter.Note(segment.ok() ? "the killed owner left the name of a segment"
                                : "the killed owner left an unfinished name");
     EXPECT_THAT(RemoveShmName(name), IsOk());

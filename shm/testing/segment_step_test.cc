@@ -8,8 +8,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <cstring>
 #include <iostream>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/numbers.h"
@@ -47,6 +49,7 @@ uint64_t Stride() {
 struct Case {
   SharingStrategy strategy;
   SegmentKind kind;
+  bool filled = false;
 };
 
 class SegmentStepTest : public testing::TestWithParam<Case> {
@@ -59,6 +62,12 @@ class SegmentStepTest : public testing::TestWithParam<Case> {
   void CreateMapDestroy() {
     const SegmentOptions options = {.strategy = GetParam().strategy,
                                     .name_prefix = prefix_};
+    if (GetParam().filled) {
+      const auto filled =
+          Segment::CreateFilled(contents_, GetParam().kind, options);
+      if (filled.ok()) filled->MapReadOnly().status().IgnoreError();
+      return;
+    }
     if (GetParam().kind == SegmentKind::kOwnerWritten) {
       const auto owned = Segment::CreateOwnerWritten(kSize, options);
       if (owned.ok()) owned->mapping.data()[0] = std::byte{1};
@@ -99,7 +108,7 @@ class SegmentStepTest : public testing::TestWithParam<Case> {
       return absl::InternalError("names were left");
     }
     const auto segment = Segment::Open(names->at(0), GetParam().kind);
-    if (segment.ok() && segment->size_bytes() == kSize) {
+    if (segment.ok() && IsWhole(*segment)) {
       ++left_whole_;
     } else if (absl::IsPermissionDenied(segment.status())) {
       ++left_unfinished_;
@@ -109,7 +118,18 @@ class SegmentStepTest : public testing::TestWithParam<Case> {
     return RemoveShmName(names->at(0));
   }
 
+  // What can be opened has its contents.
+  bool IsWhole(const Segment& segment) {
+    if (segment.size_bytes() != kSize) return false;
+    if (!GetParam().filled) return true;
+    const auto mapping = segment.MapReadOnly();
+    return mapping.ok() &&
+           std::memcmp(mapping->data(), contents_.data(), kSize) == 0;
+  }
+
   const std::string prefix_ = UniqueShmPrefix();
+  const std::vector<std::byte> contents_ =
+      std::vector<std::byte>(kSize, std::byte{7});
   int left_whole_ = 0;
   int left_unfinished_ = 0;
 };
@@ -145,14 +165,18 @@ INSTANTIATE_TEST_SUITE_P(
         Case{SharingStrategy::kFileDescriptor, SegmentKind::kOwnerWritten},
         Case{SharingStrategy::kFileDescriptor, SegmentKind::kSharedWritable},
         Case{SharingStrategy::kFileSystem, SegmentKind::kOwnerWritten},
-        Case{SharingStrategy::kFileSystem, SegmentKind::kSharedWritable}),
+        Case{SharingStrategy::kFileSystem, SegmentKind::kSharedWritable},
+        Case{SharingStrategy::kFileDescriptor, SegmentKind::kOwnerWritten,
+             true},
+        Case{SharingStrategy::kFileSystem, SegmentKind::kSharedWritable, true}),
     [](const auto& param) {
       return std::string(param.param.strategy == SharingStrategy::kFileSystem
                              ? "FileSystem"
                              : "FileDescriptor") +
              (param.param.kind == SegmentKind::kOwnerWritten
                   ? "OwnerWritten"
-                  : "SharedWritable");
+                  : "SharedWritable") +
+             (param.param.filled ? "Filled" : "");
     });
 
 }  // namespace
