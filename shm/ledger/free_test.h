@@ -17,6 +17,7 @@
 #define TENON_SHM_LEDGER_FREE_TEST_H_
 
 #include <atomic>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -45,13 +46,23 @@ struct TakeBackCandidate {
   uint32_t block = 0;
   bool generation_bumped = false;
   BlockVerdict verdict;
+
+  // Whether it has been taken back.
+  bool is_back() const {
+    return generation_bumped && verdict.kind == BlockVerdict::kQuiet;
+  }
 };
 
 // What the owner knows of the attached processes. Their cells are const words,
 // indexed by block.
 //   Receive()   takes in what has been sent to the owner until now
 //   IsEmpty()   whether nothing more has been sent
-//   columns()   of the processes that are attached and not known to be dead
+//   columns()   of the processes that are attached and not known to be dead;
+//               changes in Receive() only
+// A process sends before it claims; either Receive() and IsEmpty() see that, or
+// the process sees the generation that was stored before them. A socket does
+// this by its lock. A word in shared memory must be written and read with
+// sequential consistency, as cells are: acquire and release are too little.
 template <typename I>
 concept LeaseInbox = requires(I& inbox) {
   inbox.Receive();
@@ -69,13 +80,12 @@ class FreeTest {
   using Word = SharedWord<uint64_t>;
   using Columns = absl::Span<const Word* const>;
 
-  // Takes back what of `candidates` can be. For those of which this is true
-  // afterwards, nobody holds or will ever hold the block under a generation
-  // handed out before; the caller may reuse it at once:
-  //   candidate.generation_bumped && candidate.verdict.kind == kQuiet
-  // The others remain candidates. `generations` is indexed by block, and
-  // written by the caller alone. Does not block; bounded by the number of
-  // candidates times the number of columns, whatever the holders do.
+  // Takes back what of `candidates` can be. Of those for which is_back() is
+  // true afterwards, nobody holds or will ever hold the block under a
+  // generation handed out before; the caller may reuse it at once. The others
+  // remain candidates. `generations` is indexed by block, and written by the
+  // caller alone. Does not block; bounded by the number of candidates times the
+  // number of columns, whatever the holders do.
   void TakeBack(Inbox& inbox, Word* generations,
                 absl::Span<TakeBackCandidate> candidates) {
     Test(inbox, candidates, P::kFirstTest);  // model: own == 2, 3
@@ -92,7 +102,7 @@ class FreeTest {
     if (any) Test(inbox, candidates, P::kSecondTest);  // model: own == 4, 5
   }
 
-  // How many verdicts were not kQuiet, and how many tests were made.
+  // How often a block was tested, and how often it was not kQuiet.
   uint64_t tests() const { return tests_; }
   uint64_t failures() const { return failures_; }
 
@@ -107,16 +117,18 @@ class FreeTest {
     for (int attempt = 0; attempt < kPatience; ++attempt) {
       inbox.Receive();
       Pass(inbox.columns(), candidates, order);
-      if (!P::kInboxAfterPasses || inbox.IsEmpty()) {
-        tests_ += candidates.size();
-        for (const TakeBackCandidate& c : candidates) {
-          failures_ += c.verdict.kind != BlockVerdict::kQuiet;
-        }
-        return;
-      }
+      if (!P::kInboxAfterPasses || inbox.IsEmpty()) return Count(candidates);
     }
     for (TakeBackCandidate& c : candidates) {
       c.verdict = {BlockVerdict::kUnknown, 0};
+    }
+    Count(candidates);
+  }
+
+  void Count(absl::Span<const TakeBackCandidate> candidates) {
+    tests_ += candidates.size();
+    for (const TakeBackCandidate& c : candidates) {
+      failures_ += c.verdict.kind != BlockVerdict::kQuiet;
     }
   }
 
