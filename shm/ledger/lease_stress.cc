@@ -9,6 +9,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <random>
 
 #include "absl/time/time.h"
 #include "absl/types/span.h"
@@ -33,6 +34,11 @@ uint64_t Pattern(uint64_t block, uint64_t generation, size_t word) {
 }
 
 }  // namespace
+
+void YieldingAtomics::MayYield() {
+  thread_local std::minstd_rand random;
+  if (random() % 256 == 0) sched_yield();
+}
 
 StressMember::StressMember(StressShared& shared, const StressCells& cells,
                            size_t self)
@@ -60,7 +66,7 @@ bool StressMember::Step() {
       continue;
     }
     Check(hold.block, hold.generation);
-    Lease<>::Release(cells_[self_][hold.block]);
+    Lease<YieldingAtomics>::Release(cells_[self_][hold.block]);
     hold = holds_.back();
     holds_.pop_back();
   }
@@ -89,8 +95,8 @@ bool StressMember::Claim(uint64_t block, uint64_t generation) {
   if (StdAtomics::Load(shared_.attached[self_], kRelaxed) == 0) {
     StdAtomics::Store(shared_.attached[self_], 1, kSeqCst);
   }
-  const bool good = Lease<>::Claim(cells_[self_][block],
-                                   shared_.generations[block], generation);
+  const bool good = Lease<YieldingAtomics>::Claim(
+      cells_[self_][block], shared_.generations[block], generation);
   StdAtomics::FetchAdd(good ? shared_.claims : shared_.losses, 1, kRelaxed);
   return good;
 }

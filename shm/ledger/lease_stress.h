@@ -17,9 +17,11 @@
 #define TENON_SHM_LEDGER_LEASE_STRESS_H_
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <random>
+#include <type_traits>
 #include <vector>
 
 #include "absl/types/span.h"
@@ -63,6 +65,48 @@ struct StressShared {
   Word losses;       // Claims that failed.
   Word wrong_bytes;  // In a block that was held.
 };
+
+// StdAtomics that now and then let somebody else run first, so that a step of
+// the protocol is cut off from the next one more often than by chance.
+struct YieldingAtomics {
+  template <SharedWordValue T>
+  static T Load(const SharedWord<T>& word, std::memory_order order) {
+    MayYield();
+    return StdAtomics::Load(word, order);
+  }
+  template <SharedWordValue T>
+  static void Store(SharedWord<T>& word, std::type_identity_t<T> value,
+                    std::memory_order order) {
+    MayYield();
+    StdAtomics::Store(word, value, order);
+  }
+  template <SharedWordValue T>
+  static T FetchAdd(SharedWord<T>& word, std::type_identity_t<T> value,
+                    std::memory_order order) {
+    MayYield();
+    return StdAtomics::FetchAdd(word, value, order);
+  }
+  template <SharedWordValue T>
+  static T FetchSub(SharedWord<T>& word, std::type_identity_t<T> value,
+                    std::memory_order order) {
+    MayYield();
+    return StdAtomics::FetchSub(word, value, order);
+  }
+  template <SharedWordValue T>
+  static bool CompareExchange(SharedWord<T>& word, T& expected,
+                              std::type_identity_t<T> value,
+                              std::memory_order order) {
+    MayYield();
+    return StdAtomics::CompareExchange(word, expected, value, order);
+  }
+  static void Fence(std::memory_order order) { StdAtomics::Fence(order); }
+  static void Pause() { StdAtomics::Pause(); }
+
+ private:
+  static void MayYield();
+};
+
+static_assert(AtomicsPolicy<YieldingAtomics>);
 
 // By member: a cell for each block, in memory of that member.
 using StressCells = std::array<StressShared::Word*, StressShared::kMembers>;
@@ -162,7 +206,7 @@ class StressOwner {
   StressShared& shared_;
   StressMember self_;
   Inbox inbox_;
-  FreeTest<Inbox> free_test_;
+  FreeTest<Inbox, YieldingAtomics> free_test_;
   std::vector<uint64_t> here_;  // Blocks.
   std::vector<TakeBackCandidate> out_;
   size_t joined_ = 1;
