@@ -88,7 +88,7 @@ class FreeTest {
   // number of columns, whatever the holders do.
   void TakeBack(Inbox& inbox, Word* generations,
                 absl::Span<TakeBackCandidate> candidates) {
-    Test(inbox, candidates, P::kFirstTest);  // model: own == 2, 3
+    Test(inbox, candidates, P::kFirstTest);  // model: own 2, 3
     bool any = false;
     for (TakeBackCandidate& c : candidates) {
       if (c.verdict.kind != BlockVerdict::kQuiet) continue;
@@ -99,7 +99,7 @@ class FreeTest {
       A::Store(generations[c.block], now + 1, P::kStoreGeneration);
       c.generation_bumped = true;  // model: gen = 1
     }
-    if (any) Test(inbox, candidates, P::kSecondTest);  // model: own == 4, 5
+    if (any) Test(inbox, candidates, P::kSecondTest);  // model: own 4, 5
   }
 
   // How often a block was tested, and how often it was not kQuiet.
@@ -115,7 +115,7 @@ class FreeTest {
   void Test(Inbox& inbox, absl::Span<TakeBackCandidate> candidates,
             std::memory_order order) {
     for (int attempt = 0; attempt < kPatience; ++attempt) {
-      inbox.Receive();
+      inbox.Receive();  // model: own 2, 4: receive
       Pass(inbox.columns(), candidates, order);
       if (!P::kInboxAfterPasses || inbox.IsEmpty()) return Count(candidates);
     }

@@ -26,9 +26,11 @@
 #include "tenon/shm/deadline.h"
 #include "tenon/shm/ledger/lease.h"
 #include "tenon/shm/ledger/lease_stress.h"
+#include "tenon/shm/pid_fd.h"
 #include "tenon/shm/status_macros.h"
 #include "tenon/shm/status_matchers.h"
 #include "tenon/shm/testing/forked_child.h"
+#include "tenon/shm/testing/reporter.h"
 #include "tenon/shm/testing/shared_object.h"
 
 namespace tenon {

@@ -96,6 +96,8 @@ INSTANTIATE_TEST_SUITE_P(
         SoundCase{"ThreeHopsTwoKills", {{0, 1, 2, 3}}, 2},
         SoundCase{"QueueAfterHop", {{0, 3, kQueue}}},
         SoundCase{"QueueAfterHopTwoKills", {{0, 3, kQueue}}, 2},
+        SoundCase{"QueueBeforeHop", {{0, kQueue, 3}}},
+        SoundCase{"QueueBeforeHopTwoKills", {{0, kQueue, 3}}, 2},
         SoundCase{
             "SocketIsAWord", {{0, 1, 2}}, 0, &ExploreLease<SocketIsAWord>},
         SoundCase{"SocketIsAWordTwoKills",
