@@ -66,7 +66,7 @@ TEST_P(LeaseScheduleTest, NeverReusesWhatIsHeldNorLosesWhatNobodyKilled) {
     LeaseRoute route = c.route;
     route.reversed = reversed;
     const ExploreResult result =
-        c.explore({route, c.max_kills, ScheduleCount(100'000)});
+        c.explore({route, c.max_kills, ScheduleCount(50'000)});
     EXPECT_TRUE(result.ok) << result.report;
   }
 }
