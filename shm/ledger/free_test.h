@@ -17,6 +17,7 @@
 #define TENON_SHM_LEDGER_FREE_TEST_H_
 
 #include <atomic>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -56,7 +57,12 @@ struct TakeBackCandidate {
 // indexed by block.
 //   Receive()   takes in what has been sent to the owner until now
 //   IsEmpty()   whether nothing more has been sent
-//   columns()   of the processes that are attached and not known to be dead
+//   columns()   of the processes that are attached and not known to be dead;
+//               changes in Receive() only
+// A process sends before it claims; either Receive() and IsEmpty() see that, or
+// the process sees the generation that was stored before them. A socket does
+// this by its lock. A word in shared memory must be written and read with
+// sequential consistency, as cells are: acquire and release are too little.
 template <typename I>
 concept LeaseInbox = requires(I& inbox) {
   inbox.Receive();
@@ -74,14 +80,15 @@ class FreeTest {
   using Word = SharedWord<uint64_t>;
   using Columns = absl::Span<const Word* const>;
 
-  // Takes back what of `candidates` can be: those that IsTakenBack() afterwards
-  // may be reused at once. The others remain candidates. `generations` is
-  // indexed by block, and written by the caller alone. Does not block; bounded
-  // by the number of candidates times the number of columns, whatever the
-  // holders do.
+  // Takes back what of `candidates` can be. Of those for which IsTakenBack() is
+  // true afterwards, nobody holds or will ever hold the block under a
+  // generation handed out before; the caller may reuse it at once. The others
+  // remain candidates. `generations` is indexed by block, and written by the
+  // caller alone. Does not block; bounded by the number of candidates times the
+  // number of columns, whatever the holders do.
   void TakeBack(Inbox& inbox, Word* generations,
                 absl::Span<TakeBackCandidate> candidates) {
-    Test(inbox, candidates, P::kFirstTest);  // model: own == 2, 3
+    Test(inbox, candidates, P::kFirstTest);  // model: own 2, 3
     bool any = false;
     for (TakeBackCandidate& c : candidates) {
       if (c.verdict.kind != BlockVerdict::kQuiet) continue;
@@ -92,10 +99,10 @@ class FreeTest {
       A::Store(generations[c.block], now + 1, P::kStoreGeneration);
       c.generation_bumped = true;  // model: gen = 1
     }
-    if (any) Test(inbox, candidates, P::kSecondTest);  // model: own == 4, 5
+    if (any) Test(inbox, candidates, P::kSecondTest);  // model: own 4, 5
   }
 
-  // How many verdicts were not kQuiet, and how many tests were made.
+  // How often a block was tested, and how often it was not kQuiet.
   uint64_t tests() const { return tests_; }
   uint64_t failures() const { return failures_; }
 
@@ -108,18 +115,20 @@ class FreeTest {
   void Test(Inbox& inbox, absl::Span<TakeBackCandidate> candidates,
             std::memory_order order) {
     for (int attempt = 0; attempt < kPatience; ++attempt) {
-      inbox.Receive();
+      inbox.Receive();  // model: own 2, 4: receive
       Pass(inbox.columns(), candidates, order);
-      if (!P::kInboxAfterPasses || inbox.IsEmpty()) {
-        tests_ += candidates.size();
-        for (const TakeBackCandidate& c : candidates) {
-          failures_ += c.verdict.kind != BlockVerdict::kQuiet;
-        }
-        return;
-      }
+      if (!P::kInboxAfterPasses || inbox.IsEmpty()) return Count(candidates);
     }
     for (TakeBackCandidate& c : candidates) {
       c.verdict = {BlockVerdict::kUnknown, 0};
+    }
+    Count(candidates);
+  }
+
+  void Count(absl::Span<const TakeBackCandidate> candidates) {
+    tests_ += candidates.size();
+    for (const TakeBackCandidate& c : candidates) {
+      failures_ += c.verdict.kind != BlockVerdict::kQuiet;
     }
   }
 
