@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -31,8 +32,20 @@ namespace {
 constexpr size_t kLargestStep = size_t{16} << 20;
 constexpr size_t kSmallestStep = 4096;
 
+// What this process has taken since it last looked how much there is. Many
+// small pieces are one large one.
+constinit std::atomic<size_t> taken_unseen{0};
+
+// Looks how much there is left, which costs some 100 us: before large pieces,
+// after many small ones, and before each where little is left.
 absl::Status CheckThereIsRoom(int fd, size_t size_bytes,
                               absl::string_view what) {
+  const size_t taken =
+      taken_unseen.fetch_add(size_bytes, std::memory_order_relaxed);
+  if (size_bytes <= kLargestStep && taken <= kLargestStep - size_bytes) {
+    return absl::OkStatus();
+  }
+  taken_unseen.store(kLargestStep, std::memory_order_relaxed);
   struct statfs fs;
   if (fstatfs(fd, &fs) != 0) return PosixError(errno, "fstatfs", what);
   // A tmpfs without a limit (that of memfds is one) says that it has 0 blocks.
@@ -41,10 +54,15 @@ absl::Status CheckThereIsRoom(int fd, size_t size_bytes,
     return PosixError(ENOSPC, "fallocate", what);
   }
   const AvailableMemory available = GetAvailableMemory();
-  if (size_bytes <= available.bytes) return absl::OkStatus();
-  return absl::ResourceExhaustedError(absl::StrCat(
-      "memory for ", what, ": not begun, because only ", available.bytes,
-      " bytes of memory are available (", available.bound_by, ")"));
+  if (size_bytes > available.bytes) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "memory for ", what, ": not begun, because only ", available.bytes,
+        " bytes of memory are available (", available.bound_by, ")"));
+  }
+  if (available.bytes - size_bytes > kLargestStep) {
+    taken_unseen.store(0, std::memory_order_relaxed);
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -63,9 +81,7 @@ absl::Status SetFileSize(int fd, size_t size_bytes, absl::string_view what) {
 
 absl::Status ReservePages(int fd, size_t offset, size_t size_bytes,
                           absl::string_view what) {
-  if (size_bytes > kLargestStep) {
-    TENON_RETURN_IF_ERROR(CheckThereIsRoom(fd, size_bytes, what));
-  }
+  TENON_RETURN_IF_ERROR(CheckThereIsRoom(fd, size_bytes, what));
   return AllocatePages(fd, offset, size_bytes, what);
 }
 
@@ -90,9 +106,7 @@ absl::Status AllocatePages(int fd, size_t offset, size_t size_bytes,
 
 absl::Status WritePages(int fd, std::span<const std::byte> contents,
                         absl::string_view what) {
-  if (contents.size() > kLargestStep) {
-    TENON_RETURN_IF_ERROR(CheckThereIsRoom(fd, contents.size(), what));
-  }
+  TENON_RETURN_IF_ERROR(CheckThereIsRoom(fd, contents.size(), what));
   size_t written = 0;
   while (written < contents.size()) {
     const ssize_t now = RetryOnEintr([&] {

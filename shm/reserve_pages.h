@@ -22,10 +22,10 @@ absl::Status SetFileSize(int fd, size_t size_bytes, absl::string_view what);
 
 // Allocates the pages of the tmpfs file `fd` from `offset` for `size_bytes`, so
 // that no later touch of them can fail. Makes progress however often signals
-// interrupt it. The range should have no pages yet: one of more than 16 MiB is
-// refused at once if its size is more than the file system or the machine has
-// left, because the kernel would rather kill a process than refuse memory.
-// Blocks while the kernel allocates.
+// interrupt it. The range should have no pages yet: every 16 MiB that this
+// process takes, in one piece or many, it is refused at once if its size is
+// more than the file system or the machine has left, because the kernel would
+// rather kill a process than refuse memory. Blocks while the kernel allocates.
 // Errors: kResourceExhausted naming the limit; pages that were allocated until
 // then stay.
 absl::Status ReservePages(int fd, size_t offset, size_t size_bytes,

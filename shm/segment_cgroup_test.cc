@@ -122,8 +122,8 @@ TEST_P(SegmentCgroupTest, LimitIsAnErrorThatNamesItAndNoKill) {
     EXPECT_THAT(
         Create(size),
         StatusIs(absl::StatusCode::kResourceExhausted,
-                 AllOf(HasSubstr("fallocate(segment '"),
-                       HasSubstr(absl::StrCat(size, " bytes)")),
+                 AllOf(HasSubstr("memory for segment '"),
+                       HasSubstr(absl::StrCat(size, " bytes:")),
                        HasSubstr(absl::StrCat(limit_, " of the cgroup ",
                                               cgroup_, ": 67108864 bytes")),
                        HasSubstr(absl::StrCat("echo <more> > ", cgroup_, "/",
@@ -135,6 +135,26 @@ TEST_P(SegmentCgroupTest, LimitIsAnErrorThatNamesItAndNoKill) {
     EXPECT_THAT(Create(32 * kMiB), IsOk());
     ASSERT_TRUE(SetLimit(size + kLimit));
     EXPECT_THAT(Create(size), IsOk());
+  }));
+}
+
+// Each of them alone would be too small to be worth a look at what is left.
+TEST_P(SegmentCgroupTest, ManySmallOnesAreAnErrorAndNoKillEither) {
+  const size_t most = (kLimit + FreeSwap()) / (8 * kMiB) + 8;
+  EXPECT_TRUE(PassesInChild([&] {
+    ASSERT_TRUE(Enter());
+    std::vector<Segment> segments;
+    absl::Status status;
+    for (size_t i = 0; i < most && status.ok(); ++i) {
+      auto segment = Segment::CreateSharedWritable(
+          8 * kMiB, {.strategy = GetParam(), .name_prefix = prefix_});
+      status = segment.status();
+      if (segment.ok()) segments.push_back(*std::move(segment));
+    }
+    EXPECT_THAT(status, StatusIs(absl::StatusCode::kResourceExhausted,
+                                 HasSubstr(limit_)));
+    segments.clear();
+    EXPECT_THAT(Create(8 * kMiB), IsOk());
   }));
 }
 

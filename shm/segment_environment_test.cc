@@ -175,7 +175,9 @@ TEST_F(SegmentEnvironmentTest, WithLessMemoryThanItTakes) {
   const size_t size = size_t{1} << 45;
   const std::string bytes = "bytes of memory are available (";
   EXPECT_TRUE(Says(Create(size, kFileDescriptor), kResourceExhausted,
-                   {InMemfd("fallocate", size), bytes, " bytes", "add some"}));
+                   {absl::StrCat("memory for segment '", prefix_,
+                                 "' in a memfd, ", size, " bytes"),
+                    bytes, "add some"}));
   EXPECT_THAT(Create(kMiB, kFileDescriptor), IsOk());
 }
 

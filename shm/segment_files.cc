@@ -21,6 +21,7 @@
 #include "tenon/shm/crash_point.h"
 #include "tenon/shm/huge_pages.h"
 #include "tenon/shm/mapping.h"
+#include "tenon/shm/memfd.h"
 #include "tenon/shm/numa_node.h"
 #include "tenon/shm/posix_error.h"
 #include "tenon/shm/reserve_pages.h"
@@ -32,20 +33,9 @@
 #ifndef MFD_HUGE_2MB
 #define MFD_HUGE_2MB (21U << 26)
 #endif
-#ifndef MFD_NOEXEC_SEAL
-#define MFD_NOEXEC_SEAL 0x0008U  // Linux 6.3.
-#endif
 
 namespace tenon {
 namespace {
-
-// Older kernels do not know MFD_NOEXEC_SEAL and say EINVAL.
-int OpenMemfd(const std::string& label, unsigned extra_flags = 0) {
-  const unsigned flags = MFD_CLOEXEC | MFD_ALLOW_SEALING | extra_flags;
-  const int fd = memfd_create(label.c_str(), flags | MFD_NOEXEC_SEAL);
-  if (fd >= 0 || errno != EINVAL) return fd;
-  return memfd_create(label.c_str(), flags);
-}
 
 // Names the object in errors; PosixError() tells from it which limit was hit.
 std::string What(absl::string_view place, absl::string_view name,
@@ -91,8 +81,8 @@ absl::StatusOr<UniqueFd> CreateHugetlbMemfd(const FilePlan& plan,
                                             const std::string& label) {
   const std::string what =
       What("a memfd of huge pages", label, plan.size_bytes);
-  UniqueFd fd(OpenMemfd(label, MFD_HUGETLB | MFD_HUGE_2MB));
-  if (!fd.valid()) return PosixError(errno, "memfd_create(MFD_HUGETLB)", what);
+  TENON_ASSIGN_OR_RETURN(UniqueFd fd,
+                         OpenMemfd(label, MFD_HUGETLB | MFD_HUGE_2MB, what));
   TENON_RETURN_IF_ERROR(Prepare(fd.get(), plan, what));
   TENON_RETURN_IF_ERROR(ReserveHugetlbPages(fd.get(), plan.size_bytes, what));
   TENON_RETURN_IF_ERROR(FillHugetlb(fd.get(), plan, what));
@@ -107,8 +97,7 @@ bool WantsHugetlb(const FilePlan& plan) {
 absl::StatusOr<SegmentFile> CreatePlainMemfd(const FilePlan& plan,
                                              const std::string& label) {
   const std::string what = What("a memfd", label, plan.size_bytes);
-  UniqueFd fd(OpenMemfd(label));
-  if (!fd.valid()) return PosixError(errno, "memfd_create", what);
+  TENON_ASSIGN_OR_RETURN(UniqueFd fd, OpenMemfd(label, 0, what));
   TENON_CRASH_POINT("segment.memfd.created");
   TENON_ASSIGN_OR_RETURN(const SegmentPages pages,
                          Allocate(fd.get(), plan, what));

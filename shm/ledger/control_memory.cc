@@ -111,8 +111,13 @@ absl::StatusOr<ControlView> ControlView::Adopt(int fd, ByteRange range,
 absl::StatusOr<size_t> CheckIsControlMemory(int fd, absl::string_view what) {
   // Seals first: only memory answers, and nobody is waited for.
   TENON_RETURN_IF_ERROR(CheckSeals(fd, kSeals, what));
-  TENON_RETURN_IF_ERROR(CheckIsMemory(fd, what));
-  return CheckedSize(fd, what);
+  TENON_ASSIGN_OR_RETURN(const CheckedMemory memory, CheckMemory(fd, what));
+  // Of these there may be too few when one is touched.
+  if (memory.is_hugetlb) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(what, " is of huge pages, and so no control memory"));
+  }
+  return memory.size_bytes;
 }
 
 absl::Status ReserveControlMemory(int fd, ByteRange range,

@@ -442,9 +442,10 @@ TEST_F(SegmentFaultTest, ShareExportAndImportTensor) {
     return absl::OkStatus();
   };
   Run(Scenario("tensor", body),
-      Faults({"memfd_create", "dup"}, {EMFILE}) + AllocationFaults() +
+      Faults({"memfd_create", "dup"}, {EMFILE}) + FillFaults() +
           Faults({"fcntl"}, {EPERM, EINVAL, ENOMEM}) + StatFaults() +
-          Faults({"fstatfs"}, {EIO, ENOMEM}) + CloseFaults());
+          Faults({"mmap"}, {ENOMEM, EAGAIN, EACCES}) + CloseFaults(),
+      {"readlink"});
 }
 
 TEST_F(SegmentFaultTest, PidFdOfAChild) {
