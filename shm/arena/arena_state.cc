@@ -169,7 +169,8 @@ void ArenaState::LetGo(OwnedBlock& block) {
   {
     std::lock_guard lock(shelf.mutex);
     if (exposed) {
-      table_.SetState(block.number, BlockState::kLetGo, CoarseNowMs());
+      table_.SetState(block.number, BlockState::kLetGo,
+                      table_.StateOf(block.number).since_ms);
       shelf.let_go.push_back(&block);
     } else {
       shelf.free.push_back(&block);
