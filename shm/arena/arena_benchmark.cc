@@ -143,15 +143,19 @@ int CopiesOfSize(size_t size_bytes) {
              : 1;
 }
 
-// Limit: the same memcpy() into plain memory. With `allocate` each block is
+// Limit: the same memcpy() into plain memory. With kEachFill a block is
 // allocated before and released after: the same one each time.
-void BM_Arena_Fill(benchmark::State& state, bool allocate) {
+enum class Allocate { kOnce, kEachFill };
+
+template <Allocate kAllocate>
+void BM_Arena_Fill(benchmark::State& state) {
   const SecondThread second_thread;
   const auto size_bytes = static_cast<size_t>(state.range(0));
   const auto arena = Arena::Create();
   if (!arena.ok()) return Fail(state, arena.status());
-  absl::StatusOr<Block> block = (*arena)->TryAllocate(size_bytes);
-  if (!block.ok()) return Fail(state, block.status());
+  absl::StatusOr<Block> allocated = (*arena)->TryAllocate(size_bytes);
+  if (!allocated.ok()) return Fail(state, allocated.status());
+  Block block = *std::move(allocated);
   const PlainMemory source = MakePlainMemory(size_bytes);
   const PlainMemory plain = MakePlainMemory(size_bytes);
   const auto copy = [&](std::byte* to) {
@@ -159,15 +163,15 @@ void BM_Arena_Fill(benchmark::State& state, bool allocate) {
     benchmark::DoNotOptimize(to);
     benchmark::ClobberMemory();
   };
-  copy(block->data());  // Its pages are there from then on.
+  copy(block.data());  // Its pages are there from then on.
   Compare(
       state, CopiesOfSize(size_bytes),
       [&] {
-        if (allocate) {
-          block->Reset();
-          block = (*arena)->TryAllocate(size_bytes);
+        if constexpr (kAllocate == Allocate::kEachFill) {
+          block.Reset();
+          block = *(*arena)->TryAllocate(size_bytes);
         }
-        copy(block->data());
+        copy(block.data());
       },
       [&] { copy(plain.get()); });
 }
@@ -178,8 +182,8 @@ void Sizes(benchmark::internal::Benchmark* benchmark) {
   }
   benchmark->ArgName("bytes");
 }
-BENCHMARK_CAPTURE(BM_Arena_Fill, block, false)->Apply(Sizes);
-BENCHMARK_CAPTURE(BM_Arena_Fill, allocate_block_release, true)->Apply(Sizes);
+BENCHMARK_TEMPLATE(BM_Arena_Fill, Allocate::kOnce)->Apply(Sizes);
+BENCHMARK_TEMPLATE(BM_Arena_Fill, Allocate::kEachFill)->Apply(Sizes);
 
 // --- Many tensors at once. ---
 

@@ -133,10 +133,10 @@ class Owner {
   }
 
   absl::Status HandOver() {
+    const Deadline deadline = Deadline::After(absl::Seconds(30));
     for (uint64_t n = 0; n < kRoundTrips; ++n) {
-      TENON_ASSIGN_OR_RETURN(
-          Block block,
-          arena_.Allocate(kBlockBytes, Deadline::After(absl::Seconds(10))));
+      TENON_ASSIGN_OR_RETURN(Block block,
+                             arena_.Allocate(kBlockBytes, deadline));
       TENON_ASSIGN_OR_RETURN(const BlockDescriptor message, block.Describe());
       if (sent_ - let_go_ == depth_) LetGoOf(let_go_ + 1);
       ++sent_;
