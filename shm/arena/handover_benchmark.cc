@@ -8,7 +8,8 @@
 // the blocks are not touched.
 //
 // The limit is the round trip of a bare cache line between the same two
-// processes, on the same two cores, in turns with it in the same loop. With
+// processes, on the same two cores, over the same two lines, in turns with it
+// in the same loop. With
 // `depth` 1 each block waits for its acknowledgement: a round trip, too. With
 // more, blocks are in flight together. Counters, for one block:
 //   ns, limit_ns       medians
@@ -58,17 +59,25 @@ constexpr uint64_t kStop = ~uint64_t{0};
 using Word = SharedWord<uint64_t>;
 using A = StdAtomics;
 
-// Each word has one writer and a cache line of its own, or shares it with what
-// the same process has written just before.
+// Each line has one writer. The words of the limit lie in the lines of the
+// first slot and of the acknowledgement: what a line's way takes depends on
+// where in the machine it has its home.
 struct Shared {
   struct alignas(64) Slot {
     BlockDescriptor message;
     Word sent{0};  // Counts from 1 on.
+    Word ping{0};  // Only the first slot's is used.
   };
-  alignas(64) Word ping{0};
-  alignas(64) Word pong{0};
-  alignas(64) Word acknowledged{0};
+  struct alignas(64) Answer {
+    Word acknowledged{0};
+    Word pong{0};
+  };
+  static_assert(sizeof(Slot) == 64);
+
+  Word& ping() { return slots[0].ping; }
+
   std::array<Slot, kMaxDepth> slots;
+  Answer answer;
 };
 
 // Waits until `word` is not less than `least`; returns what it is. The
@@ -94,18 +103,18 @@ absl::Status ReceiveOne(AttachedArena& arena, Shared& shared, uint64_t i,
   Await(slot.sent, i);
   const BlockDescriptor message = slot.message;  // Before it is believed.
   TENON_ASSIGN_OR_RETURN(const Hold hold, arena.Claim(message));
-  A::Store(shared.acknowledged, i, std::memory_order_release);
+  A::Store(shared.answer.acknowledged, i, std::memory_order_release);
   return absl::OkStatus();
 }
 
 absl::Status Serve(const ArenaOffer& offer, Shared& shared, uint64_t depth) {
   const SecondThread second_thread;
   TENON_ASSIGN_OR_RETURN(const auto arena, AttachTo(offer));
-  A::Store(shared.pong, 1, std::memory_order_release);
+  A::Store(shared.answer.pong, 1, std::memory_order_release);
   for (uint64_t i = 2, block = 1;;) {
     for (uint64_t n = 0; n < kRoundTrips; ++n, ++i) {
-      if (Await(shared.ping, i) == kStop) return absl::OkStatus();
-      A::Store(shared.pong, i, std::memory_order_release);
+      if (Await(shared.ping(), i) == kStop) return absl::OkStatus();
+      A::Store(shared.answer.pong, i, std::memory_order_release);
     }
     for (uint64_t n = 0; n < kRoundTrips; ++n, ++block) {
       TENON_RETURN_IF_ERROR(ReceiveOne(*arena, shared, block, depth));
@@ -127,8 +136,8 @@ class Owner {
 
   void PingPong() {
     for (uint64_t n = 0; n < kRoundTrips; ++n) {
-      A::Store(shared_.ping, ++pings_, std::memory_order_release);
-      Await(shared_.pong, pings_, &receiver_);
+      A::Store(shared_.ping(), ++pings_, std::memory_order_release);
+      Await(shared_.answer.pong, pings_, &receiver_);
     }
   }
 
@@ -153,7 +162,8 @@ class Owner {
  private:
   // Of all that are acknowledged when `least` are.
   void LetGoOf(uint64_t least) {
-    const uint64_t until = Await(shared_.acknowledged, least, &receiver_);
+    const uint64_t until =
+        Await(shared_.answer.acknowledged, least, &receiver_);
     while (let_go_ < until) in_flight_[let_go_++ % depth_].Reset();
   }
 
@@ -223,7 +233,7 @@ absl::StatusOr<ForkedChild> StartReceiver(Arena& arena, const TwoCores& cores,
                           const absl::Status end = Serve(offer, shared, depth);
                           if (!end.ok()) reporter.Fail(end.ToString());
                         }));
-  while (A::Load(shared.pong, std::memory_order_acquire) == 0) {
+  while (A::Load(shared.answer.pong, std::memory_order_acquire) == 0) {
     if (child.pid_fd().HasEnded()) {
       return absl::InternalError(child.EndsWell().message());
     }
@@ -251,7 +261,7 @@ absl::Status Measure(benchmark::State& state, const TwoCores& cores,
         kRoundTrips);
     if (!status.ok()) return status;
   }
-  A::Store(shared->ping, kStop, std::memory_order_release);
+  A::Store(shared->ping(), kStop, std::memory_order_release);
   const ArenaUse use = arena->Use();
   state.counters["failed"] =
       use.tests == 0
