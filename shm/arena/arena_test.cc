@@ -10,6 +10,8 @@
 #include <cstdint>
 #include <cstring>
 #include <memory>
+#include <set>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -100,6 +102,31 @@ TEST_P(ArenaTest, BlockThatIsClaimedIsNotReusedBeforeItIsReleased) {
   TENON_ASSERT_OK_AND_ASSIGN(const Block again, arena->TryAllocate(4096));
   EXPECT_THAT(attached->Claim(message),
               StatusIs(absl::StatusCode::kDataLoss, HasSubstr("taken back")));
+}
+
+TEST_P(ArenaTest, CopiesInManyThreadsLetGoOnce) {
+  TENON_ASSERT_OK_AND_ASSIGN(auto arena, Arena::Create(Options()));
+  for (int turn = 0; turn < 200; ++turn) {
+    TENON_ASSERT_OK_AND_ASSIGN(Block block, arena->TryAllocate(4096));
+    std::vector<std::thread> threads;
+    for (int i = 0; i < 3; ++i) {
+      threads.emplace_back([mine = block, i] {
+        Block copy = mine;
+        copy.data()[i] = std::byte{1};
+      });
+    }
+    block.Reset();
+    for (std::thread& thread : threads) thread.join();
+    ASSERT_EQ(arena->Use().blocks_in_use, 0u);
+  }
+  // None of them lies on the shelf twice.
+  std::vector<Block> blocks;
+  std::set<std::byte*> places;
+  for (int i = 0; i < 300; ++i) {
+    TENON_ASSERT_OK_AND_ASSIGN(Block block, arena->TryAllocate(4096));
+    EXPECT_TRUE(places.insert(block.data()).second);
+    blocks.push_back(std::move(block));
+  }
 }
 
 TEST_P(ArenaTest, AgeOfWhatIsHeldCountsFromAllocation) {
