@@ -12,10 +12,11 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 
-namespace tenon {
-namespace {
+namespace tenon::fork_count_internal {
 
-std::atomic<uint64_t> fork_count{0};
+constinit std::atomic<uint64_t> fork_count{0};
+
+namespace {
 
 void CountFork() { fork_count.fetch_add(1, std::memory_order_relaxed); }
 
@@ -26,14 +27,11 @@ void CountFork() { fork_count.fetch_add(1, std::memory_order_relaxed); }
 
 }  // namespace
 
-uint64_t ForkCount() { return fork_count.load(std::memory_order_relaxed); }
-
-absl::Status CheckNotForked(uint64_t made_under, absl::string_view what) {
-  if (made_under == ForkCount()) return absl::OkStatus();
+absl::Status Inherited(absl::string_view what) {
   return absl::FailedPreconditionError(absl::StrCat(
       what,
       " was inherited by fork() and belongs to the parent process; send "
       "it to the child over a channel instead"));
 }
 
-}  // namespace tenon
+}  // namespace tenon::fork_count_internal

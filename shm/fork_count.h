@@ -11,21 +11,34 @@
 #ifndef TENON_SHM_FORK_COUNT_H_
 #define TENON_SHM_FORK_COUNT_H_
 
+#include <atomic>
 #include <cstdint>
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 
 namespace tenon {
+namespace fork_count_internal {
+// Defined where it is counted, so that whoever reads it links that, too.
+extern std::atomic<uint64_t> fork_count;
+absl::Status Inherited(absl::string_view what);
+}  // namespace fork_count_internal
 
 // How many fork()s lie between this process and the first one of its program.
 // A load of one word. Counted by pthread_atfork(), so a raw clone() or
 // _Fork() is not seen.
-uint64_t ForkCount();
+inline uint64_t ForkCount() {
+  return fork_count_internal::fork_count.load(std::memory_order_relaxed);
+}
 
 // OK if `made_under` is the present count; else kFailedPrecondition naming
 // `what`.
-absl::Status CheckNotForked(uint64_t made_under, absl::string_view what);
+inline absl::Status CheckNotForked(uint64_t made_under,
+                                   absl::string_view what) {
+  if (made_under == ForkCount()) [[likely]]
+    return absl::OkStatus();
+  return fork_count_internal::Inherited(what);
+}
 
 }  // namespace tenon
 

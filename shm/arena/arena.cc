@@ -32,7 +32,7 @@ const ArenaOptions& Arena::options() const { return state_->options(); }
 
 absl::StatusOr<Block> Arena::Allocate(size_t bytes, Deadline deadline) {
   TENON_ASSIGN_OR_RETURN(OwnedBlock * block, state_->Allocate(bytes, deadline));
-  return Block(shared_from_this(), block);
+  return Block(shared_from_this(), block, {block->data(), block->size()});
 }
 
 absl::StatusOr<Block> Arena::TryAllocate(size_t bytes) {
@@ -71,7 +71,8 @@ ArenaUse Arena::Use() const {
   return state_->inherited() ? ArenaUse() : state_->Use();
 }
 
-Block::Block(const Block& other) : arena_(other.arena_), block_(other.block_) {
+Block::Block(const Block& other)
+    : arena_(other.arena_), block_(other.block_), bytes_(other.bytes_) {
   if (block_ != nullptr) {
     block_->references.fetch_add(1, std::memory_order_relaxed);
   }
@@ -80,18 +81,17 @@ Block::Block(const Block& other) : arena_(other.arena_), block_(other.block_) {
 void Block::Reset() {
   if (block_ == nullptr) return;
   OwnedBlock* block = std::exchange(block_, nullptr);
-  // What other threads did with it happens before it is used again.
-  if (block->references.fetch_sub(1, std::memory_order_acq_rel) == 1) {
+  // What other threads did with it happens before it is used again. Of the only
+  // reference nobody else can make another: that spares an atomic step.
+  if (block->references.load(std::memory_order_acquire) == 1) {
+    block->references.store(0, std::memory_order_relaxed);
+    arena_->state_->LetGo(*block);
+  } else if (block->references.fetch_sub(1, std::memory_order_acq_rel) == 1) {
     arena_->state_->LetGo(*block);
   }
   arena_.reset();
+  bytes_ = {};
 }
-
-std::byte* Block::data() const {
-  return block_ == nullptr ? nullptr : block_->data();
-}
-
-size_t Block::size() const { return block_ == nullptr ? 0 : block_->size(); }
 
 absl::StatusOr<BlockDescriptor> Block::Describe() const {
   return Describe(0, size());

@@ -117,18 +117,22 @@ class Block {
   Block(const Block& other);
   Block(Block&& other) noexcept
       : arena_(std::move(other.arena_)),
-        block_(std::exchange(other.block_, nullptr)) {}
+        block_(std::exchange(other.block_, nullptr)),
+        bytes_(std::exchange(other.bytes_, {})) {}
   Block& operator=(Block other) noexcept {
     arena_.swap(other.arena_);
     std::swap(block_, other.block_);
+    std::swap(bytes_, other.bytes_);
     return *this;
   }
-  ~Block() { Reset(); }
+  ~Block() {
+    if (block_ != nullptr) Reset();
+  }
 
   // Null and 0 if empty. The size is that of the block, not what was asked for.
-  std::byte* data() const;
-  size_t size() const;
-  std::span<std::byte> bytes() const { return {data(), size()}; }
+  std::byte* data() const { return bytes_.data(); }
+  size_t size() const { return bytes_.size(); }
+  std::span<std::byte> bytes() const { return bytes_; }
 
   // Names it, or `size` bytes of it from `offset` on, for a message. From then
   // on other processes may hold it.
@@ -144,11 +148,13 @@ class Block {
 
  private:
   friend class Arena;
-  Block(std::shared_ptr<Arena> arena, OwnedBlock* block)
-      : arena_(std::move(arena)), block_(block) {}
+  Block(std::shared_ptr<Arena> arena, OwnedBlock* block,
+        std::span<std::byte> bytes)
+      : arena_(std::move(arena)), block_(block), bytes_(bytes) {}
 
   std::shared_ptr<Arena> arena_;
   OwnedBlock* block_ = nullptr;
+  std::span<std::byte> bytes_;
 };
 
 }  // namespace tenon

@@ -169,7 +169,8 @@ void ArenaState::LetGo(OwnedBlock& block) {
   {
     std::lock_guard lock(shelf.mutex);
     if (exposed) {
-      table_.SetState(block.number, BlockState::kLetGo, CoarseNowMs());
+      table_.SetState(block.number, BlockState::kLetGo,
+                      table_.StateOf(block.number).since_ms);
       shelf.let_go.push_back(&block);
     } else {
       shelf.free.push_back(&block);
@@ -276,25 +277,22 @@ size_t ArenaState::TakeBackBatch(Shelf& shelf,
                    absl::MakeSpan(candidates_));
   TENON_CRASH_POINT("arena.taken_back");
   NoteMovers();
-  std::vector<OwnedBlock*> freed;
+  for (size_t i = 0; i < batch.size(); ++i) {
+    batch[i]->generation_bumped = candidates_[i].generation_bumped;
+    if (candidates_[i].IsTakenBack()) MakeFree(*batch[i]);
+  }
+  std::lock_guard lock(shelf.mutex);
   size_t kept = 0;
   for (size_t i = 0; i < batch.size(); ++i) {
-    OwnedBlock* block = batch[i];
-    block->generation_bumped = candidates_[i].generation_bumped;
     if (candidates_[i].IsTakenBack()) {
-      MakeFree(*block);
-      freed.push_back(block);
+      shelf.free.push_back(batch[i]);
+      ++batch[i]->segment->blocks_on_shelf;
     } else {
-      batch[kept++] = block;
+      batch[kept++] = batch[i];
     }
   }
   batch.resize(kept);
-  std::lock_guard lock(shelf.mutex);
-  for (OwnedBlock* block : freed) {
-    shelf.free.push_back(block);
-    ++block->segment->blocks_on_shelf;
-  }
-  return freed.size();
+  return candidates_.size() - kept;
 }
 
 void ArenaState::NoteMovers() {

@@ -60,7 +60,8 @@ struct ArenaSegment {
   bool IsSane(uint64_t max_blocks) const;
 };
 
-// Of one block, and since when: {state:2, milliseconds:62} of CLOCK_MONOTONIC.
+// Of one block, and when it was allocated: {state:2, milliseconds:62} of
+// CLOCK_MONOTONIC; 0 if it is free.
 struct BlockState {
   enum Kind : uint64_t {
     kFree = 0,

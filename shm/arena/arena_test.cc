@@ -10,11 +10,14 @@
 #include <cstdint>
 #include <cstring>
 #include <memory>
+#include <set>
+#include <thread>
 #include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -99,6 +102,46 @@ TEST_P(ArenaTest, BlockThatIsClaimedIsNotReusedBeforeItIsReleased) {
   TENON_ASSERT_OK_AND_ASSIGN(const Block again, arena->TryAllocate(4096));
   EXPECT_THAT(attached->Claim(message),
               StatusIs(absl::StatusCode::kDataLoss, HasSubstr("taken back")));
+}
+
+TEST_P(ArenaTest, CopiesInManyThreadsLetGoOnce) {
+  TENON_ASSERT_OK_AND_ASSIGN(auto arena, Arena::Create(Options()));
+  for (int turn = 0; turn < 200; ++turn) {
+    TENON_ASSERT_OK_AND_ASSIGN(Block block, arena->TryAllocate(4096));
+    std::vector<std::thread> threads;
+    for (int i = 0; i < 3; ++i) {
+      threads.emplace_back([mine = block, i] {
+        Block copy = mine;
+        copy.data()[i] = std::byte{1};
+      });
+    }
+    block.Reset();
+    for (std::thread& thread : threads) thread.join();
+    ASSERT_EQ(arena->Use().blocks_in_use, 0u);
+  }
+  // None of them lies on the shelf twice.
+  std::vector<Block> blocks;
+  std::set<std::byte*> places;
+  for (int i = 0; i < 300; ++i) {
+    TENON_ASSERT_OK_AND_ASSIGN(Block block, arena->TryAllocate(4096));
+    EXPECT_TRUE(places.insert(block.data()).second);
+    blocks.push_back(std::move(block));
+  }
+}
+
+TEST_P(ArenaTest, AgeOfWhatIsHeldCountsFromAllocation) {
+  TENON_ASSERT_OK_AND_ASSIGN(auto arena, Arena::Create(Options()));
+  TENON_ASSERT_OK_AND_ASSIGN(Block block, arena->TryAllocate(4096));
+  TENON_ASSERT_OK_AND_ASSIGN(const ArenaOffer offer, arena->Offer(block));
+  TENON_ASSERT_OK_AND_ASSIGN(auto attached, Attach(offer));
+  TENON_ASSERT_OK_AND_ASSIGN(const BlockDescriptor message, block.Describe());
+  TENON_ASSERT_OK_AND_ASSIGN(const Hold hold, attached->Claim(message));
+  absl::SleepFor(absl::Milliseconds(60));
+  block.Reset();
+  TENON_ASSERT_OK_AND_ASSIGN(const auto holders, arena->Holders());
+  ASSERT_EQ(holders.size(), 1u);
+  // Both ends are as exact as the kernel's tick, of up to 10 ms.
+  EXPECT_GE(holders[0].oldest, absl::Milliseconds(40));
 }
 
 TEST_P(ArenaTest, ManySmallBlocksNeedFewSegments) {

@@ -219,18 +219,20 @@ absl::StatusOr<Hold> AttachedArena::Claim(const BlockDescriptor& descriptor) {
         listed.first_block, " on, and not ", descriptor.size, " bytes at ",
         descriptor.offset, " of block ", descriptor.block));
   }
-  if (!Lease<>::Claim(range_.cells[descriptor.block],
-                      table_.generations()[descriptor.block],
+  const SharedWord<uint64_t>& generation =
+      table_.generations()[descriptor.block];
+  // The claim is a barrier, which would have the one line fetched only after
+  // the other.
+  __builtin_prefetch(&generation);
+  if (!Lease<>::Claim(range_.cells[descriptor.block], generation,
                       descriptor.generation)) {
     segment.Leave();
     return BlockWasTakenBack(name(), descriptor);
   }
   TENON_CRASH_POINT("attached_arena.claimed");
-  Hold hold;
-  hold.arena_ = shared_from_this();
-  hold.data_ = segment.data() + index * listed.block_bytes + descriptor.offset;
-  hold.descriptor_ = descriptor;
-  return hold;
+  return Hold(shared_from_this(),
+              segment.data() + index * listed.block_bytes + descriptor.offset,
+              descriptor);
 }
 
 void AttachedArena::Release(const Hold& hold) {

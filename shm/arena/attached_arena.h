@@ -78,7 +78,7 @@ class AttachedArena : public std::enable_shared_from_this<AttachedArena> {
   // Errors: as Attach().
   absl::Status Add(absl::string_view offer, std::vector<UniqueFd> fds);
 
-  // Claims what a message named. Some 20 ns; no system call, no lock.
+  // Claims what a message named: some atomic steps; no system call, no lock.
   // Errors: kNotFound if the segment has not been offered to this process, or
   // is retired; kInvalidArgument if there are no such bytes in it; kDataLoss if
   // the block was taken back before, as may happen when a process that
@@ -127,9 +127,14 @@ class AttachedArena : public std::enable_shared_from_this<AttachedArena> {
 class Hold {
  public:
   Hold() = default;
-  Hold(Hold&& other) noexcept { *this = std::move(other); }
+  Hold(Hold&& other) noexcept
+      : arena_(std::move(other.arena_)),
+        data_(std::exchange(other.data_, nullptr)),
+        descriptor_(std::exchange(other.descriptor_, BlockDescriptor())) {}
   Hold& operator=(Hold&& other) noexcept;
-  ~Hold() { Reset(); }
+  ~Hold() {
+    if (arena_ != nullptr) Reset();
+  }
 
   // The bytes that the descriptor named; empty if the hold is.
   std::span<const std::byte> bytes() const { return {data_, size()}; }
@@ -148,6 +153,9 @@ class Hold {
 
  private:
   friend class AttachedArena;
+  Hold(std::shared_ptr<AttachedArena> arena, const std::byte* data,
+       const BlockDescriptor& descriptor)
+      : arena_(std::move(arena)), data_(data), descriptor_(descriptor) {}
 
   std::shared_ptr<AttachedArena> arena_;
   const std::byte* data_ = nullptr;
