@@ -40,7 +40,7 @@ constexpr auto kRelaxed = std::memory_order_relaxed;
 
 constexpr size_t kWorkers = 4;
 constexpr size_t kKills = StressShared::kMembers - 1 - kWorkers;
-constexpr absl::Duration kBetweenKills = absl::Milliseconds(300);
+constexpr absl::Duration kBetweenKills = absl::Milliseconds(400);
 
 // What one member writes.
 struct Column {

@@ -25,7 +25,7 @@ constexpr auto kRelaxed = std::memory_order_relaxed;
 
 // Whichever comes first.
 constexpr uint64_t kTakenBack = 20'000'000;
-constexpr absl::Duration kBudget = absl::Seconds(9);
+constexpr absl::Duration kBudget = absl::Milliseconds(10500);
 constexpr int kWorkers = 4;
 
 TEST(LeaseThreadTest, NobodySeesTheBytesOfAnotherGeneration) {
