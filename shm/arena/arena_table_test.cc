@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -77,7 +78,8 @@ TEST(ArenaTableTest, ReaderSeesWhatTheOwnerListed) {
   EXPECT_TRUE(view.IsLive(7));
   StdAtomics::Store(table.generations()[119], uint64_t{3},
                     std::memory_order_seq_cst);
-  EXPECT_EQ(view.generations()[119], 3u);
+  EXPECT_EQ(
+      StdAtomics::Load(view.generations()[119], std::memory_order_relaxed), 3u);
   table.SetState(119, BlockState::kLetGo, 1234);
   EXPECT_EQ(view.StateOf(119).kind, BlockState::kLetGo);
   EXPECT_EQ(view.StateOf(119).since_ms, 1234u);

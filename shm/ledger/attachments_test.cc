@@ -4,28 +4,24 @@
 #include "tenon/shm/ledger/attachments.h"
 
 #include <poll.h>
-#include <signal.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
-#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
-#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tenon/shm/atomics.h"
 #include "tenon/shm/ledger/column_layout.h"
 #include "tenon/shm/ledger/column_testing.h"
-#include "tenon/shm/ledger/lease.h"
 #include "tenon/shm/ledger/random_id.h"
-#include "tenon/shm/pid_fd.h"
 #include "tenon/shm/process_testing.h"
 #include "tenon/shm/status_matchers.h"
 #include "tenon/shm/testing/forked_child.h"
@@ -95,8 +91,10 @@ TEST_F(AttachmentsTest, WhoAttachesIsKnownAndReadable) {
   EXPECT_EQ(attached.column, column_.id());
   EXPECT_EQ(attached.pid, getpid());
   EXPECT_EQ(attached.name, "test_column");
-  column_.cells(3 * kBlocks)[kBlocks - 1] = 77;
-  EXPECT_EQ(attachments_.columns()[0][kBlocks - 1], 77u);
+  column_.words(3 * kBlocks)[kBlocks - 1] = 77;
+  EXPECT_EQ(StdAtomics::Load(attachments_.columns()[0][kBlocks - 1],
+                             std::memory_order_relaxed),
+            77u);
   attachments_.NoteMoved(0);
   EXPECT_EQ(attachments_.attached()[0].moved, 1u);
 }

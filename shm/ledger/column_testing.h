@@ -14,6 +14,7 @@
 #include <fcntl.h>
 #include <sys/types.h>
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -57,6 +58,12 @@ class TestColumn {
     return reinterpret_cast<SharedWord<uint64_t>*>(data_ +
                                                    ColumnLayout::CellAt(first));
   }
+  // The same, for those that write what they like.
+  std::atomic<uint64_t>* words(uint64_t first = 0) const {
+    return reinterpret_cast<std::atomic<uint64_t>*>(
+        data_ + ColumnLayout::CellAt(first));
+  }
+  std::byte* data() const { return data_; }
   // How many bytes of memory it takes.
   size_t BytesInUse() const;
 
