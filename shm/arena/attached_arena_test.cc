@@ -15,9 +15,15 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tenon/shm/arena/arena.h"
+#include "tenon/shm/arena/arena_offer.h"
+#include "tenon/shm/arena/arena_table.h"
 #include "tenon/shm/arena/arena_testing.h"
+#include "tenon/shm/arena/block_descriptor.h"
 #include "tenon/shm/process_testing.h"
+#include "tenon/shm/segment.h"
+#include "tenon/shm/sharing_strategy.h"
 #include "tenon/shm/status_matchers.h"
+#include "tenon/shm/unique_fd.h"
 
 namespace tenon {
 namespace {

@@ -27,7 +27,11 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tenon/shm/arena/arena.h"
+#include "tenon/shm/arena/arena_offer.h"
 #include "tenon/shm/arena/arena_testing.h"
+#include "tenon/shm/arena/attached_arena.h"
+#include "tenon/shm/arena/block_descriptor.h"
+#include "tenon/shm/arena/holder_use.h"
 #include "tenon/shm/deadline.h"
 #include "tenon/shm/ledger/attachments.h"
 #include "tenon/shm/ledger/column_layout.h"
@@ -104,18 +108,23 @@ class HostileFlipperTest : public testing::Test {
     honest_ = AttachTo(offer_).value();
   }
 
-  // Sends the column, as it is at this moment, once more.
+  // The attachment that stays, made while the header is still right.
   void AttachHostile() {
     const TestAttach attach(arena_->id(), kCells, &column_);
-    const int inbox = offer_.fds[ArenaOfferFacts::kInbox];
-    ASSERT_TRUE(attach.Send(inbox));
-    if (first_attach_) {
-      first_attach_ = false;
-      return;
-    }
-    ASSERT_THAT(
-        SendDetach(inbox, arena_->id(), attach.message.attachment), IsOk());
+    ASSERT_TRUE(attach.Send(inbox()));
+    ASSERT_THAT(arena_->Holders(), IsOk());  // Looks into the inbox.
+    ASSERT_EQ(arena_->Use().attached, 2u);
   }
+
+  // Attaches once more, with a header that moves while it is read, and
+  // detaches.
+  void AttachHostileAgain() {
+    const TestAttach attach(arena_->id(), kCells, &column_);
+    ASSERT_TRUE(attach.Send(inbox()));
+    ASSERT_THAT(SendDetach(inbox(), arena_->id(), attach.message.attachment),
+                IsOk());
+  }
+  int inbox() const { return offer_.fds[ArenaOfferFacts::kInbox]; }
 
   // One block from the owner to an honest holder and back.
   void HandOver() {
@@ -148,7 +157,6 @@ class HostileFlipperTest : public testing::Test {
   ArenaOffer offer_;
   std::shared_ptr<AttachedArena> honest_;
   const TestColumn column_;
-  bool first_attach_ = true;
   std::mt19937_64 random_{2};
   int64_t claims_ = 0;
   int64_t errors_ = 0;
@@ -168,7 +176,7 @@ TEST_F(HostileFlipperTest, OwnerGetsBackWhatIsLeftAloneAndNamesTheMover) {
     HandOver();
     if (HasFatalFailure()) return;
     if (i % 1024 != 0) continue;
-    AttachHostile();
+    AttachHostileAgain();
     done = claims_ + static_cast<int64_t>(arena_->Use().tests);
     for (const HolderUse& holder : arena_->Holders().value()) {
       named |= holder.column == column_.id() && holder.moved > 0;

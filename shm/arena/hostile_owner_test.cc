@@ -14,6 +14,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <iterator>
 #include <memory>
 #include <random>
 #include <string>
@@ -21,6 +22,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/numbers.h"
 #include "absl/time/time.h"
 #include "gmock/gmock.h"
@@ -32,6 +34,7 @@
 #include "tenon/shm/arena/block_descriptor.h"
 #include "tenon/shm/deadline.h"
 #include "tenon/shm/ledger/column_testing.h"
+#include "tenon/shm/ledger/random_id.h"
 #include "tenon/shm/process_testing.h"
 #include "tenon/shm/segment.h"
 #include "tenon/shm/sharing_strategy.h"
@@ -92,9 +95,7 @@ class FakeOwner {
   std::atomic<uint64_t>* words(size_t offset) {
     return reinterpret_cast<std::atomic<uint64_t>*>(memory_.data() + offset);
   }
-  std::atomic<uint64_t>* generations() {
-    return words(Layout::kGenerationsAt);
-  }
+  std::atomic<uint64_t>* generations() { return words(Layout::kGenerationsAt); }
   int inbox() const { return inbox_.get(); }
   ArenaOffer Offer() const {
     return {ArenaOfferFacts{arena_, kSegmentId,
@@ -125,7 +126,7 @@ class FakeOwner {
 
  private:
   TestColumn memory_;  // Any control memory would do.
-  OwnerWrittenSegment segment_;
+  Segment::OwnerWritten segment_;
   RandomId arena_;
   UniqueFd inbox_;
   UniqueFd attach_end_;
@@ -162,17 +163,17 @@ TEST(HostileOwnerTest, TablesThatAreNoneAreRefused) {
   for (const int seal :
        {F_SEAL_SHRINK, F_SEAL_GROW, F_SEAL_FUTURE_WRITE, F_SEAL_SEAL}) {
     const TestColumn unsealed({.seals = kColumnSeals & ~seal});
-    EXPECT_THAT(owner.AttachWith(ArenaOfferFacts::kTable, unsealed.fd()),
-                StatusIs(absl::StatusCode::kFailedPrecondition,
-                         HasSubstr("F_SEAL")));
+    EXPECT_THAT(
+        owner.AttachWith(ArenaOfferFacts::kTable, unsealed.fd()),
+        StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("F_SEAL")));
   }
   EXPECT_EQ(CountOpenFds(), fds);
 }
 
 TEST(HostileOwnerTest, TableWithoutItsWordsIsRefused) {
   for (const size_t bytes :
-       {size_t{4096}, size_t{Layout::kGenerationsAt},
-        Layout::StatesAt(kBlocks), Layout::Bytes(kBlocks) - 4096}) {
+       {size_t{4096}, size_t{Layout::kGenerationsAt}, Layout::StatesAt(kBlocks),
+        Layout::Bytes(kBlocks) - 4096}) {
     const FakeOwner owner(kBlocks, bytes);
     EXPECT_THAT(AttachTo(owner.Offer()), StatusIs(kInvalidArgument)) << bytes;
   }
@@ -264,7 +265,8 @@ TEST(HostileOwnerTest, ArenasThatFillTheColumnEndInAnErrorForTheLast) {
   std::vector<std::shared_ptr<AttachedArena>> attached;
   absl::Status last;
   for (int i = 0; i < 100 && last.ok(); ++i) {
-    const FakeOwner owner(Layout::kMaxBlocks, Layout::Bytes(Layout::kMaxBlocks));
+    const FakeOwner owner(Layout::kMaxBlocks,
+                          Layout::Bytes(Layout::kMaxBlocks));
     auto arena = AttachTo(owner.Offer());
     if (arena.ok()) attached.push_back(*std::move(arena));
     last = arena.status();
@@ -280,12 +282,12 @@ TEST(HostileOwnerTest, GenerationsThatMoveAreErrorsOrBlocks) {
   FakeOwner owner;
   TENON_ASSERT_OK_AND_ASSIGN(const auto attached, AttachTo(owner.Offer()));
   TENON_ASSERT_OK_AND_ASSIGN(
-      const auto flipper, ForkedChild::Fork({.watchdog = absl::Minutes(10)},
-                                            [&](const Reporter&) {
-                                              for (uint64_t i = 0;; ++i) {
-                                                owner.generations()[32] = i & 1;
-                                              }
-                                            }));
+      const auto flipper,
+      ForkedChild::Fork({.watchdog = absl::Minutes(10)}, [&](const Reporter&) {
+        for (uint64_t i = 0;; ++i) {
+          owner.generations()[32] = i & 1;
+        }
+      }));
   int64_t good = 0;
   int64_t bad = 0;
   const Deadline deadline = Deadline::After(absl::Minutes(5));
@@ -305,12 +307,24 @@ TEST(HostileOwnerTest, GenerationsThatMoveAreErrorsOrBlocks) {
 [[noreturn]] void FlipForEver(FakeOwner& owner) {
   const ArenaHeader good_header = *owner.header();
   const ArenaSegment good_slot = *owner.slot();
-  constexpr uint64_t kNumbers[] = {0,    1,    2,          16,        17,
-                                   32,   4096, kBlocks,    1ull << 24, 1ull << 32,
-                                   ~0ull, 1ull << 63, 3ull << 32 | 1, 3ull << 32 | 2};
+  constexpr uint64_t kNumbers[] = {0,
+                                   1,
+                                   2,
+                                   16,
+                                   17,
+                                   32,
+                                   4096,
+                                   kBlocks,
+                                   1ull << 24,
+                                   1ull << 32,
+                                   ~0ull,
+                                   1ull << 63,
+                                   3ull << 32 | 1,
+                                   3ull << 32 | 2};
   constexpr size_t kHeaderWords = sizeof(ArenaHeader) / 8;
   constexpr size_t kSlotWords = sizeof(ArenaSegment) / 8;
-  const size_t slot_at = Layout::kSegmentsAt + kSegmentId * sizeof(ArenaSegment);
+  const size_t slot_at =
+      Layout::kSegmentsAt + kSegmentId * sizeof(ArenaSegment);
   std::mt19937_64 random(1);
   const auto number = [&] {
     const uint64_t r = random();
