@@ -142,7 +142,7 @@ TEST(ArenaOptionsTest, HoldersHaveAQuotaOfTheirOwn) {
   for (int i = 0; i < 2; ++i) {
     TENON_ASSERT_OK_AND_ASSIGN(const auto message, blocks[i].Describe());
     TENON_ASSERT_OK_AND_ASSIGN(holds.emplace_back(), attached->Claim(message));
-    for (const HolderUse& holder : arena->Holders().value()) {
+    for (const HolderUse& holder : HoldersOf(*arena)) {
       if (!holder.column.is_zero()) column = holder.column;
     }
     EXPECT_THAT(arena->CheckHolder(column, kBytes), IsOk());

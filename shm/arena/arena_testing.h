@@ -12,8 +12,10 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "tenon/shm/arena/arena.h"
 #include "tenon/shm/arena/arena_offer.h"
 #include "tenon/shm/arena/attached_arena.h"
+#include "tenon/shm/arena/holder_use.h"
 #include "tenon/shm/unique_fd.h"
 
 namespace tenon {
@@ -30,6 +32,11 @@ inline std::vector<UniqueFd> Travel(const std::vector<int>& fds) {
 inline absl::StatusOr<std::shared_ptr<AttachedArena>> AttachTo(
     const ArenaOffer& offer) {
   return AttachedArena::Attach(offer.bytes, Travel(offer.fds));
+}
+
+// Of an arena of this process.
+inline std::vector<HolderUse> HoldersOf(Arena& arena) {
+  return arena.Holders().value();
 }
 
 }  // namespace tenon

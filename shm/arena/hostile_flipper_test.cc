@@ -178,7 +178,7 @@ TEST_F(HostileFlipperTest, OwnerGetsBackWhatIsLeftAloneAndNamesTheMover) {
     if (i % 1024 != 0) continue;
     AttachHostileAgain();
     done = claims_ + static_cast<int64_t>(arena_->Use().tests);
-    for (const HolderUse& holder : arena_->Holders().value()) {
+    for (const HolderUse& holder : HoldersOf(*arena_)) {
       named |= holder.column == column_.id() && holder.moved > 0;
     }
     ASSERT_FALSE(deadline.has_passed()) << done;
