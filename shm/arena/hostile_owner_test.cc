@@ -76,7 +76,9 @@ class FakeOwner {
         .block_bytes = kBlockBytes,
         .block_count = kSegmentBlocks,
         .first_block = 32};
-    std::memcpy(slot(), &listed, sizeof(listed));
+    if (bytes >= Layout::kGenerationsAt) {
+      std::memcpy(slot(), &listed, sizeof(listed));
+    }
     std::memset(segment_.mapping.data(), 0x5a, segment_.mapping.size_bytes());
     int ends[2] = {-1, -1};
     EXPECT_EQ(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), 0);
