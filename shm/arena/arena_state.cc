@@ -201,6 +201,8 @@ absl::StatusOr<OwnedBlock*> ArenaState::TryOnce(size_t block_bytes,
   if (!grown.ok()) {
     // Memory may lie idle, in blocks of other sizes.
     TakeBackAll();
+    // Rather than to retire the segment that has one of this size.
+    if (OwnedBlock* block = TakeFree(shelf)) return block;
     if (RetireIdleSegments() > 0) grown = Grow(block_bytes, shelf);
   }
   if (OwnedBlock* block = TakeFree(shelf)) return block;
