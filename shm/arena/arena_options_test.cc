@@ -168,7 +168,9 @@ TEST(ArenaOptionsTest, WipedBlocksAreZeroWhenTheyAreUsedAgain) {
       TENON_ASSERT_OK_AND_ASSIGN(Block block, arena->TryAllocate(kBytes));
       EXPECT_THAT(BytesOf(block), Each(std::byte{0}));
       std::memset(block.data(), 0x11, block.size());
-      if (exposed) EXPECT_THAT(block.Describe(), IsOk());
+      if (exposed) {
+        EXPECT_THAT(block.Describe(), IsOk());
+      }
     }
   }
 }
@@ -205,7 +207,9 @@ TEST(ArenaOptionsTest, ProtectedBlocksEndAProcessThatUsesThemTooLate) {
   for (const bool exposed : {false, true}) {
     TENON_ASSERT_OK_AND_ASSIGN(Block block, arena->TryAllocate(kBytes));
     std::memset(block.data(), 0x11, block.size());
-    if (exposed) EXPECT_THAT(block.Describe(), IsOk());
+    if (exposed) {
+      EXPECT_THAT(block.Describe(), IsOk());
+    }
     const volatile std::byte* const stale = block.data();
     EXPECT_EQ(std::byte{*stale}, std::byte{0x11});
     block.Reset();

@@ -100,7 +100,9 @@ TEST(ArenaWaitTest, SeveralThreadsShareWhatThereIs) {
         std::memset(block->data(), t, kBytes);
         if (i % 16 == 0) std::this_thread::yield();
         ASSERT_EQ(block->data()[kBytes - 1], std::byte(t));
-        if (i % 2 == 0) ASSERT_THAT(block->Describe(), IsOk());
+        if (i % 2 == 0) {
+          ASSERT_THAT(block->Describe(), IsOk());
+        }
         ++done;
       }
     });

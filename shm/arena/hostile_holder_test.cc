@@ -78,7 +78,9 @@ class HostileHolderTest : public testing::Test {
     EXPECT_EQ(after.attached + after.refused,
               before.attached + before.refused + 1);
     const bool refused = after.refused > before.refused;
-    if (refused) EXPECT_EQ(CountOpenFds(), fds);
+    if (refused) {
+      EXPECT_EQ(CountOpenFds(), fds);
+    }
     return refused;
   }
   // With another descriptor in the place of a good one.

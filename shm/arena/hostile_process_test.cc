@@ -266,7 +266,9 @@ TEST(HostileProcessTest, TooManyAttachmentsStopTakingBackUntilTheirEnd) {
   ASSERT_TRUE(Becomes([&] {
     const auto block = arena->TryAllocate(kBytes);
     // Too early. It has to be taken back for the next.
-    if (block.ok()) EXPECT_THAT(block->Describe(), IsOk());
+    if (block.ok()) {
+      EXPECT_THAT(block->Describe(), IsOk());
+    }
     error = block.status().ToString();
     return absl::StrContains(error,
                              "nothing can be taken back: 1024 processes are "

@@ -19,7 +19,9 @@ void CheckFits(size_t bytes) {
   const size_t block = BlockBytesFor(bytes);
   ASSERT_GE(block, bytes);
   ASSERT_EQ(block % kBlockAlignment, 0u) << bytes;
-  if (bytes >= kPageBytes) ASSERT_EQ(block % kPageBytes, 0u) << bytes;
+  if (bytes >= kPageBytes) {
+    ASSERT_EQ(block % kPageBytes, 0u) << bytes;
+  }
   // A block that is as large as its class fits itself.
   ASSERT_EQ(BlockBytesFor(block), block) << bytes;
   ASSERT_LT(SizeClassOf(block), kSizeClasses) << bytes;
