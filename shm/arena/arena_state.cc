@@ -202,6 +202,8 @@ absl::StatusOr<OwnedBlock*> ArenaState::TryOnce(size_t block_bytes,
   if (!grown.ok()) {
     // Memory may lie idle, in blocks of other sizes.
     TakeBackAll();
+    // Rather than to retire the segment that has one of this size.
+    if (OwnedBlock* block = TakeFree(shelf)) return block;
     if (RetireIdleSegments() > 0) grown = Grow(block_bytes, shelf);
   }
   if (OwnedBlock* block = TakeFree(shelf)) return block;
@@ -219,13 +221,16 @@ void ArenaState::WaitForRelease(absl::Duration at_most) {
 absl::Status ArenaState::NoBlock(size_t block_bytes, bool waited,
                                  const absl::Status& reason) {
   std::lock_guard lock(ledger_mutex_);
+  // First: it looks into the inbox, which changes the status.
+  const std::string holders =
+      DescribeHolders(HoldersLocked(), kHoldersInMessage);
+  const absl::Status& inbox = attachments_.status();
   const std::string message = absl::StrCat(
       "no block of ", block_bytes, " bytes in arena '", options_.name,
       "': ", reason.message(), "; it has ", bytes_,
       " bytes in segments, quota ", options_.quota_bytes,
-      "; held by: ", DescribeHolders(HoldersLocked(), kHoldersInMessage),
-      attachments_.status().ok() ? "" : "; nothing can be taken back: ",
-      attachments_.status().message());
+      "; held by: ", holders,
+      inbox.ok() ? "" : "; nothing can be taken back: ", inbox.message());
   return waited ? absl::DeadlineExceededError(message)
                 : absl::ResourceExhaustedError(message);
 }

@@ -1,9 +1,10 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// The sizes of an arena's blocks: four for each doubling, so that at most a
-// fifth of a block is not used. All are multiples of 64 bytes, from one page on
-// multiples of the page.
+// The sizes of an arena's blocks: four for each doubling, all of them multiples
+// of 64 bytes, from one page on multiples of the page. So less than a fifth of
+// a block is not used, or else less than 64 bytes (of up to 256) or less than a
+// page (of up to four: half of a block at worst).
 
 #ifndef TENON_SHM_ARENA_SIZE_CLASS_H_
 #define TENON_SHM_ARENA_SIZE_CLASS_H_

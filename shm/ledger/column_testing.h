@@ -1,0 +1,104 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// TestColumn: a column of the ledger that a test makes as it likes, wrong ones
+// among them. TestAttach: a message to an arena's owner that brings one.
+//
+//   TestAttach attach(arena_id, blocks);
+//   attach.message.first_cell = 1;  // Misaligned.
+//   EXPECT_TRUE(attach.Send(socket));
+
+#ifndef TENON_SHM_LEDGER_COLUMN_TESTING_H_
+#define TENON_SHM_LEDGER_COLUMN_TESTING_H_
+
+#include <fcntl.h>
+#include <sys/types.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "tenon/shm/atomics.h"
+#include "tenon/shm/ledger/attach_message.h"
+#include "tenon/shm/ledger/column_layout.h"
+#include "tenon/shm/pid_fd.h"
+#include "tenon/shm/unique_fd.h"
+
+namespace tenon {
+
+inline constexpr int kColumnSeals =
+    F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL;
+
+struct TestColumnOptions {
+  size_t bytes = ColumnLayout::kBytes;
+  int seals = kColumnSeals;
+  uint64_t magic = ColumnLayout::kMagic;
+  uint64_t version = ColumnLayout::kVersion;
+  // Not zero-terminated if it fills its place.
+  std::string name = "test_column";
+};
+
+// Ownership: owns a memfd and a writable mapping of all of it, which forked
+// children share.
+class TestColumn {
+ public:
+  explicit TestColumn(const TestColumnOptions& options = {});
+  ~TestColumn();
+  TestColumn(const TestColumn&) = delete;
+  TestColumn& operator=(const TestColumn&) = delete;
+
+  int fd() const { return fd_.get(); }
+  RandomId id() const { return id_; }
+  size_t size_bytes() const { return bytes_; }
+  SharedWord<uint64_t>* cells(uint64_t first = 0) const {
+    return reinterpret_cast<SharedWord<uint64_t>*>(data_ +
+                                                   ColumnLayout::CellAt(first));
+  }
+  // The same, for those that write what they like.
+  std::atomic<uint64_t>* words(uint64_t first = 0) const {
+    return reinterpret_cast<std::atomic<uint64_t>*>(
+        data_ + ColumnLayout::CellAt(first));
+  }
+  std::byte* data() const { return data_; }
+  // How many bytes of memory it takes.
+  size_t BytesInUse() const;
+
+ private:
+  const size_t bytes_;
+  RandomId id_;
+  UniqueFd fd_;
+  std::byte* data_ = nullptr;
+};
+
+// A message that is good until it is changed.
+struct TestAttach {
+  // `column` has to stay; if there is none, one is made.
+  TestAttach(const RandomId& arena, uint64_t blocks,
+             const TestColumn* column = nullptr);
+
+  // False if it could not be sent.
+  bool Send(int socket) const;
+
+  std::optional<TestColumn> own_column;
+  const TestColumn* column;
+  AttachMessage message;
+  UniqueFd lease;  // This process's end.
+  UniqueFd owners_lease;
+  std::optional<PidFd> process;  // Of the calling process.
+  std::vector<int> fds;          // What is sent.
+};
+
+// Sends one packet, without waiting. False, and errno says why, if not.
+bool SendPacket(int socket, absl::string_view bytes,
+                const std::vector<int>& fds);
+
+// The same file again, to be read only.
+UniqueFd ReopenReadOnly(int fd);
+
+}  // namespace tenon
+
+#endif  // TENON_SHM_LEDGER_COLUMN_TESTING_H_
