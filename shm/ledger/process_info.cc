@@ -8,7 +8,10 @@
 #include <sys/types.h>
 #include <unistd.h>
 
+#include <cstddef>
+#include <cstdint>
 #include <string>
+#include <vector>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -32,6 +35,17 @@ std::string ReadProc(const std::string& path) {
   return got <= 0 ? "" : std::string(buffer, static_cast<size_t>(got));
 }
 
+// Whether a process, whose stat from its state on this is, has begun to end:
+// it has closed its descriptors, or is about to, but is no zombie yet.
+bool IsExiting(absl::string_view stat) {
+  constexpr size_t kFlags = 6;
+  constexpr uint64_t kExiting = 0x4;  // The kernel's PF_EXITING.
+  const std::vector<absl::string_view> fields = absl::StrSplit(stat, ' ');
+  uint64_t flags = 0;
+  return fields.size() > kFlags && absl::SimpleAtoi(fields[kFlags], &flags) &&
+         (flags & kExiting) != 0;
+}
+
 }  // namespace
 
 pid_t PidOf(const PidFd& process) {
@@ -53,6 +67,7 @@ std::string StateOf(pid_t pid) {
   if (name_end == std::string::npos || name_end + 2 >= stat.size()) {
     return "ended";
   }
+  if (IsExiting(stat.substr(name_end + 2))) return "ended";
   switch (stat[name_end + 2]) {
     case 'T':
     case 't':
