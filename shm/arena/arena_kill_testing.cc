@@ -18,6 +18,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "tenon/shm/status_macros.h"
 
@@ -87,13 +88,14 @@ absl::Status GiveOffer(Peer& self, absl::string_view other, OfferBoard& board,
   for (const int fd : offer.fds) {
     TENON_RETURN_IF_ERROR(self.GiveFd(other, fd));
   }
-  self.Step("offered");
+  self.Step(absl::StrCat("offered to ", other));  // All hear it.
   return absl::OkStatus();
 }
 
 absl::StatusOr<std::shared_ptr<AttachedArena>> TakeOfferAndAttach(
     Peer& self, absl::string_view other, const OfferBoard& board) {
-  TENON_RETURN_IF_ERROR(self.Await(other, "offered"));
+  TENON_RETURN_IF_ERROR(
+      self.Await(other, absl::StrCat("offered to ", self.name())));
   std::vector<UniqueFd> fds;
   for (uint64_t i = 0; i < board.fds; ++i) {
     TENON_ASSIGN_OR_RETURN(UniqueFd fd, self.TakeFd(other));
