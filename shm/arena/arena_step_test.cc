@@ -49,7 +49,7 @@ constexpr size_t kQuota = 4;  // Blocks, of which the third process holds one.
 // An attachment has room for many segments: to clear that is a long loop over
 // private memory, whose later rounds do not differ from the first ones.
 constexpr uint64_t kMaxStops = 100;
-constexpr absl::Duration kWholeTest = absl::Minutes(10);
+constexpr absl::Duration kWholeTest = absl::Hours(1);
 
 // What the victim says before it is killed, and the third process at all times.
 struct Board {
@@ -222,6 +222,7 @@ TEST_P(ArenaStepTest, Attach) {
   StepScenario scenario = Scenario();
   scenario.stride = NumberFromEnvironment("TENON_STEP_STRIDE", 61);
   scenario.max_stops = kMaxStops;
+  scenario.budget = absl::Hours(1);
   scenario.victim = [this](const Reporter&) {
     BeginRegion();
     const auto attached = AttachTo(offer_);
