@@ -27,8 +27,9 @@ class Mailbox {
 
   struct Letter {
     BlockDescriptor block;
-    uint64_t sender = 0;  // Which incarnation.
-    uint64_t word = 0;    // To acknowledge it by.
+    uint64_t sender = 0;    // Which incarnation of it.
+    uint64_t receiver = 0;  // Likewise: a later one must not take it.
+    uint64_t word = 0;      // To acknowledge it by.
   };
 
   State state() const {
@@ -36,11 +37,12 @@ class Mailbox {
   }
 
   // The sender's. Empty before.
-  void Send(const BlockDescriptor& block, uint64_t sender) {
+  void Send(const BlockDescriptor& block, uint64_t sender, uint64_t receiver) {
     std::array<uint64_t, kWords> words;
-    static_assert(sizeof(words) == sizeof(block) + sizeof(sender));
+    static_assert(sizeof(words) == sizeof(block) + 2 * sizeof(sender));
     memcpy(words.data(), &block, sizeof(block));
-    words.back() = sender;
+    words[kWords - 2] = sender;
+    words[kWords - 1] = receiver;
     for (size_t i = 0; i < kWords; ++i) {
       message_[i].store(words[i], std::memory_order_relaxed);
     }
@@ -59,7 +61,8 @@ class Mailbox {
     if (word_.load(std::memory_order_relaxed) != before) return std::nullopt;
     Letter letter;
     memcpy(&letter.block, words.data(), sizeof(letter.block));
-    letter.sender = words.back();
+    letter.sender = words[kWords - 2];
+    letter.receiver = words[kWords - 1];
     letter.word = before;
     return letter;
   }
@@ -71,7 +74,7 @@ class Mailbox {
   }
 
  private:
-  static constexpr size_t kWords = 7;
+  static constexpr size_t kWords = 8;
 
   // Counts up, so that a letter is never taken for a later one.
   void Set(State state) {

@@ -99,7 +99,8 @@ class Receiver {
   // False if it is over.
   bool ReceiveOne(AttachedArena& arena) {
     std::optional<Mailbox::Letter> letter;
-    while (!(letter = self_.inbox.Read()).has_value()) {
+    while (!(letter = self_.inbox.Read()).has_value() ||
+           letter->receiver != me_) {
       if (board_.end.load(std::memory_order_relaxed)) return false;
       Nap();
     }
@@ -125,7 +126,7 @@ class Receiver {
   void Forward(const Hold& hold) {
     Player& next = Next();
     const uint64_t receiver = next.incarnation.load();
-    next.inbox.Send(hold.descriptor(), me_);
+    next.inbox.Send(hold.descriptor(), me_, receiver);
     while (next.inbox.state() == Mailbox::kFull) {
       if (board_.end.load(std::memory_order_relaxed)) break;
       if (next.gone.load() >= receiver) break;
@@ -224,7 +225,8 @@ class Run {
       return false;
     }
     sent_[pair] = *std::move(sent);
-    mailbox.Send(sent_[pair].message, 0);
+    mailbox.Send(sent_[pair].message, 0,
+                 board_->players[2 * pair].incarnation.load());
     ++report_.sent;
     return true;
   }
