@@ -206,8 +206,11 @@ class ArenaOwnerStepTest : public testing::TestWithParam<SharingStrategy> {
     TENON_ASSERT_OK_AND_ASSIGN(const StepReport report,
                                KillAtEveryInstruction(scenario));
     std::cout << report.ToString() << "names left: " << names_left_ << "\n";
-    EXPECT_TRUE(report.ok()) << report.ToString();
+    EXPECT_TRUE(report.failures.empty()) << report.ToString();
+    EXPECT_FALSE(report.given_up);
     EXPECT_GE(report.positions, 10u);
+    // Some lie behind the end of a region in which malloc() went another way.
+    EXPECT_LE(report.missed, report.positions / 20);
     EXPECT_TRUE(ExpectSame(before, TakeCensus({.shm_prefix = prefix_})));
   }
 

@@ -192,8 +192,13 @@ class ArenaStepTest : public testing::TestWithParam<SharingStrategy> {
     TENON_ASSERT_OK_AND_ASSIGN(const StepReport report,
                                KillAtEveryInstruction(scenario));
     std::cout << report.ToString();
-    EXPECT_TRUE(report.ok()) << report.ToString();
+    EXPECT_TRUE(report.failures.empty()) << report.ToString();
+    EXPECT_FALSE(report.given_up);
     EXPECT_GE(report.positions, 10u);
+    // Where there is no malloc(), whose path depends on what was freed before,
+    // it is the same way each time.
+    const bool steady = scenario.max_stops == 0;
+    EXPECT_LE(report.missed, steady ? 0 : report.positions / 20);
   }
 
   // In the victim, before its region.
