@@ -28,7 +28,6 @@
 #include "tenon/shm/arena/attached_arena.h"
 #include "tenon/shm/deadline.h"
 #include "tenon/shm/sharing_strategy.h"
-#include "tenon/shm/shm_name.h"
 #include "tenon/shm/status_macros.h"
 #include "tenon/shm/status_matchers.h"
 #include "tenon/shm/testing/census.h"
@@ -188,6 +187,18 @@ class ArenaStepTest : public testing::TestWithParam<SharingStrategy> {
     return scenario;
   }
 
+  StepScenario AttachScenario() {
+    StepScenario scenario = Scenario();
+    scenario.max_stops = kMaxStops;
+    scenario.victim = [this](const Reporter&) {
+      BeginRegion();
+      const auto attached = AttachTo(offer_);
+      EndRegion();
+      EXPECT_THAT(attached, IsOk());
+    };
+    return scenario;
+  }
+
   void Run(const StepScenario& scenario) {
     TENON_ASSERT_OK_AND_ASSIGN(const StepReport report,
                                KillAtEveryInstruction(scenario));
@@ -201,18 +212,6 @@ class ArenaStepTest : public testing::TestWithParam<SharingStrategy> {
     EXPECT_LE(report.missed, steady ? 0 : report.positions / 20);
   }
 
-  // In the victim, before its region.
-  std::shared_ptr<AttachedArena> MustAttach() {
-    auto attached = AttachTo(offer_);
-    EXPECT_THAT(attached, IsOk());
-    return attached.ok() ? *attached : nullptr;
-  }
-  Hold MustClaim(AttachedArena& attached) {
-    auto hold = attached.Claim(sent_.message);
-    EXPECT_THAT(hold, IsOk());
-    return hold.ok() ? *std::move(hold) : Hold();
-  }
-
   const std::string prefix_ = UniqueShmPrefix();
   SharedObject<Board> board_;
   const Census before_ = TakeCensus({.shm_prefix = prefix_});
@@ -224,29 +223,15 @@ class ArenaStepTest : public testing::TestWithParam<SharingStrategy> {
 };
 
 TEST_P(ArenaStepTest, Attach) {
-  StepScenario scenario = Scenario();
+  StepScenario scenario = AttachScenario();
   scenario.stride = NumberFromEnvironment("TENON_STEP_STRIDE", 61);
-  scenario.max_stops = kMaxStops;
   scenario.budget = absl::Hours(1);
-  scenario.victim = [this](const Reporter&) {
-    BeginRegion();
-    const auto attached = AttachTo(offer_);
-    EndRegion();
-    EXPECT_THAT(attached, IsOk());
-  };
   Run(scenario);
 }
 
 TEST_P(ArenaStepTest, AttachAroundEachSystemCall) {
-  StepScenario scenario = Scenario();
+  StepScenario scenario = AttachScenario();
   scenario.only_around_syscalls = true;
-  scenario.max_stops = kMaxStops;
-  scenario.victim = [this](const Reporter&) {
-    BeginRegion();
-    const auto attached = AttachTo(offer_);
-    EndRegion();
-    EXPECT_THAT(attached, IsOk());
-  };
   Run(scenario);
 }
 
@@ -255,8 +240,8 @@ TEST_P(ArenaStepTest, Detach) {
   scenario.stride = NumberFromEnvironment("TENON_STEP_STRIDE", 7);
   scenario.max_stops = kMaxStops;
   scenario.victim = [this](const Reporter&) {
-    auto attached = MustAttach();
-    MustClaim(*attached).Reset();
+    auto attached = AttachTo(offer_).value();
+    attached->Claim(sent_.message).value().Reset();
     BeginRegion();
     attached.reset();
     EndRegion();
@@ -267,7 +252,7 @@ TEST_P(ArenaStepTest, Detach) {
 TEST_P(ArenaStepTest, Claim) {
   StepScenario scenario = Scenario();
   scenario.victim = [this](const Reporter&) {
-    const auto attached = MustAttach();
+    const auto attached = AttachTo(offer_).value();
     BeginRegion();
     const auto hold = attached->Claim(sent_.message);
     EndRegion();
@@ -279,8 +264,8 @@ TEST_P(ArenaStepTest, Claim) {
 TEST_P(ArenaStepTest, Release) {
   StepScenario scenario = Scenario();
   scenario.victim = [this](const Reporter&) {
-    const auto attached = MustAttach();
-    Hold hold = MustClaim(*attached);
+    const auto attached = AttachTo(offer_).value();
+    Hold hold = attached->Claim(sent_.message).value();
     BeginRegion();
     hold.Reset();
     EndRegion();
@@ -293,7 +278,7 @@ TEST_P(ArenaStepTest, Release) {
 TEST_P(ArenaStepTest, HandOver) {
   StepScenario scenario = Scenario();
   scenario.victim = [this](const Reporter&) {
-    const auto attached = MustAttach();
+    const auto attached = AttachTo(offer_).value();
     BeginRegion();
     auto hold = attached->Claim(sent_.message);
     board_->acknowledged.store(true);
@@ -342,7 +327,7 @@ TEST_P(ArenaStepTest, OwnerAgainstAClaimThatStandsStill) {
   bool taken = false;
   uint64_t times_taken = 0;
   scenario.victim = [this](const Reporter&) {
-    const auto attached = MustAttach();
+    const auto attached = AttachTo(offer_).value();
     BeginRegion();
     const auto hold = attached->Claim(sent_.message);
     EndRegion();
@@ -375,8 +360,8 @@ TEST_P(ArenaStepTest, OwnerAgainstAReleaseThatStandsStill) {
   scenario.fate = StepFate::kPause;
   uint64_t taken = 0, kept = 0;
   scenario.victim = [this](const Reporter&) {
-    const auto attached = MustAttach();
-    Hold hold = MustClaim(*attached);
+    const auto attached = AttachTo(offer_).value();
+    Hold hold = attached->Claim(sent_.message).value();
     board_->claimed.store(true);
     BeginRegion();
     hold.Reset();
