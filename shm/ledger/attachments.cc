@@ -249,7 +249,11 @@ absl::Status Attachments::Handle(Packet& packet) {
   absl::Status attached = packet.fds.size() < AttachMessage::kFds
                               ? absl::InvalidArgumentError("no column")
                               : Attach(message, packet.fds);
-  if (attached.ok() || absl::IsResourceExhausted(attached)) return attached;
+  // A limit of this process, which its sender cannot help: it may be honest.
+  if (attached.ok() || absl::IsResourceExhausted(attached) ||
+      absl::IsUnavailable(attached)) {
+    return attached;
+  }
   ++refused_;
   return absl::OkStatus();
 }

@@ -119,7 +119,7 @@ class Attachments {
   enum class Peeked { kNothing, kPacket, kCannot };
   Peeked Peek(Packet& packet);
   void RemoveFirst();
-  // Errors: kResourceExhausted if it may go better later.
+  // Errors: kResourceExhausted or kUnavailable if it may go better later.
   absl::Status Handle(Packet& packet);
   absl::Status Attach(const AttachMessage& message, std::vector<UniqueFd>& fds);
   absl::Status ReserveIn(const Attachment& attachment, uint64_t first,

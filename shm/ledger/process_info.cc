@@ -8,6 +8,8 @@
 #include <sys/types.h>
 #include <unistd.h>
 
+#include <cstddef>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -34,6 +36,17 @@ std::string ReadProc(const std::string& path) {
   return got <= 0 ? "" : std::string(buffer, static_cast<size_t>(got));
 }
 
+// Whether a process, whose stat from its state on this is, has begun to end:
+// it has closed its descriptors, or is about to, but is no zombie yet.
+bool IsExiting(absl::string_view stat) {
+  constexpr size_t kFlags = 6;
+  constexpr uint64_t kExiting = 0x4;  // The kernel's PF_EXITING.
+  const std::vector<absl::string_view> fields = absl::StrSplit(stat, ' ');
+  uint64_t flags = 0;
+  return fields.size() > kFlags && absl::SimpleAtoi(fields[kFlags], &flags) &&
+         (flags & kExiting) != 0;
+}
+
 }  // namespace
 
 pid_t PidOf(const PidFd& process) {
@@ -55,6 +68,7 @@ std::string StateOf(pid_t pid) {
   if (name_end == std::string::npos || name_end + 2 >= stat.size()) {
     return "ended";
   }
+  if (IsExiting(stat.substr(name_end + 2))) return "ended";
   switch (stat[name_end + 2]) {
     case 'T':
     case 't':

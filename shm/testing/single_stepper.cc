@@ -48,7 +48,7 @@ class Stepper {
     const std::vector<StepRoute> routes = trace.Routes(has_breakpoints_);
     // Each position leaves as much in this process as the one before it.
     const Census before = TakeCensus();
-    for (uint64_t position : Select(trace)) {
+    for (uint64_t position : LeaveOutFar(Select(trace), routes)) {
       report_.given_up = report_.failures.size() >= scenario_.max_failures ||
                          absl::Now() - began > scenario_.budget;
       if (report_.given_up) break;
@@ -109,6 +109,17 @@ class Stepper {
         positions.push_back(i);
       }
     }
+    return positions;
+  }
+
+  std::vector<uint64_t> LeaveOutFar(std::vector<uint64_t> positions,
+                                    const std::vector<StepRoute>& routes) {
+    if (scenario_.max_stops == 0) return positions;
+    const size_t far = std::erase_if(positions, [&](uint64_t position) {
+      return routes[position].cost() > scenario_.max_stops;
+    });
+    absl::StrAppend(&report_.selection, ", but not ", far, " more than ",
+                    scenario_.max_stops, " stops away");
     return positions;
   }
 

@@ -82,6 +82,10 @@ struct StepScenario {
   size_t random = 0;
   uint64_t seed = 1;
   bool only_around_syscalls = false;
+  // Of these, only positions that so many stops of the victim lead to; 0: all.
+  // What is left out then is the later rounds of long loops, and of
+  // rep-prefixed instructions. The report says how many there were.
+  uint64_t max_stops = 0;
 
   // Without them each position is reached by steps alone.
   bool use_breakpoints = true;

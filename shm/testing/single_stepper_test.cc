@@ -267,6 +267,18 @@ TEST_F(SingleStepperTest, SelectsPositions) {
   EXPECT_THAT(report.ToString(), HasSubstr("10 random positions, seed 7"));
 }
 
+TEST_F(SingleStepperTest, LeavesOutWhatIsFar) {
+  SharedObject<RepairedRecord> record;
+  StepScenario scenario = Write(record);
+  scenario.use_breakpoints = false;
+  scenario.max_stops = 5;
+  TENON_ASSERT_OK_AND_ASSIGN(const StepReport report,
+                             KillAtEveryInstruction(scenario));
+  EXPECT_TRUE(report.ok()) << report.ToString();
+  EXPECT_EQ(report.positions, 6u);
+  EXPECT_THAT(report.selection, HasSubstr("more than 5 stops away"));
+}
+
 TEST_F(SingleStepperTest, ReportsAVictimThatDiesByItself) {
   StepScenario scenario;
   scenario.victim = [](const Reporter&) {

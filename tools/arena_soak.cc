@@ -1,0 +1,119 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Kills receivers of an arena's blocks at random moments for as long as it
+// takes, and says what that has cost this process.
+//
+//   bazel run -c opt //tools:arena_soak                  # 1,000,000 kills
+//   bazel run -c opt //tools:arena_soak -- 50000         # so many
+//   bazel run -c opt //tools:arena_soak -- 50000 fs      # with names
+//
+// Prints how far it is, and at the end a summary: exits 1 if a byte was wrong,
+// a block did not come back, or memory, descriptors, mappings, processes or
+// names are more than at the start.
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <fstream>
+#include <iostream>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "tenon/shm/arena/random_kills.h"
+#include "tenon/shm/sharing_strategy.h"
+#include "tenon/shm/testing/census.h"
+
+namespace tenon {
+namespace {
+
+constexpr uint64_t kRoundKills = 50'000;
+// malloc() may keep so much more than at the start.
+constexpr size_t kRssGrowthKb = 8 << 10;
+constexpr size_t kMappingsGrowth = 16;
+
+struct Holdings {
+  size_t rss_kb = 0;
+  size_t fds = 0;
+  Census census;
+};
+
+Holdings Look(const std::string& prefix) {
+  Holdings now;
+  std::ifstream status("/proc/self/status");
+  for (std::string word; status >> word;) {
+    if (word == "VmRSS:") status >> now.rss_kb;
+  }
+  now.census = TakeCensus({.shm_prefix = prefix});
+  now.fds = now.census.Count("open ");
+  return now;
+}
+
+std::string InWords(const Holdings& held) {
+  return absl::StrCat(held.rss_kb, " KiB resident, ", held.fds,
+                      " descriptors, ", held.census.mappings, " mappings");
+}
+
+void Add(RandomKillReport& total, const RandomKillReport& round) {
+  total.kills += round.kills;
+  total.sent += round.sent;
+  total.hand_overs += round.hand_overs;
+  total.lost += round.lost;
+  total.waits += round.waits;
+  total.time += round.time;
+  total.failures.insert(total.failures.end(), round.failures.begin(),
+                        round.failures.end());
+}
+
+int Soak(uint64_t kills, SharingStrategy strategy) {
+  const std::string prefix = UniqueShmPrefix();
+  RandomKillOptions options;
+  options.strategy = strategy;
+  options.shm_prefix = prefix;
+  options.budget = absl::Hours(24);
+  RandomKillReport total;
+  Holdings start;
+  // A first round, small, for what is made only once.
+  for (uint64_t left = kills; left > 0 && total.ok(); options.seed += 1) {
+    const bool first = total.kills == 0;
+    options.kills =
+        first ? std::min<uint64_t>(left, 100) : std::min(left, kRoundKills);
+    const absl::StatusOr<RandomKillReport> round = RunRandomKills(options);
+    if (!round.ok()) {
+      std::cout << round.status() << "\n";
+      return 1;
+    }
+    left -= options.kills;
+    Add(total, *round);
+    const Holdings now = Look(prefix);
+    if (first) start = now;
+    std::cout << total.ToString() << "  " << InWords(now) << std::endl;
+  }
+  const Holdings end = Look(prefix);
+  const std::string left_behind = Difference(start.census, end.census);
+  std::cout << "at the start: " << InWords(start)
+            << "\nat the end:   " << InWords(end) << "\n"
+            << left_behind;
+  const bool flat =
+      left_behind.empty() && end.rss_kb <= start.rss_kb + kRssGrowthKb &&
+      end.census.mappings <= start.census.mappings + kMappingsGrowth;
+  std::cout << (total.ok() && flat ? "whole" : "BROKEN") << "\n";
+  return total.ok() && flat ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace tenon
+
+int main(int argc, char** argv) {
+  uint64_t kills = 1'000'000;
+  if (argc > 1 && !absl::SimpleAtoi(argv[1], &kills)) {
+    std::cerr << "usage: arena_soak [kills] [fs]\n";
+    return 2;
+  }
+  const bool names = argc > 2 && std::string(argv[2]) == "fs";
+  return tenon::Soak(kills, names ? tenon::SharingStrategy::kFileSystem
+                                  : tenon::SharingStrategy::kFileDescriptor);
+}
