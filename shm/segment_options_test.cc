@@ -104,7 +104,9 @@ TEST_P(SegmentOptionsTest, TriedHugePagesAlwaysGiveASegment) {
     TENON_ASSERT_OK_AND_ASSIGN(const Segment segment,
                                Create(size, Huge(HugePages::kTry)));
     EXPECT_EQ(segment.size_bytes(), size);
-    if (size < kHuge) EXPECT_EQ(segment.pages(), SegmentPages::kSmall);
+    if (size < kHuge) {
+      EXPECT_EQ(segment.pages(), SegmentPages::kSmall);
+    }
     if (segment.pages() == SegmentPages::kHugetlb) {
       EXPECT_TRUE(may_be_hugetlb());
       EXPECT_EQ(size % kHuge, 0u);

@@ -60,7 +60,8 @@ class Mailbox {
     }
     if (word_.load(std::memory_order_relaxed) != before) return std::nullopt;
     Letter letter;
-    memcpy(&letter.block, words.data(), sizeof(letter.block));
+    memcpy(static_cast<void*>(&letter.block), words.data(),
+           sizeof(letter.block));
     letter.sender = words[kWords - 2];
     letter.receiver = words[kWords - 1];
     letter.word = before;
