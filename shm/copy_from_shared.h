@@ -22,7 +22,8 @@
 
 namespace tenon {
 
-// Copies `*from` in whole words, each by one relaxed atomic load.
+// Copies `*from` in whole words, one after the other, each by one atomic load
+// with acquire: a word that is loaded later is not older than the copy.
 template <typename T>
 requires std::is_trivially_copyable_v<T> &&
     (sizeof(T) % sizeof(uint64_t) == 0) &&
@@ -31,7 +32,7 @@ requires std::is_trivially_copyable_v<T> &&
   const Word* const shared = reinterpret_cast<const Word*>(from);
   std::array<uint64_t, sizeof(T) / sizeof(uint64_t)> words;
   for (size_t i = 0; i < words.size(); ++i) {
-    words[i] = __atomic_load_n(shared + i, __ATOMIC_RELAXED);
+    words[i] = __atomic_load_n(shared + i, __ATOMIC_ACQUIRE);
   }
   return std::bit_cast<T>(words);
 }

@@ -8,6 +8,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/types.h>
 #include <sys/wait.h>
@@ -23,6 +24,7 @@
 #include "absl/time/time.h"
 #include "tenon/shm/deadline.h"
 #include "tenon/shm/posix_error.h"
+#include "tenon/shm/received_fd.h"
 #include "tenon/shm/status_macros.h"
 #include "tenon/shm/unique_fd.h"
 
@@ -32,6 +34,7 @@ namespace {
 // How often to look again for an end that a tracer is holding back.
 constexpr absl::Duration kTracerPause = absl::Milliseconds(1);
 
+constexpr int kPeerPidFd = 77;                       // SO_PEERPIDFD
 constexpr auto kByPidFd = static_cast<idtype_t>(3);  // P_PIDFD
 
 // glibc has wrappers for these only since 2.36, and older ones are in use.
@@ -70,15 +73,49 @@ absl::StatusOr<PidFd> PidFd::Open(pid_t pid) {
   return PidFd(std::move(fd));
 }
 
-absl::StatusOr<PidFd> PidFd::Adopt(UniqueFd fd) {
-  // Neither reaps nor waits; only something that is no pidfd makes it fail with
-  // anything but ECHILD.
+absl::StatusOr<PidFd> PidFd::OfPeer(int socket) {
+  int fd = -1;
+  socklen_t size = sizeof(fd);
+  if (getsockopt(socket, SOL_SOCKET, kPeerPidFd, &fd, &size) == 0) {
+    return PidFd(UniqueFd(fd));
+  }
+  const int error = errno;
+  constexpr char kWhat[] = "the peer of a socket";
+  switch (error) {
+    case ENOPROTOOPT:
+      return absl::UnimplementedError(
+          "getsockopt(SO_PEERPIDFD): this kernel does not have it");
+    case ENODATA:
+      return absl::InvalidArgumentError("the socket has no peer");
+    case ESRCH:
+    case EINVAL:
+      return absl::NotFoundError("the peer of the socket has ended");
+    default:
+      return PosixError(error, "getsockopt(SO_PEERPIDFD)", kWhat);
+  }
+}
+
+absl::Status PidFd::Check(int fd) {
+  // Neither reaps nor waits.
   siginfo_t info = {};
-  if (waitid(kByPidFd, static_cast<id_t>(fd.get()), &info,
-             WEXITED | WNOHANG | WNOWAIT) != 0 &&
-      errno != ECHILD) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("file descriptor ", fd.get(), " is not a pidfd"));
+  if (waitid(kByPidFd, static_cast<id_t>(fd), &info,
+             WEXITED | WNOHANG | WNOWAIT) == 0 ||
+      errno == ECHILD) {
+    return absl::OkStatus();
+  }
+  const int error = errno;
+  if (error != EBADF && error != EINVAL) {
+    return PosixError(error, "waitid(P_PIDFD)", "a received descriptor");
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "file descriptor ", fd, " is not a pidfd but ", DescribeFd(fd)));
+}
+
+absl::StatusOr<PidFd> PidFd::Adopt(UniqueFd fd) {
+  absl::Status checked = Check(fd.get());
+  if (!checked.ok()) {
+    CloseReceived(std::move(fd));
+    return checked;
   }
   if (fcntl(fd.get(), F_SETFD, FD_CLOEXEC) != 0) {
     return PosixError(errno, "fcntl(F_SETFD)", "pidfd");

@@ -52,6 +52,15 @@ class PidFd {
   // kUnimplemented before Linux 5.3.
   static absl::StatusOr<PidFd> Open(pid_t pid);
 
+  // The process at the other end of a connected AF_UNIX socket: of a pair of
+  // sockets, the one that made the pair.
+  // Errors: kNotFound if it has ended and was waited for; kUnimplemented before
+  // Linux 6.5; kInvalidArgument if there is no such peer.
+  static absl::StatusOr<PidFd> OfPeer(int socket);
+
+  // Errors: kInvalidArgument if `fd` is not a pidfd, saying what it is.
+  static absl::Status Check(int fd);
+
   // Takes over a descriptor received from elsewhere, and makes it
   // close-on-exec. Errors: kInvalidArgument if `fd` is not a pidfd.
   static absl::StatusOr<PidFd> Adopt(UniqueFd fd);

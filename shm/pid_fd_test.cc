@@ -324,7 +324,7 @@ TEST(PidFdTest, AdoptRefusesEverythingElseAndClosesIt) {
     EXPECT_THAT(PidFd::Adopt(UniqueFd(raw)),
                 StatusIs(absl::StatusCode::kInvalidArgument,
                          HasSubstr(absl::StrCat("descriptor ", raw))));
-    EXPECT_EQ(fcntl(raw, F_GETFD), -1);
+    EXPECT_TRUE(Becomes([&] { return fcntl(raw, F_GETFD) == -1; }));
   }
 }
 

@@ -18,6 +18,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "gtest/gtest.h"
 #include "tenon/shm/deadline.h"
@@ -77,6 +78,15 @@ bool BecomeAnotherUser() {
   return setgroups(0, nullptr) == 0 &&
          setresgid(kNobody, kNobody, kNobody) == 0 &&
          setresuid(kNobody, kNobody, kNobody) == 0;
+}
+
+bool Becomes(const std::function<bool()>& condition) {
+  const Deadline deadline = Deadline::After(absl::Minutes(1));
+  while (!condition()) {
+    if (deadline.has_passed()) return false;
+    absl::SleepFor(absl::Milliseconds(1));
+  }
+  return true;
 }
 
 testing::AssertionResult PassesInChild(const std::function<void()>& body) {

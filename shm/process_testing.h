@@ -37,6 +37,9 @@ inline constexpr char kNoOtherUser[] =
 // Makes this process, for good, one of kNobody in no group.
 bool BecomeAnotherUser();
 
+// Whether `condition` comes true within a minute; asked every millisecond.
+bool Becomes(const std::function<bool()>& condition);
+
 // Runs `body` in a forked child. Succeeds if the child got through it without a
 // failed expectation, a crash, or two minutes going by (it is killed then). The
 // child prints its failures itself, and runs no destructors outside of `body`.

@@ -21,6 +21,7 @@
 #include "tenon/shm/fork_count.h"
 #include "tenon/shm/mapping.h"
 #include "tenon/shm/posix_error.h"
+#include "tenon/shm/received_fd.h"
 #include "tenon/shm/segment_checks.h"
 #include "tenon/shm/segment_files.h"
 #include "tenon/shm/segment_options.h"
@@ -169,7 +170,11 @@ absl::StatusOr<Segment> Segment::CreateFilled(
 absl::StatusOr<Segment> Segment::Adopt(UniqueFd fd, SegmentKind kind) {
   const std::string what = absl::StrCat("received file descriptor ", fd.get());
   // Before anything else: see segment_checks.h.
-  TENON_RETURN_IF_ERROR(CheckSeals(fd.get(), RequiredSeals(kind), what));
+  absl::Status sealed = CheckSeals(fd.get(), RequiredSeals(kind), what);
+  if (!sealed.ok()) {
+    CloseReceived(std::move(fd));
+    return sealed;
+  }
   TENON_ASSIGN_OR_RETURN(const CheckedMemory memory,
                          CheckMemory(fd.get(), what));
   // The kernel lets whoever may write to such pages take them away, and kills

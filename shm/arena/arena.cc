@@ -44,6 +44,9 @@ absl::StatusOr<ArenaOffer> Arena::Offer(const Block& block) {
   if (block.arena_.get() != this) {
     return absl::InvalidArgumentError("the block is not of this arena");
   }
+  // Descriptors that lie unread in the inbox count against the limit of this
+  // user, and processes attach after offers.
+  state_->LookIntoInbox();
   const OwnedSegment& segment = *block.block_->segment;
   ArenaOffer offer;
   offer.bytes =

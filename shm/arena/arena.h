@@ -44,11 +44,18 @@ struct OwnedBlock;
 // Ownership: held by shared_ptr, which each Block has; owns the memory. When
 //   the last of them goes the arena is closed: memory that others hold stays
 //   theirs, and goes with the last of them.
-// Threads: thread-safe.
+// Threads: thread-safe. Allocating from what is free waits for nobody; whatever
+//   looks at the ledger (taking back, growing, Offer(), reports) takes a lock
+//   that another thread may hold for as long as the kernel needs to make a
+//   segment, or a report to read each cell, and no deadline bounds that.
 // Processes: of the process that created it. In a forked child calls fail with
 //   kFailedPrecondition, and nothing is freed.
-// Trust: what others hold is read from memory that they write. A hostile one
-//   can keep blocks that were sent to it, and nothing else.
+// Trust: what others hold is read from memory that they write. A hostile
+//   process that was offered the arena can keep any of its blocks from being
+//   used again, for as long as it lives, and is named for it (Holders()); it
+//   can send so many attachments (1,024 are taken at a time) or shut the inbox,
+//   so that nobody else can attach. It cannot write what is not its own, crash
+//   the owner, or have a block reused that an honest process holds.
 // Failure: a failed call has changed nothing that can be seen.
 class Arena : public std::enable_shared_from_this<Arena> {
  public:
@@ -68,11 +75,11 @@ class Arena : public std::enable_shared_from_this<Arena> {
   // A block of at least `bytes`, aligned to 64 bytes, from one page on to the
   // page. What is in it is undefined unless ArenaOptions::wipe. Takes, in this
   // order: a block that is free; blocks that all others have released by now,
-  // oldest first; new memory, up to the quota; then waits until `deadline` for
-  // somebody to release or die. Deadline::Passed() tries once.
-  // Errors: kInvalidArgument if no block can ever be so large;
-  // kDeadlineExceeded, or kResourceExhausted if it was not to wait or the
-  // system has no memory: both name quota, use and the top holders.
+  // oldest first (it looks at 2,048 of them at a try); new memory, up to the
+  // quota; then waits until `deadline` for somebody to release or die.
+  // Deadline::Passed() tries once. Errors: kInvalidArgument if no block can
+  // ever be so large; kDeadlineExceeded, or kResourceExhausted if it was not to
+  // wait or the system has no memory: both name quota, use and the top holders.
   absl::StatusOr<Block> Allocate(size_t bytes, Deadline deadline);
   absl::StatusOr<Block> TryAllocate(size_t bytes);
 
@@ -82,8 +89,11 @@ class Arena : public std::enable_shared_from_this<Arena> {
 
   // To be called before a block is sent to the holder whose column is
   // `column`: whether it may get that many bytes more, by
-  // ArenaOptions::quota_bytes_per_holder. A process not attached yet holds
-  // nothing. Errors: kResourceExhausted naming holder, quota and use.
+  // ArenaOptions::quota_bytes_per_holder. Counts what it holds, and not what
+  // was sent before its last look and is not claimed yet: bound that by the
+  // length of the queue. A process not attached yet holds nothing. The id is
+  // the holder's word: who copies another's early enough is counted for it.
+  // Errors: kResourceExhausted naming holder, quota and use.
   absl::Status CheckHolder(const RandomId& column, size_t more_bytes);
 
   // Takes back all that can be, and gives whole segments that are idle then to

@@ -39,12 +39,14 @@ namespace {
 constexpr size_t kBlock = 4096;
 
 // Calls that cannot fail, or whose failure nobody could act on: a name that
-// cannot be unlinked stays.
-const std::set<std::string> kSpared = {"munmap",    "geteuid", "getpid", "brk",
-                                       "prlimit64", "waitid",  "unlink"};
-// One name or the other, as the C library has it.
+// cannot be unlinked stays; what is not known for sure is closed by a thread.
+const std::set<std::string> kSpared = {
+    "munmap", "geteuid", "getpid", "brk",      "prlimit64",
+    "waitid", "unlink",  "ioctl",  "readlink", "shutdown"};
+// One name or the other, as the C library has it; and what is called only once
+// much memory was taken.
 const std::set<std::string> kAliases = {"fstat", "newfstatat", "sendto",
-                                        "recvfrom"};
+                                        "recvfrom", "fstatfs"};
 
 using Faults = std::vector<SyscallFault>;
 

@@ -46,8 +46,10 @@ struct ArenaOptions {
   // Small blocks come in segments of about this size and more.
   size_t segment_bytes = size_t{256} << 10;
 
-  // Zeroes a block before it is used again. For blocks that go to processes
-  // that should not see what others were sent.
+  // Zeroes a block before it is used again, so that nothing of a former use
+  // goes along with what is shorter. Hides nothing from those who are attached:
+  // they can read all blocks of the arena at any time. Processes that may not
+  // see one another's data need an arena each.
   bool wipe = false;
   ArenaDebug debug = ArenaDebug::kNone;
 };
@@ -59,10 +61,11 @@ struct ArenaUse {
   size_t blocks_in_use = 0;  // The owner holds them.
   size_t blocks_let_go = 0;  // By the owner; not taken back yet.
   size_t blocks_free = 0;
-  size_t attached = 0;    // Processes.
-  uint64_t tests = 0;     // Of single blocks, for whether they are free.
-  uint64_t failures = 0;  // Of these, because a block was held or moving.
-  uint64_t refused = 0;   // Messages of processes that tried to attach.
+  size_t attached = 0;       // Processes.
+  uint64_t tests = 0;        // Of single blocks, for whether they are free.
+  uint64_t failures = 0;     // Of these, because a block was held or moving.
+  uint64_t refused = 0;      // Messages of processes that tried to attach.
+  std::string last_refusal;  // Why the last of these was refused.
 };
 
 }  // namespace tenon

@@ -24,6 +24,7 @@
 #include "tenon/shm/arena/arena_testing.h"
 #include "tenon/shm/arena/attached_arena.h"
 #include "tenon/shm/arena/holder_use.h"
+#include "tenon/shm/ledger/column.h"
 #include "tenon/shm/ledger/random_id.h"
 #include "tenon/shm/process_testing.h"
 #include "tenon/shm/segment.h"
@@ -137,15 +138,16 @@ TEST(ArenaOptionsTest, HoldersHaveAQuotaOfTheirOwn) {
   for (Block& block : blocks) block = arena->TryAllocate(kBytes).value();
   TENON_ASSERT_OK_AND_ASSIGN(const auto offer, arena->Offer(blocks[0]));
   TENON_ASSERT_OK_AND_ASSIGN(const auto attached, AttachTo(offer));
+  // The same process once more: what it holds through either counts.
+  TENON_ASSERT_OK_AND_ASSIGN(const auto again, AttachTo(offer));
+  TENON_ASSERT_OK_AND_ASSIGN(const auto own_column, Column::OfThisProcess());
+  const RandomId column = own_column->id();
   std::vector<Hold> holds;
-  RandomId column;
   for (int i = 0; i < 2; ++i) {
-    TENON_ASSERT_OK_AND_ASSIGN(const auto message, blocks[i].Describe());
-    TENON_ASSERT_OK_AND_ASSIGN(holds.emplace_back(), attached->Claim(message));
-    for (const HolderUse& holder : HoldersOf(*arena)) {
-      if (!holder.column.is_zero()) column = holder.column;
-    }
     EXPECT_THAT(arena->CheckHolder(column, kBytes), IsOk());
+    TENON_ASSERT_OK_AND_ASSIGN(const auto message, blocks[i].Describe());
+    TENON_ASSERT_OK_AND_ASSIGN(holds.emplace_back(),
+                               (i == 0 ? attached : again)->Claim(message));
   }
   EXPECT_THAT(arena->CheckHolder(column, 1),
               StatusIs(kResourceExhausted,
@@ -154,6 +156,8 @@ TEST(ArenaOptionsTest, HoldersHaveAQuotaOfTheirOwn) {
                              HasSubstr("may hold 8192"))));
   // Whoever is not attached holds nothing.
   EXPECT_THAT(arena->CheckHolder({1, 1}, 2 * kBytes), IsOk());
+  EXPECT_THAT(arena->CheckHolder({1, 1}, 2 * kBytes + 1),
+              StatusIs(kResourceExhausted, HasSubstr("no holder may hold")));
   holds.pop_back();
   EXPECT_THAT(arena->CheckHolder(column, kBytes), IsOk());
 }

@@ -99,7 +99,7 @@ class ArenaState {
   absl::Status CheckHolder(const RandomId& column, size_t more_bytes);
   absl::StatusOr<size_t> Trim();
   absl::StatusOr<std::vector<HolderUse>> Holders();
-  ArenaUse Use() const;
+  ArenaUse Use();
 
   // The last reference has gone.
   void LetGo(OwnedBlock& block);
@@ -111,15 +111,30 @@ class ArenaState {
   bool inherited() const { return fork_count_ != ForkCount(); }
   absl::Status CheckUsable() const;
 
+  // Takes in the processes that have attached until now.
+  void LookIntoInbox();
+
  private:
   using Ledger = FreeTest<Attachments>;
+
+  // How many blocks of a shelf one try to allocate looks at.
+  static constexpr size_t kLookedAt = 2048;
 
   ArenaState(const ArenaOptions& options, ArenaTable table,
              Attachments attachments);
 
+  // Whether blocks are made inaccessible while nobody has them.
+  bool Protects(size_t block_bytes) const {
+    return options_.debug == ArenaDebug::kProtect && block_bytes >= kPageBytes;
+  }
+  bool Protects(const OwnedBlock& block) const {
+    return Protects(block.size());
+  }
+
   // nullptr if there is none.
   OwnedBlock* TakeFree(Shelf& shelf);
-  OwnedBlock* MakeReady(OwnedBlock& block);
+  // Errors: kResourceExhausted; it is on its shelf again.
+  absl::StatusOr<OwnedBlock*> MakeReady(OwnedBlock& block, Shelf& shelf);
   void MakeFree(OwnedBlock& block);
   absl::StatusOr<OwnedBlock*> TryOnce(size_t block_bytes, Shelf& shelf);
   void WaitForRelease(absl::Duration at_most);
@@ -128,19 +143,23 @@ class ArenaState {
 
   // --- With the ledger's lock. ---
 
-  // Takes back until there is something, but at most `batches` batches. Returns
-  // how many blocks became free.
-  size_t TakeBack(Shelf& shelf, size_t batches);
+  // Looks once at each block let go, oldest first: at no more than `most`, and
+  // no further than the first batch of which something became free if `enough`
+  // says so. Returns how many became free.
+  enum class Until { kSome, kAll };
+  size_t TakeBack(Shelf& shelf, size_t most, Until enough);
   size_t TakeBackBatch(Shelf& shelf, std::vector<OwnedBlock*>& batch);
   void NoteMovers();
   size_t TakeBackAll();
   absl::Status Grow(size_t block_bytes, Shelf& shelf);
+  uint32_t FreeSlot() const;
   absl::StatusOr<ArenaSegment> PlanSegment(size_t block_bytes, Shelf& shelf);
   absl::Status MakeSegment(const ArenaSegment& plan, Shelf& shelf);
   size_t RetireIdleSegments();
   void Retire(OwnedSegment& segment, Shelf& shelf);
   std::vector<HolderUse> HoldersLocked();
   size_t BytesHeldBy(size_t column) const;
+  void ForgetCreditOfTheEnded();
   template <typename Visit>
   void ForEachBlock(Visit visit) const;
 
@@ -156,7 +175,7 @@ class ArenaState {
   RangeAllocator free_numbers_;
   std::array<std::unique_ptr<OwnedSegment>, ArenaTableLayout::kMaxSegments>
       segments_;
-  std::array<uint32_t, ArenaTableLayout::kMaxSegments> next_id_ = {};
+  std::array<uint64_t, ArenaTableLayout::kMaxSegments> next_id_ = {};
   size_t bytes_ = 0;
   std::map<RandomId, size_t> credit_;  // See CheckHolder().
 

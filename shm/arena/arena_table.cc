@@ -3,7 +3,9 @@
 
 #include "tenon/shm/arena/arena_table.h"
 
+#include <errno.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 
 #include <atomic>
@@ -20,6 +22,8 @@
 #include "tenon/shm/copy_from_shared.h"
 #include "tenon/shm/crash_point.h"
 #include "tenon/shm/ledger/control_memory.h"
+#include "tenon/shm/posix_error.h"
+#include "tenon/shm/received_fd.h"
 #include "tenon/shm/status_macros.h"
 #include "tenon/shm/unique_fd.h"
 
@@ -50,6 +54,12 @@ absl::Status ReserveWords(int fd, uint64_t max_blocks,
 }
 
 }  // namespace
+
+absl::StatusOr<FileIdentity> FileIdentity::Of(int fd) {
+  struct stat file;
+  if (fstat(fd, &file) != 0) return PosixError(errno, "fstat", "a memory file");
+  return FileIdentity{.device = file.st_dev, .inode = file.st_ino};
+}
 
 bool ArenaSegment::IsSane(uint64_t max_blocks) const {
   uint64_t bytes;
@@ -84,9 +94,12 @@ absl::Status ArenaTable::Add(const ArenaSegment& segment) {
   TENON_RETURN_IF_ERROR(
       ReserveWords(memory_.fd(), header_.max_blocks, segment));
   ArenaSegment* slot = SlotOf(segment.id());
-  slot->block_bytes = segment.block_bytes;
-  slot->block_count = segment.block_count;
-  slot->first_block = segment.first_block;
+  // Whoever sees a new number sees that those before were retired.
+  Publish(slot->block_bytes, segment.block_bytes);
+  Publish(slot->block_count, segment.block_count);
+  Publish(slot->first_block, segment.first_block);
+  Publish(slot->file.device, segment.file.device);
+  Publish(slot->file.inode, segment.file.inode);
   Publish(slot->id_and_state, segment.id_and_state);
   TENON_CRASH_POINT("arena_table.segment_added");
   return absl::OkStatus();
@@ -104,8 +117,12 @@ void ArenaTable::Close() {
 }
 
 absl::StatusOr<ArenaTableView> ArenaTableView::Adopt(UniqueFd fd) {
-  TENON_ASSIGN_OR_RETURN(const size_t size,
-                         CheckIsControlMemory(fd.get(), kWhat));
+  const absl::StatusOr<size_t> checked = CheckIsControlMemory(fd.get(), kWhat);
+  if (!checked.ok()) {
+    CloseReceived(std::move(fd));
+    return checked.status();
+  }
+  const size_t size = *checked;
   if (size < Layout::kGenerationsAt) {
     return absl::InvalidArgumentError(
         absl::StrCat(kWhat, " has only ", size, " bytes"));
@@ -157,7 +174,6 @@ ArenaSegment ArenaTableView::InSlot(uint32_t slot) const {
   const uint64_t before =
       __atomic_load_n(&listed->id_and_state, __ATOMIC_ACQUIRE);
   const ArenaSegment segment = CopyFromShared(listed);
-  std::atomic_thread_fence(std::memory_order_acquire);
   const bool whole = segment.id_and_state == before &&
                      segment.state() == ArenaSegment::kLive &&
                      IsLive(segment.id()) &&

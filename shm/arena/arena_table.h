@@ -32,7 +32,7 @@ namespace tenon {
 // Written before anybody sees it, but for `closed`.
 struct ArenaHeader {
   static constexpr uint64_t kMagic = 0x3130616e65726154;  // "Tarena01".
-  static constexpr uint64_t kVersion = 1;
+  static constexpr uint64_t kVersion = ColumnLayout::kVersion;
 
   uint64_t magic = kMagic;
   uint64_t version = kVersion;
@@ -42,8 +42,21 @@ struct ArenaHeader {
   uint64_t quota_bytes = 0;
   uint64_t shared_writable = 0;  // SegmentKind::kSharedWritable.
   uint64_t protect = 0;          // ArenaDebug::kProtect.
+  // Of the socket that processes attach through: nobody offers another one.
+  uint64_t inbox_cookie = 0;
   uint64_t closed = 0;  // 1: the owner will never take a block back again.
   char name[40] = {};
+};
+
+// What the kernel knows a file by: no two that exist have the same.
+struct FileIdentity {
+  uint64_t device = 0;
+  uint64_t inode = 0;
+
+  // Of memory. Does not block.
+  static absl::StatusOr<FileIdentity> Of(int fd);
+
+  friend bool operator==(const FileIdentity&, const FileIdentity&) = default;
 };
 
 // One segment. The slot is used again when the segment is gone, the id is not.
@@ -52,6 +65,7 @@ struct ArenaSegment {
   uint64_t block_bytes = 0;
   uint64_t block_count = 0;
   uint64_t first_block = 0;
+  FileIdentity file;  // Its memory: nobody offers another one for it.
 
   enum State : uint32_t { kLive = 1, kRetired = 2 };
   uint32_t id() const { return static_cast<uint32_t>(id_and_state >> 32); }

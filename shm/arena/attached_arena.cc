@@ -19,15 +19,18 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "absl/time/time.h"
 #include "tenon/shm/arena/size_class.h"
 #include "tenon/shm/crash_point.h"
+#include "tenon/shm/deadline.h"
 #include "tenon/shm/ledger/attachments.h"
 #include "tenon/shm/ledger/lease.h"
-#include "tenon/shm/ledger/process_info.h"
 #include "tenon/shm/pid_fd.h"
 #include "tenon/shm/posix_error.h"
+#include "tenon/shm/received_fd.h"
 #include "tenon/shm/segment.h"
 #include "tenon/shm/status_macros.h"
+#include "tenon/shm/unix_socket.h"
 
 namespace tenon {
 namespace {
@@ -36,33 +39,49 @@ using Layout = ArenaTableLayout;
 
 constexpr char kWhat[] = "an attached arena";
 
-absl::Status CheckIsInbox(int fd) {
-  int domain = 0;
-  int type = 0;
-  socklen_t size = sizeof(int);
-  if (getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &size) != 0 ||
-      getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &size) != 0 ||
-      domain != AF_UNIX || type != SOCK_SEQPACKET) {
+// How long a process whose descriptors are closed already may take to end.
+constexpr absl::Duration kEnding = absl::Seconds(1);
+
+// Of a pair of sockets the peer is its maker: the owner. What is not certain
+// counts as alive.
+bool OwnerHasDied(int inbox) {
+  absl::StatusOr<PidFd> owner = PidFd::OfPeer(inbox);
+  if (absl::IsUnimplemented(owner.status())) {
+    ucred peer = {};
+    socklen_t size = sizeof(peer);
+    if (getsockopt(inbox, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0 ||
+        peer.pid <= 0) {
+      return false;
+    }
+    owner = PidFd::Open(peer.pid);
+  }
+  return owner.ok() ? owner->WaitForEnd(Deadline::After(kEnding)).ok()
+                    : absl::IsNotFound(owner.status());
+}
+
+absl::Status CheckFds(const ArenaOfferFacts& facts, const ReceivedFds& fds) {
+  if (fds.size() != facts.fd_count()) {
     return absl::InvalidArgumentError(
-        "the offer of an arena came without the socket of its owner");
+        absl::StrCat("the offer of an arena came with ", fds.size(),
+                     " descriptors instead of ", facts.fd_count()));
+  }
+  return CheckIsUnixSocket(fds[ArenaOfferFacts::kInbox], SOCK_SEQPACKET,
+                           "the inbox that came with the offer of an arena");
+}
+
+// The owner says which socket is its own. In another one attachments would be
+// lost, and blocks reused that are held.
+absl::Status CheckInbox(const ArenaHeader& header, int inbox) {
+  TENON_ASSIGN_OR_RETURN(const uint64_t cookie, SocketCookie(inbox));
+  if (cookie != header.inbox_cookie) {
+    return absl::InvalidArgumentError(
+        "the offer of an arena came with a socket that is not its owner's");
+  }
+  if (!ShutAndCheckEmpty(inbox)) {
+    return absl::InvalidArgumentError(
+        "the offer of an arena came with a socket in which something lies");
   }
   return absl::OkStatus();
-}
-
-// Of a pair of sockets the credentials are those of its maker: the owner. What
-// is not certain counts as alive.
-bool OwnerHasDied(int inbox) {
-  ucred owner = {};
-  socklen_t size = sizeof(owner);
-  return getsockopt(inbox, SOL_SOCKET, SO_PEERCRED, &owner, &size) == 0 &&
-         owner.pid > 0 && StateOf(owner.pid) == "ended";
-}
-
-absl::Status CheckFdCount(const ArenaOfferFacts& facts, size_t fds) {
-  if (fds == facts.fd_count()) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("the offer of an arena came with ", fds,
-                   " descriptors instead of ", facts.fd_count()));
 }
 
 absl::StatusOr<Segment> OpenSegment(const ArenaOfferFacts& facts,
@@ -85,26 +104,28 @@ absl::Status BlockWasTakenBack(absl::string_view arena,
 
 absl::StatusOr<std::shared_ptr<AttachedArena>> AttachedArena::Attach(
     absl::string_view offer, std::vector<UniqueFd> fds) {
+  ReceivedFds received(std::move(fds));
   TENON_ASSIGN_OR_RETURN(const ArenaOfferFacts facts,
                          ArenaOfferFacts::FromBytes(offer));
-  TENON_RETURN_IF_ERROR(CheckFdCount(facts, fds.size()));
+  TENON_RETURN_IF_ERROR(CheckFds(facts, received));
   TENON_ASSIGN_OR_RETURN(
       ArenaTableView table,
-      ArenaTableView::Adopt(std::move(fds[ArenaOfferFacts::kTable])));
+      ArenaTableView::Adopt(received.Take(ArenaOfferFacts::kTable)));
   if (table.header().arena != facts.arena) {
     return absl::InvalidArgumentError(
         "the offer of an arena came with the table of another one");
   }
-  TENON_RETURN_IF_ERROR(CheckIsInbox(fds[ArenaOfferFacts::kInbox].get()));
+  TENON_RETURN_IF_ERROR(
+      CheckInbox(table.header(), received[ArenaOfferFacts::kInbox]));
   TENON_ASSIGN_OR_RETURN(std::shared_ptr<Column> column,
                          Column::OfThisProcess());
   std::shared_ptr<AttachedArena> arena(new AttachedArena(
-      std::move(table), std::move(fds[ArenaOfferFacts::kInbox]),
+      std::move(table), received.Take(ArenaOfferFacts::kInbox),
       std::move(column)));
   TENON_ASSIGN_OR_RETURN(
       arena->range_,
       arena->column_->Enter(facts.arena, arena->table_.header().max_blocks));
-  TENON_RETURN_IF_ERROR(arena->MapSegment(facts, std::move(fds)));
+  TENON_RETURN_IF_ERROR(arena->MapSegment(facts, received));
   TENON_RETURN_IF_ERROR(arena->Enter());
   return arena;
 }
@@ -118,12 +139,10 @@ absl::Status AttachedArena::Enter() {
   UniqueFd lease(ends[0]);
   const UniqueFd owners_end(ends[1]);
   TENON_ASSIGN_OR_RETURN(const PidFd self, PidFd::Open(getpid()));
-  TENON_ASSIGN_OR_RETURN(attachment_, RandomId::New());
   TENON_CRASH_POINT("attached_arena.attaching");
   // model: att = 1. Before the first claim; nobody has this arena yet.
   const absl::Status sent =
       SendAttach(inbox_.get(), {.arena = id(),
-                                .attachment = attachment_,
                                 .first_cell = range_.first_cell,
                                 .cells = range_.count,
                                 .column = column_->fd(),
@@ -135,33 +154,49 @@ absl::Status AttachedArena::Enter() {
     return absl::OkStatus();
   }
   // Who takes nothing back any more need not know.
-  if (table_.IsClosed() || OwnerHasDied(inbox_.get())) return absl::OkStatus();
+  if (table_.IsClosed()) return absl::OkStatus();
+  if (absl::IsUnavailable(sent) && OwnerHasDied(inbox_.get())) {
+    return absl::OkStatus();
+  }
   return sent;
 }
 
 AttachedArena::~AttachedArena() {
   if (fork_count_ != ForkCount() || range_.cells == nullptr) return;
-  // If this cannot be told, the cells stay taken until the arena is closed.
-  if (lease_.valid()) SendDetach(inbox_.get(), id(), attachment_).IgnoreError();
-  TENON_CRASH_POINT("attached_arena.detached");
   column_->Leave(range_, std::move(lease_));
 }
 
 absl::Status AttachedArena::Add(absl::string_view offer,
                                 std::vector<UniqueFd> fds) {
+  ReceivedFds received(std::move(fds));
   TENON_RETURN_IF_ERROR(CheckNotForked(fork_count_, kWhat));
   TENON_ASSIGN_OR_RETURN(const ArenaOfferFacts facts,
                          ArenaOfferFacts::FromBytes(offer));
-  TENON_RETURN_IF_ERROR(CheckFdCount(facts, fds.size()));
+  TENON_RETURN_IF_ERROR(CheckFds(facts, received));
   if (facts.arena != id()) {
     return absl::InvalidArgumentError("the offer is one of another arena");
   }
+  // An id is anybody's word: it must be the same table and the same socket.
+  TENON_RETURN_IF_ERROR(CheckIsTable(received[ArenaOfferFacts::kTable]));
+  TENON_RETURN_IF_ERROR(
+      CheckInbox(table_.header(), received[ArenaOfferFacts::kInbox]));
   Sweep();
-  return MapSegment(facts, std::move(fds));
+  return MapSegment(facts, received);
+}
+
+absl::Status AttachedArena::CheckIsTable(int fd) const {
+  if (ClosesAtOnce(fd)) {  // Only of such can anything be asked.
+    TENON_ASSIGN_OR_RETURN(const FileIdentity file, FileIdentity::Of(fd));
+    TENON_ASSIGN_OR_RETURN(const FileIdentity ours,
+                           FileIdentity::Of(table_.fd()));
+    if (file == ours) return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      "the offer came with a table that is not that of the arena attached to");
 }
 
 absl::Status AttachedArena::MapSegment(const ArenaOfferFacts& facts,
-                                       std::vector<UniqueFd> fds) {
+                                       ReceivedFds& fds) {
   std::lock_guard lock(mutex_);
   MappedSegment& slot = segments_[Layout::SlotOf(facts.segment)];
   if (slot.IsOpen(facts.segment)) return absl::OkStatus();
@@ -176,10 +211,17 @@ absl::Status AttachedArena::MapSegment(const ArenaOfferFacts& facts,
                                            : SegmentKind::kOwnerWritten;
   UniqueFd segment_fd;
   if (fds.size() > ArenaOfferFacts::kSegment) {
-    segment_fd = std::move(fds[ArenaOfferFacts::kSegment]);
+    segment_fd = fds.Take(ArenaOfferFacts::kSegment);
   }
   TENON_ASSIGN_OR_RETURN(Segment segment,
                          OpenSegment(facts, kind, std::move(segment_fd)));
+  TENON_ASSIGN_OR_RETURN(const FileIdentity file,
+                         FileIdentity::Of(segment.fd()));
+  if (file != listed.file) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("what was offered as segment ", facts.segment,
+                     " of arena '", name(), "' is not its memory"));
+  }
   if (segment.size_bytes() / listed.block_bytes < listed.block_count) {
     return absl::InvalidArgumentError(absl::StrCat(
         "a segment of ", segment.size_bytes(), " bytes cannot have ",
@@ -237,10 +279,12 @@ absl::StatusOr<Hold> AttachedArena::Claim(const BlockDescriptor& descriptor) {
 
 void AttachedArena::Release(const Hold& hold) {
   if (fork_count_ != ForkCount()) return;
+  // First: as long as the block is claimed the segment is not retired, and so
+  // nobody waits for its slot. Its memory is not touched any more.
+  segments_[Layout::SlotOf(hold.descriptor_.segment)].Leave();
   // A hold was claimed, and is released once: it cannot fail.
   Lease<>::Release(range_.cells[hold.descriptor_.block]);
   TENON_CRASH_POINT("attached_arena.released");
-  segments_[Layout::SlotOf(hold.descriptor_.segment)].Leave();
 }
 
 absl::StatusOr<ArenaOffer> AttachedArena::Offer(uint32_t segment_id) const {

@@ -38,6 +38,7 @@
 #include "tenon/shm/fork_count.h"
 #include "tenon/shm/ledger/column.h"
 #include "tenon/shm/ledger/random_id.h"
+#include "tenon/shm/received_fd.h"
 #include "tenon/shm/unique_fd.h"
 
 namespace tenon {
@@ -49,20 +50,28 @@ class Hold;
 //   and of the table, and cells in this process's column. When it goes, the
 //   arena's owner is told.
 // Threads: thread-safe.
-// Processes: in a forked child calls fail with kFailedPrecondition.
+// Processes: in a forked child calls fail with kFailedPrecondition. exec() ends
+//   it as death does.
 // Trust: every number of an offer or a descriptor is checked against the real
-//   objects before it is used. Bytes of a block are its writer's word, and may
-//   change at any time if the arena is shared-writable or its owner misbehaves.
+//   objects before it is used: the owner says in its table which socket and
+//   which memory are its own, so that nobody else can offer others. That the
+//   table is the right one for its id is the word of whoever sent the offer:
+//   take messages of an arena from those whom you take its offers from. Bytes
+//   of a block are its writer's word, and may change at any time if the arena
+//   is shared-writable or its owner misbehaves.
 // Failure: a failed call has changed nothing.
 class AttachedArena : public std::enable_shared_from_this<AttachedArena> {
  public:
   // Attaches to the arena of an offer, and maps the segment that is offered.
   // Does not wait for the owner, who may be stopped, or dead: then nothing is
-  // taken back any more, and what others still forward can be claimed.
+  // taken back any more, and what others still forward can be claimed. Only if
+  // its socket is shut and the arena is not, blocks up to a second for its end.
   // Errors: kInvalidArgument if it is no offer or the descriptors are not what
   // they should be; kFailedPrecondition naming missing seals; kNotFound if the
-  // segment is gone; kResourceExhausted naming the limit; kUnavailable if the
-  // owner lives and yet cannot be told.
+  // segment is gone; kResourceExhausted naming the limit, also if the owner has
+  // not looked into its inbox for so long that it is full; kUnavailable if the
+  // owner lives and yet cannot be told. Descriptors that are not used are
+  // closed without waiting for anybody (received_fd.h).
   static absl::StatusOr<std::shared_ptr<AttachedArena>> Attach(
       absl::string_view offer, std::vector<UniqueFd> fds);
 
@@ -102,15 +111,14 @@ class AttachedArena : public std::enable_shared_from_this<AttachedArena> {
         column_(std::move(column)) {}
 
   absl::Status Enter();
-  absl::Status MapSegment(const ArenaOfferFacts& facts,
-                          std::vector<UniqueFd> fds);
+  absl::Status CheckIsTable(int fd) const;
+  absl::Status MapSegment(const ArenaOfferFacts& facts, ReceivedFds& fds);
   void Release(const Hold& hold);
 
   const ArenaTableView table_;
   const UniqueFd inbox_;
   const std::shared_ptr<Column> column_;
   ColumnRange range_;
-  RandomId attachment_;
   UniqueFd lease_;
   const uint64_t fork_count_ = ForkCount();
 

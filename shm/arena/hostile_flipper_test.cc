@@ -110,8 +110,7 @@ class HostileFlipperTest : public testing::Test {
 
   // The attachment that stays, made while the header is still right.
   void AttachHostile() {
-    const TestAttach attach(arena_->id(), kCells, &column_);
-    ASSERT_TRUE(attach.Send(inbox()));
+    ASSERT_TRUE(hostile_.Send(inbox()));
     ASSERT_THAT(arena_->Holders(), IsOk());  // Looks into the inbox.
     ASSERT_EQ(arena_->Use().attached, 2u);
   }
@@ -121,8 +120,7 @@ class HostileFlipperTest : public testing::Test {
   void AttachHostileAgain() {
     const TestAttach attach(arena_->id(), kCells, &column_);
     ASSERT_TRUE(attach.Send(inbox()));
-    ASSERT_THAT(SendDetach(inbox(), arena_->id(), attach.message.attachment),
-                IsOk());
+    attach.End();
   }
   int inbox() const { return offer_.fds[ArenaOfferFacts::kInbox]; }
 
@@ -157,6 +155,7 @@ class HostileFlipperTest : public testing::Test {
   ArenaOffer offer_;
   std::shared_ptr<AttachedArena> honest_;
   const TestColumn column_;
+  const TestAttach hostile_{arena_->id(), kCells, &column_};
   std::mt19937_64 random_{2};
   int64_t claims_ = 0;
   int64_t errors_ = 0;

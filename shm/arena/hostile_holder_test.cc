@@ -13,6 +13,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <deque>
 #include <memory>
 #include <string>
 #include <utility>
@@ -63,7 +64,10 @@ class HostileHolderTest : public testing::Test {
     }
   }
 
-  TestAttach NewAttach() { return TestAttach(arena_->id(), kBlocks, &column_); }
+  // Stays: with its lease the attachment would end.
+  TestAttach& NewAttach() {
+    return attaches_.emplace_back(arena_->id(), kBlocks, &column_);
+  }
   int inbox() const { return offer_.fds[ArenaOfferFacts::kInbox]; }
 
   bool IsRefused(const TestAttach& attach) {
@@ -79,13 +83,13 @@ class HostileHolderTest : public testing::Test {
               before.attached + before.refused + 1);
     const bool refused = after.refused > before.refused;
     if (refused) {
-      EXPECT_EQ(CountOpenFds(), fds);
+      EXPECT_TRUE(Becomes([&] { return CountOpenFds() <= fds; }));
     }
     return refused;
   }
   // With another descriptor in the place of a good one.
   bool IsRefusedWith(size_t place, int fd) {
-    TestAttach attach = NewAttach();
+    TestAttach& attach = NewAttach();
     attach.fds[place] = fd;
     return IsRefused(attach);
   }
@@ -99,10 +103,11 @@ class HostileHolderTest : public testing::Test {
   Block block_;
   ArenaOffer offer_;
   const TestColumn column_;
+  std::deque<TestAttach> attaches_;
 };
 
-constexpr size_t kColumnPlace = 1;
-constexpr size_t kProcessPlace = 2;
+constexpr size_t kColumnPlace = AttachMessage::kColumn;
+constexpr size_t kProcessPlace = AttachMessage::kProcess;
 
 TEST_F(HostileHolderTest, GoodOneIsAttached) {
   EXPECT_FALSE(IsRefused(NewAttach()));
@@ -136,7 +141,7 @@ TEST_F(HostileHolderTest, ColumnsOfAWrongSizeAreRefused) {
 TEST_F(HostileHolderTest, HeadersOfSomethingElseAreRefused) {
   const TestColumn other_magic({.magic = 1});
   EXPECT_TRUE(IsRefusedWith(kColumnPlace, other_magic.fd()));
-  for (const uint64_t version : {0, 2}) {
+  for (const uint64_t version : {uint64_t{1}, ColumnLayout::kVersion + 1ul}) {
     const TestColumn column({.version = version});
     EXPECT_TRUE(IsRefusedWith(kColumnPlace, column.fd()));
   }
@@ -178,34 +183,26 @@ TEST_F(HostileHolderTest, WhatIsNoProcessIsRefusedAsOne) {
   ExpectOwnerGoesOn();
 }
 
-TEST_F(HostileHolderTest, AnyDescriptorWillDoForALease) {
+TEST_F(HostileHolderTest, WhatIsNoLocalStreamIsRefusedAsALease) {
   const UniqueFd event(eventfd(0, EFD_CLOEXEC));
-  int i = 0;
-  for (const int fd : {event.get(), column_.fd(), inbox()}) {
-    TestAttach attach = NewAttach();
-    attach.fds[0] = fd;
-    EXPECT_FALSE(IsRefused(attach));
-    attach.message.kind = AttachMessage::kDetach;
-    attach.fds.clear();
-    ASSERT_TRUE(attach.Send(inbox()));
-    // Told through its own inbox, the owner is told something wrong.
-    EXPECT_THAT(arena_->Holders(), IsOk());
-    EXPECT_EQ(arena_->Use().attached, 0u) << i++;
+  const UniqueFd tcp(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  for (const int fd : {event.get(), column_.fd(), inbox(), tcp.get()}) {
+    EXPECT_TRUE(IsRefusedWith(AttachMessage::kLease, fd)) << fd;
   }
   ExpectOwnerGoesOn();
 }
 
 TEST_F(HostileHolderTest, WrongNumbersInTheMessageAreRefused) {
   const auto refused = [&](auto change) {
-    TestAttach attach = NewAttach();
+    TestAttach& attach = NewAttach();
     change(attach.message);
     return IsRefused(attach);
   };
   using M = AttachMessage;
   EXPECT_TRUE(refused([](M& m) { m.magic ^= 1; }));
   EXPECT_TRUE(refused([](M& m) { m.arena.low ^= 1; }));
-  for (const uint64_t kind : {uint64_t{0}, uint64_t{3}, UINT64_MAX}) {
-    EXPECT_TRUE(refused([&](M& m) { m.kind = kind; }));
+  for (const uint64_t version : {uint64_t{0}, uint64_t{1}, UINT64_MAX}) {
+    EXPECT_TRUE(refused([&](M& m) { m.version = version; }));
   }
   for (const uint64_t cells :
        {uint64_t{0}, kBlocks - 1, kBlocks + 1, 2 * kBlocks, UINT64_MAX}) {
@@ -224,7 +221,7 @@ TEST_F(HostileHolderTest, WrongNumbersInTheMessageAreRefused) {
 }
 
 TEST_F(HostileHolderTest, PacketsOfAnotherSizeAreRefused) {
-  const TestAttach attach = NewAttach();
+  const TestAttach& attach = NewAttach();
   std::string bytes(reinterpret_cast<const char*>(&attach.message),
                     sizeof(attach.message));
   for (size_t size = 0; size < bytes.size(); ++size) {
@@ -241,17 +238,17 @@ TEST_F(HostileHolderTest, PacketsOfAnotherSizeAreRefused) {
 
 TEST_F(HostileHolderTest, TooFewDescriptorsAreRefusedAndTooManyClosed) {
   for (const size_t count : {0, 1, 2}) {
-    TestAttach attach = NewAttach();
+    TestAttach& attach = NewAttach();
     attach.fds.resize(count);
     EXPECT_TRUE(IsRefused(attach)) << count;
   }
   for (const size_t count : {4, 253}) {  // 253 is all that one packet carries.
-    TestAttach attach = NewAttach();
+    TestAttach& attach = NewAttach();
     attach.fds.resize(count, column_.fd());
     const size_t before = CountOpenFds();
     EXPECT_FALSE(IsRefused(attach)) << count;
     EXPECT_EQ(CountOpenFds(), before + AttachMessage::kFds);
-    TestAttach faulty = NewAttach();
+    TestAttach& faulty = NewAttach();
     faulty.fds.resize(count, column_.fd());
     faulty.fds[kProcessPlace] = column_.fd();
     EXPECT_TRUE(IsRefused(faulty)) << count;
@@ -302,7 +299,7 @@ TEST_F(HostileHolderTest, CellsOfAnyValueAreHeldOrNot) {
 // More than it ever claimed is released: that is its own loss. The block seems
 // to be held until it detaches or dies.
 TEST_F(HostileHolderTest, ReleasingTooOftenKeepsTheBlockAndNothingElse) {
-  const TestAttach attach = NewAttach();
+  const TestAttach& attach = NewAttach();
   ASSERT_FALSE(IsRefused(attach));
   EXPECT_FALSE(Lease<>::Release(column_.cells()[0]));
   EXPECT_EQ(LeaseCell::Held(column_.words()[0]), 0u);
@@ -313,8 +310,7 @@ TEST_F(HostileHolderTest, ReleasingTooOftenKeepsTheBlockAndNothingElse) {
   ASSERT_EQ(holders.size(), 1u);
   EXPECT_EQ(holders[0].blocks, 1u);
   ExpectOwnerGoesOn();
-  ASSERT_TRUE(
-      SendDetach(inbox(), arena_->id(), attach.message.attachment).ok());
+  attach.End();
   TENON_ASSERT_OK_AND_ASSIGN(holders, arena_->Holders());
   EXPECT_TRUE(holders.empty());
 }

@@ -1,15 +1,15 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// What a process that attaches to an arena, or detaches, says to its owner. One
-// packet, no reply (model: att = 1). Descriptors with kAttach, in this order:
-//   the lease    one end of a pair of stream sockets: the owner sends a byte
-//   and
-//                closes it when it looks at the cells no more
-//   the column   read and write, so that the owner can reserve its pages;
-//   sealed
-//                so that nobody can write it
-//   the process  its pidfd
+// What a process that attaches to an arena says to its owner. One packet, no
+// reply (model: att = 1). Three descriptors come with it:
+//   kLease    one end of a pair of local stream sockets. The process ends the
+//             attachment when it shuts its own end down or closes it, be it by
+//             exec() or by its death; the owner shuts this one down when it
+//             looks at the cells no more
+//   kColumn   read and write, so that the owner can reserve its pages; sealed
+//             so that nobody can write it
+//   kProcess  the pidfd of the sender
 
 #ifndef TENON_SHM_LEDGER_ATTACH_MESSAGE_H_
 #define TENON_SHM_LEDGER_ATTACH_MESSAGE_H_
@@ -18,21 +18,19 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "tenon/shm/ledger/column_layout.h"
 #include "tenon/shm/ledger/random_id.h"
 
 namespace tenon {
 
 struct AttachMessage {
   static constexpr uint64_t kMagic = 0x3168636174746154;  // "Tattach1".
+  enum Fd : size_t { kLease = 0, kColumn = 1, kProcess = 2 };
   static constexpr size_t kFds = 3;
 
-  enum Kind : uint64_t { kAttach = 1, kDetach = 2 };
-
   uint64_t magic = kMagic;
-  uint64_t kind = 0;
+  uint64_t version = ColumnLayout::kVersion;
   RandomId arena;
-  // Of this attachment; what kDetach ends.
-  RandomId attachment;
   // The cells of the arena's blocks in the column.
   uint64_t first_cell = 0;
   uint64_t cells = 0;

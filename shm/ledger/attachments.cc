@@ -7,6 +7,7 @@
 #include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/types.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -31,15 +32,17 @@
 #include "tenon/shm/ledger/random_id.h"
 #include "tenon/shm/pid_fd.h"
 #include "tenon/shm/posix_error.h"
+#include "tenon/shm/received_fd.h"
 #include "tenon/shm/retry_on_eintr.h"
 #include "tenon/shm/status_macros.h"
 #include "tenon/shm/unique_fd.h"
+#include "tenon/shm/unix_socket.h"
 
 namespace tenon {
 namespace {
 
 constexpr char kInbox[] = "the inbox of an arena";
-constexpr char kColumn[] = "a received column of the ledger";
+constexpr char kColumnName[] = "a received column of the ledger";
 // A hostile sender may put this many into a packet; there is room for all of
 // them, so that a truncated packet always means that a limit was hit.
 constexpr size_t kMaxFds = 253;
@@ -80,6 +83,49 @@ absl::Status CheckCells(const AttachMessage& message, uint64_t blocks) {
   return absl::InvalidArgumentError(
       absl::StrCat(message.cells, " cells from ", message.first_cell,
                    " are no range for ", blocks, " blocks"));
+}
+
+// Each is what its place says, before anything is asked of it: of a file of
+// somebody else's a read may never return.
+absl::Status CheckFds(const ReceivedFds& fds) {
+  if (fds.size() < AttachMessage::kFds) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        fds.size(), " descriptors instead of ", AttachMessage::kFds));
+  }
+  TENON_RETURN_IF_ERROR(CheckIsUnixSocket(fds[AttachMessage::kLease],
+                                          SOCK_STREAM, "the lease"));
+  TENON_RETURN_IF_ERROR(PidFd::Check(fds[AttachMessage::kProcess]));
+  return CheckIsControlMemory(fds[AttachMessage::kColumn], kColumnName)
+      .status();
+}
+
+// Nobody attaches in the name of another process, whose death would then be
+// taken for its own. Returns its pid; 0 if it is not visible here.
+absl::StatusOr<pid_t> CheckSender(const PidFd& process, pid_t sender) {
+  TENON_ASSIGN_OR_RETURN(const pid_t pid, PidOf(process));
+  if (pid == 0 || sender == 0) return std::max(pid, sender);
+  if (pid == sender) return pid;
+  return absl::InvalidArgumentError(
+      absl::StrCat("pid ", sender, " sent the pidfd of pid ", pid));
+}
+
+absl::Status ReserveIn(int column, size_t cells_at, uint64_t first,
+                       uint64_t end) {
+  return ReserveControlMemory(
+      column,
+      {cells_at + first * sizeof(uint64_t), (end - first) * sizeof(uint64_t)},
+      kColumnName);
+}
+
+// Shut before it is closed: a forked child of ours may hold it open.
+void EndLease(UniqueFd lease) {
+  shutdown(lease.get(), SHUT_RDWR);
+  CloseReceived(std::move(lease));
+}
+
+// What our own checks found in a packet; all else may be this process's fault.
+bool IsSendersFault(const absl::Status& status) {
+  return absl::IsInvalidArgument(status) || absl::IsFailedPrecondition(status);
 }
 
 // Never waits for the owner, who may be stopped.
@@ -126,7 +172,8 @@ struct Attachments::Packet {
   AttachMessage message;
   size_t bytes = 0;
   bool truncated = false;
-  std::vector<UniqueFd> fds;
+  pid_t sender = 0;  // As the kernel says; 0 if not visible here.
+  ReceivedFds fds;
 };
 
 Attachments::Attachments(const RandomId& arena, uint64_t blocks, UniqueFd inbox,
@@ -139,6 +186,7 @@ Attachments::Attachments(const RandomId& arena, uint64_t blocks, UniqueFd inbox,
 Attachments::~Attachments() {
   if (fork_count_ != ForkCount()) return;
   while (!attached_.empty()) Remove(attached_.size() - 1);
+  if (inbox_.valid()) CloseReceived(std::move(inbox_));
 }
 
 absl::StatusOr<Attachments> Attachments::Create(const RandomId& arena,
@@ -165,9 +213,10 @@ void Attachments::Receive() {
     Packet packet;
     const Peeked peeked = Peek(packet);
     if (peeked != Peeked::kPacket) return;
+    if (i == 0) BuryEnded();
     status_ = Handle(packet);
     // It stays where it is, and nothing is taken back before it is received.
-    if (!status_.ok()) return;
+    if (!status_.ok()) return packet.fds.Drop();
     RemoveFirst();
     TENON_CRASH_POINT("attachments.received");
   }
@@ -196,13 +245,18 @@ Attachments::Peeked Attachments::Peek(Packet& packet) {
   for (cmsghdr* c = CMSG_FIRSTHDR(&header); c != nullptr;
        c = CMSG_NXTHDR(&header, c)) {
     if (c->cmsg_level != SOL_SOCKET) continue;
-    is_packet |= c->cmsg_type == SCM_CREDENTIALS;
+    if (c->cmsg_type == SCM_CREDENTIALS) {
+      ucred sender;
+      memcpy(&sender, CMSG_DATA(c), sizeof(sender));
+      packet.sender = sender.pid;
+      is_packet = true;
+    }
     if (c->cmsg_type != SCM_RIGHTS) continue;
     for (size_t at = CMSG_LEN(0); at + sizeof(int) <= c->cmsg_len;
          at += sizeof(int)) {
       int fd;
       memcpy(&fd, reinterpret_cast<const char*>(c) + at, sizeof(fd));
-      packet.fds.emplace_back(fd);
+      packet.fds.Add(UniqueFd(fd));
     }
   }
   // Somebody has shut the other end down: nobody can attach any more.
@@ -231,95 +285,91 @@ bool Attachments::IsEmpty() {
 }
 
 absl::Status Attachments::Handle(Packet& packet) {
-  const AttachMessage& message = packet.message;
-  const bool good = packet.bytes == sizeof(message) &&
-                    message.magic == AttachMessage::kMagic &&
-                    message.arena == arena_;
-  if (good && message.kind == AttachMessage::kDetach) {
-    Detach(message.attachment);
-    return absl::OkStatus();
-  }
-  if (!good || message.kind != AttachMessage::kAttach) {
-    ++refused_;
-    return absl::OkStatus();
-  }
-  if (packet.truncated && packet.fds.size() < AttachMessage::kFds) {
-    return PosixError(EMFILE, "recvmsg", kInbox);
-  }
-  absl::Status attached = packet.fds.size() < AttachMessage::kFds
-                              ? absl::InvalidArgumentError("no column")
-                              : Attach(message, packet.fds);
-  // A limit of this process, which its sender cannot help: it may be honest.
-  if (attached.ok() || absl::IsResourceExhausted(attached) ||
-      absl::IsUnavailable(attached)) {
-    return attached;
-  }
-  ++refused_;
+  // Descriptors that were not received would be closed unseen, here and now.
+  if (packet.truncated) return PosixError(EMFILE, "recvmsg", kInbox);
+  absl::Status attached = CheckMessage(packet);
+  if (attached.ok()) attached = Attach(packet);
+  if (!IsSendersFault(attached)) return attached;
+  Refuse(std::move(attached));
   return absl::OkStatus();
 }
 
-absl::Status Attachments::Attach(const AttachMessage& message,
-                                 std::vector<UniqueFd>& fds) {
-  if (attached_.size() >= kMaxAttached && BuryDead() == 0) {
+absl::Status Attachments::CheckMessage(const Packet& packet) const {
+  const AttachMessage& message = packet.message;
+  if (packet.bytes != sizeof(message) ||
+      message.magic != AttachMessage::kMagic) {
+    return absl::InvalidArgumentError("not a message of one who attaches");
+  }
+  if (message.version != ColumnLayout::kVersion) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a message of version ", message.version,
+                     "; this program has version ", ColumnLayout::kVersion));
+  }
+  if (message.arena != arena_) {
+    return absl::InvalidArgumentError("a message for another arena");
+  }
+  TENON_RETURN_IF_ERROR(CheckCells(message, blocks_));
+  const auto same = static_cast<size_t>(std::count_if(
+      attached_.begin(), attached_.end(), [&](const Attachment& attachment) {
+        return attachment.sender == packet.sender && packet.sender != 0;
+      }));
+  if (same < kMaxOfOneProcess) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("pid ", packet.sender,
+                                                 " is attached ", same,
+                                                 " times, as often as may be"));
+}
+
+void Attachments::Refuse(absl::Status why) {
+  ++refused_;
+  last_refusal_ = std::move(why);
+}
+
+absl::Status Attachments::Attach(Packet& packet) {
+  if (attached_.size() >= kMaxAttached && BuryEnded() == 0) {
     return absl::ResourceExhaustedError(
         absl::StrCat(kMaxAttached,
                      " processes are attached to an arena, as many as may be"));
   }
-  TENON_RETURN_IF_ERROR(CheckCells(message, blocks_));
-  // Memory, before it is read: of anything else a read may never return.
-  TENON_RETURN_IF_ERROR(CheckIsControlMemory(fds[1].get(), kColumn).status());
-  TENON_ASSIGN_OR_RETURN(const ColumnHeader header, ReadHeader(fds[1].get()));
-  TENON_ASSIGN_OR_RETURN(PidFd process, PidFd::Adopt(std::move(fds[2])));
+  const AttachMessage& message = packet.message;
+  TENON_RETURN_IF_ERROR(CheckFds(packet.fds));
+  UniqueFd column = packet.fds.Take(AttachMessage::kColumn);
+  TENON_ASSIGN_OR_RETURN(const ColumnHeader header, ReadHeader(column.get()));
+  TENON_ASSIGN_OR_RETURN(
+      PidFd process, PidFd::Adopt(packet.fds.Take(AttachMessage::kProcess)));
+  TENON_ASSIGN_OR_RETURN(const pid_t pid, CheckSender(process, packet.sender));
   const size_t cells_at = ColumnLayout::CellAt(message.first_cell);
   TENON_ASSIGN_OR_RETURN(
       ControlView view,
-      ControlView::Adopt(
-          fds[1].get(), {cells_at, message.cells * sizeof(uint64_t)}, kColumn));
-  const pid_t pid = PidOf(process);
-  Attachment attachment = {.id = message.attachment,
-                           .column = header.id,
-                           .pid = pid,
-                           .name = NameIn(header),
-                           .process = std::move(process),
-                           .lease = std::move(fds[0]),
-                           .column_fd = std::move(fds[1]),
-                           .cells_at = cells_at,
-                           .view = std::move(view)};
+      ControlView::Adopt(column.get(),
+                         {cells_at, message.cells * sizeof(uint64_t)},
+                         kColumnName));
   for (const auto& [first, end] : reserved_) {
-    TENON_RETURN_IF_ERROR(ReserveIn(attachment, first, end));
+    TENON_RETURN_IF_ERROR(ReserveIn(column.get(), cells_at, first, end));
   }
-  attached_.push_back(std::move(attachment));
+  attached_.push_back({.column = header.id,
+                       .sender = packet.sender,
+                       .pid = pid,
+                       .name = NameIn(header),
+                       .process = std::move(process),
+                       .lease = packet.fds.Take(AttachMessage::kLease),
+                       .column_fd = std::move(column),
+                       .cells_at = cells_at,
+                       .view = std::move(view)});
   columns_.push_back(attached_.back().cells());
   return absl::OkStatus();
 }
 
-void Attachments::Detach(const RandomId& attachment) {
-  for (size_t i = 0; i < attached_.size(); ++i) {
-    if (attached_[i].id == attachment) return Remove(i);
-  }
-}
-
 void Attachments::Remove(size_t index) {
-  // Told before it is closed: a forked child of ours may hold the pipe open.
-  const char byte = 0;
-  const ssize_t told [[maybe_unused]] =
-      send(attached_[index].lease.get(), &byte, 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+  EndLease(std::move(attached_[index].lease));
   attached_.erase(attached_.begin() + static_cast<ptrdiff_t>(index));
   columns_.erase(columns_.begin() + static_cast<ptrdiff_t>(index));
-}
-
-absl::Status Attachments::ReserveIn(const Attachment& attachment,
-                                    uint64_t first, uint64_t end) const {
-  return ReserveControlMemory(attachment.column_fd.get(),
-                              {attachment.cells_at + first * sizeof(uint64_t),
-                               (end - first) * sizeof(uint64_t)},
-                              kColumn);
 }
 
 absl::Status Attachments::Reserve(uint64_t first, uint64_t count) {
   uint64_t end = first + count;
   for (const Attachment& attachment : attached_) {
-    TENON_RETURN_IF_ERROR(ReserveIn(attachment, first, end));
+    TENON_RETURN_IF_ERROR(
+        ReserveIn(attachment.column_fd.get(), attachment.cells_at, first, end));
   }
   // One range with those that it overlaps or touches.
   auto it = reserved_.upper_bound(first);
@@ -333,42 +383,32 @@ absl::Status Attachments::Reserve(uint64_t first, uint64_t count) {
   return absl::OkStatus();
 }
 
-size_t Attachments::BuryDead() {
+size_t Attachments::BuryEnded() {
   std::vector<pollfd> ends;
-  ends.reserve(attached_.size());
+  ends.reserve(2 * attached_.size());
   for (const Attachment& attachment : attached_) {
     ends.push_back({attachment.process.fd(), POLLIN, 0});
+    ends.push_back({attachment.lease.get(), POLLRDHUP, 0});
   }
   if (ends.empty() || poll(ends.data(), ends.size(), 0) <= 0) return 0;
-  size_t dead = 0;
-  for (size_t i = ends.size(); i-- > 0;) {
-    if (ends[i].revents == 0) continue;
+  size_t ended = 0;
+  for (size_t i = attached_.size(); i-- > 0;) {
+    if ((ends[2 * i].revents | ends[2 * i + 1].revents) == 0) continue;
     TENON_CRASH_POINT("attachments.burying");
     Remove(i);
-    ++dead;
+    ++ended;
   }
-  return dead;
+  return ended;
 }
 
 absl::Status SendAttach(int socket, const AttachRequest& request) {
   AttachMessage message;
-  message.kind = AttachMessage::kAttach;
   message.arena = request.arena;
-  message.attachment = request.attachment;
   message.first_cell = request.first_cell;
   message.cells = request.cells;
   const std::array<int, AttachMessage::kFds> fds = {
       request.lease, request.column, request.process};
   return Send(socket, message, fds);
-}
-
-absl::Status SendDetach(int socket, const RandomId& arena,
-                        const RandomId& attachment) {
-  AttachMessage message;
-  message.kind = AttachMessage::kDetach;
-  message.arena = arena;
-  message.attachment = attachment;
-  return Send(socket, message, {});
 }
 
 }  // namespace tenon

@@ -7,7 +7,8 @@
 // Each of them has sent its column to the arena's socket before its first claim
 // (attach_message.h). Its descriptors are looked at before they are used; a
 // process that sent wrong ones is not attached, and what it holds is not seen:
-// that is its own loss.
+// that is its own loss. An attachment ends with the process, or when its lease
+// hangs up.
 
 #ifndef TENON_SHM_LEDGER_ATTACHMENTS_H_
 #define TENON_SHM_LEDGER_ATTACHMENTS_H_
@@ -30,13 +31,14 @@
 #include "tenon/shm/ledger/random_id.h"
 #include "tenon/shm/pid_fd.h"
 #include "tenon/shm/unique_fd.h"
+#include "tenon/shm/unix_socket.h"
 
 namespace tenon {
 
 // One process that is attached, or was until it died.
 struct Attachment {
-  RandomId id;
   RandomId column;
+  pid_t sender = 0;  // As the kernel said.
   pid_t pid = 0;     // In this process's pid namespace; 0 if not visible there.
   std::string name;  // As the process calls itself.
   PidFd process;
@@ -52,8 +54,8 @@ struct Attachment {
 };
 
 // Ownership: owns the socket's two ends and, for each process, three
-// descriptors
-//   and a mapping of its cells. When destroyed, the processes' leases end.
+//   descriptors and a mapping of its cells. When destroyed, the processes'
+//   leases end.
 // Threads: thread-compatible.
 // Processes: of the owner. Its forked children must not use it.
 // Trust: what comes through the socket is anybody's word. A flood of
@@ -61,8 +63,10 @@ struct Attachment {
 //   ends nothing but taking back: see status().
 class Attachments {
  public:
-  // No more than this many processes at a time.
+  // No more than this many at a time.
   static constexpr size_t kMaxAttached = 1024;
+  // No more than this many of one process: what is beyond is refused.
+  static constexpr size_t kMaxOfOneProcess = 64;
 
   // `blocks` is how many cells each attached process must have.
   // Errors: kResourceExhausted at the limit of descriptors.
@@ -73,11 +77,16 @@ class Attachments {
   Attachments& operator=(Attachments&&) = default;
   ~Attachments();
 
-  // The end to be sent to whoever shall attach; still owned here.
+  // The end to be sent to whoever shall attach; still owned here. And the
+  // kernel's own name for it, which no other socket ever has.
   int socket() const { return attach_end_.get(); }
+  absl::StatusOr<uint64_t> socket_cookie() const {
+    return SocketCookie(attach_end_.get());
+  }
 
-  // Takes in what has been sent until now: processes that attach and detach.
-  // Does not block. What was received of a faulty message is closed.
+  // Takes in the processes that have attached until now; if there are any,
+  // those that have ended are buried first. Does not block. What was received
+  // of a faulty message is closed.
   void Receive();
   // Whether nothing more has been sent.
   bool IsEmpty();
@@ -98,16 +107,17 @@ class Attachments {
   // released meanwhile.
   void NoteMoved(size_t index) { ++attached_[index].moved; }
 
-  // Passes over the columns of processes that have died. Their indexes change.
-  // Returns how many there were. One system call.
-  size_t BuryDead();
+  // Passes over the columns of processes that have died or detached. Indexes
+  // change. Returns how many there were. One system call.
+  size_t BuryEnded();
 
   // Why nothing can be taken back now: something that was sent could not be
-  // received (descriptors, mappings, too many processes). OK if nothing is
-  // wrong. Tried again with each Receive().
+  // received, for want of something here (descriptors, mappings, too many
+  // processes). OK if nothing is wrong. Tried again with each Receive().
   const absl::Status& status() const { return status_; }
-  // Messages that were faulty, and refused.
+  // Messages that were faulty, and refused; and why the last one was.
   uint64_t refused() const { return refused_; }
+  const absl::Status& last_refusal() const { return last_refusal_; }
 
  private:
   struct Packet;
@@ -119,12 +129,11 @@ class Attachments {
   enum class Peeked { kNothing, kPacket, kCannot };
   Peeked Peek(Packet& packet);
   void RemoveFirst();
-  // Errors: kResourceExhausted or kUnavailable if it may go better later.
+  // Errors: what hinders this process, and may go better later.
   absl::Status Handle(Packet& packet);
-  absl::Status Attach(const AttachMessage& message, std::vector<UniqueFd>& fds);
-  absl::Status ReserveIn(const Attachment& attachment, uint64_t first,
-                         uint64_t end) const;
-  void Detach(const RandomId& attachment);
+  absl::Status CheckMessage(const Packet& packet) const;
+  absl::Status Attach(Packet& packet);
+  void Refuse(absl::Status why);
   void Remove(size_t index);
 
   RandomId arena_;
@@ -137,6 +146,7 @@ class Attachments {
   uint64_t fork_count_ = ForkCount();
   absl::Status status_;
   uint64_t refused_ = 0;
+  absl::Status last_refusal_;
 };
 
 // Tells the owner, through the socket that it gave. Nobody is waited for.
@@ -144,7 +154,6 @@ class Attachments {
 // kResourceExhausted if its inbox is full, or at a limit of descriptors.
 struct AttachRequest {
   RandomId arena;
-  RandomId attachment;
   uint64_t first_cell;
   uint64_t cells;
   int column;
@@ -152,8 +161,6 @@ struct AttachRequest {
   int lease;
 };
 absl::Status SendAttach(int socket, const AttachRequest& request);
-absl::Status SendDetach(int socket, const RandomId& arena,
-                        const RandomId& attachment);
 
 }  // namespace tenon
 

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -27,6 +28,7 @@
 #include "tenon/shm/ledger/control_memory.h"
 #include "tenon/shm/ledger/random_id.h"
 #include "tenon/shm/ledger/range_allocator.h"
+#include "tenon/shm/received_fd.h"
 #include "tenon/shm/status_macros.h"
 #include "tenon/shm/unique_fd.h"
 
@@ -132,9 +134,11 @@ absl::StatusOr<ColumnRange> Column::Enter(const RandomId& arena,
       .cells = reinterpret_cast<SharedWord<uint64_t>*>(
           memory_.data() + ColumnLayout::CellAt(*first))};
   ColumnDirectoryEntry& listed = Directory(memory_)[range.directory_entry];
-  listed.arena = arena;
-  listed.first_cell = range.first_cell;
-  listed.cells = range.count;
+  // Whoever sees a new number sees that those before were not valid.
+  Publish(listed.arena.low, arena.low);
+  Publish(listed.arena.high, arena.high);
+  Publish(listed.first_cell, range.first_cell);
+  Publish(listed.cells, range.count);
   Publish(listed.used, 1);
   TENON_CRASH_POINT("column.entered");
   return range;
@@ -151,6 +155,9 @@ void Column::Leave(const ColumnRange& range, UniqueFd lease) {
   TENON_CRASH_POINT("column.leaving");
   Publish(Directory(memory_)[range.directory_entry].used, 0);
   if (lease.valid()) {
+    // What tells the owner.
+    shutdown(lease.get(), SHUT_WR);
+    TENON_CRASH_POINT("column.left");
     left_.push_back({range, std::move(lease)});
   } else {
     Free(range);
@@ -166,6 +173,7 @@ void Column::FreeWhatOwnersHaveDropped() {
   for (size_t i = leases.size(); i-- > 0;) {
     if (leases[i].revents == 0) continue;
     Free(left_[i].range);
+    CloseReceived(std::move(left_[i].lease));
     left_.erase(left_.begin() + static_cast<ptrdiff_t>(i));
   }
 }

@@ -73,9 +73,10 @@ class Column {
                        uint64_t count) const;
 
   // Ends what Enter() began. The cells, all of which hold nothing now, are
-  // given to others only when the arena's owner looks at them no more: when
-  // `lease`, of which it has the other end, is readable or has hung up.
-  // Without a lease they are free at once: the owner was never told of them.
+  // given to others only when the arena's owner looks at them no more. `lease`,
+  // of which it has the other end, tells it, which cannot fail; when it has
+  // been seen there, the lease becomes readable or hangs up here. Without a
+  // lease they are free at once: the owner was never told of them.
   void Leave(const ColumnRange& range, UniqueFd lease);
 
  private:

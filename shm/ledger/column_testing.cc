@@ -59,9 +59,7 @@ TestAttach::TestAttach(const RandomId& arena, uint64_t blocks,
   lease.Reset(ends[0]);
   owners_lease.Reset(ends[1]);
   process.emplace(PidFd::Open(getpid()).value());
-  message.kind = AttachMessage::kAttach;
   message.arena = arena;
-  message.attachment = RandomId::New().value();
   message.cells = blocks;
   fds = {owners_lease.get(), column->fd(), process->fd()};
 }
@@ -69,6 +67,10 @@ TestAttach::TestAttach(const RandomId& arena, uint64_t blocks,
 bool TestAttach::Send(int socket) const {
   return SendPacket(
       socket, {reinterpret_cast<const char*>(&message), sizeof(message)}, fds);
+}
+
+void TestAttach::End() const {
+  ABSL_RAW_CHECK(shutdown(lease.get(), SHUT_WR) == 0, "no lease");
 }
 
 bool SendPacket(int socket, absl::string_view bytes,

@@ -82,6 +82,8 @@ struct TestAttach {
 
   // False if it could not be sent.
   bool Send(int socket) const;
+  // Tells the owner that it is over.
+  void End() const;
 
   std::optional<TestColumn> own_column;
   const TestColumn* column;

@@ -20,20 +20,30 @@
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 #include "tenon/shm/pid_fd.h"
+#include "tenon/shm/posix_error.h"
 #include "tenon/shm/retry_on_eintr.h"
 #include "tenon/shm/unique_fd.h"
 
 namespace tenon {
 namespace {
 
-// The beginning of a small file of /proc; empty if it cannot be read.
-std::string ReadProc(const std::string& path) {
-  UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!fd.valid()) return "";
+// The beginning of a small file of /proc. False, and errno says why, if it
+// cannot be read.
+bool ReadProc(const std::string& path, std::string& text) {
+  const UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!fd.valid()) return false;
   char buffer[4096];
   const ssize_t got =
       RetryOnEintr([&] { return read(fd.get(), buffer, sizeof(buffer)); });
-  return got <= 0 ? "" : std::string(buffer, static_cast<size_t>(got));
+  if (got < 0) return false;
+  text.assign(buffer, static_cast<size_t>(got));
+  return true;
+}
+
+// The same; empty if it cannot be read.
+std::string ReadProc(const std::string& path) {
+  std::string text;
+  return ReadProc(path, text) ? text : "";
 }
 
 // Whether a process, whose stat from its state on this is, has begun to end:
@@ -49,9 +59,14 @@ bool IsExiting(absl::string_view stat) {
 
 }  // namespace
 
-pid_t PidOf(const PidFd& process) {
-  const std::string info =
-      ReadProc(absl::StrCat("/proc/self/fdinfo/", process.fd()));
+absl::StatusOr<pid_t> PidOf(const PidFd& process) {
+  const std::string path = absl::StrCat("/proc/self/fdinfo/", process.fd());
+  std::string info;
+  if (!ReadProc(path, info)) {
+    // Without /proc nothing is visible.
+    if (errno == ENOENT) return 0;
+    return PosixError(errno, "open", path);
+  }
   for (absl::string_view line : absl::StrSplit(info, '\n')) {
     if (!absl::ConsumePrefix(&line, "Pid:")) continue;
     pid_t pid = 0;
@@ -62,11 +77,14 @@ pid_t PidOf(const PidFd& process) {
 
 std::string StateOf(pid_t pid) {
   if (pid <= 0) return "unknown";
-  const std::string stat = ReadProc(absl::StrCat("/proc/", pid, "/stat"));
+  std::string stat;
+  if (!ReadProc(absl::StrCat("/proc/", pid, "/stat"), stat)) {
+    return errno == ENOENT || errno == ESRCH ? "ended" : "unknown";
+  }
   // The name, in parentheses, may contain anything.
   const size_t name_end = stat.rfind(')');
   if (name_end == std::string::npos || name_end + 2 >= stat.size()) {
-    return "ended";
+    return "unknown";
   }
   if (IsExiting(stat.substr(name_end + 2))) return "ended";
   switch (stat[name_end + 2]) {

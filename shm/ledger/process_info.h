@@ -11,13 +11,16 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "tenon/shm/pid_fd.h"
 
 namespace tenon {
 
 // The pid of `process` in this process's pid namespace; 0 if it has none there,
-// or has ended and been reaped. By then the number may mean another process.
-pid_t PidOf(const PidFd& process);
+// has ended and been reaped, or there is no /proc. By then the number may mean
+// another process.
+// Errors: kResourceExhausted at a limit of descriptors.
+absl::StatusOr<pid_t> PidOf(const PidFd& process);
 
 // "running" (or sleeping: it will go on by itself), "stopped" (by a signal or a
 // debugger: it holds what it holds until it is continued), "ended" (and not yet

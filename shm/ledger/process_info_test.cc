@@ -40,17 +40,17 @@ bool ReachesState(pid_t pid, const std::string& state) {
 
 TEST(PidOfTest, IsThePidOfALivingProcess) {
   TENON_ASSERT_OK_AND_ASSIGN(const PidFd self, PidFd::Open(getpid()));
-  EXPECT_EQ(PidOf(self), getpid());
+  EXPECT_THAT(PidOf(self), IsOkAndHolds(getpid()));
   TENON_ASSERT_OK_AND_ASSIGN(const auto child,
                              ForkedChild::Fork({}, WaitForEver));
-  EXPECT_EQ(PidOf(child.pid_fd()), child.pid());
+  EXPECT_THAT(PidOf(child.pid_fd()), IsOkAndHolds(child.pid()));
 }
 
 TEST(PidOfTest, IsZeroOnceReaped) {
   TENON_ASSERT_OK_AND_ASSIGN(auto child, ForkedChild::Fork({}, WaitForEver));
   TENON_ASSERT_OK_AND_ASSIGN(const PidFd process, PidFd::Open(child.pid()));
   child.Kill();
-  EXPECT_EQ(PidOf(process), 0);
+  EXPECT_THAT(PidOf(process), IsOkAndHolds(0));
 }
 
 TEST(StateOfTest, NamesRunningStoppedAndEnded) {

@@ -1,0 +1,35 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Questions to AF_UNIX sockets that came from another process.
+
+#ifndef TENON_SHM_UNIX_SOCKET_H_
+#define TENON_SHM_UNIX_SOCKET_H_
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+namespace tenon {
+
+// Threads: any. Nothing here blocks.
+
+// OK if `fd` is an AF_UNIX socket of that type (SOCK_STREAM, ...).
+// Errors: kInvalidArgument saying what `what` is instead.
+absl::Status CheckIsUnixSocket(int fd, int type, absl::string_view what);
+
+// What the kernel calls a socket: never the same for two of them
+// (SO_COOKIE, socket(7)).
+// Errors: kInvalidArgument if it is no socket.
+absl::StatusOr<uint64_t> SocketCookie(int socket);
+
+// From now on nothing can be put into a connected AF_UNIX socket by its peer,
+// nor read from it. Whether it is one, and nothing lies in it: descriptors
+// there would be closed with it, which may keep one waiting (received_fd.h).
+bool ShutAndCheckEmpty(int socket);
+
+}  // namespace tenon
+
+#endif  // TENON_SHM_UNIX_SOCKET_H_
