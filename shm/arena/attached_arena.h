@@ -20,6 +20,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -44,6 +45,14 @@ namespace tenon {
 
 class Hold;
 
+// What one attachment may use of this process. See Attach() and Add().
+struct AttachLimits {
+  uint64_t max_blocks = ArenaTableLayout::kMaxBlocks;  // Of the arena.
+  // That may be mapped in addition to what is.
+  size_t max_segments = ArenaTableLayout::kMaxSegments;
+  uint64_t max_bytes = std::numeric_limits<uint64_t>::max();
+};
+
 // Ownership: held by shared_ptr, which each Hold has; owns the descriptors of
 //   the offers, kept because they may be forwarded, a mapping of each segment
 //   and of the table, and cells in this process's column. When it goes, the
@@ -62,9 +71,11 @@ class AttachedArena : public std::enable_shared_from_this<AttachedArena> {
   // Errors: kInvalidArgument if it is no offer or the descriptors are not what
   // they should be; kFailedPrecondition naming missing seals; kNotFound if the
   // segment is gone; kResourceExhausted naming the limit; kUnavailable if the
-  // owner lives and yet cannot be told.
+  // owner lives and yet cannot be told. A limit that is exceeded is noticed
+  // before memory is reserved for blocks, or a segment is mapped.
   static absl::StatusOr<std::shared_ptr<AttachedArena>> Attach(
-      absl::string_view offer, std::vector<UniqueFd> fds);
+      absl::string_view offer, std::vector<UniqueFd> fds,
+      const AttachLimits& limits = {});
 
   AttachedArena(const AttachedArena&) = delete;
   AttachedArena& operator=(const AttachedArena&) = delete;
@@ -76,7 +87,8 @@ class AttachedArena : public std::enable_shared_from_this<AttachedArena> {
   // Maps the segment of another offer of the same arena; if it is mapped
   // already, nothing happens. Lets go of segments that the owner has retired.
   // Errors: as Attach().
-  absl::Status Add(absl::string_view offer, std::vector<UniqueFd> fds);
+  absl::Status Add(absl::string_view offer, std::vector<UniqueFd> fds,
+                   const AttachLimits& limits = {});
 
   // Claims what a message named: some atomic steps; no system call, no lock.
   // Errors: kNotFound if the segment has not been offered to this process, or
@@ -92,6 +104,17 @@ class AttachedArena : public std::enable_shared_from_this<AttachedArena> {
   // Unmaps segments that the owner has retired. Add() does so as well.
   void Sweep();
 
+  // The segments that are mapped.
+  struct Mapped {
+    size_t segments = 0;
+    uint64_t bytes = 0;
+  };
+  Mapped mapped() const;
+  // Readable, or hung up, once the owner has dropped the cells of this
+  // attachment, which may be after its end. Invalid if the owner never had
+  // them. Errors: kResourceExhausted at the limit of descriptors.
+  absl::StatusOr<UniqueFd> DuplicateLease() const;
+
  private:
   friend class Hold;
 
@@ -103,7 +126,8 @@ class AttachedArena : public std::enable_shared_from_this<AttachedArena> {
 
   absl::Status Enter();
   absl::Status MapSegment(const ArenaOfferFacts& facts,
-                          std::vector<UniqueFd> fds);
+                          std::vector<UniqueFd> fds,
+                          const AttachLimits& limits);
   void Release(const Hold& hold);
 
   const ArenaTableView table_;
