@@ -118,12 +118,13 @@ TEST(ArenaTensorLimitsTest, WhatIsForgottenCountsUntilItsOwnerHasDroppedIt) {
   const auto refused = StatusIs(
       kResourceExhausted, AllOf(HasSubstr("1 of at most 1 arenas"),
                                 HasSubstr("of which 1 are forgotten but")));
-  EXPECT_THAT(first.arena->Trim(), IsOk());
+  // It looks who has attached, or detached.
+  EXPECT_THAT(first.arena->Holders(), IsOk());
   EXPECT_THAT(second.OfferTo(importer), refused);
   got = Tensor();
   // The owner has not looked yet.
   EXPECT_THAT(second.OfferTo(importer), refused);
-  EXPECT_THAT(first.arena->Trim(), IsOk());
+  EXPECT_THAT(first.arena->Holders(), IsOk());
   EXPECT_THAT(second.OfferTo(importer), IsOk());
 }
 
@@ -217,7 +218,7 @@ TEST(ArenaTensorLimitsTest, SweepKeepsArenasOfWhichNoTensorIsLeft) {
     EXPECT_THAT(sender.SendTo(importer), IsOk());
     importer.Sweep();
   }
-  EXPECT_THAT(sender.arena->Trim(), IsOk());
+  EXPECT_THAT(sender.arena->Holders(), IsOk());
   EXPECT_EQ(sender.arena->Use().attached, 1u);
 }
 
@@ -232,10 +233,10 @@ TEST(ArenaTensorLimitsTest, ForgetDetachesOnceNoTensorIsLeft) {
   EXPECT_THAT(importer.Forget(sender.arena->id()), StatusIs(kNotFound));
   EXPECT_THAT(sender.SendTo(importer), StatusIs(kNotFound));
   EXPECT_THAT(got.data<const uint8_t>(), IsOk());
-  EXPECT_THAT(sender.arena->Trim(), IsOk());
+  EXPECT_THAT(sender.arena->Holders(), IsOk());
   EXPECT_EQ(sender.arena->Use().attached, 1u);
   got = Tensor();
-  EXPECT_THAT(sender.arena->Trim(), IsOk());
+  EXPECT_THAT(sender.arena->Holders(), IsOk());
   EXPECT_EQ(sender.arena->Use().attached, 0u);
   EXPECT_THAT(other.SendTo(importer), IsOk());
   // It may come again.

@@ -100,8 +100,9 @@ ArenaSegment Live(uint64_t id, uint64_t first_block, uint64_t block_count) {
           .first_block = first_block};
 }
 
-// A column of this process, all of whose first cells hold something.
-UniqueFd MakeColumn(const std::vector<ColumnDirectoryEntry>& directory) {
+// A column of this process, of which these cells hold something.
+UniqueFd MakeColumn(const std::vector<ColumnDirectoryEntry>& directory,
+                    const std::vector<BlockDescriptor>& held = {}) {
   ColumnHeader header = {};
   header.magic = ColumnLayout::kMagic;
   header.version = ColumnLayout::kVersion;
@@ -113,8 +114,8 @@ UniqueFd MakeColumn(const std::vector<ColumnDirectoryEntry>& directory) {
     Put(content, sizeof(header) + i * sizeof(ColumnDirectoryEntry),
         directory[i]);
   }
-  for (uint64_t cell = 0; cell < 3; ++cell) {
-    Put(content, ColumnLayout::CellAt(cell), uint64_t{LeaseCell::kClaim});
+  for (const BlockDescriptor& block : held) {
+    Put(content, ColumnLayout::CellAt(block.block), uint64_t{LeaseCell::kHeld});
   }
   return MakeFile(ColumnLayout::kLabel, ColumnLayout::kBytes, content);
 }
@@ -156,7 +157,6 @@ class LedgerQueryHostileTest : public testing::Test {
     });
   }
 
-  // A process that makes files, and shows them until it is killed.
   pid_t Show(const std::function<Files()>& make) {
     return Start("hostile", [&](const auto& go_on) {
       const Files files = make();
@@ -164,8 +164,7 @@ class LedgerQueryHostileTest : public testing::Test {
     });
   }
 
-  // What QueryLedger() says, in a process with few descriptors, and with a
-  // bound on the memory that it takes.
+  // With few descriptors, and little memory.
   void Check(const std::function<void(const LedgerReport&)>& check) {
     EXPECT_TRUE(PassesInChild([&] {
       const rlimit few = {CountOpenFds() + 16, CountOpenFds() + 16};
@@ -321,7 +320,7 @@ TEST_F(LedgerQueryHostileTest, ManyLargeTablesAreReadUpToABound) {
 TEST_F(LedgerQueryHostileTest, OneEntryOfAColumnCounts) {
   const pid_t hostile = Show([&] {
     Files files;
-    files.push_back(MakeColumn({{1, arena_->id(), 0, kBlocks}}));
+    files.push_back(MakeColumn({{1, arena_->id(), 0, kBlocks}}, messages_));
     return files;
   });
   Check([&](const LedgerReport& report) {
@@ -342,8 +341,8 @@ TEST_F(LedgerQueryHostileTest, EntriesThatMultiplyReadingsAreRefused) {
     }
     same_arena.resize(ColumnLayout::kCells / kBlocks);
     Files files;
-    files.push_back(MakeColumn(same_arena));
-    files.push_back(MakeColumn(same_cells));
+    files.push_back(MakeColumn(same_arena, messages_));
+    files.push_back(MakeColumn(same_cells, messages_));
     files.push_back(
         MakeColumn({{1, arena_->id(), ColumnLayout::kCells - 1, 2}}));
     return files;
