@@ -3,6 +3,9 @@
 
 #include "tenon/shm/arena/arena_tensor.h"
 
+#include <poll.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -17,11 +20,14 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "tenon/shm/arena/size_class.h"
+#include "tenon/shm/fork_count.h"
 #include "tenon/shm/segment.h"
 #include "tenon/shm/status_macros.h"
 
 namespace tenon {
 namespace {
+
+constexpr char kWhat[] = "an importer of arena tensors";
 
 // What a tensor's storage holds: its owner's block, or a claim.
 struct OwnBlock : Storage::Lease {
@@ -60,6 +66,13 @@ std::shared_ptr<Storage> StorageOver(Hold hold) {
 const Storage::Lease* LeaseOf(const Tensor& tensor) {
   return tensor.storage() == nullptr ? nullptr
                                      : tensor.storage()->lease().get();
+}
+
+// Whether an attachment that has ended has no cells in the column any more.
+bool OwnerHasDropped(const UniqueFd& lease) {
+  if (!lease.valid()) return true;
+  pollfd wanted = {.fd = lease.get(), .events = POLLIN, .revents = 0};
+  return poll(&wanted, 1, 0) == 1;
 }
 
 absl::Status NotInAnArena(const Tensor& tensor) {
@@ -132,17 +145,26 @@ absl::StatusOr<ArenaOffer> Offer(const Tensor& tensor) {
   return NotInAnArena(tensor);
 }
 
+uint64_t ArenaTensorImporterOptions::PhysicalMemory() {
+  return static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) *
+         static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+}
+
 absl::Status ArenaTensorImporter::Accept(absl::string_view offer,
                                          std::vector<UniqueFd> fds) {
   TENON_ASSIGN_OR_RETURN(const ArenaOfferFacts facts,
                          ArenaOfferFacts::FromBytes(offer));
+  TENON_RETURN_IF_ERROR(CheckNotForked(fork_count_, kWhat));
   std::lock_guard lock(mutex_);
+  SweepLocked();
   const auto known = arenas_.find(facts.arena);
   if (known != arenas_.end()) {
-    return known->second->Add(offer, std::move(fds));
+    return known->second->Add(offer, std::move(fds), WhatIsLeft());
   }
-  TENON_ASSIGN_OR_RETURN(std::shared_ptr<AttachedArena> arena,
-                         AttachedArena::Attach(offer, std::move(fds)));
+  TENON_RETURN_IF_ERROR(CheckRoomForAnArena());
+  TENON_ASSIGN_OR_RETURN(
+      std::shared_ptr<AttachedArena> arena,
+      AttachedArena::Attach(offer, std::move(fds), WhatIsLeft()));
   arenas_.emplace(facts.arena, std::move(arena));
   return absl::OkStatus();
 }
@@ -157,6 +179,7 @@ absl::StatusOr<Tensor> ArenaTensorImporter::Claim(
 absl::StatusOr<std::shared_ptr<Storage>> ArenaTensorImporter::StorageOf(
     const BlockDescriptor& block) {
   const Key key = {block.arena, block.block, block.generation};
+  TENON_RETURN_IF_ERROR(CheckNotForked(fork_count_, kWhat));
   std::lock_guard lock(mutex_);
   const auto arena = arenas_.find(block.arena);
   if (arena == arenas_.end()) {
@@ -182,12 +205,65 @@ absl::StatusOr<std::shared_ptr<Storage>> ArenaTensorImporter::StorageOf(
 }
 
 void ArenaTensorImporter::Sweep() {
+  if (fork_count_ != ForkCount()) return;
   std::lock_guard lock(mutex_);
   absl::erase_if(storages_,
                  [](const auto& entry) { return entry.second.expired(); });
-  absl::erase_if(
-      arenas_, [](const auto& entry) { return entry.second.use_count() == 1; });
+  SweepLocked();
+}
+
+void ArenaTensorImporter::SweepLocked() {
   for (auto& [id, arena] : arenas_) arena->Sweep();
+  std::erase_if(forgotten_, [](const Forgotten& forgotten) {
+    if (const auto arena = forgotten.arena.lock()) {
+      arena->Sweep();
+      return false;
+    }
+    return OwnerHasDropped(forgotten.lease);
+  });
+}
+
+absl::Status ArenaTensorImporter::Forget(const RandomId& arena) {
+  TENON_RETURN_IF_ERROR(CheckNotForked(fork_count_, kWhat));
+  std::lock_guard lock(mutex_);
+  const auto known = arenas_.find(arena);
+  if (known == arenas_.end()) {
+    return absl::NotFoundError(
+        absl::StrCat(kWhat, " is not attached to arena ", arena.ToString()));
+  }
+  TENON_ASSIGN_OR_RETURN(UniqueFd lease, known->second->DuplicateLease());
+  forgotten_.push_back({known->second, std::move(lease)});
+  arenas_.erase(known);
+  SweepLocked();
+  return absl::OkStatus();
+}
+
+absl::Status ArenaTensorImporter::CheckRoomForAnArena() const {
+  const size_t counted = arenas_.size() + forgotten_.size();
+  if (counted < options_.max_arenas) return absl::OkStatus();
+  return absl::ResourceExhaustedError(absl::StrCat(
+      kWhat, " has ", counted, " of at most ", options_.max_arenas,
+      " arenas (max_arenas), of which ", forgotten_.size(),
+      " are forgotten but still held, or looked at by their owner"));
+}
+
+AttachLimits ArenaTensorImporter::WhatIsLeft() const {
+  size_t segments = 0;
+  uint64_t bytes = 0;
+  const auto count = [&](const AttachedArena& arena) {
+    const AttachedArena::Mapped mapped = arena.mapped();
+    segments += mapped.segments;
+    bytes += mapped.bytes;
+  };
+  for (const auto& [id, arena] : arenas_) count(*arena);
+  for (const Forgotten& forgotten : forgotten_) {
+    if (const auto arena = forgotten.arena.lock()) count(*arena);
+  }
+  return {
+      .max_blocks = options_.max_blocks,
+      .max_segments =
+          options_.max_segments - std::min(options_.max_segments, segments),
+      .max_bytes = options_.max_bytes - std::min(options_.max_bytes, bytes)};
 }
 
 }  // namespace tenon

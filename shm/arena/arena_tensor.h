@@ -21,8 +21,8 @@
 #ifndef TENON_SHM_ARENA_ARENA_TENSOR_H_
 #define TENON_SHM_ARENA_ARENA_TENSOR_H_
 
+#include <cstddef>
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <tuple>
@@ -40,6 +40,7 @@
 #include "tenon/shm/arena/attached_arena.h"
 #include "tenon/shm/arena/block_descriptor.h"
 #include "tenon/shm/deadline.h"
+#include "tenon/shm/fork_count.h"
 #include "tenon/shm/ledger/random_id.h"
 #include "tenon/shm/storage.h"
 #include "tenon/shm/tensor.h"
@@ -82,15 +83,45 @@ static_assert(std::has_unique_object_representations_v<ArenaTensorHandle>);
 absl::StatusOr<ArenaTensorHandle> Describe(const Tensor& tensor);
 absl::StatusOr<ArenaOffer> Offer(const Tensor& tensor);
 
-// Ownership: attached to the arenas it was offered as long as it, or a tensor
-//   claimed through it, lives.
-// Threads: thread-safe. Processes: as AttachedArena.
-// Trust: as AttachedArena; the spec is checked against the block.
+// What the owners of the arenas can make this process map and reserve. What
+// honest senders need beyond the defaults, the receiver has to allow.
+struct ArenaTensorImporterOptions {
+  // At a time, those among them that were forgotten and are still held, or that
+  // their owner still looks at. This process can be attached to 512.
+  size_t max_arenas = 16;
+  // Of each arena, as its owner's ArenaOptions::max_blocks. A block takes up to
+  // 24 bytes of memory, and one of 2^27 cells that this process has.
+  uint64_t max_blocks = uint64_t{1} << 20;
+  // Of all arenas together. Each has a descriptor.
+  size_t max_segments = size_t{1} << 12;
+  // Of all segments that are mapped, together: where nobody has written to them
+  // reading allocates.
+  uint64_t max_bytes = PhysicalMemory();
+
+  static uint64_t PhysicalMemory();  // Of this machine, in bytes.
+};
+
+// Ownership: attached to the arenas it was offered until it forgets them or is
+//   destroyed, and no tensor claimed through it lives.
+// Threads: thread-safe.
+// Processes: in a forked child calls fail with kFailedPrecondition.
+// Trust: as AttachedArena; the spec is checked against the block. An arena's id
+//   is only its sender's word, and limits are counted by importer: each peer
+//   that is not trusted gets one of its own. An offer that is refused may leave
+//   memory taken in the sender's table (up to 16 bytes a block), which goes
+//   with it: who sends such offers, and kResourceExhausted is no excuse, should
+//   not be listened to for long.
 // Failure: a failed call has changed nothing.
 class ArenaTensorImporter {
  public:
+  explicit ArenaTensorImporter(const ArenaTensorImporterOptions& options = {})
+      : options_(options) {}
+  ArenaTensorImporter(const ArenaTensorImporter&) = delete;
+  ArenaTensorImporter& operator=(const ArenaTensorImporter&) = delete;
+
   // Takes an offer of any arena. If it was taken before, nothing happens.
-  // Errors: AttachedArena::Attach()'s.
+  // Errors: AttachedArena::Attach()'s; kResourceExhausted naming the limit of
+  // this importer, with nothing mapped: other arenas are not affected.
   absl::Status Accept(absl::string_view offer, std::vector<UniqueFd> fds);
 
   // The tensor that a handle names, claimed. Only then may the message be
@@ -100,18 +131,40 @@ class ArenaTensorImporter {
   // accepted; kInvalidArgument if the spec does not fit the block.
   absl::StatusOr<Tensor> Claim(const ArenaTensorHandle& handle);
 
-  // Detaches from arenas of which no tensor is left, and unmaps segments that
-  // are retired.
+  // Unmaps segments that their owners have retired and of which no tensor is
+  // left. Accept() does so as well.
   void Sweep();
+
+  // Detaches from an arena, as soon as no tensor of it is left: for one of
+  // which no more messages come. Those that do are not found, until it is
+  // offered again; its owner offers a segment once unless it is asked.
+  // Errors: kNotFound if it is not attached to; kResourceExhausted at the limit
+  // of descriptors.
+  absl::Status Forget(const RandomId& arena);
 
  private:
   using Key = std::tuple<RandomId, uint32_t, uint64_t>;  // Arena, block, gen.
 
+  // Counts until nobody here holds anything of it, and its owner no longer
+  // looks at the cells that it has in this process's column.
+  struct Forgotten {
+    std::weak_ptr<AttachedArena> arena;
+    UniqueFd lease;
+  };
+
   absl::StatusOr<std::shared_ptr<Storage>> StorageOf(
       const BlockDescriptor& block);
+  // With mutex_ held.
+  void SweepLocked();
+  absl::Status CheckRoomForAnArena() const;
+  AttachLimits WhatIsLeft() const;
 
-  std::mutex mutex_;
+  const ArenaTensorImporterOptions options_;
+  const uint64_t fork_count_ = ForkCount();
+
+  std::mutex mutex_;  // For all below.
   absl::flat_hash_map<RandomId, std::shared_ptr<AttachedArena>> arenas_;
+  std::vector<Forgotten> forgotten_;
   absl::flat_hash_map<Key, std::weak_ptr<Storage>> storages_;
   size_t sweep_at_ = 64;  // Storages.
 };

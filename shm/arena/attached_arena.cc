@@ -4,10 +4,12 @@
 #include "tenon/shm/arena/attached_arena.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -24,6 +26,7 @@
 #include "tenon/shm/crash_point.h"
 #include "tenon/shm/deadline.h"
 #include "tenon/shm/ledger/attachments.h"
+#include "tenon/shm/ledger/control_memory.h"
 #include "tenon/shm/ledger/lease.h"
 #include "tenon/shm/pid_fd.h"
 #include "tenon/shm/posix_error.h"
@@ -84,6 +87,30 @@ absl::Status CheckInbox(const ArenaHeader& header, int inbox) {
   return absl::OkStatus();
 }
 
+// By its size, which is sealed, and which the table has to agree with.
+absl::Status CheckTableSize(int fd, const AttachLimits& limits) {
+  const uint64_t max_blocks = std::min(limits.max_blocks, Layout::kMaxBlocks);
+  TENON_ASSIGN_OR_RETURN(
+      const size_t size,
+      CheckIsControlMemory(fd, "a received table of an arena"));
+  if (size <= Layout::Bytes(max_blocks)) return absl::OkStatus();
+  return absl::ResourceExhaustedError(absl::StrCat(
+      "a received table of an arena has ", size, " bytes, and one of ",
+      max_blocks, " blocks, the most that are taken (max_blocks), has ",
+      Layout::Bytes(max_blocks)));
+}
+
+absl::Status CheckSegmentSize(absl::string_view arena, uint64_t size,
+                              const AttachLimits& limits) {
+  if (limits.max_segments > 0 && size <= limits.max_bytes) {
+    return absl::OkStatus();
+  }
+  return absl::ResourceExhaustedError(absl::StrCat(
+      "a segment of ", size, " bytes of arena '", arena, "': at most ",
+      limits.max_segments, " more (max_segments) of together ",
+      limits.max_bytes, " bytes (max_bytes) are mapped"));
+}
+
 absl::StatusOr<Segment> OpenSegment(const ArenaOfferFacts& facts,
                                     SegmentKind kind, UniqueFd fd) {
   if (facts.strategy == SharingStrategy::kFileSystem) {
@@ -103,11 +130,14 @@ absl::Status BlockWasTakenBack(absl::string_view arena,
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<AttachedArena>> AttachedArena::Attach(
-    absl::string_view offer, std::vector<UniqueFd> fds) {
+    absl::string_view offer, std::vector<UniqueFd> fds,
+    const AttachLimits& limits) {
   ReceivedFds received(std::move(fds));
   TENON_ASSIGN_OR_RETURN(const ArenaOfferFacts facts,
                          ArenaOfferFacts::FromBytes(offer));
   TENON_RETURN_IF_ERROR(CheckFds(facts, received));
+  TENON_RETURN_IF_ERROR(
+      CheckTableSize(received[ArenaOfferFacts::kTable], limits));
   TENON_ASSIGN_OR_RETURN(
       ArenaTableView table,
       ArenaTableView::Adopt(received.Take(ArenaOfferFacts::kTable)));
@@ -125,7 +155,7 @@ absl::StatusOr<std::shared_ptr<AttachedArena>> AttachedArena::Attach(
   TENON_ASSIGN_OR_RETURN(
       arena->range_,
       arena->column_->Enter(facts.arena, arena->table_.header().max_blocks));
-  TENON_RETURN_IF_ERROR(arena->MapSegment(facts, received));
+  TENON_RETURN_IF_ERROR(arena->MapSegment(facts, received, limits));
   TENON_RETURN_IF_ERROR(arena->Enter());
   return arena;
 }
@@ -167,7 +197,8 @@ AttachedArena::~AttachedArena() {
 }
 
 absl::Status AttachedArena::Add(absl::string_view offer,
-                                std::vector<UniqueFd> fds) {
+                                std::vector<UniqueFd> fds,
+                                const AttachLimits& limits) {
   ReceivedFds received(std::move(fds));
   TENON_RETURN_IF_ERROR(CheckNotForked(fork_count_, kWhat));
   TENON_ASSIGN_OR_RETURN(const ArenaOfferFacts facts,
@@ -181,7 +212,7 @@ absl::Status AttachedArena::Add(absl::string_view offer,
   TENON_RETURN_IF_ERROR(
       CheckInbox(table_.header(), received[ArenaOfferFacts::kInbox]));
   Sweep();
-  return MapSegment(facts, received);
+  return MapSegment(facts, received, limits);
 }
 
 absl::Status AttachedArena::CheckIsTable(int fd) const {
@@ -196,7 +227,8 @@ absl::Status AttachedArena::CheckIsTable(int fd) const {
 }
 
 absl::Status AttachedArena::MapSegment(const ArenaOfferFacts& facts,
-                                       ReceivedFds& fds) {
+                                       ReceivedFds& fds,
+                                       const AttachLimits& limits) {
   std::lock_guard lock(mutex_);
   MappedSegment& slot = segments_[Layout::SlotOf(facts.segment)];
   if (slot.IsOpen(facts.segment)) return absl::OkStatus();
@@ -205,7 +237,6 @@ absl::Status AttachedArena::MapSegment(const ArenaOfferFacts& facts,
         absl::StrCat("segment ", facts.segment, " of arena '", name(),
                      "' has the place of one of which blocks are still held"));
   }
-  TENON_ASSIGN_OR_RETURN(const ArenaSegment listed, table_.Find(facts.segment));
   const bool shared_writable = table_.header().shared_writable != 0;
   const SegmentKind kind = shared_writable ? SegmentKind::kSharedWritable
                                            : SegmentKind::kOwnerWritten;
@@ -215,6 +246,9 @@ absl::Status AttachedArena::MapSegment(const ArenaOfferFacts& facts,
   }
   TENON_ASSIGN_OR_RETURN(Segment segment,
                          OpenSegment(facts, kind, std::move(segment_fd)));
+  TENON_RETURN_IF_ERROR(CheckSegmentSize(name(), segment.size_bytes(), limits));
+  // Takes memory for the words of its blocks: not before.
+  TENON_ASSIGN_OR_RETURN(const ArenaSegment listed, table_.Find(facts.segment));
   TENON_ASSIGN_OR_RETURN(const FileIdentity file,
                          FileIdentity::Of(segment.fd()));
   if (file != listed.file) {
@@ -313,6 +347,24 @@ void AttachedArena::Sweep() {
   for (MappedSegment& segment : segments_) {
     if (segment.is_open() && !table_.IsLive(segment.id())) segment.Close();
   }
+}
+
+AttachedArena::Mapped AttachedArena::mapped() const {
+  std::lock_guard lock(mutex_);
+  Mapped mapped;
+  for (const MappedSegment& segment : segments_) {
+    if (!segment.is_open()) continue;
+    ++mapped.segments;
+    mapped.bytes += segment.segment().size_bytes();
+  }
+  return mapped;
+}
+
+absl::StatusOr<UniqueFd> AttachedArena::DuplicateLease() const {
+  if (!lease_.valid()) return UniqueFd();
+  UniqueFd lease(fcntl(lease_.get(), F_DUPFD_CLOEXEC, 0));
+  if (!lease.valid()) return PosixError(errno, "fcntl(F_DUPFD)", kWhat);
+  return lease;
 }
 
 Hold& Hold::operator=(Hold&& other) noexcept {

@@ -20,6 +20,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -44,6 +45,14 @@
 namespace tenon {
 
 class Hold;
+
+// What one attachment may use of this process. See Attach() and Add().
+struct AttachLimits {
+  uint64_t max_blocks = ArenaTableLayout::kMaxBlocks;  // Of the arena.
+  // That may be mapped in addition to what is.
+  size_t max_segments = ArenaTableLayout::kMaxSegments;
+  uint64_t max_bytes = std::numeric_limits<uint64_t>::max();
+};
 
 // Ownership: held by shared_ptr, which each Hold has; owns the descriptors of
 //   the offers, kept because they may be forwarded, a mapping of each segment
@@ -70,10 +79,12 @@ class AttachedArena : public std::enable_shared_from_this<AttachedArena> {
   // they should be; kFailedPrecondition naming missing seals; kNotFound if the
   // segment is gone; kResourceExhausted naming the limit, also if the owner has
   // not looked into its inbox for so long that it is full; kUnavailable if the
-  // owner lives and yet cannot be told. Descriptors that are not used are
-  // closed without waiting for anybody (received_fd.h).
+  // owner lives and yet cannot be told. A limit that is exceeded is noticed
+  // before memory is reserved for blocks, or a segment is mapped. Descriptors
+  // that are not used are closed without waiting for anybody (received_fd.h).
   static absl::StatusOr<std::shared_ptr<AttachedArena>> Attach(
-      absl::string_view offer, std::vector<UniqueFd> fds);
+      absl::string_view offer, std::vector<UniqueFd> fds,
+      const AttachLimits& limits = {});
 
   AttachedArena(const AttachedArena&) = delete;
   AttachedArena& operator=(const AttachedArena&) = delete;
@@ -85,7 +96,8 @@ class AttachedArena : public std::enable_shared_from_this<AttachedArena> {
   // Maps the segment of another offer of the same arena; if it is mapped
   // already, nothing happens. Lets go of segments that the owner has retired.
   // Errors: as Attach().
-  absl::Status Add(absl::string_view offer, std::vector<UniqueFd> fds);
+  absl::Status Add(absl::string_view offer, std::vector<UniqueFd> fds,
+                   const AttachLimits& limits = {});
 
   // Claims what a message named: some atomic steps; no system call, no lock.
   // Errors: kNotFound if the segment has not been offered to this process, or
@@ -101,6 +113,17 @@ class AttachedArena : public std::enable_shared_from_this<AttachedArena> {
   // Unmaps segments that the owner has retired. Add() does so as well.
   void Sweep();
 
+  // The segments that are mapped.
+  struct Mapped {
+    size_t segments = 0;
+    uint64_t bytes = 0;
+  };
+  Mapped mapped() const;
+  // Readable, or hung up, once the owner has dropped the cells of this
+  // attachment, which may be after its end. Invalid if the owner never had
+  // them. Errors: kResourceExhausted at the limit of descriptors.
+  absl::StatusOr<UniqueFd> DuplicateLease() const;
+
  private:
   friend class Hold;
 
@@ -112,7 +135,8 @@ class AttachedArena : public std::enable_shared_from_this<AttachedArena> {
 
   absl::Status Enter();
   absl::Status CheckIsTable(int fd) const;
-  absl::Status MapSegment(const ArenaOfferFacts& facts, ReceivedFds& fds);
+  absl::Status MapSegment(const ArenaOfferFacts& facts, ReceivedFds& fds,
+                          const AttachLimits& limits);
   void Release(const Hold& hold);
 
   const ArenaTableView table_;

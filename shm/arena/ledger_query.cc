@@ -5,18 +5,14 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <sys/types.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
-#include <optional>
-#include <set>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -26,17 +22,16 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
-#include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "tenon/shm/arena/arena_table.h"
 #include "tenon/shm/arena/holder_use.h"
+#include "tenon/shm/arena/ledger_files.h"
 #include "tenon/shm/ledger/column_layout.h"
-#include "tenon/shm/ledger/control_memory.h"
 #include "tenon/shm/ledger/lease.h"
 #include "tenon/shm/ledger/process_info.h"
+#include "tenon/shm/ledger/random_id.h"
 #include "tenon/shm/posix_error.h"
-#include "tenon/shm/retry_on_eintr.h"
 #include "tenon/shm/status_macros.h"
 #include "tenon/shm/unique_fd.h"
 
@@ -45,26 +40,10 @@ namespace {
 
 using Layout = ArenaTableLayout;
 
-// How a memfd of this label is shown in /proc/PID/fd.
-std::string LinkOf(absl::string_view label) {
-  return absl::StrCat("/memfd:", label, " (deleted)");
-}
-
-// Reads whole; what was never written reads as zeros and stays unwritten, which
-// would not be so of a mapping.
-bool ReadAt(int fd, size_t offset, void* to, size_t size) {
-  return RetryOnEintr([&] {
-           return pread(fd, to, size, static_cast<off_t>(offset));
-         }) == static_cast<ssize_t>(size);
-}
-
-std::vector<uint64_t> ReadWords(int fd, size_t offset, size_t count) {
-  std::vector<uint64_t> words(count);
-  if (!ReadAt(fd, offset, words.data(), count * sizeof(uint64_t))) {
-    words.assign(count, 0);
-  }
-  return words;
-}
+// Words that are read at a time.
+constexpr size_t kChunk = 8192;
+// A list of segments may change while it is read.
+constexpr int kReadings = 4;
 
 std::string Printable(const char* text, size_t capacity) {
   std::string name(text, strnlen(text, capacity));
@@ -74,296 +53,282 @@ std::string Printable(const char* text, size_t capacity) {
   return name;
 }
 
-// Numbers among the entries of a folder of /proc.
-absl::StatusOr<std::vector<int>> NumbersIn(const std::string& folder) {
+absl::StatusOr<std::vector<pid_t>> AllPids() {
   struct Close {
     void operator()(DIR* dir) const { closedir(dir); }
   };
-  const std::unique_ptr<DIR, Close> dir(opendir(folder.c_str()));
-  if (dir == nullptr) return PosixError(errno, "opendir", folder);
-  std::vector<int> numbers;
+  const std::unique_ptr<DIR, Close> dir(opendir("/proc"));
+  if (dir == nullptr) return PosixError(errno, "opendir", "/proc");
+  std::vector<pid_t> pids;
   while (const dirent* entry = readdir(dir.get())) {
-    int number;
-    if (absl::SimpleAtoi(entry->d_name, &number)) numbers.push_back(number);
+    pid_t pid;
+    if (absl::SimpleAtoi(entry->d_name, &pid)) pids.push_back(pid);
   }
-  std::sort(numbers.begin(), numbers.end());
-  return numbers;
+  return pids;
 }
 
-// Which kernel object.
-struct FileId {
-  dev_t device;
-  ino_t inode;
-  friend auto operator<=>(const FileId&, const FileId&) = default;
-};
-
-struct Table {
+// What of a table is being summed up, and of whom it is known what they hold.
+struct OpenTable {
+  const LedgerTable& table;
   UniqueFd fd;
-  ArenaHeader header;
-  pid_t owner = 0;  // Once a process was found whose table this is.
+  std::vector<ArenaSegment> segments;  // Live, and disjoint.
+  uint64_t blocks = 0;                 // Of these.
+  std::vector<bool> held;  // Each block: by a process other than the owner.
+  uint64_t now_ms = CoarseNowMs();
+
+  // What is read of it, or of a column for it.
+  uint64_t work() const {
+    return blocks * sizeof(uint64_t) +
+           (segments.size() + 1) * LedgerBounds::kWorkOfACall;
+  }
+  size_t StatesAt(uint64_t block) const {
+    return Layout::StatesAt(table.header.max_blocks) +
+           static_cast<size_t>(block) * sizeof(uint64_t);
+  }
 };
 
-struct ColumnFile {
-  UniqueFd fd;
-  ColumnHeader header;
-  pid_t writer = 0;  // Likewise.
-  std::vector<ColumnDirectoryEntry> directory;
-};
+// Empty if these can be the live segments of an arena; otherwise what is wrong.
+absl::string_view WhatIsWrong(std::vector<ArenaSegment>& segments,
+                              uint64_t max_blocks) {
+  std::sort(segments.begin(), segments.end(), [](const auto& a, const auto& b) {
+    return a.first_block < b.first_block;
+  });
+  uint64_t end = 0;
+  uint64_t bytes = 0;
+  for (const ArenaSegment& segment : segments) {
+    if (!segment.IsSane(max_blocks)) return "a table lists impossible blocks";
+    if (segment.first_block < end) return "a table lists a block twice";
+    end = segment.first_block + segment.block_count;
+    bytes += segment.block_bytes * segment.block_count;
+    if (bytes > uint64_t{1} << 62) return "a table lists too many bytes";
+  }
+  return "";
+}
 
-// A segment of an arena, and what is known of its blocks.
-struct SegmentBlocks {
-  ArenaSegment listed;
-  std::vector<uint64_t> states;
-  std::vector<bool> held;  // By a process other than the owner.
-};
+// Being disjoint, they have no more blocks than the arena. Errors:
+// kInvalidArgument saying what is wrong.
+absl::StatusOr<std::vector<ArenaSegment>> ReadSegments(int fd,
+                                                       uint64_t max_blocks) {
+  absl::string_view wrong;
+  for (int i = 0; i < kReadings; ++i) {
+    std::vector<ArenaSegment> segments(Layout::kMaxSegments);
+    if (!ReadLedgerFile(fd, Layout::kSegmentsAt, segments.data(),
+                        segments.size() * sizeof(ArenaSegment))) {
+      return absl::InvalidArgumentError("the segments of a table");
+    }
+    std::erase_if(segments, [](const ArenaSegment& segment) {
+      return segment.state() != ArenaSegment::kLive;
+    });
+    wrong = WhatIsWrong(segments, max_blocks);
+    if (wrong.empty()) return segments;
+  }
+  return absl::InvalidArgumentError(wrong);
+}
+
+// Reads words, as many at a time as fit, and gives each chunk to
+// `visit(first, words)`. What cannot be read counts as zeros.
+template <typename Visit>
+void ForEachChunk(int fd, size_t offset, uint64_t count, Visit visit) {
+  std::vector<uint64_t> words;
+  for (uint64_t first = 0; first < count; first += kChunk) {
+    words.resize(
+        static_cast<size_t>(std::min<uint64_t>(kChunk, count - first)));
+    if (!ReadLedgerFile(fd,
+                        offset + static_cast<size_t>(first) * sizeof(uint64_t),
+                        words.data(), words.size() * sizeof(uint64_t))) {
+      std::fill(words.begin(), words.end(), 0);
+    }
+    visit(first, words);
+  }
+}
+
+void AddBlock(HolderUse& holder, size_t bytes, uint64_t since_ms,
+              uint64_t now_ms) {
+  ++holder.blocks;
+  holder.bytes += bytes;
+  if (since_ms == 0 || since_ms > now_ms) return;
+  holder.oldest =
+      std::max(holder.oldest,
+               absl::Milliseconds(static_cast<int64_t>(now_ms - since_ms)));
+}
+
+// Whether the column may speak of the table. Who attaches keeps the table, so
+// nobody else's table, of the same id, is looked at for it; where its writer is
+// not known, somebody has to have both.
+bool BelongTogether(const LedgerColumn& column, const LedgerTable& table) {
+  if (column.maker != 0) return table.IsShownBy(column.maker);
+  return std::any_of(column.places.begin(), column.places.end(),
+                     [&](const LedgerFile::Place& place) {
+                       return table.IsShownBy(place.pid);
+                     });
+}
 
 class Query {
  public:
-  absl::Status LookInto(pid_t pid);
-  LedgerReport Report();
+  absl::Status LookInto(pid_t pid) { return files_.LookInto(pid); }
+  absl::StatusOr<LedgerReport> Report();
 
  private:
-  absl::Status LookAtFd(pid_t pid, int number);
-  absl::Status AddTable(UniqueFd fd, const FileId& id);
-  void AddColumn(UniqueFd fd, const FileId& id);
-  ArenaReport ReportOn(const Table& table) const;
-  std::optional<HolderUse> HolderIn(const ColumnFile& column,
-                                    const Table& table,
-                                    std::vector<SegmentBlocks>& segments) const;
+  struct Entry {
+    const LedgerColumn* column;
+    const ColumnDirectoryEntry* cells;
+  };
 
-  std::vector<std::pair<FileId, Table>> tables_;
-  std::vector<std::pair<FileId, ColumnFile>> columns_;
-  std::vector<pid_t> hidden_;
+  void IndexColumns();
+  absl::Status AddReport(const LedgerTable& table, LedgerReport& report);
+  absl::Status AddHolders(OpenTable& open, ArenaReport& report);
+  void AddHeld(int column, const ColumnDirectoryEntry& cells, bool is_alive,
+               OpenTable& open, HolderUse& holder) const;
+
+  LedgerFiles files_;
+  std::multimap<RandomId, Entry> entries_;
 };
 
-// Whether a process, seen here as `pid`, calls itself `own_pid`: the two differ
-// if it lives in a pid namespace of its own.
-bool CallsItself(pid_t pid, uint64_t own_pid) {
-  for (const pid_t name : PidsOf(pid)) {
-    if (static_cast<uint64_t>(name) == own_pid) return true;
-  }
-  return false;
-}
-
-template <typename Entry>
-Entry* Find(std::vector<std::pair<FileId, Entry>>& entries, const FileId& id) {
-  for (auto& [known, entry] : entries) {
-    if (known == id) return &entry;
-  }
-  return nullptr;
-}
-
-absl::Status Query::LookInto(pid_t pid) {
-  const std::string folder = absl::StrCat("/proc/", pid, "/fd");
-  struct stat process;
-  if (stat(absl::StrCat("/proc/", pid).c_str(), &process) != 0 ||
-      process.st_uid != geteuid()) {
-    return absl::OkStatus();
-  }
-  const auto fds = NumbersIn(folder);
-  if (absl::IsResourceExhausted(fds.status())) return fds.status();
-  if (!fds.ok()) {
-    if (absl::IsPermissionDenied(fds.status())) hidden_.push_back(pid);
-    return absl::OkStatus();
-  }
-  for (const int number : *fds) {
-    TENON_RETURN_IF_ERROR(LookAtFd(pid, number));
-  }
-  return absl::OkStatus();
-}
-
-absl::Status Query::LookAtFd(pid_t pid, int number) {
-  static const std::string& table_link =
-      *new std::string(LinkOf(Layout::kLabel));
-  static const std::string& column_link =
-      *new std::string(LinkOf(ColumnLayout::kLabel));
-  const std::string path = absl::StrCat("/proc/", pid, "/fd/", number);
-  char link[64];
-  const ssize_t length = readlink(path.c_str(), link, sizeof(link));
-  if (length <= 0) return absl::OkStatus();
-  const std::string target(link, static_cast<size_t>(length));
-  const bool is_table = target == table_link;
-  if (!is_table && target != column_link) return absl::OkStatus();
-
-  struct stat file;
-  if (stat(path.c_str(), &file) != 0) return absl::OkStatus();
-  const FileId id = {file.st_dev, file.st_ino};
-  Table* table = Find(tables_, id);
-  ColumnFile* column = Find(columns_, id);
-  if (table == nullptr && column == nullptr) {
-    // It may be something else by now; whatever it is does not hold us up.
-    UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-    if (!fd.valid()) {
-      const int error = errno;
-      if (error != EMFILE && error != ENFILE) return absl::OkStatus();
-      return PosixError(error, "open", path);
+void Query::IndexColumns() {
+  for (const LedgerColumn& column : files_.columns()) {
+    for (const ColumnDirectoryEntry& cells : column.directory) {
+      entries_.emplace(cells.arena, Entry{&column, &cells});
     }
-    if (!CheckIsControlMemory(fd.get(), path).ok()) return absl::OkStatus();
-    if (is_table) {
-      TENON_RETURN_IF_ERROR(AddTable(std::move(fd), id));
-    } else {
-      AddColumn(std::move(fd), id);
-    }
-    table = Find(tables_, id);
-    column = Find(columns_, id);
   }
-  if (table != nullptr && CallsItself(pid, table->header.owner_pid)) {
-    table->owner = pid;
-  }
-  if (column != nullptr && CallsItself(pid, column->header.pid)) {
-    column->writer = pid;
-  }
-  return absl::OkStatus();
 }
 
-absl::Status Query::AddTable(UniqueFd fd, const FileId& id) {
-  Table table = {.fd = std::move(fd)};
-  if (ReadAt(table.fd.get(), 0, &table.header, sizeof(table.header)) &&
-      table.header.magic == ArenaHeader::kMagic &&
-      table.header.version == ArenaHeader::kVersion &&
-      table.header.max_blocks <= Layout::kMaxBlocks) {
-    tables_.emplace_back(id, std::move(table));
-  }
-  return absl::OkStatus();
-}
-
-void Query::AddColumn(UniqueFd fd, const FileId& id) {
-  ColumnFile column = {.fd = std::move(fd)};
-  if (!ReadAt(column.fd.get(), 0, &column.header, sizeof(column.header)) ||
-      column.header.magic != ColumnLayout::kMagic ||
-      column.header.version != ColumnLayout::kVersion) {
-    return;
-  }
-  column.directory.resize(ColumnLayout::kMaxArenas);
-  if (!ReadAt(column.fd.get(), sizeof(ColumnHeader), column.directory.data(),
-              column.directory.size() * sizeof(ColumnDirectoryEntry))) {
-    return;
-  }
-  std::erase_if(column.directory, [](const ColumnDirectoryEntry& entry) {
-    return entry.used != 1 || entry.cells > ColumnLayout::kCells ||
-           entry.first_cell > ColumnLayout::kCells - entry.cells;
-  });
-  columns_.emplace_back(id, std::move(column));
-}
-
-LedgerReport Query::Report() {
+absl::StatusOr<LedgerReport> Query::Report() {
+  IndexColumns();
   LedgerReport report;
-  report.hidden = hidden_;
-  for (const auto& [id, table] : tables_) {
-    report.arenas.push_back(ReportOn(table));
+  report.hidden = files_.hidden();
+  for (const LedgerTable& table : files_.tables()) {
+    TENON_RETURN_IF_ERROR(AddReport(table, report));
   }
   std::sort(report.arenas.begin(), report.arenas.end(),
             [](const ArenaReport& a, const ArenaReport& b) {
               return std::tie(a.owner, a.name, a.arena) <
                      std::tie(b.owner, b.name, b.arena);
             });
+  for (const auto& [pid, left_out] : files_.left_out()) {
+    report.skipped.push_back({pid, left_out.files, left_out.reason});
+  }
   return report;
-}
-
-std::vector<SegmentBlocks> SegmentsOf(const Table& table) {
-  std::vector<ArenaSegment> listed(Layout::kMaxSegments);
-  std::vector<SegmentBlocks> segments;
-  if (!ReadAt(table.fd.get(), Layout::kSegmentsAt, listed.data(),
-              listed.size() * sizeof(ArenaSegment))) {
-    return segments;
-  }
-  for (const ArenaSegment& segment : listed) {
-    if (segment.state() != ArenaSegment::kLive ||
-        !segment.IsSane(table.header.max_blocks)) {
-      continue;
-    }
-    const auto count = static_cast<size_t>(segment.block_count);
-    segments.push_back(
-        {.listed = segment,
-         .states = ReadWords(table.fd.get(),
-                             Layout::StatesAt(table.header.max_blocks) +
-                                 static_cast<size_t>(segment.first_block) * 8,
-                             count),
-         .held = std::vector<bool>(count)});
-  }
-  return segments;
-}
-
-void AddBlock(HolderUse& holder, size_t bytes, const BlockState& state) {
-  const uint64_t now_ms = CoarseNowMs();
-  ++holder.blocks;
-  holder.bytes += bytes;
-  if (state.since_ms == 0 || state.since_ms > now_ms) return;
-  holder.oldest = std::max(
-      holder.oldest,
-      absl::Milliseconds(static_cast<int64_t>(now_ms - state.since_ms)));
 }
 
 // What the owner says of its blocks, once it is known which others hold.
-void SumUp(const std::vector<SegmentBlocks>& segments, ArenaReport& report,
-           HolderUse& owner) {
-  for (const SegmentBlocks& segment : segments) {
-    const auto bytes = static_cast<size_t>(segment.listed.block_bytes);
+void SumUp(const OpenTable& open, ArenaReport& report, HolderUse& owner) {
+  for (const ArenaSegment& segment : open.segments) {
+    const auto bytes = static_cast<size_t>(segment.block_bytes);
     ++report.segments;
-    report.segment_bytes += bytes * segment.states.size();
-    for (size_t i = 0; i < segment.states.size(); ++i) {
-      const BlockState state = BlockState::Unpack(segment.states[i]);
-      BlockSum* sum = &report.free;
-      if (state.kind == BlockState::kInUse) sum = &report.in_use;
-      if (state.kind == BlockState::kLetGo) {
-        sum = segment.held[i] ? &report.lent : &report.resting;
-      }
-      ++sum->blocks;
-      sum->bytes += bytes;
-      if (state.kind == BlockState::kInUse) AddBlock(owner, bytes, state);
-    }
+    report.segment_bytes += bytes * static_cast<size_t>(segment.block_count);
+    ForEachChunk(
+        open.fd.get(), open.StatesAt(segment.first_block), segment.block_count,
+        [&](uint64_t first, const std::vector<uint64_t>& words) {
+          for (size_t i = 0; i < words.size(); ++i) {
+            const BlockState state = BlockState::Unpack(words[i]);
+            const uint64_t block = segment.first_block + first + i;
+            BlockSum* sum = &report.free;
+            if (state.kind == BlockState::kInUse) sum = &report.in_use;
+            if (state.kind == BlockState::kLetGo) {
+              sum = open.held[static_cast<size_t>(block)] ? &report.lent
+                                                          : &report.resting;
+            }
+            ++sum->blocks;
+            sum->bytes += bytes;
+            if (state.kind == BlockState::kInUse) {
+              AddBlock(owner, bytes, state.since_ms, open.now_ms);
+            }
+          }
+        });
   }
 }
 
-ArenaReport Query::ReportOn(const Table& table) const {
-  ArenaReport report;
-  report.arena = table.header.arena;
-  report.name = Printable(table.header.name, sizeof(table.header.name));
-  report.owner = table.owner;
-  report.quota_bytes = static_cast<size_t>(table.header.quota_bytes);
-  std::vector<SegmentBlocks> segments = SegmentsOf(table);
-  for (const auto& [id, column] : columns_) {
-    auto holder = HolderIn(column, table, segments);
-    if (holder.has_value()) report.holders.push_back(*std::move(holder));
+absl::Status Query::AddReport(const LedgerTable& table, LedgerReport& report) {
+  const pid_t payer = table.payer();
+  const uint64_t max_blocks = table.header.max_blocks;
+  if (!files_.Spend(payer, kReadings * Layout::kGenerationsAt)) {
+    return absl::OkStatus();
   }
+  TENON_ASSIGN_OR_RETURN(UniqueFd fd, files_.Open(table));
+  if (!fd.valid()) return absl::OkStatus();
+  auto segments = ReadSegments(fd.get(), max_blocks);
+  if (!segments.ok()) {
+    const absl::string_view reason = segments.status().message();
+    files_.LeaveOut(payer, reason);
+    return absl::OkStatus();
+  }
+  OpenTable open = {
+      .table = table, .fd = std::move(fd), .segments = *std::move(segments)};
+  for (const ArenaSegment& segment : open.segments) {
+    open.blocks += segment.block_count;
+  }
+  if (!files_.Spend(payer, open.work())) return absl::OkStatus();
+  open.held.resize(static_cast<size_t>(max_blocks));
+
+  ArenaReport& arena = report.arenas.emplace_back();
+  arena.arena = table.header.arena;
+  arena.name = Printable(table.header.name, sizeof(table.header.name));
+  arena.owner = table.maker;
+  arena.quota_bytes = static_cast<size_t>(table.header.quota_bytes);
+  TENON_RETURN_IF_ERROR(AddHolders(open, arena));
   HolderUse owner;
-  owner.pid = table.owner;
-  owner.name = NameOf(table.owner);
-  owner.state = table.owner == 0 ? "ended" : StateOf(table.owner);
-  SumUp(segments, report, owner);
-  if (owner.blocks > 0) report.holders.push_back(owner);
-  SortByBytes(report.holders);
-  return report;
+  owner.pid = table.maker;
+  owner.name = NameOf(table.maker);
+  owner.state = table.maker == 0 ? "ended" : StateOf(table.maker);
+  SumUp(open, arena, owner);
+  if (owner.blocks > 0) arena.holders.push_back(owner);
+  SortByBytes(arena.holders);
+  return absl::OkStatus();
 }
 
-std::optional<HolderUse> Query::HolderIn(
-    const ColumnFile& column, const Table& table,
-    std::vector<SegmentBlocks>& segments) const {
-  HolderUse holder;
-  holder.pid = column.writer;
-  holder.name = Printable(column.header.name, sizeof(column.header.name));
-  holder.state = column.writer == 0 ? "ended" : StateOf(column.writer);
-  holder.column = column.header.id;
-  for (const ColumnDirectoryEntry& entry : column.directory) {
-    if (entry.arena != table.header.arena ||
-        entry.cells != table.header.max_blocks) {
+absl::Status Query::AddHolders(OpenTable& open, ArenaReport& report) {
+  const auto [begin, end] = entries_.equal_range(open.table.header.arena);
+  for (auto entry = begin; entry != end; ++entry) {
+    const LedgerColumn& column = *entry->second.column;
+    const ColumnDirectoryEntry& cells = *entry->second.cells;
+    if (cells.cells != open.table.header.max_blocks ||
+        !BelongTogether(column, open.table) ||
+        // Its cells, and the states of those blocks that are held.
+        !files_.Spend(column.payer(), 2 * open.work())) {
       continue;
     }
-    for (SegmentBlocks& segment : segments) {
-      const uint64_t first = entry.first_cell + segment.listed.first_block;
-      const std::vector<uint64_t> cells = ReadWords(
-          column.fd.get(), ColumnLayout::CellAt(first), segment.states.size());
-      for (size_t i = 0; i < cells.size(); ++i) {
-        if (LeaseCell::Held(cells[i]) == 0) continue;
-        AddBlock(holder, static_cast<size_t>(segment.listed.block_bytes),
-                 BlockState::Unpack(segment.states[i]));
-        // What the dead held, nobody holds.
-        if (column.writer != 0) segment.held[i] = true;
-      }
-    }
+    TENON_ASSIGN_OR_RETURN(const UniqueFd fd, files_.Open(column));
+    if (!fd.valid()) continue;
+    HolderUse holder;
+    AddHeld(fd.get(), cells, column.maker != 0, open, holder);
+    if (holder.blocks == 0) continue;
+    holder.pid = column.maker;
+    holder.name = Printable(column.header.name, sizeof(column.header.name));
+    holder.state = column.maker == 0 ? "ended" : StateOf(column.maker);
+    holder.column = column.header.id;
+    report.holders.push_back(std::move(holder));
   }
-  if (holder.blocks == 0) return std::nullopt;
-  return holder;
+  return absl::OkStatus();
+}
+
+void Query::AddHeld(int column, const ColumnDirectoryEntry& cells,
+                    bool is_alive, OpenTable& open, HolderUse& holder) const {
+  std::vector<uint64_t> states;
+  for (const ArenaSegment& segment : open.segments) {
+    ForEachChunk(
+        column, ColumnLayout::CellAt(cells.first_cell + segment.first_block),
+        segment.block_count,
+        [&](uint64_t first, const std::vector<uint64_t>& words) {
+          const uint64_t first_block = segment.first_block + first;
+          states.clear();
+          for (size_t i = 0; i < words.size(); ++i) {
+            if (LeaseCell::Held(words[i]) == 0) continue;
+            if (states.empty()) {
+              ForEachChunk(open.fd.get(), open.StatesAt(first_block),
+                           words.size(),
+                           [&](uint64_t, const std::vector<uint64_t>& read) {
+                             states = read;
+                           });
+            }
+            AddBlock(holder, static_cast<size_t>(segment.block_bytes),
+                     BlockState::Unpack(states[i]).since_ms, open.now_ms);
+            // What the dead held, nobody holds.
+            if (is_alive) {
+              open.held[static_cast<size_t>(first_block) + i] = true;
+            }
+          }
+        });
+  }
 }
 
 }  // namespace
@@ -371,8 +336,10 @@ std::optional<HolderUse> Query::HolderIn(
 absl::StatusOr<LedgerReport> QueryLedger(const std::vector<pid_t>& pids) {
   std::vector<pid_t> asked = pids;
   if (asked.empty()) {
-    TENON_ASSIGN_OR_RETURN(asked, NumbersIn("/proc"));
+    TENON_ASSIGN_OR_RETURN(asked, AllPids());
   }
+  std::sort(asked.begin(), asked.end());
+  asked.erase(std::unique(asked.begin(), asked.end()), asked.end());
   Query query;
   for (const pid_t pid : asked) TENON_RETURN_IF_ERROR(query.LookInto(pid));
   return query.Report();

@@ -1,0 +1,248 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// A sender that wants a receiver to run out of cells, addresses, memory or
+// descriptors: arena after arena, with more blocks and larger segments than
+// anybody needs. It gets errors that name the limit, and the others' messages
+// go on.
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tenon/shm/arena/arena.h"
+#include "tenon/shm/arena/arena_offer.h"
+#include "tenon/shm/arena/arena_tensor.h"
+#include "tenon/shm/arena/arena_testing.h"
+#include "tenon/shm/deadline.h"
+#include "tenon/shm/dtype.h"
+#include "tenon/shm/ledger/column_testing.h"
+#include "tenon/shm/process_testing.h"
+#include "tenon/shm/sharing_strategy.h"
+#include "tenon/shm/status_matchers.h"
+#include "tenon/shm/tensor.h"
+#include "tenon/shm/unique_fd.h"
+
+namespace tenon {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+constexpr auto kResourceExhausted = absl::StatusCode::kResourceExhausted;
+constexpr auto kNotFound = absl::StatusCode::kNotFound;
+constexpr size_t kMiB = size_t{1} << 20;
+
+absl::StatusOr<Tensor> CreateBytes(Arena& arena, size_t bytes) {
+  return CreateTensor(arena, kDtypeOf<uint8_t>, {static_cast<int64_t>(bytes)},
+                      Deadline::Passed());
+}
+
+// An arena, and a tensor in it.
+struct Sender {
+  std::shared_ptr<Arena> arena;
+  Tensor sent;
+
+  explicit Sender(uint64_t max_blocks = 8192, size_t bytes = 64)
+      : arena(Arena::Create(
+                  {.segment = {.strategy = SharingStrategy::kFileDescriptor},
+                   .max_blocks = max_blocks})
+                  .value()),
+        sent(CreateBytes(*arena, bytes).value()) {}
+
+  absl::Status OfferTo(ArenaTensorImporter& importer) const {
+    return OfferWith(importer, -1);
+  }
+  // With another segment than its own.
+  absl::Status OfferWith(ArenaTensorImporter& importer, int segment) const {
+    ArenaOffer offer = Offer(sent).value();
+    if (segment >= 0) offer.fds[ArenaOfferFacts::kSegment] = segment;
+    return importer.Accept(offer.bytes, Travel(offer.fds));
+  }
+  absl::StatusOr<Tensor> SendTo(ArenaTensorImporter& importer) const {
+    return importer.Claim(Describe(sent).value());
+  }
+  // What the memory of the table takes.
+  int64_t TableBlocks() const {
+    struct stat info = {};
+    const ArenaOffer offer = Offer(sent).value();
+    EXPECT_EQ(fstat(offer.fds[ArenaOfferFacts::kTable], &info), 0);
+    return info.st_blocks;
+  }
+};
+
+TEST(ArenaTensorLimitsTest, ArenasAreTakenUpToTheLimitAndNoFurther) {
+  ArenaTensorImporter importer;
+  std::vector<Sender> senders(16);
+  for (const Sender& sender : senders) {
+    ASSERT_THAT(sender.OfferTo(importer), IsOk());
+  }
+  std::vector<Sender> more(3);
+  const size_t fds = CountOpenFds();
+  for (int i = 0; i < 100; ++i) {
+    for (const Sender& sender : more) {
+      ASSERT_THAT(sender.OfferTo(importer),
+                  StatusIs(kResourceExhausted,
+                           HasSubstr("16 of at most 16 arenas (max_arenas)")));
+    }
+  }
+  EXPECT_EQ(CountOpenFds(), fds);
+  EXPECT_THAT(more[0].SendTo(importer), StatusIs(kNotFound));
+  for (const Sender& sender : senders) {
+    EXPECT_THAT(sender.SendTo(importer), IsOk());
+    EXPECT_THAT(sender.OfferTo(importer), IsOk());
+  }
+  // Another importer's limits are its own.
+  ArenaTensorImporter other;
+  EXPECT_THAT(more[0].OfferTo(other), IsOk());
+}
+
+TEST(ArenaTensorLimitsTest, WhatIsForgottenCountsUntilItsOwnerHasDroppedIt) {
+  ArenaTensorImporter importer({.max_arenas = 1});
+  const Sender first;
+  const Sender second;
+  ASSERT_THAT(first.OfferTo(importer), IsOk());
+  TENON_ASSERT_OK_AND_ASSIGN(Tensor got, first.SendTo(importer));
+  EXPECT_THAT(importer.Forget(first.arena->id()), IsOk());
+  const auto refused = StatusIs(
+      kResourceExhausted, AllOf(HasSubstr("1 of at most 1 arenas"),
+                                HasSubstr("of which 1 are forgotten but")));
+  // It looks who has attached, or detached.
+  EXPECT_THAT(first.arena->Holders(), IsOk());
+  EXPECT_THAT(second.OfferTo(importer), refused);
+  got = Tensor();
+  // The owner has not looked yet.
+  EXPECT_THAT(second.OfferTo(importer), refused);
+  EXPECT_THAT(first.arena->Holders(), IsOk());
+  EXPECT_THAT(second.OfferTo(importer), IsOk());
+}
+
+TEST(ArenaTensorLimitsTest, ArenasOfTooManyBlocksAreRefusedAtOnce) {
+  ArenaTensorImporter importer;
+  const Sender honest(uint64_t{1} << 20);
+  const Sender hostile(uint64_t{1} << 24);
+  ASSERT_THAT(honest.OfferTo(importer), IsOk());
+  const size_t fds = CountOpenFds();
+  const int64_t taken = hostile.TableBlocks();
+  // Each would take an eighth of the column.
+  for (int i = 0; i < 100; ++i) {
+    ASSERT_THAT(hostile.OfferTo(importer),
+                StatusIs(kResourceExhausted,
+                         HasSubstr("of 1048576 blocks, the most that are taken "
+                                   "(max_blocks)")));
+  }
+  EXPECT_EQ(CountOpenFds(), fds);
+  EXPECT_EQ(hostile.TableBlocks(), taken);
+  EXPECT_THAT(honest.SendTo(importer), IsOk());
+  ArenaTensorImporter generous({.max_blocks = uint64_t{1} << 24});
+  EXPECT_THAT(hostile.OfferTo(generous), IsOk());
+}
+
+// Of that many bytes, of which none are there.
+UniqueFd MakeSparseSegment(uint64_t bytes) {
+  UniqueFd fd(memfd_create("sparse", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  EXPECT_EQ(ftruncate(fd.get(), static_cast<off_t>(bytes)), 0);
+  EXPECT_EQ(fcntl(fd.get(), F_ADD_SEALS, kColumnSeals), 0);
+  return fd;
+}
+
+TEST(ArenaTensorLimitsTest, HugeSegmentsAreNotMapped) {
+  ArenaTensorImporter importer({.max_bytes = uint64_t{1} << 40});
+  const UniqueFd huge = MakeSparseSegment((uint64_t{1} << 40) + 4096);
+  const UniqueFd large = MakeSparseSegment(uint64_t{1} << 39);
+  const Sender honest;
+  const Sender hostile;
+  const Sender again;
+  ASSERT_THAT(honest.OfferTo(importer), IsOk());
+  const size_t fds = CountOpenFds();
+  for (int i = 0; i < 100; ++i) {
+    ASSERT_THAT(
+        hostile.OfferWith(importer, huge.get()),
+        StatusIs(kResourceExhausted, AllOf(HasSubstr("1099511631872 bytes"),
+                                           HasSubstr("(max_bytes)"))));
+  }
+  EXPECT_EQ(CountOpenFds(), fds);
+  EXPECT_THAT(hostile.SendTo(importer), StatusIs(kNotFound));
+  // All together count, whosever they are.
+  EXPECT_THAT(hostile.OfferWith(importer, large.get()), IsOk());
+  EXPECT_THAT(again.OfferWith(importer, large.get()),
+              StatusIs(kResourceExhausted));
+  EXPECT_THAT(again.OfferTo(importer), IsOk());
+  EXPECT_THAT(honest.SendTo(importer), IsOk());
+}
+
+TEST(ArenaTensorLimitsTest, TheMemoryOfTheMachineIsTheLimit) {
+  const ArenaTensorImporterOptions options;
+  EXPECT_GE(options.max_bytes, 64 * kMiB);
+  ArenaTensorImporter importer;
+  const UniqueFd more = MakeSparseSegment(options.max_bytes + 4096);
+  EXPECT_THAT(Sender().OfferWith(importer, more.get()),
+              StatusIs(kResourceExhausted));
+}
+
+TEST(ArenaTensorLimitsTest, RetiredSegmentsMakeRoom) {
+  ArenaTensorImporter importer({.max_segments = 1});
+  Sender sender(8192, kMiB);
+  ASSERT_THAT(sender.OfferTo(importer), IsOk());
+  TENON_ASSERT_OK_AND_ASSIGN(Tensor got, sender.SendTo(importer));
+  const Sender other(8192, 2 * kMiB);
+  EXPECT_THAT(
+      other.OfferTo(importer),
+      StatusIs(kResourceExhausted, HasSubstr("at most 0 more (max_segments)")));
+  // What is mapped may be offered as often as one likes.
+  EXPECT_THAT(sender.OfferTo(importer), IsOk());
+  got = Tensor();
+  sender.sent = Tensor();
+  EXPECT_THAT(sender.arena->Trim(), IsOk());
+  EXPECT_THAT(other.OfferTo(importer), IsOk());
+  EXPECT_THAT(other.SendTo(importer), IsOk());
+}
+
+TEST(ArenaTensorLimitsTest, SweepKeepsArenasOfWhichNoTensorIsLeft) {
+  ArenaTensorImporter importer;
+  const Sender sender;
+  ASSERT_THAT(sender.OfferTo(importer), IsOk());
+  // A segment is offered once; messages come for ever.
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_THAT(sender.SendTo(importer), IsOk());
+    importer.Sweep();
+  }
+  EXPECT_THAT(sender.arena->Holders(), IsOk());
+  EXPECT_EQ(sender.arena->Use().attached, 1u);
+}
+
+TEST(ArenaTensorLimitsTest, ForgetDetachesOnceNoTensorIsLeft) {
+  ArenaTensorImporter importer;
+  const Sender sender;
+  const Sender other;
+  ASSERT_THAT(sender.OfferTo(importer), IsOk());
+  ASSERT_THAT(other.OfferTo(importer), IsOk());
+  TENON_ASSERT_OK_AND_ASSIGN(Tensor got, sender.SendTo(importer));
+  EXPECT_THAT(importer.Forget(sender.arena->id()), IsOk());
+  EXPECT_THAT(importer.Forget(sender.arena->id()), StatusIs(kNotFound));
+  EXPECT_THAT(sender.SendTo(importer), StatusIs(kNotFound));
+  EXPECT_THAT(got.data<const uint8_t>(), IsOk());
+  EXPECT_THAT(sender.arena->Holders(), IsOk());
+  EXPECT_EQ(sender.arena->Use().attached, 1u);
+  got = Tensor();
+  EXPECT_THAT(sender.arena->Holders(), IsOk());
+  EXPECT_EQ(sender.arena->Use().attached, 0u);
+  EXPECT_THAT(other.SendTo(importer), IsOk());
+  // It may come again.
+  EXPECT_THAT(sender.OfferTo(importer), IsOk());
+  EXPECT_THAT(sender.SendTo(importer), IsOk());
+}
+
+}  // namespace
+}  // namespace tenon

@@ -1,0 +1,319 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "tenon/shm/arena/ledger_files.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "tenon/shm/arena/arena_table.h"
+#include "tenon/shm/ledger/column_layout.h"
+#include "tenon/shm/ledger/control_memory.h"
+#include "tenon/shm/ledger/process_info.h"
+#include "tenon/shm/posix_error.h"
+#include "tenon/shm/retry_on_eintr.h"
+#include "tenon/shm/status_macros.h"
+#include "tenon/shm/unique_fd.h"
+
+namespace tenon {
+namespace {
+
+using Layout = ArenaTableLayout;
+using Bounds = LedgerBounds;
+
+// A directory may change while it is read.
+constexpr int kReadings = 4;
+
+// How a memfd of this label is shown in /proc/PID/fd.
+std::string LinkOf(absl::string_view label) {
+  return absl::StrCat("/memfd:", label, " (deleted)");
+}
+
+std::string PathOf(const LedgerFile::Place& place) {
+  return absl::StrCat("/proc/", place.pid, "/fd/", place.fd);
+}
+
+// The descriptors of a process, but not more than can be looked at.
+absl::StatusOr<std::vector<int>> FdsOf(pid_t pid) {
+  struct Close {
+    void operator()(DIR* dir) const { closedir(dir); }
+  };
+  const std::string folder = absl::StrCat("/proc/", pid, "/fd");
+  const std::unique_ptr<DIR, Close> dir(opendir(folder.c_str()));
+  if (dir == nullptr) return PosixError(errno, "opendir", folder);
+  std::vector<int> fds;
+  while (const dirent* entry = readdir(dir.get())) {
+    int fd;
+    if (absl::SimpleAtoi(entry->d_name, &fd)) fds.push_back(fd);
+    if (fds.size() > Bounds::kWork / Bounds::kWorkOfACall) break;
+  }
+  return fds;
+}
+
+// Opens what is there, which may be something else by now; whatever it is does
+// not hold us up. Invalid if it is gone. Errors: a limit of this process.
+absl::StatusOr<UniqueFd> OpenPlace(const LedgerFile::Place& place,
+                                   const LedgerFile::Id& id) {
+  const std::string path = PathOf(place);
+  UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (!fd.valid()) {
+    const int error = errno;
+    if (error != EMFILE && error != ENFILE) return UniqueFd();
+    return PosixError(error, "open", path);
+  }
+  struct stat file;
+  if (fstat(fd.get(), &file) != 0 ||
+      LedgerFile::Id{file.st_dev, file.st_ino} != id) {
+    return UniqueFd();
+  }
+  return fd;
+}
+
+bool IsInside(const ColumnDirectoryEntry& entry) {
+  return entry.cells > 0 && entry.cells <= Layout::kMaxBlocks &&
+         entry.cells <= ColumnLayout::kCells &&
+         entry.first_cell <= ColumnLayout::kCells - entry.cells;
+}
+
+// Empty if the directory can be; otherwise what is wrong.
+absl::string_view WhatIsWrong(std::vector<ColumnDirectoryEntry>& directory) {
+  std::sort(
+      directory.begin(), directory.end(),
+      [](const auto& a, const auto& b) { return a.first_cell < b.first_cell; });
+  uint64_t end = 0;
+  std::vector<RandomId> arenas;
+  for (const ColumnDirectoryEntry& entry : directory) {
+    if (!IsInside(entry)) return "a column lists cells that it does not have";
+    if (entry.first_cell < end) return "a column lists a cell twice";
+    end = entry.first_cell + entry.cells;
+    arenas.push_back(entry.arena);
+  }
+  std::sort(arenas.begin(), arenas.end());
+  return std::adjacent_find(arenas.begin(), arenas.end()) == arenas.end()
+             ? ""
+             : "a column lists an arena twice";
+}
+
+absl::StatusOr<std::vector<ColumnDirectoryEntry>> ReadDirectory(int fd) {
+  absl::string_view wrong;
+  for (int i = 0; i < kReadings; ++i) {
+    std::vector<ColumnDirectoryEntry> directory(ColumnLayout::kMaxArenas);
+    if (!ReadLedgerFile(fd, sizeof(ColumnHeader), directory.data(),
+                        directory.size() * sizeof(ColumnDirectoryEntry))) {
+      return absl::InvalidArgumentError("a column cannot be read");
+    }
+    std::erase_if(directory, [](const auto& entry) { return entry.used != 1; });
+    directory.shrink_to_fit();
+    wrong = WhatIsWrong(directory);
+    if (wrong.empty()) return directory;
+  }
+  return absl::InvalidArgumentError(wrong);
+}
+
+absl::Status CheckTable(const ArenaHeader& header, size_t size) {
+  if (header.magic != ArenaHeader::kMagic ||
+      header.version != ArenaHeader::kVersion) {
+    return absl::InvalidArgumentError(
+        "a table is none, or not of this version");
+  }
+  if (header.max_blocks == 0 || header.max_blocks > Layout::kMaxBlocks ||
+      header.max_blocks % ColumnLayout::kCellsAlignment != 0 ||
+      Layout::Bytes(header.max_blocks) != size) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a table of ", size, " bytes cannot be for ",
+                     header.max_blocks, " blocks"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+bool ReadLedgerFile(int fd, size_t offset, void* to, size_t size) {
+  return RetryOnEintr([&] {
+           return pread(fd, to, size, static_cast<off_t>(offset));
+         }) == static_cast<ssize_t>(size);
+}
+
+bool LedgerFile::IsShownBy(pid_t pid) const {
+  const auto place = std::lower_bound(
+      places.begin(), places.end(), pid,
+      [](const Place& shown, pid_t wanted) { return shown.pid < wanted; });
+  return place != places.end() && place->pid == pid;
+}
+
+void LedgerFiles::LeaveOut(pid_t pid, absl::string_view reason) {
+  LeftOut& left_out = left_out_[pid];
+  if (left_out.files++ == 0) left_out.reason = std::string(reason);
+}
+
+bool LedgerFiles::Spend(pid_t payer, uint64_t bytes) {
+  uint64_t& spent = spent_[payer];
+  if (bytes <= Bounds::kWork - spent) {
+    spent += bytes;
+    return true;
+  }
+  LeaveOut(payer, absl::StrCat("it shows more than is read of a process: ",
+                               Bounds::kWork, " bytes"));
+  return false;
+}
+
+absl::Status LedgerFiles::LookInto(pid_t pid) {
+  struct stat process;
+  if (stat(absl::StrCat("/proc/", pid).c_str(), &process) != 0 ||
+      process.st_uid != geteuid()) {
+    return absl::OkStatus();
+  }
+  const auto fds = FdsOf(pid);
+  if (absl::IsResourceExhausted(fds.status())) return fds.status();
+  if (!fds.ok()) {
+    if (absl::IsPermissionDenied(fds.status())) hidden_.push_back(pid);
+    return absl::OkStatus();
+  }
+  current_ = {.pid = pid, .names = {}};
+  for (const int number : *fds) {
+    if (!Spend(pid, Bounds::kWorkOfACall)) break;
+    TENON_RETURN_IF_ERROR(LookAtFd(pid, number));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status LedgerFiles::LookAtFd(pid_t pid, int number) {
+  static const std::string& table_link =
+      *new std::string(LinkOf(Layout::kLabel));
+  static const std::string& column_link =
+      *new std::string(LinkOf(ColumnLayout::kLabel));
+  const std::string path = PathOf({pid, number});
+  char link[64];
+  const ssize_t length = readlink(path.c_str(), link, sizeof(link));
+  if (length <= 0) return absl::OkStatus();
+  const absl::string_view target(link, static_cast<size_t>(length));
+  const bool is_table = target == table_link;
+  if (!is_table && target != column_link) return absl::OkStatus();
+
+  struct stat info;
+  if (stat(path.c_str(), &info) != 0) return absl::OkStatus();
+  LedgerFile file;
+  file.id = {info.st_dev, info.st_ino};
+  file.places = {{pid, number}};
+  if (!table_index_.contains(file.id) && !column_index_.contains(file.id)) {
+    TENON_RETURN_IF_ERROR(AddNew(pid, file, is_table));
+  }
+  if (const auto at = table_index_.find(file.id); at != table_index_.end()) {
+    LedgerTable& table = tables_[at->second];
+    Sight(pid, number, table.header.owner_pid, table);
+  }
+  if (const auto at = column_index_.find(file.id); at != column_index_.end()) {
+    LedgerColumn& column = columns_[at->second];
+    Sight(pid, number, column.header.pid, column);
+  }
+  return absl::OkStatus();
+}
+
+void LedgerFiles::Sight(pid_t pid, int number, uint64_t own_pid,
+                        LedgerFile& file) {
+  if (file.places.back().pid != pid) file.places.push_back({pid, number});
+  if (IsNameOfCurrent(own_pid)) file.maker = pid;
+}
+
+// The two differ if it lives in a pid namespace of its own.
+bool LedgerFiles::IsNameOfCurrent(uint64_t own_pid) {
+  if (current_.names.empty()) current_.names = PidsOf(current_.pid);
+  return std::any_of(
+      current_.names.begin(), current_.names.end(),
+      [&](pid_t name) { return static_cast<uint64_t>(name) == own_pid; });
+}
+
+// What is wrong is left out, and noted.
+absl::Status LedgerFiles::AddNew(pid_t pid, const LedgerFile& file,
+                                 bool is_table) {
+  const size_t bytes =
+      is_table ? sizeof(ArenaHeader)
+               : sizeof(ColumnHeader) + kReadings * ColumnLayout::kMaxArenas *
+                                            sizeof(ColumnDirectoryEntry);
+  if (!Spend(pid, Bounds::kWorkOfACall + bytes)) return absl::OkStatus();
+  TENON_ASSIGN_OR_RETURN(const UniqueFd fd,
+                         OpenPlace(file.places.front(), file.id));
+  if (!fd.valid()) return absl::OkStatus();
+  const auto size = CheckIsControlMemory(
+      fd.get(), is_table ? "a table of an arena" : "a column");
+  absl::Status added = size.status();
+  if (added.ok()) {
+    added = is_table ? AddTable(pid, file, fd.get(), *size)
+                     : AddColumn(pid, file, fd.get(), *size);
+  }
+  if (!added.ok()) {
+    LeaveOut(pid,
+             absl::string_view(added.message().data(), added.message().size()));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status LedgerFiles::AddTable(pid_t pid, const LedgerFile& file, int fd,
+                                   size_t size) {
+  if (current_.tables >= Bounds::kTables) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "it shows more than ", Bounds::kTables, " tables, pid ", pid));
+  }
+  LedgerTable table;
+  static_cast<LedgerFile&>(table) = file;
+  if (!ReadLedgerFile(fd, 0, &table.header, sizeof(table.header))) {
+    return absl::InvalidArgumentError("a table cannot be read");
+  }
+  TENON_RETURN_IF_ERROR(CheckTable(table.header, size));
+  ++current_.tables;
+  table_index_.emplace(file.id, tables_.size());
+  tables_.push_back(std::move(table));
+  return absl::OkStatus();
+}
+
+absl::Status LedgerFiles::AddColumn(pid_t pid, const LedgerFile& file, int fd,
+                                    size_t size) {
+  LedgerColumn column;
+  static_cast<LedgerFile&>(column) = file;
+  if (size != ColumnLayout::kBytes ||
+      !ReadLedgerFile(fd, 0, &column.header, sizeof(column.header)) ||
+      column.header.magic != ColumnLayout::kMagic ||
+      column.header.version != ColumnLayout::kVersion) {
+    return absl::InvalidArgumentError(
+        "a column is none, or not of this version");
+  }
+  TENON_ASSIGN_OR_RETURN(column.directory, ReadDirectory(fd));
+  if (current_.columns >= Bounds::kColumns ||
+      column.directory.size() > Bounds::kEntries - current_.entries) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("it shows more than ", Bounds::kColumns, " columns, or ",
+                     Bounds::kEntries, " entries of columns, pid ", pid));
+  }
+  ++current_.columns;
+  current_.entries += column.directory.size();
+  column_index_.emplace(file.id, columns_.size());
+  columns_.push_back(std::move(column));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<UniqueFd> LedgerFiles::Open(const LedgerFile& file) {
+  for (const LedgerFile::Place& place : file.places) {
+    TENON_ASSIGN_OR_RETURN(UniqueFd fd, OpenPlace(place, file.id));
+    if (fd.valid()) return fd;
+  }
+  return UniqueFd();
+}
+
+}  // namespace tenon
