@@ -44,6 +44,7 @@ struct ArenaHeader {
   uint64_t protect = 0;          // ArenaDebug::kProtect.
   uint64_t closed = 0;  // 1: the owner will never take a block back again.
   char name[40] = {};
+  uint64_t file_system = 0;  // SharingStrategy::kFileSystem.
 };
 
 // One segment. The slot is used again when the segment is gone, the id is not.

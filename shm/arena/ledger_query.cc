@@ -37,6 +37,7 @@
 #include "tenon/shm/ledger/process_info.h"
 #include "tenon/shm/posix_error.h"
 #include "tenon/shm/retry_on_eintr.h"
+#include "tenon/shm/sharing_strategy.h"
 #include "tenon/shm/status_macros.h"
 #include "tenon/shm/unique_fd.h"
 
@@ -252,6 +253,16 @@ LedgerReport Query::Report() {
   for (const auto& [id, table] : tables_) {
     report.arenas.push_back(ReportOn(table));
   }
+  for (const auto& [id, column] : columns_) {
+    if (column.writer == 0 || column.directory.empty()) continue;
+    report.attached.push_back({.pid = column.writer,
+                               .column = column.header.id,
+                               .arenas = column.directory.size()});
+  }
+  std::sort(report.attached.begin(), report.attached.end(),
+            [](const AttachedProcess& a, const AttachedProcess& b) {
+              return std::tie(a.pid, a.column) < std::tie(b.pid, b.column);
+            });
   std::sort(report.arenas.begin(), report.arenas.end(),
             [](const ArenaReport& a, const ArenaReport& b) {
               return std::tie(a.owner, a.name, a.arena) <
@@ -320,6 +331,10 @@ ArenaReport Query::ReportOn(const Table& table) const {
   report.arena = table.header.arena;
   report.name = Printable(table.header.name, sizeof(table.header.name));
   report.owner = table.owner;
+  report.strategy = table.header.file_system == 1
+                        ? SharingStrategy::kFileSystem
+                        : SharingStrategy::kFileDescriptor;
+  report.shared_writable = table.header.shared_writable != 0;
   report.quota_bytes = static_cast<size_t>(table.header.quota_bytes);
   std::vector<SegmentBlocks> segments = SegmentsOf(table);
   for (const auto& [id, column] : columns_) {
