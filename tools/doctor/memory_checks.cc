@@ -108,8 +108,7 @@ std::string RemoveCommand(const std::vector<DeadName>& dead) {
     absl::StrAppend(&command, " (and ", dead.size() - kShown,
                     " more: tenon doctor says which, once these are gone)");
   }
-  return absl::StrCat(command,
-                      ", if no container beside this one shares /dev/shm");
+  return command;
 }
 
 }  // namespace
@@ -260,7 +259,9 @@ Finding CheckShmNames(const ShmNameFacts& facts) {
   if (facts.dead.empty()) return finding;
   absl::StrAppend(&finding.found, " (", FormatBytes(bytes), ")");
   finding.level = Level::kWarning;
-  finding.cost = "memory that nobody uses and nobody frees";
+  finding.cost =
+      "memory that nobody uses and nobody frees, unless a container "
+      "whose processes are not seen from here shares /dev/shm";
   finding.fix = facts.hidden == 0
                     ? RemoveCommand(facts.dead)
                     : absl::StrCat("not certain: ", facts.hidden,
