@@ -152,19 +152,25 @@ absl::Status LookInto(pid_t pid, ProcessScan& scan) {
   if (stat(folder.c_str(), &info) != 0 || info.st_uid != geteuid()) {
     return absl::OkStatus();
   }
-  TenonProcess process = {.pid = pid, .state = StateOf(pid)};
-  if (process.state == "ended") return absl::OkStatus();
+  TenonProcess process = {.pid = pid};
   const auto fds = NumbersIn(folder + "/fd");
   if (absl::IsResourceExhausted(fds.status())) return fds.status();
   if (absl::IsPermissionDenied(fds.status())) scan.hidden.push_back(pid);
   if (!fds.ok()) return absl::OkStatus();
   const std::string maps = ReadProc(folder + "/maps", kMaxMapsBytes);
-  for (absl::string_view line : absl::StrSplit(maps, '\n')) {
-    AddMapping(line, process);
+  // Most processes have none, and need not be taken apart.
+  if (absl::StrContains(maps, " /memfd:tenon") ||
+      absl::StrContains(maps, " /dev/shm/")) {
+    for (absl::string_view line : absl::StrSplit(maps, '\n')) {
+      AddMapping(line, process);
+    }
   }
   for (const int fd : *fds) {
     AddOpenFile(absl::StrCat(folder, "/fd/", fd), process);
   }
+  if (process.segments.empty() && !process.has_ledger) return absl::OkStatus();
+  process.state = StateOf(pid);
+  if (process.state == "ended") return absl::OkStatus();
   process.name = NameOf(pid);
   process.age = AgeOf(pid);
   scan.processes.push_back(std::move(process));
@@ -195,11 +201,15 @@ bool IsSegmentPath(absl::string_view path) {
 
 absl::StatusOr<ProcessScan> ScanProcesses() {
   TENON_ASSIGN_OR_RETURN(const std::vector<int> pids, NumbersIn("/proc"));
+  // Where not even this process is seen, what nobody seems to use may be in
+  // use.
+  char self[16];
+  if (readlink("/proc/self", self, sizeof(self)) <= 0) {
+    return absl::NotFoundError(
+        "/proc shows no processes; as root: mount -t proc proc /proc");
+  }
   ProcessScan scan;
   for (const pid_t pid : pids) TENON_RETURN_IF_ERROR(LookInto(pid, scan));
-  std::erase_if(scan.processes, [](const TenonProcess& process) {
-    return process.segments.empty() && !process.has_ledger;
-  });
   return scan;
 }
 

@@ -57,11 +57,12 @@ bool IsSegmentPath(absl::string_view path);
 // Whether a name in /dev/shm looks like one that MakeShmName() made. Pure.
 bool IsMadeName(absl::string_view name);
 
-// Looks once at every process: some 20 us for each, 1 us more for each open
-// file and mapping; at most 16 MiB of mappings. Never waits for a process, and
+// Looks once at every process: some 200 us of CPU time for one with a hundred
+// mappings, 2 us more for each open file and mapping; at most 16 MiB of the
+// text that lists them. Never waits for a process, and
 // opens none of its files. Those that end meanwhile are left out. One that was
 // forked and inherited the descriptors is one that has them.
-// Errors: kNotFound if there is no /proc, kResourceExhausted at a limit of
+// Errors: kNotFound if there is no /proc that shows this process, kResourceExhausted at a limit of
 // descriptors.
 absl::StatusOr<ProcessScan> ScanProcesses();
 
