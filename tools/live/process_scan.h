@@ -59,11 +59,11 @@ bool IsMadeName(absl::string_view name);
 
 // Looks once at every process: some 200 us of CPU time for one with a hundred
 // mappings, 2 us more for each open file and mapping; at most 16 MiB of the
-// text that lists them. Never waits for a process, and
-// opens none of its files. Those that end meanwhile are left out. One that was
-// forked and inherited the descriptors is one that has them.
-// Errors: kNotFound if there is no /proc that shows this process, kResourceExhausted at a limit of
-// descriptors.
+// text that lists them. Never waits for a process, and opens none of its files.
+// Those that end meanwhile are left out. One that was forked and inherited the
+// descriptors is one that has them.
+// Errors: kNotFound if there is no /proc that shows this process,
+// kResourceExhausted at a limit of descriptors.
 absl::StatusOr<ProcessScan> ScanProcesses();
 
 }  // namespace tenon::tools
