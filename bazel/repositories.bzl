@@ -21,6 +21,7 @@ load("//third_party/dlpack:dlpack.bzl", "dlpack")
 load("//third_party/glog:glog.bzl", "glog")
 load("//third_party/googletest:googletest.bzl", "googletest")
 load("//third_party/libjpeg_turbo:libjpeg_turbo.bzl", "libjpeg_turbo")
+load("//third_party/nlohmann_json:nlohmann_json.bzl", "nlohmann_json")
 load("//third_party/random123:random123.bzl", "random123")
 load("//third_party/xxhash:xxhash.bzl", "xxhash")
 
@@ -33,6 +34,7 @@ def tenon_repositories():
     maybe(googletest, name = "googletest")
     maybe(libjpeg_turbo, name = "libjpeg_turbo")
     maybe(local_cuda, name = "local_cuda")
+    maybe(nlohmann_json, name = "nlohmann_json")
     maybe(random123, name = "random123")
     maybe(xxhash, name = "xxhash")
 

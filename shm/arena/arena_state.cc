@@ -61,6 +61,7 @@ ArenaHeader MakeHeader(const ArenaOptions& options, const RandomId& id) {
   header.quota_bytes = options.quota_bytes;
   header.shared_writable = options.kind == SegmentKind::kSharedWritable;
   header.protect = options.debug == ArenaDebug::kProtect;
+  header.file_system = options.segment.strategy == SharingStrategy::kFileSystem;
   memcpy(header.name, options.name.data(), options.name.size());
   return header;
 }

@@ -42,6 +42,7 @@ struct ArenaHeader {
   uint64_t quota_bytes = 0;
   uint64_t shared_writable = 0;  // SegmentKind::kSharedWritable.
   uint64_t protect = 0;          // ArenaDebug::kProtect.
+  uint64_t file_system = 0;      // SharingStrategy::kFileSystem.
   // Of the socket that processes attach through: nobody offers another one.
   uint64_t inbox_cookie = 0;
   uint64_t closed = 0;  // 1: the owner will never take a block back again.

@@ -32,6 +32,7 @@
 #include "tenon/shm/ledger/process_info.h"
 #include "tenon/shm/ledger/random_id.h"
 #include "tenon/shm/posix_error.h"
+#include "tenon/shm/sharing_strategy.h"
 #include "tenon/shm/status_macros.h"
 #include "tenon/shm/unique_fd.h"
 
@@ -199,6 +200,16 @@ absl::StatusOr<LedgerReport> Query::Report() {
   for (const LedgerTable& table : files_.tables()) {
     TENON_RETURN_IF_ERROR(AddReport(table, report));
   }
+  for (const LedgerColumn& column : files_.columns()) {
+    if (column.maker == 0 || column.directory.empty()) continue;
+    report.attached.push_back({.pid = column.maker,
+                               .column = column.header.id,
+                               .arenas = column.directory.size()});
+  }
+  std::sort(report.attached.begin(), report.attached.end(),
+            [](const AttachedProcess& a, const AttachedProcess& b) {
+              return std::tie(a.pid, a.column) < std::tie(b.pid, b.column);
+            });
   std::sort(report.arenas.begin(), report.arenas.end(),
             [](const ArenaReport& a, const ArenaReport& b) {
               return std::tie(a.owner, a.name, a.arena) <
@@ -264,6 +275,10 @@ absl::Status Query::AddReport(const LedgerTable& table, LedgerReport& report) {
   arena.arena = table.header.arena;
   arena.name = Printable(table.header.name, sizeof(table.header.name));
   arena.owner = table.maker;
+  arena.strategy = table.header.file_system == 1
+                       ? SharingStrategy::kFileSystem
+                       : SharingStrategy::kFileDescriptor;
+  arena.shared_writable = table.header.shared_writable != 0;
   arena.quota_bytes = static_cast<size_t>(table.header.quota_bytes);
   TENON_RETURN_IF_ERROR(AddHolders(open, arena));
   HolderUse owner;

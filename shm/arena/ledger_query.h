@@ -24,6 +24,7 @@
 #include "absl/status/statusor.h"
 #include "tenon/shm/arena/holder_use.h"
 #include "tenon/shm/ledger/random_id.h"
+#include "tenon/shm/sharing_strategy.h"
 
 namespace tenon {
 
@@ -39,6 +40,9 @@ struct ArenaReport {
   // The process that allocates from it; 0 if it has died: the memory lives on
   // as long as somebody has it mapped.
   pid_t owner = 0;
+  // How its segments are named, and whether holders may write them.
+  SharingStrategy strategy = SharingStrategy::kFileDescriptor;
+  bool shared_writable = false;
   size_t quota_bytes = 0;
   size_t segments = 0;
   size_t segment_bytes = 0;
@@ -59,8 +63,17 @@ struct SkippedProcess {
   std::string reason;  // For the first.
 };
 
+// A process that has attached to arenas of others, whether it holds anything of
+// them or not.
+struct AttachedProcess {
+  pid_t pid = 0;
+  RandomId column;
+  size_t arenas = 0;
+};
+
 struct LedgerReport {
-  std::vector<ArenaReport> arenas;  // By owner, then by name.
+  std::vector<ArenaReport> arenas;        // By owner, then by name.
+  std::vector<AttachedProcess> attached;  // By pid.
   // Processes of this user that could not be looked into.
   std::vector<pid_t> hidden;
   std::vector<SkippedProcess> skipped;  // By pid.

@@ -24,6 +24,8 @@
 #include "tenon/shm/arena/attached_arena.h"
 #include "tenon/shm/arena/block_descriptor.h"
 #include "tenon/shm/deadline.h"
+#include "tenon/shm/segment.h"
+#include "tenon/shm/sharing_strategy.h"
 #include "tenon/shm/status_matchers.h"
 #include "tenon/shm/testing/census.h"
 #include "tenon/shm/testing/forked_child.h"
@@ -115,6 +117,8 @@ TEST_F(LedgerQueryTest, FindsWhatThisProcessOwns) {
   const ArenaReport found = Find(report, arena_->id());
   EXPECT_EQ(found.name, "query test");
   EXPECT_EQ(found.owner, getpid());
+  EXPECT_EQ(found.strategy, arena_->options().segment.strategy);
+  EXPECT_FALSE(found.shared_writable);
   EXPECT_EQ(found.segments, 1u);
   EXPECT_EQ(found.segment_bytes, arena_->Use().segment_bytes);
   EXPECT_EQ(found.in_use.blocks, 3u);
@@ -147,6 +151,28 @@ TEST_F(LedgerQueryTest, NamesEachHolderWithWhatItHolds) {
   ASSERT_THAT(holders, SizeIs(2));
   EXPECT_EQ(holders[0].pid, two.pid());
   EXPECT_EQ(holders[0].bytes, 2 * kBytes);
+}
+
+TEST_F(LedgerQueryTest, NamesThoseWhoAreAttachedAndHoldNothing) {
+  TENON_ASSERT_OK_AND_ASSIGN(const ForkedChild child, Holder(0));
+  TENON_ASSERT_OK_AND_ASSIGN(const LedgerReport report,
+                             QueryLedger({child.pid()}));
+  ASSERT_THAT(report.attached, SizeIs(1));
+  EXPECT_EQ(report.attached[0].pid, child.pid());
+  EXPECT_EQ(report.attached[0].arenas, 1u);
+}
+
+TEST_F(LedgerQueryTest, SaysHowTheSegmentsAreNamed) {
+  TENON_ASSERT_OK_AND_ASSIGN(
+      const auto named,
+      Arena::Create({.segment = {.strategy = SharingStrategy::kFileSystem,
+                                 .name_prefix = UniqueShmPrefix()},
+                     .kind = SegmentKind::kSharedWritable}));
+  TENON_ASSERT_OK_AND_ASSIGN(const LedgerReport report,
+                             QueryLedger({getpid()}));
+  const ArenaReport found = Find(report, named->id());
+  EXPECT_EQ(found.strategy, SharingStrategy::kFileSystem);
+  EXPECT_TRUE(found.shared_writable);
 }
 
 TEST_F(LedgerQueryTest, AsksNobodyNotEvenTheStopped) {

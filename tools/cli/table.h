@@ -1,0 +1,42 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Table: columns of text for a terminal.
+//
+//   Table table({"PID", "NAME", ">BYTES"});
+//   table.AddRow({"4711", "trainer", "16.0 MiB"});
+//   out << table.ToText();
+
+#ifndef TENON_TOOLS_CLI_TABLE_H_
+#define TENON_TOOLS_CLI_TABLE_H_
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+namespace tenon::tools {
+
+// Ownership: a value. Threads: thread-compatible. Failure: none.
+class Table {
+ public:
+  // One column for each header; ">" before it: to the right.
+  explicit Table(const std::vector<std::string>& headers);
+
+  // Cells from the left; those that are missing are empty, and those that are
+  // too many left out. They are made fit for a terminal (terminal_text.h).
+  void AddRow(const std::vector<std::string>& cells);
+
+  bool empty() const { return rows_.size() == 1; }
+
+  // A line for the headers and each row, two spaces between columns, none at
+  // the end of a line; `indent` spaces before each.
+  std::string ToText(size_t indent = 0) const;
+
+ private:
+  std::vector<bool> to_the_right_;
+  std::vector<std::vector<std::string>> rows_;  // The headers first.
+};
+
+}  // namespace tenon::tools
+
+#endif  // TENON_TOOLS_CLI_TABLE_H_

@@ -1,0 +1,22 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// `tenon doctor`: whether Tenon works here, and at which price.
+
+#ifndef TENON_TOOLS_DOCTOR_DOCTOR_H_
+#define TENON_TOOLS_DOCTOR_DOCTOR_H_
+
+#include <vector>
+
+#include "tenon/tools/doctor/finding.h"
+
+namespace tenon::tools {
+
+// Runs all checks, in the order in which they matter. Makes, and removes again,
+// some memory and a name in /dev/shm, and forks once; so not in a process with
+// other threads. Some 50 ms, and more with many processes on the machine.
+std::vector<Finding> Examine();
+
+}  // namespace tenon::tools
+
+#endif  // TENON_TOOLS_DOCTOR_DOCTOR_H_

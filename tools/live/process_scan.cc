@@ -1,0 +1,216 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "tenon/tools/live/process_scan.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
+#include "absl/time/time.h"
+#include "tenon/shm/ledger/process_info.h"
+#include "tenon/shm/posix_error.h"
+#include "tenon/shm/retry_on_eintr.h"
+#include "tenon/shm/status_macros.h"
+#include "tenon/shm/unique_fd.h"
+
+namespace tenon::tools {
+namespace {
+
+constexpr size_t kMaxMapsBytes = size_t{16} << 20;
+
+// The beginning of a file of /proc; empty if it cannot be read (any more).
+std::string ReadProc(const std::string& path, size_t max_bytes) {
+  const UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  std::string text;
+  if (!fd.valid()) return text;
+  char buffer[16384];
+  while (text.size() < max_bytes) {
+    const ssize_t got =
+        RetryOnEintr([&] { return read(fd.get(), buffer, sizeof(buffer)); });
+    if (got <= 0) break;
+    text.append(buffer, static_cast<size_t>(got));
+  }
+  return text;
+}
+
+// Numbers among the entries of a folder of /proc.
+absl::StatusOr<std::vector<int>> NumbersIn(const std::string& folder) {
+  struct Close {
+    void operator()(DIR* dir) const { closedir(dir); }
+  };
+  const std::unique_ptr<DIR, Close> dir(opendir(folder.c_str()));
+  if (dir == nullptr) return PosixError(errno, "opendir", folder);
+  std::vector<int> numbers;
+  while (const dirent* entry = readdir(dir.get())) {
+    int number;
+    if (absl::SimpleAtoi(entry->d_name, &number)) numbers.push_back(number);
+  }
+  std::sort(numbers.begin(), numbers.end());
+  return numbers;
+}
+
+// Since the process was started; zero if that cannot be told.
+absl::Duration AgeOf(pid_t pid) {
+  constexpr size_t kStartTime = 19;  // Counted from the state on.
+  const std::string stat = ReadProc(absl::StrCat("/proc/", pid, "/stat"), 4096);
+  const size_t name_end = stat.rfind(')');
+  double uptime;
+  const std::string up = ReadProc("/proc/uptime", 4096);
+  if (name_end == std::string::npos ||
+      !absl::SimpleAtod(up.substr(0, up.find(' ')), &uptime)) {
+    return absl::ZeroDuration();
+  }
+  const std::vector<absl::string_view> fields = absl::StrSplit(
+      absl::string_view(stat).substr(name_end + 1), ' ', absl::SkipEmpty());
+  uint64_t ticks;
+  if (fields.size() <= kStartTime ||
+      !absl::SimpleAtoi(fields[kStartTime], &ticks)) {
+    return absl::ZeroDuration();
+  }
+  const double started =
+      static_cast<double>(ticks) / static_cast<double>(sysconf(_SC_CLK_TCK));
+  return std::max(absl::ZeroDuration(), absl::Seconds(uptime - started));
+}
+
+bool IsLedgerPath(absl::string_view path) {
+  return path == "/memfd:tenon.arena (deleted)" ||
+         path == "/memfd:tenon.column (deleted)";
+}
+
+void AddOpenFile(const std::string& path, TenonProcess& process) {
+  char link[256];
+  const ssize_t length = readlink(path.c_str(), link, sizeof(link));
+  if (length <= 0) return;
+  const absl::string_view target(link, static_cast<size_t>(length));
+  if (IsLedgerPath(target)) process.has_ledger = true;
+  if (!IsSegmentPath(target)) return;
+  // A process can give a file of its own file system (FUSE) such a path, and
+  // never answer. What the kernel knows without asking is enough.
+  struct statx file;
+  if (statx(AT_FDCWD, path.c_str(), AT_STATX_DONT_SYNC | AT_NO_AUTOMOUNT,
+            STATX_INO | STATX_SIZE, &file) != 0) {
+    return;
+  }
+  process.segments[{file.stx_dev_major, file.stx_dev_minor, file.stx_ino}] =
+      file.stx_size;
+}
+
+// "7f..-7f.. rw-s 00000000 00:01 1234   /memfd:tenon (deleted)". Of a segment
+// that is not open any more the size is not known: what is mapped counts.
+void AddMapping(absl::string_view line, TenonProcess& process) {
+  const size_t path_at = line.find('/');
+  if (path_at == absl::string_view::npos ||
+      !IsSegmentPath(line.substr(path_at))) {
+    return;
+  }
+  FileId id;
+  uint64_t begin, end, offset;
+  const std::vector<absl::string_view> words =
+      absl::StrSplit(line, ' ', absl::SkipEmpty());
+  if (words.size() < 6) return;
+  const std::vector<absl::string_view> range = absl::StrSplit(words[0], '-');
+  const std::vector<absl::string_view> device = absl::StrSplit(words[3], ':');
+  if (range.size() != 2 || device.size() != 2 ||
+      !absl::SimpleHexAtoi(range[0], &begin) ||
+      !absl::SimpleHexAtoi(range[1], &end) ||
+      !absl::SimpleHexAtoi(words[2], &offset) ||
+      !absl::SimpleHexAtoi(device[0], &id.major) ||
+      !absl::SimpleHexAtoi(device[1], &id.minor) ||
+      !absl::SimpleAtoi(words[4], &id.inode)) {
+    return;
+  }
+  uint64_t& bytes = process.segments[id];
+  bytes = std::max(bytes, offset + (end - begin));
+}
+
+// Errors are those of this process's own limits.
+absl::Status LookInto(pid_t pid, ProcessScan& scan) {
+  const std::string folder = absl::StrCat("/proc/", pid);
+  struct stat info;
+  if (stat(folder.c_str(), &info) != 0 || info.st_uid != geteuid()) {
+    return absl::OkStatus();
+  }
+  TenonProcess process = {.pid = pid};
+  const auto fds = NumbersIn(folder + "/fd");
+  if (absl::IsResourceExhausted(fds.status())) return fds.status();
+  if (absl::IsPermissionDenied(fds.status())) scan.hidden.push_back(pid);
+  if (!fds.ok()) return absl::OkStatus();
+  const std::string maps = ReadProc(folder + "/maps", kMaxMapsBytes);
+  // Most processes have none, and need not be taken apart.
+  if (absl::StrContains(maps, " /memfd:tenon") ||
+      absl::StrContains(maps, " /dev/shm/")) {
+    for (absl::string_view line : absl::StrSplit(maps, '\n')) {
+      AddMapping(line, process);
+    }
+  }
+  for (const int fd : *fds) {
+    AddOpenFile(absl::StrCat(folder, "/fd/", fd), process);
+  }
+  if (process.segments.empty() && !process.has_ledger) return absl::OkStatus();
+  process.state = StateOf(pid);
+  if (process.state == "ended") return absl::OkStatus();
+  process.name = NameOf(pid);
+  process.age = AgeOf(pid);
+  scan.processes.push_back(std::move(process));
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+bool IsMadeName(absl::string_view name) {
+  constexpr size_t kRandom = 32;
+  if (name.size() < kRandom + 2) return false;
+  const absl::string_view random = name.substr(name.size() - kRandom);
+  return name[name.size() - kRandom - 1] == '-' &&
+         std::all_of(random.begin(), random.end(), [](char c) {
+           return absl::ascii_isxdigit(static_cast<unsigned char>(c)) &&
+                  !absl::ascii_isupper(static_cast<unsigned char>(c));
+         });
+}
+
+bool IsSegmentPath(absl::string_view path) {
+  absl::ConsumeSuffix(&path, " (deleted)");
+  if (absl::ConsumePrefix(&path, "/memfd:")) {
+    return absl::StartsWith(path, "tenon") && path != "tenon.arena" &&
+           path != "tenon.column";
+  }
+  return absl::ConsumePrefix(&path, "/dev/shm/") && IsMadeName(path);
+}
+
+absl::StatusOr<ProcessScan> ScanProcesses() {
+  TENON_ASSIGN_OR_RETURN(const std::vector<int> pids, NumbersIn("/proc"));
+  // Where not even this process is seen, what nobody seems to use may be in
+  // use.
+  char self[16];
+  if (readlink("/proc/self", self, sizeof(self)) <= 0) {
+    return absl::NotFoundError(
+        "/proc shows no processes; as root: mount -t proc proc /proc");
+  }
+  ProcessScan scan;
+  for (const pid_t pid : pids) TENON_RETURN_IF_ERROR(LookInto(pid, scan));
+  return scan;
+}
+
+}  // namespace tenon::tools

@@ -1,0 +1,35 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// tenon: shows what Tenon does on this machine.
+//
+//   bazel run //tools:tenon -- doctor
+
+#include <sys/resource.h>
+
+#include <iostream>
+#include <string>
+#include <vector>
+
+#include "tenon/tools/tenon_tool.h"
+
+namespace {
+
+// A query has each table and column that it finds open: as many as it may, but
+// for the doctor, who is to see the limit as it is.
+void RaiseFileLimit() {
+  rlimit limit;
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const std::vector<std::string> words(argv + 1, argv + argc);
+  if (!words.empty() && words[0] != "doctor") RaiseFileLimit();
+  const int code = tenon::tools::RunTenonTool(words, std::cout, std::cerr);
+  std::cout.flush();
+  return code == 0 && !std::cout ? 1 : code;
+}

@@ -1,0 +1,235 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "tenon/tools/tenon_tool.h"
+
+#include <sys/types.h>
+
+#include <algorithm>
+#include <limits>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "tenon/shm/arena/ledger_query.h"
+#include "tenon/shm/status_macros.h"
+#include "tenon/tools/cli/command_line.h"
+#include "tenon/tools/cli/json.h"
+#include "tenon/tools/cli/table.h"
+#include "tenon/tools/cli/terminal_text.h"
+#include "tenon/tools/doctor/doctor.h"
+#include "tenon/tools/doctor/finding.h"
+#include "tenon/tools/live/mem.h"
+#include "tenon/tools/live/process_scan.h"
+#include "tenon/tools/live/ps.h"
+
+namespace tenon::tools {
+namespace {
+
+// Returns the exit code. Errors: kInvalidArgument becomes 2, others 1.
+using Run = absl::StatusOr<int> (*)(const CommandLine& line, std::ostream& out);
+
+struct Subcommand {
+  std::string name;
+  std::string summary;
+  std::string details;
+  std::vector<FlagSpec> flags;
+  std::string examples;
+  Run run;
+};
+
+FlagSpec JsonFlag() {
+  return {.name = "json", .help = "print JSON, with exact bytes"};
+}
+
+absl::StatusOr<int> RunPs(const CommandLine& line, std::ostream& out) {
+  TENON_ASSIGN_OR_RETURN(const LedgerReport report, QueryLedger());
+  TENON_ASSIGN_OR_RETURN(const ProcessScan scan, ScanProcesses());
+  const std::vector<PsRow> rows = PsRows(scan, report);
+  out << (line.Has("json") ? JsonText(PsJson(rows, scan.hidden, absl::Now()))
+                           : PsText(rows, scan.hidden));
+  return 0;
+}
+
+absl::StatusOr<int> RunMem(const CommandLine& line, std::ostream& out) {
+  constexpr double kMaxPid = std::numeric_limits<pid_t>::max();
+  TENON_ASSIGN_OR_RETURN(const double number,
+                         line.Number("pid", 0, 1, kMaxPid));
+  TENON_ASSIGN_OR_RETURN(const double pause,
+                         line.Number("watch", 0, 0.1, 86400));
+  const auto pid = static_cast<pid_t>(number);
+  if (pid != number) {
+    return absl::InvalidArgumentError("--pid must be a whole number");
+  }
+  for (;;) {
+    TENON_ASSIGN_OR_RETURN(LedgerReport report, QueryLedger());
+    if (pid != 0) report = OnlyOf(pid, report);
+    out << (line.Has("json") ? JsonText(MemJson(report)) : MemText(report));
+    out.flush();
+    if (!line.Has("watch") || !out) return 0;
+    absl::SleepFor(absl::Seconds(pause));
+    if (!line.Has("json")) out << "\n";
+  }
+}
+
+absl::StatusOr<int> RunDoctor(const CommandLine& line, std::ostream& out) {
+  const std::vector<Finding> findings = Examine();
+  out << (line.Has("json") ? JsonText(FindingsJson(findings))
+                           : FindingsText(findings));
+  return AllWork(findings) ? 0 : 1;
+}
+
+const std::vector<Subcommand>& Subcommands() {
+  static const auto& all = *new std::vector<Subcommand>{
+      {.name = "ps",
+       .summary = "the processes of this user that use Tenon",
+       .details =
+           "ARENAS and OWNED: arenas the process allocates from, and their\n"
+           "segments' bytes. ATTACHED and HELD: arenas of others, and what it\n"
+           "holds of them. SEGMENTS and BYTES: all segments that it has open\n"
+           "or mapped, arenas' among them; two processes that share one both\n"
+           "have it. Memfds are told by their label: those made with a\n"
+           "name_prefix that does not begin with \"tenon\" are not counted.\n",
+       .flags = {JsonFlag()},
+       .examples =
+           "  tenon ps\n"
+           "  tenon ps --json | jq '.processes[] | select(.bytes_held > "
+           "0)'\n",
+       .run = RunPs},
+      {.name = "mem",
+       .summary = "the arenas there are, and who holds which part of them",
+       .details =
+           "Blocks in use: the owner holds them. Lent: the owner has let go,\n"
+           "others hold them. Resting: nobody holds them, and they will be\n"
+           "taken back when memory is wanted. OLDEST: since the oldest block\n"
+           "held was allocated. No process is asked or stopped: what is shown\n"
+           "is what they live by, read from their own memory.\n",
+       .flags = {{.name = "pid",
+                  .value = "N",
+                  .help = "only arenas that process N owns or holds blocks of"},
+                 JsonFlag(),
+                 {.name = "watch",
+                  .value = "SECONDS",
+                  .help = "again and again, until Ctrl-C"}},
+       .examples = "  tenon mem\n"
+                   "  tenon mem --pid 4711 --watch 1\n"
+                   "  tenon mem --json | jq '.arenas[].holders[] | "
+                   "select(.state == \"stopped\")'\n",
+       .run = RunMem},
+      {.name = "doctor",
+       .summary = "whether Tenon works here, at which price, and what to do",
+       .details =
+           "Every check makes the calls that Tenon makes. WARN: Tenon works,\n"
+           "without an option or slower. FAIL: most of it does not; the exit\n"
+           "code is 1 then. Run it as the user, and in the container, that\n"
+           "Tenon is to run in.\n",
+       .flags = {JsonFlag()},
+       .examples = "  tenon doctor\n"
+                   "  docker run IMAGE tenon doctor --json | jq '.findings[] | "
+                   "select(.level != \"OK\")'\n",
+       .run = RunDoctor},
+  };
+  return all;
+}
+
+std::string HelpText() {
+  Table table({"Commands:", ""});
+  for (const Subcommand& subcommand : Subcommands()) {
+    table.AddRow({"  " + subcommand.name, subcommand.summary});
+  }
+  table.AddRow({"  help", "how to use one of them: tenon help mem"});
+  return absl::StrCat(
+      "tenon: shows what Tenon does on this machine\n\n"
+      "Usage: tenon COMMAND [FLAGS]\n\n",
+      table.ToText(),
+      "\nExit codes: 0 all went well; 1 it did not; 2 bad command or flag.\n");
+}
+
+std::string HelpText(const Subcommand& subcommand) {
+  Table flags({"Flags:", ""});
+  for (const FlagSpec& flag : subcommand.flags) {
+    flags.AddRow({absl::StrCat("  --", flag.name, flag.value.empty() ? "" : " ",
+                               flag.value),
+                  flag.help});
+  }
+  flags.AddRow({"  --help", "print this"});
+  return absl::StrCat("tenon ", subcommand.name, ": ", subcommand.summary,
+                      "\n\n", subcommand.details, "\n", flags.ToText(),
+                      "\nExamples:\n", subcommand.examples);
+}
+
+const Subcommand* Find(const std::string& name) {
+  for (const Subcommand& subcommand : Subcommands()) {
+    if (subcommand.name == name) return &subcommand;
+  }
+  return nullptr;
+}
+
+bool IsHelp(const std::string& word) {
+  return word == "help" || word == "--help" || word == "-h";
+}
+
+int Misused(const std::string& what, const std::string& where,
+            std::ostream& errors) {
+  errors << "tenon: " << what << "\nsee: tenon help" << where << "\n";
+  return 2;
+}
+
+int UnknownCommand(const std::string& word, std::ostream& errors) {
+  std::vector<std::string> names = {"help"};
+  for (const Subcommand& subcommand : Subcommands()) {
+    names.push_back(subcommand.name);
+  }
+  return Misused(absl::StrCat("unknown command '", TerminalText(word), "'",
+                              Suggestion(word, names)),
+                 "", errors);
+}
+
+// `tenon help [COMMAND]`.
+int Help(const std::vector<std::string>& words, std::ostream& out,
+         std::ostream& errors) {
+  if (words.size() < 2 || IsHelp(words[1])) {
+    out << HelpText();
+    return 0;
+  }
+  const Subcommand* subcommand = Find(words[1]);
+  if (subcommand == nullptr) return UnknownCommand(words[1], errors);
+  out << HelpText(*subcommand);
+  return 0;
+}
+
+}  // namespace
+
+int RunTenonTool(const std::vector<std::string>& words, std::ostream& out,
+                 std::ostream& errors) {
+  if (words.empty()) return Misused("no command", "", errors);
+  if (IsHelp(words[0])) return Help(words, out, errors);
+  const Subcommand* subcommand = Find(words[0]);
+  if (subcommand == nullptr) return UnknownCommand(words[0], errors);
+  const std::vector<std::string> rest(words.begin() + 1, words.end());
+  if (std::any_of(rest.begin(), rest.end(), IsHelp)) {
+    out << HelpText(*subcommand);
+    return 0;
+  }
+  const std::string where = " " + subcommand->name;
+  const auto line = CommandLine::Parse(subcommand->flags, rest);
+  if (!line.ok()) {
+    return Misused(std::string(line.status().message()), where, errors);
+  }
+  const absl::StatusOr<int> code = subcommand->run(*line, out);
+  if (code.ok()) return *code;
+  const std::string message(code.status().message());
+  if (absl::IsInvalidArgument(code.status())) {
+    return Misused(message, where, errors);
+  }
+  errors << "tenon " << subcommand->name << ": " << TerminalText(message)
+         << "\n";
+  return 1;
+}
+
+}  // namespace tenon::tools
