@@ -313,6 +313,10 @@ absl::Status Barrier::Reset(Deadline deadline) const {
 
 absl::StatusOr<size_t> Barrier::CountWaiting() const {
   TENON_RETURN_IF_ERROR(block_.CheckUsable());
+  // Those who have just been let go, if not yet told so, do not wait.
+  if (StdAtomics::Load(block_->verdict, std::memory_order_acquire) != 0) {
+    return 0;
+  }
   return CountRows(kWaiting);
 }
 
