@@ -30,9 +30,10 @@ namespace {
 // of its own: a lost wake-up is a livelock. Where somebody was, others look
 // again, as after kFutexRecheck.
 struct SimFutex {
-  static void Wait(SharedWord<uint32_t>& word, uint32_t expected, Deadline) {
-    const uint32_t is =
-        SimAtomics::FetchAdd(word, 0, std::memory_order_seq_cst);
+  static void Wait(const SharedWord<uint32_t>& word, uint32_t expected,
+                   Deadline) {
+    SimAtomics::Fence(std::memory_order_seq_cst);
+    const uint32_t is = SimAtomics::Load(word, std::memory_order_relaxed);
     if (is != expected) return;
     const size_t me = count++;
     asleep[me] = true;
@@ -41,8 +42,8 @@ struct SimFutex {
       SimAtomics::Pause();
     }
   }
-  static void Wake(SharedWord<uint32_t>& word, uint32_t most) {
-    SimAtomics::FetchAdd(word, 0, std::memory_order_acq_rel);
+  static void Wake(const SharedWord<uint32_t>&, uint32_t most) {
+    SimAtomics::Fence(std::memory_order_seq_cst);
     for (size_t i = 0; i < count && most > 0; ++i) {
       if (!asleep[i]) continue;
       asleep[i] = false;
