@@ -32,23 +32,25 @@ namespace {
 struct SimFutex {
   static void Wait(const SharedWord<uint32_t>& word, uint32_t expected,
                    Deadline) {
-    SimAtomics::Fence(std::memory_order_seq_cst);
-    const uint32_t is = SimAtomics::Load(word, std::memory_order_relaxed);
-    if (is != expected) return;
+    Lock();
+    const bool sleeps =
+        SimAtomics::Load(word, std::memory_order_relaxed) == expected;
     const size_t me = count++;
-    asleep[me] = true;
+    asleep[me] = sleeps;
+    Unlock();
     while (asleep[me]) {
       if (Schedule::Current().anyone_was_killed()) asleep[me] = false;
       SimAtomics::Pause();
     }
   }
   static void Wake(const SharedWord<uint32_t>&, uint32_t most) {
-    SimAtomics::Fence(std::memory_order_seq_cst);
+    Lock();
     for (size_t i = 0; i < count && most > 0; ++i) {
       if (!asleep[i]) continue;
       asleep[i] = false;
       --most;
     }
+    Unlock();
   }
   static int SpinRounds() { return spins; }
 
@@ -56,6 +58,23 @@ struct SimFutex {
     count = 0;
     spins = spin_rounds;
   }
+
+  // The kernel's, which is not held by the dead.
+  static void Lock() {
+    SimAtomics::Fence(std::memory_order_seq_cst);
+    uint32_t free = 0;
+    while (!SimAtomics::CompareExchange(lock, free, 1,
+                                        std::memory_order_acquire)) {
+      if (Schedule::Current().anyone_was_killed()) return;
+      free = 0;
+      SimAtomics::Pause();
+    }
+  }
+  static void Unlock() {
+    SimAtomics::Store(lock, 0, std::memory_order_release);
+  }
+
+  static inline SharedWord<uint32_t> lock{0};
   static inline std::array<bool, 4096> asleep;
   static inline size_t count = 0;
   static inline int spins = 0;
