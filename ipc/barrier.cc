@@ -115,10 +115,11 @@ size_t Barrier::used() const {
 RobustRow* Barrier::TakeRow(uint32_t as) const {
   for (size_t i = 0; i < kRows; ++i) {
     RobustRow& row = block_->rows[i];
-    if (!row.TryTake(as)) continue;
+    // Before it is taken: a row that somebody dies in is always seen.
     if (i >= used()) {
       StdAtomics::Store(block_->used, i + 1, std::memory_order_relaxed);
     }
+    if (!row.TryTake(as)) continue;
     return &row;
   }
   return nullptr;

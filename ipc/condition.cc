@@ -83,11 +83,12 @@ RobustRow* Condition::TakeRow() const {
   SettleTheDead();
   for (size_t i = 0; i < kMaxWaiters; ++i) {
     RobustRow& row = block_->rows[i];
-    if (!row.TryTake(kWaiting)) continue;
-    row.ticket = block_->next_ticket++;
+    // Before it is taken: a row that somebody dies in is always seen.
     if (i >= used()) {
       StdAtomics::Store(block_->used, i + 1, std::memory_order_relaxed);
     }
+    if (!row.TryTake(kWaiting)) continue;
+    row.ticket = block_->next_ticket++;
     return &row;
   }
   return nullptr;
