@@ -1,0 +1,249 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "tenon/ipc/condition.h"
+
+#include <errno.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "tenon/ipc/futex.h"
+#include "tenon/ipc/mutex.h"
+#include "tenon/ipc/robust_mutex.h"
+#include "tenon/ipc/robust_row.h"
+#include "tenon/ipc/sync_block.h"
+#include "tenon/shm/atomics.h"
+#include "tenon/shm/crash_point.h"
+#include "tenon/shm/deadline.h"
+#include "tenon/shm/fork_count.h"
+#include "tenon/shm/segment_options.h"
+#include "tenon/shm/status_macros.h"
+#include "tenon/shm/unique_fd.h"
+
+namespace tenon {
+
+absl::StatusOr<Condition> Condition::Create(const SegmentOptions& options) {
+  TENON_ASSIGN_OR_RETURN(const uint64_t pid_namespace, PidNamespace());
+  auto block =
+      SyncBlock<Layout>::Create(options, [&](Layout& layout) -> absl::Status {
+        layout.pid_namespace = pid_namespace;
+        for (RobustRow& row : layout.rows) TENON_RETURN_IF_ERROR(row.Init());
+        return absl::OkStatus();
+      });
+  if (!block.ok()) return block.status();
+  return Condition(*std::move(block));
+}
+
+absl::StatusOr<Condition> Condition::Wrap(
+    absl::StatusOr<SyncBlock<Layout>> block) {
+  if (!block.ok()) return block.status();
+  TENON_RETURN_IF_ERROR(
+      CheckPidNamespace((*block)->pid_namespace, Layout::kName));
+  return Condition(*std::move(block));
+}
+
+absl::StatusOr<Condition> Condition::Adopt(UniqueFd fd) {
+  return Wrap(SyncBlock<Layout>::Adopt(std::move(fd)));
+}
+
+absl::StatusOr<Condition> Condition::Open(absl::string_view name) {
+  return Wrap(SyncBlock<Layout>::Open(name));
+}
+
+absl::Status Condition::CheckGuard(const Mutex::Guard& guard) const {
+  TENON_RETURN_IF_ERROR(block_.CheckUsable());
+  if (!guard.owns()) {
+    return absl::FailedPreconditionError(
+        "a Condition is used with a Mutex that is not held");
+  }
+  TENON_RETURN_IF_ERROR(
+      CheckNotForked(guard.fork_count_, "a Guard of a Mutex"));
+  if (guard.layout_->recursive == 0) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      "a Condition is used with a recursive Mutex");
+}
+
+size_t Condition::used() const {
+  const uint64_t used =
+      StdAtomics::Load(block_->used, std::memory_order_relaxed);
+  return std::min<size_t>(used, kMaxWaiters);
+}
+
+// With the mutex held.
+RobustRow* Condition::TakeRow() const {
+  SettleTheDead();
+  for (size_t i = 0; i < kMaxWaiters; ++i) {
+    RobustRow& row = block_->rows[i];
+    // Before it is taken: a row that somebody dies in is always seen.
+    if (i >= used()) {
+      StdAtomics::Store(block_->used, i + 1, std::memory_order_relaxed);
+    }
+    if (!row.TryTake(kWaiting)) continue;
+    row.ticket = block_->next_ticket++;
+    return &row;
+  }
+  return nullptr;
+}
+
+// With the mutex held. Null if nobody waits.
+RobustRow* Condition::OldestWaiter() const {
+  RobustRow* oldest = nullptr;
+  for (size_t i = 0; i < used(); ++i) {
+    RobustRow& row = block_->rows[i];
+    if (!row.is(kWaiting) || row.IsDead()) continue;
+    if (oldest == nullptr || row.ticket < oldest->ticket) oldest = &row;
+  }
+  return oldest;
+}
+
+// With the mutex held. False if nobody waits.
+bool Condition::NotifyOldest() const {
+  RobustRow* const row = OldestWaiter();
+  if (row == nullptr) return false;
+  row->Become(kNotified);
+  TENON_CRASH_POINT("condition.notified");
+  KernelFutex::Wake(row->state, 1);
+  TENON_CRASH_POINT("condition.woken");
+  return true;
+}
+
+// With the mutex held. What the dead had been notified of goes to others.
+void Condition::SettleTheDead() const {
+  for (size_t i = 0; i < used(); ++i) {
+    RobustRow& row = block_->rows[i];
+    if (!row.IsDead()) continue;
+    if (row.is(kNotified)) NotifyOldest();
+    row.Bury();
+  }
+}
+
+bool Condition::SomebodyDied(const Mutex::Guard& guard) const {
+  if (guard.layout_->mutex.OwnerDied()) return true;
+  for (size_t i = 0; i < used(); ++i) {
+    const RobustRow& row = block_->rows[i];
+    if (row.is(kNotified) && row.IsDead()) return true;
+  }
+  return false;
+}
+
+absl::StatusOr<size_t> Condition::Notify(const Mutex::Guard& guard,
+                                         size_t count) const {
+  TENON_RETURN_IF_ERROR(CheckGuard(guard));
+  SettleTheDead();
+  size_t notified = 0;
+  while (notified < count && NotifyOldest()) ++notified;
+  return notified;
+}
+
+absl::StatusOr<size_t> Condition::CountWaiters(
+    const Mutex::Guard& guard) const {
+  TENON_RETURN_IF_ERROR(CheckGuard(guard));
+  size_t count = 0;
+  for (size_t i = 0; i < used(); ++i) {
+    const RobustRow& row = block_->rows[i];
+    if (row.is(kWaiting) && !row.IsDead()) ++count;
+  }
+  return count;
+}
+
+// True if it returns with the mutex held.
+bool Condition::Sleep(RobustRow& row, Mutex::Guard& guard,
+                      Deadline deadline) const {
+  while (row.is(kWaiting) && !deadline.has_passed()) {
+    const Deadline recheck = Deadline::After(kFutexRecheck);
+    KernelFutex::Wait(row.state, kWaiting, Earlier(deadline, recheck));
+    if (row.is(kWaiting) && recheck.has_passed() &&
+        TakeFromTheDead(row, guard)) {
+      return true;
+    }
+  }
+  return false;
+}
+
+// If somebody died with the mutex, or with a notification: inherits either.
+// True if it returns with the mutex held.
+bool Condition::TakeFromTheDead(RobustRow& row, Mutex::Guard& guard) const {
+  if (!SomebodyDied(guard)) return false;
+  RobustMutex& mutex = guard.layout_->mutex;
+  const int error = mutex.TryLock();
+  if (error == EOWNERDEAD) {
+    guard.owner_died_ = true;
+    return true;
+  }
+  if (error != 0) return false;  // Who has it now may see to it.
+  TENON_CRASH_POINT("condition.inheriting");
+  SettleTheDead();
+  if (row.is(kNotified)) return true;
+  mutex.Unlock();
+  return false;
+}
+
+absl::Status Condition::Relock(Mutex::Guard& guard) const {
+  const int error = guard.layout_->mutex.Lock(Deadline::Never());
+  if (error == 0) return absl::OkStatus();
+  if (error == EOWNERDEAD) {
+    guard.owner_died_ = true;
+    return absl::OkStatus();
+  }
+  const absl::Status status = Mutex::Describe(error, *guard.layout_);
+  guard.layout_ = nullptr;
+  return status;
+}
+
+absl::Status Condition::Wait(Mutex::Guard& guard, Deadline deadline) const {
+  TENON_RETURN_IF_ERROR(CheckGuard(guard));
+  if (guard.owner_died_) {
+    return absl::FailedPreconditionError(
+        "a Condition is waited for with a Mutex whose last holder died: "
+        "MakeConsistent() first");
+  }
+  RobustRow* const row = TakeRow();
+  if (row == nullptr) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat(kMaxWaiters, " threads wait for a Condition already"));
+  }
+  TENON_CRASH_POINT("condition.waiting");
+  if (guard.layout_->mutex.Unlock() != 0) {
+    row->GiveBack();
+    return absl::FailedPreconditionError(
+        "a Condition is waited for with a Mutex that another thread holds");
+  }
+  TENON_CRASH_POINT("condition.unlocked");
+  absl::Status relocked;
+  if (!Sleep(*row, guard, deadline)) relocked = Relock(guard);
+  TENON_CRASH_POINT("condition.relocked");
+  const bool notified = row->is(kNotified);
+  row->GiveBack();
+  TENON_RETURN_IF_ERROR(relocked);
+  if (notified || guard.owner_died_) return absl::OkStatus();
+  return absl::DeadlineExceededError("waiting for a Condition");
+}
+
+absl::Status Condition::WaitFor(Mutex::Guard& guard,
+                                absl::FunctionRef<bool()> is_true,
+                                Deadline deadline) const {
+  TENON_RETURN_IF_ERROR(CheckGuard(guard));
+  while (!is_true()) {
+    const absl::Status waited = Wait(guard, deadline);
+    if (absl::IsDeadlineExceeded(waited) && !guard.owner_died()) {
+      return is_true() ? absl::OkStatus() : waited;
+    }
+    TENON_RETURN_IF_ERROR(waited);
+    if (guard.owner_died()) {
+      return absl::AbortedError(
+          "a holder of the Mutex died while this thread waited");
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace tenon

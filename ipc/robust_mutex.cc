@@ -1,0 +1,111 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "tenon/ipc/robust_mutex.h"
+
+#include <errno.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <sys/stat.h>
+#include <sys/types.h>
+#include <time.h>
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "tenon/shm/deadline.h"
+#include "tenon/shm/posix_error.h"
+#include "tenon/shm/status_macros.h"
+
+namespace tenon {
+namespace {
+
+timespec OnMonotonicClock(Deadline deadline) {
+  timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return absl::ToTimespec(absl::DurationFromTimespec(now) +
+                          deadline.Remaining());
+}
+
+int LockUntil(pthread_mutex_t* mutex, Deadline deadline) {
+#if defined(__SANITIZE_THREAD__)
+  // gcc 12's ThreadSanitizer does not know pthread_mutex_clocklock().
+  while (!deadline.has_passed()) {
+    const int error = pthread_mutex_trylock(mutex);
+    if (error != EBUSY) return error;
+    const timespec pause = {.tv_sec = 0, .tv_nsec = 200'000};
+    nanosleep(&pause, nullptr);
+  }
+  return ETIMEDOUT;
+#else
+  const timespec until = OnMonotonicClock(deadline);
+  return pthread_mutex_clocklock(mutex, CLOCK_MONOTONIC, &until);
+#endif
+}
+
+}  // namespace
+
+absl::Status RobustMutex::Init(Kind kind) {
+  pthread_mutexattr_t attributes;
+  pthread_mutexattr_init(&attributes);
+  pthread_mutexattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
+  pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST);
+  pthread_mutexattr_settype(&attributes, kind == Kind::kRecursive
+                                             ? PTHREAD_MUTEX_RECURSIVE
+                                             : PTHREAD_MUTEX_ERRORCHECK);
+  const int error = pthread_mutex_init(&mutex_, &attributes);
+  pthread_mutexattr_destroy(&attributes);
+  if (error != 0) return PosixError(error, "pthread_mutex_init", "robust");
+  return absl::OkStatus();
+}
+
+int RobustMutex::Lock(Deadline deadline) {
+  if (deadline.is_never()) return pthread_mutex_lock(&mutex_);
+  const int error = pthread_mutex_trylock(&mutex_);
+  if (error != EBUSY) return error;
+  return deadline.has_passed() ? ETIMEDOUT : LockUntil(&mutex_, deadline);
+}
+
+// The kernel's robust futex, which glibc keeps first in its mutex.
+uint32_t RobustMutex::LockWord() const {
+  return static_cast<uint32_t>(
+      __atomic_load_n(&mutex_.__data.__lock, __ATOMIC_ACQUIRE));
+}
+
+pid_t RobustMutex::Owner() const {
+  const uint32_t word = LockWord();
+  if (word & FUTEX_OWNER_DIED) return 0;
+  return static_cast<pid_t>(word & FUTEX_TID_MASK);
+}
+
+bool RobustMutex::OwnerDied() const {
+  const uint32_t word = LockWord();
+  // Who takes it leaves the bit there until it is consistent.
+  return (word & FUTEX_OWNER_DIED) != 0 && (word & FUTEX_TID_MASK) == 0;
+}
+
+absl::StatusOr<uint64_t> PidNamespace() {
+  struct stat stat;
+  if (::stat("/proc/self/ns/pid", &stat) != 0) {
+    const int error = errno;
+    return absl::FailedPreconditionError(
+        absl::StrCat("the pid namespace of this process cannot be told: ",
+                     PosixError(error, "stat", "/proc/self/ns/pid").message()));
+  }
+  return stat.st_ino;
+}
+
+absl::Status CheckPidNamespace(uint64_t creator, absl::string_view what) {
+  TENON_ASSIGN_OR_RETURN(const uint64_t own, PidNamespace());
+  if (own == creator) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(
+      what, " was made in another pid namespace (", creator, "; this is ", own,
+      "), where thread numbers mean other threads: the death of its holder "
+      "could not be told for certain; run the processes in one pid namespace"));
+}
+
+}  // namespace tenon

@@ -1,0 +1,73 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// RobustMutex: a pthread mutex in shared memory whose owner may be killed.
+//
+// The kernel keeps a list of what each thread holds or is about to take, and
+// marks it when the thread ends, at whatever instruction; so the death of an
+// owner is known for certain. It tells owners apart by their thread number,
+// which means something within one pid namespace only: check with
+// CheckPidNamespace().
+
+#ifndef TENON_IPC_ROBUST_MUTEX_H_
+#define TENON_IPC_ROBUST_MUTEX_H_
+
+#include <pthread.h>
+#include <sys/types.h>
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "tenon/shm/deadline.h"
+
+namespace tenon {
+
+// Ownership: none; it lives in a mapping, and must not be unmapped by a thread
+//   that holds it.
+// Threads, processes: any number, of one pid namespace.
+// Trust: between processes that trust each other. The C library keeps pointers
+//   in it, so whoever writes to it can crash those who use it.
+class RobustMutex {
+ public:
+  enum class Kind { kErrorCheck, kRecursive };
+
+  // Once, before others see it. Errors: what the C library says.
+  absl::Status Init(Kind kind);
+
+  // Blocks until `deadline`. Returns 0; EOWNERDEAD: held, and the owner before
+  // died with it; ETIMEDOUT; EDEADLK: this thread holds it already;
+  // ENOTRECOVERABLE: one that was held after EOWNERDEAD was unlocked without
+  // MakeConsistent(); EAGAIN: too deep.
+  int Lock(Deadline deadline);
+  // As Lock(), with EBUSY where it would have to wait.
+  int TryLock() { return pthread_mutex_trylock(&mutex_); }
+  // For the owner of one with a dead predecessor.
+  int MakeConsistent() { return pthread_mutex_consistent(&mutex_); }
+  // Returns EPERM if this thread does not hold it.
+  int Unlock() { return pthread_mutex_unlock(&mutex_); }
+
+  // The thread that holds it, or 0. A glance: may be old when it is returned.
+  pid_t Owner() const;
+  // Whether the owner has died and nobody has taken it since. A glance, too,
+  // but true does not become false unless somebody takes it.
+  bool OwnerDied() const;
+
+ private:
+  uint32_t LockWord() const;
+
+  pthread_mutex_t mutex_;
+};
+
+// A number for the pid namespace of this process. Errors: kFailedPrecondition
+// without /proc.
+absl::StatusOr<uint64_t> PidNamespace();
+
+// Whether `creator`, the namespace of who made `what`, is this process's.
+// Errors: kFailedPrecondition.
+absl::Status CheckPidNamespace(uint64_t creator, absl::string_view what);
+
+}  // namespace tenon
+
+#endif  // TENON_IPC_ROBUST_MUTEX_H_
