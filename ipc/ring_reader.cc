@@ -157,7 +157,14 @@ absl::Status RingReader::Poison(absl::Status why) {
 
 absl::Status RingReader::Dropped() {
   const uint64_t head = A::Load(producer().head, std::memory_order_relaxed);
-  const uint64_t unread = joined_ ? head - cursor_.tail() : 0;
+  // It may have been let in and dropped before it ever looked.
+  const RingProducerWords::Entry& entry = producer().readers[index_];
+  uint64_t unread = 0;
+  if (joined_) {
+    unread = head - cursor_.tail();
+  } else if (A::Load(entry.state, std::memory_order_acquire) >> 2 == number_) {
+    unread = head - A::Load(entry.start, std::memory_order_relaxed);
+  }
   return Poison(absl::DataLossError(
       absl::StrCat("the producer has dropped this reader, which has not read ",
                    unread, " records of what was put until now")));
