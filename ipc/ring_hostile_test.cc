@@ -380,6 +380,9 @@ TEST(RingHostileTest, DescriptorsInAnotherOrderAreRefused) {
   offer = forged.Offer();
   std::swap(offer.fds.process, offer.fds.bell);
   EXPECT_THAT(RingReader::Attach(std::move(offer)), StatusIs(kInvalidArgument));
+  offer = forged.Offer();
+  offer.fds.bell = UniqueFd();
+  EXPECT_THAT(RingReader::Attach(std::move(offer)), StatusIs(kInvalidArgument));
   const auto ring = MakeRing();
   TENON_ASSERT_OK_AND_ASSIGN(const RingOffer good, ring->Offer());
   RingReply reply = ForgedReader().Reply(good);

@@ -87,10 +87,11 @@ absl::Status RingReader::MakeOwn(RingFds fds) {
   words().magic = RingReaderWords::kMagic;
   words().version = kRingVersion;
   TENON_ASSIGN_OR_RETURN(process_, PidFd::Adopt(std::move(fds.process)));
-  TENON_ASSIGN_OR_RETURN(bell_, Doorbell::Create(&words().sleeping, what_));
-  TENON_RETURN_IF_ERROR(bell_->AddParticipant(kProducer, process_->fd()));
+  // In this order: whoever has a bell has a ringer, too.
   TENON_ASSIGN_OR_RETURN(ringer_, DoorbellRinger::Adopt(&producer().sleeping,
                                                         std::move(fds.bell)));
+  TENON_ASSIGN_OR_RETURN(bell_, Doorbell::Create(&words().sleeping, what_));
+  TENON_RETURN_IF_ERROR(bell_->AddParticipant(kProducer, process_->fd()));
   auto* slots = reinterpret_cast<const SharedWord<uint64_t>*>(view_.data() +
                                                               kRingSlotsOffset);
   // Which are read only.
