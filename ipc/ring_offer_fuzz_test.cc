@@ -129,7 +129,7 @@ void UseReply(const std::string& bytes) {
   // Another open offer.
   ABSL_RAW_CHECK(honest.ring->RemoveReader(*number).ok(), "it is not there");
   honest.ring->TakeEnded();
-  honest.offer = honest.ring->Offer().value();
+  honest.offer.message = honest.ring->Offer().value().message;
   honest.reply.message.index = honest.offer.message.index;
   honest.reply.message.number = honest.offer.message.number;
 }
