@@ -153,7 +153,7 @@ absl::Status CheckFlags(int flags, const Ancillary& ancillary) {
         "the peer sent something that is not a frame: it has more than ",
         sizeof(Inbox::datagram), " bytes"));
   }
-  if (ancillary.has_others) {
+  if (ancillary.has_others || ancillary.credentials) {
     return absl::DataLossError(
         "the message came with control data other than descriptors "
         "(SO_PASSCRED or the like is set on the socket)");
@@ -203,7 +203,7 @@ absl::Status Channel::Send(absl::string_view bytes, absl::Span<const int> fds,
   TENON_RETURN_IF_ERROR(CheckUsable(socket_.get(), fork_count_));
   TENON_RETURN_IF_ERROR(CheckLimits(bytes, fds));
   FrameHeader header = {.payload_bytes = static_cast<uint32_t>(bytes.size()),
-                        .fd_count = static_cast<uint32_t>(fds.size())};
+                        .fd_count = static_cast<uint16_t>(fds.size())};
   iovec parts[] = {{&header, sizeof(header)},
                    {const_cast<char*>(bytes.data()), bytes.size()}};
   msghdr message = {.msg_iov = parts, .msg_iovlen = 2};
@@ -232,10 +232,10 @@ absl::StatusOr<Message> Channel::Receive(Deadline deadline) {
   Ancillary ancillary = TakeAncillary(&message);
   TENON_RETURN_IF_ERROR(CheckFlags(message.msg_flags, ancillary));
   if (size == 0 && ancillary.fds.empty()) return EndOrEmpty(socket_.get());
-  TENON_ASSIGN_OR_RETURN(const absl::string_view payload,
+  TENON_ASSIGN_OR_RETURN(const Frame frame,
                          ParseFrame(absl::string_view(inbox->datagram, size),
                                     ancillary.fds.size()));
-  return Message{.bytes = std::string(payload),
+  return Message{.bytes = std::string(frame.payload),
                  .fds = std::move(ancillary.fds)};
 }
 
