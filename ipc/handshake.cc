@@ -233,8 +233,8 @@ absl::StatusOr<std::optional<PidFd>> Verify(int socket, PidFd sent, pid_t pid) {
   return sent;
 }
 
-absl::StatusOr<Peer> Identify(int socket, Received received,
-                              const HandshakeOptions& options) {
+absl::StatusOr<PeerProcess> Identify(int socket, Received received,
+                                     const HandshakeOptions& options) {
   const ucred& said = received.credentials;
   TENON_ASSIGN_OR_RETURN(const ucred connected, WhoConnected(socket));
   TENON_RETURN_IF_ERROR(CheckUser(connected.uid, options));
@@ -254,7 +254,7 @@ absl::StatusOr<Peer> Identify(int socket, Received received,
     return absl::DataLossError("the peer sent something that is no pidfd");
   }
   TENON_RETURN_IF_ERROR(sent.status());
-  Peer peer = {.pid = said.pid, .uid = said.uid, .gid = said.gid};
+  PeerProcess peer = {.pid = said.pid, .uid = said.uid, .gid = said.gid};
   TENON_ASSIGN_OR_RETURN(peer.pid_fd,
                          Verify(socket, *std::move(sent), said.pid));
   return peer;
@@ -285,18 +285,21 @@ void SendRefusal(int socket, const absl::Status& why) {
   Send(socket, {.refusal = why}, {}).IgnoreError();
 }
 
-absl::StatusOr<std::optional<Peer>> TakeHello(int socket,
-                                              const HandshakeOptions& options) {
+absl::StatusOr<std::optional<PeerProcess>> TakeHello(
+    int socket, const HandshakeOptions& options) {
   TENON_ASSIGN_OR_RETURN(std::optional<Received> received, Receive(socket));
   if (!received) return std::nullopt;
   TENON_CRASH_POINT("handshake.hello_taken");
   TENON_ASSIGN_OR_RETURN(const Hello hello, ParseHello(received->payload));
+  if (!hello.refusal.ok() && !options.may_be_refused) {
+    return absl::DataLossError("the peer connected and began with a refusal");
+  }
   if (!hello.refusal.ok()) {
     return absl::Status(
         hello.refusal.code(),
         absl::StrCat("refused by the peer: ", hello.refusal.message()));
   }
-  TENON_ASSIGN_OR_RETURN(Peer peer,
+  TENON_ASSIGN_OR_RETURN(PeerProcess peer,
                          Identify(socket, *std::move(received), options));
   peer.id = hello.id;
   TENON_RETURN_IF_ERROR(SetOption(socket, SO_PASSCRED, 0));

@@ -32,6 +32,9 @@ namespace tenon {
 struct HandshakeOptions {
   // Else only processes of the effective user of this one.
   bool allow_other_users = false;
+  // Whether the peer may refuse: the one that listens may, who connects has no
+  // reason to.
+  bool may_be_refused = false;
 };
 
 // What this process says of itself.
@@ -61,8 +64,8 @@ void SendRefusal(int socket, const absl::Status& why);
 //   kDataLoss           it sent something else
 //   kResourceExhausted  this process may not open another descriptor
 //   the peer's own      it has refused
-absl::StatusOr<std::optional<Peer>> TakeHello(int socket,
-                                              const HandshakeOptions& options);
+absl::StatusOr<std::optional<PeerProcess>> TakeHello(
+    int socket, const HandshakeOptions& options);
 
 }  // namespace tenon
 

@@ -101,11 +101,11 @@ class RawListener {
   socklen_t size_ = 0;
 };
 
-absl::StatusOr<Peer> AwaitHello(int socket,
-                                const HandshakeOptions& options = {}) {
+absl::StatusOr<PeerProcess> AwaitHello(int socket,
+                                       const HandshakeOptions& options = {}) {
   const Deadline deadline = Watchdog();
   for (;;) {
-    TENON_ASSIGN_OR_RETURN(std::optional<Peer> peer,
+    TENON_ASSIGN_OR_RETURN(std::optional<PeerProcess> peer,
                            TakeHello(socket, options));
     if (peer) return *std::move(peer);
     pollfd fd = {.fd = socket, .events = POLLIN, .revents = 0};
@@ -115,7 +115,8 @@ absl::StatusOr<Peer> AwaitHello(int socket,
 }
 
 // The whole of one side.
-absl::StatusOr<Peer> Shake(int socket, const HandshakeOptions& options = {}) {
+absl::StatusOr<PeerProcess> Shake(int socket,
+                                  const HandshakeOptions& options = {}) {
   TENON_RETURN_IF_ERROR(BeginHandshake(socket, options));
   TENON_ASSIGN_OR_RETURN(const Self self, Self::Get());
   // One that has refused already may be gone, but has said why.
@@ -190,7 +191,8 @@ TEST_P(HandshakeTest, TheOtherIsKnownByItsPidFd) {
     const UniqueFd socket = listener.Accept();
     const size_t fds_before = CountOpenFds();
     ASSERT_THAT(BeginHandshake(socket.get(), {}), IsOk());
-    TENON_ASSERT_OK_AND_ASSIGN(const Peer peer, AwaitHello(socket.get()));
+    TENON_ASSERT_OK_AND_ASSIGN(const PeerProcess peer,
+                               AwaitHello(socket.get()));
     EXPECT_EQ(peer.pid, child);
     EXPECT_EQ(peer.uid, geteuid());
     EXPECT_EQ(peer.gid, getegid());
@@ -214,8 +216,9 @@ TEST(HandshakeBothTest, EachKnowsTheOther) {
   TENON_ASSERT_OK_AND_ASSIGN(const Self self, Self::Get());
   ASSERT_THAT(BeginHandshake(client.get(), {}), IsOk());
   ASSERT_THAT(SendHello(client.get(), self), IsOk());
-  TENON_ASSERT_OK_AND_ASSIGN(const Peer connected, Shake(server.get()));
-  TENON_ASSERT_OK_AND_ASSIGN(const Peer listens, AwaitHello(client.get()));
+  TENON_ASSERT_OK_AND_ASSIGN(const PeerProcess connected, Shake(server.get()));
+  TENON_ASSERT_OK_AND_ASSIGN(const PeerProcess listens,
+                             AwaitHello(client.get()));
   EXPECT_EQ(connected.pid, getpid());
   EXPECT_EQ(listens.pid, getpid());
   EXPECT_EQ(listens.id, connected.id);
@@ -275,7 +278,7 @@ TEST_P(HandshakeTest, NoiseIsRefused) {
 TEST_P(HandshakeTest, RefusalReachesThePeer) {
   Run(
       [&](int socket) {
-        EXPECT_THAT(Shake(socket),
+        EXPECT_THAT(Shake(socket, {.may_be_refused = true}),
                     StatusIs(absl::StatusCode::kResourceExhausted,
                              AllOf(HasSubstr("refused by the peer"),
                                    HasSubstr("no\\nroom"))));
@@ -285,13 +288,21 @@ TEST_P(HandshakeTest, RefusalReachesThePeer) {
       });
 }
 
+TEST_P(HandshakeTest, WhoConnectsCannotRefuse) {
+  ExpectRefused(
+      [&](int socket) {
+        SendRefusal(socket, absl::ResourceExhaustedError("no"));
+      },
+      StatusIs(kDataLoss, HasSubstr("began with a refusal")));
+}
+
 TEST_P(HandshakeTest, PeerThatGoesIsGone) {
   const RawListener listener;
   UniqueFd client = listener.Connect();
   const UniqueFd server = listener.Accept();
   ASSERT_THAT(BeginHandshake(server.get(), {}), IsOk());
   {
-    TENON_ASSERT_OK_AND_ASSIGN(const std::optional<Peer> peer,
+    TENON_ASSERT_OK_AND_ASSIGN(const std::optional<PeerProcess> peer,
                                TakeHello(server.get(), {}));
     EXPECT_FALSE(peer.has_value());
   }
@@ -331,7 +342,7 @@ TEST_P(HandshakeTest, AnotherUsersProcessIsRefusedUnlessAllowed) {
         return;
       }
       ASSERT_THAT(begun, IsOk());
-      TENON_ASSERT_OK_AND_ASSIGN(const Peer peer,
+      TENON_ASSERT_OK_AND_ASSIGN(const PeerProcess peer,
                                  AwaitHello(socket.get(), options));
       EXPECT_EQ(peer.uid, kNobody);
       EXPECT_TRUE(peer.pid_fd.has_value());
@@ -352,7 +363,7 @@ TEST_P(HandshakeTest, HoldsAcrossPidNamespaces) {
     const pid_t inner = StartChild([&] {
       EXPECT_EQ(getpid(), 1);
       const UniqueFd socket = listener.Connect();
-      TENON_ASSERT_OK_AND_ASSIGN(const Peer peer, Shake(socket.get()));
+      TENON_ASSERT_OK_AND_ASSIGN(const PeerProcess peer, Shake(socket.get()));
       EXPECT_EQ(peer.pid, 0);
       EXPECT_EQ(peer.uid, geteuid());
       EXPECT_THAT(peer.ToString(), HasSubstr("cannot be seen"));
@@ -373,7 +384,7 @@ TEST_P(HandshakeTest, HoldsAcrossPidNamespaces) {
     GTEST_SKIP() << "the reason is printed above";
   }
   const UniqueFd socket = listener.Accept();
-  TENON_ASSERT_OK_AND_ASSIGN(const Peer peer, Shake(socket.get()));
+  TENON_ASSERT_OK_AND_ASSIGN(const PeerProcess peer, Shake(socket.get()));
   EXPECT_GT(peer.pid, 1);
   ASSERT_TRUE(peer.pid_fd.has_value());
   EXPECT_FALSE(peer.pid_fd->HasEnded());
@@ -405,7 +416,8 @@ TEST(HandshakeWithoutProcTest, PidFdThatCannotBeCheckedIsNotGiven) {
     ASSERT_TRUE(HidePeerPidFd());
     const UniqueFd socket = listener.Accept();
     ASSERT_THAT(BeginHandshake(socket.get(), {}), IsOk());
-    TENON_ASSERT_OK_AND_ASSIGN(const Peer peer, AwaitHello(socket.get()));
+    TENON_ASSERT_OK_AND_ASSIGN(const PeerProcess peer,
+                               AwaitHello(socket.get()));
     EXPECT_EQ(peer.pid, child);
     EXPECT_FALSE(peer.pid_fd.has_value());
   }));

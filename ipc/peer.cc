@@ -9,7 +9,7 @@
 
 namespace tenon {
 
-std::string Peer::ToString() const {
+std::string PeerProcess::ToString() const {
   if (pid > 0) return absl::StrCat("process ", pid, " of user ", uid);
   return absl::StrCat("a process of user ", uid,
                       " that cannot be seen from this pid namespace");

@@ -1,10 +1,10 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Peer: the process at the other end of a channel.
+// PeerProcess: who is at the other end of a channel.
 //
 //   TENON_ASSIGN_OR_RETURN(Channel channel, listener.Accept(deadline));
-//   const Peer& peer = *channel.peer();
+//   const PeerProcess& peer = *channel.peer();
 //   // "process 4712 of user 1000"; peer.pid_fd is readable once it has ended.
 //
 // Connect() and Listener::Accept() (listener.h) find out who it is. The two
@@ -28,11 +28,12 @@ namespace tenon {
 // Ownership: owns the pidfd. Threads: thread-compatible.
 // Processes: what the numbers mean holds in the namespaces of the process that
 //   made the connection.
-struct Peer {
+struct PeerProcess {
   // Known by this, and never by its number, which is given again. The kernel
   // vouches for it, but for that of a process that cannot be seen from here,
-  // before Linux 6.5: that one is the peer's own word. Absent, before Linux 6.5,
-  // if /proc is not mounted, without which pidfds cannot be compared.
+  // before Linux 6.5: that one is the peer's own word. Absent, before
+  // Linux 6.5, if /proc is not mounted, without which pidfds cannot be
+  // compared.
   std::optional<PidFd> pid_fd;
   // In this pid namespace; 0 if the process cannot be seen from here.
   pid_t pid = 0;
