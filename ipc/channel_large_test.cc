@@ -16,6 +16,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <fstream>
 #include <optional>
 #include <string>
 #include <utility>
@@ -52,6 +53,13 @@ std::string Bytes(size_t size) {
   std::string bytes(size, '\0');
   for (size_t i = 0; i < size; ++i) bytes[i] = static_cast<char>(i * 131 / 7);
   return bytes;
+}
+
+size_t MappedBytes() {
+  std::ifstream statm("/proc/self/statm");
+  size_t pages = 0;
+  statm >> pages;
+  return pages * static_cast<size_t>(sysconf(_SC_PAGESIZE));
 }
 
 class ChannelLargeTest : public ::testing::Test {
@@ -181,7 +189,9 @@ TEST_F(ChannelLargeTest, WithoutMemoryItIsAnErrorOnEitherSide) {
     TENON_ASSERT_OK_AND_ASSIGN(Channel to,
                                Channel::Adopt(UniqueFd(dup(two.get()))));
     malloc_trim(0);
-    const rlimit no_memory = {.rlim_cur = 1 << 20, .rlim_max = RLIM_INFINITY};
+    // Room for what is small, and not for the message.
+    const rlimit no_memory = {.rlim_cur = MappedBytes() + (4 << 20),
+                              .rlim_max = RLIM_INFINITY};
     ASSERT_EQ(setrlimit(RLIMIT_AS, &no_memory), 0);
     const absl::StatusOr<Message> received = to.Receive(Watchdog());
     const rlimit memory = {.rlim_cur = RLIM_INFINITY,
