@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstring>
+#include <optional>
 #include <vector>
 
 #include "absl/base/internal/raw_logging.h"
@@ -19,10 +20,14 @@ namespace {
 // Since Linux 6.5, and younger than some C libraries.
 constexpr int kScmPidFd = 4;
 
+bool IsRights(const cmsghdr& header) {
+  return header.cmsg_level == SOL_SOCKET && header.cmsg_type == SCM_RIGHTS;
+}
+
 // A pidfd is a descriptor too, and leaks if nobody closes it.
 bool HasFds(const cmsghdr& header) {
-  return header.cmsg_level == SOL_SOCKET &&
-         (header.cmsg_type == SCM_RIGHTS || header.cmsg_type == kScmPidFd);
+  return IsRights(header) ||
+         (header.cmsg_level == SOL_SOCKET && header.cmsg_type == kScmPidFd);
 }
 
 void TakeFds(cmsghdr* header, std::vector<UniqueFd>* fds) {
@@ -35,24 +40,56 @@ void TakeFds(cmsghdr* header, std::vector<UniqueFd>* fds) {
   }
 }
 
+// Attaching: msg_controllen counts what has been appended.
+void BeginControl(ControlBuffer* control, msghdr* message) {
+  message->msg_control = control->bytes;
+  message->msg_controllen = 0;
+}
+
+void Append(int type, const void* data, size_t size, msghdr* message) {
+  char* const at =
+      static_cast<char*>(message->msg_control) + message->msg_controllen;
+  // All of it: behind an odd number of descriptors there is padding.
+  std::memset(at, 0, CMSG_SPACE(size));
+  const cmsghdr header = {
+      .cmsg_len = CMSG_LEN(size), .cmsg_level = SOL_SOCKET, .cmsg_type = type};
+  std::memcpy(at, &header, sizeof(header));
+  std::memcpy(at + CMSG_LEN(0), data, size);
+  message->msg_controllen += CMSG_SPACE(size);
+}
+
+void AppendFds(absl::Span<const int> fds, msghdr* message) {
+  ABSL_RAW_CHECK(fds.size() <= kMaxFdsInMessage, "too many descriptors");
+  if (fds.empty()) return;
+  Append(SCM_RIGHTS, fds.data(), fds.size() * sizeof(int), message);
+}
+
+std::optional<ucred> CredentialsIn(cmsghdr* header) {
+  if (header->cmsg_level != SOL_SOCKET ||
+      header->cmsg_type != SCM_CREDENTIALS ||
+      header->cmsg_len < CMSG_LEN(sizeof(ucred))) {
+    return std::nullopt;
+  }
+  ucred credentials;
+  std::memcpy(&credentials, CMSG_DATA(header), sizeof(credentials));
+  return credentials;
+}
+
 }  // namespace
 
 void AttachFds(absl::Span<const int> fds, ControlBuffer* control,
                msghdr* message) {
-  ABSL_RAW_CHECK(fds.size() <= kMaxFdsInMessage, "too many descriptors");
-  message->msg_control = nullptr;
-  message->msg_controllen = 0;
-  if (fds.empty()) return;
-  const size_t fd_bytes = fds.size() * sizeof(int);
-  // All of it: behind an odd number of descriptors there is padding.
-  std::memset(control->bytes, 0, CMSG_SPACE(fd_bytes));
-  message->msg_control = control->bytes;
-  message->msg_controllen = CMSG_SPACE(fd_bytes);
-  cmsghdr* header = CMSG_FIRSTHDR(message);
-  header->cmsg_level = SOL_SOCKET;
-  header->cmsg_type = SCM_RIGHTS;
-  header->cmsg_len = CMSG_LEN(fd_bytes);
-  std::memcpy(CMSG_DATA(header), fds.data(), fd_bytes);
+  BeginControl(control, message);
+  AppendFds(fds, message);
+  if (message->msg_controllen == 0) message->msg_control = nullptr;
+}
+
+void AttachFdsAndCredentials(absl::Span<const int> fds,
+                             const ucred& credentials, ControlBuffer* control,
+                             msghdr* message) {
+  BeginControl(control, message);
+  AppendFds(fds, message);
+  Append(SCM_CREDENTIALS, &credentials, sizeof(credentials), message);
 }
 
 void AttachRoom(ControlBuffer* control, msghdr* message) {
@@ -65,9 +102,10 @@ Ancillary TakeAncillary(msghdr* message) {
   for (cmsghdr* header = CMSG_FIRSTHDR(message); header != nullptr;
        header = CMSG_NXTHDR(message, header)) {
     if (HasFds(*header)) TakeFds(header, &ancillary.fds);
-    if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) {
-      ancillary.has_others = true;
-    }
+    if (IsRights(*header)) continue;
+    const std::optional<ucred> credentials = CredentialsIn(header);
+    if (credentials) ancillary.credentials = credentials;
+    if (!credentials) ancillary.has_others = true;
   }
   return ancillary;
 }

@@ -18,6 +18,7 @@
 #include <sys/socket.h>
 
 #include <cstddef>
+#include <optional>
 #include <vector>
 
 #include "absl/types/span.h"
@@ -43,13 +44,22 @@ struct ControlBuffer {
 void AttachFds(absl::Span<const int> fds, ControlBuffer* control,
                msghdr* message);
 
+// The same, and `credentials` of the sender, whom the kernel lets claim only
+// what it is (SCM_CREDENTIALS); the receiver sees what the same process and
+// user are called in its own namespaces.
+void AttachFdsAndCredentials(absl::Span<const int> fds,
+                             const ucred& credentials, ControlBuffer* control,
+                             msghdr* message);
+
 // Makes `message` receive control data into `control`.
 void AttachRoom(ControlBuffer* control, msghdr* message);
 
 // What came with a received message.
 struct Ancillary {
   std::vector<UniqueFd> fds;  // Every descriptor that came, wanted or not.
-  bool has_others = false;    // Something that is no SCM_RIGHTS came as well.
+  // Who sent it, where the socket has SO_PASSCRED.
+  std::optional<ucred> credentials;
+  bool has_others = false;  // Something else came as well.
 };
 
 // Takes over the descriptors in the control data that recvmsg() has written.

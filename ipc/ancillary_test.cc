@@ -104,15 +104,48 @@ TEST(AncillaryTest, DescriptorsOfSeveralControlMessages) {
   EXPECT_FALSE(ancillary.has_others);
 }
 
-TEST(AncillaryTest, OthersAreToldAndHideNoDescriptor) {
+TEST(AncillaryTest, CredentialsAreToldAndHideNoDescriptor) {
   const int fd = NewFd();
-  const ucred credentials = {};
+  const ucred credentials = {.pid = 1, .uid = 2, .gid = 3};
   Received received;
   received.Add(SOL_SOCKET, SCM_CREDENTIALS, &credentials, sizeof(credentials));
   received.AddFds({fd});
   const Ancillary ancillary = TakeAncillary(received.message());
   EXPECT_THAT(Numbers(ancillary), ElementsAre(fd));
+  EXPECT_FALSE(ancillary.has_others);
+  ASSERT_TRUE(ancillary.credentials.has_value());
+  EXPECT_EQ(ancillary.credentials->pid, 1);
+  EXPECT_EQ(ancillary.credentials->uid, 2u);
+  EXPECT_EQ(ancillary.credentials->gid, 3u);
+}
+
+TEST(AncillaryTest, CredentialsThatAreTooShortAreSomethingElse) {
+  const int fd = NewFd();
+  const ucred credentials = {};
+  Received received;
+  received.Add(SOL_SOCKET, SCM_CREDENTIALS, &credentials,
+               sizeof(credentials) - 1);
+  received.AddFds({fd});
+  const Ancillary ancillary = TakeAncillary(received.message());
+  EXPECT_THAT(Numbers(ancillary), ElementsAre(fd));
   EXPECT_TRUE(ancillary.has_others);
+  EXPECT_FALSE(ancillary.credentials.has_value());
+}
+
+TEST(AncillaryTest, AttachedCredentialsAreWhatIsTaken) {
+  for (const size_t count : {size_t{0}, size_t{1}, kMaxFdsInMessage}) {
+    std::vector<int> fds(count);
+    std::generate(fds.begin(), fds.end(), NewFd);
+    ControlBuffer control;
+    msghdr message = {};
+    AttachFdsAndCredentials(fds, {.pid = 4, .uid = 5, .gid = 6}, &control,
+                            &message);
+    const Ancillary ancillary = TakeAncillary(&message);
+    EXPECT_EQ(Numbers(ancillary), fds);
+    EXPECT_FALSE(ancillary.has_others);
+    ASSERT_TRUE(ancillary.credentials.has_value());
+    EXPECT_EQ(ancillary.credentials->uid, 5u);
+  }
 }
 
 TEST(AncillaryTest, PidFdIsOwnedThoughItIsNotWanted) {

@@ -11,11 +11,13 @@
 #include <sys/types.h>
 #include <sys/uio.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/base/internal/raw_logging.h"
 #include "absl/status/status.h"
@@ -24,12 +26,16 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "tenon/ipc/ancillary.h"
+#include "tenon/ipc/fds_in_flight.h"
 #include "tenon/ipc/frame.h"
+#include "tenon/ipc/large_message.h"
 #include "tenon/ipc/socket_checks.h"
+#include "tenon/shm/crash_point.h"
 #include "tenon/shm/deadline.h"
 #include "tenon/shm/fork_count.h"
 #include "tenon/shm/posix_error.h"
 #include "tenon/shm/retry_on_eintr.h"
+#include "tenon/shm/segment.h"
 #include "tenon/shm/status_macros.h"
 #include "tenon/shm/unique_fd.h"
 
@@ -75,19 +81,28 @@ absl::Status WaitFor(int socket, short event, Deadline deadline) {
 
 // ---- Send ----
 
-absl::Status CheckLimits(absl::string_view bytes, absl::Span<const int> fds) {
-  if (bytes.size() > Channel::kMaxBytes) {
+absl::Status CheckFds(size_t count, bool is_large,
+                      const ChannelOptions& options) {
+  if (count > Channel::kMaxFds) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "channel: a message of ", bytes.size(), " bytes; one carries at most ",
-        Channel::kMaxBytes, ", more goes into a segment"));
+        "channel: a message with ", count, " descriptors",
+        is_large ? ", the one that carries its bytes among them" : "",
+        "; one carries at most ", Channel::kMaxFds,
+        " (SCM_MAX_FD of the kernel)"));
   }
-  if (fds.size() > Channel::kMaxFds) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("channel: a message with ", fds.size(),
-                     " descriptors; one carries at most ", Channel::kMaxFds,
-                     " (SCM_MAX_FD of the kernel)"));
+  if (count > options.max_fds_in_flight) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "channel: a message with ", count, " descriptors; at most ",
+        options.max_fds_in_flight,
+        " may be in flight (max_fds_in_flight of the channel's options)"));
   }
   return absl::OkStatus();
+}
+
+absl::Status CheckOptions(const ChannelOptions& options) {
+  if (options.max_fds_in_flight > 0) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      "channel: max_fds_in_flight must be at least 1");
 }
 
 // Which of `fds` made sendmsg() fail with EBADF.
@@ -124,6 +139,34 @@ absl::Status SendError(int error_number, size_t size,
 
 // ---- Receive ----
 
+// The one place where descriptors are closed that a peer has sent and nobody
+// has looked at.
+void CloseUnseen(std::vector<UniqueFd> fds) { fds.clear(); }
+
+absl::Status CheckCount(size_t count, size_t max_fds) {
+  if (count <= max_fds) return absl::OkStatus();
+  return absl::DataLossError(absl::StrCat("the peer sent a message with ",
+                                          count, " descriptors, where at most ",
+                                          max_fds, " are expected"));
+}
+
+// Asks the kernel's sockets only, never a file system, which may be the peer's.
+bool IsUnixSocket(const UniqueFd& fd) {
+  int domain = 0;
+  socklen_t size = sizeof(domain);
+  return getsockopt(fd.get(), SOL_SOCKET, SO_DOMAIN, &domain, &size) == 0 &&
+         domain == AF_UNIX;
+}
+
+absl::Status CheckNoSockets(const std::vector<UniqueFd>& fds) {
+  if (std::none_of(fds.begin(), fds.end(), IsUnixSocket)) {
+    return absl::OkStatus();
+  }
+  return absl::DataLossError(
+      "the peer sent an AF_UNIX socket, which this channel does not take "
+      "(allow_sockets of its options)");
+}
+
 // Waits for a datagram and takes it; returns its size.
 absl::StatusOr<size_t> TakeDatagram(int socket, msghdr* message,
                                     Deadline deadline) {
@@ -153,12 +196,39 @@ absl::Status CheckFlags(int flags, const Ancillary& ancillary) {
         "the peer sent something that is not a frame: it has more than ",
         sizeof(Inbox::datagram), " bytes"));
   }
-  if (ancillary.has_others) {
+  if (ancillary.has_others || ancillary.credentials) {
     return absl::DataLossError(
         "the message came with control data other than descriptors "
         "(SO_PASSCRED or the like is set on the socket)");
   }
   return absl::OkStatus();
+}
+
+// What one message may be.
+struct Expected {
+  size_t max_fds;
+  const ChannelOptions& options;
+};
+
+// The message that was received. On errors the descriptors stay where they are.
+absl::StatusOr<Message> Open(absl::string_view datagram, int flags,
+                             const Expected& expected, Ancillary* ancillary) {
+  TENON_RETURN_IF_ERROR(CheckFlags(flags, *ancillary));
+  std::vector<UniqueFd>& fds = ancillary->fds;
+  TENON_ASSIGN_OR_RETURN(const Frame frame, ParseFrame(datagram, fds.size()));
+  const size_t carriers = frame.segment_bytes > 0 ? 1 : 0;
+  TENON_RETURN_IF_ERROR(CheckCount(fds.size() - carriers, expected.max_fds));
+  if (!expected.options.allow_sockets) {
+    TENON_RETURN_IF_ERROR(CheckNoSockets(fds));
+  }
+  if (carriers == 0) {
+    return Message{.bytes = std::string(frame.payload), .fds = std::move(fds)};
+  }
+  TENON_ASSIGN_OR_RETURN(std::string bytes,
+                         LoadMessage(&fds[0], frame.segment_bytes,
+                                     expected.options.max_message_bytes));
+  fds.erase(fds.begin());
+  return Message{.bytes = std::move(bytes), .fds = std::move(fds)};
 }
 
 // Nothing was read: the end, or, which Send() never makes, an empty datagram.
@@ -177,15 +247,20 @@ absl::Status EndOrEmpty(int socket) {
 
 }  // namespace
 
-absl::StatusOr<std::pair<Channel, Channel>> Channel::CreatePair() {
+absl::StatusOr<std::pair<Channel, Channel>> Channel::CreatePair(
+    const ChannelOptions& options) {
+  TENON_RETURN_IF_ERROR(CheckOptions(options));
   int fds[2];
   if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds) != 0) {
     return PosixError(errno, "socketpair", "AF_UNIX, SOCK_SEQPACKET");
   }
-  return std::make_pair(Channel(UniqueFd(fds[0])), Channel(UniqueFd(fds[1])));
+  return std::make_pair(Channel(UniqueFd(fds[0]), options),
+                        Channel(UniqueFd(fds[1]), options));
 }
 
-absl::StatusOr<Channel> Channel::Adopt(UniqueFd socket) {
+absl::StatusOr<Channel> Channel::Adopt(UniqueFd socket,
+                                       const ChannelOptions& options) {
+  TENON_RETURN_IF_ERROR(CheckOptions(options));
   const int fd = socket.get();
   TENON_RETURN_IF_ERROR(CheckChannelSocket(fd));
   // An inherited descriptor has lost close-on-exec to get here. Its options
@@ -195,33 +270,61 @@ absl::StatusOr<Channel> Channel::Adopt(UniqueFd socket) {
   for (const int option : {SO_PASSCRED, SO_PASSSEC, kSoPassPidFd}) {
     setsockopt(fd, SOL_SOCKET, option, &off, sizeof(off));
   }
-  return Channel(std::move(socket));
+  return Channel(std::move(socket), options);
 }
 
 absl::Status Channel::Send(absl::string_view bytes, absl::Span<const int> fds,
                            Deadline deadline) {
   TENON_RETURN_IF_ERROR(CheckUsable(socket_.get(), fork_count_));
-  TENON_RETURN_IF_ERROR(CheckLimits(bytes, fds));
-  FrameHeader header = {.payload_bytes = static_cast<uint32_t>(bytes.size()),
-                        .fd_count = static_cast<uint32_t>(fds.size())};
+  if (bytes.size() > kMaxBytes) return SendLarge(bytes, fds, deadline);
+  TENON_RETURN_IF_ERROR(CheckFds(fds.size(), false, options_));
+  return SendFrame(FrameKind::kBytes, bytes, fds, deadline);
+}
+
+absl::Status Channel::SendLarge(absl::string_view bytes,
+                                absl::Span<const int> fds, Deadline deadline) {
+  TENON_RETURN_IF_ERROR(CheckFds(fds.size() + 1, true, options_));
+  TENON_ASSIGN_OR_RETURN(const Segment segment, StoreMessage(bytes));
+  TENON_CRASH_POINT("channel.segment_filled");
+  std::vector<int> all = {segment.fd()};
+  all.insert(all.end(), fds.begin(), fds.end());
+  const uint64_t size = bytes.size();
+  return SendFrame(
+      FrameKind::kBytesInSegment,
+      absl::string_view(reinterpret_cast<const char*>(&size), sizeof(size)),
+      all, deadline);
+}
+
+absl::Status Channel::SendFrame(FrameKind kind, absl::string_view payload,
+                                absl::Span<const int> fds, Deadline deadline) {
+  FrameHeader header = {.payload_bytes = static_cast<uint32_t>(payload.size()),
+                        .fd_count = static_cast<uint16_t>(fds.size()),
+                        .kind = kind};
   iovec parts[] = {{&header, sizeof(header)},
-                   {const_cast<char*>(bytes.data()), bytes.size()}};
+                   {const_cast<char*>(payload.data()), payload.size()}};
   msghdr message = {.msg_iov = parts, .msg_iovlen = 2};
   ControlBuffer control;
   AttachFds(fds, &control, &message);
+  if (!fds.empty()) {
+    TENON_RETURN_IF_ERROR(
+        in_flight_.MakeRoom(socket_.get(), fds.size(), deadline));
+  }
   for (;;) {
     const ssize_t sent = RetryOnEintr([&] {
       return sendmsg(socket_.get(), &message, MSG_DONTWAIT | MSG_NOSIGNAL);
     });
-    if (sent >= 0) return absl::OkStatus();
+    if (sent >= 0) break;
     if (errno != EAGAIN) {
-      return SendError(errno, sizeof(header) + bytes.size(), fds);
+      return SendError(errno, sizeof(header) + payload.size(), fds);
     }
     TENON_RETURN_IF_ERROR(WaitFor(socket_.get(), POLLOUT, deadline));
   }
+  TENON_CRASH_POINT("channel.sent");
+  in_flight_.Sent(sizeof(header) + payload.size(), fds.size());
+  return absl::OkStatus();
 }
 
-absl::StatusOr<Message> Channel::Receive(Deadline deadline) {
+absl::StatusOr<Message> Channel::Receive(Deadline deadline, size_t max_fds) {
   TENON_RETURN_IF_ERROR(CheckUsable(socket_.get(), fork_count_));
   auto inbox = std::make_unique_for_overwrite<Inbox>();
   iovec part = {inbox->datagram, sizeof(inbox->datagram)};
@@ -230,13 +333,16 @@ absl::StatusOr<Message> Channel::Receive(Deadline deadline) {
   TENON_ASSIGN_OR_RETURN(const size_t size,
                          TakeDatagram(socket_.get(), &message, deadline));
   Ancillary ancillary = TakeAncillary(&message);
-  TENON_RETURN_IF_ERROR(CheckFlags(message.msg_flags, ancillary));
-  if (size == 0 && ancillary.fds.empty()) return EndOrEmpty(socket_.get());
-  TENON_ASSIGN_OR_RETURN(const absl::string_view payload,
-                         ParseFrame(absl::string_view(inbox->datagram, size),
-                                    ancillary.fds.size()));
-  return Message{.bytes = std::string(payload),
-                 .fds = std::move(ancillary.fds)};
+  TENON_CRASH_POINT("channel.received");
+  if (size == 0 && ancillary.fds.empty() &&
+      (message.msg_flags & MSG_CTRUNC) == 0) {
+    return EndOrEmpty(socket_.get());
+  }
+  absl::StatusOr<Message> result =
+      Open(absl::string_view(inbox->datagram, size), message.msg_flags,
+           {.max_fds = max_fds, .options = options_}, &ancillary);
+  if (!result.ok()) CloseUnseen(std::move(ancillary.fds));
+  return result;
 }
 
 }  // namespace tenon

@@ -16,13 +16,14 @@
 // A message arrives whole or not at all, with all of its descriptors; an fd in
 // flight survives its sender. Over AF_UNIX SOCK_SEQPACKET (unix(7)). For
 // tensors in the steady state this is the wrong tool: it costs a system call on
-// each side.
+// each side. Processes that are not related connect by listener.h.
 
 #ifndef TENON_IPC_CHANNEL_H_
 #define TENON_IPC_CHANNEL_H_
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -31,6 +32,9 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
+#include "tenon/ipc/fds_in_flight.h"
+#include "tenon/ipc/frame.h"
+#include "tenon/ipc/peer.h"
 #include "tenon/shm/deadline.h"
 #include "tenon/shm/fork_count.h"
 #include "tenon/shm/unique_fd.h"
@@ -43,54 +47,85 @@ struct Message {
   std::vector<UniqueFd> fds;
 };
 
+struct ChannelOptions {
+  // The most descriptors, at least 1, that this end has sent and its peer has
+  // not received. What nobody receives counts against all processes of the user
+  // (RLIMIT_NOFILE of them stop every one of them from sending any), so one
+  // peer that does not read must not hold more. A segment that carries a large
+  // message counts.
+  size_t max_fds_in_flight = 253;
+  // The largest message that this end receives.
+  uint64_t max_message_bytes = uint64_t{1} << 30;
+  // Whether descriptors of AF_UNIX sockets may be received: channels that
+  // travel, the offer of an arena. Sockets within sockets are a way to make the
+  // kernel collect garbage, so whoever does not expect any does not get them.
+  bool allow_sockets = false;
+};
+
 // Ownership: owns its socket; closing it (destruction) tells the peer.
 // Threads: one thread may send while another receives; two senders, or two
 //   receivers, need a lock of their own.
 // Processes: inert in a forked child: calls fail with kFailedPrecondition.
 // Trust: a frame has a magic number, a version and a length, all checked before
 //   anything is used; whatever does not fit costs an error and the descriptors
-//   that came with it are closed. Contents are the user's to check.
+//   that came with it are closed. Contents are the user's to check, and so is
+//   what each descriptor is. Large messages are copied before they are given.
 // Failure: each function says whether the channel is usable afterwards.
 class Channel {
  public:
-  // The most that one message carries.
+  // More bytes than this, without limit, go in a segment, transparently; that
+  // costs some system calls more and one of the descriptors.
   static constexpr size_t kMaxBytes = 64 * 1024;
+  // The most that one message carries.
   static constexpr size_t kMaxFds = 253;  // SCM_MAX_FD of the kernel.
 
   // Two connected ends, to be used by related processes.
-  // Errors: kResourceExhausted at a limit of descriptors.
-  static absl::StatusOr<std::pair<Channel, Channel>> CreatePair();
+  // Errors: kResourceExhausted at a limit of descriptors; kInvalidArgument for
+  // bad options.
+  static absl::StatusOr<std::pair<Channel, Channel>> CreatePair(
+      const ChannelOptions& options = {});
 
   // Takes over a connected socket, inherited or received.
   // Errors: kInvalidArgument if it is not a connected AF_UNIX SOCK_SEQPACKET
-  // socket.
-  static absl::StatusOr<Channel> Adopt(UniqueFd socket);
+  // socket, or for bad options.
+  static absl::StatusOr<Channel> Adopt(UniqueFd socket,
+                                       const ChannelOptions& options = {});
 
   Channel(Channel&&) = default;
   Channel& operator=(Channel&&) = default;
 
   // Sends `bytes` and duplicates of `fds`, which stay the caller's. Blocks
-  // while the peer's buffer is full, until `deadline`. Never raises SIGPIPE.
+  // while the peer's buffer is full or too many descriptors are in flight,
+  // until `deadline`. Never raises SIGPIPE.
   // Errors, all of which send nothing and leave the channel usable:
-  //   kInvalidArgument    over kMaxBytes or kMaxFds, or an fd that is not open
+  //   kInvalidArgument    over kMaxFds or max_fds_in_flight, or an fd that is
+  //                       not open
   //   kDeadlineExceeded   the peer does not read
-  //   kResourceExhausted  too many descriptors in flight (ETOOMANYREFS, a limit
-  //                       per user) or no memory
+  //   kResourceExhausted  too many descriptors in flight, of this channel (that
+  //                       fd() is writable then says nothing) or of all of the
+  //                       user (ETOOMANYREFS); or no memory
   //   kUnavailable        the peer has closed its end or died
   absl::Status Send(absl::string_view bytes, absl::Span<const int> fds,
                     Deadline deadline);
 
-  // Receives the next message; blocks until `deadline`.
-  // Errors:
+  // Receives the next message, which may have `max_fds` descriptors; blocks
+  // until `deadline`. Errors:
   //   kDeadlineExceeded   nothing came; usable
   //   kUnavailable        the peer has closed its end or died, and everything
   //                       it sent has been received
   //   kResourceExhausted  this process cannot take the descriptors (its limit
-  //                       of open files): the message is lost, what did arrive
-  //                       of it is closed; usable
+  //                       of open files), or it is over max_message_bytes: the
+  //                       message is lost, what did arrive of it is closed;
+  //                       usable
   //   kDataLoss           the peer sent something that is not a frame of this
-  //                       version; lost likewise; the next message may be good
-  absl::StatusOr<Message> Receive(Deadline deadline);
+  //                       version, more descriptors, or a socket that is not
+  //                       allowed; lost likewise; the next message may be good
+  absl::StatusOr<Message> Receive(Deadline deadline, size_t max_fds = kMaxFds);
+
+  // Who is at the other end; null if nobody has said. listener.h says, of a
+  // socketpair it is up to whoever knows (peer.h).
+  const PeerProcess* peer() const { return peer_ ? &*peer_ : nullptr; }
+  void SetPeer(PeerProcess peer) { peer_ = std::move(peer); }
 
   // For poll(): readable when Receive() would not wait. Still owned here.
   int fd() const { return socket_.get(); }
@@ -99,9 +134,20 @@ class Channel {
   UniqueFd Release() { return std::move(socket_); }
 
  private:
-  explicit Channel(UniqueFd socket) : socket_(std::move(socket)) {}
+  Channel(UniqueFd socket, const ChannelOptions& options)
+      : socket_(std::move(socket)),
+        options_(options),
+        in_flight_(options.max_fds_in_flight) {}
+
+  absl::Status SendLarge(absl::string_view bytes, absl::Span<const int> fds,
+                         Deadline deadline);
+  absl::Status SendFrame(FrameKind kind, absl::string_view payload,
+                         absl::Span<const int> fds, Deadline deadline);
 
   UniqueFd socket_;
+  ChannelOptions options_;
+  FdsInFlight in_flight_;
+  std::optional<PeerProcess> peer_;
   uint64_t fork_count_ = ForkCount();
 };
 

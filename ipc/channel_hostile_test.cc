@@ -119,8 +119,14 @@ std::vector<Attack> Attacks() {
        "announces 0 descriptors and came with 253"},
       {"NoFdsWhereSomeAreAnnounced", GoodFrame("abc", 1), 0,
        "announces 1 descriptors and came with 0"},
-      {"FdCountHuge", GoodFrame("abc", 0xffffffff), 1,
-       "announces 4294967295 descriptors and came with 1"},
+      {"FdCountHuge", GoodFrame("abc", 0xffff), 1,
+       "announces 65535 descriptors and came with 1"},
+      {"OtherKind", FrameOf({.kind = static_cast<FrameKind>(2)}), 0,
+       "it is of kind 2"},
+      {"SegmentWithoutDescriptor",
+       FrameOf({.payload_bytes = 8, .kind = FrameKind::kBytesInSegment},
+               "12345678"),
+       0, "refers to a segment"},
       {"OneByteOverTheLimit", GoodFrame(std::string(max + 1, 'x')), 0,
        "it has more than 65552 bytes"},
       {"FarOverTheLimitWithFds", GoodFrame(std::string(2 * max, 'x'), 3), 3,
@@ -327,13 +333,12 @@ TEST_F(ChannelHostileTest, NoiseIsAMessageOrDataLoss) {
     const auto [datagram, fds] = noise.Next();
     ASSERT_TRUE(SendRaw(peer(), datagram, Fds(fds)));
     const absl::StatusOr<Message> message = channel().Receive(Watchdog());
-    const absl::StatusOr<absl::string_view> expected =
-        ParseFrame(datagram, fds);
+    const absl::StatusOr<Frame> expected = ParseFrame(datagram, fds);
     ASSERT_EQ(message.status().code(), expected.status().code())
         << message.status() << " in step " << i;
     message.ok() ? ++good : ++bad;
     if (!message.ok()) continue;
-    ASSERT_EQ(message->bytes, *expected);
+    ASSERT_EQ(message->bytes, expected->payload);
     ASSERT_THAT(message->fds, SizeIs(fds));
   }
   EXPECT_GT(good, 1000);

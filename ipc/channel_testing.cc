@@ -82,7 +82,7 @@ bool SendRaw(int socket, absl::string_view bytes, absl::Span<const int> fds) {
 std::string GoodFrame(absl::string_view payload, size_t fd_count) {
   const FrameHeader header = {
       .payload_bytes = static_cast<uint32_t>(payload.size()),
-      .fd_count = static_cast<uint32_t>(fd_count)};
+      .fd_count = static_cast<uint16_t>(fd_count)};
   std::string frame(sizeof(header), '\0');
   std::memcpy(frame.data(), &header, sizeof(header));
   return frame.append(payload.data(), payload.size());

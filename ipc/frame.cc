@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 
 #include "absl/status/status.h"
@@ -35,10 +36,23 @@ absl::Status CheckMagicAndVersion(const FrameHeader& header) {
   return absl::OkStatus();
 }
 
+absl::StatusOr<Frame> InSegment(absl::string_view payload, size_t fd_count) {
+  Frame frame = {.payload = payload};
+  if (payload.size() != sizeof(frame.segment_bytes) || fd_count == 0) {
+    return NotAFrame(absl::StrCat("it refers to a segment with ",
+                                  payload.size(), " bytes and ", fd_count,
+                                  " descriptors"));
+  }
+  std::memcpy(&frame.segment_bytes, payload.data(), payload.size());
+  if (frame.segment_bytes == 0) {
+    return NotAFrame("it refers to a segment of 0 bytes");
+  }
+  return frame;
+}
+
 }  // namespace
 
-absl::StatusOr<absl::string_view> ParseFrame(absl::string_view datagram,
-                                             size_t fd_count) {
+absl::StatusOr<Frame> ParseFrame(absl::string_view datagram, size_t fd_count) {
   FrameHeader header;
   // Another version's header may be shorter than this one's.
   if (datagram.size() >= offsetof(FrameHeader, payload_bytes)) {
@@ -60,7 +74,14 @@ absl::StatusOr<absl::string_view> ParseFrame(absl::string_view datagram,
     return NotAFrame(absl::StrCat("it announces ", header.fd_count,
                                   " descriptors and came with ", fd_count));
   }
-  return payload;
+  switch (header.kind) {
+    case FrameKind::kBytes:
+      return Frame{.payload = payload};
+    case FrameKind::kBytesInSegment:
+      return InSegment(payload, fd_count);
+  }
+  return NotAFrame(
+      absl::StrCat("it is of kind ", static_cast<uint16_t>(header.kind)));
 }
 
 }  // namespace tenon

@@ -47,20 +47,28 @@ uint32_t Word(absl::string_view bytes, size_t index) {
 }
 
 bool IsFrame(absl::string_view bytes, size_t fd_count) {
-  return bytes.size() >= 16 && Word(bytes, 0) == 0x6e6f6e54 &&
-         Word(bytes, 1) == 1 && Word(bytes, 2) == bytes.size() - 16 &&
-         Word(bytes, 3) == fd_count;
+  if (bytes.size() < 16 || Word(bytes, 0) != 0x6e6f6e54 ||
+      Word(bytes, 1) != 1 || Word(bytes, 2) != bytes.size() - 16 ||
+      (Word(bytes, 3) & 0xffff) != fd_count) {
+    return false;
+  }
+  const uint32_t kind = Word(bytes, 3) >> 16;
+  if (kind != 1) return kind == 0;
+  return fd_count > 0 && bytes.size() == 24 &&
+         (Word(bytes, 4) != 0 || Word(bytes, 5) != 0);
 }
 
 void FuzzFrame(absl::string_view datagram, size_t fd_count) {
-  const absl::StatusOr<absl::string_view> payload =
-      ParseFrame(datagram, fd_count);
-  ABSL_RAW_CHECK(payload.ok() == IsFrame(datagram, fd_count),
+  const absl::StatusOr<Frame> frame = ParseFrame(datagram, fd_count);
+  ABSL_RAW_CHECK(frame.ok() == IsFrame(datagram, fd_count),
                  "a frame was refused, or something else taken for one");
-  if (!payload.ok()) return CheckIsDataLoss(payload.status());
-  ABSL_RAW_CHECK(payload->data() == datagram.data() + 16 &&
-                     payload->size() == datagram.size() - 16,
+  if (!frame.ok()) return CheckIsDataLoss(frame.status());
+  ABSL_RAW_CHECK(frame->payload.data() == datagram.data() + 16 &&
+                     frame->payload.size() == datagram.size() - 16,
                  "the payload is not what follows the header");
+  const bool in_segment = Word(datagram, 3) >> 16 == 1;
+  ABSL_RAW_CHECK((frame->segment_bytes != 0) == in_segment,
+                 "a segment where there is none, or the other way round");
 }
 
 // ---- Archive ----

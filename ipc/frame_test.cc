@@ -26,6 +26,14 @@ std::string Datagram(const FrameHeader& header, absl::string_view payload) {
   return bytes.append(payload.data(), payload.size());
 }
 
+auto HasPayload(absl::string_view payload) {
+  return ::testing::Field("payload", &Frame::payload, payload);
+}
+
+std::string SizeAsBytes(uint64_t size) {
+  return std::string(reinterpret_cast<const char*>(&size), sizeof(size));
+}
+
 // The layout, written out once more: a change of it is a new version.
 TEST(FrameTest, LayoutIsThatOfVersionOne) {
   const uint32_t words[] = {0x6e6f6e54, 1, 3, 2};
@@ -37,21 +45,21 @@ TEST(FrameTest, LayoutIsThatOfVersionOne) {
 
 TEST(FrameTest, PayloadIsAViewIntoTheDatagram) {
   const std::string datagram = Datagram({.payload_bytes = 3}, "abc");
-  TENON_ASSERT_OK_AND_ASSIGN(const absl::string_view payload,
-                             ParseFrame(datagram, 0));
-  EXPECT_EQ(payload, "abc");
-  EXPECT_EQ(payload.data(), datagram.data() + sizeof(FrameHeader));
+  TENON_ASSERT_OK_AND_ASSIGN(const Frame frame, ParseFrame(datagram, 0));
+  EXPECT_EQ(frame.payload, "abc");
+  EXPECT_EQ(frame.payload.data(), datagram.data() + sizeof(FrameHeader));
+  EXPECT_EQ(frame.segment_bytes, 0u);
 }
 
 TEST(FrameTest, PayloadMayBeEmpty) {
-  EXPECT_THAT(ParseFrame(Datagram({}, ""), 0), IsOkAndHolds(""));
+  EXPECT_THAT(ParseFrame(Datagram({}, ""), 0), IsOkAndHolds(HasPayload("")));
 }
 
 TEST(FrameTest, DatagramNeedNotBeAligned) {
   const std::string datagram =
       "x" + Datagram({.payload_bytes = 3, .fd_count = 1}, "abc");
   EXPECT_THAT(ParseFrame(absl::string_view(datagram).substr(1), 1),
-              IsOkAndHolds("abc"));
+              IsOkAndHolds(HasPayload("abc")));
 }
 
 TEST(FrameTest, EveryShorterDatagramIsDataLoss) {
@@ -122,6 +130,42 @@ TEST(FrameTest, OtherCountOfDescriptorsIsDataLoss) {
   EXPECT_THAT(ParseFrame(two, 3),
               StatusIs(absl::StatusCode::kDataLoss,
                        HasSubstr("announces 2 descriptors and came with 3")));
+}
+
+FrameHeader SegmentHeader(uint16_t fds, uint32_t payload_bytes = 8) {
+  return {.payload_bytes = payload_bytes,
+          .fd_count = fds,
+          .kind = FrameKind::kBytesInSegment};
+}
+
+TEST(FrameTest, BytesInASegmentAreAnnouncedBySize) {
+  const uint32_t words[] = {0x6e6f6e54, 1, 8, 0x00010002};
+  std::string expected(16, '\0');
+  std::memcpy(expected.data(), words, sizeof(words));
+  const std::string datagram = Datagram(SegmentHeader(2), SizeAsBytes(100'000));
+  EXPECT_EQ(datagram, expected + SizeAsBytes(100'000));
+  TENON_ASSERT_OK_AND_ASSIGN(const Frame frame, ParseFrame(datagram, 2));
+  EXPECT_EQ(frame.segment_bytes, 100'000u);
+}
+
+TEST(FrameTest, SegmentWithoutDescriptorOrSizeIsDataLoss) {
+  const auto refers =
+      StatusIs(absl::StatusCode::kDataLoss, HasSubstr("refers to a segment"));
+  EXPECT_THAT(ParseFrame(Datagram(SegmentHeader(0), SizeAsBytes(1)), 0),
+              refers);
+  EXPECT_THAT(ParseFrame(Datagram(SegmentHeader(1), SizeAsBytes(0)), 1),
+              refers);
+  EXPECT_THAT(ParseFrame(Datagram(SegmentHeader(1, 7), "1234567"), 1), refers);
+  EXPECT_THAT(ParseFrame(Datagram(SegmentHeader(1, 9), "123456789"), 1),
+              refers);
+}
+
+TEST(FrameTest, OtherKindIsDataLoss) {
+  for (const uint16_t kind : {2, 3, 0xffff}) {
+    EXPECT_THAT(
+        ParseFrame(Datagram({.kind = static_cast<FrameKind>(kind)}, ""), 0),
+        StatusIs(absl::StatusCode::kDataLoss, HasSubstr("of kind ")));
+  }
 }
 
 TEST(FrameTest, CountsThatDifferBy32BitsAreNotEqual) {

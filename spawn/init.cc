@@ -130,7 +130,9 @@ absl::Status RunEntry(Channel& control) {
 [[noreturn]] void RunChild() {
   OccupyStandardStreams();
   NameProcess();
-  absl::StatusOr<Channel> control = Channel::Adopt(UniqueFd(kControlFd));
+  // The user's descriptors may be anything, ends of channels among them.
+  absl::StatusOr<Channel> control =
+      Channel::Adopt(UniqueFd(kControlFd), {.allow_sockets = true});
   if (!control.ok()) RefuseFlag(control.status());
   Finish(*control, RunEntry(*control));
 }

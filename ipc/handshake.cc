@@ -1,0 +1,309 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "tenon/ipc/handshake.h"
+
+#include <errno.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/types.h>
+#include <sys/uio.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "tenon/ipc/ancillary.h"
+#include "tenon/ipc/frame.h"
+#include "tenon/ipc/hello.h"
+#include "tenon/ipc/peer.h"
+#include "tenon/shm/crash_point.h"
+#include "tenon/shm/fork_count.h"
+#include "tenon/shm/ledger/process_info.h"
+#include "tenon/shm/ledger/random_id.h"
+#include "tenon/shm/pid_fd.h"
+#include "tenon/shm/posix_error.h"
+#include "tenon/shm/retry_on_eintr.h"
+#include "tenon/shm/status_macros.h"
+#include "tenon/shm/unique_fd.h"
+
+namespace tenon {
+namespace {
+
+// Since Linux 6.5, and younger than some C libraries.
+constexpr int kSoPeerPidFd = 77;
+// Of pidfds since Linux 6.9: each process then has an inode.
+constexpr auto kPidFsMagic = 0x50494446;
+
+constexpr size_t kMaxHello = 1024;
+
+absl::Status PeerIsGone() {
+  return absl::UnavailableError(
+      "the peer ended the connection before the handshake was finished");
+}
+
+absl::Status NotWhoItSays(absl::string_view why) {
+  return absl::PermissionDeniedError(
+      absl::StrCat("the peer is not who it says it is: ", why));
+}
+
+absl::StatusOr<ucred> WhoConnected(int socket) {
+  ucred peer = {};
+  socklen_t size = sizeof(peer);
+  if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) {
+    return PosixError(errno, "getsockopt(SO_PEERCRED)", "a connection");
+  }
+  return peer;
+}
+
+absl::Status CheckUser(uid_t user, const HandshakeOptions& options) {
+  const uid_t own = geteuid();
+  if (user == own || options.allow_other_users) return absl::OkStatus();
+  return absl::PermissionDeniedError(absl::StrCat(
+      "the peer is a process of user ", user, ", this is one of user ", own,
+      "; if that is meant, set allow_other_users"));
+}
+
+absl::Status SetOption(int socket, int option, int value) {
+  if (setsockopt(socket, SOL_SOCKET, option, &value, sizeof(value)) == 0) {
+    return absl::OkStatus();
+  }
+  return PosixError(errno, "setsockopt(SO_PASSCRED)", "a connection");
+}
+
+// One for each process; a forked child makes its own.
+absl::StatusOr<RandomId> OwnId() {
+  static std::mutex mutex;
+  static RandomId id;
+  static uint64_t made_under = 0;
+  const std::lock_guard<std::mutex> lock(mutex);
+  if (id.is_zero() || made_under != ForkCount()) {
+    TENON_ASSIGN_OR_RETURN(id, RandomId::New());
+    made_under = ForkCount();
+  }
+  return id;
+}
+
+// ---- Sending ----
+
+absl::Status Send(int socket, const Hello& hello, absl::Span<const int> fds) {
+  const std::string payload = EncodeHello(hello);
+  FrameHeader header = {.payload_bytes = static_cast<uint32_t>(payload.size()),
+                        .fd_count = static_cast<uint16_t>(fds.size())};
+  iovec parts[] = {{&header, sizeof(header)},
+                   {const_cast<char*>(payload.data()), payload.size()}};
+  msghdr message = {.msg_iov = parts, .msg_iovlen = 2};
+  ControlBuffer control;
+  // The effective ids, which SO_PEERCRED gives as well; the kernel would fill
+  // in the real ones.
+  const ucred self = {.pid = getpid(), .uid = geteuid(), .gid = getegid()};
+  AttachFdsAndCredentials(fds, self, &control, &message);
+  const ssize_t sent = RetryOnEintr(
+      [&] { return sendmsg(socket, &message, MSG_DONTWAIT | MSG_NOSIGNAL); });
+  if (sent >= 0) return absl::OkStatus();
+  if (errno == EPIPE || errno == ECONNRESET) return PeerIsGone();
+  return PosixError(errno, "sendmsg", "a handshake");
+}
+
+// ---- Receiving ----
+
+struct Received {
+  std::string payload;
+  ucred credentials = {};
+  std::vector<UniqueFd> fds;
+};
+
+absl::StatusOr<Received> Check(absl::string_view datagram, int flags,
+                               Ancillary ancillary) {
+  if (flags & MSG_CTRUNC) {
+    return PosixError(EMFILE, "recvmsg", "the pidfd of a peer");
+  }
+  if (datagram.empty() && ancillary.fds.empty()) return PeerIsGone();
+  if (ancillary.has_others || !ancillary.credentials ||
+      (flags & MSG_TRUNC) != 0) {
+    return absl::DataLossError(
+        "the peer began with something that is no handshake");
+  }
+  TENON_ASSIGN_OR_RETURN(const Frame frame,
+                         ParseFrame(datagram, ancillary.fds.size()));
+  if (frame.segment_bytes != 0) {
+    return absl::DataLossError("the peer began with a large message");
+  }
+  return Received{.payload = std::string(frame.payload),
+                  .credentials = *ancillary.credentials,
+                  .fds = std::move(ancillary.fds)};
+}
+
+absl::StatusOr<std::optional<Received>> Receive(int socket) {
+  char datagram[kMaxHello];
+  ControlBuffer control;
+  iovec part = {datagram, sizeof(datagram)};
+  msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
+  AttachRoom(&control, &message);
+  const auto receive = [&] {
+    return recvmsg(socket, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+  };
+  ssize_t size = RetryOnEintr(receive);
+  // Of a peer that left a message unread, before what it had sent: its refusal.
+  if (size < 0 && errno == ECONNRESET) size = RetryOnEintr(receive);
+  if (size < 0 && errno == EAGAIN) return std::nullopt;
+  if (size < 0 && errno == ECONNRESET) return PeerIsGone();
+  if (size < 0) return PosixError(errno, "recvmsg", "a handshake");
+  return Check(absl::string_view(datagram, static_cast<size_t>(size)),
+               message.msg_flags, TakeAncillary(&message));
+}
+
+// ---- Who it is ----
+
+// The pidfd of who made the connection; nothing if the kernel does not know
+// this option.
+absl::StatusOr<std::optional<PidFd>> PidFdOfPeer(int socket) {
+  int fd = -1;
+  socklen_t size = sizeof(fd);
+  if (getsockopt(socket, SOL_SOCKET, kSoPeerPidFd, &fd, &size) == 0) {
+    return PidFd::Adopt(UniqueFd(fd));
+  }
+  switch (errno) {
+    case ENOPROTOOPT:
+    case EOPNOTSUPP:
+    case ENODATA:
+      return std::nullopt;
+    case ESRCH:
+    case EINVAL:
+      return PeerIsGone();  // And has been reaped.
+    default:
+      return PosixError(errno, "getsockopt(SO_PEERPIDFD)", "a connection");
+  }
+}
+
+enum class Same { kYes, kNo, kUnknown };
+
+// Whether both are of one process.
+Same Compare(const PidFd& a, const PidFd& b) {
+  struct statfs fs;
+  struct stat one, two;
+  if (fstatfs(a.fd(), &fs) == 0 && fs.f_type == kPidFsMagic &&
+      fstat(a.fd(), &one) == 0 && fstat(b.fd(), &two) == 0) {
+    return one.st_ino == two.st_ino ? Same::kYes : Same::kNo;
+  }
+  // In the namespace of whatever /proc there is, which need not be this one's.
+  const pid_t first = PidOf(a), second = PidOf(b);
+  if (first == 0 || second == 0) return Same::kUnknown;
+  return first == second ? Same::kYes : Same::kNo;
+}
+
+// `sent`, if it is of the process that has the number `pid` here. While that
+// process sent it, no other one had this number, and none that is of another
+// number can get it: so it does not matter if the number is given again.
+absl::StatusOr<std::optional<PidFd>> VerifyByNumber(PidFd sent, pid_t pid) {
+  const absl::StatusOr<PidFd> found = PidFd::Open(pid);
+  if (absl::IsNotFound(found.status())) return PeerIsGone();
+  TENON_RETURN_IF_ERROR(found.status());
+  switch (Compare(*found, sent)) {
+    case Same::kYes:
+      return sent;
+    case Same::kUnknown:
+      return std::nullopt;
+    case Same::kNo:
+      break;
+  }
+  return NotWhoItSays(
+      absl::StrCat("the pidfd that it sent is not that of process ", pid));
+}
+
+// The pidfd to know the peer by, which has sent `sent`.
+absl::StatusOr<std::optional<PidFd>> Verify(int socket, PidFd sent, pid_t pid) {
+  TENON_ASSIGN_OR_RETURN(std::optional<PidFd> vouched, PidFdOfPeer(socket));
+  if (vouched) {
+    if (Compare(*vouched, sent) != Same::kNo) return vouched;
+    return NotWhoItSays("the pidfd that it sent is another process's");
+  }
+  if (pid != 0) return VerifyByNumber(std::move(sent), pid);
+  return sent;
+}
+
+absl::StatusOr<PeerProcess> Identify(int socket, Received received,
+                                     const HandshakeOptions& options) {
+  const ucred& said = received.credentials;
+  TENON_ASSIGN_OR_RETURN(const ucred connected, WhoConnected(socket));
+  TENON_RETURN_IF_ERROR(CheckUser(connected.uid, options));
+  if (said.pid != connected.pid || said.uid != connected.uid) {
+    return NotWhoItSays(
+        absl::StrCat("process ", connected.pid, " of user ", connected.uid,
+                     " made the connection, and process ", said.pid,
+                     " of user ", said.uid, " uses it"));
+  }
+  if (received.fds.size() != 1) {
+    return absl::DataLossError(
+        absl::StrCat("the handshake of the peer came with ",
+                     received.fds.size(), " descriptors in place of 1"));
+  }
+  absl::StatusOr<PidFd> sent = PidFd::Adopt(std::move(received.fds[0]));
+  if (absl::IsInvalidArgument(sent.status())) {
+    return absl::DataLossError("the peer sent something that is no pidfd");
+  }
+  TENON_RETURN_IF_ERROR(sent.status());
+  PeerProcess peer = {.pid = said.pid, .uid = said.uid, .gid = said.gid};
+  TENON_ASSIGN_OR_RETURN(peer.pid_fd,
+                         Verify(socket, *std::move(sent), said.pid));
+  return peer;
+}
+
+}  // namespace
+
+absl::StatusOr<Self> Self::Get() {
+  TENON_ASSIGN_OR_RETURN(const RandomId id, OwnId());
+  TENON_ASSIGN_OR_RETURN(PidFd pid_fd, PidFd::Open(getpid()));
+  return Self{.pid_fd = std::move(pid_fd), .id = id};
+}
+
+absl::Status BeginHandshake(int socket, const HandshakeOptions& options) {
+  TENON_ASSIGN_OR_RETURN(const ucred connected, WhoConnected(socket));
+  TENON_RETURN_IF_ERROR(CheckUser(connected.uid, options));
+  return SetOption(socket, SO_PASSCRED, 1);
+}
+
+absl::Status SendHello(int socket, const Self& self) {
+  const int fd = self.pid_fd.fd();
+  TENON_RETURN_IF_ERROR(Send(socket, {.id = self.id}, {&fd, 1}));
+  TENON_CRASH_POINT("handshake.hello_sent");
+  return absl::OkStatus();
+}
+
+void SendRefusal(int socket, const absl::Status& why) {
+  Send(socket, {.refusal = why}, {}).IgnoreError();
+}
+
+absl::StatusOr<std::optional<PeerProcess>> TakeHello(
+    int socket, const HandshakeOptions& options) {
+  TENON_ASSIGN_OR_RETURN(std::optional<Received> received, Receive(socket));
+  if (!received) return std::nullopt;
+  TENON_CRASH_POINT("handshake.hello_taken");
+  TENON_ASSIGN_OR_RETURN(const Hello hello, ParseHello(received->payload));
+  if (!hello.refusal.ok() && !options.may_be_refused) {
+    return absl::DataLossError("the peer connected and began with a refusal");
+  }
+  if (!hello.refusal.ok()) {
+    return absl::Status(
+        hello.refusal.code(),
+        absl::StrCat("refused by the peer: ", hello.refusal.message()));
+  }
+  TENON_ASSIGN_OR_RETURN(PeerProcess peer,
+                         Identify(socket, *std::move(received), options));
+  peer.id = hello.id;
+  TENON_RETURN_IF_ERROR(SetOption(socket, SO_PASSCRED, 0));
+  return peer;
+}
+
+}  // namespace tenon
