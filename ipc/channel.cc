@@ -34,6 +34,7 @@
 #include "tenon/shm/deadline.h"
 #include "tenon/shm/fork_count.h"
 #include "tenon/shm/posix_error.h"
+#include "tenon/shm/received_fd.h"
 #include "tenon/shm/retry_on_eintr.h"
 #include "tenon/shm/segment.h"
 #include "tenon/shm/status_macros.h"
@@ -138,10 +139,6 @@ absl::Status SendError(int error_number, size_t size,
 }
 
 // ---- Receive ----
-
-// The one place where descriptors are closed that a peer has sent and nobody
-// has looked at.
-void CloseUnseen(std::vector<UniqueFd> fds) { fds.clear(); }
 
 absl::Status CheckCount(size_t count, size_t max_fds) {
   if (count <= max_fds) return absl::OkStatus();
@@ -341,7 +338,8 @@ absl::StatusOr<Message> Channel::Receive(Deadline deadline, size_t max_fds) {
   absl::StatusOr<Message> result =
       Open(absl::string_view(inbox->datagram, size), message.msg_flags,
            {.max_fds = max_fds, .options = options_}, &ancillary);
-  if (!result.ok()) CloseUnseen(std::move(ancillary.fds));
+  // Nobody has looked at them: see received_fd.h.
+  if (!result.ok()) ReceivedFds unseen(std::move(ancillary.fds));
   return result;
 }
 

@@ -49,7 +49,7 @@ class ChannelUnwantedTest : public ::testing::TestWithParam<bool> {
   int file() const { return file_.get(); }
 
   void ExpectNothingLeftOpenAndUsable() {
-    EXPECT_EQ(CountOpenFds(), fds_before_);
+    EXPECT_TRUE(Becomes([&] { return CountOpenFds() <= fds_before_; }));
     EXPECT_THAT(a().Send("there", {}, Watchdog()), IsOk());
     EXPECT_THAT(b().Receive(Watchdog(), 0), IsMessage("there"));
   }
@@ -132,7 +132,7 @@ TEST_P(ChannelUnwantedTest, NestedSocketsAreClosedWithTheOutermost) {
     ASSERT_THAT(a().Send("nest", fds, Watchdog()), IsOk());
   }
   EXPECT_THAT(b().Receive(Watchdog()), StatusIs(kDataLoss));
-  EXPECT_EQ(CountOpenFds(), fds_before);
+  EXPECT_TRUE(Becomes([&] { return CountOpenFds() <= fds_before; }));
   ExpectNothingLeftOpenAndUsable();
 }
 

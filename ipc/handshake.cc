@@ -34,6 +34,7 @@
 #include "tenon/shm/ledger/random_id.h"
 #include "tenon/shm/pid_fd.h"
 #include "tenon/shm/posix_error.h"
+#include "tenon/shm/received_fd.h"
 #include "tenon/shm/retry_on_eintr.h"
 #include "tenon/shm/status_macros.h"
 #include "tenon/shm/unique_fd.h"
@@ -125,7 +126,7 @@ struct Received {
 };
 
 absl::StatusOr<Received> Check(absl::string_view datagram, int flags,
-                               Ancillary ancillary) {
+                               Ancillary& ancillary) {
   if (flags & MSG_CTRUNC) {
     return PosixError(EMFILE, "recvmsg", "the pidfd of a peer");
   }
@@ -160,8 +161,12 @@ absl::StatusOr<std::optional<Received>> Receive(int socket) {
   if (size < 0 && errno == EAGAIN) return std::nullopt;
   if (size < 0 && errno == ECONNRESET) return PeerIsGone();
   if (size < 0) return PosixError(errno, "recvmsg", "a handshake");
-  return Check(absl::string_view(datagram, static_cast<size_t>(size)),
-               message.msg_flags, TakeAncillary(&message));
+  Ancillary ancillary = TakeAncillary(&message);
+  auto checked = Check(absl::string_view(datagram, static_cast<size_t>(size)),
+                       message.msg_flags, ancillary);
+  // Nobody has looked at them: see received_fd.h.
+  if (!checked.ok()) ReceivedFds unseen(std::move(ancillary.fds));
+  return checked;
 }
 
 // ---- Who it is ----
@@ -198,7 +203,7 @@ Same Compare(const PidFd& a, const PidFd& b) {
     return one.st_ino == two.st_ino ? Same::kYes : Same::kNo;
   }
   // In the namespace of whatever /proc there is, which need not be this one's.
-  const pid_t first = PidOf(a), second = PidOf(b);
+  const pid_t first = PidOf(a).value_or(0), second = PidOf(b).value_or(0);
   if (first == 0 || second == 0) return Same::kUnknown;
   return first == second ? Same::kYes : Same::kNo;
 }

@@ -75,7 +75,7 @@ struct RingProducer::Reader {
     return A::Load(words().left, std::memory_order_acquire) != 0;
   }
   std::string Describe() const {
-    const pid_t pid = PidOf(*process);
+    const pid_t pid = PidOf(*process).value_or(0);
     return absl::StrCat("reader ", number, " (pid ", pid, " '", NameOf(pid),
                         "', ", StateOf(pid), ")");
   }

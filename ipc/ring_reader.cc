@@ -290,7 +290,7 @@ absl::StatusOr<size_t> RingReader::Peek(std::span<std::byte> out,
     if (count != 0) return count;
     TENON_ASSIGN_OR_RETURN(const bool more, Await(deadline));
     if (!more) {
-      const pid_t pid = PidOf(*process_);
+      const pid_t pid = PidOf(*process_).value_or(0);
       return absl::DeadlineExceededError(
           absl::StrCat(what_, ": nothing was put by its producer, pid ", pid,
                        " '", NameOf(pid), "', ", StateOf(pid)));

@@ -68,10 +68,12 @@ class SyncStepTest : public testing::Test {
     return status;
   }
 
-  // Of long regions one position in 5, or TENON_STEP_STRIDE.
-  void RunLong(StepScenario scenario) {
+  // Where the others wait for what never comes, for 100 ms at many positions:
+  // one position in `stride`, or in TENON_STEP_STRIDE.
+  void RunSome(StepScenario scenario, uint64_t stride) {
     const char* text = std::getenv("TENON_STEP_STRIDE");
-    scenario.stride = text == nullptr ? 5 : std::strtoull(text, nullptr, 10);
+    scenario.stride =
+        text == nullptr ? stride : std::strtoull(text, nullptr, 10);
     Run(std::move(scenario));
   }
 
@@ -244,7 +246,7 @@ TEST_F(SyncStepTest, SemaphoreReleaseToAWaiter) {
     ++(was_released ? released : not_released);
     return Expect(was_released || released == 0, "released, and not any more");
   };
-  Run(scenario);
+  RunSome(scenario, 6);
   EXPECT_GT(released, 0);
   EXPECT_GT(not_released, 0);
 }
@@ -277,7 +279,7 @@ TEST_F(SyncStepTest, EventSetToAWaiter) {
     TENON_RETURN_IF_ERROR(event->Clear());
     return Expect(!*event->IsSet(), "it cannot be cleared");
   };
-  Run(scenario);
+  RunSome(scenario, 6);
   EXPECT_GT(set, 0);
   EXPECT_GT(not_set, 0);
 }
@@ -356,7 +358,7 @@ TEST_F(ConditionStepTest, NotifyAWaiter) {
     TENON_RETURN_IF_ERROR(End());
     return CheckWhole();
   };
-  RunLong(scenario);
+  RunSome(scenario, 40);
 }
 
 TEST_F(ConditionStepTest, Wait) {
@@ -373,7 +375,7 @@ TEST_F(ConditionStepTest, Wait) {
     EndRegion();
   };
   scenario.check = [&](const StepPosition&) { return CheckWhole(); };
-  RunLong(scenario);
+  RunSome(scenario, 5);
 }
 
 // --- Barrier. ---
@@ -422,7 +424,7 @@ TEST_F(BarrierStepTest, TheLastOneArrives) {
                                  "neither through nor told"));
     return CheckWhole();
   };
-  RunLong(scenario);
+  RunSome(scenario, 60);
   EXPECT_GT(passed, 0);
   EXPECT_GT(broken, 0);
 }
@@ -438,7 +440,7 @@ TEST_F(BarrierStepTest, TheFirstOneGivesUp) {
     EXPECT_THAT(index, StatusIs(absl::StatusCode::kDeadlineExceeded));
   };
   scenario.check = [&](const StepPosition&) { return CheckWhole(); };
-  RunLong(scenario);
+  RunSome(scenario, 20);
 }
 
 TEST_F(BarrierStepTest, AbortAndReset) {
@@ -465,7 +467,7 @@ TEST_F(BarrierStepTest, AbortAndReset) {
                "a waiter was not told"));
     return CheckWhole();
   };
-  RunLong(scenario);
+  RunSome(scenario, 40);
 }
 
 }  // namespace

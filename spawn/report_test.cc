@@ -152,7 +152,7 @@ TEST_F(ReceiveReportTest, TwoMessagesAreNoReport) {
 }
 
 TEST_F(ReceiveReportTest, DescriptorsAreNoReport) {
-  const int fd = parent_->fd();
+  const int fd = STDIN_FILENO;
   EXPECT_THAT(child_->Send(EncodeReport({absl::OkStatus()}), {&fd, 1},
                            Deadline::Passed()),
               IsOk());
