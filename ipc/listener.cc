@@ -41,6 +41,8 @@
 namespace tenon {
 namespace {
 
+// The connection, the pidfd that comes, that of the kernel, one to look.
+constexpr int kFdsOfAHandshake = 4;
 constexpr int kBacklog = 128;
 // What is looked at in one round.
 constexpr int kEvents = 64;
@@ -274,6 +276,12 @@ Listener::State::MaybeChannel Listener::State::Continue(Place place) {
   }
   const absl::Status error = Refuse(place->socket.get(), peer.status());
   unfinished_.erase(place);
+  // Those who say nothing shall not be in the way of its next try.
+  if (absl::IsResourceExhausted(peer.status())) {
+    for (int i = 0; i < kFdsOfAHandshake && !unfinished_.empty(); ++i) {
+      DropOne();
+    }
+  }
   TENON_RETURN_IF_ERROR(error);
   return std::nullopt;
 }

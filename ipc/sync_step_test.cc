@@ -19,6 +19,7 @@
 #include <utility>
 
 #include "absl/functional/any_invocable.h"
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/clock.h"
@@ -54,6 +55,14 @@ class SyncStepTest : public testing::Test {
   void Begin(absl::AnyInvocable<absl::Status()> wait) {
     waiter_ = std::async(std::launch::async, std::move(wait));
     absl::SleepFor(absl::Milliseconds(1));  // Until it waits, most likely.
+  }
+
+  // Of a position that was missed, so that nobody has ended it: `let_go` has it
+  // come back. To be called before what it waits for is made anew.
+  void EndLast(absl::FunctionRef<void()> let_go) {
+    if (!waiter_.valid()) return;
+    let_go();
+    waiter_.get().IgnoreError();
   }
 
   bool HasEnded(absl::Duration within) {
@@ -138,6 +147,7 @@ TEST_F(SyncStepTest, MutexUnlockToAWaiter) {
   std::optional<Event> locked;
   StepScenario scenario;
   scenario.prepare = [&] {
+    EndLast([&] { EXPECT_THAT(locked->Set(), IsOk()); });
     mutex.emplace(*Mutex::Create());
     locked.emplace(*Event::Create());
     Begin([&]() -> absl::Status {
@@ -222,6 +232,7 @@ TEST_F(SyncStepTest, SemaphoreReleaseToAWaiter) {
   int released = 0, not_released = 0;
   StepScenario scenario;
   scenario.prepare = [&] {
+    EndLast([&] { EXPECT_THAT(semaphore->Release(), IsOk()); });
     semaphore.emplace(*Semaphore::Create(0));
     Begin([&] { return semaphore->Acquire(Watchdog()); });
   };
@@ -258,6 +269,7 @@ TEST_F(SyncStepTest, EventSetToAWaiter) {
   int set = 0, not_set = 0;
   StepScenario scenario;
   scenario.prepare = [&] {
+    EndLast([&] { EXPECT_THAT(event->Set(), IsOk()); });
     event.emplace(*Event::Create());
     Begin([&] { return event->Wait(Watchdog()); });
   };
@@ -289,6 +301,12 @@ TEST_F(SyncStepTest, EventSetToAWaiter) {
 class ConditionStepTest : public SyncStepTest {
  protected:
   void Prepare() {
+    EndLast([this] {
+      auto guard = mutex_->Lock(Watchdog());
+      ASSERT_THAT(guard, IsOk());
+      ready_->store(1);
+      EXPECT_THAT(condition_->NotifyAll(*guard), IsOk());
+    });
     ready_.Reset();
     mutex_.emplace(*Mutex::Create());
     condition_.emplace(*Condition::Create());
@@ -401,6 +419,7 @@ TEST_F(BarrierStepTest, TheLastOneArrives) {
   int passed = 0, broken = 0;
   StepScenario scenario;
   scenario.prepare = [&] {
+    EndLast([this] { EXPECT_THAT(barrier_->Abort(Watchdog()), IsOk()); });
     barrier_.emplace(*Barrier::Create(2));
     Begin([this] { return barrier_->Wait(Watchdog()).status(); });
     while (*barrier_->CountWaiting() != 1) absl::SleepFor(absl::ZeroDuration());
@@ -446,6 +465,7 @@ TEST_F(BarrierStepTest, TheFirstOneGivesUp) {
 TEST_F(BarrierStepTest, AbortAndReset) {
   StepScenario scenario;
   scenario.prepare = [&] {
+    EndLast([this] { EXPECT_THAT(barrier_->Abort(Watchdog()), IsOk()); });
     barrier_.emplace(*Barrier::Create(2));
     Begin([this] { return barrier_->Wait(Watchdog()).status(); });
     while (*barrier_->CountWaiting() != 1) absl::SleepFor(absl::ZeroDuration());

@@ -35,6 +35,7 @@
 namespace tenon::spawn {
 namespace {
 
+constexpr size_t kMaxStartBytes = 64 * 1024;
 constexpr absl::Duration kInFlightPatience = absl::Seconds(10);
 constexpr absl::Duration kChildPatience = absl::Seconds(30);
 // Between two looks at a limit that nothing announces to be free again.
@@ -138,6 +139,11 @@ absl::Status SendFirst(Channel& control, StartMessage start,
   const auto first = fds.subspan(0, kFdsInFirstMessage);
   all.insert(all.end(), first.begin(), first.end());
   const std::string bytes = EncodeStartMessage(start);
+  if (bytes.size() > kMaxStartBytes) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "start message: ", bytes.size(), " bytes, most of them the ",
+        "entry's name; at most ", kMaxStartBytes));
+  }
   // There is no child yet whose end could matter; this process does not end.
   return SendTo(control, self, {bytes, all},
                 Deadline::After(kInFlightPatience));

@@ -241,7 +241,8 @@ TEST_F(HandoverTest, WrongNumberOfDescriptorsIsRefused) {
 }
 
 TEST_F(HandoverTest, ParentThatIsNoProcessIsRefused) {
-  EXPECT_THAT(ReceivedFrom({}, {parent_->fd()}),
+  const UniqueFd none(memfd_create("none", MFD_CLOEXEC));
+  EXPECT_THAT(ReceivedFrom({}, {none.get()}),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("pidfd")));
 }
 

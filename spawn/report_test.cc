@@ -3,6 +3,8 @@
 
 #include "tenon/spawn/report.h"
 
+#include <unistd.h>
+
 #include <cstddef>
 #include <optional>
 #include <string>
