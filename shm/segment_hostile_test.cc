@@ -61,7 +61,7 @@ TEST(HostileSegmentTest, IsLargerThanAllAddresses) {
                          AllOf(HasSubstr("mmap("),
                                HasSubstr(absl::StrCat(size, " bytes")))));
   }
-  EXPECT_EQ(CountOpenFds(), fds);
+  EXPECT_TRUE(Becomes([&] { return CountOpenFds() <= fds; }));
 }
 
 // Holes can be punched into what everybody may write. They read as zeros, and
@@ -117,7 +117,7 @@ TEST(HostileSegmentTest, IsAnythingElseThatHasADescriptor) {
           << what;
     }
   }
-  EXPECT_EQ(CountOpenFds(), fds);
+  EXPECT_TRUE(Becomes([&] { return CountOpenFds() <= fds; }));
 }
 
 }  // namespace

@@ -229,7 +229,8 @@ void ExpectRefused(const UniqueFd& fd, absl::StatusCode code,
     const size_t before = CountOpenFds();
     EXPECT_THAT(Segment::Adopt(UniqueFd(dup(fd.get())), kind),
                 StatusIs(code, HasSubstr(text)));
-    EXPECT_EQ(CountOpenFds(), before);
+    // Perhaps by a thread, so that nobody waits for whose file it is.
+    EXPECT_TRUE(Becomes([&] { return CountOpenFds() <= before; }));
   }
 }
 
@@ -460,7 +461,7 @@ class OpenTest : public testing::Test {
     for (SegmentKind kind : kBothKinds) {
       EXPECT_THAT(Segment::Open(name_, kind), StatusIs(code, HasSubstr(text)));
     }
-    EXPECT_EQ(CountOpenFds(), fds_before_);
+    EXPECT_LE(CountOpenFds(), fds_before_);
   }
 
   const std::string name_;

@@ -135,7 +135,8 @@ TEST_P(TensorImporterTest, ViewsSentSeparatelyAreOfOneStorage) {
   EXPECT_NE(rows->storage(), tensor.storage());
   EXPECT_EQ(importer.CountStorages(), 1u);
   // One descriptor, and none for a name.
-  EXPECT_EQ(CountOpenFds(), fds + (by_name() ? 0 : 1));
+  EXPECT_TRUE(
+      Becomes([&] { return CountOpenFds() <= fds + (by_name() ? 0 : 1); }));
   *tensor.at<int32_t>({3, 4}).value() = -7;
   EXPECT_EQ(*rows->at<const int32_t>({1, 4}).value(), -7);
   EXPECT_EQ(rows->at<const int32_t>({1, 4}).value(),
@@ -164,7 +165,7 @@ TEST_P(TensorImporterTest, StoragesThatDiedAreForgotten) {
     EXPECT_EQ(importer.CountStorages(), 1u);
   }
   EXPECT_EQ(importer.CountStorages(), 0u);
-  EXPECT_EQ(CountOpenFds(), fds);
+  EXPECT_TRUE(Becomes([&] { return CountOpenFds() <= fds; }));
 }
 
 TEST_P(TensorImporterTest, WhatComesBackIsWhatWasSent) {
@@ -260,7 +261,7 @@ class HostileHandle : public TensorImporterTest {
     const absl::Status status =
         importer.Import(delivery.handle, std::move(delivery.fd)).status();
     EXPECT_EQ(importer.CountStorages(), 0u);
-    EXPECT_EQ(CountOpenFds(), fds);
+    EXPECT_TRUE(Becomes([&] { return CountOpenFds() <= fds; }));
     return status;
   }
 
@@ -577,7 +578,7 @@ TEST(TensorImporterLimitsTest, ManyThatComeAndGo) {
     ASSERT_THAT(received, IsOk());
   }
   EXPECT_EQ(importer.CountStorages(), 0u);
-  EXPECT_EQ(CountOpenFds(), fds);
+  EXPECT_TRUE(Becomes([&] { return CountOpenFds() <= fds; }));
 }
 
 TEST(TensorImporterLimitsTest, RecognizedOnesDoNotCount) {

@@ -338,11 +338,12 @@ TEST_F(SegmentFaultTest, AdoptAsksNothingOfWhatIsNoMemory) {
             Segment::Adopt(std::move(copy), SegmentKind::kSharedWritable).ok());
       });
       ASSERT_THAT(calls, IsOk());
-      for (const auto& [call, times] : *calls) {
-        EXPECT_TRUE(call == "fcntl" || call == "readlink" || call == "close")
-            << path << ": " << call << " x" << times;
+      // All else asks the kernel alone; a thread closes it.
+      for (const char* call : {"fstat", "newfstatat", "statx", "fstatfs",
+                               "read", "pread64", "lseek", "ioctl", "poll"}) {
+        EXPECT_EQ(calls->count(call), 0u) << path << ": " << call;
       }
-      EXPECT_EQ(calls->count("readlink"), 1u);
+      EXPECT_GE(calls->count("readlink"), 1u);
     }
   }
 }
