@@ -55,7 +55,7 @@ std::string Bytes(size_t size) {
   return bytes;
 }
 
-size_t MappedBytes() {
+[[maybe_unused]] size_t MappedBytes() {
   std::ifstream statm("/proc/self/statm");
   size_t pages = 0;
   statm >> pages;
