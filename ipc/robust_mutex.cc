@@ -24,7 +24,7 @@
 namespace tenon {
 namespace {
 
-timespec OnMonotonicClock(Deadline deadline) {
+[[maybe_unused]] timespec OnMonotonicClock(Deadline deadline) {
   timespec now;
   clock_gettime(CLOCK_MONOTONIC, &now);
   return absl::ToTimespec(absl::DurationFromTimespec(now) +

@@ -186,7 +186,16 @@ Attachments::Attachments(const RandomId& arena, uint64_t blocks, UniqueFd inbox,
 Attachments::~Attachments() {
   if (fork_count_ != ForkCount()) return;
   while (!attached_.empty()) Remove(attached_.size() - 1);
-  if (inbox_.valid()) CloseReceived(std::move(inbox_));
+  if (!inbox_.valid()) return;
+  // What nobody has looked at yet is taken out, so that it is not closed with
+  // the socket, unseen.
+  shutdown(inbox_.get(), SHUT_RD);
+  for (int i = 0; i < kMaxPackets; ++i) {
+    Packet packet;
+    if (Peek(packet) != Peeked::kPacket || packet.truncated) break;
+    RemoveFirst();
+  }
+  CloseReceived(std::move(inbox_));
 }
 
 absl::StatusOr<Attachments> Attachments::Create(const RandomId& arena,

@@ -235,6 +235,19 @@ TEST_F(AttachmentsTest, LeasesEndWithTheOwner) {
   EXPECT_TRUE(IsReadable(attach.lease.get()));
 }
 
+// Here and now, and by no thread.
+TEST_F(AttachmentsTest, WhatIsUnreadInTheEndIsClosed) {
+  const TestAttach attach = NewAttach();
+  const size_t fds = CountOpenFds();
+  {
+    const Attachments owner = Attachments::Create(kArena, kBlocks).value();
+    ASSERT_TRUE(attach.Send(owner.socket()));
+    ASSERT_TRUE(SendPacket(owner.socket(), "", {}));
+    ASSERT_TRUE(attach.Send(owner.socket()));
+  }
+  EXPECT_LE(CountOpenFds(), fds);
+}
+
 TEST_F(AttachmentsTest, ForkedChildEndsNoLease) {
   const TestAttach attach = NewAttach();
   ASSERT_TRUE(attach.Send(attachments_.socket()));
