@@ -92,8 +92,8 @@ absl::Status CheckFds(const ReceivedFds& fds) {
     return absl::InvalidArgumentError(absl::StrCat(
         fds.size(), " descriptors instead of ", AttachMessage::kFds));
   }
-  TENON_RETURN_IF_ERROR(CheckIsUnixSocket(fds[AttachMessage::kLease],
-                                          SOCK_STREAM, "the lease"));
+  TENON_RETURN_IF_ERROR(
+      CheckIsUnixSocket(fds[AttachMessage::kLease], SOCK_STREAM, "the lease"));
   TENON_RETURN_IF_ERROR(PidFd::Check(fds[AttachMessage::kProcess]));
   return CheckIsControlMemory(fds[AttachMessage::kColumn], kColumnName)
       .status();
