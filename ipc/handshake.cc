@@ -42,8 +42,6 @@
 namespace tenon {
 namespace {
 
-// Since Linux 6.5, and younger than some C libraries.
-constexpr int kSoPeerPidFd = 77;
 // Of pidfds since Linux 6.9: each process then has an inode.
 constexpr auto kPidFsMagic = 0x50494446;
 
@@ -174,22 +172,15 @@ absl::StatusOr<std::optional<Received>> Receive(int socket) {
 // The pidfd of who made the connection; nothing if the kernel does not know
 // this option.
 absl::StatusOr<std::optional<PidFd>> PidFdOfPeer(int socket) {
-  int fd = -1;
-  socklen_t size = sizeof(fd);
-  if (getsockopt(socket, SOL_SOCKET, kSoPeerPidFd, &fd, &size) == 0) {
-    return PidFd::Adopt(UniqueFd(fd));
+  absl::StatusOr<PidFd> peer = PidFd::OfPeer(socket);
+  if (peer.ok()) return *std::move(peer);
+  // The kernel does not know how to say it, or does not know.
+  if (absl::IsUnimplemented(peer.status()) ||
+      absl::IsInvalidArgument(peer.status())) {
+    return std::nullopt;
   }
-  switch (errno) {
-    case ENOPROTOOPT:
-    case EOPNOTSUPP:
-    case ENODATA:
-      return std::nullopt;
-    case ESRCH:
-    case EINVAL:
-      return PeerIsGone();  // And has been reaped.
-    default:
-      return PosixError(errno, "getsockopt(SO_PEERPIDFD)", "a connection");
-  }
+  // And has been reaped.
+  return absl::IsNotFound(peer.status()) ? PeerIsGone() : peer.status();
 }
 
 enum class Same { kYes, kNo, kUnknown };

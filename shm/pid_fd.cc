@@ -83,6 +83,7 @@ absl::StatusOr<PidFd> PidFd::OfPeer(int socket) {
   constexpr char kWhat[] = "the peer of a socket";
   switch (error) {
     case ENOPROTOOPT:
+    case EOPNOTSUPP:
       return absl::UnimplementedError(
           "getsockopt(SO_PEERPIDFD): this kernel does not have it");
     case ENODATA:

@@ -309,6 +309,20 @@ TEST(PidFdTest, AdoptTakesPidFds) {
   EXPECT_THAT(adopted.Reap(Watchdog()), IsOkAndHolds(ExitedWith(6)));
 }
 
+TEST(PidFdTest, OfPeerIsWhoMadeThePairOfSockets) {
+  int ends[2];
+  ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+  const UniqueFd end(ends[0]), other(ends[1]);
+  const auto peer = PidFd::OfPeer(end.get());
+  if (absl::IsUnimplemented(peer.status())) GTEST_SKIP() << peer.status();
+  ASSERT_THAT(peer, IsOk());
+  EXPECT_THAT(peer->WaitForEnd(Deadline::Passed()),
+              StatusIs(absl::StatusCode::kDeadlineExceeded));
+  const UniqueFd alone(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  EXPECT_THAT(PidFd::OfPeer(alone.get()),
+              StatusIs(absl::StatusCode::kInvalidArgument));
+}
+
 TEST(PidFdTest, AdoptTakesProcessesThatAreNotChildren) {
   TENON_ASSERT_OK_AND_ASSIGN(const PidFd self, PidFd::Open(getpid()));
   EXPECT_THAT(PidFd::Adopt(UniqueFd(dup(self.fd()))), IsOk());
