@@ -23,7 +23,7 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -124,8 +124,10 @@ class Channel {
 
   // Who is at the other end; null if nobody has said. listener.h says, of a
   // socketpair it is up to whoever knows (peer.h).
-  const PeerProcess* peer() const { return peer_ ? &*peer_ : nullptr; }
-  void SetPeer(PeerProcess peer) { peer_ = std::move(peer); }
+  const PeerProcess* peer() const { return peer_.get(); }
+  void SetPeer(PeerProcess peer) {
+    peer_ = std::make_unique<PeerProcess>(std::move(peer));
+  }
 
   // For poll(): readable when Receive() would not wait. Still owned here.
   int fd() const { return socket_.get(); }
@@ -147,7 +149,7 @@ class Channel {
   UniqueFd socket_;
   ChannelOptions options_;
   FdsInFlight in_flight_;
-  std::optional<PeerProcess> peer_;
+  std::unique_ptr<PeerProcess> peer_;
   uint64_t fork_count_ = ForkCount();
 };
 
