@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <sys/types.h>
 #include <unistd.h>
 
@@ -14,6 +15,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -27,6 +29,7 @@
 #include "tenon/shm/ledger/column_layout.h"
 #include "tenon/shm/ledger/control_memory.h"
 #include "tenon/shm/ledger/process_info.h"
+#include "tenon/shm/memfd.h"
 #include "tenon/shm/posix_error.h"
 #include "tenon/shm/retry_on_eintr.h"
 #include "tenon/shm/status_macros.h"
@@ -67,22 +70,50 @@ absl::StatusOr<std::vector<int>> FdsOf(pid_t pid) {
   return fds;
 }
 
-// Opens what is there, which may be something else by now; whatever it is does
-// not hold us up. Invalid if it is gone. Errors: a limit of this process.
+// What the file of a descriptor is, as far as that is known without asking its
+// file system, which may be one whose server never answers.
+std::optional<struct statx> LookWithoutAsking(int at, const char* path,
+                                              int flags) {
+  struct statx file;
+  if (statx(at, path, flags | AT_STATX_DONT_SYNC, STATX_BASIC_STATS, &file) !=
+      0) {
+    return std::nullopt;
+  }
+  return file;
+}
+
+LedgerFile::Id IdOf(const struct statx& file) {
+  return {makedev(file.stx_dev_major, file.stx_dev_minor), file.stx_ino};
+}
+
+// The device that memfds lie on, and little else that the kernel has by itself.
+// Errors: OpenMemfd()'s.
+absl::StatusOr<dev_t> DeviceOfMemfds() {
+  TENON_ASSIGN_OR_RETURN(const UniqueFd fd,
+                         OpenMemfd("tenon.look", 0, "to look at"));
+  struct stat file;
+  if (fstat(fd.get(), &file) != 0) return PosixError(errno, "fstat", "a memfd");
+  return file.st_dev;
+}
+
+bool IsALimit(int error) { return error == EMFILE || error == ENFILE; }
+
+// Opens what is there, if it is still that file, which does not hold us up: the
+// first descriptor only names it, and so asks nobody. Invalid if it is gone.
+// Errors: a limit of this process.
 absl::StatusOr<UniqueFd> OpenPlace(const LedgerFile::Place& place,
                                    const LedgerFile::Id& id) {
   const std::string path = PathOf(place);
-  UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (!fd.valid()) {
-    const int error = errno;
-    if (error != EMFILE && error != ENFILE) return UniqueFd();
-    return PosixError(error, "open", path);
+  const UniqueFd named(open(path.c_str(), O_PATH | O_CLOEXEC));
+  if (!named.valid()) {
+    if (!IsALimit(errno)) return UniqueFd();
+    return PosixError(errno, "open", path);
   }
-  struct stat file;
-  if (fstat(fd.get(), &file) != 0 ||
-      LedgerFile::Id{file.st_dev, file.st_ino} != id) {
-    return UniqueFd();
-  }
+  const auto file = LookWithoutAsking(named.get(), "", AT_EMPTY_PATH);
+  if (!file.has_value() || IdOf(*file) != id) return UniqueFd();
+  UniqueFd fd(open(absl::StrCat("/proc/self/fd/", named.get()).c_str(),
+                   O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (!fd.valid() && IsALimit(errno)) return PosixError(errno, "open", path);
   return fd;
 }
 
@@ -207,10 +238,14 @@ absl::Status LedgerFiles::LookAtFd(pid_t pid, int number) {
   const bool is_table = target == table_link;
   if (!is_table && target != column_link) return absl::OkStatus();
 
-  struct stat info;
-  if (stat(path.c_str(), &info) != 0) return absl::OkStatus();
+  if (!memfds_.has_value()) {
+    TENON_ASSIGN_OR_RETURN(memfds_, DeviceOfMemfds());
+  }
+  const auto info = LookWithoutAsking(AT_FDCWD, path.c_str(), 0);
+  if (!info.has_value()) return absl::OkStatus();
   LedgerFile file;
-  file.id = {info.st_dev, info.st_ino};
+  file.id = IdOf(*info);
+  if (file.id.device != *memfds_) return absl::OkStatus();  // Named like one.
   file.places = {{pid, number}};
   if (!table_index_.contains(file.id) && !column_index_.contains(file.id)) {
     TENON_RETURN_IF_ERROR(AddNew(pid, file, is_table));

@@ -19,6 +19,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -119,6 +120,8 @@ class LedgerFiles {
   std::vector<pid_t> hidden_;
   std::map<pid_t, uint64_t> spent_;
   std::map<pid_t, LeftOut> left_out_;
+
+  std::optional<dev_t> memfds_;  // The device that they lie on.
 
   // Of the process that is being looked into.
   struct Current {
