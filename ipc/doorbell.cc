@@ -32,6 +32,7 @@
 #include "tenon/shm/posix_error.h"
 #include "tenon/shm/retry_on_eintr.h"
 #include "tenon/shm/status_macros.h"
+#include "tenon/shm/system_fence.h"
 #include "tenon/shm/unique_fd.h"
 
 namespace tenon {
@@ -72,6 +73,7 @@ absl::StatusOr<std::unique_ptr<Doorbell>> Doorbell::Create(
 Doorbell::Doorbell(SharedWord<uint64_t>* sleeping, UniqueFd bell,
                    std::string what)
     : sleeper_(sleeping),
+      fences_(JoinSystemFence()),
       bell_(std::move(bell)),
       what_(std::move(what)),
       spin_(SpinBudget::ForThisProcess()) {
@@ -112,7 +114,7 @@ absl::StatusOr<WaitOutcome> Doorbell::Wait(absl::FunctionRef<bool()> ready,
   }
   for (;;) {
     absl::StatusOr<int> events = 0;
-    const bool slept = sleeper_.FallAsleep(ready);
+    TENON_ASSIGN_OR_RETURN(const bool slept, FallAsleep(ready));
     if (slept) {
       TENON_CRASH_POINT("doorbell.asleep");
       if (Dead() == nullptr) events = Poll(/*with_bell=*/true, deadline);
@@ -138,6 +140,17 @@ absl::StatusOr<WaitOutcome> Doorbell::Wait(absl::FunctionRef<bool()> ready,
       TENON_RETURN_IF_ERROR(Pause(deadline));
     }
   }
+}
+
+absl::StatusOr<bool> Doorbell::FallAsleep(absl::FunctionRef<bool()> ready) {
+  absl::Status fenced;
+  const auto fence = [&] {
+    if (fences_) fenced = SystemFence();
+  };
+  const bool slept = sleeper_.FallAsleep(fence, ready);
+  if (fenced.ok()) return slept;
+  if (slept) sleeper_.Awake();
+  return fenced;
 }
 
 bool Doorbell::Spin(absl::FunctionRef<bool()> ready, Deadline deadline) {
@@ -218,7 +231,7 @@ absl::StatusOr<int> Doorbell::PollFd() {
 
 absl::StatusOr<bool> Doorbell::Arm(absl::FunctionRef<bool()> ready) {
   TENON_RETURN_IF_ERROR(CheckNotForked(fork_count_, what_));
-  return sleeper_.FallAsleep(ready);
+  return FallAsleep(ready);
 }
 
 void Doorbell::Disarm() {

@@ -89,6 +89,10 @@ class Doorbell {
   Doorbell(const Doorbell&) = delete;
   Doorbell& operator=(const Doorbell&) = delete;
 
+  // Whether it fences others before it sleeps, so that those who know may
+  // publish by release stores: who owns the bell tells them.
+  bool fences() const { return fences_; }
+
   // The eventfd, of which ringers get duplicates. Still owned here.
   int bell_fd() const { return bell_.get(); }
 
@@ -142,7 +146,10 @@ class Doorbell {
   void Drain();
   const Participant* Dead() const;
 
+  absl::StatusOr<bool> FallAsleep(absl::FunctionRef<bool()> ready);
+
   Sleeper<> sleeper_;
+  const bool fences_;
   UniqueFd bell_;
   UniqueFd epoll_;
   std::string what_;
@@ -175,7 +182,8 @@ class DoorbellRinger {
   DoorbellRinger(DoorbellRinger&&) = default;
   DoorbellRinger& operator=(DoorbellRinger&&) = default;
 
-  // To be called after each publication, which is a seq_cst store. Wakes the
+  // To be called after each publication, which is a seq_cst store, or a release
+  // store if the sleeper fences() and this process is fenced. Wakes the
   // sleeper if he sleeps and was not rung by this ringer for this sleep yet.
   void Ring() {
     if (ringer_.MustRing(*sleeping_)) [[unlikely]]

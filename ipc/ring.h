@@ -40,6 +40,7 @@
 #include "tenon/ipc/ring_layout.h"
 #include "tenon/ipc/ring_offer.h"
 #include "tenon/ipc/ring_protocol.h"
+#include "tenon/ipc/sleep_protocol.h"
 #include "tenon/shm/deadline.h"
 #include "tenon/shm/fork_count.h"
 #include "tenon/shm/ledger/control_memory.h"
@@ -154,13 +155,15 @@ class RingProducer {
   void LookAndDrop(uint64_t count);
   absl::Status NoReader(uint64_t count);
   void Drop(uint64_t number, absl::Status why);
-  void PutNow(std::span<const std::byte> records, uint64_t count);
+  bool IsPlain(std::span<const std::byte> records) const;
+  void PutNow(const std::byte* records, uint64_t count);
   void RingAll();
   void SetClosed();
   absl::StatusOr<bool> AwaitTails(uint64_t count, Deadline deadline);
   std::string DescribeSlowest() const;
   absl::Status CheckReply(const RingReplyMessage& message) const;
   void LetIn(std::unique_ptr<Reader> reader);
+  void ChoosePublication();
 
   const RingOptions options_;
   const std::string what_;
@@ -169,6 +172,7 @@ class RingProducer {
   RingWriter<> writer_;
   std::unique_ptr<Doorbell> bell_;
   std::vector<std::unique_ptr<Reader>> readers_;
+  Publication publication_ = Publication::kSequential;
   std::vector<Place> places_;
   std::vector<RingEnd> ended_;
   absl::Status last_end_;  // OK: there was no reader yet.
@@ -244,6 +248,7 @@ class RingReader {
   absl::Status MakeOwn(RingFds fds);
   const RingProducerWords& producer() const;
   RingReaderWords& words() const;
+  bool IsPlain(std::span<std::byte> out) const;
   bool HasJoined();
   bool WasDropped() const;
   bool SomethingIsThere();
@@ -264,6 +269,7 @@ class RingReader {
   std::unique_ptr<Doorbell> bell_;
   DoorbellRinger ringer_;
   RingCursor<> cursor_;
+  Publication publication_ = Publication::kSequential;
   bool joined_ = false;
   uint64_t seen_ = 0;  // Records from the tail on that were peeked at.
   uint64_t lost_ = 0;

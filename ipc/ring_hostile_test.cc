@@ -264,6 +264,7 @@ TEST_P(FlickeringProducerTest, CostsErrorsOnly) {
   const ForgedProducer forged(GetParam());
   std::atomic<uint64_t> base{0};
   std::atomic<bool> stop{false};
+  std::atomic<bool> flips_now{false};
   std::thread flipper([&] {
     std::mt19937_64 random(2);
     auto* const slots = reinterpret_cast<SharedWord<uint64_t>*>(
@@ -282,8 +283,10 @@ TEST_P(FlickeringProducerTest, CostsErrorsOnly) {
       if (r >> 50 == 1) A::Store(words.readers[0].state, r, kRelaxed);
       A::Store(words.readers[0].state, 1 << 2 | RingProducerWords::kReading,
                kRelaxed);
+      flips_now.store(true);
     }
   });
+  while (!flips_now.load()) std::this_thread::yield();
   std::unique_ptr<RingReader> reader;
   std::vector<std::byte> out(3 * sizeof(Record));
   const uint64_t flips = Flips();

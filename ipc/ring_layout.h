@@ -80,6 +80,7 @@ struct RingProducerWords {
   SharedWord<uint64_t> reserved;
   SharedWord<uint64_t> closed;
   alignas(64) SharedWord<uint64_t> sleeping;
+  uint64_t fences;  // 1: Doorbell::fences(). Set once, before anybody sees it.
   alignas(64) Entry readers[RingSizes::kMaxReaders];
 };
 
@@ -94,6 +95,7 @@ struct RingReaderWords {
   alignas(64) SharedWord<uint64_t> tail;
   SharedWord<uint64_t> left;  // 1: it reads no more.
   alignas(64) SharedWord<uint64_t> sleeping;
+  uint64_t fences;  // As the producer's.
 };
 
 static_assert(std::is_trivially_copyable_v<RingKind>);

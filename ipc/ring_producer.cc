@@ -40,6 +40,9 @@ namespace {
 
 using A = StdAtomics;
 
+// How many slots ahead a line is asked for: so many puts take as long as a line
+// takes from core to core.
+constexpr uint64_t kExpectAhead = 8;
 constexpr char kReaderMemory[] = "the memory of a ring's reader";
 
 // Copied out once and then checked.
@@ -66,6 +69,7 @@ struct RingProducer::Reader {
   ControlView memory;
   std::optional<PidFd> process;
   DoorbellRinger ringer;
+  bool fences = false;
   TailWatch<> tail;
 
   const RingReaderWords& words() const {
@@ -101,6 +105,7 @@ absl::StatusOr<std::unique_ptr<RingProducer>> RingProducer::Create(
   TENON_ASSIGN_OR_RETURN(producer->id_, RandomId::New());
   TENON_ASSIGN_OR_RETURN(producer->bell_,
                          Doorbell::Create(&words.sleeping, producer->what_));
+  words.fences = producer->bell_->fences() ? 1 : 0;
   TENON_CRASH_POINT("ring.created");
   return producer;
 }
@@ -183,6 +188,7 @@ absl::StatusOr<uint64_t> RingProducer::AddReader(RingReply reply) {
 
 void RingProducer::LetIn(std::unique_ptr<Reader> reader) {
   const uint64_t start = writer_.head();
+  reader->fences = reader->words().fences == 1;
   reader->tail = TailWatch<>(&reader->words().tail, start);
   places_[reader->index].joined = true;
   RingProducerWords::Entry& entry = words().readers[reader->index];
@@ -192,6 +198,17 @@ void RingProducer::LetIn(std::unique_ptr<Reader> reader) {
   TENON_CRASH_POINT("ring.reader_added");
   reader->ringer.Ring();
   readers_.push_back(std::move(reader));
+  ChoosePublication();
+}
+
+// Fenced, if all who sleep for this process say that they fence it. One who
+// does not do what it says misses its own wake-ups.
+void RingProducer::ChoosePublication() {
+  const bool all_fence =
+      std::all_of(readers_.begin(), readers_.end(),
+                  [](const auto& reader) { return reader->fences; });
+  publication_ = bell_->fences() && all_fence ? Publication::kFenced
+                                              : Publication::kSequential;
 }
 
 absl::Status RingProducer::RemoveReader(uint64_t number) {
@@ -215,6 +232,7 @@ void RingProducer::Drop(uint64_t number, absl::Status why) {
   if (at == readers_.end()) return;
   const std::unique_ptr<Reader> reader = std::move(*at);
   readers_.erase(at);
+  ChoosePublication();
   bell_->RemoveParticipant(number);
   // Before a slot is written over that it may be reading.
   A::Store(words().readers[reader->index].state,
@@ -309,7 +327,39 @@ absl::Status RingProducer::NoReader(uint64_t count) {
       absl::StrCat(what_, " has no reader yet"));
 }
 
+// One record, for which there is room, to somebody. What a put of one costs is
+// what its stores cost: one that waits for its line keeps all later ones, those
+// to the stack too, in the store buffer, and that is short.
+bool RingProducer::IsPlain(std::span<const std::byte> records) const {
+  return records.size() == options_.record_bytes && HasRoom(1) &&
+         !readers_.empty() && !closed_ && fork_count_ == ForkCount();
+}
+
+[[gnu::always_inline]] inline void RingProducer::RingAll() {
+  for (const auto& reader : readers_) reader->ringer.Ring();
+}
+
+[[gnu::always_inline]] inline void RingProducer::PutNow(const std::byte* record,
+                                                        uint64_t count) {
+  writer_.Reserve(count);
+  TENON_CRASH_POINT("ring.reserved");
+  for (uint64_t i = 0; i < count; ++i) {
+    writer_.Write(i, record);
+    record += options_.record_bytes;
+  }
+  TENON_CRASH_POINT("ring.written");
+  writer_.Publish(count, publication_);
+  TENON_CRASH_POINT("ring.published");
+  // Its line is with the readers: to ask for it now is to have it in time.
+  writer_.slots().ExpectWrite(writer_.head() + kExpectAhead);
+  RingAll();
+}
+
 absl::StatusOr<bool> RingProducer::TryPut(std::span<const std::byte> records) {
+  if (IsPlain(records)) [[likely]] {
+    PutNow(records.data(), 1);
+    return true;
+  }
   TENON_RETURN_IF_ERROR(CheckUsable());
   TENON_ASSIGN_OR_RETURN(const uint64_t count, Count(records));
   if (readers_.empty() || !HasRoom(count)) {
@@ -318,29 +368,8 @@ absl::StatusOr<bool> RingProducer::TryPut(std::span<const std::byte> records) {
       if (!HasRoom(count)) return false;
     }
   }
-  PutNow(records, count);
+  PutNow(records.data(), count);
   return true;
-}
-
-void RingProducer::PutNow(std::span<const std::byte> records, uint64_t count) {
-  writer_.Reserve(count);
-  TENON_CRASH_POINT("ring.reserved");
-  const std::byte* record = records.data();
-  for (uint64_t i = 0; i < count; ++i) {
-    writer_.Write(i, record);
-    record += options_.record_bytes;
-  }
-  TENON_CRASH_POINT("ring.written");
-  writer_.Publish(count);
-  TENON_CRASH_POINT("ring.published");
-  // Its line is with the readers: to ask for it now is to have it in time.
-  writer_.slots().ExpectWrite(writer_.head());
-  writer_.slots().ExpectWrite(writer_.head() + 1);
-  RingAll();
-}
-
-void RingProducer::RingAll() {
-  for (const auto& reader : readers_) reader->ringer.Ring();
 }
 
 absl::Status RingProducer::Put(std::span<const std::byte> records,

@@ -27,6 +27,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "tenon/ipc/sleep_protocol.h"
 #include "tenon/shm/atomics.h"
 
 namespace tenon {
@@ -38,6 +39,8 @@ struct RingProtocol {
   // SleepProtocol: who publishes sees the sleeper, or is seen by him.
   static constexpr std::memory_order kPublish = std::memory_order_seq_cst;
   static constexpr std::memory_order kAcknowledge = std::memory_order_seq_cst;
+  // The same if the sleeper fences.
+  static constexpr std::memory_order kPublishFenced = std::memory_order_release;
   // For who looks again before he sleeps; elsewhere acquire would do, and is
   // the same instruction on x86.
   static constexpr std::memory_order kSeePublished = std::memory_order_seq_cst;
@@ -48,9 +51,22 @@ struct RingProtocol {
   // new record sees that its slot was reserved, or that he was dropped.
   static constexpr std::memory_order kWriteSlot = std::memory_order_release;
   static constexpr std::memory_order kReadSlot = std::memory_order_acquire;
+  // And who has seen a reservation sees the head that came before it.
+  static constexpr std::memory_order kReserveSlot = std::memory_order_release;
+  static constexpr std::memory_order kSeeReserved = std::memory_order_acquire;
   static constexpr bool kReserve = true;
   static constexpr bool kCheckReserved = true;
 };
+
+template <typename A, typename P>
+void PublishWord(SharedWord<uint64_t>& word, uint64_t value,
+                 std::memory_order sequential, Publication publication) {
+  if (publication == Publication::kFenced) {
+    A::Store(word, value, P::kPublishFenced);
+  } else {
+    A::Store(word, value, sequential);
+  }
+}
 
 // Slots of whole words in shared memory. A record is bytes of the caller's, as
 // many as a slot has.
@@ -115,15 +131,15 @@ class RingWriter {
   // Publish(). From then on they can be read. Then ring.
   void Reserve(uint64_t count) {
     if (reserved_word_ == nullptr || !P::kReserve) return;
-    A::Store(*reserved_word_, head_ + count, std::memory_order_relaxed);
+    A::Store(*reserved_word_, head_ + count, P::kReserveSlot);
   }
   template <typename Record>
   void Write(uint64_t ahead, const Record& record) {
     slots_.Write(head_ + ahead, record);
   }
-  void Publish(uint64_t count) {
+  void Publish(uint64_t count, Publication publication) {
     head_ += count;
-    A::Store(*head_word_, head_, P::kPublish);
+    PublishWord<A, P>(*head_word_, head_, P::kPublish, publication);
   }
 
  private:
@@ -210,8 +226,7 @@ class RingCursor {
   // whole. More than kFar: the producer says what cannot be.
   uint64_t Lost() const {
     if (!P::kCheckReserved) return 0;
-    const uint64_t reserved =
-        A::Load(*reserved_word_, std::memory_order_relaxed);
+    const uint64_t reserved = A::Load(*reserved_word_, P::kSeeReserved);
     const uint64_t distance = reserved - tail_;
     // Before the first record nothing is reserved; and a reservation that is
     // seen late may lie behind.
@@ -220,10 +235,11 @@ class RingCursor {
   }
 
   // Acknowledges `count` records, and then: ring.
-  void Advance(uint64_t count) {
+  void Advance(uint64_t count, Publication publication) {
     tail_ += count;
     if (head_ - tail_ > capacity_) head_ = tail_;  // Beyond what was known.
-    A::Store(*tail_word_, tail_ - start_, P::kAcknowledge);
+    PublishWord<A, P>(*tail_word_, tail_ - start_, P::kAcknowledge,
+                      publication);
   }
 
   // No ring comes to count so far.

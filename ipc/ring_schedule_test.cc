@@ -13,6 +13,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tenon/ipc/ring_simulation.h"
+#include "tenon/ipc/sleep_protocol.h"
 #include "tenon/shm/testing/scheduler/explore.h"
 #include "tenon/shm/testing/scheduler/schedule.h"
 
@@ -26,6 +27,7 @@ using ::testing::StartsWith;
 struct World {
   int readers = 1;
   SimVictim victim = SimVictim::kNobody;
+  Publication publication = Publication::kSequential;
 };
 
 using Explorer = ExploreResult (*)(const World&, uint64_t schedules);
@@ -33,19 +35,22 @@ using Explorer = ExploreResult (*)(const World&, uint64_t schedules);
 template <typename P>
 ExploreResult ExploreWaiting(const World& world, uint64_t schedules) {
   const int kills = world.victim == SimVictim::kNobody ? 0 : 1;
-  return Explore(
-      {.schedules = schedules, .schedule = {.max_kills = kills}},
-      [&](Schedule& schedule) {
-        WaitingRingSimulation<P>(schedule, world.readers, world.victim).Run();
-      });
+  return Explore({.schedules = schedules, .schedule = {.max_kills = kills}},
+                 [&](Schedule& schedule) {
+                   WaitingRingSimulation<P>(schedule, world.readers,
+                                            world.victim, world.publication)
+                       .Run();
+                 });
 }
 
 template <typename P>
-ExploreResult ExploreOverwriting(const World&, uint64_t schedules) {
+ExploreResult ExploreOverwriting(const World& world, uint64_t schedules) {
   return Explore({.schedules = schedules}, [&](Schedule& schedule) {
-    OverwritingRingSimulation<P>(schedule).Run();
+    OverwritingRingSimulation<P>(schedule, world.publication).Run();
   });
 }
+
+constexpr Publication kFenced = Publication::kFenced;
 
 struct SoundCase {
   std::string name;
@@ -71,7 +76,14 @@ INSTANTIATE_TEST_SUITE_P(
         SoundCase{"TwoReadersOneKilled", {2, SimVictim::kReader}},
         SoundCase{"ProducerKilled", {1, SimVictim::kProducer}},
         SoundCase{"ProducerOfTwoKilled", {2, SimVictim::kProducer}},
-        SoundCase{"Overwriting", {}, &ExploreOverwriting<SimRingProtocol>}),
+        SoundCase{"Overwriting", {}, &ExploreOverwriting<SimRingProtocol>},
+        SoundCase{"Fenced", {1, SimVictim::kNobody, kFenced}},
+        SoundCase{"FencedTwoReaders", {2, SimVictim::kNobody, kFenced}},
+        SoundCase{"FencedReaderKilled", {2, SimVictim::kReader, kFenced}},
+        SoundCase{"FencedProducerKilled", {1, SimVictim::kProducer, kFenced}},
+        SoundCase{"FencedOverwriting",
+                  {1, SimVictim::kNobody, kFenced},
+                  &ExploreOverwriting<SimRingProtocol>}),
     [](const auto& test) { return test.param.name; });
 
 // What a wrong variant is caught at.
@@ -80,6 +92,7 @@ enum class Harm {
   kRace,    // A slot is read and written without order.
   kRecord,  // A wrong, or torn, record is taken for a good one.
   kLost,    // What a dead producer had put is not read.
+  kHead,    // An honest producer's head seems to go back.
 };
 
 struct WrongCase {
@@ -109,6 +122,9 @@ TEST_P(WrongRingScheduleTest, IsCaught) {
       EXPECT_THAT(result.failure,
                   AnyOf(HasSubstr("whole"), HasSubstr("in_order")));
       break;
+    case Harm::kHead:
+      EXPECT_THAT(result.failure, HasSubstr("good does not hold"));
+      break;
     case Harm::kLost:
       EXPECT_THAT(result.failure, HasSubstr("all_was_read"));
       break;
@@ -122,6 +138,9 @@ struct NoSecondLook : SimRingProtocol {
 };
 struct OneRingForEver : SimRingProtocol {
   static constexpr bool kRingForEachSleep = false;
+};
+struct NoFence : SimRingProtocol {
+  static constexpr bool kFenceOthers = false;
 };
 struct AcknowledgeFirst : SimRingProtocol {
   static constexpr bool kCopyFirst = false;
@@ -143,6 +162,10 @@ INSTANTIATE_TEST_SUITE_P(
                   Harm::kLostWakeUp},
         WrongCase{"OneRingForEver", &ExploreWaiting<OneRingForEver>,
                   Harm::kLostWakeUp},
+        WrongCase{"NoFence",
+                  &ExploreWaiting<NoFence>,
+                  Harm::kLostWakeUp,
+                  {1, SimVictim::kNobody, kFenced}},
         WrongCase{"AcknowledgeFirst", &ExploreWaiting<AcknowledgeFirst>,
                   Harm::kRace},
         WrongCase{"DeathFirst",
@@ -160,6 +183,15 @@ struct PublishRelease : SimRingProtocol {
 };
 struct PublishRelaxed : SimRingProtocol {
   static constexpr auto kPublish = std::memory_order_relaxed;
+};
+struct PublishFencedRelaxed : SimRingProtocol {
+  static constexpr auto kPublishFenced = std::memory_order_relaxed;
+};
+struct ReserveRelaxed : SimRingProtocol {
+  static constexpr auto kReserveSlot = std::memory_order_relaxed;
+};
+struct SeeReservedRelaxed : SimRingProtocol {
+  static constexpr auto kSeeReserved = std::memory_order_relaxed;
 };
 struct AcknowledgeRelease : SimRingProtocol {
   static constexpr auto kAcknowledge = std::memory_order_release;
@@ -197,6 +229,18 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(
         WrongCase{"PublishRelease", &ExploreWaiting<PublishRelease>,
                   Harm::kLostWakeUp},
+        WrongCase{"PublishFencedRelaxed",
+                  &ExploreWaiting<PublishFencedRelaxed>,
+                  Harm::kRace,
+                  {1, SimVictim::kNobody, kFenced}},
+        WrongCase{"ReserveRelaxed",
+                  &ExploreOverwriting<ReserveRelaxed>,
+                  Harm::kHead,
+                  {1, SimVictim::kNobody, kFenced}},
+        WrongCase{"SeeReservedRelaxed",
+                  &ExploreOverwriting<SeeReservedRelaxed>,
+                  Harm::kHead,
+                  {1, SimVictim::kNobody, kFenced}},
         WrongCase{"PublishRelaxed", &ExploreWaiting<PublishRelaxed>,
                   Harm::kRace},
         WrongCase{"AcknowledgeRelease", &ExploreWaiting<AcknowledgeRelease>,

@@ -37,6 +37,14 @@ enum class SimVictim { kNobody, kProducer, kReader };
 
 constexpr uint64_t kSimSlots = 2;
 
+// What a sleeper does for those who publish so.
+struct SimFence {
+  Publication publication;
+  void operator()() const {
+    if (publication == Publication::kFenced) SimAtomics::FenceAll();
+  }
+};
+
 // Slots of plain data: finds every access that no order separates.
 struct SimPlainSlots {
   std::array<SimVar<uint64_t>, kSimSlots>* slots = nullptr;
@@ -54,8 +62,12 @@ struct SimPlainSlots {
 template <typename P>
 class WaitingRingSimulation {
  public:
-  WaitingRingSimulation(Schedule& schedule, int readers, SimVictim victim)
-      : schedule_(schedule), readers_(readers), victim_(victim) {
+  WaitingRingSimulation(Schedule& schedule, int readers, SimVictim victim,
+                        Publication publication)
+      : schedule_(schedule),
+        readers_(readers),
+        victim_(victim),
+        publication_(publication) {
     schedule.Name(head_, "head");
     schedule.Name(sleeping_, "sleeping");
     for (int r = 0; r < readers; ++r) {
@@ -118,14 +130,14 @@ class WaitingRingSimulation {
     for (uint64_t i = 1; i <= kItems; ++i) {
       const auto room = [&] { return HasRoom(writer.head()); };
       while (!room()) {
-        if (!sleeper.FallAsleep(room)) break;
+        if (!sleeper.FallAsleep(fence_, room)) break;
         // Only the first one can die.
         of_[0].dead = !bell_.WaitUnlessEnds(of_[0].thread);
         sleeper.Awake();
       }
       writer.Reserve(1);
       writer.Write(0, i);
-      writer.Publish(1);
+      writer.Publish(1, publication_);
       for (int r = 0; r < readers_; ++r) {
         if (of_[r].ringer.MustRing(of_[r].sleeping)) of_[r].bell.Notify();
       }
@@ -145,7 +157,7 @@ class WaitingRingSimulation {
         return cursor.available() != 0;
       };
       while (!ready()) {
-        if (!sleeper.FallAsleep(ready)) break;
+        if (!sleeper.FallAsleep(fence_, ready)) break;
         const bool lives = self.bell.WaitUnlessEnds(producer_);
         sleeper.Awake();
         if (lives) continue;
@@ -154,7 +166,7 @@ class WaitingRingSimulation {
       }
       uint64_t value = 0;
       if (P::kCopyFirst) cursor.Copy(0, value);
-      cursor.Advance(1);
+      cursor.Advance(1, publication_);
       if (!P::kCopyFirst) {
         slots_copy_ = SimPlainSlots{&slots_};
         slots_copy_.Read(cursor.tail() - 1, value);
@@ -174,6 +186,8 @@ class WaitingRingSimulation {
   Schedule& schedule_;
   const int readers_;
   const SimVictim victim_;
+  const Publication publication_;
+  const SimFence fence_{publication_};
   Word head_{0};
   Word sleeping_{0};  // The producer's.
   SimEvent bell_{"producer's bell"};
@@ -189,7 +203,8 @@ class WaitingRingSimulation {
 template <typename P>
 class OverwritingRingSimulation {
  public:
-  explicit OverwritingRingSimulation(Schedule& schedule) : schedule_(schedule) {
+  OverwritingRingSimulation(Schedule& schedule, Publication publication)
+      : schedule_(schedule), publication_(publication) {
     schedule.Name(head_, "head");
     schedule.Name(reserved_, "reserved");
     for (size_t i = 0; i < words_.size(); ++i) {
@@ -219,7 +234,7 @@ class OverwritingRingSimulation {
       const Record record = {i, ~i};
       writer.Reserve(1);
       writer.Write(0, reinterpret_cast<const std::byte*>(record.data()));
-      writer.Publish(1);
+      writer.Publish(1, publication_);
       if (ringer.MustRing(sleeping_)) bell_.Notify();
     }
   }
@@ -235,7 +250,7 @@ class OverwritingRingSimulation {
         return cursor.available() != 0;
       };
       while (!ready()) {
-        if (!sleeper.FallAsleep(ready)) break;
+        if (!sleeper.FallAsleep(fence_, ready)) break;
         bell_.Wait();
         sleeper.Awake();
       }
@@ -249,11 +264,13 @@ class OverwritingRingSimulation {
         const bool in_order = record[0] == cursor.tail() + 1;
         TENON_SIM_CHECK(in_order);
       }
-      cursor.Advance(std::max<uint64_t>(lost, 1));
+      cursor.Advance(std::max<uint64_t>(lost, 1), publication_);
     }
   }
 
   Schedule& schedule_;
+  const Publication publication_;
+  const SimFence fence_{publication_};
   Word head_{0};
   Word reserved_{0};
   Word tail_{0};

@@ -7,6 +7,14 @@
 //   sleeper: sleeping = odd;  look again;  sleep;  sleeping = even
 //   ringer:  publish;  if sleeping is odd: wake him
 //
+// Of the two, at least one must see the other. There are two ways to that:
+//   sequential  both publish and look by seq_cst accesses, which costs whoever
+//               publishes a full barrier, each time;
+//   fenced      the sleeper fences the threads of all (system_fence.h) before
+//               he looks again, and the others publish by a release store.
+// A ringer may do the latter only if he is fenced, and knows that all who sleep
+// for him fence.
+//
 // The `sleeping` word is a sequence that only the sleeper writes; it is odd
 // while he sleeps or is about to. That it counts lets a ringer tell one sleep
 // from the next, and ring once for each.
@@ -21,14 +29,17 @@
 
 namespace tenon {
 
+// How something is published to those who may sleep for it; see above.
+enum class Publication { kSequential, kFenced };
+
 // What the protocol needs, as values, so that tests can show that each of them
-// is needed. Production code has this one. Whoever publishes does so by a
-// seq_cst store, and who looks again by a seq_cst load: of the two, at least
-// one sees the other.
+// is needed. Production code has this one. Who looks again does so
+// by seq_cst loads.
 struct SleepProtocol {
   static constexpr std::memory_order kFallAsleep = std::memory_order_seq_cst;
   static constexpr std::memory_order kLoadSleeping = std::memory_order_seq_cst;
   static constexpr bool kLookAgain = true;
+  static constexpr bool kFenceOthers = true;
   // Else a ringer rings only once in its life.
   static constexpr bool kRingForEachSleep = true;
 };
@@ -45,10 +56,13 @@ class Sleeper {
 
   // Announces a sleep, and looks again. True: he may sleep, and is rung for
   // what is published from now on; then Awake(). False: `ready` holds already.
-  template <typename Ready>
-  bool FallAsleep(Ready&& ready) {
+  // `fence_others` fences the threads of all, or does nothing if everybody
+  // publishes sequentially.
+  template <typename FenceOthers, typename Ready>
+  bool FallAsleep(FenceOthers&& fence_others, Ready&& ready) {
     sequence_ += 1 + (sequence_ & 1);
     A::Store(*word_, sequence_, P::kFallAsleep);
+    if (P::kFenceOthers) fence_others();
     if (!P::kLookAgain || !ready()) return true;
     Awake();
     return false;
@@ -71,9 +85,11 @@ class Sleeper {
 template <AtomicsPolicy A = StdAtomics, typename P = SleepProtocol>
 class Ringer {
  public:
-  // Whether to wake the sleeper of `word`, after a seq_cst publication: if he
-  // sleeps, and has not been rung for that sleep.
+  // Whether to wake the sleeper of `word`, after a publication: if he sleeps,
+  // and has not been rung for that sleep.
   bool MustRing(const SharedWord<uint64_t>& word) {
+    // No instruction: a fence from outside finds the publication before this.
+    std::atomic_signal_fence(std::memory_order_seq_cst);
     const uint64_t sleep = A::Load(word, P::kLoadSleeping);
     if ((sleep & 1) == 0) [[likely]]
       return false;

@@ -130,6 +130,12 @@ void Schedule::Fence(std::memory_order order) {
   trace_.Add({threads_.current(), ScheduleVerb::kFence, {}, 0, 0, order});
 }
 
+void Schedule::FenceAll() {
+  threads_.Point();
+  memory_.FenceAll(threads_.current());
+  trace_.Add({threads_.current(), ScheduleVerb::kFenceAll});
+}
+
 void Schedule::Pause() {
   memory_.Pause(threads_.current());
   threads_.Pause();

@@ -143,6 +143,7 @@ class Schedule {
   WeakMemory::Result CompareExchange(int word, WeakMemory::Swap swap,
                                      std::memory_order order);
   void Fence(std::memory_order order);
+  void FenceAll();
   void Pause();
 
   // Those of SimVar.

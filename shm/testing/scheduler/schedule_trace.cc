@@ -33,6 +33,8 @@ const char* Word(ScheduleVerb verb) {
       return "swap failed";
     case ScheduleVerb::kFence:
       return "fence";
+    case ScheduleVerb::kFenceAll:
+      return "fence of all";
     case ScheduleVerb::kPause:
       return "pause";
     case ScheduleVerb::kRead:

@@ -32,6 +32,7 @@ enum class ScheduleVerb : uint8_t {
   kSwap,
   kSwapFailed,
   kFence,
+  kFenceAll,
   kPause,
   kRead,  // Plain data.
   kWrite,

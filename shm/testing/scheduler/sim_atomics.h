@@ -63,6 +63,9 @@ struct SimAtomics {
     Schedule::Current().Fence(order);
   }
 
+  // Stands for SystemFence() of "tenon/shm/system_fence.h".
+  static void FenceAll() { Schedule::Current().FenceAll(); }
+
   static void Pause() { Schedule::Current().Pause(); }
 };
 

@@ -30,6 +30,8 @@ struct Orders {
   std::memory_order load_head = std::memory_order_seq_cst;
   // Between the store and the load on both sides; relaxed is none.
   std::memory_order fence = std::memory_order_relaxed;
+  // Who is about to sleep fences all threads.
+  enum { kNever, kBeforeStore, kAfterStore } fence_all = kNever;
 };
 
 template <AtomicsPolicy A>
@@ -49,8 +51,10 @@ struct Bell {
   // that the caller is about to sleep.
   bool ReadyOrSleeping(uint64_t seen) {
     if (A::Load(head, std::memory_order_acquire) != seen) return true;
+    if (orders.fence_all == Orders::kBeforeStore) A::FenceAll();
     A::Store(sleeping, 1, orders.store_sleeping);
     Fence();
+    if (orders.fence_all == Orders::kAfterStore) A::FenceAll();
     if (A::Load(head, orders.load_head) == seen) return false;
     Awake();
     return true;
@@ -101,6 +105,18 @@ TEST(SleepingFlagTest, IsSoundWithFences) {
   EXPECT_TRUE(result.ok) << result.report;
 }
 
+TEST(SleepingFlagTest, IsSoundIfWhoSleepsFencesAll) {
+  constexpr auto kRelaxed = std::memory_order_relaxed;
+  const ExploreResult result =
+      ExploreBell({.store_head = std::memory_order_release,
+                   .load_sleeping = kRelaxed,
+                   .store_sleeping = kRelaxed,
+                   .load_head = kRelaxed,
+                   .fence_all = Orders::kAfterStore},
+                  ScheduleCount(1'000'000));
+  EXPECT_TRUE(result.ok) << result.report;
+}
+
 struct WrongBell {
   const char* name;
   Orders orders;
@@ -128,6 +144,10 @@ INSTANTIATE_TEST_SUITE_P(
         WrongBell{"LoadSleepingAcquire", {.load_sleeping = kAcquire}},
         WrongBell{"StoreSleepingRelease", {.store_sleeping = kRelease}},
         WrongBell{"LoadHeadAcquire", {.load_head = kAcquire}},
+        WrongBell{"FenceOfAllTooEarly",
+                  {.store_head = kRelease,
+                   .load_sleeping = kAcquire,
+                   .fence_all = Orders::kBeforeStore}},
         WrongBell{"WeakFences",
                   {kRelease, kAcquire, kRelease, kAcquire,
                    std::memory_order_acq_rel}}),

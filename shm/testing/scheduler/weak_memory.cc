@@ -131,6 +131,14 @@ void WeakMemory::Fence(int thread, std::memory_order order) {
   if (Releases(order)) t.released = Save(t.view);
 }
 
+void WeakMemory::FenceAll(int thread) {
+  Fence(thread, std::memory_order_seq_cst);
+  for (int other = 0; other < kMaxThreads; ++other) {
+    if (other != thread) Fence(other, std::memory_order_seq_cst);
+  }
+  Fence(thread, std::memory_order_seq_cst);
+}
+
 void WeakMemory::Publish(int thread, View& view) const {
   for (size_t i = 0; i < slots_; ++i) Raise(view[i], threads_[thread].view[i]);
 }

@@ -20,6 +20,7 @@
 //           between. Passes on the view of what it loaded (release sequence).
 //   fence   acquire joins what relaxed loads brought, release see above,
 //           seq_cst is both and exchanges views with all seq_cst fences.
+//   fence of all: a seq_cst fence of each thread, first and last of its caller.
 //   seq_cst accesses of one word see each other in the order in which they
 //           run, and what a seq_cst fence has seen.
 //
@@ -97,6 +98,8 @@ class WeakMemory {
   Result CompareExchange(int thread, int word, Swap swap,
                          std::memory_order order);
   void Fence(int thread, std::memory_order order);
+  // A seq_cst fence in each thread, wherever it is: what membarrier() does.
+  void FenceAll(int thread);
 
   // The thread waited for somebody: its next load is likely to see the newest.
   void Pause(int thread) { threads_[thread].waited = true; }
