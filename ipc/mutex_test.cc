@@ -126,6 +126,37 @@ TEST(MutexTest, ARecursiveOneIsLockedThreeTimes) {
   EXPECT_THAT(second->Unlock(), StatusIs(kPrecondition));
 }
 
+TEST_P(MutexTest, ARecursiveOneIsSeenLockedByTheOther) {
+  const auto mutex = Mutex::Create({.recursive = true});
+  ASSERT_THAT(mutex, IsOk());
+  EXPECT_TRUE(RunTwoPeers(GetParam(), [&](Peer& self) {
+    const Mutex mine = Another(*mutex);
+    if (self.name() == "a") {
+      auto outer = mine.Lock(Watchdog());
+      auto inner = mine.Lock(Watchdog());
+      ASSERT_THAT(outer, IsOk());
+      ASSERT_THAT(inner, IsOk());
+      EXPECT_THAT(self.Meet("locked twice"), IsOk());
+      EXPECT_THAT(self.Await("looked"), IsOk());
+      EXPECT_THAT(inner->Unlock(), IsOk());
+      EXPECT_THAT(self.Meet("locked once"), IsOk());
+      EXPECT_THAT(self.Await("looked again"), IsOk());
+      EXPECT_THAT(outer->Unlock(), IsOk());
+      self.Step("unlocked");
+      return;
+    }
+    EXPECT_THAT(self.Meet("locked twice"), IsOk());
+    EXPECT_THAT(mine.IsLocked(), IsOkAndHolds(true));
+    self.Step("looked");
+    EXPECT_THAT(self.Meet("locked once"), IsOk());
+    EXPECT_THAT(mine.IsLocked(), IsOkAndHolds(true));
+    EXPECT_THAT(mine.Lock(Deadline::Passed()), StatusIs(kDeadline));
+    self.Step("looked again");
+    EXPECT_THAT(self.Await("unlocked"), IsOk());
+    EXPECT_THAT(mine.IsLocked(), IsOkAndHolds(false));
+  }));
+}
+
 TEST_P(MutexTest, IsSeenLockedByTheOther) {
   const auto mutex = Mutex::Create();
   ASSERT_THAT(mutex, IsOk());

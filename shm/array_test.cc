@@ -80,6 +80,32 @@ TEST(ArrayTest, IsValueInitialised) {
   EXPECT_EQ(atomics->data().value()[2].load(), 0);
 }
 
+TEST(ArrayTest, AChildMakesTheRunningSum) {
+  const auto array = Array<int64_t>::Create(10);
+  ASSERT_THAT(array, IsOk());
+  const absl::Span<int64_t> numbers = array->data().value();
+  for (size_t i = 0; i < 10; ++i) numbers[i] = static_cast<int64_t>(i) - 3;
+  EXPECT_TRUE(PassesInChild([&] {
+    const auto same = Array<int64_t>::Adopt(Duplicate(array->fd()));
+    ASSERT_THAT(same, IsOk());
+    const absl::Span<int64_t> theirs = same->data().value();
+    for (size_t i = 1; i < theirs.size(); ++i) theirs[i] += theirs[i - 1];
+  }));
+  EXPECT_THAT(numbers, ElementsAre(-3, -5, -6, -6, -5, -3, 0, 4, 9, 15));
+  EXPECT_THAT(numbers.subspan(2, 3), ElementsAre(-6, -6, -5));
+}
+
+// What memory was used for before is not seen.
+TEST(ArrayTest, IsZeroedWhereOthersWereBefore) {
+  for (int round = 0; round < 3; ++round) {
+    const auto array = Array<int32_t>::Create(100'000);
+    ASSERT_THAT(array, IsOk());
+    const absl::Span<int32_t> numbers = array->data().value();
+    EXPECT_THAT(numbers, Each(0));
+    for (int32_t& number : numbers) number = round + 1;
+  }
+}
+
 class ArrayStrategyTest : public testing::TestWithParam<SharingStrategy> {};
 
 TEST_P(ArrayStrategyTest, IsTheSameMemoryInAnotherProcess) {

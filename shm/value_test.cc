@@ -53,6 +53,23 @@ TEST(ValueTest, BeginsAsItIsCreated) {
   EXPECT_STREQ(progress->get().value()->phase, "begin");
 }
 
+TEST(ValueTest, FieldsAreDoubledByAChildAndACopyIsPrivate) {
+  const auto point = Value<Point>::Create({.x = 1.5, .y = -2});
+  ASSERT_THAT(point, IsOk());
+  const Point copy = *point->get().value();
+  EXPECT_TRUE(PassesInChild([&] {
+    const auto same = Value<Point>::Adopt(Duplicate(point->fd()));
+    ASSERT_THAT(same, IsOk());
+    Point& theirs = *same->get().value();
+    theirs.x *= 2;
+    theirs.y *= 2;
+  }));
+  EXPECT_EQ(point->get().value()->x, 3);
+  EXPECT_EQ(point->get().value()->y, -4);
+  EXPECT_EQ(copy.x, 1.5);
+  EXPECT_EQ(copy.y, -2);
+}
+
 class ValueStrategyTest : public testing::TestWithParam<SharingStrategy> {};
 
 TEST_P(ValueStrategyTest, IsOneInAllProcesses) {
