@@ -1,0 +1,29 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// What every small example needs and none is about: main(), and patience.
+
+#ifndef TENON_EXAMPLES_EXAMPLE_H_
+#define TENON_EXAMPLES_EXAMPLE_H_
+
+#include <cstdio>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "tenon/shm/deadline.h"
+#include "tenon/shm/status_macros.h"  // IWYU pragma: export
+
+namespace tenon {
+
+// Nothing in an example takes that long.
+inline Deadline Soon() { return Deadline::After(absl::Seconds(30)); }
+
+// The exit code of main(); an error is printed.
+inline int Finish(const absl::Status& status) {
+  if (!status.ok()) std::fprintf(stderr, "%s\n", status.ToString().c_str());
+  return status.ok() ? 0 : 1;
+}
+
+}  // namespace tenon
+
+#endif  // TENON_EXAMPLES_EXAMPLE_H_
