@@ -16,7 +16,7 @@
 namespace tenon {
 
 // Nothing in an example takes that long.
-inline Deadline Soon() { return Deadline::After(absl::Seconds(30)); }
+inline Deadline Soon() { return Deadline::After(absl::Seconds(10)); }
 
 // The exit code of main(); an error is printed.
 inline int Finish(const absl::Status& status) {

@@ -1,0 +1,70 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// The examples, of which one process is killed at a system call: the others end
+// by themselves, in order, and nobody is left. TENON_CALL_STRIDE=1 in the
+// environment takes each call of all processes.
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/numbers.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tenon/examples/testing/call_killer.h"
+#include "tenon/shm/testing/tracee.h"
+
+namespace tenon {
+namespace {
+
+using ::testing::IsEmpty;
+
+struct Example {
+  std::string name;
+  std::vector<std::string> arguments;
+  // Of the stride: for where whoever is left waits for its deadline.
+  uint64_t factor = 1;
+};
+
+void PrintTo(const Example& example, std::ostream* out) {
+  *out << example.name;
+}
+
+uint64_t Stride() {
+  const char* const given = std::getenv("TENON_CALL_STRIDE");
+  uint64_t stride = 67;
+  if (given != nullptr && !absl::SimpleAtoi(given, &stride)) stride = 67;
+  return std::max<uint64_t>(stride, 1);
+}
+
+class ExamplesKillTest : public testing::TestWithParam<Example> {};
+
+TEST_P(ExamplesKillTest, OneProcessAtACall) {
+  if (const absl::Status can = CanTrace(); !can.ok()) GTEST_SKIP() << can;
+  CallKillOptions options;
+  options.stride = Stride() * GetParam().factor;
+  const CallKillReport report = KillAtEachCall(GetParam().arguments, options);
+  std::printf("%s: %s\n", GetParam().name.c_str(), report.ToString().c_str());
+  EXPECT_THAT(report.failures, IsEmpty());
+  EXPECT_GT(report.kills, report.calls / options.stride / 2);
+}
+
+// Both programs, and the shell between them.
+constexpr char kUnrelated[] =
+    "examples/unrelated_server | { read program name;"
+    " examples/unrelated_client $name; cat; }";
+
+INSTANTIATE_TEST_SUITE_P(
+    All, ExamplesKillTest,
+    testing::Values(Example{"Broadcast", {"examples/broadcast"}},
+                    Example{"Unrelated", {"/bin/sh", "-c", kUnrelated}, 3}),
+    [](const auto& test) { return test.param.name; });
+
+}  // namespace
+}  // namespace tenon
