@@ -155,6 +155,11 @@ uint64_t QueueCore::taken() const {
   return A::Load(group_->at(place()).take, std::memory_order_acquire);
 }
 
+bool QueueCore::IsAsleep(QueueWait wait) const {
+  return (A::Load(group_->sleeping(place(), wait), std::memory_order_acquire) &
+          1) != 0;
+}
+
 absl::Status QueueCore::LayOut(absl::string_view bytes,
                                absl::Span<const int> fds) {
   TENON_RETURN_IF_ERROR(CheckUsable());

@@ -146,9 +146,12 @@ class QueueCore {
   uint64_t put() const;
   uint64_t taken() const;
 
-  // One's place, and descriptors beside it: see QueueGroup. What is laid out
-  // stays as long as the place is not somebody else's.
+  // One's place, which holder of it this is, and descriptors laid out beside
+  // it: up to FdShelf::kMaxFds - 4. They stay until somebody else has the
+  // place, which is not before all that was put is taken. The holder whose they
+  // are is `generation`.
   size_t place() const { return group_->own(); }
+  uint64_t generation() const { return group_->generation(); }
   absl::Status LayOut(absl::string_view bytes, absl::Span<const int> fds);
   absl::StatusOr<ShelfItem> TakeFrom(size_t place, uint64_t* generation) const;
 
@@ -167,6 +170,10 @@ class QueueCore {
   // how many tasks died with their processes, now and in later calls.
   absl::Status JoinTasks(Deadline deadline);
 
+  // Whether a thread of this participant sleeps for that. Any thread may ask.
+  bool IsAsleep(QueueWait wait) const;
+
+  // While no other thread uses it:
   DoorbellCounts get_counts() const { return get_.bell()->counts(); }
   DoorbellCounts put_counts() const { return put_.bell()->counts(); }
   // System calls that woke somebody.
