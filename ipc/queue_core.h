@@ -155,11 +155,12 @@ class QueueCore {
   absl::Status LayOut(absl::string_view bytes, absl::Span<const int> fds);
   absl::StatusOr<ShelfItem> TakeFrom(size_t place, uint64_t* generation) const;
 
-  // --- For event loops, see doorbell.h: for an item, or the end. While one
-  // thread does this, no other one gets. ---
-  absl::StatusOr<int> PollFd();
-  absl::StatusOr<bool> Arm();
-  void Disarm();
+  // --- For event loops, see doorbell.h: for an item or the end (kGet), or for
+  // room for an item (kPut). While one thread does this, no other one gets, or
+  // puts. ---
+  absl::StatusOr<int> PollFd(QueueWait wait = QueueWait::kGet);
+  absl::StatusOr<bool> Arm(QueueWait wait = QueueWait::kGet);
+  void Disarm(QueueWait wait = QueueWait::kGet);
 
   // --- Tasks: what was got counts as begun until it is done. ---
 
@@ -196,6 +197,9 @@ class QueueCore {
   absl::StatusOr<bool> PutNow(std::span<const std::byte> items, uint64_t count);
 
   bool SomethingIsThere() const;
+  bool RoomOrEnd(uint64_t count) {
+    return !writer_.Refresh() || writer_.KnowsRoom(count) || closed();
+  }
   absl::StatusOr<size_t> TakeSome(std::span<std::byte> out,
                                   QueueClaimer* claimer);
   absl::StatusOr<size_t> TakeFromRing(size_t place, std::span<std::byte> out,
