@@ -133,9 +133,10 @@ class Crew {
  public:
   Crew(QueueCore& queue, size_t batch) : batch_(batch) {
     for (size_t i = 0; i < kPutters + kGetters; ++i) {
+      QueueHandle handle = queue.Share().value();
       auto child = ForkedChild::Fork(
           {.name = "peer", .watchdog = absl::Minutes(5)},
-          [&](const Reporter&) { Play(queue.Share().value(), i); });
+          [&](const Reporter&) { Play(std::move(handle), i); });
       ABSL_RAW_CHECK(child.ok(), "cannot fork");
       children_.push_back(*std::move(child));
     }
@@ -166,12 +167,13 @@ class Crew {
     const auto queue = OpenItems(std::move(handle));
     ABSL_RAW_CHECK(queue.ok(), "cannot open the queue");
     TestItem item = MakeItem(0, 0);
-    for (uint64_t turn = 1;; ++turn) {
-      uint64_t go;
-      while ((go = A::Load(shared_->go, std::memory_order_acquire)) / kModes <
-             turn) {
+    for (uint64_t last = 0;;) {
+      const uint64_t go = A::Load(shared_->go, std::memory_order_acquire);
+      if (go == last) {
         usleep(20);
+        continue;
       }
+      last = go;
       const Mode mode = static_cast<Mode>(go % kModes);
       if (mode != Mode::kTwoAndTwo && rank != 0) continue;
       if (mode == Mode::kBare) {
