@@ -39,8 +39,9 @@ absl::StatusOr<std::shared_ptr<const QueueMember>> QueueGroup::MeetMember(
     size_t place, uint64_t generation) const {
   absl::StatusOr<ShelfItem> item = shelves_[place].Take();
   if (!item.ok()) {
-    if (absl::IsResourceExhausted(item.status())) return item.status();
-    return nullptr;
+    const absl::Status& why = item.status();
+    if (absl::IsNotFound(why) || absl::IsDataLoss(why)) return nullptr;
+    return why;
   }
   ShelfHeader header;
   if (item->bytes.size() < sizeof(header) || item->fds.size() < kOwnFds) {
