@@ -24,6 +24,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <utility>
 
 #include "tenon/shm/atomics.h"
 
@@ -66,6 +67,12 @@ class Sleeper {
     if (!P::kLookAgain || !ready()) return true;
     Awake();
     return false;
+  }
+
+  // The same where everybody publishes sequentially.
+  template <typename Ready>
+  bool FallAsleep(Ready&& ready) {
+    return FallAsleep([] {}, std::forward<Ready>(ready));
   }
 
   // Relaxed: a ringer that sees it late rings once too often.

@@ -3,34 +3,25 @@
 
 #include "tenon/shm/arena/ledger_files.h"
 
-#include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <sys/sysmacros.h>
 #include <sys/types.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "tenon/shm/arena/arena_table.h"
 #include "tenon/shm/ledger/column_layout.h"
 #include "tenon/shm/ledger/control_memory.h"
 #include "tenon/shm/ledger/process_info.h"
-#include "tenon/shm/memfd.h"
-#include "tenon/shm/posix_error.h"
+#include "tenon/shm/ledger/shown_memfd.h"
 #include "tenon/shm/retry_on_eintr.h"
 #include "tenon/shm/status_macros.h"
 #include "tenon/shm/unique_fd.h"
@@ -43,79 +34,6 @@ using Bounds = LedgerBounds;
 
 // A directory may change while it is read.
 constexpr int kReadings = 4;
-
-// How a memfd of this label is shown in /proc/PID/fd.
-std::string LinkOf(absl::string_view label) {
-  return absl::StrCat("/memfd:", label, " (deleted)");
-}
-
-std::string PathOf(const LedgerFile::Place& place) {
-  return absl::StrCat("/proc/", place.pid, "/fd/", place.fd);
-}
-
-// The descriptors of a process, but not more than can be looked at.
-absl::StatusOr<std::vector<int>> FdsOf(pid_t pid) {
-  struct Close {
-    void operator()(DIR* dir) const { closedir(dir); }
-  };
-  const std::string folder = absl::StrCat("/proc/", pid, "/fd");
-  const std::unique_ptr<DIR, Close> dir(opendir(folder.c_str()));
-  if (dir == nullptr) return PosixError(errno, "opendir", folder);
-  std::vector<int> fds;
-  while (const dirent* entry = readdir(dir.get())) {
-    int fd;
-    if (absl::SimpleAtoi(entry->d_name, &fd)) fds.push_back(fd);
-    if (fds.size() > Bounds::kWork / Bounds::kWorkOfACall) break;
-  }
-  return fds;
-}
-
-// What the file of a descriptor is, as far as that is known without asking its
-// file system, which may be one whose server never answers.
-std::optional<struct statx> LookWithoutAsking(int at, const char* path,
-                                              int flags) {
-  struct statx file;
-  if (statx(at, path, flags | AT_STATX_DONT_SYNC, STATX_BASIC_STATS, &file) !=
-      0) {
-    return std::nullopt;
-  }
-  return file;
-}
-
-LedgerFile::Id IdOf(const struct statx& file) {
-  return {makedev(file.stx_dev_major, file.stx_dev_minor), file.stx_ino};
-}
-
-// The device that memfds lie on, and little else that the kernel has by itself.
-// Errors: OpenMemfd()'s.
-absl::StatusOr<dev_t> DeviceOfMemfds() {
-  TENON_ASSIGN_OR_RETURN(const UniqueFd fd,
-                         OpenMemfd("tenon.look", 0, "to look at"));
-  struct stat file;
-  if (fstat(fd.get(), &file) != 0) return PosixError(errno, "fstat", "a memfd");
-  return file.st_dev;
-}
-
-bool IsALimit(int error) { return error == EMFILE || error == ENFILE; }
-
-// Opens what is there, if it is still that file, which does not hold us up: the
-// first descriptor only names it, and so asks nobody. Invalid if it is gone.
-// Errors: a limit of this process.
-absl::StatusOr<UniqueFd> OpenPlace(const LedgerFile::Place& place,
-                                   const LedgerFile::Id& id) {
-  const std::string path = PathOf(place);
-  const UniqueFd named(open(path.c_str(), O_PATH | O_CLOEXEC));
-  if (!named.valid()) {
-    if (!IsALimit(errno)) return UniqueFd();
-    return PosixError(errno, "open", path);
-  }
-  const auto file = LookWithoutAsking(named.get(), "", AT_EMPTY_PATH);
-  if (!file.has_value() || IdOf(*file) != id) return UniqueFd();
-  UniqueFd fd(open(absl::StrCat("/proc/self/fd/", named.get()).c_str(),
-                   O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (!fd.valid() && IsALimit(errno)) return PosixError(errno, "open", path);
-  return fd;
-}
 
 bool IsInside(const ColumnDirectoryEntry& entry) {
   return entry.cells > 0 && entry.cells <= Layout::kMaxBlocks &&
@@ -206,12 +124,8 @@ bool LedgerFiles::Spend(pid_t payer, uint64_t bytes) {
 }
 
 absl::Status LedgerFiles::LookInto(pid_t pid) {
-  struct stat process;
-  if (stat(absl::StrCat("/proc/", pid).c_str(), &process) != 0 ||
-      process.st_uid != geteuid()) {
-    return absl::OkStatus();
-  }
-  const auto fds = FdsOf(pid);
+  if (!IsOfThisUser(pid)) return absl::OkStatus();
+  const auto fds = FdsOf(pid, Bounds::kWork / Bounds::kWorkOfACall);
   if (absl::IsResourceExhausted(fds.status())) return fds.status();
   if (!fds.ok()) {
     if (absl::IsPermissionDenied(fds.status())) hidden_.push_back(pid);
@@ -226,26 +140,14 @@ absl::Status LedgerFiles::LookInto(pid_t pid) {
 }
 
 absl::Status LedgerFiles::LookAtFd(pid_t pid, int number) {
-  static const std::string& table_link =
-      *new std::string(LinkOf(Layout::kLabel));
-  static const std::string& column_link =
-      *new std::string(LinkOf(ColumnLayout::kLabel));
-  const std::string path = PathOf({pid, number});
-  char link[64];
-  const ssize_t length = readlink(path.c_str(), link, sizeof(link));
-  if (length <= 0) return absl::OkStatus();
-  const absl::string_view target(link, static_cast<size_t>(length));
-  const bool is_table = target == table_link;
-  if (!is_table && target != column_link) return absl::OkStatus();
-
-  if (!memfds_.has_value()) {
-    TENON_ASSIGN_OR_RETURN(memfds_, DeviceOfMemfds());
+  TENON_ASSIGN_OR_RETURN(const auto shown, LookAtMemfd(pid, number));
+  if (!shown.has_value()) return absl::OkStatus();
+  const bool is_table = shown->label == Layout::kLabel;
+  if (!is_table && shown->label != ColumnLayout::kLabel) {
+    return absl::OkStatus();
   }
-  const auto info = LookWithoutAsking(AT_FDCWD, path.c_str(), 0);
-  if (!info.has_value()) return absl::OkStatus();
   LedgerFile file;
-  file.id = IdOf(*info);
-  if (file.id.device != *memfds_) return absl::OkStatus();  // Named like one.
+  file.id = shown->id;
   file.places = {{pid, number}};
   if (!table_index_.contains(file.id) && !column_index_.contains(file.id)) {
     TENON_RETURN_IF_ERROR(AddNew(pid, file, is_table));
@@ -283,8 +185,9 @@ absl::Status LedgerFiles::AddNew(pid_t pid, const LedgerFile& file,
                : sizeof(ColumnHeader) + kReadings * ColumnLayout::kMaxArenas *
                                             sizeof(ColumnDirectoryEntry);
   if (!Spend(pid, Bounds::kWorkOfACall + bytes)) return absl::OkStatus();
+  const LedgerFile::Place& place = file.places.front();
   TENON_ASSIGN_OR_RETURN(const UniqueFd fd,
-                         OpenPlace(file.places.front(), file.id));
+                         OpenShownMemfd(place.pid, place.fd, file.id));
   if (!fd.valid()) return absl::OkStatus();
   const auto size = CheckIsControlMemory(
       fd.get(), is_table ? "a table of an arena" : "a column");
@@ -345,7 +248,8 @@ absl::Status LedgerFiles::AddColumn(pid_t pid, const LedgerFile& file, int fd,
 
 absl::StatusOr<UniqueFd> LedgerFiles::Open(const LedgerFile& file) {
   for (const LedgerFile::Place& place : file.places) {
-    TENON_ASSIGN_OR_RETURN(UniqueFd fd, OpenPlace(place, file.id));
+    TENON_ASSIGN_OR_RETURN(UniqueFd fd,
+                           OpenShownMemfd(place.pid, place.fd, file.id));
     if (fd.valid()) return fd;
   }
   return UniqueFd();

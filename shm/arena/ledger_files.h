@@ -15,11 +15,9 @@
 
 #include <sys/types.h>
 
-#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <map>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,6 +27,7 @@
 #include "tenon/shm/arena/arena_table.h"
 #include "tenon/shm/ledger/column_layout.h"
 #include "tenon/shm/ledger/random_id.h"
+#include "tenon/shm/ledger/shown_memfd.h"
 #include "tenon/shm/unique_fd.h"
 
 namespace tenon {
@@ -47,11 +46,7 @@ struct LedgerBounds {
 
 // A file that processes have open, one or several.
 struct LedgerFile {
-  struct Id {  // Which kernel object.
-    dev_t device;
-    ino_t inode;
-    friend auto operator<=>(const Id&, const Id&) = default;
-  };
+  using Id = MemfdId;
   struct Place {
     pid_t pid;
     int fd;
@@ -120,8 +115,6 @@ class LedgerFiles {
   std::vector<pid_t> hidden_;
   std::map<pid_t, uint64_t> spent_;
   std::map<pid_t, LeftOut> left_out_;
-
-  std::optional<dev_t> memfds_;  // The device that they lie on.
 
   // Of the process that is being looked into.
   struct Current {

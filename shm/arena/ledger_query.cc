@@ -3,8 +3,6 @@
 
 #include "tenon/shm/arena/ledger_query.h"
 
-#include <dirent.h>
-#include <errno.h>
 #include <string.h>
 #include <sys/types.h>
 
@@ -21,7 +19,6 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/ascii.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "tenon/shm/arena/arena_table.h"
@@ -31,7 +28,7 @@
 #include "tenon/shm/ledger/lease.h"
 #include "tenon/shm/ledger/process_info.h"
 #include "tenon/shm/ledger/random_id.h"
-#include "tenon/shm/posix_error.h"
+#include "tenon/shm/ledger/shown_memfd.h"
 #include "tenon/shm/sharing_strategy.h"
 #include "tenon/shm/status_macros.h"
 #include "tenon/shm/unique_fd.h"
@@ -52,20 +49,6 @@ std::string Printable(const char* text, size_t capacity) {
     if (!absl::ascii_isprint(static_cast<unsigned char>(c))) c = '?';
   }
   return name;
-}
-
-absl::StatusOr<std::vector<pid_t>> AllPids() {
-  struct Close {
-    void operator()(DIR* dir) const { closedir(dir); }
-  };
-  const std::unique_ptr<DIR, Close> dir(opendir("/proc"));
-  if (dir == nullptr) return PosixError(errno, "opendir", "/proc");
-  std::vector<pid_t> pids;
-  while (const dirent* entry = readdir(dir.get())) {
-    pid_t pid;
-    if (absl::SimpleAtoi(entry->d_name, &pid)) pids.push_back(pid);
-  }
-  return pids;
 }
 
 // What of a table is being summed up, and of whom it is known what they hold.
