@@ -89,7 +89,7 @@ absl::StatusOr<std::unique_ptr<QueueGroup>> QueueGroup::Create(
   TENON_ASSIGN_OR_RETURN(kind.id, RandomId::New());
   SegmentOptions options;
   options.strategy = SharingStrategy::kFileDescriptor;
-  options.name_prefix = name;
+  options.name_prefix = absl::StrCat(kQueueLabel, name);
   TENON_ASSIGN_OR_RETURN(Segment segment,
                          Segment::CreateSharedWritable(kind.bytes(), options));
   TENON_ASSIGN_OR_RETURN(WritableMapping mapping, segment.MapWritable());

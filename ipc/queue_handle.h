@@ -32,6 +32,9 @@ struct QueueHandle {
 };
 
 // What the items of a queue are for; a queue is opened as what it was made.
+// The label of a queue's memory, before its name.
+inline constexpr char kQueueLabel[] = "tenon.queue.";
+
 enum class QueueType : uint32_t {
   kItems = 1,    // Queue<T>, SimpleQueue<T>.
   kTasks = 2,    // JoinableQueue<T>.

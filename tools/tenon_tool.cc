@@ -16,6 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "tenon/ipc/queue_query.h"
 #include "tenon/shm/arena/ledger_query.h"
 #include "tenon/shm/status_macros.h"
 #include "tenon/tools/cli/command_line.h"
@@ -67,9 +68,11 @@ absl::StatusOr<int> RunMem(const CommandLine& line, std::ostream& out) {
     return absl::InvalidArgumentError("--pid must be a whole number");
   }
   for (;;) {
-    TENON_ASSIGN_OR_RETURN(LedgerReport report, QueryLedger());
-    if (pid != 0) report = OnlyOf(pid, report);
-    out << (line.Has("json") ? JsonText(MemJson(report)) : MemText(report));
+    MemView view;
+    TENON_ASSIGN_OR_RETURN(view.ledger, QueryLedger());
+    TENON_ASSIGN_OR_RETURN(view.queues, QueryQueues());
+    if (pid != 0) view = OnlyOf(pid, view);
+    out << (line.Has("json") ? JsonText(MemJson(view)) : MemText(view));
     out.flush();
     if (!line.Has("watch") || !out) return 0;
     absl::SleepFor(absl::Seconds(pause));
@@ -102,16 +105,19 @@ const std::vector<Subcommand>& Subcommands() {
            "0)'\n",
        .run = RunPs},
       {.name = "mem",
-       .summary = "the arenas there are, and who holds which part of them",
+       .summary = "arenas and who holds which part of them; queues",
        .details =
            "Blocks in use: the owner holds them. Lent: the owner has let go,\n"
            "others hold them. Resting: nobody holds them, and they will be\n"
            "taken back when memory is wanted. OLDEST: since the oldest block\n"
            "held was allocated. No process is asked or stopped: what is shown\n"
-           "is what they live by, read from their own memory.\n",
+           "is what they live by, read from their own memory.\n"
+           "Of queues: the items that nobody has taken, room for each member,\n"
+           "members of how many there can be, and who has them open.\n",
        .flags = {{.name = "pid",
                   .value = "N",
-                  .help = "only arenas that process N owns or holds blocks of"},
+                  .help = "only arenas that process N owns or holds blocks of, "
+                          "and queues that it has open"},
                  JsonFlag(),
                  {.name = "watch",
                   .value = "SECONDS",
@@ -119,7 +125,8 @@ const std::vector<Subcommand>& Subcommands() {
        .examples = "  tenon mem\n"
                    "  tenon mem --pid 4711 --watch 1\n"
                    "  tenon mem --json | jq '.arenas[].holders[] | "
-                   "select(.state == \"stopped\")'\n",
+                   "select(.state == \"stopped\")'\n"
+                   "  tenon mem --json | jq '.queues[] | {name, items}'\n",
        .run = RunMem},
       {.name = "doctor",
        .summary = "whether Tenon works here, at which price, and what to do",

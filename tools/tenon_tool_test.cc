@@ -28,6 +28,7 @@
 #include "absl/time/time.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tenon/ipc/queue.h"
 #include "tenon/shm/arena/arena.h"
 #include "tenon/shm/arena/arena_offer.h"
 #include "tenon/shm/arena/attached_arena.h"
@@ -227,6 +228,32 @@ TEST_F(TenonToolTest, MemReadsWell) {
           "  HOLDER  NAME")));
   EXPECT_THAT(output.out, HasSubstr("  running       2  128.0 KiB"));
   EXPECT_THAT(output.out, HasSubstr("owner (owner)"));
+}
+
+TEST(TenonToolQueueTest, MemSaysHowMuchIsInAQueue) {
+  const std::string name = absl::StrCat("jobs.", getpid());
+  TENON_ASSERT_OK_AND_ASSIGN(
+      auto queue, Queue<uint64_t>::Create({.name = name, .capacity = 8}));
+  for (uint64_t i = 0; i < 3; ++i) {
+    ASSERT_THAT(queue.Put(i, Deadline::Passed()), IsOk());
+  }
+  const Json json = TenonJson({"mem", "--pid", absl::StrCat(getpid())});
+  ASSERT_EQ(json["queues"].size(), 1u);
+  const Json& shown = json["queues"][0];
+  EXPECT_EQ(shown["name"], name);
+  EXPECT_EQ(shown["type"], "items");
+  EXPECT_EQ(shown["items"], 3);
+  EXPECT_EQ(shown["capacity"], 8);
+  EXPECT_EQ(shown["closed"], false);
+  EXPECT_EQ(shown["pids"], Json::array({getpid()}));
+  const Output output = Tenon({"mem", "--pid", absl::StrCat(getpid())});
+  EXPECT_THAT(output.out, HasSubstr("QUEUE"));
+  EXPECT_THAT(output.out, HasSubstr(absl::StrCat(name, "  items")));
+  EXPECT_THAT(output.out, HasSubstr("8 each"));
+  EXPECT_THAT(output.out, HasSubstr("1 of 8"));
+  ASSERT_THAT(queue.Close(), IsOk());
+  EXPECT_THAT(Tenon({"mem", "--pid", absl::StrCat(getpid())}).out,
+              HasSubstr(absl::StrCat(name, " (closed)")));
 }
 
 TEST_F(TenonToolTest, PsSaysWhatEachOwnsAndHolds) {

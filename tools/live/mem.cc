@@ -10,9 +10,13 @@
 #include <limits>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/time/time.h"
+#include "tenon/ipc/queue_handle.h"
+#include "tenon/ipc/queue_query.h"
 #include "tenon/shm/arena/holder_use.h"
 #include "tenon/shm/arena/ledger_query.h"
 #include "tenon/shm/ledger/process_info.h"
@@ -105,37 +109,112 @@ Json ArenaJson(const ArenaReport& arena) {
       {"holders", std::move(holders)}};
 }
 
+const char* TypeName(QueueType type) {
+  switch (type) {
+    case QueueType::kItems:
+      return "items";
+    case QueueType::kTasks:
+      return "tasks";
+    case QueueType::kTensors:
+      return "tensors";
+    case QueueType::kPipe:
+      return "pipe";
+  }
+  return "unknown";
+}
+
+std::string PidsText(const std::vector<pid_t>& pids) {
+  constexpr size_t kMost = 8;
+  const size_t shown = std::min(pids.size(), kMost);
+  return absl::StrCat(
+      absl::StrJoin(pids.begin(), pids.begin() + static_cast<ptrdiff_t>(shown),
+                    " "),
+      pids.size() > shown ? absl::StrCat(" and ", pids.size() - shown) : "");
+}
+
+size_t Present(const QueueReport& queue) {
+  return static_cast<size_t>(std::count_if(
+      queue.places.begin(), queue.places.end(),
+      [](const QueuePlaceReport& place) { return place.present; }));
+}
+
+std::string QueuesText(const std::vector<QueueReport>& queues) {
+  if (queues.empty()) return "";
+  Table table({"QUEUE", "OF", ">ITEMS", ">CAPACITY", ">ITEM", ">MEMBERS",
+               ">MEMORY", "OPEN IN"});
+  for (const QueueReport& queue : queues) {
+    table.AddRow({absl::StrCat(queue.name, queue.closed ? " (closed)" : ""),
+                  TypeName(queue.type), absl::StrCat(queue.items),
+                  absl::StrCat(queue.capacity, " each"),
+                  FormatBytes(queue.item_bytes),
+                  absl::StrCat(Present(queue), " of ", queue.max_participants),
+                  FormatBytes(queue.bytes), PidsText(queue.pids)});
+  }
+  return absl::StrCat("\n", table.ToText(0));
+}
+
+Json QueueJson(const QueueReport& queue) {
+  Json places = Json::array();
+  for (const QueuePlaceReport& place : queue.places) {
+    places.push_back({{"place", place.place},
+                      {"present", place.present},
+                      {"put", place.put},
+                      {"items", place.items}});
+  }
+  return {{"id", queue.id.ToString()},
+          {"name", queue.name},
+          {"type", TypeName(queue.type)},
+          {"items", queue.items},
+          {"capacity", queue.capacity},
+          {"item_bytes", queue.item_bytes},
+          {"bytes", queue.bytes},
+          {"max_participants", queue.max_participants},
+          {"closed", queue.closed},
+          {"places", std::move(places)},
+          {"pids", queue.pids}};
+}
+
 }  // namespace
 
-LedgerReport OnlyOf(pid_t pid, const LedgerReport& report) {
-  LedgerReport left = report;
-  std::erase_if(left.arenas, [pid](const ArenaReport& arena) {
+MemView OnlyOf(pid_t pid, const MemView& view) {
+  MemView left = view;
+  std::erase_if(left.ledger.arenas, [pid](const ArenaReport& arena) {
     return arena.owner != pid &&
            std::none_of(
                arena.holders.begin(), arena.holders.end(),
                [pid](const HolderUse& holder) { return holder.pid == pid; });
   });
-  std::erase_if(left.attached, [pid](const AttachedProcess& attached) {
+  std::erase_if(left.ledger.attached, [pid](const AttachedProcess& attached) {
     return attached.pid != pid;
+  });
+  std::erase_if(left.queues.queues, [pid](const QueueReport& queue) {
+    return !std::binary_search(queue.pids.begin(), queue.pids.end(), pid);
   });
   return left;
 }
 
-std::string MemText(const LedgerReport& report) {
+std::string MemText(const MemView& view) {
   std::string text;
-  for (const ArenaReport& arena : report.arenas) {
+  for (const ArenaReport& arena : view.ledger.arenas) {
     absl::StrAppend(&text, text.empty() ? "" : "\n", ArenaText(arena));
   }
   if (text.empty()) text = "no process of this user has an arena\n";
-  return absl::StrCat(text, HiddenText(report.hidden));
+  return absl::StrCat(text, QueuesText(view.queues.queues),
+                      HiddenText(view.ledger.hidden));
 }
 
-Json MemJson(const LedgerReport& report) {
+Json MemJson(const MemView& view) {
   Json arenas = Json::array();
-  for (const ArenaReport& arena : report.arenas) {
+  for (const ArenaReport& arena : view.ledger.arenas) {
     arenas.push_back(ArenaJson(arena));
   }
-  return {{"arenas", std::move(arenas)}, {"hidden_pids", report.hidden}};
+  Json queues = Json::array();
+  for (const QueueReport& queue : view.queues.queues) {
+    queues.push_back(QueueJson(queue));
+  }
+  return {{"arenas", std::move(arenas)},
+          {"queues", std::move(queues)},
+          {"hidden_pids", view.ledger.hidden}};
 }
 
 }  // namespace tenon::tools

@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// `tenon mem`: the arenas there are, and who holds which part of them.
+// `tenon mem`: the arenas there are, and who holds which part of them; the
+// queues, and how much is in them.
 
 #ifndef TENON_TOOLS_LIVE_MEM_H_
 #define TENON_TOOLS_LIVE_MEM_H_
@@ -10,20 +11,30 @@
 
 #include <string>
 
+#include "tenon/ipc/queue_query.h"
 #include "tenon/shm/arena/ledger_query.h"
 #include "tenon/tools/cli/json.h"
 
 namespace tenon::tools {
 
-// Leaves the arenas that `pid` owns or holds something of. Pure.
-LedgerReport OnlyOf(pid_t pid, const LedgerReport& report);
+// What is shown, as it is at one moment.
+struct MemView {
+  LedgerReport ledger;
+  QueueReports queues;
+};
+
+// Leaves the arenas that `pid` owns or holds something of, and the queues that
+// it has open. Pure.
+MemView OnlyOf(pid_t pid, const MemView& view);
 
 // Three lines and a table of holders for each arena, or a line that says that
 // there is none. Looks up the names and states of owners in /proc.
-std::string MemText(const LedgerReport& report);
+// A table of queues, if there are any.
+std::string MemText(const MemView& view);
 
-// {"arenas": [...], "hidden_pids": [...]}; ages in milliseconds.
-Json MemJson(const LedgerReport& report);
+// {"arenas": [...], "queues": [...], "hidden_pids": [...]}; ages in
+// milliseconds.
+Json MemJson(const MemView& view);
 
 }  // namespace tenon::tools
 
