@@ -134,33 +134,45 @@ class World {
   std::string file_;
 };
 
+void RunMatrix(const std::string& points, KillMethod method, size_t victims) {
+  World world;
+  KillScenario scenario;
+  scenario.name = "listener";
+  scenario.method = method;
+  scenario.victims = victims;
+  scenario.points = points;
+  scenario.prepare = [&] { world.Reset(); };
+  scenario.roles = {{"server", [&](Peer& self) { world.Listen(self); }},
+                    {"client", [&](Peer& self) { world.Connect(self); }}};
+  scenario.check = [&](const Reporter&, const std::vector<KillOrder>&) {
+    world.Check();
+  };
+  const Census before = TakeCensus();
+  const KillReport report = RunKillMatrix(scenario);
+  std::cout << report.ToString();
+  EXPECT_TRUE(report.failures.empty()) << report.ToString();
+  EXPECT_FALSE(report.given_up);
+  EXPECT_GT(report.kills, 0u);
+  EXPECT_THAT(report.unreached, IsEmpty());
+  EXPECT_TRUE(ExpectSame(before, TakeCensus()));
+}
+
 class ListenerKillTest : public ::testing::TestWithParam<KillMethod> {
  protected:
-  void Run(const std::string& points) {
-    World world;
-    KillScenario scenario;
-    scenario.name = "listener";
-    scenario.method = GetParam();
-    scenario.points = points;
-    scenario.prepare = [&] { world.Reset(); };
-    scenario.roles = {{"server", [&](Peer& self) { world.Listen(self); }},
-                      {"client", [&](Peer& self) { world.Connect(self); }}};
-    scenario.check = [&](const Reporter&, const std::vector<KillOrder>&) {
-      world.Check();
-    };
-    const Census before = TakeCensus();
-    const KillReport report = RunKillMatrix(scenario);
-    std::cout << report.ToString();
-    EXPECT_TRUE(report.ok()) << report.ToString();
-    EXPECT_THAT(report.unreached, IsEmpty());
-    EXPECT_TRUE(ExpectSame(before, TakeCensus()));
-  }
+  void Run(const std::string& points) { RunMatrix(points, GetParam(), 1); }
 };
 
 TEST_P(ListenerKillTest, WhereItListensAndAccepts) { Run("listener."); }
 TEST_P(ListenerKillTest, WhereItConnects) { Run("connect."); }
 TEST_P(ListenerKillTest, WhereEachSaysWhoItIs) { Run("handshake."); }
 TEST_P(ListenerKillTest, WhereItSendsAndReceives) { Run("channel."); }
+
+TEST(ListenerKillPairTest, BothAtATime) {
+  for (const char* points :
+       {"listener.", "connect.", "handshake.", "channel."}) {
+    RunMatrix(points, KillMethod::kKill, 2);
+  }
+}
 
 INSTANTIATE_TEST_SUITE_P(Methods, ListenerKillTest,
                          ::testing::Values(KillMethod::kKill,

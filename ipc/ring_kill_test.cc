@@ -106,31 +106,48 @@ class World {
   SharedObject<Boards> boards_;
 };
 
+KillScenario Scenario(World& world, const char* points) {
+  KillScenario scenario;
+  scenario.name = "ring";
+  scenario.points = points;
+  scenario.prepare = [&] { world.Reset(); };
+  scenario.roles = {{"producer", [&](Peer& self) { world.Produce(self); }},
+                    {"first", [&](Peer& self) { world.Read(self); }},
+                    {"second", [&](Peer& self) { world.Read(self); }}};
+  return scenario;
+}
+
+KillReport RunAndExpectWhole(const KillScenario& scenario) {
+  const Census before = TakeCensus();
+  KillReport report = RunKillMatrix(scenario);
+  std::cout << report.ToString();
+  EXPECT_TRUE(report.failures.empty()) << report.ToString();
+  EXPECT_FALSE(report.given_up);
+  EXPECT_GT(report.kills, 0u);
+  EXPECT_TRUE(ExpectSame(before, TakeCensus()));
+  return report;
+}
+
 class RingKillTest : public testing::TestWithParam<KillMethod> {};
 
 TEST_P(RingKillTest, OneAtEachPoint) {
   World world;
   for (const char* points : {"ring.", "doorbell."}) {
-    KillScenario scenario;
-    scenario.name = "ring";
+    KillScenario scenario = Scenario(world, points);
     scenario.method = GetParam();
-    scenario.points = points;
-    scenario.prepare = [&] { world.Reset(); };
-    scenario.roles = {{"producer", [&](Peer& self) { world.Produce(self); }},
-                      {"first", [&](Peer& self) { world.Read(self); }},
-                      {"second", [&](Peer& self) { world.Read(self); }}};
-    const Census before = TakeCensus();
-    const KillReport report = RunKillMatrix(scenario);
-    std::cout << report.ToString();
-    EXPECT_TRUE(report.failures.empty()) << report.ToString();
-    EXPECT_FALSE(report.given_up);
-    EXPECT_GT(report.kills, 0u);
-    EXPECT_TRUE(ExpectSame(before, TakeCensus()));
+    const KillReport report = RunAndExpectWhole(scenario);
     // Whether somebody sleeps long enough to be rung is a matter of chance.
     if (std::string(points) == "ring.") {
       EXPECT_THAT(report.unreached, testing::IsEmpty());
     }
   }
+}
+
+TEST(RingKillPairTest, TwoAtATime) {
+  World world;
+  KillScenario scenario = Scenario(world, "ring.");
+  scenario.victims = 2;
+  RunAndExpectWhole(scenario);
 }
 
 INSTANTIATE_TEST_SUITE_P(Methods, RingKillTest,
