@@ -91,6 +91,21 @@ TEST(FutureThreadsTest, AnErrorWakesEveryWaiter) {
   EXPECT_THAT(seen, Each(StatusIs(absl::StatusCode::kDataLoss, "torn")));
 }
 
+TEST(FutureThreadsTest, AChildAttachedInAnotherThreadGetsTheError) {
+  for (int round = 0; round < kRounds / 10; ++round) {
+    Promise<int> promise;
+    const Future<int> future = promise.future();
+    std::thread waiter([&] {
+      const Future<int> child =
+          future.Then([](const absl::StatusOr<int>& value) { return value; });
+      EXPECT_THAT(child.Wait(kWatchdog), IsOk());
+      EXPECT_THAT(child.value(), StatusIs(absl::StatusCode::kDataLoss, "torn"));
+    });
+    promise.SetError(absl::DataLossError("torn")).IgnoreError();
+    waiter.join();
+  }
+}
+
 TEST(FutureThreadsTest, ADroppedPromiseWakesItsWaiter) {
   for (int round = 0; round < kRounds; ++round) {
     std::optional<Promise<int>> promise(std::in_place);
