@@ -6,7 +6,6 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <utility>
 #include <vector>
 
@@ -15,7 +14,7 @@ namespace tenon::futures::internal_future {
 CancelCallback* CancelRequest::ListOf(uintptr_t word) {
   CancelCallback* oldest = nullptr;
   // NOLINTNEXTLINE(performance-no-int-to-ptr): pointer and bit, one word.
-  auto* callback = reinterpret_cast<CancelCallback*>(word & ~kRequested);
+  auto* callback = reinterpret_cast<CancelCallback*>(word & ~kBits);
   while (callback != nullptr) {
     CancelCallback* const older = std::exchange(callback->next_, oldest);
     oldest = callback;
@@ -25,7 +24,11 @@ CancelCallback* CancelRequest::ListOf(uintptr_t word) {
 }
 
 bool CancelRequest::MarkAndRunCallbacks() {
-  const uintptr_t word = word_.exchange(kRequested, std::memory_order_acq_rel);
+  uintptr_t word = word_.load(std::memory_order_relaxed);
+  while (!word_.compare_exchange_weak(word, kRequested | (word & kLinkTaken),
+                                      std::memory_order_acq_rel,
+                                      std::memory_order_relaxed)) {
+  }
   CancelCallback* oldest = ListOf(word);
   while (oldest != nullptr) {
     const std::unique_ptr<CancelCallback> callback(oldest);
@@ -47,14 +50,9 @@ void CancelRequest::RequestCancel(std::shared_ptr<CancelRequest> at) {
   while (!requests.empty()) {
     at = std::move(requests.back());
     requests.pop_back();
-    while (at != nullptr && at->MarkAndRunCallbacks()) at = at->Target();
+    while (at != nullptr && at->MarkAndRunCallbacks()) at = at->TakeLink();
   }
   waiting = nullptr;
-}
-
-std::shared_ptr<CancelRequest> CancelRequest::Target() {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  return target_.lock();
 }
 
 void CancelRequest::AddCancelCallback(
@@ -62,25 +60,26 @@ void CancelRequest::AddCancelCallback(
   uintptr_t word = word_.load(std::memory_order_acquire);
   do {
     if ((word & kRequested) != 0) return callback->Run();
-    // NOLINTNEXTLINE(performance-no-int-to-ptr): as above, without the bit.
-    callback->next_ = reinterpret_cast<CancelCallback*>(word);
+    // NOLINTNEXTLINE(performance-no-int-to-ptr): as above.
+    callback->next_ = reinterpret_cast<CancelCallback*>(word & ~kBits);
   } while (!word_.compare_exchange_weak(
-      word, reinterpret_cast<uintptr_t>(callback.get()),
+      word, reinterpret_cast<uintptr_t>(callback.get()) | (word & kLinkTaken),
       std::memory_order_release, std::memory_order_acquire));
   static_cast<void>(callback.release());  // The word's now.
 }
 
-void CancelRequest::PassCancelOnTo(
-    const std::shared_ptr<CancelRequest>& target) {
-  {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    target_ = target;
-  }
-  if (IsCancelRequested()) RequestCancel(target);
+void CancelRequest::PassCancelOnTo(std::shared_ptr<CancelRequest> target) {
+  const std::shared_ptr<CancelRequest> before = TakeLink();
+  // If a requester has the link, it has left its mark before.
+  if (IsCancelRequested()) return RequestCancel(std::move(target));
+  link_ = std::move(target);
+  const uintptr_t word =
+      word_.fetch_and(~kLinkTaken, std::memory_order_acq_rel);
+  if ((word & kRequested) != 0) RequestCancel(TakeLink());
 }
 
 void CancelRequest::DropKeptCallbacks() {
-  const uintptr_t word = word_.fetch_and(kRequested, std::memory_order_acq_rel);
+  const uintptr_t word = word_.fetch_and(kBits, std::memory_order_acq_rel);
   CancelCallback* oldest = ListOf(word);
   while (oldest != nullptr) {
     const std::unique_ptr<CancelCallback> callback(oldest);

@@ -46,6 +46,7 @@
 #include "absl/base/config.h"
 #include "absl/status/status.h"
 #include "tenon/futures/callback_failure.h"
+#include "tenon/futures/cancel_request.h"
 #include "tenon/futures/executor.h"
 #include "tenon/futures/future.h"
 #include "tenon/futures/future_callback.h"
@@ -83,10 +84,7 @@ class CoroutinePromise {
 #endif
   }
 
-  bool cancel_requested() const { return promise_.cancel_requested(); }
-  void PassCancelOnTo(const std::shared_ptr<CancelRequest>& target) {
-    Access::StateOf(promise_)->PassCancelOnTo(target);
-  }
+  CancelRequest& cancel_request() { return *Access::StateOf(promise_); }
 
  private:
   Promise<T> promise_;
@@ -110,15 +108,18 @@ class [[nodiscard]] FutureAwaiter final : public Callback {
   ABSL_ATTRIBUTE_NOINLINE bool await_suspend(
       std::coroutine_handle<P> coroutine) noexcept {
     coroutine_ = coroutine;
-    if constexpr (kTake &&
-                  requires { coroutine.promise().PassCancelOnTo(state_); }) {
-      coroutine.promise().PassCancelOnTo(state_);
+    if constexpr (kTake && requires { coroutine.promise().cancel_request(); }) {
+      cancel_request_ = &coroutine.promise().cancel_request();
+      cancel_request_->PassCancelOnTo(state_);
     }
     CallbackPtr self(this);
     // Once kept, another thread may go on with the coroutine and end it.
     state_->KeepUnlessDue(
         self, kTake ? StateBase::Order::kInOrder : StateBase::Order::kAtOnce);
-    return self.release() == nullptr;
+    if (self == nullptr) return true;
+    static_cast<void>(self.release());
+    Unlink();
+    return false;
   }
 
   std::conditional_t<kTake, Result<T>, const Result<T>&> await_resume() {
@@ -131,9 +132,16 @@ class [[nodiscard]] FutureAwaiter final : public Callback {
 
  private:
   void Run(StateBase& /*source*/) noexcept override {}
-  void Dispose() noexcept override { coroutine_.resume(); }
+  void Dispose() noexcept override {
+    Unlink();
+    coroutine_.resume();
+  }
+  void Unlink() {
+    if (cancel_request_ != nullptr) cancel_request_->StopPassingCancelOn();
+  }
 
   std::shared_ptr<State<T>> state_;
+  CancelRequest* cancel_request_ = nullptr;  // Of the coroutine's future.
   std::coroutine_handle<> coroutine_;
 };
 
@@ -198,7 +206,7 @@ class [[nodiscard]] CancelRequested {
   template <typename T>
   bool await_suspend(std::coroutine_handle<internal_future::CoroutinePromise<T>>
                          coroutine) noexcept {
-    requested_ = coroutine.promise().cancel_requested();
+    requested_ = coroutine.promise().cancel_request().IsCancelRequested();
     return false;
   }
   bool await_resume() const noexcept { return requested_; }

@@ -15,6 +15,7 @@
 
 #include "absl/status/status.h"
 #include "tenon/futures/callback_failure.h"
+#include "tenon/futures/cancel_request.h"
 #include "tenon/futures/executor.h"
 #include "tenon/futures/future_callback.h"
 #include "tenon/futures/future_state.h"
@@ -39,8 +40,8 @@ class SubmittedCall {
   Call call_;
 };
 
-// Call: what has Run(Result<T>&&) and Abort(error), as ThenCall. Source: how
-// the result is passed on, Result<T>&& or const Result<T>&.
+// Call: what has Run(Result<T>&&), Abort(error) and Unlink(), as ThenCall.
+// Source: how the result is passed on, Result<T>&& or const Result<T>&.
 template <typename T, typename Source, typename Call>
 class SubmitCallback final : public Callback {
  public:
@@ -48,6 +49,8 @@ class SubmitCallback final : public Callback {
       : executor_(executor), call_(std::move(call)) {}
 
   void Run(StateBase& source) noexcept override {
+    // May be the only one: `source` stays to the end of this.
+    const std::shared_ptr<CancelRequest> link = call_.Unlink();
     const absl::Status caught = CatchExceptions([this, &source] {
       Result<T>& result = static_cast<State<T>&>(source).result;
       executor_.Execute(
@@ -73,6 +76,7 @@ class DoneCall {
     CallDone<Result<T>&&, F>(*std::exchange(fn_, std::nullopt),
                              std::move(result));
   }
+  static std::shared_ptr<CancelRequest> Unlink() { return nullptr; }
   void Abort(const absl::Status& error) noexcept {
     if (!fn_.has_value()) return;
     fn_.reset();

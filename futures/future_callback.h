@@ -20,6 +20,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "tenon/futures/callback_failure.h"
+#include "tenon/futures/cancel_request.h"
 #include "tenon/futures/future_state.h"
 
 namespace tenon::futures {
@@ -98,6 +99,8 @@ class ForwardCallback final : public Callback {
       : child_(std::move(child)) {}
 
   void Run(StateBase& source) noexcept override {
+    // May be the only one: `source` stays to the end of this.
+    const auto link = child_->StopPassingCancelOn();
     Complete(std::move(child_),
              std::move(static_cast<State<U>&>(source).result));
   }
@@ -113,9 +116,10 @@ void Forward(std::shared_ptr<State<U>> from, std::shared_ptr<State<U>> child) {
   } else if (from == child) {
     Complete(std::move(child), OwnFutureError());
   } else {
-    if (!from->IsReady()) child->PassCancelOnTo(from);
-    from->Attach(std::make_unique<ForwardCallback<U>>(std::move(child)),
-                 StateBase::Order::kInOrder);
+    State<U>& source = *from;
+    auto callback = std::make_unique<ForwardCallback<U>>(child);
+    child->PassCancelOnTo(std::move(from));
+    source.Attach(std::move(callback), StateBase::Order::kInOrder);
   }
 }
 
@@ -147,6 +151,11 @@ class ThenCall {
     } else {
       Complete(std::move(child_), std::move(returned));
     }
+  }
+
+  // Of a child linked to its source: requests are passed on no more.
+  std::shared_ptr<CancelRequest> Unlink() {
+    return child_->StopPassingCancelOn();
   }
 
   // Completes the child without a call; nothing after Run, or moved from.
@@ -181,6 +190,9 @@ class ThenCallback final : public Callback {
       : call_(std::move(fn), std::move(child)) {}
 
   void Run(StateBase& source) noexcept override {
+    std::shared_ptr<CancelRequest> link;
+    // May be the only one: `source` stays to the end of this.
+    if constexpr (std::is_rvalue_reference_v<Argument>) link = call_.Unlink();
     call_.Run(static_cast<Argument>(static_cast<State<T>&>(source).result));
   }
 

@@ -32,18 +32,19 @@ const Result<T>& LastingError() {
 // How a callback is attached to a State<T>, and what becomes of its argument.
 template <typename T>
 struct OnLvalue {
+  using Pointer = const std::shared_ptr<State<T>>&;
   using Argument = const Result<T>&;
   static constexpr auto kOrder = StateBase::Order::kAtOnce;
-  static void Link(const std::shared_ptr<State<T>>&, CancelRequest&) {}
+  static void Link(Pointer /*state*/, CancelRequest& /*child*/) {}
 };
 template <typename T>
 struct OnRvalue {
+  using Pointer = std::shared_ptr<State<T>>;
   using Argument = Result<T>&&;
   static constexpr auto kOrder = StateBase::Order::kInOrder;
   // Nobody else can ask `state` to give up any more.
-  static void Link(const std::shared_ptr<State<T>>& state,
-                   CancelRequest& child) {
-    child.StartPassingCancelOnTo(state);
+  static void Link(Pointer& state, CancelRequest& child) {
+    child.StartPassingCancelOnTo(std::move(state));
   }
 };
 
@@ -57,40 +58,42 @@ constexpr void CheckThen() {
 
 // Attaches `callback` and returns the future of what it will return.
 template <typename T, typename How, typename F>
-auto AttachThen(const std::shared_ptr<State<T>>& state, F&& callback) {
+auto AttachThen(typename How::Pointer state, F&& callback) {
   using Fn = std::decay_t<F>;
   CheckThen<T, typename How::Argument, Fn>();
   using Attached = ThenCallback<T, typename How::Argument, Fn>;
   auto child = std::make_shared<State<typename Attached::U>>();
+  State<T>& source = *state;  // Stays, if nowhere else then in the link.
   How::Link(state, *child);
-  state->Attach(std::make_unique<Attached>(std::forward<F>(callback), child),
+  source.Attach(std::make_unique<Attached>(std::forward<F>(callback), child),
                 How::kOrder);
   return Access::FutureOf(std::move(child));
 }
 
 // Attaches `call`, to be handed to `executor` with the result.
 template <typename T, typename How, typename Call>
-void AttachSubmit(const std::shared_ptr<State<T>>& state, Executor& executor,
-                  Call call) {
+void AttachSubmit(State<T>& state, Executor& executor, Call call) {
   static_assert(
       std::is_rvalue_reference_v<typename How::Argument> || std::is_void_v<T> ||
           std::is_copy_constructible_v<T>,
       "a callback on an executor takes the result with it: a copy, unless the "
       "future is a temporary, or std::move(future).Then(executor, callback)");
   using Attached = SubmitCallback<T, typename How::Argument, Call>;
-  state->Attach(std::make_unique<Attached>(executor, std::move(call)),
-                How::kOrder);
+  state.Attach(std::make_unique<Attached>(executor, std::move(call)),
+               How::kOrder);
 }
 
 template <typename T, typename How, typename F>
-auto AttachThenOn(const std::shared_ptr<State<T>>& state, Executor& executor,
+auto AttachThenOn(typename How::Pointer state, Executor& executor,
                   F&& callback) {
   using Fn = std::decay_t<F>;
   CheckThen<T, Result<T>&&, Fn>();
   using Call = ThenCall<Result<T>&&, Fn>;
   auto child = std::make_shared<State<typename Call::U>>();
+  State<T>& source = *state;
   How::Link(state, *child);
-  AttachSubmit<T, How>(state, executor, Call(std::forward<F>(callback), child));
+  AttachSubmit<T, How>(source, executor,
+                       Call(std::forward<F>(callback), child));
   return Access::FutureOf(std::move(child));
 }
 
@@ -186,7 +189,7 @@ void Future<T>::AddDoneCallback(Executor& executor, F&& callback) const {
   using Fn = std::decay_t<F>;
   internal_future::CheckDone<Result<T>&&, Fn>();
   internal_future::AttachSubmit<T, internal_future::OnLvalue<T>>(
-      internal_future::StateOrEmpty(state_), executor,
+      *internal_future::StateOrEmpty(state_), executor,
       internal_future::DoneCall<T, Fn>(std::forward<F>(callback)));
 }
 

@@ -45,6 +45,7 @@
 #include <condition_variable>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <thread>
 #include <type_traits>
 #include <utility>
@@ -163,7 +164,8 @@ class StateBase : public CancelRequest {
   Callback* owed_ = nullptr;                // Of the publishing thread alone.
   std::shared_ptr<StateBase> next_queued_;  // Likewise.
 
-  std::condition_variable finished_;  // With mutex_.
+  std::mutex mutex_;  // Guards sleeping and waking, no data.
+  std::condition_variable finished_;
 };
 
 template <typename T>
