@@ -108,7 +108,7 @@ TEST(CancelTest, EmptyOnesDoNothing) {
 TEST(CancelTest, ThenThatTookOverPassesOn) {
   Promise<int> promise;
   const Future<int> last = promise.future().Then(AddOne).Then(
-      InlineExecutor(), [](absl::StatusOr<int> v) { return AddOne(v); });
+      InlineExecutor(), [](const absl::StatusOr<int>& v) { return AddOne(v); });
   last.RequestCancel();
   EXPECT_TRUE(promise.cancel_requested());
 }
@@ -118,7 +118,7 @@ TEST(CancelTest, ThenOnAnLvalueDoesNot) {
   const Future<int> shared = promise.future();
   const Future<int> one = shared.Then(AddOne);
   const Future<int> other = shared.Then(
-      InlineExecutor(), [](absl::StatusOr<int> v) { return AddOne(v); });
+      InlineExecutor(), [](const absl::StatusOr<int>& v) { return AddOne(v); });
   one.RequestCancel();
   other.RequestCancel();
   EXPECT_FALSE(promise.cancel_requested());

@@ -88,7 +88,8 @@ TEST(ExecutorTest, InlineRunsAtOnce) {
   EXPECT_EQ(calls, 1);
   Promise<int> promise;
   Future<int> next = promise.future().Then(
-      InlineExecutor(), [](absl::StatusOr<int> value) { return *value + 1; });
+      InlineExecutor(),
+      [](const absl::StatusOr<int>& value) { return *value + 1; });
   ASSERT_THAT(promise.SetValue(1), IsOk());
   EXPECT_THAT(next.value(), IsOkAndHolds(2));
 }
@@ -119,9 +120,9 @@ TEST(ExecutorTest, AnEmptyFutureIsAnErrorThereToo) {
   TaskList list;
   Future<int> empty;
   Future<int> next =
-      empty.Then(list, [](absl::StatusOr<int> value) { return value; });
+      empty.Then(list, [](const absl::StatusOr<int>& value) { return value; });
   Future<int> last = std::move(empty).Then(
-      list, [](absl::StatusOr<int> value) { return value; });
+      list, [](const absl::StatusOr<int>& value) { return value; });
   list.RunAll();
   EXPECT_THAT(next.value(), StatusIs(absl::StatusCode::kFailedPrecondition));
   EXPECT_THAT(last.value(), StatusIs(absl::StatusCode::kFailedPrecondition));
@@ -180,7 +181,7 @@ TEST(ExecutorTest, ErrorsAndExceptionsArrive) {
   Promise<int> promise;
   const Future<int> future = promise.future();
   Future<int> passed_on =
-      future.Then(list, [](absl::StatusOr<int> value) { return value; });
+      future.Then(list, [](const absl::StatusOr<int>& value) { return value; });
   Future<int> thrown = future.Then(list, [](absl::StatusOr<int>) -> int {
     throw std::runtime_error("on the list");
   });
@@ -217,8 +218,8 @@ TEST(ExecutorTest, ADroppedTaskIsAnErrorAndLetsGo) {
 
 TEST(ExecutorTest, AnExecutorThatThrowsHasDroppedTheTask) {
   Thrower thrower;
-  Future<int> next =
-      ReadyFuture(1).Then(thrower, [](absl::StatusOr<int> v) { return v; });
+  Future<int> next = ReadyFuture(1).Then(
+      thrower, [](const absl::StatusOr<int>& v) { return v; });
   EXPECT_THAT(next.value(), IsDroppedTask());
 }
 

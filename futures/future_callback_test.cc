@@ -250,8 +250,8 @@ TEST(FutureCallbackTest, ACallbackIsGoneBeforeItsFutureIsDone) {
   Promise<int> promise;
   auto held = std::make_shared<int>(0);
   const std::weak_ptr<int> watch = held;
-  Future<int> child =
-      promise.future().Then([held](absl::StatusOr<int> v) { return *v; });
+  Future<int> child = promise.future().Then(
+      [held](const absl::StatusOr<int>& v) { return *v; });
   held.reset();
   EXPECT_FALSE(watch.expired());
   bool gone = false;
@@ -291,7 +291,7 @@ TEST(FutureCallbackTest, InsideACallbackItsOwnFutureIsDoneAndNotFinished) {
                 StatusIs(absl::StatusCode::kFailedPrecondition,
                          HasSubstr("cannot be moved out")));
     future.AddDoneCallback([&](const auto&) { calls.push_back("at once"); });
-    late = std::move(future).Then([&](absl::StatusOr<int> v) {
+    late = std::move(future).Then([&](const absl::StatusOr<int>& v) {
       calls.push_back("late");
       return *v + 1;
     });

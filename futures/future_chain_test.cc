@@ -69,8 +69,9 @@ TEST(FutureChainTest, AMillionCallbacksThatReturnFuturesDoNotRecurse) {
   Promise<int> promise;
   Future<int> last = promise.future();
   for (int i = 0; i < kManyLinks; ++i) {
-    last = std::move(last).Then(
-        [](absl::StatusOr<int> value) { return ReadyFuture(AddOne(value)); });
+    last = std::move(last).Then([](const absl::StatusOr<int>& value) {
+      return ReadyFuture(AddOne(value));
+    });
   }
   ASSERT_THAT(promise.SetValue(0), IsOk());
   EXPECT_THAT(last.value(), IsOkAndHolds(kManyLinks));
@@ -100,7 +101,8 @@ TEST(FutureChainTest, AMillionLinksOnAnExecutorDoNotRecurse) {
   Future<int> last = promise.future();
   for (int i = 0; i < kManyLinks; ++i) {
     last = std::move(last).Then(
-        InlineExecutor(), [](absl::StatusOr<int> v) { return AddOne(v); });
+        InlineExecutor(),
+        [](const absl::StatusOr<int>& v) { return AddOne(v); });
   }
   ASSERT_THAT(promise.SetValue(0), IsOk());
   EXPECT_THAT(last.value(), IsOkAndHolds(kManyLinks));

@@ -264,7 +264,7 @@ TEST(FutureThreadsTest, AChainCrossesThreads) {
   Promise<int> first;
   Future<int> last = first.future();
   for (int i = 0; i < 50; ++i) {
-    last = std::move(last).Then([&threads](absl::StatusOr<int> value) {
+    last = std::move(last).Then([&threads](const absl::StatusOr<int>& value) {
       Promise<int> next;
       Future<int> future = next.future();
       threads.emplace_back([next = std::move(next), value]() mutable {

@@ -119,11 +119,11 @@ TEST(StreamSeamTest, CallbacksRunOnStreamsOrderedAfterTheValue) {
   Stream consumer{.name = "consumer", .work = {}};
   Promise<Fenced<int>> promise;
   auto last = StreamFuture<int>(promise.future(), executor)
-                  .Then([](absl::StatusOr<int> value) {
+                  .Then([](const absl::StatusOr<int>& value) {
                     current_stream->work.push_back("add");
                     return *value + 1;
                   })
-                  .Then([](absl::StatusOr<int> value) {
+                  .Then([](const absl::StatusOr<int>& value) {
                     current_stream->work.push_back("double");
                     return *value * 2;
                   });

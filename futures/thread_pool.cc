@@ -53,11 +53,12 @@ ThreadPool::~ThreadPool() {
 }
 
 void ThreadPool::Execute(Task task) {
-  {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    // Otherwise destroyed at the end of the call, without the lock.
-    if (!aborted_) queue_.push_back(std::move(task));
-  }
+  // Under the lock: as soon as it is free the task may run, and whoever sees
+  // what came of it may destroy the pool.
+  const std::lock_guard<std::mutex> lock(mutex_);
+  // A task that is left is destroyed by the caller, without the lock.
+  if (aborted_) return;
+  queue_.push_back(std::move(task));
   changed_.notify_one();
 }
 

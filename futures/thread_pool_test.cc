@@ -133,7 +133,7 @@ TEST(ThreadPoolTest, ChainsCrossBetweenPools) {
     int plain = 0;  // Ordered by the futures alone.
     for (int i = 0; i < 10; ++i) {
       last = std::move(last).Then(i % 2 == 0 ? *one : *two,
-                                  [&plain](absl::StatusOr<int> value) {
+                                  [&plain](const absl::StatusOr<int>& value) {
                                     ++plain;
                                     return *value + 1;
                                   });
