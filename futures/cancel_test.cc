@@ -3,7 +3,9 @@
 
 // Future::RequestCancel and Promise::OnCancelRequest, on one thread.
 
+#include <cstdint>
 #include <memory>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -12,6 +14,7 @@
 #include "absl/status/statusor.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tenon/futures/callback_failure.h"
 #include "tenon/futures/executor.h"
 #include "tenon/futures/future.h"
 #include "tenon/shm/status_matchers.h"
@@ -72,6 +75,35 @@ TEST(CancelTest, OnceCompleteThereIsNothingToAsk) {
   promise.OnCancelRequest([&calls] { ++calls; });
   EXPECT_EQ(calls, 0);
   EXPECT_FALSE(promise.cancel_requested());
+}
+
+TEST(CancelTest, ACallbackThatFailsIsCountedAndTheOthersRun) {
+  SetCallbackFailureHandler(+[](const absl::Status&) noexcept {});
+  const uint64_t failures = CallbackFailureCount();
+  Promise<int> promise;
+  const Future<int> future = promise.future();
+  int calls = 0;
+  promise.OnCancelRequest([] { throw std::runtime_error("cannot stop"); });
+  promise.OnCancelRequest([] { return absl::InternalError("nor this"); });
+  promise.OnCancelRequest([&calls] { ++calls; });
+  future.RequestCancel();
+  EXPECT_EQ(calls, 1);
+  EXPECT_EQ(CallbackFailureCount(), failures + 2);
+  SetCallbackFailureHandler(nullptr);
+}
+
+TEST(CancelTest, ARequestInsideACallbackComesAfterIt) {
+  Promise<int> outer, inner;
+  const Future<int> outer_future = outer.future();
+  const Future<int> inner_future = inner.future();
+  std::vector<std::string> calls;
+  outer.OnCancelRequest([&] {
+    inner_future.RequestCancel();
+    calls.push_back("outer");
+  });
+  inner.OnCancelRequest([&] { calls.push_back("inner"); });
+  outer_future.RequestCancel();
+  EXPECT_THAT(calls, ElementsAre("outer", "inner"));
 }
 
 TEST(CancelTest, DroppingTheFutureAsksNothing) {

@@ -29,6 +29,10 @@ constexpr absl::Duration kWatchdog = absl::Minutes(1);
 constexpr int kMembers = 16;
 constexpr int kRounds = 500;
 
+// Without a message, and so without a count of who shares it: that is kept by
+// Abseil's library, where ThreadSanitizer does not see it.
+absl::Status Torn() { return absl::DataLossError(""); }
+
 class CollectThreadsTest : public testing::Test {
  protected:
   // Members i = 0 ... that end, on the pool's threads, with value i.
@@ -85,13 +89,12 @@ TEST_F(CollectThreadsTest, OneErrorOfManyWinsOnce) {
   for (int round = 0; round < kRounds; ++round) {
     std::vector<Future<int>> members = Members();
     for (int i = 0; i < 3; ++i) {
-      members.push_back(Async(*pool_, []() -> absl::StatusOr<int> {
-        return absl::DataLossError("torn");
-      }));
+      members.push_back(
+          Async(*pool_, []() -> absl::StatusOr<int> { return Torn(); }));
     }
     Future<std::vector<int>> all = CollectAll(std::move(members));
     ASSERT_THAT(all.Wait(kWatchdog), IsOk());
-    EXPECT_THAT(all.value(), StatusIs(absl::StatusCode::kDataLoss, "torn"));
+    EXPECT_THAT(all.value(), StatusIs(absl::StatusCode::kDataLoss));
   }
 }
 
@@ -121,11 +124,10 @@ TEST_F(CollectThreadsTest, WaitAllEndsWithAnErrorWhileOthersHang) {
   Promise<int> hangs;
   std::vector<Future<int>> futures;
   futures.push_back(hangs.future());
-  futures.push_back(Async(*pool_, []() -> absl::StatusOr<int> {
-    return absl::DataLossError("torn");
-  }));
+  futures.push_back(
+      Async(*pool_, []() -> absl::StatusOr<int> { return Torn(); }));
   EXPECT_THAT(WaitAll(futures, kWatchdog),
-              StatusIs(absl::StatusCode::kDataLoss, "torn"));
+              StatusIs(absl::StatusCode::kDataLoss));
 }
 
 }  // namespace

@@ -29,6 +29,8 @@ static_assert(!std::is_copy_constructible_v<Future<int>>);
 static_assert(!std::is_copy_assignable_v<Future<int>>);
 static_assert(std::is_nothrow_move_constructible_v<Future<int>>);
 static_assert(std::is_nothrow_move_assignable_v<Future<int>>);
+// Nothing that could be put into a file or sent to another process.
+static_assert(!std::is_trivially_copyable_v<Future<int>>);
 static_assert(!std::is_copy_constructible_v<Promise<int>>);
 static_assert(std::is_nothrow_move_constructible_v<Promise<int>>);
 static_assert(std::is_nothrow_move_assignable_v<Promise<int>>);
