@@ -4,9 +4,11 @@
 // Requests that cross with what they are about.
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -72,18 +74,44 @@ TEST(CancelThreadsTest, ARequestMayCrossWithTheCompletion) {
   RecordProperty("asked_in_time", asked_in_time);
 }
 
+// Runs `one(i)` and `other(i)`, for i = 0 ..., in two threads that begin each
+// in step, one a little later each time, so that they meet everywhere.
+void RunInStep(int count, const std::function<void(int)>& one,
+               const std::function<void(int)>& other) {
+  std::atomic<int> arrived = 0;
+  const auto walk = [&](const std::function<void(int)>& body, int delay) {
+    for (int i = 0; i < count; ++i) {
+      ++arrived;
+      for (int spins = 0; arrived.load() < 2 * (i + 1); ++spins) {
+        if (spins > 1'000) std::this_thread::yield();
+      }
+      for (int spins = 0; spins < delay * (i % 64); ++spins) arrived.load();
+      body(i);
+    }
+  };
+  std::thread thread(walk, other, 1);
+  walk(one, 0);
+  thread.join();
+}
+
 TEST(CancelThreadsTest, ARequestReachesAnInnerFutureThatComesMeanwhile) {
-  for (int round = 0; round < kRounds; ++round) {
-    Promise<int> outer, inner;
-    Future<int> inner_future = inner.future();
-    Future<int> last = outer.future().Then(
-        [&](absl::StatusOr<int>) { return std::move(inner_future); });
-    std::thread asker([&] { last.RequestCancel(); });
-    outer.SetValue(1).IgnoreError();
-    asker.join();
-    EXPECT_TRUE(inner.cancel_requested()) << "round " << round;
-    inner.SetValue(2).IgnoreError();
-    EXPECT_THAT(last.value(), IsOkAndHolds(2));
+  constexpr int kCount = 30'000;
+  std::vector<Promise<int>> outer(kCount), inner(kCount);
+  std::vector<Future<int>> last;
+  for (int i = 0; i < kCount; ++i) {
+    last.push_back(outer[i].future().Then(
+        [&inner, i](const absl::StatusOr<int>&) { return inner[i].future(); }));
+  }
+  const auto ask = [&](int i) { last[i].RequestCancel(); };
+  const auto set = [&](int i) { outer[i].SetValue(1).IgnoreError(); };
+  RunInStep(kCount / 2, ask, set);
+  RunInStep(
+      kCount / 2, [&](int i) { set(kCount / 2 + i); },
+      [&](int i) { ask(kCount / 2 + i); });
+  for (int i = 0; i < kCount; ++i) {
+    ASSERT_TRUE(inner[i].cancel_requested()) << "pair " << i;
+    inner[i].SetValue(2).IgnoreError();
+    ASSERT_THAT(last[i].value(), IsOkAndHolds(2));
   }
 }
 

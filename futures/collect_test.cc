@@ -46,6 +46,8 @@ TEST(CollectTest, AllHasTheValuesInOrderOnceTheLastIsThere) {
   Future<std::vector<int>> all = CollectAll(FuturesOf(promises));
   ASSERT_THAT(promises[2].SetValue(12), IsOk());
   EXPECT_FALSE(all.done());
+  EXPECT_THAT(all.Wait(absl::Milliseconds(1)),
+              StatusIs(absl::StatusCode::kDeadlineExceeded));
   ASSERT_THAT(promises[0].SetValue(10), IsOk());
   EXPECT_THAT(all.value(), IsOkAndHolds(ElementsAre(10, 11, 12)));
 }

@@ -37,6 +37,22 @@ class Thrower final : public Executor {
   }
 };
 
+int Expensive() { return 40; }
+
+Future<int> Total(Future<int> a, Executor& pool) {
+  absl::StatusOr<int> first = co_await std::move(a);
+  if (!first.ok()) co_return first.status();
+  co_await ResumeOn(pool);
+  co_return *first + Expensive();
+}
+
+TEST(CoroutineTest, ExampleOfTheHeader) {
+  Promise<int> promise;
+  Future<int> total = Total(promise.future(), InlineExecutor());
+  ASSERT_THAT(promise.SetValue(2), IsOk());
+  EXPECT_THAT(total.value(), IsOkAndHolds(42));
+}
+
 Future<int> Sum(Future<int> a, Future<int> b) {
   absl::StatusOr<int> first = co_await std::move(a);
   if (!first.ok()) co_return first.status();
