@@ -25,9 +25,14 @@
 //    finished  Wait() returns; the result may be moved out
 //
 // There are no threads in here: whoever completes a promise runs what hangs on
-// it before its call returns. Only a promise completed inside a callback leaves
-// its callbacks to the outermost such call on that thread, so that no chain,
-// however long, deepens the stack. Between processes a future means nothing.
+// it before its call returns, or hands it to the executor that was given with
+// it. Only a promise completed inside a callback leaves its callbacks to the
+// outermost such call on that thread, so that no chain, however long, deepens
+// the stack. Between processes a future means nothing.
+//
+// Beside this: executor.h and thread_pool.h (where callbacks run), async.h (a
+// function's future), collect.h (several at once), coroutine.h (co_await),
+// callback_failure.h (errors that no future carries).
 
 #ifndef TENON_FUTURES_FUTURE_H_
 #define TENON_FUTURES_FUTURE_H_
@@ -40,6 +45,7 @@
 #include "absl/base/attributes.h"
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "tenon/futures/executor.h"
 #include "tenon/futures/future_callback.h"
 #include "tenon/futures/future_state.h"
 
@@ -100,18 +106,36 @@ class [[nodiscard]] Future {
   template <typename F>
   auto Then(F&& callback) &&;
 
-  // Calls `callback`, which returns nothing, once with `const Result<T>&`. An
-  // exception is dropped, as there is no future to carry it, and with it what
-  // the callback holds: promises in there end as kAborted.
+  // The same on `executor`, which outlives the callback. It takes `Result<T>`:
+  // on an lvalue a copy, and then for Wait() it has returned as soon as the
+  // executor has it. If the executor drops it: kAborted.
+  template <typename F>
+  auto Then(Executor& executor, F&& callback) const&;
+  template <typename F>
+  auto Then(Executor& executor, F&& callback) &&;
+
+  // Calls `callback`, which returns nothing or absl::Status, once with `const
+  // Result<T>&`. An exception or an error goes to callback_failure.h, as there
+  // is no future to carry it; promises that the callback holds end as kAborted.
   template <typename F>
   void AddDoneCallback(F&& callback) const;
 
+  // The same on `executor`, with a copy; an error also if it is dropped.
+  template <typename F>
+  void AddDoneCallback(Executor& executor, F&& callback) const;
+
+  // Asks whoever holds the promise to give up, once; nothing if done. What it
+  // then does, and when, is its own affair: by custom it sets kCancelled. Runs
+  // the callbacks of Promise::OnCancelRequest, which may block; inside one of
+  // those, it leaves that until they are done.
+  // Passed on to what cannot be asked any more otherwise: the future that Then
+  // took over (on an rvalue), that a callback returned, that a coroutine is
+  // waiting for, and all that were collected. Dropping a future asks nothing.
+  void RequestCancel() const;
+
  private:
   friend class Promise<T>;
-  template <typename>
-  friend class Future;
-  template <typename, typename, typename>
-  friend class internal_future::ThenCallback;
+  friend struct internal_future::Access;
   using State = internal_future::State<T>;
 
   explicit Future(std::shared_ptr<State> state) : state_(std::move(state)) {}
@@ -154,7 +178,20 @@ class Promise {
   bool TrySetValue() requires std::is_void_v<T>;
   bool TrySetError(absl::Status error);
 
+  // Somebody has called Future::RequestCancel. Never blocks; from any thread.
+  bool cancel_requested() const;
+
+  // Calls `callback`, which takes nothing and returns nothing or absl::Status,
+  // when that happens, at once if it has: on the thread that asks, so it should
+  // not block. Destroyed without a call when the promise is complete. One that
+  // has begun may outlast the completion, on another thread, so what it uses it
+  // should own. Its errors go to callback_failure.h.
+  template <typename F>
+  void OnCancelRequest(F&& callback);
+
  private:
+  friend struct internal_future::Access;
+
   std::shared_ptr<internal_future::State<T>> state_;
   bool has_given_future_ = false;
 };

@@ -4,7 +4,7 @@
 // What a future costs, beside the limit: the handoff that one writes by hand,
 // a mutex, a condition variable and a std::optional, shared by both ends. Both
 // run in turns in the same loop, so that they meet the same machine. Counters,
-// each for one future, chain or round trip:
+// each for one future, chain, collection or round trip:
 //   us        the future's time
 //   plain_us  the plain handoff's
 //   ratio     the one over the other
@@ -25,9 +25,11 @@
 #include <optional>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "benchmark/benchmark.h"
+#include "tenon/futures/collect.h"
 #include "tenon/futures/future.h"
 
 namespace tenon::futures {
@@ -109,6 +111,55 @@ int PlainChain(int links) {
   return last->Wait();
 }
 
+// `count` futures, collected, set and waited for; returns the sum.
+int FutureCollectAll(int count) {
+  std::vector<Promise<int>> promises(count);
+  std::vector<Future<int>> futures;
+  futures.reserve(count);
+  for (Promise<int>& promise : promises) futures.push_back(promise.future());
+  Future<std::vector<int>> all = CollectAll(std::move(futures));
+  for (int i = 0; i < count; ++i) promises[i].SetValue(i).IgnoreError();
+  all.Wait().IgnoreError();
+  int sum = 0;
+  for (const int value : *all.value()) sum += value;
+  return sum;
+}
+
+struct PlainAll {
+  explicit PlainAll(int count) : left(count), values(count) {}
+
+  void Set(int i, int value) {
+    bool is_last;
+    {
+      const std::lock_guard<std::mutex> lock(mutex);
+      values[i] = value;
+      is_last = --left == 0;
+    }
+    if (is_last) end.Set(0);
+  }
+
+  std::mutex mutex;
+  int left;
+  std::vector<int> values;
+  Handoff end;
+};
+
+int PlainCollectAll(int count) {
+  std::vector<std::shared_ptr<Handoff>> handoffs;
+  handoffs.reserve(count);
+  for (int i = 0; i < count; ++i)
+    handoffs.push_back(std::make_shared<Handoff>());
+  const auto all = std::make_shared<PlainAll>(count);
+  for (int i = 0; i < count; ++i) {
+    handoffs[i]->Then([all, i](int value) { all->Set(i, value); });
+  }
+  for (int i = 0; i < count; ++i) handoffs[i]->Set(i);
+  all->end.Wait();
+  int sum = 0;
+  for (const int value : all->values) sum += value;
+  return sum;
+}
+
 struct Contest {
   clockid_t clock;
   int count;  // Of what is measured, in each of the two:
@@ -156,6 +207,21 @@ BENCHMARK(BM_Future_CreateSetWait)
     ->ArgName("links")
     ->Arg(0)
     ->Arg(1)
+    ->Arg(1'000)
+    ->UseManualTime()
+    ->Unit(benchmark::kMicrosecond);
+
+void BM_Future_CollectAll(benchmark::State& state) {
+  const int count = static_cast<int>(state.range(0));
+  const int sum = count * (count - 1) / 2;
+  const SecondThread second_thread;
+  Compare(state, {.clock = CLOCK_THREAD_CPUTIME_ID,
+                  .count = 1,
+                  .future = [&] { return FutureCollectAll(count) == sum; },
+                  .plain = [&] { return PlainCollectAll(count) == sum; }});
+}
+BENCHMARK(BM_Future_CollectAll)
+    ->ArgName("futures")
     ->Arg(1'000)
     ->UseManualTime()
     ->Unit(benchmark::kMicrosecond);

@@ -19,14 +19,52 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "tenon/futures/callback_failure.h"
+#include "tenon/futures/cancel_request.h"
 #include "tenon/futures/future_state.h"
 
 namespace tenon::futures {
 
 template <typename T>
 class Future;
+template <typename T>
+class Promise;
 
 namespace internal_future {
+
+// Opens futures and promises for the other headers of this package.
+struct Access {
+  template <typename T>
+  static std::shared_ptr<State<T>>& StateOf(Future<T>& future) {
+    return future.state_;
+  }
+  template <typename T>
+  static const std::shared_ptr<State<T>>& StateOf(const Future<T>& future) {
+    return future.state_;
+  }
+  template <typename T>
+  static const std::shared_ptr<State<T>>& StateOf(const Promise<T>& promise) {
+    return promise.state_;
+  }
+  template <typename T>
+  static Future<T> FutureOf(std::shared_ptr<State<T>> state) {
+    return Future<T>(std::move(state));
+  }
+};
+
+// A state that has failed as an empty future has.
+template <typename T>
+std::shared_ptr<State<T>> StateOfEmptyFuture() {
+  auto state = std::make_shared<State<T>>();
+  Complete(state, EmptyFutureError());
+  return state;
+}
+
+// `state`, or an empty future's.
+template <typename T>
+std::shared_ptr<State<T>> StateOrEmpty(std::shared_ptr<State<T>> state) {
+  return state != nullptr ? std::move(state) : StateOfEmptyFuture<T>();
+}
 
 // For a callback that returns R: the T of the future that Then returns, and
 // what holds the returned thing until it is passed on.
@@ -61,6 +99,8 @@ class ForwardCallback final : public Callback {
       : child_(std::move(child)) {}
 
   void Run(StateBase& source) noexcept override {
+    // May be the only one: `source` stays to the end of this.
+    const auto link = child_->StopPassingCancelOn();
     Complete(std::move(child_),
              std::move(static_cast<State<U>&>(source).result));
   }
@@ -76,28 +116,30 @@ void Forward(std::shared_ptr<State<U>> from, std::shared_ptr<State<U>> child) {
   } else if (from == child) {
     Complete(std::move(child), OwnFutureError());
   } else {
-    from->Attach(std::make_unique<ForwardCallback<U>>(std::move(child)),
-                 StateBase::Order::kInOrder);
+    State<U>& source = *from;
+    auto callback = std::make_unique<ForwardCallback<U>>(child);
+    child->PassCancelOnTo(std::move(from));
+    source.Attach(std::move(callback), StateBase::Order::kInOrder);
   }
 }
 
-// Calls `fn` with the result of a Future<T>, as Argument, and completes `child`
-// with what it returns.
-template <typename T, typename Argument, typename F>
-class ThenCallback final : public Callback {
+// A callback of Then that takes Argument, and the future of what it returns.
+// Once only.
+template <typename Argument, typename F>
+class ThenCall {
  public:
   using R = std::remove_cvref_t<std::invoke_result_t<F, Argument>>;
   using U = typename Returned<R>::Value;
   using Holder = typename Returned<R>::Holder;
 
-  ThenCallback(F fn, std::shared_ptr<State<U>> child)
+  ThenCall(F fn, std::shared_ptr<State<U>> child)
       : fn_(std::move(fn)), child_(std::move(child)) {}
 
-  void Run(StateBase& source) noexcept override {
+  // Calls it and completes the child with what it returns.
+  void Run(Argument result) noexcept {
     Holder returned;
-    const absl::Status caught = CatchExceptions([this, &source, &returned] {
-      Call(static_cast<Argument>(static_cast<State<T>&>(source).result),
-           returned);
+    const absl::Status caught = CatchExceptions([this, &result, &returned] {
+      Call(static_cast<Argument>(result), returned);
     });
     // Before anybody can see the child complete: who waits for it may go on to
     // destroy what the callback refers to.
@@ -105,10 +147,22 @@ class ThenCallback final : public Callback {
     if (!caught.ok()) {
       Complete(std::move(child_), caught);
     } else if constexpr (Returned<R>::kIsFuture) {
-      Forward(std::move(returned.state_), std::move(child_));
+      Forward(std::move(Access::StateOf(returned)), std::move(child_));
     } else {
       Complete(std::move(child_), std::move(returned));
     }
+  }
+
+  // Of a child linked to its source: requests are passed on no more.
+  std::shared_ptr<CancelRequest> Unlink() {
+    return child_->StopPassingCancelOn();
+  }
+
+  // Completes the child without a call; nothing after Run, or moved from.
+  void Abort(absl::Status error) noexcept {
+    if (child_ == nullptr) return;
+    fn_.reset();
+    Complete(std::move(child_), std::move(error));
   }
 
  private:
@@ -127,17 +181,47 @@ class ThenCallback final : public Callback {
   std::shared_ptr<State<U>> child_;
 };
 
+template <typename T, typename Argument, typename F>
+class ThenCallback final : public Callback {
+ public:
+  using U = typename ThenCall<Argument, F>::U;
+
+  ThenCallback(F fn, std::shared_ptr<State<U>> child)
+      : call_(std::move(fn), std::move(child)) {}
+
+  void Run(StateBase& source) noexcept override {
+    std::shared_ptr<CancelRequest> link;
+    // May be the only one: `source` stays to the end of this.
+    if constexpr (std::is_rvalue_reference_v<Argument>) link = call_.Unlink();
+    call_.Run(static_cast<Argument>(static_cast<State<T>&>(source).result));
+  }
+
+ private:
+  ThenCall<Argument, F> call_;
+};
+
+// Calls a callback of AddDoneCallback. There is no future that could carry its
+// error.
+template <typename Argument, typename F>
+void CallDone(F fn, Argument result) noexcept {
+  absl::Status error;
+  error.Update(CatchExceptions([&fn, &result, &error] {
+    if constexpr (std::is_void_v<std::invoke_result_t<F, Argument>>) {
+      std::invoke(std::move(fn), static_cast<Argument>(result));
+    } else {
+      error = std::invoke(std::move(fn), static_cast<Argument>(result));
+    }
+  }));
+  if (!error.ok()) ReportCallbackFailure(error);
+}
+
 template <typename T, typename F>
 class DoneCallback final : public Callback {
  public:
   explicit DoneCallback(F fn) : fn_(std::move(fn)) {}
 
   void Run(StateBase& source) noexcept override {
-    // There is no future that could carry the exception.
-    CatchExceptions([this, &source] {
-      std::invoke(std::move(fn_),
-                  std::as_const(static_cast<State<T>&>(source).result));
-    }).IgnoreError();
+    CallDone<const Result<T>&, F&>(fn_, static_cast<State<T>&>(source).result);
   }
 
  private:

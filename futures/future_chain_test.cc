@@ -11,6 +11,9 @@
 #include "absl/status/statusor.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tenon/futures/async.h"
+#include "tenon/futures/coroutine.h"
+#include "tenon/futures/executor.h"
 #include "tenon/futures/future.h"
 #include "tenon/shm/status_matchers.h"
 
@@ -60,6 +63,89 @@ TEST(FutureChainTest, AMillionFlattenedLinksDoNotRecurse) {
   EXPECT_FALSE(last.done());
   ASSERT_THAT(innermost.SetValue(4), IsOk());
   EXPECT_THAT(last.value(), IsOkAndHolds(4));
+}
+
+TEST(FutureChainTest, AMillionCallbacksThatReturnFuturesDoNotRecurse) {
+  Promise<int> promise;
+  Future<int> last = promise.future();
+  for (int i = 0; i < kManyLinks; ++i) {
+    last = std::move(last).Then([](const absl::StatusOr<int>& value) {
+      return ReadyFuture(AddOne(value));
+    });
+  }
+  ASSERT_THAT(promise.SetValue(0), IsOk());
+  EXPECT_THAT(last.value(), IsOkAndHolds(kManyLinks));
+}
+
+TEST(FutureChainTest, AMillionStepsOfALoopOfFuturesDoNotRecurse) {
+  // Each step returns the future of the next: the first is done last.
+  struct Loop {
+    Future<int> From(int i) {
+      if (i == kManyLinks) return ReadyFuture(i);
+      step = Promise<void>();
+      return step.future().Then(
+          [this, i](absl::Status) { return From(i + 1); });
+    }
+    Promise<void> step;
+  } loop;
+  Future<int> last = loop.From(0);
+  for (int i = 0; i < kManyLinks; ++i) {
+    Promise<void> step = std::move(loop.step);
+    ASSERT_THAT(step.SetValue(), IsOk());
+  }
+  EXPECT_THAT(last.value(), IsOkAndHolds(kManyLinks));
+}
+
+TEST(FutureChainTest, AMillionLinksOnAnExecutorDoNotRecurse) {
+  Promise<int> promise;
+  Future<int> last = promise.future();
+  for (int i = 0; i < kManyLinks; ++i) {
+    last = std::move(last).Then(
+        InlineExecutor(),
+        [](const absl::StatusOr<int>& v) { return AddOne(v); });
+  }
+  ASSERT_THAT(promise.SetValue(0), IsOk());
+  EXPECT_THAT(last.value(), IsOkAndHolds(kManyLinks));
+}
+
+Future<int> AwaitAndAddOne(Future<int> before) {
+  const absl::StatusOr<int> value = co_await std::move(before);
+  if (!value.ok()) co_return value.status();
+  co_return *value + 1;
+}
+
+TEST(FutureChainTest, AMillionCoroutinesDoNotRecurse) {
+  for (const bool asked : {false, true}) {
+    Promise<int> promise;
+    Future<int> last = promise.future();
+    for (int i = 0; i < kManyLinks; ++i) last = AwaitAndAddOne(std::move(last));
+    if (asked) last.RequestCancel();
+    EXPECT_EQ(promise.cancel_requested(), asked);
+    ASSERT_THAT(promise.SetValue(0), IsOk());
+    EXPECT_THAT(last.value(), IsOkAndHolds(kManyLinks));
+  }
+}
+
+Future<int> AwaitInALoop(std::vector<Promise<int>>& promises) {
+  int sum = 0;
+  for (Promise<int>& promise : promises) {
+    sum += (co_await promise.future()).value_or(0);
+    co_await ResumeOn(InlineExecutor());
+  }
+  co_return sum;
+}
+
+TEST(FutureChainTest, AMillionWaitsOfACoroutineDoNotRecurse) {
+  for (const bool are_there : {true, false}) {
+    std::vector<Promise<int>> promises(kManyLinks);
+    Future<int> sum;
+    if (!are_there) sum = AwaitInALoop(promises);
+    for (Promise<int>& promise : promises) {
+      ASSERT_THAT(promise.SetValue(1), IsOk());
+    }
+    if (are_there) sum = AwaitInALoop(promises);
+    EXPECT_THAT(sum.value(), IsOkAndHolds(kManyLinks));
+  }
 }
 
 TEST(FutureChainTest, AMillionPromisesKeptByCallbacksDoNotRecurse) {

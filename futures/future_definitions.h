@@ -12,6 +12,9 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "tenon/futures/cancel_request.h"
+#include "tenon/futures/executor.h"
+#include "tenon/futures/executor_callback.h"
 #include "tenon/futures/future.h"
 #include "tenon/futures/future_callback.h"
 #include "tenon/futures/future_state.h"
@@ -26,26 +29,80 @@ const Result<T>& LastingError() {
   return *error;
 }
 
+// How a callback is attached to a State<T>, and what becomes of its argument.
 template <typename T>
-std::shared_ptr<State<T>> StateOfEmptyFuture() {
-  auto state = std::make_shared<State<T>>();
-  Complete(state, EmptyFutureError());
-  return state;
-}
+struct OnLvalue {
+  using Pointer = const std::shared_ptr<State<T>>&;
+  using Argument = const Result<T>&;
+  static constexpr auto kOrder = StateBase::Order::kAtOnce;
+  static void Link(Pointer /*state*/, CancelRequest& /*child*/) {}
+};
+template <typename T>
+struct OnRvalue {
+  using Pointer = std::shared_ptr<State<T>>;
+  using Argument = Result<T>&&;
+  static constexpr auto kOrder = StateBase::Order::kInOrder;
+  // Nobody else can ask `state` to give up any more.
+  static void Link(Pointer& state, CancelRequest& child) {
+    child.StartPassingCancelOnTo(std::move(state));
+  }
+};
 
-// Attaches `callback` to `state` and returns the state of what it will return.
 template <typename T, typename Argument, typename F>
-auto AttachThen(State<T>& state, F&& callback, StateBase::Order order) {
-  using Fn = std::decay_t<F>;
-  static_assert(std::is_invocable_v<Fn, Argument>,
+constexpr void CheckThen() {
+  static_assert(std::is_invocable_v<F, Argument>,
                 "the callback of Then takes absl::StatusOr<T>, or absl::Status "
                 "if T is void; a future that is no temporary passes it as a "
                 "const reference");
-  using Attached = ThenCallback<T, Argument, Fn>;
+}
+
+// Attaches `callback` and returns the future of what it will return.
+template <typename T, typename How, typename F>
+auto AttachThen(typename How::Pointer state, F&& callback) {
+  using Fn = std::decay_t<F>;
+  CheckThen<T, typename How::Argument, Fn>();
+  using Attached = ThenCallback<T, typename How::Argument, Fn>;
   auto child = std::make_shared<State<typename Attached::U>>();
-  state.Attach(std::make_unique<Attached>(std::forward<F>(callback), child),
-               order);
-  return child;
+  State<T>& source = *state;  // Stays, if nowhere else then in the link.
+  How::Link(state, *child);
+  source.Attach(std::make_unique<Attached>(std::forward<F>(callback), child),
+                How::kOrder);
+  return Access::FutureOf(std::move(child));
+}
+
+// Attaches `call`, to be handed to `executor` with the result.
+template <typename T, typename How, typename Call>
+void AttachSubmit(State<T>& state, Executor& executor, Call call) {
+  static_assert(
+      std::is_rvalue_reference_v<typename How::Argument> || std::is_void_v<T> ||
+          std::is_copy_constructible_v<T>,
+      "a callback on an executor takes the result with it: a copy, unless the "
+      "future is a temporary, or std::move(future).Then(executor, callback)");
+  using Attached = SubmitCallback<T, typename How::Argument, Call>;
+  state.Attach(std::make_unique<Attached>(executor, std::move(call)),
+               How::kOrder);
+}
+
+template <typename T, typename How, typename F>
+auto AttachThenOn(typename How::Pointer state, Executor& executor,
+                  F&& callback) {
+  using Fn = std::decay_t<F>;
+  CheckThen<T, Result<T>&&, Fn>();
+  using Call = ThenCall<Result<T>&&, Fn>;
+  auto child = std::make_shared<State<typename Call::U>>();
+  State<T>& source = *state;
+  How::Link(state, *child);
+  AttachSubmit<T, How>(source, executor,
+                       Call(std::forward<F>(callback), child));
+  return Access::FutureOf(std::move(child));
+}
+
+template <typename Argument, typename F>
+constexpr void CheckDone() {
+  using R = std::invoke_result_t<F, Argument>;
+  static_assert(std::is_void_v<R> || std::is_same_v<R, absl::Status>,
+                "the callback of AddDoneCallback returns nothing or "
+                "absl::Status; Then passes on what a callback returns");
 }
 
 }  // namespace internal_future
@@ -78,26 +135,37 @@ Result<T> Future<T>::value() && {
 template <typename T>
 template <typename F>
 auto Future<T>::Then(F&& callback) const& {
-  using internal_future::StateBase;
-  // The state of an empty future lives to the end of the statement.
-  auto child = internal_future::AttachThen<T, const Result<T>&>(
-      state_ != nullptr ? *state_ : *internal_future::StateOfEmptyFuture<T>(),
-      std::forward<F>(callback), StateBase::Order::kAtOnce);
-  return Future<typename decltype(child)::element_type::ValueType>(
-      std::move(child));
+  using How = internal_future::OnLvalue<T>;
+  if (state_ != nullptr) {  // Without a copy.
+    return internal_future::AttachThen<T, How>(state_,
+                                               std::forward<F>(callback));
+  }
+  return internal_future::AttachThen<T, How>(
+      internal_future::StateOfEmptyFuture<T>(), std::forward<F>(callback));
 }
 
 template <typename T>
 template <typename F>
 auto Future<T>::Then(F&& callback) && {
-  using internal_future::StateBase;
-  const std::shared_ptr<State> state =
-      state_ != nullptr ? std::exchange(state_, nullptr)
-                        : internal_future::StateOfEmptyFuture<T>();
-  auto child = internal_future::AttachThen<T, Result<T>&&>(
-      *state, std::forward<F>(callback), StateBase::Order::kInOrder);
-  return Future<typename decltype(child)::element_type::ValueType>(
-      std::move(child));
+  return internal_future::AttachThen<T, internal_future::OnRvalue<T>>(
+      internal_future::StateOrEmpty(std::exchange(state_, nullptr)),
+      std::forward<F>(callback));
+}
+
+template <typename T>
+template <typename F>
+auto Future<T>::Then(Executor& executor, F&& callback) const& {
+  return internal_future::AttachThenOn<T, internal_future::OnLvalue<T>>(
+      internal_future::StateOrEmpty(state_), executor,
+      std::forward<F>(callback));
+}
+
+template <typename T>
+template <typename F>
+auto Future<T>::Then(Executor& executor, F&& callback) && {
+  return internal_future::AttachThenOn<T, internal_future::OnRvalue<T>>(
+      internal_future::StateOrEmpty(std::exchange(state_, nullptr)), executor,
+      std::forward<F>(callback));
 }
 
 template <typename T>
@@ -105,9 +173,7 @@ template <typename F>
 void Future<T>::AddDoneCallback(F&& callback) const {
   using internal_future::StateBase;
   using Fn = std::decay_t<F>;
-  static_assert(std::is_void_v<std::invoke_result_t<Fn, const Result<T>&>>,
-                "the callback of AddDoneCallback returns nothing; Then passes "
-                "on what a callback returns");
+  internal_future::CheckDone<const Result<T>&, Fn>();
   auto attached = std::make_unique<internal_future::DoneCallback<T, Fn>>(
       std::forward<F>(callback));
   if (state_ != nullptr) {
@@ -115,6 +181,21 @@ void Future<T>::AddDoneCallback(F&& callback) const {
   } else {
     attached->Run(*internal_future::StateOfEmptyFuture<T>());
   }
+}
+
+template <typename T>
+template <typename F>
+void Future<T>::AddDoneCallback(Executor& executor, F&& callback) const {
+  using Fn = std::decay_t<F>;
+  internal_future::CheckDone<Result<T>&&, Fn>();
+  internal_future::AttachSubmit<T, internal_future::OnLvalue<T>>(
+      *internal_future::StateOrEmpty(state_), executor,
+      internal_future::DoneCall<T, Fn>(std::forward<F>(callback)));
+}
+
+template <typename T>
+void Future<T>::RequestCancel() const {
+  if (!done()) internal_future::CancelRequest::RequestCancel(state_);
 }
 
 template <typename T>
@@ -173,6 +254,21 @@ template <typename T>
 bool Promise<T>::TrySetError(absl::Status error) {
   return internal_future::Complete(
       state_, internal_future::CheckedError(std::move(error)));
+}
+
+template <typename T>
+bool Promise<T>::cancel_requested() const {
+  return state_ != nullptr && state_->IsCancelRequested();
+}
+
+template <typename T>
+template <typename F>
+void Promise<T>::OnCancelRequest(F&& callback) {
+  using Fn = std::decay_t<F>;
+  if (state_ == nullptr || state_->IsReady()) return;
+  state_->AddCancelCallback(
+      std::make_unique<internal_future::CancelCallbackOf<Fn>>(
+          std::forward<F>(callback)));
 }
 
 }  // namespace tenon::futures

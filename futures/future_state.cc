@@ -6,33 +6,24 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
-#include <exception>
 #include <memory>
 #include <mutex>
 #include <thread>
 #include <utility>
 
-#include "absl/base/config.h"
-#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 
 namespace tenon::futures::internal_future {
-namespace {
 
-using Clock = std::chrono::steady_clock;
-
-// Saturates: an infinite wait, or one beyond the clock's end, never ends.
-Clock::time_point After(absl::Duration timeout) {
-  const Clock::time_point now = Clock::now();
-  const absl::Duration left = absl::FromChrono(Clock::time_point::max() - now);
-  if (timeout >= left) return Clock::time_point::max();
-  if (timeout <= absl::ZeroDuration()) return Clock::time_point::min();
+SteadyTime DeadlineAfter(absl::Duration timeout) {
+  const SteadyTime now = std::chrono::steady_clock::now();
+  const absl::Duration left = absl::FromChrono(SteadyTime::max() - now);
+  if (timeout >= left) return SteadyTime::max();
+  if (timeout <= absl::ZeroDuration()) return SteadyTime::min();
   return now + absl::ToChronoNanoseconds(timeout);
 }
-
-}  // namespace
 
 struct StateBase::Queue {
   void Push(std::shared_ptr<StateBase> state) {
@@ -59,6 +50,7 @@ StateBase::Queue*& StateBase::QueueOfThisThread() {
 }
 
 void StateBase::Publish(std::shared_ptr<StateBase> state) {
+  state->DropCancelCallbacks();  // Too late to ask.
   state->completer_ = std::this_thread::get_id();
   if (!state->TakeCallbacks()) return;
   Queue*& current = QueueOfThisThread();
@@ -81,7 +73,7 @@ bool StateBase::RunOneQueued() {
 void StateBase::RunCallbacks() {
   do {
     while (owed_ != nullptr) {
-      const std::unique_ptr<Callback> callback(owed_);
+      const CallbackPtr callback(owed_);
       owed_ = callback->next_;
       callback->Run(*this);
     }
@@ -109,14 +101,17 @@ bool StateBase::TakeCallbacks() {
   return false;
 }
 
-void StateBase::Attach(std::unique_ptr<Callback> callback, Order order) {
+void StateBase::Attach(CallbackPtr callback, Order order) {
+  KeepUnlessDue(callback, order);
+  if (callback != nullptr) callback->Run(*this);
+}
+
+void StateBase::KeepUnlessDue(CallbackPtr& callback, Order order) {
   uintptr_t word = Load();
   uintptr_t next;
   do {
     const bool at_once = order == Order::kAtOnce && (word & kReady) != 0;
-    if (at_once || (word & kFinished) == kFinished) {
-      return callback->Run(*this);
-    }
+    if (at_once || (word & kFinished) == kFinished) return;
     callback->next_ = ListOf(word);
     next = reinterpret_cast<uintptr_t>(callback.get()) |
            (word & (kReady | kSleeper));
@@ -127,16 +122,7 @@ void StateBase::Attach(std::unique_ptr<Callback> callback, Order order) {
 
 absl::Status StateBase::Wait(absl::Duration timeout) {
   if (IsFinished()) return absl::OkStatus();
-  const Clock::time_point deadline = After(timeout);
-  // Inside a callback: what is waited for may hang on callbacks that this very
-  // thread has put off, so they come first.
-  while (!IsFinished() && RunOneQueued()) {
-  }
-  // Inside a callback of this very future, which cannot wait for its own end.
-  if (IsReady() && completer_ == std::this_thread::get_id()) {
-    return absl::OkStatus();
-  }
-  if (SleepUntil(deadline)) return absl::OkStatus();
+  if (WaitUntil(DeadlineAfter(timeout))) return absl::OkStatus();
   return absl::DeadlineExceededError(absl::StrCat(
       "Future::Wait: after ", absl::FormatDuration(timeout),
       IsReady() ? " the result is there, but a callback attached earlier has "
@@ -144,7 +130,17 @@ absl::Status StateBase::Wait(absl::Duration timeout) {
                 : " there is no result"));
 }
 
-bool StateBase::SleepUntil(Clock::time_point deadline) {
+bool StateBase::WaitUntil(SteadyTime deadline) {
+  // Inside a callback: what is waited for may hang on callbacks that this very
+  // thread has put off, so they come first.
+  while (!IsFinished() && RunOneQueued()) {
+  }
+  // Inside a callback of this very future, which cannot wait for its own end.
+  if (IsReady() && completer_ == std::this_thread::get_id()) return true;
+  return SleepUntil(deadline);
+}
+
+bool StateBase::SleepUntil(SteadyTime deadline) {
   std::unique_lock<std::mutex> lock(mutex_);
   uintptr_t word = Load();
   do {
@@ -152,28 +148,11 @@ bool StateBase::SleepUntil(Clock::time_point deadline) {
   } while (!word_.compare_exchange_weak(word, word | kSleeper,
                                         std::memory_order_acquire));
   const auto is_finished = [this] { return IsFinished(); };
-  if (deadline == Clock::time_point::max()) {
+  if (deadline == SteadyTime::max()) {
     finished_.wait(lock, is_finished);
     return true;
   }
   return finished_.wait_until(lock, deadline, is_finished);
-}
-
-absl::Status CatchExceptions(absl::FunctionRef<void()> body) {
-#ifdef ABSL_HAVE_EXCEPTIONS
-  try {
-    body();
-  } catch (const std::exception& thrown) {
-    return absl::UnknownError(
-        absl::StrCat("the callback threw: ", thrown.what()));
-  } catch (...) {
-    return absl::UnknownError(
-        "the callback threw something that is no std::exception");
-  }
-#else
-  body();
-#endif
-  return absl::OkStatus();
 }
 
 absl::Status CheckedError(absl::Status error) {
@@ -189,6 +168,10 @@ absl::Status AlreadyCompleteError() {
 absl::Status DroppedPromiseError() {
   return absl::AbortedError(
       "Promise: dropped without a value; whoever had to set it gave up");
+}
+
+absl::Status DroppedTaskError() {
+  return absl::AbortedError("Executor: destroyed the task without running it");
 }
 
 absl::Status EmptyFutureError() {

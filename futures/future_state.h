@@ -50,10 +50,10 @@
 #include <type_traits>
 #include <utility>
 
-#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "tenon/futures/cancel_request.h"
 
 namespace tenon::futures {
 
@@ -76,29 +76,41 @@ using Result = typename internal_future::ResultOf<T>::Type;
 
 namespace internal_future {
 
+using SteadyTime = std::chrono::steady_clock::time_point;
+
+// Saturates: an infinite wait, or one beyond the clock's end, never ends.
+SteadyTime DeadlineAfter(absl::Duration timeout);
+
 class StateBase;
 
 // One attached callback. Aligned so that the word has room for three bits.
 class alignas(8) Callback {
  public:
   virtual ~Callback() = default;
-  // Called once, without locks; the callback is destroyed right after.
+  // Called once, without locks; the callback is disposed of right after.
   virtual void Run(StateBase& source) noexcept = 0;
+  // Of those that are part of something larger, not by delete.
+  virtual void Dispose() noexcept { delete this; }
 
  private:
   friend class StateBase;
   Callback* next_ = nullptr;
 };
 
+struct Disposer {
+  Disposer() = default;
+  // So that std::make_unique makes callbacks. NOLINTNEXTLINE: implicit.
+  template <typename C>
+  Disposer(std::default_delete<C> /*unused*/) {}
+  void operator()(Callback* callback) const { callback->Dispose(); }
+};
+using CallbackPtr = std::unique_ptr<Callback, Disposer>;
+
 // The part that does not depend on T. Ownership: shared by the promise, the
 // future and, while callbacks are owed, the thread that runs them.
-class StateBase {
+class StateBase : public CancelRequest {
  public:
   enum class Order { kAtOnce, kInOrder };
-
-  StateBase() = default;
-  StateBase(const StateBase&) = delete;
-  StateBase& operator=(const StateBase&) = delete;
 
   bool IsReady() const { return (Load() & kReady) != 0; }
   bool IsFinished() const { return (Load() & kFinished) == kFinished; }
@@ -111,10 +123,16 @@ class StateBase {
   static void Publish(std::shared_ptr<StateBase> state);
 
   // Keeps `callback`, or runs it here, as the table above says.
-  void Attach(std::unique_ptr<Callback> callback, Order order);
+  void Attach(CallbackPtr callback, Order order);
+
+  // Keeps `callback` and leaves it null, or does nothing if its time has come.
+  void KeepUnlessDue(CallbackPtr& callback, Order order);
 
   // Blocks until finished, or for `timeout`; see Future::Wait.
   absl::Status Wait(absl::Duration timeout);
+
+  // The same; false if the deadline came first.
+  bool WaitUntil(SteadyTime deadline);
 
  private:
   static constexpr uintptr_t kReady = 1;
@@ -134,7 +152,7 @@ class StateBase {
   // Runs the callbacks of one state that this thread has published while it
   // was running others; false if there is none.
   static bool RunOneQueued();
-  bool SleepUntil(std::chrono::steady_clock::time_point deadline);
+  bool SleepUntil(SteadyTime deadline);
 
   // Lives on the stack of the outermost Publish of each thread.
   struct Queue;
@@ -172,14 +190,12 @@ bool Complete(std::shared_ptr<State<T>> state,
   return true;
 }
 
-// Runs `body`; an exception becomes kUnknown with its text.
-absl::Status CatchExceptions(absl::FunctionRef<void()> body);
-
 // `error`, or kInternal in place of OK, which is not an error.
 absl::Status CheckedError(absl::Status error);
 
 absl::Status AlreadyCompleteError();
 absl::Status DroppedPromiseError();
+absl::Status DroppedTaskError();
 absl::Status EmptyFutureError();
 absl::Status NotDoneError();
 absl::Status NotFinishedError();

@@ -91,6 +91,21 @@ TEST(FutureThreadsTest, AnErrorWakesEveryWaiter) {
   EXPECT_THAT(seen, Each(StatusIs(absl::StatusCode::kDataLoss, "torn")));
 }
 
+TEST(FutureThreadsTest, AChildAttachedInAnotherThreadGetsTheError) {
+  for (int round = 0; round < kRounds / 10; ++round) {
+    Promise<int> promise;
+    const Future<int> future = promise.future();
+    std::thread waiter([&] {
+      const Future<int> child =
+          future.Then([](const absl::StatusOr<int>& value) { return value; });
+      EXPECT_THAT(child.Wait(kWatchdog), IsOk());
+      EXPECT_THAT(child.value(), StatusIs(absl::StatusCode::kDataLoss, "torn"));
+    });
+    promise.SetError(absl::DataLossError("torn")).IgnoreError();
+    waiter.join();
+  }
+}
+
 TEST(FutureThreadsTest, ADroppedPromiseWakesItsWaiter) {
   for (int round = 0; round < kRounds; ++round) {
     std::optional<Promise<int>> promise(std::in_place);
@@ -249,7 +264,7 @@ TEST(FutureThreadsTest, AChainCrossesThreads) {
   Promise<int> first;
   Future<int> last = first.future();
   for (int i = 0; i < 50; ++i) {
-    last = std::move(last).Then([&threads](absl::StatusOr<int> value) {
+    last = std::move(last).Then([&threads](const absl::StatusOr<int>& value) {
       Promise<int> next;
       Future<int> future = next.future();
       threads.emplace_back([next = std::move(next), value]() mutable {

@@ -1,0 +1,225 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// co_await on futures, and coroutines that return one.
+//
+//   Future<int> Total(Future<int> a, Executor& pool) {
+//     absl::StatusOr<int> first = co_await std::move(a);
+//     if (!first.ok()) co_return first.status();
+//     co_await ResumeOn(pool);
+//     co_return *first + Expensive();
+//   }
+//
+// co_await gives what Then gives its callback: on an rvalue the Result<T>
+// itself, once earlier callbacks have returned; on an lvalue a const reference
+// to it, good while the future is. If it is there, the coroutine just goes on;
+// if not, it goes on in whoever completes the promise.
+//
+// A coroutine runs when called, up to its first wait. It ends with co_return of
+// a Result<T> or a T. One that returns Future<void> must co_return a Status
+// too: to run off its end is undefined, as C++ allows either but not both.
+// An exception becomes kUnknown. Its locals and parameters are gone before its
+// future is done. Neither loops of co_await nor chains of coroutines recurse.
+//
+// Ownership: a coroutine that waits is kept by what it waits for, which always
+//   comes: promises that are dropped complete. Parameters are kept as declared:
+//   references, and captures of a lambda, must outlive it.
+// Threads: a coroutine is run by one thread at a time, each after the other.
+// Processes, Trust, Failure: as Future.
+//
+// Asking its future to cancel asks what it then waits for on an rvalue, and
+// what it will. It can look for itself: bool asked = co_await
+// CancelRequested();
+//
+// gcc 12 miscompiles some coroutines that have co_await in the condition of an
+// if, of these as of any library: give what it yields a name first.
+
+#ifndef TENON_FUTURES_COROUTINE_H_
+#define TENON_FUTURES_COROUTINE_H_
+
+#include <coroutine>
+#include <memory>
+#include <type_traits>
+#include <utility>
+
+#include "absl/base/attributes.h"
+#include "absl/base/config.h"
+#include "absl/status/status.h"
+#include "tenon/futures/callback_failure.h"
+#include "tenon/futures/cancel_request.h"
+#include "tenon/futures/executor.h"
+#include "tenon/futures/future.h"
+#include "tenon/futures/future_callback.h"
+#include "tenon/futures/future_state.h"
+
+namespace tenon::futures {
+namespace internal_future {
+
+// The promise_type of coroutines that return Future<T>.
+template <typename T>
+class CoroutinePromise {
+ public:
+  // At the end: destroys the coroutine, then completes its future.
+  struct Finish {
+    bool await_ready() const noexcept { return false; }
+    // Not inlined: clang before 18 would keep its locals in what it destroys.
+    ABSL_ATTRIBUTE_NOINLINE void await_suspend(
+        std::coroutine_handle<CoroutinePromise> coroutine) noexcept {
+      CoroutinePromise& self = coroutine.promise();
+      Promise<T> promise = std::move(self.promise_);
+      Result<T> result = std::move(self.result_);
+      coroutine.destroy();
+      Complete(Access::StateOf(promise), std::move(result));
+    }
+    void await_resume() const noexcept {}
+  };
+
+  Future<T> get_return_object() { return promise_.future(); }
+  std::suspend_never initial_suspend() const noexcept { return {}; }
+  Finish final_suspend() const noexcept { return {}; }
+  void return_value(Result<T> result) { result_ = std::move(result); }
+  void unhandled_exception() noexcept {
+#ifdef ABSL_HAVE_EXCEPTIONS
+    result_ = CatchExceptions([] { throw; });
+#endif
+  }
+
+  CancelRequest& cancel_request() { return *Access::StateOf(promise_); }
+
+ private:
+  Promise<T> promise_;
+  Result<T> result_;
+};
+
+// Waits for a state. It is the callback too: it lives in the coroutine, which
+// may be gone when it goes on, so that comes last, in Dispose.
+template <typename T, bool kTake>
+class [[nodiscard]] FutureAwaiter final : public Callback {
+ public:
+  explicit FutureAwaiter(std::shared_ptr<State<T>> state)
+      : state_(std::move(state)) {}
+
+  bool await_ready() const noexcept {
+    return kTake ? state_->IsFinished() : state_->IsReady();
+  }
+
+  // False if it need not wait after all. Not inlined: as above.
+  template <typename P>
+  ABSL_ATTRIBUTE_NOINLINE bool await_suspend(
+      std::coroutine_handle<P> coroutine) noexcept {
+    coroutine_ = coroutine;
+    if constexpr (kTake && requires { coroutine.promise().cancel_request(); }) {
+      cancel_request_ = &coroutine.promise().cancel_request();
+      cancel_request_->PassCancelOnTo(state_);
+    }
+    CallbackPtr self(this);
+    // Once kept, another thread may go on with the coroutine and end it.
+    state_->KeepUnlessDue(
+        self, kTake ? StateBase::Order::kInOrder : StateBase::Order::kAtOnce);
+    if (self == nullptr) return true;
+    static_cast<void>(self.release());
+    Unlink();
+    return false;
+  }
+
+  std::conditional_t<kTake, Result<T>, const Result<T>&> await_resume() {
+    if constexpr (kTake) {
+      return std::move(state_->result);
+    } else {
+      return state_->result;
+    }
+  }
+
+ private:
+  void Run(StateBase& /*source*/) noexcept override {}
+  void Dispose() noexcept override {
+    Unlink();
+    coroutine_.resume();
+  }
+  void Unlink() {
+    if (cancel_request_ != nullptr) cancel_request_->StopPassingCancelOn();
+  }
+
+  std::shared_ptr<State<T>> state_;
+  CancelRequest* cancel_request_ = nullptr;  // Of the coroutine's future.
+  std::coroutine_handle<> coroutine_;
+};
+
+// A waiting coroutine as a task: resumed, or destroyed with it.
+class Resumption {
+ public:
+  explicit Resumption(std::coroutine_handle<> coroutine)
+      : coroutine_(coroutine) {}
+  Resumption(Resumption&& other) noexcept
+      : coroutine_(std::exchange(other.coroutine_, nullptr)) {}
+  ~Resumption() {
+    if (coroutine_ != nullptr) coroutine_.destroy();
+  }
+  void operator()() && { std::exchange(coroutine_, nullptr).resume(); }
+
+ private:
+  std::coroutine_handle<> coroutine_;
+};
+
+}  // namespace internal_future
+
+template <typename T>
+auto operator co_await(Future<T>&& future) {
+  using internal_future::Access;
+  return internal_future::FutureAwaiter<T, true>(internal_future::StateOrEmpty(
+      std::exchange(Access::StateOf(future), nullptr)));
+}
+
+template <typename T>
+auto operator co_await(const Future<T>& future) {
+  using internal_future::Access;
+  return internal_future::FutureAwaiter<T, false>(
+      internal_future::StateOrEmpty(Access::StateOf(future)));
+}
+
+// co_await ResumeOn(executor): the coroutine goes on there. If the executor
+// drops the task, the coroutine is destroyed: its future ends with kAborted.
+class [[nodiscard]] ResumeOn {
+ public:
+  explicit ResumeOn(Executor& executor) : executor_(executor) {}
+
+  bool await_ready() const noexcept { return &executor_ == &InlineExecutor(); }
+  ABSL_ATTRIBUTE_NOINLINE void await_suspend(
+      std::coroutine_handle<> coroutine) const noexcept {
+    // From Execute on this may be gone. What it throws has dropped the task.
+    Executor& executor = executor_;
+    internal_future::CatchExceptions([&executor, coroutine] {
+      executor.Execute(Task(internal_future::Resumption(coroutine)));
+    }).IgnoreError();
+  }
+  void await_resume() const noexcept {}
+
+ private:
+  Executor& executor_;
+};
+
+// co_await CancelRequested(): whether somebody has asked the future of this
+// coroutine to cancel. Does not wait.
+class [[nodiscard]] CancelRequested {
+ public:
+  bool await_ready() const noexcept { return false; }
+  template <typename T>
+  bool await_suspend(std::coroutine_handle<internal_future::CoroutinePromise<T>>
+                         coroutine) noexcept {
+    requested_ = coroutine.promise().cancel_request().IsCancelRequested();
+    return false;
+  }
+  bool await_resume() const noexcept { return requested_; }
+
+ private:
+  bool requested_ = false;
+};
+
+}  // namespace tenon::futures
+
+template <typename T, typename... Arguments>
+struct std::coroutine_traits<tenon::futures::Future<T>, Arguments...> {
+  using promise_type = tenon::futures::internal_future::CoroutinePromise<T>;
+};
+
+#endif  // TENON_FUTURES_COROUTINE_H_

@@ -1,0 +1,86 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "tenon/futures/thread_pool.h"
+
+#include <pthread.h>
+
+#include <cstddef>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include "absl/memory/memory.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "tenon/futures/executor.h"
+
+namespace tenon::futures {
+
+absl::StatusOr<std::unique_ptr<ThreadPool>> ThreadPool::Create(int threads) {
+  if (threads <= 0) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "ThreadPool: ", threads, " threads; there must be at least 1"));
+  }
+  auto pool = absl::WrapUnique(new ThreadPool);
+  const absl::Status started = pool->Start(threads);
+  if (!started.ok()) return started;  // Ends those that did start.
+  return pool;
+}
+
+absl::Status ThreadPool::Start(int threads) {
+  threads_.reserve(static_cast<size_t>(threads));
+  const absl::Status caught = internal_future::CatchExceptions([&] {
+    for (int i = 0; i < threads; ++i) threads_.emplace_back([this] { Work(); });
+  });
+  if (caught.ok()) return absl::OkStatus();
+  return absl::ResourceExhaustedError(absl::StrCat(
+      "ThreadPool: only ", threads_.size(), " of ", threads,
+      " threads could be started; ulimit -u, ulimit -v and the cgroup's "
+      "pids.max bound them"));
+}
+
+ThreadPool::~ThreadPool() {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    ending_ = true;
+  }
+  changed_.notify_all();
+  for (std::thread& thread : threads_) thread.join();
+}
+
+void ThreadPool::Execute(Task task) {
+  // Under the lock: as soon as it is free the task may run, and whoever sees
+  // what came of it may destroy the pool.
+  const std::lock_guard<std::mutex> lock(mutex_);
+  // A task that is left is destroyed by the caller, without the lock.
+  if (aborted_) return;
+  queue_.push_back(std::move(task));
+  changed_.notify_one();
+}
+
+void ThreadPool::Abort() {
+  std::deque<Task> dropped;  // Destroyed last, without the lock.
+  const std::lock_guard<std::mutex> lock(mutex_);
+  aborted_ = true;
+  dropped.swap(queue_);
+}
+
+void ThreadPool::Work() {
+  pthread_setname_np(pthread_self(), "tenon-pool");
+  std::unique_lock<std::mutex> lock(mutex_);
+  while (true) {
+    changed_.wait(lock, [this] { return ending_ || !queue_.empty(); });
+    if (queue_.empty()) return;
+    Task task = std::move(queue_.front());
+    queue_.pop_front();
+    lock.unlock();
+    std::move(task).Run();
+    lock.lock();
+  }
+}
+
+}  // namespace tenon::futures

@@ -1,0 +1,67 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// ThreadPool: an Executor with a fixed number of threads and one queue.
+//
+//   TENON_ASSIGN_OR_RETURN(auto pool, ThreadPool::Create(4));
+//   Future<Image> image = std::move(bytes).Then(*pool, Decode);
+//
+// Tasks start in the order in which they were given. A task that blocks takes
+// one thread out of service: one that waits for what is behind it in the queue
+// of a pool whose other threads do the same waits until its deadline.
+
+#ifndef TENON_FUTURES_THREAD_POOL_H_
+#define TENON_FUTURES_THREAD_POOL_H_
+
+#include <condition_variable>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "tenon/futures/executor.h"
+
+namespace tenon::futures {
+
+// Ownership: owns its threads, named "tenon-pool"; whoever made it destroys it,
+//   and not from one of its tasks.
+// Threads: thread-safe.
+// Processes: its threads do not exist in a forked child, which must not use it,
+//   nor destroy it.
+// Failure: a task that it will not run is destroyed: see Task.
+class ThreadPool final : public Executor {
+ public:
+  // Errors: kInvalidArgument if `threads` is not positive, kResourceExhausted
+  // if the system has no room for so many.
+  static absl::StatusOr<std::unique_ptr<ThreadPool>> Create(int threads);
+
+  // Blocks until every task given has run, and those that they gave.
+  ~ThreadPool() override;
+
+  // Never blocks. After Abort the task is destroyed.
+  void Execute(Task task) override;
+
+  // Destroys the tasks that have not begun, and all that still come. Does not
+  // wait for those that have begun.
+  void Abort();
+
+ private:
+  ThreadPool() = default;
+
+  absl::Status Start(int threads);
+  void Work();
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<Task> queue_;  // Guarded by mutex_, as what follows.
+  bool ending_ = false;
+  bool aborted_ = false;
+  std::vector<std::thread> threads_;  // Of who creates and destroys.
+};
+
+}  // namespace tenon::futures
+
+#endif  // TENON_FUTURES_THREAD_POOL_H_
