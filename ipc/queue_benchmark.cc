@@ -109,18 +109,20 @@ Deadline Soon() { return Deadline::After(absl::Minutes(2)); }
 absl::Status PutAll(QueueCore& queue, uint64_t count, size_t batch) {
   const std::vector<TestItem> items(batch, MakeItem(0, 0));
   const auto bytes = std::as_bytes(std::span(items));
+  const Deadline deadline = Soon();
   for (uint64_t i = 0; i < count; i += batch) {
-    TENON_RETURN_IF_ERROR(queue.Put(bytes, Soon()));
+    TENON_RETURN_IF_ERROR(queue.Put(bytes, deadline));
   }
-  return queue.Put(BytesOf(MakeItem(0, kEnd)), Soon());
+  return queue.Put(BytesOf(MakeItem(0, kEnd)), deadline);
 }
 
 // Until the end of a putter: each getter comes upon one.
 absl::Status GetAll(QueueCore& queue, size_t batch) {
   std::vector<TestItem> items(batch);
   const auto out = std::as_writable_bytes(std::span(items));
+  const Deadline deadline = Soon();
   for (;;) {
-    TENON_ASSIGN_OR_RETURN(const size_t got, queue.Get(out, Soon()));
+    TENON_ASSIGN_OR_RETURN(const size_t got, queue.Get(out, deadline));
     for (size_t i = 0; i < got; ++i) {
       if (items[i][1] == kEnd) return absl::OkStatus();
     }

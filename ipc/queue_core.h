@@ -37,7 +37,8 @@
 namespace tenon {
 
 struct QueueOptions {
-  std::string name = "queue";  // In errors, and as the memory's label.
+  // In errors, and as the memory's label: see CheckShmPrefix() in shm_name.h.
+  std::string name = "queue";
   // Items that each participant may have put and nobody taken. Memory is
   // reserved for all participants at once.
   size_t capacity = 1024;
