@@ -2,10 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Queues between processes, in turns in the same run: one that puts and one
-// that gets, two and two, and their limit, a bare ring with one producer and
-// one consumer of the same capacity, which spin. Items of 64 bytes, one by one
-// and in batches. Counters: nanoseconds an item, and the ratios of the rates,
-// where more is better; of the medians. Besides, how often they slept.
+// that gets, which spin (spin) or wait as they please (one), two and two (two),
+// and their limit (bare), a ring with one producer and one consumer of the same
+// capacity, which spin. Items of 64 bytes, one by one and in batches. Counters:
+// nanoseconds an item, and the ratios of the rates, where more is better; of
+// the medians. Besides, how often they slept.
 
 #include <sched.h>
 #include <unistd.h>
@@ -46,8 +47,8 @@ constexpr uint64_t kItems = 1 << 16;  // In a turn.
 constexpr size_t kPutters = 2, kGetters = 2;
 constexpr uint64_t kEnd = ~uint64_t{0};  // The last item of a putter.
 
-enum class Mode : uint64_t { kBare = 0, kOneAndOne = 1, kTwoAndTwo = 2 };
-constexpr uint64_t kModes = 3;
+enum class Mode : uint64_t { kBare, kSpin, kOneAndOne, kTwoAndTwo };
+constexpr uint64_t kModes = 4;
 
 void PinToCore(size_t which) {
   cpu_set_t all;
@@ -106,21 +107,36 @@ void BareGet(Shared& shared, TestItem& item) {
 
 Deadline Soon() { return Deadline::After(absl::Minutes(2)); }
 
-absl::Status PutAll(QueueCore& queue, uint64_t count, size_t batch) {
+absl::Status PutSome(QueueCore& queue, std::span<const std::byte> items,
+                     Deadline deadline, bool spins) {
+  if (!spins) return queue.Put(items, deadline);
+  for (;;) {
+    TENON_ASSIGN_OR_RETURN(const bool put, queue.TryPut(items));
+    if (put) return absl::OkStatus();
+    A::Pause();
+  }
+}
+
+absl::Status PutAll(QueueCore& queue, uint64_t count, size_t batch,
+                    bool spins) {
   const std::vector<TestItem> items(batch, MakeItem(0, 0));
   const auto bytes = std::as_bytes(std::span(items));
+  const Deadline deadline = Soon();
   for (uint64_t i = 0; i < count; i += batch) {
-    TENON_RETURN_IF_ERROR(queue.Put(bytes, Soon()));
+    TENON_RETURN_IF_ERROR(PutSome(queue, bytes, deadline, spins));
   }
-  return queue.Put(BytesOf(MakeItem(0, kEnd)), Soon());
+  return PutSome(queue, BytesOf(MakeItem(0, kEnd)), deadline, spins);
 }
 
 // Until the end of a putter: each getter comes upon one.
-absl::Status GetAll(QueueCore& queue, size_t batch) {
+absl::Status GetAll(QueueCore& queue, size_t batch, bool spins) {
   std::vector<TestItem> items(batch);
   const auto out = std::as_writable_bytes(std::span(items));
+  const Deadline deadline = Soon();
   for (;;) {
-    TENON_ASSIGN_OR_RETURN(const size_t got, queue.Get(out, Soon()));
+    TENON_ASSIGN_OR_RETURN(
+        const size_t got, spins ? queue.TryGet(out) : queue.Get(out, deadline));
+    if (got == 0) A::Pause();
     for (size_t i = 0; i < got; ++i) {
       if (items[i][1] == kEnd) return absl::OkStatus();
     }
@@ -180,8 +196,9 @@ class Crew {
         puts ? BarePut(*shared_, item) : BareGet(*shared_, item);
       } else {
         const uint64_t share = mode == Mode::kTwoAndTwo ? kItems / 2 : kItems;
-        const absl::Status played =
-            puts ? PutAll(**queue, share, batch_) : GetAll(**queue, batch_);
+        const bool spins = mode == Mode::kSpin;
+        const absl::Status played = puts ? PutAll(**queue, share, batch_, spins)
+                                         : GetAll(**queue, batch_, spins);
         ABSL_RAW_CHECK(played.ok(), "the queue failed");
       }
       const uint64_t sleeps =
@@ -210,7 +227,8 @@ absl::Status Measure(benchmark::State& state) {
   std::array<uint64_t, kModes> sleeps = {};
   uint64_t turns = 0;
   for (auto _ : state) {
-    for (const Mode mode : {Mode::kBare, Mode::kOneAndOne, Mode::kTwoAndTwo}) {
+    for (const Mode mode :
+         {Mode::kBare, Mode::kSpin, Mode::kOneAndOne, Mode::kTwoAndTwo}) {
       const auto i = static_cast<size_t>(mode);
       const uint64_t before = crew.sleeps();
       ns[i].Add(Nanoseconds(CLOCK_MONOTONIC, [&] { crew.Turn(mode); }) /
@@ -219,18 +237,19 @@ absl::Status Measure(benchmark::State& state) {
     }
     ++turns;
   }
-  const double bare = ns[0].Median(), one = ns[1].Median(),
-               two = ns[2].Median();
+  const double bare = ns[0].Median(), spin = ns[1].Median(),
+               one = ns[2].Median(), two = ns[3].Median();
   state.counters["bare_ns"] = bare;
   state.counters["one_ns"] = one;
   state.counters["two_ns"] = two;
-  state.counters["one_to_bare"] = bare / one;
+  state.counters["spin_ns"] = spin;
+  state.counters["spin_to_bare"] = bare / spin;
   state.counters["two_to_one"] = one / two;
   const double per_thousand = 1000.0 / static_cast<double>(turns * kItems);
   state.counters["one_sleeps_per_1000"] =
-      static_cast<double>(sleeps[1]) * per_thousand;
-  state.counters["two_sleeps_per_1000"] =
       static_cast<double>(sleeps[2]) * per_thousand;
+  state.counters["two_sleeps_per_1000"] =
+      static_cast<double>(sleeps[3]) * per_thousand;
   return absl::OkStatus();
 }
 

@@ -37,7 +37,8 @@
 namespace tenon {
 
 struct QueueOptions {
-  std::string name = "queue";  // In errors, and as the memory's label.
+  // In errors, and as the memory's label: see CheckShmPrefix() in shm_name.h.
+  std::string name = "queue";
   // Items that each participant may have put and nobody taken. Memory is
   // reserved for all participants at once.
   size_t capacity = 1024;
@@ -206,6 +207,9 @@ class QueueCore {
                                       QueueClaimer* claimer);
   absl::Status ClaimAll(size_t place, std::span<const std::byte> copied,
                         QueueClaimer* claimer, size_t* claimed);
+  absl::StatusOr<size_t> ClaimCopied(size_t place,
+                                     std::span<const std::byte> copied,
+                                     QueueClaimer* claimer);
   void UndoAll(size_t place, std::span<const std::byte> copied,
                QueueClaimer* claimer);
   bool TakeAndRing(size_t place, uint64_t count);
