@@ -37,9 +37,7 @@ absl::Status AsLoss(const absl::Status& status) {
       absl::StrCat("a message of tensors is lost: ", status.message()));
 }
 
-absl::Status Refuse(absl::string_view why) {
-  return absl::DataLossError(why);
-}
+absl::Status Refuse(absl::string_view why) { return absl::DataLossError(why); }
 
 }  // namespace
 
@@ -121,7 +119,8 @@ absl::StatusOr<Tensor> TensorDecoder::Decoding::Make(
       made = decoder_.Import(from.segment, tensor.spec, source_);
       break;
     case WirePlace::kHere:
-      if (here_ == nullptr) return Refuse("it is in a block, and there is none");
+      if (here_ == nullptr)
+        return Refuse("it is in a block, and there is none");
       made = Tensor::FromSpec(tensor.spec, here_);
       break;
     case WirePlace::kEmpty: {

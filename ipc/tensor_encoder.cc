@@ -206,9 +206,9 @@ absl::StatusOr<TensorSpec> SpecInBlock(const TensorSpec& spec,
   const uint64_t offset = spec.elements() == 0
                               ? copied.at
                               : copied.at + spec.byte_offset() - copied.first;
-  TENON_ASSIGN_OR_RETURN(const TensorSpec moved,
-                         TensorSpec::Strided(spec.dtype(), spec.shape(),
-                                             spec.strides(), offset));
+  TENON_ASSIGN_OR_RETURN(
+      const TensorSpec moved,
+      TensorSpec::Strided(spec.dtype(), spec.shape(), spec.strides(), offset));
   TENON_RETURN_IF_ERROR(moved.CheckFits(block_bytes));
   return moved;
 }
@@ -237,15 +237,16 @@ absl::StatusOr<Arena*> TensorEncoder::arena() {
   return arena_.get();
 }
 
-absl::StatusOr<Block> TensorEncoder::Allocate(size_t bytes,
-                                              Deadline deadline) {
+absl::StatusOr<Block> TensorEncoder::Allocate(size_t bytes, Deadline deadline) {
   TENON_ASSIGN_OR_RETURN(Arena* const arena, this->arena());
   return arena->Allocate(bytes, deadline);
 }
 
-absl::StatusOr<TensorHolds> TensorEncoder::Encode(
-    const TensorMessage& message, uint64_t number, uint64_t taken,
-    Deadline deadline, std::span<std::byte> record) {
+absl::StatusOr<TensorHolds> TensorEncoder::Encode(const TensorMessage& message,
+                                                  uint64_t number,
+                                                  uint64_t taken,
+                                                  Deadline deadline,
+                                                  std::span<std::byte> record) {
   Encoding encoding(shelf_, number);
   TENON_RETURN_IF_ERROR(encoding.Add(message));
   if (encoding.fits(record.size() - kWireRecordHeaderBytes)) {

@@ -28,9 +28,8 @@ template <typename T>
 absl::StatusOr<const T*> FieldAt(absl::Span<const TensorMessage::Field> fields,
                                  size_t index) {
   if (index >= fields.size()) {
-    return absl::OutOfRangeError(absl::StrCat("field ", index,
-                                              " of a message of ",
-                                              fields.size(), " fields"));
+    return absl::OutOfRangeError(absl::StrCat(
+        "field ", index, " of a message of ", fields.size(), " fields"));
   }
   if (const T* field = std::get_if<T>(&fields[index])) return field;
   return absl::InvalidArgumentError(absl::StrCat(

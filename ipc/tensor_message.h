@@ -45,8 +45,8 @@ class TensorMessage {
   // Each returns this message. Unsigned integers of 64 bits are not taken,
   // because not all of them would arrive as they were: cast them.
   template <std::integral T>
-  requires(sizeof(T) < sizeof(int64_t) || std::signed_integral<T>)
-      TensorMessage& Add(T value) {
+  requires(sizeof(T) < sizeof(int64_t) ||
+           std::signed_integral<T>) TensorMessage& Add(T value) {
     return AddField(static_cast<int64_t>(value));
   }
   TensorMessage& Add(double value) { return AddField(value); }

@@ -172,18 +172,19 @@ absl::Status TensorShelf::NoRoom(uint64_t number, size_t fds) const {
   };
   const bool never = std::all_of(offers_.begin(), offers_.end(), is_needed) &&
                      std::all_of(fds_.begin(), fds_.end(), is_needed);
-  std::string what = absl::StrCat(
-      never ? "a message" : "messages that nobody has taken yet",
-      " of tensors with ", fds, " descriptors, in ", offers_.size(),
-      " segments of arenas and ", fds_.size(),
-      " of their own; there is room for ", FdShelf::kMaxFds, ", in a list of ",
-      FdShelf::kMaxBytes, " bytes");
+  std::string what =
+      absl::StrCat(never ? "a message" : "messages that nobody has taken yet",
+                   " of tensors with ", fds, " descriptors, in ",
+                   offers_.size(), " segments of arenas and ", fds_.size(),
+                   " of their own; there is room for ", FdShelf::kMaxFds,
+                   ", in a list of ", FdShelf::kMaxBytes, " bytes");
   if (never) return absl::InvalidArgumentError(what);
   return absl::ResourceExhaustedError(what);
 }
 
 absl::Status TensorShelf::Lay(uint64_t number, uint64_t taken) {
-  if (!new_) [[likely]] return absl::OkStatus();
+  if (!new_) [[likely]]
+    return absl::OkStatus();
   DropFds(taken);
   for (;;) {
     std::vector<int> fds;
@@ -248,8 +249,8 @@ absl::Status TensorShelfItem::ParseList(absl::string_view list) {
   const auto get_number = [&]() -> absl::StatusOr<uint8_t> {
     absl::StatusOr<uint8_t> number = reader.Get<uint8_t>();
     if (!number.ok() || *number < taken_.size()) return number;
-    return absl::DataLossError(absl::StrCat("descriptor ", *number, " of ",
-                                            taken_.size()));
+    return absl::DataLossError(
+        absl::StrCat("descriptor ", *number, " of ", taken_.size()));
   };
   for (uint16_t i = 0; i < entries; ++i) {
     TENON_ASSIGN_OR_RETURN(const uint8_t kind, reader.Get<uint8_t>());

@@ -52,9 +52,8 @@ class TensorShelf {
   // Notes that the message of that number needs the offer of the block's
   // segment, which `make` makes if it is not there. Errors: make's;
   // kResourceExhausted at a limit of descriptors.
-  absl::Status NeedOffer(
-      const BlockDescriptor& block, uint64_t number,
-      absl::FunctionRef<absl::StatusOr<ArenaOffer>()> make);
+  absl::Status NeedOffer(const BlockDescriptor& block, uint64_t number,
+                         absl::FunctionRef<absl::StatusOr<ArenaOffer>()> make);
   // The same for the descriptor of a segment; returns its key.
   uint64_t NeedFd(const std::shared_ptr<Storage>& storage, uint64_t number);
 
@@ -94,8 +93,8 @@ class TensorShelf {
   TensorShelf(FdShelf shelf, uint64_t first_key)
       : shelf_(std::move(shelf)), next_key_(first_key) {}
 
-  std::shared_ptr<UniqueFd> SharedInArena(const RandomId& arena, size_t which)
-      const;
+  std::shared_ptr<UniqueFd> SharedInArena(const RandomId& arena,
+                                          size_t which) const;
   std::string List(std::vector<int>& fds) const;
   bool MakeRoom(uint64_t taken);
   bool DropFds(uint64_t taken);
