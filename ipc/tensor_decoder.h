@@ -14,7 +14,9 @@
 #include <mutex>
 #include <optional>
 #include <span>
+#include <utility>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "tenon/ipc/fd_shelf.h"
@@ -23,6 +25,7 @@
 #include "tenon/ipc/tensor_wire.h"
 #include "tenon/shm/arena/arena_tensor.h"
 #include "tenon/shm/ledger/random_id.h"
+#include "tenon/shm/status_macros.h"
 #include "tenon/shm/storage.h"
 #include "tenon/shm/tensor.h"
 #include "tenon/shm/tensor_importer.h"
@@ -32,25 +35,26 @@ namespace tenon {
 // What a sender has laid out, taken when something of it is wanted.
 class TensorSource {
  public:
-  explicit TensorSource(const FdShelf& shelf) : shelf_(shelf) {}
+  using Take = absl::FunctionRef<absl::StatusOr<ShelfItem>()>;
 
-  // What is found by `find`, a StatusOr; it is looked for again in what lies
-  // there now if it is not in what was taken before. Errors: find's; those of
-  // TensorShelfItem::TakeFrom().
+  explicit TensorSource(Take take) : take_(take) {}
+
+  // What `find` finds, a StatusOr; it looks again in what lies there now if it
+  // is not in what was taken before. Errors: find's; those of taking.
   template <typename Find>
-  auto Get(const Find& find) -> decltype(find(*(const TensorShelfItem*){})) {
+  auto Get(const Find& find)
+      -> decltype(find(std::declval<const TensorShelfItem&>())) {
     if (item_) {
       auto found = find(*item_);
       if (found.ok()) return found;
     }
-    absl::StatusOr<TensorShelfItem> item = TensorShelfItem::TakeFrom(shelf_);
-    if (!item.ok()) return std::move(item).status();
-    item_ = *std::move(item);
+    TENON_ASSIGN_OR_RETURN(ShelfItem item, take_());
+    TENON_ASSIGN_OR_RETURN(item_, TensorShelfItem::From(std::move(item)));
     return find(*item_);
   }
 
  private:
-  const FdShelf& shelf_;
+  const Take take_;
   std::optional<TensorShelfItem> item_;
 };
 

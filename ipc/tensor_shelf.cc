@@ -49,11 +49,11 @@ absl::Status NotOnTheShelf(absl::string_view what) {
 
 // ---- The sender's side ----
 
-absl::StatusOr<TensorShelf> TensorShelf::On(FdShelf shelf) {
+absl::StatusOr<TensorShelf> TensorShelf::On(Layer layer) {
   // At random, so that a key of whoever had the shelf before is not taken for
   // one of these.
   TENON_ASSIGN_OR_RETURN(const RandomId random, RandomId::New());
-  return TensorShelf(std::move(shelf), random.low);
+  return TensorShelf(std::move(layer), random.low);
 }
 
 std::shared_ptr<UniqueFd> TensorShelf::SharedInArena(const RandomId& arena,
@@ -159,7 +159,7 @@ bool TensorShelf::MakeRoom(uint64_t taken) {
 absl::Status TensorShelf::LayNow() {
   std::vector<int> fds;
   const std::string list = List(fds);
-  TENON_RETURN_IF_ERROR(shelf_.Put(list, fds));
+  TENON_RETURN_IF_ERROR(layer_(list, fds));
   for (auto& [key, offer] : offers_) offer.laid = true;
   for (auto& [storage, fd] : fds_) fd.laid = true;
   new_ = false;
@@ -176,8 +176,8 @@ absl::Status TensorShelf::NoRoom(uint64_t number, size_t fds) const {
       absl::StrCat(never ? "a message" : "messages that nobody has taken yet",
                    " of tensors with ", fds, " descriptors, in ",
                    offers_.size(), " segments of arenas and ", fds_.size(),
-                   " of their own; there is room for ", FdShelf::kMaxFds,
-                   ", in a list of ", FdShelf::kMaxBytes, " bytes");
+                   " of their own; there is room for ", kMaxFds,
+                   ", in a list of ", kMaxBytes, " bytes");
   if (never) return absl::InvalidArgumentError(what);
   return absl::ResourceExhaustedError(what);
 }
@@ -189,7 +189,7 @@ absl::Status TensorShelf::Lay(uint64_t number, uint64_t taken) {
   for (;;) {
     std::vector<int> fds;
     const std::string list = List(fds);
-    if (list.size() <= FdShelf::kMaxBytes && fds.size() <= FdShelf::kMaxFds) {
+    if (list.size() <= kMaxBytes && fds.size() <= kMaxFds) {
       break;
     }
     if (!MakeRoom(taken)) return NoRoom(number, fds.size());
@@ -227,12 +227,6 @@ absl::Status TensorShelf::Trim(uint64_t taken) {
 }
 
 // ---- The receiver's ----
-
-absl::StatusOr<TensorShelfItem> TensorShelfItem::TakeFrom(
-    const FdShelf& shelf) {
-  TENON_ASSIGN_OR_RETURN(ShelfItem item, shelf.Take());
-  return From(std::move(item));
-}
 
 absl::StatusOr<TensorShelfItem> TensorShelfItem::From(ShelfItem item) {
   TensorShelfItem found;

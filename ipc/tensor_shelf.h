@@ -14,6 +14,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -25,6 +26,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 #include "tenon/ipc/fd_shelf.h"
 #include "tenon/shm/arena/arena_offer.h"
 #include "tenon/shm/arena/block_descriptor.h"
@@ -42,9 +44,15 @@ namespace tenon {
 // Failure: a call that fails has changed nothing that can be seen.
 class TensorShelf {
  public:
-  // Of a shelf that nobody else writes, or that a dead process has written.
+  // Lays bytes and duplicates of descriptors out, in place of what it has laid
+  // out before.
+  using Layer =
+      std::function<absl::Status(absl::string_view, absl::Span<const int>)>;
+  static constexpr size_t kMaxFds = 248;
+  static constexpr size_t kMaxBytes = 4000;
+
   // Errors: what getentropy() says.
-  static absl::StatusOr<TensorShelf> On(FdShelf shelf);
+  static absl::StatusOr<TensorShelf> On(Layer layer);
 
   TensorShelf(TensorShelf&&) = default;
   TensorShelf& operator=(TensorShelf&&) = default;
@@ -61,7 +69,7 @@ class TensorShelf {
   // already; what only taken ones needed may go. No system call if nothing is
   // new. Errors: kInvalidArgument if there is never room for what this message
   // needs; kResourceExhausted if there is none until more are taken, or as
-  // FdShelf::Put().
+  // the layer.
   absl::Status Lay(uint64_t number, uint64_t taken);
 
   // The message of that number, and those after it, will not be sent.
@@ -90,8 +98,8 @@ class TensorShelf {
     bool laid = false;
   };
 
-  TensorShelf(FdShelf shelf, uint64_t first_key)
-      : shelf_(std::move(shelf)), next_key_(first_key) {}
+  TensorShelf(Layer layer, uint64_t first_key)
+      : layer_(std::move(layer)), next_key_(first_key) {}
 
   std::shared_ptr<UniqueFd> SharedInArena(const RandomId& arena,
                                           size_t which) const;
@@ -102,7 +110,7 @@ class TensorShelf {
   absl::Status LayNow();
   void DropNew();
 
-  FdShelf shelf_;
+  Layer layer_;
   uint64_t next_key_;
   std::map<OfferKey, Offer> offers_;
   absl::flat_hash_map<const Storage*, Fd> fds_;
@@ -116,8 +124,7 @@ class TensorShelf {
 // Trust: the list is checked; what the descriptors are is not.
 class TensorShelfItem {
  public:
-  // Errors: FdShelf::Take()'s; kDataLoss if the list is none.
-  static absl::StatusOr<TensorShelfItem> TakeFrom(const FdShelf& shelf);
+  // Errors: kDataLoss if the list is none.
   static absl::StatusOr<TensorShelfItem> From(ShelfItem item);
 
   struct Offer {
