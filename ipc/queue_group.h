@@ -1,0 +1,164 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// QueueGroup: who takes part in a queue. Internal to Queue (queue.h).
+//
+// The memory has a table of places. Whoever joins takes one by CAS, lays on its
+// shelf what the others need to wake it and to see its death, says that it is
+// ready, and counts up `roster`: by that the others see that they have to look.
+// A place whose holder has left or died is taken again once its ring is empty;
+// one that was only half taken by a process that was killed, too, if it was of
+// the same pid namespace.
+
+#ifndef TENON_IPC_QUEUE_GROUP_H_
+#define TENON_IPC_QUEUE_GROUP_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "tenon/ipc/fd_shelf.h"
+#include "tenon/ipc/queue_handle.h"
+#include "tenon/ipc/queue_layout.h"
+#include "tenon/shm/atomics.h"
+#include "tenon/shm/mapping.h"
+#include "tenon/shm/pid_fd.h"
+#include "tenon/shm/segment.h"
+#include "tenon/shm/unique_fd.h"
+
+namespace tenon {
+
+// For what a participant may sleep: each has a bell of its own.
+enum class QueueWait : size_t { kGet = 0, kPut = 1, kJoin = 2 };
+inline constexpr size_t kQueueWaits = 3;
+
+// One who is there, as others know it.
+struct QueueMember {
+  size_t place = 0;
+  uint64_t generation = 0;
+  PidFd process;
+  std::array<UniqueFd, kQueueWaits> bells;
+
+  uint64_t id() const {
+    return generation * QueueKind::kMaxParticipants + place;
+  }
+};
+
+// Wakes who sleeps by this bell. One system call, which does not block.
+void RingQueueBell(int bell);
+
+// Ownership: owns the memory and the shelves; a member is shared with those who
+//   use its descriptors.
+// Threads: Refresh(), Announce(), Share() and shelves may be used at once; the
+//   rest is for one thread.
+// Processes: the owner is inert in a forked child; nothing here looks.
+// Trust: what the memory says is checked where it could lead out of it.
+// Failure: a failed call changes nothing.
+class QueueGroup {
+ public:
+  using Members = std::vector<std::shared_ptr<const QueueMember>>;
+
+  // `kind` is good but for its id. Errors: Segment::CreateSharedWritable()'s;
+  // kResourceExhausted at a limit of descriptors.
+  static absl::StatusOr<std::unique_ptr<QueueGroup>> Create(
+      QueueKind kind, const std::string& name);
+  // Errors: Segment::Adopt()'s; kInvalidArgument if it is no handle of a queue.
+  static absl::StatusOr<std::unique_ptr<QueueGroup>> Open(QueueHandle handle);
+
+  const QueueKind& kind() const { return kind_; }
+  absl::StatusOr<QueueHandle> Share() const;
+
+  QueueWords& words() const {
+    return *reinterpret_cast<QueueWords*>(mapping_.data());
+  }
+  QueueParticipant& at(size_t place) const {
+    return reinterpret_cast<QueueParticipant*>(mapping_.data() +
+                                               kQueueParticipantsOffset)[place];
+  }
+  SharedWord<uint64_t>* slots_of(size_t place) const {
+    return reinterpret_cast<SharedWord<uint64_t>*>(
+        mapping_.data() + kind_.slots_offset() + place * kind_.ring_bytes());
+  }
+  SharedWord<uint64_t>& sleeping(size_t place, QueueWait wait) const;
+
+  // --- One's own place. ---
+
+  // Takes one, in which nothing is seen of this process yet. Errors:
+  // kResourceExhausted naming max_participants if all are taken.
+  absl::StatusOr<size_t> Claim();
+  // Gives up what was claimed and never ready.
+  void Abandon();
+  // Shows it to the others, who may ring `bells` from then on.
+  absl::Status Enrol(const std::array<int, kQueueWaits>& bells);
+  // Takes no part any more.
+  void Leave();
+
+  size_t own() const { return own_; }
+  uint64_t generation() const { return generation_; }
+
+  // --- The others. ---
+
+  uint64_t roster() const {
+    return StdAtomics::Load(words().roster, std::memory_order_seq_cst);
+  }
+  // Who is ready, this one too, and which `roster` that is of. System calls
+  // only if somebody has come. Errors: kResourceExhausted at a limit of
+  // descriptors.
+  absl::StatusOr<uint64_t> Refresh(Members* members);
+  // How many places there are that were ever taken: all others are after them.
+  size_t used() const;
+  // Whether somebody else has ever been ready.
+  bool HadOthers() const;
+
+  // Wakes all who sleep, of those that are known.
+  void Announce();
+
+  // --- What lies on the shelves beside, for who puts more into a queue. ---
+
+  // Lays `bytes` and `fds` out for those who take what this one puts.
+  absl::Status LayOut(absl::string_view bytes, absl::Span<const int> fds);
+  // What the holder of `place` has laid out, which is of `generation`.
+  absl::StatusOr<ShelfItem> TakeFrom(size_t place, uint64_t* generation) const;
+
+ private:
+  QueueGroup(const QueueKind& kind, Segment segment, WritableMapping mapping,
+             std::vector<FdShelf> shelves)
+      : kind_(kind),
+        segment_(std::move(segment)),
+        mapping_(std::move(mapping)),
+        shelves_(std::move(shelves)) {}
+
+  bool MayTake(size_t place, uint64_t state) const;
+  bool HasDied(size_t place, uint64_t generation) const;
+  bool IsEmpty(size_t place) const;
+  absl::Status PutOnShelf(absl::string_view bytes, absl::Span<const int> fds);
+  absl::StatusOr<std::shared_ptr<const QueueMember>> MeetMember(
+      size_t place, uint64_t generation) const;
+
+  const QueueKind kind_;
+  Segment segment_;
+  WritableMapping mapping_;
+  std::vector<FdShelf> shelves_;
+  size_t own_ = 0;
+  uint64_t generation_ = 0;  // 0: it has no place.
+  std::optional<PidFd> process_;
+  std::array<int, kQueueWaits> bells_ = {};
+
+  std::mutex mutex_;  // Of what follows.
+  uint64_t known_ = ~uint64_t{0};
+  Members members_;
+};
+
+}  // namespace tenon
+
+#endif  // TENON_IPC_QUEUE_GROUP_H_
