@@ -146,6 +146,9 @@ class QueueCore {
   uint64_t put() const;
   uint64_t taken() const;
 
+  // Whether there were others, and all have left or died. One system call.
+  absl::StatusOr<bool> IsAlone();
+
   // One's place, and descriptors beside it: see QueueGroup. What is laid out
   // stays as long as the place is not somebody else's.
   size_t place() const { return group_->own(); }

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -61,7 +62,8 @@ class TensorCodecTest : public testing::Test {
 
   absl::StatusOr<TensorMessage> Decode() {
     const auto take = [this] { return shelf_.Take(); };
-    TensorSource source(take);
+    std::optional<TensorShelfItem> item;
+    TensorSource source(take, &item);
     return decoder_.Decode(record_, source);
   }
 
@@ -293,7 +295,8 @@ TEST_F(TensorCodecTest, ArenasThatAreGoneDoNotCountAgainstTheLimit) {
     TENON_ASSERT_OK_AND_ASSIGN(const TensorHolds holds,
                                Encode(TensorMessage(NewTensor(2))));
     const auto take = [this] { return shelf_.Take(); };
-    TensorSource source(take);
+    std::optional<TensorShelfItem> item;
+    TensorSource source(take, &item);
     TENON_ASSERT_OK_AND_ASSIGN(const TensorMessage got,
                                decoder.Decode(record_, source));
     ExpectIs(got.tensor(0), 2);
@@ -317,7 +320,8 @@ TEST_F(TensorCodecTest, MoreSegmentsThanFitAreLaidOutInTurns) {
       TENON_ASSERT_OK_AND_ASSIGN(const TensorHolds holds,
                                  Encode(TensorMessage(tensor)));
       const auto take = [this] { return shelf_.Take(); };
-      TensorSource source(take);
+      std::optional<TensorShelfItem> item;
+      TensorSource source(take, &item);
       TENON_ASSERT_OK_AND_ASSIGN(const TensorMessage got,
                                  decoder.Decode(record_, source));
       ExpectIs(got.tensor(0), 3);

@@ -32,12 +32,14 @@
 
 namespace tenon {
 
-// What a sender has laid out, taken when something of it is wanted.
+// What a sender has laid out, taken when something of it is wanted, and kept in
+// `*item` for the next one.
 class TensorSource {
  public:
   using Take = absl::FunctionRef<absl::StatusOr<ShelfItem>()>;
 
-  explicit TensorSource(Take take) : take_(take) {}
+  TensorSource(Take take, std::optional<TensorShelfItem>* item)
+      : take_(take), item_(*item) {}
 
   // What `find` finds, a StatusOr; it looks again in what lies there now if it
   // is not in what was taken before. Errors: find's; those of taking.
@@ -55,7 +57,7 @@ class TensorSource {
 
  private:
   const Take take_;
-  std::optional<TensorShelfItem> item_;
+  std::optional<TensorShelfItem>& item_;
 };
 
 // Threads: thread-safe, but for the source.
