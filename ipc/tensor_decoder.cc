@@ -44,13 +44,13 @@ absl::Status Refuse(absl::string_view why) { return absl::DataLossError(why); }
 // One message on its way.
 class TensorDecoder::Decoding {
  public:
-  Decoding(TensorDecoder& decoder, TensorSource& source)
-      : decoder_(decoder), source_(source) {}
+  Decoding(TensorDecoder& decoder, TensorSource& source, TensorMessage& message)
+      : decoder_(decoder), source_(source), message_(message) {}
 
-  absl::StatusOr<TensorMessage> Decode(std::span<const std::byte> record);
+  absl::Status Decode(std::span<const std::byte> record);
 
  private:
-  absl::StatusOr<TensorMessage> DecodeBody(std::span<const std::byte> body);
+  absl::Status DecodeBody(std::span<const std::byte> body);
   absl::StatusOr<std::span<const std::byte>> ClaimBody(
       const WireRecord& record);
   absl::StatusOr<Tensor> Make(const WireStorage& from, const WireTensor& tensor,
@@ -58,11 +58,11 @@ class TensorDecoder::Decoding {
 
   TensorDecoder& decoder_;
   TensorSource& source_;
+  TensorMessage& message_;
   std::shared_ptr<Storage> here_;  // The block that the body is in.
 };
 
-absl::StatusOr<TensorMessage> TensorDecoder::Decoding::Decode(
-    std::span<const std::byte> bytes) {
+absl::Status TensorDecoder::Decoding::Decode(std::span<const std::byte> bytes) {
   TENON_ASSIGN_OR_RETURN(const WireRecord record, ParseWireRecord(bytes));
   if (!record.in_block) return DecodeBody(record.body);
   TENON_ASSIGN_OR_RETURN(const auto body, ClaimBody(record));
@@ -83,50 +83,51 @@ absl::StatusOr<std::span<const std::byte>> TensorDecoder::Decoding::ClaimBody(
   return std::span<const std::byte>(bytes.data(), bytes.size());
 }
 
-absl::StatusOr<TensorMessage> TensorDecoder::Decoding::DecodeBody(
+absl::Status TensorDecoder::Decoding::DecodeBody(
     std::span<const std::byte> body) {
-  TENON_ASSIGN_OR_RETURN(const TensorWire wire, ParseWire(body));
+  TensorWire wire;
+  TENON_RETURN_IF_ERROR(ParseWire(body, &wire));
   absl::InlinedVector<std::shared_ptr<Storage>, 1> storages(
       wire.storages.size());
-  TensorMessage message;
+  message_.Reserve(wire.fields.size());
   for (const WireField& field : wire.fields) {
     if (const auto* tensor = std::get_if<WireTensor>(&field)) {
       TENON_ASSIGN_OR_RETURN(Tensor made,
                              Make(wire.storages[tensor->storage], *tensor,
                                   storages[tensor->storage]));
-      message.Add(std::move(made));
+      message_.Add(std::move(made));
     } else if (const auto* string = std::get_if<absl::string_view>(&field)) {
-      message.Add(*string);
+      message_.Add(*string);
     } else if (const auto* integer = std::get_if<int64_t>(&field)) {
-      message.Add(*integer);
+      message_.Add(*integer);
     } else {
-      message.Add(std::get<double>(field));
+      message_.Add(std::get<double>(field));
     }
   }
-  return message;
+  return absl::OkStatus();
 }
 
 absl::StatusOr<Tensor> TensorDecoder::Decoding::Make(
     const WireStorage& from, const WireTensor& tensor,
     std::shared_ptr<Storage>& storage) {
-  if (storage != nullptr) return Tensor::FromSpec(tensor.spec, storage);
+  if (storage != nullptr) return Tensor::FromSpec(*tensor.spec, storage);
   absl::StatusOr<Tensor> made;
   switch (from.place) {
     case WirePlace::kBlock:
-      made = decoder_.Claim(from.block, tensor.spec, source_);
+      made = decoder_.Claim(from.block, *tensor.spec, source_);
       break;
     case WirePlace::kSegment:
-      made = decoder_.Import(from.segment, tensor.spec, source_);
+      made = decoder_.Import(from.segment, *tensor.spec, source_);
       break;
     case WirePlace::kHere:
       if (here_ == nullptr)
         return Refuse("it is in a block, and there is none");
-      made = Tensor::FromSpec(tensor.spec, here_);
+      made = Tensor::FromSpec(*tensor.spec, here_);
       break;
     case WirePlace::kEmpty: {
       TENON_ASSIGN_OR_RETURN(
           auto empty, Storage::CreateShared(0, SegmentKind::kSharedWritable));
-      made = Tensor::FromSpec(tensor.spec, std::move(empty));
+      made = Tensor::FromSpec(*tensor.spec, std::move(empty));
       break;
     }
   }
@@ -134,12 +135,13 @@ absl::StatusOr<Tensor> TensorDecoder::Decoding::Make(
   return made;
 }
 
-absl::StatusOr<TensorMessage> TensorDecoder::Decode(
-    std::span<const std::byte> record, TensorSource& source) {
-  absl::StatusOr<TensorMessage> message =
-      Decoding(*this, source).Decode(record);
-  if (message.ok()) return message;
-  return AsLoss(message.status());
+absl::Status TensorDecoder::Decode(std::span<const std::byte> record,
+                                   TensorSource& source,
+                                   TensorMessage* message) {
+  const absl::Status status = Decoding(*this, source, *message).Decode(record);
+  if (status.ok()) return status;
+  *message = TensorMessage();
+  return AsLoss(status);
 }
 
 absl::StatusOr<Tensor> TensorDecoder::Claim(const BlockDescriptor& block,

@@ -72,8 +72,9 @@ class TensorDecoder {
 
   // Errors: kResourceExhausted if a limit of this process or its importers is
   // in the way: another try may succeed; kDataLoss if none will.
-  absl::StatusOr<TensorMessage> Decode(std::span<const std::byte> record,
-                                       TensorSource& source);
+  // `message` is empty before.
+  absl::Status Decode(std::span<const std::byte> record, TensorSource& source,
+                      TensorMessage* message);
 
   // That a tensor which was sent is the same when it comes back.
   void Recognize(const Tensor& sent) { segments_.Recognize(sent); }

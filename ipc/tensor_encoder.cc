@@ -75,7 +75,7 @@ class Encoding {
   // The number of the storage in the message, and whether it is new.
   std::pair<uint32_t, bool> NumberOf(const void* storage);
   void AddTensor(uint32_t storage, const TensorSpec& spec) {
-    wire_.fields.push_back(WireTensor{.storage = storage, .spec = spec});
+    wire_.fields.push_back(WireTensor{.storage = storage, .spec = &spec});
   }
 
   TensorShelf& shelf_;
@@ -214,10 +214,13 @@ absl::StatusOr<TensorSpec> SpecInBlock(const TensorSpec& spec,
 }
 
 absl::Status Encoding::WriteBlock(std::span<std::byte> block) {
+  wire_.specs.reserve(copied_tensors_.size());  // So that none moves.
   for (const CopiedTensor& tensor : copied_tensors_) {
-    TensorSpec& spec = std::get<WireTensor>(wire_.fields[tensor.field]).spec;
+    auto& field = std::get<WireTensor>(wire_.fields[tensor.field]);
     TENON_ASSIGN_OR_RETURN(
-        spec, SpecInBlock(spec, copied_[tensor.copied], block.size()));
+        wire_.specs.emplace_back(),
+        SpecInBlock(*field.spec, copied_[tensor.copied], block.size()));
+    field.spec = &wire_.specs.back();
   }
   for (const Copied& copied : copied_) {
     TENON_ASSIGN_OR_RETURN(const std::byte* from, copied.storage->Read());

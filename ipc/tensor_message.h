@@ -40,7 +40,7 @@ class TensorMessage {
   using Field = std::variant<int64_t, double, std::string, Tensor>;
 
   TensorMessage() = default;
-  explicit TensorMessage(Tensor tensor) { Add(std::move(tensor)); }
+  explicit TensorMessage(const Tensor& tensor) { Add(tensor); }
 
   // Each returns this message. Unsigned integers of 64 bits are not taken,
   // because not all of them would arrive as they were: cast them.
@@ -57,7 +57,17 @@ class TensorMessage {
     return Add(absl::string_view(value));
   }
   TensorMessage& Add(std::string value) { return AddField(std::move(value)); }
-  TensorMessage& Add(Tensor value) { return AddField(std::move(value)); }
+  TensorMessage& Add(const Tensor& value) {
+    fields_.emplace_back(std::in_place_type<Tensor>, value);
+    return *this;
+  }
+  TensorMessage& Add(Tensor&& value) {
+    fields_.emplace_back(std::in_place_type<Tensor>, std::move(value));
+    return *this;
+  }
+
+  // Room for so many fields.
+  void Reserve(size_t fields) { fields_.reserve(fields); }
 
   size_t size() const { return fields_.size(); }
   bool empty() const { return fields_.empty(); }

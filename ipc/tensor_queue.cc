@@ -7,6 +7,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <span>
@@ -14,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/container/inlined_vector.h"
 #include "absl/memory/memory.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -25,8 +27,9 @@
 namespace tenon {
 namespace {
 
-// One tensor of up to six dimensions, or of four and a few scalars.
-constexpr size_t kRecordBytes = 192;
+// Two cache lines: one dense tensor of up to five dimensions, or of three and a
+// number.
+constexpr size_t kRecordBytes = 128;
 
 }  // namespace
 
@@ -41,21 +44,20 @@ class TensorQueue::Claimer : public QueueClaimer {
       return queue_.queue_->TakeFrom(item.place, &generation);
     };
     TensorSource source(take, &found_);
-    absl::StatusOr<TensorMessage> message =
-        queue_.decoder_.Decode(item.bytes, source);
-    if (!message.ok()) return std::move(message).status();
+    absl::Status status =
+        queue_.decoder_.Decode(item.bytes, source, &messages_.emplace_back());
     TENON_CRASH_POINT("tensor_queue.claimed");
-    messages_.push_back(*std::move(message));
-    return absl::OkStatus();
+    if (!status.ok()) messages_.pop_back();
+    return status;
   }
 
   void Undo(const QueueItem&) override { messages_.pop_back(); }
 
-  std::vector<TensorMessage>& messages() { return messages_; }
+  absl::InlinedVector<TensorMessage, 1>& messages() { return messages_; }
 
  private:
   TensorQueue& queue_;
-  std::vector<TensorMessage> messages_;
+  absl::InlinedVector<TensorMessage, 1> messages_;
   std::optional<TensorShelfItem> found_;  // On the sender's shelf.
 };
 
@@ -87,7 +89,7 @@ absl::StatusOr<std::unique_ptr<TensorQueue>> TensorQueue::Make(
 TensorQueue::~TensorQueue() = default;
 
 absl::StatusOr<TensorMessage> TensorQueue::Get(Deadline deadline) {
-  sender_->ReapQuickly();
+  sender_->ReapNowAndThen();
   std::array<std::byte, kRecordBytes> record;
   Claimer claimer(this);
   TENON_ASSIGN_OR_RETURN(size_t got, queue_->TryGet(record, &claimer));
@@ -101,17 +103,19 @@ absl::StatusOr<TensorMessage> TensorQueue::Get(Deadline deadline) {
 
 absl::StatusOr<std::vector<TensorMessage>> TensorQueue::GetBatch(
     size_t most, Deadline deadline) {
-  sender_->ReapQuickly();
+  sender_->ReapNowAndThen();
   std::vector<std::byte> records(std::min(most, capacity()) * kRecordBytes);
   Claimer claimer(this);
   TENON_RETURN_IF_ERROR(WaitAndReap(deadline, [&](Deadline slice) {
                           return queue_->Get(records, slice, &claimer);
                         }).status());
-  return std::move(claimer.messages());
+  return std::vector<TensorMessage>(
+      std::make_move_iterator(claimer.messages().begin()),
+      std::make_move_iterator(claimer.messages().end()));
 }
 
 absl::StatusOr<std::optional<TensorMessage>> TensorQueue::TryGet() {
-  sender_->ReapQuickly();
+  sender_->ReapNowAndThen();
   std::array<std::byte, kRecordBytes> record;
   Claimer claimer(this);
   TENON_ASSIGN_OR_RETURN(const size_t got, queue_->TryGet(record, &claimer));

@@ -17,7 +17,7 @@
 //   TENON_ASSIGN_OR_RETURN(TensorMessage message, theirs->Get(deadline));
 //   TENON_ASSIGN_OR_RETURN(Tensor frame, message.tensor(0));
 //
-// What travels is a record of 192 bytes. How a tensor gets along with it:
+// What travels is a record of 128 bytes. How a tensor gets along with it:
 //   in a block of an arena    by reference, without a system call once the
 //                             receiver knows the arena: the way to go
 //   in a segment of its own   by descriptor or by name, with system calls
@@ -66,10 +66,11 @@ struct TensorQueueUse {
 };
 
 // Ownership: owns its place in the queue. Holds each tensor that was put until
-//   it was taken; lets go in later calls of any TensorQueue of this process,
-//   and in AwaitTaken(). Destruction leaves the queue without waiting: a
-//   message that nobody has taken by then is lost once its memory is used for
-//   something else; so AwaitTaken() first.
+//   it was taken; lets go in later calls, some messages at a time, when any
+//   TensorQueue of this process waits, and in Reap() and AwaitTaken().
+//   Destruction leaves the queue without waiting: a message that nobody has
+//   taken by then is lost once its memory is used for something else; so
+//   AwaitTaken() first.
 // Threads: any number may use it. Those who put take turns, and those who get.
 // Processes: each opens its own, a forked child too; inert in a child of its
 //   owner's: calls fail with kFailedPrecondition. If the owner of an arena is

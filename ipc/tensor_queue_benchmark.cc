@@ -327,6 +327,20 @@ void BM_RoundTrip(benchmark::State& state) {
 }
 BENCHMARK(BM_RoundTrip)->UseRealTime();
 
+// The instructions alone: both ends in one thread, so that no cache line moves.
+void BM_OneThread(benchmark::State& state) {
+  const SecondThread second_thread;
+  const auto queue = Must(TensorQueue::Create());
+  const auto other = Must(TensorQueue::Open(Must(queue->Share())));
+  const Tensor tensor =
+      Must(queue->CreateTensor(kDtypeOf<uint8_t>, {4096}, Deadline::Never()));
+  for (auto _ : state) {
+    Check(queue->Put(tensor, Deadline::Never()));
+    Spin(*other);
+  }
+}
+BENCHMARK(BM_OneThread);
+
 void Fill(const Tensor& tensor, const std::vector<uint8_t>& from) {
   std::memcpy(Must(tensor.data<uint8_t>()).data(), from.data(), from.size());
 }

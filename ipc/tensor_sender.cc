@@ -67,12 +67,12 @@ absl::Status TensorSender::CheckUsable() const {
 
 // With turn_. Returns up to which message all were taken.
 uint64_t TensorSender::ReapWithTurn() {
-  const uint64_t taken = queue_->taken();
-  while (!in_flight_.empty() && in_flight_.front().number <= taken) {
+  taken_ = queue_->taken();
+  while (!in_flight_.empty() && in_flight_.front().number <= taken_) {
     in_flight_.pop_front();
     held_.store(in_flight_.size(), std::memory_order_relaxed);
   }
-  return taken;
+  return taken_;
 }
 
 void TensorSender::ReapNow() {
@@ -114,9 +114,14 @@ absl::Status TensorSender::AwaitTaken(Deadline deadline) {
   TENON_RETURN_IF_ERROR(CheckUsable());
   const uint64_t put = queue_->put();
   for (;;) {
-    ReapIfIdle();
     const uint64_t taken = queue_->taken();
-    if (taken >= put) return absl::OkStatus();
+    ReapIfIdle();
+    if (taken >= put) {
+      // Not if another thread was at it.
+      const TurnGuard turn(&turn_, deadline);
+      if (!turn.held()) return TurnIsTaken();
+      return encoder_.shelf().Reap(ReapWithTurn());
+    }
     if (deadline.has_passed()) {
       return absl::DeadlineExceededError(
           absl::StrCat(put - taken,
@@ -136,7 +141,7 @@ absl::StatusOr<Tensor> TensorSender::NewTensor(DLDataType dtype,
     const TurnGuard turn(&turn_, deadline);
     if (!turn.held()) return TurnIsTaken();
     TENON_ASSIGN_OR_RETURN(arena, encoder_.arena());
-    ReapWithTurn();
+    if (in_flight_.size() >= kReapFrom) ReapWithTurn();
   }
   for (Deadline slice = Deadline::Passed();;) {
     auto tensor = CreateTensor(*arena, dtype, shape, slice);
@@ -157,8 +162,11 @@ absl::Status TensorSender::EncodeOne(const TensorMessage& message,
   const size_t size = queue_->item_bytes();
   records_.resize(records_.size() + size);
   const std::span<std::byte> record = std::span(records_).last(size);
+  if (in_flight_.size() >= kReapFrom || encoder_.shelf().has_fds()) {
+    ReapWithTurn();
+  }
   for (Deadline slice = Deadline::Passed();;) {
-    const uint64_t taken = ReapWithTurn();
+    const uint64_t taken = taken_;
     auto holds = encoder_.Encode(message, number, taken, slice, record);
     if (holds.ok()) {
       in_flight_.push_back({number, *std::move(holds)});
@@ -166,9 +174,11 @@ absl::Status TensorSender::EncodeOne(const TensorMessage& message,
     }
     encoder_.shelf().Cancel(number);
     if (!MaySucceedLater(holds.status())) return holds.status();
-    if (deadline.has_passed()) {
+    if (deadline.has_passed() && queue_->taken() == taken) {
       return absl::ResourceExhaustedError(holds.status().message());
     }
+    // Before waiting: what was taken in the meantime may do.
+    if (ReapWithTurn() != taken) continue;
     TENON_RETURN_IF_ERROR(WaitALittle(taken, deadline));
     slice = Earlier(deadline, Deadline::After(kLookAgain));
   }

@@ -55,14 +55,21 @@ class TensorSender : public TensorReaper {
   absl::Status Trim();
 
   bool ReapIfIdle() override;
-  // Of all that costs no system call, and if nothing is in the way.
-  void ReapQuickly() {
-    if (held_.load(std::memory_order_relaxed) != 0) ReapNow();
+  // Now and then, and only what costs no system call: to look what was taken
+  // is to fetch a cache line from whoever took it.
+  void ReapNowAndThen() {
+    if (held() == 0) return;
+    if (calls_.fetch_add(1, std::memory_order_relaxed) % kReapFrom == 0) {
+      ReapNow();
+    }
   }
   // How many messages it holds.
   size_t held() const { return held_.load(std::memory_order_relaxed); }
 
  private:
+  // So many messages are held without a look whether they were taken.
+  static constexpr uint32_t kReapFrom = 16;
+
   struct Held {
     uint64_t number = 0;
     TensorHolds holds;
@@ -92,7 +99,10 @@ class TensorSender : public TensorReaper {
   std::deque<Held> in_flight_;
   std::vector<std::byte> records_;
 
+  uint64_t taken_ = 0;  // When last looked.
+
   std::atomic<size_t> held_ = 0;  // The size of in_flight_.
+  std::atomic<uint32_t> calls_ = 0;
 };
 
 }  // namespace tenon

@@ -33,6 +33,7 @@ constexpr uint8_t kInteger = 1;
 constexpr uint8_t kNumber = 2;
 constexpr uint8_t kString = 3;
 constexpr uint8_t kTensor = 4;
+constexpr uint8_t kDenseTensor = 5;
 
 // With what says what it is. A storage has at least one.
 constexpr size_t kLeastFieldBytes = 9;
@@ -44,8 +45,31 @@ constexpr size_t kRankAt = 4;
 constexpr size_t kShapeAt = 16;
 constexpr size_t kStridesAt = kShapeAt + 8 * TensorSpec::kMaxRank;
 
+// Sets the strides of a dense tensor, row-major. The extents may be anything.
+void SetDenseStrides(SpecBytes& bytes, size_t rank) {
+  uint64_t stride = 1;
+  for (size_t dim = rank; dim-- > 0;) {
+    std::memcpy(bytes.data() + kStridesAt + 8 * dim, &stride, sizeof(stride));
+    uint64_t extent;
+    std::memcpy(&extent, bytes.data() + kShapeAt + 8 * dim, sizeof(extent));
+    if (extent != 0) stride *= extent;
+  }
+}
+
+// Whether the strides need not travel.
+bool HasDenseStrides(const TensorSpec& spec) {
+  uint64_t stride = 1;
+  for (auto dim = static_cast<size_t>(spec.rank()); dim-- > 0;) {
+    if (static_cast<uint64_t>(spec.strides()[dim]) != stride) return false;
+    const auto extent = static_cast<uint64_t>(spec.shape()[dim]);
+    if (extent != 0) stride *= extent;
+  }
+  return true;
+}
+
 size_t SpecWireBytes(const TensorSpec& spec) {
-  return kShapeAt + 16 * static_cast<size_t>(spec.rank());
+  return kShapeAt +
+         (HasDenseStrides(spec) ? 8 : 16) * static_cast<size_t>(spec.rank());
 }
 
 absl::Status Refuse(absl::string_view why) {
@@ -100,12 +124,13 @@ void Writer::Put(const WireStorage& storage) {
 }
 
 void Writer::Put(const WireTensor& tensor) {
-  Put(kTensor);
+  const auto* bytes = reinterpret_cast<const std::byte*>(tensor.spec);
+  const auto rank = static_cast<size_t>(tensor.spec->rank());
+  const bool dense = HasDenseStrides(*tensor.spec);
+  Put(dense ? kDenseTensor : kTensor);
   Put(tensor.storage);
-  const auto bytes = std::bit_cast<SpecBytes>(tensor.spec);
-  const size_t extents = 8 * static_cast<size_t>(tensor.spec.rank());
-  Bytes(bytes.data(), kShapeAt + extents);
-  Bytes(bytes.data() + kStridesAt, extents);
+  Bytes(bytes, kShapeAt + 8 * rank);
+  if (!dense) Bytes(bytes + kStridesAt, 8 * rank);
 }
 
 void Writer::Put(const WireField& field) {
@@ -132,7 +157,7 @@ size_t StorageBytes(const WireStorage& storage) {
 
 size_t FieldBytes(const WireField& field) {
   if (const auto* tensor = std::get_if<WireTensor>(&field)) {
-    return 1 + sizeof(tensor->storage) + SpecWireBytes(tensor->spec);
+    return 1 + sizeof(tensor->storage) + SpecWireBytes(*tensor->spec);
   }
   const auto* string = std::get_if<absl::string_view>(&field);
   return 1 + sizeof(uint64_t) + (string == nullptr ? 0 : string->size());
@@ -191,25 +216,33 @@ bool Read(Reader& from, WireStorage& storage) {
   return false;
 }
 
-bool Read(Reader& from, size_t storages, WireTensor& tensor) {
+bool Read(Reader& from, bool dense, TensorSpec& spec) {
   SpecBytes bytes = {};
-  if (!from.Get(tensor.storage) || tensor.storage >= storages ||
-      !from.Bytes(bytes.data(), kShapeAt)) {
+  if (!from.Bytes(bytes.data(), kShapeAt)) return false;
+  int32_t signed_rank;
+  std::memcpy(&signed_rank, bytes.data() + kRankAt, sizeof(signed_rank));
+  if (signed_rank < 0 || signed_rank > TensorSpec::kMaxRank) return false;
+  const auto rank = static_cast<size_t>(signed_rank);
+  if (!from.Bytes(bytes.data() + kShapeAt, 8 * rank)) return false;
+  if (dense) {
+    SetDenseStrides(bytes, rank);
+  } else if (!from.Bytes(bytes.data() + kStridesAt, 8 * rank)) {
     return false;
   }
-  int32_t rank;
-  std::memcpy(&rank, bytes.data() + kRankAt, sizeof(rank));
-  if (rank < 0 || rank > TensorSpec::kMaxRank) return false;
-  const size_t extents = 8 * static_cast<size_t>(rank);
-  if (!from.Bytes(bytes.data() + kShapeAt, extents) ||
-      !from.Bytes(bytes.data() + kStridesAt, extents)) {
-    return false;
-  }
-  tensor.spec = std::bit_cast<TensorSpec>(bytes);
-  return true;
+  spec = std::bit_cast<TensorSpec>(bytes);
+  // There is one way only to say each thing.
+  return dense || !HasDenseStrides(spec);
 }
 
-bool Read(Reader& from, size_t storages, WireField& field) {
+bool Read(Reader& from, bool dense, TensorWire& wire, WireTensor& tensor) {
+  if (!from.Get(tensor.storage) || tensor.storage >= wire.storages.size()) {
+    return false;
+  }
+  tensor.spec = &wire.specs.emplace_back();
+  return Read(from, dense, wire.specs.back());
+}
+
+bool Read(Reader& from, TensorWire& wire, WireField& field) {
   uint8_t kind = 0;
   if (!from.Get(kind)) return false;
   switch (kind) {
@@ -223,7 +256,9 @@ bool Read(Reader& from, size_t storages, WireField& field) {
              from.String(size, field.emplace<absl::string_view>());
     }
     case kTensor:
-      return Read(from, storages, field.emplace<WireTensor>());
+    case kDenseTensor:
+      return Read(from, kind == kDenseTensor, wire,
+                  field.emplace<WireTensor>());
     default:
       return false;
   }
@@ -248,7 +283,7 @@ void WriteWire(const TensorWire& wire, std::span<std::byte> out) {
   for (const WireField& field : wire.fields) writer.Put(field);
 }
 
-absl::StatusOr<TensorWire> ParseWire(std::span<const std::byte> body) {
+absl::Status ParseWire(std::span<const std::byte> body, TensorWire* wire) {
   Reader reader(body);
   uint32_t storages = 0, fields = 0;
   if (!reader.Get(storages) || !reader.Get(fields)) {
@@ -258,20 +293,20 @@ absl::StatusOr<TensorWire> ParseWire(std::span<const std::byte> body) {
     return Refuse(absl::StrCat(storages, " storages and ", fields,
                                " fields in ", reader.left(), " bytes"));
   }
-  TensorWire wire;
-  wire.storages.resize(storages);
+  wire->storages.resize(storages);
   for (uint32_t i = 0; i < storages; ++i) {
-    if (!Read(reader, wire.storages[i])) {
+    if (!Read(reader, wire->storages[i])) {
       return Refuse(absl::StrCat("storage ", i, " of ", storages, " is none"));
     }
   }
-  wire.fields.reserve(fields);
+  wire->fields.reserve(fields);
+  wire->specs.reserve(fields);  // Those that are there stay where they are.
   for (uint32_t i = 0; i < fields; ++i) {
-    if (!Read(reader, storages, wire.fields.emplace_back())) {
+    if (!Read(reader, *wire, wire->fields.emplace_back())) {
       return Refuse(absl::StrCat("field ", i, " of ", fields, " is none"));
     }
   }
-  if (reader.left() == 0) return wire;
+  if (reader.left() == 0) return absl::OkStatus();
   return Refuse(absl::StrCat(reader.left(), " bytes are left over"));
 }
 

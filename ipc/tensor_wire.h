@@ -23,7 +23,7 @@
 //   a field is a byte that says what it is, and
 //     1: i64    2: double    3: u64 length and string
 //     4: u32 number of its storage, and a TensorSpec without what lies beyond
-//        its rank
+//        its rank; 5: and without strides, as it is dense
 //
 // Two tensors of one storage are so at the other end, too: they name the same
 // one of the body's storages.
@@ -37,6 +37,7 @@
 #include <variant>
 
 #include "absl/container/inlined_vector.h"
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "tenon/shm/arena/block_descriptor.h"
@@ -71,15 +72,21 @@ struct WireStorage {
 
 struct WireTensor {
   uint32_t storage = 0;
-  TensorSpec spec;
+  const TensorSpec* spec = nullptr;
 };
 
 using WireField = std::variant<int64_t, double, absl::string_view, WireTensor>;
 
-// Ownership: strings are views of what it was made of.
+// Ownership: strings and specs are those of whoever made it, or of the bytes it
+//   was read from, and of `specs`.
 struct TensorWire {
+  TensorWire() = default;
+  TensorWire(const TensorWire&) = delete;
+  TensorWire& operator=(const TensorWire&) = delete;
+
   absl::InlinedVector<WireStorage, 1> storages;
   absl::InlinedVector<WireField, 1> fields;
+  absl::InlinedVector<TensorSpec, 1> specs;
 };
 
 // The size of a body, and the body itself into `out`, which has that size.
@@ -90,7 +97,7 @@ void WriteWire(const TensorWire& wire, std::span<std::byte> out);
 //   writes as it was; its specs and handles are not checked yet. Nothing is
 //   allocated but some 200 times what is there.
 // Errors: kDataLoss saying what does not fit.
-absl::StatusOr<TensorWire> ParseWire(std::span<const std::byte> body);
+absl::Status ParseWire(std::span<const std::byte> body, TensorWire* wire);
 
 // A record that was read.
 struct WireRecord {
