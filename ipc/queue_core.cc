@@ -167,6 +167,11 @@ absl::StatusOr<bool> QueueCore::IsAlone() {
   return put_.IsAlone();
 }
 
+bool QueueCore::IsAsleep(QueueWait wait) const {
+  return (A::Load(group_->sleeping(place(), wait), std::memory_order_acquire) &
+          1) != 0;
+}
+
 absl::Status QueueCore::LayOut(absl::string_view bytes,
                                absl::Span<const int> fds) {
   TENON_RETURN_IF_ERROR(CheckUsable());
@@ -236,9 +241,6 @@ absl::Status QueueCore::Put(std::span<const std::byte> items,
   TENON_ASSIGN_OR_RETURN(const uint64_t count, Count(items));
   const TurnGuard turn(&put_.turn(), deadline);
   if (!turn.held()) return TurnIsTaken("putting");
-  const auto ready = [&] {
-    return !writer_.Refresh() || writer_.KnowsRoom(count) || closed();
-  };
   for (;;) {
     TENON_ASSIGN_OR_RETURN(const bool put, PutNow(items, count));
     if (put) return absl::OkStatus();
@@ -246,13 +248,43 @@ absl::Status QueueCore::Put(std::span<const std::byte> items,
       return absl::UnavailableError(
           absl::StrCat(what_, " is full, and all others have left or died"));
     }
-    TENON_ASSIGN_OR_RETURN(const bool go_on, put_.Wait(ready, deadline));
+    TENON_ASSIGN_OR_RETURN(
+        const bool go_on,
+        put_.Wait([&] { return RoomOrEnd(count); }, deadline));
     if (!go_on) {
       return absl::DeadlineExceededError(
           absl::StrCat(what_, " is full: ", own_size(), " of ", capacity(),
                        " items that were put here have not been taken"));
     }
   }
+}
+
+// ---- Event loops ----
+
+absl::StatusOr<int> QueueCore::PollFd(QueueWait wait) {
+  TENON_RETURN_IF_ERROR(CheckUsable());
+  QueueSide& side = wait == QueueWait::kPut ? put_ : get_;
+  const TurnGuard turn(&side.turn(), Deadline::Never());
+  TENON_RETURN_IF_ERROR(side.Sync());
+  return side.bell()->PollFd();
+}
+
+absl::StatusOr<bool> QueueCore::Arm(QueueWait wait) {
+  TENON_RETURN_IF_ERROR(CheckUsable());
+  QueueSide& side = wait == QueueWait::kPut ? put_ : get_;
+  const TurnGuard turn(&side.turn(), Deadline::Never());
+  TENON_RETURN_IF_ERROR(side.Sync());
+  return side.bell()->Arm([&] {
+    if (!side.IsInSync()) return true;
+    return wait == QueueWait::kPut ? RoomOrEnd(1) : SomethingIsThere();
+  });
+}
+
+void QueueCore::Disarm(QueueWait wait) {
+  if (!CheckUsable().ok()) return;
+  QueueSide& side = wait == QueueWait::kPut ? put_ : get_;
+  const TurnGuard turn(&side.turn(), Deadline::Never());
+  side.bell()->Disarm();
 }
 
 }  // namespace tenon

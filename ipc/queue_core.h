@@ -37,7 +37,8 @@
 namespace tenon {
 
 struct QueueOptions {
-  std::string name = "queue";  // In errors, and as the memory's label.
+  // In errors, and as the memory's label: see CheckShmPrefix() in shm_name.h.
+  std::string name = "queue";
   // Items that each participant may have put and nobody taken. Memory is
   // reserved for all participants at once.
   size_t capacity = 1024;
@@ -149,17 +150,21 @@ class QueueCore {
   // Whether there were others, and all have left or died. One system call.
   absl::StatusOr<bool> IsAlone();
 
-  // One's place, and descriptors beside it: see QueueGroup. What is laid out
-  // stays as long as the place is not somebody else's.
+  // One's place, which holder of it this is, and descriptors laid out beside
+  // it: up to FdShelf::kMaxFds - 4. They stay until somebody else has the
+  // place, which is not before all that was put is taken. The holder whose they
+  // are is `generation`.
   size_t place() const { return group_->own(); }
+  uint64_t generation() const { return group_->generation(); }
   absl::Status LayOut(absl::string_view bytes, absl::Span<const int> fds);
   absl::StatusOr<ShelfItem> TakeFrom(size_t place, uint64_t* generation) const;
 
-  // --- For event loops, see doorbell.h: for an item, or the end. While one
-  // thread does this, no other one gets. ---
-  absl::StatusOr<int> PollFd();
-  absl::StatusOr<bool> Arm();
-  void Disarm();
+  // --- For event loops, see doorbell.h: for an item or the end (kGet), or for
+  // room for an item (kPut). While one thread does this, no other one gets, or
+  // puts. ---
+  absl::StatusOr<int> PollFd(QueueWait wait = QueueWait::kGet);
+  absl::StatusOr<bool> Arm(QueueWait wait = QueueWait::kGet);
+  void Disarm(QueueWait wait = QueueWait::kGet);
 
   // --- Tasks: what was got counts as begun until it is done. ---
 
@@ -170,6 +175,10 @@ class QueueCore {
   // how many tasks died with their processes, now and in later calls.
   absl::Status JoinTasks(Deadline deadline);
 
+  // Whether a thread of this participant sleeps for that. Any thread may ask.
+  bool IsAsleep(QueueWait wait) const;
+
+  // While no other thread uses it:
   DoorbellCounts get_counts() const { return get_.bell()->counts(); }
   DoorbellCounts put_counts() const { return put_.bell()->counts(); }
   // System calls that woke somebody.
@@ -192,6 +201,9 @@ class QueueCore {
   absl::StatusOr<bool> PutNow(std::span<const std::byte> items, uint64_t count);
 
   bool SomethingIsThere() const;
+  bool RoomOrEnd(uint64_t count) {
+    return !writer_.Refresh() || writer_.KnowsRoom(count) || closed();
+  }
   absl::StatusOr<size_t> TakeSome(std::span<std::byte> out,
                                   QueueClaimer* claimer);
   absl::StatusOr<size_t> TakeFromRing(size_t place, std::span<std::byte> out,

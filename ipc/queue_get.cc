@@ -225,27 +225,4 @@ absl::StatusOr<uint64_t> QueueCore::Drain() {
   return all;
 }
 
-// ---- Event loops ----
-
-absl::StatusOr<int> QueueCore::PollFd() {
-  TENON_RETURN_IF_ERROR(CheckUsable());
-  const TurnGuard turn(&get_.turn(), Deadline::Never());
-  TENON_RETURN_IF_ERROR(get_.Sync());
-  return get_.bell()->PollFd();
-}
-
-absl::StatusOr<bool> QueueCore::Arm() {
-  TENON_RETURN_IF_ERROR(CheckUsable());
-  const TurnGuard turn(&get_.turn(), Deadline::Never());
-  TENON_RETURN_IF_ERROR(get_.Sync());
-  return get_.bell()->Arm(
-      [this] { return !get_.IsInSync() || SomethingIsThere(); });
-}
-
-void QueueCore::Disarm() {
-  if (!CheckUsable().ok()) return;
-  const TurnGuard turn(&get_.turn(), Deadline::Never());
-  get_.bell()->Disarm();
-}
-
 }  // namespace tenon

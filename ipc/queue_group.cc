@@ -47,22 +47,12 @@ using A = StdAtomics;
 using State = QueueParticipant::State;
 
 constexpr char kWhat[] = "a queue";
-constexpr size_t kOwnFds = 1 + kQueueWaits;  // The process and its bells.
-
-// In front of what lies on a shelf.
-struct ShelfHeader {
-  uint64_t place;
-  uint64_t generation;
-};
-
 absl::StatusOr<UniqueFd> Duplicate(int fd) {
   UniqueFd copy(fcntl(fd, F_DUPFD_CLOEXEC, 0));
   if (!copy.valid()) return PosixError(errno, "fcntl(F_DUPFD_CLOEXEC)", kWhat);
   return copy;
 }
 
-State StateOf(uint64_t word) { return static_cast<State>(word & 3); }
-uint64_t GenerationOf(uint64_t word) { return word >> 2; }
 uint64_t StateWord(uint64_t generation, State state) {
   return generation << 2 | state;
 }
@@ -89,10 +79,6 @@ bool JoinerHasDied(uint64_t word) {
   const auto process = PidFd::Open(pid);
   if (!process.ok()) return absl::IsNotFound(process.status());
   return process->HasEnded();
-}
-
-bool IsAsleep(const SharedWord<uint64_t>& sleeping) {
-  return (A::Load(sleeping, std::memory_order_seq_cst) & 1) != 0;
 }
 
 }  // namespace
@@ -188,13 +174,13 @@ bool QueueGroup::HasDied(size_t place, uint64_t generation) const {
 }
 
 bool QueueGroup::MayTake(size_t place, uint64_t state) const {
-  switch (StateOf(state)) {
+  switch (QueueStateOf(state)) {
     case QueueParticipant::kFree:
       return true;
     case QueueParticipant::kJoining:
       return JoinerHasDied(state);
     case QueueParticipant::kReady:
-      return IsEmpty(place) && HasDied(place, GenerationOf(state));
+      return IsEmpty(place) && HasDied(place, QueueGenerationOf(state));
     case QueueParticipant::kLeft:
       return IsEmpty(place);
   }
@@ -251,6 +237,7 @@ absl::Status QueueGroup::Enrol(const std::array<int, kQueueWaits>& bells) {
   A::Store(words.state, StateWord(generation_, QueueParticipant::kReady),
            std::memory_order_seq_cst);
   TENON_CRASH_POINT("queue.ready");
+  A::Store(words.was_ready, generation_, std::memory_order_release);
   A::FetchAdd(this->words().roster, 1, std::memory_order_seq_cst);
   TENON_CRASH_POINT("queue.enrolled");
   Announce();
@@ -307,99 +294,6 @@ absl::StatusOr<ShelfItem> QueueGroup::TakeFrom(size_t place,
   item.fds.erase(item.fds.begin(),
                  item.fds.begin() + static_cast<ptrdiff_t>(kOwnFds));
   return item;
-}
-
-// Null if that one is not there any more.
-absl::StatusOr<std::shared_ptr<const QueueMember>> QueueGroup::MeetMember(
-    size_t place, uint64_t generation) const {
-  absl::StatusOr<ShelfItem> item = shelves_[place].Take();
-  if (!item.ok()) {
-    if (absl::IsResourceExhausted(item.status())) return item.status();
-    return nullptr;
-  }
-  ShelfHeader header;
-  if (item->bytes.size() < sizeof(header) || item->fds.size() < kOwnFds) {
-    return nullptr;
-  }
-  std::memcpy(&header, item->bytes.data(), sizeof(header));
-  if (header.place != place || header.generation != generation) return nullptr;
-  auto process = PidFd::Adopt(std::move(item->fds[0]));
-  if (!process.ok()) return nullptr;
-  QueueMember member = {place, generation, *std::move(process), {}};
-  for (size_t i = 0; i < kQueueWaits; ++i) {
-    member.bells[i] = std::move(item->fds[1 + i]);
-  }
-  return std::make_shared<const QueueMember>(std::move(member));
-}
-
-// ---- The others ----
-
-absl::StatusOr<uint64_t> QueueGroup::Refresh(Members* members) {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  const uint64_t now = roster();
-  if (now != known_) {
-    Members found;
-    for (size_t place = 0; place < kind_.participants; ++place) {
-      const uint64_t state =
-          A::Load(at(place).state, std::memory_order_seq_cst);
-      if (StateOf(state) != QueueParticipant::kReady) continue;
-      std::shared_ptr<const QueueMember> member;
-      for (const auto& old : members_) {
-        if (old->place == place && old->generation == GenerationOf(state)) {
-          member = old;
-        }
-      }
-      if (member == nullptr) {
-        TENON_ASSIGN_OR_RETURN(member, MeetMember(place, GenerationOf(state)));
-      }
-      if (member != nullptr) found.push_back(std::move(member));
-    }
-    members_ = std::move(found);
-    known_ = now;
-  }
-  *members = members_;
-  return known_;
-}
-
-size_t QueueGroup::used() const {
-  for (size_t place = kind_.participants; place > 0; --place) {
-    if (A::Load(at(place - 1).generation, std::memory_order_relaxed) != 0) {
-      return place;
-    }
-  }
-  return 0;
-}
-
-bool QueueGroup::HadOthers() const {
-  for (size_t place = 0; place < kind_.participants; ++place) {
-    const uint64_t generation =
-        A::Load(at(place).generation, std::memory_order_relaxed);
-    if (generation > (place == own_ ? generation_ : 0)) return true;
-  }
-  return generation_ > 1;
-}
-
-void QueueGroup::Announce() {
-  Members members;
-  if (!Refresh(&members).ok()) {
-    // Those who are not known cannot be rung; the others can.
-    const std::lock_guard<std::mutex> lock(mutex_);
-    members = members_;
-  }
-  for (const auto& member : members) {
-    for (size_t i = 0; i < kQueueWaits; ++i) {
-      if (IsAsleep(sleeping(member->place, static_cast<QueueWait>(i)))) {
-        RingQueueBell(member->bells[i].get());
-      }
-    }
-  }
-}
-
-void RingQueueBell(int bell) {
-  const uint64_t one = 1;
-  // EAGAIN: it is full, and so readable.
-  RetryOnEintr([&] { return write(bell, &one, sizeof(one)); });
-  TENON_CRASH_POINT("queue.rung");
 }
 
 }  // namespace tenon

@@ -38,6 +38,12 @@
 
 namespace tenon {
 
+// What is in the low bits of QueueParticipant::state, and above them.
+inline QueueParticipant::State QueueStateOf(uint64_t word) {
+  return static_cast<QueueParticipant::State>(word & 3);
+}
+inline uint64_t QueueGenerationOf(uint64_t word) { return word >> 2; }
+
 // For what a participant may sleep: each has a bell of its own.
 enum class QueueWait : size_t { kGet = 0, kPut = 1, kJoin = 2 };
 inline constexpr size_t kQueueWaits = 3;
@@ -119,6 +125,9 @@ class QueueGroup {
   size_t used() const;
   // Whether somebody else has ever been ready.
   bool HadOthers() const;
+  // Looks for those who are ready and have not said so yet, or were killed
+  // before they could; Refresh() then gives them, too.
+  absl::Status LookAgain();
 
   // Wakes all who sleep, of those that are known.
   void Announce();
@@ -138,12 +147,20 @@ class QueueGroup {
         mapping_(std::move(mapping)),
         shelves_(std::move(shelves)) {}
 
+  // In front of what lies on a shelf.
+  struct ShelfHeader {
+    uint64_t place;
+    uint64_t generation;
+  };
+  static constexpr size_t kOwnFds = 1 + kQueueWaits;  // The process, its bells.
+
   bool MayTake(size_t place, uint64_t state) const;
   bool HasDied(size_t place, uint64_t generation) const;
   bool IsEmpty(size_t place) const;
   absl::Status PutOnShelf(absl::string_view bytes, absl::Span<const int> fds);
   absl::StatusOr<std::shared_ptr<const QueueMember>> MeetMember(
       size_t place, uint64_t generation) const;
+  absl::Status Look();
 
   const QueueKind kind_;
   Segment segment_;

@@ -79,8 +79,10 @@ struct QueueParticipant {
   enum State : uint64_t { kFree = 0, kJoining = 1, kReady = 2, kLeft = 3 };
 
   alignas(64) SharedWord<uint64_t> state;
-  SharedWord<uint64_t> generation;  // 0: nobody had it yet.
-  SharedWord<uint64_t> lost;        // Begun and not done by those before.
+  // 0: nobody has come so far as to be ready, or was so.
+  SharedWord<uint64_t> generation;
+  SharedWord<uint64_t> was_ready;
+  SharedWord<uint64_t> lost;  // Begun and not done by those before.
   alignas(64) SharedWord<uint64_t> get_sleeping;
   alignas(64) SharedWord<uint64_t> put_sleeping;
   alignas(64) SharedWord<uint64_t> join_sleeping;

@@ -91,13 +91,9 @@ void QueueSide::RingPlace(size_t place) {
 
 absl::StatusOr<bool> QueueSide::Wait(absl::FunctionRef<bool()> ready,
                                      Deadline deadline) {
-  const bool knows_somebody =
-      std::any_of(others_.begin(), others_.end(), [this](const Other& other) {
-        return !other.dead && !IsSelf(*other.member);
-      });
   const Deadline until =
-      knows_somebody ? deadline
-                     : Earlier(deadline, Deadline::After(kLookForOthers));
+      KnowsLiving() ? deadline
+                    : Earlier(deadline, Deadline::After(kLookForOthers));
   TENON_ASSIGN_OR_RETURN(
       const WaitOutcome outcome,
       bell_->Wait([&] { return !IsInSync() || ready(); }, until));
@@ -117,11 +113,16 @@ absl::StatusOr<bool> QueueSide::Wait(absl::FunctionRef<bool()> ready,
   return true;
 }
 
-bool QueueSide::IsAlone() const {
-  for (const Other& other : others_) {
-    if (!other.dead && !IsSelf(*other.member)) return false;
-  }
-  return group_->HadOthers();
+bool QueueSide::KnowsLiving() const {
+  return std::any_of(others_.begin(), others_.end(),
+                     [this](const Other& other) {
+                       return !other.dead && !IsSelf(*other.member);
+                     });
+}
+
+bool QueueSide::IsAlone() {
+  if (KnowsLiving() || !group_->HadOthers()) return false;
+  return group_->LookAgain().ok() && SyncNow().ok() && !KnowsLiving();
 }
 
 bool QueueSide::Lives(size_t place) const {

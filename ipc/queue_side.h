@@ -68,7 +68,7 @@ class QueueSide {
 
   // Whether there were others, and all have left or died. Wait() or a call with
   // a deadline that has passed finds out who has died.
-  bool IsAlone() const;
+  bool IsAlone();
 
   // Whether the holder of `place` lives, as far as is known.
   bool Lives(size_t place) const;
@@ -83,6 +83,7 @@ class QueueSide {
   };
 
   absl::Status SyncNow();
+  bool KnowsLiving() const;
   void Ring(Other& other);
   bool IsSelf(const QueueMember& member) const {
     return member.place == group_->own();

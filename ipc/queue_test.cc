@@ -20,6 +20,7 @@
 #include "absl/time/time.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tenon/ipc/queue_group.h"
 #include "tenon/ipc/queue_handle.h"
 #include "tenon/shm/deadline.h"
 #include "tenon/shm/process_testing.h"
@@ -195,7 +196,7 @@ TEST(QueueTest, CloseWakesWhoWaits) {
   std::thread puts([&] {
     EXPECT_THAT(third.Put(2, Soon()), StatusIs(kFailedPrecondition));
   });
-  ASSERT_TRUE(Becomes([&] { return third.core().put_counts().sleeps > 0; }));
+  ASSERT_TRUE(Becomes([&] { return third.core().IsAsleep(QueueWait::kPut); }));
   ASSERT_THAT(queue.Close(), IsOk());
   puts.join();
   EXPECT_THAT(other.Drain(), IsOkAndHolds(1u));
@@ -241,7 +242,7 @@ TEST(QueueTest, LeavingWakesWhoWaits) {
   std::optional<Queue<uint64_t>> other = Another(queue);
   std::thread waits(
       [&] { EXPECT_THAT(queue.Get(Soon()), StatusIs(kUnavailable)); });
-  ASSERT_TRUE(Becomes([&] { return queue.core().get_counts().sleeps > 0; }));
+  ASSERT_TRUE(Becomes([&] { return queue.core().IsAsleep(QueueWait::kGet); }));
   other.reset();
   waits.join();
 }

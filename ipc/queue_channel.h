@@ -1,0 +1,38 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// The handle of a queue through a Channel: how processes that are not related
+// come to share one.
+//
+//   TENON_RETURN_IF_ERROR(SendQueueHandle(channel, *queue.Share(), deadline));
+//
+//   TENON_ASSIGN_OR_RETURN(QueueHandle handle,
+//                          ReceiveQueueHandle(channel, deadline));
+//   TENON_ASSIGN_OR_RETURN(auto queue, Queue<Job>::Open(std::move(handle)));
+
+#ifndef TENON_IPC_QUEUE_CHANNEL_H_
+#define TENON_IPC_QUEUE_CHANNEL_H_
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "tenon/ipc/channel.h"
+#include "tenon/ipc/queue_handle.h"
+#include "tenon/shm/deadline.h"
+
+namespace tenon {
+
+// Sends duplicates of what is in `handle`, which stays good for its caller.
+// Blocks as Channel::Send(). Errors: its.
+absl::Status SendQueueHandle(Channel& channel, const QueueHandle& handle,
+                             Deadline deadline);
+
+// The next message, which is to be a handle; whether it is one, Open() says.
+// There are sockets in it, so the channel must have been made with
+// ChannelOptions::allow_sockets, and its peer be trusted. Blocks as
+// Channel::Receive(). Errors: its; kDataLoss also without allow_sockets.
+absl::StatusOr<QueueHandle> ReceiveQueueHandle(Channel& channel,
+                                               Deadline deadline);
+
+}  // namespace tenon
+
+#endif  // TENON_IPC_QUEUE_CHANNEL_H_
