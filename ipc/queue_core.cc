@@ -155,6 +155,18 @@ uint64_t QueueCore::taken() const {
   return A::Load(group_->at(place()).take, std::memory_order_acquire);
 }
 
+absl::StatusOr<bool> QueueCore::IsAlone() {
+  TENON_RETURN_IF_ERROR(CheckUsable());
+  const TurnGuard turn(&put_.turn(), Deadline::Passed());
+  if (!turn.held()) return false;  // Who waits there finds out.
+  for (bool died = true; died;) {
+    TENON_RETURN_IF_ERROR(put_.Sync());
+    TENON_ASSIGN_OR_RETURN(
+        died, put_.Wait([] { return false; }, Deadline::Passed()));
+  }
+  return put_.IsAlone();
+}
+
 bool QueueCore::IsAsleep(QueueWait wait) const {
   return (A::Load(group_->sleeping(place(), wait), std::memory_order_acquire) &
           1) != 0;

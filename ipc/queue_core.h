@@ -147,6 +147,9 @@ class QueueCore {
   uint64_t put() const;
   uint64_t taken() const;
 
+  // Whether there were others, and all have left or died. One system call.
+  absl::StatusOr<bool> IsAlone();
+
   // One's place, which holder of it this is, and descriptors laid out beside
   // it: up to FdShelf::kMaxFds - 4. They stay until somebody else has the
   // place, which is not before all that was put is taken. The holder whose they

@@ -1,0 +1,74 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "tenon/examples/queue_example.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "tenon/ipc/archive.h"
+#include "tenon/ipc/queue_handle.h"
+#include "tenon/shm/deadline.h"
+#include "tenon/shm/status_macros.h"
+#include "tenon/shm/unique_fd.h"
+#include "tenon/spawn/init.h"
+
+namespace tenon {
+
+absl::StatusOr<spawn::Process> StartWithQueues(
+    const char* entry, absl::Span<TensorQueue* const> queues) {
+  spawn::ProcessOptions options = {.entry = entry};
+  ArchiveWriter argument;
+  for (const TensorQueue* queue : queues) {
+    TENON_ASSIGN_OR_RETURN(QueueHandle handle, queue->Share());
+    argument.PutString(handle.bytes);
+    argument.Put(uint64_t{handle.fds.size()});
+    for (UniqueFd& fd : handle.fds) options.fds.push_back(std::move(fd));
+  }
+  options.argument = std::move(argument).bytes();
+  return spawn::Process::Start(std::move(options));
+}
+
+absl::StatusOr<std::unique_ptr<TensorQueue>> OpenQueue(spawn::Child& child,
+                                                       size_t index) {
+  ArchiveReader argument(child.argument());
+  size_t first = 0;
+  for (size_t i = 0;; ++i) {
+    QueueHandle handle;
+    TENON_ASSIGN_OR_RETURN(handle.bytes, argument.GetString());
+    TENON_ASSIGN_OR_RETURN(const uint64_t fds, argument.Get<uint64_t>());
+    first += i == index ? 0 : fds;
+    if (i != index) continue;
+    for (size_t fd = first; fd < first + fds; ++fd) {
+      handle.fds.push_back(child.TakeFd(fd));
+    }
+    return TensorQueue::Open(std::move(handle));
+  }
+}
+
+absl::Status ForEach(TensorQueue& queue,
+                     absl::FunctionRef<absl::Status(TensorMessage&)> use) {
+  for (;;) {
+    absl::StatusOr<TensorMessage> message = queue.Get(Deadline::Never());
+    if (absl::IsUnavailable(message.status())) return absl::OkStatus();
+    TENON_RETURN_IF_ERROR(message.status());
+    TENON_RETURN_IF_ERROR(use(*message));
+  }
+}
+
+int RunExample(int argc, char** argv, absl::Status (*run)()) {
+  spawn::Init(argc, argv);
+  const absl::Status status = run();
+  if (status.ok()) return 0;
+  std::fprintf(stderr, "%s\n", status.ToString().c_str());
+  return 1;
+}
+
+}  // namespace tenon

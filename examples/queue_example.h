@@ -1,0 +1,44 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// What the examples of queues share: queues as what a spawned child is given,
+// bytes and descriptors, and a main().
+
+#ifndef TENON_EXAMPLES_QUEUE_EXAMPLE_H_
+#define TENON_EXAMPLES_QUEUE_EXAMPLE_H_
+
+#include <cstddef>
+#include <memory>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "tenon/ipc/tensor_message.h"
+#include "tenon/ipc/tensor_queue.h"
+#include "tenon/spawn/entry.h"
+#include "tenon/spawn/process.h"
+
+namespace tenon {
+
+// Starts a child that takes part in `queues`. Errors: TensorQueue::Share()'s,
+// spawn::Process::Start()'s.
+absl::StatusOr<spawn::Process> StartWithQueues(
+    const char* entry, absl::Span<TensorQueue* const> queues);
+
+// In the child: opens the queue at `index`. Errors: TensorQueue::Open()'s.
+absl::StatusOr<std::unique_ptr<TensorQueue>> OpenQueue(spawn::Child& child,
+                                                       size_t index);
+
+// Gets messages, and gives each to `use`, until the queue has ended: it is
+// closed, or all others have left. Errors: use's; TensorQueue::Get()'s.
+absl::Status ForEach(TensorQueue& queue,
+                     absl::FunctionRef<absl::Status(TensorMessage&)> use);
+
+// For main(): begins with spawn::Init(), prints an error, returns what main()
+// is to return.
+int RunExample(int argc, char** argv, absl::Status (*run)());
+
+}  // namespace tenon
+
+#endif  // TENON_EXAMPLES_QUEUE_EXAMPLE_H_

@@ -1,0 +1,216 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "tenon/ipc/tensor_decoder.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <utility>
+#include <variant>
+
+#include "absl/container/inlined_vector.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "tenon/ipc/tensor_wire.h"
+#include "tenon/shm/dtype.h"
+#include "tenon/shm/segment.h"
+#include "tenon/shm/status_macros.h"
+#include "tenon/shm/tensor_handle.h"
+#include "tenon/shm/tensor_spec.h"
+#include "tenon/shm/unique_fd.h"
+
+namespace tenon {
+namespace {
+
+// What another try can change stays what it is.
+absl::Status AsLoss(const absl::Status& status) {
+  if (absl::IsResourceExhausted(status)) return status;
+  return absl::DataLossError(
+      absl::StrCat("a message of tensors is lost: ", status.message()));
+}
+
+absl::Status Refuse(absl::string_view why) { return absl::DataLossError(why); }
+
+}  // namespace
+
+// One message on its way.
+class TensorDecoder::Decoding {
+ public:
+  Decoding(TensorDecoder& decoder, TensorSource& source, TensorMessage& message)
+      : decoder_(decoder), source_(source), message_(message) {}
+
+  absl::Status Decode(std::span<const std::byte> record);
+
+ private:
+  absl::Status DecodeBody(std::span<const std::byte> body);
+  absl::StatusOr<std::span<const std::byte>> ClaimBody(
+      const WireRecord& record);
+  absl::StatusOr<Tensor> Make(const WireStorage& from, const WireTensor& tensor,
+                              std::shared_ptr<Storage>& storage);
+
+  TensorDecoder& decoder_;
+  TensorSource& source_;
+  TensorMessage& message_;
+  std::shared_ptr<Storage> here_;  // The block that the body is in.
+};
+
+absl::Status TensorDecoder::Decoding::Decode(std::span<const std::byte> bytes) {
+  TENON_ASSIGN_OR_RETURN(const WireRecord record, ParseWireRecord(bytes));
+  if (!record.in_block) return DecodeBody(record.body);
+  TENON_ASSIGN_OR_RETURN(const auto body, ClaimBody(record));
+  return DecodeBody(body);
+}
+
+absl::StatusOr<std::span<const std::byte>> TensorDecoder::Decoding::ClaimBody(
+    const WireRecord& record) {
+  // A spec of more than 2^63-1 bytes is refused here.
+  TENON_ASSIGN_OR_RETURN(
+      const TensorSpec spec,
+      TensorSpec::Contiguous(kDtypeOf<uint8_t>,
+                             {static_cast<int64_t>(record.body_bytes)}));
+  TENON_ASSIGN_OR_RETURN(const Tensor body,
+                         decoder_.Claim(record.block, spec, source_));
+  here_ = body.storage();
+  TENON_ASSIGN_OR_RETURN(const auto bytes, body.data<const std::byte>());
+  return std::span<const std::byte>(bytes.data(), bytes.size());
+}
+
+absl::Status TensorDecoder::Decoding::DecodeBody(
+    std::span<const std::byte> body) {
+  TensorWire wire;
+  TENON_RETURN_IF_ERROR(ParseWire(body, &wire));
+  absl::InlinedVector<std::shared_ptr<Storage>, 1> storages(
+      wire.storages.size());
+  message_.Reserve(wire.fields.size());
+  for (const WireField& field : wire.fields) {
+    if (const auto* tensor = std::get_if<WireTensor>(&field)) {
+      TENON_ASSIGN_OR_RETURN(Tensor made,
+                             Make(wire.storages[tensor->storage], *tensor,
+                                  storages[tensor->storage]));
+      message_.Add(std::move(made));
+    } else if (const auto* string = std::get_if<absl::string_view>(&field)) {
+      message_.Add(*string);
+    } else if (const auto* integer = std::get_if<int64_t>(&field)) {
+      message_.Add(*integer);
+    } else {
+      message_.Add(std::get<double>(field));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Tensor> TensorDecoder::Decoding::Make(
+    const WireStorage& from, const WireTensor& tensor,
+    std::shared_ptr<Storage>& storage) {
+  if (storage != nullptr) return Tensor::FromSpec(*tensor.spec, storage);
+  absl::StatusOr<Tensor> made;
+  switch (from.place) {
+    case WirePlace::kBlock:
+      made = decoder_.Claim(from.block, *tensor.spec, source_);
+      break;
+    case WirePlace::kSegment:
+      made = decoder_.Import(from.segment, *tensor.spec, source_);
+      break;
+    case WirePlace::kHere:
+      if (here_ == nullptr)
+        return Refuse("it is in a block, and there is none");
+      made = Tensor::FromSpec(*tensor.spec, here_);
+      break;
+    case WirePlace::kEmpty: {
+      TENON_ASSIGN_OR_RETURN(
+          auto empty, Storage::CreateShared(0, SegmentKind::kSharedWritable));
+      made = Tensor::FromSpec(*tensor.spec, std::move(empty));
+      break;
+    }
+  }
+  if (made.ok()) storage = made->storage();
+  return made;
+}
+
+absl::Status TensorDecoder::Decode(std::span<const std::byte> record,
+                                   TensorSource& source,
+                                   TensorMessage* message) {
+  const absl::Status status = Decoding(*this, source, *message).Decode(record);
+  if (status.ok()) return status;
+  *message = TensorMessage();
+  return AsLoss(status);
+}
+
+absl::StatusOr<Tensor> TensorDecoder::Claim(const BlockDescriptor& block,
+                                            const TensorSpec& spec,
+                                            TensorSource& source) {
+  const ArenaTensorHandle handle = {.block = block, .spec = spec};
+  absl::StatusOr<Tensor> tensor = arenas_.Claim(handle);
+  if (!absl::IsNotFound(tensor.status())) return tensor;
+  TENON_RETURN_IF_ERROR(Attach(block, source));
+  return arenas_.Claim(handle);
+}
+
+absl::Status TensorDecoder::Attach(const BlockDescriptor& block,
+                                   TensorSource& source) {
+  for (;;) {
+    TENON_ASSIGN_OR_RETURN(TensorShelfItem::Offer offer,
+                           source.Get([&](const TensorShelfItem& item) {
+                             return item.OfferOf(block);
+                           }));
+    const absl::Status status =
+        arenas_.Accept(offer.bytes, std::move(offer.fds));
+    if (status.ok()) {
+      std::lock_guard lock(mutex_);
+      if (std::find(known_arenas_.begin(), known_arenas_.end(), block.arena) ==
+          known_arenas_.end()) {
+        known_arenas_.push_back(block.arena);
+      }
+      return status;
+    }
+    if (!absl::IsResourceExhausted(status) || !ForgetOldestArena()) {
+      return status;
+    }
+  }
+}
+
+// Those of producers that are long gone, or what else has not been needed for
+// so long; whoever sends of it again has its offer on the shelf.
+bool TensorDecoder::ForgetOldestArena() {
+  std::lock_guard lock(mutex_);
+  if (known_arenas_.empty()) return false;
+  arenas_.Forget(known_arenas_.front()).IgnoreError();
+  known_arenas_.pop_front();
+  return true;
+}
+
+absl::StatusOr<Tensor> TensorDecoder::Import(const WireSegment& segment,
+                                             const TensorSpec& spec,
+                                             TensorSource& source) {
+  TensorHandle handle = {.magic = TensorHandle::kMagic,
+                         .version = TensorHandle::kVersion,
+                         .strategy = segment.strategy,
+                         .kind = segment.kind,
+                         .storage_bytes = segment.storage_bytes,
+                         .id = segment.id,
+                         .spec = spec,
+                         .name = {}};
+  if (segment.name.size() >= sizeof(handle.name)) {
+    return Refuse("the name of a segment is too long");
+  }
+  segment.name.copy(handle.name, sizeof(handle.name) - 1);
+  TENON_RETURN_IF_ERROR(handle.Check());
+  UniqueFd fd;
+  if (handle.has_segment() &&
+      handle.segment_strategy() == SharingStrategy::kFileDescriptor) {
+    TENON_ASSIGN_OR_RETURN(fd, source.Get([&](const TensorShelfItem& item) {
+      return item.FdOf(segment.key);
+    }));
+  }
+  return segments_.Import(handle, std::move(fd));
+}
+
+}  // namespace tenon

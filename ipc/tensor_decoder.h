@@ -1,0 +1,101 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// TensorDecoder: makes a message of a record, with its tensors claimed or
+// imported. Internal to tensor queues.
+
+#ifndef TENON_IPC_TENSOR_DECODER_H_
+#define TENON_IPC_TENSOR_DECODER_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <utility>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "tenon/ipc/fd_shelf.h"
+#include "tenon/ipc/tensor_message.h"
+#include "tenon/ipc/tensor_shelf.h"
+#include "tenon/ipc/tensor_wire.h"
+#include "tenon/shm/arena/arena_tensor.h"
+#include "tenon/shm/ledger/random_id.h"
+#include "tenon/shm/status_macros.h"
+#include "tenon/shm/storage.h"
+#include "tenon/shm/tensor.h"
+#include "tenon/shm/tensor_importer.h"
+
+namespace tenon {
+
+// What a sender has laid out, taken when something of it is wanted, and kept in
+// `*item` for the next one.
+class TensorSource {
+ public:
+  using Take = absl::FunctionRef<absl::StatusOr<ShelfItem>()>;
+
+  TensorSource(Take take, std::optional<TensorShelfItem>* item)
+      : take_(take), item_(*item) {}
+
+  // What `find` finds, a StatusOr; it looks again in what lies there now if it
+  // is not in what was taken before. Errors: find's; those of taking.
+  template <typename Find>
+  auto Get(const Find& find)
+      -> decltype(find(std::declval<const TensorShelfItem&>())) {
+    if (item_) {
+      auto found = find(*item_);
+      if (found.ok()) return found;
+    }
+    TENON_ASSIGN_OR_RETURN(ShelfItem item, take_());
+    TENON_ASSIGN_OR_RETURN(item_, TensorShelfItem::From(std::move(item)));
+    return find(*item_);
+  }
+
+ private:
+  const Take take_;
+  std::optional<TensorShelfItem>& item_;
+};
+
+// Threads: thread-safe, but for the source.
+// Trust: records may be anything, a half-written one among them: an error, at
+//   most with what it names claimed or mapped for a moment.
+// Failure: what was claimed has been released.
+class TensorDecoder {
+ public:
+  TensorDecoder(const ArenaTensorImporterOptions& arenas,
+                const TensorImporterOptions& segments)
+      : arenas_(arenas), segments_(segments) {}
+
+  // Errors: kResourceExhausted if a limit of this process or its importers is
+  // in the way: another try may succeed; kDataLoss if none will.
+  // `message` is empty before.
+  absl::Status Decode(std::span<const std::byte> record, TensorSource& source,
+                      TensorMessage* message);
+
+  // That a tensor which was sent is the same when it comes back.
+  void Recognize(const Tensor& sent) { segments_.Recognize(sent); }
+
+ private:
+  class Decoding;
+
+  absl::StatusOr<Tensor> Claim(const BlockDescriptor& block,
+                               const TensorSpec& spec, TensorSource& source);
+  absl::Status Attach(const BlockDescriptor& block, TensorSource& source);
+  bool ForgetOldestArena();
+  absl::StatusOr<Tensor> Import(const WireSegment& segment,
+                                const TensorSpec& spec, TensorSource& source);
+
+  ArenaTensorImporter arenas_;
+  TensorImporter segments_;
+
+  std::mutex mutex_;
+  std::deque<RandomId> known_arenas_;  // The one attached to first in front.
+};
+
+}  // namespace tenon
+
+#endif  // TENON_IPC_TENSOR_DECODER_H_

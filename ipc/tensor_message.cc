@@ -1,0 +1,64 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "tenon/ipc/tensor_message.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <variant>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "tenon/shm/status_macros.h"
+#include "tenon/shm/tensor.h"
+
+namespace tenon {
+namespace {
+
+// In the order of the alternatives of a Field.
+constexpr absl::string_view kKinds[] = {"an integer", "a number", "a string",
+                                        "a tensor"};
+static_assert(std::variant_size_v<TensorMessage::Field> == std::size(kKinds));
+
+template <typename T>
+absl::StatusOr<const T*> FieldAt(absl::Span<const TensorMessage::Field> fields,
+                                 size_t index) {
+  if (index >= fields.size()) {
+    return absl::OutOfRangeError(absl::StrCat(
+        "field ", index, " of a message of ", fields.size(), " fields"));
+  }
+  if (const T* field = std::get_if<T>(&fields[index])) return field;
+  return absl::InvalidArgumentError(absl::StrCat(
+      "field ", index, " of a message is ", kKinds[fields[index].index()],
+      ", not ", kKinds[TensorMessage::Field(T()).index()]));
+}
+
+}  // namespace
+
+absl::StatusOr<int64_t> TensorMessage::integer(size_t index) const {
+  TENON_ASSIGN_OR_RETURN(const int64_t* field,
+                         FieldAt<int64_t>(fields_, index));
+  return *field;
+}
+
+absl::StatusOr<double> TensorMessage::number(size_t index) const {
+  TENON_ASSIGN_OR_RETURN(const double* field, FieldAt<double>(fields_, index));
+  return *field;
+}
+
+absl::StatusOr<absl::string_view> TensorMessage::string(size_t index) const {
+  TENON_ASSIGN_OR_RETURN(const std::string* field,
+                         FieldAt<std::string>(fields_, index));
+  return absl::string_view(field->data(), field->size());
+}
+
+absl::StatusOr<Tensor> TensorMessage::tensor(size_t index) const {
+  TENON_ASSIGN_OR_RETURN(const Tensor* field, FieldAt<Tensor>(fields_, index));
+  return *field;
+}
+
+}  // namespace tenon

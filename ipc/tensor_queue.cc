@@ -1,0 +1,133 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "tenon/ipc/tensor_queue.h"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/inlined_vector.h"
+#include "absl/memory/memory.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "tenon/ipc/fd_shelf.h"
+#include "tenon/ipc/tensor_reaper.h"
+#include "tenon/shm/crash_point.h"
+#include "tenon/shm/status_macros.h"
+
+namespace tenon {
+namespace {
+
+// Two cache lines: one dense tensor of up to five dimensions, or of three and a
+// number.
+constexpr size_t kRecordBytes = 128;
+
+}  // namespace
+
+// Makes messages of the records that one call takes, before it takes them.
+class TensorQueue::Claimer : public QueueClaimer {
+ public:
+  explicit Claimer(TensorQueue* queue) : queue_(*queue) {}
+
+  absl::Status Claim(const QueueItem& item) override {
+    const auto take = [&] {
+      uint64_t generation = 0;
+      return queue_.queue_->TakeFrom(item.place, &generation);
+    };
+    TensorSource source(take, &found_);
+    absl::Status status =
+        queue_.decoder_.Decode(item.bytes, source, &messages_.emplace_back());
+    TENON_CRASH_POINT("tensor_queue.claimed");
+    if (!status.ok()) messages_.pop_back();
+    return status;
+  }
+
+  void Undo(const QueueItem&) override { messages_.pop_back(); }
+
+  absl::InlinedVector<TensorMessage, 1>& messages() { return messages_; }
+
+ private:
+  TensorQueue& queue_;
+  absl::InlinedVector<TensorMessage, 1> messages_;
+  std::optional<TensorShelfItem> found_;  // On the sender's shelf.
+};
+
+absl::StatusOr<std::unique_ptr<TensorQueue>> TensorQueue::Create(
+    const QueueOptions& options, const TensorQueueUse& use) {
+  TENON_ASSIGN_OR_RETURN(auto queue, QueueCore::Create(QueueType::kTensors,
+                                                       kRecordBytes, options));
+  return Make(std::move(queue), use, options.name);
+}
+
+absl::StatusOr<std::unique_ptr<TensorQueue>> TensorQueue::Open(
+    QueueHandle handle, const TensorQueueUse& use) {
+  TENON_ASSIGN_OR_RETURN(
+      auto queue,
+      QueueCore::Open(std::move(handle), QueueType::kTensors, kRecordBytes));
+  return Make(std::move(queue), use, "queue");
+}
+
+absl::StatusOr<std::unique_ptr<TensorQueue>> TensorQueue::Make(
+    std::unique_ptr<QueueCore> queue, const TensorQueueUse& use,
+    const std::string& name) {
+  auto made = absl::WrapUnique(new TensorQueue(std::move(queue), use));
+  TENON_ASSIGN_OR_RETURN(
+      made->sender_, TensorSender::Create(made->queue_.get(), &made->decoder_,
+                                          use.arena, name));
+  return made;
+}
+
+TensorQueue::~TensorQueue() = default;
+
+absl::StatusOr<TensorMessage> TensorQueue::Get(Deadline deadline) {
+  sender_->ReapNowAndThen();
+  std::array<std::byte, kRecordBytes> record;
+  Claimer claimer(this);
+  TENON_ASSIGN_OR_RETURN(size_t got, queue_->TryGet(record, &claimer));
+  if (got == 0) {
+    TENON_ASSIGN_OR_RETURN(got, WaitAndReap(deadline, [&](Deadline slice) {
+                             return queue_->Get(record, slice, &claimer);
+                           }));
+  }
+  return std::move(claimer.messages().front());
+}
+
+absl::StatusOr<std::vector<TensorMessage>> TensorQueue::GetBatch(
+    size_t most, Deadline deadline) {
+  sender_->ReapNowAndThen();
+  std::vector<std::byte> records(std::min(most, capacity()) * kRecordBytes);
+  Claimer claimer(this);
+  TENON_RETURN_IF_ERROR(WaitAndReap(deadline, [&](Deadline slice) {
+                          return queue_->Get(records, slice, &claimer);
+                        }).status());
+  return std::vector<TensorMessage>(
+      std::make_move_iterator(claimer.messages().begin()),
+      std::make_move_iterator(claimer.messages().end()));
+}
+
+absl::StatusOr<std::optional<TensorMessage>> TensorQueue::TryGet() {
+  sender_->ReapNowAndThen();
+  std::array<std::byte, kRecordBytes> record;
+  Claimer claimer(this);
+  TENON_ASSIGN_OR_RETURN(const size_t got, queue_->TryGet(record, &claimer));
+  if (got == 0) return std::optional<TensorMessage>();
+  return std::optional<TensorMessage>(std::move(claimer.messages().front()));
+}
+
+absl::StatusOr<bool> TensorQueue::Arm() {
+  ReapAllTensors();
+  return queue_->Arm();
+}
+
+void TensorQueue::Reap() { ReapAllTensors(); }
+
+}  // namespace tenon

@@ -1,0 +1,101 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// From one process over a second one to a third, in every place where a tensor
+// can be.
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tenon/ipc/queue_handle.h"
+#include "tenon/ipc/tensor_message.h"
+#include "tenon/ipc/tensor_queue.h"
+#include "tenon/ipc/tensor_queue_testing.h"
+#include "tenon/shm/status_matchers.h"
+#include "tenon/shm/testing/census.h"
+#include "tenon/shm/testing/forked_child.h"
+
+namespace tenon {
+namespace {
+
+constexpr int64_t kTensors = 20;
+
+class TensorQueueForwardTest : public testing::TestWithParam<TensorWay> {
+ protected:
+  std::unique_ptr<TensorQueue> NewQueue() {
+    return TensorQueue::Create({.capacity = kTensors}).value();
+  }
+
+  const std::string prefix_ = UniqueShmPrefix();
+  ShmNamesGuard names_{prefix_};
+};
+
+void Forward(QueueHandle from_handle, QueueHandle to_handle) {
+  TENON_ASSERT_OK_AND_ASSIGN(const auto from,
+                             TensorQueue::Open(std::move(from_handle)));
+  TENON_ASSERT_OK_AND_ASSIGN(const auto to,
+                             TensorQueue::Open(std::move(to_handle)));
+  for (int64_t i = 0; i < kTensors; ++i) {
+    TENON_ASSERT_OK_AND_ASSIGN(const TensorMessage message,
+                               from->Get(TestDeadline()));
+    ASSERT_THAT(message.integer(1), IsOkAndHolds(i));
+    ASSERT_THAT(to->Put(message, TestDeadline()), IsOk());
+  }
+  EXPECT_THAT(to->AwaitTaken(TestDeadline()), IsOk());
+  EXPECT_EQ(to->held(), 0u);
+}
+
+TEST_P(TensorQueueForwardTest, ReachesTheThird) {
+  const auto first = NewQueue(), second = NewQueue();
+  TENON_ASSERT_OK_AND_ASSIGN(QueueHandle first_b, first->Share());
+  TENON_ASSERT_OK_AND_ASSIGN(QueueHandle second_b, second->Share());
+  TENON_ASSERT_OK_AND_ASSIGN(QueueHandle second_c, second->Share());
+  TENON_ASSERT_OK_AND_ASSIGN(
+      ForkedChild b, ForkedChild::Fork({.name = "b"}, [&](const Reporter&) {
+        Forward(std::move(first_b), std::move(second_b));
+      }));
+  TENON_ASSERT_OK_AND_ASSIGN(
+      ForkedChild c, ForkedChild::Fork({.name = "c"}, [&](const Reporter&) {
+        TENON_ASSERT_OK_AND_ASSIGN(const auto queue,
+                                   TensorQueue::Open(std::move(second_c)));
+        std::vector<Tensor> all;
+        for (int64_t i = 0; i < kTensors; ++i) {
+          TENON_ASSERT_OK_AND_ASSIGN(const TensorMessage message,
+                                     queue->Get(TestDeadline()));
+          ASSERT_THAT(message.integer(1), IsOkAndHolds(i));
+          all.push_back(message.tensor(0).value());
+        }
+        for (int64_t i = 0; i < kTensors; ++i) {
+          ASSERT_TRUE(IsTensorOf(all[static_cast<size_t>(i)], i));
+        }
+      }));
+  TensorMaker maker(GetParam(), first.get(), prefix_);
+  // A name is its owner's, who has to keep it as long as others send it on.
+  std::vector<Tensor> kept;
+  for (int64_t i = 0; i < kTensors; ++i) {
+    TENON_ASSERT_OK_AND_ASSIGN(const Tensor tensor, maker.Make(i));
+    TensorMessage message(tensor);
+    message.Add(i);
+    ASSERT_THAT(first->Put(message, TestDeadline()), IsOk());
+    if (GetParam() == TensorWay::kFileSystem) kept.push_back(tensor);
+  }
+  EXPECT_TRUE(b.EndsWell());
+  EXPECT_TRUE(c.EndsWell());
+  TensorQueue::Reap();
+  EXPECT_EQ(first->held(), 0u);
+}
+
+INSTANTIATE_TEST_SUITE_P(Ways, TensorQueueForwardTest,
+                         testing::ValuesIn(kAllTensorWays),
+                         [](const auto& test) {
+                           return TensorWayName(test.param);
+                         });
+
+}  // namespace
+}  // namespace tenon
