@@ -63,6 +63,9 @@ constexpr char kUnrelated[] =
 INSTANTIATE_TEST_SUITE_P(
     All, ExamplesKillTest,
     testing::Values(Example{"Broadcast", {"examples/broadcast"}},
+                    Example{"HelloTensor", {"examples/hello_tensor"}},
+                    Example{"Forward", {"examples/forward"}},
+                    Example{"EventLoop", {"examples/event_loop"}},
                     Example{"Unrelated", {"/bin/sh", "-c", kUnrelated}, 3}),
     [](const auto& test) { return test.param.name; });
 
