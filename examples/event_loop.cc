@@ -18,8 +18,7 @@ absl::Status Send(spawn::Child& child) {
   TENON_ASSIGN_OR_RETURN(const auto queue, OpenQueue(child, 0));
   for (int64_t i = 0; i < 3; ++i) {
     usleep(5000);
-    TENON_RETURN_IF_ERROR(
-        queue->Put(TensorMessage().Add(i), Deadline::Never()));
+    TENON_RETURN_IF_ERROR(queue->Put(TensorMessage().Add(i), Soon()));
   }
   return queue->Close();
 }
@@ -44,11 +43,13 @@ absl::Status Run() {
   epoll_ctl(loop.get(), EPOLL_CTL_ADD, fd, &wanted);
   for (absl::Status status; status.ok(); status = PrintAll(*queue)) {
     TENON_ASSIGN_OR_RETURN(const bool sleep, queue->Arm());
-    if (sleep) epoll_wait(loop.get(), &wanted, 1, -1);
+    if (sleep && epoll_wait(loop.get(), &wanted, 1, 10'000) == 0) {
+      return absl::DeadlineExceededError("nobody sends");
+    }
     queue->Disarm();
   }
   std::printf("the end\n");
-  return child.Join(Deadline::Never());
+  return child.Join(Soon());
 }
 
 }  // namespace

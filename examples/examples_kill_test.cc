@@ -63,9 +63,9 @@ constexpr char kUnrelated[] =
 INSTANTIATE_TEST_SUITE_P(
     All, ExamplesKillTest,
     testing::Values(Example{"Broadcast", {"examples/broadcast"}},
-                    Example{"HelloTensor", {"examples/hello_tensor"}},
-                    Example{"Forward", {"examples/forward"}},
-                    Example{"EventLoop", {"examples/event_loop"}},
+                    Example{"HelloTensor", {"examples/hello_tensor"}, 50},
+                    Example{"Forward", {"examples/forward"}, 5},
+                    Example{"EventLoop", {"examples/event_loop"}, 5},
                     Example{"Unrelated", {"/bin/sh", "-c", kUnrelated}, 3}),
     [](const auto& test) { return test.param.name; });
 

@@ -15,9 +15,9 @@ absl::Status Forward(spawn::Child& child) {  // B
   TENON_ASSIGN_OR_RETURN(const auto from, OpenQueue(child, 0));
   TENON_ASSIGN_OR_RETURN(const auto to, OpenQueue(child, 1));
   TENON_RETURN_IF_ERROR(ForEach(*from, [&](TensorMessage& message) {
-    return to->Put(message.Add("over B"), Deadline::Never());
+    return to->Put(message.Add("over B"), Soon());
   }));
-  TENON_RETURN_IF_ERROR(to->AwaitTaken(Deadline::Never()));
+  TENON_RETURN_IF_ERROR(to->AwaitTaken(Soon()));
   return to->Close();
 }
 TENON_SPAWN_ENTRY("forward", Forward);
@@ -42,13 +42,13 @@ absl::Status Run() {  // A
   for (int64_t i = 0; i < 3; ++i) {
     TENON_ASSIGN_OR_RETURN(
         const Tensor tensor,
-        to_b->CreateTensor(kDtypeOf<int64_t>, {1024}, Deadline::Never()));
+        to_b->CreateTensor(kDtypeOf<int64_t>, {1024}, Soon()));
     TENON_RETURN_IF_ERROR(tensor.Fill(i));
-    TENON_RETURN_IF_ERROR(to_b->Put(tensor, Deadline::Never()));
+    TENON_RETURN_IF_ERROR(to_b->Put(tensor, Soon()));
   }
   TENON_RETURN_IF_ERROR(to_b->Close());
-  TENON_RETURN_IF_ERROR(b.Join(Deadline::Never()));
-  return c.Join(Deadline::Never());
+  TENON_RETURN_IF_ERROR(b.Join(Soon()));
+  return c.Join(Soon());
 }
 
 }  // namespace

@@ -19,7 +19,7 @@ absl::Status Echo(spawn::Child& child) {
   TENON_ASSIGN_OR_RETURN(const auto from_parent, OpenQueue(child, 0));
   TENON_ASSIGN_OR_RETURN(const auto to_parent, OpenQueue(child, 1));
   return ForEach(*from_parent, [&](TensorMessage& message) {
-    return to_parent->Put(message, Deadline::Never());
+    return to_parent->Put(message, Soon());
   });
 }
 TENON_SPAWN_ENTRY("echo", Echo);
@@ -32,12 +32,12 @@ absl::Status Run() {
                          StartWithQueues("echo", {there.get(), back.get()}));
   TENON_ASSIGN_OR_RETURN(
       const Tensor tensor,
-      there->CreateTensor(kDtypeOf<float>, {3, 480, 640}, Deadline::Never()));
+      there->CreateTensor(kDtypeOf<float>, {3, 480, 640}, Soon()));
   TENON_RETURN_IF_ERROR(tensor.Fill(0.5f));
   const auto began = std::chrono::steady_clock::now();
   for (int i = 0; i < kTimes; ++i) {
-    TENON_RETURN_IF_ERROR(there->Put(tensor, Deadline::Never()));
-    TENON_RETURN_IF_ERROR(back->Get(Deadline::Never()).status());
+    TENON_RETURN_IF_ERROR(there->Put(tensor, Soon()));
+    TENON_RETURN_IF_ERROR(back->Get(Soon()).status());
   }
   const std::chrono::duration<double, std::micro> time =
       std::chrono::steady_clock::now() - began;
@@ -46,7 +46,7 @@ absl::Status Run() {
   std::printf("there and back: %.2f us, %.3f system calls\n",
               time.count() / kTimes, static_cast<double>(calls) / kTimes);
   TENON_RETURN_IF_ERROR(there->Close());
-  return child.Join(Deadline::Never());
+  return child.Join(Soon());
 }
 
 }  // namespace

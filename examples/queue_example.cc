@@ -5,7 +5,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstdio>
 #include <memory>
 #include <string>
 #include <utility>
@@ -56,7 +55,7 @@ absl::StatusOr<std::unique_ptr<TensorQueue>> OpenQueue(spawn::Child& child,
 absl::Status ForEach(TensorQueue& queue,
                      absl::FunctionRef<absl::Status(TensorMessage&)> use) {
   for (;;) {
-    absl::StatusOr<TensorMessage> message = queue.Get(Deadline::Never());
+    absl::StatusOr<TensorMessage> message = queue.Get(Soon());
     if (absl::IsUnavailable(message.status())) return absl::OkStatus();
     TENON_RETURN_IF_ERROR(message.status());
     TENON_RETURN_IF_ERROR(use(*message));
@@ -65,10 +64,7 @@ absl::Status ForEach(TensorQueue& queue,
 
 int RunExample(int argc, char** argv, absl::Status (*run)()) {
   spawn::Init(argc, argv);
-  const absl::Status status = run();
-  if (status.ok()) return 0;
-  std::fprintf(stderr, "%s\n", status.ToString().c_str());
-  return 1;
+  return Finish(run());
 }
 
 }  // namespace tenon

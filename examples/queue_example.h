@@ -14,6 +14,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "tenon/examples/example.h"  // IWYU pragma: export
 #include "tenon/ipc/tensor_message.h"
 #include "tenon/ipc/tensor_queue.h"
 #include "tenon/spawn/entry.h"
