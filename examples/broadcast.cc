@@ -7,10 +7,9 @@
 #include "tenon/ipc/ring_channel.h"
 #include "tenon/shm/arena/arena_tensor.h"
 #include "tenon/spawn/entry.h"
-#include "tenon/spawn/init.h"
 #include "tenon/spawn/process.h"
 
-using namespace tenon;  // NOLINT: an example.
+using namespace tenon;  // NOLINT
 
 absl::Status Read(spawn::Child& child) {
   TENON_ASSIGN_OR_RETURN(
@@ -24,21 +23,21 @@ absl::Status Read(spawn::Child& child) {
   TENON_RETURN_IF_ERROR(ring->Peek(bytes, Soon()).status());
   TENON_ASSIGN_OR_RETURN(const Tensor tensor, importer.Claim(handle));
   TENON_RETURN_IF_ERROR(ring->Advance(1));
-  TENON_ASSIGN_OR_RETURN(auto numbers, tensor.data<const float>());
-  std::printf("reader %d: %.1f\n", child.index(), numbers[999]);
+  TENON_ASSIGN_OR_RETURN(const float* last, tensor.at<const float>({999}));
+  std::printf("reader %d: %.1f\n", child.index(), *last);
   return absl::OkStatus();
 }
 TENON_SPAWN_ENTRY("read", Read);
 
 absl::Status Run() {
-  TENON_ASSIGN_OR_RETURN(auto arena, Arena::Create({.name = "frames"}));
-  TENON_ASSIGN_OR_RETURN(Tensor tensor,
-                         CreateTensor(*arena, kDtypeOf<float>, {1000}, Soon()));
-  TENON_RETURN_IF_ERROR(tensor.Fill(0.5f));
-  TENON_ASSIGN_OR_RETURN(ArenaTensorHandle handle, Describe(tensor));
-  TENON_ASSIGN_OR_RETURN(ArenaOffer offer, Offer(tensor));
-  TENON_ASSIGN_OR_RETURN(
-      auto ring, RingProducer::Create({.record_bytes = sizeof(handle)}));
+  TENON_ASSIGN_OR_RETURN(auto arena, Arena::Create({}));
+  auto tensor = CreateTensor(*arena, kDtypeOf<float>, {1000}, Soon());
+  TENON_RETURN_IF_ERROR(tensor.status());
+  TENON_RETURN_IF_ERROR(tensor->Fill(0.5f));
+  TENON_ASSIGN_OR_RETURN(ArenaTensorHandle handle, Describe(*tensor));
+  TENON_ASSIGN_OR_RETURN(ArenaOffer offer, Offer(*tensor));
+  const RingOptions records = {.record_bytes = sizeof(handle)};
+  TENON_ASSIGN_OR_RETURN(auto ring, RingProducer::Create(records));
   std::vector<spawn::Process> readers;
   for (int i = 0; i < 3; ++i) {
     TENON_ASSIGN_OR_RETURN(auto ends, Channel::CreatePair());
@@ -50,13 +49,10 @@ absl::Status Run() {
     TENON_RETURN_IF_ERROR(LetInReader(*ring, ends.first, Soon()).status());
     TENON_RETURN_IF_ERROR(ends.first.Send(offer.bytes, offer.fds, Soon()));
   }
-  TENON_RETURN_IF_ERROR(
-      ring->Put(std::as_bytes(std::span(&handle, 1)), Soon()));
+  const auto bytes = std::as_bytes(std::span(&handle, 1));
+  TENON_RETURN_IF_ERROR(ring->Put(bytes, Soon()));
   for (auto& reader : readers) TENON_RETURN_IF_ERROR(reader.Join(Soon()));
   return absl::OkStatus();
 }
 
-int main(int argc, char** argv) {
-  spawn::Init(argc, argv);
-  return Finish(Run());
-}
+int main(int argc, char** argv) { return RunExample(argc, argv, Run); }

@@ -9,7 +9,6 @@
 #include <cstdio>
 
 #include "tenon/examples/queue_example.h"
-#include "tenon/shm/status_macros.h"
 
 namespace tenon {
 namespace {

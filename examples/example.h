@@ -12,16 +12,23 @@
 #include "absl/time/time.h"
 #include "tenon/shm/deadline.h"
 #include "tenon/shm/status_macros.h"  // IWYU pragma: export
+#include "tenon/spawn/init.h"
 
 namespace tenon {
 
 // Nothing in an example takes that long.
 inline Deadline Soon() { return Deadline::After(absl::Seconds(10)); }
 
-// The exit code of main(); an error is printed.
+// The exit code of a main(); an error is printed.
 inline int Finish(const absl::Status& status) {
   if (!status.ok()) std::fprintf(stderr, "%s\n", status.ToString().c_str());
   return status.ok() ? 0 : 1;
+}
+
+// All of a main() whose children are this same program.
+inline int RunExample(int argc, char** argv, absl::Status (*run)()) {
+  spawn::Init(argc, argv);
+  return Finish(run());
 }
 
 }  // namespace tenon

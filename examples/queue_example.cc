@@ -17,7 +17,6 @@
 #include "tenon/shm/deadline.h"
 #include "tenon/shm/status_macros.h"
 #include "tenon/shm/unique_fd.h"
-#include "tenon/spawn/init.h"
 
 namespace tenon {
 
@@ -60,11 +59,6 @@ absl::Status ForEach(TensorQueue& queue,
     TENON_RETURN_IF_ERROR(message.status());
     TENON_RETURN_IF_ERROR(use(*message));
   }
-}
-
-int RunExample(int argc, char** argv, absl::Status (*run)()) {
-  spawn::Init(argc, argv);
-  return Finish(run());
 }
 
 }  // namespace tenon

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // What the examples of queues share: queues as what a spawned child is given,
-// bytes and descriptors, and a main().
+// bytes and descriptors.
 
 #ifndef TENON_EXAMPLES_QUEUE_EXAMPLE_H_
 #define TENON_EXAMPLES_QUEUE_EXAMPLE_H_
@@ -35,10 +35,6 @@ absl::StatusOr<std::unique_ptr<TensorQueue>> OpenQueue(spawn::Child& child,
 // closed, or all others have left. Errors: use's; TensorQueue::Get()'s.
 absl::Status ForEach(TensorQueue& queue,
                      absl::FunctionRef<absl::Status(TensorMessage&)> use);
-
-// For main(): begins with spawn::Init(), prints an error, returns what main()
-// is to return.
-int RunExample(int argc, char** argv, absl::Status (*run)());
 
 }  // namespace tenon
 
