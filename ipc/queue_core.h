@@ -210,6 +210,9 @@ class QueueCore {
                                       QueueClaimer* claimer);
   absl::Status ClaimAll(size_t place, std::span<const std::byte> copied,
                         QueueClaimer* claimer, size_t* claimed);
+  absl::StatusOr<size_t> ClaimCopied(size_t place,
+                                     std::span<const std::byte> copied,
+                                     QueueClaimer* claimer);
   void UndoAll(size_t place, std::span<const std::byte> copied,
                QueueClaimer* claimer);
   bool TakeAndRing(size_t place, uint64_t count);

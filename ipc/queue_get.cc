@@ -77,6 +77,21 @@ void QueueCore::UndoAll(size_t place, std::span<const std::byte> copied,
   }
 }
 
+// How many of the copied items are claimed and may be taken; 0: look again.
+absl::StatusOr<size_t> QueueCore::ClaimCopied(size_t place,
+                                              std::span<const std::byte> copied,
+                                              QueueClaimer* claimer) {
+  // Else the copy may be torn.
+  if (!takers_[place].StillThere()) return 0;
+  size_t claimed = 0;
+  absl::Status failed = ClaimAll(place, copied, claimer, &claimed);
+  // What is good comes first, and then the error.
+  if (failed.ok() || claimed != 0) return claimed;
+  if (!takers_[place].StillThere()) return 0;
+  if (absl::IsDataLoss(failed) && !TakeAndRing(place, 1)) return 0;
+  return failed;
+}
+
 // Moves `take` on, if nobody else has.
 bool QueueCore::TakeAndRing(size_t place, uint64_t count) {
   SharedWord<uint64_t>& begun = group_->at(group_->own()).begun;
@@ -115,22 +130,10 @@ absl::StatusOr<size_t> QueueCore::TakeFromRing(size_t place,
       taker.Copy(i, out.data() + i * item_bytes);
     }
     TENON_CRASH_POINT("queue.copied");
-    absl::Status failed;
     if (claimer != nullptr) {
-      if (!taker.StillThere()) continue;
-      size_t claimed = 0;
-      failed =
-          ClaimAll(place, out.first(count * item_bytes), claimer, &claimed);
-      if (!failed.ok()) {
-        count = claimed;
-        if (count == 0 && !taker.StillThere()) continue;
-        if (count == 0) {
-          if (!absl::IsDataLoss(failed)) return failed;
-          if (TakeAndRing(place, 1)) return failed;
-          continue;
-        }
-        // The good ones before it; it comes next.
-      }
+      TENON_ASSIGN_OR_RETURN(
+          count, ClaimCopied(place, out.first(count * item_bytes), claimer));
+      if (count == 0) continue;
     }
     if (TakeAndRing(place, count)) return count;
     if (claimer != nullptr) {
