@@ -8,6 +8,7 @@
 #define TENON_EXAMPLES_QUEUE_EXAMPLE_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 
 #include "absl/functional/function_ref.h"
@@ -31,10 +32,20 @@ absl::StatusOr<spawn::Process> StartWithQueues(
 absl::StatusOr<std::unique_ptr<TensorQueue>> OpenQueue(spawn::Child& child,
                                                        size_t index);
 
+// Gets a message; spinning, it never sleeps: as fast as can be, at the price of
+// a core. Errors: TensorQueue::Get()'s.
+absl::StatusOr<TensorMessage> GetOne(TensorQueue& queue, bool spinning);
+
 // Gets messages, and gives each to `use`, until the queue has ended: it is
-// closed, or all others have left. Errors: use's; TensorQueue::Get()'s.
+// closed, or all others have left. Spins while `*spinning`. Errors: use's;
+// TensorQueue::Get()'s.
 absl::Status ForEach(TensorQueue& queue,
-                     absl::FunctionRef<absl::Status(TensorMessage&)> use);
+                     absl::FunctionRef<absl::Status(TensorMessage&)> use,
+                     const bool* spinning = nullptr);
+
+// How many system calls putting into the one and getting out of the other one
+// took until now: to wake somebody, and to sleep.
+uint64_t SystemCalls(TensorQueue& put, TensorQueue& got);
 
 }  // namespace tenon
 

@@ -37,6 +37,9 @@ using A = StdAtomics;
 
 }  // namespace
 
+// How many slots ahead a line is asked for.
+constexpr uint64_t kExpectAhead = 8;
+
 absl::StatusOr<std::unique_ptr<QueueCore>> QueueCore::Create(
     QueueType type, size_t item_bytes, const QueueOptions& options) {
   QueueKind kind;
@@ -161,8 +164,8 @@ absl::StatusOr<bool> QueueCore::IsAlone() {
   if (!turn.held()) return false;  // Who waits there finds out.
   for (bool died = true; died;) {
     TENON_RETURN_IF_ERROR(put_.Sync());
-    TENON_ASSIGN_OR_RETURN(
-        died, put_.Wait([] { return false; }, Deadline::Passed()));
+    TENON_ASSIGN_OR_RETURN(died,
+                           put_.Wait([] { return false; }, Deadline::Passed()));
   }
   return put_.IsAlone();
 }
@@ -219,10 +222,10 @@ absl::StatusOr<bool> QueueCore::PutNow(std::span<const std::byte> items,
     writer_.Write(i, items.data() + i * item_bytes);
   }
   TENON_CRASH_POINT("queue.written");
-  writer_.Publish(count);
+  writer_.Publish(count, group_->publication());
   TENON_CRASH_POINT("queue.published");
   // Its line is with a getter: to ask for it now is to have it in time.
-  writer_.slots().ExpectWrite(writer_.head());
+  writer_.slots().ExpectWrite(writer_.head() + kExpectAhead);
   put_.RingAll();
   return true;
 }

@@ -38,6 +38,7 @@
 #include "tenon/shm/segment_options.h"
 #include "tenon/shm/sharing_strategy.h"
 #include "tenon/shm/status_macros.h"
+#include "tenon/shm/system_fence.h"
 #include "tenon/shm/unique_fd.h"
 
 namespace tenon {
@@ -101,6 +102,10 @@ absl::StatusOr<std::unique_ptr<QueueGroup>> QueueGroup::Create(
   auto group = absl::WrapUnique(new QueueGroup(
       kind, std::move(segment), std::move(mapping), std::move(shelves)));
   group->words().kind = kind;
+  if (JoinSystemFence()) {
+    group->words().fenced = 1;
+    group->publication_ = Publication::kFenced;
+  }
   return group;
 }
 
@@ -130,8 +135,17 @@ absl::StatusOr<std::unique_ptr<QueueGroup>> QueueGroup::Open(
                                           std::move(handle.fds[2 + 2 * i])));
     shelves.push_back(std::move(shelf));
   }
-  return absl::WrapUnique(new QueueGroup(
+  auto group = absl::WrapUnique(new QueueGroup(
       kind, std::move(segment), std::move(mapping), std::move(shelves)));
+  if (group->words().fenced == 1) {
+    if (!JoinSystemFence()) {
+      return absl::FailedPreconditionError(
+          "this queue was made for processes that may call membarrier(), and "
+          "this one may not (a seccomp filter?)");
+    }
+    group->publication_ = Publication::kFenced;
+  }
+  return group;
 }
 
 absl::StatusOr<QueueHandle> QueueGroup::Share() const {

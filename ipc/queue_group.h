@@ -30,6 +30,7 @@
 #include "tenon/ipc/fd_shelf.h"
 #include "tenon/ipc/queue_handle.h"
 #include "tenon/ipc/queue_layout.h"
+#include "tenon/ipc/sleep_protocol.h"
 #include "tenon/shm/atomics.h"
 #include "tenon/shm/mapping.h"
 #include "tenon/shm/pid_fd.h"
@@ -129,6 +130,9 @@ class QueueGroup {
   // before they could; Refresh() then gives them, too.
   absl::Status LookAgain();
 
+  // How items are shown to those who sleep.
+  Publication publication() const { return publication_; }
+
   // Wakes all who sleep, of those that are known.
   void Announce();
 
@@ -168,6 +172,7 @@ class QueueGroup {
   std::vector<FdShelf> shelves_;
   size_t own_ = 0;
   uint64_t generation_ = 0;  // 0: it has no place.
+  Publication publication_ = Publication::kSequential;
   std::optional<PidFd> process_;
   std::array<int, kQueueWaits> bells_ = {};
 

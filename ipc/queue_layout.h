@@ -4,7 +4,7 @@
 // What lies where in the memory of a queue. Internal to Queue (queue.h).
 //
 //   0     what kind of queue this is: magic, version, type, sizes
-//   64    closed, roster
+//   64    closed, roster, fenced
 //   128   of each participant: QueueParticipant
 //   then, at a multiple of 4096, the slots of each participant's ring
 //
@@ -70,6 +70,9 @@ struct QueueWords {
   // 1: nothing more is put. `roster` counts comings and goings.
   alignas(64) SharedWord<uint64_t> closed;
   SharedWord<uint64_t> roster;
+  // 1: all participants fence others before they sleep, and are fenced. Set
+  // once, before anybody else sees it.
+  uint64_t fenced;
 };
 
 // The words of one participant, and of those who had the place before.

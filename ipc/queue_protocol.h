@@ -23,6 +23,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "tenon/ipc/sleep_protocol.h"
 #include "tenon/shm/atomics.h"
 
 namespace tenon {
@@ -34,6 +35,8 @@ struct QueueProtocol {
   // SleepProtocol: who publishes sees the sleeper, or is seen by him.
   static constexpr std::memory_order kPublish = std::memory_order_seq_cst;
   static constexpr std::memory_order kTake = std::memory_order_seq_cst;
+  // In place of kPublish if all who sleep fence (sleep_protocol.h).
+  static constexpr std::memory_order kPublishFenced = std::memory_order_release;
   static constexpr std::memory_order kSeePublished = std::memory_order_seq_cst;
   static constexpr std::memory_order kSeeTaken = std::memory_order_seq_cst;
   // Who has seen a word of a later item sees that `take` has moved on: for
@@ -139,9 +142,13 @@ class QueueWriter {
     slots_.Write(head_ + ahead, item);
   }
   // Shows `count` written items, and then: ring.
-  void Publish(uint64_t count) {
+  void Publish(uint64_t count, Publication publication) {
     head_ += count;
-    A::Store(*head_word_, head_, P::kPublish);
+    if (publication == Publication::kFenced) {
+      A::Store(*head_word_, head_, P::kPublishFenced);
+    } else {
+      A::Store(*head_word_, head_, P::kPublish);
+    }
   }
 
   const Slots& slots() const { return slots_; }

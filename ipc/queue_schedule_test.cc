@@ -13,6 +13,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tenon/ipc/queue_simulation.h"
+#include "tenon/ipc/sleep_protocol.h"
 #include "tenon/shm/testing/scheduler/explore.h"
 #include "tenon/shm/testing/scheduler/schedule.h"
 
@@ -23,13 +24,15 @@ using ::testing::AnyOf;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-template <typename P, uint64_t kSlots = 2>
+template <typename P, uint64_t kSlots = 2,
+          Publication kPublication = Publication::kSequential>
 ExploreResult ExploreQueue(QueueVictim victim, uint64_t schedules) {
   const int kills = victim == QueueVictim::kNobody ? 0 : 1;
-  return Explore({.schedules = schedules, .schedule = {.max_kills = kills}},
-                 [&](Schedule& schedule) {
-                   QueueSimulation<P, kSlots>(schedule, victim).Run();
-                 });
+  return Explore(
+      {.schedules = schedules, .schedule = {.max_kills = kills}},
+      [&](Schedule& schedule) {
+        QueueSimulation<P, kSlots>(schedule, victim, kPublication).Run();
+      });
 }
 
 class QueueScheduleTest : public testing::TestWithParam<QueueVictim> {};
@@ -37,6 +40,13 @@ class QueueScheduleTest : public testing::TestWithParam<QueueVictim> {};
 TEST_P(QueueScheduleTest, EachItemIsGotOnceAndNoWakeUpIsLost) {
   const ExploreResult result =
       ExploreQueue<SimQueueProtocol>(GetParam(), ScheduleCount(350'000));
+  EXPECT_TRUE(result.ok) << result.report;
+}
+
+TEST_P(QueueScheduleTest, AlsoWhereWhoSleepsFencesAll) {
+  const ExploreResult result =
+      ExploreQueue<SimQueueProtocol, 2, Publication::kFenced>(
+          GetParam(), ScheduleCount(200'000));
   EXPECT_TRUE(result.ok) << result.report;
 }
 
@@ -114,6 +124,9 @@ struct OneRingForEver : SimQueueProtocol {
 struct RingOne : SimQueueProtocol {
   static constexpr bool kRingAll = false;
 };
+struct NoFence : SimQueueProtocol {
+  static constexpr bool kFenceOthers = false;
+};
 struct TakeFirst : SimQueueProtocol {
   static constexpr bool kCopyFirst = false;
 };
@@ -136,6 +149,8 @@ INSTANTIATE_TEST_SUITE_P(
                   Harm::kLostWakeUp},
         WrongCase{"RingOne", &ExploreQueue<RingOne>, Harm::kLostWakeUp,
                   QueueVictim::kGetter},
+        WrongCase{"NoFence", &ExploreQueue<NoFence, 2, Publication::kFenced>,
+                  Harm::kLostWakeUp},
         WrongCase{"TakeFirst", &ExploreQueue<TakeFirst>, Harm::kItem},
         WrongCase{"NoCheckOfCopy", &ExploreQueue<NoCheckOfCopy>, Harm::kItem},
         WrongCase{"NoCas", &ExploreQueue<NoCas>, Harm::kTwice},

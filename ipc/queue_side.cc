@@ -4,6 +4,7 @@
 #include "tenon/ipc/queue_side.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -77,6 +78,9 @@ void QueueSide::Ring(Other& other) {
 }
 
 void QueueSide::RingAll() {
+  // No instruction: a fence from outside finds the publication before the load
+  // of who has come.
+  std::atomic_signal_fence(std::memory_order_seq_cst);
   // One who came meanwhile and sleeps saw nothing of what was published.
   Sync().IgnoreError();
   for (Other& other : others_) Ring(other);

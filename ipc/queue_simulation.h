@@ -38,8 +38,9 @@ enum class QueueVictim { kNobody, kPutter, kGetter };
 template <typename P, uint64_t kSlots = 2>
 class QueueSimulation {
  public:
-  QueueSimulation(Schedule& schedule, QueueVictim victim)
-      : schedule_(schedule), victim_(victim) {
+  QueueSimulation(Schedule& schedule, QueueVictim victim,
+                  Publication publication = Publication::kSequential)
+      : schedule_(schedule), victim_(victim), publication_(publication) {
     schedule.Name(head_, "head");
     schedule.Name(take_, "take");
     schedule.Name(closed_, "closed");
@@ -88,6 +89,15 @@ class QueueSimulation {
     Ringer<SimAtomics, P> ringer;  // The putter's.
   };
 
+  // What a sleeper does for those who publish so.
+  struct SimFence {
+    Publication publication;
+    void operator()() const {
+      if (publication == Publication::kFenced) SimAtomics::FenceAll();
+    }
+  };
+
+  SimFence Fence() const { return {publication_}; }
   static size_t Index(int g) { return static_cast<size_t>(g); }
   Slots MakeSlots() { return Slots(words_.data(), kSlots, sizeof(Item)); }
 
@@ -111,7 +121,7 @@ class QueueSimulation {
       SleepUntil(sleeper, room);
       const Item item = {i, ~i};
       writer.Write(0, reinterpret_cast<const std::byte*>(item.data()));
-      writer.Publish(1);
+      writer.Publish(1, publication_);
       RingAll();
     }
     // It does not close before all is taken: nothing else wakes a getter then.
@@ -128,7 +138,7 @@ class QueueSimulation {
   template <typename Ready>
   void SleepUntil(Sleeper<SimAtomics, P>& sleeper, const Ready& ready) {
     while (!ready()) {
-      if (!sleeper.FallAsleep(ready)) return;
+      if (!sleeper.FallAsleep(Fence(), ready)) return;
       if (death_noted_) {
         bell_.Wait();
       } else {
@@ -149,7 +159,7 @@ class QueueSimulation {
       if (!Sees(taker)) {
         if (over) return;
         const auto ready = [&] { return Sees(taker) || IsClosed(); };
-        if (sleeper.FallAsleep(ready)) {
+        if (sleeper.FallAsleep(Fence(), ready)) {
           ended = !self.bell.WaitUnlessEnds(putter_);
           sleeper.Awake();
           if (ended && !P::kGetBeforeEnd) return;
@@ -199,6 +209,7 @@ class QueueSimulation {
 
   Schedule& schedule_;
   const QueueVictim victim_;
+  const Publication publication_;
   Word head_{0};
   Word take_{0};
   Word closed_{0};

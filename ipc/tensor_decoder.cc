@@ -54,7 +54,7 @@ class TensorDecoder::Decoding {
   absl::StatusOr<std::span<const std::byte>> ClaimBody(
       const WireRecord& record);
   absl::StatusOr<Tensor> Make(const WireStorage& from, const WireTensor& tensor,
-                              std::shared_ptr<Storage>& storage);
+                              const std::shared_ptr<Storage>& storage);
 
   TensorDecoder& decoder_;
   TensorSource& source_;
@@ -92,10 +92,12 @@ absl::Status TensorDecoder::Decoding::DecodeBody(
   message_.Reserve(wire.fields.size());
   for (const WireField& field : wire.fields) {
     if (const auto* tensor = std::get_if<WireTensor>(&field)) {
-      TENON_ASSIGN_OR_RETURN(Tensor made,
-                             Make(wire.storages[tensor->storage], *tensor,
-                                  storages[tensor->storage]));
-      message_.Add(std::move(made));
+      std::shared_ptr<Storage>& storage = storages[tensor->storage];
+      absl::StatusOr<Tensor> made =
+          Make(wire.storages[tensor->storage], *tensor, storage);
+      if (!made.ok()) return std::move(made).status();
+      if (storage == nullptr) storage = made->storage();
+      message_.Add(*std::move(made));
     } else if (const auto* string = std::get_if<absl::string_view>(&field)) {
       message_.Add(*string);
     } else if (const auto* integer = std::get_if<int64_t>(&field)) {
@@ -109,30 +111,23 @@ absl::Status TensorDecoder::Decoding::DecodeBody(
 
 absl::StatusOr<Tensor> TensorDecoder::Decoding::Make(
     const WireStorage& from, const WireTensor& tensor,
-    std::shared_ptr<Storage>& storage) {
+    const std::shared_ptr<Storage>& storage) {
   if (storage != nullptr) return Tensor::FromSpec(*tensor.spec, storage);
-  absl::StatusOr<Tensor> made;
   switch (from.place) {
     case WirePlace::kBlock:
-      made = decoder_.Claim(from.block, *tensor.spec, source_);
-      break;
+      return decoder_.Claim(from.block, *tensor.spec, source_);
     case WirePlace::kSegment:
-      made = decoder_.Import(from.segment, *tensor.spec, source_);
-      break;
+      return decoder_.Import(from.segment, *tensor.spec, source_);
     case WirePlace::kHere:
-      if (here_ == nullptr)
-        return Refuse("it is in a block, and there is none");
-      made = Tensor::FromSpec(*tensor.spec, here_);
-      break;
+      if (here_ == nullptr) break;
+      return Tensor::FromSpec(*tensor.spec, here_);
     case WirePlace::kEmpty: {
       TENON_ASSIGN_OR_RETURN(
           auto empty, Storage::CreateShared(0, SegmentKind::kSharedWritable));
-      made = Tensor::FromSpec(*tensor.spec, std::move(empty));
-      break;
+      return Tensor::FromSpec(*tensor.spec, std::move(empty));
     }
   }
-  if (made.ok()) storage = made->storage();
-  return made;
+  return Refuse("a tensor is in a block, and there is none");
 }
 
 absl::Status TensorDecoder::Decode(std::span<const std::byte> record,
@@ -149,9 +144,14 @@ absl::StatusOr<Tensor> TensorDecoder::Claim(const BlockDescriptor& block,
                                             TensorSource& source) {
   const ArenaTensorHandle handle = {.block = block, .spec = spec};
   absl::StatusOr<Tensor> tensor = arenas_.Claim(handle);
-  if (!absl::IsNotFound(tensor.status())) return tensor;
-  TENON_RETURN_IF_ERROR(Attach(block, source));
-  return arenas_.Claim(handle);
+  if (absl::IsNotFound(tensor.status())) [[unlikely]] {
+    if (absl::Status attached = Attach(block, source); attached.ok()) {
+      tensor = arenas_.Claim(handle);
+    } else {
+      tensor = std::move(attached);
+    }
+  }
+  return tensor;
 }
 
 absl::Status TensorDecoder::Attach(const BlockDescriptor& block,

@@ -233,6 +233,12 @@ absl::Status Encoding::WriteBlock(std::span<std::byte> block) {
 
 }  // namespace
 
+size_t TensorHolds::bytes() const {
+  size_t bytes = block.size();
+  for (const auto& storage : storages) bytes += storage->size_bytes();
+  return bytes;
+}
+
 absl::StatusOr<Arena*> TensorEncoder::arena() {
   if (arena_ == nullptr) {
     TENON_ASSIGN_OR_RETURN(arena_, Arena::Create({.name = name_}));

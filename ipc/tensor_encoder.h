@@ -30,6 +30,8 @@ namespace tenon {
 struct TensorHolds {
   absl::InlinedVector<std::shared_ptr<Storage>, 1> storages;
   Block block;
+
+  size_t bytes() const;
 };
 
 // Threads: thread-compatible.

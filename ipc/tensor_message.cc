@@ -5,7 +5,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <string>
+#include <utility>
 #include <variant>
 
 #include "absl/status/status.h"
@@ -38,6 +40,41 @@ absl::StatusOr<const T*> FieldAt(absl::Span<const TensorMessage::Field> fields,
 }
 
 }  // namespace
+
+TensorMessage& TensorMessage::AddInteger(int64_t value) {
+  fields_.emplace_back(std::in_place_type<int64_t>, value);
+  return *this;
+}
+
+TensorMessage& TensorMessage::Add(double value) {
+  fields_.emplace_back(std::in_place_type<double>, value);
+  return *this;
+}
+
+TensorMessage& TensorMessage::Add(absl::string_view value) {
+  fields_.emplace_back(std::in_place_type<std::string>, value.data(),
+                       value.size());
+  return *this;
+}
+
+TensorMessage& TensorMessage::Add(const char* value) {
+  return Add(absl::string_view(value));
+}
+
+TensorMessage& TensorMessage::Add(std::string value) {
+  fields_.emplace_back(std::in_place_type<std::string>, std::move(value));
+  return *this;
+}
+
+TensorMessage& TensorMessage::Add(const Tensor& value) {
+  fields_.emplace_back(std::in_place_type<Tensor>, value);
+  return *this;
+}
+
+TensorMessage& TensorMessage::Add(Tensor&& value) {
+  fields_.emplace_back(std::in_place_type<Tensor>, std::move(value));
+  return *this;
+}
 
 absl::StatusOr<int64_t> TensorMessage::integer(size_t index) const {
   TENON_ASSIGN_OR_RETURN(const int64_t* field,

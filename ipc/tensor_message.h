@@ -47,24 +47,14 @@ class TensorMessage {
   template <std::integral T>
   requires(sizeof(T) < sizeof(int64_t) ||
            std::signed_integral<T>) TensorMessage& Add(T value) {
-    return AddField(static_cast<int64_t>(value));
+    return AddInteger(static_cast<int64_t>(value));
   }
-  TensorMessage& Add(double value) { return AddField(value); }
-  TensorMessage& Add(absl::string_view value) {
-    return AddField(std::string(value.data(), value.size()));
-  }
-  TensorMessage& Add(const char* value) {
-    return Add(absl::string_view(value));
-  }
-  TensorMessage& Add(std::string value) { return AddField(std::move(value)); }
-  TensorMessage& Add(const Tensor& value) {
-    fields_.emplace_back(std::in_place_type<Tensor>, value);
-    return *this;
-  }
-  TensorMessage& Add(Tensor&& value) {
-    fields_.emplace_back(std::in_place_type<Tensor>, std::move(value));
-    return *this;
-  }
+  TensorMessage& Add(double value);
+  TensorMessage& Add(absl::string_view value);
+  TensorMessage& Add(const char* value);
+  TensorMessage& Add(std::string value);
+  TensorMessage& Add(const Tensor& value);
+  TensorMessage& Add(Tensor&& value);
 
   // Room for so many fields.
   void Reserve(size_t fields) { fields_.reserve(fields); }
@@ -82,10 +72,7 @@ class TensorMessage {
   absl::StatusOr<Tensor> tensor(size_t index) const;
 
  private:
-  TensorMessage& AddField(Field field) {
-    fields_.push_back(std::move(field));
-    return *this;
-  }
+  TensorMessage& AddInteger(int64_t value);
 
   // Of one tensor, the most frequent message, without an allocation.
   absl::InlinedVector<Field, 1> fields_;

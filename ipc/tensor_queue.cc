@@ -89,7 +89,7 @@ absl::StatusOr<std::unique_ptr<TensorQueue>> TensorQueue::Make(
 TensorQueue::~TensorQueue() = default;
 
 absl::StatusOr<TensorMessage> TensorQueue::Get(Deadline deadline) {
-  sender_->ReapNowAndThen();
+  sender_->ReapIfDue();
   std::array<std::byte, kRecordBytes> record;
   Claimer claimer(this);
   TENON_ASSIGN_OR_RETURN(size_t got, queue_->TryGet(record, &claimer));
@@ -103,7 +103,7 @@ absl::StatusOr<TensorMessage> TensorQueue::Get(Deadline deadline) {
 
 absl::StatusOr<std::vector<TensorMessage>> TensorQueue::GetBatch(
     size_t most, Deadline deadline) {
-  sender_->ReapNowAndThen();
+  sender_->ReapIfDue();
   std::vector<std::byte> records(std::min(most, capacity()) * kRecordBytes);
   Claimer claimer(this);
   TENON_RETURN_IF_ERROR(WaitAndReap(deadline, [&](Deadline slice) {
@@ -115,7 +115,7 @@ absl::StatusOr<std::vector<TensorMessage>> TensorQueue::GetBatch(
 }
 
 absl::StatusOr<std::optional<TensorMessage>> TensorQueue::TryGet() {
-  sender_->ReapNowAndThen();
+  sender_->ReapIfDue();
   std::array<std::byte, kRecordBytes> record;
   Claimer claimer(this);
   TENON_ASSIGN_OR_RETURN(const size_t got, queue_->TryGet(record, &claimer));

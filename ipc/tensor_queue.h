@@ -66,11 +66,11 @@ struct TensorQueueUse {
 };
 
 // Ownership: owns its place in the queue. Holds each tensor that was put until
-//   it was taken; lets go in later calls, some messages at a time, when any
-//   TensorQueue of this process waits, and in Reap() and AwaitTaken().
-//   Destruction leaves the queue without waiting: a message that nobody has
-//   taken by then is lost once its memory is used for something else; so
-//   AwaitTaken() first.
+//   it was taken; lets go in later calls if that is many (16) or much (256
+//   KiB), and else when any TensorQueue of this process waits, in Reap(), and
+//   in AwaitTaken(). Destruction leaves the queue without waiting: a message
+//   that nobody has taken by then is lost once its memory is used for something
+//   else; so AwaitTaken() first.
 // Threads: any number may use it. Those who put take turns, and those who get.
 // Processes: each opens its own, a forked child too; inert in a child of its
 //   owner's: calls fail with kFailedPrecondition. If the owner of an arena is

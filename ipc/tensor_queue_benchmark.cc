@@ -382,6 +382,7 @@ void BM_ManyInOneMessage(benchmark::State& state) {
       [&](World& world) {
         world.Begin(kTakeOne);
         TensorMessage message;
+        message.Reserve(kMany);
         for (int i = 0; i < kMany; ++i) {
           const Tensor tensor = world.NewTensor(kBytes);
           Fill(tensor, from);

@@ -11,12 +11,18 @@
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tenon/ipc/queue_handle.h"
 #include "tenon/ipc/tensor_message.h"
 #include "tenon/ipc/tensor_queue.h"
 #include "tenon/ipc/tensor_queue_testing.h"
+#include "tenon/shm/arena/arena.h"
+#include "tenon/shm/arena/arena_tensor.h"
+#include "tenon/shm/deadline.h"
+#include "tenon/shm/dtype.h"
+#include "tenon/shm/process_testing.h"
 #include "tenon/shm/status_matchers.h"
 #include "tenon/shm/testing/census.h"
 #include "tenon/shm/testing/forked_child.h"
@@ -89,6 +95,68 @@ TEST_P(TensorQueueForwardTest, ReachesTheThird) {
   EXPECT_TRUE(c.EndsWell());
   TensorQueue::Reap();
   EXPECT_EQ(first->held(), 0u);
+}
+
+// What its forwarder had put and nobody had taken when that one was killed may
+// be used for something else by its owner: the getter is told, once.
+TEST(TensorQueueForwarderTest, WhatADeadOneHadPutMayBeLostOnce) {
+  ArenaOptions options;
+  options.quota_bytes = options.segment_bytes;
+  TENON_ASSERT_OK_AND_ASSIGN(const auto arena, Arena::Create(options));
+  const auto new_tensor = [&] {
+    return CreateTensor(*arena, kDtypeOf<int64_t>, {int64_t{1} << 12},
+                        Deadline::Passed());
+  };
+  TENON_ASSERT_OK_AND_ASSIGN(const auto first, TensorQueue::Create());
+  TENON_ASSERT_OK_AND_ASSIGN(const auto second, TensorQueue::Create());
+  TENON_ASSERT_OK_AND_ASSIGN(QueueHandle first_b, first->Share());
+  TENON_ASSERT_OK_AND_ASSIGN(QueueHandle second_b, second->Share());
+  TENON_ASSERT_OK_AND_ASSIGN(
+      ForkedChild b, ForkedChild::Fork({.name = "b"}, [&](const Reporter&) {
+        TENON_ASSERT_OK_AND_ASSIGN(const auto from,
+                                   TensorQueue::Open(std::move(first_b)));
+        TENON_ASSERT_OK_AND_ASSIGN(const auto to,
+                                   TensorQueue::Open(std::move(second_b)));
+        TENON_ASSERT_OK_AND_ASSIGN(const TensorMessage message,
+                                   from->Get(TestDeadline()));
+        ASSERT_THAT(to->Put(message, TestDeadline()), IsOk());
+        from->Get(Deadline::Never()).status().IgnoreError();
+      }));
+  {
+    TENON_ASSERT_OK_AND_ASSIGN(const Tensor tensor, new_tensor());
+    ASSERT_THAT(first->Put(tensor, TestDeadline()), IsOk());
+  }
+  ASSERT_TRUE(Becomes([&] { return second->size() == 1; }));
+  ASSERT_THAT(first->AwaitTaken(TestDeadline()), IsOk());
+  // As long as it lives it holds the block.
+  std::vector<Tensor> all;
+  const auto take_all = [&] {
+    for (auto more = new_tensor(); more.ok(); more = new_tensor()) {
+      all.push_back(*std::move(more));
+    }
+    return all.size();
+  };
+  const size_t others = take_all();
+  b.Kill();
+  EXPECT_TRUE(Becomes([&] { return take_all() == others + 1; }));
+  ASSERT_THAT(all.back().Fill(int64_t{7}), IsOk());
+  ASSERT_THAT(second->Put(all.back(), TestDeadline()), IsOk());
+  // There is no order between what two have put.
+  int lost = 0, good = 0;
+  for (int i = 0; i < 2; ++i) {
+    const auto got = second->Get(TestDeadline());
+    if (absl::IsDataLoss(got.status())) {
+      ++lost;
+      EXPECT_THAT(got, StatusIs(absl::StatusCode::kDataLoss,
+                                testing::HasSubstr("message of tensors")));
+    } else {
+      ASSERT_THAT(got, IsOk());
+      good += static_cast<bool>(IsTensorOf(got->tensor(0), 7));
+    }
+  }
+  EXPECT_EQ(lost, 1);
+  EXPECT_EQ(good, 1);
+  EXPECT_TRUE(second->empty());
 }
 
 INSTANTIATE_TEST_SUITE_P(Ways, TensorQueueForwardTest,

@@ -128,6 +128,26 @@ TEST_P(TensorQueueTest, WhoJoinsLateGetsAllAlsoOfTheDead) {
   }));
 }
 
+// Of who has left without waiting, too, unless it was a name that went with it.
+TEST_P(TensorQueueTest, WhatWasPutOutlivesItsSender) {
+  if (way() == TensorWay::kFileSystem) GTEST_SKIP() << "the name goes with it";
+  EXPECT_TRUE(RunTwoPeers(mode(), [&](Peer& self) {
+    auto queue = Open(self);
+    if (self.name() == "a") {
+      TensorMaker maker(way(), queue.get(), prefix_);
+      TENON_ASSERT_OK_AND_ASSIGN(const Tensor tensor, maker.Make(3));
+      ASSERT_THAT(queue->Put(tensor, TestDeadline()), IsOk());
+      queue.reset();
+      self.Step("left");
+      EXPECT_THAT(self.Await("got"), IsOk());
+    } else {
+      ASSERT_THAT(self.Await("left"), IsOk());
+      EXPECT_TRUE(GetsTensorOf(*queue, 3));
+      self.Step("got");
+    }
+  }));
+}
+
 // There and back: each time one holds it, lets go, and has it again.
 TEST_P(TensorQueueTest, ComesBackToWhoHasSentIt) {
   // Whoever has a name only may not send it on once its owner has let go.

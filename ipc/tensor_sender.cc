@@ -69,10 +69,16 @@ absl::Status TensorSender::CheckUsable() const {
 uint64_t TensorSender::ReapWithTurn() {
   taken_ = queue_->taken();
   while (!in_flight_.empty() && in_flight_.front().number <= taken_) {
+    held_bytes_ -= in_flight_.front().bytes;
     in_flight_.pop_front();
-    held_.store(in_flight_.size(), std::memory_order_relaxed);
   }
+  Count();
   return taken_;
+}
+
+void TensorSender::Count() {
+  held_.store(in_flight_.size(), std::memory_order_relaxed);
+  due_.store(IsDue(), std::memory_order_relaxed);
 }
 
 void TensorSender::ReapNow() {
@@ -141,7 +147,7 @@ absl::StatusOr<Tensor> TensorSender::NewTensor(DLDataType dtype,
     const TurnGuard turn(&turn_, deadline);
     if (!turn.held()) return TurnIsTaken();
     TENON_ASSIGN_OR_RETURN(arena, encoder_.arena());
-    if (in_flight_.size() >= kReapFrom) ReapWithTurn();
+    if (IsDue()) ReapWithTurn();
   }
   for (Deadline slice = Deadline::Passed();;) {
     auto tensor = CreateTensor(*arena, dtype, shape, slice);
@@ -162,14 +168,14 @@ absl::Status TensorSender::EncodeOne(const TensorMessage& message,
   const size_t size = queue_->item_bytes();
   records_.resize(records_.size() + size);
   const std::span<std::byte> record = std::span(records_).last(size);
-  if (in_flight_.size() >= kReapFrom || encoder_.shelf().has_fds()) {
-    ReapWithTurn();
-  }
+  if (IsDue() || encoder_.shelf().has_fds()) ReapWithTurn();
   for (Deadline slice = Deadline::Passed();;) {
     const uint64_t taken = taken_;
     auto holds = encoder_.Encode(message, number, taken, slice, record);
     if (holds.ok()) {
-      in_flight_.push_back({number, *std::move(holds)});
+      const size_t bytes = holds->bytes();
+      held_bytes_ += bytes;
+      in_flight_.push_back({number, bytes, *std::move(holds)});
       return absl::OkStatus();
     }
     encoder_.shelf().Cancel(number);
@@ -197,13 +203,15 @@ absl::Status TensorSender::EncodeAll(absl::Span<const TensorMessage> messages,
 // What was not put: its blocks are free, its descriptors not needed.
 void TensorSender::Cancel(uint64_t first) {
   while (!in_flight_.empty() && in_flight_.back().number >= first) {
+    held_bytes_ -= in_flight_.back().bytes;
     in_flight_.pop_back();
   }
+  Count();
   encoder_.shelf().Cancel(first);
 }
 
 void TensorSender::Keep(absl::Span<const TensorMessage> messages) {
-  held_.store(in_flight_.size(), std::memory_order_relaxed);
+  Count();
   TENON_CRASH_POINT("tensor_queue.put");
   for (const TensorMessage& message : messages) {
     for (const TensorMessage::Field& field : message.fields()) {

@@ -55,23 +55,22 @@ class TensorSender : public TensorReaper {
   absl::Status Trim();
 
   bool ReapIfIdle() override;
-  // Now and then, and only what costs no system call: to look what was taken
+  // Only if much is held, and what costs no system call: to look what was taken
   // is to fetch a cache line from whoever took it.
-  void ReapNowAndThen() {
-    if (held() == 0) return;
-    if (calls_.fetch_add(1, std::memory_order_relaxed) % kReapFrom == 0) {
-      ReapNow();
-    }
+  void ReapIfDue() {
+    if (due_.load(std::memory_order_relaxed)) ReapNow();
   }
   // How many messages it holds.
   size_t held() const { return held_.load(std::memory_order_relaxed); }
 
  private:
-  // So many messages are held without a look whether they were taken.
-  static constexpr uint32_t kReapFrom = 16;
+  // Less is held without a look whether it was taken.
+  static constexpr size_t kReapFrom = 16;  // Messages.
+  static constexpr size_t kReapFromBytes = size_t{256} << 10;
 
   struct Held {
     uint64_t number = 0;
+    size_t bytes = 0;
     TensorHolds holds;
   };
 
@@ -81,6 +80,10 @@ class TensorSender : public TensorReaper {
   absl::Status CheckUsable() const;
   void ReapNow();
   uint64_t ReapWithTurn();
+  bool IsDue() const {
+    return in_flight_.size() >= kReapFrom || held_bytes_ >= kReapFromBytes;
+  }
+  void Count();
   absl::Status EncodeAll(absl::Span<const TensorMessage> messages,
                          uint64_t first, Deadline deadline);
   absl::Status EncodeOne(const TensorMessage& message, uint64_t number,
@@ -99,10 +102,12 @@ class TensorSender : public TensorReaper {
   std::deque<Held> in_flight_;
   std::vector<std::byte> records_;
 
+  size_t held_bytes_ = 0;
   uint64_t taken_ = 0;  // When last looked.
 
-  std::atomic<size_t> held_ = 0;  // The size of in_flight_.
-  std::atomic<uint32_t> calls_ = 0;
+  // Of in_flight_.
+  std::atomic<size_t> held_ = 0;
+  std::atomic<bool> due_ = false;
 };
 
 }  // namespace tenon
