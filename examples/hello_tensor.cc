@@ -25,7 +25,7 @@ absl::Status Echo(spawn::Child& child) {
 TENON_SPAWN_ENTRY("echo", Echo);
 
 absl::Status Run() {
-  constexpr int kTimes = 20'000;
+  constexpr int kTimes = 5'000;
   TENON_ASSIGN_OR_RETURN(const auto there, TensorQueue::Create());
   TENON_ASSIGN_OR_RETURN(const auto back, TensorQueue::Create());
   TENON_ASSIGN_OR_RETURN(auto child,

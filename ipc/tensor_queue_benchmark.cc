@@ -9,14 +9,13 @@
 // RoundTrip: a pooled tensor to a process that spins and sends it back, both
 // times claimed and released; the limit is a cache line there and back.
 // Stream: new pooled tensors of 4 KiB, filled, to a process that spins; the
-// limit is filling alone. Many: the same of 1 KiB, 10,000 of them, in messages
-// of one, and all in one message; the limit is a memcpy of 1 KiB.
+// limit is filling alone. ManyInOneMessage: 10,000 of 1 KiB, in a block each or
+// all in one; the same limit.
 // Fresh: a new segment of 4 KiB each time, with an answer; the limit is a memfd
 // by SCM_RIGHTS, mapped at the other end.
 // Where there is only one core, nothing is measured, and the label says so.
 
 #include <sched.h>
-#include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -34,8 +33,11 @@
 #include "absl/time/time.h"
 #include "benchmark/benchmark.h"
 #include "tenon/ipc/queue_handle.h"
+#include "tenon/ipc/raw_segments.h"
 #include "tenon/ipc/tensor_message.h"
 #include "tenon/ipc/tensor_queue.h"
+#include "tenon/shm/arena/arena.h"
+#include "tenon/shm/arena/arena_tensor.h"
 #include "tenon/shm/arena/benchmark_support.h"
 #include "tenon/shm/atomics.h"
 #include "tenon/shm/deadline.h"
@@ -43,7 +45,6 @@
 #include "tenon/shm/tensor.h"
 #include "tenon/shm/testing/forked_child.h"
 #include "tenon/shm/testing/shared_object.h"
-#include "tenon/shm/unique_fd.h"
 
 namespace tenon {
 namespace {
@@ -83,62 +84,6 @@ TensorMessage Spin(TensorQueue& queue) {
     A::Pause();
   }
 }
-
-// The raw way of a new segment; `socket` is one end of a pair.
-class RawSegments {
- public:
-  explicit RawSegments(int socket) : socket_(socket) {
-    message_.msg_iov = &data_;
-    message_.msg_iovlen = 1;
-  }
-
-  void Send() {
-    const UniqueFd fd(memfd_create("raw", MFD_CLOEXEC));
-    ABSL_RAW_CHECK(ftruncate(fd.get(), kBytes) == 0, "ftruncate");
-    void* const memory =
-        mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
-    std::memset(memory, 1, kBytes);
-    Prepare();
-    cmsghdr* const header = CMSG_FIRSTHDR(&message_);
-    header->cmsg_level = SOL_SOCKET;
-    header->cmsg_type = SCM_RIGHTS;
-    header->cmsg_len = CMSG_LEN(sizeof(int));
-    const int number = fd.get();
-    std::memcpy(CMSG_DATA(header), &number, sizeof(number));
-    ABSL_RAW_CHECK(sendmsg(socket_, &message_, 0) == 1, "sendmsg");
-    munmap(memory, kBytes);
-  }
-
-  void Receive() {
-    constexpr int kFlags = MSG_CMSG_CLOEXEC | MSG_DONTWAIT;
-    do {
-      Prepare();
-    } while (recvmsg(socket_, &message_, kFlags) != 1);
-    int number;
-    std::memcpy(&number, CMSG_DATA(CMSG_FIRSTHDR(&message_)), sizeof(number));
-    const UniqueFd fd(number);
-    void* const memory =
-        mmap(nullptr, kBytes, PROT_READ, MAP_SHARED, fd.get(), 0);
-    ABSL_RAW_CHECK(memory != MAP_FAILED, "mmap");
-    char first = *static_cast<const volatile char*>(memory);
-    benchmark::DoNotOptimize(first);
-    munmap(memory, kBytes);
-  }
-
- private:
-  static constexpr size_t kBytes = 4096;
-
-  void Prepare() {
-    message_.msg_control = control_;
-    message_.msg_controllen = sizeof(control_);
-  }
-
-  const int socket_;
-  char byte_ = 0;
-  iovec data_ = {&byte_, 1};
-  alignas(cmsghdr) char control_[CMSG_SPACE(sizeof(int))] = {};
-  msghdr message_ = {};
-};
 
 // ---- The child ----
 
@@ -274,7 +219,9 @@ class World {
     Check(there->Put(tensor, Deadline::Never()));
   }
 
-  const std::unique_ptr<TensorQueue> there = Must(TensorQueue::Create());
+  const std::shared_ptr<Arena> arena = Must(Arena::Create());
+  const std::unique_ptr<TensorQueue> there =
+      Must(TensorQueue::Create({}, {.arena = arena}));
   const std::unique_ptr<TensorQueue> back = Must(TensorQueue::Create());
 
  private:
@@ -373,9 +320,23 @@ void BM_Stream(benchmark::State& state) {
 }
 BENCHMARK(BM_Stream)->ArgName("bytes")->Arg(1024)->Arg(4096)->UseRealTime();
 
+// Of 1 KiB, each in a block of its own, or all in one.
+std::vector<Tensor> NewTensors(World& world, int count, bool one_block) {
+  if (one_block) {
+    const std::vector<TensorShape> shapes(static_cast<size_t>(count),
+                                          {kDtypeOf<uint8_t>, {1024}});
+    return Must(CreateTensors(*world.arena, shapes, Deadline::Never()));
+  }
+  std::vector<Tensor> tensors;
+  tensors.reserve(static_cast<size_t>(count));
+  for (int i = 0; i < count; ++i) tensors.push_back(world.NewTensor(1024));
+  return tensors;
+}
+
 void BM_ManyInOneMessage(benchmark::State& state) {
   constexpr size_t kBytes = 1024;
   constexpr int kMany = 10'000;
+  const bool one_block = state.range(0) != 0;
   const std::vector<uint8_t> from(kBytes, 1);
   Measure(
       state, kMany, [&](World&) { FillOnly(kBytes, kMany); },
@@ -383,8 +344,7 @@ void BM_ManyInOneMessage(benchmark::State& state) {
         world.Begin(kTakeOne);
         TensorMessage message;
         message.Reserve(kMany);
-        for (int i = 0; i < kMany; ++i) {
-          const Tensor tensor = world.NewTensor(kBytes);
+        for (const Tensor& tensor : NewTensors(world, kMany, one_block)) {
           Fill(tensor, from);
           message.Add(tensor);
         }
@@ -392,7 +352,11 @@ void BM_ManyInOneMessage(benchmark::State& state) {
         world.End();
       });
 }
-BENCHMARK(BM_ManyInOneMessage)->UseRealTime();
+BENCHMARK(BM_ManyInOneMessage)
+    ->ArgName("one_block")
+    ->Arg(0)
+    ->Arg(1)
+    ->UseRealTime();
 
 void BM_Fresh(benchmark::State& state) {
   const std::vector<uint8_t> from(4096, 1);

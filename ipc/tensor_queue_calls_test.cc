@@ -4,6 +4,7 @@
 // The calls of a TensorQueue, within one process.
 
 #include <poll.h>
+#include <sys/resource.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -220,6 +221,44 @@ TEST(TensorQueueCallsTest, MoreSegmentsThanCanBeOutWait) {
   EXPECT_THAT(pair.a->Put(tensor, TestDeadline()), IsOk());
   getter.join();
   for (int64_t i = 1; i < 249; ++i) ASSERT_TRUE(GetsTensorOf(*pair.b, i));
+}
+
+// A getter without descriptors leaves the message there.
+TEST(TensorQueueCallsTest, WithoutDescriptorsNothingIsTaken) {
+  const Pair pair = NewPair(4);
+  TensorMaker maker(TensorWay::kFileDescriptor, pair.a.get(), "test");
+  ASSERT_THAT(pair.a->Put(Number(1), TestDeadline()), IsOk());
+  ASSERT_THAT(pair.b->Get(TestDeadline()), IsOk());  // They have met.
+  TENON_ASSERT_OK_AND_ASSIGN(const Tensor tensor, maker.Make(5));
+  ASSERT_THAT(pair.a->Put(tensor, TestDeadline()), IsOk());
+  rlimit before;
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  const rlimit none = {.rlim_cur = 3, .rlim_max = before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+  const auto got = pair.b->Get(TestDeadline());
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
+  EXPECT_THAT(got, StatusIs(StatusCode::kResourceExhausted));
+  EXPECT_EQ(pair.b->size(), 1u);
+  EXPECT_TRUE(GetsTensorOf(*pair.b, 5));
+}
+
+// What was laid out for a message that was not put is taken down again.
+TEST(TensorQueueCallsTest, APutThatFailsLeavesNothingOut) {
+  const Pair pair = NewPair(1);
+  TensorMaker maker(TensorWay::kFileDescriptor, pair.a.get(), "test");
+  ASSERT_THAT(pair.a->Put(Number(0), TestDeadline()), IsOk());
+  ASSERT_THAT(pair.b->Get(TestDeadline()), IsOk());  // They have met.
+  ASSERT_THAT(pair.a->Put(Number(1), TestDeadline()), IsOk());
+  const size_t fds = CountOpenFds();
+  {
+    TENON_ASSERT_OK_AND_ASSIGN(const Tensor tensor, maker.Make(5));
+    EXPECT_THAT(pair.a->Put(tensor, Deadline::Passed()),
+                StatusIs(StatusCode::kDeadlineExceeded));
+  }
+  ASSERT_THAT(pair.b->Drain(), IsOkAndHolds(1));
+  TensorQueue::Reap();
+  EXPECT_EQ(CountOpenFds(), fds);
+  EXPECT_EQ(pair.a->held(), 0u);
 }
 
 TEST(TensorQueueCallsTest, WorksInAnEventLoop) {

@@ -79,6 +79,8 @@ uint64_t TensorSender::ReapWithTurn() {
 void TensorSender::Count() {
   held_.store(in_flight_.size(), std::memory_order_relaxed);
   due_.store(IsDue(), std::memory_order_relaxed);
+  idle_.store(in_flight_.empty() && !encoder_.shelf().has_fds(),
+              std::memory_order_relaxed);
 }
 
 void TensorSender::ReapNow() {
@@ -89,12 +91,13 @@ void TensorSender::ReapNow() {
 
 bool TensorSender::ReapIfIdle() {
   if (fork_count_ != ForkCount()) return false;
-  if (held() == 0) return false;
+  if (idle_.load(std::memory_order_relaxed)) return false;
   const TurnGuard turn(&turn_, Deadline::Passed());
   if (!turn.held()) return true;
   // What cannot be removed from the shelf now is so at the next call.
   encoder_.shelf().Reap(ReapWithTurn()).IgnoreError();
-  return !in_flight_.empty() || encoder_.shelf().has_fds();
+  Count();
+  return !idle_.load(std::memory_order_relaxed);
 }
 
 absl::Status TensorSender::Trim() {
@@ -206,8 +209,8 @@ void TensorSender::Cancel(uint64_t first) {
     held_bytes_ -= in_flight_.back().bytes;
     in_flight_.pop_back();
   }
-  Count();
   encoder_.shelf().Cancel(first);
+  Count();
 }
 
 void TensorSender::Keep(absl::Span<const TensorMessage> messages) {

@@ -108,6 +108,7 @@ class TensorSender : public TensorReaper {
   // Of in_flight_.
   std::atomic<size_t> held_ = 0;
   std::atomic<bool> due_ = false;
+  std::atomic<bool> idle_ = true;  // And nothing but offers lies out.
 };
 
 }  // namespace tenon
