@@ -36,7 +36,7 @@
 namespace tenon::spawn {
 
 // The most processes, beside its parent, with which a child ends.
-inline constexpr size_t kMaxElders = 8;
+inline constexpr size_t kMaxElders = 16;
 
 // How many of the user's descriptors go with the first message; the parent's
 // pidfd, the elders', the argument and the crash record need a place each.
