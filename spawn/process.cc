@@ -142,7 +142,11 @@ absl::Status Process::State::Raised(Report report) {
 // By value, though only read: options.fds are closed on return.
 absl::StatusOr<Process> Process::Start(
     ProcessOptions options) {  // NOLINT(performance-unnecessary-value-param)
-  const std::vector<int> fds = Borrow(options.fds);
+  return StartShared(options, Borrow(options.fds));
+}
+
+absl::StatusOr<Process> Process::StartShared(const ProcessOptions& options,
+                                             absl::Span<const int> fds) {
   TENON_ASSIGN_OR_RETURN(Process process, Launch(options, fds));
   TENON_RETURN_IF_ERROR(process.LetGo(fds));
   return process;

@@ -69,6 +69,11 @@ class Process {
   // open() of a file for its output.
   static absl::StatusOr<Process> Start(ProcessOptions options);
 
+  // The same for options that are to be used again: options.fds are ignored,
+  // and `fds` are the child's, but stay open here.
+  static absl::StatusOr<Process> StartShared(const ProcessOptions& options,
+                                             absl::Span<const int> fds);
+
   ~Process();
   Process(Process&&) noexcept;
   Process& operator=(Process&&) noexcept;
