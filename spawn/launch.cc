@@ -184,6 +184,16 @@ absl::StatusOr<pid_t> LaunchByFork(int control_fd, const LaunchOptions& options,
   return pid;
 }
 
+std::vector<std::string> MergedEnvironment(
+    const std::vector<std::pair<std::string, std::string>>& added) {
+  const Environment merged(added);
+  std::vector<std::string> all;
+  for (char* const* one = merged.get(); *one != nullptr; ++one) {
+    all.emplace_back(*one);
+  }
+  return all;
+}
+
 int CountThreads() {
   DIR* const tasks = opendir("/proc/self/task");
   if (tasks == nullptr) return 0;

@@ -45,6 +45,10 @@ absl::StatusOr<pid_t> Launch(int control_fd, const LaunchOptions& options);
 absl::StatusOr<pid_t> LaunchByFork(int control_fd, const LaunchOptions& options,
                                    void (*run)());
 
+// This process's environment with `added`: "NAME=value" each.
+std::vector<std::string> MergedEnvironment(
+    const std::vector<std::pair<std::string, std::string>>& added);
+
 // How many threads this process has; 0 if /proc does not say.
 int CountThreads();
 

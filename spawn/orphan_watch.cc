@@ -83,6 +83,7 @@ absl::Status StartOrphanWatch(std::vector<PidFd> elders, absl::Duration grace,
     TheElders().push_back(elder.fd());
     kept.push_back(std::move(elder));
   }
+  if (grace == absl::InfiniteDuration()) return absl::OkStatus();
   absl::Status started = StartThread(watch.get());
   if (started.ok()) static_cast<void>(watch.release());  // The thread's.
   return started;

@@ -23,7 +23,7 @@ namespace tenon::spawn {
 // then ends the process by _exit(exit_code): no destructors, no flushing, since
 // whatever keeps the process from ending by itself would keep those from ending
 // too. All signals are blocked in the thread, so that they go to the user's. An
-// infinite grace never ends. Once per process.
+// infinite grace never ends, and needs no thread. Once per process.
 // Errors: kResourceExhausted at a limit of threads.
 absl::Status StartOrphanWatch(std::vector<PidFd> elders, absl::Duration grace,
                               int exit_code);

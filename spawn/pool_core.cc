@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -22,7 +23,9 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/cord.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "tenon/ipc/channel.h"
 #include "tenon/shm/deadline.h"
@@ -47,8 +50,19 @@ constexpr absl::Duration kStartPause = absl::Milliseconds(100);
 // So many deaths in a row before the first task are no accident.
 constexpr int kMaxFailedStarts = 3;
 
+// A copy that shares nothing. Each receiver is on its way to another thread,
+// and the counts that copies share are kept by a library that ThreadSanitizer,
+// as a rule, does not see into.
+absl::Status Unshared(const absl::Status& status) {
+  absl::Status copy(status.code(), status.message());
+  status.ForEachPayload([&](absl::string_view url, const absl::Cord& payload) {
+    copy.SetPayload(url, absl::Cord(std::string(payload)));
+  });
+  return copy;
+}
+
 absl::Status Raised(const Process& process, PoolAnswer& answer) {
-  absl::Status status = answer.status;
+  absl::Status status = Unshared(answer.status);
   SetProcessError(ProcessRaised{.index = process.index(),
                                 .pid = process.pid(),
                                 .status = answer.status,
@@ -132,7 +146,7 @@ void PoolCore::Wake() {
 void PoolCore::Fail(PoolTask task, const absl::Status& why,
                     Tellings& tellings) {
   for (auto& receiver : task.receivers) {
-    tellings.emplace_back(std::move(receiver), why);
+    tellings.emplace_back(std::move(receiver), Unshared(why));
   }
 }
 

@@ -29,7 +29,7 @@ using Held = std::conditional_t<std::is_void_v<T>, std::monostate, T>;
 
 template <typename T>
 absl::StatusOr<Held<T>> UnpackResult(absl::StatusOr<PackedArguments> answer) {
-  if (!answer.ok()) return answer.status();
+  if (!answer.ok()) return std::move(answer).status();
   if constexpr (std::is_void_v<T>) {
     return std::monostate();
   } else {
@@ -50,7 +50,7 @@ class PromiseReceiver final : public PoolReceiver {
   void Receive(absl::StatusOr<PackedArguments> answer) override {
     absl::StatusOr<Held<T>> result = UnpackResult<T>(std::move(answer));
     if (!result.ok()) {
-      promise_.TrySetError(result.status());
+      promise_.TrySetError(std::move(result).status());
     } else if constexpr (std::is_void_v<T>) {
       promise_.TrySetValue();
     } else {
@@ -83,7 +83,7 @@ class MapState {
         results_[i] = *std::move(result);
       } else if (i < first_error_) {
         first_error_ = i;
-        error_ = result.status();
+        error_ = std::move(result).status();
       }
       if (--left_ > 0) return;
     }

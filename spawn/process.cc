@@ -222,9 +222,9 @@ void Process::End() {
   }
   if (state_->outcome) return;
   // They fail if somebody else has reaped the child, which is as good.
-  const PidFd& child = state_->child.pid_fd;
-  if (state_->daemon) child.SendSignal(SIGKILL).IgnoreError();
-  child.Reap(Deadline::Never()).status().IgnoreError();
+  StartedChild& child = state_->child;
+  if (state_->daemon) child.pid_fd.SendSignal(SIGKILL).IgnoreError();
+  ReapChild(child, Deadline::Never()).status().IgnoreError();
 }
 
 bool Process::IsAlive() const {
@@ -254,7 +254,7 @@ absl::Status Process::Join(Deadline deadline) {
 
 absl::Status Process::Verdict() {
   StartedChild& child = state_->child;
-  const absl::StatusOr<ExitStatus> exit = child.pid_fd.Reap(Deadline::Passed());
+  const absl::StatusOr<ExitStatus> exit = ReapChild(child, Deadline::Passed());
   if (exit.ok()) state_->exit_status = *exit;
   state_->failed_at_ns = MonotonicNs();
   child.output->Finish();

@@ -22,6 +22,9 @@ enum class StartMethod {
   // A copy of this process as it is: quick, and safe only while it has a single
   // thread; see ProcessOptions::fork_with_threads.
   kFork,
+  // A copy of a process that was started early, has a single thread, and has
+  // loaded what is always needed (fork_server.h).
+  kForkServer,
 };
 
 struct ProcessOptions {

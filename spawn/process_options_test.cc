@@ -178,6 +178,9 @@ TEST_F(ProcessOptionsTest, ForkedChildHasTheMemoryOfItsParent) {
 }
 
 TEST_F(ProcessOptionsTest, ForkIsRefusedWithThreadsUnlessForced) {
+#if defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "ThreadSanitizer ends a fork of several threads";
+#endif
   TENON_ASSERT_OK_AND_ASSIGN(auto ends, Channel::CreatePair());
   std::thread thread(
       [&] { EXPECT_THAT(ends.first.Receive(Watchdog()), IsOk()); });

@@ -268,6 +268,8 @@ TEST_F(ProcessesTest, NoGraceAtAllIsAGracePeriodToo) {
 
 TEST_F(ProcessesTest, KillReachesAllThatRun) {
   TENON_ASSERT_OK_AND_ASSIGN(Processes all, Start("ok,stay,stay"));
+  pollfd ended = {.fd = all[0].end_fd(), .events = POLLIN, .revents = 0};
+  ASSERT_THAT(PollUntil(&ended, 1, Watchdog()), IsOk());
   EXPECT_THAT(all.Join(absl::Milliseconds(200)),
               StatusIs(absl::StatusCode::kDeadlineExceeded,
                        HasSubstr("still run, worker 1")));

@@ -20,6 +20,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "tenon/ipc/channel.h"
 #include "tenon/shm/deadline.h"
@@ -32,6 +33,8 @@
 #include "tenon/spawn/child_settings.h"
 #include "tenon/spawn/crash_record.h"
 #include "tenon/spawn/entry.h"
+#include "tenon/spawn/fork_client.h"
+#include "tenon/spawn/fork_request.h"
 #include "tenon/spawn/handover.h"
 #include "tenon/spawn/init.h"
 #include "tenon/spawn/launch.h"
@@ -43,6 +46,9 @@
 
 namespace tenon::spawn {
 namespace {
+
+// For the fork server to tell of an end that this process has seen itself.
+constexpr absl::Duration kServerPatience = absl::Seconds(10);
 
 absl::Status CheckEnvironment(const ProcessOptions& options) {
   for (const auto& [name, value] : options.environment) {
@@ -114,16 +120,33 @@ std::vector<int> EldersOfChild() {
   return elders;
 }
 
-absl::StatusOr<pid_t> LaunchChild(const ProcessOptions& options, int control_fd,
-                                  const Output& output) {
+// What becomes of a launch.
+struct Launched {
+  pid_t pid;
+  PidFd pid_fd;
+  std::optional<Channel> fate;
+};
+
+absl::StatusOr<Launched> LaunchChild(const ProcessOptions& options,
+                                     int control_fd, const Output& output) {
   const LaunchOptions launch = {.hold_interrupt = options.ignore_interrupt,
                                 .own_group = options.own_group,
                                 .stdout_fd = output.stdout_fd(),
                                 .stderr_fd = output.stderr_fd(),
                                 .environment = options.environment};
-  return options.method == StartMethod::kFork
-             ? LaunchByFork(control_fd, launch, RunForkedChildMain)
-             : Launch(control_fd, launch);
+  if (options.method == StartMethod::kForkServer) {
+    TENON_ASSIGN_OR_RETURN(
+        ForkedByServer forked,
+        LaunchByServer(control_fd, launch, options.orphan_grace));
+    return Launched{forked.pid, std::move(forked.pid_fd),
+                    std::move(forked.fate)};
+  }
+  TENON_ASSIGN_OR_RETURN(const pid_t pid, options.method == StartMethod::kFork
+                                              ? LaunchByFork(control_fd, launch,
+                                                             RunForkedChildMain)
+                                              : Launch(control_fd, launch));
+  TENON_ASSIGN_OR_RETURN(PidFd pid_fd, OpenChild(pid));
+  return Launched{pid, std::move(pid_fd), std::nullopt};
 }
 
 StartMessage MessageFor(const ProcessOptions& options) {
@@ -152,24 +175,38 @@ absl::StatusOr<StartedChild> StartChild(const ProcessOptions& options,
                                   {EldersOfChild(), crash_record.get()}));
   const std::optional<int64_t> memory_kills = CountMemoryKills();
   const int64_t started_ns = MonotonicNs();
-  TENON_ASSIGN_OR_RETURN(const pid_t pid,
+  TENON_ASSIGN_OR_RETURN(Launched launched,
                          LaunchChild(options, ends.second.fd(), *output));
   // Only the child has its end now, so that its death closes it.
   ends.second.Release().Reset();
-  TENON_ASSIGN_OR_RETURN(PidFd pid_fd, OpenChild(pid));
-  const absl::Status begun = output->Begin();
+  StartedChild child = {.pid = launched.pid,
+                        .pid_fd = std::move(launched.pid_fd),
+                        .control = std::move(ends.first),
+                        .fate = std::move(launched.fate),
+                        .output = std::move(output),
+                        .crash_record = std::move(crash_record),
+                        .started_ns = started_ns,
+                        .memory_kills = memory_kills};
+  const absl::Status begun = child.output->Begin();
   if (!begun.ok()) {
-    pid_fd.SendSignal(SIGKILL).IgnoreError();
-    pid_fd.Reap(Deadline::Never()).status().IgnoreError();
+    child.pid_fd.SendSignal(SIGKILL).IgnoreError();
+    ReapChild(child, Deadline::Never()).status().IgnoreError();
     return begun;
   }
-  return StartedChild{.pid = pid,
-                      .pid_fd = std::move(pid_fd),
-                      .control = std::move(ends.first),
-                      .output = std::move(output),
-                      .crash_record = std::move(crash_record),
-                      .started_ns = started_ns,
-                      .memory_kills = memory_kills};
+  return child;
+}
+
+absl::StatusOr<ExitStatus> ReapChild(StartedChild& child, Deadline deadline) {
+  if (!child.fate) return child.pid_fd.Reap(deadline);
+  TENON_RETURN_IF_ERROR(child.pid_fd.WaitForEnd(deadline));
+  // It has ended; the server, if it lives, is about to say how.
+  absl::StatusOr<Message> told =
+      child.fate->Receive(Deadline::After(kServerPatience));
+  if (!told.ok()) {
+    return absl::UnavailableError(
+        absl::StrCat("its fork server did not say: ", told.status().message()));
+  }
+  return DecodeForkEnd(told->bytes);
 }
 
 int64_t MonotonicNs() {

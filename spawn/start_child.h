@@ -15,6 +15,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "tenon/ipc/channel.h"
+#include "tenon/shm/deadline.h"
 #include "tenon/shm/pid_fd.h"
 #include "tenon/shm/unique_fd.h"
 #include "tenon/spawn/output.h"
@@ -26,6 +27,8 @@ struct StartedChild {
   pid_t pid;
   PidFd pid_fd;
   Channel control;
+  // Tells its end, if it is a child of the fork server.
+  std::optional<Channel> fate;
   std::unique_ptr<Output> output;
   UniqueFd crash_record;
   // By CLOCK_MONOTONIC.
@@ -39,6 +42,10 @@ struct StartedChild {
 // Errors: as Process::Start().
 absl::StatusOr<StartedChild> StartChild(const ProcessOptions& options,
                                         absl::Span<const int> fds);
+
+// The exit status of a child that has ended, which is then reaped.
+// Errors: as PidFd::Reap(); kUnavailable if its fork server has died.
+absl::StatusOr<ExitStatus> ReapChild(StartedChild& child, Deadline deadline);
 
 // CLOCK_MONOTONIC in nanoseconds.
 int64_t MonotonicNs();
