@@ -10,6 +10,7 @@
 #ifndef TENON_SPAWN_POOL_CORE_H_
 #define TENON_SPAWN_POOL_CORE_H_
 
+#include <poll.h>
 #include <sys/types.h>
 
 #include <condition_variable>
@@ -26,6 +27,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "tenon/ipc/channel.h"
 #include "tenon/shm/deadline.h"
 #include "tenon/shm/fork_count.h"
@@ -101,6 +103,9 @@ class PoolCore {
   using Tellings = std::vector<std::pair<std::unique_ptr<PoolReceiver>,
                                          absl::StatusOr<PackedArguments>>>;
 
+  // Between two tries to start a worker where that fails.
+  static constexpr absl::Duration kStartPause = absl::Milliseconds(100);
+
   explicit PoolCore(PoolOptions options);
 
   absl::StatusOr<std::unique_ptr<Worker>> StartWorker();
@@ -118,10 +123,12 @@ class PoolCore {
   void Fail(PoolTask task, const absl::Status& why, Tellings& tellings);
   void FailPending(const absl::Status& why, Tellings& tellings);
   void Break(const absl::Status& why, Tellings& tellings);
+  void Settle(Tellings& tellings);
   void ExpireDeadlines(Tellings& tellings);
   void OnAnswers(Worker& worker, PoolAnswers answers, Tellings& tellings);
   void OnEnd(std::unique_ptr<Worker> worker, const absl::Status& how,
              Tellings& tellings);
+  std::vector<pollfd> PollFds() const;
   Deadline NextDeadline() const;
   size_t CountLive() const;
   size_t CountWanted() const;
@@ -129,6 +136,7 @@ class PoolCore {
 
   // Without it.
   void Receive(Worker& worker, Tellings& tellings);
+  void HearWorkers(const std::vector<pollfd>& fds, Tellings& tellings);
   static void Tell(Tellings tellings);
 
   PoolOptions options_;

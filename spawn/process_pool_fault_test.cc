@@ -111,6 +111,7 @@ TEST_F(ProcessPoolFaultTest, IdleWorkersThatAreKilledAreReplaced) {
 TEST_F(ProcessPoolFaultTest, KilledAtAnyMomentEveryFutureIsDone) {
   TENON_ASSERT_OK_AND_ASSIGN(ProcessPool pool,
                              ProcessPool::Create({.workers = 3}));
+  int failed = 0;
   for (int round = 0; round < 200; ++round) {
     std::vector<Future<int>> futures;
     for (int i = 0; i < 20; ++i) futures.push_back(pool.Submit(Pid, i));
@@ -118,7 +119,6 @@ TEST_F(ProcessPoolFaultTest, KilledAtAnyMomentEveryFutureIsDone) {
     if (!pids.empty()) {
       kill(pids[static_cast<size_t>(round) % pids.size()], SIGKILL);
     }
-    size_t failed = 0;
     for (Future<int>& future : futures) {
       const absl::StatusOr<int> result = Get(std::move(future));
       if (result.ok()) continue;
@@ -126,7 +126,8 @@ TEST_F(ProcessPoolFaultTest, KilledAtAnyMomentEveryFutureIsDone) {
       ASSERT_TRUE(GetProcessExited(result.status()).has_value())
           << result.status();
     }
-    ASSERT_LE(failed, 1u) << "one worker was killed";
+    // One that is killed idle may be given a task before that is known.
+    ASSERT_LE(failed, round + 1) << "as many as were killed";
   }
 }
 

@@ -7,6 +7,7 @@
 
 #include <poll.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/types.h>
 #include <unistd.h>
 
@@ -28,6 +29,7 @@
 #include "gtest/gtest.h"
 #include "tenon/ipc/channel.h"
 #include "tenon/shm/deadline.h"
+#include "tenon/shm/process_testing.h"
 #include "tenon/shm/status_macros.h"
 #include "tenon/shm/status_matchers.h"
 #include "tenon/spawn/child_testing.h"
@@ -308,6 +310,27 @@ TEST_F(ProcessesTest, BadStarts) {
   EXPECT_THAT(Processes::Start(2, {.entry = "no such"}),
               StatusIs(absl::StatusCode::kNotFound,
                        HasSubstr("cannot start worker 0 (entry 'no such')")));
+}
+
+// Whichever start of the five fails, those before it are gone.
+TEST_F(ProcessesTest, StartThatFailsHalfWayLeavesNothing) {
+  rlimit limit = {};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
+  const rlim_t used = CountOpenFds();
+  int failed = 0;
+  for (rlim_t more = 1; more < 40; ++more) {
+    const rlimit low = {used + more, limit.rlim_max};
+    ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &low), 0);
+    const absl::Status started = Start("stay,stay,stay,stay,stay").status();
+    ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    ASSERT_FALSE(HasChildren()) << more;
+    ASSERT_EQ(CountOpenFds(), used) << more;
+    if (started.ok()) break;
+    EXPECT_THAT(started, StatusIs(absl::StatusCode::kResourceExhausted));
+    ++failed;
+  }
+  EXPECT_GT(failed, 5);
+  EXPECT_LT(failed, 39) << "it never succeeded";
 }
 
 TEST_F(ProcessesTest, ManyDescriptorsForMany) {
