@@ -116,6 +116,8 @@ absl::StatusOr<Child> Prepare(Channel& control, EntryFunction* function) {
   // Without all of its descriptors, the entry point has nothing to end orderly.
   if (absl::IsUnavailable(received)) _exit(kOrphanExitCode);
   TENON_RETURN_IF_ERROR(received);
+  // From here on the parent has nothing to send: its next event is its end.
+  TENON_RETURN_IF_ERROR(WakeOnHangup(control.fd()));
   SetSharingStrategy(start.sharing_strategy);
   TENON_RETURN_IF_ERROR(ApplyChildSettings(start.settings));
   *function = FindEntry(start.entry);

@@ -201,7 +201,9 @@ TEST_F(ForkServerTest, DroppedChildrenAreKilled) {
 
 TEST_F(ForkServerTest, DeadServerIsReplaced) {
   TENON_ASSERT_OK_AND_ASSIGN(const std::string first, Ask("parent"));
-  ASSERT_EQ(kill(std::stoi(first), SIGKILL), 0);
+  TENON_ASSERT_OK_AND_ASSIGN(const PidFd server, PidFd::Open(std::stoi(first)));
+  EXPECT_THAT(server.SendSignal(SIGKILL), IsOk());
+  EXPECT_THAT(server.WaitForEnd(Watchdog()), IsOk());
   TENON_ASSERT_OK_AND_ASSIGN(const std::string second, Ask("parent"));
   EXPECT_NE(first, second);
 }

@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
+#include <sys/types.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -30,10 +31,13 @@ void LetGo() {
   if (reading >= 0) close(reading);
 }
 
-absl::Status Arm(int fd) {
-  if (fcntl(fd, F_SETOWN, -getpid()) == 0 &&
-      fcntl(fd, F_SETSIG, SIGKILL) == 0 &&
-      fcntl(fd, F_SETFL, O_ASYNC | O_NONBLOCK) == 0) {
+absl::Status SignalOnEvent(int fd, int signal) {
+  const pid_t self = getpid();
+  const int flags = fcntl(fd, F_GETFL);
+  if (flags >= 0 &&
+      fcntl(fd, F_SETOWN, getpgrp() == self ? -self : self) == 0 &&
+      fcntl(fd, F_SETSIG, signal) == 0 &&
+      fcntl(fd, F_SETFL, flags | O_ASYNC) == 0) {
     return absl::OkStatus();
   }
   return PosixError(errno, "fcntl", "leash");
@@ -43,24 +47,16 @@ absl::Status Arm(int fd) {
 
 absl::Status LeashOwnGroup() {
   if (getpgrp() != getpid()) return absl::OkStatus();
-  // Under fork() these are the parent's, and closed.
-  reading_end = -1;
-  writing_end = -1;
   int ends[2];
-  if (pipe2(ends, O_CLOEXEC) != 0) {
-    return PosixError(errno, "pipe2", "leash");
-  }
-  absl::Status armed = Arm(ends[0]);
-  if (!armed.ok()) {
-    close(ends[1]);
-    close(ends[0]);
-    return armed;
-  }
+  if (pipe2(ends, O_CLOEXEC) != 0) return PosixError(errno, "pipe2", "leash");
+  // Under fork() what was there was the parent's, and is closed.
   reading_end = ends[0];
   writing_end = ends[1];
   static const int registered = pthread_atfork(nullptr, nullptr, LetGo);
   if (registered != 0) return PosixError(registered, "pthread_atfork", "leash");
-  return absl::OkStatus();
+  return SignalOnEvent(ends[0], SIGKILL);
 }
+
+absl::Status WakeOnHangup(int socket) { return SignalOnEvent(socket, SIGCONT); }
 
 }  // namespace tenon::spawn

@@ -31,6 +31,7 @@
 #include "tenon/shm/unique_fd.h"
 #include "tenon/spawn/child_testing.h"
 #include "tenon/spawn/entry.h"
+#include "tenon/spawn/orphan_exit_code.h"
 #include "tenon/spawn/process.h"
 
 namespace tenon::spawn {
@@ -226,6 +227,37 @@ TEST_F(LeashTest, TheWholeTreeSeesTheDeathOfItsRoot) {
     EXPECT_THAT(one.WaitForEnd(Watchdog()), IsOk());
   }
   while (HasChildren()) waitpid(-1, nullptr, 0);
+}
+
+// ---- Stopped children ----
+
+// Starts a child, which talks to the test, and waits to be killed.
+absl::Status StartEcho(Child& child) {
+  ProcessOptions options = {.entry = kEcho};
+  options.fds.push_back(child.TakeFd(0));
+  TENON_ASSIGN_OR_RETURN(const Process one, Process::Start(std::move(options)));
+  Channel test = *Channel::Adopt(child.TakeFd(1));
+  TENON_ASSIGN_OR_RETURN(const PidFd pid_fd, PidFd::Open(one.pid()));
+  const int fd = pid_fd.fd();
+  TENON_RETURN_IF_ERROR(test.Send("", {&fd, 1}, Watchdog()));
+  StayForEver();
+}
+TENON_SPAWN_ENTRY("start-echo", StartEcho);
+
+TEST_F(LeashTest, ChildThatIsStoppedEndsWithItsParent) {
+  TENON_ASSERT_OK_AND_ASSIGN(auto ends, Channel::CreatePair());
+  ProcessOptions options = {.entry = "start-echo"};
+  options.fds.push_back(ends.second.Release());
+  TENON_ASSERT_OK_AND_ASSIGN(Talker parent, StartTalker(std::move(options)));
+  TENON_ASSERT_OK_AND_ASSIGN(Message about, ends.first.Receive(Watchdog()));
+  TENON_ASSERT_OK_AND_ASSIGN(const PidFd child,
+                             PidFd::Adopt(std::move(about.fds[0])));
+  EXPECT_THAT(Ping(parent.channel), IsOk());
+  EXPECT_THAT(child.SendSignal(SIGSTOP), IsOk());
+  EXPECT_THAT(parent.process.Kill(), IsOk());
+  parent.process.Join(Watchdog()).IgnoreError();
+  TENON_ASSERT_OK_AND_ASSIGN(const ExitStatus how, child.Reap(Watchdog()));
+  EXPECT_EQ(how.exit_code, kOrphanExitCode) << how.ToString();
 }
 
 // ---- Parent and child are killed together ----

@@ -32,6 +32,7 @@
 #include "tenon/shm/process_testing.h"
 #include "tenon/shm/status_macros.h"
 #include "tenon/shm/status_matchers.h"
+#include "tenon/shm/unique_fd.h"
 #include "tenon/spawn/child_testing.h"
 #include "tenon/spawn/entry.h"
 #include "tenon/spawn/process.h"
@@ -316,6 +317,9 @@ TEST_F(ProcessesTest, BadStarts) {
 TEST_F(ProcessesTest, StartThatFailsHalfWayLeavesNothing) {
   rlimit limit = {};
   ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
+  // So many that what is in flight between processes is not what fails.
+  std::vector<UniqueFd> taken;
+  for (int i = 0; i < 200; ++i) taken.emplace_back(dup(STDERR_FILENO));
   const rlim_t used = CountOpenFds();
   int failed = 0;
   for (rlim_t more = 1; more < 40; ++more) {
