@@ -30,9 +30,11 @@ namespace tenon::spawn {
 // process.
 //
 // Call it before threads are started and before flags are parsed: a child's
-// arguments are Tenon's own. A child has the parent's pidfd and its end of the
-// control channel (descriptor 3) open, close-on-exec, and /dev/null in place of
-// standard streams that its parent had closed.
+// arguments are Tenon's own. A child has the pidfds of its parent and elders,
+// its end of the control channel (descriptor 3) and its leash (two) open,
+// close-on-exec, and /dev/null in place of standard streams that its parent had
+// closed. It leads a process group, unless ProcessOptions::own_group says no,
+// and whoever else is in that is killed when it ends.
 void Init(int argc, char** argv);
 
 // Whether Init() has been called in this process.
