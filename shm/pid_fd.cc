@@ -8,12 +8,14 @@
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/types.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstdint>
 #include <string>
 #include <utility>
 
@@ -44,6 +46,12 @@ int PidFdOpen(pid_t pid) {
 int PidFdSendSignal(int fd, int signal) {
   return static_cast<int>(
       syscall(SYS_pidfd_send_signal, fd, signal, nullptr, 0));
+}
+
+// As waitid(), which has no place for the usage that the kernel tells.
+int WaitId(int pid_fd, siginfo_t* info, rusage* usage) {
+  return static_cast<int>(
+      syscall(SYS_waitid, kByPidFd, pid_fd, info, WEXITED | WNOHANG, usage));
 }
 
 std::string SignalName(int signal) {
@@ -156,8 +164,8 @@ absl::StatusOr<ExitStatus> PidFd::Reap(Deadline deadline) const {
     // Never without WNOHANG: a tracer (a debugger) keeps the end of a process
     // to itself until it has seen it, and another thread may reap it first.
     siginfo_t info = {};
-    if (waitid(kByPidFd, static_cast<id_t>(fd_.get()), &info,
-               WEXITED | WNOHANG) != 0) {
+    rusage usage = {};
+    if (WaitId(fd_.get(), &info, &usage) != 0) {
       if (errno != ECHILD) return PosixError(errno, "waitid", "pidfd");
       return absl::FailedPreconditionError(
           "waitid(pidfd): the process is not a child of this one, or its exit "
@@ -165,9 +173,10 @@ absl::StatusOr<ExitStatus> PidFd::Reap(Deadline deadline) const {
           "SIGCHLD is ignored)");
     }
     if (info.si_pid != 0) {
-      return info.si_code == CLD_EXITED
-                 ? ExitStatus{.exit_code = info.si_status}
-                 : ExitStatus{.signal = info.si_status};
+      const bool exited = info.si_code == CLD_EXITED;
+      return ExitStatus{.exit_code = exited ? info.si_status : 0,
+                        .signal = exited ? 0 : info.si_status,
+                        .peak_rss_bytes = int64_t{usage.ru_maxrss} * 1024};
     }
     if (deadline.has_passed()) {
       return absl::DeadlineExceededError(

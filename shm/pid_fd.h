@@ -15,6 +15,7 @@
 
 #include <sys/types.h>
 
+#include <cstdint>
 #include <string>
 #include <utility>
 
@@ -29,6 +30,10 @@ namespace tenon {
 struct ExitStatus {
   int exit_code = 0;  // Of exit(); 0 if a signal ended it.
   int signal = 0;     // The signal that ended it; 0 if it exited.
+  // The most memory it had resident at a time, as getrusage(2) counts: exec
+  // keeps the mark, so never less than its parent had when it started it. 0 if
+  // nobody asked.
+  int64_t peak_rss_bytes = 0;
 
   bool success() const { return exit_code == 0 && signal == 0; }
   // "exited with code 3", "was killed by signal 9 (SIGKILL)".

@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -18,10 +19,16 @@
 namespace tenon::spawn {
 namespace {
 
+struct Entry {
+  EntryFunction function;
+  std::optional<std::string> signature;
+  void (*key)() = nullptr;
+};
+
 // The lock is for libraries that are loaded while threads run.
 struct Registry {
   std::mutex mutex;
-  std::map<std::string, EntryFunction> entries;
+  std::map<std::string, Entry> entries;
 };
 
 // Made by whoever registers first, in whatever order static initialisers run;
@@ -36,6 +43,17 @@ Registry& TheRegistry() {
   std::abort();
 }
 
+bool Register(absl::string_view name, Entry entry) {
+  std::string key(name);
+  if (entry.function == nullptr) DieOfBadEntry(key, "the function is null");
+  Registry& registry = TheRegistry();
+  const std::lock_guard<std::mutex> lock(registry.mutex);
+  if (!registry.entries.emplace(key, std::move(entry)).second) {
+    DieOfBadEntry(key, "there is another entry point of this name");
+  }
+  return true;
+}
+
 }  // namespace
 
 UniqueFd Child::TakeFd(size_t i) {
@@ -43,21 +61,38 @@ UniqueFd Child::TakeFd(size_t i) {
 }
 
 bool RegisterEntry(absl::string_view name, EntryFunction function) {
-  std::string key(name);
-  if (function == nullptr) DieOfBadEntry(key, "the function is null");
+  return Register(name, {.function = function});
+}
+
+bool RegisterTypedEntry(absl::string_view name, EntryFunction function,
+                        std::string signature, void (*key)()) {
+  return Register(
+      name,
+      {.function = function, .signature = std::move(signature), .key = key});
+}
+
+std::optional<std::string> EntrySignature(absl::string_view name) {
   Registry& registry = TheRegistry();
   const std::lock_guard<std::mutex> lock(registry.mutex);
-  if (!registry.entries.emplace(key, function).second) {
-    DieOfBadEntry(key, "there is another entry point of this name");
+  const auto found = registry.entries.find(std::string(name));
+  if (found == registry.entries.end()) return std::nullopt;
+  return found->second.signature;
+}
+
+std::optional<std::string> EntryNameOf(void (*key)()) {
+  Registry& registry = TheRegistry();
+  const std::lock_guard<std::mutex> lock(registry.mutex);
+  for (const auto& [name, entry] : registry.entries) {
+    if (key != nullptr && entry.key == key) return name;
   }
-  return true;
+  return std::nullopt;
 }
 
 EntryFunction FindEntry(absl::string_view name) {
   Registry& registry = TheRegistry();
   const std::lock_guard<std::mutex> lock(registry.mutex);
   const auto found = registry.entries.find(std::string(name));
-  return found == registry.entries.end() ? nullptr : found->second;
+  return found == registry.entries.end() ? nullptr : found->second.function;
 }
 
 std::vector<std::string> EntryNames() {

@@ -7,6 +7,7 @@
 #define TENON_SPAWN_ENTRY_H_
 
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -48,6 +49,18 @@ using EntryFunction = absl::Status (*)(Child& child);
 // Registers an entry point; done before main() by TENON_SPAWN_ENTRY. A second
 // one of the same name ends the program with a message.
 bool RegisterEntry(absl::string_view name, EntryFunction function);
+
+// The same for an entry point that is a function of other parameters, done by
+// TENON_SPAWN_FUNCTION (function.h): `signature` tells what they are, and `key`
+// is that function.
+bool RegisterTypedEntry(absl::string_view name, EntryFunction function,
+                        std::string signature, void (*key)());
+
+// The signature of a typed entry point of that name; empty if there is none.
+std::optional<std::string> EntrySignature(absl::string_view name);
+
+// The name of the typed entry point that is this function; empty if none is.
+std::optional<std::string> EntryNameOf(void (*key)());
 
 // The entry point of that name; null if there is none.
 EntryFunction FindEntry(absl::string_view name);

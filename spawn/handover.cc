@@ -101,32 +101,65 @@ absl::Status SendTo(Channel& control, const PidFd& taker, const Parcel& parcel,
   }
 }
 
+// Takes the descriptors of a message, first to last.
+class Taker {
+ public:
+  explicit Taker(std::vector<UniqueFd>& fds) : fds_(fds) {}
+  UniqueFd Next() { return std::move(fds_[next_++]); }
+  std::vector<UniqueFd> Rest() {
+    fds_.erase(fds_.begin(), fds_.begin() + next_);
+    return std::move(fds_);
+  }
+
+ private:
+  std::vector<UniqueFd>& fds_;
+  ptrdiff_t next_ = 0;
+};
+
+size_t HouseCount(const StartMessage& start) {
+  return 1 + start.elder_count + (start.argument_bytes > 0 ? 1 : 0) +
+         (start.has_crash_record ? 1 : 0);
+}
+
+absl::Status CheckFds(const StartMessage& start, size_t got) {
+  const size_t users = std::min<uint64_t>(start.fd_count, kFdsInFirstMessage);
+  if (start.elder_count <= kMaxElders && got == HouseCount(start) + users) {
+    return absl::OkStatus();
+  }
+  return absl::DataLossError(absl::StrCat("start message: came with ", got,
+                                          " descriptors; want ",
+                                          HouseCount(start) + users));
+}
+
 absl::StatusOr<Handover> Unpack(Message message) {
   TENON_ASSIGN_OR_RETURN(StartMessage start, DecodeStartMessage(message.bytes));
-  const int before = start.argument_bytes > 0 ? 2 : 1;
-  const size_t users = std::min<uint64_t>(start.fd_count, kFdsInFirstMessage);
-  if (message.fds.size() != before + users) {
-    return absl::DataLossError(
-        absl::StrCat("start message: came with ", message.fds.size(),
-                     " descriptors; want ", before + users));
+  TENON_RETURN_IF_ERROR(CheckFds(start, message.fds.size()));
+  Taker taker(message.fds);
+  TENON_ASSIGN_OR_RETURN(PidFd parent, PidFd::Adopt(taker.Next()));
+  std::vector<PidFd> elders;
+  for (uint32_t i = 0; i < start.elder_count; ++i) {
+    TENON_ASSIGN_OR_RETURN(PidFd elder, PidFd::Adopt(taker.Next()));
+    elders.push_back(std::move(elder));
   }
-  TENON_ASSIGN_OR_RETURN(PidFd parent, PidFd::Adopt(std::move(message.fds[0])));
   std::string argument;
   if (start.argument_bytes > 0) {
-    TENON_ASSIGN_OR_RETURN(argument, LoadArgument(std::move(message.fds[1]),
-                                                  start.argument_bytes));
+    TENON_ASSIGN_OR_RETURN(argument,
+                           LoadArgument(taker.Next(), start.argument_bytes));
   }
-  message.fds.erase(message.fds.begin(), message.fds.begin() + before);
+  UniqueFd crash_record = start.has_crash_record ? taker.Next() : UniqueFd();
   return Handover{.start = std::move(start),
                   .parent = std::move(parent),
+                  .elders = std::move(elders),
+                  .crash_record = std::move(crash_record),
                   .argument = std::move(argument),
-                  .fds = std::move(message.fds)};
+                  .fds = taker.Rest()};
 }
 
 }  // namespace
 
 absl::Status SendFirst(Channel& control, StartMessage start,
-                       const std::string& argument, absl::Span<const int> fds) {
+                       const std::string& argument, absl::Span<const int> fds,
+                       const HouseFds& house) {
   // Opened by the parent itself: a child that looked for its parent by number
   // could find a later process of the same number.
   TENON_ASSIGN_OR_RETURN(const PidFd self, PidFd::Open(getpid()));
@@ -134,8 +167,12 @@ absl::Status SendFirst(Channel& control, StartMessage start,
                          StoreArgument(argument));
   start.argument_bytes = argument.size();
   start.fd_count = fds.size();
+  start.elder_count = static_cast<uint32_t>(house.elders.size());
+  start.has_crash_record = house.crash_record >= 0;
   std::vector<int> all = {self.fd()};
+  all.insert(all.end(), house.elders.begin(), house.elders.end());
   if (stored) all.push_back(stored->fd());
+  if (start.has_crash_record) all.push_back(house.crash_record);
   const auto first = fds.subspan(0, kFdsInFirstMessage);
   all.insert(all.end(), first.begin(), first.end());
   const std::string bytes = EncodeStartMessage(start);

@@ -35,26 +35,40 @@
 
 namespace tenon::spawn {
 
+// The most processes, beside its parent, with which a child ends.
+inline constexpr size_t kMaxElders = 16;
+
 // How many of the user's descriptors go with the first message; the parent's
-// pidfd and the argument need a place each.
-inline constexpr size_t kFdsInFirstMessage = Channel::kMaxFds - 2;
+// pidfd, the elders', the argument and the crash record need a place each.
+inline constexpr size_t kFdsInFirstMessage = Channel::kMaxFds - 3 - kMaxElders;
+
+// What Tenon itself hands over; borrowed.
+struct HouseFds {
+  // At most kMaxElders pidfds.
+  std::vector<int> elders;
+  // A memfd; -1 for none.
+  int crash_record = -1;
+};
 
 // What a child has received.
 struct Handover {
   StartMessage start;
   PidFd parent;
+  std::vector<PidFd> elders;
+  UniqueFd crash_record;
   std::string argument;
   std::vector<UniqueFd> fds;
 };
 
-// Parent: sends the first message. `start.argument_bytes` and `start.fd_count`
-// are filled in. `fds` stay the caller's, here and in SendRest(). Blocks for 10
-// seconds at most, while this user has too many descriptors in flight: other
-// children are about to take theirs.
-// Errors: kResourceExhausted, naming the limit; kInvalidArgument if the entry's
-// name is too long or a descriptor is not open.
+// Parent: sends the first message. All of `start` that announces what comes
+// with it is filled in. `fds` stay the caller's, here and in SendRest(). Blocks
+// for 10 seconds at most, while this user has too many descriptors in flight:
+// other children are about to take theirs. Errors: kResourceExhausted, naming
+// the limit; kInvalidArgument if the entry's name is too long or a descriptor
+// is not open.
 absl::Status SendFirst(Channel& control, StartMessage start,
-                       const std::string& argument, absl::Span<const int> fds);
+                       const std::string& argument, absl::Span<const int> fds,
+                       const HouseFds& house = {});
 
 // Parent: lets the child go, with those of `fds` that did not go with the first
 // message. Blocks for 30 seconds at most, while the child does not take them.

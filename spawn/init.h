@@ -6,6 +6,8 @@
 #ifndef TENON_SPAWN_INIT_H_
 #define TENON_SPAWN_INIT_H_
 
+#include "tenon/spawn/orphan_exit_code.h"  // IWYU pragma: export
+
 namespace tenon::spawn {
 
 // In an ordinary start of the program: remembers that it was called, and
@@ -20,23 +22,23 @@ namespace tenon::spawn {
 // process then crashes after all, the parent's Join() says so.
 //
 // A child never outlives its parent for long: a thread of the child waits for
-// the parent's pidfd, gives the entry point ProcessOptions::orphan_grace to end
-// by itself (it sees its channels close), then ends the process with exit code
-// kOrphanExitCode. The parent's death is seen through a pidfd, not through
-// getppid() or PR_SET_PDEATHSIG, which follows the thread that started the
-// child and not the process.
+// the pidfds of the parent and of those that the parent comes from, gives the
+// entry point ProcessOptions::orphan_grace to end by itself (it sees its
+// channels close), then ends the process with exit code kOrphanExitCode. The
+// parent's death is seen through a pidfd, not through getppid() or
+// PR_SET_PDEATHSIG, which follows the thread that started the child and not the
+// process.
 //
 // Call it before threads are started and before flags are parsed: a child's
-// arguments are Tenon's own. A child has the parent's pidfd and its end of the
-// control channel (descriptor 3) open, close-on-exec, and /dev/null in place of
-// standard streams that its parent had closed.
+// arguments are Tenon's own. A child has the pidfds of its parent and elders,
+// its end of the control channel (descriptor 3) and its leash (two) open,
+// close-on-exec, and /dev/null in place of standard streams that its parent had
+// closed. It leads a process group, unless ProcessOptions::own_group says no,
+// and whoever else is in that is killed when it ends.
 void Init(int argc, char** argv);
 
 // Whether Init() has been called in this process.
 bool IsInitialized();
-
-// The exit code of a child that was ended because its parent had died.
-inline constexpr int kOrphanExitCode = 121;
 
 }  // namespace tenon::spawn
 

@@ -39,7 +39,8 @@ class LaunchTest : public ChildTest {};
 absl::StatusOr<ExitStatus> LaunchAndReap(Channel& parent, int control_fd,
                                          bool hold_interrupt) {
   TENON_RETURN_IF_ERROR(SendFirst(parent, {.entry = "exit-with-code"}, "", {}));
-  TENON_ASSIGN_OR_RETURN(const pid_t pid, Launch(control_fd, hold_interrupt));
+  TENON_ASSIGN_OR_RETURN(
+      const pid_t pid, Launch(control_fd, {.hold_interrupt = hold_interrupt}));
   TENON_ASSIGN_OR_RETURN(const PidFd child, PidFd::Open(pid));
   TENON_RETURN_IF_ERROR(SendRest(parent, child, {}));
   return child.Reap(Watchdog());
@@ -78,7 +79,7 @@ TEST_F(LaunchTest, ControlChannelMayHaveItsNumberAlready) {
 }
 
 TEST_F(LaunchTest, DescriptorThatIsNotOpenIsAnError) {
-  const absl::StatusOr<pid_t> pid = Launch(1 << 20, false);
+  const absl::StatusOr<pid_t> pid = Launch(1 << 20, {});
   EXPECT_THAT(pid, ::testing::Not(IsOk()));
 }
 

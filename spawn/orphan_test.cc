@@ -35,7 +35,7 @@
 namespace tenon::spawn {
 namespace {
 
-// Ten times the promise: orphan_grace is 1 s unless a test says otherwise.
+// Far more than the promise: orphan_grace, 0.5 s unless a test says otherwise.
 Deadline SoonAfterDeath() { return Deadline::After(absl::Seconds(20)); }
 
 class OrphanTest : public ChildTest {

@@ -4,12 +4,14 @@
 #include "tenon/spawn/orphan_watch.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <unistd.h>
 
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/time/clock.h"
@@ -22,27 +24,36 @@ namespace tenon::spawn {
 namespace {
 
 struct Watch {
-  PidFd parent;
+  std::vector<pollfd> elders;
   absl::Duration grace;
   int exit_code;
 };
 
+// Numbers, not owners: under fork() a child has closed its parent's.
+std::vector<int>& TheElders() {
+  static std::vector<int>& elders = *new std::vector<int>;
+  return elders;
+}
+
+bool HasOneEnded(std::vector<pollfd>& elders) {
+  if (!PollUntil(elders.data(), elders.size(), Deadline::Never()).ok()) {
+    return false;
+  }
+  for (const pollfd& elder : elders) {
+    if ((elder.revents & POLLIN) != 0) return true;
+  }
+  return false;
+}
+
 void* Run(void* argument) {
   const std::unique_ptr<Watch> watch(static_cast<Watch*>(argument));
   // The kernel may be short of memory for the wait; the parent lives even so.
-  while (!watch->parent.WaitForEnd(Deadline::Never()).ok()) {
-    absl::SleepFor(absl::Milliseconds(100));
-  }
+  while (!HasOneEnded(watch->elders)) absl::SleepFor(absl::Milliseconds(100));
   absl::SleepFor(watch->grace);
   _exit(watch->exit_code);
 }
 
-}  // namespace
-
-absl::Status StartOrphanWatch(PidFd parent, absl::Duration grace,
-                              int exit_code) {
-  auto watch =
-      std::make_unique<Watch>(Watch{std::move(parent), grace, exit_code});
+absl::Status StartThread(Watch* watch) {
   sigset_t all;
   sigfillset(&all);
   pthread_attr_t attributes;
@@ -50,15 +61,34 @@ absl::Status StartOrphanWatch(PidFd parent, absl::Duration grace,
   pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
   pthread_attr_setsigmask_np(&attributes, &all);
   pthread_t thread;
-  const int error = pthread_create(&thread, &attributes, Run, watch.get());
+  const int error = pthread_create(&thread, &attributes, Run, watch);
   pthread_attr_destroy(&attributes);
   if (error == EAGAIN) {
     return absl::ResourceExhaustedError(
         PosixError(error, "pthread_create: clone", "orphan watch").message());
   }
   if (error != 0) return PosixError(error, "pthread_create", "orphan watch");
-  static_cast<void>(watch.release());  // The thread's.
   return absl::OkStatus();
 }
+
+}  // namespace
+
+absl::Status StartOrphanWatch(std::vector<PidFd> elders, absl::Duration grace,
+                              int exit_code) {
+  static std::vector<PidFd>& kept = *new std::vector<PidFd>;
+  auto watch = std::make_unique<Watch>(Watch{{}, grace, exit_code});
+  TheElders().clear();
+  for (PidFd& elder : elders) {
+    watch->elders.push_back({.fd = elder.fd(), .events = POLLIN, .revents = 0});
+    TheElders().push_back(elder.fd());
+    kept.push_back(std::move(elder));
+  }
+  if (grace == absl::InfiniteDuration()) return absl::OkStatus();
+  absl::Status started = StartThread(watch.get());
+  if (started.ok()) static_cast<void>(watch.release());  // The thread's.
+  return started;
+}
+
+std::vector<int> Elders() { return TheElders(); }
 
 }  // namespace tenon::spawn

@@ -5,9 +5,10 @@
 
 #include <signal.h>
 #include <sys/types.h>
-#include <sys/wait.h>
 
-#include <cstddef>
+#include <algorithm>
+#include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -16,33 +17,25 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
-#include "tenon/ipc/channel.h"
+#include "absl/types/span.h"
 #include "tenon/shm/deadline.h"
 #include "tenon/shm/fork_count.h"
 #include "tenon/shm/pid_fd.h"
-#include "tenon/shm/retry_on_eintr.h"
-#include "tenon/shm/sharing_strategy.h"
 #include "tenon/shm/status_macros.h"
 #include "tenon/shm/unique_fd.h"
-#include "tenon/spawn/entry.h"
+#include "tenon/spawn/crash_record.h"
 #include "tenon/spawn/handover.h"
-#include "tenon/spawn/init.h"
-#include "tenon/spawn/launch.h"
+#include "tenon/spawn/memory_kills.h"
+#include "tenon/spawn/output.h"
+#include "tenon/spawn/process_error.h"
+#include "tenon/spawn/process_options.h"
 #include "tenon/spawn/report.h"
-#include "tenon/spawn/start_message.h"
+#include "tenon/spawn/start_child.h"
 
 namespace tenon::spawn {
 namespace {
-
-// A program that has just been started.
-struct Started {
-  pid_t pid;
-  PidFd pid_fd;
-  Channel control;
-};
 
 absl::Status Annotate(absl::string_view who, const absl::Status& status) {
   return absl::Status(status.code(), absl::StrCat(who, ": ", status.message()));
@@ -53,25 +46,6 @@ std::string DescribeUnborn(const ProcessOptions& options) {
                       options.entry, "')");
 }
 
-absl::Status CheckOptions(const ProcessOptions& options) {
-  if (!IsInitialized()) {
-    return absl::FailedPreconditionError(
-        "this program has not called tenon::spawn::Init(); add "
-        "`tenon::spawn::Init(argc, argv);` as the first line of main()");
-  }
-  if (FindEntry(options.entry) == nullptr) {
-    return absl::NotFoundError(absl::StrCat(
-        "there is no such TENON_SPAWN_ENTRY in this program; there are: ",
-        absl::StrJoin(EntryNames(), ", ")));
-  }
-  for (size_t i = 0; i < options.fds.size(); ++i) {
-    if (options.fds[i].valid()) continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat("fds[", i, "] of ", options.fds.size(), " is empty"));
-  }
-  return absl::OkStatus();
-}
-
 std::vector<int> Borrow(const std::vector<UniqueFd>& fds) {
   std::vector<int> borrowed;
   borrowed.reserve(fds.size());
@@ -79,153 +53,245 @@ std::vector<int> Borrow(const std::vector<UniqueFd>& fds) {
   return borrowed;
 }
 
-// Gets a pidfd of a child that has just been started; if that fails, nothing is
-// left of the child.
-absl::StatusOr<PidFd> OpenChild(pid_t pid) {
-  absl::StatusOr<PidFd> pid_fd = PidFd::Open(pid);
-  if (pid_fd.ok()) return pid_fd;
-  if (absl::IsNotFound(pid_fd.status())) {
-    // Its zombie would have been found.
-    return absl::UnavailableError(
-        "it died before it reached Init(), and somebody else reaped it "
-        "(SIGCHLD is ignored?)");
-  }
-  kill(pid, SIGKILL);
-  RetryOnEintr([&] { return waitpid(pid, nullptr, 0); });
-  return pid_fd;
-}
-
-absl::StatusOr<Started> StartProgram(const ProcessOptions& options) {
-  TENON_RETURN_IF_ERROR(CheckOptions(options));
-  TENON_ASSIGN_OR_RETURN(auto ends, Channel::CreatePair());
-  StartMessage start = {.entry = options.entry,
-                        .index = options.index,
-                        .ignore_interrupt = options.ignore_interrupt,
-                        .orphan_grace = options.orphan_grace,
-                        .sharing_strategy = GetSharingStrategy()};
-  TENON_RETURN_IF_ERROR(SendFirst(ends.first, std::move(start),
-                                  options.argument, Borrow(options.fds)));
-  TENON_ASSIGN_OR_RETURN(const pid_t pid,
-                         Launch(ends.second.fd(), options.ignore_interrupt));
-  // Only the child has its end now, so that its death closes it.
-  ends.second.Release().Reset();
-  TENON_ASSIGN_OR_RETURN(PidFd pid_fd, OpenChild(pid));
-  return Started{pid, std::move(pid_fd), std::move(ends.first)};
+const std::optional<ExitStatus>& NoExitStatus() {
+  static const std::optional<ExitStatus>& none = *new std::optional<ExitStatus>;
+  return none;
 }
 
 }  // namespace
 
+struct Process::State {
+  StartedChild child;
+  int index = 0;
+  std::string entry;
+  bool daemon = true;
+  std::optional<ExitStatus> exit_status;
+  std::optional<absl::Status> outcome;
+  int64_t failed_at_ns = 0;
+
+  std::string Describe() const {
+    return absl::StrCat("worker ", index, " (entry '", entry, "', pid ",
+                        child.pid, ")");
+  }
+  // What is known of a child beside its report.
+  ProcessExited Exited() const;
+  absl::Status Aborted(absl::string_view how);
+  absl::Status Raised(Report report);
+  // A child's word is taken for times at which it lived.
+  void NoteFailure(int64_t at_ns) {
+    failed_at_ns = std::clamp(at_ns, child.started_ns, MonotonicNs());
+  }
+};
+
+ProcessExited Process::State::Exited() const {
+  ProcessExited exited = {.index = index, .pid = child.pid};
+  if (child.output != nullptr) exited.stderr_tail = child.output->StderrTail();
+  if (!exit_status) return exited;
+  exited.peak_rss_bytes = exit_status->peak_rss_bytes;
+  if (exit_status->signal == 0) {
+    exited.exit_code = exit_status->exit_code;
+    return exited;
+  }
+  exited.signal = exit_status->signal;
+  exited.signal_name = SignalName(exited.signal);
+  if (exited.signal == SIGKILL && child.memory_kills) {
+    exited.killed_for_memory = CountMemoryKills() > child.memory_kills;
+  }
+  return exited;
+}
+
+absl::Status Process::State::Aborted(absl::string_view how) {
+  ProcessExited exited = Exited();
+  std::string message = absl::StrCat(Describe(), " ", how);
+  if (exited.killed_for_memory) {
+    absl::StrAppend(&message, ", by the kernel for want of memory; its peak: ",
+                    exited.peak_rss_bytes >> 20, " MiB");
+  }
+  if (child.crash_record.valid()) {
+    absl::StatusOr<std::optional<CrashRecord>> crash =
+        ReadCrashRecord(child.crash_record.get());
+    if (crash.ok() && *crash && (*crash)->signal == exited.signal) {
+      NoteFailure((*crash)->time_ns);
+      exited.stack = std::move((*crash)->stack);
+      absl::StrAppend(&message, "\n", exited.stack);
+    }
+  }
+  if (!exited.stderr_tail.empty()) {
+    absl::StrAppend(&message, "\nthe end of its stderr:\n", exited.stderr_tail);
+  }
+  absl::Status status = absl::AbortedError(message);
+  SetProcessError(exited, status);
+  return status;
+}
+
+absl::Status Process::State::Raised(Report report) {
+  NoteFailure(report.time_ns);
+  absl::Status status = Annotate(Describe(), report.status);
+  if (!report.stack.empty()) {
+    status = absl::Status(status.code(),
+                          absl::StrCat(status.message(), "\n", report.stack));
+  }
+  SetProcessError(ProcessRaised{.index = index,
+                                .pid = child.pid,
+                                .status = std::move(report.status),
+                                .stack = std::move(report.stack)},
+                  status);
+  return status;
+}
+
 // By value, though only read: options.fds are closed on return.
 absl::StatusOr<Process> Process::Start(
     ProcessOptions options) {  // NOLINT(performance-unnecessary-value-param)
-  absl::StatusOr<Started> started = StartProgram(options);
-  if (!started.ok()) {
-    return Annotate(DescribeUnborn(options), started.status());
-  }
-  Process process(std::move(started->pid_fd), std::move(started->control),
-                  options, started->pid);
+  return StartShared(options, Borrow(options.fds));
+}
+
+absl::StatusOr<Process> Process::StartShared(const ProcessOptions& options,
+                                             absl::Span<const int> fds) {
+  TENON_ASSIGN_OR_RETURN(Process process, Launch(options, fds));
+  TENON_RETURN_IF_ERROR(process.LetGo(fds));
+  return process;
+}
+
+absl::StatusOr<Process> Process::Launch(const ProcessOptions& options,
+                                        absl::Span<const int> fds) {
+  absl::StatusOr<StartedChild> child = StartChild(options, fds);
+  if (!child.ok()) return Annotate(DescribeUnborn(options), child.status());
+  return Process(std::unique_ptr<State>(new State{.child = *std::move(child),
+                                                  .index = options.index,
+                                                  .entry = options.entry,
+                                                  .daemon = options.daemon}));
+}
+
+absl::Status Process::LetGo(absl::Span<const int> fds) {
   absl::Status sent =
-      SendRest(process.control_, process.pid_fd_, Borrow(options.fds));
-  if (sent.ok()) return process;
+      SendRest(state_->child.control, state_->child.pid_fd, fds);
+  if (sent.ok()) return sent;
   if (absl::IsUnavailable(sent)) {
     // It is ending; how it ends is why, or it has reported a limit it has hit.
-    const absl::Status how = process.Join(Deadline::After(absl::Seconds(1)));
+    const absl::Status how = Join(Deadline::After(absl::Seconds(1)));
     if (!how.ok()) sent = absl::UnavailableError(how.message());
     if (absl::IsResourceExhausted(how)) sent = how;
   }
-  return Annotate(DescribeUnborn(options), sent);
+  return Annotate(absl::StrCat("cannot start worker ", state_->index,
+                               " (entry '", state_->entry, "')"),
+                  sent);
 }
 
-Process::Process(PidFd pid_fd, Channel control, const ProcessOptions& options,
-                 pid_t pid)
-    : pid_fd_(std::move(pid_fd)),
-      control_(std::move(control)),
-      pid_(pid),
-      index_(options.index),
-      entry_(options.entry) {}
+Process::Process(std::unique_ptr<State> state) : state_(std::move(state)) {}
+
+Process::Process(Process&&) noexcept = default;
 
 Process& Process::operator=(Process&& other) noexcept {
   if (this == &other) return *this;
   End();
-  pid_fd_ = std::move(other.pid_fd_);
-  control_ = std::move(other.control_);
-  pid_ = other.pid_;
-  index_ = other.index_;
-  entry_ = std::move(other.entry_);
-  exit_status_ = other.exit_status_;
-  outcome_ = std::move(other.outcome_);
+  state_ = std::move(other.state_);
   fork_count_ = other.fork_count_;
   return *this;
 }
 
 Process::~Process() { End(); }
 
+pid_t Process::pid() const {
+  return state_ == nullptr ? -1 : state_->child.pid;
+}
+
+int Process::index() const { return state_ == nullptr ? 0 : state_->index; }
+
+int Process::end_fd() const {
+  return state_ == nullptr ? -1 : state_->child.pid_fd.fd();
+}
+
+const std::optional<ExitStatus>& Process::exit_status() const {
+  return state_ == nullptr ? NoExitStatus() : state_->exit_status;
+}
+
+int64_t Process::failed_at_ns() const { return state_->failed_at_ns; }
+
 absl::Status Process::CheckOurs() const {
-  if (pid_fd_.fd() < 0) {
+  if (state_ == nullptr) {
     return absl::FailedPreconditionError("this Process has been moved from");
   }
   return CheckNotForked(fork_count_, Describe());
 }
 
 void Process::End() {
-  if (!CheckOurs().ok() || outcome_) return;
+  if (state_ == nullptr) return;
+  if (!CheckOurs().ok()) {
+    Output::Abandon(std::move(state_->child.output));
+    return;
+  }
+  if (state_->outcome) return;
   // They fail if somebody else has reaped the child, which is as good.
-  pid_fd_.SendSignal(SIGKILL).IgnoreError();
-  pid_fd_.Reap(Deadline::Never()).status().IgnoreError();
+  StartedChild& child = state_->child;
+  if (state_->daemon) child.pid_fd.SendSignal(SIGKILL).IgnoreError();
+  ReapChild(child, Deadline::Never()).status().IgnoreError();
+}
+
+bool Process::IsAlive() const {
+  return CheckOurs().ok() && !state_->outcome &&
+         !state_->child.pid_fd.HasEnded();
 }
 
 absl::Status Process::Signal(int signal) const {
   TENON_RETURN_IF_ERROR(CheckOurs());
-  const absl::Status sent = pid_fd_.SendSignal(signal);
+  const absl::Status sent = state_->child.pid_fd.SendSignal(signal);
   return sent.ok() ? sent : Annotate(Describe(), sent);
 }
 
+absl::Status Process::Terminate() const { return Signal(SIGTERM); }
+
+absl::Status Process::Kill() const { return Signal(SIGKILL); }
+
 absl::Status Process::Join(Deadline deadline) {
   TENON_RETURN_IF_ERROR(CheckOurs());
-  if (!outcome_) {
-    const absl::Status ended = pid_fd_.WaitForEnd(deadline);
+  if (!state_->outcome) {
+    const absl::Status ended = state_->child.pid_fd.WaitForEnd(deadline);
     if (!ended.ok()) return Annotate(Describe(), ended);
-    outcome_ = Verdict();
+    state_->outcome = Verdict();
   }
-  return *outcome_;
+  return *state_->outcome;
 }
 
 absl::Status Process::Verdict() {
-  const absl::StatusOr<ExitStatus> exit = pid_fd_.Reap(Deadline::Passed());
-  if (exit.ok()) exit_status_ = *exit;
+  StartedChild& child = state_->child;
+  const absl::StatusOr<ExitStatus> exit = ReapChild(child, Deadline::Passed());
+  if (exit.ok()) state_->exit_status = *exit;
+  state_->failed_at_ns = MonotonicNs();
+  child.output->Finish();
   const std::string how = exit.ok()
                               ? exit->ToString()
                               : absl::StrCat("ended, exit status unknown: ",
                                              exit.status().message());
-  const absl::StatusOr<std::optional<Report>> report = ReceiveReport(control_);
-  if (!report.ok()) return Annotate(Describe(), report.status());
-  if (!*report) return absl::AbortedError(absl::StrCat(Describe(), " ", how));
-  const absl::Status& status = (*report)->status;
-  // The code that Init() exits with after this report; anything else happened
-  // later, in a destructor or an atexit() handler.
-  const ExitStatus expected = {.exit_code = status.ok() ? 0 : 1};
-  const bool as_expected =
-      !exit.ok() || (exit->exit_code == expected.exit_code &&
-                     exit->signal == expected.signal);
-  if (!as_expected && status.ok()) {
-    return absl::AbortedError(absl::StrCat(
-        Describe(), " ", how, ", after its entry point had returned OK"));
+  absl::StatusOr<std::optional<Report>> report = ReceiveReport(child.control);
+  if (!report.ok()) {
+    absl::Status garbage = Annotate(Describe(), report.status());
+    SetProcessError(state_->Exited(), garbage);
+    return garbage;
   }
-  return status.ok() ? status : Annotate(Describe(), status);
+  if (!*report) return state_->Aborted(how);
+  if (!(*report)->status.ok()) return state_->Raised(**std::move(report));
+  // The code that a child exits with after this report; anything else happened
+  // later, in a destructor or an atexit() handler.
+  if (exit.ok() && !exit->success()) {
+    return state_->Aborted(
+        absl::StrCat(how, ", after its entry point had returned OK"));
+  }
+  return absl::OkStatus();
 }
 
 void Process::Stop(absl::Duration grace) {
-  if (!CheckOurs().ok() || outcome_) return;
-  if (!pid_fd_.HasEnded()) pid_fd_.SendSignal(SIGTERM).IgnoreError();
-  if (!pid_fd_.WaitForEnd(Deadline::After(grace)).ok()) {
-    pid_fd_.SendSignal(SIGKILL).IgnoreError();
+  if (!CheckOurs().ok() || state_->outcome) return;
+  const PidFd& child = state_->child.pid_fd;
+  if (!child.HasEnded()) child.SendSignal(SIGTERM).IgnoreError();
+  if (!child.WaitForEnd(Deadline::After(grace)).ok()) {
+    child.SendSignal(SIGKILL).IgnoreError();
   }
   Join(Deadline::Never()).IgnoreError();
 }
 
 std::string Process::Describe() const {
-  return absl::StrCat("worker ", index_, " (entry '", entry_, "', pid ", pid_,
-                      ")");
+  return state_ == nullptr ? "a Process that has been moved from"
+                           : state_->Describe();
 }
 
 }  // namespace tenon::spawn

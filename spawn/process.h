@@ -18,7 +18,8 @@
 //
 // The child is started by exec of /proc/self/exe (posix_spawn), so it shares
 // nothing with its parent but what is handed over: no locks that another thread
-// held, no descriptors, no CUDA context.
+// held, no descriptors, no CUDA context. StartMethod::kFork is for those who
+// know that they may (process_options.h).
 
 #ifndef TENON_SPAWN_PROCESS_H_
 #define TENON_SPAWN_PROCESS_H_
@@ -26,42 +27,26 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "tenon/ipc/channel.h"
+#include "absl/types/span.h"
 #include "tenon/shm/deadline.h"
 #include "tenon/shm/fork_count.h"
 #include "tenon/shm/pid_fd.h"
-#include "tenon/shm/unique_fd.h"
+#include "tenon/spawn/process_options.h"
 
 namespace tenon::spawn {
 
-struct ProcessOptions {
-  // The name of a TENON_SPAWN_ENTRY.
-  std::string entry;
-  // Told to the child: which of its siblings it is.
-  int index = 0;
-  // What the entry point gets as argument(). Any bytes, any length.
-  std::string argument;
-  // Descriptors for the child, in this order; closed here once it has them.
-  std::vector<UniqueFd> fds;
-  // Whether the child ignores SIGINT, from before its first instruction on. A
-  // terminal sends Ctrl-C to parent and children alike; a child that its parent
-  // will stop in an orderly way should not race it.
-  bool ignore_interrupt = false;
-  // How long the child may go on to end by itself after its parent has died,
-  // before it is ended. See init.h.
-  absl::Duration orphan_grace = absl::Seconds(1);
-};
-
 // Ownership: owns the child. Destroying it kills a child that still runs
 //   (SIGKILL) and reaps it; it does not return before that is done, and it
-//   never leaves a zombie.
+//   never leaves a zombie. If the child is no daemon (ProcessOptions::daemon),
+//   it waits for the child to end by itself instead. With the child ends what
+//   is in its process group.
 // Threads: thread-compatible; Signal() may run beside anything.
 // Processes: belongs to the process that started the child; inert in a fork:
 //   calls fail with kFailedPrecondition, the destructor does nothing.
@@ -77,27 +62,41 @@ class Process {
   // start leaves nothing behind; options.fds are closed.
   // Errors: kNotFound if no entry has that name, listing those that have;
   // kFailedPrecondition if this program did not call spawn::Init() at the top
-  // of main; kInvalidArgument for an empty UniqueFd; kResourceExhausted at a
-  // limit of descriptors, processes or memory; kUnavailable if the child ended
-  // before it had its descriptors; otherwise what posix_spawn() reports.
+  // of main, or if it would fork with more than one thread; kInvalidArgument
+  // for an empty UniqueFd and other bad options; kResourceExhausted at a limit
+  // of descriptors, processes or memory; kUnavailable if the child ended before
+  // it had its descriptors; otherwise what posix_spawn() or fork() reports, or
+  // open() of a file for its output.
   static absl::StatusOr<Process> Start(ProcessOptions options);
 
+  // The same for options that are to be used again: options.fds are ignored,
+  // and `fds` are the child's, but stay open here.
+  static absl::StatusOr<Process> StartShared(const ProcessOptions& options,
+                                             absl::Span<const int> fds);
+
   ~Process();
-  Process(Process&&) noexcept = default;
+  Process(Process&&) noexcept;
   Process& operator=(Process&&) noexcept;
 
-  pid_t pid() const { return pid_; }
-  int index() const { return index_; }
+  // Those of the child, also after its end.
+  pid_t pid() const;
+  int index() const;
 
   // For poll(): readable once the child has ended.
-  int end_fd() const { return pid_fd_.fd(); }
+  int end_fd() const;
+
+  // Whether it has not ended. Does not block; false if moved from.
+  bool IsAlive() const;
 
   // Sends a signal. Errors: kNotFound once the child has been joined.
   absl::Status Signal(int signal) const;
+  absl::Status Terminate() const;  // SIGTERM
+  absl::Status Kill() const;       // SIGKILL
 
   // Waits for the child to end and says how it did. Blocks until `deadline`.
   // OK if the entry point returned OK. Calling it again gives the same answer.
-  // Errors:
+  // Errors, of which all but the first carry a ProcessRaised or a ProcessExited
+  // (process_error.h):
   //   kDeadlineExceeded   it still runs; nothing has changed
   //   the entry's status  code and message of what the entry point returned,
   //                       or kInternal for an exception, behind the child's
@@ -107,8 +106,9 @@ class Process {
   //   kDataLoss           it sent something that is not a report
   absl::Status Join(Deadline deadline);
 
-  // How it ended as the kernel saw it; empty before Join() has returned.
-  const std::optional<ExitStatus>& exit_status() const { return exit_status_; }
+  // How it ended as the kernel saw it; empty before Join() has returned, or if
+  // somebody else has reaped it.
+  const std::optional<ExitStatus>& exit_status() const;
 
   // Ends the child: SIGTERM, `grace` to comply, then SIGKILL; reaps it. Blocks
   // for little more than `grace` at most. A child that has ended is left as is.
@@ -118,22 +118,29 @@ class Process {
   std::string Describe() const;
 
  private:
-  Process(PidFd pid_fd, Channel control, const ProcessOptions& options,
-          pid_t pid);
+  friend class Processes;
+  struct State;
+
+  explicit Process(std::unique_ptr<State> state);
+
+  // The two halves of Start(): the child waits for the second. What is in
+  // options.fds comes as `fds`, so that it can be used again.
+  static absl::StatusOr<Process> Launch(const ProcessOptions& options,
+                                        absl::Span<const int> fds);
+  absl::Status LetGo(absl::Span<const int> fds);
+
+  // When it failed, by CLOCK_MONOTONIC: as its report or its crash record says,
+  // else when that was noticed. For one that has been joined.
+  int64_t failed_at_ns() const;
 
   absl::Status CheckOurs() const;
-  // Kills and reaps a child that has not been joined.
+  // Kills, unless it is to be waited for, and reaps a child that has not been
+  // joined.
   void End();
   // The verdict on an ended child, from its report and its exit status.
   absl::Status Verdict();
 
-  PidFd pid_fd_;
-  Channel control_;
-  pid_t pid_ = -1;
-  int index_ = 0;
-  std::string entry_;
-  std::optional<ExitStatus> exit_status_;
-  std::optional<absl::Status> outcome_;
+  std::unique_ptr<State> state_;
   uint64_t fork_count_ = ForkCount();
 };
 

@@ -1,19 +1,24 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// What a child costs from Start() to Join(), beside what the kernel asks for at
-// least: posix_spawn() and waitpid() of this same binary, leaving main() at
-// once. Both are measured in turns, so that whatever slows the machine down
-// slows both; "ratio" is ours through the limit's.
+// What children cost from Start() to Join(), beside what the kernel asks for at
+// least: posix_spawn() of this same binary, or fork(), and waitpid(), leaving
+// at once; and how soon the failure of one is known, and the others gone. Both
+// are measured in turns, so that whatever slows the machine down slows both;
+// "ratio" is ours through the limit's.
 //
 // It has a main() of its own, since a child has to get to Init() first.
 
+#include <fcntl.h>
+#include <signal.h>
 #include <spawn.h>
 #include <sys/types.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -24,10 +29,12 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "benchmark/benchmark.h"
-#include "tenon/shm/deadline.h"
+#include "tenon/shm/unique_fd.h"
 #include "tenon/spawn/entry.h"
+#include "tenon/spawn/fork_server.h"
 #include "tenon/spawn/init.h"
-#include "tenon/spawn/process.h"
+#include "tenon/spawn/process_options.h"
+#include "tenon/spawn/processes.h"
 
 namespace tenon::spawn {
 namespace {
@@ -62,50 +69,193 @@ pid_t BareStart() {
   return pid;
 }
 
-void BareStartAndWait(int children) {
+// By fork(), leaving at once.
+pid_t BareFork() {
+  const pid_t pid = fork();
+  if (pid == 0) _exit(0);
+  DieUnless(pid > 0, "fork");
+  return pid;
+}
+
+void BareStartAndWait(int children, pid_t (*start)()) {
   std::vector<pid_t> pids;
-  for (int i = 0; i < children; ++i) pids.push_back(BareStart());
+  for (int i = 0; i < children; ++i) pids.push_back(start());
   for (const pid_t pid : pids) {
     int status = -1;
     DieUnless(waitpid(pid, &status, 0) == pid && status == 0, "waitpid");
   }
 }
 
-void StartAndJoin(int children, const std::string& argument) {
-  std::vector<Process> processes;
-  for (int i = 0; i < children; ++i) {
-    absl::StatusOr<Process> process = Process::Start(
-        {.entry = "do-nothing", .index = i, .argument = argument});
-    DieUnless(process.ok(), process.status().ToString());
-    processes.push_back(*std::move(process));
-  }
-  for (Process& process : processes) {
-    const absl::Status how = process.Join(Deadline::Never());
-    DieUnless(how.ok(), how.ToString());
-  }
+void StartAndJoin(int children, const std::string& argument,
+                  StartMethod method) {
+  absl::StatusOr<Processes> processes = Processes::Start(
+      children,
+      {.entry = "do-nothing", .argument = argument, .method = method});
+  DieUnless(processes.ok(), processes.status().ToString());
+  const absl::Status how = processes->Join();
+  DieUnless(how.ok(), how.ToString());
 }
 
-void BM_Process_StartJoin(benchmark::State& state) {
+// `start` is what the kernel asks for at least.
+void Compare(benchmark::State& state, StartMethod method, pid_t (*start)()) {
   const int children = static_cast<int>(state.range(0));
   const std::string argument(static_cast<size_t>(state.range(1)), 'x');
   double ours = 0;
   double limit = 0;
   for (auto _ : state) {
-    const double seconds = SecondsOf([&] { StartAndJoin(children, argument); });
+    const double seconds =
+        SecondsOf([&] { StartAndJoin(children, argument, method); });
     ours += seconds;
-    limit += SecondsOf([&] { BareStartAndWait(children); });
+    limit += SecondsOf([&] { BareStartAndWait(children, start); });
     state.SetIterationTime(seconds);
   }
   state.counters["ratio"] = ours / limit;
   state.counters["limit_us"] =
       1e6 * limit / static_cast<double>(state.iterations());
 }
-BENCHMARK(BM_Process_StartJoin)
+
+void BM_Spawn_StartJoin(benchmark::State& state) {
+  Compare(state, StartMethod::kSpawn, BareStart);
+}
+BENCHMARK(BM_Spawn_StartJoin)
     ->ArgNames({"children", "argument_bytes"})
     ->Args({1, 0})
+    ->Args({2, 0})
     ->Args({8, 0})
     ->Args({32, 0})
     ->Args({1, 10 << 20})
+    ->Unit(benchmark::kMicrosecond)
+    ->UseManualTime();
+
+void BM_Fork_StartJoin(benchmark::State& state) {
+  Compare(state, StartMethod::kFork, BareFork);
+}
+BENCHMARK(BM_Fork_StartJoin)
+    ->ArgNames({"children", "argument_bytes"})
+    ->Args({2, 0})
+    ->Args({8, 0})
+    ->Args({32, 0})
+    ->Unit(benchmark::kMicrosecond)
+    ->UseManualTime();
+
+void BM_ForkServer_StartJoin(benchmark::State& state) {
+  Compare(state, StartMethod::kForkServer, BareFork);
+  StopForkServer();
+}
+BENCHMARK(BM_ForkServer_StartJoin)
+    ->ArgNames({"children", "argument_bytes"})
+    ->Args({2, 0})
+    ->Args({8, 0})
+    ->Args({32, 0})
+    ->Unit(benchmark::kMicrosecond)
+    ->UseManualTime();
+
+// ---- From a child's error to its parent's knowing, all siblings ended ----
+
+int64_t NowNs() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+// Worker 0 waits for a byte, tells the time, and fails; the others sleep.
+absl::Status FailWhenTold(Child& child) {
+  const UniqueFd go = child.TakeFd(0);
+  const UniqueFd when = child.TakeFd(1);
+  char byte = 0;
+  if (child.index() != 0) {
+    for (;;) pause();
+  }
+  if (read(go.get(), &byte, 1) != 1) return absl::OkStatus();
+  const int64_t now = NowNs();
+  if (write(when.get(), &now, sizeof(now)) < 0) return absl::OkStatus();
+  return absl::InternalError("told to");
+}
+TENON_SPAWN_ENTRY("fail-when-told", FailWhenTold);
+
+struct Pipe {
+  UniqueFd out;
+  UniqueFd in;
+};
+
+Pipe MakePipe() {
+  int ends[2];
+  DieUnless(pipe2(ends, O_CLOEXEC) == 0, "pipe2");
+  return {UniqueFd(ends[0]), UniqueFd(ends[1])};
+}
+
+int64_t TellAndSeeWhen(const Pipe& go, const Pipe& when) {
+  int64_t at = 0;
+  DieUnless(write(go.in.get(), "x", 1) == 1, "write");
+  DieUnless(read(when.out.get(), &at, sizeof(at)) == sizeof(at), "read");
+  return at;
+}
+
+double OursFromErrorToKnowing(int siblings) {
+  const Pipe go = MakePipe();
+  const Pipe when = MakePipe();
+  ProcessOptions options = {.entry = "fail-when-told"};
+  options.fds.emplace_back(dup(go.out.get()));
+  options.fds.emplace_back(dup(when.in.get()));
+  absl::StatusOr<Processes> all =
+      Processes::Start(siblings + 1, std::move(options));
+  DieUnless(all.ok(), all.status().ToString());
+  // All of them wait for what will come.
+  usleep(50'000);
+  const int64_t at = TellAndSeeWhen(go, when);
+  DieUnless(absl::IsInternal(all->Join()), "it has not failed");
+  return static_cast<double>(NowNs() - at);
+}
+
+// The least: forked children, of which one leaves; kill() and waitpid().
+double BareFromErrorToKnowing(int siblings) {
+  const Pipe go = MakePipe();
+  const Pipe when = MakePipe();
+  std::vector<pid_t> pids;
+  for (int i = 0; i <= siblings; ++i) {
+    const pid_t pid = fork();
+    if (pid == 0) {
+      char byte = 0;
+      if (i > 0) pause();
+      if (read(go.out.get(), &byte, 1) != 1) _exit(2);
+      const int64_t now = NowNs();
+      if (write(when.in.get(), &now, sizeof(now)) < 0) _exit(3);
+      _exit(1);
+    }
+    pids.push_back(pid);
+  }
+  usleep(50'000);
+  const int64_t at = TellAndSeeWhen(go, when);
+  waitpid(pids[0], nullptr, 0);
+  for (int i = 1; i <= siblings; ++i)
+    kill(pids[static_cast<size_t>(i)], SIGTERM);
+  for (int i = 1; i <= siblings; ++i) {
+    waitpid(pids[static_cast<size_t>(i)], nullptr, 0);
+  }
+  return static_cast<double>(NowNs() - at);
+}
+
+double Median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
+}
+
+void BM_Processes_ErrorToKnowing(benchmark::State& state) {
+  const int siblings = static_cast<int>(state.range(0));
+  std::vector<double> ours;
+  std::vector<double> limit;
+  for (auto _ : state) {
+    ours.push_back(OursFromErrorToKnowing(siblings));
+    limit.push_back(BareFromErrorToKnowing(siblings));
+    state.SetIterationTime(ours.back() / 1e9);
+  }
+  state.counters["median_us"] = Median(ours) / 1e3;
+  state.counters["limit_median_us"] = Median(limit) / 1e3;
+}
+BENCHMARK(BM_Processes_ErrorToKnowing)
+    ->ArgName("siblings")
+    ->Arg(8)
+    ->Iterations(51)
     ->Unit(benchmark::kMicrosecond)
     ->UseManualTime();
 

@@ -23,15 +23,16 @@ namespace tenon::spawn {
 namespace {
 
 constexpr uint32_t kMagic = 0x74706572;  // "rept"
-// Room for the fields before the message and for the mark of a cut.
-constexpr size_t kMaxMessage = Channel::kMaxBytes - 128;
+// Room for the other fields and for the marks of two cuts.
+constexpr size_t kMaxStack = 8 * 1024;
+constexpr size_t kMaxMessage = Channel::kMaxBytes - kMaxStack - 256;
 constexpr int32_t kLastCode =
     static_cast<int32_t>(absl::StatusCode::kUnauthenticated);
 
-std::string CutToFit(absl::string_view message) {
-  if (message.size() <= kMaxMessage) return std::string(message);
-  return absl::StrCat(message.substr(0, kMaxMessage),
-                      " [cut: ", message.size() - kMaxMessage, " bytes more]");
+std::string CutToFit(absl::string_view text, size_t most) {
+  if (text.size() <= most) return std::string(text);
+  return absl::StrCat(text.substr(0, most), " [cut: ", text.size() - most,
+                      " bytes more]");
 }
 
 absl::Status Garbage(absl::string_view why) {
@@ -54,11 +55,14 @@ absl::StatusOr<Report> ReadReport(absl::string_view bytes) {
     return absl::DataLossError(absl::StrCat("it has status code ", code));
   }
   TENON_ASSIGN_OR_RETURN(const std::string message, reader.GetString());
+  TENON_ASSIGN_OR_RETURN(const auto time_ns, reader.Get<int64_t>());
+  TENON_ASSIGN_OR_RETURN(std::string stack, reader.GetString());
   TENON_RETURN_IF_ERROR(reader.Finish());
   if (code == 0 && !message.empty()) {
     return absl::DataLossError("it says OK and has a message");
   }
-  return Report{absl::Status(static_cast<absl::StatusCode>(code), message)};
+  return Report{absl::Status(static_cast<absl::StatusCode>(code), message),
+                time_ns, std::move(stack)};
 }
 
 }  // namespace
@@ -67,7 +71,9 @@ std::string EncodeReport(const Report& report) {
   ArchiveWriter writer;
   writer.Put(kMagic);
   writer.Put(static_cast<int32_t>(report.status.code()));
-  writer.PutString(CutToFit(report.status.message()));
+  writer.PutString(CutToFit(report.status.message(), kMaxMessage));
+  writer.Put(report.time_ns);
+  writer.PutString(CutToFit(report.stack, kMaxStack));
   return std::move(writer).bytes();
 }
 

@@ -10,6 +10,7 @@
 #ifndef TENON_SPAWN_REPORT_H_
 #define TENON_SPAWN_REPORT_H_
 
+#include <cstdint>
 #include <optional>
 #include <string>
 
@@ -24,6 +25,10 @@ namespace tenon::spawn {
 // own, so that it cannot be taken for the status of the call that fetches it.
 struct Report {
   absl::Status status;
+  // When the entry point ended, by the child's CLOCK_MONOTONIC.
+  int64_t time_ns = 0;
+  // Where the exception was thrown, if that is known.
+  std::string stack;
 };
 
 // As bytes that fit into one message. A longer status message is cut at its end

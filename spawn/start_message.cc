@@ -17,11 +17,12 @@
 #include "tenon/ipc/archive.h"
 #include "tenon/shm/sharing_strategy.h"
 #include "tenon/shm/status_macros.h"
+#include "tenon/spawn/child_settings.h"
 
 namespace tenon::spawn {
 namespace {
 
-constexpr uint32_t kVersion = 1;
+constexpr uint32_t kVersion = 2;
 constexpr int64_t kForEver = std::numeric_limits<int64_t>::max();
 
 // A switch is how -Wswitch tells when a strategy is added and this is not.
@@ -56,6 +57,9 @@ std::string EncodeStartMessage(const StartMessage& message) {
   writer.Put(
       std::max(absl::ToInt64Nanoseconds(message.orphan_grace), int64_t{0}));
   writer.Put(message.sharing_strategy);
+  writer.PutString(EncodeChildSettings(message.settings));
+  writer.Put(message.elder_count);
+  writer.Put(message.has_crash_record);
   writer.Put(message.argument_bytes);
   writer.Put(message.fd_count);
   return std::move(writer).bytes();
@@ -76,6 +80,10 @@ absl::StatusOr<StartMessage> DecodeStartMessage(absl::string_view bytes) {
   TENON_ASSIGN_OR_RETURN(message.orphan_grace, CheckGrace(grace));
   TENON_ASSIGN_OR_RETURN(const auto strategy, reader.Get<SharingStrategy>());
   TENON_ASSIGN_OR_RETURN(message.sharing_strategy, CheckStrategy(strategy));
+  TENON_ASSIGN_OR_RETURN(const std::string settings, reader.GetString());
+  TENON_ASSIGN_OR_RETURN(message.settings, DecodeChildSettings(settings));
+  TENON_ASSIGN_OR_RETURN(message.elder_count, reader.Get<uint32_t>());
+  TENON_ASSIGN_OR_RETURN(message.has_crash_record, reader.Get<bool>());
   TENON_ASSIGN_OR_RETURN(message.argument_bytes, reader.Get<uint64_t>());
   TENON_ASSIGN_OR_RETURN(message.fd_count, reader.Get<uint64_t>());
   TENON_RETURN_IF_ERROR(reader.Finish());

@@ -13,6 +13,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "tenon/shm/sharing_strategy.h"
+#include "tenon/spawn/child_settings.h"
 
 namespace tenon::spawn {
 
@@ -24,6 +25,11 @@ struct StartMessage {
   bool ignore_interrupt = false;
   absl::Duration orphan_grace;
   SharingStrategy sharing_strategy = SharingStrategy::kFileDescriptor;
+  ChildSettings settings;
+  // Processes, beside the parent, with which the child ends.
+  uint32_t elder_count = 0;
+  // A memfd for the record of a crash comes with it.
+  bool has_crash_record = false;
   uint64_t argument_bytes = 0;
   uint64_t fd_count = 0;
 };

@@ -16,6 +16,7 @@
 #include "gtest/gtest.h"
 #include "tenon/shm/sharing_strategy.h"
 #include "tenon/shm/status_matchers.h"
+#include "tenon/spawn/child_settings.h"
 #include "tenon/spawn/mutate_testing.h"
 
 namespace tenon::spawn {
@@ -29,6 +30,11 @@ StartMessage Example() {
           .ignore_interrupt = true,
           .orphan_grace = absl::Seconds(3) + absl::Nanoseconds(1),
           .sharing_strategy = SharingStrategy::kFileSystem,
+          .settings = {.name = "decoder",
+                       .limits = {{7, 1 << 20, uint64_t{1} << 40}},
+                       .cpus = {0, 3}},
+          .elder_count = 2,
+          .has_crash_record = true,
           .argument_bytes = uint64_t{10} << 30,
           .fd_count = 300};
 }
@@ -39,6 +45,9 @@ void ExpectSame(const StartMessage& a, const StartMessage& b) {
   EXPECT_EQ(a.ignore_interrupt, b.ignore_interrupt);
   EXPECT_EQ(a.orphan_grace, b.orphan_grace);
   EXPECT_EQ(a.sharing_strategy, b.sharing_strategy);
+  EXPECT_EQ(EncodeChildSettings(a.settings), EncodeChildSettings(b.settings));
+  EXPECT_EQ(a.elder_count, b.elder_count);
+  EXPECT_EQ(a.has_crash_record, b.has_crash_record);
   EXPECT_EQ(a.argument_bytes, b.argument_bytes);
   EXPECT_EQ(a.fd_count, b.fd_count);
 }
@@ -82,7 +91,7 @@ TEST(StartMessageTest, OtherVersionIsRefused) {
   ++bytes[0];
   EXPECT_THAT(
       DecodeStartMessage(bytes),
-      StatusIs(absl::StatusCode::kDataLoss, HasSubstr("version 2; want 1")));
+      StatusIs(absl::StatusCode::kDataLoss, HasSubstr("version 3; want 2")));
 }
 
 TEST(StartMessageTest, UnknownStrategyIsRefused) {

@@ -1,0 +1,61 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "tenon/spawn/argument.h"
+
+#include <cxxabi.h>
+#include <errno.h>
+#include <fcntl.h>
+
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <typeinfo>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "tenon/shm/posix_error.h"
+#include "tenon/shm/unique_fd.h"
+
+namespace tenon::spawn {
+
+absl::Status ArgumentWriter::PutFd(int fd) {
+  UniqueFd copy(fcntl(fd, F_DUPFD_CLOEXEC, 0));
+  if (!copy.valid()) {
+    const int error = errno;
+    if (error == EBADF) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("file descriptor ", fd, " is not open"));
+    }
+    return PosixError(error, "fcntl(F_DUPFD_CLOEXEC)", "an argument");
+  }
+  fds_.push_back(std::move(copy));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<UniqueFd> ArgumentReader::TakeFd() {
+  if (next_fd_ == fds_.size()) {
+    return absl::DataLossError(
+        absl::StrCat("there are only ", fds_.size(), " descriptors"));
+  }
+  return std::move(fds_[next_fd_++]);
+}
+
+absl::Status ArgumentReader::Finish() const {
+  if (next_fd_ != fds_.size()) {
+    return absl::DataLossError(
+        absl::StrCat(fds_.size() - next_fd_, " descriptors are left over"));
+  }
+  return bytes_.Finish();
+}
+
+std::string ReadableTypeName(const std::type_info& type) {
+  int error = 0;
+  const std::unique_ptr<char, void (*)(void*)> name(
+      abi::__cxa_demangle(type.name(), nullptr, nullptr, &error), std::free);
+  return error == 0 ? name.get() : type.name();
+}
+
+}  // namespace tenon::spawn

@@ -1,0 +1,88 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "tenon/spawn/fork_request.h"
+
+#include <cstdint>
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "tenon/ipc/archive.h"
+#include "tenon/shm/pid_fd.h"
+#include "tenon/shm/status_macros.h"
+
+namespace tenon::spawn {
+
+std::string EncodeForkRequest(const ForkRequest& request) {
+  ArchiveWriter writer;
+  writer.Put(request.hold_interrupt);
+  writer.Put(request.own_group);
+  writer.Put(absl::ToInt64Nanoseconds(request.orphan_grace));
+  writer.Put(static_cast<uint32_t>(request.environment.size()));
+  for (const std::string& one : request.environment) writer.PutString(one);
+  writer.Put(request.streams);
+  writer.Put(request.stop);
+  return std::move(writer).bytes();
+}
+
+absl::StatusOr<ForkRequest> DecodeForkRequest(absl::string_view bytes) {
+  ArchiveReader reader(bytes);
+  ForkRequest request;
+  TENON_ASSIGN_OR_RETURN(request.hold_interrupt, reader.Get<bool>());
+  TENON_ASSIGN_OR_RETURN(request.own_group, reader.Get<bool>());
+  TENON_ASSIGN_OR_RETURN(const auto grace, reader.Get<int64_t>());
+  request.orphan_grace = absl::Nanoseconds(grace);
+  TENON_ASSIGN_OR_RETURN(const auto count, reader.Get<uint32_t>());
+  for (uint32_t i = 0; i < count; ++i) {
+    TENON_ASSIGN_OR_RETURN(std::string one, reader.GetString());
+    request.environment.push_back(std::move(one));
+  }
+  TENON_ASSIGN_OR_RETURN(request.streams, reader.Get<uint8_t>());
+  TENON_ASSIGN_OR_RETURN(request.stop, reader.Get<bool>());
+  TENON_RETURN_IF_ERROR(reader.Finish());
+  if (request.streams > 7) return absl::DataLossError("there are 3 streams");
+  return request;
+}
+
+std::string EncodeForkBirth(const ForkBirth& birth) {
+  ArchiveWriter writer;
+  writer.Put(static_cast<int32_t>(birth.status.code()));
+  writer.PutString(birth.status.message());
+  writer.Put(int32_t{birth.pid});
+  return std::move(writer).bytes();
+}
+
+absl::StatusOr<ForkBirth> DecodeForkBirth(absl::string_view bytes) {
+  ArchiveReader reader(bytes);
+  ForkBirth birth;
+  TENON_ASSIGN_OR_RETURN(const auto code, reader.Get<int32_t>());
+  TENON_ASSIGN_OR_RETURN(const std::string message, reader.GetString());
+  TENON_ASSIGN_OR_RETURN(birth.pid, reader.Get<int32_t>());
+  TENON_RETURN_IF_ERROR(reader.Finish());
+  birth.status = absl::Status(static_cast<absl::StatusCode>(code), message);
+  return birth;
+}
+
+std::string EncodeForkEnd(const ExitStatus& end) {
+  ArchiveWriter writer;
+  writer.Put(int32_t{end.exit_code});
+  writer.Put(int32_t{end.signal});
+  writer.Put(end.peak_rss_bytes);
+  return std::move(writer).bytes();
+}
+
+absl::StatusOr<ExitStatus> DecodeForkEnd(absl::string_view bytes) {
+  ArchiveReader reader(bytes);
+  ExitStatus end;
+  TENON_ASSIGN_OR_RETURN(end.exit_code, reader.Get<int32_t>());
+  TENON_ASSIGN_OR_RETURN(end.signal, reader.Get<int32_t>());
+  TENON_ASSIGN_OR_RETURN(end.peak_rss_bytes, reader.Get<int64_t>());
+  TENON_RETURN_IF_ERROR(reader.Finish());
+  return end;
+}
+
+}  // namespace tenon::spawn

@@ -1,0 +1,303 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// What a child has started itself ends with it, whatever ends it.
+
+#include "tenon/spawn/leash.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "gtest/gtest.h"
+#include "tenon/ipc/channel.h"
+#include "tenon/shm/deadline.h"
+#include "tenon/shm/pid_fd.h"
+#include "tenon/shm/retry_on_eintr.h"
+#include "tenon/shm/status_macros.h"
+#include "tenon/shm/status_matchers.h"
+#include "tenon/shm/unique_fd.h"
+#include "tenon/spawn/child_testing.h"
+#include "tenon/spawn/entry.h"
+#include "tenon/spawn/orphan_exit_code.h"
+#include "tenon/spawn/process.h"
+
+namespace tenon::spawn {
+namespace {
+
+class LeashTest : public ChildTest {
+ protected:
+  void SetUp() override {
+    ChildTest::SetUp();
+    // Grandchildren fall to this process when their parent ends.
+    ASSERT_EQ(prctl(PR_SET_CHILD_SUBREAPER, 1), 0);
+  }
+  void TearDown() override {
+    ChildTest::TearDown();
+    prctl(PR_SET_CHILD_SUBREAPER, 0);
+  }
+};
+
+// ---- Grandchildren ----
+
+[[noreturn]] void StayForEver() {
+  for (;;) pause();
+}
+
+pid_t Fork() {
+  const pid_t pid = fork();
+  if (pid == 0) StayForEver();
+  return pid;
+}
+
+// By fork() and exec of another program.
+pid_t Exec() {
+  const pid_t pid = fork();
+  if (pid == 0) {
+    execlp("sleep", "sleep", "1000", nullptr);
+    _exit(1);
+  }
+  return pid;
+}
+
+// One that has left its parent behind, but not its group.
+pid_t DoubleFork() {
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) return -1;
+  const pid_t middle = fork();
+  if (middle == 0) {
+    const pid_t pid = fork();
+    if (pid == 0) StayForEver();
+    if (write(ends[1], &pid, sizeof(pid)) < 0) _exit(1);
+    _exit(0);
+  }
+  RetryOnEintr([&] { return waitpid(middle, nullptr, 0); });
+  pid_t pid = -1;
+  if (read(ends[0], &pid, sizeof(pid)) != sizeof(pid)) return -1;
+  close(ends[0]);
+  close(ends[1]);
+  return pid;
+}
+
+// One that ends at once: it must not take the group with it.
+void ForkOneThatEnds() {
+  const pid_t pid = fork();
+  if (pid == 0) _exit(0);
+  RetryOnEintr([&] { return waitpid(pid, nullptr, 0); });
+}
+
+// Starts grandchildren, sends their pidfds, waits for a word, and ends as that
+// says.
+absl::Status HaveChildren(Child& child) {
+  TENON_ASSIGN_OR_RETURN(Channel test, TakeChannel(child));
+  ForkOneThatEnds();
+  std::vector<PidFd> children;
+  std::vector<int> fds;
+  for (const pid_t pid : {Fork(), Exec(), DoubleFork()}) {
+    TENON_ASSIGN_OR_RETURN(PidFd one, PidFd::Open(pid));
+    children.push_back(std::move(one));
+    fds.push_back(children.back().fd());
+  }
+  TENON_RETURN_IF_ERROR(test.Send("", fds, Watchdog()));
+  TENON_ASSIGN_OR_RETURN(const Message way, test.Receive(Watchdog()));
+  if (way.bytes == "abort") abort();
+  if (way.bytes == "_exit") _exit(3);
+  if (way.bytes == "exit") exit(4);
+  if (way.bytes == "kill") raise(SIGKILL);
+  return absl::OkStatus();
+}
+TENON_SPAWN_ENTRY("have-children", HaveChildren);
+
+struct Family {
+  Talker child;
+  std::vector<PidFd> grandchildren;
+};
+
+absl::StatusOr<Family> StartFamily(ProcessOptions options) {
+  options.entry = "have-children";
+  TENON_ASSIGN_OR_RETURN(Talker child, StartTalker(std::move(options)));
+  TENON_ASSIGN_OR_RETURN(Message born, child.channel.Receive(Watchdog()));
+  std::vector<PidFd> grandchildren;
+  for (UniqueFd& fd : born.fds) {
+    TENON_ASSIGN_OR_RETURN(PidFd one, PidFd::Adopt(std::move(fd)));
+    grandchildren.push_back(std::move(one));
+  }
+  return Family{std::move(child), std::move(grandchildren)};
+}
+
+TEST_F(LeashTest, GrandchildrenEndWithTheChildHoweverItEnds) {
+  for (const char* way : {"return", "exit", "_exit", "abort", "kill"}) {
+    TENON_ASSERT_OK_AND_ASSIGN(Family family, StartFamily({}));
+    ASSERT_EQ(family.grandchildren.size(), 3u);
+    for (const PidFd& one : family.grandchildren) {
+      EXPECT_FALSE(one.HasEnded()) << way;
+    }
+    EXPECT_THAT(family.child.channel.Send(way, {}, Watchdog()), IsOk());
+    family.child.process.Join(Watchdog()).IgnoreError();
+    for (const PidFd& one : family.grandchildren) {
+      TENON_ASSERT_OK_AND_ASSIGN(const ExitStatus how, one.Reap(Watchdog()));
+      EXPECT_EQ(how.signal, SIGKILL) << way;
+    }
+  }
+}
+
+TEST_F(LeashTest, GrandchildrenEndWithAChildThatIsStoppedAndKilled) {
+  TENON_ASSERT_OK_AND_ASSIGN(Family family, StartFamily({}));
+  EXPECT_THAT(family.child.process.Signal(SIGSTOP), IsOk());
+  EXPECT_THAT(family.child.process.Kill(), IsOk());
+  family.child.process.Join(Watchdog()).IgnoreError();
+  for (const PidFd& one : family.grandchildren) {
+    EXPECT_THAT(one.Reap(Watchdog()), IsOk());
+  }
+}
+
+TEST_F(LeashTest, WithoutAGroupOfItsOwnThereIsNoLeash) {
+  TENON_ASSERT_OK_AND_ASSIGN(Family family, StartFamily({.own_group = false}));
+  EXPECT_THAT(family.child.channel.Send("return", {}, Watchdog()), IsOk());
+  EXPECT_THAT(family.child.process.Join(Watchdog()), IsOk());
+  for (const PidFd& one : family.grandchildren) {
+    EXPECT_THAT(one.WaitForEnd(Deadline::After(absl::Milliseconds(50))),
+                StatusIs(absl::StatusCode::kDeadlineExceeded));
+    EXPECT_THAT(one.SendSignal(SIGKILL), IsOk());
+    EXPECT_THAT(one.Reap(Watchdog()), IsOk());
+  }
+}
+
+// ---- A tree of Tenon's children ----
+
+// The floor is the index. Sends its pidfd and, above the ground, starts the
+// next floor; stays. Only the top, floor 0, ever ends by itself.
+absl::Status BeAFloor(Child& child) {
+  Channel test = *TakeChannel(child);
+  TENON_ASSIGN_OR_RETURN(const PidFd self, PidFd::Open(getpid()));
+  const int fd = self.fd();
+  std::vector<Process> below;
+  if (child.index() > 0) {
+    std::vector<UniqueFd> fds;
+    fds.emplace_back(fcntl(test.fd(), F_DUPFD_CLOEXEC, 0));
+    // Those in the middle would stay for ever.
+    TENON_ASSIGN_OR_RETURN(
+        Process next,
+        Process::Start({.entry = "be-a-floor",
+                        .index = child.index() - 1,
+                        .fds = std::move(fds),
+                        .orphan_grace = child.index() == 1
+                                            ? absl::Milliseconds(100)
+                                            : absl::InfiniteDuration()}));
+    below.push_back(std::move(next));
+  }
+  TENON_RETURN_IF_ERROR(
+      test.Send(std::to_string(child.index()), {&fd, 1}, Watchdog()));
+  StayForEver();
+}
+TENON_SPAWN_ENTRY("be-a-floor", BeAFloor);
+
+TEST_F(LeashTest, TheWholeTreeSeesTheDeathOfItsRoot) {
+  constexpr int kFloors = 8;
+  TENON_ASSERT_OK_AND_ASSIGN(
+      Talker root, StartTalker({.entry = "be-a-floor", .index = kFloors - 1}));
+  std::vector<std::optional<PidFd>> floors(kFloors);
+  for (int i = 0; i < kFloors; ++i) {
+    TENON_ASSERT_OK_AND_ASSIGN(Message said, root.channel.Receive(Watchdog()));
+    TENON_ASSERT_OK_AND_ASSIGN(PidFd one, PidFd::Adopt(std::move(said.fds[0])));
+    floors[std::stoul(said.bytes)] = std::move(one);
+  }
+  EXPECT_THAT(root.process.Kill(), IsOk());
+  root.process.Join(Watchdog()).IgnoreError();
+  // All between them live; the last has seen it by itself.
+  EXPECT_THAT(floors[0]->WaitForEnd(Watchdog()), IsOk());
+  for (int i = 1; i < kFloors - 1; ++i) {
+    EXPECT_FALSE(floors[static_cast<size_t>(i)]->HasEnded()) << i;
+  }
+  for (int i = kFloors - 2; i >= 0; --i) {
+    const PidFd& one = *floors[static_cast<size_t>(i)];
+    one.SendSignal(SIGKILL).IgnoreError();
+    EXPECT_THAT(one.WaitForEnd(Watchdog()), IsOk());
+  }
+  while (HasChildren()) waitpid(-1, nullptr, 0);
+}
+
+// ---- Stopped children ----
+
+// Starts a child, which talks to the test, and waits to be killed.
+absl::Status StartEcho(Child& child) {
+  ProcessOptions options = {.entry = kEcho};
+  options.fds.push_back(child.TakeFd(0));
+  TENON_ASSIGN_OR_RETURN(const Process one, Process::Start(std::move(options)));
+  Channel test = *Channel::Adopt(child.TakeFd(1));
+  TENON_ASSIGN_OR_RETURN(const PidFd pid_fd, PidFd::Open(one.pid()));
+  const int fd = pid_fd.fd();
+  TENON_RETURN_IF_ERROR(test.Send("", {&fd, 1}, Watchdog()));
+  StayForEver();
+}
+TENON_SPAWN_ENTRY("start-echo", StartEcho);
+
+TEST_F(LeashTest, ChildThatIsStoppedEndsWithItsParent) {
+  TENON_ASSERT_OK_AND_ASSIGN(auto ends, Channel::CreatePair());
+  ProcessOptions options = {.entry = "start-echo"};
+  options.fds.push_back(ends.second.Release());
+  TENON_ASSERT_OK_AND_ASSIGN(Talker parent, StartTalker(std::move(options)));
+  TENON_ASSERT_OK_AND_ASSIGN(Message about, ends.first.Receive(Watchdog()));
+  TENON_ASSERT_OK_AND_ASSIGN(const PidFd child,
+                             PidFd::Adopt(std::move(about.fds[0])));
+  EXPECT_THAT(Ping(parent.channel), IsOk());
+  EXPECT_THAT(child.SendSignal(SIGSTOP), IsOk());
+  EXPECT_THAT(parent.process.Kill(), IsOk());
+  parent.process.Join(Watchdog()).IgnoreError();
+  TENON_ASSERT_OK_AND_ASSIGN(const ExitStatus how, child.Reap(Watchdog()));
+  EXPECT_EQ(how.exit_code, kOrphanExitCode) << how.ToString();
+}
+
+// ---- Parent and child are killed together ----
+
+absl::Status StartFamilyHere(Child& child) {
+  ProcessOptions options = {.entry = "have-children",
+                            .orphan_grace = absl::InfiniteDuration()};
+  options.fds.push_back(child.TakeFd(0));
+  TENON_ASSIGN_OR_RETURN(const Process one, Process::Start(std::move(options)));
+  Channel test = *Channel::Adopt(child.TakeFd(1));
+  TENON_ASSIGN_OR_RETURN(const PidFd pid_fd, PidFd::Open(one.pid()));
+  const int fd = pid_fd.fd();
+  TENON_RETURN_IF_ERROR(test.Send("", {&fd, 1}, Watchdog()));
+  StayForEver();
+}
+TENON_SPAWN_ENTRY("start-family-here", StartFamilyHere);
+
+TEST_F(LeashTest, GrandchildrenEndThoughParentAndChildAreKilledTogether) {
+  TENON_ASSERT_OK_AND_ASSIGN(auto ends, Channel::CreatePair());
+  ProcessOptions options = {.entry = "start-family-here"};
+  options.fds.push_back(ends.second.Release());
+  TENON_ASSERT_OK_AND_ASSIGN(Talker parent, StartTalker(std::move(options)));
+  // StartTalker() has put its own channel first, which goes to the child.
+  TENON_ASSERT_OK_AND_ASSIGN(Message about, ends.first.Receive(Watchdog()));
+  TENON_ASSERT_OK_AND_ASSIGN(const PidFd child,
+                             PidFd::Adopt(std::move(about.fds[0])));
+  TENON_ASSERT_OK_AND_ASSIGN(Message born, parent.channel.Receive(Watchdog()));
+  ASSERT_EQ(born.fds.size(), 3u);
+  // Neither may do anything about the other's death.
+  EXPECT_THAT(parent.process.Signal(SIGSTOP), IsOk());
+  EXPECT_THAT(child.SendSignal(SIGSTOP), IsOk());
+  EXPECT_THAT(parent.process.Kill(), IsOk());
+  EXPECT_THAT(child.SendSignal(SIGKILL), IsOk());
+  parent.process.Join(Watchdog()).IgnoreError();
+  EXPECT_THAT(child.Reap(Watchdog()), IsOk());
+  for (UniqueFd& fd : born.fds) {
+    TENON_ASSERT_OK_AND_ASSIGN(const PidFd one, PidFd::Adopt(std::move(fd)));
+    EXPECT_THAT(one.Reap(Watchdog()), IsOk());
+  }
+}
+
+}  // namespace
+}  // namespace tenon::spawn

@@ -1,0 +1,203 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "tenon/spawn/output.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <system_error>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "tenon/shm/deadline.h"
+#include "tenon/shm/posix_error.h"
+#include "tenon/shm/retry_on_eintr.h"
+#include "tenon/shm/status_macros.h"
+#include "tenon/shm/unique_fd.h"
+#include "tenon/spawn/process_options.h"
+#include "tenon/spawn/program.h"
+
+namespace tenon::spawn {
+namespace {
+
+// Above what a child has its own descriptors at.
+absl::StatusOr<UniqueFd> MoveUp(UniqueFd fd) {
+  UniqueFd moved(fcntl(fd.get(), F_DUPFD_CLOEXEC, kControlFd + 1));
+  if (moved.valid()) return moved;
+  return PosixError(errno, "fcntl(F_DUPFD_CLOEXEC)", "output of a child");
+}
+
+absl::StatusOr<UniqueFd> OpenLog(const std::string& path) {
+  UniqueFd fd(RetryOnEintr([&] {
+    return open(path.c_str(),
+                O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY, 0600);
+  }));
+  if (!fd.valid()) return PosixError(errno, "open", path);
+  return MoveUp(std::move(fd));
+}
+
+void WriteAll(int fd, const char* data, size_t size) {
+  while (size > 0) {
+    const ssize_t written = RetryOnEintr([&] { return write(fd, data, size); });
+    if (written < 0 && errno == EAGAIN) {
+      // Somebody has made this process's stream non-blocking.
+      pollfd writable = {.fd = fd, .events = POLLOUT, .revents = 0};
+      if (!PollUntil(&writable, 1, Deadline::Never()).ok()) return;
+      continue;
+    }
+    if (written <= 0) return;
+    data += written;
+    size -= static_cast<size_t>(written);
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Output>> Output::Create(
+    const ProcessOptions& options) {
+  std::unique_ptr<Output> output(new Output);
+  const std::string* const paths[] = {&options.stdout_file,
+                                      &options.stderr_file};
+  for (size_t which = 0; which < 2; ++which) {
+    const bool tail = which == 1 && options.keep_stderr_tail;
+    const bool tee = options.tee && !paths[which]->empty();
+    if (tail || tee) {
+      TENON_RETURN_IF_ERROR(output->AddPipe(which, options, *paths[which]));
+    } else if (!paths[which]->empty()) {
+      TENON_RETURN_IF_ERROR(output->AddFile(which, *paths[which]));
+    }
+  }
+  if (!output->streams_.empty()) {
+    output->stop_ = UniqueFd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+    if (!output->stop_.valid()) return PosixError(errno, "eventfd", "output");
+  }
+  return output;
+}
+
+Output::~Output() { Finish(); }
+
+absl::Status Output::AddFile(size_t which, const std::string& path) {
+  TENON_ASSIGN_OR_RETURN(child_ends_[which], OpenLog(path));
+  return absl::OkStatus();
+}
+
+absl::Status Output::AddPipe(size_t which, const ProcessOptions& options,
+                             const std::string& path) {
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) {
+    return PosixError(errno, "pipe2", "output of a child");
+  }
+  Stream stream;
+  stream.pipe = UniqueFd(ends[0]);
+  UniqueFd writing(ends[1]);
+  if (fcntl(stream.pipe.get(), F_SETFL, O_NONBLOCK) != 0) {
+    return PosixError(errno, "fcntl(F_SETFL)", "output of a child");
+  }
+  TENON_ASSIGN_OR_RETURN(child_ends_[which], MoveUp(std::move(writing)));
+  if (!path.empty()) {
+    TENON_ASSIGN_OR_RETURN(stream.file, OpenLog(path));
+  }
+  // A tail alone takes nothing away from where it went before.
+  if (path.empty() || options.tee) {
+    stream.stream = which == 0 ? STDOUT_FILENO : STDERR_FILENO;
+  }
+  stream.is_stderr = which == 1;
+  streams_.push_back(std::move(stream));
+  return absl::OkStatus();
+}
+
+absl::Status Output::Begin() {
+  for (UniqueFd& end : child_ends_) end.Reset();
+  if (streams_.empty()) return absl::OkStatus();
+  // Signals are for the user's threads.
+  sigset_t all;
+  sigset_t before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  absl::Status status;
+  try {
+    thread_ = std::thread([this] { Pump(); });
+  } catch (const std::system_error& e) {
+    status = absl::ResourceExhaustedError(
+        absl::StrCat("pthread_create: output of a child: ", e.what()));
+  }
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  return status;
+}
+
+void Output::Finish() {
+  if (!thread_.joinable()) return;
+  const uint64_t one = 1;
+  RetryOnEintr([&] { return write(stop_.get(), &one, sizeof(one)); });
+  thread_.join();
+  for (Stream& stream : streams_) {
+    while (PassOn(stream)) {
+    }
+  }
+  streams_.clear();
+  stop_.Reset();
+}
+
+void Output::Pump() {
+  std::vector<pollfd> fds = {
+      {.fd = stop_.get(), .events = POLLIN, .revents = 0}};
+  for (const Stream& stream : streams_) {
+    fds.push_back({.fd = stream.pipe.get(), .events = POLLIN, .revents = 0});
+  }
+  for (;;) {
+    if (!PollUntil(fds.data(), fds.size(), Deadline::Never()).ok()) return;
+    if (fds[0].revents != 0) return;
+    for (size_t i = 0; i < streams_.size(); ++i) {
+      if (fds[i + 1].revents == 0) continue;
+      // poll() passes over a negative one.
+      if (!PassOn(streams_[i]) && (fds[i + 1].revents & POLLIN) == 0) {
+        fds[i + 1].fd = -1;
+      }
+    }
+  }
+}
+
+bool Output::PassOn(Stream& stream) {
+  char buffer[16 * 1024];
+  const ssize_t got = RetryOnEintr(
+      [&] { return read(stream.pipe.get(), buffer, sizeof(buffer)); });
+  if (got <= 0) return false;
+  const size_t size = static_cast<size_t>(got);
+  if (stream.file.valid()) WriteAll(stream.file.get(), buffer, size);
+  if (stream.stream >= 0) WriteAll(stream.stream, buffer, size);
+  if (stream.is_stderr) KeepTail(buffer, size);
+  return true;
+}
+
+void Output::KeepTail(const char* data, size_t size) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  tail_.append(data, size);
+  if (tail_.size() > kTailBytes) tail_.erase(0, tail_.size() - kTailBytes);
+}
+
+std::string Output::StderrTail() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return tail_;
+}
+
+void Output::Abandon(std::unique_ptr<Output> output) {
+  // Neither can its thread be joined here, nor is it known whose its numbers
+  // are now.
+  static_cast<void>(output.release());
+}
+
+}  // namespace tenon::spawn

@@ -1,0 +1,105 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// A call of a function as bytes and descriptors; used by start.h, function.h
+// and the pool.
+//
+//   | magic | signature: "(std::string, std::vector<double>)" | arguments |
+//
+// The signature is what the receiver compares with its own before it reads on.
+
+#ifndef TENON_SPAWN_PACKED_CALL_H_
+#define TENON_SPAWN_PACKED_CALL_H_
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "tenon/shm/status_macros.h"
+#include "tenon/shm/unique_fd.h"
+#include "tenon/spawn/argument.h"
+#include "tenon/spawn/plain_arguments.h"
+
+namespace tenon::spawn {
+
+inline constexpr uint32_t kCallMagic = 0x6c6c6163;  // "call"
+
+// As what an argument travels: what it is, but text as std::string.
+template <typename T>
+using TravelsAs =
+    std::conditional_t<std::is_convertible_v<T, std::string_view> ||
+                           std::is_convertible_v<T, absl::string_view>,
+                       std::string, std::decay_t<T>>;
+
+// "(std::string, double)".
+template <typename... T>
+std::string Signature() {
+  return absl::StrCat("(", SequenceTraits<T...>::Names(), ")");
+}
+
+// kInvalidArgument with both, for `what`.
+absl::Status SignatureMismatch(absl::string_view what, absl::string_view takes,
+                               absl::string_view given);
+
+// Checks the head of a call and returns the rest of its bytes.
+// Errors: kInvalidArgument if it is no call, or one of another signature.
+absl::StatusOr<absl::string_view> CheckCall(absl::string_view bytes,
+                                            const std::string& signature);
+
+// Ends the ownership of what was given away by std::move().
+template <typename T>
+void Consume(T&& value) {
+  if constexpr (!std::is_lvalue_reference_v<T> && !std::is_const_v<T> &&
+                std::is_move_constructible_v<T>) {
+    [[maybe_unused]] const T taken(std::forward<T>(value));
+  }
+}
+
+// Packs `arguments` as the parameters `T`; what is given by std::move() is gone
+// afterwards, all else is only borrowed.
+template <typename... T, typename... A>
+absl::StatusOr<PackedArguments> PackCall(A&&... arguments) {
+  static_assert((Argument<T> && ...),
+                "an argument of this type cannot travel: it has no "
+                "ArgumentTraits (argument.h), or their header is missing");
+  static_assert((!(IsGivenAway<T>() && std::is_lvalue_reference_v<A>)&&...),
+                "this argument must be given away: std::move() it");
+  ArgumentWriter writer;
+  writer.Put(kCallMagic);
+  writer.PutString(Signature<T...>());
+  const absl::Status packed =
+      SequenceTraits<T...>::Pack(static_cast<const T&>(arguments)..., writer);
+  (Consume(std::forward<A>(arguments)), ...);
+  if (!packed.ok()) {
+    return absl::Status(
+        packed.code(),
+        absl::StrCat("an argument cannot travel: ", packed.message()));
+  }
+  return std::move(writer).Finish();
+}
+
+// The reverse. Errors: CheckCall()'s, and what keeps an argument from being
+// made again.
+template <typename... T>
+absl::StatusOr<std::tuple<T...>> UnpackCall(absl::string_view bytes,
+                                            std::vector<UniqueFd> fds) {
+  TENON_ASSIGN_OR_RETURN(const absl::string_view arguments,
+                         CheckCall(bytes, Signature<T...>()));
+  ArgumentReader reader(arguments, std::move(fds));
+  TENON_ASSIGN_OR_RETURN(std::tuple<T...> values,
+                         SequenceTraits<T...>::Unpack(reader));
+  TENON_RETURN_IF_ERROR(reader.Finish());
+  return values;
+}
+
+}  // namespace tenon::spawn
+
+#endif  // TENON_SPAWN_PACKED_CALL_H_

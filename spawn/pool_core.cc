@@ -1,0 +1,163 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "tenon/spawn/pool_core.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <system_error>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "tenon/shm/deadline.h"
+#include "tenon/shm/fork_count.h"
+#include "tenon/shm/posix_error.h"
+#include "tenon/shm/retry_on_eintr.h"
+#include "tenon/shm/status_macros.h"
+#include "tenon/shm/unique_fd.h"
+#include "tenon/spawn/pool_options.h"
+
+namespace tenon::spawn {
+
+PoolCore::PoolCore(PoolOptions options)
+    : options_(std::move(options)),
+      max_workers_(static_cast<size_t>(options_.workers)),
+      min_workers_(static_cast<size_t>(options_.min_workers)) {}
+
+absl::StatusOr<std::unique_ptr<PoolCore>> PoolCore::Create(
+    PoolOptions options) {
+  TENON_RETURN_IF_ERROR(CheckAndFillIn(options));
+  std::unique_ptr<PoolCore> core(new PoolCore(std::move(options)));
+  core->wake_ = UniqueFd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!core->wake_.valid()) return PosixError(errno, "eventfd", "pool");
+  for (size_t i = 0; i < core->min_workers_; ++i) {
+    TENON_ASSIGN_OR_RETURN(std::unique_ptr<Worker> worker, core->StartWorker());
+    if (worker->phase == Phase::kIdle) core->MakeIdle(*worker);
+    core->workers_.push_back(std::move(worker));
+  }
+  // Signals are for the user's threads.
+  sigset_t all;
+  sigset_t before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  absl::Status status;
+  try {
+    core->dispatcher_ = std::thread([core = core.get()] { core->Run(); });
+  } catch (const std::system_error& e) {
+    status = absl::ResourceExhaustedError(
+        absl::StrCat("pthread_create: pool: ", e.what()));
+  }
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  TENON_RETURN_IF_ERROR(status);
+  return core;
+}
+
+PoolCore::~PoolCore() { Abort(); }
+
+void PoolCore::Wake() {
+  const uint64_t one = 1;
+  RetryOnEintr([&] { return write(wake_.get(), &one, sizeof(one)); });
+}
+
+void PoolCore::Submit(PoolTask task) {
+  Tellings tellings;
+  bool wake = false;
+  if (ForkCount() != fork_count_) {
+    Fail(std::move(task),
+         absl::FailedPreconditionError("this pool was inherited by fork()"),
+         tellings);
+  } else {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (closed_) {
+      Fail(std::move(task), *closed_, tellings);
+    } else {
+      // The dispatcher must know of a deadline, and start what is missing.
+      wake = !task.deadline.is_never() || idle_.empty();
+      pending_.push_back(std::move(task));
+      AssignPending(tellings);
+      wake = wake || !pending_.empty();
+    }
+  }
+  if (wake) Wake();
+  Tell(std::move(tellings));
+}
+
+// ---- The end ----
+
+absl::Status PoolCore::Shutdown(Deadline deadline) {
+  TENON_RETURN_IF_ERROR(CheckNotForked(fork_count_, "a pool"));
+  if (std::this_thread::get_id() == dispatcher_.get_id()) {
+    return absl::FailedPreconditionError(
+        "a callback cannot wait for the pool that calls it");
+  }
+  {
+    std::unique_lock<std::mutex> lock(mutex_);
+    if (!closed_) {
+      closed_ = absl::FailedPreconditionError("the pool has been shut down");
+    }
+    Wake();
+    const auto is_drained = [&] { return IsDrained(); };
+    if (deadline.is_never()) {
+      drained_.wait(lock, is_drained);
+    } else if (!drained_.wait_for(lock,
+                                  absl::ToChronoNanoseconds(std::min(
+                                      deadline.Remaining(), absl::Hours(24))),
+                                  is_drained)) {
+      return absl::DeadlineExceededError(
+          absl::StrCat("the pool has ", pending_.size(),
+                       " tasks that wait, and others under way"));
+    }
+    ending_ = true;
+  }
+  Wake();
+  const std::lock_guard<std::mutex> lock(join_mutex_);
+  if (dispatcher_.joinable()) dispatcher_.join();
+  return absl::OkStatus();
+}
+
+void PoolCore::Abort() {
+  if (ForkCount() != fork_count_) return;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (!closed_) closed_ = absl::CancelledError("the pool was aborted");
+    aborting_ = true;
+    ending_ = true;
+  }
+  Wake();
+  if (std::this_thread::get_id() == dispatcher_.get_id()) return;
+  const std::lock_guard<std::mutex> lock(join_mutex_);
+  if (dispatcher_.joinable()) dispatcher_.join();
+}
+
+PoolCore::Counts PoolCore::CountAll() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return {.workers = CountLive(),
+          .idle = idle_.size(),
+          .pending = pending_.size(),
+          .started = started_};
+}
+
+std::vector<pid_t> PoolCore::WorkerPids() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  std::vector<pid_t> pids;
+  for (const auto& worker : workers_) {
+    if (worker->phase != Phase::kEnding) pids.push_back(worker->process.pid());
+  }
+  return pids;
+}
+
+}  // namespace tenon::spawn

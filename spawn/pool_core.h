@@ -1,0 +1,168 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// PoolCore: a ProcessPool without its types. Not for users.
+//
+// One thread, the dispatcher, polls the workers' channels and pidfds, and
+// completes what comes back. Whoever submits a task hands it to an idle worker
+// by himself, if there is one: so it takes no detour over the dispatcher.
+
+#ifndef TENON_SPAWN_POOL_CORE_H_
+#define TENON_SPAWN_POOL_CORE_H_
+
+#include <poll.h>
+#include <sys/types.h>
+
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "tenon/ipc/channel.h"
+#include "tenon/shm/deadline.h"
+#include "tenon/shm/fork_count.h"
+#include "tenon/shm/unique_fd.h"
+#include "tenon/spawn/argument.h"
+#include "tenon/spawn/pool_options.h"
+#include "tenon/spawn/pool_protocol.h"
+#include "tenon/spawn/process.h"
+
+namespace tenon::spawn {
+
+// Who wants the answer of a call. Called once, or destroyed uncalled.
+class PoolReceiver {
+ public:
+  virtual ~PoolReceiver() = default;
+  virtual void Receive(absl::StatusOr<PackedArguments> answer) = 0;
+};
+
+// One call, or a chunk of them for one worker.
+struct PoolTask {
+  std::string function;
+  std::vector<PackedArguments> calls;
+  std::vector<std::unique_ptr<PoolReceiver>> receivers;  // One for each call.
+  Deadline deadline = Deadline::Never();
+};
+
+// Ownership: owns its workers and its thread; destroying it aborts.
+// Threads: thread-safe, but for destruction.
+// Processes: in a forked child, calls fail with kFailedPrecondition, and it
+// must
+//   not be destroyed.
+class PoolCore {
+ public:
+  struct Counts {
+    size_t workers = 0;  // Not those that are about to end.
+    size_t idle = 0;
+    size_t pending = 0;
+    uint64_t started = 0;  // Workers, ever.
+  };
+
+  // Starts the least number of workers. Errors: as ProcessPool::Create().
+  static absl::StatusOr<std::unique_ptr<PoolCore>> Create(PoolOptions options);
+
+  ~PoolCore();
+  PoolCore(const PoolCore&) = delete;
+  PoolCore& operator=(const PoolCore&) = delete;
+
+  // Receivers of a task that is not accepted get the reason, as all errors.
+  void Submit(PoolTask task);
+
+  absl::Status Shutdown(Deadline deadline);
+  void Abort();
+
+  Counts CountAll() const;
+  std::vector<pid_t> WorkerPids() const;
+  size_t max_workers() const { return max_workers_; }
+
+ private:
+  enum class Phase { kInitializing, kIdle, kBusy, kEnding };
+
+  struct Worker {
+    Process process;
+    Channel channel;
+    Phase phase = Phase::kIdle;
+    bool has_channel = true;
+    uint64_t batch_id = 0;
+    PoolTask task = {};  // While busy; its calls have been sent.
+    int tasks_done = 0;
+    Deadline until = Deadline::Never();  // Idle or ending.
+  };
+
+  // What is to be told to a receiver, once no lock is held.
+  using Tellings = std::vector<std::pair<std::unique_ptr<PoolReceiver>,
+                                         absl::StatusOr<PackedArguments>>>;
+
+  // Between two tries to start a worker where that fails.
+  static constexpr absl::Duration kStartPause = absl::Milliseconds(100);
+
+  explicit PoolCore(PoolOptions options);
+
+  absl::StatusOr<std::unique_ptr<Worker>> StartWorker();
+  void Wake();
+  void Run();
+  bool RunOnce();
+  void StartMissing();
+
+  // With mutex_ held.
+  void Assign(Worker& worker, PoolTask task, Tellings& tellings);
+  void AssignPending(Tellings& tellings);
+  void MakeIdle(Worker& worker);
+  void EndWorker(Worker& worker);
+  void Close(Worker& worker);
+  void Fail(PoolTask task, const absl::Status& why, Tellings& tellings);
+  void FailPending(const absl::Status& why, Tellings& tellings);
+  void Break(const absl::Status& why, Tellings& tellings);
+  void Settle(Tellings& tellings);
+  void ExpireDeadlines(Tellings& tellings);
+  void OnAnswers(Worker& worker, PoolAnswers answers, Tellings& tellings);
+  void OnEnd(std::unique_ptr<Worker> worker, const absl::Status& how,
+             Tellings& tellings);
+  std::vector<pollfd> PollFds() const;
+  Deadline NextDeadline() const;
+  size_t CountLive() const;
+  size_t CountWanted() const;
+  bool IsDrained() const;
+
+  // Without it.
+  void Receive(Worker& worker, Tellings& tellings);
+  void HearWorkers(const std::vector<pollfd>& fds, Tellings& tellings);
+  static void Tell(Tellings tellings);
+
+  PoolOptions options_;
+  size_t max_workers_ = 0;
+  size_t min_workers_ = 0;
+  const uint64_t fork_count_ = ForkCount();
+  UniqueFd wake_;
+  std::thread dispatcher_;
+  // Who joins it.
+  std::mutex join_mutex_;
+
+  mutable std::mutex mutex_;  // For all below.
+  std::condition_variable drained_;
+  // The dispatcher alone adds and removes.
+  std::vector<std::unique_ptr<Worker>> workers_;
+  std::vector<Worker*> idle_;  // The last to become so is the first to work.
+  std::deque<PoolTask> pending_;
+  uint64_t next_batch_ = 1;
+  uint64_t started_ = 0;
+  int failed_starts_ = 0;
+  Deadline start_again_at_ = Deadline::Passed();
+  std::optional<absl::Status> closed_;  // Why nothing is accepted any more.
+  bool aborting_ = false;
+  bool ending_ = false;
+};
+
+}  // namespace tenon::spawn
+
+#endif  // TENON_SPAWN_POOL_CORE_H_

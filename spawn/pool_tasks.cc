@@ -1,0 +1,255 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Tasks and workers of a pool: what happens to them while mutex_ is held.
+
+#include <algorithm>
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/cord.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "tenon/ipc/channel.h"
+#include "tenon/shm/deadline.h"
+#include "tenon/shm/unique_fd.h"
+#include "tenon/spawn/pool_core.h"
+#include "tenon/spawn/pool_protocol.h"
+#include "tenon/spawn/process.h"
+#include "tenon/spawn/process_error.h"
+
+namespace tenon::spawn {
+namespace {
+
+// For a worker to end by itself once it has been told to.
+constexpr absl::Duration kEndPatience = absl::Seconds(10);
+// So many deaths in a row before the first task are no accident.
+constexpr int kMaxFailedStarts = 3;
+
+// A copy that shares nothing. Each receiver is on its way to another thread,
+// and the counts that copies share are kept by a library that ThreadSanitizer,
+// as a rule, does not see into.
+absl::Status Unshared(const absl::Status& status) {
+  absl::Status copy(status.code(), status.message());
+  status.ForEachPayload([&](absl::string_view url, const absl::Cord& payload) {
+    copy.SetPayload(url, absl::Cord(std::string(payload)));
+  });
+  return copy;
+}
+
+absl::Status Raised(const Process& process, PoolAnswer& answer) {
+  absl::Status status = Unshared(answer.status);
+  SetProcessError(ProcessRaised{.index = process.index(),
+                                .pid = process.pid(),
+                                .status = answer.status,
+                                .stack = std::move(answer.stack)},
+                  status);
+  return status;
+}
+
+}  // namespace
+
+// ---- Tasks, with mutex_ held ----
+
+void PoolCore::Fail(PoolTask task, const absl::Status& why,
+                    Tellings& tellings) {
+  for (auto& receiver : task.receivers) {
+    tellings.emplace_back(std::move(receiver), Unshared(why));
+  }
+}
+
+void PoolCore::FailPending(const absl::Status& why, Tellings& tellings) {
+  for (PoolTask& task : pending_) Fail(std::move(task), why, tellings);
+  pending_.clear();
+}
+
+void PoolCore::Break(const absl::Status& why, Tellings& tellings) {
+  if (!closed_) closed_ = why;
+  FailPending(why, tellings);
+}
+
+void PoolCore::Assign(Worker& worker, PoolTask task, Tellings& tellings) {
+  PoolBatch batch = {.id = next_batch_++,
+                     .function = std::move(task.function),
+                     .calls = std::move(task.calls)};
+  const absl::Status sent =
+      SendBatch(worker.channel, batch, Deadline::Passed());
+  worker.batch_id = batch.id;
+  if (absl::IsUnavailable(sent)) {
+    // It has died while idle, which is no fault of the task's.
+    worker.phase = Phase::kEnding;
+    worker.until = Deadline::After(kEndPatience);
+    task.function = std::move(batch.function);
+    task.calls = std::move(batch.calls);
+    pending_.push_front(std::move(task));
+    return;
+  }
+  if (!sent.ok()) {
+    Fail(std::move(task), sent, tellings);
+    MakeIdle(worker);
+    return;
+  }
+  worker.phase = Phase::kBusy;
+  worker.until = Deadline::Never();
+  worker.task = std::move(task);
+}
+
+void PoolCore::AssignPending(Tellings& tellings) {
+  while (!pending_.empty() && !idle_.empty()) {
+    Worker& worker = *idle_.back();
+    idle_.pop_back();
+    PoolTask task = std::move(pending_.front());
+    pending_.pop_front();
+    Assign(worker, std::move(task), tellings);
+  }
+}
+
+void PoolCore::ExpireDeadlines(Tellings& tellings) {
+  for (size_t i = 0; i < pending_.size();) {
+    if (!pending_[i].deadline.has_passed()) {
+      ++i;
+      continue;
+    }
+    Fail(std::move(pending_[i]),
+         absl::DeadlineExceededError("the task's deadline passed before a "
+                                     "worker was free"),
+         tellings);
+    pending_.erase(pending_.begin() + static_cast<ptrdiff_t>(i));
+  }
+  for (auto& worker : workers_) {
+    if (worker->phase == Phase::kBusy && worker->task.deadline.has_passed()) {
+      Fail(std::move(worker->task),
+           absl::DeadlineExceededError(
+               absl::StrCat("the task's deadline passed; ",
+                            worker->process.Describe(), " was killed for it")),
+           tellings);
+      EndWorker(*worker);
+    } else if (worker->until.has_passed()) {
+      if (worker->phase == Phase::kEnding) {
+        worker->process.Kill().IgnoreError();
+        worker->until = Deadline::Never();
+      } else if (worker->phase == Phase::kIdle) {
+        worker->until = Deadline::Never();
+        if (CountLive() > min_workers_) Close(*worker);
+      }
+    }
+  }
+}
+
+// ---- Workers, with mutex_ held ----
+
+void PoolCore::MakeIdle(Worker& worker) {
+  worker.phase = Phase::kIdle;
+  worker.until = Deadline::After(options_.idle_timeout);
+  worker.task = {};
+  idle_.push_back(&worker);
+}
+
+// Kills it.
+void PoolCore::EndWorker(Worker& worker) {
+  idle_.erase(std::remove(idle_.begin(), idle_.end(), &worker), idle_.end());
+  worker.phase = Phase::kEnding;
+  worker.until = Deadline::Never();
+  worker.process.Kill().IgnoreError();
+}
+
+// Lets it end by itself.
+void PoolCore::Close(Worker& worker) {
+  idle_.erase(std::remove(idle_.begin(), idle_.end(), &worker), idle_.end());
+  worker.phase = Phase::kEnding;
+  worker.until = Deadline::After(kEndPatience);
+  worker.has_channel = false;
+  worker.channel.Release().Reset();
+}
+
+size_t PoolCore::CountLive() const {
+  return static_cast<size_t>(std::count_if(
+      workers_.begin(), workers_.end(),
+      [](const auto& worker) { return worker->phase != Phase::kEnding; }));
+}
+
+size_t PoolCore::CountWanted() const {
+  if (ending_ || aborting_) return 0;
+  if (closed_ && pending_.empty()) return 0;
+  const size_t busy = static_cast<size_t>(std::count_if(
+      workers_.begin(), workers_.end(),
+      [](const auto& worker) { return worker->phase == Phase::kBusy; }));
+  return std::clamp(busy + pending_.size(), min_workers_, max_workers_);
+}
+
+bool PoolCore::IsDrained() const {
+  return pending_.empty() &&
+         std::none_of(workers_.begin(), workers_.end(), [](const auto& worker) {
+           return worker->phase == Phase::kBusy;
+         });
+}
+
+void PoolCore::OnAnswers(Worker& worker, PoolAnswers answers,
+                         Tellings& tellings) {
+  if (worker.phase == Phase::kEnding) return;  // Too late.
+  const size_t wanted =
+      worker.phase == Phase::kInitializing ? 1 : worker.task.receivers.size();
+  if (worker.phase == Phase::kIdle || answers.id != worker.batch_id ||
+      answers.answers.size() != wanted) {
+    Fail(std::move(worker.task),
+         absl::DataLossError(absl::StrCat(worker.process.Describe(),
+                                          " answered what nobody had asked")),
+         tellings);
+    EndWorker(worker);
+    return;
+  }
+  if (worker.phase == Phase::kInitializing) {
+    const absl::Status& status = answers.answers[0].status;
+    if (status.ok()) {
+      failed_starts_ = 0;
+      return MakeIdle(worker);
+    }
+    Break(absl::Status(status.code(), absl::StrCat("the pool's initializer: ",
+                                                   status.message())),
+          tellings);
+    return Close(worker);
+  }
+  failed_starts_ = 0;
+  for (size_t i = 0; i < wanted; ++i) {
+    PoolAnswer& answer = answers.answers[i];
+    if (answer.status.ok()) {
+      tellings.emplace_back(std::move(worker.task.receivers[i]),
+                            std::move(answer.value));
+    } else {
+      tellings.emplace_back(std::move(worker.task.receivers[i]),
+                            Raised(worker.process, answer));
+    }
+  }
+  worker.tasks_done += static_cast<int>(wanted);
+  MakeIdle(worker);
+  const bool worn = (options_.max_tasks_per_worker > 0 &&
+                     worker.tasks_done >= options_.max_tasks_per_worker) ||
+                    (options_.max_worker_rss_bytes > 0 &&
+                     answers.rss_bytes > options_.max_worker_rss_bytes);
+  if (worn) Close(worker);
+}
+
+void PoolCore::OnEnd(std::unique_ptr<Worker> worker, const absl::Status& how,
+                     Tellings& tellings) {
+  idle_.erase(std::remove(idle_.begin(), idle_.end(), worker.get()),
+              idle_.end());
+  const absl::Status why =
+      how.ok() ? absl::AbortedError(absl::StrCat(worker->process.Describe(),
+                                                 " ended by itself"))
+               : how;
+  Fail(std::move(worker->task), why, tellings);
+  if (worker->phase == Phase::kInitializing &&
+      ++failed_starts_ >= kMaxFailedStarts) {
+    Break(why, tellings);
+  }
+  // One that dies before it has done anything may do so each time.
+  if (worker->phase == Phase::kIdle && worker->tasks_done == 0) {
+    start_again_at_ = Deadline::After(kStartPause);
+  }
+}
+
+}  // namespace tenon::spawn

@@ -1,0 +1,109 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// The entry point of a pool's workers.
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <cstdlib>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "tenon/ipc/channel.h"
+#include "tenon/shm/deadline.h"
+#include "tenon/shm/retry_on_eintr.h"
+#include "tenon/shm/status_macros.h"
+#include "tenon/shm/unique_fd.h"
+#include "tenon/spawn/argument.h"
+#include "tenon/spawn/call_entry.h"
+#include "tenon/spawn/entry.h"
+#include "tenon/spawn/pool_function.h"
+#include "tenon/spawn/pool_protocol.h"
+
+namespace tenon::spawn {
+namespace {
+
+// The second number of /proc/self/statm, in bytes; 0 if it cannot be read.
+int64_t ResidentBytes() {
+  const UniqueFd fd(open("/proc/self/statm", O_RDONLY | O_CLOEXEC));
+  if (!fd.valid()) return 0;
+  char text[128] = {};
+  RetryOnEintr([&] { return read(fd.get(), text, sizeof(text) - 1); });
+  char* second = nullptr;
+  strtoll(text, &second, 10);
+  return strtoll(second, nullptr, 10) * sysconf(_SC_PAGESIZE);
+}
+
+// A function that ends its thread has ended the process's main thread.
+[[noreturn]] void EndWithoutMainThread(EntryOutcome) { _exit(EXIT_FAILURE); }
+
+PoolAnswer Run(PooledFunction function, PackedArguments call) {
+  PoolAnswer answer;
+  EntryOutcome outcome = CatchAll(
+      [&] {
+        absl::StatusOr<PackedArguments> value =
+            function(call.bytes, std::move(call.fds));
+        if (value.ok()) answer.value = *std::move(value);
+        return value.status();
+      },
+      EndWithoutMainThread);
+  answer.status = std::move(outcome.status);
+  answer.stack = std::move(outcome.stack);
+  return answer;
+}
+
+PoolAnswers RunBatch(PoolBatch batch) {
+  PoolAnswers answers = {.id = batch.id, .rss_bytes = 0, .answers = {}};
+  const auto found = FindPoolFunction(batch.function);
+  for (PackedArguments& call : batch.calls) {
+    if (found) {
+      answers.answers.push_back(Run(found->function, std::move(call)));
+    } else {
+      answers.answers.push_back(
+          {.status = absl::NotFoundError(absl::StrCat(
+               "the worker has no pool function '", batch.function, "'"))});
+    }
+  }
+  return answers;
+}
+
+// Answers that cannot be sent are errors instead, which can.
+absl::Status Answer(Channel& channel, PoolAnswers answers) {
+  const absl::Status sent = SendAnswers(channel, answers, Deadline::Never());
+  if (sent.ok() || absl::IsUnavailable(sent)) return sent;
+  for (PoolAnswer& answer : answers.answers) {
+    if (!answer.status.ok()) continue;
+    answer = {.status = absl::Status(
+                  sent.code(),
+                  absl::StrCat("the result cannot travel: ", sent.message()))};
+  }
+  return SendAnswers(channel, answers, Deadline::Never());
+}
+
+// The argument is "rss" if the pool wants to know what is resident.
+absl::Status RunPoolWorker(Child& child) {
+  const bool tell_rss = child.argument() == "rss";
+  TENON_ASSIGN_OR_RETURN(
+      Channel channel,
+      Channel::Adopt(child.TakeFd(0), {.allow_sockets = true}));
+  for (;;) {
+    absl::StatusOr<Message> message = channel.Receive(Deadline::Never());
+    // The pool has closed its end: that is how it ends its workers.
+    if (absl::IsUnavailable(message.status())) return absl::OkStatus();
+    TENON_RETURN_IF_ERROR(message.status());
+    TENON_ASSIGN_OR_RETURN(PoolBatch batch, ReadBatch(*std::move(message)));
+    PoolAnswers answers = RunBatch(std::move(batch));
+    if (tell_rss) answers.rss_bytes = ResidentBytes();
+    const absl::Status sent = Answer(channel, std::move(answers));
+    if (absl::IsUnavailable(sent)) return absl::OkStatus();
+    TENON_RETURN_IF_ERROR(sent);
+  }
+}
+TENON_SPAWN_ENTRY("tenon.spawn.pool_worker", RunPoolWorker);
+
+}  // namespace
+}  // namespace tenon::spawn

@@ -1,0 +1,189 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Where a child's output goes, and what is kept of it.
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <cstddef>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tenon/shm/deadline.h"
+#include "tenon/shm/status_macros.h"
+#include "tenon/shm/status_matchers.h"
+#include "tenon/spawn/child_testing.h"
+#include "tenon/spawn/entry.h"
+#include "tenon/spawn/process.h"
+#include "tenon/spawn/process_error.h"
+#include "tenon/spawn/processes.h"
+
+namespace tenon::spawn {
+namespace {
+
+using ::testing::EndsWith;
+using ::testing::HasSubstr;
+
+class ProcessOutputTest : public ChildTest {
+ protected:
+  void SetUp() override {
+    directory_ = absl::StrCat(testing::TempDir(), "/output_test_", getpid());
+    std::filesystem::create_directory(directory_);
+    ChildTest::SetUp();
+  }
+  void TearDown() override {
+    ChildTest::TearDown();
+    std::filesystem::remove_all(directory_);
+  }
+  std::string File(const std::string& name) const {
+    return absl::StrCat(directory_, "/", name);
+  }
+  std::string Contents(const std::string& name) const {
+    std::ifstream file(File(name), std::ios::binary);
+    return std::string(std::istreambuf_iterator<char>(file), {});
+  }
+
+ private:
+  std::string directory_;
+};
+
+absl::Status Print(Child& child) {
+  printf("out %d\n", child.index());
+  fprintf(stderr, "err %d\n", child.index());
+  return absl::OkStatus();
+}
+TENON_SPAWN_ENTRY("print", Print);
+
+TEST_F(ProcessOutputTest, IntoFilesOfEach) {
+  for (int round = 0; round < 2; ++round) {
+    TENON_ASSERT_OK_AND_ASSIGN(
+        Processes two,
+        Processes::Start(2, {.entry = "print",
+                             .stdout_file = File("out.{index}"),
+                             .stderr_file = File("err.{index}")}));
+    EXPECT_THAT(two.Join(Watchdog()), IsOk());
+  }
+  EXPECT_EQ(Contents("out.0"), "out 0\nout 0\n") << "appended";
+  EXPECT_EQ(Contents("out.1"), "out 1\nout 1\n");
+  EXPECT_EQ(Contents("err.1"), "err 1\nerr 1\n");
+}
+
+TEST_F(ProcessOutputTest, BothIntoOneFile) {
+  TENON_ASSERT_OK_AND_ASSIGN(Process one,
+                             Process::Start({.entry = "print",
+                                             .stdout_file = File("both"),
+                                             .stderr_file = File("both")}));
+  EXPECT_THAT(one.Join(Watchdog()), IsOk());
+  EXPECT_THAT(Contents("both"), HasSubstr("out 0\n"));
+  EXPECT_THAT(Contents("both"), HasSubstr("err 0\n"));
+}
+
+TEST_F(ProcessOutputTest, FileThatCannotBeOpenedIsToldAtTheStart) {
+  EXPECT_THAT(
+      Process::Start({.entry = "print", .stdout_file = File("no such/file")}),
+      StatusIs(absl::StatusCode::kNotFound, HasSubstr("no such/file")));
+}
+
+// Starts a child whose output goes to a file and to this one's streams.
+absl::Status PrintByChild(Child& child) {
+  absl::StatusOr<Process> one =
+      Process::Start({.entry = "print",
+                      .index = 7,
+                      .stdout_file = child.argument() + ".out",
+                      .stderr_file = child.argument() + ".err",
+                      .tee = true});
+  TENON_RETURN_IF_ERROR(one.status());
+  return one->Join(Watchdog());
+}
+TENON_SPAWN_ENTRY("print-by-child", PrintByChild);
+
+TEST_F(ProcessOutputTest, TeeGoesToBoth) {
+  TENON_ASSERT_OK_AND_ASSIGN(Process one,
+                             Process::Start({.entry = "print-by-child",
+                                             .argument = File("child"),
+                                             .stdout_file = File("out"),
+                                             .stderr_file = File("err")}));
+  EXPECT_THAT(one.Join(Watchdog()), IsOk());
+  for (const char* out : {"out", "child.out"}) {
+    EXPECT_EQ(Contents(out), "out 7\n") << out;
+  }
+  for (const char* err : {"err", "child.err"}) {
+    EXPECT_EQ(Contents(err), "err 7\n") << err;
+  }
+}
+
+// Writes as many lines as the argument says, and dies.
+absl::Status PrintAndDie(Child& child) {
+  const int lines = std::stoi(child.argument());
+  for (int i = 0; i < lines; ++i) fprintf(stderr, "line %d\n", i);
+  _exit(3);
+}
+TENON_SPAWN_ENTRY("print-and-die", PrintAndDie);
+
+TEST_F(ProcessOutputTest, EndOfStderrIsInTheError) {
+  TENON_ASSERT_OK_AND_ASSIGN(Process one,
+                             Process::Start({.entry = "print-and-die",
+                                             .argument = "100000",
+                                             .stderr_file = File("err"),
+                                             .keep_stderr_tail = true}));
+  const absl::Status how = one.Join(Watchdog());
+  const auto exited = GetProcessExited(how);
+  ASSERT_TRUE(exited.has_value());
+  EXPECT_EQ(exited->stderr_tail.size(), 4096u);
+  EXPECT_THAT(exited->stderr_tail, EndsWith("line 99998\nline 99999\n"));
+  EXPECT_THAT(std::string(how.message()), HasSubstr("line 99999"));
+  EXPECT_THAT(Contents("err"), EndsWith(exited->stderr_tail));
+  EXPECT_THAT(Contents("err"), HasSubstr("line 0\n"));
+}
+
+TEST_F(ProcessOutputTest, NothingIsKeptUnlessAskedFor) {
+  TENON_ASSERT_OK_AND_ASSIGN(Process one,
+                             Process::Start({.entry = "print-and-die",
+                                             .argument = "1",
+                                             .stderr_file = File("err")}));
+  EXPECT_EQ(GetProcessExited(one.Join(Watchdog()))->stderr_tail, "");
+}
+
+TEST_F(ProcessOutputTest, DroppedWhileItPrints) {
+  for (int i = 0; i < 20; ++i) {
+    TENON_ASSERT_OK_AND_ASSIGN(Process one,
+                               Process::Start({.entry = "print-and-die",
+                                               .argument = "100000000",
+                                               .stderr_file = "/dev/null",
+                                               .keep_stderr_tail = true}));
+  }
+}
+
+// What the parent has not flushed comes out once, not from each child again.
+absl::Status PrintAndFork(Child&) {
+  printf("before ");
+  absl::StatusOr<Process> one = Process::Start({.entry = "print",
+                                                .method = StartMethod::kFork,
+                                                .fork_with_threads = true});
+  TENON_RETURN_IF_ERROR(one.status());
+  return one->Join(Watchdog());
+}
+TENON_SPAWN_ENTRY("print-and-fork", PrintAndFork);
+
+TEST_F(ProcessOutputTest, NothingIsPrintedTwiceByFork) {
+#if defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "ThreadSanitizer ends a fork of several threads";
+#endif
+  TENON_ASSERT_OK_AND_ASSIGN(Process one,
+                             Process::Start({.entry = "print-and-fork",
+                                             .stdout_file = File("out"),
+                                             .stderr_file = File("err")}));
+  EXPECT_THAT(one.Join(Watchdog()), IsOk());
+  EXPECT_EQ(Contents("out"), "before out 0\n");
+}
+
+}  // namespace
+}  // namespace tenon::spawn

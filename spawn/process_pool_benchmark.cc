@@ -1,0 +1,170 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// What a pool costs from Submit() to the result, beside the least that any
+// would: a byte there and back over a socketpair, between two processes that
+// sleep in between. Both are measured in turns; "ratio" is ours through that.
+//
+// It has a main() of its own, since a child has to get to Init() first.
+
+#include <sys/socket.h>
+#include <sys/types.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <numeric>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "benchmark/benchmark.h"
+#include "tenon/futures/future.h"
+#include "tenon/spawn/init.h"
+#include "tenon/spawn/pool_function.h"
+#include "tenon/spawn/process_pool.h"
+
+namespace tenon::spawn {
+namespace {
+
+int64_t Same(int64_t x) { return x; }
+TENON_POOL_FUNCTION(Same);
+
+// A benchmark that measures failures must not look healthy.
+void DieUnless(bool good, const std::string& why) {
+  if (good) return;
+  std::fprintf(stderr, "process_pool_benchmark: %s\n", why.c_str());
+  std::exit(1);
+}
+
+double Now() {
+  return std::chrono::duration<double>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+// A forked process that sends back each byte until the socket is closed.
+class Echo {
+ public:
+  Echo() {
+    int ends[2];
+    DieUnless(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, ends) == 0, "socketpair");
+    pid_ = fork();
+    if (pid_ == 0) {
+      close(ends[0]);
+      char byte = 0;
+      while (read(ends[1], &byte, 1) == 1) {
+        if (write(ends[1], &byte, 1) != 1) break;
+      }
+      _exit(0);
+    }
+    close(ends[1]);
+    fd_ = ends[0];
+  }
+  ~Echo() {
+    close(fd_);
+    waitpid(pid_, nullptr, 0);
+  }
+  void RoundTrip() const {
+    char byte = 'x';
+    DieUnless(write(fd_, &byte, 1) == 1 && read(fd_, &byte, 1) == 1, "echo");
+  }
+
+ private:
+  pid_t pid_;
+  int fd_;
+};
+
+ProcessPool MakePool(int workers) {
+  absl::StatusOr<ProcessPool> pool = ProcessPool::Create({.workers = workers});
+  DieUnless(pool.ok(), pool.status().ToString());
+  return *std::move(pool);
+}
+
+// `round` is one call of ours; returns its seconds.
+template <typename Round>
+void Compare(benchmark::State& state, Round round) {
+  const Echo echo;
+  round();
+  double ours = 0;
+  double limit = 0;
+  for (auto _ : state) {
+    const double seconds = round();
+    ours += seconds;
+    state.SetIterationTime(seconds);
+    const double begin = Now();
+    echo.RoundTrip();
+    limit += Now() - begin;
+  }
+  state.counters["ratio"] = ours / limit;
+  state.counters["limit_us"] =
+      1e6 * limit / static_cast<double>(state.iterations());
+}
+
+// Until the thread that submitted has the result: three wakes.
+void BM_Pool_SubmitToWait(benchmark::State& state) {
+  ProcessPool pool = MakePool(1);
+  Compare(state, [&] {
+    const double begin = Now();
+    futures::Future<int64_t> future = pool.Submit(Same, 7);
+    DieUnless(future.Wait().ok(), "wait");
+    const double end = Now();
+    DieUnless(*std::move(future).value() == 7, "result");
+    return end - begin;
+  });
+}
+BENCHMARK(BM_Pool_SubmitToWait)->Unit(benchmark::kMicrosecond)->UseManualTime();
+
+// Until a callback of the future has the result: two wakes, as the limit.
+void BM_Pool_SubmitToCallback(benchmark::State& state) {
+  ProcessPool pool = MakePool(1);
+  Compare(state, [&] {
+    const double begin = Now();
+    double end = 0;
+    futures::Future<int64_t> future = pool.Submit(Same, 7);
+    future.AddDoneCallback(
+        [&](const absl::StatusOr<int64_t>&) { end = Now(); });
+    DieUnless(future.Wait().ok(), "wait");
+    return end - begin;
+  });
+}
+BENCHMARK(BM_Pool_SubmitToCallback)
+    ->Unit(benchmark::kMicrosecond)
+    ->UseManualTime();
+
+void BM_Pool_Map(benchmark::State& state) {
+  ProcessPool pool = MakePool(2);
+  std::vector<int64_t> inputs(10'000);
+  std::iota(inputs.begin(), inputs.end(), 0);
+  for (auto _ : state) {
+    auto future = pool.Map(Same, inputs,
+                           {.chunk_size = static_cast<size_t>(state.range(0))});
+    DieUnless(future.Wait().ok() && future.value().ok(), "map");
+  }
+  state.SetItemsProcessed(state.iterations() *
+                          static_cast<int64_t>(inputs.size()));
+}
+BENCHMARK(BM_Pool_Map)
+    ->ArgName("chunk")
+    ->Arg(1)
+    ->Arg(100)
+    ->Unit(benchmark::kMillisecond)
+    ->UseRealTime();
+
+}  // namespace
+}  // namespace tenon::spawn
+
+int main(int argc, char** argv) {
+  tenon::spawn::Init(argc, argv);
+  benchmark::Initialize(&argc, argv);
+  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
+  if (benchmark::RunSpecifiedBenchmarks() == 0) {
+    std::fprintf(stderr, "no benchmark has run\n");
+    return 1;
+  }
+}

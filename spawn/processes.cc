@@ -1,0 +1,194 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "tenon/spawn/processes.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <sys/types.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "absl/time/time.h"
+#include "tenon/shm/deadline.h"
+#include "tenon/shm/status_macros.h"
+#include "tenon/shm/unique_fd.h"
+#include "tenon/spawn/handover.h"
+#include "tenon/spawn/process.h"
+#include "tenon/spawn/process_options.h"
+
+namespace tenon::spawn {
+namespace {
+
+std::vector<int> Borrow(const std::vector<UniqueFd>& fds) {
+  std::vector<int> borrowed;
+  borrowed.reserve(fds.size());
+  for (const UniqueFd& fd : fds) borrowed.push_back(fd.get());
+  return borrowed;
+}
+
+// What is told to each by its index.
+struct Templates {
+  std::string name;
+  std::string stdout_file;
+  std::string stderr_file;
+
+  void FillIn(ProcessOptions& options) const {
+    const std::vector<std::pair<std::string, std::string>> index = {
+        {"{index}", absl::StrCat(options.index)}};
+    options.settings.name = absl::StrReplaceAll(name, index);
+    options.stdout_file = absl::StrReplaceAll(stdout_file, index);
+    options.stderr_file = absl::StrReplaceAll(stderr_file, index);
+  }
+};
+
+}  // namespace
+
+absl::StatusOr<Processes> Processes::Start(int nprocs, ProcessOptions options) {
+  if (nprocs <= 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("cannot start ", nprocs, " processes"));
+  }
+  Processes started(options.daemon);
+  const Templates templates = {options.settings.name, options.stdout_file,
+                               options.stderr_file};
+  const std::vector<int> fds = Borrow(options.fds);
+  // One that takes them with the first message never keeps anybody waiting.
+  const bool at_once = fds.size() <= kFdsInFirstMessage;
+  for (int i = 0; i < nprocs; ++i, ++options.index) {
+    templates.FillIn(options);
+    absl::StatusOr<Process> process = Process::Launch(options, fds);
+    absl::Status status = process.status();
+    if (status.ok() && at_once) status = process->LetGo(fds);
+    if (!status.ok()) return started.GiveUp(std::move(status));
+    started.processes_.push_back(*std::move(process));
+    started.joined_.push_back(false);
+    ++started.running_;
+  }
+  for (Process& process : started.processes_) {
+    if (at_once) break;
+    absl::Status status = process.LetGo(fds);
+    if (!status.ok()) return started.GiveUp(std::move(status));
+  }
+  return started;
+}
+
+absl::Status Processes::GiveUp(absl::Status why) {
+  // However kind it was meant to be: these have hardly begun.
+  Kill(SIGKILL).IgnoreError();
+  return why;
+}
+
+Processes::~Processes() { End(); }
+
+Processes& Processes::operator=(Processes&& other) noexcept {
+  if (this == &other) return *this;
+  End();
+  processes_ = std::move(other.processes_);
+  joined_ = std::move(other.joined_);
+  running_ = other.running_;
+  failure_ = std::move(other.failure_);
+  daemon_ = other.daemon_;
+  return *this;
+}
+
+void Processes::End() {
+  // All at once, so that they die beside each other. In a fork, or of those
+  // that are joined, nothing comes of it.
+  if (daemon_) Kill(SIGKILL).IgnoreError();
+}
+
+std::vector<pid_t> Processes::pids() const {
+  std::vector<pid_t> pids;
+  pids.reserve(processes_.size());
+  for (const Process& process : processes_) pids.push_back(process.pid());
+  return pids;
+}
+
+absl::Status Processes::Kill(int signal) const {
+  absl::Status first;
+  for (const Process& process : processes_) {
+    const absl::Status sent = process.Signal(signal);
+    if (!absl::IsNotFound(sent)) first.Update(sent);
+  }
+  return first;
+}
+
+void Processes::JoinOne(size_t i) {
+  Process& process = processes_[i];
+  const absl::Status how = process.Join(Deadline::Passed());
+  // A tracer may hold it back.
+  if (absl::IsDeadlineExceeded(how) && process.IsAlive()) return;
+  joined_[i] = true;
+  --running_;
+  if (how.ok()) return;
+  const int64_t at = process.failed_at_ns();
+  if (!failure_ || at < failure_->first) failure_.emplace(at, how);
+}
+
+absl::Status Processes::JoinSome(Deadline deadline) {
+  std::vector<pollfd> fds;
+  fds.reserve(processes_.size());
+  for (size_t i = 0; i < processes_.size(); ++i) {
+    // poll() passes over a negative one.
+    fds.push_back({.fd = joined_[i] ? -1 : processes_[i].end_fd(),
+                   .events = POLLIN,
+                   .revents = 0});
+  }
+  TENON_ASSIGN_OR_RETURN(const int ended,
+                         PollUntil(fds.data(), fds.size(), deadline));
+  if (ended == 0) return StillRunning();
+  for (size_t i = 0; i < fds.size(); ++i) {
+    if (fds[i].revents != 0) JoinOne(i);
+  }
+  return absl::OkStatus();
+}
+
+void Processes::JoinAll(Deadline deadline) {
+  while (running_ > 0 && JoinSome(deadline).ok()) {
+  }
+}
+
+absl::Status Processes::StillRunning() const {
+  for (size_t i = 0; i < processes_.size(); ++i) {
+    if (joined_[i]) continue;
+    return absl::DeadlineExceededError(absl::StrCat(
+        running_, " of ", processes_.size(), " processes still run, ",
+        processes_[i].Describe(), " among them"));
+  }
+  return absl::OkStatus();
+}
+
+void Processes::EndOthers(std::optional<absl::Duration> grace_period) {
+  if (grace_period) JoinAll(Deadline::After(*grace_period));
+  if (running_ == 0) return;
+  Kill(SIGTERM).IgnoreError();
+  JoinAll(Deadline::After(grace_period.value_or(kPatience)));
+  if (running_ == 0) return;
+  Kill(SIGKILL).IgnoreError();
+  JoinAll(Deadline::Never());
+}
+
+absl::Status Processes::Join(Deadline deadline,
+                             std::optional<absl::Duration> grace_period) {
+  if (processes_.empty()) {
+    return absl::FailedPreconditionError("these Processes were moved from");
+  }
+  TENON_RETURN_IF_ERROR(processes_[0].CheckOurs());
+  while (running_ > 0 && !failure_) {
+    TENON_RETURN_IF_ERROR(JoinSome(deadline));
+  }
+  if (failure_) EndOthers(grace_period);
+  return failure_ ? failure_->second : absl::OkStatus();
+}
+
+}  // namespace tenon::spawn

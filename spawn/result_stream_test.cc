@@ -1,0 +1,140 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "tenon/spawn/result_stream.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tenon/futures/future.h"
+#include "tenon/shm/deadline.h"
+#include "tenon/shm/status_matchers.h"
+#include "tenon/spawn/child_testing.h"
+#include "tenon/spawn/pool_function.h"
+#include "tenon/spawn/pool_options.h"
+#include "tenon/spawn/process_pool.h"
+
+namespace tenon::spawn {
+namespace {
+
+using ::testing::UnorderedElementsAreArray;
+
+class ResultStreamTest : public ChildTest {};
+
+int64_t Square(int64_t x) { return x * x; }
+TENON_POOL_FUNCTION(Square);
+
+InputGenerator<int64_t> UpTo(int64_t end, int64_t fail_at = -1) {
+  return [end, fail_at,
+          i = int64_t{0}]() mutable -> absl::StatusOr<std::optional<int64_t>> {
+    if (i == fail_at) return absl::DataLossError("a bad input");
+    if (i == end) return std::optional<int64_t>();
+    return std::optional<int64_t>(i++);
+  };
+}
+
+TEST_F(ResultStreamTest, StreamInOrder) {
+  TENON_ASSERT_OK_AND_ASSIGN(ProcessPool pool,
+                             ProcessPool::Create({.workers = 3}));
+  for (const size_t chunk : {1, 7}) {
+    auto stream = pool.Stream(Square, UpTo(100), {.chunk_size = chunk});
+    for (int64_t i = 0; i < 100; ++i) {
+      ASSERT_THAT(stream.Next(Watchdog()), IsOkAndHolds(i * i));
+    }
+    for (int i = 0; i < 2; ++i) {
+      EXPECT_THAT(stream.Next(Watchdog()),
+                  StatusIs(absl::StatusCode::kOutOfRange));
+    }
+  }
+}
+
+int64_t SleepTenfold(int64_t x) {
+  absl::SleepFor(absl::Milliseconds(10 * x));
+  return x;
+}
+TENON_POOL_FUNCTION(SleepTenfold);
+
+TEST_F(ResultStreamTest, StreamAsReady) {
+  TENON_ASSERT_OK_AND_ASSIGN(ProcessPool pool,
+                             ProcessPool::Create({.workers = 2}));
+  // The first takes long; with order, nothing would come before it.
+  const std::vector<int64_t> inputs = {30, 1, 2, 3, 4};
+  auto stream = pool.Stream(
+      SleepTenfold,
+      [&, i = size_t{0}]() mutable -> absl::StatusOr<std::optional<int64_t>> {
+        if (i == inputs.size()) return std::optional<int64_t>();
+        return std::optional<int64_t>(inputs[i++]);
+      },
+      {.ordered = false, .max_chunks = 5});
+  std::vector<int64_t> got;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    TENON_ASSERT_OK_AND_ASSIGN(const int64_t one, stream.Next(Watchdog()));
+    got.push_back(one);
+  }
+  EXPECT_THAT(got, UnorderedElementsAreArray(inputs));
+  EXPECT_NE(got[0], 30);
+}
+
+TEST_F(ResultStreamTest, StreamWhoseInputFails) {
+  TENON_ASSERT_OK_AND_ASSIGN(ProcessPool pool,
+                             ProcessPool::Create({.workers = 2}));
+  for (const bool ordered : {true, false}) {
+    for (const int64_t fail_at : {0, 2, 6}) {
+      for (const size_t chunk : {1, 2, 4}) {
+        auto stream = pool.Stream(Square, UpTo(10, fail_at),
+                                  {.ordered = ordered, .chunk_size = chunk});
+        std::vector<int64_t> got;
+        std::vector<int64_t> want;
+        for (int64_t i = 0; i < fail_at; ++i) {
+          got.push_back(*stream.Next(Watchdog()));
+          want.push_back(i * i);
+        }
+        EXPECT_THAT(got, UnorderedElementsAreArray(want));
+        EXPECT_THAT(stream.Next(Watchdog()),
+                    StatusIs(absl::StatusCode::kDataLoss, "a bad input"));
+        EXPECT_THAT(stream.Next(Watchdog()),
+                    StatusIs(absl::StatusCode::kOutOfRange));
+      }
+    }
+  }
+  futures::Future<int64_t> nine = pool.Submit(Square, 3);
+  ASSERT_THAT(nine.Wait(absl::Seconds(60)), IsOk());
+  EXPECT_THAT(nine.value(), IsOkAndHolds(9)) << "usable again";
+}
+
+TEST_F(ResultStreamTest, StreamAsksForInputsAsResultsAreTaken) {
+  TENON_ASSERT_OK_AND_ASSIGN(ProcessPool pool,
+                             ProcessPool::Create({.workers = 2}));
+  int asked = 0;
+  auto stream = pool.Stream(Square,
+                            [&]() -> absl::StatusOr<std::optional<int64_t>> {
+                              return std::optional<int64_t>(asked++);
+                            },
+                            {.max_chunks = 3});
+  EXPECT_EQ(asked, 3);
+  EXPECT_THAT(stream.Next(Watchdog()), IsOkAndHolds(0));
+  EXPECT_EQ(asked, 4);
+}
+
+TEST_F(ResultStreamTest, StreamHasDeadlines) {
+  TENON_ASSERT_OK_AND_ASSIGN(ProcessPool pool,
+                             ProcessPool::Create({.workers = 1}));
+  auto stream = pool.Stream(SleepTenfold, UpTo(20));
+  EXPECT_THAT(stream.Next(Watchdog()), IsOkAndHolds(0));
+  absl::StatusOr<int64_t> next = stream.Next(Deadline::Passed());
+  while (absl::IsDeadlineExceeded(next.status())) {
+    next = stream.Next(Deadline::After(absl::Milliseconds(1)));
+  }
+  EXPECT_THAT(next, IsOkAndHolds(1));
+}
+
+}  // namespace
+}  // namespace tenon::spawn

@@ -1,0 +1,52 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// ArgumentTraits of shared memory: Segment, Tensor, Value, Array.
+//
+// Sender and receiver then have the same memory. What has a name (the strategy
+// kFileSystem) travels by it, and has to have it still when it arrives; all
+// else travels as a descriptor, and the sender may drop it at once.
+
+#ifndef TENON_SPAWN_SHM_ARGUMENTS_H_
+#define TENON_SPAWN_SHM_ARGUMENTS_H_
+
+#include <cstdint>
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "tenon/shm/array.h"
+#include "tenon/shm/segment.h"
+#include "tenon/shm/tensor.h"
+#include "tenon/shm/value.h"
+#include "tenon/spawn/argument.h"
+
+namespace tenon::spawn {
+
+// Of either kind. Its mapping stays behind.
+template <>
+struct ArgumentTraits<Segment> {
+  static std::string Name() { return "tenon::Segment"; }
+  static absl::Status Pack(const Segment& segment, ArgumentWriter& to);
+  static absl::StatusOr<Segment> Unpack(ArgumentReader& from);
+};
+
+// A shared one (Tensor::Share()), with its shape. Tensors of one storage are
+// that at the other end, too. Errors: as Export() of tensor_handle.h:
+// kFailedPrecondition for a private tensor, or one in a block of an arena.
+template <>
+struct ArgumentTraits<Tensor> {
+  static std::string Name() { return "tenon::Tensor"; }
+  static absl::Status Pack(const Tensor& tensor, ArgumentWriter& to);
+  static absl::StatusOr<Tensor> Unpack(ArgumentReader& from);
+};
+
+template <typename T>
+struct ArgumentTraits<Value<T>> : NamedOrFdTraits<Value<T>> {};
+template <typename T>
+struct ArgumentTraits<Array<T>> : NamedOrFdTraits<Array<T>> {};
+
+}  // namespace tenon::spawn
+
+#endif  // TENON_SPAWN_SHM_ARGUMENTS_H_
