@@ -135,7 +135,7 @@ class PoolCore {
   bool IsDrained() const;
 
   // Without it.
-  void Receive(Worker& worker, Tellings& tellings);
+  void Receive(Worker& worker, bool all, Tellings& tellings);
   void HearWorkers(const std::vector<pollfd>& fds, Tellings& tellings);
   static void Tell(Tellings tellings);
 

@@ -74,8 +74,9 @@ void PoolCore::Tell(Tellings tellings) {
   }
 }
 
-// All that a worker has sent. Nobody else receives from it.
-void PoolCore::Receive(Worker& worker, Tellings& tellings) {
+// What a worker has sent: the next message, which as a rule is the only one; or
+// all, of one that has ended. Nobody else receives from it.
+void PoolCore::Receive(Worker& worker, bool all, Tellings& tellings) {
   while (worker.has_channel) {
     absl::StatusOr<Message> message =
         worker.channel.Receive(Deadline::Passed());
@@ -95,6 +96,7 @@ void PoolCore::Receive(Worker& worker, Tellings& tellings) {
     }
     // What waits goes on before anybody is told of what is done.
     AssignPending(tellings);
+    if (!all) return;
   }
 }
 
@@ -141,7 +143,8 @@ void PoolCore::HearWorkers(const std::vector<pollfd>& fds, Tellings& tellings) {
   for (size_t i = workers_.size(); i-- > 0;) {
     Worker& worker = *workers_[i];
     const bool has_ended = fds[2 * i + 2].revents != 0;
-    if (fds[2 * i + 1].revents != 0 || has_ended) Receive(worker, tellings);
+    if (fds[2 * i + 1].revents != 0 || has_ended)
+      Receive(worker, has_ended, tellings);
     if (!has_ended) continue;
     const absl::Status how = worker.process.Join(Deadline::Passed());
     // A tracer may hold it back.
