@@ -1,14 +1,10 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-#include <sys/types.h>
-
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <memory>
-#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -21,18 +17,15 @@
 #include "absl/strings/string_view.h"
 #include "tenon/ipc/doorbell.h"
 #include "tenon/ipc/ring.h"
-#include "tenon/ipc/ring_fds.h"
 #include "tenon/ipc/ring_layout.h"
 #include "tenon/ipc/ring_offer.h"
-#include "tenon/ipc/ring_protocol.h"
+#include "tenon/ipc/ring_producer_reader.h"
 #include "tenon/shm/atomics.h"
 #include "tenon/shm/crash_point.h"
 #include "tenon/shm/deadline.h"
 #include "tenon/shm/fork_count.h"
 #include "tenon/shm/ledger/control_memory.h"
-#include "tenon/shm/ledger/process_info.h"
 #include "tenon/shm/ledger/random_id.h"
-#include "tenon/shm/pid_fd.h"
 #include "tenon/shm/status_macros.h"
 
 namespace tenon {
@@ -43,47 +36,8 @@ using A = StdAtomics;
 // How many slots ahead a line is asked for: so many puts take as long as a line
 // takes from core to core.
 constexpr uint64_t kExpectAhead = 8;
-constexpr char kReaderMemory[] = "the memory of a ring's reader";
-
-// Copied out once and then checked.
-absl::Status CheckReaderWords(const RingReaderWords& words) {
-  uint64_t magic, version;
-  std::memcpy(&magic, &words.magic, sizeof(magic));
-  std::memcpy(&version, &words.version, sizeof(version));
-  if (magic != RingReaderWords::kMagic) {
-    return absl::InvalidArgumentError(absl::StrCat(kReaderMemory, " is none"));
-  }
-  if (version != kRingVersion) {
-    return absl::FailedPreconditionError(
-        absl::StrCat(kReaderMemory, " has layout version ", version,
-                     ", and this build of Tenon has version ", kRingVersion));
-  }
-  return absl::OkStatus();
-}
 
 }  // namespace
-
-struct RingProducer::Reader {
-  uint64_t number = 0;
-  size_t index = 0;
-  ControlView memory;
-  std::optional<PidFd> process;
-  DoorbellRinger ringer;
-  bool fences = false;
-  TailWatch<> tail;
-
-  const RingReaderWords& words() const {
-    return *reinterpret_cast<const RingReaderWords*>(memory.data());
-  }
-  bool has_left() const {
-    return A::Load(words().left, std::memory_order_acquire) != 0;
-  }
-  std::string Describe() const {
-    const pid_t pid = PidOf(*process).value_or(0);
-    return absl::StrCat("reader ", number, " (pid ", pid, " '", NameOf(pid),
-                        "', ", StateOf(pid), ")");
-  }
-};
 
 absl::StatusOr<std::unique_ptr<RingProducer>> RingProducer::Create(
     const RingOptions& options) {
@@ -129,123 +83,6 @@ RingProducer::~RingProducer() {
 
 RingProducerWords& RingProducer::words() const {
   return *reinterpret_cast<RingProducerWords*>(memory_.data());
-}
-
-absl::StatusOr<RingOffer> RingProducer::Offer() {
-  TENON_RETURN_IF_ERROR(CheckUsable());
-  const auto place = std::find_if(places_.begin(), places_.end(),
-                                  [](const Place& p) { return p.number == 0; });
-  if (place == places_.end()) {
-    return absl::ResourceExhaustedError(absl::StrCat(
-        what_, " has ", RingSizes::kMaxReaders, " readers or open offers"));
-  }
-  RingOffer offer;
-  TENON_ASSIGN_OR_RETURN(offer.fds,
-                         CopyRingFds(memory_.fd(), bell_->bell_fd()));
-  place->number = next_number_++;
-  place->joined = false;
-  offer.message.kind = words().kind;
-  offer.message.ring = id_;
-  offer.message.index = static_cast<uint64_t>(place - places_.begin());
-  offer.message.number = place->number;
-  return offer;
-}
-
-absl::Status RingProducer::CheckReply(const RingReplyMessage& message) const {
-  if (message.ring != id_ || message.index >= places_.size() ||
-      message.number == 0 || places_[message.index].number != message.number ||
-      places_[message.index].joined) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("a reply of reader ", message.number,
-                     " is to no open offer of ", what_));
-  }
-  return absl::OkStatus();
-}
-
-absl::StatusOr<uint64_t> RingProducer::AddReader(RingReply reply) {
-  TENON_RETURN_IF_ERROR(CheckUsable());
-  TENON_RETURN_IF_ERROR(CheckReply(reply.message));
-  auto reader = std::make_unique<Reader>();
-  reader->number = reply.message.number;
-  reader->index = reply.message.index;
-  const ByteRange range = {0, sizeof(RingReaderWords)};
-  const int memory = reply.fds.memory.get();
-  TENON_ASSIGN_OR_RETURN(reader->memory,
-                         ControlView::Adopt(memory, range, kReaderMemory));
-  TENON_RETURN_IF_ERROR(ReserveControlMemory(memory, range, kReaderMemory));
-  TENON_RETURN_IF_ERROR(CheckReaderWords(reader->words()));
-  TENON_ASSIGN_OR_RETURN(reader->process,
-                         PidFd::Adopt(std::move(reply.fds.process)));
-  TENON_ASSIGN_OR_RETURN(reader->ringer,
-                         DoorbellRinger::Adopt(&reader->words().sleeping,
-                                               std::move(reply.fds.bell)));
-  TENON_RETURN_IF_ERROR(
-      bell_->AddParticipant(reader->number, reader->process->fd()));
-  const uint64_t number = reader->number;
-  LetIn(std::move(reader));
-  return number;
-}
-
-void RingProducer::LetIn(std::unique_ptr<Reader> reader) {
-  const uint64_t start = writer_.head();
-  reader->fences = reader->words().fences == 1;
-  reader->tail = TailWatch<>(&reader->words().tail, start);
-  places_[reader->index].joined = true;
-  RingProducerWords::Entry& entry = words().readers[reader->index];
-  A::Store(entry.start, start, std::memory_order_relaxed);
-  A::Store(entry.state, reader->number << 2 | RingProducerWords::kReading,
-           std::memory_order_seq_cst);
-  TENON_CRASH_POINT("ring.reader_added");
-  reader->ringer.Ring();
-  readers_.push_back(std::move(reader));
-  ChoosePublication();
-}
-
-// Fenced, if all who sleep for this process say that they fence it. One who
-// does not do what it says misses its own wake-ups.
-void RingProducer::ChoosePublication() {
-  const bool all_fence =
-      std::all_of(readers_.begin(), readers_.end(),
-                  [](const auto& reader) { return reader->fences; });
-  publication_ = bell_->fences() && all_fence ? Publication::kFenced
-                                              : Publication::kSequential;
-}
-
-absl::Status RingProducer::RemoveReader(uint64_t number) {
-  TENON_RETURN_IF_ERROR(CheckNotForked(fork_count_, what_));
-  for (Place& place : places_) {
-    if (number == 0 || place.number != number) continue;
-    if (place.joined) {
-      Drop(number, absl::CancelledError("the reader was removed"));
-    } else {
-      place = Place();
-    }
-    return absl::OkStatus();
-  }
-  return absl::NotFoundError(absl::StrCat(what_, " has no reader ", number));
-}
-
-void RingProducer::Drop(uint64_t number, absl::Status why) {
-  const auto at = std::find_if(
-      readers_.begin(), readers_.end(),
-      [number](const auto& reader) { return reader->number == number; });
-  if (at == readers_.end()) return;
-  const std::unique_ptr<Reader> reader = std::move(*at);
-  readers_.erase(at);
-  ChoosePublication();
-  bell_->RemoveParticipant(number);
-  // Before a slot is written over that it may be reading.
-  A::Store(words().readers[reader->index].state,
-           number << 2 | RingProducerWords::kDropped,
-           std::memory_order_seq_cst);
-  TENON_CRASH_POINT("ring.reader_dropped");
-  reader->ringer.Ring();
-  old_rings_ += reader->ringer.rings();
-  places_[reader->index] = Place();
-  last_end_ = absl::Status(why.code(),
-                           absl::StrCat(what_, ": ", reader->Describe(), ": ",
-                                        absl::string_view(why.message())));
-  ended_.push_back({number, last_end_});
 }
 
 absl::Status RingProducer::CheckUsable() const {

@@ -1,0 +1,54 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// What a ring's producer knows of one of its readers. Internal to Ring
+// (ring.h).
+
+#ifndef TENON_IPC_RING_PRODUCER_READER_H_
+#define TENON_IPC_RING_PRODUCER_READER_H_
+
+#include <sys/types.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "tenon/ipc/doorbell.h"
+#include "tenon/ipc/ring.h"
+#include "tenon/ipc/ring_layout.h"
+#include "tenon/ipc/ring_protocol.h"
+#include "tenon/shm/atomics.h"
+#include "tenon/shm/ledger/control_memory.h"
+#include "tenon/shm/ledger/process_info.h"
+#include "tenon/shm/pid_fd.h"
+
+namespace tenon {
+
+struct RingProducer::Reader {
+  uint64_t number = 0;
+  size_t index = 0;
+  ControlView memory;
+  std::optional<PidFd> process;
+  DoorbellRinger ringer;
+  bool fences = false;
+  TailWatch<> tail;
+
+  const RingReaderWords& words() const {
+    return *reinterpret_cast<const RingReaderWords*>(memory.data());
+  }
+  bool has_left() const {
+    return StdAtomics::Load(words().left, std::memory_order_acquire) != 0;
+  }
+  std::string Describe() const {
+    const pid_t pid = PidOf(*process).value_or(0);
+    return absl::StrCat("reader ", number, " (pid ", pid, " '", NameOf(pid),
+                        "', ", StateOf(pid), ")");
+  }
+};
+
+}  // namespace tenon
+
+#endif  // TENON_IPC_RING_PRODUCER_READER_H_
