@@ -143,8 +143,9 @@ void PoolCore::HearWorkers(const std::vector<pollfd>& fds, Tellings& tellings) {
   for (size_t i = workers_.size(); i-- > 0;) {
     Worker& worker = *workers_[i];
     const bool has_ended = fds[2 * i + 2].revents != 0;
-    if (fds[2 * i + 1].revents != 0 || has_ended)
+    if (fds[2 * i + 1].revents != 0 || has_ended) {
       Receive(worker, has_ended, tellings);
+    }
     if (!has_ended) continue;
     const absl::Status how = worker.process.Join(Deadline::Passed());
     // A tracer may hold it back.

@@ -52,7 +52,7 @@ absl::Status Stay() {
 }
 
 // What each child does is in the argument, by index, parted by commas: "ok",
-// "throw", "error", "abort", "exit 12", "stay", or "stubborn", which does not
+// "throw", "error", "abort", "exit 12", "stay", or "deaf", which does not
 // end by SIGTERM. A number before it is a pause in milliseconds.
 absl::Status Do(std::string what, int index) {
   const size_t digits = what.find_first_not_of("0123456789");
@@ -70,7 +70,7 @@ absl::Status Do(std::string what, int index) {
   if (what == "exit 12") _exit(12);
   if (what == "exit 0") _exit(0);
   if (what == "stop") raise(SIGSTOP);
-  if (what == "stay" || what == "stubborn") return Stay();
+  if (what == "stay" || what == "deaf") return Stay();
   return absl::OkStatus();
 }
 
@@ -80,7 +80,7 @@ absl::Status DoAsTold(Child& child) {
     return Do(all[static_cast<size_t>(child.index())], child.index());
   }
   // Says that it is there, before; as it is.
-  if (all[static_cast<size_t>(child.index())] == "stubborn") {
+  if (all[static_cast<size_t>(child.index())] == "deaf") {
     signal(SIGTERM, SIG_IGN);
   }
   TENON_ASSIGN_OR_RETURN(Channel channel, TakeChannel(child));
@@ -250,7 +250,7 @@ TEST_F(ProcessesTest, WithAGracePeriodTheOthersMayEndByThemselves) {
 
 TEST_F(ProcessesTest, GracePeriodThenTermThenAgainThenKill) {
   TENON_ASSERT_OK_AND_ASSIGN(Processes all,
-                             StartAndSee("error,stay,stubborn,stubborn,stop"));
+                             StartAndSee("error,stay,deaf,deaf,stop"));
   const absl::Duration grace = absl::Milliseconds(300);
   const absl::Time begin = absl::Now();
   EXPECT_THAT(all.Join(Deadline::Never(), grace),
@@ -263,7 +263,7 @@ TEST_F(ProcessesTest, GracePeriodThenTermThenAgainThenKill) {
 }
 
 TEST_F(ProcessesTest, NoGraceAtAllIsAGracePeriodToo) {
-  TENON_ASSERT_OK_AND_ASSIGN(Processes all, StartAndSee("error,stubborn"));
+  TENON_ASSERT_OK_AND_ASSIGN(Processes all, StartAndSee("error,deaf"));
   EXPECT_THAT(all.Join(Deadline::Never(), absl::ZeroDuration()),
               StatusIs(absl::StatusCode::kNotFound));
   EXPECT_EQ(all[1].exit_status()->signal, SIGKILL);
@@ -283,7 +283,7 @@ TEST_F(ProcessesTest, KillReachesAllThatRun) {
 }
 
 TEST_F(ProcessesTest, DroppedWithoutJoinLeavesNothing) {
-  TENON_ASSERT_OK_AND_ASSIGN(Processes all, Start("stay,ok,error,stubborn"));
+  TENON_ASSERT_OK_AND_ASSIGN(Processes all, Start("stay,ok,error,deaf"));
 }
 
 TEST_F(ProcessesTest, NoDaemonIsWaitedForWhenDropped) {
