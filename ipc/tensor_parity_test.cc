@@ -153,7 +153,9 @@ TEST_P(TensorParityTest, AChildThatInheritsATensorAddsToIt) {
     const auto mine = TensorQueue::Open(std::move(handle)).value();
     TENON_ASSERT_OK_AND_ASSIGN(const auto message, mine->Get(Watchdog()));
     TENON_ASSERT_OK_AND_ASSIGN(const Tensor inherited, message.tensor(0));
-    for (float& element : inherited.data<float>().value()) element += 3;
+    TENON_ASSERT_OK_AND_ASSIGN(const absl::Span<float> elements,
+                               inherited.data<float>());
+    for (float& element : elements) element += 3;
   });
   EXPECT_EQ(ExitCodeOf(child), 0);
   EXPECT_THAT(Elements(tensor), Each(3.0f));
