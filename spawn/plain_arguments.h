@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <cstring>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <tuple>
@@ -173,22 +174,22 @@ struct SequenceTraits {
   static absl::StatusOr<std::tuple<T...>> Unpack(ArgumentReader& from) {
     absl::Status status;
     // Braces: from left to right. After an error nothing more is read.
-    std::tuple<std::optional<T>...> values{UnpackOne<T>(from, status)...};
+    std::tuple<std::unique_ptr<T>...> values{UnpackOne<T>(from, status)...};
     if (!status.ok()) return status;
     return std::apply(
-        [](auto&... value) { return std::tuple<T...>(*std::move(value)...); },
+        [](auto&... value) { return std::tuple<T...>(std::move(*value)...); },
         values);
   }
 
  private:
   template <typename U>
-  static std::optional<U> UnpackOne(ArgumentReader& from,
-                                    absl::Status& status) {
-    if (!status.ok()) return std::nullopt;
+  static std::unique_ptr<U> UnpackOne(ArgumentReader& from,
+                                      absl::Status& status) {
+    if (!status.ok()) return nullptr;
     absl::StatusOr<U> value = ArgumentTraits<U>::Unpack(from);
-    if (value.ok()) return *std::move(value);
+    if (value.ok()) return std::make_unique<U>(*std::move(value));
     status = value.status();
-    return std::nullopt;
+    return nullptr;
   }
 };
 
