@@ -109,7 +109,7 @@ class Doorbell {
   // RemoveParticipant(). `ready` is called often, and looks by seq_cst loads.
   // Blocks, over any number of signals; makes no system call if it is ready
   // while it spins. With a deadline that has passed it looks once, also for
-  // deaths. Errors: what poll() says; kFailedPrecondition.
+  // deaths. Errors: what poll() and SystemFence() say; kFailedPrecondition.
   absl::StatusOr<WaitOutcome> Wait(absl::FunctionRef<bool()> ready,
                                    Deadline deadline);
 

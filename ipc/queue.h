@@ -59,7 +59,8 @@ class Queue {
     return Wrap(QueueCore::Create(QueueType::kItems, sizeof(T), options));
   }
   // Errors: kInvalidArgument if it is no handle of a Queue<T>;
-  // kFailedPrecondition if it is of another version; kResourceExhausted if all
+  // kFailedPrecondition if it is of another version, or this process may not
+  // call membarrier(), which its maker could; kResourceExhausted if all
   // places are taken, or naming the limit.
   static absl::StatusOr<Queue> Open(QueueHandle handle) {
     return Wrap(

@@ -86,7 +86,8 @@ class QueueCore {
   static absl::StatusOr<std::unique_ptr<QueueCore>> Create(
       QueueType type, size_t item_bytes, const QueueOptions& options);
   // Joins the queue of a handle. Errors: kInvalidArgument if it is none, or one
-  // of another type or size; kFailedPrecondition for another version;
+  // of another type or size; kFailedPrecondition for another version,
+  // or if its maker could call membarrier() and this process may not;
   // kResourceExhausted if all places are taken, or at a limit.
   static absl::StatusOr<std::unique_ptr<QueueCore>> Open(QueueHandle handle,
                                                          QueueType type,

@@ -144,11 +144,7 @@ class QueueWriter {
   // Shows `count` written items, and then: ring.
   void Publish(uint64_t count, Publication publication) {
     head_ += count;
-    if (publication == Publication::kFenced) {
-      A::Store(*head_word_, head_, P::kPublishFenced);
-    } else {
-      A::Store(*head_word_, head_, P::kPublish);
-    }
+    PublishWord<A, P>(*head_word_, head_, P::kPublish, publication);
   }
 
   const Slots& slots() const { return slots_; }

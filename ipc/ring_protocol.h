@@ -58,16 +58,6 @@ struct RingProtocol {
   static constexpr bool kCheckReserved = true;
 };
 
-template <typename A, typename P>
-void PublishWord(SharedWord<uint64_t>& word, uint64_t value,
-                 std::memory_order sequential, Publication publication) {
-  if (publication == Publication::kFenced) {
-    A::Store(word, value, P::kPublishFenced);
-  } else {
-    A::Store(word, value, sequential);
-  }
-}
-
 // Slots of whole words in shared memory. A record is bytes of the caller's, as
 // many as a slot has.
 template <AtomicsPolicy A = StdAtomics, typename P = RingProtocol>

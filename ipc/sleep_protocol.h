@@ -45,6 +45,17 @@ struct SleepProtocol {
   static constexpr bool kRingForEachSleep = true;
 };
 
+// Shows `value`, which P says how to do in either way; then ring.
+template <typename A, typename P>
+void PublishWord(SharedWord<uint64_t>& word, uint64_t value,
+                 std::memory_order sequential, Publication publication) {
+  if (publication == Publication::kFenced) {
+    A::Store(word, value, P::kPublishFenced);
+  } else {
+    A::Store(word, value, sequential);
+  }
+}
+
 // The sleeper's half. Ownership: none. Threads: one.
 template <AtomicsPolicy A = StdAtomics, typename P = SleepProtocol>
 class Sleeper {

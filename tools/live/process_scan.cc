@@ -3,8 +3,6 @@
 
 #include "tenon/tools/live/process_scan.h"
 
-#include <dirent.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
@@ -14,7 +12,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -30,7 +27,7 @@
 #include "absl/strings/strip.h"
 #include "absl/time/time.h"
 #include "tenon/shm/ledger/process_info.h"
-#include "tenon/shm/posix_error.h"
+#include "tenon/shm/ledger/shown_memfd.h"
 #include "tenon/shm/retry_on_eintr.h"
 #include "tenon/shm/status_macros.h"
 #include "tenon/shm/unique_fd.h"
@@ -39,6 +36,7 @@ namespace tenon::tools {
 namespace {
 
 constexpr size_t kMaxMapsBytes = size_t{16} << 20;
+constexpr size_t kMaxFds = size_t{1} << 20;  // Of one process.
 
 // The beginning of a file of /proc; empty if it cannot be read (any more).
 std::string ReadProc(const std::string& path, size_t max_bytes) {
@@ -53,22 +51,6 @@ std::string ReadProc(const std::string& path, size_t max_bytes) {
     text.append(buffer, static_cast<size_t>(got));
   }
   return text;
-}
-
-// Numbers among the entries of a folder of /proc.
-absl::StatusOr<std::vector<int>> NumbersIn(const std::string& folder) {
-  struct Close {
-    void operator()(DIR* dir) const { closedir(dir); }
-  };
-  const std::unique_ptr<DIR, Close> dir(opendir(folder.c_str()));
-  if (dir == nullptr) return PosixError(errno, "opendir", folder);
-  std::vector<int> numbers;
-  while (const dirent* entry = readdir(dir.get())) {
-    int number;
-    if (absl::SimpleAtoi(entry->d_name, &number)) numbers.push_back(number);
-  }
-  std::sort(numbers.begin(), numbers.end());
-  return numbers;
 }
 
 // Since the process was started; zero if that cannot be told.
@@ -148,12 +130,9 @@ void AddMapping(absl::string_view line, TenonProcess& process) {
 // Errors are those of this process's own limits.
 absl::Status LookInto(pid_t pid, ProcessScan& scan) {
   const std::string folder = absl::StrCat("/proc/", pid);
-  struct stat info;
-  if (stat(folder.c_str(), &info) != 0 || info.st_uid != geteuid()) {
-    return absl::OkStatus();
-  }
+  if (!IsOfThisUser(pid)) return absl::OkStatus();
   TenonProcess process = {.pid = pid};
-  const auto fds = NumbersIn(folder + "/fd");
+  const auto fds = FdsOf(pid, kMaxFds);
   if (absl::IsResourceExhausted(fds.status())) return fds.status();
   if (absl::IsPermissionDenied(fds.status())) scan.hidden.push_back(pid);
   if (!fds.ok()) return absl::OkStatus();
@@ -200,7 +179,8 @@ bool IsSegmentPath(absl::string_view path) {
 }
 
 absl::StatusOr<ProcessScan> ScanProcesses() {
-  TENON_ASSIGN_OR_RETURN(const std::vector<int> pids, NumbersIn("/proc"));
+  TENON_ASSIGN_OR_RETURN(std::vector<pid_t> pids, AllPids());
+  std::sort(pids.begin(), pids.end());
   // Where not even this process is seen, what nobody seems to use may be in
   // use.
   char self[16];
