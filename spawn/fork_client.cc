@@ -88,7 +88,7 @@ void ForgetIfDead(Client& client) {
   if (client.server == nullptr || !client.server->child.pid_fd.HasEnded()) {
     return;
   }
-  client.server->child.pid_fd.Reap(Deadline::Passed()).status().IgnoreError();
+  client.server->child.pid_fd.Reap(Deadline::Never()).status().IgnoreError();
   client.server.reset();
 }
 

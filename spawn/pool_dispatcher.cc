@@ -25,6 +25,14 @@
 #include "tenon/spawn/process.h"
 
 namespace tenon::spawn {
+namespace {
+
+// For a tracer (a debugger, a leak checker) to let go of a worker that has
+// ended, before the others are looked at again.
+constexpr absl::Duration kTracerPatience = absl::Milliseconds(1);
+
+}  // namespace
+
 absl::StatusOr<std::unique_ptr<PoolCore::Worker>> PoolCore::StartWorker() {
   TENON_ASSIGN_OR_RETURN(auto ends,
                          Channel::CreatePair({.allow_sockets = true}));
@@ -147,9 +155,9 @@ void PoolCore::HearWorkers(const std::vector<pollfd>& fds, Tellings& tellings) {
       Receive(worker, has_ended, tellings);
     }
     if (!has_ended) continue;
-    const absl::Status how = worker.process.Join(Deadline::Passed());
-    // A tracer may hold it back.
-    if (absl::IsDeadlineExceeded(how) && worker.process.IsAlive()) continue;
+    const absl::Status how =
+        worker.process.Join(Deadline::After(kTracerPatience));
+    if (absl::IsDeadlineExceeded(how) && !worker.process.joined()) continue;
     const std::lock_guard<std::mutex> lock(mutex_);
     std::unique_ptr<Worker> gone = std::move(workers_[i]);
     workers_.erase(workers_.begin() + static_cast<ptrdiff_t>(i));

@@ -227,6 +227,10 @@ void Process::End() {
   ReapChild(child, Deadline::Never()).status().IgnoreError();
 }
 
+bool Process::joined() const {
+  return state_ != nullptr && state_->outcome.has_value();
+}
+
 bool Process::IsAlive() const {
   return CheckOurs().ok() && !state_->outcome &&
          !state_->child.pid_fd.HasEnded();
@@ -247,14 +251,18 @@ absl::Status Process::Join(Deadline deadline) {
   if (!state_->outcome) {
     const absl::Status ended = state_->child.pid_fd.WaitForEnd(deadline);
     if (!ended.ok()) return Annotate(Describe(), ended);
-    state_->outcome = Verdict();
+    const absl::StatusOr<ExitStatus> exit = ReapChild(state_->child, deadline);
+    // A tracer holds it back.
+    if (absl::IsDeadlineExceeded(exit.status())) {
+      return Annotate(Describe(), exit.status());
+    }
+    state_->outcome = Verdict(exit);
   }
   return *state_->outcome;
 }
 
-absl::Status Process::Verdict() {
+absl::Status Process::Verdict(const absl::StatusOr<ExitStatus>& exit) {
   StartedChild& child = state_->child;
-  const absl::StatusOr<ExitStatus> exit = ReapChild(child, Deadline::Passed());
   if (exit.ok()) state_->exit_status = *exit;
   state_->failed_at_ns = MonotonicNs();
   child.output->Finish();

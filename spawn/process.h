@@ -97,7 +97,8 @@ class Process {
   // OK if the entry point returned OK. Calling it again gives the same answer.
   // Errors, of which all but the first carry a ProcessRaised or a ProcessExited
   // (process_error.h):
-  //   kDeadlineExceeded   it still runs; nothing has changed
+  //   kDeadlineExceeded   it still runs, or whoever traces it (a debugger) has
+  //                       not let go of its end yet; nothing has changed
   //   the entry's status  code and message of what the entry point returned,
   //                       or kInternal for an exception, behind the child's
   //                       name
@@ -105,6 +106,10 @@ class Process {
   //                       name; or not in order after one that said OK
   //   kDataLoss           it sent something that is not a report
   absl::Status Join(Deadline deadline);
+
+  // Whether Join() has said how it ended. The status alone does not tell: the
+  // entry point may have returned kDeadlineExceeded itself.
+  bool joined() const;
 
   // How it ended as the kernel saw it; empty before Join() has returned, or if
   // somebody else has reaped it.
@@ -138,7 +143,7 @@ class Process {
   // joined.
   void End();
   // The verdict on an ended child, from its report and its exit status.
-  absl::Status Verdict();
+  absl::Status Verdict(const absl::StatusOr<ExitStatus>& exit);
 
   std::unique_ptr<State> state_;
   uint64_t fork_count_ = ForkCount();

@@ -29,6 +29,10 @@
 namespace tenon::spawn {
 namespace {
 
+// For a tracer to let go of one that has ended, before the others are looked at
+// again.
+constexpr absl::Duration kTracerPatience = absl::Milliseconds(1);
+
 std::vector<int> Borrow(const std::vector<UniqueFd>& fds) {
   std::vector<int> borrowed;
   borrowed.reserve(fds.size());
@@ -125,9 +129,8 @@ absl::Status Processes::Kill(int signal) const {
 
 void Processes::JoinOne(size_t i) {
   Process& process = processes_[i];
-  const absl::Status how = process.Join(Deadline::Passed());
-  // A tracer may hold it back.
-  if (absl::IsDeadlineExceeded(how) && process.IsAlive()) return;
+  const absl::Status how = process.Join(Deadline::After(kTracerPatience));
+  if (absl::IsDeadlineExceeded(how) && !process.joined()) return;
   joined_[i] = true;
   --running_;
   if (how.ok()) return;
@@ -147,9 +150,11 @@ absl::Status Processes::JoinSome(Deadline deadline) {
   TENON_ASSIGN_OR_RETURN(const int ended,
                          PollUntil(fds.data(), fds.size(), deadline));
   if (ended == 0) return StillRunning();
+  const size_t running = running_;
   for (size_t i = 0; i < fds.size(); ++i) {
     if (fds[i].revents != 0) JoinOne(i);
   }
+  if (running_ == running && deadline.has_passed()) return StillRunning();
   return absl::OkStatus();
 }
 
