@@ -141,15 +141,13 @@ std::shared_ptr<Storage> Storage::FromLent(Lent lent) {
   return storage;
 }
 
-std::shared_ptr<Storage> Storage::FromPool(Pooled pooled) {
-  std::shared_ptr<Storage> storage(new Storage);
-  storage->place_ = Place::kPooled;
-  storage->data_ = pooled.data;
-  storage->size_bytes_ = pooled.size_bytes;
-  storage->writable_ = pooled.writable;
-  storage->kind_ = pooled.kind;
-  storage->lease_ = std::move(pooled.lease);
-  return storage;
+void Storage::PlaceInPool(const Pooled& pooled, const Lease* lease) {
+  place_ = Place::kPooled;
+  data_ = pooled.data;
+  size_bytes_ = pooled.size_bytes;
+  writable_ = pooled.writable;
+  kind_ = pooled.kind;
+  lease_ = lease;
 }
 
 absl::StatusOr<Storage::Id> Storage::Identify(int fd, absl::string_view what) {

@@ -16,12 +16,14 @@
 
 #include <atomic>
 #include <compare>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -91,15 +93,23 @@ class Storage {
    public:
     virtual ~Lease() = default;
   };
-  // Memory of an arena: shared, as long as the lease lives.
+  // Memory of an arena: shared. The storage owns the lease, in one allocation.
   struct Pooled {
     std::byte* data = nullptr;
     size_t size_bytes = 0;
     bool writable = false;  // Here.
     SegmentKind kind = SegmentKind::kOwnerWritten;
-    std::shared_ptr<Lease> lease;
   };
-  static std::shared_ptr<Storage> FromPool(Pooled pooled);
+  template <std::derived_from<Lease> T>
+  static std::shared_ptr<Storage> FromPool(const Pooled& pooled, T lease) {
+    struct WithLease : Storage {
+      explicit WithLease(T&& l) : lease(std::move(l)) {}
+      T lease;
+    };
+    auto storage = std::make_shared<WithLease>(std::move(lease));
+    storage->PlaceInPool(pooled, &storage->lease);
+    return storage;
+  }
 
   // The identity of the open file `fd`. Errors: fstat()'s.
   static absl::StatusOr<Id> Identify(int fd, absl::string_view what);
@@ -121,7 +131,7 @@ class Storage {
   absl::StatusOr<std::byte*> Write() const;
 
   // Null unless it is memory of an arena.
-  const std::shared_ptr<Lease>& lease() const { return lease_; }
+  const Lease* lease() const { return lease_; }
 
   // Of a shared storage: what another process needs to have it too. There is
   // no id if there are no bytes, no name but with kFileSystem, and no
@@ -158,6 +168,7 @@ class Storage {
   // A new shared-writable segment with a copy of `contents`.
   static absl::StatusOr<std::shared_ptr<Storage>> CreateFilled(
       std::span<const std::byte> contents, const SegmentOptions& options);
+  void PlaceInPool(const Pooled& pooled, const Lease* lease);
   absl::Status CheckAccessible() const;
   template <typename Mapping>
   absl::Status Attach(Segment segment, Mapping mapping);
@@ -167,7 +178,7 @@ class Storage {
   size_t size_bytes_ = 0;
   bool writable_ = true;
   std::shared_ptr<void> memory_;  // Owns what data_ points to.
-  std::shared_ptr<Lease> lease_;  // Or this does.
+  const Lease* lease_ = nullptr;  // Or this does, which FromPool() adds.
 
   std::optional<Id> id_;
   SegmentKind kind_ = SegmentKind::kSharedWritable;

@@ -44,17 +44,6 @@ absl::Status CheckAligned(const std::byte* address, size_t alignment) {
 
 }  // namespace
 
-Tensor::Tensor(Tensor&& other) noexcept
-    : spec_(std::exchange(other.spec_, TensorSpec())),
-      storage_(std::move(other.storage_)) {}
-
-Tensor& Tensor::operator=(Tensor&& other) noexcept {
-  if (this == &other) return *this;
-  spec_ = std::exchange(other.spec_, TensorSpec());
-  storage_ = std::move(other.storage_);
-  return *this;
-}
-
 absl::StatusOr<Tensor> Tensor::Create(DLDataType dtype,
                                       absl::Span<const int64_t> shape,
                                       MemoryInit init) {

@@ -62,8 +62,16 @@ class Tensor {
   Tensor() = default;
   Tensor(const Tensor&) = default;
   Tensor& operator=(const Tensor&) = default;
-  Tensor(Tensor&& other) noexcept;
-  Tensor& operator=(Tensor&& other) noexcept;
+  Tensor(Tensor&& other) noexcept
+      : spec_(other.spec_), storage_(std::move(other.storage_)) {
+    other.spec_ = TensorSpec();
+  }
+  Tensor& operator=(Tensor&& other) noexcept {
+    if (this == &other) return *this;
+    spec_ = std::exchange(other.spec_, TensorSpec());
+    storage_ = std::move(other.storage_);
+    return *this;
+  }
 
   // A dense tensor in memory of this process, or in a new zeroed segment.
   // Errors: TensorSpec::Contiguous()'s and Storage::Create...()'s.

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/container/inlined_vector.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
@@ -52,10 +53,12 @@ std::optional<Reach> ReachOf(absl::Span<const int64_t> shape,
   return reach;
 }
 
+using Strides = absl::InlinedVector<int64_t, TensorSpec::kMaxRank>;
+
 // The strides of a dense row-major tensor. An extent of 0 counts as one, so
 // that no stride is 0. Wraps for a shape that is refused anyway.
-std::vector<int64_t> RowMajorStrides(absl::Span<const int64_t> shape) {
-  std::vector<int64_t> strides(shape.size());
+Strides RowMajorStrides(absl::Span<const int64_t> shape) {
+  Strides strides(shape.size());
   uint64_t stride = 1;
   for (size_t i = shape.size(); i-- > 0;) {
     strides[i] = static_cast<int64_t>(stride);
@@ -65,13 +68,6 @@ std::vector<int64_t> RowMajorStrides(absl::Span<const int64_t> shape) {
 }
 
 }  // namespace
-
-TensorSpec::TensorSpec() {
-  std::memset(static_cast<void*>(this), 0, sizeof(*this));
-  dtype_ = {kDLFloat, 32, 1};
-  rank_ = 1;
-  strides_[0] = 1;
-}
 
 absl::StatusOr<TensorSpec> TensorSpec::Unchecked(
     DLDataType dtype, absl::Span<const int64_t> shape,
@@ -117,16 +113,6 @@ absl::StatusOr<TensorSpec> TensorSpec::Anchored(
   }
   TENON_RETURN_IF_ERROR(spec.CheckFits(kMaxBytes));
   return spec;
-}
-
-int TensorSpec::rank() const { return std::clamp(rank_, 0, kMaxRank); }
-
-absl::Span<const int64_t> TensorSpec::shape() const {
-  return {shape_, static_cast<size_t>(rank())};
-}
-
-absl::Span<const int64_t> TensorSpec::strides() const {
-  return {strides_, static_cast<size_t>(rank())};
 }
 
 int64_t TensorSpec::element_bytes() const {

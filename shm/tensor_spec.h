@@ -23,6 +23,7 @@
 #ifndef TENON_SHM_TENSOR_SPEC_H_
 #define TENON_SHM_TENSOR_SPEC_H_
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -58,7 +59,7 @@ class TensorSpec {
   static constexpr int kMaxRank = 8;
 
   // No elements: a float32 tensor of shape [0].
-  TensorSpec();
+  TensorSpec() = default;
 
   // A dense, row-major tensor.
   // Errors: kInvalidArgument for a dtype that does not fill whole bytes or has
@@ -90,9 +91,13 @@ class TensorSpec {
   absl::Status CheckFits(uint64_t storage_bytes) const;
 
   DLDataType dtype() const { return dtype_; }
-  int rank() const;
-  absl::Span<const int64_t> shape() const;
-  absl::Span<const int64_t> strides() const;
+  int rank() const { return std::clamp(rank_, 0, kMaxRank); }
+  absl::Span<const int64_t> shape() const {
+    return {shape_, static_cast<size_t>(rank())};
+  }
+  absl::Span<const int64_t> strides() const {
+    return {strides_, static_cast<size_t>(rank())};
+  }
   uint64_t byte_offset() const { return byte_offset_; }
 
   // Of one element, all lanes.
@@ -145,11 +150,11 @@ class TensorSpec {
   absl::Status CheckConsistent() const;
   absl::StatusOr<int> Dimension(int dim) const;
 
-  DLDataType dtype_;
-  int32_t rank_;
-  uint64_t byte_offset_;
-  int64_t shape_[kMaxRank];    // Zero beyond rank_.
-  int64_t strides_[kMaxRank];  // Zero beyond rank_.
+  DLDataType dtype_ = {kDLFloat, 32, 1};
+  int32_t rank_ = 1;
+  uint64_t byte_offset_ = 0;
+  int64_t shape_[kMaxRank] = {};     // Zero beyond rank_.
+  int64_t strides_[kMaxRank] = {1};  // Zero beyond rank_.
 };
 
 static_assert(std::is_trivially_copyable_v<TensorSpec>);

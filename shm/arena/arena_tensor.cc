@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <typeinfo>
 #include <utility>
 #include <vector>
 
@@ -30,11 +31,11 @@ namespace {
 constexpr char kWhat[] = "an importer of arena tensors";
 
 // What a tensor's storage holds: its owner's block, or a claim.
-struct OwnBlock : Storage::Lease {
+struct OwnBlock final : Storage::Lease {
   explicit OwnBlock(Block b) : block(std::move(b)) {}
   Block block;
 };
-struct Claimed : Storage::Lease {
+struct Claimed final : Storage::Lease {
   explicit Claimed(Hold h) : hold(std::move(h)) {}
   Hold hold;
 };
@@ -42,30 +43,34 @@ struct Claimed : Storage::Lease {
 absl::StatusOr<std::shared_ptr<Storage>> NewStorage(Arena& arena, size_t bytes,
                                                     Deadline deadline) {
   TENON_ASSIGN_OR_RETURN(Block block, arena.Allocate(bytes, deadline));
-  Storage::Pooled pooled = {.data = block.data(),
-                            .size_bytes = block.size(),
-                            .writable = true,
-                            .kind = arena.options().kind};
-  pooled.lease = std::make_shared<OwnBlock>(std::move(block));
-  return Storage::FromPool(std::move(pooled));
+  const Storage::Pooled pooled = {.data = block.data(),
+                                  .size_bytes = block.size(),
+                                  .writable = true,
+                                  .kind = arena.options().kind};
+  return Storage::FromPool(pooled, OwnBlock(std::move(block)));
 }
 
 std::shared_ptr<Storage> StorageOver(Hold hold) {
   const auto writable = hold.mutable_data();
-  Storage::Pooled pooled = {
+  const Storage::Pooled pooled = {
       // Only Storage::Write() gives it away, and it asks whether it may.
       .data = const_cast<std::byte*>(hold.data()),
       .size_bytes = hold.size(),
       .writable = writable.ok(),
       .kind = writable.ok() ? SegmentKind::kSharedWritable
                             : SegmentKind::kOwnerWritten};
-  pooled.lease = std::make_shared<Claimed>(std::move(hold));
-  return Storage::FromPool(std::move(pooled));
+  return Storage::FromPool(pooled, Claimed(std::move(hold)));
 }
 
 const Storage::Lease* LeaseOf(const Tensor& tensor) {
-  return tensor.storage() == nullptr ? nullptr
-                                     : tensor.storage()->lease().get();
+  return tensor.storage() == nullptr ? nullptr : tensor.storage()->lease();
+}
+
+// As dynamic_cast would, which takes longer: no class derives from these.
+template <typename T>
+const T* LeaseAs(const Storage::Lease* lease) {
+  if (lease == nullptr || typeid(*lease) != typeid(T)) return nullptr;
+  return static_cast<const T*>(lease);
 }
 
 // Whether an attachment that has ended has no cells in the column any more.
@@ -119,27 +124,27 @@ absl::StatusOr<std::vector<Tensor>> CreateTensors(
   return tensors;
 }
 
-absl::StatusOr<ArenaTensorHandle> Describe(const Tensor& tensor) {
-  ArenaTensorHandle handle = {.block = {}, .spec = tensor.spec()};
+absl::StatusOr<BlockDescriptor> DescribeBlock(const Tensor& tensor) {
   const Storage::Lease* lease = LeaseOf(tensor);
-  if (const auto* own = dynamic_cast<const OwnBlock*>(lease)) {
-    TENON_ASSIGN_OR_RETURN(handle.block, own->block.Describe());
-    return handle;
-  }
-  if (const auto* claimed = dynamic_cast<const Claimed*>(lease)) {
+  if (const auto* own = LeaseAs<OwnBlock>(lease)) return own->block.Describe();
+  if (const auto* claimed = LeaseAs<Claimed>(lease)) {
     TENON_RETURN_IF_ERROR(tensor.storage()->Read().status());
-    handle.block = claimed->hold.descriptor();
-    return handle;
+    return claimed->hold.descriptor();
   }
   return NotInAnArena(tensor);
 }
 
+absl::StatusOr<ArenaTensorHandle> Describe(const Tensor& tensor) {
+  TENON_ASSIGN_OR_RETURN(const BlockDescriptor block, DescribeBlock(tensor));
+  return ArenaTensorHandle{.block = block, .spec = tensor.spec()};
+}
+
 absl::StatusOr<ArenaOffer> Offer(const Tensor& tensor) {
   const Storage::Lease* lease = LeaseOf(tensor);
-  if (const auto* own = dynamic_cast<const OwnBlock*>(lease)) {
+  if (const auto* own = LeaseAs<OwnBlock>(lease)) {
     return own->block.arena()->Offer(own->block);
   }
-  if (const auto* claimed = dynamic_cast<const Claimed*>(lease)) {
+  if (const auto* claimed = LeaseAs<Claimed>(lease)) {
     return claimed->hold.arena()->Offer(claimed->hold.descriptor().segment);
   }
   return NotInAnArena(tensor);
@@ -157,63 +162,82 @@ absl::Status ArenaTensorImporter::Accept(absl::string_view offer,
   TENON_RETURN_IF_ERROR(CheckNotForked(fork_count_, kWhat));
   std::lock_guard lock(mutex_);
   SweepLocked();
-  const auto known = arenas_.find(facts.arena);
-  if (known != arenas_.end()) {
-    return known->second->Add(offer, std::move(fds), WhatIsLeft());
+  if (const Known* known = Find(facts.arena)) {
+    return known->arena->Add(offer, std::move(fds), WhatIsLeft());
   }
   TENON_RETURN_IF_ERROR(CheckRoomForAnArena());
   TENON_ASSIGN_OR_RETURN(
       std::shared_ptr<AttachedArena> arena,
       AttachedArena::Attach(offer, std::move(fds), WhatIsLeft()));
-  arenas_.emplace(facts.arena, std::move(arena));
+  auto known = std::make_unique<Known>();
+  known->arena = std::move(arena);
+  arenas_.emplace(facts.arena, std::move(known));
   return absl::OkStatus();
 }
 
 absl::StatusOr<Tensor> ArenaTensorImporter::Claim(
     const ArenaTensorHandle& handle) {
   TENON_ASSIGN_OR_RETURN(std::shared_ptr<Storage> storage,
-                         StorageOf(handle.block));
+                         ClaimBlock(handle.block));
   return Tensor::FromSpec(handle.spec, std::move(storage));
 }
 
-absl::StatusOr<std::shared_ptr<Storage>> ArenaTensorImporter::StorageOf(
+ArenaTensorImporter::Known* ArenaTensorImporter::Find(const RandomId& arena) {
+  if (last_ != nullptr && last_->arena->id() == arena) [[likely]]
+    return last_;
+  const auto known = arenas_.find(arena);
+  if (known == arenas_.end()) return nullptr;
+  return last_ = known->second.get();
+}
+
+absl::StatusOr<std::shared_ptr<Storage>> ArenaTensorImporter::ClaimBlock(
     const BlockDescriptor& block) {
-  const Key key = {block.arena, block.block, block.generation};
   TENON_RETURN_IF_ERROR(CheckNotForked(fork_count_, kWhat));
   std::lock_guard lock(mutex_);
-  const auto arena = arenas_.find(block.arena);
-  if (arena == arenas_.end()) {
+  Known* const known = Find(block.arena);
+  if (known == nullptr) {
     return absl::NotFoundError(absl::StrCat(
         "no offer of arena ", block.arena.ToString(), " has been accepted"));
   }
   // Claimed always: whoever let go of the block in between, or lied about the
   // segment, is found out.
-  TENON_ASSIGN_OR_RETURN(Hold hold, arena->second->Claim(block));
-  std::weak_ptr<Storage>& known = storages_[key];
-  std::shared_ptr<Storage> storage = known.lock();
-  if (storage == nullptr || storage->size_bytes() != hold.size() ||
-      *storage->Read() != hold.data()) {
-    storage = StorageOver(std::move(hold));
-    known = storage;
+  TENON_ASSIGN_OR_RETURN(Hold hold, known->arena->Claim(block));
+  return known->StorageOf(std::move(hold));
+}
+
+std::shared_ptr<Storage> ArenaTensorImporter::Known::StorageOf(Hold hold) {
+  const BlockDescriptor& block = hold.descriptor();
+  Remembered& last = storages[block.block];
+  if (last.generation == block.generation) {
+    std::shared_ptr<Storage> storage = last.storage.lock();
+    if (storage != nullptr && storage->size_bytes() == hold.size() &&
+        *storage->Read() == hold.data()) {
+      return storage;
+    }
   }
-  if (storages_.size() >= sweep_at_) {
-    absl::erase_if(storages_,
-                   [](const auto& entry) { return entry.second.expired(); });
-    sweep_at_ = std::max<size_t>(64, 2 * storages_.size());
-  }
+  last.generation = block.generation;
+  std::shared_ptr<Storage> storage = StorageOver(std::move(hold));
+  last.storage = storage;
+  if (storages.size() >= sweep_at) Sweep();
   return storage;
+}
+
+void ArenaTensorImporter::Known::Sweep() {
+  absl::erase_if(storages, [](const auto& entry) {
+    return entry.second.storage.expired();
+  });
+  sweep_at = std::max<size_t>(64, 2 * storages.size());
 }
 
 void ArenaTensorImporter::Sweep() {
   if (fork_count_ != ForkCount()) return;
   std::lock_guard lock(mutex_);
-  absl::erase_if(storages_,
-                 [](const auto& entry) { return entry.second.expired(); });
+  for (auto& [id, known] : arenas_) known->Sweep();
   SweepLocked();
 }
 
 void ArenaTensorImporter::SweepLocked() {
-  for (auto& [id, arena] : arenas_) arena->Sweep();
+  for (auto& [id, known] : arenas_) known->arena->Sweep();
   std::erase_if(forgotten_, [](const Forgotten& forgotten) {
     if (const auto arena = forgotten.arena.lock()) {
       arena->Sweep();
@@ -231,8 +255,10 @@ absl::Status ArenaTensorImporter::Forget(const RandomId& arena) {
     return absl::NotFoundError(
         absl::StrCat(kWhat, " is not attached to arena ", arena.ToString()));
   }
-  TENON_ASSIGN_OR_RETURN(UniqueFd lease, known->second->DuplicateLease());
-  forgotten_.push_back({known->second, std::move(lease)});
+  const std::shared_ptr<AttachedArena>& attached = known->second->arena;
+  TENON_ASSIGN_OR_RETURN(UniqueFd lease, attached->DuplicateLease());
+  forgotten_.push_back({attached, std::move(lease)});
+  if (last_ == known->second.get()) last_ = nullptr;
   arenas_.erase(known);
   SweepLocked();
   return absl::OkStatus();
@@ -255,7 +281,7 @@ AttachLimits ArenaTensorImporter::WhatIsLeft() const {
     segments += mapped.segments;
     bytes += mapped.bytes;
   };
-  for (const auto& [id, arena] : arenas_) count(*arena);
+  for (const auto& [id, known] : arenas_) count(*known->arena);
   for (const Forgotten& forgotten : forgotten_) {
     if (const auto arena = forgotten.arena.lock()) count(*arena);
   }

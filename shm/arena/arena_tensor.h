@@ -25,7 +25,6 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
-#include <tuple>
 #include <type_traits>
 #include <vector>
 
@@ -81,6 +80,8 @@ static_assert(std::has_unique_object_representations_v<ArenaTensorHandle>);
 // once before it can claim; the descriptors are good as long as the tensor.
 // Errors: kFailedPrecondition if it lies in no arena, or in a forked child.
 absl::StatusOr<ArenaTensorHandle> Describe(const Tensor& tensor);
+// Only the block.
+absl::StatusOr<BlockDescriptor> DescribeBlock(const Tensor& tensor);
 absl::StatusOr<ArenaOffer> Offer(const Tensor& tensor);
 
 // What the owners of the arenas can make this process map and reserve. What
@@ -130,6 +131,10 @@ class ArenaTensorImporter {
   // Errors: AttachedArena::Claim()'s; kNotFound if no offer of the arena was
   // accepted; kInvalidArgument if the spec does not fit the block.
   absl::StatusOr<Tensor> Claim(const ArenaTensorHandle& handle);
+  // The same for whoever has the spec from elsewhere: the bytes that the
+  // descriptor names, claimed. Errors: as Claim(), but for the spec.
+  absl::StatusOr<std::shared_ptr<Storage>> ClaimBlock(
+      const BlockDescriptor& block);
 
   // Unmaps segments that their owners have retired and of which no tensor is
   // left. Accept() does so as well.
@@ -143,7 +148,18 @@ class ArenaTensorImporter {
   absl::Status Forget(const RandomId& arena);
 
  private:
-  using Key = std::tuple<RandomId, uint32_t, uint64_t>;  // Arena, block, gen.
+  struct Remembered {
+    uint64_t generation = 0;
+    std::weak_ptr<Storage> storage;
+  };
+  struct Known {
+    std::shared_ptr<AttachedArena> arena;
+    absl::flat_hash_map<uint32_t, Remembered> storages;  // By block.
+    size_t sweep_at = 64;                                // Storages.
+
+    std::shared_ptr<Storage> StorageOf(Hold hold);
+    void Sweep();
+  };
 
   // Counts until nobody here holds anything of it, and its owner no longer
   // looks at the cells that it has in this process's column.
@@ -152,9 +168,8 @@ class ArenaTensorImporter {
     UniqueFd lease;
   };
 
-  absl::StatusOr<std::shared_ptr<Storage>> StorageOf(
-      const BlockDescriptor& block);
   // With mutex_ held.
+  Known* Find(const RandomId& arena);
   void SweepLocked();
   absl::Status CheckRoomForAnArena() const;
   AttachLimits WhatIsLeft() const;
@@ -163,10 +178,9 @@ class ArenaTensorImporter {
   const uint64_t fork_count_ = ForkCount();
 
   std::mutex mutex_;  // For all below.
-  absl::flat_hash_map<RandomId, std::shared_ptr<AttachedArena>> arenas_;
+  absl::flat_hash_map<RandomId, std::unique_ptr<Known>> arenas_;
+  Known* last_ = nullptr;  // Found last.
   std::vector<Forgotten> forgotten_;
-  absl::flat_hash_map<Key, std::weak_ptr<Storage>> storages_;
-  size_t sweep_at_ = 64;  // Storages.
 };
 
 }  // namespace tenon
