@@ -74,6 +74,12 @@ absl::StatusOr<bool> ReceiveFront(int socket, Header* header) {
   return PosixError(errno, "recvmsg", kWhat);
 }
 
+absl::StatusOr<bool> RemoveFront(int socket) {
+  TENON_ASSIGN_OR_RETURN(const bool any, ReceiveFront(socket, nullptr));
+  TENON_CRASH_POINT("fd_shelf.removed");
+  return any;
+}
+
 // All that is in front of the message `id`.
 absl::Status RemoveUntil(int socket, RandomId id) {
   for (;;) {
@@ -82,8 +88,7 @@ absl::Status RemoveUntil(int socket, RandomId id) {
     if (!any || (front.magic == Header::kMagic && front.id == id)) {
       return absl::OkStatus();
     }
-    TENON_RETURN_IF_ERROR(ReceiveFront(socket, nullptr).status());
-    TENON_CRASH_POINT("fd_shelf.removed");
+    TENON_RETURN_IF_ERROR(RemoveFront(socket).status());
   }
 }
 
@@ -115,7 +120,14 @@ absl::StatusOr<FdShelf> FdShelf::Adopt(UniqueFd in, UniqueFd out) {
 absl::Status FdShelf::Put(absl::string_view bytes, absl::Span<const int> fds) {
   TENON_RETURN_IF_ERROR(CheckSizes(bytes.size(), fds.size()));
   Header header;
-  TENON_ASSIGN_OR_RETURN(header.id, RandomId::New());
+  // Unknown again, if this does not end well.
+  const RandomId last = std::exchange(last_id_, RandomId());
+  bool knows_front = !last.is_zero() && fork_count_ == ForkCount();
+  if (knows_front) {
+    header.id = {last.high, last.low + 1};
+  } else {
+    TENON_ASSIGN_OR_RETURN(header.id, RandomId::New());
+  }
   header.fds = fds.size();
   iovec from[2] = {{&header, sizeof(header)},
                    {const_cast<char*>(bytes.data()), bytes.size()}};
@@ -130,14 +142,35 @@ absl::Status FdShelf::Put(absl::string_view bytes, absl::Span<const int> fds) {
     if (errno != EAGAIN) return SendError(fds);
     // Full, of what writers left that were killed before they removed anything:
     // there is more than one.
-    TENON_ASSIGN_OR_RETURN(const bool any, ReceiveFront(out_.get(), nullptr));
+    TENON_ASSIGN_OR_RETURN(const bool any, RemoveFront(out_.get()));
     if (!any) return PosixError(EAGAIN, "sendmsg", kWhat);
+    knows_front = false;
   }
   TENON_CRASH_POINT("fd_shelf.sent");
-  return RemoveUntil(out_.get(), header.id);
+  // Before it lies the last one alone: that need not be looked at.
+  if (knows_front) {
+    TENON_RETURN_IF_ERROR(RemoveFront(out_.get()).status());
+  } else {
+    TENON_RETURN_IF_ERROR(RemoveUntil(out_.get(), header.id));
+  }
+  last_id_ = header.id;
+  fork_count_ = ForkCount();
+  return absl::OkStatus();
 }
 
-absl::StatusOr<ShelfItem> FdShelf::Take() const {
+absl::StatusOr<ShelfItem> FdShelf::Take(size_t but_last) const {
+  // The kernel leaves out descriptors that there is no room for: the last ones.
+  // As a rule what is wanted is one, and asking for more would open and close
+  // all of them.
+  if (but_last > 0) {
+    absl::StatusOr<ShelfItem> one = Peek(but_last, CMSG_LEN(sizeof(int)));
+    if (!absl::IsResourceExhausted(one.status())) return one;
+  }
+  return Peek(but_last, sizeof(ControlBuffer));
+}
+
+// With so much room for control data.
+absl::StatusOr<ShelfItem> FdShelf::Peek(size_t but_last, size_t room) const {
   Inbox inbox;
   iovec into = {inbox.datagram, sizeof(inbox.datagram)};
   ControlBuffer control;
@@ -145,6 +178,7 @@ absl::StatusOr<ShelfItem> FdShelf::Take() const {
   message.msg_iov = &into;
   message.msg_iovlen = 1;
   AttachRoom(&control, &message);
+  message.msg_controllen = room;
   const ssize_t size = RetryOnEintr([&] {
     return recvmsg(out_.get(), &message,
                    MSG_PEEK | MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
@@ -161,13 +195,16 @@ absl::StatusOr<ShelfItem> FdShelf::Take() const {
   }
   if (static_cast<size_t>(size) < sizeof(header) ||
       header.magic != Header::kMagic || (message.msg_flags & MSG_TRUNC) != 0 ||
-      header.fds > kMaxFds || item.fds.size() > header.fds) {
+      header.fds > kMaxFds || item.fds.size() > header.fds ||
+      header.fds < but_last) {
     return absl::DataLossError(
         absl::StrCat("what is on ", kWhat, " was not laid there by Put()"));
   }
-  if (item.fds.size() < header.fds) {
+  const size_t wanted = static_cast<size_t>(header.fds) - but_last;
+  if (item.fds.size() > wanted) item.fds.resize(wanted);
+  if (item.fds.size() < wanted) {
     return absl::ResourceExhaustedError(absl::StrCat(
-        "only ", item.fds.size(), " of ", header.fds,
+        "only ", item.fds.size(), " of ", wanted,
         " descriptors could be "
         "taken from ",
         kWhat,
@@ -179,6 +216,9 @@ absl::StatusOr<ShelfItem> FdShelf::Take() const {
   return item;
 }
 
-absl::Status FdShelf::Clear() { return RemoveUntil(out_.get(), RandomId()); }
+absl::Status FdShelf::Clear() {
+  last_id_ = RandomId();
+  return RemoveUntil(out_.get(), RandomId());
+}
 
 }  // namespace tenon

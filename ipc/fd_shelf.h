@@ -29,6 +29,8 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
+#include "tenon/shm/fork_count.h"
+#include "tenon/shm/ledger/random_id.h"
 #include "tenon/shm/unique_fd.h"
 
 namespace tenon {
@@ -42,9 +44,9 @@ struct ShelfItem {
 // Ownership: owns its two descriptors (close-on-exec). What was laid there
 //   lives until it is removed, or nobody has the shelf any more.
 // Threads: any number may Take(); one at a time may Put() or Clear().
-// Processes: one process writes at a time, and when it has died another may: if
-//   it was killed in Put(), what was there before or what it put is there, and
-//   the next Put() removes both. Works on in a forked child.
+// Processes: one process writes, and when it has died another may, from then on
+//   alone: if the first was killed in Put(), what was there before or what it
+//   put is there, and the next Put() removes both. Works on in a forked child.
 // Trust: for those who trust each other: everybody who has a shelf can remove
 //   what is on it. What was not laid there by Put() is kDataLoss. No call
 //   blocks.
@@ -74,10 +76,11 @@ class FdShelf {
   // is no memory.
   absl::Status Put(absl::string_view bytes, absl::Span<const int> fds);
 
-  // Copies of what is there. Errors: kNotFound if nothing is;
-  // kResourceExhausted if this process has no descriptors left for it (those
-  // that came are closed); kDataLoss if it is nothing that Put() laid there.
-  absl::StatusOr<ShelfItem> Take() const;
+  // Copies of what is there, but for its last `but_last` descriptors. Errors:
+  // kNotFound if nothing is; kResourceExhausted if this process has no
+  // descriptors left for it (those that came are closed); kDataLoss if it is
+  // nothing that Put() laid there, or has fewer.
+  absl::StatusOr<ShelfItem> Take(size_t but_last = 0) const;
 
   // Removes what is there.
   absl::Status Clear();
@@ -86,8 +89,14 @@ class FdShelf {
   FdShelf(UniqueFd in, UniqueFd out)
       : in_(std::move(in)), out_(std::move(out)) {}
 
+  absl::StatusOr<ShelfItem> Peek(size_t but_last, size_t room) const;
+
   UniqueFd in_;
   UniqueFd out_;
+  // Of what this process has put, which lies there alone; zero: what lies there
+  // is not known.
+  RandomId last_id_;
+  uint64_t fork_count_ = ForkCount();
 };
 
 }  // namespace tenon

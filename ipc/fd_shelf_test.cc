@@ -95,7 +95,7 @@ TEST(FdShelfTest, PutReplacesWhatWasThere) {
   FdShelf shelf = MakeShelf();
   FdShelf next = Copy(shelf);
   for (uint64_t value = 1; value <= 1000; ++value) {
-    ASSERT_THAT(PutCounter(value % 2 == 0 ? shelf : next, value), IsOk());
+    ASSERT_THAT(PutCounter(value <= 500 ? shelf : next, value), IsOk());
     TENON_ASSERT_OK_AND_ASSIGN(const ShelfItem item, shelf.Take());
     ASSERT_EQ(item.bytes, std::to_string(value));
     ASSERT_EQ(Count(item.fds[0].get()), value);
@@ -103,6 +103,39 @@ TEST(FdShelfTest, PutReplacesWhatWasThere) {
   ASSERT_THAT(shelf.Clear(), IsOk());
   EXPECT_THAT(next.Take(), StatusIs(absl::StatusCode::kNotFound));
   ASSERT_THAT(next.Clear(), IsOk());
+}
+
+TEST(FdShelfTest, TheLastDescriptorsCanBeLeftOut) {
+  FdShelf shelf = MakeShelf();
+  std::vector<UniqueFd> counters;
+  std::vector<int> numbers;
+  for (uint64_t value = 1; value <= 5; ++value) {
+    numbers.push_back(counters.emplace_back(MakeCounter(value)).get());
+  }
+  ASSERT_THAT(shelf.Put("five", numbers), IsOk());
+  const size_t fds = CountOpenFds();
+  for (size_t but_last = 0; but_last <= 5; ++but_last) {
+    TENON_ASSERT_OK_AND_ASSIGN(const ShelfItem item, shelf.Take(but_last));
+    EXPECT_EQ(item.bytes, "five");
+    EXPECT_EQ(item.fds.size(), 5 - but_last);
+    EXPECT_EQ(CountOpenFds(), fds + 5 - but_last);
+  }
+  TENON_ASSERT_OK_AND_ASSIGN(const ShelfItem one, shelf.Take(4));
+  EXPECT_EQ(Count(one.fds[0].get()), 1u);
+  EXPECT_THAT(shelf.Take(6), StatusIs(absl::StatusCode::kDataLoss));
+}
+
+// A copy in a forked child knows nothing of what the parent has put since.
+TEST(FdShelfTest, AForkedChildGoesOnWhereItsParentWasKilled) {
+  FdShelf shelf = MakeShelf();
+  ASSERT_THAT(PutCounter(shelf, 1), IsOk());
+  // As if killed between the two steps of Put().
+  const FdShelf raw = Copy(shelf);
+  ASSERT_EQ(send(raw.fds()[0], "half", 4, MSG_DONTWAIT), 4);
+  EXPECT_TRUE(PassesInChild([&] {
+    EXPECT_THAT(PutCounter(shelf, 2), IsOk());
+    EXPECT_EQ(shelf.Take()->bytes, "2");
+  }));
 }
 
 TEST(FdShelfTest, OutlivesWhoLaidItThere) {

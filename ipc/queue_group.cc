@@ -277,9 +277,10 @@ absl::Status QueueGroup::PutOnShelf(absl::string_view bytes,
   const ShelfHeader header = {own_, generation_};
   std::string all(reinterpret_cast<const char*>(&header), sizeof(header));
   all.append(bytes.data(), bytes.size());
-  std::vector<int> all_fds = {process_->fd()};
+  // One's own come last: see FdShelf::Take().
+  std::vector<int> all_fds(fds.begin(), fds.end());
+  all_fds.push_back(process_->fd());
   all_fds.insert(all_fds.end(), bells_.begin(), bells_.end());
-  all_fds.insert(all_fds.end(), fds.begin(), fds.end());
   return shelves_[own_].Put(all, all_fds);
 }
 
@@ -294,19 +295,18 @@ absl::StatusOr<ShelfItem> QueueGroup::TakeFrom(size_t place,
     return absl::InvalidArgumentError(
         absl::StrCat("a queue has no place ", place));
   }
-  TENON_ASSIGN_OR_RETURN(ShelfItem item, shelves_[place].Take());
+  absl::StatusOr<ShelfItem> item = shelves_[place].Take(kOwnFds);
+  if (!item.ok()) return item;
   ShelfHeader header;
-  if (item.bytes.size() < sizeof(header) || item.fds.size() < kOwnFds) {
+  if (item->bytes.size() < sizeof(header)) {
     return absl::DataLossError(
         absl::StrCat("on the shelf of place ", place,
                      " of a queue is nothing "
                      "that a participant has laid there"));
   }
-  std::memcpy(&header, item.bytes.data(), sizeof(header));
+  std::memcpy(&header, item->bytes.data(), sizeof(header));
   *generation = header.generation;
-  item.bytes.erase(0, sizeof(header));
-  item.fds.erase(item.fds.begin(),
-                 item.fds.begin() + static_cast<ptrdiff_t>(kOwnFds));
+  item->bytes.erase(0, sizeof(header));
   return item;
 }
 

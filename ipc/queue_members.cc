@@ -49,11 +49,12 @@ absl::StatusOr<std::shared_ptr<const QueueMember>> QueueGroup::MeetMember(
   }
   std::memcpy(&header, item->bytes.data(), sizeof(header));
   if (header.place != place || header.generation != generation) return nullptr;
-  auto process = PidFd::Adopt(std::move(item->fds[0]));
+  UniqueFd* const own = &item->fds[item->fds.size() - kOwnFds];
+  auto process = PidFd::Adopt(std::move(own[0]));
   if (!process.ok()) return nullptr;
   QueueMember member = {place, generation, *std::move(process), {}};
   for (size_t i = 0; i < kQueueWaits; ++i) {
-    member.bells[i] = std::move(item->fds[1 + i]);
+    member.bells[i] = std::move(own[1 + i]);
   }
   return std::make_shared<const QueueMember>(std::move(member));
 }

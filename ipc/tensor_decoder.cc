@@ -133,25 +133,55 @@ absl::StatusOr<Tensor> TensorDecoder::Decoding::Make(
 absl::Status TensorDecoder::Decode(std::span<const std::byte> record,
                                    TensorSource& source,
                                    TensorMessage* message) {
+  WireTensorRecord alone;
+  if (ParseTensorRecord(record, &alone)) [[likely]] {
+    absl::StatusOr<Tensor> tensor = Claim(alone.block, alone.spec, source);
+    if (!tensor.ok()) return AsLoss(tensor.status());
+    message->Add(*std::move(tensor));
+    return absl::OkStatus();
+  }
   const absl::Status status = Decoding(*this, source, *message).Decode(record);
   if (status.ok()) return status;
   *message = TensorMessage();
   return AsLoss(status);
 }
 
+absl::Status TensorDecoder::Decode(std::span<const std::byte> record,
+                                   TensorSource& source, Tensor* tensor) {
+  WireTensorRecord alone;
+  if (ParseTensorRecord(record, &alone)) [[likely]] {
+    absl::StatusOr<Tensor> made = Claim(alone.block, alone.spec, source);
+    if (!made.ok()) return AsLoss(made.status());
+    *tensor = *std::move(made);
+    return absl::OkStatus();
+  }
+  TensorMessage message;
+  TENON_RETURN_IF_ERROR(Decode(record, source, &message));
+  absl::StatusOr<Tensor> only = message.tensor(0);
+  if (message.size() != 1 || !only.ok()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the message that is next has ", message.size(),
+        " fields, and is not one tensor alone: Get() it as a message"));
+  }
+  *tensor = *std::move(only);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::shared_ptr<Storage>> TensorDecoder::Claim(
+    const BlockDescriptor& block, TensorSource& source) {
+  absl::StatusOr<std::shared_ptr<Storage>> storage = arenas_.ClaimBlock(block);
+  if (storage.ok() || !absl::IsNotFound(storage.status())) [[likely]]
+    return storage;
+  TENON_RETURN_IF_ERROR(Attach(block, source));
+  return arenas_.ClaimBlock(block);
+}
+
 absl::StatusOr<Tensor> TensorDecoder::Claim(const BlockDescriptor& block,
                                             const TensorSpec& spec,
                                             TensorSource& source) {
-  const ArenaTensorHandle handle = {.block = block, .spec = spec};
-  absl::StatusOr<Tensor> tensor = arenas_.Claim(handle);
-  if (absl::IsNotFound(tensor.status())) [[unlikely]] {
-    if (absl::Status attached = Attach(block, source); attached.ok()) {
-      tensor = arenas_.Claim(handle);
-    } else {
-      tensor = std::move(attached);
-    }
-  }
-  return tensor;
+  TENON_ASSIGN_OR_RETURN(std::shared_ptr<Storage> storage,
+                         Claim(block, source));
+  return Tensor::FromSpec(spec, std::move(storage));
 }
 
 absl::Status TensorDecoder::Attach(const BlockDescriptor& block,
@@ -206,7 +236,7 @@ absl::StatusOr<Tensor> TensorDecoder::Import(const WireSegment& segment,
   UniqueFd fd;
   if (handle.has_segment() &&
       handle.segment_strategy() == SharingStrategy::kFileDescriptor) {
-    TENON_ASSIGN_OR_RETURN(fd, source.Get([&](const TensorShelfItem& item) {
+    TENON_ASSIGN_OR_RETURN(fd, source.Get([&](TensorShelfItem& item) {
       return item.FdOf(segment.key);
     }));
   }

@@ -45,7 +45,7 @@ class TensorSource {
   // is not in what was taken before. Errors: find's; those of taking.
   template <typename Find>
   auto Get(const Find& find)
-      -> decltype(find(std::declval<const TensorShelfItem&>())) {
+      -> decltype(find(std::declval<TensorShelfItem&>())) {
     if (item_) {
       auto found = find(*item_);
       if (found.ok()) return found;
@@ -75,6 +75,10 @@ class TensorDecoder {
   // `message` is empty before.
   absl::Status Decode(std::span<const std::byte> record, TensorSource& source,
                       TensorMessage* message);
+  // The same for a message of one tensor and nothing else. Errors: also
+  // kInvalidArgument if it has something else.
+  absl::Status Decode(std::span<const std::byte> record, TensorSource& source,
+                      Tensor* tensor);
 
   // That a tensor which was sent is the same when it comes back.
   void Recognize(const Tensor& sent) { segments_.Recognize(sent); }
@@ -82,6 +86,8 @@ class TensorDecoder {
  private:
   class Decoding;
 
+  absl::StatusOr<std::shared_ptr<Storage>> Claim(const BlockDescriptor& block,
+                                                 TensorSource& source);
   absl::StatusOr<Tensor> Claim(const BlockDescriptor& block,
                                const TensorSpec& spec, TensorSource& source);
   absl::Status Attach(const BlockDescriptor& block, TensorSource& source);

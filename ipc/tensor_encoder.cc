@@ -151,10 +151,9 @@ absl::Status Encoding::Add(const Tensor& tensor) {
 
 absl::Status Encoding::AddShared(const Tensor& tensor, WireStorage& storage) {
   if (tensor.storage()->lease() != nullptr) {
-    TENON_ASSIGN_OR_RETURN(const ArenaTensorHandle handle, Describe(tensor));
+    TENON_ASSIGN_OR_RETURN(storage.block, DescribeBlock(tensor));
     storage.place = WirePlace::kBlock;
-    storage.block = handle.block;
-    return shelf_.NeedOffer(handle.block, number_,
+    return shelf_.NeedOffer(storage.block, number_,
                             [&] { return Offer(tensor); });
   }
   TENON_ASSIGN_OR_RETURN(const ExportedTensor exported, Export(tensor));
@@ -249,6 +248,14 @@ absl::StatusOr<Arena*> TensorEncoder::arena() {
 absl::StatusOr<Block> TensorEncoder::Allocate(size_t bytes, Deadline deadline) {
   TENON_ASSIGN_OR_RETURN(Arena* const arena, this->arena());
   return arena->Allocate(bytes, deadline);
+}
+
+bool TensorEncoder::EncodeAlone(const Tensor& tensor, uint64_t number,
+                                uint64_t taken, std::span<std::byte> record) {
+  const absl::StatusOr<BlockDescriptor> block = DescribeBlock(tensor);
+  return block.ok() && WriteTensorRecord(*block, tensor.spec(), record) &&
+         shelf_.NeedOffer(*block, number, [&] { return Offer(tensor); }).ok() &&
+         shelf_.Lay(number, taken).ok();
 }
 
 absl::StatusOr<TensorHolds> TensorEncoder::Encode(const TensorMessage& message,

@@ -23,6 +23,7 @@
 #include "tenon/shm/arena/arena.h"
 #include "tenon/shm/deadline.h"
 #include "tenon/shm/storage.h"
+#include "tenon/shm/tensor.h"
 
 namespace tenon {
 
@@ -55,6 +56,11 @@ class TensorEncoder {
                                      uint64_t number, uint64_t taken,
                                      Deadline deadline,
                                      std::span<std::byte> record);
+
+  // The same for a message of one tensor, by the short way: false if there is
+  // none for it, or something else is in the way: Encode() it.
+  bool EncodeAlone(const Tensor& tensor, uint64_t number, uint64_t taken,
+                   std::span<std::byte> record);
 
   TensorShelf& shelf() { return shelf_; }
   // Errors: Arena::Create()'s.

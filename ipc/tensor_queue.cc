@@ -33,32 +33,59 @@ constexpr size_t kRecordBytes = 128;
 
 }  // namespace
 
-// Makes messages of the records that one call takes, before it takes them.
+// Decodes the records that one call takes, before it takes them.
 class TensorQueue::Claimer : public QueueClaimer {
- public:
+ protected:
   explicit Claimer(TensorQueue* queue) : queue_(*queue) {}
 
-  absl::Status Claim(const QueueItem& item) override {
+  // T: TensorMessage or Tensor, empty before.
+  template <typename T>
+  absl::Status Decode(const QueueItem& item, T* into) {
     const auto take = [&] {
       uint64_t generation = 0;
       return queue_.queue_->TakeFrom(item.place, &generation);
     };
     TensorSource source(take, &found_);
-    absl::Status status =
-        queue_.decoder_.Decode(item.bytes, source, &messages_.emplace_back());
+    absl::Status status = queue_.decoder_.Decode(item.bytes, source, into);
     TENON_CRASH_POINT("tensor_queue.claimed");
-    if (!status.ok()) messages_.pop_back();
     return status;
   }
 
+ private:
+  TensorQueue& queue_;
+  std::optional<TensorShelfItem> found_;  // On the sender's shelf.
+};
+
+class TensorQueue::MessageClaimer final : public Claimer {
+ public:
+  explicit MessageClaimer(TensorQueue* queue) : Claimer(queue) {}
+
+  absl::Status Claim(const QueueItem& item) override {
+    absl::Status status = Decode(item, &messages_.emplace_back());
+    if (!status.ok()) messages_.pop_back();
+    return status;
+  }
   void Undo(const QueueItem&) override { messages_.pop_back(); }
 
   absl::InlinedVector<TensorMessage, 1>& messages() { return messages_; }
 
  private:
-  TensorQueue& queue_;
   absl::InlinedVector<TensorMessage, 1> messages_;
-  std::optional<TensorShelfItem> found_;  // On the sender's shelf.
+};
+
+// For calls that take one record.
+class TensorQueue::TensorClaimer final : public Claimer {
+ public:
+  TensorClaimer(TensorQueue* queue, Tensor* tensor)
+      : Claimer(queue), tensor_(*tensor) {}
+
+  absl::Status Claim(const QueueItem& item) override {
+    return Decode(item, &tensor_);
+  }
+  void Undo(const QueueItem&) override { tensor_ = Tensor(); }
+
+ private:
+  Tensor& tensor_;
 };
 
 absl::StatusOr<std::unique_ptr<TensorQueue>> TensorQueue::Create(
@@ -88,39 +115,64 @@ absl::StatusOr<std::unique_ptr<TensorQueue>> TensorQueue::Make(
 
 TensorQueue::~TensorQueue() = default;
 
-absl::StatusOr<TensorMessage> TensorQueue::Get(Deadline deadline) {
+absl::StatusOr<bool> TensorQueue::TryTake(QueueClaimer* claimer) {
   sender_->ReapIfDue();
   std::array<std::byte, kRecordBytes> record;
-  Claimer claimer(this);
-  TENON_ASSIGN_OR_RETURN(size_t got, queue_->TryGet(record, &claimer));
-  if (got == 0) {
-    TENON_ASSIGN_OR_RETURN(got, WaitAndReap(deadline, [&](Deadline slice) {
-                             return queue_->Get(record, slice, &claimer);
-                           }));
-  }
+  TENON_ASSIGN_OR_RETURN(const size_t got, queue_->TryGet(record, claimer));
+  return got != 0;
+}
+
+absl::Status TensorQueue::Take(Deadline deadline, QueueClaimer* claimer) {
+  TENON_ASSIGN_OR_RETURN(const bool taken, TryTake(claimer));
+  if (taken) [[likely]]
+    return absl::OkStatus();
+  std::array<std::byte, kRecordBytes> record;
+  return WaitAndReap(deadline,
+                     [&](Deadline slice) {
+                       return queue_->Get(record, slice, claimer);
+                     })
+      .status();
+}
+
+absl::StatusOr<TensorMessage> TensorQueue::Get(Deadline deadline) {
+  MessageClaimer claimer(this);
+  TENON_RETURN_IF_ERROR(Take(deadline, &claimer));
   return std::move(claimer.messages().front());
+}
+
+absl::StatusOr<std::optional<TensorMessage>> TensorQueue::TryGet() {
+  MessageClaimer claimer(this);
+  TENON_ASSIGN_OR_RETURN(const bool taken, TryTake(&claimer));
+  if (!taken) return std::optional<TensorMessage>();
+  return std::optional<TensorMessage>(std::move(claimer.messages().front()));
+}
+
+absl::StatusOr<Tensor> TensorQueue::GetTensor(Deadline deadline) {
+  absl::StatusOr<Tensor> tensor(absl::in_place);
+  TensorClaimer claimer(this, &*tensor);
+  TENON_RETURN_IF_ERROR(Take(deadline, &claimer));
+  return tensor;
+}
+
+absl::StatusOr<std::optional<Tensor>> TensorQueue::TryGetTensor() {
+  absl::StatusOr<std::optional<Tensor>> tensor(absl::in_place);
+  TensorClaimer claimer(this, &tensor->emplace());
+  TENON_ASSIGN_OR_RETURN(const bool taken, TryTake(&claimer));
+  if (!taken) tensor->reset();
+  return tensor;
 }
 
 absl::StatusOr<std::vector<TensorMessage>> TensorQueue::GetBatch(
     size_t most, Deadline deadline) {
   sender_->ReapIfDue();
   std::vector<std::byte> records(std::min(most, capacity()) * kRecordBytes);
-  Claimer claimer(this);
+  MessageClaimer claimer(this);
   TENON_RETURN_IF_ERROR(WaitAndReap(deadline, [&](Deadline slice) {
                           return queue_->Get(records, slice, &claimer);
                         }).status());
   return std::vector<TensorMessage>(
       std::make_move_iterator(claimer.messages().begin()),
       std::make_move_iterator(claimer.messages().end()));
-}
-
-absl::StatusOr<std::optional<TensorMessage>> TensorQueue::TryGet() {
-  sender_->ReapIfDue();
-  std::array<std::byte, kRecordBytes> record;
-  Claimer claimer(this);
-  TENON_ASSIGN_OR_RETURN(const size_t got, queue_->TryGet(record, &claimer));
-  if (got == 0) return std::optional<TensorMessage>();
-  return std::optional<TensorMessage>(std::move(claimer.messages().front()));
 }
 
 absl::StatusOr<bool> TensorQueue::Arm() {

@@ -14,8 +14,7 @@
 //                                              deadline));
 //   TENON_RETURN_IF_ERROR(queue->Put(frame, deadline));
 //
-//   TENON_ASSIGN_OR_RETURN(TensorMessage message, theirs->Get(deadline));
-//   TENON_ASSIGN_OR_RETURN(Tensor frame, message.tensor(0));
+//   TENON_ASSIGN_OR_RETURN(Tensor frame, theirs->GetTensor(deadline));
 //
 // What travels is a record of 128 bytes. How a tensor gets along with it:
 //   in a block of an arena    by reference, without a system call once the
@@ -120,8 +119,9 @@ class TensorQueue {
   absl::Status Put(const TensorMessage& message, Deadline deadline) {
     return sender_->Put({&message, 1}, deadline);
   }
+  // A message of that one tensor; of all ways the shortest.
   absl::Status Put(const Tensor& tensor, Deadline deadline) {
-    return Put(TensorMessage(tensor), deadline);
+    return sender_->Put(tensor, deadline);
   }
   absl::Status PutBatch(absl::Span<const TensorMessage> messages,
                         Deadline deadline) {
@@ -147,6 +147,10 @@ class TensorQueue {
                                                       Deadline deadline);
   // Without waiting: none if there is none. Does not notice deaths.
   absl::StatusOr<std::optional<TensorMessage>> TryGet();
+  // The same for a message of one tensor alone. Errors: also kInvalidArgument
+  // if the next message has anything else; it stays there.
+  absl::StatusOr<Tensor> GetTensor(Deadline deadline);
+  absl::StatusOr<std::optional<Tensor>> TryGetTensor();
 
   // Nothing more is put, by anybody; what is there can be got. Wakes all.
   absl::Status Close() { return queue_->Close(); }
@@ -185,9 +189,14 @@ class TensorQueue {
 
  private:
   class Claimer;
+  class MessageClaimer;
+  class TensorClaimer;
 
   TensorQueue(std::unique_ptr<QueueCore> queue, const TensorQueueUse& use)
       : queue_(std::move(queue)), decoder_(use.arenas, use.segments) {}
+  // True if something was got.
+  absl::StatusOr<bool> TryTake(QueueClaimer* claimer);
+  absl::Status Take(Deadline deadline, QueueClaimer* claimer);
   static absl::StatusOr<std::unique_ptr<TensorQueue>> Make(
       std::unique_ptr<QueueCore> queue, const TensorQueueUse& use,
       const std::string& name);

@@ -7,7 +7,8 @@
 //   ratio          of the two
 //   least_ratio    of the fastest turns: without what else the machine does
 // RoundTrip: a pooled tensor to a process that spins and sends it back, both
-// times claimed and released; the limit is a cache line there and back.
+// times claimed and released; the limit is a cache line there and back. By
+// messages it is a tensor and a number, so that the short way is not open.
 // Stream: new pooled tensors of 4 KiB, filled, to a process that spins; the
 // limit is filling alone. ManyInOneMessage: 10,000 of 1 KiB, in a block each or
 // all in one; the same limit.
@@ -54,7 +55,15 @@ using A = StdAtomics;
 constexpr int kTurn = 512;  // Tensors, or lines, in a turn.
 
 // What the child does in its next turn.
-enum Order : uint64_t { kLines, kEcho, kTake, kTakeOne, kRaw, kEnd };
+enum Order : uint64_t {
+  kLines,
+  kEcho,
+  kEchoMessage,
+  kTake,
+  kTakeOne,
+  kRaw,
+  kEnd
+};
 
 struct Shared {
   alignas(64) SharedWord<uint64_t> turn{0};
@@ -77,7 +86,14 @@ void Await(const SharedWord<uint64_t>& word, uint64_t value) {
   while (A::Load(word, std::memory_order_acquire) != value) A::Pause();
 }
 
-TensorMessage Spin(TensorQueue& queue) {
+Tensor Spin(TensorQueue& queue) {
+  for (;;) {
+    auto got = Must(queue.TryGetTensor());
+    if (got) return *std::move(got);
+    A::Pause();
+  }
+}
+TensorMessage SpinForMessage(TensorQueue& queue) {
   for (;;) {
     auto got = Must(queue.TryGet());
     if (got) return *std::move(got);
@@ -97,7 +113,7 @@ class Child {
       Await(shared_.turn, turn);
       const uint64_t order = A::Load(shared_.order, std::memory_order_relaxed);
       if (order == kEnd) return;
-      if (order == kTakeOne) Spin(there_);
+      if (order == kTakeOne) SpinForMessage(there_);
       for (int i = 0; i < kTurn && order != kTakeOne; ++i) Step(order);
       A::Store(shared_.done, turn, std::memory_order_release);
     }
@@ -111,6 +127,8 @@ class Child {
         return Pong();
       case kEcho:
         return Check(back_.Put(Spin(there_), Deadline::Never()));
+      case kEchoMessage:
+        return Check(back_.Put(SpinForMessage(there_), Deadline::Never()));
       case kTake:
         Spin(there_);
         return;
@@ -273,6 +291,22 @@ void BM_RoundTrip(benchmark::State& state) {
       });
 }
 BENCHMARK(BM_RoundTrip)->UseRealTime();
+
+void BM_RoundTripOfMessages(benchmark::State& state) {
+  Measure(
+      state, kTurn, [](World& world) { world.Lines(); },
+      [](World& world) {
+        const TensorMessage message =
+            TensorMessage(world.NewTensor(4096)).Add(7);
+        world.Begin(kEchoMessage);
+        for (int i = 0; i < kTurn; ++i) {
+          Check(world.there->Put(message, Deadline::Never()));
+          SpinForMessage(*world.back);
+        }
+        world.End();
+      });
+}
+BENCHMARK(BM_RoundTripOfMessages)->UseRealTime();
 
 // The instructions alone: both ends in one thread, so that no cache line moves.
 void BM_OneThread(benchmark::State& state) {

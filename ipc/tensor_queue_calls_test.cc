@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -27,6 +28,7 @@
 #include "tenon/shm/process_testing.h"
 #include "tenon/shm/status_matchers.h"
 #include "tenon/shm/tensor.h"
+#include "tenon/shm/tensor_spec.h"
 
 namespace tenon {
 namespace {
@@ -65,6 +67,52 @@ TEST(TensorQueueCallsTest, TryPutAndTryGetNeverWait) {
   TENON_ASSERT_OK_AND_ASSIGN(const auto got, pair.b->TryGet());
   ASSERT_TRUE(got.has_value());
   EXPECT_THAT(got->integer(0), IsOkAndHolds(1));
+}
+
+TEST(TensorQueueCallsTest, AMessageThatIsNotOneTensorStaysThere) {
+  const Pair pair = NewPair(4);
+  EXPECT_THAT(pair.b->TryGetTensor(), IsOkAndHolds(testing::Eq(std::nullopt)));
+  EXPECT_THAT(pair.b->GetTensor(Deadline::Passed()),
+              StatusIs(StatusCode::kDeadlineExceeded));
+  TENON_ASSERT_OK_AND_ASSIGN(
+      const Tensor tensor,
+      pair.a->CreateTensor(kDtypeOf<int64_t>, {3}, TestDeadline()));
+  TensorMessage two;
+  two.Add(tensor).Add(7);
+  TensorMessage word;
+  word.Add("word");
+  for (const TensorMessage& message : {two, word, TensorMessage()}) {
+    ASSERT_THAT(pair.a->Put(message, TestDeadline()), IsOk());
+    for (int i = 0; i < 3; ++i) {
+      EXPECT_THAT(pair.b->GetTensor(TestDeadline()),
+                  StatusIs(StatusCode::kInvalidArgument,
+                           HasSubstr("not one tensor alone")));
+      EXPECT_THAT(pair.b->TryGetTensor(),
+                  StatusIs(StatusCode::kInvalidArgument));
+    }
+    TENON_ASSERT_OK_AND_ASSIGN(const TensorMessage got,
+                               pair.b->Get(TestDeadline()));
+    EXPECT_EQ(got.size(), message.size());
+  }
+}
+
+TEST(TensorQueueCallsTest, TensorsOfEveryRankArriveAsTheyWere) {
+  const Pair pair = NewPair(4);
+  std::vector<int64_t> shape;
+  for (int rank = 0; rank <= TensorSpec::kMaxRank; ++rank) {
+    for (const int64_t last : {2, 1, 0}) {
+      if (rank > 0) shape.back() = last;
+      TENON_ASSERT_OK_AND_ASSIGN(
+          const Tensor tensor,
+          pair.a->CreateTensor(kDtypeOf<float>, shape, TestDeadline()));
+      ASSERT_THAT(pair.a->Put(tensor, TestDeadline()), IsOk());
+      TENON_ASSERT_OK_AND_ASSIGN(const Tensor got,
+                                 pair.b->GetTensor(TestDeadline()));
+      EXPECT_EQ(got.spec(), tensor.spec());
+    }
+    if (rank > 0) shape.back() = 2;
+    shape.push_back(2);
+  }
 }
 
 TEST(TensorQueueCallsTest, DeadlinesEndWaiting) {

@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -71,6 +72,38 @@ TEST_P(TensorQueueTest, DeliversInOrderAndLetsGo) {
       for (int64_t i = 0; i < kTensors; ++i) {
         ASSERT_TRUE(GetsTensorOf(*queue, i));
       }
+      self.Step("got");
+    }
+  }));
+}
+
+// Whatever way it came; and a view, which is not dense.
+TEST_P(TensorQueueTest, OneTensorIsGotWithoutAMessage) {
+  EXPECT_TRUE(RunTwoPeers(mode(), [&](Peer& self) {
+    const auto queue = Open(self);
+    if (self.name() == "a") {
+      TensorMaker maker(way(), queue.get(), prefix_);
+      TENON_ASSERT_OK_AND_ASSIGN(const Tensor tensor, maker.Make(1));
+      TENON_ASSERT_OK_AND_ASSIGN(const Tensor turned, tensor.Transpose(0, 1));
+      ASSERT_THAT(queue->Put(tensor, TestDeadline()), IsOk());
+      ASSERT_THAT(queue->Put(turned, TestDeadline()), IsOk());
+      ASSERT_THAT(queue->Put(TensorMessage(tensor), TestDeadline()), IsOk());
+      ASSERT_THAT(queue->AwaitTaken(TestDeadline()), IsOk());
+      EXPECT_THAT(self.Await("got"), IsOk());
+    } else {
+      TENON_ASSERT_OK_AND_ASSIGN(const Tensor first,
+                                 queue->GetTensor(TestDeadline()));
+      EXPECT_TRUE(IsTensorOf(first, 1));
+      TENON_ASSERT_OK_AND_ASSIGN(const Tensor turned,
+                                 queue->GetTensor(TestDeadline()));
+      EXPECT_EQ(turned.spec().shape(), absl::MakeConstSpan({5l, 3l}));
+      EXPECT_EQ(**turned.at<const int64_t>({4, 2}), 1);
+      std::optional<Tensor> last;
+      EXPECT_TRUE(Becomes([&] {
+        last = queue->TryGetTensor().value();
+        return last.has_value();
+      }));
+      EXPECT_TRUE(IsTensorOf(*last, 1));
       self.Step("got");
     }
   }));

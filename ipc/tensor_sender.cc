@@ -34,6 +34,12 @@ bool MaySucceedLater(const absl::Status& status) {
   return absl::IsResourceExhausted(status) || absl::IsDeadlineExceeded(status);
 }
 
+// Null if the message has anything else.
+const Tensor* OnlyTensor(const TensorMessage& message) {
+  if (message.size() != 1) return nullptr;
+  return std::get_if<Tensor>(&message.fields()[0]);
+}
+
 absl::Status TurnIsTaken() {
   return absl::DeadlineExceededError(
       "another thread of this process is putting tensors all the time");
@@ -145,11 +151,12 @@ absl::StatusOr<Tensor> TensorSender::NewTensor(DLDataType dtype,
                                                absl::Span<const int64_t> shape,
                                                Deadline deadline) {
   TENON_RETURN_IF_ERROR(CheckUsable());
-  Arena* arena = nullptr;
-  {
+  Arena* arena = arena_.load(std::memory_order_acquire);
+  if (arena == nullptr || due_.load(std::memory_order_relaxed)) {
     const TurnGuard turn(&turn_, deadline);
     if (!turn.held()) return TurnIsTaken();
     TENON_ASSIGN_OR_RETURN(arena, encoder_.arena());
+    arena_.store(arena, std::memory_order_release);
     if (IsDue()) ReapWithTurn();
   }
   for (Deadline slice = Deadline::Passed();;) {
@@ -203,6 +210,26 @@ absl::Status TensorSender::EncodeAll(absl::Span<const TensorMessage> messages,
   return absl::OkStatus();
 }
 
+// A tensor of a block as a message of its own, if that is possible.
+bool TensorSender::EncodeAlone(const Tensor& tensor, uint64_t number) {
+  if (tensor.storage() == nullptr || tensor.storage()->lease() == nullptr) {
+    return false;
+  }
+  records_.resize(queue_->item_bytes());
+  if (IsDue() || encoder_.shelf().has_fds()) ReapWithTurn();
+  if (!encoder_.EncodeAlone(tensor, number, taken_, records_)) {
+    encoder_.shelf().Cancel(number);
+    return false;
+  }
+  Held& held = in_flight_.emplace_back();
+  held.number = number;
+  held.bytes = tensor.storage()->size_bytes();
+  held.holds.storages.push_back(tensor.storage());
+  held_bytes_ += held.bytes;
+  TENON_CRASH_POINT("tensor_queue.encoded");
+  return true;
+}
+
 // What was not put: its blocks are free, its descriptors not needed.
 void TensorSender::Cancel(uint64_t first) {
   while (!in_flight_.empty() && in_flight_.back().number >= first) {
@@ -233,8 +260,30 @@ absl::Status TensorSender::PutRecords(Deadline deadline) {
   });
 }
 
+absl::Status TensorSender::Put(const Tensor& tensor, Deadline deadline) {
+  TENON_RETURN_IF_ERROR(CheckUsable());
+  const TurnGuard turn(&turn_, deadline);
+  if (!turn.held()) return TurnIsTaken();
+  const uint64_t number = queue_->put() + 1;
+  if (!EncodeAlone(tensor, number)) [[unlikely]] {
+    const TensorMessage message(tensor);
+    return PutAll({&message, 1}, deadline);
+  }
+  if (absl::Status status = PutRecords(deadline); !status.ok()) {
+    Cancel(number);
+    return status;
+  }
+  Count();
+  TENON_CRASH_POINT("tensor_queue.put");
+  return absl::OkStatus();
+}
+
 absl::Status TensorSender::Put(absl::Span<const TensorMessage> messages,
                                Deadline deadline) {
+  if (messages.size() == 1) {
+    const Tensor* const alone = OnlyTensor(messages[0]);
+    if (alone != nullptr) return Put(*alone, deadline);
+  }
   TENON_RETURN_IF_ERROR(CheckUsable());
   if (messages.empty() || messages.size() > queue_->capacity()) {
     return absl::InvalidArgumentError(
@@ -243,6 +292,11 @@ absl::Status TensorSender::Put(absl::Span<const TensorMessage> messages,
   }
   const TurnGuard turn(&turn_, deadline);
   if (!turn.held()) return TurnIsTaken();
+  return PutAll(messages, deadline);
+}
+
+absl::Status TensorSender::PutAll(absl::Span<const TensorMessage> messages,
+                                  Deadline deadline) {
   const uint64_t first = queue_->put() + 1;
   absl::Status status = EncodeAll(messages, first, deadline);
   if (status.ok()) status = PutRecords(deadline);
@@ -263,10 +317,13 @@ absl::StatusOr<bool> TensorSender::TryPut(const TensorMessage& message) {
     return false;
   }
   const uint64_t first = queue_->put() + 1;
+  const auto* const alone = OnlyTensor(message);
+  absl::Status encoded;
+  if (alone == nullptr || !EncodeAlone(*alone, first)) {
+    encoded = EncodeAll({&message, 1}, first, Deadline::Passed());
+  }
   absl::StatusOr<bool> put = false;
-  if (absl::Status encoded =
-          EncodeAll({&message, 1}, first, Deadline::Passed());
-      encoded.ok()) {
+  if (encoded.ok()) {
     put = queue_->TryPut(records_);
   } else {
     put = std::move(encoded);

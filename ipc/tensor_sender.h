@@ -45,6 +45,7 @@ class TensorSender : public TensorReaper {
       const std::string& name);
   ~TensorSender() override;
 
+  absl::Status Put(const Tensor& tensor, Deadline deadline);
   absl::Status Put(absl::Span<const TensorMessage> messages, Deadline deadline);
   absl::StatusOr<bool> TryPut(const TensorMessage& message);
 
@@ -84,6 +85,9 @@ class TensorSender : public TensorReaper {
     return in_flight_.size() >= kReapFrom || held_bytes_ >= kReapFromBytes;
   }
   void Count();
+  bool EncodeAlone(const Tensor& tensor, uint64_t number);
+  absl::Status PutAll(absl::Span<const TensorMessage> messages,
+                      Deadline deadline);
   absl::Status EncodeAll(absl::Span<const TensorMessage> messages,
                          uint64_t first, Deadline deadline);
   absl::Status EncodeOne(const TensorMessage& message, uint64_t number,
@@ -108,7 +112,8 @@ class TensorSender : public TensorReaper {
   // Of in_flight_.
   std::atomic<size_t> held_ = 0;
   std::atomic<bool> due_ = false;
-  std::atomic<bool> idle_ = true;  // And nothing but offers lies out.
+  std::atomic<Arena*> arena_ = nullptr;  // The encoder's, once it has one.
+  std::atomic<bool> idle_ = true;        // And nothing but offers lies out.
 };
 
 }  // namespace tenon

@@ -289,10 +289,14 @@ absl::StatusOr<TensorShelfItem::Offer> TensorShelfItem::OfferOf(
   return offer;
 }
 
-absl::StatusOr<UniqueFd> TensorShelfItem::FdOf(uint64_t key) const {
+absl::StatusOr<UniqueFd> TensorShelfItem::FdOf(uint64_t key) {
   const auto listed = fds_.find(key);
   if (listed == fds_.end()) return NotOnTheShelf("the segment of a tensor");
-  return Copy(listed->second);
+  UniqueFd& fd = taken_[listed->second];
+  fds_.erase(listed);
+  // Unless another entry has it, too, and has given it away.
+  if (!fd.valid()) return NotOnTheShelf("the segment of a tensor");
+  return std::move(fd);
 }
 
 }  // namespace tenon

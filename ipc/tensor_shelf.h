@@ -134,7 +134,8 @@ class TensorShelfItem {
   // Errors: kNotFound if it does not lie there; kResourceExhausted at the limit
   // of descriptors.
   absl::StatusOr<Offer> OfferOf(const BlockDescriptor& block) const;
-  absl::StatusOr<UniqueFd> FdOf(uint64_t key) const;
+  // Gives it away: it does not lie there any more after that.
+  absl::StatusOr<UniqueFd> FdOf(uint64_t key);
 
   size_t offers() const { return offers_.size(); }
   size_t fds() const { return fds_.size(); }

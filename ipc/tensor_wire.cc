@@ -25,9 +25,18 @@ namespace tenon {
 namespace {
 
 constexpr uint16_t kMagic = 0x5154;  // "TQ" on x86.
-constexpr uint8_t kVersion = 1;
+constexpr uint8_t kVersion = 2;
 constexpr uint8_t kInline = 1;
 constexpr uint8_t kInBlock = 2;
+constexpr uint8_t kOneTensor = 3;
+
+struct RecordHeader {
+  uint16_t magic = kMagic;
+  uint8_t version = kVersion;
+  uint8_t form = 0;
+  uint32_t bytes = 0;  // That follow.
+};
+static_assert(sizeof(RecordHeader) == kWireRecordHeaderBytes);
 
 constexpr uint8_t kInteger = 1;
 constexpr uint8_t kNumber = 2;
@@ -96,10 +105,7 @@ class Writer {
   void Put(const WireField& field);
   // The header of one.
   void PutRecord(uint8_t form, size_t bytes) {
-    Put(kMagic);
-    Put(kVersion);
-    Put(form);
-    Put(static_cast<uint32_t>(bytes));
+    Put(RecordHeader{.form = form, .bytes = static_cast<uint32_t>(bytes)});
   }
 
  private:
@@ -324,27 +330,53 @@ void WriteBlockRecord(const BlockDescriptor& block, uint64_t body_bytes,
   writer.Put(body_bytes);
 }
 
+bool WriteTensorRecord(const BlockDescriptor& block, const TensorSpec& spec,
+                       std::span<std::byte> out) {
+  const size_t spec_bytes =
+      kShapeAt + sizeof(int64_t) * static_cast<size_t>(spec.rank());
+  const size_t bytes = sizeof(block) + spec_bytes;
+  if (kWireRecordHeaderBytes + bytes > out.size() || !HasDenseStrides(spec)) {
+    return false;
+  }
+  Writer writer(out);
+  writer.PutRecord(kOneTensor, bytes);
+  writer.Put(block);
+  writer.Bytes(&spec, spec_bytes);
+  return true;
+}
+
+bool ParseTensorRecord(std::span<const std::byte> record,
+                       WireTensorRecord* found) {
+  Reader reader(record);
+  RecordHeader header;
+  if (!reader.Get(header) || header.form != kOneTensor ||
+      header.magic != kMagic || header.version != kVersion) {
+    return false;
+  }
+  const size_t before = reader.left();
+  return reader.Get(found->block) && Read(reader, true, found->spec) &&
+         before - reader.left() == header.bytes;
+}
+
 absl::StatusOr<WireRecord> ParseWireRecord(std::span<const std::byte> record) {
   Reader reader(record);
-  uint16_t magic = 0;
-  uint8_t version = 0, form = 0;
-  uint32_t bytes = 0;
-  if (!reader.Get(magic) || !reader.Get(version) || !reader.Get(form) ||
-      !reader.Get(bytes) || magic != kMagic || bytes > reader.left()) {
+  RecordHeader header;
+  if (!reader.Get(header) || header.magic != kMagic ||
+      header.bytes > reader.left()) {
     return Refuse("its record is none");
   }
-  if (version != kVersion) {
-    return Refuse(absl::StrCat("its record has version ", version,
+  if (header.version != kVersion) {
+    return Refuse(absl::StrCat("its record has version ", header.version,
                                "; this program knows ", kVersion));
   }
   WireRecord found;
-  if (form == kInline) {
-    found.body = record.subspan(kWireRecordHeaderBytes, bytes);
+  if (header.form == kInline) {
+    found.body = record.subspan(kWireRecordHeaderBytes, header.bytes);
     return found;
   }
   found.in_block = true;
-  if (form != kInBlock ||
-      bytes != kWireRecordLeastBytes - kWireRecordHeaderBytes ||
+  if (header.form != kInBlock ||
+      header.bytes != kWireRecordLeastBytes - kWireRecordHeaderBytes ||
       !reader.Get(found.block) || !reader.Get(found.body_bytes)) {
     return Refuse("its record has neither a body nor a block");
   }

@@ -12,6 +12,8 @@
 //   form 1: the body of the message
 //   form 2: a BlockDescriptor and, in 64 bits, how many bytes of the body are
 //           at the beginning of that block
+//   form 3: a BlockDescriptor and a dense TensorSpec, as in a body: a message
+//           of that one tensor, the most frequent one
 //
 // A body, without any padding, in the machine's own byte order:
 //
@@ -119,7 +121,19 @@ void WriteInlineRecord(const TensorWire& wire, size_t body_bytes,
 void WriteBlockRecord(const BlockDescriptor& block, uint64_t body_bytes,
                       std::span<std::byte> out);
 
-// Errors: kDataLoss saying what does not fit.
+// A message of nothing but one dense tensor that lies in a block. False, and
+// nothing is written, if it is not dense, or has too many dimensions for `out`.
+bool WriteTensorRecord(const BlockDescriptor& block, const TensorSpec& spec,
+                       std::span<std::byte> out);
+struct WireTensorRecord {
+  BlockDescriptor block;
+  TensorSpec spec;  // Not checked yet.
+};
+// False if it is no such record, or a broken one.
+bool ParseTensorRecord(std::span<const std::byte> record,
+                       WireTensorRecord* found);
+
+// All others. Errors: kDataLoss saying what does not fit.
 absl::StatusOr<WireRecord> ParseWireRecord(std::span<const std::byte> record);
 
 }  // namespace tenon
