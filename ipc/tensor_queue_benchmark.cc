@@ -9,6 +9,9 @@
 // RoundTrip: a pooled tensor to a process that spins and sends it back, both
 // times claimed and released; the limit is a cache line there and back. By
 // messages it is a tensor and a number, so that the short way is not open.
+// RoundTripAsleep: the same between two that do not spin; the limit is an
+// eventfd there and back. Sleeps: how often the one that measures slept; else
+// what it waited for came while it fenced to do so.
 // Stream: new pooled tensors of 4 KiB, filled, to a process that spins; the
 // limit is filling alone. ManyInOneMessage: 10,000 of 1 KiB, in a block each or
 // all in one; the same limit.
@@ -17,6 +20,7 @@
 // Where there is only one core, nothing is measured, and the label says so.
 
 #include <sched.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -46,6 +50,7 @@
 #include "tenon/shm/tensor.h"
 #include "tenon/shm/testing/forked_child.h"
 #include "tenon/shm/testing/shared_object.h"
+#include "tenon/shm/unique_fd.h"
 
 namespace tenon {
 namespace {
@@ -59,6 +64,8 @@ enum Order : uint64_t {
   kLines,
   kEcho,
   kEchoMessage,
+  kEchoAsleep,
+  kBareWake,
   kTake,
   kTakeOne,
   kRaw,
@@ -93,6 +100,11 @@ Tensor Spin(TensorQueue& queue) {
     A::Pause();
   }
 }
+// Sleeps, as each process has one core only: where to spin is to keep others
+// from running.
+Tensor SleepFor(TensorQueue& queue) {
+  return Must(queue.GetTensor(Deadline::Never()));
+}
 TensorMessage SpinForMessage(TensorQueue& queue) {
   for (;;) {
     auto got = Must(queue.TryGet());
@@ -101,12 +113,33 @@ TensorMessage SpinForMessage(TensorQueue& queue) {
   }
 }
 
+void AwaitBare(const UniqueFd& bell) {
+  uint64_t count;
+  ABSL_RAW_CHECK(read(bell.get(), &count, sizeof(count)) == sizeof(count),
+                 "read");
+}
+void RingBare(const UniqueFd& bell) {
+  const uint64_t one = 1;
+  ABSL_RAW_CHECK(write(bell.get(), &one, sizeof(one)) == sizeof(one), "write");
+}
+
+// Of the limit of those that sleep.
+struct Bells {
+  const UniqueFd there{eventfd(0, EFD_CLOEXEC)};
+  const UniqueFd back{eventfd(0, EFD_CLOEXEC)};
+};
+
 // ---- The child ----
 
 class Child {
  public:
-  Child(Shared& shared, TensorQueue* there, TensorQueue* back, int socket)
-      : shared_(shared), there_(*there), back_(*back), raw_(socket) {}
+  Child(Shared& shared, TensorQueue* there, TensorQueue* back,
+        const Bells& bells, int socket)
+      : shared_(shared),
+        there_(*there),
+        back_(*back),
+        bells_(bells),
+        raw_(socket) {}
 
   void Run() {
     for (uint64_t turn = 1;; ++turn) {
@@ -129,6 +162,11 @@ class Child {
         return Check(back_.Put(Spin(there_), Deadline::Never()));
       case kEchoMessage:
         return Check(back_.Put(SpinForMessage(there_), Deadline::Never()));
+      case kEchoAsleep:
+        return Check(back_.Put(SleepFor(there_), Deadline::Never()));
+      case kBareWake:
+        AwaitBare(bells_.there);
+        return RingBare(bells_.back);
       case kTake:
         Spin(there_);
         return;
@@ -145,6 +183,7 @@ class Child {
   Shared& shared_;
   TensorQueue& there_;
   TensorQueue& back_;
+  const Bells& bells_;
   RawSegments raw_;
   uint64_t pings_ = 0;
 };
@@ -193,7 +232,7 @@ class World {
           const SecondThread second_thread;
           const auto in = Must(TensorQueue::Open(std::move(from)));
           const auto out = Must(TensorQueue::Open(std::move(to)));
-          Child(*shared_, in.get(), out.get(), sockets_[1]).Run();
+          Child(*shared_, in.get(), out.get(), bells, sockets_[1]).Run();
         })));
     cores.PinTo(0);
   }
@@ -237,6 +276,7 @@ class World {
     Check(there->Put(tensor, Deadline::Never()));
   }
 
+  const Bells bells;
   const std::shared_ptr<Arena> arena = Must(Arena::Create());
   const std::unique_ptr<TensorQueue> there =
       Must(TensorQueue::Create({}, {.arena = arena}));
@@ -307,6 +347,31 @@ void BM_RoundTripOfMessages(benchmark::State& state) {
       });
 }
 BENCHMARK(BM_RoundTripOfMessages)->UseRealTime();
+
+void BM_RoundTripAsleep(benchmark::State& state) {
+  Measure(
+      state, kTurn,
+      [](World& world) {
+        world.Begin(kBareWake);
+        for (int i = 0; i < kTurn; ++i) {
+          RingBare(world.bells.there);
+          AwaitBare(world.bells.back);
+        }
+        world.End();
+      },
+      [&](World& world) {
+        const Tensor tensor = world.NewTensor(4096);
+        world.Begin(kEchoAsleep);
+        for (int i = 0; i < kTurn; ++i) {
+          world.Put(tensor);
+          SleepFor(*world.back);
+        }
+        world.End();
+        state.counters["sleeps"] =
+            static_cast<double>(world.back->core().get_counts().sleeps);
+      });
+}
+BENCHMARK(BM_RoundTripAsleep)->UseRealTime();
 
 // The instructions alone: both ends in one thread, so that no cache line moves.
 void BM_OneThread(benchmark::State& state) {
