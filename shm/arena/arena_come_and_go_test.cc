@@ -45,8 +45,10 @@ constexpr size_t kBlock = 4096;
 // left behind by each round would be 2,000.
 #ifdef __SANITIZE_ADDRESS__
 constexpr size_t kOfMalloc = 64;
+constexpr int kForks = 200;  // Each copies the tables of its shadow memory.
 #else
 constexpr size_t kOfMalloc = 8;
+constexpr int kForks = 2'000;
 #endif
 
 class ArenaComeAndGoTest : public testing::TestWithParam<SharingStrategy> {
@@ -122,7 +124,7 @@ TEST_P(ArenaComeAndGoTest, HoldersThatAreForkedLeaveNothingBehind) {
   const Census before = Count();
   {
     TENON_ASSERT_OK_AND_ASSIGN(const auto arena, MakeArena(2));
-    for (int i = 0; i < 2'000; ++i) {
+    for (int i = 0; i < kForks; ++i) {
       TENON_ASSERT_OK_AND_ASSIGN(SentBlock sent, MakeSentBlock(*arena, kBlock));
       TENON_ASSERT_OK_AND_ASSIGN(const ArenaOffer offer,
                                  arena->Offer(sent.block));
