@@ -97,6 +97,7 @@ class TensorQueueStepTest : public testing::Test {
   }
 
   void Forget() {
+    got_.clear();
     queue_.reset();
     onward_.reset();
     handle_ = QueueHandle();
