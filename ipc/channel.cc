@@ -29,7 +29,6 @@
 #include "tenon/ipc/fds_in_flight.h"
 #include "tenon/ipc/frame.h"
 #include "tenon/ipc/large_message.h"
-#include "tenon/ipc/socket_checks.h"
 #include "tenon/shm/crash_point.h"
 #include "tenon/shm/deadline.h"
 #include "tenon/shm/fork_count.h"
@@ -39,6 +38,7 @@
 #include "tenon/shm/segment.h"
 #include "tenon/shm/status_macros.h"
 #include "tenon/shm/unique_fd.h"
+#include "tenon/shm/unix_socket.h"
 
 namespace tenon {
 namespace {
@@ -259,7 +259,9 @@ absl::StatusOr<Channel> Channel::Adopt(UniqueFd socket,
                                        const ChannelOptions& options) {
   TENON_RETURN_IF_ERROR(CheckOptions(options));
   const int fd = socket.get();
-  TENON_RETURN_IF_ERROR(CheckChannelSocket(fd));
+  TENON_RETURN_IF_ERROR(CheckIsConnectedUnixSocket(
+      fd, SOCK_SEQPACKET,
+      absl::StrCat("file descriptor ", fd, " cannot become a channel: it")));
   // An inherited descriptor has lost close-on-exec to get here. Its options
   // are its former owner's; an old kernel does not know all of them.
   fcntl(fd, F_SETFD, FD_CLOEXEC);

@@ -21,13 +21,13 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "tenon/ipc/ancillary.h"
-#include "tenon/ipc/socket_checks.h"
 #include "tenon/shm/crash_point.h"
 #include "tenon/shm/ledger/random_id.h"
 #include "tenon/shm/posix_error.h"
 #include "tenon/shm/retry_on_eintr.h"
 #include "tenon/shm/status_macros.h"
 #include "tenon/shm/unique_fd.h"
+#include "tenon/shm/unix_socket.h"
 
 namespace tenon {
 namespace {
@@ -112,8 +112,10 @@ absl::StatusOr<FdShelf> FdShelf::Create() {
 }
 
 absl::StatusOr<FdShelf> FdShelf::Adopt(UniqueFd in, UniqueFd out) {
-  TENON_RETURN_IF_ERROR(CheckChannelSocket(in.get()));
-  TENON_RETURN_IF_ERROR(CheckChannelSocket(out.get()));
+  for (const UniqueFd* end : {&in, &out}) {
+    TENON_RETURN_IF_ERROR(
+        CheckIsConnectedUnixSocket(end->get(), SOCK_SEQPACKET, kWhat));
+  }
   return FdShelf(std::move(in), std::move(out));
 }
 

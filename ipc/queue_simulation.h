@@ -16,6 +16,7 @@
 #include <cstdint>
 
 #include "tenon/ipc/queue_protocol.h"
+#include "tenon/ipc/sim_fence.h"
 #include "tenon/ipc/sleep_protocol.h"
 #include "tenon/shm/atomics.h"
 #include "tenon/shm/testing/scheduler/schedule.h"
@@ -89,15 +90,6 @@ class QueueSimulation {
     Ringer<SimAtomics, P> ringer;  // The putter's.
   };
 
-  // What a sleeper does for those who publish so.
-  struct SimFence {
-    Publication publication;
-    void operator()() const {
-      if (publication == Publication::kFenced) SimAtomics::FenceAll();
-    }
-  };
-
-  SimFence Fence() const { return {publication_}; }
   static size_t Index(int g) { return static_cast<size_t>(g); }
   Slots MakeSlots() { return Slots(words_.data(), kSlots, sizeof(Item)); }
 
@@ -138,7 +130,7 @@ class QueueSimulation {
   template <typename Ready>
   void SleepUntil(Sleeper<SimAtomics, P>& sleeper, const Ready& ready) {
     while (!ready()) {
-      if (!sleeper.FallAsleep(Fence(), ready)) return;
+      if (!sleeper.FallAsleep(fence_, ready)) return;
       if (death_noted_) {
         bell_.Wait();
       } else {
@@ -159,7 +151,7 @@ class QueueSimulation {
       if (!Sees(taker)) {
         if (over) return;
         const auto ready = [&] { return Sees(taker) || IsClosed(); };
-        if (sleeper.FallAsleep(Fence(), ready)) {
+        if (sleeper.FallAsleep(fence_, ready)) {
           ended = !self.bell.WaitUnlessEnds(putter_);
           sleeper.Awake();
           if (ended && !P::kGetBeforeEnd) return;
@@ -210,6 +202,7 @@ class QueueSimulation {
   Schedule& schedule_;
   const QueueVictim victim_;
   const Publication publication_;
+  const SimFence fence_{publication_};
   Word head_{0};
   Word take_{0};
   Word closed_{0};

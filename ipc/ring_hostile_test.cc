@@ -1,15 +1,9 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Readers and producers of a ring that behave badly: their words jump, go back
-// or flicker, their descriptors are not what they should be, they are stopped.
+// Readers and producers of a ring whose words jump, go back or flicker. Wrong
+// descriptors, and processes that stand still: ring_offer_hostile_test.cc.
 // TENON_RING_FLIPS=10000000 in the environment takes longer for what flickers.
-
-#include <fcntl.h>
-#include <signal.h>
-#include <sys/eventfd.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include <atomic>
 #include <cstddef>
@@ -23,25 +17,18 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "absl/status/statusor.h"
 #include "absl/strings/numbers.h"
 #include "absl/time/time.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tenon/ipc/ring.h"
-#include "tenon/ipc/ring_fds.h"
+#include "tenon/ipc/ring_hostile_testing.h"
 #include "tenon/ipc/ring_layout.h"
 #include "tenon/ipc/ring_offer.h"
 #include "tenon/ipc/ring_testing.h"
 #include "tenon/shm/atomics.h"
 #include "tenon/shm/deadline.h"
-#include "tenon/shm/ledger/control_memory.h"
 #include "tenon/shm/status_matchers.h"
-#include "tenon/shm/testing/forked_child.h"
-#include "tenon/shm/testing/peer.h"
-#include "tenon/shm/testing/reporter.h"
-#include "tenon/shm/testing/shared_object.h"
-#include "tenon/shm/unique_fd.h"
 
 namespace tenon {
 namespace {
@@ -52,11 +39,8 @@ using ::testing::HasSubstr;
 
 constexpr auto kDataLoss = absl::StatusCode::kDataLoss;
 constexpr auto kDeadlineExceeded = absl::StatusCode::kDeadlineExceeded;
-constexpr auto kFailedPrecondition = absl::StatusCode::kFailedPrecondition;
 constexpr auto kInvalidArgument = absl::StatusCode::kInvalidArgument;
-constexpr auto kUnavailable = absl::StatusCode::kUnavailable;
 constexpr auto kRelaxed = std::memory_order_relaxed;
-constexpr uint64_t kCapacity = 8;
 
 const Deadline kNow = Deadline::Passed();
 Deadline Soon() { return Deadline::After(absl::Seconds(60)); }
@@ -66,76 +50,6 @@ uint64_t Flips() {
   uint64_t flips;
   return text != nullptr && absl::SimpleAtoi(text, &flips) ? flips : 100'000;
 }
-
-std::unique_ptr<RingProducer> MakeRing(RingPolicy policy = RingPolicy::kWait) {
-  return RingProducer::Create({.capacity = kCapacity, .policy = policy})
-      .value();
-}
-
-// A memory and a bell, of which a test writes what it likes.
-class Forger {
- public:
-  explicit Forger(size_t bytes)
-      : memory_(ControlMemory::Create(bytes, "forged").value()),
-        bell_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
-    EXPECT_THAT(memory_.Reserve({0, bytes}), IsOk());
-  }
-  std::byte* data() const { return memory_.data(); }
-  RingFds Fds() const { return CopyRingFds(memory_.fd(), bell_.get()).value(); }
-
- private:
-  ControlMemory memory_;
-  UniqueFd bell_;
-};
-
-class ForgedReader : public Forger {
- public:
-  ForgedReader() : Forger(4096) {
-    words().magic = RingReaderWords::kMagic;
-    words().version = kRingVersion;
-  }
-  RingReaderWords& words() const {
-    return *reinterpret_cast<RingReaderWords*>(data());
-  }
-  RingReply Reply(const RingOffer& offer) const {
-    RingReply reply;
-    reply.message.ring = offer.message.ring;
-    reply.message.index = offer.message.index;
-    reply.message.number = offer.message.number;
-    reply.fds = Fds();
-    return reply;
-  }
-  absl::StatusOr<uint64_t> Join(RingProducer& ring) const {
-    return ring.AddReader(Reply(ring.Offer().value()));
-  }
-};
-
-class ForgedProducer : public Forger {
- public:
-  explicit ForgedProducer(RingPolicy policy)
-      : Forger(kRingSlotsOffset + kCapacity * sizeof(Record)) {
-    words().kind.policy = static_cast<uint32_t>(policy);
-    words().kind.magic = RingKind::kMagic;
-    words().kind.version = kRingVersion;
-    words().kind.record_bytes = sizeof(Record);
-    words().kind.capacity = kCapacity;
-    A::Store(words().readers[0].state, 1 << 2 | RingProducerWords::kReading,
-             kRelaxed);
-  }
-  RingProducerWords& words() const {
-    return *reinterpret_cast<RingProducerWords*>(data());
-  }
-  RingOffer Offer() const {
-    RingOffer offer;
-    offer.message.kind = words().kind;
-    offer.message.number = 1;
-    offer.fds = Fds();
-    return offer;
-  }
-  std::unique_ptr<RingReader> Reader() const {
-    return RingReader::Attach(Offer()).value();
-  }
-};
 
 // --- Readers. ---
 
@@ -339,129 +253,6 @@ INSTANTIATE_TEST_SUITE_P(Policies, FlickeringProducerTest,
                                    ? "DropOldest"
                                    : "DropReader");
                          });
-
-// --- Descriptors. ---
-
-TEST(RingHostileTest, MemoryThatIsNotSealedIsRefused) {
-  const ForgedProducer forged(RingPolicy::kWait);
-  RingOffer offer = forged.Offer();
-  offer.fds.memory = UniqueFd(memfd_create("x", MFD_ALLOW_SEALING));
-  ASSERT_EQ(ftruncate(offer.fds.memory.get(), 8192), 0);
-  EXPECT_THAT(RingReader::Attach(std::move(offer)),
-              StatusIs(kFailedPrecondition));
-  const auto ring = MakeRing();
-  TENON_ASSERT_OK_AND_ASSIGN(const RingOffer good, ring->Offer());
-  RingReply reply = ForgedReader().Reply(good);
-  reply.fds.memory = UniqueFd(memfd_create("x", MFD_ALLOW_SEALING));
-  EXPECT_THAT(ring->AddReader(std::move(reply)), StatusIs(kFailedPrecondition));
-  // The offer is still good.
-  EXPECT_THAT(ring->AddReader(ForgedReader().Reply(good)), IsOk());
-}
-
-TEST(RingHostileTest, MemoryThatIsTooSmallOrOfAnotherKindIsRefused) {
-  const ForgedProducer forged(RingPolicy::kWait);
-  RingOffer larger = forged.Offer();
-  larger.message.kind.capacity = 4096;
-  EXPECT_THAT(RingReader::Attach(std::move(larger)),
-              StatusIs(kInvalidArgument));
-  RingOffer smaller = forged.Offer();
-  smaller.message.kind.capacity = 4;
-  EXPECT_THAT(RingReader::Attach(std::move(smaller)),
-              StatusIs(kInvalidArgument, HasSubstr("not of the kind")));
-  RingOffer other = forged.Offer();
-  forged.words().kind.magic = 0;
-  EXPECT_THAT(RingReader::Attach(std::move(other)), StatusIs(kInvalidArgument));
-  forged.words().kind.magic = RingKind::kMagic;
-  forged.words().kind.version = 9;
-  RingOffer versions = forged.Offer();
-  versions.message.kind.version = kRingVersion;
-  EXPECT_THAT(RingReader::Attach(std::move(versions)),
-              StatusIs(kFailedPrecondition,
-                       AllOf(HasSubstr("version 9"), HasSubstr("version 1"))));
-}
-
-TEST(RingHostileTest, DescriptorsInAnotherOrderAreRefused) {
-  const ForgedProducer forged(RingPolicy::kWait);
-  RingOffer offer = forged.Offer();
-  std::swap(offer.fds.memory, offer.fds.bell);
-  EXPECT_THAT(RingReader::Attach(std::move(offer)), StatusIs(kInvalidArgument));
-  offer = forged.Offer();
-  std::swap(offer.fds.process, offer.fds.bell);
-  EXPECT_THAT(RingReader::Attach(std::move(offer)), StatusIs(kInvalidArgument));
-  offer = forged.Offer();
-  offer.fds.bell = UniqueFd();
-  EXPECT_THAT(RingReader::Attach(std::move(offer)), StatusIs(kInvalidArgument));
-  const auto ring = MakeRing();
-  TENON_ASSERT_OK_AND_ASSIGN(const RingOffer good, ring->Offer());
-  RingReply reply = ForgedReader().Reply(good);
-  std::swap(reply.fds.process, reply.fds.bell);
-  EXPECT_THAT(ring->AddReader(std::move(reply)), StatusIs(kInvalidArgument));
-  reply = ForgedReader().Reply(good);
-  reply.fds.process = UniqueFd();
-  EXPECT_THAT(ring->AddReader(std::move(reply)), StatusIs(kInvalidArgument));
-  EXPECT_EQ(ring->num_readers(), 0u);
-}
-
-// --- Processes. ---
-
-TEST(RingHostileTest, WhoIsStoppedIsWaitedForAndNamedSo) {
-  const SharedObject<RingBoard> board;
-  const auto ring = MakeRing();
-  TENON_ASSERT_OK_AND_ASSIGN(
-      auto peers,
-      MakePeers({"producer", "reader"}, PeerMode::kProcesses, Soon()));
-  TENON_ASSERT_OK_AND_ASSIGN(
-      auto child,
-      ForkedChild::Fork({.watchdog = absl::Minutes(2)}, [&](const Reporter&) {
-        Peer self = std::move(peers[1]);
-        peers.clear();
-        TENON_ASSERT_OK_AND_ASSIGN(const auto reader,
-                                   Join(self, "producer", *board));
-        raise(SIGSTOP);
-        for (uint64_t i = 0; i <= kCapacity; ++i) {
-          ASSERT_THAT(GetRecord(*reader, i, Soon()), IsOk());
-        }
-      }));
-  ASSERT_THAT(LetIn(peers[0], "reader", *board, *ring), IsOk());
-  for (uint64_t i = 0; i < kCapacity; ++i) {
-    ASSERT_THAT(PutRecord(*ring, i, kNow), IsOk());
-  }
-  // Until it has got that far.
-  absl::Status put;
-  for (int i = 0; i < 1000; ++i) {
-    put = PutRecord(*ring, kCapacity, Deadline::After(absl::Milliseconds(10)));
-    ASSERT_THAT(put, StatusIs(kDeadlineExceeded));
-    if (put.message().find("stopped") != absl::string_view::npos) break;
-  }
-  EXPECT_THAT(put, StatusIs(kDeadlineExceeded, HasSubstr("stopped")));
-  ASSERT_EQ(kill(child.pid(), SIGCONT), 0);
-  EXPECT_THAT(PutRecord(*ring, kCapacity, Soon()), IsOk());
-  EXPECT_TRUE(child.EndsWell());
-  EXPECT_THAT(ring->Close(Soon()), IsOk());
-}
-
-TEST(RingHostileTest, WhoDiesWhileItIsWaitedForEndsTheWait) {
-  const SharedObject<RingBoard> board;
-  const auto ring = MakeRing();
-  TENON_ASSERT_OK_AND_ASSIGN(
-      auto peers,
-      MakePeers({"producer", "reader"}, PeerMode::kProcesses, Soon()));
-  TENON_ASSERT_OK_AND_ASSIGN(
-      auto child, ForkedChild::Fork({}, [&](const Reporter&) {
-        Peer self = std::move(peers[1]);
-        peers.clear();
-        TENON_ASSERT_OK_AND_ASSIGN(const auto reader,
-                                   Join(self, "producer", *board));
-        usleep(20'000);
-        self.Die();
-      }));
-  ASSERT_THAT(LetIn(peers[0], "reader", *board, *ring), IsOk());
-  for (uint64_t i = 0; i < kCapacity; ++i) {
-    ASSERT_THAT(PutRecord(*ring, i, kNow), IsOk());
-  }
-  EXPECT_THAT(PutRecord(*ring, kCapacity, Soon()),
-              StatusIs(kUnavailable, HasSubstr("has died")));
-}
 
 }  // namespace
 }  // namespace tenon

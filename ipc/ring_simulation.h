@@ -17,6 +17,7 @@
 #include <cstring>
 
 #include "tenon/ipc/ring_protocol.h"
+#include "tenon/ipc/sim_fence.h"
 #include "tenon/ipc/sleep_protocol.h"
 #include "tenon/shm/atomics.h"
 #include "tenon/shm/testing/scheduler/schedule.h"
@@ -36,14 +37,6 @@ struct SimRingProtocol : RingProtocol, SleepProtocol {
 enum class SimVictim { kNobody, kProducer, kReader };
 
 constexpr uint64_t kSimSlots = 2;
-
-// What a sleeper does for those who publish so.
-struct SimFence {
-  Publication publication;
-  void operator()() const {
-    if (publication == Publication::kFenced) SimAtomics::FenceAll();
-  }
-};
 
 // Slots of plain data: finds every access that no order separates.
 struct SimPlainSlots {

@@ -1,38 +1,30 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-#include "tenon/loader/loader.h"
+// What a loader gives, with any number of workers. What becomes of workers:
+// loader_worker_test.cc.
 
-#include <dirent.h>
-#include <signal.h>
-#include <unistd.h>
+#include "tenon/loader/loader.h"
 
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <set>
-#include <string>
 #include <thread>
-#include <tuple>
 #include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
-#include "absl/status/statusor.h"
-#include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tenon/loader/batch.h"
+#include "tenon/loader/loader_testing.h"
 #include "tenon/loader/random_sampler.h"
 #include "tenon/loader/testing/test_datasets.h"
-#include "tenon/shm/deadline.h"
-#include "tenon/shm/pid_fd.h"
 #include "tenon/shm/sharing_strategy.h"
-#include "tenon/shm/shm_name.h"
 #include "tenon/shm/status_matchers.h"
-#include "tenon/spawn/init.h"
 
 namespace tenon::loader {
 namespace {
@@ -44,106 +36,12 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-// Ten times what anything here may take.
-Deadline Watchdog() { return Deadline::After(absl::Seconds(60)); }
-
-// What is compared between runs: number, values, noise.
-struct Copy {
-  int64_t number;
-  std::vector<int64_t> values;
-  std::vector<float> noise;
-  friend bool operator==(const Copy&, const Copy&) = default;
-};
-
-template <typename T>
-std::vector<T> ToVector(std::span<const T> from) {
-  return {from.begin(), from.end()};
-}
-
-Copy CopyOf(const Batch& batch) {
-  return {batch.number(), ToVector(batch.field<int64_t>("value")),
-          ToVector(batch.field<float>("noise"))};
-}
-
-// All batches of one epoch, or the first error.
-absl::StatusOr<std::vector<Copy>> RunEpoch(Loader& loader, int64_t epoch) {
-  std::vector<Copy> batches;
-  loader.StartEpoch(epoch);
-  for (;;) {
-    absl::StatusOr<std::optional<Batch>> batch = loader.Next(Watchdog());
-    if (!batch.ok()) return batch.status();
-    if (!batch->has_value()) return batches;
-    batches.push_back(CopyOf(**batch));
-  }
-}
-
-int OpenFds() {
-  int count = 0;
-  DIR* dir = opendir("/proc/self/fd");
-  while (readdir(dir) != nullptr) ++count;
-  closedir(dir);
-  return count;
-}
-
-std::vector<std::string> NamesOfThisProcess() {
-  return *ListShmNames(absl::StrCat("tenon-loader-", getpid(), "-"));
-}
-
-// Remembers the processes of a loader, to see them gone.
-class Pids {
- public:
-  explicit Pids(const Loader& loader) {
-    for (const pid_t pid : loader.worker_pids()) {
-      fds_.push_back(*PidFd::Open(pid));
-    }
-  }
-  bool AllEnded() const {
-    for (const PidFd& fd : fds_) {
-      if (!fd.HasEnded()) return false;
-    }
-    return true;
-  }
-
- private:
-  std::vector<PidFd> fds_;
-};
-
-// Every test of a running loader: with these many workers, by this strategy.
-class LoaderTest
-    : public ::testing::TestWithParam<std::tuple<int, SharingStrategy>> {
- protected:
-  int workers() const { return std::get<0>(GetParam()); }
-
-  LoaderOptions Options(std::string dataset, std::string config = "") const {
-    return {.dataset = std::move(dataset),
-            .dataset_config = std::move(config),
-            .workers = workers(),
-            .seed = 7,
-            .strategy = std::get<1>(GetParam())};
-  }
-
-  void SetUp() override { fds_before_ = OpenFds(); }
-
-  // Nothing is left of any loader: it must be gone when the test ends.
-  void TearDown() override {
-    EXPECT_EQ(OpenFds(), fds_before_);
-    EXPECT_THAT(NamesOfThisProcess(), IsEmpty());
-  }
-
- private:
-  int fds_before_ = 0;
-};
-
 INSTANTIATE_TEST_SUITE_P(
     Workers, LoaderTest,
     ::testing::Combine(::testing::Values(0, 1, 2, 5),
                        ::testing::Values(SharingStrategy::kFileDescriptor,
                                          SharingStrategy::kFileSystem)),
-    [](const auto& test) {
-      return absl::StrCat(
-          "w", std::get<0>(test.param), "_",
-          std::string(SharingStrategyName(std::get<1>(test.param))));
-    });
+    LoaderCaseName);
 
 TEST_P(LoaderTest, GivesAllBatchesInOrder) {
   LoaderOptions options = Options("numbers", "10");
@@ -373,107 +271,5 @@ TEST_P(LoaderTest, RefusesBadOptions) {
   }
 }
 
-// What only workers can do, by each strategy.
-class LoaderWorkerTest : public LoaderTest {};
-
-INSTANTIATE_TEST_SUITE_P(
-    Workers, LoaderWorkerTest,
-    ::testing::Combine(::testing::Values(1, 2),
-                       ::testing::Values(SharingStrategy::kFileDescriptor,
-                                         SharingStrategy::kFileSystem)),
-    [](const auto& test) {
-      return absl::StrCat(
-          "w", std::get<0>(test.param), "_",
-          std::string(SharingStrategyName(std::get<1>(test.param))));
-    });
-
-TEST_P(LoaderWorkerTest, AWorkerThatKillsItself) {
-  TENON_ASSERT_OK_AND_ASSIGN(auto loader, Loader::Create(Options("dies")));
-  const Pids pids(*loader);
-  EXPECT_THAT(RunEpoch(*loader, 0),
-              StatusIs(StatusCode::kAborted,
-                       AllOf(HasSubstr("worker"), HasSubstr("pid"),
-                             HasSubstr("SIGKILL"))));
-  EXPECT_TRUE(pids.AllEnded());
-}
-
-TEST_P(LoaderWorkerTest, AWorkerThatExits) {
-  TENON_ASSERT_OK_AND_ASSIGN(auto loader, Loader::Create(Options("exits")));
-  EXPECT_THAT(RunEpoch(*loader, 0),
-              StatusIs(StatusCode::kAborted, HasSubstr("exited with code 3")));
-}
-
-TEST_P(LoaderWorkerTest, AWorkerKilledFromOutsideAtAnyBatch) {
-  for (int after = 0; after < 20; ++after) {
-    TENON_ASSERT_OK_AND_ASSIGN(auto loader,
-                               Loader::Create(Options("sleeps", "1")));
-    loader->StartEpoch(0);
-    for (int i = 0; i < after; ++i) {
-      ASSERT_THAT(loader->Next(Watchdog()), IsOk());
-    }
-    const Pids pids(*loader);
-    const pid_t victim = loader->worker_pids()[after % workers()];
-    kill(victim, SIGKILL);
-    absl::StatusOr<std::optional<Batch>> batch = loader->Next(Watchdog());
-    while (batch.ok() && batch->has_value()) batch = loader->Next(Watchdog());
-    EXPECT_THAT(batch, StatusIs(StatusCode::kAborted,
-                                AllOf(HasSubstr(absl::StrCat("pid ", victim)),
-                                      HasSubstr("SIGKILL"))));
-    EXPECT_TRUE(pids.AllEnded());
-  }
-}
-
-TEST_P(LoaderWorkerTest, ADeadlineNamesWhatIsAwaitedAndNothingIsLost) {
-  LoaderOptions options = Options("sleeps", "100");
-  options.batch_size = 5;
-  TENON_ASSERT_OK_AND_ASSIGN(auto loader, Loader::Create(options));
-  loader->StartEpoch(0);
-  EXPECT_THAT(loader->Next(Deadline::After(absl::Milliseconds(50))),
-              StatusIs(StatusCode::kDeadlineExceeded,
-                       AllOf(HasSubstr("no batch 0"), HasSubstr("worker 0"),
-                             HasSubstr("pid"))));
-  TENON_ASSERT_OK_AND_ASSIGN(auto batch, loader->Next(Watchdog()));
-  EXPECT_THAT(batch->field<int64_t>(0), ElementsAre(0, 1, 2, 3, 4));
-}
-
-TEST_P(LoaderWorkerTest, AWorkerThatWillNotStopIsKilled) {
-  LoaderOptions options = Options("sleeps", "60000");
-  TENON_ASSERT_OK_AND_ASSIGN(auto loader, Loader::Create(options));
-  loader->StartEpoch(0);
-  EXPECT_THAT(loader->Next(Deadline::After(absl::Milliseconds(100))),
-              StatusIs(StatusCode::kDeadlineExceeded));
-  const Pids pids(*loader);
-  const Deadline watchdog = Deadline::After(absl::Seconds(20));
-  loader.reset();
-  EXPECT_FALSE(watchdog.has_passed());
-  EXPECT_TRUE(pids.AllEnded());
-}
-
-TEST_P(LoaderWorkerTest, AStoppedWorkerIsWaitedForAndThenGoesOn) {
-  LoaderOptions options = Options("numbers", "50");
-  TENON_ASSERT_OK_AND_ASSIGN(auto loader, Loader::Create(options));
-  for (const pid_t pid : loader->worker_pids()) kill(pid, SIGSTOP);
-  loader->StartEpoch(0);
-  EXPECT_THAT(loader->Next(Deadline::After(absl::Milliseconds(100))),
-              StatusIs(StatusCode::kDeadlineExceeded));
-  for (const pid_t pid : loader->worker_pids()) kill(pid, SIGCONT);
-  EXPECT_THAT(RunEpoch(*loader, 0), IsOkAndHolds(SizeIs(50)));
-}
-
-TEST_P(LoaderWorkerTest, FieldsMustBeTheSameInEachProcess) {
-  TENON_ASSERT_OK_AND_ASSIGN(auto loader,
-                             Loader::Create(Options("per_process")));
-  EXPECT_THAT(RunEpoch(*loader, 0),
-              StatusIs(StatusCode::kFailedPrecondition,
-                       AllOf(HasSubstr("worker"), HasSubstr("other fields"))));
-}
-
 }  // namespace
 }  // namespace tenon::loader
-
-int main(int argc, char** argv) {
-  tenon::spawn::Init(argc, argv);
-  tenon::loader::MarkAsConsumer();
-  ::testing::InitGoogleMock(&argc, argv);
-  return RUN_ALL_TESTS();
-}

@@ -1,8 +1,9 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// What every segment does, whatever its strategy and kind. What others do to
-// it: segment_trust_test.cc. What happens at limits: segment_limits_test.cc.
+// What every segment does, whatever its strategy and kind. What it is made of:
+// segment_create_test.cc. What others do to it: segment_trust_test.cc. What
+// happens at limits: segment_limits_test.cc.
 
 #include "tenon/shm/segment.h"
 
@@ -10,16 +11,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cstddef>
-#include <cstdint>
 #include <cstdio>
-#include <cstring>
-#include <limits>
 #include <optional>
 #include <string>
 #include <thread>
-#include <tuple>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -28,16 +24,13 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/string_view.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tenon/shm/mapping.h"
 #include "tenon/shm/process_testing.h"
-#include "tenon/shm/sharing_strategy.h"
+#include "tenon/shm/segment_testing.h"
 #include "tenon/shm/shm_name.h"
-#include "tenon/shm/status_macros.h"
 #include "tenon/shm/status_matchers.h"
-#include "tenon/shm/unique_fd.h"
 
 namespace tenon {
 namespace {
@@ -47,72 +40,11 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 constexpr auto kFailedPrecondition = absl::StatusCode::kFailedPrecondition;
-constexpr auto kInvalidArgument = absl::StatusCode::kInvalidArgument;
-constexpr auto kResourceExhausted = absl::StatusCode::kResourceExhausted;
-constexpr size_t kSize = 10000;
 
 static_assert(!std::is_copy_constructible_v<Segment>);
 static_assert(!std::is_copy_assignable_v<Segment>);
 static_assert(std::is_nothrow_move_constructible_v<Segment>);
 static_assert(std::is_nothrow_move_assignable_v<Segment>);
-
-class SegmentTest
-    : public testing::TestWithParam<std::tuple<SharingStrategy, SegmentKind>> {
- protected:
-  SegmentTest() : prefix_(UniqueTestPrefix()), fds_before_(CountOpenFds()) {}
-
-  // Nothing is ever left behind.
-  void TearDown() override {
-    EXPECT_THAT(ListShmNames(prefix_), IsOkAndHolds(IsEmpty()));
-    EXPECT_EQ(CountOpenFds(), fds_before_);
-  }
-
-  SharingStrategy strategy() const { return std::get<0>(GetParam()); }
-  SegmentKind kind() const { return std::get<1>(GetParam()); }
-  bool has_name() const { return strategy() == SharingStrategy::kFileSystem; }
-  bool owner_written() const { return kind() == SegmentKind::kOwnerWritten; }
-
-  // With a writable mapping for either kind.
-  absl::StatusOr<Segment::OwnerWritten> Create(size_t size_bytes,
-                                               const std::string& prefix) {
-    const SegmentOptions options = {.strategy = strategy(),
-                                    .name_prefix = prefix};
-    if (owner_written()) {
-      return Segment::CreateOwnerWritten(size_bytes, options);
-    }
-    TENON_ASSIGN_OR_RETURN(Segment segment,
-                           Segment::CreateSharedWritable(size_bytes, options));
-    TENON_ASSIGN_OR_RETURN(WritableMapping mapping, segment.MapWritable());
-    return Segment::OwnerWritten{std::move(segment), std::move(mapping)};
-  }
-  absl::StatusOr<Segment::OwnerWritten> Create(size_t size_bytes) {
-    return Create(size_bytes, prefix_);
-  }
-
-  // What a process does to which the segment was sent.
-  absl::StatusOr<Segment> Receive(const Segment& segment) {
-    if (has_name()) return Segment::Open(segment.name(), kind());
-    return Segment::Adopt(UniqueFd(dup(segment.fd())), kind());
-  }
-
-  const std::string prefix_;
-  const size_t fds_before_;
-};
-
-void Fill(const WritableMapping& mapping, absl::string_view text) {
-  ASSERT_LE(text.size(), mapping.size_bytes());
-  std::memcpy(mapping.data(), text.data(), text.size());
-}
-
-std::string Text(const ReadOnlyMapping& mapping, size_t size_bytes) {
-  return std::string(reinterpret_cast<const char*>(mapping.data()), size_bytes);
-}
-
-bool AllZero(const WritableMapping& mapping) {
-  const auto bytes = mapping.bytes();
-  return std::all_of(bytes.begin(), bytes.end(),
-                     [](std::byte b) { return b == std::byte{0}; });
-}
 
 TEST_P(SegmentTest, IsZeroedReservedAndOfTheSizeAskedFor) {
   for (size_t size :
@@ -372,38 +304,6 @@ TEST_P(SegmentTest, ForkedChildMakesItsOwn) {
   }));
 }
 
-TEST_P(SegmentTest, SizesThatCannotBeAreRefused) {
-  EXPECT_THAT(Create(0), StatusIs(kInvalidArgument, HasSubstr("0 bytes")));
-  for (size_t size : {size_t{1} << 63, std::numeric_limits<size_t>::max()}) {
-    EXPECT_THAT(Create(size),
-                StatusIs(kInvalidArgument, HasSubstr(absl::StrCat(size))));
-  }
-}
-
-TEST_P(SegmentTest, AbsurdSizesAreMoreThanThereIs) {
-  for (size_t size : {size_t{1} << 50, size_t{1} << 62,
-                      (size_t{1} << 63) - 4096, (size_t{1} << 63) - 1}) {
-    EXPECT_THAT(Create(size),
-                StatusIs(kResourceExhausted, HasSubstr(absl::StrCat(size))));
-    EXPECT_THAT(ListShmNames(prefix_), IsOkAndHolds(IsEmpty()));
-  }
-}
-
-TEST_P(SegmentTest, BadPrefixesAreRefused) {
-  for (const std::string& prefix :
-       {std::string(), std::string("."), std::string(".x"), std::string("a/b"),
-        std::string("../x"), std::string("a b"), std::string("x\0y", 3),
-        std::string(161, 'x')}) {
-    EXPECT_THAT(Create(kSize, prefix), StatusIs(kInvalidArgument)) << prefix;
-  }
-}
-
-TEST_P(SegmentTest, LongestPrefixWorks) {
-  std::string prefix = prefix_;
-  prefix.resize(160, 'x');
-  EXPECT_THAT(Create(kSize, prefix), IsOk());
-}
-
 TEST_P(SegmentTest, ThreadsMayMapAtOnce) {
   TENON_ASSERT_OK_AND_ASSIGN(const auto made, Create(kSize));
   Fill(made.mapping, "shared");
@@ -420,52 +320,7 @@ TEST_P(SegmentTest, ThreadsMayMapAtOnce) {
   for (std::thread& thread : threads) thread.join();
 }
 
-std::string ParamName(
-    const testing::TestParamInfo<SegmentTest::ParamType>& param_info) {
-  const auto [strategy, kind] = param_info.param;
-  return absl::StrCat(
-      strategy == SharingStrategy::kFileSystem ? "FileSystem"
-                                               : "FileDescriptor",
-      kind == SegmentKind::kOwnerWritten ? "OwnerWritten" : "SharedWritable");
-}
-
-INSTANTIATE_TEST_SUITE_P(
-    All, SegmentTest,
-    testing::Combine(testing::Values(SharingStrategy::kFileDescriptor,
-                                     SharingStrategy::kFileSystem),
-                     testing::Values(SegmentKind::kOwnerWritten,
-                                     SegmentKind::kSharedWritable)),
-    ParamName);
-
-TEST(SegmentOptionsTest, StrategyIsTheOneOfTheProcessUnlessGiven) {
-  const SegmentOptions unset = {.name_prefix = UniqueTestPrefix()};
-  for (SharingStrategy strategy : AllSharingStrategies()) {
-    SetSharingStrategy(strategy);
-    TENON_ASSERT_OK_AND_ASSIGN(const Segment segment,
-                               Segment::CreateSharedWritable(kSize, unset));
-    EXPECT_EQ(segment.strategy(), strategy);
-    for (SharingStrategy given : AllSharingStrategies()) {
-      SegmentOptions options = unset;
-      options.strategy = given;
-      TENON_ASSERT_OK_AND_ASSIGN(const Segment other,
-                                 Segment::CreateSharedWritable(kSize, options));
-      EXPECT_EQ(other.strategy(), given);
-    }
-  }
-  SetSharingStrategy(SharingStrategy::kFileDescriptor);
-}
-
-TEST(SegmentOptionsTest, PrefixLabelsAMemfd) {
-  TENON_ASSERT_OK_AND_ASSIGN(
-      const Segment segment,
-      Segment::CreateSharedWritable(
-          kSize, {.strategy = SharingStrategy::kFileDescriptor,
-                  .name_prefix = "camera.0"}));
-  char target[100] = {};
-  const std::string link = absl::StrCat("/proc/self/fd/", segment.fd());
-  ASSERT_GT(readlink(link.c_str(), target, sizeof(target) - 1), 0);
-  EXPECT_STREQ(target, "/memfd:camera.0 (deleted)");
-}
+INSTANTIATE_TEST_SUITE_P(All, SegmentTest, AllSegmentCases(), SegmentCaseName);
 
 }  // namespace
 }  // namespace tenon

@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -24,6 +25,7 @@
 #include "tenon/shm/tensor.h"
 #include "tenon/shm/tensor_handle.h"
 #include "tenon/shm/tensor_importer.h"
+#include "tenon/shm/tensor_importer_testing.h"
 #include "tenon/shm/unique_fd.h"
 
 namespace tenon {
@@ -77,6 +79,75 @@ TEST_F(HugeSegmentsTest, AreNotTakenIfOneIsMoreThanAll) {
   }
   EXPECT_EQ(importer_.CountStorages(), 0u);
   EXPECT_EQ(CountOpenFds(), fds);
+}
+
+TEST(TensorImporterLimitsTest, OfStorages) {
+  TensorImporter importer({.max_storages = 2});
+  std::vector<Tensor> sent;
+  std::vector<Tensor> received;
+  for (int i = 0; i < 3; ++i) {
+    sent.push_back(Tensor::CreateShared(kInt, {4}).value());
+  }
+  received.push_back(Send(sent[0], importer).value());
+  received.push_back(Send(sent[1], importer).value());
+  EXPECT_THAT(Send(sent[2], importer),
+              StatusIs(absl::StatusCode::kResourceExhausted,
+                       HasSubstr("2 of at most 2 storages")));
+  // Those it has may come again, and one that goes makes room.
+  EXPECT_THAT(Send(sent[1], importer), IsOk());
+  received.pop_back();
+  EXPECT_THAT(Send(sent[2], importer), IsOk());
+}
+
+TEST(TensorImporterLimitsTest, OfBytes) {
+  TensorImporter importer({.max_bytes = 1000});
+  const Tensor most = Tensor::CreateShared(kInt, {200}).value();
+  const Tensor some = Tensor::CreateShared(kInt, {50}).value();
+  const Tensor more = Tensor::CreateShared(kInt, {51}).value();
+  const Tensor too_many = Tensor::CreateShared(kInt, {251}).value();
+  EXPECT_THAT(Send(too_many, importer),
+              StatusIs(absl::StatusCode::kResourceExhausted,
+                       HasSubstr("at most 1000")));
+  // Of a storage that is too large, a view that is not.
+  EXPECT_THAT(Send(too_many.Select(0, 0).value(), importer),
+              StatusIs(absl::StatusCode::kResourceExhausted,
+                       HasSubstr("0 of at most 1000 bytes")));
+  Tensor received = Send(most, importer).value();
+  EXPECT_THAT(Send(more, importer),
+              StatusIs(absl::StatusCode::kResourceExhausted,
+                       HasSubstr("800 of at most 1000 bytes")));
+  EXPECT_THAT(Send(some, importer), IsOk());
+  received = Tensor();
+  EXPECT_THAT(Send(more, importer), IsOk());
+}
+
+// More than it takes until the dead ones are looked for.
+TEST(TensorImporterLimitsTest, ManyThatComeAndGo) {
+  TensorImporter importer({.max_bytes = 400, .max_storages = 10});
+  const size_t fds = CountOpenFds();
+  for (int i = 0; i < 1000; ++i) {
+    const Tensor tensor = Tensor::CreateShared(kInt, {10}).value();
+    const auto received = Send(tensor, importer);
+    ASSERT_THAT(received, IsOk());
+  }
+  EXPECT_EQ(importer.CountStorages(), 0u);
+  EXPECT_TRUE(Becomes([&] { return CountOpenFds() <= fds; }));
+}
+
+TEST(TensorImporterLimitsTest, RecognizedOnesDoNotCount) {
+  TensorImporter importer({.max_storages = 1});
+  std::vector<Tensor> own;
+  for (int i = 0; i < 350; ++i) {
+    own.push_back(Tensor::CreateShared(kInt, {1}).value());
+    importer.Recognize(own.back());
+    if (own.size() == 100) own.clear();
+  }
+  EXPECT_EQ(importer.CountStorages(), own.size());
+  importer.Recognize(Tensor::Create(kInt, {1}).value());
+  importer.Recognize(Tensor());
+  EXPECT_EQ(importer.CountStorages(), own.size());
+  EXPECT_THAT(Send(Tensor::CreateShared(kInt, {1}).value(), importer), IsOk());
+  EXPECT_THAT(Send(own[0], importer), IsOk());
 }
 
 }  // namespace

@@ -15,6 +15,7 @@
 #include "absl/strings/string_view.h"
 #include "tenon/shm/posix_error.h"
 #include "tenon/shm/retry_on_eintr.h"
+#include "tenon/shm/status_macros.h"
 
 namespace tenon {
 namespace {
@@ -25,24 +26,47 @@ bool HasOption(int socket, int option, int value) {
   return getsockopt(socket, SOL_SOCKET, option, &is, &size) == 0 && is == value;
 }
 
+absl::Status IsNot(absl::string_view what, absl::string_view wanted) {
+  return absl::InvalidArgumentError(absl::StrCat(what, " is not ", wanted));
+}
+
+absl::Status CheckOption(int fd, int option, int value, absl::string_view what,
+                         absl::string_view wanted) {
+  int is = 0;
+  socklen_t size = sizeof(is);
+  if (getsockopt(fd, SOL_SOCKET, option, &is, &size) == 0) {
+    return is == value ? absl::OkStatus() : IsNot(what, wanted);
+  }
+  const int error = errno;
+  if (error == ENOTSOCK) return IsNot(what, "a socket");
+  if (error == EBADF) return IsNot(what, "open");
+  return PosixError(error, "getsockopt", what);
+}
+
 }  // namespace
 
 absl::Status CheckIsUnixSocket(int fd, int type, absl::string_view what) {
-  int domain = 0;
-  int actual = 0;
-  socklen_t size = sizeof(int);
-  if (getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &size) == 0 &&
-      getsockopt(fd, SOL_SOCKET, SO_TYPE, &actual, &size) == 0) {
-    if (domain == AF_UNIX && actual == type) return absl::OkStatus();
+  TENON_RETURN_IF_ERROR(
+      CheckOption(fd, SO_DOMAIN, AF_UNIX, what, "an AF_UNIX socket"));
+  return CheckOption(fd, SO_TYPE, type, what,
+                     type == SOCK_SEQPACKET ? "a SOCK_SEQPACKET socket"
+                     : type == SOCK_STREAM  ? "a SOCK_STREAM socket"
+                                            : "a socket of the type wanted");
+}
+
+absl::Status CheckIsConnectedUnixSocket(int fd, int type,
+                                        absl::string_view what) {
+  TENON_RETURN_IF_ERROR(CheckIsUnixSocket(fd, type, what));
+  if (HasOption(fd, SO_ACCEPTCONN, 1)) {
     return absl::InvalidArgumentError(
-        absl::StrCat(what, " is a socket of domain ", domain, ", type ", actual,
-                     " instead of ", AF_UNIX, ", ", type));
+        absl::StrCat(what, " listens for connections"));
   }
-  const int error = errno;
-  if (error != ENOTSOCK && error != EBADF) {
-    return PosixError(error, "getsockopt", what);
+  sockaddr_storage peer;
+  socklen_t size = sizeof(peer);
+  if (getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &size) == 0) {
+    return absl::OkStatus();
   }
-  return absl::InvalidArgumentError(absl::StrCat(what, " is no socket"));
+  return IsNot(what, "connected");
 }
 
 absl::StatusOr<uint64_t> SocketCookie(int socket) {

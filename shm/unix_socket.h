@@ -17,8 +17,12 @@ namespace tenon {
 // Threads: any. Nothing here blocks.
 
 // OK if `fd` is an AF_UNIX socket of that type (SOCK_STREAM, ...).
-// Errors: kInvalidArgument saying what `what` is instead.
+// Errors: kInvalidArgument saying what `what` is not; that it is not open too.
 absl::Status CheckIsUnixSocket(int fd, int type, absl::string_view what);
+// And is connected. It counts as connected after its peer has closed, as there
+// may be something to receive.
+absl::Status CheckIsConnectedUnixSocket(int fd, int type,
+                                        absl::string_view what);
 
 // What the kernel calls a socket: never the same for two of them
 // (SO_COOKIE, socket(7)).

@@ -58,14 +58,39 @@ TEST(UnixSocketTest, TellsUnixSocketsOfATypeFromTheRest) {
                     testing::HasSubstr(std::string(what)));
   };
   EXPECT_THAT(CheckIsUnixSocket(stream.get(), SOCK_SEQPACKET, "it"),
-              is_not("it is a socket of domain 1, type 1 instead of 1, 5"));
+              is_not("it is not a SOCK_SEQPACKET socket"));
   const UniqueFd event(eventfd(0, EFD_CLOEXEC));
   EXPECT_THAT(CheckIsUnixSocket(event.get(), SOCK_STREAM, "it"),
-              is_not("it is no socket"));
+              is_not("it is not a socket"));
   const UniqueFd tcp(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   EXPECT_THAT(CheckIsUnixSocket(tcp.get(), SOCK_STREAM, "it"),
-              is_not("domain 2"));
-  EXPECT_THAT(CheckIsUnixSocket(-1, SOCK_STREAM, "it"), is_not("no socket"));
+              is_not("it is not an AF_UNIX socket"));
+  EXPECT_THAT(CheckIsUnixSocket(-1, SOCK_STREAM, "it"),
+              is_not("it is not open"));
+}
+
+TEST(UnixSocketTest, TellsWhichAreConnected) {
+  const auto check = [](const UniqueFd& fd) {
+    return CheckIsConnectedUnixSocket(fd.get(), SOCK_SEQPACKET, "it");
+  };
+  const auto is_not = [](absl::string_view what) {
+    return StatusIs(absl::StatusCode::kInvalidArgument,
+                    testing::HasSubstr(std::string(what)));
+  };
+  auto [one, other] = Pair(SOCK_SEQPACKET);
+  EXPECT_THAT(check(one), IsOk());
+  EXPECT_THAT(CheckIsConnectedUnixSocket(one.get(), SOCK_STREAM, "it"),
+              is_not("it is not a SOCK_STREAM socket"));
+  other.Reset();
+  EXPECT_THAT(check(one), IsOk()) << "there may be something to receive";
+  const UniqueFd alone(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+  EXPECT_THAT(check(alone), is_not("it is not connected"));
+  const sockaddr_un any = {.sun_family = AF_UNIX, .sun_path = {}};
+  ASSERT_EQ(bind(alone.get(), reinterpret_cast<const sockaddr*>(&any),
+                 sizeof(any.sun_family)),
+            0);
+  ASSERT_EQ(listen(alone.get(), 1), 0);
+  EXPECT_THAT(check(alone), is_not("it listens for connections"));
 }
 
 TEST(UnixSocketTest, CookieIsOfTheSocketAndNotOfTheDescriptor) {

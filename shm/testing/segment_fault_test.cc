@@ -1,29 +1,21 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Every system call that package shm makes, failed with every errno that its
-// code names or that the kernel may give it: nothing leaks, the status tells
-// what happened, and the next try works.
+// Every system call that package shm makes, failed: see
+// segment_fault_testing.h. Those that pages take: segment_pages_fault_test.cc.
 
 #include <errno.h>
 #include <fcntl.h>
-#include <string.h>
 #include <sys/types.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstddef>
-#include <functional>
-#include <iostream>
-#include <set>
-#include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -32,7 +24,6 @@
 #include "tenon/shm/pid_fd.h"
 #include "tenon/shm/posix_error.h"
 #include "tenon/shm/segment.h"
-#include "tenon/shm/segment_options.h"
 #include "tenon/shm/sharing_strategy.h"
 #include "tenon/shm/shm_name.h"
 #include "tenon/shm/status_macros.h"
@@ -40,144 +31,12 @@
 #include "tenon/shm/tensor.h"
 #include "tenon/shm/tensor_handle.h"
 #include "tenon/shm/tensor_importer.h"
-#include "tenon/shm/testing/census.h"
-#include "tenon/shm/testing/fault_report.h"
+#include "tenon/shm/testing/segment_fault_testing.h"
 #include "tenon/shm/testing/syscall_failer.h"
-#include "tenon/shm/testing/tracee.h"
 #include "tenon/shm/unique_fd.h"
 
 namespace tenon {
 namespace {
-
-constexpr size_t kSize = 4096;
-
-// Calls that cannot fail, whose failure nobody could act on, or that are the
-// test's own.
-const std::set<std::string> kSpared = {"munmap", "geteuid", "getpid",
-                                       "clone",  "wait4",   "prlimit64"};
-
-constexpr size_t kHuge = size_t{2} << 20;
-
-// Calls that look at what somebody else gave; if that does not work it may also
-// count as his fault.
-const std::set<std::string> kLooks = {"fcntl", "waitid"};
-
-// One name or the other, as the C library has it.
-const std::set<std::string> kAliases = {"fstat", "newfstatat"};
-
-std::vector<SyscallFault> Faults(const std::vector<std::string>& calls,
-                                 const std::vector<int>& errors) {
-  std::vector<SyscallFault> faults;
-  for (const std::string& call : calls) {
-    for (int error : errors) faults.push_back({.call = call, .error = error});
-  }
-  return faults;
-}
-
-std::vector<SyscallFault> operator+(std::vector<SyscallFault> a,
-                                    const std::vector<SyscallFault>& b) {
-  a.insert(a.end(), b.begin(), b.end());
-  return a;
-}
-
-// Of making memory: the limits, and a signal.
-std::vector<SyscallFault> AllocationFaults() {
-  return Faults({"ftruncate"}, {EINTR, ENOMEM, EFBIG, EPERM, EINVAL}) +
-         Faults({"fallocate"},
-                {EINTR, ENOSPC, ENOMEM, EFBIG, EDQUOT, EPERM, EOPNOTSUPP}) +
-         Faults({"mmap"}, {ENOMEM, EAGAIN, EACCES, EPERM, ENODEV, ENFILE});
-}
-
-std::vector<SyscallFault> CloseFaults() {
-  return {{.call = "close", .error = EINTR, .executed = true},
-          {.call = "close", .error = EIO, .executed = true}};
-}
-
-std::vector<SyscallFault> StatFaults() {
-  return Faults({"newfstatat", "fstat"}, {ENOMEM, EOVERFLOW, EACCES});
-}
-
-bool IsLimit(int error) {
-  return error == EMFILE || error == ENFILE || error == ENOMEM ||
-         error == ENOSPC || error == EFBIG || error == EDQUOT;
-}
-
-// What a fault may do to the outcome: the status names the errno, and limits
-// are kResourceExhausted; signals do not matter.
-absl::Status CheckOutcome(const SyscallFault& fault,
-                          const absl::Status& outcome) {
-  if (fault.error == EINTR || fault.executed) {
-    EXPECT_THAT(outcome, IsOk());
-    return absl::OkStatus();
-  }
-  // Older kernels do not know a flag; then it is done without.
-  if (fault.call == "memfd_create" && fault.error == EINVAL &&
-      !fault.persistent) {
-    EXPECT_THAT(outcome, IsOk());
-    return absl::OkStatus();
-  }
-  EXPECT_FALSE(outcome.ok());
-  if (fault.error == ECHILD) {  // Said in words.
-    EXPECT_EQ(outcome.code(), absl::StatusCode::kFailedPrecondition);
-    return absl::OkStatus();
-  }
-  EXPECT_THAT(std::string(outcome.message()),
-              testing::HasSubstr(strerrorname_np(fault.error)));
-  if (kLooks.count(fault.call) == 0) {
-    EXPECT_EQ(absl::IsResourceExhausted(outcome), IsLimit(fault.error))
-        << outcome;
-  }
-  return absl::OkStatus();
-}
-
-class SegmentFaultTest : public testing::Test {
- protected:
-  void SetUp() override {
-    if (const absl::Status can = CanTrace(); !can.ok()) GTEST_SKIP() << can;
-  }
-
-  FaultScenario Scenario(const std::string& name,
-                         std::function<absl::Status()> body) {
-    FaultScenario scenario;
-    scenario.name = name;
-    scenario.body = std::move(body);
-    scenario.check = CheckOutcome;
-    scenario.shm_prefix = prefix_;
-    return scenario;
-  }
-
-  // All of `faults` happen, and no call is forgotten that is not in
-  // `elsewhere`.
-  void Run(FaultScenario scenario, std::vector<SyscallFault> faults,
-           const std::set<std::string>& elsewhere = {}) {
-    scenario.faults = std::move(faults);
-    TENON_ASSERT_OK_AND_ASSIGN(const FaultReport report,
-                               FailSystemCalls(scenario));
-    std::cout << report.ToString();
-    EXPECT_TRUE(report.ok()) << report.ToString();
-    for (const FaultReport::Row& row : report.rows) {
-      EXPECT_TRUE(row.runs > 0 || kAliases.count(row.fault.call) > 0)
-          << FaultInWords(row.fault) << ": not called";
-    }
-    for (const std::string& call : report.spared) {
-      EXPECT_EQ(kSpared.count(call) + elsewhere.count(call), 1u)
-          << call << " was not failed";
-    }
-  }
-
-  absl::Status CreateLarge() const {
-    return Segment::CreateSharedWritable(
-               (size_t{16} << 20) + kSize,
-               Options(SharingStrategy::kFileDescriptor))
-        .status();
-  }
-
-  SegmentOptions Options(SharingStrategy strategy) const {
-    return {.strategy = strategy, .name_prefix = prefix_};
-  }
-
-  const std::string prefix_ = UniqueShmPrefix();
-};
 
 TEST_F(SegmentFaultTest, CreateOwnerWrittenMemfd) {
   const auto body = [&] {
@@ -205,13 +64,6 @@ TEST_F(SegmentFaultTest, CreateAndMapSharedMemfd) {
   Run(Scenario("shared memfd", body),
       Faults({"memfd_create"}, {EMFILE, ENFILE, ENOMEM}) + AllocationFaults() +
           Faults({"fcntl"}, {EPERM, EINVAL}) + CloseFaults());
-}
-
-// Of writing it: the limits, a signal, contents that are gone.
-std::vector<SyscallFault> FillFaults() {
-  return Faults({"ftruncate"}, {EINTR, ENOMEM, EFBIG}) +
-         Faults({"pwrite64"},
-                {EINTR, ENOSPC, ENOMEM, EFBIG, EDQUOT, EFAULT, EPERM, EIO});
 }
 
 TEST_F(SegmentFaultTest, CreateFilledMemfd) {
@@ -243,87 +95,6 @@ TEST_F(SegmentFaultTest, CreateFilledNamed) {
           Faults({"openat"}, {EMFILE, ENFILE, ENOMEM, ENOSPC, EACCES, EEXIST}) +
           FillFaults() + Faults({"fchmod"}, {EPERM, EROFS}) + CloseFaults(),
       {"unlink"});
-}
-
-TEST_F(SegmentFaultTest, OfANumaNodeAndPrefaulted) {
-  SegmentOptions options = Options(SharingStrategy::kFileDescriptor);
-  options.numa_node = 0;
-  options.prefault = true;
-  const auto body = [&] {
-    return Segment::CreateOwnerWritten(kSize, options).status();
-  };
-  if (const absl::Status can = body(); !can.ok()) GTEST_SKIP() << can;
-  FaultScenario scenario = Scenario("node, prefaulted", body);
-  scenario.check = [](const SyscallFault& fault, const absl::Status& outcome) {
-    // Older kernels prefault in another way. That there is no such node is
-    // another reason to fail: it is looked for in files, if mbind() says so.
-    if (fault.call == "madvise" && fault.error == EINVAL) {
-      EXPECT_THAT(outcome, IsOk());
-      return absl::OkStatus();
-    }
-    return CheckOutcome(fault, outcome);
-  };
-  Run(scenario,
-      Faults({"memfd_create"}, {EMFILE}) + AllocationFaults() +
-          Faults({"mbind"}, {EINVAL, EPERM, ENOSYS, ENOMEM, EIO}) +
-          Faults({"madvise"}, {EINTR, EINVAL, ENOMEM, EFAULT, EHWPOISON}) +
-          Faults({"fcntl"}, {EPERM}) + CloseFaults());
-}
-
-// The pages are joined, or it is said why they are not.
-TEST_F(SegmentFaultTest, RequiredHugePages) {
-  SegmentOptions options = Options(SharingStrategy::kFileDescriptor);
-  options.huge_pages = HugePages::kRequire;
-  const auto body = [&]() -> absl::Status {
-    TENON_ASSIGN_OR_RETURN(const Segment segment,
-                           Segment::CreateSharedWritable(kHuge, options));
-    return segment.MapWritable().status();
-  };
-  if (const absl::Status can = body(); !can.ok()) GTEST_SKIP() << can;
-  FaultScenario scenario = Scenario("huge pages", body);
-  scenario.check = [](const SyscallFault& fault, const absl::Status& outcome) {
-    if (fault.call != "madvise") return CheckOutcome(fault, outcome);
-    // A busy page is tried again.
-    if (fault.error == EAGAIN && !fault.persistent) {
-      EXPECT_THAT(outcome, IsOk());
-    } else if (fault.error == ENOMEM || fault.error == EBUSY) {
-      EXPECT_TRUE(absl::IsResourceExhausted(outcome)) << outcome;
-    } else if (fault.error == EINVAL) {
-      EXPECT_TRUE(absl::IsFailedPrecondition(outcome)) << outcome;
-    } else {
-      EXPECT_FALSE(outcome.ok());
-    }
-    return absl::OkStatus();
-  };
-  Run(scenario,
-      Faults({"memfd_create"}, {EMFILE}) + AllocationFaults() +
-          Faults({"madvise"}, {EAGAIN, ENOMEM, EBUSY, EINVAL, EIO}) +
-          std::vector<SyscallFault>{
-              {.call = "madvise", .error = EAGAIN, .persistent = true}} +
-          Faults({"fcntl"}, {EPERM}),
-      {"close"});
-}
-
-// Whatever of it fails, there is a segment, unless a small one fails too.
-TEST_F(SegmentFaultTest, TriedHugePages) {
-  SegmentOptions options = Options(SharingStrategy::kFileDescriptor);
-  options.huge_pages = HugePages::kTry;
-  const auto body = [&] {
-    return Segment::CreateOwnerWritten(kHuge, options).status();
-  };
-  FaultScenario scenario = Scenario("huge pages, tried", body);
-  scenario.check = [](const SyscallFault& fault, const absl::Status& outcome) {
-    if (fault.call == "madvise" || fault.call == "memfd_create") {
-      EXPECT_THAT(outcome, IsOk());
-    }
-    return absl::OkStatus();
-  };
-  // What else is called depends on whether there is a pool.
-  Run(scenario,
-      Faults({"memfd_create"}, {EINVAL}) + Faults({"mmap"}, {ENOMEM, EACCES}) +
-          Faults({"fcntl"}, {EPERM, EBUSY}) + CloseFaults() +
-          Faults({"ftruncate"}, {EINVAL, ENOMEM}),
-      {"fallocate", "madvise", "openat", "read", "newfstatat", "fstat"});
 }
 
 // What is no memory may be a peer's file system, which may never answer.
@@ -398,29 +169,6 @@ TEST_F(SegmentFaultTest, ListAndRemoveNames) {
       Faults({"unlink"}, {EACCES, EROFS}) +
           Faults({"openat"}, {EMFILE, ENFILE, EACCES}) + StatFaults() +
           Faults({"getdents64"}, {EIO, ENOMEM}) + CloseFaults());
-}
-
-TEST_F(SegmentFaultTest, CreateLargeMemfd) {
-  Run(Scenario("large memfd", [&] { return CreateLarge(); }),
-      Faults({"fallocate"}, {EINTR, ENOSPC, ENOMEM}) +
-          Faults({"ftruncate"}, {EINTR}) + Faults({"memfd_create"}, {EMFILE}) +
-          Faults({"fstatfs"}, {EIO}) + Faults({"fcntl"}, {EPERM}),
-      {"openat", "read", "close"});
-}
-
-// Above 16 MiB there is first a look at what memory there is. If files cannot
-// be read, less is known, but nothing fails.
-TEST_F(SegmentFaultTest, LookForMemory) {
-  FaultScenario scenario =
-      Scenario("look for memory", [&] { return CreateLarge(); });
-  scenario.check = [](const SyscallFault&, const absl::Status& outcome) {
-    EXPECT_THAT(outcome, IsOk());
-    return absl::OkStatus();
-  };
-  Run(scenario,
-      Faults({"openat"}, {ENOENT, EMFILE}) + Faults({"read"}, {EIO, EINTR}) +
-          CloseFaults(),
-      {"fallocate", "ftruncate", "memfd_create", "fstatfs", "fcntl"});
 }
 
 // A tensor that is moved to shared memory, sent and received.

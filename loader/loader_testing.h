@@ -1,0 +1,134 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// For tests of loaders: what they give, and that nothing is left of them.
+
+#ifndef TENON_LOADER_LOADER_TESTING_H_
+#define TENON_LOADER_LOADER_TESTING_H_
+
+#include <dirent.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tenon/loader/batch.h"
+#include "tenon/loader/loader.h"
+#include "tenon/shm/deadline.h"
+#include "tenon/shm/pid_fd.h"
+#include "tenon/shm/sharing_strategy.h"
+#include "tenon/shm/shm_name.h"
+
+namespace tenon::loader {
+
+// Ten times what anything here may take.
+inline Deadline Watchdog() { return Deadline::After(absl::Seconds(60)); }
+
+// What is compared between runs: number, values, noise.
+struct Copy {
+  int64_t number;
+  std::vector<int64_t> values;
+  std::vector<float> noise;
+  friend bool operator==(const Copy&, const Copy&) = default;
+};
+
+template <typename T>
+std::vector<T> ToVector(std::span<const T> from) {
+  return {from.begin(), from.end()};
+}
+
+inline Copy CopyOf(const Batch& batch) {
+  return {batch.number(), ToVector(batch.field<int64_t>("value")),
+          ToVector(batch.field<float>("noise"))};
+}
+
+// All batches of one epoch, or the first error.
+inline absl::StatusOr<std::vector<Copy>> RunEpoch(Loader& loader,
+                                                  int64_t epoch) {
+  std::vector<Copy> batches;
+  loader.StartEpoch(epoch);
+  for (;;) {
+    absl::StatusOr<std::optional<Batch>> batch = loader.Next(Watchdog());
+    if (!batch.ok()) return batch.status();
+    if (!batch->has_value()) return batches;
+    batches.push_back(CopyOf(**batch));
+  }
+}
+
+inline int OpenFds() {
+  int count = 0;
+  DIR* dir = opendir("/proc/self/fd");
+  while (readdir(dir) != nullptr) ++count;
+  closedir(dir);
+  return count;
+}
+
+inline std::vector<std::string> NamesOfThisProcess() {
+  return *ListShmNames(absl::StrCat("tenon-loader-", getpid(), "-"));
+}
+
+// Remembers the processes of a loader, to see them gone.
+class Pids {
+ public:
+  explicit Pids(const Loader& loader) {
+    for (const pid_t pid : loader.worker_pids()) {
+      fds_.push_back(*PidFd::Open(pid));
+    }
+  }
+  bool AllEnded() const {
+    for (const PidFd& fd : fds_) {
+      if (!fd.HasEnded()) return false;
+    }
+    return true;
+  }
+
+ private:
+  std::vector<PidFd> fds_;
+};
+
+// Every test of a running loader: with these many workers, by this strategy.
+class LoaderTest
+    : public ::testing::TestWithParam<std::tuple<int, SharingStrategy>> {
+ protected:
+  int workers() const { return std::get<0>(GetParam()); }
+
+  LoaderOptions Options(std::string dataset, std::string config = "") const {
+    return {.dataset = std::move(dataset),
+            .dataset_config = std::move(config),
+            .workers = workers(),
+            .seed = 7,
+            .strategy = std::get<1>(GetParam())};
+  }
+
+  void SetUp() override { fds_before_ = OpenFds(); }
+
+  // Nothing is left of any loader: it must be gone when the test ends.
+  void TearDown() override {
+    EXPECT_EQ(OpenFds(), fds_before_);
+    EXPECT_THAT(NamesOfThisProcess(), testing::IsEmpty());
+  }
+
+ private:
+  int fds_before_ = 0;
+};
+
+inline std::string LoaderCaseName(
+    const ::testing::TestParamInfo<LoaderTest::ParamType>& test) {
+  return absl::StrCat(
+      "w", std::get<0>(test.param), "_",
+      std::string(SharingStrategyName(std::get<1>(test.param))));
+}
+
+}  // namespace tenon::loader
+
+#endif  // TENON_LOADER_LOADER_TESTING_H_
