@@ -23,6 +23,7 @@
 #include "gtest/gtest.h"
 #include "tenon/shm/deadline.h"
 #include "tenon/shm/pid_fd.h"
+#include "tenon/shm/received_fd.h"
 #include "tenon/shm/testing/census.h"
 
 namespace tenon {
@@ -52,6 +53,10 @@ int CountFailures() {
 }  // namespace
 
 size_t CountOpenFds() {
+  const Deadline settled = Deadline::After(absl::Seconds(1));
+  while (CountUnclosed() > 0 && !settled.has_passed()) {
+    absl::SleepFor(absl::Milliseconds(1));
+  }
   DIR* dir = opendir("/proc/self/fd");
   if (dir == nullptr) {
     ADD_FAILURE() << "opendir(/proc/self/fd): " << strerror(errno);

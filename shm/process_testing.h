@@ -18,7 +18,8 @@
 
 namespace tenon {
 
-// How many descriptors this process has open.
+// How many descriptors this process has open. What other threads are about to
+// close (received_fd.h) is waited for, up to a second.
 size_t CountOpenFds();
 
 // A prefix for names in /dev/shm that nobody else uses: UniqueShmPrefix() of

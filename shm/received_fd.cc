@@ -59,8 +59,14 @@ class Closers {
   void Close(UniqueFd fd) {
     std::lock_guard lock(mutex_);
     waiting_.push_back(std::move(fd));
+    ++unclosed_;
     // If none can be started, one that runs, or the next call, will do it.
     if (threads_ < kMaxThreads && Start()) ++threads_;
+  }
+
+  size_t CountUnclosed() {
+    std::lock_guard lock(mutex_);
+    return unclosed_;
   }
 
  private:
@@ -89,6 +95,7 @@ class Closers {
       lock.unlock();
       fd.Reset();
       lock.lock();
+      --unclosed_;
     }
     --threads_;
   }
@@ -96,6 +103,7 @@ class Closers {
   const uint64_t fork_count_ = ForkCount();
   std::mutex mutex_;
   std::deque<UniqueFd> waiting_;
+  size_t unclosed_ = 0;
   int threads_ = 0;
 };
 
@@ -124,5 +132,7 @@ void CloseReceived(UniqueFd fd) {
   }
   Closers::Get().Close(std::move(fd));
 }
+
+size_t CountUnclosed() { return Closers::Get().CountUnclosed(); }
 
 }  // namespace tenon

@@ -39,6 +39,10 @@ std::string DescribeFd(int fd);
 // close stays open in it.
 void CloseReceived(UniqueFd fd);
 
+// How many of this process are still open, because their turn has not come or
+// somebody keeps a thread waiting. Threads: any. Does not block.
+size_t CountUnclosed();
+
 // Descriptors that came together. Closes with CloseReceived() those that nobody
 // has taken out when it is destroyed.
 // Threads: thread-compatible.

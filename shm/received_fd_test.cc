@@ -188,8 +188,10 @@ TEST(ReceivedFdTest, WhatLingersKeepsNobodyWaiting) {
   { ReceivedFds received(std::move(ends)); }
   EXPECT_GE(std::count_if(numbers.begin(), numbers.end(), IsOpen),
             ptrdiff_t{kCount} - kThreads);
+  EXPECT_GE(CountUnclosed(), kCount - static_cast<size_t>(kThreads));
   peers.clear();
   for (int number : numbers) EXPECT_TRUE(ClosesSoon(number));
+  EXPECT_TRUE(Becomes([] { return CountUnclosed() == 0; }));
 }
 
 TEST(ReceivedFdTest, AForkedChildBeginsAnew) {
