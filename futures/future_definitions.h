@@ -18,6 +18,7 @@
 #include "tenon/futures/future.h"
 #include "tenon/futures/future_callback.h"
 #include "tenon/futures/future_state.h"
+#include "tenon/futures/wait_helper.h"
 
 namespace tenon::futures {
 namespace internal_future {
@@ -196,6 +197,17 @@ void Future<T>::AddDoneCallback(Executor& executor, F&& callback) const {
 template <typename T>
 void Future<T>::RequestCancel() const {
   if (!done()) internal_future::CancelRequest::RequestCancel(state_);
+}
+
+template <typename T>
+template <typename H, typename... A>
+Promise<T> Promise<T>::WithWaitHelper(A&&... arguments) {
+  static_assert(std::is_base_of_v<WaitHelper, H>);
+  auto helped = std::make_shared<internal_future::HelpedState<T, H>>(
+      std::forward<A>(arguments)...);
+  internal_future::State<T>* const state = &helped->state;
+  return Promise(
+      std::shared_ptr<internal_future::State<T>>(std::move(helped), state));
 }
 
 template <typename T>

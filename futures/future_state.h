@@ -54,6 +54,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "tenon/futures/cancel_request.h"
+#include "tenon/futures/wait_helper.h"
 
 namespace tenon::futures {
 
@@ -134,6 +135,9 @@ class StateBase : public CancelRequest {
   // The same; false if the deadline came first.
   bool WaitUntil(SteadyTime deadline);
 
+  // For those who wait, while nobody else can see this. The caller's.
+  void SetWaitHelper(WaitHelper* helper) { wait_helper_ = helper; }
+
  private:
   static constexpr uintptr_t kReady = 1;
   static constexpr uintptr_t kFinished = 2 | kReady;
@@ -152,6 +156,8 @@ class StateBase : public CancelRequest {
   // Runs the callbacks of one state that this thread has published while it
   // was running others; false if there is none.
   static bool RunOneQueued();
+  // True if there is nothing to wait for on this thread.
+  bool RunQueuedUntilDue();
   bool SleepUntil(SteadyTime deadline);
 
   // Lives on the stack of the outermost Publish of each thread.
@@ -160,7 +166,8 @@ class StateBase : public CancelRequest {
 
   std::atomic<uintptr_t> word_{0};
   std::atomic<bool> claimed_{false};
-  std::thread::id completer_;               // Who published.
+  std::thread::id completer_;  // Who published.
+  WaitHelper* wait_helper_ = nullptr;
   Callback* owed_ = nullptr;                // Of the publishing thread alone.
   std::shared_ptr<StateBase> next_queued_;  // Likewise.
 
@@ -172,6 +179,19 @@ template <typename T>
 struct State final : StateBase {
   using ValueType = T;
   Result<T> result;
+};
+
+// A state and its helper in one piece.
+template <typename T, typename H>
+struct HelpedState {
+  template <typename... A>
+  explicit HelpedState(A&&... arguments)
+      : helper(std::forward<A>(arguments)...) {
+    state.SetWaitHelper(&helper);
+  }
+
+  H helper;
+  State<T> state;
 };
 
 // For whom Claim has chosen.

@@ -6,7 +6,9 @@
 #ifndef TENON_SPAWN_POOL_RECEIVERS_H_
 #define TENON_SPAWN_POOL_RECEIVERS_H_
 
+#include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -18,6 +20,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "tenon/futures/future.h"
+#include "tenon/futures/wait_helper.h"
 #include "tenon/spawn/argument.h"
 #include "tenon/spawn/pool_core.h"
 
@@ -42,9 +45,29 @@ absl::StatusOr<Held<T>> UnpackResult(absl::StatusOr<PackedArguments> answer) {
   }
 }
 
+// Of one who waits for the result of one call.
+class TaskHelper final : public futures::WaitHelper {
+ public:
+  TaskHelper(std::weak_ptr<PoolCore> pool, uint64_t task_id)
+      : pool_(std::move(pool)), task_id_(task_id) {}
+
+  void Help(std::chrono::steady_clock::time_point deadline) override {
+    const std::shared_ptr<PoolCore> pool = pool_.lock();
+    if (pool != nullptr) pool->Help(task_id_, deadline);
+  }
+
+ private:
+  std::weak_ptr<PoolCore> pool_;
+  uint64_t task_id_;
+};
+
 template <typename T>
 class PromiseReceiver final : public PoolReceiver {
  public:
+  PromiseReceiver(std::weak_ptr<PoolCore> pool, uint64_t task_id)
+      : promise_(futures::Promise<T>::template WithWaitHelper<TaskHelper>(
+            std::move(pool), task_id)) {}
+
   futures::Future<T> future() { return promise_.future(); }
 
   void Receive(absl::StatusOr<PackedArguments> answer) override {

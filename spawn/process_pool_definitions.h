@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -32,7 +33,9 @@ template <typename T>
 futures::Future<T> ProcessPool::Call(
     const TaskOptions& options, absl::StatusOr<std::string> function,
     absl::StatusOr<PackedArguments> arguments) const {
-  auto receiver = std::make_unique<internal_pool::PromiseReceiver<T>>();
+  const uint64_t id = core_->NewTaskId();
+  auto receiver =
+      std::make_unique<internal_pool::PromiseReceiver<T>>(core_, id);
   futures::Future<T> future = receiver->future();
   absl::Status bad = function.status();
   bad.Update(arguments.status());
@@ -43,7 +46,8 @@ futures::Future<T> ProcessPool::Call(
   PoolTask task = {.function = *std::move(function),
                    .calls = {},
                    .receivers = {},
-                   .deadline = options.deadline};
+                   .deadline = options.deadline,
+                   .id = id};
   task.calls.push_back(*std::move(arguments));
   task.receivers.push_back(std::move(receiver));
   core_->Submit(std::move(task));
