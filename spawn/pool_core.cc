@@ -86,6 +86,21 @@ void PoolCore::Submit(PoolTask task) {
   Tell(std::move(tellings));
 }
 
+void PoolCore::Cancel(uint64_t task_id) {
+  if (ForkCount() != fork_count_) return;
+  Tellings tellings;
+  bool wake = false;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    CancelPending(task_id, tellings);
+    CancelRunning(task_id, tellings);
+    if (!tellings.empty()) ++telling_helpers_;
+    wake = MustWakeDispatcher();
+  }
+  if (wake) poller_.Wake();
+  TellAsHelper(std::move(tellings));
+}
+
 // ---- The end ----
 
 absl::Status PoolCore::Shutdown(Deadline deadline) {

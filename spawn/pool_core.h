@@ -55,7 +55,8 @@ struct PoolTask {
   std::vector<PackedArguments> calls;
   std::vector<std::unique_ptr<PoolReceiver>> receivers;  // One for each call.
   Deadline deadline = Deadline::Never();
-  uint64_t id = 0;  // Of one call, from NewTaskId(), for Help().
+  uint64_t id = 0;  // From NewTaskId(); chunks of one Map() share one.
+  bool kill_on_cancel = false;
 };
 
 // Ownership: owns its workers and its thread; destroying it aborts.
@@ -84,10 +85,15 @@ class PoolCore : public std::enable_shared_from_this<PoolCore> {
 
   uint64_t NewTaskId() { return next_task_id_.fetch_add(1); }
 
-  // For one who waits for the task of this id: receives its answer and tells
-  // its receiver, if a worker runs it and nobody else helps. Blocks until then,
-  // or the task has ended otherwise, or `until`.
+  // For one who waits for the task of this id, which nobody else has: receives
+  // its answer and tells its receiver, if a worker runs it and nobody else
+  // helps. Blocks until then, or the task has ended otherwise, or `until`.
   void Help(uint64_t task_id, std::chrono::steady_clock::time_point until);
+
+  // Tasks of this id that wait for a worker fail with kCancelled, as do those
+  // under way with kill_on_cancel, whose workers are killed. Receivers are told
+  // on this thread.
+  void Cancel(uint64_t task_id);
 
   absl::Status Shutdown(Deadline deadline);
   void Abort();
@@ -147,6 +153,8 @@ class PoolCore : public std::enable_shared_from_this<PoolCore> {
   void Close(Worker& worker);
   void Fail(PoolTask task, const absl::Status& why, Tellings& tellings);
   void FailPending(const absl::Status& why, Tellings& tellings);
+  void CancelPending(uint64_t task_id, Tellings& tellings);
+  void CancelRunning(uint64_t task_id, Tellings& tellings);
   void Break(const absl::Status& why, Tellings& tellings);
   void Settle(Tellings& tellings);
   void ExpirePending(Tellings& tellings);

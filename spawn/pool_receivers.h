@@ -61,12 +61,24 @@ class TaskHelper final : public futures::WaitHelper {
   uint64_t task_id_;
 };
 
+// What a request to cancel does to the tasks of `task_id`.
+template <typename T>
+void PassCancelOn(futures::Promise<T>& promise, std::weak_ptr<PoolCore> pool,
+                  uint64_t task_id) {
+  promise.OnCancelRequest([pool = std::move(pool), task_id] {
+    const std::shared_ptr<PoolCore> core = pool.lock();
+    if (core != nullptr) core->Cancel(task_id);
+  });
+}
+
 template <typename T>
 class PromiseReceiver final : public PoolReceiver {
  public:
-  PromiseReceiver(std::weak_ptr<PoolCore> pool, uint64_t task_id)
+  PromiseReceiver(const std::weak_ptr<PoolCore>& pool, uint64_t task_id)
       : promise_(futures::Promise<T>::template WithWaitHelper<TaskHelper>(
-            std::move(pool), task_id)) {}
+            pool, task_id)) {
+    PassCancelOn(promise_, pool, task_id);
+  }
 
   futures::Future<T> future() { return promise_.future(); }
 
@@ -93,8 +105,10 @@ class MapState {
   using Whole =
       std::conditional_t<std::is_void_v<T>, void, std::vector<Held<T>>>;
 
-  explicit MapState(size_t count) : results_(count), left_(count) {
+  MapState(size_t count, std::weak_ptr<PoolCore> pool, uint64_t task_id)
+      : results_(count), left_(count) {
     if (count == 0) Complete();
+    PassCancelOn(promise_, std::move(pool), task_id);
   }
 
   futures::Future<Whole> future() { return promise_.future(); }

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <deque>
 #include <memory>
 #include <string>
@@ -67,6 +68,33 @@ void PoolCore::FailPending(const absl::Status& why, Tellings& tellings) {
   for (PoolTask& task : pending_) Fail(std::move(task), why, tellings);
   pending_.clear();
   pending_deadline_ = Deadline::Never();
+}
+
+void PoolCore::CancelPending(uint64_t task_id, Tellings& tellings) {
+  const auto first = std::stable_partition(
+      pending_.begin(), pending_.end(),
+      [&](const PoolTask& task) { return task.id != task_id; });
+  for (auto task = first; task != pending_.end(); ++task) {
+    Fail(std::move(*task),
+         absl::CancelledError("the task was cancelled before a worker had it"),
+         tellings);
+  }
+  pending_.erase(first, pending_.end());
+}
+
+void PoolCore::CancelRunning(uint64_t task_id, Tellings& tellings) {
+  for (auto& worker : workers_) {
+    if (worker->phase != Phase::kBusy || worker->task.id != task_id ||
+        !worker->task.kill_on_cancel) {
+      continue;
+    }
+    Fail(std::move(worker->task),
+         absl::CancelledError(absl::StrCat("the task was cancelled; ",
+                                           worker->process.Describe(),
+                                           " was killed for it")),
+         tellings);
+    EndWorker(*worker);
+  }
 }
 
 void PoolCore::Break(const absl::Status& why, Tellings& tellings) {

@@ -47,7 +47,8 @@ futures::Future<T> ProcessPool::Call(
                    .calls = {},
                    .receivers = {},
                    .deadline = options.deadline,
-                   .id = id};
+                   .id = id,
+                   .kill_on_cancel = options.kill_on_cancel};
   task.calls.push_back(*std::move(arguments));
   task.receivers.push_back(std::move(receiver));
   core_->Submit(std::move(task));
@@ -59,7 +60,9 @@ auto ProcessPool::Map(R (*function)(P),
                       const std::vector<std::decay_t<P>>& inputs,
                       const MapOptions& options) const {
   using Result = typename internal_pool::ResultOf<R>::Type;
-  auto map = std::make_shared<internal_pool::MapState<Result>>(inputs.size());
+  const uint64_t id = core_->NewTaskId();
+  auto map = std::make_shared<internal_pool::MapState<Result>>(inputs.size(),
+                                                               core_, id);
   auto future = map->future();
   const absl::StatusOr<std::string> name =
       NameOfPooled(reinterpret_cast<void (*)()>(function));
@@ -71,7 +74,8 @@ auto ProcessPool::Map(R (*function)(P),
     PoolTask task = {.function = name.value_or(""),
                      .calls = {},
                      .receivers = {},
-                     .deadline = options.deadline};
+                     .deadline = options.deadline,
+                     .id = id};
     for (size_t i = begin; i < std::min(begin + chunk, inputs.size()); ++i) {
       auto receiver =
           std::make_unique<internal_pool::MapReceiver<Result>>(map, i);
