@@ -147,14 +147,16 @@ absl::StatusOr<Process> Process::Start(
 
 absl::StatusOr<Process> Process::StartShared(const ProcessOptions& options,
                                              absl::Span<const int> fds) {
-  TENON_ASSIGN_OR_RETURN(Process process, Launch(options, fds));
+  TENON_ASSIGN_OR_RETURN(Process process,
+                         Launch(options, fds, CountMemoryKills()));
   TENON_RETURN_IF_ERROR(process.LetGo(fds));
   return process;
 }
 
 absl::StatusOr<Process> Process::Launch(const ProcessOptions& options,
-                                        absl::Span<const int> fds) {
-  absl::StatusOr<StartedChild> child = StartChild(options, fds);
+                                        absl::Span<const int> fds,
+                                        std::optional<int64_t> memory_kills) {
+  absl::StatusOr<StartedChild> child = StartChild(options, fds, memory_kills);
   if (!child.ok()) return Annotate(DescribeUnborn(options), child.status());
   return Process(std::unique_ptr<State>(new State{.child = *std::move(child),
                                                   .index = options.index,

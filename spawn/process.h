@@ -131,7 +131,8 @@ class Process {
   // The two halves of Start(): the child waits for the second. What is in
   // options.fds comes as `fds`, so that it can be used again.
   static absl::StatusOr<Process> Launch(const ProcessOptions& options,
-                                        absl::Span<const int> fds);
+                                        absl::Span<const int> fds,
+                                        std::optional<int64_t> memory_kills);
   absl::Status LetGo(absl::Span<const int> fds);
 
   // When it failed, by CLOCK_MONOTONIC: as its report or its crash record says,

@@ -23,6 +23,7 @@
 #include "tenon/shm/status_macros.h"
 #include "tenon/shm/unique_fd.h"
 #include "tenon/spawn/handover.h"
+#include "tenon/spawn/memory_kills.h"
 #include "tenon/spawn/process.h"
 #include "tenon/spawn/process_options.h"
 
@@ -68,9 +69,11 @@ absl::StatusOr<Processes> Processes::Start(int nprocs, ProcessOptions options) {
   const std::vector<int> fds = Borrow(options.fds);
   // One that takes them with the first message never keeps anybody waiting.
   const bool at_once = fds.size() <= kFdsInFirstMessage;
+  const std::optional<int64_t> memory_kills = CountMemoryKills();
   for (int i = 0; i < nprocs; ++i, ++options.index) {
     templates.FillIn(options);
-    absl::StatusOr<Process> process = Process::Launch(options, fds);
+    absl::StatusOr<Process> process =
+        Process::Launch(options, fds, memory_kills);
     absl::Status status = process.status();
     if (status.ok() && at_once) status = process->LetGo(fds);
     if (!status.ok()) return started.GiveUp(std::move(status));

@@ -38,7 +38,6 @@
 #include "tenon/spawn/handover.h"
 #include "tenon/spawn/init.h"
 #include "tenon/spawn/launch.h"
-#include "tenon/spawn/memory_kills.h"
 #include "tenon/spawn/orphan_watch.h"
 #include "tenon/spawn/output.h"
 #include "tenon/spawn/process_options.h"
@@ -161,7 +160,8 @@ StartMessage MessageFor(const ProcessOptions& options) {
 }  // namespace
 
 absl::StatusOr<StartedChild> StartChild(const ProcessOptions& options,
-                                        absl::Span<const int> fds) {
+                                        absl::Span<const int> fds,
+                                        std::optional<int64_t> memory_kills) {
   TENON_RETURN_IF_ERROR(CheckOptions(options, fds));
   TENON_ASSIGN_OR_RETURN(auto ends, Channel::CreatePair());
   TENON_ASSIGN_OR_RETURN(std::unique_ptr<Output> output,
@@ -173,7 +173,6 @@ absl::StatusOr<StartedChild> StartChild(const ProcessOptions& options,
   TENON_RETURN_IF_ERROR(SendFirst(ends.first, MessageFor(options),
                                   options.argument, fds,
                                   {EldersOfChild(), crash_record.get()}));
-  const std::optional<int64_t> memory_kills = CountMemoryKills();
   const int64_t started_ns = MonotonicNs();
   TENON_ASSIGN_OR_RETURN(Launched launched,
                          LaunchChild(options, ends.second.fd(), *output));
