@@ -163,8 +163,8 @@ class Promise {
   Promise(Promise&&) noexcept = default;
   Promise& operator=(Promise&& other) noexcept;
 
-  // A promise at which those who wait for its future help: wait_helper.h. The
-  // helper, an H made of `arguments`, lives as long as promise or future.
+  // A promise at which those who wait help: wait_helper.h. The helper is an H
+  // made of `arguments`.
   template <typename H, typename... A>
   static Promise WithWaitHelper(A&&... arguments);
 
@@ -196,9 +196,6 @@ class Promise {
 
  private:
   friend struct internal_future::Access;
-
-  explicit Promise(std::shared_ptr<internal_future::State<T>> state)
-      : state_(std::move(state)) {}
 
   std::shared_ptr<internal_future::State<T>> state_;
   bool has_given_future_ = false;

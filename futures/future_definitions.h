@@ -65,6 +65,7 @@ auto AttachThen(typename How::Pointer state, F&& callback) {
   using Attached = ThenCallback<T, typename How::Argument, Fn>;
   auto child = std::make_shared<State<typename Attached::U>>();
   State<T>& source = *state;  // Stays, if nowhere else then in the link.
+  child->ShareWaitHelperOf(source);
   How::Link(state, *child);
   source.Attach(std::make_unique<Attached>(std::forward<F>(callback), child),
                 How::kOrder);
@@ -92,6 +93,7 @@ auto AttachThenOn(typename How::Pointer state, Executor& executor,
   using Call = ThenCall<Result<T>&&, Fn>;
   auto child = std::make_shared<State<typename Call::U>>();
   State<T>& source = *state;
+  child->ShareWaitHelperOf(source);
   How::Link(state, *child);
   AttachSubmit<T, How>(source, executor,
                        Call(std::forward<F>(callback), child));
@@ -203,11 +205,10 @@ template <typename T>
 template <typename H, typename... A>
 Promise<T> Promise<T>::WithWaitHelper(A&&... arguments) {
   static_assert(std::is_base_of_v<WaitHelper, H>);
-  auto helped = std::make_shared<internal_future::HelpedState<T, H>>(
-      std::forward<A>(arguments)...);
-  internal_future::State<T>* const state = &helped->state;
-  return Promise(
-      std::shared_ptr<internal_future::State<T>>(std::move(helped), state));
+  Promise promise;
+  promise.state_->SetWaitHelper(
+      std::make_shared<H>(std::forward<A>(arguments)...));
+  return promise;
 }
 
 template <typename T>

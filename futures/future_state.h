@@ -135,8 +135,14 @@ class StateBase : public CancelRequest {
   // The same; false if the deadline came first.
   bool WaitUntil(SteadyTime deadline);
 
-  // For those who wait, while nobody else can see this. The caller's.
-  void SetWaitHelper(WaitHelper* helper) { wait_helper_ = helper; }
+  // For those who wait; while nobody else can see this.
+  void SetWaitHelper(std::shared_ptr<WaitHelper> helper) {
+    wait_helper_ = std::move(helper);
+  }
+  // The same for what hangs on `source`.
+  void ShareWaitHelperOf(const StateBase& source) {
+    if (source.wait_helper_ != nullptr) wait_helper_ = source.wait_helper_;
+  }
 
  private:
   static constexpr uintptr_t kReady = 1;
@@ -167,7 +173,7 @@ class StateBase : public CancelRequest {
   std::atomic<uintptr_t> word_{0};
   std::atomic<bool> claimed_{false};
   std::thread::id completer_;  // Who published.
-  WaitHelper* wait_helper_ = nullptr;
+  std::shared_ptr<WaitHelper> wait_helper_;
   Callback* owed_ = nullptr;                // Of the publishing thread alone.
   std::shared_ptr<StateBase> next_queued_;  // Likewise.
 
@@ -179,19 +185,6 @@ template <typename T>
 struct State final : StateBase {
   using ValueType = T;
   Result<T> result;
-};
-
-// A state and its helper in one piece.
-template <typename T, typename H>
-struct HelpedState {
-  template <typename... A>
-  explicit HelpedState(A&&... arguments)
-      : helper(std::forward<A>(arguments)...) {
-    state.SetWaitHelper(&helper);
-  }
-
-  H helper;
-  State<T> state;
 };
 
 // For whom Claim has chosen.

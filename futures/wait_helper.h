@@ -24,7 +24,8 @@
 
 namespace tenon::futures {
 
-// Ownership: lives as long as the future or its promise does.
+// Ownership: lives as long as the promise, its future, or one of those that
+//   Then() has made of it.
 // Threads: any number at once call Help().
 // Processes: in a forked child Help() must return at once.
 class WaitHelper {
@@ -32,12 +33,12 @@ class WaitHelper {
   virtual ~WaitHelper() = default;
 
   // Called by Future::Wait(), once in each call that would otherwise block,
-  // without locks; not by what waits for several futures, nor for one that was
-  // made by Then(). So it must not be relied upon. It may complete the promise,
-  // whose callbacks then run on this thread, and may do nothing: whoever waits
-  // sleeps afterwards if the future is not done. It blocks for no longer than
-  // until the future is done, by whomever, or `deadline`; time_point::max() is
-  // never.
+  // without locks; of the promise's future and of those that Then() has made of
+  // it; not by what waits for several, nor by a coroutine. So it must not be
+  // relied upon. It may complete the promise, whose callbacks then run on this
+  // thread, and may do nothing: whoever waits sleeps afterwards if what he
+  // waits for is not done. It blocks for no longer than until the promise is
+  // complete, by whomever, or `deadline`; time_point::max() is never.
   virtual void Help(std::chrono::steady_clock::time_point deadline) = 0;
 };
 

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -113,6 +114,20 @@ TEST(WaitHelperTest, HelpsInsideACallback) {
   ASSERT_THAT(outer.SetValue(0), IsOk());
   EXPECT_THAT(status, IsOk());
   EXPECT_TRUE(ran_before_wait_was_over);
+}
+
+TEST(WaitHelperTest, HelpsThoseWhoWaitForWhatIsMadeOfIt) {
+  for (const bool lvalue : {false, true}) {
+    Promise<int> promise;
+    promise = HelpedBy<int>([&](Time) { promise.TrySetValue(7); });
+    Future<int> source = promise.future();
+    const auto twice = [](absl::StatusOr<int> x) { return x.value_or(0) * 2; };
+    Future<int> made =
+        lvalue ? source.Then(twice) : std::move(source).Then(twice);
+    const Future<int> last = made.Then(twice);
+    ASSERT_THAT(last.Wait(kWatchdog), IsOk());
+    EXPECT_THAT(last.value(), IsOkAndHolds(28));
+  }
 }
 
 TEST(WaitHelperTest, LivesAsLongAsTheFuture) {

@@ -24,8 +24,8 @@
 //
 // One call at a time runs in a worker, in the order of submission as far as
 // workers are free. Callbacks of futures run on the pool's thread, or on that
-// of one who Wait()s for the same future: they must not block, and must not
-// destroy the pool.
+// of one who Wait()s for the same future or for what Then() has made of it:
+// they must not block, and must not destroy the pool.
 
 #ifndef TENON_SPAWN_PROCESS_POOL_H_
 #define TENON_SPAWN_PROCESS_POOL_H_

@@ -143,8 +143,7 @@ BENCHMARK(BM_Pool_SubmitToCallback)
     ->Unit(benchmark::kMicrosecond)
     ->UseManualTime();
 
-// Until a thread that waits for what is made of the future has it: nobody can
-// help, so three wakes.
+// Until a thread that waits for what Then() has made of the future has it.
 void BM_Pool_SubmitThenWait(benchmark::State& state) {
   ProcessPool pool = MakePool(1);
   Compare(state, [&] {
