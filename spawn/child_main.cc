@@ -28,6 +28,7 @@
 #include "tenon/spawn/call_entry.h"
 #include "tenon/spawn/child_settings.h"
 #include "tenon/spawn/crash_record.h"
+#include "tenon/spawn/current_process.h"
 #include "tenon/spawn/entry.h"
 #include "tenon/spawn/handover.h"
 #include "tenon/spawn/leash.h"
@@ -118,6 +119,7 @@ absl::StatusOr<Child> Prepare(Channel& control, EntryFunction* function) {
   TENON_RETURN_IF_ERROR(received);
   // From here on the parent has nothing to send: its next event is its end.
   TENON_RETURN_IF_ERROR(WakeOnHangup(control.fd()));
+  SetCurrentProcess(start.entry, start.index);
   SetSharingStrategy(start.sharing_strategy);
   TENON_RETURN_IF_ERROR(ApplyChildSettings(start.settings));
   *function = FindEntry(start.entry);
