@@ -31,6 +31,7 @@
 #include "tenon/spawn/current_process.h"
 #include "tenon/spawn/entry.h"
 #include "tenon/spawn/handover.h"
+#include "tenon/spawn/inherited_setting.h"
 #include "tenon/spawn/leash.h"
 #include "tenon/spawn/orphan_exit_code.h"
 #include "tenon/spawn/orphan_watch.h"
@@ -122,6 +123,7 @@ absl::StatusOr<Child> Prepare(Channel& control, EntryFunction* function) {
   SetCurrentProcess(start.entry, start.index);
   SetSharingStrategy(start.sharing_strategy);
   TENON_RETURN_IF_ERROR(ApplyChildSettings(start.settings));
+  TENON_RETURN_IF_ERROR(ApplyInheritedSettings(start.inherited));
   *function = FindEntry(start.entry);
   if (*function == nullptr) {
     return absl::NotFoundError(absl::StrCat(

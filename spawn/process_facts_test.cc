@@ -292,8 +292,7 @@ absl::Status TellVariable(Child& child) {
 }
 TENON_SPAWN_ENTRY("tell-variable", TellVariable);
 
-// glog reads GLOG_... when it is initialised: at the top of main() in a child
-// by exec, as in its parent.
+// glog reads GLOG_... when it is loaded or initialised, in each process.
 TEST_F(ProcessFactsTest, VariablesOfALogLibraryTravelHoweverLateTheyAreSet) {
   for (const StartMethod method : AllStartMethods()) {
     ASSERT_EQ(setenv("GLOG_minloglevel", "2", 1), 0);

@@ -36,6 +36,7 @@
 #include "tenon/spawn/fork_client.h"
 #include "tenon/spawn/fork_request.h"
 #include "tenon/spawn/handover.h"
+#include "tenon/spawn/inherited_setting.h"
 #include "tenon/spawn/init.h"
 #include "tenon/spawn/launch.h"
 #include "tenon/spawn/orphan_watch.h"
@@ -154,7 +155,8 @@ StartMessage MessageFor(const ProcessOptions& options) {
           .ignore_interrupt = options.ignore_interrupt,
           .orphan_grace = options.orphan_grace,
           .sharing_strategy = GetSharingStrategy(),
-          .settings = options.settings};
+          .settings = options.settings,
+          .inherited = SaveInheritedSettings()};
 }
 
 }  // namespace
