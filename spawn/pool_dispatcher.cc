@@ -3,6 +3,8 @@
 
 // The thread of a pool, which starts its workers and hears from them.
 
+#include <sys/socket.h>
+
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -120,6 +122,9 @@ bool PoolCore::StartReceiving(Worker& worker) {
     if (worker.has_ended) {
       worker.end_is_paused = true;
       poller_.Pause(worker.process.end_fd());
+      // What the worker has left behind may have its channel: the helper is to
+      // see the end all the same, behind what was sent before.
+      shutdown(worker.channel.fd(), SHUT_RD);
     }
     return false;
   }

@@ -4,6 +4,7 @@
 // How one who waits for a task of a pool receives its answer himself.
 
 #include <poll.h>
+#include <sys/socket.h>
 
 #include <algorithm>
 #include <chrono>
@@ -18,6 +19,7 @@
 #include "tenon/ipc/channel.h"
 #include "tenon/shm/deadline.h"
 #include "tenon/shm/fork_count.h"
+#include "tenon/shm/retry_on_eintr.h"
 #include "tenon/spawn/pool_core.h"
 #include "tenon/spawn/process.h"
 
@@ -39,6 +41,21 @@ struct TellingPool {
   const TellingPool* outer;
 };
 constinit thread_local const TellingPool* telling_pool = nullptr;
+
+// Waits until `channel` has something to receive, or the process of `end` has
+// ended. True for the first.
+bool AwaitAnswer(int channel, int end, SteadyTime until) {
+  // A look at what is not there yet waits for it, at the price of one call of a
+  // cheap kind. The dispatcher makes it return if `end` comes first.
+  if (until == SteadyTime::max() &&
+      RetryOnEintr([&] { return recv(channel, nullptr, 0, MSG_PEEK); }) >= 0) {
+    return true;
+  }
+  pollfd fds[] = {{.fd = channel, .events = POLLIN, .revents = 0},
+                  {.fd = end, .events = POLLIN, .revents = 0}};
+  PollUntil(fds, 2, DeadlineAt(until)).status().IgnoreError();
+  return fds[0].revents != 0;
+}
 
 }  // namespace
 
@@ -92,19 +109,19 @@ void PoolCore::StopHelping(Worker& worker) {
 void PoolCore::Help(uint64_t task_id, SteadyTime until) {
   if (ForkCount() != fork_count_) return;
   Worker* worker = nullptr;
-  pollfd fds[2] = {};
+  int channel = -1;
+  int end = -1;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     worker = StartHelping(task_id);
     if (worker == nullptr) return;
-    fds[0] = {.fd = worker->channel.fd(), .events = POLLIN, .revents = 0};
-    fds[1] = {.fd = worker->process.end_fd(), .events = POLLIN, .revents = 0};
+    channel = worker->channel.fd();
+    end = worker->process.end_fd();
   }
+  absl::StatusOr<Message> message = absl::DeadlineExceededError("nothing came");
   // Whoever else ends a task that a worker runs ends the worker too, so this
   // wakes in any case. The worker stays as long as it has a helper.
-  PollUntil(fds, 2, DeadlineAt(until)).status().IgnoreError();
-  absl::StatusOr<Message> message = absl::DeadlineExceededError("nothing came");
-  if (fds[0].revents != 0) {
+  if (AwaitAnswer(channel, end, until)) {
     message = worker->channel.Receive(Deadline::Passed());
   }
   Tellings tellings;

@@ -4,6 +4,7 @@
 // Those who wait for a task receive its answer themselves: what happens when
 // anything else happens meanwhile.
 
+#include <fcntl.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -25,6 +26,7 @@
 #include "tenon/shm/process_testing.h"
 #include "tenon/shm/status_macros.h"
 #include "tenon/shm/status_matchers.h"
+#include "tenon/shm/unique_fd.h"
 #include "tenon/spawn/child_testing.h"
 #include "tenon/spawn/pool_function.h"
 #include "tenon/spawn/process_error.h"
@@ -132,6 +134,35 @@ TEST_F(ProcessPoolWaitTest, WorkerDiesUnderAWaiter) {
     const absl::Status died = Get(pool.Submit(KillMyself)).status();
     EXPECT_THAT(died, StatusIs(absl::StatusCode::kAborted));
     EXPECT_TRUE(GetProcessExited(died).has_value()) << died;
+    EXPECT_THAT(Get(pool.Submit(Twice, 4)), IsOkAndHolds(8));
+  }
+}
+
+// Leaves a process behind that has all that the worker had, its channel too,
+// and lives until `until` is closed.
+int LeaveSomebodyAndDie(UniqueFd until) {
+  if (fork() == 0) {
+    setsid();
+    char byte = 0;
+    [[maybe_unused]] const auto end = read(until.get(), &byte, 1);
+    _exit(0);
+  }
+  absl::SleepFor(kHeadStart);
+  return raise(SIGKILL);
+}
+TENON_POOL_FUNCTION(LeaveSomebodyAndDie);
+
+TEST_F(ProcessPoolWaitTest, WorkerDiesAndItsChannelLives) {
+  TENON_ASSERT_OK_AND_ASSIGN(ProcessPool pool,
+                             ProcessPool::Create({.workers = 1}));
+  for (const absl::Duration timeout : {absl::InfiniteDuration(), kWatchdog}) {
+    int ends[2];
+    ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);
+    const UniqueFd until_closed(ends[1]);
+    const Future<int> future =
+        pool.Submit(LeaveSomebodyAndDie, UniqueFd(ends[0]));
+    ASSERT_THAT(future.Wait(timeout), IsOk());
+    EXPECT_THAT(future.value().status(), StatusIs(absl::StatusCode::kAborted));
     EXPECT_THAT(Get(pool.Submit(Twice, 4)), IsOkAndHolds(8));
   }
 }
