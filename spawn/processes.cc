@@ -109,9 +109,9 @@ Processes& Processes::operator=(Processes&& other) noexcept {
 }
 
 void Processes::End() {
-  // All at once, so that they die beside each other. In a fork, or of those
-  // that are joined, nothing comes of it.
-  if (daemon_) Kill(SIGKILL).IgnoreError();
+  // All at once, so that they die beside each other. In a fork, nothing comes
+  // of it.
+  if (daemon_ && running_ > 0) Kill(SIGKILL).IgnoreError();
 }
 
 std::vector<pid_t> Processes::pids() const {
