@@ -163,6 +163,11 @@ class Promise {
   Promise(Promise&&) noexcept = default;
   Promise& operator=(Promise&& other) noexcept;
 
+  // A promise at which those who wait help: wait_helper.h. The helper is an H
+  // made of `arguments`.
+  template <typename H, typename... A>
+  static Promise WithWaitHelper(A&&... arguments);
+
   // The future, once; from the second call on an empty one.
   Future<T> future();
 

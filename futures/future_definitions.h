@@ -18,6 +18,7 @@
 #include "tenon/futures/future.h"
 #include "tenon/futures/future_callback.h"
 #include "tenon/futures/future_state.h"
+#include "tenon/futures/wait_helper.h"
 
 namespace tenon::futures {
 namespace internal_future {
@@ -64,6 +65,7 @@ auto AttachThen(typename How::Pointer state, F&& callback) {
   using Attached = ThenCallback<T, typename How::Argument, Fn>;
   auto child = std::make_shared<State<typename Attached::U>>();
   State<T>& source = *state;  // Stays, if nowhere else then in the link.
+  child->ShareWaitHelperOf(source);
   How::Link(state, *child);
   source.Attach(std::make_unique<Attached>(std::forward<F>(callback), child),
                 How::kOrder);
@@ -91,6 +93,7 @@ auto AttachThenOn(typename How::Pointer state, Executor& executor,
   using Call = ThenCall<Result<T>&&, Fn>;
   auto child = std::make_shared<State<typename Call::U>>();
   State<T>& source = *state;
+  child->ShareWaitHelperOf(source);
   How::Link(state, *child);
   AttachSubmit<T, How>(source, executor,
                        Call(std::forward<F>(callback), child));
@@ -196,6 +199,16 @@ void Future<T>::AddDoneCallback(Executor& executor, F&& callback) const {
 template <typename T>
 void Future<T>::RequestCancel() const {
   if (!done()) internal_future::CancelRequest::RequestCancel(state_);
+}
+
+template <typename T>
+template <typename H, typename... A>
+Promise<T> Promise<T>::WithWaitHelper(A&&... arguments) {
+  static_assert(std::is_base_of_v<WaitHelper, H>);
+  Promise promise;
+  promise.state_->SetWaitHelper(
+      std::make_shared<H>(std::forward<A>(arguments)...));
+  return promise;
 }
 
 template <typename T>

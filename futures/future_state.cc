@@ -130,13 +130,22 @@ absl::Status StateBase::Wait(absl::Duration timeout) {
                 : " there is no result"));
 }
 
-bool StateBase::WaitUntil(SteadyTime deadline) {
+bool StateBase::RunQueuedUntilDue() {
   // Inside a callback: what is waited for may hang on callbacks that this very
   // thread has put off, so they come first.
   while (!IsFinished() && RunOneQueued()) {
   }
   // Inside a callback of this very future, which cannot wait for its own end.
-  if (IsReady() && completer_ == std::this_thread::get_id()) return true;
+  return IsReady() && completer_ == std::this_thread::get_id();
+}
+
+bool StateBase::WaitUntil(SteadyTime deadline) {
+  if (RunQueuedUntilDue()) return true;
+  if (wait_helper_ != nullptr && !IsReady() && deadline != SteadyTime::min()) {
+    wait_helper_->Help(deadline);
+    // It may have completed this, or others, from inside a callback.
+    if (RunQueuedUntilDue()) return true;
+  }
   return SleepUntil(deadline);
 }
 

@@ -54,6 +54,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "tenon/futures/cancel_request.h"
+#include "tenon/futures/wait_helper.h"
 
 namespace tenon::futures {
 
@@ -134,6 +135,15 @@ class StateBase : public CancelRequest {
   // The same; false if the deadline came first.
   bool WaitUntil(SteadyTime deadline);
 
+  // For those who wait; while nobody else can see this.
+  void SetWaitHelper(std::shared_ptr<WaitHelper> helper) {
+    wait_helper_ = std::move(helper);
+  }
+  // The same for what hangs on `source`.
+  void ShareWaitHelperOf(const StateBase& source) {
+    if (source.wait_helper_ != nullptr) wait_helper_ = source.wait_helper_;
+  }
+
  private:
   static constexpr uintptr_t kReady = 1;
   static constexpr uintptr_t kFinished = 2 | kReady;
@@ -152,6 +162,8 @@ class StateBase : public CancelRequest {
   // Runs the callbacks of one state that this thread has published while it
   // was running others; false if there is none.
   static bool RunOneQueued();
+  // True if there is nothing to wait for on this thread.
+  bool RunQueuedUntilDue();
   bool SleepUntil(SteadyTime deadline);
 
   // Lives on the stack of the outermost Publish of each thread.
@@ -160,7 +172,8 @@ class StateBase : public CancelRequest {
 
   std::atomic<uintptr_t> word_{0};
   std::atomic<bool> claimed_{false};
-  std::thread::id completer_;               // Who published.
+  std::thread::id completer_;  // Who published.
+  std::shared_ptr<WaitHelper> wait_helper_;
   Callback* owed_ = nullptr;                // Of the publishing thread alone.
   std::shared_ptr<StateBase> next_queued_;  // Likewise.
 

@@ -28,8 +28,10 @@
 #include "tenon/spawn/call_entry.h"
 #include "tenon/spawn/child_settings.h"
 #include "tenon/spawn/crash_record.h"
+#include "tenon/spawn/current_process.h"
 #include "tenon/spawn/entry.h"
 #include "tenon/spawn/handover.h"
+#include "tenon/spawn/inherited_setting.h"
 #include "tenon/spawn/leash.h"
 #include "tenon/spawn/orphan_exit_code.h"
 #include "tenon/spawn/orphan_watch.h"
@@ -118,8 +120,10 @@ absl::StatusOr<Child> Prepare(Channel& control, EntryFunction* function) {
   TENON_RETURN_IF_ERROR(received);
   // From here on the parent has nothing to send: its next event is its end.
   TENON_RETURN_IF_ERROR(WakeOnHangup(control.fd()));
+  SetCurrentProcess(start.entry, start.index);
   SetSharingStrategy(start.sharing_strategy);
   TENON_RETURN_IF_ERROR(ApplyChildSettings(start.settings));
+  TENON_RETURN_IF_ERROR(ApplyInheritedSettings(start.inherited));
   *function = FindEntry(start.entry);
   if (*function == nullptr) {
     return absl::NotFoundError(absl::StrCat(

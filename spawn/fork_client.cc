@@ -71,7 +71,8 @@ absl::Status Start(Client& client) {
                             .argument = absl::StrJoin(client.preload, "\n"),
                             // No thread to watch: it watches by itself.
                             .orphan_grace = absl::InfiniteDuration()};
-  TENON_ASSIGN_OR_RETURN(StartedChild child, StartChild(options, {&fd, 1}));
+  TENON_ASSIGN_OR_RETURN(StartedChild child,
+                         StartChild(options, {&fd, 1}, std::nullopt));
   absl::Status sent = SendRest(child.control, child.pid_fd, {&fd, 1});
   if (!sent.ok()) {
     child.pid_fd.SendSignal(SIGKILL).IgnoreError();

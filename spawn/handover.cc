@@ -179,7 +179,7 @@ absl::Status SendFirst(Channel& control, StartMessage start,
   if (bytes.size() > kMaxStartBytes) {
     return absl::InvalidArgumentError(absl::StrCat(
         "start message: ", bytes.size(), " bytes, most of them the ",
-        "entry's name; at most ", kMaxStartBytes));
+        "entry's name or inherited settings; at most ", kMaxStartBytes));
   }
   // There is no child yet whose end could matter; this process does not end.
   return SendTo(control, self, {bytes, all},

@@ -7,8 +7,11 @@
 #include <sys/types.h>
 #include <unistd.h>
 
+#include <future>
 #include <string>
+#include <thread>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -16,6 +19,7 @@
 #include "gtest/gtest.h"
 #include "tenon/ipc/channel.h"
 #include "tenon/shm/pid_fd.h"
+#include "tenon/shm/process_testing.h"
 #include "tenon/shm/status_macros.h"
 #include "tenon/shm/status_matchers.h"
 #include "tenon/shm/unique_fd.h"
@@ -81,6 +85,21 @@ TEST_F(LaunchTest, ControlChannelMayHaveItsNumberAlready) {
 TEST_F(LaunchTest, DescriptorThatIsNotOpenIsAnError) {
   const absl::StatusOr<pid_t> pid = Launch(1 << 20, {});
   EXPECT_THAT(pid, ::testing::Not(IsOk()));
+}
+
+TEST_F(LaunchTest, CountsTheThreadsOfThisProcess) {
+  const int before = CountThreads();
+  EXPECT_GE(before, 1);
+  std::promise<void> end;
+  const std::shared_future<void> ended = end.get_future().share();
+  std::vector<std::thread> threads;
+  for (int i = 1; i <= 3; ++i) {
+    threads.emplace_back([ended] { ended.wait(); });
+    EXPECT_EQ(CountThreads(), before + i);
+  }
+  end.set_value();
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_TRUE(Becomes([&] { return CountThreads() == before; }));
 }
 
 }  // namespace

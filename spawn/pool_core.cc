@@ -3,11 +3,8 @@
 
 #include "tenon/spawn/pool_core.h"
 
-#include <errno.h>
 #include <signal.h>
-#include <sys/eventfd.h>
 #include <sys/types.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstddef>
@@ -25,25 +22,24 @@
 #include "absl/time/time.h"
 #include "tenon/shm/deadline.h"
 #include "tenon/shm/fork_count.h"
-#include "tenon/shm/posix_error.h"
-#include "tenon/shm/retry_on_eintr.h"
 #include "tenon/shm/status_macros.h"
-#include "tenon/shm/unique_fd.h"
 #include "tenon/spawn/pool_options.h"
+#include "tenon/spawn/pool_poller.h"
 
 namespace tenon::spawn {
 
-PoolCore::PoolCore(PoolOptions options)
+PoolCore::PoolCore(PoolOptions options, PoolPoller poller)
     : options_(std::move(options)),
       max_workers_(static_cast<size_t>(options_.workers)),
-      min_workers_(static_cast<size_t>(options_.min_workers)) {}
+      min_workers_(static_cast<size_t>(options_.min_workers)),
+      poller_(std::move(poller)) {}
 
 absl::StatusOr<std::unique_ptr<PoolCore>> PoolCore::Create(
     PoolOptions options) {
   TENON_RETURN_IF_ERROR(CheckAndFillIn(options));
-  std::unique_ptr<PoolCore> core(new PoolCore(std::move(options)));
-  core->wake_ = UniqueFd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (!core->wake_.valid()) return PosixError(errno, "eventfd", "pool");
+  TENON_ASSIGN_OR_RETURN(PoolPoller poller, PoolPoller::Create());
+  std::unique_ptr<PoolCore> core(
+      new PoolCore(std::move(options), std::move(poller)));
   for (size_t i = 0; i < core->min_workers_; ++i) {
     TENON_ASSIGN_OR_RETURN(std::unique_ptr<Worker> worker, core->StartWorker());
     if (worker->phase == Phase::kIdle) core->MakeIdle(*worker);
@@ -68,11 +64,6 @@ absl::StatusOr<std::unique_ptr<PoolCore>> PoolCore::Create(
 
 PoolCore::~PoolCore() { Abort(); }
 
-void PoolCore::Wake() {
-  const uint64_t one = 1;
-  RetryOnEintr([&] { return write(wake_.get(), &one, sizeof(one)); });
-}
-
 void PoolCore::Submit(PoolTask task) {
   Tellings tellings;
   bool wake = false;
@@ -85,22 +76,37 @@ void PoolCore::Submit(PoolTask task) {
     if (closed_) {
       Fail(std::move(task), *closed_, tellings);
     } else {
-      // The dispatcher must know of a deadline, and start what is missing.
-      wake = !task.deadline.is_never() || idle_.empty();
+      pending_deadline_ = Earlier(pending_deadline_, task.deadline);
       pending_.push_back(std::move(task));
       AssignPending(tellings);
-      wake = wake || !pending_.empty();
+      wake = MustWakeDispatcher();
     }
   }
-  if (wake) Wake();
+  if (wake) poller_.Wake();
   Tell(std::move(tellings));
+}
+
+void PoolCore::Cancel(uint64_t task_id) {
+  if (ForkCount() != fork_count_) return;
+  Tellings tellings;
+  bool wake = false;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    CancelPending(task_id, tellings);
+    CancelRunning(task_id, tellings);
+    if (!tellings.empty()) ++telling_helpers_;
+    wake = MustWakeDispatcher();
+  }
+  if (wake) poller_.Wake();
+  TellAsHelper(std::move(tellings));
 }
 
 // ---- The end ----
 
 absl::Status PoolCore::Shutdown(Deadline deadline) {
   TENON_RETURN_IF_ERROR(CheckNotForked(fork_count_, "a pool"));
-  if (std::this_thread::get_id() == dispatcher_.get_id()) {
+  if (std::this_thread::get_id() == dispatcher_.get_id() ||
+      IsToldByThisThread()) {
     return absl::FailedPreconditionError(
         "a callback cannot wait for the pool that calls it");
   }
@@ -109,7 +115,7 @@ absl::Status PoolCore::Shutdown(Deadline deadline) {
     if (!closed_) {
       closed_ = absl::FailedPreconditionError("the pool has been shut down");
     }
-    Wake();
+    poller_.Wake();
     const auto is_drained = [&] { return IsDrained(); };
     if (deadline.is_never()) {
       drained_.wait(lock, is_drained);
@@ -123,7 +129,7 @@ absl::Status PoolCore::Shutdown(Deadline deadline) {
     }
     ending_ = true;
   }
-  Wake();
+  poller_.Wake();
   const std::lock_guard<std::mutex> lock(join_mutex_);
   if (dispatcher_.joinable()) dispatcher_.join();
   return absl::OkStatus();
@@ -137,7 +143,7 @@ void PoolCore::Abort() {
     aborting_ = true;
     ending_ = true;
   }
-  Wake();
+  poller_.Wake();
   if (std::this_thread::get_id() == dispatcher_.get_id()) return;
   const std::lock_guard<std::mutex> lock(join_mutex_);
   if (dispatcher_.joinable()) dispatcher_.join();

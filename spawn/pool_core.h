@@ -4,15 +4,18 @@
 // PoolCore: a ProcessPool without its types. Not for users.
 //
 // One thread, the dispatcher, polls the workers' channels and pidfds, and
-// completes what comes back. Whoever submits a task hands it to an idle worker
-// by himself, if there is one: so it takes no detour over the dispatcher.
+// completes what comes back. Neither way takes a detour over it if that can be
+// helped: whoever submits a task hands it to an idle worker by himself, and
+// whoever waits for a task that a worker runs takes the channel off the
+// dispatcher, and receives the answer himself.
 
 #ifndef TENON_SPAWN_POOL_CORE_H_
 #define TENON_SPAWN_POOL_CORE_H_
 
-#include <poll.h>
 #include <sys/types.h>
 
+#include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
@@ -31,9 +34,9 @@
 #include "tenon/ipc/channel.h"
 #include "tenon/shm/deadline.h"
 #include "tenon/shm/fork_count.h"
-#include "tenon/shm/unique_fd.h"
 #include "tenon/spawn/argument.h"
 #include "tenon/spawn/pool_options.h"
+#include "tenon/spawn/pool_poller.h"
 #include "tenon/spawn/pool_protocol.h"
 #include "tenon/spawn/process.h"
 
@@ -52,6 +55,8 @@ struct PoolTask {
   std::vector<PackedArguments> calls;
   std::vector<std::unique_ptr<PoolReceiver>> receivers;  // One for each call.
   Deadline deadline = Deadline::Never();
+  uint64_t id = 0;  // From NewTaskId(); chunks of one Map() share one.
+  bool kill_on_cancel = false;
 };
 
 // Ownership: owns its workers and its thread; destroying it aborts.
@@ -59,7 +64,7 @@ struct PoolTask {
 // Processes: in a forked child, calls fail with kFailedPrecondition, and it
 // must
 //   not be destroyed.
-class PoolCore {
+class PoolCore : public std::enable_shared_from_this<PoolCore> {
  public:
   struct Counts {
     size_t workers = 0;  // Not those that are about to end.
@@ -78,6 +83,18 @@ class PoolCore {
   // Receivers of a task that is not accepted get the reason, as all errors.
   void Submit(PoolTask task);
 
+  uint64_t NewTaskId() { return next_task_id_.fetch_add(1); }
+
+  // For one who waits for the task of this id, which nobody else has: receives
+  // its answer and tells its receiver, if a worker runs it and nobody else
+  // helps. Blocks until then, or the task has ended otherwise, or `until`.
+  void Help(uint64_t task_id, std::chrono::steady_clock::time_point until);
+
+  // Tasks of this id that wait for a worker fail with kCancelled, as do those
+  // under way with kill_on_cancel, whose workers are killed. Receivers are told
+  // on this thread.
+  void Cancel(uint64_t task_id);
+
   absl::Status Shutdown(Deadline deadline);
   void Abort();
 
@@ -87,6 +104,9 @@ class PoolCore {
 
  private:
   enum class Phase { kInitializing, kIdle, kBusy, kEnding };
+  // Who receives from a worker's channel. The dispatcher keeps one that has
+  // ended.
+  enum class Receiver { kNobody, kDispatcher, kHelper };
 
   struct Worker {
     Process process;
@@ -97,6 +117,16 @@ class PoolCore {
     PoolTask task = {};  // While busy; its calls have been sent.
     int tasks_done = 0;
     Deadline until = Deadline::Never();  // Idle or ending.
+    Receiver receiver = Receiver::kNobody;
+    bool end_is_paused = false;  // Until the helper has let go.
+
+    // The dispatcher's own.
+    bool is_readable = false;
+    bool has_ended = false;
+
+    // In the poller.
+    uint64_t channel_key() const { return reinterpret_cast<uint64_t>(this); }
+    uint64_t end_key() const { return channel_key() | 1; }
   };
 
   // What is to be told to a receiver, once no lock is held.
@@ -106,10 +136,11 @@ class PoolCore {
   // Between two tries to start a worker where that fails.
   static constexpr absl::Duration kStartPause = absl::Milliseconds(100);
 
-  explicit PoolCore(PoolOptions options);
+  PoolCore(PoolOptions options, PoolPoller poller);
 
   absl::StatusOr<std::unique_ptr<Worker>> StartWorker();
-  void Wake();
+  absl::Status Initialize(Worker& worker, uint64_t batch_id);
+  absl::Status Watch(const Worker& worker);
   void Run();
   bool RunOnce();
   void StartMissing();
@@ -122,28 +153,41 @@ class PoolCore {
   void Close(Worker& worker);
   void Fail(PoolTask task, const absl::Status& why, Tellings& tellings);
   void FailPending(const absl::Status& why, Tellings& tellings);
+  void CancelPending(uint64_t task_id, Tellings& tellings);
+  void CancelRunning(uint64_t task_id, Tellings& tellings);
   void Break(const absl::Status& why, Tellings& tellings);
   void Settle(Tellings& tellings);
+  void ExpirePending(Tellings& tellings);
   void ExpireDeadlines(Tellings& tellings);
   void OnAnswers(Worker& worker, PoolAnswers answers, Tellings& tellings);
   void OnEnd(std::unique_ptr<Worker> worker, const absl::Status& how,
              Tellings& tellings);
-  std::vector<pollfd> PollFds() const;
+  bool Digest(Worker& worker, absl::StatusOr<Message> message,
+              Tellings& tellings);
+  void StopListening(Worker& worker);
+  Worker* StartHelping(uint64_t task_id);
+  void StopHelping(Worker& worker);
   Deadline NextDeadline() const;
+  bool MustWakeDispatcher() const;
   size_t CountLive() const;
   size_t CountWanted() const;
   bool IsDrained() const;
 
   // Without it.
-  void Receive(Worker& worker, bool all, Tellings& tellings);
-  void HearWorkers(const std::vector<pollfd>& fds, Tellings& tellings);
+  bool StartReceiving(Worker& worker);
+  bool Receive(Worker& worker, Tellings& tellings);
+  void HearWorkers(Tellings& tellings);
   static void Tell(Tellings tellings);
+  void TellAsHelper(Tellings tellings);
+  // This thread is within TellAsHelper().
+  bool IsToldByThisThread() const;
 
   PoolOptions options_;
   size_t max_workers_ = 0;
   size_t min_workers_ = 0;
   const uint64_t fork_count_ = ForkCount();
-  UniqueFd wake_;
+  const PoolPoller poller_;
+  std::atomic<uint64_t> next_task_id_ = 1;
   std::thread dispatcher_;
   // Who joins it.
   std::mutex join_mutex_;
@@ -154,6 +198,12 @@ class PoolCore {
   std::vector<std::unique_ptr<Worker>> workers_;
   std::vector<Worker*> idle_;  // The last to become so is the first to work.
   std::deque<PoolTask> pending_;
+  // No task of these has an earlier one.
+  Deadline pending_deadline_ = Deadline::Never();
+  // As of when the dispatcher last looked what to wait for.
+  Deadline sleeps_until_ = Deadline::Passed();
+  Tellings owed_;  // Which the dispatcher is to pass on.
+  size_t telling_helpers_ = 0;
   uint64_t next_batch_ = 1;
   uint64_t started_ = 0;
   int failed_starts_ = 0;

@@ -3,22 +3,21 @@
 
 // The thread of a pool, which starts its workers and hears from them.
 
-#include <poll.h>
-#include <unistd.h>
+#include <sys/socket.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <memory>
 #include <mutex>
 #include <utility>
-#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "tenon/ipc/channel.h"
 #include "tenon/shm/deadline.h"
-#include "tenon/shm/retry_on_eintr.h"
 #include "tenon/shm/status_macros.h"
 #include "tenon/spawn/pool_core.h"
 #include "tenon/spawn/pool_protocol.h"
@@ -48,22 +47,36 @@ absl::StatusOr<std::unique_ptr<PoolCore::Worker>> PoolCore::StartWorker() {
                          Process::StartShared(options_.process, {&fd, 1}));
   auto worker = std::unique_ptr<Worker>(
       new Worker{std::move(process), std::move(ends.first)});
-  if (options_.initializer.function.empty()) return worker;
+  if (!options_.initializer.function.empty()) {
+    TENON_RETURN_IF_ERROR(Initialize(*worker, batch_id));
+  }
+  TENON_RETURN_IF_ERROR(Watch(*worker));
+  return worker;
+}
+
+absl::Status PoolCore::Initialize(Worker& worker, uint64_t batch_id) {
   PoolBatch batch = {
       .id = batch_id, .function = options_.initializer.function, .calls = {}};
   batch.calls.push_back(std::move(*options_.initializer.arguments));
   const absl::Status sent =
-      SendBatch(worker->channel, batch, Deadline::Passed());
+      SendBatch(worker.channel, batch, Deadline::Passed());
   options_.initializer.arguments = std::move(batch.calls[0]);
   TENON_RETURN_IF_ERROR(sent);
-  worker->phase = Phase::kInitializing;
-  worker->batch_id = batch.id;
-  return worker;
+  worker.phase = Phase::kInitializing;
+  worker.batch_id = batch.id;
+  return absl::OkStatus();
+}
+
+absl::Status PoolCore::Watch(const Worker& worker) {
+  TENON_RETURN_IF_ERROR(poller_.Add(worker.channel.fd(), worker.channel_key()));
+  const absl::Status added =
+      poller_.Add(worker.process.end_fd(), worker.end_key());
+  if (!added.ok()) poller_.Remove(worker.channel.fd());
+  return added;
 }
 
 Deadline PoolCore::NextDeadline() const {
-  Deadline next = Deadline::Never();
-  for (const PoolTask& task : pending_) next = Earlier(next, task.deadline);
+  Deadline next = pending_deadline_;
   for (const auto& worker : workers_) {
     next = Earlier(next, worker->until);
     if (worker->phase == Phase::kBusy) {
@@ -82,30 +95,60 @@ void PoolCore::Tell(Tellings tellings) {
   }
 }
 
+// What Receive() of its channel has given, with mutex_ held. False if that was
+// nothing.
+bool PoolCore::Digest(Worker& worker, absl::StatusOr<Message> message,
+                      Tellings& tellings) {
+  if (absl::IsDeadlineExceeded(message.status())) return false;
+  if (absl::IsUnavailable(message.status())) {
+    StopListening(worker);  // Its end will be seen.
+    return false;
+  }
+  absl::StatusOr<PoolAnswers> answers =
+      message.ok() ? ReadAnswers(*std::move(message)) : message.status();
+  if (answers.ok()) {
+    OnAnswers(worker, *std::move(answers), tellings);
+  } else {
+    Fail(std::move(worker.task), answers.status(), tellings);
+    EndWorker(worker);
+  }
+  return worker.has_channel;
+}
+
+// False if somebody else has it, who then receives what there is.
+bool PoolCore::StartReceiving(Worker& worker) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (worker.receiver == Receiver::kHelper) {
+    if (worker.has_ended) {
+      worker.end_is_paused = true;
+      poller_.Pause(worker.process.end_fd());
+      // What the worker has left behind may have its channel: the helper is to
+      // see the end all the same, behind what was sent before.
+      shutdown(worker.channel.fd(), SHUT_RD);
+    }
+    return false;
+  }
+  worker.receiver = Receiver::kDispatcher;
+  return true;
+}
+
 // What a worker has sent: the next message, which as a rule is the only one; or
-// all, of one that has ended. Nobody else receives from it.
-void PoolCore::Receive(Worker& worker, bool all, Tellings& tellings) {
-  while (worker.has_channel) {
+// all, of one that has ended. False if a helper does it.
+bool PoolCore::Receive(Worker& worker, Tellings& tellings) {
+  if (!StartReceiving(worker)) return false;
+  bool more = worker.has_channel;
+  while (more) {
     absl::StatusOr<Message> message =
         worker.channel.Receive(Deadline::Passed());
-    if (absl::IsDeadlineExceeded(message.status())) return;
     const std::lock_guard<std::mutex> lock(mutex_);
-    if (absl::IsUnavailable(message.status())) {
-      worker.has_channel = false;  // Its end will be seen.
-      return;
-    }
-    absl::StatusOr<PoolAnswers> answers =
-        message.ok() ? ReadAnswers(*std::move(message)) : message.status();
-    if (answers.ok()) {
-      OnAnswers(worker, *std::move(answers), tellings);
-    } else {
-      Fail(std::move(worker.task), answers.status(), tellings);
-      EndWorker(worker);
-    }
+    more = Digest(worker, std::move(message), tellings) && worker.has_ended;
     // What waits goes on before anybody is told of what is done.
     AssignPending(tellings);
-    if (!all) return;
   }
+  if (worker.has_ended) return true;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  worker.receiver = Receiver::kNobody;
+  return true;
 }
 
 void PoolCore::StartMissing() {
@@ -132,33 +175,19 @@ void PoolCore::StartMissing() {
   }
 }
 
-// The wake-up first, then two for each worker.
-std::vector<pollfd> PoolCore::PollFds() const {
-  std::vector<pollfd> fds = {
-      {.fd = wake_.get(), .events = POLLIN, .revents = 0}};
-  for (const auto& worker : workers_) {
-    fds.push_back({.fd = worker->has_channel ? worker->channel.fd() : -1,
-                   .events = POLLIN,
-                   .revents = 0});
-    fds.push_back(
-        {.fd = worker->process.end_fd(), .events = POLLIN, .revents = 0});
-  }
-  return fds;
-}
-
-void PoolCore::HearWorkers(const std::vector<pollfd>& fds, Tellings& tellings) {
+void PoolCore::HearWorkers(Tellings& tellings) {
   // From the end, as those that have ended are taken out.
   for (size_t i = workers_.size(); i-- > 0;) {
     Worker& worker = *workers_[i];
-    const bool has_ended = fds[2 * i + 2].revents != 0;
-    if (fds[2 * i + 1].revents != 0 || has_ended) {
-      Receive(worker, has_ended, tellings);
-    }
-    if (!has_ended) continue;
+    if (!worker.is_readable && !worker.has_ended) continue;
+    worker.is_readable = false;
+    if (!Receive(worker, tellings) || !worker.has_ended) continue;
     const absl::Status how =
         worker.process.Join(Deadline::After(kTracerPatience));
     if (absl::IsDeadlineExceeded(how) && !worker.process.joined()) continue;
     const std::lock_guard<std::mutex> lock(mutex_);
+    StopListening(worker);
+    poller_.Remove(worker.process.end_fd());
     std::unique_ptr<Worker> gone = std::move(workers_[i]);
     workers_.erase(workers_.begin() + static_cast<ptrdiff_t>(i));
     OnEnd(std::move(gone), how, tellings);
@@ -167,6 +196,8 @@ void PoolCore::HearWorkers(const std::vector<pollfd>& fds, Tellings& tellings) {
 
 // What time and others' calls have made of it, with mutex_ held.
 void PoolCore::Settle(Tellings& tellings) {
+  std::move(owed_.begin(), owed_.end(), std::back_inserter(tellings));
+  owed_.clear();
   ExpireDeadlines(tellings);
   if (aborting_) {
     const absl::Status aborted = absl::CancelledError("the pool was aborted");
@@ -187,27 +218,20 @@ void PoolCore::Settle(Tellings& tellings) {
 // False once there is nothing more to do.
 bool PoolCore::RunOnce() {
   StartMissing();
-  std::vector<pollfd> fds;
   Deadline deadline = Deadline::Never();
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    if (ending_ && workers_.empty()) return false;
-    fds = PollFds();
+    if (ending_ && workers_.empty() && owed_.empty()) return false;
     deadline = NextDeadline();
+    sleeps_until_ = deadline;
   }
-  if (!PollUntil(fds.data(), fds.size(), deadline).ok()) {
-    // Out of memory, for a moment.
-    PollUntil(nullptr, 0, Deadline::After(absl::Milliseconds(10)))
-        .status()
-        .IgnoreError();
-    return true;
-  }
-  uint64_t ignored = 0;
-  if (fds[0].revents != 0) {
-    RetryOnEintr([&] { return read(wake_.get(), &ignored, sizeof(ignored)); });
+  for (const uint64_t key : poller_.Wait(deadline)) {
+    // NOLINTNEXTLINE(performance-no-int-to-ptr): as channel_key() has made it.
+    auto* worker = reinterpret_cast<Worker*>(key & ~uint64_t{1});
+    (key == worker->end_key() ? worker->has_ended : worker->is_readable) = true;
   }
   Tellings tellings;
-  HearWorkers(fds, tellings);
+  HearWorkers(tellings);
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     Settle(tellings);

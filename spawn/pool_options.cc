@@ -3,8 +3,6 @@
 
 #include "tenon/spawn/pool_options.h"
 
-#include <sched.h>
-
 #include <algorithm>
 #include <optional>
 
@@ -14,15 +12,10 @@
 #include "tenon/shm/status_macros.h"
 #include "tenon/spawn/pool_function.h"
 #include "tenon/spawn/process_options.h"
+#include "tenon/spawn/processors.h"
 
 namespace tenon::spawn {
 namespace {
-
-int UsableProcessors() {
-  cpu_set_t set;
-  if (sched_getaffinity(0, sizeof(set), &set) != 0) return 1;
-  return std::max(CPU_COUNT(&set), 1);
-}
 
 absl::Status CheckInitializer(const PoolInitializer& initializer) {
   if (initializer.function.empty()) return absl::OkStatus();

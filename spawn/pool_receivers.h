@@ -6,7 +6,9 @@
 #ifndef TENON_SPAWN_POOL_RECEIVERS_H_
 #define TENON_SPAWN_POOL_RECEIVERS_H_
 
+#include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -18,6 +20,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "tenon/futures/future.h"
+#include "tenon/futures/wait_helper.h"
 #include "tenon/spawn/argument.h"
 #include "tenon/spawn/pool_core.h"
 
@@ -42,9 +45,41 @@ absl::StatusOr<Held<T>> UnpackResult(absl::StatusOr<PackedArguments> answer) {
   }
 }
 
+// Of one who waits for the result of one call.
+class TaskHelper final : public futures::WaitHelper {
+ public:
+  TaskHelper(std::weak_ptr<PoolCore> pool, uint64_t task_id)
+      : pool_(std::move(pool)), task_id_(task_id) {}
+
+  void Help(std::chrono::steady_clock::time_point deadline) override {
+    const std::shared_ptr<PoolCore> pool = pool_.lock();
+    if (pool != nullptr) pool->Help(task_id_, deadline);
+  }
+
+ private:
+  std::weak_ptr<PoolCore> pool_;
+  uint64_t task_id_;
+};
+
+// What a request to cancel does to the tasks of `task_id`.
+template <typename T>
+void PassCancelOn(futures::Promise<T>& promise, std::weak_ptr<PoolCore> pool,
+                  uint64_t task_id) {
+  promise.OnCancelRequest([pool = std::move(pool), task_id] {
+    const std::shared_ptr<PoolCore> core = pool.lock();
+    if (core != nullptr) core->Cancel(task_id);
+  });
+}
+
 template <typename T>
 class PromiseReceiver final : public PoolReceiver {
  public:
+  PromiseReceiver(const std::weak_ptr<PoolCore>& pool, uint64_t task_id)
+      : promise_(futures::Promise<T>::template WithWaitHelper<TaskHelper>(
+            pool, task_id)) {
+    PassCancelOn(promise_, pool, task_id);
+  }
+
   futures::Future<T> future() { return promise_.future(); }
 
   void Receive(absl::StatusOr<PackedArguments> answer) override {
@@ -70,8 +105,10 @@ class MapState {
   using Whole =
       std::conditional_t<std::is_void_v<T>, void, std::vector<Held<T>>>;
 
-  explicit MapState(size_t count) : results_(count), left_(count) {
+  MapState(size_t count, std::weak_ptr<PoolCore> pool, uint64_t task_id)
+      : results_(count), left_(count) {
     if (count == 0) Complete();
+    PassCancelOn(promise_, std::move(pool), task_id);
   }
 
   futures::Future<Whole> future() { return promise_.future(); }

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
+#include <deque>
 #include <memory>
 #include <string>
 #include <utility>
@@ -65,6 +67,34 @@ void PoolCore::Fail(PoolTask task, const absl::Status& why,
 void PoolCore::FailPending(const absl::Status& why, Tellings& tellings) {
   for (PoolTask& task : pending_) Fail(std::move(task), why, tellings);
   pending_.clear();
+  pending_deadline_ = Deadline::Never();
+}
+
+void PoolCore::CancelPending(uint64_t task_id, Tellings& tellings) {
+  const auto first = std::stable_partition(
+      pending_.begin(), pending_.end(),
+      [&](const PoolTask& task) { return task.id != task_id; });
+  for (auto task = first; task != pending_.end(); ++task) {
+    Fail(std::move(*task),
+         absl::CancelledError("the task was cancelled before a worker had it"),
+         tellings);
+  }
+  pending_.erase(first, pending_.end());
+}
+
+void PoolCore::CancelRunning(uint64_t task_id, Tellings& tellings) {
+  for (auto& worker : workers_) {
+    if (worker->phase != Phase::kBusy || worker->task.id != task_id ||
+        !worker->task.kill_on_cancel) {
+      continue;
+    }
+    Fail(std::move(worker->task),
+         absl::CancelledError(absl::StrCat("the task was cancelled; ",
+                                           worker->process.Describe(),
+                                           " was killed for it")),
+         tellings);
+    EndWorker(*worker);
+  }
 }
 
 void PoolCore::Break(const absl::Status& why, Tellings& tellings) {
@@ -85,6 +115,7 @@ void PoolCore::Assign(Worker& worker, PoolTask task, Tellings& tellings) {
     worker.until = Deadline::After(kEndPatience);
     task.function = std::move(batch.function);
     task.calls = std::move(batch.calls);
+    pending_deadline_ = Earlier(pending_deadline_, task.deadline);
     pending_.push_front(std::move(task));
     return;
   }
@@ -108,18 +139,26 @@ void PoolCore::AssignPending(Tellings& tellings) {
   }
 }
 
-void PoolCore::ExpireDeadlines(Tellings& tellings) {
-  for (size_t i = 0; i < pending_.size();) {
-    if (!pending_[i].deadline.has_passed()) {
-      ++i;
-      continue;
+void PoolCore::ExpirePending(Tellings& tellings) {
+  if (!pending_deadline_.has_passed()) return;
+  std::deque<PoolTask> left;
+  pending_deadline_ = Deadline::Never();
+  for (PoolTask& task : pending_) {
+    if (task.deadline.has_passed()) {
+      Fail(std::move(task),
+           absl::DeadlineExceededError("the task's deadline passed before a "
+                                       "worker was free"),
+           tellings);
+    } else {
+      pending_deadline_ = Earlier(pending_deadline_, task.deadline);
+      left.push_back(std::move(task));
     }
-    Fail(std::move(pending_[i]),
-         absl::DeadlineExceededError("the task's deadline passed before a "
-                                     "worker was free"),
-         tellings);
-    pending_.erase(pending_.begin() + static_cast<ptrdiff_t>(i));
   }
+  pending_ = std::move(left);
+}
+
+void PoolCore::ExpireDeadlines(Tellings& tellings) {
+  ExpirePending(tellings);
   for (auto& worker : workers_) {
     if (worker->phase == Phase::kBusy && worker->task.deadline.has_passed()) {
       Fail(std::move(worker->task),
@@ -162,8 +201,14 @@ void PoolCore::Close(Worker& worker) {
   idle_.erase(std::remove(idle_.begin(), idle_.end(), &worker), idle_.end());
   worker.phase = Phase::kEnding;
   worker.until = Deadline::After(kEndPatience);
-  worker.has_channel = false;
+  StopListening(worker);
   worker.channel.Release().Reset();
+}
+
+void PoolCore::StopListening(Worker& worker) {
+  if (std::exchange(worker.has_channel, false)) {
+    poller_.Remove(worker.channel.fd());
+  }
 }
 
 size_t PoolCore::CountLive() const {
@@ -182,7 +227,7 @@ size_t PoolCore::CountWanted() const {
 }
 
 bool PoolCore::IsDrained() const {
-  return pending_.empty() &&
+  return pending_.empty() && telling_helpers_ == 0 &&
          std::none_of(workers_.begin(), workers_.end(), [](const auto& worker) {
            return worker->phase == Phase::kBusy;
          });

@@ -25,6 +25,7 @@
 #include "tenon/shm/pid_fd.h"
 #include "tenon/shm/status_macros.h"
 #include "tenon/shm/unique_fd.h"
+#include "tenon/spawn/active_children.h"
 #include "tenon/spawn/crash_record.h"
 #include "tenon/spawn/handover.h"
 #include "tenon/spawn/memory_kills.h"
@@ -68,6 +69,8 @@ struct Process::State {
   std::optional<ExitStatus> exit_status;
   std::optional<absl::Status> outcome;
   int64_t failed_at_ns = 0;
+  ActiveChildEntry active = {{.pid = child.pid, .index = index, .entry = entry},
+                             child.pid_fd.fd()};
 
   std::string Describe() const {
     return absl::StrCat("worker ", index, " (entry '", entry, "', pid ",
@@ -147,14 +150,16 @@ absl::StatusOr<Process> Process::Start(
 
 absl::StatusOr<Process> Process::StartShared(const ProcessOptions& options,
                                              absl::Span<const int> fds) {
-  TENON_ASSIGN_OR_RETURN(Process process, Launch(options, fds));
+  TENON_ASSIGN_OR_RETURN(Process process,
+                         Launch(options, fds, CountMemoryKills()));
   TENON_RETURN_IF_ERROR(process.LetGo(fds));
   return process;
 }
 
 absl::StatusOr<Process> Process::Launch(const ProcessOptions& options,
-                                        absl::Span<const int> fds) {
-  absl::StatusOr<StartedChild> child = StartChild(options, fds);
+                                        absl::Span<const int> fds,
+                                        std::optional<int64_t> memory_kills) {
+  absl::StatusOr<StartedChild> child = StartChild(options, fds, memory_kills);
   if (!child.ok()) return Annotate(DescribeUnborn(options), child.status());
   return Process(std::unique_ptr<State>(new State{.child = *std::move(child),
                                                   .index = options.index,
@@ -284,6 +289,18 @@ absl::Status Process::Verdict(const absl::StatusOr<ExitStatus>& exit) {
     return state_->Aborted(
         absl::StrCat(how, ", after its entry point had returned OK"));
   }
+  return absl::OkStatus();
+}
+
+absl::Status Process::Close() {
+  if (state_ == nullptr) return absl::OkStatus();
+  TENON_RETURN_IF_ERROR(CheckOurs());
+  Join(Deadline::Passed()).IgnoreError();
+  if (!joined()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(Describe(), " still runs: Join() or Stop() it before"));
+  }
+  state_.reset();
   return absl::OkStatus();
 }
 

@@ -119,6 +119,12 @@ class Process {
   // for little more than `grace` at most. A child that has ended is left as is.
   void Stop(absl::Duration grace);
 
+  // Lets go of all that this has of a child that has ended, and reaps it if
+  // Join() has not; then this is as if moved from, and may be closed again.
+  // Does not block. Errors: kFailedPrecondition if the child still runs, or in
+  // a fork; nothing has changed then.
+  absl::Status Close();
+
   // "worker 1 (entry 'greet', pid 4711)".
   std::string Describe() const;
 
@@ -131,7 +137,8 @@ class Process {
   // The two halves of Start(): the child waits for the second. What is in
   // options.fds comes as `fds`, so that it can be used again.
   static absl::StatusOr<Process> Launch(const ProcessOptions& options,
-                                        absl::Span<const int> fds);
+                                        absl::Span<const int> fds,
+                                        std::optional<int64_t> memory_kills);
   absl::Status LetGo(absl::Span<const int> fds);
 
   // When it failed, by CLOCK_MONOTONIC: as its report or its crash record says,

@@ -13,19 +13,9 @@
 #include "absl/time/time.h"
 #include "tenon/shm/unique_fd.h"
 #include "tenon/spawn/child_settings.h"
+#include "tenon/spawn/start_method.h"  // IWYU pragma: export
 
 namespace tenon::spawn {
-
-enum class StartMethod {
-  // exec of this same program: shares nothing that is not handed over.
-  kSpawn,
-  // A copy of this process as it is: quick, and safe only while it has a single
-  // thread; see ProcessOptions::fork_with_threads.
-  kFork,
-  // A copy of a process that was started early, has a single thread, and has
-  // loaded what is always needed (fork_server.h).
-  kForkServer,
-};
 
 struct ProcessOptions {
   // The name of a TENON_SPAWN_ENTRY.

@@ -16,9 +16,16 @@
 // the pool (kCancelled). A worker that dies takes its own task with it and no
 // other, and is replaced.
 //
+// Future::RequestCancel() drops a task that waits for a worker: kCancelled, on
+// the thread that asks. One that runs goes on, and its result arrives, unless
+// TaskOptions::kill_on_cancel says that it fails with kCancelled and its worker
+// is killed. Of a Map(), the chunks that wait are dropped; the future ends when
+// those that run have.
+//
 // One call at a time runs in a worker, in the order of submission as far as
-// workers are free. Callbacks of futures run on the pool's thread: they must
-// not block, and must not destroy the pool.
+// workers are free. Callbacks of futures run on the pool's thread, or on that
+// of one who Wait()s for the same future or for what Then() has made of it:
+// they must not block, and must not destroy the pool.
 
 #ifndef TENON_SPAWN_PROCESS_POOL_H_
 #define TENON_SPAWN_PROCESS_POOL_H_
@@ -54,6 +61,9 @@ struct TaskOptions {
   // A task that has not ended by then fails with kDeadlineExceeded; the worker
   // that runs it is killed, and replaced.
   Deadline deadline = Deadline::Never();
+  // Whether a request to cancel kills the worker that runs the task, which is
+  // then replaced, or leaves it alone.
+  bool kill_on_cancel = false;
 };
 
 struct MapOptions {

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -32,7 +33,9 @@ template <typename T>
 futures::Future<T> ProcessPool::Call(
     const TaskOptions& options, absl::StatusOr<std::string> function,
     absl::StatusOr<PackedArguments> arguments) const {
-  auto receiver = std::make_unique<internal_pool::PromiseReceiver<T>>();
+  const uint64_t id = core_->NewTaskId();
+  auto receiver =
+      std::make_unique<internal_pool::PromiseReceiver<T>>(core_, id);
   futures::Future<T> future = receiver->future();
   absl::Status bad = function.status();
   bad.Update(arguments.status());
@@ -43,7 +46,9 @@ futures::Future<T> ProcessPool::Call(
   PoolTask task = {.function = *std::move(function),
                    .calls = {},
                    .receivers = {},
-                   .deadline = options.deadline};
+                   .deadline = options.deadline,
+                   .id = id,
+                   .kill_on_cancel = options.kill_on_cancel};
   task.calls.push_back(*std::move(arguments));
   task.receivers.push_back(std::move(receiver));
   core_->Submit(std::move(task));
@@ -55,7 +60,9 @@ auto ProcessPool::Map(R (*function)(P),
                       const std::vector<std::decay_t<P>>& inputs,
                       const MapOptions& options) const {
   using Result = typename internal_pool::ResultOf<R>::Type;
-  auto map = std::make_shared<internal_pool::MapState<Result>>(inputs.size());
+  const uint64_t id = core_->NewTaskId();
+  auto map = std::make_shared<internal_pool::MapState<Result>>(inputs.size(),
+                                                               core_, id);
   auto future = map->future();
   const absl::StatusOr<std::string> name =
       NameOfPooled(reinterpret_cast<void (*)()>(function));
@@ -67,7 +74,8 @@ auto ProcessPool::Map(R (*function)(P),
     PoolTask task = {.function = name.value_or(""),
                      .calls = {},
                      .receivers = {},
-                     .deadline = options.deadline};
+                     .deadline = options.deadline,
+                     .id = id};
     for (size_t i = begin; i < std::min(begin + chunk, inputs.size()); ++i) {
       auto receiver =
           std::make_unique<internal_pool::MapReceiver<Result>>(map, i);

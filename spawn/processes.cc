@@ -23,6 +23,7 @@
 #include "tenon/shm/status_macros.h"
 #include "tenon/shm/unique_fd.h"
 #include "tenon/spawn/handover.h"
+#include "tenon/spawn/memory_kills.h"
 #include "tenon/spawn/process.h"
 #include "tenon/spawn/process_options.h"
 
@@ -68,9 +69,11 @@ absl::StatusOr<Processes> Processes::Start(int nprocs, ProcessOptions options) {
   const std::vector<int> fds = Borrow(options.fds);
   // One that takes them with the first message never keeps anybody waiting.
   const bool at_once = fds.size() <= kFdsInFirstMessage;
+  const std::optional<int64_t> memory_kills = CountMemoryKills();
   for (int i = 0; i < nprocs; ++i, ++options.index) {
     templates.FillIn(options);
-    absl::StatusOr<Process> process = Process::Launch(options, fds);
+    absl::StatusOr<Process> process =
+        Process::Launch(options, fds, memory_kills);
     absl::Status status = process.status();
     if (status.ok() && at_once) status = process->LetGo(fds);
     if (!status.ok()) return started.GiveUp(std::move(status));
@@ -106,9 +109,9 @@ Processes& Processes::operator=(Processes&& other) noexcept {
 }
 
 void Processes::End() {
-  // All at once, so that they die beside each other. In a fork, or of those
-  // that are joined, nothing comes of it.
-  if (daemon_) Kill(SIGKILL).IgnoreError();
+  // All at once, so that they die beside each other. In a fork, nothing comes
+  // of it.
+  if (daemon_ && running_ > 0) Kill(SIGKILL).IgnoreError();
 }
 
 std::vector<pid_t> Processes::pids() const {

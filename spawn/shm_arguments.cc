@@ -51,6 +51,13 @@ absl::StatusOr<Segment> ArgumentTraits<Segment>::Unpack(ArgumentReader& from) {
 
 absl::Status ArgumentTraits<Tensor>::Pack(const Tensor& tensor,
                                           ArgumentWriter& to) {
+  if (tensor.storage() != nullptr && tensor.storage()->lease() != nullptr) {
+    return absl::FailedPreconditionError(
+        "a tensor in a block of an arena does not travel as an argument or a "
+        "result: the block has to be held here until the other side has it, "
+        "which nobody would tell; give a TensorQueue as an argument "
+        "(queue_arguments.h) and Put() the tensor there, or Share() a copy");
+  }
   TENON_ASSIGN_OR_RETURN(const ExportedTensor exported, Export(tensor));
   to.PutString({reinterpret_cast<const char*>(&exported.handle),
                 sizeof(exported.handle)});

@@ -34,7 +34,9 @@ struct ArgumentTraits<Segment> {
 
 // A shared one (Tensor::Share()), with its shape. Tensors of one storage are
 // that at the other end, too. Errors: as Export() of tensor_handle.h:
-// kFailedPrecondition for a private tensor, or one in a block of an arena.
+// kFailedPrecondition for a private tensor, or one in a block of an arena: that
+// travels through a TensorQueue, which is an argument itself
+// (queue_arguments.h), as its block is held until it was taken.
 template <>
 struct ArgumentTraits<Tensor> {
   static std::string Name() { return "tenon::Tensor"; }

@@ -36,9 +36,9 @@
 #include "tenon/spawn/fork_client.h"
 #include "tenon/spawn/fork_request.h"
 #include "tenon/spawn/handover.h"
+#include "tenon/spawn/inherited_setting.h"
 #include "tenon/spawn/init.h"
 #include "tenon/spawn/launch.h"
-#include "tenon/spawn/memory_kills.h"
 #include "tenon/spawn/orphan_watch.h"
 #include "tenon/spawn/output.h"
 #include "tenon/spawn/process_options.h"
@@ -155,13 +155,15 @@ StartMessage MessageFor(const ProcessOptions& options) {
           .ignore_interrupt = options.ignore_interrupt,
           .orphan_grace = options.orphan_grace,
           .sharing_strategy = GetSharingStrategy(),
-          .settings = options.settings};
+          .settings = options.settings,
+          .inherited = SaveInheritedSettings()};
 }
 
 }  // namespace
 
 absl::StatusOr<StartedChild> StartChild(const ProcessOptions& options,
-                                        absl::Span<const int> fds) {
+                                        absl::Span<const int> fds,
+                                        std::optional<int64_t> memory_kills) {
   TENON_RETURN_IF_ERROR(CheckOptions(options, fds));
   TENON_ASSIGN_OR_RETURN(auto ends, Channel::CreatePair());
   TENON_ASSIGN_OR_RETURN(std::unique_ptr<Output> output,
@@ -173,7 +175,6 @@ absl::StatusOr<StartedChild> StartChild(const ProcessOptions& options,
   TENON_RETURN_IF_ERROR(SendFirst(ends.first, MessageFor(options),
                                   options.argument, fds,
                                   {EldersOfChild(), crash_record.get()}));
-  const std::optional<int64_t> memory_kills = CountMemoryKills();
   const int64_t started_ns = MonotonicNs();
   TENON_ASSIGN_OR_RETURN(Launched launched,
                          LaunchChild(options, ends.second.fd(), *output));

@@ -33,15 +33,17 @@ struct StartedChild {
   UniqueFd crash_record;
   // By CLOCK_MONOTONIC.
   int64_t started_ns;
-  // CountMemoryKills() at its start.
+  // CountMemoryKills() before its start.
   std::optional<int64_t> memory_kills;
 };
 
 // Checks `options` and starts the child; options.fds are ignored, `fds` are to
-// be sent (handover.h). A failed start leaves nothing behind.
+// be sent (handover.h). `memory_kills` is CountMemoryKills(), which those who
+// start many ask for once. A failed start leaves nothing behind.
 // Errors: as Process::Start().
 absl::StatusOr<StartedChild> StartChild(const ProcessOptions& options,
-                                        absl::Span<const int> fds);
+                                        absl::Span<const int> fds,
+                                        std::optional<int64_t> memory_kills);
 
 // The exit status of a child that has ended, which is then reaped.
 // Errors: as PidFd::Reap(); kUnavailable if its fork server has died.

@@ -22,7 +22,7 @@
 namespace tenon::spawn {
 namespace {
 
-constexpr uint32_t kVersion = 2;
+constexpr uint32_t kVersion = 3;
 constexpr int64_t kForEver = std::numeric_limits<int64_t>::max();
 
 // A switch is how -Wswitch tells when a strategy is added and this is not.
@@ -58,6 +58,7 @@ std::string EncodeStartMessage(const StartMessage& message) {
       std::max(absl::ToInt64Nanoseconds(message.orphan_grace), int64_t{0}));
   writer.Put(message.sharing_strategy);
   writer.PutString(EncodeChildSettings(message.settings));
+  writer.PutString(message.inherited);
   writer.Put(message.elder_count);
   writer.Put(message.has_crash_record);
   writer.Put(message.argument_bytes);
@@ -82,6 +83,7 @@ absl::StatusOr<StartMessage> DecodeStartMessage(absl::string_view bytes) {
   TENON_ASSIGN_OR_RETURN(message.sharing_strategy, CheckStrategy(strategy));
   TENON_ASSIGN_OR_RETURN(const std::string settings, reader.GetString());
   TENON_ASSIGN_OR_RETURN(message.settings, DecodeChildSettings(settings));
+  TENON_ASSIGN_OR_RETURN(message.inherited, reader.GetString());
   TENON_ASSIGN_OR_RETURN(message.elder_count, reader.Get<uint32_t>());
   TENON_ASSIGN_OR_RETURN(message.has_crash_record, reader.Get<bool>());
   TENON_ASSIGN_OR_RETURN(message.argument_bytes, reader.Get<uint64_t>());

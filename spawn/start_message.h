@@ -26,6 +26,8 @@ struct StartMessage {
   absl::Duration orphan_grace;
   SharingStrategy sharing_strategy = SharingStrategy::kFileDescriptor;
   ChildSettings settings;
+  // Of SaveInheritedSettings().
+  std::string inherited;
   // Processes, beside the parent, with which the child ends.
   uint32_t elder_count = 0;
   // A memfd for the record of a crash comes with it.

@@ -33,6 +33,7 @@ StartMessage Example() {
           .settings = {.name = "decoder",
                        .limits = {{7, 1 << 20, uint64_t{1} << 40}},
                        .cpus = {0, 3}},
+          .inherited = std::string("a\0b", 3),
           .elder_count = 2,
           .has_crash_record = true,
           .argument_bytes = uint64_t{10} << 30,
@@ -46,6 +47,7 @@ void ExpectSame(const StartMessage& a, const StartMessage& b) {
   EXPECT_EQ(a.orphan_grace, b.orphan_grace);
   EXPECT_EQ(a.sharing_strategy, b.sharing_strategy);
   EXPECT_EQ(EncodeChildSettings(a.settings), EncodeChildSettings(b.settings));
+  EXPECT_EQ(a.inherited, b.inherited);
   EXPECT_EQ(a.elder_count, b.elder_count);
   EXPECT_EQ(a.has_crash_record, b.has_crash_record);
   EXPECT_EQ(a.argument_bytes, b.argument_bytes);
@@ -91,7 +93,7 @@ TEST(StartMessageTest, OtherVersionIsRefused) {
   ++bytes[0];
   EXPECT_THAT(
       DecodeStartMessage(bytes),
-      StatusIs(absl::StatusCode::kDataLoss, HasSubstr("version 3; want 2")));
+      StatusIs(absl::StatusCode::kDataLoss, HasSubstr("version 4; want 3")));
 }
 
 TEST(StartMessageTest, UnknownStrategyIsRefused) {
