@@ -167,11 +167,13 @@ absl::Status CheckNoSockets(const std::vector<UniqueFd>& fds) {
 // Waits for a datagram and takes it; returns its size.
 absl::StatusOr<size_t> TakeDatagram(int socket, msghdr* message,
                                     Deadline deadline) {
+  // Without a deadline the kernel waits in the same call, unless somebody has
+  // set O_NONBLOCK.
+  const int flags = MSG_CMSG_CLOEXEC | (deadline.is_never() ? 0 : MSG_DONTWAIT);
   bool was_reset = false;
   for (;;) {
-    const ssize_t size = RetryOnEintr([&] {
-      return recvmsg(socket, message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-    });
+    const ssize_t size =
+        RetryOnEintr([&] { return recvmsg(socket, message, flags); });
     if (size >= 0) return static_cast<size_t>(size);
     // A peer that dies with messages of ours unread is reported once, before
     // what it had sent, which is still there.

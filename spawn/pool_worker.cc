@@ -4,7 +4,6 @@
 // The entry point of a pool's workers.
 
 #include <fcntl.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <cstdint>
@@ -92,9 +91,6 @@ absl::Status RunPoolWorker(Child& child) {
       Channel channel,
       Channel::Adopt(child.TakeFd(0), {.allow_sockets = true}));
   for (;;) {
-    // As a rule there is nothing yet: a look that waits for it is cheaper than
-    // to find that out, and then to poll.
-    RetryOnEintr([&] { return recv(channel.fd(), nullptr, 0, MSG_PEEK); });
     absl::StatusOr<Message> message = channel.Receive(Deadline::Never());
     // The pool has closed its end: that is how it ends its workers.
     if (absl::IsUnavailable(message.status())) return absl::OkStatus();

@@ -87,6 +87,9 @@ struct StepScenario {
   // rep-prefixed instructions. The report says how many there were.
   uint64_t max_stops = 0;
 
+  // How often the region is recorded; the shortest time counts. More than once
+  // where a busy machine may have a run take a way that others do not.
+  size_t first_runs = 1;
   // Without them each position is reached by steps alone.
   bool use_breakpoints = true;
   absl::Duration watchdog = absl::Seconds(20);  // Of each victim.
