@@ -222,6 +222,16 @@ std::string Difference(const Census& before, const Census& after) {
   return lines;
 }
 
+std::string LeftSince(const Census& before, const CensusOptions& options) {
+  constexpr int kMilliseconds = 1000;
+  std::string left = Difference(before, TakeCensus(options));
+  for (int i = 0; i < kMilliseconds && !left.empty(); ++i) {
+    usleep(1000);
+    left = Difference(before, TakeCensus(options));
+  }
+  return left;
+}
+
 testing::AssertionResult ExpectSame(const Census& before, const Census& after) {
   const std::string difference = Difference(before, after);
   if (difference.empty()) return testing::AssertionSuccess();

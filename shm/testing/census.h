@@ -70,6 +70,10 @@ char ProcessState(pid_t pid);
 // A line for each kind that differs; empty if none does.
 std::string Difference(const Census& before, const Census& after);
 
+// The same with what is there now; what other threads of this process are about
+// to let go of (received_fd.h) is waited for, up to a second.
+std::string LeftSince(const Census& before, const CensusOptions& options = {});
+
 // For EXPECT_TRUE: fails with the difference in words.
 testing::AssertionResult ExpectSame(const Census& before, const Census& after);
 

@@ -228,7 +228,7 @@ KillRun KillRunner::Run(const std::vector<KillOrder>& plan) {
   EndStrays(children_before, run);
   CountPassings(run);
 
-  const std::string difference = Difference(before, TakeCensus(options));
+  const std::string difference = LeftSince(before, options);
   if (!difference.empty()) {
     run.failures.push_back(absl::StrCat("left behind: ", difference));
   }

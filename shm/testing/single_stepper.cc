@@ -58,7 +58,7 @@ class Stepper {
       if (report_.given_up) break;
       TENON_RETURN_IF_ERROR(TryPosition(trace, routes[position], position));
     }
-    const std::string left = Difference(before, TakeCensus());
+    const std::string left = LeftSince(before);
     if (!left.empty()) Fail({}, absl::StrCat("left in the test: ", left));
     report_.time = absl::Now() - began;
     NameFailures();

@@ -193,7 +193,7 @@ class Failer {
   void CheckNothingLeft(const Reporter& reporter, const Census& before,
                         absl::string_view by) const {
     const std::string left =
-        Difference(before, TakeCensus({.shm_prefix = scenario_.shm_prefix}));
+        LeftSince(before, {.shm_prefix = scenario_.shm_prefix});
     if (!left.empty()) reporter.Fail(absl::StrCat(by, left));
   }
 
