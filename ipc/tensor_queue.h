@@ -147,8 +147,9 @@ class TensorQueue {
                                                       Deadline deadline);
   // Without waiting: none if there is none. Does not notice deaths.
   absl::StatusOr<std::optional<TensorMessage>> TryGet();
-  // The same for a message of one tensor alone. Errors: also kInvalidArgument
-  // if the next message has anything else; it stays there.
+  // Get() and TryGet() of a message of one tensor alone; of all ways the
+  // shortest. Errors: theirs, and kInvalidArgument if the next message has
+  // anything else; it stays there.
   absl::StatusOr<Tensor> GetTensor(Deadline deadline);
   absl::StatusOr<std::optional<Tensor>> TryGetTensor();
 

@@ -24,18 +24,10 @@
 #include "tenon/spawn/process.h"
 
 namespace tenon::spawn {
-namespace {
-
-// For a tracer (a debugger, a leak checker) to let go of a worker that has
-// ended, before the others are looked at again.
-constexpr absl::Duration kTracerPatience = absl::Milliseconds(1);
-
-}  // namespace
 
 absl::StatusOr<std::unique_ptr<PoolCore::Worker>> PoolCore::StartWorker() {
   TENON_ASSIGN_OR_RETURN(auto ends,
                          Channel::CreatePair({.allow_sockets = true}));
-  options_.process.index = static_cast<int>(started_);
   uint64_t batch_id = 0;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -183,7 +175,7 @@ void PoolCore::HearWorkers(Tellings& tellings) {
     worker.is_readable = false;
     if (!Receive(worker, tellings) || !worker.has_ended) continue;
     const absl::Status how =
-        worker.process.Join(Deadline::After(kTracerPatience));
+        worker.process.Join(Deadline::After(Process::kTracerPatience));
     if (absl::IsDeadlineExceeded(how) && !worker.process.joined()) continue;
     const std::lock_guard<std::mutex> lock(mutex_);
     StopListening(worker);

@@ -106,6 +106,9 @@ class Process {
   //                       name; or not in order after one that said OK
   //   kDataLoss           it sent something that is not a report
   absl::Status Join(Deadline deadline);
+  // How long who looks after several waits in Join() for one whose end_fd() is
+  // readable: a tracer may hold it back, and the others wait meanwhile.
+  static constexpr absl::Duration kTracerPatience = absl::Milliseconds(1);
 
   // Whether Join() has said how it ended. The status alone does not tell: the
   // entry point may have returned kDeadlineExceeded itself.

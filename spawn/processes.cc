@@ -30,10 +30,6 @@
 namespace tenon::spawn {
 namespace {
 
-// For a tracer to let go of one that has ended, before the others are looked at
-// again.
-constexpr absl::Duration kTracerPatience = absl::Milliseconds(1);
-
 std::vector<int> Borrow(const std::vector<UniqueFd>& fds) {
   std::vector<int> borrowed;
   borrowed.reserve(fds.size());
@@ -132,7 +128,8 @@ absl::Status Processes::Kill(int signal) const {
 
 void Processes::JoinOne(size_t i) {
   Process& process = processes_[i];
-  const absl::Status how = process.Join(Deadline::After(kTracerPatience));
+  const absl::Status how =
+      process.Join(Deadline::After(Process::kTracerPatience));
   if (absl::IsDeadlineExceeded(how) && !process.joined()) return;
   joined_[i] = true;
   --running_;
