@@ -214,7 +214,7 @@ INSTANTIATE_TEST_SUITE_P(Strategies, KillTest,
 TEST_P(KillTest, AKilledWorkerEndsTheRunAndIsNamed) {
   Program program(Endless());
   ASSERT_TRUE(program.WaitForOutput("epoch 1"));
-  const std::vector<pid_t> workers = program.Children();
+  const std::vector<pid_t> workers = program.Workers();
   ASSERT_EQ(workers.size(), 2u);
   kill(workers[1], SIGKILL);
   EXPECT_EQ(program.Wait().exit_code, 1);

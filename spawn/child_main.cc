@@ -29,12 +29,12 @@
 #include "tenon/spawn/child_settings.h"
 #include "tenon/spawn/crash_record.h"
 #include "tenon/spawn/current_process.h"
+#include "tenon/spawn/elders.h"
 #include "tenon/spawn/entry.h"
 #include "tenon/spawn/handover.h"
 #include "tenon/spawn/inherited_setting.h"
 #include "tenon/spawn/leash.h"
 #include "tenon/spawn/orphan_exit_code.h"
-#include "tenon/spawn/orphan_watch.h"
 #include "tenon/spawn/program.h"
 #include "tenon/spawn/report.h"
 #include "tenon/spawn/start_message.h"
@@ -104,13 +104,14 @@ void ApplySignals(bool ignore_interrupt) {
 
 // Everything but calling the entry point; that is found in `*function`.
 absl::StatusOr<Child> Prepare(Channel& control, EntryFunction* function) {
+  const absl::Status leashed = PutOnLeash(UniqueFd(kLeashFd));
+  if (absl::IsUnavailable(leashed)) _exit(kOrphanExitCode);
+  TENON_RETURN_IF_ERROR(leashed);
   TENON_ASSIGN_OR_RETURN(Handover handover, ReceiveFirst(control));
   const StartMessage& start = handover.start;
   ApplySignals(start.ignore_interrupt);
   handover.elders.insert(handover.elders.begin(), std::move(handover.parent));
-  TENON_RETURN_IF_ERROR(StartOrphanWatch(std::move(handover.elders),
-                                         start.orphan_grace, kOrphanExitCode));
-  TENON_RETURN_IF_ERROR(LeashOwnGroup());
+  SetElders(std::move(handover.elders));
   if (start.has_crash_record) {
     TENON_RETURN_IF_ERROR(RecordCrashes(std::move(handover.crash_record)));
   }
@@ -118,8 +119,6 @@ absl::StatusOr<Child> Prepare(Channel& control, EntryFunction* function) {
   // Without all of its descriptors, the entry point has nothing to end orderly.
   if (absl::IsUnavailable(received)) _exit(kOrphanExitCode);
   TENON_RETURN_IF_ERROR(received);
-  // From here on the parent has nothing to send: its next event is its end.
-  TENON_RETURN_IF_ERROR(WakeOnHangup(control.fd()));
   SetCurrentProcess(start.entry, start.index);
   SetSharingStrategy(start.sharing_strategy);
   TENON_RETURN_IF_ERROR(ApplyChildSettings(start.settings));

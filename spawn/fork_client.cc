@@ -8,6 +8,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -21,6 +22,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/time/time.h"
+#include "absl/types/span.h"
 #include "tenon/ipc/channel.h"
 #include "tenon/shm/deadline.h"
 #include "tenon/shm/fork_count.h"
@@ -29,6 +31,7 @@
 #include "tenon/shm/status_macros.h"
 #include "tenon/shm/unique_fd.h"
 #include "tenon/spawn/fork_request.h"
+#include "tenon/spawn/guardian.h"
 #include "tenon/spawn/handover.h"
 #include "tenon/spawn/launch.h"
 #include "tenon/spawn/process_options.h"
@@ -69,14 +72,13 @@ absl::Status Start(Client& client) {
   const int fd = ends.second.fd();
   ProcessOptions options = {.entry = "tenon.spawn.fork_server",
                             .argument = absl::StrJoin(client.preload, "\n"),
-                            // No thread to watch: it watches by itself.
-                            .orphan_grace = absl::InfiniteDuration()};
+                            .orphan_grace = absl::ZeroDuration()};
   TENON_ASSIGN_OR_RETURN(StartedChild child,
                          StartChild(options, {&fd, 1}, std::nullopt));
   absl::Status sent = SendRest(child.control, child.pid_fd, {&fd, 1});
   if (!sent.ok()) {
     child.pid_fd.SendSignal(SIGKILL).IgnoreError();
-    child.pid_fd.Reap(Deadline::Never()).status().IgnoreError();
+    ReapChild(child, Deadline::Never()).status().IgnoreError();
     return sent;
   }
   client.server.reset(
@@ -86,33 +88,57 @@ absl::Status Start(Client& client) {
 
 // One that has died is reaped and forgotten.
 void ForgetIfDead(Client& client) {
-  if (client.server == nullptr || !client.server->child.pid_fd.HasEnded()) {
+  if (client.server == nullptr || !client.server->child.fate.IsDecided()) {
     return;
   }
-  client.server->child.pid_fd.Reap(Deadline::Never()).status().IgnoreError();
+  ReapChild(client.server->child, Deadline::Never()).status().IgnoreError();
   client.server.reset();
 }
 
-// What a forked child inherits of this process, though it is not its child.
-struct Surroundings {
-  UniqueFd directory;
-  uint8_t streams = 0;
-  std::vector<int> fds;
-};
+bool IsOpen(int fd) { return fcntl(fd, F_GETFD) >= 0; }
 
-absl::StatusOr<Surroundings> Look(const LaunchOptions& options) {
-  Surroundings around;
-  around.directory = UniqueFd(open(".", O_PATH | O_DIRECTORY | O_CLOEXEC));
-  if (!around.directory.valid()) return PosixError(errno, "open", ".");
-  const int own[] = {
-      STDIN_FILENO, options.stdout_fd >= 0 ? options.stdout_fd : STDOUT_FILENO,
-      options.stderr_fd >= 0 ? options.stderr_fd : STDERR_FILENO};
-  for (int i = 0; i < 3; ++i) {
-    if (fcntl(own[i], F_GETFD) < 0) continue;  // Closed here.
-    around.streams = static_cast<uint8_t>(around.streams | (1u << i));
-    around.fds.push_back(own[i]);
+// What forked children inherit of this process, though they are not its
+// children, into `request` and `fds`.
+absl::Status AddSurroundings(ForkRequest& request, const UniqueFd& directory,
+                             std::vector<int>& fds) {
+  if (!directory.valid()) return PosixError(errno, "open", ".");
+  fds.push_back(directory.get());
+  request.has_stdin = IsOpen(STDIN_FILENO);
+  if (request.has_stdin) fds.push_back(STDIN_FILENO);
+  return absl::OkStatus();
+}
+
+void AddChild(const ChildFds& child, ForkRequest& request,
+              std::vector<int>& fds) {
+  const int streams[] = {
+      child.standard_output >= 0 ? child.standard_output : STDOUT_FILENO,
+      child.standard_error >= 0 ? child.standard_error : STDERR_FILENO};
+  uint8_t bits = 0;
+  fds.push_back(child.control);
+  for (unsigned i = 0; i < 2; ++i) {
+    if (!IsOpen(streams[i])) continue;  // Closed here.
+    bits = static_cast<uint8_t>(bits | (1u << i));
+    fds.push_back(streams[i]);
   }
-  return around;
+  request.streams.push_back(bits);
+}
+
+// The children, from what the server has said.
+absl::StatusOr<GuardedChildren> Meet(Message told, size_t count) {
+  TENON_ASSIGN_OR_RETURN(const ForkBirth birth, DecodeForkBirth(told.bytes));
+  TENON_RETURN_IF_ERROR(birth.status);
+  if (birth.pids.size() != count || told.fds.size() != 2 * count) {
+    return absl::DataLossError("the fork server told a birth without pidfds");
+  }
+  GuardedChildren met;
+  for (size_t i = 0; i < count; ++i) {
+    TENON_ASSIGN_OR_RETURN(PidFd pid_fd,
+                           PidFd::Adopt(std::move(told.fds[2 * i])));
+    TENON_ASSIGN_OR_RETURN(Fate fate,
+                           Fate::Adopt(std::move(told.fds[2 * i + 1])));
+    met.children.push_back({birth.pids[i], std::move(pid_fd), std::move(fate)});
+  }
+  return met;
 }
 
 absl::Status Send(Client& client, const ForkRequest& request,
@@ -127,43 +153,38 @@ absl::Status Send(Client& client, const ForkRequest& request,
         client.server->requests.Send(bytes, fds, Deadline::After(kPatience));
     if (!absl::IsUnavailable(sent) || tries > 0) return sent;
     // It is dying.
-    client.server->child.pid_fd.WaitForEnd(Deadline::After(absl::Seconds(10)))
+    client.server->child.fate
+        .WaitUntilDecided(Deadline::After(absl::Seconds(10)))
         .IgnoreError();
   }
 }
 
 }  // namespace
 
-absl::StatusOr<ForkedByServer> LaunchByServer(int control_fd,
-                                              const LaunchOptions& options,
-                                              absl::Duration orphan_grace) {
-  TENON_ASSIGN_OR_RETURN(auto fate, Channel::CreatePair());
-  TENON_ASSIGN_OR_RETURN(const Surroundings around, Look(options));
+absl::StatusOr<GuardedChildren> LaunchByServer(absl::Span<const ChildFds> fds,
+                                               const LaunchOptions& options) {
+  TENON_ASSIGN_OR_RETURN(auto answer, Channel::CreatePair());
   ForkRequest request = {.hold_interrupt = options.hold_interrupt,
-                         .own_group = options.own_group,
-                         .orphan_grace = orphan_grace,
-                         .environment = MergedEnvironment(options.environment),
-                         .streams = around.streams};
-  std::vector<int> fds = {control_fd, fate.second.fd(), around.directory.get()};
-  fds.insert(fds.end(), around.fds.begin(), around.fds.end());
+                         .own_group = options.guardian.own_group,
+                         .orphan_grace = options.guardian.orphan_grace,
+                         .environment = MergedEnvironment(options.environment)};
+  std::vector<int> sent = {answer.second.fd()};
+  const UniqueFd directory(open(".", O_PATH | O_DIRECTORY | O_CLOEXEC));
+  TENON_RETURN_IF_ERROR(AddSurroundings(request, directory, sent));
+  for (const ChildFds& child : fds) AddChild(child, request, sent);
   {
     Client& client = TheClient();
     const std::lock_guard<std::mutex> lock(client.mutex);
-    TENON_RETURN_IF_ERROR(Send(client, request, fds));
+    TENON_RETURN_IF_ERROR(Send(client, request, sent));
   }
-  fate.second.Release().Reset();
-  absl::StatusOr<Message> told = fate.first.Receive(Deadline::After(kPatience));
+  answer.second.Release().Reset();
+  absl::StatusOr<Message> told =
+      answer.first.Receive(Deadline::After(kPatience));
   if (!told.ok()) {
     return absl::UnavailableError(absl::StrCat(
         "the fork server has not started it: ", told.status().message()));
   }
-  TENON_ASSIGN_OR_RETURN(const ForkBirth birth, DecodeForkBirth(told->bytes));
-  TENON_RETURN_IF_ERROR(birth.status);
-  if (told->fds.size() != 1) {
-    return absl::DataLossError("the fork server told a birth without a pidfd");
-  }
-  TENON_ASSIGN_OR_RETURN(PidFd pid_fd, PidFd::Adopt(std::move(told->fds[0])));
-  return ForkedByServer{birth.pid, std::move(pid_fd), std::move(fate.first)};
+  return Meet(*std::move(told), fds.size());
 }
 
 absl::Status StartServer(const std::vector<std::string>& preload) {
@@ -186,11 +207,11 @@ void StopServer() {
   client.server->requests.Send(EncodeForkRequest(stop), {}, Deadline::Passed())
       .IgnoreError();
   // One that hangs in what it preloads has no children yet.
-  const PidFd& process = client.server->child.pid_fd;
-  if (!process.WaitForEnd(Deadline::After(absl::Seconds(10))).ok()) {
-    process.SendSignal(SIGKILL).IgnoreError();
+  StartedChild& child = client.server->child;
+  if (!child.fate.WaitUntilDecided(Deadline::After(absl::Seconds(10))).ok()) {
+    child.pid_fd.SendSignal(SIGKILL).IgnoreError();
   }
-  process.Reap(Deadline::Never()).status().IgnoreError();
+  ReapChild(child, Deadline::Never()).status().IgnoreError();
   client.server.reset();
   client.preload.clear();
 }

@@ -3,6 +3,8 @@
 
 #include "tenon/spawn/fork_request.h"
 
+#include <sys/types.h>
+
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -12,7 +14,6 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "tenon/ipc/archive.h"
-#include "tenon/shm/pid_fd.h"
 #include "tenon/shm/status_macros.h"
 
 namespace tenon::spawn {
@@ -24,7 +25,9 @@ std::string EncodeForkRequest(const ForkRequest& request) {
   writer.Put(absl::ToInt64Nanoseconds(request.orphan_grace));
   writer.Put(static_cast<uint32_t>(request.environment.size()));
   for (const std::string& one : request.environment) writer.PutString(one);
-  writer.Put(request.streams);
+  writer.Put(request.has_stdin);
+  writer.Put(static_cast<uint32_t>(request.streams.size()));
+  for (const uint8_t streams : request.streams) writer.Put(streams);
   writer.Put(request.stop);
   return std::move(writer).bytes();
 }
@@ -41,10 +44,14 @@ absl::StatusOr<ForkRequest> DecodeForkRequest(absl::string_view bytes) {
     TENON_ASSIGN_OR_RETURN(std::string one, reader.GetString());
     request.environment.push_back(std::move(one));
   }
-  TENON_ASSIGN_OR_RETURN(request.streams, reader.Get<uint8_t>());
+  TENON_ASSIGN_OR_RETURN(request.has_stdin, reader.Get<bool>());
+  TENON_ASSIGN_OR_RETURN(const auto children, reader.Get<uint32_t>());
+  for (uint32_t i = 0; i < children; ++i) {
+    TENON_ASSIGN_OR_RETURN(const auto streams, reader.Get<uint8_t>());
+    request.streams.push_back(streams);
+  }
   TENON_ASSIGN_OR_RETURN(request.stop, reader.Get<bool>());
   TENON_RETURN_IF_ERROR(reader.Finish());
-  if (request.streams > 7) return absl::DataLossError("there are 3 streams");
   return request;
 }
 
@@ -52,7 +59,8 @@ std::string EncodeForkBirth(const ForkBirth& birth) {
   ArchiveWriter writer;
   writer.Put(static_cast<int32_t>(birth.status.code()));
   writer.PutString(birth.status.message());
-  writer.Put(int32_t{birth.pid});
+  writer.Put(static_cast<uint32_t>(birth.pids.size()));
+  for (const pid_t pid : birth.pids) writer.Put(int32_t{pid});
   return std::move(writer).bytes();
 }
 
@@ -61,28 +69,14 @@ absl::StatusOr<ForkBirth> DecodeForkBirth(absl::string_view bytes) {
   ForkBirth birth;
   TENON_ASSIGN_OR_RETURN(const auto code, reader.Get<int32_t>());
   TENON_ASSIGN_OR_RETURN(const std::string message, reader.GetString());
-  TENON_ASSIGN_OR_RETURN(birth.pid, reader.Get<int32_t>());
+  TENON_ASSIGN_OR_RETURN(const auto count, reader.Get<uint32_t>());
+  for (uint32_t i = 0; i < count; ++i) {
+    TENON_ASSIGN_OR_RETURN(const auto pid, reader.Get<int32_t>());
+    birth.pids.push_back(pid);
+  }
   TENON_RETURN_IF_ERROR(reader.Finish());
   birth.status = absl::Status(static_cast<absl::StatusCode>(code), message);
   return birth;
-}
-
-std::string EncodeForkEnd(const ExitStatus& end) {
-  ArchiveWriter writer;
-  writer.Put(int32_t{end.exit_code});
-  writer.Put(int32_t{end.signal});
-  writer.Put(end.peak_rss_bytes);
-  return std::move(writer).bytes();
-}
-
-absl::StatusOr<ExitStatus> DecodeForkEnd(absl::string_view bytes) {
-  ArchiveReader reader(bytes);
-  ExitStatus end;
-  TENON_ASSIGN_OR_RETURN(end.exit_code, reader.Get<int32_t>());
-  TENON_ASSIGN_OR_RETURN(end.signal, reader.Get<int32_t>());
-  TENON_ASSIGN_OR_RETURN(end.peak_rss_bytes, reader.Get<int64_t>());
-  TENON_RETURN_IF_ERROR(reader.Finish());
-  return end;
 }
 
 }  // namespace tenon::spawn

@@ -4,17 +4,19 @@
 // What is said between a process and its fork server.
 //
 //   process                                        server
-//   request: settings; the child's control
-//     channel, a channel for its fate, working
-//     directory, standard streams        ------>
+//   request: settings; a channel for the answer,
+//     working directory, stdin; of each child
+//     its control channel, stdout, stderr
+//                                        ------>
 //                                                  (forks)
-//     on the channel for the child's fate:
-//                                        <------   birth: pid, pidfd; or an
-//                                        error
-//                                        <------   end: how it ended
+//     on the channel for the answer:
+//                                        <------   birth: of each child its
+//                                        pid,
+//                                                  pidfd, fate; or an error
 //
-// So nobody's fate is mixed up with another's, and if the server dies the
-// channel is closed.
+// So nobody's answer is mixed up with another's, and if the server dies the
+// channel is closed. How a child ends is told by its guardian (guardian.h),
+// with or without a server.
 
 #ifndef TENON_SPAWN_FORK_REQUEST_H_
 #define TENON_SPAWN_FORK_REQUEST_H_
@@ -29,7 +31,6 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
-#include "tenon/shm/pid_fd.h"
 
 namespace tenon::spawn {
 
@@ -39,8 +40,10 @@ struct ForkRequest {
   absl::Duration orphan_grace;
   // All of it: "NAME=value".
   std::vector<std::string> environment;
-  // Which of 0, 1, 2 come with it, by bits.
-  uint8_t streams = 0;
+  // Whether stdin comes with it.
+  bool has_stdin = false;
+  // Of each child, which of 1 and 2 come with its control channel, by bits.
+  std::vector<uint8_t> streams;
   // Ends the server, in place of all else.
   bool stop = false;
 };
@@ -51,14 +54,11 @@ absl::StatusOr<ForkRequest> DecodeForkRequest(absl::string_view bytes);
 
 struct ForkBirth {
   absl::Status status;
-  pid_t pid = -1;
+  std::vector<pid_t> pids;
 };
 
 std::string EncodeForkBirth(const ForkBirth& birth);
 absl::StatusOr<ForkBirth> DecodeForkBirth(absl::string_view bytes);
-
-std::string EncodeForkEnd(const ExitStatus& end);
-absl::StatusOr<ExitStatus> DecodeForkEnd(absl::string_view bytes);
 
 }  // namespace tenon::spawn
 

@@ -12,11 +12,8 @@
 //                                 .method = StartMethod::kForkServer});
 //
 // Children start as quickly as by fork(), and have what was preloaded, but none
-// of this process's memory, threads or descriptors. They are children of the
-// server, and so is, once its parent has ended, whatever they have started: the
-// server is its subreaper. When this process dies, the server gives its
-// children the grace they were started with and then kills all that is left, be
-// it in whatever process group.
+// of this process's memory, threads or descriptors. Their guardians (guardian.h)
+// watch this process, and tell it how they end: if the server dies, they go on.
 
 #ifndef TENON_SPAWN_FORK_SERVER_H_
 #define TENON_SPAWN_FORK_SERVER_H_

@@ -36,7 +36,6 @@ namespace tenon::spawn {
 namespace {
 
 constexpr size_t kMaxStartBytes = 64 * 1024;
-constexpr absl::Duration kInFlightPatience = absl::Seconds(10);
 constexpr absl::Duration kChildPatience = absl::Seconds(30);
 // Between two looks at a limit that nothing announces to be free again.
 constexpr absl::Duration kNap = absl::Milliseconds(1);
@@ -159,7 +158,7 @@ absl::StatusOr<Handover> Unpack(Message message) {
 
 absl::Status SendFirst(Channel& control, StartMessage start,
                        const std::string& argument, absl::Span<const int> fds,
-                       const HouseFds& house) {
+                       const HouseFds& house, absl::Duration patience) {
   // Opened by the parent itself: a child that looked for its parent by number
   // could find a later process of the same number.
   TENON_ASSIGN_OR_RETURN(const PidFd self, PidFd::Open(getpid()));
@@ -182,8 +181,7 @@ absl::Status SendFirst(Channel& control, StartMessage start,
         "entry's name or inherited settings; at most ", kMaxStartBytes));
   }
   // There is no child yet whose end could matter; this process does not end.
-  return SendTo(control, self, {bytes, all},
-                Deadline::After(kInFlightPatience));
+  return SendTo(control, self, {bytes, all}, Deadline::After(patience));
 }
 
 absl::Status SendRest(Channel& control, const PidFd& child,

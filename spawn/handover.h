@@ -27,6 +27,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "tenon/ipc/channel.h"
 #include "tenon/shm/pid_fd.h"
@@ -41,6 +42,9 @@ inline constexpr size_t kMaxElders = 16;
 // How many of the user's descriptors go with the first message; the parent's
 // pidfd, the elders', the argument and the crash record need a place each.
 inline constexpr size_t kFdsInFirstMessage = Channel::kMaxFds - 3 - kMaxElders;
+
+// How long it is waited for others to take what they were sent.
+inline constexpr absl::Duration kInFlightPatience = absl::Seconds(10);
 
 // What Tenon itself hands over; borrowed.
 struct HouseFds {
@@ -62,13 +66,14 @@ struct Handover {
 
 // Parent: sends the first message. All of `start` that announces what comes
 // with it is filled in. `fds` stay the caller's, here and in SendRest(). Blocks
-// for 10 seconds at most, while this user has too many descriptors in flight:
+// for `patience` at most, while this user has too many descriptors in flight:
 // other children are about to take theirs. Errors: kResourceExhausted, naming
 // the limit; kInvalidArgument if the entry's name is too long or a descriptor
 // is not open.
 absl::Status SendFirst(Channel& control, StartMessage start,
                        const std::string& argument, absl::Span<const int> fds,
-                       const HouseFds& house = {});
+                       const HouseFds& house = {},
+                       absl::Duration patience = kInFlightPatience);
 
 // Parent: lets the child go, with those of `fds` that did not go with the first
 // message. Blocks for 30 seconds at most, while the child does not take them.

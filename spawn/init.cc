@@ -5,6 +5,7 @@
 
 #include "absl/strings/string_view.h"
 #include "tenon/spawn/child_main.h"
+#include "tenon/spawn/guardian_main.h"
 #include "tenon/spawn/program.h"
 
 namespace tenon::spawn {
@@ -12,6 +13,10 @@ namespace tenon::spawn {
 void Init(int argc, char** argv) {
   RememberProgram(argc > 0 ? argv[0] : "");
   if (argc == 2 && absl::string_view(argv[1]) == kChildFlag) RunChildMain();
+  if (argc > kGuardianFirstChildArgument &&
+      absl::string_view(argv[kGuardianFlagArgument]) == kGuardianFlag) {
+    GuardianMain(argc, argv);
+  }
 }
 
 bool IsInitialized() { return IsProgramRemembered(); }

@@ -21,20 +21,19 @@ namespace tenon::spawn {
 // to them as they would be in main(). The report is sent before that; if the
 // process then crashes after all, the parent's Join() says so.
 //
-// A child never outlives its parent for long: a thread of the child waits for
-// the pidfds of the parent and of those that the parent comes from, gives the
-// entry point ProcessOptions::orphan_grace to end by itself (it sees its
-// channels close), then ends the process with exit code kOrphanExitCode. The
-// parent's death is seen through a pidfd, not through getppid() or
-// PR_SET_PDEATHSIG, which follows the thread that started the child and not the
-// process.
+// A child never outlives its parent for long: its guardian (guardian.h) waits
+// for the pidfds of the parent and of those that the parent comes from, gives
+// the child ProcessOptions::orphan_grace to end by itself (it sees its channels
+// close), and then kills it. The parent's death is seen through a pidfd, not
+// through getppid() or PR_SET_PDEATHSIG, which follows the thread that started
+// the child and not the process.
 //
 // Call it before threads are started and before flags are parsed: a child's
 // arguments are Tenon's own. A child has the pidfds of its parent and elders,
-// its end of the control channel (descriptor 3) and its leash (two) open,
-// close-on-exec, and /dev/null in place of standard streams that its parent had
-// closed. It leads a process group, unless ProcessOptions::own_group says no,
-// and whoever else is in that is killed when it ends.
+// and its end of the control channel (descriptor 3) open, close-on-exec, and
+// /dev/null in place of standard streams that its parent had closed. It leads a
+// process group, unless ProcessOptions::own_group says no, and what it has
+// started is killed when it ends.
 void Init(int argc, char** argv);
 
 // Whether Init() has been called in this process.

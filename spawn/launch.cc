@@ -7,11 +7,17 @@
 #include <signal.h>
 #include <spawn.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/types.h>
 #include <unistd.h>
+#if __has_include(<sys/rseq.h>)
+#include <sys/rseq.h>
+#endif
 
+#include <cstddef>
 #include <cstdio>
 #include <cstdlib>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -21,7 +27,9 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 #include "tenon/shm/posix_error.h"
+#include "tenon/spawn/guardian.h"
 #include "tenon/spawn/program.h"
 
 namespace tenon::spawn {
@@ -32,17 +40,19 @@ namespace {
 constexpr char kProgram[] = "/proc/self/exe";
 
 // What the child is to do before exec. The first error of its making is kept.
-class Plan {
+class SpawnPlan {
  public:
-  Plan(int control_fd, const LaunchOptions& options) {
+  SpawnPlan(const ChildFds& fds, int leash_fd, const LaunchOptions& options) {
     Note(posix_spawn_file_actions_init(&actions_));
     Note(posix_spawnattr_init(&attributes_));
     // If the descriptor is there already, this takes its close-on-exec away.
-    Note(posix_spawn_file_actions_adddup2(&actions_, control_fd, kControlFd));
+    Note(posix_spawn_file_actions_adddup2(&actions_, fds.control, kControlFd));
     // After it, since it may be one of those two.
-    Redirect(options.stdout_fd, STDOUT_FILENO);
-    Redirect(options.stderr_fd, STDERR_FILENO);
-    Note(posix_spawn_file_actions_addclosefrom_np(&actions_, kControlFd + 1));
+    Redirect(fds.standard_output, STDOUT_FILENO);
+    Redirect(fds.standard_error, STDERR_FILENO);
+    // After them, since one of them may be it.
+    Redirect(leash_fd, kLeashFd);
+    Note(posix_spawn_file_actions_addclosefrom_np(&actions_, kLeashFd + 1));
     sigset_t signals;
     sigfillset(&signals);
     Note(posix_spawnattr_setsigdefault(&attributes_, &signals));
@@ -50,15 +60,16 @@ class Plan {
     if (options.hold_interrupt) sigaddset(&signals, SIGINT);
     Note(posix_spawnattr_setsigmask(&attributes_, &signals));
     int flags = POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK;
-    if (options.own_group) flags |= POSIX_SPAWN_SETPGROUP;  // To its own pid.
+    if (options.guardian.own_group)
+      flags |= POSIX_SPAWN_SETPGROUP;  // To its own pid.
     Note(posix_spawnattr_setflags(&attributes_, static_cast<short>(flags)));
   }
-  ~Plan() {
+  ~SpawnPlan() {
     posix_spawn_file_actions_destroy(&actions_);
     posix_spawnattr_destroy(&attributes_);
   }
-  Plan(const Plan&) = delete;
-  Plan& operator=(const Plan&) = delete;
+  SpawnPlan(const SpawnPlan&) = delete;
+  SpawnPlan& operator=(const SpawnPlan&) = delete;
 
   // Returns an errno; 0 if `*pid` has been started.
   int Run(const char* path, char* const argv[], char* const env[],
@@ -121,12 +132,27 @@ absl::Status StartError(int error, const char* call) {
   return absl::ResourceExhaustedError(status.message());
 }
 
+// In a forked child. The C library has told the kernel where to say on which
+// processor a thread runs; the kernel has forgotten that for the guardian,
+// which shared memory, and so for the child, whose C library believes it still.
+void RegisterRseq() {
+#ifdef RSEQ_SIG
+  if (__rseq_size == 0) return;
+  constexpr unsigned kSize = 32;  // Of the first version, which all accept.
+  syscall(SYS_rseq,
+          static_cast<char*>(__builtin_thread_pointer()) + __rseq_offset, kSize,
+          0, RSEQ_SIG);
+#endif
+}
+
 // In a forked child.
-void ArrangeFds(int control_fd, const LaunchOptions& options) {
-  dup2(control_fd, kControlFd);
-  if (options.stdout_fd >= 0) dup2(options.stdout_fd, STDOUT_FILENO);
-  if (options.stderr_fd >= 0) dup2(options.stderr_fd, STDERR_FILENO);
-  close_range(kControlFd + 1, ~0U, 0);
+void ArrangeFds(const ChildFds& fds, int leash_fd) {
+  dup2(fds.control, kControlFd);
+  if (fds.standard_output >= 0) dup2(fds.standard_output, STDOUT_FILENO);
+  if (fds.standard_error >= 0) dup2(fds.standard_error, STDERR_FILENO);
+  // After them, since one of them may be it.
+  dup2(leash_fd, kLeashFd);
+  close_range(kLeashFd + 1, ~0U, 0);
 }
 
 void ArrangeSignals(bool hold_interrupt) {
@@ -142,46 +168,79 @@ void ArrangeSignals(bool hold_interrupt) {
   sigprocmask(SIG_SETMASK, &mask, nullptr);
 }
 
-}  // namespace
+// Makes children by posix_spawn().
+class Spawner : public ChildMaker {
+ public:
+  Spawner(absl::Span<const ChildFds> fds, const LaunchOptions& options)
+      : fds_(fds), options_(options) {
+    if (!options.environment.empty()) merged_.emplace(options.environment);
+  }
 
-absl::StatusOr<pid_t> Launch(int control_fd, const LaunchOptions& options) {
-  char* const argv[] = {const_cast<char*>(ProgramName().c_str()),
-                        const_cast<char*>(kChildFlag), nullptr};
-  const Plan plan(control_fd, options);
-  pid_t pid = -1;
-  const int error =
-      options.environment.empty()
-          ? plan.Run(kProgram, argv, environ, &pid)
-          : plan.Run(kProgram, argv, Environment(options.environment).get(),
-                     &pid);
-  if (error == 0) return pid;
-  return StartError(error, "posix_spawn");
-}
+  int Make(size_t index, int leash_fd, pid_t* pid) const override {
+    char* const argv[] = {const_cast<char*>(ProgramName().c_str()),
+                          const_cast<char*>(kChildFlag), nullptr};
+    return SpawnPlan(fds_[index], leash_fd, options_)
+        .Run(kProgram, argv, merged_ ? merged_->get() : environ, pid);
+  }
 
-absl::StatusOr<pid_t> LaunchByFork(int control_fd, const LaunchOptions& options,
-                                   void (*run)()) {
-  std::fflush(stdout);
-  std::fflush(stderr);
-  // None must reach a handler of this process in the child.
-  sigset_t all;
-  sigset_t before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  const pid_t pid = fork();
-  const int error = errno;
-  if (pid == 0) {
-    if (options.own_group) setpgid(0, 0);
-    ArrangeFds(control_fd, options);
-    ArrangeSignals(options.hold_interrupt);
-    for (const auto& [name, value] : options.environment) {
+  absl::Status Error(int error) const override {
+    return StartError(error, "posix_spawn");
+  }
+
+ private:
+  const absl::Span<const ChildFds> fds_;
+  const LaunchOptions& options_;
+  std::optional<Environment> merged_;
+};
+
+// Makes children by fork().
+class Forker : public ChildMaker {
+ public:
+  Forker(absl::Span<const ChildFds> fds, const LaunchOptions& options,
+         void (*run)())
+      : fds_(fds), options_(options), run_(run) {}
+
+  int Make(size_t index, int leash_fd, pid_t* pid) const override {
+    *pid = fork();
+    if (*pid == 0) BeChild(index, leash_fd);
+    return *pid > 0 ? 0 : errno;
+  }
+
+  absl::Status Error(int error) const override {
+    return StartError(error, "fork");
+  }
+
+ private:
+  [[noreturn]] void BeChild(size_t index, int leash_fd) const {
+    RegisterRseq();
+    if (options_.guardian.own_group) setpgid(0, 0);
+    ArrangeFds(fds_[index], leash_fd);
+    ArrangeSignals(options_.hold_interrupt);
+    for (const auto& [name, value] : options_.environment) {
       setenv(name.c_str(), value.c_str(), 1);
     }
-    run();
+    run_();
     std::abort();
   }
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  if (pid < 0) return StartError(error, "fork");
-  return pid;
+
+  const absl::Span<const ChildFds> fds_;
+  const LaunchOptions& options_;
+  void (*const run_)();
+};
+
+}  // namespace
+
+absl::StatusOr<GuardedChildren> Launch(absl::Span<const ChildFds> fds,
+                                       const LaunchOptions& options) {
+  return StartGuarded(options.guardian, fds.size(), Spawner(fds, options));
+}
+
+absl::StatusOr<GuardedChildren> LaunchByFork(absl::Span<const ChildFds> fds,
+                                             const LaunchOptions& options,
+                                             void (*run)()) {
+  std::fflush(stdout);
+  std::fflush(stderr);
+  return StartGuarded(options.guardian, fds.size(), Forker(fds, options, run));
 }
 
 std::vector<std::string> MergedEnvironment(

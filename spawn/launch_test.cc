@@ -25,6 +25,7 @@
 #include "tenon/shm/unique_fd.h"
 #include "tenon/spawn/child_testing.h"
 #include "tenon/spawn/entry.h"
+#include "tenon/spawn/guardian.h"
 #include "tenon/spawn/handover.h"
 #include "tenon/spawn/program.h"
 
@@ -43,11 +44,12 @@ class LaunchTest : public ChildTest {};
 absl::StatusOr<ExitStatus> LaunchAndReap(Channel& parent, int control_fd,
                                          bool hold_interrupt) {
   TENON_RETURN_IF_ERROR(SendFirst(parent, {.entry = "exit-with-code"}, "", {}));
-  TENON_ASSIGN_OR_RETURN(
-      const pid_t pid, Launch(control_fd, {.hold_interrupt = hold_interrupt}));
-  TENON_ASSIGN_OR_RETURN(const PidFd child, PidFd::Open(pid));
-  TENON_RETURN_IF_ERROR(SendRest(parent, child, {}));
-  return child.Reap(Watchdog());
+  const ChildFds fds = {.control = control_fd};
+  TENON_ASSIGN_OR_RETURN(GuardedChildren launched,
+                         Launch({&fds, 1}, {.hold_interrupt = hold_interrupt}));
+  GuardedChild& child = launched.children[0];
+  TENON_RETURN_IF_ERROR(SendRest(parent, child.pid_fd, {}));
+  return child.fate.Take(Watchdog());
 }
 
 TEST_F(LaunchTest, RunsThisProgramAsAChild) {
@@ -83,8 +85,8 @@ TEST_F(LaunchTest, ControlChannelMayHaveItsNumberAlready) {
 }
 
 TEST_F(LaunchTest, DescriptorThatIsNotOpenIsAnError) {
-  const absl::StatusOr<pid_t> pid = Launch(1 << 20, {});
-  EXPECT_THAT(pid, ::testing::Not(IsOk()));
+  const ChildFds fds = {.control = 1 << 20};
+  EXPECT_THAT(Launch({&fds, 1}, {}), ::testing::Not(IsOk()));
 }
 
 TEST_F(LaunchTest, CountsTheThreadsOfThisProcess) {

@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Children whose parent dies. The test starts the parent; the parent's child is
-// the orphan, and falls to the test, which makes itself the subreaper.
+// the orphan, whose guardian falls to the test, which makes itself the
+// subreaper.
 
 #include <errno.h>
 #include <signal.h>
@@ -38,11 +39,30 @@ namespace {
 // Far more than the promise: orphan_grace, 0.5 s unless a test says otherwise.
 Deadline SoonAfterDeath() { return Deadline::After(absl::Seconds(20)); }
 
+// Reaps all children, whoever started them. Errors: one still runs.
+absl::Status ReapAll(Deadline deadline) {
+  for (;;) {
+    siginfo_t info = {};
+    if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | __WALL) != 0) {
+      return errno == ECHILD ? absl::OkStatus() : absl::InternalError("waitid");
+    }
+    if (info.si_pid != 0) continue;
+    if (deadline.has_passed()) return absl::DeadlineExceededError("it lives");
+    TENON_RETURN_IF_ERROR(
+        PollUntil(nullptr, 0, Deadline::After(absl::Milliseconds(1))).status());
+  }
+}
+
 class OrphanTest : public ChildTest {
  protected:
   void SetUp() override {
     ChildTest::SetUp();
     ASSERT_EQ(prctl(PR_SET_CHILD_SUBREAPER, 1), 0);
+  }
+  // The orphans' guardians fall to this process.
+  void TearDown() override {
+    EXPECT_THAT(ReapAll(SoonAfterDeath()), IsOk());
+    ChildTest::TearDown();
   }
 };
 
@@ -94,8 +114,6 @@ absl::StatusOr<Family> StartFamily(absl::Duration grace,
   return Family{std::move(parent), std::move(orphan)};
 }
 
-// The orphan is this process's to reap only once the parent is through dying,
-// which takes longer than closing its channels.
 void KillParent(Family& family) {
   EXPECT_THAT(family.parent.process.Signal(SIGKILL), IsOk());
   EXPECT_THAT(family.parent.process.Join(Watchdog()),
@@ -108,9 +126,7 @@ TEST_F(OrphanTest, EndsAfterItsParent) {
     TENON_ASSERT_OK_AND_ASSIGN(Family family, StartFamily(grace, "stay"));
     EXPECT_FALSE(family.orphan.HasEnded());
     KillParent(family);
-    TENON_ASSERT_OK_AND_ASSIGN(const ExitStatus how,
-                               family.orphan.Reap(SoonAfterDeath()));
-    EXPECT_EQ(how.exit_code, kOrphanExitCode) << how.ToString();
+    EXPECT_THAT(family.orphan.WaitForEnd(SoonAfterDeath()), IsOk());
   }
 }
 
@@ -125,9 +141,18 @@ TEST_F(OrphanTest, HasAGraceToEndByItself) {
       family.orphan.WaitForEnd(Deadline::After(absl::Milliseconds(100))),
       StatusIs(absl::StatusCode::kDeadlineExceeded));
   EXPECT_THAT(channel.Send("end now", {}, Watchdog()), IsOk());
-  TENON_ASSERT_OK_AND_ASSIGN(const ExitStatus how,
-                             family.orphan.Reap(SoonAfterDeath()));
-  EXPECT_TRUE(how.success()) << how.ToString();
+  EXPECT_THAT(family.orphan.WaitForEnd(SoonAfterDeath()), IsOk());
+}
+
+TEST_F(OrphanTest, CanUseItsGraceThoughItWasStopped) {
+  TENON_ASSERT_OK_AND_ASSIGN(Family family,
+                             StartFamily(absl::Minutes(10), "end"));
+  EXPECT_THAT(family.orphan.SendSignal(SIGSTOP), IsOk());
+  KillParent(family);
+  Channel& channel = family.parent.channel;
+  EXPECT_THAT(channel.Receive(Watchdog()), IsOk());
+  EXPECT_THAT(channel.Send("end now", {}, Watchdog()), IsOk());
+  EXPECT_THAT(family.orphan.WaitForEnd(SoonAfterDeath()), IsOk());
 }
 
 // It is not the parent's death that ends it, and a stopped parent is alive.
@@ -139,7 +164,7 @@ TEST_F(OrphanTest, IsNoOrphanWhileItsParentIsStopped) {
       family.orphan.WaitForEnd(Deadline::After(absl::Milliseconds(100))),
       StatusIs(absl::StatusCode::kDeadlineExceeded));
   KillParent(family);
-  EXPECT_THAT(family.orphan.Reap(SoonAfterDeath()), IsOk());
+  EXPECT_THAT(family.orphan.WaitForEnd(SoonAfterDeath()), IsOk());
 }
 
 // ---- The parent dies while it starts its child ----
@@ -196,23 +221,11 @@ absl::StatusOr<bool> KillParentAtStop(int stops, int fd_count) {
     through = parent.channel.Receive(Deadline::Passed()).ok();
   }
   TENON_RETURN_IF_ERROR(parent.process.Signal(SIGKILL));
+  // Whoever traces it is told first.
+  RetryOnEintr([&] { return waitpid(pid, nullptr, __WALL); });
   const absl::Status killed = parent.process.Join(Watchdog());
   if (!absl::IsAborted(killed)) return killed;
   return !through;
-}
-
-// Reaps all children, whoever started them. Errors: one still runs.
-absl::Status ReapAll(Deadline deadline) {
-  for (;;) {
-    siginfo_t info = {};
-    if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | __WALL) != 0) {
-      return errno == ECHILD ? absl::OkStatus() : absl::InternalError("waitid");
-    }
-    if (info.si_pid != 0) continue;
-    if (deadline.has_passed()) return absl::DeadlineExceededError("it lives");
-    TENON_RETURN_IF_ERROR(
-        PollUntil(nullptr, 0, Deadline::After(absl::Milliseconds(1))).status());
-  }
 }
 
 struct Sweep {

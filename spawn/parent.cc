@@ -15,7 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "tenon/shm/deadline.h"
 #include "tenon/shm/status_macros.h"
-#include "tenon/spawn/orphan_watch.h"
+#include "tenon/spawn/elders.h"
 
 namespace tenon::spawn {
 namespace {

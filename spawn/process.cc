@@ -42,11 +42,6 @@ absl::Status Annotate(absl::string_view who, const absl::Status& status) {
   return absl::Status(status.code(), absl::StrCat(who, ": ", status.message()));
 }
 
-std::string DescribeUnborn(const ProcessOptions& options) {
-  return absl::StrCat("cannot start worker ", options.index, " (entry '",
-                      options.entry, "')");
-}
-
 std::vector<int> Borrow(const std::vector<UniqueFd>& fds) {
   std::vector<int> borrowed;
   borrowed.reserve(fds.size());
@@ -150,19 +145,25 @@ absl::StatusOr<Process> Process::Start(
 
 absl::StatusOr<Process> Process::StartShared(const ProcessOptions& options,
                                              absl::Span<const int> fds) {
-  TENON_ASSIGN_OR_RETURN(Process process,
-                         Launch(options, fds, CountMemoryKills()));
+  absl::StatusOr<StartedChild> child =
+      StartChild(options, fds, CountMemoryKills());
+  if (!child.ok()) return CannotStart(options, child.status());
+  Process process = Of(*std::move(child), options, options.index);
   TENON_RETURN_IF_ERROR(process.LetGo(fds));
   return process;
 }
 
-absl::StatusOr<Process> Process::Launch(const ProcessOptions& options,
-                                        absl::Span<const int> fds,
-                                        std::optional<int64_t> memory_kills) {
-  absl::StatusOr<StartedChild> child = StartChild(options, fds, memory_kills);
-  if (!child.ok()) return Annotate(DescribeUnborn(options), child.status());
-  return Process(std::unique_ptr<State>(new State{.child = *std::move(child),
-                                                  .index = options.index,
+absl::Status Process::CannotStart(const ProcessOptions& options,
+                                  const absl::Status& why) {
+  return Annotate(absl::StrCat("cannot start worker ", options.index,
+                               " (entry '", options.entry, "')"),
+                  why);
+}
+
+Process Process::Of(StartedChild child, const ProcessOptions& options,
+                    int index) {
+  return Process(std::unique_ptr<State>(new State{.child = std::move(child),
+                                                  .index = index,
                                                   .entry = options.entry,
                                                   .daemon = options.daemon}));
 }
@@ -203,7 +204,7 @@ pid_t Process::pid() const {
 int Process::index() const { return state_ == nullptr ? 0 : state_->index; }
 
 int Process::end_fd() const {
-  return state_ == nullptr ? -1 : state_->child.pid_fd.fd();
+  return state_ == nullptr ? -1 : state_->child.fate.fd();
 }
 
 const std::optional<ExitStatus>& Process::exit_status() const {
@@ -238,7 +239,7 @@ bool Process::joined() const {
 
 bool Process::IsAlive() const {
   return CheckOurs().ok() && !state_->outcome &&
-         !state_->child.pid_fd.HasEnded();
+         !state_->child.fate.IsDecided();
 }
 
 absl::Status Process::Signal(int signal) const {
@@ -254,7 +255,7 @@ absl::Status Process::Kill() const { return Signal(SIGKILL); }
 absl::Status Process::Join(Deadline deadline) {
   TENON_RETURN_IF_ERROR(CheckOurs());
   if (!state_->outcome) {
-    const absl::Status ended = state_->child.pid_fd.WaitForEnd(deadline);
+    const absl::Status ended = state_->child.fate.WaitUntilDecided(deadline);
     if (!ended.ok()) return Annotate(Describe(), ended);
     const absl::StatusOr<ExitStatus> exit = ReapChild(state_->child, deadline);
     // A tracer holds it back.
@@ -306,10 +307,10 @@ absl::Status Process::Close() {
 
 void Process::Stop(absl::Duration grace) {
   if (!CheckOurs().ok() || state_->outcome) return;
-  const PidFd& child = state_->child.pid_fd;
-  if (!child.HasEnded()) child.SendSignal(SIGTERM).IgnoreError();
-  if (!child.WaitForEnd(Deadline::After(grace)).ok()) {
-    child.SendSignal(SIGKILL).IgnoreError();
+  const StartedChild& child = state_->child;
+  if (!child.fate.IsDecided()) child.pid_fd.SendSignal(SIGTERM).IgnoreError();
+  if (!child.fate.WaitUntilDecided(Deadline::After(grace)).ok()) {
+    child.pid_fd.SendSignal(SIGKILL).IgnoreError();
   }
   Join(Deadline::Never()).IgnoreError();
 }

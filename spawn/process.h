@@ -42,6 +42,8 @@
 
 namespace tenon::spawn {
 
+struct StartedChild;
+
 // Ownership: owns the child. Destroying it kills a child that still runs
 //   (SIGKILL) and reaps it; it does not return before that is done, and it
 //   never leaves a zombie. If the child is no daemon (ProcessOptions::daemon),
@@ -78,11 +80,12 @@ class Process {
   Process(Process&&) noexcept;
   Process& operator=(Process&&) noexcept;
 
-  // Those of the child, also after its end.
+  // Those of the child, also after its end. It is its guardian's to reap
+  // (guardian.h): waitpid() of this process does not know it.
   pid_t pid() const;
   int index() const;
 
-  // For poll(): readable once the child has ended.
+  // For poll(): readable once the child has ended, and Join() does not block.
   int end_fd() const;
 
   // Whether it has not ended. Does not block; false if moved from.
@@ -137,11 +140,12 @@ class Process {
 
   explicit Process(std::unique_ptr<State> state);
 
-  // The two halves of Start(): the child waits for the second. What is in
-  // options.fds comes as `fds`, so that it can be used again.
-  static absl::StatusOr<Process> Launch(const ProcessOptions& options,
-                                        absl::Span<const int> fds,
-                                        std::optional<int64_t> memory_kills);
+  // `why`, naming who cannot be started.
+  static absl::Status CannotStart(const ProcessOptions& options,
+                                  const absl::Status& why);
+  // One that waits to be let go.
+  static Process Of(StartedChild child, const ProcessOptions& options,
+                    int index);
   absl::Status LetGo(absl::Span<const int> fds);
 
   // When it failed, by CLOCK_MONOTONIC: as its report or its crash record says,

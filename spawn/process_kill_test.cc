@@ -27,6 +27,7 @@
 #include "tenon/shm/process_testing.h"
 #include "tenon/shm/status_macros.h"
 #include "tenon/shm/status_matchers.h"
+#include "tenon/shm/testing/census.h"
 #include "tenon/spawn/child_testing.h"
 #include "tenon/spawn/entry.h"
 #include "tenon/spawn/process.h"
@@ -113,10 +114,7 @@ TEST_F(ProcessKillTest, StoppedSiblingWithAGracePeriod) {
   for (int i = 0; i < kRounds; ++i) {
     TENON_ASSERT_OK_AND_ASSIGN(Processes two, StartTwo("error"));
     ASSERT_THAT(two[1].Signal(SIGSTOP), IsOk());
-    siginfo_t stopped = {};
-    ASSERT_EQ(waitid(P_PID, static_cast<id_t>(two[1].pid()), &stopped,
-                     WSTOPPED | WNOWAIT),
-              0);
+    ASSERT_TRUE(Becomes([&] { return ProcessState(two[1].pid()) == 'T'; }));
     ASSERT_THAT(two.Join(Deadline::Never(), absl::Milliseconds(1)),
                 StatusIs(absl::StatusCode::kNotFound));
     ASSERT_EQ(two[1].exit_status()->signal, SIGKILL);

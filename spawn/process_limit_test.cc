@@ -84,7 +84,7 @@ absl::Status StartAtTheLimit(Child&) {
     return absl::InternalError("setrlimit");
   }
   const size_t before = CountOpenFds();
-  for (size_t left = 0; left < 10; ++left) {
+  for (size_t left = 0; left < 30; ++left) {
     std::vector<UniqueFd> taken = UseUpDescriptors(left);
     absl::StatusOr<Process> process =
         Process::Start({.entry = "count-descriptors", .argument = "0"});
@@ -99,7 +99,7 @@ absl::Status StartAtTheLimit(Child&) {
       return absl::InternalError("a descriptor is left");
     }
   }
-  return absl::InternalError("ten descriptors are not enough");
+  return absl::InternalError("thirty descriptors are not enough");
 }
 TENON_SPAWN_ENTRY("start-at-the-limit", StartAtTheLimit);
 
@@ -182,7 +182,7 @@ absl::Status StartManyWithDescriptors(Child&) {
     return absl::InternalError("setrlimit");
   }
   std::vector<Process> processes;
-  for (int i = 0; i < 20; ++i) {
+  for (int i = 0; i < 15; ++i) {
     TENON_ASSIGN_OR_RETURN(Process process,
                            Process::Start({.entry = "count-descriptors",
                                            .index = i,

@@ -38,8 +38,9 @@ struct ProcessOptions {
   // for it to end by itself. Either way it does not outlive its parent.
   bool daemon = true;
   // Whether the child leads a process group of its own. Whatever it starts then
-  // ends with it, however it ends, unless that leaves the group; and a terminal
-  // does not send it Ctrl-C, nor let it read.
+  // ends with it, however it ends, in whatever group or session that is; and a
+  // terminal does not send it Ctrl-C, nor let it read. Without, what it starts
+  // may outlive it, but not this process.
   bool own_group = true;
 
   StartMethod method = StartMethod::kSpawn;

@@ -161,10 +161,10 @@ TEST_F(ProcessTest, ChildHasTheDescriptorsThatItWasSentAndNoOthers) {
                              AnswerOf({.entry = "tell-open-fds",
                                        .argument = "with a segment",
                                        .fds = std::move(fds)}));
-  // 0 to 2, the control channel, the parent's pidfd, the leash's two ends, the
-  // channel of the test, two files; and the directory that is being read.
+  // 0 to 2, the control channel, the parent's pidfd, the channel of the test,
+  // two files; and the directory that is being read.
   const std::vector<std::string> lines = absl::StrSplit(answer, '\n');
-  EXPECT_EQ(lines.size(), 11u) << answer;
+  EXPECT_EQ(lines.size(), 9u) << answer;
   EXPECT_THAT(answer, HasSubstr("3 socket:"));
   EXPECT_THAT(answer, HasSubstr("pidfd"));
   EXPECT_THAT(answer, Not(HasSubstr("tenon-argument")));

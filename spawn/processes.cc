@@ -19,13 +19,16 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "absl/time/time.h"
+#include "absl/types/span.h"
 #include "tenon/shm/deadline.h"
 #include "tenon/shm/status_macros.h"
 #include "tenon/shm/unique_fd.h"
+#include "tenon/spawn/guardian_main.h"
 #include "tenon/spawn/handover.h"
 #include "tenon/spawn/memory_kills.h"
 #include "tenon/spawn/process.h"
 #include "tenon/spawn/process_options.h"
+#include "tenon/spawn/start_child.h"
 
 namespace tenon::spawn {
 namespace {
@@ -59,30 +62,58 @@ absl::StatusOr<Processes> Processes::Start(int nprocs, ProcessOptions options) {
     return absl::InvalidArgumentError(
         absl::StrCat("cannot start ", nprocs, " processes"));
   }
-  Processes started(options.daemon);
+  Processes started(options);
   const Templates templates = {options.settings.name, options.stdout_file,
                                options.stderr_file};
   const std::vector<int> fds = Borrow(options.fds);
-  // One that takes them with the first message never keeps anybody waiting.
-  const bool at_once = fds.size() <= kFdsInFirstMessage;
   const std::optional<int64_t> memory_kills = CountMemoryKills();
+  std::vector<PreparedChild> prepared;
   for (int i = 0; i < nprocs; ++i, ++options.index) {
     templates.FillIn(options);
-    absl::StatusOr<Process> process =
-        Process::Launch(options, fds, memory_kills);
-    absl::Status status = process.status();
-    if (status.ok() && at_once) status = process->LetGo(fds);
-    if (!status.ok()) return started.GiveUp(std::move(status));
-    started.processes_.push_back(*std::move(process));
-    started.joined_.push_back(false);
-    ++started.running_;
-  }
-  for (Process& process : started.processes_) {
-    if (at_once) break;
-    absl::Status status = process.LetGo(fds);
-    if (!status.ok()) return started.GiveUp(std::move(status));
+    // Those that wait to be started take what is in flight once they are.
+    absl::StatusOr<PreparedChild> child = PrepareChild(
+        options, fds,
+        prepared.empty() ? kInFlightPatience : absl::ZeroDuration());
+    if (absl::IsResourceExhausted(child.status()) && !prepared.empty()) {
+      TENON_RETURN_IF_ERROR(
+          started.Add(options, fds, std::move(prepared), memory_kills));
+      prepared.clear();
+      child = PrepareChild(options, fds);
+    }
+    if (!child.ok()) {
+      return started.GiveUp(Process::CannotStart(options, child.status()));
+    }
+    prepared.push_back(*std::move(child));
+    if (prepared.size() < kMaxGuarded && i + 1 < nprocs) continue;
+    TENON_RETURN_IF_ERROR(
+        started.Add(options, fds, std::move(prepared), memory_kills));
+    prepared.clear();
   }
   return started;
+}
+
+absl::Status Processes::Add(const ProcessOptions& options,
+                            absl::Span<const int> fds,
+                            std::vector<PreparedChild> prepared,
+                            std::optional<int64_t> memory_kills) {
+  absl::StatusOr<std::vector<StartedChild>> children =
+      StartPrepared(options, std::move(prepared), memory_kills);
+  if (!children.ok()) {
+    return GiveUp(Process::CannotStart(options, children.status()));
+  }
+  const size_t before = processes_.size();
+  for (StartedChild& child : *children) {
+    processes_.push_back(
+        Process::Of(std::move(child), options,
+                    first_index_ + static_cast<int>(processes_.size())));
+    joined_.push_back(false);
+    ++running_;
+  }
+  for (size_t i = before; i < processes_.size(); ++i) {
+    absl::Status status = processes_[i].LetGo(fds);
+    if (!status.ok()) return GiveUp(std::move(status));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status Processes::GiveUp(absl::Status why) {
@@ -101,6 +132,7 @@ Processes& Processes::operator=(Processes&& other) noexcept {
   running_ = other.running_;
   failure_ = std::move(other.failure_);
   daemon_ = other.daemon_;
+  first_index_ = other.first_index_;
   return *this;
 }
 

@@ -18,6 +18,8 @@ inline constexpr char kChildFlag[] = "--tenon-spawned-child";
 
 // The descriptor at which a child finds its end of the control channel.
 inline constexpr int kControlFd = 3;
+// And its leash (leash.h).
+inline constexpr int kLeashFd = 4;
 
 // Remembers argv[0]; done by Init(). Thread-compatible: once, before threads.
 void RememberProgram(absl::string_view argv0);

@@ -5,8 +5,8 @@
 
 #include <signal.h>
 #include <sys/types.h>
-#include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -25,30 +25,27 @@
 #include "tenon/ipc/channel.h"
 #include "tenon/shm/deadline.h"
 #include "tenon/shm/pid_fd.h"
-#include "tenon/shm/retry_on_eintr.h"
 #include "tenon/shm/sharing_strategy.h"
 #include "tenon/shm/status_macros.h"
 #include "tenon/shm/unique_fd.h"
 #include "tenon/spawn/child_main.h"
 #include "tenon/spawn/child_settings.h"
 #include "tenon/spawn/crash_record.h"
+#include "tenon/spawn/elders.h"
 #include "tenon/spawn/entry.h"
 #include "tenon/spawn/fork_client.h"
 #include "tenon/spawn/fork_request.h"
+#include "tenon/spawn/guardian.h"
 #include "tenon/spawn/handover.h"
 #include "tenon/spawn/inherited_setting.h"
 #include "tenon/spawn/init.h"
 #include "tenon/spawn/launch.h"
-#include "tenon/spawn/orphan_watch.h"
 #include "tenon/spawn/output.h"
 #include "tenon/spawn/process_options.h"
 #include "tenon/spawn/start_message.h"
 
 namespace tenon::spawn {
 namespace {
-
-// For the fork server to tell of an end that this process has seen itself.
-constexpr absl::Duration kServerPatience = absl::Seconds(10);
 
 absl::Status CheckEnvironment(const ProcessOptions& options) {
   for (const auto& [name, value] : options.environment) {
@@ -97,22 +94,6 @@ absl::Status CheckOptions(const ProcessOptions& options,
   return CheckChildSettings(options.settings);
 }
 
-// Gets a pidfd of a child that has just been started; if that fails, nothing is
-// left of the child.
-absl::StatusOr<PidFd> OpenChild(pid_t pid) {
-  absl::StatusOr<PidFd> pid_fd = PidFd::Open(pid);
-  if (pid_fd.ok()) return pid_fd;
-  if (absl::IsNotFound(pid_fd.status())) {
-    // Its zombie would have been found.
-    return absl::UnavailableError(
-        "it died before it reached Init(), and somebody else reaped it "
-        "(SIGCHLD is ignored?)");
-  }
-  kill(pid, SIGKILL);
-  RetryOnEintr([&] { return waitpid(pid, nullptr, 0); });
-  return pid_fd;
-}
-
 // With those of this process; the farthest gives way, but not the very first.
 std::vector<int> EldersOfChild() {
   std::vector<int> elders = Elders();
@@ -120,33 +101,25 @@ std::vector<int> EldersOfChild() {
   return elders;
 }
 
-// What becomes of a launch.
-struct Launched {
-  pid_t pid;
-  PidFd pid_fd;
-  std::optional<Channel> fate;
-};
+LaunchOptions LaunchOptionsFor(const ProcessOptions& options) {
+  return {.hold_interrupt = options.ignore_interrupt,
+          .guardian = {.orphan_grace = options.orphan_grace,
+                       .own_group = options.own_group},
+          .environment = options.environment};
+}
 
-absl::StatusOr<Launched> LaunchChild(const ProcessOptions& options,
-                                     int control_fd, const Output& output) {
-  const LaunchOptions launch = {.hold_interrupt = options.ignore_interrupt,
-                                .own_group = options.own_group,
-                                .stdout_fd = output.stdout_fd(),
-                                .stderr_fd = output.stderr_fd(),
-                                .environment = options.environment};
+absl::StatusOr<GuardedChildren> LaunchAll(absl::Span<const ChildFds> fds,
+                                          const ProcessOptions& options) {
+  LaunchOptions launch = LaunchOptionsFor(options);
   if (options.method == StartMethod::kForkServer) {
-    TENON_ASSIGN_OR_RETURN(
-        ForkedByServer forked,
-        LaunchByServer(control_fd, launch, options.orphan_grace));
-    return Launched{forked.pid, std::move(forked.pid_fd),
-                    std::move(forked.fate)};
+    return LaunchByServer(fds, launch);
   }
-  TENON_ASSIGN_OR_RETURN(const pid_t pid, options.method == StartMethod::kFork
-                                              ? LaunchByFork(control_fd, launch,
-                                                             RunForkedChildMain)
-                                              : Launch(control_fd, launch));
-  TENON_ASSIGN_OR_RETURN(PidFd pid_fd, OpenChild(pid));
-  return Launched{pid, std::move(pid_fd), std::nullopt};
+  TENON_ASSIGN_OR_RETURN(const PidFd self, PidFd::Open(getpid()));
+  launch.guardian.elders = EldersOfChild();
+  launch.guardian.elders.push_back(self.fd());
+  return options.method == StartMethod::kFork
+             ? LaunchByFork(fds, launch, RunForkedChildMain)
+             : Launch(fds, launch);
 }
 
 StartMessage MessageFor(const ProcessOptions& options) {
@@ -161,9 +134,9 @@ StartMessage MessageFor(const ProcessOptions& options) {
 
 }  // namespace
 
-absl::StatusOr<StartedChild> StartChild(const ProcessOptions& options,
-                                        absl::Span<const int> fds,
-                                        std::optional<int64_t> memory_kills) {
+absl::StatusOr<PreparedChild> PrepareChild(const ProcessOptions& options,
+                                           absl::Span<const int> fds,
+                                           absl::Duration patience) {
   TENON_RETURN_IF_ERROR(CheckOptions(options, fds));
   TENON_ASSIGN_OR_RETURN(auto ends, Channel::CreatePair());
   TENON_ASSIGN_OR_RETURN(std::unique_ptr<Output> output,
@@ -172,42 +145,74 @@ absl::StatusOr<StartedChild> StartChild(const ProcessOptions& options,
   if (options.crash_stack) {
     TENON_ASSIGN_OR_RETURN(crash_record, CreateCrashRecord());
   }
-  TENON_RETURN_IF_ERROR(SendFirst(ends.first, MessageFor(options),
-                                  options.argument, fds,
-                                  {EldersOfChild(), crash_record.get()}));
-  const int64_t started_ns = MonotonicNs();
-  TENON_ASSIGN_OR_RETURN(Launched launched,
-                         LaunchChild(options, ends.second.fd(), *output));
-  // Only the child has its end now, so that its death closes it.
-  ends.second.Release().Reset();
-  StartedChild child = {.pid = launched.pid,
-                        .pid_fd = std::move(launched.pid_fd),
-                        .control = std::move(ends.first),
-                        .fate = std::move(launched.fate),
-                        .output = std::move(output),
-                        .crash_record = std::move(crash_record),
-                        .started_ns = started_ns,
-                        .memory_kills = memory_kills};
-  const absl::Status begun = child.output->Begin();
-  if (!begun.ok()) {
-    child.pid_fd.SendSignal(SIGKILL).IgnoreError();
-    ReapChild(child, Deadline::Never()).status().IgnoreError();
-    return begun;
+  TENON_RETURN_IF_ERROR(
+      SendFirst(ends.first, MessageFor(options), options.argument, fds,
+                {EldersOfChild(), crash_record.get()}, patience));
+  return PreparedChild{std::move(ends.first), std::move(ends.second),
+                       std::move(output), std::move(crash_record)};
+}
+
+absl::StatusOr<std::vector<StartedChild>> StartPrepared(
+    const ProcessOptions& options, std::vector<PreparedChild> children,
+    std::optional<int64_t> memory_kills) {
+  std::vector<ChildFds> fds;
+  for (const PreparedChild& child : children) {
+    fds.push_back({.control = child.childs_end.fd(),
+                   .standard_output = child.output->stdout_fd(),
+                   .standard_error = child.output->stderr_fd()});
   }
-  return child;
+  const int64_t started_ns = MonotonicNs();
+  TENON_ASSIGN_OR_RETURN(GuardedChildren launched, LaunchAll(fds, options));
+  std::vector<StartedChild> started;
+  absl::Status begun;
+  for (size_t i = 0; i < children.size(); ++i) {
+    PreparedChild& prepared = children[i];
+    GuardedChild& child = launched.children[i];
+    // Only the child has its end now, so that its death closes it.
+    prepared.childs_end.Release().Reset();
+    begun.Update(prepared.output->Begin());
+    started.push_back({.pid = child.pid,
+                       .pid_fd = std::move(child.pid_fd),
+                       .control = std::move(prepared.control),
+                       .fate = std::move(child.fate),
+                       .guardian = launched.guardian,
+                       .output = std::move(prepared.output),
+                       .crash_record = std::move(prepared.crash_record),
+                       .started_ns = started_ns,
+                       .memory_kills = memory_kills});
+  }
+  if (begun.ok()) return started;
+  launched.guardian.reset();
+  for (const StartedChild& child : started) {
+    child.pid_fd.SendSignal(SIGKILL).IgnoreError();
+  }
+  for (StartedChild& child : started) {
+    ReapChild(child, Deadline::Never()).status().IgnoreError();
+  }
+  return begun;
+}
+
+absl::StatusOr<StartedChild> StartChild(const ProcessOptions& options,
+                                        absl::Span<const int> fds,
+                                        std::optional<int64_t> memory_kills) {
+  std::vector<PreparedChild> one;
+  TENON_ASSIGN_OR_RETURN(PreparedChild prepared, PrepareChild(options, fds));
+  one.push_back(std::move(prepared));
+  TENON_ASSIGN_OR_RETURN(std::vector<StartedChild> started,
+                         StartPrepared(options, std::move(one), memory_kills));
+  return std::move(started[0]);
 }
 
 absl::StatusOr<ExitStatus> ReapChild(StartedChild& child, Deadline deadline) {
-  if (!child.fate) return child.pid_fd.Reap(deadline);
-  TENON_RETURN_IF_ERROR(child.pid_fd.WaitForEnd(deadline));
-  // It has ended; the server, if it lives, is about to say how.
-  absl::StatusOr<Message> told =
-      child.fate->Receive(Deadline::After(kServerPatience));
-  if (!told.ok()) {
-    return absl::UnavailableError(
-        absl::StrCat("its fork server did not say: ", told.status().message()));
+  absl::StatusOr<ExitStatus> end = child.fate.Take(deadline);
+  if (absl::IsUnavailable(end.status())) {
+    // Its leash is about to kill it; unless it has become somebody else's.
+    child.pid_fd.SendSignal(SIGKILL).IgnoreError();
+    TENON_RETURN_IF_ERROR(child.pid_fd.WaitForEnd(deadline));
   }
-  return DecodeForkEnd(told->bytes);
+  // The last of those that were started together waits for their guardian.
+  if (!absl::IsDeadlineExceeded(end.status())) child.guardian.reset();
+  return end;
 }
 
 int64_t MonotonicNs() {

@@ -23,6 +23,7 @@
 #include "gtest/gtest.h"
 #include "tenon/futures/future.h"
 #include "tenon/shm/deadline.h"
+#include "tenon/shm/pid_fd.h"
 #include "tenon/shm/process_testing.h"
 #include "tenon/shm/status_matchers.h"
 #include "tenon/spawn/child_testing.h"
@@ -89,8 +90,9 @@ TEST_F(TracedTest, ProcessIsJoinedOnceItsTracerLetsGo) {
   TENON_ASSERT_OK_AND_ASSIGN(Process process,
                              Process::Start({.entry = "stay"}));
   if (!tracer_.Seize(process.pid())) GTEST_SKIP() << "no tracing of siblings";
+  TENON_ASSERT_OK_AND_ASSIGN(const PidFd child, PidFd::Open(process.pid()));
   EXPECT_THAT(process.Kill(), IsOk());
-  EXPECT_TRUE(Becomes([&] { return !process.IsAlive(); }));
+  EXPECT_THAT(child.WaitForEnd(Watchdog()), IsOk());
   for (const absl::Duration patience :
        {absl::ZeroDuration(), absl::Milliseconds(30)}) {
     EXPECT_THAT(process.Join(Deadline::After(patience)),

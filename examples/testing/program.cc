@@ -39,6 +39,14 @@ std::vector<char*> Argv(const std::vector<std::string>& arguments) {
   return argv;
 }
 
+std::vector<pid_t> ChildrenOf(pid_t pid) {
+  std::ifstream file(absl::StrCat("/proc/", pid, "/task/", pid, "/children"));
+  std::vector<pid_t> children;
+  pid_t child;
+  while (file >> child) children.push_back(child);
+  return children;
+}
+
 }  // namespace
 
 Program::Program(const std::vector<std::string>& arguments) {
@@ -70,12 +78,12 @@ Program::~Program() {
   Wait();
 }
 
-std::vector<pid_t> Program::Children() const {
-  std::ifstream file(absl::StrCat("/proc/", pid_, "/task/", pid_, "/children"));
-  std::vector<pid_t> children;
-  pid_t child;
-  while (file >> child) children.push_back(child);
-  return children;
+std::vector<pid_t> Program::Workers() const {
+  std::vector<pid_t> workers;
+  for (const pid_t guardian : ChildrenOf(pid_)) {
+    for (const pid_t worker : ChildrenOf(guardian)) workers.push_back(worker);
+  }
+  return workers;
 }
 
 void Program::Signal(int signal) const { kill(pid_, signal); }

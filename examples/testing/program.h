@@ -33,8 +33,9 @@ class Program {
   ~Program();
 
   pid_t pid() const { return pid_; }
-  // Its children now.
-  std::vector<pid_t> Children() const;
+  // Those it has started by //spawn and that are there now: its children's
+  // children, since guardians are between.
+  std::vector<pid_t> Workers() const;
   void Signal(int signal) const;
   // To the whole process group, as a terminal does for Ctrl-C.
   void SignalGroup(int signal) const;

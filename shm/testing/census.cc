@@ -201,6 +201,8 @@ char ProcessState(pid_t pid) {
   return end_of_name == std::string::npos ? 0 : stat[end_of_name + 2];
 }
 
+pid_t ParentPid(pid_t pid) { return ParentOf(absl::StrCat(pid)); }
+
 std::vector<pid_t> ChildPids() { return ChildrenOf(getpid(), kSelf); }
 
 std::string Difference(const Census& before, const Census& after) {

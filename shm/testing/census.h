@@ -67,6 +67,9 @@ std::vector<pid_t> ChildPids();
 // is no such process.
 char ProcessState(pid_t pid);
 
+// The parent of a process; 0 if there is no such process.
+pid_t ParentPid(pid_t pid);
+
 // A line for each kind that differs; empty if none does.
 std::string Difference(const Census& before, const Census& after);
 

@@ -3,7 +3,7 @@
 
 // What a child has started itself ends with it, whatever ends it.
 
-#include "tenon/spawn/leash.h"
+#include "tenon/spawn/guardian.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -21,6 +21,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tenon/ipc/channel.h"
 #include "tenon/shm/deadline.h"
@@ -28,16 +29,19 @@
 #include "tenon/shm/retry_on_eintr.h"
 #include "tenon/shm/status_macros.h"
 #include "tenon/shm/status_matchers.h"
+#include "tenon/shm/testing/census.h"
 #include "tenon/shm/unique_fd.h"
 #include "tenon/spawn/child_testing.h"
 #include "tenon/spawn/entry.h"
-#include "tenon/spawn/orphan_exit_code.h"
+#include "tenon/spawn/fork_server.h"
 #include "tenon/spawn/process.h"
 
 namespace tenon::spawn {
 namespace {
 
-class LeashTest : public ChildTest {
+using ::testing::HasSubstr;
+
+class GuardianTest : public ChildTest {
  protected:
   void SetUp() override {
     ChildTest::SetUp();
@@ -72,14 +76,19 @@ pid_t Exec() {
   return pid;
 }
 
-// One that has left its parent behind, but not its group.
-pid_t DoubleFork() {
+// One that has left its parent behind and, as a daemon does, its group and its
+// session.
+pid_t DoubleFork(bool daemon) {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) return -1;
   const pid_t middle = fork();
   if (middle == 0) {
+    if (daemon) setsid();
     const pid_t pid = fork();
-    if (pid == 0) StayForEver();
+    if (pid == 0) {
+      if (daemon) setsid();
+      StayForEver();
+    }
     if (write(ends[1], &pid, sizeof(pid)) < 0) _exit(1);
     _exit(0);
   }
@@ -99,13 +108,14 @@ void ForkOneThatEnds() {
 }
 
 // Starts grandchildren, sends their pidfds, waits for a word, and ends as that
-// says.
+// says. The last is a daemon.
 absl::Status HaveChildren(Child& child) {
   TENON_ASSIGN_OR_RETURN(Channel test, TakeChannel(child));
   ForkOneThatEnds();
   std::vector<PidFd> children;
   std::vector<int> fds;
-  for (const pid_t pid : {Fork(), Exec(), DoubleFork()}) {
+  for (const pid_t pid :
+       {Fork(), Exec(), DoubleFork(false), DoubleFork(true)}) {
     TENON_ASSIGN_OR_RETURN(PidFd one, PidFd::Open(pid));
     children.push_back(std::move(one));
     fds.push_back(children.back().fd());
@@ -137,42 +147,97 @@ absl::StatusOr<Family> StartFamily(ProcessOptions options) {
   return Family{std::move(child), std::move(grandchildren)};
 }
 
-TEST_F(LeashTest, GrandchildrenEndWithTheChildHoweverItEnds) {
+// They are the guardian's to reap: what is left is none.
+void ExpectAllEnded(const std::vector<PidFd>& processes,
+                    const std::string& how) {
+  for (size_t i = 0; i < processes.size(); ++i) {
+    EXPECT_TRUE(processes[i].HasEnded()) << how << ", grandchild " << i;
+  }
+}
+
+class GuardianMethodTest : public GuardianTest,
+                           public ::testing::WithParamInterface<StartMethod> {
+ protected:
+  void TearDown() override {
+    StopForkServer();
+    GuardianTest::TearDown();
+  }
+};
+
+TEST_P(GuardianMethodTest, GrandchildrenEndWithTheChildHoweverItEnds) {
   for (const char* way : {"return", "exit", "_exit", "abort", "kill"}) {
-    TENON_ASSERT_OK_AND_ASSIGN(Family family, StartFamily({}));
-    ASSERT_EQ(family.grandchildren.size(), 3u);
+    TENON_ASSERT_OK_AND_ASSIGN(Family family,
+                               StartFamily({.method = GetParam()}));
+    ASSERT_EQ(family.grandchildren.size(), 4u);
     for (const PidFd& one : family.grandchildren) {
       EXPECT_FALSE(one.HasEnded()) << way;
     }
     EXPECT_THAT(family.child.channel.Send(way, {}, Watchdog()), IsOk());
     family.child.process.Join(Watchdog()).IgnoreError();
-    for (const PidFd& one : family.grandchildren) {
-      TENON_ASSERT_OK_AND_ASSIGN(const ExitStatus how, one.Reap(Watchdog()));
-      EXPECT_EQ(how.signal, SIGKILL) << way;
-    }
+    ExpectAllEnded(family.grandchildren, way);
   }
 }
 
-TEST_F(LeashTest, GrandchildrenEndWithAChildThatIsStoppedAndKilled) {
-  TENON_ASSERT_OK_AND_ASSIGN(Family family, StartFamily({}));
+TEST_P(GuardianMethodTest, GrandchildrenEndWithAChildThatIsStoppedAndKilled) {
+  TENON_ASSERT_OK_AND_ASSIGN(Family family,
+                             StartFamily({.method = GetParam()}));
   EXPECT_THAT(family.child.process.Signal(SIGSTOP), IsOk());
   EXPECT_THAT(family.child.process.Kill(), IsOk());
   family.child.process.Join(Watchdog()).IgnoreError();
-  for (const PidFd& one : family.grandchildren) {
-    EXPECT_THAT(one.Reap(Watchdog()), IsOk());
-  }
+  ExpectAllEnded(family.grandchildren, "stopped and killed");
 }
 
-TEST_F(LeashTest, WithoutAGroupOfItsOwnThereIsNoLeash) {
+INSTANTIATE_TEST_SUITE_P(All, GuardianMethodTest,
+                         ::testing::Values(StartMethod::kSpawn,
+                                           StartMethod::kFork,
+                                           StartMethod::kForkServer));
+
+TEST_F(GuardianTest, WithoutAGroupOfItsOwnTheyMayOutliveTheChild) {
   TENON_ASSERT_OK_AND_ASSIGN(Family family, StartFamily({.own_group = false}));
   EXPECT_THAT(family.child.channel.Send("return", {}, Watchdog()), IsOk());
   EXPECT_THAT(family.child.process.Join(Watchdog()), IsOk());
   for (const PidFd& one : family.grandchildren) {
-    EXPECT_THAT(one.WaitForEnd(Deadline::After(absl::Milliseconds(50))),
+    EXPECT_THAT(one.WaitForEnd(Deadline::After(absl::Milliseconds(20))),
                 StatusIs(absl::StatusCode::kDeadlineExceeded));
     EXPECT_THAT(one.SendSignal(SIGKILL), IsOk());
     EXPECT_THAT(one.Reap(Watchdog()), IsOk());
   }
+}
+
+// ---- The guardian is killed ----
+
+TEST_F(GuardianTest, ChildAndItsGroupEndWithTheGuardian) {
+  for (const bool stopped : {false, true}) {
+    TENON_ASSERT_OK_AND_ASSIGN(Family family, StartFamily({}));
+    const pid_t guardian = ParentPid(family.child.process.pid());
+    ASSERT_EQ(ParentPid(guardian), getpid());
+    if (stopped) {
+      EXPECT_THAT(family.child.process.Signal(SIGSTOP), IsOk());
+    }
+    ASSERT_EQ(kill(guardian, SIGKILL), 0);
+    EXPECT_THAT(family.child.process.Join(Watchdog()),
+                StatusIs(absl::StatusCode::kAborted,
+                         HasSubstr("its guardian was killed")));
+    for (size_t i = 0; i < 3; ++i) {
+      EXPECT_THAT(family.grandchildren[i].WaitForEnd(Watchdog()), IsOk()) << i;
+    }
+    // The daemon has escaped, and falls to this process as they do.
+    EXPECT_FALSE(family.grandchildren[3].HasEnded());
+    EXPECT_THAT(family.grandchildren[3].SendSignal(SIGKILL), IsOk());
+    while (HasChildren()) waitpid(-1, nullptr, 0);
+  }
+}
+
+TEST_F(GuardianTest, ItsSiblingsKeepTheirs) {
+  TENON_ASSERT_OK_AND_ASSIGN(Talker one, StartTalker({.entry = kEcho}));
+  TENON_ASSERT_OK_AND_ASSIGN(Talker other, StartTalker({.entry = kEcho}));
+  EXPECT_THAT(Ping(one.channel), IsOk());
+  ASSERT_EQ(kill(ParentPid(one.process.pid()), SIGKILL), 0);
+  EXPECT_THAT(one.process.Join(Watchdog()),
+              StatusIs(absl::StatusCode::kAborted));
+  EXPECT_THAT(Ping(other.channel), IsOk());
+  // It falls to this process.
+  EXPECT_EQ(waitpid(one.process.pid(), nullptr, 0), one.process.pid());
 }
 
 // ---- A tree of Tenon's children ----
@@ -204,7 +269,7 @@ absl::Status BeAFloor(Child& child) {
 }
 TENON_SPAWN_ENTRY("be-a-floor", BeAFloor);
 
-TEST_F(LeashTest, TheWholeTreeSeesTheDeathOfItsRoot) {
+TEST_F(GuardianTest, TheWholeTreeSeesTheDeathOfItsRoot) {
   constexpr int kFloors = 8;
   TENON_ASSERT_OK_AND_ASSIGN(
       Talker root, StartTalker({.entry = "be-a-floor", .index = kFloors - 1}));
@@ -229,42 +294,15 @@ TEST_F(LeashTest, TheWholeTreeSeesTheDeathOfItsRoot) {
   while (HasChildren()) waitpid(-1, nullptr, 0);
 }
 
-// ---- Stopped children ----
-
-// Starts a child, which talks to the test, and waits to be killed.
-absl::Status StartEcho(Child& child) {
-  ProcessOptions options = {.entry = kEcho};
-  options.fds.push_back(child.TakeFd(0));
-  TENON_ASSIGN_OR_RETURN(const Process one, Process::Start(std::move(options)));
-  Channel test = *Channel::Adopt(child.TakeFd(1));
-  TENON_ASSIGN_OR_RETURN(const PidFd pid_fd, PidFd::Open(one.pid()));
-  const int fd = pid_fd.fd();
-  TENON_RETURN_IF_ERROR(test.Send("", {&fd, 1}, Watchdog()));
-  StayForEver();
-}
-TENON_SPAWN_ENTRY("start-echo", StartEcho);
-
-TEST_F(LeashTest, ChildThatIsStoppedEndsWithItsParent) {
-  TENON_ASSERT_OK_AND_ASSIGN(auto ends, Channel::CreatePair());
-  ProcessOptions options = {.entry = "start-echo"};
-  options.fds.push_back(ends.second.Release());
-  TENON_ASSERT_OK_AND_ASSIGN(Talker parent, StartTalker(std::move(options)));
-  TENON_ASSERT_OK_AND_ASSIGN(Message about, ends.first.Receive(Watchdog()));
-  TENON_ASSERT_OK_AND_ASSIGN(const PidFd child,
-                             PidFd::Adopt(std::move(about.fds[0])));
-  EXPECT_THAT(Ping(parent.channel), IsOk());
-  EXPECT_THAT(child.SendSignal(SIGSTOP), IsOk());
-  EXPECT_THAT(parent.process.Kill(), IsOk());
-  parent.process.Join(Watchdog()).IgnoreError();
-  TENON_ASSERT_OK_AND_ASSIGN(const ExitStatus how, child.Reap(Watchdog()));
-  EXPECT_EQ(how.exit_code, kOrphanExitCode) << how.ToString();
-}
-
 // ---- Parent and child are killed together ----
 
+// The argument is "" or what makes it not its group's leader.
 absl::Status StartFamilyHere(Child& child) {
+  const bool together = child.argument() == "together";
   ProcessOptions options = {.entry = "have-children",
-                            .orphan_grace = absl::InfiniteDuration()};
+                            .orphan_grace = together ? absl::InfiniteDuration()
+                                                     : absl::ZeroDuration(),
+                            .own_group = child.argument() != "no group"};
   options.fds.push_back(child.TakeFd(0));
   TENON_ASSIGN_OR_RETURN(const Process one, Process::Start(std::move(options)));
   Channel test = *Channel::Adopt(child.TakeFd(1));
@@ -275,28 +313,59 @@ absl::Status StartFamilyHere(Child& child) {
 }
 TENON_SPAWN_ENTRY("start-family-here", StartFamilyHere);
 
-TEST_F(LeashTest, GrandchildrenEndThoughParentAndChildAreKilledTogether) {
-  TENON_ASSERT_OK_AND_ASSIGN(auto ends, Channel::CreatePair());
-  ProcessOptions options = {.entry = "start-family-here"};
+struct WholeFamily {
+  Talker parent;
+  PidFd child;
+  std::vector<PidFd> grandchildren;
+};
+
+absl::StatusOr<WholeFamily> StartWholeFamily(const char* way) {
+  TENON_ASSIGN_OR_RETURN(auto ends, Channel::CreatePair());
+  ProcessOptions options = {.entry = "start-family-here", .argument = way};
   options.fds.push_back(ends.second.Release());
-  TENON_ASSERT_OK_AND_ASSIGN(Talker parent, StartTalker(std::move(options)));
+  TENON_ASSIGN_OR_RETURN(Talker parent, StartTalker(std::move(options)));
   // StartTalker() has put its own channel first, which goes to the child.
-  TENON_ASSERT_OK_AND_ASSIGN(Message about, ends.first.Receive(Watchdog()));
-  TENON_ASSERT_OK_AND_ASSIGN(const PidFd child,
-                             PidFd::Adopt(std::move(about.fds[0])));
-  TENON_ASSERT_OK_AND_ASSIGN(Message born, parent.channel.Receive(Watchdog()));
-  ASSERT_EQ(born.fds.size(), 3u);
-  // Neither may do anything about the other's death.
-  EXPECT_THAT(parent.process.Signal(SIGSTOP), IsOk());
-  EXPECT_THAT(child.SendSignal(SIGSTOP), IsOk());
-  EXPECT_THAT(parent.process.Kill(), IsOk());
-  EXPECT_THAT(child.SendSignal(SIGKILL), IsOk());
-  parent.process.Join(Watchdog()).IgnoreError();
-  EXPECT_THAT(child.Reap(Watchdog()), IsOk());
+  TENON_ASSIGN_OR_RETURN(Message about, ends.first.Receive(Watchdog()));
+  TENON_ASSIGN_OR_RETURN(PidFd child, PidFd::Adopt(std::move(about.fds[0])));
+  TENON_ASSIGN_OR_RETURN(Message born, parent.channel.Receive(Watchdog()));
+  std::vector<PidFd> grandchildren;
   for (UniqueFd& fd : born.fds) {
-    TENON_ASSERT_OK_AND_ASSIGN(const PidFd one, PidFd::Adopt(std::move(fd)));
-    EXPECT_THAT(one.Reap(Watchdog()), IsOk());
+    TENON_ASSIGN_OR_RETURN(PidFd one, PidFd::Adopt(std::move(fd)));
+    grandchildren.push_back(std::move(one));
   }
+  return WholeFamily{std::move(parent), std::move(child),
+                     std::move(grandchildren)};
+}
+
+void ExpectAllEnd(const std::vector<PidFd>& processes) {
+  for (size_t i = 0; i < processes.size(); ++i) {
+    EXPECT_THAT(processes[i].WaitForEnd(Watchdog()), IsOk()) << i;
+  }
+  while (HasChildren()) waitpid(-1, nullptr, 0);
+}
+
+TEST_F(GuardianTest, AllEndWhenTheParentIsKilled) {
+  for (const char* way : {"", "no group"}) {
+    TENON_ASSERT_OK_AND_ASSIGN(WholeFamily family, StartWholeFamily(way));
+    ASSERT_EQ(family.grandchildren.size(), 4u);
+    EXPECT_THAT(family.parent.process.Kill(), IsOk());
+    family.parent.process.Join(Watchdog()).IgnoreError();
+    EXPECT_THAT(family.child.WaitForEnd(Watchdog()), IsOk());
+    ExpectAllEnd(family.grandchildren);
+  }
+}
+
+TEST_F(GuardianTest, GrandchildrenEndThoughParentAndChildAreKilledTogether) {
+  TENON_ASSERT_OK_AND_ASSIGN(WholeFamily family, StartWholeFamily("together"));
+  ASSERT_EQ(family.grandchildren.size(), 4u);
+  // Neither may do anything about the other's death.
+  EXPECT_THAT(family.parent.process.Signal(SIGSTOP), IsOk());
+  EXPECT_THAT(family.child.SendSignal(SIGSTOP), IsOk());
+  EXPECT_THAT(family.parent.process.Kill(), IsOk());
+  EXPECT_THAT(family.child.SendSignal(SIGKILL), IsOk());
+  family.parent.process.Join(Watchdog()).IgnoreError();
+  EXPECT_THAT(family.child.WaitForEnd(Watchdog()), IsOk());
+  ExpectAllEnd(family.grandchildren);
 }
 
 }  // namespace

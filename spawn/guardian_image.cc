@@ -1,0 +1,46 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "tenon/spawn/guardian_image.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+#include <cstddef>
+
+#include "absl/strings/str_cat.h"
+#include "tenon/shm/unique_fd.h"
+#include "tenon/spawn/guardian_program_bytes.h"
+
+// Since Linux 6.3.
+#ifndef MFD_EXEC
+#define MFD_EXEC 0x0010U
+#endif
+
+namespace tenon::spawn {
+namespace {
+
+UniqueFd CreateExecutable(const char* name) {
+  UniqueFd fd(memfd_create(name, MFD_CLOEXEC | MFD_EXEC));
+  if (fd.valid() || errno != EINVAL) return fd;
+  return UniqueFd(memfd_create(name, MFD_CLOEXEC));
+}
+
+}  // namespace
+
+UniqueFd OpenGuardianImage() {
+  const UniqueFd written = CreateExecutable("tenon-guardian");
+  constexpr size_t kSize = sizeof(kGuardianProgram);
+  if (!written.valid() ||
+      write(written.get(), kGuardianProgram, kSize) != ssize_t{kSize}) {
+    return UniqueFd();
+  }
+  // What is open for writing cannot be executed.
+  return UniqueFd(open(absl::StrCat("/proc/self/fd/", written.get()).c_str(),
+                       O_RDONLY | O_CLOEXEC));
+}
+
+}  // namespace tenon::spawn

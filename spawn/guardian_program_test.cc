@@ -1,0 +1,217 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// The guardian as the system sees it: a small program that holds nothing of the
+// process that has made it.
+
+#include <errno.h>
+#include <linux/audit.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sched.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stddef.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <system_error>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tenon/shm/process_testing.h"
+#include "tenon/shm/retry_on_eintr.h"
+#include "tenon/shm/status_macros.h"
+#include "tenon/shm/status_matchers.h"
+#include "tenon/shm/testing/census.h"
+#include "tenon/spawn/child_testing.h"
+#include "tenon/spawn/entry.h"
+#include "tenon/spawn/guardian_main.h"
+#include "tenon/spawn/process.h"
+#include "tenon/spawn/processes.h"
+
+namespace tenon::spawn {
+namespace {
+
+using ::testing::AnyOf;
+using ::testing::Each;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+class GuardianProgramTest : public ChildTest {};
+
+std::string Link(pid_t pid, const std::string& name) {
+  std::error_code error;
+  return std::filesystem::read_symlink(absl::StrCat("/proc/", pid, "/", name),
+                                       error)
+      .string();
+}
+
+std::vector<std::string> FdsOf(pid_t pid) {
+  std::vector<std::string> fds;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(
+           absl::StrCat("/proc/", pid, "/fd"), error)) {
+    fds.push_back(
+        Link(pid, absl::StrCat("fd/", entry.path().filename().string())));
+  }
+  return fds;
+}
+
+std::string NameOf(pid_t pid) {
+  std::ifstream file(absl::StrCat("/proc/", pid, "/comm"));
+  std::string name;
+  std::getline(file, name);
+  return name;
+}
+
+TEST_F(GuardianProgramTest, HoldsNothingOfTheProcessThatMadeIt) {
+  TENON_ASSERT_OK_AND_ASSIGN(Talker talker, StartTalker({.entry = kEcho}));
+  EXPECT_THAT(Ping(talker.channel), IsOk());
+  const pid_t guardian = ParentPid(talker.process.pid());
+  ASSERT_EQ(ParentPid(guardian), getpid());
+  // It may not have begun yet.
+  EXPECT_TRUE(Becomes([&] { return NameOf(guardian) == kGuardianName; }));
+  EXPECT_TRUE(Becomes([&] { return FdsOf(guardian).size() == 4; }));
+  EXPECT_EQ(getpgid(guardian), guardian);
+  EXPECT_EQ(Link(guardian, "cwd"), "/");
+  EXPECT_THAT(Link(guardian, "exe"), StartsWith("/memfd:tenon-guardian"));
+  // Its leash, whom it watches, and the ends of children.
+  EXPECT_THAT(FdsOf(guardian),
+              Each(AnyOf(StartsWith("pipe:"), HasSubstr("[pidfd]"),
+                         HasSubstr("[signalfd]"))));
+}
+
+absl::Status Stay(Child&) {
+  for (;;) pause();
+}
+TENON_SPAWN_ENTRY("stay", Stay);
+
+TEST_F(GuardianProgramTest, ThoseStartedTogetherShareOne) {
+  TENON_ASSERT_OK_AND_ASSIGN(const Processes ten,
+                             Processes::Start(10, {.entry = "stay"}));
+  const std::vector<pid_t> pids = ten.pids();
+  const pid_t first = ParentPid(pids[0]);
+  for (size_t i = 0; i < kMaxGuarded; ++i) {
+    EXPECT_EQ(ParentPid(pids[i]), first) << i;
+  }
+  EXPECT_NE(ParentPid(pids[8]), first);
+  EXPECT_EQ(ParentPid(pids[8]), ParentPid(pids[9]));
+}
+
+// ---- Where memory cannot be executed ----
+
+// From now on, memfd_create() fails with EPERM.
+absl::Status ForbidMemfds() {
+  sock_filter program[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_memfd_create, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
+  const sock_fprog filter = {.len = 4, .filter = program};
+  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
+      prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) != 0) {
+    return absl::UnimplementedError("no seccomp filter here");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status StartWithoutMemfds(Child&) {
+  TENON_RETURN_IF_ERROR(ForbidMemfds());
+  TENON_ASSIGN_OR_RETURN(Talker talker, StartTalker({.entry = kEcho}));
+  TENON_RETURN_IF_ERROR(Ping(talker.channel));
+  const pid_t guardian = ParentPid(talker.process.pid());
+  if (Link(guardian, "exe") != Link(getpid(), "exe") ||
+      !Becomes([&] { return NameOf(guardian) == kGuardianName; })) {
+    return absl::InternalError(
+        absl::StrCat("the guardian is ", Link(guardian, "exe")));
+  }
+  TENON_RETURN_IF_ERROR(talker.process.Kill());
+  const absl::Status how = talker.process.Join(Watchdog());
+  return absl::StrContains(how.message(), "SIGKILL") ? absl::OkStatus() : how;
+}
+TENON_SPAWN_ENTRY("start-without-memfds", StartWithoutMemfds);
+
+TEST_F(GuardianProgramTest, ThisProgramCanBeTheGuardianToo) {
+  TENON_ASSERT_OK_AND_ASSIGN(Process process,
+                             Process::Start({.entry = "start-without-memfds"}));
+  const absl::Status how = process.Join(Watchdog());
+  if (absl::IsUnimplemented(how)) GTEST_SKIP() << how;
+  EXPECT_THAT(how, IsOk());
+}
+
+// ---- Somebody types the flag ----
+
+int ExitCodeOf(const std::vector<const char*>& arguments) {
+  std::vector<char*> argv = {const_cast<char*>("guardian")};
+  for (const char* one : arguments) argv.push_back(const_cast<char*>(one));
+  argv.push_back(nullptr);
+  pid_t pid = -1;
+  EXPECT_EQ(posix_spawn(&pid, "/proc/self/exe", nullptr, nullptr, argv.data(),
+                        environ),
+            0);
+  int status = 0;
+  EXPECT_EQ(RetryOnEintr([&] { return waitpid(pid, &status, 0); }), pid);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+TEST_F(GuardianProgramTest, IsNobodysGuardianButItsChildrens) {
+  const std::string self = absl::StrCat(getpid());
+  for (const char* pid :
+       {"1", "0", "-1", "x", "", "99999999999999999999", self.c_str()}) {
+    EXPECT_EQ(ExitCodeOf({kGuardianFlag, "1", "0", "0", pid}), 125) << pid;
+  }
+  EXPECT_EQ(ExitCodeOf({kGuardianFlag, "1", "0", "999", "1"}), 125);
+  EXPECT_EQ(ExitCodeOf({kGuardianFlag, "1", "0", "-5", "1"}), 125);
+  std::vector<const char*> many = {kGuardianFlag, "1", "0", "0"};
+  many.resize(many.size() + kMaxGuarded + 1, "1");
+  EXPECT_EQ(ExitCodeOf(many), 125);
+}
+
+// ---- A forked child is a proper process ----
+
+// What the C library says of the processor: the kernel tells it, to whom it is
+// registered for that.
+absl::Status FollowProcessors(Child&) {
+  cpu_set_t all;
+  if (sched_getaffinity(0, sizeof(all), &all) != 0) {
+    return absl::InternalError("sched_getaffinity");
+  }
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+    if (!CPU_ISSET(cpu, &all)) continue;
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(cpu, &one);
+    if (sched_setaffinity(0, sizeof(one), &one) != 0) {
+      return absl::InternalError("sched_setaffinity");
+    }
+    if (sched_getcpu() != cpu) {
+      return absl::InternalError(
+          absl::StrCat("on ", cpu, " the library says ", sched_getcpu()));
+    }
+  }
+  return absl::OkStatus();
+}
+TENON_SPAWN_ENTRY("follow-processors", FollowProcessors);
+
+TEST_F(GuardianProgramTest, ForkedChildKnowsItsProcessor) {
+  for (const StartMethod method : {StartMethod::kSpawn, StartMethod::kFork}) {
+    TENON_ASSERT_OK_AND_ASSIGN(
+        Process process,
+        Process::Start({.entry = "follow-processors", .method = method}));
+    EXPECT_THAT(process.Join(Watchdog()), IsOk());
+  }
+}
+
+}  // namespace
+}  // namespace tenon::spawn
