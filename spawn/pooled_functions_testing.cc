@@ -3,10 +3,13 @@
 
 #include "tenon/spawn/pooled_functions_testing.h"
 
+#include <signal.h>
+
 #include <cstdint>
 #include <cstring>
 #include <functional>
 #include <memory>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -17,10 +20,12 @@
 #include "absl/time/time.h"
 #include "tenon/ipc/event.h"
 #include "tenon/shm/arena/arena.h"
+#include "tenon/shm/crash_point.h"
 #include "tenon/shm/status_macros.h"
 #include "tenon/shm/tensor.h"
 #include "tenon/spawn/child_testing.h"
 #include "tenon/spawn/ipc_arguments.h"
+#include "tenon/spawn/plain_arguments.h"
 #include "tenon/spawn/pool_function.h"
 #include "tenon/spawn/pooled_tensor_testing.h"
 #include "tenon/spawn/process_pool.h"
@@ -34,6 +39,8 @@ Arena& WorkersArena() {
   static Arena& arena = *(new std::shared_ptr<Arena>(MakeArena()))->get();
   return arena;
 }
+
+std::string fatal_point;  // NOLINT(cert-err58-cpp): empty.
 
 void OverwriteForEver(Arena& arena) {
   for (;;) {
@@ -116,5 +123,13 @@ absl::Status Keep(Tensor tensor) {
   return absl::OkStatus();
 }
 TENON_POOL_FUNCTION(Keep);
+
+void DieAt(std::string point) {
+  fatal_point = std::move(point);
+  SetCrashPointHook([](const CrashPoint& passed) {
+    if (passed.name() == fatal_point) raise(SIGKILL);
+  });
+}
+TENON_POOL_FUNCTION(DieAt);
 
 }  // namespace tenon::spawn

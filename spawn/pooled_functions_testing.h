@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -50,6 +51,8 @@ absl::Status WaitWith(Tensor tensor, Event event);
 // How many blocks of its arena this worker, or anybody else, still has.
 int64_t CountBlocks();
 absl::Status Keep(Tensor tensor);
+// This worker is killed when it next passes that crash point.
+void DieAt(std::string point);
 
 }  // namespace tenon::spawn
 

@@ -129,6 +129,25 @@ TEST_F(ProcessPoolPooledFaultTest, WorkerKilledBeforeItHasClaimed) {
   }
 }
 
+TEST_F(ProcessPoolPooledFaultTest, WorkerKilledAtEachPointOfItsHandOvers) {
+  const auto arena = MakeArena();
+  TENON_ASSERT_OK_AND_ASSIGN(ProcessPool pool, MakePool(1));
+  for (const char* point :
+       {"tensor_parcel.received", "attached_arena.claimed",
+        "tensor_parcel.claimed", "hold_until_closed.held"}) {
+    ASSERT_THAT(Get(pool.Submit(GiveBack, MakeCounting(*arena, 9, 1).value())),
+                IsOk());
+    auto set = pool.Submit(DieAt, point);
+    ASSERT_THAT(set.Wait(absl::Seconds(60)), IsOk());
+    const auto exited = GetProcessExited(
+        Get(pool.Submit(GiveBack, MakeCounting(*arena, 9, 1).value()))
+            .status());
+    ASSERT_TRUE(exited.has_value()) << point;
+    EXPECT_EQ(exited->signal_name, "SIGKILL") << point;
+    EXPECT_TRUE(NothingIsLeftIn(*arena)) << point;
+  }
+}
+
 TEST_F(ProcessPoolPooledFaultTest, WorkerKilledWhoseResultsAreKept) {
   const auto arena = MakeArena();
   TENON_ASSERT_OK_AND_ASSIGN(ProcessPool pool, MakePool(1));

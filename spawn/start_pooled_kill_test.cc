@@ -186,6 +186,22 @@ absl::Status GiveOnForEver(int, Tensor tensor, Event begun, Event wrong) {
 }
 TENON_SPAWN_FUNCTION(GiveOnForEver);
 
+TEST_F(StartPooledParentKillTest, OfWhoGivesItOnBeforeItHasBeenSent) {
+  const auto arena = MakeSmallArena();
+  TENON_ASSERT_OK_AND_ASSIGN(auto begun, Event::Create());
+  TENON_ASSERT_OK_AND_ASSIGN(auto wrong, Event::Create());
+  TENON_ASSERT_OK_AND_ASSIGN(Tensor tensor, MakeCounting(*arena, kOnePage, 1));
+  fatal_point = "hold_until_closed.held";
+  TENON_ASSERT_OK_AND_ASSIGN(
+      Processes parent,
+      Start(1, GiveOnForEver, {}, std::move(tensor), begun, wrong));
+  fatal_point.clear();
+  const auto exited = GetProcessExited(parent.Join(Watchdog()));
+  ASSERT_TRUE(exited.has_value());
+  EXPECT_EQ(exited->signal_name, "SIGKILL");
+  EXPECT_TRUE(NothingIsLeftIn(*arena));
+}
+
 TEST_F(StartPooledParentKillTest, OfWhoGivesItOnAtAnyMoment) {
   const auto arena = MakeSmallArena();
   TENON_ASSERT_OK_AND_ASSIGN(auto begun, Event::Create());
