@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // TensorReaper: one who holds tensors until others have taken them, and the
-// list of all of them in this process. Internal to tensor queues.
+// list of all of them in this process. Internal to tensor queues and //spawn.
 //
 // A process that waits for one queue would otherwise sit on what it has
 // forwarded by another one, and whoever it waits for might wait for just that

@@ -17,6 +17,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "tenon/shm/posix_error.h"
+#include "tenon/shm/tensor.h"
 #include "tenon/shm/unique_fd.h"
 
 namespace tenon::spawn {
@@ -43,7 +44,19 @@ absl::StatusOr<UniqueFd> ArgumentReader::TakeFd() {
   return std::move(fds_[next_fd_++]);
 }
 
+absl::StatusOr<Tensor> ArgumentReader::TakePooled() {
+  if (next_tensor_ == tensors_.size()) {
+    return absl::DataLossError(
+        absl::StrCat("there are only ", tensors_.size(), " tensors of arenas"));
+  }
+  return std::move(tensors_[next_tensor_++]);
+}
+
 absl::Status ArgumentReader::Finish() const {
+  if (next_tensor_ != tensors_.size()) {
+    return absl::DataLossError(absl::StrCat(
+        tensors_.size() - next_tensor_, " tensors of arenas are left over"));
+  }
   if (next_fd_ != fds_.size()) {
     return absl::DataLossError(
         absl::StrCat(fds_.size() - next_fd_, " descriptors are left over"));

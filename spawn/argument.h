@@ -41,19 +41,25 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "tenon/ipc/archive.h"
+#include "tenon/shm/tensor.h"
 #include "tenon/shm/unique_fd.h"
 
 namespace tenon::spawn {
 
-// Bytes and descriptors, ready to be sent.
+// Bytes, descriptors and tensors, ready to be sent, or received.
 struct PackedArguments {
   std::string bytes;
   std::vector<UniqueFd> fds;
   // What is in it that only one process can have; empty if nothing.
   std::string only_for_one;
+  // Those in blocks of arenas. Who sends holds them until the other side has
+  // claimed them (tensor_parcel.h); received, they are claimed, or say why not.
+  std::vector<absl::StatusOr<Tensor>> tensors;
 };
 
-// Ownership: owns duplicates of the descriptors it was given.
+// Ownership: owns duplicates of the descriptors it was given, and has a share
+// in
+//   the tensors.
 // Threads: thread-compatible.
 class ArgumentWriter {
  public:
@@ -67,6 +73,10 @@ class ArgumentWriter {
   // kResourceExhausted at the limit of descriptors.
   absl::Status PutFd(int fd);
 
+  // One in a block of an arena, which is held until the other side has it, or
+  // will never have it.
+  void PutPooled(Tensor tensor) { tensors_.emplace_back(std::move(tensor)); }
+
   // Says that `what` cannot be given to several processes at once.
   void IsOnlyForOne(absl::string_view what) {
     only_for_one_ = std::string(what);
@@ -74,24 +84,26 @@ class ArgumentWriter {
 
   PackedArguments Finish() && {
     return {std::move(bytes_).bytes(), std::move(fds_),
-            std::move(only_for_one_)};
+            std::move(only_for_one_), std::move(tensors_)};
   }
 
  private:
   ArchiveWriter bytes_;
   std::vector<UniqueFd> fds_;
   std::string only_for_one_;
+  std::vector<absl::StatusOr<Tensor>> tensors_;
 };
 
-// Ownership: owns the descriptors that have not been taken; the bytes must
-//   outlive it.
+// Ownership: owns the descriptors and tensors that have not been taken; the
+//   bytes must outlive it.
 // Threads: thread-compatible.
 // Trust: the bytes may be anything; so may each descriptor, and what it is has
 //   to be checked by whoever takes it.
 class ArgumentReader {
  public:
-  ArgumentReader(absl::string_view bytes, std::vector<UniqueFd> fds)
-      : bytes_(bytes), fds_(std::move(fds)) {}
+  ArgumentReader(absl::string_view bytes, std::vector<UniqueFd> fds,
+                 std::vector<absl::StatusOr<Tensor>> tensors = {})
+      : bytes_(bytes), fds_(std::move(fds)), tensors_(std::move(tensors)) {}
 
   // Errors: kDataLoss if the bytes end before.
   template <ArchivableValue T>
@@ -103,7 +115,12 @@ class ArgumentReader {
   // The next one. Errors: kDataLoss if there is none.
   absl::StatusOr<UniqueFd> TakeFd();
 
-  // Errors: kDataLoss if bytes or descriptors are left over.
+  // The next one of PutPooled(), claimed. Errors: kDataLoss if there is none,
+  // or it could not be claimed because its sender was killed;
+  // kResourceExhausted at a limit of this process.
+  absl::StatusOr<Tensor> TakePooled();
+
+  // Errors: kDataLoss if bytes, descriptors or tensors are left over.
   absl::Status Finish() const;
 
   // One T for all that is read here, made when it is first asked for: what
@@ -119,6 +136,8 @@ class ArgumentReader {
   ArchiveReader bytes_;
   std::vector<UniqueFd> fds_;
   size_t next_fd_ = 0;
+  std::vector<absl::StatusOr<Tensor>> tensors_;
+  size_t next_tensor_ = 0;
   std::map<std::type_index, std::shared_ptr<void>> shared_;
 };
 

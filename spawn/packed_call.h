@@ -7,6 +7,11 @@
 //   | magic | signature: "(std::string, std::vector<double>)" | arguments |
 //
 // The signature is what the receiver compares with its own before it reads on.
+// Tensors in blocks of arenas go beside it: in a parcel of what carries several
+// calls (pool_protocol.h), or for a start in front of it:
+//
+//   | other magic | its descriptors, the last ones | length |
+//   | parcel (tensor_parcel.h) | call |
 
 #ifndef TENON_SPAWN_PACKED_CALL_H_
 #define TENON_SPAWN_PACKED_CALL_H_
@@ -24,13 +29,15 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "tenon/shm/status_macros.h"
+#include "tenon/shm/tensor.h"
 #include "tenon/shm/unique_fd.h"
 #include "tenon/spawn/argument.h"
 #include "tenon/spawn/plain_arguments.h"
 
 namespace tenon::spawn {
 
-inline constexpr uint32_t kCallMagic = 0x6c6c6163;  // "call"
+inline constexpr uint32_t kCallMagic = 0x6c6c6163;     // "call"
+inline constexpr uint32_t kTensorsMagic = 0x736e6574;  // "tens"
 
 // As what an argument travels: what it is, but text as std::string.
 template <typename T>
@@ -53,6 +60,23 @@ absl::Status SignatureMismatch(absl::string_view what, absl::string_view takes,
 // Errors: kInvalidArgument if it is no call, or one of another signature.
 absl::StatusOr<absl::string_view> CheckCall(absl::string_view bytes,
                                             const std::string& signature);
+
+// For calls that are sent as nothing but bytes and descriptors, to any number
+// of processes: puts the tensors of `call`, if it has any, in front of the
+// rest. They are held here until all have claimed them who have its
+// descriptors. Errors: kResourceExhausted at a limit of descriptors; Offer()'s
+// of arena_tensor.h.
+absl::StatusOr<PackedArguments> EncloseTensors(PackedArguments call);
+
+// The reverse: they are claimed, or say why not, and their sender holds them no
+// longer for this process. Errors: kDataLoss.
+struct EnclosedTensors {
+  absl::string_view call;  // Within the bytes.
+  std::vector<UniqueFd> fds;
+  std::vector<absl::StatusOr<Tensor>> tensors;
+};
+absl::StatusOr<EnclosedTensors> TakeTensors(absl::string_view bytes,
+                                            std::vector<UniqueFd> fds);
 
 // Ends the ownership of what was given away by std::move().
 template <typename T>
@@ -89,15 +113,26 @@ absl::StatusOr<PackedArguments> PackCall(A&&... arguments) {
 // The reverse. Errors: CheckCall()'s, and what keeps an argument from being
 // made again.
 template <typename... T>
-absl::StatusOr<std::tuple<T...>> UnpackCall(absl::string_view bytes,
-                                            std::vector<UniqueFd> fds) {
+absl::StatusOr<std::tuple<T...>> UnpackCall(
+    absl::string_view bytes, std::vector<UniqueFd> fds,
+    std::vector<absl::StatusOr<Tensor>> tensors) {
   TENON_ASSIGN_OR_RETURN(const absl::string_view arguments,
                          CheckCall(bytes, Signature<T...>()));
-  ArgumentReader reader(arguments, std::move(fds));
+  ArgumentReader reader(arguments, std::move(fds), std::move(tensors));
   TENON_ASSIGN_OR_RETURN(std::tuple<T...> values,
                          SequenceTraits<T...>::Unpack(reader));
   TENON_RETURN_IF_ERROR(reader.Finish());
   return values;
+}
+
+// The same of what EncloseTensors() has returned.
+template <typename... T>
+absl::StatusOr<std::tuple<T...>> UnpackCall(absl::string_view bytes,
+                                            std::vector<UniqueFd> fds) {
+  TENON_ASSIGN_OR_RETURN(EnclosedTensors enclosed,
+                         TakeTensors(bytes, std::move(fds)));
+  return UnpackCall<T...>(enclosed.call, std::move(enclosed.fds),
+                          std::move(enclosed.tensors));
 }
 
 }  // namespace tenon::spawn

@@ -34,11 +34,13 @@
 #include "tenon/ipc/channel.h"
 #include "tenon/shm/deadline.h"
 #include "tenon/shm/fork_count.h"
+#include "tenon/shm/tensor.h"
 #include "tenon/spawn/argument.h"
 #include "tenon/spawn/pool_options.h"
 #include "tenon/spawn/pool_poller.h"
 #include "tenon/spawn/pool_protocol.h"
 #include "tenon/spawn/process.h"
+#include "tenon/spawn/tensor_parcel.h"
 
 namespace tenon::spawn {
 
@@ -57,6 +59,9 @@ struct PoolTask {
   Deadline deadline = Deadline::Never();
   uint64_t id = 0;  // From NewTaskId(); chunks of one Map() share one.
   bool kill_on_cancel = false;
+  // Of calls that have been sent: held until they are answered, when the worker
+  // has long claimed them, or never will.
+  std::vector<Tensor> held = {};
 };
 
 // Ownership: owns its workers and its thread; destroying it aborts.
@@ -162,7 +167,7 @@ class PoolCore : public std::enable_shared_from_this<PoolCore> {
   void OnAnswers(Worker& worker, PoolAnswers answers, Tellings& tellings);
   void OnEnd(std::unique_ptr<Worker> worker, const absl::Status& how,
              Tellings& tellings);
-  bool Digest(Worker& worker, absl::StatusOr<Message> message,
+  bool Digest(Worker& worker, absl::StatusOr<PoolAnswers> answers,
               Tellings& tellings);
   void StopListening(Worker& worker);
   Worker* StartHelping(uint64_t task_id);
@@ -175,6 +180,7 @@ class PoolCore : public std::enable_shared_from_this<PoolCore> {
 
   // Without it.
   bool StartReceiving(Worker& worker);
+  absl::StatusOr<PoolAnswers> ReceiveAnswers(Worker& worker);
   bool Receive(Worker& worker, Tellings& tellings);
   void HearWorkers(Tellings& tellings);
   static void Tell(Tellings tellings);
@@ -187,6 +193,7 @@ class PoolCore : public std::enable_shared_from_this<PoolCore> {
   size_t min_workers_ = 0;
   const uint64_t fork_count_ = ForkCount();
   const PoolPoller poller_;
+  TensorClaimer claimer_;  // Of what workers answer.
   std::atomic<uint64_t> next_task_id_ = 1;
   std::thread dispatcher_;
   // Who joins it.

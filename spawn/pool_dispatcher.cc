@@ -87,17 +87,21 @@ void PoolCore::Tell(Tellings tellings) {
   }
 }
 
-// What Receive() of its channel has given, with mutex_ held. False if that was
-// nothing.
-bool PoolCore::Digest(Worker& worker, absl::StatusOr<Message> message,
+// What there is now. Errors: those of Channel::Receive(); kDataLoss.
+absl::StatusOr<PoolAnswers> PoolCore::ReceiveAnswers(Worker& worker) {
+  TENON_ASSIGN_OR_RETURN(Message message,
+                         worker.channel.Receive(Deadline::Passed()));
+  return ReadAnswers(std::move(message), claimer_);
+}
+
+// What ReceiveAnswers() has given, with mutex_ held. False if that was nothing.
+bool PoolCore::Digest(Worker& worker, absl::StatusOr<PoolAnswers> answers,
                       Tellings& tellings) {
-  if (absl::IsDeadlineExceeded(message.status())) return false;
-  if (absl::IsUnavailable(message.status())) {
+  if (absl::IsDeadlineExceeded(answers.status())) return false;
+  if (absl::IsUnavailable(answers.status())) {
     StopListening(worker);  // Its end will be seen.
     return false;
   }
-  absl::StatusOr<PoolAnswers> answers =
-      message.ok() ? ReadAnswers(*std::move(message)) : message.status();
   if (answers.ok()) {
     OnAnswers(worker, *std::move(answers), tellings);
   } else {
@@ -130,10 +134,9 @@ bool PoolCore::Receive(Worker& worker, Tellings& tellings) {
   if (!StartReceiving(worker)) return false;
   bool more = worker.has_channel;
   while (more) {
-    absl::StatusOr<Message> message =
-        worker.channel.Receive(Deadline::Passed());
+    absl::StatusOr<PoolAnswers> answers = ReceiveAnswers(worker);
     const std::lock_guard<std::mutex> lock(mutex_);
-    more = Digest(worker, std::move(message), tellings) && worker.has_ended;
+    more = Digest(worker, std::move(answers), tellings) && worker.has_ended;
     // What waits goes on before anybody is told of what is done.
     AssignPending(tellings);
   }

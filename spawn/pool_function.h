@@ -24,15 +24,14 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "tenon/shm/unique_fd.h"
 #include "tenon/spawn/argument.h"
 #include "tenon/spawn/packed_call.h"
 
 namespace tenon::spawn {
 
-// A call as bytes and descriptors, to a result as bytes and descriptors.
-using PooledFunction = absl::StatusOr<PackedArguments> (*)(
-    absl::string_view call, std::vector<UniqueFd> fds);
+// A call that was received, to a result that is to be sent.
+using PooledFunction =
+    absl::StatusOr<PackedArguments> (*)(PackedArguments call);
 
 struct PoolFunctionRecord {
   PooledFunction function = nullptr;
@@ -93,10 +92,10 @@ struct Pooled {
   }
 
   static absl::StatusOr<PackedArguments> Run(R (*function)(P...),
-                                             absl::string_view call,
-                                             std::vector<UniqueFd> fds) {
+                                             PackedArguments call) {
     absl::StatusOr<std::tuple<std::decay_t<P>...>> arguments =
-        UnpackCall<std::decay_t<P>...>(call, std::move(fds));
+        UnpackCall<std::decay_t<P>...>(call.bytes, std::move(call.fds),
+                                       std::move(call.tensors));
     if (!arguments.ok()) return arguments.status();
     const auto apply = [&](auto&... argument) -> R {
       return function(std::move(argument)...);
@@ -128,8 +127,8 @@ bool RegisterPooled(absl::string_view name) {
   using Pooled = decltype(internal_pool::PooledOf(kFunction));
   return RegisterPoolFunction(
       name, {.function =
-                 [](absl::string_view call, std::vector<UniqueFd> fds) {
-                   return Pooled::Run(kFunction, call, std::move(fds));
+                 [](PackedArguments call) {
+                   return Pooled::Run(kFunction, std::move(call));
                  },
              .signature = Pooled::Signature(),
              .key = reinterpret_cast<void (*)()>(kFunction)});

@@ -16,11 +16,11 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "tenon/ipc/channel.h"
 #include "tenon/shm/deadline.h"
 #include "tenon/shm/fork_count.h"
 #include "tenon/shm/retry_on_eintr.h"
 #include "tenon/spawn/pool_core.h"
+#include "tenon/spawn/pool_protocol.h"
 #include "tenon/spawn/process.h"
 
 namespace tenon::spawn {
@@ -118,18 +118,19 @@ void PoolCore::Help(uint64_t task_id, SteadyTime until) {
     channel = worker->channel.fd();
     end = worker->process.end_fd();
   }
-  absl::StatusOr<Message> message = absl::DeadlineExceededError("nothing came");
+  absl::StatusOr<PoolAnswers> answers =
+      absl::DeadlineExceededError("nothing came");
   // Whoever else ends a task that a worker runs ends the worker too, so this
   // wakes in any case. The worker stays as long as it has a helper.
   if (AwaitAnswer(channel, end, until)) {
-    message = worker->channel.Receive(Deadline::Passed());
+    answers = ReceiveAnswers(*worker);
   }
   Tellings tellings;
   Tellings of_others;
   bool wake = false;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    Digest(*worker, std::move(message), tellings);
+    Digest(*worker, std::move(answers), tellings);
     StopHelping(*worker);
     AssignPending(of_others);
     if (!tellings.empty()) ++telling_helpers_;

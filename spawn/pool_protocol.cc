@@ -12,12 +12,16 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "absl/types/span.h"
 #include "tenon/ipc/archive.h"
 #include "tenon/ipc/channel.h"
 #include "tenon/shm/deadline.h"
 #include "tenon/shm/status_macros.h"
+#include "tenon/shm/tensor.h"
 #include "tenon/shm/unique_fd.h"
 #include "tenon/spawn/argument.h"
+#include "tenon/spawn/hold_until_closed.h"
+#include "tenon/spawn/tensor_parcel.h"
 
 namespace tenon::spawn {
 namespace {
@@ -25,16 +29,32 @@ namespace {
 constexpr int32_t kLastCode =
     static_cast<int32_t>(absl::StatusCode::kUnauthenticated);
 
-// Descriptors of all that is packed, in order.
+// Descriptors and tensors of all that is packed, in order.
 class Sender {
  public:
-  void Put(const PackedArguments& packed) {
+  absl::Status Put(const PackedArguments& packed) {
     writer.PutString(packed.bytes);
     writer.Put(static_cast<uint32_t>(packed.fds.size()));
     for (const UniqueFd& fd : packed.fds) fds.push_back(fd.get());
+    writer.Put(static_cast<uint32_t>(packed.tensors.size()));
+    for (const absl::StatusOr<Tensor>& tensor : packed.tensors) {
+      TENON_RETURN_IF_ERROR(tensor.status());
+      TENON_RETURN_IF_ERROR(parcel_.Add(*tensor));
+      tensors_.push_back(*tensor);
+    }
+    return absl::OkStatus();
   }
 
-  absl::Status Send(Channel& channel, Deadline deadline) const {
+  // Of tensors that this process holds until the receiver has claimed them.
+  absl::Status HoldTensors() {
+    if (parcel_.empty()) return absl::OkStatus();
+    TENON_ASSIGN_OR_RETURN(receipt_, HoldUntilClosed(std::move(tensors_)));
+    parcel_.set_receipt(receipt_.get());
+    return absl::OkStatus();
+  }
+
+  absl::Status Send(Channel& channel, Deadline deadline) {
+    if (!parcel_.empty()) parcel_.Write(writer, fds);
     if (fds.size() > Channel::kMaxFds) {
       return absl::InvalidArgumentError(
           absl::StrCat(fds.size(), " descriptors at once; at most ",
@@ -45,6 +65,11 @@ class Sender {
 
   ArchiveWriter writer;
   std::vector<int> fds;
+
+ private:
+  TensorParcel parcel_;
+  std::vector<Tensor> tensors_;
+  UniqueFd receipt_;
 };
 
 class Receiver {
@@ -62,7 +87,28 @@ class Receiver {
     for (uint32_t i = 0; i < count; ++i) {
       packed.fds.push_back(std::move(fds_[next_++]));
     }
+    TENON_ASSIGN_OR_RETURN(const uint32_t tensors, reader.Get<uint32_t>());
+    counts_.push_back(tensors);
+    wanted_ += tensors;
     return packed;
+  }
+
+  // When all have been got: claims their tensors.
+  absl::Status ClaimTensors(TensorClaimer& claimer) {
+    if (wanted_ == 0) return absl::OkStatus();
+    TENON_ASSIGN_OR_RETURN(
+        tensors_, claimer.Claim(reader, absl::MakeSpan(fds_).subspan(next_)));
+    next_ = fds_.size();
+    if (tensors_.size() == wanted_) return absl::OkStatus();
+    return absl::DataLossError("tensors are missing");
+  }
+
+  // In the order in which they were got.
+  void GiveTensors(PackedArguments& packed) {
+    for (uint32_t i = 0; i < counts_[given_] && !tensors_.empty(); ++i) {
+      packed.tensors.push_back(std::move(tensors_[next_tensor_++]));
+    }
+    ++given_;
   }
 
   absl::Status Finish() const {
@@ -77,6 +123,11 @@ class Receiver {
  private:
   std::vector<UniqueFd>& fds_;
   size_t next_ = 0;
+  std::vector<uint32_t> counts_;  // Of tensors, of each that was got.
+  uint64_t wanted_ = 0;           // All together.
+  std::vector<absl::StatusOr<Tensor>> tensors_;
+  size_t given_ = 0;
+  size_t next_tensor_ = 0;
 };
 
 absl::Status ReadStatus(ArchiveReader& reader, absl::Status* status) {
@@ -97,11 +148,13 @@ absl::Status SendBatch(Channel& channel, const PoolBatch& batch,
   sender.writer.Put(batch.id);
   sender.writer.PutString(batch.function);
   sender.writer.Put(static_cast<uint32_t>(batch.calls.size()));
-  for (const PackedArguments& call : batch.calls) sender.Put(call);
+  for (const PackedArguments& call : batch.calls) {
+    TENON_RETURN_IF_ERROR(sender.Put(call));
+  }
   return sender.Send(channel, deadline);
 }
 
-absl::StatusOr<PoolBatch> ReadBatch(Message message) {
+absl::StatusOr<PoolBatch> ReadBatch(Message message, TensorClaimer& claimer) {
   Receiver receiver(message);
   PoolBatch batch;
   TENON_ASSIGN_OR_RETURN(batch.id, receiver.reader.Get<uint64_t>());
@@ -111,6 +164,8 @@ absl::StatusOr<PoolBatch> ReadBatch(Message message) {
     TENON_ASSIGN_OR_RETURN(PackedArguments call, receiver.Get());
     batch.calls.push_back(std::move(call));
   }
+  TENON_RETURN_IF_ERROR(receiver.ClaimTensors(claimer));
+  for (PackedArguments& call : batch.calls) receiver.GiveTensors(call);
   TENON_RETURN_IF_ERROR(receiver.Finish());
   return batch;
 }
@@ -125,12 +180,14 @@ absl::Status SendAnswers(Channel& channel, const PoolAnswers& answers,
     sender.writer.Put(static_cast<int32_t>(answer.status.code()));
     sender.writer.PutString(answer.status.message());
     sender.writer.PutString(answer.stack);
-    sender.Put(answer.value);
+    TENON_RETURN_IF_ERROR(sender.Put(answer.value));
   }
+  TENON_RETURN_IF_ERROR(sender.HoldTensors());
   return sender.Send(channel, deadline);
 }
 
-absl::StatusOr<PoolAnswers> ReadAnswers(Message message) {
+absl::StatusOr<PoolAnswers> ReadAnswers(Message message,
+                                        TensorClaimer& claimer) {
   Receiver receiver(message);
   PoolAnswers answers;
   TENON_ASSIGN_OR_RETURN(answers.id, receiver.reader.Get<uint64_t>());
@@ -143,6 +200,8 @@ absl::StatusOr<PoolAnswers> ReadAnswers(Message message) {
     TENON_ASSIGN_OR_RETURN(answer.value, receiver.Get());
     answers.answers.push_back(std::move(answer));
   }
+  TENON_RETURN_IF_ERROR(receiver.ClaimTensors(claimer));
+  for (PoolAnswer& answer : answers.answers) receiver.GiveTensors(answer.value);
   TENON_RETURN_IF_ERROR(receiver.Finish());
   return answers;
 }

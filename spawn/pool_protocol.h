@@ -4,12 +4,15 @@
 // What a pool and its workers say to each other over a channel.
 //
 //   pool                                       worker
-//   batch: id, function, calls        ------>
+//   batch: id, function, calls        ------>  claims the tensors in them
 //                                     <------  batch's answers, in their order
 //   closes the channel                ------>  ends
 //
 // A batch is one call or a chunk of a Map(). One is under way at a time. The
-// pool's initializer is the first.
+// pool's initializer is the first. Tensors in blocks of arenas go behind the
+// calls or answers that they belong to, in one parcel (tensor_parcel.h). The
+// pool holds those of a batch until it has been answered; the worker holds its
+// answers' until the pool has claimed them, which ReadAnswers() does.
 
 #ifndef TENON_SPAWN_POOL_PROTOCOL_H_
 #define TENON_SPAWN_POOL_PROTOCOL_H_
@@ -24,6 +27,7 @@
 #include "tenon/shm/deadline.h"
 #include "tenon/shm/unique_fd.h"
 #include "tenon/spawn/argument.h"
+#include "tenon/spawn/tensor_parcel.h"
 
 namespace tenon::spawn {
 
@@ -49,15 +53,18 @@ struct PoolAnswers {
 };
 
 // Errors: those of Channel::Send(); kInvalidArgument for more descriptors than
-// a message carries.
+// a message carries; Offer()'s of arena_tensor.h.
 absl::Status SendBatch(Channel& channel, const PoolBatch& batch,
                        Deadline deadline);
+// Errors: also kResourceExhausted at a limit of descriptors.
 absl::Status SendAnswers(Channel& channel, const PoolAnswers& answers,
                          Deadline deadline);
 
-// What has come. The bytes may be anything. Errors: kDataLoss.
-absl::StatusOr<PoolBatch> ReadBatch(Message message);
-absl::StatusOr<PoolAnswers> ReadAnswers(Message message);
+// What has come, with its tensors claimed; one that could not be is an error of
+// its own. The bytes may be anything. Errors: kDataLoss.
+absl::StatusOr<PoolBatch> ReadBatch(Message message, TensorClaimer& claimer);
+absl::StatusOr<PoolAnswers> ReadAnswers(Message message,
+                                        TensorClaimer& claimer);
 
 }  // namespace tenon::spawn
 

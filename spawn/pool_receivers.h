@@ -36,7 +36,8 @@ absl::StatusOr<Held<T>> UnpackResult(absl::StatusOr<PackedArguments> answer) {
   if constexpr (std::is_void_v<T>) {
     return std::monostate();
   } else {
-    ArgumentReader reader(answer->bytes, std::move(answer->fds));
+    ArgumentReader reader(answer->bytes, std::move(answer->fds),
+                          std::move(answer->tensors));
     absl::StatusOr<T> value = ArgumentTraits<T>::Unpack(reader);
     if (!value.ok()) return value;
     const absl::Status whole = reader.Finish();

@@ -12,13 +12,15 @@
 #include <utility>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/cord.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "tenon/ipc/channel.h"
 #include "tenon/shm/deadline.h"
-#include "tenon/shm/unique_fd.h"
+#include "tenon/shm/tensor.h"
+#include "tenon/spawn/argument.h"
 #include "tenon/spawn/pool_core.h"
 #include "tenon/spawn/pool_protocol.h"
 #include "tenon/spawn/process.h"
@@ -126,6 +128,11 @@ void PoolCore::Assign(Worker& worker, PoolTask task, Tellings& tellings) {
   }
   worker.phase = Phase::kBusy;
   worker.until = Deadline::Never();
+  for (PackedArguments& call : batch.calls) {
+    for (absl::StatusOr<Tensor>& tensor : call.tensors) {
+      task.held.push_back(*std::move(tensor));
+    }
+  }
   worker.task = std::move(task);
 }
 

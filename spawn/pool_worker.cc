@@ -21,8 +21,10 @@
 #include "tenon/spawn/argument.h"
 #include "tenon/spawn/call_entry.h"
 #include "tenon/spawn/entry.h"
+#include "tenon/spawn/hold_until_closed.h"
 #include "tenon/spawn/pool_function.h"
 #include "tenon/spawn/pool_protocol.h"
+#include "tenon/spawn/tensor_parcel.h"
 
 namespace tenon::spawn {
 namespace {
@@ -45,8 +47,7 @@ PoolAnswer Run(PooledFunction function, PackedArguments call) {
   PoolAnswer answer;
   EntryOutcome outcome = CatchAll(
       [&] {
-        absl::StatusOr<PackedArguments> value =
-            function(call.bytes, std::move(call.fds));
+        absl::StatusOr<PackedArguments> value = function(std::move(call));
         if (value.ok()) answer.value = *std::move(value);
         return value.status();
       },
@@ -90,12 +91,16 @@ absl::Status RunPoolWorker(Child& child) {
   TENON_ASSIGN_OR_RETURN(
       Channel channel,
       Channel::Adopt(child.TakeFd(0), {.allow_sockets = true}));
+  TensorClaimer claimer;
   for (;;) {
+    // What the pool has got is not held for it while there is nothing to do.
+    TENON_RETURN_IF_ERROR(LetGoWhileWaiting(channel.fd()));
     absl::StatusOr<Message> message = channel.Receive(Deadline::Never());
     // The pool has closed its end: that is how it ends its workers.
     if (absl::IsUnavailable(message.status())) return absl::OkStatus();
     TENON_RETURN_IF_ERROR(message.status());
-    TENON_ASSIGN_OR_RETURN(PoolBatch batch, ReadBatch(*std::move(message)));
+    TENON_ASSIGN_OR_RETURN(PoolBatch batch,
+                           ReadBatch(*std::move(message), claimer));
     PoolAnswers answers = RunBatch(std::move(batch));
     if (tell_rss) answers.rss_bytes = ResidentBytes();
     const absl::Status sent = Answer(channel, std::move(answers));

@@ -20,6 +20,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
+#include "tenon/ipc/tensor_reaper.h"
 #include "tenon/shm/deadline.h"
 #include "tenon/shm/fork_count.h"
 #include "tenon/shm/pid_fd.h"
@@ -255,7 +256,10 @@ absl::Status Process::Kill() const { return Signal(SIGKILL); }
 absl::Status Process::Join(Deadline deadline) {
   TENON_RETURN_IF_ERROR(CheckOurs());
   if (!state_->outcome) {
-    const absl::Status ended = state_->child.fate.WaitUntilDecided(deadline);
+    // It may wait for what this process holds for others (tensor_reaper.h).
+    const absl::Status ended = WaitAndReap(deadline, [&](Deadline slice) {
+      return state_->child.fate.WaitUntilDecided(slice);
+    });
     if (!ended.ok()) return Annotate(Describe(), ended);
     const absl::StatusOr<ExitStatus> exit = ReapChild(state_->child, deadline);
     // A tracer holds it back.

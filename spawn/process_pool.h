@@ -73,7 +73,8 @@ struct MapOptions {
   Deadline deadline = Deadline::Never();
 };
 
-// Ownership: owns its workers; destroying it is Abort().
+// Ownership: owns its workers; destroying it is Abort(). Has a share in the
+//   tensors of tasks that have not ended, and of the initializer.
 // Threads: thread-safe, but for destruction and moving.
 // Processes: in a forked child, futures fail with kFailedPrecondition and the
 //   destructor does nothing.

@@ -25,9 +25,15 @@
 #include "absl/status/statusor.h"
 #include "benchmark/benchmark.h"
 #include "tenon/futures/future.h"
+#include "tenon/shm/arena/arena.h"
+#include "tenon/shm/arena/arena_tensor.h"
+#include "tenon/shm/deadline.h"
+#include "tenon/shm/dtype.h"
+#include "tenon/shm/tensor.h"
 #include "tenon/spawn/init.h"
 #include "tenon/spawn/pool_function.h"
 #include "tenon/spawn/process_pool.h"
+#include "tenon/spawn/shm_arguments.h"
 
 namespace tenon::spawn {
 namespace {
@@ -176,6 +182,43 @@ BENCHMARK(BM_Pool_Map)
     ->Arg(100)
     ->Unit(benchmark::kMillisecond)
     ->UseRealTime();
+
+// A tensor of 1 MiB there and back: in a block of an arena, or in a segment of
+// its own; a new one each time.
+Tensor GiveBack(Tensor tensor) { return tensor; }
+TENON_POOL_FUNCTION(GiveBack);
+
+template <typename Make>
+void TimeTensors(benchmark::State& state, const Make& make) {
+  ProcessPool pool = MakePool(1);
+  Compare(state, [&] {
+    const double begin = Now();
+    absl::StatusOr<Tensor> tensor = make();
+    DieUnless(tensor.ok(), "tensor");
+    auto future = pool.Submit(GiveBack, *std::move(tensor));
+    DieUnless(future.Wait().ok() && future.value().ok(), "wait");
+    return Now() - begin;
+  });
+}
+constexpr int64_t kFloats = 1 << 18;
+
+void BM_Pool_TensorInABlock(benchmark::State& state) {
+  const auto arena = Arena::Create().value();
+  TimeTensors(state, [&] {
+    return CreateTensor(*arena, kDtypeOf<float>, {kFloats}, Deadline::Passed());
+  });
+}
+BENCHMARK(BM_Pool_TensorInABlock)
+    ->Unit(benchmark::kMicrosecond)
+    ->UseManualTime();
+
+void BM_Pool_TensorInASegment(benchmark::State& state) {
+  TimeTensors(state,
+              [] { return Tensor::CreateShared(kDtypeOf<float>, {kFloats}); });
+}
+BENCHMARK(BM_Pool_TensorInASegment)
+    ->Unit(benchmark::kMicrosecond)
+    ->UseManualTime();
 
 }  // namespace
 }  // namespace tenon::spawn

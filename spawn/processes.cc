@@ -20,6 +20,7 @@
 #include "absl/strings/str_replace.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
+#include "tenon/ipc/tensor_reaper.h"
 #include "tenon/shm/deadline.h"
 #include "tenon/shm/status_macros.h"
 #include "tenon/shm/unique_fd.h"
@@ -179,9 +180,17 @@ absl::Status Processes::JoinSome(Deadline deadline) {
                    .events = POLLIN,
                    .revents = 0});
   }
-  TENON_ASSIGN_OR_RETURN(const int ended,
-                         PollUntil(fds.data(), fds.size(), deadline));
-  if (ended == 0) return StillRunning();
+  // Children that have claimed their arguments may wait for what this process
+  // holds for others.
+  const absl::StatusOr<int> ended =
+      WaitAndReap(deadline, [&](Deadline slice) -> absl::StatusOr<int> {
+        TENON_ASSIGN_OR_RETURN(const int count,
+                               PollUntil(fds.data(), fds.size(), slice));
+        if (count > 0) return count;
+        return absl::DeadlineExceededError("none has ended");
+      });
+  if (absl::IsDeadlineExceeded(ended.status())) return StillRunning();
+  TENON_RETURN_IF_ERROR(ended.status());
   const size_t running = running_;
   for (size_t i = 0; i < fds.size(); ++i) {
     if (fds[i].revents != 0) JoinOne(i);

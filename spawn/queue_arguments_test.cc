@@ -13,7 +13,6 @@
 #include "absl/time/time.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tenon/futures/future.h"
 #include "tenon/ipc/pipe.h"
 #include "tenon/ipc/queue.h"
 #include "tenon/ipc/tensor_message.h"
@@ -24,10 +23,7 @@
 #include "tenon/shm/status_matchers.h"
 #include "tenon/shm/tensor.h"
 #include "tenon/spawn/function.h"
-#include "tenon/spawn/pool_function.h"
-#include "tenon/spawn/process_pool.h"
 #include "tenon/spawn/processes.h"
-#include "tenon/spawn/shm_arguments.h"
 #include "tenon/spawn/start.h"
 
 namespace tenon::spawn {
@@ -107,36 +103,6 @@ TEST(QueueArgumentsTest, NullIsRefused) {
   TENON_ASSERT_OK_AND_ASSIGN(auto jobs, Queue<int64_t>::Create());
   EXPECT_THAT(Start(1, "Work", {}, jobs, null),
               StatusIs(absl::StatusCode::kInvalidArgument));
-}
-
-// Their memory has to be held until it was taken, which a queue sees to.
-absl::Status TakeTensor(int, Tensor tensor) { return tensor.Fill(int64_t{1}); }
-TENON_SPAWN_FUNCTION(TakeTensor);
-
-absl::StatusOr<Tensor> MakeTensorInAnArena() {
-  TENON_ASSIGN_OR_RETURN(auto queue, TensorQueue::Create());
-  return queue->CreateTensor(kDtypeOf<int64_t>, {4}, Watchdog());
-}
-TENON_POOL_FUNCTION(MakeTensorInAnArena);
-
-TEST(QueueArgumentsTest, TensorsOfAnArenaTravelByQueueAndNotAsResults) {
-  TENON_ASSERT_OK_AND_ASSIGN(const ProcessPool pool,
-                             ProcessPool::Create({.workers = 1}));
-  const futures::Future<Tensor> result = pool.Submit(MakeTensorInAnArena);
-  ASSERT_THAT(result.Wait(absl::Seconds(30)), IsOk());
-  EXPECT_THAT(result.value().status(),
-              StatusIs(absl::StatusCode::kFailedPrecondition,
-                       HasSubstr("TensorQueue")));
-}
-
-TEST(QueueArgumentsTest, TensorsOfAnArenaTravelByQueueAndNotAsArguments) {
-  TENON_ASSERT_OK_AND_ASSIGN(auto queue, TensorQueue::Create());
-  TENON_ASSERT_OK_AND_ASSIGN(
-      const Tensor tensor,
-      queue->CreateTensor(kDtypeOf<int64_t>, {4}, Watchdog()));
-  EXPECT_THAT(Start(1, TakeTensor, {}, tensor).status(),
-              StatusIs(absl::StatusCode::kFailedPrecondition,
-                       HasSubstr("TensorQueue")));
 }
 
 }  // namespace

@@ -11,8 +11,10 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "tenon/shm/arena/arena_tensor.h"
 #include "tenon/shm/segment.h"
 #include "tenon/shm/status_macros.h"
+#include "tenon/shm/storage.h"
 #include "tenon/shm/tensor.h"
 #include "tenon/shm/tensor_handle.h"
 #include "tenon/shm/tensor_importer.h"
@@ -51,12 +53,14 @@ absl::StatusOr<Segment> ArgumentTraits<Segment>::Unpack(ArgumentReader& from) {
 
 absl::Status ArgumentTraits<Tensor>::Pack(const Tensor& tensor,
                                           ArgumentWriter& to) {
-  if (tensor.storage() != nullptr && tensor.storage()->lease() != nullptr) {
-    return absl::FailedPreconditionError(
-        "a tensor in a block of an arena does not travel as an argument or a "
-        "result: the block has to be held here until the other side has it, "
-        "which nobody would tell; give a TensorQueue as an argument "
-        "(queue_arguments.h) and Put() the tensor there, or Share() a copy");
+  const bool pooled =
+      tensor.storage() != nullptr && tensor.storage()->lease() != nullptr;
+  to.Put(pooled);
+  if (pooled) {
+    // What would keep it from being sent is an error of this call.
+    TENON_RETURN_IF_ERROR(Describe(tensor).status());
+    to.PutPooled(tensor);
+    return absl::OkStatus();
   }
   TENON_ASSIGN_OR_RETURN(const ExportedTensor exported, Export(tensor));
   to.PutString({reinterpret_cast<const char*>(&exported.handle),
@@ -66,6 +70,8 @@ absl::Status ArgumentTraits<Tensor>::Pack(const Tensor& tensor,
 }
 
 absl::StatusOr<Tensor> ArgumentTraits<Tensor>::Unpack(ArgumentReader& from) {
+  TENON_ASSIGN_OR_RETURN(const bool pooled, from.Get<bool>());
+  if (pooled) return from.TakePooled();
   TENON_ASSIGN_OR_RETURN(const std::string bytes, from.GetString());
   TENON_ASSIGN_OR_RETURN(const TensorHandle handle, TensorHandle::Parse(bytes));
   TENON_ASSIGN_OR_RETURN(const bool has_fd, from.Get<bool>());

@@ -5,7 +5,8 @@
 //
 // Sender and receiver then have the same memory. What has a name (the strategy
 // kFileSystem) travels by it, and has to have it still when it arrives; all
-// else travels as a descriptor, and the sender may drop it at once.
+// else travels as a descriptor, or is held for as long as it is under way, and
+// the sender may drop it at once.
 
 #ifndef TENON_SPAWN_SHM_ARGUMENTS_H_
 #define TENON_SPAWN_SHM_ARGUMENTS_H_
@@ -32,11 +33,16 @@ struct ArgumentTraits<Segment> {
   static absl::StatusOr<Segment> Unpack(ArgumentReader& from);
 };
 
-// A shared one (Tensor::Share()), with its shape. Tensors of one storage are
-// that at the other end, too. Errors: as Export() of tensor_handle.h:
-// kFailedPrecondition for a private tensor, or one in a block of an arena: that
-// travels through a TensorQueue, which is an argument itself
-// (queue_arguments.h), as its block is held until it was taken.
+// A shared one (Tensor::Share()), or one in a block of an arena, with its
+// shape. Tensors of one storage are that at the other end, too.
+//
+// A block is not copied. It is held by the sender until each receiver has
+// claimed it or is dead (the arguments of Start()), until the task has ended
+// (those of a pool), until the pool has it (results); then by whoever has the
+// tensor. If who sends it does not own the arena, and is killed before it was
+// claimed, the receiver's call may fail with kDataLoss.
+// Errors: as Export() of tensor_handle.h and Describe() of arena_tensor.h:
+// kFailedPrecondition for a private tensor, or one inherited by fork().
 template <>
 struct ArgumentTraits<Tensor> {
   static std::string Name() { return "tenon::Tensor"; }

@@ -57,9 +57,11 @@ absl::Status FillIn(absl::string_view function, const std::string& signature,
         absl::StrCat(arguments->only_for_one, " can be given to one process; ",
                      "there are ", nprocs));
   }
+  TENON_ASSIGN_OR_RETURN(PackedArguments sent,
+                         EncloseTensors(*std::move(arguments)));
   options.entry = std::string(function);
-  options.argument = std::move(arguments->bytes);
-  options.fds = std::move(arguments->fds);
+  options.argument = std::move(sent.bytes);
+  options.fds = std::move(sent.fds);
   return absl::OkStatus();
 }
 

@@ -20,6 +20,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "tenon/shm/arena/arena_state.h"
+#include "tenon/shm/arena/shortage_hook.h"
 #include "tenon/shm/crash_point.h"
 #include "tenon/shm/posix_error.h"
 #include "tenon/shm/status_macros.h"
@@ -153,6 +154,7 @@ void ArenaState::Retire(OwnedSegment& segment, Shelf& shelf) {
 
 absl::StatusOr<size_t> ArenaState::Trim() {
   TENON_RETURN_IF_ERROR(CheckUsable());
+  CallShortageHook();
   std::lock_guard lock(ledger_mutex_);
   TakeBackAll();
   return RetireIdleSegments();

@@ -25,6 +25,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "tenon/shm/arena/shortage_hook.h"
 #include "tenon/shm/crash_point.h"
 #include "tenon/shm/ledger/column_layout.h"
 #include "tenon/shm/ledger/lease.h"
@@ -199,6 +200,7 @@ void ArenaState::MakeFree(OwnedBlock& block) {
 
 absl::StatusOr<OwnedBlock*> ArenaState::TryOnce(size_t block_bytes,
                                                 Shelf& shelf) {
+  CallShortageHook();
   std::lock_guard lock(ledger_mutex_);
   if (OwnedBlock* block = TakeFree(shelf)) return block;
   TakeBack(shelf, kLookedAt, Until::kSome);

@@ -23,6 +23,7 @@
 #include "tenon/shm/arena/arena.h"
 #include "tenon/shm/arena/arena_testing.h"
 #include "tenon/shm/arena/attached_arena.h"
+#include "tenon/shm/arena/shortage_hook.h"
 #include "tenon/shm/deadline.h"
 #include "tenon/shm/sharing_strategy.h"
 #include "tenon/shm/status_matchers.h"
@@ -53,6 +54,22 @@ TEST(ArenaWaitTest, ADeadlineIsKeptAndTheErrorSaysSo) {
   EXPECT_GE(absl::Now() - before, absl::Milliseconds(29));
   EXPECT_THAT(arena->Allocate(kBytes, Deadline::Passed()),
               StatusIs(absl::StatusCode::kResourceExhausted));
+}
+
+Block kept_for_others;  // NOLINT(cert-err58-cpp): empty.
+
+TEST(ArenaWaitTest, AsksWhoKeepsBlocksForOthersToLetGo) {
+  const auto arena = MakeArena(1);
+  SetShortageHook([] { kept_for_others.Reset(); });
+  for (int i = 0; i < 3; ++i) {
+    TENON_ASSERT_OK_AND_ASSIGN(kept_for_others, arena->TryAllocate(kBytes));
+    ASSERT_THAT(kept_for_others.Describe(), IsOk());
+    EXPECT_THAT(arena->TryAllocate(kBytes), IsOk());
+  }
+  TENON_ASSERT_OK_AND_ASSIGN(kept_for_others, arena->TryAllocate(kBytes));
+  EXPECT_THAT(arena->Trim(), IsOk());
+  EXPECT_EQ(arena->Use().segments, 0u);
+  SetShortageHook(nullptr);
 }
 
 TEST(ArenaWaitTest, WaitsUntilAThreadLetsGo) {
