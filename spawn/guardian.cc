@@ -151,12 +151,11 @@ int Tell(int socket, const Birth& birth, absl::Span<const int> pid_fds) {
 }
 
 // Returns an errno.
-int MakeChildren(const Plan& plan, const ChildMaker& maker, Birth& birth,
-                 int* pid_fds) {
+int MakeChildren(const Plan& plan, MakeChild make, Birth& birth, int* pid_fds) {
   for (int i = 0; i < plan.child_count(); ++i) {
     const size_t index = static_cast<size_t>(i);
     const int error =
-        maker.Make(index, plan.leashes[index].reading.get(), &birth.pids[i]);
+        make(index, plan.leashes[index].reading.get(), &birth.pids[i]);
     if (error != 0) return error;
     // Only this process can reap it: it cannot be another yet.
     pid_fds[i] = static_cast<int>(syscall(SYS_pidfd_open, birth.pids[i], 0));
@@ -228,16 +227,24 @@ int BecomeGuardianOf(const Plan& plan, const Birth& birth, int* socket) {
   return ExecGuardian(plan, birth);
 }
 
-[[noreturn]] void BecomeGuardian(const Plan& plan, const ChildMaker& maker) {
-  prctl(PR_SET_CHILD_SUBREAPER, 1);
-  // A child may end before the guardian looks.
+// For the children, which begin with what is set here; and a child may end
+// before the guardian looks, where SIGCHLD must not be ignored.
+void ResetSignals() {
   struct sigaction action = {};
   action.sa_handler = SIG_DFL;
-  sigaction(SIGCHLD, &action, nullptr);
+  for (int signal = 1; signal < NSIG; ++signal) {
+    if (signal == SIGKILL || signal == SIGSTOP) continue;
+    sigaction(signal, &action, nullptr);
+  }
+}
+
+[[noreturn]] void BecomeGuardian(const Plan& plan, MakeChild make) {
+  prctl(PR_SET_CHILD_SUBREAPER, 1);
+  ResetSignals();
   Birth birth = {};
   int pid_fds[kMaxGuarded];
   int socket = plan.birth.writing.get();
-  birth.error = MakeChildren(plan, maker, birth, pid_fds);
+  birth.error = MakeChildren(plan, make, birth, pid_fds);
   if (birth.error == 0) {
     birth.error = Tell(socket, birth, {pid_fds, plan.leashes.size()});
   }
@@ -279,10 +286,10 @@ absl::StatusOr<Told> Listen(int socket, int flags) {
 
 // Of the children, from what the guardian-to-be has said.
 absl::StatusOr<std::vector<GuardedChild>> Meet(Plan& plan,
-                                               const ChildMaker& maker) {
+                                               MakeChildError error) {
   const int socket = plan.birth.reading.get();
   TENON_ASSIGN_OR_RETURN(Told told, Listen(socket, 0));
-  if (told.birth.error != 0) return maker.Error(told.birth.error);
+  if (told.birth.error != 0) return error(told.birth.error);
   // By now it has become a guardian, or has said why not.
   const absl::StatusOr<Told> failed = Listen(socket, MSG_DONTWAIT);
   if (failed.ok()) {
@@ -358,8 +365,8 @@ Guardian::~Guardian() {
 }
 
 absl::StatusOr<GuardedChildren> StartGuarded(const GuardianOptions& options,
-                                             size_t count,
-                                             const ChildMaker& maker) {
+                                             size_t count, MakeChild make,
+                                             MakeChildError error) {
   TENON_ASSIGN_OR_RETURN(Plan plan, MakePlan(options, count));
   // None must reach a handler of this process in the guardian or a child.
   sigset_t all;
@@ -368,14 +375,14 @@ absl::StatusOr<GuardedChildren> StartGuarded(const GuardianOptions& options,
   pthread_sigmask(SIG_SETMASK, &all, &before);
   // NOLINTNEXTLINE(clang-analyzer-security.insecureAPI.vfork): see the header.
   const pid_t pid = vfork();
-  if (pid == 0) BecomeGuardian(plan, maker);
-  const int error = errno;
+  if (pid == 0) BecomeGuardian(plan, make);
+  const int vfork_error = errno;
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  if (pid < 0) return maker.Error(error);
+  if (pid < 0) return error(vfork_error);
   for (Ends& leash : plan.leashes) leash.writing.Reset();
   plan.birth.writing.Reset();
   TENON_ASSIGN_OR_RETURN(std::shared_ptr<Guardian> guardian, OpenGuardian(pid));
-  absl::StatusOr<std::vector<GuardedChild>> children = Meet(plan, maker);
+  absl::StatusOr<std::vector<GuardedChild>> children = Meet(plan, error);
   if (children.ok()) {
     return GuardedChildren{std::move(guardian), *std::move(children)};
   }

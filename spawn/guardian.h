@@ -43,6 +43,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
@@ -127,33 +128,28 @@ struct GuardedChildren {
   std::vector<GuardedChild> children;
 };
 
-// How children are made.
-class ChildMaker {
- public:
-  virtual ~ChildMaker() = default;
-
-  // Called in the guardian-to-be, for one child after the other. Makes it, by
-  // fork() or posix_spawn(), and returns 0 with its pid in `*pid`, or an errno.
-  // The child is to have `leash_fd`, which is above kLeashFd, as its kLeashFd
-  // (program.h). Until all have been made, the thread that called
-  // StartGuarded() is suspended and the guardian-to-be has its memory: this may
-  // use it as if it ran there, and returns in the guardian-to-be only. All
-  // signals are blocked meanwhile.
-  virtual int Make(size_t index, int leash_fd, pid_t* pid) const = 0;
-
-  // What is to be said of such an errno.
-  virtual absl::Status Error(int error) const = 0;
-};
+// Makes a child, by fork() or posix_spawn(), and returns 0 with its pid in
+// `*pid`, or an errno. Called in the guardian-to-be, for one child after the
+// other. The child is to have `leash_fd`, which is above kLeashFd, as its
+// kLeashFd (program.h). Until all have been made, the thread that called
+// StartGuarded() is suspended and the guardian-to-be has its memory: this may
+// use it as if it ran there, and returns in the guardian-to-be only. All
+// signals are blocked, and have their default action, which the children
+// inherit.
+using MakeChild =
+    absl::FunctionRef<int(size_t index, int leash_fd, pid_t* pid)>;
+// What is to be said of such an errno.
+using MakeChildError = absl::FunctionRef<absl::Status(int error)>;
 
 // Makes `count` children, from 1 to kMaxGuarded, under a guardian. Returns once
 // that is a program of its own. Blocks for 10 seconds at most, while this user
 // has too many descriptors in flight. Thread-safe.
-// Errors, of which none leaves anything behind: those of `maker`;
+// Errors, of which none leaves anything behind: those of `error`;
 // kResourceExhausted at a limit of processes, descriptors or memory;
 // kUnavailable if the guardian was killed.
 absl::StatusOr<GuardedChildren> StartGuarded(const GuardianOptions& options,
-                                             size_t count,
-                                             const ChildMaker& maker);
+                                             size_t count, MakeChild make,
+                                             MakeChildError error);
 
 }  // namespace tenon::spawn
 

@@ -39,6 +39,13 @@ namespace {
 // be the same program.
 constexpr char kProgram[] = "/proc/self/exe";
 
+sigset_t BlockedSignals(bool hold_interrupt) {
+  sigset_t signals;
+  sigemptyset(&signals);
+  if (hold_interrupt) sigaddset(&signals, SIGINT);
+  return signals;
+}
+
 // What the child is to do before exec. The first error of its making is kept.
 class SpawnPlan {
  public:
@@ -53,13 +60,9 @@ class SpawnPlan {
     // After them, since one of them may be it.
     Redirect(leash_fd, kLeashFd);
     Note(posix_spawn_file_actions_addclosefrom_np(&actions_, kLeashFd + 1));
-    sigset_t signals;
-    sigfillset(&signals);
-    Note(posix_spawnattr_setsigdefault(&attributes_, &signals));
-    sigemptyset(&signals);
-    if (options.hold_interrupt) sigaddset(&signals, SIGINT);
-    Note(posix_spawnattr_setsigmask(&attributes_, &signals));
-    int flags = POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK;
+    const sigset_t blocked = BlockedSignals(options.hold_interrupt);
+    Note(posix_spawnattr_setsigmask(&attributes_, &blocked));
+    int flags = POSIX_SPAWN_SETSIGMASK;
     if (options.guardian.own_group)
       flags |= POSIX_SPAWN_SETPGROUP;  // To its own pid.
     Note(posix_spawnattr_setflags(&attributes_, static_cast<short>(flags)));
@@ -155,84 +158,37 @@ void ArrangeFds(const ChildFds& fds, int leash_fd) {
   close_range(kLeashFd + 1, ~0U, 0);
 }
 
-void ArrangeSignals(bool hold_interrupt) {
-  for (int signal = 1; signal < NSIG; ++signal) {
-    if (signal == SIGKILL || signal == SIGSTOP) continue;
-    struct sigaction action = {};
-    action.sa_handler = SIG_DFL;
-    sigaction(signal, &action, nullptr);
+// In a forked child.
+[[noreturn]] void BeChild(const ChildFds& fds, int leash_fd,
+                          const LaunchOptions& options, void (*run)()) {
+  RegisterRseq();
+  if (options.guardian.own_group) setpgid(0, 0);
+  ArrangeFds(fds, leash_fd);
+  const sigset_t blocked = BlockedSignals(options.hold_interrupt);
+  sigprocmask(SIG_SETMASK, &blocked, nullptr);
+  for (const auto& [name, value] : options.environment) {
+    setenv(name.c_str(), value.c_str(), 1);
   }
-  sigset_t mask;
-  sigemptyset(&mask);
-  if (hold_interrupt) sigaddset(&mask, SIGINT);
-  sigprocmask(SIG_SETMASK, &mask, nullptr);
+  run();
+  std::abort();
 }
-
-// Makes children by posix_spawn().
-class Spawner : public ChildMaker {
- public:
-  Spawner(absl::Span<const ChildFds> fds, const LaunchOptions& options)
-      : fds_(fds), options_(options) {
-    if (!options.environment.empty()) merged_.emplace(options.environment);
-  }
-
-  int Make(size_t index, int leash_fd, pid_t* pid) const override {
-    char* const argv[] = {const_cast<char*>(ProgramName().c_str()),
-                          const_cast<char*>(kChildFlag), nullptr};
-    return SpawnPlan(fds_[index], leash_fd, options_)
-        .Run(kProgram, argv, merged_ ? merged_->get() : environ, pid);
-  }
-
-  absl::Status Error(int error) const override {
-    return StartError(error, "posix_spawn");
-  }
-
- private:
-  const absl::Span<const ChildFds> fds_;
-  const LaunchOptions& options_;
-  std::optional<Environment> merged_;
-};
-
-// Makes children by fork().
-class Forker : public ChildMaker {
- public:
-  Forker(absl::Span<const ChildFds> fds, const LaunchOptions& options,
-         void (*run)())
-      : fds_(fds), options_(options), run_(run) {}
-
-  int Make(size_t index, int leash_fd, pid_t* pid) const override {
-    *pid = fork();
-    if (*pid == 0) BeChild(index, leash_fd);
-    return *pid > 0 ? 0 : errno;
-  }
-
-  absl::Status Error(int error) const override {
-    return StartError(error, "fork");
-  }
-
- private:
-  [[noreturn]] void BeChild(size_t index, int leash_fd) const {
-    RegisterRseq();
-    if (options_.guardian.own_group) setpgid(0, 0);
-    ArrangeFds(fds_[index], leash_fd);
-    ArrangeSignals(options_.hold_interrupt);
-    for (const auto& [name, value] : options_.environment) {
-      setenv(name.c_str(), value.c_str(), 1);
-    }
-    run_();
-    std::abort();
-  }
-
-  const absl::Span<const ChildFds> fds_;
-  const LaunchOptions& options_;
-  void (*const run_)();
-};
 
 }  // namespace
 
 absl::StatusOr<GuardedChildren> Launch(absl::Span<const ChildFds> fds,
                                        const LaunchOptions& options) {
-  return StartGuarded(options.guardian, fds.size(), Spawner(fds, options));
+  char* const argv[] = {const_cast<char*>(ProgramName().c_str()),
+                        const_cast<char*>(kChildFlag), nullptr};
+  std::optional<Environment> merged;
+  if (!options.environment.empty()) merged.emplace(options.environment);
+  char* const* const env = merged ? merged->get() : environ;
+  return StartGuarded(
+      options.guardian, fds.size(),
+      [&](size_t index, int leash_fd, pid_t* pid) {
+        return SpawnPlan(fds[index], leash_fd, options)
+            .Run(kProgram, argv, env, pid);
+      },
+      [](int error) { return StartError(error, "posix_spawn"); });
 }
 
 absl::StatusOr<GuardedChildren> LaunchByFork(absl::Span<const ChildFds> fds,
@@ -240,7 +196,14 @@ absl::StatusOr<GuardedChildren> LaunchByFork(absl::Span<const ChildFds> fds,
                                              void (*run)()) {
   std::fflush(stdout);
   std::fflush(stderr);
-  return StartGuarded(options.guardian, fds.size(), Forker(fds, options, run));
+  return StartGuarded(
+      options.guardian, fds.size(),
+      [&](size_t index, int leash_fd, pid_t* pid) {
+        *pid = fork();
+        if (*pid == 0) BeChild(fds[index], leash_fd, options, run);
+        return *pid > 0 ? 0 : errno;
+      },
+      [](int error) { return StartError(error, "fork"); });
 }
 
 std::vector<std::string> MergedEnvironment(
