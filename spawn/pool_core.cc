@@ -25,6 +25,7 @@
 #include "tenon/shm/status_macros.h"
 #include "tenon/spawn/pool_options.h"
 #include "tenon/spawn/pool_poller.h"
+#include "tenon/spawn/pool_protocol.h"
 
 namespace tenon::spawn {
 
@@ -53,6 +54,7 @@ absl::StatusOr<std::unique_ptr<PoolCore>> PoolCore::Create(
   absl::Status status;
   try {
     core->dispatcher_ = std::thread([core = core.get()] { core->Run(); });
+    core->dispatcher_id_ = core->dispatcher_.get_id();
   } catch (const std::system_error& e) {
     status = absl::ResourceExhaustedError(
         absl::StrCat("pthread_create: pool: ", e.what()));
@@ -63,6 +65,33 @@ absl::StatusOr<std::unique_ptr<PoolCore>> PoolCore::Create(
 }
 
 PoolCore::~PoolCore() { Abort(); }
+
+// The calls that have to wait for another message come to be a task behind it.
+void PoolCore::Enqueue(PoolTask task) {
+  pending_deadline_ = Earlier(pending_deadline_, task.deadline);
+  PoolTask part;
+  const auto begin_part = [&] {
+    part = {.function = task.function,
+            .calls = {},
+            .receivers = {},
+            .deadline = task.deadline,
+            .id = task.id,
+            .kill_on_cancel = task.kill_on_cancel};
+  };
+  begin_part();
+  MessageRoom room;
+  for (size_t i = 0; i < task.calls.size(); ++i) {
+    if (!room.Take(task.calls[i])) {
+      pending_.push_back(std::move(part));
+      begin_part();
+      room = MessageRoom();
+      room.Take(task.calls[i]);
+    }
+    part.calls.push_back(std::move(task.calls[i]));
+    part.receivers.push_back(std::move(task.receivers[i]));
+  }
+  pending_.push_back(std::move(part));
+}
 
 void PoolCore::Submit(PoolTask task) {
   Tellings tellings;
@@ -76,8 +105,12 @@ void PoolCore::Submit(PoolTask task) {
     if (closed_) {
       Fail(std::move(task), *closed_, tellings);
     } else {
-      pending_deadline_ = Earlier(pending_deadline_, task.deadline);
-      pending_.push_back(std::move(task));
+      if (task.calls.size() > 1) {
+        Enqueue(std::move(task));
+      } else {
+        pending_deadline_ = Earlier(pending_deadline_, task.deadline);
+        pending_.push_back(std::move(task));
+      }
       AssignPending(tellings);
       wake = MustWakeDispatcher();
     }
@@ -105,8 +138,7 @@ void PoolCore::Cancel(uint64_t task_id) {
 
 absl::Status PoolCore::Shutdown(Deadline deadline) {
   TENON_RETURN_IF_ERROR(CheckNotForked(fork_count_, "a pool"));
-  if (std::this_thread::get_id() == dispatcher_.get_id() ||
-      IsToldByThisThread()) {
+  if (std::this_thread::get_id() == dispatcher_id_ || IsToldByThisThread()) {
     return absl::FailedPreconditionError(
         "a callback cannot wait for the pool that calls it");
   }
@@ -144,12 +176,13 @@ void PoolCore::Abort() {
     ending_ = true;
   }
   poller_.Wake();
-  if (std::this_thread::get_id() == dispatcher_.get_id()) return;
+  if (std::this_thread::get_id() == dispatcher_id_) return;
   const std::lock_guard<std::mutex> lock(join_mutex_);
   if (dispatcher_.joinable()) dispatcher_.join();
 }
 
 PoolCore::Counts PoolCore::CountAll() const {
+  if (ForkCount() != fork_count_) return {};
   const std::lock_guard<std::mutex> lock(mutex_);
   return {.workers = CountLive(),
           .idle = idle_.size(),
@@ -158,6 +191,7 @@ PoolCore::Counts PoolCore::CountAll() const {
 }
 
 std::vector<pid_t> PoolCore::WorkerPids() const {
+  if (ForkCount() != fork_count_) return {};
   const std::lock_guard<std::mutex> lock(mutex_);
   std::vector<pid_t> pids;
   for (const auto& worker : workers_) {

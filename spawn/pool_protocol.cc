@@ -25,6 +25,11 @@ namespace {
 constexpr int32_t kLastCode =
     static_cast<int32_t>(absl::StatusCode::kUnauthenticated);
 
+// A large message takes a descriptor itself.
+constexpr size_t kMaxFds = Channel::kMaxFds - 1;
+// A quarter of what a channel receives at most.
+constexpr uint64_t kMaxBytes = uint64_t{256} << 20;
+
 // Descriptors of all that is packed, in order.
 class Sender {
  public:
@@ -90,6 +95,13 @@ absl::Status ReadStatus(ArchiveReader& reader, absl::Status* status) {
 }
 
 }  // namespace
+
+bool MessageRoom::Take(const PackedArguments& packed) {
+  fds_ += packed.fds.size();
+  bytes_ += packed.bytes.size();
+  return std::exchange(is_empty_, false) ||
+         (fds_ <= kMaxFds && bytes_ <= kMaxBytes);
+}
 
 absl::Status SendBatch(Channel& channel, const PoolBatch& batch,
                        Deadline deadline) {

@@ -9,11 +9,13 @@
 //   closes the channel                ------>  ends
 //
 // A batch is one call or a chunk of a Map(). One is under way at a time. The
-// pool's initializer is the first.
+// pool's initializer is the first. Answers for which one message has no room
+// come in several.
 
 #ifndef TENON_SPAWN_POOL_PROTOCOL_H_
 #define TENON_SPAWN_POOL_PROTOCOL_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -46,6 +48,19 @@ struct PoolAnswers {
   // What the worker has resident; 0 if not asked for.
   int64_t rss_bytes = 0;
   std::vector<PoolAnswer> answers;
+};
+
+// How much of a chunk has room in one message.
+class MessageRoom {
+ public:
+  // False if `packed` has to go with the next message, which has a room of its
+  // own. The first always goes.
+  bool Take(const PackedArguments& packed);
+
+ private:
+  bool is_empty_ = true;
+  size_t fds_ = 0;
+  uint64_t bytes_ = 0;
 };
 
 // Errors: those of Channel::Send(); kInvalidArgument for more descriptors than

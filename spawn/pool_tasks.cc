@@ -60,6 +60,7 @@ absl::Status Raised(const Process& process, PoolAnswer& answer) {
 void PoolCore::Fail(PoolTask task, const absl::Status& why,
                     Tellings& tellings) {
   for (auto& receiver : task.receivers) {
+    if (receiver == nullptr) continue;  // Has been told.
     tellings.emplace_back(std::move(receiver), Unshared(why));
   }
 }
@@ -127,16 +128,28 @@ void PoolCore::Assign(Worker& worker, PoolTask task, Tellings& tellings) {
   worker.phase = Phase::kBusy;
   worker.until = Deadline::Never();
   worker.task = std::move(task);
+  worker.answered = 0;
 }
 
 void PoolCore::AssignPending(Tellings& tellings) {
   while (!pending_.empty() && !idle_.empty()) {
-    Worker& worker = *idle_.back();
-    idle_.pop_back();
     PoolTask task = std::move(pending_.front());
     pending_.pop_front();
+    if (task.deadline.has_passed()) {
+      FailExpired(std::move(task), tellings);
+      continue;
+    }
+    Worker& worker = *idle_.back();
+    idle_.pop_back();
     Assign(worker, std::move(task), tellings);
   }
+}
+
+void PoolCore::FailExpired(PoolTask task, Tellings& tellings) {
+  Fail(std::move(task),
+       absl::DeadlineExceededError("the task's deadline passed before a worker "
+                                   "was free"),
+       tellings);
 }
 
 void PoolCore::ExpirePending(Tellings& tellings) {
@@ -145,10 +158,7 @@ void PoolCore::ExpirePending(Tellings& tellings) {
   pending_deadline_ = Deadline::Never();
   for (PoolTask& task : pending_) {
     if (task.deadline.has_passed()) {
-      Fail(std::move(task),
-           absl::DeadlineExceededError("the task's deadline passed before a "
-                                       "worker was free"),
-           tellings);
+      FailExpired(std::move(task), tellings);
     } else {
       pending_deadline_ = Earlier(pending_deadline_, task.deadline);
       left.push_back(std::move(task));
@@ -236,10 +246,12 @@ bool PoolCore::IsDrained() const {
 void PoolCore::OnAnswers(Worker& worker, PoolAnswers answers,
                          Tellings& tellings) {
   if (worker.phase == Phase::kEnding) return;  // Too late.
-  const size_t wanted =
-      worker.phase == Phase::kInitializing ? 1 : worker.task.receivers.size();
+  const size_t count = answers.answers.size();
+  const size_t wanted = worker.phase == Phase::kInitializing
+                            ? 1
+                            : worker.task.receivers.size() - worker.answered;
   if (worker.phase == Phase::kIdle || answers.id != worker.batch_id ||
-      answers.answers.size() != wanted) {
+      count == 0 || count > wanted) {
     Fail(std::move(worker.task),
          absl::DataLossError(absl::StrCat(worker.process.Describe(),
                                           " answered what nobody had asked")),
@@ -259,20 +271,21 @@ void PoolCore::OnAnswers(Worker& worker, PoolAnswers answers,
     return Close(worker);
   }
   failed_starts_ = 0;
-  for (size_t i = 0; i < wanted; ++i) {
-    PoolAnswer& answer = answers.answers[i];
+  for (PoolAnswer& answer : answers.answers) {
+    auto& receiver = worker.task.receivers[worker.answered++];
     if (answer.status.ok()) {
-      tellings.emplace_back(std::move(worker.task.receivers[i]),
-                            std::move(answer.value));
+      tellings.emplace_back(std::move(receiver), std::move(answer.value));
     } else {
-      tellings.emplace_back(std::move(worker.task.receivers[i]),
+      tellings.emplace_back(std::move(receiver),
                             Raised(worker.process, answer));
     }
   }
-  worker.tasks_done += static_cast<int>(wanted);
+  worker.tasks_done += count;
+  if (count < wanted) return;  // The others come with the next message.
   MakeIdle(worker);
   const bool worn = (options_.max_tasks_per_worker > 0 &&
-                     worker.tasks_done >= options_.max_tasks_per_worker) ||
+                     worker.tasks_done >= static_cast<uint64_t>(
+                                              options_.max_tasks_per_worker)) ||
                     (options_.max_worker_rss_bytes > 0 &&
                      answers.rss_bytes > options_.max_worker_rss_bytes);
   if (worn) Close(worker);

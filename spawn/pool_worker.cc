@@ -72,7 +72,7 @@ PoolAnswers RunBatch(PoolBatch batch) {
 }
 
 // Answers that cannot be sent are errors instead, which can.
-absl::Status Answer(Channel& channel, PoolAnswers answers) {
+absl::Status AnswerPart(Channel& channel, PoolAnswers answers) {
   const absl::Status sent = SendAnswers(channel, answers, Deadline::Never());
   if (sent.ok() || absl::IsUnavailable(sent)) return sent;
   for (PoolAnswer& answer : answers.answers) {
@@ -82,6 +82,26 @@ absl::Status Answer(Channel& channel, PoolAnswers answers) {
                   absl::StrCat("the result cannot travel: ", sent.message()))};
   }
   return SendAnswers(channel, answers, Deadline::Never());
+}
+
+// In as many messages as it takes.
+absl::Status Answer(Channel& channel, PoolAnswers answers) {
+  const auto part_like = [&] {
+    return PoolAnswers{
+        .id = answers.id, .rss_bytes = answers.rss_bytes, .answers = {}};
+  };
+  PoolAnswers part = part_like();
+  MessageRoom room;
+  for (PoolAnswer& answer : answers.answers) {
+    if (!room.Take(answer.value)) {
+      TENON_RETURN_IF_ERROR(
+          AnswerPart(channel, std::exchange(part, part_like())));
+      room = MessageRoom();
+      room.Take(answer.value);
+    }
+    part.answers.push_back(std::move(answer));
+  }
+  return AnswerPart(channel, std::move(part));
 }
 
 // The argument is "rss" if the pool wants to know what is resident.
