@@ -31,6 +31,7 @@ namespace tenon::spawn {
 
 PoolCore::PoolCore(PoolOptions options, PoolPoller poller)
     : options_(std::move(options)),
+      templates_(options_.process),
       max_workers_(static_cast<size_t>(options_.workers)),
       min_workers_(static_cast<size_t>(options_.min_workers)),
       poller_(std::move(poller)) {}

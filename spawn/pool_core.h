@@ -35,6 +35,7 @@
 #include "tenon/shm/deadline.h"
 #include "tenon/shm/fork_count.h"
 #include "tenon/spawn/argument.h"
+#include "tenon/spawn/index_templates.h"
 #include "tenon/spawn/pool_options.h"
 #include "tenon/spawn/pool_poller.h"
 #include "tenon/spawn/pool_protocol.h"
@@ -189,6 +190,7 @@ class PoolCore : public std::enable_shared_from_this<PoolCore> {
   bool IsToldByThisThread() const;
 
   PoolOptions options_;
+  const IndexTemplates templates_;
   size_t max_workers_ = 0;
   size_t min_workers_ = 0;
   const uint64_t fork_count_ = ForkCount();

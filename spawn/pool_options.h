@@ -52,7 +52,8 @@ struct PoolOptions {
   PoolInitializer initializer;
 
   // How they are started. entry, index, argument, fds and daemon are the
-  // pool's. The fork method is refused: the pool has a thread.
+  // pool's: the index counts all that it starts, and "{index}" is replaced as
+  // in Processes::Start(). The fork method is refused: the pool has a thread.
   ProcessOptions process;
 };
 

@@ -9,6 +9,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
+#include <fstream>
+#include <iterator>
 #include <numeric>
 #include <optional>
 #include <stdexcept>
@@ -295,6 +298,33 @@ TEST_F(ProcessPoolTest, ResultsWithMoreDescriptorsThanAMessage) {
               StatusIs(absl::StatusCode::kNotFound, "3"));
   EXPECT_THAT(Get(pool.Submit(Square, 7)), IsOkAndHolds(49));
   EXPECT_EQ(pool.counts().started, 1u);
+}
+
+// ---- What its workers are told ----
+
+void PrintPid() { printf("%d", getpid()); }
+TENON_POOL_FUNCTION(PrintPid);
+
+TEST_F(ProcessPoolTest, OutputOfEachWorkerInItsOwnFile) {
+  const std::string path =
+      absl::StrCat(testing::TempDir(), "/pool_test_", getpid(), ".");
+  TENON_ASSERT_OK_AND_ASSIGN(
+      ProcessPool pool,
+      ProcessPool::Create(
+          {.workers = 2,
+           .initializer = InitializeBy(PrintPid),
+           .process = {.stdout_file = absl::StrCat(path, "{index}"),
+                       .tee = true}}));
+  const std::vector<pid_t> pids = pool.worker_pids();
+  EXPECT_TRUE(Becomes([&] { return pool.counts().idle == 2; }));
+  EXPECT_THAT(pool.Shutdown(), IsOk());
+  for (size_t i = 0; i < 2; ++i) {
+    const std::string name = absl::StrCat(path, i);
+    std::ifstream file(name);
+    EXPECT_EQ(std::string(std::istreambuf_iterator<char>(file), {}),
+              absl::StrCat(pids[i]));
+    EXPECT_EQ(unlink(name.c_str()), 0);
+  }
 }
 
 // ---- Pools elsewhere ----
