@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -72,15 +73,23 @@ void PoolCore::FailPending(const absl::Status& why, Tellings& tellings) {
 }
 
 void PoolCore::CancelPending(uint64_t task_id, Tellings& tellings) {
-  const auto first = std::stable_partition(
-      pending_.begin(), pending_.end(),
-      [&](const PoolTask& task) { return task.id != task_id; });
-  for (auto task = first; task != pending_.end(); ++task) {
+  const auto is_it = [&](const PoolTask& task) { return task.id == task_id; };
+  const auto one = std::find_if(pending_.begin(), pending_.end(), is_it);
+  if (one == pending_.end()) return;
+  // As a rule it is the only one, and often near an end. To move all others for
+  // each of many that are cancelled would take their number squared.
+  auto first = one;
+  auto last = one + 1;
+  if (std::find_if(last, pending_.end(), is_it) != pending_.end()) {
+    first = std::stable_partition(one, pending_.end(), std::not_fn(is_it));
+    last = pending_.end();
+  }
+  for (auto task = first; task != last; ++task) {
     Fail(std::move(*task),
          absl::CancelledError("the task was cancelled before a worker had it"),
          tellings);
   }
-  pending_.erase(first, pending_.end());
+  pending_.erase(first, last);
 }
 
 void PoolCore::CancelRunning(uint64_t task_id, Tellings& tellings) {
