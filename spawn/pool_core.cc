@@ -150,12 +150,11 @@ absl::Status PoolCore::Shutdown(Deadline deadline) {
     }
     poller_.Wake();
     const auto is_drained = [&] { return IsDrained(); };
-    if (deadline.is_never()) {
-      drained_.wait(lock, is_drained);
-    } else if (!drained_.wait_for(lock,
-                                  absl::ToChronoNanoseconds(std::min(
-                                      deadline.Remaining(), absl::Hours(24))),
-                                  is_drained)) {
+    while (!drained_.wait_for(lock,
+                              absl::ToChronoNanoseconds(std::min(
+                                  deadline.Remaining(), absl::Hours(24))),
+                              is_drained)) {
+      if (!deadline.has_passed()) continue;
       return absl::DeadlineExceededError(
           absl::StrCat("the pool has ", pending_.size(),
                        " tasks that wait, and others under way"));

@@ -124,14 +124,13 @@ absl::StatusOr<PackedArguments> StreamCore::Next(Deadline deadline) {
     return options_.ordered ? answers_->ready.count(taken_) > 0
                             : !answers_->ready.empty();
   };
-  if (deadline.is_never()) {
-    answers_->came.wait(lock, is_ready);
-  } else if (!answers_->came.wait_for(
-                 lock,
-                 absl::ToChronoNanoseconds(
-                     std::min(deadline.Remaining(), absl::Hours(24))),
-                 is_ready)) {
-    return absl::DeadlineExceededError("no result yet");
+  while (!answers_->came.wait_for(lock,
+                                  absl::ToChronoNanoseconds(std::min(
+                                      deadline.Remaining(), absl::Hours(24))),
+                                  is_ready)) {
+    if (deadline.has_passed()) {
+      return absl::DeadlineExceededError("no result yet");
+    }
   }
   const auto first =
       options_.ordered ? answers_->ready.find(taken_) : answers_->ready.begin();
