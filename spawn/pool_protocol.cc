@@ -90,6 +90,9 @@ absl::Status ReadStatus(ArchiveReader& reader, absl::Status* status) {
     return absl::DataLossError(absl::StrCat("status code ", code));
   }
   TENON_ASSIGN_OR_RETURN(const std::string message, reader.GetString());
+  if (code == 0 && !message.empty()) {
+    return absl::DataLossError("it says OK and has a message");
+  }
   *status = absl::Status(static_cast<absl::StatusCode>(code), message);
   return absl::OkStatus();
 }
