@@ -25,11 +25,13 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tenon/futures/future.h"
+#include "tenon/ipc/channel.h"
 #include "tenon/shm/deadline.h"
 #include "tenon/shm/process_testing.h"
 #include "tenon/shm/status_macros.h"
 #include "tenon/shm/status_matchers.h"
 #include "tenon/spawn/child_testing.h"
+#include "tenon/spawn/ipc_arguments.h"
 #include "tenon/spawn/pool_function.h"
 #include "tenon/spawn/pool_options.h"
 #include "tenon/spawn/process.h"
@@ -285,6 +287,18 @@ TEST_F(ProcessPoolFaultTest, InitializerThatDoesNotExist) {
       ProcessPool::Create(
           {.workers = 1, .initializer = InitializeBy(NotRegistered, 1)}),
       StatusIs(absl::StatusCode::kNotFound, HasSubstr("TENON_POOL_FUNCTION")));
+}
+
+int Take(Channel channel) { return channel.fd(); }
+TENON_POOL_FUNCTION(Take);
+
+TEST_F(ProcessPoolFaultTest, InitializerWithWhatOnlyOneProcessCanHave) {
+  TENON_ASSERT_OK_AND_ASSIGN(auto ends, Channel::CreatePair());
+  EXPECT_THAT(
+      ProcessPool::Create(
+          {.workers = 1,
+           .initializer = InitializeBy(Take, std::move(ends.first))}),
+      StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("a Channel")));
 }
 
 // ---- Ends ----
