@@ -86,6 +86,9 @@ absl::Status AnswerPart(Channel& channel, PoolAnswers answers) {
 
 // In as many messages as it takes.
 absl::Status Answer(Channel& channel, PoolAnswers answers) {
+  if (answers.answers.size() == 1) {
+    return AnswerPart(channel, std::move(answers));
+  }
   const auto part_like = [&] {
     return PoolAnswers{
         .id = answers.id, .rss_bytes = answers.rss_bytes, .answers = {}};
