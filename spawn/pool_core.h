@@ -63,8 +63,7 @@ struct PoolTask {
 // Ownership: owns its workers and its thread; destroying it aborts.
 // Threads: thread-safe, but for destruction.
 // Processes: in a forked child, calls fail with kFailedPrecondition, and it
-// must
-//   not be destroyed.
+//   must not be destroyed.
 class PoolCore : public std::enable_shared_from_this<PoolCore> {
  public:
   struct Counts {

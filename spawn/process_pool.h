@@ -78,8 +78,9 @@ struct MapOptions {
 // Threads: thread-safe, but for destruction and moving.
 // Processes: in a forked child, futures fail with kFailedPrecondition, counts
 //   are zero, and the destructor does nothing.
-// Trust: answers are checked; a worker that sends garbage is killed, and its
-//   task fails with kDataLoss.
+// Trust: answers are checked; a worker whose messages are garbage is killed,
+//   and its task fails with kDataLoss. Bytes that are no value of the result's
+//   type fail the task alone.
 class ProcessPool {
  public:
   // Starts the least number of workers, side by side.

@@ -1,16 +1,18 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Workers that do not keep to the protocol.
+// Workers that do not keep to the protocol, and results that cannot be made.
 
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <stdexcept>
 #include <string>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -19,6 +21,7 @@
 #include "tenon/shm/status_macros.h"
 #include "tenon/shm/status_matchers.h"
 #include "tenon/shm/unique_fd.h"
+#include "tenon/spawn/argument.h"
 #include "tenon/spawn/child_testing.h"
 #include "tenon/spawn/pool_function.h"
 #include "tenon/spawn/pool_protocol.h"
@@ -28,6 +31,7 @@ namespace tenon::spawn {
 namespace {
 
 using futures::Future;
+using ::testing::HasSubstr;
 
 class ProcessPoolTrustTest : public ChildTest {};
 
@@ -74,6 +78,51 @@ TEST_F(ProcessPoolTrustTest, WorkerThatSendsGarbageIsReplaced) {
     TENON_ASSERT_OK_AND_ASSIGN(const int after, Get(pool.Submit(Pid, 1)));
     EXPECT_NE(before, after) << how;
   }
+}
+
+// ---- Types that throw ----
+
+struct Fragile {
+  int fault = 0;
+};
+
+}  // namespace
+
+template <>
+struct ArgumentTraits<Fragile> {
+  static std::string Name() { return "Fragile"; }
+  static absl::Status Pack(const Fragile& value, ArgumentWriter& to) {
+    to.Put(value.fault);
+    return absl::OkStatus();
+  }
+  static absl::StatusOr<Fragile> Unpack(ArgumentReader& from) {
+    TENON_ASSIGN_OR_RETURN(const int fault, from.Get<int>());
+    if (fault == 1) throw std::length_error("too long");
+    if (fault == 2) throw fault;
+    return Fragile{fault};
+  }
+};
+
+namespace {
+
+Fragile MakeFragile(int fault) { return {fault}; }
+TENON_POOL_FUNCTION(MakeFragile);
+
+// It is made of its bytes on the pool's thread, or that of one who waits.
+TEST_F(ProcessPoolTrustTest, ResultThatThrowsAsItIsMadeIsAnError) {
+  TENON_ASSERT_OK_AND_ASSIGN(ProcessPool pool,
+                             ProcessPool::Create({.workers = 1}));
+  for (const bool wait : {false, true}) {
+    for (const int fault : {1, 2}) {
+      const Future<Fragile> made = pool.Submit(MakeFragile, fault);
+      while (!wait && !made.done()) absl::SleepFor(absl::Milliseconds(1));
+      ASSERT_THAT(made.Wait(absl::Seconds(60)), IsOk());
+      EXPECT_THAT(made.value().status(),
+                  StatusIs(absl::StatusCode::kInternal,
+                           HasSubstr(fault == 1 ? "too long" : "threw")));
+    }
+  }
+  EXPECT_THAT(Get(pool.Submit(Pid, 1)), IsOkAndHolds(pool.worker_pids()[0]));
 }
 
 }  // namespace
