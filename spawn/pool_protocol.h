@@ -45,7 +45,8 @@ struct PoolAnswer {
 
 struct PoolAnswers {
   uint64_t id = 0;
-  // What the worker has resident; 0 if not asked for.
+  // What the worker has resident, in the last message of a batch; 0 if not
+  // asked for.
   int64_t rss_bytes = 0;
   std::vector<PoolAnswer> answers;
 };
