@@ -64,7 +64,7 @@ void CancelRequest::AddCancelCallback(
     callback->next_ = reinterpret_cast<CancelCallback*>(word & ~kBits);
   } while (!word_.compare_exchange_weak(
       word, reinterpret_cast<uintptr_t>(callback.get()) | (word & kLinkTaken),
-      std::memory_order_release, std::memory_order_acquire));
+      std::memory_order_seq_cst, std::memory_order_acquire));
   static_cast<void>(callback.release());  // The word's now.
 }
 

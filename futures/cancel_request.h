@@ -96,7 +96,7 @@ class CancelRequest {
 
   // What has not run will not.
   void DropCancelCallbacks() {
-    if ((word_.load(std::memory_order_relaxed) & ~kBits) != 0) {
+    if ((word_.load(std::memory_order_seq_cst) & ~kBits) != 0) {
       DropKeptCallbacks();
     }
   }

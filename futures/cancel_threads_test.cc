@@ -115,5 +115,25 @@ TEST(CancelThreadsTest, ARequestReachesAnInnerFutureThatComesMeanwhile) {
   }
 }
 
+TEST(CancelThreadsTest, ACallbackThatCrossesWithTheCompletionIsDropped) {
+  constexpr int kCount = 30'000;
+  // As callbacks do, each holds the promise: kept for good, it would be a leak.
+  std::vector<std::shared_ptr<Promise<int>>> promises(kCount);
+  for (auto& promise : promises) promise = std::make_shared<Promise<int>>();
+  const auto alive = std::make_shared<int>(0);
+  const auto add = [&](int i) {
+    promises[i]->OnCancelRequest([promise = promises[i], alive] {
+      promise->TrySetError(absl::CancelledError("asked"));
+    });
+  };
+  const auto set = [&](int i) { promises[i]->SetValue(1).IgnoreError(); };
+  RunInStep(kCount / 2, add, set);
+  RunInStep(
+      kCount / 2, [&](int i) { set(kCount / 2 + i); },
+      [&](int i) { add(kCount / 2 + i); });
+  promises.clear();
+  EXPECT_EQ(alive.use_count(), 1);
+}
+
 }  // namespace
 }  // namespace tenon::futures

@@ -86,6 +86,9 @@ class CoroutinePromise {
 
   CancelRequest& cancel_request() { return *Access::StateOf(promise_); }
 
+  // For one that is destroyed before its end.
+  Promise<T> TakePromise() { return std::move(promise_); }
+
  private:
   Promise<T> promise_;
   Result<T> result_;
@@ -146,19 +149,27 @@ class [[nodiscard]] FutureAwaiter final : public Callback {
 };
 
 // A waiting coroutine as a task: resumed, or destroyed with it.
+template <typename P>
 class Resumption {
  public:
-  explicit Resumption(std::coroutine_handle<> coroutine)
+  explicit Resumption(std::coroutine_handle<P> coroutine)
       : coroutine_(coroutine) {}
   Resumption(Resumption&& other) noexcept
       : coroutine_(std::exchange(other.coroutine_, nullptr)) {}
   ~Resumption() {
-    if (coroutine_ != nullptr) coroutine_.destroy();
+    if (coroutine_ == nullptr) return;
+    if constexpr (requires { coroutine_.promise().TakePromise(); }) {
+      // Dropped behind it, though parameters would outlive it in there.
+      const auto promise = coroutine_.promise().TakePromise();
+      coroutine_.destroy();
+    } else {
+      coroutine_.destroy();
+    }
   }
   void operator()() && { std::exchange(coroutine_, nullptr).resume(); }
 
  private:
-  std::coroutine_handle<> coroutine_;
+  std::coroutine_handle<P> coroutine_;
 };
 
 }  // namespace internal_future
@@ -184,8 +195,9 @@ class [[nodiscard]] ResumeOn {
   explicit ResumeOn(Executor& executor) : executor_(executor) {}
 
   bool await_ready() const noexcept { return &executor_ == &InlineExecutor(); }
+  template <typename P>
   ABSL_ATTRIBUTE_NOINLINE void await_suspend(
-      std::coroutine_handle<> coroutine) const noexcept {
+      std::coroutine_handle<P> coroutine) const noexcept {
     // From Execute on this may be gone. What it throws has dropped the task.
     Executor& executor = executor_;
     internal_future::CatchExceptions([&executor, coroutine] {

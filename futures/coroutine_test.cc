@@ -241,5 +241,16 @@ TEST(CoroutineTest, ADroppedTaskEndsTheCoroutine) {
   EXPECT_EQ(*held, 0);
 }
 
+TEST(CoroutineTest, WhatItHeldIsGoneBeforeItsFutureIsDoneAlsoIfDropped) {
+  auto held = std::make_shared<int>(0);
+  Keeper keeper;
+  Future<int> future = On(keeper, held);
+  long seen = 0;  // NOLINT(google-runtime-int): use_count's type.
+  future.AddDoneCallback([&](const auto&) { seen = held.use_count(); });
+  keeper.kept = Task([] {});
+  EXPECT_THAT(future.value(), StatusIs(absl::StatusCode::kAborted));
+  EXPECT_EQ(seen, 1);
+}
+
 }  // namespace
 }  // namespace tenon::futures

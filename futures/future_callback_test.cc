@@ -319,5 +319,30 @@ TEST(FutureCallbackTest, WaitInsideACallbackRunsWhatItsThreadOwes) {
   EXPECT_EQ(seen, 2);
 }
 
+TEST(FutureCallbackTest, ACallbackMayDestroyItsFuture) {
+  const std::string text(100, 'x');
+  Promise<std::string> promise;
+  for (const bool done_before : {false, true}) {
+    promise = Promise<std::string>();
+    auto first = std::make_unique<Future<std::string>>(promise.future());
+    if (done_before) promise.SetValue(text).IgnoreError();
+    std::string seen;
+    first->AddDoneCallback([&](const absl::StatusOr<std::string>& result) {
+      promise = Promise<std::string>();
+      first.reset();
+      seen = *result;
+    });
+    if (!done_before) promise.SetValue(text).IgnoreError();
+    EXPECT_EQ(seen, text) << done_before;
+  }
+  auto other = std::make_unique<Future<std::string>>(ReadyFuture(text));
+  const Future<std::string> child =
+      other->Then([&](const absl::StatusOr<std::string>& result) {
+        other.reset();
+        return *result;
+      });
+  EXPECT_THAT(child.value(), IsOkAndHolds(text));
+}
+
 }  // namespace
 }  // namespace tenon::futures

@@ -66,9 +66,13 @@ auto AttachThen(typename How::Pointer state, F&& callback) {
   auto child = std::make_shared<State<typename Attached::U>>();
   State<T>& source = *state;  // Stays, if nowhere else then in the link.
   child->ShareWaitHelperOf(source);
-  How::Link(state, *child);
-  source.Attach(std::make_unique<Attached>(std::forward<F>(callback), child),
-                How::kOrder);
+  auto attached = std::make_unique<Attached>(std::forward<F>(callback), child);
+  if constexpr (How::kOrder == StateBase::Order::kAtOnce) {
+    StateBase::AttachTo(state, std::move(attached), How::kOrder);
+  } else {
+    How::Link(state, *child);
+    source.Attach(std::move(attached), How::kOrder);
+  }
   return Access::FutureOf(std::move(child));
 }
 
@@ -180,7 +184,7 @@ void Future<T>::AddDoneCallback(F&& callback) const {
   auto attached = std::make_unique<internal_future::DoneCallback<T, Fn>>(
       std::forward<F>(callback));
   if (state_ != nullptr) {
-    state_->Attach(std::move(attached), StateBase::Order::kAtOnce);
+    StateBase::AttachTo(state_, std::move(attached), StateBase::Order::kAtOnce);
   } else {
     attached->Run(*internal_future::StateOfEmptyFuture<T>());
   }
@@ -278,8 +282,10 @@ template <typename T>
 template <typename F>
 void Promise<T>::OnCancelRequest(F&& callback) {
   using Fn = std::decay_t<F>;
-  if (state_ == nullptr || state_->IsReady()) return;
-  state_->AddCancelCallback(
+  // The callback may destroy this.
+  const std::shared_ptr<internal_future::State<T>> state = state_;
+  if (state == nullptr) return;
+  state->AddCancelCallbackUnlessReady(
       std::make_unique<internal_future::CancelCallbackOf<Fn>>(
           std::forward<F>(callback)));
 }

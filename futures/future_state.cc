@@ -52,7 +52,9 @@ StateBase::Queue*& StateBase::QueueOfThisThread() {
 void StateBase::Publish(std::shared_ptr<StateBase> state) {
   state->DropCancelCallbacks();  // Too late to ask.
   state->completer_ = std::this_thread::get_id();
-  if (!state->TakeCallbacks()) return;
+  const bool has_callbacks = state->TakeCallbacks();
+  state->DropCancelCallbacks();  // What was added meanwhile.
+  if (!has_callbacks) return;
   Queue*& current = QueueOfThisThread();
   if (current != nullptr) return current->Push(std::move(state));
   Queue queue;
@@ -85,7 +87,7 @@ bool StateBase::TakeCallbacks() {
   uintptr_t next;
   do {
     next = ListOf(word) == nullptr ? kFinished : kReady | (word & kSleeper);
-  } while (!word_.compare_exchange_weak(word, next, std::memory_order_acq_rel,
+  } while (!word_.compare_exchange_weak(word, next, std::memory_order_seq_cst,
                                         std::memory_order_relaxed));
   // The list has the newest first; they run oldest first.
   for (Callback* callback = ListOf(word); callback != nullptr;) {
@@ -118,6 +120,15 @@ void StateBase::KeepUnlessDue(CallbackPtr& callback, Order order) {
   } while (!word_.compare_exchange_weak(word, next, std::memory_order_acq_rel,
                                         std::memory_order_acquire));
   static_cast<void>(callback.release());  // The word's now.
+}
+
+void StateBase::AddCancelCallbackUnlessReady(
+    std::unique_ptr<CancelCallback> callback) {
+  if (IsReady()) return;
+  AddCancelCallback(std::move(callback));
+  if ((word_.load(std::memory_order_seq_cst) & kReady) != 0) {
+    DropCancelCallbacks();
+  }
 }
 
 absl::Status StateBase::Wait(absl::Duration timeout) {

@@ -30,6 +30,9 @@
 //   publishing thread takes the list with an acquire.
 // - What callbacks did happens before the release that enters finished, so
 //   whoever then moves the result out does not meet them.
+// - Leaving pending, and adding a callback for a request to cancel, are each
+//   followed by a look for the other, all four sequentially consistent: such a
+//   callback, which may hold the promise and so this, is not kept for good.
 // - The word changes only by read-modify-write, so a release stays in force
 //   whatever others add to the word after it.
 // - A sleeper sets kSleeper in the same word, under mutex_, before it sleeps.
@@ -126,6 +129,16 @@ class StateBase : public CancelRequest {
   // Keeps `callback`, or runs it here, as the table above says.
   void Attach(CallbackPtr callback, Order order);
 
+  // The same for one whose `state` lies where the callback may destroy it.
+  template <typename S>
+  static void AttachTo(const std::shared_ptr<S>& state, CallbackPtr callback,
+                       Order order) {
+    state->KeepUnlessDue(callback, order);
+    if (callback == nullptr) return;
+    const std::shared_ptr<S> kept = state;
+    callback->Run(*kept);
+  }
+
   // Keeps `callback` and leaves it null, or does nothing if its time has come.
   void KeepUnlessDue(CallbackPtr& callback, Order order);
 
@@ -134,6 +147,9 @@ class StateBase : public CancelRequest {
 
   // The same; false if the deadline came first.
   bool WaitUntil(SteadyTime deadline);
+
+  // Keeps `callback` for a request, or runs it, or drops it once this is ready.
+  void AddCancelCallbackUnlessReady(std::unique_ptr<CancelCallback> callback);
 
   // For those who wait; while nobody else can see this.
   void SetWaitHelper(std::shared_ptr<WaitHelper> helper) {

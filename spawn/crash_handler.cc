@@ -87,7 +87,15 @@ void WriteRecord(int fd, int signal, const siginfo_t& info) {
   CopyMaps(fd);
 }
 
-// Its default action is back already (SA_RESETHAND).
+// Not by SA_RESETHAND, with which the second thread to fault would end the
+// process before the first has told. A fault in here ends it at once: the
+// signal is blocked meanwhile.
+void RestoreDefault(int signal) {
+  struct sigaction action = {};
+  action.sa_handler = SIG_DFL;
+  sigaction(signal, &action, nullptr);
+}
+
 void OnCrash(int signal, siginfo_t* info, void*) {
   const int error = errno;
   // One thread tells; another that crashes beside it waits to die with it.
@@ -97,6 +105,7 @@ void OnCrash(int signal, siginfo_t* info, void*) {
     const timespec a_while = {.tv_sec = 1, .tv_nsec = 0};
     nanosleep(&a_while, nullptr);
   }
+  RestoreDefault(signal);
   errno = error;
   // A fault comes again by itself on return; a signal that was sent does not.
   raise(signal);
@@ -120,7 +129,7 @@ absl::Status RecordCrashes(UniqueFd fd) {
   for (const int signal : kSignals) {
     struct sigaction action = {};
     action.sa_sigaction = OnCrash;
-    action.sa_flags = static_cast<int>(SA_SIGINFO | SA_ONSTACK | SA_RESETHAND);
+    action.sa_flags = SA_SIGINFO | SA_ONSTACK;
     if (sigaction(signal, &action, nullptr) != 0) {
       return PosixError(errno, "sigaction", "crash record");
     }

@@ -8,6 +8,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/eventfd.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <cstddef>
@@ -144,15 +145,17 @@ void Output::Finish() {
   const uint64_t one = 1;
   RetryOnEintr([&] { return write(stop_.get(), &one, sizeof(one)); });
   thread_.join();
-  for (Stream& stream : streams_) {
-    while (PassOn(stream)) {
-    }
-  }
   streams_.clear();
   stop_.Reset();
 }
 
 void Output::Pump() {
+  PassOnUntilStopped();
+  // Here too, as SIGPIPE is blocked on this thread.
+  for (Stream& stream : streams_) PassOnRest(stream);
+}
+
+void Output::PassOnUntilStopped() {
   std::vector<pollfd> fds = {
       {.fd = stop_.get(), .events = POLLIN, .revents = 0}};
   for (const Stream& stream : streams_) {
@@ -164,23 +167,34 @@ void Output::Pump() {
     for (size_t i = 0; i < streams_.size(); ++i) {
       if (fds[i + 1].revents == 0) continue;
       // poll() passes over a negative one.
-      if (!PassOn(streams_[i]) && (fds[i + 1].revents & POLLIN) == 0) {
+      if (PassOn(streams_[i]) == 0 && (fds[i + 1].revents & POLLIN) == 0) {
         fds[i + 1].fd = -1;
       }
     }
   }
 }
 
-bool Output::PassOn(Stream& stream) {
+void Output::PassOnRest(Stream& stream) {
+  // No more: those whom the child has left behind may write for ever.
+  int left = 0;
+  if (ioctl(stream.pipe.get(), FIONREAD, &left) != 0) return;
+  while (left > 0) {
+    const size_t passed = PassOn(stream);
+    if (passed == 0) return;
+    left -= static_cast<int>(passed);
+  }
+}
+
+size_t Output::PassOn(Stream& stream) {
   char buffer[16 * 1024];
   const ssize_t got = RetryOnEintr(
       [&] { return read(stream.pipe.get(), buffer, sizeof(buffer)); });
-  if (got <= 0) return false;
+  if (got <= 0) return 0;
   const size_t size = static_cast<size_t>(got);
   if (stream.file.valid()) WriteAll(stream.file.get(), buffer, size);
   if (stream.stream >= 0) WriteAll(stream.stream, buffer, size);
   if (stream.is_stderr) KeepTail(buffer, size);
-  return true;
+  return size;
 }
 
 void Output::KeepTail(const char* data, size_t size) {

@@ -73,8 +73,11 @@ class Output {
   absl::Status AddPipe(size_t which, const ProcessOptions& options,
                        const std::string& path);
   void Pump();
-  // False at the end of it.
-  bool PassOn(Stream& stream);
+  void PassOnUntilStopped();
+  // Returns how much; 0 if nothing is there, or will be.
+  size_t PassOn(Stream& stream);
+  // What is there now.
+  void PassOnRest(Stream& stream);
   void KeepTail(const char* data, size_t size);
 
   UniqueFd child_ends_[2];

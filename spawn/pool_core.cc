@@ -25,11 +25,13 @@
 #include "tenon/shm/status_macros.h"
 #include "tenon/spawn/pool_options.h"
 #include "tenon/spawn/pool_poller.h"
+#include "tenon/spawn/pool_protocol.h"
 
 namespace tenon::spawn {
 
 PoolCore::PoolCore(PoolOptions options, PoolPoller poller)
     : options_(std::move(options)),
+      templates_(options_.process),
       max_workers_(static_cast<size_t>(options_.workers)),
       min_workers_(static_cast<size_t>(options_.min_workers)),
       poller_(std::move(poller)) {}
@@ -53,6 +55,7 @@ absl::StatusOr<std::unique_ptr<PoolCore>> PoolCore::Create(
   absl::Status status;
   try {
     core->dispatcher_ = std::thread([core = core.get()] { core->Run(); });
+    core->dispatcher_id_ = core->dispatcher_.get_id();
   } catch (const std::system_error& e) {
     status = absl::ResourceExhaustedError(
         absl::StrCat("pthread_create: pool: ", e.what()));
@@ -63,6 +66,33 @@ absl::StatusOr<std::unique_ptr<PoolCore>> PoolCore::Create(
 }
 
 PoolCore::~PoolCore() { Abort(); }
+
+// The calls that have to wait for another message come to be a task behind it.
+void PoolCore::Enqueue(PoolTask task) {
+  pending_deadline_ = Earlier(pending_deadline_, task.deadline);
+  PoolTask part;
+  const auto begin_part = [&] {
+    part = {.function = task.function,
+            .calls = {},
+            .receivers = {},
+            .deadline = task.deadline,
+            .id = task.id,
+            .kill_on_cancel = task.kill_on_cancel};
+  };
+  begin_part();
+  MessageRoom room;
+  for (size_t i = 0; i < task.calls.size(); ++i) {
+    if (!room.Take(task.calls[i])) {
+      pending_.push_back(std::move(part));
+      begin_part();
+      room = MessageRoom();
+      room.Take(task.calls[i]);
+    }
+    part.calls.push_back(std::move(task.calls[i]));
+    part.receivers.push_back(std::move(task.receivers[i]));
+  }
+  pending_.push_back(std::move(part));
+}
 
 void PoolCore::Submit(PoolTask task) {
   Tellings tellings;
@@ -76,8 +106,12 @@ void PoolCore::Submit(PoolTask task) {
     if (closed_) {
       Fail(std::move(task), *closed_, tellings);
     } else {
-      pending_deadline_ = Earlier(pending_deadline_, task.deadline);
-      pending_.push_back(std::move(task));
+      if (task.calls.size() > 1) {
+        Enqueue(std::move(task));
+      } else {
+        pending_deadline_ = Earlier(pending_deadline_, task.deadline);
+        pending_.push_back(std::move(task));
+      }
       AssignPending(tellings);
       wake = MustWakeDispatcher();
     }
@@ -105,8 +139,7 @@ void PoolCore::Cancel(uint64_t task_id) {
 
 absl::Status PoolCore::Shutdown(Deadline deadline) {
   TENON_RETURN_IF_ERROR(CheckNotForked(fork_count_, "a pool"));
-  if (std::this_thread::get_id() == dispatcher_.get_id() ||
-      IsToldByThisThread()) {
+  if (std::this_thread::get_id() == dispatcher_id_ || IsToldByThisThread()) {
     return absl::FailedPreconditionError(
         "a callback cannot wait for the pool that calls it");
   }
@@ -117,12 +150,11 @@ absl::Status PoolCore::Shutdown(Deadline deadline) {
     }
     poller_.Wake();
     const auto is_drained = [&] { return IsDrained(); };
-    if (deadline.is_never()) {
-      drained_.wait(lock, is_drained);
-    } else if (!drained_.wait_for(lock,
-                                  absl::ToChronoNanoseconds(std::min(
-                                      deadline.Remaining(), absl::Hours(24))),
-                                  is_drained)) {
+    while (!drained_.wait_for(lock,
+                              absl::ToChronoNanoseconds(std::min(
+                                  deadline.Remaining(), absl::Hours(24))),
+                              is_drained)) {
+      if (!deadline.has_passed()) continue;
       return absl::DeadlineExceededError(
           absl::StrCat("the pool has ", pending_.size(),
                        " tasks that wait, and others under way"));
@@ -144,12 +176,13 @@ void PoolCore::Abort() {
     ending_ = true;
   }
   poller_.Wake();
-  if (std::this_thread::get_id() == dispatcher_.get_id()) return;
+  if (std::this_thread::get_id() == dispatcher_id_) return;
   const std::lock_guard<std::mutex> lock(join_mutex_);
   if (dispatcher_.joinable()) dispatcher_.join();
 }
 
 PoolCore::Counts PoolCore::CountAll() const {
+  if (ForkCount() != fork_count_) return {};
   const std::lock_guard<std::mutex> lock(mutex_);
   return {.workers = CountLive(),
           .idle = idle_.size(),
@@ -158,6 +191,7 @@ PoolCore::Counts PoolCore::CountAll() const {
 }
 
 std::vector<pid_t> PoolCore::WorkerPids() const {
+  if (ForkCount() != fork_count_) return {};
   const std::lock_guard<std::mutex> lock(mutex_);
   std::vector<pid_t> pids;
   for (const auto& worker : workers_) {

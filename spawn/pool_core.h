@@ -36,6 +36,7 @@
 #include "tenon/shm/fork_count.h"
 #include "tenon/shm/tensor.h"
 #include "tenon/spawn/argument.h"
+#include "tenon/spawn/index_templates.h"
 #include "tenon/spawn/pool_options.h"
 #include "tenon/spawn/pool_poller.h"
 #include "tenon/spawn/pool_protocol.h"
@@ -67,8 +68,7 @@ struct PoolTask {
 // Ownership: owns its workers and its thread; destroying it aborts.
 // Threads: thread-safe, but for destruction.
 // Processes: in a forked child, calls fail with kFailedPrecondition, and it
-// must
-//   not be destroyed.
+//   must not be destroyed.
 class PoolCore : public std::enable_shared_from_this<PoolCore> {
  public:
   struct Counts {
@@ -85,6 +85,7 @@ class PoolCore : public std::enable_shared_from_this<PoolCore> {
   PoolCore(const PoolCore&) = delete;
   PoolCore& operator=(const PoolCore&) = delete;
 
+  // A task that is more than one message has room for becomes several.
   // Receivers of a task that is not accepted get the reason, as all errors.
   void Submit(PoolTask task);
 
@@ -119,8 +120,11 @@ class PoolCore : public std::enable_shared_from_this<PoolCore> {
     Phase phase = Phase::kIdle;
     bool has_channel = true;
     uint64_t batch_id = 0;
-    PoolTask task = {};  // While busy; its calls have been sent.
-    int tasks_done = 0;
+    // While busy; its calls have been sent, and receivers that have been told
+    // are gone.
+    PoolTask task = {};
+    size_t answered = 0;  // How many of its calls.
+    uint64_t tasks_done = 0;
     Deadline until = Deadline::Never();  // Idle or ending.
     Receiver receiver = Receiver::kNobody;
     bool end_is_paused = false;  // Until the helper has let go.
@@ -151,17 +155,19 @@ class PoolCore : public std::enable_shared_from_this<PoolCore> {
   void StartMissing();
 
   // With mutex_ held.
+  void Enqueue(PoolTask task);
   void Assign(Worker& worker, PoolTask task, Tellings& tellings);
   void AssignPending(Tellings& tellings);
   void MakeIdle(Worker& worker);
   void EndWorker(Worker& worker);
   void Close(Worker& worker);
-  void Fail(PoolTask task, const absl::Status& why, Tellings& tellings);
+  static void Fail(PoolTask task, const absl::Status& why, Tellings& tellings);
   void FailPending(const absl::Status& why, Tellings& tellings);
   void CancelPending(uint64_t task_id, Tellings& tellings);
   void CancelRunning(uint64_t task_id, Tellings& tellings);
   void Break(const absl::Status& why, Tellings& tellings);
   void Settle(Tellings& tellings);
+  static void FailExpired(PoolTask task, Tellings& tellings);
   void ExpirePending(Tellings& tellings);
   void ExpireDeadlines(Tellings& tellings);
   void OnAnswers(Worker& worker, PoolAnswers answers, Tellings& tellings);
@@ -189,6 +195,7 @@ class PoolCore : public std::enable_shared_from_this<PoolCore> {
   bool IsToldByThisThread() const;
 
   PoolOptions options_;
+  const IndexTemplates templates_;
   size_t max_workers_ = 0;
   size_t min_workers_ = 0;
   const uint64_t fork_count_ = ForkCount();
@@ -196,6 +203,7 @@ class PoolCore : public std::enable_shared_from_this<PoolCore> {
   TensorClaimer claimer_;  // Of what workers answer.
   std::atomic<uint64_t> next_task_id_ = 1;
   std::thread dispatcher_;
+  std::thread::id dispatcher_id_;  // Also once somebody has joined it.
   // Who joins it.
   std::mutex join_mutex_;
 

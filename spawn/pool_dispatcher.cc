@@ -34,6 +34,7 @@ absl::StatusOr<std::unique_ptr<PoolCore::Worker>> PoolCore::StartWorker() {
     options_.process.index = static_cast<int>(started_++);
     batch_id = next_batch_++;
   }
+  templates_.FillIn(options_.process);
   const int fd = ends.second.fd();
   TENON_ASSIGN_OR_RETURN(Process process,
                          Process::StartShared(options_.process, {&fd, 1}));

@@ -24,7 +24,12 @@ absl::Status CheckInitializer(const PoolInitializer& initializer) {
         "the initializer is no TENON_POOL_FUNCTION: '", initializer.function,
         "'; there are: ", absl::StrJoin(PoolFunctionNames(), ", ")));
   }
-  return initializer.arguments.status();
+  TENON_RETURN_IF_ERROR(initializer.arguments.status());
+  if (initializer.arguments->only_for_one.empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "the initializer is called in every worker, and in each that replaces "
+      "one; ",
+      initializer.arguments->only_for_one, " can be given to one process"));
 }
 
 }  // namespace

@@ -21,7 +21,8 @@
 
 namespace tenon::spawn {
 
-// A call of a TENON_POOL_FUNCTION, to be made in each worker.
+// A call of a TENON_POOL_FUNCTION, to be made in each worker; so no argument
+// may be one that only one process can have.
 struct PoolInitializer {
   std::string function;  // Empty: none.
   absl::StatusOr<PackedArguments> arguments = PackedArguments();
@@ -52,12 +53,14 @@ struct PoolOptions {
   PoolInitializer initializer;
 
   // How they are started. entry, index, argument, fds and daemon are the
-  // pool's. The fork method is refused: the pool has a thread.
+  // pool's: the index counts all that it starts, and "{index}" is replaced as
+  // in Processes::Start(). The fork method is refused: the pool has a thread.
   ProcessOptions process;
 };
 
 // Replaces what stands for a number by it, and fills in what is the pool's.
-// Errors: kInvalidArgument for negative numbers or more at least than at most;
+// Errors: kInvalidArgument for negative numbers or more at least than at most,
+// and for an initializer's argument that only one process can have;
 // kFailedPrecondition for the fork method; kNotFound for an initializer that is
 // no TENON_POOL_FUNCTION; that of its arguments.
 absl::Status CheckAndFillIn(PoolOptions& options);

@@ -3,6 +3,7 @@
 
 #include "tenon/spawn/pool_protocol.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -15,6 +16,7 @@
 #include "absl/types/span.h"
 #include "tenon/ipc/archive.h"
 #include "tenon/ipc/channel.h"
+#include "tenon/shm/arena/arena_tensor.h"
 #include "tenon/shm/deadline.h"
 #include "tenon/shm/status_macros.h"
 #include "tenon/shm/tensor.h"
@@ -28,6 +30,14 @@ namespace {
 
 constexpr int32_t kLastCode =
     static_cast<int32_t>(absl::StatusCode::kUnauthenticated);
+
+// A large message takes a descriptor itself.
+constexpr size_t kMaxFds = Channel::kMaxFds - 1;
+// A quarter of what a channel receives at most.
+constexpr uint64_t kMaxBytes = uint64_t{256} << 20;
+
+// Of the offer of an arena's segment.
+constexpr size_t kFdsOfOffer = 3;
 
 // Descriptors and tensors of all that is packed, in order.
 class Sender {
@@ -136,11 +146,37 @@ absl::Status ReadStatus(ArchiveReader& reader, absl::Status* status) {
     return absl::DataLossError(absl::StrCat("status code ", code));
   }
   TENON_ASSIGN_OR_RETURN(const std::string message, reader.GetString());
+  if (code == 0 && !message.empty()) {
+    return absl::DataLossError("it says OK and has a message");
+  }
   *status = absl::Status(static_cast<absl::StatusCode>(code), message);
   return absl::OkStatus();
 }
 
 }  // namespace
+
+void MessageRoom::TakeTensor(const Tensor& tensor) {
+  const absl::StatusOr<ArenaTensorHandle> handle = Describe(tensor);
+  if (!handle.ok()) return;  // Sending it will tell.
+  const Segment segment = {handle->block.arena, handle->block.segment};
+  if (std::find(segments_.rbegin(), segments_.rend(), segment) !=
+      segments_.rend()) {
+    return;
+  }
+  if (segments_.empty()) ++fds_;  // The receipt.
+  fds_ += kFdsOfOffer;
+  segments_.push_back(segment);
+}
+
+bool MessageRoom::Take(const PackedArguments& packed) {
+  fds_ += packed.fds.size();
+  for (const absl::StatusOr<Tensor>& tensor : packed.tensors) {
+    if (tensor.ok()) TakeTensor(*tensor);
+  }
+  bytes_ += packed.bytes.size();
+  return std::exchange(is_empty_, false) ||
+         (fds_ <= kMaxFds && bytes_ <= kMaxBytes);
+}
 
 absl::Status SendBatch(Channel& channel, const PoolBatch& batch,
                        Deadline deadline) {

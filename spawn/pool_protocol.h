@@ -12,19 +12,24 @@
 // pool's initializer is the first. Tensors in blocks of arenas go behind the
 // calls or answers that they belong to, in one parcel (tensor_parcel.h). The
 // pool holds those of a batch until it has been answered; the worker holds its
-// answers' until the pool has claimed them, which ReadAnswers() does.
+// answers' until the pool has claimed them, which ReadAnswers() does. Answers
+// for which one message has no room come in several.
 
 #ifndef TENON_SPAWN_POOL_PROTOCOL_H_
 #define TENON_SPAWN_POOL_PROTOCOL_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "tenon/ipc/channel.h"
 #include "tenon/shm/deadline.h"
+#include "tenon/shm/ledger/random_id.h"
+#include "tenon/shm/tensor.h"
 #include "tenon/shm/unique_fd.h"
 #include "tenon/spawn/argument.h"
 #include "tenon/spawn/tensor_parcel.h"
@@ -47,9 +52,29 @@ struct PoolAnswer {
 
 struct PoolAnswers {
   uint64_t id = 0;
-  // What the worker has resident; 0 if not asked for.
+  // What the worker has resident, in the last message of a batch; 0 if not
+  // asked for.
   int64_t rss_bytes = 0;
   std::vector<PoolAnswer> answers;
+};
+
+// How much of a chunk has room in one message.
+class MessageRoom {
+ public:
+  // False if `packed` has to go with the next message, which has a room of its
+  // own. The first always goes.
+  bool Take(const PackedArguments& packed);
+
+ private:
+  // Of an arena; offered once in a message.
+  using Segment = std::pair<RandomId, uint32_t>;
+
+  void TakeTensor(const Tensor& tensor);
+
+  bool is_empty_ = true;
+  size_t fds_ = 0;
+  uint64_t bytes_ = 0;
+  std::vector<Segment> segments_;
 };
 
 // Errors: those of Channel::Send(); kInvalidArgument for more descriptors than

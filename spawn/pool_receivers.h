@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -19,6 +20,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
 #include "tenon/futures/future.h"
 #include "tenon/futures/wait_helper.h"
 #include "tenon/spawn/argument.h"
@@ -31,18 +33,34 @@ template <typename T>
 using Held = std::conditional_t<std::is_void_v<T>, std::monostate, T>;
 
 template <typename T>
+absl::StatusOr<T> UnpackValue(PackedArguments answer) {
+  ArgumentReader reader(answer.bytes, std::move(answer.fds),
+                        std::move(answer.tensors));
+  absl::StatusOr<T> value = ArgumentTraits<T>::Unpack(reader);
+  if (!value.ok()) return value;
+  const absl::Status whole = reader.Finish();
+  if (!whole.ok()) return whole;
+  return value;
+}
+
+// What a type of the user's throws is an error: as a rule nobody of his is on
+// this thread's stack.
+template <typename T>
 absl::StatusOr<Held<T>> UnpackResult(absl::StatusOr<PackedArguments> answer) {
   if (!answer.ok()) return std::move(answer).status();
   if constexpr (std::is_void_v<T>) {
     return std::monostate();
   } else {
-    ArgumentReader reader(answer->bytes, std::move(answer->fds),
-                          std::move(answer->tensors));
-    absl::StatusOr<T> value = ArgumentTraits<T>::Unpack(reader);
-    if (!value.ok()) return value;
-    const absl::Status whole = reader.Finish();
-    if (!whole.ok()) return whole;
-    return value;
+    try {
+      return UnpackValue<T>(*std::move(answer));
+    } catch (const std::exception& e) {
+      return absl::InternalError(
+          absl::StrCat("the result cannot be made: ", e.what()));
+    } catch (...) {
+      return absl::InternalError(
+          "the result cannot be made: it threw something that is no "
+          "std::exception");
+    }
   }
 }
 

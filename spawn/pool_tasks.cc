@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -62,6 +63,7 @@ absl::Status Raised(const Process& process, PoolAnswer& answer) {
 void PoolCore::Fail(PoolTask task, const absl::Status& why,
                     Tellings& tellings) {
   for (auto& receiver : task.receivers) {
+    if (receiver == nullptr) continue;  // Has been told.
     tellings.emplace_back(std::move(receiver), Unshared(why));
   }
 }
@@ -73,15 +75,23 @@ void PoolCore::FailPending(const absl::Status& why, Tellings& tellings) {
 }
 
 void PoolCore::CancelPending(uint64_t task_id, Tellings& tellings) {
-  const auto first = std::stable_partition(
-      pending_.begin(), pending_.end(),
-      [&](const PoolTask& task) { return task.id != task_id; });
-  for (auto task = first; task != pending_.end(); ++task) {
+  const auto is_it = [&](const PoolTask& task) { return task.id == task_id; };
+  const auto one = std::find_if(pending_.begin(), pending_.end(), is_it);
+  if (one == pending_.end()) return;
+  // As a rule it is the only one, and often near an end. To move all others for
+  // each of many that are cancelled would take their number squared.
+  auto first = one;
+  auto last = one + 1;
+  if (std::find_if(last, pending_.end(), is_it) != pending_.end()) {
+    first = std::stable_partition(one, pending_.end(), std::not_fn(is_it));
+    last = pending_.end();
+  }
+  for (auto task = first; task != last; ++task) {
     Fail(std::move(*task),
          absl::CancelledError("the task was cancelled before a worker had it"),
          tellings);
   }
-  pending_.erase(first, pending_.end());
+  pending_.erase(first, last);
 }
 
 void PoolCore::CancelRunning(uint64_t task_id, Tellings& tellings) {
@@ -134,16 +144,28 @@ void PoolCore::Assign(Worker& worker, PoolTask task, Tellings& tellings) {
     }
   }
   worker.task = std::move(task);
+  worker.answered = 0;
 }
 
 void PoolCore::AssignPending(Tellings& tellings) {
   while (!pending_.empty() && !idle_.empty()) {
-    Worker& worker = *idle_.back();
-    idle_.pop_back();
     PoolTask task = std::move(pending_.front());
     pending_.pop_front();
+    if (task.deadline.has_passed()) {
+      FailExpired(std::move(task), tellings);
+      continue;
+    }
+    Worker& worker = *idle_.back();
+    idle_.pop_back();
     Assign(worker, std::move(task), tellings);
   }
+}
+
+void PoolCore::FailExpired(PoolTask task, Tellings& tellings) {
+  Fail(std::move(task),
+       absl::DeadlineExceededError("the task's deadline passed before a worker "
+                                   "was free"),
+       tellings);
 }
 
 void PoolCore::ExpirePending(Tellings& tellings) {
@@ -152,10 +174,7 @@ void PoolCore::ExpirePending(Tellings& tellings) {
   pending_deadline_ = Deadline::Never();
   for (PoolTask& task : pending_) {
     if (task.deadline.has_passed()) {
-      Fail(std::move(task),
-           absl::DeadlineExceededError("the task's deadline passed before a "
-                                       "worker was free"),
-           tellings);
+      FailExpired(std::move(task), tellings);
     } else {
       pending_deadline_ = Earlier(pending_deadline_, task.deadline);
       left.push_back(std::move(task));
@@ -243,10 +262,12 @@ bool PoolCore::IsDrained() const {
 void PoolCore::OnAnswers(Worker& worker, PoolAnswers answers,
                          Tellings& tellings) {
   if (worker.phase == Phase::kEnding) return;  // Too late.
-  const size_t wanted =
-      worker.phase == Phase::kInitializing ? 1 : worker.task.receivers.size();
+  const size_t count = answers.answers.size();
+  const size_t wanted = worker.phase == Phase::kInitializing
+                            ? 1
+                            : worker.task.receivers.size() - worker.answered;
   if (worker.phase == Phase::kIdle || answers.id != worker.batch_id ||
-      answers.answers.size() != wanted) {
+      count == 0 || count > wanted) {
     Fail(std::move(worker.task),
          absl::DataLossError(absl::StrCat(worker.process.Describe(),
                                           " answered what nobody had asked")),
@@ -266,20 +287,21 @@ void PoolCore::OnAnswers(Worker& worker, PoolAnswers answers,
     return Close(worker);
   }
   failed_starts_ = 0;
-  for (size_t i = 0; i < wanted; ++i) {
-    PoolAnswer& answer = answers.answers[i];
+  for (PoolAnswer& answer : answers.answers) {
+    auto& receiver = worker.task.receivers[worker.answered++];
     if (answer.status.ok()) {
-      tellings.emplace_back(std::move(worker.task.receivers[i]),
-                            std::move(answer.value));
+      tellings.emplace_back(std::move(receiver), std::move(answer.value));
     } else {
-      tellings.emplace_back(std::move(worker.task.receivers[i]),
+      tellings.emplace_back(std::move(receiver),
                             Raised(worker.process, answer));
     }
   }
-  worker.tasks_done += static_cast<int>(wanted);
+  worker.tasks_done += count;
+  if (count < wanted) return;  // The others come with the next message.
   MakeIdle(worker);
   const bool worn = (options_.max_tasks_per_worker > 0 &&
-                     worker.tasks_done >= options_.max_tasks_per_worker) ||
+                     worker.tasks_done >= static_cast<uint64_t>(
+                                              options_.max_tasks_per_worker)) ||
                     (options_.max_worker_rss_bytes > 0 &&
                      answers.rss_bytes > options_.max_worker_rss_bytes);
   if (worn) Close(worker);

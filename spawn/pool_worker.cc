@@ -8,6 +8,8 @@
 
 #include <cstdint>
 #include <cstdlib>
+#include <optional>
+#include <string>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -57,19 +59,11 @@ PoolAnswer Run(PooledFunction function, PackedArguments call) {
   return answer;
 }
 
-PoolAnswers RunBatch(PoolBatch batch) {
-  PoolAnswers answers = {.id = batch.id, .rss_bytes = 0, .answers = {}};
-  const auto found = FindPoolFunction(batch.function);
-  for (PackedArguments& call : batch.calls) {
-    if (found) {
-      answers.answers.push_back(Run(found->function, std::move(call)));
-    } else {
-      answers.answers.push_back(
-          {.status = absl::NotFoundError(absl::StrCat(
-               "the worker has no pool function '", batch.function, "'"))});
-    }
-  }
-  return answers;
+PoolAnswer RunOne(const std::optional<PoolFunctionRecord>& found,
+                  const std::string& name, PackedArguments call) {
+  if (found) return Run(found->function, std::move(call));
+  return {.status = absl::NotFoundError(
+              absl::StrCat("the worker has no pool function '", name, "'"))};
 }
 
 // Answers that cannot be sent are errors instead, which can.
@@ -83,6 +77,26 @@ absl::Status Answer(Channel& channel, PoolAnswers answers) {
                   absl::StrCat("the result cannot travel: ", sent.message()))};
   }
   return SendAnswers(channel, answers, Deadline::Never());
+}
+
+// Answers in as many messages as it takes, each as soon as it is full: a worker
+// need not have the descriptors of a whole chunk open.
+absl::Status RunBatch(Channel& channel, PoolBatch batch, bool tell_rss) {
+  const auto found = FindPoolFunction(batch.function);
+  PoolAnswers part = {.id = batch.id, .rss_bytes = 0, .answers = {}};
+  MessageRoom room;
+  for (PackedArguments& call : batch.calls) {
+    PoolAnswer answer = RunOne(found, batch.function, std::move(call));
+    if (!room.Take(answer.value)) {
+      TENON_RETURN_IF_ERROR(Answer(channel, std::move(part)));
+      part = {.id = batch.id, .rss_bytes = 0, .answers = {}};
+      room = MessageRoom();
+      room.Take(answer.value);
+    }
+    part.answers.push_back(std::move(answer));
+  }
+  if (tell_rss) part.rss_bytes = ResidentBytes();
+  return Answer(channel, std::move(part));
 }
 
 // The argument is "rss" if the pool wants to know what is resident.
@@ -101,9 +115,7 @@ absl::Status RunPoolWorker(Child& child) {
     TENON_RETURN_IF_ERROR(message.status());
     TENON_ASSIGN_OR_RETURN(PoolBatch batch,
                            ReadBatch(*std::move(message), claimer));
-    PoolAnswers answers = RunBatch(std::move(batch));
-    if (tell_rss) answers.rss_bytes = ResidentBytes();
-    const absl::Status sent = Answer(channel, std::move(answers));
+    const absl::Status sent = RunBatch(channel, std::move(batch), tell_rss);
     if (absl::IsUnavailable(sent)) return absl::OkStatus();
     TENON_RETURN_IF_ERROR(sent);
   }

@@ -11,13 +11,16 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <fstream>
 #include <iterator>
 #include <optional>
 #include <string>
+#include <thread>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
@@ -73,12 +76,29 @@ void CrashBy(const std::string& way) {
   return depth == 0 ? 0 : Recurse(depth + 1) + room[0];
 }
 
+// As many threads as crash of one mistake, at once.
+void CrashTogether() {
+  constexpr int kThreads = 8;
+  std::atomic<int> waiting = kThreads;
+  std::vector<std::thread> threads;
+  for (int i = 0; i < kThreads; ++i) {
+    threads.emplace_back([&] {
+      --waiting;
+      while (waiting.load() > 0) {
+      }
+      WriteNowhere();
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
 absl::Status Crash(Child& child) {
   const rlimit no_core = {0, 0};
   setrlimit(RLIMIT_CORE, &no_core);
   if (child.argument() == "overflow") {
     return absl::InternalError(absl::StrCat(Recurse(1)));
   }
+  if (child.argument() == "together") CrashTogether();
   CrashBy(child.argument());
   return absl::UnimplementedError(child.argument());
 }
@@ -122,6 +142,17 @@ TEST_F(ProcessCrashTest, StackOfASegmentationFault) {
   ASSERT_TRUE(exited.has_value());
   EXPECT_EQ(exited->signal_name, "SIGSEGV");
   EXPECT_TRUE(HasFrameIn(exited->stack, WriteNowhere)) << exited->stack;
+}
+
+TEST_F(ProcessCrashTest, StackOfOneOfSeveralThreadsThatCrashAtOnce) {
+  if (kSanitized) GTEST_SKIP() << "the sanitizer handles SIGSEGV";
+  for (int round = 0; round < 50; ++round) {
+    const auto exited = CrashOf("together", true);
+    ASSERT_TRUE(exited.has_value());
+    EXPECT_EQ(exited->signal_name, "SIGSEGV");
+    ASSERT_TRUE(HasFrameIn(exited->stack, WriteNowhere))
+        << "round " << round << ": " << exited->stack;
+  }
 }
 
 TEST_F(ProcessCrashTest, StackOfAnAbortHasNamesWhereTheyAreKnown) {

@@ -24,6 +24,8 @@ namespace {
 
 constexpr char kRaisedUrl[] = "tenon/spawn.ProcessRaised";
 constexpr char kExitedUrl[] = "tenon/spawn.ProcessExited";
+constexpr int32_t kLastCode =
+    static_cast<int32_t>(absl::StatusCode::kUnauthenticated);
 
 absl::StatusOr<ProcessRaised> ReadRaised(absl::string_view bytes) {
   ArchiveReader reader(bytes);
@@ -34,6 +36,9 @@ absl::StatusOr<ProcessRaised> ReadRaised(absl::string_view bytes) {
   TENON_ASSIGN_OR_RETURN(const std::string message, reader.GetString());
   TENON_ASSIGN_OR_RETURN(error.stack, reader.GetString());
   TENON_RETURN_IF_ERROR(reader.Finish());
+  if (code < 0 || code > kLastCode) {
+    return absl::DataLossError(absl::StrCat("status code ", code));
+  }
   error.status = absl::Status(static_cast<absl::StatusCode>(code), message);
   return error;
 }

@@ -6,6 +6,7 @@
 #include <signal.h>
 
 #include <cstdint>
+#include <string>
 
 #include "absl/status/status.h"
 #include "absl/strings/cord.h"
@@ -69,6 +70,21 @@ TEST(ProcessErrorTest, OtherStatusesAndGarbageCarryNone) {
     cut.SetPayload(url, payload.Subcord(0, payload.size() - 1));
     EXPECT_FALSE(GetProcessExited(cut).has_value());
   });
+}
+
+TEST(ProcessErrorTest, CodesThatAreNoneAreGarbage) {
+  absl::Status status = absl::InternalError("x");
+  SetProcessError(ProcessRaised{.status = status}, status);
+  status.ForEachPayload([&](absl::string_view url, const absl::Cord& payload) {
+    for (const char code : {'\x11', '\x7f'}) {
+      std::string bytes(payload);
+      bytes[2 * sizeof(int32_t)] = code;  // Behind index and pid.
+      absl::Status other = absl::InternalError("x");
+      other.SetPayload(url, absl::Cord(bytes));
+      EXPECT_FALSE(GetProcessRaised(other).has_value());
+    }
+  });
+  EXPECT_TRUE(GetProcessRaised(status).has_value());
 }
 
 TEST(ProcessErrorTest, NamesOfSignals) {

@@ -3,23 +3,32 @@
 
 // Where a child's output goes, and what is kept of it.
 
+#include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstddef>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <string>
+#include <thread>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tenon/shm/deadline.h"
 #include "tenon/shm/status_macros.h"
 #include "tenon/shm/status_matchers.h"
+#include "tenon/shm/unique_fd.h"
 #include "tenon/spawn/child_testing.h"
 #include "tenon/spawn/entry.h"
 #include "tenon/spawn/process.h"
@@ -160,6 +169,52 @@ TEST_F(ProcessOutputTest, DroppedWhileItPrints) {
                                                .stderr_file = "/dev/null",
                                                .keep_stderr_tail = true}));
   }
+}
+
+// Leaves some behind, out of its process group, that write on and on.
+absl::Status LeaveWriters(Child&) {
+  for (int i = 0; i < 4; ++i) {
+    if (fork() != 0) continue;
+    setsid();
+    alarm(20);
+    const std::string line(64 * 1024, 'x');
+    while (write(STDERR_FILENO, line.data(), line.size()) > 0) {
+    }
+    _exit(0);  // Nobody listens any more.
+  }
+  absl::SleepFor(absl::Milliseconds(10));  // For them to have begun.
+  return absl::OkStatus();
+}
+TENON_SPAWN_ENTRY("leave-writers", LeaveWriters);
+
+TEST_F(ProcessOutputTest, ThoseWhomAChildLeavesBehindHoldUpNobody) {
+  // A file that takes no more than some 0.8 MB a second, so that what is
+  // written to it never comes to an end.
+  ASSERT_EQ(mkfifo(File("slow").c_str(), 0600), 0);
+  const UniqueFd slow(open(File("slow").c_str(), O_RDWR | O_CLOEXEC));
+  std::atomic<bool> joined = false;
+  size_t bytes = 0;
+  std::thread reader([&] {
+    char buffer[16 * 1024];
+    while (!joined) {
+      pollfd readable = {.fd = slow.get(), .events = POLLIN, .revents = 0};
+      if (poll(&readable, 1, 20) != 1) continue;
+      const ssize_t got = read(slow.get(), buffer, sizeof(buffer));
+      bytes += got > 0 ? static_cast<size_t>(got) : 0;
+      absl::SleepFor(absl::Milliseconds(20));
+    }
+  });
+  absl::StatusOr<Process> one = Process::Start({.entry = "leave-writers",
+                                                .stderr_file = File("slow"),
+                                                .keep_stderr_tail = true});
+  EXPECT_THAT(one, IsOk());
+  if (one.ok()) {
+    EXPECT_THAT(one->Join(Watchdog()), IsOk());
+  }
+  joined = true;
+  reader.join();
+  EXPECT_GT(bytes, 0u);
+  EXPECT_LT(bytes, size_t{8} << 20) << "of the 16 MB until they end";
 }
 
 // What the parent has not flushed comes out once, not from each child again.

@@ -67,7 +67,8 @@ struct TaskOptions {
 };
 
 struct MapOptions {
-  // How many calls go to a worker at once; 0: a quarter of its share.
+  // How many calls go to a worker at once; 0: a quarter of its share. Fewer do
+  // where they are more than 252 descriptors or 256 MiB.
   size_t chunk_size = 0;
   // Of each chunk.
   Deadline deadline = Deadline::Never();
@@ -76,10 +77,11 @@ struct MapOptions {
 // Ownership: owns its workers; destroying it is Abort(). Has a share in the
 //   tensors of tasks that have not ended, and of the initializer.
 // Threads: thread-safe, but for destruction and moving.
-// Processes: in a forked child, futures fail with kFailedPrecondition and the
-//   destructor does nothing.
-// Trust: answers are checked; a worker that sends garbage is killed, and its
-//   task fails with kDataLoss.
+// Processes: in a forked child, futures fail with kFailedPrecondition, counts
+//   are zero, and the destructor does nothing.
+// Trust: answers are checked; a worker whose messages are garbage is killed,
+//   and its task fails with kDataLoss. Bytes that are no value of the result's
+//   type fail the task alone.
 class ProcessPool {
  public:
   // Starts the least number of workers, side by side.

@@ -14,6 +14,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -24,11 +25,13 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tenon/futures/future.h"
+#include "tenon/ipc/channel.h"
 #include "tenon/shm/deadline.h"
 #include "tenon/shm/process_testing.h"
 #include "tenon/shm/status_macros.h"
 #include "tenon/shm/status_matchers.h"
 #include "tenon/spawn/child_testing.h"
+#include "tenon/spawn/ipc_arguments.h"
 #include "tenon/spawn/pool_function.h"
 #include "tenon/spawn/pool_options.h"
 #include "tenon/spawn/process.h"
@@ -145,6 +148,18 @@ TEST_F(ProcessPoolFaultTest, TaskThatTakesTooLong) {
                        HasSubstr("before a worker was free")));
   EXPECT_THAT(Get(std::move(other)), IsOk());
   EXPECT_EQ(pool.counts().started, 2u);
+}
+
+TEST_F(ProcessPoolFaultTest, TaskThatIsTooLateCostsNoWorker) {
+  TENON_ASSERT_OK_AND_ASSIGN(ProcessPool pool,
+                             ProcessPool::Create({.workers = 1}));
+  TENON_ASSERT_OK_AND_ASSIGN(const int pid, Get(pool.Submit(Pid, 1)));
+  for (int i = 0; i < 10; ++i) {
+    EXPECT_THAT(Get(pool.SubmitWith({Deadline::Passed()}, Pid, 1)),
+                StatusIs(absl::StatusCode::kDeadlineExceeded,
+                         HasSubstr("before a worker was free")));
+  }
+  EXPECT_THAT(Get(pool.Submit(Pid, 1)), IsOkAndHolds(pid));
 }
 
 // ---- Wear ----
@@ -274,6 +289,18 @@ TEST_F(ProcessPoolFaultTest, InitializerThatDoesNotExist) {
       StatusIs(absl::StatusCode::kNotFound, HasSubstr("TENON_POOL_FUNCTION")));
 }
 
+int Take(Channel channel) { return channel.fd(); }
+TENON_POOL_FUNCTION(Take);
+
+TEST_F(ProcessPoolFaultTest, InitializerWithWhatOnlyOneProcessCanHave) {
+  TENON_ASSERT_OK_AND_ASSIGN(auto ends, Channel::CreatePair());
+  EXPECT_THAT(
+      ProcessPool::Create(
+          {.workers = 1,
+           .initializer = InitializeBy(Take, std::move(ends.first))}),
+      StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("a Channel")));
+}
+
 // ---- Ends ----
 
 TEST_F(ProcessPoolFaultTest, ShutdownWaitsForAllAndThenRefuses) {
@@ -307,6 +334,18 @@ TEST_F(ProcessPoolFaultTest, AbortEndsTenThousandLongTasks) {
     ASSERT_TRUE(future.done());
     ASSERT_THAT(GetVoid(std::move(future)),
                 StatusIs(absl::StatusCode::kCancelled));
+  }
+}
+
+TEST_F(ProcessPoolFaultTest, AbortCutsAShutdownShort) {
+  for (int round = 0; round < 20; ++round) {
+    TENON_ASSERT_OK_AND_ASSIGN(ProcessPool pool,
+                               ProcessPool::Create({.workers = 1}));
+    Future<void> future = pool.Submit(Sleep, round % 2 == 0 ? 10'000'000 : 0);
+    std::thread other([&] { EXPECT_THAT(pool.Shutdown(), IsOk()); });
+    pool.Abort();
+    other.join();
+    EXPECT_TRUE(future.done());
   }
 }
 

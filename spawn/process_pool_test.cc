@@ -9,6 +9,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
+#include <fstream>
+#include <iterator>
 #include <numeric>
 #include <optional>
 #include <stdexcept>
@@ -254,6 +257,76 @@ TEST_F(ProcessPoolTest, TensorsThereAndBackAndNothingIsKept) {
   EXPECT_TRUE(Becomes([&] { return CountOpenFds() <= fds; }));
 }
 
+UniqueFd Copy(const UniqueFd& fd) { return UniqueFd(dup(fd.get())); }
+TENON_POOL_FUNCTION(Copy);
+
+TEST_F(ProcessPoolTest, ChunksWithMoreDescriptorsThanAMessage) {
+  TENON_ASSERT_OK_AND_ASSIGN(ProcessPool pool,
+                             ProcessPool::Create({.workers = 1}));
+  std::vector<UniqueFd> inputs(300);
+  for (UniqueFd& input : inputs) input = UniqueFd(dup(STDERR_FILENO));
+  for (const size_t chunk : {0, 300}) {
+    TENON_ASSERT_OK_AND_ASSIGN(
+        const std::vector<UniqueFd> copies,
+        Get(pool.Map(Copy, inputs, {.chunk_size = chunk})));
+    EXPECT_EQ(copies.size(), inputs.size());
+    for (const UniqueFd& copy : copies) ASSERT_TRUE(copy.valid());
+  }
+  EXPECT_EQ(pool.counts().started, 1u);
+}
+
+UniqueFd Open(int) { return UniqueFd(dup(STDERR_FILENO)); }
+TENON_POOL_FUNCTION(Open);
+
+// One allows 252; the errors among them have none, and keep their places.
+absl::StatusOr<UniqueFd> OpenButAThird(int i) {
+  if (i % 3 == 0) return absl::NotFoundError(absl::StrCat(i));
+  return Open(i);
+}
+TENON_POOL_FUNCTION(OpenButAThird);
+
+TEST_F(ProcessPoolTest, ResultsWithMoreDescriptorsThanAMessage) {
+  TENON_ASSERT_OK_AND_ASSIGN(ProcessPool pool,
+                             ProcessPool::Create({.workers = 1}));
+  std::vector<int> inputs(600);
+  std::iota(inputs.begin(), inputs.end(), 1);
+  const MapOptions at_once = {.chunk_size = 600};
+  TENON_ASSERT_OK_AND_ASSIGN(const std::vector<UniqueFd> opened,
+                             Get(pool.Map(Open, inputs, at_once)));
+  for (const UniqueFd& fd : opened) ASSERT_TRUE(fd.valid());
+  EXPECT_THAT(Get(pool.Map(OpenButAThird, inputs, at_once)),
+              StatusIs(absl::StatusCode::kNotFound, "3"));
+  EXPECT_THAT(Get(pool.Submit(Square, 7)), IsOkAndHolds(49));
+  EXPECT_EQ(pool.counts().started, 1u);
+}
+
+// ---- What its workers are told ----
+
+void PrintPid() { printf("%d", getpid()); }
+TENON_POOL_FUNCTION(PrintPid);
+
+TEST_F(ProcessPoolTest, OutputOfEachWorkerInItsOwnFile) {
+  const std::string path =
+      absl::StrCat(testing::TempDir(), "/pool_test_", getpid(), ".");
+  TENON_ASSERT_OK_AND_ASSIGN(
+      ProcessPool pool,
+      ProcessPool::Create(
+          {.workers = 2,
+           .initializer = InitializeBy(PrintPid),
+           .process = {.stdout_file = absl::StrCat(path, "{index}"),
+                       .tee = true}}));
+  const std::vector<pid_t> pids = pool.worker_pids();
+  EXPECT_TRUE(Becomes([&] { return pool.counts().idle == 2; }));
+  EXPECT_THAT(pool.Shutdown(), IsOk());
+  for (size_t i = 0; i < 2; ++i) {
+    const std::string name = absl::StrCat(path, i);
+    std::ifstream file(name);
+    EXPECT_EQ(std::string(std::istreambuf_iterator<char>(file), {}),
+              absl::StrCat(pids[i]));
+    EXPECT_EQ(unlink(name.c_str()), 0);
+  }
+}
+
 // ---- Pools elsewhere ----
 
 absl::Status UsePool(Child& child) {
@@ -287,6 +360,8 @@ TEST_F(ProcessPoolTest, InertInAFork) {
   EXPECT_TRUE(PassesInChild([&] {
     EXPECT_THAT(Get(pool.Submit(Square, 1)),
                 StatusIs(absl::StatusCode::kFailedPrecondition));
+    EXPECT_EQ(pool.counts().workers, 0u);
+    EXPECT_TRUE(pool.worker_pids().empty());
     const ProcessPool moved = std::move(pool);
   }));
   EXPECT_THAT(Get(pool.Submit(Square, 4)), IsOkAndHolds(16));

@@ -10,14 +10,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
-#include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_replace.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "tenon/ipc/tensor_reaper.h"
@@ -26,6 +24,7 @@
 #include "tenon/shm/unique_fd.h"
 #include "tenon/spawn/guardian_main.h"
 #include "tenon/spawn/handover.h"
+#include "tenon/spawn/index_templates.h"
 #include "tenon/spawn/memory_kills.h"
 #include "tenon/spawn/process.h"
 #include "tenon/spawn/process_options.h"
@@ -41,21 +40,6 @@ std::vector<int> Borrow(const std::vector<UniqueFd>& fds) {
   return borrowed;
 }
 
-// What is told to each by its index.
-struct Templates {
-  std::string name;
-  std::string stdout_file;
-  std::string stderr_file;
-
-  void FillIn(ProcessOptions& options) const {
-    const std::vector<std::pair<std::string, std::string>> index = {
-        {"{index}", absl::StrCat(options.index)}};
-    options.settings.name = absl::StrReplaceAll(name, index);
-    options.stdout_file = absl::StrReplaceAll(stdout_file, index);
-    options.stderr_file = absl::StrReplaceAll(stderr_file, index);
-  }
-};
-
 }  // namespace
 
 absl::StatusOr<Processes> Processes::Start(int nprocs, ProcessOptions options) {
@@ -64,8 +48,7 @@ absl::StatusOr<Processes> Processes::Start(int nprocs, ProcessOptions options) {
         absl::StrCat("cannot start ", nprocs, " processes"));
   }
   Processes started(options);
-  const Templates templates = {options.settings.name, options.stdout_file,
-                               options.stderr_file};
+  const IndexTemplates templates(options);
   const std::vector<int> fds = Borrow(options.fds);
   const std::optional<int64_t> memory_kills = CountMemoryKills();
   std::vector<PreparedChild> prepared;

@@ -3,9 +3,13 @@
 
 #include "tenon/spawn/result_stream.h"
 
+#include <cxxabi.h>
+
 #include <algorithm>
 #include <condition_variable>
 #include <cstddef>
+#include <exception>
+#include <limits>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -15,6 +19,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "tenon/shm/deadline.h"
 #include "tenon/spawn/argument.h"
@@ -61,6 +66,11 @@ StreamCore::StreamCore(std::shared_ptr<PoolCore> pool,
       answers_(std::make_shared<Answers>()) {
   options_.chunk_size = std::max<size_t>(options_.chunk_size, 1);
   if (options_.max_chunks == 0) options_.max_chunks = 2 * pool_->max_workers();
+  // Beyond that, all that there is goes at once.
+  constexpr size_t kMost = std::numeric_limits<size_t>::max();
+  most_under_way_ = options_.chunk_size < kMost / options_.max_chunks
+                        ? options_.chunk_size * options_.max_chunks
+                        : kMost;
   if (!function_.ok()) end_ = function_.status();
   Feed();
 }
@@ -68,16 +78,27 @@ StreamCore::StreamCore(std::shared_ptr<PoolCore> pool,
 StreamCore::~StreamCore() = default;
 
 void StreamCore::Feed() {
-  while (!end_ &&
-         submitted_ - taken_ < options_.max_chunks * options_.chunk_size) {
-    FeedChunk();
+  while (!end_ && submitted_ - taken_ < most_under_way_) FeedChunk();
+}
+
+absl::StatusOr<std::optional<PackedArguments>> StreamCore::NextInput() {
+  // Let through, an exception would leave places for which no answer comes.
+  try {
+    return next_();
+  } catch (const std::exception& e) {
+    return absl::InternalError(absl::StrCat("the generator threw: ", e.what()));
+  } catch (const abi::__forced_unwind&) {
+    throw;  // The end of this thread.
+  } catch (...) {
+    return absl::InternalError(
+        "the generator threw something that is no std::exception");
   }
 }
 
 void StreamCore::FeedChunk() {
   PoolTask task = {.function = *function_, .calls = {}, .receivers = {}};
   while (!end_ && task.calls.size() < options_.chunk_size) {
-    absl::StatusOr<std::optional<PackedArguments>> input = next_();
+    absl::StatusOr<std::optional<PackedArguments>> input = NextInput();
     if (!input.ok()) {
       end_ = input.status();
     } else if (!input->has_value()) {
@@ -103,14 +124,13 @@ absl::StatusOr<PackedArguments> StreamCore::Next(Deadline deadline) {
     return options_.ordered ? answers_->ready.count(taken_) > 0
                             : !answers_->ready.empty();
   };
-  if (deadline.is_never()) {
-    answers_->came.wait(lock, is_ready);
-  } else if (!answers_->came.wait_for(
-                 lock,
-                 absl::ToChronoNanoseconds(
-                     std::min(deadline.Remaining(), absl::Hours(24))),
-                 is_ready)) {
-    return absl::DeadlineExceededError("no result yet");
+  while (!answers_->came.wait_for(lock,
+                                  absl::ToChronoNanoseconds(std::min(
+                                      deadline.Remaining(), absl::Hours(24))),
+                                  is_ready)) {
+    if (deadline.has_passed()) {
+      return absl::DeadlineExceededError("no result yet");
+    }
   }
   const auto first =
       options_.ordered ? answers_->ready.find(taken_) : answers_->ready.begin();

@@ -32,7 +32,8 @@
 
 namespace tenon::spawn {
 
-// The next input; nothing at the end. Called by Next() and by its maker.
+// The next input; nothing at the end. Called by Next() and by its maker. What
+// it throws is an error, kInternal.
 template <typename T>
 using InputGenerator = std::function<absl::StatusOr<std::optional<T>>()>;
 
@@ -65,12 +66,14 @@ class StreamCore {
 
   void Feed();
   void FeedChunk();
+  absl::StatusOr<std::optional<PackedArguments>> NextInput();
 
   std::shared_ptr<PoolCore> pool_;
   absl::StatusOr<std::string> function_;
   InputGenerator<PackedArguments> next_;
   StreamOptions options_;
   std::shared_ptr<Answers> answers_;
+  size_t most_under_way_ = 0;
   size_t submitted_ = 0;
   size_t taken_ = 0;
   // Why there are no more inputs; kOutOfRange at their end.

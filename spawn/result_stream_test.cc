@@ -3,9 +3,13 @@
 
 #include "tenon/spawn/result_stream.h"
 
+#include <fcntl.h>
+
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <optional>
+#include <stdexcept>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -17,6 +21,7 @@
 #include "tenon/futures/future.h"
 #include "tenon/shm/deadline.h"
 #include "tenon/shm/status_matchers.h"
+#include "tenon/shm/unique_fd.h"
 #include "tenon/spawn/child_testing.h"
 #include "tenon/spawn/pool_function.h"
 #include "tenon/spawn/pool_options.h"
@@ -25,6 +30,7 @@
 namespace tenon::spawn {
 namespace {
 
+using ::testing::HasSubstr;
 using ::testing::UnorderedElementsAreArray;
 
 class ResultStreamTest : public ChildTest {};
@@ -108,6 +114,59 @@ TEST_F(ResultStreamTest, StreamWhoseInputFails) {
   futures::Future<int64_t> nine = pool.Submit(Square, 3);
   ASSERT_THAT(nine.Wait(absl::Seconds(60)), IsOk());
   EXPECT_THAT(nine.value(), IsOkAndHolds(9)) << "usable again";
+}
+
+TEST_F(ResultStreamTest, StreamWhoseInputThrows) {
+  TENON_ASSERT_OK_AND_ASSIGN(ProcessPool pool,
+                             ProcessPool::Create({.workers = 2}));
+  for (const bool ordered : {true, false}) {
+    auto stream = pool.Stream(
+        Square,
+        [i = int64_t{0}]() mutable -> absl::StatusOr<std::optional<int64_t>> {
+          if (i == 3) throw std::runtime_error("a torn file");
+          return std::optional<int64_t>(i++);
+        },
+        {.ordered = ordered, .chunk_size = 2});
+    std::vector<int64_t> got;
+    for (int i = 0; i < 3; ++i) got.push_back(*stream.Next(Watchdog()));
+    EXPECT_THAT(got, UnorderedElementsAreArray({0, 1, 4}));
+    EXPECT_THAT(stream.Next(Watchdog()),
+                StatusIs(absl::StatusCode::kInternal, HasSubstr("torn file")));
+    EXPECT_THAT(stream.Next(Watchdog()),
+                StatusIs(absl::StatusCode::kOutOfRange));
+  }
+}
+
+TEST_F(ResultStreamTest, ChunksOfAnySize) {
+  TENON_ASSERT_OK_AND_ASSIGN(ProcessPool pool,
+                             ProcessPool::Create({.workers = 1}));
+  constexpr size_t kMost = std::numeric_limits<size_t>::max();
+  for (const size_t chunk : {kMost, kMost / 2 + 1}) {
+    auto stream = pool.Stream(Square, UpTo(5), {.chunk_size = chunk});
+    for (int64_t i = 0; i < 5; ++i) {
+      ASSERT_THAT(stream.Next(Watchdog()), IsOkAndHolds(i * i));
+    }
+  }
+}
+
+UniqueFd Copy(const UniqueFd& fd) {
+  return UniqueFd(fcntl(fd.get(), F_DUPFD_CLOEXEC, 0));
+}
+TENON_POOL_FUNCTION(Copy);
+
+TEST_F(ResultStreamTest, ChunksWithMoreDescriptorsThanAMessage) {
+  TENON_ASSERT_OK_AND_ASSIGN(ProcessPool pool,
+                             ProcessPool::Create({.workers = 1}));
+  auto stream =
+      pool.Stream(Copy,
+                  [i = 0]() mutable -> absl::StatusOr<std::optional<UniqueFd>> {
+                    if (++i > 300) return std::optional<UniqueFd>();
+                    return UniqueFd(open("/dev/null", O_RDONLY | O_CLOEXEC));
+                  },
+                  {.chunk_size = 300, .max_chunks = 1});
+  for (int i = 0; i < 300; ++i) {
+    ASSERT_THAT(stream.Next(Watchdog()), IsOk()) << i;
+  }
 }
 
 TEST_F(ResultStreamTest, StreamAsksForInputsAsResultsAreTaken) {
