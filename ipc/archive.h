@@ -92,6 +92,9 @@ class ArchiveReader {
   // Errors: kDataLoss if something is left over.
   absl::Status Finish() const;
 
+  // How many bytes have not been read.
+  size_t left() const { return left_.size(); }
+
  private:
   absl::Status Read(void* to, size_t size);
 

@@ -123,6 +123,9 @@ class ArgumentReader {
   // Errors: kDataLoss if bytes, descriptors or tensors are left over.
   absl::Status Finish() const;
 
+  // How many bytes have not been read.
+  size_t left() const { return bytes_.left(); }
+
   // One T for all that is read here, made when it is first asked for: what
   // makes two tensors of one storage that.
   template <typename T>

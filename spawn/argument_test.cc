@@ -155,6 +155,18 @@ TEST(ArgumentTest, ShortenedOrLengthenedBytesAreRefused) {
               StatusIs(absl::StatusCode::kDataLoss, HasSubstr("left over")));
 }
 
+TEST(ArgumentTest, CountOfElementsWithoutBytesIsNotTrusted) {
+  ExpectTravels(std::vector<std::tuple<>>(1000));
+  const std::string many(8, '\x7f');
+  ArgumentReader reader(many, {});
+  EXPECT_THAT(ArgumentTraits<std::vector<std::tuple<>>>::Unpack(reader),
+              StatusIs(absl::StatusCode::kDataLoss, HasSubstr("no bytes")));
+  using Map = std::map<std::tuple<>, std::tuple<>>;
+  ArgumentReader again(many, {});
+  EXPECT_THAT(ArgumentTraits<Map>::Unpack(again),
+              StatusIs(absl::StatusCode::kDataLoss));
+}
+
 TEST(ArgumentTest, TextTravelsAsAString) {
   static_assert(std::is_same_v<TravelsAs<const char(&)[4]>, std::string>);
   static_assert(std::is_same_v<TravelsAs<const char*>, std::string>);

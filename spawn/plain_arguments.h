@@ -8,6 +8,7 @@
 #ifndef TENON_SPAWN_PLAIN_ARGUMENTS_H_
 #define TENON_SPAWN_PLAIN_ARGUMENTS_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <map>
@@ -53,11 +54,22 @@ struct ArgumentTraits<std::string> {
   }
 };
 
+// A count is the sender's word. What has bytes of its own ends with them; of
+// what has none there cannot be many.
+inline absl::Status CheckElements(uint64_t count, size_t bytes_of_one) {
+  constexpr uint64_t kMaxWithoutBytes = 65'536;
+  if (bytes_of_one > 0 || count <= kMaxWithoutBytes) return absl::OkStatus();
+  return absl::DataLossError(
+      absl::StrCat("a container of ", count,
+                   " elements that have no bytes; at most ", kMaxWithoutBytes));
+}
+
 template <Argument T>
 struct ArgumentTraits<std::vector<T>> {
   // Whether its elements travel as they lie in memory.
   static constexpr bool kIsFlat =
       std::is_arithmetic_v<T> && !std::is_same_v<T, bool>;
+  static constexpr bool kGivenAway = IsGivenAway<T>();
 
   static std::string Name() {
     return absl::StrCat("std::vector<", ArgumentTraits<T>::Name(), ">");
@@ -89,7 +101,9 @@ struct ArgumentTraits<std::vector<T>> {
       // No room is made for what has not been read.
       TENON_ASSIGN_OR_RETURN(const auto size, from.Get<uint64_t>());
       for (uint64_t i = 0; i < size; ++i) {
+        const size_t left = from.left();
         TENON_ASSIGN_OR_RETURN(T value, ArgumentTraits<T>::Unpack(from));
+        TENON_RETURN_IF_ERROR(CheckElements(size, left - from.left()));
         values.push_back(std::move(value));
       }
     }
@@ -99,6 +113,8 @@ struct ArgumentTraits<std::vector<T>> {
 
 template <Argument T>
 struct ArgumentTraits<std::optional<T>> {
+  static constexpr bool kGivenAway = IsGivenAway<T>();
+
   static std::string Name() {
     return absl::StrCat("std::optional<", ArgumentTraits<T>::Name(), ">");
   }
@@ -116,6 +132,8 @@ struct ArgumentTraits<std::optional<T>> {
 
 template <Argument A, Argument B>
 struct ArgumentTraits<std::pair<A, B>> {
+  static constexpr bool kGivenAway = IsGivenAway<A>() || IsGivenAway<B>();
+
   static std::string Name() {
     return absl::StrCat("std::pair<", ArgumentTraits<A>::Name(), ", ",
                         ArgumentTraits<B>::Name(), ">");
@@ -133,6 +151,8 @@ struct ArgumentTraits<std::pair<A, B>> {
 
 template <Argument K, Argument V>
 struct ArgumentTraits<std::map<K, V>> {
+  static constexpr bool kGivenAway = IsGivenAway<K>() || IsGivenAway<V>();
+
   static std::string Name() {
     return absl::StrCat("std::map<", ArgumentTraits<K>::Name(), ", ",
                         ArgumentTraits<V>::Name(), ">");
@@ -149,8 +169,10 @@ struct ArgumentTraits<std::map<K, V>> {
     TENON_ASSIGN_OR_RETURN(const auto size, from.Get<uint64_t>());
     std::map<K, V> values;
     for (uint64_t i = 0; i < size; ++i) {
+      const size_t left = from.left();
       TENON_ASSIGN_OR_RETURN(K key, ArgumentTraits<K>::Unpack(from));
       TENON_ASSIGN_OR_RETURN(V value, ArgumentTraits<V>::Unpack(from));
+      TENON_RETURN_IF_ERROR(CheckElements(size, left - from.left()));
       values.emplace(std::move(key), std::move(value));
     }
     return values;
@@ -195,6 +217,8 @@ struct SequenceTraits {
 
 template <Argument... T>
 struct ArgumentTraits<std::tuple<T...>> {
+  static constexpr bool kGivenAway = (IsGivenAway<T>() || ...);
+
   static std::string Name() {
     return absl::StrCat("std::tuple<", SequenceTraits<T...>::Names(), ">");
   }

@@ -9,6 +9,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -237,6 +238,11 @@ TEST_F(StartTest, LocksAreShared) {
   EXPECT_THAT(two.Join(Watchdog()), IsOk());
   EXPECT_THAT(count.Load(), IsOkAndHolds(2));
 }
+
+static_assert(IsGivenAway<Channel>());
+static_assert(IsGivenAway<std::vector<Channel>>());
+static_assert(IsGivenAway<std::optional<std::pair<int, Channel>>>());
+static_assert(!IsGivenAway<std::vector<std::string>>());
 
 absl::Status EchoOnce(int, Channel channel) {
   TENON_ASSIGN_OR_RETURN(const Message message, channel.Receive(Watchdog()));
