@@ -5,8 +5,14 @@
 // would: a byte there and back over a socketpair, between two processes that
 // sleep in between. Both are measured in turns; "ratio" is ours through that.
 //
+// A wake costs ten times as much on another core as on one's own, and where the
+// scheduler puts a process is its own affair. So it is said: with cores:2 this
+// process is on one core, and the worker and the echo are on another; with
+// cores:1 all are on the same.
+//
 // It has a main() of its own, since a child has to get to Init() first.
 
+#include <sched.h>
 #include <sys/socket.h>
 #include <sys/types.h>
 #include <sys/wait.h>
@@ -54,14 +60,55 @@ double Now() {
       .count();
 }
 
+// The first two processors that this process may use.
+std::vector<int> TwoProcessors() {
+  cpu_set_t all;
+  DieUnless(sched_getaffinity(0, sizeof(all), &all) == 0, "sched_getaffinity");
+  std::vector<int> two;
+  for (int cpu = 0; cpu < CPU_SETSIZE && two.size() < 2; ++cpu) {
+    if (CPU_ISSET(cpu, &all)) two.push_back(cpu);
+  }
+  return two;
+}
+
+// Where this process is while this lives, and where those whom it wakes are.
+class Placement {
+ public:
+  explicit Placement(int64_t cores) {
+    const std::vector<int> two = TwoProcessors();
+    sched_getaffinity(0, sizeof(before_), &before_);
+    has_room_ = two.size() >= static_cast<size_t>(cores);
+    others_ = two[has_room_ ? static_cast<size_t>(cores) - 1 : 0];
+    PinTo(two[0]);
+  }
+  ~Placement() { sched_setaffinity(0, sizeof(before_), &before_); }
+
+  bool has_room() const { return has_room_; }
+  int others() const { return others_; }
+
+  static void PinTo(int cpu) {
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(cpu, &one);
+    DieUnless(sched_setaffinity(0, sizeof(one), &one) == 0,
+              "sched_setaffinity");
+  }
+
+ private:
+  cpu_set_t before_;
+  bool has_room_;
+  int others_;
+};
+
 // A forked process that sends back each byte until the socket is closed.
 class Echo {
  public:
-  Echo() {
+  explicit Echo(int cpu) {
     int ends[2];
     DieUnless(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, ends) == 0, "socketpair");
     pid_ = fork();
     if (pid_ == 0) {
+      if (cpu >= 0) Placement::PinTo(cpu);
       close(ends[0]);
       char byte = 0;
       while (read(ends[1], &byte, 1) == 1) {
@@ -86,16 +133,18 @@ class Echo {
   int fd_;
 };
 
-ProcessPool MakePool(int workers) {
-  absl::StatusOr<ProcessPool> pool = ProcessPool::Create({.workers = workers});
+ProcessPool MakePool(int workers, const std::vector<int>& cpus = {}) {
+  absl::StatusOr<ProcessPool> pool = ProcessPool::Create(
+      {.workers = workers, .process = {.settings = {.cpus = cpus}}});
   DieUnless(pool.ok(), pool.status().ToString());
   return *std::move(pool);
 }
 
-// `round` is one call of ours; returns its seconds.
+// `round` is one call of ours; returns its seconds. The echo runs on
+// `echo_cpu`; -1: anywhere.
 template <typename Round>
-void Compare(benchmark::State& state, Round round) {
-  const Echo echo;
+void Compare(benchmark::State& state, int echo_cpu, Round round) {
+  const Echo echo(echo_cpu);
   round();
   double ours = 0;
   double limit = 0;
@@ -115,8 +164,10 @@ void Compare(benchmark::State& state, Round round) {
 // Until the thread that submitted has the result: it receives the worker's
 // answer itself, so two wakes, as the limit.
 void BM_Pool_SubmitToWait(benchmark::State& state) {
-  ProcessPool pool = MakePool(1);
-  Compare(state, [&] {
+  const Placement placement(state.range(0));
+  if (!placement.has_room()) state.SetLabel("there is one core only");
+  ProcessPool pool = MakePool(1, {placement.others()});
+  Compare(state, placement.others(), [&] {
     const double begin = Now();
     futures::Future<int64_t> future = pool.Submit(Same, 7);
     DieUnless(future.Wait().ok(), "wait");
@@ -125,13 +176,20 @@ void BM_Pool_SubmitToWait(benchmark::State& state) {
     return end - begin;
   });
 }
-BENCHMARK(BM_Pool_SubmitToWait)->Unit(benchmark::kMicrosecond)->UseManualTime();
+BENCHMARK(BM_Pool_SubmitToWait)
+    ->ArgName("cores")
+    ->Arg(2)
+    ->Arg(1)
+    ->Unit(benchmark::kMicrosecond)
+    ->UseManualTime();
 
 // Until a callback of the future, on the pool's thread, has the result: two
 // wakes.
 void BM_Pool_SubmitToCallback(benchmark::State& state) {
-  ProcessPool pool = MakePool(1);
-  Compare(state, [&] {
+  const Placement placement(state.range(0));
+  if (!placement.has_room()) state.SetLabel("there is one core only");
+  ProcessPool pool = MakePool(1, {placement.others()});
+  Compare(state, placement.others(), [&] {
     const double begin = Now();
     double end = 0;
     // Not by waiting for the future itself, which would help.
@@ -146,13 +204,18 @@ void BM_Pool_SubmitToCallback(benchmark::State& state) {
   });
 }
 BENCHMARK(BM_Pool_SubmitToCallback)
+    ->ArgName("cores")
+    ->Arg(2)
+    ->Arg(1)
     ->Unit(benchmark::kMicrosecond)
     ->UseManualTime();
 
 // Until a thread that waits for what Then() has made of the future has it.
 void BM_Pool_SubmitThenWait(benchmark::State& state) {
-  ProcessPool pool = MakePool(1);
-  Compare(state, [&] {
+  const Placement placement(state.range(0));
+  if (!placement.has_room()) state.SetLabel("there is one core only");
+  ProcessPool pool = MakePool(1, {placement.others()});
+  Compare(state, placement.others(), [&] {
     const double begin = Now();
     futures::Future<int64_t> future =
         pool.Submit(Same, 7).Then([](absl::StatusOr<int64_t> x) { return x; });
@@ -161,6 +224,9 @@ void BM_Pool_SubmitThenWait(benchmark::State& state) {
   });
 }
 BENCHMARK(BM_Pool_SubmitThenWait)
+    ->ArgName("cores")
+    ->Arg(2)
+    ->Arg(1)
     ->Unit(benchmark::kMicrosecond)
     ->UseManualTime();
 
@@ -191,7 +257,7 @@ TENON_POOL_FUNCTION(GiveBack);
 template <typename Make>
 void TimeTensors(benchmark::State& state, const Make& make) {
   ProcessPool pool = MakePool(1);
-  Compare(state, [&] {
+  Compare(state, -1, [&] {
     const double begin = Now();
     absl::StatusOr<Tensor> tensor = make();
     DieUnless(tensor.ok(), "tensor");
