@@ -5,13 +5,14 @@
 // least: posix_spawn() of this same binary, or fork(), and waitpid(), leaving
 // at once; and how soon the failure of one is known, and the others gone. Both
 // are measured in turns, so that whatever slows the machine down slows both;
-// "ratio" is ours through the limit's.
+// "ratio" is ours through the limit's, "faults" are page faults for each child.
 //
 // It has a main() of its own, since a child has to get to Init() first.
 
 #include <fcntl.h>
 #include <signal.h>
 #include <spawn.h>
+#include <sys/resource.h>
 #include <sys/types.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -102,19 +103,40 @@ std::string Ballast(const benchmark::State& state) {
   return std::string(static_cast<size_t>(state.range(2)) << 20, 'x');
 }
 
+// Page faults of this process and of all that have been waited for below it.
+double Faults() {
+  double faults = 0;
+  for (const int who : {RUSAGE_SELF, RUSAGE_CHILDREN}) {
+    rusage usage = {};
+    getrusage(who, &usage);
+    faults += static_cast<double>(usage.ru_minflt);
+  }
+  return faults;
+}
+
 // `start` is what the kernel asks for at least.
 void Compare(benchmark::State& state, StartMethod method, pid_t (*start)()) {
   const int children = static_cast<int>(state.range(0));
   const std::string argument(static_cast<size_t>(state.range(1)), 'x');
   double ours = 0;
   double limit = 0;
+  double faults = 0;
+  double limit_faults = 0;
   for (auto _ : state) {
+    const double before = Faults();
     const double seconds =
         SecondsOf([&] { StartAndJoin(children, argument, method); });
+    const double between = Faults();
     ours += seconds;
     limit += SecondsOf([&] { BareStartAndWait(children, start); });
+    faults += between - before;
+    limit_faults += Faults() - between;
     state.SetIterationTime(seconds);
   }
+  const double started =
+      static_cast<double>(children) * static_cast<double>(state.iterations());
+  state.counters["faults"] = faults / started;
+  state.counters["limit_faults"] = limit_faults / started;
   state.counters["ratio"] = ours / limit;
   state.counters["limit_us"] =
       1e6 * limit / static_cast<double>(state.iterations());
