@@ -203,6 +203,12 @@ absl::StatusOr<StartedChild> StartChild(const ProcessOptions& options,
   return std::move(started[0]);
 }
 
+absl::Status SignalChild(const StartedChild& child, int signal) {
+  absl::Status sent = child.pid_fd.SendSignal(signal);
+  if (signal == SIGKILL && child.guardian != nullptr) child.guardian->Wake();
+  return sent;
+}
+
 absl::StatusOr<ExitStatus> ReapChild(StartedChild& child, Deadline deadline) {
   absl::StatusOr<ExitStatus> end = child.fate.Take(deadline);
   if (absl::IsUnavailable(end.status())) {

@@ -71,6 +71,10 @@ absl::StatusOr<StartedChild> StartChild(const ProcessOptions& options,
                                         absl::Span<const int> fds,
                                         std::optional<int64_t> memory_kills);
 
+// Errors: kNotFound if it has ended. SIGKILL also wakes a guardian that
+// somebody has stopped, so that it can tell of the end.
+absl::Status SignalChild(const StartedChild& child, int signal);
+
 // The exit status of a child that has ended, once. Blocks until `deadline`.
 // Errors: kDeadlineExceeded, after which nothing has changed; kUnavailable if
 // its guardian was killed, and so it was.
