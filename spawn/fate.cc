@@ -1,9 +1,11 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// How a child has ended, from its guardian's word.
+// What those have who look after a child: how it has ended, by its guardian's
+// word, and the guardian.
 
 #include <poll.h>
+#include <signal.h>
 #include <sys/stat.h>
 #include <sys/types.h>
 #include <sys/wait.h>
@@ -16,6 +18,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "tenon/shm/deadline.h"
+#include "tenon/shm/fork_count.h"
 #include "tenon/shm/pid_fd.h"
 #include "tenon/shm/retry_on_eintr.h"
 #include "tenon/shm/status_macros.h"
@@ -57,6 +60,15 @@ absl::StatusOr<ExitStatus> Fate::Take(Deadline deadline) {
   return ExitStatus{.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 0,
                     .signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0,
                     .peak_rss_bytes = int64_t{report.peak_rss_kib} * 1024};
+}
+
+void Guardian::Dismiss() { process_.SendSignal(SIGKILL).IgnoreError(); }
+
+void Guardian::Wake() { process_.SendSignal(SIGCONT).IgnoreError(); }
+
+Guardian::~Guardian() {
+  if (fork_count_ != ForkCount()) return;
+  process_.Reap(Deadline::Never()).status().IgnoreError();
 }
 
 }  // namespace tenon::spawn

@@ -34,7 +34,7 @@
 #include "absl/types/span.h"
 #include "tenon/ipc/ancillary.h"
 #include "tenon/shm/deadline.h"
-#include "tenon/shm/fork_count.h"
+#include "tenon/shm/ledger/process_info.h"
 #include "tenon/shm/pid_fd.h"
 #include "tenon/shm/posix_error.h"
 #include "tenon/shm/retry_on_eintr.h"
@@ -56,7 +56,8 @@ constexpr timespec kNap = {.tv_sec = 0, .tv_nsec = 1'000'000};
 // What the guardian-to-be says once there are children, or why there are none;
 // and once more if it cannot become a guardian, and has killed them.
 struct Birth {
-  int error;  // Of making a child or, in a second message, of exec.
+  int error;   // Of making a child or, in a second message, of exec.
+  pid_t self;  // Its own pid, as it knows it; so with those of the children.
   pid_t pids[kMaxGuarded];
 };
 
@@ -240,7 +241,7 @@ int BecomeGuardianOf(const Plan& plan, const Birth& birth, int* socket) {
   struct sigaction action = {};
   action.sa_handler = SIG_DFL;
   sigaction(SIGCHLD, &action, nullptr);
-  Birth birth = {};
+  Birth birth = {.self = getpid()};
   int pid_fds[kMaxGuarded];
   int socket = plan.birth.writing.get();
   birth.error = MakeChildren(plan, maker, birth, pid_fds);
@@ -295,8 +296,17 @@ absl::Status WaitForWord(int socket, const Guardian* guardian) {
   return PollUntil(fds, 2, Deadline::Never()).status();
 }
 
-// Of the children, from what the guardian-to-be has said.
-absl::StatusOr<std::vector<GuardedChild>> Meet(Plan& plan,
+// A child's pid, as this process knows it. It is not the one that was told if
+// this process has left its pid namespace for those who come after it.
+absl::StatusOr<pid_t> PidHere(pid_t told, bool same_names, const PidFd& child) {
+  if (same_names) return told;
+  TENON_ASSIGN_OR_RETURN(const pid_t pid, PidOf(child));
+  if (pid > 0) return pid;
+  return absl::UnavailableError("it was killed before it began");
+}
+
+// Of the children, from what the guardian-to-be has said, which is `pid` here.
+absl::StatusOr<std::vector<GuardedChild>> Meet(Plan& plan, pid_t pid,
                                                const Guardian* guardian,
                                                const ChildMaker& maker) {
   const int socket = plan.birth.reading.get();
@@ -317,8 +327,10 @@ absl::StatusOr<std::vector<GuardedChild>> Meet(Plan& plan,
     TENON_ASSIGN_OR_RETURN(PidFd pid_fd, PidFd::Adopt(std::move(told.fds[i])));
     TENON_ASSIGN_OR_RETURN(Fate fate,
                            Fate::Adopt(std::move(plan.leashes[i].reading)));
-    children.push_back(
-        {told.birth.pids[i], std::move(pid_fd), std::move(fate)});
+    TENON_ASSIGN_OR_RETURN(
+        const pid_t child,
+        PidHere(told.birth.pids[i], told.birth.self == pid, pid_fd));
+    children.push_back({child, std::move(pid_fd), std::move(fate)});
   }
   return children;
 }
@@ -349,15 +361,6 @@ absl::StatusOr<std::shared_ptr<Guardian>> OpenGuardian(pid_t pid) {
 
 }  // namespace
 
-void Guardian::Dismiss() { process_.SendSignal(SIGKILL).IgnoreError(); }
-
-void Guardian::Wake() { process_.SendSignal(SIGCONT).IgnoreError(); }
-
-Guardian::~Guardian() {
-  if (fork_count_ != ForkCount()) return;
-  process_.Reap(Deadline::Never()).status().IgnoreError();
-}
-
 absl::StatusOr<GuardedChildren> StartGuarded(const GuardianOptions& options,
                                              size_t count,
                                              const ChildMaker& maker) {
@@ -378,7 +381,7 @@ absl::StatusOr<GuardedChildren> StartGuarded(const GuardianOptions& options,
   plan.birth.writing.Reset();
   TENON_ASSIGN_OR_RETURN(std::shared_ptr<Guardian> guardian, OpenGuardian(pid));
   absl::StatusOr<std::vector<GuardedChild>> children =
-      Meet(plan, guardian.get(), maker);
+      Meet(plan, pid, guardian.get(), maker);
   if (children.ok()) {
     return GuardedChildren{std::move(guardian), *std::move(children)};
   }

@@ -9,6 +9,7 @@
 #include <linux/seccomp.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stddef.h>
 #include <sys/prctl.h>
@@ -25,6 +26,7 @@
 #include <string>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -36,6 +38,7 @@
 #include "gtest/gtest.h"
 #include "tenon/ipc/channel.h"
 #include "tenon/shm/deadline.h"
+#include "tenon/shm/ledger/process_info.h"
 #include "tenon/shm/pid_fd.h"
 #include "tenon/shm/process_testing.h"
 #include "tenon/shm/status_macros.h"
@@ -136,6 +139,39 @@ TENON_SPAWN_ENTRY("start-without-files", StartWithoutFiles);
 
 TEST_F(GuardianOddTest, NoFileMayBeWritten) {
   ExpectSuccess("start-without-files");
+}
+
+// Those who come after are in a pid namespace of their own, and know each other
+// by other numbers than the one who starts them.
+absl::StatusOr<std::string> PidOfOneInANamespace() {
+  if (unshare(CLONE_NEWPID) != 0 &&
+      unshare(CLONE_NEWUSER | CLONE_NEWPID) != 0) {
+    return "skip";
+  }
+  TENON_ASSIGN_OR_RETURN(Talker talker, StartTalker({.entry = kEcho}));
+  TENON_RETURN_IF_ERROR(Ping(talker.channel));
+  const pid_t pid = talker.process.pid();
+  // The guardian is the first.
+  if (PidsOf(pid) == std::vector<pid_t>{pid, 2}) return "right";
+  return absl::StrCat("its pid is ", pid);
+}
+
+absl::Status StartInPidNamespace(Child& child) {
+  TENON_ASSIGN_OR_RETURN(Channel test, TakeChannel(child));
+  TENON_ASSIGN_OR_RETURN(const std::string how, PidOfOneInANamespace());
+  TENON_RETURN_IF_ERROR(test.Send(how, {}, Watchdog()));
+  // It cannot start anything any more, as a leak checker would.
+  for (;;) pause();
+}
+TENON_SPAWN_ENTRY("start-in-pid-namespace", StartInPidNamespace);
+
+TEST_F(GuardianOddTest, ChildInAnotherPidNamespace) {
+  TENON_ASSERT_OK_AND_ASSIGN(Talker talker,
+                             StartTalker({.entry = "start-in-pid-namespace"}));
+  TENON_ASSERT_OK_AND_ASSIGN(const Message how,
+                             talker.channel.Receive(Watchdog()));
+  if (how.bytes == "skip") GTEST_SKIP() << "no pid namespaces here";
+  EXPECT_EQ(how.bytes, "right");
 }
 
 std::string LinkOf(int fd) {

@@ -205,7 +205,8 @@ absl::StatusOr<StartedChild> StartChild(const ProcessOptions& options,
 
 absl::Status SignalChild(const StartedChild& child, int signal) {
   absl::Status sent = child.pid_fd.SendSignal(signal);
-  if (signal == SIGKILL && child.guardian != nullptr) child.guardian->Wake();
+  if (signal != SIGKILL) return sent;
+  if (const auto guardian = std::atomic_load(&child.guardian)) guardian->Wake();
   return sent;
 }
 
@@ -217,7 +218,9 @@ absl::StatusOr<ExitStatus> ReapChild(StartedChild& child, Deadline deadline) {
     TENON_RETURN_IF_ERROR(child.pid_fd.WaitForEnd(deadline));
   }
   // The last of those that were started together waits for their guardian.
-  if (!absl::IsDeadlineExceeded(end.status())) child.guardian.reset();
+  if (!absl::IsDeadlineExceeded(end.status())) {
+    std::atomic_exchange(&child.guardian, {});
+  }
   return end;
 }
 

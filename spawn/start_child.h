@@ -41,7 +41,8 @@ struct StartedChild {
   Channel control;
   Fate fate;
   // Shared by those that were started together; none if it is the fork
-  // server's, or has been reaped.
+  // server's, or has been reaped. Once started, by std::atomic_load() and the
+  // like only: SignalChild() may run beside ReapChild().
   std::shared_ptr<Guardian> guardian;
   std::unique_ptr<Output> output;
   UniqueFd crash_record;
