@@ -77,7 +77,7 @@ absl::Status Start(Client& client) {
                          StartChild(options, {&fd, 1}, std::nullopt));
   absl::Status sent = SendRest(child.control, child.pid_fd, {&fd, 1});
   if (!sent.ok()) {
-    child.pid_fd.SendSignal(SIGKILL).IgnoreError();
+    SignalChild(child, SIGKILL).IgnoreError();
     ReapChild(child, Deadline::Never()).status().IgnoreError();
     return sent;
   }
@@ -209,7 +209,7 @@ void StopServer() {
   // One that hangs in what it preloads has no children yet.
   StartedChild& child = client.server->child;
   if (!child.fate.WaitUntilDecided(Deadline::After(absl::Seconds(10))).ok()) {
-    child.pid_fd.SendSignal(SIGKILL).IgnoreError();
+    SignalChild(child, SIGKILL).IgnoreError();
   }
   ReapChild(child, Deadline::Never()).status().IgnoreError();
   client.server.reset();

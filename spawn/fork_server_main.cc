@@ -151,6 +151,8 @@ class Server {
       for (const GuardedChild& child : one.children) {
         child.pid_fd.SendSignal(SIGKILL).IgnoreError();
       }
+      // Somebody may have stopped it.
+      one.guardian->Wake();
     }
     charges_.clear();
   }

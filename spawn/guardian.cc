@@ -6,10 +6,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/types.h>
 #include <sys/uio.h>
@@ -34,12 +34,13 @@
 #include "absl/types/span.h"
 #include "tenon/ipc/ancillary.h"
 #include "tenon/shm/deadline.h"
-#include "tenon/shm/fork_count.h"
+#include "tenon/shm/ledger/process_info.h"
 #include "tenon/shm/pid_fd.h"
 #include "tenon/shm/posix_error.h"
 #include "tenon/shm/retry_on_eintr.h"
 #include "tenon/shm/status_macros.h"
 #include "tenon/shm/unique_fd.h"
+#include "tenon/spawn/close_from.h"
 #include "tenon/spawn/guardian_image.h"
 #include "tenon/spawn/guardian_main.h"
 #include "tenon/spawn/program.h"
@@ -55,7 +56,8 @@ constexpr timespec kNap = {.tv_sec = 0, .tv_nsec = 1'000'000};
 // What the guardian-to-be says once there are children, or why there are none;
 // and once more if it cannot become a guardian, and has killed them.
 struct Birth {
-  int error;  // Of making a child or, in a second message, of exec.
+  int error;   // Of making a child or, in a second message, of exec.
+  pid_t self;  // Its own pid, as it knows it; so with those of the children.
   pid_t pids[kMaxGuarded];
 };
 
@@ -167,8 +169,7 @@ int MakeChildren(const Plan& plan, MakeChild make, Birth& birth, int* pid_fds) {
 // Puts the descriptors where guardian_main.h says, and closes all others.
 // Returns an errno.
 int ArrangeFds(const Plan& plan) {
-  constexpr int kMost =
-      GuardianFirstElder(kMaxGuarded) + kMaxGuardianElders + 2;
+  constexpr int kMost = 2 * kMaxGuarded + kMaxGuardianElders + 2;
   int sources[kMost];
   int count = 0;
   for (const Ends& leash : plan.leashes) {
@@ -179,17 +180,23 @@ int ArrangeFds(const Plan& plan) {
   sources[count++] = plan.image.get();
   sources[count++] = plan.birth.writing.get();
   // Out of each other's way first.
+  const int end = kGuardianFirstFd + count;
   for (int i = 0; i < count; ++i) {
-    if (sources[i] < 0 || sources[i] >= count) continue;
-    sources[i] = fcntl(sources[i], F_DUPFD_CLOEXEC, count);
+    if (sources[i] < 0 || sources[i] >= end) continue;
+    sources[i] = fcntl(sources[i], F_DUPFD_CLOEXEC, end);
     if (sources[i] < 0) return errno;
   }
+  for (int fd = 0; fd < kGuardianFirstFd; ++fd) close(fd);
   for (int i = 0; i < count; ++i) {
-    if (sources[i] < 0) continue;
-    const int flags = i < plan.image_target() ? 0 : O_CLOEXEC;
-    if (dup3(sources[i], i, flags) < 0) return errno;
+    const int target = kGuardianFirstFd + i;
+    if (sources[i] < 0) {  // No image; what is there is not the guardian's.
+      close(target);
+      continue;
+    }
+    const int flags = target < plan.image_target() ? 0 : O_CLOEXEC;
+    if (dup3(sources[i], target, flags) < 0) return errno;
   }
-  return close_range(static_cast<unsigned>(count), ~0U, 0) == 0 ? 0 : errno;
+  return CloseFrom(end);
 }
 
 // Returns an errno.
@@ -241,7 +248,7 @@ void ResetSignals() {
 [[noreturn]] void BecomeGuardian(const Plan& plan, MakeChild make) {
   prctl(PR_SET_CHILD_SUBREAPER, 1);
   ResetSignals();
-  Birth birth = {};
+  Birth birth = {.self = getpid()};
   int pid_fds[kMaxGuarded];
   int socket = plan.birth.writing.get();
   birth.error = MakeChildren(plan, make, birth, pid_fds);
@@ -265,8 +272,8 @@ struct Told {
   std::vector<UniqueFd> fds;
 };
 
-// Errors: kUnavailable if nothing comes, or ever will.
-absl::StatusOr<Told> Listen(int socket, int flags) {
+// What has come. Errors: kUnavailable if nothing has.
+absl::StatusOr<Told> Listen(int socket) {
   Birth birth = {};
   iovec bytes = {.iov_base = &birth, .iov_len = sizeof(birth)};
   msghdr message = {};
@@ -274,24 +281,47 @@ absl::StatusOr<Told> Listen(int socket, int flags) {
   message.msg_iovlen = 1;
   ControlBuffer control;
   AttachRoom(&control, &message);
-  const ssize_t got = RetryOnEintr(
-      [&] { return recvmsg(socket, &message, flags | MSG_CMSG_CLOEXEC); });
-  if (got < 0) return PosixError(errno, "recvmsg", "guardian");
-  Ancillary came = TakeAncillary(&message);
-  if (got != sizeof(birth)) {
-    return absl::UnavailableError("its guardian was killed before it began");
+  constexpr int kFlags = MSG_DONTWAIT | MSG_CMSG_CLOEXEC;
+  const ssize_t got =
+      RetryOnEintr([&] { return recvmsg(socket, &message, kFlags); });
+  constexpr char kSilent[] = "its guardian was killed before it began";
+  if (got < 0) {
+    return errno == EAGAIN ? absl::UnavailableError(kSilent)
+                           : PosixError(errno, "recvmsg", "guardian");
   }
+  Ancillary came = TakeAncillary(&message);
+  if (got != sizeof(birth)) return absl::UnavailableError(kSilent);
   return Told{birth, std::move(came.fds)};
 }
 
-// Of the children, from what the guardian-to-be has said.
-absl::StatusOr<std::vector<GuardedChild>> Meet(Plan& plan,
+// Until it has said something, or cannot any more. The end of the channel would
+// not tell that: others may have it, too.
+absl::Status WaitForWord(int socket, const Guardian* guardian) {
+  if (guardian == nullptr) return absl::OkStatus();
+  pollfd fds[] = {{.fd = socket, .events = POLLIN, .revents = 0},
+                  {.fd = guardian->end_fd(), .events = POLLIN, .revents = 0}};
+  return PollUntil(fds, 2, Deadline::Never()).status();
+}
+
+// A child's pid, as this process knows it. It is not the one that was told if
+// this process has left its pid namespace for those who come after it.
+absl::StatusOr<pid_t> PidHere(pid_t told, bool same_names, const PidFd& child) {
+  if (same_names) return told;
+  TENON_ASSIGN_OR_RETURN(const pid_t pid, PidOf(child));
+  if (pid > 0) return pid;
+  return absl::UnavailableError("it was killed before it began");
+}
+
+// Of the children, from what the guardian-to-be has said, which is `pid` here.
+absl::StatusOr<std::vector<GuardedChild>> Meet(Plan& plan, pid_t pid,
+                                               const Guardian* guardian,
                                                MakeChildError error) {
   const int socket = plan.birth.reading.get();
-  TENON_ASSIGN_OR_RETURN(Told told, Listen(socket, 0));
+  TENON_RETURN_IF_ERROR(WaitForWord(socket, guardian));
+  TENON_ASSIGN_OR_RETURN(Told told, Listen(socket));
   if (told.birth.error != 0) return error(told.birth.error);
   // By now it has become a guardian, or has said why not.
-  const absl::StatusOr<Told> failed = Listen(socket, MSG_DONTWAIT);
+  const absl::StatusOr<Told> failed = Listen(socket);
   if (failed.ok()) {
     return PosixError(failed->birth.error, "execve", "guardian");
   }
@@ -304,11 +334,26 @@ absl::StatusOr<std::vector<GuardedChild>> Meet(Plan& plan,
     TENON_ASSIGN_OR_RETURN(PidFd pid_fd, PidFd::Adopt(std::move(told.fds[i])));
     TENON_ASSIGN_OR_RETURN(Fate fate,
                            Fate::Adopt(std::move(plan.leashes[i].reading)));
-    children.push_back(
-        {told.birth.pids[i], std::move(pid_fd), std::move(fate)});
+    TENON_ASSIGN_OR_RETURN(
+        const pid_t child,
+        PidHere(told.birth.pids[i], told.birth.self == pid, pid_fd));
+    children.push_back({child, std::move(pid_fd), std::move(fate)});
   }
   return children;
 }
+
+// While this lives, pthread_cancel() of this thread has no effect. Otherwise it
+// could be the guardian-to-be that unwinds the stack, which both have.
+class NoCancellation {
+ public:
+  NoCancellation() { pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before_); }
+  ~NoCancellation() { pthread_setcancelstate(before_, nullptr); }
+  NoCancellation(const NoCancellation&) = delete;
+  NoCancellation& operator=(const NoCancellation&) = delete;
+
+ private:
+  int before_ = PTHREAD_CANCEL_ENABLE;
+};
 
 // None if it has ended, and somebody else has reaped it: SIGCHLD is ignored.
 absl::StatusOr<std::shared_ptr<Guardian>> OpenGuardian(pid_t pid) {
@@ -323,50 +368,10 @@ absl::StatusOr<std::shared_ptr<Guardian>> OpenGuardian(pid_t pid) {
 
 }  // namespace
 
-absl::StatusOr<Fate> Fate::Adopt(UniqueFd fd) {
-  struct stat about = {};
-  if (fstat(fd.get(), &about) != 0 || !S_ISFIFO(about.st_mode)) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "the fate of a child: descriptor ", fd.get(), " is no pipe"));
-  }
-  return Fate(std::move(fd));
-}
-
-bool Fate::IsDecided() const {
-  return WaitUntilDecided(Deadline::Passed()).ok();
-}
-
-absl::Status Fate::WaitUntilDecided(Deadline deadline) const {
-  pollfd end = {.fd = fd_.get(), .events = POLLIN, .revents = 0};
-  TENON_ASSIGN_OR_RETURN(const int count, PollUntil(&end, 1, deadline));
-  if (count > 0) return absl::OkStatus();
-  return absl::DeadlineExceededError("it has not ended");
-}
-
-absl::StatusOr<ExitStatus> Fate::Take(Deadline deadline) {
-  TENON_RETURN_IF_ERROR(WaitUntilDecided(deadline));
-  GuardianReport report = {};
-  const ssize_t got =
-      RetryOnEintr([&] { return read(fd_.get(), &report, sizeof(report)); });
-  if (got != sizeof(report)) {
-    return absl::UnavailableError("its guardian was killed");
-  }
-  const int status = report.wait_status;
-  return ExitStatus{.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 0,
-                    .signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0,
-                    .peak_rss_bytes = int64_t{report.peak_rss_kib} * 1024};
-}
-
-void Guardian::Dismiss() { process_.SendSignal(SIGKILL).IgnoreError(); }
-
-Guardian::~Guardian() {
-  if (fork_count_ != ForkCount()) return;
-  process_.Reap(Deadline::Never()).status().IgnoreError();
-}
-
 absl::StatusOr<GuardedChildren> StartGuarded(const GuardianOptions& options,
                                              size_t count, MakeChild make,
                                              MakeChildError error) {
+  const NoCancellation none;
   TENON_ASSIGN_OR_RETURN(Plan plan, MakePlan(options, count));
   // None must reach a handler of this process in the guardian or a child.
   sigset_t all;
@@ -382,7 +387,8 @@ absl::StatusOr<GuardedChildren> StartGuarded(const GuardianOptions& options,
   for (Ends& leash : plan.leashes) leash.writing.Reset();
   plan.birth.writing.Reset();
   TENON_ASSIGN_OR_RETURN(std::shared_ptr<Guardian> guardian, OpenGuardian(pid));
-  absl::StatusOr<std::vector<GuardedChild>> children = Meet(plan, error);
+  absl::StatusOr<std::vector<GuardedChild>> children =
+      Meet(plan, pid, guardian.get(), error);
   if (children.ok()) {
     return GuardedChildren{std::move(guardian), *std::move(children)};
   }

@@ -61,7 +61,7 @@ struct GuardianOptions {
   // How long orphans may go on; may be infinite.
   absl::Duration orphan_grace;
   // Whether each child leads a process group. What children that do not have
-  // started may outlive them, but not this process.
+  // started may outlive them, and once all of them have ended this process, too.
   bool own_group = true;
 };
 
@@ -115,6 +115,9 @@ class Guardian {
 
   // Kills it, and so its children.
   void Dismiss();
+
+  // If somebody has stopped it, it goes on.
+  void Wake();
 
  private:
   PidFd process_;

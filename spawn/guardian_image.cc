@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/types.h>
 #include <unistd.h>
 
@@ -29,11 +30,18 @@ UniqueFd CreateExecutable(const char* name) {
   return UniqueFd(memfd_create(name, MFD_CLOEXEC));
 }
 
+// Otherwise the kernel could kill this process for it.
+bool MayWrite(size_t size) {
+  rlimit limit = {};
+  return getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur >= size;
+}
+
 }  // namespace
 
 UniqueFd OpenGuardianImage() {
-  const UniqueFd written = CreateExecutable("tenon-guardian");
   constexpr size_t kSize = sizeof(kGuardianProgram);
+  if (!MayWrite(kSize)) return UniqueFd();
+  const UniqueFd written = CreateExecutable("tenon-guardian");
   if (!written.valid() ||
       write(written.get(), kGuardianProgram, kSize) != ssize_t{kSize}) {
     return UniqueFd();

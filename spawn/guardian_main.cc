@@ -149,6 +149,10 @@ constexpr long kSweepMs = 2000;
 constexpr long kSecondLookMs = 5;
 constexpr int kMaxStrangers = 256;
 
+// After this time of sweeping it is killed at first sight: one that lives on in
+// a child, and that in another, is never seen twice.
+constexpr long kFirstSightMs = 200;
+
 struct Charge {
   int pid;
   bool ended;
@@ -200,12 +204,12 @@ class Guardian {
   void Sweep() {
     // What they have started may outlive them, but not those who started them.
     if (!leads_group_ && !orphaned_) return;
-    const long end = NowMs() + kSweepMs;
-    for (int quiet = 0; quiet < 2 && NowMs() < end;) {
+    const long begin = NowMs();
+    for (int quiet = 0; quiet < 2 && NowMs() - begin < kSweepMs;) {
       Reap();
       if (!has_children_) return;
       // Once could be a list that has just changed.
-      quiet = KillStrangers() ? 0 : quiet + 1;
+      quiet = KillStrangers(NowMs() - begin >= kFirstSightMs) ? 0 : quiet + 1;
       Poll(fds_, 1, quiet == 0 ? kSecondLookMs : 1);
     }
   }
@@ -310,9 +314,10 @@ class Guardian {
   }
 
   // Kills those among this process's children who are no guardians, if they
-  // were there at the look before, too. Whether there are any; those who have
-  // become another user's, and cannot be killed, do not count.
-  bool KillStrangers() {
+  // were there at the look before, too, or `at_first_sight`. Whether there are
+  // any; those who have become another user's, and cannot be killed, do not
+  // count.
+  bool KillStrangers(bool at_first_sight) {
     char list[4096];
     const long size =
         ReadFile("/proc/thread-self/children", list, sizeof(list));
@@ -326,7 +331,7 @@ class Guardian {
         pid = pid * 10 + (list[i] - '0');
         continue;
       }
-      const bool doomed = second && WasStranger(pid);
+      const bool doomed = at_first_sight || (second && WasStranger(pid));
       if (pid > 0 && !IsGuardian(pid) && Kill(pid, doomed ? SIGKILL : 0) == 0) {
         found[count++] = pid;
       }

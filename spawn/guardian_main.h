@@ -33,10 +33,19 @@ enum GuardianArgument {
 
 // Its descriptors, and it has no others: of each child the two ends of its
 // leash, the reading end first, as leash.h asks for; then the pidfds of those
-// whose death makes orphans of the children.
-constexpr int GuardianReadingEnd(int child) { return 2 * child; }
-constexpr int GuardianWritingEnd(int child) { return 2 * child + 1; }
-constexpr int GuardianFirstElder(int children) { return 2 * children; }
+// whose death makes orphans of the children. 0, 1 and 2 are closed: where it is
+// the parent's program, that may print before it gets to GuardianMain(), and
+// what is written into a leash kills.
+inline constexpr int kGuardianFirstFd = 3;
+constexpr int GuardianReadingEnd(int child) {
+  return kGuardianFirstFd + 2 * child;
+}
+constexpr int GuardianWritingEnd(int child) {
+  return GuardianReadingEnd(child) + 1;
+}
+constexpr int GuardianFirstElder(int children) {
+  return GuardianReadingEnd(children);
+}
 inline constexpr int kMaxGuardianElders = 32;
 
 // What it writes into the leash of a child that has ended.

@@ -5,6 +5,7 @@
 // process that has made it.
 
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -14,6 +15,7 @@
 #include <stddef.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
+#include <sys/types.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -126,8 +128,18 @@ absl::Status ForbidMemfds() {
   return absl::OkStatus();
 }
 
+// It is then this program from its very beginning, and what prints there must
+// not reach a leash.
+[[maybe_unused]] const ssize_t kPrinted[] = {
+    write(STDOUT_FILENO, "hello\n", 6), write(STDERR_FILENO, "hello\n", 6)};
+
 absl::Status StartWithoutMemfds(Child&) {
   TENON_RETURN_IF_ERROR(ForbidMemfds());
+  // What others have opened and forgotten.
+  const int null = open("/dev/null", O_RDONLY);
+  for (int i = 0; i < 40; ++i) {
+    if (dup(null) < 0) return absl::InternalError("dup");
+  }
   TENON_ASSIGN_OR_RETURN(Talker talker, StartTalker({.entry = kEcho}));
   TENON_RETURN_IF_ERROR(Ping(talker.channel));
   const pid_t guardian = ParentPid(talker.process.pid());
@@ -135,6 +147,9 @@ absl::Status StartWithoutMemfds(Child&) {
       !Becomes([&] { return NameOf(guardian) == kGuardianName; })) {
     return absl::InternalError(
         absl::StrCat("the guardian is ", Link(guardian, "exe")));
+  }
+  for (const std::string& one : FdsOf(guardian)) {
+    if (one == "/dev/null") return absl::InternalError("it holds that, too");
   }
   TENON_RETURN_IF_ERROR(talker.process.Kill());
   const absl::Status how = talker.process.Join(Watchdog());

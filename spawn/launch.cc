@@ -4,6 +4,7 @@
 #include "tenon/spawn/launch.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <spawn.h>
 #include <sys/stat.h>
@@ -29,6 +30,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "tenon/shm/posix_error.h"
+#include "tenon/spawn/close_from.h"
 #include "tenon/spawn/guardian.h"
 #include "tenon/spawn/program.h"
 
@@ -155,7 +157,13 @@ void ArrangeFds(const ChildFds& fds, int leash_fd) {
   if (fds.standard_error >= 0) dup2(fds.standard_error, STDERR_FILENO);
   // After them, since one of them may be it.
   dup2(leash_fd, kLeashFd);
-  close_range(kLeashFd + 1, ~0U, 0);
+  // As exec would: it stands where a standard stream was closed, and may be the
+  // other end of a leash.
+  for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; ++fd) {
+    const int flags = fcntl(fd, F_GETFD);
+    if (flags >= 0 && (flags & FD_CLOEXEC) != 0) close(fd);
+  }
+  CloseFrom(kLeashFd + 1);
 }
 
 // In a forked child.

@@ -230,7 +230,7 @@ void Process::End() {
   if (state_->outcome) return;
   // They fail if somebody else has reaped the child, which is as good.
   StartedChild& child = state_->child;
-  if (state_->daemon) child.pid_fd.SendSignal(SIGKILL).IgnoreError();
+  if (state_->daemon) SignalChild(child, SIGKILL).IgnoreError();
   ReapChild(child, Deadline::Never()).status().IgnoreError();
 }
 
@@ -245,7 +245,7 @@ bool Process::IsAlive() const {
 
 absl::Status Process::Signal(int signal) const {
   TENON_RETURN_IF_ERROR(CheckOurs());
-  const absl::Status sent = state_->child.pid_fd.SendSignal(signal);
+  const absl::Status sent = SignalChild(state_->child, signal);
   return sent.ok() ? sent : Annotate(Describe(), sent);
 }
 
@@ -314,7 +314,7 @@ void Process::Stop(absl::Duration grace) {
   const StartedChild& child = state_->child;
   if (!child.fate.IsDecided()) child.pid_fd.SendSignal(SIGTERM).IgnoreError();
   if (!child.fate.WaitUntilDecided(Deadline::After(grace)).ok()) {
-    child.pid_fd.SendSignal(SIGKILL).IgnoreError();
+    SignalChild(child, SIGKILL).IgnoreError();
   }
   Join(Deadline::Never()).IgnoreError();
 }

@@ -40,7 +40,8 @@ struct ProcessOptions {
   // Whether the child leads a process group of its own. Whatever it starts then
   // ends with it, however it ends, in whatever group or session that is; and a
   // terminal does not send it Ctrl-C, nor let it read. Without, what it starts
-  // may outlive it, but not this process.
+  // may outlive it, and this process too, once all the children that were
+  // started with it have ended: then nobody watches any more.
   bool own_group = true;
 
   StartMethod method = StartMethod::kSpawn;

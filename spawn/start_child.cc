@@ -203,6 +203,13 @@ absl::StatusOr<StartedChild> StartChild(const ProcessOptions& options,
   return std::move(started[0]);
 }
 
+absl::Status SignalChild(const StartedChild& child, int signal) {
+  absl::Status sent = child.pid_fd.SendSignal(signal);
+  if (signal != SIGKILL) return sent;
+  if (const auto guardian = std::atomic_load(&child.guardian)) guardian->Wake();
+  return sent;
+}
+
 absl::StatusOr<ExitStatus> ReapChild(StartedChild& child, Deadline deadline) {
   absl::StatusOr<ExitStatus> end = child.fate.Take(deadline);
   if (absl::IsUnavailable(end.status())) {
@@ -211,7 +218,9 @@ absl::StatusOr<ExitStatus> ReapChild(StartedChild& child, Deadline deadline) {
     TENON_RETURN_IF_ERROR(child.pid_fd.WaitForEnd(deadline));
   }
   // The last of those that were started together waits for their guardian.
-  if (!absl::IsDeadlineExceeded(end.status())) child.guardian.reset();
+  if (!absl::IsDeadlineExceeded(end.status())) {
+    std::atomic_exchange(&child.guardian, {});
+  }
   return end;
 }
 

@@ -41,7 +41,8 @@ struct StartedChild {
   Channel control;
   Fate fate;
   // Shared by those that were started together; none if it is the fork
-  // server's, or has been reaped.
+  // server's, or has been reaped. Once started, by std::atomic_load() and the
+  // like only: SignalChild() may run beside ReapChild().
   std::shared_ptr<Guardian> guardian;
   std::unique_ptr<Output> output;
   UniqueFd crash_record;
@@ -70,6 +71,10 @@ absl::StatusOr<std::vector<StartedChild>> StartPrepared(
 absl::StatusOr<StartedChild> StartChild(const ProcessOptions& options,
                                         absl::Span<const int> fds,
                                         std::optional<int64_t> memory_kills);
+
+// Errors: kNotFound if it has ended. SIGKILL also wakes a guardian that
+// somebody has stopped, so that it can tell of the end.
+absl::Status SignalChild(const StartedChild& child, int signal);
 
 // The exit status of a child that has ended, once. Blocks until `deadline`.
 // Errors: kDeadlineExceeded, after which nothing has changed; kUnavailable if
