@@ -19,7 +19,7 @@
 //   - This process ends, or an elder of it: the guardian wakes the children
 //     (SIGCONT) if they are stopped, gives them their grace, kills them, and
 //     does as above.
-//   - All end at once: the same.
+//   - All end at once: the same, if the children lead groups.
 //   - The guardian itself is killed: the kernel kills the children and their
 //     process groups (leash.h).
 //   - Guardians below are left alone, which are known by their name: they watch
@@ -29,7 +29,7 @@
 // Why it stands between: limits, control groups, credentials, namespaces,
 // directory and memory a child has of its parent because it is a copy of it, or
 // a copy's. The guardian is one: it is made by vfork(), makes the children, and
-// only then becomes a program of its own, of 4 KiB.
+// only then becomes a program of its own, of less than 5 KiB.
 // docs/decisions/009-a-guardian-for-those-started-together.md.
 
 #ifndef TENON_SPAWN_GUARDIAN_H_
