@@ -6,6 +6,7 @@
 // at once; and how soon the failure of one is known, and the others gone. Both
 // are measured in turns, so that whatever slows the machine down slows both;
 // "ratio" is ours through the limit's, "faults" are page faults for each child.
+// And how soon nobody is left once a parent has been killed.
 //
 // It has a main() of its own, since a child has to get to Init() first.
 
@@ -30,10 +31,14 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "benchmark/benchmark.h"
+#include "tenon/ipc/channel.h"
+#include "tenon/shm/deadline.h"
+#include "tenon/shm/pid_fd.h"
 #include "tenon/shm/unique_fd.h"
 #include "tenon/spawn/entry.h"
 #include "tenon/spawn/fork_server.h"
 #include "tenon/spawn/init.h"
+#include "tenon/spawn/process.h"
 #include "tenon/spawn/process_options.h"
 #include "tenon/spawn/processes.h"
 
@@ -283,6 +288,72 @@ BENCHMARK(BM_Processes_ErrorToKnowing)
     ->Arg(8)
     ->Iterations(51)
     ->Unit(benchmark::kMicrosecond)
+    ->UseManualTime();
+
+// ---- From a parent's death to the end of all below it ----
+
+constexpr int kChildren = 4;
+
+// Starts a daemon, and tells of it and of itself.
+absl::Status StayWithDaemon(Child& child) {
+  const pid_t daemon = fork();
+  if (daemon == 0) {
+    setsid();
+    for (;;) pause();
+  }
+  absl::StatusOr<Channel> told =
+      Channel::Adopt(child.TakeFd(0), {.allow_sockets = true});
+  absl::StatusOr<PidFd> self = PidFd::Open(getpid());
+  absl::StatusOr<PidFd> other = PidFd::Open(daemon);
+  if (!told.ok() || !self.ok() || !other.ok()) return told.status();
+  const int fds[] = {self->fd(), other->fd()};
+  told->Send("", fds, Deadline::Never()).IgnoreError();
+  for (;;) pause();
+}
+TENON_SPAWN_ENTRY("stay-with-daemon", StayWithDaemon);
+
+absl::Status HaveFamily(Child& child) {
+  ProcessOptions options = {.entry = "stay-with-daemon"};
+  options.fds.push_back(child.TakeFd(0));
+  const absl::StatusOr<Processes> family =
+      Processes::Start(kChildren, std::move(options));
+  if (!family.ok()) return family.status();
+  for (;;) pause();
+}
+TENON_SPAWN_ENTRY("have-family", HaveFamily);
+
+// With the grace that children have unless told otherwise, which is part of it.
+void BM_Processes_ParentKilledToAllEnded(benchmark::State& state) {
+  std::vector<double> all;
+  for (auto _ : state) {
+    auto ends = Channel::CreatePair();
+    DieUnless(ends.ok(), ends.status().ToString());
+    ProcessOptions options = {.entry = "have-family"};
+    options.fds.push_back(ends->second.Release());
+    absl::StatusOr<Process> parent = Process::Start(std::move(options));
+    DieUnless(parent.ok(), parent.status().ToString());
+    std::vector<PidFd> family;
+    for (int i = 0; i < kChildren; ++i) {
+      absl::StatusOr<Message> born = ends->first.Receive(Deadline::Never());
+      DieUnless(born.ok() && born->fds.size() == 2, "no family");
+      for (UniqueFd& fd : born->fds) {
+        family.push_back(PidFd::Adopt(std::move(fd)).value());
+      }
+    }
+    const int64_t killed = NowNs();
+    DieUnless(parent->Kill().ok(), "kill");
+    for (const PidFd& one : family) {
+      DieUnless(one.WaitForEnd(Deadline::Never()).ok(), "wait");
+    }
+    all.push_back(static_cast<double>(NowNs() - killed));
+    state.SetIterationTime(all.back() / 1e9);
+  }
+  state.counters["median_ms"] = Median(all) / 1e6;
+  state.counters["max_ms"] = *std::max_element(all.begin(), all.end()) / 1e6;
+}
+BENCHMARK(BM_Processes_ParentKilledToAllEnded)
+    ->Iterations(7)
+    ->Unit(benchmark::kMillisecond)
     ->UseManualTime();
 
 }  // namespace
