@@ -122,7 +122,8 @@ void KillParent(Family& family) {
 
 TEST_F(OrphanTest, EndsAfterItsParent) {
   for (const absl::Duration grace :
-       {absl::ZeroDuration(), absl::Milliseconds(200)}) {
+       {absl::Milliseconds(-5), absl::ZeroDuration(),
+        absl::Milliseconds(200)}) {
     TENON_ASSERT_OK_AND_ASSIGN(Family family, StartFamily(grace, "stay"));
     EXPECT_FALSE(family.orphan.HasEnded());
     KillParent(family);

@@ -179,7 +179,7 @@ void PoolCore::HearWorkers(Tellings& tellings) {
     worker.is_readable = false;
     if (!Receive(worker, tellings) || !worker.has_ended) continue;
     const absl::Status how =
-        worker.process.Join(Deadline::After(Process::kTracerPatience));
+        worker.process.Join(Deadline::After(Process::kEndPatience));
     if (absl::IsDeadlineExceeded(how) && !worker.process.joined()) continue;
     const std::lock_guard<std::mutex> lock(mutex_);
     StopListening(worker);

@@ -48,7 +48,7 @@ struct StartedChild;
 //   (SIGKILL) and reaps it; it does not return before that is done, and it
 //   never leaves a zombie. If the child is no daemon (ProcessOptions::daemon),
 //   it waits for the child to end by itself instead. With the child ends what
-//   is in its process group.
+//   it has started (ProcessOptions::own_group).
 // Threads: thread-compatible; Signal() may run beside anything.
 // Processes: belongs to the process that started the child; inert in a fork:
 //   calls fail with kFailedPrecondition, the destructor does nothing.
@@ -110,8 +110,9 @@ class Process {
   //   kDataLoss           it sent something that is not a report
   absl::Status Join(Deadline deadline);
   // How long who looks after several waits in Join() for one whose end_fd() is
-  // readable: a tracer may hold it back, and the others wait meanwhile.
-  static constexpr absl::Duration kTracerPatience = absl::Milliseconds(1);
+  // readable: if its guardian was killed, its own end may be a moment behind,
+  // and the others wait meanwhile.
+  static constexpr absl::Duration kEndPatience = absl::Milliseconds(1);
 
   // Whether Join() has said how it ended. The status alone does not tell: the
   // entry point may have returned kDeadlineExceeded itself.

@@ -144,8 +144,7 @@ absl::Status Processes::Kill(int signal) const {
 
 void Processes::JoinOne(size_t i) {
   Process& process = processes_[i];
-  const absl::Status how =
-      process.Join(Deadline::After(Process::kTracerPatience));
+  const absl::Status how = process.Join(Deadline::After(Process::kEndPatience));
   if (absl::IsDeadlineExceeded(how) && !process.joined()) return;
   joined_[i] = true;
   --running_;

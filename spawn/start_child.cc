@@ -126,7 +126,6 @@ StartMessage MessageFor(const ProcessOptions& options) {
   return {.entry = options.entry,
           .index = options.index,
           .ignore_interrupt = options.ignore_interrupt,
-          .orphan_grace = options.orphan_grace,
           .sharing_strategy = GetSharingStrategy(),
           .settings = options.settings,
           .inherited = SaveInheritedSettings()};
@@ -184,7 +183,7 @@ absl::StatusOr<std::vector<StartedChild>> StartPrepared(
   if (begun.ok()) return started;
   launched.guardian.reset();
   for (const StartedChild& child : started) {
-    child.pid_fd.SendSignal(SIGKILL).IgnoreError();
+    SignalChild(child, SIGKILL).IgnoreError();
   }
   for (StartedChild& child : started) {
     ReapChild(child, Deadline::Never()).status().IgnoreError();

@@ -3,9 +3,7 @@
 
 #include "tenon/spawn/start_message.h"
 
-#include <algorithm>
 #include <cstdint>
-#include <limits>
 #include <string>
 #include <utility>
 
@@ -13,7 +11,6 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "absl/time/time.h"
 #include "tenon/ipc/archive.h"
 #include "tenon/shm/sharing_strategy.h"
 #include "tenon/shm/status_macros.h"
@@ -22,8 +19,7 @@
 namespace tenon::spawn {
 namespace {
 
-constexpr uint32_t kVersion = 3;
-constexpr int64_t kForEver = std::numeric_limits<int64_t>::max();
+constexpr uint32_t kVersion = 4;
 
 // A switch is how -Wswitch tells when a strategy is added and this is not.
 absl::StatusOr<SharingStrategy> CheckStrategy(SharingStrategy strategy) {
@@ -36,15 +32,6 @@ absl::StatusOr<SharingStrategy> CheckStrategy(SharingStrategy strategy) {
                                           static_cast<int>(strategy)));
 }
 
-absl::StatusOr<absl::Duration> CheckGrace(int64_t nanoseconds) {
-  if (nanoseconds < 0) {
-    return absl::DataLossError(absl::StrCat("start message: orphan grace of ",
-                                            nanoseconds, " nanoseconds"));
-  }
-  return nanoseconds == kForEver ? absl::InfiniteDuration()
-                                 : absl::Nanoseconds(nanoseconds);
-}
-
 }  // namespace
 
 std::string EncodeStartMessage(const StartMessage& message) {
@@ -53,9 +40,6 @@ std::string EncodeStartMessage(const StartMessage& message) {
   writer.PutString(message.entry);
   writer.Put(message.index);
   writer.Put(message.ignore_interrupt);
-  // Saturates: what does not fit is for ever.
-  writer.Put(
-      std::max(absl::ToInt64Nanoseconds(message.orphan_grace), int64_t{0}));
   writer.Put(message.sharing_strategy);
   writer.PutString(EncodeChildSettings(message.settings));
   writer.PutString(message.inherited);
@@ -77,8 +61,6 @@ absl::StatusOr<StartMessage> DecodeStartMessage(absl::string_view bytes) {
   TENON_ASSIGN_OR_RETURN(message.entry, reader.GetString());
   TENON_ASSIGN_OR_RETURN(message.index, reader.Get<int32_t>());
   TENON_ASSIGN_OR_RETURN(message.ignore_interrupt, reader.Get<bool>());
-  TENON_ASSIGN_OR_RETURN(const int64_t grace, reader.Get<int64_t>());
-  TENON_ASSIGN_OR_RETURN(message.orphan_grace, CheckGrace(grace));
   TENON_ASSIGN_OR_RETURN(const auto strategy, reader.Get<SharingStrategy>());
   TENON_ASSIGN_OR_RETURN(message.sharing_strategy, CheckStrategy(strategy));
   TENON_ASSIGN_OR_RETURN(const std::string settings, reader.GetString());

@@ -11,7 +11,6 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "absl/time/time.h"
 #include "tenon/shm/sharing_strategy.h"
 #include "tenon/spawn/child_settings.h"
 
@@ -23,7 +22,6 @@ struct StartMessage {
   std::string entry;
   int32_t index = 0;
   bool ignore_interrupt = false;
-  absl::Duration orphan_grace;
   SharingStrategy sharing_strategy = SharingStrategy::kFileDescriptor;
   ChildSettings settings;
   // Of SaveInheritedSettings().
@@ -36,7 +34,6 @@ struct StartMessage {
   uint64_t fd_count = 0;
 };
 
-// A negative orphan_grace becomes zero; it travels in whole nanoseconds.
 std::string EncodeStartMessage(const StartMessage& message);
 
 // The reverse. The bytes may be anything.

@@ -11,7 +11,6 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "absl/time/time.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tenon/shm/sharing_strategy.h"
@@ -28,7 +27,6 @@ StartMessage Example() {
   return {.entry = std::string("decode\0 images", 14),
           .index = std::numeric_limits<int32_t>::min(),
           .ignore_interrupt = true,
-          .orphan_grace = absl::Seconds(3) + absl::Nanoseconds(1),
           .sharing_strategy = SharingStrategy::kFileSystem,
           .settings = {.name = "decoder",
                        .limits = {{7, 1 << 20, uint64_t{1} << 40}},
@@ -44,7 +42,6 @@ void ExpectSame(const StartMessage& a, const StartMessage& b) {
   EXPECT_EQ(a.entry, b.entry);
   EXPECT_EQ(a.index, b.index);
   EXPECT_EQ(a.ignore_interrupt, b.ignore_interrupt);
-  EXPECT_EQ(a.orphan_grace, b.orphan_grace);
   EXPECT_EQ(a.sharing_strategy, b.sharing_strategy);
   EXPECT_EQ(EncodeChildSettings(a.settings), EncodeChildSettings(b.settings));
   EXPECT_EQ(a.inherited, b.inherited);
@@ -54,27 +51,12 @@ void ExpectSame(const StartMessage& a, const StartMessage& b) {
   EXPECT_EQ(a.fd_count, b.fd_count);
 }
 
-absl::Duration GraceAfterTravel(absl::Duration grace) {
-  StartMessage message = Example();
-  message.orphan_grace = grace;
-  return DecodeStartMessage(EncodeStartMessage(message))->orphan_grace;
-}
-
 TEST(StartMessageTest, Travels) {
   for (const StartMessage& message : {Example(), StartMessage{}}) {
     TENON_ASSERT_OK_AND_ASSIGN(const StartMessage decoded,
                                DecodeStartMessage(EncodeStartMessage(message)));
     ExpectSame(decoded, message);
   }
-}
-
-TEST(StartMessageTest, GraceIsNeverNegativeAndMayBeInfinite) {
-  EXPECT_EQ(GraceAfterTravel(absl::Seconds(-1)), absl::ZeroDuration());
-  EXPECT_EQ(GraceAfterTravel(-absl::InfiniteDuration()), absl::ZeroDuration());
-  EXPECT_EQ(GraceAfterTravel(absl::InfiniteDuration()),
-            absl::InfiniteDuration());
-  EXPECT_EQ(GraceAfterTravel(absl::Hours(24 * 365 * 1000)),
-            absl::InfiniteDuration());
 }
 
 TEST(StartMessageTest, EveryShorterOrLongerMessageIsRefused) {
@@ -93,7 +75,7 @@ TEST(StartMessageTest, OtherVersionIsRefused) {
   ++bytes[0];
   EXPECT_THAT(
       DecodeStartMessage(bytes),
-      StatusIs(absl::StatusCode::kDataLoss, HasSubstr("version 4; want 3")));
+      StatusIs(absl::StatusCode::kDataLoss, HasSubstr("version 5; want 4")));
 }
 
 TEST(StartMessageTest, UnknownStrategyIsRefused) {
