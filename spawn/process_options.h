@@ -38,7 +38,8 @@ struct ProcessOptions {
   // for it to end by itself. Either way it does not outlive its parent.
   bool daemon = true;
   // Whether the child leads a process group of its own. Whatever it starts then
-  // ends with it, however it ends, in whatever group or session that is; and a
+  // ends with it, however it ends; what has left the group, with the last of
+  // the children that were started together, in whatever session it is. And a
   // terminal does not send it Ctrl-C, nor let it read. Without, what it starts
   // may outlive it, and this process too, once all the children that were
   // started with it have ended: then nobody watches any more.
