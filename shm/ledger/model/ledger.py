@@ -79,7 +79,7 @@ retired. A retired block is not handed out. While no process dies no claim
 fails. No message is taken twice. When no receiver has a step left the owner
 gets the block back.
 
-  ledger.py           the right protocol holds (425,000 states)
+  ledger.py           the right protocol holds (523,000 states)
   ledger.py --full    the same, with more events at once on each route
   ledger.py --breaks  each wrong variant is caught
 """
