@@ -3,14 +3,17 @@
 
 #include "tenon/ipc/barrier.h"
 
+#include <cxxabi.h>
 #include <errno.h>
 
 #include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
@@ -30,12 +33,50 @@
 namespace tenon {
 namespace {
 
-absl::Status Broken() {
-  return absl::AbortedError(
-      "a Barrier is broken: a party died, came too late, or aborted it");
+// What `action` returned; an exception becomes an error.
+absl::Status Run(const Barrier::Action& action) {
+  try {
+    return action();
+  } catch (const std::exception& thrown) {
+    return absl::UnknownError(
+        absl::StrCat("Barrier::Wait(): the action threw: ", thrown.what()));
+  } catch (...) {
+    // Not of C++: the end of this thread, which must go on.
+    if (abi::__cxa_current_exception_type() == nullptr) throw;
+    return absl::UnknownError(
+        "Barrier::Wait(): the action threw something that is no "
+        "std::exception");
+  }
 }
 
 }  // namespace
+
+absl::Status Barrier::Broken(uint32_t why) {
+  absl::string_view reason;
+  switch (why) {
+    case kDied:
+      reason = "a party died";
+      break;
+    case kLate:
+      reason = "the deadline of a party passed";
+      break;
+    case kActionFailed:
+      reason = "its action failed or threw";
+      break;
+    case kAborted:
+      reason = "Abort() was called";
+      break;
+    case kReset:
+      return absl::AbortedError(
+          "Barrier::Wait(): Reset() of the barrier ended this round; wait "
+          "again to take part in the next one");
+    default:
+      reason = "its memory was overwritten";
+  }
+  return absl::AbortedError(
+      absl::StrCat("Barrier::Wait(): the barrier is broken: ", reason,
+                   "; no round completes until Reset()"));
+}
 
 absl::StatusOr<Barrier> Barrier::Create(size_t parties,
                                         const SegmentOptions& options) {
@@ -72,22 +113,27 @@ absl::StatusOr<Barrier> Barrier::Open(absl::string_view name) {
 
 // --- The table, with the lock held. ---
 
-absl::Status Barrier::Lock(Deadline deadline) const {
+absl::Status Barrier::Lock(absl::string_view call, Deadline deadline) const {
   const int error = block_->mutex.Lock(deadline);
   if (error == 0) return absl::OkStatus();
   if (error == EOWNERDEAD) {
     Repair();
     return absl::OkStatus();
   }
-  if (error == ETIMEDOUT) {
-    return absl::DeadlineExceededError(
-        absl::StrCat("a Barrier, in which thread ", block_->mutex.Owner(),
-                     " is in the middle of a call"));
+  switch (error) {
+    case ETIMEDOUT:
+      return absl::DeadlineExceededError(
+          absl::StrCat(call, ": thread ", block_->mutex.Owner(),
+                       " is in the middle of a call of the barrier; it is slow "
+                       "or stopped, or its action is long"));
+    case EDEADLK:
+      return absl::FailedPreconditionError(absl::StrCat(
+          call,
+          ": the barrier is used by its own action; call it after the "
+          "round"));
+    default:
+      return PosixError(error, "pthread_mutex_lock", Layout::kName);
   }
-  if (error == EDEADLK) {
-    return absl::FailedPreconditionError("a Barrier is used by its own action");
-  }
-  return PosixError(error, "pthread_mutex_lock", Layout::kName);
 }
 
 void Barrier::Unlock() const {
@@ -101,7 +147,7 @@ void Barrier::Repair() const {
   const uint32_t verdict =
       StdAtomics::Load(block_->verdict, std::memory_order_acquire);
   if (verdict != 0) Decide(verdict);
-  Break();
+  Break(kDied);
   TENON_CRASH_POINT("barrier.repaired");
   block_->mutex.MakeConsistent();
 }
@@ -112,17 +158,20 @@ size_t Barrier::used() const {
   return std::min<size_t>(used, kRows);
 }
 
-RobustRow* Barrier::TakeRow(uint32_t as) const {
+absl::StatusOr<RobustRow*> Barrier::TakeRow(absl::string_view call,
+                                            uint32_t as) const {
   for (size_t i = 0; i < kRows; ++i) {
     RobustRow& row = block_->rows[i];
     // Before it is taken: a row that somebody dies in is always seen.
     if (i >= used()) {
       StdAtomics::Store(block_->used, i + 1, std::memory_order_relaxed);
     }
-    if (!row.TryTake(as)) continue;
-    return &row;
+    if (row.TryTake(as)) return &row;
   }
-  return nullptr;
+  return absl::ResourceExhaustedError(absl::StrCat(
+      call, ": all ", kRows, " slots of the barrier, which is for ", parties_,
+      " parties, are taken by threads that wait or have joined; let fewer "
+      "threads use it"));
 }
 
 size_t Barrier::CountRows(uint32_t state) const {
@@ -139,8 +188,8 @@ bool Barrier::SomebodyDied() const {
   return false;
 }
 
-bool Barrier::is_broken() const {
-  return StdAtomics::Load(block_->broken, std::memory_order_acquire) != 0;
+uint32_t Barrier::broken() const {
+  return StdAtomics::Load(block_->broken, std::memory_order_acquire);
 }
 
 // Lets all who wait go, each with `verdict`. Once that is stored, it is so:
@@ -158,10 +207,10 @@ void Barrier::Decide(uint32_t verdict) const {
   TENON_CRASH_POINT("barrier.all_decided");
 }
 
-void Barrier::Break() const {
-  StdAtomics::Store(block_->broken, 1, std::memory_order_release);
+void Barrier::Break(uint32_t why) const {
+  StdAtomics::Store(block_->broken, why, std::memory_order_release);
   TENON_CRASH_POINT("barrier.broken");
-  Decide(kRefused);
+  Decide(why);
 }
 
 // --- Waiting. ---
@@ -175,31 +224,29 @@ absl::StatusOr<size_t> Barrier::Wait(Deadline deadline,
 absl::StatusOr<size_t> Barrier::WaitIn(RobustRow* seat, Deadline deadline,
                                        const Action& action) const {
   TENON_RETURN_IF_ERROR(block_.CheckUsable());
-  TENON_RETURN_IF_ERROR(Lock(deadline));
+  TENON_RETURN_IF_ERROR(Lock("Barrier::Wait()", deadline));
+  absl::Cleanup unlock = [this] { Unlock(); };
   TENON_CRASH_POINT("barrier.locked");
-  if (!is_broken() && SomebodyDied()) Break();
-  if (is_broken()) {
-    Unlock();
-    return Broken();
-  }
+  if (broken() == 0 && SomebodyDied()) Break(kDied);
+  if (const uint32_t why = broken(); why != 0) return Broken(why);
   const size_t index = CountRows(kWaiting);
-  RobustRow* const row = seat != nullptr ? seat : TakeRow(kWaiting);
-  if (row == nullptr) {
-    Unlock();
-    return absl::ResourceExhaustedError(
-        absl::StrCat("more than ", kRows, " threads are in a Barrier"));
+  RobustRow* row = seat;
+  if (seat == nullptr) {
+    TENON_ASSIGN_OR_RETURN(row, TakeRow("Barrier::Wait()", kWaiting));
   }
+  const absl::Cleanup leave = [seat, row] {
+    if (seat != nullptr) {
+      seat->Become(kJoined);
+    } else {
+      row->GiveBack();
+    }
+    TENON_CRASH_POINT("barrier.left");
+  };
   row->Become(kWaiting);
   TENON_CRASH_POINT("barrier.arrived");
   absl::Status status = Arrive(*row, index, action);
-  Unlock();
+  std::move(unlock).Invoke();
   if (status.ok()) status = Sleep(*row, deadline);
-  if (seat != nullptr) {
-    seat->Become(kJoined);
-  } else {
-    row->GiveBack();
-  }
-  TENON_CRASH_POINT("barrier.left");
   if (!status.ok()) return status;
   return index;
 }
@@ -209,20 +256,21 @@ absl::Status Barrier::Arrive(RobustRow& row, size_t index,
                              const Action& action) const {
   if (index + 1 < parties_) return absl::OkStatus();
   if (action) {
-    absl::Status done = action();
+    // Also if the end of this thread, or want of memory for an error, unwinds
+    // the stack: no other party waits for an action that has ended.
+    absl::Cleanup fail = [this] { Break(kActionFailed); };
+    absl::Status done = Run(action);
     TENON_CRASH_POINT("barrier.acted");
-    if (!done.ok()) {
-      Break();
-      return done;
-    }
+    if (!done.ok()) return done;
+    std::move(fail).Cancel();
   }
   // One who has died since he came was not there for the action.
   if (SomebodyDied()) {
-    Break();
+    Break(kDied);
   } else {
     Decide(kPassed);
   }
-  return row.is(kPassed) ? absl::OkStatus() : Broken();
+  return Outcome(row);
 }
 
 // Until the row is decided; if it is not until the deadline, breaks.
@@ -232,26 +280,35 @@ absl::Status Barrier::Sleep(RobustRow& row, Deadline deadline) const {
     KernelFutex::Wait(row.state, kWaiting, Earlier(deadline, recheck));
     if (!row.is(kWaiting)) break;
     if (deadline.has_passed()) return GiveUp(row);
-    if ((SomebodyDied() || is_broken()) && Lock(recheck).ok()) {
-      if (row.is(kWaiting)) Break();
+    if ((SomebodyDied() || broken() != 0) &&
+        Lock("Barrier::Wait()", recheck).ok()) {
+      const uint32_t why = broken();
+      if (row.is(kWaiting)) Break(why != 0 ? why : kDied);
       Unlock();
     }
   }
-  return row.is(kPassed) ? absl::OkStatus() : Broken();
+  return Outcome(row);
+}
+
+// Of a row that is decided.
+absl::Status Barrier::Outcome(const RobustRow& row) {
+  const uint32_t state = StdAtomics::Load(row.state, std::memory_order_acquire);
+  return state == kPassed ? absl::OkStatus() : Broken(state);
 }
 
 // Breaks it, unless the row has been decided.
 absl::Status Barrier::GiveUp(RobustRow& row) const {
-  const bool locked = Lock(Deadline::After(kFutexRecheck)).ok();
-  const bool waits = row.BecomeIf(kWaiting, kRefused);
+  const bool locked =
+      Lock("Barrier::Wait()", Deadline::After(kFutexRecheck)).ok();
+  const bool waits = row.BecomeIf(kWaiting, kLate);
   if (locked) {
-    if (waits) Break();
+    if (waits) Break(kLate);
     Unlock();
   } else if (waits) {
     // Somebody is stopped in the middle of a call; the others find this.
-    StdAtomics::Store(block_->broken, 1, std::memory_order_release);
+    StdAtomics::Store(block_->broken, kLate, std::memory_order_release);
   }
-  if (!waits) return row.is(kPassed) ? absl::OkStatus() : Broken();
+  if (!waits) return Outcome(row);
   return absl::DeadlineExceededError(
       absl::StrCat("waiting for ", parties_, " parties at a Barrier"));
 }
@@ -260,13 +317,12 @@ absl::Status Barrier::GiveUp(RobustRow& row) const {
 
 absl::StatusOr<Barrier::Seat> Barrier::Join(Deadline deadline) const {
   TENON_RETURN_IF_ERROR(block_.CheckUsable());
-  TENON_RETURN_IF_ERROR(Lock(deadline));
-  RobustRow* const row = TakeRow(kJoined);
+  TENON_RETURN_IF_ERROR(Lock("Barrier::Join()", deadline));
+  auto row = TakeRow("Barrier::Join()", kJoined);
   Unlock();
   TENON_CRASH_POINT("barrier.joined");
-  if (row != nullptr) return Seat(this, row);
-  return absl::ResourceExhaustedError(
-      absl::StrCat("more than ", kRows, " threads are in a Barrier"));
+  if (!row.ok()) return std::move(row).status();
+  return Seat(this, *row);
 }
 
 Barrier::Seat& Barrier::Seat::operator=(Seat&& other) noexcept {
@@ -292,16 +348,16 @@ void Barrier::Seat::Leave() {
 
 absl::Status Barrier::Abort(Deadline deadline) const {
   TENON_RETURN_IF_ERROR(block_.CheckUsable());
-  TENON_RETURN_IF_ERROR(Lock(deadline));
-  Break();
+  TENON_RETURN_IF_ERROR(Lock("Barrier::Abort()", deadline));
+  Break(kAborted);
   Unlock();
   return absl::OkStatus();
 }
 
 absl::Status Barrier::Reset(Deadline deadline) const {
   TENON_RETURN_IF_ERROR(block_.CheckUsable());
-  TENON_RETURN_IF_ERROR(Lock(deadline));
-  Decide(kRefused);
+  TENON_RETURN_IF_ERROR(Lock("Barrier::Reset()", deadline));
+  Decide(kReset);
   for (size_t i = 0; i < used(); ++i) {
     RobustRow& row = block_->rows[i];
     if (row.IsDead()) row.Bury();
@@ -323,7 +379,7 @@ absl::StatusOr<size_t> Barrier::CountWaiting() const {
 
 absl::StatusOr<bool> Barrier::IsBroken() const {
   TENON_RETURN_IF_ERROR(block_.CheckUsable());
-  return is_broken() || SomebodyDied();
+  return broken() != 0 || SomebodyDied();
 }
 
 }  // namespace tenon

@@ -46,13 +46,14 @@ namespace tenon {
 //   Wait(). What each did before Wait() is seen by all after it. In a forked
 //   child every call is kFailedPrecondition: send it the descriptor.
 // Trust: for groups that trust each other, as Mutex.
-// Failure: a barrier breaks if a party's deadline passes, if its action fails,
-//   by Abort(), and if a party is killed in Wait() or with a Seat, at whatever
-//   instruction: who waits is told within 100 ms. In a broken barrier every
-//   Wait() is kAborted until Reset(). A party that dies outside of Wait() and
-//   has not joined is not known to anybody: then the others' deadlines break
-//   the barrier. One that is stopped is only slow; if that is in the middle of
-//   arriving, calls of others may last 100 ms longer than their deadlines.
+// Failure: a barrier breaks if a party's deadline passes, if its action fails
+//   or throws, by Abort(), and if a party is killed in Wait() or with a Seat,
+//   at whatever instruction: who waits is told within 100 ms. In a broken
+//   barrier every Wait() is kAborted until Reset(); the message says which of
+//   these broke it. A party that dies outside of Wait() and has not joined is
+//   not known to anybody: then the others' deadlines break the barrier. One
+//   that is stopped is only slow; if that is in the middle of arriving, calls
+//   of others may last 100 ms longer than their deadlines.
 class Barrier {
   struct Layout;
 
@@ -61,7 +62,9 @@ class Barrier {
 
   // Called by the last party to arrive, before any of them goes on. Must be
   // short, as everybody waits for it, deadlines or not, and must not use the
-  // barrier. An error breaks the barrier.
+  // barrier. An error breaks the barrier. So does an exception, which becomes
+  // kUnknown with its text and does not leave Wait(), and the end of the thread
+  // (pthread_exit()).
   using Action = std::function<absl::Status()>;
 
   // The place of a thread that takes part from now on: its death, whether it
@@ -104,15 +107,16 @@ class Barrier {
   // Blocks until all parties have arrived. Returns how many arrived before this
   // one: each party of a round gets another number, from 0 on.
   // Errors: kAborted if it is broken or breaks meanwhile; kDeadlineExceeded,
-  // and it breaks; what `action` returned, to the party that called it, and it
-  // breaks; kResourceExhausted if far more threads than parties are in it;
+  // and it breaks; what `action` returned, or kUnknown if it threw, to the
+  // party that called it, and it breaks; kResourceExhausted, and it does not
+  // break, if far more threads than parties are in it;
   // kFailedPrecondition in a forked child, here and below.
   absl::StatusOr<size_t> Wait(Deadline deadline,
                               const Action& action = {}) const;
 
   // This barrier object must stay where it is as long as the seat is there.
   // Errors: kDeadlineExceeded if somebody is in the middle of a call, stopped,
-  // until `deadline`, here and below; kResourceExhausted.
+  // until `deadline`, here and below; kResourceExhausted as Wait().
   absl::StatusOr<Seat> Join(Deadline deadline) const;
 
   // Breaks it: who waits gets kAborted.
@@ -127,11 +131,16 @@ class Barrier {
   absl::StatusOr<bool> IsBroken() const;
 
  private:
-  // Of a row.
+  // Of a row. Those from kDied on end a wait with an error and say why; they
+  // are what `broken` says, too.
   static constexpr uint32_t kJoined = 1;
   static constexpr uint32_t kWaiting = 2;
   static constexpr uint32_t kPassed = 3;
-  static constexpr uint32_t kRefused = 4;
+  static constexpr uint32_t kDied = 4;
+  static constexpr uint32_t kLate = 5;
+  static constexpr uint32_t kActionFailed = 6;
+  static constexpr uint32_t kAborted = 7;
+  static constexpr uint32_t kReset = 8;
 
   // Who is slow to leave a round still has a row in the next one.
   static constexpr size_t kRows = 2 * kMaxParties;
@@ -142,8 +151,8 @@ class Barrier {
     SharedWord<uint64_t> kind;
     uint64_t pid_namespace;
     uint64_t parties;
-    SharedWord<uint32_t> broken;
-    // What the rows that wait are about to become: kPassed, kRefused, or 0.
+    SharedWord<uint32_t> broken;  // Why it is; 0 if it is not.
+    // What the rows that wait are about to become, or 0.
     SharedWord<uint32_t> verdict;
     SharedWord<uint64_t> used;  // Rows beyond were never taken.
     RobustMutex mutex;          // For all but what the words alone tell.
@@ -154,21 +163,24 @@ class Barrier {
       : block_(std::move(block)), parties_(block_->parties) {}
   static absl::StatusOr<Barrier> Wrap(absl::StatusOr<SyncBlock<Layout>> block);
 
-  absl::Status Lock(Deadline deadline) const;
+  static absl::Status Broken(uint32_t why);
+
+  absl::Status Lock(absl::string_view call, Deadline deadline) const;
   void Unlock() const;
   void Repair() const;
   size_t used() const;
-  RobustRow* TakeRow(uint32_t as) const;
+  absl::StatusOr<RobustRow*> TakeRow(absl::string_view call, uint32_t as) const;
   size_t CountRows(uint32_t state) const;
   bool SomebodyDied() const;
-  bool is_broken() const;
-  void Break() const;
+  uint32_t broken() const;
+  void Break(uint32_t why) const;
   void Decide(uint32_t verdict) const;
   absl::StatusOr<size_t> WaitIn(RobustRow* row, Deadline deadline,
                                 const Action& action) const;
   absl::Status Arrive(RobustRow& row, size_t index, const Action& action) const;
   absl::Status Sleep(RobustRow& row, Deadline deadline) const;
   absl::Status GiveUp(RobustRow& row) const;
+  static absl::Status Outcome(const RobustRow& row);
 
   SyncBlock<Layout> block_;
   size_t parties_;

@@ -4,6 +4,7 @@
 #include "tenon/ipc/barrier.h"
 
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -12,6 +13,7 @@
 #include <atomic>
 #include <cstddef>
 #include <functional>
+#include <stdexcept>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -35,6 +37,8 @@
 
 namespace tenon {
 namespace {
+
+using ::testing::HasSubstr;
 
 constexpr auto kAborted = absl::StatusCode::kAborted;
 constexpr auto kDeadline = absl::StatusCode::kDeadlineExceeded;
@@ -136,6 +140,67 @@ TEST(BarrierTest, AnActionThatFailsBreaksIt) {
   EXPECT_THAT(single->Wait(Watchdog(),
                            [&] { return single->Abort(Deadline::Never()); }),
               StatusIs(kPrecondition));
+}
+
+// The exception ends in the call whose action threw it, and the barrier goes
+// on: in a seat or without, and whatever is thrown.
+TEST(BarrierTest, AnActionThatThrowsBreaksIt) {
+  const auto barrier = Barrier::Create(2);
+  ASSERT_THAT(barrier, IsOk());
+  const auto seat = barrier->Join(Watchdog());
+  ASSERT_THAT(seat, IsOk());
+  const auto check = [&](bool seated, const Barrier::Action& action,
+                         const char* text) {
+    std::thread other([&] {
+      EXPECT_THAT(barrier->Wait(Watchdog()),
+                  StatusIs(kAborted, HasSubstr("its action failed")));
+    });
+    AwaitWaiting(*barrier, 1);
+    EXPECT_NO_THROW({
+      EXPECT_THAT(seated ? seat->Wait(Watchdog(), action)
+                         : barrier->Wait(Watchdog(), action),
+                  StatusIs(absl::StatusCode::kUnknown, HasSubstr(text)));
+    });
+    other.join();
+    EXPECT_THAT(barrier->IsBroken(), IsOkAndHolds(true));
+    EXPECT_THAT(barrier->Wait(Deadline::Passed()),
+                StatusIs(kAborted, HasSubstr("its action failed")));
+    ASSERT_THAT(barrier->Reset(Watchdog()), IsOk());
+    std::thread again([&] { EXPECT_THAT(barrier->Wait(Watchdog()), IsOk()); });
+    EXPECT_THAT(seat->Wait(Watchdog()), IsOk());
+    again.join();
+  };
+  for (const bool seated : {false, true}) {
+    check(
+        seated,
+        []() -> absl::Status { throw std::runtime_error("out of paper"); },
+        "the action threw: out of paper");
+    check(
+        seated, []() -> absl::Status { throw 7; },
+        "the action threw something that is no std::exception");
+  }
+}
+
+// pthread_exit() unwinds the stack, too, and goes on. It leaves the barrier
+// unlocked and without a slot of that thread: the next round is whole.
+TEST(BarrierDeathTest, AnActionThatEndsItsThreadBreaksIt) {
+  const auto barrier = Barrier::Create(2);
+  ASSERT_THAT(barrier, IsOk());
+  std::thread other([&] {
+    EXPECT_THAT(barrier->Wait(Deadline::Never()),
+                StatusIs(kAborted, HasSubstr("its action failed")));
+    EXPECT_THAT(barrier->Reset(Watchdog()), IsOk());
+    EXPECT_THAT(barrier->Wait(Watchdog()), IsOk());
+  });
+  AwaitWaiting(*barrier, 1);
+  std::thread([&] {
+    barrier->Wait(Watchdog(), []() -> absl::Status { pthread_exit(nullptr); })
+        .status()
+        .IgnoreError();
+  }).join();
+  AwaitWaiting(*barrier, 1);
+  EXPECT_THAT(barrier->Wait(Watchdog()), IsOk());
+  other.join();
 }
 
 TEST_P(BarrierTest, AbortBreaksIt) {
