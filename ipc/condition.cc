@@ -79,7 +79,7 @@ size_t Condition::used() const {
 }
 
 // With the mutex held.
-RobustRow* Condition::TakeRow() const {
+absl::StatusOr<RobustRow*> Condition::TakeRow() const {
   SettleTheDead();
   for (size_t i = 0; i < kMaxWaiters; ++i) {
     RobustRow& row = block_->rows[i];
@@ -91,7 +91,10 @@ RobustRow* Condition::TakeRow() const {
     row.ticket = block_->next_ticket++;
     return &row;
   }
-  return nullptr;
+  return absl::ResourceExhaustedError(absl::StrCat(
+      "Condition::Wait(): all ", kMaxWaiters,
+      " slots of the condition are taken by waiters; use another condition for "
+      "some of them"));
 }
 
 // With the mutex held. Null if nobody waits.
@@ -126,8 +129,9 @@ void Condition::SettleTheDead() const {
   }
 }
 
-bool Condition::SomebodyDied(const Mutex::Guard& guard) const {
-  if (guard.layout_->mutex.OwnerDied()) return true;
+// Or has unlocked what a dead holder left without a repair.
+bool Condition::SomebodyDied(const RobustMutex& mutex) const {
+  if (mutex.OwnerDied() || mutex.IsUnrecoverable()) return true;
   for (size_t i = 0; i < used(); ++i) {
     const RobustRow& row = block_->rows[i];
     if (row.is(kNotified) && row.IsDead()) return true;
@@ -155,48 +159,34 @@ absl::StatusOr<size_t> Condition::CountWaiters(
   return count;
 }
 
-// True if it returns with the mutex held.
-bool Condition::Sleep(RobustRow& row, Mutex::Guard& guard,
-                      Deadline deadline) const {
+// Until the row is notified, or `deadline`: EBUSY. Or until a death ends the
+// wait: then what TryLock() of the mutex has answered, which may be that it is
+// held now.
+int Condition::Sleep(RobustRow& row, RobustMutex& mutex,
+                     Deadline deadline) const {
   while (row.is(kWaiting) && !deadline.has_passed()) {
     const Deadline recheck = Deadline::After(kFutexRecheck);
     KernelFutex::Wait(row.state, kWaiting, Earlier(deadline, recheck));
-    if (row.is(kWaiting) && recheck.has_passed() &&
-        TakeFromTheDead(row, guard)) {
-      return true;
+    if (!row.is(kWaiting) || !recheck.has_passed()) continue;
+    if (const int error = TakeFromTheDead(row, mutex); error != EBUSY) {
+      return error;
     }
   }
-  return false;
+  return EBUSY;
 }
 
 // If somebody died with the mutex, or with a notification: inherits either.
-// True if it returns with the mutex held.
-bool Condition::TakeFromTheDead(RobustRow& row, Mutex::Guard& guard) const {
-  if (!SomebodyDied(guard)) return false;
-  RobustMutex& mutex = guard.layout_->mutex;
+// Returns 0 or EOWNERDEAD with the mutex held; ENOTRECOVERABLE if nobody gets
+// it any more; EBUSY if there is nothing to inherit.
+int Condition::TakeFromTheDead(RobustRow& row, RobustMutex& mutex) const {
+  if (!SomebodyDied(mutex)) return EBUSY;
   const int error = mutex.TryLock();
-  if (error == EOWNERDEAD) {
-    guard.owner_died_ = true;
-    return true;
-  }
-  if (error != 0) return false;  // Who has it now may see to it.
+  if (error != 0) return error;  // If EBUSY, its holder may see to it.
   TENON_CRASH_POINT("condition.inheriting");
   SettleTheDead();
-  if (row.is(kNotified)) return true;
+  if (row.is(kNotified)) return 0;
   mutex.Unlock();
-  return false;
-}
-
-absl::Status Condition::Relock(Mutex::Guard& guard) const {
-  const int error = guard.layout_->mutex.Lock(Deadline::Never());
-  if (error == 0) return absl::OkStatus();
-  if (error == EOWNERDEAD) {
-    guard.owner_died_ = true;
-    return absl::OkStatus();
-  }
-  const absl::Status status = Mutex::Describe(error, *guard.layout_);
-  guard.layout_ = nullptr;
-  return status;
+  return EBUSY;
 }
 
 absl::Status Condition::Wait(Mutex::Guard& guard, Deadline deadline) const {
@@ -206,24 +196,26 @@ absl::Status Condition::Wait(Mutex::Guard& guard, Deadline deadline) const {
         "a Condition is waited for with a Mutex whose last holder died: "
         "MakeConsistent() first");
   }
-  RobustRow* const row = TakeRow();
-  if (row == nullptr) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat(kMaxWaiters, " threads wait for a Condition already"));
-  }
+  TENON_ASSIGN_OR_RETURN(RobustRow* const row, TakeRow());
   TENON_CRASH_POINT("condition.waiting");
-  if (guard.layout_->mutex.Unlock() != 0) {
+  RobustMutex& mutex = guard.layout_->mutex;
+  if (mutex.Unlock() != 0) {
     row->GiveBack();
     return absl::FailedPreconditionError(
         "a Condition is waited for with a Mutex that another thread holds");
   }
   TENON_CRASH_POINT("condition.unlocked");
-  absl::Status relocked;
-  if (!Sleep(*row, guard, deadline)) relocked = Relock(guard);
+  int error = Sleep(*row, mutex, deadline);
+  if (error == EBUSY) error = mutex.Lock(Deadline::Never());
   TENON_CRASH_POINT("condition.relocked");
   const bool notified = row->is(kNotified);
   row->GiveBack();
-  TENON_RETURN_IF_ERROR(relocked);
+  guard.owner_died_ = error == EOWNERDEAD;
+  if (error != 0 && !guard.owner_died_) {
+    const absl::Status status = Mutex::Describe(error, *guard.layout_);
+    guard.layout_ = nullptr;
+    return status;
+  }
   if (notified || guard.owner_died_) return absl::OkStatus();
   return absl::DeadlineExceededError("waiting for a Condition");
 }

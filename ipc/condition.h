@@ -26,6 +26,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "tenon/ipc/mutex.h"
+#include "tenon/ipc/robust_mutex.h"
 #include "tenon/ipc/robust_row.h"
 #include "tenon/ipc/sync_block.h"
 #include "tenon/shm/atomics.h"
@@ -45,8 +46,10 @@ namespace tenon {
 // Failure: a notification goes to who has waited longest and lives. If that one
 //   is killed before it has the mutex again, another waiter gets it, within
 //   100 ms. If somebody is killed who holds the mutex, also in Notify(), a
-//   waiter gets the mutex with owner_died() within 100 ms. Whoever is stopped
-//   after having been notified keeps the notification.
+//   waiter gets the mutex with owner_died() within 100 ms. If the mutex is
+//   unlocked without a repair after that, all waiters get kDataLoss within
+//   100 ms, whatever their deadlines. Whoever is stopped after having been
+//   notified keeps the notification.
 class Condition {
  public:
   static constexpr size_t kMaxWaiters = 256;
@@ -68,8 +71,9 @@ class Condition {
   // guard.owner_died().
   // Errors: kDeadlineExceeded; kFailedPrecondition, and nothing was done, if
   // the guard does not own the mutex, it is recursive, or owner_died();
-  // kResourceExhausted if kMaxWaiters wait; kDataLoss, and the guard owns
-  // nothing, if the mutex can never be locked again.
+  // kResourceExhausted, and nothing was done, if kMaxWaiters wait; kDataLoss,
+  // and the guard owns nothing, if the mutex can never be locked again, within
+  // 100 ms.
   absl::Status Wait(Mutex::Guard& guard, Deadline deadline) const;
 
   // Waits until `is_true`, which is called with the mutex held.
@@ -112,14 +116,13 @@ class Condition {
 
   absl::Status CheckGuard(const Mutex::Guard& guard) const;
   size_t used() const;
-  RobustRow* TakeRow() const;
+  absl::StatusOr<RobustRow*> TakeRow() const;
   RobustRow* OldestWaiter() const;
   bool NotifyOldest() const;
   void SettleTheDead() const;
-  bool SomebodyDied(const Mutex::Guard& guard) const;
-  bool Sleep(RobustRow& row, Mutex::Guard& guard, Deadline deadline) const;
-  bool TakeFromTheDead(RobustRow& row, Mutex::Guard& guard) const;
-  absl::Status Relock(Mutex::Guard& guard) const;
+  bool SomebodyDied(const RobustMutex& mutex) const;
+  int Sleep(RobustRow& row, RobustMutex& mutex, Deadline deadline) const;
+  int TakeFromTheDead(RobustRow& row, RobustMutex& mutex) const;
 
   SyncBlock<Layout> block_;
 };

@@ -333,6 +333,43 @@ TEST_P(ConditionOnceTest, WaitersLearnOfAHolderThatDies) {
   EXPECT_THAT(condition_->Wait(guard, Deadline::Passed()), StatusIs(kDeadline));
 }
 
+// Three wait without a deadline; one holder dies, and the next one unlocks
+// without a repair before any waiter looks.
+TEST_P(ConditionOnceTest, WaitersLearnThatTheMutexIsLost) {
+  std::vector<ForkedChild> waiters;
+  for (int i = 0; i < 3; ++i) {
+    auto waiter = ForkedChild::Fork({.name = "waiter"}, [&](const Reporter&) {
+      const Mutex mutex = Another(*mutex_);
+      auto guard = mutex.Lock(Watchdog());
+      ASSERT_THAT(guard, IsOk());
+      EXPECT_THAT(Another(*condition_).Wait(*guard, Deadline::Never()),
+                  StatusIs(absl::StatusCode::kDataLoss));
+      EXPECT_FALSE(guard->owns());
+      ++*woken_;
+    });
+    ASSERT_THAT(waiter, IsOk());
+    waiters.push_back(*std::move(waiter));
+  }
+  AwaitWaiters(3);
+  for (const ForkedChild& waiter : waiters) {
+    ASSERT_THAT(waiter.pid_fd().SendSignal(SIGSTOP), IsOk());
+  }
+  absl::SleepFor(absl::Milliseconds(20));
+  auto holder = ForkedChild::Fork({}, [&](const Reporter&) {
+    const Mutex mutex = Another(*mutex_);
+    const auto guard = mutex.Lock(Watchdog());
+    if (guard.ok()) raise(SIGKILL);
+  });
+  ASSERT_THAT(holder, IsOk());
+  ASSERT_THAT(holder->Wait(Watchdog()), IsOk());
+  EXPECT_TRUE(Lock().owner_died());
+  for (const ForkedChild& waiter : waiters) {
+    ASSERT_THAT(waiter.pid_fd().SendSignal(SIGCONT), IsOk());
+  }
+  for (ForkedChild& waiter : waiters) EXPECT_TRUE(waiter.EndsWell());
+  EXPECT_EQ(woken_->load(), 3) << "waiters were told";
+}
+
 // More than there are places for, one after the other.
 TEST_P(ConditionOnceTest, TheDeadDoNotFillIt) {
   for (size_t i = 0; i < Condition::kMaxWaiters + 10; ++i) {

@@ -118,7 +118,8 @@ class Mutex {
   // once. Not in order of arrival.
   // Errors: kDeadlineExceeded naming the holder; kFailedPrecondition if this
   // thread holds it already and it is not recursive, and in a forked child;
-  // kDataLoss for ever once a guard with owner_died() was unlocked.
+  // kDataLoss for ever, whatever the deadline, once a guard with owner_died()
+  // was unlocked.
   absl::StatusOr<Guard> Lock(Deadline deadline) const;
 
   // Whether anybody holds it, as of a moment ago.

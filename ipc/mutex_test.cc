@@ -272,6 +272,23 @@ TEST(MutexDeathTest, UnlockedWithoutRepairItIsLost) {
   }
 }
 
+// For those who only look, too, and they leave it as it is.
+TEST(MutexDeathTest, ItIsLostWhateverTheDeadline) {
+  const auto mutex = Mutex::Create();
+  ASSERT_THAT(mutex, IsOk());
+  DieWith(*mutex);
+  EXPECT_TRUE(mutex->Lock(Deadline::Passed()).value().owner_died());
+  const auto look = [&] {
+    for (const Deadline deadline :
+         {Deadline::Passed(), Shortly(), Deadline::Passed(), Shortly()}) {
+      EXPECT_THAT(mutex->Lock(deadline), StatusIs(absl::StatusCode::kDataLoss));
+    }
+  };
+  look();
+  std::thread(look).join();
+  EXPECT_THAT(mutex->IsLocked(), IsOkAndHolds(false));
+}
+
 TEST(MutexDeathTest, WhoWaitsGetsItAtOnce) {
   const auto mutex = Mutex::Create();
   const auto locked = Event::Create();

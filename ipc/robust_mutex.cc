@@ -10,6 +10,7 @@
 #include <sys/types.h>
 #include <time.h>
 
+#include <climits>
 #include <cstdint>
 
 #include "absl/status/status.h"
@@ -24,11 +25,28 @@
 namespace tenon {
 namespace {
 
+// glibc's PTHREAD_MUTEX_NOTRECOVERABLE: the owner of a mutex that cannot be
+// locked any more.
+constexpr int kUnrecoverable = INT_MAX - 1;
+
 [[maybe_unused]] timespec OnMonotonicClock(Deadline deadline) {
   timespec now;
   clock_gettime(CLOCK_MONOTONIC, &now);
   return absl::ToTimespec(absl::DurationFromTimespec(now) +
                           deadline.Remaining());
+}
+
+// EBUSY if it is locked. glibc 2.36's pthread_mutex_trylock() does not unlock a
+// mutex for which it returns ENOTRECOVERABLE; pthread_mutex_timedlock() does.
+int LockOnce(pthread_mutex_t* mutex) {
+#if defined(__SANITIZE_THREAD__)
+  // gcc 12's ThreadSanitizer does not see EOWNERDEAD of the other.
+  return pthread_mutex_trylock(mutex);
+#else
+  constexpr timespec kPast = {.tv_sec = 0, .tv_nsec = 0};
+  const int error = pthread_mutex_timedlock(mutex, &kPast);
+  return error == ETIMEDOUT ? EBUSY : error;
+#endif
 }
 
 int LockUntil(pthread_mutex_t* mutex, Deadline deadline) {
@@ -64,10 +82,27 @@ absl::Status RobustMutex::Init(Kind kind) {
 }
 
 int RobustMutex::Lock(Deadline deadline) {
+  if (IsUnrecoverable()) [[unlikely]]
+    return ENOTRECOVERABLE;
   if (deadline.is_never()) return pthread_mutex_lock(&mutex_);
-  const int error = pthread_mutex_trylock(&mutex_);
+  const int error = LockOnce(&mutex_);
   if (error != EBUSY) return error;
-  return deadline.has_passed() ? ETIMEDOUT : LockUntil(&mutex_, deadline);
+  if (deadline.has_passed()) return ETIMEDOUT;
+  return LockUntil(&mutex_, deadline);
+}
+
+int RobustMutex::TryLock() {
+  if (IsUnrecoverable()) [[unlikely]]
+    return ENOTRECOVERABLE;
+  return LockOnce(&mutex_);
+}
+
+// The mark is set just before the lock word is freed. If that thread dies in
+// between, the mutex goes to the next one once more.
+bool RobustMutex::IsUnrecoverable() const {
+  return __atomic_load_n(&mutex_.__data.__owner, __ATOMIC_ACQUIRE) ==
+             kUnrecoverable &&
+         LockWord() == 0;
 }
 
 // The kernel's robust futex, which glibc keeps first in its mutex.

@@ -42,7 +42,7 @@ class RobustMutex {
   // MakeConsistent(); EAGAIN: too deep.
   int Lock(Deadline deadline);
   // As Lock(), with EBUSY where it would have to wait.
-  int TryLock() { return pthread_mutex_trylock(&mutex_); }
+  int TryLock();
   // For the owner of one with a dead predecessor.
   int MakeConsistent() { return pthread_mutex_consistent(&mutex_); }
   // Returns EPERM if this thread does not hold it.
@@ -53,6 +53,8 @@ class RobustMutex {
   // Whether the owner has died and nobody has taken it since. A glance, too,
   // but true does not become false unless somebody takes it.
   bool OwnerDied() const;
+  // Whether it is free, and every Lock() from now on returns ENOTRECOVERABLE.
+  bool IsUnrecoverable() const;
 
  private:
   uint32_t LockWord() const;
