@@ -131,6 +131,8 @@ absl::Status Barrier::Lock(absl::string_view call, Deadline deadline) const {
           call,
           ": the barrier is used by its own action; call it after the "
           "round"));
+    case ENOLCK:
+      return RobustMutex::TooManyHeld(call);
     default:
       return PosixError(error, "pthread_mutex_lock", Layout::kName);
   }
@@ -160,6 +162,9 @@ size_t Barrier::used() const {
 
 absl::StatusOr<RobustRow*> Barrier::TakeRow(absl::string_view call,
                                             uint32_t as) const {
+  if (RobustMutex::CountHeld() >= RobustMutex::kMaxHeld) {
+    return RobustMutex::TooManyHeld(call);
+  }
   for (size_t i = 0; i < kRows; ++i) {
     RobustRow& row = block_->rows[i];
     // Before it is taken: a row that somebody dies in is always seen.

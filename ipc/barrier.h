@@ -54,6 +54,8 @@ namespace tenon {
 //   not known to anybody: then the others' deadlines break the barrier. One
 //   that is stopped is only slow; if that is in the middle of arriving, calls
 //   of others may last 100 ms longer than their deadlines.
+// Limits: a Seat, and a party in Wait(), count towards the robust locks that
+//   its thread may hold (mutex.h).
 class Barrier {
   struct Layout;
 
@@ -109,8 +111,9 @@ class Barrier {
   // Errors: kAborted if it is broken or breaks meanwhile; kDeadlineExceeded,
   // and it breaks; what `action` returned, or kUnknown if it threw, to the
   // party that called it, and it breaks; kResourceExhausted, and it does not
-  // break, if far more threads than parties are in it;
-  // kFailedPrecondition in a forked child, here and below.
+  // break, if far more threads than parties are in it, or if this thread holds
+  // 2,047 robust locks (2,048 in a Seat, which is one of them): a call takes up
+  // to two; kFailedPrecondition in a forked child, here and below.
   absl::StatusOr<size_t> Wait(Deadline deadline,
                               const Action& action = {}) const;
 
@@ -119,7 +122,8 @@ class Barrier {
   // until `deadline`, here and below; kResourceExhausted as Wait().
   absl::StatusOr<Seat> Join(Deadline deadline) const;
 
-  // Breaks it: who waits gets kAborted.
+  // Breaks it: who waits gets kAborted. Errors: kResourceExhausted if this
+  // thread holds 2,048 robust locks, here and below.
   absl::Status Abort(Deadline deadline) const;
   // Makes it new: who waits gets kAborted, who comes later starts a round. Dead
   // parties are forgotten.

@@ -80,6 +80,9 @@ size_t Condition::used() const {
 
 // With the mutex held.
 absl::StatusOr<RobustRow*> Condition::TakeRow() const {
+  if (RobustMutex::CountHeld() >= RobustMutex::kMaxHeld) {
+    return RobustMutex::TooManyHeld("Condition::Wait()");
+  }
   SettleTheDead();
   for (size_t i = 0; i < kMaxWaiters; ++i) {
     RobustRow& row = block_->rows[i];

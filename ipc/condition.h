@@ -50,6 +50,8 @@ namespace tenon {
 //   unlocked without a repair after that, all waiters get kDataLoss within
 //   100 ms, whatever their deadlines. Whoever is stopped after having been
 //   notified keeps the notification.
+// Limits: a waiter's slot counts towards the robust locks that its thread may
+//   hold (mutex.h), until Wait() returns.
 class Condition {
  public:
   static constexpr size_t kMaxWaiters = 256;
@@ -71,9 +73,9 @@ class Condition {
   // guard.owner_died().
   // Errors: kDeadlineExceeded; kFailedPrecondition, and nothing was done, if
   // the guard does not own the mutex, it is recursive, or owner_died();
-  // kResourceExhausted, and nothing was done, if kMaxWaiters wait; kDataLoss,
-  // and the guard owns nothing, if the mutex can never be locked again, within
-  // 100 ms.
+  // kResourceExhausted, and nothing was done, if kMaxWaiters wait, or if this
+  // thread holds 2,048 robust locks, the mutex included; kDataLoss, and the
+  // guard owns nothing, if the mutex can never be locked again, within 100 ms.
   absl::Status Wait(Mutex::Guard& guard, Deadline deadline) const;
 
   // Waits until `is_true`, which is called with the mutex held.

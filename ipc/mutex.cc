@@ -114,6 +114,8 @@ absl::Status Mutex::Describe(int error, const Layout& layout) {
     case EDEADLK:
       return absl::FailedPreconditionError(
           "this thread holds the Mutex already, and it is not recursive");
+    case ENOLCK:
+      return RobustMutex::TooManyHeld("Mutex::Lock()");
     case ENOTRECOVERABLE:
       return absl::DataLossError(
           "a holder of the Mutex died, and the one after it unlocked without "

@@ -52,6 +52,11 @@ struct MutexOptions {
 // Failure: a holder that is killed, or a thread that ends, at any instruction,
 //   frees it at once; the next one to lock it is told by owner_died(). A waiter
 //   that is killed leaves no trace. Whoever holds it and is stopped, keeps it.
+// Limits: a thread holds at most 2,048 robust locks at once: its mutexes (a
+//   recursive one counts once) and its slots of conditions and barriers. That
+//   is what the kernel releases when a thread dies (ROBUST_LIST_LIMIT); one
+//   more is refused, as it could stay locked for ever. Robust pthread mutexes
+//   of other libraries take part of the same limit and are not counted here.
 class Mutex {
   struct Layout {
     static constexpr uint64_t kKind = 0x7874754d6e6f6e54;  // "TnonMutx"
@@ -118,6 +123,7 @@ class Mutex {
   // once. Not in order of arrival.
   // Errors: kDeadlineExceeded naming the holder; kFailedPrecondition if this
   // thread holds it already and it is not recursive, and in a forked child;
+  // kResourceExhausted at once if this thread holds 2,048 robust locks;
   // kDataLoss for ever, whatever the deadline, once a guard with owner_died()
   // was unlocked.
   absl::StatusOr<Guard> Lock(Deadline deadline) const;

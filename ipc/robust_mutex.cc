@@ -9,8 +9,10 @@
 #include <sys/stat.h>
 #include <sys/types.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <climits>
+#include <cstddef>
 #include <cstdint>
 
 #include "absl/status/status.h"
@@ -28,6 +30,13 @@ namespace {
 // glibc's PTHREAD_MUTEX_NOTRECOVERABLE: the owner of a mutex that cannot be
 // locked any more.
 constexpr int kUnrecoverable = INT_MAX - 1;
+
+// Number of mutexes that this thread holds, as the kernel's list has them.
+constinit thread_local size_t held = 0;
+
+// fork() gives the child's thread an empty list.
+[[maybe_unused]] const int kRegistered =
+    pthread_atfork(nullptr, nullptr, [] { held = 0; });
 
 [[maybe_unused]] timespec OnMonotonicClock(Deadline deadline) {
   timespec now;
@@ -82,19 +91,62 @@ absl::Status RobustMutex::Init(Kind kind) {
 }
 
 int RobustMutex::Lock(Deadline deadline) {
-  if (IsUnrecoverable()) [[unlikely]]
-    return ENOTRECOVERABLE;
-  if (deadline.is_never()) return pthread_mutex_lock(&mutex_);
+  if (const int error = CheckMayLock(); error != 0) [[unlikely]]
+    return error;
+  if (deadline.is_never()) return Count(pthread_mutex_lock(&mutex_));
   const int error = LockOnce(&mutex_);
-  if (error != EBUSY) return error;
+  if (error != EBUSY) return Count(error);
   if (deadline.has_passed()) return ETIMEDOUT;
-  return LockUntil(&mutex_, deadline);
+  return Count(LockUntil(&mutex_, deadline));
 }
 
 int RobustMutex::TryLock() {
+  if (const int error = CheckMayLock(); error != 0) [[unlikely]]
+    return error;
+  return Count(LockOnce(&mutex_));
+}
+
+int RobustMutex::Unlock() {
+  // Before it is another thread's. If it is now, the call fails.
+  const bool is_last = Depth() == 1;
+  const int error = pthread_mutex_unlock(&mutex_);
+  if (error == 0 && is_last) --held;
+  return error;
+}
+
+// What Lock() returns without an attempt; else 0.
+int RobustMutex::CheckMayLock() const {
   if (IsUnrecoverable()) [[unlikely]]
     return ENOTRECOVERABLE;
-  return LockOnce(&mutex_);
+  if (held < kMaxHeld) [[likely]]
+    return 0;
+  // A mutex that this thread holds takes no further place in the list.
+  const auto self = static_cast<uint32_t>(gettid());
+  return (LockWord() & FUTEX_TID_MASK) == self ? 0 : ENOLCK;
+}
+
+// Counts this mutex, unless `error`, the answer of a call that locks, or its
+// depth says that this thread has not acquired it just now.
+int RobustMutex::Count(int error) {
+  if ((error == 0 || error == EOWNERDEAD) && Depth() == 1) ++held;
+  return error;
+}
+
+size_t RobustMutex::CountHeld() { return held; }
+
+absl::Status RobustMutex::TooManyHeld(absl::string_view call) {
+  return absl::ResourceExhaustedError(absl::StrCat(
+      call, ": this thread holds ", held,
+      " robust locks (mutexes, slots of conditions and barriers) of at most ",
+      kMaxHeld,
+      ", the number that the kernel releases when a thread dies "
+      "(ROBUST_LIST_LIMIT); release some of them first, or hold them in "
+      "several threads"));
+}
+
+// How often its holder has locked it: glibc sets 1 for every robust kind.
+uint32_t RobustMutex::Depth() const {
+  return __atomic_load_n(&mutex_.__data.__count, __ATOMIC_RELAXED);
 }
 
 // The mark is set just before the lock word is freed. If that thread dies in

@@ -61,11 +61,11 @@ struct alignas(64) RobustRow {
   // Whether who had it died with it. Under the table's lock it stays so until
   // Bury().
   bool IsDead() const { return !is(kFree) && alive.OwnerDied(); }
+  // Under the table's lock. Leaves the row as a thread does that is killed in
+  // GiveBack(), and takes no lock, so that a thread at RobustMutex::kMaxHeld
+  // can do it: the next TryTake() makes `alive` consistent.
   void Bury() {
-    if (alive.TryLock() != EOWNERDEAD) return;  // Somebody else does.
     Become(kFree);
-    alive.MakeConsistent();
-    alive.Unlock();
     TENON_CRASH_POINT("row.buried");
   }
 
