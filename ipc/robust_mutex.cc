@@ -45,13 +45,22 @@ constinit thread_local size_t held = 0;
                           deadline.Remaining());
 }
 
-// EBUSY if it is locked. glibc 2.36's pthread_mutex_trylock() does not unlock a
-// mutex for which it returns ENOTRECOVERABLE; pthread_mutex_timedlock() does.
-int LockOnce(pthread_mutex_t* mutex) {
+// The thread in a lock word, dead or alive, or 0.
+pid_t ThreadOf(uint32_t word) {
+  return static_cast<pid_t>(word & FUTEX_TID_MASK);
+}
+
+// EBUSY if another thread, whose `word` it is, holds it. glibc 2.36's
+// pthread_mutex_trylock() does not unlock a mutex for which it returns
+// ENOTRECOVERABLE; pthread_mutex_timedlock() does, but makes the holder of a
+// locked mutex wake it: so it is not called for one.
+int LockOnce(pthread_mutex_t* mutex, [[maybe_unused]] uint32_t word) {
 #if defined(__SANITIZE_THREAD__)
   // gcc 12's ThreadSanitizer does not see EOWNERDEAD of the other.
   return pthread_mutex_trylock(mutex);
 #else
+  const bool is_held = ThreadOf(word) != 0 && (word & FUTEX_OWNER_DIED) == 0;
+  if (is_held && ThreadOf(word) != gettid()) return EBUSY;
   constexpr timespec kPast = {.tv_sec = 0, .tv_nsec = 0};
   const int error = pthread_mutex_timedlock(mutex, &kPast);
   return error == ETIMEDOUT ? EBUSY : error;
@@ -94,7 +103,7 @@ int RobustMutex::Lock(Deadline deadline) {
   if (const int error = CheckMayLock(); error != 0) [[unlikely]]
     return error;
   if (deadline.is_never()) return Count(pthread_mutex_lock(&mutex_));
-  const int error = LockOnce(&mutex_);
+  const int error = LockOnce(&mutex_, LockWord());
   if (error != EBUSY) return Count(error);
   if (deadline.has_passed()) return ETIMEDOUT;
   return Count(LockUntil(&mutex_, deadline));
@@ -103,7 +112,7 @@ int RobustMutex::Lock(Deadline deadline) {
 int RobustMutex::TryLock() {
   if (const int error = CheckMayLock(); error != 0) [[unlikely]]
     return error;
-  return Count(LockOnce(&mutex_));
+  return Count(LockOnce(&mutex_, LockWord()));
 }
 
 int RobustMutex::Unlock() {
@@ -121,8 +130,7 @@ int RobustMutex::CheckMayLock() const {
   if (held < kMaxHeld) [[likely]]
     return 0;
   // A mutex that this thread holds takes no further place in the list.
-  const auto self = static_cast<uint32_t>(gettid());
-  return (LockWord() & FUTEX_TID_MASK) == self ? 0 : ENOLCK;
+  return ThreadOf(LockWord()) == gettid() ? 0 : ENOLCK;
 }
 
 // Counts this mutex, unless `error`, the answer of a call that locks, or its
@@ -166,13 +174,13 @@ uint32_t RobustMutex::LockWord() const {
 pid_t RobustMutex::Owner() const {
   const uint32_t word = LockWord();
   if (word & FUTEX_OWNER_DIED) return 0;
-  return static_cast<pid_t>(word & FUTEX_TID_MASK);
+  return ThreadOf(word);
 }
 
 bool RobustMutex::OwnerDied() const {
   const uint32_t word = LockWord();
   // Who takes it leaves the bit there until it is consistent.
-  return (word & FUTEX_OWNER_DIED) != 0 && (word & FUTEX_TID_MASK) == 0;
+  return (word & FUTEX_OWNER_DIED) != 0 && ThreadOf(word) == 0;
 }
 
 absl::StatusOr<uint64_t> PidNamespace() {
