@@ -67,9 +67,11 @@ struct ChannelOptions {
 //   receivers, need a lock of their own.
 // Processes: inert in a forked child: calls fail with kFailedPrecondition.
 // Trust: a frame has a magic number, a version and a length, all checked before
-//   anything is used; whatever does not fit costs an error and the descriptors
-//   that came with it are closed. Contents are the user's to check, and so is
-//   what each descriptor is. Large messages are copied before they are given.
+//   anything is used; a message that does not fit costs an error, and the
+//   descriptors that came with it are closed, never shut down: a socket that is
+//   refused here works on for its other holders. Contents are the user's to
+//   check, and so is what each descriptor is. Large messages are copied before
+//   they are given.
 // Failure: each function says whether the channel is usable afterwards.
 class Channel {
  public:

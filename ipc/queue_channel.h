@@ -29,7 +29,8 @@ absl::Status SendQueueHandle(Channel& channel, const QueueHandle& handle,
 // The next message, which is to be a handle; whether it is one, Open() says.
 // There are sockets in it, so the channel must have been made with
 // ChannelOptions::allow_sockets, and its peer be trusted. Blocks as
-// Channel::Receive(). Errors: its; kDataLoss also without allow_sockets.
+// Channel::Receive(). Errors: its; kDataLoss also without allow_sockets. After
+// an error the queue works on for its participants, and can be sent again.
 absl::StatusOr<QueueHandle> ReceiveQueueHandle(Channel& channel,
                                                Deadline deadline);
 

@@ -127,9 +127,7 @@ std::string DescribeFd(int fd) {
 }
 
 void CloseReceived(UniqueFd fd) {
-  if (!fd.valid() || ClosesAtOnce(fd.get()) || ShutAndCheckEmpty(fd.get())) {
-    return;
-  }
+  if (!fd.valid() || ClosesAtOnce(fd.get()) || StaysEmpty(fd.get())) return;
   Closers::Get().Close(std::move(fd));
 }
 

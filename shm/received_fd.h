@@ -1,10 +1,12 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Closing what another process has sent. close() of a descriptor may wait for
-// whoever serves it: a file of a FUSE file system asks its daemon to flush, a
-// TCP socket may linger, and a socket takes with it what lies in it unread. A
-// hostile sender would so stop the receiver for as long as it likes.
+// Closing descriptors that another process has sent. close() may wait for the
+// process that serves the file: a file of a FUSE file system asks its daemon to
+// flush, a TCP socket may linger, and an AF_UNIX socket closes the descriptors
+// that it holds unread. A hostile sender would stop the receiver for as long as
+// it likes. A file is one object for all of its holders: nothing here changes
+// it, so a refused socket (of a queue, of a channel) goes on working for them.
 
 #ifndef TENON_SHM_RECEIVED_FD_H_
 #define TENON_SHM_RECEIVED_FD_H_
@@ -28,15 +30,16 @@ bool ClosesAtOnce(int fd);
 // Threads: any. Does not block.
 std::string DescribeFd(int fd);
 
-// Closes a descriptor that came from another process: here and now if that
-// waits for nobody, else in a thread of its own. A connected AF_UNIX socket is
-// shut for reading first: if then nothing lies in it, it is closed here, too.
-// At most four such threads exist, while there is something to close; they have
-// all signals blocked. If all of them are kept waiting, more such descriptors
-// stay open, up to this process's limit, until one comes free or the process
-// ends. No thread is started for what closes at once. Threads: any. Does not
-// block. Processes: a forked child begins anew; what its parent had yet to
-// close stays open in it.
+// Closes a descriptor that came from another process, and never shuts it down:
+// here and now if that waits for nobody, else in a thread of its own. An
+// AF_UNIX socket is closed here if it stays empty (StaysEmpty() in
+// unix_socket.h): its sender may put a descriptor into any other one at the
+// last moment. At most four such threads exist, while there is something to
+// close; they have all signals blocked. If all of them are kept waiting, more
+// such descriptors stay open, up to this process's limit, until one comes free
+// or the process ends. No thread is started for what closes at once. Threads:
+// any. Does not block. Processes: a forked child begins anew; what its parent
+// had yet to close stays open in it.
 void CloseReceived(UniqueFd fd);
 
 // How many of this process are still open, because their turn has not come or

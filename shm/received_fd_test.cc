@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
@@ -149,20 +150,82 @@ TEST(ReceivedFdTest, ClosesMemoryHereAndNow) {
   CloseReceived(UniqueFd());
 }
 
-TEST(ReceivedFdTest, ClosesAnEmptySocketHereAndAFullOneSoon) {
+TEST(ReceivedFdTest, ClosesASocketThatStaysEmptyHereAndOthersSoon) {
   for (const bool full : {false, true}) {
-    int ends[2] = {-1, -1};
-    ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
-    const UniqueFd peer(ends[1]);
-    if (full) {
-      ASSERT_EQ(send(peer.get(), "x", 1, 0), 1);
+    for (const bool has_peer : {false, true}) {
+      int ends[2] = {-1, -1};
+      ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+      UniqueFd peer(ends[1]);
+      if (full) {
+        ASSERT_EQ(send(peer.get(), "x", 1, 0), 1);
+      }
+      if (!has_peer) peer.Reset();
+      CloseReceived(UniqueFd(ends[0]));
+      if (!full && !has_peer) {
+        EXPECT_FALSE(IsOpen(ends[0]));
+      }
+      EXPECT_TRUE(ClosesSoon(ends[0]));
     }
-    CloseReceived(UniqueFd(ends[0]));
-    if (!full) {
-      EXPECT_FALSE(IsOpen(ends[0]));
-    }
-    EXPECT_TRUE(ClosesSoon(ends[0]));
   }
+}
+
+// A socket is one object for all who have it.
+TEST(ReceivedFdTest, ASocketStaysAsItIsForItsOtherHolders) {
+  for (const int type : {SOCK_STREAM, SOCK_SEQPACKET, SOCK_DGRAM}) {
+    int ends[2] = {-1, -1};
+    ASSERT_EQ(socketpair(AF_UNIX, type | SOCK_CLOEXEC, 0, ends), 0);
+    const UniqueFd end(ends[0]), peer(ends[1]);
+    for (const int holder : ends) {
+      UniqueFd received(fcntl(holder, F_DUPFD_CLOEXEC, 0));
+      const int number = received.get();
+      CloseReceived(std::move(received));
+      ASSERT_TRUE(ClosesSoon(number));
+    }
+    for (const auto& [from, to] :
+         {std::pair(&end, &peer), std::pair(&peer, &end)}) {
+      EXPECT_EQ(send(from->get(), "x", 1, MSG_NOSIGNAL), 1);
+      char byte = 0;
+      EXPECT_EQ(recv(to->get(), &byte, 1, MSG_DONTWAIT), 1);
+      int passes_credentials = 1;
+      socklen_t size = sizeof(passes_credentials);
+      ASSERT_EQ(getsockopt(to->get(), SOL_SOCKET, SO_PASSCRED,
+                           &passes_credentials, &size),
+                0);
+      EXPECT_EQ(passes_credentials, 0);
+    }
+  }
+}
+
+// The last holder of a socket closes what it holds unread, too.
+TEST(ReceivedFdTest, WhatLingersInASocketKeepsNobodyWaiting) {
+  int ends[2] = {-1, -1};
+  ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+  const UniqueFd sender(ends[1]);
+  UniqueFd lingering_peer;
+  {
+    const UniqueFd lingering = LingeringSocket(lingering_peer);
+    ASSERT_TRUE(lingering.valid());
+    char byte = 'x';
+    iovec bytes = {&byte, 1};
+    alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
+    msghdr message = {};
+    message.msg_iov = &bytes;
+    message.msg_iovlen = 1;
+    message.msg_control = control;
+    message.msg_controllen = sizeof(control);
+    cmsghdr* const header = CMSG_FIRSTHDR(&message);
+    header->cmsg_level = SOL_SOCKET;
+    header->cmsg_type = SCM_RIGHTS;
+    header->cmsg_len = CMSG_LEN(sizeof(int));
+    const int number = lingering.get();
+    memcpy(CMSG_DATA(header), &number, sizeof(number));
+    ASSERT_EQ(sendmsg(sender.get(), &message, 0), 1);
+  }
+  CloseReceived(UniqueFd(ends[0]));
+  EXPECT_TRUE(ClosesSoon(ends[0]));
+  EXPECT_EQ(CountUnclosed(), 1u);
+  lingering_peer.Reset();
+  EXPECT_TRUE(Becomes([] { return CountUnclosed() == 0; }));
 }
 
 TEST(ReceivedFdTest, ClosesAnyOtherSocketSoon) {

@@ -4,6 +4,7 @@
 #include "tenon/shm/unix_socket.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 
@@ -41,6 +42,11 @@ absl::Status CheckOption(int fd, int option, int value, absl::string_view what,
   if (error == ENOTSOCK) return IsNot(what, "a socket");
   if (error == EBADF) return IsNot(what, "open");
   return PosixError(error, "getsockopt", what);
+}
+
+bool HasUnreadBytes(int socket) {
+  int unread = 0;
+  return ioctl(socket, FIONREAD, &unread) != 0 || unread != 0;
 }
 
 }  // namespace
@@ -82,11 +88,22 @@ absl::StatusOr<uint64_t> SocketCookie(int socket) {
   return PosixError(error, "getsockopt(SO_COOKIE)", "a socket");
 }
 
+bool StaysEmpty(int socket) {
+  // A packet may have descriptors and no bytes; what is in a stream has some.
+  if (!HasOption(socket, SO_DOMAIN, AF_UNIX) ||
+      !HasOption(socket, SO_TYPE, SOCK_STREAM)) {
+    return false;
+  }
+  // In this order: after the end nothing comes.
+  pollfd end = {.fd = socket, .events = POLLRDHUP, .revents = 0};
+  return poll(&end, 1, 0) == 1 && (end.revents & POLLRDHUP) != 0 &&
+         !HasUnreadBytes(socket);
+}
+
 bool ShutAndCheckEmpty(int socket) {
   if (!HasOption(socket, SO_DOMAIN, AF_UNIX)) return false;
   shutdown(socket, SHUT_RD);
-  int unread = 0;
-  if (ioctl(socket, FIONREAD, &unread) != 0 || unread != 0) return false;
+  if (HasUnreadBytes(socket)) return false;
   if (HasOption(socket, SO_TYPE, SOCK_STREAM)) return true;
   // A packet of no bytes counts for nothing there. With this option each comes
   // with credentials, for which there is no room here; the end does not.

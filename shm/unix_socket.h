@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Questions to AF_UNIX sockets that came from another process.
+// Questions to AF_UNIX sockets, of which other processes may be holders, too.
 
 #ifndef TENON_SHM_UNIX_SOCKET_H_
 #define TENON_SHM_UNIX_SOCKET_H_
@@ -29,9 +29,14 @@ absl::Status CheckIsConnectedUnixSocket(int fd, int type,
 // Errors: kInvalidArgument if it is no socket.
 absl::StatusOr<uint64_t> SocketCookie(int socket);
 
-// From now on nothing can be put into a connected AF_UNIX socket by its peer,
-// nor read from it. Whether it is one, and nothing lies in it: descriptors
-// there would be closed with it, which may keep one waiting (received_fd.h).
+// Whether `socket` is a connected AF_UNIX stream with nothing in it, and its
+// peer has closed or shut its end, so that nothing can come: closing it then
+// closes no other descriptor (received_fd.h). Changes nothing.
+bool StaysEmpty(int socket);
+
+// Shuts a connected AF_UNIX socket for reading, for all of its holders: nothing
+// can be sent into it any more. Whether it is one, and nothing is in it. Only
+// for sockets that nobody reads from; it also sets SO_PASSCRED.
 bool ShutAndCheckEmpty(int socket);
 
 }  // namespace tenon

@@ -103,6 +103,29 @@ TEST(UnixSocketTest, CookieIsOfTheSocketAndNotOfTheDescriptor) {
               StatusIs(absl::StatusCode::kInvalidArgument));
 }
 
+TEST(StaysEmptyTest, WhenNothingIsThereAndNothingCanCome) {
+  auto [end, peer] = Pair(SOCK_STREAM);
+  EXPECT_FALSE(StaysEmpty(end.get()));
+  ASSERT_EQ(shutdown(peer.get(), SHUT_WR), 0);
+  EXPECT_TRUE(StaysEmpty(end.get()));
+  EXPECT_FALSE(StaysEmpty(peer.get()));
+  EXPECT_TRUE(SendPacket(end.get(), "x", std::nullopt)) << "nothing changed";
+  end.Reset();
+  EXPECT_FALSE(StaysEmpty(peer.get())) << "there is something to read";
+  char byte = 0;
+  EXPECT_EQ(recv(peer.get(), &byte, 1, 0), 1);
+  EXPECT_TRUE(StaysEmpty(peer.get()));
+}
+
+// A packet of no bytes may have descriptors.
+TEST(StaysEmptyTest, IsNotSureOfAnythingElse) {
+  auto [end, peer] = Pair(SOCK_SEQPACKET);
+  peer.Reset();
+  EXPECT_FALSE(StaysEmpty(end.get()));
+  EXPECT_FALSE(StaysEmpty(UniqueFd(eventfd(0, EFD_CLOEXEC)).get()));
+  EXPECT_FALSE(StaysEmpty(-1));
+}
+
 class ShutTest : public testing::TestWithParam<int> {};
 INSTANTIATE_TEST_SUITE_P(Types, ShutTest,
                          testing::Values(SOCK_STREAM, SOCK_SEQPACKET));

@@ -80,6 +80,7 @@ absl::Status CheckInbox(const ArenaHeader& header, int inbox) {
     return absl::InvalidArgumentError(
         "the offer of an arena came with a socket that is not its owner's");
   }
+  // Of all holders of this end none reads: it is there to send attachments.
   if (!ShutAndCheckEmpty(inbox)) {
     return absl::InvalidArgumentError(
         "the offer of an arena came with a socket in which something lies");

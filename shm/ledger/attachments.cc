@@ -195,6 +195,8 @@ Attachments::~Attachments() {
     if (Peek(packet) != Peeked::kPacket || packet.truncated) break;
     RemoveFirst();
   }
+  // Shut, and empty: no descriptor is closed with it.
+  if (IsEmpty()) inbox_.Reset();
   CloseReceived(std::move(inbox_));
 }
 
