@@ -85,7 +85,8 @@ class Array {
     return Wrap(ValueBlock::Open(name, Elements(0)));
   }
 
-  // What to send: the descriptor, or the name (empty under kFileDescriptor).
+  // What to send: the descriptor (-1 under kFileSystem), or the name (empty
+  // under kFileDescriptor).
   int fd() const { return block_.fd(); }
   const std::string& name() const { return block_.name(); }
   size_t size() const { return block_.count(); }

@@ -5,9 +5,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <sys/types.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <limits>
 #include <span>
 #include <string>
@@ -63,6 +65,14 @@ FilePlan Plan(size_t size_bytes, SegmentKind kind,
           .numa_node = options.numa_node};
 }
 
+// The kernel's word for which file it is.
+absl::StatusOr<std::pair<uint64_t, uint64_t>> Identify(int fd,
+                                                       absl::string_view what) {
+  struct stat file;
+  if (fstat(fd, &file) != 0) return PosixError(errno, "fstat", what);
+  return std::pair<uint64_t, uint64_t>(file.st_dev, file.st_ino);
+}
+
 }  // namespace
 
 Segment::Segment(UniqueFd fd, size_t size_bytes, SegmentKind kind,
@@ -80,6 +90,7 @@ Segment::Segment(Segment&& other) noexcept
       pages_(other.pages_),
       name_(std::exchange(other.name_, std::string())),
       owns_name_(std::exchange(other.owns_name_, false)),
+      closed_file_(other.closed_file_),
       fork_count_(other.fork_count_) {}
 
 Segment& Segment::operator=(Segment&& other) noexcept {
@@ -92,6 +103,7 @@ Segment& Segment::operator=(Segment&& other) noexcept {
   pages_ = other.pages_;
   name_ = std::exchange(other.name_, std::string());
   owns_name_ = std::exchange(other.owns_name_, false);
+  closed_file_ = other.closed_file_;
   fork_count_ = other.fork_count_;
   return *this;
 }
@@ -218,6 +230,10 @@ absl::StatusOr<ReadOnlyMapping> Segment::MapReadOnly(
     const MapOptions& options) const {
   const std::string what = Describe();
   TENON_RETURN_IF_ERROR(CheckNotForked(fork_count_, what));
+  if (is_closed()) {
+    TENON_ASSIGN_OR_RETURN(const Segment again, Reopen());
+    return again.MapReadOnly(options);
+  }
   return ReadOnlyMapping::Map(fd(), size_bytes_, what, Aligned(options));
 }
 
@@ -231,7 +247,40 @@ absl::StatusOr<WritableMapping> Segment::MapWritable(
         " is owner-written: its only writer is the mapping that it "
         "was created with"));
   }
+  if (is_closed()) {
+    TENON_ASSIGN_OR_RETURN(const Segment again, Reopen());
+    return again.MapWritable(options);
+  }
   return WritableMapping::Map(fd(), size_bytes_, what, Aligned(options));
+}
+
+absl::Status Segment::CloseFd() {
+  const std::string what = Describe();
+  TENON_RETURN_IF_ERROR(CheckNotForked(fork_count_, what));
+  if (strategy_ != SharingStrategy::kFileSystem) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "CloseFd(): ", what,
+        " has no name to be opened by; only segments of the file_system "
+        "strategy can do without a descriptor"));
+  }
+  if (!fd_.valid()) return absl::OkStatus();
+  TENON_ASSIGN_OR_RETURN(closed_file_, Identify(fd(), what));
+  fd_.Reset();
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Segment> Segment::Reopen() const {
+  TENON_ASSIGN_OR_RETURN(Segment again, Open(name_, kind_));
+  TENON_ASSIGN_OR_RETURN(const auto file, Identify(again.fd(), Describe()));
+  if (file != closed_file_ || again.size_bytes() != size_bytes_) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "mapping ", Describe(), ": the name now means file ", file.first, ":",
+        file.second, " of ", again.size_bytes(), " bytes; expected file ",
+        closed_file_.first, ":", closed_file_.second, " of ", size_bytes_,
+        " bytes; map it before another process replaces or truncates it"));
+  }
+  again.pages_ = pages_;
+  return again;
 }
 
 MapOptions Segment::Aligned(MapOptions options) const {

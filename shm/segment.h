@@ -24,6 +24,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -46,8 +47,9 @@ enum class SegmentKind {
   kSharedWritable,
 };
 
-// Ownership: owns a descriptor (close-on-exec) and, when it was created with
-//   kFileSystem, the name: destroying it or assigning to it removes the name.
+// Ownership: owns a descriptor (close-on-exec; until CloseFd()) and, when it
+//   was created with kFileSystem, the name: destroying it or assigning to it
+//   removes the name.
 //   The memory goes with the last descriptor and mapping of any process.
 // Threads: thread-compatible; const calls may run concurrently.
 // Processes: inert in a forked child: calls fail with kFailedPrecondition, and
@@ -109,6 +111,7 @@ class Segment {
 
   // What to send: the descriptor, still owned here, under kFileDescriptor; the
   // name in /dev/shm, without a slash, under kFileSystem (else empty).
+  // fd() is -1 after CloseFd().
   int fd() const { return fd_.get(); }
   const std::string& name() const { return name_; }
 
@@ -122,6 +125,14 @@ class Segment {
   absl::StatusOr<WritableMapping> MapWritable(
       const MapOptions& options = {}) const;
 
+  // Closes the descriptor of a segment that has a name. Mappings and the name
+  // stay; MapReadOnly() and MapWritable() open the name for the length of the
+  // call, so they also have Open()'s errors then, and kFailedPrecondition if
+  // another file has the name by now. Does nothing if it is closed already.
+  // Errors: kFailedPrecondition under kFileDescriptor, and in a forked child;
+  // fstat()'s.
+  absl::Status CloseFd();
+
   // Removes the name now, if this segment owns one. Whoever has it open keeps
   // it; a name that is gone already is no error.
   // Errors: kFailedPrecondition in a forked child, kPermissionDenied.
@@ -134,6 +145,8 @@ class Segment {
   static absl::StatusOr<Segment> Create(size_t size_bytes, SegmentKind kind,
                                         const SegmentOptions& options,
                                         std::span<const std::byte> contents);
+  bool is_closed() const { return !fd_.valid() && !name_.empty(); }
+  absl::StatusOr<Segment> Reopen() const;
   MapOptions Aligned(MapOptions options) const;
   absl::Status Seal();
   std::string Describe() const;
@@ -145,6 +158,8 @@ class Segment {
   SegmentPages pages_ = SegmentPages::kSmall;
   std::string name_;
   bool owns_name_ = false;
+  // Which file it was when CloseFd() closed it: st_dev and st_ino.
+  std::pair<uint64_t, uint64_t> closed_file_;
   uint64_t fork_count_ = ForkCount();
 };
 

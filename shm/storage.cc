@@ -124,10 +124,6 @@ absl::StatusOr<std::shared_ptr<Storage>> Storage::FromSegment(Segment segment) {
     TENON_RETURN_IF_ERROR(
         storage->Attach(std::move(segment), std::move(mapping)));
   }
-  // A name is enough to pass it on, and costs no descriptor.
-  if (storage->strategy_ == SharingStrategy::kFileSystem) {
-    storage->segment_.reset();
-  }
   return storage;
 }
 
@@ -159,6 +155,10 @@ absl::StatusOr<Storage::Id> Storage::Identify(int fd, absl::string_view what) {
 template <typename Mapping>
 absl::Status Storage::Attach(Segment segment, Mapping mapping) {
   TENON_ASSIGN_OR_RETURN(id_, Identify(segment.fd(), "a tensor's segment"));
+  // The name is enough to share it.
+  if (segment.strategy() == SharingStrategy::kFileSystem) {
+    TENON_RETURN_IF_ERROR(segment.CloseFd());
+  }
   auto kept = std::make_shared<Mapping>(std::move(mapping));
   place_ = Place::kShared;
   size_bytes_ = segment.size_bytes();

@@ -41,9 +41,9 @@ enum class MemoryInit {
   kUninitialized,
 };
 
-// Ownership: held by shared_ptr; owns its memory, the mapping, and the
-//   segment's descriptor as long as it may have to be passed on (one opened by
-//   name keeps the name instead). The creator of a named segment owns the name.
+// Ownership: held by shared_ptr; owns its memory, the mapping, and, under
+//   kFileDescriptor, the segment's descriptor. Under kFileSystem it keeps the
+//   name instead and no descriptor; the creator of the segment owns the name.
 // Threads: const calls may run concurrently. MoveToSegment() needs the storage,
 //   all tensors over it and their elements for itself.
 // Processes: in a forked child shared memory is inert: its calls fail with
@@ -73,8 +73,8 @@ class Storage {
   static absl::StatusOr<std::shared_ptr<Storage>> CreateShared(
       size_t size_bytes, SegmentKind kind, const SegmentOptions& options = {});
 
-  // Maps a segment that was adopted or opened (not created: the name would be
-  // removed): writable if it is of kind kSharedWritable, else read-only.
+  // Maps a segment: writable if it is of kind kSharedWritable, else read-only.
+  // A name that the segment owns goes with the storage.
   // Errors: Segment::Map...()'s.
   static absl::StatusOr<std::shared_ptr<Storage>> FromSegment(Segment segment);
 

@@ -111,8 +111,9 @@ TEST_P(SharedStorageTest, IsASegmentThatItsCreatorMayWrite) {
   EXPECT_EQ((*storage)->size_bytes(), kSize);
   EXPECT_EQ((*storage)->kind(), GetParam().kind);
   EXPECT_EQ((*storage)->strategy(), GetParam().strategy);
-  EXPECT_EQ((*storage)->name().empty(),
-            GetParam().strategy == SharingStrategy::kFileDescriptor);
+  const bool by_name = GetParam().strategy == SharingStrategy::kFileSystem;
+  EXPECT_EQ((*storage)->name().empty(), !by_name);
+  EXPECT_EQ((*storage)->fd() < 0, by_name);
   EXPECT_TRUE(AreAll(**storage, std::byte{0}));
   std::memset((*storage)->Write().value(), 3, kSize);
   EXPECT_TRUE(AreAll(**storage, std::byte{3}));
@@ -148,6 +149,19 @@ TEST_P(SharedStorageTest, IsTheSameMemoryWhereItIsMappedAgain) {
                 StatusIs(absl::StatusCode::kFailedPrecondition,
                          HasSubstr("written by its owner alone")));
   }
+}
+
+TEST_P(SharedStorageTest, TakesOverTheNameOfACreatedSegment) {
+  {
+    auto segment = Segment::CreateSharedWritable(kSize, Options());
+    ASSERT_THAT(segment, IsOk());
+    const auto storage = Storage::FromSegment(*std::move(segment));
+    ASSERT_THAT(storage, IsOk());
+    const bool by_name = GetParam().strategy == SharingStrategy::kFileSystem;
+    EXPECT_THAT(ListShmNames(prefix_),
+                IsOkAndHolds(testing::SizeIs(by_name ? 1 : 0)));
+  }
+  EXPECT_THAT(ListShmNames(prefix_), IsOkAndHolds(IsEmpty()));
 }
 
 TEST_P(SharedStorageTest, LeavesNothingBehind) {

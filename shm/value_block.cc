@@ -18,6 +18,7 @@
 #include "tenon/shm/fork_count.h"
 #include "tenon/shm/mapping.h"
 #include "tenon/shm/segment.h"
+#include "tenon/shm/sharing_strategy.h"
 #include "tenon/shm/status_macros.h"
 #include "tenon/shm/unique_fd.h"
 
@@ -71,6 +72,12 @@ absl::Status CheckHeader(const ValueHeader& header,
   return absl::OkStatus();
 }
 
+// Once it is mapped: the name is enough to share it.
+absl::Status CloseIfNamed(Segment& segment) {
+  return segment.strategy() == SharingStrategy::kFileSystem ? segment.CloseFd()
+                                                            : absl::OkStatus();
+}
+
 }  // namespace
 
 ValueBlock::ValueBlock(Segment segment, WritableMapping mapping, uint64_t count)
@@ -91,6 +98,7 @@ absl::StatusOr<ValueBlock> ValueBlock::Create(
   TENON_ASSIGN_OR_RETURN(Segment segment,
                          Segment::CreateSharedWritable(*size, options));
   TENON_ASSIGN_OR_RETURN(WritableMapping mapping, segment.MapWritable());
+  TENON_RETURN_IF_ERROR(CloseIfNamed(segment));
   auto* header = reinterpret_cast<ValueHeader*>(mapping.data());
   header->version = ValueHeader::kVersion;
   header->element_bytes = elements.size_bytes;
@@ -124,6 +132,7 @@ absl::StatusOr<ValueBlock> ValueBlock::FromSegment(Segment segment,
                   sizeof(ValueHeader));
   }
   TENON_ASSIGN_OR_RETURN(WritableMapping mapping, segment.MapWritable());
+  TENON_RETURN_IF_ERROR(CloseIfNamed(segment));
   const auto* shared = reinterpret_cast<const ValueHeader*>(mapping.data());
   if (__atomic_load_n(&shared->magic, __ATOMIC_ACQUIRE) !=
       ValueHeader::kMagic) {

@@ -44,7 +44,8 @@ struct ValueHeader {
 static_assert(sizeof(ValueHeader) == 64);
 static_assert(std::is_trivially_copyable_v<ValueHeader>);
 
-// Ownership: owns its segment and a mapping of it. A moved-from block is only
+// Ownership: owns its segment and a mapping of it; under kFileSystem no
+//   descriptor (fd() is -1). A moved-from block is only
 //   good to be destroyed or assigned to.
 // Threads: thread-compatible; const calls may run concurrently.
 // Processes: in a forked child elements() fails with kFailedPrecondition.
