@@ -119,8 +119,11 @@ std::string Hint(int error_number, absl::string_view call,
   };
   switch (error_number) {
     case EMFILE:
-      return CountLimitHint(
-          RLIMIT_NOFILE, "files this process may open:", "RLIMIT_NOFILE", "-n");
+      return absl::StrCat(
+          CountLimitHint(RLIMIT_NOFILE,
+                         "files this process may open:", "RLIMIT_NOFILE", "-n"),
+          ", or use fewer: tensors in an arena share one descriptor, those of "
+          "the file_system strategy have none");
     case ETOOMANYREFS:
       return CountLimitHint(
           RLIMIT_NOFILE,

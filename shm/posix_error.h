@@ -10,7 +10,8 @@
 // gives, for EMFILE from memfd_create:
 //   RESOURCE_EXHAUSTED: memfd_create(segment 'weights'): Too many open files
 //   [EMFILE]; files this process may open: 1024 (RLIMIT_NOFILE; hard limit
-//   4096); raise it: ulimit -n 4096
+//   4096); raise it: ulimit -n 4096, or use fewer: tensors in an arena share
+//   one descriptor, those of the file_system strategy have none
 //
 // Read errno before anything else is called, also before the object's
 // description is put together: every call may change it.

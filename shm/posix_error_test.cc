@@ -66,7 +66,9 @@ TEST(PosixErrorTest, DescriptorLimitTellsHowToRaiseIt) {
         PosixError(EMFILE, "memfd_create", "segment 'weights'").ToString(),
         "RESOURCE_EXHAUSTED: memfd_create(segment 'weights'): Too many open "
         "files [EMFILE]; files this process may open: 100 (RLIMIT_NOFILE; "
-        "hard limit 200); raise it: ulimit -n 200");
+        "hard limit 200); raise it: ulimit -n 200, or use fewer: tensors in an "
+        "arena share one descriptor, those of the file_system strategy have "
+        "none");
   }));
 }
 
@@ -74,7 +76,8 @@ TEST(PosixErrorTest, LimitThatCannotBeRaisedSendsToRoot) {
   EXPECT_TRUE(PassesInChild([] {
     SetLimit(RLIMIT_NOFILE, 100, 100);
     EXPECT_THAT(std::string(PosixError(EMFILE, "socket", "").message()),
-                HasSubstr("raise it as root: ulimit -n <more>"));
+                AllOf(HasSubstr("raise it as root: ulimit -n <more>, or"),
+                      HasSubstr("in an arena"), HasSubstr("file_system")));
   }));
 }
 

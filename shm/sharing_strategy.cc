@@ -3,9 +3,15 @@
 
 #include "tenon/shm/sharing_strategy.h"
 
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <sys/statfs.h>
+#include <unistd.h>
+
 #include <atomic>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -13,6 +19,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
+#include "tenon/shm/memfd.h"
 
 namespace tenon {
 namespace {
@@ -22,9 +29,38 @@ constexpr SharingStrategy kAll[] = {SharingStrategy::kFileDescriptor,
 
 std::atomic<SharingStrategy> current{SharingStrategy::kFileDescriptor};
 
+bool CanMakeMemfds() {
+  const absl::Status made = OpenMemfd("tenon", 0, "a trial").status();
+  return made.ok() || absl::IsResourceExhausted(made);
+}
+
+bool CanMakeNames() {
+  struct statfs fs;
+  return statfs("/dev/shm", &fs) == 0 && fs.f_type == TMPFS_MAGIC &&
+         faccessat(AT_FDCWD, "/dev/shm", W_OK | X_OK, AT_EACCESS) == 0;
+}
+
+bool IsSupported(SharingStrategy strategy) {
+  switch (strategy) {
+    case SharingStrategy::kFileDescriptor:
+      return CanMakeMemfds();
+    case SharingStrategy::kFileSystem:
+      return CanMakeNames();
+  }
+  return false;
+}
+
 }  // namespace
 
 std::span<const SharingStrategy> AllSharingStrategies() { return kAll; }
+
+std::vector<SharingStrategy> SupportedSharingStrategies() {
+  std::vector<SharingStrategy> supported;
+  for (const SharingStrategy strategy : kAll) {
+    if (IsSupported(strategy)) supported.push_back(strategy);
+  }
+  return supported;
+}
 
 absl::string_view SharingStrategyName(SharingStrategy strategy) {
   switch (strategy) {

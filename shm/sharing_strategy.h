@@ -7,6 +7,7 @@
 #define TENON_SHM_SHARING_STRATEGY_H_
 
 #include <span>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -18,14 +19,23 @@ enum class SharingStrategy {
   // channel. Sealed, so the receiver can trust its size; not bound by the size
   // of /dev/shm; gone with its last user, however that one dies. The default.
   kFileDescriptor,
-  // "file_system": a name in /dev/shm, passed as a string. Costs no descriptor
-  // while it is not in use, but cannot be sealed and outlives its users unless
-  // somebody removes it: for groups of processes that trust each other.
+  // "file_system": a name in /dev/shm, passed as a string. A tensor holds no
+  // descriptor, neither in its creator nor where it is opened. It cannot be
+  // sealed, and the name outlives its users unless a process removes it: for
+  // groups of processes that trust each other.
   kFileSystem,
 };
 
 // Every strategy there is.
 std::span<const SharingStrategy> AllSharingStrategies();
+
+// Those that this process can create segments with now: kFileDescriptor unless
+// the kernel lacks memfd_create() or a seccomp filter forbids it; kFileSystem
+// if /dev/shm is a tmpfs that this process may write to. A limit that is
+// exhausted at the moment (descriptors, memory, space) is no lack: creating the
+// segment fails and names it. Asks the kernel at each call and leaves nothing
+// behind. Thread-safe.
+std::vector<SharingStrategy> SupportedSharingStrategies();
 
 // "file_descriptor" or "file_system".
 absl::string_view SharingStrategyName(SharingStrategy strategy);

@@ -3,6 +3,12 @@
 
 #include "tenon/shm/sharing_strategy.h"
 
+#include <errno.h>
+#include <sys/mount.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+
+#include <cstddef>
 #include <set>
 #include <string>
 #include <thread>
@@ -11,6 +17,9 @@
 #include "absl/status/status.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tenon/shm/mount_namespace_testing.h"
+#include "tenon/shm/process_testing.h"
+#include "tenon/shm/seccomp_testing.h"
 #include "tenon/shm/status_matchers.h"
 
 namespace tenon {
@@ -28,6 +37,51 @@ TEST(SharingStrategyTest, ListsAll) {
   const auto all = AllSharingStrategies();
   EXPECT_THAT(std::vector<SharingStrategy>(all.begin(), all.end()),
               ElementsAre(kFileDescriptor, kFileSystem));
+}
+
+TEST(SupportedSharingStrategiesTest, WithoutMemfds) {
+  for (const int error : {EPERM, ENOSYS}) {
+    EXPECT_TRUE(PassesInChild([&] {
+      ASSERT_TRUE(FailSystemCall({.number = SYS_memfd_create, .error = error}));
+      EXPECT_THAT(SupportedSharingStrategies(), ElementsAre(kFileSystem));
+    }));
+  }
+}
+
+TEST(SupportedSharingStrategiesTest, WithoutAUsableDevShm) {
+  if (!CanEnterOwnMountNamespace()) GTEST_SKIP() << kNoMountNamespace;
+  EXPECT_TRUE(PassesInChild([] {
+    ASSERT_TRUE(EnterOwnMountNamespace());
+    ASSERT_TRUE(MountTmpfs("/dev/shm", "size=1m"));
+    EXPECT_THAT(SupportedSharingStrategies(),
+                ElementsAre(kFileDescriptor, kFileSystem));
+    ASSERT_TRUE(MountTmpfs("/dev/shm", "size=1m", MS_RDONLY));
+    EXPECT_THAT(SupportedSharingStrategies(), ElementsAre(kFileDescriptor));
+    ASSERT_TRUE(MountTmpfs("/dev", "size=1m"));
+    EXPECT_THAT(SupportedSharingStrategies(), ElementsAre(kFileDescriptor));
+    ASSERT_TRUE(FailSystemCall({.number = SYS_memfd_create, .error = EPERM}));
+    EXPECT_THAT(SupportedSharingStrategies(), testing::IsEmpty());
+  }));
+}
+
+// Creating a segment says so, and names the limit.
+TEST(SupportedSharingStrategiesTest, AnExhaustedLimitIsNoLack) {
+  EXPECT_TRUE(PassesInChild([] {
+    const auto before = SupportedSharingStrategies();
+    rlimit limit = {};
+    ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    const rlimit none = {0, limit.rlim_max};
+    ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+    const auto at_limit = SupportedSharingStrategies();
+    ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    EXPECT_EQ(at_limit, before);
+  }));
+}
+
+TEST(SupportedSharingStrategiesTest, LeavesNothingBehind) {
+  const size_t fds = CountOpenFds();
+  EXPECT_THAT(SupportedSharingStrategies(), testing::Contains(kFileDescriptor));
+  EXPECT_EQ(CountOpenFds(), fds);
 }
 
 TEST(SharingStrategyTest, NamesAreTheOnesUsersKnow) {
