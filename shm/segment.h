@@ -49,8 +49,8 @@ enum class SegmentKind {
 
 // Ownership: owns a descriptor (close-on-exec; until CloseFd()) and, when it
 //   was created with kFileSystem, the name: destroying it or assigning to it
-//   removes the name.
-//   The memory goes with the last descriptor and mapping of any process.
+//   removes the name. The memory goes with the last descriptor and mapping of
+//   any process.
 // Threads: thread-compatible; const calls may run concurrently.
 // Processes: inert in a forked child: calls fail with kFailedPrecondition, and
 //   the name stays.
