@@ -194,6 +194,10 @@ Attachments::~Attachments() {
     Packet packet;
     if (Peek(packet) != Peeked::kPacket || packet.truncated) break;
     RemoveFirst();
+    // Its sender learns at once that the arena has ended.
+    if (packet.fds.size() > AttachMessage::kLease) {
+      EndLease(packet.fds.Take(AttachMessage::kLease));
+    }
   }
   // Shut, and empty: no descriptor is closed with it.
   if (IsEmpty()) inbox_.Reset();
