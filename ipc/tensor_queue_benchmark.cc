@@ -29,6 +29,7 @@
 #include <cstdint>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -234,6 +235,7 @@ class World {
           const auto out = Must(TensorQueue::Open(std::move(to)));
           Child(*shared_, in.get(), out.get(), bells, sockets_[1]).Run();
         })));
+    second_thread_.emplace();  // A child of several threads may find locks held.
     cores.PinTo(0);
   }
   ~World() {
@@ -286,7 +288,7 @@ class World {
   void AwaitPong() { Await(shared_->pong, pings_); }
 
   const SharedObject<Shared> shared_;
-  const SecondThread second_thread_;
+  std::optional<SecondThread> second_thread_;
   std::array<int, 2> sockets_ = {};
   std::unique_ptr<ForkedChild> child_;
   uint64_t turn_ = 0;

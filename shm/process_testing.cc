@@ -17,6 +17,7 @@
 #include <functional>
 #include <string>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
@@ -25,6 +26,7 @@
 #include "tenon/shm/pid_fd.h"
 #include "tenon/shm/received_fd.h"
 #include "tenon/shm/testing/census.h"
+#include "tenon/shm/testing/one_thread.h"
 
 namespace tenon {
 namespace {
@@ -94,7 +96,12 @@ bool Becomes(const std::function<bool()>& condition) {
   return true;
 }
 
-testing::AssertionResult PassesInChild(const std::function<void()>& body) {
+testing::AssertionResult PassesInChild(const std::function<void()>& body,
+                                       bool may_have_threads) {
+  if (!may_have_threads) {
+    const absl::Status one_thread = CheckOneThread();
+    if (!one_thread.ok()) return testing::AssertionFailure() << one_thread;
+  }
   std::fflush(nullptr);  // Or the child would print it once more.
   const pid_t pid = fork();
   if (pid < 0) {

@@ -44,7 +44,10 @@ bool Becomes(const std::function<bool()>& condition);
 // Runs `body` in a forked child. Succeeds if the child got through it without a
 // failed expectation, a crash, or two minutes going by (it is killed then). The
 // child prints its failures itself, and runs no destructors outside of `body`.
-testing::AssertionResult PassesInChild(const std::function<void()>& body);
+// Fails if this process has other threads (testing/one_thread.h), unless it
+// `may_have_threads`: only where that is what is tested.
+testing::AssertionResult PassesInChild(const std::function<void()>& body,
+                                       bool may_have_threads = false);
 
 }  // namespace tenon
 

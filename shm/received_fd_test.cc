@@ -263,12 +263,13 @@ TEST(ReceivedFdTest, AForkedChildBeginsAnew) {
 #endif
   UniqueFd peer;
   CloseReceived(LingeringSocket(peer));  // A thread of the parent waits.
-  EXPECT_TRUE(PassesInChild([] {
+  const auto begins_anew = [] {
     UniqueFd end(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
     const int number = end.get();
     CloseReceived(std::move(end));
     EXPECT_TRUE(ClosesSoon(number));
-  }));
+  };
+  EXPECT_TRUE(PassesInChild(begins_anew, /*may_have_threads=*/true));
 }
 
 }  // namespace

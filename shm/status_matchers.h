@@ -12,6 +12,7 @@
 #ifndef TENON_SHM_STATUS_MATCHERS_H_
 #define TENON_SHM_STATUS_MATCHERS_H_
 
+#include <ostream>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -33,29 +34,62 @@ const absl::Status& StatusOf(const absl::StatusOr<T>& value) {
   return value.status();
 }
 
+// A matcher of a Status, and of any StatusOr by its status. Tests instantiate
+// it for dozens of types, so all that does not depend on the type is compiled
+// once, in the .cc file.
+template <typename Matcher>
+class StatusMatcher : public Matcher {
+ public:
+  using is_gtest_matcher = void;
+  using Matcher::Matcher;
+
+  template <typename T>
+  bool MatchAndExplain(const T& value, std::ostream* explanation) const {
+    return this->Matches(StatusOf(value), explanation);
+  }
+};
+
+class OkMatcher {
+ public:
+  void DescribeTo(std::ostream* out) const;
+  void DescribeNegationTo(std::ostream* out) const;
+
+ protected:
+  bool Matches(const absl::Status& status, std::ostream* explanation) const;
+};
+
+class CodeMatcher {
+ public:
+  CodeMatcher(absl::StatusCode code,
+              const testing::Matcher<const std::string&>& message);
+  void DescribeTo(std::ostream* out) const;
+  void DescribeNegationTo(std::ostream* out) const;
+
+ protected:
+  bool Matches(const absl::Status& status, std::ostream* explanation) const;
+
+ private:
+  void DescribeRestTo(std::ostream* out) const;
+
+  absl::StatusCode code_;
+  testing::Matcher<const std::string&> message_;
+};
+
 }  // namespace internal_status_matchers
 
 // Matches an OK Status or StatusOr.
-MATCHER(IsOk, negation ? "is not OK" : "is OK") {
-  const absl::Status& status = internal_status_matchers::StatusOf(arg);
-  if (!status.ok()) *result_listener << "which is " << status;
-  return status.ok();
+inline internal_status_matchers::StatusMatcher<
+    internal_status_matchers::OkMatcher>
+IsOk() {
+  return {};
 }
 
 // Matches a Status or StatusOr with this code and a message that matches.
-MATCHER_P2(
-    StatusIs, code, message_matcher,
-    absl::StrCat(negation ? "has not" : "has", " the code ",
-                 absl::StatusCodeToString(code), " and a message that ",
-                 ::testing::DescribeMatcher<std::string>(message_matcher))) {
-  const absl::Status& status = internal_status_matchers::StatusOf(arg);
-  *result_listener << "which is " << status;
-  return status.code() == code &&
-         ::testing::ExplainMatchResult(
-             message_matcher, std::string(status.message()), result_listener);
-}
-inline auto StatusIs(absl::StatusCode code) {
-  return StatusIs(code, ::testing::_);
+inline internal_status_matchers::StatusMatcher<
+    internal_status_matchers::CodeMatcher>
+StatusIs(absl::StatusCode code,
+         const testing::Matcher<const std::string&>& message = testing::_) {
+  return {code, message};
 }
 
 // Matches an OK StatusOr whose value matches.

@@ -34,6 +34,7 @@
 #include "tenon/shm/status_matchers.h"
 #include "tenon/shm/testing/census.h"
 #include "tenon/shm/testing/forked_child.h"
+#include "tenon/shm/testing/one_thread.h"
 #include "tenon/shm/testing/reporter.h"
 
 namespace tenon {
@@ -56,7 +57,11 @@ class ArenaComeAndGoTest : public testing::TestWithParam<SharingStrategy> {
   absl::StatusOr<std::shared_ptr<Arena>> MakeArena(size_t blocks) const {
     return Arena::Create(SmallArena(GetParam(), prefix_, blocks, kBlock));
   }
-  Census Count() const { return TakeCensus({.shm_prefix = prefix_}); }
+  // Once threads that close received sockets have ended.
+  Census Count() const {
+    EXPECT_THAT(CheckOneThread(), IsOk());
+    return TakeCensus({.shm_prefix = prefix_});
+  }
 
   const std::string prefix_ = UniqueShmPrefix();
 };

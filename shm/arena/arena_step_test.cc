@@ -225,13 +225,8 @@ class ArenaStepTest : public testing::TestWithParam<SharingStrategy> {
 TEST_P(ArenaStepTest, Attach) {
   StepScenario scenario = AttachScenario();
   scenario.stride = NumberFromEnvironment("TENON_STEP_STRIDE", 61);
+  scenario.around_syscalls = true;
   scenario.budget = absl::Hours(1);
-  Run(scenario);
-}
-
-TEST_P(ArenaStepTest, AttachAroundEachSystemCall) {
-  StepScenario scenario = AttachScenario();
-  scenario.only_around_syscalls = true;
   Run(scenario);
 }
 

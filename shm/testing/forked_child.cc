@@ -29,6 +29,7 @@
 #include "tenon/shm/pid_fd.h"
 #include "tenon/shm/posix_error.h"
 #include "tenon/shm/status_macros.h"
+#include "tenon/shm/testing/one_thread.h"
 #include "tenon/shm/testing/reporter.h"
 
 namespace tenon {
@@ -122,6 +123,7 @@ ForkedChild::~ForkedChild() { Kill(); }
 absl::StatusOr<ForkedChild> ForkedChild::Fork(
     const ChildOptions& options,
     const std::function<void(const Reporter&)>& body) {
+  if (!options.with_threads) TENON_RETURN_IF_ERROR(CheckOneThread());
   TENON_ASSIGN_OR_RETURN(ReportPipe pipe, ReportPipe::Create());
   std::fflush(nullptr);  // Or the child would print it once more.
   const pid_t parent = getpid();

@@ -36,6 +36,9 @@ struct ChildOptions {
   absl::Duration watchdog = absl::Seconds(20);
   // Whether the child asks to be traced by its parent before `body`.
   bool traced = false;
+  // Whether the forking process may have threads (one_thread.h): only where
+  // that is what is tested.
+  bool with_threads = false;
 };
 
 // Ownership: kills and reaps the child when destroyed or assigned to.
@@ -47,7 +50,8 @@ class ForkedChild {
   // Forks, and runs `body` in the child, where failed expectations are reported
   // instead of printed. The child ends with exit code 0 when `body` returns; it
   // runs no destructors of its parent's objects and no atexit() handlers.
-  // Errors: kResourceExhausted at a limit of processes or descriptors.
+  // Errors: kResourceExhausted at a limit of processes or descriptors;
+  // kFailedPrecondition if this process has other threads.
   static absl::StatusOr<ForkedChild> Fork(
       const ChildOptions& options,
       const std::function<void(const Reporter&)>& body);

@@ -15,6 +15,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "tenon/shm/status_macros.h"
@@ -83,7 +84,9 @@ class Stepper {
     names_.emplace(scenario_.shm_prefix);
     TENON_ASSIGN_OR_RETURN(
         Tracee victim,
-        Tracee::Start({.name = "the victim", .watchdog = scenario_.watchdog},
+        Tracee::Start({.name = "the victim",
+                       .watchdog = scenario_.watchdog,
+                       .with_threads = scenario_.with_threads},
                       scenario_.victim));
     TENON_RETURN_IF_ERROR(victim.RunToRegion());
     return victim;
@@ -91,28 +94,33 @@ class Stepper {
 
   std::vector<uint64_t> Select(const StepTrace& trace) {
     std::vector<uint64_t> positions;
-    if (scenario_.only_around_syscalls) {
-      report_.selection = "before and after each system call";
-      positions = trace.around_syscalls();
-      positions.erase(std::unique(positions.begin(), positions.end()),
-                      positions.end());
-    } else if (scenario_.random > 0) {
-      report_.selection = absl::StrCat(
-          scenario_.random, " random positions, seed ", scenario_.seed);
+    std::vector<std::string> selection;
+    if (const uint64_t stride = scenario_.stride; stride > 0) {
+      selection.push_back(stride == 1
+                              ? "every position"
+                              : absl::StrCat("one position in ", stride));
+      for (uint64_t i = 0; i <= trace.size(); i += stride) {
+        positions.push_back(i);
+      }
+    }
+    if (scenario_.random > 0) {
+      selection.push_back(absl::StrCat(
+          scenario_.random, " random positions, seed ", scenario_.seed));
       std::mt19937_64 random(scenario_.seed);
       std::uniform_int_distribution<uint64_t> any(0, trace.size());
       for (size_t i = 0; i < scenario_.random; ++i) {
         positions.push_back(any(random));
       }
-    } else {
-      report_.selection =
-          scenario_.stride == 1
-              ? "every position"
-              : absl::StrCat("one position in ", scenario_.stride);
-      for (uint64_t i = 0; i <= trace.size(); i += scenario_.stride) {
-        positions.push_back(i);
-      }
     }
+    if (scenario_.around_syscalls) {
+      selection.push_back("before and after each system call");
+      positions.insert(positions.end(), trace.around_syscalls().begin(),
+                       trace.around_syscalls().end());
+    }
+    report_.selection = absl::StrJoin(selection, ", ");
+    std::sort(positions.begin(), positions.end());
+    positions.erase(std::unique(positions.begin(), positions.end()),
+                    positions.end());
     return positions;
   }
 

@@ -76,12 +76,12 @@ struct StepScenario {
   std::string shm_prefix;
   StepFate fate = StepFate::kKill;
 
-  // Which positions: every `stride`-th; or, if `random` is not 0, that many
-  // drawn by `seed`; or only those just before and after each system call.
+  // Which positions: every `stride`-th (0: none of these), as many more as
+  // `random`, drawn by `seed`, and those just before and after each system call.
   uint64_t stride = 1;
   size_t random = 0;
   uint64_t seed = 1;
-  bool only_around_syscalls = false;
+  bool around_syscalls = false;
   // Of these, only positions that so many stops of the victim lead to; 0: all.
   // What is left out then is the later rounds of long loops, and of
   // rep-prefixed instructions. The report says how many there were.
@@ -93,6 +93,8 @@ struct StepScenario {
   // Without them each position is reached by steps alone.
   bool use_breakpoints = true;
   absl::Duration watchdog = absl::Seconds(20);  // Of each victim.
+  // Whether this process may have threads when it forks a victim (one_thread.h).
+  bool with_threads = false;
   // Then it is given up, which is a failure.
   size_t max_failures = 10;
   absl::Duration budget = absl::Minutes(10);

@@ -237,7 +237,8 @@ TEST_F(SingleStepperTest, ReportsNamesThatAreLeftAndRemovesThem) {
   const std::string prefix = UniqueShmPrefix();
   StepScenario scenario = SystemCalls(absl::StrCat("/", prefix, "-left"));
   scenario.shm_prefix = prefix;
-  scenario.only_around_syscalls = true;
+  scenario.stride = 0;
+  scenario.around_syscalls = true;
   TENON_ASSERT_OK_AND_ASSIGN(const StepReport report,
                              KillAtEveryInstruction(scenario));
   std::cout << report.ToString();
@@ -260,10 +261,12 @@ TEST_F(SingleStepperTest, SelectsPositions) {
                              KillAtEveryInstruction(scenario));
   EXPECT_EQ(report.positions, report.instructions / 50 + 1);
   EXPECT_THAT(report.ToString(), HasSubstr("one position in 50"));
+  scenario.stride = 0;
   scenario.random = 10;
   scenario.seed = 7;
   TENON_ASSERT_OK_AND_ASSIGN(report, KillAtEveryInstruction(scenario));
-  EXPECT_EQ(report.positions, 10u);
+  EXPECT_LE(report.positions, 10u);  // Two of them may be one.
+  EXPECT_GE(report.positions, 5u);
   EXPECT_THAT(report.ToString(), HasSubstr("10 random positions, seed 7"));
 }
 

@@ -1,0 +1,47 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "tenon/shm/testing/one_thread.h"
+
+#include <sys/stat.h>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+
+namespace tenon {
+namespace {
+
+#ifdef __SANITIZE_THREAD__
+constexpr bool kHasThreadSanitizer = true;
+#else
+constexpr bool kHasThreadSanitizer = false;
+#endif
+
+// The links of the folder are itself, its parent, and a folder per thread.
+long CountThreads() {
+  struct stat task;
+  return stat("/proc/self/task", &task) == 0
+             ? static_cast<long>(task.st_nlink) - 2
+             : 0;
+}
+
+}  // namespace
+
+absl::Status CheckOneThread() {
+  if (kHasThreadSanitizer) return absl::OkStatus();
+  const absl::Time give_up = absl::Now() + absl::Seconds(1);
+  while (CountThreads() > 1) {
+    if (absl::Now() > give_up) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          "fork() of a test with ", CountThreads(),
+          " threads; fork before they start, or say that threads are what is "
+          "tested"));
+    }
+    absl::SleepFor(absl::Milliseconds(1));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace tenon

@@ -1,0 +1,25 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// CheckOneThread: what a test makes sure of before it forks.
+//
+// fork() copies the memory of all threads and runs one of them. A lock that
+// another thread held at that moment stays locked in the child for ever: one of
+// the test's, of a library's, or of a sanitizer's allocator. On a busy machine
+// such a child hangs once in some ten runs.
+
+#ifndef TENON_SHM_TESTING_ONE_THREAD_H_
+#define TENON_SHM_TESTING_ONE_THREAD_H_
+
+#include "absl/status/status.h"
+
+namespace tenon {
+
+// OK if the calling process has one thread. Waits up to a second for others to
+// end. Always OK under ThreadSanitizer, which has a thread of its own.
+// Errors: kFailedPrecondition with the number of threads.
+absl::Status CheckOneThread();
+
+}  // namespace tenon
+
+#endif  // TENON_SHM_TESTING_ONE_THREAD_H_
