@@ -109,7 +109,7 @@ TEST_F(ConditionStepTest, NotifyAWaiter) {
     TENON_RETURN_IF_ERROR(End());
     return CheckWhole();
   };
-  RunSome(scenario, 40);
+  RunSome(scenario, 12);
 }
 
 TEST_F(ConditionStepTest, Wait) {
@@ -126,7 +126,7 @@ TEST_F(ConditionStepTest, Wait) {
     EndRegion();
   };
   scenario.check = [&](const StepPosition&) { return CheckWhole(); };
-  RunSome(scenario, 5);
+  RunSome(scenario, 3);
 }
 
 // --- Barrier. ---
@@ -176,7 +176,7 @@ TEST_F(BarrierStepTest, TheLastOneArrives) {
                                  "neither through nor told"));
     return CheckWhole();
   };
-  RunSome(scenario, 60);
+  RunSome(scenario, 20);
   EXPECT_GT(passed, 0);
   EXPECT_GT(broken, 0);
 }
@@ -192,7 +192,7 @@ TEST_F(BarrierStepTest, TheFirstOneGivesUp) {
     EXPECT_THAT(index, StatusIs(absl::StatusCode::kDeadlineExceeded));
   };
   scenario.check = [&](const StepPosition&) { return CheckWhole(); };
-  RunSome(scenario, 20);
+  RunSome(scenario, 10);
 }
 
 TEST_F(BarrierStepTest, AbortAndReset) {
@@ -220,7 +220,7 @@ TEST_F(BarrierStepTest, AbortAndReset) {
                "a waiter was not told"));
     return CheckWhole();
   };
-  RunSome(scenario, 40);
+  RunSome(scenario, 14);
 }
 
 }  // namespace

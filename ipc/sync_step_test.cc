@@ -176,7 +176,7 @@ TEST_F(SyncStepTest, SemaphoreReleaseToAWaiter) {
     ++(was_released ? released : not_released);
     return Expect(was_released || released == 0, "released, and not any more");
   };
-  RunSome(scenario, 6);
+  RunSome(scenario, 3);
   EXPECT_GT(released, 0);
   EXPECT_GT(not_released, 0);
 }
@@ -210,7 +210,7 @@ TEST_F(SyncStepTest, EventSetToAWaiter) {
     TENON_RETURN_IF_ERROR(event->Clear());
     return Expect(!*event->IsSet(), "it cannot be cleared");
   };
-  RunSome(scenario, 6);
+  RunSome(scenario, 3);
   EXPECT_GT(set, 0);
   EXPECT_GT(not_set, 0);
 }

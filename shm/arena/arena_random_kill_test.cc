@@ -44,14 +44,14 @@ class ArenaRandomKillTest : public testing::TestWithParam<SharingStrategy> {
 };
 
 TEST_P(ArenaRandomKillTest, Killed) {
-  const uint64_t kills = NumberFromEnvironment("TENON_RANDOM_KILLS", 10'000);
+  const uint64_t kills = NumberFromEnvironment("TENON_RANDOM_KILLS", 2'500);
   EXPECT_EQ(Run({.kills = kills}).kills, kills);
 }
 
 // Nobody dies: so nothing is lost either.
 TEST_P(ArenaRandomKillTest, Stopped) {
-  const RandomKillReport report = Run({.stops = 2'000});
-  EXPECT_EQ(report.stops, 2'000u);
+  const RandomKillReport report = Run({.stops = 1'000});
+  EXPECT_EQ(report.stops, 1'000u);
   EXPECT_EQ(report.lost, 0u);
 }
 

@@ -60,7 +60,22 @@ struct Board {
   std::atomic<bool> end{false};
 };
 
-void Nap() { sched_yield(); }
+// One wait: yields a few times, then sleeps. A process that only yields keeps a
+// busy machine from running the owner, for which all others wait.
+class Nap {
+ public:
+  void operator()() {
+    if (++naps_ < kYields) {
+      sched_yield();
+    } else {
+      absl::SleepFor(absl::Microseconds(20));
+    }
+  }
+
+ private:
+  static constexpr int kYields = 20;
+  int naps_ = 0;
+};
 
 // What one receiver does. Even ones forward to the next odd one.
 class Receiver {
@@ -76,6 +91,7 @@ class Receiver {
 
   void Play() {
     if (Forwards()) Next().inbox.Clear();  // A dead one's letter.
+    Nap nap;
     while (!board_.end.load(std::memory_order_relaxed)) {
       auto attached = AttachTo(offer_);
       if (!attached.ok()) {
@@ -83,7 +99,7 @@ class Receiver {
         if (!absl::IsResourceExhausted(attached.status())) {
           reporter_.Fail(attached.status().ToString());
         }
-        Nap();
+        nap();
         continue;
       }
       for (int i = 0; i < kLettersPerAttachment; ++i) {
@@ -99,10 +115,11 @@ class Receiver {
   // False if it is over.
   bool ReceiveOne(AttachedArena& arena) {
     std::optional<Mailbox::Letter> letter;
+    Nap nap;
     while (!(letter = self_.inbox.Read()).has_value() ||
            letter->receiver != me_) {
       if (board_.end.load(std::memory_order_relaxed)) return false;
-      Nap();
+      nap();
     }
     auto hold = arena.Claim(letter->block);
     self_.inbox.Acknowledge(*letter);
@@ -127,10 +144,11 @@ class Receiver {
     Player& next = Next();
     const uint64_t receiver = next.incarnation.load();
     next.inbox.Send(hold.descriptor(), me_, receiver);
+    Nap nap;
     while (next.inbox.state() == Mailbox::kFull) {
       if (board_.end.load(std::memory_order_relaxed)) break;
       if (next.gone.load() >= receiver) break;
-      Nap();
+      nap();
     }
     next.inbox.Clear();
   }
@@ -205,12 +223,13 @@ class Run {
   // Sends blocks to first receivers for a random time of up to 1 ms.
   void Serve() {
     const absl::Time until = absl::Now() + absl::Microseconds(random_() % 1000);
+    Nap nap;
     do {
       bool moved = false;
       for (size_t pair = 0; pair < options_.pairs; ++pair) {
         moved |= ServePair(pair);
       }
-      if (!moved) Nap();
+      if (!moved) nap();
     } while (absl::Now() < until);
   }
 
