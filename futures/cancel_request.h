@@ -48,7 +48,7 @@ class CancelCallbackOf final : public CancelCallback {
 
   void Run() noexcept override {
     absl::Status error;
-    const absl::Status caught = CatchExceptions([this, &error] {
+    const absl::Status caught = CatchExceptions([&] {
       if constexpr (std::is_void_v<std::invoke_result_t<F>>) {
         std::invoke(std::move(fn_));
       } else {

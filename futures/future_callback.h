@@ -205,7 +205,7 @@ class ThenCallback final : public Callback {
 template <typename Argument, typename F>
 void CallDone(F fn, Argument result) noexcept {
   absl::Status error;
-  error.Update(CatchExceptions([&fn, &result, &error] {
+  error.Update(CatchExceptions([&] {
     if constexpr (std::is_void_v<std::invoke_result_t<F, Argument>>) {
       std::invoke(std::move(fn), static_cast<Argument>(result));
     } else {

@@ -202,7 +202,7 @@ TEST(PipeTest, EndsWithTheOtherEnd) {
       ForkedChild::Fork({.name = "end"}, [&](const Reporter&) {
         auto mine = Words::Open(std::move(handle));
         ASSERT_THAT(mine, IsOk());
-        for (uint64_t i = 0;; ++i) {
+        for (;;) {
           const auto got = mine->Receive(Soon());
           if (!got.ok()) return;
           ASSERT_THAT(mine->Send(*got + 1, Soon()), IsOk());

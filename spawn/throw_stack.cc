@@ -22,6 +22,10 @@
 #include "tenon/spawn/call_entry.h"
 #include "tenon/spawn/crash_record.h"
 
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/asan_interface.h>
+#endif
+
 namespace tenon::spawn {
 namespace {
 
@@ -63,12 +67,19 @@ std::string DescribeLastThrow() {
 }  // namespace
 }  // namespace tenon::spawn
 
-// NOLINTNEXTLINE(bugprone-reserved-identifier): the runtime's name for it.
-extern "C" [[noreturn]] void __cxa_throw(void* exception, void* type,
-                                         void (*destructor)(void*)) {
-  using Throw = void (*)(void*, void*, void (*)(void*));
+// By another name, since compilers declare the runtime's with different types.
+extern "C" [[noreturn]] void TenonThrow(void* exception, void* type,
+                                        void (*destructor)(void*))
+    __asm__("__cxa_throw");
+
+extern "C" void TenonThrow(void* exception, void* type,
+                           void (*destructor)(void*)) {
   static const auto next =
-      reinterpret_cast<Throw>(dlsym(RTLD_NEXT, "__cxa_throw"));
+      reinterpret_cast<decltype(&TenonThrow)>(dlsym(RTLD_NEXT, "__cxa_throw"));
+#ifdef __SANITIZE_ADDRESS__
+  // The sanitizer's own stand-in, whose place this one may have taken.
+  __asan_handle_no_return();
+#endif
   tenon::spawn::last_throw.count = 0;
   _Unwind_Backtrace(tenon::spawn::NoteFrame, &tenon::spawn::last_throw);
   if (next != nullptr) next(exception, type, destructor);
