@@ -235,7 +235,8 @@ class World {
           const auto out = Must(TensorQueue::Open(std::move(to)));
           Child(*shared_, in.get(), out.get(), bells, sockets_[1]).Run();
         })));
-    second_thread_.emplace();  // A child of several threads may find locks held.
+    // Not before the fork: a child of several threads may inherit a held lock.
+    second_thread_.emplace();
     cores.PinTo(0);
   }
   ~World() {

@@ -68,9 +68,9 @@ std::string DescribeLastThrow() {
 }  // namespace tenon::spawn
 
 // By another name, since compilers declare the runtime's with different types.
-extern "C" [[noreturn]] void TenonThrow(void* exception, void* type,
-                                        void (*destructor)(void*))
-    __asm__("__cxa_throw");
+extern "C" [[noreturn]] void TenonThrow(
+    void* exception, void* type,
+    void (*destructor)(void*)) __asm__("__cxa_throw");
 
 extern "C" void TenonThrow(void* exception, void* type,
                            void (*destructor)(void*)) {

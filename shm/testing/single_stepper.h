@@ -77,7 +77,7 @@ struct StepScenario {
   StepFate fate = StepFate::kKill;
 
   // Which positions: every `stride`-th (0: none of these), as many more as
-  // `random`, drawn by `seed`, and those just before and after each system call.
+  // `random`, drawn by `seed`, and those just before and after system calls.
   uint64_t stride = 1;
   size_t random = 0;
   uint64_t seed = 1;
@@ -93,7 +93,7 @@ struct StepScenario {
   // Without them each position is reached by steps alone.
   bool use_breakpoints = true;
   absl::Duration watchdog = absl::Seconds(20);  // Of each victim.
-  // Whether this process may have threads when it forks a victim (one_thread.h).
+  // Whether the test may have threads when it forks a victim: one_thread.h.
   bool with_threads = false;
   // Then it is given up, which is a failure.
   size_t max_failures = 10;
