@@ -103,6 +103,7 @@ class Barrier {
   static absl::StatusOr<Barrier> Adopt(UniqueFd fd);
   static absl::StatusOr<Barrier> Open(absl::string_view name);
 
+  // -1 under kFileSystem: send name().
   int fd() const { return block_.fd(); }
   const std::string& name() const { return block_.name(); }
 

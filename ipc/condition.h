@@ -64,6 +64,7 @@ class Condition {
   static absl::StatusOr<Condition> Adopt(UniqueFd fd);
   static absl::StatusOr<Condition> Open(absl::string_view name);
 
+  // -1 under kFileSystem: send name().
   int fd() const { return block_.fd(); }
   const std::string& name() const { return block_.name(); }
 

@@ -47,6 +47,7 @@ class Event {
   static absl::StatusOr<Event> Adopt(UniqueFd fd);
   static absl::StatusOr<Event> Open(absl::string_view name);
 
+  // -1 under kFileSystem: send name().
   int fd() const { return block_.fd(); }
   const std::string& name() const { return block_.name(); }
 

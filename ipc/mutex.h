@@ -116,6 +116,7 @@ class Mutex {
   static absl::StatusOr<Mutex> Adopt(UniqueFd fd);
   static absl::StatusOr<Mutex> Open(absl::string_view name);
 
+  // -1 under kFileSystem: send name().
   int fd() const { return block_.fd(); }
   const std::string& name() const { return block_.name(); }
 

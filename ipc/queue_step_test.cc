@@ -270,6 +270,7 @@ TEST_F(QueueStepTest, JoinPutAndLeave) {
                              KillAtEveryInstruction(scenario));
   std::cout << report.ToString();
   EXPECT_TRUE(report.failures.empty()) << report.ToString();
+  EXPECT_FALSE(report.given_up);
   EXPECT_LT(report.missed, 20u);
   EXPECT_GT(report.positions, 400u);
 }

@@ -119,7 +119,7 @@ int RobustMutex::Unlock() {
   // Before it is another thread's. If it is now, the call fails.
   const bool is_last = Depth() == 1;
   const int error = pthread_mutex_unlock(&mutex_);
-  if (error == 0 && is_last) --held;
+  if (error == 0 && is_last && held > 0) --held;
   return error;
 }
 

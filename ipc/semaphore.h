@@ -61,6 +61,7 @@ class Semaphore {
   static absl::StatusOr<Semaphore> Adopt(UniqueFd fd);
   static absl::StatusOr<Semaphore> Open(absl::string_view name);
 
+  // -1 under kFileSystem: send name().
   int fd() const { return block_.fd(); }
   const std::string& name() const { return block_.name(); }
 
@@ -107,6 +108,7 @@ class BoundedSemaphore {
   static absl::StatusOr<BoundedSemaphore> Adopt(UniqueFd fd);
   static absl::StatusOr<BoundedSemaphore> Open(absl::string_view name);
 
+  // -1 under kFileSystem: send name().
   int fd() const { return semaphore_.fd(); }
   const std::string& name() const { return semaphore_.name(); }
 

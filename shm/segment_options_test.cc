@@ -240,7 +240,11 @@ long MinorFaults() {
 
 TEST_P(SegmentOptionsTest, PrefaultedMappingsTakeNoFaults) {
   constexpr size_t kPages = 1000;
-  constexpr long kFew = kPages / 4;  // ASan's shadow memory takes an eighth.
+#ifdef __SANITIZE_ADDRESS__
+  constexpr long kFew = kPages / 4;  // The shadow memory takes an eighth.
+#else
+  constexpr long kFew = kPages / 10;
+#endif
   SegmentOptions options = Options();
   options.prefault = true;
   const auto faults = [](std::byte* data) {

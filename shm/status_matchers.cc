@@ -49,8 +49,12 @@ void CodeMatcher::DescribeRestTo(std::ostream* out) const {
 bool CodeMatcher::Matches(const absl::Status& status,
                           std::ostream* explanation) const {
   if (explanation != nullptr) *explanation << "which is " << status;
-  return status.code() == code_ &&
-         message_.Matches(std::string(status.message()));
+  testing::StringMatchResultListener listener;
+  const bool matches =
+      status.code() == code_ &&
+      message_.MatchAndExplain(std::string(status.message()), &listener);
+  if (explanation != nullptr) *explanation << listener.str();
+  return matches;
 }
 
 }  // namespace internal_status_matchers

@@ -54,6 +54,7 @@ class Value {
     return Wrap(Array<T>::Wrap(ValueBlock::Open(name, Array<T>::Elements(1))));
   }
 
+  // -1 under kFileSystem: send name().
   int fd() const { return array_.fd(); }
   const std::string& name() const { return array_.name(); }
 

@@ -212,6 +212,8 @@ absl::Status AttachedArena::Add(absl::string_view offer,
   TENON_RETURN_IF_ERROR(CheckIsTable(received[ArenaOfferFacts::kTable]));
   TENON_RETURN_IF_ERROR(
       CheckInbox(table_.header(), received[ArenaOfferFacts::kInbox]));
+  // The socket that inbox_ keeps open: closing a copy of it waits for nothing.
+  received.Take(ArenaOfferFacts::kInbox).Reset();
   Sweep();
   return MapSegment(facts, received, limits);
 }

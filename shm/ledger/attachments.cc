@@ -195,7 +195,7 @@ Attachments::~Attachments() {
     if (Peek(packet) != Peeked::kPacket || packet.truncated) break;
     RemoveFirst();
     // Its sender learns at once that the arena has ended.
-    if (packet.fds.size() > AttachMessage::kLease) {
+    if (CheckMessage(packet).ok() && CheckFds(packet.fds).ok()) {
       EndLease(packet.fds.Take(AttachMessage::kLease));
     }
   }

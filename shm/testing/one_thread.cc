@@ -5,6 +5,7 @@
 
 #include <sys/stat.h>
 
+#include "absl/base/internal/raw_logging.h"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
@@ -22,9 +23,8 @@ constexpr bool kHasThreadSanitizer = false;
 // The links of the folder are itself, its parent, and a folder per thread.
 long CountThreads() {
   struct stat task;
-  return stat("/proc/self/task", &task) == 0
-             ? static_cast<long>(task.st_nlink) - 2
-             : 0;
+  ABSL_RAW_CHECK(stat("/proc/self/task", &task) == 0, "stat(/proc/self/task)");
+  return static_cast<long>(task.st_nlink) - 2;
 }
 
 }  // namespace

@@ -76,8 +76,8 @@ struct StepScenario {
   std::string shm_prefix;
   StepFate fate = StepFate::kKill;
 
-  // Which positions: every `stride`-th (0: none of these), as many more as
-  // `random`, drawn by `seed`, and those just before and after system calls.
+  // Which positions: every `stride`-th (0: none of these), up to `random`
+  // more, drawn by `seed`, and those just before and after system calls.
   uint64_t stride = 1;
   size_t random = 0;
   uint64_t seed = 1;
