@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
+#include <numeric>
 #include <optional>
 #include <random>
 #include <string>
@@ -106,10 +108,10 @@ class Stepper {
       selection.push_back(absl::StrCat(
           scenario_.random, " random positions, seed ", scenario_.seed));
       std::mt19937_64 random(scenario_.seed);
-      std::uniform_int_distribution<uint64_t> any(0, trace.size());
-      for (size_t i = 0; i < scenario_.random; ++i) {
-        positions.push_back(any(random));
-      }
+      std::vector<uint64_t> all(trace.size() + 1);
+      std::iota(all.begin(), all.end(), uint64_t{0});
+      std::sample(all.begin(), all.end(), std::back_inserter(positions),
+                  scenario_.random, random);
     }
     if (scenario_.around_syscalls) {
       selection.push_back("before and after each system call");

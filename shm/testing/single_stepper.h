@@ -76,8 +76,9 @@ struct StepScenario {
   std::string shm_prefix;
   StepFate fate = StepFate::kKill;
 
-  // Which positions: every `stride`-th (0: none of these), up to `random`
-  // more, drawn by `seed`, and those just before and after system calls.
+  // Which positions: every `stride`-th (0: none of these), `random`
+  // different ones, drawn by `seed`, and those just before and after system
+  // calls. Each position counts once.
   uint64_t stride = 1;
   size_t random = 0;
   uint64_t seed = 1;
