@@ -40,6 +40,10 @@ inline absl::Status CheckNotForked(uint64_t made_under,
   return fork_count_internal::Inherited(what);
 }
 
+// How many threads this process has: fork() copies one of them. 0 if /proc does
+// not say. Thread-safe.
+int CountThreads();
+
 }  // namespace tenon
 
 #endif  // TENON_SHM_FORK_COUNT_H_

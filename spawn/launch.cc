@@ -7,7 +7,6 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <spawn.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/types.h>
 #include <unistd.h>
@@ -222,14 +221,6 @@ std::vector<std::string> MergedEnvironment(
     all.emplace_back(*one);
   }
   return all;
-}
-
-int CountThreads() {
-  // A directory has a link for itself, one for its name, and one for each
-  // directory in it: one call in place of a listing.
-  struct stat tasks = {};
-  if (stat("/proc/self/task", &tasks) != 0) return 0;
-  return static_cast<int>(tasks.st_nlink) - 2;
 }
 
 }  // namespace tenon::spawn

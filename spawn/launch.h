@@ -56,9 +56,6 @@ absl::StatusOr<GuardedChildren> LaunchByFork(absl::Span<const ChildFds> fds,
 std::vector<std::string> MergedEnvironment(
     const std::vector<std::pair<std::string, std::string>>& added);
 
-// How many threads this process has; 0 if /proc does not say.
-int CountThreads();
-
 }  // namespace tenon::spawn
 
 #endif  // TENON_SPAWN_LAUNCH_H_

@@ -18,6 +18,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tenon/ipc/channel.h"
+#include "tenon/shm/fork_count.h"
 #include "tenon/shm/pid_fd.h"
 #include "tenon/shm/process_testing.h"
 #include "tenon/shm/status_macros.h"

@@ -24,6 +24,7 @@
 #include "absl/types/span.h"
 #include "tenon/ipc/channel.h"
 #include "tenon/shm/deadline.h"
+#include "tenon/shm/fork_count.h"
 #include "tenon/shm/pid_fd.h"
 #include "tenon/shm/sharing_strategy.h"
 #include "tenon/shm/status_macros.h"

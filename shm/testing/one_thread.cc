@@ -3,13 +3,11 @@
 
 #include "tenon/shm/testing/one_thread.h"
 
-#include <sys/stat.h>
-
-#include "absl/base/internal/raw_logging.h"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "tenon/shm/fork_count.h"
 
 namespace tenon {
 namespace {
@@ -19,13 +17,6 @@ constexpr bool kHasThreadSanitizer = true;
 #else
 constexpr bool kHasThreadSanitizer = false;
 #endif
-
-// The links of the folder are itself, its parent, and a folder per thread.
-long CountThreads() {
-  struct stat task;
-  ABSL_RAW_CHECK(stat("/proc/self/task", &task) == 0, "stat(/proc/self/task)");
-  return static_cast<long>(task.st_nlink) - 2;
-}
 
 }  // namespace
 
