@@ -5,10 +5,8 @@
 
 #include <errno.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/types.h>
 #include <sys/uio.h>
-#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <cstddef>
@@ -30,10 +28,10 @@
 #include "tenon/ipc/peer.h"
 #include "tenon/shm/crash_point.h"
 #include "tenon/shm/fork_count.h"
-#include "tenon/shm/ledger/process_info.h"
 #include "tenon/shm/ledger/random_id.h"
 #include "tenon/shm/pid_fd.h"
 #include "tenon/shm/posix_error.h"
+#include "tenon/shm/process_identity.h"
 #include "tenon/shm/received_fd.h"
 #include "tenon/shm/retry_on_eintr.h"
 #include "tenon/shm/status_macros.h"
@@ -41,9 +39,6 @@
 
 namespace tenon {
 namespace {
-
-// Of pidfds since Linux 6.9: each process then has an inode.
-constexpr auto kPidFsMagic = 0x50494446;
 
 constexpr size_t kMaxHello = 1024;
 
@@ -183,50 +178,25 @@ absl::StatusOr<std::optional<PidFd>> PidFdOfPeer(int socket) {
   return absl::IsNotFound(peer.status()) ? PeerIsGone() : peer.status();
 }
 
-enum class Same { kYes, kNo, kUnknown };
-
-// Whether both are of one process.
-Same Compare(const PidFd& a, const PidFd& b) {
-  struct statfs fs;
-  struct stat one, two;
-  if (fstatfs(a.fd(), &fs) == 0 && fs.f_type == kPidFsMagic &&
-      fstat(a.fd(), &one) == 0 && fstat(b.fd(), &two) == 0) {
-    return one.st_ino == two.st_ino ? Same::kYes : Same::kNo;
-  }
-  // In the namespace of whatever /proc there is, which need not be this one's.
-  const pid_t first = PidOf(a).value_or(0), second = PidOf(b).value_or(0);
-  if (first == 0 || second == 0) return Same::kUnknown;
-  return first == second ? Same::kYes : Same::kNo;
-}
-
-// `sent`, if it is of the process that has the number `pid` here. While that
-// process sent it, no other one had this number, and none that is of another
-// number can get it: so it does not matter if the number is given again.
-absl::StatusOr<std::optional<PidFd>> VerifyByNumber(PidFd sent, pid_t pid) {
-  const absl::StatusOr<PidFd> found = PidFd::Open(pid);
-  if (absl::IsNotFound(found.status())) return PeerIsGone();
-  TENON_RETURN_IF_ERROR(found.status());
-  switch (Compare(*found, sent)) {
-    case Same::kYes:
-      return sent;
-    case Same::kUnknown:
-      return std::nullopt;
-    case Same::kNo:
-      break;
-  }
-  return NotWhoItSays(
-      absl::StrCat("the pidfd that it sent is not that of process ", pid));
-}
-
-// The pidfd to know the peer by, which has sent `sent`.
+// The pidfd to know the peer by, which has sent `sent`. Nothing if the kernel
+// cannot vouch for it (before Linux 6.5) and it cannot be compared.
 absl::StatusOr<std::optional<PidFd>> Verify(int socket, PidFd sent, pid_t pid) {
   TENON_ASSIGN_OR_RETURN(std::optional<PidFd> vouched, PidFdOfPeer(socket));
-  if (vouched) {
-    if (Compare(*vouched, sent) != Same::kNo) return vouched;
-    return NotWhoItSays("the pidfd that it sent is another process's");
+  absl::StatusOr<PidFd> peer = IdentifySender(sent, pid, std::move(vouched));
+  switch (peer.status().code()) {
+    case absl::StatusCode::kOk:
+      return *std::move(peer);
+    case absl::StatusCode::kInvalidArgument:
+      return NotWhoItSays(peer.status().message());
+    case absl::StatusCode::kNotFound:
+      return PeerIsGone();
+    case absl::StatusCode::kFailedPrecondition:
+      // One that has no number here is taken at its word.
+      if (pid == 0) return sent;
+      return std::nullopt;
+    default:
+      return peer.status();
   }
-  if (pid != 0) return VerifyByNumber(std::move(sent), pid);
-  return sent;
 }
 
 absl::StatusOr<PeerProcess> Identify(int socket, Received received,

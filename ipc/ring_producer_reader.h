@@ -24,6 +24,7 @@
 #include "tenon/shm/ledger/control_memory.h"
 #include "tenon/shm/ledger/process_info.h"
 #include "tenon/shm/pid_fd.h"
+#include "tenon/shm/process_identity.h"
 
 namespace tenon {
 
@@ -44,8 +45,8 @@ struct RingProducer::Reader {
   }
   std::string Describe() const {
     const pid_t pid = PidOf(*process).value_or(0);
-    return absl::StrCat("reader ", number, " (pid ", pid, " '", NameOf(pid),
-                        "', ", StateOf(pid), ")");
+    return absl::StrCat("reader ", number, " (pid ", pid, " '",
+                        NameOf(*process), "', ", StateOf(*process), ")");
   }
 };
 

@@ -30,6 +30,7 @@
 #include "tenon/shm/ledger/control_memory.h"
 #include "tenon/shm/ledger/process_info.h"
 #include "tenon/shm/pid_fd.h"
+#include "tenon/shm/process_identity.h"
 #include "tenon/shm/status_macros.h"
 
 namespace tenon {
@@ -315,7 +316,7 @@ absl::StatusOr<size_t> RingReader::Peek(std::span<std::byte> out,
       const pid_t pid = PidOf(*process_).value_or(0);
       return absl::DeadlineExceededError(
           absl::StrCat(what_, ": nothing was put by its producer, pid ", pid,
-                       " '", NameOf(pid), "', ", StateOf(pid)));
+                       " '", NameOf(*process_), "', ", StateOf(*process_)));
     }
   }
 }

@@ -3,31 +3,31 @@
 
 #include "tenon/spawn/parent.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <sys/types.h>
 
-#include <fstream>
 #include <optional>
-#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
-#include "absl/strings/str_cat.h"
+#include "absl/status/statusor.h"
 #include "tenon/shm/deadline.h"
+#include "tenon/shm/pid_fd.h"
+#include "tenon/shm/process_identity.h"
 #include "tenon/shm/status_macros.h"
+#include "tenon/shm/unique_fd.h"
 #include "tenon/spawn/elders.h"
 
 namespace tenon::spawn {
 namespace {
 
-// What the kernel says of a pidfd: "Pid:\t4711".
-pid_t PidOf(int pid_fd) {
-  std::ifstream file(absl::StrCat("/proc/self/fdinfo/", pid_fd));
-  for (std::string word; file >> word;) {
-    pid_t pid = -1;
-    if (word == "Pid:" && file >> pid) return pid;
-  }
-  return -1;
+// The pid in this pid namespace; -1 if there is none, or it cannot be known.
+pid_t PidHere(int pid_fd) {
+  const absl::StatusOr<PidFd> process =
+      PidFd::Adopt(UniqueFd(fcntl(pid_fd, F_DUPFD_CLOEXEC, 0)));
+  const pid_t pid = process.ok() ? PidOf(*process).value_or(0) : 0;
+  return pid > 0 ? pid : -1;
 }
 
 }  // namespace
@@ -36,7 +36,7 @@ std::optional<Parent> Parent::Get() {
   const std::vector<int> elders = Elders();
   if (elders.empty()) return std::nullopt;
   // The nearest comes first.
-  static const pid_t pid = PidOf(elders[0]);
+  static const pid_t pid = PidHere(elders[0]);
   return Parent(elders[0], pid);
 }
 

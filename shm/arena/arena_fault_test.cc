@@ -87,8 +87,8 @@ Faults LookFaults() {
   return Make({"newfstatat", "fstat"}, {ENOMEM}) + Make({"fstatfs"}, {ENOMEM}) +
          Make({"pread64"}, {EINTR, ENOMEM}) + Make({"read"}, {EINTR, EIO}) +
          Make({"openat"}, {EMFILE, ENFILE, ENOENT, EACCES}) +
-         Make({"pidfd_open"}, {EMFILE, ENFILE, ENOMEM, ESRCH}) +
-         Make({"poll"}, {EINTR, ENOMEM}) +
+         Make({"pidfd_open"}, {EMFILE, ENFILE, ENOMEM}) +
+         Make({"poll", "ppoll"}, {EINTR, ENOMEM}) +
          Faults{{.call = "close", .error = EINTR, .executed = true},
                 {.call = "close", .error = EIO, .executed = true}};
 }
@@ -97,7 +97,7 @@ Faults LookFaults() {
 // owner of the arena that is the fault of whoever attaches, who is refused.
 Faults ForgeryFaults() {
   return Make({"fcntl"}, {EPERM, EBUSY, EINVAL, EBADF}) +
-         Make({"fstatfs", "pread64"}, {EIO});
+         Make({"fstatfs", "pread64"}, {EIO}) + Make({"pidfd_open"}, {ESRCH});
 }
 
 // With `may_refuse` the owner may have refused the attachment; then it does not

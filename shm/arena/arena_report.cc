@@ -87,7 +87,7 @@ std::vector<HolderUse> ArenaState::HoldersLocked() {
   for (size_t i = 0; i < attached.size(); ++i) {
     holders[i].pid = attached[i].pid;
     holders[i].name = attached[i].name;
-    holders[i].state = StateOf(attached[i].pid);
+    holders[i].state = StateOf(attached[i].process);
     holders[i].column = attached[i].column;
     holders[i].moved = attached[i].moved;
   }
@@ -158,10 +158,11 @@ absl::Status ArenaState::CheckHolder(const RandomId& column,
     }
     const size_t left = held < quota ? quota - held : 0;
     if (left < more_bytes) {
-      return absl::ResourceExhaustedError(absl::StrCat(
-          "pid ", holder->pid, " '", holder->name, "' (", StateOf(holder->pid),
-          ") holds ", held, " bytes of arena '", options_.name,
-          "' and may hold ", quota, ", so not ", more_bytes, " more"));
+      return absl::ResourceExhaustedError(
+          absl::StrCat("pid ", holder->pid, " '", holder->name, "' (",
+                       StateOf(holder->process), ") holds ", held,
+                       " bytes of arena '", options_.name, "' and may hold ",
+                       quota, ", so not ", more_bytes, " more"));
     }
     ForgetCreditOfTheEnded();
     credit = credit_.insert_or_assign(column, left).first;

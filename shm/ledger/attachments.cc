@@ -15,6 +15,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -28,10 +29,10 @@
 #include "tenon/shm/ledger/attach_message.h"
 #include "tenon/shm/ledger/column_layout.h"
 #include "tenon/shm/ledger/control_memory.h"
-#include "tenon/shm/ledger/process_info.h"
 #include "tenon/shm/ledger/random_id.h"
 #include "tenon/shm/pid_fd.h"
 #include "tenon/shm/posix_error.h"
+#include "tenon/shm/process_identity.h"
 #include "tenon/shm/received_fd.h"
 #include "tenon/shm/retry_on_eintr.h"
 #include "tenon/shm/status_macros.h"
@@ -97,16 +98,6 @@ absl::Status CheckFds(const ReceivedFds& fds) {
   TENON_RETURN_IF_ERROR(PidFd::Check(fds[AttachMessage::kProcess]));
   return CheckIsControlMemory(fds[AttachMessage::kColumn], kColumnName)
       .status();
-}
-
-// Nobody attaches in the name of another process, whose death would then be
-// taken for its own. Returns its pid; 0 if it is not visible here.
-absl::StatusOr<pid_t> CheckSender(const PidFd& process, pid_t sender) {
-  TENON_ASSIGN_OR_RETURN(const pid_t pid, PidOf(process));
-  if (pid == 0 || sender == 0) return std::max(pid, sender);
-  if (pid == sender) return pid;
-  return absl::InvalidArgumentError(
-      absl::StrCat("pid ", sender, " sent the pidfd of pid ", pid));
 }
 
 absl::Status ReserveIn(int column, size_t cells_at, uint64_t first,
@@ -304,6 +295,8 @@ absl::Status Attachments::Handle(Packet& packet) {
   if (packet.truncated) return PosixError(EMFILE, "recvmsg", kInbox);
   absl::Status attached = CheckMessage(packet);
   if (attached.ok()) attached = Attach(packet);
+  // It has ended, and holds nothing.
+  if (absl::IsNotFound(attached)) return absl::OkStatus();
   if (!IsSendersFault(attached)) return attached;
   Refuse(std::move(attached));
   return absl::OkStatus();
@@ -351,7 +344,10 @@ absl::Status Attachments::Attach(Packet& packet) {
   TENON_ASSIGN_OR_RETURN(const ColumnHeader header, ReadHeader(column.get()));
   TENON_ASSIGN_OR_RETURN(
       PidFd process, PidFd::Adopt(packet.fds.Take(AttachMessage::kProcess)));
-  TENON_ASSIGN_OR_RETURN(const pid_t pid, CheckSender(process, packet.sender));
+  // No process attaches in the name of another, whose death would then be taken
+  // for its own.
+  TENON_ASSIGN_OR_RETURN(process,
+                         IdentifySender(process, packet.sender, std::nullopt));
   const size_t cells_at = ColumnLayout::CellAt(message.first_cell);
   TENON_ASSIGN_OR_RETURN(
       ControlView view,
@@ -363,7 +359,7 @@ absl::Status Attachments::Attach(Packet& packet) {
   }
   attached_.push_back({.column = header.id,
                        .sender = packet.sender,
-                       .pid = pid,
+                       .pid = packet.sender,
                        .name = NameIn(header),
                        .process = std::move(process),
                        .lease = packet.fds.Take(AttachMessage::kLease),

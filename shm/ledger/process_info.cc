@@ -20,7 +20,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 #include "tenon/shm/pid_fd.h"
-#include "tenon/shm/posix_error.h"
+#include "tenon/shm/process_identity.h"
 #include "tenon/shm/retry_on_eintr.h"
 #include "tenon/shm/unique_fd.h"
 
@@ -59,22 +59,6 @@ bool IsExiting(absl::string_view stat) {
 
 }  // namespace
 
-absl::StatusOr<pid_t> PidOf(const PidFd& process) {
-  const std::string path = absl::StrCat("/proc/self/fdinfo/", process.fd());
-  std::string info;
-  if (!ReadProc(path, info)) {
-    // Without /proc nothing is visible.
-    if (errno == ENOENT) return 0;
-    return PosixError(errno, "open", path);
-  }
-  for (absl::string_view line : absl::StrSplit(info, '\n')) {
-    if (!absl::ConsumePrefix(&line, "Pid:")) continue;
-    pid_t pid = 0;
-    return absl::SimpleAtoi(line, &pid) && pid > 0 ? pid : 0;
-  }
-  return 0;
-}
-
 std::string StateOf(pid_t pid) {
   if (pid <= 0) return "unknown";
   std::string stat;
@@ -99,11 +83,20 @@ std::string StateOf(pid_t pid) {
   }
 }
 
+std::string StateOf(const PidFd& process) {
+  if (process.HasEnded()) return "ended";
+  return StateOf(ProcPidOf(process).value_or(0));
+}
+
 std::string NameOf(pid_t pid) {
   if (pid <= 0) return "";
   std::string name = ReadProc(absl::StrCat("/proc/", pid, "/comm"));
   absl::StripTrailingAsciiWhitespace(&name);
   return name;
+}
+
+std::string NameOf(const PidFd& process) {
+  return NameOf(ProcPidOf(process).value_or(0));
 }
 
 std::vector<pid_t> PidsOf(pid_t pid) {

@@ -1,7 +1,9 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// What /proc says of a process, for messages.
+// What /proc says of a process, for messages. A pid here is a number as /proc
+// shows it, which is another one than getpid()'s where /proc is of an outer pid
+// namespace: what is known by a pidfd is named by it.
 
 #ifndef TENON_SHM_LEDGER_PROCESS_INFO_H_
 #define TENON_SHM_LEDGER_PROCESS_INFO_H_
@@ -11,24 +13,19 @@
 #include <string>
 #include <vector>
 
-#include "absl/status/statusor.h"
 #include "tenon/shm/pid_fd.h"
 
 namespace tenon {
-
-// The pid of `process` in this process's pid namespace; 0 if it has none there,
-// has ended and been reaped, or there is no /proc. By then the number may mean
-// another process.
-// Errors: kResourceExhausted at a limit of descriptors.
-absl::StatusOr<pid_t> PidOf(const PidFd& process);
 
 // "running" (or sleeping: it will go on by itself), "stopped" (by a signal or a
 // debugger: it holds what it holds until it is continued), "ended" (and not yet
 // reaped, or gone), or "unknown".
 std::string StateOf(pid_t pid);
+std::string StateOf(const PidFd& process);
 
 // What the process calls itself (/proc/PID/comm); empty if it is not there.
 std::string NameOf(pid_t pid);
+std::string NameOf(const PidFd& process);
 
 // The pids that a process has, in this pid namespace and those within it that
 // it lives in: it calls itself by the last. Empty if it is not there.

@@ -38,19 +38,14 @@ bool ReachesState(pid_t pid, const std::string& state) {
   return false;
 }
 
-TEST(PidOfTest, IsThePidOfALivingProcess) {
-  TENON_ASSERT_OK_AND_ASSIGN(const PidFd self, PidFd::Open(getpid()));
-  EXPECT_THAT(PidOf(self), IsOkAndHolds(getpid()));
-  TENON_ASSERT_OK_AND_ASSIGN(const auto child,
-                             ForkedChild::Fork({}, WaitForEver));
-  EXPECT_THAT(PidOf(child.pid_fd()), IsOkAndHolds(child.pid()));
-}
-
-TEST(PidOfTest, IsZeroOnceReaped) {
+TEST(StateOfTest, OfAPidFdIsThatOfTheProcessAlsoOnceReaped) {
   TENON_ASSERT_OK_AND_ASSIGN(auto child, ForkedChild::Fork({}, WaitForEver));
   TENON_ASSERT_OK_AND_ASSIGN(const PidFd process, PidFd::Open(child.pid()));
+  EXPECT_EQ(StateOf(process), "running");
+  EXPECT_EQ(NameOf(process), NameOf(getpid()));
   child.Kill();
-  EXPECT_THAT(PidOf(process), IsOkAndHolds(0));
+  EXPECT_EQ(StateOf(process), "ended");
+  EXPECT_EQ(NameOf(process), "");
 }
 
 TEST(StateOfTest, NamesRunningStoppedAndEnded) {

@@ -1,0 +1,126 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// An arena and its holders in a pid namespace whose /proc is the outer one, or
+// none: each holder is attached as the process that it is, and what it holds is
+// not reused.
+
+#include <signal.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tenon/shm/arena/arena.h"
+#include "tenon/shm/arena/arena_kill_testing.h"
+#include "tenon/shm/arena/arena_offer.h"
+#include "tenon/shm/arena/attached_arena.h"
+#include "tenon/shm/arena/holder_use.h"
+#include "tenon/shm/pid_namespace_testing.h"
+#include "tenon/shm/retry_on_eintr.h"
+#include "tenon/shm/sharing_strategy.h"
+#include "tenon/shm/status_matchers.h"
+#include "tenon/shm/testing/census.h"
+#include "tenon/shm/testing/forked_child.h"
+#include "tenon/shm/testing/reporter.h"
+
+namespace tenon {
+namespace {
+
+constexpr size_t kBlock = 4096;
+constexpr auto kResourceExhausted = absl::StatusCode::kResourceExhausted;
+
+// A byte from one process to another.
+class Signal {
+ public:
+  Signal() { EXPECT_EQ(pipe(ends_), 0); }
+  void Send() const { EXPECT_EQ(write(ends_[1], "x", 1), 1); }
+  void Await() const {
+    char byte;
+    EXPECT_EQ(RetryOnEintr([&] { return read(ends_[0], &byte, 1); }), 1);
+  }
+
+ private:
+  int ends_[2];
+};
+
+// The holder: claims a block, and checks it once the owner has tried to reuse
+// it.
+absl::StatusOr<ForkedChild> StartHolder(const ArenaOffer& offer,
+                                        const BlockDescriptor& block,
+                                        const Signal& claimed,
+                                        const Signal& tried) {
+  return ForkedChild::Fork({.name = "holder"}, [&](const Reporter&) {
+    TENON_ASSERT_OK_AND_ASSIGN(const auto attached, AttachTo(offer));
+    TENON_ASSERT_OK_AND_ASSIGN(const Hold hold, attached->Claim(block));
+    claimed.Send();
+    tried.Await();
+    EXPECT_TRUE(HasPattern(hold.bytes(), block)) << "reused while held";
+  });
+}
+
+void ExpectHeldBlockIsNotReused() {
+  TENON_ASSERT_OK_AND_ASSIGN(
+      const auto arena,
+      Arena::Create(SmallArena(SharingStrategy::kFileDescriptor,
+                               UniqueShmPrefix(), 2, kBlock)));
+  TENON_ASSERT_OK_AND_ASSIGN(SentBlock sent, MakeSentBlock(*arena, kBlock));
+  TENON_ASSERT_OK_AND_ASSIGN(const ArenaOffer offer, arena->Offer(sent.block));
+  const Signal claimed, tried;
+  TENON_ASSERT_OK_AND_ASSIGN(ForkedChild holder,
+                             StartHolder(offer, sent.message, claimed, tried));
+  claimed.Await();
+  sent.block.Reset();
+  {
+    TENON_ASSERT_OK_AND_ASSIGN(const SentBlock other,
+                               MakeSentBlock(*arena, kBlock));
+    EXPECT_THAT(MakeSentBlock(*arena, kBlock).status(),
+                StatusIs(kResourceExhausted));
+    TENON_ASSERT_OK_AND_ASSIGN(const auto holders, arena->Holders());
+    EXPECT_EQ(arena->Use().last_refusal, "");
+    EXPECT_EQ(arena->Use().attached, 1u);
+    ASSERT_EQ(holders.size(), 2u);
+    const HolderUse& its = holders[holders[0].pid == getpid() ? 1 : 0];
+    EXPECT_EQ(its.pid, holder.pid());
+    EXPECT_EQ(its.blocks, 1u);
+  }
+  tried.Send();
+  EXPECT_TRUE(holder.EndsWell());
+  // What it held is free again.
+  TENON_ASSERT_OK_AND_ASSIGN(const SentBlock one,
+                             MakeSentBlock(*arena, kBlock));
+  TENON_ASSERT_OK_AND_ASSIGN(const SentBlock two,
+                             MakeSentBlock(*arena, kBlock));
+}
+
+class ArenaPidNamespaceTest : public testing::TestWithParam<Proc> {};
+
+TEST_P(ArenaPidNamespaceTest, HeldBlockIsNotReused) {
+  if (!CanEnterOwnPidNamespace()) GTEST_SKIP() << kNoPidNamespace;
+  EXPECT_TRUE(PassesInPidNamespace(GetParam(), ExpectHeldBlockIsNotReused));
+}
+
+std::string NameOfProc(const testing::TestParamInfo<Proc>& proc) {
+  switch (proc.param) {
+    case Proc::kOuter:
+      return "WithTheOuterProc";
+    case Proc::kOwn:
+      return "WithItsOwnProc";
+    case Proc::kNone:
+      break;
+  }
+  return "WithoutProc";
+}
+
+INSTANTIATE_TEST_SUITE_P(Proc, ArenaPidNamespaceTest,
+                         testing::Values(Proc::kOuter, Proc::kOwn, Proc::kNone),
+                         NameOfProc);
+
+}  // namespace
+}  // namespace tenon
