@@ -92,7 +92,7 @@ void RunPeer(UniqueFd socket) {
 TEST(ChannelTwoPeersTest, InThreads) {
   auto [one, two] = SocketPair();
   const size_t fds_before = CountOpenFds();
-  std::thread peer([&two = two] { RunPeer(std::move(two)); });
+  std::thread peer([&end = two] { RunPeer(std::move(end)); });
   RunPeer(std::move(one));
   peer.join();
   EXPECT_EQ(CountOpenFds(), fds_before - 2);
@@ -100,9 +100,9 @@ TEST(ChannelTwoPeersTest, InThreads) {
 
 TEST(ChannelTwoPeersTest, InProcesses) {
   auto [one, two] = SocketPair();
-  const pid_t child = StartChild([&one = one, &two = two] {
-    two.Reset();
-    RunPeer(std::move(one));
+  const pid_t child = StartChild([&own = one, &other = two] {
+    other.Reset();
+    RunPeer(std::move(own));
   });
   one.Reset();
   RunPeer(std::move(two));

@@ -78,7 +78,7 @@ class SyncStepTest : public testing::Test {
   void Run(StepScenario scenario) {
     scenario.name =
         ::testing::UnitTest::GetInstance()->current_test_info()->name();
-    scenario.with_threads = true;  // The one that waits for the victim.
+    scenario.may_have_threads = true;  // The one that waits for the victim.
     TENON_ASSERT_OK_AND_ASSIGN(const StepReport report,
                                KillAtEveryInstruction(scenario));
     std::cout << report.ToString() << "the others waited up to " << longest_

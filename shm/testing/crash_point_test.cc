@@ -46,10 +46,9 @@ void InTemplate(T) {
 inline void InInlineFunction() { TENON_CRASH_POINT("crash_point_test.inline"); }
 
 // Never called: known all the same.
-[[maybe_unused]] void NeverCalled() {
+[[gnu::used]] void NeverCalled() {
   TENON_CRASH_POINT("crash_point_test.never");
 }
-void (*volatile keep)() = &NeverCalled;
 
 TEST(CrashPointWithoutHookTest, DoesNothing) {
   EXPECT_EQ(SetCrashPointHook(nullptr), nullptr);

@@ -123,7 +123,7 @@ ForkedChild::~ForkedChild() { Kill(); }
 absl::StatusOr<ForkedChild> ForkedChild::Fork(
     const ChildOptions& options,
     const std::function<void(const Reporter&)>& body) {
-  if (!options.with_threads) TENON_RETURN_IF_ERROR(CheckOneThread());
+  if (!options.may_have_threads) TENON_RETURN_IF_ERROR(CheckOneThread());
   TENON_ASSIGN_OR_RETURN(ReportPipe pipe, ReportPipe::Create());
   std::fflush(nullptr);  // Or the child would print it once more.
   const pid_t parent = getpid();

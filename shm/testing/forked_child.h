@@ -38,7 +38,7 @@ struct ChildOptions {
   bool traced = false;
   // Whether the forking process may have threads (one_thread.h): only where
   // that is what is tested.
-  bool with_threads = false;
+  bool may_have_threads = false;
 };
 
 // Ownership: kills and reaps the child when destroyed or assigned to.

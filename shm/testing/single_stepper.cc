@@ -85,10 +85,11 @@ class Stepper {
     if (scenario_.prepare != nullptr) scenario_.prepare();
     names_.emplace(scenario_.shm_prefix);
     TENON_ASSIGN_OR_RETURN(
-        Tracee victim, Tracee::Start({.name = "the victim",
-                                      .watchdog = scenario_.watchdog,
-                                      .with_threads = scenario_.with_threads},
-                                     scenario_.victim));
+        Tracee victim,
+        Tracee::Start({.name = "the victim",
+                       .watchdog = scenario_.watchdog,
+                       .may_have_threads = scenario_.may_have_threads},
+                      scenario_.victim));
     TENON_RETURN_IF_ERROR(victim.RunToRegion());
     return victim;
   }

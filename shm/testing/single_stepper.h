@@ -95,7 +95,7 @@ struct StepScenario {
   bool use_breakpoints = true;
   absl::Duration watchdog = absl::Seconds(20);  // Of each victim.
   // Whether the test may have threads when it forks a victim: one_thread.h.
-  bool with_threads = false;
+  bool may_have_threads = false;
   // Then it is given up, which is a failure.
   size_t max_failures = 10;
   absl::Duration budget = absl::Minutes(10);

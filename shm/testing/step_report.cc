@@ -72,12 +72,13 @@ std::string StepReport::ToString() const {
 std::vector<std::string> DescribeAddresses(
     const std::vector<uint64_t>& addresses) {
   std::vector<std::string> words(addresses.size(), "?");
-  absl::StatusOr<ForkedChild> child = ForkedChild::Fork(
-      {.name = "symbols", .with_threads = true}, [&](const Reporter& reporter) {
-        for (uint64_t address : addresses) {
-          reporter.Fail(Describe(address));
-        }
-      });
+  absl::StatusOr<ForkedChild> child =
+      ForkedChild::Fork({.name = "symbols", .may_have_threads = true},
+                        [&](const Reporter& reporter) {
+                          for (uint64_t address : addresses) {
+                            reporter.Fail(Describe(address));
+                          }
+                        });
   if (!child.ok() || !child->Wait(Deadline::After(kPatience)).ok()) {
     return words;
   }

@@ -119,7 +119,7 @@ TEST_F(TraceeTest, CountsASystemCallAsOne) {
 
 extern "C" const char tenon_tracee_test_round[];
 
-[[gnu::noinline, gnu::noclone]] void Round(std::atomic<int>& rounds) {
+[[gnu::noinline]] void Round(std::atomic<int>& rounds) {
   rounds.fetch_add(1);
   asm volatile(
       ".globl tenon_tracee_test_round\n"
