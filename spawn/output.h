@@ -9,7 +9,9 @@
 #ifndef TENON_SPAWN_OUTPUT_H_
 #define TENON_SPAWN_OUTPUT_H_
 
+#include <condition_variable>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -19,6 +21,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "tenon/shm/deadline.h"
 #include "tenon/shm/unique_fd.h"
 #include "tenon/spawn/process_options.h"
 
@@ -27,11 +31,15 @@ namespace tenon::spawn {
 // Ownership: owns its descriptors and its thread; destroying it calls Finish().
 // Threads: thread-compatible.
 // Processes: not for a forked child, in which there is no such thread.
-// Failure: what cannot be written to a file or a stream is dropped; the child
-//   is not held up.
+// Failure: output that cannot be written to a file or a stream is dropped and
+//   counted. A stream that is full holds up the child while it runs, as if the
+//   child wrote to it itself; once the child has ended, for kPatience at most.
 class Output {
  public:
   static constexpr size_t kTailBytes = 4096;
+  // How long output of an ended child waits for files and streams that are
+  // full, all together.
+  static constexpr absl::Duration kPatience = absl::Seconds(1);
 
   // Errors: of opening the files, naming them; kResourceExhausted.
   static absl::StatusOr<std::unique_ptr<Output>> Create(
@@ -49,22 +57,30 @@ class Output {
   // starts the thread if one is needed. Errors: kResourceExhausted.
   absl::Status Begin();
 
-  // Once the child has ended: passes on what it has written, and ends the
-  // thread. What descendants of the child write later is lost. Blocks as long
-  // as the files and streams do.
-  void Finish();
+  // Once the child has ended: tells the thread to pass on what is written and
+  // to end. What descendants of the child write later is lost. Does not block.
+  void Stop();
 
-  // The end of the child's stderr; all of it once Finish() has returned.
+  // Stop(), and waits until the thread has ended: until `deadline`, and for
+  // little more than kPatience after the first Stop(). (A write to a disk or a
+  // network file system takes as long as the kernel takes.)
+  // Errors: kDeadlineExceeded; nothing has changed then.
+  absl::Status Finish(Deadline deadline);
+
+  // The end of the child's stderr; all of it once Finish() has returned OK.
   std::string StderrTail() const;
+
+  // How many bytes could not be written, to files and streams together; final
+  // once Finish() has returned OK.
+  int64_t lost_bytes() const;
 
   // For a forked child: forgets all and closes nothing.
   static void Abandon(std::unique_ptr<Output> output);
 
  private:
   struct Stream {
-    UniqueFd pipe;  // The parent's end.
-    UniqueFd file;
-    int stream = -1;  // This process's own, borrowed.
+    UniqueFd pipe;                // The parent's end.
+    std::vector<UniqueFd> sinks;  // A file, this process's own stream.
     bool is_stderr = false;
   };
 
@@ -78,14 +94,23 @@ class Output {
   size_t PassOn(Stream& stream);
   // What is there now.
   void PassOnRest(Stream& stream);
+  // Counts what it cannot write.
+  void WriteAll(int sink, const char* data, size_t size);
+  // Whether `sink` takes more, or fails. False if it is full and time is over.
+  bool AwaitRoom(int sink);
   void KeepTail(const char* data, size_t size);
 
   UniqueFd child_ends_[2];
   std::vector<Stream> streams_;
   UniqueFd stop_;
   std::thread thread_;
+  Deadline give_up_ = Deadline::Never();  // The thread's own.
   mutable std::mutex mutex_;
-  std::string tail_;  // Guarded by mutex_.
+  std::condition_variable ended_;
+  // Guarded by mutex_.
+  bool has_ended_ = false;
+  std::string tail_;
+  int64_t lost_bytes_ = 0;
 };
 
 }  // namespace tenon::spawn

@@ -62,6 +62,7 @@ struct Process::State {
   int index = 0;
   std::string entry;
   bool daemon = true;
+  std::optional<absl::StatusOr<ExitStatus>> end;  // Once it was reaped.
   std::optional<ExitStatus> exit_status;
   std::optional<absl::Status> outcome;
   int64_t failed_at_ns = 0;
@@ -114,6 +115,10 @@ absl::Status Process::State::Aborted(absl::string_view how) {
       exited.stack = std::move((*crash)->stack);
       absl::StrAppend(&message, "\n", exited.stack);
     }
+  }
+  if (child.output->lost_bytes() > 0) {
+    absl::StrAppend(&message, "\n", child.output->lost_bytes(),
+                    " bytes of its output could not be written");
   }
   if (!exited.stderr_tail.empty()) {
     absl::StrAppend(&message, "\nthe end of its stderr:\n", exited.stderr_tail);
@@ -212,6 +217,12 @@ const std::optional<ExitStatus>& Process::exit_status() const {
   return state_ == nullptr ? NoExitStatus() : state_->exit_status;
 }
 
+int64_t Process::lost_output_bytes() const {
+  return state_ == nullptr || state_->child.output == nullptr
+             ? 0
+             : state_->child.output->lost_bytes();
+}
+
 int64_t Process::failed_at_ns() const { return state_->failed_at_ns; }
 
 absl::Status Process::CheckOurs() const {
@@ -228,10 +239,13 @@ void Process::End() {
     return;
   }
   if (state_->outcome) return;
-  // They fail if somebody else has reaped the child, which is as good.
   StartedChild& child = state_->child;
-  if (state_->daemon) SignalChild(child, SIGKILL).IgnoreError();
-  ReapChild(child, Deadline::Never()).status().IgnoreError();
+  if (!state_->end) {
+    // They fail if somebody else has reaped the child, which is as good.
+    if (state_->daemon) SignalChild(child, SIGKILL).IgnoreError();
+    state_->end = ReapChild(child, Deadline::Never());
+  }
+  child.output->Stop();
 }
 
 bool Process::joined() const {
@@ -261,12 +275,17 @@ absl::Status Process::Join(Deadline deadline) {
       return state_->child.fate.WaitUntilDecided(slice);
     });
     if (!ended.ok()) return Annotate(Describe(), ended);
-    const absl::StatusOr<ExitStatus> exit = ReapChild(state_->child, deadline);
-    // A tracer holds it back.
-    if (absl::IsDeadlineExceeded(exit.status())) {
-      return Annotate(Describe(), exit.status());
+    if (!state_->end) {
+      absl::StatusOr<ExitStatus> end = ReapChild(state_->child, deadline);
+      // A tracer holds it back.
+      if (absl::IsDeadlineExceeded(end.status())) {
+        return Annotate(Describe(), end.status());
+      }
+      state_->end = std::move(end);
     }
-    state_->outcome = Verdict(exit);
+    const absl::Status written = state_->child.output->Finish(deadline);
+    if (!written.ok()) return Annotate(Describe(), written);
+    state_->outcome = Verdict(*state_->end);
   }
   return *state_->outcome;
 }
@@ -275,7 +294,6 @@ absl::Status Process::Verdict(const absl::StatusOr<ExitStatus>& exit) {
   StartedChild& child = state_->child;
   if (exit.ok()) state_->exit_status = *exit;
   state_->failed_at_ns = MonotonicNs();
-  child.output->Finish();
   const std::string how = exit.ok()
                               ? exit->ToString()
                               : absl::StrCat("ended, exit status unknown: ",
@@ -300,7 +318,8 @@ absl::Status Process::Verdict(const absl::StatusOr<ExitStatus>& exit) {
 absl::Status Process::Close() {
   if (state_ == nullptr) return absl::OkStatus();
   TENON_RETURN_IF_ERROR(CheckOurs());
-  Join(Deadline::Passed()).IgnoreError();
+  Join(IsAlive() ? Deadline::Passed() : Deadline::After(2 * Output::kPatience))
+      .IgnoreError();
   if (!joined()) {
     return absl::FailedPreconditionError(
         absl::StrCat(Describe(), " still runs: Join() or Stop() it before"));

@@ -48,7 +48,8 @@ struct StartedChild;
 //   (SIGKILL) and reaps it; it does not return before that is done, and it
 //   never leaves a zombie. If the child is no daemon (ProcessOptions::daemon),
 //   it waits for the child to end by itself instead. With the child ends what
-//   it has started (ProcessOptions::own_group).
+//   it has started (ProcessOptions::own_group). Output that cannot be written
+//   delays it by 1 s at most.
 // Threads: thread-compatible; Signal() may run beside anything.
 // Processes: belongs to the process that started the child; inert in a fork:
 //   calls fail with kFailedPrecondition, the destructor does nothing.
@@ -85,7 +86,8 @@ class Process {
   pid_t pid() const;
   int index() const;
 
-  // For poll(): readable once the child has ended, and Join() does not block.
+  // For poll(): readable once the child has ended; then Join() blocks only for
+  // output that is still to be written (lost_output_bytes()).
   int end_fd() const;
 
   // Whether it has not ended. Does not block; false if moved from.
@@ -100,8 +102,9 @@ class Process {
   // OK if the entry point returned OK. Calling it again gives the same answer.
   // Errors, of which all but the first carry a ProcessRaised or a ProcessExited
   // (process_error.h):
-  //   kDeadlineExceeded   it still runs, or whoever traces it (a debugger) has
-  //                       not let go of its end yet; nothing has changed
+  //   kDeadlineExceeded   it still runs, or a tracer (a debugger) delays its
+  //                       end, or its output is still being written; nothing
+  //                       has changed
   //   the entry's status  code and message of what the entry point returned,
   //                       or kInternal for an exception, behind the child's
   //                       name
@@ -122,14 +125,22 @@ class Process {
   // somebody else has reaped it.
   const std::optional<ExitStatus>& exit_status() const;
 
+  // How many bytes of the child's output this process could not write, with
+  // ProcessOptions::tee or keep_stderr_tail: once a child has ended, its output
+  // waits for 1 s at most for files and streams that are full. Final once
+  // Join() has said how the child ended, whose error says it, too.
+  int64_t lost_output_bytes() const;
+
   // Ends the child: SIGTERM, `grace` to comply, then SIGKILL; reaps it. Blocks
-  // for little more than `grace` at most. A child that has ended is left as is.
+  // for little more than `grace` at most, and 1 s for output that cannot be
+  // written. A child that has ended is left as is.
   void Stop(absl::Duration grace);
 
   // Lets go of all that this has of a child that has ended, and reaps it if
   // Join() has not; then this is as if moved from, and may be closed again.
-  // Does not block. Errors: kFailedPrecondition if the child still runs, or in
-  // a fork; nothing has changed then.
+  // Blocks for 1 s at most, for output that cannot be written. Errors:
+  // kFailedPrecondition if the child still runs, or in a fork; nothing has
+  // changed then.
   absl::Status Close();
 
   // "worker 1 (entry 'greet', pid 4711)".

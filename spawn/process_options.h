@@ -60,7 +60,9 @@ struct ProcessOptions {
   // goes. Both may be the same. They are made with mode 0600.
   std::string stdout_file;
   std::string stderr_file;
-  // Whether what goes to those files goes to this process's streams as well.
+  // Whether what goes to those files goes to this process's streams as well:
+  // those that it has at the start. A full stream holds up the child, but not
+  // its end (process.h, lost_output_bytes()).
   bool tee = false;
   // Whether the last 4 KiB of the child's stderr are kept for the error that
   // Join() returns. Costs a pipe and a thread, as `tee` does.

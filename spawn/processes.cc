@@ -124,6 +124,8 @@ void Processes::End() {
   // All at once, so that they die beside each other. In a fork, nothing comes
   // of it.
   if (daemon_ && running_ > 0) Kill(SIGKILL).IgnoreError();
+  // So that the output of all is written beside each other, too.
+  for (Process& process : processes_) process.End();
 }
 
 std::vector<pid_t> Processes::pids() const {
