@@ -3,12 +3,10 @@
 
 #include "tenon/ipc/tensor_decoder.h"
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <string>
 #include <utility>
@@ -17,6 +15,7 @@
 #include "absl/container/inlined_vector.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "tenon/ipc/tensor_wire.h"
@@ -38,6 +37,16 @@ absl::Status AsLoss(const absl::Status& status) {
 }
 
 absl::Status Refuse(absl::string_view why) { return absl::DataLossError(why); }
+
+// No offer of it was accepted, or the attachment is refused.
+bool NeedsOffer(const absl::Status& status) {
+  return absl::IsNotFound(status) || absl::IsUnavailable(status);
+}
+
+bool IsLackOfDescriptors(const absl::Status& status) {
+  return absl::IsResourceExhausted(status) &&
+         absl::StrContains(status.message(), "[EMFILE]");
+}
 
 }  // namespace
 
@@ -170,10 +179,13 @@ absl::Status TensorDecoder::Decode(std::span<const std::byte> record,
 absl::StatusOr<std::shared_ptr<Storage>> TensorDecoder::Claim(
     const BlockDescriptor& block, TensorSource& source) {
   absl::StatusOr<std::shared_ptr<Storage>> storage = arenas_.ClaimBlock(block);
-  if (storage.ok() || !absl::IsNotFound(storage.status())) [[likely]]
+  if (storage.ok() || !NeedsOffer(storage.status())) [[likely]]
     return storage;
   TENON_RETURN_IF_ERROR(Attach(block, source));
-  return arenas_.ClaimBlock(block);
+  storage = arenas_.ClaimBlock(block);
+  // Refused once more: the message stays where it is.
+  if (!absl::IsUnavailable(storage.status())) return storage;
+  return absl::ResourceExhaustedError(storage.status().message());
 }
 
 absl::StatusOr<Tensor> TensorDecoder::Claim(const BlockDescriptor& block,
@@ -186,35 +198,20 @@ absl::StatusOr<Tensor> TensorDecoder::Claim(const BlockDescriptor& block,
 
 absl::Status TensorDecoder::Attach(const BlockDescriptor& block,
                                    TensorSource& source) {
-  for (;;) {
+  const auto attach = [&]() -> absl::Status {
     TENON_ASSIGN_OR_RETURN(TensorShelfItem::Offer offer,
                            source.Get([&](const TensorShelfItem& item) {
                              return item.OfferOf(block);
                            }));
-    const absl::Status status =
-        arenas_.Accept(offer.bytes, std::move(offer.fds));
-    if (status.ok()) {
-      std::lock_guard lock(mutex_);
-      if (std::find(known_arenas_.begin(), known_arenas_.end(), block.arena) ==
-          known_arenas_.end()) {
-        known_arenas_.push_back(block.arena);
-      }
-      return status;
-    }
-    if (!absl::IsResourceExhausted(status) || !ForgetOldestArena()) {
+    return arenas_.Accept(offer.bytes, std::move(offer.fds));
+  };
+  for (;;) {
+    absl::Status status = attach();
+    // Arenas have descriptors; the importer sees to its own limits.
+    if (!IsLackOfDescriptors(status) || !arenas_.ForgetOldestIdle()) {
       return status;
     }
   }
-}
-
-// Those of producers that are long gone, or what else has not been needed for
-// so long; whoever sends of it again has its offer on the shelf.
-bool TensorDecoder::ForgetOldestArena() {
-  std::lock_guard lock(mutex_);
-  if (known_arenas_.empty()) return false;
-  arenas_.Forget(known_arenas_.front()).IgnoreError();
-  known_arenas_.pop_front();
-  return true;
 }
 
 absl::StatusOr<Tensor> TensorDecoder::Import(const WireSegment& segment,

@@ -9,9 +9,7 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <utility>
@@ -24,7 +22,6 @@
 #include "tenon/ipc/tensor_shelf.h"
 #include "tenon/ipc/tensor_wire.h"
 #include "tenon/shm/arena/arena_tensor.h"
-#include "tenon/shm/ledger/random_id.h"
 #include "tenon/shm/status_macros.h"
 #include "tenon/shm/storage.h"
 #include "tenon/shm/tensor.h"
@@ -66,9 +63,10 @@ class TensorSource {
 // Failure: what was claimed has been released.
 class TensorDecoder {
  public:
-  TensorDecoder(const ArenaTensorImporterOptions& arenas,
+  TensorDecoder(ArenaTensorImporterOptions arenas,
                 const TensorImporterOptions& segments)
-      : arenas_(arenas), segments_(segments) {}
+      // Senders offer an arena for as long as they send of it.
+      : arenas_((arenas.forget_idle = true, arenas)), segments_(segments) {}
 
   // Errors: kResourceExhausted if a limit of this process or its importers is
   // in the way: another try may succeed; kDataLoss if none will.
@@ -79,6 +77,13 @@ class TensorDecoder {
   // kInvalidArgument if it has something else.
   absl::Status Decode(std::span<const std::byte> record, TensorSource& source,
                       Tensor* tensor);
+
+  // Unmaps what senders have given up: segments, and arenas of which nothing is
+  // held and whose owner has ended. The second at most every 100 ms.
+  void Sweep() { arenas_.Sweep(); }
+  void SweepNowAndThen() { arenas_.SweepNowAndThen(); }
+  // What is mapped of arenas.
+  ArenaTensorImporter::Mapped mapped() { return arenas_.mapped(); }
 
   // That a tensor which was sent is the same when it comes back.
   void Recognize(const Tensor& sent) { segments_.Recognize(sent); }
@@ -91,15 +96,11 @@ class TensorDecoder {
   absl::StatusOr<Tensor> Claim(const BlockDescriptor& block,
                                const TensorSpec& spec, TensorSource& source);
   absl::Status Attach(const BlockDescriptor& block, TensorSource& source);
-  bool ForgetOldestArena();
   absl::StatusOr<Tensor> Import(const WireSegment& segment,
                                 const TensorSpec& spec, TensorSource& source);
 
   ArenaTensorImporter arenas_;
   TensorImporter segments_;
-
-  std::mutex mutex_;
-  std::deque<RandomId> known_arenas_;  // The one attached to first in front.
 };
 
 }  // namespace tenon

@@ -126,6 +126,7 @@ absl::Status TensorQueue::Take(Deadline deadline, QueueClaimer* claimer) {
   TENON_ASSIGN_OR_RETURN(const bool taken, TryTake(claimer));
   if (taken) [[likely]]
     return absl::OkStatus();
+  decoder_.SweepNowAndThen();
   std::array<std::byte, kRecordBytes> record;
   return WaitAndReap(deadline,
                      [&](Deadline slice) {
@@ -177,9 +178,15 @@ absl::StatusOr<std::vector<TensorMessage>> TensorQueue::GetBatch(
 
 absl::StatusOr<bool> TensorQueue::Arm() {
   ReapAllTensors();
+  decoder_.SweepNowAndThen();
   return queue_->Arm();
 }
 
 void TensorQueue::Reap() { ReapAllTensors(); }
+
+absl::Status TensorQueue::Trim() {
+  decoder_.Sweep();
+  return sender_->Trim();
+}
 
 }  // namespace tenon

@@ -167,8 +167,16 @@ class TensorQueue {
   // Lets go of what was taken, of all queues of this process. Cheap.
   static void Reap();
   // And takes down the offers of arenas of which nothing is on its way: they
-  // keep segments from being given back to the system.
-  absl::Status Trim() { return sender_->Trim(); }
+  // keep segments from being given back to the system. And unmaps what others
+  // have given up: segments that an arena's owner has trimmed, and arenas whose
+  // owner has closed them or ended and of which no tensor is held here. Get()
+  // does that as well before it waits (at most every 100 ms), and when it gets
+  // a tensor of an arena that is new here.
+  absl::Status Trim();
+
+  // What this queue keeps mapped of other processes' arenas.
+  using Mapped = ArenaTensorImporter::Mapped;
+  Mapped mapped() { return decoder_.mapped(); }
 
   // A moment ago: messages that are there; of these, those put here; messages
   // put here that are held.

@@ -166,8 +166,9 @@ absl::StatusOr<Tensor> TensorClaimer::ClaimOne(const ArenaTensorHandle& handle,
                                                uint32_t offer,
                                                Received& received) {
   absl::StatusOr<Tensor> tensor = importer_.Claim(handle);
-  if (absl::IsNotFound(tensor.status())) {
-    const absl::Status accepted = Accept(handle.block.arena, offer, received);
+  if (absl::IsNotFound(tensor.status()) ||
+      absl::IsUnavailable(tensor.status())) {
+    const absl::Status accepted = Accept(offer, received);
     tensor = accepted.ok() ? importer_.Claim(handle) : accepted;
   }
   if (tensor.ok() || absl::IsResourceExhausted(tensor.status())) return tensor;
@@ -175,32 +176,11 @@ absl::StatusOr<Tensor> TensorClaimer::ClaimOne(const ArenaTensorHandle& handle,
       absl::StrCat("a tensor is lost: ", tensor.status().message()));
 }
 
-absl::Status TensorClaimer::Accept(const RandomId& arena, uint32_t offer,
-                                   Received& received) {
+absl::Status TensorClaimer::Accept(uint32_t offer, Received& received) {
   const Received::Offered& offered = received.offers[offer];
-  for (;;) {
-    // There may be another try, or another tensor, for which it is needed.
-    TENON_ASSIGN_OR_RETURN(std::vector<UniqueFd> fds, Duplicate(offered.fds));
-    const absl::Status status = importer_.Accept(offered.bytes, std::move(fds));
-    if (status.ok()) {
-      const std::lock_guard<std::mutex> lock(mutex_);
-      if (std::find(known_.begin(), known_.end(), arena) == known_.end()) {
-        known_.push_back(arena);
-      }
-      return status;
-    }
-    if (!absl::IsResourceExhausted(status) || !ForgetOldestArena()) {
-      return status;
-    }
-  }
-}
-
-bool TensorClaimer::ForgetOldestArena() {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  if (known_.empty()) return false;
-  importer_.Forget(known_.front()).IgnoreError();
-  known_.pop_front();
-  return true;
+  // There may be another tensor for which it is needed.
+  TENON_ASSIGN_OR_RETURN(std::vector<UniqueFd> fds, Duplicate(offered.fds));
+  return importer_.Accept(offered.bytes, std::move(fds));
 }
 
 }  // namespace tenon::spawn

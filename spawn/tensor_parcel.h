@@ -23,8 +23,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <deque>
-#include <mutex>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -33,7 +31,6 @@
 #include "tenon/ipc/archive.h"
 #include "tenon/shm/arena/arena_offer.h"
 #include "tenon/shm/arena/arena_tensor.h"
-#include "tenon/shm/ledger/random_id.h"
 #include "tenon/shm/tensor.h"
 #include "tenon/shm/unique_fd.h"
 
@@ -80,7 +77,8 @@ class TensorParcel {
 // Trust: as ArenaTensorImporter.
 class TensorClaimer {
  public:
-  TensorClaimer() : importer_({.max_arenas = kMaxArenas}) {}
+  TensorClaimer()
+      : importer_({.max_arenas = kMaxArenas, .forget_idle = true}) {}
 
   // Reads what Write() has written, with all descriptors behind those of the
   // message itself; and closes the receipt, whatever comes of it. Each tensor
@@ -98,13 +96,9 @@ class TensorClaimer {
                                        absl::Span<UniqueFd> fds);
   absl::StatusOr<Tensor> ClaimOne(const ArenaTensorHandle& handle,
                                   uint32_t offer, Received& received);
-  absl::Status Accept(const RandomId& arena, uint32_t offer,
-                      Received& received);
-  bool ForgetOldestArena();
+  absl::Status Accept(uint32_t offer, Received& received);
 
   ArenaTensorImporter importer_;
-  std::mutex mutex_;
-  std::deque<RandomId> known_;  // The one attached to first in front.
 };
 
 }  // namespace tenon::spawn

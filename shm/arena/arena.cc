@@ -111,6 +111,7 @@ absl::StatusOr<BlockDescriptor> Block::Describe(size_t offset,
                                                    " bytes has no ", size_bytes,
                                                    " bytes at ", offset));
   }
+  arena_->state_->LookNowAndThen();
   block_->exposed.store(true, std::memory_order_relaxed);
   return BlockDescriptor{
       .arena = arena_->id(),

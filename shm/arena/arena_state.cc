@@ -99,6 +99,7 @@ ArenaState::ArenaState(const ArenaOptions& options, ArenaTable table,
   for (uint32_t slot = 0; slot < Layout::kMaxSegments; ++slot) {
     next_id_[slot] = slot;
   }
+  attachments_.PublishRefused(table_.refused());
 }
 
 ArenaState::~ArenaState() {
@@ -114,6 +115,19 @@ void ArenaState::LookIntoInbox() {
   attachments_.Receive();
 }
 
+void ArenaState::LookIfItIsTime() {
+  constexpr uint64_t kLookEveryMs = 20;
+  constexpr uint64_t kBuryEveryMs = 500;
+  const uint64_t now = CoarseNowMs();
+  std::unique_lock lock(ledger_mutex_, std::try_to_lock);
+  if (!lock.owns_lock() || now - looked_ms_ < kLookEveryMs) return;
+  looked_ms_ = now;
+  attachments_.Receive();
+  if (now - buried_ms_ < kBuryEveryMs) return;
+  buried_ms_ = now;
+  attachments_.BuryEnded();
+}
+
 absl::StatusOr<OwnedBlock*> ArenaState::Allocate(size_t bytes,
                                                  Deadline deadline) {
   TENON_RETURN_IF_ERROR(CheckUsable());
@@ -123,6 +137,7 @@ absl::StatusOr<OwnedBlock*> ArenaState::Allocate(size_t bytes,
         "a block of ", bytes, " bytes can never be had from arena '",
         options_.name, "', whose quota is ", options_.quota_bytes, " bytes"));
   }
+  LookNowAndThen();
   Shelf& shelf = shelves_[SizeClassOf(block_bytes)];
   if (OwnedBlock* block = TakeFree(shelf)) return MakeReady(*block, shelf);
 

@@ -113,12 +113,24 @@ class ArenaState {
 
   // Takes in the processes that have attached until now.
   void LookIntoInbox();
+  // The same, now and then: to be called for each block that is allocated or
+  // described. Without a system call but for one or two in some 20 ms, and
+  // without waiting for a lock. So that processes can attach to an owner that
+  // is never short of memory (model: limit), and find their cells free.
+  void LookNowAndThen() {
+    const uint32_t calls = calls_.load(std::memory_order_relaxed) + 1;
+    calls_.store(calls, std::memory_order_relaxed);
+    if (calls % kCallsToALook == 0) [[unlikely]]
+      LookIfItIsTime();
+  }
 
  private:
   using Ledger = FreeTest<Attachments>;
 
   // How many blocks of a shelf one try to allocate looks at.
   static constexpr size_t kLookedAt = 2048;
+  // An inbox holds some 278 messages; a process that attaches was sent a block.
+  static constexpr uint32_t kCallsToALook = 64;
 
   ArenaState(const ArenaOptions& options, ArenaTable table,
              Attachments attachments);
@@ -131,6 +143,7 @@ class ArenaState {
     return Protects(block.size());
   }
 
+  void LookIfItIsTime();
   // nullptr if there is none.
   OwnedBlock* TakeFree(Shelf& shelf);
   // Errors: kResourceExhausted; it is on its shelf again.
@@ -178,6 +191,10 @@ class ArenaState {
   std::array<uint64_t, ArenaTableLayout::kMaxSegments> next_id_ = {};
   size_t bytes_ = 0;
   std::map<RandomId, size_t> credit_;  // See CheckHolder().
+
+  std::atomic<uint32_t> calls_{0};  // Not exact if threads race.
+  uint64_t looked_ms_ = 0;          // With the ledger's lock.
+  uint64_t buried_ms_ = 0;
 
   std::mutex wait_mutex_;
   std::condition_variable released_;

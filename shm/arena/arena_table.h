@@ -12,6 +12,7 @@
 #ifndef TENON_SHM_ARENA_ARENA_TABLE_H_
 #define TENON_SHM_ARENA_ARENA_TABLE_H_
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -29,7 +30,7 @@
 
 namespace tenon {
 
-// Written before anybody sees it, but for `closed`.
+// Written before anybody sees it, but for `closed` and `refused`.
 struct ArenaHeader {
   static constexpr uint64_t kMagic = 0x3130616e65726154;  // "Tarena01".
   static constexpr uint64_t kVersion = ColumnLayout::kVersion;
@@ -46,6 +47,9 @@ struct ArenaHeader {
   // Of the socket that processes attach through: nobody offers another one.
   uint64_t inbox_cookie = 0;
   uint64_t closed = 0;  // 1: the owner will never take a block back again.
+  // How many attach messages the owner has refused. A process that sees it
+  // change polls its lease: so a claim finds out without a system call.
+  uint64_t refused = 0;
   char name[40] = {};
 };
 
@@ -142,6 +146,10 @@ class ArenaTable {
   SharedWord<uint64_t>* generations() const {
     return WordsAt(ArenaTableLayout::kGenerationsAt);
   }
+  // ArenaHeader::refused.
+  SharedWord<uint64_t>* refused() const {
+    return WordsAt(offsetof(ArenaHeader, refused));
+  }
   BlockState StateOf(uint32_t block) const {
     return BlockState::Unpack(
         StdAtomics::Load(states_[block], std::memory_order_relaxed));
@@ -186,6 +194,10 @@ class ArenaTableView {
   // kInvalidArgument if what is listed cannot be; kResourceExhausted.
   absl::StatusOr<ArenaSegment> Find(uint32_t segment_id) const;
   bool IsClosed() const;
+  uint64_t refused() const {
+    return StdAtomics::Load(*WordsAt(offsetof(ArenaHeader, refused)),
+                            std::memory_order_acquire);
+  }
   // Whether the owner still lists it as live.
   bool IsLive(uint32_t segment_id) const;
   // The segment in a slot of the table, as it is listed, checked; not live if

@@ -3,7 +3,6 @@
 
 #include "tenon/shm/arena/arena_tensor.h"
 
-#include <poll.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -20,8 +19,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
+#include "tenon/shm/arena/arena_table.h"
 #include "tenon/shm/arena/size_class.h"
 #include "tenon/shm/fork_count.h"
+#include "tenon/shm/received_fd.h"
 #include "tenon/shm/segment.h"
 #include "tenon/shm/status_macros.h"
 
@@ -71,13 +72,6 @@ template <typename T>
 const T* LeaseAs(const Storage::Lease* lease) {
   if (lease == nullptr || typeid(*lease) != typeid(T)) return nullptr;
   return static_cast<const T*>(lease);
-}
-
-// Whether an attachment that has ended has no cells in the column any more.
-bool OwnerHasDropped(const UniqueFd& lease) {
-  if (!lease.valid()) return true;
-  pollfd wanted = {.fd = lease.get(), .events = POLLIN, .revents = 0};
-  return poll(&wanted, 1, 0) == 1;
 }
 
 absl::Status NotInAnArena(const Tensor& tensor) {
@@ -157,21 +151,30 @@ uint64_t ArenaTensorImporterOptions::PhysicalMemory() {
 
 absl::Status ArenaTensorImporter::Accept(absl::string_view offer,
                                          std::vector<UniqueFd> fds) {
+  ReceivedFds received(std::move(fds));  // Also where they are refused.
   TENON_ASSIGN_OR_RETURN(const ArenaOfferFacts facts,
                          ArenaOfferFacts::FromBytes(offer));
   TENON_RETURN_IF_ERROR(CheckNotForked(fork_count_, kWhat));
   std::lock_guard lock(mutex_);
   SweepLocked();
-  if (const Known* known = Find(facts.arena)) {
-    return known->arena->Add(offer, std::move(fds), WhatIsLeft());
+  if (Find(facts.arena) == nullptr) TENON_RETURN_IF_ERROR(MakeRoomForAnArena());
+  TENON_RETURN_IF_ERROR(AcceptLocked(facts.arena, offer, received.TakeAll()));
+  KeepWithinLimits(facts.arena);
+  return absl::OkStatus();
+}
+
+absl::Status ArenaTensorImporter::AcceptLocked(const RandomId& arena,
+                                               absl::string_view offer,
+                                               std::vector<UniqueFd> fds) {
+  if (const Known* known = Find(arena)) {
+    return known->arena->Add(offer, std::move(fds), WhatIsLeft(arena));
   }
-  TENON_RETURN_IF_ERROR(CheckRoomForAnArena());
-  TENON_ASSIGN_OR_RETURN(
-      std::shared_ptr<AttachedArena> arena,
-      AttachedArena::Attach(offer, std::move(fds), WhatIsLeft()));
   auto known = std::make_unique<Known>();
-  known->arena = std::move(arena);
-  arenas_.emplace(facts.arena, std::move(known));
+  TENON_ASSIGN_OR_RETURN(
+      known->arena,
+      AttachedArena::Attach(offer, std::move(fds), WhatIsLeft(arena)));
+  known->number = next_number_++;
+  arenas_.emplace(arena, std::move(known));
   return absl::OkStatus();
 }
 
@@ -201,8 +204,13 @@ absl::StatusOr<std::shared_ptr<Storage>> ArenaTensorImporter::ClaimBlock(
   }
   // Claimed always: whoever let go of the block in between, or lied about the
   // segment, is found out.
-  TENON_ASSIGN_OR_RETURN(Hold hold, known->arena->Claim(block));
-  return known->StorageOf(std::move(hold));
+  absl::StatusOr<Hold> hold = known->arena->Claim(block);
+  if (hold.ok()) [[likely]]
+    return known->StorageOf(*std::move(hold));
+  if (absl::IsUnavailable(hold.status())) {
+    ForgetLocked(arenas_.find(block.arena));
+  }
+  return std::move(hold).status();
 }
 
 std::shared_ptr<Storage> ArenaTensorImporter::Known::StorageOf(Hold hold) {
@@ -236,15 +244,39 @@ void ArenaTensorImporter::Sweep() {
   SweepLocked();
 }
 
+void ArenaTensorImporter::SweepNowAndThen() {
+  constexpr uint64_t kEveryMs = 100;
+  const uint64_t now = CoarseNowMs();
+  if (now - swept_ms_.load(std::memory_order_relaxed) < kEveryMs) return;
+  swept_ms_.store(now, std::memory_order_relaxed);
+  Sweep();
+}
+
 void ArenaTensorImporter::SweepLocked() {
-  for (auto& [id, known] : arenas_) known->arena->Sweep();
+  for (auto it = arenas_.begin(); it != arenas_.end();) {
+    const auto known = it++;
+    AttachedArena& arena = *known->second->arena;
+    arena.Sweep();
+    if (arena.IsRefused() || (options_.forget_idle && known->second->IsIdle() &&
+                              arena.OwnerHasEnded())) {
+      ForgetLocked(known);
+    }
+  }
   std::erase_if(forgotten_, [](const Forgotten& forgotten) {
     if (const auto arena = forgotten.arena.lock()) {
       arena->Sweep();
       return false;
     }
-    return OwnerHasDropped(forgotten.lease);
+    return forgotten.remains.CostNothing();
   });
+}
+
+// Erasing from a flat_hash_map leaves other iterators valid.
+void ArenaTensorImporter::ForgetLocked(Arenas::iterator known) {
+  const std::shared_ptr<AttachedArena>& arena = known->second->arena;
+  forgotten_.push_back({arena, ArenaRemains(arena->attachment())});
+  if (last_ == known->second.get()) last_ = nullptr;
+  arenas_.erase(known);
 }
 
 absl::Status ArenaTensorImporter::Forget(const RandomId& arena) {
@@ -255,13 +287,47 @@ absl::Status ArenaTensorImporter::Forget(const RandomId& arena) {
     return absl::NotFoundError(
         absl::StrCat(kWhat, " is not attached to arena ", arena.ToString()));
   }
-  const std::shared_ptr<AttachedArena>& attached = known->second->arena;
-  TENON_ASSIGN_OR_RETURN(UniqueFd lease, attached->DuplicateLease());
-  forgotten_.push_back({attached, std::move(lease)});
-  if (last_ == known->second.get()) last_ = nullptr;
-  arenas_.erase(known);
+  ForgetLocked(known);
   SweepLocked();
   return absl::OkStatus();
+}
+
+bool ArenaTensorImporter::ForgetOldestIdle() {
+  if (fork_count_ != ForkCount()) return false;
+  std::lock_guard lock(mutex_);
+  const auto oldest = OldestIdle(RandomId());
+  if (oldest == arenas_.end()) return false;
+  ForgetLocked(oldest);
+  return true;
+}
+
+ArenaTensorImporter::Arenas::iterator ArenaTensorImporter::OldestIdle(
+    const RandomId& except) {
+  auto oldest = arenas_.end();
+  for (auto it = arenas_.begin(); it != arenas_.end(); ++it) {
+    if (it->first == except || !it->second->IsIdle()) continue;
+    if (oldest == arenas_.end() ||
+        it->second->number < oldest->second->number) {
+      oldest = it;
+    }
+  }
+  return oldest;
+}
+
+// An arena that is forgotten makes room once its owner has seen that, which may
+// be later: few wait for that at a time, so that not all are forgotten at once.
+absl::Status ArenaTensorImporter::MakeRoomForAnArena() {
+  constexpr size_t kForgottenAtATime = 8;
+  absl::Status room = CheckRoomForAnArena();
+  if (room.ok() || !options_.forget_idle ||
+      forgotten_.size() >= kForgottenAtATime) {
+    return room;
+  }
+  const auto oldest = OldestIdle(RandomId());
+  if (oldest == arenas_.end()) return room;
+  ForgetLocked(oldest);
+  SweepLocked();
+  return CheckRoomForAnArena();
 }
 
 absl::Status ArenaTensorImporter::CheckRoomForAnArena() const {
@@ -273,23 +339,56 @@ absl::Status ArenaTensorImporter::CheckRoomForAnArena() const {
       " are forgotten but still held, or looked at by their owner"));
 }
 
-AttachLimits ArenaTensorImporter::WhatIsLeft() const {
-  size_t segments = 0;
-  uint64_t bytes = 0;
-  const auto count = [&](const AttachedArena& arena) {
+ArenaTensorImporter::Mapped ArenaTensorImporter::mapped() {
+  std::lock_guard lock(mutex_);
+  return CountMapped(Count::kAll, RandomId());
+}
+
+// `except` counts always.
+ArenaTensorImporter::Mapped ArenaTensorImporter::CountMapped(
+    Count what, const RandomId& except) const {
+  Mapped all;
+  const auto count = [&all](const AttachedArena& arena) {
     const AttachedArena::Mapped mapped = arena.mapped();
-    segments += mapped.segments;
-    bytes += mapped.bytes;
+    ++all.arenas;
+    all.segments += mapped.segments;
+    all.bytes += mapped.bytes;
   };
-  for (const auto& [id, known] : arenas_) count(*known->arena);
+  for (const auto& [id, known] : arenas_) {
+    if (what == Count::kAll || id == except || !known->IsIdle()) {
+      count(*known->arena);
+    }
+  }
   for (const Forgotten& forgotten : forgotten_) {
     if (const auto arena = forgotten.arena.lock()) count(*arena);
   }
-  return {
-      .max_blocks = options_.max_blocks,
-      .max_segments =
-          options_.max_segments - std::min(options_.max_segments, segments),
-      .max_bytes = options_.max_bytes - std::min(options_.max_bytes, bytes)};
+  return all;
+}
+
+// With `forget_idle`, what is left once idle arenas are forgotten:
+// KeepWithinLimits() forgets as many as it takes, and only if it takes any.
+AttachLimits ArenaTensorImporter::WhatIsLeft(const RandomId& arena) const {
+  const Mapped used =
+      CountMapped(options_.forget_idle ? Count::kNotIdle : Count::kAll, arena);
+  return {.max_blocks = options_.max_blocks,
+          .max_segments = options_.max_segments -
+                          std::min(options_.max_segments, used.segments),
+          .max_bytes =
+              options_.max_bytes - std::min(options_.max_bytes, used.bytes)};
+}
+
+void ArenaTensorImporter::KeepWithinLimits(const RandomId& latest) {
+  if (!options_.forget_idle) return;
+  for (;;) {
+    const Mapped used = CountMapped(Count::kAll, latest);
+    if (used.segments <= options_.max_segments &&
+        used.bytes <= options_.max_bytes) {
+      return;
+    }
+    const auto oldest = OldestIdle(latest);
+    if (oldest == arenas_.end()) return;
+    ForgetLocked(oldest);
+  }
 }
 
 }  // namespace tenon

@@ -21,6 +21,7 @@
 #ifndef TENON_SHM_ARENA_ARENA_TENSOR_H_
 #define TENON_SHM_ARENA_ARENA_TENSOR_H_
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -35,6 +36,7 @@
 #include "absl/types/span.h"
 #include "dlpack/dlpack.h"
 #include "tenon/shm/arena/arena.h"
+#include "tenon/shm/arena/arena_attachment.h"
 #include "tenon/shm/arena/arena_offer.h"
 #include "tenon/shm/arena/attached_arena.h"
 #include "tenon/shm/arena/block_descriptor.h"
@@ -98,12 +100,18 @@ struct ArenaTensorImporterOptions {
   // Of all segments that are mapped, together: where nobody has written to them
   // reading allocates.
   uint64_t max_bytes = PhysicalMemory();
+  // For receivers that are offered an arena again when they need it, such as
+  // those of a TensorQueue: an arena of which there is no tensor is forgotten
+  // when its owner has closed it or ended, and, the oldest first, where that
+  // makes room within these limits.
+  bool forget_idle = false;
 
   static uint64_t PhysicalMemory();  // Of this machine, in bytes.
 };
 
-// Ownership: attached to the arenas it was offered until it forgets them or is
-//   destroyed, and no tensor claimed through it lives.
+// Ownership: refers to the arenas it was offered until it forgets them or is
+//   destroyed, and no tensor claimed through it lives. The process is attached
+//   to each arena once, whatever the number of its importers.
 // Threads: thread-safe.
 // Processes: in a forked child calls fail with kFailedPrecondition.
 // Trust: as AttachedArena; the spec is checked against the block. An arena's id
@@ -122,13 +130,15 @@ class ArenaTensorImporter {
 
   // Takes an offer of any arena. If it was taken before, nothing happens.
   // Errors: AttachedArena::Attach()'s; kResourceExhausted naming the limit of
-  // this importer, with nothing mapped: other arenas are not affected.
+  // this importer, with nothing mapped. Other arenas are not affected, but with
+  // `forget_idle` one is forgotten each time if there are too many.
   absl::Status Accept(absl::string_view offer, std::vector<UniqueFd> fds);
 
   // The tensor that a handle names, claimed. Only then may the message be
   // acknowledged. Tensors of one block that arrive separately are of one
   // storage, as long as one of them lives.
-  // Errors: AttachedArena::Claim()'s; kNotFound if no offer of the arena was
+  // Errors: AttachedArena::Claim()'s, of which kUnavailable forgets the arena,
+  // so that an offer attaches anew; kNotFound if no offer of the arena was
   // accepted; kInvalidArgument if the spec does not fit the block.
   absl::StatusOr<Tensor> Claim(const ArenaTensorHandle& handle);
   // The same for whoever has the spec from elsewhere: the bytes that the
@@ -137,15 +147,30 @@ class ArenaTensorImporter {
       const BlockDescriptor& block);
 
   // Unmaps segments that their owners have retired and of which no tensor is
-  // left. Accept() does so as well.
+  // left; with `forget_idle` forgets arenas of which no tensor is left and
+  // whose owner has closed them or ended. Accept() does so as well.
   void Sweep();
+
+  // The same, at most every 100 ms; else nothing, without a system call.
+  void SweepNowAndThen();
+
+  // What is mapped for this importer, what it has forgotten and still holds
+  // among it.
+  struct Mapped {
+    size_t arenas = 0;
+    size_t segments = 0;
+    uint64_t bytes = 0;
+  };
+  Mapped mapped();
 
   // Detaches from an arena, as soon as no tensor of it is left: for one of
   // which no more messages come. Those that do are not found, until it is
   // offered again; its owner offers a segment once unless it is asked.
-  // Errors: kNotFound if it is not attached to; kResourceExhausted at the limit
-  // of descriptors.
+  // Errors: kNotFound if it is not attached to.
   absl::Status Forget(const RandomId& arena);
+  // The same for the oldest arena of which there is no tensor. False if there
+  // is none.
+  bool ForgetOldestIdle();
 
  private:
   struct Remembered {
@@ -153,32 +178,47 @@ class ArenaTensorImporter {
     std::weak_ptr<Storage> storage;
   };
   struct Known {
+    uint64_t number = 0;  // Counts up.
     std::shared_ptr<AttachedArena> arena;
     absl::flat_hash_map<uint32_t, Remembered> storages;  // By block.
     size_t sweep_at = 64;                                // Storages.
 
     std::shared_ptr<Storage> StorageOf(Hold hold);
     void Sweep();
+    // No tensor of it is left. With mutex_ held, so that none is made.
+    bool IsIdle() const { return arena.use_count() == 1; }
   };
+  using Arenas = absl::flat_hash_map<RandomId, std::unique_ptr<Known>>;
 
-  // Counts until nobody here holds anything of it, and its owner no longer
-  // looks at the cells that it has in this process's column.
+  // Counts until no tensor of it is left here, and its owner no longer reads
+  // the cells that it has in this process's column.
   struct Forgotten {
     std::weak_ptr<AttachedArena> arena;
-    UniqueFd lease;
+    ArenaRemains remains;
   };
 
   // With mutex_ held.
   Known* Find(const RandomId& arena);
+  absl::Status AcceptLocked(const RandomId& arena, absl::string_view offer,
+                            std::vector<UniqueFd> fds);
   void SweepLocked();
+  void ForgetLocked(Arenas::iterator known);
+  // `except` is none.
+  Arenas::iterator OldestIdle(const RandomId& except);
+  absl::Status MakeRoomForAnArena();
   absl::Status CheckRoomForAnArena() const;
-  AttachLimits WhatIsLeft() const;
+  void KeepWithinLimits(const RandomId& latest);
+  enum class Count { kAll, kNotIdle };
+  Mapped CountMapped(Count what, const RandomId& except) const;
+  AttachLimits WhatIsLeft(const RandomId& arena) const;
 
   const ArenaTensorImporterOptions options_;
   const uint64_t fork_count_ = ForkCount();
+  std::atomic<uint64_t> swept_ms_{0};
 
   std::mutex mutex_;  // For all below.
-  absl::flat_hash_map<RandomId, std::unique_ptr<Known>> arenas_;
+  Arenas arenas_;
+  uint64_t next_number_ = 0;
   Known* last_ = nullptr;  // Found last.
   std::vector<Forgotten> forgotten_;
 };

@@ -16,13 +16,11 @@
 #ifndef TENON_SHM_ARENA_ATTACHED_ARENA_H_
 #define TENON_SHM_ARENA_ATTACHED_ARENA_H_
 
-#include <array>
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <span>
 #include <string>
 #include <utility>
@@ -31,33 +29,22 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "tenon/shm/arena/arena_attachment.h"
 #include "tenon/shm/arena/arena_offer.h"
-#include "tenon/shm/arena/arena_table.h"
 #include "tenon/shm/arena/block_descriptor.h"
-#include "tenon/shm/arena/mapped_segment.h"
-#include "tenon/shm/atomics.h"
 #include "tenon/shm/fork_count.h"
-#include "tenon/shm/ledger/column.h"
 #include "tenon/shm/ledger/random_id.h"
-#include "tenon/shm/received_fd.h"
 #include "tenon/shm/unique_fd.h"
 
 namespace tenon {
 
 class Hold;
 
-// What one attachment may use of this process. See Attach() and Add().
-struct AttachLimits {
-  uint64_t max_blocks = ArenaTableLayout::kMaxBlocks;  // Of the arena.
-  // That may be mapped in addition to what is.
-  size_t max_segments = ArenaTableLayout::kMaxSegments;
-  uint64_t max_bytes = std::numeric_limits<uint64_t>::max();
-};
-
-// Ownership: held by shared_ptr, which each Hold has; owns the descriptors of
-//   the offers, kept because they may be forwarded, a mapping of each segment
-//   and of the table, and cells in this process's column. When it goes, the
-//   arena's owner is told.
+// Ownership: held by shared_ptr, which each Hold has. All AttachedArenas of one
+//   arena in a process share one attachment (arena_attachment.h): the
+//   descriptors of the offers, kept because they may be forwarded, a mapping of
+//   each segment and of the table, and cells in this process's column. When the
+//   last of them goes, the arena's owner is told.
 // Threads: thread-safe.
 // Processes: in a forked child calls fail with kFailedPrecondition. exec() ends
 //   it as death does.
@@ -78,7 +65,8 @@ class AttachedArena : public std::enable_shared_from_this<AttachedArena> {
   // Errors: kInvalidArgument if it is no offer or the descriptors are not what
   // they should be; kFailedPrecondition naming missing seals; kNotFound if the
   // segment is gone; kResourceExhausted naming the limit, also if the owner has
-  // not looked into its inbox for so long that it is full; kUnavailable if the
+  // not looked into its inbox for so long that it is full, or that attachments
+  // of this process which have ended still count (64); kUnavailable if the
   // owner lives and yet cannot be told. A limit that is exceeded is noticed
   // before memory is reserved for blocks, or a segment is mapped. Descriptors
   // that are not used are closed without waiting for anybody (received_fd.h).
@@ -88,13 +76,12 @@ class AttachedArena : public std::enable_shared_from_this<AttachedArena> {
 
   AttachedArena(const AttachedArena&) = delete;
   AttachedArena& operator=(const AttachedArena&) = delete;
-  ~AttachedArena();
 
-  const RandomId& id() const { return table_.header().arena; }
-  std::string name() const { return table_.name(); }
+  const RandomId& id() const { return attachment_->table().header().arena; }
+  std::string name() const { return attachment_->table().name(); }
 
-  // Maps the segment of another offer of the same arena; if it is mapped
-  // already, nothing happens. Lets go of segments that the owner has retired.
+  // Maps the segment of another offer of the same arena; if it was added
+  // already, nothing happens. Unmaps segments that the owner has retired.
   // Errors: as Attach().
   absl::Status Add(absl::string_view offer, std::vector<UniqueFd> fds,
                    const AttachLimits& limits = {});
@@ -103,7 +90,8 @@ class AttachedArena : public std::enable_shared_from_this<AttachedArena> {
   // Errors: kNotFound if the segment has not been offered to this process, or
   // is retired; kInvalidArgument if there are no such bytes in it; kDataLoss if
   // the block was taken back before, as may happen when a process that
-  // forwarded it was killed.
+  // forwarded it was killed; kUnavailable if the owner has refused this
+  // process's attachment: what is held stays so, and an offer attaches anew.
   absl::StatusOr<Hold> Claim(const BlockDescriptor& descriptor);
 
   // What a third process needs to claim blocks of this segment, too.
@@ -113,41 +101,32 @@ class AttachedArena : public std::enable_shared_from_this<AttachedArena> {
   // Unmaps segments that the owner has retired. Add() does so as well.
   void Sweep();
 
-  // The segments that are mapped.
+  // The segments that were added here and are mapped.
   struct Mapped {
     size_t segments = 0;
     uint64_t bytes = 0;
   };
   Mapped mapped() const;
-  // Readable, or hung up, once the owner has dropped the cells of this
-  // attachment, which may be after its end. Invalid if the owner never had
-  // them. Errors: kResourceExhausted at the limit of descriptors.
-  absl::StatusOr<UniqueFd> DuplicateLease() const;
+
+  // ArenaAttachment's.
+  bool IsRefused() const { return attachment_->IsRefused(); }
+  bool OwnerHasEnded() const { return attachment_->OwnerHasEnded(); }
+  const std::shared_ptr<ArenaAttachment>& attachment() const {
+    return attachment_;
+  }
 
  private:
   friend class Hold;
 
-  AttachedArena(ArenaTableView table, UniqueFd inbox,
-                std::shared_ptr<Column> column)
-      : table_(std::move(table)),
-        inbox_(std::move(inbox)),
-        column_(std::move(column)) {}
-
-  absl::Status Enter();
-  absl::Status CheckIsTable(int fd) const;
-  absl::Status MapSegment(const ArenaOfferFacts& facts, ReceivedFds& fds,
-                          const AttachLimits& limits);
+  explicit AttachedArena(std::shared_ptr<ArenaAttachment> attachment)
+      : attachment_(std::move(attachment)) {}
   void Release(const Hold& hold);
 
-  const ArenaTableView table_;
-  const UniqueFd inbox_;
-  const std::shared_ptr<Column> column_;
-  ColumnRange range_;
-  UniqueFd lease_;
+  const std::shared_ptr<ArenaAttachment> attachment_;
   const uint64_t fork_count_ = ForkCount();
 
-  mutable std::mutex mutex_;  // Of what is added, offered and swept.
-  std::array<MappedSegment, ArenaTableLayout::kMaxSegments> segments_;
+  mutable std::mutex mutex_;
+  std::set<uint32_t> added_;  // Segments; some may be unmapped since.
 };
 
 // A claimed block, or a part of one.

@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
@@ -25,10 +26,12 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
+#include "tenon/shm/atomics.h"
 #include "tenon/shm/crash_point.h"
 #include "tenon/shm/ledger/attach_message.h"
 #include "tenon/shm/ledger/column_layout.h"
 #include "tenon/shm/ledger/control_memory.h"
+#include "tenon/shm/ledger/poll_all.h"
 #include "tenon/shm/ledger/random_id.h"
 #include "tenon/shm/pid_fd.h"
 #include "tenon/shm/posix_error.h"
@@ -177,18 +180,26 @@ Attachments::Attachments(const RandomId& arena, uint64_t blocks, UniqueFd inbox,
 Attachments::~Attachments() {
   if (fork_count_ != ForkCount()) return;
   while (!attached_.empty()) Remove(attached_.size() - 1);
+  for (Unseen& unseen : unseen_) EndLease(std::move(unseen.lease));
+  unseen_.clear();
   if (!inbox_.valid()) return;
   // What nobody has looked at yet is taken out, so that it is not closed with
   // the socket, unseen.
   shutdown(inbox_.get(), SHUT_RD);
+  attach_end_.Reset();  // Room for one descriptor.
   for (int i = 0; i < kMaxPackets; ++i) {
     Packet packet;
-    if (Peek(packet) != Peeked::kPacket || packet.truncated) break;
-    RemoveFirst();
-    // Its sender learns at once that the arena has ended.
-    if (CheckMessage(packet).ok() && CheckFds(packet.fds).ok()) {
+    if (Peek(packet) != Peeked::kPacket) break;
+    // Its sender learns at once that the arena has ended. The lease comes
+    // first: it is there if only one descriptor could be received.
+    if (CheckMessage(packet).ok() && packet.fds.size() > 0 &&
+        CheckIsUnixSocket(packet.fds[AttachMessage::kLease], SOCK_STREAM,
+                          "the lease")
+            .ok()) {
       EndLease(packet.fds.Take(AttachMessage::kLease));
     }
+    if (packet.truncated) break;
+    RemoveFirst();
   }
   // Shut, and empty: no descriptor is closed with it.
   if (IsEmpty()) inbox_.Reset();
@@ -215,6 +226,17 @@ absl::StatusOr<Attachments> Attachments::Create(const RandomId& arena,
 
 void Attachments::Receive() {
   status_ = absl::OkStatus();
+  ReceivePackets();
+  if (!status_.ok() || unseen_.empty()) return;
+  status_ = absl::ResourceExhaustedError(absl::StrCat(
+      "pid ", unseen_.back().sender, " was refused (",
+      unseen_.back().why.message(), ") and has neither detached nor ended",
+      unseen_.size() == 1
+          ? ""
+          : absl::StrCat("; so were ", unseen_.size() - 1, " more processes")));
+}
+
+void Attachments::ReceivePackets() {
   for (int i = 0; i < kMaxPackets; ++i) {
     Packet packet;
     const Peeked peeked = Peek(packet);
@@ -278,6 +300,7 @@ void Attachments::RemoveFirst() {
 }
 
 bool Attachments::IsEmpty() {
+  if (!unseen_.empty()) return false;
   iovec bytes = {};
   alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(ucred))> control;
   msghdr header = {};
@@ -292,7 +315,10 @@ bool Attachments::IsEmpty() {
 
 absl::Status Attachments::Handle(Packet& packet) {
   // Descriptors that were not received would be closed unseen, here and now.
-  if (packet.truncated) return PosixError(EMFILE, "recvmsg", kInbox);
+  if (packet.truncated) {
+    return PosixError(EMFILE, "recvmsg",
+                      absl::StrCat(kInbox, ", from pid ", packet.sender));
+  }
   absl::Status attached = CheckMessage(packet);
   if (attached.ok()) attached = Attach(packet);
   // It has ended, and holds nothing.
@@ -316,38 +342,77 @@ absl::Status Attachments::CheckMessage(const Packet& packet) const {
   if (message.arena != arena_) {
     return absl::InvalidArgumentError("a message for another arena");
   }
-  TENON_RETURN_IF_ERROR(CheckCells(message, blocks_));
-  const auto same = static_cast<size_t>(std::count_if(
-      attached_.begin(), attached_.end(), [&](const Attachment& attachment) {
-        return attachment.sender == packet.sender && packet.sender != 0;
-      }));
-  if (same < kMaxOfOneProcess) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("pid ", packet.sender,
-                                                 " is attached ", same,
-                                                 " times, as often as may be"));
+  return CheckCells(message, blocks_);
+}
+
+size_t Attachments::CountOf(pid_t sender) const {
+  if (sender == 0) return 0;
+  const auto is_its = [sender](const auto& one) {
+    return one.sender == sender;
+  };
+  return static_cast<size_t>(
+      std::count_if(attached_.begin(), attached_.end(), is_its) +
+      std::count_if(unseen_.begin(), unseen_.end(), is_its));
+}
+
+// model: limit. Those that have ended count no more.
+absl::Status Attachments::MakeRoomFor(const Packet& packet) {
+  const auto is_full = [&] {
+    return attached_.size() + unseen_.size() >= kMaxAttached;
+  };
+  const auto has_too_many = [&] {
+    return CountOf(packet.sender) >= kMaxOfOneProcess;
+  };
+  if (is_full() || has_too_many()) BuryEnded();
+  if (has_too_many()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("pid ", packet.sender, " is attached ", kMaxOfOneProcess,
+                     " times, as often as may be"));
+  }
+  if (!is_full()) return absl::OkStatus();
+  return absl::ResourceExhaustedError(
+      absl::StrCat("pid ", packet.sender, " cannot be attached: ", kMaxAttached,
+                   " processes are attached to an arena, as many as may be"));
 }
 
 void Attachments::Refuse(absl::Status why) {
   ++refused_;
   last_refusal_ = std::move(why);
+  if (refused_word_ != nullptr) {
+    StdAtomics::Store(*refused_word_, refused_, std::memory_order_release);
+  }
+  TENON_CRASH_POINT("attachments.refused");
+}
+
+// model: refuse. The other end finds the lease shut, and this one still sees
+// the other hang up.
+void Attachments::RefuseUnseen(Unseen unseen) {
+  shutdown(unseen.lease.get(), SHUT_WR);
+  Refuse(unseen.why);
+  unseen_.push_back(std::move(unseen));
 }
 
 absl::Status Attachments::Attach(Packet& packet) {
-  if (attached_.size() >= kMaxAttached && BuryEnded() == 0) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat(kMaxAttached,
-                     " processes are attached to an arena, as many as may be"));
+  TENON_RETURN_IF_ERROR(CheckFds(packet.fds));
+  if (absl::Status room = MakeRoomFor(packet); !room.ok()) {
+    if (IsSendersFault(room)) EndLease(packet.fds.Take(AttachMessage::kLease));
+    return room;
   }
   const AttachMessage& message = packet.message;
-  TENON_RETURN_IF_ERROR(CheckFds(packet.fds));
   UniqueFd column = packet.fds.Take(AttachMessage::kColumn);
   TENON_ASSIGN_OR_RETURN(const ColumnHeader header, ReadHeader(column.get()));
   TENON_ASSIGN_OR_RETURN(
       PidFd process, PidFd::Adopt(packet.fds.Take(AttachMessage::kProcess)));
   // No process attaches in the name of another, whose death would then be taken
   // for its own.
-  TENON_ASSIGN_OR_RETURN(process,
-                         IdentifySender(process, packet.sender, std::nullopt));
+  absl::StatusOr<PidFd> sender =
+      IdentifySender(process, packet.sender, std::nullopt);
+  if (!sender.ok()) {
+    if (!IsSendersFault(sender.status())) return std::move(sender).status();
+    RefuseUnseen({packet.sender, std::move(process),
+                  packet.fds.Take(AttachMessage::kLease), sender.status()});
+    return absl::OkStatus();
+  }
   const size_t cells_at = ColumnLayout::CellAt(message.first_cell);
   TENON_ASSIGN_OR_RETURN(
       ControlView view,
@@ -361,7 +426,7 @@ absl::Status Attachments::Attach(Packet& packet) {
                        .sender = packet.sender,
                        .pid = packet.sender,
                        .name = NameIn(header),
-                       .process = std::move(process),
+                       .process = *std::move(sender),
                        .lease = packet.fds.Take(AttachMessage::kLease),
                        .column_fd = std::move(column),
                        .cells_at = cells_at,
@@ -396,15 +461,26 @@ absl::Status Attachments::Reserve(uint64_t first, uint64_t count) {
 
 size_t Attachments::BuryEnded() {
   std::vector<pollfd> ends;
-  ends.reserve(2 * attached_.size());
-  for (const Attachment& attachment : attached_) {
-    ends.push_back({attachment.process.fd(), POLLIN, 0});
-    ends.push_back({attachment.lease.get(), POLLRDHUP, 0});
-  }
-  if (ends.empty() || poll(ends.data(), ends.size(), 0) <= 0) return 0;
+  ends.reserve(2 * (attached_.size() + unseen_.size()));
+  const auto watch = [&ends](const auto& one) {
+    ends.push_back({one.process.fd(), POLLIN, 0});
+    ends.push_back({one.lease.get(), POLLRDHUP, 0});
+  };
+  for (const Attachment& attachment : attached_) watch(attachment);
+  for (const Unseen& unseen : unseen_) watch(unseen);
+  if (PollAll(absl::MakeSpan(ends)) == 0) return 0;
+  const auto has_ended = [&ends](size_t i) {
+    return (ends[2 * i].revents | ends[2 * i + 1].revents) != 0;
+  };
   size_t ended = 0;
+  for (size_t i = unseen_.size(); i-- > 0;) {
+    if (!has_ended(attached_.size() + i)) continue;
+    EndLease(std::move(unseen_[i].lease));
+    unseen_.erase(unseen_.begin() + static_cast<ptrdiff_t>(i));
+    ++ended;
+  }
   for (size_t i = attached_.size(); i-- > 0;) {
-    if ((ends[2 * i].revents | ends[2 * i + 1].revents) == 0) continue;
+    if (!has_ended(i)) continue;
     TENON_CRASH_POINT("attachments.burying");
     Remove(i);
     ++ended;

@@ -5,10 +5,18 @@
 // blocks. The inbox of FreeTest (free_test.h).
 //
 // Each of them has sent its column to the arena's socket before its first claim
-// (attach_message.h). Its descriptors are looked at before they are used; a
-// process that sent wrong ones is not attached, and what it holds is not seen:
-// that is its own loss. An attachment ends with the process, or when its lease
-// hangs up.
+// (attach_message.h). Its descriptors are checked before they are used. An
+// attachment ends with the process, or when its lease hangs up. An attachment
+// can be refused in three ways (model: refuse):
+//   the message is malformed   a fault of its sender, which no process of Tenon
+//                              has; the sender's blocks are not protected
+//   above the limit            the same: the sender has to count. Its lease is
+//                              shut
+//   the owner cannot be sure   the lease is shut, so that the process attaches
+//   who sent it                anew; until it has hung up or ended nothing is
+//                              reclaimed, because its cells cannot be read
+// For want of descriptors or memory nothing is refused: the message stays in
+// the socket, and nothing is reclaimed before it has been received.
 
 #ifndef TENON_SHM_LEDGER_ATTACHMENTS_H_
 #define TENON_SHM_LEDGER_ATTACHMENTS_H_
@@ -53,7 +61,7 @@ struct Attachment {
   }
 };
 
-// Ownership: owns the socket's two ends and, for each process, three
+// Ownership: owns the socket's two ends and, for each attachment, three
 //   descriptors and a mapping of its cells. When destroyed, the processes'
 //   leases end.
 // Threads: thread-compatible.
@@ -65,7 +73,8 @@ class Attachments {
  public:
   // No more than this many at a time.
   static constexpr size_t kMaxAttached = 1024;
-  // No more than this many of one process: what is beyond is refused.
+  // No more than this many of one process that have not ended: what is beyond
+  // is refused.
   static constexpr size_t kMaxOfOneProcess = 64;
 
   // `blocks` is how many cells each attached process must have.
@@ -88,7 +97,8 @@ class Attachments {
   // those that have ended are buried first. Does not block. What was received
   // of a faulty message is closed.
   void Receive();
-  // Whether nothing more has been sent.
+  // Whether nothing more has been sent, and the cells of each process that
+  // attached can be read: if not, nothing may be reclaimed.
   bool IsEmpty();
   // The cells of the attached processes not known to be dead, each of them
   // reserved for the blocks that Reserve() named.
@@ -108,19 +118,32 @@ class Attachments {
   void NoteMoved(size_t index) { ++attached_[index].moved; }
 
   // Passes over the columns of processes that have died or detached. Indexes
-  // change. Returns how many there were. One system call.
+  // change. Returns how many there were, the refused among them. One system
+  // call for each RLIMIT_NOFILE descriptors.
   size_t BuryEnded();
 
-  // Why nothing can be taken back now: something that was sent could not be
-  // received, for want of something here (descriptors, mappings, too many
-  // processes). OK if nothing is wrong. Tried again with each Receive().
+  // Why nothing can be reclaimed now: a message could not be received, for want
+  // of something here (descriptors, mappings, too many processes), or a live
+  // process was refused. Names the process by its pid. OK if nothing is wrong.
+  // Determined anew by each Receive().
   const absl::Status& status() const { return status_; }
-  // Messages that were faulty, and refused; and why the last one was.
+  // Messages that were refused, and why the last one was.
   uint64_t refused() const { return refused_; }
   const absl::Status& last_refusal() const { return last_refusal_; }
+  // Where refused() is published from now on, so that processes check their
+  // leases; not owned. After a lease is shut its refusal is counted.
+  void PublishRefused(SharedWord<uint64_t>* word) { refused_word_ = word; }
 
  private:
   struct Packet;
+
+  // A live process that was refused, and whose cells cannot be read.
+  struct Unseen {
+    pid_t sender = 0;
+    PidFd process;
+    UniqueFd lease;
+    absl::Status why;
+  };
 
   Attachments(const RandomId& arena, uint64_t blocks, UniqueFd inbox,
               UniqueFd attach_end);
@@ -128,12 +151,16 @@ class Attachments {
   // The first packet with its descriptors, without removing it.
   enum class Peeked { kNothing, kPacket, kCannot };
   Peeked Peek(Packet& packet);
+  void ReceivePackets();
   void RemoveFirst();
   // Errors: what hinders this process, and may go better later.
   absl::Status Handle(Packet& packet);
   absl::Status CheckMessage(const Packet& packet) const;
   absl::Status Attach(Packet& packet);
+  absl::Status MakeRoomFor(const Packet& packet);
+  size_t CountOf(pid_t sender) const;
   void Refuse(absl::Status why);
+  void RefuseUnseen(Unseen unseen);
   void Remove(size_t index);
 
   RandomId arena_;
@@ -142,10 +169,12 @@ class Attachments {
   UniqueFd attach_end_;
   std::vector<Attachment> attached_;
   std::vector<const SharedWord<uint64_t>*> columns_;
+  std::vector<Unseen> unseen_;
   std::map<uint64_t, uint64_t> reserved_;  // First -> end; disjoint.
   uint64_t fork_count_ = ForkCount();
   absl::Status status_;
   uint64_t refused_ = 0;
+  SharedWord<uint64_t>* refused_word_ = nullptr;
   absl::Status last_refusal_;
 };
 

@@ -184,13 +184,95 @@ TEST_F(AttachmentsTest, NobodyAttachesInTheNameOfAnother) {
   TestAttach attach = NewAttach();
   attach.fds[AttachMessage::kProcess] = child.pid_fd().fd();
   ASSERT_TRUE(attach.Send(attachments_.socket()));
-  ReceiveAll();
+  attachments_.Receive();
   EXPECT_EQ(attachments_.attached().size(), 0u);
   EXPECT_EQ(attachments_.refused(), 1u);
   EXPECT_THAT(attachments_.last_refusal(),
               StatusIs(absl::StatusCode::kInvalidArgument,
                        AllOf(HasSubstr(absl::StrCat("pid ", getpid())),
                              HasSubstr(absl::StrCat("pid ", child.pid())))));
+}
+
+// Its claims cannot be seen: until it hangs up, or ends, nothing is reclaimed.
+// It finds its lease shut, and attaches anew.
+TEST_F(AttachmentsTest, NothingIsReclaimedWhileOneThatWasRefusedLives) {
+  SharedWord<uint64_t> refused(0);
+  attachments_.PublishRefused(&refused);
+  for (const bool ends : {false, true}) {
+    TENON_ASSERT_OK_AND_ASSIGN(auto child,
+                               ForkedChild::Fork({}, [](const Reporter&) {
+                                 for (;;) pause();
+                               }));
+    TestAttach attach = NewAttach();
+    attach.fds[AttachMessage::kProcess] = child.pid_fd().fd();
+    ASSERT_TRUE(attach.Send(attachments_.socket()));
+    for (int i = 0; i < 3; ++i) {
+      attachments_.Receive();
+      EXPECT_FALSE(attachments_.IsEmpty());
+      EXPECT_EQ(attachments_.BuryEnded(), 0u);
+      EXPECT_THAT(attachments_.status(),
+                  StatusIs(kResourceExhausted,
+                           HasSubstr(absl::StrCat("pid ", getpid(),
+                                                  " was refused (pid"))));
+    }
+    EXPECT_TRUE(IsReadable(attach.lease.get()));
+    EXPECT_EQ(StdAtomics::Load(refused, std::memory_order_relaxed),
+              attachments_.refused());
+
+    const TestAttach again = NewAttach();
+    ASSERT_TRUE(again.Send(attachments_.socket()));
+    attachments_.Receive();
+    EXPECT_EQ(attachments_.attached().size(), 1u);
+    EXPECT_FALSE(attachments_.IsEmpty());
+    if (ends) {
+      child.Kill();
+    } else {
+      attach.End();
+    }
+    EXPECT_EQ(attachments_.BuryEnded(), 1u);
+    EXPECT_TRUE(attachments_.IsEmpty());
+    attachments_.Receive();
+    EXPECT_THAT(attachments_.status(), IsOk());
+    EXPECT_EQ(attachments_.attached().size(), 1u);
+    again.End();
+    EXPECT_EQ(attachments_.BuryEnded(), 1u);
+  }
+  EXPECT_EQ(attachments_.refused(), 2u);
+}
+
+// An owner that does not look for long finds that most have ended.
+TEST_F(AttachmentsTest, WhatHasEndedDoesNotCountAgainstTheLimit) {
+  std::deque<TestAttach> leases;
+  for (size_t i = 0; i < Attachments::kMaxOfOneProcess + 3; ++i) {
+    leases.emplace_back(kArena, kBlocks, &column_);
+    ASSERT_TRUE(leases.back().Send(attachments_.socket()));
+    if (i >= 3) leases[i - 3].End();
+  }
+  ReceiveAll();
+  EXPECT_EQ(attachments_.refused(), 0u);
+  EXPECT_EQ(attachments_.attached().size() - attachments_.BuryEnded(), 3u);
+}
+
+// poll() takes no more descriptors at once than this.
+TEST_F(AttachmentsTest, TheEndedAreSeenBelowALoweredLimitOfDescriptors) {
+  std::deque<TestAttach> leases;
+  while (leases.size() < 40) {
+    leases.emplace_back(kArena, kBlocks, &column_);
+    ASSERT_TRUE(leases.back().Send(attachments_.socket()));
+  }
+  ReceiveAll();
+  leases.front().End();
+  leases.back().End();
+  rlimit before;
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  for (const rlim_t most : {7, 1}) {
+    const rlimit few = {most, before.rlim_max};
+    ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &few), 0);
+    const size_t ended = attachments_.BuryEnded();
+    ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
+    EXPECT_EQ(ended, most == 7 ? 2u : 1u);
+    leases[1].End();
+  }
 }
 
 TEST_F(AttachmentsTest, OneProcessAttachesSoManyTimes) {
@@ -204,6 +286,10 @@ TEST_F(AttachmentsTest, OneProcessAttachesSoManyTimes) {
   EXPECT_EQ(attachments_.refused(), 3u);
   EXPECT_THAT(attachments_.last_refusal().message(),
               HasSubstr("attached 64 times"));
+  for (size_t i = 0; i < leases.size(); ++i) {
+    EXPECT_EQ(IsReadable(leases[i].lease.get()),
+              i >= Attachments::kMaxOfOneProcess);
+  }
   leases[0].End();
   leases.emplace_back(kArena, kBlocks, &column_);
   ASSERT_TRUE(leases.back().Send(attachments_.socket()));

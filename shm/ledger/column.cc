@@ -15,19 +15,23 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "absl/types/span.h"
 #include "tenon/shm/atomics.h"
 #include "tenon/shm/crash_point.h"
 #include "tenon/shm/fork_count.h"
 #include "tenon/shm/ledger/column_layout.h"
 #include "tenon/shm/ledger/control_memory.h"
+#include "tenon/shm/ledger/poll_all.h"
 #include "tenon/shm/ledger/random_id.h"
 #include "tenon/shm/ledger/range_allocator.h"
+#include "tenon/shm/pid_fd.h"
 #include "tenon/shm/received_fd.h"
 #include "tenon/shm/status_macros.h"
 #include "tenon/shm/unique_fd.h"
@@ -110,7 +114,7 @@ absl::StatusOr<std::shared_ptr<Column>> Column::Create() {
 absl::StatusOr<ColumnRange> Column::Enter(const RandomId& arena,
                                           uint64_t blocks) {
   std::lock_guard lock(mutex_);
-  FreeWhatOwnersHaveDropped();
+  FreeDroppedLocked();
   const auto entry = std::find(entry_used_.begin(), entry_used_.end(), false);
   if (entry == entry_used_.end()) {
     return absl::ResourceExhaustedError(
@@ -150,7 +154,9 @@ absl::Status Column::Reserve(const ColumnRange& range, uint64_t first,
                           static_cast<size_t>(count) * sizeof(uint64_t)});
 }
 
-void Column::Leave(const ColumnRange& range, UniqueFd lease) {
+void Column::Leave(const ColumnRange& range, UniqueFd lease,
+                   std::optional<PidFd> owner,
+                   std::shared_ptr<const void> until_free) {
   std::lock_guard lock(mutex_);
   TENON_CRASH_POINT("column.leaving");
   Publish(Directory(memory_)[range.directory_entry].used, 0);
@@ -158,20 +164,28 @@ void Column::Leave(const ColumnRange& range, UniqueFd lease) {
     // What tells the owner.
     shutdown(lease.get(), SHUT_WR);
     TENON_CRASH_POINT("column.left");
-    left_.push_back({range, std::move(lease)});
+    left_.push_back(
+        {range, std::move(lease), std::move(owner), std::move(until_free)});
   } else {
     Free(range);
   }
-  FreeWhatOwnersHaveDropped();
+  FreeDroppedLocked();
 }
 
-void Column::FreeWhatOwnersHaveDropped() {
-  std::vector<pollfd> leases;
-  for (const Left& left : left_)
-    leases.push_back({left.lease.get(), POLLIN, 0});
-  if (leases.empty() || poll(leases.data(), leases.size(), 0) <= 0) return;
-  for (size_t i = leases.size(); i-- > 0;) {
-    if (leases[i].revents == 0) continue;
+void Column::FreeDropped() {
+  std::lock_guard lock(mutex_);
+  FreeDroppedLocked();
+}
+
+void Column::FreeDroppedLocked() {
+  std::vector<pollfd> ends;
+  for (const Left& left : left_) {
+    ends.push_back({left.lease.get(), POLLIN, 0});
+    ends.push_back({left.owner ? left.owner->fd() : -1, POLLIN, 0});
+  }
+  if (PollAll(absl::MakeSpan(ends)) == 0) return;
+  for (size_t i = left_.size(); i-- > 0;) {
+    if ((ends[2 * i].revents | ends[2 * i + 1].revents) == 0) continue;
     Free(left_[i].range);
     CloseReceived(std::move(left_[i].lease));
     left_.erase(left_.begin() + static_cast<ptrdiff_t>(i));

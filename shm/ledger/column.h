@@ -19,6 +19,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -29,6 +30,7 @@
 #include "tenon/shm/ledger/control_memory.h"
 #include "tenon/shm/ledger/random_id.h"
 #include "tenon/shm/ledger/range_allocator.h"
+#include "tenon/shm/pid_fd.h"
 #include "tenon/shm/unique_fd.h"
 
 namespace tenon {
@@ -76,19 +78,29 @@ class Column {
   // given to others only when the arena's owner looks at them no more. `lease`,
   // of which it has the other end, tells it, which cannot fail; when it has
   // been seen there, the lease becomes readable or hangs up here. Without a
-  // lease they are free at once: the owner was never told of them.
-  void Leave(const ColumnRange& range, UniqueFd lease);
+  // lease they are free at once: the owner was never told of them. So are they
+  // once `owner` has ended, of whose end of the lease a forked child may have a
+  // copy. `until_free` is kept for as long as they are not.
+  void Leave(const ColumnRange& range, UniqueFd lease,
+             std::optional<PidFd> owner = std::nullopt,
+             std::shared_ptr<const void> until_free = nullptr);
+
+  // Frees the cells that were left and that owners look at no more. Enter() and
+  // Leave() do so as well. One system call for each RLIMIT_NOFILE of them.
+  void FreeDropped();
 
  private:
   struct Left {
     ColumnRange range;
     UniqueFd lease;
+    std::optional<PidFd> owner;
+    std::shared_ptr<const void> until_free;
   };
 
   Column(RandomId id, ControlMemory memory)
       : id_(id), memory_(std::move(memory)) {}
   static absl::StatusOr<std::shared_ptr<Column>> Create();
-  void FreeWhatOwnersHaveDropped();
+  void FreeDroppedLocked();
   void Free(const ColumnRange& range);
 
   const RandomId id_;

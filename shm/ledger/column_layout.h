@@ -23,7 +23,7 @@ struct ColumnLayout {
   static constexpr uint64_t kMagic = 0x316e6d756c6f6354;  // "Tcolumn1".
   // Of columns, of what is said when attaching, and of the tables of arenas:
   // who can read one can read all.
-  static constexpr uint32_t kVersion = 2;
+  static constexpr uint32_t kVersion = 3;
   static constexpr char kLabel[] = "tenon.column";
 
   // Addresses; what is not used takes no memory.

@@ -24,8 +24,10 @@
 #include "tenon/shm/ledger/column_testing.h"
 #include "tenon/shm/ledger/lease.h"
 #include "tenon/shm/ledger/random_id.h"
+#include "tenon/shm/pid_fd.h"
 #include "tenon/shm/process_testing.h"
 #include "tenon/shm/status_matchers.h"
+#include "tenon/shm/testing/forked_child.h"
 #include "tenon/shm/unique_fd.h"
 
 namespace tenon {
@@ -158,6 +160,29 @@ TEST_F(ColumnTest, CellsStayTakenUntilTheOwnerHasGone) {
   LeaseEnds lease = MakeLease();
   column_->Leave(first, std::move(lease.holders));
   lease.owners.Reset();
+  TENON_ASSERT_OK_AND_ASSIGN(const auto second, column_->Enter(kArena, 10));
+  EXPECT_EQ(second.first_cell, first.first_cell);
+  column_->Leave(second, UniqueFd());
+}
+
+// Whose end of the lease a forked child may keep open.
+TEST_F(ColumnTest, CellsStayTakenUntilTheOwnerHasEnded) {
+  TENON_ASSERT_OK_AND_ASSIGN(auto owner,
+                             ForkedChild::Fork({}, [](const Reporter&) {
+                               for (;;) pause();
+                             }));
+  TENON_ASSERT_OK_AND_ASSIGN(const auto first, column_->Enter(kArena, 10));
+  LeaseEnds lease = MakeLease();
+  auto until_free = std::make_shared<int>();
+  const std::weak_ptr<int> is_taken = until_free;
+  TENON_ASSERT_OK_AND_ASSIGN(PidFd process, PidFd::Open(owner.pid()));
+  column_->Leave(first, std::move(lease.holders), std::move(process),
+                 std::move(until_free));
+  column_->FreeDropped();
+  EXPECT_FALSE(is_taken.expired());
+  owner.Kill();
+  column_->FreeDropped();
+  EXPECT_TRUE(is_taken.expired());
   TENON_ASSERT_OK_AND_ASSIGN(const auto second, column_->Enter(kArena, 10));
   EXPECT_EQ(second.first_cell, first.first_cell);
   column_->Leave(second, UniqueFd());

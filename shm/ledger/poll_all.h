@@ -1,0 +1,37 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// PollAll: poll() without waiting, of any number of descriptors. poll() itself
+// fails with EINVAL for more than RLIMIT_NOFILE of them, and a process may
+// lower that limit below what it has open.
+
+#ifndef TENON_SHM_LEDGER_POLL_ALL_H_
+#define TENON_SHM_LEDGER_POLL_ALL_H_
+
+#include <poll.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <cstddef>
+
+#include "absl/types/span.h"
+
+namespace tenon {
+
+// Sets `revents` of each. Returns how many are not 0. Does not block.
+inline size_t PollAll(absl::Span<pollfd> all) {
+  rlimit files = {};
+  if (all.empty() || getrlimit(RLIMIT_NOFILE, &files) != 0) return 0;
+  const size_t most = std::clamp<size_t>(files.rlim_cur, 1, 4096);
+  size_t ready = 0;
+  for (; !all.empty(); all.remove_prefix(std::min(most, all.size()))) {
+    const absl::Span<pollfd> slice = all.subspan(0, most);
+    const int polled = poll(slice.data(), slice.size(), 0);
+    if (polled > 0) ready += static_cast<size_t>(polled);
+  }
+  return ready;
+}
+
+}  // namespace tenon
+
+#endif  // TENON_SHM_LEDGER_POLL_ALL_H_
