@@ -72,8 +72,6 @@ class ReceivedFds {
   int operator[](size_t index) const { return fds_[index].get(); }
   // To be called once what it is has been looked at.
   UniqueFd Take(size_t index) { return std::move(fds_[index]); }
-  // For a call that takes them all over.
-  std::vector<UniqueFd> TakeAll() { return std::exchange(fds_, {}); }
 
  private:
   std::vector<UniqueFd> fds_;

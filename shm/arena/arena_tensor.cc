@@ -151,16 +151,25 @@ uint64_t ArenaTensorImporterOptions::PhysicalMemory() {
 
 absl::Status ArenaTensorImporter::Accept(absl::string_view offer,
                                          std::vector<UniqueFd> fds) {
-  ReceivedFds received(std::move(fds));  // Also where they are refused.
+  std::lock_guard lock(mutex_);
+  const absl::StatusOr<RandomId> arena = Admit(offer);
+  if (!arena.ok()) {
+    const ReceivedFds refused(std::move(fds));
+    return arena.status();
+  }
+  TENON_RETURN_IF_ERROR(AcceptLocked(*arena, offer, std::move(fds)));
+  KeepWithinLimits(*arena);
+  return absl::OkStatus();
+}
+
+// Of which arena an offer is for which there is room.
+absl::StatusOr<RandomId> ArenaTensorImporter::Admit(absl::string_view offer) {
+  TENON_RETURN_IF_ERROR(CheckNotForked(fork_count_, kWhat));
   TENON_ASSIGN_OR_RETURN(const ArenaOfferFacts facts,
                          ArenaOfferFacts::FromBytes(offer));
-  TENON_RETURN_IF_ERROR(CheckNotForked(fork_count_, kWhat));
-  std::lock_guard lock(mutex_);
   SweepLocked();
   if (Find(facts.arena) == nullptr) TENON_RETURN_IF_ERROR(MakeRoomForAnArena());
-  TENON_RETURN_IF_ERROR(AcceptLocked(facts.arena, offer, received.TakeAll()));
-  KeepWithinLimits(facts.arena);
-  return absl::OkStatus();
+  return facts.arena;
 }
 
 absl::Status ArenaTensorImporter::AcceptLocked(const RandomId& arena,

@@ -199,6 +199,7 @@ class ArenaTensorImporter {
 
   // With mutex_ held.
   Known* Find(const RandomId& arena);
+  absl::StatusOr<RandomId> Admit(absl::string_view offer);
   absl::Status AcceptLocked(const RandomId& arena, absl::string_view offer,
                             std::vector<UniqueFd> fds);
   void SweepLocked();
