@@ -21,6 +21,7 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tenon/shm/linux_6_1_testing.h"
 #include "tenon/shm/mount_namespace_testing.h"
 #include "tenon/shm/process_testing.h"
 #include "tenon/shm/seccomp_testing.h"
@@ -103,7 +104,7 @@ TEST(DoctorEnvironmentTest, TenonWorksWhereTheseTestsRun) {
   const Census before = TakeCensus({.shm_prefix = "tenon-doctor"});
   const Diagnosis diagnosis = Diagnose();
   EXPECT_EQ(diagnosis.exit_code, 0) << TextOf();
-  EXPECT_GE(diagnosis.json["findings"].size(), 18u);
+  EXPECT_GE(diagnosis.json["findings"].size(), 20u);
   EXPECT_TRUE(ExpectSame(before, TakeCensus({.shm_prefix = "tenon-doctor"})));
 }
 
@@ -135,6 +136,15 @@ TEST(DoctorEnvironmentTest, NoPeerPidFd) {
   }
   ExpectNoticed("peer's pidfd", "WARN", "SO_PEERPIDFD",
                 [] { Forbid(SYS_getsockopt, ENOPROTOOPT, 2, SO_PEERPIDFD); });
+}
+
+TEST(DoctorEnvironmentTest, NoPidFdsToCompare) {
+  if (!CanEnterOwnMountNamespace()) GTEST_SKIP() << kNoMountNamespace;
+  ExpectNoticed("process identity", "WARN", "no pidfs", [] {
+    ASSERT_TRUE(EnterOwnMountNamespace());
+    ASSERT_TRUE(MountTmpfs("/proc", "size=1m"));
+    ASSERT_TRUE(HidePidFs());
+  });
 }
 
 TEST(DoctorEnvironmentTest, NoDescriptorsThroughSockets) {

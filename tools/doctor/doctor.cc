@@ -20,12 +20,14 @@ namespace tenon::tools {
 std::vector<Finding> Examine() {
   const HugePageFacts huge_pages = ProbeHugePages();
   return {
+      CheckKernel(ProbeKernel()),
       CheckMemfd(ProbeMemfd()),
       CheckSeals(ProbeSeals()),
       CheckControlMemory(ProbeControlMemory()),
       CheckPidFd(ProbePidFd()),
       CheckPassingDescriptors(ProbePassingDescriptors()),
       CheckPeerPidFd(ProbePeerPidFd()),
+      CheckIdentity(ProbeIdentity()),
       CheckLooking(ProbeLooking()),
       CheckOpenFiles(ProbeLimit(RLIMIT_NOFILE)),
       CheckMappings(ReadSystemNumber("/proc/sys/vm/max_map_count")),

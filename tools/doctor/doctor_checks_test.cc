@@ -19,6 +19,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tenon/shm/posix_error.h"
+#include "tenon/shm/process_identity.h"
 #include "tenon/tools/cli/json.h"
 #include "tenon/tools/doctor/core_checks.h"
 #include "tenon/tools/doctor/finding.h"
@@ -146,6 +147,18 @@ TEST(KernelTest, WhatIsMissingFails) {
   }
   ExpectLevel(CheckPeerPidFd(ENOPROTOOPT), Level::kWarning);
   ExpectLevel(CheckLooking({.error = EACCES}), Level::kWarning);
+  ExpectLevel(CheckIdentity(SameProcess::kYes), Level::kOk);
+  ExpectLevel(CheckIdentity(SameProcess::kUnknown), Level::kWarning);
+  ExpectLevel(CheckIdentity(absl::NotFoundError("none")), Level::kWarning);
+}
+
+TEST(KernelTest, OldestSupportedKernel) {
+  for (const char* release : {"6.1.0", "6.1", "6.18.44-fc", "7.0-rc1"}) {
+    ExpectLevel(CheckKernel(release), Level::kOk);
+  }
+  for (const char* release : {"6.0.19-amd64", "5.10.0", "6", "x.y", ""}) {
+    ExpectLevel(CheckKernel(release), Level::kWarning);
+  }
 }
 
 TEST(ClockTest, ASlowOneIsAWarning) {

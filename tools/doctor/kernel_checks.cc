@@ -11,6 +11,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/utsname.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -20,16 +21,21 @@
 #include <cstdint>
 #include <limits>
 #include <string>
+#include <tuple>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "tenon/shm/ledger/column_layout.h"
 #include "tenon/shm/ledger/control_memory.h"
 #include "tenon/shm/memfd.h"
 #include "tenon/shm/pid_fd.h"
 #include "tenon/shm/posix_error.h"
+#include "tenon/shm/process_identity.h"
 #include "tenon/shm/retry_on_eintr.h"
 #include "tenon/shm/segment.h"
 #include "tenon/shm/sharing_strategy.h"
@@ -48,6 +54,11 @@ namespace {
 constexpr char kSeccomp[] =
     "; in a container: a newer runtime, or docker run --security-opt "
     "seccomp=unconfined";
+
+// That is supported: Debian 12's. The README says the same.
+constexpr char kOldestLinux[] = "Linux 6.1";
+constexpr int kOldestMajor = 6;
+constexpr int kOldestMinor = 1;
 
 std::string MessageOf(const absl::Status& status) {
   return std::string(status.message());
@@ -118,6 +129,29 @@ absl::StatusOr<UniqueFd> ReceiveFd(int socket) {
 
 }  // namespace
 
+std::string ProbeKernel() {
+  utsname name;
+  return uname(&name) == 0 ? name.release : "";
+}
+
+Finding CheckKernel(const std::string& release) {
+  Finding finding = {.check = "kernel",
+                     .found = absl::StrCat("Linux ", release)};
+  const std::vector<absl::string_view> parts =
+      absl::StrSplit(release, absl::ByAnyChar(".-"));
+  int major = 0;
+  int minor = 0;
+  if (parts.size() >= 2 && absl::SimpleAtoi(parts[0], &major) &&
+      absl::SimpleAtoi(parts[1], &minor) &&
+      std::tie(major, minor) >= std::tie(kOldestMajor, kOldestMinor)) {
+    return finding;
+  }
+  finding.level = Level::kWarning;
+  finding.cost = "older kernels are not supported: nothing is tested there";
+  finding.fix = absl::StrCat(kOldestLinux, " or later");
+  return finding;
+}
+
 absl::Status ProbePidFd() {
   TENON_ASSIGN_OR_RETURN(const PidFd self, PidFd::Open(getpid()));
   return self.SendSignal(0);
@@ -131,7 +165,7 @@ Finding CheckPidFd(const absl::Status& result) {
           .cost =
               "no death of a process can be noticed: arenas, channels and "
               "workers do not work",
-          .fix = absl::StrCat("Linux 5.3 or later", kSeccomp)};
+          .fix = absl::StrCat(kOldestLinux, " or later", kSeccomp)};
 }
 
 MemfdFacts ProbeMemfd() {
@@ -152,7 +186,7 @@ Finding CheckMemfd(const MemfdFacts& facts) {
   finding.cost =
       "the file_descriptor strategy, arenas and the ledger do not "
       "work";
-  finding.fix = absl::StrCat("Linux 5.1 or later", kSeccomp);
+  finding.fix = absl::StrCat(kOldestLinux, " or later", kSeccomp);
   return finding;
 }
 
@@ -175,7 +209,7 @@ Finding CheckSeals(const absl::Status& result) {
           .cost =
               "memory that only one process may write cannot be made: no "
               "arenas, no ledger",
-          .fix = absl::StrCat("Linux 5.1 or later", kSeccomp)};
+          .fix = absl::StrCat(kOldestLinux, " or later", kSeccomp)};
 }
 
 ControlMemoryFacts ProbeControlMemory() {
@@ -254,8 +288,34 @@ Finding CheckPeerPidFd(int error) {
           .found = absl::StrCat("SO_PEERPIDFD: ", strerror(error)),
           .cost =
               "the kernel cannot confirm which process is at the other end "
-              "of a socket",
-          .fix = "Linux 6.5 or later; nothing has to be done without it"};
+              "of a socket; an arena refuses holders that have no number in "
+              "its owner's pid namespace",
+          .fix =
+              "Linux 6.5 or later; in one pid namespace nothing has to be "
+              "done without it"};
+}
+
+absl::StatusOr<SameProcess> ProbeIdentity() {
+  TENON_ASSIGN_OR_RETURN(const PidFd one, PidFd::Open(getpid()));
+  TENON_ASSIGN_OR_RETURN(const PidFd other, PidFd::Open(getpid()));
+  return Compare(one, other);
+}
+
+Finding CheckIdentity(const absl::StatusOr<SameProcess>& same) {
+  if (same.ok() && *same == SameProcess::kYes) {
+    return {.check = "process identity", .found = "pidfds can be compared"};
+  }
+  return {.check = "process identity",
+          .level = Level::kWarning,
+          .found = same.ok() ? "pidfds cannot be compared: no pidfs, and /proc "
+                               "does not show this process"
+                             : MessageOf(same.status()),
+          .cost =
+              "before Linux 6.5 arenas refuse all holders, and channels of "
+              "Connect() and Accept() do not know the peer's process",
+          .fix =
+              "Linux 6.9 or later, or mount -t proc proc /proc in the pid "
+              "namespace of the processes or an outer one"};
 }
 
 LookingFacts ProbeLooking() {

@@ -15,9 +15,16 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "tenon/shm/process_identity.h"
 #include "tenon/tools/doctor/finding.h"
 
 namespace tenon::tools {
+
+// The kernel's release, "6.12.3-amd64", against the oldest supported one, for
+// which the tests run (tools/old_kernel).
+std::string ProbeKernel();
+Finding CheckKernel(const std::string& release);
 
 // A pidfd of this process is opened and signalled with 0.
 absl::Status ProbePidFd();
@@ -50,6 +57,10 @@ Finding CheckPassingDescriptors(const absl::Status& result);
 // errno of asking a socket for its peer's pidfd (SO_PEERPIDFD).
 int ProbePeerPidFd();
 Finding CheckPeerPidFd(int error);
+
+// Two pidfds of this process are compared.
+absl::StatusOr<SameProcess> ProbeIdentity();
+Finding CheckIdentity(const absl::StatusOr<SameProcess>& same);
 
 // A child's open files are listed, as `tenon ps` and `tenon mem` do.
 struct LookingFacts {
