@@ -8,9 +8,11 @@
 #define TENON_SHM_LINUX_6_1_TESTING_H_
 
 #include <errno.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 
 #include "tenon/shm/seccomp_testing.h"
+#include "tenon/shm/unique_fd.h"
 
 namespace tenon {
 
@@ -33,6 +35,14 @@ inline bool HidePidFdsOfSockets() {
                          .argument = 2,
                          .value = kPassPidFd,
                          .error = ENOPROTOOPT});
+}
+
+// Whether the kernel sends its own pidfd of a sender, as from Linux 6.5 on.
+inline bool KernelSendsPidFds() {
+  constexpr int kPassPidFd = 76;  // SO_PASSPIDFD
+  const UniqueFd socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+  const int on = 1;
+  return setsockopt(socket.get(), SOL_SOCKET, kPassPidFd, &on, sizeof(on)) == 0;
 }
 
 }  // namespace tenon

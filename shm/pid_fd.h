@@ -54,7 +54,7 @@ class PidFd {
   // process that was meant.
   // Errors: kNotFound if there is no such process (ESRCH), kInvalidArgument if
   // `pid` is not positive, kResourceExhausted at a limit of descriptors,
-  // kUnimplemented before Linux 5.3.
+  // kUnimplemented if a seccomp filter says so.
   static absl::StatusOr<PidFd> Open(pid_t pid);
 
   // The process at the other end of a connected AF_UNIX socket: of a pair of

@@ -5,16 +5,17 @@
 // none: each holder is attached as the process that it is, and what it holds is
 // not reused.
 
-#include <signal.h>
 #include <sys/types.h>
 #include <unistd.h>
 
 #include <cstddef>
 #include <memory>
-#include <optional>
+#include <string>
+#include <tuple>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tenon/shm/arena/arena.h"
@@ -22,6 +23,7 @@
 #include "tenon/shm/arena/arena_offer.h"
 #include "tenon/shm/arena/attached_arena.h"
 #include "tenon/shm/arena/holder_use.h"
+#include "tenon/shm/linux_6_1_testing.h"
 #include "tenon/shm/pid_namespace_testing.h"
 #include "tenon/shm/retry_on_eintr.h"
 #include "tenon/shm/sharing_strategy.h"
@@ -32,6 +34,9 @@
 
 namespace tenon {
 namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
 
 constexpr size_t kBlock = 4096;
 constexpr auto kResourceExhausted = absl::StatusCode::kResourceExhausted;
@@ -65,7 +70,20 @@ absl::StatusOr<ForkedChild> StartHolder(const ArenaOffer& offer,
   });
 }
 
-void ExpectHeldBlockIsNotReused() {
+enum class Kernel { kThis, kLinux61 };
+
+// Without a /proc Linux 6.1 has nothing to identify processes by.
+void ExpectRefusalSaysWhy(Arena& arena) {
+  EXPECT_THAT(arena.Holders(), IsOk());
+  EXPECT_EQ(arena.Use().attached, 0u);
+  EXPECT_THAT(arena.Use().last_refusal,
+              AllOf(HasSubstr("cannot be identified"), HasSubstr("/proc")));
+}
+
+void ExpectHeldBlockIsNotReused(Proc proc, Kernel kernel) {
+  const bool hides = kernel == Kernel::kLinux61;
+  if (hides) ASSERT_TRUE(HidePidFdsOfSockets());
+  const bool is_old = !KernelSendsPidFds();
   TENON_ASSERT_OK_AND_ASSIGN(
       const auto arena,
       Arena::Create(SmallArena(SharingStrategy::kFileDescriptor,
@@ -76,6 +94,8 @@ void ExpectHeldBlockIsNotReused() {
   TENON_ASSERT_OK_AND_ASSIGN(ForkedChild holder,
                              StartHolder(offer, sent.message, claimed, tried));
   claimed.Await();
+  if (hides) ASSERT_TRUE(HidePidFs());
+  if (is_old && proc == Proc::kNone) return ExpectRefusalSaysWhy(*arena);
   sent.block.Reset();
   {
     TENON_ASSERT_OK_AND_ASSIGN(const SentBlock other,
@@ -99,28 +119,30 @@ void ExpectHeldBlockIsNotReused() {
                              MakeSentBlock(*arena, kBlock));
 }
 
-class ArenaPidNamespaceTest : public testing::TestWithParam<Proc> {};
+class ArenaPidNamespaceTest
+    : public testing::TestWithParam<std::tuple<Proc, Kernel>> {};
 
 TEST_P(ArenaPidNamespaceTest, HeldBlockIsNotReused) {
   if (!CanEnterOwnPidNamespace()) GTEST_SKIP() << kNoPidNamespace;
-  EXPECT_TRUE(PassesInPidNamespace(GetParam(), ExpectHeldBlockIsNotReused));
+  const auto [proc, kernel] = GetParam();
+  EXPECT_TRUE(PassesInPidNamespace(
+      proc, [&] { ExpectHeldBlockIsNotReused(proc, kernel); }));
 }
 
-std::string NameOfProc(const testing::TestParamInfo<Proc>& proc) {
-  switch (proc.param) {
-    case Proc::kOuter:
-      return "WithTheOuterProc";
-    case Proc::kOwn:
-      return "WithItsOwnProc";
-    case Proc::kNone:
-      break;
-  }
-  return "WithoutProc";
+std::string NameOfParam(
+    const testing::TestParamInfo<std::tuple<Proc, Kernel>>& info) {
+  constexpr const char* kProc[] = {"WithTheOuterProc", "WithItsOwnProc",
+                                   "WithoutProc"};
+  const bool is_old = std::get<1>(info.param) == Kernel::kLinux61;
+  return absl::StrCat(kProc[static_cast<int>(std::get<0>(info.param))],
+                      is_old ? "OnLinux61" : "");
 }
 
-INSTANTIATE_TEST_SUITE_P(Proc, ArenaPidNamespaceTest,
-                         testing::Values(Proc::kOuter, Proc::kOwn, Proc::kNone),
-                         NameOfProc);
+INSTANTIATE_TEST_SUITE_P(
+    Everywhere, ArenaPidNamespaceTest,
+    testing::Combine(testing::Values(Proc::kOuter, Proc::kOwn, Proc::kNone),
+                     testing::Values(Kernel::kThis, Kernel::kLinux61)),
+    NameOfParam);
 
 }  // namespace
 }  // namespace tenon

@@ -50,6 +50,9 @@ constexpr char kColumnName[] = "a received column of the ledger";
 // A hostile sender may put this many into a packet; there is room for all of
 // them, so that a truncated packet always means that a limit was hit.
 constexpr size_t kMaxFds = 253;
+// Of Linux 6.5, which headers may lack.
+constexpr int kPassPidFd = 76;  // SO_PASSPIDFD
+constexpr int kScmPidFd = 4;    // SCM_PIDFD
 // Packets taken in one Receive().
 constexpr int kMaxPackets = 256;
 
@@ -167,6 +170,9 @@ struct Attachments::Packet {
   size_t bytes = 0;
   bool truncated = false;
   pid_t sender = 0;  // As the kernel says; 0 if not visible here.
+  // The kernel's pidfd of the sender, from Linux 6.5; -errno if it has none.
+  int vouched_error = 0;
+  UniqueFd vouched;
   ReceivedFds fds;
 };
 
@@ -221,6 +227,9 @@ absl::StatusOr<Attachments> Attachments::Create(const RandomId& arena,
   if (setsockopt(inbox.get(), SOL_SOCKET, SO_PASSCRED, &on, sizeof(on)) != 0) {
     return PosixError(errno, "setsockopt(SO_PASSCRED)", kInbox);
   }
+  // Without it (before Linux 6.5) processes are identified by their
+  // credentials.
+  setsockopt(inbox.get(), SOL_SOCKET, kPassPidFd, &on, sizeof(on));
   return Attachments(arena, blocks, std::move(inbox), std::move(attach_end));
 }
 
@@ -252,9 +261,10 @@ void Attachments::ReceivePackets() {
 
 Attachments::Peeked Attachments::Peek(Packet& packet) {
   iovec bytes = {&packet.message, sizeof(packet.message)};
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(kMaxFds * sizeof(int)) +
-                                        CMSG_SPACE(sizeof(ucred))>
-      control;
+  alignas(cmsghdr)
+      std::array<char, CMSG_SPACE(kMaxFds * sizeof(int)) +
+                           CMSG_SPACE(sizeof(ucred)) + CMSG_SPACE(sizeof(int))>
+          control;
   msghdr header = {};
   header.msg_iov = &bytes;
   header.msg_iovlen = 1;
@@ -278,6 +288,12 @@ Attachments::Peeked Attachments::Peek(Packet& packet) {
       memcpy(&sender, CMSG_DATA(c), sizeof(sender));
       packet.sender = sender.pid;
       is_packet = true;
+    }
+    if (c->cmsg_type == kScmPidFd) {
+      int fd;
+      memcpy(&fd, CMSG_DATA(c), sizeof(fd));
+      packet.vouched = UniqueFd(fd);
+      packet.vouched_error = std::min(fd, 0);
     }
     if (c->cmsg_type != SCM_RIGHTS) continue;
     for (size_t at = CMSG_LEN(0); at + sizeof(int) <= c->cmsg_len;
@@ -403,10 +419,17 @@ absl::Status Attachments::Attach(Packet& packet) {
   TENON_ASSIGN_OR_RETURN(const ColumnHeader header, ReadHeader(column.get()));
   TENON_ASSIGN_OR_RETURN(
       PidFd process, PidFd::Adopt(packet.fds.Take(AttachMessage::kProcess)));
+  std::optional<PidFd> vouched;
+  if (packet.vouched_error == -EMFILE || packet.vouched_error == -ENFILE) {
+    return PosixError(-packet.vouched_error, "recvmsg", kInbox);
+  }
+  if (packet.vouched.valid()) {
+    TENON_ASSIGN_OR_RETURN(vouched, PidFd::Adopt(std::move(packet.vouched)));
+  }
   // No process attaches in the name of another, whose death would then be taken
   // for its own.
   absl::StatusOr<PidFd> sender =
-      IdentifySender(process, packet.sender, std::nullopt);
+      IdentifySender(process, packet.sender, std::move(vouched));
   if (!sender.ok()) {
     if (!IsSendersFault(sender.status())) return std::move(sender).status();
     RefuseUnseen({packet.sender, std::move(process),

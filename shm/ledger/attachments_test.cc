@@ -7,12 +7,15 @@
 #include <sched.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <deque>
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -27,6 +30,8 @@
 #include "tenon/shm/ledger/column_layout.h"
 #include "tenon/shm/ledger/column_testing.h"
 #include "tenon/shm/ledger/random_id.h"
+#include "tenon/shm/linux_6_1_testing.h"
+#include "tenon/shm/pid_namespace_testing.h"
 #include "tenon/shm/process_testing.h"
 #include "tenon/shm/status_matchers.h"
 #include "tenon/shm/testing/forked_child.h"
@@ -275,6 +280,72 @@ TEST_F(AttachmentsTest, TheEndedAreSeenBelowALoweredLimitOfDescriptors) {
   }
 }
 
+// The descriptor that SendPacket() has sent alone.
+UniqueFd ReceiveFd(int socket) {
+  char byte;
+  iovec bytes = {&byte, 1};
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))];
+  msghdr header = {};
+  header.msg_iov = &bytes;
+  header.msg_iovlen = 1;
+  header.msg_control = control;
+  header.msg_controllen = sizeof(control);
+  EXPECT_EQ(recvmsg(socket, &header, MSG_CMSG_CLOEXEC), 1);
+  int fd = -1;
+  const cmsghdr* c = CMSG_FIRSTHDR(&header);
+  if (c != nullptr) memcpy(&fd, CMSG_DATA(c), sizeof(fd));
+  return UniqueFd(fd);
+}
+
+// The owner lives in a pid namespace in which the process that attaches has no
+// number. It sends the descriptor to attach by to that process.
+void ExpectOfTheOuterNamespace(
+    bool hide_pid_fds, const std::function<void(Attachments& owner)>& check) {
+  int ends[2];
+  ASSERT_EQ(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), 0);
+  const UniqueFd owners_end(ends[0]), outer_end(ends[1]);
+  TENON_ASSERT_OK_AND_ASSIGN(
+      auto outer, ForkedChild::Fork({.name = "outer"}, [&](const Reporter&) {
+        const UniqueFd socket = ReceiveFd(outer_end.get());
+        const TestAttach attach(kArena, kBlocks);
+        ASSERT_TRUE(attach.Send(socket.get()));
+        for (;;) pause();
+      }));
+  EXPECT_TRUE(PassesInPidNamespace(Proc::kOuter, [&] {
+    if (hide_pid_fds) ASSERT_TRUE(HidePidFdsOfSockets());
+    Attachments owner = Attachments::Create(kArena, kBlocks).value();
+    ASSERT_TRUE(SendPacket(owners_end.get(), "x", {owner.socket()}));
+    ASSERT_TRUE(Becomes([&] { return !owner.IsEmpty(); }));
+    owner.Receive();
+    check(owner);
+  }));
+}
+
+TEST(AttachmentsNamespaceTest, ProcessOfTheOuterOneIsAttached) {
+  if (!CanEnterOwnPidNamespace()) GTEST_SKIP() << kNoPidNamespace;
+  if (!KernelSendsPidFds()) GTEST_SKIP() << "no SO_PASSPIDFD before Linux 6.5";
+  ExpectOfTheOuterNamespace(false, [](Attachments& owner) {
+    EXPECT_THAT(owner.status(), IsOk());
+    EXPECT_THAT(owner.last_refusal(), IsOk());
+    ASSERT_EQ(owner.attached().size(), 1u);
+    EXPECT_EQ(owner.attached()[0].pid, 0);
+    EXPECT_FALSE(owner.attached()[0].process.HasEnded());
+  });
+}
+
+TEST(AttachmentsNamespaceTest, ProcessThatCannotBeIdentifiedIsRefused) {
+  if (!CanEnterOwnPidNamespace()) GTEST_SKIP() << kNoPidNamespace;
+  ExpectOfTheOuterNamespace(true, [](Attachments& owner) {
+    EXPECT_THAT(owner.status(), StatusIs(kResourceExhausted,
+                                         HasSubstr("has neither detached")));
+    EXPECT_EQ(owner.attached().size(), 0u);
+    EXPECT_THAT(owner.last_refusal(),
+                StatusIs(absl::StatusCode::kFailedPrecondition,
+                         AllOf(HasSubstr("cannot be identified"),
+                               HasSubstr("Linux 6.5"))));
+  });
+}
+
 TEST_F(AttachmentsTest, OneProcessAttachesSoManyTimes) {
   std::deque<TestAttach> leases;
   for (size_t i = 0; i < Attachments::kMaxOfOneProcess + 3; ++i) {
@@ -445,13 +516,13 @@ TEST_F(AttachmentsTest, WithoutDescriptorsTheMessageStaysUntilThereAreSome) {
   EXPECT_EQ(attachments_.attached().size(), 1u);
 }
 
-// One more is needed, for a moment, to learn who it is.
+// Two more are needed, for a moment, to learn which process it is.
 TEST_F(AttachmentsTest, WithRoomForLittleMoreThanTheDescriptorsItIsAttached) {
   const TestAttach attach = NewAttach();
   ASSERT_TRUE(attach.Send(attachments_.socket()));
   WithDescriptors(3, [&] { attachments_.Receive(); });
   EXPECT_THAT(attachments_.status(), StatusIs(kResourceExhausted));
-  WithDescriptors(4, [&] { attachments_.Receive(); });
+  WithDescriptors(5, [&] { attachments_.Receive(); });
   EXPECT_THAT(attachments_.status(), IsOk());
   EXPECT_EQ(attachments_.attached().size(), 1u);
 }
