@@ -104,6 +104,12 @@ void Doorbell::RemoveParticipant(uint64_t id) {
   }
 }
 
+void Doorbell::ClearDead(uint64_t id) {
+  for (Participant& participant : participants_) {
+    if (participant.id == id) participant.dead = false;
+  }
+}
+
 absl::StatusOr<WaitOutcome> Doorbell::Wait(absl::FunctionRef<bool()> ready,
                                            Deadline deadline) {
   TENON_RETURN_IF_ERROR(CheckNotForked(fork_count_, what_));

@@ -102,6 +102,8 @@ class Doorbell {
   absl::Status AddParticipant(uint64_t id, int pid_fd);
   // Unknown ids are ignored.
   void RemoveParticipant(uint64_t id);
+  // For a descriptor that is not a pidfd, and is about to be made unreadable.
+  void ClearDead(uint64_t id);
 
   // Waits until `ready`, a participant has died, or `deadline` passes; in this
   // order, so that what a participant published before its death comes first.

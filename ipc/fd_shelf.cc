@@ -111,7 +111,7 @@ absl::StatusOr<FdShelf> FdShelf::Create() {
   return FdShelf(UniqueFd(ends[0]), UniqueFd(ends[1]));
 }
 
-absl::StatusOr<FdShelf> FdShelf::Adopt(UniqueFd in, UniqueFd out) {
+absl::StatusOr<FdShelf> FdShelf::Adopt(UniqueFd&& in, UniqueFd&& out) {
   for (const UniqueFd* end : {&in, &out}) {
     TENON_RETURN_IF_ERROR(
         CheckIsConnectedUnixSocket(end->get(), SOCK_SEQPACKET, kWhat));
@@ -216,6 +216,22 @@ absl::StatusOr<ShelfItem> FdShelf::Peek(size_t but_last, size_t room) const {
   item.bytes.assign(inbox.datagram + sizeof(header),
                     static_cast<size_t>(size) - sizeof(header));
   return item;
+}
+
+void FdShelf::Wake() const {
+  const char wake = 1;
+  // EAGAIN: so many wakes were not taken that it is full, and so readable.
+  RetryOnEintr([&] {
+    return send(out_.get(), &wake, sizeof(wake), MSG_DONTWAIT | MSG_NOSIGNAL);
+  });
+}
+
+void FdShelf::TakeWakes() const {
+  char wake;
+  while (RetryOnEintr([&] {
+           return recv(in_.get(), &wake, sizeof(wake), MSG_DONTWAIT);
+         }) > 0) {
+  }
 }
 
 absl::Status FdShelf::Clear() {

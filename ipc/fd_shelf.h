@@ -60,8 +60,8 @@ class FdShelf {
   static absl::StatusOr<FdShelf> Create();
 
   // Takes over duplicates of both descriptors of one shelf, in the order of
-  // fds(). Errors: kInvalidArgument if they cannot be those.
-  static absl::StatusOr<FdShelf> Adopt(UniqueFd in, UniqueFd out);
+  // fds(); not if it fails. Errors: kInvalidArgument if they cannot be those.
+  static absl::StatusOr<FdShelf> Adopt(UniqueFd&& in, UniqueFd&& out);
 
   FdShelf(FdShelf&&) = default;
   FdShelf& operator=(FdShelf&&) = default;
@@ -84,6 +84,19 @@ class FdShelf {
 
   // Removes what is there.
   absl::Status Clear();
+
+  // The other direction: makes wake_fd() readable in all processes until
+  // TakeWakes(). One system call, which needs no descriptor and does not block.
+  // Threads: any number may call these.
+  void Wake() const;
+  int wake_fd() const { return in_.get(); }
+  void TakeWakes() const;
+
+  // Gives up both descriptors, in the order of fds(). Nothing else may be
+  // called then.
+  std::array<UniqueFd, 2> Release() {
+    return {std::move(in_), std::move(out_)};
+  }
 
  private:
   FdShelf(UniqueFd in, UniqueFd out)

@@ -4,6 +4,7 @@
 #include "tenon/ipc/fd_shelf.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -208,6 +209,26 @@ TEST(FdShelfTest, WhatOthersSendIsRefused) {
   ASSERT_EQ(pipe(pipe_ends), 0);
   EXPECT_THAT(FdShelf::Adopt(UniqueFd(pipe_ends[0]), UniqueFd(pipe_ends[1])),
               StatusIs(absl::StatusCode::kInvalidArgument));
+}
+
+TEST(FdShelfTest, WakesUntilTheyAreTaken) {
+  FdShelf shelf = MakeShelf();
+  const FdShelf theirs = Copy(shelf);
+  const auto is_awake = [&] {
+    pollfd polled = {.fd = shelf.wake_fd(), .events = POLLIN, .revents = 0};
+    return poll(&polled, 1, 0) == 1;
+  };
+  ASSERT_THAT(PutCounter(shelf, 1), IsOk());
+  EXPECT_FALSE(is_awake());
+  // More than there is room for.
+  for (int i = 0; i < 5000; ++i) theirs.Wake();
+  EXPECT_TRUE(is_awake());
+  EXPECT_THAT(theirs.Take(), IsOk());
+  shelf.TakeWakes();
+  EXPECT_FALSE(is_awake());
+  theirs.Wake();
+  EXPECT_TRUE(is_awake());
+  EXPECT_THAT(shelf.Take(), IsOk());
 }
 
 // Writers that are killed after they have sent and before they have removed.

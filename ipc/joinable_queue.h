@@ -41,7 +41,7 @@ class JoinableQueue {
       const QueueOptions& options = {}) {
     return Wrap(QueueCore::Create(QueueType::kTasks, sizeof(T), options));
   }
-  static absl::StatusOr<JoinableQueue> Open(QueueHandle handle) {
+  static absl::StatusOr<JoinableQueue> Open(QueueHandle&& handle) {
     return Wrap(
         QueueCore::Open(std::move(handle), QueueType::kTasks, sizeof(T)));
   }

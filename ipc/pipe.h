@@ -54,15 +54,18 @@ class Pipe {
                                    .max_participants = 2}),
                 options.use);
   }
-  // The other end. Errors: as Queue<T>; kResourceExhausted if somebody has it.
-  static absl::StatusOr<Pipe> Open(QueueHandle handle) {
+  // The other end. Errors: as Queue<T>; kResourceExhausted if a process has it,
+  // or what its last holder has sent is not received yet. After an error the
+  // handle is whole.
+  static absl::StatusOr<Pipe> Open(QueueHandle&& handle) {
     const char use = handle.bytes.empty() ? '\0' : handle.bytes.back();
     if (use != 'b' && use != 's' && use != 'r') {
       return absl::InvalidArgumentError("what was given as a pipe is none");
     }
     handle.bytes.pop_back();
-    return Wrap(QueueCore::Open(std::move(handle), QueueType::kPipe, sizeof(T)),
-                static_cast<PipeUse>(use));
+    auto core = QueueCore::Open(std::move(handle), QueueType::kPipe, sizeof(T));
+    if (!core.ok()) handle.bytes.push_back(use);
+    return Wrap(std::move(core), static_cast<PipeUse>(use));
   }
 
   // For the other end; again when that is gone and another is to have it.

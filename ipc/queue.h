@@ -14,7 +14,9 @@
 //
 // Each participant puts into a ring of its own, and takes from all of them. So
 // order and capacity are those of one participant: what one has put is got in
-// its order, and nothing is said of what two have put. Whoever is killed, at
+// its order, and nothing is said of what two have put. A participant that joins
+// may get the ring of a dead one with its items, which come first. Whoever is
+// killed, at
 // any instruction, keeps nobody back: what it was about to put is not there,
 // what it had put is, and what it had taken is gone with it.
 
@@ -48,8 +50,9 @@ concept QueueValue = SharedMemorySafe<T> && std::is_trivially_copyable_v<T> &&
 // Ownership, threads, processes, trust and failure are those of QueueCore
 // (queue_core.h). In short: any number of threads may use one object; each
 // process opens its own, a forked child too; a group that trusts each other.
-// Who makes a queue for others keeps it until they have opened theirs: somebody
-// who is there alone, after others, is told kUnavailable.
+// The creator of a queue for others keeps it until they have opened theirs: a
+// participant that is alone, after others, gets kUnavailable, unless
+// QueueOptions::wait_when_alone is set.
 template <QueueValue T>
 class Queue {
  public:
@@ -61,8 +64,9 @@ class Queue {
   // Errors: kInvalidArgument if it is no handle of a Queue<T>;
   // kFailedPrecondition if it is of another version, or this process may not
   // call membarrier(), which its maker could; kResourceExhausted if all
-  // places are taken, or naming the limit.
-  static absl::StatusOr<Queue> Open(QueueHandle handle) {
+  // slots have living participants, or naming the limit. After an error the
+  // handle is whole, and can be opened later.
+  static absl::StatusOr<Queue> Open(QueueHandle&& handle) {
     return Wrap(
         QueueCore::Open(std::move(handle), QueueType::kItems, sizeof(T)));
   }

@@ -47,15 +47,16 @@ absl::StatusOr<std::unique_ptr<QueueCore>> QueueCore::Create(
   kind.item_bytes = item_bytes;
   kind.capacity = options.capacity;
   kind.participants = options.max_participants;
+  kind.waits_alone = options.wait_when_alone ? 1 : 0;
   TENON_ASSIGN_OR_RETURN(auto group, QueueGroup::Create(kind, options.name));
-  return Join(std::move(group), absl::StrCat("queue '", options.name, "'"));
+  return Join(group, absl::StrCat("queue '", options.name, "'"));
 }
 
-absl::StatusOr<std::unique_ptr<QueueCore>> QueueCore::Open(QueueHandle handle,
+absl::StatusOr<std::unique_ptr<QueueCore>> QueueCore::Open(QueueHandle&& handle,
                                                            QueueType type,
                                                            size_t item_bytes) {
-  TENON_ASSIGN_OR_RETURN(auto group, QueueGroup::Open(std::move(handle)));
-  const QueueKind& kind = group->kind();
+  TENON_ASSIGN_OR_RETURN(const QueueKind kind,
+                         ParseQueueHandle(handle.bytes, handle.fds.size()));
   if (kind.type != static_cast<uint32_t>(type) ||
       kind.item_bytes != item_bytes) {
     return absl::InvalidArgumentError(
@@ -63,12 +64,19 @@ absl::StatusOr<std::unique_ptr<QueueCore>> QueueCore::Open(QueueHandle handle,
                      kind.item_bytes, " bytes was opened as one of type ",
                      static_cast<uint32_t>(type), " with ", item_bytes));
   }
-  std::string what = absl::StrCat("queue ", kind.id.ToString());
-  return Join(std::move(group), std::move(what));
+  TENON_ASSIGN_OR_RETURN(auto group, QueueGroup::Open(handle));
+  auto core = Join(group, absl::StrCat("queue ", kind.id.ToString()));
+  if (core.ok()) {
+    handle = {};
+  } else {
+    group->GiveBack(handle);
+  }
+  return core;
 }
 
+// Takes `group`, unless it fails.
 absl::StatusOr<std::unique_ptr<QueueCore>> QueueCore::Join(
-    std::unique_ptr<QueueGroup> group, std::string what) {
+    std::unique_ptr<QueueGroup>& group, std::string what) {
   TENON_RETURN_IF_ERROR(group->Claim().status());
   auto core = absl::WrapUnique(new QueueCore(std::move(group), what));
   absl::Status made = core->get_.MakeBell(QueueWait::kGet, what);
@@ -81,7 +89,8 @@ absl::StatusOr<std::unique_ptr<QueueCore>> QueueCore::Join(
     made = core->group_->Enrol(bells);
   }
   if (made.ok()) return core;
-  core->group_->Abandon();
+  group = std::move(core->group_);
+  group->Abandon();
   return made;
 }
 
@@ -94,18 +103,26 @@ QueueCore::QueueCore(std::unique_ptr<QueueGroup> group, std::string what)
       done_(group_.get(), QueueWait::kJoin) {
   const QueueKind& kind = group_->kind();
   for (size_t place = 0; place < kind.participants; ++place) {
-    QueueParticipant& words = group_->at(place);
-    const QueueSlots<> slots(group_->slots_of(place), kind.slots(),
-                             kind.item_bytes);
-    takers_.emplace_back(&words.head, &words.take, slots, kind.capacity);
-    if (place != group_->own()) continue;
-    writer_ = QueueWriter<>(&words.head, &words.take, slots, kind.capacity);
+    takers_.push_back(MakeTaker(place));
   }
-  next_ = group_->own();
+  QueueParticipant& own = group_->at(place());
+  writer_ =
+      QueueWriter<>(&own.head, &own.take, SlotsOf(place()), kind.capacity);
+  next_ = place();
 }
 
 QueueCore::~QueueCore() {
-  if (fork_count_ == ForkCount()) group_->Leave();
+  if (group_ != nullptr && fork_count_ == ForkCount()) group_->Leave();
+}
+
+QueueSlots<> QueueCore::SlotsOf(size_t place) const {
+  const QueueKind& kind = group_->kind();
+  return {group_->slots_of(place), kind.slots(), kind.item_bytes};
+}
+
+QueueTaker<> QueueCore::MakeTaker(size_t place) const {
+  QueueParticipant& words = group_->at(place);
+  return {&words.head, &words.take, SlotsOf(place), group_->kind().capacity};
 }
 
 absl::StatusOr<QueueHandle> QueueCore::Share() const {
@@ -116,6 +133,14 @@ absl::StatusOr<QueueHandle> QueueCore::Share() const {
 absl::Status QueueCore::TurnIsTaken(absl::string_view doing) const {
   return absl::DeadlineExceededError(absl::StrCat(
       what_, ": another thread of this process is ", doing, " all the time"));
+}
+
+absl::Status QueueCore::InUse(absl::string_view call, QueueWait wait) const {
+  return absl::FailedPreconditionError(absl::StrCat(
+      call, ": another thread of this process is ",
+      wait == QueueWait::kPut ? "putting into " : "getting from ", what_,
+      "; an event loop needs that side of the queue for itself: let the thread "
+      "return first, or open the queue once more"));
 }
 
 absl::Status QueueCore::Garbage(size_t place) const {
@@ -266,16 +291,18 @@ absl::Status QueueCore::Put(std::span<const std::byte> items,
 
 absl::StatusOr<int> QueueCore::PollFd(QueueWait wait) {
   TENON_RETURN_IF_ERROR(CheckUsable());
-  QueueSide& side = wait == QueueWait::kPut ? put_ : get_;
-  const TurnGuard turn(&side.turn(), Deadline::Never());
+  QueueSide& side = SideFor(wait);
+  const TurnGuard turn(&side.turn(), Deadline::Passed());
+  if (!turn.held()) return InUse("PollFd()", wait);
   TENON_RETURN_IF_ERROR(side.Sync());
   return side.bell()->PollFd();
 }
 
 absl::StatusOr<bool> QueueCore::Arm(QueueWait wait) {
   TENON_RETURN_IF_ERROR(CheckUsable());
-  QueueSide& side = wait == QueueWait::kPut ? put_ : get_;
-  const TurnGuard turn(&side.turn(), Deadline::Never());
+  QueueSide& side = SideFor(wait);
+  const TurnGuard turn(&side.turn(), Deadline::Passed());
+  if (!turn.held()) return InUse("Arm()", wait);
   TENON_RETURN_IF_ERROR(side.Sync());
   return side.bell()->Arm([&] {
     if (!side.IsInSync()) return true;
@@ -285,9 +312,9 @@ absl::StatusOr<bool> QueueCore::Arm(QueueWait wait) {
 
 void QueueCore::Disarm(QueueWait wait) {
   if (!CheckUsable().ok()) return;
-  QueueSide& side = wait == QueueWait::kPut ? put_ : get_;
-  const TurnGuard turn(&side.turn(), Deadline::Never());
-  side.bell()->Disarm();
+  QueueSide& side = SideFor(wait);
+  const TurnGuard turn(&side.turn(), Deadline::Passed());
+  if (turn.held()) side.bell()->Disarm();
 }
 
 }  // namespace tenon

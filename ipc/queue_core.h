@@ -43,8 +43,11 @@ struct QueueOptions {
   // reserved for all participants at once.
   size_t capacity = 1024;
   // How many take part at once, each Queue object counted; up to 64. Handles
-  // have two descriptors for each.
+  // have two descriptors for each. A participant that has died does not count.
   size_t max_participants = 8;
+  // What a call does that has to wait when all others have left or died: fail
+  // with kUnavailable, or wait for new participants until its deadline.
+  bool wait_when_alone = false;
 };
 
 // An item that is about to be taken, or has been.
@@ -88,8 +91,9 @@ class QueueCore {
   // Joins the queue of a handle. Errors: kInvalidArgument if it is none, or one
   // of another type or size; kFailedPrecondition for another version,
   // or if its maker could call membarrier() and this process may not;
-  // kResourceExhausted if all places are taken, or at a limit.
-  static absl::StatusOr<std::unique_ptr<QueueCore>> Open(QueueHandle handle,
+  // kResourceExhausted if all slots have living participants, or at a limit.
+  // After an error the handle is whole, and can be opened later.
+  static absl::StatusOr<std::unique_ptr<QueueCore>> Open(QueueHandle&& handle,
                                                          QueueType type,
                                                          size_t item_bytes);
   ~QueueCore();
@@ -134,6 +138,7 @@ class QueueCore {
   bool closed() const;
 
   // Throws away what is there now; returns how much.
+  // Does not wait for threads that get.
   absl::StatusOr<uint64_t> Drain();
 
   // How many items are there: of all, of one's own; a moment ago.
@@ -151,10 +156,10 @@ class QueueCore {
   // Whether there were others, and all have left or died. One system call.
   absl::StatusOr<bool> IsAlone();
 
-  // One's place, which holder of it this is, and descriptors laid out beside
-  // it: up to FdShelf::kMaxFds - 4. They stay until somebody else has the
-  // place, which is not before all that was put is taken. The holder whose they
-  // are is `generation`.
+  // One's slot, which holder of it this is, and descriptors laid out beside it:
+  // up to FdShelf::kMaxFds - 4. They outlive their holder: the next one keeps
+  // them until all that was put before it is taken, and LayOut() is
+  // kResourceExhausted until then. The holder of the slot is `generation`.
   size_t place() const { return group_->own(); }
   uint64_t generation() const { return group_->generation(); }
   absl::Status LayOut(absl::string_view bytes, absl::Span<const int> fds);
@@ -162,7 +167,8 @@ class QueueCore {
 
   // --- For event loops, see doorbell.h: for an item or the end (kGet), or for
   // room for an item (kPut). While one thread does this, no other one gets, or
-  // puts. ---
+  // puts: if one does, PollFd() and Arm() fail with kFailedPrecondition, and
+  // Disarm() does nothing. ---
   absl::StatusOr<int> PollFd(QueueWait wait = QueueWait::kGet);
   absl::StatusOr<bool> Arm(QueueWait wait = QueueWait::kGet);
   void Disarm(QueueWait wait = QueueWait::kGet);
@@ -189,12 +195,13 @@ class QueueCore {
  private:
   QueueCore(std::unique_ptr<QueueGroup> group, std::string what);
   static absl::StatusOr<std::unique_ptr<QueueCore>> Join(
-      std::unique_ptr<QueueGroup> group, std::string what);
+      std::unique_ptr<QueueGroup>& group, std::string what);
 
   absl::Status CheckUsable() const {
     return CheckNotForked(fork_count_, what_);
   }
   absl::Status TurnIsTaken(absl::string_view doing) const;
+  absl::Status InUse(absl::string_view call, QueueWait wait) const;
   absl::Status Garbage(size_t place) const;
   uint64_t SizeOf(size_t place) const;
 
@@ -224,7 +231,13 @@ class QueueCore {
   bool IsQuiet(QueueSide& side) const;
   absl::Status Tally() const;
 
-  const std::unique_ptr<QueueGroup> group_;
+  QueueSlots<> SlotsOf(size_t place) const;
+  QueueTaker<> MakeTaker(size_t place) const;
+  QueueSide& SideFor(QueueWait wait) {
+    return wait == QueueWait::kPut ? put_ : get_;
+  }
+
+  std::unique_ptr<QueueGroup> group_;  // Null: it has not joined.
   const std::string what_;
   QueueSide put_;   // Waits for room, rings getters.
   QueueSide get_;   // Waits for items, rings putters.

@@ -214,17 +214,17 @@ absl::StatusOr<uint64_t> QueueCore::Drain() {
     return absl::FailedPreconditionError(
         absl::StrCat(what_, " has tasks, which are to be done"));
   }
-  const TurnGuard turn(&get_.turn(), Deadline::Never());
-  TENON_RETURN_IF_ERROR(get_.Sync());
   uint64_t all = 0;
-  for (size_t place = 0; place < get_.used(); ++place) {
+  for (size_t place = 0; place < group_->used(); ++place) {
+    QueueTaker<> taker = MakeTaker(place);
     for (bool taken = false; !taken;) {
-      if (!takers_[place].Look()) return Garbage(place);
-      const uint64_t count = takers_[place].available();
-      taken = count == 0 || TakeAndRing(place, count);
+      if (!taker.Look()) return Garbage(place);
+      const uint64_t count = taker.available();
+      taken = count == 0 || taker.Take(count);
       if (taken) all += count;
     }
   }
+  if (all != 0) group_->Announce();
   return all;
 }
 

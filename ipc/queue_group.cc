@@ -5,7 +5,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
@@ -27,6 +26,7 @@
 #include "tenon/ipc/fd_shelf.h"
 #include "tenon/ipc/queue_handle.h"
 #include "tenon/ipc/queue_layout.h"
+#include "tenon/ipc/robust_word.h"
 #include "tenon/shm/atomics.h"
 #include "tenon/shm/crash_point.h"
 #include "tenon/shm/ledger/random_id.h"
@@ -48,6 +48,7 @@ using A = StdAtomics;
 using State = QueueParticipant::State;
 
 constexpr char kWhat[] = "a queue";
+
 absl::StatusOr<UniqueFd> Duplicate(int fd) {
   UniqueFd copy(fcntl(fd, F_DUPFD_CLOEXEC, 0));
   if (!copy.valid()) return PosixError(errno, "fcntl(F_DUPFD_CLOEXEC)", kWhat);
@@ -56,30 +57,6 @@ absl::StatusOr<UniqueFd> Duplicate(int fd) {
 
 uint64_t StateWord(uint64_t generation, State state) {
   return generation << 2 | state;
-}
-
-// Who is joining: its pid namespace, 0 if that is not known, and its number
-// there, which mean something only together.
-constexpr int kPidBits = 30;
-
-uint64_t JoiningWord() {
-  struct stat of_namespace = {};
-  uint64_t space = 0;
-  if (stat("/proc/self/ns/pid", &of_namespace) == 0) {
-    space = static_cast<uint32_t>(of_namespace.st_ino);
-  }
-  const auto pid = static_cast<uint64_t>(getpid());
-  return (space << kPidBits | pid) << 2 | QueueParticipant::kJoining;
-}
-
-// Whether the process of a JoiningWord() has certainly ended.
-bool JoinerHasDied(uint64_t word) {
-  const uint64_t space = word >> (2 + kPidBits);
-  if (space == 0 || space != JoiningWord() >> (2 + kPidBits)) return false;
-  const auto pid = static_cast<pid_t>(word >> 2 & ((1u << kPidBits) - 1));
-  const auto process = PidFd::Open(pid);
-  if (!process.ok()) return absl::IsNotFound(process.status());
-  return process->HasEnded();
 }
 
 }  // namespace
@@ -110,12 +87,13 @@ absl::StatusOr<std::unique_ptr<QueueGroup>> QueueGroup::Create(
 }
 
 absl::StatusOr<std::unique_ptr<QueueGroup>> QueueGroup::Open(
-    QueueHandle handle) {
+    QueueHandle& handle) {
   TENON_ASSIGN_OR_RETURN(const QueueKind kind,
                          ParseQueueHandle(handle.bytes, handle.fds.size()));
+  TENON_ASSIGN_OR_RETURN(UniqueFd memory, Duplicate(handle.fds[0].get()));
   TENON_ASSIGN_OR_RETURN(
       Segment segment,
-      Segment::Adopt(std::move(handle.fds[0]), SegmentKind::kSharedWritable));
+      Segment::Adopt(std::move(memory), SegmentKind::kSharedWritable));
   if (segment.size_bytes() < kind.bytes()) {
     return absl::InvalidArgumentError(absl::StrCat(
         "the memory of a queue has ", segment.size_bytes(), " bytes, and ",
@@ -128,15 +106,8 @@ absl::StatusOr<std::unique_ptr<QueueGroup>> QueueGroup::Open(
     return absl::InvalidArgumentError(
         "the memory that came with the handle of a queue is not that queue's");
   }
-  std::vector<FdShelf> shelves;
-  for (uint64_t i = 0; i < kind.participants; ++i) {
-    TENON_ASSIGN_OR_RETURN(FdShelf shelf,
-                           FdShelf::Adopt(std::move(handle.fds[1 + 2 * i]),
-                                          std::move(handle.fds[2 + 2 * i])));
-    shelves.push_back(std::move(shelf));
-  }
-  auto group = absl::WrapUnique(new QueueGroup(
-      kind, std::move(segment), std::move(mapping), std::move(shelves)));
+  auto group = absl::WrapUnique(
+      new QueueGroup(kind, std::move(segment), std::move(mapping), {}));
   if (group->words().fenced == 1) {
     if (!JoinSystemFence()) {
       return absl::FailedPreconditionError(
@@ -145,7 +116,25 @@ absl::StatusOr<std::unique_ptr<QueueGroup>> QueueGroup::Open(
     }
     group->publication_ = Publication::kFenced;
   }
+  for (uint64_t i = 0; i < kind.participants; ++i) {
+    auto shelf = FdShelf::Adopt(std::move(handle.fds[1 + 2 * i]),
+                                std::move(handle.fds[2 + 2 * i]));
+    if (!shelf.ok()) {
+      group->GiveBack(handle);
+      return shelf.status();
+    }
+    group->shelves_.push_back(*std::move(shelf));
+  }
   return group;
+}
+
+void QueueGroup::GiveBack(QueueHandle& handle) {
+  for (size_t i = 0; i < shelves_.size(); ++i) {
+    auto [in, out] = shelves_[i].Release();
+    handle.fds[1 + 2 * i] = std::move(in);
+    handle.fds[2 + 2 * i] = std::move(out);
+  }
+  shelves_.clear();
 }
 
 absl::StatusOr<QueueHandle> QueueGroup::Share() const {
@@ -187,56 +176,69 @@ bool QueueGroup::HasDied(size_t place, uint64_t generation) const {
   return member.ok() && *member != nullptr && (*member)->process.HasEnded();
 }
 
-bool QueueGroup::MayTake(size_t place, uint64_t state) const {
-  switch (QueueStateOf(state)) {
-    case QueueParticipant::kFree:
-      return true;
-    case QueueParticipant::kJoining:
-      return JoinerHasDied(state);
-    case QueueParticipant::kReady:
-      return IsEmpty(place) && HasDied(place, QueueGenerationOf(state));
-    case QueueParticipant::kLeft:
-      return IsEmpty(place);
+// Whether its holder has left or died, and left no items, or only if it did.
+bool QueueGroup::MayTake(size_t place, bool with_items) const {
+  if (IsEmpty(place) == with_items) return false;
+  const uint64_t state = A::Load(at(place).state, std::memory_order_acquire);
+  return QueueStateOf(state) != QueueParticipant::kReady ||
+         HasDied(place, QueueGenerationOf(state));
+}
+
+bool QueueGroup::ClaimPlace(size_t place, bool with_items) {
+  QueueParticipant& words = at(place);
+  if (RobustWord::IsLocked(words.joiner) || !MayTake(place, with_items) ||
+      !RobustWord::TryLock(words.joiner)) {
+    return false;
   }
-  return false;
+  TENON_CRASH_POINT("queue.place_claimed");
+  if (!MayTake(place, with_items)) {
+    // Another process has joined here in between.
+    RobustWord::Unlock(words.joiner);
+    return false;
+  }
+  // If this process is killed before it is ready, the shelf does not say any
+  // more that the former holder has died.
+  A::Store(words.state,
+           StateWord(A::Load(words.generation, std::memory_order_relaxed),
+                     QueueParticipant::kLeft),
+           std::memory_order_release);
+  own_ = place;
+  first_ = A::Load(words.head, std::memory_order_acquire);
+  TENON_CRASH_POINT("queue.place_vacated");
+  return true;
 }
 
 absl::StatusOr<size_t> QueueGroup::Claim() {
   TENON_ASSIGN_OR_RETURN(process_, PidFd::Open(getpid()));
-  for (bool again = true; again;) {
-    again = false;
+  const bool is_pipe = kind_.type == static_cast<uint32_t>(QueueType::kPipe);
+  for (const bool with_items : {false, true}) {
+    if (with_items && is_pipe) break;
     for (size_t place = 0; place < kind_.participants; ++place) {
-      QueueParticipant& words = at(place);
-      uint64_t state = A::Load(words.state, std::memory_order_acquire);
-      if (!MayTake(place, state)) continue;
-      if (A::CompareExchange(words.state, state, JoiningWord(),
-                             std::memory_order_acq_rel)) {
-        TENON_CRASH_POINT("queue.place_claimed");
-        own_ = place;
-        return place;
-      }
-      again = true;
+      if (ClaimPlace(place, with_items)) return place;
     }
   }
   return absl::ResourceExhaustedError(absl::StrCat(
-      "all ", kind_.participants,
-      " places of a queue are taken, by those who live or by what the dead "
-      "have put and nobody has taken (max_participants of its options)"));
+      "joining a queue: all ", kind_.participants,
+      " slots have living participants", is_pipe ? " or unread items" : "",
+      "; raise max_participants of its options, or let one of them leave"));
 }
 
-void QueueGroup::Abandon() {
-  QueueParticipant& words = at(own_);
-  const uint64_t before = A::Load(words.generation, std::memory_order_relaxed);
-  A::Store(words.state,
-           before == 0 ? 0 : StateWord(before, QueueParticipant::kLeft),
-           std::memory_order_release);
-}
+void QueueGroup::Abandon() { RobustWord::Unlock(at(own_).joiner); }
 
 absl::Status QueueGroup::Enrol(const std::array<int, kQueueWaits>& bells) {
   QueueParticipant& words = at(own_);
+  ShelfItem kept;
+  if (!IsEmpty(own_)) {
+    uint64_t former = 0;
+    auto item = TakeFrom(own_, &former);
+    if (absl::IsResourceExhausted(item.status())) return item.status();
+    if (item.ok()) kept = *std::move(item);
+  }
+  std::vector<int> kept_fds;
+  for (const UniqueFd& fd : kept.fds) kept_fds.push_back(fd.get());
   bells_ = bells;
   generation_ = A::Load(words.generation, std::memory_order_relaxed) + 1;
-  if (absl::Status laid = PutOnShelf("", {}); !laid.ok()) {
+  if (absl::Status laid = PutOnShelf(kept.bytes, kept_fds); !laid.ok()) {
     generation_ = 0;
     return laid;
   }
@@ -254,6 +256,8 @@ absl::Status QueueGroup::Enrol(const std::array<int, kQueueWaits>& bells) {
   A::Store(words.was_ready, generation_, std::memory_order_release);
   A::FetchAdd(this->words().roster, 1, std::memory_order_seq_cst);
   TENON_CRASH_POINT("queue.enrolled");
+  RobustWord::Unlock(words.joiner);
+  TENON_CRASH_POINT("queue.joined");
   Announce();
   return absl::OkStatus();
 }
@@ -286,6 +290,13 @@ absl::Status QueueGroup::PutOnShelf(absl::string_view bytes,
 
 absl::Status QueueGroup::LayOut(absl::string_view bytes,
                                 absl::Span<const int> fds) {
+  const uint64_t take = A::Load(at(own_).take, std::memory_order_acquire);
+  if (static_cast<int64_t>(first_ - take) > 0) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        first_ - take, " items of the participant that had slot ", own_,
+        " of a queue before this one are not taken yet, and need what it has "
+        "put on the shelf; let them be taken first"));
+  }
   return PutOnShelf(bytes, fds);
 }
 

@@ -3,12 +3,17 @@
 
 // QueueGroup: who takes part in a queue. Internal to Queue (queue.h).
 //
-// The memory has a table of places. Whoever joins takes one by CAS, lays on its
-// shelf what the others need to wake it and to see its death, says that it is
-// ready, and counts up `roster`: by that the others see that they have to look.
-// A place whose holder has left or died is taken again once its ring is empty;
-// one that was only half taken by a process that was killed, too, if it was of
-// the same pid namespace.
+// The memory has a table of slots. A process that joins acquires the `joiner`
+// lock of one whose holder has left or died, puts on the slot's shelf what the
+// others need to wake it and to see its death, stores that it is ready, and
+// counts up `roster`, by which the others see that they have to refresh. The
+// lock is free again when its holder is killed, and each step may be done
+// twice.
+//
+// The ring of a slot goes on from one holder to the next with the items that it
+// has, and so does what the former holder has put on the shelf, until all those
+// items are taken. So the dead never keep a slot. Only of a pipe, where it
+// matters to which end an item belongs, a ring must be empty.
 
 #ifndef TENON_IPC_QUEUE_GROUP_H_
 #define TENON_IPC_QUEUE_GROUP_H_
@@ -79,8 +84,12 @@ class QueueGroup {
   // kResourceExhausted at a limit of descriptors.
   static absl::StatusOr<std::unique_ptr<QueueGroup>> Create(
       QueueKind kind, const std::string& name);
-  // Errors: Segment::Adopt()'s; kInvalidArgument if it is no handle of a queue.
-  static absl::StatusOr<std::unique_ptr<QueueGroup>> Open(QueueHandle handle);
+  // Takes the descriptors of the shelves out of `handle`; nothing if it fails.
+  // Errors: Segment::Adopt()'s; kInvalidArgument if it is no handle of a queue;
+  // kResourceExhausted at a limit of descriptors.
+  static absl::StatusOr<std::unique_ptr<QueueGroup>> Open(QueueHandle& handle);
+  // Puts them back; the group cannot be used then.
+  void GiveBack(QueueHandle& handle);
 
   const QueueKind& kind() const { return kind_; }
   absl::StatusOr<QueueHandle> Share() const;
@@ -100,12 +109,15 @@ class QueueGroup {
 
   // --- One's own place. ---
 
-  // Takes one, in which nothing is seen of this process yet. Errors:
-  // kResourceExhausted naming max_participants if all are taken.
+  // Claims one, in which nothing is seen of this process yet, for the calling
+  // thread: it is to call Enrol() or Abandon(), before anything else. Errors:
+  // kResourceExhausted naming max_participants if living participants, or
+  // processes that are joining, have all.
   absl::StatusOr<size_t> Claim();
   // Gives up what was claimed and never ready.
   void Abandon();
-  // Shows it to the others, who may ring `bells` from then on.
+  // Shows it to the others, who may ring `bells` from then on. After an error
+  // the slot is still claimed.
   absl::Status Enrol(const std::array<int, kQueueWaits>& bells);
   // Takes no part any more.
   void Leave();
@@ -133,14 +145,25 @@ class QueueGroup {
   // How items are shown to those who sleep.
   Publication publication() const { return publication_; }
 
-  // Wakes all who sleep, of those that are known.
+  // Wakes all participants that sleep. Cannot fail: those that cannot be met,
+  // at a limit of descriptors, are woken through their shelves.
   void Announce();
+  // The same, of all through their shelves: no descriptor is needed, and each
+  // is woken for whatever it sleeps.
+  void WakeThroughShelves() const;
+  // Readable when this participant was woken so, until TakeWakes(), which wakes
+  // all of its threads that sleep.
+  int wake_fd() const { return shelves_[own_].wake_fd(); }
+  void TakeWakes() const;
 
   // --- What lies on the shelves beside, for who puts more into a queue. ---
 
-  // Lays `bytes` and `fds` out for those who take what this one puts.
+  // Lays `bytes` and `fds` out for those who take what this one puts. Errors:
+  // FdShelf::Put()'s; kResourceExhausted also as long as items of the former
+  // holder of the slot are in its ring.
   absl::Status LayOut(absl::string_view bytes, absl::Span<const int> fds);
-  // What the holder of `place` has laid out, which is of `generation`.
+  // What the holder of `place`, which is of `generation`, has laid out, or the
+  // one before it.
   absl::StatusOr<ShelfItem> TakeFrom(size_t place, uint64_t* generation) const;
 
  private:
@@ -158,7 +181,8 @@ class QueueGroup {
   };
   static constexpr size_t kOwnFds = 1 + kQueueWaits;  // The process, its bells.
 
-  bool MayTake(size_t place, uint64_t state) const;
+  bool MayTake(size_t place, bool with_items) const;
+  bool ClaimPlace(size_t place, bool with_items);
   bool HasDied(size_t place, uint64_t generation) const;
   bool IsEmpty(size_t place) const;
   absl::Status PutOnShelf(absl::string_view bytes, absl::Span<const int> fds);
@@ -172,6 +196,7 @@ class QueueGroup {
   std::vector<FdShelf> shelves_;
   size_t own_ = 0;
   uint64_t generation_ = 0;  // 0: it has no place.
+  uint64_t first_ = 0;       // Of its ring, the first item that is its own.
   Publication publication_ = Publication::kSequential;
   std::optional<PidFd> process_;
   std::array<int, kQueueWaits> bells_ = {};

@@ -61,13 +61,14 @@ uint64_t WordAt(absl::string_view bytes, size_t at) {
 
 // By hand, and by dividing where the checked code multiplies.
 bool PlainIsKind(absl::string_view bytes, size_t fds) {
-  if (bytes.size() != 56 || bytes.substr(0, 8) != "Tenueue1") return false;
-  if ((WordAt(bytes, 8) & 0xffffffff) != 1) return false;
+  if (bytes.size() != 64 || bytes.substr(0, 8) != "Tenueue1") return false;
+  if ((WordAt(bytes, 8) & 0xffffffff) != 2) return false;
   const uint64_t item = WordAt(bytes, 16), capacity = WordAt(bytes, 24);
   const uint64_t participants = WordAt(bytes, 32);
   if (item == 0 || item > 65536) return false;
   if (capacity == 0 || capacity > (1 << 24)) return false;
   if (participants == 0 || participants > 64) return false;
+  if (WordAt(bytes, 40) > 1) return false;
   uint64_t slots = 1;
   while (slots < capacity) slots *= 2;
   const uint64_t lines = (slots * ((item + 7) / 8) + 7) / 8;  // Of 64 bytes.
@@ -92,7 +93,7 @@ void FuzzOne(const uint8_t* data, size_t size) {
     QueueHandle handle = honest.Share().value();
     const std::string good = handle.bytes;
     if ((flags & 1) && bytes.size() == good.size()) {
-      bytes.replace(40, 16, good, 40, 16);
+      bytes.replace(48, 16, good, 48, 16);
     }
     if (!(flags & 2)) handle.fds.pop_back();
     const auto kind = ParseQueueHandle(bytes, handle.fds.size());

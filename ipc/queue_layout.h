@@ -8,9 +8,11 @@
 //   128   of each participant: QueueParticipant
 //   then, at a multiple of 4096, the slots of each participant's ring
 //
-// All words are zero at first. `take` has several writers, by CAS, and so have
-// `state` and `roster`; each other word of a participant is its own. Words with
-// different readers or writers are in different cache lines.
+// All words are zero at first. `take`, `joiner` and `roster` have several
+// writers; the first line of a participant is written by the process that holds
+// `joiner`, `state` also by the participant when it leaves; each other word of
+// a participant is its own. Words with different readers or writers are in
+// different cache lines.
 
 #ifndef TENON_IPC_QUEUE_LAYOUT_H_
 #define TENON_IPC_QUEUE_LAYOUT_H_
@@ -26,7 +28,7 @@
 namespace tenon {
 
 // The layout that this build reads and writes.
-inline constexpr uint32_t kQueueVersion = 1;
+inline constexpr uint32_t kQueueVersion = 2;
 
 struct QueueKind {
   static constexpr uint64_t kMagic = 0x31657565756e6554;  // "Tenueue1".
@@ -41,13 +43,16 @@ struct QueueKind {
   uint64_t item_bytes = 0;
   uint64_t capacity = 0;  // Items of each participant.
   uint64_t participants = 0;
+  // 1: a participant that is alone waits for others to join.
+  uint64_t waits_alone = 0;
   RandomId id;
 
   // No product here overflows if the single sizes are good.
   constexpr bool valid() const {
     return item_bytes >= 1 && item_bytes <= kMaxItemBytes && capacity >= 1 &&
            capacity <= kMaxCapacity && participants >= 1 &&
-           participants <= kMaxParticipants && bytes() <= kMaxBytes;
+           participants <= kMaxParticipants && waits_alone <= 1 &&
+           bytes() <= kMaxBytes;
   }
 
   constexpr uint64_t words_per_slot() const { return (item_bytes + 7) / 8; }
@@ -77,15 +82,16 @@ struct QueueWords {
 
 // The words of one participant, and of those who had the place before.
 struct QueueParticipant {
-  // A place in the low two bits of `state`, and above them who has it: the
-  // generation, while joining the joiner (queue_group.cc).
-  enum State : uint64_t { kFree = 0, kJoining = 1, kReady = 2, kLeft = 3 };
+  // In the low two bits of `state`; above them the generation of the holder.
+  enum State : uint64_t { kFree = 0, kReady = 1, kLeft = 2 };
 
   alignas(64) SharedWord<uint64_t> state;
   // 0: nobody has come so far as to be ready, or was so.
   SharedWord<uint64_t> generation;
   SharedWord<uint64_t> was_ready;
   SharedWord<uint64_t> lost;  // Begun and not done by those before.
+  // A RobustWord, held by the thread that is joining in this slot.
+  SharedWord<uint32_t> joiner;
   alignas(64) SharedWord<uint64_t> get_sleeping;
   alignas(64) SharedWord<uint64_t> put_sleeping;
   alignas(64) SharedWord<uint64_t> join_sleeping;
@@ -108,7 +114,7 @@ constexpr uint64_t QueueKind::slots_offset() const {
 static_assert(std::is_trivially_copyable_v<QueueKind>);
 static_assert(std::has_unique_object_representations_v<QueueKind>);
 static_assert(std::is_standard_layout_v<QueueParticipant>);
-static_assert(sizeof(QueueKind) == 56);
+static_assert(sizeof(QueueKind) == 64);
 static_assert(sizeof(QueueWords) == kQueueParticipantsOffset);
 static_assert(offsetof(QueueWords, closed) == 64);
 static_assert(sizeof(QueueParticipant) == 448);

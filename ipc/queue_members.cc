@@ -116,11 +116,7 @@ bool QueueGroup::HadOthers() const {
 
 void QueueGroup::Announce() {
   Members members;
-  if (!Refresh(&members).ok()) {
-    // Those who are not known cannot be rung; the others can.
-    const std::lock_guard<std::mutex> lock(mutex_);
-    members = members_;
-  }
+  if (!Refresh(&members).ok()) return WakeThroughShelves();
   for (const auto& member : members) {
     for (size_t i = 0; i < kQueueWaits; ++i) {
       if (IsAsleep(sleeping(member->place, static_cast<QueueWait>(i)))) {
@@ -128,6 +124,23 @@ void QueueGroup::Announce() {
       }
     }
   }
+}
+
+void QueueGroup::WakeThroughShelves() const {
+  for (size_t place = 0; place < kind_.participants; ++place) {
+    for (size_t i = 0; i < kQueueWaits; ++i) {
+      if (!IsAsleep(sleeping(place, static_cast<QueueWait>(i)))) continue;
+      shelves_[place].Wake();
+      break;
+    }
+  }
+}
+
+// The bells of all threads of this participant: which of them was meant is not
+// known, and only one of them finds the wake.
+void QueueGroup::TakeWakes() const {
+  shelves_[own_].TakeWakes();
+  for (const int bell : bells_) RingQueueBell(bell);
 }
 
 void RingQueueBell(int bell) {

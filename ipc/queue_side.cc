@@ -29,12 +29,15 @@ namespace {
 // it could say so is seen then.
 constexpr absl::Duration kLookForOthers = absl::Milliseconds(100);
 
+// Of the shelf, among the members that a bell waits for: no member's id.
+constexpr uint64_t kShelf = ~uint64_t{0};
+
 }  // namespace
 
 absl::Status QueueSide::MakeBell(QueueWait waits, const std::string& what) {
   TENON_ASSIGN_OR_RETURN(
       bell_, Doorbell::Create(&group_->sleeping(group_->own(), waits), what));
-  return absl::OkStatus();
+  return bell_->AddParticipant(kShelf, group_->wake_fd());
 }
 
 absl::Status QueueSide::SyncNow() {
@@ -82,12 +85,12 @@ void QueueSide::RingAll() {
   // of who has come.
   std::atomic_signal_fence(std::memory_order_seq_cst);
   // One who came meanwhile and sleeps saw nothing of what was published.
-  Sync().IgnoreError();
+  if (!Sync().ok()) group_->WakeThroughShelves();
   for (Other& other : others_) Ring(other);
 }
 
 void QueueSide::RingPlace(size_t place) {
-  Sync().IgnoreError();
+  if (!Sync().ok()) group_->WakeThroughShelves();
   for (Other& other : others_) {
     if (other.member->place == place) Ring(other);
   }
@@ -109,6 +112,11 @@ absl::StatusOr<bool> QueueSide::Wait(absl::FunctionRef<bool()> ready,
     case WaitOutcome::kDied:
       break;
   }
+  if (outcome.participant == kShelf) {
+    bell_->ClearDead(kShelf);
+    group_->TakeWakes();
+    return true;
+  }
   bell_->RemoveParticipant(outcome.participant);
   for (Other& other : others_) {
     if (other.member->id() == outcome.participant) other.dead = true;
@@ -125,6 +133,7 @@ bool QueueSide::KnowsLiving() const {
 }
 
 bool QueueSide::IsAlone() {
+  if (group_->kind().waits_alone != 0) return false;
   if (KnowsLiving() || !group_->HadOthers()) return false;
   return group_->LookAgain().ok() && SyncNow().ok() && !KnowsLiving();
 }

@@ -56,8 +56,8 @@ class QueueSide {
   size_t used() const { return used_; }
 
   // After a publication: rings everybody who sleeps, once for each sleep; or
-  // only who holds `place`. Also those who came since Sync(), if they can be
-  // known.
+  // only who holds `place`. Also those who came since Sync(): if they cannot be
+  // met, at a limit of descriptors, all are woken through their shelves.
   void RingAll();
   void RingPlace(size_t place);
 
@@ -66,7 +66,8 @@ class QueueSide {
   // Nothing says that `ready` then holds.
   absl::StatusOr<bool> Wait(absl::FunctionRef<bool()> ready, Deadline deadline);
 
-  // Whether there were others, and all have left or died. Wait() or a call with
+  // Whether there were others, and all have left or died, and the queue is not
+  // one in which a participant then waits for new ones. Wait() or a call with
   // a deadline that has passed finds out who has died.
   bool IsAlone();
 

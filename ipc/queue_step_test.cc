@@ -6,6 +6,8 @@
 // gets each item whole, in order and at most once, and is told of the end. With
 // -c opt that is the code as it is shipped.
 
+#include <unistd.h>
+
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -27,6 +29,7 @@
 #include "tenon/ipc/queue_handle.h"
 #include "tenon/ipc/queue_testing.h"
 #include "tenon/shm/deadline.h"
+#include "tenon/shm/process_testing.h"
 #include "tenon/shm/status_macros.h"
 #include "tenon/shm/status_matchers.h"
 #include "tenon/shm/testing/region.h"
@@ -85,6 +88,20 @@ class QueueStepTest : public testing::Test {
     EXPECT_TRUE(report->ok()) << report->ToString();
     EXPECT_GE(report->positions, 30u);
     return report->syscalls;
+  }
+
+  // For regions with many system calls.
+  static void StepSome(StepScenario scenario) {
+    scenario.stride = 0;
+    scenario.around_syscalls = true;
+    scenario.random = 400;
+    TENON_ASSERT_OK_AND_ASSIGN(const StepReport report,
+                               KillAtEveryInstruction(scenario));
+    std::cout << report.ToString();
+    EXPECT_TRUE(report.failures.empty()) << report.ToString();
+    EXPECT_FALSE(report.given_up);
+    EXPECT_LT(report.missed, 20u);
+    EXPECT_GT(report.positions, 400u);
   }
 
   void Make() {
@@ -263,16 +280,49 @@ TEST_F(QueueStepTest, JoinPutAndLeave) {
     if (queue_->size() == 0) return UsePlaceOfTheDead();
     return CheckPut(1);
   };
-  scenario.stride = 0;
-  scenario.around_syscalls = true;
-  scenario.random = 400;
-  TENON_ASSERT_OK_AND_ASSIGN(const StepReport report,
-                             KillAtEveryInstruction(scenario));
-  std::cout << report.ToString();
-  EXPECT_TRUE(report.failures.empty()) << report.ToString();
-  EXPECT_FALSE(report.given_up);
-  EXPECT_LT(report.missed, 20u);
-  EXPECT_GT(report.positions, 400u);
+  StepSome(std::move(scenario));
+}
+
+// The same where the only other slot has the items of a dead putter.
+TEST_F(QueueStepTest, JoinOverItemsAndPut) {
+  StepScenario scenario;
+  scenario.prepare = [this] {
+    Make();
+    QueueHandle handle = queue_->Share().value();
+    ASSERT_TRUE(PassesInChild([&handle] {
+      auto mine = OpenItems(std::move(handle));
+      ASSERT_THAT(mine, IsOk());
+      for (uint64_t i = 0; i < 2; ++i) {
+        ASSERT_THAT((*mine)->Put(BytesOf(MakeItem(1, i)), kNow), IsOk());
+      }
+      _exit(0);
+    }));
+    ASSERT_THAT(queue_->Arm(), IsOk());
+  };
+  scenario.victim = [this](const Reporter&) {
+    QueueHandle handle = std::move(handle_);
+    const TestItem item = MakeItem(1, 2);
+    BeginRegion();
+    auto mine = OpenItems(std::move(handle));
+    const absl::Status put =
+        mine.ok() ? (*mine)->Put(BytesOf(item), kNow) : mine.status();
+    EndRegion();
+    EXPECT_THAT(put, IsOk());
+  };
+  scenario.check = [this](const StepPosition&) -> absl::Status {
+    queue_->Disarm();
+    TENON_ASSIGN_OR_RETURN(QueueHandle handle, queue_->Share());
+    {
+      // Before anything is taken.
+      TENON_ASSIGN_OR_RETURN(const auto next, OpenItems(std::move(handle)));
+    }
+    TENON_ASSIGN_OR_RETURN(const uint64_t count, GetRest(1, 0));
+    if (count != 2 && count != 3) {
+      return Broken(absl::StrCat(count, " items are there"));
+    }
+    return UsePlaceOfTheDead();
+  };
+  StepSome(std::move(scenario));
 }
 
 }  // namespace

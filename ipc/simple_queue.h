@@ -29,7 +29,7 @@ class SimpleQueue {
   static absl::StatusOr<SimpleQueue> Create(const QueueOptions& options = {}) {
     return Wrap(Queue<T>::Create(options));
   }
-  static absl::StatusOr<SimpleQueue> Open(QueueHandle handle) {
+  static absl::StatusOr<SimpleQueue> Open(QueueHandle&& handle) {
     return Wrap(Queue<T>::Open(std::move(handle)));
   }
   absl::StatusOr<QueueHandle> Share() const { return queue_.Share(); }
