@@ -35,11 +35,17 @@ constexpr size_t kLargestSegment = size_t{32} << 20;
 }  // namespace
 
 absl::Status ArenaState::Grow(size_t block_bytes, Shelf& shelf) {
-  TENON_ASSIGN_OR_RETURN(const ArenaSegment plan,
-                         PlanSegment(block_bytes, shelf));
-  absl::Status made = MakeSegment(plan, shelf);
-  if (!made.ok()) free_numbers_.Free(plan.first_block, plan.block_count);
-  return made;
+  TENON_ASSIGN_OR_RETURN(ArenaSegment plan, PlanSegment(block_bytes, shelf));
+  for (;;) {
+    absl::Status made = MakeSegment(plan, shelf);
+    if (made.ok()) return made;
+    // Where memory is short there may be enough for a smaller segment.
+    const uint64_t fewer =
+        absl::IsResourceExhausted(made) ? plan.block_count / 2 : 0;
+    free_numbers_.Free(plan.first_block + fewer, plan.block_count - fewer);
+    if (fewer == 0) return made;
+    plan.block_count = fewer;
+  }
 }
 
 // kMaxSegments if there is none. One whose ids are used up is never free again:
