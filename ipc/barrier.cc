@@ -230,7 +230,11 @@ absl::StatusOr<size_t> Barrier::WaitIn(RobustRow* seat, Deadline deadline,
                                        const Action& action) const {
   TENON_RETURN_IF_ERROR(block_.CheckUsable());
   TENON_RETURN_IF_ERROR(Lock("Barrier::Wait()", deadline));
-  absl::Cleanup unlock = [this] { Unlock(); };
+  // In a child that the action has forked, nothing: the round, the lock and the
+  // row are the parent's.
+  absl::Cleanup unlock = [this] {
+    if (block_.CheckUsable().ok()) Unlock();
+  };
   TENON_CRASH_POINT("barrier.locked");
   if (broken() == 0 && SomebodyDied()) Break(kDied);
   if (const uint32_t why = broken(); why != 0) return Broken(why);
@@ -239,7 +243,8 @@ absl::StatusOr<size_t> Barrier::WaitIn(RobustRow* seat, Deadline deadline,
   if (seat == nullptr) {
     TENON_ASSIGN_OR_RETURN(row, TakeRow("Barrier::Wait()", kWaiting));
   }
-  const absl::Cleanup leave = [seat, row] {
+  const absl::Cleanup leave = [this, seat, row] {
+    if (!block_.CheckUsable().ok()) return;
     if (seat != nullptr) {
       seat->Become(kJoined);
     } else {
@@ -263,8 +268,11 @@ absl::Status Barrier::Arrive(RobustRow& row, size_t index,
   if (action) {
     // Also if the end of this thread, or want of memory for an error, unwinds
     // the stack: no other party waits for an action that has ended.
-    absl::Cleanup fail = [this] { Break(kActionFailed); };
+    absl::Cleanup fail = [this] {
+      if (block_.CheckUsable().ok()) Break(kActionFailed);
+    };
     absl::Status done = Run(action);
+    TENON_RETURN_IF_ERROR(block_.CheckUsable());
     TENON_CRASH_POINT("barrier.acted");
     if (!done.ok()) return done;
     std::move(fail).Cancel();

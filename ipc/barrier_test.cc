@@ -6,6 +6,8 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
+#include <sys/types.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -144,6 +146,32 @@ TEST(BarrierTest, AnActionThatFailsBreaksIt) {
 
 // The exception ends in the call whose action threw it, and the barrier goes
 // on: in a seat or without, and whatever is thrown.
+// The child of an action returns from it, too: the round is not the child's.
+TEST(BarrierTest, AnActionThatForksLeavesTheRoundToTheParent) {
+  const auto barrier = Barrier::Create(2);
+  ASSERT_THAT(barrier, IsOk());
+  auto other = ForkedChild::Fork({}, [&](const Reporter&) {
+    EXPECT_THAT(Another(*barrier).Wait(Watchdog()),
+                StatusIs(kAborted, HasSubstr("its action failed")));
+  });
+  ASSERT_THAT(other, IsOk());
+  AwaitWaiting(*barrier, 1);
+  pid_t child = -1;
+  int end = -1;
+  const auto index = barrier->Wait(Watchdog(), [&]() -> absl::Status {
+    child = fork();
+    if (child == 0) return absl::OkStatus();
+    waitpid(child, &end, 0);
+    return absl::CancelledError("by the parent");
+  });
+  if (child == 0) {
+    _exit(absl::IsFailedPrecondition(index.status()) ? 0 : 1);
+  }
+  EXPECT_EQ(end, 0);
+  EXPECT_THAT(index, StatusIs(absl::StatusCode::kCancelled));
+  EXPECT_TRUE(other->EndsWell());
+}
+
 TEST(BarrierTest, AnActionThatThrowsBreaksIt) {
   const auto barrier = Barrier::Create(2);
   ASSERT_THAT(barrier, IsOk());

@@ -272,6 +272,24 @@ TEST(MutexDeathTest, UnlockedWithoutRepairItIsLost) {
   }
 }
 
+TEST(MutexDeathTest, ARecursiveOneIsHeldUntilTheLastUnlock) {
+  const auto mutex = Mutex::Create({.recursive = true});
+  ASSERT_THAT(mutex, IsOk());
+  DieWith(*mutex);
+  auto outer = mutex->Lock(Deadline::Passed());
+  auto inner = mutex->Lock(Deadline::Passed());
+  ASSERT_THAT(outer, IsOk());
+  ASSERT_THAT(inner, IsOk());
+  EXPECT_TRUE(outer->owner_died());
+  EXPECT_THAT(inner->Unlock(), IsOk());
+  std::thread([&] {
+    EXPECT_THAT(mutex->Lock(Deadline::Passed()), StatusIs(kDeadline));
+  }).join();
+  EXPECT_THAT(outer->MakeConsistent(), IsOk());
+  EXPECT_THAT(outer->Unlock(), IsOk());
+  EXPECT_THAT(mutex->Lock(Deadline::Passed()), IsOk());
+}
+
 // For those who only look, too, and they leave it as it is.
 TEST(MutexDeathTest, ItIsLostWhateverTheDeadline) {
   const auto mutex = Mutex::Create();

@@ -117,10 +117,12 @@ int RobustMutex::TryLock() {
 
 int RobustMutex::Unlock() {
   // Before it is another thread's. If it is now, the call fails.
-  const bool is_last = Depth() == 1;
+  const uint32_t depth = Depth();
   const int error = pthread_mutex_unlock(&mutex_);
-  if (error == 0 && is_last && held > 0) --held;
-  return error;
+  if (error == 0 && depth == 1 && held > 0) --held;
+  // glibc's answer for all but the last unlock of a recursive one that is not
+  // consistent yet: this thread still holds it.
+  return error == ENOTRECOVERABLE && depth > 1 ? 0 : error;
 }
 
 // What Lock() returns without an attempt; else 0.
