@@ -64,6 +64,17 @@ TEST(SupportedSharingStrategiesTest, WithoutAUsableDevShm) {
   }));
 }
 
+// Filters of old container runtimes know no faccessat2().
+TEST(SupportedSharingStrategiesTest, WhereACallIsForbiddenThatOnlyAsks) {
+  const auto before = SupportedSharingStrategies();
+  for (const int error : {EPERM, ENOSYS}) {
+    EXPECT_TRUE(PassesInChild([&] {
+      ASSERT_TRUE(FailSystemCall({.number = SYS_faccessat2, .error = error}));
+      EXPECT_EQ(SupportedSharingStrategies(), before);
+    }));
+  }
+}
+
 // Creating a segment says so, and names the limit.
 TEST(SupportedSharingStrategiesTest, AnExhaustedLimitIsNoLack) {
   EXPECT_TRUE(PassesInChild([] {
