@@ -49,6 +49,13 @@ bool HasUnreadBytes(int socket) {
   return ioctl(socket, FIONREAD, &unread) != 0 || unread != 0;
 }
 
+// Also if they were read: the kernel keeps their descriptors in the queue until
+// the next byte is read. Kernels since the middle of 2024 say so.
+bool HasOutOfBandBytes(int stream) {
+  int at_mark = 0;
+  return ioctl(stream, SIOCATMARK, &at_mark) == 0 && at_mark != 0;
+}
+
 }  // namespace
 
 absl::Status CheckIsUnixSocket(int fd, int type, absl::string_view what) {
@@ -97,7 +104,7 @@ bool StaysEmpty(int socket) {
   // In this order: after the end nothing comes.
   pollfd end = {.fd = socket, .events = POLLRDHUP, .revents = 0};
   return poll(&end, 1, 0) == 1 && (end.revents & POLLRDHUP) != 0 &&
-         !HasUnreadBytes(socket);
+         !HasUnreadBytes(socket) && !HasOutOfBandBytes(socket);
 }
 
 bool ShutAndCheckEmpty(int socket) {

@@ -8,9 +8,11 @@
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <sys/utsname.h>
 
 #include <array>
 #include <cstdint>
+#include <cstdio>
 #include <optional>
 #include <string>
 #include <utility>
@@ -115,6 +117,23 @@ TEST(StaysEmptyTest, WhenNothingIsThereAndNothingCanCome) {
   char byte = 0;
   EXPECT_EQ(recv(peer.get(), &byte, 1, 0), 1);
   EXPECT_TRUE(StaysEmpty(peer.get()));
+}
+
+// Out-of-band data that were read leave their descriptors in the queue.
+TEST(StaysEmptyTest, FindsOutOfBandDataThatWereRead) {
+  utsname kernel = {};
+  ASSERT_EQ(uname(&kernel), 0);
+  int major = 0, minor = 0;
+  ASSERT_EQ(std::sscanf(kernel.release, "%d.%d", &major, &minor), 2);
+  if (std::pair(major, minor) < std::pair(6, 12)) {
+    GTEST_SKIP() << "this kernel does not tell";
+  }
+  auto [end, peer] = Pair(SOCK_STREAM);
+  ASSERT_EQ(send(peer.get(), "x", 1, MSG_OOB), 1);
+  char byte = 0;
+  ASSERT_EQ(recv(end.get(), &byte, 1, MSG_OOB), 1);
+  peer.Reset();
+  EXPECT_FALSE(StaysEmpty(end.get()));
 }
 
 // A packet of no bytes may have descriptors.
