@@ -3,16 +3,21 @@
 
 // LeaseSimulation: the lease protocol under the seeded scheduler, for one
 // block. The claims, releases and tests are those of lease.h and free_test.h;
-// messages, the owner's socket and the order of calls are simulated here.
+// messages, sockets, leases and the order of calls are simulated.
 //
 // As in the reference model, the owner (process 0) sends the block along a
-// route, whose first hop is the owner's own hold. At each hop somebody attaches
-// if he has not, claims, checks, acknowledges, forwards, waits until he may let
-// go, and releases. A hop may be a queue, at which two consumers race.
+// route, whose first hop is the owner's own hold. At each hop a process
+// attaches if it has not, claims, checks, acknowledges, forwards, waits until
+// it may release, and releases. A hop may be a queue, at which two consumers
+// race. LeaseRoute says what else happens; further threads do it:
 //
-// Each hop is a logical thread, so that a process can be at two hops at once.
-// A process whose thread was killed is dying: its other threads run on to their
-// next wait, as after SIGKILL, and it is dead when all have ended.
+//   detacher   detaches its process, at any time
+//   watcher    looks now and then whether the lease is shut
+//   mover      detaches process 1, gives its cells to another arena, and holds
+//              a block of that arena until this one has its block back
+//   sweeper    unmaps the retired segment in its process
+//   newcomer   receives the first block of the segment to which the number of
+//              the retired block was given
 
 #ifndef TENON_SHM_LEDGER_LEASE_SIMULATION_H_
 #define TENON_SHM_LEDGER_LEASE_SIMULATION_H_
@@ -21,128 +26,54 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <vector>
+#include <type_traits>
 
 #include "absl/types/span.h"
 #include "tenon/shm/atomics.h"
 #include "tenon/shm/ledger/free_test.h"
 #include "tenon/shm/ledger/lease.h"
+#include "tenon/shm/ledger/lease_route.h"
+#include "tenon/shm/ledger/sim_attachments.h"
+#include "tenon/shm/ledger/sim_inbox.h"
+#include "tenon/shm/ledger/sim_processes.h"
+#include "tenon/shm/testing/scheduler/explore.h"
 #include "tenon/shm/testing/scheduler/schedule.h"
 #include "tenon/shm/testing/scheduler/sim_atomics.h"
 #include "tenon/shm/testing/scheduler/sim_var.h"
 
 namespace tenon {
 
-// The right protocol of those who use the lease: what each hop does, and when.
-// Wrong variants hide one of these or of LeaseProtocol's.
-struct SimLeaseProtocol : LeaseProtocol {
-  static constexpr bool kAcknowledgeFirst = false;  // Then claim.
-  static constexpr bool kDropEarly = false;   // Before the acknowledgement.
-  static constexpr bool kAttachLate = false;  // After the acknowledgement.
-  static constexpr bool kTakeFirst = false;   // From the queue, then claim.
-  static constexpr bool kTakeBySwap = true;   // Else by a load and a store.
-  static constexpr std::memory_order kAcknowledge = std::memory_order_release;
-  static constexpr std::memory_order kTake = std::memory_order_acq_rel;
-  // The owner's socket. A call of the kernel takes the lock of the socket,
-  // which is a read-modify-write also where nothing is found.
-  static constexpr bool kSocketHasLock = true;
-  static constexpr std::memory_order kSocketSend = std::memory_order_acq_rel;
-  static constexpr std::memory_order kSocketLook = std::memory_order_acq_rel;
-};
-
-// In a route: processes 1 and 2 race for the item of a queue.
-constexpr int kQueue = -1;
-
-struct LeaseRoute {
-  std::vector<int> hops;  // Processes or kQueue; the first is 0, the owner.
-  bool reversed = false;  // The columns are read from the last to the first.
-};
-
-constexpr size_t kSimProcesses = 4;
-
-// The owner's socket, and what it has received: see LeaseInbox.
-template <typename P>
-class SimInbox {
- public:
-  using Word = SharedWord<uint64_t>;
-
-  SimInbox(const Word* cells, bool reversed)
-      : cells_(cells), reversed_(reversed) {}
-
-  // Sends the column of `process`.
-  void Send(int process) {
-    SimAtomics::FetchAdd(socket_, Bit(process), P::kSocketSend);
-  }
-
-  void Receive() {
-    received_ = Look();
-    Collect();
-  }
-  bool IsEmpty() { return Look() == received_; }
-  absl::Span<const Word* const> columns() const {
-    return absl::MakeConstSpan(columns_.data(), count_);
-  }
-
-  int process(uint32_t column) const { return processes_[column]; }
-  // From the next Receive() on, its column is passed over.
-  void Bury(int process) { buried_ |= Bit(process); }
-
-  Word& socket() { return socket_; }
-
- private:
-  static uint64_t Bit(int process) { return uint64_t{1} << process; }
-
-  uint64_t Look() {
-    if (!P::kSocketHasLock) return SimAtomics::Load(socket_, P::kSocketLook);
-    return SimAtomics::FetchAdd(socket_, 0, P::kSocketLook);
-  }
-
-  void Collect() {
-    count_ = 0;
-    for (size_t i = 0; i < kSimProcesses; ++i) {
-      const int p = static_cast<int>(reversed_ ? kSimProcesses - 1 - i : i);
-      if ((received_ & ~buried_ & Bit(p)) == 0) continue;
-      columns_[count_] = cells_ + p;
-      processes_[count_++] = p;
-    }
-  }
-
-  const Word* const cells_;
-  const bool reversed_;
-  Word socket_{1};  // Bit p: process p has sent; the owner is attached.
-  uint64_t received_ = 1;
-  uint64_t buried_ = 0;
-  std::array<const Word*, kSimProcesses> columns_ = {};
-  std::array<int, kSimProcesses> processes_ = {};
-  size_t count_ = 0;
-};
-
 template <typename P>
 class LeaseSimulation {
  public:
   // Names the words. Lives in the body, as long as the schedule.
   LeaseSimulation(Schedule& schedule, const LeaseRoute& route)
-      : schedule_(schedule), route_(route), inbox_(&cells_[0], route.reversed) {
+      : schedule_(schedule),
+        route_(route),
+        processes_(schedule),
+        inbox_(processes_, route, &cells_[0]),
+        attachments_(processes_, route, inbox_),
+        other_(processes_, &cells_[0]) {
     schedule.Name(generation_, "gen");
-    schedule.Name(inbox_.socket(), "socket");
+    inbox_.NameWords(schedule);
+    attachments_.NameWords(schedule);
     for (size_t h = 0; h < route.hops.size(); ++h) {
       schedule.Name(take_[h], "take", static_cast<int>(h));
     }
-    for (size_t p = 0; p < kSimProcesses; ++p) {
-      schedule.Name(cells_[p], "cell", static_cast<int>(p));
+    for (int c = 0; c < kSimColumns; ++c) {
+      if (route.Uses(c)) schedule.Name(cells_[c], "cell", c);
     }
+    OwnerAtomics::inbox = &inbox_;
   }
 
   void Run() {
-    schedule_.AddThread("owner", [this] { Own(); });
+    processes_.AddOwner([this] { Own(); });
     for (size_t h = 0; h < route_.hops.size(); ++h) {
-      if (route_.hops[h] == kQueue) {
-        AddSeat("consumer 1", h, 1);
-        AddSeat("consumer 2", h, 2);
-      } else {
-        AddSeat(kHopNames[h], h, route_.hops[h]);
-      }
+      AddHop(static_cast<int>(h), route_.hops[h]);
     }
+    for (int p = 0; p < kSimProcesses; ++p) AddDetacherOrWatcher(p);
+    if (route_.moving) AddMover();
+    if (route_.retired) AddSweeperAndNewcomer();
     schedule_.Run();
     TENON_SIM_CHECK(block_is_back_);
   }
@@ -150,95 +81,181 @@ class LeaseSimulation {
  private:
   using Word = SharedWord<uint64_t>;
   using TheLease = Lease<SimAtomics, P>;
+  using TheInbox = SimInbox<P>;
+  using Attachments = SimAttachments<P>;
 
   static constexpr size_t kMaxHops = 6;
   static constexpr const char* kHopNames[kMaxHops] = {
       "hop 0", "hop 1", "hop 2", "hop 3", "hop 4", "hop 5"};
-  // Of a hop's word, as in the model.
+  static constexpr const char* kDetacherNames[kSimProcesses] = {
+      "detacher 0", "detacher 1", "detacher 2", "detacher 3"};
+  static constexpr const char* kWatcherNames[kSimProcesses] = {
+      "watcher 0", "watcher 1", "watcher 2", "watcher 3"};
+  // Of a message's word, as in the model.
   static constexpr uint64_t kSent = 1;
   static constexpr uint64_t kAcknowledged = 2;
 
-  // One process at one hop: a logical thread.
-  struct Seat {
-    size_t hop = 0;
-    int process = 0;
-    int thread = 0;
-    bool has = false;  // A good claim. Beside the simulation, for the checks.
+  // What the owner reads cells with. In one wrong variant it passes over the
+  // columns whose ends it sees amid a test: they seem quiet.
+  struct OwnerAtomics : SimAtomics {
+    static inline TheInbox* inbox = nullptr;
+
+    template <SharedWordValue T>
+    static T Load(const SharedWord<T>& word, std::memory_order order) {
+      const T value = SimAtomics::Load(word, order);
+      if constexpr (!P::kEndsBetweenTests && std::is_same_v<T, uint64_t>) {
+        return inbox->ReadAmid(word, value);
+      }
+      return value;
+    }
   };
 
-  void AddSeat(const char* name, size_t hop, int process) {
-    Seat& seat = seats_[seat_count_++];
-    seat.hop = hop;
-    seat.process = process;
-    auto sit = [this, &seat] { Sit(seat); };
-    seat.thread = process == 0 ? schedule_.AddThread(name, sit)
-                               : schedule_.AddKillableThread(name, sit);
+  using TheFreeTest = FreeTest<TheInbox, OwnerAtomics, P>;
+
+  // Another arena, to which process 1 gives cells.
+  struct OtherArena {
+    OtherArena(SimProcesses& processes, const Word* cells)
+        : inbox(processes, route, cells) {}
+
+    const LeaseRoute route = {.attached = 0};
+    Word generation{0};
+    Word take{0};
+    SimVar<uint64_t> bytes{"other bytes"};
+    TheInbox inbox;
+    TheFreeTest free_test;
+    TakeBackCandidate candidate;
+  };
+
+  void AddHop(int hop, int process) {
+    auto receive = [this](SimThread& self) { ReceiveAt(self); };
+    if (process == kQueue) {
+      processes_.Add("consumer 1", 1, hop, receive);
+      processes_.Add("consumer 2", 2, hop, receive);
+    } else {
+      processes_.Add(kHopNames[hop], process, hop, receive);
+    }
   }
 
-  absl::Span<Seat> seats() {
-    return absl::MakeSpan(seats_.data(), seat_count_);
+  void AddDetacherOrWatcher(int process) {
+    if ((route_.detaching >> process & 1) != 0) {
+      processes_.Add(kDetacherNames[process], process, SimThread::kNoHop,
+                     [this](SimThread& self) { Detach(self); });
+    } else if ((route_.refused >> process & 1) != 0 && P::kLookNowAndThen) {
+      processes_.Add(kWatcherNames[process], process, SimThread::kNoHop,
+                     [this](SimThread& self) { Watch(self); });
+    }
+  }
+
+  void AddMover() {
+    processes_.Add("mover", 1, SimThread::kNoHop,
+                   [this](SimThread& self) { Move(self); });
+    schedule_.AddThread("other owner", [this] { OwnOther(); });
+  }
+
+  void AddSweeperAndNewcomer() {
+    const int last = route_.hops.back() == kQueue ? 1 : route_.hops.back();
+    processes_.Add("sweeper", last, SimThread::kNoHop,
+                   [this](SimThread& self) { Sweep(self); });
+    processes_.Add("newcomer", last, SimThread::kNoHop,
+                   [this](SimThread& self) { ReceiveNew(self); });
   }
 
   // --- A process at a hop. ---
 
-  void Sit(Seat& seat) {
-    if (!WaitForMessage(seat)) return;
-    const bool at_queue = route_.hops[seat.hop] == kQueue;
-    if (!(at_queue ? TakeFromQueue(seat) : Take(seat))) return;
-    TENON_SIM_CHECK(bytes_ == 1);
-    if (seat.hop + 1 < route_.hops.size() && !Forward(seat)) {
-      seat.has = false;
+  void ReceiveAt(SimThread& self) {
+    if (!WaitForMessage(self)) return;
+    const bool at_queue = route_.hops[self.hop] == kQueue;
+    if (!(at_queue ? TakeFromQueue(self) : Take(self))) return;
+    CheckBytes(self);
+    if (!IsLast(self) && !Forward(self)) {
+      self.has = false;
       return;
     }
-    TENON_SIM_CHECK(bytes_ == 1);
-    seat.has = false;
-    const bool was_held = TheLease::Release(cells_[seat.process]);
-    TENON_SIM_CHECK(was_held);
+    CheckBytes(self);
+    self.has = false;
+    Release(self);
   }
 
-  // False if there will be none, or none any more.
-  bool WaitForMessage(const Seat& seat) {
-    Word& take = take_[seat.hop];
+  bool IsLast(const SimThread& self) const {
+    return self.hop + 1 == static_cast<int>(route_.hops.size());
+  }
+
+  void CheckBytes(const SimThread& self) {
+    if (route_.retired) TENON_SIM_CHECK(unmapped_[self.process] == 0);
+    TENON_SIM_CHECK(bytes_ == 1);
+  }
+
+  // False if there is no message, or it was acknowledged already.
+  bool WaitForMessage(const SimThread& self) {
+    Word& take = take_[self.hop];
     while (SimAtomics::Load(take, std::memory_order_acquire) == 0) {
-      if (IsDying(seat.process)) return false;
-      if (seat.hop > 0 && AllHaveEnded(seat.hop - 1)) break;
+      if (processes_.IsDying(self.process)) return false;
+      if (self.hop > 0 && processes_.HopHasEnded(self.hop - 1)) break;
       SimAtomics::Pause();
     }
     return SimAtomics::Load(take, std::memory_order_acquire) == kSent;
   }
 
-  bool Take(Seat& seat) {
-    if (!P::kAttachLate) Attach(seat.process);
-    if (P::kAcknowledgeFirst) Acknowledge(seat.hop);
-    seat.has = TheLease::Claim(cells_[seat.process], generation_, 0);
-    CheckClaim(seat);
-    if (!P::kAcknowledgeFirst) Acknowledge(seat.hop);
-    if (P::kAttachLate) Attach(seat.process);
-    return seat.has;
+  bool Take(SimThread& self) {
+    if (P::kAcknowledgeFirst) Acknowledge(self.hop);
+    self.has = Claim(self, 0);
+    if (self.column == Attachments::kNone) return false;
+    CheckClaim(self);
+    if (!P::kAcknowledgeFirst) Acknowledge(self.hop);
+    if (P::kAttachLate) attachments_.Send(self.column);
+    return self.has;
   }
 
-  // Who loses the race gives his claim back. Who wins it without a claim
+  // A consumer that loses the race releases. One that wins it without a claim
   // reports the loss.
-  bool TakeFromQueue(Seat& seat) {
-    Attach(seat.process);
-    if (P::kTakeFirst && !WinsItem(seat.hop)) return false;
-    const bool good = TheLease::Claim(cells_[seat.process], generation_, 0);
-    if (!P::kTakeFirst && !WinsItem(seat.hop)) {
-      if (good) TheLease::Release(cells_[seat.process]);
+  bool TakeFromQueue(SimThread& self) {
+    if (P::kTakeFirst && !WinsItem(self.hop)) return false;
+    const bool good = Claim(self, 0);
+    if (self.column == Attachments::kNone) return false;
+    if (!P::kTakeFirst && !WinsItem(self.hop)) {
+      if (good) Release(self);
       return false;
     }
-    seat.has = good;
-    CheckClaim(seat);
+    self.has = good;
+    CheckClaim(self);
     return good;
   }
 
-  void CheckClaim(const Seat& seat) {
-    const bool fails_with_all_alive =
-        !seat.has && !schedule_.anyone_was_killed();
-    TENON_SIM_CHECK(!fails_with_all_alive);
+  // Claims through the newest attachment that is not found to be shut. If the
+  // process dies before, or has no such attachment, the column is kNone.
+  bool Claim(SimThread& self, uint64_t generation) {
+    for (;;) {
+      self.column = attachments_.Acquire(self.process);
+      if (self.column == Attachments::kNone) return false;
+      if (!TheLease::Claim(cells_[self.column], generation_, generation)) {
+        attachments_.Drop(self.column);
+        return false;
+      }
+      if (!FindsShut(self.column)) return true;
+      Release(self);
+      attachments_.Leave(self.column);
+    }
   }
 
-  bool WinsItem(size_t hop) {
+  bool FindsShut(int column) {
+    return P::kLookAtClaims && route_.refused != 0 && inbox_.IsShut(column);
+  }
+
+  void Release(const SimThread& self) {
+    const bool was_held = TheLease::Release(cells_[self.column]);
+    TENON_SIM_CHECK(was_held);
+    attachments_.Drop(self.column);
+  }
+
+  void CheckClaim(const SimThread& self) {
+    const bool fails_with_all_alive =
+        !self.has && !schedule_.anyone_was_killed();
+    TENON_SIM_CHECK(!fails_with_all_alive);
+    const bool retired_while_held = self.has && is_retired_;
+    TENON_SIM_CHECK(!retired_while_held);
+  }
+
+  bool WinsItem(int hop) {
     uint64_t expected = kSent;
     if (P::kTakeBySwap) {
       if (!SimAtomics::CompareExchange(take_[hop], expected, kAcknowledged,
@@ -256,47 +273,121 @@ class LeaseSimulation {
     return true;
   }
 
-  void Attach(int process) {
-    if (attached_[process]) return;
-    inbox_.Send(process);
-    attached_[process] = true;
-  }
-
-  void Acknowledge(size_t hop) {
+  void Acknowledge(int hop) {
     SimAtomics::Store(take_[hop], kAcknowledged, P::kAcknowledge);
   }
 
-  // Returns when `seat` may let go; false if it dies.
-  bool Forward(const Seat& seat) {
-    SimAtomics::Store(take_[seat.hop + 1], kSent, std::memory_order_release);
-    while (!MayLetGo(seat.hop + 1)) {
-      if (IsDying(seat.process)) return false;
+  // Returns when the sender may release; false if it dies.
+  bool Forward(const SimThread& self) {
+    SimAtomics::Store(take_[self.hop + 1], kSent, std::memory_order_release);
+    while (!MayRelease(self.hop + 1)) {
+      if (processes_.IsDying(self.process)) return false;
       SimAtomics::Pause();
     }
     return true;
   }
 
-  bool MayLetGo(size_t hop) {
-    return P::kDropEarly ||
-           SimAtomics::Load(take_[hop], std::memory_order_acquire) ==
-               kAcknowledged ||
-           AllHaveEnded(hop);
+  bool MayRelease(int hop) {
+    return P::kDropEarly || IsAcknowledged(take_[hop]) ||
+           processes_.HopHasEnded(hop);
   }
 
-  bool AllHaveEnded(size_t hop) {
-    for (const Seat& seat : seats()) {
-      if (seat.hop == hop && !schedule_.HasEnded(seat.thread)) return false;
+  static bool IsAcknowledged(const Word& take) {
+    return SimAtomics::Load(take, std::memory_order_acquire) == kAcknowledged;
+  }
+
+  // --- Other threads of a process. ---
+
+  void Detach(const SimThread& self) {
+    if (WaitForAttachment(self)) attachments_.Leave(First(self));
+  }
+
+  // False if the process receives nothing more, without one.
+  bool WaitForAttachment(const SimThread& self) {
+    while (!attachments_.WasSent(First(self))) {
+      if (processes_.IsDying(self.process)) return false;
+      if (processes_.HasReceivedAll(self.process)) break;
+      SimAtomics::Pause();
     }
+    return attachments_.WasSent(First(self));
+  }
+
+  static int First(const SimThread& self) { return SimColumn(self.process, 0); }
+
+  void Watch(const SimThread& self) {
+    while (!inbox_.IsShut(First(self))) {
+      if (processes_.MustStop(self.process)) return;
+      SimAtomics::Pause();
+    }
+    attachments_.Leave(First(self));
+  }
+
+  void Move(SimThread& self) {
+    if (GivesCells(self) && ClaimOther(self)) HoldOther(self);
+    self.has = false;
+  }
+
+  bool ClaimOther(SimThread& self) {
+    self.column = First(self);
+    if (P::kSendToOtherArena) other_.inbox.Send(self.column);
+    while (SimAtomics::Load(other_.take, std::memory_order_acquire) != kSent) {
+      if (processes_.IsDying(self.process)) return false;
+      SimAtomics::Pause();
+    }
+    self.has = TheLease::Claim(cells_[self.column], other_.generation, 0);
+    const bool other_claim_fails = !self.has;
+    TENON_SIM_CHECK(!other_claim_fails);
+    SimAtomics::Store(other_.take, kAcknowledged, P::kAcknowledge);
     return true;
   }
 
-  bool IsDying(int process) {
-    for (const Seat& seat : seats()) {
-      if (seat.process == process && schedule_.was_killed(seat.thread)) {
-        return true;
-      }
+  void HoldOther(SimThread& self) {
+    TENON_SIM_CHECK(other_.bytes == 1);
+    while (!processes_.OwnerHasEnded()) {
+      if (processes_.IsDying(self.process)) return;
+      SimAtomics::Pause();
     }
-    return false;
+    TENON_SIM_CHECK(other_.bytes == 1);
+    self.has = false;
+    TheLease::Release(cells_[self.column]);
+  }
+
+  // The owner looks at the first column of the process no more, or has ended.
+  // False if the process dies before.
+  bool GivesCells(const SimThread& self) {
+    const bool attached = WaitForAttachment(self);
+    if (processes_.IsDying(self.process)) return false;
+    if (!P::kGiveDetachedOnly) return true;
+    attachments_.Leave(First(self));
+    while (P::kGiveWhenShut && attached && !inbox_.IsShut(First(self))) {
+      if (processes_.MustStop(self.process)) break;
+      SimAtomics::Pause();
+    }
+    return !processes_.IsDying(self.process);
+  }
+
+  void Sweep(const SimThread& self) {
+    while (SimAtomics::Load(retired_, P::kSweep) == 0) {
+      if (processes_.IsDying(self.process)) return;
+      SimAtomics::Pause();
+    }
+    unmapped_[self.process] = 1;
+  }
+
+  // As at a hop, of another message, which names the new generation.
+  void ReceiveNew(SimThread& self) {
+    while (SimAtomics::Load(new_take_, std::memory_order_acquire) != kSent) {
+      if (processes_.IsDying(self.process)) return;
+      SimAtomics::Pause();
+    }
+    const bool new_claim_fails = !Claim(self, new_generation_);
+    if (self.column == Attachments::kNone) return;
+    TENON_SIM_CHECK(!new_claim_fails);
+    self.has = true;
+    SimAtomics::Store(new_take_, kAcknowledged, P::kAcknowledge);
+    TENON_SIM_CHECK(new_bytes_ == 1);
+    self.has = false;
+    Release(self);
   }
 
   // --- The owner. ---
@@ -304,49 +395,141 @@ class LeaseSimulation {
   void Own() {
     bytes_ = 1;
     SimAtomics::Store(take_[0], kSent, std::memory_order_release);
-    while (!MayLetGo(0)) SimAtomics::Pause();
-    while (!TakesBack()) SimAtomics::Pause();
-    for (const Seat& seat : seats()) {
-      const bool reused_while_held =
-          seat.has && !schedule_.was_killed(seat.thread);
-      TENON_SIM_CHECK(!reused_while_held);
+    while (!MayRelease(0)) {
+      if (route_.limit == 1 && P::kReceiveUntested) inbox_.Receive();
+      SimAtomics::Pause();
     }
-    bytes_ = 2;
+    if (route_.retired) {
+      Retire();
+    } else {
+      Reclaim(generation_);
+      const bool reused_while_held = processes_.AnyHas();
+      TENON_SIM_CHECK(!reused_while_held);
+      bytes_ = 2;
+    }
     block_is_back_ = true;
   }
 
-  bool TakesBack() {
-    free_test_.TakeBack(inbox_, &generation_, absl::MakeSpan(&candidate_, 1));
-    const BlockVerdict& verdict = candidate_.verdict;
-    if (verdict.kind == BlockVerdict::kHeld) {
-      BuryIfDead(inbox_.process(verdict.column));
+  void Reclaim(Word& generation) {
+    TakeBackCandidate candidate;
+    while (!TakesBack(inbox_, free_test_, generation, candidate)) {
+      SimAtomics::Pause();
     }
-    return candidate_.IsTakenBack();
   }
 
-  void BuryIfDead(int process) {
-    for (const Seat& seat : seats()) {
-      if (seat.process == process && !schedule_.HasEnded(seat.thread)) return;
+  static bool TakesBack(TheInbox& inbox, TheFreeTest& test, Word& generation,
+                        TakeBackCandidate& candidate) {
+    test.TakeBack(inbox, &generation, absl::MakeSpan(&candidate, 1));
+    if (candidate.verdict.kind == BlockVerdict::kHeld) inbox.SeeEnds();
+    return candidate.IsTakenBack();
+  }
+
+  // Until the receiver has acknowledged, or ended.
+  void WaitFor(const Word& take, const SimThread& receiver) {
+    while (!IsAcknowledged(take) && !schedule_.HasEnded(receiver.thread)) {
+      SimAtomics::Pause();
     }
-    if (IsDying(process)) inbox_.Bury(process);
+  }
+
+  bool Has(const SimThread& thread) const {
+    return thread.has && !schedule_.was_killed(thread.thread);
+  }
+
+  // The owner never writes into the segment again.
+  void Retire() {
+    if (P::kRetireReclaimed) {
+      Reclaim(P::kRetireNewGeneration ? generation_ : unread_generation_);
+    }
+    const bool retired_while_held = processes_.AnyHas();
+    TENON_SIM_CHECK(!retired_while_held);
+    is_retired_ = true;
+    SimAtomics::Store(retired_, 1, P::kRetire);
+    UseNumberAgain();
+  }
+
+  // The block's number goes to a new segment, and a message about it is sent.
+  void UseNumberAgain() {
+    if (!P::kGenerationGoesOn) {
+      SimAtomics::Store(generation_, 0, std::memory_order_relaxed);
+    }
+    new_generation_ = SimAtomics::Load(generation_, std::memory_order_relaxed);
+    new_bytes_ = 1;
+    SimAtomics::Store(new_take_, kSent, std::memory_order_release);
+    const SimThread& newcomer = processes_.threads().back();
+    WaitFor(new_take_, newcomer);
+    Reclaim(generation_);
+    const bool reused_while_held = Has(newcomer);
+    TENON_SIM_CHECK(!reused_while_held);
+    new_bytes_ = 2;
+  }
+
+  // --- The owner of the other arena. ---
+
+  void OwnOther() {
+    other_.bytes = 1;
+    SimAtomics::Store(other_.take, kSent, std::memory_order_release);
+    const SimThread& mover = processes_.threads().back();
+    WaitFor(other_.take, mover);
+    while (!TakesBack(other_.inbox, other_.free_test, other_.generation,
+                      other_.candidate)) {
+      SimAtomics::Pause();
+    }
+    const bool reused_while_held = Has(mover);
+    TENON_SIM_CHECK(!reused_while_held);
+    other_.bytes = 2;
   }
 
   Schedule& schedule_;
   const LeaseRoute& route_;
   Word generation_{0};
-  std::array<Word, kSimProcesses> cells_{Word(0), Word(0), Word(0), Word(0)};
+  std::array<Word, kSimColumns> cells_{Word(0), Word(0), Word(0), Word(0),
+                                       Word(0), Word(0), Word(0), Word(0)};
   std::array<Word, kMaxHops> take_{Word(0), Word(0), Word(0),
                                    Word(0), Word(0), Word(0)};
   SimVar<uint64_t> bytes_{"bytes"};
-  SimInbox<P> inbox_;
-  FreeTest<SimInbox<P>, SimAtomics, P> free_test_;
-  TakeBackCandidate candidate_;
-  std::array<bool, kSimProcesses> attached_ = {true};
-  std::array<Seat, kMaxHops> seats_;
-  size_t seat_count_ = 0;
+  SimProcesses processes_;
+  TheInbox inbox_;
+  Attachments attachments_;
+  TheFreeTest free_test_;
+
+  // Of a retired segment.
+  Word retired_{0};
+  Word unread_generation_{0};
+  std::array<SimVar<int>, kSimProcesses> unmapped_;
+  Word new_take_{0};
+  uint64_t new_generation_ = 0;  // In the message.
+  SimVar<uint64_t> new_bytes_{"new bytes"};
+
+  OtherArena other_;
+
   // Beside the simulation, for the checks.
   int delivered_ = 0;
   bool block_is_back_ = false;
+  bool is_retired_ = false;
+};
+
+struct LeaseExploration {
+  LeaseRoute route;
+  int max_kills = 0;
+  uint64_t schedules = 0;
+};
+
+template <typename P>
+ExploreResult ExploreLease(const LeaseExploration& e) {
+  const ExploreOptions options = {.schedules = e.schedules,
+                                  .schedule = {.max_kills = e.max_kills}};
+  return Explore(options, [&](Schedule& schedule) {
+    LeaseSimulation<P>(schedule, e.route).Run();
+  });
+}
+using LeaseExplorer = ExploreResult (*)(const LeaseExploration&);
+
+// A variant: an attachment is told by a word of shared memory, and no call of
+// the kernel is made to see that there is none.
+struct SocketIsAWord : SimLeaseProtocol {
+  static constexpr bool kSocketHasLock = false;
+  static constexpr auto kSocketSend = std::memory_order_seq_cst;
+  static constexpr auto kSocketLook = std::memory_order_seq_cst;
 };
 
 }  // namespace tenon

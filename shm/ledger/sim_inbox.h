@@ -1,0 +1,208 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// SimInbox: what the owner of an arena knows of attachments in a
+// LeaseSimulation, with the socket and the leases, which it shares with the
+// attached processes. See LeaseInbox (free_test.h).
+
+#ifndef TENON_SHM_LEDGER_SIM_INBOX_H_
+#define TENON_SHM_LEDGER_SIM_INBOX_H_
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "absl/types/span.h"
+#include "tenon/shm/atomics.h"
+#include "tenon/shm/ledger/lease_route.h"
+#include "tenon/shm/ledger/sim_processes.h"
+#include "tenon/shm/testing/scheduler/schedule.h"
+#include "tenon/shm/testing/scheduler/sim_atomics.h"
+
+namespace tenon {
+
+// Lives in the body of a schedule, and so do the words.
+template <typename P>
+class SimInbox {
+ public:
+  using Word = SharedWord<uint64_t>;
+
+  // `cells` has a word for each column.
+  SimInbox(SimProcesses& processes, const LeaseRoute& route, const Word* cells)
+      : processes_(processes), route_(route), cells_(cells) {
+    for (int p = 0; p < kSimProcesses; ++p) {
+      if ((route.attached >> p & 1) == 0) continue;
+      received_ |= Bit(SimColumn(p, 0));
+      state_[SimColumn(p, 0)] = kAttached;
+    }
+    *socket_.address() = received_;
+  }
+
+  void NameWords(Schedule& schedule) const {
+    schedule.Name(socket_, "socket");
+    for (int c = 0; c < kSimColumns; ++c) {
+      if (route_.HasEnds() && route_.Uses(c)) {
+        schedule.Name(leases_[c], "lease", c);
+      }
+    }
+  }
+
+  // --- By attaching processes. ---
+
+  void Send(int column) {
+    SimAtomics::FetchAdd(socket_, Bit(column), P::kSocketSend);
+  }
+  void HangUp(int column) {
+    SimAtomics::FetchAdd(leases_[column], kHungUp, P::kHangUp);
+  }
+  bool IsShut(int column) const { return (Poll(column) & kShut) != 0; }
+
+  // --- By the owner. ---
+
+  void Receive() {
+    if (route_.HasEnds()) SeeEnds();
+    const uint64_t before = received_;
+    received_ = Look();
+    for (int c = 0; c < kSimColumns; ++c) {
+      if ((received_ & ~before & Bit(c)) != 0) TakeIn(c);
+    }
+    Collect();
+  }
+
+  // As long as one that was refused has not ended, no test comes to an end.
+  bool IsEmpty() {
+    if (P::kRefusedBlocks && AnyIsRefused()) return false;
+    return Look() == received_;
+  }
+
+  absl::Span<const Word* const> columns() const {
+    return absl::MakeConstSpan(columns_.data(), count_);
+  }
+
+  // From the next Receive() on, ended columns are passed over.
+  void SeeEnds() {
+    for (int c = 0; c < kSimColumns; ++c) SeeEnd(c);
+  }
+
+  // What a test finds in a cell that holds `value`, if the owner passes over
+  // ended columns amid a test: these do not seem to move.
+  uint64_t ReadAmid(const Word& cell, uint64_t value) {
+    for (int c = 0; c < kSimColumns; ++c) {
+      if (cells_ + c != &cell) continue;
+      SeeEnd(c);
+      if (state_[c] != kEnded) return read_[c] = value;
+      return read_[c] & ~uint64_t{UINT32_MAX};  // Holds nothing.
+    }
+    return value;
+  }
+
+ private:
+  enum State : uint8_t { kUnknown, kAttached, kRefused, kAboveLimit, kEnded };
+
+  // Of a lease.
+  static constexpr uint64_t kShut = 1;    // By the owner, once.
+  static constexpr uint64_t kHungUp = 2;  // By the process; counted.
+
+  static uint64_t Bit(int column) { return uint64_t{1} << column; }
+
+  uint64_t Look() {
+    if (!P::kSocketHasLock) return SimAtomics::Load(socket_, P::kSocketLook);
+    return SimAtomics::FetchAdd(socket_, 0, P::kSocketLook);
+  }
+
+  uint64_t Poll(int column) const {
+    return SimAtomics::Load(leases_[column], std::memory_order_relaxed);
+  }
+
+  void TakeIn(int column) {
+    const int process = SimProcessOf(column);
+    const bool first = column == SimColumn(process, 0);
+    state_[column] = kAttached;
+    if (CountOf(process) > route_.limit && P::kEndsSeenAtLimit) SeeEnds();
+    if (state_[column] == kEnded) return;
+    if (CountOf(process) > route_.limit) {
+      state_[column] = kAboveLimit;
+    } else if (first && (route_.refused >> process & 1) != 0) {
+      state_[column] = kRefused;
+    } else {
+      return;
+    }
+    Shut(column);
+  }
+
+  int CountOf(int process) const {
+    int count = 0;
+    for (int i = 0; i < kSimAttachments; ++i) {
+      const State state = state_[SimColumn(process, i)];
+      count += state == kAttached || state == kRefused;
+    }
+    return count;
+  }
+
+  bool AnyIsRefused() const {
+    for (const State state : state_) {
+      if (state == kRefused) return true;
+    }
+    return false;
+  }
+
+  bool IsWatched(int column) const {
+    const State state = state_[column];
+    return state == kAttached || state == kAboveLimit ||
+           (state == kRefused && P::kRefusedWatched);
+  }
+
+  void SeeEnd(int column) {
+    if (!IsWatched(column) || !HasEnded(column)) return;
+    const int first = SimColumn(SimProcessOf(column), 0);
+    for (int c = first; c < first + kSimAttachments; ++c) {
+      if (c == column || !P::kEndIsOfOne) End(c);
+    }
+  }
+
+  bool HasEnded(int column) {
+    if (route_.HasEnds() && Poll(column) >= kHungUp) return true;
+    return processes_.IsDead(SimProcessOf(column));
+  }
+
+  void End(int column) {
+    if (state_[column] == kUnknown || state_[column] == kEnded) return;
+    if (route_.HasEnds()) Shut(column);
+    state_[column] = kEnded;
+  }
+
+  // Takes the lock, also of one that is shut already: what was done before the
+  // hang-up happens before what the owner does from now on.
+  void Shut(int column) {
+    SimAtomics::FetchAdd(leases_[column], shut_[column] ? 0 : kShut, P::kShut);
+    shut_[column] = true;
+  }
+
+  void Collect() {
+    count_ = 0;
+    for (int i = 0; i < kSimColumns; ++i) {
+      const int c = route_.reversed ? kSimColumns - 1 - i : i;
+      if (state_[c] == kAttached) columns_[count_++] = cells_ + c;
+    }
+  }
+
+  SimProcesses& processes_;
+  const LeaseRoute& route_;
+  const Word* const cells_;
+  Word socket_{0};  // Bit c: column c was sent.
+  std::array<Word, kSimColumns> leases_{Word(0), Word(0), Word(0), Word(0),
+                                        Word(0), Word(0), Word(0), Word(0)};
+
+  // Of the owner alone.
+  uint64_t received_ = 0;
+  std::array<State, kSimColumns> state_ = {};
+  std::array<bool, kSimColumns> shut_ = {};
+  std::array<uint64_t, kSimColumns> read_ = {};
+  std::array<const Word*, kSimColumns> columns_ = {};
+  size_t count_ = 0;
+};
+
+}  // namespace tenon
+
+#endif  // TENON_SHM_LEDGER_SIM_INBOX_H_
