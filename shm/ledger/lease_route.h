@@ -75,9 +75,11 @@ struct SimLeaseProtocol : LeaseProtocol {
   static constexpr bool kSendAnew = true;            // The second column too.
   static constexpr bool kEndIsOfOne = true;          // Else of its process.
   static constexpr bool kEndsBetweenTests = true;    // Else amid them, too.
-  static constexpr bool kGiveDetachedOnly = true;    // To another arena.
+  // Its cells go to another arena, which is sent them, once it has detached and
+  // the owner has shut its end.
+  static constexpr bool kGiveDetachedOnly = true;
   static constexpr bool kGiveWhenShut = true;
-  static constexpr bool kSendToOtherArena = true;  // The given range.
+  static constexpr bool kSendToOtherArena = true;
   static constexpr std::memory_order kDropReference = std::memory_order_acq_rel;
   // The lease. To shut an end down takes the lock of the socket; a poll of it
   // without a timeout is a load without any order.
@@ -90,7 +92,7 @@ struct SimLeaseProtocol : LeaseProtocol {
   static constexpr bool kCountUntilShut = false;  // By the owner.
   static constexpr bool kEndsSeenAtLimit = true;
   static constexpr bool kReceiveUntested = true;  // While nothing is tested.
-  // What a thread of the process does after another one's hang-up happens
+  // What a thread does after a hang-up by another thread of its process happens
   // after it: their mutex.
   static constexpr std::memory_order kNoteHangUp = std::memory_order_release;
 

@@ -15,7 +15,7 @@
 namespace tenon {
 namespace {
 
-// Claims do not look at the lease; it is enough that the process does, now and
+// Claims do not check the lease; it is enough that the process does, now and
 // then.
 struct LookNowAndThen : SimLeaseProtocol {
   static constexpr bool kLookAtClaims = false;
@@ -25,8 +25,9 @@ struct CountUntilShut : SimLeaseProtocol {
   static constexpr bool kCountUntilShut = true;
   static constexpr bool kEndsSeenAtLimit = false;
 };
-// Cells of an attachment that is left go to another arena at once. The owner
-// may take claims there for claims on its own block, and tests again.
+// The cells of an attachment go to another arena as soon as the process has
+// detached. The owner may take claims there for claims on its own block; it
+// then tests again.
 struct GiveAtOnce : SimLeaseProtocol {
   static constexpr bool kGiveWhenShut = false;
 };

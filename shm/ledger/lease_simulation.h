@@ -352,7 +352,7 @@ class LeaseSimulation {
     TheLease::Release(cells_[self.column]);
   }
 
-  // The owner looks at the first column of the process no more, or has ended.
+  // Returns when the owner reads the first column no more, or has ended.
   // False if the process dies before.
   bool GivesCells(const SimThread& self) {
     const bool attached = WaitForAttachment(self);
@@ -524,8 +524,8 @@ ExploreResult ExploreLease(const LeaseExploration& e) {
 }
 using LeaseExplorer = ExploreResult (*)(const LeaseExploration&);
 
-// A variant: an attachment is told by a word of shared memory, and no call of
-// the kernel is made to see that there is none.
+// A variant: the socket is a word of shared memory, and no call of the kernel
+// is made to see that it is empty.
 struct SocketIsAWord : SimLeaseProtocol {
   static constexpr bool kSocketHasLock = false;
   static constexpr auto kSocketSend = std::memory_order_seq_cst;
