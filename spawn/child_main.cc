@@ -25,15 +25,15 @@
 #include "tenon/shm/sharing_strategy.h"
 #include "tenon/shm/status_macros.h"
 #include "tenon/shm/unique_fd.h"
+#include "tenon/spawn/ancestors.h"
 #include "tenon/spawn/call_entry.h"
 #include "tenon/spawn/child_settings.h"
 #include "tenon/spawn/crash_record.h"
 #include "tenon/spawn/current_process.h"
-#include "tenon/spawn/elders.h"
+#include "tenon/spawn/death_pipe.h"
 #include "tenon/spawn/entry.h"
 #include "tenon/spawn/handover.h"
 #include "tenon/spawn/inherited_setting.h"
-#include "tenon/spawn/leash.h"
 #include "tenon/spawn/orphan_exit_code.h"
 #include "tenon/spawn/program.h"
 #include "tenon/spawn/report.h"
@@ -104,14 +104,15 @@ void ApplySignals(bool ignore_interrupt) {
 
 // Everything but calling the entry point; that is found in `*function`.
 absl::StatusOr<Child> Prepare(Channel& control, EntryFunction* function) {
-  const absl::Status leashed = PutOnLeash(UniqueFd(kLeashFd));
+  const absl::Status leashed = TieToDeathPipe(UniqueFd(kDeathPipeFd));
   if (absl::IsUnavailable(leashed)) _exit(kOrphanExitCode);
   TENON_RETURN_IF_ERROR(leashed);
   TENON_ASSIGN_OR_RETURN(Handover handover, ReceiveFirst(control));
   const StartMessage& start = handover.start;
   ApplySignals(start.ignore_interrupt);
-  handover.elders.insert(handover.elders.begin(), std::move(handover.parent));
-  SetElders(std::move(handover.elders));
+  handover.ancestors.insert(handover.ancestors.begin(),
+                            std::move(handover.parent));
+  SetAncestors(std::move(handover.ancestors));
   if (start.has_crash_record) {
     TENON_RETURN_IF_ERROR(RecordCrashes(std::move(handover.crash_record)));
   }

@@ -22,6 +22,7 @@
 #include "tenon/shm/unique_fd.h"
 #include "tenon/spawn/entry.h"
 #include "tenon/spawn/process.h"
+#include "tenon/spawn/supervisor.h"
 
 namespace tenon::spawn {
 namespace {
@@ -53,6 +54,15 @@ void ChildTest::SetUp() {
 }
 
 void ChildTest::TearDown() {
+  // Supervisors that linger end a moment after those below them.
+  const Deadline patience = Deadline::After(absl::Seconds(10));
+  for (;;) {
+    ReapLingeringSupervisors();
+    if (!HasChildren() || patience.has_passed()) break;
+    PollUntil(nullptr, 0, Deadline::After(absl::Milliseconds(1)))
+        .status()
+        .IgnoreError();
+  }
   EXPECT_FALSE(HasChildren());
   EXPECT_EQ(CountOpenFds(), fds_before_);
 }

@@ -30,12 +30,12 @@
 #include "tenon/shm/posix_error.h"
 #include "tenon/shm/status_macros.h"
 #include "tenon/shm/unique_fd.h"
+#include "tenon/spawn/environment.h"
 #include "tenon/spawn/fork_request.h"
-#include "tenon/spawn/guardian.h"
 #include "tenon/spawn/handover.h"
-#include "tenon/spawn/launch.h"
 #include "tenon/spawn/process_options.h"
-#include "tenon/spawn/start_child.h"
+#include "tenon/spawn/started_child.h"
+#include "tenon/spawn/supervisor.h"
 
 namespace tenon::spawn {
 namespace {
@@ -67,14 +67,32 @@ Client& TheClient() {
   return client;
 }
 
+absl::StatusOr<StartedChild> StartServerProcess(const ProcessOptions& options,
+                                                int fd) {
+  TENON_ASSIGN_OR_RETURN(PreparedChild prepared,
+                         PrepareChild(options, {&fd, 1}));
+  TENON_ASSIGN_OR_RETURN(const PidFd self, PidFd::Open(getpid()));
+  const ChildFds fds = FdsOf(prepared);
+  SupervisedStart start = SupervisedStartOf(options, {&fds, 1});
+  start.ancestors = AncestorsOfChild();
+  start.ancestors.push_back(self.fd());
+  TENON_ASSIGN_OR_RETURN(SupervisedChildren supervised, StartSupervised(start));
+  std::vector<PreparedChild> one;
+  one.push_back(std::move(prepared));
+  TENON_ASSIGN_OR_RETURN(
+      std::vector<StartedChild> started,
+      TakeCharge(std::move(supervised), std::move(one), std::nullopt));
+  return std::move(started[0]);
+}
+
 absl::Status Start(Client& client) {
   TENON_ASSIGN_OR_RETURN(auto ends, Channel::CreatePair());
   const int fd = ends.second.fd();
-  ProcessOptions options = {.entry = "tenon.spawn.fork_server",
-                            .argument = absl::StrJoin(client.preload, "\n"),
-                            .orphan_grace = absl::ZeroDuration()};
-  TENON_ASSIGN_OR_RETURN(StartedChild child,
-                         StartChild(options, {&fd, 1}, std::nullopt));
+  const ProcessOptions options = {
+      .entry = "tenon.spawn.fork_server",
+      .argument = absl::StrJoin(client.preload, "\n"),
+      .orphan_grace = absl::ZeroDuration()};
+  TENON_ASSIGN_OR_RETURN(StartedChild child, StartServerProcess(options, fd));
   absl::Status sent = SendRest(child.control, child.pid_fd, {&fd, 1});
   if (!sent.ok()) {
     SignalChild(child, SIGKILL).IgnoreError();
@@ -88,7 +106,8 @@ absl::Status Start(Client& client) {
 
 // One that has died is reaped and forgotten.
 void ForgetIfDead(Client& client) {
-  if (client.server == nullptr || !client.server->child.fate.IsDecided()) {
+  if (client.server == nullptr ||
+      !client.server->child.child_exit.has_exited()) {
     return;
   }
   ReapChild(client.server->child, Deadline::Never()).status().IgnoreError();
@@ -97,46 +116,40 @@ void ForgetIfDead(Client& client) {
 
 bool IsOpen(int fd) { return fcntl(fd, F_GETFD) >= 0; }
 
-// What forked children inherit of this process, though they are not its
-// children, into `request` and `fds`.
-absl::Status AddSurroundings(ForkRequest& request, const UniqueFd& directory,
-                             std::vector<int>& fds) {
-  if (!directory.valid()) return PosixError(errno, "open", ".");
-  fds.push_back(directory.get());
-  request.has_stdin = IsOpen(STDIN_FILENO);
-  if (request.has_stdin) fds.push_back(STDIN_FILENO);
-  return absl::OkStatus();
-}
-
+// Its control channel and its standard streams, as far as they are open here.
 void AddChild(const ChildFds& child, ForkRequest& request,
               std::vector<int>& fds) {
   const int streams[] = {
+      child.standard_input >= 0 ? child.standard_input : STDIN_FILENO,
       child.standard_output >= 0 ? child.standard_output : STDOUT_FILENO,
       child.standard_error >= 0 ? child.standard_error : STDERR_FILENO};
   uint8_t bits = 0;
   fds.push_back(child.control);
-  for (unsigned i = 0; i < 2; ++i) {
-    if (!IsOpen(streams[i])) continue;  // Closed here.
+  for (unsigned i = 0; i < 3; ++i) {
+    if (!IsOpen(streams[i])) continue;
     bits = static_cast<uint8_t>(bits | (1u << i));
     fds.push_back(streams[i]);
   }
   request.streams.push_back(bits);
 }
 
-// The children, from what the server has said.
-absl::StatusOr<GuardedChildren> Meet(Message told, size_t count) {
-  TENON_ASSIGN_OR_RETURN(const ForkBirth birth, DecodeForkBirth(told.bytes));
+// The children, as the server reports them.
+absl::StatusOr<SupervisedChildren> Meet(Message message, size_t count) {
+  TENON_ASSIGN_OR_RETURN(const ForkBirth birth, DecodeForkBirth(message.bytes));
   TENON_RETURN_IF_ERROR(birth.status);
-  if (birth.pids.size() != count || told.fds.size() != 2 * count) {
-    return absl::DataLossError("the fork server told a birth without pidfds");
+  if (birth.pids.size() != count || message.fds.size() != 2 * count) {
+    return absl::DataLossError(
+        absl::StrCat("fork server reply lacks pidfds (got ", message.fds.size(),
+                     " fds, want ", 2 * count, ")"));
   }
-  GuardedChildren met;
+  SupervisedChildren met;
   for (size_t i = 0; i < count; ++i) {
     TENON_ASSIGN_OR_RETURN(PidFd pid_fd,
-                           PidFd::Adopt(std::move(told.fds[2 * i])));
-    TENON_ASSIGN_OR_RETURN(Fate fate,
-                           Fate::Adopt(std::move(told.fds[2 * i + 1])));
-    met.children.push_back({birth.pids[i], std::move(pid_fd), std::move(fate)});
+                           PidFd::Adopt(std::move(message.fds[2 * i])));
+    TENON_ASSIGN_OR_RETURN(ChildExit child_exit,
+                           ChildExit::Adopt(std::move(message.fds[2 * i + 1])));
+    met.children.push_back(
+        {birth.pids[i], std::move(pid_fd), std::move(child_exit)});
   }
   return met;
 }
@@ -153,25 +166,25 @@ absl::Status Send(Client& client, const ForkRequest& request,
         client.server->requests.Send(bytes, fds, Deadline::After(kPatience));
     if (!absl::IsUnavailable(sent) || tries > 0) return sent;
     // It is dying.
-    client.server->child.fate
-        .WaitUntilDecided(Deadline::After(absl::Seconds(10)))
+    client.server->child.child_exit
+        .WaitForExit(Deadline::After(absl::Seconds(10)))
         .IgnoreError();
   }
 }
 
 }  // namespace
 
-absl::StatusOr<GuardedChildren> LaunchByServer(absl::Span<const ChildFds> fds,
-                                               const LaunchOptions& options) {
+absl::StatusOr<SupervisedChildren> StartByServer(const SupervisedStart& start) {
   TENON_ASSIGN_OR_RETURN(auto answer, Channel::CreatePair());
-  ForkRequest request = {.hold_interrupt = options.hold_interrupt,
-                         .own_group = options.guardian.own_group,
-                         .orphan_grace = options.guardian.orphan_grace,
-                         .environment = MergedEnvironment(options.environment)};
+  ForkRequest request = {.hold_interrupt = start.hold_interrupt,
+                         .own_group = start.own_group,
+                         .orphan_grace = start.orphan_grace,
+                         .environment = MergedEnvironment(start.environment)};
   std::vector<int> sent = {answer.second.fd()};
   const UniqueFd directory(open(".", O_PATH | O_DIRECTORY | O_CLOEXEC));
-  TENON_RETURN_IF_ERROR(AddSurroundings(request, directory, sent));
-  for (const ChildFds& child : fds) AddChild(child, request, sent);
+  if (!directory.valid()) return PosixError(errno, "open", ".");
+  sent.push_back(directory.get());
+  for (const ChildFds& child : start.children) AddChild(child, request, sent);
   {
     Client& client = TheClient();
     const std::lock_guard<std::mutex> lock(client.mutex);
@@ -184,7 +197,7 @@ absl::StatusOr<GuardedChildren> LaunchByServer(absl::Span<const ChildFds> fds,
     return absl::UnavailableError(absl::StrCat(
         "the fork server has not started it: ", told.status().message()));
   }
-  return Meet(*std::move(told), fds.size());
+  return Meet(*std::move(told), start.children.size());
 }
 
 absl::Status StartServer(const std::vector<std::string>& preload) {
@@ -208,7 +221,7 @@ void StopServer() {
       .IgnoreError();
   // One that hangs in what it preloads has no children yet.
   StartedChild& child = client.server->child;
-  if (!child.fate.WaitUntilDecided(Deadline::After(absl::Seconds(10))).ok()) {
+  if (!child.child_exit.WaitForExit(Deadline::After(absl::Seconds(10))).ok()) {
     SignalChild(child, SIGKILL).IgnoreError();
   }
   ReapChild(child, Deadline::Never()).status().IgnoreError();

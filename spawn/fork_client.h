@@ -12,17 +12,15 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "tenon/spawn/guardian.h"
-#include "tenon/spawn/launch.h"
+#include "tenon/spawn/supervisor.h"
 
 namespace tenon::spawn {
 
-// As Launch(), of children of the server, which is started if there is none,
-// and replaced if it has died. Its elders are those of the server:
-// options.guardian is to name none. Thread-safe. Errors: kUnavailable if the
-// server dies meanwhile; what it says.
-absl::StatusOr<GuardedChildren> LaunchByServer(absl::Span<const ChildFds> fds,
-                                               const LaunchOptions& options);
+// As StartSupervised(), of forks of the server, which is started if there is
+// none, and replaced if it has died. The children's ancestors are those of the
+// server, and `start` names none. Thread-safe. Errors: kUnavailable if the
+// server dies meanwhile; what it reports.
+absl::StatusOr<SupervisedChildren> StartByServer(const SupervisedStart& start);
 
 // As fork_server.h has them.
 absl::Status StartServer(const std::vector<std::string>& preload);

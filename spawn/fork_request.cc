@@ -25,7 +25,6 @@ std::string EncodeForkRequest(const ForkRequest& request) {
   writer.Put(absl::ToInt64Nanoseconds(request.orphan_grace));
   writer.Put(static_cast<uint32_t>(request.environment.size()));
   for (const std::string& one : request.environment) writer.PutString(one);
-  writer.Put(request.has_stdin);
   writer.Put(static_cast<uint32_t>(request.streams.size()));
   for (const uint8_t streams : request.streams) writer.Put(streams);
   writer.Put(request.stop);
@@ -44,7 +43,6 @@ absl::StatusOr<ForkRequest> DecodeForkRequest(absl::string_view bytes) {
     TENON_ASSIGN_OR_RETURN(std::string one, reader.GetString());
     request.environment.push_back(std::move(one));
   }
-  TENON_ASSIGN_OR_RETURN(request.has_stdin, reader.Get<bool>());
   TENON_ASSIGN_OR_RETURN(const auto children, reader.Get<uint32_t>());
   for (uint32_t i = 0; i < children; ++i) {
     TENON_ASSIGN_OR_RETURN(const auto streams, reader.Get<uint8_t>());

@@ -5,17 +5,17 @@
 //
 //   process                                        server
 //   request: settings; a channel for the answer,
-//     working directory, stdin; of each child
-//     its control channel, stdout, stderr
+//     working directory; of each child its
+//     control channel, stdin, stdout, stderr
 //                                        ------>
 //                                                  (forks)
 //     on the channel for the answer:
-//                                        <------   birth: of each child its
-//                                        pid,
-//                                                  pidfd, fate; or an error
+//                                        <------   reply: of each child its
+//                                                  pid, pidfd, exit pipe; or
+//                                                  an error
 //
-// So nobody's answer is mixed up with another's, and if the server dies the
-// channel is closed. How a child ends is told by its guardian (guardian.h),
+// So no two answers are mixed up, and if the server dies the channel is
+// closed. How a child ends is told by its supervisor (supervisor.h),
 // with or without a server.
 
 #ifndef TENON_SPAWN_FORK_REQUEST_H_
@@ -40,9 +40,7 @@ struct ForkRequest {
   absl::Duration orphan_grace;
   // All of it: "NAME=value".
   std::vector<std::string> environment;
-  // Whether stdin comes with it.
-  bool has_stdin = false;
-  // Of each child, which of 1 and 2 come with its control channel, by bits.
+  // Of each child, which of 0, 1 and 2 come with its control channel, by bits.
   std::vector<uint8_t> streams;
   // Ends the server, in place of all else.
   bool stop = false;

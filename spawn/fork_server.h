@@ -12,8 +12,9 @@
 //                                 .method = StartMethod::kForkServer});
 //
 // Children start as quickly as by fork(), and have what was preloaded, but none
-// of this process's memory, threads or descriptors. Their guardians (guardian.h)
-// watch this process, and tell it how they end: if the server dies, they go on.
+// of this process's memory, threads or descriptors. Their supervisors
+// (supervisor.h) watch this process, and tell it how they end: if the server
+// dies, they go on.
 
 #ifndef TENON_SPAWN_FORK_SERVER_H_
 #define TENON_SPAWN_FORK_SERVER_H_

@@ -29,12 +29,11 @@
 #include "tenon/shm/posix_error.h"
 #include "tenon/shm/status_macros.h"
 #include "tenon/shm/unique_fd.h"
+#include "tenon/spawn/ancestors.h"
 #include "tenon/spawn/child_main.h"
-#include "tenon/spawn/elders.h"
 #include "tenon/spawn/entry.h"
 #include "tenon/spawn/fork_request.h"
-#include "tenon/spawn/guardian.h"
-#include "tenon/spawn/launch.h"
+#include "tenon/spawn/supervisor.h"
 
 namespace tenon::spawn {
 namespace {
@@ -44,7 +43,7 @@ class Server {
   explicit Server(Channel requests) : requests_(std::move(requests)) {}
 
   // Until the process that is served has ended or says so. In the first case
-  // the children's guardians have seen it too.
+  // the children's supervisors have seen it too.
   void Serve() {
     // The terminal's Ctrl-C is for the process that is served.
     signal(SIGINT, SIG_IGN);
@@ -60,15 +59,15 @@ class Server {
   bool ServeOnce() {
     std::vector<pollfd> fds = {
         {.fd = requests_.fd(), .events = POLLIN, .revents = 0}};
-    for (const GuardedChildren& one : charges_) {
+    for (const SupervisedChildren& one : supervised_) {
       fds.push_back(
-          {.fd = one.guardian->end_fd(), .events = POLLIN, .revents = 0});
+          {.fd = one.supervisor->end_fd(), .events = POLLIN, .revents = 0});
     }
     if (!PollUntil(fds.data(), fds.size(), Deadline::Never()).ok()) return true;
-    for (size_t i = charges_.size(); i > 0; --i) {
+    for (size_t i = supervised_.size(); i > 0; --i) {
       if (fds[i].revents == 0) continue;
-      std::swap(charges_[i - 1], charges_.back());
-      charges_.pop_back();
+      std::swap(supervised_[i - 1], supervised_.back());
+      supervised_.pop_back();
     }
     if (fds[0].revents == 0) return true;
     absl::StatusOr<Message> message = requests_.Receive(Deadline::Passed());
@@ -88,23 +87,23 @@ class Server {
     if (message.fds.size() != CountFds(*request)) return true;
     absl::StatusOr<Channel> answer = Channel::Adopt(std::move(message.fds[0]));
     if (!answer.ok()) return true;
-    absl::StatusOr<GuardedChildren> made = Fork(*request, message.fds);
+    absl::StatusOr<SupervisedChildren> made = Fork(*request, message.fds);
     ForkBirth birth = {.status = made.status()};
     std::vector<int> fds;
     if (made.ok()) {
-      for (const GuardedChild& child : made->children) {
+      for (const SupervisedChild& child : made->children) {
         birth.pids.push_back(child.pid);
-        fds.insert(fds.end(), {child.pid_fd.fd(), child.fate.fd()});
+        fds.insert(fds.end(), {child.pid_fd.fd(), child.child_exit.fd()});
       }
     }
     answer->Send(EncodeForkBirth(birth), fds, Deadline::Passed()).IgnoreError();
-    if (made.ok() && made->guardian) charges_.push_back(*std::move(made));
+    if (made.ok() && made->supervisor) supervised_.push_back(*std::move(made));
     return true;
   }
 
-  // The answer's, the directory's, stdin; the children's.
+  // The answer's, the directory's, the children's.
   static size_t CountFds(const ForkRequest& request) {
-    size_t count = 2 + (request.has_stdin ? 1 : 0);
+    size_t count = 2;
     for (const uint8_t streams : request.streams) {
       count += 1 + static_cast<size_t>(__builtin_popcount(streams));
     }
@@ -112,8 +111,8 @@ class Server {
   }
 
   // `fds` as the request says, and to be had by the children alone.
-  absl::StatusOr<GuardedChildren> Fork(const ForkRequest& request,
-                                       absl::Span<const UniqueFd> fds) {
+  absl::StatusOr<SupervisedChildren> Fork(const ForkRequest& request,
+                                          absl::Span<const UniqueFd> fds) {
     TENON_RETURN_IF_ERROR(refusal_);
     const int threads = CountThreads();
     if (threads != 1) {
@@ -131,36 +130,43 @@ class Server {
       setenv(parts.first.c_str(), parts.second.c_str(), 1);
     }
     size_t next = 2;
-    if (request.has_stdin) dup2(fds[next++].get(), STDIN_FILENO);
     std::vector<ChildFds> children;
     for (const uint8_t streams : request.streams) {
       ChildFds child = {.control = fds[next++].get()};
-      if ((streams & 1) != 0) child.standard_output = fds[next++].get();
-      if ((streams & 2) != 0) child.standard_error = fds[next++].get();
+      if ((streams & 1) != 0) child.standard_input = fds[next++].get();
+      if ((streams & 2) != 0) child.standard_output = fds[next++].get();
+      if ((streams & 4) != 0) child.standard_error = fds[next++].get();
       children.push_back(child);
     }
-    return LaunchByFork(children,
-                        {.hold_interrupt = request.hold_interrupt,
-                         .guardian = {.elders = Elders(),
-                                      .orphan_grace = request.orphan_grace,
-                                      .own_group = request.own_group}},
-                        RunForkedChildMain);
+    return StartSupervised({.children = children,
+                            .run = RunForkedChildMain,
+                            .hold_interrupt = request.hold_interrupt,
+                            .ancestors = Ancestors(),
+                            .orphan_grace = request.orphan_grace,
+                            .own_group = request.own_group});
   }
 
   void EndAll() {
-    for (const GuardedChildren& one : charges_) {
-      for (const GuardedChild& child : one.children) {
+    for (const SupervisedChildren& one : supervised_) {
+      for (const SupervisedChild& child : one.children) {
         child.pid_fd.SendSignal(SIGKILL).IgnoreError();
       }
-      // Somebody may have stopped it.
-      one.guardian->Wake();
+      // It may have been stopped.
+      one.supervisor->Wake();
     }
-    charges_.clear();
+    for (const SupervisedChildren& one : supervised_) {
+      for (const SupervisedChild& child : one.children) {
+        child.child_exit.WaitForExit(Deadline::Never()).IgnoreError();
+      }
+      // It is not waited for if it stays for others below it.
+      one.supervisor->SetLingers();
+    }
+    supervised_.clear();
   }
 
   Channel requests_;
   absl::Status refusal_;
-  std::vector<GuardedChildren> charges_;
+  std::vector<SupervisedChildren> supervised_;
 };
 
 absl::Status Preload(const std::string& names) {

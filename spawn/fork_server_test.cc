@@ -73,7 +73,7 @@ absl::Status Tell(Child& child) {
   if (what == "preloaded") {
     return Say(child, absl::StrCat(preloaded, " ", child.index()));
   }
-  // Between the server and its child is a guardian.
+  // Between the server and its child is a supervisor.
   if (what == "server") return Say(child, absl::StrCat(ParentPid(getppid())));
   if (what == "directory") {
     return Say(child, std::filesystem::current_path().string());

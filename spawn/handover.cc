@@ -116,13 +116,14 @@ class Taker {
 };
 
 size_t HouseCount(const StartMessage& start) {
-  return 1 + start.elder_count + (start.argument_bytes > 0 ? 1 : 0) +
+  return 1 + start.ancestor_count + (start.argument_bytes > 0 ? 1 : 0) +
          (start.has_crash_record ? 1 : 0);
 }
 
 absl::Status CheckFds(const StartMessage& start, size_t got) {
   const size_t users = std::min<uint64_t>(start.fd_count, kFdsInFirstMessage);
-  if (start.elder_count <= kMaxElders && got == HouseCount(start) + users) {
+  if (start.ancestor_count <= kMaxAncestors &&
+      got == HouseCount(start) + users) {
     return absl::OkStatus();
   }
   return absl::DataLossError(absl::StrCat("start message: came with ", got,
@@ -135,10 +136,10 @@ absl::StatusOr<Handover> Unpack(Message message) {
   TENON_RETURN_IF_ERROR(CheckFds(start, message.fds.size()));
   Taker taker(message.fds);
   TENON_ASSIGN_OR_RETURN(PidFd parent, PidFd::Adopt(taker.Next()));
-  std::vector<PidFd> elders;
-  for (uint32_t i = 0; i < start.elder_count; ++i) {
-    TENON_ASSIGN_OR_RETURN(PidFd elder, PidFd::Adopt(taker.Next()));
-    elders.push_back(std::move(elder));
+  std::vector<PidFd> ancestors;
+  for (uint32_t i = 0; i < start.ancestor_count; ++i) {
+    TENON_ASSIGN_OR_RETURN(PidFd ancestor, PidFd::Adopt(taker.Next()));
+    ancestors.push_back(std::move(ancestor));
   }
   std::string argument;
   if (start.argument_bytes > 0) {
@@ -148,7 +149,7 @@ absl::StatusOr<Handover> Unpack(Message message) {
   UniqueFd crash_record = start.has_crash_record ? taker.Next() : UniqueFd();
   return Handover{.start = std::move(start),
                   .parent = std::move(parent),
-                  .elders = std::move(elders),
+                  .ancestors = std::move(ancestors),
                   .crash_record = std::move(crash_record),
                   .argument = std::move(argument),
                   .fds = taker.Rest()};
@@ -166,10 +167,10 @@ absl::Status SendFirst(Channel& control, StartMessage start,
                          StoreArgument(argument));
   start.argument_bytes = argument.size();
   start.fd_count = fds.size();
-  start.elder_count = static_cast<uint32_t>(house.elders.size());
+  start.ancestor_count = static_cast<uint32_t>(house.ancestors.size());
   start.has_crash_record = house.crash_record >= 0;
   std::vector<int> all = {self.fd()};
-  all.insert(all.end(), house.elders.begin(), house.elders.end());
+  all.insert(all.end(), house.ancestors.begin(), house.ancestors.end());
   if (stored) all.push_back(stored->fd());
   if (start.has_crash_record) all.push_back(house.crash_record);
   const auto first = fds.subspan(0, kFdsInFirstMessage);

@@ -37,19 +37,20 @@
 namespace tenon::spawn {
 
 // The most processes, beside its parent, with which a child ends.
-inline constexpr size_t kMaxElders = 16;
+inline constexpr size_t kMaxAncestors = 16;
 
 // How many of the user's descriptors go with the first message; the parent's
-// pidfd, the elders', the argument and the crash record need a place each.
-inline constexpr size_t kFdsInFirstMessage = Channel::kMaxFds - 3 - kMaxElders;
+// pidfd, the ancestors', the argument and the crash record need a place each.
+inline constexpr size_t kFdsInFirstMessage =
+    Channel::kMaxFds - 3 - kMaxAncestors;
 
 // How long it is waited for others to take what they were sent.
 inline constexpr absl::Duration kInFlightPatience = absl::Seconds(10);
 
 // What Tenon itself hands over; borrowed.
 struct HouseFds {
-  // At most kMaxElders pidfds.
-  std::vector<int> elders;
+  // At most kMaxAncestors pidfds.
+  std::vector<int> ancestors;
   // A memfd; -1 for none.
   int crash_record = -1;
 };
@@ -58,7 +59,7 @@ struct HouseFds {
 struct Handover {
   StartMessage start;
   PidFd parent;
-  std::vector<PidFd> elders;
+  std::vector<PidFd> ancestors;
   UniqueFd crash_record;
   std::string argument;
   std::vector<UniqueFd> fds;

@@ -5,18 +5,15 @@
 
 #include "absl/strings/string_view.h"
 #include "tenon/spawn/child_main.h"
-#include "tenon/spawn/guardian_main.h"
 #include "tenon/spawn/program.h"
+#include "tenon/spawn/supervisor_image.h"
 
 namespace tenon::spawn {
 
-void Init(int argc, char** argv) {
+void Init(int argc, char** argv, const InitOptions& options) {
+  SetExecuteFromMemory(options.execute_from_memory);
   RememberProgram(argc > 0 ? argv[0] : "");
   if (argc == 2 && absl::string_view(argv[1]) == kChildFlag) RunChildMain();
-  if (argc > kGuardianFirstChildArgument &&
-      absl::string_view(argv[kGuardianFlagArgument]) == kGuardianFlag) {
-    GuardianMain(argc, argv);
-  }
 }
 
 bool IsInitialized() { return IsProgramRemembered(); }

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Children whose parent dies. The test starts the parent; the parent's child is
-// the orphan, whose guardian falls to the test, which makes itself the
+// the orphan, whose supervisor falls to the test, which makes itself the
 // subreaper.
 
 #include <errno.h>
@@ -59,7 +59,7 @@ class OrphanTest : public ChildTest {
     ChildTest::SetUp();
     ASSERT_EQ(prctl(PR_SET_CHILD_SUBREAPER, 1), 0);
   }
-  // The orphans' guardians fall to this process.
+  // The orphans' supervisors fall to this process.
   void TearDown() override {
     EXPECT_THAT(ReapAll(SoonAfterDeath()), IsOk());
     ChildTest::TearDown();

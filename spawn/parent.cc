@@ -17,7 +17,7 @@
 #include "tenon/shm/process_identity.h"
 #include "tenon/shm/status_macros.h"
 #include "tenon/shm/unique_fd.h"
-#include "tenon/spawn/elders.h"
+#include "tenon/spawn/ancestors.h"
 
 namespace tenon::spawn {
 namespace {
@@ -33,11 +33,11 @@ pid_t PidHere(int pid_fd) {
 }  // namespace
 
 std::optional<Parent> Parent::Get() {
-  const std::vector<int> elders = Elders();
-  if (elders.empty()) return std::nullopt;
+  const std::vector<int> ancestors = Ancestors();
+  if (ancestors.empty()) return std::nullopt;
   // The nearest comes first.
-  static const pid_t pid = PidHere(elders[0]);
-  return Parent(elders[0], pid);
+  static const pid_t pid = PidHere(ancestors[0]);
+  return Parent(ancestors[0], pid);
 }
 
 bool Parent::IsAlive() const { return !WaitForEnd(Deadline::Passed()).ok(); }

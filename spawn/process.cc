@@ -29,12 +29,15 @@
 #include "tenon/spawn/active_children.h"
 #include "tenon/spawn/crash_record.h"
 #include "tenon/spawn/handover.h"
+#include "tenon/spawn/index_templates.h"
 #include "tenon/spawn/memory_kills.h"
 #include "tenon/spawn/output.h"
 #include "tenon/spawn/process_error.h"
 #include "tenon/spawn/process_options.h"
 #include "tenon/spawn/report.h"
 #include "tenon/spawn/start_child.h"
+#include "tenon/spawn/started_child.h"
+#include "tenon/spawn/supervisor_main.h"
 
 namespace tenon::spawn {
 namespace {
@@ -151,12 +154,79 @@ absl::StatusOr<Process> Process::Start(
 
 absl::StatusOr<Process> Process::StartShared(const ProcessOptions& options,
                                              absl::Span<const int> fds) {
-  absl::StatusOr<StartedChild> child =
-      StartChild(options, fds, CountMemoryKills());
+  std::vector<PreparedChild> prepared;
+  absl::StatusOr<PreparedChild> child = PrepareChild(options, fds);
   if (!child.ok()) return CannotStart(options, child.status());
-  Process process = Of(*std::move(child), options, options.index);
-  TENON_RETURN_IF_ERROR(process.LetGo(fds));
-  return process;
+  prepared.push_back(*std::move(child));
+  std::vector<Process> started;
+  const std::vector<int> its_fds(fds.begin(), fds.end());
+  TENON_RETURN_IF_ERROR(StartBatch(options, options.index, {&its_fds, 1},
+                                   std::move(prepared), CountMemoryKills(),
+                                   started));
+  return std::move(started[0]);
+}
+
+absl::StatusOr<std::vector<Process>> Process::StartEach(
+    ProcessOptions options, absl::Span<const std::vector<int>> fds) {
+  const IndexTemplates templates(options);
+  const std::optional<int64_t> memory_kills = CountMemoryKills();
+  const int first_index = options.index;
+  std::vector<Process> started;
+  std::vector<PreparedChild> prepared;
+  const auto start_prepared = [&] {
+    const size_t first = started.size();
+    const int index = first_index + static_cast<int>(first);
+    const auto fds_of_batch = fds.subspan(first, prepared.size());
+    return StartBatch(options, index, fds_of_batch, std::exchange(prepared, {}),
+                      memory_kills, started);
+  };
+  for (size_t i = 0; i < fds.size(); ++i, ++options.index) {
+    templates.FillIn(options);
+    // Those that wait to be started take what is in flight once they are.
+    absl::StatusOr<PreparedChild> child = PrepareChild(
+        options, fds[i],
+        prepared.empty() ? kInFlightPatience : absl::ZeroDuration());
+    if (absl::IsResourceExhausted(child.status()) && !prepared.empty()) {
+      TENON_RETURN_IF_ERROR(start_prepared());
+      child = PrepareChild(options, fds[i]);
+    }
+    if (!child.ok()) {
+      return GiveUp(started, CannotStart(options, child.status()));
+    }
+    prepared.push_back(*std::move(child));
+    if (prepared.size() < kMaxSupervised && i + 1 < fds.size()) continue;
+    TENON_RETURN_IF_ERROR(start_prepared());
+  }
+  return started;
+}
+
+// If one fails, all of `started` are killed.
+absl::Status Process::StartBatch(const ProcessOptions& options, int index,
+                                 absl::Span<const std::vector<int>> fds,
+                                 std::vector<PreparedChild> prepared,
+                                 std::optional<int64_t> memory_kills,
+                                 std::vector<Process>& started) {
+  absl::StatusOr<std::vector<StartedChild>> children =
+      StartPrepared(options, std::move(prepared), memory_kills);
+  if (!children.ok()) {
+    return GiveUp(started, CannotStart(options, children.status()));
+  }
+  const size_t first = started.size();
+  for (StartedChild& child : *children) {
+    started.push_back(Of(std::move(child), options, index++));
+  }
+  for (size_t i = first; i < started.size(); ++i) {
+    absl::Status resumed = started[i].Resume(fds[i - first]);
+    if (!resumed.ok()) return GiveUp(started, std::move(resumed));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Process::GiveUp(const std::vector<Process>& started,
+                             absl::Status why) {
+  // Daemons or not: these have hardly begun.
+  for (const Process& process : started) process.Kill().IgnoreError();
+  return why;
 }
 
 absl::Status Process::CannotStart(const ProcessOptions& options,
@@ -174,7 +244,7 @@ Process Process::Of(StartedChild child, const ProcessOptions& options,
                                                   .daemon = options.daemon}));
 }
 
-absl::Status Process::LetGo(absl::Span<const int> fds) {
+absl::Status Process::Resume(absl::Span<const int> fds) {
   absl::Status sent =
       SendRest(state_->child.control, state_->child.pid_fd, fds);
   if (sent.ok()) return sent;
@@ -210,7 +280,7 @@ pid_t Process::pid() const {
 int Process::index() const { return state_ == nullptr ? 0 : state_->index; }
 
 int Process::end_fd() const {
-  return state_ == nullptr ? -1 : state_->child.fate.fd();
+  return state_ == nullptr ? -1 : state_->child.child_exit.fd();
 }
 
 const std::optional<ExitStatus>& Process::exit_status() const {
@@ -254,7 +324,7 @@ bool Process::joined() const {
 
 bool Process::IsAlive() const {
   return CheckOurs().ok() && !state_->outcome &&
-         !state_->child.fate.IsDecided();
+         !state_->child.child_exit.has_exited();
 }
 
 absl::Status Process::Signal(int signal) const {
@@ -272,7 +342,7 @@ absl::Status Process::Join(Deadline deadline) {
   if (!state_->outcome) {
     // It may wait for what this process holds for others (tensor_reaper.h).
     const absl::Status ended = WaitAndReap(deadline, [&](Deadline slice) {
-      return state_->child.fate.WaitUntilDecided(slice);
+      return state_->child.child_exit.WaitForExit(slice);
     });
     if (!ended.ok()) return Annotate(Describe(), ended);
     if (!state_->end) {
@@ -331,8 +401,9 @@ absl::Status Process::Close() {
 void Process::Stop(absl::Duration grace) {
   if (!CheckOurs().ok() || state_->outcome) return;
   const StartedChild& child = state_->child;
-  if (!child.fate.IsDecided()) child.pid_fd.SendSignal(SIGTERM).IgnoreError();
-  if (!child.fate.WaitUntilDecided(Deadline::After(grace)).ok()) {
+  if (!child.child_exit.has_exited())
+    child.pid_fd.SendSignal(SIGTERM).IgnoreError();
+  if (!child.child_exit.WaitForExit(Deadline::After(grace)).ok()) {
     SignalChild(child, SIGKILL).IgnoreError();
   }
   Join(Deadline::Never()).IgnoreError();

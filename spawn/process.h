@@ -30,6 +30,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -42,6 +43,7 @@
 
 namespace tenon::spawn {
 
+struct PreparedChild;
 struct StartedChild;
 
 // Ownership: owns the child. Destroying it kills a child that still runs
@@ -72,7 +74,16 @@ class Process {
   // open() of a file for its output.
   static absl::StatusOr<Process> Start(ProcessOptions options);
 
-  // The same for options that are to be used again: options.fds are ignored,
+  // Starts a child for each element of `fds`, which are its descriptors, and
+  // stay open here; options.fds are closed unused. None waits for another to be
+  // up; those of up to eight share a supervisor. Their indices count up from
+  // options.index. "{index}" in settings.name, stdout_file and stderr_file is
+  // replaced by the index. If one cannot be started, those that were are
+  // killed and reaped. Errors: as Start().
+  static absl::StatusOr<std::vector<Process>> StartEach(
+      ProcessOptions options, absl::Span<const std::vector<int>> fds);
+
+  // Start() for options that are to be used again: options.fds are ignored,
   // and `fds` are the child's, but stay open here.
   static absl::StatusOr<Process> StartShared(const ProcessOptions& options,
                                              absl::Span<const int> fds);
@@ -81,8 +92,8 @@ class Process {
   Process(Process&&) noexcept;
   Process& operator=(Process&&) noexcept;
 
-  // Those of the child, also after its end. It is its guardian's to reap
-  // (guardian.h): waitpid() of this process does not know it.
+  // Those of the child, also after its end. It is its supervisor's to reap
+  // (supervisor.h): waitpid() of this process does not know it.
   pid_t pid() const;
   int index() const;
 
@@ -113,7 +124,7 @@ class Process {
   //   kDataLoss           it sent something that is not a report
   absl::Status Join(Deadline deadline);
   // How long who looks after several waits in Join() for one whose end_fd() is
-  // readable: if its guardian was killed, its own end may be a moment behind,
+  // readable: if its supervisor was killed, its own end may be a moment behind,
   // and the others wait meanwhile.
   static constexpr absl::Duration kEndPatience = absl::Milliseconds(1);
 
@@ -152,13 +163,21 @@ class Process {
 
   explicit Process(std::unique_ptr<State> state);
 
-  // `why`, naming who cannot be started.
+  static absl::Status StartBatch(const ProcessOptions& options, int index,
+                                 absl::Span<const std::vector<int>> fds,
+                                 std::vector<PreparedChild> prepared,
+                                 std::optional<int64_t> memory_kills,
+                                 std::vector<Process>& started);
+  // Kills those that were started; returns `why`.
+  static absl::Status GiveUp(const std::vector<Process>& started,
+                             absl::Status why);
+  // `why`, naming the child that cannot be started.
   static absl::Status CannotStart(const ProcessOptions& options,
                                   const absl::Status& why);
-  // One that waits to be let go.
+  // One that waits to be resumed.
   static Process Of(StartedChild child, const ProcessOptions& options,
                     int index);
-  absl::Status LetGo(absl::Span<const int> fds);
+  absl::Status Resume(absl::Span<const int> fds);
 
   // When it failed, by CLOCK_MONOTONIC: as its report or its crash record says,
   // else when that was noticed. For one that has been joined.

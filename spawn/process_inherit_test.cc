@@ -95,7 +95,8 @@ TEST_F(ProcessInheritTest, StandardStreams) {
     const Replaced new_in(STDIN_FILENO, in.get());
     const Replaced new_out(STDOUT_FILENO, out.get());
     const Replaced new_err(STDERR_FILENO, err.get());
-    absl::StatusOr<Process> process = Process::Start({.entry = "copy-streams"});
+    absl::StatusOr<Process> process =
+        Process::Start({.entry = "copy-streams"});
     status = process.ok() ? process->Join(Watchdog()) : process.status();
   }
   EXPECT_THAT(status, IsOk());
@@ -163,6 +164,14 @@ TEST_F(ProcessInheritTest, SharingStrategy) {
 constexpr int kSignals[] = {SIGHUP,  SIGINT,  SIGUSR1, SIGUSR2, SIGPIPE,
                             SIGALRM, SIGTERM, SIGCHLD, SIGCONT, SIGWINCH};
 
+// Every other one of kSignals is ignored by the parent, and SIGCHLD is reset.
+bool IsInherited(int number, const std::string& argument) {
+  for (size_t i = 0; i < std::size(kSignals); i += 2) {
+    if (kSignals[i] == number) return argument == "inherited";
+  }
+  return false;
+}
+
 absl::Status CheckSignals(Child& child) {
   sigset_t blocked;
   sigprocmask(SIG_SETMASK, nullptr, &blocked);
@@ -174,7 +183,8 @@ absl::Status CheckSignals(Child& child) {
   for (const int number : kSignals) {
     struct sigaction action;
     sigaction(number, nullptr, &action);
-    const bool ignored = number == SIGINT && child.argument() == "ignore";
+    const bool is_int = number == SIGINT && child.argument() == "ignore";
+    const bool ignored = is_int || IsInherited(number, child.argument());
     if (action.sa_handler != (ignored ? SIG_IGN : SIG_DFL)) {
       return absl::InternalError(absl::StrCat("not default: ", number));
     }
@@ -185,7 +195,7 @@ TENON_SPAWN_ENTRY("check-signals", CheckSignals);
 
 void DoNothing(int) {}
 
-TEST_F(ProcessInheritTest, MaskAndHandlersAreReset) {
+TEST_F(ProcessInheritTest, MaskAndHandlersAreResetAndIgnoredStaysIgnored) {
   struct sigaction before[std::size(kSignals)];
   for (size_t i = 0; i < std::size(kSignals); ++i) {
     struct sigaction action = {};
@@ -195,7 +205,8 @@ TEST_F(ProcessInheritTest, MaskAndHandlersAreReset) {
   sigset_t all, mask_before;
   sigfillset(&all);
   sigprocmask(SIG_SETMASK, &all, &mask_before);
-  absl::StatusOr<Process> process = Process::Start({.entry = "check-signals"});
+  absl::StatusOr<Process> process =
+      Process::Start({.entry = "check-signals", .argument = "inherited"});
   const absl::Status status =
       process.ok() ? process->Join(Watchdog()) : process.status();
   sigprocmask(SIG_SETMASK, &mask_before, nullptr);

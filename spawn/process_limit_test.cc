@@ -174,7 +174,7 @@ TEST_F(ProcessLimitTest, LimitOfProcesses) {
   const absl::Status status = process.Join(Watchdog());
   if (absl::IsUnimplemented(status)) GTEST_SKIP() << status;
   EXPECT_THAT(status, StatusIs(absl::StatusCode::kResourceExhausted,
-                               AllOf(HasSubstr("posix_spawn(/proc/self/exe)"),
+                               AllOf(HasSubstr("vfork(/proc/self/exe)"),
                                      HasSubstr("RLIMIT_NPROC"))));
 }
 

@@ -93,7 +93,7 @@ TEST_F(ProcessOddTest, DestructorAndStopWorkWhenTheKernelReaps) {
   EXPECT_FALSE(HasChildren());
 }
 
-TEST_F(ProcessOddTest, SomebodyElseReapsTheGuardian) {
+TEST_F(ProcessOddTest, SomebodyElseReapsTheSupervisor) {
   TENON_ASSERT_OK_AND_ASSIGN(
       Process process,
       Process::Start({.entry = "return-or-exit", .argument = "exit"}));

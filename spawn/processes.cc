@@ -22,13 +22,8 @@
 #include "tenon/shm/deadline.h"
 #include "tenon/shm/status_macros.h"
 #include "tenon/shm/unique_fd.h"
-#include "tenon/spawn/guardian_main.h"
-#include "tenon/spawn/handover.h"
-#include "tenon/spawn/index_templates.h"
-#include "tenon/spawn/memory_kills.h"
 #include "tenon/spawn/process.h"
 #include "tenon/spawn/process_options.h"
-#include "tenon/spawn/start_child.h"
 
 namespace tenon::spawn {
 namespace {
@@ -47,63 +42,14 @@ absl::StatusOr<Processes> Processes::Start(int nprocs, ProcessOptions options) {
     return absl::InvalidArgumentError(
         absl::StrCat("cannot start ", nprocs, " processes"));
   }
-  Processes started(options);
-  const IndexTemplates templates(options);
-  const std::vector<int> fds = Borrow(options.fds);
-  const std::optional<int64_t> memory_kills = CountMemoryKills();
-  std::vector<PreparedChild> prepared;
-  for (int i = 0; i < nprocs; ++i, ++options.index) {
-    templates.FillIn(options);
-    // Those that wait to be started take what is in flight once they are.
-    absl::StatusOr<PreparedChild> child = PrepareChild(
-        options, fds,
-        prepared.empty() ? kInFlightPatience : absl::ZeroDuration());
-    if (absl::IsResourceExhausted(child.status()) && !prepared.empty()) {
-      TENON_RETURN_IF_ERROR(
-          started.Add(options, fds, std::move(prepared), memory_kills));
-      prepared.clear();
-      child = PrepareChild(options, fds);
-    }
-    if (!child.ok()) {
-      return started.GiveUp(Process::CannotStart(options, child.status()));
-    }
-    prepared.push_back(*std::move(child));
-    if (prepared.size() < kMaxGuarded && i + 1 < nprocs) continue;
-    TENON_RETURN_IF_ERROR(
-        started.Add(options, fds, std::move(prepared), memory_kills));
-    prepared.clear();
-  }
+  Processes started(options.daemon);
+  const std::vector<std::vector<int>> fds(static_cast<size_t>(nprocs),
+                                          Borrow(options.fds));
+  TENON_ASSIGN_OR_RETURN(started.processes_,
+                         Process::StartEach(std::move(options), fds));
+  started.joined_.resize(started.processes_.size());
+  started.running_ = started.processes_.size();
   return started;
-}
-
-absl::Status Processes::Add(const ProcessOptions& options,
-                            absl::Span<const int> fds,
-                            std::vector<PreparedChild> prepared,
-                            std::optional<int64_t> memory_kills) {
-  absl::StatusOr<std::vector<StartedChild>> children =
-      StartPrepared(options, std::move(prepared), memory_kills);
-  if (!children.ok()) {
-    return GiveUp(Process::CannotStart(options, children.status()));
-  }
-  const size_t before = processes_.size();
-  for (StartedChild& child : *children) {
-    processes_.push_back(
-        Process::Of(std::move(child), options,
-                    first_index_ + static_cast<int>(processes_.size())));
-    joined_.push_back(false);
-    ++running_;
-  }
-  for (size_t i = before; i < processes_.size(); ++i) {
-    absl::Status status = processes_[i].LetGo(fds);
-    if (!status.ok()) return GiveUp(std::move(status));
-  }
-  return absl::OkStatus();
-}
-
-absl::Status Processes::GiveUp(absl::Status why) {
-  // However kind it was meant to be: these have hardly begun.
-  Kill(SIGKILL).IgnoreError();
-  return why;
 }
 
 Processes::~Processes() { End(); }
@@ -116,7 +62,6 @@ Processes& Processes::operator=(Processes&& other) noexcept {
   running_ = other.running_;
   failure_ = std::move(other.failure_);
   daemon_ = other.daemon_;
-  first_index_ = other.first_index_;
   return *this;
 }
 

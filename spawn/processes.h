@@ -30,8 +30,6 @@
 
 namespace tenon::spawn {
 
-struct PreparedChild;
-
 // Ownership: owns its children. Destroying it kills those that still run, all
 //   at once, and reaps them; or waits for them, as ProcessOptions::daemon says.
 // Threads: thread-compatible; Kill() may run beside anything.
@@ -85,17 +83,9 @@ class Processes {
   absl::Status Kill(int signal) const;
 
  private:
-  explicit Processes(const ProcessOptions& options)
-      : daemon_(options.daemon), first_index_(options.index) {}
-
-  // Starts these, and lets them go. If one fails, all are killed.
-  absl::Status Add(const ProcessOptions& options, absl::Span<const int> fds,
-                   std::vector<PreparedChild> prepared,
-                   std::optional<int64_t> memory_kills);
+  explicit Processes(bool daemon) : daemon_(daemon) {}
 
   void End();
-  // Kills those that were started; returns `why`.
-  absl::Status GiveUp(absl::Status why);
   // Joins those that have ended by `deadline`; returns when at least one has.
   absl::Status JoinSome(Deadline deadline);
   // The same until none is left or `deadline` passes.
@@ -111,7 +101,6 @@ class Processes {
   // The first failure so far.
   std::optional<std::pair<int64_t, absl::Status>> failure_;
   bool daemon_;
-  int first_index_;
 };
 
 }  // namespace tenon::spawn

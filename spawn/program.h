@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// What a parent and the child that it starts agree on before they can talk:
-// how the child knows that it is one, and where its channel is.
+// What a parent and the child that it starts agree on before they can talk: the
+// child's arguments and descriptors are in supervisor_main.h.
 
 #ifndef TENON_SPAWN_PROGRAM_H_
 #define TENON_SPAWN_PROGRAM_H_
@@ -10,16 +10,9 @@
 #include <string>
 
 #include "absl/strings/string_view.h"
+#include "tenon/spawn/supervisor_main.h"  // IWYU pragma: export
 
 namespace tenon::spawn {
-
-// The only argument of a child.
-inline constexpr char kChildFlag[] = "--tenon-spawned-child";
-
-// The descriptor at which a child finds its end of the control channel.
-inline constexpr int kControlFd = 3;
-// And its leash (leash.h).
-inline constexpr int kLeashFd = 4;
 
 // Remembers argv[0]; done by Init(). Thread-compatible: once, before threads.
 void RememberProgram(absl::string_view argv0);

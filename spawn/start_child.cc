@@ -3,231 +3,47 @@
 
 #include "tenon/spawn/start_child.h"
 
-#include <signal.h>
-#include <sys/types.h>
-#include <time.h>
 #include <unistd.h>
 
-#include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <utility>
 #include <vector>
 
-#include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
-#include "absl/time/time.h"
 #include "absl/types/span.h"
-#include "tenon/ipc/channel.h"
-#include "tenon/shm/deadline.h"
-#include "tenon/shm/fork_count.h"
 #include "tenon/shm/pid_fd.h"
-#include "tenon/shm/sharing_strategy.h"
 #include "tenon/shm/status_macros.h"
-#include "tenon/shm/unique_fd.h"
 #include "tenon/spawn/child_main.h"
-#include "tenon/spawn/child_settings.h"
-#include "tenon/spawn/crash_record.h"
-#include "tenon/spawn/elders.h"
-#include "tenon/spawn/entry.h"
 #include "tenon/spawn/fork_client.h"
-#include "tenon/spawn/fork_request.h"
-#include "tenon/spawn/guardian.h"
-#include "tenon/spawn/handover.h"
-#include "tenon/spawn/inherited_setting.h"
-#include "tenon/spawn/init.h"
-#include "tenon/spawn/launch.h"
-#include "tenon/spawn/output.h"
 #include "tenon/spawn/process_options.h"
-#include "tenon/spawn/start_message.h"
+#include "tenon/spawn/start_method.h"
+#include "tenon/spawn/started_child.h"
+#include "tenon/spawn/supervisor.h"
 
 namespace tenon::spawn {
 namespace {
 
-absl::Status CheckEnvironment(const ProcessOptions& options) {
-  for (const auto& [name, value] : options.environment) {
-    if (!name.empty() && !absl::StrContains(name, '=') &&
-        !absl::StrContains(name, '\0') && !absl::StrContains(value, '\0')) {
-      continue;
-    }
-    return absl::InvalidArgumentError(
-        absl::StrCat("'", name, "' cannot be a variable of the environment"));
-  }
-  return absl::OkStatus();
-}
-
-absl::Status CheckMethod(const ProcessOptions& options) {
-  if (options.method != StartMethod::kFork || options.fork_with_threads) {
-    return absl::OkStatus();
-  }
-  const int threads = CountThreads();
-  if (threads == 1) return absl::OkStatus();
-  return absl::FailedPreconditionError(absl::StrCat(
-      "fork() of a process with ", threads,
-      " threads: in the child there would be one, and what the others have "
-      "locked would stay locked for ever; use StartMethod::kSpawn, or "
-      "fork_with_threads if you know that no lock can matter"));
-}
-
-absl::Status CheckOptions(const ProcessOptions& options,
-                          absl::Span<const int> fds) {
-  if (!IsInitialized()) {
-    return absl::FailedPreconditionError(
-        "this program has not called tenon::spawn::Init(); add "
-        "`tenon::spawn::Init(argc, argv);` as the first line of main()");
-  }
-  if (FindEntry(options.entry) == nullptr) {
-    return absl::NotFoundError(absl::StrCat(
-        "there is no such TENON_SPAWN_ENTRY in this program; there are: ",
-        absl::StrJoin(EntryNames(), ", ")));
-  }
-  for (size_t i = 0; i < fds.size(); ++i) {
-    if (fds[i] >= 0) continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat("fds[", i, "] of ", fds.size(), " is empty"));
-  }
-  TENON_RETURN_IF_ERROR(CheckEnvironment(options));
-  TENON_RETURN_IF_ERROR(CheckMethod(options));
-  return CheckChildSettings(options.settings);
-}
-
-// With those of this process; the farthest gives way, but not the very first.
-std::vector<int> EldersOfChild() {
-  std::vector<int> elders = Elders();
-  while (elders.size() > kMaxElders) elders.erase(elders.end() - 2);
-  return elders;
-}
-
-LaunchOptions LaunchOptionsFor(const ProcessOptions& options) {
-  return {.hold_interrupt = options.ignore_interrupt,
-          .guardian = {.orphan_grace = options.orphan_grace,
-                       .own_group = options.own_group},
-          .environment = options.environment};
-}
-
-absl::StatusOr<GuardedChildren> LaunchAll(absl::Span<const ChildFds> fds,
-                                          const ProcessOptions& options) {
-  LaunchOptions launch = LaunchOptionsFor(options);
-  if (options.method == StartMethod::kForkServer) {
-    return LaunchByServer(fds, launch);
-  }
+absl::StatusOr<SupervisedChildren> StartBy(const ProcessOptions& options,
+                                           absl::Span<const ChildFds> fds) {
+  SupervisedStart start = SupervisedStartOf(options, fds);
+  if (options.method == StartMethod::kForkServer) return StartByServer(start);
   TENON_ASSIGN_OR_RETURN(const PidFd self, PidFd::Open(getpid()));
-  launch.guardian.elders = EldersOfChild();
-  launch.guardian.elders.push_back(self.fd());
-  return options.method == StartMethod::kFork
-             ? LaunchByFork(fds, launch, RunForkedChildMain)
-             : Launch(fds, launch);
-}
-
-StartMessage MessageFor(const ProcessOptions& options) {
-  return {.entry = options.entry,
-          .index = options.index,
-          .ignore_interrupt = options.ignore_interrupt,
-          .sharing_strategy = GetSharingStrategy(),
-          .settings = options.settings,
-          .inherited = SaveInheritedSettings()};
+  start.ancestors = AncestorsOfChild();
+  start.ancestors.push_back(self.fd());
+  if (options.method == StartMethod::kFork) start.run = RunForkedChildMain;
+  return StartSupervised(start);
 }
 
 }  // namespace
-
-absl::StatusOr<PreparedChild> PrepareChild(const ProcessOptions& options,
-                                           absl::Span<const int> fds,
-                                           absl::Duration patience) {
-  TENON_RETURN_IF_ERROR(CheckOptions(options, fds));
-  TENON_ASSIGN_OR_RETURN(auto ends, Channel::CreatePair());
-  TENON_ASSIGN_OR_RETURN(std::unique_ptr<Output> output,
-                         Output::Create(options));
-  UniqueFd crash_record;
-  if (options.crash_stack) {
-    TENON_ASSIGN_OR_RETURN(crash_record, CreateCrashRecord());
-  }
-  TENON_RETURN_IF_ERROR(
-      SendFirst(ends.first, MessageFor(options), options.argument, fds,
-                {EldersOfChild(), crash_record.get()}, patience));
-  return PreparedChild{std::move(ends.first), std::move(ends.second),
-                       std::move(output), std::move(crash_record)};
-}
 
 absl::StatusOr<std::vector<StartedChild>> StartPrepared(
     const ProcessOptions& options, std::vector<PreparedChild> children,
     std::optional<int64_t> memory_kills) {
   std::vector<ChildFds> fds;
-  for (const PreparedChild& child : children) {
-    fds.push_back({.control = child.childs_end.fd(),
-                   .standard_output = child.output->stdout_fd(),
-                   .standard_error = child.output->stderr_fd()});
-  }
-  const int64_t started_ns = MonotonicNs();
-  TENON_ASSIGN_OR_RETURN(GuardedChildren launched, LaunchAll(fds, options));
-  std::vector<StartedChild> started;
-  absl::Status begun;
-  for (size_t i = 0; i < children.size(); ++i) {
-    PreparedChild& prepared = children[i];
-    GuardedChild& child = launched.children[i];
-    // Only the child has its end now, so that its death closes it.
-    prepared.childs_end.Release().Reset();
-    begun.Update(prepared.output->Begin());
-    started.push_back({.pid = child.pid,
-                       .pid_fd = std::move(child.pid_fd),
-                       .control = std::move(prepared.control),
-                       .fate = std::move(child.fate),
-                       .guardian = launched.guardian,
-                       .output = std::move(prepared.output),
-                       .crash_record = std::move(prepared.crash_record),
-                       .started_ns = started_ns,
-                       .memory_kills = memory_kills});
-  }
-  if (begun.ok()) return started;
-  launched.guardian.reset();
-  for (const StartedChild& child : started) {
-    SignalChild(child, SIGKILL).IgnoreError();
-  }
-  for (StartedChild& child : started) {
-    ReapChild(child, Deadline::Never()).status().IgnoreError();
-  }
-  return begun;
-}
-
-absl::StatusOr<StartedChild> StartChild(const ProcessOptions& options,
-                                        absl::Span<const int> fds,
-                                        std::optional<int64_t> memory_kills) {
-  std::vector<PreparedChild> one;
-  TENON_ASSIGN_OR_RETURN(PreparedChild prepared, PrepareChild(options, fds));
-  one.push_back(std::move(prepared));
-  TENON_ASSIGN_OR_RETURN(std::vector<StartedChild> started,
-                         StartPrepared(options, std::move(one), memory_kills));
-  return std::move(started[0]);
-}
-
-absl::Status SignalChild(const StartedChild& child, int signal) {
-  absl::Status sent = child.pid_fd.SendSignal(signal);
-  if (signal != SIGKILL) return sent;
-  if (const auto guardian = std::atomic_load(&child.guardian)) guardian->Wake();
-  return sent;
-}
-
-absl::StatusOr<ExitStatus> ReapChild(StartedChild& child, Deadline deadline) {
-  absl::StatusOr<ExitStatus> end = child.fate.Take(deadline);
-  if (absl::IsUnavailable(end.status())) {
-    // Its leash is about to kill it; unless it has become somebody else's.
-    child.pid_fd.SendSignal(SIGKILL).IgnoreError();
-    TENON_RETURN_IF_ERROR(child.pid_fd.WaitForEnd(deadline));
-  }
-  // The last of those that were started together waits for their guardian.
-  if (!absl::IsDeadlineExceeded(end.status())) {
-    std::atomic_exchange(&child.guardian, {});
-  }
-  return end;
-}
-
-int64_t MonotonicNs() {
-  timespec now = {};
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
+  for (const PreparedChild& child : children) fds.push_back(FdsOf(child));
+  TENON_ASSIGN_OR_RETURN(SupervisedChildren started, StartBy(options, fds));
+  return TakeCharge(std::move(started), std::move(children), memory_kills);
 }
 
 }  // namespace tenon::spawn

@@ -43,7 +43,7 @@ std::string EncodeStartMessage(const StartMessage& message) {
   writer.Put(message.sharing_strategy);
   writer.PutString(EncodeChildSettings(message.settings));
   writer.PutString(message.inherited);
-  writer.Put(message.elder_count);
+  writer.Put(message.ancestor_count);
   writer.Put(message.has_crash_record);
   writer.Put(message.argument_bytes);
   writer.Put(message.fd_count);
@@ -66,7 +66,7 @@ absl::StatusOr<StartMessage> DecodeStartMessage(absl::string_view bytes) {
   TENON_ASSIGN_OR_RETURN(const std::string settings, reader.GetString());
   TENON_ASSIGN_OR_RETURN(message.settings, DecodeChildSettings(settings));
   TENON_ASSIGN_OR_RETURN(message.inherited, reader.GetString());
-  TENON_ASSIGN_OR_RETURN(message.elder_count, reader.Get<uint32_t>());
+  TENON_ASSIGN_OR_RETURN(message.ancestor_count, reader.Get<uint32_t>());
   TENON_ASSIGN_OR_RETURN(message.has_crash_record, reader.Get<bool>());
   TENON_ASSIGN_OR_RETURN(message.argument_bytes, reader.Get<uint64_t>());
   TENON_ASSIGN_OR_RETURN(message.fd_count, reader.Get<uint64_t>());

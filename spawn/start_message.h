@@ -27,7 +27,7 @@ struct StartMessage {
   // Of SaveInheritedSettings().
   std::string inherited;
   // Processes, beside the parent, with which the child ends.
-  uint32_t elder_count = 0;
+  uint32_t ancestor_count = 0;
   // A memfd for the record of a crash comes with it.
   bool has_crash_record = false;
   uint64_t argument_bytes = 0;

@@ -32,7 +32,7 @@ StartMessage Example() {
                        .limits = {{7, 1 << 20, uint64_t{1} << 40}},
                        .cpus = {0, 3}},
           .inherited = std::string("a\0b", 3),
-          .elder_count = 2,
+          .ancestor_count = 2,
           .has_crash_record = true,
           .argument_bytes = uint64_t{10} << 30,
           .fd_count = 300};
@@ -45,7 +45,7 @@ void ExpectSame(const StartMessage& a, const StartMessage& b) {
   EXPECT_EQ(a.sharing_strategy, b.sharing_strategy);
   EXPECT_EQ(EncodeChildSettings(a.settings), EncodeChildSettings(b.settings));
   EXPECT_EQ(a.inherited, b.inherited);
-  EXPECT_EQ(a.elder_count, b.elder_count);
+  EXPECT_EQ(a.ancestor_count, b.ancestor_count);
   EXPECT_EQ(a.has_crash_record, b.has_crash_record);
   EXPECT_EQ(a.argument_bytes, b.argument_bytes);
   EXPECT_EQ(a.fd_count, b.fd_count);

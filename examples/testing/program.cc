@@ -80,8 +80,8 @@ Program::~Program() {
 
 std::vector<pid_t> Program::Workers() const {
   std::vector<pid_t> workers;
-  for (const pid_t guardian : ChildrenOf(pid_)) {
-    for (const pid_t worker : ChildrenOf(guardian)) workers.push_back(worker);
+  for (const pid_t supervisor : ChildrenOf(pid_)) {
+    for (const pid_t worker : ChildrenOf(supervisor)) workers.push_back(worker);
   }
   return workers;
 }

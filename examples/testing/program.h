@@ -34,7 +34,7 @@ class Program {
 
   pid_t pid() const { return pid_; }
   // Those it has started by //spawn and that are there now: its children's
-  // children, since guardians are between.
+  // children, since supervisors are between.
   std::vector<pid_t> Workers() const;
   void Signal(int signal) const;
   // To the whole process group, as a terminal does for Ctrl-C.

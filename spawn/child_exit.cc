@@ -1,8 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// What those have who look after a child: how it has ended, by its guardian's
-// word, and the guardian.
+// How a child has ended, as its supervisor reports it.
 
 #include <poll.h>
 #include <signal.h>
@@ -23,52 +22,44 @@
 #include "tenon/shm/retry_on_eintr.h"
 #include "tenon/shm/status_macros.h"
 #include "tenon/shm/unique_fd.h"
-#include "tenon/spawn/guardian.h"
-#include "tenon/spawn/guardian_main.h"
+#include "tenon/spawn/supervisor.h"
+#include "tenon/spawn/supervisor_main.h"
 
 namespace tenon::spawn {
 
-absl::StatusOr<Fate> Fate::Adopt(UniqueFd fd) {
+absl::StatusOr<ChildExit> ChildExit::Adopt(UniqueFd fd) {
   struct stat about = {};
   if (fstat(fd.get(), &about) != 0 || !S_ISFIFO(about.st_mode)) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "the fate of a child: descriptor ", fd.get(), " is no pipe"));
+        "the exit of a child: descriptor ", fd.get(), " is not a pipe"));
   }
-  return Fate(std::move(fd));
+  return ChildExit(std::move(fd));
 }
 
-bool Fate::IsDecided() const {
-  return WaitUntilDecided(Deadline::Passed()).ok();
+bool ChildExit::has_exited() const {
+  return WaitForExit(Deadline::Passed()).ok();
 }
 
-absl::Status Fate::WaitUntilDecided(Deadline deadline) const {
+absl::Status ChildExit::WaitForExit(Deadline deadline) const {
   pollfd end = {.fd = fd_.get(), .events = POLLIN, .revents = 0};
   TENON_ASSIGN_OR_RETURN(const int count, PollUntil(&end, 1, deadline));
   if (count > 0) return absl::OkStatus();
   return absl::DeadlineExceededError("it has not ended");
 }
 
-absl::StatusOr<ExitStatus> Fate::Take(Deadline deadline) {
-  TENON_RETURN_IF_ERROR(WaitUntilDecided(deadline));
-  GuardianReport report = {};
+absl::StatusOr<ExitStatus> ChildExit::TakeStatus(Deadline deadline) {
+  TENON_RETURN_IF_ERROR(WaitForExit(deadline));
+  SupervisorReport report = {};
   const ssize_t got =
       RetryOnEintr([&] { return read(fd_.get(), &report, sizeof(report)); });
   if (got != sizeof(report)) {
-    return absl::UnavailableError("its guardian was killed");
+    return absl::UnavailableError("its supervisor was killed");
   }
+  supervisor_lingers_ = report.lingers != 0;
   const int status = report.wait_status;
   return ExitStatus{.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 0,
                     .signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0,
                     .peak_rss_bytes = int64_t{report.peak_rss_kib} * 1024};
-}
-
-void Guardian::Dismiss() { process_.SendSignal(SIGKILL).IgnoreError(); }
-
-void Guardian::Wake() { process_.SendSignal(SIGCONT).IgnoreError(); }
-
-Guardian::~Guardian() {
-  if (fork_count_ != ForkCount()) return;
-  process_.Reap(Deadline::Never()).status().IgnoreError();
 }
 
 }  // namespace tenon::spawn

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-#include "tenon/spawn/leash.h"
+#include "tenon/spawn/death_pipe.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -28,18 +28,18 @@ absl::Status KillOnEvent(int fd) {
       fcntl(fd, F_SETFL, flags | O_ASYNC) == 0) {
     return absl::OkStatus();
   }
-  return PosixError(errno, "fcntl", "leash");
+  return PosixError(errno, "fcntl", "death pipe");
 }
 
 }  // namespace
 
-absl::Status PutOnLeash(UniqueFd leash) {
-  TENON_RETURN_IF_ERROR(KillOnEvent(leash.get()));
+absl::Status TieToDeathPipe(UniqueFd death_pipe) {
+  TENON_RETURN_IF_ERROR(KillOnEvent(death_pipe.get()));
   // It may have been closed before anybody was told.
-  pollfd end = {.fd = leash.get(), .events = POLLIN, .revents = 0};
+  pollfd end = {.fd = death_pipe.get(), .events = POLLIN, .revents = 0};
   TENON_RETURN_IF_ERROR(PollUntil(&end, 1, Deadline::Passed()).status());
   if (end.revents == 0) return absl::OkStatus();
-  return absl::UnavailableError("leash: the guardian has ended");
+  return absl::UnavailableError("death_pipe: the supervisor has ended");
 }
 
 }  // namespace tenon::spawn

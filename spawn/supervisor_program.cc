@@ -1,15 +1,15 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// The guardian as a program of its own, without a C library: where the kernel
+// The supervisor as a program of its own, without a C library: where the kernel
 // begins it.
 
-#include "tenon/spawn/guardian_main.h"
+#include "tenon/spawn/supervisor_main.h"
 
 // The kernel puts argc and argv where the stack begins.
-extern "C" [[noreturn]] void TenonGuardianBegin(const long* stack) {
-  tenon::spawn::GuardianMain(static_cast<int>(stack[0]),
-                             reinterpret_cast<const char* const*>(stack + 1));
+extern "C" [[noreturn]] void TenonSupervisorBegin(const long* stack) {
+  tenon::spawn::SupervisorMain(static_cast<int>(stack[0]),
+                               reinterpret_cast<const char* const*>(stack + 1));
 }
 
 #if defined(__x86_64__)
@@ -19,7 +19,7 @@ __asm__(
     "  xor %ebp, %ebp\n"
     "  mov %rsp, %rdi\n"
     "  and $-16, %rsp\n"
-    "  call TenonGuardianBegin\n");
+    "  call TenonSupervisorBegin\n");
 #elif defined(__aarch64__)
 __asm__(
     ".globl _start\n"
@@ -27,5 +27,5 @@ __asm__(
     "  mov x29, #0\n"
     "  mov x30, #0\n"
     "  mov x0, sp\n"
-    "  b TenonGuardianBegin\n");
+    "  b TenonSupervisorBegin\n");
 #endif

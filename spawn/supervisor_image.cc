@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-#include "tenon/spawn/guardian_image.h"
+#include "tenon/spawn/supervisor_image.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -10,11 +10,12 @@
 #include <sys/types.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstddef>
 
 #include "absl/strings/str_cat.h"
 #include "tenon/shm/unique_fd.h"
-#include "tenon/spawn/guardian_program_bytes.h"
+#include "tenon/spawn/supervisor_program_bytes.h"
 
 // Since Linux 6.3.
 #ifndef MFD_EXEC
@@ -23,6 +24,8 @@
 
 namespace tenon::spawn {
 namespace {
+
+std::atomic<bool> execute_from_memory{true};
 
 UniqueFd CreateExecutable(const char* name) {
   UniqueFd fd(memfd_create(name, MFD_CLOEXEC | MFD_EXEC));
@@ -38,12 +41,15 @@ bool MayWrite(size_t size) {
 
 }  // namespace
 
-UniqueFd OpenGuardianImage() {
-  constexpr size_t kSize = sizeof(kGuardianProgram);
+void SetExecuteFromMemory(bool allowed) { execute_from_memory = allowed; }
+
+UniqueFd OpenSupervisorImage() {
+  if (!execute_from_memory) return UniqueFd();
+  constexpr size_t kSize = sizeof(kSupervisorProgram);
   if (!MayWrite(kSize)) return UniqueFd();
-  const UniqueFd written = CreateExecutable("tenon-guardian");
+  const UniqueFd written = CreateExecutable("tenon-supervise");
   if (!written.valid() ||
-      write(written.get(), kGuardianProgram, kSize) != ssize_t{kSize}) {
+      write(written.get(), kSupervisorProgram, kSize) != ssize_t{kSize}) {
     return UniqueFd();
   }
   // What is open for writing cannot be executed.

@@ -3,7 +3,7 @@
 
 // What a child has started itself ends with it, whatever ends it.
 
-#include "tenon/spawn/guardian.h"
+#include "tenon/spawn/supervisor.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -26,6 +26,7 @@
 #include "tenon/ipc/channel.h"
 #include "tenon/shm/deadline.h"
 #include "tenon/shm/pid_fd.h"
+#include "tenon/shm/process_testing.h"
 #include "tenon/shm/retry_on_eintr.h"
 #include "tenon/shm/status_macros.h"
 #include "tenon/shm/status_matchers.h"
@@ -41,7 +42,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-class GuardianTest : public ChildTest {
+class SupervisorTest : public ChildTest {
  protected:
   void SetUp() override {
     ChildTest::SetUp();
@@ -147,7 +148,7 @@ absl::StatusOr<Family> StartFamily(ProcessOptions options) {
   return Family{std::move(child), std::move(grandchildren)};
 }
 
-// They are the guardian's to reap: what is left is none.
+// They are the supervisor's to reap: what is left is none.
 void ExpectAllEnded(const std::vector<PidFd>& processes,
                     const std::string& how) {
   for (size_t i = 0; i < processes.size(); ++i) {
@@ -155,16 +156,16 @@ void ExpectAllEnded(const std::vector<PidFd>& processes,
   }
 }
 
-class GuardianMethodTest : public GuardianTest,
-                           public ::testing::WithParamInterface<StartMethod> {
+class SupervisorMethodTest : public SupervisorTest,
+                             public ::testing::WithParamInterface<StartMethod> {
  protected:
   void TearDown() override {
     StopForkServer();
-    GuardianTest::TearDown();
+    SupervisorTest::TearDown();
   }
 };
 
-TEST_P(GuardianMethodTest, GrandchildrenEndWithTheChildHoweverItEnds) {
+TEST_P(SupervisorMethodTest, GrandchildrenEndWithTheChildHoweverItEnds) {
   for (const char* way : {"return", "exit", "_exit", "abort", "kill"}) {
     TENON_ASSERT_OK_AND_ASSIGN(Family family,
                                StartFamily({.method = GetParam()}));
@@ -178,7 +179,7 @@ TEST_P(GuardianMethodTest, GrandchildrenEndWithTheChildHoweverItEnds) {
   }
 }
 
-TEST_P(GuardianMethodTest, GrandchildrenEndWithAChildThatIsStoppedAndKilled) {
+TEST_P(SupervisorMethodTest, GrandchildrenEndWithAChildThatIsStoppedAndKilled) {
   TENON_ASSERT_OK_AND_ASSIGN(Family family,
                              StartFamily({.method = GetParam()}));
   EXPECT_THAT(family.child.process.Signal(SIGSTOP), IsOk());
@@ -187,12 +188,12 @@ TEST_P(GuardianMethodTest, GrandchildrenEndWithAChildThatIsStoppedAndKilled) {
   ExpectAllEnded(family.grandchildren, "stopped and killed");
 }
 
-INSTANTIATE_TEST_SUITE_P(All, GuardianMethodTest,
+INSTANTIATE_TEST_SUITE_P(All, SupervisorMethodTest,
                          ::testing::Values(StartMethod::kSpawn,
                                            StartMethod::kFork,
                                            StartMethod::kForkServer));
 
-TEST_F(GuardianTest, WithoutAGroupOfItsOwnTheyMayOutliveTheChild) {
+TEST_F(SupervisorTest, WithoutAGroupOfItsOwnTheyMayOutliveTheChild) {
   TENON_ASSERT_OK_AND_ASSIGN(Family family, StartFamily({.own_group = false}));
   EXPECT_THAT(family.child.channel.Send("return", {}, Watchdog()), IsOk());
   EXPECT_THAT(family.child.process.Join(Watchdog()), IsOk());
@@ -204,20 +205,20 @@ TEST_F(GuardianTest, WithoutAGroupOfItsOwnTheyMayOutliveTheChild) {
   }
 }
 
-// ---- The guardian is killed ----
+// ---- The supervisor is killed ----
 
-TEST_F(GuardianTest, ChildAndItsGroupEndWithTheGuardian) {
+TEST_F(SupervisorTest, ChildAndItsGroupEndWithTheSupervisor) {
   for (const bool stopped : {false, true}) {
     TENON_ASSERT_OK_AND_ASSIGN(Family family, StartFamily({}));
-    const pid_t guardian = ParentPid(family.child.process.pid());
-    ASSERT_EQ(ParentPid(guardian), getpid());
+    const pid_t supervisor = ParentPid(family.child.process.pid());
+    ASSERT_EQ(ParentPid(supervisor), getpid());
     if (stopped) {
       EXPECT_THAT(family.child.process.Signal(SIGSTOP), IsOk());
     }
-    ASSERT_EQ(kill(guardian, SIGKILL), 0);
+    ASSERT_EQ(kill(supervisor, SIGKILL), 0);
     EXPECT_THAT(family.child.process.Join(Watchdog()),
                 StatusIs(absl::StatusCode::kAborted,
-                         HasSubstr("its guardian was killed")));
+                         HasSubstr("its supervisor was killed")));
     for (size_t i = 0; i < 3; ++i) {
       EXPECT_THAT(family.grandchildren[i].WaitForEnd(Watchdog()), IsOk()) << i;
     }
@@ -228,7 +229,7 @@ TEST_F(GuardianTest, ChildAndItsGroupEndWithTheGuardian) {
   }
 }
 
-TEST_F(GuardianTest, ItsSiblingsKeepTheirs) {
+TEST_F(SupervisorTest, ItsSiblingsKeepTheirs) {
   TENON_ASSERT_OK_AND_ASSIGN(Talker one, StartTalker({.entry = kEcho}));
   TENON_ASSERT_OK_AND_ASSIGN(Talker other, StartTalker({.entry = kEcho}));
   EXPECT_THAT(Ping(one.channel), IsOk());
@@ -236,8 +237,8 @@ TEST_F(GuardianTest, ItsSiblingsKeepTheirs) {
   EXPECT_THAT(one.process.Join(Watchdog()),
               StatusIs(absl::StatusCode::kAborted));
   EXPECT_THAT(Ping(other.channel), IsOk());
-  // It falls to this process.
-  EXPECT_EQ(waitpid(one.process.pid(), nullptr, 0), one.process.pid());
+  // It has fallen to this process, a subreaper, and Join() has reaped it.
+  EXPECT_EQ(waitpid(one.process.pid(), nullptr, 0), -1);
 }
 
 // ---- A tree of Tenon's children ----
@@ -269,7 +270,7 @@ absl::Status BeAFloor(Child& child) {
 }
 TENON_SPAWN_ENTRY("be-a-floor", BeAFloor);
 
-TEST_F(GuardianTest, TheWholeTreeSeesTheDeathOfItsRoot) {
+TEST_F(SupervisorTest, TheWholeTreeSeesTheDeathOfItsRoot) {
   constexpr int kFloors = 8;
   TENON_ASSERT_OK_AND_ASSIGN(
       Talker root, StartTalker({.entry = "be-a-floor", .index = kFloors - 1}));
@@ -344,7 +345,7 @@ void ExpectAllEnd(const std::vector<PidFd>& processes) {
   while (HasChildren()) waitpid(-1, nullptr, 0);
 }
 
-TEST_F(GuardianTest, AllEndWhenTheParentIsKilled) {
+TEST_F(SupervisorTest, AllEndWhenTheParentIsKilled) {
   for (const char* way : {"", "no group"}) {
     TENON_ASSERT_OK_AND_ASSIGN(WholeFamily family, StartWholeFamily(way));
     ASSERT_EQ(family.grandchildren.size(), 4u);
@@ -355,7 +356,7 @@ TEST_F(GuardianTest, AllEndWhenTheParentIsKilled) {
   }
 }
 
-TEST_F(GuardianTest, GrandchildrenEndThoughParentAndChildAreKilledTogether) {
+TEST_F(SupervisorTest, GrandchildrenEndThoughParentAndChildAreKilledTogether) {
   TENON_ASSERT_OK_AND_ASSIGN(WholeFamily family, StartWholeFamily("together"));
   ASSERT_EQ(family.grandchildren.size(), 4u);
   // Neither may do anything about the other's death.
@@ -366,6 +367,23 @@ TEST_F(GuardianTest, GrandchildrenEndThoughParentAndChildAreKilledTogether) {
   family.parent.process.Join(Watchdog()).IgnoreError();
   EXPECT_THAT(family.child.WaitForEnd(Watchdog()), IsOk());
   ExpectAllEnd(family.grandchildren);
+}
+
+// ---- A parent that is PID 1 or a subreaper ----
+
+// The worker is killed, and with it goes all that it has started; the
+// supervisor of that loses its parent.
+TEST_F(SupervisorTest, NoZombieOfANestedSupervisorIsLeft) {
+  for (int i = 0; i < 5; ++i) {
+    TENON_ASSERT_OK_AND_ASSIGN(WholeFamily family, StartWholeFamily(""));
+    EXPECT_THAT(family.parent.process.Kill(), IsOk());
+    family.parent.process.Join(Watchdog()).IgnoreError();
+  }
+  EXPECT_TRUE(Becomes([] {
+    // As the next start, or end, of a worker does.
+    EXPECT_THAT(StartTalker({.entry = kEcho}), IsOk());
+    return !HasChildren();
+  }));
 }
 
 }  // namespace

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// The guardian as the system sees it: a small program that holds nothing of the
-// process that has made it.
+// The supervisor as the system sees it: a small program that holds nothing of
+// the process that has made it.
 
 #include <errno.h>
 #include <fcntl.h>
@@ -35,9 +35,9 @@
 #include "tenon/shm/testing/census.h"
 #include "tenon/spawn/child_testing.h"
 #include "tenon/spawn/entry.h"
-#include "tenon/spawn/guardian_main.h"
 #include "tenon/spawn/process.h"
 #include "tenon/spawn/processes.h"
+#include "tenon/spawn/supervisor_main.h"
 
 namespace tenon::spawn {
 namespace {
@@ -47,7 +47,7 @@ using ::testing::Each;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-class GuardianProgramTest : public ChildTest {};
+class SupervisorProgramTest : public ChildTest {};
 
 std::string Link(pid_t pid, const std::string& name) {
   std::error_code error;
@@ -74,19 +74,19 @@ std::string NameOf(pid_t pid) {
   return name;
 }
 
-TEST_F(GuardianProgramTest, HoldsNothingOfTheProcessThatMadeIt) {
+TEST_F(SupervisorProgramTest, HoldsNothingOfTheProcessThatMadeIt) {
   TENON_ASSERT_OK_AND_ASSIGN(Talker talker, StartTalker({.entry = kEcho}));
   EXPECT_THAT(Ping(talker.channel), IsOk());
-  const pid_t guardian = ParentPid(talker.process.pid());
-  ASSERT_EQ(ParentPid(guardian), getpid());
+  const pid_t supervisor = ParentPid(talker.process.pid());
+  ASSERT_EQ(ParentPid(supervisor), getpid());
   // It may not have begun yet.
-  EXPECT_TRUE(Becomes([&] { return NameOf(guardian) == kGuardianName; }));
-  EXPECT_TRUE(Becomes([&] { return FdsOf(guardian).size() == 4; }));
-  EXPECT_EQ(getpgid(guardian), guardian);
-  EXPECT_EQ(Link(guardian, "cwd"), "/");
-  EXPECT_THAT(Link(guardian, "exe"), StartsWith("/memfd:tenon-guardian"));
-  // Its leash, whom it watches, and the ends of children.
-  EXPECT_THAT(FdsOf(guardian),
+  EXPECT_TRUE(Becomes([&] { return NameOf(supervisor) == kSupervisorName; }));
+  EXPECT_TRUE(Becomes([&] { return FdsOf(supervisor).size() == 4; }));
+  EXPECT_EQ(getpgid(supervisor), supervisor);
+  EXPECT_EQ(Link(supervisor, "cwd"), "/");
+  EXPECT_THAT(Link(supervisor, "exe"), StartsWith("/memfd:tenon-supervise"));
+  // Its death_pipe, whom it watches, and the ends of children.
+  EXPECT_THAT(FdsOf(supervisor),
               Each(AnyOf(StartsWith("pipe:"), HasSubstr("[pidfd]"),
                          HasSubstr("[signalfd]"))));
 }
@@ -96,23 +96,24 @@ absl::Status Stay(Child&) {
 }
 TENON_SPAWN_ENTRY("stay", Stay);
 
-TEST_F(GuardianProgramTest, ThoseStartedTogetherShareOne) {
+TEST_F(SupervisorProgramTest, ThoseStartedTogetherShareOne) {
   TENON_ASSERT_OK_AND_ASSIGN(
       const Processes ten,
-      Processes::Start(kMaxGuarded + 2, {.entry = "stay"}));
+      Processes::Start(kMaxSupervised + 2, {.entry = "stay"}));
   const std::vector<pid_t> pids = ten.pids();
   const pid_t first = ParentPid(pids[0]);
-  for (size_t i = 0; i < kMaxGuarded; ++i) {
+  for (size_t i = 0; i < kMaxSupervised; ++i) {
     EXPECT_EQ(ParentPid(pids[i]), first) << i;
   }
-  EXPECT_NE(ParentPid(pids[kMaxGuarded]), first);
-  EXPECT_EQ(ParentPid(pids[kMaxGuarded]), ParentPid(pids[kMaxGuarded + 1]));
+  EXPECT_NE(ParentPid(pids[kMaxSupervised]), first);
+  EXPECT_EQ(ParentPid(pids[kMaxSupervised]),
+            ParentPid(pids[kMaxSupervised + 1]));
 }
 
 // ---- Where memory cannot be executed ----
 
 // It is then this program from its very beginning, and what prints there must
-// not reach a leash.
+// not reach a death_pipe.
 [[maybe_unused]] const ssize_t kPrinted[] = {
     write(STDOUT_FILENO, "hello\n", 6), write(STDERR_FILENO, "hello\n", 6)};
 
@@ -127,13 +128,13 @@ absl::Status StartWithoutMemfds(Child&) {
   }
   TENON_ASSIGN_OR_RETURN(Talker talker, StartTalker({.entry = kEcho}));
   TENON_RETURN_IF_ERROR(Ping(talker.channel));
-  const pid_t guardian = ParentPid(talker.process.pid());
-  if (Link(guardian, "exe") != Link(getpid(), "exe") ||
-      !Becomes([&] { return NameOf(guardian) == kGuardianName; })) {
+  const pid_t supervisor = ParentPid(talker.process.pid());
+  if (Link(supervisor, "exe") != Link(getpid(), "exe") ||
+      !Becomes([&] { return NameOf(supervisor) == kSupervisorName; })) {
     return absl::InternalError(
-        absl::StrCat("the guardian is ", Link(guardian, "exe")));
+        absl::StrCat("the supervisor is ", Link(supervisor, "exe")));
   }
-  for (const std::string& one : FdsOf(guardian)) {
+  for (const std::string& one : FdsOf(supervisor)) {
     if (one == "/dev/null") return absl::InternalError("it holds that, too");
   }
   TENON_RETURN_IF_ERROR(talker.process.Kill());
@@ -142,7 +143,7 @@ absl::Status StartWithoutMemfds(Child&) {
 }
 TENON_SPAWN_ENTRY("start-without-memfds", StartWithoutMemfds);
 
-TEST_F(GuardianProgramTest, ThisProgramCanBeTheGuardianToo) {
+TEST_F(SupervisorProgramTest, ThisProgramCanBeTheSupervisorToo) {
   TENON_ASSERT_OK_AND_ASSIGN(Process process,
                              Process::Start({.entry = "start-without-memfds"}));
   const absl::Status how = process.Join(Watchdog());
@@ -153,7 +154,7 @@ TEST_F(GuardianProgramTest, ThisProgramCanBeTheGuardianToo) {
 // ---- Somebody types the flag ----
 
 int ExitCodeOf(const std::vector<const char*>& arguments) {
-  std::vector<char*> argv = {const_cast<char*>("guardian")};
+  std::vector<char*> argv = {const_cast<char*>("supervisor")};
   for (const char* one : arguments) argv.push_back(const_cast<char*>(one));
   argv.push_back(nullptr);
   pid_t pid = -1;
@@ -165,16 +166,17 @@ int ExitCodeOf(const std::vector<const char*>& arguments) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-TEST_F(GuardianProgramTest, IsNobodysGuardianButItsChildrens) {
+TEST_F(SupervisorProgramTest, IsNobodysSupervisorButItsChildrens) {
   const std::string self = absl::StrCat(getpid());
   for (const char* pid :
        {"1", "0", "-1", "x", "", "99999999999999999999", self.c_str()}) {
-    EXPECT_EQ(ExitCodeOf({kGuardianFlag, "1", "0", "0", pid}), 125) << pid;
+    EXPECT_EQ(ExitCodeOf({kSupervisorFlag, "x", "1", "0", "0", "0", pid}), 125)
+        << pid;
   }
-  EXPECT_EQ(ExitCodeOf({kGuardianFlag, "1", "0", "999", "1"}), 125);
-  EXPECT_EQ(ExitCodeOf({kGuardianFlag, "1", "0", "-5", "1"}), 125);
-  std::vector<const char*> many = {kGuardianFlag, "1", "0", "0"};
-  many.resize(many.size() + kMaxGuarded + 1, "1");
+  EXPECT_EQ(ExitCodeOf({kSupervisorFlag, "x", "1", "0", "0", "999", "1"}), 125);
+  EXPECT_EQ(ExitCodeOf({kSupervisorFlag, "x", "1", "0", "0", "-5", "1"}), 125);
+  std::vector<const char*> many = {kSupervisorFlag, "x", "1", "0", "0", "0"};
+  many.resize(many.size() + kMaxSupervised + 1, "1");
   EXPECT_EQ(ExitCodeOf(many), 125);
 }
 
@@ -204,7 +206,7 @@ absl::Status FollowProcessors(Child&) {
 }
 TENON_SPAWN_ENTRY("follow-processors", FollowProcessors);
 
-TEST_F(GuardianProgramTest, ForkedChildKnowsItsProcessor) {
+TEST_F(SupervisorProgramTest, ForkedChildKnowsItsProcessor) {
   for (const StartMethod method : {StartMethod::kSpawn, StartMethod::kFork}) {
     TENON_ASSERT_OK_AND_ASSIGN(
         Process process,

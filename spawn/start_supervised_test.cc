@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-#include "tenon/spawn/launch.h"
+// The lowest layer of a start: no entry points, no reports.
 
 #include <fcntl.h>
 #include <sys/types.h>
@@ -26,45 +26,46 @@
 #include "tenon/shm/unique_fd.h"
 #include "tenon/spawn/child_testing.h"
 #include "tenon/spawn/entry.h"
-#include "tenon/spawn/guardian.h"
 #include "tenon/spawn/handover.h"
 #include "tenon/spawn/program.h"
+#include "tenon/spawn/supervisor.h"
 
 namespace tenon::spawn {
 namespace {
 
 constexpr int kExitCode = 42;
 
-// Not through the report, of which a launch knows nothing.
+// Not through the report, of which a supervisor knows nothing.
 absl::Status ExitWithCode(Child&) { _exit(kExitCode); }
 TENON_SPAWN_ENTRY("exit-with-code", ExitWithCode);
 
-class LaunchTest : public ChildTest {};
+class StartSupervisedTest : public ChildTest {};
 
 // `parent` is the other end of `control_fd`.
-absl::StatusOr<ExitStatus> LaunchAndReap(Channel& parent, int control_fd,
-                                         bool hold_interrupt) {
+absl::StatusOr<ExitStatus> StartAndReap(Channel& parent, int control_fd,
+                                        bool hold_interrupt) {
   TENON_RETURN_IF_ERROR(SendFirst(parent, {.entry = "exit-with-code"}, "", {}));
   const ChildFds fds = {.control = control_fd};
-  TENON_ASSIGN_OR_RETURN(GuardedChildren launched,
-                         Launch({&fds, 1}, {.hold_interrupt = hold_interrupt}));
-  GuardedChild& child = launched.children[0];
+  TENON_ASSIGN_OR_RETURN(SupervisedChildren started,
+                         StartSupervised({.children = {&fds, 1},
+                                          .hold_interrupt = hold_interrupt}));
+  SupervisedChild& child = started.children[0];
   TENON_RETURN_IF_ERROR(SendRest(parent, child.pid_fd, {}));
-  return child.fate.Take(Watchdog());
+  return child.child_exit.TakeStatus(Watchdog());
 }
 
-TEST_F(LaunchTest, RunsThisProgramAsAChild) {
+TEST_F(StartSupervisedTest, RunsThisProgramAsAChild) {
   for (const bool hold_interrupt : {false, true}) {
     TENON_ASSERT_OK_AND_ASSIGN(auto ends, Channel::CreatePair());
     TENON_ASSERT_OK_AND_ASSIGN(
         const ExitStatus how,
-        LaunchAndReap(ends.first, ends.second.fd(), hold_interrupt));
+        StartAndReap(ends.first, ends.second.fd(), hold_interrupt));
     EXPECT_EQ(how.exit_code, kExitCode) << how.ToString();
   }
 }
 
 // dup2() of a descriptor onto itself would leave it close-on-exec.
-TEST_F(LaunchTest, ControlChannelMayHaveItsNumberAlready) {
+TEST_F(StartSupervisedTest, ControlChannelMayHaveItsNumberAlready) {
   TENON_ASSERT_OK_AND_ASSIGN(auto ends, Channel::CreatePair());
   // Puts the child's end there, and afterwards back what was there.
   const UniqueFd end(fcntl(ends.second.fd(), F_DUPFD_CLOEXEC, 10));
@@ -75,7 +76,7 @@ TEST_F(LaunchTest, ControlChannelMayHaveItsNumberAlready) {
   const UniqueFd saved(fcntl(kControlFd, F_DUPFD_CLOEXEC, 10));
   ASSERT_EQ(dup3(end.get(), kControlFd, O_CLOEXEC), kControlFd);
   const absl::StatusOr<ExitStatus> how =
-      LaunchAndReap(parent, kControlFd, false);
+      StartAndReap(parent, kControlFd, false);
   if (saved.valid()) {
     dup3(saved.get(), kControlFd, O_CLOEXEC);
   } else {
@@ -85,12 +86,12 @@ TEST_F(LaunchTest, ControlChannelMayHaveItsNumberAlready) {
   EXPECT_EQ(how->exit_code, kExitCode) << how->ToString();
 }
 
-TEST_F(LaunchTest, DescriptorThatIsNotOpenIsAnError) {
+TEST_F(StartSupervisedTest, DescriptorThatIsNotOpenIsAnError) {
   const ChildFds fds = {.control = 1 << 20};
-  EXPECT_THAT(Launch({&fds, 1}, {}), ::testing::Not(IsOk()));
+  EXPECT_THAT(StartSupervised({.children = {&fds, 1}}), ::testing::Not(IsOk()));
 }
 
-TEST_F(LaunchTest, CountsTheThreadsOfThisProcess) {
+TEST_F(StartSupervisedTest, CountsTheThreadsOfThisProcess) {
   const int before = CountThreads();
   EXPECT_GE(before, 1);
   std::promise<void> end;

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Guardians where little is allowed, and of children who do not behave.
+// Supervisors where little is allowed, and of children who do not behave.
 
 #include <errno.h>
 #include <fcntl.h>
@@ -44,15 +44,15 @@
 #include "tenon/shm/unique_fd.h"
 #include "tenon/spawn/child_testing.h"
 #include "tenon/spawn/entry.h"
-#include "tenon/spawn/guardian.h"
 #include "tenon/spawn/process.h"
+#include "tenon/spawn/supervisor.h"
 
 namespace tenon::spawn {
 namespace {
 
 using ::testing::HasSubstr;
 
-class GuardianOddTest : public ChildTest {};
+class SupervisorOddTest : public ChildTest {};
 
 // Runs `entry` in a child, which is to succeed.
 void ExpectSuccess(const std::string& entry) {
@@ -101,7 +101,7 @@ absl::Status StartWithoutCloseRange(Child&) {
 }
 TENON_SPAWN_ENTRY("start-without-close-range", StartWithoutCloseRange);
 
-TEST_F(GuardianOddTest, OlderKernelsHaveNoCloseRange) {
+TEST_F(SupervisorOddTest, OlderKernelsHaveNoCloseRange) {
   TENON_ASSERT_OK_AND_ASSIGN(
       Process process, Process::Start({.entry = "start-without-close-range"}));
   const absl::Status how = process.Join(Watchdog());
@@ -123,7 +123,7 @@ absl::Status StartWithoutFiles(Child&) {
 }
 TENON_SPAWN_ENTRY("start-without-files", StartWithoutFiles);
 
-TEST_F(GuardianOddTest, NoFileMayBeWritten) {
+TEST_F(SupervisorOddTest, NoFileMayBeWritten) {
   ExpectSuccess("start-without-files");
 }
 
@@ -137,7 +137,7 @@ absl::StatusOr<std::string> PidOfOneInANamespace() {
   TENON_ASSIGN_OR_RETURN(Talker talker, StartTalker({.entry = kEcho}));
   TENON_RETURN_IF_ERROR(Ping(talker.channel));
   const pid_t pid = talker.process.pid();
-  // The guardian is the first.
+  // The supervisor is the first.
   if (PidsOf(pid) == std::vector<pid_t>{pid, 2}) return "right";
   return absl::StrCat("its pid is ", pid);
 }
@@ -151,7 +151,7 @@ absl::Status StartInPidNamespace(Child& child) {
 }
 TENON_SPAWN_ENTRY("start-in-pid-namespace", StartInPidNamespace);
 
-TEST_F(GuardianOddTest, ChildInAnotherPidNamespace) {
+TEST_F(SupervisorOddTest, ChildInAnotherPidNamespace) {
   TENON_ASSERT_OK_AND_ASSIGN(Talker talker,
                              StartTalker({.entry = "start-in-pid-namespace"}));
   TENON_ASSERT_OK_AND_ASSIGN(const Message how,
@@ -173,7 +173,7 @@ absl::Status TellStreams(Child& child) {
 TENON_SPAWN_ENTRY("tell-streams", TellStreams);
 
 // What takes the place of a standard stream here is not to be the child's: its
-// leash's other end may be.
+// death_pipe's other end may be.
 absl::Status StartWithoutStreams(Child&) {
   for (int fd = 0; fd < 3; ++fd) close(fd);
   for (const StartMethod method : {StartMethod::kSpawn, StartMethod::kFork}) {
@@ -188,70 +188,38 @@ absl::Status StartWithoutStreams(Child&) {
 }
 TENON_SPAWN_ENTRY("start-without-streams", StartWithoutStreams);
 
-TEST_F(GuardianOddTest, ForkedChildHasNothingInPlaceOfAStream) {
+TEST_F(SupervisorOddTest, ForkedChildHasNothingInPlaceOfAStream) {
   ExpectSuccess("start-without-streams");
 }
 
-// ---- Before there is a guardian ----
+// ---- The thread that starts it is cancelled ----
 
-absl::Status NotMade(int) { return absl::InternalError("it was not made"); }
-
-// Leaves somebody behind who has all descriptors, and dies.
-int LeaveHolderAndDie(pid_t* holder) {
-  *holder = fork();
-  if (*holder == 0) {
-    // No longer than a watchdog would wait.
-    const timespec long_time = {.tv_sec = 20, .tv_nsec = 0};
-    nanosleep(&long_time, nullptr);
-    _exit(0);
-  }
-  raise(SIGKILL);
-  return 0;
-}
-
-TEST_F(GuardianOddTest, IsKilledBeforeItBegins) {
-  ASSERT_EQ(prctl(PR_SET_CHILD_SUBREAPER, 1), 0);
-  pid_t holder = -1;
-  EXPECT_THAT(
-      StartGuarded(
-          {}, 1,
-          [&](size_t, int, pid_t*) { return LeaveHolderAndDie(&holder); },
-          NotMade),
-      StatusIs(absl::StatusCode::kUnavailable));
-  // It has not been waited for.
-  ASSERT_GT(holder, 0);
-  TENON_ASSERT_OK_AND_ASSIGN(const PidFd one, PidFd::Open(holder));
-  EXPECT_FALSE(one.HasEnded());
-  EXPECT_THAT(one.SendSignal(SIGKILL), IsOk());
-  EXPECT_THAT(one.Reap(Watchdog()), IsOk());
-  prctl(PR_SET_CHILD_SUBREAPER, 0);
-}
-
-// Asks this thread to end where it waits for something next.
-int MakeAndCancel(size_t, int, pid_t* pid) {
-  pthread_cancel(pthread_self());
-  *pid = fork();
-  if (*pid == 0) _exit(7);
-  return *pid > 0 ? 0 : errno;
-}
-
+// With a request to cancel it that takes effect at the first call that may
+// block.
 void* StartAndBeCancelled(void* exit_code) {
-  absl::StatusOr<GuardedChildren> children =
-      StartGuarded({}, 1, MakeAndCancel, NotMade);
+  int before = 0;
+  pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
+  pthread_cancel(pthread_self());
+  auto control = Channel::CreatePair();
+  const ChildFds fds = {.control = control.ok() ? control->first.fd() : -1};
+  pthread_setcancelstate(before, nullptr);
+  absl::StatusOr<SupervisedChildren> children =
+      StartSupervised({.children = {&fds, 1}});
+  pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
   if (children.ok()) {
-    int before = 0;
-    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
     const absl::StatusOr<ExitStatus> end =
-        children->children[0].fate.Take(Watchdog());
+        children->children[0].child_exit.TakeStatus(Watchdog());
     if (end.ok()) *static_cast<int*>(exit_code) = end->exit_code;
-    children->guardian.reset();
-    pthread_setcancelstate(before, nullptr);
+    children->supervisor.reset();
   }
+  control = absl::CancelledError();
+  pthread_setcancelstate(before, nullptr);
   pthread_testcancel();
   return nullptr;
 }
 
-// The thread's stack is the guardian's, too, which must not unwind it.
+// The thread's stack is the supervisor's, too, until exec, and must not be
+// unwound there. The child finds nothing in its channel, and fails.
 absl::Status StartWhileCancelled(Child&) {
   int exit_code = 0;
   pthread_t thread;
@@ -260,29 +228,29 @@ absl::Status StartWhileCancelled(Child&) {
   }
   void* result = nullptr;
   pthread_join(thread, &result);
-  if (result == PTHREAD_CANCELED && exit_code == 7) return absl::OkStatus();
+  if (result == PTHREAD_CANCELED && exit_code == 1) return absl::OkStatus();
   return absl::InternalError(absl::StrCat("exit code ", exit_code));
 }
 TENON_SPAWN_ENTRY("start-while-cancelled", StartWhileCancelled);
 
-TEST_F(GuardianOddTest, ThreadThatStartsItIsCancelled) {
+TEST_F(SupervisorOddTest, ThreadThatStartsItIsCancelled) {
   ExpectSuccess("start-while-cancelled");
 }
 
 // ---- Children who do not behave ----
 
-absl::Status StopGuardian(Child& child) {
+absl::Status StopSupervisor(Child& child) {
   TENON_ASSIGN_OR_RETURN(Channel test, TakeChannel(child));
   kill(getppid(), SIGSTOP);
   TENON_RETURN_IF_ERROR(test.Send("stopped", {}, Watchdog()));
   for (;;) pause();
 }
-TENON_SPAWN_ENTRY("stop-guardian", StopGuardian);
+TENON_SPAWN_ENTRY("stop-supervisor", StopSupervisor);
 
-TEST_F(GuardianOddTest, AStoppedGuardianHoldsUpNobodyWhoKills) {
+TEST_F(SupervisorOddTest, AStoppedSupervisorHoldsUpNobodyWhoKills) {
   for (const char* way : {"kill", "stop", "destroy"}) {
     TENON_ASSERT_OK_AND_ASSIGN(Talker talker,
-                               StartTalker({.entry = "stop-guardian"}));
+                               StartTalker({.entry = "stop-supervisor"}));
     EXPECT_THAT(talker.channel.Receive(Watchdog()), IsOk());
     if (way == absl::string_view("kill")) {
       EXPECT_THAT(talker.process.Kill(), IsOk());
@@ -323,7 +291,7 @@ absl::Status HaveOnesWhoFlee(Child& child) {
 }
 TENON_SPAWN_ENTRY("have-ones-who-flee", HaveOnesWhoFlee);
 
-TEST_F(GuardianOddTest, NobodyFleesByForking) {
+TEST_F(SupervisorOddTest, NobodyFleesByForking) {
   int ends[2];
   ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);
   const UniqueFd reading(ends[0]);
