@@ -6,8 +6,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
-#include <limits>
 #include <memory>
 #include <span>
 #include <string>
@@ -20,6 +18,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "tenon/ipc/tensor_copies.h"
 #include "tenon/ipc/tensor_wire.h"
 #include "tenon/shm/arena/arena_tensor.h"
 #include "tenon/shm/status_macros.h"
@@ -30,24 +29,9 @@
 namespace tenon {
 namespace {
 
-constexpr size_t kAlignment = 64;
-
-size_t AlignUp(size_t size) {
-  return (size + kAlignment - 1) / kAlignment * kAlignment;
-}
-
-// Part of a private storage, which is copied as it is: from the first byte
-// that some tensor of the message has there to the last one.
-struct Copied {
-  std::shared_ptr<Storage> storage;
-  uint64_t first = 0;  // A multiple of kAlignment.
-  uint64_t end = 0;
-  uint64_t at = 0;  // In the block.
-};
-
 struct CopiedTensor {
   size_t field = 0;
-  size_t copied = 0;
+  size_t copy = 0;  // Its number.
 };
 
 // One message on its way.
@@ -59,10 +43,10 @@ class Encoding {
   absl::Status Add(const TensorMessage& message);
   size_t body_bytes() const { return body_bytes_; }
   bool fits(size_t inline_bytes) const {
-    return copied_.empty() && body_bytes_ <= inline_bytes;
+    return copied_tensors_.empty() && body_bytes_ <= inline_bytes;
   }
   // How large the block has to be that the message fits into.
-  size_t PlaceInBlock();
+  size_t PlaceInBlock() { return copies_.Place(body_bytes_); }
   absl::Status WriteBlock(std::span<std::byte> block);
 
   const TensorWire& wire() const { return wire_; }
@@ -84,11 +68,10 @@ class Encoding {
   TensorHolds holds_;
   size_t body_bytes_ = 0;
 
-  // What wire_.storages are: a Storage, null for kEmpty, &copied_ for kHere.
+  // What wire_.storages are: a Storage, null for kEmpty, &copies_ for kHere.
   absl::InlinedVector<const void*, 1> of_storages_;
   absl::flat_hash_map<const void*, uint32_t> numbers_;  // If there are many.
-  std::vector<Copied> copied_;
-  absl::flat_hash_map<const Storage*, size_t> copied_numbers_;
+  TensorCopies copies_;
   std::vector<CopiedTensor> copied_tensors_;
 };
 
@@ -172,44 +155,11 @@ absl::Status Encoding::AddShared(const Tensor& tensor, WireStorage& storage) {
 }
 
 void Encoding::AddCopied(const Tensor& tensor) {
-  const TensorSpec::ByteRange range = tensor.spec().byte_range();
-  const uint64_t first = range.first / kAlignment * kAlignment;
-  const auto [number, is_new] =
-      copied_numbers_.emplace(tensor.storage().get(), copied_.size());
-  if (is_new) copied_.push_back({.storage = tensor.storage()});
-  Copied& copied = copied_[number->second];
-  if (range.end != 0) {
-    copied.first = copied.end == 0 ? first : std::min(copied.first, first);
-    copied.end = std::max(copied.end, range.end);
-  }
   copied_tensors_.push_back(
-      {.field = wire_.fields.size(), .copied = number->second});
-  const uint32_t here = NumberOf(&copied_).first;
+      {.field = wire_.fields.size(), .copy = copies_.Add(tensor)});
+  const uint32_t here = NumberOf(&copies_).first;
   wire_.storages[here].place = WirePlace::kHere;
   AddTensor(here, tensor.spec());
-}
-
-size_t Encoding::PlaceInBlock() {
-  size_t end = body_bytes_;
-  for (Copied& copied : copied_) {
-    copied.at = AlignUp(end);
-    end = copied.at + static_cast<size_t>(copied.end - copied.first);
-  }
-  return end;
-}
-
-// The same elements, where they are copied to.
-absl::StatusOr<TensorSpec> SpecInBlock(const TensorSpec& spec,
-                                       const Copied& copied,
-                                       size_t block_bytes) {
-  const uint64_t offset = spec.elements() == 0
-                              ? copied.at
-                              : copied.at + spec.byte_offset() - copied.first;
-  TENON_ASSIGN_OR_RETURN(
-      const TensorSpec moved,
-      TensorSpec::Strided(spec.dtype(), spec.shape(), spec.strides(), offset));
-  TENON_RETURN_IF_ERROR(moved.CheckFits(block_bytes));
-  return moved;
 }
 
 absl::Status Encoding::WriteBlock(std::span<std::byte> block) {
@@ -218,14 +168,10 @@ absl::Status Encoding::WriteBlock(std::span<std::byte> block) {
     auto& field = std::get<WireTensor>(wire_.fields[tensor.field]);
     TENON_ASSIGN_OR_RETURN(
         wire_.specs.emplace_back(),
-        SpecInBlock(*field.spec, copied_[tensor.copied], block.size()));
+        copies_.SpecOf(tensor.copy, *field.spec, block.size()));
     field.spec = &wire_.specs.back();
   }
-  for (const Copied& copied : copied_) {
-    TENON_ASSIGN_OR_RETURN(const std::byte* from, copied.storage->Read());
-    std::memcpy(block.data() + copied.at, from + copied.first,
-                static_cast<size_t>(copied.end - copied.first));
-  }
+  TENON_RETURN_IF_ERROR(copies_.Write(block));
   WriteWire(wire_, block.first(body_bytes_));
   return absl::OkStatus();
 }

@@ -8,17 +8,23 @@
 #include <fcntl.h>
 
 #include <cstdlib>
+#include <iterator>
 #include <memory>
 #include <string>
 #include <typeinfo>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "tenon/ipc/tensor_copies.h"
+#include "tenon/shm/deadline.h"
 #include "tenon/shm/posix_error.h"
+#include "tenon/shm/status_macros.h"
 #include "tenon/shm/tensor.h"
 #include "tenon/shm/unique_fd.h"
+#include "tenon/spawn/argument_arena.h"
 
 namespace tenon::spawn {
 
@@ -34,6 +40,31 @@ absl::Status ArgumentWriter::PutFd(int fd) {
   }
   fds_.push_back(std::move(copy));
   return absl::OkStatus();
+}
+
+absl::Status ArgumentWriter::CopyPrivate() {
+  std::vector<Tensor> tensors;
+  for (const Tensor& tensor : tensors_) {
+    if (!tensor.is_shared()) tensors.push_back(tensor);
+  }
+  if (tensors.empty()) return absl::OkStatus();
+  TENON_ASSIGN_OR_RETURN(const auto arena, ArgumentArena());
+  TENON_ASSIGN_OR_RETURN(tensors,
+                         CopyIntoArena(*arena, tensors, Deadline::Passed()));
+  auto next = tensors.begin();
+  for (Tensor& tensor : tensors_) {
+    if (!tensor.is_shared()) tensor = std::move(*next++);
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<PackedArguments> ArgumentWriter::Finish() && {
+  TENON_RETURN_IF_ERROR(CopyPrivate());
+  return PackedArguments{.bytes = std::move(bytes_).bytes(),
+                         .fds = std::move(fds_),
+                         .only_for_one = std::move(only_for_one_),
+                         .tensors = {std::make_move_iterator(tensors_.begin()),
+                                     std::make_move_iterator(tensors_.end())}};
 }
 
 absl::StatusOr<UniqueFd> ArgumentReader::TakeFd() {

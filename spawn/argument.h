@@ -74,7 +74,8 @@ class ArgumentWriter {
   absl::Status PutFd(int fd);
 
   // One in a block of an arena, which is held until the other side has it, or
-  // will never have it.
+  // will never have it; or one in private memory, which Finish() copies into
+  // such a block.
   void PutPooled(Tensor tensor) { tensors_.emplace_back(std::move(tensor)); }
 
   // Says that `what` cannot be given to several processes at once.
@@ -82,16 +83,18 @@ class ArgumentWriter {
     only_for_one_ = std::string(what);
   }
 
-  PackedArguments Finish() && {
-    return {std::move(bytes_).bytes(), std::move(fds_),
-            std::move(only_for_one_), std::move(tensors_)};
-  }
+  // All that was put. Tensors in private memory are copied into ArgumentArena()
+  // (argument_arena.h), all into one block; views of one storage stay that.
+  // Errors: those of ArgumentArena() and of Arena::TryAllocate().
+  absl::StatusOr<PackedArguments> Finish() &&;
 
  private:
+  absl::Status CopyPrivate();
+
   ArchiveWriter bytes_;
   std::vector<UniqueFd> fds_;
   std::string only_for_one_;
-  std::vector<absl::StatusOr<Tensor>> tensors_;
+  std::vector<Tensor> tensors_;
 };
 
 // Ownership: owns the descriptors and tensors that have not been taken; the

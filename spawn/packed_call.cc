@@ -65,9 +65,8 @@ absl::StatusOr<PackedArguments> EncloseTensors(PackedArguments call) {
   for (const int fd : fds) {
     TENON_RETURN_IF_ERROR(copies.PutFd(fd));
   }
-  for (UniqueFd& fd : std::move(copies).Finish().fds) {
-    call.fds.push_back(std::move(fd));
-  }
+  TENON_ASSIGN_OR_RETURN(PackedArguments copied, std::move(copies).Finish());
+  for (UniqueFd& fd : copied.fds) call.fds.push_back(std::move(fd));
   ArchiveWriter bytes;
   bytes.Put(kTensorsMagic);
   bytes.Put(static_cast<uint32_t>(fds.size()));

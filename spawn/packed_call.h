@@ -99,15 +99,16 @@ absl::StatusOr<PackedArguments> PackCall(A&&... arguments) {
   ArgumentWriter writer;
   writer.Put(kCallMagic);
   writer.PutString(Signature<T...>());
-  const absl::Status packed =
+  absl::Status status =
       SequenceTraits<T...>::Pack(static_cast<const T&>(arguments)..., writer);
   (Consume(std::forward<A>(arguments)), ...);
-  if (!packed.ok()) {
-    return absl::Status(
-        packed.code(),
-        absl::StrCat("an argument cannot travel: ", packed.message()));
+  if (status.ok()) {
+    absl::StatusOr<PackedArguments> packed = std::move(writer).Finish();
+    if (packed.ok()) return packed;
+    status = packed.status();
   }
-  return std::move(writer).Finish();
+  return absl::Status(status.code(), absl::StrCat("an argument cannot travel: ",
+                                                  status.message()));
 }
 
 // The reverse. Errors: CheckCall()'s, and what keeps an argument from being

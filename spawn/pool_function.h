@@ -76,10 +76,14 @@ std::string ResultName() {
 template <typename T>
 absl::StatusOr<PackedArguments> PackResult(const T& value) {
   ArgumentWriter writer;
-  const absl::Status packed = ArgumentTraits<T>::Pack(value, writer);
-  if (packed.ok()) return std::move(writer).Finish();
-  return absl::Status(packed.code(), absl::StrCat("the result cannot travel: ",
-                                                  packed.message()));
+  absl::Status status = ArgumentTraits<T>::Pack(value, writer);
+  if (status.ok()) {
+    absl::StatusOr<PackedArguments> packed = std::move(writer).Finish();
+    if (packed.ok()) return packed;
+    status = packed.status();
+  }
+  return absl::Status(status.code(), absl::StrCat("the result cannot travel: ",
+                                                  status.message()));
 }
 
 template <typename R, typename... P>

@@ -212,15 +212,15 @@ TEST_F(ProcessPoolTest, ArgumentThatCannotTravelFailsItsOwnFuture) {
   EXPECT_THAT(Get(pool.Submit(TakeFd, std::move(inputs[0]))), IsOkAndHolds(1));
 }
 
-Tensor MakePrivate(int) { return *Tensor::Create(kDtypeOf<float>, {2}); }
-TENON_POOL_FUNCTION(MakePrivate);
+UniqueFd MakeClosed(int) { return UniqueFd(); }
+TENON_POOL_FUNCTION(MakeClosed);
 
 TEST_F(ProcessPoolTest, ResultsThatCannotTravelLeaveTheWorkerAlive) {
   TENON_ASSERT_OK_AND_ASSIGN(ProcessPool pool,
                              ProcessPool::Create({.workers = 2}));
   for (int i = 0; i < 20; ++i) {
-    EXPECT_THAT(Get(pool.Submit(MakePrivate, i)),
-                StatusIs(absl::StatusCode::kFailedPrecondition,
+    EXPECT_THAT(Get(pool.Submit(MakeClosed, i)),
+                StatusIs(absl::StatusCode::kInvalidArgument,
                          HasSubstr("the result cannot travel")));
   }
   EXPECT_EQ(pool.counts().started, 2u);

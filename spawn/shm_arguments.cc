@@ -53,12 +53,12 @@ absl::StatusOr<Segment> ArgumentTraits<Segment>::Unpack(ArgumentReader& from) {
 
 absl::Status ArgumentTraits<Tensor>::Pack(const Tensor& tensor,
                                           ArgumentWriter& to) {
-  const bool pooled =
-      tensor.storage() != nullptr && tensor.storage()->lease() != nullptr;
+  const bool is_private = !tensor.is_shared();
+  const bool pooled = is_private || tensor.storage()->lease() != nullptr;
   to.Put(pooled);
   if (pooled) {
     // What would keep it from being sent is an error of this call.
-    TENON_RETURN_IF_ERROR(Describe(tensor).status());
+    if (!is_private) TENON_RETURN_IF_ERROR(Describe(tensor).status());
     to.PutPooled(tensor);
     return absl::OkStatus();
   }

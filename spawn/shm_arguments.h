@@ -3,7 +3,8 @@
 
 // ArgumentTraits of shared memory: Segment, Tensor, Value, Array.
 //
-// Sender and receiver then have the same memory. What has a name (the strategy
+// Sender and receiver then have the same memory, but for tensors in private
+// memory, which are copied. What has a name (the strategy
 // kFileSystem) travels by it, and has to have it still when it arrives; all
 // else travels as a descriptor, or is held for as long as it is under way, and
 // the sender may drop it at once.
@@ -33,8 +34,13 @@ struct ArgumentTraits<Segment> {
   static absl::StatusOr<Segment> Unpack(ArgumentReader& from);
 };
 
-// A shared one (Tensor::Share()), or one in a block of an arena, with its
-// shape. Tensors of one storage are that at the other end, too.
+// With its shape. Tensors of one storage are that at the other end, too, if
+// they travel in one call.
+//
+// A shared one (Tensor::Share()) is the same memory there. One in private
+// memory is copied into a block of ArgumentArena() (argument_arena.h): the
+// bytes from the first to the last that the arguments have of it. The receivers
+// of the copy can read it; it is the tensor as it was when the call was made.
 //
 // A block is not copied. It is held by the sender until each receiver has
 // claimed it or is dead (the arguments of Start()), until the task has ended
@@ -42,7 +48,8 @@ struct ArgumentTraits<Segment> {
 // tensor. If who sends it does not own the arena, and is killed before it was
 // claimed, the receiver's call may fail with kDataLoss.
 // Errors: as Export() of tensor_handle.h and Describe() of arena_tensor.h:
-// kFailedPrecondition for a private tensor, or one inherited by fork().
+// kFailedPrecondition for a shared one inherited by fork(); kResourceExhausted
+// if there is no memory for a copy.
 template <>
 struct ArgumentTraits<Tensor> {
   static std::string Name() { return "tenon::Tensor"; }

@@ -198,18 +198,6 @@ TEST_F(StartTest, MemoryIsShared) {
   EXPECT_THAT(slots.Load(2), IsOkAndHolds(102));
 }
 
-TEST_F(StartTest, PrivateTensorCannotTravel) {
-  TENON_ASSERT_OK_AND_ASSIGN(const Tensor mine,
-                             Tensor::Create(kDtypeOf<float>, {2}));
-  TENON_ASSERT_OK_AND_ASSIGN(const auto count, Value<int64_t>::Create());
-  TENON_ASSERT_OK_AND_ASSIGN(const auto slots, Array<int32_t>::Create(3));
-  TENON_ASSERT_OK_AND_ASSIGN(const Segment segment,
-                             Segment::CreateSharedWritable(4096));
-  EXPECT_THAT(Start(1, UseMemory, {}, segment, mine, mine, count, slots),
-              StatusIs(absl::StatusCode::kFailedPrecondition,
-                       HasSubstr("an argument cannot travel")));
-}
-
 absl::Status UseLocks(int index, Mutex mutex, Semaphore slots, Event go,
                       Condition changed, Barrier together, Value<int> count) {
   TENON_RETURN_IF_ERROR(go.Wait(Watchdog()));
