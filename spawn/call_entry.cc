@@ -44,6 +44,10 @@ EntryOutcome CatchAll(const std::function<absl::Status()>& body,
     return {body(), ""};
   } catch (const std::exception& e) {
     return Uncaught(typeid(e), absl::StrCat(": ", e.what()));
+  } catch (const std::string& text) {
+    return Uncaught(typeid(text), absl::StrCat(": ", text));
+  } catch (const char* text) {
+    return Uncaught(typeid(text), absl::StrCat(": ", text ? text : "null"));
   } catch (...) {
     const std::type_info* type = abi::__cxa_current_exception_type();
     if (type != nullptr) return Uncaught(*type, "");

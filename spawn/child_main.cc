@@ -6,6 +6,8 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/types.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -57,14 +59,28 @@ int64_t NowNs() {
   return int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
 }
 
+// Which file a descriptor means; 0 if it is not open.
+ino_t IdentityOf(int fd) {
+  struct stat about = {};
+  return fstat(fd, &about) == 0 ? about.st_ino : 0;
+}
+
+// Of kControlFd, as it was in the beginning. A process is one child once.
+ino_t control_identity = 0;
+
 // Reports and ends the process.
 [[noreturn]] void Finish(Channel& control, EntryOutcome outcome, Leave leave) {
   const int exit_code = outcome.status.ok() ? EXIT_SUCCESS : EXIT_FAILURE;
-  // The parent may be gone, and nobody else wants to know.
-  SendReport(control, {.status = std::move(outcome.status),
-                       .time_ns = NowNs(),
-                       .stack = std::move(outcome.stack)})
-      .IgnoreError();
+  // The entry point may have closed all descriptors, as daemons do, and opened
+  // others: what now has that number is not to get the report.
+  const bool is_control = IdentityOf(control.fd()) == control_identity;
+  // If the parent is gone, the report is not needed.
+  if (is_control) {
+    SendReport(control, {.status = std::move(outcome.status),
+                         .time_ns = NowNs(),
+                         .stack = std::move(outcome.stack)})
+        .IgnoreError();
+  }
   leave(exit_code);
   std::abort();
 }
@@ -146,6 +162,7 @@ EntryOutcome RunEntry(Channel& control, Leave leave) {
 
 [[noreturn]] void Run(Leave leave) {
   // The user's descriptors may be anything, ends of channels among them.
+  control_identity = IdentityOf(kControlFd);
   absl::StatusOr<Channel> control =
       Channel::Adopt(UniqueFd(kControlFd), {.allow_sockets = true});
   if (!control.ok()) RefuseFlag(control.status());

@@ -7,8 +7,9 @@
 //     // Poll parent->end_fd() beside your own descriptors.
 //   }
 //
-// getppid() is another number once the parent has ended, and under a fork
-// server from the beginning.
+// getppid() is never its number: the kernel's parent of a child is its
+// supervisor (supervisor.h). So are the parent of PR_SET_PDEATHSIG, and whom
+// PR_SET_PTRACER of getppid() would allow.
 
 #ifndef TENON_SPAWN_PARENT_H_
 #define TENON_SPAWN_PARENT_H_

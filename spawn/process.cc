@@ -374,6 +374,8 @@ absl::Status Process::Verdict(const absl::StatusOr<ExitStatus>& exit) {
     SetProcessError(state_->Exited(), garbage);
     return garbage;
   }
+  // exit(0), or another program that was executed and succeeded.
+  if (!*report && exit.ok() && exit->success()) return absl::OkStatus();
   if (!*report) return state_->Aborted(how);
   if (!(*report)->status.ok()) return state_->Raised(**std::move(report));
   // The code that a child exits with after this report; anything else happened

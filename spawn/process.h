@@ -110,7 +110,9 @@ class Process {
   absl::Status Kill() const;       // SIGKILL
 
   // Waits for the child to end and says how it did. Blocks until `deadline`.
-  // OK if the entry point returned OK. Calling it again gives the same answer.
+  // OK if the entry point returned OK, or if it ended the process with exit code
+  // 0: by exit(), or by another program that it executed. Calling it again gives
+  // the same answer.
   // Errors, of which all but the first carry a ProcessRaised or a ProcessExited
   // (process_error.h):
   //   kDeadlineExceeded   it still runs, or a tracer (a debugger) delays its
@@ -119,8 +121,8 @@ class Process {
   //   the entry's status  code and message of what the entry point returned,
   //                       or kInternal for an exception, behind the child's
   //                       name
-  //   kAborted            it ended without a report: exit code or signal by
-  //                       name; or not in order after one that said OK
+  //   kAborted            it ended without a report, by a signal or with
+  //                       another code; or not in order after one that said OK
   //   kDataLoss           it sent something that is not a report
   absl::Status Join(Deadline deadline);
   // How long who looks after several waits in Join() for one whose end_fd() is

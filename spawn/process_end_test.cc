@@ -70,12 +70,52 @@ absl::Status EndedBy(const std::string& way) {
 }
 
 TEST_F(ProcessEndTest, ExitOfItsOwn) {
-  EXPECT_THAT(EndedBy("exit 0"), StatusIs(absl::StatusCode::kAborted,
-                                          HasSubstr(") exited with code 0")));
   EXPECT_THAT(EndedBy("exit 3"), StatusIs(absl::StatusCode::kAborted,
                                           HasSubstr(") exited with code 3")));
   EXPECT_THAT(EndedBy("_exit 4"), StatusIs(absl::StatusCode::kAborted,
                                            HasSubstr(") exited with code 4")));
+}
+
+absl::Status Succeed(Child& child) {
+  if (child.argument() == "exit") std::exit(0);
+  if (child.argument() == "_exit") _exit(0);
+  execl("/bin/sh", "sh", "-c", child.argument().c_str(), nullptr);
+  return absl::InternalError("execl");
+}
+TENON_SPAWN_ENTRY("succeed", Succeed);
+
+TEST_F(ProcessEndTest, ExitWithZeroIsSuccess) {
+  for (const char* way : {"exit", "_exit", "exit 0"}) {
+    TENON_ASSERT_OK_AND_ASSIGN(
+        Process process,
+        Process::Start({.entry = "succeed", .argument = way}));
+    EXPECT_THAT(process.Join(Watchdog()), IsOk()) << way;
+    EXPECT_TRUE(process.exit_status()->success()) << way;
+  }
+  TENON_ASSERT_OK_AND_ASSIGN(
+      Process process,
+      Process::Start({.entry = "succeed", .argument = "exit 5"}));
+  EXPECT_THAT(process.Join(Watchdog()),
+              StatusIs(absl::StatusCode::kAborted,
+                       HasSubstr("exited with code 5")));
+}
+
+absl::Status ThrowText(Child& child) {
+  if (child.index() == 0) throw "text of a literal";
+  throw std::string("text of a string");
+}
+TENON_SPAWN_ENTRY("throw-text", ThrowText);
+
+TEST_F(ProcessEndTest, TextThatIsThrownIsKept) {
+  for (const int index : {0, 1}) {
+    TENON_ASSERT_OK_AND_ASSIGN(
+        Process process,
+        Process::Start({.entry = "throw-text", .index = index}));
+    EXPECT_THAT(process.Join(Watchdog()),
+                StatusIs(absl::StatusCode::kInternal,
+                         HasSubstr(index == 0 ? ": text of a literal"
+                                              : ": text of a string")));
+  }
 }
 
 TEST_F(ProcessEndTest, Abort) {

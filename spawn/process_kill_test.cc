@@ -60,7 +60,7 @@ absl::Status EndAsTold(Child& child) {
     signal(SIGABRT, SIG_DFL);
     abort();
   }
-  if (way == "exit 0") exit(0);
+  if (way == "exit 6") exit(6);
   if (way == "error") return absl::NotFoundError("worker 0 fails");
   StayForEver();
 }
@@ -104,7 +104,7 @@ TEST_F(ProcessKillTest, Abort) {
 
 TEST_F(ProcessKillTest, ExitWithoutFinishing) {
   for (int i = 0; i < kRounds; ++i) {
-    TENON_ASSERT_OK_AND_ASSIGN(Processes two, StartTwo("exit 0"));
+    TENON_ASSERT_OK_AND_ASSIGN(Processes two, StartTwo("exit 6"));
     ASSERT_NO_FATAL_FAILURE(ExpectEnd(two, ""));
   }
 }

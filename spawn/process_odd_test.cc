@@ -4,8 +4,11 @@
 // Parents that reap or fork beside Tenon, and children that write into their
 // control channel or leave it to others.
 
+#include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -17,9 +20,11 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tenon/ipc/ancillary.h"
 #include "tenon/ipc/channel.h"
 #include "tenon/shm/deadline.h"
 #include "tenon/shm/process_testing.h"
@@ -193,6 +198,62 @@ TEST_F(ProcessOddTest, GarbageInTheControlChannelIsDataLoss) {
         process.Join(Watchdog()),
         StatusIs(absl::StatusCode::kDataLoss, HasSubstr(process.Describe())))
         << way;
+  }
+}
+
+// Closes its descriptors as a daemon does, and opens a socket: the first free
+// number is the control channel's. Exits with what came into the socket.
+absl::Status CloseAllAndOpenASocket(Child& child) {
+  const bool fails = child.argument() == "fails";
+  const UniqueFd kept = child.TakeFd(0);
+  const int test = fcntl(kept.get(), F_DUPFD, 100);
+  for (int fd = 3; fd < 100; ++fd) close(fd);
+  int ends[2];
+  if (socketpair(AF_UNIX, SOCK_SEQPACKET, 0, ends) != 0) _exit(9);
+  // The other end is the test's: what comes out of it is a stranger's.
+  iovec bytes = {.iov_base = ends, .iov_len = 1};
+  msghdr message = {};
+  message.msg_iov = &bytes;
+  message.msg_iovlen = 1;
+  ControlBuffer control;
+  AttachFds({&ends[1], 1}, &control, &message);
+  if (sendmsg(test, &message, 0) != 1) _exit(8);
+  close(ends[1]);
+  if (ends[0] != kControlFd) _exit(7);
+  return fails ? absl::NotFoundError("not sent") : absl::OkStatus();
+}
+TENON_SPAWN_ENTRY("close-all-and-open-a-socket", CloseAllAndOpenASocket);
+
+TEST_F(ProcessOddTest, AStrangersSocketDoesNotGetTheReport) {
+  for (const char* how : {"fails", "succeeds"}) {
+    int ends[2];
+    ASSERT_EQ(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), 0);
+    const UniqueFd test(ends[0]);
+    ProcessOptions options = {.entry = "close-all-and-open-a-socket",
+                              .argument = how};
+    options.fds.emplace_back(ends[1]);
+    TENON_ASSERT_OK_AND_ASSIGN(Process process,
+                               Process::Start(std::move(options)));
+    const absl::Status status = process.Join(Watchdog());
+    if (how == absl::string_view("fails")) {
+      EXPECT_THAT(status, StatusIs(absl::StatusCode::kAborted,
+                                   HasSubstr("exited with code 1")));
+    } else {
+      EXPECT_THAT(status, IsOk());
+    }
+    char byte = 0;
+    iovec bytes = {.iov_base = &byte, .iov_len = 1};
+    msghdr message = {};
+    message.msg_iov = &bytes;
+    message.msg_iovlen = 1;
+    ControlBuffer control;
+    AttachRoom(&control, &message);
+    ASSERT_EQ(recvmsg(test.get(), &message, MSG_CMSG_CLOEXEC), 1);
+    const Ancillary came = TakeAncillary(&message);
+    ASSERT_EQ(came.fds.size(), 1u);
+    char report[256];
+    EXPECT_EQ(recv(came.fds[0].get(), report, sizeof(report), MSG_DONTWAIT), 0)
+        << how;
   }
 }
 

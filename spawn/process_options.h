@@ -40,7 +40,8 @@ struct ProcessOptions {
   // Whether the child leads a process group of its own. Whatever it starts then
   // ends with it, however it ends; what has left the group, with the last of
   // the children that were started together, in whatever session it is. And a
-  // terminal does not send it Ctrl-C, nor let it read. Without, what it starts
+  // terminal does not send it Ctrl-C, nor let it read; setsid() fails with
+  // EPERM, as for every leader of a group. Without, what it starts
   // may outlive it, and this process too, once all the children that were
   // started with it have ended: then nobody watches any more.
   bool own_group = true;

@@ -208,11 +208,12 @@ TEST_F(ProcessesTest, ExitCodeIsCarried) {
   EXPECT_EQ(exited->signal_name, "");
 }
 
-TEST_F(ProcessesTest, ExitWithZeroBeforeTheEntryReturnsIsAFailure) {
-  TENON_ASSERT_OK_AND_ASSIGN(Processes both, Start("exit 0,stay"));
+TEST_F(ProcessesTest, ExitWithZeroBeforeTheEntryReturnsIsSuccess) {
+  TENON_ASSERT_OK_AND_ASSIGN(Processes both, Start("exit 0,exit 12"));
   const auto exited = GetProcessExited(both.Join());
   ASSERT_TRUE(exited.has_value());
-  EXPECT_EQ(exited->exit_code, 0);
+  EXPECT_EQ(exited->index, 1);
+  EXPECT_EQ(exited->exit_code, 12);
 }
 
 TEST_F(ProcessesTest, KilledFromOutside) {
