@@ -3,7 +3,7 @@
 
 // Async and ReadyFuture: where futures begin that have no promise to hold.
 //
-//   Future<Image> image = Async(*pool, [path] { return Load(path); });
+//   Future<Image> image = Async(*pool, [] { return Load("cat.jpg"); });
 
 #ifndef TENON_FUTURES_ASYNC_H_
 #define TENON_FUTURES_ASYNC_H_

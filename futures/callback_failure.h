@@ -6,7 +6,7 @@
 // is. It is counted, and a handler is called.
 //
 //   SetCallbackFailureHandler(+[](const absl::Status& error) noexcept {
-//     LOG(ERROR) << error;
+//     std::cerr << error << "\n";
 //   });
 //
 // Without a handler of its own a process writes one line to its stderr, with

@@ -3,8 +3,10 @@
 
 // Several futures of one type at once.
 //
-//   Future<std::vector<Batch>> all = CollectAll(std::move(futures));
+//   Future<std::vector<Batch>> all = CollectAll(std::move(batches));
 //   TENON_RETURN_IF_ERROR(all.Wait(absl::Seconds(5)));
+//
+// What each returns:
 //
 //                      done when              result
 //   CollectAll         all are, or one fails  the values; or that error

@@ -4,9 +4,18 @@
 // Executor: says where, and in what surroundings, a callback runs.
 //
 //   class OnTheLoop final : public Executor {
-//     void Execute(Task task) override { loop_->Post(std::move(task)); }
+//    public:
+//     explicit OnTheLoop(EventLoop& loop) : loop_(loop) {}
+//     void Execute(Task task) override { loop_.Post(std::move(task)); }
+//
+//    private:
+//     EventLoop& loop_;
 //   };
-//   Future<int> next = std::move(future).Then(on_the_loop, callback);
+//
+//   Future<int> NextEpoch(Future<int> epoch, OnTheLoop& on_the_loop) {
+//     return std::move(epoch).Then(
+//         on_the_loop, [](absl::StatusOr<int> n) { return *n + 1; });
+//   }
 //
 // InlineExecutor() is the default, thread_pool.h has threads, and what a
 // program has already (an event loop, its own pool, a thread with a device

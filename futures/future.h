@@ -8,7 +8,7 @@
 //       promise.future().Then([](absl::StatusOr<int> count) {
 //         return count.ok() ? absl::StrCat(*count, " samples") : "none";
 //       });
-//   std::thread worker([&] { promise.SetValue(64).IgnoreError(); });
+//   std::jthread worker([&] { promise.SetValue(64).IgnoreError(); });
 //   TENON_RETURN_IF_ERROR(text.Wait(absl::Seconds(5)));
 //   return std::move(text).value();  // "64 samples"
 //

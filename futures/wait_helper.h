@@ -5,10 +5,14 @@
 //
 //   class Poller final : public WaitHelper {
 //    public:
-//     explicit Poller(std::weak_ptr<Socket> socket) ...
+//     explicit Poller(std::weak_ptr<Socket> socket)
+//         : socket_(std::move(socket)) {}
 //     void Help(std::chrono::steady_clock::time_point deadline) override {
 //       if (auto socket = socket_.lock()) socket->ReceiveAnswer(deadline);
 //     }
+//
+//    private:
+//     std::weak_ptr<Socket> socket_;
 //   };
 //   auto promise = Promise<int>::WithWaitHelper<Poller>(socket);
 //

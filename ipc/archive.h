@@ -7,7 +7,7 @@
 //   ArchiveWriter writer;
 //   writer.Put(uint32_t{7});
 //   writer.PutString("photos");
-//   channel.Send(writer.bytes(), {}, deadline);
+//   TENON_RETURN_IF_ERROR(channel.Send(writer.bytes(), {}, deadline));
 //
 //   ArchiveReader reader(message.bytes);
 //   TENON_ASSIGN_OR_RETURN(uint32_t n, reader.Get<uint32_t>());

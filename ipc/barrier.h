@@ -5,16 +5,19 @@
 // each other.
 //
 //   TENON_ASSIGN_OR_RETURN(Barrier barrier, Barrier::Create(4));
-//   const int fd = barrier.fd();  // Send it to the others, who
-//   TENON_ASSIGN_OR_RETURN(Barrier theirs, Barrier::Adopt(received));
+//   const int fd = barrier.fd();  // Send it to a peer:
+//   TENON_ASSIGN_OR_RETURN(Barrier theirs,
+//                          Barrier::Adopt(std::move(received)));
 //   TENON_ASSIGN_OR_RETURN(const size_t index, theirs.Wait(deadline));
-//   if (index == 0) ...  // One of each round.
+//   if (index == 0) SaveCheckpoint();  // One participant of each round.
 //
 // A party that dies is found out, and the others get an error, if it dies
 // within Wait(), or at any time after Join():
 //
 //   TENON_ASSIGN_OR_RETURN(Barrier::Seat seat, theirs.Join(deadline));
-//   for (...) TENON_RETURN_IF_ERROR(seat.Wait(deadline).status());
+//   for (int round = 0; round < rounds; ++round) {
+//     TENON_RETURN_IF_ERROR(seat.Wait(deadline).status());
+//   }
 
 #ifndef TENON_IPC_BARRIER_H_
 #define TENON_IPC_BARRIER_H_

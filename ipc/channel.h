@@ -4,13 +4,13 @@
 // Channel: bytes and file descriptors from process to process.
 //
 //   TENON_ASSIGN_OR_RETURN(auto pair, Channel::CreatePair());
-//   // ... one end goes to a child process ...
+//   // One end goes to a child process.
 //   const int fd = segment.fd();
 //   TENON_RETURN_IF_ERROR(pair.first.Send("weights", {&fd, 1},
 //                                         Deadline::After(absl::Seconds(1))));
 //
 //   TENON_ASSIGN_OR_RETURN(Message message,
-//                          channel.Receive(Deadline::Never()));
+//                          pair.second.Receive(Deadline::Never()));
 //   // message.bytes == "weights", message.fds[0] is a descriptor of our own.
 //
 // A message arrives whole or not at all, with all of its descriptors; an fd in

@@ -3,12 +3,15 @@
 
 // Condition: waiting, with a Mutex, for something that another process does.
 //
-//   // One process:                     // Another:
-//   auto guard = mutex.Lock(deadline);  auto guard = mutex.Lock(deadline);
-//   condition.WaitFor(                  queue.push(item);
-//       *guard,                         condition.Notify(*guard);
-//       [&] { return !queue.empty(); },
-//       deadline);
+//   // One process:
+//   TENON_ASSIGN_OR_RETURN(Mutex::Guard guard, mutex.Lock(deadline));
+//   TENON_RETURN_IF_ERROR(condition.WaitFor(
+//       guard, [&] { return !items.empty(); }, deadline));
+//
+//   // Another:
+//   TENON_ASSIGN_OR_RETURN(Mutex::Guard guard, mutex.Lock(deadline));
+//   items.push_back(item);
+//   TENON_RETURN_IF_ERROR(condition.Notify(guard).status());
 //
 // It is no pthread condition: those block for ever once a waiter was killed.
 

@@ -6,16 +6,16 @@
 //
 //   // The sleeper, whose memory holds the `sleeping` word:
 //   TENON_ASSIGN_OR_RETURN(auto bell, Doorbell::Create(&words->sleeping, "x"));
-//   bell->AddParticipant(1, producer.fd());     // Its pidfd.
+//   TENON_RETURN_IF_ERROR(bell->AddParticipant(1, producer.fd()));  // A pidfd.
 //   TENON_ASSIGN_OR_RETURN(WaitOutcome outcome, bell->Wait(ready, deadline));
 //
-//   // Who rings has a read-only map of the word, and a duplicate of bell_fd():
+//   // A ringer has a read-only map of the word, and a duplicate of bell_fd():
 //   StdAtomics::Store(head, n, std::memory_order_seq_cst);
-//   ringer.Ring();                              // A load, if nobody sleeps.
+//   ringer.Ring();                              // A load, if no thread sleeps.
 //
 // In an event loop, which waits for poll_fd() instead:
 //   TENON_ASSIGN_OR_RETURN(bool sleep, bell->Arm(ready));
-//   if (sleep) epoll_wait(...);
+//   if (sleep) epoll_wait(epoll_fd, events, 8, -1);
 //   bell->Disarm();
 
 #ifndef TENON_IPC_DOORBELL_H_
@@ -163,15 +163,13 @@ class Doorbell {
   uint64_t fork_count_ = ForkCount();
 };
 
-// Of one who rings.
+// The ringer's end of a doorbell.
 // Ownership: owns the descriptor; the word's mapping is the caller's.
 // Threads: one. Processes: in a forked child it does nothing.
-// Trust: the sleeper may always seem asleep, with a new sequence each time:
-// each
-//   Ring() is then two system calls. He may make the descriptor a blocking one:
-//   then he is not rung any more. Only one who does that in the moment between
-//   these two calls, with a counter that he has filled up, can make Ring()
-//   wait.
+// Trust: the sleeper may pretend to be asleep, with a new sequence each time:
+//   each Ring() is then two system calls. If it makes the descriptor a blocking
+//   one it is rung no more; Ring() waits only for a sleeper that does this
+//   between these two calls, with a full counter.
 class DoorbellRinger {
  public:
   DoorbellRinger() = default;

@@ -4,8 +4,8 @@
 // Event: a flag that processes share and wait for.
 //
 //   TENON_ASSIGN_OR_RETURN(Event ready, Event::Create());
-//   const int fd = ready.fd();  // Send it to the others, who
-//   TENON_ASSIGN_OR_RETURN(Event theirs, Event::Adopt(received));
+//   const int fd = ready.fd();  // Send it to a peer:
+//   TENON_ASSIGN_OR_RETURN(Event theirs, Event::Adopt(std::move(received)));
 //   TENON_RETURN_IF_ERROR(theirs.Wait(Deadline::After(absl::Seconds(2))));
 
 #ifndef TENON_IPC_EVENT_H_

@@ -8,7 +8,7 @@
 //   Work(task);                                  // May put more tasks.
 //   TENON_RETURN_IF_ERROR(queue.TaskDone());
 //
-//   // Whoever put them:
+//   // The process that put them:
 //   TENON_RETURN_IF_ERROR(queue.Join(deadline));
 
 #ifndef TENON_IPC_JOINABLE_QUEUE_H_

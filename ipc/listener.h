@@ -4,11 +4,12 @@
 // Listener and Connect: channels between processes that are not related.
 //
 //   TENON_ASSIGN_OR_RETURN(Listener listener, Listener::CreateAbstract());
-//   // ... listener.name() goes to the other process: an argument, a file ...
+//   // listener.name() goes to the other process: an argument, a file.
 //   TENON_ASSIGN_OR_RETURN(Channel channel, listener.Accept(deadline));
 //
+//   // The other process:
 //   TENON_ASSIGN_OR_RETURN(Channel channel, Connect(name, deadline));
-//   channel.peer()->pid_fd;  // Who it is: the kernel vouches for it (peer.h).
+//   const PeerProcess& server = *channel.peer();  // Vouched for by the kernel.
 //
 // An abstract name (unix(7)) has no file and no permissions: it is 128 random
 // bits, so that nobody can take it first, and both sides look whose process is

@@ -4,8 +4,8 @@
 // Mutex: a lock that processes share, and that outlives who held it.
 //
 //   TENON_ASSIGN_OR_RETURN(Mutex mutex, Mutex::Create());
-//   const int fd = mutex.fd();  // Send it to the others, who
-//   TENON_ASSIGN_OR_RETURN(Mutex theirs, Mutex::Adopt(received));
+//   const int fd = mutex.fd();  // Send it to a peer:
+//   TENON_ASSIGN_OR_RETURN(Mutex theirs, Mutex::Adopt(std::move(received)));
 //   TENON_ASSIGN_OR_RETURN(Mutex::Guard guard, theirs.Lock(deadline));
 //   if (guard.owner_died()) {
 //     Repair(data);  // What the dead holder may have left half written.

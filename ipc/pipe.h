@@ -5,7 +5,7 @@
 //
 //   TENON_ASSIGN_OR_RETURN(auto pipe, Pipe<Word>::Create());
 //   TENON_ASSIGN_OR_RETURN(QueueHandle handle, pipe.Share());
-//   // ... the handle goes to another process, which does
+//   // The handle goes to another process, which does
 //   TENON_ASSIGN_OR_RETURN(auto theirs, Pipe<Word>::Open(std::move(handle)));
 //   TENON_RETURN_IF_ERROR(theirs.Send(word, deadline));
 //

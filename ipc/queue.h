@@ -6,7 +6,7 @@
 //
 //   TENON_ASSIGN_OR_RETURN(auto queue, Queue<Job>::Create({.capacity = 64}));
 //   TENON_ASSIGN_OR_RETURN(QueueHandle handle, queue.Share());
-//   // ... the handle goes to another process (queue_channel.h), which does
+//   // The handle goes to another process (queue_channel.h), which does
 //   TENON_ASSIGN_OR_RETURN(auto theirs, Queue<Job>::Open(std::move(handle)));
 //   TENON_RETURN_IF_ERROR(theirs.Put(job, deadline));
 //

@@ -4,11 +4,13 @@
 // The handle of a queue through a Channel: how processes that are not related
 // come to share one.
 //
-//   TENON_RETURN_IF_ERROR(SendQueueHandle(channel, *queue.Share(), deadline));
+//   TENON_ASSIGN_OR_RETURN(QueueHandle handle, queue.Share());
+//   TENON_RETURN_IF_ERROR(SendQueueHandle(channel, handle, deadline));
 //
+//   // The other process:
 //   TENON_ASSIGN_OR_RETURN(QueueHandle handle,
 //                          ReceiveQueueHandle(channel, deadline));
-//   TENON_ASSIGN_OR_RETURN(auto queue, Queue<Job>::Open(std::move(handle)));
+//   TENON_ASSIGN_OR_RETURN(auto theirs, Queue<Job>::Open(std::move(handle)));
 
 #ifndef TENON_IPC_QUEUE_CHANNEL_H_
 #define TENON_IPC_QUEUE_CHANNEL_H_

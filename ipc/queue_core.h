@@ -6,10 +6,10 @@
 // which need more: to do something between the copy of an item and its taking,
 // and to learn what has been taken.
 //
-//   TENON_ASSIGN_OR_RETURN(auto queue, QueueCore::Create(type, bytes,
-//   options)); TENON_RETURN_IF_ERROR(queue->Put(items, deadline));
-//   held.push_back({queue->put() - 1, ...});  // Let go once taken() is
-//   greater.
+//   TENON_ASSIGN_OR_RETURN(auto queue,
+//                          QueueCore::Create(type, bytes, options));
+//   TENON_RETURN_IF_ERROR(queue->Put(items, deadline));
+//   held.push_back({queue->put() - 1, item});  // Kept until taken() is greater.
 
 #ifndef TENON_IPC_QUEUE_CORE_H_
 #define TENON_IPC_QUEUE_CORE_H_

@@ -4,13 +4,12 @@
 // RingProducer and RingReader: records of a fixed size from one process to one
 // or many others, through memory, without system calls while both keep up.
 //
-//   TENON_ASSIGN_OR_RETURN(auto ring, RingProducer::Create({.name =
-//   "frames"})); TENON_ASSIGN_OR_RETURN(RingOffer offer, ring->Offer());  // To
-//   the reader,
-//   TENON_RETURN_IF_ERROR(ring->AddReader(std::move(reply)).status());  // and
-//   TENON_RETURN_IF_ERROR(ring->Put(record, deadline));      // back: its
-//   reply.
+//   TENON_ASSIGN_OR_RETURN(auto ring, RingProducer::Create({.name = "frames"}));
+//   TENON_ASSIGN_OR_RETURN(RingOffer offer, ring->Offer());  // To the reader.
+//   TENON_RETURN_IF_ERROR(ring->AddReader(std::move(reply)).status());
+//   TENON_RETURN_IF_ERROR(ring->Put(record, deadline));
 //
+//   // The reader:
 //   TENON_ASSIGN_OR_RETURN(auto reader, RingReader::Attach(std::move(offer)));
 //   TENON_ASSIGN_OR_RETURN(RingReply reply, reader->Reply());
 //   TENON_ASSIGN_OR_RETURN(size_t records, reader->Get(buffer, deadline));

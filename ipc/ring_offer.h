@@ -8,9 +8,13 @@
 //   offer = producer.Offer()    --->    RingReader::Attach(offer)
 //   producer.AddReader(reply)   <---    reader.Reply()
 //
-//   const auto fds = offer.fds();
-//   channel.Send(offer.message.ToBytes(), fds, deadline);
-//   ...
+// The producer sends the offer, and the reader makes it again:
+//
+//   const std::array<int, 3> fds = offer.fds.get();
+//   TENON_RETURN_IF_ERROR(
+//       channel.Send(offer.message.ToBytes(), fds, deadline));
+//
+//   // The reader:
 //   TENON_ASSIGN_OR_RETURN(Message m, channel.Receive(deadline));
 //   TENON_ASSIGN_OR_RETURN(
 //       RingOffer offer, RingOffer::FromMessage(m.bytes, std::move(m.fds)));

@@ -4,10 +4,11 @@
 // Semaphore and BoundedSemaphore: a number of units that processes share.
 //
 //   TENON_ASSIGN_OR_RETURN(Semaphore slots, Semaphore::Create(4));
-//   const int fd = slots.fd();  // Send it to the others, who
-//   TENON_ASSIGN_OR_RETURN(Semaphore theirs, Semaphore::Adopt(received));
+//   const int fd = slots.fd();  // Send it to a peer:
+//   TENON_ASSIGN_OR_RETURN(Semaphore theirs,
+//                          Semaphore::Adopt(std::move(received)));
 //   TENON_RETURN_IF_ERROR(theirs.Acquire(deadline));
-//   ...
+//   // Work.
 //   TENON_RETURN_IF_ERROR(theirs.Release());
 //
 // Nobody owns a unit: what one process has acquired another may release, and

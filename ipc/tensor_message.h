@@ -7,8 +7,9 @@
 //   TensorMessage message;
 //   message.Add(int64_t{epoch}).Add("train").Add(images).Add(labels);
 //
-//   TENON_ASSIGN_OR_RETURN(int64_t epoch, received.integer(0));
-//   TENON_ASSIGN_OR_RETURN(Tensor images, received.tensor(2));
+//   // The receiver:
+//   TENON_ASSIGN_OR_RETURN(int64_t epoch, got.integer(0));
+//   TENON_ASSIGN_OR_RETURN(Tensor images, got.tensor(2));
 //
 // How it travels: tensor_queue.h.
 

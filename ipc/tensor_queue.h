@@ -4,9 +4,9 @@
 // TensorQueue: messages of tensors, strings and scalars from any number of
 // processes to any number of others, each message to one of them.
 //
-//   TENON_ASSIGN_OR_RETURN(auto queue, TensorQueue::Create({.name =
-//   "frames"})); TENON_ASSIGN_OR_RETURN(QueueHandle handle, queue->Share());
-//   // ... the handle goes to another process, which does
+//   TENON_ASSIGN_OR_RETURN(auto queue, TensorQueue::Create({.name = "frames"}));
+//   TENON_ASSIGN_OR_RETURN(QueueHandle handle, queue->Share());
+//   // The handle goes to another process, which does
 //   TENON_ASSIGN_OR_RETURN(auto theirs, TensorQueue::Open(std::move(handle)));
 //
 //   TENON_ASSIGN_OR_RETURN(Tensor frame,
@@ -14,7 +14,7 @@
 //                                              deadline));
 //   TENON_RETURN_IF_ERROR(queue->Put(frame, deadline));
 //
-//   TENON_ASSIGN_OR_RETURN(Tensor frame, theirs->GetTensor(deadline));
+//   TENON_ASSIGN_OR_RETURN(Tensor received, theirs->GetTensor(deadline));
 //
 // What travels is a record of 128 bytes. How a tensor gets along with it:
 //   in a block of an arena    by reference, without a system call once the
@@ -76,9 +76,9 @@ struct TensorQueueUse {
 //   killed, what it has put can still be got. If a forwarder is killed, so can
 //   what it has put, as long as others hold its blocks; else it is kDataLoss.
 // Trust: for groups that trust each other. Wild bytes in a record are
-// kDataLoss. Failure: a Put() that fails has put nothing, a Get() has taken
-// nothing but
-//   what is kDataLoss.
+//   kDataLoss.
+// Failure: a Put() that fails has put nothing. A Get() that fails has taken
+//   nothing, except a message that it reports as kDataLoss.
 class TensorQueue {
  public:
   // Errors: kInvalidArgument for sizes that cannot be; kResourceExhausted

@@ -3,11 +3,13 @@
 
 // Batch: the samples that a loader hands out together.
 //
-//   while (true) {
-//     TENON_ASSIGN_OR_RETURN(std::optional<Batch> batch, loader->Next());
-//     if (!batch) break;
-//     std::span<const float> images = batch->field<float>("image");
-//     Train(images, batch->size());
+//   absl::Status TrainEpoch(Loader& loader) {
+//     while (true) {
+//       TENON_ASSIGN_OR_RETURN(std::optional<Batch> batch, loader.Next());
+//       if (!batch) return absl::OkStatus();
+//       std::span<const float> images = batch->field<float>("image");
+//       Train(images, batch->size());
+//     }
 //   }
 
 #ifndef TENON_LOADER_BATCH_H_

@@ -4,16 +4,15 @@
 // Loader: batches of a dataset, made by worker processes, in a fixed order.
 //
 //   int main(int argc, char** argv) {
-//     tenon::spawn::Init(argc, argv);           // Workers are this program
-//     too. auto loader = Loader::Create({.dataset = "squares",
-//                                   .batch_size = 64,
-//                                   .workers = 2});
-//     if (!loader.ok()) ...
+//     tenon::spawn::Init(argc, argv);  // Workers are this program, too.
+//     auto loader = Loader::Create(
+//         {.dataset = "squares", .batch_size = 64, .workers = 2});
+//     if (!loader.ok()) return Fail(loader.status());
 //     (*loader)->StartEpoch(0);
 //     for (;;) {
 //       absl::StatusOr<std::optional<Batch>> batch = (*loader)->Next();
-//       if (!batch.ok()) ...                    // Names the worker that
-//       failed. if (!batch->has_value()) break;         // End of the epoch.
+//       if (!batch.ok()) return Fail(batch.status());  // Names the worker.
+//       if (!batch->has_value()) break;                // End of the epoch.
 //       std::span<const float> squares = (**batch).field<float>("square");
 //     }
 //   }

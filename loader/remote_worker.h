@@ -31,11 +31,10 @@
 namespace tenon::loader {
 
 // Ownership: owns the process, its channel and its index lists. Its memory
-// slots
-//   live on while batches use them.
+//   slots stay mapped while batches use them.
 // Threads: thread-compatible.
-// Trust: whatever the worker says is checked against what it was asked.
-// Failure: any error means that this worker is of no more use.
+// Trust: each message of the worker is checked against the task it was given.
+// Failure: after any error the worker is unusable.
 class RemoteWorker {
  public:
   struct Job {

@@ -4,8 +4,9 @@
 // Array<T>: objects in memory that processes share.
 //
 //   TENON_ASSIGN_OR_RETURN(auto errors, Array<uint64_t>::Create(workers));
-//   const int fd = errors.fd();  // Send it to the others, who
-//   TENON_ASSIGN_OR_RETURN(auto theirs, Array<uint64_t>::Adopt(received));
+//   const int fd = errors.fd();  // Send it to a peer:
+//   TENON_ASSIGN_OR_RETURN(auto theirs,
+//                          Array<uint64_t>::Adopt(std::move(received)));
 //   TENON_RETURN_IF_ERROR(theirs.FetchAdd(worker, 1).status());
 //
 // It is for groups of processes that trust each other. There is no lock in it:

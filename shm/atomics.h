@@ -7,9 +7,8 @@
 //   template <AtomicsPolicy A>
 //   bool TryPut(const SharedWord<uint64_t>& tail, SharedWord<uint64_t>& head) {
 //     const uint64_t at = A::Load(head, std::memory_order_relaxed);
-//     if (at - A::Load(tail, std::memory_order_acquire) == kSlots) return
-//     false;
-//     ...
+//     if (at - A::Load(tail, std::memory_order_acquire) == 64) return false;
+//     // Write slot `at` here.
 //     A::Store(head, at + 1, std::memory_order_release);
 //     return true;
 //   }

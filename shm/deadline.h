@@ -3,8 +3,7 @@
 
 // Deadline: the moment after which a call stops waiting.
 //
-//   channel.Receive(Deadline::After(absl::Seconds(2)));
-//   loader.Next(Deadline::Never());
+//   return child.WaitForEnd(Deadline::After(absl::Seconds(2)));
 //
 // A deadline is a moment, not a duration, so that a call made of several waits
 // passes one deadline on and keeps its promise as a whole. It is counted on

@@ -4,12 +4,12 @@
 // DLPack: tensors to and from other libraries in this process (torch, numpy,
 // jax, ...), without a copy.
 //
-//   // Out: whoever gets the pointer calls its deleter once.
+//   // Out: the consumer of the pointer calls its deleter once.
 //   TENON_ASSIGN_OR_RETURN(DLPackTensor out, ToDLPack(tensor));
-//   PyCapsule_New(out.release(), "dltensor_versioned", ...);
+//   DLManagedTensorVersioned* managed = out.release();
 //
 //   // In: the deleter is called when the last tensor over it is gone.
-//   TENON_ASSIGN_OR_RETURN(Tensor in, FromDLPack(DLPackTensor(managed)));
+//   TENON_ASSIGN_OR_RETURN(Tensor in, FromDLPack(DLPackTensor(theirs)));
 //
 // There are two structs: the one with a version, of DLPack 1.x, and the legacy
 // one, of 0.x. Take the first where the other side can; it alone can say that a

@@ -6,12 +6,12 @@
 //   // Owner: creates, writes, and sends the descriptor over a channel.
 //   TENON_ASSIGN_OR_RETURN(auto owned, Segment::CreateOwnerWritten(1 << 20));
 //   owned.mapping.data()[0] = std::byte{42};
-//   const int fd = owned.segment.fd();
-//   TENON_RETURN_IF_ERROR(channel.Send(hello, {&fd, 1}, deadline));
+//   const int fd = owned.segment.fd();  // Send it: tenon/ipc/channel.h.
 //
-//   // Peer: checks what it was given, then maps it.
-//   TENON_ASSIGN_OR_RETURN(Segment segment, Segment::Adopt(
-//       std::move(message.fds[0]), SegmentKind::kOwnerWritten));
+//   // The peer:
+//   TENON_ASSIGN_OR_RETURN(
+//       Segment segment,
+//       Segment::Adopt(std::move(received), SegmentKind::kOwnerWritten));
 //   TENON_ASSIGN_OR_RETURN(ReadOnlyMapping mapping, segment.MapReadOnly());
 //
 // It is not an address range (that is a Mapping, which outlives it) and knows

@@ -3,8 +3,9 @@
 
 // SegmentOptions: what may be asked for when a segment is created.
 //
-//   Segment::CreateOwnerWritten(size, {.huge_pages = HugePages::kTry,
-//                                      .numa_node = 0, .prefault = true});
+//   return Segment::CreateOwnerWritten(size, {.huge_pages = HugePages::kTry,
+//                                             .numa_node = 0,
+//                                             .prefault = true});
 
 #ifndef TENON_SHM_SEGMENT_OPTIONS_H_
 #define TENON_SHM_SEGMENT_OPTIONS_H_

@@ -108,7 +108,7 @@ template <typename T>
 inline constexpr bool kIsSafeAtomic = false;
 template <typename T>
 inline constexpr bool kIsSafeAtomic<std::atomic<T>> =
-    std::atomic<T>::is_always_lock_free && IsSafe<T>();
+    std::atomic<T>::is_always_lock_free&& IsSafe<T>();
 
 template <typename T>
 inline constexpr bool kIsSafeArray = false;

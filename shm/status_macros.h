@@ -4,8 +4,8 @@
 // TENON_RETURN_IF_ERROR and TENON_ASSIGN_OR_RETURN: for .cc files and tests,
 // never in a public header. (Debian 12's Abseil has no status_macros.h.)
 //
-//   TENON_RETURN_IF_ERROR(channel.Send(bytes, {}, deadline));
-//   TENON_ASSIGN_OR_RETURN(Segment segment, Segment::Open(name, kind));
+//   TENON_RETURN_IF_ERROR(tensor.Fill(0.5f));
+//   TENON_ASSIGN_OR_RETURN(Tensor image, tensor.Select(0, 5));
 
 #ifndef TENON_SHM_STATUS_MACROS_H_
 #define TENON_SHM_STATUS_MACROS_H_

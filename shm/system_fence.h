@@ -5,13 +5,13 @@
 //
 //   // Often: publish, then look whether somebody sleeps.
 //   head.store(n, std::memory_order_release);
-//   std::atomic_signal_fence(std::memory_order_seq_cst);   // The compiler's.
+//   std::atomic_signal_fence(std::memory_order_seq_cst);  // The compiler's.
 //   if (sleeping.load(std::memory_order_relaxed)) Wake();
 //
 //   // Seldom: announce a sleep, fence, look again.
 //   sleeping.store(1, std::memory_order_relaxed);
 //   TENON_RETURN_IF_ERROR(SystemFence());
-//   if (head.load(std::memory_order_acquire) != n) ...
+//   if (head.load(std::memory_order_acquire) != n) sleeping.store(0);
 //
 // After SystemFence() each thread of each process that has called
 // JoinSystemFence() has, somewhere between its begin and its end, executed a

@@ -6,7 +6,7 @@
 //
 //   TENON_RETURN_IF_ERROR(tensor.Share());
 //   TENON_ASSIGN_OR_RETURN(ExportedTensor sent, Export(tensor));
-//   TENON_RETURN_IF_ERROR(channel.Send(sent.handle.AsBytes(), sent.fds(), d));
+//   // Send sent.handle.AsBytes() and sent.fds(): tenon/ipc/channel.h.
 //
 // How it becomes a tensor again: tensor_importer.h. What keeps the memory alive
 // on the way: a descriptor in flight does; a name does not, so under

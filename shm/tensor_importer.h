@@ -7,7 +7,7 @@
 //   TensorImporter importer;  // One for all that comes from a peer.
 //   TENON_ASSIGN_OR_RETURN(TensorHandle handle, TensorHandle::Parse(bytes));
 //   TENON_ASSIGN_OR_RETURN(Tensor tensor,
-//                          importer.Import(handle, std::move(fd)));
+//                          importer.Import(handle, std::move(received)));
 
 #ifndef TENON_SHM_TENSOR_IMPORTER_H_
 #define TENON_SHM_TENSOR_IMPORTER_H_

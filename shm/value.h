@@ -4,8 +4,9 @@
 // Value<T>: one object in memory that processes share.
 //
 //   TENON_ASSIGN_OR_RETURN(auto steps, Value<int64_t>::Create());
-//   const int fd = steps.fd();  // Send it to the others, who
-//   TENON_ASSIGN_OR_RETURN(auto theirs, Value<int64_t>::Adopt(received));
+//   const int fd = steps.fd();  // Send it to a peer:
+//   TENON_ASSIGN_OR_RETURN(auto theirs,
+//                          Value<int64_t>::Adopt(std::move(received)));
 //   TENON_RETURN_IF_ERROR(theirs.FetchAdd(1).status());
 
 #ifndef TENON_SHM_VALUE_H_

@@ -58,8 +58,7 @@ struct PackedArguments {
 };
 
 // Ownership: owns duplicates of the descriptors it was given, and has a share
-// in
-//   the tensors.
+//   in the tensors.
 // Threads: thread-compatible.
 class ArgumentWriter {
  public:

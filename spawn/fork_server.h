@@ -7,9 +7,10 @@
 //   int main(int argc, char** argv) {
 //     spawn::Init(argc, argv);
 //     spawn::StartForkServer({.preload = {"load-model"}}).IgnoreError();
-//     ...
-//     spawn::Processes::Start(8, {.entry = "work",
-//                                 .method = StartMethod::kForkServer});
+//     auto workers = spawn::Processes::Start(
+//         8, {.entry = "work", .method = StartMethod::kForkServer});
+//     return workers.ok() && workers->Join().ok() ? 0 : 1;
+//   }
 //
 // Children start as quickly as by fork(), and have what was preloaded, but none
 // of this process's memory, threads or descriptors. Their supervisors

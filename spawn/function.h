@@ -3,12 +3,16 @@
 
 // TENON_SPAWN_FUNCTION: entry points with parameters of their own.
 //
+//   #include "tenon/spawn/shm_arguments.h"  // Tensors travel.
+//
 //   absl::Status Train(int index, std::string model, std::vector<double> rates,
-//                      Tensor weights) { ... }
+//                      Tensor weights) {
+//     return absl::OkStatus();
+//   }
 //   TENON_SPAWN_FUNCTION(Train);
 //
-//   spawn::Start(8, "Train", {}, "resnet", rates, weights);  // start.h
-//   spawn::Start(8, Train, {}, "resnet", rates, weights);    // checked types
+//   absl::StatusOr<spawn::Processes> workers =
+//       spawn::Start(8, Train, {}, "resnet", rates, weights);  // start.h
 //
 // Each parameter is of a type that travels (argument.h), taken by value or as a
 // const reference. The first is the index. It returns absl::Status or nothing.

@@ -3,7 +3,11 @@
 
 // TENON_POOL_FUNCTION: functions that a ProcessPool runs.
 //
-//   absl::StatusOr<Tensor> Decode(std::string path, int size) { ... }
+//   #include "tenon/spawn/shm_arguments.h"  // Tensors travel.
+//
+//   absl::StatusOr<Tensor> Decode(std::string path, int size) {
+//     return Tensor::Create(kDtypeOf<float>, {size, size});
+//   }
 //   TENON_POOL_FUNCTION(Decode);
 //
 // Parameters and result are of types that travel (argument.h); parameters are

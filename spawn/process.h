@@ -12,8 +12,8 @@
 //   int main(int argc, char** argv) {
 //     spawn::Init(argc, argv);                   // init.h; first thing in main
 //     auto child = spawn::Process::Start({.entry = "greet", .argument = "hi"});
-//     if (!child.ok()) ...
-//     absl::Status how = child->Join(Deadline::Never());
+//     if (!child.ok()) return 1;
+//     return child->Join(Deadline::Never()).ok() ? 0 : 1;
 //   }
 //
 // The child is started by exec of /proc/self/exe (posix_spawn), so it shares

@@ -3,12 +3,20 @@
 
 // ProcessPool: child processes that run functions, and futures of the results.
 //
-//   absl::StatusOr<Tensor> Decode(std::string path, int size) { ... }
-//   TENON_POOL_FUNCTION(Decode);                 // pool_function.h
+//   #include "tenon/spawn/shm_arguments.h"  // Tensors travel.
 //
-//   TENON_ASSIGN_OR_RETURN(ProcessPool pool, ProcessPool::Create({.workers =
-//   4})); Future<Tensor> image = pool.Submit(Decode, "a.jpg", 224);
-//   Future<std::vector<Tensor>> all = pool.Map(Measure, std::move(paths));
+//   absl::StatusOr<Tensor> Decode(std::string path, int size) {
+//     return Tensor::Create(kDtypeOf<float>, {size, size});
+//   }
+//   TENON_POOL_FUNCTION(Decode);  // pool_function.h
+//
+//   absl::Status DecodeAll(std::vector<std::string> paths) {
+//     TENON_ASSIGN_OR_RETURN(ProcessPool pool,
+//                            ProcessPool::Create({.workers = 4}));
+//     Future<Tensor> image = pool.Submit(Decode, "a.jpg", 224);
+//     Future<std::vector<int64_t>> all = pool.Map(Measure, std::move(paths));
+//     return all.Wait(absl::Seconds(60));
+//   }
 //
 // What a function returns arrives in its future; so does why it has not: its
 // error or exception (with ProcessRaised), the death of its worker (with

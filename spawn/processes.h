@@ -4,9 +4,9 @@
 // Processes: several children with one fate.
 //
 //   absl::StatusOr<Processes> workers = Processes::Start(8, {.entry = "work"});
-//   if (!workers.ok()) ...
+//   if (!workers.ok()) return workers.status();
 //   absl::Status how = workers->Join();  // The first failure ends the others.
-//   if (auto raised = GetProcessRaised(how)) ...  // process_error.h
+//   if (auto raised = GetProcessRaised(how)) return raised->status;
 //
 // With typed arguments: start.h.
 

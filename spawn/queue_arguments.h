@@ -5,7 +5,10 @@
 // TensorQueue by its std::unique_ptr.
 //
 //   absl::Status Work(int index, Queue<Job> jobs,
-//                     std::unique_ptr<TensorQueue> results);
+//                     std::unique_ptr<TensorQueue> results) {
+//     return absl::OkStatus();
+//   }
+//   TENON_SPAWN_FUNCTION(Work);
 //
 // A queue stays its sender's, and each child is one more participant. A Pipe
 // gives its other end, to one process. The sender keeps its own until the

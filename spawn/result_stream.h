@@ -3,11 +3,12 @@
 
 // ResultStream: the results of a pool's function, one by one.
 //
-//   ResultStream<Tensor> images = pool.Stream(Decode, NextPath);
+//   ResultStream<int64_t> sizes = pool.Stream(Measure, NextPath);
 //   for (;;) {
-//     absl::StatusOr<Tensor> image = images.Next(Deadline::Never());
-//     if (absl::IsOutOfRange(image.status())) break;  // The end.
-//     ...                                // A result, or why there is none.
+//     absl::StatusOr<int64_t> size = sizes.Next(Deadline::Never());
+//     if (absl::IsOutOfRange(size.status())) break;  // The end.
+//     if (!size.ok()) continue;                      // It failed; go on.
+//     Use(*size);
 //   }
 //
 // Inputs are asked for as results are taken: a few chunks for each worker are

@@ -5,7 +5,7 @@
 //
 //   absl::StatusOr<Processes> workers =
 //       spawn::Start(8, "Train", {}, "resnet", rates, weights);
-//   if (!workers.ok()) ...
+//   if (!workers.ok()) return workers.status();
 //   absl::Status how = workers->Join();
 //
 // `function` is one of TENON_SPAWN_FUNCTION (function.h), by its name or by

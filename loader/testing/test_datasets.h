@@ -8,8 +8,7 @@
 //               16 floats from the sample's random numbers.
 //   "bad"       as "numbers" with 100 items; item i fails with kDataLoss if
 //               i % 10 == 3, and throws std::runtime_error if i % 10 == 7.
-//   "dies"      as "numbers" with 100 items; item 42 raises SIGKILL, in a
-//   worker
+//   "dies"      as "numbers" with 100 items; item 42 raises SIGKILL, in a worker
 //               and nowhere else.
 //   "exits"     the same, with exit(3).
 //   "sleeps"    config: milliseconds that each item takes; 1000 items.

@@ -10,7 +10,7 @@
 //   Fill(block.data());
 //   TENON_ASSIGN_OR_RETURN(BlockDescriptor message, block.Describe());
 //   // Send it; keep `block` until the receiver has acknowledged. The memory is
-//   // used again when nobody holds it any more, be it by release or by death.
+//   // reused once no process holds it any more, by release or by death.
 //
 // The other end is attached_arena.h. Who holds what is never guessed: each
 // process says it in memory that it alone writes (ledger/column.h).

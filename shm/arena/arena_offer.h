@@ -5,7 +5,7 @@
 // of an arena. Bytes and descriptors, to be sent by whatever carries both.
 //
 //   TENON_ASSIGN_OR_RETURN(ArenaOffer offer, arena->Offer(block));
-//   TENON_RETURN_IF_ERROR(channel.Send(offer.bytes, offer.fds, deadline));
+//   // Send offer.bytes and offer.fds: tenon/ipc/channel.h.
 
 #ifndef TENON_SHM_ARENA_ARENA_OFFER_H_
 #define TENON_SHM_ARENA_ARENA_OFFER_H_

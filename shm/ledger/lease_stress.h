@@ -6,10 +6,13 @@
 // writes each, sends it out, and takes it back all the time; the others check
 // the bytes of what they hold, forward some of it, and let go.
 //
-//   StressShared* shared = ...;                  // Zeroed.
-//   StressOwner owner(*shared, cells);
-//   std::thread worker([&] { StressMember(*shared, cells, owner.Join()).Run();
-//   }); while (...) owner.Step(); owner.Drain(); owner.End(); worker.join();
+//   StressOwner owner(*shared, cells);  // `shared` is zeroed.
+//   std::thread worker(
+//       [&] { StressMember(*shared, cells, owner.Join()).Run(); });
+//   while (!Enough()) owner.Step();
+//   owner.Drain();
+//   owner.End();
+//   worker.join();
 //
 // A member that has been killed is never replaced under its number.
 

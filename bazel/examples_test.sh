@@ -1,0 +1,10 @@
+#!/usr/bin/env bash
+# SPDX-FileCopyrightText: 2026 The Tenon Authors
+# SPDX-License-Identifier: Apache-2.0
+#
+# The test of a package's examples. Its data is there only if the library made
+# of them has compiled. Prints which they are.
+
+cat "$1"
+printf '%d examples compile\n' "$(wc -l < "$1")"
+[[ -s $1 ]]

@@ -1,0 +1,69 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Names that the examples of this package use without declaring them. Examples
+// are compiled, not run: nothing here is defined.
+
+#ifndef TENON_SHM_EXAMPLE_NAMES_H_
+#define TENON_SHM_EXAMPLE_NAMES_H_
+
+#include <fcntl.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <csignal>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <utility>
+
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "tenon/shm/deadline.h"
+#include "tenon/shm/dlpack.h"
+#include "tenon/shm/pid_fd.h"
+#include "tenon/shm/segment.h"
+#include "tenon/shm/status_macros.h"
+#include "tenon/shm/tensor.h"
+#include "tenon/shm/tensor_handle.h"
+#include "tenon/shm/tensor_spec.h"
+#include "tenon/shm/unique_fd.h"
+
+// Types of the user.
+struct Matrix {
+  float elements[16];
+};
+struct MyHalf {
+  uint16_t bits;
+};
+
+// What a peer has sent.
+extern tenon::UniqueFd received;
+extern std::string bytes;
+extern DLManagedTensorVersioned* theirs;
+
+extern const tenon::Deadline deadline;
+extern tenon::PidFd child;
+extern const tenon::Segment segment;
+extern tenon::Tensor tensor;
+// In shared memory.
+struct Slot {
+  tenon::TensorSpec spec;
+};
+extern const Slot* slot;
+extern std::atomic<int> head;
+extern std::atomic<int> sleeping;
+
+extern void* data;
+extern const int fd;
+extern const int n;
+extern const char* path;
+extern const pid_t pid;
+extern const size_t size;
+extern const size_t worker;
+extern const size_t workers;
+void Wake();
+
+#endif  // TENON_SHM_EXAMPLE_NAMES_H_
