@@ -1,0 +1,78 @@
+#!/usr/bin/env python3
+# SPDX-FileCopyrightText: 2026 The Tenon Authors
+# SPDX-License-Identifier: Apache-2.0
+"""Checks that every target and package that a document names exists.
+
+    tools/check_labels.py                  # all Markdown, CHANGELOG.md aside
+    tools/check_labels.py README.md
+
+Asks Bazel, so that targets made by macros count. Exits 1 and lists the labels
+that name none. BAZEL may name another Bazel, as for check_layers.sh.
+"""
+
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+LABEL = re.compile(r"(?<![\w:/.-])(?:@tenon)?(//\w+(?:/\w+)*"
+                   r"(?::[\w.-]*\w|/\.\.\.)?)(?![\w/:*-])")
+
+
+def labels_in(text):
+    """The labels of this repository that a document names."""
+    return set(LABEL.findall(text))
+
+
+def query(labels):
+    """Those of `labels` that are targets, and Bazel's complaints."""
+    bazel = os.environ.get("BAZEL", "./bazelw").split()
+    with tempfile.NamedTemporaryFile("w", suffix=".query") as file:
+        file.write(" + ".join(sorted(labels)) or "set()")
+        file.flush()
+        run = subprocess.run(
+            [*bazel, "query", "--keep_going", "--noshow_progress",
+             f"--query_file={file.name}"],
+            cwd=ROOT, capture_output=True, text=True, check=False)
+    return set(run.stdout.split()), run.stderr
+
+
+def is_there(label):
+    """Whether a label names a package, or a source file, of the checkout."""
+    package, _, name = label[2:].removesuffix("/...").partition(":")
+    if name and name != "all":
+        return (ROOT / package / name).is_file()
+    return label.endswith("/...") and (ROOT / package).is_dir() or (
+        ROOT / package / "BUILD.bazel").is_file()
+
+
+def missing(labels, ask):
+    """Those labels that name no target, package or file."""
+    unknown = {label for label in labels if not is_there(label)
+               and not label.startswith("//visibility:")}
+    found, complaints = ask(unknown) if unknown else (set(), "")
+    return unknown - found, complaints
+
+
+def main(documents):
+    if not documents:
+        documents = subprocess.run(
+            ["git", "ls-files", "*.md", ":!CHANGELOG.md"], cwd=ROOT, capture_output=True,
+            text=True, check=True).stdout.split()
+    named = {path: labels_in((ROOT / path).read_text()) for path in documents}
+    everything = set().union(*named.values())
+    gone, complaints = missing(everything, query)
+    for path, labels in named.items():
+        for label in sorted(labels & gone):
+            print(f"{path}: there is no target {label}")
+    if gone:
+        print(complaints, file=sys.stderr)
+    print(f"{len(everything)} labels named, {len(gone)} of them missing")
+    return 1 if gone or not everything else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
