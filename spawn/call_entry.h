@@ -26,8 +26,9 @@ using ThrowStack = std::string (*)();
 void SetThrowStack(ThrowStack function);
 
 // Runs `body`, which may throw anything; an exception becomes kInternal with
-// its type and its what(), or its text if text was thrown. If it is none of C++ (pthread_exit(),
-// pthread_cancel()), calls `on_unwinding`, which must not return.
+// its type and its what(), or its text if text was thrown. If it is none of C++
+// (pthread_exit(), pthread_cancel()), calls `on_unwinding`, which must not
+// return.
 EntryOutcome CatchAll(const std::function<absl::Status()>& body,
                       const std::function<void(EntryOutcome)>& on_unwinding);
 
