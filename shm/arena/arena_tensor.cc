@@ -151,7 +151,9 @@ uint64_t ArenaTensorImporterOptions::PhysicalMemory() {
 
 absl::Status ArenaTensorImporter::Accept(absl::string_view offer,
                                          std::vector<UniqueFd> fds) {
-  std::lock_guard lock(mutex_);
+  // In a forked child a thread that is not there may hold the lock.
+  std::unique_lock lock(mutex_, std::defer_lock);
+  if (fork_count_ == ForkCount()) lock.lock();
   const absl::StatusOr<RandomId> arena = Admit(offer);
   if (!arena.ok()) {
     const ReceivedFds refused(std::move(fds));
@@ -349,6 +351,7 @@ absl::Status ArenaTensorImporter::CheckRoomForAnArena() const {
 }
 
 ArenaTensorImporter::Mapped ArenaTensorImporter::mapped() {
+  if (fork_count_ != ForkCount()) return {};
   std::lock_guard lock(mutex_);
   return CountMapped(Count::kAll, RandomId());
 }
