@@ -176,9 +176,9 @@ bool QueueGroup::HasDied(size_t place, uint64_t generation) const {
   return member.ok() && *member != nullptr && (*member)->process.HasEnded();
 }
 
-// Whether its holder has left or died, and left no items, or only if it did.
+// Whether its holder has left or died, and its ring is empty or may have items.
 bool QueueGroup::MayTake(size_t place, bool with_items) const {
-  if (IsEmpty(place) == with_items) return false;
+  if (!with_items && !IsEmpty(place)) return false;
   const uint64_t state = A::Load(at(place).state, std::memory_order_acquire);
   return QueueStateOf(state) != QueueParticipant::kReady ||
          HasDied(place, QueueGenerationOf(state));
