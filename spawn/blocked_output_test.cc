@@ -8,7 +8,9 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/socket.h>
+#include <termios.h>
 #include <unistd.h>
 
 #include <cstddef>
@@ -41,22 +43,32 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// The argument of a parent: "pipe" or "socket", a space, the name of a file.
-bool WantsSocket(Child& child) {
-  return absl::StartsWith(child.argument(), "socket ");
+// The argument of a parent: "pipe", "socket" or "terminal", a space, the name
+// of a file.
+std::string KindOf(Child& child) {
+  return child.argument().substr(0, child.argument().find(' '));
 }
 std::string FileOf(Child& child) {
   return child.argument().substr(child.argument().find(' ') + 1);
 }
 
+// The end to read from, and the end to write to.
+bool OpenStream(const std::string& kind, int (&ends)[2]) {
+  if (kind == "pipe") return pipe2(ends, O_CLOEXEC) == 0;
+  if (kind == "socket") {
+    return socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0;
+  }
+  ends[0] = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
+  if (grantpt(ends[0]) != 0 || unlockpt(ends[0]) != 0) return false;
+  ends[1] = open(ptsname(ends[0]), O_RDWR | O_NOCTTY | O_CLOEXEC);
+  return tcflow(ends[1], TCOOFF) == 0;  // Ctrl-S.
+}
+
 // Makes stdout and stderr of this process one stream that is full. Returns the
 // end from which nobody reads.
-absl::StatusOr<UniqueFd> BlockStreams(bool socket) {
+absl::StatusOr<UniqueFd> BlockStreams(const std::string& kind) {
   int ends[2];
-  if (socket ? socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0
-             : pipe2(ends, O_CLOEXEC) != 0) {
-    return absl::ErrnoToStatus(errno, "a stream");
-  }
+  if (!OpenStream(kind, ends)) return absl::ErrnoToStatus(errno, kind);
   UniqueFd reading(ends[0]);
   const UniqueFd writing(ends[1]);
   const int flags = fcntl(writing.get(), F_GETFL);
@@ -103,7 +115,7 @@ absl::Status WriteOnAndOn(Child&) {
 TENON_SPAWN_ENTRY("write-on-and-on", WriteOnAndOn);
 
 absl::Status JoinWithoutDeadline(Child& self) {
-  TENON_ASSIGN_OR_RETURN(const UniqueFd end, BlockStreams(WantsSocket(self)));
+  TENON_ASSIGN_OR_RETURN(const UniqueFd end, BlockStreams(KindOf(self)));
   TENON_ASSIGN_OR_RETURN(Process child, StartGreeter(self));
   TENON_RETURN_IF_ERROR(child.Join(Deadline::Never()));
   return Say("lost bytes", child.lost_output_bytes(), 8);
@@ -111,7 +123,7 @@ absl::Status JoinWithoutDeadline(Child& self) {
 TENON_SPAWN_ENTRY("join-without-deadline", JoinWithoutDeadline);
 
 absl::Status JoinWithDeadline(Child& self) {
-  TENON_ASSIGN_OR_RETURN(const UniqueFd end, BlockStreams(WantsSocket(self)));
+  TENON_ASSIGN_OR_RETURN(const UniqueFd end, BlockStreams(KindOf(self)));
   TENON_ASSIGN_OR_RETURN(Process child, StartGreeter(self));
   TENON_RETURN_IF_ERROR(WaitForEnd(child));
   for (;;) {
@@ -123,7 +135,7 @@ absl::Status JoinWithDeadline(Child& self) {
 TENON_SPAWN_ENTRY("join-with-deadline", JoinWithDeadline);
 
 absl::Status JoinKilled(Child& self) {
-  TENON_ASSIGN_OR_RETURN(const UniqueFd end, BlockStreams(WantsSocket(self)));
+  TENON_ASSIGN_OR_RETURN(const UniqueFd end, BlockStreams(KindOf(self)));
   TENON_ASSIGN_OR_RETURN(Process child,
                          Process::Start({.entry = "write-on-and-on",
                                          .stderr_file = FileOf(self),
@@ -147,14 +159,14 @@ absl::Status JoinKilled(Child& self) {
 TENON_SPAWN_ENTRY("join-killed", JoinKilled);
 
 absl::Status DropOne(Child& self) {
-  TENON_ASSIGN_OR_RETURN(const UniqueFd end, BlockStreams(WantsSocket(self)));
+  TENON_ASSIGN_OR_RETURN(const UniqueFd end, BlockStreams(KindOf(self)));
   TENON_ASSIGN_OR_RETURN(Process child, StartGreeter(self));
   return WaitForEnd(child);
 }
 TENON_SPAWN_ENTRY("drop-one", DropOne);
 
 absl::Status DropMany(Child& self) {
-  TENON_ASSIGN_OR_RETURN(const UniqueFd end, BlockStreams(WantsSocket(self)));
+  TENON_ASSIGN_OR_RETURN(const UniqueFd end, BlockStreams(KindOf(self)));
   TENON_ASSIGN_OR_RETURN(const Processes children,
                          Processes::Start(8, {.entry = "greet",
                                               .stdout_file = FileOf(self),
@@ -164,7 +176,7 @@ absl::Status DropMany(Child& self) {
 TENON_SPAWN_ENTRY("drop-many", DropMany);
 
 absl::Status CloseEnded(Child& self) {
-  TENON_ASSIGN_OR_RETURN(const UniqueFd end, BlockStreams(WantsSocket(self)));
+  TENON_ASSIGN_OR_RETURN(const UniqueFd end, BlockStreams(KindOf(self)));
   TENON_ASSIGN_OR_RETURN(Process child, StartGreeter(self));
   TENON_RETURN_IF_ERROR(WaitForEnd(child));
   return child.Close();
@@ -173,14 +185,15 @@ TENON_SPAWN_ENTRY("close-ended", CloseEnded);
 
 // Somebody reads after all, while the child lives.
 absl::Status JoinReadInTime(Child& self) {
-  TENON_ASSIGN_OR_RETURN(UniqueFd end, BlockStreams(WantsSocket(self)));
+  TENON_ASSIGN_OR_RETURN(UniqueFd end, BlockStreams(KindOf(self)));
   TENON_ASSIGN_OR_RETURN(Process child,
                          Process::Start({.entry = "write-on-and-on",
                                          .stderr_file = FileOf(self),
                                          .tee = true}));
+  tcflow(STDOUT_FILENO, TCOON);  // Of a terminal, Ctrl-Q.
   std::string all;
   char buffer[4096];
-  while (!absl::StrContains(all, "on and on\n")) {
+  while (!absl::StrContains(all, "on and on")) {
     const ssize_t got = read(end.get(), buffer, sizeof(buffer));
     if (got <= 0) return absl::InternalError("nothing to read");
     all.append(buffer, static_cast<size_t>(got));
@@ -249,7 +262,7 @@ TEST_P(BlockedOutputTest, WhatIsReadAgainGoesOn) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Streams, BlockedOutputTest,
-                         testing::Values("pipe", "socket"),
+                         testing::Values("pipe", "socket", "terminal"),
                          [](const auto& one) { return one.param; });
 
 }  // namespace

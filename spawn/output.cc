@@ -80,7 +80,7 @@ UniqueFd OpenOwn(int stream) {
   }
   // Without /proc, or if it belongs to another user: a write to it may block if
   // another process writes to it, too, between poll() and write().
-  return UniqueFd(fcntl(stream, F_DUPFD_CLOEXEC, 0));
+  return UniqueFd(fcntl(stream, F_DUPFD_CLOEXEC, STDERR_FILENO + 1));
 }
 
 // Writes a part that does not block after poll() has said POLLOUT: a pipe has
@@ -249,7 +249,7 @@ size_t Output::PassOn(Stream& stream) {
 void Output::WriteAll(int sink, const char* data, size_t size) {
   while (size > 0 && AwaitRoom(sink)) {
     const ssize_t written = WriteSome(sink, data, size);
-    if (written < 0 && errno == EAGAIN) continue;
+    if (written < 0 && errno == EAGAIN && !give_up_.has_passed()) continue;
     if (written <= 0) break;
     data += written;
     size -= static_cast<size_t>(written);
