@@ -12,6 +12,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -22,7 +23,22 @@ namespace tenon::futures {
 namespace {
 
 constexpr absl::Duration kWatchdog = absl::Minutes(1);
+// Rounds of a race: so many, or as many as there is time for on a busy machine,
+// where each takes as long as the scheduler takes to run both threads.
 constexpr int kRounds = 2'000;
+constexpr int kFewestRounds = 100;
+constexpr absl::Duration kTimeForRounds = absl::Seconds(5);
+
+class Rounds {
+ public:
+  // Whether there is one more.
+  bool Next(int round, int most) const {
+    return round < most && (round < kFewestRounds || absl::Now() < end_);
+  }
+
+ private:
+  const absl::Time end_ = absl::Now() + kTimeForRounds;
+};
 
 TEST(CancelThreadsTest, AWorkerThatLooksIsStopped) {
   Promise<int> promise;
@@ -38,7 +54,8 @@ TEST(CancelThreadsTest, AWorkerThatLooksIsStopped) {
 }
 
 TEST(CancelThreadsTest, ACallbackAddedMeanwhileRunsOnce) {
-  for (int round = 0; round < kRounds; ++round) {
+  const Rounds rounds;
+  for (int round = 0; rounds.Next(round, kRounds); ++round) {
     Promise<int> promise;
     const Future<int> future = promise.future();
     auto calls = std::make_shared<std::atomic<int>>(0);
@@ -58,7 +75,8 @@ TEST(CancelThreadsTest, ACallbackAddedMeanwhileRunsOnce) {
 
 TEST(CancelThreadsTest, ARequestMayCrossWithTheCompletion) {
   int asked_in_time = 0;
-  for (int round = 0; round < kRounds; ++round) {
+  const Rounds rounds;
+  for (int round = 0; rounds.Next(round, kRounds); ++round) {
     Promise<int> promise;
     const Future<int> future = promise.future();
     auto calls = std::make_shared<std::atomic<int>>(0);
@@ -75,23 +93,36 @@ TEST(CancelThreadsTest, ARequestMayCrossWithTheCompletion) {
 }
 
 // Runs `one(i)` and `other(i)`, for i = 0 ..., in two threads that begin each
-// in step, one a little later each time, so that they meet everywhere.
-void RunInStep(int count, const std::function<void(int)>& one,
-               const std::function<void(int)>& other) {
+// in step, one a little later each time, so that they meet everywhere. Returns
+// for how many: `most`, or as many as there is time for.
+int RunInStep(int most, const std::function<void(int)>& one,
+              const std::function<void(int)>& other) {
+  const Rounds rounds;
   std::atomic<int> arrived = 0;
-  const auto walk = [&](const std::function<void(int)>& body, int delay) {
-    for (int i = 0; i < count; ++i) {
-      ++arrived;
-      for (int spins = 0; arrived.load() < 2 * (i + 1); ++spins) {
-        if (spins > 1'000) std::this_thread::yield();
-      }
-      for (int spins = 0; spins < delay * (i % 64); ++spins) arrived.load();
-      body(i);
+  std::atomic<int> end = most;
+  const auto meet = [&](int i) {
+    ++arrived;
+    for (int spins = 0; arrived.load() < 2 * (i + 1); ++spins) {
+      if (spins > 1'000) std::this_thread::yield();
     }
   };
-  std::thread thread(walk, other, 1);
-  walk(one, 0);
+  std::thread thread([&] {
+    for (int i = 0;; ++i) {
+      meet(i);
+      if (i == end.load()) return;
+      for (int spins = 0; spins < i % 64; ++spins) arrived.load();
+      other(i);
+    }
+  });
+  for (int i = 0;; ++i) {
+    if (!rounds.Next(i, most))
+      end.store(i);  // The other sees it once they met.
+    meet(i);
+    if (i == end.load()) break;
+    one(i);
+  }
   thread.join();
+  return end.load();
 }
 
 TEST(CancelThreadsTest, ARequestReachesAnInnerFutureThatComesMeanwhile) {
@@ -104,12 +135,16 @@ TEST(CancelThreadsTest, ARequestReachesAnInnerFutureThatComesMeanwhile) {
   }
   const auto ask = [&](int i) { last[i].RequestCancel(); };
   const auto set = [&](int i) { outer[i].SetValue(1).IgnoreError(); };
-  RunInStep(kCount / 2, ask, set);
-  RunInStep(
+  const int first = RunInStep(kCount / 2, ask, set);
+  const int second = RunInStep(
       kCount / 2, [&](int i) { set(kCount / 2 + i); },
       [&](int i) { ask(kCount / 2 + i); });
   for (int i = 0; i < kCount; ++i) {
-    ASSERT_TRUE(inner[i].cancel_requested()) << "pair " << i;
+    if (i % (kCount / 2) < (i < kCount / 2 ? first : second)) {
+      ASSERT_TRUE(inner[i].cancel_requested()) << "pair " << i;
+    } else {
+      set(i);  // There was no time for it.
+    }
     inner[i].SetValue(2).IgnoreError();
     ASSERT_THAT(last[i].value(), IsOkAndHolds(2));
   }
