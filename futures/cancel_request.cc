@@ -81,10 +81,21 @@ void CancelRequest::PassCancelOnTo(std::shared_ptr<CancelRequest> target) {
 void CancelRequest::DropKeptCallbacks() {
   const uintptr_t word = word_.fetch_and(kBits, std::memory_order_acq_rel);
   CancelCallback* oldest = ListOf(word);
+  // A callback may hold a promise, whose end drops further callbacks. These
+  // wait for the loop that runs on this thread, and do not deepen the stack.
+  static constinit thread_local CancelCallback** waiting = nullptr;
+  while (waiting != nullptr && oldest != nullptr) {
+    CancelCallback* const next = oldest->next_;
+    oldest->next_ = std::exchange(*waiting, oldest);
+    oldest = next;
+  }
+  if (oldest == nullptr) return;
+  waiting = &oldest;
   while (oldest != nullptr) {
     const std::unique_ptr<CancelCallback> callback(oldest);
     oldest = callback->next_;
   }
+  waiting = nullptr;
 }
 
 }  // namespace tenon::futures::internal_future

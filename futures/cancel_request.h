@@ -94,7 +94,8 @@ class CancelRequest {
   // Likewise: from now on to `target`, and at once if there has been a request.
   void PassCancelOnTo(std::shared_ptr<CancelRequest> target);
 
-  // What has not run will not.
+  // Destroys the callbacks that have not run. Called by the destructor of one
+  // of them, it leaves that to the outermost call on this thread.
   void DropCancelCallbacks() {
     if ((word_.load(std::memory_order_seq_cst) & ~kBits) != 0) {
       DropKeptCallbacks();

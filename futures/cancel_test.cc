@@ -181,5 +181,35 @@ TEST(CancelTest, AMillionLinksPassOnWithoutRecursion) {
   EXPECT_THAT(last.value(), IsOkAndHolds(1'000'000));
 }
 
+// Each promise is held by the cancel callback of the one before.
+Future<int> MakeChainOfHolders(int length, Promise<int>* first) {
+  Promise<int> held;
+  Future<int> last = held.future();
+  for (int i = 0; i < length; ++i) {
+    Promise<int> holder;
+    holder.OnCancelRequest(
+        [held = std::make_unique<Promise<int>>(std::move(held))] {});
+    held = std::move(holder);
+  }
+  *first = std::move(held);
+  return last;
+}
+
+TEST(CancelTest, AMillionPromisesThatCallbacksHoldAreDroppedWithoutRecursion) {
+  Promise<int> first;
+  const Future<int> last = MakeChainOfHolders(1'000'000, &first);
+  EXPECT_FALSE(last.done());
+  first = Promise<int>();
+  EXPECT_THAT(last.value(), StatusIs(absl::StatusCode::kAborted));
+}
+
+TEST(CancelTest, OrOnceOneOfThemHasBeenAsked) {
+  Promise<int> first;
+  const Future<int> last = MakeChainOfHolders(1'000'000, &first);
+  const Future<int> future = first.future();
+  future.RequestCancel();
+  EXPECT_THAT(last.value(), StatusIs(absl::StatusCode::kAborted));
+}
+
 }  // namespace
 }  // namespace tenon::futures

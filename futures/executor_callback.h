@@ -30,7 +30,8 @@ class SubmittedCall {
   template <typename Source>
   SubmittedCall(Source&& result, Call& call)
       : result_(std::forward<Source>(result)), call_(std::move(call)) {}
-  SubmittedCall(SubmittedCall&&) noexcept = default;
+  // If it throws, both are destroyed, and so the call is aborted.
+  SubmittedCall(SubmittedCall&&) = default;
   ~SubmittedCall() { call_.Abort(DroppedTaskError()); }
 
   void operator()() && { call_.Run(std::move(result_)); }
@@ -69,12 +70,14 @@ template <typename T, typename F>
 class DoneCall {
  public:
   explicit DoneCall(F fn) : fn_(std::move(fn)) {}
-  DoneCall(DoneCall&& other) noexcept
-      : fn_(std::exchange(other.fn_, std::nullopt)) {}
+  DoneCall(DoneCall&& other) noexcept(std::is_nothrow_move_constructible_v<F>)
+      : fn_(std::move(other.fn_)) {
+    other.fn_.reset();
+  }
 
   void Run(Result<T>&& result) noexcept {
-    CallDone<Result<T>&&, F>(*std::exchange(fn_, std::nullopt),
-                             std::move(result));
+    CallDone<Result<T>&&, F&&>(*std::move(fn_), std::move(result));
+    fn_.reset();
   }
   static std::shared_ptr<CancelRequest> Unlink() { return nullptr; }
   void Abort(const absl::Status& error) noexcept {

@@ -207,9 +207,9 @@ void CallDone(F fn, Argument result) noexcept {
   absl::Status error;
   error.Update(CatchExceptions([&] {
     if constexpr (std::is_void_v<std::invoke_result_t<F, Argument>>) {
-      std::invoke(std::move(fn), static_cast<Argument>(result));
+      std::invoke(std::forward<F>(fn), static_cast<Argument>(result));
     } else {
-      error = std::invoke(std::move(fn), static_cast<Argument>(result));
+      error = std::invoke(std::forward<F>(fn), static_cast<Argument>(result));
     }
   }));
   if (!error.ok()) ReportCallbackFailure(error);

@@ -197,8 +197,20 @@ class StateBase : public CancelRequest {
   std::condition_variable finished_;
 };
 
+// absl::StatusOr moves its value in a function that must not throw: an
+// exception of the value's move would end the process, on whatever thread.
+template <typename T>
+inline constexpr bool kCanBeValue =
+    std::is_void_v<T> || std::is_nothrow_move_constructible_v<T>;
+
 template <typename T>
 struct State final : StateBase {
+  static_assert(
+      kCanBeValue<T>,
+      "the value of a future needs a move constructor that is noexcept: "
+      "declare "
+      "it so; make members that are const, and so would be copied, not const; "
+      "or use std::unique_ptr<T> or std::shared_ptr<const T>");
   using ValueType = T;
   Result<T> result;
 };

@@ -43,13 +43,36 @@ absl::Status ThreadPool::Start(int threads) {
       "pids.max bound them"));
 }
 
+// Of a thread, on its own stack: it outlives the pool if one of its tasks
+// destroys that.
+struct ThreadPool::Worker {
+  const ThreadPool* pool = nullptr;
+  bool pool_is_gone = false;
+};
+
+ThreadPool::Worker*& ThreadPool::WorkerOfThisThread() {
+  static constinit thread_local Worker* worker = nullptr;
+  return worker;
+}
+
 ThreadPool::~ThreadPool() {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     ending_ = true;
   }
   changed_.notify_all();
-  for (std::thread& thread : threads_) thread.join();
+  Worker* const self = WorkerOfThisThread();
+  const bool is_own_task = self != nullptr && self->pool == this;
+  // There may be no other thread to run what is left.
+  if (is_own_task) RunTasks(*self);
+  for (std::thread& thread : threads_) {
+    if (thread.get_id() == std::this_thread::get_id()) {
+      thread.detach();
+    } else {
+      thread.join();
+    }
+  }
+  if (is_own_task) self->pool_is_gone = true;
 }
 
 void ThreadPool::Execute(Task task) {
@@ -71,6 +94,12 @@ void ThreadPool::Abort() {
 
 void ThreadPool::Work() {
   pthread_setname_np(pthread_self(), "tenon-pool");
+  Worker worker = {.pool = this};
+  WorkerOfThisThread() = &worker;
+  RunTasks(worker);
+}
+
+void ThreadPool::RunTasks(const Worker& worker) {
   std::unique_lock<std::mutex> lock(mutex_);
   while (true) {
     changed_.wait(lock, [this] { return ending_ || !queue_.empty(); });
@@ -79,6 +108,7 @@ void ThreadPool::Work() {
     queue_.pop_front();
     lock.unlock();
     std::move(task).Run();
+    if (worker.pool_is_gone) return;
     lock.lock();
   }
 }

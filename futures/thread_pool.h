@@ -26,8 +26,8 @@
 
 namespace tenon::futures {
 
-// Ownership: owns its threads, named "tenon-pool"; whoever made it destroys it,
-//   and not from one of its tasks.
+// Ownership: owns its threads, named "tenon-pool". A task may destroy the pool
+//   that runs it; its thread ends when that task has returned.
 // Threads: thread-safe.
 // Processes: its threads do not exist in a forked child, which must not use it,
 //   nor destroy it.
@@ -38,7 +38,8 @@ class ThreadPool final : public Executor {
   // if the system has no room for so many.
   static absl::StatusOr<std::unique_ptr<ThreadPool>> Create(int threads);
 
-  // Blocks until every task given has run, and those that they gave.
+  // Blocks until every task given has run, and those that they gave. In one of
+  // its tasks: until all others have run, some of them inside of this call.
   ~ThreadPool() override;
 
   // Never blocks. After Abort the task is destroyed.
@@ -52,14 +53,20 @@ class ThreadPool final : public Executor {
   ThreadPool() = default;
 
   absl::Status Start(int threads);
+  struct Worker;
+
+  static Worker*& WorkerOfThisThread();
   void Work();
+  // Runs tasks until the pool ends and none is left, or until a task has
+  // destroyed the pool.
+  void RunTasks(const Worker& worker);
 
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<Task> queue_;  // Guarded by mutex_, as what follows.
   bool ending_ = false;
   bool aborted_ = false;
-  std::vector<std::thread> threads_;  // Of who creates and destroys.
+  std::vector<std::thread> threads_;  // Of the thread that destroys this.
 };
 
 }  // namespace tenon::futures

@@ -160,5 +160,32 @@ TEST(ThreadPoolTest, ManyThreadsGiveTasksAtOnce) {
   EXPECT_EQ(calls.load(), 2'000);
 }
 
+// A task that owns the pool, as the last one, destroys it.
+TEST(ThreadPoolTest, ItsOwnTaskMayBeItsLastOwner) {
+  for (const int threads : {1, 3}) {
+    std::atomic<int> calls = 0;
+    Promise<void> destroyed, begin;
+    Future<void> is_destroyed = destroyed.future(), may_begin = begin.future();
+    std::shared_ptr<ThreadPool> pool = Pool(threads);
+    ThreadPool& executor = *pool;
+    executor.Execute(Task([&, pool]() mutable {
+      EXPECT_THAT(may_begin.Wait(kWatchdog), IsOk());
+      pool.reset();
+      EXPECT_EQ(calls.load(), 20);  // What they gave, too.
+      destroyed.SetValue().IgnoreError();
+    }));
+    for (int i = 0; i < 10; ++i) {
+      executor.Execute(Task([&] {
+        ++calls;
+        executor.Execute(Task([&] { ++calls; }));
+      }));
+    }
+    pool.reset();
+    ASSERT_THAT(begin.SetValue(), IsOk());
+    ASSERT_THAT(is_destroyed.Wait(kWatchdog), IsOk());
+    EXPECT_EQ(calls.load(), 20);
+  }
+}
+
 }  // namespace
 }  // namespace tenon::futures
