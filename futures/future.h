@@ -54,9 +54,11 @@ namespace tenon::futures {
 template <typename T>
 class Promise;
 
-// The receiving end. T is void or a movable object type. Result<T> is
-// absl::StatusOr<T>, and absl::Status for void: there is no third "unit" type
-// to learn, and a callback without a value returns nothing or a Status.
+// The receiving end. T is void or an object type whose move constructor is
+// noexcept; the compiler refuses others (a const member is enough to be one).
+// Result<T> is absl::StatusOr<T>, and absl::Status for void: there is no third
+// "unit" type to learn, and a callback without a value returns nothing or a
+// Status.
 //
 // Ownership: the only handle of its kind, movable; dropping it detaches from
 //   the result, and callbacks still run. Empty when default-constructed or
@@ -162,11 +164,6 @@ class Promise {
   ~Promise();
   Promise(Promise&&) noexcept = default;
   Promise& operator=(Promise&& other) noexcept;
-
-  // A promise at which those who wait help: wait_helper.h. The helper is an H
-  // made of `arguments`.
-  template <typename H, typename... A>
-  static Promise WithWaitHelper(A&&... arguments);
 
   // The future, once; from the second call on an empty one.
   Future<T> future();

@@ -206,13 +206,9 @@ void Future<T>::RequestCancel() const {
 }
 
 template <typename T>
-template <typename H, typename... A>
-Promise<T> Promise<T>::WithWaitHelper(A&&... arguments) {
-  static_assert(std::is_base_of_v<WaitHelper, H>);
-  Promise promise;
-  promise.state_->SetWaitHelper(
-      std::make_shared<H>(std::forward<A>(arguments)...));
-  return promise;
+void internal_future::SetWaitHelper(Promise<T>& promise,
+                                    std::shared_ptr<WaitHelper> helper) {
+  Access::StateOf(promise)->SetWaitHelper(std::move(helper));
 }
 
 template <typename T>

@@ -19,7 +19,7 @@
 #include "tenon/futures/future.h"
 #include "tenon/shm/status_matchers.h"
 
-namespace tenon::futures {
+namespace tenon::futures::internal_future {
 namespace {
 
 using Time = std::chrono::steady_clock::time_point;
@@ -38,7 +38,9 @@ class Calling final : public WaitHelper {
 
 template <typename T>
 Promise<T> HelpedBy(std::function<void(Time)> call) {
-  return Promise<T>::template WithWaitHelper<Calling>(std::move(call));
+  Promise<T> promise;
+  SetWaitHelper(promise, std::make_shared<Calling>(std::move(call)));
+  return promise;
 }
 
 TEST(WaitHelperTest, WhoWaitsCompletesAndRunsTheCallbacks) {
@@ -169,4 +171,4 @@ TEST(WaitHelperTest, RacesWithAllOthers) {
 }
 
 }  // namespace
-}  // namespace tenon::futures
+}  // namespace tenon::futures::internal_future

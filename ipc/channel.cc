@@ -15,6 +15,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -82,8 +83,9 @@ absl::Status WaitFor(int socket, short event, Deadline deadline) {
 
 // ---- Send ----
 
-absl::Status CheckFds(size_t count, bool is_large,
-                      const ChannelOptions& options) {
+// `count` without the segment that carries the bytes of a large message.
+absl::Status CheckFds(size_t count, bool is_large, size_t max_in_flight) {
+  if (is_large) ++count;
   if (count > Channel::kMaxFds) {
     return absl::InvalidArgumentError(absl::StrCat(
         "channel: a message with ", count, " descriptors",
@@ -91,10 +93,10 @@ absl::Status CheckFds(size_t count, bool is_large,
         "; one carries at most ", Channel::kMaxFds,
         " (SCM_MAX_FD of the kernel)"));
   }
-  if (count > options.max_fds_in_flight) {
+  if (count > max_in_flight) {
     return absl::InvalidArgumentError(absl::StrCat(
         "channel: a message with ", count, " descriptors; at most ",
-        options.max_fds_in_flight,
+        max_in_flight,
         " may be in flight (max_fds_in_flight of the channel's options)"));
   }
   return absl::OkStatus();
@@ -274,22 +276,40 @@ absl::StatusOr<Channel> Channel::Adopt(UniqueFd socket,
   return Channel(std::move(socket), options);
 }
 
+absl::StatusOr<Channel::Prepared> Channel::Prepare(absl::string_view bytes,
+                                                   absl::Span<const int> fds) {
+  const bool is_large = bytes.size() > kMaxBytes;
+  TENON_RETURN_IF_ERROR(CheckFds(fds.size(), is_large, kMaxFds));
+  Prepared message;
+  message.bytes_ = bytes;
+  message.fds_ = fds;
+  if (is_large) {
+    TENON_ASSIGN_OR_RETURN(message.segment_, StoreMessage(bytes));
+    TENON_CRASH_POINT("channel.segment_filled");
+  }
+  return message;
+}
+
 absl::Status Channel::Send(absl::string_view bytes, absl::Span<const int> fds,
                            Deadline deadline) {
   TENON_RETURN_IF_ERROR(CheckUsable(socket_.get(), fork_count_));
-  if (bytes.size() > kMaxBytes) return SendLarge(bytes, fds, deadline);
-  TENON_RETURN_IF_ERROR(CheckFds(fds.size(), false, options_));
-  return SendFrame(FrameKind::kBytes, bytes, fds, deadline);
+  TENON_RETURN_IF_ERROR(CheckFds(fds.size(), bytes.size() > kMaxBytes,
+                                 options_.max_fds_in_flight));
+  TENON_ASSIGN_OR_RETURN(const Prepared message, Prepare(bytes, fds));
+  return Send(message, deadline);
 }
 
-absl::Status Channel::SendLarge(absl::string_view bytes,
-                                absl::Span<const int> fds, Deadline deadline) {
-  TENON_RETURN_IF_ERROR(CheckFds(fds.size() + 1, true, options_));
-  TENON_ASSIGN_OR_RETURN(const Segment segment, StoreMessage(bytes));
-  TENON_CRASH_POINT("channel.segment_filled");
-  std::vector<int> all = {segment.fd()};
+absl::Status Channel::Send(const Prepared& message, Deadline deadline) {
+  TENON_RETURN_IF_ERROR(CheckUsable(socket_.get(), fork_count_));
+  const absl::Span<const int> fds = message.fds_;
+  TENON_RETURN_IF_ERROR(CheckFds(fds.size(), message.segment_.has_value(),
+                                 options_.max_fds_in_flight));
+  if (!message.segment_) {
+    return SendFrame(FrameKind::kBytes, message.bytes_, fds, deadline);
+  }
+  std::vector<int> all = {message.segment_->fd()};
   all.insert(all.end(), fds.begin(), fds.end());
-  const uint64_t size = bytes.size();
+  const uint64_t size = message.bytes_.size();
   return SendFrame(
       FrameKind::kBytesInSegment,
       absl::string_view(reinterpret_cast<const char*>(&size), sizeof(size)),

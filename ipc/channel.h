@@ -24,6 +24,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -37,6 +38,7 @@
 #include "tenon/ipc/peer.h"
 #include "tenon/shm/deadline.h"
 #include "tenon/shm/fork_count.h"
+#include "tenon/shm/segment.h"
 #include "tenon/shm/unique_fd.h"
 
 namespace tenon {
@@ -110,6 +112,27 @@ class Channel {
   absl::Status Send(absl::string_view bytes, absl::Span<const int> fds,
                     Deadline deadline);
 
+  // A message that is ready to be sent, whose bytes have been copied if they
+  // are more than kMaxBytes. Refers to the bytes and descriptors that it was
+  // made of, which have to outlive it.
+  class Prepared {
+   private:
+    friend class Channel;
+    absl::string_view bytes_;
+    absl::Span<const int> fds_;
+    std::optional<Segment> segment_;
+  };
+
+  // The slow half of Send(), for a sender with a lock: it needs no channel, and
+  // so no lock. Does not wait for the peer, but copies a large message.
+  // Errors: kInvalidArgument over kMaxFds; kResourceExhausted: no memory, or no
+  // descriptor for the copy.
+  static absl::StatusOr<Prepared> Prepare(absl::string_view bytes,
+                                          absl::Span<const int> fds);
+
+  // The rest of it; as above, but that nothing is copied.
+  absl::Status Send(const Prepared& message, Deadline deadline);
+
   // Receives the next message, which may have `max_fds` descriptors; blocks
   // until `deadline`. Errors:
   //   kDeadlineExceeded   nothing came; usable
@@ -143,8 +166,6 @@ class Channel {
         options_(options),
         in_flight_(options.max_fds_in_flight) {}
 
-  absl::Status SendLarge(absl::string_view bytes, absl::Span<const int> fds,
-                         Deadline deadline);
   absl::Status SendFrame(FrameKind kind, absl::string_view payload,
                          absl::Span<const int> fds, Deadline deadline);
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -26,21 +27,9 @@
 #include "tenon/spawn/tensor_parcel.h"
 
 namespace tenon::spawn {
-namespace {
-
-constexpr int32_t kLastCode =
-    static_cast<int32_t>(absl::StatusCode::kUnauthenticated);
-
-// A large message takes a descriptor itself.
-constexpr size_t kMaxFds = Channel::kMaxFds - 1;
-// A quarter of what a channel receives at most.
-constexpr uint64_t kMaxBytes = uint64_t{256} << 20;
-
-// Of the offer of an arena's segment.
-constexpr size_t kFdsOfOffer = 3;
 
 // Descriptors and tensors of all that is packed, in order.
-class Sender {
+class PoolMessage {
  public:
   absl::Status Put(const PackedArguments& packed) {
     writer.PutString(packed.bytes);
@@ -63,14 +52,21 @@ class Sender {
     return absl::OkStatus();
   }
 
-  absl::Status Send(Channel& channel, Deadline deadline) {
+  // When all has been put; then this is not moved.
+  absl::Status Prepare() {
+    tensors_.clear();
     if (!parcel_.empty()) parcel_.Write(writer, fds);
     if (fds.size() > Channel::kMaxFds) {
       return absl::InvalidArgumentError(
           absl::StrCat(fds.size(), " descriptors at once; at most ",
                        Channel::kMaxFds, " travel"));
     }
-    return channel.Send(writer.bytes(), fds, deadline);
+    TENON_ASSIGN_OR_RETURN(prepared_, Channel::Prepare(writer.bytes(), fds));
+    return absl::OkStatus();
+  }
+
+  absl::Status Send(Channel& channel, Deadline deadline) const {
+    return channel.Send(prepared_, deadline);
   }
 
   ArchiveWriter writer;
@@ -80,7 +76,21 @@ class Sender {
   TensorParcel parcel_;
   std::vector<Tensor> tensors_;
   UniqueFd receipt_;
+  Channel::Prepared prepared_;
 };
+
+namespace {
+
+constexpr int32_t kLastCode =
+    static_cast<int32_t>(absl::StatusCode::kUnauthenticated);
+
+// A large message takes a descriptor itself.
+constexpr size_t kMaxFds = Channel::kMaxFds - 1;
+// A quarter of what a channel receives at most.
+constexpr uint64_t kMaxBytes = uint64_t{256} << 20;
+
+// Of the offer of an arena's segment.
+constexpr size_t kFdsOfOffer = 3;
 
 class Receiver {
  public:
@@ -178,16 +188,36 @@ bool MessageRoom::Take(const PackedArguments& packed) {
          (fds_ <= kMaxFds && bytes_ <= kMaxBytes);
 }
 
+PackedBatch::PackedBatch(std::unique_ptr<PoolMessage> message)
+    : message_(std::move(message)) {}
+PackedBatch::~PackedBatch() = default;
+PackedBatch::PackedBatch(PackedBatch&&) noexcept = default;
+PackedBatch& PackedBatch::operator=(PackedBatch&&) noexcept = default;
+
+absl::StatusOr<PackedBatch> PackedBatch::Of(
+    uint64_t id, const std::string& function,
+    absl::Span<const PackedArguments> calls) {
+  auto message = std::make_unique<PoolMessage>();
+  message->writer.Put(id);
+  message->writer.PutString(function);
+  message->writer.Put(static_cast<uint32_t>(calls.size()));
+  for (const PackedArguments& call : calls) {
+    TENON_RETURN_IF_ERROR(message->Put(call));
+  }
+  TENON_RETURN_IF_ERROR(message->Prepare());
+  return PackedBatch(std::move(message));
+}
+
+absl::Status PackedBatch::Send(Channel& channel, Deadline deadline) const {
+  return message_->Send(channel, deadline);
+}
+
 absl::Status SendBatch(Channel& channel, const PoolBatch& batch,
                        Deadline deadline) {
-  Sender sender;
-  sender.writer.Put(batch.id);
-  sender.writer.PutString(batch.function);
-  sender.writer.Put(static_cast<uint32_t>(batch.calls.size()));
-  for (const PackedArguments& call : batch.calls) {
-    TENON_RETURN_IF_ERROR(sender.Put(call));
-  }
-  return sender.Send(channel, deadline);
+  TENON_ASSIGN_OR_RETURN(
+      const PackedBatch packed,
+      PackedBatch::Of(batch.id, batch.function, batch.calls));
+  return packed.Send(channel, deadline);
 }
 
 absl::StatusOr<PoolBatch> ReadBatch(Message message, TensorClaimer& claimer) {
@@ -208,7 +238,7 @@ absl::StatusOr<PoolBatch> ReadBatch(Message message, TensorClaimer& claimer) {
 
 absl::Status SendAnswers(Channel& channel, const PoolAnswers& answers,
                          Deadline deadline) {
-  Sender sender;
+  PoolMessage sender;
   sender.writer.Put(answers.id);
   sender.writer.Put(answers.rss_bytes);
   sender.writer.Put(static_cast<uint32_t>(answers.answers.size()));
@@ -219,6 +249,7 @@ absl::Status SendAnswers(Channel& channel, const PoolAnswers& answers,
     TENON_RETURN_IF_ERROR(sender.Put(answer.value));
   }
   TENON_RETURN_IF_ERROR(sender.HoldTensors());
+  TENON_RETURN_IF_ERROR(sender.Prepare());
   return sender.Send(channel, deadline);
 }
 

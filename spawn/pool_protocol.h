@@ -20,12 +20,14 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "tenon/ipc/channel.h"
 #include "tenon/shm/deadline.h"
 #include "tenon/shm/ledger/random_id.h"
@@ -35,6 +37,8 @@
 #include "tenon/spawn/tensor_parcel.h"
 
 namespace tenon::spawn {
+
+class PoolMessage;  // Of the implementation.
 
 struct PoolBatch {
   uint64_t id = 0;
@@ -77,8 +81,34 @@ class MessageRoom {
   std::vector<Segment> segments_;
 };
 
-// Errors: those of Channel::Send(); kInvalidArgument for more descriptors than
-// a message carries; Offer()'s of arena_tensor.h.
+// A batch that is ready to be sent: packed, and copied if it is large.
+//
+// Ownership: refers to the descriptors of its calls, which have to be open when
+//   it is sent; the caller holds their tensors until they are answered.
+// Threads: thread-compatible.
+class PackedBatch {
+ public:
+  // The slow half of sending: takes as long as a copy of `calls`.
+  // Errors: kInvalidArgument for more descriptors than a message carries;
+  // Offer()'s of arena_tensor.h; those of Channel::Prepare().
+  static absl::StatusOr<PackedBatch> Of(
+      uint64_t id, const std::string& function,
+      absl::Span<const PackedArguments> calls);
+
+  ~PackedBatch();
+  PackedBatch(PackedBatch&&) noexcept;
+  PackedBatch& operator=(PackedBatch&&) noexcept;
+
+  // Blocks until `deadline`. Errors: those of Channel::Send().
+  absl::Status Send(Channel& channel, Deadline deadline) const;
+
+ private:
+  explicit PackedBatch(std::unique_ptr<PoolMessage> message);
+
+  std::unique_ptr<PoolMessage> message_;
+};
+
+// Both halves at once; errors of both.
 absl::Status SendBatch(Channel& channel, const PoolBatch& batch,
                        Deadline deadline);
 // Errors: also kResourceExhausted at a limit of descriptors.

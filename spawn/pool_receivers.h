@@ -24,7 +24,8 @@
 #include "tenon/futures/future.h"
 #include "tenon/futures/wait_helper.h"
 #include "tenon/spawn/argument.h"
-#include "tenon/spawn/pool_core.h"
+#include "tenon/spawn/pool_dispatcher.h"
+#include "tenon/spawn/pool_task.h"
 
 namespace tenon::spawn::internal_pool {
 
@@ -64,28 +65,28 @@ absl::StatusOr<Held<T>> UnpackResult(absl::StatusOr<PackedArguments> answer) {
   }
 }
 
-// Of one who waits for the result of one call.
-class TaskHelper final : public futures::WaitHelper {
+// Has a thread that waits for the result of one call receive it.
+class TaskWaiter final : public futures::internal_future::WaitHelper {
  public:
-  TaskHelper(std::weak_ptr<PoolCore> pool, uint64_t task_id)
+  TaskWaiter(std::weak_ptr<PoolDispatcher> pool, uint64_t task_id)
       : pool_(std::move(pool)), task_id_(task_id) {}
 
   void Help(std::chrono::steady_clock::time_point deadline) override {
-    const std::shared_ptr<PoolCore> pool = pool_.lock();
-    if (pool != nullptr) pool->Help(task_id_, deadline);
+    const std::shared_ptr<PoolDispatcher> pool = pool_.lock();
+    if (pool != nullptr) pool->Lead(task_id_, deadline);
   }
 
  private:
-  std::weak_ptr<PoolCore> pool_;
+  std::weak_ptr<PoolDispatcher> pool_;
   uint64_t task_id_;
 };
 
 // What a request to cancel does to the tasks of `task_id`.
 template <typename T>
-void PassCancelOn(futures::Promise<T>& promise, std::weak_ptr<PoolCore> pool,
-                  uint64_t task_id) {
+void PassCancelOn(futures::Promise<T>& promise,
+                  std::weak_ptr<PoolDispatcher> pool, uint64_t task_id) {
   promise.OnCancelRequest([pool = std::move(pool), task_id] {
-    const std::shared_ptr<PoolCore> core = pool.lock();
+    const std::shared_ptr<PoolDispatcher> core = pool.lock();
     if (core != nullptr) core->Cancel(task_id);
   });
 }
@@ -93,9 +94,9 @@ void PassCancelOn(futures::Promise<T>& promise, std::weak_ptr<PoolCore> pool,
 template <typename T>
 class PromiseReceiver final : public PoolReceiver {
  public:
-  PromiseReceiver(const std::weak_ptr<PoolCore>& pool, uint64_t task_id)
-      : promise_(futures::Promise<T>::template WithWaitHelper<TaskHelper>(
-            pool, task_id)) {
+  PromiseReceiver(const std::weak_ptr<PoolDispatcher>& pool, uint64_t task_id) {
+    futures::internal_future::SetWaitHelper(
+        promise_, std::make_shared<TaskWaiter>(pool, task_id));
     PassCancelOn(promise_, pool, task_id);
   }
 
@@ -124,7 +125,7 @@ class MapState {
   using Whole =
       std::conditional_t<std::is_void_v<T>, void, std::vector<Held<T>>>;
 
-  MapState(size_t count, std::weak_ptr<PoolCore> pool, uint64_t task_id)
+  MapState(size_t count, std::weak_ptr<PoolDispatcher> pool, uint64_t task_id)
       : results_(count), left_(count) {
     if (count == 0) Complete();
     PassCancelOn(promise_, std::move(pool), task_id);

@@ -17,26 +17,26 @@
 #include "tenon/shm/fork_count.h"
 #include "tenon/shm/status_macros.h"
 #include "tenon/spawn/packed_call.h"
-#include "tenon/spawn/pool_core.h"
+#include "tenon/spawn/pool_dispatcher.h"
 #include "tenon/spawn/pool_function.h"
 #include "tenon/spawn/pool_options.h"
 
 namespace tenon::spawn {
 
 absl::StatusOr<ProcessPool> ProcessPool::Create(PoolOptions options) {
-  TENON_ASSIGN_OR_RETURN(std::unique_ptr<PoolCore> core,
-                         PoolCore::Create(std::move(options)));
+  TENON_ASSIGN_OR_RETURN(std::unique_ptr<PoolDispatcher> core,
+                         PoolDispatcher::Create(std::move(options)));
   return ProcessPool(std::move(core));
 }
 
-ProcessPool::ProcessPool(std::unique_ptr<PoolCore> core)
+ProcessPool::ProcessPool(std::unique_ptr<PoolDispatcher> core)
     : core_(std::move(core)), fork_count_(ForkCount()) {}
 
 ProcessPool::~ProcessPool() {
   if (core_ == nullptr) return;
   if (ForkCount() != fork_count_) {
     // Its thread and its workers are not this process's: let them be.
-    new std::shared_ptr<PoolCore>(std::move(core_));
+    new std::shared_ptr<PoolDispatcher>(std::move(core_));
     return;
   }
   Abort();

@@ -57,7 +57,7 @@
 #include "tenon/spawn/argument.h"
 #include "tenon/spawn/packed_call.h"
 #include "tenon/spawn/plain_arguments.h"
-#include "tenon/spawn/pool_core.h"
+#include "tenon/spawn/pool_dispatcher.h"
 #include "tenon/spawn/pool_function.h"
 #include "tenon/spawn/pool_options.h"
 #include "tenon/spawn/pool_receivers.h"
@@ -155,11 +155,11 @@ class ProcessPool {
   void Abort();
 
   // Of workers that are not about to end; of tasks that wait for one.
-  PoolCore::Counts counts() const { return core_->CountAll(); }
+  PoolCounts counts() const { return core_->counts(); }
   std::vector<pid_t> worker_pids() const { return core_->WorkerPids(); }
 
  private:
-  explicit ProcessPool(std::unique_ptr<PoolCore> core);
+  explicit ProcessPool(std::unique_ptr<PoolDispatcher> core);
 
   static absl::StatusOr<std::string> NameOfPooled(void (*function)());
   static absl::StatusOr<std::string> CheckPooled(absl::string_view function,
@@ -171,7 +171,7 @@ class ProcessPool {
                           absl::StatusOr<PackedArguments> arguments) const;
 
   // Shared with the streams, which may outlive this.
-  std::shared_ptr<PoolCore> core_;
+  std::shared_ptr<PoolDispatcher> core_;
   uint64_t fork_count_;
 };
 

@@ -21,7 +21,7 @@
 #include "tenon/futures/future.h"
 #include "tenon/spawn/argument.h"
 #include "tenon/spawn/packed_call.h"
-#include "tenon/spawn/pool_core.h"
+#include "tenon/spawn/pool_dispatcher.h"
 #include "tenon/spawn/pool_function.h"
 #include "tenon/spawn/pool_receivers.h"
 #include "tenon/spawn/process_pool.h"

@@ -23,7 +23,7 @@
 #include "absl/time/time.h"
 #include "tenon/shm/deadline.h"
 #include "tenon/spawn/argument.h"
-#include "tenon/spawn/pool_core.h"
+#include "tenon/spawn/pool_dispatcher.h"
 
 namespace tenon::spawn::internal_pool {
 
@@ -55,7 +55,7 @@ class StreamCore::Receiver final : public PoolReceiver {
   size_t i_;
 };
 
-StreamCore::StreamCore(std::shared_ptr<PoolCore> pool,
+StreamCore::StreamCore(std::shared_ptr<PoolDispatcher> pool,
                        absl::StatusOr<std::string> function,
                        InputGenerator<PackedArguments> next,
                        const StreamOptions& options)

@@ -28,7 +28,7 @@
 #include "absl/status/statusor.h"
 #include "tenon/shm/deadline.h"
 #include "tenon/spawn/argument.h"
-#include "tenon/spawn/pool_core.h"
+#include "tenon/spawn/pool_dispatcher.h"
 #include "tenon/spawn/pool_receivers.h"
 
 namespace tenon::spawn {
@@ -53,7 +53,7 @@ namespace internal_pool {
 // thread.
 class StreamCore {
  public:
-  StreamCore(std::shared_ptr<PoolCore> pool,
+  StreamCore(std::shared_ptr<PoolDispatcher> pool,
              absl::StatusOr<std::string> function,
              InputGenerator<PackedArguments> next,
              const StreamOptions& options);
@@ -69,7 +69,7 @@ class StreamCore {
   void FeedChunk();
   absl::StatusOr<std::optional<PackedArguments>> NextInput();
 
-  std::shared_ptr<PoolCore> pool_;
+  std::shared_ptr<PoolDispatcher> pool_;
   absl::StatusOr<std::string> function_;
   InputGenerator<PackedArguments> next_;
   StreamOptions options_;
@@ -90,7 +90,7 @@ template <typename T>
 class ResultStream {
  public:
   // Not for users: see ProcessPool::Stream().
-  ResultStream(std::shared_ptr<PoolCore> pool,
+  ResultStream(std::shared_ptr<PoolDispatcher> pool,
                absl::StatusOr<std::string> function,
                InputGenerator<PackedArguments> next,
                const StreamOptions& options)
