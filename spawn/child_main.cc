@@ -147,6 +147,10 @@ absl::StatusOr<Child> Prepare(Channel& control, EntryFunction* function) {
         "library that is loaded later?); there are: ",
         absl::StrJoin(EntryNames(), ", ")));
   }
+  if (handover.mapped_argument.size_bytes() > 0) {
+    return Child(start.index, std::move(handover.mapped_argument),
+                 std::move(handover.fds));
+  }
   return Child(start.index, std::move(handover.argument),
                std::move(handover.fds));
 }

@@ -56,6 +56,17 @@ bool Register(absl::string_view name, Entry entry) {
 
 }  // namespace
 
+const std::string& Child::argument() {
+  if (argument_.empty()) argument_ = std::string(argument_view());
+  return argument_;
+}
+
+absl::string_view Child::argument_view() const {
+  if (mapped_.size_bytes() == 0) return argument_;
+  return absl::string_view(reinterpret_cast<const char*>(mapped_.data()),
+                           mapped_.size_bytes());
+}
+
 UniqueFd Child::TakeFd(size_t i) {
   return i < fds_.size() ? std::move(fds_[i]) : UniqueFd();
 }

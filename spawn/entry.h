@@ -14,6 +14,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
+#include "tenon/shm/mapping.h"
 #include "tenon/shm/unique_fd.h"
 
 namespace tenon::spawn {
@@ -25,11 +26,16 @@ class Child {
  public:
   Child(int index, std::string argument, std::vector<UniqueFd> fds)
       : index_(index), argument_(std::move(argument)), fds_(std::move(fds)) {}
+  Child(int index, ReadOnlyMapping argument, std::vector<UniqueFd> fds)
+      : index_(index), mapped_(std::move(argument)), fds_(std::move(fds)) {}
 
   // ProcessOptions::index.
   int index() const { return index_; }
   // ProcessOptions::argument.
-  const std::string& argument() const { return argument_; }
+  const std::string& argument();
+  // The same, without a copy: a long one is memory that all children of a start
+  // share.
+  absl::string_view argument_view() const;
 
   // ProcessOptions::fds[i]; the caller owns it from then on. Each may be taken
   // once. Errors are programming errors: the invalid UniqueFd.
@@ -39,6 +45,7 @@ class Child {
  private:
   int index_;
   std::string argument_;
+  ReadOnlyMapping mapped_;
   std::vector<UniqueFd> fds_;
 };
 

@@ -69,8 +69,10 @@ Client& TheClient() {
 
 absl::StatusOr<StartedChild> StartServerProcess(const ProcessOptions& options,
                                                 int fd) {
+  TENON_ASSIGN_OR_RETURN(const SharedArgument argument,
+                         SharedArgument::Create(options.argument));
   TENON_ASSIGN_OR_RETURN(PreparedChild prepared,
-                         PrepareChild(options, {&fd, 1}));
+                         PrepareChild(options, argument, {&fd, 1}));
   TENON_ASSIGN_OR_RETURN(const PidFd self, PidFd::Open(getpid()));
   const ChildFds fds = FdsOf(prepared);
   SupervisedStart start = SupervisedStartOf(options, {&fds, 1});
@@ -177,6 +179,7 @@ absl::Status Send(Client& client, const ForkRequest& request,
 absl::StatusOr<SupervisedChildren> StartByServer(const SupervisedStart& start) {
   TENON_ASSIGN_OR_RETURN(auto answer, Channel::CreatePair());
   ForkRequest request = {.hold_interrupt = start.hold_interrupt,
+                         .ignored_signals = start.ignored_signals,
                          .own_group = start.own_group,
                          .orphan_grace = start.orphan_grace,
                          .environment = MergedEnvironment(start.environment)};

@@ -21,6 +21,7 @@ namespace tenon::spawn {
 std::string EncodeForkRequest(const ForkRequest& request) {
   ArchiveWriter writer;
   writer.Put(request.hold_interrupt);
+  writer.Put(request.ignored_signals);
   writer.Put(request.own_group);
   writer.Put(absl::ToInt64Nanoseconds(request.orphan_grace));
   writer.Put(static_cast<uint32_t>(request.environment.size()));
@@ -35,6 +36,7 @@ absl::StatusOr<ForkRequest> DecodeForkRequest(absl::string_view bytes) {
   ArchiveReader reader(bytes);
   ForkRequest request;
   TENON_ASSIGN_OR_RETURN(request.hold_interrupt, reader.Get<bool>());
+  TENON_ASSIGN_OR_RETURN(request.ignored_signals, reader.Get<uint64_t>());
   TENON_ASSIGN_OR_RETURN(request.own_group, reader.Get<bool>());
   TENON_ASSIGN_OR_RETURN(const auto grace, reader.Get<int64_t>());
   request.orphan_grace = absl::Nanoseconds(grace);

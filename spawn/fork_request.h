@@ -36,6 +36,7 @@ namespace tenon::spawn {
 
 struct ForkRequest {
   bool hold_interrupt = false;
+  uint64_t ignored_signals = 0;
   bool own_group = false;
   absl::Duration orphan_grace;
   // All of it: "NAME=value".

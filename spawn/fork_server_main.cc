@@ -140,6 +140,7 @@ class Server {
     }
     return StartSupervised({.children = children,
                             .run = RunForkedChildMain,
+                            .ignored_signals = request.ignored_signals,
                             .hold_interrupt = request.hold_interrupt,
                             .ancestors = Ancestors(),
                             .orphan_grace = request.orphan_grace,

@@ -51,7 +51,8 @@ struct Typed {
 
   static absl::Status Run(Pointer function, Child& child) {
     absl::StatusOr<std::tuple<std::decay_t<P>...>> arguments =
-        UnpackCall<std::decay_t<P>...>(child.argument(), TakeAllFds(child));
+        UnpackCall<std::decay_t<P>...>(child.argument_view(),
+                                       TakeAllFds(child));
     if (!arguments.ok()) return arguments.status();
     const auto call = [&](auto&... argument) {
       return function(child.index(), std::move(argument)...);

@@ -40,21 +40,7 @@ constexpr absl::Duration kChildPatience = absl::Seconds(30);
 // Between two looks at a limit that nothing announces to be free again.
 constexpr absl::Duration kNap = absl::Milliseconds(1);
 
-// The argument as a segment; empty for an empty argument. Its strategy is
-// fixed: a name in /dev/shm would outlive a parent that is killed now.
-absl::StatusOr<std::optional<Segment>> StoreArgument(
-    const std::string& argument) {
-  if (argument.empty()) return std::nullopt;
-  TENON_ASSIGN_OR_RETURN(
-      Segment::OwnerWritten owned,
-      Segment::CreateOwnerWritten(argument.size(),
-                                  {.strategy = SharingStrategy::kFileDescriptor,
-                                   .name_prefix = "tenon-argument"}));
-  std::memcpy(owned.mapping.data(), argument.data(), argument.size());
-  return std::move(owned.segment);
-}
-
-absl::StatusOr<std::string> LoadArgument(UniqueFd fd, uint64_t size) {
+absl::StatusOr<ReadOnlyMapping> MapArgument(UniqueFd fd, uint64_t size) {
   TENON_ASSIGN_OR_RETURN(
       const Segment segment,
       Segment::Adopt(std::move(fd), SegmentKind::kOwnerWritten));
@@ -63,8 +49,7 @@ absl::StatusOr<std::string> LoadArgument(UniqueFd fd, uint64_t size) {
                                             size, " bytes and has ",
                                             segment.size_bytes()));
   }
-  TENON_ASSIGN_OR_RETURN(const ReadOnlyMapping mapping, segment.MapReadOnly());
-  return std::string(reinterpret_cast<const char*>(mapping.data()), size);
+  return segment.MapReadOnly();
 }
 
 struct Parcel {
@@ -141,37 +126,56 @@ absl::StatusOr<Handover> Unpack(Message message) {
     TENON_ASSIGN_OR_RETURN(PidFd ancestor, PidFd::Adopt(taker.Next()));
     ancestors.push_back(std::move(ancestor));
   }
-  std::string argument;
+  ReadOnlyMapping mapped;
   if (start.argument_bytes > 0) {
-    TENON_ASSIGN_OR_RETURN(argument,
-                           LoadArgument(taker.Next(), start.argument_bytes));
+    TENON_ASSIGN_OR_RETURN(mapped,
+                           MapArgument(taker.Next(), start.argument_bytes));
   }
+  std::string argument = std::exchange(start.argument, {});
   UniqueFd crash_record = start.has_crash_record ? taker.Next() : UniqueFd();
   return Handover{.start = std::move(start),
                   .parent = std::move(parent),
                   .ancestors = std::move(ancestors),
                   .crash_record = std::move(crash_record),
                   .argument = std::move(argument),
+                  .mapped_argument = std::move(mapped),
                   .fds = taker.Rest()};
 }
 
 }  // namespace
 
+// The strategy is fixed: a name in /dev/shm would outlive a parent that is
+// killed now.
+absl::StatusOr<SharedArgument> SharedArgument::Create(
+    absl::string_view argument) {
+  SharedArgument shared(argument);
+  if (argument.size() <= kMaxShort) return shared;
+  TENON_ASSIGN_OR_RETURN(
+      Segment::OwnerWritten owned,
+      Segment::CreateOwnerWritten(argument.size(),
+                                  {.strategy = SharingStrategy::kFileDescriptor,
+                                   .name_prefix = "tenon-argument"}));
+  std::memcpy(owned.mapping.data(), argument.data(), argument.size());
+  shared.stored_ = std::move(owned.segment);
+  return shared;
+}
+
 absl::Status SendFirst(Channel& control, StartMessage start,
-                       const std::string& argument, absl::Span<const int> fds,
-                       const HouseFds& house, absl::Duration patience) {
+                       const SharedArgument& argument,
+                       absl::Span<const int> fds, const HouseFds& house,
+                       absl::Duration patience) {
   // Opened by the parent itself: a child that looked for its parent by number
   // could find a later process of the same number.
   TENON_ASSIGN_OR_RETURN(const PidFd self, PidFd::Open(getpid()));
-  TENON_ASSIGN_OR_RETURN(const std::optional<Segment> stored,
-                         StoreArgument(argument));
-  start.argument_bytes = argument.size();
+  const Segment* const stored = argument.stored();
+  start.argument = std::string(argument.short_text());
+  start.argument_bytes = stored != nullptr ? stored->size_bytes() : 0;
   start.fd_count = fds.size();
   start.ancestor_count = static_cast<uint32_t>(house.ancestors.size());
   start.has_crash_record = house.crash_record >= 0;
   std::vector<int> all = {self.fd()};
   all.insert(all.end(), house.ancestors.begin(), house.ancestors.end());
-  if (stored) all.push_back(stored->fd());
+  if (stored != nullptr) all.push_back(stored->fd());
   if (start.has_crash_record) all.push_back(house.crash_record);
   const auto first = fds.subspan(0, kFdsInFirstMessage);
   all.insert(all.end(), first.begin(), first.end());

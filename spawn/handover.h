@@ -22,15 +22,19 @@
 #define TENON_SPAWN_HANDOVER_H_
 
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "tenon/ipc/channel.h"
+#include "tenon/shm/mapping.h"
 #include "tenon/shm/pid_fd.h"
+#include "tenon/shm/segment.h"
 #include "tenon/shm/unique_fd.h"
 #include "tenon/spawn/start_message.h"
 
@@ -55,13 +59,39 @@ struct HouseFds {
   int crash_record = -1;
 };
 
+// The argument of all children of a start. A short one travels in each start
+// message; a longer one is stored once, in a sealed memfd that all of them map.
+// Ownership: borrows the text, and owns the memfd.
+// Threads: thread-compatible.
+class SharedArgument {
+ public:
+  static constexpr size_t kMaxShort = 4096;
+
+  // Errors: kResourceExhausted at a limit of descriptors or memory, for a long
+  // one.
+  static absl::StatusOr<SharedArgument> Create(absl::string_view argument);
+
+  // Empty for a long one.
+  absl::string_view short_text() const { return stored_ ? "" : text_; }
+  // Null for a short one.
+  const Segment* stored() const { return stored_ ? &*stored_ : nullptr; }
+
+ private:
+  explicit SharedArgument(absl::string_view text) : text_(text) {}
+
+  absl::string_view text_;
+  std::optional<Segment> stored_;
+};
+
 // What a child has received.
 struct Handover {
   StartMessage start;
   PidFd parent;
   std::vector<PidFd> ancestors;
   UniqueFd crash_record;
+  // A short argument; a long one is mapped.
   std::string argument;
+  ReadOnlyMapping mapped_argument;
   std::vector<UniqueFd> fds;
 };
 
@@ -72,8 +102,8 @@ struct Handover {
 // the limit; kInvalidArgument if the entry's name is too long or a descriptor
 // is not open.
 absl::Status SendFirst(Channel& control, StartMessage start,
-                       const std::string& argument, absl::Span<const int> fds,
-                       const HouseFds& house = {},
+                       const SharedArgument& argument,
+                       absl::Span<const int> fds, const HouseFds& house = {},
                        absl::Duration patience = kInFlightPatience);
 
 // Parent: lets the child go, with those of `fds` that did not go with the first

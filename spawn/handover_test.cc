@@ -19,11 +19,13 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tenon/ipc/channel.h"
 #include "tenon/shm/deadline.h"
+#include "tenon/shm/mapping.h"
 #include "tenon/shm/pid_fd.h"
 #include "tenon/shm/process_testing.h"
 #include "tenon/shm/segment.h"
@@ -36,6 +38,10 @@ namespace tenon::spawn {
 namespace {
 
 using ::testing::HasSubstr;
+
+SharedArgument Share(absl::string_view argument) {
+  return *SharedArgument::Create(argument);
+}
 
 ino_t Inode(int fd) {
   struct stat file = {};
@@ -60,6 +66,13 @@ std::vector<int> Borrow(const std::vector<UniqueFd>& fds) {
 }
 
 // Both ends in one process, which counts its descriptors.
+std::string ArgumentOf(const Handover& handover) {
+  const ReadOnlyMapping& mapped = handover.mapped_argument;
+  if (mapped.size_bytes() == 0) return handover.argument;
+  return std::string(reinterpret_cast<const char*>(mapped.data()),
+                     mapped.size_bytes());
+}
+
 class HandoverTest : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -92,7 +105,8 @@ class HandoverTest : public ::testing::Test {
 };
 
 TEST_F(HandoverTest, StartMessageTravelsWithTheParent) {
-  EXPECT_THAT(SendFirst(*parent_, {.entry = "e", .index = 7}, "", {}), IsOk());
+  EXPECT_THAT(SendFirst(*parent_, {.entry = "e", .index = 7}, Share(""), {}),
+              IsOk());
   TENON_ASSERT_OK_AND_ASSIGN(const Handover handover, ReceiveFirst(*child_));
   EXPECT_EQ(handover.start.entry, "e");
   EXPECT_EQ(handover.start.index, 7);
@@ -105,24 +119,25 @@ TEST_F(HandoverTest, ArgumentOfAnySizeTravels) {
   for (const size_t size : {1, 4095, 4096, 4097, 10 << 20}) {
     std::string argument(size, '\0');
     for (size_t i = 0; i < size; ++i) argument[i] = static_cast<char>(i * 31);
-    EXPECT_THAT(SendFirst(*parent_, {}, argument, {}), IsOk());
+    EXPECT_THAT(SendFirst(*parent_, {}, Share(argument), {}), IsOk());
     TENON_ASSERT_OK_AND_ASSIGN(const Handover handover, ReceiveFirst(*child_));
-    EXPECT_TRUE(handover.argument == argument) << size << " bytes";
+    EXPECT_TRUE(ArgumentOf(handover) == argument) << size << " bytes";
   }
 }
 
 TEST_F(HandoverTest, ArgumentNeedsNoNameWhateverTheStrategy) {
   SetSharingStrategy(SharingStrategy::kFileSystem);
-  EXPECT_THAT(SendFirst(*parent_, {}, "argument", {}), IsOk());
+  EXPECT_THAT(SendFirst(*parent_, {}, Share(std::string(10'000, 'x')), {}),
+              IsOk());
   SetSharingStrategy(SharingStrategy::kFileDescriptor);
   TENON_ASSERT_OK_AND_ASSIGN(const Handover handover, ReceiveFirst(*child_));
-  EXPECT_EQ(handover.argument, "argument");
+  EXPECT_EQ(ArgumentOf(handover), std::string(10'000, 'x'));
 }
 
 TEST_F(HandoverTest, AnyNumberOfDescriptorsTravelsInOrder) {
   for (const size_t count : {0, 1, 250, 251, 252, 253, 504, 505, 700}) {
     const std::vector<UniqueFd> files = MakeFiles(count);
-    EXPECT_THAT(SendFirst(*parent_, {}, "x", Borrow(files)), IsOk());
+    EXPECT_THAT(SendFirst(*parent_, {}, Share("x"), Borrow(files)), IsOk());
     // Waits until there are no longer too many in flight.
     absl::Status sent;
     std::thread sender(
@@ -149,7 +164,7 @@ TEST_F(HandoverTest, FirstMessageIsThereOrNot) {
 }
 
 TEST_F(HandoverTest, FirstMessageOutlivesTheParent) {
-  EXPECT_THAT(SendFirst(*parent_, {.index = 7}, "argument", {}), IsOk());
+  EXPECT_THAT(SendFirst(*parent_, {.index = 7}, Share("argument"), {}), IsOk());
   parent_.reset();
   TENON_ASSERT_OK_AND_ASSIGN(const Handover handover, ReceiveFirst(*child_));
   EXPECT_EQ(handover.argument, "argument");
@@ -159,7 +174,7 @@ TEST_F(HandoverTest, RestEndsWithTheParent) {
   for (const size_t count : {0, 300}) {
     TENON_ASSERT_OK_AND_ASSIGN(auto ends, Channel::CreatePair());
     const std::vector<UniqueFd> files = MakeFiles(count);
-    EXPECT_THAT(SendFirst(ends.first, {}, "", Borrow(files)), IsOk());
+    EXPECT_THAT(SendFirst(ends.first, {}, Share(""), Borrow(files)), IsOk());
     TENON_ASSERT_OK_AND_ASSIGN(Handover handover, ReceiveFirst(ends.second));
     ends.first.Release().Reset();
     EXPECT_THAT(ReceiveRest(ends.second, handover),
@@ -169,7 +184,7 @@ TEST_F(HandoverTest, RestEndsWithTheParent) {
 
 TEST_F(HandoverTest, RestIsWaitedFor) {
   const std::vector<UniqueFd> files = MakeFiles(300);
-  EXPECT_THAT(SendFirst(*parent_, {}, "", Borrow(files)), IsOk());
+  EXPECT_THAT(SendFirst(*parent_, {}, Share(""), Borrow(files)), IsOk());
   TENON_ASSERT_OK_AND_ASSIGN(Handover handover, ReceiveFirst(*child_));
   std::thread receiver(
       [&] { EXPECT_THAT(ReceiveRest(*child_, handover), IsOk()); });
@@ -216,13 +231,14 @@ TEST_F(HandoverTest, SendingTheRestWaitsForRoom) {
 
 TEST_F(HandoverTest, ClosedDescriptorIsRefused) {
   const int closed = 1 << 20;
-  EXPECT_THAT(SendFirst(*parent_, {}, "", {&closed, 1}),
+  EXPECT_THAT(SendFirst(*parent_, {}, Share(""), {&closed, 1}),
               StatusIs(absl::StatusCode::kInvalidArgument));
 }
 
 TEST_F(HandoverTest, EntryNameThatIsTooLongIsRefused) {
-  EXPECT_THAT(SendFirst(*parent_, {.entry = std::string(70'000, 'x')}, "", {}),
-              StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_THAT(
+      SendFirst(*parent_, {.entry = std::string(70'000, 'x')}, Share(""), {}),
+      StatusIs(absl::StatusCode::kInvalidArgument));
 }
 
 TEST_F(HandoverTest, WrongNumberOfDescriptorsIsRefused) {
@@ -273,7 +289,7 @@ TEST_F(HandoverTest, RestThatIsNotAsAnnouncedIsRefused) {
   const std::vector<UniqueFd> files = MakeFiles(300);
   const int fd = self_->fd();
   for (const std::string bytes : {"", "x"}) {
-    EXPECT_THAT(SendFirst(*parent_, {}, "", Borrow(files)), IsOk());
+    EXPECT_THAT(SendFirst(*parent_, {}, Share(""), Borrow(files)), IsOk());
     TENON_ASSERT_OK_AND_ASSIGN(Handover handover, ReceiveFirst(*child_));
     EXPECT_THAT(parent_->Send(bytes, {&fd, 1}, Deadline::Passed()), IsOk());
     EXPECT_THAT(ReceiveRest(*child_, handover),

@@ -34,6 +34,7 @@
 #include "tenon/spawn/output.h"
 #include "tenon/spawn/process_error.h"
 #include "tenon/spawn/process_options.h"
+#include "tenon/spawn/process_stop.h"
 #include "tenon/spawn/report.h"
 #include "tenon/spawn/start_child.h"
 #include "tenon/spawn/started_child.h"
@@ -154,8 +155,11 @@ absl::StatusOr<Process> Process::Start(
 
 absl::StatusOr<Process> Process::StartShared(const ProcessOptions& options,
                                              absl::Span<const int> fds) {
+  const absl::StatusOr<SharedArgument> argument =
+      SharedArgument::Create(options.argument);
+  if (!argument.ok()) return CannotStart(options, argument.status());
   std::vector<PreparedChild> prepared;
-  absl::StatusOr<PreparedChild> child = PrepareChild(options, fds);
+  absl::StatusOr<PreparedChild> child = PrepareChild(options, *argument, fds);
   if (!child.ok()) return CannotStart(options, child.status());
   prepared.push_back(*std::move(child));
   std::vector<Process> started;
@@ -171,6 +175,9 @@ absl::StatusOr<std::vector<Process>> Process::StartEach(
   const IndexTemplates templates(options);
   const std::optional<int64_t> memory_kills = CountMemoryKills();
   const int first_index = options.index;
+  const absl::StatusOr<SharedArgument> argument =
+      SharedArgument::Create(options.argument);
+  if (!argument.ok()) return CannotStart(options, argument.status());
   std::vector<Process> started;
   std::vector<PreparedChild> prepared;
   const auto start_prepared = [&] {
@@ -184,11 +191,11 @@ absl::StatusOr<std::vector<Process>> Process::StartEach(
     templates.FillIn(options);
     // Those that wait to be started take what is in flight once they are.
     absl::StatusOr<PreparedChild> child = PrepareChild(
-        options, fds[i],
+        options, *argument, fds[i],
         prepared.empty() ? kInFlightPatience : absl::ZeroDuration());
     if (absl::IsResourceExhausted(child.status()) && !prepared.empty()) {
       TENON_RETURN_IF_ERROR(start_prepared());
-      child = PrepareChild(options, fds[i]);
+      child = PrepareChild(options, *argument, fds[i]);
     }
     if (!child.ok()) {
       return GiveUp(started, CannotStart(options, child.status()));
@@ -344,6 +351,10 @@ absl::Status Process::Join(Deadline deadline) {
     const absl::Status ended = WaitAndReap(deadline, [&](Deadline slice) {
       return state_->child.child_exit.WaitForExit(slice);
     });
+    if (absl::IsDeadlineExceeded(ended)) {
+      return absl::DeadlineExceededError(absl::StrCat(
+          Describe(), ": ", ended.message(), DescribeStop(state_->child.pid)));
+    }
     if (!ended.ok()) return Annotate(Describe(), ended);
     if (!state_->end) {
       absl::StatusOr<ExitStatus> end = ReapChild(state_->child, deadline);

@@ -112,8 +112,9 @@ class Process {
   // Waits for the child to end and says how it did. Blocks until `deadline`.
   // OK if the entry point returned OK, or if it ended the process with exit
   // code 0: by exit(), or by another program that it executed. Calling it again
-  // gives the same answer. Errors, of which all but the first carry a
-  // ProcessRaised or a ProcessExited (process_error.h):
+  // gives the same answer.
+  // Errors, of which all but the first carry a ProcessRaised or a ProcessExited
+  // (process_error.h):
   //   kDeadlineExceeded   it still runs, or a tracer (a debugger) delays its
   //                       end, or its output is still being written; nothing
   //                       has changed

@@ -87,17 +87,16 @@ TENON_SPAWN_ENTRY("succeed", Succeed);
 TEST_F(ProcessEndTest, ExitWithZeroIsSuccess) {
   for (const char* way : {"exit", "_exit", "exit 0"}) {
     TENON_ASSERT_OK_AND_ASSIGN(
-        Process process,
-        Process::Start({.entry = "succeed", .argument = way}));
+        Process process, Process::Start({.entry = "succeed", .argument = way}));
     EXPECT_THAT(process.Join(Watchdog()), IsOk()) << way;
     EXPECT_TRUE(process.exit_status()->success()) << way;
   }
   TENON_ASSERT_OK_AND_ASSIGN(
       Process process,
       Process::Start({.entry = "succeed", .argument = "exit 5"}));
-  EXPECT_THAT(process.Join(Watchdog()),
-              StatusIs(absl::StatusCode::kAborted,
-                       HasSubstr("exited with code 5")));
+  EXPECT_THAT(
+      process.Join(Watchdog()),
+      StatusIs(absl::StatusCode::kAborted, HasSubstr("exited with code 5")));
 }
 
 absl::Status ThrowText(Child& child) {

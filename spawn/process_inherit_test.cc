@@ -96,7 +96,7 @@ TEST_F(ProcessInheritTest, StandardStreams) {
     const Replaced new_out(STDOUT_FILENO, out.get());
     const Replaced new_err(STDERR_FILENO, err.get());
     absl::StatusOr<Process> process =
-        Process::Start({.entry = "copy-streams"});
+        Process::Start({.entry = "copy-streams", .inherit_stdin = true});
     status = process.ok() ? process->Join(Watchdog()) : process.status();
   }
   EXPECT_THAT(status, IsOk());

@@ -37,10 +37,12 @@ struct ProcessOptions {
   // Whether dropping the handle kills the child. If not, the destructor waits
   // for it to end by itself. Either way it does not outlive its parent.
   bool daemon = true;
-  // Whether the child leads a process group of its own. Whatever it starts then
-  // ends with it, however it ends; what has left the group, with the last of
-  // the children that were started together, in whatever session it is. And a
-  // terminal does not send it Ctrl-C, nor let it read; setsid() fails with
+  // Whether the child leads a process group of its own. A job that is stopped
+  // (Ctrl-Z) is the terminal's foreground group: children with groups of their
+  // own go on, and wait for the parent where they need it. Whatever it starts
+  // then ends with it, however it ends; what has left the group, with the last
+  // of the children that were started together, in whatever session it is. And
+  // a terminal does not send it Ctrl-C, nor let it read; setsid() fails with
   // EPERM, as for every leader of a group. Without, what it starts
   // may outlive it, and this process too, once all the children that were
   // started with it have ended: then nobody watches any more.
@@ -56,6 +58,12 @@ struct ProcessOptions {
   ChildSettings settings;
   // Added to the environment, or in place of what is there of that name.
   std::vector<std::pair<std::string, std::string>> environment;
+
+  // Whether the child's stdin is this process's. If not, it is /dev/null:
+  // several processes that read from one terminal or pipe get a part each, and
+  // one that leads a group is stopped for ever (SIGTTIN) if it reads from a
+  // terminal. Join(deadline) names a stop.
+  bool inherit_stdin = false;
 
   // Files to which the child's output is appended; empty: where this process's
   // goes. Both may be the same. They are made with mode 0600.

@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -24,6 +25,7 @@
 #include "tenon/shm/unique_fd.h"
 #include "tenon/spawn/process.h"
 #include "tenon/spawn/process_options.h"
+#include "tenon/spawn/process_stop.h"
 
 namespace tenon::spawn {
 namespace {
@@ -134,13 +136,17 @@ void Processes::JoinAll(Deadline deadline) {
 }
 
 absl::Status Processes::StillRunning() const {
-  for (size_t i = 0; i < processes_.size(); ++i) {
+  const Process* example = nullptr;
+  std::string stop;
+  for (size_t i = 0; i < processes_.size() && stop.empty(); ++i) {
     if (joined_[i]) continue;
-    return absl::DeadlineExceededError(absl::StrCat(
-        running_, " of ", processes_.size(), " processes still run, ",
-        processes_[i].Describe(), " among them"));
+    stop = DescribeStop(processes_[i].pid());
+    if (example == nullptr || !stop.empty()) example = &processes_[i];
   }
-  return absl::OkStatus();
+  if (example == nullptr) return absl::OkStatus();
+  return absl::DeadlineExceededError(absl::StrCat(
+      running_, " of ", processes_.size(), " processes still run, ",
+      example->Describe(), " among them", stop));
 }
 
 void Processes::EndOthers(std::optional<absl::Duration> grace_period) {

@@ -5,6 +5,7 @@
 
 #include "tenon/spawn/processes.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/resource.h>
@@ -13,7 +14,11 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
+#include <cstdio>
 #include <cstdlib>
+#include <fstream>
+#include <set>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -21,8 +26,10 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "gmock/gmock.h"
@@ -214,6 +221,52 @@ TEST_F(ProcessesTest, ExitWithZeroBeforeTheEntryReturnsIsSuccess) {
   ASSERT_TRUE(exited.has_value());
   EXPECT_EQ(exited->index, 1);
   EXPECT_EQ(exited->exit_code, 12);
+}
+
+// The inode of the memory in which its argument lies.
+uint64_t InodeOfArgument() {
+  std::ifstream maps("/proc/self/maps");
+  for (std::string line; std::getline(maps, line);) {
+    if (!absl::StrContains(line, "tenon-argument")) continue;
+    unsigned long inode = 0;
+    std::sscanf(line.c_str(), "%*s %*s %*s %*s %lu", &inode);
+    return inode;
+  }
+  return 0;
+}
+
+absl::Status TellInodeOfArgument(Child& child) {
+  const absl::string_view argument = child.argument_view();
+  if (argument.size() != size_t{10} << 20 || argument[12345] != 'x') {
+    return absl::DataLossError("another argument");
+  }
+  const uint64_t inode = InodeOfArgument();
+  const UniqueFd told = child.TakeFd(0);
+  if (write(told.get(), &inode, sizeof(inode)) != sizeof(inode)) {
+    return absl::InternalError("write");
+  }
+  return absl::OkStatus();
+}
+TENON_SPAWN_ENTRY("tell-inode-of-argument", TellInodeOfArgument);
+
+TEST_F(ProcessesTest, ALongArgumentIsStoredOnceForAll) {
+  int ends[2];
+  ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);
+  const UniqueFd told(ends[0]);
+  ProcessOptions options = {.entry = "tell-inode-of-argument",
+                            .argument = std::string(size_t{10} << 20, 'x')};
+  options.fds.emplace_back(ends[1]);
+  TENON_ASSERT_OK_AND_ASSIGN(Processes all,
+                             Processes::Start(9, std::move(options)));
+  EXPECT_THAT(all.Join(Watchdog()), IsOk());
+  std::set<uint64_t> inodes;
+  for (int i = 0; i < 9; ++i) {
+    uint64_t inode = 0;
+    ASSERT_EQ(read(told.get(), &inode, sizeof(inode)), ssize_t{sizeof(inode)});
+    inodes.insert(inode);
+  }
+  EXPECT_EQ(inodes.size(), 1u);
+  EXPECT_EQ(inodes.count(0), 0u);
 }
 
 TEST_F(ProcessesTest, KilledFromOutside) {

@@ -3,6 +3,8 @@
 
 #include "tenon/spawn/start_child.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <cstdint>
@@ -13,7 +15,9 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "tenon/shm/pid_fd.h"
+#include "tenon/shm/posix_error.h"
 #include "tenon/shm/status_macros.h"
+#include "tenon/shm/unique_fd.h"
 #include "tenon/spawn/child_main.h"
 #include "tenon/spawn/fork_client.h"
 #include "tenon/spawn/process_options.h"
@@ -27,6 +31,9 @@ namespace {
 absl::StatusOr<SupervisedChildren> StartBy(const ProcessOptions& options,
                                            absl::Span<const ChildFds> fds) {
   SupervisedStart start = SupervisedStartOf(options, fds);
+  if (options.method != StartMethod::kSpawn) {
+    start.ignored_signals = IgnoredSignals();
+  }
   if (options.method == StartMethod::kForkServer) return StartByServer(start);
   TENON_ASSIGN_OR_RETURN(const PidFd self, PidFd::Open(getpid()));
   start.ancestors = AncestorsOfChild();
@@ -41,7 +48,15 @@ absl::StatusOr<std::vector<StartedChild>> StartPrepared(
     const ProcessOptions& options, std::vector<PreparedChild> children,
     std::optional<int64_t> memory_kills) {
   std::vector<ChildFds> fds;
-  for (const PreparedChild& child : children) fds.push_back(FdsOf(child));
+  UniqueFd null;
+  if (!options.inherit_stdin) {
+    null = UniqueFd(open("/dev/null", O_RDONLY | O_CLOEXEC));
+    if (!null.valid()) return PosixError(errno, "open", "/dev/null");
+  }
+  for (const PreparedChild& child : children) {
+    fds.push_back(FdsOf(child));
+    fds.back().standard_input = null.get();
+  }
   TENON_ASSIGN_OR_RETURN(SupervisedChildren started, StartBy(options, fds));
   return TakeCharge(std::move(started), std::move(children), memory_kills);
 }

@@ -19,7 +19,7 @@
 namespace tenon::spawn {
 namespace {
 
-constexpr uint32_t kVersion = 4;
+constexpr uint32_t kVersion = 5;
 
 // A switch is how -Wswitch tells when a strategy is added and this is not.
 absl::StatusOr<SharingStrategy> CheckStrategy(SharingStrategy strategy) {
@@ -45,6 +45,7 @@ std::string EncodeStartMessage(const StartMessage& message) {
   writer.PutString(message.inherited);
   writer.Put(message.ancestor_count);
   writer.Put(message.has_crash_record);
+  writer.PutString(message.argument);
   writer.Put(message.argument_bytes);
   writer.Put(message.fd_count);
   return std::move(writer).bytes();
@@ -68,6 +69,7 @@ absl::StatusOr<StartMessage> DecodeStartMessage(absl::string_view bytes) {
   TENON_ASSIGN_OR_RETURN(message.inherited, reader.GetString());
   TENON_ASSIGN_OR_RETURN(message.ancestor_count, reader.Get<uint32_t>());
   TENON_ASSIGN_OR_RETURN(message.has_crash_record, reader.Get<bool>());
+  TENON_ASSIGN_OR_RETURN(message.argument, reader.GetString());
   TENON_ASSIGN_OR_RETURN(message.argument_bytes, reader.Get<uint64_t>());
   TENON_ASSIGN_OR_RETURN(message.fd_count, reader.Get<uint64_t>());
   TENON_RETURN_IF_ERROR(reader.Finish());

@@ -30,6 +30,9 @@ struct StartMessage {
   uint32_t ancestor_count = 0;
   // A memfd for the record of a crash comes with it.
   bool has_crash_record = false;
+  // A short argument itself.
+  std::string argument;
+  // The size of a long one, which comes as a segment; else 0.
   uint64_t argument_bytes = 0;
   uint64_t fd_count = 0;
 };

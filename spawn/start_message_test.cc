@@ -34,6 +34,7 @@ StartMessage Example() {
           .inherited = std::string("a\0b", 3),
           .ancestor_count = 2,
           .has_crash_record = true,
+          .argument = "short",
           .argument_bytes = uint64_t{10} << 30,
           .fd_count = 300};
 }
@@ -47,6 +48,7 @@ void ExpectSame(const StartMessage& a, const StartMessage& b) {
   EXPECT_EQ(a.inherited, b.inherited);
   EXPECT_EQ(a.ancestor_count, b.ancestor_count);
   EXPECT_EQ(a.has_crash_record, b.has_crash_record);
+  EXPECT_EQ(a.argument, b.argument);
   EXPECT_EQ(a.argument_bytes, b.argument_bytes);
   EXPECT_EQ(a.fd_count, b.fd_count);
 }

@@ -44,7 +44,8 @@ class StartSupervisedTest : public ChildTest {};
 // `parent` is the other end of `control_fd`.
 absl::StatusOr<ExitStatus> StartAndReap(Channel& parent, int control_fd,
                                         bool hold_interrupt) {
-  TENON_RETURN_IF_ERROR(SendFirst(parent, {.entry = "exit-with-code"}, "", {}));
+  TENON_RETURN_IF_ERROR(SendFirst(parent, {.entry = "exit-with-code"},
+                                  *SharedArgument::Create(""), {}));
   const ChildFds fds = {.control = control_fd};
   TENON_ASSIGN_OR_RETURN(SupervisedChildren started,
                          StartSupervised({.children = {&fds, 1},

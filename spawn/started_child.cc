@@ -26,6 +26,7 @@
 #include "tenon/shm/deadline.h"
 #include "tenon/shm/fork_count.h"
 #include "tenon/shm/pid_fd.h"
+#include "tenon/shm/received_fd.h"
 #include "tenon/shm/sharing_strategy.h"
 #include "tenon/shm/status_macros.h"
 #include "tenon/shm/unique_fd.h"
@@ -56,11 +57,29 @@ absl::Status CheckEnvironment(const ProcessOptions& options) {
   return absl::OkStatus();
 }
 
+// How long a fork waits for threads of this library that are about to end:
+// those that close what peers have sent (received_fd.h).
+constexpr absl::Duration kClosersPatience = absl::Seconds(10);
+constexpr absl::Duration kThreadEndPatience = absl::Milliseconds(20);
+
+int CountThreadsThatStay() {
+  const Deadline patience = Deadline::After(
+      CountUnclosed() > 0 ? kClosersPatience : kThreadEndPatience);
+  int threads = CountThreads();
+  while (threads != 1 && !patience.has_passed()) {
+    PollUntil(nullptr, 0, Deadline::After(absl::Milliseconds(1)))
+        .status()
+        .IgnoreError();
+    threads = CountThreads();
+  }
+  return threads;
+}
+
 absl::Status CheckMethod(const ProcessOptions& options) {
   if (options.method != StartMethod::kFork || options.fork_with_threads) {
     return absl::OkStatus();
   }
-  const int threads = CountThreads();
+  const int threads = CountThreadsThatStay();
   if (threads == 1) return absl::OkStatus();
   return absl::FailedPreconditionError(absl::StrCat(
       "fork() of a process with ", threads,
@@ -128,6 +147,7 @@ SupervisedStart SupervisedStartOf(const ProcessOptions& options,
 }
 
 absl::StatusOr<PreparedChild> PrepareChild(const ProcessOptions& options,
+                                           const SharedArgument& argument,
                                            absl::Span<const int> fds,
                                            absl::Duration patience) {
   TENON_RETURN_IF_ERROR(CheckOptions(options, fds));
@@ -138,9 +158,9 @@ absl::StatusOr<PreparedChild> PrepareChild(const ProcessOptions& options,
   if (options.crash_stack) {
     TENON_ASSIGN_OR_RETURN(crash_record, CreateCrashRecord());
   }
-  TENON_RETURN_IF_ERROR(
-      SendFirst(ends.first, MessageFor(options), options.argument, fds,
-                {AncestorsOfChild(), crash_record.get()}, patience));
+  TENON_RETURN_IF_ERROR(SendFirst(ends.first, MessageFor(options), argument,
+                                  fds, {AncestorsOfChild(), crash_record.get()},
+                                  patience));
   return PreparedChild{std::move(ends.first), std::move(ends.second),
                        std::move(output), std::move(crash_record)};
 }

@@ -54,11 +54,12 @@ struct StartedChild {
 };
 
 // Checks `options` and makes all that the child will find; options.fds are
-// ignored, `fds` are to be sent (handover.h). Blocks for `patience` at most.
+// ignored, `fds` are to be sent, and `argument` is of options.argument
+// (handover.h). Blocks for `patience` at most.
 // Errors: as Process::Start().
 absl::StatusOr<PreparedChild> PrepareChild(
-    const ProcessOptions& options, absl::Span<const int> fds,
-    absl::Duration patience = kInFlightPatience);
+    const ProcessOptions& options, const SharedArgument& argument,
+    absl::Span<const int> fds, absl::Duration patience = kInFlightPatience);
 
 // How children of these options are to be started; `children` are borrowed.
 SupervisedStart SupervisedStartOf(const ProcessOptions& options,

@@ -18,6 +18,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
@@ -55,6 +56,10 @@ constexpr char kProgram[] = "/proc/self/exe";
 
 constexpr int kMaxSupervisorFds =
     2 + (2 + kFdsOfAChild) * kMaxSupervised + kMaxSupervisorAncestors;
+
+bool IsIn(uint64_t signals, int signal) {
+  return (signals >> (signal - 1) & 1) != 0;
+}
 
 struct Ends {
   UniqueFd reading;
@@ -250,15 +255,11 @@ int ArrangeChildFds(const ChildFds& fds, int death_pipe) {
 }
 
 // As exec would, in a forked child.
-void ResetHandlers() {
-  struct sigaction by_default = {};
-  by_default.sa_handler = SIG_DFL;
+void ResetHandlers(uint64_t ignored) {
+  struct sigaction action = {};
   for (int signal = 1; signal < NSIG; ++signal) {
-    struct sigaction now = {};
-    if (sigaction(signal, nullptr, &now) != 0) continue;
-    if (now.sa_handler != SIG_DFL && now.sa_handler != SIG_IGN) {
-      sigaction(signal, &by_default, nullptr);
-    }
+    action.sa_handler = IsIn(ignored, signal) ? SIG_IGN : SIG_DFL;
+    sigaction(signal, &action, nullptr);
   }
 }
 
@@ -267,7 +268,7 @@ void ResetHandlers() {
                           int death_pipe) {
   if (start.own_group) setpgid(0, 0);
   if (ArrangeChildFds(start.children[index], death_pipe) != 0) _exit(127);
-  ResetHandlers();
+  ResetHandlers(start.ignored_signals);
   sigset_t blocked;
   sigemptyset(&blocked);
   if (start.hold_interrupt) sigaddset(&blocked, SIGINT);
@@ -486,6 +487,16 @@ Lingering& TheLingering() {
 }
 
 }  // namespace
+
+uint64_t IgnoredSignals() {
+  uint64_t ignored = 0;
+  for (int signal = 1; signal < NSIG; ++signal) {
+    struct sigaction now = {};
+    if (signal == SIGCHLD || sigaction(signal, nullptr, &now) != 0) continue;
+    if (now.sa_handler == SIG_IGN) ignored |= uint64_t{1} << (signal - 1);
+  }
+  return ignored;
+}
 
 void ReapLingeringSupervisors() { TheLingering().Reap(); }
 

@@ -139,6 +139,10 @@ struct ChildFds {
   int standard_error = -1;
 };
 
+// The signals that this process ignores, without SIGCHLD: bit n - 1 is signal
+// n.
+uint64_t IgnoredSignals();
+
 struct SupervisedStart {
   // Of each child; 1 to kMaxSupervised of them.
   absl::Span<const ChildFds> children;
@@ -146,6 +150,9 @@ struct SupervisedStart {
   // {ProgramName(), kChildFlag}. Otherwise it is a fork of this process that
   // calls this, which must not return.
   void (*run)() = nullptr;
+  // What a fork is to ignore, as IgnoredSignals() has it; a program that is
+  // executed ignores what this process does.
+  uint64_t ignored_signals = 0;
   // Whether SIGINT is blocked: the child can then choose to ignore it before it
   // can be hit by it.
   bool hold_interrupt = false;

@@ -9,6 +9,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <spawn.h>
+#include <stdlib.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/types.h>
@@ -33,10 +34,12 @@
 #include "tenon/shm/status_macros.h"
 #include "tenon/shm/status_matchers.h"
 #include "tenon/shm/testing/census.h"
+#include "tenon/shm/unique_fd.h"
 #include "tenon/spawn/child_testing.h"
 #include "tenon/spawn/entry.h"
 #include "tenon/spawn/process.h"
 #include "tenon/spawn/processes.h"
+#include "tenon/spawn/supervisor_image.h"
 #include "tenon/spawn/supervisor_main.h"
 
 namespace tenon::spawn {
@@ -116,6 +119,62 @@ TEST_F(SupervisorProgramTest, ThoseStartedTogetherShareOne) {
 // not reach a death_pipe.
 [[maybe_unused]] const ssize_t kPrinted[] = {
     write(STDOUT_FILENO, "hello\n", 6), write(STDERR_FILENO, "hello\n", 6)};
+
+// A constructor of the program, as of a library that takes a lock file or a
+// GPU: counts how often it runs, if it is told to.
+constexpr char kCountFile[] = "TENON_TEST_COUNT_FILE";
+[[maybe_unused]] const bool counted = [] {
+  const char* const path = getenv(kCountFile);
+  if (path == nullptr) return false;
+  const int fd = open(path, O_WRONLY | O_APPEND | O_CLOEXEC);
+  const bool written = write(fd, "x", 1) == 1;
+  close(fd);
+  return written;
+}();
+
+// With an argument that is too short to need memory of its own.
+absl::Status StartThreeAndCount() {
+  char path[] = "/tmp/tenon-count-XXXXXX";
+  const UniqueFd file(mkostemp(path, O_CLOEXEC));
+  if (!file.valid()) return absl::InternalError("mkostemp");
+  setenv(kCountFile, path, 1);
+  const absl::StatusOr<Processes> three =
+      Processes::Start(3, {.entry = "stay", .argument = "short"});
+  unsetenv(kCountFile);
+  absl::Status how = three.status();
+  if (how.ok()) {
+    const std::string exe = Link(ParentPid(three->pids()[0]), "exe");
+    if (exe != Link(getpid(), "exe")) how = absl::InternalError(exe);
+    if (!Becomes([&] { return lseek(file.get(), 0, SEEK_END) >= 3; })) {
+      how = absl::InternalError("no three children");
+    }
+    const off_t runs = lseek(file.get(), 0, SEEK_END);
+    if (runs != 3) how = absl::InternalError(absl::StrCat(runs, " runs"));
+  }
+  unlink(path);
+  return how;
+}
+
+absl::Status CountConstructors(Child& child) {
+  if (child.argument() == "forbidden" &&
+      !FailSystemCall({.number = SYS_memfd_create, .error = EPERM})) {
+    return absl::UnimplementedError("no seccomp filter here");
+  }
+  SetExecuteFromMemory(child.argument() != "switched off");
+  return StartThreeAndCount();
+}
+TENON_SPAWN_ENTRY("count-constructors", CountConstructors);
+
+TEST_F(SupervisorProgramTest, NoConstructorRunsInASupervisor) {
+  for (const char* memory : {"forbidden", "switched off"}) {
+    TENON_ASSERT_OK_AND_ASSIGN(
+        Process process,
+        Process::Start({.entry = "count-constructors", .argument = memory}));
+    const absl::Status how = process.Join(Watchdog());
+    if (absl::IsUnimplemented(how)) GTEST_SKIP() << how;
+    EXPECT_THAT(how, IsOk()) << memory;
+  }
+}
 
 absl::Status StartWithoutMemfds(Child&) {
   if (!FailSystemCall({.number = SYS_memfd_create, .error = EPERM})) {
