@@ -151,11 +151,6 @@ struct LimitUnchecked : SimLeaseProtocol {
 struct LimitUnseen : SimLeaseProtocol {
   static constexpr bool kEndsSeenAtLimit = false;
 };
-// If a process counts an attachment until the owner has shut its end.
-struct ReceiveLate : SimLeaseProtocol {
-  static constexpr bool kCountUntilShut = true;
-  static constexpr bool kReceiveUntested = false;
-};
 struct LeaseUnchecked : SimLeaseProtocol {
   static constexpr bool kLookAtClaims = false;
   static constexpr bool kLookNowAndThen = false;
@@ -179,7 +174,12 @@ struct RetireEarly : SimLeaseProtocol {
 struct GenReset : SimLeaseProtocol {
   static constexpr bool kGenerationGoesOn = false;
 };
-// The model has one arena, and no variants for these.
+// The model has no variants for these. In the first a process counts an
+// attachment until the owner has shut its end.
+struct ReceiveLate : SimLeaseProtocol {
+  static constexpr bool kCountUntilShut = true;
+  static constexpr bool kReceiveUntested = false;
+};
 struct GiveAttached : SimLeaseProtocol {
   static constexpr bool kGiveDetachedOnly = false;
 };
