@@ -191,6 +191,42 @@ bool BeginsWithName(int pid, const char* file, char end) {
   return true;
 }
 
+// A process has a pid in its own pid namespace and in each outer one.
+constexpr int kMaxPidNamespaces = 33;
+
+// Reads the pids of a process, given its status file, from the pid namespace
+// that /proc shows down to its own. Returns how many there are.
+int ReadPids(const char* path, int* pids) {
+  char status[4096];
+  const long size = ReadFile(path, status, sizeof(status));
+  constexpr char kLine[] = "\nNSpid:";
+  constexpr long kLineSize = sizeof(kLine) - 1;
+  long at = 0;
+  for (long matched = 0; at < size && matched < kLineSize; ++at) {
+    matched = status[at] == kLine[matched] ? matched + 1 : status[at] == '\n';
+  }
+  int count = 0;
+  while (at < size && status[at] == '\t' && count < kMaxPidNamespaces) {
+    int pid = 0;
+    for (++at; at < size && status[at] >= '0' && status[at] <= '9'; ++at) {
+      pid = pid * 10 + (status[at] - '0');
+    }
+    pids[count++] = pid;
+  }
+  return count;
+}
+
+// The pid in this pid namespace of a child that /proc shows as `shown`: /proc
+// may be that of an outer namespace. 0 if it has none.
+int PidHere(int shown) {
+  int pids[kMaxPidNamespaces];
+  const int own = ReadPids("/proc/thread-self/status", pids);
+  if (own <= 1) return shown;
+  char path[40];
+  Append(AppendNumber(Append(path, "/proc/"), shown), "/status");
+  return ReadPids(path, pids) >= own ? pids[own - 1] : 0;
+}
+
 // Supervisors below see the same deaths themselves, and give their children the
 // grace that those were started with. comm is its name but for the time between
 // exec and its first instruction.
@@ -569,7 +605,7 @@ class Supervisor {
     return nullptr;
   }
 
-  // Calls `visit` with the pid of each child of this process.
+  // Calls `visit` with each child of this process, as /proc numbers it.
   template <typename Visit>
   static void ForEachChild(Visit visit) {
     char list[4096];
@@ -600,10 +636,11 @@ class Supervisor {
     const bool second = NowMs() - looked_ms_ >= kSecondLookMs;
     int found[kMaxStrays];
     int count = 0;
-    ForEachChild([&](int pid) {
-      if (count == kMaxStrays || IsSupervisor(pid)) return;
+    ForEachChild([&](int shown) {
+      if (count == kMaxStrays || IsSupervisor(shown)) return;
+      const int pid = PidHere(shown);
       const bool doomed = at_first_sight || (second && WasStray(pid));
-      if (Kill(pid, doomed ? SIGKILL : 0) == 0) found[count++] = pid;
+      if (pid > 0 && Kill(pid, doomed ? SIGKILL : 0) == 0) found[count++] = pid;
     });
     if (second) {
       looked_ms_ = NowMs();
