@@ -66,6 +66,7 @@ std::string OwnCgroup(std::string& limit) {
       directory = "/sys/fs/cgroup" + parts[2];
       limit = "memory.max";
     }
+    if (directory.ends_with('/')) directory.pop_back();  // The root's.
     if (!directory.empty() &&
         access((directory + "/cgroup.procs").c_str(), W_OK) == 0 &&
         access((directory + "/memory.stat").c_str(), R_OK) == 0) {
