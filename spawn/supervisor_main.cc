@@ -295,6 +295,9 @@ class Supervisor {
     birth.error = MakeAll(birth);
     if (birth.error == 0) birth.error = OpenFds(birth.call, pid_fds);
     if (birth.error == 0) {
+      // Before the parent goes on: it may be killed from then on, and its group
+      // with it.
+      LeaveTheParent();
       birth.call = kSend;
       birth.error = SendBirth(birth, pid_fds, count_);
     }
@@ -304,7 +307,7 @@ class Supervisor {
       Exit(125);
     }
     for (int i = 0; i < count_; ++i) Call(SYS_close, pid_fds[i]);
-    DropWhatWasTheParents();
+    CloseWhatWasTheParents();
   }
 
   // Until all children have ended; tells how, but for the last of them.
@@ -519,10 +522,13 @@ class Supervisor {
 
   // From now on a signal to the parent's group is not meant for this process,
   // and it keeps no directory busy.
-  void DropWhatWasTheParents() {
+  void LeaveTheParent() {
     Call(SYS_setpgid, 0, 0);
     const char root[] = "/";
     Call(SYS_chdir, Address(root));
+  }
+
+  void CloseWhatWasTheParents() {
     for (int fd = 0; fd < SupervisorReadingEnd(0); ++fd) Call(SYS_close, fd);
     const int first = SupervisorFdsOf(0, count_, ancestor_count_);
     for (int fd = first; fd < FdsEnd(); ++fd) Call(SYS_close, fd);
