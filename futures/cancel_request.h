@@ -1,19 +1,21 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// The request to give up that travels from a future to who holds its promise:
-// detail of future.h, for nobody else.
+// The request to cancel, which travels from a future to the owner of its
+// promise. Internal to future.h.
 //
-// One atomic word holds the callbacks that wait for a request, whether there
-// has been one, and whether somebody has the link: where to pass a request on
-// to.
-// - Who adds a callback after a request runs it; so each runs at most once.
-// - The link is not atomic. Only who sets kLinkTaken may touch it: a requester,
-//   who keeps it, or whoever completes this, who may put another in and clear
-//   the bit. A request comes only once and is marked before the link is tried;
-//   who puts a link in looks for the mark afterwards. So one of them sees it.
-// - The link is strong, and makes a circle with the callback that completes
-//   this. That callback takes it away, and it always runs.
+// One atomic word holds the list of cancel callbacks, a bit for "requested",
+// and a bit for "link taken". The link is the state to which a request is
+// forwarded.
+// - A callback that is added after the request runs at once, in the thread that
+//   adds it; so each callback runs at most once.
+// - The link is not atomic. Only the thread that sets kLinkTaken may access it:
+//   either a requester, which keeps it, or the completing thread, which may
+//   store another link and clear the bit. The request is marked before the link
+//   is tried, and a thread that stores a link reads the mark afterwards, so one
+//   of the two forwards the request.
+// - The link is a strong reference, and forms a cycle with the callback that
+//   completes this state. That callback always runs, and removes the link.
 
 #ifndef TENON_FUTURES_CANCEL_REQUEST_H_
 #define TENON_FUTURES_CANCEL_REQUEST_H_
@@ -82,13 +84,13 @@ class CancelRequest {
   // Keeps `callback` for a request, or runs it here if there has been one.
   void AddCancelCallback(std::unique_ptr<CancelCallback> callback);
 
-  // Links this to `target` while nobody else can see this.
+  // Links this to `target` before this is visible to other threads.
   void StartPassingCancelOnTo(std::shared_ptr<CancelRequest> target) {
     link_ = std::move(target);
   }
 
-  // For who completes this: no request is passed on any more. Returns the link,
-  // or null.
+  // Called by the completing thread: stops forwarding requests. Returns the
+  // link, or null.
   std::shared_ptr<CancelRequest> StopPassingCancelOn() { return TakeLink(); }
 
   // Likewise: from now on to `target`, and at once if there has been a request.

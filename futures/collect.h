@@ -23,7 +23,7 @@
 //   stays until every one of them is done, also after an early end.
 // Threads: the collected future completes on the thread that completes the last
 //   that mattered. Asking it to cancel asks all that were collected. An early
-//   end asks nobody.
+//   end cancels nothing.
 // Processes, Trust: as Future.
 // Failure: no deadlines of their own; Wait() of what they return has one.
 

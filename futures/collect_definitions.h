@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// The templates of collect.h, which includes this last. Nobody else does.
+// The templates of collect.h, the only file that includes this.
 
 #ifndef TENON_FUTURES_COLLECT_DEFINITIONS_H_
 #define TENON_FUTURES_COLLECT_DEFINITIONS_H_

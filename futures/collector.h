@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // What CollectAll, CollectAllSettled and CollectAny have in common: detail of
-// collect.h, for nobody else.
+// collect.h.
 
 #ifndef TENON_FUTURES_COLLECTOR_H_
 #define TENON_FUTURES_COLLECTOR_H_
@@ -74,7 +74,7 @@ class Collector {
     Collector* collector = nullptr;
   };
 
-  // For a caller who keeps this alive.
+  // The caller keeps this alive during the call.
   void Start(const std::shared_ptr<Collector>& self) {
     self_ = self;
     auto ask_all = [weak = std::weak_ptr<Collector>(self)] {
@@ -139,7 +139,7 @@ struct GoalAll {
       values.reserve(futures.size());
       for (Future<T>& future : futures) {
         Result<T>& result = Access::StateOf(future)->result;
-        if (!result.ok()) return;  // Whoever saw it is about to complete.
+        if (!result.ok()) return;  // Another thread is completing it.
         values.push_back(*std::move(result));
       }
       Complete(child, std::move(values));

@@ -10,10 +10,11 @@
 //     co_return *first + Expensive();
 //   }
 //
-// co_await gives what Then gives its callback: on an rvalue the Result<T>
-// itself, once earlier callbacks have returned; on an lvalue a const reference
-// to it, good while the future is. If it is there, the coroutine just goes on;
-// if not, it goes on in whoever completes the promise.
+// co_await yields the same as Then() passes to its callback: on an rvalue the
+// Result<T> itself, once earlier callbacks have returned; on an lvalue a const
+// reference to it, valid as long as the future. If the future is done, the
+// coroutine continues at once;
+// if not, it is resumed by the thread that completes the promise.
 //
 // A coroutine runs when called, up to its first wait. It ends with co_return of
 // a Result<T> or a T. One that returns Future<void> must co_return a Status
@@ -21,15 +22,15 @@
 // An exception becomes kUnknown. Its locals and parameters are gone before its
 // future is done. Neither loops of co_await nor chains of coroutines recurse.
 //
-// Ownership: a coroutine that waits is kept by what it waits for, which always
-//   comes: promises that are dropped complete. Parameters are kept as declared:
-//   references, and captures of a lambda, must outlive it.
-// Threads: a coroutine is run by one thread at a time, each after the other.
+// Ownership: a suspended coroutine is kept alive by the future it awaits, which
+//   always completes: a dropped promise completes with kAborted. Parameters are
+//   kept as declared: references, and captures of a lambda, must outlive it.
+// Threads: one thread at a time runs a coroutine.
 // Processes, Trust, Failure: as Future.
 //
-// Asking its future to cancel asks what it then waits for on an rvalue, and
-// what it will. It can look for itself: bool asked = co_await
-// CancelRequested();
+// RequestCancel() on its future is forwarded to the rvalue future that the
+// coroutine awaits then, and to those that it awaits later. The coroutine can
+// check for it: bool asked = co_await CancelRequested();
 //
 // gcc 12 miscompiles some coroutines that have co_await in the condition of an
 // if, of these as of any library: give what it yields a name first.
@@ -210,8 +211,8 @@ class [[nodiscard]] ResumeOn {
   Executor& executor_;
 };
 
-// co_await CancelRequested(): whether somebody has asked the future of this
-// coroutine to cancel. Does not wait.
+// co_await CancelRequested(): whether RequestCancel() was called on the future
+// of this coroutine. Does not wait.
 class [[nodiscard]] CancelRequested {
  public:
   bool await_ready() const noexcept { return false; }

@@ -85,8 +85,8 @@ class Task {
   std::unique_ptr<Body> body_;
 };
 
-// Ownership: of whoever made it; it outlives every callback that was given to
-//   a future together with it.
+// Ownership: the creator's; it outlives every callback that was given to a
+//   future together with it.
 // Threads: Execute is called by any thread, by several at once.
 class Executor {
  public:

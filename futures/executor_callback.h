@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Callbacks that are handed to an executor: detail of future.h, for nobody
-// else. They take the result with them, moved or copied, so that nobody has to
-// wait for them before the rest of the future's life goes on.
+// Callbacks that run on an executor. Internal to future.h. A callback holds its
+// own copy of the result, or the moved result, so the future reaches "finished"
+// without waiting for it.
 
 #ifndef TENON_FUTURES_EXECUTOR_CALLBACK_H_
 #define TENON_FUTURES_EXECUTOR_CALLBACK_H_

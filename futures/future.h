@@ -24,11 +24,11 @@
 //              completed the promise; one attached now runs at once
 //    finished  Wait() returns; the result may be moved out
 //
-// There are no threads in here: whoever completes a promise runs what hangs on
-// it before its call returns, or hands it to the executor that was given with
-// it. Only a promise completed inside a callback leaves its callbacks to the
-// outermost such call on that thread, so that no chain, however long, deepens
-// the stack. Between processes a future means nothing.
+// Futures start no threads: the call that completes a promise runs its
+// callbacks before it returns, or passes each to the executor that it was
+// attached with. A promise that is completed inside a callback leaves its own
+// callbacks to the outermost such call on that thread, so a chain of any length
+// uses constant stack. A future is valid in one process only.
 //
 // Beside this: executor.h and thread_pool.h (where callbacks run), async.h (a
 // function's future), collect.h (several at once), coroutine.h (co_await),
@@ -64,10 +64,11 @@ class Promise;
 //   the result, and callbacks still run. Empty when default-constructed or
 //   moved from: it then behaves like one that failed with kFailedPrecondition.
 // Threads: thread-compatible: const members from any number of threads at once.
-// Processes: not across fork; in the child nobody may be left to complete it.
+// Processes: not across fork; the thread that would complete it may not exist
+//   in the child.
 // Trust: not applicable, it stays within one process.
-// Failure: errors arrive as the result. A dropped promise is kAborted: nobody
-//   asked for that, which is what kCancelled would say.
+// Failure: errors arrive as the result. A dropped promise is kAborted, not
+//   kCancelled: cancellation is always the result of a request.
 template <typename T>
 class [[nodiscard]] Future {
  public:
@@ -80,8 +81,8 @@ class [[nodiscard]] Future {
 
   // Blocks until the future is done and every callback attached before that has
   // returned. Inside a callback of this very future it returns at once; inside
-  // any other it first runs what its thread still owes. A callback that waits
-  // for something that waits for this future waits for itself.
+  // any other it first runs the callbacks that its thread has deferred. A
+  // callback that waits for an event which depends on this future deadlocks.
   // OK means done, with a value or an error: value() tells which. `timeout` is
   // absl's, not a deadline of //shm, so that this needs Abseil alone; with one:
   // future.Wait(deadline.Remaining()). It is counted on the monotonic clock.
@@ -126,13 +127,13 @@ class [[nodiscard]] Future {
   template <typename F>
   void AddDoneCallback(Executor& executor, F&& callback) const;
 
-  // Asks whoever holds the promise to give up, once; nothing if done. What it
-  // then does, and when, is its own affair: by custom it sets kCancelled. Runs
-  // the callbacks of Promise::OnCancelRequest, which may block; inside one of
-  // those, it leaves that until they are done.
-  // Passed on to what cannot be asked any more otherwise: the future that Then
-  // took over (on an rvalue), that a callback returned, that a coroutine is
-  // waiting for, and all that were collected. Dropping a future asks nothing.
+  // Asks the owner of the promise to cancel, once; no effect if done. The owner
+  // decides how to react; by convention it sets kCancelled. Runs the callbacks
+  // of Promise::OnCancelRequest, which may block; inside one of those, it
+  // defers them until that one has returned. Forwarded to futures that have no
+  // other handle: the one that Then() consumed (on an rvalue), that a callback
+  // returned, that a coroutine awaits, and all that were collected. Dropping a
+  // future cancels nothing.
   void RequestCancel() const;
 
  private:
@@ -149,12 +150,12 @@ class [[nodiscard]] Future {
 //
 // Ownership: movable. Dropped or assigned to before it is complete, it
 //   completes with kAborted. Empty when moved from, and then incompletable. A
-//   callback of a future that holds the promise of the same keeps both for
-//   ever.
+//   callback that holds the promise of its own future leaks both.
 // Threads: Set* and TrySet* may race on one promise, and one wins; the rest is
 //   for one thread at a time. A callback may destroy the promise that runs it.
 // Processes, Trust: as Future.
-// Failure: a call that loses changes nothing; what it was given is destroyed.
+// Failure: a call that loses the race changes nothing; its argument is
+//   destroyed.
 template <typename T>
 class Promise {
  public:
@@ -172,22 +173,24 @@ class Promise {
   // Errors: kFailedPrecondition if complete already, or moved from.
   absl::Status SetValue(Value value) requires(!std::is_void_v<T>);
   absl::Status SetValue() requires std::is_void_v<T>;
-  // An OK `error` arrives as kInternal: nobody is left waiting.
+  // An OK `error` arrives as kInternal, so that the future completes all the
+  // same.
   absl::Status SetError(absl::Status error);
 
-  // The same for those who race: true if this call was the one.
+  // The same for racing callers: true if this call completed the future.
   bool TrySetValue(Value value) requires(!std::is_void_v<T>);
   bool TrySetValue() requires std::is_void_v<T>;
   bool TrySetError(absl::Status error);
 
-  // Somebody has called Future::RequestCancel. Never blocks; from any thread.
+  // Whether Future::RequestCancel was called. Never blocks. Thread-safe.
   bool cancel_requested() const;
 
   // Calls `callback`, which takes nothing and returns nothing or absl::Status,
-  // when that happens, at once if it has: on the thread that asks, so it should
-  // not block. Destroyed without a call when the promise is complete. One that
-  // has begun may outlast the completion, on another thread, so what it uses it
-  // should own. Its errors go to callback_failure.h.
+  // upon the request, or at once if it was made before: on the requesting
+  // thread, so it should not block. Destroyed without a call when the promise
+  // is complete. A running callback may outlast the completion, on another
+  // thread, so it should own the objects it uses. Its errors go to
+  // callback_failure.h.
   template <typename F>
   void OnCancelRequest(F&& callback);
 

@@ -1,8 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// The callbacks of Then and AddDoneCallback: detail of future.h, for nobody
-// else.
+// The callbacks of Then and AddDoneCallback. Internal to future.h.
 //
 //   what a callback returns          what Then returns
 //   void, absl::Status               Future<void>
@@ -141,8 +140,8 @@ class ThenCall {
     const absl::Status caught = CatchExceptions([this, &result, &returned] {
       Call(static_cast<Argument>(result), returned);
     });
-    // Before anybody can see the child complete: who waits for it may go on to
-    // destroy what the callback refers to.
+    // Before the child completes: its waiter may then destroy the objects that
+    // the callback refers to.
     fn_.reset();
     if (!caught.ok()) {
       Complete(std::move(child_), caught);

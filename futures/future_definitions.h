@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// The definitions of future.h, which includes this last. Nobody else does.
+// The definitions of future.h, the only file that includes this.
 
 #ifndef TENON_FUTURES_FUTURE_DEFINITIONS_H_
 #define TENON_FUTURES_FUTURE_DEFINITIONS_H_
@@ -43,7 +43,7 @@ struct OnRvalue {
   using Pointer = std::shared_ptr<State<T>>;
   using Argument = Result<T>&&;
   static constexpr auto kOrder = StateBase::Order::kInOrder;
-  // Nobody else can ask `state` to give up any more.
+  // From here on no other thread can cancel `state`.
   static void Link(Pointer& state, CancelRequest& child) {
     child.StartPassingCancelOnTo(std::move(state));
   }
@@ -222,7 +222,7 @@ Promise<T>::~Promise() {
 
 template <typename T>
 Promise<T>& Promise<T>::operator=(Promise&& other) noexcept {
-  // What is assigned to is dropped last: its callbacks may use both promises.
+  // The old state is dropped last: its callbacks may use both promises.
   Promise dropped(std::move(other));
   std::swap(state_, dropped.state_);
   std::swap(has_given_future_, dropped.has_given_future_);

@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// What a Future and its Promise share: detail of future.h, for nobody else.
+// The state shared by a Future and its Promise. Internal to future.h.
 //
-// One atomic word says where a state is, and holds the callbacks that wait:
+// One atomic word holds the stage of a state and its list of callbacks:
 //
 //   +---------+  Publish, callbacks wait  +-------+
 //   | pending |-------------------------->| ready |
@@ -15,26 +15,26 @@
 //                                       +----------+
 //
 //              result                        callbacks
-//   pending    whoever claimed it writes     any thread adds to the word's list
-//   ready      everybody may read            the thread that published runs
+//   pending    the claiming thread writes    any thread adds to the word's list
+//   ready      any thread may read           the thread that published runs
 //                                            them; kAtOnce ones run where they
 //                                            are attached, kInOrder ones join
-//   finished   who holds the only future     run where they are attached
+//   finished   the owner of the only future  run where they are attached
 //              may move it out
 //
 // Memory order.
 // - claimed_ only elects; the loser reads nothing, so it is relaxed.
 // - The result and completer_ are written before the release that leaves
-//   pending. Whoever reads them has seen ready or finished with an acquire.
+//   pending. A reader has loaded ready or finished with an acquire.
 // - A callback is written before the release that puts it into the word; the
 //   publishing thread takes the list with an acquire.
-// - What callbacks did happens before the release that enters finished, so
-//   whoever then moves the result out does not meet them.
-// - Leaving pending, and adding a callback for a request to cancel, are each
-//   followed by a look for the other, all four sequentially consistent: such a
-//   callback, which may hold the promise and so this, is not kept for good.
+// - Callbacks happen before the release that enters finished, so they do not
+//   race with a thread that then moves the result out.
+// - Leaving pending, and adding a cancel callback, are each followed by a load
+//   of the other's word, all four sequentially consistent: such a callback,
+//   which may hold the promise and so this state, is never leaked.
 // - The word changes only by read-modify-write, so a release stays in force
-//   whatever others add to the word after it.
+//   when other threads change the word after it.
 // - A sleeper sets kSleeper in the same word, under mutex_, before it sleeps.
 //   The step to finished replaces the word and so cannot miss the bit; it then
 //   passes through mutex_, so that the sleeper either sleeps and is woken, or
@@ -119,7 +119,7 @@ class StateBase : public CancelRequest {
   bool IsReady() const { return (Load() & kReady) != 0; }
   bool IsFinished() const { return (Load() & kFinished) == kFinished; }
 
-  // True for one caller, who then writes the result and calls Publish.
+  // True for one caller, which then writes the result and calls Publish.
   bool Claim() { return !claimed_.exchange(true, std::memory_order_relaxed); }
 
   // Makes the result visible and runs the callbacks. If this thread is already
@@ -129,7 +129,7 @@ class StateBase : public CancelRequest {
   // Keeps `callback`, or runs it here, as the table above says.
   void Attach(CallbackPtr callback, Order order);
 
-  // The same for one whose `state` lies where the callback may destroy it.
+  // The same, if the callback may destroy the object that holds `state`.
   template <typename S>
   static void AttachTo(const std::shared_ptr<S>& state, CallbackPtr callback,
                        Order order) {
@@ -151,7 +151,7 @@ class StateBase : public CancelRequest {
   // Keeps `callback` for a request, or runs it, or drops it once this is ready.
   void AddCancelCallbackUnlessReady(std::unique_ptr<CancelCallback> callback);
 
-  // For those who wait; while nobody else can see this.
+  // Sets the helper of waiters, before this is visible to other threads.
   void SetWaitHelper(std::shared_ptr<WaitHelper> helper) {
     wait_helper_ = std::move(helper);
   }
@@ -188,7 +188,7 @@ class StateBase : public CancelRequest {
 
   std::atomic<uintptr_t> word_{0};
   std::atomic<bool> claimed_{false};
-  std::thread::id completer_;  // Who published.
+  std::thread::id completer_;  // The thread that published.
   std::shared_ptr<WaitHelper> wait_helper_;
   Callback* owed_ = nullptr;                // Of the publishing thread alone.
   std::shared_ptr<StateBase> next_queued_;  // Likewise.
@@ -215,14 +215,14 @@ struct State final : StateBase {
   Result<T> result;
 };
 
-// For whom Claim has chosen.
+// Called by the thread for which Claim() returned true.
 template <typename T>
 void PublishResult(std::shared_ptr<State<T>> state, Result<T> result) {
   state->result = std::move(result);
   StateBase::Publish(std::move(state));
 }
 
-// Completes `state`; false if it is null or somebody has completed it already.
+// Completes `state`; false if it is null or complete already.
 template <typename T>
 bool Complete(std::shared_ptr<State<T>> state,
               std::type_identity_t<Result<T>> result) {

@@ -7,8 +7,8 @@
 //   Future<Image> image = std::move(bytes).Then(*pool, Decode);
 //
 // Tasks start in the order in which they were given. A task that blocks takes
-// one thread out of service: one that waits for what is behind it in the queue
-// of a pool whose other threads do the same waits until its deadline.
+// one thread out of service: if all threads wait for tasks that are queued
+// behind their own, none of these runs before a deadline passes.
 
 #ifndef TENON_FUTURES_THREAD_POOL_H_
 #define TENON_FUTURES_THREAD_POOL_H_

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// The blocking half of WaitAll: detail of collect.h, for nobody else.
+// The blocking half of WaitAll: internal to collect.h.
 
 #ifndef TENON_FUTURES_WAIT_ALL_H_
 #define TENON_FUTURES_WAIT_ALL_H_

@@ -43,7 +43,7 @@ struct SkippedSample {
 //   it, and read-only here. That worker does not write while the Batch lives.
 class Batch {
  public:
-  // The memory a batch lies in and what to do with it afterwards.
+  // The memory of a batch, and the function that releases it.
   using Memory = std::shared_ptr<const std::byte>;
 
   struct Contents {
@@ -52,7 +52,7 @@ class Batch {
     int worker = -1;
     std::vector<SkippedSample> skipped;
   };
-  // For loaders. `layout` says where in `memory` the fields lie.
+  // For loaders. `layout` says the offsets of the fields in `memory`.
   Batch(Contents contents, std::shared_ptr<const BatchLayout> layout,
         Memory memory)
       : contents_(std::move(contents)),

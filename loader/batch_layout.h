@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// BatchLayout: where the fields of a batch lie in its memory.
+// BatchLayout: the offsets of the fields of a batch in its memory.
 //
 //   0          field 0: sample 0, sample 1, ... sample B-1
 //   offset(1)  field 1: sample 0, ...                      (64 B aligned)

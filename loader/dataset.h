@@ -20,8 +20,8 @@
 //     return std::make_unique<Squares>();
 //   });
 //
-// A sample is written straight into its place in the batch, which lies in
-// shared memory: collation costs nothing.
+// A sample is written straight into its slot of the batch, in shared memory:
+// collation costs nothing.
 
 #ifndef TENON_LOADER_DATASET_H_
 #define TENON_LOADER_DATASET_H_

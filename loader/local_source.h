@@ -24,7 +24,7 @@
 
 namespace tenon::loader {
 
-// Batches lie in private memory, which is reused as they are destroyed.
+// Batches are in private memory, which is reused as they are destroyed.
 class LocalSource : public BatchSource {
  public:
   // `dataset` and `cancellation` must outlive it.

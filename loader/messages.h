@@ -34,7 +34,7 @@ struct WorkerSetup {
   std::string name_prefix;  // Of its segments.
 };
 
-// One batch to make. Its indices lie in the index segment, in list `list`.
+// One batch to make. Its indices are in the index segment, in list `list`.
 struct Task {
   uint64_t ticket = 0;  // Unique; the answer has it too.
   int64_t epoch = 0;

@@ -103,7 +103,7 @@ class RemoteWorker {
                                       std::vector<UniqueFd> fds) const;
   // Puts the worker's name before a message.
   absl::Status Named(const absl::Status& status) const;
-  // Why the channel has closed though nobody hung up.
+  // Why the channel has closed although neither end closed it.
   absl::Status Failure();
 
   spawn::Process process_;

@@ -24,7 +24,7 @@ class Sampler {
   virtual int64_t size() const = 0;
 
   // Writes the dataset indices at positions [first, first + indices.size()) of
-  // `epoch`. The range lies within [0, size()). May compute for long at the
+  // `epoch`. The range is within [0, size()). May compute for long at the
   // first call of an epoch.
   virtual void Fill(int64_t epoch, int64_t first,
                     absl::Span<int64_t> indices) = 0;

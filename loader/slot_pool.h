@@ -23,7 +23,7 @@ namespace tenon::loader {
 // since batches are destroyed in any thread.
 class SlotPool : public std::enable_shared_from_this<SlotPool> {
  public:
-  // A slot that nobody uses; a new, not yet mapped one if there is none.
+  // A free slot; a new, not yet mapped one if there is none.
   uint32_t Take();
 
   // Gives a slot back that never became a batch.

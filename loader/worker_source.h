@@ -77,8 +77,8 @@ class WorkerSource : public BatchSource {
   EpochPlan plan_;
   int64_t next_to_assign_ = 0;
   int64_t next_to_return_ = 0;
-  // Batches that are done before their turn, and those that have failed: errors
-  // come in order too, whoever meets them first.
+  // Batches that are done before their turn, and errors: these are returned in
+  // order, too.
   std::map<int64_t, absl::StatusOr<Batch>> ready_;
   uint64_t next_ticket_ = 0;
   uint64_t first_ticket_ = 0;  // Of this epoch; older ones were abandoned.
