@@ -397,7 +397,6 @@ void Attachments::Refuse(absl::Status why) {
   if (refused_word_ != nullptr) {
     StdAtomics::Store(*refused_word_, refused_, std::memory_order_release);
   }
-  TENON_CRASH_POINT("attachments.refused");
 }
 
 // model: refuse. The other end finds the lease shut, and this one still sees
