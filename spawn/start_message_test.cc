@@ -77,7 +77,7 @@ TEST(StartMessageTest, OtherVersionIsRefused) {
   ++bytes[0];
   EXPECT_THAT(
       DecodeStartMessage(bytes),
-      StatusIs(absl::StatusCode::kDataLoss, HasSubstr("version 5; want 4")));
+      StatusIs(absl::StatusCode::kDataLoss, HasSubstr("version 6; want 5")));
 }
 
 TEST(StartMessageTest, UnknownStrategyIsRefused) {
