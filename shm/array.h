@@ -10,8 +10,8 @@
 //   TENON_RETURN_IF_ERROR(theirs.FetchAdd(worker, 1).status());
 //
 // It is for groups of processes that trust each other. There is no lock in it:
-// use Load(), Store() and FetchAdd(), or agree on who writes when. For elements
-// with a shape there is Tensor (tensor.h).
+// use Load(), Store() and FetchAdd(), or agree on which process writes when.
+// For elements with a shape there is Tensor (tensor.h).
 
 #ifndef TENON_SHM_ARRAY_H_
 #define TENON_SHM_ARRAY_H_
@@ -46,7 +46,7 @@ concept AtomicallyShared =
 
 // A fixed number of elements, dense.
 // Ownership: owns a mapping, the descriptor, and, if it was created with
-//   kFileSystem, the name. The memory lives as long as anybody has it. A
+//   kFileSystem, the name. The memory lives as long as any process has it. A
 //   moved-from array is only good to be destroyed or assigned to.
 // Threads, processes: Load(), Store() and FetchAdd() of any number of threads
 //   and processes may run at once; data() is plain memory. In a forked child

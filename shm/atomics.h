@@ -16,9 +16,9 @@
 // StdAtomics is what runs: each operation is the one of std::atomic_ref, and
 // becomes the same instructions. The tests run the same template over
 // SimAtomics ("tenon/shm/testing/scheduler/sim_atomics.h"), which decides by a
-// seed who runs next and how late a store is seen. Code that takes the policy
-// therefore touches shared words through it only, and calls A::Pause() in every
-// loop that waits for somebody else.
+// seed which thread runs next and how late a store is seen. Code that takes the
+// policy therefore touches shared words through it only, and calls A::Pause()
+// in every loop that waits for another thread.
 
 #ifndef TENON_SHM_ATOMICS_H_
 #define TENON_SHM_ATOMICS_H_
@@ -39,7 +39,7 @@ concept SharedWordValue =
 //
 // Ownership: none; it lives in a mapping. It does not move and is not copied.
 // Processes, threads: any number may use it at once, through an AtomicsPolicy.
-// Trust: what is loaded is the writer's word: check it before it is used.
+// Trust: a loaded value is untrusted: check it before it is used.
 // A word of memory that is mapped read-only is a `const SharedWord`, which can
 // be loaded and nothing else. There is no word of 16 bytes: loading one is
 // cmpxchg16b, which writes, and faults on a page that is mapped read-only.
@@ -146,7 +146,7 @@ static_assert(alignof(SharedWord<uint64_t>) >=
               std::atomic_ref<uint64_t>::required_alignment);
 static_assert(sizeof(SharedWord<uint32_t>) == 4);
 static_assert(std::is_standard_layout_v<SharedWord<uint64_t>>);
-// What lets a mapping hold words that nobody constructed.
+// Lets a mapping hold words that were never constructed.
 static_assert(std::is_trivially_default_constructible_v<SharedWord<uint64_t>>);
 static_assert(std::is_trivially_destructible_v<SharedWord<uint64_t>>);
 

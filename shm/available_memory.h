@@ -27,7 +27,7 @@ struct AvailableMemory {
 // The least of: memory and swap that the machine has available, and what each
 // memory cgroup (version 1 or 2) around this process has left. An upper bound,
 // true for a moment: others allocate too. Reads files under /proc and /sys;
-// what is not there does not count. Tests put a `root` before those paths.
+// a missing limit does not count. Tests put a `root` before those paths.
 AvailableMemory GetAvailableMemory(const std::string& root = "");
 
 }  // namespace tenon

@@ -8,7 +8,7 @@
 //   TENON_RETURN_IF_ERROR(Allocate(fd.get(), size_bytes, what));
 //
 // Put one wherever the state that others see has just changed, or is just about
-// to: these are the places after which somebody else has to find the world
+// to: these are the places after which another process has to find the world
 // whole. The code that is marked knows nothing of what a test does there; that
 // is in "tenon/shm/testing/crash_watch.h".
 //

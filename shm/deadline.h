@@ -37,7 +37,7 @@ class Deadline {
   bool is_never() const { return when_ == Clock::time_point::max(); }
   bool has_passed() const { return !is_never() && Clock::now() >= when_; }
 
-  // What is left to wait: zero once passed, infinite if never.
+  // The time left to wait: zero once passed, infinite if never.
   absl::Duration Remaining() const;
 
   // The earlier of the two.

@@ -29,7 +29,7 @@ namespace {
 
 // ---- Out ----
 
-// What is lent: the struct, what it points to, and what keeps that alive.
+// A lent tensor: the struct, its arrays, and the storage that it keeps alive.
 template <typename Managed>
 struct Loan {
   explicit Loan(const Tensor& lent) : tensor(lent), pin(tensor.storage()) {}
@@ -88,7 +88,7 @@ absl::Status CheckOnCpu(const DLDevice& device) {
                              ", not on the CPU (", int{kDLCPU}, ")"));
 }
 
-// Where it lies, in memory that begins with its lowest element.
+// Its offset, in memory that begins with its lowest element.
 absl::StatusOr<TensorSpec> SpecOf(const DLTensor& in) {
   if (in.ndim < 0 || in.ndim > TensorSpec::kMaxRank) {
     return Refuse(absl::StrCat("it has ", in.ndim, " dimensions; at most ",
@@ -106,7 +106,7 @@ struct Bytes {
   size_t size = 0;
 };
 
-// The memory that the elements lie in.
+// The memory of the elements.
 absl::StatusOr<Bytes> BytesOf(const DLTensor& in, const TensorSpec& spec) {
   if (spec.elements() == 0) return Bytes();
   if (in.data == nullptr) return Refuse("it has elements, but no data");
@@ -165,7 +165,7 @@ absl::StatusOr<LegacyDLPackTensor> ToLegacyDLPack(const Tensor& tensor) {
 
 absl::StatusOr<Tensor> FromDLPack(DLPackTensor managed) {
   if (managed == nullptr) return Refuse("it is null");
-  // The rest may lie elsewhere in another major version.
+  // Other fields may be elsewhere in another major version.
   if (managed->version.major != 1) {
     return Refuse(absl::StrCat("it has version ", managed->version.major, ".",
                                managed->version.minor, "; want 1.x"));

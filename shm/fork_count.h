@@ -6,7 +6,7 @@
 // A forked child has copies of its parent's handles, but what they stand for
 // (a name in /dev/shm, a column of the ledger, a child process) is the
 // parent's. Handles remember the count they were made under and are inert under
-// another: their calls fail, their destructors leave what is shared alone.
+// another: their calls fail, their destructors leave shared objects alone.
 
 #ifndef TENON_SHM_FORK_COUNT_H_
 #define TENON_SHM_FORK_COUNT_H_
@@ -19,12 +19,12 @@
 
 namespace tenon {
 namespace fork_count_internal {
-// Defined where it is counted, so that whoever reads it links that, too.
+// Defined where it is counted, so that its readers link that, too.
 extern std::atomic<uint64_t> fork_count;
 absl::Status Inherited(absl::string_view what);
 }  // namespace fork_count_internal
 
-// How many fork()s lie between this process and the first one of its program.
+// The number of fork()s between this process and the first one of its program.
 // A load of one word. Counted by pthread_atfork(), so a raw clone() or
 // _Fork() is not seen.
 inline uint64_t ForkCount() {

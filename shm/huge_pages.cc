@@ -43,7 +43,7 @@ std::string PoolInWords() {
       "vm.nr_hugepages=<more>");
 }
 
-// Pages that somebody holds for a moment make it fail with EAGAIN.
+// Pages that the kernel holds for a moment make it fail with EAGAIN.
 int Collapse(void* data, size_t size_bytes) {
   for (int i = 1;; ++i) {
     if (madvise(data, size_bytes, MADV_COLLAPSE) == 0) return 0;

@@ -14,11 +14,11 @@
 
 namespace tenon {
 
-// An empty memfd that can be sealed, close-on-exec, and that nobody can execute
-// where the kernel can see to that (Linux 6.3). The kernel shows `label` in
-// /proc/PID/maps and /proc/PID/fd. `extra_flags` are added (MFD_HUGETLB).
-// `what` names it in errors.
-// Errors: kResourceExhausted naming the limit; memfd_create()'s.
+// An empty memfd that can be sealed, close-on-exec, and that no process can
+// execute where the kernel can see to that (Linux 6.3). The kernel shows
+// `label` in /proc/PID/maps and /proc/PID/fd. `extra_flags` are added
+// (MFD_HUGETLB). `what` names it in errors. Errors: kResourceExhausted naming
+// the limit; memfd_create()'s.
 absl::StatusOr<UniqueFd> OpenMemfd(const std::string& label,
                                    unsigned extra_flags,
                                    absl::string_view what);

@@ -43,7 +43,7 @@ absl::Status NoSuchNode(int node, absl::string_view why) {
                    why, "); nodes with memory: ", NodesInWords()));
 }
 
-// What is free or would give way; the largest number if that is unknown. Lines
+// Free or reclaimable memory; the largest number if that is unknown. Lines
 // are like "Node 0 MemFree:  1234 kB".
 uint64_t AvailableOn(int node) {
   std::ifstream file(absl::StrCat(kNodes, "node", node, "/meminfo"));

@@ -14,8 +14,8 @@
 namespace tenon {
 
 // Lets the pages of the file `fd` (tmpfs or hugetlbfs) that are not there yet
-// come from `node` alone, whoever allocates them; so call it before they are
-// reserved. More than 16 MiB are refused at once if the node has less left,
+// come from `node` alone, whichever thread touches them; so call it before they
+// are reserved. More than 16 MiB are refused at once if the node has less left,
 // because the kernel would rather kill a process than use another node.
 // Errors: kInvalidArgument if there is no such node with memory, or this
 // process may not use it, with the nodes that there are; kResourceExhausted;

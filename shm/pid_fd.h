@@ -77,8 +77,8 @@ class PidFd {
   int fd() const { return fd_.get(); }
 
   // Waits until the process has ended or `deadline` passes, without reaping.
-  // Blocks. Errors: kDeadlineExceeded; kFailedPrecondition if somebody else has
-  // closed the descriptor.
+  // Blocks. Errors: kDeadlineExceeded; kFailedPrecondition if another thread
+  // has closed the descriptor.
   absl::Status WaitForEnd(Deadline deadline) const;
 
   // Whether the process has ended. Does not block.

@@ -110,7 +110,7 @@ std::string MemoryHint() {
                       " bytes are available (", available.bound_by, ")");
 }
 
-// What to tell somebody who has just hit a limit; empty for other errors. The
+// Advice for a caller that has just hit a limit; empty for other errors. The
 // same errno stands for several limits; call and object tell which.
 std::string Hint(int error_number, absl::string_view call,
                  absl::string_view object) {

@@ -20,7 +20,7 @@
 
 namespace tenon {
 
-// Whether close(fd) waits for nobody, certainly: memory (memfd, tmpfs,
+// Whether close(fd) certainly does not wait: memory (memfd, tmpfs,
 // hugetlbfs), pidfd, eventfd, pipe. Asks the kernel only, never the file.
 // Threads: any. Does not block.
 bool ClosesAtOnce(int fd);
@@ -31,7 +31,7 @@ bool ClosesAtOnce(int fd);
 std::string DescribeFd(int fd);
 
 // Closes a descriptor that came from another process, and never shuts it down:
-// here and now if that waits for nobody, else in a thread of its own. An
+// at once if that does not wait, else in a thread of its own. An
 // AF_UNIX socket is closed here if it stays empty (StaysEmpty() in
 // unix_socket.h): its sender may put a descriptor into any other one at the
 // last moment. At most four such threads exist, while there is something to
@@ -43,7 +43,7 @@ std::string DescribeFd(int fd);
 void CloseReceived(UniqueFd fd);
 
 // How many of this process are still open, because their turn has not come or
-// somebody keeps a thread waiting. Threads: any. Does not block.
+// a peer keeps a thread waiting. Threads: any. Does not block.
 size_t CountUnclosed();
 
 // Descriptors that came together. Closes with CloseReceived() those that nobody
@@ -62,7 +62,7 @@ class ReceivedFds {
     for (UniqueFd& fd : fds_) CloseReceived(std::move(fd));
   }
 
-  // Closes them here and now: for those that somebody else certainly keeps
+  // Closes them at once: for those that another process certainly keeps
   // open, and that are to stay as they are.
   void Drop() { fds_.clear(); }
 

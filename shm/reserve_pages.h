@@ -31,8 +31,8 @@ absl::Status SetFileSize(int fd, size_t size_bytes, absl::string_view what);
 absl::Status ReservePages(int fd, size_t offset, size_t size_bytes,
                           absl::string_view what);
 
-// The same without a look at what is left, for memory that is not taken from
-// it: hugetlbfs.
+// The same without a check of the free memory, for memory that is not taken
+// from it: hugetlbfs.
 absl::Status AllocatePages(int fd, size_t offset, size_t size_bytes,
                            absl::string_view what);
 

@@ -189,8 +189,8 @@ absl::StatusOr<Segment> Segment::Adopt(UniqueFd fd, SegmentKind kind) {
   }
   TENON_ASSIGN_OR_RETURN(const CheckedMemory memory,
                          CheckMemory(fd.get(), what));
-  // The kernel lets whoever may write to such pages take them away, and kills
-  // who touches them then, if there are no others.
+  // The kernel lets any process that may write to such pages take them away,
+  // and kills a process that touches them then, if there are no others.
   if (memory.is_hugetlb && kind != SegmentKind::kOwnerWritten) {
     return absl::InvalidArgumentError(
         absl::StrCat(what,

@@ -15,7 +15,7 @@
 //   TENON_ASSIGN_OR_RETURN(ReadOnlyMapping mapping, segment.MapReadOnly());
 //
 // It is not an address range (that is a Mapping, which outlives it) and knows
-// nothing of what is stored in it.
+// nothing of its contents.
 
 #ifndef TENON_SHM_SEGMENT_H_
 #define TENON_SHM_SEGMENT_H_
@@ -37,13 +37,13 @@
 
 namespace tenon {
 
-// Who writes a segment.
+// The writers of a segment.
 enum class SegmentKind {
   // Its creator alone, through the mapping made at creation. With
-  // kFileDescriptor a seal enforces that (F_SEAL_FUTURE_WRITE): nobody else can
-  // map it writable, write to it, or punch holes into it.
+  // kFileDescriptor a seal enforces that (F_SEAL_FUTURE_WRITE): no other
+  // process can map it writable, write to it, or punch holes into it.
   kOwnerWritten,
-  // Everybody who has it.
+  // Every process that has it.
   kSharedWritable,
 };
 
@@ -78,7 +78,7 @@ class Segment {
 
   // Creates a segment with a copy of `contents`, without mapping it: less than
   // half the work of mapping it and copying, for data that is written once. If
-  // it is of kind kOwnerWritten, nobody can ever write it.
+  // it is of kind kOwnerWritten, no process can ever write it.
   // Errors: as above; kInvalidArgument if `contents` cannot be read.
   static absl::StatusOr<Segment> CreateFilled(
       std::span<const std::byte> contents, SegmentKind kind,
@@ -133,8 +133,8 @@ class Segment {
   // fstat()'s.
   absl::Status CloseFd();
 
-  // Removes the name now, if this segment owns one. Whoever has it open keeps
-  // it; a name that is gone already is no error.
+  // Removes the name now, if this segment owns one. A process that has it open
+  // keeps it; a name that is gone already is no error.
   // Errors: kFailedPrecondition in a forked child, kPermissionDenied.
   absl::Status Unlink();
 

@@ -83,7 +83,7 @@ absl::Status SealsError(int error, int fd, absl::string_view what) {
   }
   const std::string path = PathOf(fd);
   if (path.empty()) return NotOpen(what);
-  // EBADF of what is open: it was opened with O_PATH.
+  // EBADF of an open descriptor: it was opened with O_PATH.
   if (error == EBADF) return PosixError(error, "fcntl(F_GET_SEALS)", what);
   // A peer may have chosen the path.
   return absl::InvalidArgumentError(

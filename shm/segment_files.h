@@ -36,10 +36,10 @@ struct SegmentFile {
 };
 
 // Makes a memfd with its pages reserved, not yet sealed. The kernel shows
-// `label` in /proc/PID/maps. Nobody can execute it where the kernel can see to
-// that (Linux 6.3).
-// Errors: kResourceExhausted naming the limit; BindToNode()'s; under kRequire
-// CollapsePages()'s; kInvalidArgument if the contents cannot be read.
+// `label` in /proc/PID/maps. No process can execute it where the kernel can see
+// to that (Linux 6.3). Errors: kResourceExhausted naming the limit;
+// BindToNode()'s; under kRequire CollapsePages()'s; kInvalidArgument if the
+// contents cannot be read.
 absl::StatusOr<SegmentFile> CreateMemfd(const FilePlan& plan,
                                         const std::string& label);
 

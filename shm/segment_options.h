@@ -29,7 +29,7 @@ enum class HugePages {
   kRequire,
 };
 
-// What a segment lies in, as far as this process knows.
+// The memory that backs a segment, as far as this process knows.
 enum class SegmentPages {
   kSmall,
   // Small ones that the kernel has joined (MADV_COLLAPSE, Linux 6.1), but for
@@ -52,9 +52,10 @@ struct SegmentOptions {
   std::string name_prefix = "tenon";
   // From the pool if SegmentPages::kHugetlb is possible, else joined.
   HugePages huge_pages = HugePages::kNo;
-  // The memory comes from this NUMA node alone, whoever touches it first. What
-  // the node does not have is kResourceExhausted; a node that does not exist,
-  // kInvalidArgument; kPermissionDenied where a container forbids mbind().
+  // The memory comes from this NUMA node alone, whichever process touches it
+  // first. What the node does not have is kResourceExhausted; a node that does
+  // not exist, kInvalidArgument; kPermissionDenied where a container forbids
+  // mbind().
   std::optional<int> numa_node;
   // Of the mapping that comes with creating: MapOptions::prefault.
   bool prefault = false;

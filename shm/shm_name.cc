@@ -38,7 +38,7 @@ absl::Status Check(absl::string_view kind, absl::string_view text,
                     text[0] != '.' &&
                     std::all_of(text.begin(), text.end(), IsNameCharacter);
   if (good) return absl::OkStatus();
-  // What is far too long is not repeated in full.
+  // A name that is far too long is not repeated in full.
   return absl::InvalidArgumentError(absl::StrCat(
       "bad shared memory ", kind, " '",
       absl::CHexEscape(text.substr(0, kMaxShmNameLength)), "': want 1 to ",

@@ -6,8 +6,9 @@
 //   TENON_ASSIGN_OR_RETURN(std::string name, MakeShmName("camera"));
 //   // camera-1f0c5e0a9d3b47d28a6be1537cf4028e
 //
-// A name is "<prefix>-<32 hex digits>": the random part has 128 bits, so nobody
-// can guess or occupy one in advance. No function here looks into a file.
+// A name is "<prefix>-<32 hex digits>": the random part has 128 bits, so no
+// process can guess or occupy one in advance. No function here looks into a
+// file.
 
 #ifndef TENON_SHM_SHM_NAME_H_
 #define TENON_SHM_SHM_NAME_H_
@@ -33,7 +34,7 @@ absl::Status CheckShmName(absl::string_view name);
 // The same for a prefix, which has at most 160 characters.
 absl::Status CheckShmPrefix(absl::string_view prefix);
 
-// A name that nobody has: `prefix`, a dash and 128 random bits in hex.
+// An unused name: `prefix`, a dash and 128 random bits in hex.
 // Errors: kInvalidArgument for a bad prefix.
 absl::StatusOr<std::string> MakeShmName(absl::string_view prefix);
 

@@ -8,7 +8,7 @@
 //   TENON_RETURN_IF_ERROR(storage->MoveToSegment());  // `bytes` are gone now.
 //
 // It is this process's own (heap or anonymous pages), a mapped segment, or
-// memory that another library lends. It knows nothing of what is in it: that is
+// memory that another library lends. It knows nothing of its contents: that is
 // a TensorSpec's. Users of tensors seldom need it.
 
 #ifndef TENON_SHM_STORAGE_H_
@@ -49,7 +49,7 @@ enum class MemoryInit {
 // Processes: in a forked child shared memory is inert: its calls fail with
 //   kFailedPrecondition. Private and lent memory is the child's own copy there;
 //   a lender is not told when the copy goes.
-// Trust: what lies in a shared storage is its writers' word and may change
+// Trust: the contents of a shared storage are untrusted and may change
 //   at any time.
 // Failure: a failed call leaves the storage as it was.
 class Storage {
@@ -142,8 +142,8 @@ class Storage {
   const std::string& name() const { return name_; }
   int fd() const { return segment_ ? segment_->fd() : -1; }
 
-  // Moves private memory into a new shared-writable segment: everybody who has
-  // this storage has the shared one then, and addresses taken before are
+  // Moves private memory into a new shared-writable segment: every process that
+  // has this storage has the shared one then, and addresses taken before are
   // dangling. If it is shared already, nothing happens, whatever the options.
   // Errors: kFailedPrecondition if the memory is lent, or if something else
   // relies on its address (a Pin); those of Segment::CreateSharedWritable().

@@ -3,7 +3,7 @@
 
 // SystemFence: one thread pays for the memory barriers of all.
 //
-//   // Often: publish, then look whether somebody sleeps.
+//   // Often: publish, then look whether a thread sleeps.
 //   head.store(n, std::memory_order_release);
 //   std::atomic_signal_fence(std::memory_order_seq_cst);  // The compiler's.
 //   if (sleeping.load(std::memory_order_relaxed)) Wake();

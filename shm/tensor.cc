@@ -88,7 +88,7 @@ absl::StatusOr<std::byte*> Tensor::Memory(bool writes) const {
   if (storage_ == nullptr) return nullptr;
   if (writes) return storage_->Write();
   TENON_ASSIGN_OR_RETURN(const std::byte* bytes, storage_->Read());
-  // Who does not write gets it back as const.
+  // A read-only tensor returns it as const.
   return const_cast<std::byte*>(bytes);
 }
 
@@ -135,7 +135,7 @@ bool Tensor::MayOverlap(const Tensor& other) const {
       (storage_->id() && storage_->id() == other.storage_->id())) {
     return a.first < b.end && b.first < a.end;
   }
-  // Lent memory may be somebody's else as well.
+  // Lent memory may have other users as well.
   const absl::StatusOr<const std::byte*> here = storage_->Read();
   const absl::StatusOr<const std::byte*> there = other.storage_->Read();
   if (!here.ok() || !there.ok()) return true;

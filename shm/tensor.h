@@ -54,7 +54,7 @@ concept TensorAccess = TensorElement<std::remove_const_t<T>> ||
 //   as far as their elements may. Share() needs all of them for itself.
 // Processes: in a forked child, access to a shared tensor (not to a private
 //   one) fails with kFailedPrecondition. Processes that share a tensor agree
-//   among themselves on who writes when.
+//   among themselves on which of them writes when.
 // Trust: what others can write may change while it is read.
 // Failure: a call that fails has changed nothing.
 class Tensor {

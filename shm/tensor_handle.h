@@ -38,7 +38,7 @@ namespace tenon {
 //   32     176                        384
 //   | spec | name, zeros to its end   |
 //
-// Trust: in a received one everything may be a lie: Check() it, and believe
+// Trust: every field of a received one is untrusted: Check() it, and believe
 //   only what the kernel says of the segment, as TensorImporter does.
 struct TensorHandle {
   static constexpr uint32_t kMagic = 0x68546e54;  // "TnTh"
@@ -66,7 +66,7 @@ struct TensorHandle {
   }
 
   // OK if the handle is one, of this version, and does not contradict itself.
-  // Errors: kInvalidArgument saying what is wrong.
+  // Errors: kInvalidArgument naming the bad field.
   absl::Status Check() const;
 
   // What it says, once it has been checked. Without bytes there is no segment.
@@ -89,9 +89,9 @@ struct ExportedTensor {
   absl::Span<const int> fds() const { return {&fd, fd >= 0 ? 1u : 0u}; }
 };
 
-// Thread-safe, as Tensor is. No byte of the handle is left as it lay in memory.
+// Thread-safe, as Tensor is. No byte of the handle is left uninitialised.
 // Errors: kFailedPrecondition if the tensor is private (Share() it), was
-// inherited by fork(), or lies in a block of an arena.
+// inherited by fork(), or is in a block of an arena.
 absl::StatusOr<ExportedTensor> Export(const Tensor& tensor);
 
 }  // namespace tenon

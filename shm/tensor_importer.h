@@ -31,9 +31,9 @@ namespace tenon {
 
 struct TensorImporterOptions {
   // Of the storages that are mapped at a time, together: what a peer can make
-  // this process map, and, where nobody has written to it, allocate by reading.
-  // Nor may one tensor have more bytes, counted by elements: with strides of 0
-  // a byte of storage is enough for any number of them.
+  // this process map, and, where no process has written to it, allocate by
+  // reading. Nor may one tensor have more bytes, counted by elements: with
+  // strides of 0 a byte of storage is enough for any number of them.
   uint64_t max_bytes = uint64_t{1} << 40;
   size_t max_storages = size_t{1} << 14;
 };

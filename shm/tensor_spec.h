@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// TensorSpec: where the elements of a tensor lie in a piece of memory.
+// TensorSpec: the offsets of the elements of a tensor in a piece of memory.
 //
 //   TENON_ASSIGN_OR_RETURN(
 //       TensorSpec spec,
@@ -16,7 +16,7 @@
 //   0      4      8        16                 80                 144
 //   | dtype | rank | offset | shape[0..7]      | strides[0..7]    |
 //
-// Element (i0, i1, ...) lies at offset + (i0 * strides[0] + i1 * strides[1] +
+// Element (i0, i1, ...) is at offset + (i0 * strides[0] + i1 * strides[1] +
 // ...) * element size bytes. Shape and strides count elements, as in DLPack; a
 // stride may be 0 or negative.
 
@@ -72,22 +72,22 @@ class TensorSpec {
 
   // Any strides, in elements.
   // Errors: as Contiguous(), and if shape and strides differ in length or an
-  // element would lie before the beginning or beyond 2^63-1.
+  // element would be before the beginning or beyond 2^63-1.
   static absl::StatusOr<TensorSpec> Strided(DLDataType dtype,
                                             absl::Span<const int64_t> shape,
                                             absl::Span<const int64_t> strides,
                                             uint64_t byte_offset = 0);
-  // The same in a memory that begins with the element that lies lowest: the
-  // offset is how far the first element lies behind it.
+  // The same in a memory that begins with the element at the lowest address:
+  // the offset is how far the first element is behind it.
   static absl::StatusOr<TensorSpec> Anchored(DLDataType dtype,
                                              absl::Span<const int64_t> shape,
                                              absl::Span<const int64_t> strides);
 
-  // OK if this spec is consistent and every element lies inside a storage of
+  // OK if this spec is consistent and every element is inside a storage of
   // `storage_bytes`, at a multiple of the scalar's size (a lane's) from its
   // beginning and less than 2^63 bytes from the first one. A tensor without
   // elements fits if its offset does.
-  // Errors: kInvalidArgument naming what is wrong and both numbers.
+  // Errors: kInvalidArgument naming the bad field and both numbers.
   absl::Status CheckFits(uint64_t storage_bytes) const;
 
   DLDataType dtype() const { return dtype_; }
@@ -106,10 +106,10 @@ class TensorSpec {
   int64_t elements() const;
   // elements() * element_bytes().
   int64_t bytes() const;
-  // Whether the elements lie dense and in row-major order.
+  // Whether the elements are dense and in row-major order.
   bool is_contiguous() const;
 
-  // The bytes that elements lie in: [first, end), both 0 without elements.
+  // The bytes of the elements: [first, end), both 0 without elements.
   struct ByteRange {
     uint64_t first = 0;
     uint64_t end = 0;
@@ -129,7 +129,7 @@ class TensorSpec {
   absl::StatusOr<TensorSpec> Select(int dim, int64_t index) const;
   absl::StatusOr<TensorSpec> Transpose(int dim_a, int dim_b) const;
   // The same elements in row-major order in another shape, in which one extent
-  // may be -1 for "what is left".
+  // may be -1 for "the rest".
   // Errors: kInvalidArgument if the numbers of elements differ;
   // kFailedPrecondition if the strides allow no such view (copy to a contiguous
   // tensor first).
@@ -144,7 +144,7 @@ class TensorSpec {
   static absl::StatusOr<TensorSpec> Unchecked(
       DLDataType dtype, absl::Span<const int64_t> shape,
       absl::Span<const int64_t> strides);
-  // OK but for where the elements lie.
+  // OK apart from the offsets of the elements.
   absl::Status CheckNumbers() const;
   // OK if the elements fit into some storage, so that no view can overflow.
   absl::Status CheckConsistent() const;

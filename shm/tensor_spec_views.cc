@@ -64,7 +64,7 @@ struct Run {
   int64_t stride;  // Of its last dimension.
 };
 
-// Joins dimensions that lie dense in one another; those of extent 1 vanish.
+// Joins dimensions that are dense in one another; those of extent 1 vanish.
 std::vector<Run> RunsOf(const TensorSpec& spec) {
   std::vector<Run> runs;
   for (int i = 0; i < spec.rank(); ++i) {
@@ -96,7 +96,7 @@ std::vector<int64_t> StridesOver(std::vector<Run> runs,
     Run& run = runs.back();
     strides[i] = run.stride;
     run.extent /= shape[i];
-    // Multiplied only while the run goes on: then it lies within the spec's
+    // Multiplied only while the run goes on: then it is within the spec's
     // reach and cannot overflow.
     if (run.extent == 1) {
       runs.pop_back();

@@ -44,10 +44,10 @@ class UniqueFd {
   // Gives up ownership without closing.
   [[nodiscard]] int Release() { return std::exchange(fd_, -1); }
 
-  // Closes what is owned, then owns `fd`, which must not be what it owned. A
-  // close is never repeated: on Linux the descriptor is gone even if close()
-  // reports EINTR, and a second close could hit a descriptor that another
-  // thread has just been given.
+  // Closes the owned descriptor, then owns `fd`, which must not be what it
+  // owned. A close is never repeated: on Linux the descriptor is gone even if
+  // close() reports EINTR, and a second close could hit a descriptor that
+  // another thread has just been given.
   void Reset(int fd = -1);
 
  private:

@@ -96,7 +96,7 @@ absl::StatusOr<uint64_t> SocketCookie(int socket) {
 }
 
 bool StaysEmpty(int socket) {
-  // A packet may have descriptors and no bytes; what is in a stream has some.
+  // A packet may have descriptors and no bytes; a message in a stream has some.
   if (!HasOption(socket, SO_DOMAIN, AF_UNIX) ||
       !HasOption(socket, SO_TYPE, SOCK_STREAM)) {
     return false;

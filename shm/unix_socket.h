@@ -36,7 +36,7 @@ bool StaysEmpty(int socket);
 
 // Shuts a connected AF_UNIX socket for reading, for all of its holders: nothing
 // can be sent into it any more. Whether it is one, and nothing is in it. Only
-// for sockets that nobody reads from; it also sets SO_PASSCRED.
+// for sockets that no process reads from; it also sets SO_PASSCRED.
 bool ShutAndCheckEmpty(int socket);
 
 }  // namespace tenon

@@ -2,13 +2,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // ValueBlock: the segment behind a Value or an Array, with a header that says
-// what is in it. Knows sizes, not types.
+// its contents. Knows sizes, not types.
 //
 //   0       8         12              16          20     24      32     64
 //   | magic | version | element_bytes | alignment | type | count | zero | ...
 //
 // The magic number is stored last (release), after the elements have been
-// made: who finds it (acquire) finds the rest.
+// made: a reader that finds it (acquire) finds the rest.
 
 #ifndef TENON_SHM_VALUE_BLOCK_H_
 #define TENON_SHM_VALUE_BLOCK_H_
@@ -61,8 +61,8 @@ class ValueBlock {
     uint64_t count = 0;
   };
 
-  // A block of zeroed elements, on which `construct` is called before anybody
-  // else can have it.
+  // A block of zeroed elements, on which `construct` is called before any
+  // other process can have it.
   // Errors: kInvalidArgument for no elements or more than 2^63-1 bytes;
   // Segment::CreateSharedWritable()'s.
   static absl::StatusOr<ValueBlock> Create(
