@@ -24,7 +24,7 @@ bool IsRights(const cmsghdr& header) {
   return header.cmsg_level == SOL_SOCKET && header.cmsg_type == SCM_RIGHTS;
 }
 
-// A pidfd is a descriptor too, and leaks if nobody closes it.
+// A pidfd is a descriptor too, and leaks unless it is closed.
 bool HasFds(const cmsghdr& header) {
   return IsRights(header) ||
          (header.cmsg_level == SOL_SOCKET && header.cmsg_type == kScmPidFd);

@@ -57,7 +57,7 @@ void AttachRoom(ControlBuffer* control, msghdr* message);
 // What came with a received message.
 struct Ancillary {
   std::vector<UniqueFd> fds;  // Every descriptor that came, wanted or not.
-  // Who sent it, where the socket has SO_PASSCRED.
+  // The sender, where the socket has SO_PASSCRED.
   std::optional<ucred> credentials;
   bool has_others = false;  // Something else came as well.
 };

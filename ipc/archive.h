@@ -42,7 +42,7 @@ concept ArchivableEnum = std::is_enum_v<T> && requires {
 } && !std::is_same_v<std::underlying_type_t<T>, bool>;
 
 // What travels as itself: numbers and enums. Neither a struct nor a long double
-// does: they have padding, which would carry whatever lay in memory.
+// does: they have padding, which would leak bytes of this process.
 template <typename T>
 concept ArchivableValue = (std::is_arithmetic_v<T> &&
                            !std::is_same_v<T, long double>) ||

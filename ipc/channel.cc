@@ -169,8 +169,8 @@ absl::Status CheckNoSockets(const std::vector<UniqueFd>& fds) {
 // Waits for a datagram and takes it; returns its size.
 absl::StatusOr<size_t> TakeDatagram(int socket, msghdr* message,
                                     Deadline deadline) {
-  // Without a deadline the kernel waits in the same call, unless somebody has
-  // set O_NONBLOCK.
+  // Without a deadline the kernel waits in the same call, unless another thread
+  // has set O_NONBLOCK.
   const int flags = MSG_CMSG_CLOEXEC | (deadline.is_never() ? 0 : MSG_DONTWAIT);
   bool was_reset = false;
   for (;;) {
@@ -362,7 +362,7 @@ absl::StatusOr<Message> Channel::Receive(Deadline deadline, size_t max_fds) {
   absl::StatusOr<Message> result =
       Open(absl::string_view(inbox->datagram, size), message.msg_flags,
            {.max_fds = max_fds, .options = options_}, &ancillary);
-  // Nobody has looked at them: see received_fd.h.
+  // Not inspected before: see received_fd.h.
   if (!result.ok()) ReceivedFds unseen(std::move(ancillary.fds));
   return result;
 }

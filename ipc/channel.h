@@ -51,16 +51,16 @@ struct Message {
 
 struct ChannelOptions {
   // The most descriptors, at least 1, that this end has sent and its peer has
-  // not received. What nobody receives counts against all processes of the user
-  // (RLIMIT_NOFILE of them stop every one of them from sending any), so one
-  // peer that does not read must not hold more. A segment that carries a large
-  // message counts.
+  // not received. Unreceived descriptors count against all processes of the
+  // user (RLIMIT_NOFILE of them stop every one of them from sending any), so
+  // one peer that does not read must not hold more. A segment that carries a
+  // large message counts.
   size_t max_fds_in_flight = 253;
   // The largest message that this end receives.
   uint64_t max_message_bytes = uint64_t{1} << 30;
   // Whether descriptors of AF_UNIX sockets may be received: channels that
   // travel, the offer of an arena. Sockets within sockets are a way to make the
-  // kernel collect garbage, so whoever does not expect any does not get them.
+  // kernel collect garbage, so a receiver that expects none does not get them.
   bool allow_sockets = false;
 };
 
@@ -147,8 +147,8 @@ class Channel {
   //                       allowed; lost likewise; the next message may be good
   absl::StatusOr<Message> Receive(Deadline deadline, size_t max_fds = kMaxFds);
 
-  // Who is at the other end; null if nobody has said. listener.h says, of a
-  // socketpair it is up to whoever knows (peer.h).
+  // The process at the other end; null if unknown. listener.h says, of a
+  // socketpair the process that made the pair says it (peer.h).
   const PeerProcess* peer() const { return peer_.get(); }
   void SetPeer(PeerProcess peer) {
     peer_ = std::make_unique<PeerProcess>(std::move(peer));

@@ -86,7 +86,7 @@ absl::StatusOr<RobustRow*> Condition::TakeRow() const {
   SettleTheDead();
   for (size_t i = 0; i < kMaxWaiters; ++i) {
     RobustRow& row = block_->rows[i];
-    // Before it is taken: a row that somebody dies in is always seen.
+    // Before it is taken: the row of a process that dies is always seen.
     if (i >= used()) {
       StdAtomics::Store(block_->used, i + 1, std::memory_order_relaxed);
     }
@@ -100,7 +100,7 @@ absl::StatusOr<RobustRow*> Condition::TakeRow() const {
       "some of them"));
 }
 
-// With the mutex held. Null if nobody waits.
+// With the mutex held. Null if there is no waiter.
 RobustRow* Condition::OldestWaiter() const {
   RobustRow* oldest = nullptr;
   for (size_t i = 0; i < used(); ++i) {
@@ -111,7 +111,7 @@ RobustRow* Condition::OldestWaiter() const {
   return oldest;
 }
 
-// With the mutex held. False if nobody waits.
+// With the mutex held. False if there is no waiter.
 bool Condition::NotifyOldest() const {
   RobustRow* const row = OldestWaiter();
   if (row == nullptr) return false;
@@ -178,7 +178,7 @@ int Condition::Sleep(RobustRow& row, RobustMutex& mutex,
   return EBUSY;
 }
 
-// If somebody died with the mutex, or with a notification: inherits either.
+// If a process died with the mutex, or with a notification: inherits either.
 // Returns 0 or EOWNERDEAD with the mutex held; ENOTRECOVERABLE if nobody gets
 // it any more; EBUSY if there is nothing to inherit.
 int Condition::TakeFromTheDead(RobustRow& row, RobustMutex& mutex) const {

@@ -46,9 +46,9 @@ namespace tenon {
 // Threads, processes: any number, of one pid namespace; up to kMaxWaiters wait
 //   at once. In a forked child every call is kFailedPrecondition.
 // Trust: for groups that trust each other, as Mutex.
-// Failure: a notification goes to who has waited longest and lives. If that one
+// Failure: a notification goes to the longest waiter that is alive. If that one
 //   is killed before it has the mutex again, another waiter gets it, within
-//   100 ms. If somebody is killed who holds the mutex, also in Notify(), a
+//   100 ms. If a process is killed that holds the mutex, also in Notify(), a
 //   waiter gets the mutex with owner_died() within 100 ms. If the mutex is
 //   unlocked without a repair after that, all waiters get kDataLoss within
 //   100 ms, whatever their deadlines. Whoever is stopped after having been
@@ -88,7 +88,7 @@ class Condition {
   absl::Status WaitFor(Mutex::Guard& guard, absl::FunctionRef<bool()> is_true,
                        Deadline deadline) const;
 
-  // Lets the `count` who have waited longest go on, once they get the mutex.
+  // Wakes the `count` longest waiters; each goes on once it gets the mutex.
   // Returns how many there were, which is less if fewer wait. Does not block.
   // Errors: kFailedPrecondition if the guard does not own the mutex.
   absl::StatusOr<size_t> Notify(const Mutex::Guard& guard,

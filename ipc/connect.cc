@@ -41,7 +41,7 @@ absl::Status TooLate(absl::string_view address) {
 }
 
 // connect() waits for a place in the queue this long: the only wait for one
-// that keeps the order of those who wait.
+// that keeps the order of waiters.
 absl::Status SetPatience(int socket, Deadline deadline) {
   const absl::Duration patience =
       std::clamp(deadline.Remaining(), absl::Milliseconds(1), absl::Hours(1));

@@ -164,7 +164,7 @@ bool Doorbell::Spin(absl::FunctionRef<bool()> ready, Deadline deadline) {
   if (deadline.has_passed()) return false;
   const uint32_t turns = spin_.turns();
   if (turns == 0) {
-    // Whoever publishes may be waiting for this core.
+    // The publisher may be waiting for this core.
     sched_yield();
     return ready();
   }
@@ -179,7 +179,7 @@ bool Doorbell::Spin(absl::FunctionRef<bool()> ready, Deadline deadline) {
   return false;
 }
 
-// How many have events; notes who has died.
+// How many have events; notes which have died.
 absl::StatusOr<int> Doorbell::Poll(bool with_bell, Deadline deadline) {
   ++counts_.sleeps;
   polled_[0].fd = with_bell ? bell_.get() : -1;

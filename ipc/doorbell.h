@@ -50,7 +50,7 @@ struct WaitOutcome {
     kDied,      // It is not, and a participant has died.
   };
   Kind kind = kReady;
-  uint64_t participant = 0;  // Who died.
+  uint64_t participant = 0;  // The one that died.
 };
 
 // What a doorbell has seen, for tests and reports.
@@ -89,15 +89,15 @@ class Doorbell {
   Doorbell(const Doorbell&) = delete;
   Doorbell& operator=(const Doorbell&) = delete;
 
-  // Whether it fences others before it sleeps, so that those who know may
-  // publish by release stores: who owns the bell tells them.
+  // Whether it fences others before it sleeps, so that ringers may
+  // publish by release stores: the owner of the bell tells them.
   bool fences() const { return fences_; }
 
   // The eventfd, of which ringers get duplicates. Still owned here.
   int bell_fd() const { return bell_.get(); }
 
   // Waits also end when the process of `pid_fd`, which stays the caller's and
-  // open, has died. `id`, which nobody else has, names it in outcomes.
+  // open, has died. `id`, which is unique, names it in outcomes.
   // Errors: what adding to poll_fd() says.
   absl::Status AddParticipant(uint64_t id, int pid_fd);
   // Unknown ids are ignored.
@@ -129,7 +129,7 @@ class Doorbell {
   // can wake for nothing once.
   void Disarm();
 
-  // Looks, without waiting, who has died. Null if nobody.
+  // Returns a participant that has died, without waiting. Null if none.
   absl::StatusOr<const uint64_t*> FindDead();
 
   DoorbellCounts counts() const { return counts_; }

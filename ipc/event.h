@@ -35,8 +35,8 @@ namespace tenon {
 //   is kFailedPrecondition: send it the descriptor.
 // Trust: any of the group may set or clear it, and write anything into it: a
 //   wrong answer, never a crash; a wait ends by its deadline.
-// Failure: the flag is one word, so whoever is killed in a call has made it or
-//   not. If one is killed in Set() between setting and waking, who waits finds
+// Failure: the flag is one word, so a killed process has made a call or
+//   not. If one is killed in Set() between setting and waking, a waiter finds
 //   it out within 100 ms.
 class Event {
  public:
@@ -51,7 +51,7 @@ class Event {
   int fd() const { return block_.fd(); }
   const std::string& name() const { return block_.name(); }
 
-  // Sets it, and lets everybody go on who waits now, also if it is cleared at
+  // Sets it, and wakes all current waiters, also if it is cleared at
   // once. No-op on one that is set. Does not block.
   // Errors: kFailedPrecondition in a forked child, here and below.
   absl::Status Set() const;

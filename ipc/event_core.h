@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// EventCore: the words of an Event and what is done to them.
+// EventCore: the words of an Event and their operations.
 
 #ifndef TENON_IPC_EVENT_CORE_H_
 #define TENON_IPC_EVENT_CORE_H_
@@ -18,7 +18,7 @@ namespace tenon {
 
 // What each step needs; wrong variants for tests hide one.
 struct EventProtocol {
-  // A sleeper counts itself, then looks; who sets stores, then counts. Both
+  // A sleeper counts itself, then looks; a setter stores, then counts. Both
   // need one order of all, or each may miss the other.
   static constexpr auto kCountSleeper = std::memory_order_seq_cst;
   static constexpr auto kSet = std::memory_order_seq_cst;

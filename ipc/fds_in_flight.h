@@ -9,12 +9,12 @@
 //   in_flight.Sent(datagram_bytes, fds.size());
 //
 // No message gives credit back: the kernel knows how much of what a socket has
-// sent lies unread (SIOCOUTQ), and as messages are read in their order, the
+// sent is unread (SIOCOUTQ), and as messages are read in their order, the
 // unread ones are the last. So nothing that the peer does or fails to do, short
 // of not reading, keeps credit away, and when it dies the socket says so.
 //
 // The kernel counts memory: what a datagram costs there, or a little less, is
-// known here (Cost()). So what is counted as in flight may be a little more
+// known here (Cost()). So the number counted as in flight may be a little more
 // than is: credit may come back a few messages late, but never while the
 // descriptors are unread.
 
@@ -37,7 +37,7 @@ class FdsInFlight {
 
   // Waits until `count` more, at most the limit, may be sent on `socket`. Calls
   // the kernel only if by its own count there is no room.
-  // Errors: kResourceExhausted naming what is in flight if that lasts until
+  // Errors: kResourceExhausted naming the number in flight if that lasts until
   // `deadline`, or if there is no descriptor left to wait with; ioctl()'s.
   absl::Status MakeRoom(int socket, size_t count, Deadline deadline);
 

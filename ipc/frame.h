@@ -52,7 +52,7 @@ struct Frame {
   uint64_t segment_bytes = 0;  // Not 0: the message is in a segment.
 };
 
-// What is in `datagram`, which may be anything and came with `fd_count`
+// The contents of `datagram`, which may be anything and came with `fd_count`
 // descriptors.
 // Errors: kDataLoss, saying what does not fit, if it is not a whole frame of
 // this version that announces `fd_count` descriptors.

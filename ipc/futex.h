@@ -22,10 +22,10 @@
 
 namespace tenon {
 
-// How long a sleep lasts at most, deadline or not. Who was to wake a sleeper
-// may be killed, or be stopped, between the store and the call that wakes, and
-// so may a sleeper that has been woken in place of others. Then all others look
-// for themselves after this time.
+// How long a sleep lasts at most, deadline or not. The process that was to wake
+// a sleeper may be killed, or be stopped, between the store and the call that
+// wakes, and so may a sleeper that has been woken in place of others. Then all
+// others look for themselves after this time.
 inline constexpr absl::Duration kFutexRecheck = absl::Milliseconds(100);
 
 // Threads, processes: any number, over a word in a shared mapping.

@@ -157,14 +157,14 @@ absl::StatusOr<std::optional<Received>> Receive(int socket) {
   Ancillary ancillary = TakeAncillary(&message);
   auto checked = Check(absl::string_view(datagram, static_cast<size_t>(size)),
                        message.msg_flags, ancillary);
-  // Nobody has looked at them: see received_fd.h.
+  // Not inspected before: see received_fd.h.
   if (!checked.ok()) ReceivedFds unseen(std::move(ancillary.fds));
   return checked;
 }
 
-// ---- Who it is ----
+// ---- The peer's identity ----
 
-// The pidfd of who made the connection; nothing if the kernel does not know
+// The pidfd of the connecting process; nothing if the kernel does not know
 // this option.
 absl::StatusOr<std::optional<PidFd>> PidFdOfPeer(int socket) {
   absl::StatusOr<PidFd> peer = PidFd::OfPeer(socket);

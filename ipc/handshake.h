@@ -32,8 +32,8 @@ namespace tenon {
 struct HandshakeOptions {
   // Else only processes of the effective user of this one.
   bool allow_other_users = false;
-  // Whether the peer may refuse: the one that listens may, who connects has no
-  // reason to.
+  // Whether the peer may refuse: the one that listens may, the one that
+  // connects has no reason to.
   bool may_be_refused = false;
 };
 
@@ -60,7 +60,7 @@ void SendRefusal(int socket, const absl::Status& why);
 // Takes the peer's hello. Nothing: it has not come yet.
 // Errors, all of which end the handshake:
 //   kUnavailable        the peer has gone
-//   kPermissionDenied   it is another user's, or not who it says it is
+//   kPermissionDenied   it is another user's, or not the process it claims
 //   kDataLoss           it sent something else
 //   kResourceExhausted  this process may not open another descriptor
 //   the peer's own      it has refused

@@ -16,13 +16,13 @@
 
 namespace tenon {
 
-// A segment with a copy of `bytes`, which nobody can write.
+// A segment with a copy of `bytes`, which no process can write.
 // Errors: of Segment::CreateFilled().
 absl::StatusOr<Segment> StoreMessage(absl::string_view bytes);
 
-// What is in the segment `*fd`, which a peer announced with `announced` bytes.
-// Reads it without mapping it: pages that the peer left out cost nothing here.
-// Takes the descriptor, unless it is not that of a segment.
+// The contents of the segment `*fd`, which a peer announced with `announced`
+// bytes. Reads it without mapping it: pages that the peer left out cost nothing
+// here. Takes the descriptor, unless it is not that of a segment.
 // Errors: kDataLoss if it is no sealed segment of this size; kResourceExhausted
 // if it has more than `max_bytes`, or if there is no memory for it. Nothing has
 // been read then.

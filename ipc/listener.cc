@@ -44,7 +44,7 @@ namespace {
 // The connection, the pidfd that comes, that of the kernel, one to look.
 constexpr int kFdsOfAHandshake = 4;
 constexpr int kBacklog = 128;
-// What is looked at in one round.
+// The descriptors polled in one round.
 constexpr int kEvents = 64;
 // Once the deadline has passed: enough to get through a full queue.
 constexpr int kLastRounds = 2 * kBacklog;
@@ -66,7 +66,7 @@ absl::Status CheckOptions(const ListenerOptions& options) {
 }
 
 absl::StatusOr<UniqueFd> NewSocket() {
-  // Whoever connected may be gone when it is accepted: never wait there.
+  // The connecting process may be gone when it is accepted: never wait there.
   UniqueFd socket(
       ::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!socket.valid()) return PosixError(errno, "socket", "AF_UNIX");
@@ -114,7 +114,7 @@ class Listener::State {
   }
 
  private:
-  // A connection that has not said yet who it is.
+  // A connection that has not identified itself yet.
   struct Unfinished {
     UniqueFd socket;
     uid_t user;
@@ -196,8 +196,8 @@ absl::StatusOr<Channel> Listener::State::Accept(Deadline deadline) {
   return NobodyCame();
 }
 
-// Looks at everybody who has said something before it accepts one more: so a
-// flood of those who say nothing pushes out nobody who has spoken.
+// Reads all connections that have sent data before it accepts one more: so a
+// flood of silent connections pushes out none that has sent data.
 Listener::State::MaybeChannel Listener::State::Round(bool* was_idle) {
   epoll_event events[kEvents];
   const int count = epoll_wait(epoll_.get(), events, kEvents, 0);
@@ -220,7 +220,7 @@ Listener::State::MaybeChannel Listener::State::Round(bool* was_idle) {
   return std::nullopt;
 }
 
-// An invalid descriptor: whoever connected has gone.
+// An invalid descriptor: the connecting process has gone.
 absl::StatusOr<UniqueFd> Listener::State::TakeConnection() {
   for (;;) {
     UniqueFd socket(accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC));
@@ -233,7 +233,7 @@ absl::StatusOr<UniqueFd> Listener::State::TakeConnection() {
       case ECONNABORTED:
         return UniqueFd();
       case EMFILE:
-        // Those who say nothing shall not be in the way of others.
+        // Silent connections must not delay others.
         if (!unfinished_.empty()) {
           DropOne();
           continue;
@@ -276,7 +276,7 @@ Listener::State::MaybeChannel Listener::State::Continue(Place place) {
   }
   const absl::Status error = Refuse(place->socket.get(), peer.status());
   unfinished_.erase(place);
-  // Those who say nothing shall not be in the way of its next try.
+  // Silent connections must not delay its next try.
   if (absl::IsResourceExhausted(peer.status())) {
     for (int i = 0; i < kFdsOfAHandshake && !unfinished_.empty(); ++i) {
       DropOne();
@@ -321,7 +321,7 @@ void Listener::State::DropExpired() {
   }
 }
 
-// The oldest one of the user who has most, so that no user is in the way of
+// The oldest one of the user with the most, so that no user is in the way of
 // another.
 void Listener::State::DropOne() {
   std::map<uid_t, size_t> counts;

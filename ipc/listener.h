@@ -12,8 +12,8 @@
 //   const PeerProcess& server = *channel.peer();  // Vouched for by the kernel.
 //
 // An abstract name (unix(7)) has no file and no permissions: it is 128 random
-// bits, so that nobody can take it first, and both sides look whose process is
-// at the other end. A path lies in a directory that is this user's alone.
+// bits, so that no process can take it first, and both sides check the process
+// at the other end. A path is in a directory that is this user's alone.
 
 #ifndef TENON_IPC_LISTENER_H_
 #define TENON_IPC_LISTENER_H_
@@ -37,10 +37,10 @@ struct ListenerOptions {
   ChannelOptions channel;
   // Else only processes of this process's effective user.
   bool allow_other_users = false;
-  // How long a connection may be without having said who it is.
+  // How long a connection may take to identify itself.
   absl::Duration handshake_patience = absl::Seconds(5);
   // The most such connections, at least 1. With one more, the oldest one of the
-  // user who has most of them is dropped.
+  // user with the most of them is dropped.
   size_t max_unfinished = 64;
 };
 
@@ -49,14 +49,14 @@ struct ConnectOptions {
   bool allow_other_users = false;
 };
 
-// Ownership: owns its sockets; destroying it ends what is not accepted yet, and
-//   removes its socket file if that is still its own.
+// Ownership: owns its sockets; destroying it closes connections not yet
+//   accepted, and removes its socket file if that is still its own.
 // Threads: thread-compatible; has none of its own.
 // Processes: inert in a forked child: calls fail with kFailedPrecondition, the
 //   file stays. A process that is killed leaves its file, which is replaced.
-// Trust: whoever connects is checked (handshake.h) before Accept() gives the
-//   channel. One that says nothing, or floods, delays nobody who is honest by
-//   more than its own place in the kernel's queue.
+// Trust: a connecting process is checked (handshake.h) before Accept() gives
+//   the channel. One that is silent, or floods, delays no honest one by more
+//   than its own place in the kernel's queue.
 // Failure: see Accept().
 class Listener {
  public:
@@ -68,10 +68,10 @@ class Listener {
 
   // Listens at a path. Its directory must belong to this user, be of mode 0700
   // and no symbolic link. The file of a listener that is dead is replaced.
-  // Errors: as above; kAlreadyExists if somebody listens there, or if it is no
-  // socket; kNotFound if there is no such directory; kPermissionDenied naming
-  // owner and mode if it is open to others; kUnavailable if another process has
-  // been creating a listener in the directory for a second.
+  // Errors: as above; kAlreadyExists if another process listens there, or if it
+  // is no socket; kNotFound if there is no such directory; kPermissionDenied
+  // naming owner and mode if it is open to others; kUnavailable if another
+  // process has been creating a listener in the directory for a second.
   static absl::StatusOr<Listener> CreateAtPath(
       absl::string_view path, const ListenerOptions& options = {});
 
@@ -88,10 +88,10 @@ class Listener {
   // connection is dropped at the next call. Still owned here.
   int fd() const;
 
-  // The next channel; blocks until `deadline`. Who is refused is told why, and
-  // counted, and does not end the call.
+  // The next channel; blocks until `deadline`. A refused process is told why,
+  // and counted, and does not end the call.
   // Errors, all of which leave the listener usable:
-  //   kDeadlineExceeded   nobody came who could be accepted
+  //   kDeadlineExceeded   no acceptable process connected
   //   kResourceExhausted  this process may not open another descriptor (the
   //                       error names the limit). A connection that could not
   //                       be accepted stays in the kernel's queue; one that
@@ -100,7 +100,7 @@ class Listener {
 
   struct Counts {
     uint64_t accepted = 0;
-    uint64_t refused = 0;  // For what they sent or who they are.
+    uint64_t refused = 0;  // For their data or their identity.
     uint64_t dropped = 0;  // For having said nothing, or gone.
     size_t unfinished = 0;
   };
@@ -116,9 +116,9 @@ class Listener {
 // Connects to a listener, and waits until it has accepted: so it is to call
 // Accept() meanwhile. A listener that drops the connection under a flood is
 // tried again. Blocks until `deadline`.
-// Errors: kDeadlineExceeded; kUnavailable if nobody listens there (any more);
-// kNotFound if there is no such path; kPermissionDenied if the listener is
-// another user's, or refuses this one; kInvalidArgument for a bad address;
+// Errors: kDeadlineExceeded; kUnavailable if no process listens there (any
+// more); kNotFound if there is no such path; kPermissionDenied if the listener
+// is another user's, or refuses this one; kInvalidArgument for a bad address;
 // kDataLoss if it is no listener of this version; kResourceExhausted at a limit
 // of descriptors, here or there.
 absl::StatusOr<Channel> Connect(absl::string_view address, Deadline deadline,

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Mutex: a lock that processes share, and that outlives who held it.
+// Mutex: a lock that processes share, and that outlives its holders.
 //
 //   TENON_ASSIGN_OR_RETURN(Mutex mutex, Mutex::Create());
 //   const int fd = mutex.fd();  // Send it to a peer:
@@ -47,11 +47,11 @@ struct MutexOptions {
 //   assigned to.
 // Threads, processes: any number, of one pid namespace. In a forked child every
 //   call is kFailedPrecondition: send it the descriptor.
-// Trust: for groups that trust each other. Who writes wild bytes into it can
-//   crash those who use it (robust_mutex.h).
+// Trust: for groups that trust each other. A writer of wild bytes can
+//   crash its users (robust_mutex.h).
 // Failure: a holder that is killed, or a thread that ends, at any instruction,
 //   frees it at once; the next one to lock it is told by owner_died(). A waiter
-//   that is killed leaves no trace. Whoever holds it and is stopped, keeps it.
+//   that is killed leaves no trace. A stopped holder keeps it.
 // Limits: a thread holds at most 2,048 robust locks at once: its mutexes (a
 //   recursive one counts once) and its slots of conditions and barriers. That
 //   is what the kernel releases when a thread dies (ROBUST_LIST_LIMIT); one
@@ -84,9 +84,10 @@ class Mutex {
     // False once unlocked or moved from.
     bool owns() const { return layout_ != nullptr; }
 
-    // Whether a holder died, and nobody has said since that what the mutex
-    // protects is whole again. If this guard is unlocked so, nobody ever gets
-    // the mutex again; if its process dies, the next one is told the same.
+    // Whether a holder died, and MakeConsistent() was not called since: what
+    // the mutex protects may be half written. If this guard is unlocked so, no
+    // process gets the mutex again; if its process dies, the next one is told
+    // the same.
     bool owner_died() const { return owner_died_; }
     // Errors: kFailedPrecondition unless owner_died(), or on another thread.
     absl::Status MakeConsistent();
@@ -129,7 +130,7 @@ class Mutex {
   // was unlocked.
   absl::StatusOr<Guard> Lock(Deadline deadline) const;
 
-  // Whether anybody holds it, as of a moment ago.
+  // Whether it is held, as of a moment ago.
   absl::StatusOr<bool> IsLocked() const;
   // "a Mutex, held by thread 17" or "a Mutex, free".
   std::string DebugString() const;

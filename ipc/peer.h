@@ -1,13 +1,13 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// PeerProcess: who is at the other end of a channel.
+// PeerProcess: the process at the other end of a channel.
 //
 //   TENON_ASSIGN_OR_RETURN(Channel channel, listener.Accept(deadline));
 //   const PeerProcess& peer = *channel.peer();
 //   // "process 4712 of user 1000"; peer.pid_fd is readable once it has ended.
 //
-// Connect() and Listener::Accept() (listener.h) find out who it is. The two
+// Connect() and Listener::Accept() (listener.h) identify it. The two
 // ends of a socketpair have no identity of their own (SO_PEERCRED names the
 // process that made the pair, at both ends): who starts a process and gives it
 // an end knows its pidfd, and says so with Channel::SetPeer().
@@ -40,8 +40,8 @@ struct PeerProcess {
   // As they are called in this user namespace, when the connection was made.
   uid_t uid = 0;
   gid_t gid = 0;
-  // Which the peer made up for itself and tells everybody whom it connects to:
-  // two connections of one process have the same. Its own word.
+  // Which the peer made up for itself and tells each process that it connects
+  // to: two connections of one process have the same. Its own word.
   RandomId id;
 
   // "process 4712 of user 1000", "a process of user 1000 that cannot be seen

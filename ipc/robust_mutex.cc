@@ -181,7 +181,7 @@ pid_t RobustMutex::Owner() const {
 
 bool RobustMutex::OwnerDied() const {
   const uint32_t word = LockWord();
-  // Who takes it leaves the bit there until it is consistent.
+  // The next holder leaves the bit there until it is consistent.
   return (word & FUTEX_OWNER_DIED) != 0 && ThreadOf(word) == 0;
 }
 

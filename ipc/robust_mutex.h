@@ -35,7 +35,7 @@ namespace tenon {
 //   kMaxHeld at once. Robust mutexes that are not of this class are not
 //   counted, but take part of the kernel's limit. A forked child holds none.
 // Trust: between processes that trust each other. The C library keeps pointers
-//   in it, so whoever writes to it can crash those who use it.
+//   in it, so a process that writes to it can crash its users.
 class RobustMutex {
  public:
   enum class Kind { kErrorCheck, kRecursive };
@@ -61,8 +61,8 @@ class RobustMutex {
 
   // The thread that holds it, or 0. A glance: may be old when it is returned.
   pid_t Owner() const;
-  // Whether the owner has died and nobody has taken it since. A glance, too,
-  // but true does not become false unless somebody takes it.
+  // Whether the owner has died and it was not taken since. A glance, too,
+  // but true does not become false unless a process takes it.
   bool OwnerDied() const;
   // Whether it is free, and every Lock() from now on returns ENOTRECOVERABLE.
   bool IsUnrecoverable() const;
@@ -85,7 +85,8 @@ class RobustMutex {
 // without /proc.
 absl::StatusOr<uint64_t> PidNamespace();
 
-// Whether `creator`, the namespace of who made `what`, is this process's.
+// Whether `creator`, the namespace of the process that made `what`, is this
+// process's.
 // Errors: kFailedPrecondition.
 absl::Status CheckPidNamespace(uint64_t creator, absl::string_view what);
 

@@ -24,7 +24,7 @@
 
 namespace tenon {
 
-// Ownership: none; the word lies in a shared mapping, and is 0 at first.
+// Ownership: none; the word is in a shared mapping, and is 0 at first.
 // Threads: a thread holds one RobustWord at a time, and acquires and releases
 //   no robust mutex meanwhile.
 // Processes: any number, in any pid namespaces. The holder must not fork().

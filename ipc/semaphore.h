@@ -11,7 +11,7 @@
 //   // Work.
 //   TENON_RETURN_IF_ERROR(theirs.Release());
 //
-// Nobody owns a unit: what one process has acquired another may release, and
+// A unit has no owner: what one process has acquired another may release, and
 // more may be released than were acquired, but not of a BoundedSemaphore. So
 // the units of a process that dies do not come back by themselves: who learns
 // of the death (its parent, by its pidfd) releases them. For units that do come
@@ -44,9 +44,9 @@ namespace tenon {
 //   child every call is kFailedPrecondition: send it the descriptor.
 // Trust: any of the group may acquire and release, and write anything into it:
 //   a wrong number of units, never a crash; a wait ends by its deadline.
-// Failure: the number is one word, so whoever is killed in a call has made it
-//   or not: no unit is lost, doubled or half taken, and nobody is blocked. What
-//   it had acquired stays acquired. If one is killed in Release() between
+// Failure: the number is one word, so a killed process has made a call
+//   or not: no unit is lost, doubled or half taken, and no process is blocked.
+//   What it had acquired stays acquired. If one is killed in Release() between
 //   adding and waking, or was woken and is killed or stopped before it takes
 //   the unit, the others find the unit within 100 ms.
 class Semaphore {

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// SemaphoreCore: the words of a Semaphore and what is done to them.
+// SemaphoreCore: the words of a Semaphore and their operations.
 
 #ifndef TENON_IPC_SEMAPHORE_CORE_H_
 #define TENON_IPC_SEMAPHORE_CORE_H_
@@ -17,7 +17,7 @@ namespace tenon {
 
 // What each step needs; wrong variants for tests hide one.
 struct SemaphoreProtocol {
-  // A sleeper counts itself, then looks; who releases adds, then counts. Both
+  // A sleeper counts itself, then looks; a releaser adds, then counts. Both
   // need one order of all, or each may miss the other.
   static constexpr auto kCountSleeper = std::memory_order_seq_cst;
   static constexpr auto kRelease = std::memory_order_seq_cst;

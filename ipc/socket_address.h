@@ -32,7 +32,7 @@ struct SocketAddress {
   }
 };
 
-// An abstract name that nobody can guess: "@", `prefix`, a dash and 128 random
+// An unguessable abstract name: "@", `prefix`, a dash and 128 random
 // bits in hex. Errors: kInvalidArgument for a prefix as of CheckShmPrefix();
 // getentropy()'s.
 absl::StatusOr<std::string> MakeAbstractName(absl::string_view prefix);

@@ -30,7 +30,7 @@ namespace tenon {
 namespace {
 
 constexpr int kBacklog = 128;
-// For whoever creates a listener in the same directory at the same time.
+// For a process that creates a listener in the same directory at the same time.
 constexpr absl::Duration kLockPatience = absl::Seconds(1);
 constexpr absl::Duration kLockPause = absl::Milliseconds(1);
 
@@ -66,7 +66,7 @@ absl::Status Lock(int directory, const std::string& path) {
   return absl::OkStatus();
 }
 
-// Whether anybody listens at the address, who may be too busy to answer.
+// Whether a process listens at the address; it may be too busy to answer.
 bool IsLive(const SocketAddress& address) {
   const UniqueFd probe(
       ::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));

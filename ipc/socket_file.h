@@ -22,7 +22,7 @@ namespace tenon {
 class SocketFile {
  public:
   // Binds `socket`, of SOCK_SEQPACKET, to `path` and lets it listen. A file
-  // that nobody listens to any more is replaced: under a lock of the directory,
+  // without a listener is replaced: under a lock of the directory,
   // without which of two that replace it the second would replace the first.
   // Errors: those of Listener::CreateAtPath().
   static absl::StatusOr<SocketFile> Listen(int socket, const std::string& path);

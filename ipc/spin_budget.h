@@ -4,9 +4,9 @@
 // SpinBudget: how long it is worth spinning before going to sleep.
 //
 // To be woken across cores costs some 35 us, to see a cache line change 0.1 us;
-// but who spins takes a core from those who work. So: not at all where there is
-// one core, shortly where there are two, longer where there are more; and less
-// where it was in vain.
+// but a spinning thread takes a core from working ones. So: not at all where
+// there is one core, shortly where there are two, longer where there are more;
+// and less where it was in vain.
 
 #ifndef TENON_IPC_SPIN_BUDGET_H_
 #define TENON_IPC_SPIN_BUDGET_H_

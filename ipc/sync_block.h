@@ -3,7 +3,7 @@
 
 // SyncBlock: the shared memory behind a Mutex, an Event and their like.
 //
-// A Value (shm/value.h) of bytes in which a Layout lies. A Layout is made of
+// A Value (shm/value.h) of bytes that holds a Layout. A Layout is made of
 // shared words and robust mutexes, has a name and a number for itself (kName,
 // kKind), begins with a word `kind`, and is good with all bytes zero but for
 // what `init` does.
@@ -30,14 +30,14 @@
 
 namespace tenon {
 
-// Ownership, threads, processes: as Value; what is in it, its users say.
+// Ownership, threads, processes: as Value; its users define the contents.
 template <typename Layout>
 class SyncBlock {
   static_assert(std::is_trivially_destructible_v<Layout>);
   static_assert(alignof(Layout) <= 64);
 
  public:
-  // `init` is an absl::Status(Layout&), called before anybody can adopt it.
+  // `init` is an absl::Status(Layout&), called before any process can adopt it.
   // Errors: Segment::CreateSharedWritable()'s and those of `init`.
   template <typename Init>
   static absl::StatusOr<SyncBlock> Create(const SegmentOptions& options,
