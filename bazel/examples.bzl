@@ -62,7 +62,8 @@ def examples_test(
         name = "examples",
         testonly = True,
         srcs = ["examples.cc"] + ([names] if names else []),
-        copts = ["-Wno-shadow", "-Wno-unused"],
+        # An example's main() is in a namespace, where it must return a value.
+        copts = ["-Wno-return-type", "-Wno-shadow", "-Wno-unused"],
         deps = deps + [":" + library["name"] for library in libraries],
         **kwargs
     )

@@ -56,7 +56,7 @@ TEST(EntryDeathTest, NullFunction) {
 TEST(ChildTest, HasWhatItWasGiven) {
   std::vector<UniqueFd> fds;
   fds.emplace_back(open("/dev/null", O_RDONLY | O_CLOEXEC));
-  const Child child(-7, std::string("a\0b", 3), std::move(fds));
+  Child child(-7, std::string("a\0b", 3), std::move(fds));
   EXPECT_EQ(child.index(), -7);
   EXPECT_EQ(child.argument(), std::string("a\0b", 3));
   EXPECT_EQ(child.fd_count(), 1u);

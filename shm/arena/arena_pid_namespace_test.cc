@@ -82,7 +82,9 @@ void ExpectRefusalSaysWhy(Arena& arena) {
 
 void ExpectHeldBlockIsNotReused(Proc proc, Kernel kernel) {
   const bool hides = kernel == Kernel::kLinux61;
-  if (hides) ASSERT_TRUE(HidePidFdsOfSockets());
+  if (hides) {
+    ASSERT_TRUE(HidePidFdsOfSockets());
+  }
   const bool is_old = !KernelSendsPidFds();
   TENON_ASSERT_OK_AND_ASSIGN(
       const auto arena,
@@ -94,7 +96,9 @@ void ExpectHeldBlockIsNotReused(Proc proc, Kernel kernel) {
   TENON_ASSERT_OK_AND_ASSIGN(ForkedChild holder,
                              StartHolder(offer, sent.message, claimed, tried));
   claimed.Await();
-  if (hides) ASSERT_TRUE(HidePidFs());
+  if (hides) {
+    ASSERT_TRUE(HidePidFs());
+  }
   if (is_old && proc == Proc::kNone) return ExpectRefusalSaysWhy(*arena);
   sent.block.Reset();
   {

@@ -312,7 +312,9 @@ void ExpectOfTheOuterNamespace(
         for (;;) pause();
       }));
   EXPECT_TRUE(PassesInPidNamespace(Proc::kOuter, [&] {
-    if (hide_pid_fds) ASSERT_TRUE(HidePidFdsOfSockets());
+    if (hide_pid_fds) {
+      ASSERT_TRUE(HidePidFdsOfSockets());
+    }
     Attachments owner = Attachments::Create(kArena, kBlocks).value();
     ASSERT_TRUE(SendPacket(owners_end.get(), "x", {owner.socket()}));
     ASSERT_TRUE(Becomes([&] { return !owner.IsEmpty(); }));
