@@ -181,11 +181,7 @@ absl::StatusOr<std::shared_ptr<Storage>> TensorDecoder::Claim(
   absl::StatusOr<std::shared_ptr<Storage>> storage = arenas_.ClaimBlock(block);
   if (storage.ok() || !NeedsOffer(storage.status())) [[likely]]
     return storage;
-  TENON_RETURN_IF_ERROR(Attach(block, source));
-  storage = arenas_.ClaimBlock(block);
-  // Refused once more: the message stays where it is.
-  if (!absl::IsUnavailable(storage.status())) return storage;
-  return absl::ResourceExhaustedError(storage.status().message());
+  return AttachAndClaim(block, source);
 }
 
 absl::StatusOr<Tensor> TensorDecoder::Claim(const BlockDescriptor& block,
@@ -196,20 +192,20 @@ absl::StatusOr<Tensor> TensorDecoder::Claim(const BlockDescriptor& block,
   return Tensor::FromSpec(spec, std::move(storage));
 }
 
-absl::Status TensorDecoder::Attach(const BlockDescriptor& block,
-                                   TensorSource& source) {
-  const auto attach = [&]() -> absl::Status {
+absl::StatusOr<std::shared_ptr<Storage>> TensorDecoder::AttachAndClaim(
+    const BlockDescriptor& block, TensorSource& source) {
+  const auto attach = [&]() -> absl::StatusOr<std::shared_ptr<Storage>> {
     TENON_ASSIGN_OR_RETURN(TensorShelfItem::Offer offer,
                            source.Get([&](const TensorShelfItem& item) {
                              return item.OfferOf(block);
                            }));
-    return arenas_.Accept(offer.bytes, std::move(offer.fds));
+    return arenas_.AcceptAndClaim(offer.bytes, std::move(offer.fds), block);
   };
   for (;;) {
-    absl::Status status = attach();
+    absl::StatusOr<std::shared_ptr<Storage>> storage = attach();
     // Arenas have descriptors; the importer sees to its own limits.
-    if (!IsLackOfDescriptors(status) || !arenas_.ForgetOldestIdle()) {
-      return status;
+    if (!IsLackOfDescriptors(storage.status()) || !arenas_.ForgetOldestIdle()) {
+      return storage;
     }
   }
 }

@@ -95,7 +95,8 @@ class TensorDecoder {
                                                  TensorSource& source);
   absl::StatusOr<Tensor> Claim(const BlockDescriptor& block,
                                const TensorSpec& spec, TensorSource& source);
-  absl::Status Attach(const BlockDescriptor& block, TensorSource& source);
+  absl::StatusOr<std::shared_ptr<Storage>> AttachAndClaim(
+      const BlockDescriptor& block, TensorSource& source);
   absl::StatusOr<Tensor> Import(const WireSegment& segment,
                                 const TensorSpec& spec, TensorSource& source);
 

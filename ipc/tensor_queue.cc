@@ -19,6 +19,7 @@
 #include "absl/memory/memory.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "tenon/ipc/fd_shelf.h"
 #include "tenon/ipc/tensor_reaper.h"
 #include "tenon/shm/crash_point.h"
@@ -126,13 +127,26 @@ absl::Status TensorQueue::Take(Deadline deadline, QueueClaimer* claimer) {
   TENON_ASSIGN_OR_RETURN(const bool taken, TryTake(claimer));
   if (taken) [[likely]]
     return absl::OkStatus();
-  decoder_.SweepNowAndThen();
   std::array<std::byte, kRecordBytes> record;
-  return WaitAndReap(deadline,
-                     [&](Deadline slice) {
-                       return queue_->Get(record, slice, claimer);
-                     })
-      .status();
+  return WaitAndSweep(record, deadline, claimer).status();
+}
+
+// Owners may trim or end meanwhile.
+absl::StatusOr<size_t> TensorQueue::WaitAndSweep(std::span<std::byte> records,
+                                                 Deadline deadline,
+                                                 QueueClaimer* claimer) {
+  constexpr absl::Duration kBetweenSweeps = absl::Seconds(1);
+  for (;;) {
+    decoder_.SweepNowAndThen();
+    const bool keeps = decoder_.mapped().arenas != 0;
+    absl::StatusOr<size_t> got = WaitAndReap(
+        keeps ? Earlier(deadline, Deadline::After(kBetweenSweeps)) : deadline,
+        [&](Deadline slice) { return queue_->Get(records, slice, claimer); });
+    if (!absl::IsDeadlineExceeded(got.status()) || !keeps ||
+        deadline.has_passed()) {
+      return got;
+    }
+  }
 }
 
 absl::StatusOr<TensorMessage> TensorQueue::Get(Deadline deadline) {
@@ -168,9 +182,7 @@ absl::StatusOr<std::vector<TensorMessage>> TensorQueue::GetBatch(
   sender_->ReapIfDue();
   std::vector<std::byte> records(std::min(most, capacity()) * kRecordBytes);
   MessageClaimer claimer(this);
-  TENON_RETURN_IF_ERROR(WaitAndReap(deadline, [&](Deadline slice) {
-                          return queue_->Get(records, slice, &claimer);
-                        }).status());
+  TENON_RETURN_IF_ERROR(WaitAndSweep(records, deadline, &claimer).status());
   return std::vector<TensorMessage>(
       std::make_move_iterator(claimer.messages().begin()),
       std::make_move_iterator(claimer.messages().end()));

@@ -34,6 +34,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -170,8 +171,8 @@ class TensorQueue {
   // keep segments from being given back to the system. And unmaps what others
   // have given up: segments that an arena's owner has trimmed, and arenas whose
   // owner has closed them or ended and of which no tensor is held here. Get()
-  // does that as well before it waits (at most every 100 ms), and when it gets
-  // a tensor of an arena that is new here.
+  // does that as well before it waits and once a second while it does, and when
+  // it gets a tensor of an arena that is new here.
   absl::Status Trim();
 
   // What this queue keeps mapped of other processes' arenas.
@@ -206,6 +207,8 @@ class TensorQueue {
   // True if something was got.
   absl::StatusOr<bool> TryTake(QueueClaimer* claimer);
   absl::Status Take(Deadline deadline, QueueClaimer* claimer);
+  absl::StatusOr<size_t> WaitAndSweep(std::span<std::byte> records,
+                                      Deadline deadline, QueueClaimer* claimer);
   static absl::StatusOr<std::unique_ptr<TensorQueue>> Make(
       std::unique_ptr<QueueCore> queue, const TensorQueueUse& use,
       const std::string& name);

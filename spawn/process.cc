@@ -220,7 +220,9 @@ absl::Status Process::StartBatch(const ProcessOptions& options, int index,
   }
   const size_t first = started.size();
   for (StartedChild& child : *children) {
-    started.push_back(Of(std::move(child), options, index++));
+    const auto at = static_cast<int64_t>(started.size() - first);
+    started.push_back(
+        Of(std::move(child), options, static_cast<int>(index + at)));
   }
   for (size_t i = first; i < started.size(); ++i) {
     absl::Status resumed = started[i].Resume(fds[i - first]);
@@ -344,25 +346,30 @@ absl::Status Process::Terminate() const { return Signal(SIGTERM); }
 
 absl::Status Process::Kill() const { return Signal(SIGKILL); }
 
+absl::Status Process::AwaitEnd(Deadline deadline) {
+  // It may wait for what this process holds for others (tensor_reaper.h).
+  const absl::Status ended = WaitAndReap(deadline, [&](Deadline slice) {
+    return state_->child.child_exit.WaitForExit(slice);
+  });
+  if (absl::IsDeadlineExceeded(ended)) {
+    return absl::DeadlineExceededError(absl::StrCat(
+        Describe(), ": ", ended.message(), DescribeStop(state_->child.pid)));
+  }
+  if (!ended.ok()) return Annotate(Describe(), ended);
+  absl::StatusOr<ExitStatus> end = ReapChild(state_->child, deadline);
+  // A tracer holds it back.
+  if (absl::IsDeadlineExceeded(end.status())) {
+    return Annotate(Describe(), end.status());
+  }
+  state_->end = std::move(end);
+  return absl::OkStatus();
+}
+
 absl::Status Process::Join(Deadline deadline) {
   TENON_RETURN_IF_ERROR(CheckOurs());
   if (!state_->outcome) {
-    // It may wait for what this process holds for others (tensor_reaper.h).
-    const absl::Status ended = WaitAndReap(deadline, [&](Deadline slice) {
-      return state_->child.child_exit.WaitForExit(slice);
-    });
-    if (absl::IsDeadlineExceeded(ended)) {
-      return absl::DeadlineExceededError(absl::StrCat(
-          Describe(), ": ", ended.message(), DescribeStop(state_->child.pid)));
-    }
-    if (!ended.ok()) return Annotate(Describe(), ended);
     if (!state_->end) {
-      absl::StatusOr<ExitStatus> end = ReapChild(state_->child, deadline);
-      // A tracer holds it back.
-      if (absl::IsDeadlineExceeded(end.status())) {
-        return Annotate(Describe(), end.status());
-      }
-      state_->end = std::move(end);
+      TENON_RETURN_IF_ERROR(AwaitEnd(deadline));
     }
     const absl::Status written = state_->child.output->Finish(deadline);
     if (!written.ok()) return Annotate(Describe(), written);

@@ -189,6 +189,8 @@ class Process {
   // Kills, unless it is to be waited for, and reaps a child that has not been
   // joined.
   void End();
+  // Waits for the child's end and reaps it.
+  absl::Status AwaitEnd(Deadline deadline);
   // The verdict on an ended child, from its report and its exit status.
   absl::Status Verdict(const absl::StatusOr<ExitStatus>& exit);
 

@@ -136,6 +136,7 @@ TEST_F(ProcessOptionsTest, AliveUntilItEnds) {
   TENON_ASSERT_OK_AND_ASSIGN(Talker talker, StartTalker({.entry = kEcho}));
   EXPECT_TRUE(talker.process.IsAlive());
   EXPECT_FALSE(talker.process.exit_status().has_value());
+  EXPECT_THAT(Ping(talker.channel), IsOk());
   EXPECT_THAT(talker.process.Terminate(), IsOk());
   EXPECT_THAT(talker.process.Join(Watchdog()),
               StatusIs(absl::StatusCode::kAborted, HasSubstr("SIGTERM")));

@@ -213,6 +213,15 @@ absl::StatusOr<ExitStatus> ReapChild(StartedChild& child, Deadline deadline) {
     // Its death pipe is about to kill it, unless the child has replaced it.
     child.pid_fd.SendSignal(SIGKILL).IgnoreError();
     TENON_RETURN_IF_ERROR(child.pid_fd.WaitForEnd(deadline));
+    // Its supervisor, whose descriptors are closed before its children fall to
+    // others, has ended by then.
+    constexpr absl::Duration kEnds = absl::Seconds(2);
+    const std::shared_ptr<Supervisor> supervisor =
+        std::atomic_load(&child.supervisor);
+    if (supervisor != nullptr) {
+      supervisor->WaitForEnd(Earlier(deadline, Deadline::After(kEnds)))
+          .IgnoreError();
+    }
     // It has fallen to this process if that is PID 1 or a subreaper.
     child.pid_fd.Reap(Deadline::Passed()).status().IgnoreError();
   }

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
@@ -459,6 +460,20 @@ pid_t MakeSupervisor(const SupervisedStart& start, Plan& plan) {
 // others below them.
 class Lingering {
  public:
+  // This process's. Never destroyed: a static destructor of the user's may
+  // still end a process. A fork leaves its parent's as it is, locked perhaps,
+  // with numbers that mean other descriptors here, and has one of its own.
+  static Lingering& Get() {
+    static std::atomic<Lingering*> lingering{nullptr};
+    Lingering* current = lingering.load();
+    while (current == nullptr || current->fork_count_ != ForkCount()) {
+      auto* const fresh = new Lingering;
+      if (lingering.compare_exchange_strong(current, fresh)) return *fresh;
+      delete fresh;
+    }
+    return *current;
+  }
+
   void Add(PidFd process) {
     const std::lock_guard<std::mutex> lock(mutex_);
     processes_.push_back(std::move(process));
@@ -476,15 +491,10 @@ class Lingering {
   }
 
  private:
+  const uint64_t fork_count_ = ForkCount();
   std::mutex mutex_;
   std::vector<PidFd> processes_;
 };
-
-// Never destroyed: a static destructor of the user's may still end a process.
-Lingering& TheLingering() {
-  static Lingering& lingering = *new Lingering;
-  return lingering;
-}
 
 }  // namespace
 
@@ -498,18 +508,24 @@ uint64_t IgnoredSignals() {
   return ignored;
 }
 
-void ReapLingeringSupervisors() { TheLingering().Reap(); }
+void ReapLingeringSupervisors() { Lingering::Get().Reap(); }
 
 void Supervisor::Dismiss() { process_.SendSignal(SIGKILL).IgnoreError(); }
+
+absl::Status Supervisor::WaitForEnd(Deadline deadline) const {
+  return process_.WaitForEnd(deadline);
+}
 
 void Supervisor::Wake() { process_.SendSignal(SIGCONT).IgnoreError(); }
 
 Supervisor::~Supervisor() {
   if (fork_count_ != ForkCount()) return;
-  if (lingers_) {
-    TheLingering().Add(std::move(process_));
-  } else {
-    process_.Reap(Deadline::Never()).status().IgnoreError();
+  // It ends at once if it does not linger, unless it has been stopped.
+  constexpr absl::Duration kEnds = absl::Seconds(2);
+  const Deadline deadline =
+      lingers_ ? Deadline::Passed() : Deadline::After(kEnds);
+  if (absl::IsDeadlineExceeded(process_.Reap(deadline).status())) {
+    Lingering::Get().Add(std::move(process_));
   }
   ReapLingeringSupervisors();
 }

@@ -94,9 +94,9 @@ struct SupervisedChild {
 };
 
 // A supervisor, which is this process's child. Destroying this reaps it, and
-// blocks until it ends: to be destroyed once all its children have ended. One
-// that lingers is reaped when the next supervisor is created or destroyed. Does
-// nothing in a fork of this process.
+// blocks until it ends, 2 s at most: to be destroyed once all its children have
+// ended. One that lingers or has been stopped is reaped when the next
+// supervisor is created or destroyed. Does nothing in a fork of this process.
 // Threads: thread-compatible; SetLingers() and Wake() are thread-safe.
 class Supervisor {
  public:
@@ -107,6 +107,9 @@ class Supervisor {
 
   // For poll(): readable once it has ended.
   int end_fd() const { return process_.fd(); }
+
+  // Errors: kDeadlineExceeded.
+  absl::Status WaitForEnd(Deadline deadline) const;
 
   // Kills it, and so its children.
   void Dismiss();

@@ -297,8 +297,8 @@ TEST_P(SupervisorKillTest, TheParentIsUnharmedWhereverItIsKilled) {
 
 INSTANTIATE_TEST_SUITE_P(All, SupervisorKillTest,
                          ::testing::Values("spawn", "fork", "threads"),
-                         [](const auto& info) {
-                           return std::string(info.param);
+                         [](const auto& test) {
+                           return std::string(test.param);
                          });
 
 }  // namespace

@@ -348,6 +348,8 @@ class Supervisor {
       child.told = true;
       Call(SYS_write, SupervisorWritingEnd(i), Address(&child.report),
            sizeof(child.report));
+      // So the end of this child stays visible after its report was read.
+      Call(SYS_close, SupervisorWritingEnd(i));
     }
   }
 

@@ -50,6 +50,7 @@ awk '
     ++edges
     above = floor($1); below = floor($2)
     if ($2 ~ /^@/ || above == below || below == "bazel") next
+    if (below == "") next  # Documents, which stand beside the floors.
     if (!known(above, $1) || !known(below, $2)) next
     uses[above, below] = 1
     if (rank[below] < rank[above]) next

@@ -225,8 +225,9 @@ absl::Status ArenaAttachment::Send() {
     lease_ = std::move(lease);
     return absl::OkStatus();
   }
-  // An owner that reclaims nothing any more need not know.
-  if (table_.IsClosed()) return absl::OkStatus();
+  // An owner that reclaims nothing any more need not know; a child that it has
+  // forked may keep its inbox open, which then fills up.
+  if (OwnerHasEnded()) return absl::OkStatus();
   if (absl::IsUnavailable(sent) && OwnerEndsSoon(inbox_.get())) {
     return absl::OkStatus();
   }

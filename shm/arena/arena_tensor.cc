@@ -154,12 +154,28 @@ absl::Status ArenaTensorImporter::Accept(absl::string_view offer,
   // In a forked child a thread that is not there may hold the lock.
   std::unique_lock lock(mutex_, std::defer_lock);
   if (fork_count_ == ForkCount()) lock.lock();
+  return AcceptLocked(offer, std::move(fds));
+}
+
+absl::StatusOr<std::shared_ptr<Storage>> ArenaTensorImporter::AcceptAndClaim(
+    absl::string_view offer, std::vector<UniqueFd> fds,
+    const BlockDescriptor& block) {
+  std::unique_lock lock(mutex_, std::defer_lock);
+  if (fork_count_ == ForkCount()) lock.lock();
+  TENON_RETURN_IF_ERROR(AcceptLocked(offer, std::move(fds)));
+  absl::StatusOr<std::shared_ptr<Storage>> storage = ClaimBlockLocked(block);
+  if (!absl::IsUnavailable(storage.status())) return storage;
+  return absl::ResourceExhaustedError(storage.status().message());
+}
+
+absl::Status ArenaTensorImporter::AcceptLocked(absl::string_view offer,
+                                               std::vector<UniqueFd> fds) {
   const absl::StatusOr<RandomId> arena = Admit(offer);
   if (!arena.ok()) {
     const ReceivedFds refused(std::move(fds));
     return arena.status();
   }
-  TENON_RETURN_IF_ERROR(AcceptLocked(*arena, offer, std::move(fds)));
+  TENON_RETURN_IF_ERROR(AttachLocked(*arena, offer, std::move(fds)));
   KeepWithinLimits(*arena);
   return absl::OkStatus();
 }
@@ -174,7 +190,7 @@ absl::StatusOr<RandomId> ArenaTensorImporter::Admit(absl::string_view offer) {
   return facts.arena;
 }
 
-absl::Status ArenaTensorImporter::AcceptLocked(const RandomId& arena,
+absl::Status ArenaTensorImporter::AttachLocked(const RandomId& arena,
                                                absl::string_view offer,
                                                std::vector<UniqueFd> fds) {
   if (const Known* known = Find(arena)) {
@@ -208,6 +224,11 @@ absl::StatusOr<std::shared_ptr<Storage>> ArenaTensorImporter::ClaimBlock(
     const BlockDescriptor& block) {
   TENON_RETURN_IF_ERROR(CheckNotForked(fork_count_, kWhat));
   std::lock_guard lock(mutex_);
+  return ClaimBlockLocked(block);
+}
+
+absl::StatusOr<std::shared_ptr<Storage>> ArenaTensorImporter::ClaimBlockLocked(
+    const BlockDescriptor& block) {
   Known* const known = Find(block.arena);
   if (known == nullptr) {
     return absl::NotFoundError(absl::StrCat(

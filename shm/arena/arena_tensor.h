@@ -134,6 +134,13 @@ class ArenaTensorImporter {
   // `forget_idle` one is forgotten each time if there are too many.
   absl::Status Accept(absl::string_view offer, std::vector<UniqueFd> fds);
 
+  // Accept() and ClaimBlock() in one step: no other thread's Sweep() forgets
+  // the arena in between. Errors: theirs, but kResourceExhausted if the owner
+  // has refused this process once more: another try may succeed.
+  absl::StatusOr<std::shared_ptr<Storage>> AcceptAndClaim(
+      absl::string_view offer, std::vector<UniqueFd> fds,
+      const BlockDescriptor& block);
+
   // The tensor that a handle names, claimed. Only then may the message be
   // acknowledged. Tensors of one block that arrive separately are of one
   // storage, as long as one of them lives.
@@ -200,8 +207,11 @@ class ArenaTensorImporter {
   // With mutex_ held.
   Known* Find(const RandomId& arena);
   absl::StatusOr<RandomId> Admit(absl::string_view offer);
-  absl::Status AcceptLocked(const RandomId& arena, absl::string_view offer,
+  absl::Status AcceptLocked(absl::string_view offer, std::vector<UniqueFd> fds);
+  absl::Status AttachLocked(const RandomId& arena, absl::string_view offer,
                             std::vector<UniqueFd> fds);
+  absl::StatusOr<std::shared_ptr<Storage>> ClaimBlockLocked(
+      const BlockDescriptor& block);
   void SweepLocked();
   void ForgetLocked(Arenas::iterator known);
   // `except` is none.

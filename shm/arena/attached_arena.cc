@@ -105,6 +105,9 @@ absl::Status AttachedArena::Add(absl::string_view offer,
                        attachment_->BytesOf(facts.segment) != 0;
   TENON_RETURN_IF_ERROR(
       attachment_->Map(facts, received, counted ? AttachLimits() : limits));
+  std::erase_if(added_, [this](uint32_t segment) {
+    return attachment_->BytesOf(segment) == 0;
+  });
   added_.insert(facts.segment);
   return absl::OkStatus();
 }
@@ -169,8 +172,9 @@ absl::StatusOr<ArenaOffer> AttachedArena::Offer(uint32_t segment) const {
 void AttachedArena::Sweep() { attachment_->Sweep(); }
 
 AttachedArena::Mapped AttachedArena::mapped() const {
-  std::lock_guard lock(mutex_);
   Mapped mapped;
+  if (fork_count_ != ForkCount()) return mapped;
+  std::lock_guard lock(mutex_);
   for (const uint32_t segment : added_) {
     const uint64_t bytes = attachment_->BytesOf(segment);
     mapped.segments += bytes != 0;

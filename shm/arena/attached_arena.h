@@ -108,9 +108,13 @@ class AttachedArena : public std::enable_shared_from_this<AttachedArena> {
   };
   Mapped mapped() const;
 
-  // ArenaAttachment's.
-  bool IsRefused() const { return attachment_->IsRefused(); }
-  bool OwnerHasEnded() const { return attachment_->OwnerHasEnded(); }
+  // ArenaAttachment's. False in a forked child, where the table is not mapped.
+  bool IsRefused() const {
+    return fork_count_ == ForkCount() && attachment_->IsRefused();
+  }
+  bool OwnerHasEnded() const {
+    return fork_count_ == ForkCount() && attachment_->OwnerHasEnded();
+  }
   const std::shared_ptr<ArenaAttachment>& attachment() const {
     return attachment_;
   }

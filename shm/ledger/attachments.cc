@@ -106,6 +106,15 @@ absl::Status CheckFds(const ReceivedFds& fds) {
       .status();
 }
 
+// Of descriptors that the packet, which stays in the inbox, keeps open too.
+bool AllCloseAtOnce(const ReceivedFds& fds) {
+  for (size_t i = 0; i < fds.size(); ++i) {
+    if (fds[i] < 0 || ClosesAtOnce(fds[i])) continue;
+    if (!CheckIsUnixSocket(fds[i], SOCK_STREAM, "a lease").ok()) return false;
+  }
+  return true;
+}
+
 absl::Status ReserveIn(int column, size_t cells_at, uint64_t first,
                        uint64_t end) {
   return ReserveControlMemory(
@@ -252,8 +261,14 @@ void Attachments::ReceivePackets() {
     if (peeked != Peeked::kPacket) return;
     if (i == 0) BuryEnded();
     status_ = Handle(packet);
-    // It stays where it is, and nothing is taken back before it is received.
-    if (!status_.ok()) return packet.fds.Drop();
+    if (!status_.ok()) {
+      // It stays where it is, and nothing is taken back before it is received.
+      if (AllCloseAtOnce(packet.fds)) return packet.fds.Drop();
+      // No holder sends such a descriptor, and each look would wait for it.
+      Refuse(absl::InvalidArgumentError(
+          "a message with a descriptor whose close() may wait"));
+      status_ = absl::OkStatus();
+    }
     RemoveFirst();
     TENON_CRASH_POINT("attachments.received");
   }
