@@ -289,10 +289,4 @@ std::string Output::StderrTail() const {
   return tail_;
 }
 
-void Output::Abandon(std::unique_ptr<Output> output) {
-  // Neither can its thread be joined here, nor is it known whose its numbers
-  // are now.
-  static_cast<void>(output.release());
-}
-
 }  // namespace tenon::spawn

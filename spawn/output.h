@@ -74,9 +74,6 @@ class Output {
   // once Finish() has returned OK.
   int64_t lost_bytes() const;
 
-  // For a forked child: forgets all and closes nothing.
-  static void Abandon(std::unique_ptr<Output> output);
-
  private:
   struct Stream {
     UniqueFd pipe;                // The parent's end.

@@ -30,7 +30,9 @@ class PoolReceiver {
 // One call, or a chunk of them for one worker.
 struct PoolTask {
   std::string function;
-  std::vector<PackedArguments> calls;  // Not changed before they are sent.
+  // Threads that pack the task read them without the pool's lock: not changed
+  // while there are `packers`. The last one that ends takes what has been sent.
+  std::vector<PackedArguments> calls;
   // One for each call; none once the task has failed, null once it was told.
   std::vector<std::unique_ptr<PoolReceiver>> receivers;
   Deadline deadline = Deadline::Never();
@@ -39,6 +41,9 @@ struct PoolTask {
   // Of calls that have been sent: held until they are answered, when the worker
   // has long claimed them, or never will.
   std::vector<Tensor> held = {};
+  // Threads that pack this: several if a worker died whose thread packs still.
+  int packers = 0;
+  bool is_sent = false;
 
   bool has_failed() const { return receivers.empty(); }
 };

@@ -44,6 +44,17 @@ bool HasTask(const PoolWorkers::Worker& worker) {
   return worker.phase == Phase::kSending || worker.phase == Phase::kBusy;
 }
 
+// The calls of a task that has been sent, unless a thread reads them still.
+std::vector<PackedArguments> TakeSent(PoolTask& task) {
+  if (!task.is_sent || task.packers > 0) return {};
+  for (PackedArguments& call : task.calls) {
+    for (absl::StatusOr<Tensor>& tensor : call.tensors) {
+      task.held.push_back(*std::move(tensor));
+    }
+  }
+  return std::exchange(task.calls, {});
+}
+
 absl::Status Raised(const Process& process, PoolAnswer& answer) {
   absl::Status status = answer.status;
   SetProcessError(ProcessRaised{.index = process.index(),
@@ -178,6 +189,7 @@ PoolWorkers::Assignment PoolWorkers::Reserve(std::shared_ptr<PoolTask> task) {
   worker.batch_id = next_batch_++;
   worker.answered = 0;
   worker.task = task;
+  ++task->packers;
   return {.batch_id = worker.batch_id, .task = std::move(task)};
 }
 
@@ -185,12 +197,16 @@ std::shared_ptr<PoolTask> PoolWorkers::Send(
     Assignment& assignment, const absl::StatusOr<PackedBatch>& packed,
     PoolCompletions& done) {
   const std::shared_ptr<PoolTask> task = std::move(assignment.task);
+  --task->packers;
   const auto found =
       std::find_if(workers_.begin(), workers_.end(), [&](const auto& worker) {
         return worker->phase == Phase::kSending &&
                worker->batch_id == assignment.batch_id;
       });
-  if (found == workers_.end()) return nullptr;  // And so has its task.
+  if (found == workers_.end()) {  // Its task has failed, or was returned.
+    assignment.sent = TakeSent(*task);
+    return nullptr;
+  }
   Worker& worker = **found;
   absl::Status sent = packed.status();
   if (sent.ok() && task->has_failed()) sent = TaskCancelledError();
@@ -198,12 +214,8 @@ std::shared_ptr<PoolTask> PoolWorkers::Send(
   if (sent.ok()) sent = packed->Send(worker.channel, Deadline::Passed());
   if (sent.ok()) {
     worker.phase = Phase::kBusy;
-    for (PackedArguments& call : task->calls) {
-      for (absl::StatusOr<Tensor>& tensor : call.tensors) {
-        task->held.push_back(*std::move(tensor));
-      }
-    }
-    assignment.sent = std::move(task->calls);
+    task->is_sent = true;
+    assignment.sent = TakeSent(*task);
     return nullptr;
   }
   worker.task = nullptr;

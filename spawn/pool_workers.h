@@ -77,7 +77,8 @@ class PoolWorkers {
   struct Assignment {
     uint64_t batch_id = 0;
     std::shared_ptr<PoolTask> task;
-    // After Send(): what is to be freed without a lock.
+    // After Send(), for the last thread that packs a task that has been sent:
+    // what is to be freed without a lock.
     std::vector<PackedArguments> sent = {};
   };
 
@@ -102,7 +103,8 @@ class PoolWorkers {
   // The worker that became idle last is to get `task`; there is one.
   Assignment Reserve(std::shared_ptr<PoolTask> task);
   // Hands over what has been packed, or says why it has not been. Returns the
-  // task if it has to be sent to another worker, as this one has died.
+  // task if it has to be sent to another worker, as this one has died. One that
+  // died earlier has been removed, and its task may have another by now.
   std::shared_ptr<PoolTask> Send(Assignment& assignment,
                                  const absl::StatusOr<PackedBatch>& packed,
                                  PoolCompletions& done);

@@ -18,6 +18,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "absl/types/span.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tenon/shm/deadline.h"
@@ -167,6 +168,28 @@ TEST_F(PoolWorkersTest, ATaskWhoseWorkerDiesWhileItIsPackedComesBack) {
   EXPECT_EQ(Send(std::move(assignment)), nullptr);
   EXPECT_THAT(Told(), ElementsAre());
   EXPECT_EQ(task->calls.size(), 1u);  // It can be sent to another.
+}
+
+// The thread that was to send it reads its calls still.
+TEST_F(PoolWorkersTest, ATaskThatTwoThreadsPackIsKeptForBoth) {
+  Make({.workers = 2}, 2);
+  PoolWorkers::Assignment first = workers_->Reserve(MakeTask(1));
+  const absl::Span<const PackedArguments> calls = first.task->calls;
+  ASSERT_THAT(worker(1).process.Kill(), IsOk());
+  absl::StatusOr<std::shared_ptr<PoolTask>> task = Remove(worker(1));
+  ASSERT_THAT(task, IsOkAndHolds(first.task));
+  EXPECT_EQ(Send(workers_->Reserve(*std::move(task))), nullptr);
+  EXPECT_EQ(worker(0).phase, Phase::kBusy);
+  EXPECT_EQ(first.task->calls.size(), 1u);
+  EXPECT_THAT(Accept(worker(0)), IsOk());
+  EXPECT_THAT(Told(), ElementsAre(IsOk()));
+  const auto batch =
+      PackedBatch::Of(first.batch_id, first.task->function, calls);
+  EXPECT_THAT(batch, IsOk());
+  EXPECT_EQ(workers_->Send(first, batch, done_), nullptr);
+  EXPECT_EQ(first.sent.size(), 1u);  // Freed by the last that has packed it.
+  EXPECT_THAT(Told(), ElementsAre());
+  EXPECT_EQ(workers_->CountIdle(), 1u);
 }
 
 TEST_F(PoolWorkersTest, ATaskThatADeadWorkerCannotGetComesBack) {

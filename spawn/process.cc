@@ -314,7 +314,9 @@ absl::Status Process::CheckOurs() const {
 void Process::End() {
   if (state_ == nullptr) return;
   if (!CheckOurs().ok()) {
-    Output::Abandon(std::move(state_->child.output));
+    // Neither can its thread be joined here, nor is it known whose its numbers
+    // are now.
+    static_cast<void>(state_.release());
     return;
   }
   if (state_->outcome) return;

@@ -13,9 +13,11 @@
 #include <unistd.h>
 
 #include <fstream>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -231,6 +233,34 @@ TEST_F(ProcessOptionsTest, ForkedChildHasTheDescriptorsThatItWasSentOnly) {
   EXPECT_THAT(
       AnswerOf({.entry = "count-own-fds", .method = StartMethod::kFork}),
       IsOkAndHolds("none"));
+}
+
+std::optional<Process> of_parent;
+
+absl::Status DropInheritedProcess(Child& child) {
+  std::vector<UniqueFd> own;
+  while (own.size() < 64) own.emplace_back(dup(STDERR_FILENO));
+  of_parent.reset();
+  for (const UniqueFd& fd : own) {
+    if (fcntl(fd.get(), F_GETFD) < 0) {
+      return absl::InternalError(absl::StrCat(fd.get(), " was closed"));
+    }
+  }
+  return Say(child, "kept");
+}
+TENON_SPAWN_ENTRY("drop-inherited-process", DropInheritedProcess);
+
+TEST_F(ProcessOptionsTest, ForkedChildClosesNothingForAnInheritedProcess) {
+  if (HasOtherThreads()) GTEST_SKIP() << "ThreadSanitizer has a thread";
+  absl::StatusOr<Process> other = Process::Start({.entry = "fail-forked"});
+  ASSERT_THAT(other, IsOk());
+  of_parent.emplace(*std::move(other));
+  EXPECT_THAT(AnswerOf({.entry = "drop-inherited-process",
+                        .method = StartMethod::kFork}),
+              IsOkAndHolds("kept"));
+  EXPECT_THAT(of_parent->Join(Watchdog()),
+              StatusIs(absl::StatusCode::kNotFound));
+  of_parent.reset();
 }
 
 }  // namespace
