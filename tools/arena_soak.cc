@@ -13,49 +13,23 @@
 // names are more than at the start.
 
 #include <algorithm>
-#include <cstddef>
 #include <cstdint>
-#include <fstream>
 #include <iostream>
 #include <string>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/numbers.h"
-#include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "tenon/shm/arena/random_kills.h"
 #include "tenon/shm/sharing_strategy.h"
 #include "tenon/shm/testing/census.h"
+#include "tenon/tools/soak.h"
 
 namespace tenon {
 namespace {
 
 constexpr uint64_t kRoundKills = 50'000;
-// malloc() may keep so much more than at the start.
-constexpr size_t kRssGrowthKb = 8 << 10;
-constexpr size_t kMappingsGrowth = 16;
-
-struct Holdings {
-  size_t rss_kb = 0;
-  size_t fds = 0;
-  Census census;
-};
-
-Holdings Look(const std::string& prefix) {
-  Holdings now;
-  std::ifstream status("/proc/self/status");
-  for (std::string word; status >> word;) {
-    if (word == "VmRSS:") status >> now.rss_kb;
-  }
-  now.census = TakeCensus({.shm_prefix = prefix});
-  now.fds = now.census.Count("open ");
-  return now;
-}
-
-std::string InWords(const Holdings& held) {
-  return absl::StrCat(held.rss_kb, " KiB resident, ", held.fds,
-                      " descriptors, ", held.census.mappings, " mappings");
-}
 
 void Add(RandomKillReport& total, const RandomKillReport& round) {
   total.kills += round.kills;
@@ -88,20 +62,18 @@ int Soak(uint64_t kills, SharingStrategy strategy) {
     }
     left -= options.kills;
     Add(total, *round);
-    const Holdings now = Look(prefix);
+    const Holdings now = TakeHoldings(0, prefix);
     if (first) start = now;
-    std::cout << total.ToString() << "  " << InWords(now) << std::endl;
+    std::cout << total.ToString() << "  " << now.ToString() << std::endl;
   }
-  const Holdings end = Look(prefix);
-  const std::string left_behind = Difference(start.census, end.census);
-  std::cout << "at the start: " << InWords(start)
-            << "\nat the end:   " << InWords(end) << "\n"
-            << left_behind;
-  const bool flat =
-      left_behind.empty() && end.rss_kb <= start.rss_kb + kRssGrowthKb &&
-      end.census.mappings <= start.census.mappings + kMappingsGrowth;
-  std::cout << (total.ok() && flat ? "whole" : "BROKEN") << "\n";
-  return total.ok() && flat ? 0 : 1;
+  const Holdings end = TakeHoldings(0, prefix);
+  const absl::Status flat = CheckFlat("the owner", start, end);
+  std::cout << "at the start: " << start.ToString()
+            << "\nat the end:   " << end.ToString() << "\n";
+  if (!flat.ok()) std::cout << flat << "\n";
+  const bool whole = total.ok() && flat.ok();
+  std::cout << (whole ? "whole" : "BROKEN") << "\n";
+  return whole ? 0 : 1;
 }
 
 }  // namespace

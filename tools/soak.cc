@@ -1,0 +1,73 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "tenon/tools/soak.h"
+
+#include <signal.h>
+#include <string.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+#include <cstddef>
+#include <fstream>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "tenon/shm/testing/census.h"
+
+namespace tenon {
+namespace {
+
+const char* volatile watched = "";
+
+// Calls only what a signal handler may call.
+void EndHung(int) {
+  const auto say = [](const char* text) {
+    if (write(STDERR_FILENO, text, strlen(text)) < 0) _exit(4);
+  };
+  say("BROKEN: hangs while ");
+  say(watched);
+  say("\n");
+  _exit(3);
+}
+
+}  // namespace
+
+std::string Holdings::ToString() const {
+  return absl::StrCat(rss_kb, " KiB resident, ", fds, " descriptors, ",
+                      census.mappings, " mappings");
+}
+
+Holdings TakeHoldings(pid_t pid, const std::string& shm_prefix) {
+  Holdings now;
+  std::ifstream status(pid == 0 ? "/proc/self/status"
+                                : absl::StrCat("/proc/", pid, "/status"));
+  for (std::string word; status >> word;) {
+    if (word == "VmRSS:") status >> now.rss_kb;
+  }
+  status.close();
+  now.census = TakeCensus({.pid = pid, .shm_prefix = shm_prefix});
+  now.fds = now.census.Count("open ");
+  return now;
+}
+
+absl::Status CheckFlat(const std::string& who, const Holdings& before,
+                       const Holdings& now) {
+  std::string grown = Difference(before.census, now.census);
+  if (now.rss_kb > before.rss_kb + kRssSlackKb ||
+      now.census.mappings > before.census.mappings + kMappingsSlack) {
+    absl::StrAppend(&grown, before.ToString(), " before, ", now.ToString(),
+                    " after\n");
+  }
+  if (grown.empty()) return absl::OkStatus();
+  return absl::InternalError(absl::StrCat(who, " is not flat:\n", grown));
+}
+
+void FeedWatchdog(unsigned seconds, const char* doing) {
+  watched = doing;
+  signal(SIGALRM, EndHung);
+  alarm(seconds);
+}
+
+}  // namespace tenon

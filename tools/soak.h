@@ -1,0 +1,47 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// For programs that run for hours: what a process holds at a moment, whether
+// that has grown, and a watchdog.
+
+#ifndef TENON_TOOLS_SOAK_H_
+#define TENON_TOOLS_SOAK_H_
+
+#include <sys/types.h>
+
+#include <cstddef>
+#include <string>
+
+#include "absl/status/status.h"
+#include "tenon/shm/testing/census.h"
+
+namespace tenon {
+
+struct Holdings {
+  size_t rss_kb = 0;
+  size_t fds = 0;
+  Census census;
+
+  std::string ToString() const;
+};
+
+// Of the process `pid`; 0 is the caller. Names in /dev/shm that begin with
+// `shm_prefix` count, unless it is empty.
+Holdings TakeHoldings(pid_t pid, const std::string& shm_prefix = {});
+
+// malloc() may keep that much more than it had.
+inline constexpr size_t kRssSlackKb = 8 << 10;
+inline constexpr size_t kMappingsSlack = 16;
+
+// Errors: kInternal naming `who` and each kind of which `now` has another
+// number than `before`, or the memory or mappings beyond their slack.
+absl::Status CheckFlat(const std::string& who, const Holdings& before,
+                       const Holdings& now);
+
+// Ends this process with code 3 and a line that names `doing`, unless called
+// again within `seconds`. 0 ends the watch. Not inherited by fork().
+void FeedWatchdog(unsigned seconds, const char* doing);
+
+}  // namespace tenon
+
+#endif  // TENON_TOOLS_SOAK_H_
