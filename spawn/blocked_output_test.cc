@@ -108,8 +108,9 @@ absl::StatusOr<Process> StartGreeter(Child& parent) {
                          .tee = true});
 }
 
-// Writes to stderr until it is killed.
+// Writes to stderr until it is killed, more than a tail at first.
 absl::Status WriteOnAndOn(Child&) {
+  fputs(std::string(8192, '-').c_str(), stderr);
   for (;;) fprintf(stderr, "on and on\n");
 }
 TENON_SPAWN_ENTRY("write-on-and-on", WriteOnAndOn);
