@@ -28,17 +28,26 @@ _COPTS = [
 
 # Code that only tests is not optimised: that would take longer than it saves.
 # (Debian's C library warns of _FORTIFY_SOURCE without optimisation.) A target
-# that says -O2 in its copts wins: they stand behind these.
+# whose own code runs for long, or is killed at each instruction, is `optimised`.
 _TEST_COPTS = ["-O0", "-U_FORTIFY_SOURCE"]
 
-def _checked(name, kwargs, optimised = True):
+# Every test links these.
+_TEST_DEPS = [
+    "//shm/testing:status_matchers",
+    "@abseil-cpp//absl/status",
+    "@abseil-cpp//absl/status:statusor",
+    "@abseil-cpp//absl/strings",
+    "@abseil-cpp//absl/time",
+]
+
+def _checked(name, kwargs, is_library = False, is_test = False):
+    copts = ["-O2"] if kwargs.pop("optimised", False) else _TEST_COPTS if is_test else []
     for attribute in ["srcs", "hdrs", "textual_hdrs", "deps", "data"]:
-        check_layers(name, attribute, kwargs.get(attribute, []))
+        check_layers(name, attribute, kwargs.get(attribute, []), is_library)
     return dict(
         kwargs,
         name = name,
-        copts = _COPTS + ([] if optimised else _TEST_COPTS) +
-                kwargs.get("copts", []),
+        copts = _COPTS + copts + kwargs.get("copts", []),
         linkstatic = True,
     )
 
@@ -46,17 +55,50 @@ def cc_library(name, **kwargs):
     """cc_library whose header h.h is included as "tenon/<package>/h.h"."""
     if kwargs.get("hdrs") or kwargs.get("textual_hdrs"):
         kwargs["include_prefix"] = "tenon/" + native.package_name()
-    _cc_library(**_checked(name, kwargs, not kwargs.get("testonly")))
+    is_test = kwargs.get("testonly", False)
+    _cc_library(**_checked(name, kwargs, not is_test, is_test))
+
+def umbrella(name, deps):
+    """Everything public of a floor, for users; Tenon's targets may not name it.
+
+    Args:
+      name: the floor.
+      deps: its public libraries; tools/check_layers.py misses none.
+    """
+    _cc_library(name = name, visibility = ["//visibility:public"], deps = deps)
 
 def cc_binary(name, **kwargs):
     """cc_binary that needs none of its libraries where it runs."""
     _cc_binary(**_checked(name, kwargs))
 
-def cc_test(name, **kwargs):
-    """cc_test. Its main() is in deps: @googletest//:gtest_main."""
-    if "size" not in kwargs:
-        fail("//%s:%s: a test states its size" % (native.package_name(), name))
-    _cc_test(**_checked(name, kwargs, optimised = False))
+def cc_test(
+        name,
+        srcs = None,
+        deps = [],
+        main = "@googletest//:gtest_main",
+        size = "small",
+        **kwargs):
+    """cc_test of <name>.cc with GoogleTest, the status matchers and Abseil.
+
+    Args:
+      name: the test.
+      srcs: sources other than <name>.cc.
+      deps: libraries. One that ends in "_main" takes the place of `main`.
+      main: the library that brings main(); None if srcs do.
+      size: as Bazel has it.
+      **kwargs: of cc_test; `optimised` for -O2.
+    """
+    added = list(_TEST_DEPS)
+    if main and not [dep for dep in deps if dep.endswith("_main")]:
+        added.append(main)
+    if native.package_name() == "shm/testing":
+        added[0] = ":status_matchers"
+    _cc_test(**_checked(name, dict(
+        kwargs,
+        size = size,
+        srcs = srcs or [name + ".cc"],
+        deps = deps + [dep for dep in added if dep not in deps],
+    ), is_test = True))
 
 def cc_benchmark(
         name,
@@ -66,6 +108,7 @@ def cc_benchmark(
         data = [],
         size = "small",
         tags = [],
+        optimised = False,
         **kwargs):
     """A benchmark, and <name>_smoke_test, which runs it for a moment.
 
@@ -77,6 +120,7 @@ def cc_benchmark(
       data: of both.
       size: of the smoke test.
       tags: of both.
+      optimised: for -O2 in configurations that have less.
       **kwargs: of the binary, the test and the library they share.
     """
     _cc_library(**_checked(name + "_lib", dict(
@@ -85,6 +129,7 @@ def cc_benchmark(
         srcs = srcs,
         alwayslink = True,
         data = data,
+        optimised = optimised,
         tags = tags,
         visibility = ["//visibility:private"],
         deps = deps + ["@google_benchmark//:benchmark"],

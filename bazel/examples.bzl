@@ -5,49 +5,49 @@
 
 load("//bazel:cc.bzl", "cc_library")
 
-def _public_libraries():
-    """Libraries of this BUILD file, so far, that users may depend on."""
-    return [
-        rule
-        for rule in native.existing_rules().values()
-        if rule["kind"] == "cc_library" and
-           "//visibility:public" in rule.get("visibility", [])
-    ]
+def _public_headers_impl(ctx):
+    """The headers of `deps` where they are included from."""
+    return DefaultInfo(files = depset([
+        header
+        for dep in ctx.attr.deps
+        for header in dep[CcInfo].compilation_context.direct_public_headers
+        if "/_virtual_includes/" in header.path
+    ]))
+
+_public_headers = rule(
+    implementation = _public_headers_impl,
+    attrs = {"deps": attr.label_list(providers = [CcInfo])},
+)
 
 def examples_test(
+        libraries = [],
         names = None,
         docs = ["README.md"],
         using = [],
-        also = [],
         deps = [],
         **kwargs):
-    """examples_test: every example of the package compiles.
+    """examples_test: every example of the libraries' headers compiles.
 
-    Written last in a BUILD file: it takes the headers of all public libraries
-    above it. bazel/README.md says what an example may look like.
+    bazel/README.md says what an example may look like.
 
     Args:
+      libraries: labels of libraries.
       names: a header that declares what examples use without declaring it.
       docs: Markdown files.
       using: namespaces whose names examples use as they are.
-      also: labels of headers that are not in public libraries.
-      deps: libraries beside the public ones of this package.
+      deps: what examples need beside the libraries.
       **kwargs: of the library and the test.
     """
-    libraries = _public_libraries()
-    package = native.package_name()
-    headers = also + [
-        header
-        for library in libraries
-        for header in library.get("hdrs", [])
-    ]
-    files = [
-        "tenon/%s/%s=$(location %s)" % (package, header.lstrip(":"), header)
-        for header in headers
-    ] + ["$(location %s)" % doc for doc in docs]
+    headers = [":examples_headers"] if libraries else []
+    if libraries:
+        _public_headers(
+            name = "examples_headers",
+            testonly = True,
+            deps = libraries,
+        )
     options = ["--using " + namespace for namespace in using]
     if names:
-        options.append("--names %s/%s" % (package, names))
+        options.append("--names %s/%s" % (native.package_name(), names))
     native.genrule(
         name = "examples_source",
         testonly = True,
@@ -55,7 +55,8 @@ def examples_test(
         outs = ["examples.cc", "examples.txt"],
         cmd = "python3 $(location //bazel:extract_examples.py) %s" %
               " ".join(options) + " --source $(location examples.cc)" +
-              " --list $(location examples.txt) " + " ".join(files),
+              " --list $(location examples.txt) " +
+              " ".join(["$(locations %s)" % label for label in headers + docs]),
         tools = ["//bazel:extract_examples.py"],
     )
     cc_library(
@@ -64,7 +65,7 @@ def examples_test(
         srcs = ["examples.cc"] + ([names] if names else []),
         # An example's main() is in a namespace, where it must return a value.
         copts = ["-Wno-return-type", "-Wno-shadow", "-Wno-unused"],
-        deps = deps + [":" + library["name"] for library in libraries],
+        deps = deps + libraries,
         **kwargs
     )
     # A library in `data` would not be built.

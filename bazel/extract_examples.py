@@ -4,7 +4,9 @@
 """Makes one C++ source of the examples of headers and READMEs.
 
     extract_examples.py [--names FILE] [--using NAMESPACE]... --source OUT.cc
-        --list OUT.txt [INCLUDE=]FILE...
+        --list OUT.txt FILE...
+
+A header is given where it is included from: .../_virtual_includes/NAME/INCLUDE.
 
 bazel/README.md, "Examples that compile", states the conventions.
 """
@@ -133,14 +135,14 @@ def main():
     parser.add_argument("--using", action="append", default=[])
     parser.add_argument("--source", type=pathlib.Path, required=True)
     parser.add_argument("--list", type=pathlib.Path, required=True)
-    parser.add_argument("files", nargs="*")
+    parser.add_argument("files", nargs="*", type=pathlib.Path)
     options = parser.parse_args()
     includes, code, listed = [], [], []
-    for file in options.files:
-        include, _, name = file.rpartition("=")
-        path = pathlib.Path(name)
-        found = in_header(path) if path.suffix == ".h" else in_readme(path)
-        includes += [f'#include "{include}"'] if include and found else []
+    for path in options.files:
+        _, _, header = str(path).partition("/_virtual_includes/")
+        found = in_header(path) if header else in_readme(path)
+        include = header.partition("/")[2]
+        includes += [f'#include "{include}"'] if header and found else []
         for example in found:
             code += translate(example, len(listed), includes)
             listed.append(f"{example.path}:{example.line}")

@@ -1,34 +1,85 @@
 # SPDX-FileCopyrightText: 2026 The Tenon Authors
 # SPDX-License-Identifier: Apache-2.0
 
-"""The floors of the house: which package may depend on which.
+"""The floors and rooms of the house: which package may depend on which.
 
-A target may depend on targets of its own package, and on packages of a
-strictly lower rank. The first folder of a label decides: //shm/internal is
-part of //shm. cc.bzl checks this while loading, tools/check_layers.sh over the
-whole graph.
+A floor is a folder of the root, a room is a folder in it. A library may depend
+on libraries of its own room and of rooms in earlier rows. The longest prefix of
+a package decides, so ipc/queue/internal is part of the room ipc/queue. A test,
+or what is built for tests only, may depend on everything in its own floor and
+in lower floors.
+
+cc.bzl checks this while loading, tools/check_layers.py over the whole graph.
 """
 
-RANKS = {
+_ROWS = [
+    ["bazel", "third_party"],
+    ["shm/base"],
+    ["futures", "shm/pages"],
+    ["shm/segment"],
+    ["shm/ledger", "shm/tensor"],
+    ["shm/arena", "shm/tensor/exchange", "shm/value"],
+    ["shm/arena/query"],
+    ["shm"],
+    ["ipc/channel", "ipc/doorbell"],
+    ["ipc/listener", "ipc/sync"],
+    ["ipc/queue", "ipc/ring"],
+    ["ipc/tensor_codec"],
+    ["ipc/tensor_queue"],
+    ["ipc"],
+    ["cuda_ipc"],
+    ["spawn/settings"],
+    ["spawn/supervisor"],
+    ["spawn/report"],
+    ["spawn/arguments"],
+    ["spawn/child"],
+    ["spawn/fork_server"],
+    ["spawn/process"],
+    ["spawn/pool"],
+    ["shm_manager", "spawn"],
+    ["loader/data"],
+    ["loader/worker"],
+    ["loader"],
+    ["benchmarks", "examples", "tools"],
+]
+
+# Rooms bind libraries.
+ROOMS = {room: rank for rank, row in enumerate(_ROWS) for room in row}
+
+# Floors bind tests.
+FLOORS = {
     "bazel": 0,
     "third_party": 0,
     "shm": 1,
+    "futures": 2,
     "ipc": 2,
     "cuda_ipc": 3,
-    "futures": 4,
-    "spawn": 5,
-    "shm_manager": 5,
-    "loader": 6,
-    "benchmarks": 7,
-    "examples": 7,
-    "tools": 7,
+    "shm_manager": 3,
+    "spawn": 3,
+    "loader": 4,
+    "benchmarks": 5,
+    "examples": 5,
+    "tools": 5,
 }
 
-def _floor(package):
-    floor = package.split("/")[0]
-    if floor not in RANKS:
-        fail("//%s has no rank in //bazel:layers.bzl" % package)
-    return floor
+# Each names everything public of a floor. They are for users.
+UMBRELLAS = ["//futures", "//ipc", "//shm", "//spawn"]
+
+def place(package, is_library):
+    """The room or floor of a package and its rank; (None, -1) if there is none.
+
+    Args:
+      package: a package, such as "ipc/queue/internal".
+      is_library: whether the target is a library that is not for tests only.
+    """
+    folders = package.split("/")
+    if not is_library:
+        return (folders[0], FLOORS[folders[0]]) if folders[0] in FLOORS else (None, -1)
+    for length in range(len(folders), 0, -1):
+        room = "/".join(folders[:length])
+        if room in ROOMS:
+            return (room, ROOMS[room])
+    return (None, -1)
 
 def _package_of(label):
     """The Tenon package that a label names; None for others' and our own."""
@@ -36,37 +87,40 @@ def _package_of(label):
         if label.startswith(own):
             return label[len(own):].split(":")[0]
     if label.startswith("@//"):
-        fail("%s means the package of whoever uses Tenon; write %s" %
+        fail("%s means the package of the workspace that uses Tenon; write %s" %
              (label, label[1:]))
     return None
 
-def check_layers(name, attribute, labels):
+def _place(package, is_library):
+    found = place(package, is_library)
+    if found[0] == None:
+        fail("//%s has no rank in //bazel:layers.bzl" % package)
+    return found
+
+def check_layers(name, attribute, labels, is_library):
     """Fails if a target of the calling package names one beside or above it.
 
     Args:
       name: the target, for the message.
       attribute: the attribute that holds the labels, for the message.
       labels: what the attribute holds.
+      is_library: whether the target is a library that is not for tests only.
     """
+    target = "//%s:%s" % (native.package_name(), name)
     if type(labels) != "list":
-        fail(("//%s:%s: %s is a select(), which the layer check cannot see " +
+        fail(("%s: %s is a select(), which the layer check cannot see " +
               "through. Put the select() into an alias and name that.") %
-             (native.package_name(), name, attribute))
-    floor = _floor(native.package_name())
+             (target, attribute))
+    here, rank = _place(native.package_name(), is_library)
     for label in labels:
         package = _package_of(label)
         if package == None:
             continue
-        below = _floor(package)
-        if below != floor and RANKS[below] >= RANKS[floor]:
-            fail(("//%s:%s: %s has %s, but %s (rank %d) may depend only on " +
-                  "lower ranks, and %s has %d. See //bazel:layers.bzl.") % (
-                native.package_name(),
-                name,
-                attribute,
-                label,
-                floor,
-                RANKS[floor],
-                below,
-                RANKS[below],
-            ))
+        if label in UMBRELLAS:
+            fail("%s: %s has %s, which is for users of Tenon; name the targets" %
+                 (target, attribute, label))
+        below, rank_below = _place(package, is_library)
+        if below != here and rank_below >= rank:
+            fail(("%s: %s has %s, but %s (rank %d) may depend only on lower " +
+                  "ranks, and %s has %d. See //bazel:layers.bzl.") %
+                 (target, attribute, label, here, rank, below, rank_below))

@@ -15,7 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "cuda.h"
 #include "tenon/cuda_ipc/driver.h"
-#include "tenon/shm/status_macros.h"
+#include "tenon/shm/base/status_macros.h"
 
 namespace tenon::cuda_ipc {
 namespace {

@@ -13,7 +13,7 @@
 #include "gtest/gtest.h"
 #include "tenon/cuda_ipc/driver.h"
 #include "tenon/cuda_ipc/fake_cuda.h"
-#include "tenon/shm/status_matchers.h"
+#include "tenon/shm/testing/status_matchers.h"
 
 namespace tenon::cuda_ipc {
 namespace {

@@ -15,7 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "cuda.h"
-#include "tenon/shm/status_macros.h"
+#include "tenon/shm/base/status_macros.h"
 
 // The name of a function as cuda.h's macros leave it.
 #define TENON_CUDA_NAME_(function) #function

@@ -4,10 +4,10 @@
 // One tensor to three processes at once: each reads the very same memory.
 
 #include "tenon/examples/example.h"
-#include "tenon/ipc/ring_channel.h"
+#include "tenon/ipc/ring/ring_channel.h"
 #include "tenon/shm/arena/arena_tensor.h"
-#include "tenon/spawn/entry.h"
-#include "tenon/spawn/process.h"
+#include "tenon/spawn/child/entry.h"
+#include "tenon/spawn/process/process.h"
 
 using namespace tenon;  // NOLINT
 

@@ -10,9 +10,9 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
-#include "tenon/shm/deadline.h"
-#include "tenon/shm/status_macros.h"  // IWYU pragma: export
-#include "tenon/spawn/init.h"
+#include "tenon/shm/base/deadline.h"
+#include "tenon/shm/base/status_macros.h"  // IWYU pragma: export
+#include "tenon/spawn/child/init.h"
 
 namespace tenon {
 

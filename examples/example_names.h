@@ -13,7 +13,7 @@
 
 #include "absl/status/status.h"
 #include "tenon/loader/loader.h"
-#include "tenon/spawn/init.h"
+#include "tenon/spawn/child/init.h"
 
 int Fail(const absl::Status& status);
 void Train(std::span<const float> images, int64_t count);

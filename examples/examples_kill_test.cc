@@ -18,7 +18,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tenon/examples/testing/call_killer.h"
-#include "tenon/shm/testing/tracee.h"
+#include "tenon/shm/testing/trace/tracee.h"
 
 namespace tenon {
 namespace {

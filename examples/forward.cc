@@ -6,7 +6,7 @@
 #include <cstdio>
 
 #include "tenon/examples/queue_example.h"
-#include "tenon/shm/status_macros.h"
+#include "tenon/shm/base/status_macros.h"
 
 namespace tenon {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "absl/time/clock.h"
 #include "tenon/examples/queue_example.h"
-#include "tenon/shm/status_macros.h"
+#include "tenon/shm/base/status_macros.h"
 
 namespace tenon {
 namespace {

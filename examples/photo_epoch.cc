@@ -27,11 +27,11 @@
 #include "tenon/examples/photos/interrupt.h"
 #include "tenon/examples/photos/photo_dataset.h"
 #include "tenon/examples/photos/photo_folder.h"
+#include "tenon/loader/data/random_sampler.h"
 #include "tenon/loader/loader.h"
-#include "tenon/loader/random_sampler.h"
-#include "tenon/shm/sharing_strategy.h"
-#include "tenon/shm/status_macros.h"
-#include "tenon/spawn/init.h"
+#include "tenon/shm/base/status_macros.h"
+#include "tenon/shm/segment/sharing_strategy.h"
+#include "tenon/spawn/child/init.h"
 
 ABSL_FLAG(std::string, images, "/usr/share/backgrounds/mate",
           "a folder with a folder of JPEG files for each class");

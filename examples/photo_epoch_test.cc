@@ -19,8 +19,8 @@
 #include "gtest/gtest.h"
 #include "tenon/examples/photos/test_jpeg.h"
 #include "tenon/examples/testing/program.h"
-#include "tenon/shm/shm_name.h"
-#include "tenon/shm/status_matchers.h"
+#include "tenon/shm/segment/shm_name.h"
+#include "tenon/shm/testing/status_matchers.h"
 
 namespace tenon {
 namespace {

@@ -12,11 +12,11 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "tenon/ipc/archive.h"
-#include "tenon/ipc/queue_handle.h"
-#include "tenon/shm/deadline.h"
-#include "tenon/shm/status_macros.h"
-#include "tenon/shm/unique_fd.h"
+#include "tenon/ipc/channel/archive.h"
+#include "tenon/ipc/queue/queue_handle.h"
+#include "tenon/shm/base/deadline.h"
+#include "tenon/shm/base/status_macros.h"
+#include "tenon/shm/base/unique_fd.h"
 
 namespace tenon {
 

@@ -16,10 +16,10 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "tenon/examples/example.h"  // IWYU pragma: export
-#include "tenon/ipc/tensor_message.h"
-#include "tenon/ipc/tensor_queue.h"
-#include "tenon/spawn/entry.h"
-#include "tenon/spawn/process.h"
+#include "tenon/ipc/tensor_codec/tensor_message.h"
+#include "tenon/ipc/tensor_queue/tensor_queue.h"
+#include "tenon/spawn/child/entry.h"
+#include "tenon/spawn/process/process.h"
 
 namespace tenon {
 

@@ -8,7 +8,7 @@
 #include <numeric>
 
 #include "tenon/examples/example.h"
-#include "tenon/ipc/listener.h"
+#include "tenon/ipc/listener/listener.h"
 #include "tenon/shm/arena/arena_tensor.h"
 
 using namespace tenon;  // NOLINT: an example.

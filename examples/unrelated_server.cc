@@ -5,7 +5,7 @@
 // tensor to the first that connects. The other one is unrelated_client.
 
 #include "tenon/examples/example.h"
-#include "tenon/ipc/listener.h"
+#include "tenon/ipc/listener/listener.h"
 #include "tenon/shm/arena/arena_tensor.h"
 
 using namespace tenon;  // NOLINT: an example.

@@ -17,7 +17,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tenon/futures/future.h"
-#include "tenon/shm/status_matchers.h"
+#include "tenon/shm/testing/status_matchers.h"
 
 namespace tenon::futures {
 namespace {

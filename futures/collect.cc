@@ -9,8 +9,8 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "tenon/futures/async.h"
-#include "tenon/futures/collector.h"
 #include "tenon/futures/future.h"
+#include "tenon/futures/internal/collector.h"
 #include "tenon/futures/wait_all.h"
 
 namespace tenon::futures {

@@ -13,7 +13,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "tenon/futures/collect.h"
-#include "tenon/futures/collector.h"
+#include "tenon/futures/internal/collector.h"
 #include "tenon/futures/wait_all.h"
 
 namespace tenon::futures {

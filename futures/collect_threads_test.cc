@@ -18,7 +18,7 @@
 #include "tenon/futures/collect.h"
 #include "tenon/futures/future.h"
 #include "tenon/futures/thread_pool.h"
-#include "tenon/shm/status_matchers.h"
+#include "tenon/shm/testing/status_matchers.h"
 
 namespace tenon::futures {
 namespace {

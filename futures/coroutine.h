@@ -47,11 +47,11 @@
 #include "absl/base/config.h"
 #include "absl/status/status.h"
 #include "tenon/futures/callback_failure.h"
-#include "tenon/futures/cancel_request.h"
 #include "tenon/futures/executor.h"
 #include "tenon/futures/future.h"
-#include "tenon/futures/future_callback.h"
-#include "tenon/futures/future_state.h"
+#include "tenon/futures/internal/cancel_request.h"
+#include "tenon/futures/internal/future_callback.h"
+#include "tenon/futures/internal/future_state.h"
 
 namespace tenon::futures {
 namespace internal_future {

@@ -21,7 +21,7 @@
 #include "tenon/futures/executor.h"
 #include "tenon/futures/future.h"
 #include "tenon/futures/thread_pool.h"
-#include "tenon/shm/status_macros.h"
+#include "tenon/shm/base/status_macros.h"
 
 // Types of the user.
 struct Batch {};

@@ -46,8 +46,8 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "tenon/futures/executor.h"
-#include "tenon/futures/future_callback.h"
-#include "tenon/futures/future_state.h"
+#include "tenon/futures/internal/future_callback.h"
+#include "tenon/futures/internal/future_state.h"
 
 namespace tenon::futures {
 

@@ -12,12 +12,12 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
-#include "tenon/futures/cancel_request.h"
 #include "tenon/futures/executor.h"
-#include "tenon/futures/executor_callback.h"
 #include "tenon/futures/future.h"
-#include "tenon/futures/future_callback.h"
-#include "tenon/futures/future_state.h"
+#include "tenon/futures/internal/cancel_request.h"
+#include "tenon/futures/internal/executor_callback.h"
+#include "tenon/futures/internal/future_callback.h"
+#include "tenon/futures/internal/future_state.h"
 #include "tenon/futures/wait_helper.h"
 
 namespace tenon::futures {

@@ -19,7 +19,7 @@
 #include "gtest/gtest.h"
 #include "tenon/futures/executor.h"
 #include "tenon/futures/future.h"
-#include "tenon/shm/status_matchers.h"
+#include "tenon/shm/testing/status_matchers.h"
 
 namespace tenon::futures {
 namespace {

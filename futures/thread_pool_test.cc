@@ -21,8 +21,8 @@
 #include "tenon/futures/async.h"
 #include "tenon/futures/executor.h"
 #include "tenon/futures/future.h"
-#include "tenon/shm/process_testing.h"
-#include "tenon/shm/status_matchers.h"
+#include "tenon/shm/testing/process_testing.h"
+#include "tenon/shm/testing/status_matchers.h"
 
 namespace tenon::futures {
 namespace {

@@ -18,8 +18,8 @@
 #include "tenon/futures/callback_failure.h"
 #include "tenon/futures/executor.h"
 #include "tenon/futures/future.h"
-#include "tenon/futures/future_state.h"
-#include "tenon/shm/status_matchers.h"
+#include "tenon/futures/internal/future_state.h"
+#include "tenon/shm/testing/status_matchers.h"
 
 namespace tenon::futures {
 namespace {

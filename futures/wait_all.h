@@ -13,10 +13,10 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
-#include "tenon/futures/collector.h"
 #include "tenon/futures/future.h"
-#include "tenon/futures/future_callback.h"
-#include "tenon/futures/future_state.h"
+#include "tenon/futures/internal/collector.h"
+#include "tenon/futures/internal/future_callback.h"
+#include "tenon/futures/internal/future_state.h"
 
 namespace tenon::futures::internal_future {
 

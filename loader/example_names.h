@@ -16,8 +16,8 @@
 #include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "tenon/loader/loader.h"
-#include "tenon/shm/status_macros.h"
-#include "tenon/spawn/init.h"
+#include "tenon/shm/base/status_macros.h"
+#include "tenon/spawn/child/init.h"
 
 int Fail(const absl::Status& status);
 void Train(absl::Span<const float> images, int64_t count);

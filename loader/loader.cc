@@ -13,12 +13,12 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
-#include "tenon/loader/batch_layout.h"
-#include "tenon/loader/batch_source.h"
+#include "tenon/loader/data/batch_layout.h"
+#include "tenon/loader/data/batch_source.h"
 #include "tenon/loader/local_source.h"
-#include "tenon/loader/messages.h"
-#include "tenon/loader/worker_source.h"
-#include "tenon/shm/status_macros.h"
+#include "tenon/loader/worker/messages.h"
+#include "tenon/loader/worker/worker_source.h"
+#include "tenon/shm/base/status_macros.h"
 
 namespace tenon::loader {
 namespace {

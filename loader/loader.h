@@ -33,15 +33,15 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "tenon/loader/batch.h"
-#include "tenon/loader/batch_layout.h"
-#include "tenon/loader/batch_source.h"
-#include "tenon/loader/cancellation.h"
-#include "tenon/loader/dataset.h"
-#include "tenon/loader/fill_batch.h"
-#include "tenon/loader/sampler.h"
-#include "tenon/shm/deadline.h"
-#include "tenon/shm/sharing_strategy.h"
+#include "tenon/loader/data/batch.h"
+#include "tenon/loader/data/batch_layout.h"
+#include "tenon/loader/data/batch_source.h"
+#include "tenon/loader/data/cancellation.h"
+#include "tenon/loader/data/dataset.h"
+#include "tenon/loader/data/sampler.h"
+#include "tenon/loader/worker/fill_batch.h"
+#include "tenon/shm/base/deadline.h"
+#include "tenon/shm/segment/sharing_strategy.h"
 
 namespace tenon::loader {
 

@@ -19,12 +19,12 @@
 #include "absl/time/time.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tenon/loader/batch.h"
+#include "tenon/loader/data/batch.h"
+#include "tenon/loader/data/random_sampler.h"
 #include "tenon/loader/loader_testing.h"
-#include "tenon/loader/random_sampler.h"
 #include "tenon/loader/testing/test_datasets.h"
-#include "tenon/shm/sharing_strategy.h"
-#include "tenon/shm/status_matchers.h"
+#include "tenon/shm/segment/sharing_strategy.h"
+#include "tenon/shm/testing/status_matchers.h"
 
 namespace tenon::loader {
 namespace {

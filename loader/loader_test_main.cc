@@ -6,7 +6,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tenon/loader/testing/test_datasets.h"
-#include "tenon/spawn/init.h"
+#include "tenon/spawn/child/init.h"
 
 int main(int argc, char** argv) {
   tenon::spawn::Init(argc, argv);

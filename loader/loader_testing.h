@@ -22,13 +22,13 @@
 #include "absl/time/time.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tenon/loader/batch.h"
+#include "tenon/loader/data/batch.h"
 #include "tenon/loader/loader.h"
-#include "tenon/shm/deadline.h"
-#include "tenon/shm/pid_fd.h"
-#include "tenon/shm/process_testing.h"
-#include "tenon/shm/sharing_strategy.h"
-#include "tenon/shm/shm_name.h"
+#include "tenon/shm/base/deadline.h"
+#include "tenon/shm/base/pid_fd.h"
+#include "tenon/shm/segment/sharing_strategy.h"
+#include "tenon/shm/segment/shm_name.h"
+#include "tenon/shm/testing/process_testing.h"
 
 namespace tenon::loader {
 

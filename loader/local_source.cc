@@ -13,10 +13,10 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "tenon/loader/batch.h"
-#include "tenon/loader/fill_batch.h"
-#include "tenon/shm/deadline.h"
-#include "tenon/shm/status_macros.h"
+#include "tenon/loader/data/batch.h"
+#include "tenon/loader/worker/fill_batch.h"
+#include "tenon/shm/base/deadline.h"
+#include "tenon/shm/base/status_macros.h"
 
 namespace tenon::loader {
 

@@ -14,13 +14,13 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "tenon/loader/batch.h"
-#include "tenon/loader/batch_layout.h"
-#include "tenon/loader/batch_source.h"
-#include "tenon/loader/cancellation.h"
-#include "tenon/loader/dataset.h"
-#include "tenon/loader/fill_batch.h"
-#include "tenon/shm/deadline.h"
+#include "tenon/loader/data/batch.h"
+#include "tenon/loader/data/batch_layout.h"
+#include "tenon/loader/data/batch_source.h"
+#include "tenon/loader/data/cancellation.h"
+#include "tenon/loader/data/dataset.h"
+#include "tenon/loader/worker/fill_batch.h"
+#include "tenon/shm/base/deadline.h"
 
 namespace tenon::loader {
 

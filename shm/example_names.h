@@ -21,15 +21,15 @@
 
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
-#include "tenon/shm/deadline.h"
-#include "tenon/shm/dlpack.h"
-#include "tenon/shm/pid_fd.h"
-#include "tenon/shm/segment.h"
-#include "tenon/shm/status_macros.h"
-#include "tenon/shm/tensor.h"
-#include "tenon/shm/tensor_handle.h"
-#include "tenon/shm/tensor_spec.h"
-#include "tenon/shm/unique_fd.h"
+#include "tenon/shm/base/deadline.h"
+#include "tenon/shm/base/pid_fd.h"
+#include "tenon/shm/base/status_macros.h"
+#include "tenon/shm/base/unique_fd.h"
+#include "tenon/shm/segment/segment.h"
+#include "tenon/shm/tensor/exchange/dlpack.h"
+#include "tenon/shm/tensor/exchange/tensor_handle.h"
+#include "tenon/shm/tensor/tensor.h"
+#include "tenon/shm/tensor/tensor_spec.h"
 
 // Types of the user.
 struct Matrix {

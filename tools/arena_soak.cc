@@ -21,9 +21,9 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/numbers.h"
 #include "absl/time/time.h"
-#include "tenon/shm/arena/random_kills.h"
-#include "tenon/shm/sharing_strategy.h"
-#include "tenon/shm/testing/census.h"
+#include "tenon/shm/arena/proof/random_kills.h"
+#include "tenon/shm/segment/sharing_strategy.h"
+#include "tenon/shm/testing/kill/census.h"
 #include "tenon/tools/soak.h"
 
 namespace tenon {

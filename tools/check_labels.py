@@ -7,7 +7,7 @@
     tools/check_labels.py README.md
 
 Asks Bazel, so that targets made by macros count. Exits 1 and lists the labels
-that name none. BAZEL may name another Bazel, as for check_layers.sh.
+that name none. BAZEL may name another Bazel, as for check_layers.py.
 """
 
 import os

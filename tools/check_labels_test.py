@@ -25,9 +25,9 @@ class CheckLabelsTest(unittest.TestCase):
 
     def test_labels_are_found(self):
         self.assertEqual(
-            check_labels.labels_in("`//shm:segment`, \"@tenon//ipc:channel\","
+            check_labels.labels_in("`//shm/segment`, \"@tenon//ipc/channel\","
                                    " test //tools/... and //loader."),
-            {"//shm:segment", "//ipc:channel", "//tools/...", "//loader"})
+            {"//shm/segment", "//ipc/channel", "//tools/...", "//loader"})
 
     def test_other_slashes_are_no_labels(self):
         self.assertEqual(
@@ -37,10 +37,10 @@ class CheckLabelsTest(unittest.TestCase):
 
     def test_a_target_that_is_not_there_is_missing(self):
         def ask(labels):
-            self.assertEqual(labels, {"//ipc:none", "//ipc:queue"})
-            return {"//ipc:queue"}, "no such target"
+            self.assertEqual(labels, {"//ipc:none", "//ipc/queue"})
+            return {"//ipc/queue"}, "no such target"
         self.assertEqual(
-            check_labels.missing({"//ipc:queue", "//ipc:none"}, ask),
+            check_labels.missing({"//ipc/queue", "//ipc:none"}, ask),
             ({"//ipc:none"}, "no such target"))
 
     def test_packages_and_files_are_there_without_bazel(self):

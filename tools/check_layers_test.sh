@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Shows that a dependency that goes sideways or up is caught, twice: by the
-# macros while loading, and by check_layers.sh when somebody went around them.
+# macros while loading, and by check_layers.py when a rule goes around them.
 # Works on a copy of the tree, with a Bazel server of its own, so it is run by
 # itself and not by `bazel test`:
 #
@@ -72,18 +72,35 @@ try_pair() {
 
   add_dependency "$1" "$2" @rules_cc//cc:defs.bzl
   status=0
-  output=$("$tree/tools/check_layers.sh" 2>&1) || status=1
+  output=$("$tree/tools/check_layers.py" 2>&1) || status=1
   expect "query: //$1 -> //$2" "//$1/layers_try:x (rank" "$status" "$output"
   remove_dependency "$1" "$2"
 }
 
+# Tenon's own targets may not name what is for users.
+try_umbrella() {
+  local output status=0
+  mkdir -p "$tree/examples/layers_try"
+  {
+    printf 'load("//bazel:cc.bzl", "cc_library")\n'
+    printf 'cc_library(name = "x", deps = ["//shm"])\n'
+  } > "$tree/examples/layers_try/BUILD.bazel"
+  output=$(cd "$tree" && "${server[@]}" query "//examples/layers_try:x" 2>&1) ||
+    status=1
+  expect "macro: an umbrella" "which is for users of Tenon" "$status" "$output"
+  rm -r "$tree/examples/layers_try"
+}
+
 copy_tree
-"$tree/tools/check_layers.sh"
+"$tree/tools/check_layers.py"
 try_pair spawn shm_manager  # sideways
 try_pair shm_manager spawn  # sideways
 try_pair shm ipc            # up
 try_pair ipc loader         # up
 try_pair loader examples    # up
-"$tree/tools/check_layers.sh" > /dev/null
+try_pair shm/segment shm/arena  # up, a room
+try_pair shm/value shm/arena    # sideways, a room
+try_umbrella
+"$tree/tools/check_layers.py" > /dev/null
 printf 'check_layers_test: %d failures\n' "$failures"
 ((failures == 0))

@@ -22,7 +22,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 KINDS = {"Compiling": "compilations", "Linking": "links", "Testing": "tests"}
-# "Testing //ipc:ring_test (shard 1 of 2)" and "Compiling ipc/ring.cc".
+# "Testing //ipc/ring:ring_test (shard 1 of 2)" and "Compiling ipc/ring.cc".
 ACTION = re.compile(r"(Compiling|Linking|Testing) (?://)?(\S+)( \(.*\))?$")
 
 Action = collections.namedtuple("Action", "kind name section seconds")

@@ -6,7 +6,7 @@
   tools/compile_commands.py [TARGETS] [-- OPTIONS OF BAZEL]
 
 TARGETS are //... unless told. The commands are those Bazel would run, except
-that "tenon/shm/segment.h" is looked up in the checkout itself, not among the
+that "tenon/shm/segment/segment.h" is looked up in the checkout itself, not among the
 links that Bazel makes while it builds: nothing has to be built first, and going
 to a definition leads to the file you edit.
 """

@@ -5,8 +5,8 @@
 # Fuzzes one parser with libFuzzer, under AddressSanitizer and
 # UndefinedBehaviorSanitizer, from its committed corpus.
 #
-#   tools/fuzz.sh //ipc:hello_fuzz_test             # 3,000,000 executions
-#   tools/fuzz.sh //ipc:hello_fuzz_test 100000 -max_len=160
+#   tools/fuzz.sh //ipc/listener:hello_fuzz_test             # 3,000,000 executions
+#   tools/fuzz.sh //ipc/listener:hello_fuzz_test 100000 -max_len=160
 #
 # A target is a cc_test NAME_fuzz_test with its corpus in testdata/NAME_fuzz;
 # what follows the number goes to libFuzzer. What is found is left, as libFuzzer
@@ -16,7 +16,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-target=${1:?a target, as //ipc:hello_fuzz_test}
+target=${1:?a target, as //ipc/listener:hello_fuzz_test}
 runs=${2:-3000000}
 shift $(($# < 2 ? $# : 2))
 

@@ -14,7 +14,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "tenon/shm/testing/census.h"
+#include "tenon/shm/testing/kill/census.h"
 
 namespace tenon {
 namespace {

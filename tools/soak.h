@@ -13,7 +13,7 @@
 #include <string>
 
 #include "absl/status/status.h"
-#include "tenon/shm/testing/census.h"
+#include "tenon/shm/testing/kill/census.h"
 
 namespace tenon {
 

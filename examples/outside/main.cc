@@ -15,8 +15,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "tenon/ipc/channel.h"
-#include "tenon/shm/segment.h"
+#include "tenon/ipc/channel/channel.h"
+#include "tenon/shm/segment/segment.h"
 
 namespace {
 

@@ -10,7 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "tenon/loader/batch.h"
+#include "tenon/loader/data/batch.h"
 #include "xxhash.h"
 
 namespace tenon {

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "tenon/loader/batch.h"
+#include "tenon/loader/data/batch.h"
 #include "xxhash.h"
 
 namespace tenon {

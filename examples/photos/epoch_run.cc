@@ -18,9 +18,9 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "tenon/examples/photos/progress.h"
-#include "tenon/loader/batch.h"
+#include "tenon/loader/data/batch.h"
 #include "tenon/loader/loader.h"
-#include "tenon/shm/status_macros.h"
+#include "tenon/shm/base/status_macros.h"
 
 namespace tenon {
 namespace {

@@ -15,9 +15,9 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "tenon/shm/posix_error.h"
-#include "tenon/shm/retry_on_eintr.h"
-#include "tenon/shm/unique_fd.h"
+#include "tenon/shm/base/posix_error.h"
+#include "tenon/shm/base/retry_on_eintr.h"
+#include "tenon/shm/base/unique_fd.h"
 
 namespace tenon {
 

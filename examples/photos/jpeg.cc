@@ -16,7 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
 #include "tenon/examples/photos/rgb_image.h"
-#include "tenon/shm/status_macros.h"
+#include "tenon/shm/base/status_macros.h"
 
 namespace tenon {
 namespace {

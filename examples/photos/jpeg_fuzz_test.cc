@@ -19,7 +19,7 @@
 #include "gtest/gtest.h"
 #include "tenon/examples/photos/jpeg.h"
 #include "tenon/examples/photos/test_jpeg.h"
-#include "tenon/shm/status_matchers.h"
+#include "tenon/shm/testing/status_matchers.h"
 
 namespace tenon {
 namespace {

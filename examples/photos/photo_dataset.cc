@@ -19,11 +19,11 @@
 #include "tenon/examples/photos/file_bytes.h"
 #include "tenon/examples/photos/photo_folder.h"
 #include "tenon/examples/photos/photo_sample.h"
-#include "tenon/ipc/archive.h"
-#include "tenon/loader/dataset.h"
-#include "tenon/loader/field.h"
-#include "tenon/loader/sample_random.h"
-#include "tenon/shm/status_macros.h"
+#include "tenon/ipc/channel/archive.h"
+#include "tenon/loader/data/dataset.h"
+#include "tenon/loader/data/field.h"
+#include "tenon/loader/data/sample_random.h"
+#include "tenon/shm/base/status_macros.h"
 
 namespace tenon {
 namespace {

@@ -19,10 +19,10 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "tenon/shm/posix_error.h"
-#include "tenon/shm/retry_on_eintr.h"
-#include "tenon/shm/status_macros.h"
-#include "tenon/shm/unique_fd.h"
+#include "tenon/shm/base/posix_error.h"
+#include "tenon/shm/base/retry_on_eintr.h"
+#include "tenon/shm/base/status_macros.h"
+#include "tenon/shm/base/unique_fd.h"
 
 namespace tenon {
 namespace {

@@ -14,7 +14,7 @@
 #include "tenon/examples/photos/jpeg.h"
 #include "tenon/examples/photos/random_resized_crop.h"
 #include "tenon/examples/photos/resample.h"
-#include "tenon/shm/status_macros.h"
+#include "tenon/shm/base/status_macros.h"
 
 namespace tenon {
 

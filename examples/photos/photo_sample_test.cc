@@ -21,7 +21,7 @@
 #include "tenon/examples/photos/random_resized_crop.h"
 #include "tenon/examples/photos/resample.h"
 #include "tenon/examples/photos/test_jpeg.h"
-#include "tenon/shm/status_matchers.h"
+#include "tenon/shm/testing/status_matchers.h"
 
 namespace tenon {
 namespace {

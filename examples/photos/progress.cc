@@ -16,7 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/string_view.h"
-#include "tenon/shm/retry_on_eintr.h"
+#include "tenon/shm/base/retry_on_eintr.h"
 
 namespace tenon {
 namespace {

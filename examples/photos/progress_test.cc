@@ -22,7 +22,7 @@
 #include "absl/strings/string_view.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tenon/shm/unique_fd.h"
+#include "tenon/shm/base/unique_fd.h"
 
 namespace tenon {
 namespace {

@@ -20,10 +20,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
-#include "tenon/shm/deadline.h"
-#include "tenon/shm/pid_fd.h"
-#include "tenon/shm/retry_on_eintr.h"
-#include "tenon/shm/unique_fd.h"
+#include "tenon/shm/base/deadline.h"
+#include "tenon/shm/base/pid_fd.h"
+#include "tenon/shm/base/retry_on_eintr.h"
+#include "tenon/shm/base/unique_fd.h"
 
 namespace tenon {
 namespace {

@@ -20,9 +20,9 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
-#include "tenon/loader/dataset.h"
-#include "tenon/loader/field.h"
-#include "tenon/loader/sample_random.h"
+#include "tenon/loader/data/dataset.h"
+#include "tenon/loader/data/field.h"
+#include "tenon/loader/data/sample_random.h"
 
 namespace tenon::loader {
 namespace {

@@ -12,9 +12,9 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
-#include "tenon/shm/arena/arena_state.h"
-#include "tenon/shm/atomics.h"
-#include "tenon/shm/status_macros.h"
+#include "tenon/shm/arena/internal/arena_state.h"
+#include "tenon/shm/base/atomics.h"
+#include "tenon/shm/base/status_macros.h"
 
 namespace tenon {
 

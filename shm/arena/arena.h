@@ -32,8 +32,8 @@
 #include "tenon/shm/arena/arena_options.h"
 #include "tenon/shm/arena/block_descriptor.h"
 #include "tenon/shm/arena/holder_use.h"
-#include "tenon/shm/deadline.h"
-#include "tenon/shm/ledger/random_id.h"
+#include "tenon/shm/base/deadline.h"
+#include "tenon/shm/base/random_id.h"
 
 namespace tenon {
 

@@ -30,10 +30,10 @@
 #include "tenon/shm/arena/attached_arena.h"
 #include "tenon/shm/arena/benchmark_support.h"
 #include "tenon/shm/arena/block_descriptor.h"
-#include "tenon/shm/deadline.h"
-#include "tenon/shm/status_macros.h"
-#include "tenon/shm/testing/census.h"
+#include "tenon/shm/base/deadline.h"
+#include "tenon/shm/base/status_macros.h"
 #include "tenon/shm/testing/forked_child.h"
+#include "tenon/shm/testing/kill/census.h"
 #include "tenon/shm/testing/reporter.h"
 #include "tenon/shm/testing/shared_object.h"
 

@@ -17,12 +17,12 @@
 #include "tenon/shm/arena/arena.h"
 #include "tenon/shm/arena/arena_offer.h"
 #include "tenon/shm/arena/arena_tensor.h"
-#include "tenon/shm/deadline.h"
-#include "tenon/shm/dtype.h"
-#include "tenon/shm/status_macros.h"
-#include "tenon/shm/status_matchers.h"
-#include "tenon/shm/tensor.h"
-#include "tenon/shm/unique_fd.h"
+#include "tenon/shm/base/deadline.h"
+#include "tenon/shm/base/status_macros.h"
+#include "tenon/shm/base/unique_fd.h"
+#include "tenon/shm/tensor/dtype.h"
+#include "tenon/shm/tensor/tensor.h"
+#include "tenon/shm/testing/status_matchers.h"
 
 namespace tenon {
 namespace {

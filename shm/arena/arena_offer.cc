@@ -13,8 +13,8 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "tenon/shm/ledger/random_id.h"
-#include "tenon/shm/sharing_strategy.h"
+#include "tenon/shm/base/random_id.h"
+#include "tenon/shm/segment/sharing_strategy.h"
 
 namespace tenon {
 namespace {

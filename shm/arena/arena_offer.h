@@ -5,7 +5,7 @@
 // of an arena. Bytes and descriptors, to be sent by whatever carries both.
 //
 //   TENON_ASSIGN_OR_RETURN(ArenaOffer offer, arena->Offer(block));
-//   // Send offer.bytes and offer.fds: tenon/ipc/channel.h.
+//   // Send offer.bytes and offer.fds: tenon/ipc/channel/channel.h.
 
 #ifndef TENON_SHM_ARENA_ARENA_OFFER_H_
 #define TENON_SHM_ARENA_ARENA_OFFER_H_
@@ -16,8 +16,8 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "tenon/shm/ledger/random_id.h"
-#include "tenon/shm/sharing_strategy.h"
+#include "tenon/shm/base/random_id.h"
+#include "tenon/shm/segment/sharing_strategy.h"
 
 namespace tenon {
 

@@ -13,7 +13,7 @@
 //
 // As a test it replays testdata/arena_offer_fuzz and mutations of it. As a
 // fuzzer: clang++ -std=c++20 -DTENON_FUZZ -fsanitize=fuzzer,address,undefined,
-// with the sources of //shm/arena:arena and //shm/arena:attached_arena and of
+// with the sources of //shm/arena and //shm/arena:attached_arena and of
 // what they depend on.
 
 #include <fcntl.h>
@@ -35,12 +35,12 @@
 #include "tenon/shm/arena/arena_offer.h"
 #include "tenon/shm/arena/attached_arena.h"
 #include "tenon/shm/arena/block_descriptor.h"
-#include "tenon/shm/sharing_strategy.h"
-#include "tenon/shm/unique_fd.h"
+#include "tenon/shm/base/unique_fd.h"
+#include "tenon/shm/segment/sharing_strategy.h"
 
 #ifndef TENON_FUZZ
 #include "gtest/gtest.h"
-#include "tenon/shm/fuzz_testing.h"
+#include "tenon/shm/testing/fuzz_testing.h"
 #endif
 
 namespace tenon {
@@ -181,7 +181,7 @@ namespace tenon {
 namespace {
 
 TEST(ArenaOfferFuzzTest, CorpusAndItsMutations) {
-  ReplayCorpus(LLVMFuzzerTestOneInput, "shm/testdata/arena_offer_fuzz",
+  ReplayCorpus(LLVMFuzzerTestOneInput, "shm/arena/testdata/arena_offer_fuzz",
                {.mutations = 100'000});
 }
 

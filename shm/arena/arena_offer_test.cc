@@ -8,8 +8,8 @@
 
 #include "absl/status/status.h"
 #include "gtest/gtest.h"
-#include "tenon/shm/sharing_strategy.h"
-#include "tenon/shm/status_matchers.h"
+#include "tenon/shm/segment/sharing_strategy.h"
+#include "tenon/shm/testing/status_matchers.h"
 
 namespace tenon {
 namespace {

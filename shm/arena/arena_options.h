@@ -11,7 +11,7 @@
 #include <limits>
 #include <string>
 
-#include "tenon/shm/segment.h"
+#include "tenon/shm/segment/segment.h"
 
 namespace tenon {
 

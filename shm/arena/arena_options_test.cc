@@ -24,12 +24,12 @@
 #include "tenon/shm/arena/arena_testing.h"
 #include "tenon/shm/arena/attached_arena.h"
 #include "tenon/shm/arena/holder_use.h"
+#include "tenon/shm/base/random_id.h"
 #include "tenon/shm/ledger/column.h"
-#include "tenon/shm/ledger/random_id.h"
-#include "tenon/shm/process_testing.h"
-#include "tenon/shm/segment.h"
-#include "tenon/shm/sharing_strategy.h"
-#include "tenon/shm/status_matchers.h"
+#include "tenon/shm/segment/segment.h"
+#include "tenon/shm/segment/sharing_strategy.h"
+#include "tenon/shm/testing/process_testing.h"
+#include "tenon/shm/testing/status_matchers.h"
 
 namespace tenon {
 namespace {

@@ -19,12 +19,12 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
-#include "tenon/shm/arena/arena_table.h"
-#include "tenon/shm/arena/size_class.h"
-#include "tenon/shm/fork_count.h"
-#include "tenon/shm/received_fd.h"
-#include "tenon/shm/segment.h"
-#include "tenon/shm/status_macros.h"
+#include "tenon/shm/arena/internal/arena_table.h"
+#include "tenon/shm/arena/internal/size_class.h"
+#include "tenon/shm/base/fork_count.h"
+#include "tenon/shm/base/received_fd.h"
+#include "tenon/shm/base/status_macros.h"
+#include "tenon/shm/segment/segment.h"
 
 namespace tenon {
 namespace {

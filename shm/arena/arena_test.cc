@@ -24,10 +24,10 @@
 #include "tenon/shm/arena/arena_offer.h"
 #include "tenon/shm/arena/attached_arena.h"
 #include "tenon/shm/arena/block_descriptor.h"
-#include "tenon/shm/deadline.h"
-#include "tenon/shm/sharing_strategy.h"
-#include "tenon/shm/status_matchers.h"
-#include "tenon/shm/unique_fd.h"
+#include "tenon/shm/base/deadline.h"
+#include "tenon/shm/base/unique_fd.h"
+#include "tenon/shm/segment/sharing_strategy.h"
+#include "tenon/shm/testing/status_matchers.h"
 
 namespace tenon {
 namespace {

@@ -16,7 +16,7 @@
 #include "tenon/shm/arena/arena_offer.h"
 #include "tenon/shm/arena/attached_arena.h"
 #include "tenon/shm/arena/holder_use.h"
-#include "tenon/shm/unique_fd.h"
+#include "tenon/shm/base/unique_fd.h"
 
 namespace tenon {
 

@@ -17,15 +17,15 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "tenon/shm/arena/arena_table.h"
-#include "tenon/shm/arena/mapped_segment.h"
-#include "tenon/shm/atomics.h"
-#include "tenon/shm/crash_point.h"
-#include "tenon/shm/ledger/control_memory.h"
+#include "tenon/shm/arena/internal/arena_table.h"
+#include "tenon/shm/arena/internal/mapped_segment.h"
+#include "tenon/shm/base/atomics.h"
+#include "tenon/shm/base/crash_point.h"
+#include "tenon/shm/base/received_fd.h"
+#include "tenon/shm/base/status_macros.h"
+#include "tenon/shm/base/unix_socket.h"
 #include "tenon/shm/ledger/lease.h"
-#include "tenon/shm/received_fd.h"
-#include "tenon/shm/status_macros.h"
-#include "tenon/shm/unix_socket.h"
+#include "tenon/shm/segment/control_memory.h"
 
 namespace tenon {
 namespace {

@@ -29,12 +29,12 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "tenon/shm/arena/arena_attachment.h"
 #include "tenon/shm/arena/arena_offer.h"
 #include "tenon/shm/arena/block_descriptor.h"
-#include "tenon/shm/fork_count.h"
-#include "tenon/shm/ledger/random_id.h"
-#include "tenon/shm/unique_fd.h"
+#include "tenon/shm/arena/internal/arena_attachment.h"
+#include "tenon/shm/base/fork_count.h"
+#include "tenon/shm/base/random_id.h"
+#include "tenon/shm/base/unique_fd.h"
 
 namespace tenon {
 

@@ -16,14 +16,14 @@
 #include "gtest/gtest.h"
 #include "tenon/shm/arena/arena.h"
 #include "tenon/shm/arena/arena_offer.h"
-#include "tenon/shm/arena/arena_table.h"
 #include "tenon/shm/arena/arena_testing.h"
 #include "tenon/shm/arena/block_descriptor.h"
-#include "tenon/shm/process_testing.h"
-#include "tenon/shm/segment.h"
-#include "tenon/shm/sharing_strategy.h"
-#include "tenon/shm/status_matchers.h"
-#include "tenon/shm/unique_fd.h"
+#include "tenon/shm/arena/internal/arena_table.h"
+#include "tenon/shm/base/unique_fd.h"
+#include "tenon/shm/segment/segment.h"
+#include "tenon/shm/segment/sharing_strategy.h"
+#include "tenon/shm/testing/process_testing.h"
+#include "tenon/shm/testing/status_matchers.h"
 
 namespace tenon {
 namespace {

@@ -21,7 +21,7 @@
 #include "absl/status/statusor.h"
 #include "tenon/shm/arena/arena_offer.h"
 #include "tenon/shm/arena/attached_arena.h"
-#include "tenon/shm/unique_fd.h"
+#include "tenon/shm/base/unique_fd.h"
 
 namespace tenon {
 

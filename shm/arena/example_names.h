@@ -18,10 +18,10 @@
 #include "tenon/shm/arena/arena_tensor.h"
 #include "tenon/shm/arena/attached_arena.h"
 #include "tenon/shm/arena/block_descriptor.h"
-#include "tenon/shm/deadline.h"
-#include "tenon/shm/status_macros.h"
-#include "tenon/shm/tensor.h"
-#include "tenon/shm/unique_fd.h"
+#include "tenon/shm/base/deadline.h"
+#include "tenon/shm/base/status_macros.h"
+#include "tenon/shm/base/unique_fd.h"
+#include "tenon/shm/tensor/tensor.h"
 
 extern const std::shared_ptr<tenon::Arena> arena;
 extern const tenon::Block block;

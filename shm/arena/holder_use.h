@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
-#include "tenon/shm/ledger/random_id.h"
+#include "tenon/shm/base/random_id.h"
 
 namespace tenon {
 

@@ -34,13 +34,13 @@
 #include "tenon/shm/arena/attached_arena.h"
 #include "tenon/shm/arena/benchmark_support.h"
 #include "tenon/shm/arena/block_descriptor.h"
-#include "tenon/shm/atomics.h"
-#include "tenon/shm/pid_fd.h"
-#include "tenon/shm/status_macros.h"
+#include "tenon/shm/base/atomics.h"
+#include "tenon/shm/base/pid_fd.h"
+#include "tenon/shm/base/status_macros.h"
+#include "tenon/shm/base/unique_fd.h"
 #include "tenon/shm/testing/forked_child.h"
 #include "tenon/shm/testing/reporter.h"
 #include "tenon/shm/testing/shared_object.h"
-#include "tenon/shm/unique_fd.h"
 
 namespace tenon {
 namespace {

@@ -18,8 +18,8 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "tenon/shm/base/random_id.h"
 #include "tenon/shm/ledger/column_layout.h"
-#include "tenon/shm/ledger/random_id.h"
 
 namespace tenon {
 

@@ -32,14 +32,14 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "tenon/shm/atomics.h"
-#include "tenon/shm/fork_count.h"
+#include "tenon/shm/base/atomics.h"
+#include "tenon/shm/base/fork_count.h"
+#include "tenon/shm/base/pid_fd.h"
+#include "tenon/shm/base/random_id.h"
+#include "tenon/shm/base/unique_fd.h"
+#include "tenon/shm/base/unix_socket.h"
 #include "tenon/shm/ledger/attach_message.h"
-#include "tenon/shm/ledger/control_memory.h"
-#include "tenon/shm/ledger/random_id.h"
-#include "tenon/shm/pid_fd.h"
-#include "tenon/shm/unique_fd.h"
-#include "tenon/shm/unix_socket.h"
+#include "tenon/shm/segment/control_memory.h"
 
 namespace tenon {
 

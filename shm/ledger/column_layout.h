@@ -15,7 +15,7 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "tenon/shm/ledger/random_id.h"
+#include "tenon/shm/base/random_id.h"
 
 namespace tenon {
 

@@ -20,15 +20,15 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tenon/shm/base/pid_fd.h"
+#include "tenon/shm/base/random_id.h"
+#include "tenon/shm/base/unique_fd.h"
 #include "tenon/shm/ledger/column_layout.h"
 #include "tenon/shm/ledger/column_testing.h"
 #include "tenon/shm/ledger/lease.h"
-#include "tenon/shm/ledger/random_id.h"
-#include "tenon/shm/pid_fd.h"
-#include "tenon/shm/process_testing.h"
-#include "tenon/shm/status_matchers.h"
 #include "tenon/shm/testing/forked_child.h"
-#include "tenon/shm/unique_fd.h"
+#include "tenon/shm/testing/process_testing.h"
+#include "tenon/shm/testing/status_matchers.h"
 
 namespace tenon {
 namespace {

@@ -22,11 +22,11 @@
 #include <vector>
 
 #include "absl/strings/string_view.h"
-#include "tenon/shm/atomics.h"
+#include "tenon/shm/base/atomics.h"
+#include "tenon/shm/base/pid_fd.h"
+#include "tenon/shm/base/unique_fd.h"
 #include "tenon/shm/ledger/attach_message.h"
 #include "tenon/shm/ledger/column_layout.h"
-#include "tenon/shm/pid_fd.h"
-#include "tenon/shm/unique_fd.h"
 
 namespace tenon {
 

@@ -23,7 +23,7 @@
 #include <vector>
 
 #include "absl/types/span.h"
-#include "tenon/shm/atomics.h"
+#include "tenon/shm/base/atomics.h"
 #include "tenon/shm/ledger/lease.h"
 
 namespace tenon {

@@ -20,7 +20,7 @@
 #include <atomic>
 #include <cstdint>
 
-#include "tenon/shm/atomics.h"
+#include "tenon/shm/base/atomics.h"
 
 namespace tenon {
 

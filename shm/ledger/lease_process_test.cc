@@ -22,16 +22,16 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "gtest/gtest.h"
-#include "tenon/shm/atomics.h"
-#include "tenon/shm/deadline.h"
+#include "tenon/shm/base/atomics.h"
+#include "tenon/shm/base/deadline.h"
+#include "tenon/shm/base/pid_fd.h"
+#include "tenon/shm/base/status_macros.h"
 #include "tenon/shm/ledger/lease.h"
 #include "tenon/shm/ledger/lease_stress.h"
-#include "tenon/shm/pid_fd.h"
-#include "tenon/shm/status_macros.h"
-#include "tenon/shm/status_matchers.h"
 #include "tenon/shm/testing/forked_child.h"
 #include "tenon/shm/testing/reporter.h"
 #include "tenon/shm/testing/shared_object.h"
+#include "tenon/shm/testing/status_matchers.h"
 
 namespace tenon {
 namespace {

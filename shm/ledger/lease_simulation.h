@@ -29,7 +29,7 @@
 #include <type_traits>
 
 #include "absl/types/span.h"
-#include "tenon/shm/atomics.h"
+#include "tenon/shm/base/atomics.h"
 #include "tenon/shm/ledger/free_test.h"
 #include "tenon/shm/ledger/lease.h"
 #include "tenon/shm/ledger/lease_route.h"

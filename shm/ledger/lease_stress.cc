@@ -13,8 +13,8 @@
 
 #include "absl/time/time.h"
 #include "absl/types/span.h"
-#include "tenon/shm/atomics.h"
-#include "tenon/shm/deadline.h"
+#include "tenon/shm/base/atomics.h"
+#include "tenon/shm/base/deadline.h"
 #include "tenon/shm/ledger/free_test.h"
 #include "tenon/shm/ledger/lease.h"
 

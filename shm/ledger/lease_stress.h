@@ -28,8 +28,8 @@
 #include <vector>
 
 #include "absl/types/span.h"
-#include "tenon/shm/atomics.h"
-#include "tenon/shm/deadline.h"
+#include "tenon/shm/base/atomics.h"
+#include "tenon/shm/base/deadline.h"
 #include "tenon/shm/ledger/free_test.h"
 #include "tenon/shm/ledger/lease.h"
 

@@ -14,7 +14,7 @@
 
 #include "absl/types/span.h"
 #include "gtest/gtest.h"
-#include "tenon/shm/atomics.h"
+#include "tenon/shm/base/atomics.h"
 #include "tenon/shm/ledger/free_test.h"
 
 namespace tenon {

@@ -13,8 +13,8 @@
 
 #include "absl/time/time.h"
 #include "gtest/gtest.h"
-#include "tenon/shm/atomics.h"
-#include "tenon/shm/deadline.h"
+#include "tenon/shm/base/atomics.h"
+#include "tenon/shm/base/deadline.h"
 #include "tenon/shm/ledger/lease.h"
 #include "tenon/shm/ledger/lease_stress.h"
 

@@ -17,7 +17,7 @@
 #include <atomic>
 #include <cstdint>
 
-#include "tenon/shm/atomics.h"
+#include "tenon/shm/base/atomics.h"
 #include "tenon/shm/ledger/lease_route.h"
 #include "tenon/shm/ledger/sim_inbox.h"
 #include "tenon/shm/ledger/sim_processes.h"

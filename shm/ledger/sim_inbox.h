@@ -14,7 +14,7 @@
 #include <cstdint>
 
 #include "absl/types/span.h"
-#include "tenon/shm/atomics.h"
+#include "tenon/shm/base/atomics.h"
 #include "tenon/shm/ledger/lease_route.h"
 #include "tenon/shm/ledger/sim_processes.h"
 #include "tenon/shm/testing/scheduler/schedule.h"

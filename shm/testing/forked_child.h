@@ -22,8 +22,8 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "gtest/gtest.h"
-#include "tenon/shm/deadline.h"
-#include "tenon/shm/pid_fd.h"
+#include "tenon/shm/base/deadline.h"
+#include "tenon/shm/base/pid_fd.h"
 #include "tenon/shm/testing/reporter.h"
 
 namespace tenon {

@@ -18,12 +18,12 @@
 #include "absl/time/time.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tenon/shm/deadline.h"
-#include "tenon/shm/pid_fd.h"
-#include "tenon/shm/status_matchers.h"
-#include "tenon/shm/testing/census.h"
+#include "tenon/shm/base/deadline.h"
+#include "tenon/shm/base/pid_fd.h"
+#include "tenon/shm/testing/kill/census.h"
 #include "tenon/shm/testing/reporter.h"
 #include "tenon/shm/testing/shared_object.h"
+#include "tenon/shm/testing/status_matchers.h"
 
 namespace tenon {
 namespace {

@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
-#include "tenon/shm/fork_count.h"
+#include "tenon/shm/base/fork_count.h"
 
 namespace tenon {
 namespace {

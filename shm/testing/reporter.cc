@@ -14,9 +14,9 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "tenon/shm/posix_error.h"
-#include "tenon/shm/retry_on_eintr.h"
-#include "tenon/shm/unique_fd.h"
+#include "tenon/shm/base/posix_error.h"
+#include "tenon/shm/base/retry_on_eintr.h"
+#include "tenon/shm/base/unique_fd.h"
 
 namespace tenon {
 namespace {

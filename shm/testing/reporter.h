@@ -25,7 +25,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "tenon/shm/unique_fd.h"
+#include "tenon/shm/base/unique_fd.h"
 
 namespace tenon {
 

@@ -8,7 +8,7 @@
 #include "absl/time/time.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tenon/shm/status_matchers.h"
+#include "tenon/shm/testing/status_matchers.h"
 #include "tenon/tools/cli/command_line.h"
 #include "tenon/tools/cli/json.h"
 #include "tenon/tools/cli/quantity.h"

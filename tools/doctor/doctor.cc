@@ -7,7 +7,7 @@
 
 #include <vector>
 
-#include "tenon/shm/available_memory.h"
+#include "tenon/shm/base/available_memory.h"
 #include "tenon/tools/doctor/core_checks.h"
 #include "tenon/tools/doctor/finding.h"
 #include "tenon/tools/doctor/kernel_checks.h"

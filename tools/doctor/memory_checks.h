@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "tenon/shm/available_memory.h"
+#include "tenon/shm/base/available_memory.h"
 #include "tenon/tools/doctor/finding.h"
 
 namespace tenon::tools {

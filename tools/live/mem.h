@@ -11,8 +11,8 @@
 
 #include <string>
 
-#include "tenon/ipc/queue_query.h"
-#include "tenon/shm/arena/ledger_query.h"
+#include "tenon/ipc/queue/queue_query.h"
+#include "tenon/shm/arena/query/ledger_query.h"
 #include "tenon/tools/cli/json.h"
 
 namespace tenon::tools {

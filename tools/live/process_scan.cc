@@ -26,11 +26,11 @@
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 #include "absl/time/time.h"
-#include "tenon/shm/ledger/process_info.h"
-#include "tenon/shm/ledger/shown_memfd.h"
-#include "tenon/shm/retry_on_eintr.h"
-#include "tenon/shm/status_macros.h"
-#include "tenon/shm/unique_fd.h"
+#include "tenon/shm/base/process_info.h"
+#include "tenon/shm/base/retry_on_eintr.h"
+#include "tenon/shm/base/shown_memfd.h"
+#include "tenon/shm/base/status_macros.h"
+#include "tenon/shm/base/unique_fd.h"
 
 namespace tenon::tools {
 namespace {

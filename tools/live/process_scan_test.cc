@@ -15,13 +15,13 @@
 #include "absl/time/time.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tenon/shm/process_testing.h"
-#include "tenon/shm/segment.h"
-#include "tenon/shm/sharing_strategy.h"
-#include "tenon/shm/shm_name.h"
-#include "tenon/shm/status_matchers.h"
-#include "tenon/shm/testing/census.h"
+#include "tenon/shm/segment/segment.h"
+#include "tenon/shm/segment/sharing_strategy.h"
+#include "tenon/shm/segment/shm_name.h"
 #include "tenon/shm/testing/forked_child.h"
+#include "tenon/shm/testing/kill/census.h"
+#include "tenon/shm/testing/process_testing.h"
+#include "tenon/shm/testing/status_matchers.h"
 
 namespace tenon::tools {
 namespace {

@@ -14,7 +14,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/time/time.h"
 #include "tenon/shm/arena/holder_use.h"
-#include "tenon/shm/arena/ledger_query.h"
+#include "tenon/shm/arena/query/ledger_query.h"
 #include "tenon/tools/cli/json.h"
 #include "tenon/tools/cli/quantity.h"
 #include "tenon/tools/cli/table.h"

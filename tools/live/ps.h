@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
-#include "tenon/shm/arena/ledger_query.h"
+#include "tenon/shm/arena/query/ledger_query.h"
 #include "tenon/tools/cli/json.h"
 #include "tenon/tools/live/process_scan.h"
 

@@ -11,7 +11,7 @@
 
 #include "absl/base/config.h"
 #include "gtest/gtest.h"
-#include "tenon/shm/atomics.h"
+#include "tenon/shm/base/atomics.h"
 
 #ifdef __clang__
 #define TENON_CODE_IN(name) __attribute__((section(name), used, noinline))

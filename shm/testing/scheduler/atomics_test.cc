@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// What "tenon/shm/atomics.h" asks of a policy, of both policies.
+// What "tenon/shm/base/atomics.h" asks of a policy, of both policies.
 
-#include "tenon/shm/atomics.h"
+#include "tenon/shm/base/atomics.h"
 
 #include <sys/mman.h>
 #include <unistd.h>

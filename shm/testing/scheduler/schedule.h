@@ -42,7 +42,7 @@
 #include <string>
 
 #include "absl/functional/function_ref.h"
-#include "tenon/shm/atomics.h"
+#include "tenon/shm/base/atomics.h"
 #include "tenon/shm/testing/scheduler/logical_threads.h"
 #include "tenon/shm/testing/scheduler/schedule_random.h"
 #include "tenon/shm/testing/scheduler/schedule_trace.h"

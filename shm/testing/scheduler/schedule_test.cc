@@ -11,7 +11,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tenon/shm/atomics.h"
+#include "tenon/shm/base/atomics.h"
 #include "tenon/shm/testing/scheduler/explore.h"
 #include "tenon/shm/testing/scheduler/sim_atomics.h"
 #include "tenon/shm/testing/scheduler/sim_var.h"

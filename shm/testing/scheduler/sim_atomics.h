@@ -14,7 +14,7 @@
 #include <atomic>
 #include <type_traits>
 
-#include "tenon/shm/atomics.h"
+#include "tenon/shm/base/atomics.h"
 #include "tenon/shm/testing/scheduler/schedule.h"
 
 namespace tenon {
@@ -63,7 +63,7 @@ struct SimAtomics {
     Schedule::Current().Fence(order);
   }
 
-  // Stands for SystemFence() of "tenon/shm/system_fence.h".
+  // Stands for SystemFence() of "tenon/shm/base/system_fence.h".
   static void FenceAll() { Schedule::Current().FenceAll(); }
 
   static void Pause() { Schedule::Current().Pause(); }

@@ -8,7 +8,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tenon/shm/atomics.h"
+#include "tenon/shm/base/atomics.h"
 #include "tenon/shm/testing/scheduler/explore.h"
 #include "tenon/shm/testing/scheduler/schedule.h"
 #include "tenon/shm/testing/scheduler/sim_atomics.h"

@@ -13,7 +13,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "tenon/shm/atomics.h"
+#include "tenon/shm/base/atomics.h"
 
 namespace tenon {
 

@@ -1,0 +1,181 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Channel: bytes and file descriptors from process to process.
+//
+//   TENON_ASSIGN_OR_RETURN(auto pair, Channel::CreatePair());
+//   // One end goes to a child process.
+//   const int fd = segment.fd();
+//   TENON_RETURN_IF_ERROR(pair.first.Send("weights", {&fd, 1},
+//                                         Deadline::After(absl::Seconds(1))));
+//
+//   TENON_ASSIGN_OR_RETURN(Message message,
+//                          pair.second.Receive(Deadline::Never()));
+//   // message.bytes == "weights", message.fds[0] is a descriptor of our own.
+//
+// A message arrives whole or not at all, with all of its descriptors; an fd in
+// flight survives its sender. Over AF_UNIX SOCK_SEQPACKET (unix(7)). For
+// tensors in the steady state this is the wrong tool: it costs a system call on
+// each side. Processes that are not related connect by listener.h.
+
+#ifndef TENON_IPC_CHANNEL_CHANNEL_H_
+#define TENON_IPC_CHANNEL_CHANNEL_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "tenon/ipc/channel/fds_in_flight.h"
+#include "tenon/ipc/channel/frame.h"
+#include "tenon/ipc/channel/peer.h"
+#include "tenon/shm/base/deadline.h"
+#include "tenon/shm/base/fork_count.h"
+#include "tenon/shm/base/unique_fd.h"
+#include "tenon/shm/segment/segment.h"
+
+namespace tenon {
+
+// What Receive() gives. The descriptors are close-on-exec.
+struct Message {
+  std::string bytes;
+  std::vector<UniqueFd> fds;
+};
+
+struct ChannelOptions {
+  // The most descriptors, at least 1, that this end has sent and its peer has
+  // not received. Unreceived descriptors count against all processes of the
+  // user (RLIMIT_NOFILE of them stop every one of them from sending any), so
+  // one peer that does not read must not hold more. A segment that carries a
+  // large message counts.
+  size_t max_fds_in_flight = 253;
+  // The largest message that this end receives.
+  uint64_t max_message_bytes = uint64_t{1} << 30;
+  // Whether descriptors of AF_UNIX sockets may be received: channels that
+  // travel, the offer of an arena. Sockets within sockets are a way to make the
+  // kernel collect garbage, so a receiver that expects none does not get them.
+  bool allow_sockets = false;
+};
+
+// Ownership: owns its socket; closing it (destruction) tells the peer.
+// Threads: one thread may send while another receives; two senders, or two
+//   receivers, need a lock of their own.
+// Processes: inert in a forked child: calls fail with kFailedPrecondition.
+// Trust: a frame has a magic number, a version and a length, all checked before
+//   anything is used; a message that does not fit costs an error, and the
+//   descriptors that came with it are closed, never shut down: a socket that is
+//   refused here works on for its other holders. Contents are the user's to
+//   check, and so is what each descriptor is. Large messages are copied before
+//   they are given.
+// Failure: each function says whether the channel is usable afterwards.
+class Channel {
+ public:
+  // More bytes than this, without limit, go in a segment, transparently; that
+  // costs some system calls more and one of the descriptors.
+  static constexpr size_t kMaxBytes = 64 * 1024;
+  // The most that one message carries.
+  static constexpr size_t kMaxFds = 253;  // SCM_MAX_FD of the kernel.
+
+  // Two connected ends, to be used by related processes.
+  // Errors: kResourceExhausted at a limit of descriptors; kInvalidArgument for
+  // bad options.
+  static absl::StatusOr<std::pair<Channel, Channel>> CreatePair(
+      const ChannelOptions& options = {});
+
+  // Takes over a connected socket, inherited or received.
+  // Errors: kInvalidArgument if it is not a connected AF_UNIX SOCK_SEQPACKET
+  // socket, or for bad options.
+  static absl::StatusOr<Channel> Adopt(UniqueFd socket,
+                                       const ChannelOptions& options = {});
+
+  Channel(Channel&&) = default;
+  Channel& operator=(Channel&&) = default;
+
+  // Sends `bytes` and duplicates of `fds`, which stay the caller's. Blocks
+  // while the peer's buffer is full or too many descriptors are in flight,
+  // until `deadline`. Never raises SIGPIPE.
+  // Errors, all of which send nothing and leave the channel usable:
+  //   kInvalidArgument    over kMaxFds or max_fds_in_flight, or an fd that is
+  //                       not open
+  //   kDeadlineExceeded   the peer does not read
+  //   kResourceExhausted  too many descriptors in flight, of this channel (that
+  //                       fd() is writable then says nothing) or of all of the
+  //                       user (ETOOMANYREFS); or no memory
+  //   kUnavailable        the peer has closed its end or died
+  absl::Status Send(absl::string_view bytes, absl::Span<const int> fds,
+                    Deadline deadline);
+
+  // A message that is ready to be sent, whose bytes have been copied if they
+  // are more than kMaxBytes. Refers to the bytes and descriptors that it was
+  // made of, which have to outlive it.
+  class Prepared {
+   private:
+    friend class Channel;
+    absl::string_view bytes_;
+    absl::Span<const int> fds_;
+    std::optional<Segment> segment_;
+  };
+
+  // The slow half of Send(), for a sender with a lock: it needs no channel, and
+  // so no lock. Does not wait for the peer, but copies a large message.
+  // Errors: kInvalidArgument over kMaxFds; kResourceExhausted: no memory, or no
+  // descriptor for the copy.
+  static absl::StatusOr<Prepared> Prepare(absl::string_view bytes,
+                                          absl::Span<const int> fds);
+
+  // The rest of it; as above, but that nothing is copied.
+  absl::Status Send(const Prepared& message, Deadline deadline);
+
+  // Receives the next message, which may have `max_fds` descriptors; blocks
+  // until `deadline`. Errors:
+  //   kDeadlineExceeded   nothing came; usable
+  //   kUnavailable        the peer has closed its end or died, and everything
+  //                       it sent has been received
+  //   kResourceExhausted  this process cannot take the descriptors (its limit
+  //                       of open files), or it is over max_message_bytes: the
+  //                       message is lost, what did arrive of it is closed;
+  //                       usable
+  //   kDataLoss           the peer sent something that is not a frame of this
+  //                       version, more descriptors, or a socket that is not
+  //                       allowed; lost likewise; the next message may be good
+  absl::StatusOr<Message> Receive(Deadline deadline, size_t max_fds = kMaxFds);
+
+  // The process at the other end; null if unknown. listener.h says, of a
+  // socketpair the process that made the pair says it (peer.h).
+  const PeerProcess* peer() const { return peer_.get(); }
+  void SetPeer(PeerProcess peer) {
+    peer_ = std::make_unique<PeerProcess>(std::move(peer));
+  }
+
+  // For poll(): readable when Receive() would not wait. Still owned here.
+  int fd() const { return socket_.get(); }
+
+  // Gives up the socket, to be handed to another process.
+  UniqueFd Release() { return std::move(socket_); }
+
+ private:
+  Channel(UniqueFd socket, const ChannelOptions& options)
+      : socket_(std::move(socket)),
+        options_(options),
+        in_flight_(options.max_fds_in_flight) {}
+
+  absl::Status SendFrame(FrameKind kind, absl::string_view payload,
+                         absl::Span<const int> fds, Deadline deadline);
+
+  UniqueFd socket_;
+  ChannelOptions options_;
+  FdsInFlight in_flight_;
+  std::unique_ptr<PeerProcess> peer_;
+  uint64_t fork_count_ = ForkCount();
+};
+
+}  // namespace tenon
+
+#endif  // TENON_IPC_CHANNEL_CHANNEL_H_

@@ -1,0 +1,108 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "tenon/ipc/channel/large_message.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <span>
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "tenon/shm/base/posix_error.h"
+#include "tenon/shm/base/retry_on_eintr.h"
+#include "tenon/shm/base/status_macros.h"
+#include "tenon/shm/base/unique_fd.h"
+#include "tenon/shm/segment/segment.h"
+#include "tenon/shm/segment/segment_checks.h"
+#include "tenon/shm/segment/segment_options.h"
+#include "tenon/shm/segment/sharing_strategy.h"
+
+namespace tenon {
+namespace {
+
+// How much there is to allocate is the peer's choice, and a limit of this
+// process (RLIMIT_AS, a machine that does not overcommit) may forbid it.
+absl::Status Allocate(uint64_t size, std::string* bytes) {
+  try {
+    bytes->resize(size);
+    return absl::OkStatus();
+  } catch (const std::exception&) {
+    return PosixError(ENOMEM, "allocate",
+                      absl::StrCat("a message of ", size, " bytes"));
+  }
+}
+
+absl::Status ReadAll(int fd, std::string* bytes) {
+  for (size_t done = 0; done < bytes->size();) {
+    const ssize_t size = RetryOnEintr([&] {
+      return pread(fd, bytes->data() + done, bytes->size() - done,
+                   static_cast<off_t>(done));
+    });
+    if (size < 0) return PosixError(errno, "pread", "a message in a segment");
+    if (size == 0) {
+      return absl::DataLossError("the message ends before its segment does");
+    }
+    done += static_cast<size_t>(size);
+  }
+  return absl::OkStatus();
+}
+
+// What is wrong with what the peer sent is one thing to the receiver.
+absl::Status BadSegment(const absl::Status& status) {
+  if (!absl::IsInvalidArgument(status) && !absl::IsFailedPrecondition(status)) {
+    return status;
+  }
+  return absl::DataLossError(
+      absl::StrCat("the peer sent a message in something that is no sealed "
+                   "segment: ",
+                   status.message()));
+}
+
+}  // namespace
+
+absl::StatusOr<Segment> StoreMessage(absl::string_view bytes) {
+  return Segment::CreateFilled(
+      std::as_bytes(std::span(bytes.data(), bytes.size())),
+      SegmentKind::kOwnerWritten,
+      {.strategy = SharingStrategy::kFileDescriptor,
+       .name_prefix = "tenon-message"});
+}
+
+absl::StatusOr<std::string> LoadMessage(UniqueFd* fd, uint64_t announced,
+                                        uint64_t max_bytes) {
+  // Only what is memory is closed without a wait, as Adopt() does with what it
+  // refuses.
+  const absl::Status sealed =
+      CheckSeals(fd->get(), F_SEAL_SHRINK | F_SEAL_SEAL, "the segment");
+  if (!sealed.ok()) return BadSegment(sealed);
+  const absl::StatusOr<Segment> segment =
+      Segment::Adopt(std::move(*fd), SegmentKind::kOwnerWritten);
+  if (!segment.ok()) return BadSegment(segment.status());
+  if (segment->size_bytes() != announced) {
+    return absl::DataLossError(absl::StrCat(
+        "the peer announced a message of ", announced, " bytes in a segment ",
+        "that has ", segment->size_bytes()));
+  }
+  if (announced > max_bytes) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "the peer sent a message of ", announced, " bytes, and this channel ",
+        "takes at most ", max_bytes, " (max_message_bytes of its options)"));
+  }
+  std::string bytes;
+  TENON_RETURN_IF_ERROR(Allocate(announced, &bytes));
+  TENON_RETURN_IF_ERROR(ReadAll(segment->fd(), &bytes));
+  return bytes;
+}
+
+}  // namespace tenon

@@ -1,0 +1,209 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Doorbell: how one process waits for what others publish in memory, at the
+// price of a cache line while it spins and of one wake-up when it sleeps.
+//
+//   // The sleeper, whose memory holds the `sleeping` word:
+//   TENON_ASSIGN_OR_RETURN(auto bell, Doorbell::Create(&words->sleeping, "x"));
+//   TENON_RETURN_IF_ERROR(bell->AddParticipant(1, producer.fd()));  // A pidfd.
+//   TENON_ASSIGN_OR_RETURN(WaitOutcome outcome, bell->Wait(ready, deadline));
+//
+//   // A ringer has a read-only map of the word, and a duplicate of bell_fd():
+//   StdAtomics::Store(head, n, std::memory_order_seq_cst);
+//   ringer.Ring();                              // A load, if no thread sleeps.
+//
+// In an event loop, which waits for poll_fd() instead:
+//   TENON_ASSIGN_OR_RETURN(bool sleep, bell->Arm(ready));
+//   if (sleep) epoll_wait(epoll_fd, events, 8, -1);
+//   bell->Disarm();
+
+#ifndef TENON_IPC_DOORBELL_DOORBELL_H_
+#define TENON_IPC_DOORBELL_DOORBELL_H_
+
+#include <poll.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "tenon/ipc/doorbell/sleep_protocol.h"
+#include "tenon/ipc/doorbell/spin_budget.h"
+#include "tenon/shm/base/atomics.h"
+#include "tenon/shm/base/deadline.h"
+#include "tenon/shm/base/fork_count.h"
+#include "tenon/shm/base/unique_fd.h"
+
+namespace tenon {
+
+// What ended a wait.
+struct WaitOutcome {
+  enum Kind {
+    kReady,     // What was waited for is there.
+    kDeadline,  // It is not, and the deadline has passed.
+    kDied,      // It is not, and a participant has died.
+  };
+  Kind kind = kReady;
+  uint64_t participant = 0;  // The one that died.
+};
+
+// What a doorbell has seen, for tests and reports.
+struct DoorbellCounts {
+  uint64_t spins_won = 0;    // Waits that ended while spinning.
+  uint64_t sleeps = 0;       // Calls of poll().
+  uint64_t empty_wakes = 0;  // Rung for, and nothing was there.
+  uint64_t pauses = 0;       // Taken because of too many of these.
+};
+
+// The sleeper's.
+// Ownership: owns its descriptors (close-on-exec). The word, and the pidfds of
+//   participants, are the caller's and outlive it.
+// Threads: one waits; nothing else is called meanwhile.
+// Processes: inert in a forked child: calls fail with kFailedPrecondition.
+// Trust: a ringer may ring all the time. After kFreeEmptyWakes wakes in a row
+//   with nothing there the bell is not listened to for 1 ms, then 2, up to
+//   kLongestPause, after each of which it looks once: so at most some 60 wakes
+//   a second, and what is published waits so much longer. One who never rings,
+//   or who swallows the rings of others by reading the descriptor, costs a wait
+//   its deadline. Neither can block a call: nothing here waits for a peer but
+//   poll(), whatever a peer does to the flags of the descriptor.
+// Failure: a failed call changes nothing and may be repeated.
+class Doorbell {
+ public:
+  static constexpr uint64_t kFreeEmptyWakes = 16;
+  static constexpr int kLongestPauseMs = 16;
+
+  // For the word `sleeping`, in memory that only this process writes. `what`
+  // names the bell in errors.
+  // Errors: kResourceExhausted at a limit of descriptors.
+  static absl::StatusOr<std::unique_ptr<Doorbell>> Create(
+      SharedWord<uint64_t>* sleeping, std::string what);
+
+  ~Doorbell();
+  Doorbell(const Doorbell&) = delete;
+  Doorbell& operator=(const Doorbell&) = delete;
+
+  // Whether it fences others before it sleeps, so that ringers may
+  // publish by release stores: the owner of the bell tells them.
+  bool fences() const { return fences_; }
+
+  // The eventfd, of which ringers get duplicates. Still owned here.
+  int bell_fd() const { return bell_.get(); }
+
+  // Waits also end when the process of `pid_fd`, which stays the caller's and
+  // open, has died. `id`, which is unique, names it in outcomes.
+  // Errors: what adding to poll_fd() says.
+  absl::Status AddParticipant(uint64_t id, int pid_fd);
+  // Unknown ids are ignored.
+  void RemoveParticipant(uint64_t id);
+  // For a descriptor that is not a pidfd, and is about to be made unreadable.
+  void ClearDead(uint64_t id);
+
+  // Waits until `ready`, a participant has died, or `deadline` passes; in this
+  // order, so that what a participant published before its death comes first.
+  // A death is sticky: each later wait that is not ready reports it, until
+  // RemoveParticipant(). `ready` is called often, and looks by seq_cst loads.
+  // Blocks, over any number of signals; makes no system call if it is ready
+  // while it spins. With a deadline that has passed it looks once, also for
+  // deaths. Errors: what poll() and SystemFence() say; kFailedPrecondition.
+  absl::StatusOr<WaitOutcome> Wait(absl::FunctionRef<bool()> ready,
+                                   Deadline deadline);
+
+  // --- For event loops: Arm(), wait for poll_fd(), Disarm(), look. ---
+
+  // Readable when the bell was rung or a participant has died; for epoll, poll
+  // or asio. Made at the first call. Errors: kResourceExhausted.
+  absl::StatusOr<int> PollFd();
+
+  // True: nothing is there, and poll_fd() becomes readable once there is.
+  // False: `ready` holds; it is not armed. Does not block.
+  absl::StatusOr<bool> Arm(absl::FunctionRef<bool()> ready);
+  // No more rings are asked for; those that came are taken off the descriptor.
+  // One system call if it was armed. A ring may still be on its way, so a loop
+  // can wake for nothing once.
+  void Disarm();
+
+  // Returns a participant that has died, without waiting. Null if none.
+  absl::StatusOr<const uint64_t*> FindDead();
+
+  DoorbellCounts counts() const { return counts_; }
+
+ private:
+  struct Participant {
+    uint64_t id;
+    int pid_fd;
+    bool dead;
+  };
+
+  Doorbell(SharedWord<uint64_t>* sleeping, UniqueFd bell, std::string what);
+  bool Spin(absl::FunctionRef<bool()> ready, Deadline deadline);
+  absl::StatusOr<int> Poll(bool with_bell, Deadline deadline);
+  absl::Status Pause(Deadline deadline);
+  void Drain();
+  const Participant* Dead() const;
+
+  absl::StatusOr<bool> FallAsleep(absl::FunctionRef<bool()> ready);
+
+  Sleeper<> sleeper_;
+  const bool fences_;
+  UniqueFd bell_;
+  UniqueFd epoll_;
+  std::string what_;
+  SpinBudget spin_;
+  std::vector<Participant> participants_;
+  std::vector<pollfd> polled_;  // The bell, and then the participants.
+  uint64_t empty_in_a_row_ = 0;
+  DoorbellCounts counts_;
+  uint64_t fork_count_ = ForkCount();
+};
+
+// The ringer's end of a doorbell.
+// Ownership: owns the descriptor; the word's mapping is the caller's.
+// Threads: one. Processes: in a forked child it does nothing.
+// Trust: the sleeper may pretend to be asleep, with a new sequence each time:
+//   each Ring() is then two system calls. If it makes the descriptor a blocking
+//   one it is rung no more; Ring() waits only for a sleeper that does this
+//   between these two calls, with a full counter.
+class DoorbellRinger {
+ public:
+  DoorbellRinger() = default;
+
+  // `sleeping` is the sleeper's word, `bell` a duplicate of his bell_fd().
+  // Errors: kInvalidArgument if it is no eventfd that does not block.
+  static absl::StatusOr<DoorbellRinger> Adopt(
+      const SharedWord<uint64_t>* sleeping, UniqueFd bell);
+
+  DoorbellRinger(DoorbellRinger&&) = default;
+  DoorbellRinger& operator=(DoorbellRinger&&) = default;
+
+  // To be called after each publication, which is a seq_cst store, or a release
+  // store if the sleeper fences() and this process is fenced. Wakes the
+  // sleeper if he sleeps and was not rung by this ringer for this sleep yet.
+  void Ring() {
+    if (ringer_.MustRing(*sleeping_)) [[unlikely]]
+      Wake();
+  }
+
+  uint64_t rings() const { return rings_; }
+
+ private:
+  DoorbellRinger(const SharedWord<uint64_t>* sleeping, UniqueFd bell)
+      : sleeping_(sleeping), bell_(std::move(bell)) {}
+  void Wake();
+
+  const SharedWord<uint64_t>* sleeping_ = nullptr;
+  UniqueFd bell_;
+  Ringer<> ringer_;
+  uint64_t rings_ = 0;
+  uint64_t fork_count_ = ForkCount();
+};
+
+}  // namespace tenon
+
+#endif  // TENON_IPC_DOORBELL_DOORBELL_H_

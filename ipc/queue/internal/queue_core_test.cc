@@ -1,0 +1,205 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// What QueueCore has for those who put more than bytes into queues: claims
+// before taking, what was taken, descriptors laid out beside a place.
+
+#include "tenon/ipc/queue/internal/queue_core.h"
+
+#include <sys/eventfd.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tenon/ipc/queue/fd_shelf.h"
+#include "tenon/ipc/queue/queue_handle.h"
+#include "tenon/ipc/queue/queue_testing.h"
+#include "tenon/shm/base/deadline.h"
+#include "tenon/shm/base/unique_fd.h"
+#include "tenon/shm/testing/process_testing.h"
+#include "tenon/shm/testing/status_matchers.h"
+
+namespace tenon {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+const Deadline kNow = Deadline::Passed();
+
+// Remembers the numbers of what it holds; `at` is called at each claim and may
+// refuse it.
+class Claimer : public QueueClaimer {
+ public:
+  using At = std::function<absl::Status(uint64_t number)>;
+
+  explicit Claimer(At at = [](uint64_t) { return absl::OkStatus(); })
+      : at_(std::move(at)) {}
+
+  absl::Status Claim(const QueueItem& item) override {
+    TestItem copy;
+    std::memcpy(copy.data(), item.bytes.data(), sizeof(copy));
+    EXPECT_TRUE(IsWhole(copy));
+    EXPECT_EQ(item.position, copy[1]);
+    EXPECT_EQ(item.place, copy[0]);
+    absl::Status claimed = at_(copy[1]);
+    if (claimed.ok()) held_.push_back(copy[1]);
+    return claimed;
+  }
+  void Undo(const QueueItem& item) override {
+    ASSERT_FALSE(held_.empty());
+    EXPECT_EQ(held_.back(), item.position);
+    held_.pop_back();
+    ++undone_;
+  }
+
+  const std::vector<uint64_t>& held() const { return held_; }
+  int undone() const { return undone_; }
+
+ private:
+  At at_;
+  std::vector<uint64_t> held_;
+  int undone_ = 0;
+};
+
+class QueueCoreTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    auto queue = QueueCore::Create(QueueType::kTensors, sizeof(TestItem),
+                                   {.capacity = 8});
+    ASSERT_THAT(queue, IsOk());
+    queue_ = *std::move(queue);
+    ASSERT_EQ(queue_->place(), 0u);
+    other_ = Another();
+  }
+
+  std::unique_ptr<QueueCore> Another() {
+    auto other = OpenItems(queue_->Share().value(), QueueType::kTensors);
+    EXPECT_THAT(other, IsOk());
+    return *std::move(other);
+  }
+
+  void PutMany(uint64_t count) {
+    for (uint64_t i = 0; i < count; ++i) {
+      ASSERT_THAT(queue_->Put(BytesOf(MakeItem(0, queue_->put())), kNow),
+                  IsOk());
+    }
+  }
+  absl::StatusOr<size_t> GetMany(QueueClaimer* claimer) {
+    std::array<TestItem, 8> items;
+    return other_->Get(std::as_writable_bytes(std::span(items)), kNow, claimer);
+  }
+
+  std::unique_ptr<QueueCore> queue_, other_;
+};
+
+TEST_F(QueueCoreTest, WhatIsTakenWasClaimed) {
+  Claimer claimer;
+  PutMany(3);
+  EXPECT_EQ(queue_->taken(), 0u);
+  EXPECT_THAT(GetMany(&claimer), IsOkAndHolds(3u));
+  EXPECT_THAT(claimer.held(), ElementsAre(0, 1, 2));
+  EXPECT_EQ(queue_->put(), 3u);
+  EXPECT_EQ(queue_->taken(), 3u);
+  EXPECT_EQ(other_->taken(), 0u);
+}
+
+TEST_F(QueueCoreTest, WhatIsRefusedStaysThere) {
+  Claimer refuses([](uint64_t number) {
+    return number < 2 ? absl::OkStatus() : absl::ResourceExhaustedError("no");
+  });
+  PutMany(4);
+  // First what is good.
+  EXPECT_THAT(GetMany(&refuses), IsOkAndHolds(2u));
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_THAT(GetMany(&refuses),
+                StatusIs(absl::StatusCode::kResourceExhausted));
+  }
+  EXPECT_EQ(queue_->taken(), 2u);
+  Claimer takes;
+  EXPECT_THAT(GetMany(&takes), IsOkAndHolds(2u));
+}
+
+TEST_F(QueueCoreTest, WhatIsGoodForNobodyIsTakenOff) {
+  Claimer refuses([](uint64_t number) {
+    return number != 1 ? absl::OkStatus() : absl::DataLossError("died");
+  });
+  PutMany(3);
+  EXPECT_THAT(GetMany(&refuses), IsOkAndHolds(1u));
+  EXPECT_THAT(GetMany(&refuses), StatusIs(absl::StatusCode::kDataLoss));
+  EXPECT_THAT(GetMany(&refuses), IsOkAndHolds(1u));
+  EXPECT_THAT(refuses.held(), ElementsAre(0, 2));
+  EXPECT_EQ(queue_->size(), 0u);
+}
+
+// Somebody else takes the item between the claim and the taking.
+TEST_F(QueueCoreTest, WhoIsSlowerUndoesItsClaims) {
+  auto third = Another();
+  bool first = true;
+  Claimer slow([&](uint64_t) {
+    if (std::exchange(first, false)) {
+      EXPECT_THAT(GetItem(*third, kNow), IsOk());
+    }
+    return absl::OkStatus();
+  });
+  PutMany(3);
+  EXPECT_THAT(GetMany(&slow), IsOkAndHolds(2u));
+  EXPECT_EQ(slow.undone(), 3);
+  EXPECT_THAT(slow.held(), ElementsAre(1, 2));
+}
+
+// The same, and the claim fails because of that: nobody is told.
+TEST_F(QueueCoreTest, AnErrorOfWhoIsSlowerIsForgotten) {
+  auto third = Another();
+  Claimer slow([&](uint64_t) {
+    EXPECT_THAT(GetItem(*third, kNow), IsOk());
+    return absl::DataLossError("it has been let go of");
+  });
+  PutMany(1);
+  EXPECT_THAT(GetMany(&slow), StatusIs(absl::StatusCode::kDeadlineExceeded));
+  EXPECT_THAT(slow.held(), IsEmpty());
+  EXPECT_EQ(queue_->taken(), 1u);
+}
+
+TEST_F(QueueCoreTest, DescriptorsAreLaidOutBesideAPlace) {
+  // Now they know each other.
+  PutMany(1);
+  ASSERT_THAT(GetItem(*other_, kNow), IsOk());
+  const size_t fds = CountOpenFds();
+  uint64_t generation = 0;
+  {
+    const UniqueFd mine(eventfd(3, EFD_CLOEXEC));
+    const int fd = mine.get();
+    ASSERT_THAT(queue_->LayOut("arena", {&fd, 1}), IsOk());
+    PutMany(1);
+    TENON_ASSERT_OK_AND_ASSIGN(const ShelfItem item,
+                               other_->TakeFrom(0, &generation));
+    EXPECT_EQ(item.bytes, "arena");
+    EXPECT_EQ(item.fds.size(), 1u);
+    EXPECT_EQ(generation, queue_->generation());
+  }
+  EXPECT_EQ(CountOpenFds(), fds);
+  // It is still known, and rung.
+  auto third = Another();
+  ASSERT_THAT(third->Arm(), IsOk());
+  queue_.reset();
+  // What was put, and what was laid out, outlives its owner.
+  EXPECT_THAT(other_->TakeFrom(0, &generation), IsOk());
+  EXPECT_THAT(GetItem(*other_, kNow), IsOk());
+  EXPECT_THAT(other_->TakeFrom(64, &generation),
+              StatusIs(absl::StatusCode::kInvalidArgument));
+}
+
+}  // namespace
+}  // namespace tenon

@@ -1,0 +1,109 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// The part of QueueCore that counts tasks.
+
+#include <cstddef>
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "tenon/ipc/doorbell/turn.h"
+#include "tenon/ipc/queue/internal/queue_core.h"
+#include "tenon/ipc/queue/internal/queue_group.h"
+#include "tenon/ipc/queue/internal/queue_layout.h"
+#include "tenon/ipc/queue/internal/queue_side.h"
+#include "tenon/shm/base/atomics.h"
+#include "tenon/shm/base/crash_point.h"
+#include "tenon/shm/base/deadline.h"
+#include "tenon/shm/base/fork_count.h"
+#include "tenon/shm/base/status_macros.h"
+
+namespace tenon {
+namespace {
+
+using A = StdAtomics;
+
+constexpr auto kOrder = std::memory_order_seq_cst;
+
+uint64_t Outstanding(const QueueParticipant& words) {
+  return A::Load(words.begun, kOrder) - A::Load(words.lost, kOrder) -
+         A::Load(words.done, kOrder);
+}
+
+}  // namespace
+
+absl::Status QueueCore::TaskDone(uint64_t count) {
+  TENON_RETURN_IF_ERROR(CheckUsable());
+  const TurnGuard turn(&done_.turn(), Deadline::Never());
+  QueueParticipant& words = group_->at(group_->own());
+  if (count > Outstanding(words)) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(what_, ": ", count, " tasks were said to be done, and ",
+                     Outstanding(words), " have been begun here and are not"));
+  }
+  A::FetchAdd(words.done, count, kOrder);
+  TENON_CRASH_POINT("queue.task_done");
+  done_.RingAll();
+  return absl::OkStatus();
+}
+
+// First the rings, then what is begun, then whether anything was put meanwhile:
+// what is taken was begun before that, and what is not there and was not put
+// cannot be begun.
+bool QueueCore::IsQuiet(QueueSide& side) const {
+  uint64_t before = 0, after = 0;
+  for (size_t place = 0; place < side.used(); ++place) {
+    const QueueParticipant& words = group_->at(place);
+    const uint64_t take = A::Load(words.take, kOrder);
+    const uint64_t head = A::Load(words.head, kOrder);
+    if (head != take) return false;
+    before += head;
+  }
+  for (size_t place = 0; place < side.used(); ++place) {
+    if (side.Lives(place) && Outstanding(group_->at(place)) != 0) return false;
+  }
+  for (size_t place = 0; place < side.used(); ++place) {
+    after += A::Load(group_->at(place).head, kOrder);
+  }
+  return before == after;
+}
+
+absl::Status QueueCore::Tally() const {
+  uint64_t put = 0, done = 0;
+  for (size_t place = 0; place < takers_.size(); ++place) {
+    const QueueParticipant& words = group_->at(place);
+    put += A::Load(words.head, kOrder);
+    done += A::Load(words.done, kOrder);
+  }
+  if (done == put) return absl::OkStatus();
+  return absl::AbortedError(absl::StrCat(
+      what_, ": ", put - done, " of ", put,
+      " tasks were not done: they died with the processes that had got them"));
+}
+
+absl::Status QueueCore::JoinTasks(Deadline deadline) {
+  TENON_RETURN_IF_ERROR(CheckUsable());
+  const TurnGuard turn(&join_.turn(), deadline);
+  if (!turn.held()) return TurnIsTaken("joining");
+  for (;;) {
+    TENON_RETURN_IF_ERROR(join_.Sync());
+    const bool alone = join_.IsAlone();
+    if (IsQuiet(join_) && join_.IsInSync()) return Tally();
+    if (alone && Outstanding(group_->at(group_->own())) == 0) {
+      return absl::UnavailableError(
+          absl::StrCat(what_, ": ", size(),
+                       " tasks are there, and all others have left or died"));
+    }
+    TENON_ASSIGN_OR_RETURN(
+        const bool go_on,
+        join_.Wait([this] { return IsQuiet(join_); }, deadline));
+    if (!go_on) {
+      return absl::DeadlineExceededError(absl::StrCat(
+          what_, ": tasks are not done; ", size(), " have not been begun"));
+    }
+  }
+}
+
+}  // namespace tenon

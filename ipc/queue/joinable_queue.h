@@ -1,0 +1,89 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// JoinableQueue<T>: a queue of tasks, which one can wait for to be done.
+//
+//   // A worker:
+//   TENON_ASSIGN_OR_RETURN(Task task, queue.Get(deadline));
+//   Work(task);                                  // May put more tasks.
+//   TENON_RETURN_IF_ERROR(queue.TaskDone());
+//
+//   // The process that put them:
+//   TENON_RETURN_IF_ERROR(queue.Join(deadline));
+
+#ifndef TENON_IPC_QUEUE_JOINABLE_QUEUE_H_
+#define TENON_IPC_QUEUE_JOINABLE_QUEUE_H_
+
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "tenon/ipc/queue/internal/queue_core.h"
+#include "tenon/ipc/queue/queue.h"
+#include "tenon/ipc/queue/queue_handle.h"
+#include "tenon/shm/base/deadline.h"
+
+namespace tenon {
+
+// Ownership, threads, processes, trust and failure: as Queue<T> (queue.h),
+// whose calls mean the same here. A task that was got belongs to the process
+// that got it, and dies with it.
+template <QueueValue T>
+class JoinableQueue {
+ public:
+  static absl::StatusOr<JoinableQueue> Create(
+      const QueueOptions& options = {}) {
+    return Wrap(QueueCore::Create(QueueType::kTasks, sizeof(T), options));
+  }
+  static absl::StatusOr<JoinableQueue> Open(QueueHandle&& handle) {
+    return Wrap(
+        QueueCore::Open(std::move(handle), QueueType::kTasks, sizeof(T)));
+  }
+  absl::StatusOr<QueueHandle> Share() const { return core_->Share(); }
+
+  absl::Status Put(const T& task, Deadline deadline) {
+    return core_->Put(std::as_bytes(std::span(&task, 1)), deadline);
+  }
+  absl::StatusOr<T> Get(Deadline deadline) {
+    std::array<std::byte, sizeof(T)> bytes;
+    const absl::StatusOr<size_t> got = core_->Get(bytes, deadline);
+    if (!got.ok()) return got.status();
+    return std::bit_cast<T>(bytes);
+  }
+  absl::Status Close() { return core_->Close(); }
+  bool closed() const { return core_->closed(); }
+  uint64_t size() const { return core_->size(); }
+  bool empty() const { return core_->size() == 0; }
+
+  // `count` tasks that were got here, by any thread, are done. Errors:
+  // kFailedPrecondition if so many were not got.
+  absl::Status TaskDone(uint64_t count = 1) { return core_->TaskDone(count); }
+
+  // Waits until all tasks that were put, also meanwhile, are done or have died
+  // with the processes that had got them. Errors: kDeadlineExceeded;
+  // kUnavailable if tasks are there and all others have left or died, and none
+  // is being done here; kAborted, naming how many, if some have died, from then
+  // on.
+  absl::Status Join(Deadline deadline) { return core_->JoinTasks(deadline); }
+
+ private:
+  explicit JoinableQueue(std::unique_ptr<QueueCore> core)
+      : core_(std::move(core)) {}
+  static absl::StatusOr<JoinableQueue> Wrap(
+      absl::StatusOr<std::unique_ptr<QueueCore>> core) {
+    if (!core.ok()) return core.status();
+    return JoinableQueue(*std::move(core));
+  }
+
+  std::unique_ptr<QueueCore> core_;
+};
+
+}  // namespace tenon
+
+#endif  // TENON_IPC_QUEUE_JOINABLE_QUEUE_H_

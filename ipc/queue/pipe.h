@@ -1,0 +1,131 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Pipe<T>: items between two ends, both ways or one way.
+//
+//   TENON_ASSIGN_OR_RETURN(auto pipe, Pipe<Word>::Create());
+//   TENON_ASSIGN_OR_RETURN(QueueHandle handle, pipe.Share());
+//   // The handle goes to another process, which does
+//   TENON_ASSIGN_OR_RETURN(auto theirs, Pipe<Word>::Open(std::move(handle)));
+//   TENON_RETURN_IF_ERROR(theirs.Send(word, deadline));
+//
+//   TENON_ASSIGN_OR_RETURN(Word word, pipe.Receive(deadline));
+
+#ifndef TENON_IPC_QUEUE_PIPE_H_
+#define TENON_IPC_QUEUE_PIPE_H_
+
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "tenon/ipc/queue/internal/queue_core.h"
+#include "tenon/ipc/queue/queue.h"
+#include "tenon/ipc/queue/queue_handle.h"
+#include "tenon/shm/base/deadline.h"
+
+namespace tenon {
+
+// What an end of a pipe is for; its other end is for the opposite.
+enum class PipeUse : char { kBoth = 'b', kSend = 's', kReceive = 'r' };
+
+struct PipeOptions {
+  std::string name = "pipe";     // In errors, and as the memory's label.
+  size_t capacity = 1024;        // Items in each direction.
+  PipeUse use = PipeUse::kBoth;  // Of the end that Create() makes.
+};
+
+// A queue of two participants, of whom nobody gets what it has put itself.
+// Ownership, threads, processes, trust and failure: as Queue<T> (queue.h).
+template <QueueValue T>
+class Pipe {
+ public:
+  // One end. Errors: as Queue<T>.
+  static absl::StatusOr<Pipe> Create(const PipeOptions& options = {}) {
+    return Wrap(QueueCore::Create(QueueType::kPipe, sizeof(T),
+                                  {.name = options.name,
+                                   .capacity = options.capacity,
+                                   .max_participants = 2}),
+                options.use);
+  }
+  // The other end. Errors: as Queue<T>; kResourceExhausted if a process has it,
+  // or what its last holder has sent is not received yet. After an error the
+  // handle is whole.
+  static absl::StatusOr<Pipe> Open(QueueHandle&& handle) {
+    const char use = handle.bytes.empty() ? '\0' : handle.bytes.back();
+    if (use != 'b' && use != 's' && use != 'r') {
+      return absl::InvalidArgumentError("what was given as a pipe is none");
+    }
+    handle.bytes.pop_back();
+    auto core = QueueCore::Open(std::move(handle), QueueType::kPipe, sizeof(T));
+    if (!core.ok()) handle.bytes.push_back(use);
+    return Wrap(std::move(core), static_cast<PipeUse>(use));
+  }
+
+  // For the other end; again when that is gone and another is to have it.
+  absl::StatusOr<QueueHandle> Share() const {
+    absl::StatusOr<QueueHandle> handle = core_->Share();
+    if (handle.ok()) handle->bytes.push_back(static_cast<char>(Other(use_)));
+    return handle;
+  }
+
+  // Waits for room until `deadline`. Errors: kDeadlineExceeded; kUnavailable if
+  // the other end is gone: one that was killed may be found out only once there
+  // is no room; kFailedPrecondition if this end receives only.
+  absl::Status Send(const T& item, Deadline deadline) {
+    if (use_ == PipeUse::kReceive) return NotForThis("send");
+    return core_->Put(std::as_bytes(std::span(&item, 1)), deadline);
+  }
+
+  // Waits for an item until `deadline`. Errors: kDeadlineExceeded;
+  // kUnavailable if the other end is gone and all that it sent was received;
+  // kFailedPrecondition if this end sends only.
+  absl::StatusOr<T> Receive(Deadline deadline) {
+    if (use_ == PipeUse::kSend) return NotForThis("receive");
+    std::array<std::byte, sizeof(T)> bytes;
+    const absl::StatusOr<size_t> got = core_->Get(bytes, deadline);
+    if (!got.ok()) return got.status();
+    return std::bit_cast<T>(bytes);
+  }
+
+  // Whether Receive() would not wait for an item, which there is; a moment ago.
+  bool Poll() const { return core_->size() != core_->own_size(); }
+
+  PipeUse use() const { return use_; }
+
+  // For event loops, as in doorbell.h: for an item, or the end.
+  absl::StatusOr<int> PollFd() { return core_->PollFd(); }
+  absl::StatusOr<bool> Arm() { return core_->Arm(); }
+  void Disarm() { core_->Disarm(); }
+
+ private:
+  Pipe(std::unique_ptr<QueueCore> core, PipeUse use)
+      : core_(std::move(core)), use_(use) {}
+
+  static absl::StatusOr<Pipe> Wrap(
+      absl::StatusOr<std::unique_ptr<QueueCore>> core, PipeUse use) {
+    if (!core.ok()) return core.status();
+    return Pipe(*std::move(core), use);
+  }
+  static PipeUse Other(PipeUse use) {
+    if (use == PipeUse::kBoth) return use;
+    return use == PipeUse::kSend ? PipeUse::kReceive : PipeUse::kSend;
+  }
+  static absl::Status NotForThis(const char* what) {
+    return absl::FailedPreconditionError(
+        std::string("this end of the pipe was not made to ") + what);
+  }
+
+  std::unique_ptr<QueueCore> core_;
+  PipeUse use_;
+};
+
+}  // namespace tenon
+
+#endif  // TENON_IPC_QUEUE_PIPE_H_

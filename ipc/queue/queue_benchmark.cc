@@ -1,0 +1,269 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Queues between processes, in turns in the same run: one that puts and one
+// that gets, which spin (spin) or wait as they please (one), two and two (two),
+// and their limit (bare), a ring with one producer and one consumer of the same
+// capacity, which spin. Items of 64 bytes, one by one and in batches. Counters:
+// nanoseconds an item, and the ratios of the rates, where more is better; of
+// the medians. Besides, how often they slept.
+
+#include <sched.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "absl/base/internal/raw_logging.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "benchmark/benchmark.h"
+#include "tenon/ipc/queue/internal/queue_core.h"
+#include "tenon/ipc/queue/queue_handle.h"
+#include "tenon/ipc/queue/queue_testing.h"
+#include "tenon/shm/arena/benchmark_support.h"
+#include "tenon/shm/base/atomics.h"
+#include "tenon/shm/base/deadline.h"
+#include "tenon/shm/base/status_macros.h"
+#include "tenon/shm/testing/forked_child.h"
+#include "tenon/shm/testing/reporter.h"
+#include "tenon/shm/testing/shared_object.h"
+
+namespace tenon {
+namespace {
+
+using A = StdAtomics;
+using Word = SharedWord<uint64_t>;
+
+constexpr uint64_t kCapacity = 1024;
+constexpr uint64_t kItems = 1 << 16;  // In a turn.
+constexpr size_t kPutters = 2, kGetters = 2;
+constexpr uint64_t kEnd = ~uint64_t{0};  // The last item of a putter.
+
+enum class Mode : uint64_t { kBare, kSpin, kOneAndOne, kTwoAndTwo };
+constexpr uint64_t kModes = 4;
+
+void PinToCore(size_t which) {
+  cpu_set_t all;
+  CPU_ZERO(&all);
+  if (sched_getaffinity(0, sizeof(all), &all) != 0) return;
+  size_t n = 0;
+  for (int core = 0; core < CPU_SETSIZE; ++core) {
+    if (!CPU_ISSET(core, &all) || n++ != which) continue;
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(core, &one);
+    sched_setaffinity(0, sizeof(one), &one);
+    return;
+  }
+}
+
+struct Shared {
+  alignas(64) Word head{0};
+  alignas(64) Word tail{0};
+  alignas(64) std::array<TestItem, kCapacity> slots;
+  alignas(64) Word go{0};  // The number of a turn, times kModes, and its mode.
+  alignas(64) Word ended{0};  // Processes that have ended a turn, in all.
+  alignas(64) Word sleeps{0};
+};
+
+// ---- The bare ring ----
+
+void BarePut(Shared& shared, const TestItem& item) {
+  uint64_t known_tail = A::Load(shared.tail, std::memory_order_acquire);
+  uint64_t head = A::Load(shared.head, std::memory_order_relaxed);
+  for (uint64_t i = 0; i < kItems; ++i, ++head) {
+    while (head - known_tail == kCapacity) {
+      known_tail = A::Load(shared.tail, std::memory_order_acquire);
+      if (head - known_tail == kCapacity) A::Pause();
+    }
+    shared.slots[head % kCapacity] = item;
+    A::Store(shared.head, head + 1, std::memory_order_release);
+  }
+}
+
+void BareGet(Shared& shared, TestItem& item) {
+  uint64_t known_head = A::Load(shared.head, std::memory_order_acquire);
+  uint64_t tail = A::Load(shared.tail, std::memory_order_relaxed);
+  for (uint64_t i = 0; i < kItems; ++i, ++tail) {
+    while (known_head == tail) {
+      known_head = A::Load(shared.head, std::memory_order_acquire);
+      if (known_head == tail) A::Pause();
+    }
+    item = shared.slots[tail % kCapacity];
+    benchmark::DoNotOptimize(item);
+    A::Store(shared.tail, tail + 1, std::memory_order_release);
+  }
+}
+
+// ---- The queue ----
+
+Deadline Soon() { return Deadline::After(absl::Minutes(2)); }
+
+absl::Status PutSome(QueueCore& queue, std::span<const std::byte> items,
+                     Deadline deadline, bool spins) {
+  if (!spins) return queue.Put(items, deadline);
+  for (;;) {
+    TENON_ASSIGN_OR_RETURN(const bool put, queue.TryPut(items));
+    if (put) return absl::OkStatus();
+    A::Pause();
+  }
+}
+
+absl::Status PutAll(QueueCore& queue, uint64_t count, size_t batch,
+                    bool spins) {
+  const std::vector<TestItem> items(batch, MakeItem(0, 0));
+  const auto bytes = std::as_bytes(std::span(items));
+  const Deadline deadline = Soon();
+  for (uint64_t i = 0; i < count; i += batch) {
+    TENON_RETURN_IF_ERROR(PutSome(queue, bytes, deadline, spins));
+  }
+  return PutSome(queue, BytesOf(MakeItem(0, kEnd)), deadline, spins);
+}
+
+// Until the end of a putter: each getter comes upon one.
+absl::Status GetAll(QueueCore& queue, size_t batch, bool spins) {
+  std::vector<TestItem> items(batch);
+  const auto out = std::as_writable_bytes(std::span(items));
+  const Deadline deadline = Soon();
+  for (;;) {
+    TENON_ASSIGN_OR_RETURN(
+        const size_t got, spins ? queue.TryGet(out) : queue.Get(out, deadline));
+    if (got == 0) A::Pause();
+    for (size_t i = 0; i < got; ++i) {
+      if (items[i][1] == kEnd) return absl::OkStatus();
+    }
+  }
+}
+
+// ---- The processes ----
+
+class Crew {
+ public:
+  Crew(QueueCore& queue, size_t batch) : batch_(batch) {
+    for (size_t i = 0; i < kPutters + kGetters; ++i) {
+      QueueHandle handle = queue.Share().value();
+      auto child = ForkedChild::Fork(
+          {.name = "peer", .watchdog = absl::Minutes(5)},
+          [&](const Reporter&) { Play(std::move(handle), i); });
+      ABSL_RAW_CHECK(child.ok(), "cannot fork");
+      children_.push_back(*std::move(child));
+    }
+  }
+  ~Crew() {
+    for (ForkedChild& child : children_) child.Kill();
+  }
+
+  void Turn(Mode mode) {
+    const uint64_t players = mode == Mode::kTwoAndTwo ? 4 : 2;
+    const uint64_t until =
+        A::Load(shared_->ended, std::memory_order_acquire) + players;
+    A::Store(shared_->go, ++turn_ * kModes + static_cast<uint64_t>(mode),
+             std::memory_order_release);
+    while (A::Load(shared_->ended, std::memory_order_acquire) < until) {
+      usleep(50);
+    }
+  }
+  uint64_t sleeps() const {
+    return A::Load(shared_->sleeps, std::memory_order_relaxed);
+  }
+
+ private:
+  void Play(QueueHandle handle, size_t i) {
+    const bool puts = i < kPutters;
+    const size_t rank = puts ? i : i - kPutters;
+    PinToCore(puts ? rank : 1 - rank);
+    const auto queue = OpenItems(std::move(handle));
+    ABSL_RAW_CHECK(queue.ok(), "cannot open the queue");
+    TestItem item = MakeItem(0, 0);
+    for (uint64_t last = 0;;) {
+      const uint64_t go = A::Load(shared_->go, std::memory_order_acquire);
+      if (go == last) {
+        usleep(20);
+        continue;
+      }
+      last = go;
+      const Mode mode = static_cast<Mode>(go % kModes);
+      if (mode != Mode::kTwoAndTwo && rank != 0) continue;
+      if (mode == Mode::kBare) {
+        puts ? BarePut(*shared_, item) : BareGet(*shared_, item);
+      } else {
+        const uint64_t share = mode == Mode::kTwoAndTwo ? kItems / 2 : kItems;
+        const bool spins = mode == Mode::kSpin;
+        const absl::Status played = puts ? PutAll(**queue, share, batch_, spins)
+                                         : GetAll(**queue, batch_, spins);
+        ABSL_RAW_CHECK(played.ok(), "the queue failed");
+      }
+      const uint64_t sleeps =
+          (*queue)->get_counts().sleeps + (*queue)->put_counts().sleeps;
+      A::FetchAdd(shared_->sleeps, sleeps - slept_, std::memory_order_relaxed);
+      slept_ = sleeps;
+      A::FetchAdd(shared_->ended, 1, std::memory_order_acq_rel);
+    }
+  }
+
+  const size_t batch_;
+  SharedObject<Shared> shared_;
+  std::vector<ForkedChild> children_;
+  uint64_t turn_ = 0;
+  uint64_t slept_ = 0;
+};
+
+absl::Status Measure(benchmark::State& state) {
+  const auto batch = static_cast<size_t>(state.range(0));
+  TENON_ASSIGN_OR_RETURN(
+      const auto queue,
+      QueueCore::Create(QueueType::kItems, sizeof(TestItem),
+                        {.name = "benchmark", .capacity = kCapacity}));
+  Crew crew(*queue, batch);
+  std::array<Samples, kModes> ns;
+  std::array<uint64_t, kModes> sleeps = {};
+  uint64_t turns = 0;
+  for (auto _ : state) {
+    for (const Mode mode :
+         {Mode::kBare, Mode::kSpin, Mode::kOneAndOne, Mode::kTwoAndTwo}) {
+      const auto i = static_cast<size_t>(mode);
+      const uint64_t before = crew.sleeps();
+      ns[i].Add(Nanoseconds(CLOCK_MONOTONIC, [&] { crew.Turn(mode); }) /
+                kItems);
+      sleeps[i] += crew.sleeps() - before;
+    }
+    ++turns;
+  }
+  const double bare = ns[0].Median(), spin = ns[1].Median(),
+               one = ns[2].Median(), two = ns[3].Median();
+  state.counters["bare_ns"] = bare;
+  state.counters["one_ns"] = one;
+  state.counters["two_ns"] = two;
+  state.counters["spin_ns"] = spin;
+  state.counters["spin_to_bare"] = bare / spin;
+  state.counters["two_to_one"] = one / two;
+  const double per_thousand = 1000.0 / static_cast<double>(turns * kItems);
+  state.counters["one_sleeps_per_1000"] =
+      static_cast<double>(sleeps[2]) * per_thousand;
+  state.counters["two_sleeps_per_1000"] =
+      static_cast<double>(sleeps[3]) * per_thousand;
+  return absl::OkStatus();
+}
+
+void BM_Queue(benchmark::State& state) {
+  if (sysconf(_SC_NPROCESSORS_ONLN) < 2) {
+    state.SetLabel("not measured: there is one core");
+    for (auto _ : state) {
+    }
+    return;
+  }
+  const absl::Status status = Measure(state);
+  if (!status.ok()) state.SkipWithError(status.ToString().c_str());
+}
+BENCHMARK(BM_Queue)->ArgName("batch")->Arg(1)->Arg(8)->Arg(64)->Iterations(16);
+
+}  // namespace
+}  // namespace tenon

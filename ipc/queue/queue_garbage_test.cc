@@ -1,0 +1,168 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Wild bytes in the memory of a queue. Its participants trust each other, so
+// what comes of it may be any error or any item; but nobody crashes, leaves the
+// memory, or waits beyond a deadline.
+
+#include <sys/mman.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <iostream>
+#include <memory>
+#include <random>
+#include <span>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tenon/ipc/queue/internal/queue_core.h"
+#include "tenon/ipc/queue/internal/queue_layout.h"
+#include "tenon/ipc/queue/queue_handle.h"
+#include "tenon/ipc/queue/queue_testing.h"
+#include "tenon/shm/base/deadline.h"
+#include "tenon/shm/testing/process_testing.h"
+#include "tenon/shm/testing/status_matchers.h"
+
+namespace tenon {
+namespace {
+
+constexpr auto kDataLoss = absl::StatusCode::kDataLoss;
+
+const Deadline kNow = Deadline::Passed();
+
+// A queue, and its memory as somebody else has it.
+class QueueGarbageTest : public testing::Test {
+ protected:
+  static constexpr size_t kCapacity = 4;
+
+  void Make(QueueType type = QueueType::kItems) {
+    Unmap();
+    auto queue = QueueCore::Create(
+        type, sizeof(TestItem), {.capacity = kCapacity, .max_participants = 3});
+    ASSERT_THAT(queue, IsOk());
+    queue_ = *std::move(queue);
+    TENON_ASSERT_OK_AND_ASSIGN(QueueHandle handle, queue_->Share());
+    TENON_ASSERT_OK_AND_ASSIGN(
+        const QueueKind kind,
+        ParseQueueHandle(handle.bytes, handle.fds.size()));
+    size_ = kind.slots_offset();
+    memory_ = mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_SHARED,
+                   handle.fds[0].get(), 0);
+    ASSERT_NE(memory_, MAP_FAILED);
+    TENON_ASSERT_OK_AND_ASSIGN(other_, OpenItems(std::move(handle), type));
+  }
+  void Unmap() {
+    queue_.reset();
+    other_.reset();
+    if (memory_ != nullptr) munmap(memory_, size_);
+    memory_ = nullptr;
+  }
+  void TearDown() override { Unmap(); }
+
+  std::span<uint64_t> words() const {
+    return {static_cast<uint64_t*>(memory_), size_ / sizeof(uint64_t)};
+  }
+  uint64_t& Word(size_t place, size_t offset) const {
+    return words()[(kQueueParticipantsOffset +
+                    place * sizeof(QueueParticipant) + offset) /
+                   sizeof(uint64_t)];
+  }
+
+  std::unique_ptr<QueueCore> queue_, other_;
+  void* memory_ = nullptr;
+  size_t size_ = 0;
+};
+
+TEST_F(QueueGarbageTest, AHeadFarAwayIsRefused) {
+  Make();
+  ASSERT_THAT(queue_->Put(BytesOf(MakeItem(0, 0)), kNow), IsOk());
+  Word(0, offsetof(QueueParticipant, head)) = uint64_t{1} << 40;
+  EXPECT_THAT(GetItem(*other_, kNow), StatusIs(kDataLoss));
+  EXPECT_THAT(other_->Drain(), StatusIs(kDataLoss));
+  EXPECT_EQ(other_->size(), kCapacity);
+  Word(0, offsetof(QueueParticipant, head)) = 1;
+  EXPECT_THAT(GetItem(*other_, kNow), IsOk());
+}
+
+TEST_F(QueueGarbageTest, ATakeBeyondTheHeadIsRefused) {
+  Make();
+  for (uint64_t i = 0; i < kCapacity; ++i) {
+    ASSERT_THAT(queue_->Put(BytesOf(MakeItem(0, i)), kNow), IsOk());
+  }
+  Word(0, offsetof(QueueParticipant, take)) = 77;
+  EXPECT_THAT(queue_->Put(BytesOf(MakeItem(0, 9)), kNow), StatusIs(kDataLoss));
+  EXPECT_THAT(GetItem(*other_, kNow), StatusIs(kDataLoss));
+}
+
+TEST_F(QueueGarbageTest, AWrongKindIsNotOpened) {
+  Make();
+  TENON_ASSERT_OK_AND_ASSIGN(QueueHandle handle, queue_->Share());
+  words()[3] = uint64_t{1} << 50;  // Its capacity.
+  EXPECT_THAT(OpenItems(std::move(handle)),
+              StatusIs(absl::StatusCode::kInvalidArgument));
+}
+
+// Seeded, so that what fails does so again.
+TEST_F(QueueGarbageTest, WildWords) {
+  const size_t fds = CountOpenFds();
+  std::mt19937_64 random(42);
+  uint64_t errors = 0, calls = 0;
+  for (int round = 0; round < 3000; ++round) {
+    const QueueType type =
+        round % 4 == 0 ? QueueType::kTasks : QueueType::kItems;
+    if (round % 20 == 0) Make(type);
+    for (uint64_t n = random() % 4; n < 4; ++n) {
+      // All but the kind, which nobody reads any more.
+      uint64_t& word = words()[8 + random() % (words().size() - 8)];
+      switch (random() % 4) {
+        case 0:
+          word = random();
+          break;
+        case 1:
+          word += random() % 5 - 2;
+          break;
+        case 2:
+          word ^= uint64_t{1} << random() % 64;
+          break;
+        case 3:
+          word = 0;
+          break;
+      }
+    }
+    for (QueueCore* queue : {queue_.get(), other_.get()}) {
+      const auto note = [&](const absl::Status& status) {
+        ++calls;
+        errors += !status.ok();
+      };
+      TestItem item;
+      const auto out = std::as_writable_bytes(std::span(item));
+      const Deadline soon =
+          random() % 16 == 0 ? Deadline::After(absl::Microseconds(200)) : kNow;
+      note(queue->Put(BytesOf(MakeItem(0, 0)), soon));
+      note(queue->Get(out, soon).status());
+      note(queue->TryGet(out).status());
+      note(queue->TaskDone(1));
+      note(queue->JoinTasks(soon));
+      note(queue->Arm().status());
+      queue->Disarm();
+      EXPECT_LE(queue->size(), 3 * kCapacity);
+      uint64_t generation;
+      note(queue->TakeFrom(random() % 4, &generation).status());
+      if (random() % 8 != 0) continue;
+      TENON_ASSERT_OK_AND_ASSIGN(QueueHandle handle, queue->Share());
+      note(OpenItems(std::move(handle), type).status());
+    }
+  }
+  Unmap();
+  std::cout << errors << " of " << calls << " calls failed\n";
+  EXPECT_GT(errors, 0u);
+  EXPECT_EQ(CountOpenFds(), fds);
+}
+
+}  // namespace
+}  // namespace tenon

@@ -1,0 +1,160 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "tenon/ipc/queue/queue_query.h"
+
+#include <sys/types.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <map>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
+#include "tenon/ipc/queue/internal/queue_layout.h"
+#include "tenon/ipc/queue/queue_handle.h"
+#include "tenon/shm/base/retry_on_eintr.h"
+#include "tenon/shm/base/shown_memfd.h"
+#include "tenon/shm/base/status_macros.h"
+#include "tenon/shm/base/unique_fd.h"
+
+namespace tenon {
+namespace {
+
+constexpr size_t kMostQueues = 4096;
+constexpr size_t kMostFds = size_t{1} << 20;  // Of one process.
+
+// The words of a participant that are read, as numbers.
+struct PlaceWords {
+  uint64_t state;
+  uint64_t generation;
+  uint64_t head;
+  uint64_t take;
+};
+
+bool ReadAt(int fd, size_t offset, void* to, size_t size) {
+  return RetryOnEintr([&] {
+           return pread(fd, to, size, static_cast<off_t>(offset));
+         }) == static_cast<ssize_t>(size);
+}
+
+// `take` is read before `head`, which it never overtakes.
+std::optional<PlaceWords> ReadPlace(int fd, size_t place) {
+  using Words = QueueParticipant;
+  const size_t at = kQueueParticipantsOffset + place * sizeof(Words);
+  PlaceWords words;
+  const bool read =
+      ReadAt(fd, at + offsetof(Words, state), &words.state, 8) &&
+      ReadAt(fd, at + offsetof(Words, generation), &words.generation, 8) &&
+      ReadAt(fd, at + offsetof(Words, take), &words.take, 8) &&
+      ReadAt(fd, at + offsetof(Words, head), &words.head, 8);
+  if (!read) return std::nullopt;
+  return words;
+}
+
+// What the memory says, if it makes sense.
+std::optional<QueueReport> ReadQueue(int fd) {
+  QueueKind kind;
+  if (!ReadAt(fd, 0, &kind, sizeof(kind)) || !CheckQueueKind(kind).ok()) {
+    return std::nullopt;
+  }
+  uint64_t closed = 0;
+  if (!ReadAt(fd, offsetof(QueueWords, closed), &closed, sizeof(closed))) {
+    return std::nullopt;
+  }
+  QueueReport report;
+  report.id = kind.id;
+  report.type = static_cast<QueueType>(kind.type);
+  report.item_bytes = kind.item_bytes;
+  report.capacity = kind.capacity;
+  report.max_participants = kind.participants;
+  report.bytes = kind.bytes();
+  report.closed = closed != 0;
+  for (size_t place = 0; place < kind.participants; ++place) {
+    const auto words = ReadPlace(fd, place);
+    if (!words.has_value()) return std::nullopt;
+    const uint64_t state = words->state & 3;
+    if (words->generation == 0 && state == QueueParticipant::kFree) continue;
+    // Items may have been taken, and others put, between the two readings.
+    const uint64_t items =
+        std::min<uint64_t>(words->head - words->take, kind.capacity);
+    report.places.push_back(
+        {place, state == QueueParticipant::kReady, words->head, items});
+    report.items += items;
+  }
+  return report;
+}
+
+// Finds each queue once, whoever has it open.
+class QueueSearch {
+ public:
+  absl::Status LookInto(pid_t pid) {
+    if (!IsOfThisUser(pid)) return absl::OkStatus();
+    const auto fds = FdsOf(pid, kMostFds);
+    if (absl::IsResourceExhausted(fds.status())) return fds.status();
+    if (absl::IsPermissionDenied(fds.status())) hidden_.push_back(pid);
+    if (!fds.ok()) return absl::OkStatus();
+    for (const int fd : *fds) TENON_RETURN_IF_ERROR(LookAt(pid, fd));
+    return absl::OkStatus();
+  }
+
+  QueueReports Report() {
+    QueueReports reports;
+    for (auto& [id, queue] : found_) {
+      if (queue.has_value()) reports.queues.push_back(*std::move(queue));
+    }
+    std::sort(reports.queues.begin(), reports.queues.end(),
+              [](const QueueReport& a, const QueueReport& b) {
+                return std::tie(a.name, a.id) < std::tie(b.name, b.id);
+              });
+    reports.hidden = std::move(hidden_);
+    return reports;
+  }
+
+ private:
+  absl::Status LookAt(pid_t pid, int fd) {
+    TENON_ASSIGN_OR_RETURN(const auto shown, LookAtMemfd(pid, fd));
+    if (!shown.has_value()) return absl::OkStatus();
+    absl::string_view name = shown->label;
+    if (!absl::ConsumePrefix(&name, kQueueLabel)) return absl::OkStatus();
+    auto at = found_.find(shown->id);
+    if (at == found_.end()) {
+      if (found_.size() >= kMostQueues) return absl::OkStatus();
+      TENON_ASSIGN_OR_RETURN(const UniqueFd file,
+                             OpenShownMemfd(pid, fd, shown->id));
+      if (!file.valid()) return absl::OkStatus();
+      auto queue = ReadQueue(file.get());
+      if (queue.has_value()) queue->name = std::string(name);
+      at = found_.emplace(shown->id, std::move(queue)).first;
+    }
+    if (!at->second.has_value()) return absl::OkStatus();
+    std::vector<pid_t>& pids = at->second->pids;
+    if (pids.empty() || pids.back() != pid) pids.push_back(pid);
+    return absl::OkStatus();
+  }
+
+  std::map<MemfdId, std::optional<QueueReport>> found_;  // None: no queue.
+  std::vector<pid_t> hidden_;
+};
+
+}  // namespace
+
+absl::StatusOr<QueueReports> QueryQueues() {
+  TENON_ASSIGN_OR_RETURN(std::vector<pid_t> pids, AllPids());
+  std::sort(pids.begin(), pids.end());
+  QueueSearch search;
+  for (const pid_t pid : pids) TENON_RETURN_IF_ERROR(search.LookInto(pid));
+  return search.Report();
+}
+
+}  // namespace tenon

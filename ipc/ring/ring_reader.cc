@@ -1,0 +1,335 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include <sys/types.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+
+#include "absl/memory/memory.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "tenon/ipc/doorbell/doorbell.h"
+#include "tenon/ipc/ring/internal/ring_fds.h"
+#include "tenon/ipc/ring/internal/ring_layout.h"
+#include "tenon/ipc/ring/internal/ring_protocol.h"
+#include "tenon/ipc/ring/ring.h"
+#include "tenon/ipc/ring/ring_offer.h"
+#include "tenon/shm/base/atomics.h"
+#include "tenon/shm/base/crash_point.h"
+#include "tenon/shm/base/deadline.h"
+#include "tenon/shm/base/fork_count.h"
+#include "tenon/shm/base/pid_fd.h"
+#include "tenon/shm/base/process_identity.h"
+#include "tenon/shm/base/process_info.h"
+#include "tenon/shm/base/status_macros.h"
+#include "tenon/shm/segment/control_memory.h"
+
+namespace tenon {
+namespace {
+
+using A = StdAtomics;
+
+constexpr char kProducerMemory[] = "the memory of a ring";
+constexpr uint64_t kProducer = 0;  // Among the participants of a wait.
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<RingReader>> RingReader::Attach(
+    RingOffer offer) {
+  // Messages that were not parsed are checked here.
+  TENON_RETURN_IF_ERROR(
+      RingOfferMessage::FromBytes(offer.message.ToBytes()).status());
+  auto reader = absl::WrapUnique(new RingReader(offer.message));
+  TENON_RETURN_IF_ERROR(reader->Map(offer.fds));
+  TENON_RETURN_IF_ERROR(reader->MakeOwn(std::move(offer.fds)));
+  TENON_CRASH_POINT("ring.attached");
+  return reader;
+}
+
+RingReader::RingReader(const RingOfferMessage& offer)
+    : kind_(offer.kind),
+      ring_(offer.ring),
+      index_(offer.index),
+      number_(offer.number),
+      what_(absl::StrCat("ring ", offer.ring.ToString(), ", reader ",
+                         offer.number)) {}
+
+absl::Status RingReader::Map(const RingFds& fds) {
+  const ByteRange all = {
+      0, kRingSlotsOffset +
+             RingSizes{kind_.record_bytes, kind_.capacity}.slots_bytes()};
+  const int memory = fds.memory.get();
+  TENON_ASSIGN_OR_RETURN(view_,
+                         ControlView::Adopt(memory, all, kProducerMemory));
+  TENON_RETURN_IF_ERROR(ReserveControlMemory(memory, all, kProducerMemory));
+  RingKind found;
+  std::memcpy(static_cast<void*>(&found), view_.data(), sizeof(found));
+  TENON_RETURN_IF_ERROR(CheckRingKind(found));
+  if (found == kind_) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(kProducerMemory, " is not of the kind that was offered"));
+}
+
+absl::Status RingReader::MakeOwn(RingFds fds) {
+  const ByteRange all = {0, sizeof(RingReaderWords)};
+  TENON_ASSIGN_OR_RETURN(auto own,
+                         ControlMemory::Create(all.size, "ring reader"));
+  TENON_RETURN_IF_ERROR(own.Reserve(all));
+  own_ = std::make_unique<ControlMemory>(std::move(own));
+  words().magic = RingReaderWords::kMagic;
+  words().version = kRingVersion;
+  TENON_ASSIGN_OR_RETURN(process_, PidFd::Adopt(std::move(fds.process)));
+  // In this order: whoever has a bell has a ringer, too.
+  TENON_ASSIGN_OR_RETURN(ringer_, DoorbellRinger::Adopt(&producer().sleeping,
+                                                        std::move(fds.bell)));
+  TENON_ASSIGN_OR_RETURN(bell_, Doorbell::Create(&words().sleeping, what_));
+  words().fences = bell_->fences() ? 1 : 0;
+  if (bell_->fences() && producer().fences == 1) {
+    publication_ = Publication::kFenced;
+  }
+  TENON_RETURN_IF_ERROR(bell_->AddParticipant(kProducer, process_->fd()));
+  auto* slots = reinterpret_cast<const SharedWord<uint64_t>*>(view_.data() +
+                                                              kRingSlotsOffset);
+  // Which are read only.
+  cursor_ = RingCursor<>(
+      &producer().head, &producer().reserved, &words().tail,
+      RingSlots<>(const_cast<SharedWord<uint64_t>*>(slots), kind_.capacity,
+                  kind_.record_bytes / sizeof(uint64_t)),
+      kind_.capacity);
+  return absl::OkStatus();
+}
+
+RingReader::~RingReader() {
+  // Without a bell it never got so far that somebody knows of it.
+  if (bell_ == nullptr || fork_count_ != ForkCount()) return;
+  A::Store(words().left, 1, std::memory_order_seq_cst);
+  TENON_CRASH_POINT("ring.left");
+  ringer_.Ring();
+}
+
+absl::StatusOr<RingReply> RingReader::Reply() const {
+  TENON_RETURN_IF_ERROR(CheckNotForked(fork_count_, what_));
+  RingReply reply;
+  reply.message.ring = ring_;
+  reply.message.index = index_;
+  reply.message.number = number_;
+  TENON_ASSIGN_OR_RETURN(reply.fds, CopyRingFds(own_->fd(), bell_->bell_fd()));
+  return reply;
+}
+
+const RingProducerWords& RingReader::producer() const {
+  return *reinterpret_cast<const RingProducerWords*>(view_.data());
+}
+
+RingReaderWords& RingReader::words() const {
+  return *reinterpret_cast<RingReaderWords*>(own_->data());
+}
+
+bool RingReader::HasJoined() {
+  if (joined_) [[likely]]
+    return true;
+  const RingProducerWords::Entry& entry = producer().readers[index_];
+  const uint64_t state = A::Load(entry.state, std::memory_order_seq_cst);
+  if (state != (number_ << 2 | RingProducerWords::kReading)) return false;
+  cursor_.StartAt(A::Load(entry.start, std::memory_order_relaxed));
+  joined_ = true;
+  return true;
+}
+
+// Also if the place is another reader's by now. Before it joined, a place may
+// still say what a former reader was.
+bool RingReader::WasDropped() const {
+  const uint64_t state =
+      A::Load(producer().readers[index_].state, std::memory_order_seq_cst);
+  return joined_ ? state != (number_ << 2 | RingProducerWords::kReading)
+                 : state >> 2 > number_ ||
+                       state == (number_ << 2 | RingProducerWords::kDropped);
+}
+
+absl::Status RingReader::Poison(absl::Status why) {
+  end_ = absl::Status(
+      why.code(), absl::StrCat(what_, ": ", absl::string_view(why.message())));
+  return end_;
+}
+
+absl::Status RingReader::Dropped() {
+  const uint64_t head = A::Load(producer().head, std::memory_order_relaxed);
+  // It may have been let in and dropped before it ever looked.
+  const RingProducerWords::Entry& entry = producer().readers[index_];
+  uint64_t unread = 0;
+  if (joined_) {
+    unread = head - cursor_.tail();
+  } else if (A::Load(entry.state, std::memory_order_acquire) >> 2 == number_) {
+    unread = head - A::Load(entry.start, std::memory_order_relaxed);
+  }
+  return Poison(absl::DataLossError(
+      absl::StrCat("the producer has dropped this reader, which has not read ",
+                   unread, " records of what was put until now")));
+}
+
+// Whether a reader that sleeps is to look: a record, the end, or trouble.
+bool RingReader::SomethingIsThere() {
+  if (WasDropped()) return true;
+  if (HasJoined()) {
+    if (!cursor_.Refresh(policy() == RingPolicy::kDropOldest)) return true;
+    if (cursor_.available() != 0) return true;
+  }
+  return A::Load(producer().closed, std::memory_order_seq_cst) != 0;
+}
+
+// Looks for records when none are known of. OK says nothing of their number.
+absl::Status RingReader::Look() {
+  if (!HasJoined()) {
+    if (WasDropped()) return Dropped();
+  } else {
+    // In this order: what was put before it was closed is seen.
+    const bool closed =
+        A::Load(producer().closed, std::memory_order_seq_cst) != 0;
+    const bool good = cursor_.Refresh(policy() == RingPolicy::kDropOldest);
+    if (WasDropped()) return Dropped();
+    if (!good) {
+      return Poison(absl::DataLossError(
+          "the producer's head went back, or is farther away than the ring is "
+          "long"));
+    }
+    if (cursor_.available() != 0 || !closed) return absl::OkStatus();
+  }
+  if (A::Load(producer().closed, std::memory_order_seq_cst) == 0) {
+    return absl::OkStatus();
+  }
+  return Poison(
+      absl::UnavailableError("closed by its producer, and all was read"));
+}
+
+absl::StatusOr<size_t> RingReader::TryPeek(std::span<std::byte> out) {
+  TENON_RETURN_IF_ERROR(CheckNotForked(fork_count_, what_));
+  if (!end_.ok()) [[unlikely]]
+    return end_;
+  const size_t record_bytes = kind_.record_bytes;
+  if (out.size() < record_bytes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("there is no room for a record of ", record_bytes,
+                     " bytes in ", out.size()));
+  }
+  if (cursor_.available() == 0) TENON_RETURN_IF_ERROR(Look());
+  if (cursor_.available() == 0) return 0;
+  const size_t fit =
+      out.size() < 2 * record_bytes ? 1 : out.size() / record_bytes;
+  const size_t count = std::min<uint64_t>(cursor_.available(), fit);
+  for (size_t i = 0; i < count; ++i) {
+    cursor_.Copy(i, out.data() + i * record_bytes);
+  }
+  return Judge(count);
+}
+
+// What was copied, if it was not written over meanwhile.
+absl::StatusOr<size_t> RingReader::Judge(size_t copied) {
+  TENON_CRASH_POINT("ring.copied");
+  if (WasDropped()) [[unlikely]]
+    return Dropped();
+  if (policy() == RingPolicy::kDropOldest) {
+    const uint64_t lost = cursor_.Lost();
+    if (lost > RingCursor<>::kFar) {
+      return Poison(absl::DataLossError("the producer's words cannot be"));
+    }
+    if (lost != 0) {
+      seen_ = 0;
+      lost_ += lost;
+      cursor_.Advance(lost, publication_);
+      ringer_.Ring();
+      return absl::DataLossError(
+          absl::StrCat(what_, ": ", lost,
+                       " records were written over before they were "
+                       "read"));
+    }
+  }
+  seen_ = std::max<uint64_t>(seen_, copied);
+  return copied;
+}
+
+absl::Status RingReader::Advance(uint64_t records) {
+  TENON_RETURN_IF_ERROR(CheckNotForked(fork_count_, what_));
+  if (records > seen_) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(records, " records were acknowledged, and ", seen_,
+                     " have been peeked at"));
+  }
+  seen_ -= records;
+  cursor_.Advance(records, publication_);
+  TENON_CRASH_POINT("ring.acknowledged");
+  ringer_.Ring();
+  return absl::OkStatus();
+}
+
+// One record that is known of and that nobody writes over.
+bool RingReader::IsPlain(std::span<std::byte> out) const {
+  return out.size() == kind_.record_bytes && cursor_.available() != 0 &&
+         policy() != RingPolicy::kDropOldest && end_.ok() &&
+         fork_count_ == ForkCount();
+}
+
+absl::StatusOr<size_t> RingReader::TryGet(std::span<std::byte> out) {
+  if (IsPlain(out)) {
+    cursor_.Copy(0, out.data());
+    TENON_CRASH_POINT("ring.copied");
+    if (!WasDropped()) [[likely]] {
+      seen_ -= std::min<uint64_t>(seen_, 1);
+      cursor_.Advance(1, publication_);
+      TENON_CRASH_POINT("ring.acknowledged");
+      ringer_.Ring();
+      return 1;
+    }
+  }
+  TENON_ASSIGN_OR_RETURN(const size_t count, TryPeek(out));
+  if (count != 0) TENON_RETURN_IF_ERROR(Advance(count));
+  return count;
+}
+
+// Until there is something to look at. False at the deadline.
+absl::StatusOr<bool> RingReader::Await(Deadline deadline) {
+  TENON_ASSIGN_OR_RETURN(
+      const WaitOutcome outcome,
+      bell_->Wait([this] { return SomethingIsThere(); }, deadline));
+  if (outcome.kind == WaitOutcome::kDied) {
+    return Poison(absl::UnavailableError(
+        "its producer has died, and all that it put was read"));
+  }
+  return outcome.kind == WaitOutcome::kReady;
+}
+
+absl::StatusOr<size_t> RingReader::Peek(std::span<std::byte> out,
+                                        Deadline deadline) {
+  for (;;) {
+    TENON_ASSIGN_OR_RETURN(const size_t count, TryPeek(out));
+    if (count != 0) return count;
+    TENON_ASSIGN_OR_RETURN(const bool more, Await(deadline));
+    if (!more) {
+      const pid_t pid = PidOf(*process_).value_or(0);
+      return absl::DeadlineExceededError(
+          absl::StrCat(what_, ": nothing was put by its producer, pid ", pid,
+                       " '", NameOf(*process_), "', ", StateOf(*process_)));
+    }
+  }
+}
+
+absl::StatusOr<size_t> RingReader::Get(std::span<std::byte> out,
+                                       Deadline deadline) {
+  TENON_ASSIGN_OR_RETURN(const size_t count, Peek(out, deadline));
+  TENON_RETURN_IF_ERROR(Advance(count));
+  return count;
+}
+
+absl::StatusOr<bool> RingReader::Arm() {
+  return bell_->Arm([this] { return SomethingIsThere(); });
+}
+
+}  // namespace tenon

@@ -1,0 +1,82 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Event: a flag that processes share and wait for.
+//
+//   TENON_ASSIGN_OR_RETURN(Event ready, Event::Create());
+//   const int fd = ready.fd();  // Send it to a peer:
+//   TENON_ASSIGN_OR_RETURN(Event theirs, Event::Adopt(std::move(received)));
+//   TENON_RETURN_IF_ERROR(theirs.Wait(Deadline::After(absl::Seconds(2))));
+
+#ifndef TENON_IPC_SYNC_EVENT_H_
+#define TENON_IPC_SYNC_EVENT_H_
+
+#include <cstdint>
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "tenon/ipc/sync/internal/event_core.h"
+#include "tenon/ipc/sync/internal/sync_block.h"
+#include "tenon/shm/base/atomics.h"
+#include "tenon/shm/base/deadline.h"
+#include "tenon/shm/base/unique_fd.h"
+#include "tenon/shm/segment/segment_options.h"
+
+namespace tenon {
+
+// Ownership: as Value (shm/value/value.h): owns a mapping, the descriptor, and
+// the
+//   name, if it made one. A moved-from event is only good to be destroyed or
+//   assigned to.
+// Threads, processes: any number, of any pid namespaces. What was done before
+//   Set() is seen after the Wait() that it ends. In a forked child every call
+//   is kFailedPrecondition: send it the descriptor.
+// Trust: any of the group may set or clear it, and write anything into it: a
+//   wrong answer, never a crash; a wait ends by its deadline.
+// Failure: the flag is one word, so a killed process has made a call or
+//   not. If one is killed in Set() between setting and waking, a waiter finds
+//   it out within 100 ms.
+class Event {
+ public:
+  // One that is not set. Errors: Segment::CreateSharedWritable()'s.
+  static absl::StatusOr<Event> Create(const SegmentOptions& options = {});
+  // Errors: Segment::Adopt()'s and Open()'s; kInvalidArgument if it is no
+  // Event.
+  static absl::StatusOr<Event> Adopt(UniqueFd fd);
+  static absl::StatusOr<Event> Open(absl::string_view name);
+
+  // -1 under kFileSystem: send name().
+  int fd() const { return block_.fd(); }
+  const std::string& name() const { return block_.name(); }
+
+  // Sets it, and wakes all current waiters, also if it is cleared at
+  // once. No-op on one that is set. Does not block.
+  // Errors: kFailedPrecondition in a forked child, here and below.
+  absl::Status Set() const;
+  absl::Status Clear() const;
+  absl::StatusOr<bool> IsSet() const;
+
+  // Blocks until it is set, or has been since the call began.
+  // Errors: kDeadlineExceeded.
+  absl::Status Wait(Deadline deadline) const;
+
+ private:
+  struct Layout {
+    static constexpr uint64_t kKind = 0x746e76456e6f6e54;  // "TnonEvnt"
+    static constexpr char kName[] = "an Event";
+    SharedWord<uint64_t> kind;
+    EventWords words;
+  };
+
+  explicit Event(SyncBlock<Layout> block) : block_(std::move(block)) {}
+  static absl::StatusOr<Event> Wrap(absl::StatusOr<SyncBlock<Layout>> block);
+
+  SyncBlock<Layout> block_;
+};
+
+}  // namespace tenon
+
+#endif  // TENON_IPC_SYNC_EVENT_H_

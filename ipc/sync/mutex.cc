@@ -1,0 +1,150 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "tenon/ipc/sync/mutex.h"
+
+#include <errno.h>
+
+#include <cstdint>
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "tenon/ipc/sync/internal/robust_mutex.h"
+#include "tenon/ipc/sync/internal/sync_block.h"
+#include "tenon/shm/base/crash_point.h"
+#include "tenon/shm/base/deadline.h"
+#include "tenon/shm/base/fork_count.h"
+#include "tenon/shm/base/posix_error.h"
+#include "tenon/shm/base/status_macros.h"
+#include "tenon/shm/base/unique_fd.h"
+
+namespace tenon {
+
+Mutex::Guard::Guard(Layout* layout, bool owner_died)
+    : layout_(layout), fork_count_(ForkCount()), owner_died_(owner_died) {}
+
+Mutex::Guard& Mutex::Guard::operator=(Guard&& other) noexcept {
+  if (this == &other) return *this;
+  if (layout_ != nullptr) Drop();
+  layout_ = std::exchange(other.layout_, nullptr);
+  fork_count_ = other.fork_count_;
+  owner_died_ = other.owner_died_;
+  return *this;
+}
+
+// The lock of a parent is not this process's to drop.
+void Mutex::Guard::Drop() {
+  if (fork_count_ != ForkCount()) return;
+  TENON_CRASH_POINT("mutex.unlocking");
+  layout_->mutex.Unlock();
+  TENON_CRASH_POINT("mutex.unlocked");
+}
+
+absl::Status Mutex::Guard::MakeConsistent() {
+  if (layout_ == nullptr || !owner_died_) {
+    return absl::FailedPreconditionError(
+        "a Mutex whose last holder did not die is made consistent");
+  }
+  TENON_RETURN_IF_ERROR(CheckNotForked(fork_count_, "a Guard of a Mutex"));
+  if (const int error = layout_->mutex.MakeConsistent(); error != 0) {
+    return absl::FailedPreconditionError(
+        PosixError(error, "pthread_mutex_consistent", "a Mutex").message());
+  }
+  owner_died_ = false;
+  TENON_CRASH_POINT("mutex.made_consistent");
+  return absl::OkStatus();
+}
+
+absl::Status Mutex::Guard::Unlock() {
+  if (layout_ == nullptr) {
+    return absl::FailedPreconditionError(
+        "a Mutex is unlocked that is not held");
+  }
+  TENON_RETURN_IF_ERROR(CheckNotForked(fork_count_, "a Guard of a Mutex"));
+  TENON_CRASH_POINT("mutex.unlocking");
+  if (layout_->mutex.Unlock() != 0) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "a Mutex is unlocked that thread ", layout_->mutex.Owner(), " holds"));
+  }
+  TENON_CRASH_POINT("mutex.unlocked");
+  layout_ = nullptr;
+  owner_died_ = false;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Mutex> Mutex::Create(const MutexOptions& options) {
+  TENON_ASSIGN_OR_RETURN(const uint64_t pid_namespace, PidNamespace());
+  auto block = SyncBlock<Layout>::Create(options.segment, [&](Layout& layout) {
+    layout.pid_namespace = pid_namespace;
+    layout.recursive = options.recursive;
+    return layout.mutex.Init(options.recursive
+                                 ? RobustMutex::Kind::kRecursive
+                                 : RobustMutex::Kind::kErrorCheck);
+  });
+  if (!block.ok()) return block.status();
+  return Mutex(*std::move(block));
+}
+
+absl::StatusOr<Mutex> Mutex::Wrap(absl::StatusOr<SyncBlock<Layout>> block) {
+  if (!block.ok()) return block.status();
+  TENON_RETURN_IF_ERROR(
+      CheckPidNamespace((*block)->pid_namespace, Layout::kName));
+  return Mutex(*std::move(block));
+}
+
+absl::StatusOr<Mutex> Mutex::Adopt(UniqueFd fd) {
+  return Wrap(SyncBlock<Layout>::Adopt(std::move(fd)));
+}
+
+absl::StatusOr<Mutex> Mutex::Open(absl::string_view name) {
+  return Wrap(SyncBlock<Layout>::Open(name));
+}
+
+absl::Status Mutex::Describe(int error, const Layout& layout) {
+  switch (error) {
+    case EBUSY:
+    case ETIMEDOUT:
+      return absl::DeadlineExceededError(
+          absl::StrCat("waiting for a Mutex, which thread ",
+                       layout.mutex.Owner(), " holds"));
+    case EDEADLK:
+      return absl::FailedPreconditionError(
+          "this thread holds the Mutex already, and it is not recursive");
+    case ENOLCK:
+      return RobustMutex::TooManyHeld("Mutex::Lock()");
+    case ENOTRECOVERABLE:
+      return absl::DataLossError(
+          "a holder of the Mutex died, and the one after it unlocked without "
+          "MakeConsistent(): make a new one, and new what it protects");
+    default:
+      return PosixError(error, "pthread_mutex_lock", "a Mutex");
+  }
+}
+
+absl::StatusOr<Mutex::Guard> Mutex::Lock(Deadline deadline) const {
+  TENON_RETURN_IF_ERROR(block_.CheckUsable());
+  const int error = block_->mutex.Lock(deadline);
+  if (error == 0 || error == EOWNERDEAD) [[likely]] {
+    TENON_CRASH_POINT("mutex.locked");
+    return Guard(&*block_, error == EOWNERDEAD);
+  }
+  return Describe(error, *block_);
+}
+
+absl::StatusOr<bool> Mutex::IsLocked() const {
+  TENON_RETURN_IF_ERROR(block_.CheckUsable());
+  return block_->mutex.Owner() != 0;
+}
+
+std::string Mutex::DebugString() const {
+  const pid_t owner = block_->mutex.Owner();
+  if (owner != 0) return absl::StrCat("a Mutex, held by thread ", owner);
+  return block_->mutex.OwnerDied() ? "a Mutex, left by a dead holder"
+                                   : "a Mutex, free";
+}
+
+}  // namespace tenon

@@ -1,0 +1,151 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Mutex: a lock that processes share, and that outlives its holders.
+//
+//   TENON_ASSIGN_OR_RETURN(Mutex mutex, Mutex::Create());
+//   const int fd = mutex.fd();  // Send it to a peer:
+//   TENON_ASSIGN_OR_RETURN(Mutex theirs, Mutex::Adopt(std::move(received)));
+//   TENON_ASSIGN_OR_RETURN(Mutex::Guard guard, theirs.Lock(deadline));
+//   if (guard.owner_died()) {
+//     Repair(data);  // What the dead holder may have left half written.
+//     TENON_RETURN_IF_ERROR(guard.MakeConsistent());
+//   }
+//
+// It is a pthread mutex, robust and process-shared. A thread holds it: only
+// that thread may unlock. For what one process takes and another gives back
+// there is Semaphore.
+
+#ifndef TENON_IPC_SYNC_MUTEX_H_
+#define TENON_IPC_SYNC_MUTEX_H_
+
+#include <cstdint>
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "tenon/ipc/sync/internal/robust_mutex.h"
+#include "tenon/ipc/sync/internal/sync_block.h"
+#include "tenon/shm/base/atomics.h"
+#include "tenon/shm/base/deadline.h"
+#include "tenon/shm/base/unique_fd.h"
+#include "tenon/shm/segment/segment_options.h"
+
+namespace tenon {
+
+struct MutexOptions {
+  // The thread that holds it may lock it again; it is free when all guards are
+  // gone. Else that is an error.
+  bool recursive = false;
+  SegmentOptions segment = {};
+};
+
+// Ownership: as Value (shm/value/value.h): owns a mapping, the descriptor, and
+// the
+//   name, if it made one. A moved-from mutex is only good to be destroyed or
+//   assigned to.
+// Threads, processes: any number, of one pid namespace. In a forked child every
+//   call is kFailedPrecondition: send it the descriptor.
+// Trust: for groups that trust each other. A writer of wild bytes can
+//   crash its users (robust_mutex.h).
+// Failure: a holder that is killed, or a thread that ends, at any instruction,
+//   frees it at once; the next one to lock it is told by owner_died(). A waiter
+//   that is killed leaves no trace. A stopped holder keeps it.
+// Limits: a thread holds at most 2,048 robust locks at once: its mutexes (a
+//   recursive one counts once) and its slots of conditions and barriers. That
+//   is what the kernel releases when a thread dies (ROBUST_LIST_LIMIT); one
+//   more is refused, as it could stay locked for ever. Robust pthread mutexes
+//   of other libraries take part of the same limit and are not counted here.
+class Mutex {
+  struct Layout {
+    static constexpr uint64_t kKind = 0x7874754d6e6f6e54;  // "TnonMutx"
+    static constexpr char kName[] = "a Mutex";
+    SharedWord<uint64_t> kind;
+    uint64_t pid_namespace;
+    uint64_t recursive;
+    RobustMutex mutex;
+  };
+
+ public:
+  // The lock, held. Of the thread that locked, and to be destroyed or unlocked
+  // by it, before the Mutex is destroyed.
+  class Guard {
+   public:
+    Guard(Guard&& other) noexcept
+        : layout_(std::exchange(other.layout_, nullptr)),
+          fork_count_(other.fork_count_),
+          owner_died_(other.owner_died_) {}
+    Guard& operator=(Guard&& other) noexcept;
+    ~Guard() {
+      if (layout_ != nullptr) Drop();
+    }
+
+    // False once unlocked or moved from.
+    bool owns() const { return layout_ != nullptr; }
+
+    // Whether a holder died, and MakeConsistent() was not called since: what
+    // the mutex protects may be half written. If this guard is unlocked so, no
+    // process gets the mutex again; if its process dies, the next one is told
+    // the same.
+    bool owner_died() const { return owner_died_; }
+    // Errors: kFailedPrecondition unless owner_died(), or on another thread.
+    absl::Status MakeConsistent();
+
+    // Errors: kFailedPrecondition if it is not held, or by another thread, or
+    // by the parent of this process.
+    absl::Status Unlock();
+
+   private:
+    friend class Mutex;
+    friend class Condition;
+    Guard(Layout* layout, bool owner_died);
+    void Drop();
+
+    Layout* layout_;
+    uint64_t fork_count_;
+    bool owner_died_;
+  };
+
+  // Errors: Segment::CreateSharedWritable()'s; kFailedPrecondition if the pid
+  // namespace cannot be told (no /proc).
+  static absl::StatusOr<Mutex> Create(const MutexOptions& options = {});
+
+  // One that another process has sent or named.
+  // Errors: Segment::Adopt()'s and Open()'s; kInvalidArgument if it is no
+  // Mutex; kFailedPrecondition in another pid namespace than its creator's.
+  static absl::StatusOr<Mutex> Adopt(UniqueFd fd);
+  static absl::StatusOr<Mutex> Open(absl::string_view name);
+
+  // -1 under kFileSystem: send name().
+  int fd() const { return block_.fd(); }
+  const std::string& name() const { return block_.name(); }
+
+  // Blocks until it is free or `deadline` has passed; with Passed() it tries
+  // once. Not in order of arrival.
+  // Errors: kDeadlineExceeded naming the holder; kFailedPrecondition if this
+  // thread holds it already and it is not recursive, and in a forked child;
+  // kResourceExhausted at once if this thread holds 2,048 robust locks;
+  // kDataLoss for ever, whatever the deadline, once a guard with owner_died()
+  // was unlocked.
+  absl::StatusOr<Guard> Lock(Deadline deadline) const;
+
+  // Whether it is held, as of a moment ago.
+  absl::StatusOr<bool> IsLocked() const;
+  // "a Mutex, held by thread 17" or "a Mutex, free".
+  std::string DebugString() const;
+
+ private:
+  friend class Condition;
+
+  explicit Mutex(SyncBlock<Layout> block) : block_(std::move(block)) {}
+  static absl::StatusOr<Mutex> Wrap(absl::StatusOr<SyncBlock<Layout>> block);
+  static absl::Status Describe(int error, const Layout& layout);
+
+  SyncBlock<Layout> block_;
+};
+
+}  // namespace tenon
+
+#endif  // TENON_IPC_SYNC_MUTEX_H_

@@ -1,0 +1,121 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "tenon/ipc/sync/semaphore.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "tenon/ipc/doorbell/futex.h"
+#include "tenon/ipc/sync/internal/semaphore_core.h"
+#include "tenon/ipc/sync/internal/sync_block.h"
+#include "tenon/shm/base/atomics.h"
+#include "tenon/shm/base/deadline.h"
+#include "tenon/shm/base/status_macros.h"
+#include "tenon/shm/base/unique_fd.h"
+#include "tenon/shm/segment/segment_options.h"
+
+namespace tenon {
+namespace {
+
+using Core = SemaphoreCore<StdAtomics, KernelFutex>;
+
+}  // namespace
+
+absl::StatusOr<Semaphore> Semaphore::Create(uint32_t value, bool bounded,
+                                            const SegmentOptions& options) {
+  if (value > kMaxValue) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "a Semaphore of ", value, " units; want at most ", kMaxValue));
+  }
+  auto block = SyncBlock<Layout>::Create(options, [&](Layout& layout) {
+    StdAtomics::Store(layout.words.value, value, std::memory_order_relaxed);
+    layout.most = bounded ? value : kMaxValue;
+    layout.bounded = bounded;
+    return absl::OkStatus();
+  });
+  if (!block.ok()) return block.status();
+  return Semaphore(*std::move(block));
+}
+
+absl::StatusOr<Semaphore> Semaphore::Check(
+    absl::StatusOr<SyncBlock<Layout>> block, bool bounded) {
+  if (!block.ok()) return block.status();
+  if (((*block)->bounded != 0) != bounded) {
+    return absl::InvalidArgumentError(
+        bounded ? "what was given as a BoundedSemaphore is a Semaphore"
+                : "what was given as a Semaphore is a BoundedSemaphore");
+  }
+  return Semaphore(*std::move(block));
+}
+
+absl::StatusOr<Semaphore> Semaphore::Create(uint32_t value,
+                                            const SegmentOptions& options) {
+  return Create(value, /*bounded=*/false, options);
+}
+
+absl::StatusOr<Semaphore> Semaphore::Adopt(UniqueFd fd) {
+  return Check(SyncBlock<Layout>::Adopt(std::move(fd)), /*bounded=*/false);
+}
+
+absl::StatusOr<Semaphore> Semaphore::Open(absl::string_view name) {
+  return Check(SyncBlock<Layout>::Open(name), /*bounded=*/false);
+}
+
+absl::Status Semaphore::Acquire(Deadline deadline) const {
+  TENON_RETURN_IF_ERROR(block_.CheckUsable());
+  if (Core::Acquire(block_->words, deadline)) return absl::OkStatus();
+  return absl::DeadlineExceededError("waiting for a unit of a Semaphore");
+}
+
+absl::Status Semaphore::Release(uint32_t count) const {
+  TENON_RETURN_IF_ERROR(block_.CheckUsable());
+  const auto most =
+      static_cast<uint32_t>(std::min<uint64_t>(block_->most, kMaxValue));
+  if (Core::Release(block_->words, count, most)) return absl::OkStatus();
+  if (block_->bounded != 0) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(count,
+                     " units of a BoundedSemaphore are released; there "
+                     "would be more than the ",
+                     most, " of the beginning"));
+  }
+  return absl::OutOfRangeError(absl::StrCat(
+      count, " units of a Semaphore are released; there would be more than ",
+      most));
+}
+
+absl::StatusOr<uint32_t> Semaphore::GetValue() const {
+  TENON_RETURN_IF_ERROR(block_.CheckUsable());
+  return StdAtomics::Load(block_->words.value, std::memory_order_acquire);
+}
+
+absl::StatusOr<BoundedSemaphore> BoundedSemaphore::Wrap(
+    absl::StatusOr<Semaphore> semaphore) {
+  if (!semaphore.ok()) return semaphore.status();
+  return BoundedSemaphore(*std::move(semaphore));
+}
+
+absl::StatusOr<BoundedSemaphore> BoundedSemaphore::Create(
+    uint32_t value, const SegmentOptions& options) {
+  return Wrap(Semaphore::Create(value, /*bounded=*/true, options));
+}
+
+absl::StatusOr<BoundedSemaphore> BoundedSemaphore::Adopt(UniqueFd fd) {
+  return Wrap(Semaphore::Check(
+      SyncBlock<Semaphore::Layout>::Adopt(std::move(fd)), /*bounded=*/true));
+}
+
+absl::StatusOr<BoundedSemaphore> BoundedSemaphore::Open(
+    absl::string_view name) {
+  return Wrap(Semaphore::Check(SyncBlock<Semaphore::Layout>::Open(name),
+                               /*bounded=*/true));
+}
+
+}  // namespace tenon

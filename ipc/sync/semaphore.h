@@ -1,0 +1,138 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Semaphore and BoundedSemaphore: a number of units that processes share.
+//
+//   TENON_ASSIGN_OR_RETURN(Semaphore slots, Semaphore::Create(4));
+//   const int fd = slots.fd();  // Send it to a peer:
+//   TENON_ASSIGN_OR_RETURN(Semaphore theirs,
+//                          Semaphore::Adopt(std::move(received)));
+//   TENON_RETURN_IF_ERROR(theirs.Acquire(deadline));
+//   // Work.
+//   TENON_RETURN_IF_ERROR(theirs.Release());
+//
+// A unit has no owner: what one process has acquired another may release, and
+// more may be released than were acquired, but not of a BoundedSemaphore. So
+// the units of a process that dies do not come back by themselves: who learns
+// of the death (its parent, by its pidfd) releases them. For units that do come
+// back there is Mutex.
+
+#ifndef TENON_IPC_SYNC_SEMAPHORE_H_
+#define TENON_IPC_SYNC_SEMAPHORE_H_
+
+#include <cstdint>
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "tenon/ipc/sync/internal/semaphore_core.h"
+#include "tenon/ipc/sync/internal/sync_block.h"
+#include "tenon/shm/base/atomics.h"
+#include "tenon/shm/base/deadline.h"
+#include "tenon/shm/base/unique_fd.h"
+#include "tenon/shm/segment/segment_options.h"
+
+namespace tenon {
+
+// Ownership: as Value (shm/value/value.h): owns a mapping, the descriptor, and
+// the
+//   name, if it made one. A moved-from semaphore is only good to be destroyed
+//   or assigned to.
+// Threads, processes: any number, of any pid namespaces. What was done before
+//   Release() is seen after the Acquire() that takes the unit. In a forked
+//   child every call is kFailedPrecondition: send it the descriptor.
+// Trust: any of the group may acquire and release, and write anything into it:
+//   a wrong number of units, never a crash; a wait ends by its deadline.
+// Failure: the number is one word, so a killed process has made a call
+//   or not: no unit is lost, doubled or half taken, and no process is blocked.
+//   What it had acquired stays acquired. If one is killed in Release() between
+//   adding and waking, or was woken and is killed or stopped before it takes
+//   the unit, the others find the unit within 100 ms.
+class Semaphore {
+ public:
+  static constexpr uint32_t kMaxValue = 0x7fffffff;
+
+  // Errors: kInvalidArgument for a value over kMaxValue;
+  // Segment::CreateSharedWritable()'s.
+  static absl::StatusOr<Semaphore> Create(uint32_t value,
+                                          const SegmentOptions& options = {});
+  // Errors: Segment::Adopt()'s and Open()'s; kInvalidArgument if it is no
+  // Semaphore.
+  static absl::StatusOr<Semaphore> Adopt(UniqueFd fd);
+  static absl::StatusOr<Semaphore> Open(absl::string_view name);
+
+  // -1 under kFileSystem: send name().
+  int fd() const { return block_.fd(); }
+  const std::string& name() const { return block_.name(); }
+
+  // Takes one unit. Blocks until there is one or `deadline` has passed; with
+  // Passed() it tries once. Not in order of arrival.
+  // Errors: kDeadlineExceeded; kFailedPrecondition in a forked child, here and
+  // below.
+  absl::Status Acquire(Deadline deadline) const;
+
+  // Adds `count` units, and wakes as many. Does not block.
+  // Errors: kOutOfRange, and nothing is added, above kMaxValue.
+  absl::Status Release(uint32_t count = 1) const;
+
+  // How many units there are, as of a moment ago.
+  absl::StatusOr<uint32_t> GetValue() const;
+
+ private:
+  friend class BoundedSemaphore;
+
+  struct Layout {
+    static constexpr uint64_t kKind = 0x616d65536e6f6e54;  // "TnonSema"
+    static constexpr char kName[] = "a Semaphore";
+    SharedWord<uint64_t> kind;
+    SemaphoreWords words;
+    uint64_t most;
+    uint64_t bounded;
+  };
+
+  explicit Semaphore(SyncBlock<Layout> block) : block_(std::move(block)) {}
+  static absl::StatusOr<Semaphore> Create(uint32_t value, bool bounded,
+                                          const SegmentOptions& options);
+  static absl::StatusOr<Semaphore> Check(
+      absl::StatusOr<SyncBlock<Layout>> block, bool bounded);
+
+  SyncBlock<Layout> block_;
+};
+
+// A Semaphore of which no more can be released than were acquired.
+// All that is said of Semaphore holds.
+class BoundedSemaphore {
+ public:
+  static absl::StatusOr<BoundedSemaphore> Create(
+      uint32_t value, const SegmentOptions& options = {});
+  static absl::StatusOr<BoundedSemaphore> Adopt(UniqueFd fd);
+  static absl::StatusOr<BoundedSemaphore> Open(absl::string_view name);
+
+  // -1 under kFileSystem: send name().
+  int fd() const { return semaphore_.fd(); }
+  const std::string& name() const { return semaphore_.name(); }
+
+  absl::Status Acquire(Deadline deadline) const {
+    return semaphore_.Acquire(deadline);
+  }
+  // Errors: kFailedPrecondition, and nothing is added, if there would be more
+  // than at the beginning.
+  absl::Status Release(uint32_t count = 1) const {
+    return semaphore_.Release(count);
+  }
+  absl::StatusOr<uint32_t> GetValue() const { return semaphore_.GetValue(); }
+
+ private:
+  explicit BoundedSemaphore(Semaphore semaphore)
+      : semaphore_(std::move(semaphore)) {}
+  static absl::StatusOr<BoundedSemaphore> Wrap(
+      absl::StatusOr<Semaphore> semaphore);
+
+  Semaphore semaphore_;
+};
+
+}  // namespace tenon
+
+#endif  // TENON_IPC_SYNC_SEMAPHORE_H_

@@ -1,0 +1,337 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// TensorEncoder, TensorShelf and TensorDecoder together, without a queue.
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tenon/ipc/queue/fd_shelf.h"
+#include "tenon/ipc/tensor_codec/tensor_decoder.h"
+#include "tenon/ipc/tensor_codec/tensor_encoder.h"
+#include "tenon/ipc/tensor_codec/tensor_message.h"
+#include "tenon/ipc/tensor_codec/tensor_shelf.h"
+#include "tenon/shm/arena/arena.h"
+#include "tenon/shm/arena/arena_tensor.h"
+#include "tenon/shm/base/deadline.h"
+#include "tenon/shm/tensor/dtype.h"
+#include "tenon/shm/tensor/tensor.h"
+#include "tenon/shm/testing/process_testing.h"
+#include "tenon/shm/testing/status_matchers.h"
+
+namespace tenon {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr size_t kRecordBytes = 128;
+
+class TensorCodecTest : public testing::Test {
+ protected:
+  TensorCodecTest() : shelf_(FdShelf::Create().value()) {}
+
+  std::unique_ptr<TensorEncoder> NewEncoder(std::shared_ptr<Arena> arena = {}) {
+    auto shelf = TensorShelf::On(
+        [this](absl::string_view bytes, absl::Span<const int> fds) {
+          ++laid_;
+          return shelf_.Put(bytes, fds);
+        });
+    return std::make_unique<TensorEncoder>(*std::move(shelf), std::move(arena),
+                                           "codec");
+  }
+
+  // As the next message.
+  absl::StatusOr<TensorHolds> Encode(const TensorMessage& message) {
+    ++number_;
+    return encoder_->Encode(message, number_, taken_, Deadline::Passed(),
+                            record_);
+  }
+
+  absl::StatusOr<TensorMessage> Decode() {
+    const auto take = [this] { return shelf_.Take(); };
+    std::optional<TensorShelfItem> item;
+    TensorSource source(take, &item);
+    TensorMessage message;
+    const absl::Status status = decoder_.Decode(record_, source, &message);
+    if (!status.ok()) return status;
+    return message;
+  }
+
+  absl::StatusOr<TensorMessage> Through(const TensorMessage& message) {
+    const auto holds = Encode(message);
+    if (!holds.ok()) return holds.status();
+    return Decode();
+  }
+
+  FdShelf shelf_;
+  int laid_ = 0;
+  std::unique_ptr<TensorEncoder> encoder_ = NewEncoder();
+  TensorDecoder decoder_{{}, {}};
+  uint64_t number_ = 0;
+  uint64_t taken_ = 0;
+  std::vector<std::byte> record_ = std::vector<std::byte>(kRecordBytes);
+};
+
+Tensor NewTensor(float value) {
+  Tensor tensor = Tensor::Create(kDtypeOf<float>, {4, 8}).value();
+  EXPECT_THAT(tensor.Fill(value), IsOk());
+  return tensor;
+}
+
+void ExpectIs(const absl::StatusOr<Tensor>& tensor, float value) {
+  ASSERT_THAT(tensor, IsOk());
+  TENON_ASSERT_OK_AND_ASSIGN(const Tensor dense, tensor->Contiguous());
+  TENON_ASSERT_OK_AND_ASSIGN(const auto elements, dense.data<const float>());
+  for (const float element : elements) ASSERT_EQ(element, value);
+}
+
+TEST_F(TensorCodecTest, ScalarsAndStringsGoIntoTheRecord) {
+  TensorMessage message;
+  message.Add(-5).Add(2.5).Add("text").Add("");
+  TENON_ASSERT_OK_AND_ASSIGN(const TensorMessage got, Through(message));
+  EXPECT_EQ(got.size(), 4u);
+  EXPECT_THAT(got.integer(0), IsOkAndHolds(-5));
+  EXPECT_THAT(got.number(1), IsOkAndHolds(2.5));
+  EXPECT_THAT(got.string(2), IsOkAndHolds("text"));
+  EXPECT_THAT(got.string(3), IsOkAndHolds(""));
+  EXPECT_EQ(laid_, 0);
+}
+
+TEST_F(TensorCodecTest, ALongStringGoesIntoABlock) {
+  const std::string text(100'000, 'x');
+  TensorMessage message;
+  message.Add(1).Add(text);
+  TENON_ASSERT_OK_AND_ASSIGN(const TensorHolds holds, Encode(message));
+  EXPECT_NE(holds.block.data(), nullptr);
+  TENON_ASSERT_OK_AND_ASSIGN(const TensorMessage got, Decode());
+  EXPECT_THAT(got.string(1), IsOkAndHolds(absl::string_view(text)));
+}
+
+TEST_F(TensorCodecTest, APrivateTensorIsCopiedAndItsViewsAreOfOneStorage) {
+  const Tensor tensor = NewTensor(1);
+  TENON_ASSERT_OK_AND_ASSIGN(const Tensor row, tensor.Select(0, 2));
+  TENON_ASSERT_OK_AND_ASSIGN(const Tensor turned, tensor.Transpose(0, 1));
+  ASSERT_THAT(row.Fill(7.0f), IsOk());
+  TensorMessage message;
+  message.Add(row).Add(turned).Add(NewTensor(3));
+  TENON_ASSERT_OK_AND_ASSIGN(const TensorMessage got, Through(message));
+  ExpectIs(got.tensor(0), 7);
+  ExpectIs(got.tensor(2), 3);
+  TENON_ASSERT_OK_AND_ASSIGN(const Tensor got_turned, got.tensor(1));
+  EXPECT_EQ(**got_turned.at<const float>({0, 2}), 7);
+  EXPECT_EQ(**got_turned.at<const float>({0, 1}), 1);
+  EXPECT_EQ(got_turned.spec().strides(), turned.spec().strides());
+  EXPECT_EQ(got_turned.storage(), got.tensor(0)->storage());
+  EXPECT_TRUE(got_turned.is_shared());
+  EXPECT_FALSE(tensor.is_shared());
+}
+
+TEST_F(TensorCodecTest, APooledTensorIsTheSameMemoryAndLaidOutOnce) {
+  TENON_ASSERT_OK_AND_ASSIGN(const auto arena, Arena::Create());
+  for (int i = 0; i < 10; ++i) {
+    TENON_ASSERT_OK_AND_ASSIGN(
+        const Tensor tensor,
+        CreateTensor(*arena, kDtypeOf<float>, {3}, Deadline::Passed()));
+    ASSERT_THAT(tensor.Fill(5.0f), IsOk());
+    TENON_ASSERT_OK_AND_ASSIGN(const TensorMessage got,
+                               Through(TensorMessage(tensor)));
+    ExpectIs(got.tensor(0), 5);
+    ASSERT_THAT(tensor.Fill(6.0f), IsOk());
+    ExpectIs(got.tensor(0), 6);
+    // Forwarded: what was received is sent.
+    TENON_ASSERT_OK_AND_ASSIGN(const TensorMessage again, Through(got));
+    ExpectIs(again.tensor(0), 6);
+  }
+  EXPECT_EQ(laid_, 1);
+}
+
+TEST_F(TensorCodecTest, SegmentsTravelByDescriptorAndByName) {
+  const std::string prefix = UniqueTestPrefix();
+  for (const auto strategy :
+       {SharingStrategy::kFileDescriptor, SharingStrategy::kFileSystem}) {
+    Tensor tensor = NewTensor(1);
+    ASSERT_THAT(tensor.Share({.strategy = strategy, .name_prefix = prefix}),
+                IsOk());
+    TENON_ASSERT_OK_AND_ASSIGN(const Tensor row, tensor.Select(0, 1));
+    TensorMessage message(tensor);
+    message.Add(row);
+    TENON_ASSERT_OK_AND_ASSIGN(const TensorMessage got, Through(message));
+    ExpectIs(got.tensor(0), 1);
+    EXPECT_EQ(got.tensor(0)->storage(), got.tensor(1)->storage());
+    ASSERT_THAT(got.tensor(1)->Fill(2.0f), IsOk());
+    ExpectIs(row, 2);
+  }
+}
+
+TEST_F(TensorCodecTest, TensorsWithoutElementsArrive) {
+  TENON_ASSERT_OK_AND_ASSIGN(const Tensor none,
+                             Tensor::Create(kDtypeOf<double>, {0, 5}));
+  const Tensor tensor = NewTensor(1);
+  TENON_ASSERT_OK_AND_ASSIGN(const Tensor nothing_of_it,
+                             tensor.Slice(0, {.start = 2, .stop = 2}));
+  TensorMessage message;
+  message.Add(Tensor()).Add(none).Add(nothing_of_it);
+  TENON_ASSERT_OK_AND_ASSIGN(const TensorMessage got, Through(message));
+  for (size_t i = 0; i < 3; ++i) {
+    TENON_ASSERT_OK_AND_ASSIGN(const Tensor sent, message.tensor(i));
+    TENON_ASSERT_OK_AND_ASSIGN(const Tensor arrived, got.tensor(i));
+    EXPECT_EQ(arrived.spec().shape(), sent.spec().shape());
+    EXPECT_TRUE(SameDtype(arrived.spec().dtype(), sent.spec().dtype()));
+  }
+}
+
+TEST_F(TensorCodecTest, ManyFieldsOfEveryKindGoIntoOneBlock) {
+  TENON_ASSERT_OK_AND_ASSIGN(const auto arena, Arena::Create());
+  Tensor shared = NewTensor(-1);
+  ASSERT_THAT(shared.Share(), IsOk());
+  TensorMessage message;
+  for (int i = 0; i < 1000; ++i) {
+    TENON_ASSERT_OK_AND_ASSIGN(
+        const Tensor pooled,
+        CreateTensor(*arena, kDtypeOf<float>, {4}, Deadline::Passed()));
+    ASSERT_THAT(pooled.Fill(static_cast<float>(i)), IsOk());
+    message.Add(i).Add(pooled).Add(NewTensor(static_cast<float>(i) + 0.5f));
+    message.Add(shared);
+  }
+  TENON_ASSERT_OK_AND_ASSIGN(const TensorHolds holds, Encode(message));
+  // The copies need none, and the shared one only one.
+  EXPECT_EQ(holds.storages.size(), 1001u);
+  TENON_ASSERT_OK_AND_ASSIGN(const TensorMessage got, Decode());
+  ASSERT_EQ(got.size(), message.size());
+  for (int i = 0; i < 1000; ++i) {
+    const size_t at = 4 * static_cast<size_t>(i);
+    EXPECT_THAT(got.integer(at), IsOkAndHolds(i));
+    ExpectIs(got.tensor(at + 1), static_cast<float>(i));
+    ExpectIs(got.tensor(at + 2), static_cast<float>(i) + 0.5f);
+    EXPECT_EQ(got.tensor(at + 3)->storage(), got.tensor(3)->storage());
+  }
+}
+
+TEST_F(TensorCodecTest, DescriptorsLieOutUntilTheirMessageIsTaken) {
+  const size_t fds = CountOpenFds();
+  {
+    std::vector<TensorHolds> holds;
+    for (int i = 0; i < 3; ++i) {
+      Tensor tensor = NewTensor(1);
+      ASSERT_THAT(tensor.Share(), IsOk());
+      TENON_ASSERT_OK_AND_ASSIGN(holds.emplace_back(),
+                                 Encode(TensorMessage(tensor)));
+    }
+    EXPECT_EQ(shelf_.Take()->fds.size(), 3u);
+    ASSERT_THAT(encoder_->shelf().Reap(2), IsOk());
+    EXPECT_EQ(shelf_.Take()->fds.size(), 1u);
+    ExpectIs(Decode()->tensor(0), 1);
+    ASSERT_THAT(encoder_->shelf().Reap(3), IsOk());
+    EXPECT_EQ(shelf_.Take()->fds.size(), 0u);
+    EXPECT_THAT(Decode(), StatusIs(absl::StatusCode::kDataLoss,
+                                   HasSubstr("sender's shelf")));
+  }
+  EXPECT_EQ(CountOpenFds(), fds);
+}
+
+TEST_F(TensorCodecTest, MoreDescriptorsThanFitAreRefused) {
+  std::vector<Tensor> tensors;
+  std::vector<TensorHolds> holds;
+  for (size_t i = 0; i < TensorShelf::kMaxFds + 1; ++i) {
+    Tensor tensor = NewTensor(1);
+    ASSERT_THAT(tensor.Share(), IsOk());
+    tensors.push_back(tensor);
+  }
+  for (size_t i = 0; i < TensorShelf::kMaxFds; ++i) {
+    TENON_ASSERT_OK_AND_ASSIGN(holds.emplace_back(),
+                               Encode(TensorMessage(tensors[i])));
+  }
+  // Not while the others have not been taken.
+  EXPECT_THAT(Encode(TensorMessage(tensors.back())),
+              StatusIs(absl::StatusCode::kResourceExhausted,
+                       HasSubstr("room for 248")));
+  encoder_->shelf().Cancel(number_--);
+  taken_ = 1;
+  EXPECT_THAT(Through(TensorMessage(tensors.back())), IsOk());
+  // Never in one message.
+  taken_ = number_;
+  TensorMessage all;
+  for (const Tensor& tensor : tensors) all.Add(tensor);
+  EXPECT_THAT(Encode(all), StatusIs(absl::StatusCode::kInvalidArgument,
+                                    HasSubstr("a message of tensors with")));
+}
+
+TEST_F(TensorCodecTest, ABlockThatWasTakenBackIsDataLoss) {
+  ArenaOptions options;
+  options.quota_bytes = options.segment_bytes;
+  TENON_ASSERT_OK_AND_ASSIGN(const auto arena, Arena::Create(options));
+  const auto new_tensor = [&] {
+    return CreateTensor(*arena, kDtypeOf<float>, {int64_t{1} << 14},
+                        Deadline::Passed());
+  };
+  {
+    TENON_ASSERT_OK_AND_ASSIGN(const Tensor tensor, new_tensor());
+    ASSERT_THAT(Encode(TensorMessage(tensor)), IsOk());
+  }
+  // Nobody holds it: it is used again.
+  std::vector<Tensor> all;
+  for (auto more = new_tensor(); more.ok(); more = new_tensor()) {
+    all.push_back(*std::move(more));
+  }
+  EXPECT_FALSE(all.empty());
+  EXPECT_THAT(Decode(), StatusIs(absl::StatusCode::kDataLoss,
+                                 HasSubstr("a message of tensors is lost")));
+}
+
+TEST_F(TensorCodecTest, ArenasThatAreGoneDoNotCountAgainstTheLimit) {
+  TensorDecoder decoder({.max_arenas = 2}, {});
+  for (int i = 0; i < 6; ++i) {
+    encoder_ = NewEncoder();
+    TENON_ASSERT_OK_AND_ASSIGN(const TensorHolds holds,
+                               Encode(TensorMessage(NewTensor(2))));
+    const auto take = [this] { return shelf_.Take(); };
+    std::optional<TensorShelfItem> item;
+    TensorSource source(take, &item);
+    TensorMessage got;
+    ASSERT_THAT(decoder.Decode(record_, source, &got), IsOk());
+    ExpectIs(got.tensor(0), 2);
+  }
+}
+
+TEST_F(TensorCodecTest, MoreSegmentsThanFitAreLaidOutInTurns) {
+  ArenaOptions options;
+  options.segment_bytes = 4096;
+  std::vector<std::shared_ptr<Arena>> arenas;
+  for (int i = 0; i < 120; ++i) {
+    TENON_ASSERT_OK_AND_ASSIGN(arenas.emplace_back(), Arena::Create(options));
+  }
+  TensorDecoder decoder({.max_arenas = 200}, {});
+  for (int round = 0; round < 2; ++round) {
+    for (const auto& arena : arenas) {
+      TENON_ASSERT_OK_AND_ASSIGN(
+          const Tensor tensor,
+          CreateTensor(*arena, kDtypeOf<float>, {4}, Deadline::Passed()));
+      ASSERT_THAT(tensor.Fill(3.0f), IsOk());
+      TENON_ASSERT_OK_AND_ASSIGN(const TensorHolds holds,
+                                 Encode(TensorMessage(tensor)));
+      const auto take = [this] { return shelf_.Take(); };
+      std::optional<TensorShelfItem> item;
+      TensorSource source(take, &item);
+      TensorMessage got;
+      ASSERT_THAT(decoder.Decode(record_, source, &got), IsOk());
+      ExpectIs(got.tensor(0), 3);
+      taken_ = number_;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tenon

@@ -1,0 +1,239 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "tenon/ipc/tensor_codec/tensor_decoder.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <variant>
+
+#include "absl/container/inlined_vector.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "tenon/ipc/tensor_codec/tensor_wire.h"
+#include "tenon/shm/base/status_macros.h"
+#include "tenon/shm/base/unique_fd.h"
+#include "tenon/shm/segment/segment.h"
+#include "tenon/shm/tensor/dtype.h"
+#include "tenon/shm/tensor/exchange/tensor_handle.h"
+#include "tenon/shm/tensor/tensor_spec.h"
+
+namespace tenon {
+namespace {
+
+// What another try can change stays what it is.
+absl::Status AsLoss(const absl::Status& status) {
+  if (absl::IsResourceExhausted(status)) return status;
+  return absl::DataLossError(
+      absl::StrCat("a message of tensors is lost: ", status.message()));
+}
+
+absl::Status Refuse(absl::string_view why) { return absl::DataLossError(why); }
+
+// No offer of it was accepted, or the attachment is refused.
+bool NeedsOffer(const absl::Status& status) {
+  return absl::IsNotFound(status) || absl::IsUnavailable(status);
+}
+
+bool IsLackOfDescriptors(const absl::Status& status) {
+  return absl::IsResourceExhausted(status) &&
+         absl::StrContains(status.message(), "[EMFILE]");
+}
+
+}  // namespace
+
+// One message on its way.
+class TensorDecoder::Decoding {
+ public:
+  Decoding(TensorDecoder& decoder, TensorSource& source, TensorMessage& message)
+      : decoder_(decoder), source_(source), message_(message) {}
+
+  absl::Status Decode(std::span<const std::byte> record);
+
+ private:
+  absl::Status DecodeBody(std::span<const std::byte> body);
+  absl::StatusOr<std::span<const std::byte>> ClaimBody(
+      const WireRecord& record);
+  absl::StatusOr<Tensor> Make(const WireStorage& from, const WireTensor& tensor,
+                              const std::shared_ptr<Storage>& storage);
+
+  TensorDecoder& decoder_;
+  TensorSource& source_;
+  TensorMessage& message_;
+  std::shared_ptr<Storage> here_;  // The block that the body is in.
+};
+
+absl::Status TensorDecoder::Decoding::Decode(std::span<const std::byte> bytes) {
+  TENON_ASSIGN_OR_RETURN(const WireRecord record, ParseWireRecord(bytes));
+  if (!record.in_block) return DecodeBody(record.body);
+  TENON_ASSIGN_OR_RETURN(const auto body, ClaimBody(record));
+  return DecodeBody(body);
+}
+
+absl::StatusOr<std::span<const std::byte>> TensorDecoder::Decoding::ClaimBody(
+    const WireRecord& record) {
+  // A spec of more than 2^63-1 bytes is refused here.
+  TENON_ASSIGN_OR_RETURN(
+      const TensorSpec spec,
+      TensorSpec::Contiguous(kDtypeOf<uint8_t>,
+                             {static_cast<int64_t>(record.body_bytes)}));
+  TENON_ASSIGN_OR_RETURN(const Tensor body,
+                         decoder_.Claim(record.block, spec, source_));
+  here_ = body.storage();
+  TENON_ASSIGN_OR_RETURN(const auto bytes, body.data<const std::byte>());
+  return std::span<const std::byte>(bytes.data(), bytes.size());
+}
+
+absl::Status TensorDecoder::Decoding::DecodeBody(
+    std::span<const std::byte> body) {
+  TensorWire wire;
+  TENON_RETURN_IF_ERROR(ParseWire(body, &wire));
+  absl::InlinedVector<std::shared_ptr<Storage>, 1> storages(
+      wire.storages.size());
+  message_.Reserve(wire.fields.size());
+  for (const WireField& field : wire.fields) {
+    if (const auto* tensor = std::get_if<WireTensor>(&field)) {
+      std::shared_ptr<Storage>& storage = storages[tensor->storage];
+      absl::StatusOr<Tensor> made =
+          Make(wire.storages[tensor->storage], *tensor, storage);
+      if (!made.ok()) return std::move(made).status();
+      if (storage == nullptr) storage = made->storage();
+      message_.Add(*std::move(made));
+    } else if (const auto* string = std::get_if<absl::string_view>(&field)) {
+      message_.Add(*string);
+    } else if (const auto* integer = std::get_if<int64_t>(&field)) {
+      message_.Add(*integer);
+    } else {
+      message_.Add(std::get<double>(field));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Tensor> TensorDecoder::Decoding::Make(
+    const WireStorage& from, const WireTensor& tensor,
+    const std::shared_ptr<Storage>& storage) {
+  if (storage != nullptr) return Tensor::FromSpec(*tensor.spec, storage);
+  switch (from.place) {
+    case WirePlace::kBlock:
+      return decoder_.Claim(from.block, *tensor.spec, source_);
+    case WirePlace::kSegment:
+      return decoder_.Import(from.segment, *tensor.spec, source_);
+    case WirePlace::kHere:
+      if (here_ == nullptr) break;
+      return Tensor::FromSpec(*tensor.spec, here_);
+    case WirePlace::kEmpty: {
+      TENON_ASSIGN_OR_RETURN(
+          auto empty, Storage::CreateShared(0, SegmentKind::kSharedWritable));
+      return Tensor::FromSpec(*tensor.spec, std::move(empty));
+    }
+  }
+  return Refuse("a tensor is in a block, and there is none");
+}
+
+absl::Status TensorDecoder::Decode(std::span<const std::byte> record,
+                                   TensorSource& source,
+                                   TensorMessage* message) {
+  WireTensorRecord alone;
+  if (ParseTensorRecord(record, &alone)) [[likely]] {
+    absl::StatusOr<Tensor> tensor = Claim(alone.block, alone.spec, source);
+    if (!tensor.ok()) return AsLoss(tensor.status());
+    message->Add(*std::move(tensor));
+    return absl::OkStatus();
+  }
+  const absl::Status status = Decoding(*this, source, *message).Decode(record);
+  if (status.ok()) return status;
+  *message = TensorMessage();
+  return AsLoss(status);
+}
+
+absl::Status TensorDecoder::Decode(std::span<const std::byte> record,
+                                   TensorSource& source, Tensor* tensor) {
+  WireTensorRecord alone;
+  if (ParseTensorRecord(record, &alone)) [[likely]] {
+    absl::StatusOr<Tensor> made = Claim(alone.block, alone.spec, source);
+    if (!made.ok()) return AsLoss(made.status());
+    *tensor = *std::move(made);
+    return absl::OkStatus();
+  }
+  TensorMessage message;
+  TENON_RETURN_IF_ERROR(Decode(record, source, &message));
+  absl::StatusOr<Tensor> only = message.tensor(0);
+  if (message.size() != 1 || !only.ok()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the message that is next has ", message.size(),
+        " fields, and is not one tensor alone: Get() it as a message"));
+  }
+  *tensor = *std::move(only);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::shared_ptr<Storage>> TensorDecoder::Claim(
+    const BlockDescriptor& block, TensorSource& source) {
+  absl::StatusOr<std::shared_ptr<Storage>> storage = arenas_.ClaimBlock(block);
+  if (storage.ok() || !NeedsOffer(storage.status())) [[likely]]
+    return storage;
+  return AttachAndClaim(block, source);
+}
+
+absl::StatusOr<Tensor> TensorDecoder::Claim(const BlockDescriptor& block,
+                                            const TensorSpec& spec,
+                                            TensorSource& source) {
+  TENON_ASSIGN_OR_RETURN(std::shared_ptr<Storage> storage,
+                         Claim(block, source));
+  return Tensor::FromSpec(spec, std::move(storage));
+}
+
+absl::StatusOr<std::shared_ptr<Storage>> TensorDecoder::AttachAndClaim(
+    const BlockDescriptor& block, TensorSource& source) {
+  const auto attach = [&]() -> absl::StatusOr<std::shared_ptr<Storage>> {
+    TENON_ASSIGN_OR_RETURN(TensorShelfItem::Offer offer,
+                           source.Get([&](const TensorShelfItem& item) {
+                             return item.OfferOf(block);
+                           }));
+    return arenas_.AcceptAndClaim(offer.bytes, std::move(offer.fds), block);
+  };
+  for (;;) {
+    absl::StatusOr<std::shared_ptr<Storage>> storage = attach();
+    // Arenas have descriptors; the importer sees to its own limits.
+    if (!IsLackOfDescriptors(storage.status()) || !arenas_.ForgetOldestIdle()) {
+      return storage;
+    }
+  }
+}
+
+absl::StatusOr<Tensor> TensorDecoder::Import(const WireSegment& segment,
+                                             const TensorSpec& spec,
+                                             TensorSource& source) {
+  TensorHandle handle = {.magic = TensorHandle::kMagic,
+                         .version = TensorHandle::kVersion,
+                         .strategy = segment.strategy,
+                         .kind = segment.kind,
+                         .storage_bytes = segment.storage_bytes,
+                         .id = segment.id,
+                         .spec = spec,
+                         .name = {}};
+  if (segment.name.size() >= sizeof(handle.name)) {
+    return Refuse("the name of a segment is too long");
+  }
+  segment.name.copy(handle.name, sizeof(handle.name) - 1);
+  TENON_RETURN_IF_ERROR(handle.Check());
+  UniqueFd fd;
+  if (handle.has_segment() &&
+      handle.segment_strategy() == SharingStrategy::kFileDescriptor) {
+    TENON_ASSIGN_OR_RETURN(fd, source.Get([&](TensorShelfItem& item) {
+      return item.FdOf(segment.key);
+    }));
+  }
+  return segments_.Import(handle, std::move(fd));
+}
+
+}  // namespace tenon

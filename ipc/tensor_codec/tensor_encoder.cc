@@ -1,0 +1,231 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "tenon/ipc/tensor_codec/tensor_encoder.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "tenon/ipc/tensor_codec/tensor_copies.h"
+#include "tenon/ipc/tensor_codec/tensor_wire.h"
+#include "tenon/shm/arena/arena_tensor.h"
+#include "tenon/shm/base/status_macros.h"
+#include "tenon/shm/tensor/exchange/tensor_handle.h"
+#include "tenon/shm/tensor/tensor.h"
+#include "tenon/shm/tensor/tensor_spec.h"
+
+namespace tenon {
+namespace {
+
+struct CopiedTensor {
+  size_t field = 0;
+  size_t copy = 0;  // Its number.
+};
+
+// One message on its way.
+class Encoding {
+ public:
+  Encoding(TensorShelf& shelf, uint64_t number)
+      : shelf_(shelf), number_(number) {}
+
+  absl::Status Add(const TensorMessage& message);
+  size_t body_bytes() const { return body_bytes_; }
+  bool fits(size_t inline_bytes) const {
+    return copied_tensors_.empty() && body_bytes_ <= inline_bytes;
+  }
+  // How large the block has to be that the message fits into.
+  size_t PlaceInBlock() { return copies_.Place(body_bytes_); }
+  absl::Status WriteBlock(std::span<std::byte> block);
+
+  const TensorWire& wire() const { return wire_; }
+  TensorHolds& holds() { return holds_; }
+
+ private:
+  absl::Status Add(const Tensor& tensor);
+  absl::Status AddShared(const Tensor& tensor, WireStorage& storage);
+  void AddCopied(const Tensor& tensor);
+  // The number of the storage in the message, and whether it is new.
+  std::pair<uint32_t, bool> NumberOf(const void* storage);
+  void AddTensor(uint32_t storage, const TensorSpec& spec) {
+    wire_.fields.push_back(WireTensor{.storage = storage, .spec = &spec});
+  }
+
+  TensorShelf& shelf_;
+  const uint64_t number_;
+  TensorWire wire_;
+  TensorHolds holds_;
+  size_t body_bytes_ = 0;
+
+  // What wire_.storages are: a Storage, null for kEmpty, &copies_ for kHere.
+  absl::InlinedVector<const void*, 1> of_storages_;
+  absl::flat_hash_map<const void*, uint32_t> numbers_;  // If there are many.
+  TensorCopies copies_;
+  std::vector<CopiedTensor> copied_tensors_;
+};
+
+std::pair<uint32_t, bool> Encoding::NumberOf(const void* storage) {
+  constexpr size_t kFew = 8;
+  const auto next = static_cast<uint32_t>(of_storages_.size());
+  if (next < kFew) {
+    const auto found =
+        std::find(of_storages_.begin(), of_storages_.end(), storage);
+    if (found != of_storages_.end()) {
+      return {static_cast<uint32_t>(found - of_storages_.begin()), false};
+    }
+  } else {
+    if (numbers_.empty()) {
+      for (uint32_t i = 0; i < next; ++i) numbers_.emplace(of_storages_[i], i);
+    }
+    const auto [at, is_new] = numbers_.emplace(storage, next);
+    if (!is_new) return {at->second, false};
+  }
+  of_storages_.push_back(storage);
+  wire_.storages.emplace_back();
+  return {next, true};
+}
+
+absl::Status Encoding::Add(const TensorMessage& message) {
+  wire_.fields.reserve(message.size());
+  for (const TensorMessage::Field& field : message.fields()) {
+    if (const auto* tensor = std::get_if<Tensor>(&field)) {
+      TENON_RETURN_IF_ERROR(Add(*tensor));
+    } else if (const auto* string = std::get_if<std::string>(&field)) {
+      wire_.fields.push_back(absl::string_view(string->data(), string->size()));
+    } else if (const auto* integer = std::get_if<int64_t>(&field)) {
+      wire_.fields.push_back(*integer);
+    } else {
+      wire_.fields.push_back(std::get<double>(field));
+    }
+  }
+  body_bytes_ = WireBytes(wire_);
+  return absl::OkStatus();
+}
+
+absl::Status Encoding::Add(const Tensor& tensor) {
+  const std::shared_ptr<Storage>& storage = tensor.storage();
+  if (storage == nullptr || storage->size_bytes() == 0) {
+    AddTensor(NumberOf(nullptr).first, tensor.spec());
+    return absl::OkStatus();
+  }
+  if (!storage->is_shared()) {
+    AddCopied(tensor);
+    return absl::OkStatus();
+  }
+  const auto [number, is_new] = NumberOf(storage.get());
+  if (is_new) {
+    TENON_RETURN_IF_ERROR(AddShared(tensor, wire_.storages[number]));
+    holds_.storages.push_back(storage);
+  }
+  AddTensor(number, tensor.spec());
+  return absl::OkStatus();
+}
+
+absl::Status Encoding::AddShared(const Tensor& tensor, WireStorage& storage) {
+  if (tensor.storage()->lease() != nullptr) {
+    TENON_ASSIGN_OR_RETURN(storage.block, DescribeBlock(tensor));
+    storage.place = WirePlace::kBlock;
+    return shelf_.NeedOffer(storage.block, number_,
+                            [&] { return Offer(tensor); });
+  }
+  TENON_ASSIGN_OR_RETURN(const ExportedTensor exported, Export(tensor));
+  storage.place = WirePlace::kSegment;
+  // The name is that of the storage, which lives as long as this does.
+  storage.segment = {.strategy = exported.handle.strategy,
+                     .kind = exported.handle.kind,
+                     .storage_bytes = exported.handle.storage_bytes,
+                     .id = exported.handle.id,
+                     .key = 0,
+                     .name = tensor.storage()->name()};
+  if (exported.fd >= 0) {
+    storage.segment.key = shelf_.NeedFd(tensor.storage(), number_);
+  }
+  return absl::OkStatus();
+}
+
+void Encoding::AddCopied(const Tensor& tensor) {
+  copied_tensors_.push_back(
+      {.field = wire_.fields.size(), .copy = copies_.Add(tensor)});
+  const uint32_t here = NumberOf(&copies_).first;
+  wire_.storages[here].place = WirePlace::kHere;
+  AddTensor(here, tensor.spec());
+}
+
+absl::Status Encoding::WriteBlock(std::span<std::byte> block) {
+  wire_.specs.reserve(copied_tensors_.size());  // So that none moves.
+  for (const CopiedTensor& tensor : copied_tensors_) {
+    auto& field = std::get<WireTensor>(wire_.fields[tensor.field]);
+    TENON_ASSIGN_OR_RETURN(
+        wire_.specs.emplace_back(),
+        copies_.SpecOf(tensor.copy, *field.spec, block.size()));
+    field.spec = &wire_.specs.back();
+  }
+  TENON_RETURN_IF_ERROR(copies_.Write(block));
+  WriteWire(wire_, block.first(body_bytes_));
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+size_t TensorHolds::bytes() const {
+  size_t bytes = block.size();
+  for (const auto& storage : storages) bytes += storage->size_bytes();
+  return bytes;
+}
+
+absl::StatusOr<Arena*> TensorEncoder::arena() {
+  if (arena_ == nullptr) {
+    TENON_ASSIGN_OR_RETURN(arena_, Arena::Create({.name = name_}));
+  }
+  return arena_.get();
+}
+
+absl::StatusOr<Block> TensorEncoder::Allocate(size_t bytes, Deadline deadline) {
+  TENON_ASSIGN_OR_RETURN(Arena* const arena, this->arena());
+  return arena->Allocate(bytes, deadline);
+}
+
+bool TensorEncoder::EncodeAlone(const Tensor& tensor, uint64_t number,
+                                uint64_t taken, std::span<std::byte> record) {
+  const absl::StatusOr<BlockDescriptor> block = DescribeBlock(tensor);
+  return block.ok() && WriteTensorRecord(*block, tensor.spec(), record) &&
+         shelf_.NeedOffer(*block, number, [&] { return Offer(tensor); }).ok() &&
+         shelf_.Lay(number, taken).ok();
+}
+
+absl::StatusOr<TensorHolds> TensorEncoder::Encode(const TensorMessage& message,
+                                                  uint64_t number,
+                                                  uint64_t taken,
+                                                  Deadline deadline,
+                                                  std::span<std::byte> record) {
+  Encoding encoding(shelf_, number);
+  TENON_RETURN_IF_ERROR(encoding.Add(message));
+  if (encoding.fits(record.size() - kWireRecordHeaderBytes)) {
+    TENON_RETURN_IF_ERROR(shelf_.Lay(number, taken));
+    WriteInlineRecord(encoding.wire(), encoding.body_bytes(), record);
+    return std::move(encoding.holds());
+  }
+  TENON_ASSIGN_OR_RETURN(Block block,
+                         Allocate(encoding.PlaceInBlock(), deadline));
+  TENON_RETURN_IF_ERROR(encoding.WriteBlock(block.bytes()));
+  TENON_ASSIGN_OR_RETURN(const BlockDescriptor where, block.Describe());
+  TENON_RETURN_IF_ERROR(shelf_.NeedOffer(
+      where, number, [&] { return block.arena()->Offer(block); }));
+  TENON_RETURN_IF_ERROR(shelf_.Lay(number, taken));
+  WriteBlockRecord(where, encoding.body_bytes(), record);
+  encoding.holds().block = std::move(block);
+  return std::move(encoding.holds());
+}
+
+}  // namespace tenon

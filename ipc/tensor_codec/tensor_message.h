@@ -1,0 +1,84 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// TensorMessage: any number of tensors, strings and scalars, in an order that
+// sender and receiver agree on.
+//
+//   TensorMessage message;
+//   message.Add(int64_t{epoch}).Add("train").Add(images).Add(labels);
+//
+//   // The receiver:
+//   TENON_ASSIGN_OR_RETURN(int64_t epoch, got.integer(0));
+//   TENON_ASSIGN_OR_RETURN(Tensor images, got.tensor(2));
+//
+// How it travels: tensor_queue.h.
+
+#ifndef TENON_IPC_TENSOR_CODEC_TENSOR_MESSAGE_H_
+#define TENON_IPC_TENSOR_CODEC_TENSOR_MESSAGE_H_
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <variant>
+
+#include "absl/container/inlined_vector.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "tenon/shm/tensor/tensor.h"
+
+namespace tenon {
+
+// Ownership: owns its strings; its tensors are references to their storages.
+// Threads: thread-compatible.
+// Processes: its tensors are as inert in a forked child as elsewhere.
+// Failure: accessors change nothing.
+class TensorMessage {
+ public:
+  // Numbers travel as 64 bits; a bool is an integer, 0 or 1.
+  using Field = std::variant<int64_t, double, std::string, Tensor>;
+
+  TensorMessage() = default;
+  explicit TensorMessage(const Tensor& tensor) { Add(tensor); }
+
+  // Each returns this message. Unsigned integers of 64 bits are not taken,
+  // because not all of them would arrive as they were: cast them.
+  template <std::integral T>
+  requires(sizeof(T) < sizeof(int64_t) ||
+           std::signed_integral<T>) TensorMessage& Add(T value) {
+    return AddInteger(static_cast<int64_t>(value));
+  }
+  TensorMessage& Add(double value);
+  TensorMessage& Add(absl::string_view value);
+  TensorMessage& Add(const char* value);
+  TensorMessage& Add(std::string value);
+  TensorMessage& Add(const Tensor& value);
+  TensorMessage& Add(Tensor&& value);
+
+  // Room for so many fields.
+  void Reserve(size_t fields) { fields_.reserve(fields); }
+
+  size_t size() const { return fields_.size(); }
+  bool empty() const { return fields_.empty(); }
+  absl::Span<const Field> fields() const { return fields_; }
+
+  // The field at `index`. The string is valid as long as the message is and
+  // nothing is added. Errors: kOutOfRange if there are not so many;
+  // kInvalidArgument if it is of another kind, naming both.
+  absl::StatusOr<int64_t> integer(size_t index) const;
+  absl::StatusOr<double> number(size_t index) const;
+  absl::StatusOr<absl::string_view> string(size_t index) const;
+  absl::StatusOr<Tensor> tensor(size_t index) const;
+
+ private:
+  TensorMessage& AddInteger(int64_t value);
+
+  // Of one tensor, the most frequent message, without an allocation.
+  absl::InlinedVector<Field, 1> fields_;
+};
+
+}  // namespace tenon
+
+#endif  // TENON_IPC_TENSOR_CODEC_TENSOR_MESSAGE_H_

@@ -1,0 +1,302 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "tenon/ipc/tensor_codec/tensor_shelf.h"
+
+#include <errno.h>
+#include <fcntl.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "tenon/ipc/channel/archive.h"
+#include "tenon/ipc/queue/fd_shelf.h"
+#include "tenon/shm/arena/arena_offer.h"
+#include "tenon/shm/base/posix_error.h"
+#include "tenon/shm/base/status_macros.h"
+
+namespace tenon {
+namespace {
+
+// In the list: the number of entries, then each of them.
+//   kOffer: u8 descriptors, u8 number of each, u8 length and bytes
+//   kFd:    u64 key, u8 number of the descriptor
+constexpr uint8_t kOffer = 1;
+constexpr uint8_t kFd = 2;
+
+absl::StatusOr<UniqueFd> Duplicate(int fd) {
+  UniqueFd copy(fcntl(fd, F_DUPFD_CLOEXEC, 0));
+  if (copy.valid()) return copy;
+  return PosixError(errno, "fcntl F_DUPFD_CLOEXEC",
+                    "a descriptor that goes with tensors");
+}
+
+absl::Status NotOnTheShelf(absl::string_view what) {
+  return absl::NotFoundError(
+      absl::StrCat(what, " does not lie on the sender's shelf"));
+}
+
+}  // namespace
+
+// ---- The sender's side ----
+
+absl::StatusOr<TensorShelf> TensorShelf::On(Layer layer) {
+  // At random, so that a key of whoever had the shelf before is not taken for
+  // one of these.
+  TENON_ASSIGN_OR_RETURN(const RandomId random, RandomId::New());
+  return TensorShelf(std::move(layer), random.low);
+}
+
+std::shared_ptr<UniqueFd> TensorShelf::SharedInArena(const RandomId& arena,
+                                                     size_t which) const {
+  // All offers of an arena have two descriptors in common, the first ones.
+  constexpr size_t kCommon = ArenaOfferFacts::kSegment;
+  const auto offer = offers_.lower_bound({arena, 0});
+  if (which >= kCommon || offer == offers_.end() ||
+      offer->first.first != arena) {
+    return nullptr;
+  }
+  return offer->second.fds[which];
+}
+
+absl::Status TensorShelf::NeedOffer(
+    const BlockDescriptor& block, uint64_t number,
+    absl::FunctionRef<absl::StatusOr<ArenaOffer>()> make) {
+  const OfferKey key = {block.arena, block.segment};
+  if (last_offer_ != nullptr && last_key_ == key) [[likely]] {
+    last_offer_->last_needed = number;
+    return absl::OkStatus();
+  }
+  auto found = offers_.find(key);
+  if (found == offers_.end()) {
+    TENON_ASSIGN_OR_RETURN(const ArenaOffer made, make());
+    Offer offer = {.bytes = made.bytes, .fds = {}};
+    for (const int fd : made.fds) {
+      std::shared_ptr<UniqueFd> copy =
+          SharedInArena(block.arena, offer.fds.size());
+      if (copy == nullptr) {
+        TENON_ASSIGN_OR_RETURN(UniqueFd own, Duplicate(fd));
+        copy = std::make_shared<UniqueFd>(std::move(own));
+      }
+      offer.fds.push_back(std::move(copy));
+    }
+    found = offers_.emplace(key, std::move(offer)).first;
+    new_ = true;
+  }
+  found->second.last_needed = number;
+  last_offer_ = &found->second;
+  last_key_ = key;
+  return absl::OkStatus();
+}
+
+uint64_t TensorShelf::NeedFd(const std::shared_ptr<Storage>& storage,
+                             uint64_t number) {
+  Fd& fd = fds_[storage.get()];
+  if (fd.storage == nullptr) {
+    fd.storage = storage;
+    fd.key = next_key_++;
+    new_ = true;
+  }
+  fd.last_needed = number;
+  return fd.key;
+}
+
+std::string TensorShelf::List(std::vector<int>& fds) const {
+  ArchiveWriter list;
+  list.Put(static_cast<uint16_t>(offers_.size() + fds_.size()));
+  std::map<int, uint8_t> numbers;
+  const auto number_of = [&](int fd) {
+    const auto [at, is_new] =
+        numbers.emplace(fd, static_cast<uint8_t>(fds.size()));
+    if (is_new) fds.push_back(fd);
+    return at->second;
+  };
+  for (const auto& [key, offer] : offers_) {
+    list.Put(kOffer);
+    list.Put(static_cast<uint8_t>(offer.fds.size()));
+    for (const auto& fd : offer.fds) list.Put(number_of(fd->get()));
+    list.Put(static_cast<uint8_t>(offer.bytes.size()));
+    for (const char byte : offer.bytes) list.Put(byte);
+  }
+  for (const auto& [storage, fd] : fds_) {
+    list.Put(kFd);
+    list.Put(fd.key);
+    list.Put(number_of(storage->fd()));
+  }
+  return std::move(list).bytes();
+}
+
+bool TensorShelf::DropFds(uint64_t taken) {
+  const size_t before = fds_.size();
+  absl::erase_if(
+      fds_, [&](const auto& fd) { return fd.second.last_needed <= taken; });
+  return fds_.size() != before;
+}
+
+// False if nothing more can go.
+bool TensorShelf::MakeRoom(uint64_t taken) {
+  const auto oldest = std::min_element(
+      offers_.begin(), offers_.end(), [](const auto& a, const auto& b) {
+        return a.second.last_needed < b.second.last_needed;
+      });
+  if (oldest == offers_.end() || oldest->second.last_needed > taken) {
+    return false;
+  }
+  offers_.erase(oldest);
+  last_offer_ = nullptr;
+  return true;
+}
+
+absl::Status TensorShelf::LayNow() {
+  std::vector<int> fds;
+  const std::string list = List(fds);
+  TENON_RETURN_IF_ERROR(layer_(list, fds));
+  for (auto& [key, offer] : offers_) offer.laid = true;
+  for (auto& [storage, fd] : fds_) fd.laid = true;
+  new_ = false;
+  return absl::OkStatus();
+}
+
+absl::Status TensorShelf::NoRoom(uint64_t number, size_t fds) const {
+  const auto is_needed = [&](const auto& entry) {
+    return entry.second.last_needed >= number;
+  };
+  const bool never = std::all_of(offers_.begin(), offers_.end(), is_needed) &&
+                     std::all_of(fds_.begin(), fds_.end(), is_needed);
+  std::string what =
+      absl::StrCat(never ? "a message" : "messages that nobody has taken yet",
+                   " of tensors with ", fds, " descriptors, in ",
+                   offers_.size(), " segments of arenas and ", fds_.size(),
+                   " of their own; there is room for ", kMaxFds,
+                   ", in a list of ", kMaxBytes, " bytes");
+  if (never) return absl::InvalidArgumentError(what);
+  return absl::ResourceExhaustedError(what);
+}
+
+absl::Status TensorShelf::Lay(uint64_t number, uint64_t taken) {
+  if (!new_) [[likely]]
+    return absl::OkStatus();
+  DropFds(taken);
+  for (;;) {
+    std::vector<int> fds;
+    const std::string list = List(fds);
+    if (list.size() <= kMaxBytes && fds.size() <= kMaxFds) {
+      break;
+    }
+    if (!MakeRoom(taken)) return NoRoom(number, fds.size());
+  }
+  return LayNow();
+}
+
+void TensorShelf::DropNew() {
+  if (!new_) return;
+  std::erase_if(offers_, [](const auto& offer) { return !offer.second.laid; });
+  absl::erase_if(fds_, [](const auto& fd) { return !fd.second.laid; });
+  last_offer_ = nullptr;
+  new_ = false;
+}
+
+void TensorShelf::Cancel(uint64_t number) {
+  DropNew();
+  for (auto& [key, offer] : offers_) {
+    offer.last_needed = std::min(offer.last_needed, number - 1);
+  }
+  for (auto& [storage, fd] : fds_) {
+    fd.last_needed = std::min(fd.last_needed, number - 1);
+  }
+}
+
+absl::Status TensorShelf::Reap(uint64_t taken) {
+  if (fds_.empty() || !DropFds(taken)) return absl::OkStatus();
+  return LayNow();
+}
+
+absl::Status TensorShelf::Trim(uint64_t taken) {
+  bool changed = DropFds(taken);
+  while (MakeRoom(taken)) changed = true;
+  return changed ? LayNow() : absl::OkStatus();
+}
+
+// ---- The receiver's ----
+
+absl::StatusOr<TensorShelfItem> TensorShelfItem::From(ShelfItem item) {
+  TensorShelfItem found;
+  found.taken_ = std::move(item.fds);
+  absl::Status status = found.ParseList(item.bytes);
+  if (status.ok()) return found;
+  return absl::DataLossError(absl::StrCat(
+      "what lies on a sender's shelf is no list: ", status.message()));
+}
+
+absl::Status TensorShelfItem::ParseList(absl::string_view list) {
+  ArchiveReader reader(list);
+  TENON_ASSIGN_OR_RETURN(const uint16_t entries, reader.Get<uint16_t>());
+  const auto get_number = [&]() -> absl::StatusOr<uint8_t> {
+    absl::StatusOr<uint8_t> number = reader.Get<uint8_t>();
+    if (!number.ok() || *number < taken_.size()) return number;
+    return absl::DataLossError(
+        absl::StrCat("descriptor ", *number, " of ", taken_.size()));
+  };
+  for (uint16_t i = 0; i < entries; ++i) {
+    TENON_ASSIGN_OR_RETURN(const uint8_t kind, reader.Get<uint8_t>());
+    if (kind == kFd) {
+      TENON_ASSIGN_OR_RETURN(const uint64_t key, reader.Get<uint64_t>());
+      TENON_ASSIGN_OR_RETURN(fds_[key], get_number());
+      continue;
+    }
+    if (kind != kOffer) return absl::DataLossError("an entry of no kind");
+    Listed listed;
+    TENON_ASSIGN_OR_RETURN(const uint8_t count, reader.Get<uint8_t>());
+    for (uint8_t n = 0; n < count; ++n) {
+      TENON_ASSIGN_OR_RETURN(listed.fds.emplace_back(), get_number());
+    }
+    TENON_ASSIGN_OR_RETURN(const uint8_t length, reader.Get<uint8_t>());
+    for (uint8_t n = 0; n < length; ++n) {
+      TENON_ASSIGN_OR_RETURN(const char byte, reader.Get<char>());
+      listed.bytes.push_back(byte);
+    }
+    TENON_ASSIGN_OR_RETURN(const ArenaOfferFacts facts,
+                           ArenaOfferFacts::FromBytes(listed.bytes));
+    offers_[{facts.arena, facts.segment}] = std::move(listed);
+  }
+  return reader.Finish();
+}
+
+absl::StatusOr<UniqueFd> TensorShelfItem::Copy(uint8_t number) const {
+  return Duplicate(taken_[number].get());
+}
+
+absl::StatusOr<TensorShelfItem::Offer> TensorShelfItem::OfferOf(
+    const BlockDescriptor& block) const {
+  const auto listed = offers_.find({block.arena, block.segment});
+  if (listed == offers_.end()) {
+    return NotOnTheShelf(absl::StrCat("the offer of segment ", block.segment,
+                                      " of arena ", block.arena.ToString()));
+  }
+  Offer offer = {.bytes = listed->second.bytes, .fds = {}};
+  for (const uint8_t number : listed->second.fds) {
+    TENON_ASSIGN_OR_RETURN(offer.fds.emplace_back(), Copy(number));
+  }
+  return offer;
+}
+
+absl::StatusOr<UniqueFd> TensorShelfItem::FdOf(uint64_t key) {
+  const auto listed = fds_.find(key);
+  if (listed == fds_.end()) return NotOnTheShelf("the segment of a tensor");
+  UniqueFd& fd = taken_[listed->second];
+  fds_.erase(listed);
+  // Unless another entry has it, too, and has given it away.
+  if (!fd.valid()) return NotOnTheShelf("the segment of a tensor");
+  return std::move(fd);
+}
+
+}  // namespace tenon

@@ -1,0 +1,386 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "tenon/ipc/tensor_codec/tensor_wire.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <type_traits>
+#include <variant>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "tenon/shm/arena/block_descriptor.h"
+#include "tenon/shm/base/status_macros.h"
+#include "tenon/shm/tensor/tensor_spec.h"
+
+namespace tenon {
+namespace {
+
+constexpr uint16_t kMagic = 0x5154;  // "TQ" on x86.
+constexpr uint8_t kVersion = 2;
+constexpr uint8_t kInline = 1;
+constexpr uint8_t kInBlock = 2;
+constexpr uint8_t kOneTensor = 3;
+
+struct RecordHeader {
+  uint16_t magic = kMagic;
+  uint8_t version = kVersion;
+  uint8_t form = 0;
+  uint32_t bytes = 0;  // That follow.
+};
+static_assert(sizeof(RecordHeader) == kWireRecordHeaderBytes);
+
+constexpr uint8_t kInteger = 1;
+constexpr uint8_t kNumber = 2;
+constexpr uint8_t kString = 3;
+constexpr uint8_t kTensor = 4;
+constexpr uint8_t kDenseTensor = 5;
+
+// With what says what it is. A storage has at least one.
+constexpr size_t kLeastFieldBytes = 9;
+
+// The bytes of a spec, by its layout: dtype, rank, offset, then the extents,
+// then the strides, room for kMaxRank of each.
+using SpecBytes = std::array<std::byte, sizeof(TensorSpec)>;
+constexpr size_t kRankAt = 4;
+constexpr size_t kShapeAt = 16;
+constexpr size_t kStridesAt = kShapeAt + 8 * TensorSpec::kMaxRank;
+
+// Sets the strides of a dense tensor, row-major. The extents may be anything.
+void SetDenseStrides(SpecBytes& bytes, size_t rank) {
+  uint64_t stride = 1;
+  for (size_t dim = rank; dim-- > 0;) {
+    std::memcpy(bytes.data() + kStridesAt + 8 * dim, &stride, sizeof(stride));
+    uint64_t extent;
+    std::memcpy(&extent, bytes.data() + kShapeAt + 8 * dim, sizeof(extent));
+    if (extent != 0) stride *= extent;
+  }
+}
+
+// Whether the strides need not travel.
+bool HasDenseStrides(const TensorSpec& spec) {
+  uint64_t stride = 1;
+  for (auto dim = static_cast<size_t>(spec.rank()); dim-- > 0;) {
+    if (static_cast<uint64_t>(spec.strides()[dim]) != stride) return false;
+    const auto extent = static_cast<uint64_t>(spec.shape()[dim]);
+    if (extent != 0) stride *= extent;
+  }
+  return true;
+}
+
+size_t SpecWireBytes(const TensorSpec& spec) {
+  return kShapeAt +
+         (HasDenseStrides(spec) ? 8 : 16) * static_cast<size_t>(spec.rank());
+}
+
+absl::Status Refuse(absl::string_view why) {
+  return absl::DataLossError(absl::StrCat("a message of tensors: ", why));
+}
+
+// ---- Writing: knows that there is room. ----
+
+class Writer {
+ public:
+  explicit Writer(std::span<std::byte> out) : at_(out.data()) {}
+
+  template <typename T>
+  void Put(const T& value) {
+    static_assert(std::is_trivially_copyable_v<T>);
+    Bytes(&value, sizeof(value));
+  }
+  void Bytes(const void* from, size_t size) {
+    if (size != 0) std::memcpy(at_, from, size);
+    at_ += size;
+  }
+
+  void Put(const WireStorage& storage);
+  void Put(const WireField& field);
+  // The header of one.
+  void PutRecord(uint8_t form, size_t bytes) {
+    Put(RecordHeader{.form = form, .bytes = static_cast<uint32_t>(bytes)});
+  }
+
+ private:
+  void Put(const WireTensor& tensor);
+
+  std::byte* at_;
+};
+
+void Writer::Put(const WireStorage& storage) {
+  Put(static_cast<uint8_t>(storage.place));
+  if (storage.place == WirePlace::kBlock) return Put(storage.block);
+  if (storage.place != WirePlace::kSegment) return;
+  const WireSegment& segment = storage.segment;
+  Put(static_cast<uint8_t>(segment.strategy));
+  Put(static_cast<uint8_t>(segment.kind));
+  Put(segment.storage_bytes);
+  Put(segment.id.device);
+  Put(segment.id.inode);
+  Put(segment.key);
+  Put(static_cast<uint8_t>(segment.name.size()));
+  Bytes(segment.name.data(), segment.name.size());
+}
+
+void Writer::Put(const WireTensor& tensor) {
+  const auto* bytes = reinterpret_cast<const std::byte*>(tensor.spec);
+  const auto rank = static_cast<size_t>(tensor.spec->rank());
+  const bool dense = HasDenseStrides(*tensor.spec);
+  Put(dense ? kDenseTensor : kTensor);
+  Put(tensor.storage);
+  Bytes(bytes, kShapeAt + 8 * rank);
+  if (!dense) Bytes(bytes + kStridesAt, 8 * rank);
+}
+
+void Writer::Put(const WireField& field) {
+  if (const auto* tensor = std::get_if<WireTensor>(&field)) return Put(*tensor);
+  if (const auto* integer = std::get_if<int64_t>(&field)) {
+    Put(kInteger);
+    Put(*integer);
+  } else if (const auto* number = std::get_if<double>(&field)) {
+    Put(kNumber);
+    Put(*number);
+  } else {
+    const auto& string = std::get<absl::string_view>(field);
+    Put(kString);
+    Put(uint64_t{string.size()});
+    Bytes(string.data(), string.size());
+  }
+}
+
+size_t StorageBytes(const WireStorage& storage) {
+  if (storage.place == WirePlace::kBlock) return 1 + sizeof(BlockDescriptor);
+  if (storage.place != WirePlace::kSegment) return 1;
+  return 1 + 2 + 4 * sizeof(uint64_t) + 1 + storage.segment.name.size();
+}
+
+size_t FieldBytes(const WireField& field) {
+  if (const auto* tensor = std::get_if<WireTensor>(&field)) {
+    return 1 + sizeof(tensor->storage) + SpecWireBytes(*tensor->spec);
+  }
+  const auto* string = std::get_if<absl::string_view>(&field);
+  return 1 + sizeof(uint64_t) + (string == nullptr ? 0 : string->size());
+}
+
+// ---- Reading: false where something is missing. ----
+
+class Reader {
+ public:
+  explicit Reader(std::span<const std::byte> left) : left_(left) {}
+
+  size_t left() const { return left_.size(); }
+
+  template <typename T>
+  bool Get(T& value) {
+    static_assert(std::is_trivially_copyable_v<T>);
+    return Bytes(&value, sizeof(value));
+  }
+  bool Bytes(void* to, size_t size) {
+    if (size > left_.size()) return false;
+    std::memcpy(to, left_.data(), size);
+    left_ = left_.subspan(size);
+    return true;
+  }
+  bool String(uint64_t size, absl::string_view& to) {
+    if (size > left_.size()) return false;
+    to = {reinterpret_cast<const char*>(left_.data()),
+          static_cast<size_t>(size)};
+    left_ = left_.subspan(static_cast<size_t>(size));
+    return true;
+  }
+
+ private:
+  std::span<const std::byte> left_;
+};
+
+bool Read(Reader& from, WireSegment& segment) {
+  uint8_t length = 0;
+  return from.Get(segment.strategy) && from.Get(segment.kind) &&
+         from.Get(segment.storage_bytes) && from.Get(segment.id.device) &&
+         from.Get(segment.id.inode) && from.Get(segment.key) &&
+         from.Get(length) && from.String(length, segment.name);
+}
+
+bool Read(Reader& from, WireStorage& storage) {
+  if (!from.Get(storage.place)) return false;
+  switch (storage.place) {
+    case WirePlace::kEmpty:
+    case WirePlace::kHere:
+      return true;
+    case WirePlace::kBlock:
+      return from.Get(storage.block);
+    case WirePlace::kSegment:
+      return Read(from, storage.segment);
+  }
+  return false;
+}
+
+bool Read(Reader& from, bool dense, TensorSpec& spec) {
+  SpecBytes bytes = {};
+  if (!from.Bytes(bytes.data(), kShapeAt)) return false;
+  int32_t signed_rank;
+  std::memcpy(&signed_rank, bytes.data() + kRankAt, sizeof(signed_rank));
+  if (signed_rank < 0 || signed_rank > TensorSpec::kMaxRank) return false;
+  const auto rank = static_cast<size_t>(signed_rank);
+  if (!from.Bytes(bytes.data() + kShapeAt, 8 * rank)) return false;
+  if (dense) {
+    SetDenseStrides(bytes, rank);
+  } else if (!from.Bytes(bytes.data() + kStridesAt, 8 * rank)) {
+    return false;
+  }
+  spec = std::bit_cast<TensorSpec>(bytes);
+  // There is one way only to say each thing.
+  return dense || !HasDenseStrides(spec);
+}
+
+bool Read(Reader& from, bool dense, TensorWire& wire, WireTensor& tensor) {
+  if (!from.Get(tensor.storage) || tensor.storage >= wire.storages.size()) {
+    return false;
+  }
+  tensor.spec = &wire.specs.emplace_back();
+  return Read(from, dense, wire.specs.back());
+}
+
+bool Read(Reader& from, TensorWire& wire, WireField& field) {
+  uint8_t kind = 0;
+  if (!from.Get(kind)) return false;
+  switch (kind) {
+    case kInteger:
+      return from.Get(field.emplace<int64_t>());
+    case kNumber:
+      return from.Get(field.emplace<double>());
+    case kString: {
+      uint64_t size = 0;
+      return from.Get(size) &&
+             from.String(size, field.emplace<absl::string_view>());
+    }
+    case kTensor:
+    case kDenseTensor:
+      return Read(from, kind == kDenseTensor, wire,
+                  field.emplace<WireTensor>());
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
+size_t WireBytes(const TensorWire& wire) {
+  size_t bytes = 2 * sizeof(uint32_t);
+  for (const WireStorage& storage : wire.storages) {
+    bytes += StorageBytes(storage);
+  }
+  for (const WireField& field : wire.fields) bytes += FieldBytes(field);
+  return bytes;
+}
+
+void WriteWire(const TensorWire& wire, std::span<std::byte> out) {
+  Writer writer(out);
+  writer.Put(static_cast<uint32_t>(wire.storages.size()));
+  writer.Put(static_cast<uint32_t>(wire.fields.size()));
+  for (const WireStorage& storage : wire.storages) writer.Put(storage);
+  for (const WireField& field : wire.fields) writer.Put(field);
+}
+
+absl::Status ParseWire(std::span<const std::byte> body, TensorWire* wire) {
+  Reader reader(body);
+  uint32_t storages = 0, fields = 0;
+  if (!reader.Get(storages) || !reader.Get(fields)) {
+    return Refuse(absl::StrCat("its body has ", body.size(), " bytes"));
+  }
+  if (storages + fields * uint64_t{kLeastFieldBytes} > reader.left()) {
+    return Refuse(absl::StrCat(storages, " storages and ", fields,
+                               " fields in ", reader.left(), " bytes"));
+  }
+  wire->storages.resize(storages);
+  for (uint32_t i = 0; i < storages; ++i) {
+    if (!Read(reader, wire->storages[i])) {
+      return Refuse(absl::StrCat("storage ", i, " of ", storages, " is none"));
+    }
+  }
+  wire->fields.reserve(fields);
+  wire->specs.reserve(fields);  // Those that are there stay where they are.
+  for (uint32_t i = 0; i < fields; ++i) {
+    if (!Read(reader, *wire, wire->fields.emplace_back())) {
+      return Refuse(absl::StrCat("field ", i, " of ", fields, " is none"));
+    }
+  }
+  if (reader.left() == 0) return absl::OkStatus();
+  return Refuse(absl::StrCat(reader.left(), " bytes are left over"));
+}
+
+void WriteInlineRecord(const TensorWire& wire, size_t body_bytes,
+                       std::span<std::byte> out) {
+  Writer(out).PutRecord(kInline, body_bytes);
+  WriteWire(wire, out.subspan(kWireRecordHeaderBytes, body_bytes));
+}
+
+void WriteBlockRecord(const BlockDescriptor& block, uint64_t body_bytes,
+                      std::span<std::byte> out) {
+  Writer writer(out);
+  writer.PutRecord(kInBlock, kWireRecordLeastBytes - kWireRecordHeaderBytes);
+  writer.Put(block);
+  writer.Put(body_bytes);
+}
+
+bool WriteTensorRecord(const BlockDescriptor& block, const TensorSpec& spec,
+                       std::span<std::byte> out) {
+  const size_t spec_bytes =
+      kShapeAt + sizeof(int64_t) * static_cast<size_t>(spec.rank());
+  const size_t bytes = sizeof(block) + spec_bytes;
+  if (kWireRecordHeaderBytes + bytes > out.size() || !HasDenseStrides(spec)) {
+    return false;
+  }
+  Writer writer(out);
+  writer.PutRecord(kOneTensor, bytes);
+  writer.Put(block);
+  writer.Bytes(&spec, spec_bytes);
+  return true;
+}
+
+bool ParseTensorRecord(std::span<const std::byte> record,
+                       WireTensorRecord* found) {
+  Reader reader(record);
+  RecordHeader header;
+  if (!reader.Get(header) || header.form != kOneTensor ||
+      header.magic != kMagic || header.version != kVersion) {
+    return false;
+  }
+  const size_t before = reader.left();
+  return reader.Get(found->block) && Read(reader, true, found->spec) &&
+         before - reader.left() == header.bytes;
+}
+
+absl::StatusOr<WireRecord> ParseWireRecord(std::span<const std::byte> record) {
+  Reader reader(record);
+  RecordHeader header;
+  if (!reader.Get(header) || header.magic != kMagic ||
+      header.bytes > reader.left()) {
+    return Refuse("its record is none");
+  }
+  if (header.version != kVersion) {
+    return Refuse(absl::StrCat("its record has version ", header.version,
+                               "; this program knows ", kVersion));
+  }
+  WireRecord found;
+  if (header.form == kInline) {
+    found.body = record.subspan(kWireRecordHeaderBytes, header.bytes);
+    return found;
+  }
+  found.in_block = true;
+  if (header.form != kInBlock ||
+      header.bytes != kWireRecordLeastBytes - kWireRecordHeaderBytes ||
+      !reader.Get(found.block) || !reader.Get(found.body_bytes)) {
+    return Refuse("its record has neither a body nor a block");
+  }
+  return found;
+}
+
+}  // namespace tenon

@@ -1,0 +1,121 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// TensorSender: the half of a TensorQueue that puts, and holds what it has put
+// until it is taken. Internal to tensor queues.
+
+#ifndef TENON_IPC_TENSOR_QUEUE_TENSOR_SENDER_H_
+#define TENON_IPC_TENSOR_QUEUE_TENSOR_SENDER_H_
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "dlpack/dlpack.h"
+#include "tenon/ipc/doorbell/turn.h"
+#include "tenon/ipc/queue/internal/queue_core.h"
+#include "tenon/ipc/tensor_codec/tensor_decoder.h"
+#include "tenon/ipc/tensor_codec/tensor_encoder.h"
+#include "tenon/ipc/tensor_codec/tensor_message.h"
+#include "tenon/ipc/tensor_queue/tensor_reaper.h"
+#include "tenon/shm/arena/arena.h"
+#include "tenon/shm/base/deadline.h"
+#include "tenon/shm/base/fork_count.h"
+#include "tenon/shm/tensor/tensor.h"
+
+namespace tenon {
+
+// Calls are those of TensorQueue (tensor_queue.h).
+// Ownership: queue and decoder are the caller's and outlive it.
+// Threads: thread-safe; those who put take turns.
+class TensorSender : public TensorReaper {
+ public:
+  // Errors: what getentropy() says.
+  static absl::StatusOr<std::unique_ptr<TensorSender>> Create(
+      QueueCore* queue, TensorDecoder* decoder, std::shared_ptr<Arena> arena,
+      const std::string& name);
+  ~TensorSender() override;
+
+  absl::Status Put(const Tensor& tensor, Deadline deadline);
+  absl::Status Put(absl::Span<const TensorMessage> messages, Deadline deadline);
+  absl::StatusOr<bool> TryPut(const TensorMessage& message);
+
+  absl::StatusOr<Tensor> NewTensor(DLDataType dtype,
+                                   absl::Span<const int64_t> shape,
+                                   Deadline deadline);
+  absl::Status AwaitTaken(Deadline deadline);
+  absl::Status Trim();
+
+  bool ReapIfIdle() override;
+  // Only if much is held, and what costs no system call: to look what was taken
+  // is to fetch a cache line from whoever took it.
+  void ReapIfDue() {
+    if (due_.load(std::memory_order_relaxed)) ReapNow();
+  }
+  // How many messages it holds.
+  size_t held() const { return held_.load(std::memory_order_relaxed); }
+
+ private:
+  // Less is held without a look whether it was taken.
+  static constexpr size_t kReapFrom = 16;  // Messages.
+  static constexpr size_t kReapFromBytes = size_t{256} << 10;
+
+  struct Held {
+    uint64_t number = 0;
+    size_t bytes = 0;
+    TensorHolds holds;
+  };
+
+  TensorSender(QueueCore* queue, TensorDecoder* decoder, TensorEncoder encoder)
+      : queue_(queue), decoder_(decoder), encoder_(std::move(encoder)) {}
+
+  absl::Status CheckUsable() const;
+  void ReapNow();
+  uint64_t ReapWithTurn();
+  bool IsDue() const {
+    return in_flight_.size() >= kReapFrom || held_bytes_ >= kReapFromBytes;
+  }
+  void Count();
+  bool EncodeAlone(const Tensor& tensor, uint64_t number);
+  absl::Status PutAll(absl::Span<const TensorMessage> messages,
+                      Deadline deadline);
+  absl::Status EncodeAll(absl::Span<const TensorMessage> messages,
+                         uint64_t first, Deadline deadline);
+  absl::Status EncodeOne(const TensorMessage& message, uint64_t number,
+                         Deadline deadline);
+  absl::Status WaitALittle(uint64_t taken, Deadline deadline);
+  absl::Status PutRecords(Deadline deadline);
+  void Cancel(uint64_t first);
+  void Keep(absl::Span<const TensorMessage> messages);
+
+  QueueCore* const queue_;
+  TensorDecoder* const decoder_;
+  const uint64_t fork_count_ = ForkCount();
+
+  Turn turn_;  // For what follows.
+  TensorEncoder encoder_;
+  std::deque<Held> in_flight_;
+  std::vector<std::byte> records_;
+
+  size_t held_bytes_ = 0;
+  uint64_t taken_ = 0;  // When last looked.
+
+  // Of in_flight_.
+  std::atomic<size_t> held_ = 0;
+  std::atomic<bool> due_ = false;
+  std::atomic<Arena*> arena_ = nullptr;  // The encoder's, once it has one.
+  std::atomic<bool> idle_ = true;        // And nothing but offers lies out.
+};
+
+}  // namespace tenon
+
+#endif  // TENON_IPC_TENSOR_QUEUE_TENSOR_SENDER_H_

@@ -1,0 +1,53 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// BatchSource: what makes a loader's batches, in this process or in others.
+
+#ifndef TENON_LOADER_DATA_BATCH_SOURCE_H_
+#define TENON_LOADER_DATA_BATCH_SOURCE_H_
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "tenon/loader/data/batch.h"
+#include "tenon/loader/data/sampler.h"
+#include "tenon/shm/base/deadline.h"
+
+namespace tenon::loader {
+
+// An epoch, cut into batches.
+struct EpochPlan {
+  int64_t epoch = 0;
+  Sampler* sampler = nullptr;
+  int64_t dataset_size = 0;
+  int64_t batch_size = 1;
+  int64_t batches = 0;
+
+  int64_t first_position(int64_t number) const { return number * batch_size; }
+  // The dataset indices of batch `number`.
+  // Errors: kOutOfRange if the sampler gives one that is not in the dataset.
+  absl::StatusOr<std::vector<int64_t>> Indices(int64_t number) const;
+};
+
+// Threads: thread-compatible. Failure: after an error other than
+//   kDeadlineExceeded it must not be used again.
+class BatchSource {
+ public:
+  virtual ~BatchSource() = default;
+
+  // Begins an epoch; one that is under way is abandoned.
+  virtual void StartEpoch(const EpochPlan& plan) = 0;
+
+  // The next batch in order. Not called when the epoch has no more.
+  virtual absl::StatusOr<Batch> Next(Deadline deadline) = 0;
+
+  // The workers' processes by number; empty if there are none.
+  virtual std::vector<pid_t> WorkerPids() const = 0;
+};
+
+}  // namespace tenon::loader
+
+#endif  // TENON_LOADER_DATA_BATCH_SOURCE_H_

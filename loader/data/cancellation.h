@@ -1,0 +1,50 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Cancellation: a request to stop that any thread, or a signal handler, may
+// make, and that a poll loop sees at once.
+
+#ifndef TENON_LOADER_DATA_CANCELLATION_H_
+#define TENON_LOADER_DATA_CANCELLATION_H_
+
+#include <atomic>
+#include <memory>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "tenon/shm/base/unique_fd.h"
+
+namespace tenon::loader {
+
+// Ownership: owns an eventfd. Threads: thread-safe. Processes: a forked child
+// shares the eventfd and can cancel its parent's.
+class Cancellation {
+ public:
+  // Errors: kResourceExhausted at a limit of descriptors.
+  static absl::StatusOr<std::unique_ptr<Cancellation>> Create();
+
+  // Async-signal-safe; preserves errno. There is no way back.
+  void Cancel();
+
+  bool is_cancelled() const {
+    return cancelled_.load(std::memory_order_acquire);
+  }
+  // For poll(): readable once cancelled.
+  int fd() const { return event_.get(); }
+
+  static absl::Status Error() {
+    return absl::CancelledError("the loader was cancelled");
+  }
+
+ private:
+  explicit Cancellation(UniqueFd event) : event_(std::move(event)) {}
+
+  std::atomic<bool> cancelled_{false};
+  static_assert(std::atomic<bool>::is_always_lock_free);
+  UniqueFd event_;
+};
+
+}  // namespace tenon::loader
+
+#endif  // TENON_LOADER_DATA_CANCELLATION_H_

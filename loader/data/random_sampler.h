@@ -1,0 +1,61 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// RandomSampler: random order, with or without replacement.
+
+#ifndef TENON_LOADER_DATA_RANDOM_SAMPLER_H_
+#define TENON_LOADER_DATA_RANDOM_SAMPLER_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "tenon/loader/data/sample_random.h"
+#include "tenon/loader/data/sampler.h"
+
+namespace tenon::loader {
+
+struct RandomSamplerOptions {
+  int64_t dataset_size = 0;
+  // Samples in an epoch; unset: dataset_size.
+  std::optional<int64_t> samples;
+  // Without replacement, an epoch is a permutation of the dataset, or as many
+  // permutations after one another as `samples` needs: no item is drawn for the
+  // n+1st time before each was drawn n times.
+  bool replacement = false;
+  uint64_t seed = 0;
+};
+
+// Memory: 8 bytes per item of the dataset without replacement, none with it.
+class RandomSampler : public Sampler {
+ public:
+  // Errors: kInvalidArgument for a negative number, or for samples to be drawn
+  // from an empty dataset.
+  static absl::StatusOr<std::unique_ptr<RandomSampler>> Create(
+      const RandomSamplerOptions& options);
+
+  int64_t size() const override { return samples_; }
+  void Fill(int64_t epoch, int64_t first, absl::Span<int64_t> indices) override;
+
+ private:
+  explicit RandomSampler(const RandomSamplerOptions& options);
+
+  int64_t At(int64_t epoch, int64_t position);
+  // Makes permutation_ the `round`th one of `epoch`.
+  void Permute(int64_t epoch, int64_t round);
+
+  int64_t dataset_size_;
+  int64_t samples_;
+  bool replacement_;
+  uint64_t seed_;
+  std::vector<int64_t> permutation_;
+  int64_t epoch_ = -1;
+  int64_t round_ = -1;
+};
+
+}  // namespace tenon::loader
+
+#endif  // TENON_LOADER_DATA_RANDOM_SAMPLER_H_

@@ -1,0 +1,390 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "tenon/shm/arena/internal/arena_attachment.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "tenon/shm/base/crash_point.h"
+#include "tenon/shm/base/deadline.h"
+#include "tenon/shm/base/pid_fd.h"
+#include "tenon/shm/base/posix_error.h"
+#include "tenon/shm/base/status_macros.h"
+#include "tenon/shm/base/unix_socket.h"
+#include "tenon/shm/ledger/attachments.h"
+#include "tenon/shm/segment/control_memory.h"
+
+namespace tenon {
+namespace {
+
+using Layout = ArenaTableLayout;
+
+constexpr char kWhat[] = "an attached arena";
+
+// How long a process whose descriptors are closed already may take to end.
+constexpr absl::Duration kEnding = absl::Seconds(1);
+
+// Of a pair of sockets the peer is its maker: the owner.
+absl::StatusOr<PidFd> OwnerOf(int inbox) {
+  absl::StatusOr<PidFd> owner = PidFd::OfPeer(inbox);
+  if (!absl::IsUnimplemented(owner.status())) return owner;
+  ucred peer = {};
+  socklen_t size = sizeof(peer);
+  if (getsockopt(inbox, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0 ||
+      peer.pid <= 0) {
+    return owner;
+  }
+  return PidFd::Open(peer.pid);
+}
+
+// What is not certain counts as alive.
+bool HasEnded(const absl::StatusOr<PidFd>& owner) {
+  return owner.ok() ? owner->HasEnded() : absl::IsNotFound(owner.status());
+}
+
+bool OwnerEndsSoon(int inbox) {
+  const absl::StatusOr<PidFd> owner = OwnerOf(inbox);
+  return owner.ok() ? owner->WaitForEnd(Deadline::After(kEnding)).ok()
+                    : HasEnded(owner);
+}
+
+// The owner says which socket is its own. In another one attachments would be
+// lost, and blocks reused that are held.
+absl::Status CheckInbox(const ArenaHeader& header, int inbox) {
+  TENON_ASSIGN_OR_RETURN(const uint64_t cookie, SocketCookie(inbox));
+  if (cookie != header.inbox_cookie) {
+    return absl::InvalidArgumentError(
+        "the offer of an arena came with a socket that is not its owner's");
+  }
+  // Of all holders of this end none reads: it is there to send attachments.
+  if (!ShutAndCheckEmpty(inbox)) {
+    return absl::InvalidArgumentError(
+        "the offer of an arena came with a socket in which something lies");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckSegmentSize(absl::string_view arena, uint64_t size,
+                              const AttachLimits& limits) {
+  if (limits.max_segments > 0 && size <= limits.max_bytes) {
+    return absl::OkStatus();
+  }
+  return absl::ResourceExhaustedError(absl::StrCat(
+      "a segment of ", size, " bytes of arena '", arena, "': at most ",
+      limits.max_segments, " more (max_segments) of together ",
+      limits.max_bytes, " bytes (max_bytes) are mapped"));
+}
+
+absl::StatusOr<Segment> OpenSegment(const ArenaOfferFacts& facts,
+                                    SegmentKind kind, ReceivedFds& fds) {
+  if (facts.strategy == SharingStrategy::kFileSystem) {
+    return Segment::Open(facts.name, kind);
+  }
+  return Segment::Adopt(fds.Take(ArenaOfferFacts::kSegment), kind);
+}
+
+}  // namespace
+
+// The attachments of this process to one arena.
+struct ArenaAttachment::Slot {
+  std::mutex mutex;  // Of the thread that attaches.
+  std::weak_ptr<ArenaAttachment> current;
+  // That the owner was told of and that have not hung up.
+  std::atomic<size_t> attached{0};
+
+  // model: limit.
+  absl::Status CheckLimit() const {
+    constexpr size_t kMost = Attachments::kMaxOfOneProcess;
+    const size_t now = attached.load(std::memory_order_relaxed);
+    if (now < kMost) return absl::OkStatus();
+    return absl::ResourceExhaustedError(
+        absl::StrCat("this process is attached to an arena ", now,
+                     " times; at most ", kMost, " count: try again"));
+  }
+};
+
+// What one process has. A forked child leaves its parent's alone, whose mutex
+// another thread may have held.
+struct ArenaAttachment::Registry {
+  using Key = std::pair<uint64_t, uint64_t>;
+
+  const uint64_t fork_count = ForkCount();
+  std::mutex mutex;
+  std::map<Key, std::shared_ptr<ArenaAttachment::Slot>> slots;
+};
+
+ArenaAttachment::Registry& ArenaAttachment::TheRegistry() {
+  static constinit std::atomic<Registry*> current{nullptr};
+  Registry* now = current.load(std::memory_order_acquire);
+  while (now == nullptr || now->fork_count != ForkCount()) {
+    auto made = std::make_unique<Registry>();
+    if (current.compare_exchange_strong(now, made.get(),
+                                        std::memory_order_acq_rel)) {
+      now = made.release();
+    }
+  }
+  return *now;
+}
+
+std::shared_ptr<ArenaAttachment::Slot> ArenaAttachment::SlotOfTable(
+    const FileIdentity& table) {
+  Registry& registry = TheRegistry();
+  std::lock_guard lock(registry.mutex);
+  std::erase_if(registry.slots, [](const auto& entry) {
+    return entry.second.use_count() == 1 && entry.second->current.expired();
+  });
+  std::shared_ptr<ArenaAttachment::Slot>& slot =
+      registry.slots[{table.device, table.inode}];
+  if (slot == nullptr) slot = std::make_shared<Slot>();
+  return slot;
+}
+
+absl::StatusOr<std::shared_ptr<ArenaAttachment>> ArenaAttachment::Get(
+    const ArenaOfferFacts& facts, ReceivedFds& fds,
+    const AttachLimits& limits) {
+  TENON_ASSIGN_OR_RETURN(const FileIdentity table,
+                         FileIdentity::Of(fds[ArenaOfferFacts::kTable]));
+  const std::shared_ptr<Slot> slot = SlotOfTable(table);
+  std::lock_guard lock(slot->mutex);
+  std::shared_ptr<ArenaAttachment> current = slot->current.lock();
+  if (current != nullptr && !current->IsRefused()) {
+    TENON_RETURN_IF_ERROR(current->Map(facts, fds, limits));
+    return current;
+  }
+  TENON_RETURN_IF_ERROR(slot->CheckLimit());
+  TENON_ASSIGN_OR_RETURN(current, Create(facts, fds, limits));
+  current->slot_ = slot;
+  slot->attached.fetch_add(1, std::memory_order_relaxed);
+  TENON_RETURN_IF_ERROR(current->Send());
+  slot->current = current;
+  return current;
+}
+
+// Not known to the owner yet.
+absl::StatusOr<std::shared_ptr<ArenaAttachment>> ArenaAttachment::Create(
+    const ArenaOfferFacts& facts, ReceivedFds& fds,
+    const AttachLimits& limits) {
+  TENON_ASSIGN_OR_RETURN(
+      ArenaTableView table,
+      ArenaTableView::Adopt(fds.Take(ArenaOfferFacts::kTable)));
+  if (table.header().arena != facts.arena) {
+    return absl::InvalidArgumentError(
+        "the offer of an arena came with the table of another one");
+  }
+  TENON_RETURN_IF_ERROR(
+      CheckInbox(table.header(), fds[ArenaOfferFacts::kInbox]));
+  TENON_ASSIGN_OR_RETURN(std::shared_ptr<Column> column,
+                         Column::OfThisProcess());
+  std::shared_ptr<ArenaAttachment> arena(new ArenaAttachment(
+      std::move(table), fds.Take(ArenaOfferFacts::kInbox), std::move(column)));
+  TENON_ASSIGN_OR_RETURN(
+      arena->range_,
+      arena->column_->Enter(facts.arena, arena->table_.header().max_blocks));
+  TENON_RETURN_IF_ERROR(arena->MapSegment(facts, fds, limits));
+  return arena;
+}
+
+absl::Status ArenaAttachment::Send() {
+  int ends[2];
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0,
+                 ends) != 0) {
+    return PosixError(errno, "socketpair", kWhat);
+  }
+  UniqueFd lease(ends[0]);
+  const UniqueFd owners_end(ends[1]);
+  TENON_ASSIGN_OR_RETURN(const PidFd self, PidFd::Open(getpid()));
+  refused_seen_.store(table_.refused(), std::memory_order_relaxed);
+  TENON_CRASH_POINT("attached_arena.attaching");
+  // model: att = 1. Before the first claim; no other thread has this yet.
+  const absl::Status sent =
+      SendAttach(inbox_.get(), {.arena = table_.header().arena,
+                                .first_cell = range_.first_cell,
+                                .cells = range_.count,
+                                .column = column_->fd(),
+                                .process = self.fd(),
+                                .lease = owners_end.get()});
+  TENON_CRASH_POINT("attached_arena.attached");
+  if (sent.ok()) {
+    lease_ = std::move(lease);
+    return absl::OkStatus();
+  }
+  // An owner that reclaims nothing any more need not know; a child that it has
+  // forked may keep its inbox open, which then fills up.
+  if (OwnerHasEnded()) return absl::OkStatus();
+  if (absl::IsUnavailable(sent) && OwnerEndsSoon(inbox_.get())) {
+    return absl::OkStatus();
+  }
+  return sent;
+}
+
+ArenaAttachment::~ArenaAttachment() {
+  if (fork_count_ != ForkCount() || range_.cells == nullptr) return;
+  absl::StatusOr<PidFd> owner = OwnerOf(inbox_.get());
+  if (HasEnded(owner)) lease_.Reset();
+  column_->Leave(
+      range_, std::move(lease_),
+      owner.ok() ? std::optional<PidFd>(*std::move(owner)) : std::nullopt,
+      std::move(cells_));
+  if (slot_ != nullptr) {
+    slot_->attached.fetch_sub(1, std::memory_order_relaxed);
+  }
+}
+
+absl::Status ArenaAttachment::Map(const ArenaOfferFacts& facts,
+                                  ReceivedFds& fds,
+                                  const AttachLimits& limits) {
+  if (facts.arena != table_.header().arena) {
+    return absl::InvalidArgumentError("the offer is one of another arena");
+  }
+  // An id is anybody's word: it must be the same table and the same socket.
+  TENON_RETURN_IF_ERROR(CheckIsTable(fds[ArenaOfferFacts::kTable]));
+  TENON_RETURN_IF_ERROR(
+      CheckInbox(table_.header(), fds[ArenaOfferFacts::kInbox]));
+  // The socket that inbox_ keeps open: closing a copy of it waits for nothing.
+  fds.Take(ArenaOfferFacts::kInbox).Reset();
+  Sweep();
+  return MapSegment(facts, fds, limits);
+}
+
+absl::Status ArenaAttachment::CheckIsTable(int fd) const {
+  if (ClosesAtOnce(fd)) {  // Only of such can anything be asked.
+    TENON_ASSIGN_OR_RETURN(const FileIdentity file, FileIdentity::Of(fd));
+    TENON_ASSIGN_OR_RETURN(const FileIdentity ours,
+                           FileIdentity::Of(table_.fd()));
+    if (file == ours) return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      "the offer came with a table that is not that of the arena attached to");
+}
+
+absl::StatusOr<Segment> ArenaAttachment::OpenChecked(
+    const ArenaOfferFacts& facts, ReceivedFds& fds, const AttachLimits& limits,
+    ArenaSegment* listed) const {
+  const SegmentKind kind = table_.header().shared_writable != 0
+                               ? SegmentKind::kSharedWritable
+                               : SegmentKind::kOwnerWritten;
+  TENON_ASSIGN_OR_RETURN(Segment segment, OpenSegment(facts, kind, fds));
+  TENON_RETURN_IF_ERROR(
+      CheckSegmentSize(table_.name(), segment.size_bytes(), limits));
+  // Takes memory for the words of its blocks: not before.
+  TENON_ASSIGN_OR_RETURN(*listed, table_.Find(facts.segment));
+  TENON_ASSIGN_OR_RETURN(const FileIdentity file,
+                         FileIdentity::Of(segment.fd()));
+  if (file != listed->file) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("what was offered as segment ", facts.segment,
+                     " of arena '", table_.name(), "' is not its memory"));
+  }
+  if (segment.size_bytes() / listed->block_bytes < listed->block_count) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "a segment of ", segment.size_bytes(), " bytes cannot have ",
+        listed->block_count, " blocks of ", listed->block_bytes, " bytes"));
+  }
+  return segment;
+}
+
+absl::Status ArenaAttachment::MapSegment(const ArenaOfferFacts& facts,
+                                         ReceivedFds& fds,
+                                         const AttachLimits& limits) {
+  std::lock_guard lock(mutex_);
+  MappedSegment& slot = SlotOf(facts.segment);
+  if (slot.IsOpen(facts.segment)) {
+    return CheckSegmentSize(table_.name(), slot.segment().size_bytes(), limits);
+  }
+  if (slot.is_open()) {
+    return absl::NotFoundError(
+        absl::StrCat("segment ", facts.segment, " of arena '", table_.name(),
+                     "' has the place of one of which blocks are still held"));
+  }
+  ArenaSegment listed;
+  TENON_ASSIGN_OR_RETURN(Segment segment,
+                         OpenChecked(facts, fds, limits, &listed));
+  ReadOnlyMapping readable;
+  WritableMapping writable;
+  if (table_.header().shared_writable != 0) {
+    TENON_ASSIGN_OR_RETURN(writable, segment.MapWritable());
+  } else {
+    TENON_ASSIGN_OR_RETURN(readable, segment.MapReadOnly());
+  }
+  TENON_RETURN_IF_ERROR(
+      column_->Reserve(range_, listed.first_block, listed.block_count));
+  slot.Open(listed, std::move(segment), std::move(readable),
+            std::move(writable));
+  return absl::OkStatus();
+}
+
+uint64_t ArenaAttachment::BytesOf(uint32_t segment) const {
+  std::lock_guard lock(mutex_);
+  const MappedSegment& slot = segments_[Layout::SlotOf(segment)];
+  return slot.IsOpen(segment) ? slot.segment().size_bytes() : 0;
+}
+
+absl::StatusOr<ArenaOffer> ArenaAttachment::Offer(uint32_t segment_id) const {
+  std::lock_guard lock(mutex_);
+  const MappedSegment& slot = segments_[Layout::SlotOf(segment_id)];
+  if (!slot.IsOpen(segment_id)) {
+    return absl::NotFoundError(absl::StrCat("segment ", segment_id,
+                                            " of arena '", table_.name(),
+                                            "' is not mapped"));
+  }
+  const Segment& segment = slot.segment();
+  ArenaOffer offer;
+  offer.bytes = ArenaOfferFacts{table_.header().arena, segment_id,
+                                segment.strategy(), segment.name()}
+                    .ToBytes();
+  offer.fds = {table_.fd(), inbox_.get()};
+  if (segment.strategy() == SharingStrategy::kFileDescriptor) {
+    offer.fds.push_back(segment.fd());
+  }
+  return offer;
+}
+
+void ArenaAttachment::Sweep() {
+  if (fork_count_ != ForkCount()) return;
+  std::lock_guard lock(mutex_);
+  for (MappedSegment& segment : segments_) {
+    if (segment.is_open() && !table_.IsLive(segment.id())) segment.Close();
+  }
+}
+
+bool ArenaAttachment::IsRefused() {
+  if (refused_.load(std::memory_order_relaxed)) return true;
+  const uint64_t now = table_.refused();
+  if (!MayBeRefused() || !lease_.valid()) return false;
+  pollfd end = {lease_.get(), POLLRDHUP, 0};
+  if (poll(&end, 1, 0) == 1 && !OwnerHasEnded()) {
+    refused_.store(true, std::memory_order_relaxed);
+    return true;
+  }
+  refused_seen_.store(now, std::memory_order_relaxed);
+  return false;
+}
+
+bool ArenaAttachment::OwnerHasEnded() const {
+  return table_.IsClosed() || HasEnded(OwnerOf(inbox_.get()));
+}
+
+bool ArenaRemains::CostNothing() const {
+  if (attachment_.lock() != nullptr) return true;
+  column_->FreeDropped();
+  return cells_.expired();
+}
+
+}  // namespace tenon

@@ -1,0 +1,163 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// ArenaAttachment: this process's attachment to one arena, shared by all of its
+// AttachedArenas of that arena. Internal to them.
+//
+// An owner counts attachments by process, and reads the cells of each; so a
+// process attaches once to an arena, however many queues and importers it has.
+// Arenas are told apart by the memory of their tables: an id is only the word
+// of the process that sent the offer.
+
+#ifndef TENON_SHM_ARENA_INTERNAL_ARENA_ATTACHMENT_H_
+#define TENON_SHM_ARENA_INTERNAL_ARENA_ATTACHMENT_H_
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <mutex>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "tenon/shm/arena/arena_offer.h"
+#include "tenon/shm/arena/internal/arena_table.h"
+#include "tenon/shm/arena/internal/mapped_segment.h"
+#include "tenon/shm/base/atomics.h"
+#include "tenon/shm/base/fork_count.h"
+#include "tenon/shm/base/random_id.h"
+#include "tenon/shm/base/received_fd.h"
+#include "tenon/shm/base/unique_fd.h"
+#include "tenon/shm/ledger/column.h"
+#include "tenon/shm/segment/segment.h"
+
+namespace tenon {
+
+// What one AttachedArena may use of this process. See its Attach() and Add().
+struct AttachLimits {
+  uint64_t max_blocks = ArenaTableLayout::kMaxBlocks;  // Of the arena.
+  // That may be added to those that it has.
+  size_t max_segments = ArenaTableLayout::kMaxSegments;
+  uint64_t max_bytes = std::numeric_limits<uint64_t>::max();
+};
+
+// Ownership: held by shared_ptr, which each AttachedArena has; owns the
+//   descriptors of the offers, a mapping of each segment and of the table, and
+//   cells in this process's column. Detaches when it is destroyed.
+// Threads: thread-safe.
+// Processes: a forked child does not detach its parent, and attaches anew.
+class ArenaAttachment {
+ public:
+  // The attachment of this process to the arena of an offer; if there is none,
+  // or the owner has refused it, attaches. Maps the segment that is offered.
+  // One thread at a time attaches to an arena, others that want the same one
+  // wait for it. Errors: AttachedArena::Attach()'s.
+  static absl::StatusOr<std::shared_ptr<ArenaAttachment>> Get(
+      const ArenaOfferFacts& facts, ReceivedFds& fds,
+      const AttachLimits& limits);
+
+  ArenaAttachment(const ArenaAttachment&) = delete;
+  ArenaAttachment& operator=(const ArenaAttachment&) = delete;
+  ~ArenaAttachment();
+
+  const ArenaTableView& table() const { return table_; }
+  // To be forwarded; still owned here.
+  int inbox() const { return inbox_.get(); }
+  SharedWord<uint64_t>& cell(uint32_t block) const {
+    return range_.cells[block];
+  }
+  // The slot of a segment, which may have another one in it, or none.
+  MappedSegment& SlotOf(uint32_t segment) {
+    return segments_[ArenaTableLayout::SlotOf(segment)];
+  }
+
+  // Checks another offer of this arena, and maps its segment if it is not.
+  // Errors: AttachedArena::Add()'s.
+  absl::Status Map(const ArenaOfferFacts& facts, ReceivedFds& fds,
+                   const AttachLimits& limits);
+  // Bytes of a segment; 0 if it is not mapped.
+  uint64_t BytesOf(uint32_t segment) const;
+  // What a third process needs of it. Errors: kNotFound.
+  absl::StatusOr<ArenaOffer> Offer(uint32_t segment) const;
+  // Unmaps segments that the owner has retired, and of which nothing is held.
+  void Sweep();
+
+  // Whether the owner has refused messages since the lease was last seen open:
+  // a load of one word, to be followed by IsRefused().
+  bool MayBeRefused() const {
+    return table_.refused() != refused_seen_.load(std::memory_order_relaxed);
+  }
+  // Whether the owner lives and has shut its end of the lease: it reads none of
+  // these cells (model: finds_shut). Stays so. No system call unless
+  // MayBeRefused(). Does not block.
+  bool IsRefused();
+
+  // Whether the owner has closed the arena, or ended: reclaims nothing more.
+  // What is not certain counts as alive. Some system calls. Does not block.
+  bool OwnerHasEnded() const;
+
+ private:
+  friend class ArenaRemains;
+  struct Slot;
+  struct Registry;
+
+  ArenaAttachment(ArenaTableView table, UniqueFd inbox,
+                  std::shared_ptr<Column> column)
+      : table_(std::move(table)),
+        inbox_(std::move(inbox)),
+        column_(std::move(column)) {}
+
+  static Registry& TheRegistry();
+  static std::shared_ptr<Slot> SlotOfTable(const FileIdentity& table);
+  static absl::StatusOr<std::shared_ptr<ArenaAttachment>> Create(
+      const ArenaOfferFacts& facts, ReceivedFds& fds,
+      const AttachLimits& limits);
+  absl::Status Send();
+  absl::Status CheckIsTable(int fd) const;
+  absl::Status MapSegment(const ArenaOfferFacts& facts, ReceivedFds& fds,
+                          const AttachLimits& limits);
+  absl::StatusOr<Segment> OpenChecked(const ArenaOfferFacts& facts,
+                                      ReceivedFds& fds,
+                                      const AttachLimits& limits,
+                                      ArenaSegment* listed) const;
+
+  const ArenaTableView table_;
+  const UniqueFd inbox_;
+  const std::shared_ptr<Column> column_;
+  std::shared_ptr<Slot> slot_;
+  ColumnRange range_;
+  UniqueFd lease_;  // Invalid if the owner had ended before.
+  // Lives until the cells are free, which may be after this.
+  std::shared_ptr<const void> cells_ = std::make_shared<char>();
+  std::atomic<uint64_t> refused_seen_{0};
+  std::atomic<bool> refused_{false};
+  const uint64_t fork_count_ = ForkCount();
+
+  mutable std::mutex mutex_;  // Of what is mapped, offered and swept.
+  std::array<MappedSegment, ArenaTableLayout::kMaxSegments> segments_;
+};
+
+// What is left of an attachment once one AttachedArena of it is gone.
+class ArenaRemains {
+ public:
+  explicit ArenaRemains(const std::shared_ptr<ArenaAttachment>& attachment)
+      : column_(attachment->column_),
+        attachment_(attachment),
+        cells_(attachment->cells_) {}
+
+  // Whether other AttachedArenas have it, or its cells are free. Until then its
+  // owner reads them, and nothing else can have them.
+  bool CostNothing() const;
+
+ private:
+  std::shared_ptr<Column> column_;
+  std::weak_ptr<ArenaAttachment> attachment_;
+  std::weak_ptr<const void> cells_;
+};
+
+}  // namespace tenon
+
+#endif  // TENON_SHM_ARENA_INTERNAL_ARENA_ATTACHMENT_H_

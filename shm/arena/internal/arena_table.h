@@ -1,0 +1,229 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// ArenaTable: what the owner of an arena tells everybody about it: its
+// segments, and of each block the generation and the state. Control memory: the
+// owner writes it, all others can only read.
+//
+//   header | segments | generations: a word a block | states: a word a block
+//
+// Internal to arenas and to what reports on them.
+
+#ifndef TENON_SHM_ARENA_INTERNAL_ARENA_TABLE_H_
+#define TENON_SHM_ARENA_INTERNAL_ARENA_TABLE_H_
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <type_traits>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "tenon/shm/base/atomics.h"
+#include "tenon/shm/base/random_id.h"
+#include "tenon/shm/base/unique_fd.h"
+#include "tenon/shm/ledger/column_layout.h"
+#include "tenon/shm/segment/control_memory.h"
+
+namespace tenon {
+
+// Written before anybody sees it, but for `closed` and `refused`.
+struct ArenaHeader {
+  static constexpr uint64_t kMagic = 0x3130616e65726154;  // "Tarena01".
+  static constexpr uint64_t kVersion = ColumnLayout::kVersion;
+
+  uint64_t magic = kMagic;
+  uint64_t version = kVersion;
+  RandomId arena;
+  uint64_t owner_pid = 0;  // In the owner's pid namespace.
+  uint64_t max_blocks = 0;
+  uint64_t quota_bytes = 0;
+  uint64_t shared_writable = 0;  // SegmentKind::kSharedWritable.
+  uint64_t protect = 0;          // ArenaDebug::kProtect.
+  uint64_t file_system = 0;      // SharingStrategy::kFileSystem.
+  // Of the socket that processes attach through: nobody offers another one.
+  uint64_t inbox_cookie = 0;
+  uint64_t closed = 0;  // 1: the owner will never take a block back again.
+  // How many attach messages the owner has refused. A process that sees it
+  // change polls its lease: so a claim finds out without a system call.
+  uint64_t refused = 0;
+  char name[40] = {};
+};
+
+// What the kernel knows a file by: no two that exist have the same.
+struct FileIdentity {
+  uint64_t device = 0;
+  uint64_t inode = 0;
+
+  // Of memory. Does not block.
+  static absl::StatusOr<FileIdentity> Of(int fd);
+
+  friend bool operator==(const FileIdentity&, const FileIdentity&) = default;
+};
+
+// One segment. The slot is used again when the segment is gone, the id is not.
+struct ArenaSegment {
+  uint64_t id_and_state = 0;  // {id:32, state:32}; 0: there never was one.
+  uint64_t block_bytes = 0;
+  uint64_t block_count = 0;
+  uint64_t first_block = 0;
+  FileIdentity file;  // Its memory: nobody offers another one for it.
+
+  enum State : uint32_t { kLive = 1, kRetired = 2 };
+  uint32_t id() const { return static_cast<uint32_t>(id_and_state >> 32); }
+  State state() const { return static_cast<State>(id_and_state & 0xffffffff); }
+  // Whether an arena of that many blocks can have such a segment.
+  bool IsSane(uint64_t max_blocks) const;
+};
+
+// Of one block, and when it was allocated: {state:2, milliseconds:62} of
+// CLOCK_MONOTONIC; 0 if it is free.
+struct BlockState {
+  enum Kind : uint64_t {
+    kFree = 0,
+    kInUse = 1,  // The owner holds it.
+    kLetGo = 2,  // The owner has let go; not taken back yet.
+  };
+  Kind kind = kFree;
+  uint64_t since_ms = 0;
+
+  static constexpr uint64_t Pack(Kind kind, uint64_t since_ms) {
+    return uint64_t{kind} | since_ms << 2;
+  }
+  static constexpr BlockState Unpack(uint64_t word) {
+    return {static_cast<Kind>(word & 3), word >> 2};
+  }
+};
+
+struct ArenaTableLayout {
+  static constexpr char kLabel[] = "tenon.arena";
+  static constexpr uint32_t kMaxSegments = 1024;
+  static constexpr uint64_t kMaxBlocks = uint64_t{1} << 24;
+  static constexpr size_t kSegmentsAt = 4096;
+  static constexpr size_t kGenerationsAt = size_t{64} << 10;
+
+  static constexpr size_t StatesAt(uint64_t max_blocks) {
+    return kGenerationsAt + static_cast<size_t>(max_blocks) * 8;
+  }
+  static constexpr size_t Bytes(uint64_t max_blocks) {
+    return StatesAt(max_blocks) + static_cast<size_t>(max_blocks) * 8;
+  }
+  static constexpr uint32_t SlotOf(uint32_t segment_id) {
+    return segment_id % kMaxSegments;
+  }
+};
+static_assert(std::is_trivially_copyable_v<ArenaHeader>);
+static_assert(std::is_trivially_copyable_v<ArenaSegment>);
+static_assert(sizeof(ArenaHeader) <= ArenaTableLayout::kSegmentsAt);
+static_assert(ArenaTableLayout::kSegmentsAt +
+                  ArenaTableLayout::kMaxSegments * sizeof(ArenaSegment) <=
+              ArenaTableLayout::kGenerationsAt);
+
+// The owner's.
+// Ownership: owns the memory. Threads: thread-compatible, but for the words.
+class ArenaTable {
+ public:
+  // Errors: kResourceExhausted naming the limit.
+  static absl::StatusOr<ArenaTable> Create(const ArenaHeader& header);
+
+  // To be sent to processes that attach; still owned here.
+  int fd() const { return memory_.fd(); }
+  const ArenaHeader& header() const { return header_; }
+
+  // Lists a segment. Takes memory for the words of its blocks.
+  // Errors: kResourceExhausted naming the limit; nothing is listed then.
+  absl::Status Add(const ArenaSegment& segment);
+  // Says that its memory can be let go: nobody holds anything of it.
+  void Retire(uint32_t segment_id);
+  // Says that nothing will be taken back any more.
+  void Close();
+
+  // Indexed by block, for blocks of listed segments. The generations are
+  // written by FreeTest alone.
+  SharedWord<uint64_t>* generations() const {
+    return WordsAt(ArenaTableLayout::kGenerationsAt);
+  }
+  // ArenaHeader::refused.
+  SharedWord<uint64_t>* refused() const {
+    return WordsAt(offsetof(ArenaHeader, refused));
+  }
+  BlockState StateOf(uint32_t block) const {
+    return BlockState::Unpack(
+        StdAtomics::Load(states_[block], std::memory_order_relaxed));
+  }
+  void SetState(uint32_t block, BlockState::Kind kind, uint64_t now_ms) const {
+    StdAtomics::Store(states_[block], BlockState::Pack(kind, now_ms),
+                      std::memory_order_relaxed);
+  }
+
+ private:
+  ArenaTable(const ArenaHeader& header, ControlMemory memory)
+      : header_(header),
+        memory_(std::move(memory)),
+        states_(WordsAt(ArenaTableLayout::StatesAt(header.max_blocks))) {}
+  SharedWord<uint64_t>* WordsAt(size_t offset) const {
+    return reinterpret_cast<SharedWord<uint64_t>*>(memory_.data() + offset);
+  }
+  ArenaSegment* SlotOf(uint32_t segment_id) const;
+
+  ArenaHeader header_;
+  ControlMemory memory_;
+  SharedWord<uint64_t>* states_;
+};
+
+// Everybody else's.
+// Ownership: owns a mapping and the descriptor. Threads: const calls may run
+//   concurrently. Trust: all it gives was checked, but the words of blocks.
+class ArenaTableView {
+ public:
+  // Takes over a received descriptor.
+  // Errors: kInvalidArgument if it is no arena's table, or one of another
+  // version, which is named; as ControlView::Adopt().
+  static absl::StatusOr<ArenaTableView> Adopt(UniqueFd fd);
+
+  const ArenaHeader& header() const { return header_; }
+  std::string name() const;
+  // To be forwarded; still owned here.
+  int fd() const { return fd_.get(); }
+
+  // The segment, live. Its blocks' words may be read from then on.
+  // Errors: kNotFound if there is none of that id, or it is retired;
+  // kInvalidArgument if what is listed cannot be; kResourceExhausted.
+  absl::StatusOr<ArenaSegment> Find(uint32_t segment_id) const;
+  bool IsClosed() const;
+  uint64_t refused() const {
+    return StdAtomics::Load(*WordsAt(offsetof(ArenaHeader, refused)),
+                            std::memory_order_acquire);
+  }
+  // Whether the owner still lists it as live.
+  bool IsLive(uint32_t segment_id) const;
+  // The segment in a slot of the table, as it is listed, checked; not live if
+  // there is none, or it makes no sense.
+  ArenaSegment InSlot(uint32_t slot) const;
+
+  const SharedWord<uint64_t>* generations() const {
+    return WordsAt(ArenaTableLayout::kGenerationsAt);
+  }
+  BlockState StateOf(uint64_t block) const;
+
+ private:
+  ArenaTableView(const ArenaHeader& header, UniqueFd fd, ControlView view)
+      : header_(header), fd_(std::move(fd)), view_(std::move(view)) {}
+  const SharedWord<uint64_t>* WordsAt(size_t offset) const {
+    return reinterpret_cast<const SharedWord<uint64_t>*>(view_.data() + offset);
+  }
+
+  ArenaHeader header_;
+  UniqueFd fd_;
+  ControlView view_;
+};
+
+// Milliseconds of CLOCK_MONOTONIC, as coarse as the kernel's tick: cheap.
+uint64_t CoarseNowMs();
+
+}  // namespace tenon
+
+#endif  // TENON_SHM_ARENA_INTERNAL_ARENA_TABLE_H_

@@ -1,0 +1,93 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// MappedSegment: a segment of an arena that this process has mapped, and how
+// many holds there are in it. Internal to AttachedArena.
+
+#ifndef TENON_SHM_ARENA_INTERNAL_MAPPED_SEGMENT_H_
+#define TENON_SHM_ARENA_INTERNAL_MAPPED_SEGMENT_H_
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+#include "tenon/shm/arena/internal/arena_table.h"
+#include "tenon/shm/pages/mapping.h"
+#include "tenon/shm/segment/segment.h"
+
+namespace tenon {
+
+// A slot for one segment after the other. Any thread may use it; it is opened
+// and closed by one at a time. What is in it may be read by whoever has
+// entered, and nobody else.
+class MappedSegment {
+ public:
+  // Enters, if segment `id` is open here, and so keeps it from being closed.
+  bool Enter(uint32_t id) {
+    uint64_t now = state_.load(std::memory_order_relaxed);
+    do {
+      if (now >> 32 != id || (now & kOpen) == 0) return false;
+    } while (!state_.compare_exchange_weak(now, now + kUser,
+                                           std::memory_order_acquire,
+                                           std::memory_order_relaxed));
+    return true;
+  }
+  void Leave() { state_.fetch_sub(kUser, std::memory_order_release); }
+
+  bool IsOpen(uint32_t id) const {
+    const uint64_t now = state_.load(std::memory_order_acquire);
+    return now >> 32 == id && (now & kOpen) != 0;
+  }
+  bool is_open() const {
+    return (state_.load(std::memory_order_relaxed) & kOpen) != 0;
+  }
+  uint32_t id() const {
+    return static_cast<uint32_t>(state_.load(std::memory_order_relaxed) >> 32);
+  }
+
+  // Of a closed slot. `writable` only if the arena is shared-writable.
+  void Open(const ArenaSegment& listed, Segment segment,
+            ReadOnlyMapping readable, WritableMapping writable) {
+    listed_ = listed;
+    segment_.emplace(std::move(segment));
+    readable_ = std::move(readable);
+    writable_ = std::move(writable);
+    const std::byte* read_only = readable_.data();
+    data_ = read_only != nullptr ? read_only : writable_.data();
+    state_.store(uint64_t{listed.id()} << 32 | kOpen,
+                 std::memory_order_release);
+  }
+  // False if somebody is in it.
+  bool Close() {
+    uint64_t idle = uint64_t{id()} << 32 | kOpen;
+    if (!state_.compare_exchange_strong(idle, idle & ~kOpen,
+                                        std::memory_order_acquire)) {
+      return false;
+    }
+    segment_.reset();
+    readable_ = ReadOnlyMapping();
+    writable_ = WritableMapping();
+    return true;
+  }
+
+  const ArenaSegment& listed() const { return listed_; }
+  const Segment& segment() const { return *segment_; }
+  const std::byte* data() const { return data_; }
+  std::byte* writable_data() const { return writable_.data(); }
+
+ private:
+  static constexpr uint64_t kOpen = 1;
+  static constexpr uint64_t kUser = 2;
+
+  std::atomic<uint64_t> state_{0};  // {id:32, users:31, open:1}.
+  ArenaSegment listed_;
+  std::optional<Segment> segment_;
+  ReadOnlyMapping readable_;
+  WritableMapping writable_;
+  const std::byte* data_ = nullptr;
+};
+
+}  // namespace tenon
+
+#endif  // TENON_SHM_ARENA_INTERNAL_MAPPED_SEGMENT_H_

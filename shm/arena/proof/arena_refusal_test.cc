@@ -1,0 +1,144 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// One attachment for a process and an arena; and what a process learns whose
+// attachment the owner refuses.
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tenon/shm/arena/arena.h"
+#include "tenon/shm/arena/arena_offer.h"
+#include "tenon/shm/arena/arena_tensor.h"
+#include "tenon/shm/arena/arena_testing.h"
+#include "tenon/shm/arena/attached_arena.h"
+#include "tenon/shm/base/deadline.h"
+#include "tenon/shm/ledger/attachments.h"
+#include "tenon/shm/ledger/column_testing.h"
+#include "tenon/shm/tensor/dtype.h"
+#include "tenon/shm/tensor/tensor.h"
+#include "tenon/shm/testing/process_testing.h"
+#include "tenon/shm/testing/status_matchers.h"
+
+namespace tenon {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr auto kUnavailable = absl::StatusCode::kUnavailable;
+constexpr auto kNotFound = absl::StatusCode::kNotFound;
+
+class ArenaRefusalTest : public testing::Test {
+ protected:
+  // Messages as those of an AttachedArena, which count for this process.
+  void AttachUpToTheLimit() {
+    const ArenaOffer offer = arena_->Offer(block_).value();
+    while (others_.size() < Attachments::kMaxOfOneProcess) {
+      others_.emplace_back(arena_->id(), arena_->options().max_blocks,
+                           &column_);
+      ASSERT_TRUE(others_.back().Send(offer.fds[ArenaOfferFacts::kInbox]));
+    }
+    EXPECT_EQ(Attached(), Attachments::kMaxOfOneProcess);
+  }
+  size_t Attached() {
+    EXPECT_THAT(arena_->Holders(), IsOk());  // The owner looks.
+    return arena_->Use().attached;
+  }
+  std::shared_ptr<AttachedArena> Attach() {
+    return AttachTo(arena_->Offer(block_).value()).value();
+  }
+
+  const std::shared_ptr<Arena> arena_ = Arena::Create().value();
+  const Block block_ = arena_->TryAllocate(4096).value();
+  const TestColumn column_;
+  std::deque<TestAttach> others_;
+};
+
+TEST_F(ArenaRefusalTest, AProcessAttachesOnceHoweverOftenItDoes) {
+  TENON_ASSERT_OK_AND_ASSIGN(const BlockDescriptor block, block_.Describe());
+  std::deque<std::shared_ptr<AttachedArena>> all;
+  std::deque<Hold> holds;
+  for (size_t i = 0; i < 2 * Attachments::kMaxOfOneProcess; ++i) {
+    all.push_back(Attach());
+    TENON_ASSERT_OK_AND_ASSIGN(Hold hold, all.back()->Claim(block));
+    holds.push_back(std::move(hold));
+  }
+  EXPECT_EQ(Attached(), 1u);
+  // What is claimed through one that is gone is held by the others' attachment.
+  all.clear();
+  holds.resize(1);
+  EXPECT_EQ(Attached(), 1u);
+  EXPECT_EQ(HoldersOf(*arena_)[0].blocks, 1u);
+  // A forked child has none, and attaches itself.
+  TENON_ASSERT_OK_AND_ASSIGN(const ArenaOffer offer, arena_->Offer(block_));
+  EXPECT_TRUE(PassesInChild([&] {
+    TENON_ASSERT_OK_AND_ASSIGN(const auto of_child, AttachTo(offer));
+    EXPECT_THAT(of_child->Claim(block).status(), IsOk());
+  }));
+  holds.clear();
+  EXPECT_EQ(Attached(), 0u);
+}
+
+TEST_F(ArenaRefusalTest, AClaimThroughAnAttachmentThatWasRefusedIsAnError) {
+  TENON_ASSERT_OK_AND_ASSIGN(const BlockDescriptor block, block_.Describe());
+  AttachUpToTheLimit();
+  const auto refused = Attach();
+  TENON_ASSERT_OK_AND_ASSIGN(Hold early, refused->Claim(block));
+  EXPECT_EQ(Attached(), Attachments::kMaxOfOneProcess);
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_THAT(refused->Claim(block),
+                StatusIs(kUnavailable, HasSubstr("refused the attachment")));
+  }
+  // The next one is another attachment, while this one still has a hold.
+  others_[0].End();
+  const auto again = Attach();
+  EXPECT_EQ(Attached(), Attachments::kMaxOfOneProcess);
+  EXPECT_THAT(again->Claim(block), IsOk());
+  EXPECT_THAT(refused->Claim(block), StatusIs(kUnavailable));
+  EXPECT_EQ(Attach()->attachment(), again->attachment());
+}
+
+// That others are refused costs a look at the lease, and nothing else.
+TEST_F(ArenaRefusalTest, AClaimThroughAnotherAttachmentIsNone) {
+  TENON_ASSERT_OK_AND_ASSIGN(const BlockDescriptor block, block_.Describe());
+  const auto attached = Attach();
+  EXPECT_EQ(Attached(), 1u);
+  const TestAttach faulty(arena_->id(), 1, &column_);
+  ASSERT_TRUE(
+      faulty.Send(arena_->Offer(block_).value().fds[ArenaOfferFacts::kInbox]));
+  EXPECT_EQ(Attached(), 1u);
+  EXPECT_EQ(arena_->Use().refused, 1u);
+  EXPECT_THAT(attached->Claim(block), IsOk());
+  EXPECT_FALSE(attached->attachment()->MayBeRefused());
+}
+
+TEST_F(ArenaRefusalTest, AnImporterAcceptsAnOfferAgain) {
+  ArenaTensorImporter importer;
+  TENON_ASSERT_OK_AND_ASSIGN(
+      const Tensor tensor,
+      CreateTensor(*arena_, kDtypeOf<uint8_t>, {64}, Deadline::Passed()));
+  TENON_ASSERT_OK_AND_ASSIGN(const ArenaTensorHandle handle, Describe(tensor));
+  const auto accept = [&] {
+    const ArenaOffer offer = Offer(tensor).value();
+    return importer.Accept(offer.bytes, Travel(offer.fds));
+  };
+  AttachUpToTheLimit();
+  ASSERT_THAT(accept(), IsOk());
+  EXPECT_EQ(Attached(), Attachments::kMaxOfOneProcess);
+  EXPECT_THAT(importer.Claim(handle), StatusIs(kUnavailable));
+  EXPECT_THAT(importer.Claim(handle), StatusIs(kNotFound));
+  others_[0].End();
+  ASSERT_THAT(accept(), IsOk());
+  EXPECT_THAT(importer.Claim(handle), IsOk());
+  EXPECT_EQ(Attached(), Attachments::kMaxOfOneProcess);
+  EXPECT_THAT(importer.Claim(handle), IsOk());
+}
+
+}  // namespace
+}  // namespace tenon

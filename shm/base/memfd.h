@@ -1,0 +1,28 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// OpenMemfd: a new file in memory, as all of Tenon's are made.
+
+#ifndef TENON_SHM_BASE_MEMFD_H_
+#define TENON_SHM_BASE_MEMFD_H_
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "tenon/shm/base/unique_fd.h"
+
+namespace tenon {
+
+// An empty memfd that can be sealed, close-on-exec, and that no process can
+// execute where the kernel can see to that (Linux 6.3). The kernel shows
+// `label` in /proc/PID/maps and /proc/PID/fd. `extra_flags` are added
+// (MFD_HUGETLB). `what` names it in errors. Errors: kResourceExhausted naming
+// the limit; memfd_create()'s.
+absl::StatusOr<UniqueFd> OpenMemfd(const std::string& label,
+                                   unsigned extra_flags,
+                                   absl::string_view what);
+
+}  // namespace tenon
+
+#endif  // TENON_SHM_BASE_MEMFD_H_

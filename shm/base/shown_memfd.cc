@@ -1,0 +1,141 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "tenon/shm/base/shown_memfd.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
+#include "tenon/shm/base/memfd.h"
+#include "tenon/shm/base/posix_error.h"
+#include "tenon/shm/base/status_macros.h"
+#include "tenon/shm/base/unique_fd.h"
+
+namespace tenon {
+namespace {
+
+// "/memfd:" and a label, of which the kernel takes 249 bytes, and " (deleted)".
+constexpr size_t kMaxLink = 320;
+
+std::string PathOf(pid_t pid, int fd) {
+  return absl::StrCat("/proc/", pid, "/fd/", fd);
+}
+
+// The numbers among the entries of a folder of /proc, `most` and one at most.
+absl::StatusOr<std::vector<int>> NumbersIn(const std::string& folder,
+                                           size_t most) {
+  struct Close {
+    void operator()(DIR* dir) const { closedir(dir); }
+  };
+  const std::unique_ptr<DIR, Close> dir(opendir(folder.c_str()));
+  if (dir == nullptr) return PosixError(errno, "opendir", folder);
+  std::vector<int> numbers;
+  while (const dirent* entry = readdir(dir.get())) {
+    int number;
+    if (absl::SimpleAtoi(entry->d_name, &number)) numbers.push_back(number);
+    if (numbers.size() > most) break;
+  }
+  return numbers;
+}
+
+// What a file is, as far as that is known without asking its file system.
+std::optional<struct statx> LookWithoutAsking(int at, const char* path,
+                                              int flags) {
+  struct statx file;
+  if (statx(at, path, flags | AT_STATX_DONT_SYNC, STATX_BASIC_STATS, &file) !=
+      0) {
+    return std::nullopt;
+  }
+  return file;
+}
+
+MemfdId IdOf(const struct statx& file) {
+  return {makedev(file.stx_dev_major, file.stx_dev_minor), file.stx_ino};
+}
+
+// What memfds lie on, and little else that the kernel has by itself.
+absl::StatusOr<dev_t> DeviceOfMemfds() {
+  static std::atomic<dev_t> known = 0;
+  if (const dev_t device = known; device != 0) return device;
+  TENON_ASSIGN_OR_RETURN(const UniqueFd fd,
+                         OpenMemfd("tenon.look", 0, "a memfd to look at"));
+  struct stat file;
+  if (fstat(fd.get(), &file) != 0) return PosixError(errno, "fstat", "a memfd");
+  known = file.st_dev;
+  return file.st_dev;
+}
+
+bool IsALimit(int error) { return error == EMFILE || error == ENFILE; }
+
+}  // namespace
+
+absl::StatusOr<std::vector<pid_t>> AllPids() {
+  return NumbersIn("/proc", SIZE_MAX - 1);
+}
+
+bool IsOfThisUser(pid_t pid) {
+  struct stat process;
+  return stat(absl::StrCat("/proc/", pid).c_str(), &process) == 0 &&
+         process.st_uid == geteuid();
+}
+
+absl::StatusOr<std::vector<int>> FdsOf(pid_t pid, size_t most) {
+  return NumbersIn(absl::StrCat("/proc/", pid, "/fd"), most);
+}
+
+absl::StatusOr<std::optional<ShownMemfd>> LookAtMemfd(pid_t pid, int fd) {
+  using None = std::optional<ShownMemfd>;
+  const std::string path = PathOf(pid, fd);
+  char link[kMaxLink];
+  const ssize_t length = readlink(path.c_str(), link, sizeof(link));
+  if (length <= 0) return None();
+  absl::string_view label(link, static_cast<size_t>(length));
+  if (!absl::ConsumePrefix(&label, "/memfd:") ||
+      !absl::ConsumeSuffix(&label, " (deleted)")) {
+    return None();
+  }
+  TENON_ASSIGN_OR_RETURN(const dev_t device, DeviceOfMemfds());
+  const auto file = LookWithoutAsking(AT_FDCWD, path.c_str(), 0);
+  if (!file.has_value()) return None();
+  const MemfdId id = IdOf(*file);
+  if (id.device != device) return None();  // Only named like one.
+  return std::optional(ShownMemfd{std::string(label), id, file->stx_size});
+}
+
+// The first descriptor only names the file, and so asks nobody.
+absl::StatusOr<UniqueFd> OpenShownMemfd(pid_t pid, int fd, const MemfdId& id) {
+  const std::string path = PathOf(pid, fd);
+  const UniqueFd named(open(path.c_str(), O_PATH | O_CLOEXEC));
+  if (!named.valid()) {
+    if (!IsALimit(errno)) return UniqueFd();
+    return PosixError(errno, "open", path);
+  }
+  const auto file = LookWithoutAsking(named.get(), "", AT_EMPTY_PATH);
+  if (!file.has_value() || IdOf(*file) != id) return UniqueFd();
+  UniqueFd opened(open(absl::StrCat("/proc/self/fd/", named.get()).c_str(),
+                       O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (!opened.valid() && IsALimit(errno)) {
+    return PosixError(errno, "open", path);
+  }
+  return opened;
+}
+
+}  // namespace tenon

@@ -1,0 +1,124 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "tenon/shm/pages/reserve_pages.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <sys/types.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "tenon/shm/base/available_memory.h"
+#include "tenon/shm/base/posix_error.h"
+#include "tenon/shm/base/retry_on_eintr.h"
+#include "tenon/shm/base/status_macros.h"
+
+namespace tenon {
+namespace {
+
+// In Debian 12's kernel a signal undoes the fallocate() that it interrupts. So
+// this is done in steps, which become smaller until they fit between signals.
+constexpr size_t kLargestStep = size_t{16} << 20;
+constexpr size_t kSmallestStep = 4096;
+
+// What this process has taken since it last looked how much there is. Many
+// small pieces are one large one.
+constinit std::atomic<size_t> taken_unseen{0};
+
+// Looks how much there is left, which costs some 100 us: before large pieces,
+// after many small ones, and before each where little is left.
+absl::Status CheckThereIsRoom(int fd, size_t size_bytes,
+                              absl::string_view what) {
+  const size_t taken =
+      taken_unseen.fetch_add(size_bytes, std::memory_order_relaxed);
+  if (size_bytes <= kLargestStep && taken <= kLargestStep - size_bytes) {
+    return absl::OkStatus();
+  }
+  taken_unseen.store(kLargestStep, std::memory_order_relaxed);
+  struct statfs fs;
+  if (fstatfs(fd, &fs) != 0) return PosixError(errno, "fstatfs", what);
+  // A tmpfs without a limit (that of memfds is one) says that it has 0 blocks.
+  if (fs.f_blocks != 0 &&
+      size_bytes / static_cast<size_t>(fs.f_bsize) > fs.f_bavail) {
+    return PosixError(ENOSPC, "fallocate", what);
+  }
+  const AvailableMemory available = GetAvailableMemory();
+  if (size_bytes > available.bytes) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "memory for ", what, ": not begun, because only ", available.bytes,
+        " bytes of memory are available (", available.bound_by, ")"));
+  }
+  if (available.bytes - size_bytes > kLargestStep) {
+    taken_unseen.store(0, std::memory_order_relaxed);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status SetFileSize(int fd, size_t size_bytes, absl::string_view what) {
+  rlimit limit;
+  if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && size_bytes > limit.rlim_cur) {
+    return PosixError(EFBIG, "ftruncate", what);
+  }
+  const auto size = static_cast<off_t>(size_bytes);
+  if (RetryOnEintr([&] { return ftruncate(fd, size); }) != 0) {
+    return PosixError(errno, "ftruncate", what);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ReservePages(int fd, size_t offset, size_t size_bytes,
+                          absl::string_view what) {
+  TENON_RETURN_IF_ERROR(CheckThereIsRoom(fd, size_bytes, what));
+  return AllocatePages(fd, offset, size_bytes, what);
+}
+
+absl::Status AllocatePages(int fd, size_t offset, size_t size_bytes,
+                           absl::string_view what) {
+  size_t step = kLargestStep;
+  while (size_bytes > 0) {
+    const size_t now = std::min(step, size_bytes);
+    if (fallocate(fd, 0, static_cast<off_t>(offset), static_cast<off_t>(now)) ==
+        0) {
+      offset += now;
+      size_bytes -= now;
+      step = std::min(step * 2, kLargestStep);
+    } else if (errno == EINTR) {
+      step = std::max(step / 2, kSmallestStep);
+    } else {
+      return PosixError(errno, "fallocate", what);
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status WritePages(int fd, std::span<const std::byte> contents,
+                        absl::string_view what) {
+  TENON_RETURN_IF_ERROR(CheckThereIsRoom(fd, contents.size(), what));
+  size_t written = 0;
+  while (written < contents.size()) {
+    const ssize_t now = RetryOnEintr([&] {
+      return pwrite(fd, contents.data() + written, contents.size() - written,
+                    static_cast<off_t>(written));
+    });
+    if (now < 0) return PosixError(errno, "pwrite", what);
+    // The kernel never says so of memory; it must not loop for ever.
+    if (now == 0) return PosixError(EIO, "pwrite", what);
+    written += static_cast<size_t>(now);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace tenon

@@ -1,0 +1,211 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Segments of both strategies and kinds: owner and peer killed at every point.
+
+#include <cstddef>
+#include <iostream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tenon/shm/base/crash_point.h"
+#include "tenon/shm/pages/mapping.h"
+#include "tenon/shm/segment/segment.h"
+#include "tenon/shm/segment/segment_options.h"
+#include "tenon/shm/segment/sharing_strategy.h"
+#include "tenon/shm/segment/shm_name.h"
+#include "tenon/shm/testing/kill/census.h"
+#include "tenon/shm/testing/kill/kill_driver.h"
+#include "tenon/shm/testing/kill/kill_report.h"
+#include "tenon/shm/testing/kill/kill_scenario.h"
+#include "tenon/shm/testing/kill/peer.h"
+#include "tenon/shm/testing/reporter.h"
+#include "tenon/shm/testing/status_matchers.h"
+
+namespace tenon {
+namespace {
+
+using ::testing::AnyOf;
+using ::testing::IsEmpty;
+
+constexpr size_t kSize = 8192;
+constexpr std::byte kMark{42};
+
+// What is played: each way to create one.
+struct Way {
+  SegmentKind kind;
+  bool filled;
+};
+
+struct Made {
+  Segment segment;
+  WritableMapping mapping;  // Empty if it was filled.
+};
+
+absl::StatusOr<Made> CreateFilled(SegmentKind kind,
+                                  const SegmentOptions& options) {
+  const std::vector<std::byte> contents(kSize, kMark);
+  auto segment = Segment::CreateFilled(contents, kind, options);
+  TENON_CRASH_POINT("segment_kill_test.filled");
+  if (!segment.ok()) return segment.status();
+  return Made{*std::move(segment), WritableMapping()};
+}
+
+// Creates a segment that begins with kMark.
+absl::StatusOr<Made> Create(const Way& way, const SegmentOptions& options) {
+  if (way.filled) return CreateFilled(way.kind, options);
+  if (way.kind == SegmentKind::kOwnerWritten) {
+    auto owned = Segment::CreateOwnerWritten(kSize, options);
+    TENON_CRASH_POINT("segment_kill_test.created");
+    if (!owned.ok()) return owned.status();
+    owned->mapping.data()[0] = kMark;
+    return Made{std::move(owned->segment), std::move(owned->mapping)};
+  }
+  auto segment = Segment::CreateSharedWritable(kSize, options);
+  TENON_CRASH_POINT("segment_kill_test.created");
+  if (!segment.ok()) return segment.status();
+  auto mapping = segment->MapWritable();
+  if (!mapping.ok()) return mapping.status();
+  TENON_CRASH_POINT("segment_kill_test.mapped");
+  mapping->data()[0] = kMark;
+  return Made{*std::move(segment), *std::move(mapping)};
+}
+
+void Own(Peer& self, const Way& way, const SegmentOptions& options) {
+  auto made = Create(way, options);
+  ASSERT_THAT(made, IsOk());
+  if (*options.strategy == SharingStrategy::kFileDescriptor) {
+    EXPECT_THAT(self.GiveFd("peer", made->segment.fd()),
+                AnyOf(IsOk(), StatusIs(absl::StatusCode::kUnavailable)));
+  }
+  TENON_CRASH_POINT("segment_kill_test.given");
+  self.Step("given");
+  self.Await("peer", "looked").IgnoreError();  // It may be killed.
+  EXPECT_THAT(made->segment.Unlink(), IsOk());
+  TENON_CRASH_POINT("segment_kill_test.unlinked");
+  const auto mapping = made->segment.MapReadOnly();
+  ASSERT_THAT(mapping, IsOk());
+  EXPECT_EQ(mapping->data()[0], kMark);
+}
+
+// What the peer was given, under either strategy.
+absl::StatusOr<Segment> Take(Peer& self, const Way& way,
+                             const SegmentOptions& options) {
+  if (*options.strategy == SharingStrategy::kFileDescriptor) {
+    auto fd = self.TakeFd("owner");
+    if (!fd.ok()) return fd.status();
+    TENON_CRASH_POINT("segment_kill_test.taken");
+    return Segment::Adopt(*std::move(fd), way.kind);
+  }
+  const auto names = ListShmNames(options.name_prefix);
+  if (!names.ok()) return names.status();
+  EXPECT_EQ(names->size(), 1u);
+  return Segment::Open(names->at(0), way.kind);
+}
+
+void Look(Peer& self, const Way& way, const SegmentOptions& options) {
+  // Not if the owner has been killed before; after that it may be.
+  if (!self.Await("owner", "given").ok()) return;
+  const auto segment = Take(self, way, options);
+  TENON_CRASH_POINT("segment_kill_test.adopted");
+  ASSERT_THAT(segment, IsOk());
+  const auto mapping = segment->MapReadOnly();
+  ASSERT_THAT(mapping, IsOk());
+  TENON_CRASH_POINT("segment_kill_test.peer_mapped");
+  EXPECT_EQ(mapping->size_bytes(), kSize);
+  EXPECT_EQ(mapping->data()[0], kMark);
+  self.Step("looked");
+}
+
+std::string FilledPrefix(const std::string& prefix) {
+  return absl::StrCat(prefix, "-filled");
+}
+
+// For each strategy, kind, and way to create it.
+void ForEach(const std::string& prefix,
+             void (*play)(Peer&, const Way&, const SegmentOptions&),
+             Peer& self) {
+  for (SharingStrategy strategy : AllSharingStrategies()) {
+    for (SegmentKind kind :
+         {SegmentKind::kOwnerWritten, SegmentKind::kSharedWritable}) {
+      for (bool filled : {false, true}) {
+        play(self, {.kind = kind, .filled = filled},
+             {.strategy = strategy,
+              .name_prefix = filled ? FilledPrefix(prefix) : prefix,
+              .huge_pages = filled ? HugePages::kTry : HugePages::kNo});
+      }
+    }
+  }
+}
+
+// All of it is there.
+void CheckFilled(const Segment& segment) {
+  const auto mapping = segment.MapReadOnly();
+  ASSERT_THAT(mapping, IsOk());
+  for (std::byte byte : mapping->bytes()) ASSERT_EQ(byte, kMark);
+}
+
+// What a killed owner may leave is the name of one segment that it was making
+// or had made. Whoever opens it finds it whole, or is refused because it is
+// not.
+void CheckWorld(const Reporter& reporter, const std::string& prefix,
+                const std::vector<KillOrder>& fired) {
+  const auto names = ListShmNames(prefix);
+  ASSERT_THAT(names, IsOk());
+  if (fired.empty() || fired[0].role != "owner") {
+    EXPECT_THAT(*names, IsEmpty());
+    return;
+  }
+  EXPECT_LE(names->size(), 1u);
+  for (const std::string& name : *names) {
+    const auto segment = Segment::Open(name, SegmentKind::kSharedWritable);
+    EXPECT_THAT(segment,
+                AnyOf(IsOk(), StatusIs(absl::StatusCode::kPermissionDenied)));
+    EXPECT_EQ(segment.ok() ? segment->size_bytes() : kSize, kSize);
+    if (segment.ok() && absl::StartsWith(name, FilledPrefix(prefix))) {
+      CheckFilled(*segment);
+    }
+    reporter.Note(segment.ok() ? "the killed owner left the name of a segment"
+                               : "the killed owner left an unfinished name");
+    EXPECT_THAT(RemoveShmName(name), IsOk());
+  }
+}
+
+class SegmentKillTest : public testing::TestWithParam<KillMethod> {};
+
+TEST_P(SegmentKillTest, AtEveryPoint) {
+  const std::string prefix = UniqueShmPrefix();
+  KillScenario scenario;
+  scenario.name = "segment";
+  scenario.method = GetParam();
+  scenario.points = "segment";
+  scenario.shm_prefix = prefix;
+  scenario.roles = {{"owner", [&](Peer& self) { ForEach(prefix, Own, self); }},
+                    {"peer", [&](Peer& self) { ForEach(prefix, Look, self); }}};
+  scenario.check = [&](const Reporter& reporter,
+                       const std::vector<KillOrder>& fired) {
+    CheckWorld(reporter, prefix, fired);
+  };
+  const Census before = TakeCensus({.shm_prefix = prefix});
+  const KillReport report = RunKillMatrix(scenario);
+  std::cout << report.ToString();
+  EXPECT_TRUE(report.ok()) << report.ToString();
+  EXPECT_TRUE(ExpectSame(before, TakeCensus({.shm_prefix = prefix})));
+}
+
+INSTANTIATE_TEST_SUITE_P(Methods, SegmentKillTest,
+                         testing::Values(KillMethod::kKill, KillMethod::kStop),
+                         [](const auto& param) {
+                           return param.param == KillMethod::kKill ? "Killed"
+                                                                   : "Stopped";
+                         });
+
+}  // namespace
+}  // namespace tenon

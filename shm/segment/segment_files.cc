@@ -1,0 +1,166 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "tenon/shm/segment/segment_files.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/memfd.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include <cstddef>
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "tenon/shm/base/crash_point.h"
+#include "tenon/shm/base/memfd.h"
+#include "tenon/shm/base/posix_error.h"
+#include "tenon/shm/base/status_macros.h"
+#include "tenon/shm/base/unique_fd.h"
+#include "tenon/shm/pages/huge_pages.h"
+#include "tenon/shm/pages/mapping.h"
+#include "tenon/shm/pages/numa_node.h"
+#include "tenon/shm/pages/reserve_pages.h"
+#include "tenon/shm/segment/segment_options.h"
+#include "tenon/shm/segment/shm_name.h"
+
+#ifndef MFD_HUGE_2MB
+#define MFD_HUGE_2MB (21U << 26)
+#endif
+
+namespace tenon {
+namespace {
+
+// Names the object in errors; PosixError() tells from it which limit was hit.
+std::string What(absl::string_view place, absl::string_view name,
+                 size_t size_bytes) {
+  return absl::StrCat("segment '", name, "' in ", place, ", ", size_bytes,
+                      " bytes");
+}
+
+// The size, and where pages will come from: before there are any.
+absl::Status Prepare(int fd, const FilePlan& plan, absl::string_view what) {
+  TENON_RETURN_IF_ERROR(SetFileSize(fd, plan.size_bytes, what));
+  TENON_CRASH_POINT("segment.sized");
+  if (!plan.numa_node.has_value()) return absl::OkStatus();
+  return BindToNode(fd, plan.size_bytes, *plan.numa_node, what);
+}
+
+absl::StatusOr<SegmentPages> Allocate(int fd, const FilePlan& plan,
+                                      absl::string_view what) {
+  TENON_RETURN_IF_ERROR(Prepare(fd, plan, what));
+  if (plan.contents.empty()) {
+    TENON_RETURN_IF_ERROR(ReservePages(fd, 0, plan.size_bytes, what));
+  } else {
+    TENON_RETURN_IF_ERROR(WritePages(fd, plan.contents, what));
+  }
+  if (plan.huge_pages == HugePages::kNo) return SegmentPages::kSmall;
+  TENON_CRASH_POINT("segment.reserved_small");
+  const absl::Status joined = CollapsePages(fd, plan.size_bytes, what);
+  if (joined.ok()) return SegmentPages::kTransparentHuge;
+  if (plan.huge_pages == HugePages::kRequire) return joined;
+  return SegmentPages::kSmall;
+}
+
+// hugetlbfs has no write(), so contents are copied.
+absl::Status FillHugetlb(int fd, const FilePlan& plan, absl::string_view what) {
+  if (plan.contents.empty()) return absl::OkStatus();
+  TENON_ASSIGN_OR_RETURN(const WritableMapping mapping,
+                         WritableMapping::Map(fd, plan.size_bytes, what));
+  std::memcpy(mapping.data(), plan.contents.data(), plan.size_bytes);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<UniqueFd> CreateHugetlbMemfd(const FilePlan& plan,
+                                            const std::string& label) {
+  const std::string what =
+      What("a memfd of huge pages", label, plan.size_bytes);
+  TENON_ASSIGN_OR_RETURN(UniqueFd fd,
+                         OpenMemfd(label, MFD_HUGETLB | MFD_HUGE_2MB, what));
+  TENON_RETURN_IF_ERROR(Prepare(fd.get(), plan, what));
+  TENON_RETURN_IF_ERROR(ReserveHugetlbPages(fd.get(), plan.size_bytes, what));
+  TENON_RETURN_IF_ERROR(FillHugetlb(fd.get(), plan, what));
+  return fd;
+}
+
+bool WantsHugetlb(const FilePlan& plan) {
+  return plan.huge_pages != HugePages::kNo && plan.allow_hugetlb &&
+         plan.size_bytes % kHugePageBytes == 0;
+}
+
+absl::StatusOr<SegmentFile> CreatePlainMemfd(const FilePlan& plan,
+                                             const std::string& label) {
+  const std::string what = What("a memfd", label, plan.size_bytes);
+  TENON_ASSIGN_OR_RETURN(UniqueFd fd, OpenMemfd(label, 0, what));
+  TENON_CRASH_POINT("segment.memfd.created");
+  TENON_ASSIGN_OR_RETURN(const SegmentPages pages,
+                         Allocate(fd.get(), plan, what));
+  return SegmentFile{std::move(fd), pages};
+}
+
+// From here on Open() takes it.
+absl::Status Publish(int fd, absl::string_view what) {
+  // fchmod(), unlike the mode given to open(), does not care about the umask.
+  if (fchmod(fd, 0600) != 0) return PosixError(errno, "fchmod", what);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<SegmentFile> CreateMemfd(const FilePlan& plan,
+                                        const std::string& label) {
+  if (!WantsHugetlb(plan)) return CreatePlainMemfd(plan, label);
+  absl::StatusOr<UniqueFd> fd = CreateHugetlbMemfd(plan, label);
+  if (fd.ok()) return SegmentFile{*std::move(fd), SegmentPages::kHugetlb};
+  absl::StatusOr<SegmentFile> plain = CreatePlainMemfd(plan, label);
+  if (plain.ok()) return plain;
+  return absl::Status(plain.status().code(),
+                      absl::StrCat(plain.status().message(),
+                                   "; before that: ", fd.status().message()));
+}
+
+absl::StatusOr<SegmentFile> CreateNamedFile(const FilePlan& plan,
+                                            const std::string& name) {
+  const std::string what = What("/dev/shm", name, plan.size_bytes);
+  const std::string path = absl::StrCat("/", name);
+  // shm_open() adds O_NOFOLLOW and O_CLOEXEC.
+  UniqueFd fd(shm_open(path.c_str(), O_RDWR | O_CREAT | O_EXCL, 0400));
+  if (!fd.valid()) return PosixError(errno, "shm_open", what);
+  TENON_CRASH_POINT("segment.named.created");
+  const absl::StatusOr<SegmentPages> pages = Allocate(fd.get(), plan, what);
+  TENON_CRASH_POINT("segment.named.reserved");
+  absl::Status made = pages.status();
+  if (made.ok()) made = Publish(fd.get(), what);
+  TENON_CRASH_POINT("segment.named.published");
+  if (made.ok()) return SegmentFile{std::move(fd), *pages};
+  RemoveShmName(name).IgnoreError();
+  return made;
+}
+
+absl::StatusOr<UniqueFd> OpenNamedFile(absl::string_view name, bool writable,
+                                       absl::string_view what) {
+  const std::string path = absl::StrCat("/", name);
+  // shm_open() adds O_NOFOLLOW and O_CLOEXEC. O_NONBLOCK keeps a planted FIFO
+  // from blocking us, O_NOCTTY a planted terminal from becoming ours.
+  const int flags = (writable ? O_RDWR : O_RDONLY) | O_NONBLOCK | O_NOCTTY;
+  UniqueFd fd(shm_open(path.c_str(), flags, 0));
+  if (fd.valid()) return fd;
+  const int error = errno;
+  absl::Status status = PosixError(error, "shm_open", what);
+  switch (error) {
+    case EINVAL:  // A directory.
+    case ELOOP:   // A symbolic link.
+    case ENXIO:   // A socket.
+      return absl::FailedPreconditionError(status.message());
+    default:
+      return status;
+  }
+}
+
+}  // namespace tenon

@@ -1,0 +1,63 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// The files that segments live in: how they are made, and opened by name. All
+// descriptors are close-on-exec.
+
+#ifndef TENON_SHM_SEGMENT_SEGMENT_FILES_H_
+#define TENON_SHM_SEGMENT_SEGMENT_FILES_H_
+
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "tenon/shm/base/unique_fd.h"
+#include "tenon/shm/segment/segment_options.h"
+
+namespace tenon {
+
+struct FilePlan {
+  size_t size_bytes = 0;
+  // Empty (zeros are wanted), or size_bytes of them.
+  std::span<const std::byte> contents;
+  HugePages huge_pages = HugePages::kNo;
+  // SegmentPages::kHugetlb will do, whose pages peers may take away unless they
+  // are sealed against writers.
+  bool allow_hugetlb = false;
+  std::optional<int> numa_node;
+};
+
+struct SegmentFile {
+  UniqueFd fd;
+  SegmentPages pages = SegmentPages::kSmall;
+};
+
+// Makes a memfd with its pages reserved, not yet sealed. The kernel shows
+// `label` in /proc/PID/maps. No process can execute it where the kernel can see
+// to that (Linux 6.3). Errors: kResourceExhausted naming the limit;
+// BindToNode()'s; under kRequire CollapsePages()'s; kInvalidArgument if the
+// contents cannot be read.
+absl::StatusOr<SegmentFile> CreateMemfd(const FilePlan& plan,
+                                        const std::string& label);
+
+// Makes the file /dev/shm/NAME with its pages reserved, and removes it again on
+// errors. Until it is whole, contents included, its mode is 0400, then 0600,
+// whatever the umask. Never kHugetlb.
+// Errors: CreateMemfd()'s, kAlreadyExists, kNotFound if there is no /dev/shm,
+// kPermissionDenied.
+absl::StatusOr<SegmentFile> CreateNamedFile(const FilePlan& plan,
+                                            const std::string& name);
+
+// Opens /dev/shm/NAME without following links and without waiting. What it is
+// remains to be checked (segment_checks.h). `what` names it in errors.
+// Errors: kNotFound, kPermissionDenied, kResourceExhausted naming the limit;
+// kFailedPrecondition if it is a link, a socket or a directory.
+absl::StatusOr<UniqueFd> OpenNamedFile(absl::string_view name, bool writable,
+                                       absl::string_view what);
+
+}  // namespace tenon
+
+#endif  // TENON_SHM_SEGMENT_SEGMENT_FILES_H_

@@ -1,0 +1,66 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// DLPack: tensors to and from other libraries in this process (torch, numpy,
+// jax, ...), without a copy.
+//
+//   // Out: the consumer of the pointer calls its deleter once.
+//   TENON_ASSIGN_OR_RETURN(DLPackTensor out, ToDLPack(tensor));
+//   DLManagedTensorVersioned* managed = out.release();
+//
+//   // In: the deleter is called when the last tensor over it is gone.
+//   TENON_ASSIGN_OR_RETURN(Tensor in, FromDLPack(DLPackTensor(theirs)));
+//
+// There are two structs: the one with a version, of DLPack 1.x, and the legacy
+// one, of 0.x. Take the first where the other side can; it alone can say that a
+// tensor is read-only.
+
+#ifndef TENON_SHM_TENSOR_EXCHANGE_DLPACK_H_
+#define TENON_SHM_TENSOR_EXCHANGE_DLPACK_H_
+
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "dlpack/dlpack.h"
+#include "tenon/shm/tensor/tensor.h"
+#include "tenon/third_party/dlpack/dlpack_versioned.h"
+
+namespace tenon {
+
+struct DLPackDeleter {
+  template <typename Managed>
+  void operator()(Managed* managed) const {
+    if (managed->deleter != nullptr) managed->deleter(managed);
+  }
+};
+
+// Own what a producer has handed over; may be destroyed in any thread.
+using DLPackTensor = std::unique_ptr<DLManagedTensorVersioned, DLPackDeleter>;
+using LegacyDLPackTensor = std::unique_ptr<DLManagedTensor, DLPackDeleter>;
+
+// Lends the tensor's memory to another library. The result keeps the storage
+// alive and its address the same (Share() fails meanwhile) until its deleter is
+// called. data points to the first element, and byte_offset is 0.
+//
+// Thread-safe, as Tensor is. To the library, memory that processes share looks
+// like any other: it knows nothing of their agreements.
+// Errors: kFailedPrecondition for a shared tensor inherited by fork(), and in
+// the legacy form, which cannot say so, for a read-only one.
+absl::StatusOr<DLPackTensor> ToDLPack(const Tensor& tensor);
+absl::StatusOr<LegacyDLPackTensor> ToLegacyDLPack(const Tensor& tensor);
+
+// A tensor over another library's memory: read-only if the flags say so, else
+// writable. Takes `managed` over in any case: on an error its deleter has been
+// called. In a forked child the deleter is not called.
+//
+// The producer is code of this process and trusted as such: the struct is
+// checked, but that there is memory where it points cannot be.
+// Errors: kInvalidArgument if it is null, of another major version, not on the
+// CPU, of a dtype, rank or shape that TensorSpec does not take, or has elements
+// but no data.
+absl::StatusOr<Tensor> FromDLPack(DLPackTensor managed);
+absl::StatusOr<Tensor> FromDLPack(LegacyDLPackTensor managed);
+
+}  // namespace tenon
+
+#endif  // TENON_SHM_TENSOR_EXCHANGE_DLPACK_H_

@@ -1,0 +1,195 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Storage: the memory behind tensors, and which memory it is.
+//
+//   TENON_ASSIGN_OR_RETURN(auto storage, Storage::CreatePrivate(1 << 20));
+//   TENON_ASSIGN_OR_RETURN(std::byte* bytes, storage->Write());
+//   TENON_RETURN_IF_ERROR(storage->MoveToSegment());  // `bytes` are gone now.
+//
+// It is this process's own (heap or anonymous pages), a mapped segment, or
+// memory that another library lends. It knows nothing of its contents: that is
+// a TensorSpec's. Users of tensors seldom need it.
+
+#ifndef TENON_SHM_TENSOR_STORAGE_H_
+#define TENON_SHM_TENSOR_STORAGE_H_
+
+#include <atomic>
+#include <compare>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "tenon/shm/base/fork_count.h"
+#include "tenon/shm/segment/segment.h"
+#include "tenon/shm/segment/sharing_strategy.h"
+
+namespace tenon {
+
+enum class MemoryInit {
+  kZeros,
+  // What was there before, which may be secrets of this process: overwrite it
+  // before it is shared.
+  kUninitialized,
+};
+
+// Ownership: held by shared_ptr; owns its memory, the mapping, and, under
+//   kFileDescriptor, the segment's descriptor. Under kFileSystem it keeps the
+//   name instead and no descriptor; the creator of the segment owns the name.
+// Threads: const calls may run concurrently. MoveToSegment() needs the storage,
+//   all tensors over it and their elements for itself.
+// Processes: in a forked child shared memory is inert: its calls fail with
+//   kFailedPrecondition. Private and lent memory is the child's own copy there;
+//   a lender is not told when the copy goes.
+// Trust: the contents of a shared storage are untrusted and may change
+//   at any time.
+// Failure: a failed call leaves the storage as it was.
+class Storage {
+ public:
+  // Which kernel object a segment is: st_dev and st_ino.
+  struct Id {
+    uint64_t device = 0;
+    uint64_t inode = 0;
+    friend auto operator<=>(const Id&, const Id&) = default;
+  };
+
+  // Memory of this process only, aligned to 64 bytes or more. Large ones take
+  // up memory only where they are touched.
+  // Errors: kResourceExhausted naming the limit.
+  static absl::StatusOr<std::shared_ptr<Storage>> CreatePrivate(
+      size_t size_bytes, MemoryInit init = MemoryInit::kZeros);
+
+  // A new segment, which this process may write whatever its kind. One of size
+  // 0 has no segment, but counts as shared.
+  // Errors: those of Segment::Create...().
+  static absl::StatusOr<std::shared_ptr<Storage>> CreateShared(
+      size_t size_bytes, SegmentKind kind, const SegmentOptions& options = {});
+
+  // Maps a segment: writable if it is of kind kSharedWritable, else read-only.
+  // A name that the segment owns goes with the storage.
+  // Errors: Segment::Map...()'s.
+  static absl::StatusOr<std::shared_ptr<Storage>> FromSegment(Segment segment);
+
+  // Memory that another library lends until the last `lender` is gone.
+  struct Lent {
+    std::byte* data = nullptr;
+    size_t size_bytes = 0;
+    bool writable = false;
+    std::shared_ptr<void> lender;
+  };
+  static std::shared_ptr<Storage> FromLent(Lent lent);
+
+  // What keeps a block of pooled memory from being used again: the base of what
+  // an arena's tensors hold (arena/arena_tensor.h).
+  class Lease {
+   public:
+    virtual ~Lease() = default;
+  };
+  // Memory of an arena: shared. The storage owns the lease, in one allocation.
+  struct Pooled {
+    std::byte* data = nullptr;
+    size_t size_bytes = 0;
+    bool writable = false;  // Here.
+    SegmentKind kind = SegmentKind::kOwnerWritten;
+  };
+  template <std::derived_from<Lease> T>
+  static std::shared_ptr<Storage> FromPool(const Pooled& pooled, T lease) {
+    struct WithLease : Storage {
+      explicit WithLease(T&& l) : lease(std::move(l)) {}
+      T lease;
+    };
+    auto storage = std::make_shared<WithLease>(std::move(lease));
+    storage->PlaceInPool(pooled, &storage->lease);
+    return storage;
+  }
+
+  // The identity of the open file `fd`. Errors: fstat()'s.
+  static absl::StatusOr<Id> Identify(int fd, absl::string_view what);
+
+  Storage(const Storage&) = delete;
+  Storage& operator=(const Storage&) = delete;
+
+  size_t size_bytes() const { return size_bytes_; }
+  // Whether other processes can have this memory, too.
+  bool is_shared() const {
+    return place_ == Place::kShared || place_ == Place::kPooled;
+  }
+  bool writable() const { return writable_; }
+
+  // The bytes, null only if there are none; valid until MoveToSegment().
+  // Errors: kFailedPrecondition in a forked child if shared; for Write() also
+  // if the memory is read-only here.
+  absl::StatusOr<const std::byte*> Read() const;
+  absl::StatusOr<std::byte*> Write() const;
+
+  // Null unless it is memory of an arena.
+  const Lease* lease() const { return lease_; }
+
+  // Of a shared storage: what another process needs to have it too. There is
+  // no id if there are no bytes, no name but with kFileSystem, and no
+  // descriptor (-1) unless there is one to pass on.
+  const std::optional<Id>& id() const { return id_; }
+  SegmentKind kind() const { return kind_; }
+  SharingStrategy strategy() const { return strategy_; }
+  const std::string& name() const { return name_; }
+  int fd() const { return segment_ ? segment_->fd() : -1; }
+
+  // Moves private memory into a new shared-writable segment: every process that
+  // has this storage has the shared one then, and addresses taken before are
+  // dangling. If it is shared already, nothing happens, whatever the options.
+  // Errors: kFailedPrecondition if the memory is lent, or if something else
+  // relies on its address (a Pin); those of Segment::CreateSharedWritable().
+  absl::Status MoveToSegment(const SegmentOptions& options = {});
+
+  // Keeps a storage alive, and its address the same. Thread-safe.
+  class Pin {
+   public:
+    explicit Pin(std::shared_ptr<Storage> storage);
+    ~Pin();
+    Pin(const Pin&) = delete;
+    Pin& operator=(const Pin&) = delete;
+
+   private:
+    std::shared_ptr<Storage> storage_;
+  };
+
+ private:
+  enum class Place { kPrivate, kShared, kPooled, kLent };
+
+  Storage() = default;
+  // A new shared-writable segment with a copy of `contents`.
+  static absl::StatusOr<std::shared_ptr<Storage>> CreateFilled(
+      std::span<const std::byte> contents, const SegmentOptions& options);
+  void PlaceInPool(const Pooled& pooled, const Lease* lease);
+  absl::Status CheckAccessible() const;
+  template <typename Mapping>
+  absl::Status Attach(Segment segment, Mapping mapping);
+
+  Place place_ = Place::kPrivate;
+  std::byte* data_ = nullptr;
+  size_t size_bytes_ = 0;
+  bool writable_ = true;
+  std::shared_ptr<void> memory_;  // Owns what data_ points to.
+  const Lease* lease_ = nullptr;  // Or this does, which FromPool() adds.
+
+  std::optional<Id> id_;
+  SegmentKind kind_ = SegmentKind::kSharedWritable;
+  SharingStrategy strategy_ = SharingStrategy::kFileDescriptor;
+  std::string name_;
+  std::optional<Segment> segment_;
+
+  std::atomic<int> pins_ = 0;
+  uint64_t fork_count_ = ForkCount();
+};
+
+}  // namespace tenon
+
+#endif  // TENON_SHM_TENSOR_STORAGE_H_

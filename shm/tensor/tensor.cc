@@ -1,0 +1,206 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "tenon/shm/tensor/tensor.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/base/internal/raw_logging.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/types/span.h"
+#include "dlpack/dlpack.h"
+#include "tenon/shm/base/status_macros.h"
+#include "tenon/shm/segment/segment.h"
+#include "tenon/shm/tensor/dtype.h"
+#include "tenon/shm/tensor/storage.h"
+#include "tenon/shm/tensor/strided_copy.h"
+#include "tenon/shm/tensor/tensor_spec.h"
+
+namespace tenon {
+namespace {
+
+// A bool is accessed as the byte that it is.
+bool CanBeAccessedAs(DLDataType dtype, DLDataType as) {
+  if (dtype.code == kBoolCode && dtype.bits == 8) dtype.code = kDLUInt;
+  return SameDtype(dtype, as);
+}
+
+absl::Status CheckAligned(const std::byte* address, size_t alignment) {
+  if (reinterpret_cast<uintptr_t>(address) % alignment == 0) {
+    return absl::OkStatus();
+  }
+  return absl::FailedPreconditionError(
+      absl::StrCat("the tensor's elements are not at multiples of ", alignment,
+                   " bytes, as this access needs: copy it first"));
+}
+
+}  // namespace
+
+absl::StatusOr<Tensor> Tensor::Create(DLDataType dtype,
+                                      absl::Span<const int64_t> shape,
+                                      MemoryInit init) {
+  TENON_ASSIGN_OR_RETURN(const TensorSpec spec,
+                         TensorSpec::Contiguous(dtype, shape));
+  TENON_ASSIGN_OR_RETURN(
+      std::shared_ptr<Storage> storage,
+      Storage::CreatePrivate(static_cast<size_t>(spec.bytes()), init));
+  return Tensor(spec, std::move(storage));
+}
+
+absl::StatusOr<Tensor> Tensor::CreateShared(
+    DLDataType dtype, absl::Span<const int64_t> shape,
+    const SharedTensorOptions& options) {
+  TENON_ASSIGN_OR_RETURN(const TensorSpec spec,
+                         TensorSpec::Contiguous(dtype, shape));
+  TENON_ASSIGN_OR_RETURN(
+      std::shared_ptr<Storage> storage,
+      Storage::CreateShared(static_cast<size_t>(spec.bytes()), options.kind,
+                            options.segment));
+  return Tensor(spec, std::move(storage));
+}
+
+absl::StatusOr<Tensor> Tensor::FromSpec(TensorSpec spec,
+                                        std::shared_ptr<Storage> storage) {
+  ABSL_RAW_CHECK(storage != nullptr, "Tensor::FromSpec() without a storage");
+  TENON_RETURN_IF_ERROR(spec.CheckFits(storage->size_bytes()));
+  return Tensor(spec, std::move(storage));
+}
+
+// ---- Elements ----
+
+absl::Status Tensor::CheckDtype(const Access& access) const {
+  if (access.any_dtype || CanBeAccessedAs(spec_.dtype(), access.dtype)) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "tensor ", spec_.ToString(), " accessed as ", DtypeName(access.dtype)));
+}
+
+absl::StatusOr<std::byte*> Tensor::Memory(bool writes) const {
+  if (storage_ == nullptr) return nullptr;
+  if (writes) return storage_->Write();
+  TENON_ASSIGN_OR_RETURN(const std::byte* bytes, storage_->Read());
+  // A read-only tensor returns it as const.
+  return const_cast<std::byte*>(bytes);
+}
+
+absl::StatusOr<std::byte*> Tensor::Dense(const Access& access) const {
+  TENON_RETURN_IF_ERROR(CheckDtype(access));
+  if (!spec_.is_contiguous()) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "tensor ", spec_.ToString(), " is not contiguous: copy it first"));
+  }
+  TENON_ASSIGN_OR_RETURN(std::byte * memory, Memory(access.writes));
+  if (spec_.elements() == 0) return nullptr;
+  memory += spec_.byte_offset();
+  TENON_RETURN_IF_ERROR(CheckAligned(memory, access.alignment));
+  return memory;
+}
+
+absl::StatusOr<std::byte*> Tensor::At(const Access& access,
+                                      absl::Span<const int64_t> index) const {
+  TENON_RETURN_IF_ERROR(CheckDtype(access));
+  TENON_ASSIGN_OR_RETURN(const uint64_t offset, spec_.ByteOffsetOf(index));
+  TENON_ASSIGN_OR_RETURN(std::byte * memory, Memory(access.writes));
+  TENON_RETURN_IF_ERROR(CheckAligned(memory + offset, access.alignment));
+  return memory + offset;
+}
+
+absl::Status Tensor::FillWith(const Access& access, const void* value) const {
+  TENON_RETURN_IF_ERROR(CheckDtype(access));
+  TENON_ASSIGN_OR_RETURN(std::byte * memory, Memory(/*writes=*/true));
+  // One value for every index.
+  const std::vector<int64_t> strides(spec_.shape().size(), 0);
+  TENON_ASSIGN_OR_RETURN(
+      const TensorSpec from,
+      TensorSpec::Strided(spec_.dtype(), spec_.shape(), strides));
+  StridedCopy({spec_, memory}, {from, static_cast<const std::byte*>(value)});
+  return absl::OkStatus();
+}
+
+bool Tensor::MayOverlap(const Tensor& other) const {
+  if (storage_ == nullptr || other.storage_ == nullptr) return false;
+  const TensorSpec::ByteRange a = spec_.byte_range();
+  const TensorSpec::ByteRange b = other.spec_.byte_range();
+  // One segment may be mapped twice.
+  if (storage_ == other.storage_ ||
+      (storage_->id() && storage_->id() == other.storage_->id())) {
+    return a.first < b.end && b.first < a.end;
+  }
+  // Lent memory may have other users as well.
+  const absl::StatusOr<const std::byte*> here = storage_->Read();
+  const absl::StatusOr<const std::byte*> there = other.storage_->Read();
+  if (!here.ok() || !there.ok()) return true;
+  const std::less<const std::byte*> before;
+  return before(*here + a.first, *there + b.end) &&
+         before(*there + b.first, *here + a.end);
+}
+
+absl::Status Tensor::CopyFrom(const Tensor& other) const {
+  if (spec_.shape() != other.spec_.shape() ||
+      !SameDtype(spec_.dtype(), other.spec_.dtype())) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("tensor ", other.spec_.ToString(),
+                     " cannot be copied to tensor ", spec_.ToString()));
+  }
+  TENON_ASSIGN_OR_RETURN(std::byte * to, Memory(/*writes=*/true));
+  TENON_ASSIGN_OR_RETURN(const std::byte* from, other.Memory(/*writes=*/false));
+  if (MayOverlap(other)) {
+    TENON_ASSIGN_OR_RETURN(const Tensor copy, other.Clone());
+    return CopyFrom(copy);
+  }
+  StridedCopy({spec_, to}, {other.spec_, from});
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Tensor> Tensor::Clone() const {
+  TENON_ASSIGN_OR_RETURN(Tensor copy, Create(spec_.dtype(), spec_.shape(),
+                                             MemoryInit::kUninitialized));
+  TENON_RETURN_IF_ERROR(copy.CopyFrom(*this));
+  return copy;
+}
+
+absl::StatusOr<Tensor> Tensor::Contiguous() const {
+  if (spec_.is_contiguous()) return *this;
+  return Clone();
+}
+
+// ---- Views ----
+
+absl::StatusOr<Tensor> Tensor::ViewOf(absl::StatusOr<TensorSpec> spec) const {
+  if (!spec.ok()) return std::move(spec).status();
+  return Tensor(*spec, storage_);
+}
+
+absl::StatusOr<Tensor> Tensor::Slice(int dim, const SliceRange& range) const {
+  return ViewOf(spec_.Slice(dim, range));
+}
+
+absl::StatusOr<Tensor> Tensor::Select(int dim, int64_t index) const {
+  return ViewOf(spec_.Select(dim, index));
+}
+
+absl::StatusOr<Tensor> Tensor::Transpose(int dim_a, int dim_b) const {
+  return ViewOf(spec_.Transpose(dim_a, dim_b));
+}
+
+absl::StatusOr<Tensor> Tensor::Reshape(absl::Span<const int64_t> shape) const {
+  return ViewOf(spec_.Reshape(shape));
+}
+
+absl::Status Tensor::Share(const SegmentOptions& options) {
+  if (storage_ == nullptr) {
+    TENON_ASSIGN_OR_RETURN(storage_, Storage::CreatePrivate(0));
+  }
+  return storage_->MoveToSegment(options);
+}
+
+}  // namespace tenon

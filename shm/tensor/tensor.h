@@ -1,0 +1,184 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Tensor: elements in a storage that keeps itself alive.
+//
+//   TENON_ASSIGN_OR_RETURN(Tensor batch,
+//                          Tensor::Create(kDtypeOf<float>, {64, 3, 32, 32}));
+//   TENON_ASSIGN_OR_RETURN(Tensor image, batch.Select(0, 5));  // A view.
+//   TENON_RETURN_IF_ERROR(image.Fill(0.5f));
+//   TENON_RETURN_IF_ERROR(batch.Share());  // Other processes may have it now.
+//   TENON_ASSIGN_OR_RETURN(absl::Span<const float> pixels,
+//                          image.data<const float>());
+//
+// It does not compute. How it travels: tensor_handle.h. How other libraries get
+// it, or give theirs: dlpack.h.
+
+#ifndef TENON_SHM_TENSOR_TENSOR_H_
+#define TENON_SHM_TENSOR_TENSOR_H_
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <type_traits>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "dlpack/dlpack.h"
+#include "tenon/shm/segment/segment.h"
+#include "tenon/shm/tensor/dtype.h"
+#include "tenon/shm/tensor/storage.h"
+#include "tenon/shm/tensor/tensor_spec.h"
+
+namespace tenon {
+
+struct SharedTensorOptions {
+  // kOwnerWritten: only this process can ever write it.
+  SegmentKind kind = SegmentKind::kSharedWritable;
+  SegmentOptions segment;
+};
+
+// What elements can be accessed as: their own type, or the bytes of any dtype;
+// const to read, else to write.
+template <typename T>
+concept TensorAccess = TensorElement<std::remove_const_t<T>> ||
+    std::same_as<std::remove_const_t<T>, std::byte>;
+
+// Ownership: a reference to a storage, shared by its copies and views, and a
+//   spec of its own. Like a pointer, a const Tensor gives access to elements
+//   that are not const. Default-constructed and moved-from: without elements.
+// Threads: thread-compatible; tensors of one storage may be used concurrently
+//   as far as their elements may. Share() needs all of them for itself.
+// Processes: in a forked child, access to a shared tensor (not to a private
+//   one) fails with kFailedPrecondition. Processes that share a tensor agree
+//   among themselves on which of them writes when.
+// Trust: what others can write may change while it is read.
+// Failure: a call that fails has changed nothing.
+class Tensor {
+ public:
+  Tensor() = default;
+  Tensor(const Tensor&) = default;
+  Tensor& operator=(const Tensor&) = default;
+  Tensor(Tensor&& other) noexcept
+      : spec_(other.spec_), storage_(std::move(other.storage_)) {
+    other.spec_ = TensorSpec();
+  }
+  Tensor& operator=(Tensor&& other) noexcept {
+    if (this == &other) return *this;
+    spec_ = std::exchange(other.spec_, TensorSpec());
+    storage_ = std::move(other.storage_);
+    return *this;
+  }
+
+  // A dense tensor in memory of this process, or in a new zeroed segment.
+  // Errors: TensorSpec::Contiguous()'s and Storage::Create...()'s.
+  static absl::StatusOr<Tensor> Create(DLDataType dtype,
+                                       absl::Span<const int64_t> shape,
+                                       MemoryInit init = MemoryInit::kZeros);
+  static absl::StatusOr<Tensor> CreateShared(
+      DLDataType dtype, absl::Span<const int64_t> shape,
+      const SharedTensorOptions& options = {});
+
+  // Errors: kInvalidArgument if the spec does not fit the storage.
+  static absl::StatusOr<Tensor> FromSpec(TensorSpec spec,
+                                         std::shared_ptr<Storage> storage);
+
+  const TensorSpec& spec() const { return spec_; }
+  // Null if default-constructed or moved from.
+  const std::shared_ptr<Storage>& storage() const { return storage_; }
+  bool is_shared() const { return storage_ && storage_->is_shared(); }
+  bool writable() const { return !storage_ || storage_->writable(); }
+
+  // All elements of a dense tensor; valid until Share(), as long as a tensor of
+  // this storage lives. `data<const float>()` reads, `data<float>()` writes,
+  // `data<const std::byte>()` reads the bytes, whatever the dtype. Tensors of
+  // bools are accessed as uint8_t.
+  // Errors: kInvalidArgument if T is not the dtype's type; kFailedPrecondition
+  // if the tensor is not contiguous, not writable here, not where a T may be
+  // (memory that was lent may be aligned to less), or inherited by fork().
+  template <TensorAccess T>
+  absl::StatusOr<absl::Span<T>> data() const {
+    const auto first = Dense(AccessAs<T>());
+    if (!first.ok()) return first.status();
+    return absl::Span<T>(reinterpret_cast<T*>(*first),
+                         static_cast<size_t>(spec_.bytes()) / sizeof(T));
+  }
+
+  // One element, strides or not: `*tensor.at<float>({1, -1}).value() = 2.5f`.
+  // Errors: as data(); TensorSpec::ByteOffsetOf()'s.
+  template <TensorAccess T>
+  absl::StatusOr<T*> at(absl::Span<const int64_t> index) const {
+    const auto element = At(AccessAs<T>(), index);
+    if (!element.ok()) return element.status();
+    return reinterpret_cast<T*>(*element);
+  }
+
+  // Views: tensors of the same storage. Errors: those of TensorSpec's.
+  absl::StatusOr<Tensor> Slice(int dim, const SliceRange& range) const;
+  absl::StatusOr<Tensor> Select(int dim, int64_t index) const;
+  absl::StatusOr<Tensor> Transpose(int dim_a, int dim_b) const;
+  absl::StatusOr<Tensor> Reshape(absl::Span<const int64_t> shape) const;
+
+  // A dense copy in memory of this process.
+  // Errors: Storage::CreatePrivate()'s, kFailedPrecondition as data().
+  absl::StatusOr<Tensor> Clone() const;
+  // This tensor itself if it is dense, else Clone().
+  absl::StatusOr<Tensor> Contiguous() const;
+
+  // Sets all elements. Errors: as data(), except that it need not be dense.
+  template <TensorElement T>
+  absl::Status Fill(const T& value) const {
+    return FillWith(AccessAs<T>(), &value);
+  }
+
+  // Copies the elements of a tensor of the same shape and dtype, whatever the
+  // strides of both. The two may overlap: the result is as if `other` had been
+  // copied first. Where several elements of this tensor are in one place, the
+  // last one in row-major order stays.
+  // Errors: kInvalidArgument if shape or dtype differ; kFailedPrecondition as
+  // data(); Storage::CreatePrivate()'s if they overlap.
+  absl::Status CopyFrom(const Tensor& other) const;
+
+  // Moves the storage into a shared-writable segment, in place: all tensors
+  // that have it are shared then. Copies the bytes once. Shared already, of
+  // whatever kind: nothing happens. See Storage::MoveToSegment().
+  absl::Status Share(const SegmentOptions& options = {});
+
+ private:
+  struct Access {
+    DLDataType dtype;
+    bool any_dtype;
+    size_t alignment;
+    bool writes;
+  };
+
+  template <TensorAccess T>
+  static constexpr Access AccessAs() {
+    using Element = std::remove_const_t<T>;
+    constexpr bool kBytes = std::same_as<Element, std::byte>;
+    Access access = {{}, kBytes, alignof(T), !std::is_const_v<T>};
+    if constexpr (!kBytes) access.dtype = kDtypeOf<Element>;
+    return access;
+  }
+
+  Tensor(const TensorSpec& spec, std::shared_ptr<Storage> storage)
+      : spec_(spec), storage_(std::move(storage)) {}
+  absl::StatusOr<Tensor> ViewOf(absl::StatusOr<TensorSpec> spec) const;
+  absl::Status CheckDtype(const Access& access) const;
+  absl::StatusOr<std::byte*> Memory(bool writes) const;
+  absl::StatusOr<std::byte*> Dense(const Access& access) const;
+  absl::StatusOr<std::byte*> At(const Access& access,
+                                absl::Span<const int64_t> index) const;
+  absl::Status FillWith(const Access& access, const void* value) const;
+  bool MayOverlap(const Tensor& other) const;
+
+  TensorSpec spec_;
+  std::shared_ptr<Storage> storage_;
+};
+
+}  // namespace tenon
+
+#endif  // TENON_SHM_TENSOR_TENSOR_H_

@@ -1,0 +1,104 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Copies of tensors beside memcpy(), and sharing one beside the system calls
+// that put its bytes into a segment.
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/memfd.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "benchmark/benchmark.h"
+#include "tenon/shm/base/posix_error.h"
+#include "tenon/shm/base/status_macros.h"
+#include "tenon/shm/base/unique_fd.h"
+#include "tenon/shm/segment/segment.h"
+#include "tenon/shm/segment/sharing_strategy.h"
+#include "tenon/shm/tensor/storage.h"
+#include "tenon/shm/tensor/tensor.h"
+#include "tenon/shm/testing/versus.h"
+
+namespace tenon {
+namespace {
+
+// The tensor's elements are bytes.
+absl::StatusOr<Tensor> MakeFull(int64_t bytes) {
+  TENON_ASSIGN_OR_RETURN(Tensor tensor,
+                         Tensor::Create(kDtypeOf<uint8_t>, {bytes}));
+  TENON_RETURN_IF_ERROR(tensor.Fill(uint8_t{1}));
+  return tensor;
+}
+
+void BM_TensorCopy(benchmark::State& state) {
+  const auto from = MakeFull(state.range(0));
+  const auto to = MakeFull(state.range(0));
+  if (!from.ok() || !to.ok()) {
+    state.SkipWithError("no memory");
+    return;
+  }
+  const std::byte* source = from->storage()->Read().value();
+  std::byte* target = to->storage()->Write().value();
+  const auto size = static_cast<size_t>(state.range(0));
+  MeasureVersus(
+      state, [&] { return to->CopyFrom(*from); },
+      [&] {
+        std::memcpy(target, source, size);
+        benchmark::ClobberMemory();
+        return absl::OkStatus();
+      });
+}
+
+absl::Status ShareRaw(const std::byte* data, size_t size_bytes) {
+  const UniqueFd fd(memfd_create("benchmark", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  const auto size = static_cast<off_t>(size_bytes);
+  const auto failed = [] { return PosixError(errno, "limit", "benchmark"); };
+  if (ftruncate(fd.get(), size) != 0) return failed();
+  if (fallocate(fd.get(), 0, 0, size) != 0) return failed();
+  if (pwrite(fd.get(), data, size_bytes, 0) != size) return failed();
+  if (fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) !=
+      0) {
+    return failed();
+  }
+  void* mapped = mmap(nullptr, size_bytes, PROT_READ | PROT_WRITE, MAP_SHARED,
+                      fd.get(), 0);
+  if (mapped == MAP_FAILED) return failed();
+  munmap(mapped, size_bytes);
+  return absl::OkStatus();
+}
+
+// A clone is shared each time, and the clone counts; for the limit too.
+void BM_TensorShare(benchmark::State& state) {
+  const auto tensor = MakeFull(state.range(0));
+  if (!tensor.ok()) {
+    state.SkipWithError("no memory");
+    return;
+  }
+  const auto ours = [&]() -> absl::Status {
+    TENON_ASSIGN_OR_RETURN(Tensor clone, tensor->Clone());
+    return clone.Share({.strategy = SharingStrategy::kFileDescriptor});
+  };
+  const auto size = static_cast<size_t>(state.range(0));
+  MeasureVersus(state, ours, [&]() -> absl::Status {
+    TENON_ASSIGN_OR_RETURN(const Tensor clone, tensor->Clone());
+    return ShareRaw(clone.storage()->Read().value(), size);
+  });
+}
+
+void Sizes(benchmark::internal::Benchmark* benchmark) {
+  for (int64_t bytes : {1 << 20, 4 << 20, 16 << 20}) benchmark->Arg(bytes);
+  benchmark->ArgName("bytes")->UseManualTime();
+}
+
+BENCHMARK(BM_TensorCopy)->Apply(Sizes);
+BENCHMARK(BM_TensorShare)->Apply(Sizes);
+
+}  // namespace
+}  // namespace tenon

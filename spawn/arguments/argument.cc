@@ -1,0 +1,105 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "tenon/spawn/arguments/argument.h"
+
+#include <cxxabi.h>
+#include <errno.h>
+#include <fcntl.h>
+
+#include <cstdlib>
+#include <iterator>
+#include <memory>
+#include <string>
+#include <typeinfo>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "tenon/ipc/tensor_codec/tensor_copies.h"
+#include "tenon/shm/base/deadline.h"
+#include "tenon/shm/base/posix_error.h"
+#include "tenon/shm/base/status_macros.h"
+#include "tenon/shm/base/unique_fd.h"
+#include "tenon/shm/tensor/tensor.h"
+#include "tenon/spawn/arguments/argument_arena.h"
+
+namespace tenon::spawn {
+
+absl::Status ArgumentWriter::PutFd(int fd) {
+  UniqueFd copy(fcntl(fd, F_DUPFD_CLOEXEC, 0));
+  if (!copy.valid()) {
+    const int error = errno;
+    if (error == EBADF) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("file descriptor ", fd, " is not open"));
+    }
+    return PosixError(error, "fcntl(F_DUPFD_CLOEXEC)", "an argument");
+  }
+  fds_.push_back(std::move(copy));
+  return absl::OkStatus();
+}
+
+absl::Status ArgumentWriter::CopyPrivate() {
+  std::vector<Tensor> tensors;
+  for (const Tensor& tensor : tensors_) {
+    if (!tensor.is_shared()) tensors.push_back(tensor);
+  }
+  if (tensors.empty()) return absl::OkStatus();
+  TENON_ASSIGN_OR_RETURN(const auto arena, ArgumentArena());
+  TENON_ASSIGN_OR_RETURN(tensors,
+                         CopyIntoArena(*arena, tensors, Deadline::Passed()));
+  auto next = tensors.begin();
+  for (Tensor& tensor : tensors_) {
+    if (!tensor.is_shared()) tensor = std::move(*next++);
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<PackedArguments> ArgumentWriter::Finish() && {
+  TENON_RETURN_IF_ERROR(CopyPrivate());
+  return PackedArguments{.bytes = std::move(bytes_).bytes(),
+                         .fds = std::move(fds_),
+                         .only_for_one = std::move(only_for_one_),
+                         .tensors = {std::make_move_iterator(tensors_.begin()),
+                                     std::make_move_iterator(tensors_.end())}};
+}
+
+absl::StatusOr<UniqueFd> ArgumentReader::TakeFd() {
+  if (next_fd_ == fds_.size()) {
+    return absl::DataLossError(
+        absl::StrCat("there are only ", fds_.size(), " descriptors"));
+  }
+  return std::move(fds_[next_fd_++]);
+}
+
+absl::StatusOr<Tensor> ArgumentReader::TakePooled() {
+  if (next_tensor_ == tensors_.size()) {
+    return absl::DataLossError(
+        absl::StrCat("there are only ", tensors_.size(), " tensors of arenas"));
+  }
+  return std::move(tensors_[next_tensor_++]);
+}
+
+absl::Status ArgumentReader::Finish() const {
+  if (next_tensor_ != tensors_.size()) {
+    return absl::DataLossError(absl::StrCat(
+        tensors_.size() - next_tensor_, " tensors of arenas are left over"));
+  }
+  if (next_fd_ != fds_.size()) {
+    return absl::DataLossError(
+        absl::StrCat(fds_.size() - next_fd_, " descriptors are left over"));
+  }
+  return bytes_.Finish();
+}
+
+std::string ReadableTypeName(const std::type_info& type) {
+  int error = 0;
+  const std::unique_ptr<char, void (*)(void*)> name(
+      abi::__cxa_demangle(type.name(), nullptr, nullptr, &error), std::free);
+  return error == 0 ? name.get() : type.name();
+}
+
+}  // namespace tenon::spawn

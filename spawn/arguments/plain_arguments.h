@@ -1,0 +1,239 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// ArgumentTraits of plain types: numbers, enums that state their underlying
+// type, strings, and vectors, pairs, tuples, optionals and maps of what
+// travels.
+
+#ifndef TENON_SPAWN_ARGUMENTS_PLAIN_ARGUMENTS_H_
+#define TENON_SPAWN_ARGUMENTS_PLAIN_ARGUMENTS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <type_traits>
+#include <typeinfo>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "tenon/ipc/channel/archive.h"
+#include "tenon/shm/base/status_macros.h"
+#include "tenon/spawn/arguments/argument.h"
+
+namespace tenon::spawn {
+
+template <ArchivableValue T>
+struct ArgumentTraits<T> {
+  static std::string Name() { return ReadableTypeName(typeid(T)); }
+  static absl::Status Pack(const T& value, ArgumentWriter& to) {
+    to.Put(value);
+    return absl::OkStatus();
+  }
+  static absl::StatusOr<T> Unpack(ArgumentReader& from) {
+    return from.Get<T>();
+  }
+};
+
+template <>
+struct ArgumentTraits<std::string> {
+  static std::string Name() { return "std::string"; }
+  static absl::Status Pack(const std::string& value, ArgumentWriter& to) {
+    to.PutString(value);
+    return absl::OkStatus();
+  }
+  static absl::StatusOr<std::string> Unpack(ArgumentReader& from) {
+    return from.GetString();
+  }
+};
+
+// A count is the sender's word. What has bytes of its own ends with them; of
+// what has none there cannot be many.
+inline absl::Status CheckElements(uint64_t count, size_t bytes_of_one) {
+  constexpr uint64_t kMaxWithoutBytes = 65'536;
+  if (bytes_of_one > 0 || count <= kMaxWithoutBytes) return absl::OkStatus();
+  return absl::DataLossError(
+      absl::StrCat("a container of ", count,
+                   " elements that have no bytes; at most ", kMaxWithoutBytes));
+}
+
+template <Argument T>
+struct ArgumentTraits<std::vector<T>> {
+  // Whether its elements travel as they lie in memory.
+  static constexpr bool kIsFlat =
+      std::is_arithmetic_v<T> && !std::is_same_v<T, bool>;
+  static constexpr bool kGivenAway = IsGivenAway<T>();
+
+  static std::string Name() {
+    return absl::StrCat("std::vector<", ArgumentTraits<T>::Name(), ">");
+  }
+  static absl::Status Pack(const std::vector<T>& values, ArgumentWriter& to) {
+    if constexpr (kIsFlat) {
+      to.PutString({reinterpret_cast<const char*>(values.data()),
+                    values.size() * sizeof(T)});
+    } else {
+      to.Put(uint64_t{values.size()});
+      for (const T& value : values) {
+        TENON_RETURN_IF_ERROR(ArgumentTraits<T>::Pack(value, to));
+      }
+    }
+    return absl::OkStatus();
+  }
+  static absl::StatusOr<std::vector<T>> Unpack(ArgumentReader& from) {
+    std::vector<T> values;
+    if constexpr (kIsFlat) {
+      TENON_ASSIGN_OR_RETURN(const std::string bytes, from.GetString());
+      if (bytes.size() % sizeof(T) != 0) {
+        return absl::DataLossError("a vector with half an element");
+      }
+      values.resize(bytes.size() / sizeof(T));
+      if (!bytes.empty()) {
+        std::memcpy(values.data(), bytes.data(), bytes.size());
+      }
+    } else {
+      // No room is made for what has not been read.
+      TENON_ASSIGN_OR_RETURN(const auto size, from.Get<uint64_t>());
+      for (uint64_t i = 0; i < size; ++i) {
+        const size_t left = from.left();
+        TENON_ASSIGN_OR_RETURN(T value, ArgumentTraits<T>::Unpack(from));
+        TENON_RETURN_IF_ERROR(CheckElements(size, left - from.left()));
+        values.push_back(std::move(value));
+      }
+    }
+    return values;
+  }
+};
+
+template <Argument T>
+struct ArgumentTraits<std::optional<T>> {
+  static constexpr bool kGivenAway = IsGivenAway<T>();
+
+  static std::string Name() {
+    return absl::StrCat("std::optional<", ArgumentTraits<T>::Name(), ">");
+  }
+  static absl::Status Pack(const std::optional<T>& value, ArgumentWriter& to) {
+    to.Put(value.has_value());
+    return value ? ArgumentTraits<T>::Pack(*value, to) : absl::OkStatus();
+  }
+  static absl::StatusOr<std::optional<T>> Unpack(ArgumentReader& from) {
+    TENON_ASSIGN_OR_RETURN(const bool has_value, from.Get<bool>());
+    if (!has_value) return std::optional<T>();
+    TENON_ASSIGN_OR_RETURN(T value, ArgumentTraits<T>::Unpack(from));
+    return std::optional<T>(std::move(value));
+  }
+};
+
+template <Argument A, Argument B>
+struct ArgumentTraits<std::pair<A, B>> {
+  static constexpr bool kGivenAway = IsGivenAway<A>() || IsGivenAway<B>();
+
+  static std::string Name() {
+    return absl::StrCat("std::pair<", ArgumentTraits<A>::Name(), ", ",
+                        ArgumentTraits<B>::Name(), ">");
+  }
+  static absl::Status Pack(const std::pair<A, B>& value, ArgumentWriter& to) {
+    TENON_RETURN_IF_ERROR(ArgumentTraits<A>::Pack(value.first, to));
+    return ArgumentTraits<B>::Pack(value.second, to);
+  }
+  static absl::StatusOr<std::pair<A, B>> Unpack(ArgumentReader& from) {
+    TENON_ASSIGN_OR_RETURN(A a, ArgumentTraits<A>::Unpack(from));
+    TENON_ASSIGN_OR_RETURN(B b, ArgumentTraits<B>::Unpack(from));
+    return std::pair<A, B>(std::move(a), std::move(b));
+  }
+};
+
+template <Argument K, Argument V>
+struct ArgumentTraits<std::map<K, V>> {
+  static constexpr bool kGivenAway = IsGivenAway<K>() || IsGivenAway<V>();
+
+  static std::string Name() {
+    return absl::StrCat("std::map<", ArgumentTraits<K>::Name(), ", ",
+                        ArgumentTraits<V>::Name(), ">");
+  }
+  static absl::Status Pack(const std::map<K, V>& values, ArgumentWriter& to) {
+    to.Put(uint64_t{values.size()});
+    for (const auto& [key, value] : values) {
+      TENON_RETURN_IF_ERROR(ArgumentTraits<K>::Pack(key, to));
+      TENON_RETURN_IF_ERROR(ArgumentTraits<V>::Pack(value, to));
+    }
+    return absl::OkStatus();
+  }
+  static absl::StatusOr<std::map<K, V>> Unpack(ArgumentReader& from) {
+    TENON_ASSIGN_OR_RETURN(const auto size, from.Get<uint64_t>());
+    std::map<K, V> values;
+    for (uint64_t i = 0; i < size; ++i) {
+      const size_t left = from.left();
+      TENON_ASSIGN_OR_RETURN(K key, ArgumentTraits<K>::Unpack(from));
+      TENON_ASSIGN_OR_RETURN(V value, ArgumentTraits<V>::Unpack(from));
+      TENON_RETURN_IF_ERROR(CheckElements(size, left - from.left()));
+      values.emplace(std::move(key), std::move(value));
+    }
+    return values;
+  }
+};
+
+// What is packed one after the other, without a name or a count.
+template <typename... T>
+struct SequenceTraits {
+  static std::string Names() {
+    std::string names;
+    ((names += (names.empty() ? "" : ", ") + ArgumentTraits<T>::Name()), ...);
+    return names;
+  }
+  static absl::Status Pack(const T&... values, ArgumentWriter& to) {
+    absl::Status status;
+    ((status.ok() ? status = ArgumentTraits<T>::Pack(values, to) : status),
+     ...);
+    return status;
+  }
+  static absl::StatusOr<std::tuple<T...>> Unpack(ArgumentReader& from) {
+    absl::Status status;
+    // Braces: from left to right. After an error nothing more is read.
+    std::tuple<std::unique_ptr<T>...> values{UnpackOne<T>(from, status)...};
+    if (!status.ok()) return status;
+    return std::apply(
+        [](auto&... value) { return std::tuple<T...>(std::move(*value)...); },
+        values);
+  }
+
+ private:
+  template <typename U>
+  static std::unique_ptr<U> UnpackOne(ArgumentReader& from,
+                                      absl::Status& status) {
+    if (!status.ok()) return nullptr;
+    absl::StatusOr<U> value = ArgumentTraits<U>::Unpack(from);
+    if (value.ok()) return std::make_unique<U>(*std::move(value));
+    status = value.status();
+    return nullptr;
+  }
+};
+
+template <Argument... T>
+struct ArgumentTraits<std::tuple<T...>> {
+  static constexpr bool kGivenAway = (IsGivenAway<T>() || ...);
+
+  static std::string Name() {
+    return absl::StrCat("std::tuple<", SequenceTraits<T...>::Names(), ">");
+  }
+  static absl::Status Pack(const std::tuple<T...>& value, ArgumentWriter& to) {
+    return std::apply(
+        [&](const T&... each) {
+          return SequenceTraits<T...>::Pack(each..., to);
+        },
+        value);
+  }
+  static absl::StatusOr<std::tuple<T...>> Unpack(ArgumentReader& from) {
+    return SequenceTraits<T...>::Unpack(from);
+  }
+};
+
+}  // namespace tenon::spawn
+
+#endif  // TENON_SPAWN_ARGUMENTS_PLAIN_ARGUMENTS_H_

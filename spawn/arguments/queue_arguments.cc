@@ -1,0 +1,56 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "tenon/spawn/arguments/queue_arguments.h"
+
+#include <cstdint>
+#include <memory>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "tenon/ipc/queue/queue_handle.h"
+#include "tenon/ipc/tensor_queue/tensor_queue.h"
+#include "tenon/shm/base/status_macros.h"
+#include "tenon/shm/base/unique_fd.h"
+#include "tenon/spawn/arguments/argument.h"
+
+namespace tenon::spawn {
+
+absl::Status PackQueueHandle(absl::StatusOr<QueueHandle> handle,
+                             ArgumentWriter& to) {
+  TENON_RETURN_IF_ERROR(handle.status());
+  to.PutString(handle->bytes);
+  to.Put(uint64_t{handle->fds.size()});
+  for (const UniqueFd& fd : handle->fds) {
+    TENON_RETURN_IF_ERROR(to.PutFd(fd.get()));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<QueueHandle> UnpackQueueHandle(ArgumentReader& from) {
+  QueueHandle handle;
+  TENON_ASSIGN_OR_RETURN(handle.bytes, from.GetString());
+  TENON_ASSIGN_OR_RETURN(const uint64_t fds, from.Get<uint64_t>());
+  for (uint64_t i = 0; i < fds; ++i) {
+    TENON_ASSIGN_OR_RETURN(UniqueFd fd, from.TakeFd());
+    handle.fds.push_back(std::move(fd));
+  }
+  return handle;
+}
+
+absl::Status ArgumentTraits<std::unique_ptr<TensorQueue>>::Pack(
+    const std::unique_ptr<TensorQueue>& queue, ArgumentWriter& to) {
+  if (queue == nullptr) {
+    return absl::InvalidArgumentError("a TensorQueue that is null");
+  }
+  return PackQueueHandle(queue->Share(), to);
+}
+
+absl::StatusOr<std::unique_ptr<TensorQueue>>
+ArgumentTraits<std::unique_ptr<TensorQueue>>::Unpack(ArgumentReader& from) {
+  TENON_ASSIGN_OR_RETURN(QueueHandle handle, UnpackQueueHandle(from));
+  return TensorQueue::Open(std::move(handle));
+}
+
+}  // namespace tenon::spawn

@@ -1,0 +1,83 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// ArgumentTraits of queues: Queue, SimpleQueue, JoinableQueue, Pipe, and
+// TensorQueue by its std::unique_ptr.
+//
+//   absl::Status Work(int index, Queue<Job> jobs,
+//                     std::unique_ptr<TensorQueue> results) {
+//     return absl::OkStatus();
+//   }
+//   TENON_SPAWN_FUNCTION(Work);
+//
+// A queue stays its sender's, and each child is one more participant. A Pipe
+// gives its other end, to one process. The sender keeps its own until the
+// children have opened theirs: queue.h says why.
+
+#ifndef TENON_SPAWN_ARGUMENTS_QUEUE_ARGUMENTS_H_
+#define TENON_SPAWN_ARGUMENTS_QUEUE_ARGUMENTS_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <typeinfo>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "tenon/ipc/queue/joinable_queue.h"
+#include "tenon/ipc/queue/pipe.h"
+#include "tenon/ipc/queue/queue.h"
+#include "tenon/ipc/queue/queue_handle.h"
+#include "tenon/ipc/queue/simple_queue.h"
+#include "tenon/ipc/tensor_queue/tensor_queue.h"
+#include "tenon/shm/base/unique_fd.h"
+#include "tenon/spawn/arguments/argument.h"
+
+namespace tenon::spawn {
+
+absl::Status PackQueueHandle(absl::StatusOr<QueueHandle> handle,
+                             ArgumentWriter& to);
+absl::StatusOr<QueueHandle> UnpackQueueHandle(ArgumentReader& from);
+
+// For what has Share(), and comes back by Q::Open(handle).
+template <typename Q>
+struct QueueTraits {
+  static std::string Name() { return ReadableTypeName(typeid(Q)); }
+  static absl::Status Pack(const Q& queue, ArgumentWriter& to) {
+    return PackQueueHandle(queue.Share(), to);
+  }
+  static absl::StatusOr<Q> Unpack(ArgumentReader& from) {
+    absl::StatusOr<QueueHandle> handle = UnpackQueueHandle(from);
+    if (!handle.ok()) return handle.status();
+    return Q::Open(*std::move(handle));
+  }
+};
+
+template <typename T>
+struct ArgumentTraits<Queue<T>> : QueueTraits<Queue<T>> {};
+template <typename T>
+struct ArgumentTraits<SimpleQueue<T>> : QueueTraits<SimpleQueue<T>> {};
+template <typename T>
+struct ArgumentTraits<JoinableQueue<T>> : QueueTraits<JoinableQueue<T>> {};
+
+template <typename T>
+struct ArgumentTraits<Pipe<T>> : QueueTraits<Pipe<T>> {
+  static absl::Status Pack(const Pipe<T>& pipe, ArgumentWriter& to) {
+    to.IsOnlyForOne("the other end of a Pipe");
+    return QueueTraits<Pipe<T>>::Pack(pipe, to);
+  }
+};
+
+template <>
+struct ArgumentTraits<std::unique_ptr<TensorQueue>> {
+  static std::string Name() { return "tenon::TensorQueue"; }
+  static absl::Status Pack(const std::unique_ptr<TensorQueue>& queue,
+                           ArgumentWriter& to);
+  static absl::StatusOr<std::unique_ptr<TensorQueue>> Unpack(
+      ArgumentReader& from);
+};
+
+}  // namespace tenon::spawn
+
+#endif  // TENON_SPAWN_ARGUMENTS_QUEUE_ARGUMENTS_H_

@@ -1,0 +1,69 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "tenon/spawn/child/call_entry.h"
+
+#include <cxxabi.h>
+
+#include <cstdlib>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <string>
+#include <typeinfo>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "tenon/spawn/child/entry.h"
+
+namespace tenon::spawn {
+namespace {
+
+ThrowStack throw_stack = nullptr;
+
+std::string Demangle(const std::type_info& type) {
+  int error = 0;
+  const std::unique_ptr<char, void (*)(void*)> name(
+      abi::__cxa_demangle(type.name(), nullptr, nullptr, &error), std::free);
+  return error == 0 ? name.get() : type.name();
+}
+
+EntryOutcome Uncaught(const std::type_info& type, const std::string& what) {
+  return {absl::InternalError(
+              absl::StrCat("uncaught exception ", Demangle(type), what)),
+          throw_stack != nullptr ? throw_stack() : ""};
+}
+
+}  // namespace
+
+void SetThrowStack(ThrowStack function) { throw_stack = function; }
+
+EntryOutcome CatchAll(const std::function<absl::Status()>& body,
+                      const std::function<void(EntryOutcome)>& on_unwinding) {
+  try {
+    return {body(), ""};
+  } catch (const std::exception& e) {
+    return Uncaught(typeid(e), absl::StrCat(": ", e.what()));
+  } catch (const std::string& text) {
+    return Uncaught(typeid(text), absl::StrCat(": ", text));
+  } catch (const char* text) {
+    return Uncaught(typeid(text), absl::StrCat(": ", text ? text : "null"));
+  } catch (...) {
+    const std::type_info* type = abi::__cxa_current_exception_type();
+    if (type != nullptr) return Uncaught(*type, "");
+    // Not of C++. It must not be swallowed by leaving this block, and must not
+    // go on either: the process would stay, without its main thread.
+    on_unwinding({absl::InternalError(
+                      "the entry point ended its thread (pthread_exit() or "
+                      "pthread_cancel())"),
+                  ""});
+    throw;
+  }
+}
+
+EntryOutcome CallEntry(EntryFunction function, Child& child,
+                       const std::function<void(EntryOutcome)>& on_unwinding) {
+  return CatchAll([&] { return function(child); }, on_unwinding);
+}
+
+}  // namespace tenon::spawn

@@ -1,0 +1,90 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Entry points: the functions of this program that a child process may run.
+
+#ifndef TENON_SPAWN_CHILD_ENTRY_H_
+#define TENON_SPAWN_CHILD_ENTRY_H_
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "tenon/shm/base/unique_fd.h"
+#include "tenon/shm/pages/mapping.h"
+
+namespace tenon::spawn {
+
+// What an entry point is given.
+// Ownership: owns the descriptors until they are taken.
+// Threads: used by the thread that runs the entry point.
+class Child {
+ public:
+  Child(int index, std::string argument, std::vector<UniqueFd> fds)
+      : index_(index), argument_(std::move(argument)), fds_(std::move(fds)) {}
+  Child(int index, ReadOnlyMapping argument, std::vector<UniqueFd> fds)
+      : index_(index), mapped_(std::move(argument)), fds_(std::move(fds)) {}
+
+  // ProcessOptions::index.
+  int index() const { return index_; }
+  // ProcessOptions::argument.
+  const std::string& argument();
+  // The same, without a copy: a long one is memory that all children of a start
+  // share.
+  absl::string_view argument_view() const;
+
+  // ProcessOptions::fds[i]; the caller owns it from then on. Each may be taken
+  // once. Errors are programming errors: the invalid UniqueFd.
+  UniqueFd TakeFd(size_t i);
+  size_t fd_count() const { return fds_.size(); }
+
+ private:
+  int index_;
+  std::string argument_;
+  ReadOnlyMapping mapped_;
+  std::vector<UniqueFd> fds_;
+};
+
+// Runs in the child, on its main thread. What it returns is what the parent's
+// Join() reports; an exception it lets out becomes kInternal.
+using EntryFunction = absl::Status (*)(Child& child);
+
+// Registers an entry point; done before main() by TENON_SPAWN_ENTRY. A second
+// one of the same name ends the program with a message.
+bool RegisterEntry(absl::string_view name, EntryFunction function);
+
+// The same for an entry point that is a function of other parameters, done by
+// TENON_SPAWN_FUNCTION (function.h): `signature` tells what they are, and `key`
+// is that function.
+bool RegisterTypedEntry(absl::string_view name, EntryFunction function,
+                        std::string signature, void (*key)());
+
+// The signature of a typed entry point of that name; empty if there is none.
+std::optional<std::string> EntrySignature(absl::string_view name);
+
+// The name of the typed entry point that is this function; empty if none is.
+std::optional<std::string> EntryNameOf(void (*key)());
+
+// The entry point of that name; null if there is none.
+EntryFunction FindEntry(absl::string_view name);
+
+// The names of all entry points, sorted.
+std::vector<std::string> EntryNames();
+
+}  // namespace tenon::spawn
+
+// At namespace scope in a .cc file. In a library, the target needs
+// `alwayslink = True`, or the linker may drop the file.
+#define TENON_SPAWN_ENTRY(name, function) \
+  TENON_SPAWN_ENTRY_(name, function, __COUNTER__)
+#define TENON_SPAWN_ENTRY_(name, function, n) \
+  TENON_SPAWN_ENTRY_INNER_(name, function, n)
+#define TENON_SPAWN_ENTRY_INNER_(name, function, n)          \
+  [[maybe_unused]] static const bool tenon_spawn_entry_##n = \
+      ::tenon::spawn::RegisterEntry(name, function)
+
+#endif  // TENON_SPAWN_CHILD_ENTRY_H_

@@ -1,0 +1,98 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// TENON_SPAWN_FUNCTION: entry points with parameters of their own.
+//
+//   #include "tenon/spawn/arguments/shm_arguments.h"  // Tensors travel.
+//
+//   absl::Status Train(int index, std::string model, std::vector<double> rates,
+//                      Tensor weights) {
+//     return absl::OkStatus();
+//   }
+//   TENON_SPAWN_FUNCTION(Train);
+//
+//   absl::StatusOr<spawn::Processes> workers =
+//       spawn::Start(8, Train, {}, "resnet", rates, weights);  // start.h
+//
+// Each parameter is of a type that travels (argument.h), taken by value or as a
+// const reference. The first is the index. It returns absl::Status or nothing.
+
+#ifndef TENON_SPAWN_CHILD_FUNCTION_H_
+#define TENON_SPAWN_CHILD_FUNCTION_H_
+
+#include <cstddef>
+#include <string>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "tenon/shm/base/unique_fd.h"
+#include "tenon/spawn/arguments/packed_call.h"
+#include "tenon/spawn/child/entry.h"
+
+namespace tenon::spawn {
+
+// All descriptors of a child, in their order.
+std::vector<UniqueFd> TakeAllFds(Child& child);
+
+namespace internal_function {
+
+template <typename R, typename... P>
+struct Typed {
+  using Pointer = R (*)(int, P...);
+
+  static std::string Signature() {
+    return ::tenon::spawn::Signature<std::decay_t<P>...>();
+  }
+
+  static absl::Status Run(Pointer function, Child& child) {
+    absl::StatusOr<std::tuple<std::decay_t<P>...>> arguments =
+        UnpackCall<std::decay_t<P>...>(child.argument_view(),
+                                       TakeAllFds(child));
+    if (!arguments.ok()) return arguments.status();
+    const auto call = [&](auto&... argument) {
+      return function(child.index(), std::move(argument)...);
+    };
+    if constexpr (std::is_void_v<R>) {
+      std::apply(call, *arguments);
+      return absl::OkStatus();
+    } else {
+      return std::apply(call, *arguments);
+    }
+  }
+};
+
+template <typename R, typename... P>
+Typed<R, P...> TypeOf(R (*)(int, P...));
+
+}  // namespace internal_function
+
+// What TENON_SPAWN_FUNCTION does.
+template <auto kFunction>
+bool RegisterFunction(absl::string_view name) {
+  using Typed = decltype(internal_function::TypeOf(kFunction));
+  static_assert(
+      std::is_same_v<decltype(Typed::Run(kFunction, std::declval<Child&>())),
+                     absl::Status>);
+  return RegisterTypedEntry(
+      name, +[](Child& child) { return Typed::Run(kFunction, child); },
+      Typed::Signature(), reinterpret_cast<void (*)()>(kFunction));
+}
+
+}  // namespace tenon::spawn
+
+// At namespace scope in a .cc file; `function` is registered by the name that
+// is written here. In a library, the target needs `alwayslink = True`.
+#define TENON_SPAWN_FUNCTION(function) \
+  TENON_SPAWN_FUNCTION_(function, __COUNTER__)
+#define TENON_SPAWN_FUNCTION_(function, n) \
+  TENON_SPAWN_FUNCTION_INNER_(function, n)
+#define TENON_SPAWN_FUNCTION_INNER_(function, n)                \
+  [[maybe_unused]] static const bool tenon_spawn_function_##n = \
+      ::tenon::spawn::RegisterFunction<function>(#function)
+
+#endif  // TENON_SPAWN_CHILD_FUNCTION_H_

@@ -1,0 +1,235 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "tenon/spawn/fork_server/fork_client.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "tenon/ipc/channel/channel.h"
+#include "tenon/shm/base/deadline.h"
+#include "tenon/shm/base/fork_count.h"
+#include "tenon/shm/base/pid_fd.h"
+#include "tenon/shm/base/posix_error.h"
+#include "tenon/shm/base/status_macros.h"
+#include "tenon/shm/base/unique_fd.h"
+#include "tenon/spawn/child/handover.h"
+#include "tenon/spawn/child/started_child.h"
+#include "tenon/spawn/fork_server/fork_request.h"
+#include "tenon/spawn/settings/environment.h"
+#include "tenon/spawn/settings/process_options.h"
+#include "tenon/spawn/supervisor/supervisor.h"
+
+namespace tenon::spawn {
+namespace {
+
+// For the server to take a request, or to say that a child is born: it may be
+// preloading.
+constexpr absl::Duration kPatience = absl::Minutes(5);
+
+struct RunningServer {
+  StartedChild child;
+  Channel requests;
+};
+
+struct Client {
+  std::mutex mutex;
+  std::unique_ptr<RunningServer> server;
+  std::vector<std::string> preload;
+  uint64_t fork_count = ForkCount();
+};
+
+// Never destroyed: the server sees by itself that this process ends.
+Client& TheClient() {
+  static Client& client = *new Client;
+  if (client.fork_count != ForkCount()) {
+    // A fork's parent's. The fork's has the same to preload.
+    static_cast<void>(client.server.release());
+    client.fork_count = ForkCount();
+  }
+  return client;
+}
+
+absl::StatusOr<StartedChild> StartServerProcess(const ProcessOptions& options,
+                                                int fd) {
+  TENON_ASSIGN_OR_RETURN(const SharedArgument argument,
+                         SharedArgument::Create(options.argument));
+  TENON_ASSIGN_OR_RETURN(PreparedChild prepared,
+                         PrepareChild(options, argument, {&fd, 1}));
+  TENON_ASSIGN_OR_RETURN(const PidFd self, PidFd::Open(getpid()));
+  const ChildFds fds = FdsOf(prepared);
+  SupervisedStart start = SupervisedStartOf(options, {&fds, 1});
+  start.ancestors = AncestorsOfChild();
+  start.ancestors.push_back(self.fd());
+  TENON_ASSIGN_OR_RETURN(SupervisedChildren supervised, StartSupervised(start));
+  std::vector<PreparedChild> one;
+  one.push_back(std::move(prepared));
+  TENON_ASSIGN_OR_RETURN(
+      std::vector<StartedChild> started,
+      TakeCharge(std::move(supervised), std::move(one), std::nullopt));
+  return std::move(started[0]);
+}
+
+absl::Status Start(Client& client) {
+  TENON_ASSIGN_OR_RETURN(auto ends, Channel::CreatePair());
+  const int fd = ends.second.fd();
+  const ProcessOptions options = {
+      .entry = "tenon.spawn.fork_server",
+      .argument = absl::StrJoin(client.preload, "\n"),
+      .orphan_grace = absl::ZeroDuration()};
+  TENON_ASSIGN_OR_RETURN(StartedChild child, StartServerProcess(options, fd));
+  absl::Status sent = SendRest(child.control, child.pid_fd, {&fd, 1});
+  if (!sent.ok()) {
+    SignalChild(child, SIGKILL).IgnoreError();
+    ReapChild(child, Deadline::Never()).status().IgnoreError();
+    return sent;
+  }
+  client.server.reset(
+      new RunningServer{std::move(child), std::move(ends.first)});
+  return absl::OkStatus();
+}
+
+// One that has died is reaped and forgotten.
+void ForgetIfDead(Client& client) {
+  if (client.server == nullptr ||
+      !client.server->child.child_exit.has_exited()) {
+    return;
+  }
+  ReapChild(client.server->child, Deadline::Never()).status().IgnoreError();
+  client.server.reset();
+}
+
+bool IsOpen(int fd) { return fcntl(fd, F_GETFD) >= 0; }
+
+// Its control channel and its standard streams, as far as they are open here.
+void AddChild(const ChildFds& child, ForkRequest& request,
+              std::vector<int>& fds) {
+  const int streams[] = {
+      child.standard_input >= 0 ? child.standard_input : STDIN_FILENO,
+      child.standard_output >= 0 ? child.standard_output : STDOUT_FILENO,
+      child.standard_error >= 0 ? child.standard_error : STDERR_FILENO};
+  uint8_t bits = 0;
+  fds.push_back(child.control);
+  for (unsigned i = 0; i < 3; ++i) {
+    if (!IsOpen(streams[i])) continue;
+    bits = static_cast<uint8_t>(bits | (1u << i));
+    fds.push_back(streams[i]);
+  }
+  request.streams.push_back(bits);
+}
+
+// The children, as the server reports them.
+absl::StatusOr<SupervisedChildren> Meet(Message message, size_t count) {
+  TENON_ASSIGN_OR_RETURN(const ForkBirth birth, DecodeForkBirth(message.bytes));
+  TENON_RETURN_IF_ERROR(birth.status);
+  if (birth.pids.size() != count || message.fds.size() != 2 * count) {
+    return absl::DataLossError(
+        absl::StrCat("fork server reply lacks pidfds (got ", message.fds.size(),
+                     " fds, want ", 2 * count, ")"));
+  }
+  SupervisedChildren met;
+  for (size_t i = 0; i < count; ++i) {
+    TENON_ASSIGN_OR_RETURN(PidFd pid_fd,
+                           PidFd::Adopt(std::move(message.fds[2 * i])));
+    TENON_ASSIGN_OR_RETURN(ChildExit child_exit,
+                           ChildExit::Adopt(std::move(message.fds[2 * i + 1])));
+    met.children.push_back(
+        {birth.pids[i], std::move(pid_fd), std::move(child_exit)});
+  }
+  return met;
+}
+
+absl::Status Send(Client& client, const ForkRequest& request,
+                  const std::vector<int>& fds) {
+  const std::string bytes = EncodeForkRequest(request);
+  for (int tries = 0;; ++tries) {
+    ForgetIfDead(client);
+    if (client.server == nullptr) {
+      TENON_RETURN_IF_ERROR(Start(client));
+    }
+    absl::Status sent =
+        client.server->requests.Send(bytes, fds, Deadline::After(kPatience));
+    if (!absl::IsUnavailable(sent) || tries > 0) return sent;
+    // It is dying.
+    client.server->child.child_exit
+        .WaitForExit(Deadline::After(absl::Seconds(10)))
+        .IgnoreError();
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<SupervisedChildren> StartByServer(const SupervisedStart& start) {
+  TENON_ASSIGN_OR_RETURN(auto answer, Channel::CreatePair());
+  ForkRequest request = {.hold_interrupt = start.hold_interrupt,
+                         .ignored_signals = start.ignored_signals,
+                         .own_group = start.own_group,
+                         .orphan_grace = start.orphan_grace,
+                         .environment = MergedEnvironment(start.environment)};
+  std::vector<int> sent = {answer.second.fd()};
+  const UniqueFd directory(open(".", O_PATH | O_DIRECTORY | O_CLOEXEC));
+  if (!directory.valid()) return PosixError(errno, "open", ".");
+  sent.push_back(directory.get());
+  for (const ChildFds& child : start.children) AddChild(child, request, sent);
+  {
+    Client& client = TheClient();
+    const std::lock_guard<std::mutex> lock(client.mutex);
+    TENON_RETURN_IF_ERROR(Send(client, request, sent));
+  }
+  answer.second.Release().Reset();
+  absl::StatusOr<Message> told =
+      answer.first.Receive(Deadline::After(kPatience));
+  if (!told.ok()) {
+    return absl::UnavailableError(absl::StrCat(
+        "the fork server has not started it: ", told.status().message()));
+  }
+  return Meet(*std::move(told), start.children.size());
+}
+
+absl::Status StartServer(const std::vector<std::string>& preload) {
+  Client& client = TheClient();
+  const std::lock_guard<std::mutex> lock(client.mutex);
+  ForgetIfDead(client);
+  if (client.server != nullptr) {
+    return absl::AlreadyExistsError("this process has a fork server");
+  }
+  client.preload = preload;
+  return Start(client);
+}
+
+void StopServer() {
+  Client& client = TheClient();
+  const std::lock_guard<std::mutex> lock(client.mutex);
+  if (client.server == nullptr) return;
+  ForkRequest stop;
+  stop.stop = true;
+  client.server->requests.Send(EncodeForkRequest(stop), {}, Deadline::Passed())
+      .IgnoreError();
+  // One that hangs in what it preloads has no children yet.
+  StartedChild& child = client.server->child;
+  if (!child.child_exit.WaitForExit(Deadline::After(absl::Seconds(10))).ok()) {
+    SignalChild(child, SIGKILL).IgnoreError();
+  }
+  ReapChild(child, Deadline::Never()).status().IgnoreError();
+  client.server.reset();
+  client.preload.clear();
+}
+
+}  // namespace tenon::spawn

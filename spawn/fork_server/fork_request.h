@@ -1,0 +1,64 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// What is said between a process and its fork server.
+//
+//   process                                        server
+//   request: settings; a channel for the answer,
+//     working directory; of each child its
+//     control channel, stdin, stdout, stderr
+//                                        ------>
+//                                                  (forks)
+//     on the channel for the answer:
+//                                        <------   reply: of each child its
+//                                                  pid, pidfd, exit pipe; or
+//                                                  an error
+//
+// So no two answers are mixed up, and if the server dies the channel is
+// closed. How a child ends is told by its supervisor (supervisor.h),
+// with or without a server.
+
+#ifndef TENON_SPAWN_FORK_SERVER_FORK_REQUEST_H_
+#define TENON_SPAWN_FORK_SERVER_FORK_REQUEST_H_
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+
+namespace tenon::spawn {
+
+struct ForkRequest {
+  bool hold_interrupt = false;
+  uint64_t ignored_signals = 0;
+  bool own_group = false;
+  absl::Duration orphan_grace;
+  // All of it: "NAME=value".
+  std::vector<std::string> environment;
+  // Of each child, which of 0, 1 and 2 come with its control channel, by bits.
+  std::vector<uint8_t> streams;
+  // Ends the server, in place of all else.
+  bool stop = false;
+};
+
+std::string EncodeForkRequest(const ForkRequest& request);
+// The bytes may be anything. Errors: kDataLoss.
+absl::StatusOr<ForkRequest> DecodeForkRequest(absl::string_view bytes);
+
+struct ForkBirth {
+  absl::Status status;
+  std::vector<pid_t> pids;
+};
+
+std::string EncodeForkBirth(const ForkBirth& birth);
+absl::StatusOr<ForkBirth> DecodeForkBirth(absl::string_view bytes);
+
+}  // namespace tenon::spawn
+
+#endif  // TENON_SPAWN_FORK_SERVER_FORK_REQUEST_H_

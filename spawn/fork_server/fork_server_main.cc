@@ -1,0 +1,206 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// The fork server's side: an entry point.
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "tenon/ipc/channel/channel.h"
+#include "tenon/shm/base/deadline.h"
+#include "tenon/shm/base/fork_count.h"
+#include "tenon/shm/base/pid_fd.h"
+#include "tenon/shm/base/posix_error.h"
+#include "tenon/shm/base/status_macros.h"
+#include "tenon/shm/base/unique_fd.h"
+#include "tenon/spawn/child/child_main.h"
+#include "tenon/spawn/child/entry.h"
+#include "tenon/spawn/fork_server/fork_request.h"
+#include "tenon/spawn/supervisor/ancestors.h"
+#include "tenon/spawn/supervisor/supervisor.h"
+
+namespace tenon::spawn {
+namespace {
+
+class Server {
+ public:
+  explicit Server(Channel requests) : requests_(std::move(requests)) {}
+
+  // Until the process that is served has ended or says so. In the first case
+  // the children's supervisors have seen it too.
+  void Serve() {
+    // The terminal's Ctrl-C is for the process that is served.
+    signal(SIGINT, SIG_IGN);
+    while (ServeOnce()) {
+    }
+  }
+
+  // Why no child is forked.
+  void Refuse(absl::Status why) { refusal_ = std::move(why); }
+
+ private:
+  // False at the end.
+  bool ServeOnce() {
+    std::vector<pollfd> fds = {
+        {.fd = requests_.fd(), .events = POLLIN, .revents = 0}};
+    for (const SupervisedChildren& one : supervised_) {
+      fds.push_back(
+          {.fd = one.supervisor->end_fd(), .events = POLLIN, .revents = 0});
+    }
+    if (!PollUntil(fds.data(), fds.size(), Deadline::Never()).ok()) return true;
+    for (size_t i = supervised_.size(); i > 0; --i) {
+      if (fds[i].revents == 0) continue;
+      std::swap(supervised_[i - 1], supervised_.back());
+      supervised_.pop_back();
+    }
+    if (fds[0].revents == 0) return true;
+    absl::StatusOr<Message> message = requests_.Receive(Deadline::Passed());
+    if (absl::IsUnavailable(message.status())) return false;
+    return !message.ok() || TakeRequest(*std::move(message));
+  }
+
+  // False if it says that this is the end.
+  bool TakeRequest(Message message) {
+    const absl::StatusOr<ForkRequest> request =
+        DecodeForkRequest(message.bytes);
+    if (!request.ok()) return true;
+    if (request->stop) {
+      EndAll();
+      return false;
+    }
+    if (message.fds.size() != CountFds(*request)) return true;
+    absl::StatusOr<Channel> answer = Channel::Adopt(std::move(message.fds[0]));
+    if (!answer.ok()) return true;
+    absl::StatusOr<SupervisedChildren> made = Fork(*request, message.fds);
+    ForkBirth birth = {.status = made.status()};
+    std::vector<int> fds;
+    if (made.ok()) {
+      for (const SupervisedChild& child : made->children) {
+        birth.pids.push_back(child.pid);
+        fds.insert(fds.end(), {child.pid_fd.fd(), child.child_exit.fd()});
+      }
+    }
+    answer->Send(EncodeForkBirth(birth), fds, Deadline::Passed()).IgnoreError();
+    if (made.ok() && made->supervisor) supervised_.push_back(*std::move(made));
+    return true;
+  }
+
+  // The answer's, the directory's, the children's.
+  static size_t CountFds(const ForkRequest& request) {
+    size_t count = 2;
+    for (const uint8_t streams : request.streams) {
+      count += 1 + static_cast<size_t>(__builtin_popcount(streams));
+    }
+    return count;
+  }
+
+  // `fds` as the request says, and to be had by the children alone.
+  absl::StatusOr<SupervisedChildren> Fork(const ForkRequest& request,
+                                          absl::Span<const UniqueFd> fds) {
+    TENON_RETURN_IF_ERROR(refusal_);
+    const int threads = CountThreads();
+    if (threads != 1) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          "the fork server has ", threads,
+          " threads: what it has preloaded must not leave any behind"));
+    }
+    if (fchdir(fds[1].get()) != 0) {
+      return PosixError(errno, "fchdir", "fork server");
+    }
+    clearenv();
+    for (const std::string& one : request.environment) {
+      const std::pair<std::string, std::string> parts =
+          absl::StrSplit(one, absl::MaxSplits('=', 1));
+      setenv(parts.first.c_str(), parts.second.c_str(), 1);
+    }
+    size_t next = 2;
+    std::vector<ChildFds> children;
+    for (const uint8_t streams : request.streams) {
+      ChildFds child = {.control = fds[next++].get()};
+      if ((streams & 1) != 0) child.standard_input = fds[next++].get();
+      if ((streams & 2) != 0) child.standard_output = fds[next++].get();
+      if ((streams & 4) != 0) child.standard_error = fds[next++].get();
+      children.push_back(child);
+    }
+    return StartSupervised({.children = children,
+                            .run = RunForkedChildMain,
+                            .ignored_signals = request.ignored_signals,
+                            .hold_interrupt = request.hold_interrupt,
+                            .ancestors = Ancestors(),
+                            .orphan_grace = request.orphan_grace,
+                            .own_group = request.own_group});
+  }
+
+  void EndAll() {
+    for (const SupervisedChildren& one : supervised_) {
+      for (const SupervisedChild& child : one.children) {
+        child.pid_fd.SendSignal(SIGKILL).IgnoreError();
+      }
+      // It may have been stopped.
+      one.supervisor->Wake();
+    }
+    for (const SupervisedChildren& one : supervised_) {
+      for (const SupervisedChild& child : one.children) {
+        child.child_exit.WaitForExit(Deadline::Never()).IgnoreError();
+      }
+      // It is not waited for if it stays for others below it.
+      one.supervisor->SetLingers();
+    }
+    supervised_.clear();
+  }
+
+  Channel requests_;
+  absl::Status refusal_;
+  std::vector<SupervisedChildren> supervised_;
+};
+
+absl::Status Preload(const std::string& names) {
+  for (const absl::string_view name :
+       absl::StrSplit(names, '\n', absl::SkipEmpty())) {
+    const EntryFunction function = FindEntry(name);
+    if (function == nullptr) {
+      return absl::NotFoundError(
+          absl::StrCat("the fork server was to preload '", name,
+                       "', which is no TENON_SPAWN_ENTRY"));
+    }
+    Child self(0, "", {});
+    const absl::Status loaded = function(self);
+    if (!loaded.ok()) {
+      return absl::Status(loaded.code(),
+                          absl::StrCat("the fork server preloaded '", name,
+                                       "': ", loaded.message()));
+    }
+  }
+  return absl::OkStatus();
+}
+
+// The argument has the names of what is to be preloaded, one in a line.
+absl::Status RunForkServer(Child& child) {
+  TENON_ASSIGN_OR_RETURN(
+      Channel requests,
+      Channel::Adopt(child.TakeFd(0), {.allow_sockets = true}));
+  Server server(std::move(requests));
+  server.Refuse(Preload(child.argument()));
+  server.Serve();
+  return absl::OkStatus();
+}
+TENON_SPAWN_ENTRY("tenon.spawn.fork_server", RunForkServer);
+
+}  // namespace
+}  // namespace tenon::spawn

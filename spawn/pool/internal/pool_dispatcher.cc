@@ -1,0 +1,517 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "tenon/spawn/pool/internal/pool_dispatcher.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/types.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <system_error>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "tenon/shm/base/deadline.h"
+#include "tenon/shm/base/fork_count.h"
+#include "tenon/shm/base/retry_on_eintr.h"
+#include "tenon/shm/base/status_macros.h"
+#include "tenon/spawn/pool/internal/pool_poller.h"
+#include "tenon/spawn/pool/internal/pool_protocol.h"
+#include "tenon/spawn/pool/internal/pool_task.h"
+#include "tenon/spawn/pool/internal/pool_workers.h"
+#include "tenon/spawn/pool/pool_options.h"
+#include "tenon/spawn/process/process.h"
+
+namespace tenon::spawn {
+namespace {
+
+using SteadyTime = std::chrono::steady_clock::time_point;
+
+Deadline DeadlineAt(SteadyTime when) {
+  if (when == SteadyTime::max()) return Deadline::Never();
+  return Deadline::After(
+      absl::FromChrono(when - std::chrono::steady_clock::now()));
+}
+
+// The pools whose receivers this thread is telling; several if callbacks wait
+// themselves.
+struct TellingPool {
+  const PoolDispatcher* pool;
+  const TellingPool* outer;
+};
+constinit thread_local const TellingPool* telling_pool = nullptr;
+
+// Waits until `channel` has something to receive, or the process of `end` has
+// ended. True for the first.
+bool AwaitAnswer(int channel, int end, SteadyTime until) {
+  // A look at what is not there yet waits for it, at the price of one cheap
+  // call. The pool's thread makes it return if `end` comes first.
+  if (until == SteadyTime::max() &&
+      RetryOnEintr([&] { return recv(channel, nullptr, 0, MSG_PEEK); }) >= 0) {
+    return true;
+  }
+  pollfd fds[] = {{.fd = channel, .events = POLLIN, .revents = 0},
+                  {.fd = end, .events = POLLIN, .revents = 0}};
+  PollUntil(fds, 2, DeadlineAt(until)).status().IgnoreError();
+  return fds[0].revents != 0;
+}
+
+}  // namespace
+
+PoolDispatcher::PoolDispatcher(PoolOptions options, PoolPoller poller)
+    : poller_(std::move(poller)), workers_(std::move(options), poller_) {}
+
+absl::StatusOr<std::unique_ptr<PoolDispatcher>> PoolDispatcher::Create(
+    PoolOptions options) {
+  TENON_RETURN_IF_ERROR(CheckAndFillIn(options));
+  TENON_ASSIGN_OR_RETURN(PoolPoller poller, PoolPoller::Create());
+  std::unique_ptr<PoolDispatcher> pool(
+      new PoolDispatcher(std::move(options), std::move(poller)));
+  for (size_t i = 0; i < pool->workers_.least(); ++i) {
+    TENON_RETURN_IF_ERROR(pool->workers_.Add(pool->workers_.Start()));
+  }
+  TENON_RETURN_IF_ERROR(pool->StartThread());
+  return pool;
+}
+
+PoolDispatcher::~PoolDispatcher() { Abort(); }
+
+// ---- Tasks ----
+
+// The calls that have to wait for another message become a task behind it.
+void PoolDispatcher::Enqueue(PoolTask task) {
+  if (task.calls.size() == 1) {
+    return queue_.PushBack(std::make_shared<PoolTask>(std::move(task)));
+  }
+  std::shared_ptr<PoolTask> part;
+  MessageRoom room;
+  for (size_t i = 0; i < task.calls.size(); ++i) {
+    if (part == nullptr || !room.Take(task.calls[i])) {
+      if (part != nullptr) queue_.PushBack(std::move(part));
+      part = std::make_shared<PoolTask>(
+          PoolTask{.function = task.function,
+                   .calls = {},
+                   .receivers = {},
+                   .deadline = task.deadline,
+                   .id = task.id,
+                   .kill_on_cancel = task.kill_on_cancel});
+      room = MessageRoom();
+      room.Take(task.calls[i]);
+    }
+    part->calls.push_back(std::move(task.calls[i]));
+    part->receivers.push_back(std::move(task.receivers[i]));
+  }
+  if (part != nullptr) queue_.PushBack(std::move(part));
+}
+
+void PoolDispatcher::SendPending(Lock& lock, PoolCompletions& done) {
+  while (!queue_.empty() && workers_.has_idle()) {
+    std::shared_ptr<PoolTask> task = queue_.PopFront();
+    if (task->deadline.has_passed()) {
+      done.Fail(std::move(task), TaskExpiredError());
+      continue;
+    }
+    PoolWorkers::Assignment assignment = workers_.Reserve(std::move(task));
+    if (MustWakeThread()) {
+      // The deadline may pass before the task is packed.
+      sleeps_until_ = NextDeadline();
+      poller_.Wake();
+    }
+    lock.unlock();
+    SendOne(std::move(assignment), done);
+    lock.lock();
+  }
+  if (closed_ && IsDrained()) drained_.notify_all();
+}
+
+void PoolDispatcher::SendOne(PoolWorkers::Assignment assignment,
+                             PoolCompletions& done) {
+  const absl::StatusOr<PackedBatch> batch = PackedBatch::Of(
+      assignment.batch_id, assignment.task->function, assignment.task->calls);
+  // Released before what has been sent is freed.
+  const Lock lock(mutex_);
+  std::shared_ptr<PoolTask> unsent = workers_.Send(assignment, batch, done);
+  if (unsent != nullptr) queue_.PushFront(std::move(unsent));
+}
+
+void PoolDispatcher::Submit(PoolTask task) {
+  PoolCompletions done;
+  if (ForkCount() != fork_count_) {
+    done.Fail(
+        std::make_shared<PoolTask>(std::move(task)),
+        absl::FailedPreconditionError("this pool was inherited by fork()"));
+    return std::move(done).Run();
+  }
+  bool wake = false;
+  {
+    Lock lock(mutex_);
+    if (closed_) {
+      done.Fail(std::make_shared<PoolTask>(std::move(task)), *closed_);
+    } else {
+      Enqueue(std::move(task));
+      SendPending(lock, done);
+    }
+    StartTelling(done);
+    wake = MustWakeThread();
+  }
+  if (wake) poller_.Wake();
+  Tell(std::move(done));
+}
+
+void PoolDispatcher::Cancel(uint64_t task_id) {
+  if (ForkCount() != fork_count_) return;
+  PoolCompletions done;
+  bool wake = false;
+  {
+    const Lock lock(mutex_);
+    for (auto& task : queue_.TakeById(task_id)) {
+      done.Fail(std::move(task), TaskCancelledError());
+    }
+    workers_.Cancel(task_id, done);
+    StartTelling(done);
+    wake = MustWakeThread();
+  }
+  if (wake) poller_.Wake();
+  Tell(std::move(done));
+}
+
+void PoolDispatcher::FailPending(const absl::Status& why,
+                                 PoolCompletions& done) {
+  for (auto& task : queue_.TakeAll()) done.Fail(std::move(task), why);
+}
+
+void PoolDispatcher::Break(const absl::Status& why, PoolCompletions& done) {
+  if (!closed_) closed_ = why;
+  FailPending(why, done);
+}
+
+// ---- Answers ----
+
+absl::StatusOr<PoolAnswers> PoolDispatcher::Receive(Worker& worker) {
+  TENON_ASSIGN_OR_RETURN(Message message,
+                         worker.channel.Receive(Deadline::Passed()));
+  return ReadAnswers(std::move(message), claimer_);
+}
+
+bool PoolDispatcher::HandleAnswers(Worker& worker,
+                                   absl::StatusOr<PoolAnswers> answers,
+                                   PoolCompletions& done) {
+  if (absl::IsDeadlineExceeded(answers.status())) return false;
+  if (absl::IsUnavailable(answers.status())) {
+    workers_.StopListening(worker);  // Its end will be seen.
+    return false;
+  }
+  if (answers.ok()) {
+    const absl::Status accepted =
+        workers_.Accept(worker, *std::move(answers), done);
+    if (!accepted.ok()) Break(accepted, done);
+  } else {
+    workers_.Kill(worker, answers.status(), done);
+  }
+  return worker.has_channel;
+}
+
+void PoolDispatcher::Tell(PoolCompletions done) {
+  if (done.empty()) return;
+  const TellingPool here = {.pool = this, .outer = telling_pool};
+  telling_pool = &here;
+  std::move(done).Run();
+  telling_pool = here.outer;
+  const Lock lock(mutex_);
+  --telling_;
+  if (IsDrained()) drained_.notify_all();
+}
+
+void PoolDispatcher::StartTelling(const PoolCompletions& done) {
+  if (!done.empty()) ++telling_;
+}
+
+bool PoolDispatcher::IsToldByThisThread() const {
+  const TellingPool* telling = telling_pool;
+  while (telling != nullptr && telling->pool != this) telling = telling->outer;
+  return telling != nullptr;
+}
+
+void PoolDispatcher::Lead(uint64_t task_id, SteadyTime until) {
+  if (ForkCount() != fork_count_) return;
+  Worker* worker = nullptr;
+  int channel = -1;
+  int end = -1;
+  {
+    const Lock lock(mutex_);
+    worker = workers_.Lead(task_id);
+    if (worker == nullptr) return;
+    channel = worker->channel.fd();
+    end = worker->process.end_fd();
+  }
+  absl::StatusOr<PoolAnswers> answers =
+      absl::DeadlineExceededError("nothing came");
+  // A thread that ends a task that runs ends its worker too, so this wakes in
+  // any case. A worker stays as long as a waiter leads it.
+  if (AwaitAnswer(channel, end, until)) answers = Receive(*worker);
+  PoolCompletions done;
+  PoolCompletions of_others;
+  bool wake = false;
+  {
+    Lock lock(mutex_);
+    HandleAnswers(*worker, std::move(answers), done);
+    workers_.StopLeading(*worker);
+    StartTelling(done);
+    SendPending(lock, of_others);
+    wake = !of_others.empty() || MustWakeThread();
+    // Callbacks of others do not belong on this thread.
+    deferred_.Append(std::move(of_others));
+  }
+  if (wake) poller_.Wake();
+  Tell(std::move(done));
+}
+
+// ---- The pool's thread ----
+
+absl::Status PoolDispatcher::StartThread() {
+  // Signals are for the user's threads.
+  sigset_t all;
+  sigset_t before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  absl::Status status;
+  try {
+    thread_ = std::thread([this] { Run(); });
+    thread_id_ = thread_.get_id();
+  } catch (const std::system_error& e) {
+    status = absl::ResourceExhaustedError(
+        absl::StrCat("pthread_create: pool: ", e.what()));
+  }
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  return status;
+}
+
+void PoolDispatcher::StartMissing() {
+  for (;;) {
+    {
+      const Lock lock(mutex_);
+      if (workers_.CountLive() >= CountWanted() ||
+          !workers_.start_again_at().has_passed()) {
+        return;
+      }
+    }
+    auto started = workers_.Start();
+    PoolCompletions done;
+    {
+      Lock lock(mutex_);
+      const absl::Status added = workers_.Add(std::move(started));
+      // No worker is left that could do it.
+      if (!added.ok() && workers_.CountLive() == 0) FailPending(added, done);
+      SendPending(lock, done);
+    }
+    std::move(done).Run();
+  }
+}
+
+// False if a waiter leads, which then receives what there is.
+bool PoolDispatcher::StartLeading(Worker& worker) {
+  const Lock lock(mutex_);
+  if (worker.leader == Leader::kWaiter) {
+    if (worker.has_ended) {
+      worker.end_is_paused = true;
+      poller_.Pause(worker.process.end_fd());
+      // A descendant of the worker may have its channel: the waiter is to see
+      // the end all the same, behind what was sent before.
+      shutdown(worker.channel.fd(), SHUT_RD);
+    }
+    return false;
+  }
+  worker.leader = Leader::kDispatcher;
+  return true;
+}
+
+// What a worker has sent: the next message, which as a rule is the only one; or
+// all, if it has ended. False if a waiter leads.
+bool PoolDispatcher::ReceiveAll(Worker& worker, PoolCompletions& done) {
+  if (!StartLeading(worker)) return false;
+  bool more = worker.has_channel;
+  while (more) {
+    absl::StatusOr<PoolAnswers> answers = Receive(worker);
+    Lock lock(mutex_);
+    more = HandleAnswers(worker, std::move(answers), done) && worker.has_ended;
+    // Tasks that wait go on before any receiver is told.
+    SendPending(lock, done);
+  }
+  if (worker.has_ended) return true;
+  const Lock lock(mutex_);
+  worker.leader = Leader::kNone;
+  return true;
+}
+
+void PoolDispatcher::ServeWorkers(PoolCompletions& done) {
+  auto& workers = workers_.all();
+  // From the end, as those that have ended are taken out.
+  for (size_t i = workers.size(); i-- > 0;) {
+    Worker& worker = *workers[i];
+    if (!worker.is_readable && !worker.has_ended) continue;
+    worker.is_readable = false;
+    if (ReceiveAll(worker, done) && worker.has_ended) {
+      RemoveWorker(worker, done);
+    }
+  }
+}
+
+void PoolDispatcher::RemoveWorker(Worker& worker, PoolCompletions& done) {
+  const absl::Status how =
+      worker.process.Join(Deadline::After(Process::kEndPatience));
+  if (absl::IsDeadlineExceeded(how) && !worker.process.joined()) return;
+  Lock lock(mutex_);
+  auto unsent = workers_.Remove(worker, how, done);
+  if (!unsent.ok()) {
+    Break(unsent.status(), done);
+  } else if (*unsent != nullptr && !(*unsent)->has_failed()) {
+    queue_.PushFront(*std::move(unsent));
+    SendPending(lock, done);
+  }
+}
+
+void PoolDispatcher::EndWorkers(PoolCompletions& done) {
+  const absl::Status aborted = absl::CancelledError("the pool was aborted");
+  if (aborting_) FailPending(aborted, done);
+  for (auto& worker : workers_.all()) {
+    if (aborting_) {
+      workers_.Kill(*worker, aborted, done);
+    } else if (worker->phase != PoolWorkers::Phase::kEnding) {
+      workers_.Close(*worker);
+    }
+  }
+}
+
+bool PoolDispatcher::RunOnce() {
+  StartMissing();
+  Deadline deadline = Deadline::Never();
+  {
+    const Lock lock(mutex_);
+    if (ending_ && workers_.empty() && deferred_.empty()) return false;
+    deadline = NextDeadline();
+    sleeps_until_ = deadline;
+  }
+  for (const uint64_t key : poller_.Wait(deadline)) {
+    // NOLINTNEXTLINE(performance-no-int-to-ptr): as channel_key() has made it.
+    auto* worker = reinterpret_cast<Worker*>(key & ~uint64_t{1});
+    (key == worker->end_key() ? worker->has_ended : worker->is_readable) = true;
+  }
+  PoolCompletions done;
+  ServeWorkers(done);
+  {
+    Lock lock(mutex_);
+    done.Append(std::exchange(deferred_, {}));
+    for (auto& task : queue_.TakeExpired()) {
+      done.Fail(std::move(task), TaskExpiredError());
+    }
+    workers_.RunTimers(done);
+    if (ending_) EndWorkers(done);
+    SendPending(lock, done);
+    if (IsDrained()) drained_.notify_all();
+  }
+  std::move(done).Run();
+  return true;
+}
+
+void PoolDispatcher::Run() {
+  while (RunOnce()) {
+  }
+}
+
+// ---- What there is to do ----
+
+Deadline PoolDispatcher::NextDeadline() const {
+  const Deadline next =
+      Earlier(queue_.next_deadline(), workers_.next_deadline());
+  if (workers_.CountLive() >= CountWanted()) return next;
+  return Earlier(next, workers_.start_again_at());
+}
+
+bool PoolDispatcher::MustWakeThread() const {
+  return NextDeadline().Remaining() < sleeps_until_.Remaining();
+}
+
+size_t PoolDispatcher::CountWanted() const {
+  if (ending_ || (closed_ && queue_.empty())) return 0;
+  return std::clamp(workers_.CountBusy() + queue_.size(), workers_.least(),
+                    workers_.most());
+}
+
+bool PoolDispatcher::IsDrained() const {
+  return queue_.empty() && telling_ == 0 && workers_.CountBusy() == 0;
+}
+
+// ---- The end ----
+
+absl::Status PoolDispatcher::Shutdown(Deadline deadline) {
+  TENON_RETURN_IF_ERROR(CheckNotForked(fork_count_, "a pool"));
+  if (std::this_thread::get_id() == thread_id_ || IsToldByThisThread()) {
+    return absl::FailedPreconditionError(
+        "a callback cannot wait for the pool that calls it");
+  }
+  {
+    Lock lock(mutex_);
+    if (!closed_) {
+      closed_ = absl::FailedPreconditionError("the pool has been shut down");
+    }
+    poller_.Wake();
+    const auto is_drained = [&] { return IsDrained(); };
+    while (!drained_.wait_for(lock,
+                              absl::ToChronoNanoseconds(std::min(
+                                  deadline.Remaining(), absl::Hours(24))),
+                              is_drained)) {
+      if (!deadline.has_passed()) continue;
+      return absl::DeadlineExceededError(
+          absl::StrCat("Shutdown(): ", queue_.size(), " tasks wait and ",
+                       workers_.CountBusy(), " workers are busy"));
+    }
+    ending_ = true;
+  }
+  poller_.Wake();
+  const Lock lock(join_mutex_);
+  if (thread_.joinable()) thread_.join();
+  return absl::OkStatus();
+}
+
+void PoolDispatcher::Abort() {
+  if (ForkCount() != fork_count_) return;
+  {
+    const Lock lock(mutex_);
+    if (!closed_) closed_ = absl::CancelledError("the pool was aborted");
+    aborting_ = true;
+    ending_ = true;
+  }
+  poller_.Wake();
+  if (std::this_thread::get_id() == thread_id_) return;
+  const Lock lock(join_mutex_);
+  if (thread_.joinable()) thread_.join();
+}
+
+PoolCounts PoolDispatcher::counts() const {
+  if (ForkCount() != fork_count_) return {};
+  const Lock lock(mutex_);
+  return {.workers = workers_.CountLive(),
+          .idle = workers_.CountIdle(),
+          .pending = queue_.size(),
+          .started = workers_.started()};
+}
+
+std::vector<pid_t> PoolDispatcher::WorkerPids() const {
+  if (ForkCount() != fork_count_) return {};
+  const Lock lock(mutex_);
+  return workers_.Pids();
+}
+
+}  // namespace tenon::spawn

@@ -1,0 +1,126 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// What a pool and its workers say to each other over a channel.
+//
+//   pool                                       worker
+//   batch: id, function, calls        ------>  claims the tensors in them
+//                                     <------  batch's answers, in their order
+//   closes the channel                ------>  ends
+//
+// A batch is one call or a chunk of a Map(). One is under way at a time. The
+// pool's initializer is the first. Tensors in blocks of arenas go behind the
+// calls or answers that they belong to, in one parcel (tensor_parcel.h). The
+// pool holds those of a batch until it has been answered; the worker holds its
+// answers' until the pool has claimed them, which ReadAnswers() does. Answers
+// for which one message has no room come in several.
+
+#ifndef TENON_SPAWN_POOL_INTERNAL_POOL_PROTOCOL_H_
+#define TENON_SPAWN_POOL_INTERNAL_POOL_PROTOCOL_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "tenon/ipc/channel/channel.h"
+#include "tenon/shm/base/deadline.h"
+#include "tenon/shm/base/random_id.h"
+#include "tenon/shm/base/unique_fd.h"
+#include "tenon/shm/tensor/tensor.h"
+#include "tenon/spawn/arguments/argument.h"
+#include "tenon/spawn/arguments/tensor_parcel.h"
+
+namespace tenon::spawn {
+
+class PoolMessage;  // Of the implementation.
+
+struct PoolBatch {
+  uint64_t id = 0;
+  std::string function;
+  std::vector<PackedArguments> calls;
+};
+
+// An error, or a value.
+struct PoolAnswer {
+  absl::Status status;
+  // Of the throw, as ProcessRaised::stack.
+  std::string stack;
+  PackedArguments value;
+};
+
+struct PoolAnswers {
+  uint64_t id = 0;
+  // What the worker has resident, in the last message of a batch; 0 if not
+  // asked for.
+  int64_t rss_bytes = 0;
+  std::vector<PoolAnswer> answers;
+};
+
+// How much of a chunk has room in one message.
+class MessageRoom {
+ public:
+  // False if `packed` has to go with the next message, which has a room of its
+  // own. The first always goes.
+  bool Take(const PackedArguments& packed);
+
+ private:
+  // Of an arena; offered once in a message.
+  using Segment = std::pair<RandomId, uint32_t>;
+
+  void TakeTensor(const Tensor& tensor);
+
+  bool is_empty_ = true;
+  size_t fds_ = 0;
+  uint64_t bytes_ = 0;
+  std::vector<Segment> segments_;
+};
+
+// A batch that is ready to be sent: packed, and copied if it is large.
+//
+// Ownership: refers to the descriptors of its calls, which have to be open when
+//   it is sent; the caller holds their tensors until they are answered.
+// Threads: thread-compatible.
+class PackedBatch {
+ public:
+  // The slow half of sending: takes as long as a copy of `calls`.
+  // Errors: kInvalidArgument for more descriptors than a message carries;
+  // Offer()'s of arena_tensor.h; those of Channel::Prepare().
+  static absl::StatusOr<PackedBatch> Of(
+      uint64_t id, const std::string& function,
+      absl::Span<const PackedArguments> calls);
+
+  ~PackedBatch();
+  PackedBatch(PackedBatch&&) noexcept;
+  PackedBatch& operator=(PackedBatch&&) noexcept;
+
+  // Blocks until `deadline`. Errors: those of Channel::Send().
+  absl::Status Send(Channel& channel, Deadline deadline) const;
+
+ private:
+  explicit PackedBatch(std::unique_ptr<PoolMessage> message);
+
+  std::unique_ptr<PoolMessage> message_;
+};
+
+// Both halves at once; errors of both.
+absl::Status SendBatch(Channel& channel, const PoolBatch& batch,
+                       Deadline deadline);
+// Errors: also kResourceExhausted at a limit of descriptors.
+absl::Status SendAnswers(Channel& channel, const PoolAnswers& answers,
+                         Deadline deadline);
+
+// What has come, with its tensors claimed; one that could not be is an error of
+// its own. The bytes may be anything. Errors: kDataLoss.
+absl::StatusOr<PoolBatch> ReadBatch(Message message, TensorClaimer& claimer);
+absl::StatusOr<PoolAnswers> ReadAnswers(Message message,
+                                        TensorClaimer& claimer);
+
+}  // namespace tenon::spawn
+
+#endif  // TENON_SPAWN_POOL_INTERNAL_POOL_PROTOCOL_H_

@@ -1,0 +1,384 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "tenon/spawn/pool/internal/pool_workers.h"
+
+#include <sys/types.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "tenon/ipc/channel/channel.h"
+#include "tenon/shm/base/deadline.h"
+#include "tenon/shm/base/status_macros.h"
+#include "tenon/shm/tensor/tensor.h"
+#include "tenon/spawn/arguments/argument.h"
+#include "tenon/spawn/pool/internal/pool_poller.h"
+#include "tenon/spawn/pool/internal/pool_protocol.h"
+#include "tenon/spawn/pool/internal/pool_task.h"
+#include "tenon/spawn/pool/pool_options.h"
+#include "tenon/spawn/process/process.h"
+#include "tenon/spawn/report/process_error.h"
+
+namespace tenon::spawn {
+namespace {
+
+using Phase = PoolWorkers::Phase;
+
+// Between two attempts to start a worker where that fails.
+constexpr absl::Duration kStartPause = absl::Milliseconds(100);
+// For a worker to end by itself once it has been told to.
+constexpr absl::Duration kEndPatience = absl::Seconds(10);
+// So many deaths in a row before the first task are no accident.
+constexpr int kMaxFailedStarts = 3;
+
+bool HasTask(const PoolWorkers::Worker& worker) {
+  return worker.phase == Phase::kSending || worker.phase == Phase::kBusy;
+}
+
+// The calls of a task that has been sent, unless a thread reads them still.
+std::vector<PackedArguments> TakeSent(PoolTask& task) {
+  if (!task.is_sent || task.packers > 0) return {};
+  for (PackedArguments& call : task.calls) {
+    for (absl::StatusOr<Tensor>& tensor : call.tensors) {
+      task.held.push_back(*std::move(tensor));
+    }
+  }
+  return std::exchange(task.calls, {});
+}
+
+absl::Status Raised(const Process& process, PoolAnswer& answer) {
+  absl::Status status = answer.status;
+  SetProcessError(ProcessRaised{.index = process.index(),
+                                .pid = process.pid(),
+                                .status = answer.status,
+                                .stack = std::move(answer.stack)},
+                  status);
+  return status;
+}
+
+}  // namespace
+
+PoolWorkers::PoolWorkers(PoolOptions options, const PoolPoller& poller)
+    : options_(std::move(options)),
+      templates_(options_.process),
+      poller_(poller) {}
+
+// ---- Start and end ----
+
+absl::StatusOr<std::unique_ptr<PoolWorkers::Worker>> PoolWorkers::Start() {
+  TENON_ASSIGN_OR_RETURN(auto ends,
+                         Channel::CreatePair({.allow_sockets = true}));
+  options_.process.index = static_cast<int>(started_++);
+  templates_.FillIn(options_.process);
+  const int fd = ends.second.fd();
+  TENON_ASSIGN_OR_RETURN(Process process,
+                         Process::StartShared(options_.process, {&fd, 1}));
+  auto worker = std::unique_ptr<Worker>(
+      new Worker{std::move(process), std::move(ends.first)});
+  if (!options_.initializer.function.empty()) {
+    TENON_RETURN_IF_ERROR(Initialize(*worker));
+  }
+  TENON_RETURN_IF_ERROR(Watch(*worker));
+  return worker;
+}
+
+absl::Status PoolWorkers::Initialize(Worker& worker) {
+  worker.phase = Phase::kInitializing;
+  worker.batch_id = next_batch_++;
+  TENON_ASSIGN_OR_RETURN(
+      const PackedBatch batch,
+      PackedBatch::Of(worker.batch_id, options_.initializer.function,
+                      {&*options_.initializer.arguments, 1}));
+  return batch.Send(worker.channel, Deadline::Passed());
+}
+
+absl::Status PoolWorkers::Watch(const Worker& worker) {
+  TENON_RETURN_IF_ERROR(poller_.Add(worker.channel.fd(), worker.channel_key()));
+  const absl::Status added =
+      poller_.Add(worker.process.end_fd(), worker.end_key());
+  if (!added.ok()) poller_.Remove(worker.channel.fd());
+  return added;
+}
+
+absl::Status PoolWorkers::Add(absl::StatusOr<std::unique_ptr<Worker>> started) {
+  if (!started.ok()) {
+    start_again_at_ = Deadline::After(kStartPause);
+    return started.status();
+  }
+  Worker& worker = *workers_.emplace_back(*std::move(started));
+  if (worker.phase == Phase::kIdle) MakeIdle(worker);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::shared_ptr<PoolTask>> PoolWorkers::Remove(
+    Worker& worker, const absl::Status& how, PoolCompletions& done) {
+  idle_.erase(std::remove(idle_.begin(), idle_.end(), &worker), idle_.end());
+  StopListening(worker);
+  poller_.Remove(worker.process.end_fd());
+  const auto found =
+      std::find_if(workers_.begin(), workers_.end(),
+                   [&](const auto& owned) { return owned.get() == &worker; });
+  const std::unique_ptr<Worker> gone = std::move(*found);
+  workers_.erase(found);
+  const bool got_nothing =
+      gone->phase == Phase::kIdle || gone->phase == Phase::kSending;
+  // One that dies before it has done anything may do so each time.
+  if (got_nothing && gone->tasks_done == 0) {
+    start_again_at_ = Deadline::After(kStartPause);
+  }
+  if (gone->phase == Phase::kSending) return std::move(gone->task);
+  const absl::Status why =
+      how.ok() ? absl::AbortedError(
+                     absl::StrCat(gone->process.Describe(), " ended by itself"))
+               : how;
+  done.Fail(std::move(gone->task), why);
+  if (gone->phase == Phase::kInitializing &&
+      ++failed_starts_ >= kMaxFailedStarts) {
+    return why;
+  }
+  return nullptr;
+}
+
+void PoolWorkers::MakeIdle(Worker& worker) {
+  worker.phase = Phase::kIdle;
+  worker.until = Deadline::After(options_.idle_timeout);
+  idle_.push_back(&worker);
+}
+
+void PoolWorkers::End(Worker& worker, Deadline until) {
+  idle_.erase(std::remove(idle_.begin(), idle_.end(), &worker), idle_.end());
+  worker.phase = Phase::kEnding;
+  worker.until = until;
+}
+
+void PoolWorkers::Kill(Worker& worker, const absl::Status& why,
+                       PoolCompletions& done) {
+  done.Fail(std::move(worker.task), why);
+  End(worker, Deadline::Never());
+  worker.process.Kill().IgnoreError();
+}
+
+void PoolWorkers::Close(Worker& worker) {
+  End(worker, Deadline::After(kEndPatience));
+  StopListening(worker);
+  worker.channel.Release().Reset();
+}
+
+void PoolWorkers::StopListening(Worker& worker) {
+  if (std::exchange(worker.has_channel, false)) {
+    poller_.Remove(worker.channel.fd());
+  }
+}
+
+// ---- Tasks ----
+
+PoolWorkers::Assignment PoolWorkers::Reserve(std::shared_ptr<PoolTask> task) {
+  Worker& worker = *idle_.back();
+  idle_.pop_back();
+  worker.phase = Phase::kSending;
+  worker.until = Deadline::Never();
+  worker.batch_id = next_batch_++;
+  worker.answered = 0;
+  worker.task = task;
+  ++task->packers;
+  return {.batch_id = worker.batch_id, .task = std::move(task)};
+}
+
+std::shared_ptr<PoolTask> PoolWorkers::Send(
+    Assignment& assignment, const absl::StatusOr<PackedBatch>& packed,
+    PoolCompletions& done) {
+  const std::shared_ptr<PoolTask> task = std::move(assignment.task);
+  --task->packers;
+  const auto found =
+      std::find_if(workers_.begin(), workers_.end(), [&](const auto& worker) {
+        return worker->phase == Phase::kSending &&
+               worker->batch_id == assignment.batch_id;
+      });
+  if (found == workers_.end()) {  // Its task has failed, or was returned.
+    assignment.sent = TakeSent(*task);
+    return nullptr;
+  }
+  Worker& worker = **found;
+  absl::Status sent = packed.status();
+  if (sent.ok() && task->has_failed()) sent = TaskCancelledError();
+  if (sent.ok() && task->deadline.has_passed()) sent = TaskExpiredError();
+  if (sent.ok()) sent = packed->Send(worker.channel, Deadline::Passed());
+  if (sent.ok()) {
+    worker.phase = Phase::kBusy;
+    task->is_sent = true;
+    assignment.sent = TakeSent(*task);
+    return nullptr;
+  }
+  worker.task = nullptr;
+  if (absl::IsUnavailable(sent)) {
+    // It has died while idle, which is no fault of the task's.
+    End(worker, Deadline::After(kEndPatience));
+    return task;
+  }
+  done.Fail(task, sent);
+  MakeIdle(worker);
+  return nullptr;
+}
+
+absl::Status PoolWorkers::Accept(Worker& worker, PoolAnswers answers,
+                                 PoolCompletions& done) {
+  if (worker.phase == Phase::kEnding) return absl::OkStatus();  // Too late.
+  size_t wanted = worker.phase == Phase::kInitializing ? 1 : 0;
+  if (worker.phase == Phase::kBusy) {
+    wanted = worker.task->receivers.size() - worker.answered;
+  }
+  const size_t count = answers.answers.size();
+  if (answers.id != worker.batch_id || count == 0 || count > wanted) {
+    Kill(worker,
+         absl::DataLossError(absl::StrCat(worker.process.Describe(),
+                                          " answered what was not asked")),
+         done);
+    return absl::OkStatus();
+  }
+  if (worker.phase == Phase::kInitializing && !answers.answers[0].status.ok()) {
+    const absl::Status& status = answers.answers[0].status;
+    Close(worker);
+    return absl::Status(status.code(), absl::StrCat("the pool's initializer: ",
+                                                    status.message()));
+  }
+  failed_starts_ = 0;
+  if (worker.phase == Phase::kInitializing) {
+    MakeIdle(worker);
+  } else {
+    TakeAnswers(worker, std::move(answers), done);
+  }
+  return absl::OkStatus();
+}
+
+void PoolWorkers::TakeAnswers(Worker& worker, PoolAnswers answers,
+                              PoolCompletions& done) {
+  for (PoolAnswer& answer : answers.answers) {
+    auto& receiver = worker.task->receivers[worker.answered++];
+    if (answer.status.ok()) {
+      done.Add(std::move(receiver), std::move(answer.value));
+    } else {
+      done.Add(std::move(receiver), Raised(worker.process, answer));
+    }
+  }
+  worker.tasks_done += answers.answers.size();
+  // The others come with the next message.
+  if (worker.answered < worker.task->receivers.size()) return;
+  done.Drop(std::move(worker.task));
+  MakeIdle(worker);
+  if (IsWorn(worker, answers)) Close(worker);
+}
+
+bool PoolWorkers::IsWorn(const Worker& worker,
+                         const PoolAnswers& answers) const {
+  const auto most_tasks = static_cast<uint64_t>(options_.max_tasks_per_worker);
+  return (most_tasks > 0 && worker.tasks_done >= most_tasks) ||
+         (options_.max_worker_rss_bytes > 0 &&
+          answers.rss_bytes > options_.max_worker_rss_bytes);
+}
+
+void PoolWorkers::Cancel(uint64_t task_id, PoolCompletions& done) {
+  for (auto& worker : workers_) {
+    if (!HasTask(*worker) || worker->task->id != task_id) continue;
+    if (worker->phase == Phase::kSending) {
+      done.Fail(worker->task, TaskCancelledError());
+    } else if (worker->task->kill_on_cancel) {
+      Kill(*worker,
+           absl::CancelledError(absl::StrCat("the task was cancelled; ",
+                                             worker->process.Describe(),
+                                             " was killed for it")),
+           done);
+    }
+  }
+}
+
+void PoolWorkers::RunTimers(PoolCompletions& done) {
+  for (auto& worker : workers_) {
+    if (HasTask(*worker) && worker->task->deadline.has_passed()) {
+      if (worker->phase == Phase::kSending) {
+        done.Fail(worker->task, TaskExpiredError());
+        continue;
+      }
+      Kill(*worker,
+           absl::DeadlineExceededError(
+               absl::StrCat("the task's deadline passed; ",
+                            worker->process.Describe(), " was killed for it")),
+           done);
+    } else if (worker->until.has_passed()) {
+      worker->until = Deadline::Never();
+      if (worker->phase == Phase::kEnding) {
+        worker->process.Kill().IgnoreError();
+      } else if (CountLive() > least()) {
+        Close(*worker);
+      }
+    }
+  }
+}
+
+// ---- Leaders ----
+
+PoolWorkers::Worker* PoolWorkers::Lead(uint64_t task_id) {
+  const auto found =
+      std::find_if(workers_.begin(), workers_.end(), [&](const auto& worker) {
+        return worker->phase == Phase::kBusy && worker->task->id == task_id;
+      });
+  if (found == workers_.end()) return nullptr;
+  Worker& worker = **found;
+  if (!worker.has_channel || worker.leader != Leader::kNone) return nullptr;
+  worker.leader = Leader::kWaiter;
+  poller_.Pause(worker.channel.fd());
+  return &worker;
+}
+
+void PoolWorkers::StopLeading(Worker& worker) {
+  worker.leader = Leader::kNone;
+  if (worker.has_channel) {
+    poller_.Resume(worker.channel.fd(), worker.channel_key());
+  }
+  if (std::exchange(worker.end_is_paused, false)) {
+    poller_.Resume(worker.process.end_fd(), worker.end_key());
+  }
+}
+
+// ---- What there is ----
+
+size_t PoolWorkers::CountLive() const {
+  return static_cast<size_t>(std::count_if(
+      workers_.begin(), workers_.end(),
+      [](const auto& worker) { return worker->phase != Phase::kEnding; }));
+}
+
+size_t PoolWorkers::CountBusy() const {
+  return static_cast<size_t>(
+      std::count_if(workers_.begin(), workers_.end(),
+                    [](const auto& worker) { return HasTask(*worker); }));
+}
+
+std::vector<pid_t> PoolWorkers::Pids() const {
+  std::vector<pid_t> pids;
+  for (const auto& worker : workers_) {
+    if (worker->phase != Phase::kEnding) pids.push_back(worker->process.pid());
+  }
+  return pids;
+}
+
+Deadline PoolWorkers::next_deadline() const {
+  Deadline next = Deadline::Never();
+  for (const auto& worker : workers_) {
+    next = Earlier(next, worker->until);
+    if (HasTask(*worker) && !worker->task->has_failed()) {
+      next = Earlier(next, worker->task->deadline);
+    }
+  }
+  return next;
+}
+
+}  // namespace tenon::spawn

@@ -1,0 +1,114 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// ResultStream: the results of a pool's function, one by one.
+//
+//   ResultStream<int64_t> sizes = pool.Stream(Measure, NextPath);
+//   for (;;) {
+//     absl::StatusOr<int64_t> size = sizes.Next(Deadline::Never());
+//     if (absl::IsOutOfRange(size.status())) break;  // The end.
+//     if (!size.ok()) continue;                      // It failed; go on.
+//     Use(*size);
+//   }
+//
+// Inputs are asked for as results are taken: a few chunks for each worker are
+// under way, however long the stream is.
+
+#ifndef TENON_SPAWN_POOL_RESULT_STREAM_H_
+#define TENON_SPAWN_POOL_RESULT_STREAM_H_
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "tenon/shm/base/deadline.h"
+#include "tenon/spawn/arguments/argument.h"
+#include "tenon/spawn/pool/internal/pool_dispatcher.h"
+#include "tenon/spawn/pool/internal/pool_receivers.h"
+
+namespace tenon::spawn {
+
+// The next input; nothing at the end. Called by Next() and by its maker. What
+// it throws is an error, kInternal.
+template <typename T>
+using InputGenerator = std::function<absl::StatusOr<std::optional<T>>()>;
+
+struct StreamOptions {
+  // Whether results come in the order of their inputs, or as they are ready.
+  bool ordered = true;
+  // How many inputs go to a worker at once.
+  size_t chunk_size = 1;
+  // How many chunks are under way; 0: twice as many as workers.
+  size_t max_chunks = 0;
+};
+
+namespace internal_pool {
+
+// A stream without its types. Thread-compatible; answers come on the pool's
+// thread.
+class StreamCore {
+ public:
+  StreamCore(std::shared_ptr<PoolDispatcher> pool,
+             absl::StatusOr<std::string> function,
+             InputGenerator<PackedArguments> next,
+             const StreamOptions& options);
+  ~StreamCore();
+
+  absl::StatusOr<PackedArguments> Next(Deadline deadline);
+
+ private:
+  struct Answers;
+  class Receiver;
+
+  void Feed();
+  void FeedChunk();
+  absl::StatusOr<std::optional<PackedArguments>> NextInput();
+
+  std::shared_ptr<PoolDispatcher> pool_;
+  absl::StatusOr<std::string> function_;
+  InputGenerator<PackedArguments> next_;
+  StreamOptions options_;
+  std::shared_ptr<Answers> answers_;
+  size_t most_under_way_ = 0;
+  size_t submitted_ = 0;
+  size_t taken_ = 0;
+  // Why there are no more inputs; kOutOfRange at their end.
+  std::optional<absl::Status> end_;
+};
+
+}  // namespace internal_pool
+
+// Ownership: results not taken are dropped with it. It may outlive its pool;
+//   what has not ended then fails with kCancelled.
+// Threads: thread-compatible.
+template <typename T>
+class ResultStream {
+ public:
+  // Not for users: see ProcessPool::Stream().
+  ResultStream(std::shared_ptr<PoolDispatcher> pool,
+               absl::StatusOr<std::string> function,
+               InputGenerator<PackedArguments> next,
+               const StreamOptions& options)
+      : core_(std::make_unique<internal_pool::StreamCore>(
+            std::move(pool), std::move(function), std::move(next), options)) {}
+
+  // The next result, or the error in its place; the stream then goes on. Blocks
+  // until `deadline`.
+  // Errors: kOutOfRange at the end, each time; kDeadlineExceeded, after which
+  // it may be called again; the generator's, once, as the last before the end.
+  absl::StatusOr<internal_pool::Held<T>> Next(Deadline deadline) {
+    return internal_pool::UnpackResult<T>(core_->Next(deadline));
+  }
+
+ private:
+  std::unique_ptr<internal_pool::StreamCore> core_;
+};
+
+}  // namespace tenon::spawn
+
+#endif  // TENON_SPAWN_POOL_RESULT_STREAM_H_

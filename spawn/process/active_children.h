@@ -1,0 +1,53 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// ActiveChildren: which children of this process are alive.
+//
+//   for (const ActiveChild& child : ActiveChildren()) {
+//     std::cerr << child.entry << " " << child.index << ": " << child.pid;
+//   }
+
+#ifndef TENON_SPAWN_PROCESS_ACTIVE_CHILDREN_H_
+#define TENON_SPAWN_PROCESS_ACTIVE_CHILDREN_H_
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace tenon::spawn {
+
+struct ActiveChild {
+  pid_t pid = -1;
+  int index = 0;
+  std::string entry;
+};
+
+// Those that a Process, Processes or ProcessPool of this process has started
+// and still has, and that have not ended, in the order of their start. Reaps
+// nothing, and asks about each by its pidfd: one system call a child. What
+// others have started, and the fork server, are not among them. Empty in a fork
+// until it starts some itself. Thread-safe.
+std::vector<ActiveChild> ActiveChildren();
+
+// A child's place in that list. Not for users.
+// Ownership: leaves the list on destruction. `end_fd` is the caller's and
+//   outlives it.
+// Threads: thread-compatible. Processes: inert in a fork.
+class ActiveChildEntry {
+ public:
+  ActiveChildEntry(ActiveChild child, int end_fd);
+  ~ActiveChildEntry();
+  ActiveChildEntry(const ActiveChildEntry&) = delete;
+  ActiveChildEntry& operator=(const ActiveChildEntry&) = delete;
+
+ private:
+  uint64_t number_ = 0;
+  uint64_t fork_count_;
+};
+
+}  // namespace tenon::spawn
+
+#endif  // TENON_SPAWN_PROCESS_ACTIVE_CHILDREN_H_

@@ -1,0 +1,439 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "tenon/spawn/process/process.h"
+
+#include <signal.h>
+#include <sys/types.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "tenon/ipc/tensor_queue/tensor_reaper.h"
+#include "tenon/shm/base/deadline.h"
+#include "tenon/shm/base/fork_count.h"
+#include "tenon/shm/base/pid_fd.h"
+#include "tenon/shm/base/status_macros.h"
+#include "tenon/shm/base/unique_fd.h"
+#include "tenon/spawn/child/handover.h"
+#include "tenon/spawn/child/started_child.h"
+#include "tenon/spawn/process/active_children.h"
+#include "tenon/spawn/process/process_stop.h"
+#include "tenon/spawn/process/start_child.h"
+#include "tenon/spawn/report/crash_record.h"
+#include "tenon/spawn/report/memory_kills.h"
+#include "tenon/spawn/report/output.h"
+#include "tenon/spawn/report/process_error.h"
+#include "tenon/spawn/report/report.h"
+#include "tenon/spawn/settings/index_templates.h"
+#include "tenon/spawn/settings/process_options.h"
+#include "tenon/spawn/supervisor/supervisor_main.h"
+
+namespace tenon::spawn {
+namespace {
+
+absl::Status Annotate(absl::string_view who, const absl::Status& status) {
+  return absl::Status(status.code(), absl::StrCat(who, ": ", status.message()));
+}
+
+std::vector<int> Borrow(const std::vector<UniqueFd>& fds) {
+  std::vector<int> borrowed;
+  borrowed.reserve(fds.size());
+  for (const UniqueFd& fd : fds) borrowed.push_back(fd.get());
+  return borrowed;
+}
+
+const std::optional<ExitStatus>& NoExitStatus() {
+  static const std::optional<ExitStatus>& none = *new std::optional<ExitStatus>;
+  return none;
+}
+
+}  // namespace
+
+struct Process::State {
+  StartedChild child;
+  int index = 0;
+  std::string entry;
+  bool daemon = true;
+  std::optional<absl::StatusOr<ExitStatus>> end;  // Once it was reaped.
+  std::optional<ExitStatus> exit_status;
+  std::optional<absl::Status> outcome;
+  int64_t failed_at_ns = 0;
+  ActiveChildEntry active = {{.pid = child.pid, .index = index, .entry = entry},
+                             child.pid_fd.fd()};
+
+  std::string Describe() const {
+    return absl::StrCat("worker ", index, " (entry '", entry, "', pid ",
+                        child.pid, ")");
+  }
+  // What is known of a child beside its report.
+  ProcessExited Exited() const;
+  absl::Status Aborted(absl::string_view how);
+  absl::Status Raised(Report report);
+  // A child's word is taken for times at which it lived.
+  void NoteFailure(int64_t at_ns) {
+    failed_at_ns = std::clamp(at_ns, child.started_ns, MonotonicNs());
+  }
+};
+
+ProcessExited Process::State::Exited() const {
+  ProcessExited exited = {.index = index, .pid = child.pid};
+  if (child.output != nullptr) exited.stderr_tail = child.output->StderrTail();
+  if (!exit_status) return exited;
+  exited.peak_rss_bytes = exit_status->peak_rss_bytes;
+  if (exit_status->signal == 0) {
+    exited.exit_code = exit_status->exit_code;
+    return exited;
+  }
+  exited.signal = exit_status->signal;
+  exited.signal_name = SignalName(exited.signal);
+  if (exited.signal == SIGKILL && child.memory_kills) {
+    exited.killed_for_memory = CountMemoryKills() > child.memory_kills;
+  }
+  return exited;
+}
+
+absl::Status Process::State::Aborted(absl::string_view how) {
+  ProcessExited exited = Exited();
+  std::string message = absl::StrCat(Describe(), " ", how);
+  if (exited.killed_for_memory) {
+    absl::StrAppend(&message, ", by the kernel for want of memory; its peak: ",
+                    exited.peak_rss_bytes >> 20, " MiB");
+  }
+  if (child.crash_record.valid()) {
+    absl::StatusOr<std::optional<CrashRecord>> crash =
+        ReadCrashRecord(child.crash_record.get());
+    if (crash.ok() && *crash && (*crash)->signal == exited.signal) {
+      NoteFailure((*crash)->time_ns);
+      exited.stack = std::move((*crash)->stack);
+      absl::StrAppend(&message, "\n", exited.stack);
+    }
+  }
+  if (child.output->lost_bytes() > 0) {
+    absl::StrAppend(&message, "\n", child.output->lost_bytes(),
+                    " bytes of its output could not be written");
+  }
+  if (!exited.stderr_tail.empty()) {
+    absl::StrAppend(&message, "\nthe end of its stderr:\n", exited.stderr_tail);
+  }
+  absl::Status status = absl::AbortedError(message);
+  SetProcessError(exited, status);
+  return status;
+}
+
+absl::Status Process::State::Raised(Report report) {
+  NoteFailure(report.time_ns);
+  absl::Status status = Annotate(Describe(), report.status);
+  if (!report.stack.empty()) {
+    status = absl::Status(status.code(),
+                          absl::StrCat(status.message(), "\n", report.stack));
+  }
+  SetProcessError(ProcessRaised{.index = index,
+                                .pid = child.pid,
+                                .status = std::move(report.status),
+                                .stack = std::move(report.stack)},
+                  status);
+  return status;
+}
+
+// By value, though only read: options.fds are closed on return.
+absl::StatusOr<Process> Process::Start(
+    ProcessOptions options) {  // NOLINT(performance-unnecessary-value-param)
+  return StartShared(options, Borrow(options.fds));
+}
+
+absl::StatusOr<Process> Process::StartShared(const ProcessOptions& options,
+                                             absl::Span<const int> fds) {
+  const absl::StatusOr<SharedArgument> argument =
+      SharedArgument::Create(options.argument);
+  if (!argument.ok()) return CannotStart(options, argument.status());
+  std::vector<PreparedChild> prepared;
+  absl::StatusOr<PreparedChild> child = PrepareChild(options, *argument, fds);
+  if (!child.ok()) return CannotStart(options, child.status());
+  prepared.push_back(*std::move(child));
+  std::vector<Process> started;
+  const std::vector<int> its_fds(fds.begin(), fds.end());
+  TENON_RETURN_IF_ERROR(StartBatch(options, options.index, {&its_fds, 1},
+                                   std::move(prepared), CountMemoryKills(),
+                                   started));
+  return std::move(started[0]);
+}
+
+absl::StatusOr<std::vector<Process>> Process::StartEach(
+    ProcessOptions options, absl::Span<const std::vector<int>> fds) {
+  const IndexTemplates templates(options);
+  const std::optional<int64_t> memory_kills = CountMemoryKills();
+  const int first_index = options.index;
+  const absl::StatusOr<SharedArgument> argument =
+      SharedArgument::Create(options.argument);
+  if (!argument.ok()) return CannotStart(options, argument.status());
+  std::vector<Process> started;
+  std::vector<PreparedChild> prepared;
+  const auto start_prepared = [&] {
+    const size_t first = started.size();
+    const int index = first_index + static_cast<int>(first);
+    const auto fds_of_batch = fds.subspan(first, prepared.size());
+    return StartBatch(options, index, fds_of_batch, std::exchange(prepared, {}),
+                      memory_kills, started);
+  };
+  for (size_t i = 0; i < fds.size(); ++i, ++options.index) {
+    templates.FillIn(options);
+    // Those that wait to be started take what is in flight once they are.
+    absl::StatusOr<PreparedChild> child = PrepareChild(
+        options, *argument, fds[i],
+        prepared.empty() ? kInFlightPatience : absl::ZeroDuration());
+    if (absl::IsResourceExhausted(child.status()) && !prepared.empty()) {
+      TENON_RETURN_IF_ERROR(start_prepared());
+      child = PrepareChild(options, *argument, fds[i]);
+    }
+    if (!child.ok()) {
+      return GiveUp(started, CannotStart(options, child.status()));
+    }
+    prepared.push_back(*std::move(child));
+    if (prepared.size() < kMaxSupervised && i + 1 < fds.size()) continue;
+    TENON_RETURN_IF_ERROR(start_prepared());
+  }
+  return started;
+}
+
+// If one fails, all of `started` are killed.
+absl::Status Process::StartBatch(const ProcessOptions& options, int index,
+                                 absl::Span<const std::vector<int>> fds,
+                                 std::vector<PreparedChild> prepared,
+                                 std::optional<int64_t> memory_kills,
+                                 std::vector<Process>& started) {
+  absl::StatusOr<std::vector<StartedChild>> children =
+      StartPrepared(options, std::move(prepared), memory_kills);
+  if (!children.ok()) {
+    return GiveUp(started, CannotStart(options, children.status()));
+  }
+  const size_t first = started.size();
+  for (StartedChild& child : *children) {
+    const auto at = static_cast<int64_t>(started.size() - first);
+    started.push_back(
+        Of(std::move(child), options, static_cast<int>(index + at)));
+  }
+  for (size_t i = first; i < started.size(); ++i) {
+    absl::Status resumed = started[i].Resume(fds[i - first]);
+    if (!resumed.ok()) return GiveUp(started, std::move(resumed));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Process::GiveUp(const std::vector<Process>& started,
+                             absl::Status why) {
+  // Daemons or not: these have hardly begun.
+  for (const Process& process : started) process.Kill().IgnoreError();
+  return why;
+}
+
+absl::Status Process::CannotStart(const ProcessOptions& options,
+                                  const absl::Status& why) {
+  return Annotate(absl::StrCat("cannot start worker ", options.index,
+                               " (entry '", options.entry, "')"),
+                  why);
+}
+
+Process Process::Of(StartedChild child, const ProcessOptions& options,
+                    int index) {
+  return Process(std::unique_ptr<State>(new State{.child = std::move(child),
+                                                  .index = index,
+                                                  .entry = options.entry,
+                                                  .daemon = options.daemon}));
+}
+
+absl::Status Process::Resume(absl::Span<const int> fds) {
+  absl::Status sent =
+      SendRest(state_->child.control, state_->child.pid_fd, fds);
+  if (sent.ok()) return sent;
+  if (absl::IsUnavailable(sent)) {
+    // It is ending; how it ends is why, or it has reported a limit it has hit.
+    const absl::Status how = Join(Deadline::After(absl::Seconds(1)));
+    if (!how.ok()) sent = absl::UnavailableError(how.message());
+    if (absl::IsResourceExhausted(how)) sent = how;
+  }
+  return Annotate(absl::StrCat("cannot start worker ", state_->index,
+                               " (entry '", state_->entry, "')"),
+                  sent);
+}
+
+Process::Process(std::unique_ptr<State> state) : state_(std::move(state)) {}
+
+Process::Process(Process&&) noexcept = default;
+
+Process& Process::operator=(Process&& other) noexcept {
+  if (this == &other) return *this;
+  End();
+  state_ = std::move(other.state_);
+  fork_count_ = other.fork_count_;
+  return *this;
+}
+
+Process::~Process() { End(); }
+
+pid_t Process::pid() const {
+  return state_ == nullptr ? -1 : state_->child.pid;
+}
+
+int Process::index() const { return state_ == nullptr ? 0 : state_->index; }
+
+int Process::end_fd() const {
+  return state_ == nullptr ? -1 : state_->child.child_exit.fd();
+}
+
+const std::optional<ExitStatus>& Process::exit_status() const {
+  return state_ == nullptr ? NoExitStatus() : state_->exit_status;
+}
+
+int64_t Process::lost_output_bytes() const {
+  return state_ == nullptr || state_->child.output == nullptr
+             ? 0
+             : state_->child.output->lost_bytes();
+}
+
+int64_t Process::failed_at_ns() const { return state_->failed_at_ns; }
+
+absl::Status Process::CheckOurs() const {
+  if (state_ == nullptr) {
+    return absl::FailedPreconditionError("this Process has been moved from");
+  }
+  return CheckNotForked(fork_count_, Describe());
+}
+
+void Process::End() {
+  if (state_ == nullptr) return;
+  if (!CheckOurs().ok()) {
+    // Neither can its thread be joined here, nor is it known whose its numbers
+    // are now.
+    static_cast<void>(state_.release());
+    return;
+  }
+  if (state_->outcome) return;
+  StartedChild& child = state_->child;
+  if (!state_->end) {
+    // They fail if somebody else has reaped the child, which is as good.
+    if (state_->daemon) SignalChild(child, SIGKILL).IgnoreError();
+    state_->end = ReapChild(child, Deadline::Never());
+  }
+  child.output->Stop();
+}
+
+bool Process::joined() const {
+  return state_ != nullptr && state_->outcome.has_value();
+}
+
+bool Process::IsAlive() const {
+  return CheckOurs().ok() && !state_->outcome &&
+         !state_->child.child_exit.has_exited();
+}
+
+absl::Status Process::Signal(int signal) const {
+  TENON_RETURN_IF_ERROR(CheckOurs());
+  const absl::Status sent = SignalChild(state_->child, signal);
+  return sent.ok() ? sent : Annotate(Describe(), sent);
+}
+
+absl::Status Process::Terminate() const { return Signal(SIGTERM); }
+
+absl::Status Process::Kill() const { return Signal(SIGKILL); }
+
+absl::Status Process::AwaitEnd(Deadline deadline) {
+  // It may wait for what this process holds for others (tensor_reaper.h).
+  const absl::Status ended = WaitAndReap(deadline, [&](Deadline slice) {
+    return state_->child.child_exit.WaitForExit(slice);
+  });
+  if (absl::IsDeadlineExceeded(ended)) {
+    return absl::DeadlineExceededError(absl::StrCat(
+        Describe(), ": ", ended.message(), DescribeStop(state_->child.pid)));
+  }
+  if (!ended.ok()) return Annotate(Describe(), ended);
+  absl::StatusOr<ExitStatus> end = ReapChild(state_->child, deadline);
+  // A tracer holds it back.
+  if (absl::IsDeadlineExceeded(end.status())) {
+    return Annotate(Describe(), end.status());
+  }
+  state_->end = std::move(end);
+  return absl::OkStatus();
+}
+
+absl::Status Process::Join(Deadline deadline) {
+  TENON_RETURN_IF_ERROR(CheckOurs());
+  if (!state_->outcome) {
+    if (!state_->end) {
+      TENON_RETURN_IF_ERROR(AwaitEnd(deadline));
+    }
+    const absl::Status written = state_->child.output->Finish(deadline);
+    if (!written.ok()) return Annotate(Describe(), written);
+    state_->outcome = Verdict(*state_->end);
+  }
+  return *state_->outcome;
+}
+
+absl::Status Process::Verdict(const absl::StatusOr<ExitStatus>& exit) {
+  StartedChild& child = state_->child;
+  if (exit.ok()) state_->exit_status = *exit;
+  state_->failed_at_ns = MonotonicNs();
+  const std::string how = exit.ok()
+                              ? exit->ToString()
+                              : absl::StrCat("ended, exit status unknown: ",
+                                             exit.status().message());
+  absl::StatusOr<std::optional<Report>> report = ReceiveReport(child.control);
+  if (!report.ok()) {
+    absl::Status garbage = Annotate(Describe(), report.status());
+    SetProcessError(state_->Exited(), garbage);
+    return garbage;
+  }
+  // exit(0), or another program that was executed and succeeded.
+  if (!*report && exit.ok() && exit->success()) return absl::OkStatus();
+  if (!*report) return state_->Aborted(how);
+  if (!(*report)->status.ok()) return state_->Raised(**std::move(report));
+  // The code that a child exits with after this report; anything else happened
+  // later, in a destructor or an atexit() handler.
+  if (exit.ok() && !exit->success()) {
+    return state_->Aborted(
+        absl::StrCat(how, ", after its entry point had returned OK"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Process::Close() {
+  if (state_ == nullptr) return absl::OkStatus();
+  TENON_RETURN_IF_ERROR(CheckOurs());
+  Join(IsAlive() ? Deadline::Passed() : Deadline::After(2 * Output::kPatience))
+      .IgnoreError();
+  if (!joined()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(Describe(), " still runs: Join() or Stop() it before"));
+  }
+  state_.reset();
+  return absl::OkStatus();
+}
+
+void Process::Stop(absl::Duration grace) {
+  if (!CheckOurs().ok() || state_->outcome) return;
+  const StartedChild& child = state_->child;
+  if (!child.child_exit.has_exited())
+    child.pid_fd.SendSignal(SIGTERM).IgnoreError();
+  if (!child.child_exit.WaitForExit(Deadline::After(grace)).ok()) {
+    SignalChild(child, SIGKILL).IgnoreError();
+  }
+  Join(Deadline::Never()).IgnoreError();
+}
+
+std::string Process::Describe() const {
+  return state_ == nullptr ? "a Process that has been moved from"
+                           : state_->Describe();
+}
+
+}  // namespace tenon::spawn

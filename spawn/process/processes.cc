@@ -1,0 +1,175 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "tenon/spawn/process/processes.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <sys/types.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "tenon/ipc/tensor_queue/tensor_reaper.h"
+#include "tenon/shm/base/deadline.h"
+#include "tenon/shm/base/status_macros.h"
+#include "tenon/shm/base/unique_fd.h"
+#include "tenon/spawn/process/process.h"
+#include "tenon/spawn/process/process_stop.h"
+#include "tenon/spawn/settings/process_options.h"
+
+namespace tenon::spawn {
+namespace {
+
+std::vector<int> Borrow(const std::vector<UniqueFd>& fds) {
+  std::vector<int> borrowed;
+  borrowed.reserve(fds.size());
+  for (const UniqueFd& fd : fds) borrowed.push_back(fd.get());
+  return borrowed;
+}
+
+}  // namespace
+
+absl::StatusOr<Processes> Processes::Start(int nprocs, ProcessOptions options) {
+  if (nprocs <= 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("cannot start ", nprocs, " processes"));
+  }
+  Processes started(options.daemon);
+  const std::vector<std::vector<int>> fds(static_cast<size_t>(nprocs),
+                                          Borrow(options.fds));
+  TENON_ASSIGN_OR_RETURN(started.processes_,
+                         Process::StartEach(std::move(options), fds));
+  started.joined_.resize(started.processes_.size());
+  started.running_ = started.processes_.size();
+  return started;
+}
+
+Processes::~Processes() { End(); }
+
+Processes& Processes::operator=(Processes&& other) noexcept {
+  if (this == &other) return *this;
+  End();
+  processes_ = std::move(other.processes_);
+  joined_ = std::move(other.joined_);
+  running_ = other.running_;
+  failure_ = std::move(other.failure_);
+  daemon_ = other.daemon_;
+  return *this;
+}
+
+void Processes::End() {
+  // All at once, so that they die beside each other. In a fork, nothing comes
+  // of it.
+  if (daemon_ && running_ > 0) Kill(SIGKILL).IgnoreError();
+  // So that the output of all is written beside each other, too.
+  for (Process& process : processes_) process.End();
+}
+
+std::vector<pid_t> Processes::pids() const {
+  std::vector<pid_t> pids;
+  pids.reserve(processes_.size());
+  for (const Process& process : processes_) pids.push_back(process.pid());
+  return pids;
+}
+
+absl::Status Processes::Kill(int signal) const {
+  absl::Status first;
+  for (const Process& process : processes_) {
+    const absl::Status sent = process.Signal(signal);
+    if (!absl::IsNotFound(sent)) first.Update(sent);
+  }
+  return first;
+}
+
+void Processes::JoinOne(size_t i) {
+  Process& process = processes_[i];
+  const absl::Status how = process.Join(Deadline::After(Process::kEndPatience));
+  if (absl::IsDeadlineExceeded(how) && !process.joined()) return;
+  joined_[i] = true;
+  --running_;
+  if (how.ok()) return;
+  const int64_t at = process.failed_at_ns();
+  if (!failure_ || at < failure_->first) failure_.emplace(at, how);
+}
+
+absl::Status Processes::JoinSome(Deadline deadline) {
+  std::vector<pollfd> fds;
+  fds.reserve(processes_.size());
+  for (size_t i = 0; i < processes_.size(); ++i) {
+    // poll() passes over a negative one.
+    fds.push_back({.fd = joined_[i] ? -1 : processes_[i].end_fd(),
+                   .events = POLLIN,
+                   .revents = 0});
+  }
+  // Children that have claimed their arguments may wait for what this process
+  // holds for others.
+  const absl::StatusOr<int> ended =
+      WaitAndReap(deadline, [&](Deadline slice) -> absl::StatusOr<int> {
+        TENON_ASSIGN_OR_RETURN(const int count,
+                               PollUntil(fds.data(), fds.size(), slice));
+        if (count > 0) return count;
+        return absl::DeadlineExceededError("none has ended");
+      });
+  if (absl::IsDeadlineExceeded(ended.status())) return StillRunning();
+  TENON_RETURN_IF_ERROR(ended.status());
+  const size_t running = running_;
+  for (size_t i = 0; i < fds.size(); ++i) {
+    if (fds[i].revents != 0) JoinOne(i);
+  }
+  if (running_ == running && deadline.has_passed()) return StillRunning();
+  return absl::OkStatus();
+}
+
+void Processes::JoinAll(Deadline deadline) {
+  while (running_ > 0 && JoinSome(deadline).ok()) {
+  }
+}
+
+absl::Status Processes::StillRunning() const {
+  const Process* example = nullptr;
+  std::string stop;
+  for (size_t i = 0; i < processes_.size() && stop.empty(); ++i) {
+    if (joined_[i]) continue;
+    stop = DescribeStop(processes_[i].pid());
+    if (example == nullptr || !stop.empty()) example = &processes_[i];
+  }
+  if (example == nullptr) return absl::OkStatus();
+  return absl::DeadlineExceededError(absl::StrCat(
+      running_, " of ", processes_.size(), " processes still run, ",
+      example->Describe(), " among them", stop));
+}
+
+void Processes::EndOthers(std::optional<absl::Duration> grace_period) {
+  if (grace_period) JoinAll(Deadline::After(*grace_period));
+  if (running_ == 0) return;
+  Kill(SIGTERM).IgnoreError();
+  JoinAll(Deadline::After(grace_period.value_or(kPatience)));
+  if (running_ == 0) return;
+  Kill(SIGKILL).IgnoreError();
+  JoinAll(Deadline::Never());
+}
+
+absl::Status Processes::Join(Deadline deadline,
+                             std::optional<absl::Duration> grace_period) {
+  if (processes_.empty()) {
+    return absl::FailedPreconditionError("these Processes were moved from");
+  }
+  TENON_RETURN_IF_ERROR(processes_[0].CheckOurs());
+  while (running_ > 0 && !failure_) {
+    TENON_RETURN_IF_ERROR(JoinSome(deadline));
+  }
+  if (failure_) EndOthers(grace_period);
+  return failure_ ? failure_->second : absl::OkStatus();
+}
+
+}  // namespace tenon::spawn

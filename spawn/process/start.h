@@ -1,0 +1,84 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Start: children that run a function with arguments.
+//
+//   absl::StatusOr<Processes> workers =
+//       spawn::Start(8, "Train", {}, "resnet", rates, weights);
+//   if (!workers.ok()) return workers.status();
+//   absl::Status how = workers->Join();
+//
+// `function` is one of TENON_SPAWN_FUNCTION (function.h), by its name or by
+// itself. It gets the index, then `arguments`: each child the same. What is
+// given by std::move() is gone afterwards; all else stays as it was, and what
+// is memory or a lock is then shared.
+//
+// Given by name, the arguments are of the types they have (5 is an int, and
+// text is a std::string), and these have to be the parameters'. Given the
+// function, they are converted to the parameters' types as in any call.
+
+#ifndef TENON_SPAWN_PROCESS_START_H_
+#define TENON_SPAWN_PROCESS_START_H_
+
+#include <string>
+#include <type_traits>
+#include <utility>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "tenon/spawn/arguments/argument.h"
+#include "tenon/spawn/arguments/packed_call.h"
+#include "tenon/spawn/arguments/plain_arguments.h"
+#include "tenon/spawn/process/process.h"
+#include "tenon/spawn/process/processes.h"
+#include "tenon/spawn/settings/process_options.h"
+
+namespace tenon::spawn {
+
+// Starts `nprocs` children. options.entry, argument and fds are to be empty.
+// Errors: kNotFound if there is no such function; kInvalidArgument if it takes
+// other types, naming both, if an argument that only one process can have is
+// for several, or for options that are not empty; what keeps an argument from
+// being packed (ArgumentTraits); those of Processes::Start().
+absl::StatusOr<Processes> StartPacked(
+    int nprocs, absl::string_view function, const std::string& signature,
+    ProcessOptions options, absl::StatusOr<PackedArguments> arguments);
+
+// The same for a single child, whose index is options.index.
+absl::StatusOr<Process> StartPackedProcess(
+    absl::string_view function, const std::string& signature,
+    ProcessOptions options, absl::StatusOr<PackedArguments> arguments);
+
+// The name under which it was registered. Errors: kNotFound.
+absl::StatusOr<std::string> NameOfFunction(void (*function)());
+
+template <typename... A>
+absl::StatusOr<Processes> Start(int nprocs, absl::string_view function,
+                                ProcessOptions options, A&&... arguments) {
+  return StartPacked(nprocs, function, Signature<TravelsAs<A>...>(),
+                     std::move(options),
+                     PackCall<TravelsAs<A>...>(std::forward<A>(arguments)...));
+}
+
+template <typename R, typename... P, typename... A>
+absl::StatusOr<Processes> Start(int nprocs, R (*function)(int, P...),
+                                ProcessOptions options, A&&... arguments) {
+  const absl::StatusOr<std::string> name =
+      NameOfFunction(reinterpret_cast<void (*)()>(function));
+  if (!name.ok()) return name.status();
+  return StartPacked(
+      nprocs, *name, Signature<std::decay_t<P>...>(), std::move(options),
+      PackCall<std::decay_t<P>...>(std::forward<A>(arguments)...));
+}
+
+template <typename... A>
+absl::StatusOr<Process> StartProcess(absl::string_view function,
+                                     ProcessOptions options, A&&... arguments) {
+  return StartPackedProcess(
+      function, Signature<TravelsAs<A>...>(), std::move(options),
+      PackCall<TravelsAs<A>...>(std::forward<A>(arguments)...));
+}
+
+}  // namespace tenon::spawn
+
+#endif  // TENON_SPAWN_PROCESS_START_H_

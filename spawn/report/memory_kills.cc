@@ -1,0 +1,77 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "tenon/spawn/report/memory_kills.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
+#include "tenon/shm/base/retry_on_eintr.h"
+#include "tenon/shm/base/unique_fd.h"
+
+namespace tenon::spawn {
+namespace {
+
+// Its first 4 KiB; empty if it cannot be read.
+std::string ReadSmallFile(const std::string& path) {
+  const UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!fd.valid()) return "";
+  std::string text(4096, '\0');
+  const ssize_t got =
+      RetryOnEintr([&] { return read(fd.get(), text.data(), text.size()); });
+  text.resize(got > 0 ? static_cast<size_t>(got) : 0);
+  return text;
+}
+
+}  // namespace
+
+std::string MemoryEventsFile(absl::string_view proc_cgroup) {
+  // "hierarchy:controllers:path"; in version 2 the first two are "0:".
+  std::string version_2;
+  for (const absl::string_view line : absl::StrSplit(proc_cgroup, '\n')) {
+    const std::vector<absl::string_view> parts =
+        absl::StrSplit(line, absl::MaxSplits(':', 2));
+    if (parts.size() != 3) continue;
+    const absl::string_view path = parts[2] == "/" ? "" : parts[2];
+    if (parts[0] == "0" && parts[1].empty()) {
+      version_2 = absl::StrCat("/sys/fs/cgroup", path, "/memory.events");
+    }
+    for (const absl::string_view name : absl::StrSplit(parts[1], ',')) {
+      if (name == "memory") {
+        return absl::StrCat("/sys/fs/cgroup/memory", path,
+                            "/memory.oom_control");
+      }
+    }
+  }
+  return version_2;
+}
+
+std::optional<int64_t> ParseMemoryKills(absl::string_view events) {
+  for (absl::string_view line : absl::StrSplit(events, '\n')) {
+    int64_t count = 0;
+    if (absl::ConsumePrefix(&line, "oom_kill ") &&
+        absl::SimpleAtoi(line, &count)) {
+      return count;
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<int64_t> CountMemoryKills() {
+  static const std::string& file =
+      *new std::string(MemoryEventsFile(ReadSmallFile("/proc/self/cgroup")));
+  if (file.empty()) return std::nullopt;
+  return ParseMemoryKills(ReadSmallFile(file));
+}
+
+}  // namespace tenon::spawn

@@ -1,0 +1,96 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "tenon/spawn/report/process_error.h"
+
+#include <signal.h>
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/strings/cord.h"
+#include "absl/strings/string_view.h"
+#include "gtest/gtest.h"
+
+namespace tenon::spawn {
+namespace {
+
+TEST(ProcessErrorTest, RaisedTravelsInAStatus) {
+  absl::Status status = absl::NotFoundError("worker 3: no image");
+  SetProcessError(ProcessRaised{.index = 3,
+                                .pid = 4711,
+                                .status = absl::NotFoundError("no image"),
+                                .stack = "#0 in Decode()"},
+                  status);
+  const absl::Status copy = status;
+  const auto raised = GetProcessRaised(copy);
+  ASSERT_TRUE(raised.has_value());
+  EXPECT_EQ(raised->index, 3);
+  EXPECT_EQ(raised->pid, 4711);
+  EXPECT_EQ(raised->status, absl::NotFoundError("no image"));
+  EXPECT_EQ(raised->stack, "#0 in Decode()");
+  EXPECT_FALSE(GetProcessExited(copy).has_value());
+}
+
+TEST(ProcessErrorTest, ExitedTravelsInAStatusAndReplacesTheOther) {
+  absl::Status status = absl::AbortedError("worker 3 was killed");
+  SetProcessError(ProcessRaised{}, status);
+  SetProcessError(ProcessExited{.index = 3,
+                                .pid = 4711,
+                                .exit_code = -1,
+                                .signal = SIGKILL,
+                                .signal_name = "SIGKILL",
+                                .stderr_tail = "last words",
+                                .stack = "#0",
+                                .killed_for_memory = true,
+                                .peak_rss_bytes = int64_t{5} << 30},
+                  status);
+  EXPECT_FALSE(GetProcessRaised(status).has_value());
+  const auto exited = GetProcessExited(status);
+  ASSERT_TRUE(exited.has_value());
+  EXPECT_EQ(exited->index, 3);
+  EXPECT_EQ(exited->pid, 4711);
+  EXPECT_EQ(exited->exit_code, -1);
+  EXPECT_EQ(exited->signal, SIGKILL);
+  EXPECT_EQ(exited->signal_name, "SIGKILL");
+  EXPECT_EQ(exited->stderr_tail, "last words");
+  EXPECT_EQ(exited->stack, "#0");
+  EXPECT_TRUE(exited->killed_for_memory);
+  EXPECT_EQ(exited->peak_rss_bytes, int64_t{5} << 30);
+}
+
+TEST(ProcessErrorTest, OtherStatusesAndGarbageCarryNone) {
+  EXPECT_FALSE(GetProcessRaised(absl::OkStatus()).has_value());
+  absl::Status status = absl::InternalError("x");
+  EXPECT_FALSE(GetProcessExited(status).has_value());
+  SetProcessError(ProcessExited{}, status);
+  status.ForEachPayload([&](absl::string_view url, const absl::Cord& payload) {
+    absl::Status cut = absl::InternalError("x");
+    cut.SetPayload(url, payload.Subcord(0, payload.size() - 1));
+    EXPECT_FALSE(GetProcessExited(cut).has_value());
+  });
+}
+
+TEST(ProcessErrorTest, CodesThatAreNoneAreGarbage) {
+  absl::Status status = absl::InternalError("x");
+  SetProcessError(ProcessRaised{.status = status}, status);
+  status.ForEachPayload([&](absl::string_view url, const absl::Cord& payload) {
+    for (const char code : {'\x11', '\x7f'}) {
+      std::string bytes(payload);
+      bytes[2 * sizeof(int32_t)] = code;  // Behind index and pid.
+      absl::Status other = absl::InternalError("x");
+      other.SetPayload(url, absl::Cord(bytes));
+      EXPECT_FALSE(GetProcessRaised(other).has_value());
+    }
+  });
+  EXPECT_TRUE(GetProcessRaised(status).has_value());
+}
+
+TEST(ProcessErrorTest, NamesOfSignals) {
+  EXPECT_EQ(SignalName(SIGSEGV), "SIGSEGV");
+  EXPECT_EQ(SignalName(SIGRTMIN + 1), "signal 35");
+}
+
+}  // namespace
+}  // namespace tenon::spawn

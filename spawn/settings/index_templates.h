@@ -1,0 +1,33 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// IndexTemplates: what is told to each of several children by its index. Not
+// for users.
+
+#ifndef TENON_SPAWN_SETTINGS_INDEX_TEMPLATES_H_
+#define TENON_SPAWN_SETTINGS_INDEX_TEMPLATES_H_
+
+#include <string>
+
+#include "tenon/spawn/settings/process_options.h"
+
+namespace tenon::spawn {
+
+// The options of a child in which "{index}" stands for its index:
+// settings.name, stdout_file and stderr_file.
+class IndexTemplates {
+ public:
+  explicit IndexTemplates(const ProcessOptions& options);
+
+  // Puts them into `options`, for its index.
+  void FillIn(ProcessOptions& options) const;
+
+ private:
+  std::string name_;
+  std::string stdout_file_;
+  std::string stderr_file_;
+};
+
+}  // namespace tenon::spawn
+
+#endif  // TENON_SPAWN_SETTINGS_INDEX_TEMPLATES_H_

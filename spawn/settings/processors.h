@@ -1,0 +1,19 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// How many processors there are to be used.
+
+#ifndef TENON_SPAWN_SETTINGS_PROCESSORS_H_
+#define TENON_SPAWN_SETTINGS_PROCESSORS_H_
+
+namespace tenon::spawn {
+
+// On how many processors the calling thread may run: its affinity
+// (sched_setaffinity(2), taskset, cpusets; ChildSettings::cpus), not how many
+// the machine has. Quotas of time (cgroup cpu.max) do not count. At least 1.
+// Thread-safe; one system call.
+int UsableProcessors();
+
+}  // namespace tenon::spawn
+
+#endif  // TENON_SPAWN_SETTINGS_PROCESSORS_H_

@@ -1,0 +1,25 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Ancestors: the parent, the parent's parent, and so on, as far as they are
+// Tenon's children. A child's supervisor watches them all: so a whole tree ends
+// one grace after its root, and not one grace later on each floor.
+
+#ifndef TENON_SPAWN_SUPERVISOR_ANCESTORS_H_
+#define TENON_SPAWN_SUPERVISOR_ANCESTORS_H_
+
+#include <vector>
+
+#include "tenon/shm/base/pid_fd.h"
+
+namespace tenon::spawn {
+
+// Of this process, the nearest first. Once per process, and before threads.
+void SetAncestors(std::vector<PidFd> ancestors);
+
+// Their pidfds, open as long as this process lives. Empty if none were set.
+std::vector<int> Ancestors();
+
+}  // namespace tenon::spawn
+
+#endif  // TENON_SPAWN_SUPERVISOR_ANCESTORS_H_

@@ -1,0 +1,30 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// A program that starts a child and has forgotten spawn::Init(). If a child
+// were started even so, it would run this main() and start the next one.
+
+#include <errno.h>
+#include <sys/wait.h>
+
+#include <cstdio>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "tenon/spawn/child/entry.h"
+#include "tenon/spawn/process/process.h"
+
+namespace {
+
+absl::Status Nothing(tenon::spawn::Child&) { return absl::OkStatus(); }
+TENON_SPAWN_ENTRY("nothing", Nothing);
+
+}  // namespace
+
+int main(int argc, char**) {
+  const absl::StatusOr<tenon::spawn::Process> process =
+      tenon::spawn::Process::Start({.entry = "nothing"});
+  const bool has_child = wait(nullptr) >= 0 || errno != ECHILD;
+  std::printf("arguments: %d\nchildren: %d\n%s\n", argc - 1, has_child,
+              process.status().ToString().c_str());
+}

@@ -1,0 +1,558 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "tenon/spawn/supervisor/supervisor.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/types.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "tenon/ipc/channel/ancillary.h"
+#include "tenon/shm/base/deadline.h"
+#include "tenon/shm/base/fork_count.h"
+#include "tenon/shm/base/pid_fd.h"
+#include "tenon/shm/base/posix_error.h"
+#include "tenon/shm/base/process_identity.h"
+#include "tenon/shm/base/retry_on_eintr.h"
+#include "tenon/shm/base/status_macros.h"
+#include "tenon/shm/base/unique_fd.h"
+#include "tenon/spawn/settings/environment.h"
+#include "tenon/spawn/supervisor/close_from.h"
+#include "tenon/spawn/supervisor/program.h"
+#include "tenon/spawn/supervisor/supervisor_image.h"
+#include "tenon/spawn/supervisor/supervisor_main.h"
+
+namespace tenon::spawn {
+namespace {
+
+// Not a path to the file: that may have been replaced since, and the child must
+// be the same program.
+constexpr char kProgram[] = "/proc/self/exe";
+
+constexpr int kMaxSupervisorFds =
+    2 + (2 + kFdsOfAChild) * kMaxSupervised + kMaxSupervisorAncestors;
+
+bool IsIn(uint64_t signals, int signal) {
+  return (signals >> (signal - 1) & 1) != 0;
+}
+
+struct Ends {
+  UniqueFd reading;
+  UniqueFd writing;
+};
+
+absl::StatusOr<Ends> MakeDeathPipe() {
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) {
+    return PosixError(errno, "pipe2", "death pipe");
+  }
+  return Ends{UniqueFd(ends[0]), UniqueFd(ends[1])};
+}
+
+absl::StatusOr<Ends> MakeBirthChannel() {
+  int ends[2];
+  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
+    return PosixError(errno, "socketpair", "supervisor");
+  }
+  return Ends{UniqueFd(ends[0]), UniqueFd(ends[1])};
+}
+
+absl::StatusOr<UniqueFd> OpenProgram() {
+  UniqueFd program(open(kProgram, O_PATH | O_CLOEXEC));
+  if (program.valid()) return program;
+  return PosixError(errno, "open", kProgram);
+}
+
+std::vector<char*> Pointers(std::vector<std::string>& words) {
+  std::vector<char*> pointers;
+  for (std::string& word : words) pointers.push_back(word.data());
+  pointers.push_back(nullptr);
+  return pointers;
+}
+
+std::string GraceArgument(absl::Duration grace) {
+  if (grace == absl::InfiniteDuration()) return "-1";
+  return absl::StrCat(
+      absl::ToInt64Milliseconds(std::max(grace, absl::ZeroDuration())));
+}
+
+// All that the supervisor needs, made before it exists.
+struct Plan {
+  UniqueFd image;
+  UniqueFd program;
+  Ends birth;
+  std::vector<Ends> death_pipes;
+  // What is to be at kSupervisorFirstFd and on; -1 for nothing.
+  std::vector<int> fds;
+  std::vector<std::string> arguments;
+  std::vector<std::string> environment;
+  std::vector<char*> argv;
+  std::vector<char*> env;
+  std::string image_path;
+
+  // The image's descriptor is behind all that outlive exec.
+  int image_target() const {
+    return kSupervisorFirstFd + static_cast<int>(fds.size());
+  }
+};
+
+absl::Status CheckStart(const SupervisedStart& start) {
+  if (!start.children.empty() && start.children.size() <= kMaxSupervised &&
+      start.ancestors.size() <= kMaxSupervisorAncestors) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("a supervisor of ", start.children.size(), " children with ",
+                   start.ancestors.size(), " ancestors; at most ",
+                   kMaxSupervised, " and ", kMaxSupervisorAncestors));
+}
+
+void ListFds(const SupervisedStart& start, Plan& plan) {
+  plan.fds = {plan.birth.writing.get(), plan.program.get()};
+  for (const Ends& death_pipe : plan.death_pipes) {
+    plan.fds.push_back(death_pipe.reading.get());
+    plan.fds.push_back(death_pipe.writing.get());
+  }
+  plan.fds.insert(plan.fds.end(), start.ancestors.begin(),
+                  start.ancestors.end());
+  if (start.run != nullptr) return;
+  for (const ChildFds& child : start.children) {
+    plan.fds.insert(plan.fds.end(),
+                    {child.control, child.standard_input, child.standard_output,
+                     child.standard_error});
+  }
+}
+
+absl::StatusOr<Plan> MakePlan(const SupervisedStart& start) {
+  TENON_RETURN_IF_ERROR(CheckStart(start));
+  Plan plan;
+  TENON_ASSIGN_OR_RETURN(plan.birth, MakeBirthChannel());
+  TENON_ASSIGN_OR_RETURN(plan.program, OpenProgram());
+  for (size_t i = 0; i < start.children.size(); ++i) {
+    TENON_ASSIGN_OR_RETURN(Ends death_pipe, MakeDeathPipe());
+    plan.death_pipes.push_back(std::move(death_pipe));
+  }
+  plan.image = OpenSupervisorImage();
+  ListFds(start, plan);
+  plan.arguments = {kSupervisorName,
+                    kSupervisorFlag,
+                    ProgramName(),
+                    start.own_group ? "1" : "0",
+                    start.hold_interrupt ? "1" : "0",
+                    GraceArgument(start.orphan_grace),
+                    absl::StrCat(start.ancestors.size())};
+  plan.arguments.resize(plan.arguments.size() + start.children.size(), "0");
+  plan.environment = MergedEnvironment(start.environment);
+  plan.argv = Pointers(plan.arguments);
+  plan.env = Pointers(plan.environment);
+  plan.image_path = absl::StrCat("/proc/self/fd/", plan.image_target());
+  return plan;
+}
+
+// ---- In the process that becomes the supervisor ----
+//
+// Made by vfork(), it has this process's memory until exec: nothing is written
+// there but its own stack, nothing is allocated, and no other process is made.
+
+// Puts the descriptors where supervisor_main.h says, and closes all others but
+// the standard streams. Returns an errno.
+int ArrangeFds(const Plan& plan) {
+  int sources[kMaxSupervisorFds + 1];
+  const int count = static_cast<int>(plan.fds.size()) + 1;
+  std::copy(plan.fds.begin(), plan.fds.end(), sources);
+  sources[count - 1] = plan.image.get();
+  // Out of each other's way first.
+  const int end = kSupervisorFirstFd + count;
+  for (int i = 0; i < count; ++i) {
+    if (sources[i] < 0 || sources[i] >= end) continue;
+    sources[i] = fcntl(sources[i], F_DUPFD_CLOEXEC, end);
+    if (sources[i] < 0) return errno;
+  }
+  for (int fd = STDERR_FILENO + 1; fd < kSupervisorFirstFd; ++fd) close(fd);
+  for (int i = 0; i < count; ++i) {
+    const int target = kSupervisorFirstFd + i;
+    if (sources[i] < 0) {
+      close(target);
+      continue;
+    }
+    const int flags = target < plan.image_target() ? 0 : O_CLOEXEC;
+    if (dup3(sources[i], target, flags) < 0) return errno;
+  }
+  return CloseFrom(end);
+}
+
+void SendError(int socket, int call, int error) {
+  const SupervisorBirth birth = {
+      .error = error, .call = call, .self = getpid(), .pids = {}};
+  RetryOnEintr(
+      [&] { return send(socket, &birth, sizeof(birth), MSG_NOSIGNAL); });
+}
+
+// Returns if it cannot.
+void BecomeSupervisor(const Plan& plan) {
+  // Supervisors above know it by that.
+  prctl(PR_SET_NAME, kSupervisorName);
+  if (const int error = ArrangeFds(plan); error != 0) {
+    SendError(plan.birth.writing.get(), kDup, error);
+    return;
+  }
+  char* const* const argv = plan.argv.data();
+  char* const* const env = plan.env.data();
+  if (plan.image.valid()) execve(plan.image_path.c_str(), argv, env);
+  // This very program can do it, too, if it takes more room.
+  execve(kProgram, argv, env);
+  SendError(kSupervisorBirthFd, kExec, errno);
+}
+
+// ---- In a fork of this process, for StartMethod::kFork ----
+
+// In a forked child.
+int ArrangeChildFds(const ChildFds& fds, int death_pipe) {
+  const int sources[] = {fds.standard_input, fds.standard_output,
+                         fds.standard_error, fds.control, death_pipe};
+  int moved[5];
+  for (int i = 0; i < 5; ++i) {
+    moved[i] = sources[i] < 0
+                   ? -1
+                   : fcntl(sources[i], F_DUPFD_CLOEXEC, kSupervisorFirstFd);
+    if (sources[i] >= 0 && moved[i] < 0) return errno;
+  }
+  for (int fd = 0; fd < 5; ++fd) {
+    if (moved[fd] >= 0) {
+      dup2(moved[fd], fd);
+      continue;
+    }
+    // As exec would: it stands where a standard stream was closed.
+    const int flags = fcntl(fd, F_GETFD);
+    if (flags >= 0 && (flags & FD_CLOEXEC) != 0) close(fd);
+  }
+  return CloseFrom(kSupervisorFirstFd);
+}
+
+// As exec would, in a forked child.
+void ResetHandlers(uint64_t ignored) {
+  struct sigaction action = {};
+  for (int signal = 1; signal < NSIG; ++signal) {
+    action.sa_handler = IsIn(ignored, signal) ? SIG_IGN : SIG_DFL;
+    sigaction(signal, &action, nullptr);
+  }
+}
+
+// In a forked child.
+[[noreturn]] void BeChild(const SupervisedStart& start, size_t index,
+                          int death_pipe) {
+  if (start.own_group) setpgid(0, 0);
+  if (ArrangeChildFds(start.children[index], death_pipe) != 0) _exit(127);
+  ResetHandlers(start.ignored_signals);
+  sigset_t blocked;
+  sigemptyset(&blocked);
+  if (start.hold_interrupt) sigaddset(&blocked, SIGINT);
+  sigprocmask(SIG_SETMASK, &blocked, nullptr);
+  for (const auto& [name, value] : start.environment) {
+    setenv(name.c_str(), value.c_str(), 1);
+  }
+  start.run();
+  std::abort();
+}
+
+// Returns an errno.
+int ForkChildren(const SupervisedStart& start, const Plan& plan,
+                 std::vector<pid_t>& pids) {
+  for (size_t i = 0; i < start.children.size(); ++i) {
+    const int death_pipe = plan.death_pipes[i].reading.get();
+    const pid_t pid = fork();
+    if (pid == 0) BeChild(start, i, death_pipe);
+    if (pid < 0) return errno;
+    pids.push_back(pid);
+  }
+  return 0;
+}
+
+[[noreturn]] void ForkAndBecomeSupervisor(const SupervisedStart& start,
+                                          Plan& plan) {
+  prctl(PR_SET_CHILD_SUBREAPER, 1);
+  signal(SIGCHLD, SIG_DFL);
+  std::vector<pid_t> pids;
+  const int error = ForkChildren(start, plan, pids);
+  if (error == 0) {
+    for (size_t i = 0; i < pids.size(); ++i) {
+      plan.arguments[kSupervisorFirstChildArgument + i] = absl::StrCat(pids[i]);
+    }
+    plan.argv = Pointers(plan.arguments);
+    BecomeSupervisor(plan);
+  } else {
+    SendError(plan.birth.writing.get(), kFork, error);
+  }
+  for (const pid_t pid : pids) {
+    kill(pid, SIGKILL);
+    RetryOnEintr([&] { return waitpid(pid, nullptr, 0); });
+  }
+  _exit(EXIT_FAILURE);
+}
+
+// ---- In this process ----
+
+absl::Status BirthError(const SupervisorBirth& birth) {
+  constexpr const char* kCalls[] = {"vfork",    "fork",    "dup2",
+                                    "execve",   "setpgid", "pidfd_open",
+                                    "signalfd", "sendmsg"};
+  const bool known = birth.call >= 0 && birth.call <= kSend;
+  const absl::Status status =
+      PosixError(birth.error,
+                 known ? kCalls[birth.call] : "a supervisor's call", kProgram);
+  if (birth.error != EAGAIN) return status;
+  return absl::ResourceExhaustedError(status.message());
+}
+
+struct ReceivedBirth {
+  SupervisorBirth birth;
+  std::vector<UniqueFd> fds;
+};
+
+absl::StatusOr<ReceivedBirth> ReceiveBirth(int socket) {
+  SupervisorBirth birth = {};
+  iovec bytes = {.iov_base = &birth, .iov_len = sizeof(birth)};
+  msghdr message = {};
+  message.msg_iov = &bytes;
+  message.msg_iovlen = 1;
+  ControlBuffer control;
+  AttachRoom(&control, &message);
+  constexpr int kFlags = MSG_DONTWAIT | MSG_CMSG_CLOEXEC;
+  const ssize_t got =
+      RetryOnEintr([&] { return recvmsg(socket, &message, kFlags); });
+  constexpr char kSilent[] = "its supervisor was killed before it began";
+  if (got < 0) {
+    return errno == EAGAIN ? absl::UnavailableError(kSilent)
+                           : PosixError(errno, "recvmsg", "supervisor");
+  }
+  Ancillary came = TakeAncillary(&message);
+  if (got != sizeof(birth)) return absl::UnavailableError(kSilent);
+  return ReceivedBirth{birth, std::move(came.fds)};
+}
+
+// Until it has reported, or cannot any more. The end of the channel would not
+// say that: a fork made by another thread may hold it, too.
+absl::Status WaitForBirth(int socket, const Supervisor* supervisor) {
+  if (supervisor == nullptr) return absl::OkStatus();
+  pollfd fds[] = {{.fd = socket, .events = POLLIN, .revents = 0},
+                  {.fd = supervisor->end_fd(), .events = POLLIN, .revents = 0}};
+  return PollUntil(fds, 2, Deadline::Never()).status();
+}
+
+// A child's pid, as this process knows it. It is not the one that was reported
+// if this process has left its pid namespace for the processes it starts.
+absl::StatusOr<pid_t> PidHere(pid_t reported, bool same_names,
+                              const PidFd& child) {
+  if (same_names) return reported;
+  TENON_ASSIGN_OR_RETURN(const pid_t pid, PidOf(child));
+  if (pid > 0) return pid;
+  return absl::UnavailableError("it was killed before it began");
+}
+
+// The children, as the supervisor, which is `pid` here, reports them.
+absl::StatusOr<std::vector<SupervisedChild>> Meet(
+    Plan& plan, pid_t pid, const Supervisor* supervisor) {
+  const int socket = plan.birth.reading.get();
+  TENON_RETURN_IF_ERROR(WaitForBirth(socket, supervisor));
+  TENON_ASSIGN_OR_RETURN(ReceivedBirth received, ReceiveBirth(socket));
+  const SupervisorBirth& birth = received.birth;
+  if (birth.error != 0) return BirthError(birth);
+  if (received.fds.size() != plan.death_pipes.size()) {
+    // There was no room for them here.
+    return PosixError(EMFILE, "recvmsg", "pidfds of children");
+  }
+  std::vector<SupervisedChild> children;
+  for (size_t i = 0; i < received.fds.size(); ++i) {
+    TENON_ASSIGN_OR_RETURN(PidFd pid_fd,
+                           PidFd::Adopt(std::move(received.fds[i])));
+    TENON_ASSIGN_OR_RETURN(
+        ChildExit child_exit,
+        ChildExit::Adopt(std::move(plan.death_pipes[i].reading)));
+    TENON_ASSIGN_OR_RETURN(const pid_t child,
+                           PidHere(birth.pids[i], birth.self == pid, pid_fd));
+    children.push_back({child, std::move(pid_fd), std::move(child_exit)});
+  }
+  return children;
+}
+
+// While this lives, pthread_cancel() of this thread has no effect. Otherwise it
+// could be the process made by vfork() that unwinds the stack of both.
+class NoCancellation {
+ public:
+  NoCancellation() { pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before_); }
+  ~NoCancellation() { pthread_setcancelstate(before_, nullptr); }
+  NoCancellation(const NoCancellation&) = delete;
+  NoCancellation& operator=(const NoCancellation&) = delete;
+
+ private:
+  int before_ = PTHREAD_CANCEL_ENABLE;
+};
+
+// Null if it has ended, and another waiter has reaped it: SIGCHLD is ignored.
+absl::StatusOr<std::shared_ptr<Supervisor>> OpenSupervisor(pid_t pid) {
+  absl::StatusOr<PidFd> supervisor = PidFd::Open(pid);
+  if (supervisor.ok()) {
+    return std::make_shared<Supervisor>(*std::move(supervisor));
+  }
+  // Its zombie would have been found.
+  if (absl::IsNotFound(supervisor.status())) return nullptr;
+  kill(pid, SIGKILL);
+  RetryOnEintr([&] { return waitpid(pid, nullptr, 0); });
+  return supervisor.status();
+}
+
+// Returns its pid, or -1 with errno. No signal must reach a handler of this
+// process in the supervisor or in a child, so all are blocked there.
+pid_t MakeSupervisor(const SupervisedStart& start, Plan& plan) {
+  if (start.run != nullptr) {
+    std::fflush(stdout);
+    std::fflush(stderr);
+  }
+  sigset_t all;
+  sigset_t before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  pid_t pid;
+  if (start.run == nullptr) {
+    // NOLINTNEXTLINE(clang-analyzer-security.insecureAPI.vfork): see above.
+    pid = vfork();
+    if (pid == 0) {
+      BecomeSupervisor(plan);
+      _exit(EXIT_FAILURE);
+    }
+  } else {
+    pid = fork();
+    if (pid == 0) ForkAndBecomeSupervisor(start, plan);
+  }
+  const int error = errno;
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  errno = error;
+  return pid;
+}
+
+// Supervisors that have reported the last of their children, and stay for
+// others below them.
+class Lingering {
+ public:
+  // This process's. Never destroyed: a static destructor of the user's may
+  // still end a process. A fork leaves its parent's as it is, locked perhaps,
+  // with numbers that mean other descriptors here, and has one of its own.
+  static Lingering& Get() {
+    static std::atomic<Lingering*> lingering{nullptr};
+    Lingering* current = lingering.load();
+    while (current == nullptr || current->fork_count_ != ForkCount()) {
+      auto* const fresh = new Lingering;
+      if (lingering.compare_exchange_strong(current, fresh)) return *fresh;
+      delete fresh;
+    }
+    return *current;
+  }
+
+  void Add(PidFd process) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    processes_.push_back(std::move(process));
+  }
+  // Those that have ended.
+  void Reap() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const auto is_gone = [](const PidFd& process) {
+      return !absl::IsDeadlineExceeded(
+          process.Reap(Deadline::Passed()).status());
+    };
+    processes_.erase(
+        std::remove_if(processes_.begin(), processes_.end(), is_gone),
+        processes_.end());
+  }
+
+ private:
+  const uint64_t fork_count_ = ForkCount();
+  std::mutex mutex_;
+  std::vector<PidFd> processes_;
+};
+
+}  // namespace
+
+uint64_t IgnoredSignals() {
+  uint64_t ignored = 0;
+  for (int signal = 1; signal < NSIG; ++signal) {
+    struct sigaction now = {};
+    if (signal == SIGCHLD || sigaction(signal, nullptr, &now) != 0) continue;
+    if (now.sa_handler == SIG_IGN) ignored |= uint64_t{1} << (signal - 1);
+  }
+  return ignored;
+}
+
+void ReapLingeringSupervisors() { Lingering::Get().Reap(); }
+
+void Supervisor::Dismiss() { process_.SendSignal(SIGKILL).IgnoreError(); }
+
+absl::Status Supervisor::WaitForEnd(Deadline deadline) const {
+  return process_.WaitForEnd(deadline);
+}
+
+void Supervisor::Wake() { process_.SendSignal(SIGCONT).IgnoreError(); }
+
+Supervisor::~Supervisor() {
+  if (fork_count_ != ForkCount()) return;
+  // It ends at once if it does not linger, unless it has been stopped.
+  constexpr absl::Duration kEnds = absl::Seconds(2);
+  const Deadline deadline =
+      lingers_ ? Deadline::Passed() : Deadline::After(kEnds);
+  if (absl::IsDeadlineExceeded(process_.Reap(deadline).status())) {
+    Lingering::Get().Add(std::move(process_));
+  }
+  ReapLingeringSupervisors();
+}
+
+absl::StatusOr<SupervisedChildren> StartSupervised(
+    const SupervisedStart& start) {
+  const NoCancellation none;
+  ReapLingeringSupervisors();
+  TENON_ASSIGN_OR_RETURN(Plan plan, MakePlan(start));
+  const pid_t pid = MakeSupervisor(start, plan);
+  if (pid < 0) {
+    return BirthError({.error = errno,
+                       .call = start.run == nullptr ? kVfork : kFork,
+                       .self = 0,
+                       .pids = {}});
+  }
+  for (Ends& death_pipe : plan.death_pipes) death_pipe.writing.Reset();
+  plan.birth.writing.Reset();
+  TENON_ASSIGN_OR_RETURN(std::shared_ptr<Supervisor> supervisor,
+                         OpenSupervisor(pid));
+  absl::StatusOr<std::vector<SupervisedChild>> children =
+      Meet(plan, pid, supervisor.get());
+  if (children.ok()) {
+    return SupervisedChildren{std::move(supervisor), *std::move(children)};
+  }
+  if (supervisor != nullptr) supervisor->Dismiss();
+  return children.status();
+}
+
+}  // namespace tenon::spawn

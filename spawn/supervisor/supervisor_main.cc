@@ -1,0 +1,701 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "tenon/spawn/supervisor/supervisor_main.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <time.h>
+
+namespace tenon::spawn {
+namespace {
+
+// ---- System calls ----
+
+// Returns -errno on failure.
+long Call(long number, long a = 0, long b = 0, long c = 0, long d = 0,
+          long e = 0) {
+#if defined(__x86_64__)
+  long result;
+  register long r10 __asm__("r10") = d;
+  register long r8 __asm__("r8") = e;
+  __asm__ volatile("syscall"
+                   : "=a"(result)
+                   : "a"(number), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8)
+                   : "rcx", "r11", "memory");
+  return result;
+#elif defined(__aarch64__)
+  register long x8 __asm__("x8") = number;
+  register long x0 __asm__("x0") = a;
+  register long x1 __asm__("x1") = b;
+  register long x2 __asm__("x2") = c;
+  register long x3 __asm__("x3") = d;
+  register long x4 __asm__("x4") = e;
+  __asm__ volatile("svc 0"
+                   : "+r"(x0)
+                   : "r"(x8), "r"(x1), "r"(x2), "r"(x3), "r"(x4)
+                   : "memory");
+  return x0;
+#else
+#error "the supervisor knows the system calls of x86-64 and of AArch64 only"
+#endif
+}
+
+long Address(const void* pointer) { return reinterpret_cast<long>(pointer); }
+// Of what the kernel writes.
+long Address(void* pointer) { return reinterpret_cast<long>(pointer); }
+
+[[noreturn]] void Exit(int code) {
+  for (;;) Call(SYS_exit_group, code);
+}
+
+long Kill(int pid, int signal) { return Call(SYS_kill, pid, signal); }
+
+// CLOCK_MONOTONIC in milliseconds.
+long NowMs() {
+  timespec now;
+  Call(SYS_clock_gettime, CLOCK_MONOTONIC, Address(&now));
+  return now.tv_sec * 1000 + now.tv_nsec / 1'000'000;
+}
+
+// Blocks for at most `timeout_ms`; -1: until something happens.
+void Poll(pollfd* fds, int count, long timeout_ms) {
+  timespec timeout;
+  timeout.tv_sec = timeout_ms / 1000;
+  timeout.tv_nsec = timeout_ms % 1000 * 1'000'000;
+  Call(SYS_ppoll, Address(fds), count, timeout_ms < 0 ? 0 : Address(&timeout));
+}
+
+// The kernel's own set of signals, which is not the C library's.
+using SignalSet = unsigned long;
+constexpr SignalSet SetOf(int signal) { return SignalSet{1} << (signal - 1); }
+
+// Runs `run`, which must not return, in a child that has this process's memory
+// and a stack of its own below `stack_end`. Blocks until the child has executed
+// a program or ended. Returns its pid, or -errno.
+long Vfork(void (*run)(void*), void* argument, char* stack_end) {
+  constexpr long kFlags = CLONE_VM | CLONE_VFORK | SIGCHLD;
+  long* top = reinterpret_cast<long*>(stack_end);
+  *--top = Address(argument);
+  *--top = reinterpret_cast<long>(run);
+#if defined(__x86_64__)
+  long result;
+  register long r10 __asm__("r10") = 0;
+  register long r8 __asm__("r8") = 0;
+  __asm__ volatile(
+      "syscall\n"
+      "  test %%rax, %%rax\n"
+      "  jnz 1f\n"
+      "  xor %%ebp, %%ebp\n"
+      "  pop %%rax\n"
+      "  pop %%rdi\n"
+      "  call *%%rax\n"
+      "  ud2\n"
+      "1:\n"
+      : "=a"(result)
+      : "a"(SYS_clone), "D"(kFlags), "S"(top), "d"(0), "r"(r10), "r"(r8)
+      : "rcx", "r11", "memory");
+  return result;
+#elif defined(__aarch64__)
+  register long x8 __asm__("x8") = SYS_clone;
+  register long x0 __asm__("x0") = kFlags;
+  register long x1 __asm__("x1") = Address(top);
+  register long x2 __asm__("x2") = 0;
+  register long x3 __asm__("x3") = 0;
+  register long x4 __asm__("x4") = 0;
+  __asm__ volatile(
+      "svc 0\n"
+      "  cbnz x0, 1f\n"
+      "  mov x29, #0\n"
+      "  ldp x1, x0, [sp], #16\n"
+      "  blr x1\n"
+      "  brk #1\n"
+      "1:\n"
+      : "+r"(x0)
+      : "r"(x8), "r"(x1), "r"(x2), "r"(x3), "r"(x4)
+      : "memory");
+  return x0;
+#endif
+}
+
+// The kernel's own form of an action, whose size of a signal set is 8.
+constexpr long kSignalSetSize = 8;
+struct SignalAction {
+  long handler;
+  unsigned long flags;
+  long restorer;
+  unsigned long mask;
+};
+
+// ---- Words ----
+
+// -1 for a negative number, and for what is none.
+long Parse(const char* word) {
+  long number = 0;
+  if (*word == '\0') return -1;
+  for (; *word != '\0'; ++word) {
+    if (*word < '0' || *word > '9' || number > 1'000'000'000'000) return -1;
+    number = number * 10 + (*word - '0');
+  }
+  return number;
+}
+
+char* Append(char* end, const char* word) {
+  while (*word != '\0') *end++ = *word++;
+  *end = '\0';
+  return end;
+}
+
+char* AppendNumber(char* end, int number) {
+  char digits[12];
+  int count = 0;
+  for (; number > 0; number /= 10) {
+    digits[count++] = static_cast<char>('0' + number % 10);
+  }
+  while (count > 0) *end++ = digits[--count];
+  *end = '\0';
+  return end;
+}
+
+// Reads the beginning of a file. Returns how much that is; 0 if there is none.
+long ReadFile(const char* path, char* buffer, long size) {
+  const long fd =
+      Call(SYS_openat, AT_FDCWD, Address(path), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return 0;
+  const long got = Call(SYS_read, fd, Address(buffer), size);
+  Call(SYS_close, fd);
+  return got < 0 ? 0 : got;
+}
+
+// Whether a file of a process in /proc begins with a supervisor's name and
+// `end`.
+bool BeginsWithName(int pid, const char* file, char end) {
+  char path[40];
+  Append(AppendNumber(Append(path, "/proc/"), pid), file);
+  char name[32];
+  const long size = ReadFile(path, name, sizeof(name));
+  constexpr long kSize = sizeof(kSupervisorName) - 1;
+  if (size < kSize + 1 || name[kSize] != end) return false;
+  for (long i = 0; i < kSize; ++i) {
+    if (name[i] != kSupervisorName[i]) return false;
+  }
+  return true;
+}
+
+// A process has a pid in its own pid namespace and in each outer one.
+constexpr int kMaxPidNamespaces = 33;
+
+// Reads the pids of a process, given its status file, from the pid namespace
+// that /proc shows down to its own. Returns how many there are.
+int ReadPids(const char* path, int* pids) {
+  char status[4096];
+  const long size = ReadFile(path, status, sizeof(status));
+  constexpr char kLine[] = "\nNSpid:";
+  constexpr long kLineSize = sizeof(kLine) - 1;
+  long at = 0;
+  for (long matched = 0; at < size && matched < kLineSize; ++at) {
+    matched = status[at] == kLine[matched] ? matched + 1 : status[at] == '\n';
+  }
+  int count = 0;
+  while (at < size && status[at] == '\t' && count < kMaxPidNamespaces) {
+    int pid = 0;
+    for (++at; at < size && status[at] >= '0' && status[at] <= '9'; ++at) {
+      pid = pid * 10 + (status[at] - '0');
+    }
+    pids[count++] = pid;
+  }
+  return count;
+}
+
+// The pid in this pid namespace of a child that /proc shows as `shown`: /proc
+// may be that of an outer namespace. 0 if it has none.
+int PidHere(int shown) {
+  int pids[kMaxPidNamespaces];
+  const int own = ReadPids("/proc/thread-self/status", pids);
+  if (own <= 1) return shown;
+  char path[40];
+  Append(AppendNumber(Append(path, "/proc/"), shown), "/status");
+  return ReadPids(path, pids) >= own ? pids[own - 1] : 0;
+}
+
+// Supervisors below see the same deaths themselves, and give their children the
+// grace that those were started with. comm is its name but for the time between
+// exec and its first instruction.
+bool IsSupervisor(int pid) {
+  return BeginsWithName(pid, "/comm", '\n') ||
+         BeginsWithName(pid, "/cmdline", '\0');
+}
+
+// ---- The supervisor ----
+
+// How long it waits for room where the user has too many descriptors in flight,
+// and between two attempts.
+constexpr int kInFlightTries = 10'000;
+constexpr long kNapMs = 1;
+
+// How long it waits for descendants that have been killed and do not die: the
+// kernel holds them.
+constexpr long kSweepMs = 2000;
+
+// A process that is not known to be a supervisor is killed only if that is
+// still so after this time: it may be one that is just being executed.
+constexpr long kSecondLookMs = 5;
+constexpr int kMaxStrays = 256;
+
+constexpr long kMaxPid = 1 << 30;
+
+// After this time of sweeping strays are killed at first sight: one that lives
+// on in a child, and that in another, is never seen twice.
+constexpr long kFirstSightMs = 200;
+
+struct SupervisedProcess {
+  int pid;
+  bool ended;
+  bool told;
+  SupervisorReport report;
+};
+
+class Supervisor {
+ public:
+  // Ends the process if the arguments are wrong.
+  Supervisor(int argc, const char* const* argv)
+      : argv_(argv), environment_(argv + argc + 1) {
+    count_ = argc - kSupervisorFirstChildArgument;
+    if (count_ < 1 || count_ > kMaxSupervised) Exit(125);
+    const long ancestors = Parse(argv[kSupervisorAncestorsArgument]);
+    if (ancestors < 0 || ancestors > kMaxSupervisorAncestors) Exit(125);
+    ancestor_count_ = static_cast<int>(ancestors);
+    leads_group_ = Parse(argv[kSupervisorGroupArgument]) == 1;
+    grace_ms_ = Parse(argv[kSupervisorGraceArgument]);
+    for (int i = 0; i < count_; ++i) {
+      const long pid = Parse(argv[kSupervisorFirstChildArgument + i]);
+      if (pid < 0 || pid > kMaxPid) Exit(125);
+      children_[i].pid = static_cast<int>(pid);
+      children_[i].ended = false;
+      children_[i].told = false;
+    }
+  }
+
+  // Makes the children that are not there yet, and tells the parent of all.
+  // Otherwise tells why not, and ends the process, with all of them.
+  void Begin() {
+    PrepareSelf();
+    SupervisorBirth birth = {};
+    birth.self = static_cast<int>(Call(SYS_getpid));
+    int pid_fds[kMaxSupervised];
+    birth.error = MakeAll(birth);
+    if (birth.error == 0) birth.error = OpenFds(birth.call, pid_fds);
+    if (birth.error == 0) {
+      // Before the parent goes on: it may be killed from then on, and its group
+      // with it.
+      LeaveTheParent();
+      birth.call = kSend;
+      birth.error = SendBirth(birth, pid_fds, count_);
+    }
+    if (birth.error != 0) {
+      SendBirth(birth, pid_fds, 0);
+      KillAndReapAll();
+      Exit(125);
+    }
+    for (int i = 0; i < count_; ++i) Call(SYS_close, pid_fds[i]);
+    CloseWhatWasTheParents();
+  }
+
+  // Until all children have ended; tells how, but for the last of them.
+  void Watch() {
+    for (;;) {
+      Reap();
+      if (running_ == 0) return;
+      Tell();
+      Poll(fds_, fd_count_, MsToWait());
+      if (!orphaned_ && HasAncestorEnded()) BecomeOrphaned();
+      if (orphaned_ && !killed_ && MsToWait() == 0) {
+        killed_ = true;
+        Signal(SIGKILL, false);
+      }
+    }
+  }
+
+  // Ends whatever the children have left behind. Processes that have lost their
+  // parent are this process's children; killing one brings its children up.
+  void Sweep() {
+    // What they have started may outlive them, but not their ancestors.
+    if (!leads_group_ && !orphaned_) return;
+    const long begin = NowMs();
+    for (int quiet = 0; quiet < 2 && NowMs() - begin < kSweepMs;) {
+      Reap();
+      if (!has_children_) return;
+      // Once could be a list that has just changed.
+      quiet = KillStrays(NowMs() - begin >= kFirstSightMs) ? 0 : quiet + 1;
+      Poll(fds_, 1, quiet == 0 ? kSecondLookMs : 1);
+    }
+  }
+
+  // How those have ended of which that was not told.
+  void Tell() {
+    for (int i = 0; i < count_; ++i) {
+      SupervisedProcess& child = children_[i];
+      if (!child.ended || child.told) continue;
+      child.told = true;
+      Call(SYS_write, SupervisorWritingEnd(i), Address(&child.report),
+           sizeof(child.report));
+      // So the end of this child stays visible after its report was read.
+      Call(SYS_close, SupervisorWritingEnd(i));
+    }
+  }
+
+  // The same for the last of them. Then reaps the supervisors below, which are
+  // nobody else's to reap once the children that started them have ended.
+  void TellAndLinger() {
+    const bool lingers = has_children_ && HasSupervisors();
+    for (SupervisedProcess& child : children_) child.report.lingers = lingers;
+    Tell();
+    while (has_children_ && HasSupervisors()) {
+      Poll(fds_, 1, -1);
+      Reap();
+    }
+  }
+
+ private:
+  // ---- Making the children ----
+
+  void PrepareSelf() {
+    Call(SYS_prctl, PR_SET_CHILD_SUBREAPER, 1);
+    // If it were ignored, the kernel would reap the children itself.
+    const SignalAction by_default = {0, 0, 0, 0};
+    Call(SYS_rt_sigaction, SIGCHLD, Address(&by_default), 0, kSignalSetSize);
+    // The children get duplicates of those that are theirs.
+    for (int fd = kSupervisorFirstFd; fd < FdsEnd(); ++fd) {
+      Call(SYS_fcntl, fd, F_SETFD, FD_CLOEXEC);
+    }
+    for (int i = 0; i < ancestor_count_; ++i) {
+      PollAt(1 + i, SupervisorFirstAncestor(count_) + i);
+    }
+    fd_count_ = 1 + ancestor_count_;
+  }
+
+  int FdsEnd() const {
+    return SupervisorFdsOf(count_, count_, ancestor_count_);
+  }
+
+  // Returns an errno, and in `birth` what has failed.
+  int MakeAll(SupervisorBirth& birth) {
+    for (int i = 0; i < count_; ++i) {
+      const int error = children_[i].pid == 0 ? Make(i, &birth.call) : Adopt(i);
+      if (error != 0) return error;
+      birth.pids[i] = children_[i].pid;
+      ++running_;
+    }
+    return 0;
+  }
+
+  // Not before all children have been made: a descriptor that is opened takes
+  // the place of a stream that is inherited. Returns an errno.
+  int OpenFds(int& call, int* pid_fds) {
+    call = kPidfdOpen;
+    for (int i = 0; i < count_; ++i) {
+      // Only this process can reap it: the number cannot be another's yet.
+      const long fd = Call(SYS_pidfd_open, children_[i].pid, 0);
+      if (fd < 0) return static_cast<int>(-fd);
+      pid_fds[i] = static_cast<int>(fd);
+    }
+    call = kSignalfd;
+    const SignalSet ends = SetOf(SIGCHLD);
+    const long fd = Call(SYS_signalfd4, -1, Address(&ends), kSignalSetSize,
+                         O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0) return static_cast<int>(-fd);
+    // Behind all that will be closed.
+    const long moved = Call(SYS_fcntl, fd, F_DUPFD_CLOEXEC, FdsEnd());
+    if (moved < 0) return static_cast<int>(-moved);
+    Call(SYS_close, fd);
+    PollAt(0, static_cast<int>(moved));
+    return 0;
+  }
+
+  // One that this process's own past, a fork of the parent, has made.
+  int Adopt(int i) {
+    siginfo_t info;
+    const long result = Call(SYS_waitid, P_PID, children_[i].pid,
+                             Address(&info), WEXITED | WNOHANG | WNOWAIT);
+    if (result < 0) children_[i].pid = 0;
+    return static_cast<int>(-result);
+  }
+
+  struct Making {
+    const Supervisor* self;
+    int child;
+    int error;
+    int call;
+  };
+
+  int Make(int i, int* call) {
+    alignas(16) char stack[4096];
+    Making making = {this, i, 0, kVfork};
+    const long pid = Vfork(BeChild, &making, stack + sizeof(stack));
+    *call = making.call;
+    if (pid < 0) return static_cast<int>(-pid);
+    children_[i].pid = static_cast<int>(pid);
+    if (making.error != 0) Call(SYS_wait4, pid, 0, 0, 0);
+    if (making.error != 0) children_[i].pid = 0;
+    return making.error;
+  }
+
+  [[noreturn]] static void BeChild(void* argument) {
+    Making* const making = static_cast<Making*>(argument);
+    making->error =
+        -static_cast<int>(making->self->Execute(making->child, &making->call));
+    Exit(127);
+  }
+
+  // Returns -errno, and in `*call` what has failed; not if all went well.
+  long Execute(int child, int* call) const {
+    *call = kSetpgid;
+    const long grouped = leads_group_ ? Call(SYS_setpgid, 0, 0) : 0;
+    if (grouped < 0) return grouped;
+    *call = kDup;
+    const int fds = SupervisorFdsOf(child, count_, ancestor_count_);
+    const int targets[kFdsOfAChild] = {kControlFd, 0, 1, 2};
+    for (int i = 0; i < kFdsOfAChild; ++i) {
+      const long result = Call(SYS_dup3, fds + i, targets[i], 0);
+      if (result < 0 && (i == 0 || result != -EBADF)) return result;
+    }
+    const long leashed =
+        Call(SYS_dup3, SupervisorReadingEnd(child), kDeathPipeFd, 0);
+    if (leashed < 0) return leashed;
+    const SignalSet blocked =
+        Parse(argv_[kSupervisorInterruptArgument]) == 1 ? SetOf(SIGINT) : 0;
+    Call(SYS_rt_sigprocmask, SIG_SETMASK, Address(&blocked), 0, kSignalSetSize);
+    *call = kExec;
+    char path[40];
+    AppendNumber(Append(path, "/proc/self/fd/"), kSupervisorProgramFd);
+    const char* const argv[] = {argv_[kSupervisorProgramArgument], kChildFlag,
+                                nullptr};
+    return Call(SYS_execve, Address(path), Address(argv),
+                Address(environment_));
+  }
+
+  // Returns an errno.
+  static int SendBirth(const SupervisorBirth& birth, const int* pid_fds,
+                       int count) {
+    iovec bytes = {const_cast<SupervisorBirth*>(&birth), sizeof(birth)};
+    alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int) * kMaxSupervised)];
+    msghdr message = {};
+    message.msg_iov = &bytes;
+    message.msg_iovlen = 1;
+    if (count > 0) {
+      cmsghdr* const header = reinterpret_cast<cmsghdr*>(control);
+      header->cmsg_level = SOL_SOCKET;
+      header->cmsg_type = SCM_RIGHTS;
+      header->cmsg_len = CMSG_LEN(sizeof(int) * static_cast<unsigned>(count));
+      int* const fds = reinterpret_cast<int*>(CMSG_DATA(header));
+      for (int i = 0; i < count; ++i) fds[i] = pid_fds[i];
+      message.msg_control = control;
+      message.msg_controllen =
+          CMSG_SPACE(sizeof(int) * static_cast<unsigned>(count));
+    }
+    for (int tries = 0;; ++tries) {
+      const long sent = Call(SYS_sendmsg, kSupervisorBirthFd, Address(&message),
+                             MSG_NOSIGNAL);
+      if (sent >= 0) return 0;
+      if (sent == -EINTR) continue;
+      if (sent != -ETOOMANYREFS || tries == kInFlightTries) {
+        return static_cast<int>(-sent);
+      }
+      Poll(nullptr, 0, kNapMs);
+    }
+  }
+
+  void KillAndReapAll() {
+    for (int i = 0; i < count_; ++i) {
+      if (children_[i].pid == 0) continue;
+      Kill(children_[i].pid, SIGKILL);
+      Call(SYS_wait4, children_[i].pid, 0, 0, 0);
+    }
+  }
+
+  // From now on a signal to the parent's group is not meant for this process,
+  // and it keeps no directory busy.
+  void LeaveTheParent() {
+    Call(SYS_setpgid, 0, 0);
+    const char root[] = "/";
+    Call(SYS_chdir, Address(root));
+  }
+
+  void CloseWhatWasTheParents() {
+    for (int fd = 0; fd < SupervisorReadingEnd(0); ++fd) Call(SYS_close, fd);
+    const int first = SupervisorFdsOf(0, count_, ancestor_count_);
+    for (int fd = first; fd < FdsEnd(); ++fd) Call(SYS_close, fd);
+  }
+
+  // ---- Watching them ----
+
+  void PollAt(int index, int fd) {
+    fds_[index].fd = fd;
+    fds_[index].events = POLLIN;
+    fds_[index].revents = 0;  // As it stays if the kernel cannot poll.
+  }
+
+  long MsToWait() const {
+    if (!orphaned_ || killed_ || grace_ms_ < 0) return -1;
+    const long left = deadline_ms_ - NowMs();
+    return left > 0 ? left : 0;
+  }
+
+  bool HasAncestorEnded() const {
+    for (int i = 1; i < fd_count_; ++i) {
+      if ((fds_[i].revents & POLLIN) != 0) return true;
+    }
+    return false;
+  }
+
+  void BecomeOrphaned() {
+    orphaned_ = true;
+    deadline_ms_ = NowMs() + grace_ms_;
+    fd_count_ = 1;
+    // One that is stopped can use its grace, too.
+    Signal(SIGCONT, leads_group_);
+  }
+
+  void Signal(int signal, bool group) {
+    for (int i = 0; i < count_; ++i) {
+      const int pid = children_[i].pid;
+      if (!children_[i].ended) Kill(group ? -pid : pid, signal);
+    }
+  }
+
+  // All children that have ended.
+  void Reap() {
+    char ignored[8 * 128];
+    while (Call(SYS_read, fds_[0].fd, Address(ignored), sizeof(ignored)) > 0) {
+    }
+    for (;;) {
+      siginfo_t info;
+      info.si_pid = 0;
+      has_children_ = Call(SYS_waitid, P_ALL, 0, Address(&info),
+                           WEXITED | WNOHANG | WNOWAIT) != -ECHILD;
+      if (!has_children_ || info.si_pid == 0) return;
+      if (!ReapOne(info.si_pid)) return;
+    }
+  }
+
+  bool ReapOne(int pid) {
+    SupervisedProcess* const child = Find(pid);
+    // While it is not reaped, its number is its group's and nobody else's.
+    if (child != nullptr && leads_group_) Kill(-pid, SIGKILL);
+    int status = 0;
+    rusage usage;
+    if (Call(SYS_wait4, pid, Address(&status), WNOHANG, Address(&usage)) <= 0) {
+      return false;
+    }
+    if (child == nullptr) return true;
+    child->ended = true;
+    child->report.wait_status = status;
+    child->report.lingers = 0;
+    child->report.peak_rss_kib = usage.ru_maxrss;
+    --running_;
+    return true;
+  }
+
+  // Among those that have not ended: a number may come again.
+  SupervisedProcess* Find(int pid) {
+    for (int i = 0; i < count_; ++i) {
+      if (children_[i].pid == pid && !children_[i].ended) return &children_[i];
+    }
+    return nullptr;
+  }
+
+  // Calls `visit` with each child of this process, as /proc numbers it.
+  template <typename Visit>
+  static void ForEachChild(Visit visit) {
+    char list[4096];
+    const long size =
+        ReadFile("/proc/thread-self/children", list, sizeof(list));
+    int pid = 0;
+    // A number that is cut off comes again.
+    for (long i = 0; i < size; ++i) {
+      if (list[i] >= '0' && list[i] <= '9') {
+        pid = pid * 10 + (list[i] - '0');
+        continue;
+      }
+      if (pid > 0) visit(pid);
+      pid = 0;
+    }
+  }
+
+  static bool HasSupervisors() {
+    bool has = false;
+    ForEachChild([&has](int pid) { has = has || IsSupervisor(pid); });
+    return has;
+  }
+
+  // Kills the children of this process that are no supervisors, if they were
+  // there at the look before, too, or `at_first_sight`. Whether there are any;
+  // those that have become another user's, and cannot be killed, do not count.
+  bool KillStrays(bool at_first_sight) {
+    const bool second = NowMs() - looked_ms_ >= kSecondLookMs;
+    int found[kMaxStrays];
+    int count = 0;
+    ForEachChild([&](int shown) {
+      if (count == kMaxStrays || IsSupervisor(shown)) return;
+      const int pid = PidHere(shown);
+      const bool doomed = at_first_sight || (second && WasStray(pid));
+      if (pid > 0 && Kill(pid, doomed ? SIGKILL : 0) == 0) found[count++] = pid;
+    });
+    if (second) {
+      looked_ms_ = NowMs();
+      stray_count_ = count;
+      for (int i = 0; i < count; ++i) strays_[i] = found[i];
+    }
+    return count > 0;
+  }
+
+  bool WasStray(int pid) const {
+    for (int i = 0; i < stray_count_; ++i) {
+      if (strays_[i] == pid) return true;
+    }
+    return false;
+  }
+
+  const char* const* argv_;
+  const char* const* environment_;
+  SupervisedProcess children_[kMaxSupervised];
+  int count_;
+  int running_ = 0;
+  int ancestor_count_;
+  bool leads_group_;
+  long grace_ms_;
+  // Ends of children, then ancestors.
+  pollfd fds_[1 + kMaxSupervisorAncestors];
+  int fd_count_;
+  bool orphaned_ = false;
+  long deadline_ms_ = 0;
+  bool killed_ = false;
+  bool has_children_ = true;
+  // Seen at the last look.
+  long looked_ms_ = 0;
+  int stray_count_ = 0;
+  int strays_[kMaxStrays];
+};
+
+}  // namespace
+
+[[noreturn]] void SupervisorMain(int argc, const char* const* argv) {
+  Call(SYS_prctl, PR_SET_NAME, Address(kSupervisorName));
+  Supervisor supervisor(argc, argv);
+  supervisor.Begin();
+  supervisor.Watch();
+  supervisor.Sweep();
+  supervisor.TellAndLinger();
+  Exit(0);
+}
+
+}  // namespace tenon::spawn

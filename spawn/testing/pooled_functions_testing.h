@@ -1,0 +1,59 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Pool functions that take and give tensors in blocks of arenas, for tests.
+
+#ifndef TENON_SPAWN_TESTING_POOLED_FUNCTIONS_TESTING_H_
+#define TENON_SPAWN_TESTING_POOLED_FUNCTIONS_TESTING_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "tenon/futures/future.h"
+#include "tenon/ipc/sync/event.h"
+#include "tenon/shm/arena/arena.h"
+#include "tenon/shm/base/status_macros.h"
+#include "tenon/shm/tensor/tensor.h"
+#include "tenon/spawn/pool/process_pool.h"
+
+namespace tenon::spawn {
+
+std::shared_ptr<Arena> MakeArena();
+absl::StatusOr<ProcessPool> MakePool(int workers);
+
+template <typename T>
+absl::StatusOr<T> Get(futures::Future<T> future) {
+  TENON_RETURN_IF_ERROR(future.Wait(absl::Seconds(60)));
+  return std::move(future).value();
+}
+
+// ---- What workers do ----
+
+// Checks that it is a counting one, of any size, and tells where it begins.
+absl::StatusOr<int64_t> FirstOf(Tensor tensor);
+// Ten elements in this worker's arena.
+absl::StatusOr<Tensor> Make(int64_t first);
+// Of an arena that nothing but its result keeps: a, b and a.
+absl::StatusOr<std::vector<Tensor>> MakeInNewArena(int64_t first);
+Tensor GiveBack(Tensor tensor);
+// Make() of one that begins one later.
+absl::StatusOr<Tensor> Follow(Tensor tensor);
+// A page, in an arena that has room for no other and of which another thread
+// overwrites each block that it can get.
+absl::StatusOr<Tensor> MakeBesideAThread(int64_t first);
+absl::Status WaitWith(Tensor tensor, Event event);
+// How many blocks of its arena this worker, or anybody else, still has.
+int64_t CountBlocks();
+absl::Status Keep(Tensor tensor);
+// This worker is killed when it next passes that crash point.
+void DieAt(std::string point);
+
+}  // namespace tenon::spawn
+
+#endif  // TENON_SPAWN_TESTING_POOLED_FUNCTIONS_TESTING_H_

@@ -1,0 +1,71 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// For tests that send tensors in blocks of arenas to other processes.
+
+#ifndef TENON_SPAWN_TESTING_POOLED_TENSOR_TESTING_H_
+#define TENON_SPAWN_TESTING_POOLED_TENSOR_TESTING_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "gtest/gtest.h"
+#include "tenon/shm/arena/arena.h"
+#include "tenon/shm/arena/arena_tensor.h"
+#include "tenon/shm/base/deadline.h"
+#include "tenon/shm/base/status_macros.h"
+#include "tenon/shm/tensor/dtype.h"
+#include "tenon/shm/tensor/tensor.h"
+#include "tenon/shm/testing/process_testing.h"
+
+namespace tenon::spawn {
+
+// Of `count` elements, which are first, first + 1, ...
+inline absl::StatusOr<Tensor> MakeCounting(Arena& arena, int64_t count,
+                                           int64_t first) {
+  TENON_ASSIGN_OR_RETURN(Tensor tensor,
+                         CreateTensor(arena, kDtypeOf<int64_t>, {count},
+                                      Deadline::After(absl::Seconds(30))));
+  TENON_ASSIGN_OR_RETURN(const auto values, tensor.data<int64_t>());
+  for (int64_t& value : values) value = first++;
+  return tensor;
+}
+
+// OK if it is one of these that lies in a block.
+inline absl::Status CheckCounting(const Tensor& tensor, int64_t count,
+                                  int64_t first) {
+  if (tensor.storage() == nullptr || tensor.storage()->lease() == nullptr) {
+    return absl::InternalError("the tensor lies in no block");
+  }
+  TENON_ASSIGN_OR_RETURN(const auto values, tensor.data<const int64_t>());
+  if (values.size() != static_cast<size_t>(count)) {
+    return absl::InternalError("another size");
+  }
+  for (const int64_t value : values) {
+    if (value != first++) return absl::InternalError("another value");
+  }
+  return absl::OkStatus();
+}
+
+// Whether all of its blocks are free, or become so: who died may need a moment.
+inline testing::AssertionResult NothingIsLeftIn(Arena& arena) {
+  const bool empty = Becomes([&] {
+    arena.Trim().IgnoreError();
+    const ArenaUse use = arena.Use();
+    return use.segments == 0 && use.blocks_in_use == 0 &&
+           use.blocks_let_go == 0;
+  });
+  if (empty) return testing::AssertionSuccess();
+  const ArenaUse use = arena.Use();
+  return testing::AssertionFailure()
+         << use.blocks_in_use << " blocks are in use, " << use.blocks_let_go
+         << " let go, in " << use.segments << " segments";
+}
+
+}  // namespace tenon::spawn
+
+#endif  // TENON_SPAWN_TESTING_POOLED_TENSOR_TESTING_H_
