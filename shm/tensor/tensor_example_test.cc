@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// The example of README.md, "Tensors and values".
+// The example of a tensor in README.md, and its receiver.
 
 #include <unistd.h>
 
