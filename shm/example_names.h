@@ -39,7 +39,7 @@ struct MyHalf {
   uint16_t bits;
 };
 
-// What a peer has sent.
+// A descriptor that a peer has sent.
 extern tenon::UniqueFd received;
 extern std::string bytes;
 extern DLManagedTensorVersioned* theirs;

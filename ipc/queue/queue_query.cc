@@ -123,7 +123,7 @@ class QueueSearch {
 
  private:
   absl::Status LookAt(pid_t pid, int fd) {
-    TENON_ASSIGN_OR_RETURN(const auto shown, LookAtMemfd(pid, fd));
+    TENON_ASSIGN_OR_RETURN(const auto shown, InspectMemfd(pid, fd));
     if (!shown.has_value()) return absl::OkStatus();
     absl::string_view name = shown->label;
     if (!absl::ConsumePrefix(&name, kQueueLabel)) return absl::OkStatus();

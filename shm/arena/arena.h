@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Arena: blocks of pooled memory, which this process writes and lends to others
-// without a system call. Block: one of them.
+// without a system call. Block: a reference to one of them.
 //
 //   TENON_ASSIGN_OR_RETURN(auto arena, Arena::Create({.name = "frames"}));
 //   TENON_ASSIGN_OR_RETURN(Block block,
@@ -12,8 +12,8 @@
 //   // Send it; keep `block` until the receiver has acknowledged. The memory is
 //   // reused once no process holds it any more, by release or by death.
 //
-// The other end is attached_arena.h. Who holds what is never guessed: each
-// process says it in memory that it alone writes (ledger/column.h).
+// The other end is attached_arena.h. Holders are never guessed: each process
+// records its claims in memory that it alone writes (ledger/column.h).
 
 #ifndef TENON_SHM_ARENA_ARENA_H_
 #define TENON_SHM_ARENA_ARENA_H_
@@ -42,24 +42,25 @@ class Block;
 struct OwnedBlock;
 
 // Ownership: held by shared_ptr, which each Block has; owns the memory. When
-//   the last of them goes the arena is closed: memory that others hold stays
-//   theirs, and goes with the last of them.
-// Threads: thread-safe. Allocating from what is free waits for nobody; whatever
-//   looks at the ledger (taking back, growing, Offer(), reports) takes a lock
-//   that another thread may hold for as long as the kernel needs to make a
-//   segment, or a report to read each cell, and no deadline bounds that.
+//   the last reference is dropped the arena is closed: blocks held by peers
+//   stay valid, and their memory is freed with the last holder.
+// Threads: thread-safe. Allocating a free block does not block; every call that
+//   reads the ledger (reclaiming, growing, Offer(), reports) takes a lock that
+//   another thread may hold while the kernel creates a segment, or while a
+//   report reads each cell; no deadline bounds that.
 // Processes: of the process that created it. In a forked child calls fail with
 //   kFailedPrecondition, and nothing is freed.
-// Trust: what others hold is read from memory that they write. A hostile
+// Trust: claims of peers are read from memory that they write. A hostile
 //   process that was offered the arena can keep any of its blocks from being
-//   used again, for as long as it lives, and is named for it (Holders()); it
-//   can send so many attachments (1,024 are taken at a time) or shut the inbox,
-//   so that nobody else can attach. It cannot write what is not its own, crash
-//   the owner, or have a block reused that an honest process holds.
-// Failure: a failed call has changed nothing that can be seen.
+//   reused for as long as it lives, and Holders() names it; it can flood the
+//   inbox with attachments (1,024 are received at a time) or shut it, so that
+//   no other process can attach. It cannot write outside of its own memory,
+//   crash the owner, or cause the reuse of a block that an honest process
+//   holds.
+// Failure: a failed call has no visible effect.
 class Arena : public std::enable_shared_from_this<Arena> {
  public:
-  // Takes no memory yet but for control.
+  // Allocates no memory yet except for control.
   // Errors: kInvalidArgument for a bad name or bound; kResourceExhausted naming
   // the limit.
   static absl::StatusOr<std::shared_ptr<Arena>> Create(
@@ -73,39 +74,40 @@ class Arena : public std::enable_shared_from_this<Arena> {
   const ArenaOptions& options() const;
 
   // A block of at least `bytes`, aligned to 64 bytes, from one page on to the
-  // page. What is in it is undefined unless ArenaOptions::wipe. Takes, in this
-  // order: a block that is free; blocks that all others have released by now,
-  // oldest first (it looks at 2,048 of them at a try); new memory, up to the
-  // quota; then waits until `deadline` for somebody to release or die.
-  // Deadline::Passed() tries once. Errors: kInvalidArgument if no block can
-  // ever be so large; kDeadlineExceeded, or kResourceExhausted if it was not to
-  // wait or the system has no memory: both name quota, use and the top holders.
+  // page. Its contents are undefined unless ArenaOptions::wipe. Uses, in this
+  // order: a free block; blocks that all peers have released, oldest first (an
+  // attempt checks 2,048 of them); new memory, up to the quota; then waits
+  // until `deadline` for a holder to release or die. Deadline::Passed() tries
+  // once. Errors: kInvalidArgument if no block can ever be so large;
+  // kDeadlineExceeded, or kResourceExhausted with Deadline::Passed() or if the
+  // system has no memory: both name quota, use and the top holders.
   absl::StatusOr<Block> Allocate(size_t bytes, Deadline deadline);
   absl::StatusOr<Block> TryAllocate(size_t bytes);
 
-  // What a process needs once before it can claim blocks of this one's segment.
+  // The message that a process needs once before it can claim blocks of
+  // `block`'s segment.
   // Errors: kInvalidArgument if the block is not of this arena.
   absl::StatusOr<ArenaOffer> Offer(const Block& block);
 
-  // To be called before a block is sent to the holder whose column is
-  // `column`: whether it may get that many bytes more, by
-  // ArenaOptions::quota_bytes_per_holder. Counts what it holds, and not what
-  // was sent before its last look and is not claimed yet: bound that by the
-  // length of the queue. A process not attached yet holds nothing. The id is
-  // the holder's word: who copies another's early enough is counted for it.
+  // Call before a block is sent to the holder whose column is `column`: OK if
+  // it may get `more_bytes` more under ArenaOptions::quota_bytes_per_holder.
+  // Counts the blocks it holds, not blocks in flight that it has not claimed
+  // yet: bound those by the length of the queue. A process that is not attached
+  // yet holds nothing. The id is untrusted: a process that copies another's id
+  // early enough is counted under it.
   // Errors: kResourceExhausted naming holder, quota and use.
   absl::Status CheckHolder(const RandomId& column, size_t more_bytes);
 
-  // Takes back all that can be, and gives whole segments that are idle then to
-  // the system. Returns how many bytes. Processes that have them mapped keep
+  // Reclaims all released blocks, and returns whole idle segments to the
+  // system. Returns the number of bytes. Processes that have them mapped keep
   // the memory until they next call AttachedArena::Add() or Sweep().
   absl::StatusOr<size_t> Trim();
 
-  // Who holds how much now, most bytes first; this process's own blocks are
+  // The holders and their use, most bytes first; this process's own blocks are
   // pid getpid(). Reads each cell of each block: for reports, not for loops.
   absl::StatusOr<std::vector<HolderUse>> Holders();
 
-  // How much there is, and how taking back went.
+  // Memory in use, and counters of reclaiming.
   ArenaUse Use() const;
 
  private:
@@ -116,11 +118,12 @@ class Arena : public std::enable_shared_from_this<Arena> {
   const std::unique_ptr<ArenaState> state_;
 };
 
-// A reference to a block, of its owner. While there is one, or anybody else
-// holds the block, its memory is not used for anything else.
-// Ownership: shared by copies; the last lets go. Empty when moved from.
+// The owner's reference to a block. While one exists, or any process holds the
+// block, its memory is not reused.
+// Ownership: shared by copies; the last one releases the block. Empty when
+// moved from.
 // Threads: thread-compatible; copies may be used and dropped in any thread.
-// Processes: in a forked child inert.
+// Processes: inert in a forked child.
 class Block {
  public:
   Block() = default;
@@ -139,21 +142,21 @@ class Block {
     if (block_ != nullptr) Reset();
   }
 
-  // Null and 0 if empty. The size is that of the block, not what was asked for.
+  // Null and 0 if empty. The size is that of the block, not the requested one.
   std::byte* data() const { return bytes_.data(); }
   size_t size() const { return bytes_.size(); }
   std::span<std::byte> bytes() const { return bytes_; }
 
-  // Names it, or `size` bytes of it from `offset` on, for a message. From then
-  // on other processes may hold it.
-  // Errors: kFailedPrecondition if empty or in a forked child;
-  // kInvalidArgument if it has no such bytes.
+  // Describes it, or `size` bytes of it from `offset` on, for a message. From
+  // then on other processes may hold it.
+  // Errors: kFailedPrecondition if empty or in a forked child; kInvalidArgument
+  // if the range exceeds the block.
   absl::StatusOr<BlockDescriptor> Describe() const;
   absl::StatusOr<BlockDescriptor> Describe(size_t offset, size_t size) const;
 
   const std::shared_ptr<Arena>& arena() const { return arena_; }
 
-  // Lets go.
+  // Drops the reference.
   void Reset();
 
  private:

@@ -1,14 +1,15 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// What a block costs in one process, beside the limit of each. Both run in
-// turns in the same loop, by processor time, so that they meet the same machine
-// and nobody else's work counts. Counters, medians, each for one block:
+// The cost of a block in one process, beside the limit of each operation. Both
+// alternate in the same loop, by processor time, so that both see the same load
+// of the machine, and other processes' work does not count. Counters, medians,
+// each for one block:
 //   ns        ours
 //   limit_ns  the limit
 //   ratio     the one over the other
 //
-// And what 100,000 tensors in flight take of descriptors and mappings.
+// And the descriptors and mappings of 100,000 tensors in flight.
 
 #include <atomic>
 #include <cstddef>
@@ -40,13 +41,13 @@
 namespace tenon {
 namespace {
 
-constexpr int kRepeats = 1000;  // Of what takes some tens of nanoseconds.
+constexpr int kRepeats = 1000;  // For operations of some tens of nanoseconds.
 
 void Fail(benchmark::State& state, const absl::Status& status) {
   state.SkipWithError(status.ToString().c_str());
 }
 
-// Runs both `count` times in each turn.
+// Runs both `count` times in each iteration.
 template <typename Ours, typename Limit>
 void Compare(benchmark::State& state, int count, Ours ours, Limit limit) {
   const auto time = [count](auto& work) {
@@ -86,7 +87,7 @@ void BM_Arena_AllocateRelease(benchmark::State& state) {
 }
 BENCHMARK(BM_Arena_AllocateRelease);
 
-// A block, and somebody here who has attached to its arena.
+// A block, and an attachment of this process to its arena.
 struct Lent {
   std::shared_ptr<Arena> arena;
   std::shared_ptr<AttachedArena> attached;
@@ -128,8 +129,8 @@ struct Free {
 };
 using PlainMemory = std::unique_ptr<std::byte[], Free>;
 
-// It begins at a page, as large blocks do: how two addresses lie to each other
-// changes the speed of memcpy().
+// It begins at a page, as large blocks do: the relative alignment of two
+// addresses changes the speed of memcpy().
 PlainMemory MakePlainMemory(size_t size_bytes) {
   PlainMemory memory(
       static_cast<std::byte*>(std::aligned_alloc(4096, size_bytes)));
@@ -163,7 +164,7 @@ void BM_Arena_Fill(benchmark::State& state) {
     benchmark::DoNotOptimize(to);
     benchmark::ClobberMemory();
   };
-  copy(block.data());  // Its pages are there from then on.
+  copy(block.data());  // Allocates its pages.
   Compare(
       state, CopiesOfSize(size_bytes),
       [&] {
@@ -271,8 +272,8 @@ absl::StatusOr<KeptByAll> CountWithManyTensors() {
   return kept;
 }
 
-// How many more descriptors and mappings there are with 100,000 tensors of
-// 1 KiB than without any: so many for each segment, of which there are few.
+// The descriptors and mappings added by 100,000 tensors of 1 KiB: a fixed
+// number for each segment, of which there are few.
 void BM_Arena_100000Tensors(benchmark::State& state) {
   for (auto _ : state) {
     const absl::StatusOr<KeptByAll> kept = CountWithManyTensors();

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// The example of the README, run.
+// The example of the README, as a test.
 
 #include <fcntl.h>
 
@@ -27,8 +27,8 @@
 namespace tenon {
 namespace {
 
-// The owner makes a frame in place. Describe() says what to send each time, and
-// Offer() what to send before, once a segment.
+// The owner makes a frame in place. Offer() returns the message to send once
+// per segment, Describe() the one to send each time.
 absl::StatusOr<Tensor> MakeFrame(Arena& arena) {
   TENON_ASSIGN_OR_RETURN(Tensor frame,
                          CreateTensor(arena, kDtypeOf<float>, {3, 48, 64},
@@ -37,8 +37,8 @@ absl::StatusOr<Tensor> MakeFrame(Arena& arena) {
   return frame;
 }
 
-// Another process claims it. Only then it acknowledges the message, and until
-// then the owner keeps its tensor. No system call, no copy.
+// The receiver claims it before it acknowledges the message; until then the
+// owner keeps its tensor. No system call, no copy.
 absl::StatusOr<float> ReadPixel(ArenaTensorImporter& importer,
                                 const ArenaTensorHandle& handle) {
   TENON_ASSIGN_OR_RETURN(const Tensor frame, importer.Claim(handle));

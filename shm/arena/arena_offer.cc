@@ -48,19 +48,19 @@ absl::StatusOr<ArenaOfferFacts> ArenaOfferFacts::FromBytes(
   Header header;
   if (bytes.size() < sizeof(header)) {
     return absl::InvalidArgumentError(
-        absl::StrCat(bytes.size(), " bytes are no offer of an arena"));
+        absl::StrCat("malformed arena offer: ", bytes.size(),
+                     " bytes; want at least ", sizeof(header)));
   }
   memcpy(&header, bytes.data(), sizeof(header));
   if (header.magic != Header::kMagic || header.by_name > 1) {
     return absl::InvalidArgumentError(
-        "what was received is no offer of an arena, or one of another version "
-        "of Tenon");
+        "malformed arena offer, or one of another version of Tenon");
   }
   ArenaOfferFacts facts;
   facts.arena = header.arena;
   facts.segment = header.segment;
   if (header.by_name == 1) {
-    // What kind of name it is, Segment::Open() checks.
+    // Segment::Open() checks the name.
     facts.strategy = SharingStrategy::kFileSystem;
     facts.name = std::string(bytes.substr(sizeof(header)));
   }

@@ -1,8 +1,9 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// ArenaOffer: what a process needs once before it can claim blocks of a segment
-// of an arena. Bytes and descriptors, to be sent by whatever carries both.
+// ArenaOffer: the message that a process needs once before it can claim blocks
+// of a segment of an arena. Bytes and descriptors, for any transport that
+// carries both.
 //
 //   TENON_ASSIGN_OR_RETURN(ArenaOffer offer, arena->Offer(block));
 //   // Send offer.bytes and offer.fds: tenon/ipc/channel/channel.h.
@@ -22,13 +23,13 @@
 namespace tenon {
 
 // Ownership: the descriptors belong to the arena that made the offer, and are
-// good as long as it, and the block that was offered, are.
+// valid as long as it and the offered block live.
 struct ArenaOffer {
   std::string bytes;
   std::vector<int> fds;
 };
 
-// The bytes, read. Internal to arenas.
+// The parsed bytes. Internal to arenas.
 struct ArenaOfferFacts {
   RandomId arena;
   uint32_t segment = 0;
@@ -36,7 +37,7 @@ struct ArenaOfferFacts {
   std::string name;  // Of the segment, with kFileSystem.
 
   std::string ToBytes() const;
-  // Errors: kInvalidArgument if it is no offer, or of another version.
+  // Errors: kInvalidArgument if it is not an offer, or of another version.
   static absl::StatusOr<ArenaOfferFacts> FromBytes(absl::string_view bytes);
 
   // The order of the descriptors. The last only with kFileDescriptor.

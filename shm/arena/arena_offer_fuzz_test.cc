@@ -2,19 +2,19 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Fuzz target of ArenaOffer and BlockDescriptor: both are a peer's bytes. An
-// offer is read as a plainer account says; what is then added to an attached
-// arena or claimed there lies inside its segment, and no descriptor is left
-// open.
+// offer is parsed as by a simpler reference parser; ranges then added to an
+// attached arena or claimed there are inside its segment, and no descriptor
+// leaks.
 //
-// An input is a byte of flags, a descriptor of a block (48 bytes), and an
-// offer (the rest). The flags say what is put right, so that the rest is
+// An input is a byte of flags, a descriptor of a block (48 bytes), and an offer
+// (the rest). The flags select fields to be corrected, so that later checks are
 // reached: 1: the arena of the descriptor; 2: its segment and block; 4: its
 // generation; 8: the arena of the offer; and 16: that the offer is added.
 //
 // As a test it replays testdata/arena_offer_fuzz and mutations of it. As a
 // fuzzer: clang++ -std=c++20 -DTENON_FUZZ -fsanitize=fuzzer,address,undefined,
-// with the sources of //shm/arena and //shm/arena:attached_arena and of
-// what they depend on.
+// with the sources of //shm/arena and //shm/arena:attached_arena and
+// their dependencies.
 
 #include <fcntl.h>
 
@@ -52,7 +52,7 @@ constexpr size_t kArenaAt = 8;
 
 int Duplicate(int fd) { return fcntl(fd, F_DUPFD_CLOEXEC, 0); }
 
-// The number that the next descriptor gets: the same as before if none leaked.
+// The number of the next descriptor: unchanged if none leaked.
 int NextFd() { return UniqueFd(Duplicate(0)).get(); }
 
 // An honest owner, whose block is full of the same byte, and a process that is
@@ -119,7 +119,7 @@ void FuzzAdd(const Honest& honest, absl::string_view bytes) {
 
 void FuzzClaim(const Honest& honest, const BlockDescriptor& wanted) {
   const BlockDescriptor& good = honest.message;
-  // The segment's other blocks are there, and of generation 0, too.
+  // The segment's other blocks exist, and have generation 0, too.
   const bool is_there = wanted.arena == good.arena &&
                         wanted.segment == good.segment && wanted.block < 64 &&
                         wanted.generation == 0 && wanted.size <= kBlockBytes &&

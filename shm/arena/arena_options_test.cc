@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// What can be asked of an arena, and its bounds.
+// The options of an arena, and its bounds.
 
 #include "tenon/shm/arena/arena_options.h"
 
@@ -138,7 +138,7 @@ TEST(ArenaOptionsTest, HoldersHaveAQuotaOfTheirOwn) {
   for (Block& block : blocks) block = arena->TryAllocate(kBytes).value();
   TENON_ASSERT_OK_AND_ASSIGN(const auto offer, arena->Offer(blocks[0]));
   TENON_ASSERT_OK_AND_ASSIGN(const auto attached, AttachTo(offer));
-  // The same process once more: what it holds through either counts.
+  // The same process once more: its holds through either count.
   TENON_ASSERT_OK_AND_ASSIGN(const auto again, AttachTo(offer));
   TENON_ASSERT_OK_AND_ASSIGN(const auto own_column, Column::OfThisProcess());
   const RandomId column = own_column->id();
@@ -154,7 +154,7 @@ TEST(ArenaOptionsTest, HoldersHaveAQuotaOfTheirOwn) {
                        AllOf(HasSubstr(absl::StrCat("pid ", getpid())),
                              HasSubstr("holds 8192 bytes"),
                              HasSubstr("may hold 8192"))));
-  // Whoever is not attached holds nothing.
+  // A process that is not attached holds nothing.
   EXPECT_THAT(arena->CheckHolder({1, 1}, 2 * kBytes), IsOk());
   EXPECT_THAT(arena->CheckHolder({1, 1}, 2 * kBytes + 1),
               StatusIs(kResourceExhausted, HasSubstr("no holder may hold")));
@@ -220,7 +220,7 @@ TEST(ArenaOptionsTest, ProtectedBlocksEndAProcessThatUsesThemTooLate) {
     EXPECT_THAT(arena->Trim(), IsOk());
     EXPECT_DEATH((void)*stale, "");
   }
-  // And can be used again by who has them by right.
+  // And can be reused by their owner.
   std::vector<Block> blocks;
   for (int i = 0; i < 3; ++i) {
     TENON_ASSERT_OK_AND_ASSIGN(blocks.emplace_back(),
@@ -294,7 +294,7 @@ TEST(ArenaForkTest, ArenaThatEndsInAForkedChildGoesOnInItsParent) {
     arena.reset();
     EXPECT_TRUE(ended.expired());
   }));
-  // Not closed: what comes later is still taken back.
+  // Not closed: later blocks are still reclaimed.
   TENON_ASSERT_OK_AND_ASSIGN(const auto message, block.Describe());
   EXPECT_THAT(attached->Claim(message), IsOk());
   block.Reset();

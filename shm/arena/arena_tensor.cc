@@ -31,7 +31,7 @@ namespace {
 
 constexpr char kWhat[] = "an importer of arena tensors";
 
-// What a tensor's storage holds: its owner's block, or a claim.
+// The lease of a tensor's storage: the owner's block, or a claim.
 struct OwnBlock final : Storage::Lease {
   explicit OwnBlock(Block b) : block(std::move(b)) {}
   Block block;
@@ -54,7 +54,7 @@ absl::StatusOr<std::shared_ptr<Storage>> NewStorage(Arena& arena, size_t bytes,
 std::shared_ptr<Storage> StorageOver(Hold hold) {
   const auto writable = hold.mutable_data();
   const Storage::Pooled pooled = {
-      // Only Storage::Write() gives it away, and it asks whether it may.
+      // Only Storage::Write() returns it, after a check of `writable`.
       .data = const_cast<std::byte*>(hold.data()),
       .size_bytes = hold.size(),
       .writable = writable.ok(),
@@ -67,7 +67,7 @@ const Storage::Lease* LeaseOf(const Tensor& tensor) {
   return tensor.storage() == nullptr ? nullptr : tensor.storage()->lease();
 }
 
-// As dynamic_cast would, which takes longer: no class derives from these.
+// Equivalent to dynamic_cast, but faster: no class derives from these.
 template <typename T>
 const T* LeaseAs(const Storage::Lease* lease) {
   if (lease == nullptr || typeid(*lease) != typeid(T)) return nullptr;
@@ -75,10 +75,9 @@ const T* LeaseAs(const Storage::Lease* lease) {
 }
 
 absl::Status NotInAnArena(const Tensor& tensor) {
-  return absl::FailedPreconditionError(
-      absl::StrCat("tensor ", tensor.spec().ToString(),
-                   " lies in no block of an arena: CreateTensor() makes one "
-                   "that does"));
+  return absl::FailedPreconditionError(absl::StrCat(
+      "tensor ", tensor.spec().ToString(),
+      " is not in a block of an arena; create it with CreateTensor()"));
 }
 
 }  // namespace
@@ -99,7 +98,7 @@ absl::StatusOr<std::vector<Tensor>> CreateTensors(
   std::vector<TensorSpec> specs;
   uint64_t end = 0;
   for (const TensorShape& wanted : shapes) {
-    // Contiguous() sees to it that this does not overflow.
+    // Contiguous() ensures that this does not overflow.
     const uint64_t begin =
         (end + kBlockAlignment - 1) / kBlockAlignment * kBlockAlignment;
     TENON_ASSIGN_OR_RETURN(
@@ -151,7 +150,7 @@ uint64_t ArenaTensorImporterOptions::PhysicalMemory() {
 
 absl::Status ArenaTensorImporter::Accept(absl::string_view offer,
                                          std::vector<UniqueFd> fds) {
-  // In a forked child a thread that is not there may hold the lock.
+  // In a forked child a thread that does not exist there may hold the lock.
   std::unique_lock lock(mutex_, std::defer_lock);
   if (fork_count_ == ForkCount()) lock.lock();
   return AcceptLocked(offer, std::move(fds));
@@ -180,7 +179,7 @@ absl::Status ArenaTensorImporter::AcceptLocked(absl::string_view offer,
   return absl::OkStatus();
 }
 
-// Of which arena an offer is for which there is room.
+// The arena of an offer, once there is room for it.
 absl::StatusOr<RandomId> ArenaTensorImporter::Admit(absl::string_view offer) {
   TENON_RETURN_IF_ERROR(CheckNotForked(fork_count_, kWhat));
   TENON_ASSIGN_OR_RETURN(const ArenaOfferFacts facts,
@@ -194,12 +193,12 @@ absl::Status ArenaTensorImporter::AttachLocked(const RandomId& arena,
                                                absl::string_view offer,
                                                std::vector<UniqueFd> fds) {
   if (const Known* known = Find(arena)) {
-    return known->arena->Add(offer, std::move(fds), WhatIsLeft(arena));
+    return known->arena->Add(offer, std::move(fds), RemainingLimits(arena));
   }
   auto known = std::make_unique<Known>();
   TENON_ASSIGN_OR_RETURN(
       known->arena,
-      AttachedArena::Attach(offer, std::move(fds), WhatIsLeft(arena)));
+      AttachedArena::Attach(offer, std::move(fds), RemainingLimits(arena)));
   known->number = next_number_++;
   arenas_.emplace(arena, std::move(known));
   return absl::OkStatus();
@@ -231,11 +230,12 @@ absl::StatusOr<std::shared_ptr<Storage>> ArenaTensorImporter::ClaimBlockLocked(
     const BlockDescriptor& block) {
   Known* const known = Find(block.arena);
   if (known == nullptr) {
-    return absl::NotFoundError(absl::StrCat(
-        "no offer of arena ", block.arena.ToString(), " has been accepted"));
+    return absl::NotFoundError(absl::StrCat("Claim(): no offer of arena ",
+                                            block.arena.ToString(),
+                                            " has been accepted"));
   }
-  // Claimed always: whoever let go of the block in between, or lied about the
-  // segment, is found out.
+  // Always claimed: this detects a release of the block in between, and a false
+  // segment.
   absl::StatusOr<Hold> hold = known->arena->Claim(block);
   if (hold.ok()) [[likely]]
     return known->StorageOf(*std::move(hold));
@@ -346,8 +346,9 @@ ArenaTensorImporter::Arenas::iterator ArenaTensorImporter::OldestIdle(
   return oldest;
 }
 
-// An arena that is forgotten makes room once its owner has seen that, which may
-// be later: few wait for that at a time, so that not all are forgotten at once.
+// A forgotten arena makes room once its owner has seen the detachment, which
+// may be later: only a few may be pending at a time, so that not all arenas are
+// forgotten at once.
 absl::Status ArenaTensorImporter::MakeRoomForAnArena() {
   constexpr size_t kForgottenAtATime = 8;
   absl::Status room = CheckRoomForAnArena();
@@ -365,10 +366,10 @@ absl::Status ArenaTensorImporter::MakeRoomForAnArena() {
 absl::Status ArenaTensorImporter::CheckRoomForAnArena() const {
   const size_t counted = arenas_.size() + forgotten_.size();
   if (counted < options_.max_arenas) return absl::OkStatus();
-  return absl::ResourceExhaustedError(absl::StrCat(
-      kWhat, " has ", counted, " of at most ", options_.max_arenas,
-      " arenas (max_arenas), of which ", forgotten_.size(),
-      " are forgotten but still held, or looked at by their owner"));
+  return absl::ResourceExhaustedError(
+      absl::StrCat(kWhat, " has ", counted, " of at most ", options_.max_arenas,
+                   " arenas (max_arenas), of which ", forgotten_.size(),
+                   " are forgotten but still held, or read by their owner"));
 }
 
 ArenaTensorImporter::Mapped ArenaTensorImporter::mapped() {
@@ -398,9 +399,9 @@ ArenaTensorImporter::Mapped ArenaTensorImporter::CountMapped(
   return all;
 }
 
-// With `forget_idle`, what is left once idle arenas are forgotten:
-// KeepWithinLimits() forgets as many as it takes, and only if it takes any.
-AttachLimits ArenaTensorImporter::WhatIsLeft(const RandomId& arena) const {
+// With `forget_idle`, the limits left once idle arenas are forgotten:
+// KeepWithinLimits() forgets only as many as necessary.
+AttachLimits ArenaTensorImporter::RemainingLimits(const RandomId& arena) const {
   const Mapped used =
       CountMapped(options_.forget_idle ? Count::kNotIdle : Count::kAll, arena);
   return {.max_blocks = options_.max_blocks,

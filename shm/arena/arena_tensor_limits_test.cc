@@ -3,8 +3,8 @@
 
 // A sender that wants a receiver to run out of cells, addresses, memory or
 // descriptors: arena after arena, with more blocks and larger segments than
-// anybody needs. It gets errors that name the limit, and the others' messages
-// go on.
+// needed. It gets errors that name the limit, and the messages of other senders
+// are not affected.
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -73,7 +73,7 @@ struct Sender {
   absl::StatusOr<Tensor> SendTo(ArenaTensorImporter& importer) const {
     return importer.Claim(Describe(sent).value());
   }
-  // What the memory of the table takes.
+  // The memory of the table.
   int64_t TableBlocks() const {
     struct stat info = {};
     const ArenaOffer offer = Offer(sent).value();
@@ -118,11 +118,11 @@ TEST(ArenaTensorLimitsTest, WhatIsForgottenCountsUntilItsOwnerHasDroppedIt) {
   const auto refused = StatusIs(
       kResourceExhausted, AllOf(HasSubstr("1 of at most 1 arenas"),
                                 HasSubstr("of which 1 are forgotten but")));
-  // It looks who has attached, or detached.
+  // It receives attachments and detachments.
   EXPECT_THAT(first.arena->Holders(), IsOk());
   EXPECT_THAT(second.OfferTo(importer), refused);
   got = Tensor();
-  // The owner has not looked yet.
+  // The owner has not received yet.
   EXPECT_THAT(second.OfferTo(importer), refused);
   EXPECT_THAT(first.arena->Holders(), IsOk());
   EXPECT_THAT(second.OfferTo(importer), IsOk());
@@ -149,7 +149,7 @@ TEST(ArenaTensorLimitsTest, ArenasOfTooManyBlocksAreRefusedAtOnce) {
   EXPECT_THAT(hostile.OfferTo(generous), IsOk());
 }
 
-// Of that many bytes, of which none are there.
+// Of `bytes` bytes, none of which are allocated.
 UniqueFd MakeSparseSegment(uint64_t bytes) {
   UniqueFd fd(memfd_create("sparse", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   EXPECT_EQ(ftruncate(fd.get(), static_cast<off_t>(bytes)), 0);
@@ -206,7 +206,7 @@ TEST(ArenaTensorLimitsTest, RetiredSegmentsMakeRoom) {
   EXPECT_THAT(
       other.OfferTo(importer),
       StatusIs(kResourceExhausted, HasSubstr("at most 0 more (max_segments)")));
-  // What is mapped may be offered as often as one likes.
+  // A mapped segment may be offered any number of times.
   EXPECT_THAT(sender.OfferTo(importer), IsOk());
   got = Tensor();
   sender.sent = Tensor();
@@ -219,7 +219,7 @@ TEST(ArenaTensorLimitsTest, SweepKeepsArenasOfWhichNoTensorIsLeft) {
   ArenaTensorImporter importer;
   const Sender sender;
   ASSERT_THAT(sender.OfferTo(importer), IsOk());
-  // A segment is offered once; messages come for ever.
+  // A segment is offered once; messages keep coming.
   for (int i = 0; i < 3; ++i) {
     EXPECT_THAT(sender.SendTo(importer), IsOk());
     importer.Sweep();
@@ -245,7 +245,7 @@ TEST(ArenaTensorLimitsTest, ForgetDetachesOnceNoTensorIsLeft) {
   EXPECT_THAT(sender.arena->Holders(), IsOk());
   EXPECT_EQ(sender.arena->Use().attached, 0u);
   EXPECT_THAT(other.SendTo(importer), IsOk());
-  // It may come again.
+  // It may be offered again.
   EXPECT_THAT(sender.OfferTo(importer), IsOk());
   EXPECT_THAT(sender.SendTo(importer), IsOk());
 }

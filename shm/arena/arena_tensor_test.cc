@@ -34,7 +34,7 @@ using ::testing::HasSubstr;
 
 constexpr auto kFloat = kDtypeOf<float>;
 
-// What a channel would do with the descriptors of an offer.
+// Copies the descriptors of an offer, in place of a channel.
 std::vector<UniqueFd> Travel(const std::vector<int>& fds) {
   std::vector<UniqueFd> arrived;
   for (const int fd : fds) {
@@ -232,7 +232,7 @@ TEST_F(ArenaTensorTest, IsInertInAForkedChild) {
         sent = Tensor();
       }));
   EXPECT_TRUE(child.EndsWell());
-  // The child let go of nothing.
+  // The child released nothing.
   sent = Tensor();
   EXPECT_THAT(arena_->Trim(), IsOk());
   EXPECT_EQ(arena_->Use().blocks_let_go, 1u);

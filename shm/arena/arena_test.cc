@@ -35,7 +35,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-// What a channel would do with the descriptors of an offer.
+// Copies the descriptors of an offer, in place of a channel.
 std::vector<UniqueFd> Travel(const std::vector<int>& fds) {
   std::vector<UniqueFd> arrived;
   for (const int fd : fds) {
@@ -100,8 +100,8 @@ TEST_P(ArenaTest, BlockThatIsClaimedIsNotReusedBeforeItIsReleased) {
 
   hold.Reset();
   TENON_ASSERT_OK_AND_ASSIGN(const Block again, arena->TryAllocate(4096));
-  EXPECT_THAT(attached->Claim(message),
-              StatusIs(absl::StatusCode::kDataLoss, HasSubstr("taken back")));
+  EXPECT_THAT(attached->Claim(message), StatusIs(absl::StatusCode::kDataLoss,
+                                                 HasSubstr("was reclaimed")));
 }
 
 TEST_P(ArenaTest, CopiesInManyThreadsLetGoOnce) {
@@ -119,7 +119,7 @@ TEST_P(ArenaTest, CopiesInManyThreadsLetGoOnce) {
     for (std::thread& thread : threads) thread.join();
     ASSERT_EQ(arena->Use().blocks_in_use, 0u);
   }
-  // None of them lies on the shelf twice.
+  // None of them is in the free list twice.
   std::vector<Block> blocks;
   std::set<std::byte*> places;
   for (int i = 0; i < 300; ++i) {
@@ -140,7 +140,7 @@ TEST_P(ArenaTest, AgeOfWhatIsHeldCountsFromAllocation) {
   block.Reset();
   TENON_ASSERT_OK_AND_ASSIGN(const auto holders, arena->Holders());
   ASSERT_EQ(holders.size(), 1u);
-  // Both ends are as exact as the kernel's tick, of up to 10 ms.
+  // Both timestamps have the resolution of the kernel's tick, of up to 10 ms.
   EXPECT_GE(holders[0].oldest, absl::Milliseconds(40));
 }
 

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// For tests of arenas: what a channel would do between two processes.
+// For tests of arenas: replaces a channel between two processes.
 
 #ifndef TENON_SHM_ARENA_ARENA_TESTING_H_
 #define TENON_SHM_ARENA_ARENA_TESTING_H_
@@ -20,7 +20,7 @@
 
 namespace tenon {
 
-// The descriptors as they would arrive.
+// Copies of the descriptors, as a receiver gets them.
 inline std::vector<UniqueFd> Travel(const std::vector<int>& fds) {
   std::vector<UniqueFd> arrived;
   for (const int fd : fds) {

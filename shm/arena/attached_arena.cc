@@ -37,14 +37,14 @@ constexpr char kWhat[] = "an attached arena";
 absl::Status CheckFds(const ArenaOfferFacts& facts, const ReceivedFds& fds) {
   if (fds.size() != facts.fd_count()) {
     return absl::InvalidArgumentError(
-        absl::StrCat("the offer of an arena came with ", fds.size(),
-                     " descriptors instead of ", facts.fd_count()));
+        absl::StrCat("arena offer: got ", fds.size(), " descriptors; want ",
+                     facts.fd_count()));
   }
   return CheckIsUnixSocket(fds[ArenaOfferFacts::kInbox], SOCK_SEQPACKET,
                            "the inbox that came with the offer of an arena");
 }
 
-// By its size, which is sealed, and which the table has to agree with.
+// Checks its size, which is sealed, and which must match the table's header.
 absl::Status CheckTableSize(int fd, const AttachLimits& limits) {
   const uint64_t max_blocks = std::min(limits.max_blocks, Layout::kMaxBlocks);
   TENON_ASSIGN_OR_RETURN(
@@ -52,23 +52,22 @@ absl::Status CheckTableSize(int fd, const AttachLimits& limits) {
       CheckIsControlMemory(fd, "a received table of an arena"));
   if (size <= Layout::Bytes(max_blocks)) return absl::OkStatus();
   return absl::ResourceExhaustedError(absl::StrCat(
-      "a received table of an arena has ", size, " bytes, and one of ",
-      max_blocks, " blocks, the most that are taken (max_blocks), has ",
-      Layout::Bytes(max_blocks)));
+      "a received table of an arena has ", size, " bytes; the limit is ",
+      Layout::Bytes(max_blocks), ", for ", max_blocks, " blocks (max_blocks)"));
 }
 
 absl::Status BlockWasTakenBack(absl::string_view arena,
                                const BlockDescriptor& descriptor) {
   return absl::DataLossError(absl::StrCat(
       "block ", descriptor.block, " of arena '", arena,
-      "' was taken back before it could be claimed: who sent it had let go of "
-      "it, or was killed"));
+      "' was reclaimed before it could be claimed: its sender had released it, "
+      "or was killed"));
 }
 
 absl::Status AttachmentIsRefused(absl::string_view arena) {
   return absl::UnavailableError(absl::StrCat(
       "the owner of arena '", arena,
-      "' has refused the attachment of this process, and cannot read what it "
+      "' has refused the attachment of this process, and cannot read its "
       "claims: accept an offer of the arena again"));
 }
 
@@ -100,7 +99,7 @@ absl::Status AttachedArena::Add(absl::string_view offer,
                          ArenaOfferFacts::FromBytes(offer));
   TENON_RETURN_IF_ERROR(CheckFds(facts, received));
   std::lock_guard lock(mutex_);
-  // What was added counts already.
+  // Added segments are counted already.
   const bool counted = added_.contains(facts.segment) &&
                        attachment_->BytesOf(facts.segment) != 0;
   TENON_RETURN_IF_ERROR(
@@ -120,7 +119,7 @@ absl::StatusOr<Hold> AttachedArena::Claim(const BlockDescriptor& descriptor) {
     return absl::NotFoundError(
         absl::StrCat("segment ", descriptor.segment, " of arena ",
                      descriptor.arena.ToString(),
-                     " has not been offered to this process, or is gone"));
+                     " has not been offered to this process, or is retired"));
   }
   const ArenaSegment& listed = segment.listed();
   const uint64_t index = uint64_t{descriptor.block} - listed.first_block;
@@ -128,15 +127,16 @@ absl::StatusOr<Hold> AttachedArena::Claim(const BlockDescriptor& descriptor) {
       descriptor.offset > listed.block_bytes - descriptor.size) {
     segment.Leave();
     return absl::InvalidArgumentError(absl::StrCat(
-        "segment ", descriptor.segment, " of arena '", name(), "' has ",
-        listed.block_count, " blocks of ", listed.block_bytes, " bytes from ",
-        listed.first_block, " on, and not ", descriptor.size, " bytes at ",
-        descriptor.offset, " of block ", descriptor.block));
+        "Claim(): ", descriptor.size, " bytes at offset ", descriptor.offset,
+        " of block ", descriptor.block, " are outside of segment ",
+        descriptor.segment, " of arena '", name(), "', which has ",
+        listed.block_count, " blocks of ", listed.block_bytes,
+        " bytes from block ", listed.first_block, " on"));
   }
   const SharedWord<uint64_t>& generation =
       attachment.table().generations()[descriptor.block];
-  // The claim is a barrier, which would have the one line fetched only after
-  // the other.
+  // The claim is a barrier, after which alone the second cache line would be
+  // fetched.
   __builtin_prefetch(&generation);
   SharedWord<uint64_t>& cell = attachment.cell(descriptor.block);
   if (!Lease<>::Claim(cell, generation, descriptor.generation)) {
@@ -156,8 +156,8 @@ absl::StatusOr<Hold> AttachedArena::Claim(const BlockDescriptor& descriptor) {
 
 void AttachedArena::Release(const Hold& hold) {
   if (fork_count_ != ForkCount()) return;
-  // First: as long as the block is claimed the segment is not retired, and so
-  // nobody waits for its slot. Its memory is not touched any more.
+  // First: while the block is claimed the segment is not retired, so no thread
+  // waits for its slot. Its memory is not accessed any more.
   attachment_->SlotOf(hold.descriptor_.segment).Leave();
   // A hold was claimed, and is released once: it cannot fail.
   Lease<>::Release(attachment_->cell(hold.descriptor_.block));
@@ -204,7 +204,7 @@ absl::StatusOr<std::byte*> Hold::mutable_data() const {
   if (arena_ == nullptr ||
       arena_->attachment()->table().header().shared_writable == 0) {
     return absl::FailedPreconditionError(
-        "a block of an owner-written arena can only be read");
+        "mutable_data(): the block is read-only: its arena is owner-written");
   }
   return const_cast<std::byte*>(data_);
 }

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// AttachedArena: blocks of another process's arena (or of one's own, come
-// back). Hold: one of them, claimed.
+// AttachedArena: blocks of another process's arena (or of this process's own
+// arena, received back). Hold: a claim on one of them.
 //
 //   TENON_ASSIGN_OR_RETURN(auto arena,
 //                          AttachedArena::Attach(offer_bytes, std::move(fds)));
@@ -10,8 +10,8 @@
 //   // Now acknowledge the message, read hold.bytes(), or forward it.
 //
 // A block is claimed before the message that named it is acknowledged: until
-// then its sender keeps it. That order is the caller's, and all that keeps the
-// bytes from being reused under a reader.
+// then its sender keeps it. The caller is responsible for that order: nothing
+// else keeps the bytes from being reused under a reader.
 
 #ifndef TENON_SHM_ARENA_ATTACHED_ARENA_H_
 #define TENON_SHM_ARENA_ATTACHED_ARENA_H_
@@ -44,32 +44,33 @@ class Hold;
 //   arena in a process share one attachment (arena_attachment.h): the
 //   descriptors of the offers, kept because they may be forwarded, a mapping of
 //   each segment and of the table, and cells in this process's column. When the
-//   last of them goes, the arena's owner is told.
+//   last of them is destroyed, the process detaches.
 // Threads: thread-safe.
 // Processes: in a forked child calls fail with kFailedPrecondition. exec() ends
-//   it as death does.
+//   the attachment, as death does.
 // Trust: every number of an offer or a descriptor is checked against the real
-//   objects before it is used: the owner says in its table which socket and
-//   which memory are its own, so that nobody else can offer others. That the
-//   table is the right one for its id is the word of whoever sent the offer:
-//   take messages of an arena from those whom you take its offers from. Bytes
-//   of a block are its writer's word, and may change at any time if the arena
-//   is shared-writable or its owner misbehaves.
+//   objects before it is used: the owner's table identifies its socket and its
+//   memory, so that no other process can substitute them. Only the sender of
+//   the offer vouches that the table belongs to its id: accept messages of an
+//   arena from the same peers as its offers. Bytes of a block are untrusted,
+//   and may change at any time if the arena is shared-writable or its owner
+//   misbehaves.
 // Failure: a failed call has changed nothing.
 class AttachedArena : public std::enable_shared_from_this<AttachedArena> {
  public:
-  // Attaches to the arena of an offer, and maps the segment that is offered.
-  // Does not wait for the owner, who may be stopped, or dead: then nothing is
-  // taken back any more, and what others still forward can be claimed. Only if
-  // its socket is shut and the arena is not, blocks up to a second for its end.
-  // Errors: kInvalidArgument if it is no offer or the descriptors are not what
-  // they should be; kFailedPrecondition naming missing seals; kNotFound if the
+  // Attaches to the arena of an offer, and maps the offered segment. Does not
+  // wait for the owner, which may be stopped or dead: if it is dead, no block
+  // is reclaimed any more, and blocks that peers still forward can be claimed.
+  // Blocks, for up to a second, only if the owner's socket is shut and the
+  // arena is not closed: it waits for the owner's end.
+  // Errors: kInvalidArgument if it is not an offer or the descriptors do not
+  // match it; kFailedPrecondition naming missing seals; kNotFound if the
   // segment is gone; kResourceExhausted naming the limit, also if the owner has
-  // not looked into its inbox for so long that it is full, or that attachments
-  // of this process which have ended still count (64); kUnavailable if the
-  // owner lives and yet cannot be told. A limit that is exceeded is noticed
-  // before memory is reserved for blocks, or a segment is mapped. Descriptors
-  // that are not used are closed without waiting for anybody (received_fd.h).
+  // not read its inbox for so long that it is full, or that ended attachments
+  // of this process still count (64); kUnavailable if the owner lives and yet
+  // cannot be reached. Limits are checked before memory is reserved for blocks
+  // or a segment is mapped. Unused descriptors are closed without blocking
+  // (received_fd.h).
   static absl::StatusOr<std::shared_ptr<AttachedArena>> Attach(
       absl::string_view offer, std::vector<UniqueFd> fds,
       const AttachLimits& limits = {});
@@ -80,28 +81,30 @@ class AttachedArena : public std::enable_shared_from_this<AttachedArena> {
   const RandomId& id() const { return attachment_->table().header().arena; }
   std::string name() const { return attachment_->table().name(); }
 
-  // Maps the segment of another offer of the same arena; if it was added
-  // already, nothing happens. Unmaps segments that the owner has retired.
+  // Maps the segment of another offer of the same arena; no effect if it was
+  // added before. Unmaps segments that the owner has retired.
   // Errors: as Attach().
   absl::Status Add(absl::string_view offer, std::vector<UniqueFd> fds,
                    const AttachLimits& limits = {});
 
-  // Claims what a message named: some atomic steps; no system call, no lock.
+  // Claims the bytes that a message named: some atomic steps; no system call,
+  // no lock.
   // Errors: kNotFound if the segment has not been offered to this process, or
-  // is retired; kInvalidArgument if there are no such bytes in it; kDataLoss if
-  // the block was taken back before, as may happen when a process that
-  // forwarded it was killed; kUnavailable if the owner has refused this
-  // process's attachment: what is held stays so, and an offer attaches anew.
+  // is retired; kInvalidArgument if the range exceeds it; kDataLoss if the
+  // block was reclaimed before, as may happen when a process that forwarded it
+  // was killed; kUnavailable if the owner has refused this process's
+  // attachment: existing holds remain valid, and an offer attaches anew.
   absl::StatusOr<Hold> Claim(const BlockDescriptor& descriptor);
 
-  // What a third process needs to claim blocks of this segment, too.
+  // The message that a third process needs to claim blocks of this segment,
+  // too.
   // Errors: kNotFound as Claim().
   absl::StatusOr<ArenaOffer> Offer(uint32_t segment) const;
 
   // Unmaps segments that the owner has retired. Add() does so as well.
   void Sweep();
 
-  // The segments that were added here and are mapped.
+  // The segments that were added through this object and are mapped.
   struct Mapped {
     size_t segments = 0;
     uint64_t bytes = 0;
@@ -137,8 +140,8 @@ class AttachedArena : public std::enable_shared_from_this<AttachedArena> {
 // Ownership: keeps the block from being reused until it is destroyed, reset or
 //   assigned to, and its memory mapped. Move-only; empty when moved from.
 // Threads: thread-compatible; may be released in any thread.
-// Processes: in a forked child it is inert: releases nothing, and fork() does
-//   not make its bytes any safer there.
+// Processes: in a forked child it is inert: it releases nothing, and does not
+//   keep its bytes from being reused.
 class Hold {
  public:
   Hold() = default;
@@ -151,16 +154,16 @@ class Hold {
     if (arena_ != nullptr) Reset();
   }
 
-  // The bytes that the descriptor named; empty if the hold is.
+  // The bytes that the descriptor named; empty if the hold is empty.
   std::span<const std::byte> bytes() const { return {data_, size()}; }
   const std::byte* data() const { return data_; }
   size_t size() const { return static_cast<size_t>(descriptor_.size); }
-  // To write into it. Errors: kFailedPrecondition unless the arena is
+  // For writing. Errors: kFailedPrecondition unless the arena is
   // shared-writable.
   absl::StatusOr<std::byte*> mutable_data() const;
 
-  // What to send to forward it. The hold has to live until the receiver has
-  // acknowledged.
+  // To send when forwarding the block. The hold has to live until the receiver
+  // has acknowledged.
   const BlockDescriptor& descriptor() const { return descriptor_; }
   const std::shared_ptr<AttachedArena>& arena() const { return arena_; }
 

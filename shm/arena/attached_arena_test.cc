@@ -35,7 +35,7 @@ constexpr auto kNotFound = absl::StatusCode::kNotFound;
 constexpr auto kDataLoss = absl::StatusCode::kDataLoss;
 constexpr auto kFailedPrecondition = absl::StatusCode::kFailedPrecondition;
 
-// An arena whose owner has a block, which this process is attached to.
+// An arena whose owner has a block; this process is attached to it.
 class AttachedArenaTest : public testing::TestWithParam<SharingStrategy> {
  protected:
   AttachedArenaTest() { block_.data()[0] = std::byte{42}; }
@@ -95,9 +95,9 @@ TEST_P(AttachedArenaTest, EveryWrongNumberIsRefused) {
               StatusIs(kInvalidArgument));
   for (const uint64_t more : {uint64_t{1}, UINT64_MAX, uint64_t{1} << 32}) {
     EXPECT_THAT(claim([&](D& d) { d.generation += more; }),
-                StatusIs(kDataLoss, HasSubstr("taken back")));
+                StatusIs(kDataLoss, HasSubstr("was reclaimed")));
   }
-  // And none of them holds anything now.
+  // And none of them has a hold now.
   block_.Reset();
   EXPECT_THAT(arena_->Trim(), IsOk());
   EXPECT_EQ(BlocksLetGo(), 0u);
@@ -137,7 +137,7 @@ TEST_P(AttachedArenaTest, HoldsMoveAndAreReleasedOnce) {
   Hold& same = moved;
   moved = std::move(same);
   EXPECT_EQ(moved.data()[0], std::byte{42});
-  moved = std::move(second);  // Releases what it had.
+  moved = std::move(second);  // Releases its former hold.
   EXPECT_TRUE(is_held());
   moved.Reset();
   moved.Reset();
@@ -168,9 +168,10 @@ TEST_P(AttachedArenaTest, HeldMemoryOutlivesTheOwner) {
   block.Reset();
   arena.reset();
   EXPECT_EQ(hold.data()[0], std::byte{7});
-  // It is never taken back, so others can still claim it.
+  // It is never reclaimed, so other processes can still claim it.
   EXPECT_THAT(attached->Claim(message), IsOk());
-  if (GetParam() == SharingStrategy::kFileSystem) return;  // The name is gone.
+  // The name has been removed.
+  if (GetParam() == SharingStrategy::kFileSystem) return;
   TENON_ASSERT_OK_AND_ASSIGN(const auto forward,
                              attached->Offer(message.segment));
   TENON_ASSERT_OK_AND_ASSIGN(auto late, AttachTo(forward));
@@ -192,7 +193,8 @@ TEST_P(AttachedArenaTest, SegmentsAreAddedAndForwarded) {
   EXPECT_EQ(forwarded.bytes, offer.bytes);
   TENON_ASSERT_OK_AND_ASSIGN(auto third, AttachTo(forwarded));
   EXPECT_THAT(third->Claim(message), IsOk());
-  // One attachment: what is mapped for one can be claimed through all.
+  // One attachment: blocks of a segment mapped for one can be claimed through
+  // all.
   EXPECT_THAT(third->Claim(message_), IsOk());
   EXPECT_EQ(third->mapped().segments, 1u);
   EXPECT_EQ(attached_->mapped().segments, 2u);
@@ -227,7 +229,7 @@ TEST_P(AttachedArenaTest, RetiredSegmentsGoWithASweep) {
   EXPECT_THAT(attached_->Claim(message), StatusIs(kDataLoss));
   attached_->Sweep();
   EXPECT_THAT(attached_->Claim(message), StatusIs(kNotFound));
-  // The one that is live stays.
+  // The live one stays.
   EXPECT_THAT(attached_->Claim(message_), IsOk());
 }
 
@@ -257,7 +259,7 @@ TEST_P(AttachedArenaTest, ForkedChildCanDoNothingWithIt) {
     attached_->Sweep();
     hold.Reset();
     attached_.reset();
-    // An attachment of its own is another matter.
+    // A separate attachment works.
     TENON_ASSERT_OK_AND_ASSIGN(auto own, AttachTo(offer_));
     EXPECT_THAT(own->Claim(message_), IsOk());
   }));

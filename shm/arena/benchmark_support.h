@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// What the benchmarks of arenas share: clocks, samples beside those of a limit,
-// and attaching without a channel.
+// Support for the benchmarks of arenas: clocks, samples beside those of a
+// limit, and attaching without a channel.
 
 #ifndef TENON_SHM_ARENA_BENCHMARK_SUPPORT_H_
 #define TENON_SHM_ARENA_BENCHMARK_SUPPORT_H_
@@ -32,7 +32,7 @@ inline double Seconds(clockid_t clock) {
          static_cast<double>(now.tv_nsec) * 1e-9;
 }
 
-// How long `work` takes by `clock`, in nanoseconds.
+// The duration of `work` by `clock`, in nanoseconds.
 template <typename Work>
 double Nanoseconds(clockid_t clock, Work&& work) {
   const double start = Seconds(clock);
@@ -40,7 +40,7 @@ double Nanoseconds(clockid_t clock, Work&& work) {
   return (Seconds(clock) - start) * 1e9;
 }
 
-// Samples of one thing. The median, because machines that measure are seldom
+// Samples of one quantity. The median, because machines that measure are seldom
 // idle.
 class Samples {
  public:
@@ -64,8 +64,8 @@ class Samples {
 };
 
 // Alive throughout a benchmark: with a single thread the C and C++ libraries
-// leave out the atomic steps of mutexes and shared pointers, ours and those of
-// the limit.
+// omit the atomic steps of mutexes and shared pointers, in Tenon and in the
+// limit.
 class SecondThread {
  public:
   SecondThread() : thread_([this] { end_.get_future().wait(); }) {}
@@ -81,14 +81,14 @@ class SecondThread {
   std::thread thread_;
 };
 
-// What a channel would do with the descriptors of an offer.
+// Copies the descriptors of an offer, in place of a channel.
 inline std::vector<UniqueFd> CopiesOf(const std::vector<int>& fds) {
   std::vector<UniqueFd> copies;
   for (const int fd : fds) copies.emplace_back(fcntl(fd, F_DUPFD_CLOEXEC, 0));
   return copies;
 }
 
-// Attaches in the process of the offer, or in one that it has forked.
+// Attaches in the process of the offer, or in its forked child.
 inline absl::StatusOr<std::shared_ptr<AttachedArena>> AttachTo(
     const ArenaOffer& offer) {
   return AttachedArena::Attach(offer.bytes, CopiesOf(offer.fds));

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// BlockDescriptor: how bytes in a block of an arena are named to another
-// process. This is what a message carries, instead of a file descriptor.
+// BlockDescriptor: names bytes in a block of an arena to another process. A
+// message carries it instead of a file descriptor.
 
 #ifndef TENON_SHM_ARENA_BLOCK_DESCRIPTOR_H_
 #define TENON_SHM_ARENA_BLOCK_DESCRIPTOR_H_
@@ -14,13 +14,14 @@
 
 namespace tenon {
 
-// A value; the same in every process. Received, it is the sender's word: only
+// A value; the same in every process. A received one is untrusted: only
 // AttachedArena::Claim() makes memory of it, after checking every number.
 struct BlockDescriptor {
   RandomId arena;
-  uint32_t segment = 0;     // Never the same for two segments of an arena.
+  // Unique among all segments of an arena, past ones included.
+  uint32_t segment = 0;
   uint32_t block = 0;       // Number in the arena.
-  uint64_t generation = 0;  // Goes up when the block is taken back.
+  uint64_t generation = 0;  // Incremented when the block is reclaimed.
   uint64_t offset = 0;      // In bytes, in the block.
   uint64_t size = 0;        // In bytes.
 

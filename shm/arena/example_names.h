@@ -29,7 +29,7 @@ extern const tenon::Deadline deadline;
 extern const size_t frame_bytes;
 void Fill(std::byte* bytes);
 
-// What a peer has sent.
+// An offer that a peer has sent.
 extern const std::string offer_bytes;
 extern std::vector<tenon::UniqueFd> fds;
 extern const tenon::BlockDescriptor descriptor;

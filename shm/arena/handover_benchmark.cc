@@ -1,20 +1,20 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// What it takes to hand a block to another process that spins: allocated,
+// The cost of a handover of a block to another process that spins: allocated,
 // described, sent through a slot of shared memory, claimed there, acknowledged,
-// let go here, released there. The arena has as few blocks as fit into its
-// quota, so that each that is allocated has been taken back before. Bytes of
-// the blocks are not touched.
+// released here, released there. The arena's quota allows few blocks, so that
+// each allocated block has been reclaimed before. The bytes of the blocks are
+// not accessed.
 //
 // The limit is the round trip of a bare cache line between the same two
-// processes, on the same two cores, over the same two lines, in turns with it
-// in the same loop. With
-// `depth` 1 each block waits for its acknowledgement: a round trip, too. With
-// more, blocks are in flight together. Counters, for one block:
+// processes, on the same two cores, over the same two lines, alternating with
+// it in the same loop. With `depth` 1 each block waits for its acknowledgement:
+// a round trip, too. With more, blocks are in flight together. Counters, for
+// one block:
 //   ns, limit_ns       medians
 //   ratio              of the medians
-//   least_ratio        of the fastest turns: without what else the machine does
+//   least_ratio        of the fastest iterations: without other load
 //   failed             share of the owner's tests of blocks that found one held
 //                      or moving: its latest may not have been released yet
 // Where there is only one core, nothing is measured, and the label says so.
@@ -50,7 +50,7 @@
 namespace tenon {
 namespace {
 
-constexpr uint64_t kRoundTrips = 512;  // In a turn, of each.
+constexpr uint64_t kRoundTrips = 512;  // Of each, per iteration.
 constexpr uint64_t kMaxDepth = 64;
 constexpr size_t kBlockBytes = 4096;
 constexpr size_t kBlocks = 128;  // In the arena.
@@ -59,9 +59,9 @@ constexpr uint64_t kStop = ~uint64_t{0};
 using Word = SharedWord<uint64_t>;
 using A = StdAtomics;
 
-// Each line has one writer. The words of the limit lie in the lines of the
-// first slot and of the acknowledgement: what a line's way takes depends on
-// where in the machine it has its home.
+// Each line has one writer. The words of the limit are in the lines of the
+// first slot and of the acknowledgement: the latency of a line depends on its
+// home in the machine.
 struct Shared {
   struct alignas(64) Slot {
     BlockDescriptor message;
@@ -80,8 +80,8 @@ struct Shared {
   Answer answer;
 };
 
-// Waits until `word` is not less than `least`; returns what it is. The
-// receiver dies with its owner; the owner looks whether the receiver has ended.
+// Waits until `word` is not less than `least`; returns its value. The receiver
+// dies with its owner; the owner checks whether the receiver has ended.
 uint64_t Await(const Word& word, uint64_t least,
                const PidFd* writer = nullptr) {
   for (uint64_t turn = 1;; ++turn) {
@@ -95,13 +95,13 @@ uint64_t Await(const Word& word, uint64_t least,
   }
 }
 
-// --- The process that receives. ---
+// --- The receiver. ---
 
 absl::Status ReceiveOne(AttachedArena& arena, Shared& shared, uint64_t i,
                         uint64_t depth) {
   const Shared::Slot& slot = shared.slots[(i - 1) % depth];
   Await(slot.sent, i);
-  const BlockDescriptor message = slot.message;  // Before it is believed.
+  const BlockDescriptor message = slot.message;  // Copied before it is checked.
   TENON_ASSIGN_OR_RETURN(const Hold hold, arena.Claim(message));
   A::Store(shared.answer.acknowledged, i, std::memory_order_release);
   return absl::OkStatus();
@@ -122,9 +122,9 @@ absl::Status Serve(const ArenaOffer& offer, Shared& shared, uint64_t depth) {
   }
 }
 
-// --- The process that owns. ---
+// --- The owner. ---
 
-// A turn of both. Errors: what allocating and describing say.
+// An iteration of both. Errors: Arena::Allocate()'s and Block::Describe()'s.
 class Owner {
  public:
   Owner(Arena& arena, Shared& shared, const PidFd& receiver, uint64_t depth)
@@ -147,24 +147,24 @@ class Owner {
       TENON_ASSIGN_OR_RETURN(Block block,
                              arena_.Allocate(kBlockBytes, deadline));
       TENON_ASSIGN_OR_RETURN(const BlockDescriptor message, block.Describe());
-      if (sent_ - let_go_ == depth_) LetGoOf(let_go_ + 1);
+      if (sent_ - released_ == depth_) ReleaseUpTo(released_ + 1);
       ++sent_;
       in_flight_[(sent_ - 1) % depth_] = std::move(block);
       Shared::Slot& slot = shared_.slots[(sent_ - 1) % depth_];
       slot.message = message;
       A::Store(slot.sent, sent_, std::memory_order_release);
-      if (depth_ == 1) LetGoOf(sent_);
+      if (depth_ == 1) ReleaseUpTo(sent_);
     }
-    LetGoOf(sent_);
+    ReleaseUpTo(sent_);
     return absl::OkStatus();
   }
 
  private:
-  // Of all that are acknowledged when `least` are.
-  void LetGoOf(uint64_t least) {
+  // Releases the acknowledged blocks, once `least` are acknowledged.
+  void ReleaseUpTo(uint64_t least) {
     const uint64_t until =
         Await(shared_.answer.acknowledged, least, &receiver_);
-    while (let_go_ < until) in_flight_[let_go_++ % depth_].Reset();
+    while (released_ < until) in_flight_[released_++ % depth_].Reset();
   }
 
   Arena& arena_;
@@ -174,7 +174,7 @@ class Owner {
   std::vector<Block> in_flight_;
   uint64_t pings_ = 1;
   uint64_t sent_ = 0;
-  uint64_t let_go_ = 0;
+  uint64_t released_ = 0;
 };
 
 // --- Two cores. ---

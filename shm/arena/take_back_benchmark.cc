@@ -1,17 +1,17 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// What it takes to take 64 blocks back, which others know of and nobody holds.
+// The cost of reclaiming 64 blocks that were described and have no holder.
 //
-// BM_TakeBack_Columns: with so many processes attached; here one process,
-// attached that often, each time with cells of its own. In turns with the limit
-// of a test that may trust nothing it has read before: four calls of recvmsg()
+// BM_TakeBack_Columns: by the number of attached processes; here one process
+// attached that many times, each time with separate cells. Alternates with the
+// limit of a test that may not rely on earlier reads: four calls of recvmsg()
 // on an empty socket, and four passes over the 64 cells of each column.
 // Counters, medians, for one block:
 //   ns, limit_ns, ratio
 //
-// BM_TakeBack_WhileOthersStream: while so many processes claim and release
-// other blocks of the same segment, without a pause.
+// BM_TakeBack_WhileOthersStream: while the given number of processes claim and
+// release other blocks of the same segment, without a pause.
 //   failed               share of the tests that did not find a block free
 //   claims_per_test      of the others meanwhile
 //   ns                   median, for one block; processor time
@@ -45,13 +45,13 @@
 namespace tenon {
 namespace {
 
-constexpr size_t kCandidates = 64;  // As many as are taken back together.
+constexpr size_t kCandidates = 64;  // The size of a batch of reclaiming.
 constexpr size_t kBlockBytes = 1024;
 
 using Word = SharedWord<uint64_t>;
 using A = StdAtomics;
 
-// Room for so many blocks and no more: to allocate one more takes some back.
+// Its quota is `blocks` blocks: allocating one more reclaims some.
 absl::StatusOr<std::shared_ptr<Arena>> MakeArena(size_t blocks) {
   ArenaOptions options;
   options.quota_bytes = blocks * kBlockBytes;
@@ -70,9 +70,9 @@ absl::StatusOr<std::vector<Block>> AllocateDescribed(Arena& arena,
   return blocks;
 }
 
-// Lets go of as many described blocks as are taken back together, all there
-// are, and returns how long it takes to take them back, with one allocated.
-absl::StatusOr<double> TakeBackNs(Arena& arena) {
+// Releases a batch of described blocks, all of the arena's, and returns the
+// time to reclaim them and allocate one.
+absl::StatusOr<double> ReclaimNs(Arena& arena) {
   {
     TENON_ASSIGN_OR_RETURN(const auto blocks,
                            AllocateDescribed(arena, kCandidates));
@@ -93,7 +93,7 @@ class Sockets {
     for (size_t i = 0; i < 2; ++i) fds_[i] = UniqueFd(ends_[i]);
   }
   bool made() const { return made_; }
-  void Look() {
+  void ReceiveNothing() {
     char byte;
     iovec bytes = {&byte, 1};
     msghdr header = {};
@@ -113,7 +113,7 @@ double LimitNs(Sockets& sockets, const std::vector<Word*>& columns) {
   return Nanoseconds(CLOCK_THREAD_CPUTIME_ID,
                      [&] {
                        for (int pass = 0; pass < 4; ++pass) {
-                         sockets.Look();
+                         sockets.ReceiveNothing();
                          uint64_t sum = 0;
                          for (const Word* column : columns) {
                            for (size_t i = 0; i < kCandidates; ++i) {
@@ -140,7 +140,7 @@ absl::Status MeasureColumns(benchmark::State& state) {
   }
   Sockets sockets;
   if (!sockets.made()) return absl::InternalError("socketpair failed");
-  // As far from each other as columns are, each on a page of its own.
+  // As far apart as columns, each on a separate page.
   constexpr size_t kApart = 512;
   const std::vector<Word> words(count * kApart);
   std::vector<Word*> columns;
@@ -149,7 +149,7 @@ absl::Status MeasureColumns(benchmark::State& state) {
   }
   Samples ns, limit_ns;
   for (auto _ : state) {
-    TENON_ASSIGN_OR_RETURN(const double taken, TakeBackNs(*arena));
+    TENON_ASSIGN_OR_RETURN(const double taken, ReclaimNs(*arena));
     ns.Add(taken);
     limit_ns.Add(LimitNs(sockets, columns));
   }
@@ -165,7 +165,7 @@ void BM_TakeBack_Columns(benchmark::State& state) {
 }
 BENCHMARK(BM_TakeBack_Columns)->ArgName("columns")->Arg(1)->Arg(8)->Arg(64);
 
-// --- While others stream. ---
+// --- While peers stream. ---
 
 constexpr size_t kReceivers = 8;
 constexpr size_t kStreamed = 64;  // Blocks.
@@ -224,7 +224,7 @@ absl::StatusOr<std::vector<ForkedChild>> StartReceivers(
 absl::Status MeasureWhileOthersStream(benchmark::State& state) {
   const SharedObject<Shared> shared;
   TENON_ASSIGN_OR_RETURN(const auto arena, MakeArena(kCandidates + kStreamed));
-  // Kept throughout, and so claimed again and again.
+  // Kept throughout, and therefore claimed repeatedly.
   TENON_ASSIGN_OR_RETURN(const auto streamed,
                          AllocateDescribed(*arena, kStreamed));
   TENON_ASSIGN_OR_RETURN(const ArenaOffer offer, arena->Offer(streamed[0]));
@@ -239,7 +239,7 @@ absl::Status MeasureWhileOthersStream(benchmark::State& state) {
   const ArenaUse before = arena->Use();
   const uint64_t claims_before = shared->AllClaims();
   for (auto _ : state) {
-    TENON_ASSIGN_OR_RETURN(const double taken, TakeBackNs(*arena));
+    TENON_ASSIGN_OR_RETURN(const double taken, ReclaimNs(*arena));
     ns.Add(taken);
   }
   const uint64_t claims = shared->AllClaims() - claims_before;

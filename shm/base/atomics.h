@@ -46,13 +46,13 @@ concept SharedWordValue =
 template <SharedWordValue T>
 class alignas(sizeof(T)) SharedWord {
  public:
-  // Leaves what the memory holds: makes no word 0 that a peer has written.
+  // Leaves the memory as it is: a word that a peer has written is not zeroed.
   SharedWord() = default;
   constexpr explicit SharedWord(T value) : value_(value) {}
   SharedWord(const SharedWord&) = delete;
   SharedWord& operator=(const SharedWord&) = delete;
 
-  // For policies and futex calls. To access it other than atomically is a race.
+  // For policies and futex calls. A non-atomic access is a race.
   T* address() { return &value_; }
   const T* address() const { return &value_; }
 
@@ -60,34 +60,35 @@ class alignas(sizeof(T)) SharedWord {
   T value_;
 };
 
-// What lock-free code may ask of its atomics. The orders mean what they mean
-// in C++20, and an order that std::atomic forbids for an operation is forbidden
-// here. Every operation is wait-free but Pause(), which may let others run.
+// The operations of lock-free code. The orders have their meaning of C++20, and
+// an order that std::atomic forbids for an operation is forbidden here. Every
+// operation is wait-free except Pause(), which may yield to other threads.
 template <typename A, typename T>
 concept AtomicsPolicyFor = requires(SharedWord<T>& word,
                                     const SharedWord<T>& read_only, T value,
                                     T& expected, std::memory_order order) {
   { A::Load(read_only, order) } -> std::same_as<T>;
   { A::Store(word, value, order) } -> std::same_as<void>;
-  // Modulo 2^bits; they return what was there before.
+  // Modulo 2^bits; they return the previous value.
   { A::FetchAdd(word, value, order) } -> std::same_as<T>;
   { A::FetchSub(word, value, order) } -> std::same_as<T>;
-  // Strong: fails only if the word is not `expected`, which then becomes
-  // what was there, loaded with `order` less its release part.
+  // Strong: fails only if the word is not `expected`, which then becomes the
+  // current value, loaded with `order` less its release part.
   { A::CompareExchange(word, expected, value, order) } -> std::same_as<bool>;
 };
 
 template <typename A>
 concept AtomicsPolicy = AtomicsPolicyFor<A, uint32_t> &&
     AtomicsPolicyFor<A, uint64_t> && requires(std::memory_order order) {
-  // Between all words. ThreadSanitizer does not understand fences: where
-  // an order on the access itself does, prefer that.
+  // Between all words. ThreadSanitizer does not understand fences: prefer an
+  // order on the access itself where that suffices.
   { A::Fence(order) } -> std::same_as<void>;
-  // In every turn of a loop that waits for another thread or process.
+  // Called in every iteration of a loop that waits for another thread or
+  // process.
   { A::Pause() } -> std::same_as<void>;
 };
 
-// The processor's atomics. All inline, no state.
+// The processor's atomics. All inline, stateless.
 struct StdAtomics {
   template <SharedWordValue T>
   static T Load(const SharedWord<T>& word, std::memory_order order) {

@@ -27,12 +27,13 @@ namespace {
 
 constexpr uint64_t kUnknown = std::numeric_limits<uint64_t>::max();
 
-// The files of a memory cgroup: the same facts, spelt differently.
+// The files of a memory cgroup: the same values under the names of each
+// version.
 struct CgroupVersion {
   absl::string_view mount;
   absl::string_view limit;
   absl::string_view used;
-  // Page cache, which gives way, as fields of memory.stat.
+  // Reclaimable page cache: fields of memory.stat.
   absl::string_view inactive_file;
   absl::string_view active_file;
 };
@@ -85,7 +86,7 @@ struct CgroupMemory {
   uint64_t left;
 };
 
-// Of the cgroup in `directory`; nothing if it sets no limit.
+// Of the cgroup in `directory`; empty if it sets no limit.
 std::optional<CgroupMemory> LeftInCgroup(const CgroupVersion& version,
                                          const std::string& directory) {
   const auto limit = ReadNumber(absl::StrCat(directory, "/", version.limit));
@@ -99,7 +100,7 @@ std::optional<CgroupMemory> LeftInCgroup(const CgroupVersion& version,
   return CgroupMemory{*limit, std::min(*limit, SaturatingAdd(left, cache))};
 }
 
-// What the cgroup at `path`, or the narrowest of those around it, has left.
+// The memory left in the cgroup at `path`, or in the tightest enclosing one.
 AvailableMemory LeftInCgroups(const CgroupVersion& version,
                               const std::string& root, std::string path) {
   AvailableMemory least = {kUnknown, ""};
@@ -118,8 +119,8 @@ AvailableMemory LeftInCgroups(const CgroupVersion& version,
   }
 }
 
-// The version that a line of /proc/self/cgroup speaks of, if it speaks of
-// memory: "4:memory:/path" in version 1, "0::/path" in version 2.
+// The version of a line of /proc/self/cgroup, null if it is not about memory:
+// "4:memory:/path" in version 1, "0::/path" in version 2.
 const CgroupVersion* VersionOfLine(const std::vector<std::string>& parts) {
   if (parts.size() != 3 || parts[2].empty() || parts[2][0] != '/') {
     return nullptr;

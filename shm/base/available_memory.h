@@ -5,8 +5,8 @@
 // start to kill processes for memory.
 //
 // A memfd is not charged against any limit when its size is set, and filling it
-// beyond what the machine or the memory cgroup has is not an error: it kills.
-// So large allocations ask here first.
+// beyond the memory of the machine or of the memory cgroup does not fail: the
+// kernel kills a process. So large allocations check here first.
 
 #ifndef TENON_SHM_BASE_AVAILABLE_MEMORY_H_
 #define TENON_SHM_BASE_AVAILABLE_MEMORY_H_
@@ -17,16 +17,16 @@
 namespace tenon {
 
 struct AvailableMemory {
-  // The largest number there is, if nothing is known.
+  // The largest uint64_t if no limit is known.
   uint64_t bytes;
-  // What sets the bound, how large that is, and the command that raises it, for
-  // messages.
+  // For messages: the source of the bound, its value, and the command that
+  // raises it.
   std::string bound_by;
 };
 
-// The least of: memory and swap that the machine has available, and what each
-// memory cgroup (version 1 or 2) around this process has left. An upper bound,
-// true for a moment: others allocate too. Reads files under /proc and /sys;
+// The minimum of the machine's available memory and swap, and of the memory
+// left in each enclosing memory cgroup (version 1 or 2). An upper bound, true
+// for a moment: other processes allocate too. Reads files under /proc and /sys;
 // a missing limit does not count. Tests put a `root` before those paths.
 AvailableMemory GetAvailableMemory(const std::string& root = "");
 

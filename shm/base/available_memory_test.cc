@@ -30,7 +30,7 @@ constexpr char kMeminfo[] =
     "SwapFree:          1024 kB\n";
 constexpr uint64_t kSwap = kMiB;
 
-// A machine made of files.
+// A simulated machine: its files under /proc and /sys.
 class AvailableMemoryTest : public testing::Test {
  protected:
   AvailableMemoryTest()

@@ -6,10 +6,10 @@
 //   const TensorSpec spec = CopyFromShared(&slot->spec);
 //   TENON_RETURN_IF_ERROR(spec.CheckFits(size));  // The copy cannot change.
 //
-// A plain assignment would not do: the compiler may read the memory again where
-// the copy is used, and then what was checked is not what is used. This reads
-// every word once. The words may come from different writes, so what they say
-// together must be checked, too.
+// A plain assignment does not suffice: the compiler may read the memory again
+// where the copy is used, so that the checked value and the used value differ.
+// This reads every word once. The words may come from different writes, so
+// their combination must be checked, too.
 
 #ifndef TENON_SHM_BASE_COPY_FROM_SHARED_H_
 #define TENON_SHM_BASE_COPY_FROM_SHARED_H_

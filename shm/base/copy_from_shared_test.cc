@@ -26,7 +26,7 @@ concept Copyable = requires(const T* from) {
 
 static_assert(Copyable<Record>);
 static_assert(Copyable<uint64_t>);
-static_assert(!Copyable<uint32_t>);     // No whole word.
+static_assert(!Copyable<uint32_t>);     // Not a whole word.
 static_assert(!Copyable<char[8]>);      // Not aligned.
 static_assert(!Copyable<std::string>);  // Not bytes.
 

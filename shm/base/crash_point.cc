@@ -33,7 +33,7 @@ CrashPointHook SetCrashPointHook(CrashPointHook hook) {
 namespace internal_crash_point {
 
 void Pass(const CrashPoint& point) {
-  // Again, this time so that what the hook reads is seen too.
+  // Loads again, with acquire, so that the data that the hook reads is visible.
   const CrashPointHook present = hook.load(std::memory_order_acquire);
   if (present != nullptr) present(point);
 }

@@ -7,14 +7,14 @@
 //   TENON_CRASH_POINT("segment.named.created");
 //   TENON_RETURN_IF_ERROR(Allocate(fd.get(), size_bytes, what));
 //
-// Put one wherever the state that others see has just changed, or is just about
-// to: these are the places after which another process has to find the world
-// whole. The code that is marked knows nothing of what a test does there; that
-// is in "tenon/shm/testing/kill/crash_watch.h".
+// Place one where state visible to other processes has just changed or is about
+// to change: after a death there, other processes must find consistent state.
+// The marked code does not know what a test does there; see
+// "tenon/shm/testing/kill/crash_watch.h".
 //
 // Cost: one relaxed load of a global word and one branch that is never taken,
 // three instructions on x86-64; before main() some nanoseconds per name. So a
-// point may stay in code that is counted in nanoseconds.
+// point may stay in code that takes nanoseconds.
 
 #ifndef TENON_SHM_BASE_CRASH_POINT_H_
 #define TENON_SHM_BASE_CRASH_POINT_H_
@@ -24,8 +24,8 @@
 
 namespace tenon {
 
-// A name that the program passes somewhere, registered before main() whether it
-// is ever passed or not. The same name in two places is one point.
+// A named point of the program, registered before main() whether execution ever
+// passes it or not. The same name in two places is one point.
 // Ownership: lives as long as the program; never destroyed.
 // Threads: immutable once registered.
 // Processes: forked children have the same points under the same indices.
@@ -38,7 +38,7 @@ class CrashPoint {
   const char* name() const { return name_; }
   // Counts up from 0 in the order of registration.
   size_t index() const { return index_; }
-  // The one registered before this, or null.
+  // The point registered before this one, or null.
   const CrashPoint* next() const { return next_; }
 
  private:
@@ -51,15 +51,15 @@ class CrashPoint {
 // Async-signal-safe.
 const CrashPoint* LastCrashPoint();
 
-// Called at each passing, by the thread that passes, which may be inside a
-// signal handler or between fork() and exec(): so async-signal-safe, and errno
-// is left as it was.
+// Called at each pass, by the passing thread, which may be inside a signal
+// handler or between fork() and exec(): so it must be async-signal-safe and
+// preserve errno.
 using CrashPointHook = void (*)(const CrashPoint& point);
 
-// For tests: installs `hook`, null for none, and returns the one before. What
-// the hook reads must have been written before. A passing that has begun
-// already, in another thread, may still call the former hook after this
-// returns. Inherited by fork(), gone after exec(). Async-signal-safe.
+// For tests: installs `hook`, null for none, and returns the previous one. The
+// data that the hook reads must have been written before. A pass in progress in
+// another thread may still call the previous hook after this returns. Inherited
+// by fork(), gone after exec(). Async-signal-safe.
 CrashPointHook SetCrashPointHook(CrashPointHook hook);
 
 namespace internal_crash_point {
@@ -88,7 +88,8 @@ struct Name {
 };
 
 // One object per name in the whole program, also for points in templates and in
-// headers; constructed, and so registered, if any code that names it is linked.
+// headers; constructed, and thereby registered, if any code that names it is
+// linked.
 template <Name kName>
 struct Registered {
   static_assert(kName.is_good(), "crash points are named with [a-z0-9_.]");
@@ -100,7 +101,7 @@ CrashPoint Registered<kName>::point{kName.text};
 }  // namespace internal_crash_point
 }  // namespace tenon
 
-// Marks a place. `name` is a literal "<object>.<what has just happened>".
+// Marks a place. `name` is a literal "<object>.<event>".
 #define TENON_CRASH_POINT(name)                                       \
   do {                                                                \
     namespace tenon_point = ::tenon::internal_crash_point;            \

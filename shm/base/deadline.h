@@ -6,7 +6,7 @@
 //   return child.WaitForEnd(Deadline::After(absl::Seconds(2)));
 //
 // A deadline is a moment, not a duration, so that a call made of several waits
-// passes one deadline on and keeps its promise as a whole. It is counted on
+// passes one deadline on and meets it as a whole. It is counted on
 // CLOCK_MONOTONIC: a wall clock that jumps neither fires nor delays it, which
 // is why it is not an absl::Time.
 
@@ -26,8 +26,8 @@ namespace tenon {
 // A value; copying it is free. Meaningful only within the process that made it.
 class Deadline {
  public:
-  // `wait` from now; a wait that is zero or negative has passed already. Very
-  // long waits saturate to Never().
+  // `wait` from now; a zero or negative wait has passed already. Very long
+  // waits saturate to Never().
   static Deadline After(absl::Duration wait);
   // Waits as long as it takes.
   static Deadline Never() { return Deadline(Clock::time_point::max()); }

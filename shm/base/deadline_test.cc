@@ -195,8 +195,8 @@ TEST_F(PollUntilTest, SignalsNeitherEndNorStretchTheWait) {
   const Deadline deadline = Deadline::After(promised);
   EXPECT_THAT(PollUntil(&poll_fd, 1, deadline), IsOkAndHolds(0));
   EXPECT_TRUE(deadline.has_passed());
-  // A timeout begun anew by each signal would never have run out; this is only
-  // the watchdog that says so.
+  // A timeout restarted by each signal would never expire; this is only the
+  // watchdog.
   EXPECT_LT(absl::Now() - start, 10 * promised);
   EXPECT_GT(signals_seen, 30) << "the storm was none";
 }

@@ -22,7 +22,7 @@ namespace {
 void CountFork() { fork_count.fetch_add(1, std::memory_order_relaxed); }
 
 // Registered before main(), so that it holds for forks that happen before the
-// first handle is made. It can fail only for want of memory, at load time.
+// first handle is made. It fails only without memory, at load time.
 [[maybe_unused]] const int kRegistered =
     pthread_atfork(nullptr, nullptr, CountFork);
 

@@ -1,11 +1,11 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// ForkCount: tells a handle that it was inherited by fork() and not made here.
+// ForkCount: lets a handle detect that it was inherited by fork().
 //
-// A forked child has copies of its parent's handles, but what they stand for
-// (a name in /dev/shm, a column of the ledger, a child process) is the
-// parent's. Handles remember the count they were made under and are inert under
+// A forked child has copies of its parent's handles, but the objects behind
+// them (a name in /dev/shm, a column of the ledger, a child process) are the
+// parent's. Handles remember the count at their creation and are inert under
 // another: their calls fail, their destructors leave shared objects alone.
 
 #ifndef TENON_SHM_BASE_FORK_COUNT_H_
@@ -19,7 +19,7 @@
 
 namespace tenon {
 namespace fork_count_internal {
-// Defined where it is counted, so that its readers link that, too.
+// Defined beside the code that counts, so that readers link that code, too.
 extern std::atomic<uint64_t> fork_count;
 absl::Status Inherited(absl::string_view what);
 }  // namespace fork_count_internal
@@ -31,7 +31,7 @@ inline uint64_t ForkCount() {
   return fork_count_internal::fork_count.load(std::memory_order_relaxed);
 }
 
-// OK if `made_under` is the present count; else kFailedPrecondition naming
+// OK if `made_under` is the current count; else kFailedPrecondition naming
 // `what`.
 inline absl::Status CheckNotForked(uint64_t made_under,
                                    absl::string_view what) {
@@ -40,8 +40,8 @@ inline absl::Status CheckNotForked(uint64_t made_under,
   return fork_count_internal::Inherited(what);
 }
 
-// How many threads this process has: fork() copies one of them. 0 if /proc does
-// not say. Thread-safe.
+// The number of threads of this process, of which fork() copies one. 0 if /proc
+// does not show it. Thread-safe.
 int CountThreads();
 
 }  // namespace tenon

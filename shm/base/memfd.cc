@@ -26,7 +26,7 @@ absl::StatusOr<UniqueFd> OpenMemfd(const std::string& label,
   const unsigned flags = MFD_CLOEXEC | MFD_ALLOW_SEALING | extra_flags;
   UniqueFd fd(memfd_create(label.c_str(), flags | MFD_NOEXEC_SEAL));
   if (fd.valid()) return fd;
-  // Older kernels do not know the flag and say EINVAL.
+  // Older kernels do not know the flag and return EINVAL.
   if (errno == EINVAL) fd = UniqueFd(memfd_create(label.c_str(), flags));
   if (fd.valid()) return fd;
   return PosixError(errno, "memfd_create", what);

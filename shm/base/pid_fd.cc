@@ -33,7 +33,7 @@
 namespace tenon {
 namespace {
 
-// How often to look again for an end that a tracer is holding back.
+// The interval of polling for an exit that a tracer delays.
 constexpr absl::Duration kTracerPause = absl::Milliseconds(1);
 
 constexpr int kPeerPidFd = 77;                       // SO_PEERPIDFD
@@ -48,7 +48,7 @@ int PidFdSendSignal(int fd, int signal) {
       syscall(SYS_pidfd_send_signal, fd, signal, nullptr, 0));
 }
 
-// As waitid(), which has no place for the usage that the kernel tells.
+// waitid() with the kernel's fifth argument, which returns the usage.
 int WaitId(int pid_fd, siginfo_t* info, rusage* usage) {
   return static_cast<int>(
       syscall(SYS_waitid, kByPidFd, pid_fd, info, WEXITED | WNOHANG, usage));
@@ -93,7 +93,7 @@ absl::StatusOr<PidFd> PidFd::OfPeer(int socket) {
     case ENOPROTOOPT:
     case EOPNOTSUPP:
       return absl::UnimplementedError(
-          "getsockopt(SO_PEERPIDFD): this kernel does not have it");
+          "getsockopt(SO_PEERPIDFD): not supported before Linux 6.5");
     case ENODATA:
       return absl::InvalidArgumentError("the socket has no peer");
     case ESRCH:
@@ -133,7 +133,7 @@ absl::StatusOr<PidFd> PidFd::Adopt(UniqueFd fd) {
 }
 
 absl::Status PidFd::WaitForEnd(Deadline deadline) const {
-  // poll() passes over a negative descriptor: this would wait in vain.
+  // poll() ignores a negative descriptor and would never return.
   ABSL_RAW_CHECK(fd_.valid(), "PidFd used after it was moved from");
   pollfd poll_fd = {.fd = fd_.get(), .events = POLLIN, .revents = 0};
   TENON_ASSIGN_OR_RETURN(const int ready, PollUntil(&poll_fd, 1, deadline));
@@ -142,7 +142,7 @@ absl::Status PidFd::WaitForEnd(Deadline deadline) const {
   }
   if ((poll_fd.revents & POLLIN) == 0) {
     return absl::FailedPreconditionError(absl::StrCat(
-        "pidfd ", fd_.get(), " was closed by somebody who does not own it"));
+        "pidfd ", fd_.get(), " was closed by code that does not own it"));
   }
   return absl::OkStatus();
 }
@@ -161,8 +161,8 @@ absl::Status PidFd::SendSignal(int signal) const {
 absl::StatusOr<ExitStatus> PidFd::Reap(Deadline deadline) const {
   TENON_RETURN_IF_ERROR(WaitForEnd(deadline));
   for (;;) {
-    // Never without WNOHANG: a tracer (a debugger) keeps the end of a process
-    // to itself until it has seen it, and another thread may reap it first.
+    // Never without WNOHANG: a tracer (a debugger) hides the exit of a process
+    // until it has seen it, and another thread may reap the process first.
     siginfo_t info = {};
     rusage usage = {};
     if (WaitId(fd_.get(), &info, &usage) != 0) {
@@ -180,7 +180,7 @@ absl::StatusOr<ExitStatus> PidFd::Reap(Deadline deadline) const {
     }
     if (deadline.has_passed()) {
       return absl::DeadlineExceededError(
-          "the process has ended, but whoever traces it has not let go of it");
+          "the process has ended, but its tracer has not released it");
     }
     TENON_RETURN_IF_ERROR(
         PollUntil(nullptr, 0, Earlier(deadline, Deadline::After(kTracerPause)))

@@ -1,14 +1,15 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// PidFd: a process, known by a descriptor that cannot come to mean another one.
+// PidFd: a process, identified by a descriptor that never refers to another
+// one.
 //
 //   TENON_ASSIGN_OR_RETURN(PidFd child, PidFd::Open(pid));
 //   TENON_RETURN_IF_ERROR(child.SendSignal(SIGTERM));
 //   TENON_ASSIGN_OR_RETURN(ExitStatus how, child.Reap(deadline));
 //
-// A pid number is reused as soon as its process is reaped; a pidfd never is.
-// It joins any poll, epoll or asio loop: readable means "has ended".
+// A pid number is reused as soon as its process is reaped; a pidfd never is. It
+// joins any poll, epoll or asio loop: readable means "has ended".
 
 #ifndef TENON_SHM_BASE_PID_FD_H_
 #define TENON_SHM_BASE_PID_FD_H_
@@ -30,9 +31,9 @@ namespace tenon {
 struct ExitStatus {
   int exit_code = 0;  // Of exit(); 0 if a signal ended it.
   int signal = 0;     // The signal that ended it; 0 if it exited.
-  // The most memory it had resident at a time, as getrusage(2) counts: exec
-  // keeps the mark, so never less than its parent had when it started it. 0 if
-  // nobody asked.
+  // Peak resident memory, as getrusage(2) counts: exec keeps the peak, so it is
+  // never less than the parent's at the start of the process. 0 if it was not
+  // queried.
   int64_t peak_rss_bytes = 0;
 
   bool success() const { return exit_code == 0 && signal == 0; }
@@ -46,24 +47,24 @@ struct ExitStatus {
 // Processes: a forked child may signal and wait, but only the parent of the
 //   process can reap it.
 // Failure: no call changes this object; each may be repeated. A moved-from
-//   PidFd is only good to be destroyed or assigned to.
+//   PidFd may only be destroyed or assigned to.
 class PidFd {
  public:
-  // Opens the process that has `pid` now. Only for a child that has not been
-  // reaped, or for oneself, is it certain that the number still means the
-  // process that was meant.
+  // Opens the process that has `pid` now. Only for an unreaped child of the
+  // caller, or for the caller itself, is the number certain to refer to the
+  // intended process.
   // Errors: kNotFound if there is no such process (ESRCH), kInvalidArgument if
   // `pid` is not positive, kResourceExhausted at a limit of descriptors,
-  // kUnimplemented if a seccomp filter says so.
+  // kUnimplemented if a seccomp filter blocks the call.
   static absl::StatusOr<PidFd> Open(pid_t pid);
 
   // The process at the other end of a connected AF_UNIX socket: of a pair of
   // sockets, the one that made the pair.
-  // Errors: kNotFound if it has ended and was waited for; kUnimplemented before
-  // Linux 6.5; kInvalidArgument if there is no such peer.
+  // Errors: kNotFound if it has ended and was reaped; kUnimplemented before
+  // Linux 6.5; kInvalidArgument if the socket has no peer.
   static absl::StatusOr<PidFd> OfPeer(int socket);
 
-  // Errors: kInvalidArgument if `fd` is not a pidfd, saying what it is.
+  // Errors: kInvalidArgument, naming the type of `fd`, if it is not a pidfd.
   static absl::Status Check(int fd);
 
   // Takes over a descriptor received from elsewhere, and makes it
@@ -91,8 +92,8 @@ class PidFd {
   absl::Status SendSignal(int signal) const;
 
   // Waits for a child of the calling process to end, takes its exit status and
-  // so removes its zombie. Blocks until `deadline`.
-  // Errors: kDeadlineExceeded, also if a tracer holds the end back;
+  // thereby removes its zombie. Blocks until `deadline`.
+  // Errors: kDeadlineExceeded, also if a tracer delays the exit;
   // kFailedPrecondition if it is not a child of this process, or if its status
   // has been taken already (by another waiter, or because SIGCHLD is ignored).
   absl::StatusOr<ExitStatus> Reap(Deadline deadline) const;

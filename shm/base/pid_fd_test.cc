@@ -50,7 +50,7 @@ auto KilledBy(int signal) {
 
 Deadline Watchdog() { return Deadline::After(absl::Minutes(1)); }
 
-// A child that ends with `code` when told to, or when this goes.
+// A child that exits with `code` on request, or when this is destroyed.
 class Child {
  public:
   explicit Child(int code = 0) {
@@ -67,11 +67,11 @@ class Child {
   }
   ~Child() {
     kill(pid_, SIGKILL);
-    waitpid(pid_, nullptr, 0);  // Fails if it has been reaped; that is fine.
+    waitpid(pid_, nullptr, 0);  // Fails if it has been reaped, which is fine.
   }
 
   pid_t pid() const { return pid_; }
-  void LetGo() { EXPECT_EQ(write(go_.get(), "", 1), 1); }
+  void Finish() { EXPECT_EQ(write(go_.get(), "", 1), 1); }
 
  private:
   UniqueFd go_;
@@ -131,7 +131,7 @@ TEST(PidFdTest, LimitOfDescriptorsIsNamed) {
     const rlimit none_left = {limit, before.rlim_max};
     ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none_left), 0);
     const absl::Status status = PidFd::Open(getpid()).status();
-    // Expectations come later: UBSan looks at matchers by means of a pipe.
+    // Expectations follow later: UBSan inspects matchers through a pipe.
     ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
     EXPECT_THAT(status, StatusIs(absl::StatusCode::kResourceExhausted,
                                  HasSubstr("ulimit -n")));
@@ -146,10 +146,10 @@ TEST(PidFdTest, WaitsForTheEndWithoutReaping) {
               StatusIs(absl::StatusCode::kDeadlineExceeded));
   EXPECT_THAT(process.WaitForEnd(Deadline::After(absl::Milliseconds(10))),
               StatusIs(absl::StatusCode::kDeadlineExceeded));
-  child.LetGo();
+  child.Finish();
   EXPECT_THAT(process.WaitForEnd(Watchdog()), IsOk());
   EXPECT_TRUE(process.HasEnded());
-  // Its zombie is there still: it can be signalled, and reaped.
+  // Its zombie still exists: it can be signalled, and reaped.
   EXPECT_THAT(process.SendSignal(0), IsOk());
   EXPECT_THAT(process.Reap(Deadline::Passed()), IsOkAndHolds(ExitedWith(5)));
 }
@@ -158,7 +158,7 @@ TEST(PidFdTest, EndIsSeenByPoll) {
   Child child;
   TENON_ASSERT_OK_AND_ASSIGN(const PidFd process, PidFd::Open(child.pid()));
   pollfd poll_fd = {.fd = process.fd(), .events = POLLIN, .revents = 0};
-  child.LetGo();
+  child.Finish();
   EXPECT_THAT(PollUntil(&poll_fd, 1, Watchdog()), IsOkAndHolds(1));
 }
 
@@ -166,7 +166,7 @@ TEST(PidFdTest, ReapGivesTheExitCode) {
   for (int code : {0, 1, 77, 255}) {
     Child child(code);
     TENON_ASSERT_OK_AND_ASSIGN(const PidFd process, PidFd::Open(child.pid()));
-    child.LetGo();
+    child.Finish();
     EXPECT_THAT(process.Reap(Watchdog()), IsOkAndHolds(ExitedWith(code)));
   }
 }
@@ -194,7 +194,7 @@ TEST(PidFdTest, ReapKeepsItsDeadline) {
 TEST(PidFdTest, SecondReapSaysThatTheStatusIsTaken) {
   Child child;
   TENON_ASSERT_OK_AND_ASSIGN(const PidFd process, PidFd::Open(child.pid()));
-  child.LetGo();
+  child.Finish();
   EXPECT_THAT(process.Reap(Watchdog()), IsOk());
   EXPECT_THAT(process.Reap(Watchdog()),
               StatusIs(absl::StatusCode::kFailedPrecondition,
@@ -209,7 +209,7 @@ TEST(PidFdTest, OfTwoThreadsOneReaps) {
     TENON_ASSERT_OK_AND_ASSIGN(const PidFd process, PidFd::Open(child.pid()));
     absl::StatusOr<ExitStatus> other;
     std::thread thread([&] { other = process.Reap(Watchdog()); });
-    child.LetGo();
+    child.Finish();
     absl::StatusOr<ExitStatus> mine = process.Reap(Watchdog());
     thread.join();
     EXPECT_NE(mine.ok(), other.ok());
@@ -239,7 +239,7 @@ TEST(PidFdTest, IgnoredSigchldTakesTheStatus) {
     ASSERT_NE(signal(SIGCHLD, SIG_IGN), SIG_ERR);
     Child child;
     TENON_ASSERT_OK_AND_ASSIGN(const PidFd process, PidFd::Open(child.pid()));
-    child.LetGo();
+    child.Finish();
     EXPECT_THAT(process.Reap(Watchdog()),
                 StatusIs(absl::StatusCode::kFailedPrecondition,
                          HasSubstr("SIGCHLD is ignored")));
@@ -247,7 +247,7 @@ TEST(PidFdTest, IgnoredSigchldTakesTheStatus) {
   }));
 }
 
-// A tracer that does not look keeps the end of its victim to itself.
+// A tracer that does not wait hides the exit of its tracee.
 TEST(PidFdTest, TracerCannotMakeReapWaitForever) {
   Child victim(4);
   int fds[2];
@@ -260,20 +260,20 @@ TEST(PidFdTest, TracerCannotMakeReapWaitForever) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     const char ok = ptrace(PTRACE_SEIZE, victim.pid(), nullptr, nullptr) == 0;
     if (write(attached_writer.get(), &ok, 1) != 1) _exit(1);
-    for (;;) pause();  // Never looks at what it traces.
+    for (;;) pause();  // Never waits for its tracee.
   }
   char attached = 0;
   ASSERT_EQ(read(attached_reader.get(), &attached, 1), 1);
   TENON_ASSERT_OK_AND_ASSIGN(const PidFd tracer_fd, PidFd::Open(tracer));
   TENON_ASSERT_OK_AND_ASSIGN(const PidFd process, PidFd::Open(victim.pid()));
   if (attached) {
-    victim.LetGo();
+    victim.Finish();
     EXPECT_THAT(process.Reap(Deadline::After(absl::Milliseconds(50))),
                 StatusIs(absl::StatusCode::kDeadlineExceeded));
   }
   EXPECT_THAT(tracer_fd.SendSignal(SIGKILL), IsOk());
   EXPECT_THAT(tracer_fd.Reap(Watchdog()), IsOk());
-  if (!attached) victim.LetGo();
+  if (!attached) victim.Finish();
   EXPECT_THAT(process.Reap(Watchdog()), IsOkAndHolds(ExitedWith(4)));
   if (!attached) GTEST_SKIP() << "this system allows no tracing of siblings";
 }
@@ -305,7 +305,7 @@ TEST(PidFdTest, AdoptTakesPidFds) {
   TENON_ASSERT_OK_AND_ASSIGN(const PidFd adopted, PidFd::Adopt(UniqueFd(raw)));
   EXPECT_EQ(adopted.fd(), raw);
   EXPECT_EQ(fcntl(raw, F_GETFD), FD_CLOEXEC);
-  child.LetGo();
+  child.Finish();
   EXPECT_THAT(adopted.Reap(Watchdog()), IsOkAndHolds(ExitedWith(6)));
 }
 

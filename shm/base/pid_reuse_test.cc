@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// A PidFd means one process, also when its pid has become that of another.
+// A PidFd refers to one process, also when its pid has been reused.
 
 #include <linux/sched.h>
 #include <sched.h>
@@ -42,7 +42,7 @@ pid_t ForkSleeper() {
   return pid;
 }
 
-// The same with a pid that is free; -1 if this may not be chosen.
+// The same with a free pid; -1 if choosing one is not permitted.
 pid_t ForkSleeperAs(pid_t pid) {
   clone_args args = {};
   args.exit_signal = SIGCHLD;
@@ -79,8 +79,8 @@ testing::AssertionResult PassesInPidNamespace(
   });
 }
 
-// `stale` is of a process that was reaped, and whose pid is now that of another
-// that lives.
+// `stale` refers to a process that was reaped, and whose pid now belongs to
+// another live one.
 void ExpectMeansTheDead(const PidFd& stale, pid_t other) {
   EXPECT_TRUE(stale.HasEnded());
   EXPECT_THAT(stale.WaitForEnd(Deadline::Passed()), IsOk());
@@ -117,7 +117,7 @@ pid_t ForkUntil(pid_t pid, int most) {
   return -1;
 }
 
-// As it comes about by itself: when the pids have wrapped around.
+// By natural reuse: when the pids have wrapped around.
 TEST(PidReuseTest, ReusedAfterAllOthers) {
 #ifdef __SANITIZE_ADDRESS__
   GTEST_SKIP() << "32,768 forks, of which a sanitizer sees nothing new";

@@ -34,7 +34,7 @@ std::string LimitInWords(rlim_t limit) {
   return limit == RLIM_INFINITY ? "unlimited" : absl::StrCat(limit);
 }
 
-// For a limit that is counted in the unit that ulimit takes.
+// For a limit in the unit of ulimit.
 std::string CountLimitHint(Resource resource, absl::string_view what,
                            absl::string_view name, absl::string_view flag) {
   rlimit limit;
@@ -48,7 +48,7 @@ std::string CountLimitHint(Resource resource, absl::string_view what,
       flag, " ", limit.rlim_cur == limit.rlim_max ? "<more>" : hard);
 }
 
-// For a limit in bytes; nothing if there is none. ulimit takes other units.
+// For a limit in bytes; empty if there is none. ulimit uses other units.
 std::string SizeLimitHint(Resource resource, absl::string_view what,
                           absl::string_view name, absl::string_view flag) {
   rlimit limit;
@@ -58,7 +58,8 @@ std::string SizeLimitHint(Resource resource, absl::string_view what,
                       "); raise it: ulimit ", flag, " unlimited");
 }
 
-// A file of one line under /proc/sys. There may be no descriptor left for it.
+// A file of one line under /proc/sys. Empty on errors: the descriptors may be
+// exhausted.
 std::string SysctlValue(const char* path) {
   const UniqueFd fd(open(path, O_RDONLY | O_CLOEXEC));
   char text[64];
@@ -95,7 +96,7 @@ std::string ShmSpaceHint() {
                       "--shm-size), or use the file_descriptor strategy");
 }
 
-// Nothing if there is one, and so something else that is missing.
+// Empty if /dev/shm exists, so that another file is missing.
 std::string NoShmHint() {
   struct statfs fs;
   if (statfs("/dev/shm", &fs) == 0) return "";
@@ -110,8 +111,8 @@ std::string MemoryHint() {
                       " bytes are available (", available.bound_by, ")");
 }
 
-// Advice for a caller that has just hit a limit; empty for other errors. The
-// same errno stands for several limits; call and object tell which.
+// Advice for a caller that has just hit a limit; empty for other errors. One
+// errno stands for several limits; call and object determine which.
 std::string Hint(int error_number, absl::string_view call,
                  absl::string_view object) {
   const auto mentions = [&](absl::string_view word) {

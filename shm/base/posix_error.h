@@ -13,8 +13,8 @@
 //   4096); raise it: ulimit -n 4096, or use fewer: tensors in an arena share
 //   one descriptor, those of the file_system strategy have none
 //
-// Read errno before anything else is called, also before the object's
-// description is put together: every call may change it.
+// Read errno before any other call, including those that build the object's
+// description: every call may change it.
 
 #ifndef TENON_SHM_BASE_POSIX_ERROR_H_
 #define TENON_SHM_BASE_POSIX_ERROR_H_
@@ -25,14 +25,14 @@
 namespace tenon {
 
 // A status whose code is absl::ErrnoToStatusCode(error_number), except that
-// EDQUOT, EFBIG and ETOOMANYREFS become kResourceExhausted. The message has the
-// call, the object, the errno in words and by name and, when a limit was hit
-// (open files, mappings, memory, file size, space in /dev/shm, descriptors in
-// flight, processes), the limit's present value and the command that raises it;
-// also what to do where /dev/shm is missing or read-only. For that it may read
-// files under /proc and /sys.
+// EDQUOT, EFBIG and ETOOMANYREFS become kResourceExhausted. The message
+// contains the call, the object, the errno in words and by name and, when a
+// limit was hit (open files, mappings, memory, file size, space in /dev/shm,
+// descriptors in flight, processes), the limit's current value and the command
+// that raises it; also what to do if /dev/shm is missing or read-only. It may
+// read files under /proc and /sys.
 //
-// `error_number` must not be 0. `object` says what the call was made on, with
+// `error_number` must not be 0. `object` describes the object of the call, with
 // sizes in bytes; it may be empty. Thread-safe.
 absl::Status PosixError(int error_number, absl::string_view call,
                         absl::string_view object);

@@ -164,7 +164,7 @@ TEST(PosixErrorTest, ShmThatCannotBeWrittenToTellsWhatToDo) {
                     HasSubstr("file_descriptor strategy")));
   EXPECT_EQ(PosixError(EROFS, "open", "log").message(),
             "open(log): Read-only file system [EROFS]");
-  // Here it is there, and so it is the name that is missing.
+  /// dev/shm exists here, so the name is missing.
   EXPECT_EQ(PosixError(ENOENT, "shm_open", "/dev/shm").message(),
             "shm_open(/dev/shm): No such file or directory [ENOENT]");
 }

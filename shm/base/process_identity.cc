@@ -40,7 +40,7 @@ bool IsOnPidFs(const PidFd& process) {
   return fstatfs(process.fd(), &fs) == 0 && fs.f_type == kPidFsMagic;
 }
 
-// What /proc shows of a pidfd; empty without /proc.
+// The fdinfo of a pidfd; empty without /proc.
 // Errors: kResourceExhausted.
 absl::StatusOr<std::string> ReadFdInfo(const PidFd& process) {
   const std::string path = absl::StrCat("/proc/self/fdinfo/", process.fd());
@@ -78,15 +78,15 @@ pid_t ShownPid(absl::string_view fd_info) {
 absl::StatusOr<SameProcess> CompareByProc(const PidFd& a, const PidFd& b) {
   TENON_ASSIGN_OR_RETURN(const pid_t first, ProcPidOf(a));
   TENON_ASSIGN_OR_RETURN(const pid_t second, ProcPidOf(b));
-  // Read again: a number that was `a`'s before and after was no other
-  // process's meanwhile.
+  // Read again: a number that was `a`'s before and after did not belong to
+  // another process in between.
   TENON_ASSIGN_OR_RETURN(const pid_t again, ProcPidOf(a));
   if (first == 0 || second == 0 || again == 0) return SameProcess::kUnknown;
   return first == second ? SameProcess::kYes : SameProcess::kNo;
 }
 
-// `sent` is not of the process that has the number `pid`, if there is one. So
-// the sender has ended, or `sent` is not its own.
+// `sent` does not refer to the process with the number `pid`, if that exists.
+// So the sender has ended, or `sent` is not its own pidfd.
 absl::Status IsAnother(const PidFd& sent, pid_t pid) {
   if (sent.HasEnded()) {
     return absl::NotFoundError("the process that sent a pidfd has ended");
@@ -98,7 +98,7 @@ absl::Status IsAnother(const PidFd& sent, pid_t pid) {
 
 absl::Status HasNoNumber() {
   return absl::FailedPreconditionError(
-      "the sender of a pidfd cannot be identified: it has no number in the pid "
+      "the sender of a pidfd cannot be identified: it has no pid in the pid "
       "namespace of this process, and the kernel does not send its pidfd "
       "(SCM_PIDFD, SO_PEERPIDFD; Linux 6.5); run both in one pid namespace, or "
       "this process in the outer one");
@@ -129,8 +129,8 @@ absl::StatusOr<PidFd> IdentifySender(const PidFd& sent, pid_t pid,
   if (!is_vouched) {
     if (pid == 0) return HasNoNumber();
     // While the sender lives no other process has this number. If it has been
-    // reused since, the sender has ended, and `sent` is not of the process that
-    // has it now.
+    // reused since, the sender has ended, and `sent` does not refer to the
+    // process that has the number now.
     absl::StatusOr<PidFd> found = PidFd::Open(pid);
     if (absl::IsNotFound(found.status())) return IsAnother(sent, pid);
     TENON_RETURN_IF_ERROR(found.status());
@@ -146,7 +146,7 @@ absl::StatusOr<PidFd> IdentifySender(const PidFd& sent, pid_t pid,
 absl::StatusOr<pid_t> PidOf(const PidFd& process) {
   TENON_ASSIGN_OR_RETURN(const std::string fd_info, ReadFdInfo(process));
   // Its numbers from the pid namespace of /proc down to its own: this process's
-  // is among these or further up. Which it is, only the number itself can tell.
+  // namespace is among these or further up. Only the number itself tells which.
   std::vector<pid_t> candidates = NumbersIn(fd_info, "NSpid:");
   if (candidates.empty()) candidates = NumbersIn(fd_info, "Pid:");
   for (const pid_t candidate : candidates) {

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Which process a pidfd means: with pidfs and without, and in a pid namespace
-// whose /proc is the outer one, its own, or none.
+// Identification of processes by pidfds: with pidfs and without, and in a pid
+// namespace whose /proc is the outer one, its own, or none.
 
 #include "tenon/shm/base/process_identity.h"
 
@@ -71,7 +71,7 @@ class ProcessIdentityTest
     }));
   }
 
-  // Of processes in the namespace.
+  // For processes in the namespace.
   bool can_compare() const { return can_compare_; }
 
  private:
@@ -124,7 +124,7 @@ TEST_P(ProcessIdentityTest, SenderOfAnothersPidFdIsRefused) {
   });
 }
 
-// By the kernel's word, also where pidfds cannot be compared.
+// By the kernel's own pidfd, also where pidfds cannot be compared.
 TEST_P(ProcessIdentityTest, SenderWithoutANumberIsKnownIfTheKernelVouches) {
   Run([&] {
     const PidFd self = Open(getpid());
@@ -142,7 +142,7 @@ TEST_P(ProcessIdentityTest, SenderThatWasReapedIsNotFound) {
     child.Kill();
     EXPECT_THAT(IdentifySender(sent, pid, std::nullopt).status(),
                 StatusIs(kNotFound));
-    // Its number now means another process.
+    // Its number now refers to another process.
     EXPECT_THAT(IdentifySender(sent, getpid(), std::nullopt).status(),
                 StatusIs(kNotFound));
   });
@@ -160,7 +160,7 @@ TEST_P(ProcessIdentityTest, PidIsThatOfThisNamespace) {
   });
 }
 
-// /proc may show it, by a number that means something else here.
+/// proc may show it, by a number that has another meaning here.
 TEST_P(ProcessIdentityTest, ProcessOfTheOuterNamespaceHasNoPid) {
   const PidFd outer = Open(getpid());
   Run([&] {

@@ -27,8 +27,7 @@
 namespace tenon {
 namespace {
 
-// The beginning of a small file of /proc. False, and errno says why, if it
-// cannot be read.
+// The beginning of a small file of /proc. On errors false, and errno is set.
 bool ReadProc(const std::string& path, std::string& text) {
   const UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!fd.valid()) return false;
@@ -46,8 +45,8 @@ std::string ReadProc(const std::string& path) {
   return ReadProc(path, text) ? text : "";
 }
 
-// Whether a process, whose stat from its state on this is, has begun to end:
-// it has closed its descriptors, or is about to, but is no zombie yet.
+// Whether a process has begun to exit: it has closed its descriptors, or is
+// about to, but is not a zombie yet. `stat` begins at its state field.
 bool IsExiting(absl::string_view stat) {
   constexpr size_t kFlags = 6;
   constexpr uint64_t kExiting = 0x4;  // The kernel's PF_EXITING.

@@ -28,7 +28,7 @@ void WaitForEver(const Reporter&) {
   for (;;) pause();
 }
 
-// The kernel takes its time.
+// The kernel changes the state with a delay.
 bool ReachesState(pid_t pid, const std::string& state) {
   const Deadline deadline = Deadline::After(absl::Seconds(10));
   while (!deadline.has_passed()) {

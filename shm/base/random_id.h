@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// RandomId: a name that nobody gives twice, of a column or an arena.
+// RandomId: a unique id of a column or an arena.
 
 #ifndef TENON_SHM_BASE_RANDOM_ID_H_
 #define TENON_SHM_BASE_RANDOM_ID_H_
@@ -16,12 +16,12 @@
 namespace tenon {
 
 // A value of 128 random bits; trivially copyable, the same in every process.
-// Not a secret: who may use what it names is decided elsewhere.
+// Not a secret, and not a credential.
 struct RandomId {
   uint64_t high = 0;
   uint64_t low = 0;
 
-  // Errors: what getentropy() says.
+  // Errors: getentropy()'s.
   static absl::StatusOr<RandomId> New();
 
   bool is_zero() const { return high == 0 && low == 0; }

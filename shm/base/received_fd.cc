@@ -29,8 +29,8 @@ namespace {
 
 constexpr int kMaxThreads = 4;
 
-// What a descriptor is, in the kernel's words. A path begins with '/', so no
-// file can pass itself off as something else.
+// The kernel's name of a descriptor. A path begins with '/', so no file can
+// imitate another type.
 std::string LinkOf(int fd) {
   char text[101];
   const ssize_t got = readlink(absl::StrCat("/proc/self/fd/", fd).c_str(), text,
@@ -41,10 +41,10 @@ std::string LinkOf(int fd) {
 // Only memory has seals, sealed or not.
 bool IsMemory(int fd) { return fcntl(fd, F_GET_SEALS) >= 0; }
 
-// Closes in threads what may keep one waiting.
+// Closes in threads those descriptors whose close() may block.
 class Closers {
  public:
-  // Of this process. Never destroyed: its threads may outlive everything.
+  // Of this process. Never destroyed: its threads may outlive main().
   static Closers& Get() {
     static std::atomic<Closers*> current{nullptr};
     Closers* closers = current.load(std::memory_order_acquire);
@@ -60,7 +60,7 @@ class Closers {
     std::lock_guard lock(mutex_);
     waiting_.push_back(std::move(fd));
     ++unclosed_;
-    // If none can be started, one that runs, or the next call, will do it.
+    // If no thread can be started, a running one or the next call closes it.
     if (threads_ < kMaxThreads && Start()) ++threads_;
   }
 

@@ -4,9 +4,9 @@
 // Closing descriptors that another process has sent. close() may wait for the
 // process that serves the file: a file of a FUSE file system asks its daemon to
 // flush, a TCP socket may linger, and an AF_UNIX socket closes the descriptors
-// that it holds unread. A hostile sender would stop the receiver for as long as
-// it likes. A file is one object for all of its holders: nothing here changes
-// it, so a refused socket (of a queue, of a channel) goes on working for them.
+// that it holds unread. A hostile sender could block the receiver indefinitely.
+// A file is one object for all of its holders: no function here changes it, so
+// a rejected socket (of a queue, of a channel) keeps working for them.
 
 #ifndef TENON_SHM_BASE_RECEIVED_FD_H_
 #define TENON_SHM_BASE_RECEIVED_FD_H_
@@ -20,34 +20,35 @@
 
 namespace tenon {
 
-// Whether close(fd) certainly does not wait: memory (memfd, tmpfs,
-// hugetlbfs), pidfd, eventfd, pipe. Asks the kernel only, never the file.
+// Whether close(fd) is known not to block: memory (memfd, tmpfs, hugetlbfs),
+// pidfd, eventfd, pipe. Queries the kernel only, never the file system.
 // Threads: any. Does not block.
 bool ClosesAtOnce(int fd);
 
-// What `fd` is, for a message: "memory", or the kernel's name for it, such as
-// "socket:[4711]" or a path; printable, at most 100 characters.
+// A description of `fd` for messages: "memory", or the kernel's name for it,
+// such as "socket:[4711]" or a path; printable, at most 100 characters.
 // Threads: any. Does not block.
 std::string DescribeFd(int fd);
 
 // Closes a descriptor that came from another process, and never shuts it down:
-// at once if that does not wait, else in a thread of its own. An
-// AF_UNIX socket is closed here if it stays empty (StaysEmpty() in
-// unix_socket.h): its sender may put a descriptor into any other one at the
-// last moment. At most four such threads exist, while there is something to
-// close; they have all signals blocked. If all of them are kept waiting, more
-// such descriptors stay open, up to this process's limit, until one comes free
-// or the process ends. No thread is started for what closes at once. Threads:
-// any. Does not block. Processes: a forked child begins anew; what its parent
-// had yet to close stays open in it.
+// at once if that does not block, else in a separate thread. An AF_UNIX socket
+// is closed here if it stays empty (StaysEmpty() in unix_socket.h): its sender
+// may put a descriptor into any other one at the last moment. At most four such
+// threads exist, and only while descriptors are pending; they have all signals
+// blocked. If all of them are blocked, further such descriptors stay open, up
+// to this process's limit, until a thread is free or the process ends. No
+// thread is started for a descriptor that closes at once. Threads: any. Does
+// not block. Processes: a forked child begins with no threads and no pending
+// descriptors; those pending in its parent stay open in the child.
 void CloseReceived(UniqueFd fd);
 
-// How many of this process are still open, because their turn has not come or
-// a peer keeps a thread waiting. Threads: any. Does not block.
+// The number of this process's descriptors passed to CloseReceived() that are
+// still open: queued, or blocked in a thread by a peer. Threads: any. Does not
+// block.
 size_t CountUnclosed();
 
-// Descriptors that came together. Closes with CloseReceived() those that nobody
-// has taken out when it is destroyed.
+// Descriptors that came together. On destruction passes those that were not
+// taken to CloseReceived().
 // Threads: thread-compatible.
 class ReceivedFds {
  public:
@@ -62,15 +63,15 @@ class ReceivedFds {
     for (UniqueFd& fd : fds_) CloseReceived(std::move(fd));
   }
 
-  // Closes them at once: for those that another process certainly keeps
-  // open, and that are to stay as they are.
+  // Closes them at once: for files that another process is known to keep open,
+  // and that must stay unchanged.
   void Drop() { fds_.clear(); }
 
   size_t size() const { return fds_.size(); }
   void Add(UniqueFd fd) { fds_.push_back(std::move(fd)); }
-  // Of one that is there. -1 if it was taken out.
+  // `index` must be below size(). -1 if it was taken.
   int operator[](size_t index) const { return fds_[index].get(); }
-  // To be called once what it is has been looked at.
+  // Call after the descriptor's type has been checked.
   UniqueFd Take(size_t index) { return std::move(fds_[index]); }
 
  private:

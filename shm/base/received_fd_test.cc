@@ -45,8 +45,8 @@ std::pair<UniqueFd, UniqueFd> Pipe() {
   return {UniqueFd(ends[0]), UniqueFd(ends[1])};
 }
 
-// A socket of which close() waits for up to a minute: its peer does not read,
-// and it lingers. `peer` keeps it so.
+// A socket whose close() blocks for up to a minute: its peer does not read, and
+// it lingers, as long as `peer` is open.
 UniqueFd LingeringSocket(UniqueFd& peer) {
   UniqueFd listener(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   const int small = 1;
@@ -101,7 +101,7 @@ TEST(ReceivedFdTest, KindsThatMayKeepOneWaiting) {
   const UniqueFd lingering = LingeringSocket(peer);
   ASSERT_TRUE(lingering.valid());
   EXPECT_FALSE(ClosesAtOnce(lingering.get()));
-  peer.Reset();  // Nor does this one, then.
+  peer.Reset();  // Then this one does not block either.
   EXPECT_FALSE(ClosesAtOnce(
       UniqueFd(open("/proc/self/status", O_RDONLY | O_CLOEXEC)).get()));
   EXPECT_FALSE(ClosesAtOnce(UniqueFd(socket(AF_UNIX, SOCK_STREAM, 0)).get()));
@@ -109,7 +109,7 @@ TEST(ReceivedFdTest, KindsThatMayKeepOneWaiting) {
   EXPECT_FALSE(ClosesAtOnce(-1));
 }
 
-// Nobody can name a file so that it passes for something else.
+// No name of a file makes it look like another type.
 TEST(ReceivedFdTest, AFileNamedLikeAnEventFd) {
   std::string directory = testing::TempDir() + "/tenon-XXXXXX";
   ASSERT_NE(mkdtemp(directory.data()), nullptr);
@@ -169,7 +169,7 @@ TEST(ReceivedFdTest, ClosesASocketThatStaysEmptyHereAndOthersSoon) {
   }
 }
 
-// A socket is one object for all who have it.
+// A socket is one object for all of its holders.
 TEST(ReceivedFdTest, ASocketStaysAsItIsForItsOtherHolders) {
   for (const int type : {SOCK_STREAM, SOCK_SEQPACKET, SOCK_DGRAM}) {
     int ends[2] = {-1, -1};
@@ -196,7 +196,7 @@ TEST(ReceivedFdTest, ASocketStaysAsItIsForItsOtherHolders) {
   }
 }
 
-// The last holder of a socket closes what it holds unread, too.
+// The last holder of a socket also closes the unread descriptors in it.
 TEST(ReceivedFdTest, WhatLingersInASocketKeepsNobodyWaiting) {
   int ends[2] = {-1, -1};
   ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
@@ -236,7 +236,7 @@ TEST(ReceivedFdTest, ClosesAnyOtherSocketSoon) {
 }
 
 // More of them than there are threads: some are still open when the call
-// returns, so that it waited for none. When their peers go all are closed.
+// returns, so it waited for none. When their peers are closed, all are closed.
 TEST(ReceivedFdTest, WhatLingersKeepsNobodyWaiting) {
   constexpr size_t kCount = 9;
   constexpr ptrdiff_t kThreads = 4;

@@ -17,8 +17,8 @@
 namespace tenon {
 
 // Calls `call()` until it returns something other than -1, or fails with an
-// errno other than EINTR. Returns what the last call returned; errno is the
-// last call's. Blocks as long as the call does.
+// errno other than EINTR. Returns the last call's result; errno is the last
+// call's. Blocks as long as the call does.
 template <typename Call>
 auto RetryOnEintr(Call&& call) {
   for (;;) {

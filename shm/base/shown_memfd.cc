@@ -39,7 +39,7 @@ std::string PathOf(pid_t pid, int fd) {
   return absl::StrCat("/proc/", pid, "/fd/", fd);
 }
 
-// The numbers among the entries of a folder of /proc, `most` and one at most.
+// The numbers among the entries of a directory of /proc, at most `most` + 1.
 absl::StatusOr<std::vector<int>> NumbersIn(const std::string& folder,
                                            size_t most) {
   struct Close {
@@ -56,9 +56,9 @@ absl::StatusOr<std::vector<int>> NumbersIn(const std::string& folder,
   return numbers;
 }
 
-// What a file is, as far as that is known without asking its file system.
-std::optional<struct statx> LookWithoutAsking(int at, const char* path,
-                                              int flags) {
+// The attributes of a file that are known without a query of its file system.
+std::optional<struct statx> StatWithoutSync(int at, const char* path,
+                                            int flags) {
   struct statx file;
   if (statx(at, path, flags | AT_STATX_DONT_SYNC, STATX_BASIC_STATS, &file) !=
       0) {
@@ -71,7 +71,8 @@ MemfdId IdOf(const struct statx& file) {
   return {makedev(file.stx_dev_major, file.stx_dev_minor), file.stx_ino};
 }
 
-// What memfds lie on, and little else that the kernel has by itself.
+// The device of memfds, shared with only a few other internal files of the
+// kernel.
 absl::StatusOr<dev_t> DeviceOfMemfds() {
   static std::atomic<dev_t> known = 0;
   if (const dev_t device = known; device != 0) return device;
@@ -101,7 +102,7 @@ absl::StatusOr<std::vector<int>> FdsOf(pid_t pid, size_t most) {
   return NumbersIn(absl::StrCat("/proc/", pid, "/fd"), most);
 }
 
-absl::StatusOr<std::optional<ShownMemfd>> LookAtMemfd(pid_t pid, int fd) {
+absl::StatusOr<std::optional<ShownMemfd>> InspectMemfd(pid_t pid, int fd) {
   using None = std::optional<ShownMemfd>;
   const std::string path = PathOf(pid, fd);
   char link[kMaxLink];
@@ -113,14 +114,15 @@ absl::StatusOr<std::optional<ShownMemfd>> LookAtMemfd(pid_t pid, int fd) {
     return None();
   }
   TENON_ASSIGN_OR_RETURN(const dev_t device, DeviceOfMemfds());
-  const auto file = LookWithoutAsking(AT_FDCWD, path.c_str(), 0);
+  const auto file = StatWithoutSync(AT_FDCWD, path.c_str(), 0);
   if (!file.has_value()) return None();
   const MemfdId id = IdOf(*file);
-  if (id.device != device) return None();  // Only named like one.
+  if (id.device != device) return None();  // Only named like a memfd.
   return std::optional(ShownMemfd{std::string(label), id, file->stx_size});
 }
 
-// The first descriptor only names the file, and so asks nobody.
+// The first descriptor (O_PATH) does not open the file, and so queries no file
+// system.
 absl::StatusOr<UniqueFd> OpenShownMemfd(pid_t pid, int fd, const MemfdId& id) {
   const std::string path = PathOf(pid, fd);
   const UniqueFd named(open(path.c_str(), O_PATH | O_CLOEXEC));
@@ -128,7 +130,7 @@ absl::StatusOr<UniqueFd> OpenShownMemfd(pid_t pid, int fd, const MemfdId& id) {
     if (!IsALimit(errno)) return UniqueFd();
     return PosixError(errno, "open", path);
   }
-  const auto file = LookWithoutAsking(named.get(), "", AT_EMPTY_PATH);
+  const auto file = StatWithoutSync(named.get(), "", AT_EMPTY_PATH);
   if (!file.has_value() || IdOf(*file) != id) return UniqueFd();
   UniqueFd opened(open(absl::StrCat("/proc/self/fd/", named.get()).c_str(),
                        O_RDONLY | O_CLOEXEC | O_NONBLOCK));

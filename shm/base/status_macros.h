@@ -23,8 +23,8 @@
   } while (false)
 
 // Evaluates `expr`, a StatusOr; returns its status if it is not OK, else moves
-// its value into `lhs`, which may declare a variable. A `lhs` with a comma in
-// it needs parentheses or an alias.
+// its value into `lhs`, which may declare a variable. A `lhs` that contains a
+// comma needs parentheses or an alias.
 #define TENON_ASSIGN_OR_RETURN(lhs, expr) \
   TENON_ASSIGN_OR_RETURN_(TENON_CONCAT_(tenon_or_, __LINE__), lhs, expr)
 

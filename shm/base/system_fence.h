@@ -3,12 +3,12 @@
 
 // SystemFence: one thread pays for the memory barriers of all.
 //
-//   // Often: publish, then look whether a thread sleeps.
+//   // Often: publish, then check whether a thread sleeps.
 //   head.store(n, std::memory_order_release);
 //   std::atomic_signal_fence(std::memory_order_seq_cst);  // The compiler's.
 //   if (sleeping.load(std::memory_order_relaxed)) Wake();
 //
-//   // Seldom: announce a sleep, fence, look again.
+//   // Seldom: announce a sleep, fence, check again.
 //   sleeping.store(1, std::memory_order_relaxed);
 //   TENON_RETURN_IF_ERROR(SystemFence());
 //   if (head.load(std::memory_order_acquire) != n) sleeping.store(0);
@@ -26,16 +26,16 @@
 
 namespace tenon {
 
-// Makes the threads of this process, also those that start later, ones that
-// SystemFence() reaches, from whatever process. False if the kernel cannot, or
-// may not (before Linux 4.16; a seccomp filter): then both sides need barriers
-// of their own. Thread-safe; a system call the first time, and once more in
-// each forked child that asks.
+// Makes the threads of this process, including later ones, subject to
+// SystemFence() from any process. False if the kernel does not support or
+// permit it (before Linux 4.16; a seccomp filter): then both sides need
+// barriers of their own. Thread-safe; a system call the first time, and once
+// more in each forked child that calls it.
 bool JoinSystemFence();
 
 // Some microseconds; does not wait for threads that are stopped or asleep.
-// Errors: what membarrier() says, which is none where JoinSystemFence() has
-// returned true, unless the process has forbidden itself the call since then.
+// Errors: membarrier()'s. None occurs once JoinSystemFence() has returned true,
+// unless the process has since forbidden itself the call.
 absl::Status SystemFence();
 
 }  // namespace tenon

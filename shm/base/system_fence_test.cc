@@ -25,8 +25,8 @@
 namespace tenon {
 namespace {
 
-// One side publishes and looks without a barrier, the other one announces
-// itself, fences and looks; round by round, in two processes.
+// One side publishes and checks without a barrier, the other one announces
+// itself, fences and checks; round by round, in two processes.
 struct Round {
   alignas(64) std::atomic<uint64_t> begun{0};
   alignas(64) std::atomic<uint64_t> head{0};
@@ -36,7 +36,7 @@ struct Round {
 };
 
 constexpr uint64_t kRounds = 20'000;
-// On a busy machine a round takes milliseconds: fewer are enough then.
+// On a busy machine a round takes milliseconds: fewer suffice then.
 constexpr absl::Duration kEnough = absl::Seconds(10);
 constexpr uint64_t kEnd = ~uint64_t{0};  // Of `begun`: the last round is over.
 

@@ -15,7 +15,7 @@ namespace tenon {
 void UniqueFd::Reset(int fd) {
   const int old = std::exchange(fd_, fd);
   if (old < 0) return;
-  // It would own a descriptor that it has just closed.
+  // Otherwise it would own a descriptor that it has just closed.
   ABSL_RAW_CHECK(old != fd, "UniqueFd was reset to the descriptor it owns");
   const int saved_errno = errno;
   close(old);

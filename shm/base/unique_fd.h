@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// UniqueFd: the one owner of a file descriptor.
+// UniqueFd: the sole owner of a file descriptor.
 //
 //   tenon::UniqueFd fd(open(path, O_RDONLY | O_CLOEXEC));
 //   if (!fd.valid()) return tenon::PosixError(errno, "open", path);
@@ -16,13 +16,13 @@
 namespace tenon {
 
 // Ownership: closes the descriptor when destroyed, reset or assigned to, on
-//   every path, exactly once. -1 means "owns nothing" and is what a moved-from
-//   UniqueFd holds.
+//   every path, exactly once. -1 means "owns nothing"; a moved-from UniqueFd
+//   has -1.
 // Threads: thread-compatible, as an int is.
 // Processes: the descriptor is inherited by fork() like any other. Owners that
 //   must be inert in a forked child add that themselves.
 // Failure: errno is preserved across the close, so an error path that unwinds
-//   through a UniqueFd still reports the errno it began with.
+//   through a UniqueFd still reports the original errno.
 class UniqueFd {
  public:
   UniqueFd() = default;
@@ -37,17 +37,17 @@ class UniqueFd {
   UniqueFd(const UniqueFd&) = delete;
   UniqueFd& operator=(const UniqueFd&) = delete;
 
-  // The descriptor, still owned by this object; -1 if there is none.
+  // The descriptor, still owned by this object; -1 if it owns none.
   int get() const { return fd_; }
   bool valid() const { return fd_ >= 0; }
 
   // Gives up ownership without closing.
   [[nodiscard]] int Release() { return std::exchange(fd_, -1); }
 
-  // Closes the owned descriptor, then owns `fd`, which must not be what it
-  // owned. A close is never repeated: on Linux the descriptor is gone even if
-  // close() reports EINTR, and a second close could hit a descriptor that
-  // another thread has just been given.
+  // Closes the owned descriptor, then owns `fd`, which must differ from it. A
+  // close is never repeated: on Linux the descriptor is gone even if close()
+  // reports EINTR, and a second close could close a descriptor that another
+  // thread has just opened.
   void Reset(int fd = -1);
 
  private:

@@ -49,8 +49,8 @@ bool HasUnreadBytes(int socket) {
   return ioctl(socket, FIONREAD, &unread) != 0 || unread != 0;
 }
 
-// Also if they were read: the kernel keeps their descriptors in the queue until
-// the next byte is read. Kernels since the middle of 2024 say so.
+// True also if they were read: the kernel keeps their descriptors in the queue
+// until the next byte is read. Reported by kernels since the middle of 2024.
 bool HasOutOfBandBytes(int stream) {
   int at_mark = 0;
   return ioctl(stream, SIOCATMARK, &at_mark) == 0 && at_mark != 0;
@@ -64,7 +64,7 @@ absl::Status CheckIsUnixSocket(int fd, int type, absl::string_view what) {
   return CheckOption(fd, SO_TYPE, type, what,
                      type == SOCK_SEQPACKET ? "a SOCK_SEQPACKET socket"
                      : type == SOCK_STREAM  ? "a SOCK_STREAM socket"
-                                            : "a socket of the type wanted");
+                                            : "a socket of the wanted type");
 }
 
 absl::Status CheckIsConnectedUnixSocket(int fd, int type,
@@ -90,7 +90,7 @@ absl::StatusOr<uint64_t> SocketCookie(int socket) {
   }
   const int error = errno;
   if (error == ENOTSOCK || error == EBADF) {
-    return absl::InvalidArgumentError("the descriptor is no socket");
+    return absl::InvalidArgumentError("the descriptor is not a socket");
   }
   return PosixError(error, "getsockopt(SO_COOKIE)", "a socket");
 }
@@ -101,7 +101,7 @@ bool StaysEmpty(int socket) {
       !HasOption(socket, SO_TYPE, SOCK_STREAM)) {
     return false;
   }
-  // In this order: after the end nothing comes.
+  // In this order: no message arrives after the end.
   pollfd end = {.fd = socket, .events = POLLRDHUP, .revents = 0};
   return poll(&end, 1, 0) == 1 && (end.revents & POLLRDHUP) != 0 &&
          !HasUnreadBytes(socket) && !HasOutOfBandBytes(socket);
@@ -112,8 +112,9 @@ bool ShutAndCheckEmpty(int socket) {
   shutdown(socket, SHUT_RD);
   if (HasUnreadBytes(socket)) return false;
   if (HasOption(socket, SO_TYPE, SOCK_STREAM)) return true;
-  // A packet of no bytes counts for nothing there. With this option each comes
-  // with credentials, for which there is no room here; the end does not.
+  // recv() returns 0 both for an empty packet and at the end. With this option
+  // each packet comes with credentials, for which there is no room here; the
+  // end does not.
   const int on = 1;
   setsockopt(socket, SOL_SOCKET, SO_PASSCRED, &on, sizeof(on));
   msghdr header = {};
@@ -121,7 +122,7 @@ bool ShutAndCheckEmpty(int socket) {
     return recvmsg(socket, &header, MSG_PEEK | MSG_DONTWAIT);
   };
   ssize_t got = RetryOnEintr(peek);
-  // That the peer has ended with something unread of its own is said once.
+  // The error that the peer ended with unread messages is reported once.
   if (got < 0) got = RetryOnEintr(peek);
   return got == 0 && (header.msg_flags & MSG_CTRUNC) == 0;
 }

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Questions to AF_UNIX sockets, of which other processes may be holders, too.
+// Queries of AF_UNIX sockets, which other processes may hold, too.
 
 #ifndef TENON_SHM_BASE_UNIX_SOCKET_H_
 #define TENON_SHM_BASE_UNIX_SOCKET_H_
@@ -17,26 +17,25 @@ namespace tenon {
 // Threads: any. Nothing here blocks.
 
 // OK if `fd` is an AF_UNIX socket of that type (SOCK_STREAM, ...).
-// Errors: kInvalidArgument saying what `what` is not; that it is not open too.
+// Errors: kInvalidArgument with `what`, if it is of another type or not open.
 absl::Status CheckIsUnixSocket(int fd, int type, absl::string_view what);
 // And is connected. It counts as connected after its peer has closed, as there
-// may be something to receive.
+// may be data to receive.
 absl::Status CheckIsConnectedUnixSocket(int fd, int type,
                                         absl::string_view what);
 
-// What the kernel calls a socket: never the same for two of them
-// (SO_COOKIE, socket(7)).
-// Errors: kInvalidArgument if it is no socket.
+// The kernel's id of a socket, unique among sockets (SO_COOKIE, socket(7)).
+// Errors: kInvalidArgument if it is not a socket.
 absl::StatusOr<uint64_t> SocketCookie(int socket);
 
-// Whether `socket` is a connected AF_UNIX stream with nothing in it, and its
-// peer has closed or shut its end, so that nothing can come: closing it then
+// Whether `socket` is a connected AF_UNIX stream that is empty, and whose peer
+// has closed or shut its end, so that no message can arrive: closing it then
 // closes no other descriptor (received_fd.h). Changes nothing.
 bool StaysEmpty(int socket);
 
-// Shuts a connected AF_UNIX socket for reading, for all of its holders: nothing
-// can be sent into it any more. Whether it is one, and nothing is in it. Only
-// for sockets that no process reads from; it also sets SO_PASSCRED.
+// Shuts a connected AF_UNIX socket for reading, for all of its holders: no
+// message can be sent into it any more. Returns whether it is such a socket and
+// empty. Only for sockets that no process reads from; also sets SO_PASSCRED.
 bool ShutAndCheckEmpty(int socket);
 
 }  // namespace tenon

@@ -33,7 +33,7 @@ std::pair<UniqueFd, UniqueFd> Pair(int type) {
   return {UniqueFd(ends[0]), UniqueFd(ends[1])};
 }
 
-// Sends `text` with a descriptor, if there is one. False if that cannot be.
+// Sends `text` with a descriptor, if there is one. False on errors.
 bool SendPacket(int socket, absl::string_view text, std::optional<int> fd) {
   iovec bytes = {const_cast<char*>(text.data()), text.size()};
   alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control = {};
@@ -176,7 +176,7 @@ TEST(ShutPacketsTest, FindsPacketsOfNoBytes) {
   EXPECT_FALSE(ShutAndCheckEmpty(end.get()));
 }
 
-// The kernel says so once, before it says that nothing comes.
+// The kernel reports that once, before it reports the end.
 TEST_P(ShutTest, PeerThatEndsWithSomethingUnreadLeavesNothing) {
   auto [end, peer] = Pair(GetParam());
   ASSERT_TRUE(SendPacket(end.get(), "x", std::nullopt));

@@ -1,14 +1,14 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// What a process that attaches to an arena says to its owner. One packet, no
-// reply (model: att = 1). Three descriptors come with it:
+// The message with which a process attaches to an arena, sent to its owner. One
+// packet, no reply (model: att = 1), with three descriptors:
 //   kLease    one end of a pair of local stream sockets. The process ends the
-//             attachment when it shuts its own end down or closes it, be it by
-//             exec() or by its death; the owner shuts this one down when it
-//             looks at the cells no more
+//             attachment when it shuts down or closes its end, also by
+//             exec() or by death; the owner shuts this one down when it
+//             does not read the cells any more
 //   kColumn   read and write, so that the owner can reserve its pages; sealed
-//             so that nobody can write it
+//             so that no process can map it writable
 //   kProcess  the pidfd of the sender
 
 #ifndef TENON_SHM_LEDGER_ATTACH_MESSAGE_H_

@@ -47,23 +47,24 @@ namespace {
 
 constexpr char kInbox[] = "the inbox of an arena";
 constexpr char kColumnName[] = "a received column of the ledger";
-// A hostile sender may put this many into a packet; there is room for all of
-// them, so that a truncated packet always means that a limit was hit.
+// A hostile sender may put this many into a packet; the buffer has room for all
+// of them, so that a truncated packet always means that a limit was hit.
 constexpr size_t kMaxFds = 253;
-// Of Linux 6.5, which headers may lack.
+// From Linux 6.5; headers may lack them.
 constexpr int kPassPidFd = 76;  // SO_PASSPIDFD
 constexpr int kScmPidFd = 4;    // SCM_PIDFD
-// Packets taken in one Receive().
+// Packets received in one Receive().
 constexpr int kMaxPackets = 256;
 
-// Name and id of a column, copied out of it and checked.
+// Name and id of a column, copied and checked.
 absl::StatusOr<ColumnHeader> ReadHeader(int column) {
   ColumnHeader header;
   const ssize_t got =
       RetryOnEintr([&] { return pread(column, &header, sizeof(header), 0); });
   if (got < 0) return PosixError(errno, "pread", "a received column");
   if (got != sizeof(header) || header.magic != ColumnLayout::kMagic) {
-    return absl::InvalidArgumentError("what was sent is no column of a ledger");
+    return absl::InvalidArgumentError(
+        "the received file is not a column of a ledger");
   }
   if (header.version != ColumnLayout::kVersion) {
     return absl::InvalidArgumentError(
@@ -87,17 +88,18 @@ absl::Status CheckCells(const AttachMessage& message, uint64_t blocks) {
       message.first_cell % ColumnLayout::kCellsAlignment == 0) {
     return absl::OkStatus();
   }
-  return absl::InvalidArgumentError(
-      absl::StrCat(message.cells, " cells from ", message.first_cell,
-                   " are no range for ", blocks, " blocks"));
+  return absl::InvalidArgumentError(absl::StrCat(
+      "attach message: invalid range of ", message.cells, " cells from ",
+      message.first_cell, " for ", blocks, " blocks"));
 }
 
-// Each is what its place says, before anything is asked of it: of a file of
-// somebody else's a read may never return.
+// Checks that each has the type of its position, before any other query of it:
+// a read of a foreign file may never return.
 absl::Status CheckFds(const ReceivedFds& fds) {
   if (fds.size() < AttachMessage::kFds) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        fds.size(), " descriptors instead of ", AttachMessage::kFds));
+    return absl::InvalidArgumentError(
+        absl::StrCat("attach message: got ", fds.size(), " descriptors; want ",
+                     AttachMessage::kFds));
   }
   TENON_RETURN_IF_ERROR(
       CheckIsUnixSocket(fds[AttachMessage::kLease], SOCK_STREAM, "the lease"));
@@ -106,7 +108,7 @@ absl::Status CheckFds(const ReceivedFds& fds) {
       .status();
 }
 
-// Of descriptors that the packet, which stays in the inbox, keeps open too.
+// For descriptors that the packet, which stays in the inbox, also keeps open.
 bool AllCloseAtOnce(const ReceivedFds& fds) {
   for (size_t i = 0; i < fds.size(); ++i) {
     if (fds[i] < 0 || ClosesAtOnce(fds[i])) continue;
@@ -123,18 +125,20 @@ absl::Status ReserveIn(int column, size_t cells_at, uint64_t first,
       kColumnName);
 }
 
-// Shut before it is closed: a forked child of ours may hold it open.
+// Shut down before it is closed: a forked child of this process may hold it
+// open.
 void EndLease(UniqueFd lease) {
   shutdown(lease.get(), SHUT_RDWR);
   CloseReceived(std::move(lease));
 }
 
-// What our own checks found in a packet; all else may be this process's fault.
+// Errors of this file's checks of a packet; other errors may be this process's
+// fault.
 bool IsSendersFault(const absl::Status& status) {
   return absl::IsInvalidArgument(status) || absl::IsFailedPrecondition(status);
 }
 
-// Never waits for the owner, who may be stopped.
+// Never waits for the owner, which may be stopped.
 absl::Status Send(int socket, const AttachMessage& message,
                   absl::Span<const int> fds) {
   iovec bytes = {const_cast<AttachMessage*>(&message), sizeof(message)};
@@ -165,8 +169,9 @@ absl::Status Send(int socket, const AttachMessage& message,
           "the owner of the arena has died or closed it");
     case EAGAIN:
       return absl::ResourceExhaustedError(
-          "the inbox of the arena is full: its owner has not looked into it "
-          "since many processes attached");
+          "the inbox of the arena is full: its owner has not read it since "
+          "many "
+          "processes attached");
     default:
       return PosixError(error, "sendmsg", kInbox);
   }
@@ -178,7 +183,7 @@ struct Attachments::Packet {
   AttachMessage message;
   size_t bytes = 0;
   bool truncated = false;
-  pid_t sender = 0;  // As the kernel says; 0 if not visible here.
+  pid_t sender = 0;  // From the kernel; 0 if not visible here.
   // The kernel's pidfd of the sender, from Linux 6.5; -errno if it has none.
   int vouched_error = 0;
   UniqueFd vouched;
@@ -198,15 +203,15 @@ Attachments::~Attachments() {
   for (Unseen& unseen : unseen_) EndLease(std::move(unseen.lease));
   unseen_.clear();
   if (!inbox_.valid()) return;
-  // What nobody has looked at yet is taken out, so that it is not closed with
-  // the socket, unseen.
+  // Receives unread packets, so that their descriptors are not closed,
+  // unchecked, with the socket.
   shutdown(inbox_.get(), SHUT_RD);
   attach_end_.Reset();  // Room for one descriptor.
   for (int i = 0; i < kMaxPackets; ++i) {
     Packet packet;
     if (Peek(packet) != Peeked::kPacket) break;
     // Its sender learns at once that the arena has ended. The lease comes
-    // first: it is there if only one descriptor could be received.
+    // first: it is present even if only one descriptor could be received.
     if (CheckMessage(packet).ok() && packet.fds.size() > 0 &&
         CheckIsUnixSocket(packet.fds[AttachMessage::kLease], SOCK_STREAM,
                           "the lease")
@@ -216,7 +221,7 @@ Attachments::~Attachments() {
     if (packet.truncated) break;
     RemoveFirst();
   }
-  // Shut, and empty: no descriptor is closed with it.
+  // Shut and empty: closing it closes no descriptor in it.
   if (IsEmpty()) inbox_.Reset();
   CloseReceived(std::move(inbox_));
 }
@@ -231,12 +236,12 @@ absl::StatusOr<Attachments> Attachments::Create(const RandomId& arena,
   UniqueFd inbox(ends[0]);
   UniqueFd attach_end(ends[1]);
   // Each packet then comes with credentials, and the end of the stream does
-  // not: a packet of 0 bytes cannot be taken for it.
+  // not: a packet of 0 bytes cannot be mistaken for it.
   const int on = 1;
   if (setsockopt(inbox.get(), SOL_SOCKET, SO_PASSCRED, &on, sizeof(on)) != 0) {
     return PosixError(errno, "setsockopt(SO_PASSCRED)", kInbox);
   }
-  // Without it (before Linux 6.5) processes are identified by their
+  // If unsupported (before Linux 6.5) processes are identified by their
   // credentials.
   setsockopt(inbox.get(), SOL_SOCKET, kPassPidFd, &on, sizeof(on));
   return Attachments(arena, blocks, std::move(inbox), std::move(attach_end));
@@ -262,11 +267,12 @@ void Attachments::ReceivePackets() {
     if (i == 0) BuryEnded();
     status_ = Handle(packet);
     if (!status_.ok()) {
-      // It stays where it is, and nothing is taken back before it is received.
+      // It stays in the inbox, and no block is reclaimed before it is received.
       if (AllCloseAtOnce(packet.fds)) return packet.fds.Drop();
-      // No holder sends such a descriptor, and each look would wait for it.
+      // No holder sends such a descriptor, and each Receive() would block on
+      // it.
       Refuse(absl::InvalidArgumentError(
-          "a message with a descriptor whose close() may wait"));
+          "attach message: close() of one of its descriptors may block"));
       status_ = absl::OkStatus();
     }
     RemoveFirst();
@@ -318,7 +324,7 @@ Attachments::Peeked Attachments::Peek(Packet& packet) {
       packet.fds.Add(UniqueFd(fd));
     }
   }
-  // Somebody has shut the other end down: nobody can attach any more.
+  // A process has shut the other end down: no process can attach any more.
   if (got == 0 && !is_packet) return Peeked::kNothing;
   packet.bytes = static_cast<size_t>(got);
   packet.truncated = (header.msg_flags & MSG_CTRUNC) != 0;
@@ -345,14 +351,14 @@ bool Attachments::IsEmpty() {
 }
 
 absl::Status Attachments::Handle(Packet& packet) {
-  // Descriptors that were not received would be closed unseen, here and now.
+  // Descriptors that were not received would be closed here, unchecked.
   if (packet.truncated) {
     return PosixError(EMFILE, "recvmsg",
                       absl::StrCat(kInbox, ", from pid ", packet.sender));
   }
   absl::Status attached = CheckMessage(packet);
   if (attached.ok()) attached = Attach(packet);
-  // It has ended, and holds nothing.
+  // It has ended, and holds no blocks.
   if (absl::IsNotFound(attached)) return absl::OkStatus();
   if (!IsSendersFault(attached)) return attached;
   Refuse(std::move(attached));
@@ -363,15 +369,15 @@ absl::Status Attachments::CheckMessage(const Packet& packet) const {
   const AttachMessage& message = packet.message;
   if (packet.bytes != sizeof(message) ||
       message.magic != AttachMessage::kMagic) {
-    return absl::InvalidArgumentError("not a message of one who attaches");
+    return absl::InvalidArgumentError("malformed attach message");
   }
   if (message.version != ColumnLayout::kVersion) {
     return absl::InvalidArgumentError(
-        absl::StrCat("a message of version ", message.version,
+        absl::StrCat("attach message of version ", message.version,
                      "; this program has version ", ColumnLayout::kVersion));
   }
   if (message.arena != arena_) {
-    return absl::InvalidArgumentError("a message for another arena");
+    return absl::InvalidArgumentError("attach message for another arena");
   }
   return CheckCells(message, blocks_);
 }
@@ -386,7 +392,7 @@ size_t Attachments::CountOf(pid_t sender) const {
       std::count_if(unseen_.begin(), unseen_.end(), is_its));
 }
 
-// model: limit. Those that have ended count no more.
+// model: limit. Ended attachments do not count.
 absl::Status Attachments::MakeRoomFor(const Packet& packet) {
   const auto is_full = [&] {
     return attached_.size() + unseen_.size() >= kMaxAttached;
@@ -397,13 +403,13 @@ absl::Status Attachments::MakeRoomFor(const Packet& packet) {
   if (is_full() || has_too_many()) BuryEnded();
   if (has_too_many()) {
     return absl::InvalidArgumentError(
-        absl::StrCat("pid ", packet.sender, " is attached ", kMaxOfOneProcess,
-                     " times, as often as may be"));
+        absl::StrCat("pid ", packet.sender, " has ", kMaxOfOneProcess,
+                     " attachments already, the limit of one process"));
   }
   if (!is_full()) return absl::OkStatus();
   return absl::ResourceExhaustedError(
-      absl::StrCat("pid ", packet.sender, " cannot be attached: ", kMaxAttached,
-                   " processes are attached to an arena, as many as may be"));
+      absl::StrCat("pid ", packet.sender, " cannot be attached: the arena has ",
+                   kMaxAttached, " attachments already, its limit"));
 }
 
 void Attachments::Refuse(absl::Status why) {
@@ -414,8 +420,8 @@ void Attachments::Refuse(absl::Status why) {
   }
 }
 
-// model: refuse. The other end finds the lease shut, and this one still sees
-// the other hang up.
+// model: refuse. The other end sees the lease shut, and this one still sees the
+// other hang up.
 void Attachments::RefuseUnseen(Unseen unseen) {
   shutdown(unseen.lease.get(), SHUT_WR);
   Refuse(unseen.why);
@@ -440,8 +446,8 @@ absl::Status Attachments::Attach(Packet& packet) {
   if (packet.vouched.valid()) {
     TENON_ASSIGN_OR_RETURN(vouched, PidFd::Adopt(std::move(packet.vouched)));
   }
-  // No process attaches in the name of another, whose death would then be taken
-  // for its own.
+  // Prevents a process from attaching under another's pidfd, whose death would
+  // then count as its own.
   absl::StatusOr<PidFd> sender =
       IdentifySender(process, packet.sender, std::move(vouched));
   if (!sender.ok()) {
@@ -484,7 +490,7 @@ absl::Status Attachments::Reserve(uint64_t first, uint64_t count) {
     TENON_RETURN_IF_ERROR(
         ReserveIn(attachment.column_fd.get(), attachment.cells_at, first, end));
   }
-  // One range with those that it overlaps or touches.
+  // Merges it with ranges that it overlaps or adjoins.
   auto it = reserved_.upper_bound(first);
   if (it != reserved_.begin() && std::prev(it)->second >= first) --it;
   while (it != reserved_.end() && it->first <= end) {

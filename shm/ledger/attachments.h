@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Attachments: what an arena's owner knows of the processes that may hold its
+// Attachments: an arena owner's record of the processes that may hold its
 // blocks. The inbox of FreeTest (free_test.h).
 //
 // Each of them has sent its column to the arena's socket before its first claim
@@ -13,10 +13,10 @@
 //   above the limit            the same: the sender has to count. Its lease is
 //                              shut
 //   the owner cannot be sure   the lease is shut, so that the process attaches
-//   who sent it                anew; until it has hung up or ended nothing is
+//   of the sender              anew; until it has hung up or ended nothing is
 //                              reclaimed, because its cells cannot be read
-// For want of descriptors or memory nothing is refused: the message stays in
-// the socket, and nothing is reclaimed before it has been received.
+// A lack of descriptors or memory refuses no message: it stays in the socket,
+// and no block is reclaimed before it has been received.
 
 #ifndef TENON_SHM_LEDGER_ATTACHMENTS_H_
 #define TENON_SHM_LEDGER_ATTACHMENTS_H_
@@ -43,12 +43,12 @@
 
 namespace tenon {
 
-// One process that is attached, or was until it died.
+// A process that is attached, or was until it died.
 struct Attachment {
   RandomId column;
-  pid_t sender = 0;  // As the kernel said.
+  pid_t sender = 0;  // From the kernel's credentials.
   pid_t pid = 0;     // In this process's pid namespace; 0 if not visible there.
-  std::string name;  // As the process calls itself.
+  std::string name;  // As set by the process itself.
   PidFd process;
   UniqueFd lease;
   UniqueFd column_fd;
@@ -62,22 +62,22 @@ struct Attachment {
 };
 
 // Ownership: owns the socket's two ends and, for each attachment, three
-//   descriptors and a mapping of its cells. When destroyed, the processes'
-//   leases end.
+//   descriptors and a mapping of its cells. Its destruction ends the processes'
+//   leases.
 // Threads: thread-compatible.
 // Processes: of the owner. Its forked children must not use it.
-// Trust: what comes through the socket is anybody's word. A flood of
-//   attachments, or one that this process has no descriptors left to receive,
-//   ends nothing but taking back: see status().
+// Trust: messages from the socket are untrusted. A flood of attachments, or one
+//   that this process lacks the descriptors to receive, stops only reclaiming:
+//   see status().
 class Attachments {
  public:
   // No more than this many at a time.
   static constexpr size_t kMaxAttached = 1024;
-  // No more than this many of one process that have not ended: what is beyond
-  // is refused.
+  // No more than this many of one process that have not ended: further ones are
+  // refused.
   static constexpr size_t kMaxOfOneProcess = 64;
 
-  // `blocks` is how many cells each attached process must have.
+  // `blocks` is the number of cells that each attached process must have.
   // Errors: kResourceExhausted at the limit of descriptors.
   static absl::StatusOr<Attachments> Create(const RandomId& arena,
                                             uint64_t blocks);
@@ -86,30 +86,30 @@ class Attachments {
   Attachments& operator=(Attachments&&) = default;
   ~Attachments();
 
-  // The end to be sent to whoever shall attach; still owned here. And the
-  // kernel's own name for it, which no other socket ever has.
+  // The end to send to processes that shall attach, still owned here; and the
+  // kernel's id of it, which is unique among sockets.
   int socket() const { return attach_end_.get(); }
   absl::StatusOr<uint64_t> socket_cookie() const {
     return SocketCookie(attach_end_.get());
   }
 
-  // Takes in the processes that have attached until now; if there are any,
-  // those that have ended are buried first. Does not block. What was received
-  // of a faulty message is closed.
+  // Receives the pending attachments; if there are any, first removes processes
+  // that have ended. Does not block. The descriptors of a faulty message are
+  // closed.
   void Receive();
-  // Whether nothing more has been sent, and the cells of each process that
-  // attached can be read: if not, nothing may be reclaimed.
+  // Whether no further message has been sent, and the cells of each attached
+  // process can be read: if not, no block may be reclaimed.
   bool IsEmpty();
   // The cells of the attached processes not known to be dead, each of them
-  // reserved for the blocks that Reserve() named.
+  // reserved for the blocks of Reserve().
   absl::Span<const SharedWord<uint64_t>* const> columns() const {
     return columns_;
   }
   // Parallel to columns().
   absl::Span<const Attachment> attached() const { return attached_; }
 
-  // Makes sure that the cells of blocks [first, first + count), and those named
-  // before, can be read in each column, also in those that come later.
+  // Makes the cells of blocks [first, first + count), and those of earlier
+  // calls, readable in each column, including later ones.
   // Errors: kResourceExhausted naming the limit.
   absl::Status Reserve(uint64_t first, uint64_t count);
 
@@ -117,21 +117,21 @@ class Attachments {
   // released meanwhile.
   void NoteMoved(size_t index) { ++attached_[index].moved; }
 
-  // Passes over the columns of processes that have died or detached. Indexes
-  // change. Returns how many there were, the refused among them. One system
-  // call for each RLIMIT_NOFILE descriptors.
+  // Removes processes that have died or detached. Indexes change. Returns their
+  // number, including refused ones. One system call for each RLIMIT_NOFILE
+  // descriptors.
   size_t BuryEnded();
 
-  // Why nothing can be reclaimed now: a message could not be received, for want
-  // of something here (descriptors, mappings, too many processes), or a live
-  // process was refused. Names the process by its pid. OK if nothing is wrong.
-  // Determined anew by each Receive().
+  // The reason why no block can be reclaimed now: a message could not be
+  // received because a limit here is exhausted (descriptors, mappings, number
+  // of processes), or a live process was refused. Names the process by its pid.
+  // OK otherwise. Updated by each Receive().
   const absl::Status& status() const { return status_; }
-  // Messages that were refused, and why the last one was.
+  // The number of refused messages, and the reason for the last one.
   uint64_t refused() const { return refused_; }
   const absl::Status& last_refusal() const { return last_refusal_; }
-  // Where refused() is published from now on, so that processes check their
-  // leases; not owned. After a lease is shut its refusal is counted.
+  // Publishes refused() in `word` from now on, so that processes check their
+  // leases; not owned. A refusal is counted after its lease is shut.
   void PublishRefused(SharedWord<uint64_t>* word) { refused_word_ = word; }
 
  private:
@@ -153,7 +153,7 @@ class Attachments {
   Peeked Peek(Packet& packet);
   void ReceivePackets();
   void RemoveFirst();
-  // Errors: what hinders this process, and may go better later.
+  // Errors: temporary ones, of this process's limits.
   absl::Status Handle(Packet& packet);
   absl::Status CheckMessage(const Packet& packet) const;
   absl::Status Attach(Packet& packet);
@@ -178,7 +178,8 @@ class Attachments {
   absl::Status last_refusal_;
 };
 
-// Tells the owner, through the socket that it gave. Nobody is waited for.
+// Sends the request to the owner, through the socket of its offer. Never
+// blocks.
 // Errors: kUnavailable if the owner has died or closed the arena;
 // kResourceExhausted if its inbox is full, or at a limit of descriptors.
 struct AttachRequest {

@@ -56,7 +56,7 @@ AttachRequest RequestOf(const TestAttach& attach) {
           .lease = attach.owners_lease.get()};
 }
 
-// A process that attaches so many times, and stays.
+// A process that attaches `times` times, and stays.
 absl::StatusOr<ForkedChild> Attacher(const Attachments& owner, size_t times) {
   return ForkedChild::Fork({.name = "attacher", .watchdog = absl::Minutes(3)},
                            [&, times](const Reporter&) {
@@ -154,8 +154,8 @@ TEST_F(AttachmentsTest, RequestOfTheLibraryAttachesAndTheLeaseDetaches) {
   EXPECT_TRUE(IsReadable(parts.lease.get()));
 }
 
-// Also when it closes the lease, as exec() does; what lies in it unread does
-// not hide that.
+// Also when it closes the lease, as exec() does; unread messages in it do not
+// hide that.
 TEST_F(AttachmentsTest, LeaseThatHangsUpDetaches) {
   for (const std::string text : {"", "unread"}) {
     TestAttach attach = NewAttach();
@@ -169,7 +169,7 @@ TEST_F(AttachmentsTest, LeaseThatHangsUpDetaches) {
   }
 }
 
-// So that columns do not pile up where blocks can always be taken back.
+// So that columns do not accumulate while blocks can always be reclaimed.
 TEST_F(AttachmentsTest, WhoAttachesHasTheEndedBuried) {
   const TestAttach first = NewAttach();
   ASSERT_TRUE(first.Send(attachments_.socket()));
@@ -199,7 +199,7 @@ TEST_F(AttachmentsTest, NobodyAttachesInTheNameOfAnother) {
 }
 
 // Its claims cannot be seen: until it hangs up, or ends, nothing is reclaimed.
-// It finds its lease shut, and attaches anew.
+// It sees its lease shut, and attaches anew.
 TEST_F(AttachmentsTest, NothingIsReclaimedWhileOneThatWasRefusedLives) {
   SharedWord<uint64_t> refused(0);
   attachments_.PublishRefused(&refused);
@@ -245,7 +245,7 @@ TEST_F(AttachmentsTest, NothingIsReclaimedWhileOneThatWasRefusedLives) {
   EXPECT_EQ(attachments_.refused(), 2u);
 }
 
-// An owner that does not look for long finds that most have ended.
+// An owner that has not received for long finds that most have ended.
 TEST_F(AttachmentsTest, WhatHasEndedDoesNotCountAgainstTheLimit) {
   std::deque<TestAttach> leases;
   for (size_t i = 0; i < Attachments::kMaxOfOneProcess + 3; ++i) {
@@ -280,7 +280,7 @@ TEST_F(AttachmentsTest, TheEndedAreSeenBelowALoweredLimitOfDescriptors) {
   }
 }
 
-// The descriptor that SendPacket() has sent alone.
+// The only descriptor of a packet of SendPacket().
 UniqueFd ReceiveFd(int socket) {
   char byte;
   iovec bytes = {&byte, 1};
@@ -298,7 +298,7 @@ UniqueFd ReceiveFd(int socket) {
 }
 
 // The owner lives in a pid namespace in which the process that attaches has no
-// number. It sends the descriptor to attach by to that process.
+// number. It sends that process the descriptor for attaching.
 void ExpectOfTheOuterNamespace(
     bool hide_pid_fds, const std::function<void(Attachments& owner)>& check) {
   int ends[2];
@@ -394,7 +394,7 @@ TEST_F(AttachmentsTest, LeasesEndWithTheOwner) {
   EXPECT_TRUE(IsReadable(attach.lease.get()));
 }
 
-// Here and now, and by no thread.
+// At once, in this thread.
 TEST_F(AttachmentsTest, WhatIsUnreadInTheEndIsClosed) {
   const TestAttach attach = NewAttach();
   const size_t fds = CountOpenFds();
@@ -457,7 +457,7 @@ TEST_F(AttachmentsTest, TheDeadAreBuried) {
     EXPECT_EQ(attachments_.attached()[0].pid, getpid());
     EXPECT_FALSE(IsReadable(of_the_living.lease.get()));
   }
-  // What is left are the descriptors of the one who lives.
+  // The descriptors of the live process remain.
   EXPECT_EQ(CountOpenFds(), with_lease + AttachMessage::kFds);
   EXPECT_GT(with_lease, fds);
 }
@@ -511,14 +511,15 @@ TEST_F(AttachmentsTest, WithoutDescriptorsTheMessageStaysUntilThereAreSome) {
                 StatusIs(kResourceExhausted, HasSubstr("RLIMIT_NOFILE")));
     EXPECT_EQ(attachments_.attached().size(), 0u);
     EXPECT_EQ(attachments_.refused(), 0u);
-    EXPECT_LE(CountOpenFds(), fds);  // Of another test one may have gone.
+    // One of another test may have been closed.
+    EXPECT_LE(CountOpenFds(), fds);
   }
   attachments_.Receive();
   EXPECT_THAT(attachments_.status(), IsOk());
   EXPECT_EQ(attachments_.attached().size(), 1u);
 }
 
-// Two more are needed, for a moment, to learn which process it is.
+// Two more are needed, for a moment, to identify the process.
 TEST_F(AttachmentsTest, WithRoomForLittleMoreThanTheDescriptorsItIsAttached) {
   const TestAttach attach = NewAttach();
   ASSERT_TRUE(attach.Send(attachments_.socket()));
@@ -569,7 +570,7 @@ TEST_F(AttachmentsTest, OneReceiveTakesABoundedNumber) {
 }
 
 TEST(AttachmentsLimitTest, AtMost1024AreAttached) {
-  // Of these the owner has three for each.
+  // The owner has three descriptors for each.
   rlimit files;
   ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &files), 0);
   const rlimit wanted = {files.rlim_max, files.rlim_max};

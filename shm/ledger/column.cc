@@ -45,7 +45,7 @@ uint64_t RoundUp(uint64_t cells) {
   return (cells + kAlignment - 1) / kAlignment * kAlignment;
 }
 
-// A word that others may be reading.
+// Writes a word that other processes may be reading.
 void Publish(uint64_t& word, uint64_t value) {
   std::atomic_ref<uint64_t>(word).store(value, std::memory_order_release);
 }
@@ -65,8 +65,9 @@ void WriteHeader(const ControlMemory& memory, const RandomId& id) {
   Publish(header->magic, ColumnLayout::kMagic);
 }
 
-// What one process has. A forked child cannot use its parent's, whose mutex
-// some other thread may have held; it makes a new one, and leaves that alone.
+// The state of one process. A forked child cannot use its parent's, whose mutex
+// another thread may have held; it creates a new one, and does not touch the
+// old one.
 struct ThisProcess {
   const uint64_t fork_count = ForkCount();
   std::mutex mutex;
@@ -119,15 +120,15 @@ absl::StatusOr<ColumnRange> Column::Enter(const RandomId& arena,
   if (entry == entry_used_.end()) {
     return absl::ResourceExhaustedError(
         absl::StrCat("this process is attached to ", entry_used_.size(),
-                     " arenas, as many as its column of the ledger can list"));
+                     " arenas already, the limit of its column of the ledger"));
   }
   const auto first = blocks > ColumnLayout::kCells
                          ? std::nullopt
                          : free_cells_.Allocate(RoundUp(blocks));
   if (!first.has_value()) {
     return absl::ResourceExhaustedError(
-        absl::StrCat("this process's column of the ledger has no room for the ",
-                     blocks, " blocks of one more arena; it has ",
+        absl::StrCat("this process's column of the ledger has no ", blocks,
+                     " free cells for another arena; it has ",
                      ColumnLayout::kCells, " cells for all arenas"));
   }
   *entry = true;
@@ -138,7 +139,7 @@ absl::StatusOr<ColumnRange> Column::Enter(const RandomId& arena,
       .cells = reinterpret_cast<SharedWord<uint64_t>*>(
           memory_.data() + ColumnLayout::CellAt(*first))};
   ColumnDirectoryEntry& listed = Directory(memory_)[range.directory_entry];
-  // Whoever sees a new number sees that those before were not valid.
+  // A reader that sees a new number sees that the earlier ones were not valid.
   Publish(listed.arena.low, arena.low);
   Publish(listed.arena.high, arena.high);
   Publish(listed.first_cell, range.first_cell);
@@ -161,7 +162,7 @@ void Column::Leave(const ColumnRange& range, UniqueFd lease,
   TENON_CRASH_POINT("column.leaving");
   Publish(Directory(memory_)[range.directory_entry].used, 0);
   if (lease.valid()) {
-    // What tells the owner.
+    // Notifies the owner.
     shutdown(lease.get(), SHUT_WR);
     TENON_CRASH_POINT("column.left");
     left_.push_back(

@@ -1,17 +1,17 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Column: this process's part of the ledger. Which blocks of which arenas it
-// holds, in memory that it writes and everybody else can only read.
+// Column: this process's part of the ledger. Records which blocks of which
+// arenas it holds, in memory that it writes and other processes can only read.
 //
 //   TENON_ASSIGN_OR_RETURN(auto column, Column::OfThisProcess());
 //   TENON_ASSIGN_OR_RETURN(ColumnRange range, column->Enter(arena, blocks));
 //   TENON_RETURN_IF_ERROR(column->Reserve(range, first_block, block_count));
 //   Lease<>::Claim(range.cells[block], generation, expected);
 //
-// A process that dies leaves its column as it is: nothing in it has to be
-// repaired, because the owners of arenas pass over the columns of the dead.
-// Internal to the ledger; users have AttachedArena.
+// A process that dies leaves its column as it is: it needs no repair, because
+// the owners of arenas ignore the columns of dead processes. Internal to the
+// ledger; users have AttachedArena.
 
 #ifndef TENON_SHM_LEDGER_COLUMN_H_
 #define TENON_SHM_LEDGER_COLUMN_H_
@@ -44,15 +44,15 @@ struct ColumnRange {
 };
 
 // Ownership: held by shared_ptr; owns a memfd of 1 GiB of addresses, of which
-//   only pages that are reserved take memory. It goes with its last user, and
-//   with it nothing that the owners of arenas have mapped.
+//   only reserved pages take memory. It is freed with its last user; mappings
+//   of the owners of arenas remain.
 // Threads: thread-safe.
 // Processes: one per process. A forked child does not inherit the mapping, and
 //   gets a column of its own from OfThisProcess().
-// Failure: a failed call has changed nothing.
+// Failure: a failed call has no effect.
 class Column {
  public:
-  // The column of this process, made if there is none.
+  // The column of this process, created on the first call.
   // Errors: kResourceExhausted naming the limit.
   static absl::StatusOr<std::shared_ptr<Column>> OfThisProcess();
 
@@ -60,32 +60,32 @@ class Column {
   Column& operator=(const Column&) = delete;
 
   const RandomId& id() const { return id_; }
-  // To be sent to the owners of arenas.
+  // To send to the owners of arenas.
   int fd() const { return memory_.fd(); }
 
-  // Gives `arena` a range of `blocks` cells, not yet reserved, and lists it in
-  // the directory.
-  // Errors: kResourceExhausted if the column has no room left.
+  // Assigns `arena` a range of `blocks` cells, not yet reserved, and lists it
+  // in the directory.
+  // Errors: kResourceExhausted if the column is full.
   absl::StatusOr<ColumnRange> Enter(const RandomId& arena, uint64_t blocks);
 
-  // Takes memory for the cells of blocks [first, first + count), which may be
-  // touched from then on. Idempotent. Errors: kResourceExhausted naming the
+  // Allocates memory for the cells of blocks [first, first + count), which may
+  // be accessed from then on. Idempotent. Errors: kResourceExhausted naming the
   // limit.
   absl::Status Reserve(const ColumnRange& range, uint64_t first,
                        uint64_t count) const;
 
-  // Ends what Enter() began. The cells, all of which hold nothing now, are
-  // given to others only when the arena's owner looks at them no more. `lease`,
-  // of which it has the other end, tells it, which cannot fail; when it has
-  // been seen there, the lease becomes readable or hangs up here. Without a
-  // lease they are free at once: the owner was never told of them. So are they
-  // once `owner` has ended, of whose end of the lease a forked child may have a
-  // copy. `until_free` is kept for as long as they are not.
+  // Ends what Enter() began. The cells, which must hold no claims, are reused
+  // only when the arena's owner does not read them any more. Shutting `lease`,
+  // whose other end the owner has, notifies it and cannot fail; once the owner
+  // has seen it, the lease becomes readable or hangs up here. Without a lease
+  // the cells are free at once: the owner never knew of them. They are also
+  // free once `owner` has ended, whose end of the lease a forked child may have
+  // inherited. `until_free` is kept until the cells are free.
   void Leave(const ColumnRange& range, UniqueFd lease,
              std::optional<PidFd> owner = std::nullopt,
              std::shared_ptr<const void> until_free = nullptr);
 
-  // Frees the cells that were left and that owners look at no more. Enter() and
+  // Frees cells after Leave() that owners do not read any more. Enter() and
   // Leave() do so as well. One system call for each RLIMIT_NOFILE of them.
   void FreeDropped();
 

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// What lies where in a column, for the process that writes it (column.h) and
-// for those that read it.
+// The layout of a column, for the process that writes it (column.h) and for its
+// readers.
 //
 //   header | directory: which arena has which cells | cells
 //
@@ -21,12 +21,12 @@ namespace tenon {
 
 struct ColumnLayout {
   static constexpr uint64_t kMagic = 0x316e6d756c6f6354;  // "Tcolumn1".
-  // Of columns, of what is said when attaching, and of the tables of arenas:
-  // who can read one can read all.
+  // Of columns, attach messages and the tables of arenas: a process that can
+  // read one of them can read all.
   static constexpr uint32_t kVersion = 3;
   static constexpr char kLabel[] = "tenon.column";
 
-  // Addresses; what is not used takes no memory.
+  // Of addresses; unused pages take no memory.
   static constexpr size_t kBytes = size_t{1} << 30;
   static constexpr size_t kCellsAt = size_t{64} << 10;
   static constexpr uint64_t kCells = (kBytes - kCellsAt) / sizeof(uint64_t);

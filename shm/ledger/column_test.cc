@@ -40,7 +40,7 @@ constexpr auto kResourceExhausted = absl::StatusCode::kResourceExhausted;
 constexpr uint64_t kUnit = ColumnLayout::kCellsAlignment;
 constexpr RandomId kArena = {1, 2};
 
-// As others read it.
+// As other processes read it.
 template <typename T>
 T ReadAt(const Column& column, size_t offset) {
   T value;
@@ -210,7 +210,7 @@ TEST_F(ColumnTest, MoreCellsThanItHasAreRefused) {
                              column_->Enter(kArena, ColumnLayout::kCells));
   EXPECT_THAT(column_->Enter(kArena, 1),
               StatusIs(kResourceExhausted,
-                       AllOf(HasSubstr("no room"),
+                       AllOf(HasSubstr("free cells"),
                              HasSubstr(absl::StrCat(ColumnLayout::kCells)))));
   column_->Leave(all, UniqueFd());
   TENON_ASSERT_OK_AND_ASSIGN(const auto one, column_->Enter(kArena, 1));

@@ -1,8 +1,9 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// TestColumn: a column of the ledger that a test makes as it likes, wrong ones
-// among them. TestAttach: a message to an arena's owner that brings one.
+// TestColumn: a column of the ledger that a test fills freely, also with
+// invalid contents. TestAttach: an attach message with a column, for an arena's
+// owner.
 //
 //   TestAttach attach(arena_id, blocks);
 //   attach.message.first_cell = 1;  // Misaligned.
@@ -38,7 +39,7 @@ struct TestColumnOptions {
   int seals = kColumnSeals;
   uint64_t magic = ColumnLayout::kMagic;
   uint64_t version = ColumnLayout::kVersion;
-  // Not zero-terminated if it fills its place.
+  // Not zero-terminated if it fills the field.
   std::string name = "test_column";
 };
 
@@ -58,13 +59,13 @@ class TestColumn {
     return reinterpret_cast<SharedWord<uint64_t>*>(data_ +
                                                    ColumnLayout::CellAt(first));
   }
-  // The same, for those that write what they like.
+  // The same, writable.
   std::atomic<uint64_t>* words(uint64_t first = 0) const {
     return reinterpret_cast<std::atomic<uint64_t>*>(
         data_ + ColumnLayout::CellAt(first));
   }
   std::byte* data() const { return data_; }
-  // How many bytes of memory it takes.
+  // The bytes of memory that it occupies.
   size_t BytesInUse() const;
 
  private:
@@ -74,15 +75,15 @@ class TestColumn {
   std::byte* data_ = nullptr;
 };
 
-// A message that is good until it is changed.
+// A message that is valid unless a test changes it.
 struct TestAttach {
-  // `column` has to stay; if there is none, one is made.
+  // `column` has to outlive this; if null, one is created.
   TestAttach(const RandomId& arena, uint64_t blocks,
              const TestColumn* column = nullptr);
 
   // False if it could not be sent.
   bool Send(int socket) const;
-  // Tells the owner that it is over.
+  // Ends the attachment.
   void End() const;
 
   std::optional<TestColumn> own_column;
@@ -91,14 +92,14 @@ struct TestAttach {
   UniqueFd lease;  // This process's end.
   UniqueFd owners_lease;
   std::optional<PidFd> process;  // Of the calling process.
-  std::vector<int> fds;          // What is sent.
+  std::vector<int> fds;          // The descriptors to send.
 };
 
-// Sends one packet, without waiting. False, and errno says why, if not.
+// Sends one packet without blocking. On errors false, and errno is set.
 bool SendPacket(int socket, absl::string_view bytes,
                 const std::vector<int>& fds);
 
-// The same file again, to be read only.
+// Opens the same file again, read-only.
 UniqueFd ReopenReadOnly(int fd);
 
 }  // namespace tenon

@@ -1,15 +1,16 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// The lease protocol, the owner's half: is a block free, and take it back.
+// The owner's half of the lease protocol: tests whether a block is free, and
+// reclaims it.
 //
-// Blocks that the owner has let go of are tested in batches. One test receives
-// what processes that have attached since have sent, reads the cells of all
-// attached processes twice, and looks whether more has come meanwhile. If a
-// block's cells were the same both times and held nothing, there was one
-// instant, between the passes, at which nobody held it. Then the generation
-// goes up, so that whatever still names the block is refused, and the same test
-// once more finds those that had claimed it before they could see that.
+// Blocks that the owner has released are tested in batches. One test receives
+// the pending attach messages, reads the cells of all attached processes twice,
+// and checks whether more messages have arrived meanwhile. If a block's cells
+// were the same both times and had no claims, there was one instant, between
+// the passes, at which no process held it. Then the generation is raised, so
+// that messages that still name the block are rejected, and a second test finds
+// processes that claimed the block before they could see the new generation.
 //
 // See lease.h for the protocol and what "model:" means.
 
@@ -28,41 +29,43 @@
 
 namespace tenon {
 
-// What a test found of one block.
+// The result of a test of one block.
 struct BlockVerdict {
   enum Kind : uint8_t {
-    kQuiet,    // Nobody holds it, and nobody claimed it during the test.
+    kQuiet,    // No process held or claimed it during the test.
     kHeld,     // `column` holds it.
     kMoved,    // `column` claimed and released it during the test.
-    kUnknown,  // More processes attach than the test had patience for.
+    kUnknown,  // Processes attached in each of the test's attempts.
   };
   Kind kind = kUnknown;
   uint32_t column = 0;  // Index into the inbox's columns().
 };
 
-// Where a candidate for taking back stands. The caller keeps it, from one try
-// to the next.
+// The progress of a candidate for reclaiming. The caller keeps it between
+// attempts.
 struct TakeBackCandidate {
   uint32_t block = 0;
   bool generation_bumped = false;
   BlockVerdict verdict;
 
-  // Nobody holds the block, nor ever will under a generation handed out before.
+  // No process holds the block, or ever will under a generation published
+  // before.
   bool IsTakenBack() const {
     return generation_bumped && verdict.kind == BlockVerdict::kQuiet;
   }
 };
 
-// What the owner knows of the attached processes. Their cells are const words,
+// The owner's record of the attached processes. Their cells are const words,
 // indexed by block.
-//   Receive()   takes in what has been sent to the owner until now
-//   IsEmpty()   whether nothing more has been sent
+//   Receive()   receives the messages sent to the owner until now
+//   IsEmpty()   whether no further message has been sent
 //   columns()   of the processes that are attached and not known to be dead;
 //               changes in Receive() only
 // A process sends before it claims; either Receive() and IsEmpty() see that, or
-// the process sees the generation that was stored before them. A socket does
-// this by its lock. A word in shared memory must be written and read with
-// sequential consistency, as cells are: acquire and release are too little.
+// the process sees the generation that was stored before them. A socket
+// provides this by its lock. A word in shared memory must be written and read
+// with sequential consistency, as cells are: acquire and release are too
+// little.
 template <typename I>
 concept LeaseInbox = requires(I& inbox) {
   inbox.Receive();
@@ -72,7 +75,7 @@ concept LeaseInbox = requires(I& inbox) {
     } -> std::convertible_to<absl::Span<const SharedWord<uint64_t>* const>>;
 };
 
-// Ownership: holds memory between tests, nothing else. Threads: one at a time.
+// Ownership: keeps only memory between tests. Threads: one at a time.
 template <LeaseInbox Inbox, AtomicsPolicy A = StdAtomics,
           typename P = LeaseProtocol>
 class FreeTest {
@@ -80,12 +83,12 @@ class FreeTest {
   using Word = SharedWord<uint64_t>;
   using Columns = absl::Span<const Word* const>;
 
-  // Takes back what of `candidates` can be. Of those for which IsTakenBack() is
-  // true afterwards, nobody holds or will ever hold the block under a
-  // generation handed out before; the caller may reuse it at once. The others
-  // remain candidates. `generations` is indexed by block, and written by the
-  // caller alone. Does not block; bounded by the number of candidates times the
-  // number of columns, whatever the holders do.
+  // Reclaims those `candidates` that are free. If IsTakenBack() is true
+  // afterwards, no process holds or will ever hold the block under a generation
+  // published before; the caller may reuse it at once. The others remain
+  // candidates. `generations` is indexed by block, and written by the caller
+  // alone. Does not block; bounded by the number of candidates times the number
+  // of columns, whatever the holders do.
   void TakeBack(Inbox& inbox, Word* generations,
                 absl::Span<TakeBackCandidate> candidates) {
     Test(inbox, candidates, P::kFirstTest);  // model: own 2, 3
@@ -102,16 +105,17 @@ class FreeTest {
     if (any) Test(inbox, candidates, P::kSecondTest);  // model: own 4, 5
   }
 
-  // How often a block was tested, and how often it was not kQuiet.
+  // The number of tests of blocks, and of those not kQuiet.
   uint64_t tests() const { return tests_; }
   uint64_t failures() const { return failures_; }
 
  private:
-  // How often a test begins anew because a process attached meanwhile.
+  // The attempts of a test that is restarted because a process attached
+  // meanwhile.
   static constexpr int kPatience = 4;
 
-  // In the second test only what was quiet in the first matters; to read the
-  // others again does no harm.
+  // In the second test only blocks that were quiet in the first matter; reading
+  // the others again is harmless.
   void Test(Inbox& inbox, absl::Span<TakeBackCandidate> candidates,
             std::memory_order order) {
     for (int attempt = 0; attempt < kPatience; ++attempt) {
@@ -138,8 +142,8 @@ class FreeTest {
     for (TakeBackCandidate& c : candidates) {
       c.verdict = {BlockVerdict::kQuiet, 0};
     }
-    // All columns once before any is read again: a block may run from one
-    // whose cell is read late to one whose cell has been read.
+    // All columns once before any is read again: a block may be forwarded from
+    // a process whose cell is read late to one whose cell has been read.
     for (size_t i = 0; i < columns.size(); ++i) {
       ReadFirst(columns[i], static_cast<uint32_t>(i), candidates, order);
     }

@@ -1,18 +1,18 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// The lease protocol, a holder's half: claim, check, release. The owner's half
-// is in free_test.h. Internal to the ledger; users have Arena and Hold.
+// The holder's half of the lease protocol: claim, check, release. The owner's
+// half is in free_test.h. Internal to the ledger; users have Arena and Hold.
 //
-// A cell says how one process holds one block. It is a word of 64 bits in
-// memory that only this process writes: how often it has claimed the block
-// (modulo 2^32), and how many of these claims it still holds. That both are one
-// word lets a claim be one step; that claims are counted lets the owner see, by
-// reading twice, that nothing was claimed and released in between.
+// A cell records the claims of one process on one block. It is a word of 64
+// bits in memory that only this process writes: the number of claims so far
+// (modulo 2^32), and the number of claims still held. One word for both makes a
+// claim a single step; the count of claims lets the owner see, by reading
+// twice, that no claim was made and released in between.
 //
-// Model and code are one protocol: what a comment calls "model: claim" is that
-// step of the reference model, in which every interleaving is walked. Neither
-// changes without the other.
+// Model and code are one protocol: a comment "model: claim" names that step of
+// the reference model, which walks every interleaving. Neither changes without
+// the other.
 
 #ifndef TENON_SHM_LEDGER_LEASE_H_
 #define TENON_SHM_LEDGER_LEASE_H_
@@ -35,23 +35,23 @@ struct LeaseCell {
   }
 };
 
-// What the protocol needs, as values, so that tests can show that each of them
-// is needed: with any one weakened, the block of somebody is reused or a claim
-// fails that should not. Production code has this one.
+// The requirements of the protocol, as values, so that tests can show that each
+// of them is needed: with any one weakened, a held block is reused, or a claim
+// fails that should succeed. Production code uses this one.
 struct LeaseProtocol {
   static constexpr uint64_t kClaimStep = LeaseCell::kClaim + LeaseCell::kHeld;
   static constexpr bool kCheckGeneration = true;
   // Sequentially consistent, together with the owner's store of the generation
-  // and its second test: of a claim and a take-back that race, at least one
-  // sees the other.
+  // and its second test: of a racing claim and reclaim, at least one sees the
+  // other.
   static constexpr std::memory_order kClaim = std::memory_order_seq_cst;
   static constexpr std::memory_order kLoadGeneration =
       std::memory_order_seq_cst;
-  // What was read of the block happens before it is reused.
+  // Reads of the block happen before its reuse.
   static constexpr std::memory_order kRelease = std::memory_order_release;
 
   static constexpr int kPasses = 2;
-  // Look into the inbox again after the passes.
+  // Check the inbox again after the passes.
   static constexpr bool kInboxAfterPasses = true;
   static constexpr std::memory_order kFirstTest = std::memory_order_acquire;
   static constexpr std::memory_order kStoreGeneration =
@@ -63,10 +63,11 @@ template <AtomicsPolicy A = StdAtomics, typename P = LeaseProtocol>
 struct Lease {
   using Word = SharedWord<uint64_t>;
 
-  // Claims the block of `cell`, if it still is of the generation that the
-  // message named: true, and it is held until Release(). Else nothing is held:
-  // the block was taken back, and its data are lost. Only then may the message
-  // be acknowledged. Wait-free. The process has attached to the arena before.
+  // Claims the block of `cell` if it is still of the generation in the message:
+  // returns true, and the block is held until Release(). Otherwise false: the
+  // block was reclaimed, and its data are lost. Acknowledge the message only
+  // after this call. Wait-free. The process must have attached to the arena
+  // before.
   static bool Claim(Word& cell, const Word& generation, uint64_t expected) {
     A::FetchAdd(cell, P::kClaimStep, P::kClaim);  // model: claim
     if (!P::kCheckGeneration ||
@@ -77,13 +78,13 @@ struct Lease {
     return false;
   }
 
-  // Gives back one claim. False, and nothing has changed, if there is none.
+  // Drops one claim. False, without effect, if there is none.
   static bool Release(Word& cell) {
     const uint64_t before =
         A::FetchSub(cell, LeaseCell::kHeld, P::kRelease);  // model: release
     if (LeaseCell::Held(before) != 0) [[likely]]
       return true;
-    // For a moment the cell seemed to be held: the owner looks again.
+    // For a moment the cell seemed to be held: the owner tests again.
     A::FetchAdd(cell, LeaseCell::kHeld, std::memory_order_relaxed);
     return false;
   }

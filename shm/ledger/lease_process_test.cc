@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // The lease protocol among processes, one of which is killed now and then. The
-// owner knows the end by its pidfd, passes over the column, and lets another
+// owner detects the death by its pidfd, ignores the column, and lets another
 // process join.
 
 #include <signal.h>
@@ -42,7 +42,7 @@ constexpr size_t kWorkers = 4;
 constexpr size_t kKills = StressShared::kMembers - 1 - kWorkers;
 constexpr absl::Duration kBetweenKills = absl::Milliseconds(400);
 
-// What one member writes.
+// The memory that one member writes.
 struct Column {
   std::array<SharedWord<uint64_t>, StressShared::kBlocks> cells;
 };
@@ -75,8 +75,8 @@ class LeaseProcessTest : public testing::Test {
     return absl::OkStatus();
   }
 
-  // The owner goes on while it dies. If the others are `stopped` meanwhile,
-  // they find messages of the dead, of blocks that were taken back.
+  // The owner continues while it dies. If the others are `stopped` meanwhile,
+  // they receive messages of the dead process about reclaimed blocks.
   void ShootOne(bool stopped) {
     Worker& worker = workers_[random_() % workers_.size()];
     if (stopped) SignalAllBut(worker, SIGSTOP);
@@ -87,7 +87,7 @@ class LeaseProcessTest : public testing::Test {
     size_t ended = 0;
     while (ended == 0 && patience.Remaining() > absl::ZeroDuration()) {
       owner_->Step();
-      ended = BuryTheDead();
+      ended = RemoveEnded();
     }
     for (int i = 0; i < 64; ++i) owner_->Step();
     for (Worker& other : workers_) Signal(other, SIGCONT);
@@ -113,13 +113,13 @@ class LeaseProcessTest : public testing::Test {
     EXPECT_THAT(worker.child.pid_fd().SendSignal(signal), IsOk());
   }
 
-  // Those who have ended by now. Returns how many.
-  size_t BuryTheDead() {
+  // Removes members that have ended. Returns their number.
+  size_t RemoveEnded() {
     return std::erase_if(workers_, [this](Worker& worker) {
       if (!worker.child.pid_fd().HasEnded()) return false;
       EXPECT_TRUE(worker.shot) << worker.child.name() << " ended by itself";
       worker.child.Kill();  // Reaps it.
-      owner_->Bury(worker.member);
+      owner_->Remove(worker.member);
       return true;
     });
   }
@@ -127,7 +127,7 @@ class LeaseProcessTest : public testing::Test {
   void RunUntil(Deadline deadline) {
     while (deadline.Remaining() > absl::ZeroDuration()) {
       for (int i = 0; i < 16; ++i) owner_->Step();
-      BuryTheDead();
+      RemoveEnded();
     }
   }
 
@@ -163,8 +163,8 @@ TEST_F(LeaseProcessTest, KilledHoldersAreBuriedAndNobodyElseIsHarmed) {
     }
   }
   EXPECT_EQ(Value(shared_->wrong_bytes), 0);
-  EXPECT_GT(owner_->taken_back(), StressShared::kBlocks);
-  RecordProperty("taken_back", std::to_string(owner_->taken_back()));
+  EXPECT_GT(owner_->reclaimed(), StressShared::kBlocks);
+  RecordProperty("reclaimed", std::to_string(owner_->reclaimed()));
   RecordProperty("claims", std::to_string(Value(shared_->claims)));
   RecordProperty("losses", std::to_string(Value(shared_->losses)));
   RecordProperty("tests", std::to_string(owner_->tests()));

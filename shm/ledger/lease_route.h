@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// What a simulation of the lease protocol runs: a route with its events
-// (LeaseRoute), under the right rules or wrong ones (SimLeaseProtocol).
+// The input of a simulation of the lease protocol: a route with its events
+// (LeaseRoute), under the correct rules or wrong ones (SimLeaseProtocol).
 
 #ifndef TENON_SHM_LEDGER_LEASE_ROUTE_H_
 #define TENON_SHM_LEDGER_LEASE_ROUTE_H_
@@ -52,7 +52,7 @@ struct LeaseRoute {
   }
 };
 
-// The right protocol of the users of a lease. A wrong variant hides one of
+// The correct protocol of the users of a lease. A wrong variant hides one of
 // these values, or one of LeaseProtocol's.
 struct SimLeaseProtocol : LeaseProtocol {
   static constexpr bool kAcknowledgeFirst = false;  // Then claim.
@@ -63,10 +63,10 @@ struct SimLeaseProtocol : LeaseProtocol {
   static constexpr std::memory_order kAcknowledge = std::memory_order_release;
   static constexpr std::memory_order kTake = std::memory_order_acq_rel;
   // The owner's socket. A call of the kernel takes the lock of the socket,
-  // which is a read-modify-write also where nothing is found.
+  // which is a read-modify-write even if the socket is empty.
   static constexpr bool kSocketHasLock = true;
   static constexpr std::memory_order kSocketSend = std::memory_order_acq_rel;
-  static constexpr std::memory_order kSocketLook = std::memory_order_acq_rel;
+  static constexpr std::memory_order kSocketRead = std::memory_order_acq_rel;
 
   // Detach. Each claim has a reference to its attachment; the last one to drop
   // its reference hangs up.
@@ -75,30 +75,30 @@ struct SimLeaseProtocol : LeaseProtocol {
   static constexpr bool kSendAnew = true;            // The second column too.
   static constexpr bool kEndIsOfOne = true;          // Else of its process.
   static constexpr bool kEndsBetweenTests = true;    // Else amid them, too.
-  // Its cells go to another arena, which is sent them, once it has detached and
+  // Its cells are assigned, and sent, to another arena once it has detached and
   // the owner has shut its end.
   static constexpr bool kGiveDetachedOnly = true;
   static constexpr bool kGiveWhenShut = true;
   static constexpr bool kSendToOtherArena = true;
   static constexpr std::memory_order kDropReference = std::memory_order_acq_rel;
-  // The lease. To shut an end down takes the lock of the socket; a poll of it
+  // The lease. Shutting an end down takes the lock of the socket; a poll of it
   // without a timeout is a load without any order.
   static constexpr std::memory_order kHangUp = std::memory_order_acq_rel;
   static constexpr std::memory_order kShut = std::memory_order_acq_rel;
 
   // Limit. A process counts its attachments until it has hung up; the owner
-  // looks at the leases before it refuses one for the limit.
+  // polls the leases before it refuses one for the limit.
   static constexpr bool kCheckLimit = true;
   static constexpr bool kCountUntilShut = false;  // By the owner.
   static constexpr bool kEndsSeenAtLimit = true;
-  static constexpr bool kReceiveUntested = true;  // While nothing is tested.
+  static constexpr bool kReceiveUntested = true;  // While no test runs.
   // What a thread does after a hang-up by another thread of its process happens
   // after it: their mutex.
   static constexpr std::memory_order kNoteHangUp = std::memory_order_release;
 
-  // Refuse. A process looks at its lease at each claim, and now and then.
-  static constexpr bool kLookAtClaims = true;
-  static constexpr bool kLookNowAndThen = true;
+  // Refuse. A process polls its lease at each claim, and now and then.
+  static constexpr bool kPollAtClaims = true;
+  static constexpr bool kPollNowAndThen = true;
   static constexpr bool kRefusedBlocks = true;   // All reclaiming.
   static constexpr bool kRefusedWatched = true;  // For its end.
 

@@ -24,7 +24,7 @@ using ::testing::AnyOf;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-// What a wrong variant is caught at.
+// The harm by which a wrong variant is detected.
 enum class Harm {
   kClaimFails,  // Though no process was killed.
   kReuse,       // Of a block that is held, or was read without order.
@@ -152,12 +152,12 @@ struct LimitUnseen : SimLeaseProtocol {
   static constexpr bool kEndsSeenAtLimit = false;
 };
 struct LeaseUnchecked : SimLeaseProtocol {
-  static constexpr bool kLookAtClaims = false;
-  static constexpr bool kLookNowAndThen = false;
+  static constexpr bool kPollAtClaims = false;
+  static constexpr bool kPollNowAndThen = false;
 };
-// A process that claims nothing more, and is refused after its last claim.
+// A process that makes no further claims, and is refused after its last claim.
 struct LeaseCheckedAtClaimsOnly : SimLeaseProtocol {
-  static constexpr bool kLookNowAndThen = false;
+  static constexpr bool kPollNowAndThen = false;
 };
 struct RefusedUnseen : SimLeaseProtocol {
   static constexpr bool kRefusedBlocks = false;
@@ -262,7 +262,7 @@ struct TakeAcquire : SimLeaseProtocol {
   static constexpr auto kTake = std::memory_order_acquire;
 };
 struct SocketLookAcquire : SocketIsAWord {
-  static constexpr auto kSocketLook = std::memory_order_acquire;
+  static constexpr auto kSocketRead = std::memory_order_acquire;
 };
 struct SocketSendAcqRel : SocketIsAWord {
   static constexpr auto kSocketSend = std::memory_order_acq_rel;

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // The lease protocol under the seeded scheduler: on every route of the
-// reference model, with its events, it keeps what it promises.
+// reference model, with its events, it keeps its guarantees.
 
 #include <ostream>
 #include <string>
@@ -15,19 +15,19 @@
 namespace tenon {
 namespace {
 
-// Claims do not check the lease; it is enough that the process does, now and
+// Claims do not check the lease; it suffices that the process does, now and
 // then.
-struct LookNowAndThen : SimLeaseProtocol {
-  static constexpr bool kLookAtClaims = false;
+struct PollNowAndThen : SimLeaseProtocol {
+  static constexpr bool kPollAtClaims = false;
 };
 // A process counts an attachment until the owner has shut its end.
 struct CountUntilShut : SimLeaseProtocol {
   static constexpr bool kCountUntilShut = true;
   static constexpr bool kEndsSeenAtLimit = false;
 };
-// The cells of an attachment go to another arena as soon as the process has
-// detached. The owner may take claims there for claims on its own block; it
-// then tests again.
+// The cells of an attachment are assigned to another arena as soon as the
+// process has detached. The owner may mistake claims there for claims on its
+// own block; it then tests again.
 struct GiveAtOnce : SimLeaseProtocol {
   static constexpr bool kGiveWhenShut = false;
 };
@@ -96,7 +96,7 @@ INSTANTIATE_TEST_SUITE_P(
         SoundCase{"RefuseQueue", {.hops = {0, kQueue}, .refused = 0b110}},
         SoundCase{"RefuseLookNowAndThen",
                   {.hops = {0, 1, 2, 1}, .refused = 0b110},
-                  &ExploreLease<LookNowAndThen>},
+                  &ExploreLease<PollNowAndThen>},
         SoundCase{"RefuseDetach",
                   {.hops = {0, 1, 2}, .detaching = 0b11, .refused = 0b110}},
         SoundCase{"RefuseLimit",

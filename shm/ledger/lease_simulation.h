@@ -9,12 +9,12 @@
 // route, whose first hop is the owner's own hold. At each hop a process
 // attaches if it has not, claims, checks, acknowledges, forwards, waits until
 // it may release, and releases. A hop may be a queue, at which two consumers
-// race. LeaseRoute says what else happens; further threads do it:
+// race. LeaseRoute defines further events, which run in further threads:
 //
 //   detacher   detaches its process, at any time
-//   watcher    looks now and then whether the lease is shut
+//   watcher    checks now and then whether the lease is shut
 //   mover      detaches process 1, gives its cells to another arena, and holds
-//              a block of that arena until this one has its block back
+//              a block of that arena until this one has reclaimed its block
 //   sweeper    unmaps the retired segment in its process
 //   newcomer   receives the first block of the segment to which the number of
 //              the retired block was given
@@ -95,8 +95,9 @@ class LeaseSimulation {
   static constexpr uint64_t kSent = 1;
   static constexpr uint64_t kAcknowledged = 2;
 
-  // What the owner reads cells with. In one wrong variant it passes over the
-  // columns whose ends it sees amid a test: they seem quiet.
+  // The atomics with which the owner reads cells. In one wrong variant the
+  // owner ignores the columns whose ends it sees during a test: they seem
+  // quiet.
   struct OwnerAtomics : SimAtomics {
     static inline TheInbox* inbox = nullptr;
 
@@ -112,7 +113,7 @@ class LeaseSimulation {
 
   using TheFreeTest = FreeTest<TheInbox, OwnerAtomics, P>;
 
-  // Another arena, to which process 1 gives cells.
+  // Another arena, to which process 1 assigns cells.
   struct OtherArena {
     OtherArena(SimProcesses& processes, const Word* cells)
         : inbox(processes, route, cells) {}
@@ -140,7 +141,7 @@ class LeaseSimulation {
     if ((route_.detaching >> process & 1) != 0) {
       processes_.Add(kDetacherNames[process], process, SimThread::kNoHop,
                      [this](SimThread& self) { Detach(self); });
-    } else if ((route_.refused >> process & 1) != 0 && P::kLookNowAndThen) {
+    } else if ((route_.refused >> process & 1) != 0 && P::kPollNowAndThen) {
       processes_.Add(kWatcherNames[process], process, SimThread::kNoHop,
                      [this](SimThread& self) { Watch(self); });
     }
@@ -221,7 +222,7 @@ class LeaseSimulation {
     return good;
   }
 
-  // Claims through the newest attachment that is not found to be shut. If the
+  // Claims through the newest attachment that is not seen to be shut. If the
   // process dies before, or has no such attachment, the column is kNone.
   bool Claim(SimThread& self, uint64_t generation) {
     for (;;) {
@@ -238,7 +239,7 @@ class LeaseSimulation {
   }
 
   bool FindsShut(int column) {
-    return P::kLookAtClaims && route_.refused != 0 && inbox_.IsShut(column);
+    return P::kPollAtClaims && route_.refused != 0 && inbox_.IsShut(column);
   }
 
   void Release(const SimThread& self) {
@@ -302,7 +303,7 @@ class LeaseSimulation {
     if (WaitForAttachment(self)) attachments_.Leave(First(self));
   }
 
-  // False if the process receives nothing more, without one.
+  // False if the process receives no more messages and has none.
   bool WaitForAttachment(const SimThread& self) {
     while (!attachments_.WasSent(First(self))) {
       if (processes_.IsDying(self.process)) return false;
@@ -352,8 +353,8 @@ class LeaseSimulation {
     TheLease::Release(cells_[self.column]);
   }
 
-  // Returns when the owner reads the first column no more, or has ended.
-  // False if the process dies before.
+  // Returns when the owner does not read the first column any more, or has
+  // ended. False if the process dies before.
   bool GivesCells(const SimThread& self) {
     const bool attached = WaitForAttachment(self);
     if (processes_.IsDying(self.process)) return false;
@@ -374,7 +375,7 @@ class LeaseSimulation {
     unmapped_[self.process] = 1;
   }
 
-  // As at a hop, of another message, which names the new generation.
+  // As at a hop, for another message, which names the new generation.
   void ReceiveNew(SimThread& self) {
     while (SimAtomics::Load(new_take_, std::memory_order_acquire) != kSent) {
       if (processes_.IsDying(self.process)) return;
@@ -424,7 +425,7 @@ class LeaseSimulation {
     return candidate.IsTakenBack();
   }
 
-  // Until the receiver has acknowledged, or ended.
+  // Waits until the receiver has acknowledged, or ended.
   void WaitFor(const Word& take, const SimThread& receiver) {
     while (!IsAcknowledged(take) && !schedule_.HasEnded(receiver.thread)) {
       SimAtomics::Pause();
@@ -447,7 +448,8 @@ class LeaseSimulation {
     UseNumberAgain();
   }
 
-  // The block's number goes to a new segment, and a message about it is sent.
+  // The block's number is reused in a new segment, and a message about it is
+  // sent.
   void UseNumberAgain() {
     if (!P::kGenerationGoesOn) {
       SimAtomics::Store(generation_, 0, std::memory_order_relaxed);
@@ -524,12 +526,12 @@ ExploreResult ExploreLease(const LeaseExploration& e) {
 }
 using LeaseExplorer = ExploreResult (*)(const LeaseExploration&);
 
-// A variant: the socket is a word of shared memory, and no call of the kernel
-// is made to see that it is empty.
+// A variant: the socket is a word of shared memory, and no system call checks
+// that it is empty.
 struct SocketIsAWord : SimLeaseProtocol {
   static constexpr bool kSocketHasLock = false;
   static constexpr auto kSocketSend = std::memory_order_seq_cst;
-  static constexpr auto kSocketLook = std::memory_order_seq_cst;
+  static constexpr auto kSocketRead = std::memory_order_seq_cst;
 };
 
 }  // namespace tenon

@@ -113,7 +113,7 @@ void StressMember::HoldOrForward(uint64_t block, uint64_t generation) {
   holds_.push_back(hold);
 }
 
-// False if nobody has room.
+// False if no member has room.
 bool StressMember::Forward(Hold& hold) {
   const size_t first = random_() % StressShared::kMembers;
   for (size_t i = 0; i < StressShared::kMembers; ++i) {
@@ -139,7 +139,7 @@ bool StressMember::MayLetGo(Hold& hold) {
     const bool acknowledged = StdAtomics::Load(hold.sent->state, kAcquire) ==
                               StressShared::kAcknowledged;
     if (!acknowledged && !Is(hold.to, StressShared::kDead)) return false;
-    // Nobody reads what was sent to the dead.
+    // No member reads messages to dead members.
     StdAtomics::Store(hold.sent->state, StressShared::kEmpty, kRelaxed);
     hold.sent = nullptr;
   }
@@ -165,7 +165,7 @@ void StressOwner::Inbox::Receive() {
   columns_.clear();
   for (size_t m = 0; m < StressShared::kMembers; ++m) {
     if (!received_[m]) received_[m] = HasSent(m);
-    if (received_[m] && !buried_[m]) columns_.push_back(cells_[m]);
+    if (received_[m] && !removed_[m]) columns_.push_back(cells_[m]);
   }
 }
 
@@ -192,8 +192,8 @@ size_t StressOwner::Join() {
   return joined_++;
 }
 
-void StressOwner::Bury(size_t member) {
-  inbox_.Bury(member);
+void StressOwner::Remove(size_t member) {
+  inbox_.Remove(member);
   StdAtomics::Store(shared_.life[member], StressShared::kDead, kRelease);
 }
 
@@ -233,7 +233,7 @@ void StressOwner::TakeBack() {
   for (const TakeBackCandidate& c : out_) {
     if (c.IsTakenBack()) here_.push_back(c.block);
   }
-  taken_back_ += std::erase_if(
+  reclaimed_ += std::erase_if(
       out_, [](const TakeBackCandidate& c) { return c.IsTakenBack(); });
 }
 

@@ -1,10 +1,10 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// A crowd that sends blocks around at random: the lease protocol on real
-// processors. Members are threads or processes. Member 0 owns the blocks: it
-// writes each, sends it out, and takes it back all the time; the others check
-// the bytes of what they hold, forward some of it, and let go.
+// Stress of the lease protocol on real processors: members, which are threads
+// or processes, send blocks to each other at random. Member 0 owns the blocks:
+// it writes, sends and reclaims them continuously; the other members check the
+// bytes of blocks they hold, forward some of them, and release them.
 //
 //   StressOwner owner(*shared, cells);  // `shared` is zeroed.
 //   std::thread worker(
@@ -35,7 +35,7 @@
 
 namespace tenon {
 
-// In memory that all members share. Zeros are its beginning.
+// In memory that all members share. Initially zero.
 struct StressShared {
   using Word = SharedWord<uint64_t>;
 
@@ -48,7 +48,7 @@ struct StressShared {
   enum Life : uint64_t { kNotYet = 0, kAlive, kDead };
   enum State : uint64_t { kEmpty = 0, kSent, kAcknowledged };
 
-  // Written by the sender, but for the step from kSent to kAcknowledged.
+  // Written by the sender, except the step from kSent to kAcknowledged.
   struct Message {
     Word state;
     uint64_t block;
@@ -63,14 +63,14 @@ struct StressShared {
   // [from][to]
   std::array<std::array<std::array<Message, kSlots>, kMembers>, kMembers>
       messages;
-  // What went well, and what did not.
+  // Counters of successes and failures.
   Word claims;
   Word losses;       // Claims that failed.
   Word wrong_bytes;  // In a block that was held.
 };
 
-// StdAtomics that now and then let somebody else run first, so that a step of
-// the protocol is cut off from the next one more often than by chance.
+// StdAtomics that now and then yield first, so that steps of the protocol are
+// interrupted more often than by chance.
 struct YieldingAtomics {
   template <SharedWordValue T>
   static T Load(const SharedWord<T>& word, std::memory_order order) {
@@ -119,15 +119,15 @@ class StressMember {
  public:
   StressMember(StressShared& shared, const StressCells& cells, size_t self);
 
-  // Steps until the end, and yields when there is nothing to do.
+  // Steps until the end, and yields when idle.
   void Run();
 
-  // Takes what has been sent to this member and lets go of what it may. Returns
-  // whether there was anything.
+  // Receives the messages sent to this member and releases blocks whose time is
+  // over. Returns whether there was any work.
   bool Step();
 
-  // Claims a block for itself and sends it to somebody, or just holds it for a
-  // while. False if the claim failed.
+  // Claims a block for itself and sends it to another member, or just holds it
+  // for a while. False if the claim failed.
   bool Begin(uint64_t block, uint64_t generation);
 
  private:
@@ -139,7 +139,7 @@ class StressMember {
     uint64_t generation = 0;
     Message* sent = nullptr;  // Held until this is acknowledged.
     size_t to = 0;
-    uint64_t steps = 0;  // Held for so many more.
+    uint64_t steps = 0;  // Held for this many more steps.
   };
 
   bool Receive(Message& message);
@@ -162,21 +162,22 @@ class StressOwner {
  public:
   StressOwner(StressShared& shared, const StressCells& cells);
 
-  // The number of one more member, to whom messages may be sent from now on.
+  // Adds a member, to which messages may be sent from now on. Returns its
+  // number.
   size_t Join();
   bool HasRoom() const { return joined_ < StressShared::kMembers; }
-  // This member has ended, and what it did is seen.
-  void Bury(size_t member);
+  // The member has ended, and its writes are visible.
+  void Remove(size_t member);
 
-  // Sends all blocks that are here, takes part, and takes back what it can.
+  // Sends all available blocks, acts as a member, and reclaims free blocks.
   void Step();
-  // No block is sent or forwarded any more. True when all are back; false if
-  // that is not so at `deadline`.
+  // No block is sent or forwarded any more. True once all are reclaimed; false
+  // at `deadline`.
   bool Drain(Deadline deadline);
   // Members return from Run().
   void End();
 
-  uint64_t taken_back() const { return taken_back_; }
+  uint64_t reclaimed() const { return reclaimed_; }
   uint64_t tests() const { return free_test_.tests(); }
   uint64_t failures() const { return free_test_.failures(); }
 
@@ -191,7 +192,7 @@ class StressOwner {
     absl::Span<const StressShared::Word* const> columns() const {
       return columns_;
     }
-    void Bury(size_t member) { buried_[member] = true; }
+    void Remove(size_t member) { removed_[member] = true; }
 
    private:
     bool HasSent(size_t member) const;
@@ -199,7 +200,7 @@ class StressOwner {
     const StressShared& shared_;
     const StressCells& cells_;
     std::array<bool, StressShared::kMembers> received_ = {true};
-    std::array<bool, StressShared::kMembers> buried_ = {};
+    std::array<bool, StressShared::kMembers> removed_ = {};
     std::vector<const StressShared::Word*> columns_;
   };
 
@@ -213,7 +214,7 @@ class StressOwner {
   std::vector<uint64_t> here_;  // Blocks.
   std::vector<TakeBackCandidate> out_;
   size_t joined_ = 1;
-  uint64_t taken_back_ = 0;
+  uint64_t reclaimed_ = 0;
 };
 
 }  // namespace tenon

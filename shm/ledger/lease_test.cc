@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// What each call of the lease protocol does to its words, with nobody else
-// about. lease_schedule_test has all the others.
+// The effect of each call of the lease protocol on its words, without
+// concurrency. For concurrency see lease_schedule_test.
 
 #include "tenon/shm/ledger/lease.h"
 
@@ -114,7 +114,7 @@ TEST_F(FreeTestTest, TakesBackAllButWhatIsHeld) {
   EXPECT_EQ(free_test_.failures(), 2);
 }
 
-// The generation went up in a try whose second test then failed.
+// The generation was raised in an attempt whose second test then failed.
 TEST_F(FreeTestTest, RaisesTheGenerationOfACandidateOnce) {
   candidates_[0].generation_bumped = true;
   TakeBack();

@@ -24,7 +24,7 @@ namespace {
 constexpr auto kRelaxed = std::memory_order_relaxed;
 
 // Whichever comes first.
-constexpr uint64_t kTakenBack = 20'000'000;
+constexpr uint64_t kReclaimed = 20'000'000;
 constexpr absl::Duration kBudget = absl::Milliseconds(10500);
 constexpr int kWorkers = 4;
 
@@ -45,7 +45,7 @@ TEST(LeaseThreadTest, NobodySeesTheBytesOfAnotherGeneration) {
     });
   }
   const Deadline enough = Deadline::After(kBudget);
-  while (owner.taken_back() < kTakenBack &&
+  while (owner.reclaimed() < kReclaimed &&
          enough.Remaining() > absl::ZeroDuration()) {
     for (int i = 0; i < 64; ++i) owner.Step();
   }
@@ -57,12 +57,12 @@ TEST(LeaseThreadTest, NobodySeesTheBytesOfAnotherGeneration) {
   EXPECT_EQ(StdAtomics::Load(shared->wrong_bytes, kRelaxed), 0);
   EXPECT_EQ(StdAtomics::Load(shared->losses, kRelaxed), 0)
       << "a claim failed though nobody died";
-  EXPECT_GT(owner.taken_back(), StressShared::kBlocks);
-  EXPECT_GT(StdAtomics::Load(shared->claims, kRelaxed), owner.taken_back());
+  EXPECT_GT(owner.reclaimed(), StressShared::kBlocks);
+  EXPECT_GT(StdAtomics::Load(shared->claims, kRelaxed), owner.reclaimed());
   for (const SharedWord<uint64_t>& cell : all_cells) {
     EXPECT_EQ(LeaseCell::Held(StdAtomics::Load(cell, kRelaxed)), 0);
   }
-  RecordProperty("taken_back", std::to_string(owner.taken_back()));
+  RecordProperty("reclaimed", std::to_string(owner.reclaimed()));
   RecordProperty("claims",
                  std::to_string(StdAtomics::Load(shared->claims, kRelaxed)));
   RecordProperty("tests", std::to_string(owner.tests()));

@@ -3,7 +3,7 @@
 
 // PollAll: poll() without waiting, of any number of descriptors. poll() itself
 // fails with EINVAL for more than RLIMIT_NOFILE of them, and a process may
-// lower that limit below what it has open.
+// lower that limit below its number of open descriptors.
 
 #ifndef TENON_SHM_LEDGER_POLL_ALL_H_
 #define TENON_SHM_LEDGER_POLL_ALL_H_
@@ -18,7 +18,8 @@
 
 namespace tenon {
 
-// Sets `revents` of each. Returns how many are not 0. Does not block.
+// Sets `revents` of each. Returns the number of those that are not 0. Does not
+// block.
 inline size_t PollAll(absl::Span<pollfd> all) {
   rlimit files = {};
   if (all.empty() || getrlimit(RLIMIT_NOFILE, &files) != 0) return 0;

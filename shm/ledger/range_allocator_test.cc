@@ -17,7 +17,7 @@ namespace {
 
 using Range = std::pair<uint64_t, uint64_t>;
 
-// Where `count` free numbers in a row begin first, the slow way.
+// The first of `count` consecutive free numbers, by linear search.
 std::optional<uint64_t> FirstFit(const std::vector<bool>& used,
                                  uint64_t count) {
   uint64_t row = 0;

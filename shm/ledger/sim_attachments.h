@@ -6,9 +6,9 @@
 //
 // Each claim has a reference to its attachment, and so does the process, until
 // it detaches: the last one to drop its reference hangs up the lease. (In the
-// code: the shared_ptr in each Hold.) Which attachment is the newest, and which
-// was sent, the threads of a process know as if by a mutex: these are no words
-// of the simulation, and order nothing in it.
+// code: the shared_ptr in each Hold.) The threads of a process share, as if by
+// a mutex, which attachment is the newest, and which was sent: these are not
+// words of the simulation, and order nothing in it.
 
 #ifndef TENON_SHM_LEDGER_SIM_ATTACHMENTS_H_
 #define TENON_SHM_LEDGER_SIM_ATTACHMENTS_H_
@@ -26,7 +26,7 @@
 
 namespace tenon {
 
-// Lives in the body of a schedule, and so do the words.
+// It and the words live in the body of a schedule.
 template <typename P>
 class SimAttachments {
  public:
@@ -66,8 +66,8 @@ class SimAttachments {
     if (before == kLeft + 1) HangUp(column);
   }
 
-  // Claims go through the next attachment from now on. False if that is so
-  // already, or there is no other.
+  // Makes claims go through the next attachment. False if they do already, or
+  // there is no other.
   bool Leave(int column) {
     const int process = SimProcessOf(column);
     if (column != SimColumn(process, 0) || newest_[process] != 0) return false;

@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// SimInbox: what the owner of an arena knows of attachments in a
-// LeaseSimulation, with the socket and the leases, which it shares with the
-// attached processes. See LeaseInbox (free_test.h).
+// SimInbox: an arena owner's record of attachments in a LeaseSimulation, with
+// the socket and the leases, which it shares with the attached processes. See
+// LeaseInbox (free_test.h).
 
 #ifndef TENON_SHM_LEDGER_SIM_INBOX_H_
 #define TENON_SHM_LEDGER_SIM_INBOX_H_
@@ -22,7 +22,7 @@
 
 namespace tenon {
 
-// Lives in the body of a schedule, and so do the words.
+// It and the words live in the body of a schedule.
 template <typename P>
 class SimInbox {
  public:
@@ -63,36 +63,36 @@ class SimInbox {
   void Receive() {
     if (route_.HasEnds()) SeeEnds();
     const uint64_t before = received_;
-    received_ = Look();
+    received_ = ReadSocket();
     for (int c = 0; c < kSimColumns; ++c) {
-      if ((received_ & ~before & Bit(c)) != 0) TakeIn(c);
+      if ((received_ & ~before & Bit(c)) != 0) Attach(c);
     }
     Collect();
   }
 
-  // As long as one that was refused has not ended, no test comes to an end.
+  // No test completes while a refused process has not ended.
   bool IsEmpty() {
     if (P::kRefusedBlocks && AnyIsRefused()) return false;
-    return Look() == received_;
+    return ReadSocket() == received_;
   }
 
   absl::Span<const Word* const> columns() const {
     return absl::MakeConstSpan(columns_.data(), count_);
   }
 
-  // From the next Receive() on, ended columns are passed over.
+  // From the next Receive() on, ended columns are ignored.
   void SeeEnds() {
     for (int c = 0; c < kSimColumns; ++c) SeeEnd(c);
   }
 
-  // What a test finds in a cell that holds `value`, if the owner passes over
-  // ended columns amid a test: these do not seem to move.
+  // The value that a test reads from a cell with `value`, if the owner ignores
+  // ended columns during a test: these do not seem to move.
   uint64_t ReadAmid(const Word& cell, uint64_t value) {
     for (int c = 0; c < kSimColumns; ++c) {
       if (cells_ + c != &cell) continue;
       SeeEnd(c);
       if (state_[c] != kEnded) return read_[c] = value;
-      return read_[c] & ~uint64_t{UINT32_MAX};  // Holds nothing.
+      return read_[c] & ~uint64_t{UINT32_MAX};  // No claims are held.
     }
     return value;
   }
@@ -106,16 +106,16 @@ class SimInbox {
 
   static uint64_t Bit(int column) { return uint64_t{1} << column; }
 
-  uint64_t Look() {
-    if (!P::kSocketHasLock) return SimAtomics::Load(socket_, P::kSocketLook);
-    return SimAtomics::FetchAdd(socket_, 0, P::kSocketLook);
+  uint64_t ReadSocket() {
+    if (!P::kSocketHasLock) return SimAtomics::Load(socket_, P::kSocketRead);
+    return SimAtomics::FetchAdd(socket_, 0, P::kSocketRead);
   }
 
   uint64_t Poll(int column) const {
     return SimAtomics::Load(leases_[column], std::memory_order_relaxed);
   }
 
-  void TakeIn(int column) {
+  void Attach(int column) {
     const int process = SimProcessOf(column);
     const bool first = column == SimColumn(process, 0);
     state_[column] = kAttached;
@@ -172,8 +172,8 @@ class SimInbox {
     state_[column] = kEnded;
   }
 
-  // Takes the lock, also of one that is shut already: what was done before the
-  // hang-up happens before what the owner does from now on.
+  // Takes the lock, also of a lease that is already shut: steps before the
+  // hang-up happen before the owner's steps from now on.
   void Shut(int column) {
     SimAtomics::FetchAdd(leases_[column], shut_[column] ? 0 : kShut, P::kShut);
     shut_[column] = true;

@@ -25,10 +25,11 @@ struct SimThread {
   static constexpr int kNoHop = -1;
 
   int process = 0;
-  int hop = kNoHop;  // Of the route, that it receives at.
+  int hop = kNoHop;  // The hop of the route at which it receives.
   int thread = 0;    // Of the schedule.
-  int column = 0;    // That its claim went through.
-  bool has = false;  // A good claim. Beside the simulation, for the checks.
+  int column = 0;    // The column through which it claimed.
+  // It has a valid claim. Outside of the simulation, for the checks.
+  bool has = false;
 };
 
 // Lives in the body of a schedule.
@@ -36,7 +37,8 @@ class SimProcesses {
  public:
   explicit SimProcesses(Schedule& schedule) : schedule_(schedule) {}
 
-  // The thread of the owner, which is never killed, as no thread of process 0.
+  // The thread of the owner, which is never killed, like all threads of process
+  // 0.
   void AddOwner(std::function<void()> run) {
     owner_ = schedule_.AddThread("owner", std::move(run));
   }
@@ -63,11 +65,11 @@ class SimProcesses {
     return false;
   }
 
-  // Must a thread of the process that waits give up? With the owner ends all
-  // that could be waited for.
+  // Must a waiting thread of the process give up? After the owner's end no
+  // event follows.
   bool MustStop(int process) { return IsDying(process) || OwnerHasEnded(); }
 
-  // As its pidfd says: what it did happens before a true.
+  // As its pidfd reports: its steps happen before a true result.
   bool IsDead(int process) {
     if (!IsDying(process)) return false;
     for (const SimThread& t : threads()) {
@@ -95,7 +97,7 @@ class SimProcesses {
     return true;
   }
 
-  // The truth, for checks: does a live thread of a hop have a good claim?
+  // The truth, for checks: does a live thread of a hop have a valid claim?
   bool AnyHas() const {
     for (const SimThread& t : threads()) {
       if (t.hop != SimThread::kNoHop && t.has &&

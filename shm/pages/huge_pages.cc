@@ -43,7 +43,7 @@ std::string PoolInWords() {
       "vm.nr_hugepages=<more>");
 }
 
-// Pages that the kernel holds for a moment make it fail with EAGAIN.
+// Fails with EAGAIN on pages that the kernel holds for a moment.
 int Collapse(void* data, size_t size_bytes) {
   for (int i = 1;; ++i) {
     if (madvise(data, size_bytes, MADV_COLLAPSE) == 0) return 0;
@@ -95,7 +95,7 @@ absl::Status CollapsePages(int fd, size_t size_bytes, absl::string_view what) {
 
 absl::Status ReserveHugetlbPages(int fd, size_t size_bytes,
                                  absl::string_view what) {
-  // A mapping sets all pages of the file aside at once, for good, or none.
+  // A mapping reserves all pages of the file at once and permanently, or none.
   void* range = mmap(nullptr, size_bytes, PROT_READ, MAP_SHARED, fd, 0);
   if (range == MAP_FAILED) return PoolError(PosixError(errno, "mmap", what));
   munmap(range, size_bytes);

@@ -13,17 +13,17 @@
 
 namespace tenon {
 
-// Joins the small pages of the tmpfs file `fd`, all of which must be there,
-// into huge ones, but for the last size_bytes % 2 MiB. Others may have it
-// mapped. Blocks while the kernel copies. On errors some may be joined; the
-// contents are the same in any case.
-// Errors: kInvalidArgument if the file is smaller than one; kResourceExhausted
-// if there is no such page now; kFailedPrecondition if this kernel cannot do
-// that, or has been told not to.
+// Joins the small pages of the tmpfs file `fd`, all of which must be allocated,
+// into huge ones, except the last size_bytes % 2 MiB. Other processes may have
+// it mapped. Blocks while the kernel copies. On errors some pages may be
+// joined; the contents are unchanged in any case.
+// Errors: kInvalidArgument if the file is smaller than a huge page;
+// kResourceExhausted if no huge page is free; kFailedPrecondition if this
+// kernel does not support it, or has it disabled.
 absl::Status CollapsePages(int fd, size_t size_bytes, absl::string_view what);
 
 // Takes all pages of the hugetlbfs file `fd`, of 2 MiB each, from the pool.
-// Errors: kResourceExhausted with what the pool has and how to enlarge it.
+// Errors: kResourceExhausted with the pool's size and how to enlarge it.
 absl::Status ReserveHugetlbPages(int fd, size_t size_bytes,
                                  absl::string_view what);
 

@@ -47,7 +47,7 @@ UniqueFd MakeFull(size_t size_bytes) {
   return fd;
 }
 
-// How much of the mapping at `address` the page table has as huge pages.
+// The bytes of the mapping at `address` that the page table maps by huge pages.
 size_t MappedHugeBytes(const void* address) {
   std::ostringstream start;
   start << std::hex << reinterpret_cast<uintptr_t>(address) << "-";

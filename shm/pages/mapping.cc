@@ -39,8 +39,8 @@ size_t RoundUp(size_t number, size_t unit) {
   return (number + unit - 1) / unit * unit;
 }
 
-// MAP_FAILED on errors. Addresses for one huge page more than needed are taken,
-// the file is put where it fits, and the rest is given back.
+// MAP_FAILED on errors. Reserves addresses for one huge page more than needed,
+// maps the file at the aligned address, and unmaps the rest.
 void* MapAligned(int fd, size_t size_bytes, int protection) {
   const size_t spare_bytes = size_bytes + kHugePageBytes;
   if (spare_bytes < size_bytes) {
@@ -81,7 +81,7 @@ absl::Status Prefault(const Range& range, int fd, int protection,
     return PosixError(error, "madvise(MADV_POPULATE)",
                       InWords(what, range.size(), protection));
   }
-  // Older kernels do it only while they map, and do not say whether they could.
+  // Older kernels prefault only in mmap(), and do not report failure.
   if (mmap(range.data(), range.size(), protection,
            MAP_SHARED | MAP_FIXED | MAP_POPULATE, fd, 0) != MAP_FAILED) {
     return absl::OkStatus();

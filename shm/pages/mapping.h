@@ -50,11 +50,11 @@ class Range {
 inline constexpr size_t kHugePageBytes = size_t{2} << 20;
 
 struct MapOptions {
-  // The pages are entered into the page table at once (and made, where there
-  // are none yet), not at the first touch of each. Blocks for that.
+  // Enters the pages into the page table at once (and allocates missing ones),
+  // not at the first touch of each. Blocks meanwhile.
   bool prefault = false;
   // Begins at a multiple of 2 MiB, which takes two or three more system calls:
-  // only so can huge pages that were joined be entered as such.
+  // required for joined huge pages to be entered as such.
   bool align_to_huge_pages = false;
 };
 
@@ -64,7 +64,7 @@ struct MapOptions {
 // Threads: thread-compatible; the bytes may change whenever a writer elsewhere
 //   writes them.
 // Processes: a forked child inherits the range with the same memory behind it.
-// Trust: the bytes are another process's word; copy, check, then use.
+// Trust: the bytes are untrusted; copy, check, then use.
 class ReadOnlyMapping {
  public:
   ReadOnlyMapping() = default;
@@ -91,8 +91,7 @@ class ReadOnlyMapping {
   internal_mapping::Range range_;
 };
 
-// A view that this process may write through. Everything said of
-// ReadOnlyMapping holds.
+// A view that this process may write through. Otherwise as ReadOnlyMapping.
 class WritableMapping {
  public:
   WritableMapping() = default;

@@ -38,7 +38,7 @@ constexpr size_t kSize = 8192;
 static_assert(!std::is_copy_constructible_v<WritableMapping>);
 static_assert(std::is_nothrow_move_constructible_v<ReadOnlyMapping>);
 static_assert(std::is_nothrow_move_assignable_v<WritableMapping>);
-// What the type says: nobody writes through a ReadOnlyMapping.
+// By its type, a ReadOnlyMapping permits no writes.
 static_assert(std::is_same_v<decltype(std::declval<ReadOnlyMapping>().data()),
                              const std::byte*>);
 static_assert(!std::is_convertible_v<ReadOnlyMapping, WritableMapping>);
@@ -54,7 +54,7 @@ bool IsMapped(const void* address) {
   return msync(const_cast<void*>(address), 1, MS_ASYNC) == 0;
 }
 
-// Of this process: VmSize, without taking memory to read it.
+// VmSize of this process, read without allocating memory.
 size_t MappedBytes() {
   char text[64] = {};
   const UniqueFd fd(open("/proc/self/statm", O_RDONLY | O_CLOEXEC));
@@ -187,7 +187,7 @@ TEST(MappingTest, WriteOnlyDescriptorGivesNone) {
               StatusIs(absl::StatusCode::kPermissionDenied));
 }
 
-// Whether the page table has the page at `address`, which is not touched.
+// Whether the page table has the page at `address`; does not touch it.
 bool IsEntered(const void* address) {
   constexpr uint64_t kPresent = uint64_t{1} << 63;
   const UniqueFd pagemap(open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC));
@@ -242,8 +242,7 @@ TEST(MappingTest, PrefaultWorksOnOlderKernels) {
   }));
 }
 
-// Who touches a page behind the end is killed; who asks for it beforehand is
-// told.
+// Touching a page behind the end kills; prefaulting it returns an error.
 TEST(MappingTest, PrefaultOfWhatIsNotThereIsAnError) {
   const UniqueFd fd = MakeMemfd(4096);
   const size_t before = MappedBytes();

@@ -25,7 +25,7 @@ namespace tenon {
 namespace {
 
 constexpr char kNodes[] = "/sys/devices/system/node/";
-constexpr int kMostNodes = 1024;  // That the kernel can be built for.
+constexpr int kMostNodes = 1024;  // The maximum that a kernel can be built for.
 constexpr int kBitsPerWord = sizeof(unsigned long) * CHAR_BIT;
 constexpr size_t kSmall = size_t{16} << 20;
 
@@ -43,8 +43,8 @@ absl::Status NoSuchNode(int node, absl::string_view why) {
                    why, "); nodes with memory: ", NodesInWords()));
 }
 
-// Free or reclaimable memory; the largest number if that is unknown. Lines
-// are like "Node 0 MemFree:  1234 kB".
+// Free or reclaimable memory; the largest uint64_t if unknown. Lines are like
+// "Node 0 MemFree:  1234 kB".
 uint64_t AvailableOn(int node) {
   std::ifstream file(absl::StrCat(kNodes, "node", node, "/meminfo"));
   uint64_t available = 0;
@@ -91,14 +91,15 @@ absl::Status BindToNode(int fd, size_t size_bytes, int node,
                         absl::string_view what) {
   if (node < 0 || node >= kMostNodes) return NoSuchNode(node, "out of range");
   TENON_RETURN_IF_ERROR(CheckNodeHasRoom(node, size_bytes, what));
-  // The policy belongs to the file and stays with it; the range only says which
-  // part. Without MAP_NORESERVE hugetlbfs would set pages aside for it.
+  // The policy belongs to the file and stays with it; the range only selects
+  // the part. Without MAP_NORESERVE hugetlbfs would reserve pages for the
+  // range.
   void* range =
       mmap(nullptr, size_bytes, PROT_READ, MAP_SHARED | MAP_NORESERVE, fd, 0);
   if (range == MAP_FAILED) return PosixError(errno, "mmap", what);
   unsigned long nodes[kMostNodes / kBitsPerWord] = {};
   nodes[node / kBitsPerWord] = 1ul << (node % kBitsPerWord);
-  // The kernel takes one bit less than it is told.
+  // The kernel uses one bit less than the given number.
   const long result = syscall(SYS_mbind, range, size_bytes, MPOL_BIND, nodes,
                               kMostNodes + 1ul, 0u);
   const int error = result == 0 ? 0 : errno;

@@ -13,14 +13,14 @@
 
 namespace tenon {
 
-// Lets the pages of the file `fd` (tmpfs or hugetlbfs) that are not there yet
-// come from `node` alone, whichever thread touches them; so call it before they
-// are reserved. More than 16 MiB are refused at once if the node has less left,
-// because the kernel would rather kill a process than use another node.
-// Errors: kInvalidArgument if there is no such node with memory, or this
-// process may not use it, with the nodes that there are; kResourceExhausted;
-// kPermissionDenied in a container without the capability SYS_NICE;
-// kUnimplemented if the kernel knows no nodes.
+// Makes the unallocated pages of the file `fd` (tmpfs or hugetlbfs) come from
+// `node` alone, whichever thread touches them; so call it before they are
+// reserved. A size over 16 MiB fails at once if the node has less memory left,
+// because the kernel would kill a process before it used another node.
+// Errors: kInvalidArgument, listing the nodes, if `node` has no memory or this
+// process may not use it; kResourceExhausted; kPermissionDenied in a container
+// without the capability SYS_NICE; kUnimplemented if the kernel does not
+// support NUMA.
 absl::Status BindToNode(int fd, size_t size_bytes, int node,
                         absl::string_view what);
 

@@ -35,7 +35,7 @@ UniqueFd MakeMemfd(size_t size_bytes = kSize) {
   return fd;
 }
 
-// The policy that holds for the page at `address`, or the node it is on.
+// The policy of the page at `address`, or its node.
 int PolicyAt(const void* address, unsigned flags) {
   int result = -1;
   EXPECT_EQ(syscall(SYS_get_mempolicy, &result, nullptr, 0ul, address,

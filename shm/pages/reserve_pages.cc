@@ -28,16 +28,16 @@ namespace tenon {
 namespace {
 
 // In Debian 12's kernel a signal undoes the fallocate() that it interrupts. So
-// this is done in steps, which become smaller until they fit between signals.
+// the range is allocated in steps, which shrink until they fit between signals.
 constexpr size_t kLargestStep = size_t{16} << 20;
 constexpr size_t kSmallestStep = 4096;
 
-// What this process has taken since it last looked how much there is. Many
-// small pieces are one large one.
+// The bytes reserved by this process since its last check of the free memory:
+// many small reservations count as one large one.
 constinit std::atomic<size_t> taken_unseen{0};
 
-// Looks how much there is left, which costs some 100 us: before large pieces,
-// after many small ones, and before each where little is left.
+// Checks the free memory, which costs some 100 us: before large reservations,
+// after many small ones, and before each if little is left.
 absl::Status CheckThereIsRoom(int fd, size_t size_bytes,
                               absl::string_view what) {
   const size_t taken =
@@ -48,7 +48,7 @@ absl::Status CheckThereIsRoom(int fd, size_t size_bytes,
   taken_unseen.store(kLargestStep, std::memory_order_relaxed);
   struct statfs fs;
   if (fstatfs(fd, &fs) != 0) return PosixError(errno, "fstatfs", what);
-  // A tmpfs without a limit (that of memfds is one) says that it has 0 blocks.
+  // A tmpfs without a limit (such as the one of memfds) reports 0 blocks.
   if (fs.f_blocks != 0 &&
       size_bytes / static_cast<size_t>(fs.f_bsize) > fs.f_bavail) {
     return PosixError(ENOSPC, "fallocate", what);
@@ -56,7 +56,7 @@ absl::Status CheckThereIsRoom(int fd, size_t size_bytes,
   const AvailableMemory available = GetAvailableMemory();
   if (size_bytes > available.bytes) {
     return absl::ResourceExhaustedError(absl::StrCat(
-        "memory for ", what, ": not begun, because only ", available.bytes,
+        "cannot reserve memory for ", what, ": only ", available.bytes,
         " bytes of memory are available (", available.bound_by, ")"));
   }
   if (available.bytes - size_bytes > kLargestStep) {
@@ -114,7 +114,7 @@ absl::Status WritePages(int fd, std::span<const std::byte> contents,
                     static_cast<off_t>(written));
     });
     if (now < 0) return PosixError(errno, "pwrite", what);
-    // The kernel never says so of memory; it must not loop for ever.
+    // Never the case for memory; avoids an endless loop.
     if (now == 0) return PosixError(EIO, "pwrite", what);
     written += static_cast<size_t>(now);
   }

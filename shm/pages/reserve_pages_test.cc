@@ -62,7 +62,7 @@ TEST(SetFileSizeTest, SetsTheSizeAndAllocatesNothing) {
 
 TEST(SetFileSizeTest, FileSizeLimitIsAnErrorAndNoSignal) {
   EXPECT_TRUE(PassesInChild([] {
-    ASSERT_NE(signal(SIGXFSZ, SIG_DFL), SIG_ERR);  // It would kill.
+    ASSERT_NE(signal(SIGXFSZ, SIG_DFL), SIG_ERR);  // The default action kills.
     rlimit limit;
     ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &limit), 0);
     limit.rlim_cur = kMiB;
@@ -135,14 +135,14 @@ TEST(ReservePagesTest, ErrorsAreTold) {
   EXPECT_THAT(ReservePages(-1, 0, 1, "x"),
               StatusIs(absl::StatusCode::kFailedPrecondition,
                        AnyOf(HasSubstr("fallocate(x)"),
-                             HasSubstr("fstatfs(x)"))));  // If it looks.
+                             HasSubstr("fstatfs(x)"))));  // If it checks.
   EXPECT_THAT(
       ReservePages(-1, 0, 1 << 30, "x"),
       StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("fstatfs(x)")));
 }
 
-// Lets fallocate() of more than `bytes` fail with EINTR, as a kernel (Debian
-// 12's own, for one) does that cannot finish it between two signals.
+// Makes fallocate() of more than `bytes` fail with EINTR, like a kernel (such
+// as Debian 12's) that cannot finish it between two signals.
 void InterruptFallocateOver(unsigned bytes) {
   sock_filter program[] = {
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
@@ -174,7 +174,7 @@ TEST(ReservePagesTest, StepsBecomeAsSmallAsSignalsDemand) {
 volatile sig_atomic_t signals_seen = 0;
 void CountSignal(int) { signals_seen = signals_seen + 1; }
 
-// The same with real signals. Newer kernels let them wait.
+// The same with real signals. Newer kernels delay them.
 TEST(ReservePagesTest, MakesProgressThroughAStormOfSignals) {
   EXPECT_TRUE(PassesInChild([] {
     struct sigaction action = {};
@@ -234,7 +234,7 @@ TEST(WritePagesTest, MoreThanTheMachineHasIsNotBegun) {
   EXPECT_THAT(
       WritePages(fd.get(), {static_cast<const std::byte*>(data), size_bytes},
                  "x"),
-      StatusIs(kResourceExhausted, HasSubstr("not begun")));
+      StatusIs(kResourceExhausted, HasSubstr("cannot reserve memory")));
   EXPECT_EQ(Allocated(fd), 0u);
   munmap(data, size_bytes);
 }

@@ -49,11 +49,11 @@ absl::StatusOr<PrivateRange> PrivateRange::Map(int fd, ByteRange range,
   PrivateRange mapped;
   mapped.data_ = static_cast<std::byte*>(data);
   mapped.size_ = range.size;
-  // A child that wrote its parent's words would speak for its parent.
+  // A child that wrote its parent's words would make claims for its parent.
   if (madvise(data, range.size, MADV_DONTFORK) != 0) {
     return PosixError(errno, "madvise(MADV_DONTFORK)", what);
   }
-  // A dump of sparse memory would not be sparse. Only a wish.
+  // A dump of sparse memory would not be sparse. Best effort.
   madvise(data, range.size, MADV_DONTDUMP);
   return mapped;
 }
@@ -68,7 +68,7 @@ PrivateRange& PrivateRange::operator=(PrivateRange&& other) noexcept {
 }
 
 void PrivateRange::Unmap() {
-  // In a forked child something else may be at this address by now.
+  // In a forked child another mapping may be at this address by now.
   if (data_ != nullptr && fork_count_ == ForkCount()) munmap(data_, size_);
 }
 
@@ -83,7 +83,7 @@ absl::StatusOr<ControlMemory> ControlMemory::Create(size_t size_bytes,
                          PrivateRange::Map(fd.get(), {0, size_bytes},
                                            PROT_READ | PROT_WRITE, what));
   TENON_CRASH_POINT("control_memory.mapped");
-  // After the mapping: the seal stops new writers, and this one stays.
+  // After the mapping: the seal prevents new writers, and this one remains.
   if (fcntl(fd.get(), F_ADD_SEALS, kSeals) != 0) {
     return PosixError(errno, "fcntl(F_ADD_SEALS)", what);
   }
@@ -100,8 +100,8 @@ absl::StatusOr<ControlView> ControlView::Adopt(int fd, ByteRange range,
   TENON_ASSIGN_OR_RETURN(const size_t size, CheckIsControlMemory(fd, what));
   if (range.offset > size || range.size > size - range.offset) {
     return absl::InvalidArgumentError(
-        absl::StrCat(what, " has ", size, " bytes, and ", range.size,
-                     " from byte ", range.offset, " were asked for"));
+        absl::StrCat(what, ": range of ", range.size, " bytes at offset ",
+                     range.offset, " exceeds its size of ", size, " bytes"));
   }
   TENON_ASSIGN_OR_RETURN(PrivateRange mapped,
                          PrivateRange::Map(fd, range, PROT_READ, what));
@@ -109,13 +109,13 @@ absl::StatusOr<ControlView> ControlView::Adopt(int fd, ByteRange range,
 }
 
 absl::StatusOr<size_t> CheckIsControlMemory(int fd, absl::string_view what) {
-  // Seals first: only memory answers, and nobody is waited for.
+  // Seals first: only memory has them, and the query never blocks.
   TENON_RETURN_IF_ERROR(CheckSeals(fd, kSeals, what));
   TENON_ASSIGN_OR_RETURN(const CheckedMemory memory, CheckMemory(fd, what));
-  // Of these there may be too few when one is touched.
+  // The pool may be empty when such a page is touched.
   if (memory.is_hugetlb) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(what, " is of huge pages, and so no control memory"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        what, " has huge pages; want small pages for control memory"));
   }
   return memory.size_bytes;
 }
@@ -126,7 +126,7 @@ absl::Status ReserveControlMemory(int fd, ByteRange range,
   if (flags < 0) return PosixError(errno, "fcntl(F_GETFL)", what);
   if ((flags & O_ACCMODE) != O_RDWR) {
     return absl::FailedPreconditionError(absl::StrCat(
-        what, " came with a descriptor that cannot reserve its pages"));
+        what, ": its pages cannot be reserved through a read-only descriptor"));
   }
   return ReservePages(fd, range.offset, range.size, what);
 }

@@ -6,13 +6,14 @@
 //
 //   TENON_ASSIGN_OR_RETURN(auto memory, ControlMemory::Create(1 << 30, "x"));
 //   TENON_RETURN_IF_ERROR(memory.Reserve(0, 4096));   // Now it may be touched.
-//   // memory.fd() travels; the reader:
+//   // memory.fd() is sent; the reader:
 //   TENON_RETURN_IF_ERROR(ReserveControlMemory(fd, {0, 4096}, what));
 //   TENON_ASSIGN_OR_RETURN(auto view, ControlView::Adopt(fd, {0, 4096}, what));
 //
-// A sparse memfd: large in addresses, and only what is reserved takes memory.
-// Sealed once it is mapped: its size is fixed, and nobody, not even its writer,
-// can map it writable again or punch holes into it (F_SEAL_FUTURE_WRITE).
+// A sparse memfd: large in addresses, and only reserved pages take memory.
+// Sealed once it is mapped: its size is fixed, and no process, not even its
+// writer, can map it writable again or punch holes into it
+// (F_SEAL_FUTURE_WRITE).
 
 #ifndef TENON_SHM_SEGMENT_CONTROL_MEMORY_H_
 #define TENON_SHM_SEGMENT_CONTROL_MEMORY_H_
@@ -66,12 +67,12 @@ class PrivateRange {
 
 }  // namespace internal_control_memory
 
-// The writer's.
-// Ownership: owns the descriptor (close-on-exec) and its mapping. The memory
-//   goes when all descriptors and mappings of all processes have gone.
-// Threads: thread-compatible; Reserve() may run beside anything.
-// Processes: a forked child has the descriptor and not the mapping. Whoever may
-//   run in one asks ForkCount() before data().
+// The writer's end.
+// Ownership: owns the descriptor (close-on-exec) and its mapping. The memory is
+//   freed with the last descriptor and mapping of any process.
+// Threads: thread-compatible; Reserve() may run concurrently with any call.
+// Processes: a forked child has the descriptor and not the mapping. Code that
+//   may run in one checks ForkCount() before data().
 // Failure: a failed call leaves nothing behind.
 class ControlMemory {
  public:
@@ -81,9 +82,9 @@ class ControlMemory {
   static absl::StatusOr<ControlMemory> Create(size_t size_bytes,
                                               const std::string& label);
 
-  // Takes pages for the range, zeroed if they are new: from then on neither
-  // writer nor reader can fail to touch it. Idempotent. Blocks while the kernel
-  // allocates. Errors: kResourceExhausted naming the limit.
+  // Allocates pages for the range, zeroed if they are new: from then on
+  // accesses by writer and readers cannot fault. Idempotent. Blocks while the
+  // kernel allocates. Errors: kResourceExhausted naming the limit.
   absl::Status Reserve(ByteRange range) const;
 
   std::byte* data() const { return range_.data(); }
@@ -100,8 +101,8 @@ class ControlMemory {
   std::string what_;
 };
 
-// A reader's: part of another process's control memory.
-// Ownership: owns a mapping; the descriptor is the caller's. The rest as
+// A reader's end: part of another process's control memory.
+// Ownership: owns a mapping; the descriptor is the caller's. Otherwise as
 //   ControlMemory.
 // Trust: the writer may change any word at any time.
 class ControlView {
@@ -109,11 +110,11 @@ class ControlView {
   ControlView() = default;
 
   // Checks that `fd` is control memory of at least the range's end, and maps
-  // the range, whose offset is a multiple of the page size. What is touched of
-  // it has to be reserved before. Does not wait for any peer.
-  // Errors: kInvalidArgument if it is no memory or too small,
-  // kFailedPrecondition naming the seals that are missing, kResourceExhausted
-  // naming the limit.
+  // the range, whose offset is a multiple of the page size. Pages must be
+  // reserved before they are accessed. Does not wait for any peer.
+  // Errors: kInvalidArgument if it is not memory or too small,
+  // kFailedPrecondition naming the missing seals, kResourceExhausted naming the
+  // limit.
   static absl::StatusOr<ControlView> Adopt(int fd, ByteRange range,
                                            absl::string_view what);
 
@@ -131,8 +132,8 @@ class ControlView {
 // The checks of Adopt() alone; returns the size. Errors: as there.
 absl::StatusOr<size_t> CheckIsControlMemory(int fd, absl::string_view what);
 
-// As ControlMemory::Reserve(), by a reader, who pays for the pages that are not
-// there yet. Errors: also kFailedPrecondition if the descriptor is read-only.
+// As ControlMemory::Reserve(), by a reader, which is charged for the missing
+// pages. Errors: also kFailedPrecondition if the descriptor is read-only.
 absl::Status ReserveControlMemory(int fd, ByteRange range,
                                   absl::string_view what);
 

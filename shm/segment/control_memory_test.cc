@@ -90,7 +90,7 @@ TEST(ControlMemoryTest, TakesMemoryOnlyForWhatIsReserved) {
   EXPECT_THAT(memory.Reserve({4 * kPage, 2 * kPage}), IsOk());
   EXPECT_EQ(BytesInUse(memory.fd()), 2 * kPage);
   EXPECT_EQ(memory.data()[5 * kPage], std::byte{1});
-  // Bytes that share pages with others.
+  // Bytes that share pages with other ranges.
   EXPECT_THAT(memory.Reserve({5 * kPage + 100, kPage}), IsOk());
   EXPECT_EQ(BytesInUse(memory.fd()), 3 * kPage);
 }
@@ -111,7 +111,7 @@ TEST(ControlMemoryTest, ForkedChildHasNotTheMapping) {
   for (const std::byte* address : addresses) EXPECT_TRUE(IsMapped(address));
   EXPECT_TRUE(PassesInChild([&] {
     for (const std::byte* address : addresses) EXPECT_FALSE(IsMapped(address));
-    // What is there by now is not unmapped by what was inherited.
+    // The inherited object does not unmap the new mapping at its address.
     void* const there = const_cast<std::byte*>(addresses[1]);
     ASSERT_EQ(mmap(there, kPage, PROT_READ,
                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0),
@@ -237,7 +237,7 @@ TEST(ControlViewTest, ReadOnlyDescriptorCannotReserve) {
   ASSERT_TRUE(read_only.valid());
   EXPECT_THAT(ControlView::Adopt(read_only.get(), {0, kPage}, "x"), IsOk());
   EXPECT_THAT(ReserveControlMemory(read_only.get(), {0, kPage}, "x"),
-              StatusIs(kFailedPrecondition, HasSubstr("cannot reserve")));
+              StatusIs(kFailedPrecondition, HasSubstr("read-only descriptor")));
 }
 
 }  // namespace

@@ -45,12 +45,13 @@ int RequiredSeals(SegmentKind kind) {
 
 absl::Status CheckSize(size_t size_bytes) {
   if (size_bytes == 0) {
-    return absl::InvalidArgumentError("a segment cannot have 0 bytes");
+    return absl::InvalidArgumentError(
+        "segment size of 0 bytes; want at least 1");
   }
   if (size_bytes > static_cast<size_t>(std::numeric_limits<off_t>::max())) {
     return absl::InvalidArgumentError(
-        absl::StrCat("a segment of ", size_bytes,
-                     " bytes is larger than any file can be (2^63-1)"));
+        absl::StrCat("segment size of ", size_bytes,
+                     " bytes exceeds the largest file size (2^63-1)"));
   }
   return absl::OkStatus();
 }
@@ -65,7 +66,7 @@ FilePlan Plan(size_t size_bytes, SegmentKind kind,
           .numa_node = options.numa_node};
 }
 
-// The kernel's word for which file it is.
+// The kernel's identity of the file.
 absl::StatusOr<std::pair<uint64_t, uint64_t>> Identify(int fd,
                                                        absl::string_view what) {
   struct stat file;
@@ -164,7 +165,8 @@ absl::StatusOr<Segment::OwnerWritten> Segment::CreateOwnerWritten(
       WritableMapping::Map(segment.fd(), size_bytes, segment.Describe(),
                            segment.Aligned({.prefault = options.prefault})));
   TENON_CRASH_POINT("segment.mapped_by_owner");
-  // The seal comes after the mapping: it stops new writers, and this one stays.
+  // Sealed after the mapping: the seal prevents new writers, and this one
+  // remains.
   TENON_RETURN_IF_ERROR(segment.Seal());
   return OwnerWritten{std::move(segment), std::move(mapping)};
 }
@@ -189,13 +191,13 @@ absl::StatusOr<Segment> Segment::Adopt(UniqueFd fd, SegmentKind kind) {
   }
   TENON_ASSIGN_OR_RETURN(const CheckedMemory memory,
                          CheckMemory(fd.get(), what));
-  // The kernel lets any process that may write to such pages take them away,
-  // and kills a process that touches them then, if there are no others.
+  // Any process with write access may remove such pages; the kernel kills a
+  // process that touches them then if the pool is empty.
   if (memory.is_hugetlb && kind != SegmentKind::kOwnerWritten) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(what,
-                     " is hugetlbfs, which others may punch holes into; "
-                     "such memory must be owner-written"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        what,
+        " is hugetlbfs, into which peers may punch holes; it must be "
+        "owner-written"));
   }
   TENON_CRASH_POINT("segment.adopt.checked");
   if (fcntl(fd.get(), F_SETFD, FD_CLOEXEC) != 0) {
@@ -215,7 +217,7 @@ absl::StatusOr<Segment> Segment::Open(absl::string_view name,
   TENON_ASSIGN_OR_RETURN(UniqueFd fd, OpenNamedFile(name, writable, what));
   TENON_CRASH_POINT("segment.open.opened");
   const absl::StatusOr<CheckedMemory> memory = CheckNamedMemory(fd.get(), what);
-  // The name was good; it is what it stands for that is not.
+  // The name is valid; the file behind it is not.
   if (absl::IsInvalidArgument(memory.status())) {
     return absl::FailedPreconditionError(memory.status().message());
   }
@@ -260,8 +262,8 @@ absl::Status Segment::CloseFd() {
   if (strategy_ != SharingStrategy::kFileSystem) {
     return absl::FailedPreconditionError(absl::StrCat(
         "CloseFd(): ", what,
-        " has no name to be opened by; only segments of the file_system "
-        "strategy can do without a descriptor"));
+        " has no name; only segments of the file_system strategy can be mapped "
+        "without a descriptor"));
   }
   if (!fd_.valid()) return absl::OkStatus();
   TENON_ASSIGN_OR_RETURN(closed_file_, Identify(fd(), what));
@@ -274,8 +276,8 @@ absl::StatusOr<Segment> Segment::Reopen() const {
   TENON_ASSIGN_OR_RETURN(const auto file, Identify(again.fd(), Describe()));
   if (file != closed_file_ || again.size_bytes() != size_bytes_) {
     return absl::FailedPreconditionError(absl::StrCat(
-        "mapping ", Describe(), ": the name now means file ", file.first, ":",
-        file.second, " of ", again.size_bytes(), " bytes; expected file ",
+        "mapping ", Describe(), ": the name now refers to file ", file.first,
+        ":", file.second, " of ", again.size_bytes(), " bytes; expected file ",
         closed_file_.first, ":", closed_file_.second, " of ", size_bytes_,
         " bytes; map it before another process replaces or truncates it"));
   }

@@ -14,8 +14,8 @@
 //       Segment::Adopt(std::move(received), SegmentKind::kOwnerWritten));
 //   TENON_ASSIGN_OR_RETURN(ReadOnlyMapping mapping, segment.MapReadOnly());
 //
-// It is not an address range (that is a Mapping, which outlives it) and knows
-// nothing of its contents.
+// A segment is not an address range (that is a Mapping, which outlives it) and
+// knows nothing of its contents.
 
 #ifndef TENON_SHM_SEGMENT_SEGMENT_H_
 #define TENON_SHM_SEGMENT_SEGMENT_H_
@@ -39,27 +39,27 @@ namespace tenon {
 
 // The writers of a segment.
 enum class SegmentKind {
-  // Its creator alone, through the mapping made at creation. With
+  // The creator alone, through the mapping made at creation. With
   // kFileDescriptor a seal enforces that (F_SEAL_FUTURE_WRITE): no other
   // process can map it writable, write to it, or punch holes into it.
   kOwnerWritten,
-  // Every process that has it.
+  // Every process that has the segment.
   kSharedWritable,
 };
 
 // Ownership: owns a descriptor (close-on-exec; until CloseFd()) and, when it
 //   was created with kFileSystem, the name: destroying it or assigning to it
-//   removes the name. The memory goes with the last descriptor and mapping of
-//   any process.
+//   removes the name. The memory is freed with the last descriptor and mapping
+//   of any process.
 // Threads: thread-compatible; const calls may run concurrently.
 // Processes: inert in a forked child: calls fail with kFailedPrecondition, and
 //   the name stays.
-// Trust: Adopt() and Open() check what they are given before it is used. A
-//   kFileSystem segment cannot be sealed: any process of the same user may
-//   truncate it, so it is for groups that trust each other.
+// Trust: Adopt() and Open() check descriptor and name before use. A kFileSystem
+//   segment cannot be sealed: any process of the same user may truncate it, so
+//   it is for groups that trust each other.
 // Failure: a failed factory leaves nothing behind (a process killed in it may
-//   leave a name that Open() refuses), a failed call the segment as it was. A
-//   moved-from segment is only good to be destroyed or assigned to.
+//   leave a name that Open() refuses), a failed call leaves the segment
+//   unchanged. A moved-from segment may only be destroyed or assigned to.
 class Segment {
  public:
   struct OwnerWritten;
@@ -69,16 +69,16 @@ class Segment {
   // Errors: kInvalidArgument for size 0, a size over 2^63-1 or a bad prefix;
   // kResourceExhausted naming the limit (memory, /dev/shm, file size,
   // descriptors, mappings); under kFileSystem also kNotFound if there is no
-  // /dev/shm and kPermissionDenied if it may not be written to; what the
-  // options say (segment_options.h).
+  // /dev/shm and kPermissionDenied if it is not writable; those of the options
+  // (segment_options.h).
   static absl::StatusOr<Segment> CreateSharedWritable(
       size_t size_bytes, const SegmentOptions& options = {});
   static absl::StatusOr<OwnerWritten> CreateOwnerWritten(
       size_t size_bytes, const SegmentOptions& options = {});
 
   // Creates a segment with a copy of `contents`, without mapping it: less than
-  // half the work of mapping it and copying, for data that is written once. If
-  // it is of kind kOwnerWritten, no process can ever write it.
+  // half the work of mapping and copying, for data that is written once. If it
+  // is of kind kOwnerWritten, no process can ever write it.
   // Errors: as above; kInvalidArgument if `contents` cannot be read.
   static absl::StatusOr<Segment> CreateFilled(
       std::span<const std::byte> contents, SegmentKind kind,
@@ -88,17 +88,16 @@ class Segment {
   // memory (tmpfs, or for kOwnerWritten hugetlbfs with all its pages), not
   // empty, sealed against changes of its size and of its seals, and for
   // kOwnerWritten against new writers. The descriptor becomes close-on-exec; on
-  // errors it is closed. Never blocks, whatever the descriptor is.
-  // Errors: kInvalidArgument if it is no descriptor of memory or is empty,
+  // errors it is closed. Never blocks, whatever the type of the descriptor.
+  // Errors: kInvalidArgument if it does not refer to memory or is empty,
   // kFailedPrecondition naming the seals that are missing.
   static absl::StatusOr<Segment> Adopt(UniqueFd fd, SegmentKind kind);
 
-  // Opens a kFileSystem segment by the name() that its creator told. The
-  // creator keeps the name: destroying this segment does not remove it.
-  // Errors: kInvalidArgument for a malformed name; kNotFound;
-  // kPermissionDenied if another user owns it, or if its mode is not that of a
-  // finished segment, 0600; kFailedPrecondition if it is no regular tmpfs file
-  // or is empty.
+  // Opens a kFileSystem segment by the name() from its creator. The creator
+  // keeps the name: destroying this segment does not remove it.
+  // Errors: kInvalidArgument for a malformed name; kNotFound; kPermissionDenied
+  // if another user owns it, or if its mode is not that of a finished segment,
+  // 0600; kFailedPrecondition if it is not a regular tmpfs file or is empty.
   static absl::StatusOr<Segment> Open(absl::string_view name, SegmentKind kind);
 
   ~Segment();
@@ -109,9 +108,9 @@ class Segment {
   SharingStrategy strategy() const { return strategy_; }
   SegmentPages pages() const { return pages_; }
 
-  // What to send: the descriptor, still owned here, under kFileDescriptor; the
-  // name in /dev/shm, without a slash, under kFileSystem (else empty).
-  // fd() is -1 after CloseFd().
+  // To send to a peer: under kFileDescriptor the descriptor, still owned here;
+  // under kFileSystem the name in /dev/shm, without a slash (else empty). fd()
+  // is -1 after CloseFd().
   int fd() const { return fd_.get(); }
   const std::string& name() const { return name_; }
 
@@ -128,13 +127,13 @@ class Segment {
   // Closes the descriptor of a segment that has a name. Mappings and the name
   // stay; MapReadOnly() and MapWritable() open the name for the length of the
   // call, so they also have Open()'s errors then, and kFailedPrecondition if
-  // another file has the name by now. Does nothing if it is closed already.
+  // the name now refers to another file. No effect if it is closed already.
   // Errors: kFailedPrecondition under kFileDescriptor, and in a forked child;
   // fstat()'s.
   absl::Status CloseFd();
 
   // Removes the name now, if this segment owns one. A process that has it open
-  // keeps it; a name that is gone already is no error.
+  // keeps it; a name that does not exist any more is not an error.
   // Errors: kFailedPrecondition in a forked child, kPermissionDenied.
   absl::Status Unlink();
 
@@ -158,13 +157,13 @@ class Segment {
   SegmentPages pages_ = SegmentPages::kSmall;
   std::string name_;
   bool owns_name_ = false;
-  // Which file it was when CloseFd() closed it: st_dev and st_ino.
+  // The identity of the file that CloseFd() closed: st_dev and st_ino.
   std::pair<uint64_t, uint64_t> closed_file_;
   uint64_t fork_count_ = ForkCount();
 };
 
-// The segment to hand around, and the only mapping that will ever write it.
-// They may live and die apart.
+// The segment to pass to peers, and the only mapping that will ever write it.
+// Their lifetimes are independent.
 struct Segment::OwnerWritten {
   Segment segment;
   WritableMapping mapping;

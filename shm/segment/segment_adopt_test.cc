@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// What a hostile process passes off as a segment, by descriptor.
+// Descriptors that a hostile process sends as segments.
 
 #include <fcntl.h>
 #include <linux/memfd.h>
@@ -44,14 +44,14 @@ constexpr auto kPermissionDenied = absl::StatusCode::kPermissionDenied;
 
 constexpr int kFixed = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 
-// Adopt() of `fd` says `code` and `text` for both kinds, and closes it.
+// Adopt() of `fd` fails with `code` and `text` for both kinds, and closes it.
 void ExpectRefused(const UniqueFd& fd, absl::StatusCode code,
                    const std::string& text) {
   for (SegmentKind kind : kBothKinds) {
     const size_t before = CountOpenFds();
     EXPECT_THAT(Segment::Adopt(UniqueFd(dup(fd.get())), kind),
                 StatusIs(code, HasSubstr(text)));
-    // Perhaps by a thread, so that nobody waits for whose file it is.
+    // Perhaps in a thread, so that the call never waits for the file's server.
     EXPECT_TRUE(Becomes([&] { return CountOpenFds() <= before; }));
   }
 }
@@ -204,7 +204,7 @@ TEST(AdoptTest, RefusesHugePagesThatAreNotThere) {
 
 enum AdoptOutcome { kRefused, kAdopted, kAdoptedWithWrongSize, kNotTraced };
 
-// In a traced child: adopts `fd` as owner-written, and exits with how it went.
+// In a traced child: adopts `fd` as owner-written, and exits with the outcome.
 [[noreturn]] void AdoptAndExit(int fd) {
   if (ptrace(PTRACE_TRACEME, 0, nullptr, nullptr) != 0) _exit(kNotTraced);
   raise(SIGSTOP);
@@ -218,8 +218,8 @@ enum AdoptOutcome { kRefused, kAdopted, kAdoptedWithWrongSize, kNotTraced };
 }
 
 // Shrinks and seals the memory that a child adopts when the child has stopped
-// at the entry to or the exit from a system call for the `stops`-th time.
-// Nothing if the child has ended before.
+// at the entry to or the exit from a system call for the `stops`-th time. Empty
+// if the child has ended before.
 std::optional<AdoptOutcome> AdoptWhileItIsShrunk(int stops) {
   const UniqueFd fd = MakeMemfd(kSize, 0);
   const pid_t child = fork();

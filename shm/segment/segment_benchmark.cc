@@ -1,11 +1,10 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// What a segment costs that is made for one use, and one that is kept, beside
-// the limit of both: the same memcpy() into private memory that is mapped
-// already. The counter vs_memcpy is the CPU time as a multiple of that limit,
-// which the same run measures first. What of it is the kernel's, the bare
-// system calls tell.
+// The cost of a segment created for one use, and of a kept one, beside the
+// limit of both: the same memcpy() into mapped private memory. The counter
+// vs_memcpy is the CPU time as a multiple of that limit, which the same run
+// measures first. The bare system calls show the kernel's share.
 
 #include <sys/mman.h>
 #include <time.h>
@@ -30,7 +29,8 @@ namespace {
 
 constexpr int kLimitSamples = 9;
 constexpr double kSecondsPerSample = 0.005;
-constexpr size_t kBytesPerBatch = size_t{1} << 20;  // Between looks at a clock.
+// Between readings of the clock.
+constexpr size_t kBytesPerBatch = size_t{1} << 20;
 
 // CPU time, because machines that measure are seldom idle.
 double CpuSeconds() {
@@ -40,8 +40,8 @@ double CpuSeconds() {
          static_cast<double>(time.tv_nsec) * 1e-9;
 }
 
-// Private memory whose pages are there. It begins at a page as mappings do: how
-// two addresses lie to each other changes the speed of memcpy().
+// Private memory with allocated pages. It begins at a page as mappings do: the
+// relative alignment of two addresses changes the speed of memcpy().
 class PrivateMemory {
  public:
   explicit PrivateMemory(size_t size_bytes)
@@ -96,7 +96,7 @@ double MemcpySeconds(size_t size_bytes) {
   return found->second;
 }
 
-// Runs `use` with a source of the size that is asked for, and reports the time.
+// Runs `use` with a source of the requested size, and reports the time.
 template <typename Use>
 void Measure(benchmark::State& state, Use use) {
   const auto size_bytes = static_cast<size_t>(state.range(0));
@@ -160,7 +160,7 @@ void BM_Segment_FillPooled(benchmark::State& state, SharingStrategy strategy) {
   });
 }
 
-// The limit, once more as a benchmark: 1 but for the noise of the machine.
+// The limit, once more as a benchmark: 1 except for the noise of the machine.
 void BM_Memcpy_PrivateMemory(benchmark::State& state) {
   const PrivateMemory target(static_cast<size_t>(state.range(0)));
   Measure(state,

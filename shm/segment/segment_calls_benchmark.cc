@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// What Segment adds to the system calls that have to be made in any case: seals
-// and reserved pages are part of the limit, checks and errors are not.
+// The cost of Segment over the necessary system calls: seals and reserved pages
+// are part of the limit, checks and errors are not.
 
 #include <errno.h>
 #include <fcntl.h>
@@ -50,7 +50,7 @@ size_t SizeOf(const benchmark::State& state) {
   return static_cast<size_t>(state.range(0));
 }
 
-// Maps, looks at one byte, unmaps.
+// Maps, reads one byte, unmaps.
 absl::Status MapRaw(int fd, size_t size_bytes, int protection) {
   void* data = mmap(nullptr, size_bytes, protection, MAP_SHARED, fd, 0);
   if (data == MAP_FAILED) return Fail("mmap");
@@ -64,7 +64,7 @@ absl::Status ReserveRaw(int fd, size_t size_bytes) {
   return fallocate(fd, 0, 0, size) == 0 ? absl::OkStatus() : Fail("fallocate");
 }
 
-// As CreateOwnerWritten(): the mapping is there before the seals are.
+// As CreateOwnerWritten(): mapped before it is sealed.
 absl::Status CreateMemfdRaw(size_t size_bytes) {
   const UniqueFd fd(memfd_create(
       "benchmark", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_NOEXEC_SEAL));
@@ -78,7 +78,7 @@ absl::Status CreateMemfdRaw(size_t size_bytes) {
   return sealed ? absl::OkStatus() : Fail("fcntl");
 }
 
-// A name that nobody can guess has to be drawn in any case.
+// An unguessable name has to be drawn in any case.
 absl::Status CreateNamedRaw(size_t size_bytes) {
   uint64_t name[2];
   if (getrandom(name, sizeof(name), 0) < 0) return Fail("getrandom");
@@ -143,7 +143,7 @@ void BM_FillMapClose(benchmark::State& state) {
       [&] { return FillRaw(from); });
 }
 
-// What it is for: the limit here is to be beaten.
+// The purpose of CreateFilled(): faster than the limit.
 void BM_FillMapClose_VersusMapAndCopy(benchmark::State& state) {
   const std::vector<std::byte> from(SizeOf(state), std::byte{1});
   MeasureVersus(
@@ -201,7 +201,7 @@ void BM_OpenMapClose(benchmark::State& state, SharingStrategy strategy) {
       [&] { return OpenRaw(made->segment.name()); });
 }
 
-// Creates a segment as the options say and writes it once.
+// Creates a segment with the options and writes it once.
 absl::Status CreateAndWrite(const std::vector<std::byte>& from,
                             const SegmentOptions& options) {
   TENON_ASSIGN_OR_RETURN(const auto owned,
@@ -219,7 +219,7 @@ void BM_CreateWriteClose(benchmark::State& state,
       [&] { return CreateAndWrite(from, {.strategy = kFileDescriptor}); });
 }
 
-// One byte of each page in an order that no prefetcher knows.
+// One byte of each page in an order that no prefetcher predicts.
 absl::Status Walk(const WritableMapping& mapping) {
   const size_t pages = mapping.size_bytes() / 4096;
   uint64_t state = 1;

@@ -53,7 +53,7 @@ absl::string_view FileTypeName(mode_t mode) {
     case S_IFIFO:
       return "a pipe";
     default:
-      return "no regular file";
+      return "a file of unknown type";
   }
 }
 
@@ -69,7 +69,7 @@ absl::StatusOr<struct stat> Stat(int fd, absl::string_view what) {
   return NotOpen(what);
 }
 
-// Asks the kernel's own table, never the file system. Empty if it is not open.
+// Reads the kernel's own table, never the file system. Empty if it is not open.
 std::string PathOf(int fd) {
   char path[256];
   const std::string link = absl::StrCat("/proc/self/fd/", fd);
@@ -88,7 +88,7 @@ absl::Status SealsError(int error, int fd, absl::string_view what) {
   // A peer may have chosen the path.
   return absl::InvalidArgumentError(
       absl::StrCat(what, " is '", absl::CHexEscape(path),
-                   "', not memory: it cannot have seals [EINVAL]"));
+                   "', not memory: seals are not supported [EINVAL]"));
 }
 
 absl::StatusOr<uint64_t> FileSystemType(int fd, absl::string_view what) {
@@ -145,9 +145,8 @@ absl::Status CheckSeals(int fd, int seals, absl::string_view what) {
   for (const auto& [seal, name] : kSealNames) {
     if (missing & seal) names.push_back(name);
   }
-  return absl::FailedPreconditionError(
-      absl::StrCat(what, " is not sealed as it must be: missing ",
-                   absl::StrJoin(names, ", ")));
+  return absl::FailedPreconditionError(absl::StrCat(
+      what, " lacks required seals: ", absl::StrJoin(names, ", ")));
 }
 
 absl::StatusOr<CheckedMemory> CheckMemory(int fd, absl::string_view what) {

@@ -1,17 +1,16 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// What a descriptor must be before it is mapped as a segment. Another process
-// chose it: it may be a file on a slow disk, a device, or memory that shrinks
-// under the reader.
+// Checks of a received descriptor before it is mapped as a segment. It may be a
+// file on a slow disk, a device, or memory that shrinks under the reader.
 //
 //   TENON_RETURN_IF_ERROR(CheckSeals(fd, F_SEAL_SHRINK | F_SEAL_SEAL, what));
 //   TENON_ASSIGN_OR_RETURN(CheckedMemory memory, CheckMemory(fd, what));
 //
-// The order matters. The kernel itself answers for seals, and only memory has
-// them; other questions go to the file system, which may be the peer's own
-// (FUSE) and never answer. And a size read before the seals are known to be
-// there may have changed since.
+// The order matters. Seals are queried from the kernel itself, and only memory
+// has them; other queries go to the file system, which may be the peer's own
+// (FUSE) and never answer. And a size that was read before the seals were
+// checked may have changed since.
 
 #ifndef TENON_SHM_SEGMENT_SEGMENT_CHECKS_H_
 #define TENON_SHM_SEGMENT_SEGMENT_CHECKS_H_
@@ -25,10 +24,10 @@
 namespace tenon {
 
 // Checks that all of `seals` (F_SEAL_... bits) are set on `fd`, which `what`
-// names in errors. If it says OK,
-// `fd` is memory: a file of tmpfs or hugetlbfs. Never blocks.
-// Errors: kFailedPrecondition naming the ones that are missing;
-// kInvalidArgument if it is something else, saying what, or not open.
+// names in errors. If the result is OK, `fd` is memory: a file of tmpfs or
+// hugetlbfs. Never blocks.
+// Errors: kFailedPrecondition naming the missing seals; kInvalidArgument,
+// naming the type, if it is not memory, or if it is not open.
 absl::Status CheckSeals(int fd, int seals, absl::string_view what);
 
 struct CheckedMemory {
@@ -36,17 +35,17 @@ struct CheckedMemory {
   bool is_hugetlb = false;
 };
 
-// What `fd`, a file in memory, has. On hugetlbfs, where touching a page that is
-// not there may be fatal, all pages must be there.
+// Size and pages of `fd`, a file in memory. On hugetlbfs, where touching a
+// missing page may be fatal, all pages must be allocated.
 // Errors: kInvalidArgument; fstat()'s and fstatfs()'s.
 absl::StatusOr<CheckedMemory> CheckMemory(int fd, absl::string_view what);
 
-// Of a file found by its name, which has no seals: checks that `fd` is a
+// For a file opened by its name, which has no seals: checks that `fd` is a
 // regular file in memory, belongs to this user, and has the mode that a
-// finished segment has, 0600. Then as CheckMemory(). Asks the file system, so
-// only where that is known not to be a peer's. Errors: kInvalidArgument saying
-// what it is instead; kPermissionDenied with the owner and the mode found;
-// fstat()'s and fstatfs()'s.
+// finished segment has, 0600. Then as CheckMemory(). Queries the file system,
+// so call it only where that is known not to be a peer's. Errors:
+// kInvalidArgument naming the actual type; kPermissionDenied with the owner and
+// the mode found; fstat()'s and fstatfs()'s.
 absl::StatusOr<CheckedMemory> CheckNamedMemory(int fd, absl::string_view what);
 
 }  // namespace tenon

@@ -160,7 +160,7 @@ TEST(CheckSealsTest, SaysWhatHasNone) {
 }
 
 TEST(CheckSealsTest, FilesOfADiskHaveNone) {
-  // A tmpfs has one that nobody set, against setting others.
+  // A tmpfs has one by default, against setting others.
   EXPECT_THAT(
       CheckSeals(MakeDiskFile().get(), F_SEAL_SHRINK, "x"),
       testing::AnyOf(StatusIs(kInvalidArgument, HasSubstr("not memory")),

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Which sizes, prefixes and strategies a segment can be asked for.
+// The valid sizes, prefixes and strategies of a segment.
 
 #include <unistd.h>
 

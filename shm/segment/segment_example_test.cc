@@ -28,7 +28,7 @@ absl::StatusOr<Segment::OwnerWritten> MakeAnswer() {
   return owned;
 }
 
-// The peer checks what it has received, maps it, and reads.
+// The peer checks the received descriptor, maps it, and reads.
 absl::StatusOr<std::byte> ReadAnswer(UniqueFd received) {
   TENON_ASSIGN_OR_RETURN(
       const Segment segment,

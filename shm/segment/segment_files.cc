@@ -37,14 +37,15 @@
 namespace tenon {
 namespace {
 
-// Names the object in errors; PosixError() tells from it which limit was hit.
+// Names the object in errors; PosixError() determines from it which limit was
+// hit.
 std::string What(absl::string_view place, absl::string_view name,
                  size_t size_bytes) {
   return absl::StrCat("segment '", name, "' in ", place, ", ", size_bytes,
                       " bytes");
 }
 
-// The size, and where pages will come from: before there are any.
+// Sets the size and the NUMA node before any page is allocated.
 absl::Status Prepare(int fd, const FilePlan& plan, absl::string_view what) {
   TENON_RETURN_IF_ERROR(SetFileSize(fd, plan.size_bytes, what));
   TENON_CRASH_POINT("segment.sized");
@@ -104,9 +105,9 @@ absl::StatusOr<SegmentFile> CreatePlainMemfd(const FilePlan& plan,
   return SegmentFile{std::move(fd), pages};
 }
 
-// From here on Open() takes it.
+// From here on Open() accepts it.
 absl::Status Publish(int fd, absl::string_view what) {
-  // fchmod(), unlike the mode given to open(), does not care about the umask.
+  // fchmod(), unlike the mode of open(), ignores the umask.
   if (fchmod(fd, 0600) != 0) return PosixError(errno, "fchmod", what);
   return absl::OkStatus();
 }
@@ -122,7 +123,7 @@ absl::StatusOr<SegmentFile> CreateMemfd(const FilePlan& plan,
   if (plain.ok()) return plain;
   return absl::Status(plain.status().code(),
                       absl::StrCat(plain.status().message(),
-                                   "; before that: ", fd.status().message()));
+                                   "; first error: ", fd.status().message()));
 }
 
 absl::StatusOr<SegmentFile> CreateNamedFile(const FilePlan& plan,
@@ -147,7 +148,8 @@ absl::StatusOr<UniqueFd> OpenNamedFile(absl::string_view name, bool writable,
                                        absl::string_view what) {
   const std::string path = absl::StrCat("/", name);
   // shm_open() adds O_NOFOLLOW and O_CLOEXEC. O_NONBLOCK keeps a planted FIFO
-  // from blocking us, O_NOCTTY a planted terminal from becoming ours.
+  // from blocking the open, O_NOCTTY a planted terminal from becoming the
+  // controlling one.
   const int flags = (writable ? O_RDWR : O_RDONLY) | O_NONBLOCK | O_NOCTTY;
   UniqueFd fd(shm_open(path.c_str(), flags, 0));
   if (fd.valid()) return fd;

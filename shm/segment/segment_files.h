@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// The files that segments live in: how they are made, and opened by name. All
+// The files behind segments: how they are created, and opened by name. All
 // descriptors are close-on-exec.
 
 #ifndef TENON_SHM_SEGMENT_SEGMENT_FILES_H_
@@ -21,11 +21,11 @@ namespace tenon {
 
 struct FilePlan {
   size_t size_bytes = 0;
-  // Empty (zeros are wanted), or size_bytes of them.
+  // Empty for zeros, or of size_bytes bytes.
   std::span<const std::byte> contents;
   HugePages huge_pages = HugePages::kNo;
-  // SegmentPages::kHugetlb will do, whose pages peers may take away unless they
-  // are sealed against writers.
+  // Permits SegmentPages::kHugetlb, whose pages peers may remove unless the
+  // file is sealed against writers.
   bool allow_hugetlb = false;
   std::optional<int> numa_node;
 };
@@ -36,23 +36,23 @@ struct SegmentFile {
 };
 
 // Makes a memfd with its pages reserved, not yet sealed. The kernel shows
-// `label` in /proc/PID/maps. No process can execute it where the kernel can see
-// to that (Linux 6.3). Errors: kResourceExhausted naming the limit;
+// `label` in /proc/PID/maps. Not executable by any process where the kernel
+// supports that (Linux 6.3). Errors: kResourceExhausted naming the limit;
 // BindToNode()'s; under kRequire CollapsePages()'s; kInvalidArgument if the
 // contents cannot be read.
 absl::StatusOr<SegmentFile> CreateMemfd(const FilePlan& plan,
                                         const std::string& label);
 
 // Makes the file /dev/shm/NAME with its pages reserved, and removes it again on
-// errors. Until it is whole, contents included, its mode is 0400, then 0600,
+// errors. Its mode is 0400 until it is complete, contents included, then 0600,
 // whatever the umask. Never kHugetlb.
 // Errors: CreateMemfd()'s, kAlreadyExists, kNotFound if there is no /dev/shm,
 // kPermissionDenied.
 absl::StatusOr<SegmentFile> CreateNamedFile(const FilePlan& plan,
                                             const std::string& name);
 
-// Opens /dev/shm/NAME without following links and without waiting. What it is
-// remains to be checked (segment_checks.h). `what` names it in errors.
+// Opens /dev/shm/NAME without following links and without blocking. The caller
+// checks its type (segment_checks.h). `what` names it in errors.
 // Errors: kNotFound, kPermissionDenied, kResourceExhausted naming the limit;
 // kFailedPrecondition if it is a link, a socket or a directory.
 absl::StatusOr<UniqueFd> OpenNamedFile(absl::string_view name, bool writable,

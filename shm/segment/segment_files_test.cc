@@ -47,7 +47,7 @@ void ExpectWhole(const UniqueFd& fd) {
   EXPECT_EQ(fcntl(fd.get(), F_GETFD), FD_CLOEXEC);
 }
 
-// Lets memfd_create() fail with EINVAL for flags of Linux 6.3, as before it.
+// Makes memfd_create() fail with EINVAL for flags of Linux 6.3, as before it.
 void BecomeOlderThanLinux63() {
   sock_filter program[] = {
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),

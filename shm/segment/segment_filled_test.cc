@@ -169,8 +169,8 @@ TEST_P(SegmentFilledTest, NoMoreDescriptorsIsAnError) {
     ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
     rlimit limit = before;
     limit.rlim_cur = static_cast<rlim_t>(next);
-    // UBSan looks at objects by means of a pipe, so nothing of the test's own
-    // is called without descriptors.
+    // UBSan inspects objects through a pipe, so no method of the test is called
+    // without descriptors.
     const SegmentKind of_kind = kind();
     const SegmentOptions options = {.strategy = strategy(),
                                     .name_prefix = prefix_};

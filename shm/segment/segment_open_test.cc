@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// What a hostile process plants under the name of a segment.
+// Files that a hostile process plants under the name of a segment.
 
 #include <fcntl.h>
 #include <sys/socket.h>
@@ -35,7 +35,7 @@ constexpr auto kFailedPrecondition = absl::StatusCode::kFailedPrecondition;
 constexpr auto kInvalidArgument = absl::StatusCode::kInvalidArgument;
 constexpr auto kPermissionDenied = absl::StatusCode::kPermissionDenied;
 
-// Something with a name in /dev/shm that is no segment of ours.
+// A file with a name in /dev/shm that is not a segment of Tenon.
 class OpenTest : public testing::Test {
  protected:
   OpenTest()

@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Segments of huge pages, of a NUMA node, and prefaulted: what is asked for,
-// what there is, and what a hostile peer makes of it. To have all of it tested:
-// sysctl -w vm.nr_hugepages=16.
+// Segments of huge pages, of a NUMA node, and prefaulted: requests, outcomes,
+// and attacks of a hostile peer. To test all of it: sysctl -w
+// vm.nr_hugepages=16.
 
 #include "tenon/shm/segment/segment_options.h"
 
@@ -153,7 +153,7 @@ TEST_P(SegmentOptionsTest, WithoutAnyHugePagesItIsSaidHowToGetThem) {
     ASSERT_THAT(small, IsOk());
     EXPECT_EQ(small->pages(), SegmentPages::kSmall);
     const auto required = Create(size, Huge(HugePages::kRequire));
-    if (required.ok()) return;  // So large a pool is not for this test.
+    if (required.ok()) return;  // The pool is too large for this test.
     EXPECT_THAT(required,
                 StatusIs(kFailedPrecondition, HasSubstr("shmem_enabled")));
     if (may_be_hugetlb()) {
@@ -280,7 +280,7 @@ INSTANTIATE_TEST_SUITE_P(
               : "SharedWritable");
     });
 
-// What a peer sends: hugetlbfs with all its pages, sealed with `seals`.
+// A peer's segment: hugetlbfs with all its pages, sealed with `seals`.
 UniqueFd MakeHugetlb(int seals) {
   UniqueFd fd(memfd_create("segment_options_test",
                            MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_HUGETLB));
@@ -342,7 +342,7 @@ TEST(HostileHugePagesTest, OwnerWrittenOnesThatAreSealedAreTaken) {
       const Segment segment,
       Segment::Adopt(UniqueFd(dup(fd.get())), SegmentKind::kOwnerWritten));
   EXPECT_EQ(segment.size_bytes(), kHuge);
-  // As shared-writable they are refused even so.
+  // As shared-writable they are rejected nevertheless.
   EXPECT_THAT(
       Segment::Adopt(UniqueFd(dup(fd.get())), SegmentKind::kSharedWritable),
       StatusIs(kInvalidArgument));
@@ -358,7 +358,7 @@ TEST(HostileHugePagesTest, PunchedSharedMemoryIsZeroedAndNotFatal) {
                              segment.MapWritable());
   mapping.data()[0] = std::byte{7};
   mapping.data()[kHuge + 4096] = std::byte{8};
-  // A peer may do so: what it takes away comes back when it is touched.
+  // A peer may do so: removed pages are allocated again when they are touched.
   ASSERT_EQ(fallocate(segment.fd(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
                       0, kHuge + 4096),
             0);

@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// What every segment does, whatever its strategy and kind. What it is made of:
-// segment_create_test.cc. What others do to it: segment_trust_test.cc. What
-// happens at limits: segment_limits_test.cc.
+// The behaviour of every segment, whatever its strategy and kind. Creation:
+// segment_create_test.cc. Attacks by peers: segment_trust_test.cc. Limits:
+// segment_limits_test.cc.
 
 #include "tenon/shm/segment/segment.h"
 
@@ -56,7 +56,7 @@ TEST_P(SegmentTest, IsZeroedReservedAndOfTheSizeAskedFor) {
     ASSERT_EQ(fstat(made.segment.fd(), &file), 0);
     EXPECT_EQ(file.st_size, static_cast<off_t>(size));
     EXPECT_GE(static_cast<size_t>(file.st_blocks) * 512, size);
-    EXPECT_TRUE(AllZero(made.mapping));  // Last: reading brings pages in.
+    EXPECT_TRUE(AllZero(made.mapping));  // Last: reading allocates pages.
   }
 }
 
@@ -255,7 +255,7 @@ TEST_P(SegmentTest, AssignmentLetsGoOfWhatWasThereAtOnce) {
   if (has_name()) {
     EXPECT_THAT(ListShmNames(prefix_), IsOkAndHolds(ElementsAre(kept_name)));
   }
-  // What was moved from can be assigned to.
+  // A moved-from segment can be assigned to.
   TENON_ASSERT_OK_AND_ASSIGN(auto third, Create(kSize));
   kept.segment = std::move(third.segment);
   EXPECT_THAT(kept.segment.MapReadOnly(), IsOk());

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// For tests of what every segment does, whatever its strategy and kind.
+// For tests of every segment, whatever its strategy and kind.
 
 #ifndef TENON_SHM_SEGMENT_SEGMENT_TESTING_H_
 #define TENON_SHM_SEGMENT_SEGMENT_TESTING_H_
@@ -67,7 +67,7 @@ class SegmentTest
     return Create(size_bytes, prefix_);
   }
 
-  // What a process does to which the segment was sent.
+  // The steps of a process that received the segment.
   absl::StatusOr<Segment> Receive(const Segment& segment) {
     if (has_name()) return Segment::Open(segment.name(), kind());
     return Segment::Adopt(UniqueFd(dup(segment.fd())), kind());

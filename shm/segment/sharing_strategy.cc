@@ -38,8 +38,9 @@ bool CanMakeMemfds() {
 bool MayWrite(const char* directory) {
   constexpr int kMode = W_OK | X_OK;
   if (faccessat(AT_FDCWD, directory, kMode, AT_EACCESS) == 0) return true;
-  // Filters of old container runtimes forbid faccessat2(). The older call asks
-  // for the real user, which is the effective one unless a program is setuid.
+  // Filters of old container runtimes forbid faccessat2(). The older call
+  // checks the real user, which equals the effective one unless a program is
+  // setuid.
   return errno == EPERM && access(directory, kMode) == 0;
 }
 
@@ -91,7 +92,7 @@ absl::StatusOr<SharingStrategy> ParseSharingStrategy(absl::string_view name) {
       });
   return absl::InvalidArgumentError(absl::StrCat("unknown sharing strategy '",
                                                  absl::CHexEscape(name),
-                                                 "'; there are: ", known));
+                                                 "'; want one of: ", known));
 }
 
 SharingStrategy GetSharingStrategy() {

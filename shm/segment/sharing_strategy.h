@@ -16,36 +16,37 @@ namespace tenon {
 
 enum class SharingStrategy {
   // "file_descriptor": an anonymous memfd, passed as a descriptor over a
-  // channel. Sealed, so the receiver can trust its size; not bound by the size
-  // of /dev/shm; gone with its last user, however that one dies. The default.
+  // channel. Sealed, so the receiver can trust its size; not limited by the
+  // size of /dev/shm; freed with its last user, however that process dies. The
+  // default.
   kFileDescriptor,
   // "file_system": a name in /dev/shm, passed as a string. A tensor holds no
-  // descriptor, neither in its creator nor where it is opened. It cannot be
-  // sealed, and the name outlives its users unless a process removes it: for
-  // groups of processes that trust each other.
+  // descriptor, neither in its creator nor in a process that opens it. It
+  // cannot be sealed, and the name outlives its users unless a process removes
+  // it: for groups of processes that trust each other.
   kFileSystem,
 };
 
-// Every strategy there is.
+// All strategies.
 std::span<const SharingStrategy> AllSharingStrategies();
 
-// Those that this process can create segments with now: kFileDescriptor unless
-// the kernel lacks memfd_create() or a seccomp filter forbids it; kFileSystem
-// if /dev/shm is a tmpfs that this process may write to. A limit that is
-// exhausted at the moment (descriptors, memory, space) is no lack: creating the
-// segment fails and names it. Asks the kernel at each call and leaves nothing
-// behind. Thread-safe.
+// The strategies with which this process can create segments now:
+// kFileDescriptor unless the kernel lacks memfd_create() or a seccomp filter
+// forbids it; kFileSystem if /dev/shm is a tmpfs that this process may write
+// to. A currently exhausted limit (descriptors, memory, space) does not exclude
+// a strategy: creating the segment then fails and names the limit. Queries the
+// kernel at each call and leaves nothing behind. Thread-safe.
 std::vector<SharingStrategy> SupportedSharingStrategies();
 
 // "file_descriptor" or "file_system".
 absl::string_view SharingStrategyName(SharingStrategy strategy);
 
-// The reverse. Errors: kInvalidArgument, listing the names there are.
+// The reverse. Errors: kInvalidArgument, listing the valid names.
 absl::StatusOr<SharingStrategy> ParseSharingStrategy(absl::string_view name);
 
-// The strategy that segments of this process are created with unless their
-// options say otherwise. Initially kFileDescriptor. Thread-safe; spawned
-// children start with the value that their parent had.
+// The strategy of segments that this process creates, unless their options
+// specify another. Initially kFileDescriptor. Thread-safe; spawned children
+// start with their parent's value.
 SharingStrategy GetSharingStrategy();
 void SetSharingStrategy(SharingStrategy strategy);
 

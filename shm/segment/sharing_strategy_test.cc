@@ -64,7 +64,7 @@ TEST(SupportedSharingStrategiesTest, WithoutAUsableDevShm) {
   }));
 }
 
-// Filters of old container runtimes know no faccessat2().
+// Filters of old container runtimes do not know faccessat2().
 TEST(SupportedSharingStrategiesTest, WhereACallIsForbiddenThatOnlyAsks) {
   const auto before = SupportedSharingStrategies();
   for (const int error : {EPERM, ENOSYS}) {
@@ -75,7 +75,7 @@ TEST(SupportedSharingStrategiesTest, WhereACallIsForbiddenThatOnlyAsks) {
   }
 }
 
-// Creating a segment says so, and names the limit.
+// Creating a segment fails, and names the limit.
 TEST(SupportedSharingStrategiesTest, AnExhaustedLimitIsNoLack) {
   EXPECT_TRUE(PassesInChild([] {
     const auto before = SupportedSharingStrategies();

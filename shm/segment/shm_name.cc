@@ -42,7 +42,8 @@ absl::Status Check(absl::string_view kind, absl::string_view text,
   return absl::InvalidArgumentError(absl::StrCat(
       "bad shared memory ", kind, " '",
       absl::CHexEscape(text.substr(0, kMaxShmNameLength)), "': want 1 to ",
-      max_length, " characters out of [A-Za-z0-9._-], the first one no dot"));
+      max_length,
+      " characters out of [A-Za-z0-9._-], the first one not a dot"));
 }
 
 }  // namespace

@@ -26,8 +26,8 @@ namespace tenon {
 inline constexpr size_t kMaxShmNameLength = 200;  // NAME_MAX is 255.
 inline constexpr size_t kMaxShmPrefixLength = 160;
 
-// OK if `name` can be a name of ours: 1 to 200 characters out of
-// [A-Za-z0-9._-], the first one no dot (so neither a path nor a hidden file).
+// OK if `name` is a valid name: 1 to 200 characters out of [A-Za-z0-9._-], the
+// first one not a dot (so neither a path nor a hidden file).
 // Errors: kInvalidArgument.
 absl::Status CheckShmName(absl::string_view name);
 
@@ -43,7 +43,7 @@ absl::StatusOr<std::string> MakeShmName(absl::string_view prefix);
 // Errors: kInvalidArgument for a bad prefix; opendir()'s and readdir()'s.
 absl::StatusOr<std::vector<std::string>> ListShmNames(absl::string_view prefix);
 
-// Removes a name; one that is gone already is no error.
+// Removes a name; not an error if it does not exist.
 // Errors: kInvalidArgument for a bad name, kPermissionDenied if it is another
 // user's.
 absl::Status RemoveShmName(absl::string_view name);

@@ -33,7 +33,7 @@ const std::string kBad[] = {"",    ".",    "..",   ".hidden", "a/b", "/a",
                             "a b", "a\nb", "a%b",  "a:b",     kNul,  "\xc3\xa4",
                             "a*",  "a~",   "../x", "a/../b"};
 
-// A name in /dev/shm; removes it when it goes.
+// A name in /dev/shm, removed on destruction.
 class PlantedFile {
  public:
   explicit PlantedFile(const std::string& name) : path_("/" + name) {

@@ -6,7 +6,7 @@
 //   constexpr DLDataType dtype = kDtypeOf<float>;  // {kDLFloat, 32, 1}
 //   DtypeName(dtype);                              // "float32"
 //
-// For an element type of your own (a half, four floats) tell its dtype:
+// For an element type of your own (a half, four floats) specify its dtype:
 //
 //   template <>
 //   struct tenon::DtypeTraits<MyHalf> {
@@ -26,16 +26,16 @@
 
 namespace tenon {
 
-// kDLBool, which headers of DLPack have since 1.0: a byte that is 0 or 1.
+// kDLBool, in DLPack's headers since 1.0: a byte that is 0 or 1.
 inline constexpr uint8_t kBoolCode = 6;
 
-// Specialise for your own types, of which any bytes must be a value.
+// Specialise for your own types, for which any bytes must be a valid value.
 template <typename T>
 struct DtypeTraits {};
 
-// Integers, but neither characters, which are text, nor bool: of a bool's byte
-// not all values are values, and elements may come from another process. A
-// tensor of bools is read and written as uint8_t.
+// Integers, but neither characters, which are text, nor bool: not every byte is
+// a valid bool, and elements may come from another process. A tensor of bools
+// is read and written as uint8_t.
 template <typename T>
 concept IntegerElement =
     std::integral<T> && !std::same_as<T, bool> && !std::same_as<T, char> &&
@@ -68,7 +68,7 @@ struct DtypeTraits<std::complex<double>> {
   static constexpr DLDataType kDtype = {kDLComplex, 128, 1};
 };
 
-// A type that elements can be accessed as.
+// A type as which elements can be accessed.
 template <typename T>
 concept TensorElement = std::is_trivially_copyable_v<T> && requires {
   { DtypeTraits<T>::kDtype } -> std::convertible_to<DLDataType>;
@@ -78,7 +78,7 @@ concept TensorElement = std::is_trivially_copyable_v<T> && requires {
 template <TensorElement T>
 inline constexpr DLDataType kDtypeOf = DtypeTraits<T>::kDtype;
 
-// "float32", "uint8x4", "bool8"; a code that is not known by its number.
+// "float32", "uint8x4", "bool8"; an unknown code by its number.
 std::string DtypeName(DLDataType dtype);
 
 constexpr bool SameDtype(DLDataType a, DLDataType b) {

@@ -20,7 +20,7 @@ struct tenon::DtypeTraits<FourFloats> {
   static constexpr DLDataType kDtype = {kDLFloat, 32, 4};
 };
 
-// Says 32 bits, and has 64.
+// Declares 32 bits, and has 64.
 struct WrongSize {
   double value;
 };

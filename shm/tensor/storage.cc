@@ -31,7 +31,8 @@ namespace {
 
 constexpr std::align_val_t kAlignment{64};
 
-// From here on pages of their own: they come zeroed, when they are touched.
+// Storages of this size and more get anonymous pages, which the kernel zeroes
+// at the first touch.
 constexpr size_t kPagesFrom = size_t{1} << 20;
 
 absl::StatusOr<std::shared_ptr<void>> AllocateFromHeap(size_t size_bytes,
@@ -155,7 +156,7 @@ absl::StatusOr<Storage::Id> Storage::Identify(int fd, absl::string_view what) {
 template <typename Mapping>
 absl::Status Storage::Attach(Segment segment, Mapping mapping) {
   TENON_ASSIGN_OR_RETURN(id_, Identify(segment.fd(), "a tensor's segment"));
-  // The name is enough to share it.
+  // The name suffices to share it.
   if (segment.strategy() == SharingStrategy::kFileSystem) {
     TENON_RETURN_IF_ERROR(segment.CloseFd());
   }
@@ -163,7 +164,7 @@ absl::Status Storage::Attach(Segment segment, Mapping mapping) {
   place_ = Place::kShared;
   size_bytes_ = segment.size_bytes();
   writable_ = std::is_same_v<Mapping, WritableMapping>;
-  // Only Write() gives it away, and it looks at writable_ first.
+  // Only Write() returns it, after a check of writable_.
   data_ = const_cast<std::byte*>(kept->data());
   memory_ = std::move(kept);
   kind_ = segment.kind();
@@ -190,8 +191,8 @@ absl::StatusOr<std::byte*> Storage::Write() const {
   return absl::FailedPreconditionError(
       is_shared() ? "the tensor is read-only here: its segment is written by "
                     "its owner alone"
-                  : "the tensor is read-only: so is the memory that another "
-                    "library lent");
+                  : "the tensor is read-only: another library lent its memory "
+                    "read-only");
 }
 
 absl::Status Storage::MoveToSegment(const SegmentOptions& options) {

@@ -1,15 +1,15 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Storage: the memory behind tensors, and which memory it is.
+// Storage: the memory behind tensors.
 //
 //   TENON_ASSIGN_OR_RETURN(auto storage, Storage::CreatePrivate(1 << 20));
 //   TENON_ASSIGN_OR_RETURN(std::byte* bytes, storage->Write());
 //   TENON_RETURN_IF_ERROR(storage->MoveToSegment());  // `bytes` are gone now.
 //
-// It is this process's own (heap or anonymous pages), a mapped segment, or
-// memory that another library lends. It knows nothing of its contents: that is
-// a TensorSpec's. Users of tensors seldom need it.
+// It is private (heap or anonymous pages), a mapped segment, or memory that
+// another library lends. A storage knows nothing of its contents, which a
+// TensorSpec describes. Users of tensors seldom need it.
 
 #ifndef TENON_SHM_TENSOR_STORAGE_H_
 #define TENON_SHM_TENSOR_STORAGE_H_
@@ -36,21 +36,21 @@ namespace tenon {
 
 enum class MemoryInit {
   kZeros,
-  // What was there before, which may be secrets of this process: overwrite it
-  // before it is shared.
+  // Previous contents, which may be secrets of this process: overwrite them
+  // before sharing.
   kUninitialized,
 };
 
 // Ownership: held by shared_ptr; owns its memory, the mapping, and, under
 //   kFileDescriptor, the segment's descriptor. Under kFileSystem it keeps the
 //   name instead and no descriptor; the creator of the segment owns the name.
-// Threads: const calls may run concurrently. MoveToSegment() needs the storage,
-//   all tensors over it and their elements for itself.
+// Threads: const calls may run concurrently. MoveToSegment() needs exclusive
+//   access to the storage, all tensors over it and their elements.
 // Processes: in a forked child shared memory is inert: its calls fail with
 //   kFailedPrecondition. Private and lent memory is the child's own copy there;
-//   a lender is not told when the copy goes.
-// Trust: the contents of a shared storage are untrusted and may change
-//   at any time.
+//   a lender is not notified when the copy is destroyed.
+// Trust: the contents of a shared storage are untrusted and may change at any
+//   time.
 // Failure: a failed call leaves the storage as it was.
 class Storage {
  public:
@@ -61,8 +61,8 @@ class Storage {
     friend auto operator<=>(const Id&, const Id&) = default;
   };
 
-  // Memory of this process only, aligned to 64 bytes or more. Large ones take
-  // up memory only where they are touched.
+  // Memory of this process only, aligned to 64 bytes or more. Large storages
+  // occupy memory only where they are touched.
   // Errors: kResourceExhausted naming the limit.
   static absl::StatusOr<std::shared_ptr<Storage>> CreatePrivate(
       size_t size_bytes, MemoryInit init = MemoryInit::kZeros);
@@ -74,7 +74,7 @@ class Storage {
       size_t size_bytes, SegmentKind kind, const SegmentOptions& options = {});
 
   // Maps a segment: writable if it is of kind kSharedWritable, else read-only.
-  // A name that the segment owns goes with the storage.
+  // The storage takes over a name that the segment owns.
   // Errors: Segment::Map...()'s.
   static absl::StatusOr<std::shared_ptr<Storage>> FromSegment(Segment segment);
 
@@ -87,8 +87,8 @@ class Storage {
   };
   static std::shared_ptr<Storage> FromLent(Lent lent);
 
-  // What keeps a block of pooled memory from being used again: the base of what
-  // an arena's tensors hold (arena/arena_tensor.h).
+  // Keeps a block of pooled memory from being reused: the base class of the
+  // hold that an arena's tensors have (arena/arena_tensor.h).
   class Lease {
    public:
     virtual ~Lease() = default;
@@ -97,7 +97,7 @@ class Storage {
   struct Pooled {
     std::byte* data = nullptr;
     size_t size_bytes = 0;
-    bool writable = false;  // Here.
+    bool writable = false;  // In this process.
     SegmentKind kind = SegmentKind::kOwnerWritten;
   };
   template <std::derived_from<Lease> T>
@@ -118,7 +118,7 @@ class Storage {
   Storage& operator=(const Storage&) = delete;
 
   size_t size_bytes() const { return size_bytes_; }
-  // Whether other processes can have this memory, too.
+  // Whether other processes can access this memory, too.
   bool is_shared() const {
     return place_ == Place::kShared || place_ == Place::kPooled;
   }
@@ -133,20 +133,20 @@ class Storage {
   // Null unless it is memory of an arena.
   const Lease* lease() const { return lease_; }
 
-  // Of a shared storage: what another process needs to have it too. There is
-  // no id if there are no bytes, no name but with kFileSystem, and no
-  // descriptor (-1) unless there is one to pass on.
+  // Of a shared storage: the data with which another process can map it. No id
+  // if there are no bytes, a name only under kFileSystem, and -1 if there is no
+  // descriptor to send.
   const std::optional<Id>& id() const { return id_; }
   SegmentKind kind() const { return kind_; }
   SharingStrategy strategy() const { return strategy_; }
   const std::string& name() const { return name_; }
   int fd() const { return segment_ ? segment_->fd() : -1; }
 
-  // Moves private memory into a new shared-writable segment: every process that
-  // has this storage has the shared one then, and addresses taken before are
-  // dangling. If it is shared already, nothing happens, whatever the options.
-  // Errors: kFailedPrecondition if the memory is lent, or if something else
-  // relies on its address (a Pin); those of Segment::CreateSharedWritable().
+  // Moves private memory into a new shared-writable segment: every tensor over
+  // this storage is then over the shared one, and addresses taken before are
+  // dangling. No effect if it is shared already, whatever the options.
+  // Errors: kFailedPrecondition if the memory is lent, or its address is pinned
+  // (a Pin); those of Segment::CreateSharedWritable().
   absl::Status MoveToSegment(const SegmentOptions& options = {});
 
   // Keeps a storage alive, and its address the same. Thread-safe.
@@ -177,8 +177,9 @@ class Storage {
   std::byte* data_ = nullptr;
   size_t size_bytes_ = 0;
   bool writable_ = true;
-  std::shared_ptr<void> memory_;  // Owns what data_ points to.
-  const Lease* lease_ = nullptr;  // Or this does, which FromPool() adds.
+  std::shared_ptr<void> memory_;  // Owns the memory at data_.
+  // Owns the memory at data_ if set by FromPool(), else null.
+  const Lease* lease_ = nullptr;
 
   std::optional<Id> id_;
   SegmentKind kind_ = SegmentKind::kSharedWritable;

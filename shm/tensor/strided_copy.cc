@@ -26,8 +26,8 @@ struct Plan {
   std::array<Dimension, TensorSpec::kMaxRank> dimensions;
   size_t rank = 0;
 
-  // Adds a dimension inside of those there are, or makes the innermost longer
-  // if this one counts on where that one left off.
+  // Adds an innermost dimension, or extends the current innermost one if the
+  // two are dense in one another.
   void Add(const Dimension& inner) {
     if (rank > 0) {
       Dimension& outer = dimensions[rank - 1];
@@ -55,8 +55,7 @@ Plan PlanFor(const TensorSpec& to, const TensorSpec& from) {
   return plan;
 }
 
-// One element after the other; that the size is a constant is what makes it
-// fast.
+// Copies element by element; fast because the size is a constant.
 template <size_t kSize>
 void CopyRow(const Dimension& row, std::byte* to, const std::byte* from) {
   for (int64_t i = 0; i < row.extent; ++i) {
@@ -89,7 +88,7 @@ void CopyRow(const Dimension& row, size_t size, std::byte* to,
   }
 }
 
-// As deep as the rank. Every address that is formed is one of an element.
+// Recursion as deep as the rank. Every computed address is that of an element.
 void CopyBlock(absl::Span<const Dimension> dimensions, size_t size,
                std::byte* to, const std::byte* from) {
   if (dimensions.empty()) {

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// StridedCopy: the elements of one tensor into the places of another.
+// StridedCopy: copies the elements of one tensor to those of another.
 
 #ifndef TENON_SHM_TENSOR_STRIDED_COPY_H_
 #define TENON_SHM_TENSOR_STRIDED_COPY_H_
@@ -12,8 +12,8 @@
 
 namespace tenon {
 
-// Where a tensor's elements are: a spec, and the storage it has been checked
-// against (TensorSpec::CheckFits).
+// A tensor's elements: a spec, and the storage against which it has been
+// checked (TensorSpec::CheckFits).
 struct ElementsTo {
   const TensorSpec& spec;
   std::byte* storage;
@@ -25,8 +25,8 @@ struct ElementsFrom {
 
 // Copies element by element in row-major order, with as few and as long steps
 // as the strides allow. The specs must have the same shape and element size,
-// and their bytes must not overlap. Where several elements of `to` are in one
-// place, the last one stays.
+// and their bytes must not overlap. Where several elements of `to` share an
+// address, the last one stays.
 void StridedCopy(const ElementsTo& to, const ElementsFrom& from);
 
 }  // namespace tenon

@@ -42,7 +42,7 @@ void ForEachIndex(const TensorSpec& spec,
   }
 }
 
-// By the definition: one element after the other.
+// By the definition: element by element.
 void PlainCopy(const TensorSpec& to, std::byte* to_bytes,
                const TensorSpec& from, const std::byte* from_bytes) {
   ForEachIndex(to, [&](const Numbers& index) {

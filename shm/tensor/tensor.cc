@@ -27,7 +27,7 @@
 namespace tenon {
 namespace {
 
-// A bool is accessed as the byte that it is.
+// A bool is accessed as its byte.
 bool CanBeAccessedAs(DLDataType dtype, DLDataType as) {
   if (dtype.code == kBoolCode && dtype.bits == 8) dtype.code = kDLUInt;
   return SameDtype(dtype, as);
@@ -38,8 +38,8 @@ absl::Status CheckAligned(const std::byte* address, size_t alignment) {
     return absl::OkStatus();
   }
   return absl::FailedPreconditionError(
-      absl::StrCat("the tensor's elements are not at multiples of ", alignment,
-                   " bytes, as this access needs: copy it first"));
+      absl::StrCat("the tensor's elements are not aligned to ", alignment,
+                   " bytes: copy it first"));
 }
 
 }  // namespace

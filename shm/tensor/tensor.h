@@ -7,12 +7,12 @@
 //                          Tensor::Create(kDtypeOf<float>, {64, 3, 32, 32}));
 //   TENON_ASSIGN_OR_RETURN(Tensor image, batch.Select(0, 5));  // A view.
 //   TENON_RETURN_IF_ERROR(image.Fill(0.5f));
-//   TENON_RETURN_IF_ERROR(batch.Share());  // Other processes may have it now.
+//   TENON_RETURN_IF_ERROR(batch.Share());  // Other processes can map it now.
 //   TENON_ASSIGN_OR_RETURN(absl::Span<const float> pixels,
 //                          image.data<const float>());
 //
-// It does not compute. How it travels: tensor_handle.h. How other libraries get
-// it, or give theirs: dlpack.h.
+// A tensor does not compute. To send one: tensor_handle.h. To exchange one with
+// other libraries: dlpack.h.
 
 #ifndef TENON_SHM_TENSOR_TENSOR_H_
 #define TENON_SHM_TENSOR_TENSOR_H_
@@ -41,8 +41,8 @@ struct SharedTensorOptions {
   SegmentOptions segment;
 };
 
-// What elements can be accessed as: their own type, or the bytes of any dtype;
-// const to read, else to write.
+// The type as which elements are accessed: their own, or std::byte for any
+// dtype; const to read, else to write.
 template <typename T>
 concept TensorAccess = TensorElement<std::remove_const_t<T>> ||
     std::same_as<std::remove_const_t<T>, std::byte>;
@@ -51,11 +51,12 @@ concept TensorAccess = TensorElement<std::remove_const_t<T>> ||
 //   spec of its own. Like a pointer, a const Tensor gives access to elements
 //   that are not const. Default-constructed and moved-from: without elements.
 // Threads: thread-compatible; tensors of one storage may be used concurrently
-//   as far as their elements may. Share() needs all of them for itself.
+//   as far as their elements may. Share() needs exclusive access to all of
+//   them.
 // Processes: in a forked child, access to a shared tensor (not to a private
 //   one) fails with kFailedPrecondition. Processes that share a tensor agree
 //   among themselves on which of them writes when.
-// Trust: what others can write may change while it is read.
+// Trust: elements that peers can write may change while they are read.
 // Failure: a call that fails has changed nothing.
 class Tensor {
  public:
@@ -107,7 +108,8 @@ class Tensor {
                          static_cast<size_t>(spec_.bytes()) / sizeof(T));
   }
 
-  // One element, strides or not: `*tensor.at<float>({1, -1}).value() = 2.5f`.
+  // One element, whatever the strides: `*tensor.at<float>({1, -1}).value() =
+  // 2.5f`.
   // Errors: as data(); TensorSpec::ByteOffsetOf()'s.
   template <TensorAccess T>
   absl::StatusOr<T*> at(absl::Span<const int64_t> index) const {
@@ -116,7 +118,8 @@ class Tensor {
     return reinterpret_cast<T*>(*element);
   }
 
-  // Views: tensors of the same storage. Errors: those of TensorSpec's.
+  // Views: tensors of the same storage. Errors: those of TensorSpec's
+  // functions.
   absl::StatusOr<Tensor> Slice(int dim, const SliceRange& range) const;
   absl::StatusOr<Tensor> Select(int dim, int64_t index) const;
   absl::StatusOr<Tensor> Transpose(int dim_a, int dim_b) const;
@@ -136,15 +139,15 @@ class Tensor {
 
   // Copies the elements of a tensor of the same shape and dtype, whatever the
   // strides of both. The two may overlap: the result is as if `other` had been
-  // copied first. Where several elements of this tensor are in one place, the
+  // copied first. Where several elements of this tensor share an address, the
   // last one in row-major order stays.
   // Errors: kInvalidArgument if shape or dtype differ; kFailedPrecondition as
   // data(); Storage::CreatePrivate()'s if they overlap.
   absl::Status CopyFrom(const Tensor& other) const;
 
   // Moves the storage into a shared-writable segment, in place: all tensors
-  // that have it are shared then. Copies the bytes once. Shared already, of
-  // whatever kind: nothing happens. See Storage::MoveToSegment().
+  // over it are shared then. Copies the bytes once. No effect on a shared
+  // tensor, of whatever kind. See Storage::MoveToSegment().
   absl::Status Share(const SegmentOptions& options = {});
 
  private:

@@ -22,7 +22,7 @@
 namespace tenon {
 namespace {
 
-// One process makes a batch and shares it: Export() says what to send.
+// Export() returns the handle to send.
 absl::StatusOr<Tensor> MakeBatch() {
   TENON_ASSIGN_OR_RETURN(Tensor batch,
                          Tensor::Create(kDtypeOf<float>, {8, 3, 32, 32}));
@@ -32,7 +32,8 @@ absl::StatusOr<Tensor> MakeBatch() {
   return batch;
 }
 
-// Another makes a tensor of what it has received: the same memory, checked.
+// Another process makes a tensor of the received message: the same memory,
+// checked.
 absl::StatusOr<float> ReadPixel(TensorImporter& importer,
                                 const TensorHandle& handle, UniqueFd fd) {
   TENON_ASSIGN_OR_RETURN(const Tensor batch,

@@ -1,8 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Tensors that end where one does not look: in another thread, and when the
-// program does.
+// Tensors that end in another thread, or at the end of the program.
 
 #include <cstdint>
 #include <cstdlib>
@@ -38,7 +37,7 @@ class TensorLifetimeTest : public testing::TestWithParam<SharingStrategy> {
   const std::string prefix_ = UniqueTestPrefix();
 };
 
-// Views of one storage in many threads: whoever is last lets go of it.
+// Views of one storage in many threads: the last one releases it.
 TEST_P(TensorLifetimeTest, EndsInAnyThread) {
   const size_t fds = CountOpenFds();
   for (int i = 0; i < 100; ++i) {
@@ -59,7 +58,7 @@ TEST_P(TensorLifetimeTest, EndsInAnyThread) {
   EXPECT_EQ(CountOpenFds(), fds);
 }
 
-// Not what anybody should do, but what happens.
+// Discouraged, but supported.
 [[noreturn]] void ExitWithStaticTensors(Tensor tensor) {
   static TensorImporter importer;
   static Tensor kept = std::move(tensor);

@@ -56,7 +56,7 @@ std::optional<Reach> ReachOf(absl::Span<const int64_t> shape,
 using Strides = absl::InlinedVector<int64_t, TensorSpec::kMaxRank>;
 
 // The strides of a dense row-major tensor. An extent of 0 counts as one, so
-// that no stride is 0. Wraps for a shape that is refused anyway.
+// that no stride is 0. Wraps for a shape that is rejected anyway.
 Strides RowMajorStrides(absl::Span<const int64_t> shape) {
   Strides strides(shape.size());
   uint64_t stride = 1;
@@ -107,7 +107,7 @@ absl::StatusOr<TensorSpec> TensorSpec::Anchored(
   TENON_RETURN_IF_ERROR(spec.CheckNumbers());
   if (spec.elements() != 0) {
     const Reach reach = ReachOf(shape, strides).value_or(Reach());
-    // What wraps here does not fit either.
+    // An offset that wraps does not fit either.
     spec.byte_offset_ = (uint64_t{0} - static_cast<uint64_t>(reach.before)) *
                         static_cast<uint64_t>(spec.element_bytes());
   }
@@ -155,14 +155,16 @@ absl::Status TensorSpec::CheckNumbers() const {
   int64_t bytes = element_bytes();
   for (const int64_t extent : shape()) {
     if (extent < 0) return Invalid(*this, "an extent is negative");
-    // Extents of 0 count as one: views must not make it depend on their place.
+    // Extents of 0 count as one: the result must not depend on their position
+    // in a view.
     if (__builtin_mul_overflow(bytes, std::max<int64_t>(extent, 1), &bytes)) {
       return Invalid(*this, "its extents multiply to more than 2^63-1 bytes");
     }
   }
   for (int i = rank_; i < kMaxRank; ++i) {
     if (shape_[i] != 0 || strides_[i] != 0) {
-      return Invalid(*this, "there are numbers beyond its rank");
+      return Invalid(*this,
+                     "its shape or strides are not zero beyond its rank");
     }
   }
   return absl::OkStatus();
@@ -175,7 +177,7 @@ absl::Status TensorSpec::CheckConsistent() const {
 absl::Status TensorSpec::CheckFits(uint64_t storage_bytes) const {
   TENON_RETURN_IF_ERROR(CheckNumbers());
   if (byte_offset_ % (dtype_.bits / 8u) != 0) {
-    return Invalid(*this, "its offset is no multiple of the scalar's size");
+    return Invalid(*this, "its offset is not a multiple of the scalar's size");
   }
   if (byte_offset_ > storage_bytes) {
     return Invalid(*this, absl::StrCat("it begins behind a storage of ",
@@ -191,12 +193,12 @@ absl::Status TensorSpec::CheckFits(uint64_t storage_bytes) const {
       __builtin_add_overflow(behind, element_bytes(), &behind)) {
     return Invalid(*this, "its strides reach beyond 2^63-1 bytes");
   }
-  // Neither side can overflow: before is negative, storage_bytes - offset is
-  // not, and the magnitude of before is taken without negating it.
+  // Neither side can overflow: `before` is negative, storage_bytes - offset is
+  // not, and the magnitude of `before` is computed without negating it.
   const uint64_t magnitude = uint64_t{0} - static_cast<uint64_t>(before);
   if (magnitude > byte_offset_) {
     return Invalid(*this,
-                   absl::StrCat("an element lies ", magnitude - byte_offset_,
+                   absl::StrCat("an element begins ", magnitude - byte_offset_,
                                 " bytes before the storage"));
   }
   if (static_cast<uint64_t>(behind) > storage_bytes - byte_offset_) {

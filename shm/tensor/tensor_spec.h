@@ -9,9 +9,8 @@
 //   TENON_ASSIGN_OR_RETURN(TensorSpec first, spec.Slice(0, {.stop = 8}));
 //   TENON_RETURN_IF_ERROR(first.CheckFits(segment.size_bytes()));
 //
-// It has no pointer and no owner, and may travel to another process as its
-// bytes. It says nothing about which memory it describes: that is a Tensor's
-// (tensor.h).
+// It has no pointer and no owner, and may be sent to another process as bytes.
+// It does not identify the memory it describes: a Tensor does (tensor.h).
 //
 //   0      4      8        16                 80                 144
 //   | dtype | rank | offset | shape[0..7]      | strides[0..7]    |
@@ -49,7 +48,7 @@ struct SliceRange {
 // A value of 144 bytes without padding. Thread-compatible.
 // Processes: trivially copyable, of one layout in all processes of a machine.
 // Trust: a spec made by the functions below is consistent in itself. One whose
-//   bytes came from elsewhere may say anything: copy it (copy_from_shared.h),
+//   bytes came from a peer may be inconsistent: copy it (copy_from_shared.h),
 //   then CheckFits() it, then use the copy. On an unchecked spec every accessor
 //   is safe, but its numbers mean nothing, and views of an inconsistent one are
 //   kInvalidArgument.
@@ -72,20 +71,20 @@ class TensorSpec {
 
   // Any strides, in elements.
   // Errors: as Contiguous(), and if shape and strides differ in length or an
-  // element would be before the beginning or beyond 2^63-1.
+  // element would be before the start or beyond 2^63-1.
   static absl::StatusOr<TensorSpec> Strided(DLDataType dtype,
                                             absl::Span<const int64_t> shape,
                                             absl::Span<const int64_t> strides,
                                             uint64_t byte_offset = 0);
-  // The same in a memory that begins with the element at the lowest address:
-  // the offset is how far the first element is behind it.
+  // The same in a storage that begins with the element at the lowest address:
+  // the offset is the distance of the first element from it.
   static absl::StatusOr<TensorSpec> Anchored(DLDataType dtype,
                                              absl::Span<const int64_t> shape,
                                              absl::Span<const int64_t> strides);
 
   // OK if this spec is consistent and every element is inside a storage of
   // `storage_bytes`, at a multiple of the scalar's size (a lane's) from its
-  // beginning and less than 2^63 bytes from the first one. A tensor without
+  // beginning and less than 2^63 bytes from the first one. A spec without
   // elements fits if its offset does.
   // Errors: kInvalidArgument naming the bad field and both numbers.
   absl::Status CheckFits(uint64_t storage_bytes) const;
@@ -122,20 +121,21 @@ class TensorSpec {
   absl::StatusOr<uint64_t> ByteOffsetOf(absl::Span<const int64_t> index) const;
 
   // Views. Dimensions may be counted from the end: -1 is the last.
-  // Errors: kOutOfRange for a dimension or index that is not there;
-  // kInvalidArgument for a step that is not positive.
+  // Errors: kOutOfRange for a dimension or index out of range; kInvalidArgument
+  // for a step that is not positive.
   absl::StatusOr<TensorSpec> Slice(int dim, const SliceRange& range) const;
-  // One index of a dimension; the dimension is gone.
+  // One index of a dimension, which is removed.
   absl::StatusOr<TensorSpec> Select(int dim, int64_t index) const;
   absl::StatusOr<TensorSpec> Transpose(int dim_a, int dim_b) const;
   // The same elements in row-major order in another shape, in which one extent
-  // may be -1 for "the rest".
+  // may be -1, to be inferred.
   // Errors: kInvalidArgument if the numbers of elements differ;
   // kFailedPrecondition if the strides allow no such view (copy to a contiguous
   // tensor first).
   absl::StatusOr<TensorSpec> Reshape(absl::Span<const int64_t> shape) const;
 
-  // "float32[64, 3, 224, 224]", with strides and offset where not the usual.
+  // "float32[64, 3, 224, 224]", with strides and offset if they are not those
+  // of a contiguous tensor.
   std::string ToString() const;
 
   friend bool operator==(const TensorSpec& a, const TensorSpec& b);

@@ -2,10 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // A peer that changes a TensorSpec in shared memory at full speed, between any
-// two reads of this process. What is copied, then checked, then used, is an
-// error or a tensor inside its storage, whatever the peer does.
+// two reads of this process. A spec that is copied, then checked, then used, is
+// an error or a tensor inside its storage, whatever the peer does.
 //
-// TENON_FLIPPER_READS is how many reads there are; 10000000 for the full run:
+// TENON_FLIPPER_READS is the number of reads; 10000000 for the full run:
 //   bazel test --config=asan --test_env=TENON_FLIPPER_READS=10000000 ...
 
 #include <stdlib.h>
@@ -45,7 +45,7 @@ namespace {
 
 constexpr size_t kStorageBytes = 4096;
 constexpr int64_t kDefaultReads = 300'000;
-// No outcome may be too rare to say anything.
+// No outcome may be too rare to be significant.
 constexpr int64_t kOfEachAtLeast = 1000;
 constexpr absl::Duration kPatience = absl::Minutes(20);
 
@@ -73,7 +73,7 @@ std::vector<Words> GoodSpecs() {
   return specs;
 }
 
-// The peer. Writes words of good specs, of no spec, and everything in between.
+// The peer. Writes words of valid specs, arbitrary words, and mixtures.
 [[noreturn]] void FlipForEver(uint64_t* shared) {
   static constexpr uint64_t kBad[] = {
       0,          1,     2,          255,

@@ -1,12 +1,12 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Fuzz target of TensorSpec: its bytes are a peer's. CheckFits() is held
-// against a second, plainer account in 128 bits; whatever it lets through must
+// Fuzz target of TensorSpec: its bytes are a peer's. CheckFits() is compared
+// with a second, simpler implementation in 128 bits; every accepted spec must
 // have every element, and every view's elements, inside the storage.
 //
 // An input is a spec (144 bytes), the size of the storage (8), and a seed for
-// the elements and views that are tried (8); what is missing is 0.
+// the elements and views to try (8); missing bytes are 0.
 //
 // As a test it replays testdata/tensor_spec_fuzz and mutations of it. As a
 // fuzzer: clang++ -std=c++20 -DTENON_FUZZ -fsanitize=fuzzer,address,undefined,
@@ -67,7 +67,7 @@ class Random {
   int64_t Below(int64_t limit) {
     return static_cast<int64_t>(Next() % static_cast<uint64_t>(limit));
   }
-  // Mostly about what extents and dimensions are, and sometimes anything.
+  // Mostly near extents and dimensions, sometimes arbitrary.
   int64_t Number() {
     const auto any = static_cast<int64_t>(Next());
     return Below(4) == 0 ? any : any % 10;
@@ -77,7 +77,7 @@ class Random {
   uint64_t state_;
 };
 
-// ---- The plainer account ----
+// ---- The simpler implementation ----
 
 struct PlainRange {
   Wide first = 0;
@@ -88,8 +88,8 @@ Wide ElementBytes(const Input& in) {
   return Wide{in.spec.dtype.bits / 8} * in.spec.dtype.lanes;
 }
 
-// Of a spec that is good but for where its elements lie; empty if one lies
-// farther than 2^63-1 bytes from the first.
+// Of a spec that is valid apart from the offsets of its elements; empty if one
+// is farther than 2^63-1 bytes from the first.
 std::optional<PlainRange> RangeOf(const Input& in) {
   for (int i = 0; i < in.spec.rank; ++i) {
     if (in.spec.shape[i] == 0) return PlainRange{};
@@ -131,9 +131,9 @@ bool PlainFits(const Input& in, uint64_t storage_bytes) {
   return range && range->first >= 0 && range->end <= Wide{storage_bytes};
 }
 
-// ---- What must hold ----
+// ---- Invariants ----
 
-// Calls what must be safe on any bytes at all.
+// Calls all functions that must be safe on any bytes.
 void UseAccessors(const TensorSpec& spec) {
   ABSL_RAW_CHECK(spec.rank() >= 0 && spec.rank() <= 8, "no such rank");
   ABSL_RAW_CHECK(spec.shape().size() == static_cast<size_t>(spec.rank()) &&
@@ -222,7 +222,7 @@ void CheckView(const TensorSpec& spec, const TensorSpec& view,
                  "a view has more elements than its tensor");
 }
 
-// Views of views, for as long as there are any.
+// Views of views, as long as there are any.
 void CheckViews(TensorSpec spec, uint64_t storage_bytes, Random& random) {
   for (int n = 0; n < 6; ++n) {
     const absl::StatusOr<TensorSpec> view = RandomView(spec, random);

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Specs whose bytes came from elsewhere.
+// Specs whose bytes came from a peer.
 
 #include <cstdint>
 #include <limits>
@@ -20,7 +20,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// What must not crash, whatever the bytes; under UBSan not even overflow.
+// Functions that must not crash, whatever the bytes, nor overflow under UBSan.
 void UseEverything(const TensorSpec& spec) {
   EXPECT_LE(spec.shape().size(), 8u);
   EXPECT_EQ(spec.strides().size(), spec.shape().size());

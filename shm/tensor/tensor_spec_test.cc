@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// What the factories of TensorSpec make. Bytes from elsewhere:
-// tensor_spec_hostile_test.cc. Views: tensor_spec_view_test.cc.
+// The factories of TensorSpec. Bytes from a peer: tensor_spec_hostile_test.cc.
+// Views: tensor_spec_view_test.cc.
 
 #include "tenon/shm/tensor/tensor_spec.h"
 
@@ -127,7 +127,7 @@ TEST(TensorSpecTest, DtypesThatDoNotFillBytesAreRefused) {
 TEST(TensorSpecTest, OffsetsBetweenScalarsAreRefused) {
   EXPECT_THAT(TensorSpec::Contiguous(kFloat32, {2}, 2),
               StatusIs(absl::StatusCode::kInvalidArgument,
-                       HasSubstr("no multiple of the scalar's size")));
+                       HasSubstr("not a multiple of the scalar's size")));
 }
 
 TEST(TensorSpecTest, NegativeExtentsAreRefused) {

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// For tests of tensor specs: specs of any bytes, and where elements are by the
-// definition.
+// For tests of tensor specs: specs of any bytes, and the offsets of elements by
+// the definition.
 
 #ifndef TENON_SHM_TENSOR_TENSOR_SPEC_TESTING_H_
 #define TENON_SHM_TENSOR_TENSOR_SPEC_TESTING_H_
@@ -30,7 +30,7 @@ inline constexpr DLDataType kByte = {kDLUInt, 8, 1};
 inline constexpr DLDataType kShort = {kDLInt, 16, 1};
 inline constexpr DLDataType kFloat32 = {kDLFloat, 32, 1};
 
-// The bytes of a spec, for what no factory makes.
+// The bytes of a spec, for specs that no factory makes.
 struct RawSpec {
   DLDataType dtype = kByte;
   int32_t rank = 0;
@@ -85,7 +85,7 @@ inline std::vector<Numbers> Indices(absl::Span<const int64_t> shape) {
   return indices;
 }
 
-// Where the elements begin, in row-major order, by the definition.
+// The offsets of the elements, in row-major order, by the definition.
 inline Numbers PlainOffsets(absl::Span<const int64_t> shape,
                             absl::Span<const int64_t> strides, int64_t offset,
                             int64_t element_bytes) {

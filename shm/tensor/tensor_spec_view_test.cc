@@ -120,7 +120,7 @@ TEST(TensorSpecViewTest, TransposeSwapsTwoDimensions) {
   EXPECT_TRUE(view->Transpose(2, 0).value() == *spec);
 }
 
-// If all elements lie where strides put them, those strides; else nothing.
+// The strides that give all these offsets, if any exist; else empty.
 std::optional<Numbers> StridesThatReach(const Numbers& offsets,
                                         const Numbers& shape) {
   const std::vector<Numbers> indices = Indices(shape);
@@ -228,7 +228,7 @@ TEST(TensorSpecViewTest, ViewsWithoutElements) {
 }
 
 TEST(TensorSpecViewTest, ViewsOfViews) {
-  // A batch of images, of which every other row of one channel, turned.
+  // Every other row of one channel of a batch of images, transposed.
   const auto batch = TensorSpec::Contiguous(kFloat32, {8, 3, 6, 4});
   ASSERT_THAT(batch, IsOk());
   const auto image = batch->Select(0, 5);
@@ -252,7 +252,7 @@ TEST(TensorSpecViewTest, ViewsOfViews) {
                        HasSubstr("copy it to a contiguous one first")));
 }
 
-// The largest reaches there are do not overflow when they are cut.
+// The largest possible reaches do not overflow when they are cut.
 TEST(TensorSpecViewTest, ViewsOfTheFarthest) {
   const TensorSpec far = FromRaw(Raw({2, 1}, {kMin, kMax}, uint64_t{1} << 63));
   ASSERT_THAT(far.CheckFits(kAnySize), IsOk());

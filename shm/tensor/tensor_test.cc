@@ -54,7 +54,7 @@ std::vector<int32_t> Elements(const Tensor& tensor) {
   return {elements.begin(), elements.end()};
 }
 
-// Memory that another library lends, of which nothing is known but this.
+// Memory that another library lends, known only by address and size.
 std::shared_ptr<Storage> Lent(std::byte* data, size_t size,
                               bool writable = true) {
   return Storage::FromLent(
@@ -334,7 +334,7 @@ TEST(TensorCopyTest, OverlappingIsAsIfCopiedFirst) {
   EXPECT_THAT(Elements(square), ElementsAre(0, 3, 6, 1, 4, 7, 2, 5, 8));
 }
 
-// Two storages, one memory: lent twice.
+// Two storages over one memory: lent twice.
 TEST(TensorCopyTest, OverlappingIsSeenAcrossStorages) {
   alignas(4) std::byte memory[24];
   const TensorSpec spec = TensorSpec::Contiguous(kInt, {5}).value();
@@ -403,7 +403,7 @@ TEST(TensorThreadsTest, OneStorageInManyThreads) {
 
 // ---- Beyond 4 GiB ----
 
-// Takes up two pages: nothing else of it is touched.
+// Occupies two pages: only those are touched.
 TEST(TensorLargeTest, FiveGibibytes) {
   const auto tensor = Tensor::Create(kDtypeOf<uint8_t>, {5, 1 << 30},
                                      MemoryInit::kUninitialized);

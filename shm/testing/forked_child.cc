@@ -35,7 +35,7 @@
 namespace tenon {
 namespace {
 
-// Sends failed expectations of a child to where its parent sees them.
+// Sends failed expectations of a child to its parent.
 class Forwarder : public testing::EmptyTestEventListener {
  public:
   explicit Forwarder(const Reporter& reporter) : reporter_(reporter) {}
@@ -72,7 +72,7 @@ void StartWatchdog(absl::Duration time) {
   ABSL_RAW_CHECK(timer_settime(timer, 0, &when, nullptr) == 0, "timer_settime");
 }
 
-// noexcept: what `body` throws must not get into the test that was forked.
+// noexcept: an exception of `body` must not reach the forked copy of the test.
 [[noreturn]] void RunChild(
     const ChildOptions& options, pid_t parent, const Reporter& reporter,
     const std::function<void(const Reporter&)>& body) noexcept {
@@ -168,7 +168,7 @@ std::string ForkedChild::Describe(const ExitStatus& end) const {
 }
 
 testing::AssertionResult ForkedChild::EndsWell() {
-  // Longer than its own watchdog: that one is the one to fire.
+  // Longer than its own watchdog: the child's own should fire first.
   const absl::StatusOr<ExitStatus> end =
       Wait(Deadline::After(2 * options_.watchdog));
   if (!end.ok()) return testing::AssertionFailure() << end.status();
@@ -188,7 +188,8 @@ void ForkedChild::SetReaped(const ExitStatus& end) {
 void ForkedChild::Kill() {
   if (pid_ <= 0) return;
   kill(pid_, SIGKILL);
-  // A killed process ends. If we trace it, a stop may be reported before that.
+  // A killed process ends. If this process traces it, a stop may be reported
+  // before that.
   int status = 0;
   pid_t got;
   do {

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// ForkedChild: a process that a test forks, that reports, and that cannot stay
-// behind.
+// ForkedChild: a process forked by a test, which reports failures and cannot
+// outlive the test.
 //
 //   TENON_ASSERT_OK_AND_ASSIGN(
 //       ForkedChild child, ForkedChild::Fork({.name = "reader"},
@@ -31,20 +31,20 @@ namespace tenon {
 struct ChildOptions {
   // For messages.
   std::string name = "child";
-  // After this the child is killed, stopped or not, whatever it does with
-  // signals: by a timer of its own, which nobody has to look after.
+  // After this time the child is killed, stopped or not, whatever its signal
+  // handling: by a timer in the child itself.
   absl::Duration watchdog = absl::Seconds(20);
-  // Whether the child asks to be traced by its parent before `body`.
+  // Whether the child requests tracing by its parent before `body`.
   bool traced = false;
-  // Whether the forking process may have threads (one_thread.h): only where
-  // that is what is tested.
+  // Whether the forking process may have threads (one_thread.h): only where a
+  // test is about that.
   bool may_have_threads = false;
 };
 
 // Ownership: kills and reaps the child when destroyed or assigned to.
 // Threads: thread-compatible. The child dies with the thread that forked it.
 // Processes: of the process that forked it only.
-// Failure: see each call; any of them leaves nothing to be cleaned up.
+// Failure: see each call; none leaves resources behind.
 class ForkedChild {
  public:
   // Forks, and runs `body` in the child, where failed expectations are reported
@@ -64,14 +64,14 @@ class ForkedChild {
   pid_t pid() const { return pid_; }  // -1 once reaped.
   const PidFd& pid_fd() const { return pid_fd_; }
   bool reaped() const { return pid_ < 0; }
-  // What it has reported until now.
+  // The child's reports until now.
   const Report& report() { return pipe_.Drain(); }
 
-  // Waits until the child has ended, and reaps it. Blocks until `deadline`.
-  // May be called again. Errors: kDeadlineExceeded; what PidFd::Reap() says.
+  // Waits until the child has ended, and reaps it. Blocks until `deadline`. May
+  // be called again. Errors: kDeadlineExceeded; PidFd::Reap()'s.
   absl::StatusOr<ExitStatus> Wait(Deadline deadline);
 
-  // The end in words: "was killed by its watchdog after 20s" where that is so.
+  // The end in words: "was killed by its watchdog after 20s" in that case.
   std::string Describe(const ExitStatus& end) const;
 
   // Waits for the end; fails unless it is exit(0) without reported failures.
@@ -79,7 +79,7 @@ class ForkedChild {
 
   // Kills it, if it has not ended, and reaps it.
   void Kill();
-  // To be called when somebody else, a tracer, has reaped it.
+  // Call when a tracer has reaped it.
   void SetReaped(const ExitStatus& end);
 
  private:
@@ -90,7 +90,7 @@ class ForkedChild {
   ReportPipe pipe_;
   PidFd pid_fd_;
   pid_t pid_;
-  Deadline watchdog_ = Deadline::Never();  // A little before its own.
+  Deadline watchdog_ = Deadline::Never();  // A little before the child's own.
   ExitStatus end_;
 };
 

@@ -74,7 +74,7 @@ TEST(ForkedChildTest, TellsHowItEnded) {
   EXPECT_THAT(dies.EndsWell().message(), HasSubstr("SIGTERM"));
 }
 
-// The child must not go on with the tests of its parent.
+// The child must not continue with the tests of its parent.
 TEST(ForkedChildTest, ExceptionsEndIt) {
   TENON_ASSERT_OK_AND_ASSIGN(ForkedChild child,
                              ForkedChild::Fork({}, [](const Reporter&) {
@@ -135,7 +135,7 @@ TEST(ForkedChildTest, IsGoneWhenDestroyedOrAssignedTo) {
 
 // A test that is killed must not leave its children behind.
 TEST(ForkedChildTest, DiesWithItsParent) {
-  prctl(PR_SET_CHILD_SUBREAPER, 1);  // To see the grandchild's end.
+  prctl(PR_SET_CHILD_SUBREAPER, 1);  // To reap the grandchild.
   SharedObject<std::atomic<pid_t>> grandchild;
   {
     TENON_ASSERT_OK_AND_ASSIGN(

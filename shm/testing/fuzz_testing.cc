@@ -31,10 +31,10 @@ constexpr uint64_t kInteresting[] = {
     0xff,  0x7fff, 0xffff,     0x7fffffff, 0xffffffff, 1u << 31,
     ~0ull, ~7ull,  1ull << 63, 1ull << 32};
 
-// In what the handler of SIGABRT may read.
+// Readable by the handler of SIGABRT.
 const std::string* current_input = nullptr;
 
-// Formats by hand and stops at nothing: the process is about to end anyway.
+// Formats by hand and ignores errors: the process is about to end anyway.
 void PrintInput(int) {
   if (current_input == nullptr) return;
   fprintf(stderr, "\ninput of %zu bytes:", current_input->size());

@@ -11,7 +11,7 @@
 //                  {.mutations = 100'000});
 //   }
 //
-// What a fuzzer finds belongs into the corpus.
+// Add the inputs that a fuzzer finds to the corpus.
 
 #ifndef TENON_SHM_TESTING_FUZZ_TESTING_H_
 #define TENON_SHM_TESTING_FUZZ_TESTING_H_
@@ -22,7 +22,7 @@
 
 namespace tenon {
 
-// Aborts if it finds something. Its result is not used.
+// Aborts on a defect. Its result is ignored.
 using FuzzTarget = int (*)(const uint8_t* data, size_t size);
 
 struct ReplayOptions {
@@ -30,10 +30,10 @@ struct ReplayOptions {
   uint64_t seed = 1;
 };
 
-// Gives `target` every file in `directory`, and then the mutations. An input
-// that makes it abort is printed first. The directory is relative to the root
-// of the workspace, or, outside of Bazel, to the working directory. That there
-// is no file in it is a failure of the test.
+// Calls `target` with every file in `directory`, and then with the mutations.
+// An input that makes it abort is printed before. The directory is relative to
+// the root of the workspace, or, outside of Bazel, to the working directory. An
+// empty directory fails the test.
 void ReplayCorpus(FuzzTarget target, const std::string& directory,
                   const ReplayOptions& options);
 

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// For tests of what Linux 6.1, the oldest supported kernel, lacks beside newer
-// ones: SO_PASSPIDFD and SO_PEERPIDFD (6.5), and pidfs (6.9).
+// For tests of Linux 6.1, the oldest supported kernel, without features of
+// newer ones: SO_PASSPIDFD and SO_PEERPIDFD (6.5), and pidfs (6.9).
 
 #ifndef TENON_SHM_TESTING_LINUX_6_1_TESTING_H_
 #define TENON_SHM_TESTING_LINUX_6_1_TESTING_H_
@@ -16,14 +16,14 @@
 
 namespace tenon {
 
-// From now on and for good, pidfds have no inodes of their own in this process
-// and its children; nor can fstatfs() tell memfds any more, so segments have to
-// be made before.
+// From now on, permanently, pidfds have no inodes of their own in this process
+// and its children; fstatfs() cannot recognise memfds either, so segments have
+// to be created before.
 inline bool HidePidFs() {
   return FailSystemCall({.number = SYS_fstatfs, .error = ENOSYS});
 }
 
-// The same for the options of sockets by which the kernel gives pidfds.
+// The same for the socket options by which the kernel returns pidfds.
 inline bool HidePidFdsOfSockets() {
   constexpr int kPassPidFd = 76;  // SO_PASSPIDFD
   constexpr int kPeerPidFd = 77;  // SO_PEERPIDFD

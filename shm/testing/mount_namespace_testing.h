@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // For tests that need other file systems than the machine's: a small /dev/shm,
-// none at all, no /proc.
+// no /dev/shm, no /proc.
 //
 //   if (!CanEnterOwnMountNamespace()) GTEST_SKIP() << kNoMountNamespace;
 //   EXPECT_TRUE(PassesInChild([] {
@@ -16,16 +16,16 @@
 
 namespace tenon {
 
-// Whether a child could enter one. What needs it says, if not, this:
+// Whether a child could enter one. If not, tests skip with this message:
 bool CanEnterOwnMountNamespace();
 inline constexpr char kNoMountNamespace[] =
     "this user may not make mount namespaces here";
 
-// Takes this process, for good, to a mount namespace of its own, as the user it
-// was, where it may mount. Nothing of it is seen outside.
+// Moves this process, permanently, to a separate mount namespace, as the same
+// user, where it may mount. Not visible outside.
 bool EnterOwnMountNamespace();
 
-// Covers what is at `path`. `flags` are those of mount(2).
+// Mounts a tmpfs over `path`. `flags` are those of mount(2).
 bool MountTmpfs(const char* path, const char* options, unsigned long flags = 0);
 
 }  // namespace tenon

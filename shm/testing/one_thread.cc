@@ -27,8 +27,7 @@ absl::Status CheckOneThread() {
     if (absl::Now() > give_up) {
       return absl::FailedPreconditionError(absl::StrCat(
           "fork() of a test with ", CountThreads(),
-          " threads; fork before they start, or say that threads are what is "
-          "tested"));
+          " threads; fork before they start, or set may_have_threads"));
     }
     absl::SleepFor(absl::Milliseconds(1));
   }

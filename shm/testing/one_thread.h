@@ -1,11 +1,11 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// CheckOneThread: what a test makes sure of before it forks.
+// CheckOneThread: a test's check before it forks.
 //
 // fork() copies the memory of all threads and runs one of them. A lock that
-// another thread held at that moment stays locked in the child for ever: one of
-// the test's, of a library's, or of a sanitizer's allocator. On a busy machine
+// another thread held at that moment stays locked in the child for ever: a lock
+// of the test, of a library, or of a sanitizer's allocator. On a busy machine
 // such a child hangs once in some ten runs.
 
 #ifndef TENON_SHM_TESTING_ONE_THREAD_H_

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// For tests in a pid namespace of their own, as `unshare --pid --fork` makes
-// it: /proc stays that of the outer namespace, and shows other numbers.
+// For tests in a separate pid namespace, as of `unshare --pid --fork`: /proc
+// stays that of the outer namespace, and shows other numbers.
 //
 //   if (!CanEnterOwnPidNamespace()) GTEST_SKIP() << kNoPidNamespace;
 //   EXPECT_TRUE(PassesInPidNamespace(Proc::kOuter, [] { ... }));
@@ -16,7 +16,7 @@
 
 namespace tenon {
 
-// What is mounted at /proc.
+// The file system mounted at /proc.
 enum class Proc { kOuter, kOwn, kNone };
 
 // Whether PassesInPidNamespace() can work; needs user namespaces or root.
@@ -25,7 +25,7 @@ inline constexpr char kNoPidNamespace[] =
     "this user may not make pid namespaces here (needs root or user "
     "namespaces)";
 
-// Runs `body` as pid 1 of a new pid namespace, as the user it was. Forks twice;
+// Runs `body` as pid 1 of a new pid namespace, as the same user. Forks twice;
 // fails as PassesInChild() does.
 testing::AssertionResult PassesInPidNamespace(
     Proc proc, const std::function<void()>& body);

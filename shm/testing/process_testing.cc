@@ -69,7 +69,7 @@ size_t CountOpenFds() {
     if (entry->d_name[0] != '.') ++count;
   }
   closedir(dir);
-  return count - 1;  // Not the one that is being read.
+  return count - 1;  // Without the descriptor of the directory being read.
 }
 
 std::string UniqueTestPrefix() { return UniqueShmPrefix(); }
@@ -102,7 +102,7 @@ testing::AssertionResult PassesInChild(const std::function<void()>& body,
     const absl::Status one_thread = CheckOneThread();
     if (!one_thread.ok()) return testing::AssertionFailure() << one_thread;
   }
-  std::fflush(nullptr);  // Or the child would print it once more.
+  std::fflush(nullptr);  // Otherwise the child would print it once more.
   const pid_t pid = fork();
   if (pid < 0) {
     return testing::AssertionFailure() << "fork: " << strerror(errno);

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Reporter: how a part of a test that runs in another process or thread tells
-// the test what it found.
+// Reporter: reports failures of a test's part that runs in another process or
+// thread.
 //
 //   TENON_ASSERT_OK_AND_ASSIGN(ReportPipe pipe, ReportPipe::Create());
 //   if (fork() == 0) {
@@ -12,7 +12,7 @@
 //   ...
 //   for (const std::string& failure : pipe.Drain().failures) ...
 //
-// What was said stays readable when the one who said it has been killed.
+// Reports stay readable after the reporting process has been killed.
 
 #ifndef TENON_SHM_TESTING_REPORTER_H_
 #define TENON_SHM_TESTING_REPORTER_H_
@@ -32,23 +32,24 @@ namespace tenon {
 // What was reported, in order.
 struct Report {
   std::vector<std::string> failures;
-  // What is worth counting and is no failure: text -> how often.
+  // Counted events that are not failures: text -> number.
   std::map<std::string, size_t> notes;
-  // Whoever reports has said that it will kill itself.
+  // The reporting process has announced that it will kill itself.
   bool will_die = false;
 };
 
-// The writing end. Borrows a descriptor from a ReportPipe; a copy is as good.
-// Threads: thread-safe. Processes: good in forked children.
-// Failure: what does not fit, because some 64 KiB have not been drained, is
-//   dropped; nothing blocks. A text is cut at 4000 bytes.
+// The writing end. Borrows a descriptor from a ReportPipe; copies are
+// equivalent.
+// Threads: thread-safe. Processes: usable in forked children.
+// Failure: a report that does not fit, because some 64 KiB have not been
+//   drained, is dropped; no call blocks. A text is cut at 4000 bytes.
 class Reporter {
  public:
   explicit Reporter(int fd) : fd_(fd) {}
 
   void Fail(absl::string_view what) const { Write('F', what); }
   void Note(absl::string_view what) const { Write('N', what); }
-  // What comes now, SIGKILL by its own hand, is meant.
+  // Announces that the process will kill itself by SIGKILL.
   void WillDie() const { Write('D', ""); }
 
  private:
@@ -65,10 +66,10 @@ class ReportPipe {
   static absl::StatusOr<ReportPipe> Create();
 
   Reporter reporter() const { return Reporter(write_end_.get()); }
-  // For poll(): readable when there is something to drain.
+  // For poll(): readable when there are reports to drain.
   int fd() const { return read_end_.get(); }
 
-  // Takes what has been written until now; returns all there ever was.
+  // Reads the reports written until now; returns all reports ever read.
   const Report& Drain();
 
  private:

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// For tests of what happens on kernels that lack something.
+// For tests of kernels that lack a feature.
 //
 //   EXPECT_TRUE(PassesInChild([] {
 //     ASSERT_TRUE(FailSystemCall({.number = SYS_madvise, .argument = 2,
@@ -30,14 +30,14 @@ struct FailingSystemCall {
   int error = 0;
 };
 
-// From now on and for good, that call fails in this thread and its children.
-// False if the kernel does not let it.
+// From now on, permanently, that call fails in this thread and its children.
+// False if the kernel does not permit it.
 inline bool FailSystemCall(const FailingSystemCall& call) {
   const auto argument =
       static_cast<size_t>(call.argument < 0 ? 0 : call.argument);
   const auto offset = static_cast<uint32_t>(offsetof(seccomp_data, args) +
                                             argument * sizeof(uint64_t));
-  // Compares nothing away if any value will do.
+  // Skips the comparison if any value matches.
   const auto otherwise = static_cast<uint8_t>(call.argument < 0 ? 0 : 1);
   sock_filter program[] = {
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),

@@ -19,9 +19,9 @@
 
 namespace tenon {
 
-// Ownership: owns an anonymous shared mapping; each process that was forked
-//   while it lived keeps its own hold on the memory.
-// Threads and processes: as T allows; the object is the same in all of them.
+// Ownership: owns an anonymous shared mapping; each process forked during its
+//   lifetime keeps its own mapping. Threads and processes: as T allows; the
+//   object is the same in all of them.
 // Failure: construction aborts if there is no memory.
 template <typename T>
 class SharedObject {
@@ -40,7 +40,7 @@ class SharedObject {
   T* operator->() const { return object_.get(); }
   T* get() const { return object_.get(); }
 
-  // Makes a new T in its place.
+  // Constructs a new T in place.
   void Reset() { new (static_cast<void*>(object_.get())) T; }
 
  private:

@@ -34,8 +34,8 @@ const absl::Status& StatusOf(const absl::StatusOr<T>& value) {
   return value.status();
 }
 
-// A matcher of a Status, and of any StatusOr by its status. Tests instantiate
-// it for dozens of types, so all that does not depend on the type is compiled
+// Matches a Status, or any StatusOr by its status. Tests instantiate it for
+// dozens of types, so the parts that do not depend on the type are compiled
 // once, in the .cc file.
 template <typename Matcher>
 class StatusMatcher : public Matcher {

@@ -1,14 +1,15 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// MeasureVersus: for benchmarks, what something costs beside its limit.
+// MeasureVersus: for benchmarks, the cost of an operation beside its limit.
 //
 //   void BM_Copy(benchmark::State& state) {
 //     MeasureVersus(state, [&] { return tensor.CopyFrom(other); },
 //                   [&] { std::memcpy(to, from, size); return OkStatus(); });
 //   }
 //
-// Both take turns, one call each, so that what else the machine does hits both.
+// Both alternate, one call each, so that other load of the machine affects
+// both.
 
 #ifndef TENON_SHM_TESTING_VERSUS_H_
 #define TENON_SHM_TESTING_VERSUS_H_
@@ -43,7 +44,7 @@ inline double Median(std::vector<double> samples) {
   return *middle;
 }
 
-// Appends how long one call took.
+// Appends the duration of one call.
 template <typename Call>
 absl::Status Sample(Call&& call, std::vector<double>& samples) {
   const double start = CpuSeconds();

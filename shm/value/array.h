@@ -46,14 +46,14 @@ concept AtomicallyShared =
 
 // A fixed number of elements, dense.
 // Ownership: owns a mapping, the descriptor, and, if it was created with
-//   kFileSystem, the name. The memory lives as long as any process has it. A
-//   moved-from array is only good to be destroyed or assigned to.
+//   kFileSystem, the name. The memory lives as long as any process has it open
+//   or mapped. A moved-from array may only be destroyed or assigned to.
 // Threads, processes: Load(), Store() and FetchAdd() of any number of threads
 //   and processes may run at once; data() is plain memory. In a forked child
 //   every access is kFailedPrecondition: send it the descriptor.
-// Trust: the others can write any bytes, also such as are no value of T. The
-//   layout is checked once and then known here: nothing that they write makes
-//   this process access memory outside of the elements.
+// Trust: peers can write any bytes, including bytes that are not a valid T. The
+//   layout is checked once and then known here: no write of a peer makes this
+//   process access memory outside of the elements.
 // Failure: a call that fails has changed nothing.
 template <SharedMemorySafe T>
 class Array {
@@ -67,7 +67,7 @@ class Array {
                                       const SegmentOptions& options = {}) {
     return Wrap(
         ValueBlock::Create(Elements(count), options, [&](std::byte* elements) {
-          // New memory is zeroed; for most types that is a value already.
+          // New memory is zeroed; for most types the zeros are a valid value.
           if constexpr (!std::is_trivially_default_constructible_v<T>) {
             std::uninitialized_value_construct_n(reinterpret_cast<T*>(elements),
                                                  count);
@@ -75,9 +75,9 @@ class Array {
         }));
   }
 
-  // What another process has created, with the same T.
-  // Errors: Segment::Adopt()'s and Open()'s; kInvalidArgument if what is in
-  // the segment is no Array, or one of elements of other size, alignment or,
+  // An array that another process has created, with the same T.
+  // Errors: Segment::Adopt()'s and Open()'s; kInvalidArgument if the segment
+  // does not hold an Array, or holds elements of another size, alignment or,
   // for numbers, type.
   static absl::StatusOr<Array> Adopt(UniqueFd fd) {
     return Wrap(ValueBlock::Adopt(std::move(fd), Elements(0)));
@@ -86,8 +86,8 @@ class Array {
     return Wrap(ValueBlock::Open(name, Elements(0)));
   }
 
-  // What to send: the descriptor (-1 under kFileSystem), or the name (empty
-  // under kFileDescriptor).
+  // To send to a peer: the descriptor (-1 under kFileSystem), or the name
+  // (empty under kFileDescriptor).
   int fd() const { return block_.fd(); }
   const std::string& name() const { return block_.name(); }
   size_t size() const { return block_.count(); }
@@ -116,7 +116,7 @@ class Array {
     std::atomic_ref<T>(**element).store(value, order);
     return absl::OkStatus();
   }
-  // Returns what was there; wraps around.
+  // Returns the previous value; wraps around.
   absl::StatusOr<T> FetchAdd(
       size_t index, T value,
       std::memory_order order = std::memory_order_seq_cst) const

@@ -45,7 +45,7 @@ struct Point {
   double y = 2;
 };
 
-// What can be done with an Array of T is seen when it is compiled.
+// The operations of an Array of T are checked at compile time.
 template <typename T>
 concept CanLoad = requires(const Array<T>& array) {
   array.Load(0);
@@ -95,7 +95,7 @@ TEST(ArrayTest, AChildMakesTheRunningSum) {
   EXPECT_THAT(numbers.subspan(2, 3), ElementsAre(-6, -6, -5));
 }
 
-// What memory was used for before is not seen.
+// Former contents of the memory are not visible.
 TEST(ArrayTest, IsZeroedWhereOthersWereBefore) {
   for (int round = 0; round < 3; ++round) {
     const auto array = Array<int32_t>::Create(100'000);
@@ -196,7 +196,7 @@ TEST(ArrayTest, MovedToIsWhole) {
   EXPECT_THAT(moved.Load(1), IsOkAndHolds(5));
 }
 
-// ---- What is in the segment instead ----
+// ---- Segments with other contents ----
 
 TEST(ArrayHeaderTest, OtherElementsAreRefused) {
   const auto array = Array<int32_t>::Create(8);
@@ -223,7 +223,7 @@ TEST(ArrayHeaderTest, WhatIsNoArrayIsRefused) {
   ASSERT_THAT(segment, IsOk());
   EXPECT_THAT(Array<int>::Adopt(Duplicate(segment->fd())),
               StatusIs(absl::StatusCode::kInvalidArgument,
-                       HasSubstr("it is neither, or not finished")));
+                       HasSubstr("it holds neither, or is incomplete")));
   const auto small = Segment::CreateSharedWritable(63);
   ASSERT_THAT(small, IsOk());
   EXPECT_THAT(
@@ -244,7 +244,7 @@ TEST(ArrayHeaderTest, UnsealedMemoryIsRefused) {
                        HasSubstr("missing F_SEAL_")));
 }
 
-// Every word of the header, set to what a peer that is not to be trusted might.
+// Every word of the header, set to values of an untrusted peer.
 TEST(ArrayHeaderTest, LiesAreRefused) {
   const auto segment = Segment::CreateSharedWritable(64 + 8 * 4);
   ASSERT_THAT(segment, IsOk());
@@ -289,7 +289,7 @@ TEST(ArrayHeaderTest, LiesAreRefused) {
   }
 }
 
-// What is known of an array does not change with what is written to it later.
+// An array's known layout does not change with later writes of its header.
 TEST(ArrayHeaderTest, IsReadOnce) {
   const auto array = Array<int>::Create(4);
   ASSERT_THAT(array, IsOk());

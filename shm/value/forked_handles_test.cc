@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// What a forked child finds of its parent's tensors and values: handles that
-// say so when they are touched, and leave what is shared alone.
+// A parent's tensors and values in a forked child: handles whose calls fail,
+// and which do not touch shared objects.
 
 #include <fcntl.h>
 
@@ -67,7 +67,7 @@ TEST_P(ForkedHandlesTest, SharedTensorsAreInert) {
     EXPECT_THAT(tensor.Clone(), IsInherited());
     EXPECT_THAT(tensor.Share(), IsInherited());
     EXPECT_THAT(Export(tensor.Select(0, 0).value()), IsInherited());
-    // Whatever does not touch the memory works.
+    // Calls that do not access the memory work.
     EXPECT_EQ(tensor.spec().elements(), 4);
     EXPECT_TRUE(tensor.is_shared());
     tensor = Tensor();  // The parent's name stays.
@@ -91,7 +91,7 @@ TEST_P(ForkedHandlesTest, PrivateTensorsAreTheChildsOwn) {
   EXPECT_TRUE(PassesInChild([&] {
     EXPECT_EQ(*tensor.at<const int32_t>({2}).value(), 3);
     EXPECT_THAT(tensor.Fill(4), IsOk());
-    // And so is what it shares of them.
+    // And so is the child's own sharing of them.
     EXPECT_THAT(tensor.Share(Options()), IsOk());
     EXPECT_THAT(Export(tensor), IsOk());
     EXPECT_EQ(*tensor.at<const int32_t>({2}).value(), 4);
@@ -118,14 +118,14 @@ TEST_P(ForkedHandlesTest, ReceivedTensorsAreInert) {
     EXPECT_THAT(import(importer), IsInherited());
     importer.Recognize(received);
     EXPECT_EQ(importer.CountStorages(), 0u);
-    // An importer of its own is what a child needs.
+    // A child needs an importer of its own.
     TensorImporter own;
     EXPECT_THAT(import(own).value().data<const int32_t>(), IsOk());
   }));
 }
 
-// Another thread may be in the importer when the process forks: its lock would
-// never be released in the child.
+// Another thread may be inside the importer when the process forks: its lock
+// would never be released in the child.
 TEST_P(ForkedHandlesTest, AnImporterInUseDoesNotHangTheChild) {
   const Tensor sent =
       Tensor::CreateShared(kInt, {4}, {.segment = Options()}).value();

@@ -12,10 +12,10 @@
 //   static_assert(!SharedMemorySafe<std::string_view>);
 //
 // A pointer means something in one process only, and so does an atomic that
-// takes a lock. C++ cannot be asked for the fields of every type, so what is
-// safe is this: numbers, enums, lock-free atomics, arrays of safe types, and
-// aggregates without base classes of up to 8 fields that are safe. For another
-// type that you know to be, say so:
+// takes a lock. C++ cannot enumerate the fields of every type, so these are
+// safe: numbers, enums, lock-free atomics, arrays of safe types, and aggregates
+// of up to 8 safe fields without base classes. Vouch for another type that you
+// know to be safe:
 //
 //   template <>
 //   inline constexpr bool tenon::kVouchedSharedMemorySafe<Matrix> = true;
@@ -32,8 +32,8 @@
 
 namespace tenon {
 
-// Specialise for trivially copyable types that cannot be looked into: classes
-// with private fields or base classes, unions, large structs.
+// Specialise for trivially copyable types whose fields cannot be inspected:
+// classes with private fields or base classes, unions, large structs.
 template <typename T>
 inline constexpr bool kVouchedSharedMemorySafe = false;
 template <>
@@ -46,8 +46,8 @@ namespace internal_shared_memory_safe {
 template <typename T>
 consteval bool IsSafe();
 
-// How many fields an aggregate has: as many as it takes initialisers. One more
-// than can be looked at if it has more.
+// The number of an aggregate's fields, found by the number of initialisers that
+// it accepts; at most one more than can be inspected.
 template <typename T>
 consteval size_t CountFields() {
   if constexpr (requires { T{{}, {}, {}, {}, {}, {}, {}, {}, {}}; }) return 9;
@@ -67,7 +67,7 @@ struct Fields {
   static consteval bool AreSafe() { return (IsSafe<Field>() && ...); }
 };
 
-// Never called: its type tells those of the fields.
+// Never called: its type carries the types of the fields.
 template <typename T>
 auto FieldsOf(T& object) {
   constexpr size_t kCount = CountFields<T>();
@@ -117,7 +117,7 @@ inline constexpr bool kIsSafeArray<T[kSize]> = IsSafe<T>();
 template <typename T, size_t kSize>
 inline constexpr bool kIsSafeArray<std::array<T, kSize>> = IsSafe<T>();
 
-// Structured bindings of these would not be to their fields.
+// Structured bindings of these types do not bind their fields.
 template <typename T>
 concept IsTupleLike = requires {
   std::tuple_size<T>::value;
@@ -138,7 +138,7 @@ consteval bool IsSafe() {
                        !std::is_trivially_destructible_v<T>) {
     return false;
   } else if constexpr (CountFields<T>() == 0) {
-    return std::is_empty_v<T>;  // Else a field has no default.
+    return std::is_empty_v<T>;  // Otherwise a field has no default.
   } else if constexpr (CountFields<T>() > 8) {
     return false;
   } else {

@@ -182,7 +182,7 @@ static_assert(!SharedMemorySafe<std::optional<int>>);
 static_assert(!SharedMemorySafe<std::pair<int, int>>);
 
 TEST(SharedMemorySafeTest, IsCheckedWhenItIsCompiled) {
-  // A requirement that fails removes a template, and is no error.
+  // A failed requirement removes a template, and is not an error.
   EXPECT_TRUE((requires { requires SharedMemorySafe<Point>; }));
   EXPECT_FALSE((requires { requires SharedMemorySafe<PointerLast>; }));
 }

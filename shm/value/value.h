@@ -30,9 +30,9 @@
 
 namespace tenon {
 
-// An Array (array.h) of one: ownership, threads, processes, trust and errors
-// are as there. An Array of one element may be adopted as a Value, and the
-// other way round.
+// An Array (array.h) of one element, with the same ownership, threads,
+// processes, trust and errors. An Array of one element may be adopted as a
+// Value, and the other way round.
 template <SharedMemorySafe T>
 class Value {
  public:

@@ -72,7 +72,7 @@ absl::Status CheckHeader(const ValueHeader& header,
   return absl::OkStatus();
 }
 
-// Once it is mapped: the name is enough to share it.
+// Called once it is mapped: the name suffices to share it.
 absl::Status CloseIfNamed(Segment& segment) {
   return segment.strategy() == SharingStrategy::kFileSystem ? segment.CloseFd()
                                                             : absl::OkStatus();
@@ -137,7 +137,7 @@ absl::StatusOr<ValueBlock> ValueBlock::FromSegment(Segment segment,
   if (__atomic_load_n(&shared->magic, __ATOMIC_ACQUIRE) !=
       ValueHeader::kMagic) {
     return absl::InvalidArgumentError(
-        "a segment as Value or Array: it is neither, or not finished");
+        "a segment as Value or Array: it holds neither, or is incomplete");
   }
   const ValueHeader header = CopyFromShared(shared);
   TENON_RETURN_IF_ERROR(CheckHeader(header, wanted, segment.size_bytes()));

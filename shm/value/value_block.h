@@ -1,14 +1,14 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// ValueBlock: the segment behind a Value or an Array, with a header that says
-// its contents. Knows sizes, not types.
+// ValueBlock: the segment behind a Value or an Array, with a header that
+// describes its contents. Knows sizes, not types.
 //
 //   0       8         12              16          20     24      32     64
 //   | magic | version | element_bytes | alignment | type | count | zero | ...
 //
 // The magic number is stored last (release), after the elements have been
-// made: a reader that finds it (acquire) finds the rest.
+// constructed: a reader that sees it (acquire) sees the rest.
 
 #ifndef TENON_SHM_VALUE_VALUE_BLOCK_H_
 #define TENON_SHM_VALUE_VALUE_BLOCK_H_
@@ -45,24 +45,24 @@ static_assert(sizeof(ValueHeader) == 64);
 static_assert(std::is_trivially_copyable_v<ValueHeader>);
 
 // Ownership: owns its segment and a mapping of it; under kFileSystem no
-//   descriptor (fd() is -1). A moved-from block is only
-//   good to be destroyed or assigned to.
+//   descriptor (fd() is -1). A moved-from block may only be destroyed or
+//   assigned to.
 // Threads: thread-compatible; const calls may run concurrently.
 // Processes: in a forked child elements() fails with kFailedPrecondition.
 // Trust: the header is copied and checked once, against the real size of the
-//   segment. What the elements hold is their writers' word.
+//   segment. The elements are untrusted.
 class ValueBlock {
  public:
-  // What elements must be for two programs to mean the same by them.
+  // The properties of elements on which two programs must agree.
   struct Elements {
     uint32_t size_bytes = 0;
     uint32_t alignment = 1;
-    uint32_t type = 0;  // Tells numbers of one size apart; 0: not known.
+    uint32_t type = 0;  // Distinguishes numbers of one size; 0 if unknown.
     uint64_t count = 0;
   };
 
-  // A block of zeroed elements, on which `construct` is called before any
-  // other process can have it.
+  // A block of zeroed elements, on which `construct` is called before any other
+  // process can access it.
   // Errors: kInvalidArgument for no elements or more than 2^63-1 bytes;
   // Segment::CreateSharedWritable()'s.
   static absl::StatusOr<ValueBlock> Create(
@@ -71,8 +71,8 @@ class ValueBlock {
 
   // A block that another process has sent or named. A `wanted.count` of 0 means
   // any.
-  // Errors: Segment::Adopt()'s and Open()'s; kInvalidArgument saying what is in
-  // the segment instead.
+  // Errors: Segment::Adopt()'s and Open()'s; kInvalidArgument describing the
+  // actual contents of the segment.
   static absl::StatusOr<ValueBlock> Adopt(UniqueFd fd, const Elements& wanted);
   static absl::StatusOr<ValueBlock> Open(absl::string_view name,
                                          const Elements& wanted);

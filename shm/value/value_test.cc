@@ -78,7 +78,7 @@ TEST_P(ValueStrategyTest, IsOneInAllProcesses) {
     const auto value = Value<int64_t>::Create(
         40, {.strategy = GetParam(), .name_prefix = prefix});
     ASSERT_THAT(value, IsOk());
-    // A name is enough to share it.
+    // A name suffices to share it.
     EXPECT_EQ(value->fd() < 0, GetParam() == SharingStrategy::kFileSystem);
     EXPECT_TRUE(PassesInChild([&] {
       const auto same = GetParam() == SharingStrategy::kFileSystem

@@ -38,10 +38,10 @@ using Layout = ArenaTableLayout;
 
 constexpr char kWhat[] = "an attached arena";
 
-// How long a process whose descriptors are closed already may take to end.
+// The time that a process with closed descriptors may take to end.
 constexpr absl::Duration kEnding = absl::Seconds(1);
 
-// Of a pair of sockets the peer is its maker: the owner.
+// The peer of a socket pair's end is the process that made the pair: the owner.
 absl::StatusOr<PidFd> OwnerOf(int inbox) {
   absl::StatusOr<PidFd> owner = PidFd::OfPeer(inbox);
   if (!absl::IsUnimplemented(owner.status())) return owner;
@@ -54,7 +54,7 @@ absl::StatusOr<PidFd> OwnerOf(int inbox) {
   return PidFd::Open(peer.pid);
 }
 
-// What is not certain counts as alive.
+// An uncertain answer counts as alive.
 bool HasEnded(const absl::StatusOr<PidFd>& owner) {
   return owner.ok() ? owner->HasEnded() : absl::IsNotFound(owner.status());
 }
@@ -65,18 +65,19 @@ bool OwnerEndsSoon(int inbox) {
                     : HasEnded(owner);
 }
 
-// The owner says which socket is its own. In another one attachments would be
-// lost, and blocks reused that are held.
+// The owner's table identifies its socket. Attachments through another one
+// would be lost, and held blocks would be reused.
 absl::Status CheckInbox(const ArenaHeader& header, int inbox) {
   TENON_ASSIGN_OR_RETURN(const uint64_t cookie, SocketCookie(inbox));
   if (cookie != header.inbox_cookie) {
     return absl::InvalidArgumentError(
-        "the offer of an arena came with a socket that is not its owner's");
+        "arena offer: its socket is not the inbox of the arena's owner");
   }
-  // Of all holders of this end none reads: it is there to send attachments.
+  // No holder reads from this end: it only sends attachments.
   if (!ShutAndCheckEmpty(inbox)) {
     return absl::InvalidArgumentError(
-        "the offer of an arena came with a socket in which something lies");
+        "arena offer: its socket contains unread messages; want an empty "
+        "inbox");
   }
   return absl::OkStatus();
 }
@@ -87,9 +88,10 @@ absl::Status CheckSegmentSize(absl::string_view arena, uint64_t size,
     return absl::OkStatus();
   }
   return absl::ResourceExhaustedError(absl::StrCat(
-      "a segment of ", size, " bytes of arena '", arena, "': at most ",
-      limits.max_segments, " more (max_segments) of together ",
-      limits.max_bytes, " bytes (max_bytes) are mapped"));
+      "segment of ", size, " bytes of arena '", arena,
+      "' exceeds the limits of this importer: ", limits.max_segments,
+      " more segments (max_segments) with ", limits.max_bytes,
+      " bytes in total (max_bytes)"));
 }
 
 absl::StatusOr<Segment> OpenSegment(const ArenaOfferFacts& facts,
@@ -104,9 +106,9 @@ absl::StatusOr<Segment> OpenSegment(const ArenaOfferFacts& facts,
 
 // The attachments of this process to one arena.
 struct ArenaAttachment::Slot {
-  std::mutex mutex;  // Of the thread that attaches.
+  std::mutex mutex;  // Held by the thread that attaches.
   std::weak_ptr<ArenaAttachment> current;
-  // That the owner was told of and that have not hung up.
+  // Attachments that were sent to the owner and have not hung up.
   std::atomic<size_t> attached{0};
 
   // model: limit.
@@ -114,14 +116,14 @@ struct ArenaAttachment::Slot {
     constexpr size_t kMost = Attachments::kMaxOfOneProcess;
     const size_t now = attached.load(std::memory_order_relaxed);
     if (now < kMost) return absl::OkStatus();
-    return absl::ResourceExhaustedError(
-        absl::StrCat("this process is attached to an arena ", now,
-                     " times; at most ", kMost, " count: try again"));
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "this process has ", now, " attachments to one arena, of at most ",
+        kMost, "; retry once the owner has removed ended ones"));
   }
 };
 
-// What one process has. A forked child leaves its parent's alone, whose mutex
-// another thread may have held.
+// The state of one process. A forked child does not touch its parent's, whose
+// mutex another thread may have held.
 struct ArenaAttachment::Registry {
   using Key = std::pair<uint64_t, uint64_t>;
 
@@ -186,7 +188,7 @@ absl::StatusOr<std::shared_ptr<ArenaAttachment>> ArenaAttachment::Create(
       ArenaTableView::Adopt(fds.Take(ArenaOfferFacts::kTable)));
   if (table.header().arena != facts.arena) {
     return absl::InvalidArgumentError(
-        "the offer of an arena came with the table of another one");
+        "arena offer: its table belongs to another arena");
   }
   TENON_RETURN_IF_ERROR(
       CheckInbox(table.header(), fds[ArenaOfferFacts::kInbox]));
@@ -212,7 +214,8 @@ absl::Status ArenaAttachment::Send() {
   TENON_ASSIGN_OR_RETURN(const PidFd self, PidFd::Open(getpid()));
   refused_seen_.store(table_.refused(), std::memory_order_relaxed);
   TENON_CRASH_POINT("attached_arena.attaching");
-  // model: att = 1. Before the first claim; no other thread has this yet.
+  // model: att = 1. Before the first claim; no other thread can access this
+  // yet.
   const absl::Status sent =
       SendAttach(inbox_.get(), {.arena = table_.header().arena,
                                 .first_cell = range_.first_cell,
@@ -225,8 +228,8 @@ absl::Status ArenaAttachment::Send() {
     lease_ = std::move(lease);
     return absl::OkStatus();
   }
-  // An owner that reclaims nothing any more need not know; a child that it has
-  // forked may keep its inbox open, which then fills up.
+  // An owner that does not reclaim any more need not be notified; its forked
+  // child may keep its inbox open, which then fills up.
   if (OwnerHasEnded()) return absl::OkStatus();
   if (absl::IsUnavailable(sent) && OwnerEndsSoon(inbox_.get())) {
     return absl::OkStatus();
@@ -251,27 +254,28 @@ absl::Status ArenaAttachment::Map(const ArenaOfferFacts& facts,
                                   ReceivedFds& fds,
                                   const AttachLimits& limits) {
   if (facts.arena != table_.header().arena) {
-    return absl::InvalidArgumentError("the offer is one of another arena");
+    return absl::InvalidArgumentError(
+        "arena offer: it belongs to another arena");
   }
-  // An id is anybody's word: it must be the same table and the same socket.
+  // An id is untrusted: table and socket must be the same ones.
   TENON_RETURN_IF_ERROR(CheckIsTable(fds[ArenaOfferFacts::kTable]));
   TENON_RETURN_IF_ERROR(
       CheckInbox(table_.header(), fds[ArenaOfferFacts::kInbox]));
-  // The socket that inbox_ keeps open: closing a copy of it waits for nothing.
+  // The socket that inbox_ keeps open: closing a copy of it never blocks.
   fds.Take(ArenaOfferFacts::kInbox).Reset();
   Sweep();
   return MapSegment(facts, fds, limits);
 }
 
 absl::Status ArenaAttachment::CheckIsTable(int fd) const {
-  if (ClosesAtOnce(fd)) {  // Only of such can anything be asked.
+  if (ClosesAtOnce(fd)) {  // Only such descriptors can be queried safely.
     TENON_ASSIGN_OR_RETURN(const FileIdentity file, FileIdentity::Of(fd));
     TENON_ASSIGN_OR_RETURN(const FileIdentity ours,
                            FileIdentity::Of(table_.fd()));
     if (file == ours) return absl::OkStatus();
   }
   return absl::InvalidArgumentError(
-      "the offer came with a table that is not that of the arena attached to");
+      "arena offer: its table is not that of the attached arena");
 }
 
 absl::StatusOr<Segment> ArenaAttachment::OpenChecked(
@@ -283,19 +287,20 @@ absl::StatusOr<Segment> ArenaAttachment::OpenChecked(
   TENON_ASSIGN_OR_RETURN(Segment segment, OpenSegment(facts, kind, fds));
   TENON_RETURN_IF_ERROR(
       CheckSegmentSize(table_.name(), segment.size_bytes(), limits));
-  // Takes memory for the words of its blocks: not before.
+  // Allocates memory for the words of its blocks: not earlier.
   TENON_ASSIGN_OR_RETURN(*listed, table_.Find(facts.segment));
   TENON_ASSIGN_OR_RETURN(const FileIdentity file,
                          FileIdentity::Of(segment.fd()));
   if (file != listed->file) {
     return absl::InvalidArgumentError(
-        absl::StrCat("what was offered as segment ", facts.segment,
-                     " of arena '", table_.name(), "' is not its memory"));
+        absl::StrCat("arena offer: its memory is not that of segment ",
+                     facts.segment, " of arena '", table_.name(), "'"));
   }
   if (segment.size_bytes() / listed->block_bytes < listed->block_count) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "a segment of ", segment.size_bytes(), " bytes cannot have ",
-        listed->block_count, " blocks of ", listed->block_bytes, " bytes"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("arena offer: ", listed->block_count, " blocks of ",
+                     listed->block_bytes, " bytes exceed the segment of ",
+                     segment.size_bytes(), " bytes"));
   }
   return segment;
 }
@@ -309,9 +314,9 @@ absl::Status ArenaAttachment::MapSegment(const ArenaOfferFacts& facts,
     return CheckSegmentSize(table_.name(), slot.segment().size_bytes(), limits);
   }
   if (slot.is_open()) {
-    return absl::NotFoundError(
-        absl::StrCat("segment ", facts.segment, " of arena '", table_.name(),
-                     "' has the place of one of which blocks are still held"));
+    return absl::NotFoundError(absl::StrCat(
+        "segment ", facts.segment, " of arena '", table_.name(),
+        "' has the slot of a segment whose blocks are still held"));
   }
   ArenaSegment listed;
   TENON_ASSIGN_OR_RETURN(Segment segment,

@@ -6,8 +6,8 @@
 //
 // An owner counts attachments by process, and reads the cells of each; so a
 // process attaches once to an arena, however many queues and importers it has.
-// Arenas are told apart by the memory of their tables: an id is only the word
-// of the process that sent the offer.
+// Arenas are distinguished by the memory of their tables: an id is an untrusted
+// number of the sender of the offer.
 
 #ifndef TENON_SHM_ARENA_INTERNAL_ARENA_ATTACHMENT_H_
 #define TENON_SHM_ARENA_INTERNAL_ARENA_ATTACHMENT_H_
@@ -36,10 +36,10 @@
 
 namespace tenon {
 
-// What one AttachedArena may use of this process. See its Attach() and Add().
+// The limits of one AttachedArena. See its Attach() and Add().
 struct AttachLimits {
   uint64_t max_blocks = ArenaTableLayout::kMaxBlocks;  // Of the arena.
-  // That may be added to those that it has.
+  // That may be added to the present ones.
   size_t max_segments = ArenaTableLayout::kMaxSegments;
   uint64_t max_bytes = std::numeric_limits<uint64_t>::max();
 };
@@ -48,13 +48,13 @@ struct AttachLimits {
 //   descriptors of the offers, a mapping of each segment and of the table, and
 //   cells in this process's column. Detaches when it is destroyed.
 // Threads: thread-safe.
-// Processes: a forked child does not detach its parent, and attaches anew.
+// Processes: a forked child does not detach its parent; it attaches anew.
 class ArenaAttachment {
  public:
-  // The attachment of this process to the arena of an offer; if there is none,
-  // or the owner has refused it, attaches. Maps the segment that is offered.
-  // One thread at a time attaches to an arena, others that want the same one
-  // wait for it. Errors: AttachedArena::Attach()'s.
+  // The attachment of this process to the arena of an offer; attaches if there
+  // is none or the owner has refused it. Maps the offered segment. One thread
+  // at a time attaches to an arena; other threads that need the same one wait
+  // for it. Errors: AttachedArena::Attach()'s.
   static absl::StatusOr<std::shared_ptr<ArenaAttachment>> Get(
       const ArenaOfferFacts& facts, ReceivedFds& fds,
       const AttachLimits& limits);
@@ -64,39 +64,41 @@ class ArenaAttachment {
   ~ArenaAttachment();
 
   const ArenaTableView& table() const { return table_; }
-  // To be forwarded; still owned here.
+  // To forward; still owned here.
   int inbox() const { return inbox_.get(); }
   SharedWord<uint64_t>& cell(uint32_t block) const {
     return range_.cells[block];
   }
-  // The slot of a segment, which may have another one in it, or none.
+  // The slot of a segment; it may hold another segment, or none.
   MappedSegment& SlotOf(uint32_t segment) {
     return segments_[ArenaTableLayout::SlotOf(segment)];
   }
 
-  // Checks another offer of this arena, and maps its segment if it is not.
+  // Checks another offer of this arena, and maps its segment if it is not
+  // mapped.
   // Errors: AttachedArena::Add()'s.
   absl::Status Map(const ArenaOfferFacts& facts, ReceivedFds& fds,
                    const AttachLimits& limits);
   // Bytes of a segment; 0 if it is not mapped.
   uint64_t BytesOf(uint32_t segment) const;
-  // What a third process needs of it. Errors: kNotFound.
+  // The offer of a segment for a third process. Errors: kNotFound.
   absl::StatusOr<ArenaOffer> Offer(uint32_t segment) const;
-  // Unmaps segments that the owner has retired, and of which nothing is held.
+  // Unmaps segments that the owner has retired and that have no holds.
   void Sweep();
 
   // Whether the owner has refused messages since the lease was last seen open:
-  // a load of one word, to be followed by IsRefused().
+  // a load of one word. If true, call IsRefused().
   bool MayBeRefused() const {
     return table_.refused() != refused_seen_.load(std::memory_order_relaxed);
   }
   // Whether the owner lives and has shut its end of the lease: it reads none of
-  // these cells (model: finds_shut). Stays so. No system call unless
+  // these cells (model: finds_shut). Permanent. No system call unless
   // MayBeRefused(). Does not block.
   bool IsRefused();
 
-  // Whether the owner has closed the arena, or ended: reclaims nothing more.
-  // What is not certain counts as alive. Some system calls. Does not block.
+  // Whether the owner has closed the arena, or ended: it reclaims no block any
+  // more. An uncertain answer counts as alive. Some system calls. Does not
+  // block.
   bool OwnerHasEnded() const;
 
  private:
@@ -130,17 +132,17 @@ class ArenaAttachment {
   std::shared_ptr<Slot> slot_;
   ColumnRange range_;
   UniqueFd lease_;  // Invalid if the owner had ended before.
-  // Lives until the cells are free, which may be after this.
+  // Lives until the cells are free, which may be after this object's end.
   std::shared_ptr<const void> cells_ = std::make_shared<char>();
   std::atomic<uint64_t> refused_seen_{0};
   std::atomic<bool> refused_{false};
   const uint64_t fork_count_ = ForkCount();
 
-  mutable std::mutex mutex_;  // Of what is mapped, offered and swept.
+  mutable std::mutex mutex_;  // Guards the mapped and offered segments.
   std::array<MappedSegment, ArenaTableLayout::kMaxSegments> segments_;
 };
 
-// What is left of an attachment once one AttachedArena of it is gone.
+// The remains of an attachment once one of its AttachedArenas is gone.
 class ArenaRemains {
  public:
   explicit ArenaRemains(const std::shared_ptr<ArenaAttachment>& attachment)
@@ -148,8 +150,8 @@ class ArenaRemains {
         attachment_(attachment),
         cells_(attachment->cells_) {}
 
-  // Whether other AttachedArenas have it, or its cells are free. Until then its
-  // owner reads them, and nothing else can have them.
+  // Whether other AttachedArenas use the attachment, or its cells are free.
+  // Until then the owner reads the cells, and they cannot be reused.
   bool CostNothing() const;
 
  private:

@@ -73,8 +73,8 @@ absl::StatusOr<ArenaTable> ArenaTable::Create(const ArenaHeader& header) {
   if (header.max_blocks == 0 || header.max_blocks > Layout::kMaxBlocks ||
       header.max_blocks % ColumnLayout::kCellsAlignment != 0) {
     return absl::InvalidArgumentError(
-        absl::StrCat("an arena cannot have up to ", header.max_blocks,
-                     " blocks, only 1 to ", Layout::kMaxBlocks,
+        absl::StrCat("max_blocks of ", header.max_blocks,
+                     " is invalid for an arena; want 1 to ", Layout::kMaxBlocks,
                      ", in multiples of ", ColumnLayout::kCellsAlignment));
   }
   TENON_ASSIGN_OR_RETURN(
@@ -94,7 +94,7 @@ absl::Status ArenaTable::Add(const ArenaSegment& segment) {
   TENON_RETURN_IF_ERROR(
       ReserveWords(memory_.fd(), header_.max_blocks, segment));
   ArenaSegment* slot = SlotOf(segment.id());
-  // Whoever sees a new number sees that those before were retired.
+  // A reader that sees a new number sees that the earlier ones were retired.
   Publish(slot->block_bytes, segment.block_bytes);
   Publish(slot->block_count, segment.block_count);
   Publish(slot->first_block, segment.first_block);
@@ -124,8 +124,9 @@ absl::StatusOr<ArenaTableView> ArenaTableView::Adopt(UniqueFd fd) {
   }
   const size_t size = *checked;
   if (size < Layout::kGenerationsAt) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(kWhat, " has only ", size, " bytes"));
+    return absl::InvalidArgumentError(absl::StrCat(kWhat, " has only ", size,
+                                                   " bytes; want at least ",
+                                                   Layout::kGenerationsAt));
   }
   TENON_RETURN_IF_ERROR(
       ReserveControlMemory(fd.get(), {0, Layout::kGenerationsAt}, kWhat));
@@ -135,7 +136,7 @@ absl::StatusOr<ArenaTableView> ArenaTableView::Adopt(UniqueFd fd) {
       CopyFromShared(reinterpret_cast<const ArenaHeader*>(view.data()));
   if (header.magic != ArenaHeader::kMagic) {
     return absl::InvalidArgumentError(
-        absl::StrCat(kWhat, " is something else"));
+        absl::StrCat(kWhat, " has bad magic 0x", absl::Hex(header.magic)));
   }
   if (header.version != ArenaHeader::kVersion) {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -146,7 +147,7 @@ absl::StatusOr<ArenaTableView> ArenaTableView::Adopt(UniqueFd fd) {
       header.max_blocks % ColumnLayout::kCellsAlignment != 0 ||
       Layout::Bytes(header.max_blocks) != size) {
     return absl::InvalidArgumentError(
-        absl::StrCat(kWhat, " of ", size, " bytes cannot be for ",
+        absl::StrCat(kWhat, ": its size of ", size, " bytes does not match ",
                      header.max_blocks, " blocks"));
   }
   return ArenaTableView(header, std::move(fd), std::move(view));
@@ -169,8 +170,8 @@ ArenaSegment ArenaTableView::InSlot(uint32_t slot) const {
   const auto* listed = reinterpret_cast<const ArenaSegment*>(
                            view_.data() + Layout::kSegmentsAt) +
                        slot;
-  // The other words are written before this one says that they are there, and
-  // not again before it says that they are not.
+  // The other words are written before this word marks them valid, and not
+  // again before it marks them invalid.
   const uint64_t before =
       __atomic_load_n(&listed->id_and_state, __ATOMIC_ACQUIRE);
   const ArenaSegment segment = CopyFromShared(listed);
@@ -185,8 +186,9 @@ ArenaSegment ArenaTableView::InSlot(uint32_t slot) const {
 absl::StatusOr<ArenaSegment> ArenaTableView::Find(uint32_t segment_id) const {
   const ArenaSegment segment = InSlot(Layout::SlotOf(segment_id));
   if (segment.state() != ArenaSegment::kLive || segment.id() != segment_id) {
-    return absl::NotFoundError(absl::StrCat(
-        "arena '", name(), "' has no segment ", segment_id, " (any more)"));
+    return absl::NotFoundError(absl::StrCat("arena '", name(),
+                                            "' has no segment ", segment_id,
+                                            ", or has retired it"));
   }
   TENON_RETURN_IF_ERROR(ReserveWords(fd_.get(), header_.max_blocks, segment));
   return segment;

@@ -1,13 +1,13 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// ArenaTable: what the owner of an arena tells everybody about it: its
-// segments, and of each block the generation and the state. Control memory: the
-// owner writes it, all others can only read.
+// ArenaTable: the owner's public record of an arena: its segments, and the
+// generation and state of each block. Control memory: the owner writes it, all
+// other processes can only read.
 //
 //   header | segments | generations: a word a block | states: a word a block
 //
-// Internal to arenas and to what reports on them.
+// Internal to arenas and reports on them.
 
 #ifndef TENON_SHM_ARENA_INTERNAL_ARENA_TABLE_H_
 #define TENON_SHM_ARENA_INTERNAL_ARENA_TABLE_H_
@@ -30,7 +30,7 @@
 
 namespace tenon {
 
-// Written before anybody sees it, but for `closed` and `refused`.
+// Written before the table is shared, except `closed` and `refused`.
 struct ArenaHeader {
   static constexpr uint64_t kMagic = 0x3130616e65726154;  // "Tarena01".
   static constexpr uint64_t kVersion = ColumnLayout::kVersion;
@@ -44,16 +44,17 @@ struct ArenaHeader {
   uint64_t shared_writable = 0;  // SegmentKind::kSharedWritable.
   uint64_t protect = 0;          // ArenaDebug::kProtect.
   uint64_t file_system = 0;      // SharingStrategy::kFileSystem.
-  // Of the socket that processes attach through: nobody offers another one.
+  // Of the inbox. Prevents an offer with another socket.
   uint64_t inbox_cookie = 0;
-  uint64_t closed = 0;  // 1: the owner will never take a block back again.
-  // How many attach messages the owner has refused. A process that sees it
-  // change polls its lease: so a claim finds out without a system call.
+  uint64_t closed = 0;  // 1: the owner never reclaims a block again.
+  // The number of attach messages that the owner has refused. A process that
+  // sees it change polls its lease: so a claim detects a refusal without a
+  // system call.
   uint64_t refused = 0;
   char name[40] = {};
 };
 
-// What the kernel knows a file by: no two that exist have the same.
+// The kernel's identity of a file, unique among existing files.
 struct FileIdentity {
   uint64_t device = 0;
   uint64_t inode = 0;
@@ -64,28 +65,28 @@ struct FileIdentity {
   friend bool operator==(const FileIdentity&, const FileIdentity&) = default;
 };
 
-// One segment. The slot is used again when the segment is gone, the id is not.
+// One segment. The slot is reused when the segment is gone, the id is not.
 struct ArenaSegment {
-  uint64_t id_and_state = 0;  // {id:32, state:32}; 0: there never was one.
+  uint64_t id_and_state = 0;  // {id:32, state:32}; 0: never used.
   uint64_t block_bytes = 0;
   uint64_t block_count = 0;
   uint64_t first_block = 0;
-  FileIdentity file;  // Its memory: nobody offers another one for it.
+  FileIdentity file;  // Its memory. Prevents an offer with other memory.
 
   enum State : uint32_t { kLive = 1, kRetired = 2 };
   uint32_t id() const { return static_cast<uint32_t>(id_and_state >> 32); }
   State state() const { return static_cast<State>(id_and_state & 0xffffffff); }
-  // Whether an arena of that many blocks can have such a segment.
+  // Whether an arena of `max_blocks` blocks can have such a segment.
   bool IsSane(uint64_t max_blocks) const;
 };
 
-// Of one block, and when it was allocated: {state:2, milliseconds:62} of
-// CLOCK_MONOTONIC; 0 if it is free.
+// The state of one block, and the time of its allocation: {state:2,
+// milliseconds:62} of CLOCK_MONOTONIC; 0 if it is free.
 struct BlockState {
   enum Kind : uint64_t {
     kFree = 0,
     kInUse = 1,  // The owner holds it.
-    kLetGo = 2,  // The owner has let go; not taken back yet.
+    kLetGo = 2,  // The owner has released it; not reclaimed yet.
   };
   Kind kind = kFree;
   uint64_t since_ms = 0;
@@ -122,27 +123,28 @@ static_assert(ArenaTableLayout::kSegmentsAt +
                   ArenaTableLayout::kMaxSegments * sizeof(ArenaSegment) <=
               ArenaTableLayout::kGenerationsAt);
 
-// The owner's.
-// Ownership: owns the memory. Threads: thread-compatible, but for the words.
+// The owner's end.
+// Ownership: owns the memory. Threads: thread-compatible, except the words.
 class ArenaTable {
  public:
   // Errors: kResourceExhausted naming the limit.
   static absl::StatusOr<ArenaTable> Create(const ArenaHeader& header);
 
-  // To be sent to processes that attach; still owned here.
+  // To send to processes that attach; still owned here.
   int fd() const { return memory_.fd(); }
   const ArenaHeader& header() const { return header_; }
 
-  // Lists a segment. Takes memory for the words of its blocks.
-  // Errors: kResourceExhausted naming the limit; nothing is listed then.
+  // Lists a segment. Allocates memory for the words of its blocks.
+  // Errors: kResourceExhausted naming the limit; the segment is not listed
+  // then.
   absl::Status Add(const ArenaSegment& segment);
-  // Says that its memory can be let go: nobody holds anything of it.
+  // Publishes that its memory can be unmapped: no process holds a block of it.
   void Retire(uint32_t segment_id);
-  // Says that nothing will be taken back any more.
+  // Publishes that no block will be reclaimed any more.
   void Close();
 
-  // Indexed by block, for blocks of listed segments. The generations are
-  // written by FreeTest alone.
+  // Indexed by block, for blocks of listed segments. Only FreeTest writes the
+  // generations.
   SharedWord<uint64_t>* generations() const {
     return WordsAt(ArenaTableLayout::kGenerationsAt);
   }
@@ -174,24 +176,24 @@ class ArenaTable {
   SharedWord<uint64_t>* states_;
 };
 
-// Everybody else's.
+// The end of every other process.
 // Ownership: owns a mapping and the descriptor. Threads: const calls may run
-//   concurrently. Trust: all it gives was checked, but the words of blocks.
+//   concurrently. Trust: all results are checked, except the words of blocks.
 class ArenaTableView {
  public:
   // Takes over a received descriptor.
-  // Errors: kInvalidArgument if it is no arena's table, or one of another
+  // Errors: kInvalidArgument if it is not an arena's table, or of another
   // version, which is named; as ControlView::Adopt().
   static absl::StatusOr<ArenaTableView> Adopt(UniqueFd fd);
 
   const ArenaHeader& header() const { return header_; }
   std::string name() const;
-  // To be forwarded; still owned here.
+  // To forward; still owned here.
   int fd() const { return fd_.get(); }
 
-  // The segment, live. Its blocks' words may be read from then on.
-  // Errors: kNotFound if there is none of that id, or it is retired;
-  // kInvalidArgument if what is listed cannot be; kResourceExhausted.
+  // A live segment. Its blocks' words may be read from then on.
+  // Errors: kNotFound if the id is not listed, or the segment is retired;
+  // kInvalidArgument if its entry is malformed; kResourceExhausted.
   absl::StatusOr<ArenaSegment> Find(uint32_t segment_id) const;
   bool IsClosed() const;
   uint64_t refused() const {
@@ -200,8 +202,8 @@ class ArenaTableView {
   }
   // Whether the owner still lists it as live.
   bool IsLive(uint32_t segment_id) const;
-  // The segment in a slot of the table, as it is listed, checked; not live if
-  // there is none, or it makes no sense.
+  // The segment in a slot of the table, as listed, checked; not live if the
+  // slot is empty or the entry malformed.
   ArenaSegment InSlot(uint32_t slot) const;
 
   const SharedWord<uint64_t>* generations() const {
@@ -221,7 +223,8 @@ class ArenaTableView {
   ControlView view_;
 };
 
-// Milliseconds of CLOCK_MONOTONIC, as coarse as the kernel's tick: cheap.
+// Milliseconds of CLOCK_MONOTONIC, at the resolution of the kernel's tick:
+// cheap.
 uint64_t CoarseNowMs();
 
 }  // namespace tenon

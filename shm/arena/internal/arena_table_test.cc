@@ -54,7 +54,7 @@ absl::StatusOr<ArenaTableView> View(const ArenaTable& table) {
   return ArenaTableView::Adopt(Duplicate(table.fd()));
 }
 
-// Control memory with a header of anybody's choice.
+// Control memory with an arbitrary header.
 absl::Status AdoptHeader(const ArenaHeader& header, size_t bytes) {
   const ControlMemory memory = ControlMemory::Create(bytes, "test").value();
   EXPECT_THAT(memory.Reserve({0, sizeof(header)}), IsOk());

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Mailbox: room for one message between two processes, either of which may be
-// killed at any time. For tests; what is sent through it stays held by its
-// sender until it is acknowledged.
+// killed at any time. For tests; the sender holds a sent block until the
+// message is acknowledged.
 
 #ifndef TENON_SHM_ARENA_INTERNAL_MAILBOX_H_
 #define TENON_SHM_ARENA_INTERNAL_MAILBOX_H_
@@ -19,24 +19,25 @@
 
 namespace tenon {
 
-// In shared memory. One sender, one receiver; whoever takes the place of a dead
-// one begins with what is there.
+// In shared memory. One sender, one receiver; the successor of a dead one
+// continues from the present contents.
 class Mailbox {
  public:
   enum State : uint64_t { kEmpty = 0, kFull = 1, kAcknowledged = 2 };
 
   struct Letter {
     BlockDescriptor block;
-    uint64_t sender = 0;    // Which incarnation of it.
-    uint64_t receiver = 0;  // Likewise: a later one must not take it.
-    uint64_t word = 0;      // To acknowledge it by.
+    uint64_t sender = 0;  // The sender's incarnation.
+    // The receiver's incarnation: a later one must not take it.
+    uint64_t receiver = 0;
+    uint64_t word = 0;  // For acknowledging it.
   };
 
   State state() const {
     return static_cast<State>(word_.load(std::memory_order_acquire) & 3);
   }
 
-  // The sender's. Empty before.
+  // For the sender. Requires an empty mailbox.
   void Send(const BlockDescriptor& block, uint64_t sender, uint64_t receiver) {
     std::array<uint64_t, kWords> words;
     static_assert(sizeof(words) == sizeof(block) + 2 * sizeof(sender));
@@ -50,7 +51,8 @@ class Mailbox {
   }
   void Clear() { Set(kEmpty); }
 
-  // The receiver's. Not torn: it was there before and after it was read.
+  // For the receiver. Not torn: the letter is checked before and after it is
+  // read.
   std::optional<Letter> Read() const {
     const uint64_t before = word_.load(std::memory_order_acquire);
     if ((before & 3) != kFull) return std::nullopt;
@@ -67,7 +69,7 @@ class Mailbox {
     letter.word = before;
     return letter;
   }
-  // Nothing happens if the sender has cleared it meanwhile.
+  // No effect if the sender has cleared it meanwhile.
   void Acknowledge(const Letter& letter) {
     uint64_t expected = letter.word;
     word_.compare_exchange_strong(

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// MappedSegment: a segment of an arena that this process has mapped, and how
-// many holds there are in it. Internal to AttachedArena.
+// MappedSegment: a segment of an arena that this process has mapped, and the
+// number of holds in it. Internal to AttachedArena.
 
 #ifndef TENON_SHM_ARENA_INTERNAL_MAPPED_SEGMENT_H_
 #define TENON_SHM_ARENA_INTERNAL_MAPPED_SEGMENT_H_
@@ -18,12 +18,11 @@
 
 namespace tenon {
 
-// A slot for one segment after the other. Any thread may use it; it is opened
-// and closed by one at a time. What is in it may be read by whoever has
-// entered, and nobody else.
+// A slot for successive segments. Any thread may use it; one thread at a time
+// opens or closes it. Only threads that have entered may read its members.
 class MappedSegment {
  public:
-  // Enters, if segment `id` is open here, and so keeps it from being closed.
+  // Enters if segment `id` is open here, which keeps it from being closed.
   bool Enter(uint32_t id) {
     uint64_t now = state_.load(std::memory_order_relaxed);
     do {
@@ -58,7 +57,7 @@ class MappedSegment {
     state_.store(uint64_t{listed.id()} << 32 | kOpen,
                  std::memory_order_release);
   }
-  // False if somebody is in it.
+  // False if a thread has entered it.
   bool Close() {
     uint64_t idle = uint64_t{id()} << 32 | kOpen;
     if (!state_.compare_exchange_strong(idle, idle & ~kOpen,

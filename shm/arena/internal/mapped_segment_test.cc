@@ -20,7 +20,7 @@
 namespace tenon {
 namespace {
 
-// Its first byte says which it is.
+// Its first byte identifies it.
 void Open(MappedSegment& slot, uint32_t id) {
   auto made = Segment::CreateOwnerWritten(
                   4096, {.strategy = SharingStrategy::kFileDescriptor})
@@ -97,7 +97,7 @@ TEST(MappedSegmentTest, WhoIsInItSeesTheSegmentThatItEntered) {
   }
   for (uint32_t i = 0; i < 300; ++i) {
     Open(slot, 1 + i % 3);
-    // Every now and then somebody has been in it.
+    // Now and then a thread has entered it.
     const uint64_t before = entered;
     while (i % 10 == 0 && entered == before) std::this_thread::yield();
     while (!slot.Close()) std::this_thread::yield();

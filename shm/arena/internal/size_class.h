@@ -3,8 +3,8 @@
 
 // The sizes of an arena's blocks: four for each doubling, all of them multiples
 // of 64 bytes, from one page on multiples of the page. So less than a fifth of
-// a block is not used, or else less than 64 bytes (of up to 256) or less than a
-// page (of up to four: half of a block at worst).
+// a block is unused, or less than 64 bytes (of up to 256) or less than a page
+// (of up to four: half of a block at worst).
 
 #ifndef TENON_SHM_ARENA_INTERNAL_SIZE_CLASS_H_
 #define TENON_SHM_ARENA_INTERNAL_SIZE_CLASS_H_
@@ -19,8 +19,8 @@ inline constexpr size_t kBlockAlignment = 64;
 // Blocks of this size and more begin at a page.
 inline constexpr size_t kPageBytes = 4096;
 
-// The smallest size of a block that `bytes` fit into, or 0 if they are more
-// than any block has (2^47).
+// The smallest size of a block that fits `bytes`, or 0 if they exceed the
+// largest block (2^47).
 constexpr size_t BlockBytesFor(size_t bytes) {
   constexpr size_t kLargest = size_t{1} << 47;
   if (bytes > kLargest) return 0;
@@ -33,7 +33,7 @@ constexpr size_t BlockBytesFor(size_t bytes) {
   return (bytes + step - 1) / step * step;
 }
 
-// A number for each size that BlockBytesFor() gives, from 0 on.
+// A number, from 0, for each result of BlockBytesFor().
 constexpr size_t SizeClassOf(size_t block_bytes) {
   if (block_bytes <= kBlockAlignment) return 0;
   const auto below = static_cast<size_t>(std::bit_width(block_bytes - 1)) - 1;

@@ -22,10 +22,10 @@ void CheckFits(size_t bytes) {
   if (bytes >= kPageBytes) {
     ASSERT_EQ(block % kPageBytes, 0u) << bytes;
   }
-  // A block that is as large as its class fits itself.
+  // A block of a class's size fits its class.
   ASSERT_EQ(BlockBytesFor(block), block) << bytes;
   ASSERT_LT(SizeClassOf(block), kSizeClasses) << bytes;
-  // The bound that the header states.
+  // The bound in the header.
   const size_t waste = block - bytes;
   const size_t step =
       bytes > kPageBytes - kPageBytes / 8 ? kPageBytes : kBlockAlignment;

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Arenas and those attached to them come and go, and leave nothing behind; and
-// a process that gets the pid of a dead holder is not taken for it.
+// Arenas and attached processes come and go without leaks; and a process that
+// gets the pid of a dead holder is not mistaken for it.
 
 #include <errno.h>
 #include <linux/sched.h>
@@ -42,8 +42,8 @@ namespace {
 
 constexpr size_t kBlock = 4096;
 
-// Mappings that the allocator may take meanwhile; a sanitizer's takes more. One
-// left behind by each round would be 2,000.
+// Mappings that the allocator may add meanwhile; a sanitizer's adds more. A
+// leak of one per round would be 2,000.
 #ifdef __SANITIZE_ADDRESS__
 constexpr size_t kOfMalloc = 64;
 constexpr int kForks = 200;  // Each copies the tables of its shadow memory.
@@ -57,7 +57,7 @@ class ArenaComeAndGoTest : public testing::TestWithParam<SharingStrategy> {
   absl::StatusOr<std::shared_ptr<Arena>> MakeArena(size_t blocks) const {
     return Arena::Create(SmallArena(GetParam(), prefix_, blocks, kBlock));
   }
-  // Once threads that close received sockets have ended.
+  // Counts once threads that close received sockets have ended.
   Census Count() const {
     EXPECT_THAT(CheckOneThread(), IsOk());
     return TakeCensus({.shm_prefix = prefix_});
@@ -96,7 +96,7 @@ TEST_P(ArenaComeAndGoTest, ArenasLeaveNothingBehind) {
   EXPECT_LE(after.mappings, mappings + kOfMalloc);
 }
 
-// As the arena goes first, or the attachment: both orders.
+// In both orders: the arena is destroyed first, or the attachment.
 TEST_P(ArenaComeAndGoTest, AttachmentsLeaveNothingBehind) {
   const Census before = Count();
   {
@@ -110,12 +110,12 @@ TEST_P(ArenaComeAndGoTest, AttachmentsLeaveNothingBehind) {
     for (int i = 0; i < 2'000; ++i) {
       ASSERT_THAT(ClaimAndRelease(offer, sent.message), IsOk());
       if (i % 50 != 0) continue;
-      ASSERT_THAT(arena->Holders(), IsOk());  // Looks into the inbox.
+      ASSERT_THAT(arena->Holders(), IsOk());  // Receives from the inbox.
       ASSERT_EQ(arena->Use().attached, 0u);
     }
     ASSERT_THAT(arena->Holders(), IsOk());
     EXPECT_TRUE(ExpectSame(attached_once, Count()));
-    // Who is attached keeps what it has when the arena goes.
+    // An attached process keeps its holds when the arena is destroyed.
     TENON_ASSERT_OK_AND_ASSIGN(auto attached, AttachTo(offer));
     TENON_ASSERT_OK_AND_ASSIGN(const Hold hold, attached->Claim(sent.message));
     sent.block.Reset();
@@ -141,7 +141,7 @@ TEST_P(ArenaComeAndGoTest, HoldersThatAreForkedLeaveNothingBehind) {
             auto hold = (*attached)->Claim(sent.message);
             ASSERT_THAT(hold, IsOk());
             EXPECT_TRUE(HasPattern(hold->bytes(), sent.message));
-            if (i % 2 == 0) _exit(0);  // Without letting go of anything.
+            if (i % 2 == 0) _exit(0);  // Without releasing anything.
           }));
       ASSERT_TRUE(child.EndsWell());
     }
@@ -153,7 +153,7 @@ TEST_P(ArenaComeAndGoTest, HoldersThatAreForkedLeaveNothingBehind) {
   EXPECT_TRUE(ExpectSame(before, Count()));
 }
 
-// --- Pids that come again. ---
+// --- Reused pids. ---
 
 // A fork() whose child gets `pid`, or any if that is 0. -1 and errno as
 // clone3().
@@ -167,7 +167,7 @@ pid_t ForkWithPid(pid_t pid) {
   return static_cast<pid_t>(syscall(SYS_clone3, &arguments, sizeof(arguments)));
 }
 
-// What goes over a pipe that both ends inherit.
+// A signal over a pipe that both processes inherit.
 class Signal {
  public:
   Signal() { EXPECT_EQ(pipe(ends_.data()), 0); }
@@ -188,8 +188,8 @@ class Signal {
   std::array<int, 2> ends_ = {-1, -1};
 };
 
-// A child that attaches, claims and waits to be killed. It is made by clone3()
-// itself, so nothing else may run in it that keeps its own pid.
+// A child that attaches, claims and waits to be killed. It is created by
+// clone3() itself, so no code that caches its own pid may run in it.
 pid_t StartHolder(pid_t pid, const ArenaOffer& offer,
                   const BlockDescriptor& message, const Signal& claimed) {
   const pid_t child = ForkWithPid(pid);
@@ -216,7 +216,7 @@ TEST_P(ArenaComeAndGoTest, NewcomerWithTheSamePidIsNotTheDeadHolder) {
     TENON_ASSERT_OK_AND_ASSIGN(const ArenaOffer offer,
                                arena->Offer(first.block));
     const Signal claimed;
-    // fork() and not clone3(): so that this test's library knows of it.
+    // fork() and not clone3(): so that this test's library notices it.
     const pid_t holder = fork();
     if (holder == 0) {
       alarm(60);
@@ -247,8 +247,8 @@ TEST_P(ArenaComeAndGoTest, NewcomerWithTheSamePidIsNotTheDeadHolder) {
     ASSERT_EQ(newcomer, holder);
     newcomer_claimed.Await();
     second.block.Reset();
-    // The dead one's block comes back although a process of its pid lives, and
-    // what that one claimed does not.
+    // The dead holder's block is reclaimed although a process with its pid
+    // lives; the blocks that this process has claimed are not.
     {
       TENON_ASSERT_OK_AND_ASSIGN(const Block back, arena->TryAllocate(kBlock));
       EXPECT_THAT(arena->TryAllocate(kBlock),

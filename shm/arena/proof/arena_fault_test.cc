@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Every system call of creating, growing, offering, attaching, taking back and
-// trimming, failed with every errno that the code names or the kernel may give:
-// nothing leaks, no block is given away that is held, and the next try works.
+// Every system call of creating, growing, offering, attaching, reclaiming and
+// trimming fails with every errno that the code names or the kernel may return:
+// nothing leaks, no held block is reused, and the next attempt succeeds.
 
 #include <errno.h>
 
@@ -38,13 +38,13 @@ namespace {
 
 constexpr size_t kBlock = 4096;
 
-// Calls that cannot fail, or whose failure nobody could act on: a name that
-// cannot be unlinked stays; what is not known for sure is closed by a thread.
+// Calls that cannot fail, or whose failure has no remedy: a name that cannot be
+// unlinked stays; a descriptor of unknown type is closed by a thread.
 const std::set<std::string> kSpared = {
     "munmap", "geteuid", "getpid", "brk",      "prlimit64",
     "waitid", "unlink",  "ioctl",  "readlink", "shutdown"};
-// One name or the other, as the C library has it; and what is called only once
-// much memory was taken.
+// Pairs of names, of which the C library uses one; and calls made only once
+// much memory was allocated.
 const std::set<std::string> kAliases = {"fstat", "newfstatat", "sendto",
                                         "recvfrom", "fstatfs"};
 
@@ -93,15 +93,15 @@ Faults LookFaults() {
                 {.call = "close", .error = EIO, .executed = true}};
 }
 
-// What the kernel says of a descriptor that is not what it should be. To the
-// owner of the arena that is the fault of whoever attaches, who is refused.
+// The kernel's errors for a descriptor of the wrong type. The owner of the
+// arena blames the attaching process, and refuses it.
 Faults ForgeryFaults() {
   return Make({"fcntl"}, {EPERM, EBUSY, EINVAL, EBADF}) +
          Make({"fstatfs", "pread64"}, {EIO}) + Make({"pidfd_open"}, {ESRCH});
 }
 
 // With `may_refuse` the owner may have refused the attachment; then it does not
-// see what is held.
+// see that process's claims.
 absl::Status Round(const ArenaOptions& options, bool may_refuse) {
   TENON_ASSIGN_OR_RETURN(const auto arena, Arena::Create(options));
   TENON_ASSIGN_OR_RETURN(SentBlock held, MakeSentBlock(*arena, kBlock));
@@ -112,7 +112,7 @@ absl::Status Round(const ArenaOptions& options, bool may_refuse) {
   TENON_RETURN_IF_ERROR(attached->Claim(free.message).status());
   held.block.Reset();
   free.block.Reset();
-  // Takes back one of two. If it cannot be seen who holds what, neither.
+  // Reclaims one of two. None, if the claims cannot be read.
   {
     absl::StatusOr<Block> back = arena->TryAllocate(kBlock);
     if (back.ok()) {
@@ -141,7 +141,7 @@ class ArenaFaultTest : public testing::TestWithParam<SharingStrategy> {
     scenario.body = std::move(body);
     scenario.shm_prefix = prefix_;
     scenario.faults = std::move(faults);
-    // A signal never matters.
+    // A signal never has an effect.
     scenario.check = [](const SyscallFault& fault,
                         const absl::Status& outcome) -> absl::Status {
       return fault.error == EINTR && fault.call != "poll" ? outcome

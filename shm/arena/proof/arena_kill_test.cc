@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// An owner, a holder, one that forwards and a third process, killed and stopped
-// at every named point of ledger and arena.
+// An owner, a holder, a forwarder and a third process, killed and stopped at
+// every named point of ledger and arena.
 
 #include <algorithm>
 #include <cstddef>
@@ -43,7 +43,8 @@ using ::testing::IsEmpty;
 constexpr size_t kBlock = 4096;
 constexpr size_t kQuota = 4;
 
-// An offer for each that attaches; the first of its blocks is what to claim.
+// An offer for each attaching process; the first of its blocks is the one to
+// claim.
 struct Boards {
   OfferBoard holder;
   OfferBoard forwarder;
@@ -79,7 +80,7 @@ class World {
     self.Await("holder", "released").IgnoreError();
     self.Await("forwarder", "released").IgnoreError();
     self.Await("third", "released").IgnoreError();
-    // All have released or died: everything comes back.
+    // All have released or died: every block is reclaimed.
     {
       std::vector<Block> all;
       for (size_t i = 0; i < kQuota; ++i) {
@@ -96,7 +97,7 @@ class World {
     auto attached = Attach(self, "owner", boards_->holder);
     if (attached == nullptr) return;
     auto hold = attached->Claim(boards_->holder.blocks[0]);
-    // The owner keeps its block, or is dead and takes nothing back.
+    // The owner keeps its block, or is dead and reclaims nothing.
     ASSERT_THAT(hold, IsOk());
     EXPECT_TRUE(HasPattern(hold->bytes(), hold->descriptor()));
     self.Step("claimed");
@@ -130,7 +131,7 @@ class World {
     auto hold = attached->Claim(boards_->third.blocks[0]);
     self.Step("claimed");
     if (!hold.ok()) {
-      // Only if who forwarded it was killed before.
+      // Only if the forwarder was killed before.
       EXPECT_THAT(hold, StatusIs(absl::StatusCode::kDataLoss));
       EXPECT_THAT(self.Await("forwarder", "released"),
                   StatusIs(absl::StatusCode::kUnavailable));
@@ -145,7 +146,7 @@ class World {
   }
 
   // A killed owner under kFileSystem leaves the name of a segment, which is
-  // documented; nobody else leaves anything.
+  // documented; no other process leaves anything.
   void Check(const Reporter& reporter, const std::vector<KillOrder>& fired) {
     TENON_ASSERT_OK_AND_ASSIGN(const auto names, ListShmNames(prefix_));
     bool owner_killed = false;
@@ -168,12 +169,12 @@ class World {
     EXPECT_THAT(GiveOffer(self, other, board, offer), MayBeDead());
   }
 
-  // Null if who should offer was killed before.
+  // Null if the offering process was killed before.
   std::shared_ptr<AttachedArena> Attach(Peer& self, absl::string_view from,
                                         const OfferBoard& board) {
     auto attached = TakeOfferAndAttach(self, from, board);
     if (attached.ok()) return *attached;
-    // It is not the arena that refuses.
+    // The arena does not refuse.
     EXPECT_TRUE(absl::IsUnavailable(attached.status())) << attached.status();
     EXPECT_THAT(std::string(attached.status().message()),
                 testing::Not(testing::HasSubstr("the owner of the arena")));
@@ -182,7 +183,7 @@ class World {
     return nullptr;
   }
 
-  // What is held must not be among what can be had.
+  // Held blocks must not be among those that can be allocated.
   static void Overwrite(Arena& arena) {
     std::vector<Block> blocks;
     for (size_t i = 0; i < kQuota; ++i) {
@@ -227,7 +228,7 @@ class ArenaKillTest : public testing::TestWithParam<Param> {
     EXPECT_TRUE(report.failures.empty()) << report.ToString();
     EXPECT_FALSE(report.given_up);
     EXPECT_GT(report.kills, 0u);
-    // Only who outlives somebody buries him.
+    // Only a process that outlives another one removes it.
     if (method == KillMethod::kKill) {
       EXPECT_THAT(report.unreached, IsEmpty());
     } else {
@@ -246,9 +247,9 @@ TEST_P(ArenaKillTest, OneAtEachPoint) {
   }
 }
 
-// The owner also while it buries another.
+// The owner also while it removes another process.
 TEST_P(ArenaKillTest, TwoAtPointsOfTheArena) {
-  // To be stopped twice in a run takes long; and under ASan so does each fork.
+  // Two stops in a run take long; and under ASan so does each fork.
   bool few = std::get<KillMethod>(GetParam()) == KillMethod::kStop;
 #ifdef __SANITIZE_ADDRESS__
   few = true;

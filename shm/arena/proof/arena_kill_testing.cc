@@ -88,7 +88,7 @@ absl::Status GiveOffer(Peer& self, absl::string_view other, OfferBoard& board,
   for (const int fd : offer.fds) {
     TENON_RETURN_IF_ERROR(self.GiveFd(other, fd));
   }
-  self.Step(absl::StrCat("offered to ", other));  // All hear it.
+  self.Step(absl::StrCat("offered to ", other));  // Unblocks all waiting peers.
   return absl::OkStatus();
 }
 

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// What tests that kill processes of an arena share: bytes that say whose they
-// are, and ways to bring an offer to another process.
+// Support for tests that kill processes of an arena: bytes that identify their
+// block, and ways to pass an offer to another process.
 
 #ifndef TENON_SHM_ARENA_PROOF_ARENA_KILL_TESTING_H_
 #define TENON_SHM_ARENA_PROOF_ARENA_KILL_TESTING_H_
@@ -27,7 +27,7 @@
 
 namespace tenon {
 
-// Fills a block with what only this block of this generation of this arena has.
+// Fills a block with bytes unique to this block, generation and arena.
 void FillPattern(std::span<std::byte> bytes, const BlockDescriptor& block);
 bool HasPattern(std::span<const std::byte> bytes, const BlockDescriptor& block);
 
@@ -38,14 +38,14 @@ struct SentBlock {
 };
 absl::StatusOr<SentBlock> MakeSentBlock(Arena& arena, size_t bytes);
 
-// Attaches by an offer whose descriptors are open in this process, as a forked
-// child of who made it has them.
+// Attaches by an offer whose descriptors are open in this process, as in a
+// forked child of the process that made it.
 std::vector<UniqueFd> CopyFds(const std::vector<int>& fds);
 absl::StatusOr<std::shared_ptr<AttachedArena>> AttachTo(
     const ArenaOffer& offer);
 
 // In memory that the processes of a test share: an offer's bytes, and messages.
-// Its descriptors go beside it, through Peer::GiveFd().
+// Its descriptors are sent through Peer::GiveFd().
 struct OfferBoard {
   static constexpr size_t kBlocks = 4;
 

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// An arena where there is little memory: it uses all of it.
+// An arena with little memory uses all of it.
 
 #include <cstddef>
 #include <vector>
@@ -22,7 +22,7 @@ namespace {
 constexpr size_t kBytes = 4096;
 constexpr size_t kMiB = size_t{1} << 20;
 
-// Segments grow, and the next one would be larger than what is left.
+// Segments grow, and the next one would be larger than the remaining memory.
 TEST(ArenaMemoryTest, SmallerSegmentsUseWhatIsLeft) {
   if (!CanEnterOwnMountNamespace()) GTEST_SKIP() << kNoMountNamespace;
   EXPECT_TRUE(PassesInChild([] {
@@ -40,7 +40,7 @@ TEST(ArenaMemoryTest, SmallerSegmentsUseWhatIsLeft) {
     }
     EXPECT_THAT(refused, StatusIs(absl::StatusCode::kResourceExhausted));
     EXPECT_GE(blocks.size() * kBytes, 3 * kMiB - 64 * 1024);
-    // And what is free again is found.
+    // And blocks that are free again are found.
     blocks.resize(blocks.size() / 2);
     EXPECT_THAT((*arena)->Allocate(kBytes, Deadline::Passed()), IsOk());
   }));

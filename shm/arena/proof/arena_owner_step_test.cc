@@ -1,10 +1,10 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// The owner of an arena killed at every machine instruction of taking back,
-// growing and trimming: who holds a block keeps its bytes, claims and forwards
-// on, and when the last is gone nothing is left. TENON_STEP_STRIDE=1 in the
-// environment takes all positions; otherwise it is some.
+// The owner of an arena killed at every machine instruction of reclaiming,
+// growing and trimming: a holder of a block keeps its bytes, and continues to
+// claim and forward; after the last holder nothing is left. TENON_STEP_STRIDE=1
+// in the environment selects all positions; the default is a part of them.
 
 #include <unistd.h>
 
@@ -47,22 +47,22 @@ namespace {
 
 constexpr size_t kBlock = 4096;
 constexpr size_t kOtherBlock = 8192;
-// Rounds of long loops that are farther away are left out.
+// Later iterations of long loops are skipped.
 constexpr uint64_t kMaxStops = 100;
 
-// What the owner sent, in OfferBoard::blocks.
+// The owner's messages in OfferBoard::blocks.
 enum Sent {
-  kHeld,      // Claimed; the owner has let go.
-  kReleased,  // Claimed and released; the owner has let go.
+  kHeld,      // Claimed; the owner has released it.
+  kReleased,  // Claimed and released; the owner has released it.
   kKept,      // Not claimed yet; the owner keeps it.
 };
 
 struct Boards {
   OfferBoard holder;
-  OfferBoard test;  // What the holder forwards.
+  OfferBoard test;  // The holder's forwarded messages.
 };
 
-// The owner's world before its region.
+// The owner's state before its region.
 struct Owner {
   std::shared_ptr<Arena> arena;
   SentBlock kept;
@@ -72,7 +72,7 @@ class ArenaOwnerStepTest : public testing::TestWithParam<SharingStrategy> {
  protected:
   void SetUp() override {
     if (const absl::Status can = CanTrace(); !can.ok()) GTEST_SKIP() << can;
-    // What is done only once in a process is not of interest.
+    // One-time initialisation of a process is not under test.
     TENON_ASSERT_OK_AND_ASSIGN(auto arena, Arena::Create(Options()));
     TENON_ASSERT_OK_AND_ASSIGN(SentBlock sent, MakeSentBlock(*arena, kBlock));
     TENON_ASSERT_OK_AND_ASSIGN(const ArenaOffer offer,
@@ -105,7 +105,7 @@ class ArenaOwnerStepTest : public testing::TestWithParam<SharingStrategy> {
     peers_.pop_back();
   }
 
-  // Returns when the owner is about to take back.
+  // Returns when the owner is about to reclaim.
   void PrepareOwner(Peer& self, Owner& owner) {
     TENON_ASSERT_OK_AND_ASSIGN(owner.arena, Arena::Create(Options()));
     Arena& arena = *owner.arena;
@@ -136,7 +136,7 @@ class ArenaOwnerStepTest : public testing::TestWithParam<SharingStrategy> {
     self.Step("ready");
     ASSERT_THAT(self.Await("test", "killed"), IsOk());
     EXPECT_TRUE(HasPattern(held.bytes(), sent[kHeld]));
-    // It was sent, and its owner had not let go of it.
+    // It was sent, and its owner had not released it.
     TENON_ASSERT_OK_AND_ASSIGN(const Hold kept, attached->Claim(sent[kKept]));
     EXPECT_TRUE(HasPattern(kept.bytes(), sent[kKept]));
     boards_->test.blocks[0] = sent[kHeld];
@@ -168,7 +168,7 @@ class ArenaOwnerStepTest : public testing::TestWithParam<SharingStrategy> {
   }
 
   // Names of segments that a killed owner leaves are documented, under
-  // kFileSystem: at most one for each that it had or was making.
+  // kFileSystem: at most one for each segment that it had or was creating.
   absl::Status RemoveNames() {
     TENON_ASSIGN_OR_RETURN(const auto names, ListShmNames(prefix_));
     const size_t most = GetParam() == SharingStrategy::kFileSystem ? 3 : 0;
@@ -209,7 +209,7 @@ class ArenaOwnerStepTest : public testing::TestWithParam<SharingStrategy> {
     EXPECT_TRUE(report.failures.empty()) << report.ToString();
     EXPECT_FALSE(report.given_up);
     EXPECT_GE(report.positions, 10u);
-    // Some lie behind the end of a region in which malloc() went another way.
+    // Some are behind the end of a region in which malloc() took another path.
     EXPECT_LE(report.missed, report.positions / 20);
     EXPECT_TRUE(ExpectSame(before, TakeCensus({.shm_prefix = prefix_})));
   }

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // An arena and its holders in a pid namespace whose /proc is the outer one, or
-// none: each holder is attached as the process that it is, and what it holds is
-// not reused.
+// none: each holder is attached under its own identity, and its blocks are not
+// reused.
 
 #include <sys/types.h>
 #include <unistd.h>
@@ -72,7 +72,7 @@ absl::StatusOr<ForkedChild> StartHolder(const ArenaOffer& offer,
 
 enum class Kernel { kThis, kLinux61 };
 
-// Without a /proc Linux 6.1 has nothing to identify processes by.
+// Without a /proc Linux 6.1 cannot identify processes.
 void ExpectRefusalSaysWhy(Arena& arena) {
   EXPECT_THAT(arena.Holders(), IsOk());
   EXPECT_EQ(arena.Use().attached, 0u);
@@ -116,7 +116,7 @@ void ExpectHeldBlockIsNotReused(Proc proc, Kernel kernel) {
   }
   tried.Send();
   EXPECT_TRUE(holder.EndsWell());
-  // What it held is free again.
+  // The block it held is free again.
   TENON_ASSERT_OK_AND_ASSIGN(const SentBlock one,
                              MakeSentBlock(*arena, kBlock));
   TENON_ASSERT_OK_AND_ASSIGN(const SentBlock two,

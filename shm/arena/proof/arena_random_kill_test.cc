@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Receivers and forwarders killed and stopped at random moments. How often:
-// TENON_RANDOM_KILLS in the environment.
+// Receivers and forwarders killed and stopped at random moments. The number of
+// kills: TENON_RANDOM_KILLS in the environment.
 
 #include <cstdint>
 #include <iostream>
@@ -26,7 +26,7 @@ class ArenaRandomKillTest : public testing::TestWithParam<SharingStrategy> {
   RandomKillReport Run(RandomKillOptions options) {
     options.strategy = GetParam();
     options.shm_prefix = UniqueShmPrefix();
-    // Another run takes other moments; what it prints can be repeated.
+    // Each run uses another seed, and prints it for a repetition.
     options.seed = NumberFromEnvironment(
         "TENON_RANDOM_SEED",
         static_cast<uint64_t>(absl::ToUnixMicros(absl::Now())));
@@ -48,7 +48,7 @@ TEST_P(ArenaRandomKillTest, Killed) {
   EXPECT_EQ(Run({.kills = kills}).kills, kills);
 }
 
-// Nobody dies: so nothing is lost either.
+// No process dies: so no message is lost.
 TEST_P(ArenaRandomKillTest, Stopped) {
   const RandomKillReport report = Run({.stops = 1'000});
   EXPECT_EQ(report.stops, 1'000u);

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// One attachment for a process and an arena; and what a process learns whose
+// One attachment for a process and an arena; and the errors of a process whose
 // attachment the owner refuses.
 
 #include <cstddef>
@@ -47,7 +47,7 @@ class ArenaRefusalTest : public testing::Test {
     EXPECT_EQ(Attached(), Attachments::kMaxOfOneProcess);
   }
   size_t Attached() {
-    EXPECT_THAT(arena_->Holders(), IsOk());  // The owner looks.
+    EXPECT_THAT(arena_->Holders(), IsOk());  // The owner receives.
     return arena_->Use().attached;
   }
   std::shared_ptr<AttachedArena> Attach() {
@@ -70,7 +70,7 @@ TEST_F(ArenaRefusalTest, AProcessAttachesOnceHoweverOftenItDoes) {
     holds.push_back(std::move(hold));
   }
   EXPECT_EQ(Attached(), 1u);
-  // What is claimed through one that is gone is held by the others' attachment.
+  // Claims through a destroyed one are held by the attachment of the others.
   all.clear();
   holds.resize(1);
   EXPECT_EQ(Attached(), 1u);
@@ -104,7 +104,7 @@ TEST_F(ArenaRefusalTest, AClaimThroughAnAttachmentThatWasRefusedIsAnError) {
   EXPECT_EQ(Attach()->attachment(), again->attachment());
 }
 
-// That others are refused costs a look at the lease, and nothing else.
+// A refusal of other processes costs a poll of the lease, and nothing else.
 TEST_F(ArenaRefusalTest, AClaimThroughAnotherAttachmentIsNone) {
   TENON_ASSERT_OK_AND_ASSIGN(const BlockDescriptor block, block_.Describe());
   const auto attached = Attach();

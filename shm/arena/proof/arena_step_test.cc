@@ -2,10 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // A holder killed at every machine instruction of attaching, claiming, handing
-// over and releasing: the owner gets every block back, and a third process
-// keeps the bytes of what it holds. With -c opt that is the code as it is
-// shipped; TENON_STEP_STRIDE=1 in the environment takes all positions also of
-// what is long.
+// over and releasing: the owner reclaims every block, and a third process keeps
+// the bytes of its holds. With -c opt that is the shipped code;
+// TENON_STEP_STRIDE=1 in the environment selects all positions, also of long
+// regions.
 
 #include <algorithm>
 #include <atomic>
@@ -45,18 +45,19 @@ namespace {
 
 constexpr size_t kBlock = 4096;
 constexpr size_t kQuota = 4;  // Blocks, of which the third process holds one.
-// An attachment has room for many segments: to clear that is a long loop over
-// private memory, whose later rounds do not differ from the first ones.
+// An attachment has room for many segments: clearing it is a long loop over
+// private memory, whose later iterations do not differ from the first ones.
 constexpr uint64_t kMaxStops = 100;
 constexpr absl::Duration kWholeTest = absl::Hours(1);
 
-// What the victim says before it is killed, and the third process at all times.
+// Written by the victim before it is killed, and by the third process at all
+// times.
 struct Board {
   std::atomic<bool> claimed{false};
   std::atomic<bool> acknowledged{false};
   std::atomic<bool> forwarded{false};
-  BlockDescriptor message;      // What the third process shall claim.
-  absl::StatusCode third_said;  // What came of it.
+  BlockDescriptor message;      // The message for the third process to claim.
+  absl::StatusCode third_said;  // The result of that claim.
 };
 
 class ArenaStepTest : public testing::TestWithParam<SharingStrategy> {
@@ -66,7 +67,7 @@ class ArenaStepTest : public testing::TestWithParam<SharingStrategy> {
     TENON_ASSERT_OK_AND_ASSIGN(
         arena_, Arena::Create(SmallArena(GetParam(), prefix_, kQuota, kBlock)));
     StartThird();
-    // What is done only once in a process is not of interest.
+    // One-time initialisation of a process is not under test.
     TENON_ASSERT_OK_AND_ASSIGN(sent_, MakeSentBlock(*arena_, kBlock));
     TENON_ASSERT_OK_AND_ASSIGN(offer_, arena_->Offer(sent_.block));
     TENON_ASSERT_OK_AND_ASSIGN(auto attached, AttachTo(offer_));
@@ -134,8 +135,8 @@ class ArenaStepTest : public testing::TestWithParam<SharingStrategy> {
     }
   }
 
-  // The third process looks at its bytes, and claims `message`; if that is
-  // empty, it releases what it claimed so. Returns what the claim said.
+  // The third process checks its bytes, and claims `message`; if that is empty,
+  // it releases its earlier claims of this kind. Returns the code of the claim.
   absl::StatusOr<absl::StatusCode> AskThird(const BlockDescriptor& message) {
     board_->message = message;
     test_->Step("next");
@@ -147,8 +148,8 @@ class ArenaStepTest : public testing::TestWithParam<SharingStrategy> {
 
   // --- The owner, which is the test itself. ---
 
-  // Takes all blocks that there can be but `held`, writes them all over, and
-  // drops them.
+  // Allocates all blocks of the quota except `held`, overwrites them, and drops
+  // them.
   absl::Status TakeWholeQuota(size_t held) {
     std::vector<Block> blocks;
     for (size_t i = held; i < kQuota; ++i) {
@@ -161,13 +162,16 @@ class ArenaStepTest : public testing::TestWithParam<SharingStrategy> {
                   "a block was handed out that somebody holds");
   }
 
-  // After the victim's end: everything but what the third process has.
+  // After the victim's end: reclaims all blocks except those of the third
+  // process.
   absl::Status GetAllBack() {
     sent_.block.Reset();
     TENON_RETURN_IF_ERROR(TakeWholeQuota(1));
     TENON_RETURN_IF_ERROR(AskThird({}).status());
-    TENON_RETURN_IF_ERROR(arena_->Holders().status());  // Buries the dead.
-    return Expect(arena_->Use().attached == 1, "the dead are still attached");
+    // Removes dead processes.
+    TENON_RETURN_IF_ERROR(arena_->Holders().status());
+    return Expect(arena_->Use().attached == 1,
+                  "dead processes are still attached");
   }
 
   StepScenario Scenario() {
@@ -206,8 +210,8 @@ class ArenaStepTest : public testing::TestWithParam<SharingStrategy> {
     EXPECT_TRUE(report.failures.empty()) << report.ToString();
     EXPECT_FALSE(report.given_up);
     EXPECT_GE(report.positions, 10u);
-    // Where there is no malloc(), whose path depends on what was freed before,
-    // it is the same way each time.
+    // Without malloc(), whose path depends on earlier calls, the path is the
+    // same each time.
     const bool steady = report.instructions < 500;  // Claim and release.
     EXPECT_LE(report.missed, steady ? 0 : report.positions / 20);
   }
@@ -268,8 +272,8 @@ TEST_P(ArenaStepTest, Release) {
   Run(scenario);
 }
 
-// Claims, acknowledges, forwards to the third process and lets go. The owner
-// keeps its block until the acknowledgement, as it has to.
+// Claims, acknowledges, forwards to the third process and releases. The owner
+// keeps its block until the acknowledgement, as required.
 TEST_P(ArenaStepTest, HandOver) {
   StepScenario scenario = Scenario();
   scenario.victim = [this](const Reporter&) {
@@ -293,7 +297,8 @@ TEST_P(ArenaStepTest, HandOver) {
     }
     sent_.block.Reset();
     if (!board_->forwarded.load()) return GetAllBack();
-    // Either the third process comes before the owner looks, or after.
+    // Alternates between a claim of the third process before the owner's test,
+    // and after it.
     if (position.index % 2 == 1) {
       TENON_RETURN_IF_ERROR(TakeWholeQuota(1));
       TENON_ASSIGN_OR_RETURN(const absl::StatusCode said,
@@ -313,9 +318,9 @@ TEST_P(ArenaStepTest, HandOver) {
   Run(scenario);
 }
 
-// While the victim stands still, and may go on at any time, the owner lets go
-// of the block and tries to use it again. Either it gets it, and the claim that
-// is under way is refused; or it does not, and the claim is good.
+// While the victim is stopped, and may continue at any time, the owner releases
+// the block and tries to reuse it. Either it succeeds, and the claim in
+// progress fails; or it does not, and the claim succeeds.
 TEST_P(ArenaStepTest, OwnerAgainstAClaimThatStandsStill) {
   StepScenario scenario = Scenario();
   scenario.fate = StepFate::kPause;

@@ -113,7 +113,7 @@ TEST(ArenaWaitTest, SeveralThreadsShareWhatThereIs) {
       for (int i = 0; i < kRounds; ++i) {
         auto block = arena->Allocate(kBytes, Soon());
         ASSERT_THAT(block, IsOk());
-        // Nobody else has it.
+        // No other thread has it.
         std::memset(block->data(), t, kBytes);
         if (i % 16 == 0) std::this_thread::yield();
         ASSERT_EQ(block->data()[kBytes - 1], std::byte(t));

@@ -2,11 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // A holder whose process writes its column at full speed: its cells, its header
-// and its directory. The owner's tests are bounded, it gets back all blocks
-// whose cells are left alone, and it says who is to blame.
+// and its directory. The owner's tests are bounded, it reclaims all blocks
+// whose cells are not flipped, and it names the process to blame.
 //
-// TENON_FLIPPER_CLAIMS is how many claims and tests there are; 10000000 for the
-// full run:
+// TENON_FLIPPER_CLAIMS is the number of claims and tests; 10000000 for the full
+// run:
 //   bazel test --config=asan --test_env=TENON_FLIPPER_CLAIMS=10000000 ...
 
 #include <stdlib.h>
@@ -47,7 +47,7 @@ namespace {
 constexpr uint64_t kCells = ColumnLayout::kCellsAlignment;
 constexpr size_t kBlockBytes = 4096;
 constexpr size_t kQuotaBlocks = 64;
-// The flipper writes the cells of those below, the others are left alone.
+// The flipper writes the cells of those below, the others are not flipped.
 constexpr uint64_t kFlipped = 32;
 constexpr int64_t kDefaultClaims = 200'000;
 constexpr absl::Duration kPatience = absl::Minutes(20);
@@ -56,7 +56,7 @@ void Store(std::atomic<uint64_t>& word, uint64_t value) {
   word.store(value, std::memory_order_relaxed);
 }
 
-// All kinds of cells: held, not held, counting on, and anything.
+// All kinds of cells: held, not held, counting up, and arbitrary.
 [[noreturn]] void FlipForEver(const TestColumn& column) {
   auto* const header = reinterpret_cast<std::atomic<uint64_t>*>(column.data());
   constexpr size_t kHeaderWords = ColumnLayout::kCellsAt / sizeof(uint64_t);
@@ -108,14 +108,14 @@ class HostileFlipperTest : public testing::Test {
     honest_ = AttachTo(offer_).value();
   }
 
-  // The attachment that stays, made while the header is still right.
+  // The attachment that stays, made while the header is still valid.
   void AttachHostile() {
     ASSERT_TRUE(hostile_.Send(inbox()));
-    ASSERT_THAT(arena_->Holders(), IsOk());  // Looks into the inbox.
+    ASSERT_THAT(arena_->Holders(), IsOk());  // Receives from the inbox.
     ASSERT_EQ(arena_->Use().attached, 2u);
   }
 
-  // Attaches once more, with a header that moves while it is read, and
+  // Attaches once more, with a header that changes while it is read, and
   // detaches.
   void AttachHostileAgain() {
     const TestAttach attach(arena_->id(), kCells, &column_);
@@ -135,7 +135,7 @@ class HostileFlipperTest : public testing::Test {
     ASSERT_THAT(hold, IsOk());
     block->Reset();
     ASSERT_EQ(hold->data()[0], std::byte{0x5a});
-    // What a faulty sender would name.
+    // The generation of a faulty sender.
     message.generation += 1 + random_() % 3;
     message.block = static_cast<uint32_t>(random_() % 80);
     const auto wrong = honest_->Claim(message);
@@ -185,7 +185,7 @@ TEST_F(HostileFlipperTest, OwnerGetsBackWhatIsLeftAloneAndNamesTheMover) {
   const ArenaUse use = arena_->Use();
   EXPECT_GT(use.failures, 0u);
   EXPECT_GT(errors_, 0);
-  // All that is not flipped can be had at the same time.
+  // All blocks whose cells are not flipped can be allocated at the same time.
   std::vector<Block> blocks;
   for (uint64_t i = 0; i < kQuotaBlocks - kFlipped; ++i) {
     TENON_ASSERT_OK_AND_ASSIGN(blocks.emplace_back(),

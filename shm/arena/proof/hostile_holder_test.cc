@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// What a process can do to the owner of an arena that it attaches to: send it
-// anything at all. Each wrong thing is refused, and the owner goes on.
+// A process that attaches to an arena can send its owner any message. Each
+// malformed one is rejected, and the owner continues.
 
 #include <errno.h>
 #include <fcntl.h>
@@ -52,7 +52,7 @@ class HostileHolderTest : public testing::Test {
     offer_ = arena_->Offer(block_).value();
   }
 
-  // What comes after: all that the owner had let go of can be used again.
+  // Checks the owner afterwards: all blocks that it had released can be reused.
   void ExpectOwnerGoesOn() {
     for (int round = 0; round < 3; ++round) {
       std::vector<Block> blocks;
@@ -77,7 +77,7 @@ class HostileHolderTest : public testing::Test {
   bool LastWasRefused() {
     const ArenaUse before = arena_->Use();
     const size_t fds = CountOpenFds();
-    EXPECT_THAT(arena_->Holders(), IsOk());  // Looks into the inbox.
+    EXPECT_THAT(arena_->Holders(), IsOk());  // Receives from the inbox.
     const ArenaUse after = arena_->Use();
     EXPECT_EQ(after.attached + after.refused,
               before.attached + before.refused + 1);
@@ -87,7 +87,7 @@ class HostileHolderTest : public testing::Test {
     }
     return refused;
   }
-  // With another descriptor in the place of a good one.
+  // With `fd` at the position of a valid descriptor.
   bool IsRefusedWith(size_t place, int fd) {
     TestAttach& attach = NewAttach();
     attach.fds[place] = fd;
@@ -132,7 +132,7 @@ TEST_F(HostileHolderTest, ColumnsOfAWrongSizeAreRefused) {
     const TestColumn column({.bytes = bytes});
     EXPECT_TRUE(IsRefusedWith(kColumnPlace, column.fd())) << bytes;
   }
-  // What has the cells is large enough.
+  // A column that fits the cells is large enough.
   const TestColumn exact({.bytes = needed});
   EXPECT_FALSE(IsRefusedWith(kColumnPlace, exact.fd()));
   ExpectOwnerGoesOn();
@@ -214,7 +214,7 @@ TEST_F(HostileHolderTest, WrongNumbersInTheMessageAreRefused) {
         (uint64_t{1} << 61) - kBlocks, UINT64_MAX, UINT64_MAX - kBlocks + 1}) {
     EXPECT_TRUE(refused([&](M& m) { m.first_cell = first; })) << first;
   }
-  // The last range that there is.
+  // The last possible range.
   EXPECT_FALSE(
       refused([](M& m) { m.first_cell = ColumnLayout::kCells - kBlocks; }));
   ExpectOwnerGoesOn();
@@ -296,14 +296,14 @@ TEST_F(HostileHolderTest, CellsOfAnyValueAreHeldOrNot) {
   }
 }
 
-// More than it ever claimed is released: that is its own loss. The block seems
-// to be held until it detaches or dies.
+// A process releases more often than it claimed, which harms only itself: the
+// block seems to be held until it detaches or dies.
 TEST_F(HostileHolderTest, ReleasingTooOftenKeepsTheBlockAndNothingElse) {
   const TestAttach& attach = NewAttach();
   ASSERT_FALSE(IsRefused(attach));
   EXPECT_FALSE(Lease<>::Release(column_.cells()[0]));
   EXPECT_EQ(LeaseCell::Held(column_.words()[0]), 0u);
-  column_.words()[0].fetch_sub(1);  // As a faulty program would.
+  column_.words()[0].fetch_sub(1);  // As in a faulty program.
   EXPECT_THAT(block_.Describe(), IsOk());
   block_.Reset();
   TENON_ASSERT_OK_AND_ASSIGN(auto holders, arena_->Holders());

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// What an arena's owner can do to a process that attaches: offer it anything at
-// all. It gets errors, or bytes inside what it has mapped.
+// An arena's owner can offer anything to a process that attaches. That process
+// gets errors, or bytes inside its mappings.
 
 #include <fcntl.h>
 #include <stdlib.h>
@@ -124,7 +124,7 @@ class FakeOwner {
             .offset = 0,
             .size = kBlockBytes};
   }
-  // Takes out what was sent, so that more can be.
+  // Receives sent messages, to make room for more.
   void Drain() {
     char byte;
     while (recv(inbox_.get(), &byte, 1, MSG_DONTWAIT) >= 0) {
@@ -156,8 +156,8 @@ TEST(HostileOwnerTest, GoodOneIsAttachedTo) {
   EXPECT_EQ(hold.data()[kBlockBytes - 1], std::byte{0x5a});
 }
 
-// One process offers the true table of another, with a part of its own: what is
-// claimed would be seen by nobody, or be something else.
+// A process offers the true table of another one, with one part replaced by its
+// own: no owner would see the claims, or they would be on other memory.
 TEST(HostileOwnerTest, PartsThatAreNotTheOwnersAreRefused) {
   TENON_ASSERT_OK_AND_ASSIGN(const auto arena, Arena::Create());
   TENON_ASSERT_OK_AND_ASSIGN(const Block block,
@@ -184,15 +184,16 @@ TEST(HostileOwnerTest, PartsThatAreNotTheOwnersAreRefused) {
   EXPECT_THAT(attached->Add(good.bytes, Travel(good.fds)), IsOk());
 }
 
-// It would be closed with the socket, and might keep one waiting.
+// It would be closed with the socket, and might block.
 TEST(HostileOwnerTest, WhatLiesInTheSocketIsFound) {
   FakeOwner owner;
   const UniqueFd event(eventfd(0, EFD_CLOEXEC));
   ASSERT_TRUE(SendPacket(owner.inbox(), "", {}));
   ASSERT_TRUE(SendPacket(owner.inbox(), "", {event.get()}));
-  EXPECT_THAT(AttachTo(owner.Offer()),
-              StatusIs(kInvalidArgument, HasSubstr("something lies")));
-  // And nothing more can be put into it.
+  EXPECT_THAT(
+      AttachTo(owner.Offer()),
+      StatusIs(kInvalidArgument, HasSubstr("contains unread messages")));
+  // And no further message can be sent into it.
   EXPECT_FALSE(SendPacket(owner.inbox(), "x", {}));
 }
 
@@ -263,7 +264,7 @@ TEST(HostileOwnerTest, SegmentsThatAreNoneAreRefused) {
     EXPECT_FALSE(owner.AttachWith(ArenaOfferFacts::kSegment, fd).ok()) << fd;
   }
   FakeOwner liar;
-  liar.header()->shared_writable = 1;  // And the segment is not.
+  liar.header()->shared_writable = 1;  // But the segment is not.
   EXPECT_FALSE(AttachTo(liar.Offer()).ok());
 }
 
@@ -282,7 +283,7 @@ TEST(HostileOwnerTest, InboxesThatAreNoneAreRefused) {
   }
   const UniqueFd nobody(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
   EXPECT_THAT(owner.AttachWith(ArenaOfferFacts::kInbox, nobody.get()),
-              StatusIs(kInvalidArgument, HasSubstr("not its owner's")));
+              StatusIs(kInvalidArgument, HasSubstr("is not the inbox")));
 }
 
 TEST(HostileOwnerTest, InboxThatNobodyReadsIsAnErrorAndNoWait) {
@@ -300,7 +301,7 @@ TEST(HostileOwnerTest, PartsOfTwoArenasAreRefused) {
   const FakeOwner one;
   const FakeOwner two;
   EXPECT_THAT(one.AttachWith(ArenaOfferFacts::kTable, two.Offer().fds[0]),
-              StatusIs(kInvalidArgument, HasSubstr("another one")));
+              StatusIs(kInvalidArgument, HasSubstr("another arena")));
   TENON_ASSERT_OK_AND_ASSIGN(const auto attached, AttachTo(one.Offer()));
   EXPECT_THAT(attached->Add(two.Offer().bytes, Travel(two.Offer().fds)),
               StatusIs(kInvalidArgument, HasSubstr("another arena")));
@@ -319,12 +320,12 @@ TEST(HostileOwnerTest, ArenasThatFillTheColumnEndInAnErrorForTheLast) {
     last = arena.status();
   }
   EXPECT_THAT(last, StatusIs(absl::StatusCode::kResourceExhausted,
-                             HasSubstr("no room")));
+                             HasSubstr("free cells")));
   attached.clear();
   EXPECT_THAT(AttachTo(FakeOwner().Offer()), IsOk());
 }
 
-// Its generations move: a claim succeeds or is refused, and holds are its own.
+// The generations change: a claim succeeds or fails, and holds stay consistent.
 TEST(HostileOwnerTest, GenerationsThatMoveAreErrorsOrBlocks) {
   FakeOwner owner;
   TENON_ASSERT_OK_AND_ASSIGN(const auto attached, AttachTo(owner.Offer()));
@@ -350,7 +351,7 @@ TEST(HostileOwnerTest, GenerationsThatMoveAreErrorsOrBlocks) {
   }
 }
 
-// All of its table moves, while others attach, claim and add.
+// All of the table changes, while others attach, claim and add.
 [[noreturn]] void FlipForEver(FakeOwner& owner) {
   const ArenaHeader good_header = *owner.header();
   const ArenaSegment good_slot = *owner.slot();
@@ -383,7 +384,7 @@ TEST(HostileOwnerTest, GenerationsThatMoveAreErrorsOrBlocks) {
     if (r % 8 == 0) owner.words(0)[(r >> 8) % kHeaderWords] = number();
     owner.generations()[32 + (r >> 16) % 16] = number();
     if ((r >> 24) % 4 != 0) continue;
-    // Right again, so that all is reached.
+    // Valid again, so that all checks are reached.
     std::memcpy(owner.slot(), &good_slot, sizeof(good_slot));
     std::memcpy(owner.header(), &good_header, sizeof(good_header));
   }

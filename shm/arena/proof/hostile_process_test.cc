@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Processes that hold blocks of an arena and behave badly: keep all, stop,
-// move, flood the inbox, die, are many.
+// Processes that hold blocks of an arena and misbehave: keep all, stop, claim
+// and release without pause, flood the inbox, die, are many.
 
 #include <signal.h>
 #include <sys/types.h>
@@ -62,7 +62,7 @@ ArenaOptions Options(size_t blocks) {
 }
 Deadline Soon() { return Deadline::After(absl::Seconds(60)); }
 
-// `count` blocks, described, and what a process needs to claim them.
+// `count` blocks, described, and the offer with which a process can claim them.
 struct Lent {
   std::vector<Block> blocks;
   std::vector<BlockDescriptor> messages;
@@ -97,7 +97,7 @@ absl::StatusOr<ForkedChild> ForkHolder(
   for (;;) pause();
 }
 
-// How many blocks this process holds, as the owner sees it.
+// The number of blocks that this process holds, as the owner sees it.
 size_t HeldBy(Arena& arena, pid_t pid) {
   size_t blocks = 0;
   for (const HolderUse& holder : HoldersOf(arena)) {
@@ -181,7 +181,7 @@ TEST(HostileProcessTest, WhoMovesIsNamedAndOthersBlocksComeBack) {
                         }));
   lent.blocks.clear();
   const auto moved = [&] {
-    // Each round the owner gets all that is left alone.
+    // In each round the owner gets all the other blocks.
     std::vector<Block> blocks;
     for (auto block = arena->TryAllocate(kBytes); block.ok();
          block = arena->TryAllocate(kBytes)) {
@@ -230,7 +230,8 @@ TEST(HostileProcessTest, AFullInboxEndsNothingButAttachingAndTakingBack) {
   EXPECT_GT(arena->Use().refused, 0u);
 }
 
-// What is more than one process may have is refused, and hinders nobody.
+// Attachments over the limit of one process are refused, and hinder no other
+// process.
 TEST(HostileProcessTest, WhoAttachesAllTheTimeHindersNobody) {
   TENON_ASSERT_OK_AND_ASSIGN(const auto arena, Arena::Create(Options(1)));
   Lent lent = Lend(*arena, 1);
@@ -314,7 +315,7 @@ TEST(HostileProcessTest, SixtyFourHoldersAtOnce) {
 }
 
 TEST(HostileProcessTest, AHundredThousandBlocksOfWhichOneHalfIsKept) {
-  // All that there can be, so that none are new afterwards.
+  // The maximum number, so that none are new afterwards.
   constexpr size_t kCount = 13 * kMaxBlocks;
   TENON_ASSERT_OK_AND_ASSIGN(
       const auto arena,

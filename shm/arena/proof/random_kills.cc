@@ -44,11 +44,11 @@ constexpr size_t kBlock = 4096;
 constexpr int kLettersPerAttachment = 50;
 constexpr absl::Duration kLifetime = absl::Minutes(30);
 
-// Of one process, and of those that take its place.
+// State of one process and its successors.
 struct Player {
   Mailbox inbox;
   std::atomic<uint64_t> incarnation{1};
-  // The incarnation that is to be killed: set before it is. And set after.
+  // The incarnation to be killed: set before the kill. And set after.
   std::atomic<uint64_t> doomed{0};
   std::atomic<uint64_t> gone{0};
   std::atomic<uint64_t> claims{0};
@@ -60,8 +60,8 @@ struct Board {
   std::atomic<bool> end{false};
 };
 
-// One wait: yields a few times, then sleeps. A process that only yields keeps a
-// busy machine from running the owner, for which all others wait.
+// One wait: yields a few times, then sleeps. On a busy machine processes that
+// only yield delay the owner, for which all others wait.
 class Nap {
  public:
   void operator()() {
@@ -77,7 +77,7 @@ class Nap {
   int naps_ = 0;
 };
 
-// What one receiver does. Even ones forward to the next odd one.
+// One receiver. Even ones forward to the next odd one.
 class Receiver {
  public:
   Receiver(Board& board, size_t index, const ArenaOffer& offer,
@@ -90,12 +90,12 @@ class Receiver {
         reporter_(reporter) {}
 
   void Play() {
-    if (Forwards()) Next().inbox.Clear();  // A dead one's letter.
+    if (Forwards()) Next().inbox.Clear();  // A letter of a dead predecessor.
     Nap nap;
     while (!board_.end.load(std::memory_order_relaxed)) {
       auto attached = AttachTo(offer_);
       if (!attached.ok()) {
-        // The owner may not have looked into its inbox for a while.
+        // The owner may not have read its inbox for a while.
         if (!absl::IsResourceExhausted(attached.status())) {
           reporter_.Fail(attached.status().ToString());
         }
@@ -112,7 +112,7 @@ class Receiver {
   bool Forwards() const { return index_ % 2 == 0; }
   Player& Next() const { return board_.players[index_ + 1]; }
 
-  // False if it is over.
+  // False if the run is over.
   bool ReceiveOne(AttachedArena& arena) {
     std::optional<Mailbox::Letter> letter;
     Nap nap;
@@ -153,7 +153,7 @@ class Receiver {
     next.inbox.Clear();
   }
 
-  // Only the death of one of the two excuses it.
+  // Only the death of one of the two justifies a loss.
   void Lost(const Mailbox::Letter& letter, const absl::Status& why) {
     self_.lost.fetch_add(1, std::memory_order_relaxed);
     const bool from_the_dead =
@@ -173,7 +173,7 @@ class Receiver {
   const Reporter& reporter_;
 };
 
-// The owner, who also kills.
+// The owner, which also kills.
 class Run {
  public:
   explicit Run(const RandomKillOptions& options)
@@ -237,7 +237,7 @@ class Run {
     Mailbox& mailbox = board_->players[2 * pair].inbox;
     if (mailbox.state() == Mailbox::kFull) return false;
     mailbox.Clear();
-    sent_[pair] = SentBlock();  // It was acknowledged: let go.
+    sent_[pair] = SentBlock();  // Acknowledged: released.
     auto sent = MakeSentBlock(*arena_, kBlock);
     if (!sent.ok()) {
       ++report_.waits;
@@ -250,7 +250,7 @@ class Run {
     return true;
   }
 
-  // Kills one, and puts another in its place; or stops one for a while.
+  // Kills a process and starts its successor; or stops one for a while.
   absl::Status Hit() {
     const size_t index = random_() % children_.size();
     const uint64_t left_kills = options_.kills - report_.kills;
@@ -266,7 +266,7 @@ class Run {
   absl::Status StopOne(size_t index) {
     const PidFd& pid = children_[index].pid_fd();
     TENON_RETURN_IF_ERROR(pid.SendSignal(SIGSTOP));
-    Serve();  // The others go on.
+    Serve();  // The others continue.
     return pid.SendSignal(SIGCONT);
   }
 
@@ -283,7 +283,7 @@ class Run {
     player.gone.store(incarnation);
     player.incarnation.store(incarnation + 1);
     if (index % 2 == 0) {
-      // What it had not acknowledged is let go of.
+      // Releases blocks that it had not acknowledged.
       player.inbox.Clear();
       sent_[index / 2] = SentBlock();
     }
@@ -322,11 +322,11 @@ class Run {
         all.push_back(*std::move(block));
       } else {
         report_.failures.push_back(absl::StrCat(
-            "block ", i, " is not back: ", block.status().ToString()));
+            "block ", i, " was not reclaimed: ", block.status().ToString()));
       }
     }
     if (!arena_->Holders().ok() || arena_->Use().attached != 0) {
-      report_.failures.push_back("the dead are still attached");
+      report_.failures.push_back("dead processes are still attached");
     }
   }
 
@@ -357,7 +357,8 @@ std::string RandomKillReport::ToString() const {
 absl::StatusOr<RandomKillReport> RunRandomKills(
     const RandomKillOptions& options) {
   if (options.pairs == 0 || 2 * options.pairs > kMaxPlayers) {
-    return absl::InvalidArgumentError("a wrong number of pairs");
+    return absl::InvalidArgumentError(
+        "RunRandomKills(): invalid number of pairs");
   }
   return Run(options).Go();
 }

@@ -41,15 +41,15 @@ bool IsInside(const ColumnDirectoryEntry& entry) {
          entry.first_cell <= ColumnLayout::kCells - entry.cells;
 }
 
-// Empty if the directory can be; otherwise what is wrong.
-absl::string_view WhatIsWrong(std::vector<ColumnDirectoryEntry>& directory) {
+// Empty if the directory is consistent; otherwise its defect.
+absl::string_view FindDefect(std::vector<ColumnDirectoryEntry>& directory) {
   std::sort(
       directory.begin(), directory.end(),
       [](const auto& a, const auto& b) { return a.first_cell < b.first_cell; });
   uint64_t end = 0;
   std::vector<RandomId> arenas;
   for (const ColumnDirectoryEntry& entry : directory) {
-    if (!IsInside(entry)) return "a column lists cells that it does not have";
+    if (!IsInside(entry)) return "a column lists cells beyond its end";
     if (entry.first_cell < end) return "a column lists a cell twice";
     end = entry.first_cell + entry.cells;
     arenas.push_back(entry.arena);
@@ -70,7 +70,7 @@ absl::StatusOr<std::vector<ColumnDirectoryEntry>> ReadDirectory(int fd) {
     }
     std::erase_if(directory, [](const auto& entry) { return entry.used != 1; });
     directory.shrink_to_fit();
-    wrong = WhatIsWrong(directory);
+    wrong = FindDefect(directory);
     if (wrong.empty()) return directory;
   }
   return absl::InvalidArgumentError(wrong);
@@ -80,13 +80,13 @@ absl::Status CheckTable(const ArenaHeader& header, size_t size) {
   if (header.magic != ArenaHeader::kMagic ||
       header.version != ArenaHeader::kVersion) {
     return absl::InvalidArgumentError(
-        "a table is none, or not of this version");
+        "not a table of an arena, or of another version");
   }
   if (header.max_blocks == 0 || header.max_blocks > Layout::kMaxBlocks ||
       header.max_blocks % ColumnLayout::kCellsAlignment != 0 ||
       Layout::Bytes(header.max_blocks) != size) {
     return absl::InvalidArgumentError(
-        absl::StrCat("a table of ", size, " bytes cannot be for ",
+        absl::StrCat("a table's size of ", size, " bytes does not match ",
                      header.max_blocks, " blocks"));
   }
   return absl::OkStatus();
@@ -123,7 +123,7 @@ bool LedgerFiles::Spend(pid_t payer, uint64_t bytes) {
   return false;
 }
 
-absl::Status LedgerFiles::LookInto(pid_t pid) {
+absl::Status LedgerFiles::Inspect(pid_t pid) {
   if (!IsOfThisUser(pid)) return absl::OkStatus();
   const auto fds = FdsOf(pid, Bounds::kWork / Bounds::kWorkOfACall);
   if (absl::IsResourceExhausted(fds.status())) return fds.status();
@@ -134,13 +134,13 @@ absl::Status LedgerFiles::LookInto(pid_t pid) {
   current_ = {.pid = pid, .names = {}};
   for (const int number : *fds) {
     if (!Spend(pid, Bounds::kWorkOfACall)) break;
-    TENON_RETURN_IF_ERROR(LookAtFd(pid, number));
+    TENON_RETURN_IF_ERROR(InspectFd(pid, number));
   }
   return absl::OkStatus();
 }
 
-absl::Status LedgerFiles::LookAtFd(pid_t pid, int number) {
-  TENON_ASSIGN_OR_RETURN(const auto shown, LookAtMemfd(pid, number));
+absl::Status LedgerFiles::InspectFd(pid_t pid, int number) {
+  TENON_ASSIGN_OR_RETURN(const auto shown, InspectMemfd(pid, number));
   if (!shown.has_value()) return absl::OkStatus();
   const bool is_table = shown->label == Layout::kLabel;
   if (!is_table && shown->label != ColumnLayout::kLabel) {
@@ -177,7 +177,7 @@ bool LedgerFiles::IsNameOfCurrent(uint64_t own_pid) {
       [&](pid_t name) { return static_cast<uint64_t>(name) == own_pid; });
 }
 
-// What is wrong is left out, and noted.
+// Malformed files are skipped, and recorded.
 absl::Status LedgerFiles::AddNew(pid_t pid, const LedgerFile& file,
                                  bool is_table) {
   const size_t bytes =
@@ -207,7 +207,7 @@ absl::Status LedgerFiles::AddTable(pid_t pid, const LedgerFile& file, int fd,
                                    size_t size) {
   if (current_.tables >= Bounds::kTables) {
     return absl::ResourceExhaustedError(absl::StrCat(
-        "it shows more than ", Bounds::kTables, " tables, pid ", pid));
+        "pid ", pid, " has more than ", Bounds::kTables, " tables open"));
   }
   LedgerTable table;
   static_cast<LedgerFile&>(table) = file;
@@ -230,14 +230,14 @@ absl::Status LedgerFiles::AddColumn(pid_t pid, const LedgerFile& file, int fd,
       column.header.magic != ColumnLayout::kMagic ||
       column.header.version != ColumnLayout::kVersion) {
     return absl::InvalidArgumentError(
-        "a column is none, or not of this version");
+        "not a column of the ledger, or of another version");
   }
   TENON_ASSIGN_OR_RETURN(column.directory, ReadDirectory(fd));
   if (current_.columns >= Bounds::kColumns ||
       column.directory.size() > Bounds::kEntries - current_.entries) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("it shows more than ", Bounds::kColumns, " columns, or ",
-                     Bounds::kEntries, " entries of columns, pid ", pid));
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "pid ", pid, " has more than ", Bounds::kColumns, " columns open, or ",
+        Bounds::kEntries, " entries in them"));
   }
   ++current_.columns;
   current_.entries += column.directory.size();

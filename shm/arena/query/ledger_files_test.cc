@@ -24,8 +24,8 @@ namespace {
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-// A file that /proc shows as it shows the memfd of a table, and that lies on a
-// file system which anybody may have mounted.
+// A file that /proc shows like the memfd of a table, on a file system that any
+// user may have mounted.
 UniqueFd OpenNamesake() {
   const UniqueFd config(fsopen("tmpfs", FSOPEN_CLOEXEC));
   if (!config.valid() ||
@@ -45,7 +45,7 @@ TEST(LedgerFilesTest, AMemfdThatIsNoTableIsNoted) {
   TENON_ASSERT_OK_AND_ASSIGN(const UniqueFd fd,
                              OpenMemfd(ArenaTableLayout::kLabel, 0, "a memfd"));
   LedgerFiles files;
-  ASSERT_THAT(files.LookInto(getpid()), IsOk());
+  ASSERT_THAT(files.Inspect(getpid()), IsOk());
   EXPECT_THAT(files.tables(), IsEmpty());
   EXPECT_THAT(files.left_out(), SizeIs(1));
 }
@@ -60,7 +60,7 @@ TEST(LedgerFilesTest, AFileOfAnotherFileSystemIsNotAsked) {
   ASSERT_GT(readlink(shown.c_str(), link, sizeof(link) - 1), 0);
   ASSERT_STREQ(link, "/memfd:tenon.arena (deleted)");
   LedgerFiles files;
-  ASSERT_THAT(files.LookInto(getpid()), IsOk());
+  ASSERT_THAT(files.Inspect(getpid()), IsOk());
   EXPECT_THAT(files.tables(), IsEmpty());
   EXPECT_THAT(files.left_out(), IsEmpty());
 }

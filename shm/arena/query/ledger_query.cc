@@ -38,7 +38,7 @@ namespace {
 
 using Layout = ArenaTableLayout;
 
-// Words that are read at a time.
+// Words read at a time.
 constexpr size_t kChunk = 8192;
 // A list of segments may change while it is read.
 constexpr int kReadings = 4;
@@ -51,16 +51,16 @@ std::string Printable(const char* text, size_t capacity) {
   return name;
 }
 
-// What of a table is being summed up, and of whom it is known what they hold.
+// A table being summed up, and the holders found so far.
 struct OpenTable {
   const LedgerTable& table;
   UniqueFd fd;
   std::vector<ArenaSegment> segments;  // Live, and disjoint.
   uint64_t blocks = 0;                 // Of these.
-  std::vector<bool> held;  // Each block: by a process other than the owner.
+  std::vector<bool> held;  // By block: held by a process other than the owner.
   uint64_t now_ms = CoarseNowMs();
 
-  // What is read of it, or of a column for it.
+  // Bytes read of it, or of a column for it.
   uint64_t work() const {
     return blocks * sizeof(uint64_t) +
            (segments.size() + 1) * LedgerBounds::kWorkOfACall;
@@ -71,9 +71,9 @@ struct OpenTable {
   }
 };
 
-// Empty if these can be the live segments of an arena; otherwise what is wrong.
-absl::string_view WhatIsWrong(std::vector<ArenaSegment>& segments,
-                              uint64_t max_blocks) {
+// Empty if these can be the live segments of an arena; otherwise their defect.
+absl::string_view FindDefect(std::vector<ArenaSegment>& segments,
+                             uint64_t max_blocks) {
   std::sort(segments.begin(), segments.end(), [](const auto& a, const auto& b) {
     return a.first_block < b.first_block;
   });
@@ -90,7 +90,7 @@ absl::string_view WhatIsWrong(std::vector<ArenaSegment>& segments,
 }
 
 // Being disjoint, they have no more blocks than the arena. Errors:
-// kInvalidArgument saying what is wrong.
+// kInvalidArgument naming the defect.
 absl::StatusOr<std::vector<ArenaSegment>> ReadSegments(int fd,
                                                        uint64_t max_blocks) {
   absl::string_view wrong;
@@ -103,14 +103,14 @@ absl::StatusOr<std::vector<ArenaSegment>> ReadSegments(int fd,
     std::erase_if(segments, [](const ArenaSegment& segment) {
       return segment.state() != ArenaSegment::kLive;
     });
-    wrong = WhatIsWrong(segments, max_blocks);
+    wrong = FindDefect(segments, max_blocks);
     if (wrong.empty()) return segments;
   }
   return absl::InvalidArgumentError(wrong);
 }
 
-// Reads words, as many at a time as fit, and gives each chunk to
-// `visit(first, words)`. What cannot be read counts as zeros.
+// Reads words, as many at a time as fit, and passes each chunk to `visit(first,
+// words)`. Unreadable words count as zeros.
 template <typename Visit>
 void ForEachChunk(int fd, size_t offset, uint64_t count, Visit visit) {
   std::vector<uint64_t> words;
@@ -136,9 +136,9 @@ void AddBlock(HolderUse& holder, size_t bytes, uint64_t since_ms,
                absl::Milliseconds(static_cast<int64_t>(now_ms - since_ms)));
 }
 
-// Whether the column may speak of the table. Who attaches keeps the table, so
-// nobody else's table, of the same id, is looked at for it; where its writer is
-// not known, somebody has to have both.
+// Whether the column's entry may refer to the table. An attached process keeps
+// the table open, so a table of the same id that it does not have open is
+// ignored; if the column's writer is unknown, some process must have both open.
 bool BelongTogether(const LedgerColumn& column, const LedgerTable& table) {
   if (column.maker != 0) return table.IsShownBy(column.maker);
   return std::any_of(column.places.begin(), column.places.end(),
@@ -149,7 +149,7 @@ bool BelongTogether(const LedgerColumn& column, const LedgerTable& table) {
 
 class Query {
  public:
-  absl::Status LookInto(pid_t pid) { return files_.LookInto(pid); }
+  absl::Status Inspect(pid_t pid) { return files_.Inspect(pid); }
   absl::StatusOr<LedgerReport> Report();
 
  private:
@@ -204,7 +204,8 @@ absl::StatusOr<LedgerReport> Query::Report() {
   return report;
 }
 
-// What the owner says of its blocks, once it is known which others hold.
+// Sums up the owner's blocks by state, once the blocks held by others are
+// known.
 void SumUp(const OpenTable& open, ArenaReport& report, HolderUse& owner) {
   for (const ArenaSegment& segment : open.segments) {
     const auto bytes = static_cast<size_t>(segment.block_bytes);
@@ -320,7 +321,7 @@ void Query::AddHeld(int column, const ColumnDirectoryEntry& cells,
             }
             AddBlock(holder, static_cast<size_t>(segment.block_bytes),
                      BlockState::Unpack(states[i]).since_ms, open.now_ms);
-            // What the dead held, nobody holds.
+            // Claims of dead processes do not count.
             if (is_alive) {
               open.held[static_cast<size_t>(first_block) + i] = true;
             }
@@ -339,7 +340,7 @@ absl::StatusOr<LedgerReport> QueryLedger(const std::vector<pid_t>& pids) {
   std::sort(asked.begin(), asked.end());
   asked.erase(std::unique(asked.begin(), asked.end()), asked.end());
   Query query;
-  for (const pid_t pid : asked) TENON_RETURN_IF_ERROR(query.LookInto(pid));
+  for (const pid_t pid : asked) TENON_RETURN_IF_ERROR(query.Inspect(pid));
   return query.Report();
 }
 

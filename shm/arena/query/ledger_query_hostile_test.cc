@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// A process that shows QueryLedger() tables and columns made to cost it memory,
-// time or descriptors, or to have others' blocks miscounted. It is named, and
-// what is said of the honest ones is right.
+// A process whose tables and columns are made to cost QueryLedger() memory,
+// time or descriptors, or to miscount blocks of others. It is named, and the
+// report on honest processes is correct.
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -53,15 +53,15 @@ using Layout = ArenaTableLayout;
 constexpr size_t kMiB = size_t{1} << 20;
 constexpr size_t kBytes = 4096;
 constexpr uint64_t kBlocks = uint64_t{1} << 18;  // Of the honest arena.
-// More than a query needs, and far less than what it is shown. AddressSanitizer
-// keeps what was freed.
+// More than a query needs, and far less than the size of the shown files.
+// AddressSanitizer keeps freed memory.
 #ifdef __SANITIZE_ADDRESS__
 constexpr size_t kMostMemory = 600 * kMiB;
 #else
 constexpr size_t kMostMemory = 48 * kMiB;
 #endif
 
-// Control memory that calls itself `label`, and begins with `content`.
+// Control memory with the label `label` that begins with `content`.
 UniqueFd MakeFile(const char* label, size_t bytes, const std::string& content) {
   UniqueFd fd(memfd_create(label, MFD_CLOEXEC | MFD_ALLOW_SEALING));
   EXPECT_TRUE(fd.valid());
@@ -100,7 +100,7 @@ ArenaSegment Live(uint64_t id, uint64_t first_block, uint64_t block_count) {
           .first_block = first_block};
 }
 
-// A column of this process, of which these cells hold something.
+// A column of this process with claims in these cells.
 UniqueFd MakeColumn(const std::vector<ColumnDirectoryEntry>& directory,
                     const std::vector<BlockDescriptor>& held = {}) {
   ColumnHeader header = {};
@@ -280,7 +280,7 @@ TEST_F(LedgerQueryHostileTest, TablesOfAnotherSizeAreRefused) {
     return files;
   });
   Check([&](const LedgerReport& report) {
-    ExpectLeftOut(report, hostile, 6, "cannot be for");
+    ExpectLeftOut(report, hostile, 6, "does not match");
   });
 }
 
@@ -373,11 +373,11 @@ TEST_F(LedgerQueryHostileTest, AThousandFilesTakeNoDescriptors) {
   Check([&](const LedgerReport& report) {
     EXPECT_EQ(ArenasOf(report, hostile), 1000u);
     EXPECT_EQ(SkippedOf(report, hostile).files, 1000u);
-    EXPECT_THAT(SkippedOf(report, hostile).reason, HasSubstr("is none"));
+    EXPECT_THAT(SkippedOf(report, hostile).reason, HasSubstr("not a table"));
   });
 }
 
-// Who has the id of another's arena gets nobody's columns counted for it.
+// For a forged arena with another arena's id, no process's columns are counted.
 TEST_F(LedgerQueryHostileTest, AForgedArenaHasNoHolders) {
   const pid_t hostile = Show([&] {
     Files files;

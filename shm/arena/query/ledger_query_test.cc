@@ -40,7 +40,7 @@ using ::testing::SizeIs;
 
 constexpr size_t kBytes = 4096;
 
-// What a channel would do with the descriptors of an offer.
+// Copies the descriptors of an offer, in place of a channel.
 std::vector<UniqueFd> Travel(const std::vector<int>& fds) {
   std::vector<UniqueFd> arrived;
   for (const int fd : fds) {
@@ -49,7 +49,7 @@ std::vector<UniqueFd> Travel(const std::vector<int>& fds) {
   return arrived;
 }
 
-// The arena of that id, or one without a name.
+// The arena with this id, or one without a name.
 ArenaReport Find(const LedgerReport& report, const RandomId& arena) {
   for (const ArenaReport& found : report.arenas) {
     if (found.arena == arena) return found;
@@ -138,7 +138,7 @@ TEST_F(LedgerQueryTest, NamesEachHolderWithWhatItHolds) {
   const ArenaReport found = Find(report, arena_->id());
   EXPECT_EQ(found.in_use.blocks, 0u);
   EXPECT_EQ(found.lent.blocks, 2u);
-  EXPECT_EQ(found.resting.blocks, 1u);  // The third; nobody ever claimed it.
+  EXPECT_EQ(found.resting.blocks, 1u);  // The third, which was never claimed.
   ASSERT_THAT(found.holders, SizeIs(2));
   EXPECT_EQ(found.holders[0].pid, two.pid());
   EXPECT_EQ(found.holders[0].blocks, 2u);
@@ -146,7 +146,7 @@ TEST_F(LedgerQueryTest, NamesEachHolderWithWhatItHolds) {
   EXPECT_EQ(found.holders[0].state, "running");
   EXPECT_GE(found.holders[0].oldest, absl::Milliseconds(20));
   EXPECT_EQ(HolderOf(found, one.pid()).blocks, 1u);
-  // The owner says the same.
+  // The owner reports the same.
   TENON_ASSERT_OK_AND_ASSIGN(const auto holders, arena_->Holders());
   ASSERT_THAT(holders, SizeIs(2));
   EXPECT_EQ(holders[0].pid, two.pid());

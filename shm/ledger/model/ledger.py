@@ -5,14 +5,14 @@
 
 A process, the owner, sends a block of its memory to other processes. A receiver
 may forward the block, and holds it for as long as it wants. The owner reuses
-the block once no process holds it. No lock is involved and no reply is waited
-for; any receiver may be killed between any two steps. Yet a block that a live
-process holds is never reused, and a block that no process holds comes back.
+the block once no process holds it. The protocol takes no lock and awaits no
+reply; any receiver may be killed between any two steps. Yet a block that a live
+process holds is never reused, and a block that no process holds is reclaimed.
 
 THE PROTOCOL
 
 Column. Each receiver writes an array, its column; the owner can only read it. A
-  cell of the column says how one process holds one block: {claims, held}.
+  cell of the column records the claims of a process on a block: {claims, held}.
 Attach. Before its first claim a process sends its column to the owner's socket,
   with its pidfd and one end of a socket pair, the lease. There is no reply.
 Claim. Claims + 1 and held + 1, in one step. Then the process checks that the
@@ -21,39 +21,39 @@ Claim. Claims + 1 and held + 1, in one step. Then the process checks that the
   differs, the data are lost: the process releases, acknowledges and reports it.
 Release. Held - 1. A process that forwards the block releases it after the next
   receiver has acknowledged, or died.
-Reclaim. The owner tests a block that it has released itself. It receives what
-  is in its socket and reads all columns twice; the socket must be empty still.
-  If every cell was the same in both passes and held nothing, no process held
-  the block at some instant between the passes. The owner then raises the
+Reclaim. The owner tests a block that it has released itself. It drains its
+  socket and reads all columns twice; the socket must still be empty. If every
+  cell was the same in both passes and had no claim held, no process held the
+  block at some instant between the passes. The owner then raises the
   generation, so that claims by older messages fail, and tests again, because of
   claims that were made before that. Then the block is free.
 Detach. A process may stop claiming through an attachment at any time. It hangs
   up the lease when it has released every claim made through it. It may attach
   anew before or after that, with another column.
 End. An attachment ends when its lease hangs up or its process dies. The owner
-  then passes over that column, and over no other column of that process. It
-  does so between tests: both passes of a test read the same columns.
+  then ignores that column, and no other column of that process. It begins to do
+  so between tests: both passes of a test read the same columns.
 Limit. Owner and receivers know how many attachments of one process count at a
   time; one that has ended does not count. A process checks the limit before it
-  attaches. The owner looks at the leases before it refuses an attachment for
-  the limit. An attachment above the limit is a fault of its process: the owner
-  passes over it.
+  attaches. The owner polls the leases before it refuses an attachment for the
+  limit. An attachment above the limit is a fault of its process: the owner
+  ignores it.
 Refuse. An owner that cannot take an attachment, for a reason that the process
-  could not know, shuts its end of the lease but goes on watching for the end of
+  could not know, shuts its end of the lease but still watches for the end of
   that attachment. Until then it reuses no block that was offered to the
-  process, because it cannot see the process's cells. The process finds the
-  lease shut, at one of its next claims or while it claims nothing: a word that
-  the owner writes tells it to look, and may be seen late. That claim fails, the
-  message stays unacknowledged, and the process detaches and attaches anew.
+  process, because it cannot see the process's cells. The process sees that the
+  lease is shut at one of its next claims, or between claims: a word that the
+  owner writes makes it poll the lease, and may be seen late. That claim fails,
+  the message stays unacknowledged, and the process detaches and attaches anew.
 Retire. A free block is handed out again, or its segment is retired: then its
-  blocks are never handed out. Receivers may have it mapped for as long as they
-  like. The block's number may go to a new segment, in which its generation goes
-  on from where it was: an old message names no block of the new segment.
+  blocks are never handed out. Receivers may keep it mapped. The block's number
+  may be reused in a new segment, where its generation continues: an old message
+  names no block of the new segment.
 
 THE MODEL
 
-One block goes along a route of processes, which may come back to a process. At
-each hop a process receives, in a thread of its own: it claims, acknowledges,
+One block travels a route of processes, which may return to a process. At each
+hop a process receives, in a separate thread: it claims, acknowledges,
 forwards and releases. A route that ends in "queue" ends in a queue whose
 consumers, processes 1 and 2, race for the message. The death of the owner
 reclaims nothing and is not modelled. Each move is one atomic step, and every
@@ -64,7 +64,7 @@ interleaving of the moves is walked.
                 socket), 2 received, 3 refused, 4 refused as above the limit
   end           by column: 0 in use, 1 the attachment has ended, 2 the owner has
                 seen that
-  cur           by process: which of its columns new claims go through
+  cur           by process: the column that its new claims go through
   gen           the generation of the block; every message names generation 0
   take          by hop: 0 not sent, 1 in the ring, 2 acknowledged (for a queue:
                 the word that its consumers compare and swap)
@@ -72,17 +72,17 @@ interleaving of the moves is walked.
                 through; whether it uses the block
   own, scan     the owner's next step: 0 send, 1 release, 2 and 3 test, 4 and 5
                 test again, 6 free, 7 handed out, 8 retired, 9 the number given
-                to a new segment; what the running test has read
+                to a new segment; the reads of the running test
   failed, won   whether a claim has failed; messages taken from the queue
 
-Checked: no live process has a good claim on a block that is free, handed out or
-retired. A retired block is not handed out. While no process dies no claim
+Checked: no live process has a valid claim on a block that is free, handed out
+or retired. A retired block is not handed out. While no process dies no claim
 fails. No message is taken twice. When no receiver has a step left the owner
-gets the block back.
+reclaims the block.
 
-  ledger.py           the right protocol holds (777,000 states)
+  ledger.py           the correct protocol holds (777,000 states)
   ledger.py --full    the same, with more events at once on each route
-  ledger.py --breaks  each wrong variant is caught
+  ledger.py --breaks  each wrong variant is detected
 """
 
 import argparse
@@ -98,7 +98,7 @@ State = namedtuple(
 FREE, HANDED_OUT, RETIRED, RENUMBERED = 6, 7, 8, 9
 DONE = 8  # pc of a thread that has finished.
 
-# What may happen on a walk, in any order and at any time.
+# Events of a walk, in any order and at any time.
 EVENTS = {
     "k": "kills",  # Of any process.
     "r": "refusals",  # Of any attachment but the last of a process.
@@ -127,7 +127,7 @@ FULL = (
     + [Walk((0, 1, 0), events) for events in ("dk1", "drk")]
 )
 
-# Wrong variants: the events that each is walked with, and what it does.
+# Wrong variants: the events with which each is walked, and a description.
 BREAKS = {
     "ack_first": ("", "a receiver acknowledges, then claims"),
     "drop_early": ("", "a sender releases before the acknowledgement"),
@@ -141,12 +141,12 @@ BREAKS = {
     "claim_ended": ("d", "a process claims through an ended attachment"),
     "reattach_unseen": ("d", "a process attaches anew, but does not send"),
     "end_process": ("d", "one ended attachment ends all of its process"),
-    "end_amid": ("a", "the owner passes over a column amid a test"),
+    "end_amid": ("a", "the owner ignores a column during a test"),
     "limit_unchecked": ("d1", "a process does not check the limit"),
     "limit_unseen": ("d1", "the owner counts ended attachments it has not seen"),
-    "lease_unchecked": ("r", "a process does not find its lease shut"),
-    "refused_unseen": ("r", "the owner passes over what it has refused"),
-    "refused_unwatched": ("r", "the owner does not watch what it has refused"),
+    "lease_unchecked": ("r", "a process does not see that its lease is shut"),
+    "refused_unseen": ("r", "the owner ignores refused attachments"),
+    "refused_unwatched": ("r", "the owner does not watch refused attachments"),
     "retire_held": ("", "a segment is retired before its block is reclaimed"),
     "retire_early": ("k", "a segment is retired without a new generation"),
     "retired_reused": ("", "a block of a retired segment is handed out"),
@@ -258,7 +258,7 @@ class Model:
             if wrong == ("take_first" if races else "ack_first"):
                 return [at(ack(s), 1)]
             return [self.claim(s, t, c)]
-        if pc == 1:  # Only in the wrong order: acknowledged already.
+        if pc == 1:  # Only in the wrong order: already acknowledged.
             return [self.claim(s, t, c)]
         if pc == 2:
             if s.gen != 0 and wrong != "no_gen":
@@ -284,7 +284,7 @@ class Model:
             return [at(s, 6)] if self.may_drop(s, h + 1) else []
         if pc == 6:
             return [self.release(s, t)]
-        if pc == 7:  # The data are lost. Of a queue, one consumer says so.
+        if pc == 7:  # The data are lost. Of a queue, one consumer reports it.
             if races and s.take[h] == 2 and wrong != "take_first":
                 return [self.release(s, t)]
             lost = ack(s) if s.take[h] == 1 else s
@@ -340,7 +340,7 @@ class Model:
             end, claims = list(s.end), list(s.claims)
             for d in self.of(p) if all_of_it else [c]:
                 if s.att[d] > 1:
-                    end[d], claims[d] = 2, 0  # Nothing reads it from now on.
+                    end[d], claims[d] = 2, 0  # Not read from now on.
             out.append(s._replace(end=tuple(end), claims=tuple(claims)))
         return out
 

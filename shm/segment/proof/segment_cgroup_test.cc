@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// What happens in a memory cgroup that is too small: an error, where filling
-// the segment would have had the kernel kill the process.
+// A memory cgroup that is too small is an error, where filling the segment
+// would make the kernel kill the process.
 
 #include <sys/stat.h>
 #include <unistd.h>
@@ -50,8 +50,8 @@ size_t FreeSwap() {
   return kilobytes * 1024;
 }
 
-// The directory of the memory cgroup that this process is in; empty if there is
-// none. `limit` is the name of the file with its limit.
+// The directory of this process's memory cgroup; empty if there is none.
+// `limit` is the name of the file with its limit.
 std::string OwnCgroup(std::string& limit) {
   std::ifstream file("/proc/self/cgroup");
   for (std::string line; std::getline(file, line);) {
@@ -76,7 +76,8 @@ std::string OwnCgroup(std::string& limit) {
   return "";
 }
 
-// With a cgroup inside the own one, of its own, until the test has ended.
+// With a separate cgroup inside the process's own one, until the test has
+// ended.
 class SegmentCgroupTest : public testing::TestWithParam<SharingStrategy> {
  protected:
   void SetUp() override {
@@ -110,7 +111,7 @@ class SegmentCgroupTest : public testing::TestWithParam<SharingStrategy> {
   }
 
   const std::string prefix_ = UniqueTestPrefix();
-  ShmNamesGuard names_{prefix_};  // Of what is killed.
+  ShmNamesGuard names_{prefix_};  // Removes the names of killed processes.
   std::string cgroup_;
   std::string limit_;
 };
@@ -131,15 +132,15 @@ TEST_P(SegmentCgroupTest, LimitIsAnErrorThatNamesItAndNoKill) {
                                               limit_)))));
     EXPECT_EQ(CountOpenFds(), fds);
     EXPECT_THAT(ListShmNames(prefix_), IsOkAndHolds(IsEmpty()));
-    // The next, which there is room for, works; so does the same one after the
-    // limit has been raised as the error says.
+    // The next one, which fits, works; so does the same one after the limit has
+    // been raised as the error recommends.
     EXPECT_THAT(Create(32 * kMiB), IsOk());
     ASSERT_TRUE(SetLimit(size + kLimit));
     EXPECT_THAT(Create(size), IsOk());
   }));
 }
 
-// Each of them alone would be too small to be worth a look at what is left.
+// Each of them alone would be too small for a check of the free memory.
 TEST_P(SegmentCgroupTest, ManySmallOnesAreAnErrorAndNoKillEither) {
   const size_t most = (kLimit + FreeSwap()) / (8 * kMiB) + 8;
   EXPECT_TRUE(PassesInChild([&] {

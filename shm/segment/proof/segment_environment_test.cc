@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Environments that lack something. Each error names the call, the object, the
-// limit and its value, and a remedy; the remedy works, and nothing is left.
+// Environments that lack a feature. Each error names the call, the object, the
+// limit and its value, and a remedy; the remedy works, and nothing leaks.
 // (segment_limits_test.cc has the limits in each strategy and kind.)
 
 #include <errno.h>
@@ -184,7 +184,7 @@ TEST_F(SegmentEnvironmentTest, WithLessMemoryThanItTakes) {
   EXPECT_THAT(Create(kMiB, kFileDescriptor), IsOk());
 }
 
-// As containers have it.
+// As in containers.
 TEST_F(SegmentEnvironmentTest, WithShmOf64MiB) {
   if (!CanEnterOwnMountNamespace()) GTEST_SKIP() << kNoMountNamespace;
   EXPECT_TRUE(PassesInChild([&] {
@@ -240,7 +240,7 @@ TEST_F(SegmentEnvironmentTest, WithoutShm) {
   }));
 }
 
-// Less is known then, also for messages, and all goes on.
+// Messages have fewer details then, and all calls work.
 TEST_F(SegmentEnvironmentTest, WithoutProc) {
   if (!CanEnterOwnMountNamespace()) GTEST_SKIP() << kNoMountNamespace;
   EXPECT_TRUE(PassesInChild([&] {
@@ -277,7 +277,7 @@ TEST_F(SegmentEnvironmentTest, WithReadOnlyRoot) {
   }));
 }
 
-// Lets `call` fail with `error`, as a seccomp filter of a container does.
+// Makes `call` fail with `error`, like a seccomp filter of a container.
 void ForbidCall(int call, int error) {
   sock_filter program[] = {
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),

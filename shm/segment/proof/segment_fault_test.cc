@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Every system call that package shm makes, failed: see
-// segment_fault_testing.h. Those that pages take: segment_pages_fault_test.cc.
+// Failures of every system call of package shm: see segment_fault_testing.h.
+// Calls for pages: segment_pages_fault_test.cc.
 
 #include <errno.h>
 #include <fcntl.h>
@@ -89,7 +89,7 @@ TEST_F(SegmentFaultTest, CreateFilledNamed) {
                                  Options(SharingStrategy::kFileSystem))
         .status();
   };
-  // The name is removed when the segment is, where a failure is ignored.
+  // The name is removed in the segment's destructor, which ignores failure.
   Run(Scenario("filled named segment", body),
       Faults({"getrandom"}, {EINTR, ENOSYS}) +
           Faults({"openat"}, {EMFILE, ENFILE, ENOMEM, ENOSPC, EACCES, EEXIST}) +
@@ -97,7 +97,8 @@ TEST_F(SegmentFaultTest, CreateFilledNamed) {
       {"unlink"});
 }
 
-// What is no memory may be a peer's file system, which may never answer.
+// A descriptor that is not memory may be of a peer's file system, which may
+// never answer.
 TEST_F(SegmentFaultTest, AdoptAsksNothingOfWhatIsNoMemory) {
   for (const char* path : {"/dev/zero", "/proc/self/maps", "/"}) {
     for (int flags : {O_RDONLY, O_PATH}) {
@@ -109,7 +110,7 @@ TEST_F(SegmentFaultTest, AdoptAsksNothingOfWhatIsNoMemory) {
             Segment::Adopt(std::move(copy), SegmentKind::kSharedWritable).ok());
       });
       ASSERT_THAT(calls, IsOk());
-      // All else asks the kernel alone; a thread closes it.
+      // All other calls query only the kernel; a thread closes it.
       for (const char* call : {"fstat", "newfstatat", "statx", "fstatfs",
                                "read", "pread64", "lseek", "ioctl", "poll"}) {
         EXPECT_EQ(calls->count(call), 0u) << path << ": " << call;

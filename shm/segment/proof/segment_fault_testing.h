@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// SegmentFaultTest: a body whose system calls are failed, each with every errno
-// that the code names or that the kernel may give: nothing leaks, the status
-// tells what happened, and the next try works.
+// SegmentFaultTest: makes each system call of a body fail, with every errno
+// that the code names or that the kernel may return: nothing leaks, the status
+// names the failure, and the next attempt succeeds.
 
 #ifndef TENON_SHM_SEGMENT_PROOF_SEGMENT_FAULT_TESTING_H_
 #define TENON_SHM_SEGMENT_PROOF_SEGMENT_FAULT_TESTING_H_
@@ -34,16 +34,16 @@ namespace tenon {
 
 inline constexpr size_t kSize = 4096;
 
-// Calls that cannot fail, whose failure nobody could act on, or that are the
-// test's own.
+// Calls that cannot fail, whose failure has no remedy, or that are the test's
+// own.
 inline const std::set<std::string> kSpared = {"munmap", "geteuid", "getpid",
                                               "clone",  "wait4",   "prlimit64"};
 
-// Calls that look at what somebody else gave; if that does not work it may also
-// count as his fault.
+// Calls that inspect a peer's descriptor; their failure may also count as the
+// peer's fault.
 inline const std::set<std::string> kLooks = {"fcntl", "waitid"};
 
-// One name or the other, as the C library has it.
+// Pairs of names, of which the C library uses one.
 inline const std::set<std::string> kAliases = {"fstat", "newfstatat"};
 
 inline std::vector<SyscallFault> Faults(const std::vector<std::string>& calls,
@@ -61,7 +61,7 @@ inline std::vector<SyscallFault> operator+(std::vector<SyscallFault> a,
   return a;
 }
 
-// Of making memory: the limits, and a signal.
+// Of creating memory: the limits, and a signal.
 inline std::vector<SyscallFault> AllocationFaults() {
   return Faults({"ftruncate"}, {EINTR, ENOMEM, EFBIG, EPERM, EINVAL}) +
          Faults({"fallocate"},
@@ -83,22 +83,22 @@ inline bool IsLimit(int error) {
          error == ENOSPC || error == EFBIG || error == EDQUOT;
 }
 
-// What a fault may do to the outcome: the status names the errno, and limits
-// are kResourceExhausted; signals do not matter.
+// Checks the outcome under a fault: the status names the errno, limits are
+// kResourceExhausted, and signals have no effect.
 inline absl::Status CheckOutcome(const SyscallFault& fault,
                                  const absl::Status& outcome) {
   if (fault.error == EINTR || fault.executed) {
     EXPECT_THAT(outcome, IsOk());
     return absl::OkStatus();
   }
-  // Older kernels do not know a flag; then it is done without.
+  // Older kernels do not know a flag; the code then omits it.
   if (fault.call == "memfd_create" && fault.error == EINVAL &&
       !fault.persistent) {
     EXPECT_THAT(outcome, IsOk());
     return absl::OkStatus();
   }
   EXPECT_FALSE(outcome.ok());
-  if (fault.error == ECHILD) {  // Said in words.
+  if (fault.error == ECHILD) {  // Described in words.
     EXPECT_EQ(outcome.code(), absl::StatusCode::kFailedPrecondition);
     return absl::OkStatus();
   }
@@ -127,8 +127,7 @@ class SegmentFaultTest : public testing::Test {
     return scenario;
   }
 
-  // All of `faults` happen, and no call is forgotten that is not in
-  // `elsewhere`.
+  // All of `faults` happen, and every call without a fault is in `elsewhere`.
   void Run(FaultScenario scenario, std::vector<SyscallFault> faults,
            const std::set<std::string>& elsewhere = {}) {
     scenario.faults = std::move(faults);

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// More of what a hostile process sends: segments of absurd sizes, holes, and
-// descriptors of what is no file at all. (The rest: segment_trust_test.cc.)
+// Further attacks of a hostile process: segments of absurd sizes, holes, and
+// descriptors that are not files. (The rest: segment_trust_test.cc.)
 
 #include <fcntl.h>
 #include <linux/memfd.h>
@@ -64,7 +64,7 @@ TEST(HostileSegmentTest, IsLargerThanAllAddresses) {
   EXPECT_TRUE(Becomes([&] { return CountOpenFds() <= fds; }));
 }
 
-// Holes can be punched into what everybody may write. They read as zeros, and
+// Holes can be punched into a shared-writable segment. They read as zeros, and
 // can be written again: no signal.
 TEST(HostileSegmentTest, HasHolesPunchedIntoIt) {
   for (SharingStrategy strategy : AllSharingStrategies()) {

@@ -38,7 +38,7 @@ using ::testing::IsEmpty;
 constexpr size_t kSize = 8192;
 constexpr std::byte kMark{42};
 
-// What is played: each way to create one.
+// The parameters: each way to create one.
 struct Way {
   SegmentKind kind;
   bool filled;
@@ -95,7 +95,7 @@ void Own(Peer& self, const Way& way, const SegmentOptions& options) {
   EXPECT_EQ(mapping->data()[0], kMark);
 }
 
-// What the peer was given, under either strategy.
+// Takes the peer's segment, under either strategy.
 absl::StatusOr<Segment> Take(Peer& self, const Way& way,
                              const SegmentOptions& options) {
   if (*options.strategy == SharingStrategy::kFileDescriptor) {
@@ -110,7 +110,7 @@ absl::StatusOr<Segment> Take(Peer& self, const Way& way,
   return Segment::Open(names->at(0), way.kind);
 }
 
-void Look(Peer& self, const Way& way, const SegmentOptions& options) {
+void Inspect(Peer& self, const Way& way, const SegmentOptions& options) {
   // Not if the owner has been killed before; after that it may be.
   if (!self.Await("owner", "given").ok()) return;
   const auto segment = Take(self, way, options);
@@ -145,16 +145,16 @@ void ForEach(const std::string& prefix,
   }
 }
 
-// All of it is there.
+// All contents are present.
 void CheckFilled(const Segment& segment) {
   const auto mapping = segment.MapReadOnly();
   ASSERT_THAT(mapping, IsOk());
   for (std::byte byte : mapping->bytes()) ASSERT_EQ(byte, kMark);
 }
 
-// What a killed owner may leave is the name of one segment that it was making
-// or had made. Whoever opens it finds it whole, or is refused because it is
-// not.
+// A killed owner may leave the name of one segment that it was creating or had
+// created. Opening it gives a complete segment, or fails because it is
+// incomplete.
 void CheckWorld(const Reporter& reporter, const std::string& prefix,
                 const std::vector<KillOrder>& fired) {
   const auto names = ListShmNames(prefix);
@@ -187,8 +187,9 @@ TEST_P(SegmentKillTest, AtEveryPoint) {
   scenario.method = GetParam();
   scenario.points = "segment";
   scenario.shm_prefix = prefix;
-  scenario.roles = {{"owner", [&](Peer& self) { ForEach(prefix, Own, self); }},
-                    {"peer", [&](Peer& self) { ForEach(prefix, Look, self); }}};
+  scenario.roles = {
+      {"owner", [&](Peer& self) { ForEach(prefix, Own, self); }},
+      {"peer", [&](Peer& self) { ForEach(prefix, Inspect, self); }}};
   scenario.check = [&](const Reporter& reporter,
                        const std::vector<KillOrder>& fired) {
     CheckWorld(reporter, prefix, fired);

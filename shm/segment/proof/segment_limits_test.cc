@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// What a process meets that has reached a limit: an error that names it,
-// nothing left behind, and a segment at the next try once there is room.
+// A process at a limit gets an error that names it, leaves nothing behind, and
+// gets a segment at the next attempt once there is room.
 
 #include <errno.h>
 #include <fcntl.h>
@@ -50,7 +50,7 @@ void SetLimit(decltype(RLIMIT_NOFILE) resource, rlim_t soft) {
 }
 
 // Calls `call` while this process may open no more descriptors. Expectations
-// come later: UBSan looks at matchers by means of a pipe.
+// follow later: UBSan inspects matchers through a pipe.
 template <typename Call>
 void WithoutDescriptors(Call call) {
   rlimit before;
@@ -79,7 +79,7 @@ absl::Status Create(size_t size_bytes, SegmentKind kind,
 
 class SegmentLimitsTest : public testing::Test {
  protected:
-  // `body` for each strategy and kind, in a child of its own.
+  // Runs `body` for each strategy and kind, in a separate child.
   template <typename Body>
   void InEachWay(Body body) {
     for (SharingStrategy strategy : AllSharingStrategies()) {
@@ -170,7 +170,7 @@ bool WriteFile(const char* path, const std::string& text) {
   return static_cast<bool>(file.flush());
 }
 
-// Takes this process to a mount namespace of its own, as the user it was.
+// Moves this process to a separate mount namespace, as the same user.
 bool EnterOwnMountNamespace() {
   const std::string uid = absl::StrCat(getuid(), " ", getuid(), " 1");
   const std::string gid = absl::StrCat(getgid(), " ", getgid(), " 1");
@@ -207,7 +207,7 @@ TEST_F(SmallDevShmTest, IsNamedWhenItIsFull) {
   EXPECT_TRUE(PassesInChild([&] {
     ASSERT_TRUE(EnterOwnMountNamespace());
     ASSERT_TRUE(MountTmpfs("/dev/shm", "size=64m"));
-    // More than it could ever hold takes nothing from it.
+    // A size over its capacity allocates nothing.
     for (size_t size : {100 * kMiB, 65 * kMiB}) {
       EXPECT_THAT(
           Segment::CreateSharedWritable(size, Options(kFileSystem)),
@@ -229,7 +229,7 @@ TEST_F(SmallDevShmTest, IsNamedWhenItIsFull) {
                                AllOf(HasSubstr("[ENOSPC]"),
                                      HasSubstr("of 67108864 bytes"))));
     EXPECT_EQ(ListShmNames(prefix_)->size(), 6u);
-    // The one that failed has given back what it had got.
+    // The failed one has released its memory.
     EXPECT_THAT(Segment::CreateSharedWritable(3 * kMiB, Options(kFileSystem)),
                 IsOk());
     segments.clear();
@@ -239,7 +239,7 @@ TEST_F(SmallDevShmTest, IsNamedWhenItIsFull) {
   }));
 }
 
-// What does not fit is an error, where a copy into a mapping would be fatal.
+// Too much contents is an error, where a copy into a mapping would be fatal.
 TEST_F(SmallDevShmTest, IsNamedWhenContentsDoNotFit) {
   EXPECT_TRUE(PassesInChild([&] {
     ASSERT_TRUE(EnterOwnMountNamespace());
@@ -311,7 +311,7 @@ TEST_F(SmallDevShmTest, MemoryIsThereWhenItIsWrittenTo) {
     TENON_ASSERT_OK_AND_ASSIGN(
         const auto made,
         Segment::CreateOwnerWritten(kMiB / 2, Options(kFileSystem)));
-    // Somebody takes all the rest.
+    // Another file takes all the rest.
     const UniqueFd rest(open("/dev/shm/rest", O_CREAT | O_RDWR, 0600));
     const std::vector<char> page(4096, 'x');
     while (write(rest.get(), page.data(), page.size()) > 0) {

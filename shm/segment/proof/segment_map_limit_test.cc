@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// What happens when a process has as many mappings as it may have.
+// A process at its limit of mappings.
 
 #include <errno.h>
 #include <sys/mman.h>
@@ -93,7 +93,7 @@ TEST_P(SegmentMapLimitTest, IsNamedAndTheNextTryWorks) {
           const Segment segment,
           Segment::CreateSharedWritable(kPage, Options()));
       ManyMappings many(MaxMapCount() + 1);
-      // Room on the heap: malloc(), too, gets no more from the kernel.
+      // Room on the heap: malloc(), too, cannot get more from the kernel.
       { const std::vector<char> room(100'000); }
       const int error = many.MapAllThereAre(segment.fd());
       const size_t most = many.size();
@@ -106,7 +106,7 @@ TEST_P(SegmentMapLimitTest, IsNamedAndTheNextTryWorks) {
       const absl::Status next_created =
           Segment::CreateOwnerWritten(kPage, Options()).status();
       many.GiveBack(most);
-      // Expectations take memory, so only now.
+      // Expectations allocate memory, so only now.
       EXPECT_EQ(error, ENOMEM);
       EXPECT_GT(most, MaxMapCount() / 2);
       const auto is_named = [](const std::string& protection) {

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// What another user of the machine can do: to names in /dev/shm, which all
-// users share, nothing; with a descriptor, what its seals allow.
+// The powers of another user of the machine: none over names in /dev/shm, which
+// all users share; with a descriptor, those that its seals allow.
 
 #include <errno.h>
 #include <fcntl.h>
@@ -74,7 +74,7 @@ TEST_F(SegmentOtherUserTest, KnowsTheNameAndGetsNothing) {
   }
 }
 
-// All that Open() looks for is there: type, size and mode.
+// All that Open() checks is right: type, size and mode.
 TEST_F(SegmentOtherUserTest, PlantsAFile) {
   EXPECT_TRUE(PassesInChild([&] {
     ASSERT_TRUE(BecomeAnotherUser());
@@ -89,7 +89,7 @@ TEST_F(SegmentOtherUserTest, PlantsAFile) {
   for (SegmentKind kind : kBothKinds) {
     EXPECT_THAT(Segment::Open(prefix_, kind), StatusIs(kPermissionDenied));
   }
-  // One that everybody may use, so that no right is missing.
+  // Accessible to all users, so that no permission is missing.
   ASSERT_EQ(chmod(path_.c_str(), 0666), 0);
   for (SegmentKind kind : kBothKinds) {
     EXPECT_THAT(Segment::Open(prefix_, kind), StatusIs(kPermissionDenied));
@@ -110,7 +110,7 @@ TEST_F(SegmentOtherUserTest, PlantsALinkToASegment) {
                 testing::AnyOf(StatusIs(kFailedPrecondition),
                                StatusIs(kPermissionDenied)));
   }
-  // Who creates does not meet it: 128 bits of the name are random.
+  // A new segment cannot collide with it: 128 bits of the name are random.
   EXPECT_THAT(Segment::CreateSharedWritable(
                   kSize, Options(SharingStrategy::kFileSystem)),
               IsOk());

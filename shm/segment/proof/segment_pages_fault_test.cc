@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// The system calls by which segments get pages, of a node, huge, or many,
-// failed: see segment_fault_testing.h.
+// Failures of the system calls by which segments get pages, of a node, huge, or
+// many: see segment_fault_testing.h.
 
 #include <errno.h>
 
@@ -35,8 +35,8 @@ TEST_F(SegmentFaultTest, OfANumaNodeAndPrefaulted) {
   if (const absl::Status can = body(); !can.ok()) GTEST_SKIP() << can;
   FaultScenario scenario = Scenario("node, prefaulted", body);
   scenario.check = [](const SyscallFault& fault, const absl::Status& outcome) {
-    // Older kernels prefault in another way. That there is no such node is
-    // another reason to fail: it is looked for in files, if mbind() says so.
+    // Older kernels prefault in another way. A missing node is another cause of
+    // failure: if mbind() reports it, files are read for the nodes.
     if (fault.call == "madvise" && fault.error == EINVAL) {
       EXPECT_THAT(outcome, IsOk());
       return absl::OkStatus();
@@ -50,7 +50,7 @@ TEST_F(SegmentFaultTest, OfANumaNodeAndPrefaulted) {
           Faults({"fcntl"}, {EPERM}) + CloseFaults());
 }
 
-// The pages are joined, or it is said why they are not.
+// The pages are joined, or the error names the reason.
 TEST_F(SegmentFaultTest, RequiredHugePages) {
   SegmentOptions options = Options(SharingStrategy::kFileDescriptor);
   options.huge_pages = HugePages::kRequire;
@@ -63,7 +63,7 @@ TEST_F(SegmentFaultTest, RequiredHugePages) {
   FaultScenario scenario = Scenario("huge pages", body);
   scenario.check = [](const SyscallFault& fault, const absl::Status& outcome) {
     if (fault.call != "madvise") return CheckOutcome(fault, outcome);
-    // A busy page is tried again.
+    // A busy page is retried.
     if (fault.error == EAGAIN && !fault.persistent) {
       EXPECT_THAT(outcome, IsOk());
     } else if (fault.error == ENOMEM || fault.error == EBUSY) {
@@ -84,7 +84,7 @@ TEST_F(SegmentFaultTest, RequiredHugePages) {
       {"close"});
 }
 
-// Whatever of it fails, there is a segment, unless a small one fails too.
+// Whatever call fails, a segment is created, unless a small one fails too.
 TEST_F(SegmentFaultTest, TriedHugePages) {
   SegmentOptions options = Options(SharingStrategy::kFileDescriptor);
   options.huge_pages = HugePages::kTry;
@@ -98,7 +98,7 @@ TEST_F(SegmentFaultTest, TriedHugePages) {
     }
     return absl::OkStatus();
   };
-  // What else is called depends on whether there is a pool.
+  // The other calls depend on whether a pool exists.
   Run(scenario,
       Faults({"memfd_create"}, {EINVAL}) + Faults({"mmap"}, {ENOMEM, EACCES}) +
           Faults({"fcntl"}, {EPERM, EBUSY}) + CloseFaults() +
@@ -122,8 +122,8 @@ TEST_F(SegmentFaultTest, CreateLargeMemfd) {
       {"openat", "read", "close"});
 }
 
-// Above 16 MiB there is first a look at what memory there is. If files cannot
-// be read, less is known, but nothing fails.
+// Above 16 MiB the free memory is checked first. If files cannot be read, the
+// check is weaker, but no call fails.
 TEST_F(SegmentFaultTest, LookForMemory) {
   FaultScenario scenario = Scenario("look for memory", [&] {
     return CreateLarge(Options(SharingStrategy::kFileDescriptor));

@@ -33,7 +33,7 @@ namespace {
 
 constexpr size_t kSize = 4096;
 
-// One position in so many; 1 takes them all.
+// One position in this many; 1 selects all.
 uint64_t Stride() {
   uint64_t stride;
   const char* wish = std::getenv("TENON_STEP_STRIDE");
@@ -50,7 +50,7 @@ class SegmentStepTest : public testing::TestWithParam<Case> {
  protected:
   void SetUp() override {
     if (const absl::Status can = CanTrace(); !can.ok()) GTEST_SKIP() << can;
-    CreateMapDestroy();  // What is done only once is not of interest.
+    CreateMapDestroy();  // One-time initialisation is not under test.
   }
 
   void CreateMapDestroy() {
@@ -90,9 +90,9 @@ class SegmentStepTest : public testing::TestWithParam<Case> {
     return scenario;
   }
 
-  // A killed process may leave the name of the segment that it was making or
-  // had made; nothing under kFileDescriptor, nothing if it got to its end. What
-  // is left can be opened if it is whole, and is refused if it is not.
+  // A killed process may leave the name of the segment that it was creating or
+  // had created; nothing under kFileDescriptor, nothing if it completed. A
+  // leftover can be opened if it is complete, and is rejected if it is not.
   absl::Status Check(const StepPosition& position) {
     const auto names = ListShmNames(prefix_);
     if (!names.ok()) return names.status();
@@ -112,7 +112,7 @@ class SegmentStepTest : public testing::TestWithParam<Case> {
     return RemoveShmName(names->at(0));
   }
 
-  // What can be opened has its contents.
+  // A segment that can be opened has its contents.
   bool IsWhole(const Segment& segment) {
     if (segment.size_bytes() != kSize) return false;
     if (!GetParam().filled) return true;

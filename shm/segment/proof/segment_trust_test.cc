@@ -1,10 +1,9 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// What a hostile process tries to do to a segment that it was given. (Each
-// attempt needs only the descriptor, so most are made by the test itself.) What
-// it passes off as one: segment_adopt_test.cc. What it plants under its name:
-// segment_open_test.cc.
+// Attacks of a hostile process on a segment that it received. (Each attack
+// needs only the descriptor, so the test itself makes most of them.) Forged
+// segments: segment_adopt_test.cc. Planted names: segment_open_test.cc.
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -34,7 +33,7 @@ namespace {
 
 constexpr auto kPermissionDenied = absl::StatusCode::kPermissionDenied;
 
-// Succeeds if `result` says that a call failed with `error`.
+// Succeeds if `result` is that of a call that failed with `error`.
 testing::AssertionResult FailsWith(int error, ssize_t result) {
   const int got = errno;
   if (result != -1) return testing::AssertionFailure() << "it worked";

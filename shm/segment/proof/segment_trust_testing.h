@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// What tests of hostile processes around segments share.
+// Support for tests of hostile processes around segments.
 
 #ifndef TENON_SHM_SEGMENT_PROOF_SEGMENT_TRUST_TESTING_H_
 #define TENON_SHM_SEGMENT_PROOF_SEGMENT_TRUST_TESTING_H_

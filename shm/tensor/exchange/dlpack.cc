@@ -58,7 +58,7 @@ absl::StatusOr<std::unique_ptr<Managed, DLPackDeleter>> Lend(Tensor tensor) {
   std::copy(spec.strides().begin(), spec.strides().end(),
             loan->strides.begin());
   DLTensor& out = loan->managed.dl_tensor;
-  // The flags or the error of the caller see to it that it is not written to.
+  // The caller's flags or error prevent writes.
   out.data = spec.elements() == 0
                  ? nullptr
                  : const_cast<std::byte*>(bytes) + spec.byte_offset();
@@ -79,7 +79,7 @@ absl::Status Refuse(absl::string_view why) {
 }
 
 absl::Status CheckOnCpu(const DLDevice& device) {
-  // As a number: it may be of a device that this header has no name for.
+  // As a number: it may be a device that this header does not name.
   int32_t type;
   static_assert(sizeof(type) == sizeof(device.device_type));
   std::memcpy(&type, &device.device_type, sizeof(type));
@@ -88,7 +88,7 @@ absl::Status CheckOnCpu(const DLDevice& device) {
                              ", not on the CPU (", int{kDLCPU}, ")"));
 }
 
-// Its offset, in memory that begins with its lowest element.
+// With an offset into memory that begins with its lowest element.
 absl::StatusOr<TensorSpec> SpecOf(const DLTensor& in) {
   if (in.ndim < 0 || in.ndim > TensorSpec::kMaxRank) {
     return Refuse(absl::StrCat("it has ", in.ndim, " dimensions; at most ",
@@ -117,7 +117,7 @@ absl::StatusOr<Bytes> BytesOf(const DLTensor& in, const TensorSpec& spec) {
   if (__builtin_add_overflow(data, in.byte_offset, &first) ||
       first < spec.byte_offset() ||
       __builtin_add_overflow(first - spec.byte_offset(), size, &end)) {
-    return Refuse("its elements lie outside of all addresses");
+    return Refuse("its elements exceed the address space");
   }
   return Bytes{reinterpret_cast<std::byte*>(end - size), size};
 }
@@ -148,7 +148,7 @@ absl::StatusOr<Tensor> Borrow(std::unique_ptr<Managed, DLPackDeleter> managed,
 absl::StatusOr<DLPackTensor> ToDLPack(const Tensor& tensor) {
   TENON_ASSIGN_OR_RETURN(DLPackTensor out,
                          Lend<DLManagedTensorVersioned>(tensor));
-  // Nothing of what later minor versions brought is used.
+  // No feature of later minor versions is used.
   out->version = {.major = 1, .minor = 0};
   out->flags = tensor.writable() ? 0 : DLPACK_FLAG_BITMASK_READ_ONLY;
   return out;
@@ -157,8 +157,8 @@ absl::StatusOr<DLPackTensor> ToDLPack(const Tensor& tensor) {
 absl::StatusOr<LegacyDLPackTensor> ToLegacyDLPack(const Tensor& tensor) {
   if (!tensor.writable()) {
     return absl::FailedPreconditionError(
-        "the tensor is read-only, which the legacy form of DLPack cannot say: "
-        "use the versioned one, or copy the tensor");
+        "the tensor is read-only, which legacy DLPack cannot express: use the "
+        "versioned form, or copy the tensor");
   }
   return Lend<DLManagedTensor>(tensor);
 }

@@ -11,9 +11,9 @@
 //   // In: the deleter is called when the last tensor over it is gone.
 //   TENON_ASSIGN_OR_RETURN(Tensor in, FromDLPack(DLPackTensor(theirs)));
 //
-// There are two structs: the one with a version, of DLPack 1.x, and the legacy
-// one, of 0.x. Take the first where the other side can; it alone can say that a
-// tensor is read-only.
+// There are two structs: the versioned one of DLPack 1.x, and the legacy one of
+// 0.x. Prefer the first if the other library supports it; it alone can mark a
+// tensor as read-only.
 
 #ifndef TENON_SHM_TENSOR_EXCHANGE_DLPACK_H_
 #define TENON_SHM_TENSOR_EXCHANGE_DLPACK_H_
@@ -34,7 +34,7 @@ struct DLPackDeleter {
   }
 };
 
-// Own what a producer has handed over; may be destroyed in any thread.
+// Owns a producer's struct; may be destroyed in any thread.
 using DLPackTensor = std::unique_ptr<DLManagedTensorVersioned, DLPackDeleter>;
 using LegacyDLPackTensor = std::unique_ptr<DLManagedTensor, DLPackDeleter>;
 
@@ -42,10 +42,10 @@ using LegacyDLPackTensor = std::unique_ptr<DLManagedTensor, DLPackDeleter>;
 // alive and its address the same (Share() fails meanwhile) until its deleter is
 // called. data points to the first element, and byte_offset is 0.
 //
-// Thread-safe, as Tensor is. To the library, memory that processes share looks
-// like any other: it knows nothing of their agreements.
-// Errors: kFailedPrecondition for a shared tensor inherited by fork(), and in
-// the legacy form, which cannot say so, for a read-only one.
+// Thread-safe, as Tensor is. The library cannot tell shared memory from private
+// memory, and knows nothing of the agreements between the processes.
+// Errors: kFailedPrecondition for a shared tensor inherited by fork(), and for
+// a read-only one in the legacy form, which cannot express that.
 absl::StatusOr<DLPackTensor> ToDLPack(const Tensor& tensor);
 absl::StatusOr<LegacyDLPackTensor> ToLegacyDLPack(const Tensor& tensor);
 
@@ -54,10 +54,10 @@ absl::StatusOr<LegacyDLPackTensor> ToLegacyDLPack(const Tensor& tensor);
 // called. In a forked child the deleter is not called.
 //
 // The producer is code of this process and trusted as such: the struct is
-// checked, but that there is memory where it points cannot be.
+// checked, but whether it points to valid memory cannot be checked.
 // Errors: kInvalidArgument if it is null, of another major version, not on the
-// CPU, of a dtype, rank or shape that TensorSpec does not take, or has elements
-// but no data.
+// CPU, of a dtype, rank or shape that TensorSpec rejects, or has elements but
+// no data.
 absl::StatusOr<Tensor> FromDLPack(DLPackTensor managed);
 absl::StatusOr<Tensor> FromDLPack(LegacyDLPackTensor managed);
 

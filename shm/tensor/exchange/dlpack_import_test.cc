@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// What comes in from another library.
+// Tensors from another library.
 
 #include <cstddef>
 #include <cstdint>
@@ -137,7 +137,7 @@ TYPED_TEST(DLPackTest, NullIsRefused) {
 }
 
 TYPED_TEST(DLPackTest, OtherDevicesAreRefused) {
-  // The last ones are not in every header.
+  // Not every header has the last ones.
   for (const int32_t type : {0, 2, 3, 13, 18, 1000, -1}) {
     typename TestFixture::Producer producer;
     std::memcpy(&producer.tensor.device.device_type, &type, sizeof(type));
@@ -170,16 +170,16 @@ TYPED_TEST(DLPackTest, ReachesBeyondAllAddresses) {
   {
     typename TestFixture::Producer producer;
     producer.strides[0] = -(int64_t{1} << 58);
-    this->ExpectRefused(producer, "outside of all addresses");
+    this->ExpectRefused(producer, "exceed the address space");
   }
   for (const uint64_t offset : {~uint64_t{0}, ~uint64_t{0} - 100}) {
     typename TestFixture::Producer producer;
     producer.tensor.byte_offset = offset;
-    this->ExpectRefused(producer, "outside of all addresses");
+    this->ExpectRefused(producer, "exceed the address space");
   }
   typename TestFixture::Producer at_the_end;
   at_the_end.tensor.data = reinterpret_cast<void*>(~uintptr_t{0} - 3);
-  this->ExpectRefused(at_the_end, "outside of all addresses");
+  this->ExpectRefused(at_the_end, "exceed the address space");
 }
 
 TYPED_TEST(DLPackTest, ElementsWithoutDataAreRefused) {
@@ -199,7 +199,7 @@ TYPED_TEST(DLPackTest, DtypesThatDoNotFillBytesAreRefused) {
   this->ExpectRefused(producer, "lane");
 }
 
-// Some libraries lend what does not lie where its type should.
+// Some libraries lend elements that are not aligned to their type.
 TYPED_TEST(DLPackTest, WhatIsNotAlignedCanBeCopied) {
   alignas(8) std::byte memory[13] = {};
   typename TestFixture::Producer producer;
@@ -216,7 +216,8 @@ TYPED_TEST(DLPackTest, WhatIsNotAlignedCanBeCopied) {
   EXPECT_THAT(tensor->Clone().value().data<int32_t>().value(), Each(8));
 }
 
-// A lender's lock may have been held by a thread that is not in the child.
+// A lender's lock may have been held by a thread that does not exist in the
+// child.
 TYPED_TEST(DLPackTest, AForkedChildDoesNotGiveBack) {
   typename TestFixture::Producer producer;
   Tensor tensor = producer.Give().value();

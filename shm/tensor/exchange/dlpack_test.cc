@@ -1,8 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// What goes out, and what the two forms differ in. What comes in:
-// dlpack_import_test.cc.
+// Export, and the differences of the two forms. Import: dlpack_import_test.cc.
 
 #include "tenon/shm/tensor/exchange/dlpack.h"
 
@@ -36,7 +35,7 @@ using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-// The layout is that of DLPack 1.x, which consumers have compiled in.
+// The layout is that of DLPack 1.x, which consumers are compiled against.
 static_assert(offsetof(DLManagedTensorVersioned, version) == 0);
 static_assert(offsetof(DLManagedTensorVersioned, manager_ctx) == 8);
 static_assert(offsetof(DLManagedTensorVersioned, deleter) == 16);
@@ -72,7 +71,7 @@ TYPED_TEST(DLPackTest, WhatIsOutKeepsTheMemory) {
     out = DLPackForm<TypeParam>::To(tensor).value();
   }
   EXPECT_EQ(static_cast<int32_t*>(out->dl_tensor.data)[5], 5);
-  // A consumer has the pointer alone, and is done in whatever thread.
+  // A consumer has only the pointer, and may finish in any thread.
   std::thread([managed = out.release()] { managed->deleter(managed); }).join();
   EXPECT_TRUE(storage.expired());
 }
@@ -133,7 +132,7 @@ TYPED_TEST(DLPackTest, ThereAndBackIsTheSameMemory) {
   EXPECT_EQ(*tensor.at<const int32_t>({3, 5}).value(), -1);
 }
 
-// ---- What the two forms differ in ----
+// ---- Differences of the two forms ----
 
 Tensor ReadOnly() {
   const Tensor tensor =
@@ -171,7 +170,7 @@ TEST(VersionedDLPackTest, ReadOnlyStaysReadOnly) {
 TEST(LegacyDLPackTest, ReadOnlyDoesNotGoOut) {
   EXPECT_THAT(ToLegacyDLPack(ReadOnly()),
               StatusIs(absl::StatusCode::kFailedPrecondition,
-                       HasSubstr("use the versioned one")));
+                       HasSubstr("use the versioned form")));
 }
 
 TEST(VersionedDLPackTest, OtherMajorVersionsAreGivenBackUnread) {
@@ -183,7 +182,7 @@ TEST(VersionedDLPackTest, OtherMajorVersionsAreGivenBackUnread) {
     managed.deleter = [](DLManagedTensorVersioned* self) {
       ++*static_cast<int*>(self->manager_ctx);
     };
-    // Of another layout, as far as anybody knows.
+    // Possibly of another layout.
     std::memset(&managed.dl_tensor, 0xff, sizeof(managed.dl_tensor));
     EXPECT_THAT(
         FromDLPack(DLPackTensor(&managed)),

@@ -37,7 +37,7 @@ inline Tensor Counting(absl::Span<const int64_t> shape) {
   return tensor;
 }
 
-// What differs between the versioned form and the older one.
+// The differences between the versioned form and the older one.
 template <typename Managed>
 struct DLPackForm;
 
@@ -66,7 +66,8 @@ class DLPackTest : public testing::Test {
  protected:
   using Owner = typename DLPackForm<Managed>::Owner;
 
-  // Another library: it has 24 numbers, lends them, and counts what comes back.
+  // Another library: it has 24 numbers, lends them, and counts the deleter's
+  // calls.
   struct Producer {
     Producer() { std::iota(std::begin(numbers), std::end(numbers), 0); }
 
@@ -97,7 +98,7 @@ class DLPackTest : public testing::Test {
     int returned = 0;
   };
 
-  // What the producer's tensor is changed to is refused and given back.
+  // The producer's changed tensor is rejected, and its deleter called.
   void ExpectRefused(Producer& producer, const std::string& why) {
     EXPECT_THAT(producer.Give(), StatusIs(absl::StatusCode::kInvalidArgument,
                                           testing::HasSubstr(why)));

@@ -39,23 +39,26 @@ absl::StatusOr<TensorHandle> TensorHandle::Parse(absl::string_view bytes) {
 }
 
 absl::Status TensorHandle::Check() const {
-  if (magic != kMagic) return Refuse("it is none");
+  if (magic != kMagic) {
+    return Refuse(absl::StrCat("bad magic 0x", absl::Hex(magic)));
+  }
   if (version != kVersion) {
     return Refuse(absl::StrCat("it has version ", version,
-                               "; this program knows ", int{kVersion}));
+                               "; this program has version ", int{kVersion}));
   }
   if (strategy != Strategy::kFileDescriptor &&
       strategy != Strategy::kFileSystem) {
-    return Refuse(absl::StrCat("no strategy is ", static_cast<int>(strategy)));
+    return Refuse(
+        absl::StrCat("unknown strategy ", static_cast<int>(strategy)));
   }
   if (kind != Kind::kOwnerWritten && kind != Kind::kSharedWritable) {
     return Refuse(
-        absl::StrCat("no kind of segment is ", static_cast<int>(kind)));
+        absl::StrCat("unknown segment kind ", static_cast<int>(kind)));
   }
   const size_t length = segment_name().size();
   if (length == sizeof(name) || std::any_of(name + length, std::end(name),
                                             [](char c) { return c != '\0'; })) {
-    return Refuse("its name does not end in zeros");
+    return Refuse("its name is not padded with zeros");
   }
   const bool named = has_segment() && strategy == Strategy::kFileSystem;
   if (named == (length == 0)) {
@@ -80,16 +83,16 @@ absl::string_view TensorHandle::segment_name() const {
 
 absl::StatusOr<ExportedTensor> Export(const Tensor& tensor) {
   if (!tensor.is_shared()) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "tensor ", tensor.spec().ToString(),
-        " is in memory of this process only: Share() it, then export it"));
+    return absl::FailedPreconditionError(
+        absl::StrCat("tensor ", tensor.spec().ToString(),
+                     " is private: call Share() before Export()"));
   }
   const Storage& storage = *tensor.storage();
   TENON_RETURN_IF_ERROR(storage.Read().status());
   if (storage.lease() != nullptr) {
     return absl::FailedPreconditionError(
-        "the tensor lies in a block of an arena, and travels as an "
-        "ArenaTensorHandle (arena/arena_tensor.h)");
+        "the tensor is in a block of an arena; send it as an ArenaTensorHandle "
+        "(arena/arena_tensor.h)");
   }
   const bool by_name = storage.strategy() == SharingStrategy::kFileSystem;
   const bool owned = storage.kind() == SegmentKind::kOwnerWritten;

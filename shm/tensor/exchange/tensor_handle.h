@@ -1,16 +1,16 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// TensorHandle: how a tensor travels. It is bytes, and beside them goes, under
-// kFileDescriptor, the descriptor of the tensor's segment.
+// TensorHandle: a tensor as a message. It is sent as bytes, under
+// kFileDescriptor together with the descriptor of the tensor's segment.
 //
 //   TENON_RETURN_IF_ERROR(tensor.Share());
 //   TENON_ASSIGN_OR_RETURN(ExportedTensor sent, Export(tensor));
 //   // Send sent.handle.AsBytes() and sent.fds(): tenon/ipc/channel/channel.h.
 //
-// How it becomes a tensor again: tensor_importer.h. What keeps the memory alive
-// on the way: a descriptor in flight does; a name does not, so under
-// kFileSystem the sender keeps the tensor until it knows that it has arrived.
+// The receiver makes a tensor of it: tensor_importer.h. A descriptor in flight
+// keeps the memory alive; a name does not, so under kFileSystem the sender
+// keeps the tensor until it knows that the receiver has opened it.
 
 #ifndef TENON_SHM_TENSOR_EXCHANGE_TENSOR_HANDLE_H_
 #define TENON_SHM_TENSOR_EXCHANGE_TENSOR_HANDLE_H_
@@ -38,13 +38,13 @@ namespace tenon {
 //   32     176                        384
 //   | spec | name, zeros to its end   |
 //
-// Trust: every field of a received one is untrusted: Check() it, and believe
-//   only what the kernel says of the segment, as TensorImporter does.
+// Trust: every field of a received one is untrusted: Check() it, and take size
+//   and identity of the segment from the kernel alone, as TensorImporter does.
 struct TensorHandle {
   static constexpr uint32_t kMagic = 0x68546e54;  // "TnTh"
   static constexpr uint16_t kVersion = 1;
 
-  // As they travel, whatever the enums' own numbers are.
+  // Values on the wire, whatever the enums' own numbers are.
   enum class Strategy : uint8_t { kFileDescriptor = 1, kFileSystem = 2 };
   enum class Kind : uint8_t { kOwnerWritten = 1, kSharedWritable = 2 };
 
@@ -53,23 +53,22 @@ struct TensorHandle {
   Strategy strategy;
   Kind kind;
   uint64_t storage_bytes;
-  // Only a check that handle and segment belong together: which segment it is,
-  // the kernel says.
+  // Checked against the segment's identity, which comes from the kernel.
   Storage::Id id;
   TensorSpec spec;
   char name[208];
 
-  // Errors: kInvalidArgument if they are not as many as a handle has.
+  // Errors: kInvalidArgument if the number of bytes is not a handle's.
   static absl::StatusOr<TensorHandle> Parse(absl::string_view bytes);
   absl::string_view AsBytes() const {
     return {reinterpret_cast<const char*>(this), sizeof(*this)};
   }
 
-  // OK if the handle is one, of this version, and does not contradict itself.
+  // OK if the magic and version are right and the fields consistent.
   // Errors: kInvalidArgument naming the bad field.
   absl::Status Check() const;
 
-  // What it says, once it has been checked. Without bytes there is no segment.
+  // For checked handles. A tensor without bytes has no segment.
   bool has_segment() const { return storage_bytes != 0; }
   SharingStrategy segment_strategy() const;
   SegmentKind segment_kind() const;
@@ -81,11 +80,11 @@ static_assert(std::has_unique_object_representations_v<TensorHandle>);
 
 struct ExportedTensor {
   TensorHandle handle;
-  // To be sent with it; -1 if there is none. Borrowed: the tensor's storage
-  // keeps it open.
+  // To send with the handle; -1 if none. Borrowed: the tensor's storage keeps
+  // it open.
   int fd = -1;
 
-  // One descriptor or none, to be sent.
+  // One descriptor or none, to send.
   absl::Span<const int> fds() const { return {&fd, fd >= 0 ? 1u : 0u}; }
 };
 

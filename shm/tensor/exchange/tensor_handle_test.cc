@@ -70,7 +70,7 @@ TEST(TensorHandleTest, IsSoManyBytes) {
   const auto zeros = TensorHandle::Parse(bytes);
   ASSERT_THAT(zeros, IsOk());
   EXPECT_THAT(zeros->Check(), StatusIs(absl::StatusCode::kInvalidArgument,
-                                       HasSubstr("it is none")));
+                                       HasSubstr("bad magic 0x")));
   for (const std::string& wrong :
        {bytes + 'x', bytes.substr(1), std::string()}) {
     EXPECT_THAT(
@@ -90,7 +90,7 @@ TEST(ExportTest, PrivateTensorsAreRefused) {
   EXPECT_THAT(Export(tensor), IsOk());
 }
 
-// Nothing that lay in this process's memory goes along.
+// No stale byte of this process's memory is sent along.
 TEST(ExportTest, EveryByteIsSet) {
   const Tensor tensor = Tensor::CreateShared(kInt, {4}).value();
   alignas(TensorHandle) char a[sizeof(TensorHandle)];

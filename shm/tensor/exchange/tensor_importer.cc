@@ -40,7 +40,7 @@ absl::Status CheckDescriptor(const TensorHandle& handle, const UniqueFd& fd) {
       handle.segment_strategy() == SharingStrategy::kFileDescriptor;
   if (fd.valid() == wanted) return absl::OkStatus();
   return Refuse(wanted ? "it came without a descriptor"
-                       : "it came with a descriptor that it has no use for");
+                       : "it came with an unexpected descriptor");
 }
 
 absl::StatusOr<Segment> OpenSegment(const TensorHandle& handle, UniqueFd fd) {
@@ -77,14 +77,13 @@ absl::StatusOr<std::shared_ptr<Storage>> TensorImporter::Find(
   TENON_ASSIGN_OR_RETURN(const Storage::Id id,
                          Storage::Identify(segment.fd(), "a tensor's segment"));
   if (id != handle.id) {
-    return Refuse(absl::StrCat("it is of segment ", handle.id.device, ":",
-                               handle.id.inode, ", but what came is segment ",
-                               id.device, ":", id.inode));
+    return Refuse(absl::StrCat(
+        "it is of segment ", handle.id.device, ":", handle.id.inode,
+        ", but the received segment is ", id.device, ":", id.inode));
   }
   if (segment.size_bytes() != handle.storage_bytes) {
-    return Refuse(absl::StrCat("its storage is said to have ",
-                               handle.storage_bytes, " bytes, and has ",
-                               segment.size_bytes()));
+    return Refuse(absl::StrCat("its storage_bytes is ", handle.storage_bytes,
+                               "; the segment has ", segment.size_bytes()));
   }
   return FindOrMap(std::move(segment), id);
 }
@@ -96,7 +95,7 @@ absl::StatusOr<std::shared_ptr<Storage>> TensorImporter::FindOrMap(
   std::lock_guard<std::mutex> lock(mutex_);
   if (std::shared_ptr<Storage> known = FindKnown(id)) {
     if (known->kind() != kind || known->size_bytes() != size_bytes) {
-      return Refuse("it contradicts an earlier one of the same segment");
+      return Refuse("it differs from an earlier handle of the same segment");
     }
     return known;
   }
@@ -112,7 +111,7 @@ absl::StatusOr<std::shared_ptr<Storage>> TensorImporter::FindOrMap(
 
 void TensorImporter::Remember(const Storage::Id& id, const Known& known) {
   known_[id] = known;
-  // Rarely, so that it costs nothing on average.
+  // Rarely, so that the average cost is negligible.
   if (known_.size() < forget_at_) return;
   ForgetDead();
   forget_at_ = std::max(kForgetAtLeast, 2 * known_.size());

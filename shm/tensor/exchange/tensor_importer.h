@@ -1,10 +1,10 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// TensorImporter: makes tensors of what other processes have exported
+// TensorImporter: makes tensors of handles that other processes have exported
 // (tensor_handle.h).
 //
-//   TensorImporter importer;  // One for all that comes from a peer.
+//   TensorImporter importer;  // One for all messages of a peer.
 //   TENON_ASSIGN_OR_RETURN(TensorHandle handle, TensorHandle::Parse(bytes));
 //   TENON_ASSIGN_OR_RETURN(Tensor tensor,
 //                          importer.Import(handle, std::move(received)));
@@ -30,25 +30,25 @@
 namespace tenon {
 
 struct TensorImporterOptions {
-  // Of the storages that are mapped at a time, together: what a peer can make
-  // this process map, and, where no process has written to it, allocate by
-  // reading. Nor may one tensor have more bytes, counted by elements: with
-  // strides of 0 a byte of storage is enough for any number of them.
+  // The total size of the storages mapped at a time. Bounds the memory that a
+  // peer can make this process map and, where it is not written yet, allocate
+  // by reading. Also the most bytes of one tensor, counted by elements: with
+  // strides of 0 one byte of storage can represent any number of elements.
   uint64_t max_bytes = uint64_t{1} << 40;
   size_t max_storages = size_t{1} << 14;
 };
 
-// Makes tensors from handles. Knows the storages of those that still live, so
-// that two tensors of one storage that were sent separately are of one storage
-// here as well, in one mapping and with one descriptor.
+// Makes tensors from handles. Tracks the storages of tensors that still live,
+// so that two tensors of one storage that were sent separately share one
+// storage here as well, with one mapping and one descriptor.
 //
 // Ownership: owns no tensor and no storage.
 // Threads: thread-safe.
 // Processes: in a forked child Import() fails with kFailedPrecondition.
-// Trust: peers may send anything. A tensor that comes out is inside its
-//   storage; the storage is memory of fixed size (kFileSystem: only among
-//   processes that trust each other), whose identity, size and seals the kernel
-//   has told. Peers that do not trust each other get an importer each, because
+// Trust: peers may send anything. A resulting tensor is inside its storage; the
+//   storage is memory of fixed size (kFileSystem: only among processes that
+//   trust each other), whose identity, size and seals come from the kernel. Use
+//   one importer for each peer if the peers do not trust each other, because
 //   limits are counted by importer.
 // Failure: a failed Import() leaves nothing behind and has closed the
 //   descriptor.
@@ -59,21 +59,21 @@ class TensorImporter {
   TensorImporter(const TensorImporter&) = delete;
   TensorImporter& operator=(const TensorImporter&) = delete;
 
-  // `fd` is what came with the handle, if anything did. The tensor is read-only
-  // if its segment is owner-written.
-  // Errors: kInvalidArgument if the handle is none, contradicts itself or the
-  // segment, or came with a descriptor too many or too few;
-  // kFailedPrecondition naming the seals that are missing; kNotFound and
+  // `fd` is the descriptor that came with the handle, if any. The tensor is
+  // read-only if its segment is owner-written.
+  // Errors: kInvalidArgument if the handle is malformed, inconsistent in itself
+  // or with the segment, or came with a descriptor too many or too few;
+  // kFailedPrecondition naming the missing seals; kNotFound and
   // kPermissionDenied as Segment::Open(); kResourceExhausted naming the limit,
   // of this importer or of the system.
   absl::StatusOr<Tensor> Import(TensorHandle handle, UniqueFd fd = UniqueFd());
 
-  // Makes tensors of this one's storage that come back tensors of it again. Not
-  // counted against the limits. Nothing for a private one, or in a forked
-  // child.
+  // Registers the storage of `exported`: a handle of it that comes back becomes
+  // a tensor of that same storage. Not counted against the limits. No effect on
+  // a private tensor, or in a forked child.
   void Recognize(const Tensor& exported);
 
-  // The storages it knows that still live; it walks over all. 0 in a forked
+  // The number of tracked storages that still live. Linear time. 0 in a forked
   // child.
   size_t CountStorages();
 
@@ -98,9 +98,9 @@ class TensorImporter {
   const TensorImporterOptions options_;
   const uint64_t fork_count_ = ForkCount();
 
-  std::mutex mutex_;  // For all below.
+  std::mutex mutex_;  // Guards all members below.
   std::map<Storage::Id, Known> known_;
-  uint64_t counted_bytes_ = 0;  // Of those in known_, dead or alive.
+  uint64_t counted_bytes_ = 0;  // Of all entries of known_, expired or not.
   size_t counted_storages_ = 0;
   size_t forget_at_ = 128;
 };

@@ -1,19 +1,19 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Fuzz target of TensorImporter: a handle's bytes are a peer's. Whatever comes
-// out is a tensor inside the storage that the kernel knows; whatever does not
-// leaves no descriptor open.
+// Fuzz target of TensorImporter: a handle's bytes are a peer's. The result is a
+// tensor inside the storage that the kernel reports, or an error that leaves no
+// descriptor open.
 //
-// An input is a byte of flags and a handle (384 bytes); what is missing is 0.
-// The flags say what is put right, so that the rest is reached: 1: the magic
-// number and the version; 2: the identity; 4: the size; and 8: that the
-// descriptor comes along.
+// An input is a byte of flags and a handle (384 bytes); missing bytes are 0.
+// The flags select fields to be corrected, so that later checks are reached: 1:
+// the magic number and the version; 2: the identity; 4: the size; and 8: that
+// the descriptor comes along.
 //
 // As a test it replays testdata/tensor_importer_fuzz and mutations of it. As a
 // fuzzer: clang++ -std=c++20 -DTENON_FUZZ -fsanitize=fuzzer,address,undefined,
-// with the sources of //shm/tensor/exchange:tensor_importer and of what it
-// depends on.
+// with the sources of //shm/tensor/exchange:tensor_importer and its
+// dependencies.
 
 #include <fcntl.h>
 
@@ -55,7 +55,7 @@ static_assert(sizeof(Input) == 1 + sizeof(TensorHandle));
 
 int Duplicate(int fd) { return fcntl(fd, F_DUPFD_CLOEXEC, 0); }
 
-// The number that the next descriptor gets: the same as before if none leaked.
+// The number of the next descriptor: unchanged if none leaked.
 int NextFd() { return UniqueFd(Duplicate(0)).get(); }
 
 // The storage of an honest peer, of which every byte is the same.

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// What a peer may send instead of a tensor.
+// Messages of a hostile peer in place of a tensor.
 
 #include <fcntl.h>
 #include <sys/eventfd.h>
@@ -35,12 +35,12 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// A handle that lies, with the descriptor that belongs to the honest one.
+// A forged handle, with the descriptor of the honest one.
 class HostileHandle : public TensorImporterTest {
  protected:
   HostileHandle() : honest_(Export(tensor_).value()) {}
 
-  // What `lie` does to a handle is refused, and leaves nothing behind.
+  // Passes a handle through `lie`; it is rejected, and leaves nothing behind.
   template <typename Lie>
   absl::Status Try(Lie lie) {
     TensorImporter importer;
@@ -79,28 +79,28 @@ TEST_P(HostileHandle, HonestIsTaken) {
 }
 
 TEST_P(HostileHandle, IsNone) {
-  EXPECT_THAT(TryField(&TensorHandle::magic, 0), Refused("it is none"));
+  EXPECT_THAT(TryField(&TensorHandle::magic, 0), Refused("bad magic 0x0"));
   EXPECT_THAT(TryField(&TensorHandle::version, 2),
-              Refused("version 2; this program knows 1"));
+              Refused("version 2; this program has version 1"));
   for (const int number : {0, 3, 255}) {
     const std::string text = std::to_string(number);
     EXPECT_THAT(TryField(&TensorHandle::strategy,
                          static_cast<TensorHandle::Strategy>(number)),
-                Refused("no strategy is " + text));
+                Refused("unknown strategy " + text));
     EXPECT_THAT(
         TryField(&TensorHandle::kind, static_cast<TensorHandle::Kind>(number)),
-        Refused("no kind of segment is " + text));
+        Refused("unknown segment kind " + text));
   }
 }
 
 TEST_P(HostileHandle, LiesAboutTheSize) {
   for (const uint64_t size :
        {uint64_t{48 + 1}, uint64_t{1} << 40, uint64_t{1} << 63, ~uint64_t{0}}) {
-    EXPECT_THAT(
-        TryField(&TensorHandle::storage_bytes, size),
-        Refused("said to have " + std::to_string(size) + " bytes, and has 48"));
+    EXPECT_THAT(TryField(&TensorHandle::storage_bytes, size),
+                Refused("storage_bytes is " + std::to_string(size) +
+                        "; the segment has 48"));
   }
-  // Smaller than the tensor, and nothing at all.
+  // Smaller than the tensor, and zero.
   EXPECT_THAT(TryField(&TensorHandle::storage_bytes, 47), Refused("47 bytes"));
   EXPECT_THAT(TryField(&TensorHandle::storage_bytes, 0), Refused(""));
 }
@@ -115,12 +115,12 @@ TEST_P(HostileHandle, HasASpecThatLeavesTheStorage) {
               Refused("in a storage of 48 bytes"));
   EXPECT_THAT(TryField(&TensorHandle::spec, spec({0}, 52)),
               Refused("behind a storage of 48 bytes"));
-  // With a size that would make it right.
+  // With a size that would make it valid.
   EXPECT_THAT(Try([&](Delivery& d) {
                 d.handle.spec = spec({4, 4}, 0);
                 d.handle.storage_bytes = 64;
               }),
-              Refused("said to have 64 bytes, and has 48"));
+              Refused("storage_bytes is 64; the segment has 48"));
   EXPECT_THAT(Try([](Delivery& d) {
                 std::memset(static_cast<void*>(&d.handle.spec), 0xff,
                             sizeof(d.handle.spec));
@@ -137,8 +137,8 @@ TEST_P(HostileHandle, HasMoreElementsThanAnybodyCouldWalk) {
                        HasSubstr("this importer takes at most")));
 }
 
-// What came is what the kernel says it is: naming another storage, be it one
-// that the victim has, gets none.
+// The kernel identifies the received segment: naming another storage, even one
+// of the victim, does not give access to it.
 TEST_P(HostileHandle, NamesAnotherStorage) {
   const Tensor other = Counting({4, 3});
   const ExportedTensor of_other = Export(other).value();
@@ -147,7 +147,7 @@ TEST_P(HostileHandle, NamesAnotherStorage) {
   Delivery delivery = Deliver(honest_);
   delivery.handle.id = of_other.handle.id;
   EXPECT_THAT(importer.Import(delivery.handle, std::move(delivery.fd)),
-              Refused("but what came is segment"));
+              Refused("but the received segment is"));
   EXPECT_THAT(Try([](Delivery& d) { d.handle.id.device = 0; }),
               Refused("segment 0:"));
   EXPECT_THAT(Try([](Delivery& d) { d.handle.id.inode = 1; }),
@@ -157,12 +157,12 @@ TEST_P(HostileHandle, NamesAnotherStorage) {
 TEST_P(HostileHandle, ComesWithTheWrongDescriptor) {
   if (by_name()) {
     EXPECT_THAT(Try([](Delivery& d) { d.fd.Reset(dup(0)); }),
-                Refused("that it has no use for"));
+                Refused("with an unexpected descriptor"));
     return;
   }
   EXPECT_THAT(Try([](Delivery& d) { d.fd.Reset(); }),
               Refused("without a descriptor"));
-  // Of what is no memory at all: asked for its seals, it has none.
+  // Descriptors that are not memory have no seals.
   std::vector<UniqueFd> others;
   others.emplace_back(open("/proc/self/exe", O_RDONLY | O_CLOEXEC));
   others.emplace_back(open("/proc/self/maps", O_RDONLY | O_CLOEXEC));
@@ -186,13 +186,13 @@ TEST_P(HostileHandle, ComesWithASegmentOfAnotherTensor) {
   EXPECT_THAT(Try([&](Delivery& d) {
                 d.fd.Reset(fcntl(other.storage()->fd(), F_DUPFD_CLOEXEC, 0));
               }),
-              Refused("but what came is segment"));
+              Refused("but the received segment is"));
 }
 
 TEST_P(HostileHandle, ClaimsAnotherKind) {
   const absl::Status status = TryField(&TensorHandle::kind, OtherKind());
   if (by_name()) {
-    // A name has no seals that could tell.
+    // A name has no seals by which to detect it.
     EXPECT_THAT(status, IsOk());
   } else if (owner_written()) {
     // It cannot be mapped for writing.
@@ -211,7 +211,7 @@ TEST_P(HostileHandle, ContradictsAnEarlierOne) {
   const auto status =
       importer.Import(delivery.handle, std::move(delivery.fd)).status();
   if (owner_written() || by_name()) {
-    EXPECT_THAT(status, Refused("contradicts an earlier one"));
+    EXPECT_THAT(status, Refused("differs from an earlier handle"));
   } else {
     EXPECT_THAT(status, StatusIs(absl::StatusCode::kFailedPrecondition));
   }
@@ -234,11 +234,14 @@ TEST_P(HostileHandle, HasABadName) {
   };
   if (!by_name()) {
     EXPECT_THAT(with_name("x"), Refused("it has a name"));
-    EXPECT_THAT(with_name(std::string("\0x", 2)), Refused("end in zeros"));
+    EXPECT_THAT(with_name(std::string("\0x", 2)),
+                Refused("not padded with zeros"));
     return;
   }
-  EXPECT_THAT(with_name(std::string(208, 'x')), Refused("end in zeros"));
-  EXPECT_THAT(with_name(std::string("x\0y", 3)), Refused("end in zeros"));
+  EXPECT_THAT(with_name(std::string(208, 'x')),
+              Refused("not padded with zeros"));
+  EXPECT_THAT(with_name(std::string("x\0y", 3)),
+              Refused("not padded with zeros"));
   EXPECT_THAT(with_name(""), Refused("it has no name"));
   for (const char* bad : {"../etc/passwd", "/x", ".hidden", "a/b", "a b"}) {
     EXPECT_THAT(with_name(bad), StatusIs(absl::StatusCode::kInvalidArgument));
@@ -247,7 +250,8 @@ TEST_P(HostileHandle, HasABadName) {
               StatusIs(absl::StatusCode::kNotFound));
 }
 
-// A named segment cannot be sealed: it may be smaller when it comes again.
+// A named segment cannot be sealed: it may be smaller when it is received
+// again.
 TEST_P(HostileHandle, ShrankSinceTheLastOne) {
   if (!by_name()) return;
   TensorImporter importer;
@@ -257,11 +261,11 @@ TEST_P(HostileHandle, ShrankSinceTheLastOne) {
   ASSERT_EQ(ftruncate(fd.get(), 4), 0);
   Delivery delivery = Deliver(honest_);
   EXPECT_THAT(importer.Import(delivery.handle, UniqueFd()),
-              Refused("said to have 48 bytes, and has 4"));
+              Refused("storage_bytes is 48; the segment has 4"));
   delivery.handle.storage_bytes = 4;
   delivery.handle.spec = TensorSpec::Contiguous(kInt, {1}).value();
   EXPECT_THAT(importer.Import(delivery.handle, UniqueFd()),
-              Refused("contradicts an earlier one"));
+              Refused("differs from an earlier handle"));
 }
 
 TEST_P(HostileHandle, HasBytesWithoutASegment) {
@@ -269,9 +273,10 @@ TEST_P(HostileHandle, HasBytesWithoutASegment) {
     d.handle.storage_bytes = 0;
     d.handle.spec = TensorSpec();
   };
-  // Then nothing else may come: no descriptor and no name.
-  EXPECT_THAT(Try(nothing),
-              Refused(by_name() ? "it has a name" : "that it has no use for"));
+  // Then nothing else may be sent: no descriptor and no name.
+  EXPECT_THAT(
+      Try(nothing),
+      Refused(by_name() ? "it has a name" : "with an unexpected descriptor"));
   EXPECT_THAT(Try([&](Delivery& d) {
                 nothing(d);
                 d.fd.Reset();
@@ -282,7 +287,7 @@ TEST_P(HostileHandle, HasBytesWithoutASegment) {
 
 INSTANTIATE_TEST_SUITE_P(All, HostileHandle, AllImporterCases());
 
-// Segments that the peer has not sealed, so that it could pull them away.
+// Segments that the peer has not sealed, so that it could truncate them.
 TEST(HostileSegmentTest, UnsealedIsRefused) {
   for (const int seals : {0, F_SEAL_SHRINK, F_SEAL_SHRINK | F_SEAL_GROW,
                           F_SEAL_SEAL, F_SEAL_SEAL | F_SEAL_GROW}) {

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // A peer that wants this process to run out of addresses, mappings or
-// descriptors: it sends segment after segment, each huge, and empty behind it.
+// descriptors: it sends segment after segment, each huge and without pages.
 
 #include <fcntl.h>
 #include <linux/memfd.h>
@@ -66,7 +66,7 @@ TEST_F(HugeSegmentsTest, AreTakenUpToTheLimitAndNoFurther) {
   }
   EXPECT_EQ(importer_.CountStorages(), 1u);
   EXPECT_EQ(CountOpenFds(), fds);
-  // One that goes makes room.
+  // A destroyed one makes room.
   first = Tensor();
   EXPECT_THAT(SendSparse(kTiB), IsOk());
 }
@@ -93,7 +93,7 @@ TEST(TensorImporterLimitsTest, OfStorages) {
   EXPECT_THAT(Send(sent[2], importer),
               StatusIs(absl::StatusCode::kResourceExhausted,
                        HasSubstr("2 of at most 2 storages")));
-  // Those it has may come again, and one that goes makes room.
+  // Known ones may be received again, and a destroyed one makes room.
   EXPECT_THAT(Send(sent[1], importer), IsOk());
   received.pop_back();
   EXPECT_THAT(Send(sent[2], importer), IsOk());
@@ -108,7 +108,7 @@ TEST(TensorImporterLimitsTest, OfBytes) {
   EXPECT_THAT(Send(too_many, importer),
               StatusIs(absl::StatusCode::kResourceExhausted,
                        HasSubstr("at most 1000")));
-  // Of a storage that is too large, a view that is not.
+  // A small view of a storage that is too large.
   EXPECT_THAT(Send(too_many.Select(0, 0).value(), importer),
               StatusIs(absl::StatusCode::kResourceExhausted,
                        HasSubstr("0 of at most 1000 bytes")));
@@ -121,7 +121,7 @@ TEST(TensorImporterLimitsTest, OfBytes) {
   EXPECT_THAT(Send(more, importer), IsOk());
 }
 
-// More than it takes until the dead ones are looked for.
+// Enough to trigger the removal of expired entries.
 TEST(TensorImporterLimitsTest, ManyThatComeAndGo) {
   TensorImporter importer({.max_bytes = 400, .max_storages = 10});
   const size_t fds = CountOpenFds();

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// What should happen. What a peer may send instead:
-// tensor_importer_hostile_test.cc. Limits: tensor_importer_limits_test.cc.
+// Regular use. Hostile peers: tensor_importer_hostile_test.cc. Limits:
+// tensor_importer_limits_test.cc.
 
 #include "tenon/shm/tensor/exchange/tensor_importer.h"
 
@@ -34,7 +34,7 @@ TEST_P(TensorImporterTest, ArrivesInAnotherProcess) {
       Export(tensor.Transpose(0, 1).value()).value();
   EXPECT_EQ(exported.fd >= 0, !by_name());
   EXPECT_TRUE(PassesInChild([&] {
-    // The child has nothing but the bytes and a descriptor.
+    // The child has only the bytes and a descriptor.
     Delivery delivery = Deliver(exported);
     TensorImporter importer;
     const auto received =
@@ -136,7 +136,7 @@ TEST_P(TensorImporterTest, OfAStorageWithElementsAViewMayHaveNone) {
   EXPECT_EQ(received->spec().elements(), 0);
 }
 
-// The sender's tensor may be gone on arrival if a descriptor was sent.
+// The sender's tensor may be destroyed before arrival if a descriptor was sent.
 TEST_P(TensorImporterTest, WhatKeepsItAliveOnTheWay) {
   Tensor tensor = Counting({4});
   Delivery delivery = Deliver(Export(tensor).value());

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// For tests of tensor importers: tensors in every kind of segment, and how they
-// come from another process.
+// For tests of tensor importers: tensors in every kind of segment, and their
+// delivery from another process.
 
 #ifndef TENON_SHM_TENSOR_EXCHANGE_TENSOR_IMPORTER_TESTING_H_
 #define TENON_SHM_TENSOR_EXCHANGE_TENSOR_IMPORTER_TESTING_H_
@@ -29,8 +29,7 @@ namespace tenon {
 
 inline constexpr DLDataType kInt = kDtypeOf<int32_t>;
 
-// What a channel would deliver: the handle's bytes, and a descriptor of its
-// own.
+// A channel's delivery: the handle's bytes, and a separate descriptor.
 struct Delivery {
   TensorHandle handle;
   UniqueFd fd;

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Tensors of the file_system strategy hold a name and a mapping, and no
+// Tensors of the file_system strategy have a name and a mapping, and no
 // descriptor: neither their creator nor a process that opens them is bound by
 // RLIMIT_NOFILE.
 
@@ -66,7 +66,7 @@ absl::StatusOr<Tensor> MakeTensor(size_t number, const std::string& prefix) {
   return tensor;
 }
 
-// Opens all by name and keeps them; writes into those that it may write.
+// Opens all by name and keeps them; writes into the writable ones.
 void OpenAll(const std::vector<TensorHandle>& handles) {
   TensorImporter importer;
   std::vector<Tensor> opened;

@@ -51,8 +51,8 @@ std::string ReadFile(const std::string& path) {
   }
 }
 
-// "socket:[123]" -> "socket", "anon_inode:[eventfd]" -> "eventfd",
-// "/memfd:x (deleted)" -> "memfd /memfd:x"; other paths stay.
+// "socket:[123]" -> "socket", "anon_inode:[eventfd]" -> "eventfd", "/memfd:x
+// (deleted)" -> "memfd /memfd:x"; other paths are unchanged.
 std::string KindOfFile(absl::string_view target) {
   absl::ConsumeSuffix(&target, " (deleted)");
   if (absl::StartsWith(target, "/memfd:")) {
@@ -77,7 +77,7 @@ void CountFds(const std::string& proc, Census& census) {
   const std::string own =
       proc == kSelf ? absl::StrCat(dirfd(dir.get())) : "none";
   while (const dirent* entry = readdir(dir.get())) {
-    if (entry->d_name == own) continue;  // What is being read.
+    if (entry->d_name == own) continue;  // The descriptor of this directory.
     char target[512];
     const std::string link = absl::StrCat(path, "/", entry->d_name);
     const ssize_t size = readlink(link.c_str(), target, sizeof(target));
@@ -125,7 +125,7 @@ pid_t ParentOf(absl::string_view pid) {
   return parent;
 }
 
-// What the threads of a process have started; `proc` is its directory.
+// The children of all threads of a process; `proc` is its directory.
 std::vector<pid_t> ChildrenOf(pid_t pid, const std::string& proc) {
   std::vector<pid_t> children;
   pid_t child;

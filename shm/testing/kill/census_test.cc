@@ -38,7 +38,7 @@ using ::testing::IsEmpty;
 using ::testing::Key;
 using ::testing::Not;
 
-// What is new between the beginning of `with` and a moment within it.
+// The new resources between the beginning of `with` and a moment within it.
 std::string New(const std::function<void(const std::function<void()>&)>& with,
                 const std::string& shm_prefix = "") {
   const CensusOptions options = {.shm_prefix = shm_prefix};
@@ -130,7 +130,7 @@ TEST(CensusTest, SeesThreads) {
         look();
         done = true;
         thread.join();
-        // The kernel lets go of a joined thread a moment later.
+        // The kernel releases a joined thread a moment later.
         const Deadline deadline = Deadline::After(absl::Seconds(20));
         while (TakeCensus().Count("thread") > 1 && !deadline.has_passed()) {
           usleep(100);

@@ -45,7 +45,7 @@ void InTemplate(T) {
 
 inline void InInlineFunction() { TENON_CRASH_POINT("crash_point_test.inline"); }
 
-// Never called: known all the same.
+// Never called, but registered all the same.
 [[gnu::used]] void NeverCalled() {
   TENON_CRASH_POINT("crash_point_test.never");
 }

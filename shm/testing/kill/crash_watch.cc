@@ -131,7 +131,7 @@ void CrashWatch::Act(const CrashOrder& order) {
     order.call();
   } else {
     counts_.words_[0].store(static_cast<uint64_t>(getpid()));
-    // To this thread, which takes it before it returns from the kernel.
+    // Sent to this thread, which receives it before it returns from the kernel.
     raise(order.action == CrashAction::kKill ? SIGKILL : SIGSTOP);
   }
   errno = saved_errno;

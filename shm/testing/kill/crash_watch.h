@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// CrashWatch: counts how often this process passes each crash point, and does
-// something at a chosen passing.
+// CrashWatch: counts the passes of each crash point in this process, and takes
+// an action at a chosen pass.
 //
 //   PassingCounts counts;                    // Shared with forked children.
 //   if (fork() == 0) {
@@ -39,32 +39,32 @@ namespace tenon {
 std::vector<std::string> CrashPointNames(absl::string_view prefix = "");
 
 enum class CrashAction {
-  kKill,  // SIGKILL to oneself: no further instruction is executed.
-  kStop,  // SIGSTOP to oneself: goes on after SIGCONT.
-  kCall,  // A call back, in the thread that passes.
+  kKill,  // SIGKILL to the process itself: no further instruction is executed.
+  kStop,  // SIGSTOP to the process itself: continues after SIGCONT.
+  kCall,  // A callback, in the passing thread.
 };
 
 struct CrashOrder {
   std::string point;     // As in the source.
-  uint64_t passing = 1;  // At which passing; the first one is 1.
+  uint64_t passing = 1;  // The number of the pass; the first one is 1.
   CrashAction action = CrashAction::kKill;
   std::function<void()> call;  // For kCall.
 };
 
-// How often each point has been passed, in memory shared with the processes
-// forked after its construction. So the counts of a killed process stay.
-// Ownership: owns an anonymous shared mapping.
-// Threads and processes: all calls are safe in any number of them.
+// The number of passes of each point, in memory shared with the processes
+// forked after its construction. So the counts of a killed process remain.
+// Ownership: owns an anonymous shared mapping. Threads and processes: all calls
+// are safe in any number of them.
 // Failure: construction aborts if there is no memory.
 class PassingCounts {
  public:
   PassingCounts();
 
   uint64_t of(absl::string_view point) const;
-  // All points that have been passed at all.
+  // All points that have been passed.
   std::map<std::string, uint64_t> Passed() const;
-  // The process that carried out an order to kill or stop itself; 0: none yet.
-  // It may be a child of the one that was watched.
+  // The process that executed an order to kill or stop itself; 0: none yet. It
+  // may be a child of the watched one.
   pid_t fired_by() const;
   void Reset();
 
@@ -81,15 +81,15 @@ class PassingCounts {
 };
 
 // Ownership: refers to `counts`, which must outlive it.
-// Threads: points may be passed in all threads, all of which must be done with
-//   it before it is destroyed.
-// Processes: a forked child inherits it, counts into the same counts and obeys
-//   the same orders: the process that makes the n-th passing of all is the one
-//   that dies. exec() ends it.
+// Threads: points may be passed in all threads; no thread may still be passing
+//   one when it is destroyed.
+// Processes: a forked child inherits it, counts into the same counts and
+//   executes the same orders: the process that makes the n-th pass overall
+//   dies. exec() ends it.
 // Failure: an order for a point that is not linked aborts, naming it.
 class CrashWatch {
  public:
-  // Replaces the watch there is until this one is destroyed.
+  // Replaces the present watch until this one is destroyed.
   explicit CrashWatch(PassingCounts& counts,
                       std::vector<CrashOrder> orders = {});
   ~CrashWatch();

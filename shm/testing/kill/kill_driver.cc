@@ -95,7 +95,7 @@ class Matrix {
     }
     for (const auto& [note, count] : run.notes) report_.notes[note] += count;
     const bool complete = run.fired.size() == plan.size();
-    // A plan of which not all came about is a run of the shorter plan.
+    // A plan whose orders were not all executed is a run of the shorter plan.
     if (!plan.empty() && complete) {
       ++report_.kills;
       KillReport::Cell& cell =
@@ -125,13 +125,13 @@ class Matrix {
   }
 
   std::string InWords(const Plan& fired) const {
-    if (fired.empty()) return "nobody killed";
+    if (fired.empty()) return "no kill";
     const char* how =
         scenario_.method == KillMethod::kKill ? " killed at " : " stopped at ";
     return absl::StrJoin(fired, " and ",
                          [&](std::string* out, const KillOrder& order) {
                            absl::StrAppend(out, order.role, how, order.point,
-                                           ", passing ", order.passing);
+                                           ", pass ", order.passing);
                          });
   }
 

@@ -47,8 +47,8 @@ class KillDriverTest : public testing::Test {
   const Census before_;
 };
 
-// A writer writes two values; a reader looks after each, and so does whoever
-// comes when all have ended.
+// A writer writes two values; a reader checks after each, and so does a later
+// process when all have ended.
 template <typename Record>
 KillScenario WriterAndReader(SharedObject<Record>& record) {
   KillScenario scenario;
@@ -105,7 +105,7 @@ TEST_F(KillDriverTest, PassesTheRepairedRecord) {
   std::cout << report.ToString();
   EXPECT_TRUE(report.ok()) << report.ToString();
   EXPECT_EQ(report.kills, 8u);  // 4 points, 2 passings.
-  // And for each point one that gets through, and the first one.
+  // And for each point one without a kill, and the first one.
   EXPECT_EQ(report.runs, 8u + 4u + 1u);
 }
 
@@ -116,7 +116,7 @@ TEST_F(KillDriverTest, PassesTheRepairedRecordWithAStoppedWriter) {
   scenario.points = "repaired_record.";
   scenario.method = KillMethod::kStop;
   scenario.stop_for = absl::Milliseconds(2);
-  // It goes on after a while: now the reader must get both.
+  // It continues after a while: now the reader must get both.
   scenario.roles[1].body = [&](Peer& self) {
     for (int i = 0; i < 2; ++i) {
       EXPECT_THAT(self.Await("writer", "written"), IsOk());
@@ -175,15 +175,16 @@ TEST_F(KillDriverTest, NothingKilledIsNothingProven) {
   const KillReport report = RunKillMatrix(scenario);
   EXPECT_THAT(report.unreached, IsEmpty());
   EXPECT_FALSE(report.ok());
-  EXPECT_THAT(report.ToString(), HasSubstr("NOBODY KILLED"));
+  EXPECT_THAT(report.ToString(), HasSubstr("NO KILL"));
 }
 
-// The second role reclaims what the first one leaves, and is killed at that.
+// The second role reclaims the state that the first one leaves, and is killed
+// meanwhile.
 TEST_F(KillDriverTest, KillsPairs) {
   KillScenario scenario = TwoRoles();
   scenario.victims = 2;
   scenario.roles[1].body = [](Peer& self) {
-    // Told so, or not: it was killed.
+    // Either the step arrived, or the role was killed.
     if (!self.Await("one", "done").ok()) Passes("c");
   };
   scenario.roles[0].body = [](Peer& self) {

@@ -54,7 +54,7 @@ std::string KillReport::ToString() const {
   if (!unreached.empty()) {
     absl::StrAppend(&text, "\nNOT REACHED: ", absl::StrJoin(unreached, ", "));
   }
-  if (kills == 0) absl::StrAppend(&text, "\nNOBODY KILLED: nothing is proven");
+  if (kills == 0) absl::StrAppend(&text, "\nNO KILL: nothing is proven");
   if (given_up) absl::StrAppend(&text, "\nGIVEN UP before the end");
   return absl::StrCat(text, "\n");
 }

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// KillReport: what came of a kill matrix, as values and as a table.
+// KillReport: the results of a kill matrix, as values and as a table.
 //
 //   kill matrix 'record': 7 runs, 4 kills, 0 failures, 21ms
 //   point                    writer       reader
@@ -21,19 +21,20 @@
 namespace tenon {
 
 struct KillFailure {
-  std::string role;   // The victim; empty if nobody was killed.
-  std::string point;  // Where; empty likewise.
+  std::string role;   // The victim; empty without a kill.
+  std::string point;  // The crash point; empty without a kill.
   std::string where;  // All of the plan, in words.
   std::string what;
 };
 
 struct KillReport {
   struct Cell {
-    size_t kills = 0;     // Runs in which this role died (stopped) here.
+    // Runs in which this role was killed (stopped) at this point.
+    size_t kills = 0;
     size_t failures = 0;  // Of these runs.
   };
 
-  // Nothing failed, everything was reached, and somebody was killed at all.
+  // No failure, all points reached, and at least one kill.
   bool ok() const;
   std::string ToString() const;
 

@@ -32,8 +32,8 @@ namespace tenon {
 namespace {
 
 constexpr absl::Duration kTick = absl::Milliseconds(1);
-// How long what a role has forked may go on after the end of all roles: it has
-// to notice that.
+// The time in which descendants of a role have to notice the end of all roles
+// and exit.
 constexpr absl::Duration kStrayGrace = absl::Seconds(2);
 
 void Sleep(absl::Duration time) {
@@ -60,7 +60,8 @@ void EndStrays(const std::vector<pid_t>& known, KillRun& run) {
     if (strays.empty()) return;
     if (grace.has_passed()) {
       for (pid_t pid : strays) {
-        run.failures.push_back(absl::StrCat("process ", pid, " was left"));
+        run.failures.push_back(
+            absl::StrCat("process ", pid, " was left behind"));
         kill(pid, SIGKILL);
         waitpid(pid, nullptr, 0);
       }
@@ -82,7 +83,8 @@ KillRunner::~KillRunner() { prctl(PR_SET_CHILD_SUBREAPER, was_subreaper_); }
 absl::Status KillRunner::ForkRoles(const std::vector<KillOrder>& plan) {
   std::vector<std::string> names;
   for (const KillRole& role : scenario_.roles) names.push_back(role.name);
-  // Its waits end before the watchdog, so that it can still say for what.
+  // Its waits end before the watchdog, so that it can still report the awaited
+  // step.
   TENON_ASSIGN_OR_RETURN(
       std::vector<Peer> peers,
       MakePeers(names, PeerMode::kProcesses,
@@ -114,7 +116,7 @@ absl::Status KillRunner::ForkRoles(const std::vector<KillOrder>& plan) {
 }
 
 absl::Status KillRunner::WaitForRoles(bool may_stop) {
-  // Each child has its own watchdog; this one is for the unthinkable.
+  // Each child has its own watchdog; this one is a backstop.
   const Deadline deadline = Deadline::After(2 * scenario_.watchdog);
   for (;;) {
     bool all_ended = true;
@@ -134,7 +136,7 @@ void KillRunner::ResumeStopped() {
   for (size_t i = 0; i < players_.size(); ++i) {
     Player& player = players_[i];
     const pid_t stopped = counts_[i].fired_by();
-    // It says so just before it stops itself.
+    // It is recorded just before the process stops itself.
     if (stopped == 0 || ProcessState(stopped) != 'T') continue;
     if (player.resume.is_never()) {
       player.resume = Deadline::After(scenario_.stop_for);
@@ -153,7 +155,7 @@ absl::Status KillRunner::RunRoles(const std::vector<KillOrder>& plan,
   const bool may_stop = scenario_.method == KillMethod::kStop && !plan.empty();
   TENON_RETURN_IF_ERROR(WaitForRoles(may_stop));
   for (size_t i = 0; i < players_.size(); ++i) {
-    Judge(i, run);
+    CheckEnd(i, run);
     if (counts_[i].fired_by() == 0) continue;
     for (const KillOrder& order : plan) {
       if (order.role == scenario_.roles[i].name) run.fired.push_back(order);
@@ -162,7 +164,7 @@ absl::Status KillRunner::RunRoles(const std::vector<KillOrder>& plan,
   return absl::OkStatus();
 }
 
-void KillRunner::Judge(size_t role, KillRun& run) {
+void KillRunner::CheckEnd(size_t role, KillRun& run) {
   Player& player = players_[role];
   ForkedChild& child = player.child;
   const ExitStatus end = child.Wait(Deadline::Passed()).value();
@@ -222,7 +224,7 @@ KillRun KillRunner::Run(const std::vector<KillOrder>& plan) {
 
   const absl::Status ran = RunRoles(plan, run);
   if (!ran.ok()) run.failures.push_back(ran.ToString());
-  players_.clear();  // Kills what should still live.
+  players_.clear();  // Kills the remaining players.
   EndStrays(children_before, run);
   Check(run);
   EndStrays(children_before, run);

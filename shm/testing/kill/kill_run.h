@@ -22,25 +22,26 @@
 
 namespace tenon {
 
-// What came of one run.
+// The result of one run.
 struct KillRun {
-  std::vector<KillOrder> fired;  // What was carried out of the plan.
+  std::vector<KillOrder> fired;  // The executed orders of the plan.
   std::vector<std::string> failures;
   std::map<std::string, size_t> notes;
-  // How often each point was passed, by role; that of `check` under "".
+  // The passes of each point, by role; those of `check` under "".
   std::map<std::string, std::map<std::string, uint64_t>> passed;
 };
 
 // Ownership: refers to `scenario`. While it lives, orphans of the calling
-//   process's children come to this process (PR_SET_CHILD_SUBREAPER).
+//   process's children are reparented to this process (PR_SET_CHILD_SUBREAPER).
 // Threads: thread-compatible; best in a process with one thread, as it forks.
 class KillRunner {
  public:
   explicit KillRunner(const KillScenario& scenario);
   ~KillRunner();
 
-  // Runs it once. At most one order for each role. When this returns, all that
-  // it started has ended, and no name of the prefix is left that was not there.
+  // Runs it once. At most one order for each role. When this returns, all
+  // processes that it started have ended, and all new names of the prefix are
+  // removed.
   KillRun Run(const std::vector<KillOrder>& plan);
 
  private:
@@ -48,14 +49,14 @@ class KillRunner {
   struct Player {
     ForkedChild child;
     pid_t pid;
-    Deadline resume = Deadline::Never();  // When to let go on what is stopped.
+    Deadline resume = Deadline::Never();  // When to resume a stopped player.
   };
 
   absl::Status ForkRoles(const std::vector<KillOrder>& plan);
   absl::Status RunRoles(const std::vector<KillOrder>& plan, KillRun& run);
   absl::Status WaitForRoles(bool may_stop);
   void ResumeStopped();
-  void Judge(size_t role, KillRun& run);
+  void CheckEnd(size_t role, KillRun& run);
   void Check(KillRun& run);
   void CountPassings(KillRun& run) const;
 

@@ -31,11 +31,11 @@
 namespace tenon {
 namespace {
 
-// A message is a step's name, or this one with a descriptor beside it.
+// A message is a step's name, or this one together with a descriptor.
 constexpr absl::string_view kFdMessage = "";
 constexpr size_t kMaxStep = 200;
 
-// A byte has to travel with the descriptor: an empty message would mean "end".
+// A byte has to be sent with the descriptor: an empty message would mean "end".
 struct Message {
   char bytes[1 + kMaxStep];
   iovec io = {.iov_base = bytes, .iov_len = sizeof(bytes)};
@@ -76,7 +76,7 @@ UniqueFd TakeFdOut(Message& message) {
 absl::Status WaitFor(int fd, short events, Deadline deadline) {
   pollfd poll_fd = {.fd = fd, .events = events, .revents = 0};
   TENON_ASSIGN_OR_RETURN(const int ready, PollUntil(&poll_fd, 1, deadline));
-  if (ready == 0) return absl::DeadlineExceededError("nothing came");
+  if (ready == 0) return absl::DeadlineExceededError("no message arrived");
   return absl::OkStatus();
 }
 
@@ -118,12 +118,12 @@ absl::Status Peer::Receive(absl::string_view other,
                         ", ", what);
   };
   if (!WaitFor(link.socket.get(), POLLIN, options_.deadline).ok()) {
-    return absl::DeadlineExceededError(because("which did not come in time"));
+    return absl::DeadlineExceededError(because("which did not arrive in time"));
   }
   Message message;
   ssize_t size;
-  // If it left something unread, its end is told first, and once, in this way;
-  // what it had sent before is still there.
+  // If it ended with unread messages, this error is reported first, and once;
+  // its earlier messages can still be received.
   do {
     size = recvmsg(link.socket.get(), &message.header, MSG_CMSG_CLOEXEC);
   } while (size < 0 && (errno == EINTR || errno == ECONNRESET));

@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Peer: one of the processes or threads of a test, and its word to the others.
+// Peer: one of the processes or threads of a test, and its messages to the
+// others.
 //
 //   void Body(Peer& self) {
 //     if (self.name() == "writer") {
@@ -13,7 +14,7 @@
 //     }
 //   }
 //
-// For the go-signals of a test only: what is being tested should not use it.
+// Only for a test's own synchronisation: the code under test should not use it.
 // two_peers.h and kill_driver.h make peers.
 
 #ifndef TENON_SHM_TESTING_KILL_PEER_H_
@@ -43,11 +44,11 @@ struct PeerOptions {
 };
 
 // Ownership: owns one end of a socket to each other peer (close-on-exec). The
-//   others see it ended when these are closed: when it is destroyed, or the
-//   process dies and no child that it has forked keeps them.
+//   others see its end when these are closed: when it is destroyed, or the
+//   process dies and no forked child of it keeps them.
 // Threads: thread-compatible.
 // Processes: moves into the process that plays it; destroy the copy elsewhere.
-// Failure: no call changes what it did not receive; each may be repeated.
+// Failure: a failed call has no effect and may be repeated.
 class Peer {
  public:
   Peer(Peer&&) = default;
@@ -56,22 +57,23 @@ class Peer {
   PeerMode mode() const { return options_.mode; }
   const std::vector<std::string>& others() const { return others_; }
 
-  // Tells all others that this peer is at `step`. One that has ended need not
-  // be told. Blocks only if somebody leaves some 100 of them unread; reports a
-  // failure if that lasts until the deadline.
+  // Notifies all others that this peer is at `step`. Ended peers are skipped.
+  // Blocks only if a peer leaves some 100 steps unread; reports a failure if
+  // that lasts until the deadline.
   void Step(absl::string_view step);
 
   // Waits until `other` is at `step`: for one Step() of that name that has not
-  // been waited for yet. Steps of other names may come before it and are kept.
+  // been waited for yet. Steps of other names may arrive before it and are
+  // kept.
   // Errors: kUnavailable if `other` ended before; kDeadlineExceeded.
   absl::Status Await(absl::string_view other, absl::string_view step);
   // The same, if there is only one other.
   absl::Status Await(absl::string_view step);
 
-  // Step(), then Await() of all others: nobody goes on before all are there.
+  // Step(), then Await() of all others: a barrier.
   absl::Status Meet(absl::string_view step);
 
-  // Sends a copy of a descriptor, and takes one sent; in order, beside steps.
+  // Sends a copy of a descriptor, and receives one; in order with steps.
   // Errors: as Await(); kResourceExhausted at the limit of descriptors.
   absl::Status GiveFd(absl::string_view other, int fd);
   absl::StatusOr<UniqueFd> TakeFd(absl::string_view other);
@@ -81,7 +83,8 @@ class Peer {
   void Note(absl::string_view what) const { reporter_.Note(what); }
   void set_reporter(const Reporter& reporter) { reporter_ = reporter; }
 
-  // Ends this process by SIGKILL, which is then no failure. Aborts in a thread.
+  // Ends this process by SIGKILL, which then does not count as a failure.
+  // Aborts in a thread.
   [[noreturn]] void Die() const;
 
  private:
@@ -105,8 +108,8 @@ class Peer {
   Reporter reporter_{-1};
 };
 
-// Makes peers that can talk to each other, in the order of `names`, which
-// differ. Errors: kResourceExhausted at the limit of descriptors.
+// Makes connected peers, in the order of `names`, which differ. Errors:
+// kResourceExhausted at the limit of descriptors.
 absl::StatusOr<std::vector<Peer>> MakePeers(
     const std::vector<std::string>& names, PeerMode mode, Deadline deadline);
 

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// PinToOneCore: keeps a tracer and what it traces on one core.
+// PinToOneCore: keeps a tracer and its tracees on one core.
 
 #ifndef TENON_SHM_TESTING_KILL_PIN_TO_ONE_CORE_H_
 #define TENON_SHM_TESTING_KILL_PIN_TO_ONE_CORE_H_
@@ -10,9 +10,9 @@
 
 namespace tenon {
 
-// Pins the calling thread, and what it forks, to the core that it runs on: a
-// stop costs 20 us so, and several times that between cores. Restored when
-// destroyed. Where it is not permitted nothing happens.
+// Pins the calling thread, and its forked children, to the current core: there
+// a stop costs 20 us, and several times that between cores. Restored when
+// destroyed. No effect where it is not permitted.
 class PinToOneCore {
  public:
   PinToOneCore();

@@ -42,8 +42,8 @@ absl::Status RunInThreads(std::vector<Peer> peers, const Body& body,
     peer.set_reporter(pipe.reporter());
     ends.push_back(std::async(std::launch::async,
                               [&body, self = std::move(peer)]() mutable {
-                                // Here, so that its sockets are closed when it
-                                // ends.
+                                // Moved here, so that its sockets are closed
+                                // when it ends.
                                 Peer own = std::move(self);
                                 body(own);
                               }));
@@ -64,7 +64,7 @@ absl::StatusOr<ForkedChild> ForkPeer(std::vector<Peer>& peers, size_t i,
       {.name = peers[i].name(), .watchdog = watchdog},
       [&](const Reporter& reporter) {
         Peer self = std::move(peers[i]);
-        peers.clear();  // Closes what belongs to the others.
+        peers.clear();  // Closes the sockets of the other peers.
         self.set_reporter(reporter);
         body(self);
       });
@@ -78,7 +78,7 @@ absl::Status RunInProcesses(std::vector<Peer> peers, const Body& body,
                            ForkPeer(peers, i, body, watchdog));
     children.push_back(std::move(child));
   }
-  peers.clear();  // Or they would not see each other's end.
+  peers.clear();  // Otherwise they would not see each other's end.
   for (ForkedChild& child : children) {
     TENON_ASSIGN_OR_RETURN(const ExitStatus end,
                            child.Wait(Deadline::After(2 * watchdog)));

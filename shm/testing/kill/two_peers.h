@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// RunTwoPeers: one test body for both sides, run in two threads and in two
+// RunTwoPeers: one test body for both ends, run in two threads and in two
 // processes.
 //
 //   void Body(Peer& self) {
@@ -14,8 +14,8 @@
 //   INSTANTIATE_TEST_SUITE_P(Modes, RingTest, AllPeerModes(), PeerModeName);
 //
 // Threads, because ThreadSanitizer sees no race between processes. Processes,
-// because only they can be killed. Note that a step that is waited for is a
-// synchronisation: a race is only seen between steps.
+// because only they can be killed. Note that an awaited step is a
+// synchronisation: a race is only detected between steps.
 
 #ifndef TENON_SHM_TESTING_KILL_TWO_PEERS_H_
 #define TENON_SHM_TESTING_KILL_TWO_PEERS_H_
@@ -29,12 +29,12 @@
 
 namespace tenon {
 
-// Runs `body` as peer "a" and as peer "b", both begun at the same time, and
-// waits for both. What they share was made before, or goes through GiveFd().
-// Succeeds if both got through without a reported failure or failed
-// expectation; a peer of kProcesses may end itself by Die(), and must not die
-// otherwise. A process is killed after `watchdog`; a thread that does not end
-// within it aborts the test. Waits of a Peer end a little earlier.
+// Runs `body` as peer "a" and as peer "b", both started at the same time, and
+// waits for both. Shared state is made before, or sent through GiveFd().
+// Succeeds if both complete without a reported failure or failed expectation; a
+// peer of kProcesses may end itself by Die(), and must not die otherwise. A
+// process is killed after `watchdog`; a thread that does not end within it
+// aborts the test. Waits of a Peer end a little earlier.
 testing::AssertionResult RunTwoPeers(
     PeerMode mode, const std::function<void(Peer&)>& body,
     absl::Duration watchdog = absl::Seconds(20));

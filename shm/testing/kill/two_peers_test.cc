@@ -93,7 +93,7 @@ TEST_P(TwoPeersTest, HearsOfAnEndWithUnreadSteps) {
     self.Step("hello");
     if (self.name() == "a") {
       EXPECT_THAT(self.Await("bye"), IsOk());
-      return;  // "hello" of b was received, "unread" may be not.
+      return;  // "hello" of b was received, "unread" possibly not.
     }
     self.Step("bye");
     self.Step("unread");

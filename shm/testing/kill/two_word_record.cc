@@ -18,7 +18,7 @@ extern "C" const char tenon_broken_record_second_store[];
 namespace tenon {
 namespace {
 
-// One instruction each, whatever the compiler's options, and with a name.
+// One instruction each, whatever the compiler's options, and with a label.
 #if defined(__x86_64__)
 #define TENON_NAMED_STORE_(name, word, value)           \
   asm volatile(".globl " name "\n" name ": movq %1, %0" \

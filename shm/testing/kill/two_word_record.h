@@ -1,8 +1,9 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// BrokenRecord and RepairedRecord: what the instruments are tried on. A record
-// is two words that must always be equal, in memory shared by processes.
+// BrokenRecord and RepairedRecord: the subjects of the instruments' own tests.
+// A record is two words that must always be equal, in memory shared by
+// processes.
 
 #ifndef TENON_SHM_TESTING_KILL_TWO_WORD_RECORD_H_
 #define TENON_SHM_TESTING_KILL_TWO_WORD_RECORD_H_
@@ -29,8 +30,8 @@ class BrokenRecord {
   void Write(uint64_t value);
   absl::Status Check() const { return words_.Check(); }
 
-  // The instructions that store, to know the guilty one by. 0 where the
-  // compiler's own stores are used (not x86-64).
+  // The addresses of the store instructions, to identify the faulty one. 0
+  // where the compiler's own stores are used (not x86-64).
   static uint64_t FirstStore();
   static uint64_t SecondStore();
 
@@ -38,8 +39,7 @@ class BrokenRecord {
   TwoWords words_;
 };
 
-// Writes both words where nobody looks, then makes everybody look there with
-// one store.
+// Writes both words to an unpublished copy, then publishes it with one store.
 class RepairedRecord {
  public:
   void Write(uint64_t value);

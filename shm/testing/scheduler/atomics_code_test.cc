@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // StdAtomics costs nothing: every operation on a SharedWord, with every order,
-// becomes the very machine code of the same operation on a std::atomic. Each is
+// compiles to the machine code of the same operation on a std::atomic. Each is
 // compiled twice, into two sections of this program, which are compared.
 
 #include <atomic>
@@ -16,7 +16,7 @@
 #ifdef __clang__
 #define TENON_CODE_IN(name) __attribute__((section(name), used, noinline))
 #else
-// no_icf: or gcc makes one of two equal functions a jump to the other.
+// no_icf: otherwise gcc makes one of two equal functions a jump to the other.
 #define TENON_CODE_IN(name) \
   __attribute__((section(name), used, noinline, no_icf))
 #endif
@@ -83,7 +83,7 @@ using Expected64 = uint64_t;
 
 TENON_ALL(32)
 TENON_ALL(64)
-#ifndef ABSL_HAVE_THREAD_SANITIZER  // Does not know fences, and says so.
+#ifndef ABSL_HAVE_THREAD_SANITIZER  // Does not support fences, and warns.
 TENON_FENCE(acquire)
 TENON_FENCE(release)
 TENON_FENCE(acq_rel)

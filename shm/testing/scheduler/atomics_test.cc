@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// What "tenon/shm/base/atomics.h" asks of a policy, of both policies.
+// The requirements of "tenon/shm/base/atomics.h" on a policy, for both
+// policies.
 
 #include "tenon/shm/base/atomics.h"
 
@@ -23,8 +24,7 @@
 namespace tenon {
 namespace {
 
-// A word that is mapped read-only can be loaded and nothing else; no word has
-// 16 bytes.
+// A word that is mapped read-only can only be loaded; no word has 16 bytes.
 template <typename A, typename Word>
 concept Stores = requires(Word& word) {
   A::Store(word, 1, std::memory_order_release);
@@ -53,7 +53,7 @@ static_assert(HasWord<uint32_t> && !HasWord<unsigned __int128> &&
               !HasWord<uint16_t> && !HasWord<int64_t>);
 static_assert(!std::copyable<Word>);
 
-// Runs `body` where the policy's operations are allowed.
+// Runs `body` in a context where the policy's operations are allowed.
 template <typename A>
 void Within(void (*body)()) {
   if constexpr (std::same_as<A, SimAtomics>) {
@@ -121,7 +121,7 @@ TYPED_TEST(AtomicsPolicyTest, LoadsFromAPageThatIsMappedReadOnly) {
   Within<TypeParam>(&LoadReadOnly<TypeParam>);
 }
 
-// A peer's words are there before this process looks at them.
+// A peer's words exist before this process constructs a view of them.
 TEST(SharedWordTest, PlacingAWordInMemoryChangesNothing) {
   alignas(8) uint64_t memory = 42;
   auto* word = new (&memory) Word;

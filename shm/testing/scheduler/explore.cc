@@ -31,7 +31,7 @@ std::optional<uint64_t> NumberFromEnvironment(const char* name) {
   return number;
 }
 
-// Runs the seed once more, to write down what it does.
+// Runs the seed once more, and records its trace.
 void FillIn(Schedule& schedule, absl::FunctionRef<void(Schedule&)> body,
             ExploreResult& result) {
   schedule.RunSeed(result.seed, body, /*keep_trace=*/true);

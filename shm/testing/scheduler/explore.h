@@ -8,10 +8,10 @@
 //       Explore({.schedules = ScheduleCount(100000)}, [](Schedule& s) {...});
 //   EXPECT_TRUE(result.ok) << result.report;
 //
-// The report of a failure holds the seed and every operation up to it. To see
-// that schedule again, run the one test with TENON_SCHEDULE_SEED=<seed>: its
-// trace goes to stderr. A seed means the same schedule as long as the body and
-// the options are the same.
+// The report of a failure contains the seed and every operation up to it. To
+// see that schedule again, run the one test with TENON_SCHEDULE_SEED=<seed>:
+// its trace goes to stderr. A seed means the same schedule as long as the body
+// and the options are the same.
 
 #ifndef TENON_SHM_TESTING_SCHEDULER_EXPLORE_H_
 #define TENON_SHM_TESTING_SCHEDULER_EXPLORE_H_
@@ -32,9 +32,9 @@ struct ExploreOptions {
 
 struct ExploreResult {
   bool ok = true;
-  uint64_t schedules = 0;  // That ran, with the one that failed.
+  uint64_t schedules = 0;  // Schedules run, including the failed one.
   uint64_t steps = 0;      // Scheduling points in all of them.
-  uint64_t seed = 0;       // That failed, or was replayed.
+  uint64_t seed = 0;       // The failed or replayed seed.
   std::string failure;     // One line; empty if ok.
   std::string trace;       // The operations of that seed, a line each.
   std::string report;      // Seed, strategy, failure and trace.
@@ -51,9 +51,9 @@ struct ExploreResult {
                                    uint64_t seed,
                                    absl::FunctionRef<void(Schedule&)> body);
 
-// How many schedules to run where CI runs `in_ci`: that many times
-// TENON_SCHEDULE_FACTOR of the environment (1 if it is not set), and under a
-// sanitizer a twentieth of it, but not less than 1000 if `in_ci` is not.
+// The number of schedules to run: `in_ci` times the environment's
+// TENON_SCHEDULE_FACTOR (1 if it is not set), and under a sanitizer a twentieth
+// of that, but at least 1000 or `in_ci`, whichever is less.
 uint64_t ScheduleCount(uint64_t in_ci);
 
 }  // namespace tenon

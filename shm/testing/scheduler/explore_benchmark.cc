@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// How many schedules a second of one core explores, and how long a scheduling
-// point takes with the operation behind it.
+// The number of schedules that one core explores in a second, and the time of a
+// scheduling point with its operation.
 
 #include <atomic>
 #include <cstdint>
@@ -17,7 +17,7 @@
 namespace tenon {
 namespace {
 
-// Schedules between two looks at the clock.
+// Schedules between two readings of the clock.
 constexpr uint64_t kBatch = 1000;
 
 void Run(benchmark::State& state, void (*body)(Schedule&)) {

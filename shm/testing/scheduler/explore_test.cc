@@ -38,7 +38,7 @@ class ScopedVariable {
   const char* const name_;
 };
 
-// Fails where the second thread goes first and the store is seen at once.
+// Fails if the second thread runs first and its store is visible at once.
 void Body(Schedule& s) {
   SharedWord<uint64_t> word{0};
   s.Name(word, "word");

@@ -18,7 +18,7 @@ namespace {
 
 size_t PageBytes() { return static_cast<size_t>(sysconf(_SC_PAGESIZE)); }
 
-// Above a page that nobody may touch. Page-aligned, at both ends.
+// Above a guard page. Page-aligned, at both ends.
 char* MapStack(size_t bytes) {
   const size_t page = PageBytes();
   void* memory = mmap(nullptr, bytes + page, PROT_READ | PROT_WRITE,

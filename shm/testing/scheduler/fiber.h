@@ -1,17 +1,17 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Fiber: a stack of its own, on which a function runs until it switches away.
-// Several fibers take turns on one OS thread; nothing switches by itself.
+// Fiber: a separate stack, on which a function runs until it switches away.
+// Several fibers alternate on one OS thread; switches are always explicit.
 //
-//   Fiber main;             // What runs now.
+//   Fiber main;             // The running stack.
 //   Fiber other(64 << 10);  // A stack of 64 KiB.
 //   other.Prepare(&Work, &argument);
-//   main.SwitchTo(other);   // Returns when somebody switches to main.
+//   main.SwitchTo(other);   // Returns when a fiber switches to main.
 //
 // A switch takes a few nanoseconds on x86-64; elsewhere, and with
 // TENON_FIBER_UCONTEXT defined, it is swapcontext(), which makes a system call.
-// AddressSanitizer and ThreadSanitizer are told of every switch.
+// AddressSanitizer and ThreadSanitizer are notified of every switch.
 
 #ifndef TENON_SHM_TESTING_SCHEDULER_FIBER_H_
 #define TENON_SHM_TESTING_SCHEDULER_FIBER_H_
@@ -21,11 +21,11 @@
 
 namespace tenon {
 
-// Ownership: owns its stack, which has a guard page below it. A fiber that is
-// abandoned (destroyed, prepared anew, left for good) unwinds nothing: the
-// destructors of what lies on its stack do not run.
+// Ownership: owns its stack, which has a guard page below it. An abandoned
+// fiber (destroyed, prepared anew, left for good) is not unwound: the
+// destructors of objects on its stack do not run.
 // Threads: all fibers that switch to each other belong to one OS thread.
-// Failure: aborts where the stack cannot be had.
+// Failure: aborts if the stack cannot be allocated.
 class Fiber {
  public:
   // The stack that is running.
@@ -38,15 +38,15 @@ class Fiber {
   Fiber& operator=(const Fiber&) = delete;
 
   // The next switch to this fiber calls `entry(argument)`, which must not
-  // return. Forgets what ran on the stack before. Not for the running fiber,
-  // nor for one made by Fiber().
+  // return. Discards the former contents of the stack. Not for the running
+  // fiber, nor for one made by Fiber().
   void Prepare(void (*entry)(void*), void* argument);
 
-  // From this fiber, which must be the running one. Returns when somebody
+  // From this fiber, which must be the running one. Returns when a fiber
   // switches back.
   void SwitchTo(Fiber& to) { Switch(to, /*for_good=*/false); }
 
-  // The same, but nobody will switch back before it is prepared anew.
+  // The same, but no fiber may switch back before it is prepared anew.
   [[noreturn]] void SwitchForGood(Fiber& to);
 
  private:

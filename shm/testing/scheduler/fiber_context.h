@@ -59,7 +59,7 @@ class FiberContext {
 #else  // x86-64
 
 // Saves what a callee must preserve, then changes stacks. The control words of
-// the floating point units belong to the OS thread: nobody changes them here.
+// the floating point units belong to the OS thread and are not changed here.
 extern "C" void tenon_fiber_switch(void** save_sp, void* load_sp);
 extern "C" void tenon_fiber_start();
 asm(R"(

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// What the sanitizers must be told of a fiber; nothing in a build without one.
-// Only fiber.cc includes this.
+// Notifies the sanitizers of fibers; empty in a build without one. Only
+// fiber.cc includes this.
 
 #ifndef TENON_SHM_TESTING_SCHEDULER_FIBER_SANITIZERS_H_
 #define TENON_SHM_TESTING_SCHEDULER_FIBER_SANITIZERS_H_
@@ -21,8 +21,8 @@
 
 namespace tenon {
 
-// One for each fiber. `stack` is null for the OS thread's own stack, of which
-// the sanitizer tells the bounds when it is left for the first time.
+// One for each fiber. `stack` is null for the OS thread's own stack, whose
+// bounds the sanitizer returns when it is left for the first time.
 class FiberSanitizer {
  public:
   FiberSanitizer(char* stack, size_t stack_bytes)
@@ -37,7 +37,7 @@ class FiberSanitizer {
   FiberSanitizer(const FiberSanitizer&) = delete;
   FiberSanitizer& operator=(const FiberSanitizer&) = delete;
 
-  // Something else will run on the stack. What ran there may have been left
+  // Another function will run on the stack. The former one may have been left
   // between its prologue and its epilogue.
   void Prepare() {
     Forget();

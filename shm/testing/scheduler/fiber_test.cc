@@ -15,7 +15,7 @@ namespace {
 
 constexpr size_t kStackBytes = 128 << 10;
 
-// Two fibers and who runs them, as the argument of both.
+// Two fibers and the main one, as the argument of both.
 struct Pair {
   Fiber main;
   Fiber a{kStackBytes};

@@ -52,7 +52,7 @@ void RunThread(const LitmusThread& thread, Words& words, uint64_t* found) {
   }
 }
 
-// What one schedule gives, in a form that is quick to compare.
+// The outcome of one schedule, in a form that is quick to compare.
 struct Raw {
   std::array<uint64_t, kMaxFound + kMaxWords> values = {};
   auto operator<=>(const Raw&) const = default;

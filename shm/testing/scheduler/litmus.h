@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Litmus programs: a few operations per thread, whose outcomes tell memory
-// models apart. The same program runs under the scheduler (here) and is worked
-// out from the axioms of C++20 (memory_axioms.h).
+// Litmus programs: a few operations per thread, whose outcomes distinguish
+// memory models. The same program runs under the scheduler (here) and is
+// evaluated by the axioms of C++20 (memory_axioms.h).
 //
 //   const LitmusProgram store_buffering = {
 //       {Write(0, 1, relaxed), Read(1, relaxed)},
@@ -43,20 +43,20 @@ inline LitmusOp Fence(std::memory_order order) {
 }
 
 using LitmusThread = std::vector<LitmusOp>;
-// Words are numbered from 0 and hold 0 at first.
+// Words are numbered from 0 and are initially 0.
 using LitmusProgram = std::vector<LitmusThread>;
 
 int CountWords(const LitmusProgram& program);
 
-// What all reads and adds found, thread by thread, and what the words hold at
-// the end: "1 0 | 1 1".
+// The results of all reads and adds, thread by thread, and the final values of
+// the words: "1 0 | 1 1".
 using LitmusOutcome = std::string;
 
 LitmusOutcome MakeOutcome(const std::vector<uint64_t>& found,
                           const std::vector<uint64_t>& at_end);
 
-// The outcomes of that many schedules, each with the number of the schedule
-// that gave it first, from 1.
+// The outcomes of `schedules` schedules, each with the number, from 1, of the
+// first schedule that produced it.
 std::map<LitmusOutcome, uint64_t> RunLitmus(const LitmusProgram& program,
                                             uint64_t schedules);
 

@@ -1,9 +1,10 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// What C++20 says about the programs that everybody knows, by hand, against
-// what the scheduler shows: the telling outcome is seen soon if it is allowed
-// and never if it is not, and the others are exactly those of the axioms.
+// The outcomes of well-known litmus programs under C++20, determined by hand,
+// against those of the scheduler: the critical outcome is seen soon if it is
+// allowed and never if it is not, and the others are exactly those of the
+// axioms.
 
 #include "tenon/shm/testing/scheduler/litmus.h"
 
@@ -31,7 +32,7 @@ constexpr auto sc = std::memory_order_seq_cst;
 constexpr int x = 0;
 constexpr int y = 1;
 
-// An outcome that is allowed is seen within so many schedules.
+// An allowed outcome is seen within this many schedules.
 constexpr uint64_t kSoon = 20000;
 
 struct LitmusCase {
@@ -45,7 +46,7 @@ void PrintTo(const LitmusCase& c, std::ostream* out) {
   *out << c.name << ": " << ToString(c.program);
 }
 
-// A program in the three flavours that all of them have.
+// A program in its three flavours.
 struct Allowed {
   bool relaxed;
   bool acquire_release;
@@ -129,7 +130,7 @@ std::vector<LitmusCase> Classics() {
 
 std::vector<LitmusCase> Mixtures() {
   return {
-      // A seq_cst store orders nothing with a load that is not.
+      // A seq_cst store does not order a load that is not.
       {"SB_stores_sequential", StoreBuffering(acq, sc), "0 0 | 1 1", true},
       {"SB_loads_sequential", StoreBuffering(sc, rel), "0 0 | 1 1", true},
       {"SB_one_store_weaker",

@@ -24,7 +24,7 @@ constexpr size_t kStackBytes = 256 << 10;
 
 void LogicalThreads::Reset(ScheduleRandom* random) {
   random_ = random;
-  // The callables may own what the body lent them.
+  // The callables may refer to objects of the body.
   for (int t = 1; t < count_; ++t) threads_[t] = {};
   count_ = 1;
   current_ = kBody;
@@ -75,7 +75,7 @@ void LogicalThreads::Pause() {
   Switch();
 }
 
-// A thread that is due to die here can still be picked: it dies blocked.
+// A thread that must die here can still be picked: it dies blocked.
 void LogicalThreads::Block(const void* event, int or_end_of) {
   ABSL_RAW_CHECK(running_, "the body cannot wait");
   Thread& thread = threads_[current_];
@@ -117,7 +117,7 @@ void LogicalThreads::ExpectAsLast() {
   }
 }
 
-// A fiber runs a thread of one schedule after another.
+// A fiber runs threads of successive schedules.
 void LogicalThreads::Main(void* self) {
   LogicalThreads& threads = *static_cast<LogicalThreads*>(self);
   for (;;) {
@@ -175,7 +175,7 @@ void LogicalThreads::End(bool killed) {
   }
 }
 
-// The body, if nobody can run: all have ended, or it is a deadlock.
+// The body, if no thread can run: all have ended, or it is a deadlock.
 int LogicalThreads::PickNextOrBody() {
   if (runnable_ != 0) return strategy_.Pick(runnable_, current_);
   if (!NamesOfBlocked().empty()) {

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // LogicalThreads: the threads of one schedule. They are fibers, of which one
-// runs at a time; at every Point() the strategy says who goes on. Knows nothing
-// of what they do there; Schedule (schedule.h) is the memory over it.
+// runs at a time; at every Point() the strategy selects the next one.
+// Independent of their operations; Schedule (schedule.h) adds the memory.
 //
 // Thread 0 is the body: the stack that calls Run().
 
@@ -28,15 +28,15 @@ struct ScheduleOptions {
   ScheduleStrategyKind strategy = ScheduleStrategyKind::kMixed;
   int change_points = 3;  // See ScheduleStrategyKind::kPriorities.
   int max_kills = 0;      // Of killable threads, in one schedule.
-  // A schedule that is not over by then fails: a livelock.
+  // A longer schedule fails: a livelock.
   uint32_t max_steps = 20000;
 };
 
-// Ownership: owns the fibers, and uses them for one schedule after another. A
-// thread that is killed, or is in the middle when the schedule fails, is left
-// where it is: nothing on its stack is unwound.
-// Threads: belongs to one OS thread. Failure: wrong use aborts; what goes wrong
-// in a schedule is failure().
+// Ownership: owns the fibers, and reuses them in successive schedules. A thread
+// that is killed, or has not ended when the schedule fails, is abandoned: its
+// stack is not unwound.
+// Threads: belongs to one OS thread. Failure: wrong use aborts; failures of a
+// schedule are in failure().
 class LogicalThreads {
  public:
   static constexpr int kBody = 0;
@@ -46,11 +46,11 @@ class LogicalThreads {
   LogicalThreads(const ScheduleOptions& options, ScheduleTrace* trace)
       : options_(options), trace_(trace) {}
 
-  // Begins a schedule, which draws from `random` as long as it lasts.
+  // Begins a schedule, which uses `random` until its end.
   void Reset(ScheduleRandom* random);
 
-  // Before Run(). `name` is not copied. A killable thread may die at any of its
-  // operations. Returns its number.
+  // Call before Run(). `name` is not copied. A killable thread may die at any
+  // of its operations. Returns its number.
   int Add(const char* name, std::function<void()> run, bool killable);
 
   // Runs all threads until they have ended, or one has failed; once.
@@ -58,21 +58,23 @@ class LogicalThreads {
 
   // --- By the thread that is running; the body does not switch. ---
 
-  // Before an operation that others may notice. Does not return in a thread
+  // Before an operation visible to other threads. Does not return in a thread
   // that dies here.
   void Point() {
     if (running_) Switch();
   }
-  // Before an operation that nobody can notice.
+  // Before an operation invisible to other threads.
   void QuietPoint() { CountOperation(); }
-  // In a turn of a loop that waits for others. A point too.
+  // In an iteration of a loop that waits for other threads. Also a scheduling
+  // point.
   void Pause();
-  // A store: whoever has paused may find what he waits for.
+  // A store: the condition of a paused thread may now hold.
   void Changed() { strategy_.Changed(); }
-  // Until Wake(event), or `or_end_of` (-1: nobody) has ended. A point too.
+  // Blocks until Wake(event), or thread `or_end_of` (-1: none) has ended. Also
+  // a scheduling point.
   void Block(const void* event, int or_end_of);
   void Wake(const void* event);
-  // Ends the schedule. Nothing that owns memory may be left on the stack of the
+  // Ends the schedule. No object that owns memory may be on the stack of the
   // thread: NoteFailure() first, then Stop(), which returns in the body only.
   // Only the first failure counts.
   void NoteFailure(std::string what);

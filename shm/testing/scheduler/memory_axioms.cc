@@ -105,7 +105,7 @@ class Checker {
   std::vector<Event> events_;
   std::vector<int> reads_;
   Relation sb_;
-  std::array<int, kMaxEvents> rf_;  // What a read reads from.
+  std::array<int, kMaxEvents> rf_;  // The write that a read reads from.
   Relation rf_relation_;
   std::array<uint64_t, kMaxEvents> found_ = {};  // By a read.
   std::array<uint64_t, kMaxEvents> left_ = {};   // By a write.
@@ -167,7 +167,7 @@ void Checker::TryOrders() {
   Combine(orders, hb);
 }
 
-// Follows reads-from, which has no cycle, until nothing changes.
+// Follows reads-from, which has no cycle, until a fixed point.
 bool Checker::FindValues() {
   std::array<bool, kMaxEvents> known = {};
   for (int round = 0; round < size(); ++round) {

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Random programs, with every operation and order, through WeakMemory and
-// through the axioms of C++20: it shows nothing that they forbid, and all but
-// the rarest of what they allow.
+// through the axioms of C++20: it shows no forbidden outcome, and all but the
+// rarest of the allowed ones.
 
 #include "tenon/shm/testing/scheduler/memory_axioms.h"
 
@@ -33,8 +33,8 @@ std::memory_order OneOf(const Orders& orders, ScheduleRandom& random) {
   return orders[random.Below(orders.size())];
 }
 
-// Every write leaves a value of its own, so that an outcome tells who read
-// what.
+// Every write stores a unique value, so that an outcome identifies the source
+// of each read.
 LitmusOp RandomOp(uint64_t value, ScheduleRandom& random) {
   const int word = random.Below(2);
   switch (random.Below(8)) {
@@ -95,7 +95,7 @@ TEST(MemoryAxiomsTest, RandomProgramsShowNothingThatIsForbidden) {
     allowed_in_all += allowed.size();
     seen_in_all += seen.size();
   }
-  // The rest takes a few 100,000 schedules: several rare choices at once.
+  // The rest needs several rare choices at once, and a few 100,000 schedules.
   const size_t percent = schedules >= 10'000 ? 97 : 90;
   EXPECT_GE(seen_in_all * 100, allowed_in_all * percent)
       << seen_in_all << " of " << allowed_in_all;

@@ -3,8 +3,8 @@
 
 // Schedule: several logical threads on one OS thread, interleaved by a seed.
 //
-// Explore() (explore.h) makes one for each seed and hands it to the body of the
-// test, which sets up shared state, adds threads, runs them, and checks:
+// Explore() (explore.h) makes one for each seed and passes it to the body of
+// the test, which sets up shared state, adds threads, runs them, and checks:
 //
 //   [](Schedule& schedule) {
 //     SharedWord<uint64_t> head{0};
@@ -17,20 +17,20 @@
 //
 // A logical thread may stand for a thread or for a process. It runs until its
 // next operation of SimAtomics or SimEvent, or HasEnded(): each is a scheduling
-// point, where the strategy says who goes on. Access to plain data (SimVar) is
-// none: as long as there is no race, nobody could tell.
+// point, where the strategy selects the next thread. Access to plain data
+// (SimVar) is not: without a race no thread could see the difference.
 //
 // Kills. A killable thread may end before any of its operations, those on plain
-// data included, like a process by SIGKILL: nothing is unwound. What it had
-// stored stays stored, as the store buffer of a killed process drains; who
-// learns by HasEnded() that it is gone, as by a pidfd, sees all of it, and
-// anybody else may see it late.
+// data included, like a process by SIGKILL: its stack is not unwound. Its
+// stores remain, as the store buffer of a killed process drains; a thread that
+// learns of its end by HasEnded(), as by a pidfd, sees all of them, and other
+// threads may see them late.
 //
 // The body must do the same whenever it is called: no time, addresses or random
 // numbers of its own. It is called more often than there are seeds. Threads own
-// nothing on the heap across an operation, for a killed thread, and every
-// thread once a check has failed, is left where it is. A loop without
-// operations hangs the test.
+// no heap memory across an operation, because a killed thread, and every thread
+// once a check has failed, is abandoned. A loop without operations hangs the
+// test.
 
 #ifndef TENON_SHM_TESTING_SCHEDULER_SCHEDULE_H_
 #define TENON_SHM_TESTING_SCHEDULER_SCHEDULE_H_
@@ -49,8 +49,9 @@
 #include "tenon/shm/testing/scheduler/weak_memory.h"
 #include "tenon/shm/testing/scheduler/word_table.h"
 
-// Fails the schedule unless `condition` holds. In a logical thread nothing runs
-// after that; in the body itself the failure is noted and the body goes on.
+// Fails the schedule unless `condition` holds. A logical thread does not
+// continue after that; in the body itself the failure is recorded and the body
+// continues.
 #define TENON_SIM_CHECK(condition) \
   ((condition)                     \
        ? static_cast<void>(0)      \
@@ -70,10 +71,10 @@ class Schedule {
 
   // --- For bodies and their threads. ---
 
-  // The one that is running on this OS thread; aborts if there is none.
+  // The schedule that is running on this OS thread; aborts if there is none.
   static Schedule& Current();
 
-  // Before Run(); up to seven. Returns the number by which the thread is known.
+  // Call before Run(); at most seven times. Returns the number of the thread.
   // `name` is not copied.
   int AddThread(const char* name, std::function<void()> run) {
     return threads_.Add(name, std::move(run), /*killable=*/false);
@@ -82,8 +83,8 @@ class Schedule {
     return threads_.Add(name, std::move(run), /*killable=*/true);
   }
 
-  // Runs the threads to their ends; once in each schedule. What the body did
-  // before happens before them, and they before what it does afterwards.
+  // Runs the threads to their ends; once in each schedule. The body's steps
+  // before the call happen before them, and they before the body's later steps.
   void Run();
 
   // Names a word in traces, as name or name[index]. `name` is not copied.
@@ -92,11 +93,11 @@ class Schedule {
     labels_[Find(word)] = {name, index};
   }
 
-  // Whether the thread has been killed or has returned. What it did happens
-  // before a true.
+  // Whether the thread has been killed or has returned. Its steps happen before
+  // a true result.
   bool HasEnded(int thread);
 
-  // The truth, for checks: neither a scheduling point nor an order.
+  // The actual state, for checks: neither a scheduling point nor an ordering.
   bool was_killed(int thread) const { return threads_.killed(thread); }
   bool anyone_was_killed() const { return threads_.anyone_killed(); }
 
@@ -105,13 +106,13 @@ class Schedule {
 
   // --- For Explore(). ---
 
-  // Learns how long a schedule of this body is, so that change points and kills
-  // fall into it. Its failure, if any, does not count.
+  // Measures the length of a schedule of this body, so that change points and
+  // kills fall into it. Its failure, if any, does not count.
   void Measure(Body body);
-  // Runs one schedule. Keeps its trace if asked to, which takes longer.
+  // Runs one schedule. Keeps its trace if `keep_trace`, which takes longer.
   void RunSeed(uint64_t seed, Body body, bool keep_trace);
 
-  // Of the schedule that ran last. The failure is empty if all checks held.
+  // Of the last schedule. The failure is empty if all checks held.
   const std::string& failure() const { return threads_.failure(); }
   uint32_t steps() const { return threads_.steps(); }
   uint64_t fingerprint() const { return trace_.fingerprint(); }
@@ -127,7 +128,7 @@ class Schedule {
   static_assert(WordTable::kMaxWords >= WeakMemory::kMaxWords);
   static_assert(LogicalThreads::kMaxThreads <= WeakMemory::kMaxThreads);
 
-  // The word's index in memory_. It begins as what its memory holds.
+  // The word's index in memory_. Initialised with the memory's value.
   template <SharedWordValue T>
   int Find(const SharedWord<T>& word) {
     int& index = table_.Find(word.address());

@@ -20,7 +20,7 @@ class ScheduleRandom {
  public:
   explicit ScheduleRandom(uint64_t seed) : state_(seed) {}
 
-  // 64 uniform bits.
+  // 64 uniform random bits.
   uint64_t Next() {
     uint64_t z = (state_ += 0x9e3779b97f4a7c15);
     z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;

@@ -11,7 +11,7 @@
 namespace tenon {
 namespace {
 
-// A thread that spins without saying that it waits would run for ever.
+// A thread that spins without Pause() would run for ever.
 constexpr uint32_t kLongestRow = 1000;
 
 }  // namespace

@@ -14,9 +14,9 @@
 //                logarithmic scale (after the chaos mode of rr).
 //   kMixed       one of these, drawn for each schedule: half uniform.
 //
-// A thread that says that it waits runs again once somebody has changed
-// something, or when all wait, and now and then in between. Whatever the kind,
-// spinning is thus short, and ends.
+// A thread that waits (Waits()) runs again once another thread has changed a
+// word, or when all wait, and now and then in between. So spinning is short and
+// ends, whatever the kind.
 
 #ifndef TENON_SHM_TESTING_SCHEDULER_SCHEDULE_STRATEGY_H_
 #define TENON_SHM_TESTING_SCHEDULER_SCHEDULE_STRATEGY_H_
@@ -39,14 +39,14 @@ class ScheduleStrategy {
   struct Options {
     ScheduleStrategyKind kind = ScheduleStrategyKind::kMixed;
     int change_points = 3;  // Of kPriorities; at most kMaxChangePoints.
-    uint32_t steps = 64;    // How long a schedule is, about.
+    uint32_t steps = 64;    // The approximate length of a schedule.
   };
 
-  // Starts a schedule, which draws from `random` as long as it lasts.
+  // Starts a schedule, which uses `random` until its end.
   void Begin(const Options& options, ScheduleRandom* random);
 
-  // One of `runnable`, which must not be empty. `current` runs now; it need
-  // not be in there.
+  // One of `runnable`, which must not be empty. `current` runs now; it need not
+  // be among them.
   int Pick(uint32_t runnable, int current) {
     ++step_;
     if ((runnable & (runnable - 1)) == 0) return __builtin_ctz(runnable);
@@ -62,9 +62,9 @@ class ScheduleStrategy {
     }
   }
 
-  // `thread` waits for others to change something.
+  // `thread` waits for a change by another thread.
   void Waits(int thread);
-  // Somebody has: a store, an end.
+  // A change: a store, an end.
   void Changed() { waiting_ = 0; }
 
   ScheduleStrategyKind kind() const { return kind_; }

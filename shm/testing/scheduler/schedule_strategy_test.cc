@@ -94,7 +94,7 @@ TEST(ScheduleStrategyTest, StarvationLeavesOneOutForLong) {
       starved += std::count(picks.begin(), picks.begin() + 40, t) == 0;
     }
   }
-  // Uniformly, one in ten million is left out for 40 steps.
+  // Uniformly, one in ten million is not run for 40 steps.
   EXPECT_GT(starved, 20);
 }
 

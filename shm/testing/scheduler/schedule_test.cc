@@ -67,7 +67,7 @@ TEST(ScheduleTest, WordsBeginAsTheirMemoryAndWrapAround) {
   EXPECT_TRUE(result.ok) << result.report;
 }
 
-// Several threads take a ticket by CompareExchange: nobody's is another's.
+// Several threads draw a ticket by CompareExchange: all tickets differ.
 TEST(ScheduleTest, CompareExchangeIsAtomic) {
   bool failed_once = false;
   const ExploreResult result =
@@ -188,7 +188,7 @@ TEST(ScheduleKillTest, OnlyTheKillableAreKilledAndNotMoreThanAsked) {
   EXPECT_EQ(most, 2);
 }
 
-// Like a process by SIGKILL: what stands on its stack is not unwound.
+// Like a process by SIGKILL: its stack is not unwound.
 TEST(ScheduleKillTest, UnwindsNothing) {
   bool killed_within = false;
   const ExploreResult result = Explore(kOneKill, [&](Schedule& s) {
@@ -213,7 +213,7 @@ TEST(ScheduleKillTest, UnwindsNothing) {
   EXPECT_TRUE(killed_within);
 }
 
-// Whoever sees the end sees all that was stored before it, plain data too.
+// A thread that sees the end sees all stores before it, of plain data too.
 TEST(ScheduleKillTest, TheEndIsSeenWithAllThatWasBefore) {
   bool saw_killed = false;
   const ExploreResult result = Explore(kOneKill, [&](Schedule& s) {
@@ -239,7 +239,8 @@ TEST(ScheduleKillTest, TheEndIsSeenWithAllThatWasBefore) {
   EXPECT_TRUE(saw_killed);
 }
 
-// Whoever does not look may still see old values of what the dead has stored.
+// A thread that has not seen the end may still see values from before the dead
+// thread's stores.
 TEST(ScheduleKillTest, TheStoresOfTheDeadMayBeSeenLate) {
   const ExploreResult result = Explore(kOneKill, [](Schedule& s) {
     SharedWord<uint64_t> word{0};

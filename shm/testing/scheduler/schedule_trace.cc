@@ -123,7 +123,7 @@ std::string ScheduleTrace::ToString(
   for (size_t i = 0; i < events_.size(); ++i) {
     if (i == kShownAtStart && events_.size() > kShownAtStart + kShownAtEnd) {
       i = events_.size() - kShownAtEnd;
-      absl::StrAppend(&text, "   ... ", i - kShownAtStart, " left out ...\n");
+      absl::StrAppend(&text, "   ... ", i - kShownAtStart, " omitted ...\n");
     }
     const ScheduleEvent& event = events_[i];
     std::string line = absl::StrFormat(

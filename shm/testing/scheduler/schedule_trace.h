@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// ScheduleTrace: what the logical threads of one schedule did, in order, for a
-// human. A line is an operation:
+// ScheduleTrace: the operations of the logical threads of one schedule, in
+// order, in readable form. A line is an operation:
 //
 //     12 consumer   load   head        1 acquire, stale
 //     13 producer   add    cell[0]     0x100000001 -> 0x200000002 seq_cst
@@ -50,16 +50,16 @@ struct ScheduleEvent {
   ScheduleVerb verb;
   ScheduleLabel label = {};
   uint64_t value = 0;   // Loaded or stored; kRead, kWrite: see `shown`.
-  uint64_t before = 0;  // kAdd, kSwap: what was there.
+  uint64_t before = 0;  // kAdd, kSwap: the previous value.
   std::memory_order order = std::memory_order_relaxed;
-  bool stale = false;  // A newer value was there, and was not seen yet.
+  bool stale = false;  // A newer value existed, and was not seen yet.
   bool shown = true;   // `value` is the value of plain data.
 };
 
 // Thread-compatible.
 class ScheduleTrace {
  public:
-  // Forgets everything. Keeps what is added from now on if `keep`.
+  // Clears the trace. Keeps later events if `keep`.
   void Reset(bool keep);
 
   void Add(const ScheduleEvent& event) {
@@ -70,12 +70,12 @@ class ScheduleTrace {
     if (keep_) events_.push_back(event);
   }
 
-  // Of all that was added, kept or not: equal if it was the same, and with
-  // near certainty not otherwise.
+  // Of all added events, kept or not: equal for equal events, and almost
+  // certainly different for different ones.
   uint64_t fingerprint() const { return fingerprint_; }
 
-  // One line for each event. `names` are those of the threads, by number. Of a
-  // very long trace the middle is left out, and says so.
+  // One line for each event. `names` are those of the threads, by number. The
+  // middle of a very long trace is omitted, with a note.
   std::string ToString(const std::vector<std::string>& names) const;
 
  private:

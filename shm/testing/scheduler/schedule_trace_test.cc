@@ -59,7 +59,7 @@ TEST(ScheduleTraceTest, LeavesOutTheMiddle) {
   const std::string text = trace.ToString(Names());
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 501);
   EXPECT_THAT(text, HasSubstr("\n  100 producer     pause\n"
-                              "   ... 9500 left out ...\n"
+                              "   ... 9500 omitted ...\n"
                               " 9601 producer     pause\n"));
   EXPECT_THAT(text, HasSubstr("\n10000 producer     pause\n"));
 }

@@ -3,10 +3,10 @@
 
 // SimAtomics: the AtomicsPolicy of code that runs under the seeded scheduler.
 //
-// A word's value when it is first used in a schedule is what its memory holds;
-// from then on it lives in the Schedule, and the memory is not touched. So a
-// word must stay where it is until the body returns, and its value at the end
-// is what SimAtomics::Load() gives after Schedule::Run().
+// At its first use in a schedule a word has the value in its memory; from then
+// on its value is in the Schedule, and the memory is not accessed. So a word
+// must not move until the body returns, and its final value is that of
+// SimAtomics::Load() after Schedule::Run().
 
 #ifndef TENON_SHM_TESTING_SCHEDULER_SIM_ATOMICS_H_
 #define TENON_SHM_TESTING_SCHEDULER_SIM_ATOMICS_H_
@@ -20,7 +20,7 @@
 namespace tenon {
 
 // Every operation is a scheduling point. Aborts outside of Explore(), and for
-// an order that the operation cannot have.
+// an invalid order of the operation.
 struct SimAtomics {
   template <SharedWordValue T>
   static T Load(const SharedWord<T>& word, std::memory_order order) {

@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// SimEvent: an eventfd between logical threads. One that nobody notifies any
-// more is a deadlock, which fails the schedule: that is how a lost wake-up
-// shows.
+// SimEvent: an eventfd between logical threads. Waiting for one that no thread
+// will notify is a deadlock, which fails the schedule: so a lost wake-up is
+// detected.
 
 #ifndef TENON_SHM_TESTING_SCHEDULER_SIM_EVENT_H_
 #define TENON_SHM_TESTING_SCHEDULER_SIM_EVENT_H_
@@ -14,7 +14,7 @@
 namespace tenon {
 
 // Lives in the body, for one schedule. Notify() and Wait() are scheduling
-// points. What a thread did before Notify() happens before the return of the
+// points. A thread's steps before Notify() happen before the return of the
 // Wait() that it ends; neither is a seq_cst fence.
 class SimEvent {
  public:

@@ -36,7 +36,7 @@ TEST(SimEventTest, WakesAndOrders) {
   EXPECT_TRUE(result.ok) << result.report;
 }
 
-// As with an eventfd, notifications that nobody waited for become one.
+// As with an eventfd, notifications without a waiter merge into one.
 TEST(SimEventTest, NotificationsAreNotCounted) {
   const ExploreResult result = Explore({.schedules = 5000}, [](Schedule& s) {
     SimEvent event("event");
@@ -122,7 +122,7 @@ TEST(SimEventTest, AWaiterCanBeKilledAsleep) {
   EXPECT_TRUE(died_asleep);
 }
 
-// A notification is not a seq_cst fence: store buffering goes on around it.
+// A notification is not a seq_cst fence: store buffering is possible around it.
 TEST(SimEventTest, OrdersNothingElse) {
   const ExploreResult result = Explore({.schedules = 5000}, [](Schedule& s) {
     SharedWord<uint64_t> x{0};

@@ -1,10 +1,10 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// SimVar<T>: plain data under the seeded scheduler. It stands in for a T in
-// code that is a template of what it hands over, and fails the schedule on a
-// data race: two accesses by different threads, at least one of them a write,
-// that no release and acquire (or start, end or event) orders.
+// SimVar<T>: plain data under the seeded scheduler. It replaces a T in code
+// that is a template of its payload, and fails the schedule on a data race: two
+// accesses by different threads, at least one of them a write, that no release
+// and acquire (or start, end or event) orders.
 //
 //   SimVar<int> slot("slot", 0);
 //   slot = 7;              // In the producer, then a release store.
@@ -23,7 +23,7 @@
 
 namespace tenon {
 
-// Lives in the body, for one schedule. Its accesses are no scheduling points,
+// Lives in the body, for one schedule. Its accesses are not scheduling points,
 // but a killable thread may die before each of them.
 template <typename T>
 class SimVar {

@@ -26,7 +26,7 @@ constexpr auto kAcquire = std::memory_order_acquire;
 constexpr auto kRelease = std::memory_order_release;
 constexpr auto kSeqCst = std::memory_order_seq_cst;
 
-// What two threads share in these tests.
+// The shared state of two threads in these tests.
 struct Shared {
   SimVar<int> data{"data"};
   SharedWord<uint32_t> flag{0};

@@ -1,10 +1,10 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Who sleeps must be woken: {store head; load sleeping} on one side against
+// A sleeper must be woken: {store head; load sleeping} on one side against
 // {store sleeping; load head} on the other. Each side must see the other's
-// store or be seen, which only sequential consistency of all four gives. A
-// wake-up that is lost shows as a deadlock.
+// store or be seen, which only sequential consistency of all four gives. A lost
+// wake-up is a deadlock.
 
 #include <atomic>
 #include <cstdint>
@@ -30,7 +30,7 @@ struct Orders {
   std::memory_order load_head = std::memory_order_seq_cst;
   // Between the store and the load on both sides; relaxed is none.
   std::memory_order fence = std::memory_order_relaxed;
-  // Who is about to sleep fences all threads.
+  // A thread about to sleep fences all threads.
   enum { kNever, kBeforeStore, kAfterStore } fence_all = kNever;
 };
 
@@ -47,7 +47,7 @@ struct Bell {
     return A::Load(sleeping, orders.load_sleeping) != 0;
   }
 
-  // Returns whether there is something newer than `seen`, and else announces
+  // Returns whether there is a value newer than `seen`; otherwise announces
   // that the caller is about to sleep.
   bool ReadyOrSleeping(uint64_t seen) {
     if (A::Load(head, std::memory_order_acquire) != seen) return true;

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // SpscRing: a ring with one producer and one consumer, as a template of its
-// atomics, to show how such code is tested under the scheduler. The orders are
-// an argument, so that tests can weaken them one by one. Not for production.
+// atomics: an example of code tested under the scheduler. The orders are an
+// argument, so that tests can weaken them one by one. Not for production.
 
 #ifndef TENON_SHM_TESTING_SCHEDULER_SPSC_RING_H_
 #define TENON_SHM_TESTING_SCHEDULER_SPSC_RING_H_
@@ -17,7 +17,7 @@
 
 namespace tenon {
 
-// The defaults are right. Each of them is needed.
+// The defaults are correct. Each of them is needed.
 struct SpscRingOrders {
   std::memory_order publish = std::memory_order_release;
   std::memory_order see_published = std::memory_order_acquire;
@@ -26,8 +26,8 @@ struct SpscRingOrders {
   bool acknowledge_before_reading = false;
 };
 
-// One thread may call TryPut(), and one TryTake(), at the same time.
-// Slot: what T is assigned to and read from; plain data.
+// One thread may call TryPut(), and one TryTake(), at the same time. Slot: the
+// storage of a T; plain data.
 template <AtomicsPolicy A, typename T, typename Slot, size_t kSlots>
 class SpscRing {
  public:

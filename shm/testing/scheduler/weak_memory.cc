@@ -122,7 +122,7 @@ void WeakMemory::Fence(int thread, std::memory_order order) {
     for (size_t i = 0; i < slots_; ++i) Raise(t.view[i], t.loaded[i]);
   }
   if (Sequential(order)) {
-    // Places only: fences order what is seen, they do not synchronise.
+    // Positions only: fences order visibility, they do not synchronise.
     for (size_t i = kMaxThreads; i < slots_; ++i) {
       Raise(t.view[i], sequential_[i]);
       sequential_[i] = t.view[i];
@@ -165,7 +165,7 @@ int WeakMemory::WritePlain(int thread, PlainAccesses& data) {
   return races_with;
 }
 
-// The oldest place that an access with this order may see.
+// The oldest position that an access with this order may see.
 uint32_t WeakMemory::Oldest(int thread, int word,
                             std::memory_order order) const {
   const uint32_t seen = threads_[thread].view[kMaxThreads + word];
@@ -201,7 +201,7 @@ void WeakMemory::Loaded(int thread, int word, const Message& message,
   }
 }
 
-// A RMW that loads the message at `index`. Returns what it stored.
+// A RMW that loads the message at `index`. Returns the stored value.
 uint64_t WeakMemory::Modify(int thread, int word, size_t index, uint64_t value,
                             std::memory_order order) {
   WordHistory& w = words_[word];

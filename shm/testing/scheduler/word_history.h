@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // WordHistory: every value that a word of WeakMemory had, in modification
-// order. A value has a time, its place in that order, which never changes:
-// times leave room for others in between.
+// order. A value has a time, its position in that order, which never changes:
+// times leave room for later insertions.
 
 #ifndef TENON_SHM_TESTING_SCHEDULER_WORD_HISTORY_H_
 #define TENON_SHM_TESTING_SCHEDULER_WORD_HISTORY_H_
@@ -28,11 +28,11 @@ class WordHistory {
   struct Message {
     uint64_t value;
     uint32_t time;
-    bool glued;         // A RMW: nothing comes between it and the one before.
-    ViewSnapshot view;  // Who acquires it joins this.
+    bool glued;  // A RMW: no message comes between it and the previous one.
+    ViewSnapshot view;  // Joined by an acquire of this message.
   };
 
-  // A word of `bits` that holds `value`.
+  // A word of `bits` with the initial value `value`.
   void Reset(uint64_t value, int bits) {
     mask_ = ~uint64_t{0} >> (64 - bits);
     messages_.assign(1, {value, 0, /*glued=*/false, {}});

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// WordTable: which word lies at an address, for the words of one schedule.
+// WordTable: maps addresses to words, for the words of one schedule.
 
 #ifndef TENON_SHM_TESTING_SCHEDULER_WORD_TABLE_H_
 #define TENON_SHM_TESTING_SCHEDULER_WORD_TABLE_H_
@@ -12,16 +12,16 @@
 
 namespace tenon {
 
-// A hash table that is emptied in no time. Thread-compatible.
+// A hash table that is cleared in constant time. Thread-compatible.
 class WordTable {
  public:
-  // For up to this many words, a quarter of its places.
+  // The maximum number of words, a quarter of its slots.
   static constexpr int kMaxWords = 256;
 
   // Forgets all words.
   void Reset() { ++round_; }
 
-  // The word at that address; -1, to be replaced, if it is not there yet.
+  // The word at that address; -1, to be replaced by the caller, if absent.
   int& Find(const void* address) {
     const uint64_t hash =
         (reinterpret_cast<uintptr_t>(address) >> 2) * 0x9e3779b97f4a7c15;
@@ -37,7 +37,7 @@ class WordTable {
 
   struct Place {
     const void* address = nullptr;
-    uint64_t round = 0;  // Of an earlier round: free.
+    uint64_t round = 0;  // A slot of an earlier round is free.
     int word = -1;
   };
 

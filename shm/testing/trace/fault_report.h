@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// FaultReport: what came of failing system calls, as values and as a table.
+// FaultReport: the results of failing system calls, as values and as a table.
 //
 //   faults of 'create': 2 faults, 5 runs, 0 failures, 12ms
 //     memfd_create EMFILE                  RESOURCE_EXHAUSTED x1
@@ -20,16 +20,16 @@
 
 namespace tenon {
 
-// What happens to the n-th call.
+// The fault of the n-th call.
 struct SyscallFault {
   std::string call;  // As the kernel names it: "openat", "newfstatat".
-  int error = 0;     // The errno it fails with; 0: it does not fail.
-  absl::Duration delay = absl::ZeroDuration();  // It comes later by this.
-  // It is not executed, but fails at once; or, as close() does with EINTR, it
-  // is, and says that it failed.
+  int error = 0;     // Its errno; 0: it does not fail.
+  absl::Duration delay = absl::ZeroDuration();  // The call is delayed by this.
+  // False: the call is not executed, but fails at once. True: it is executed,
+  // and reports failure, as close() does with EINTR.
   bool executed = false;
-  // Not the n-th call only, but all after it too. Not for EINTR, which is
-  // retried for ever.
+  // Applies to the n-th call and all after it. Not for EINTR, which is retried
+  // for ever.
   bool persistent = false;
 };
 
@@ -39,7 +39,7 @@ std::string FaultInWords(const SyscallFault& fault);
 struct FaultReport {
   struct Row {
     SyscallFault fault;
-    size_t runs = 0;  // In which the call was made, and the fault happened.
+    size_t runs = 0;  // Runs in which the call was made and the fault happened.
     std::map<std::string, size_t> outcomes;  // Code of the status -> runs.
   };
   struct Failure {
@@ -47,13 +47,14 @@ struct FaultReport {
     std::string what;
   };
 
-  // Nothing failed, and some fault happened.
+  // No failure, and at least one fault happened.
   bool ok() const;
   std::string ToString() const;
 
   std::string scenario;
   std::vector<Row> rows;  // In the order of the faults.
-  // What the body calls when nothing fails, and which of it no fault is for.
+  // The calls of the body without faults, and those for which no fault is
+  // defined.
   std::map<std::string, size_t> calls;
   std::vector<std::string> spared;
   size_t runs = 0;

@@ -1,16 +1,16 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// BeginRegion(), EndRegion(): mark the part of a test's body that is stepped
-// through, or whose system calls are failed.
+// BeginRegion(), EndRegion(): mark the part of a test's body that is
+// single-stepped, or whose system calls fail.
 //
 //   Setup();
 //   BeginRegion();
 //   ring.Put(message);
 //   EndRegion();
 //
-// They act only in a process that a tracer (single_stepper.h,
-// syscall_failer.h) has started; elsewhere they cost a load and a branch.
+// They act only in a process that a tracer (single_stepper.h, syscall_failer.h)
+// has started; elsewhere they cost a load and a branch.
 
 #ifndef TENON_SHM_TESTING_TRACE_REGION_H_
 #define TENON_SHM_TESTING_TRACE_REGION_H_
@@ -33,9 +33,9 @@ inline constinit Marks* marks = nullptr;
 
 }  // namespace internal_region
 
-// The region begins at the next instruction: always inlined, and a trap that
-// the tracer sees with that instruction as the next one. Memory accesses do not
-// move across it. A second region of one process is not stepped through.
+// The region begins at the next instruction: always inlined; a trap after which
+// the tracer sees that instruction as the next one. Memory accesses do not move
+// across it. A second region of one process is not stepped through.
 [[gnu::always_inline]] inline void BeginRegion() {
 #if defined(__x86_64__)
   if (internal_region::marks == nullptr) return;

@@ -30,10 +30,10 @@
 namespace tenon {
 namespace {
 
-// Failures whose addresses get names; more are not read anyhow.
+// The number of failures whose addresses are symbolised.
 constexpr size_t kMaxNamed = 50;
 
-// To see whether there are breakpoints at all.
+// To check whether breakpoints are supported.
 constexpr uint64_t kAnyAddress = 0x1000;
 
 class Stepper {
@@ -53,7 +53,7 @@ class Stepper {
     report_.instructions = trace.size();
     report_.syscalls = trace.num_syscalls();
     const std::vector<StepRoute> routes = trace.Routes(has_breakpoints_);
-    // Each position leaves as much in this process as the one before it.
+    // Every position must leave the same resources in this process.
     const Census before = TakeCensus();
     for (uint64_t position : LeaveOutFar(Select(trace), routes)) {
       report_.given_up = report_.failures.size() >= scenario_.max_failures ||
@@ -69,7 +69,7 @@ class Stepper {
   }
 
  private:
-  // In which nobody is killed.
+  // The run without a kill.
   absl::StatusOr<StepTrace> FirstRun() {
     TENON_ASSIGN_OR_RETURN(Tracee victim, Start());
     has_breakpoints_ = scenario_.use_breakpoints &&
@@ -162,13 +162,13 @@ class Stepper {
     return absl::OkStatus();
   }
 
-  // Brings `victim`, or a new one in its place, to a position. False if there
-  // is none such.
+  // Brings `victim`, or a new one in its place, to a position. False if it does
+  // not reach it.
   absl::StatusOr<bool> Reach(Tracee& victim, uint64_t address,
                              const StepRoute& route, uint64_t index) {
     TENON_ASSIGN_OR_RETURN(const bool there, Follow(victim, route, address));
     if (there) return true;
-    // What that one has already done to the world must not be seen.
+    // The effects of the former victim must not be visible.
     victim.Kill();
     TENON_ASSIGN_OR_RETURN(victim, Start());
     ++report_.diverged;
@@ -194,7 +194,7 @@ class Stepper {
     return here == address;
   }
 
-  // Whether there were that many instructions within the region.
+  // Whether the region had that many instructions.
   absl::StatusOr<bool> Step(Tracee& victim, uint64_t steps) {
     for (uint64_t i = 0; i < steps; ++i) {
       if (victim.region_ended()) return false;

@@ -144,8 +144,8 @@ TEST_F(SingleStepperTest, PausedWritersShowWhatOthersMeet) {
   EXPECT_TRUE(report.ok()) << report.ToString();
 }
 
-// A store after each of 300 rounds: killed at position i, what is stored never
-// is ahead of, nor far behind, what has been executed.
+// A store after each of 300 rounds: killed at position i, the stored count is
+// never ahead of, nor far behind, the executed instructions.
 TEST_F(SingleStepperTest, KillsWhereItSays) {
   SharedObject<std::atomic<uint64_t>> count;
   StepScenario scenario;
@@ -217,7 +217,7 @@ StepScenario SystemCalls(const std::string& name) {
   return scenario;
 }
 
-// Code of the kernel's in the process, and of the C library.
+// The kernel's code in the process, and that of the C library.
 TEST_F(SingleStepperTest, StepsThroughTheVdso) {
   StepScenario scenario;
   scenario.name = "clock_gettime";
@@ -306,7 +306,7 @@ TEST_F(SingleStepperTest, ReportsWhatTheVictimFindsBroken) {
 }
 
 TEST_F(SingleStepperTest, StepsToWhatAnotherPathHides) {
-  // All runs but the first one go round less often.
+  // All runs but the first one have fewer iterations.
   StepScenario scenario;
   int runs = 0;
   scenario.prepare = [&] { ++runs; };

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// StepReport: what came of stepping through a region, as values and in words.
+// StepReport: the results of stepping through a region, as values and in words.
 //
 //   steps of 'record write': 23 instructions, 0 system calls; every position:
 //   24 of them, 0 failures; 96 stops, 9ms
@@ -25,7 +25,7 @@ struct StepFailure {
 };
 
 struct StepReport {
-  // Nothing failed, and no position was missed.
+  // No failure, and no position missed.
   bool ok() const;
   std::string ToString() const;
 
@@ -33,11 +33,12 @@ struct StepReport {
   std::string selection;      // "every position", "one position in 7", ...
   uint64_t instructions = 0;  // In the region.
   uint64_t syscalls = 0;      // Of these.
-  uint64_t positions = 0;     // At which the victim was killed, or paused.
-  // Positions that were not where the first run had them, because the victim
-  // took another path; they were stepped to instead.
+  // Positions at which the victim was killed, or paused.
+  uint64_t positions = 0;
+  // Positions that differed from the first run, because the victim took another
+  // path; they were reached by steps instead.
   uint64_t diverged = 0;
-  uint64_t missed = 0;  // Of these: the region was over before.
+  uint64_t missed = 0;  // Of these: the region ended before.
   uint64_t stops = 0;   // Steps and breakpoints, of all victims.
   bool given_up = false;
   absl::Duration time;
@@ -45,8 +46,8 @@ struct StepReport {
 };
 
 // "tenon::Record::Write() (record_test+0x1a2b)" for each address: the function,
-// and module and offset for addr2line. In a forked child, because looking up
-// symbols leaves files open.
+// and module and offset for addr2line. In a forked child, because symbol lookup
+// leaves files open.
 std::vector<std::string> DescribeAddresses(
     const std::vector<uint64_t>& addresses);
 

@@ -43,7 +43,8 @@ absl::StatusOr<StepTrace> StepTrace::Record(Tracee& victim) {
 }
 
 std::vector<StepRoute> StepTrace::Routes(bool use_breakpoints) const {
-  // A rep-prefixed instruction is stepped in rounds but arrived at once.
+  // A rep-prefixed instruction is stepped in rounds, but a breakpoint hits it
+  // once.
   std::unordered_set<uint64_t> repeated = {addresses_[0]};
   for (uint64_t i = 1; i < addresses_.size(); ++i) {
     if (addresses_[i] == addresses_[i - 1]) repeated.insert(addresses_[i]);

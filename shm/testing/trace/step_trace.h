@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// StepTrace: the instructions that a region consists of, in order, and the
-// cheapest way to each of them. For single_stepper.h.
+// StepTrace: the instructions of a region, in order, and the cheapest route to
+// each of them. For single_stepper.h.
 
 #ifndef TENON_SHM_TESTING_TRACE_STEP_TRACE_H_
 #define TENON_SHM_TESTING_TRACE_STEP_TRACE_H_
@@ -17,15 +17,15 @@
 
 namespace tenon {
 
-// How to bring a fresh victim from the begin of the region to a position: let
-// it arrive `arrivals` times at `breakpoint`, then step. Without a breakpoint
-// (0) step all the way.
+// Brings a fresh victim from the start of the region to a position: `arrivals`
+// hits of `breakpoint`, then single steps. Without a breakpoint (0) single
+// steps only.
 struct StepRoute {
   uint64_t breakpoint = 0;
   uint64_t arrivals = 0;
   uint64_t steps = 0;
 
-  // In stops of the victim, which is what takes the time.
+  // In stops of the victim, which dominate the time.
   uint64_t cost() const { return arrivals + steps; }
 };
 
@@ -35,20 +35,22 @@ struct StepRoute {
 // between two of them; a system call counts as one.
 class StepTrace {
  public:
-  // Steps `victim`, which stands at the begin of its region, to the end of it.
-  // Errors: kAborted if it ends within the region, saying how and where.
+  // Steps `victim` from the start of its region, where it is stopped, to the
+  // end.
+  // Errors: kAborted with the cause and the position if it ends within the
+  // region.
   static absl::StatusOr<StepTrace> Record(Tracee& victim);
 
   uint64_t size() const { return addresses_.size() - 1; }
   uint64_t address(uint64_t position) const { return addresses_[position]; }
-  // Positions just before and just after each system call, in order: what the
-  // kernel holds changes nowhere else.
+  // Positions just before and just after each system call, in order: the
+  // kernel's state changes nowhere else.
   const std::vector<uint64_t>& around_syscalls() const {
     return around_syscalls_;
   }
   size_t num_syscalls() const { return num_syscalls_; }
 
-  // The way to each position.
+  // The route to each position.
   std::vector<StepRoute> Routes(bool use_breakpoints) const;
 
  private:

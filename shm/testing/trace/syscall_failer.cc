@@ -35,10 +35,10 @@ namespace {
 
 using Calls = std::map<std::string, size_t>;
 
-// Carries out one fault at the n-th call.
+// Injects one fault at the n-th call.
 class Injector {
  public:
-  // Sets `happened` when it does something.
+  // Sets `happened` when it injects the fault.
   Injector(const SyscallFault& fault, size_t n, std::atomic<bool>* happened)
       : fault_(fault), n_(n), happened_(happened) {}
 
@@ -68,7 +68,7 @@ class Injector {
   bool hit_ = false;  // The call that is being made.
 };
 
-// Runs `child` from the begin of its region to its end, counting its calls;
+// Runs `child` from the start of its region to its end, counting its calls;
 // with `injector`, unless it is null.
 absl::StatusOr<Calls> RunRegion(Tracee& child, Injector* injector) {
   Calls calls;
@@ -105,7 +105,7 @@ class Failer {
     for (const SyscallFault& fault : scenario_.faults) {
       if (!SyscallNumber(fault.call).has_value()) {
         return absl::InvalidArgumentError(
-            absl::StrCat("there is no system call '", fault.call, "'"));
+            absl::StrCat("unknown system call '", fault.call, "'"));
       }
       report_.rows.push_back({.fault = fault});
       // Without faults it takes the same path each time.
@@ -127,7 +127,7 @@ class Failer {
     }
   }
 
-  // Whether the fault happened. Without a `row` none is meant to.
+  // Whether the fault happened. Without a `row` none is expected.
   absl::StatusOr<bool> RunOnce(const SyscallFault& fault, size_t n,
                                FaultReport::Row* row) {
     *happened_ = false;

@@ -1,8 +1,9 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// FailSystemCalls: lets each system call of a piece of code fail, one by one,
-// with each errno, and checks that nothing leaks and that the next try works.
+// FailSystemCalls: makes each system call of a piece of code fail, one by one,
+// with each errno, and checks that nothing leaks and that the next attempt
+// succeeds.
 //
 //   if (const absl::Status can = CanTrace(); !can.ok()) GTEST_SKIP() << can;
 //   FaultScenario scenario;
@@ -36,31 +37,31 @@ struct FaultScenario {
   // In the child, before anything else. May be empty.
   std::function<void()> prepare;
   // The code under test. Called three times in each child: once before, so that
-  // what is made once is made; once with the fault; and once more, which must
-  // succeed again. What it makes is gone when it returns. Its calls of main
-  // thread only.
+  // one-time state exists; once with the fault; and once more, which must
+  // succeed again. It must release everything that it creates. Faults apply to
+  // the main thread only.
   std::function<absl::Status()> body;
-  // Looks at what `body` returned under the fault, in the child. May be empty:
-  // then any status will do, but no crash, no hang and no leak.
+  // Checks the result of `body` under the fault, in the child. May be empty:
+  // then any status is accepted, but no crash, hang or leak.
   std::function<absl::Status(const SyscallFault& fault,
                              const absl::Status& outcome)>
       check;
   std::vector<SyscallFault> faults;
-  // Names in /dev/shm that belong to the census. Empty: none.
+  // Prefix of the names in /dev/shm that the census counts. Empty: none.
   std::string shm_prefix;
   absl::Duration watchdog = absl::Seconds(20);  // Of each child.
-  size_t max_failures = 10;                     // Then it is given up.
+  size_t max_failures = 10;                     // The run stops at this number.
 };
 
 // For each fault: n = 1, 2, ..., until the body makes no n-th such call. Each n
-// is a child of its own, in which the census after the fault, and after the
-// next try, must be that before.
-// Blocks: about 1 ms a run and 40 us for each system call of the body.
-// Errors: what CanTrace() says; kInvalidArgument for an unknown call.
+// runs in a separate child, in which the census after the fault, and after the
+// next attempt, must equal the one before. Blocks: about 1 ms a run and 40 us
+// for each system call of the body.
+// Errors: CanTrace()'s; kInvalidArgument for an unknown call.
 absl::StatusOr<FaultReport> FailSystemCalls(const FaultScenario& scenario);
 
-// How often `body` makes each system call, counted in a forked child.
-// Errors: what CanTrace() says; kAborted if the child does not end well.
+// The number of each system call in `body`, counted in a forked child.
+// Errors: CanTrace()'s; kAborted if the child fails.
 absl::StatusOr<std::map<std::string, size_t>> CountSyscalls(
     const std::function<void()>& body);
 

@@ -52,7 +52,7 @@ class SyscallFailerTest : public testing::Test {
 
 absl::Status Error(const char* call) { return PosixError(errno, call, "x"); }
 
-// As it should be done: two descriptors, each of a size.
+// A correct body: two descriptors, each of a size.
 absl::Status MakeTwoMemfds() {
   for (int i = 0; i < 2; ++i) {
     const UniqueFd fd(memfd_create("failer", MFD_CLOEXEC));
@@ -143,7 +143,7 @@ TEST_F(SyscallFailerTest, CatchesACrashAndAHang) {
     auto* byte =
         static_cast<volatile char*>(mmap(nullptr, 4096, PROT_READ | PROT_WRITE,
                                          MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
-    *byte = 1;  // Not looked whether it is there.
+    *byte = 1;  // Not checked for null.
     while (munmap(const_cast<char*>(byte), 4096) != 0) {
     }
     return absl::OkStatus();
@@ -161,7 +161,7 @@ TEST_F(SyscallFailerTest, ExecutesAndStillSaysThatItFailed) {
   FaultScenario scenario;
   scenario.body = [] {
     const int fd = memfd_create("executed", MFD_CLOEXEC);
-    // Linux has closed it also when it says EINTR.
+    // Linux has closed it also on EINTR.
     return close(fd) == 0 ? absl::OkStatus() : Error("close");
   };
   scenario.faults = {{.call = "close", .error = EINTR, .executed = true}};
@@ -169,7 +169,7 @@ TEST_F(SyscallFailerTest, ExecutesAndStillSaysThatItFailed) {
   EXPECT_TRUE(report.ok()) << report.ToString();
   EXPECT_EQ(report.rows[0].runs, 1u);
   EXPECT_THAT(report.rows[0].outcomes, Not(Contains(Key("OK"))));
-  // Not executed it is a leak, and seen as one.
+  // If not executed, it is a leak, and is reported as one.
   scenario.faults = {{.call = "close", .error = EINTR}};
   TENON_ASSERT_OK_AND_ASSIGN(report, FailSystemCalls(scenario));
   EXPECT_FALSE(report.ok());

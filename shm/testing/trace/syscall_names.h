@@ -14,10 +14,10 @@
 
 namespace tenon {
 
-// "openat"; "syscall_999" for one that is not known.
+// "openat"; "syscall_999" for an unknown one.
 std::string SyscallName(uint64_t number);
 
-// The reverse; nothing for a name that is not known.
+// The reverse; empty for an unknown name.
 std::optional<uint64_t> SyscallNumber(absl::string_view name);
 
 }  // namespace tenon

@@ -64,8 +64,8 @@ constexpr size_t kInstruction = 0, kSyscallNumber = 0, kSyscallResult = 0,
 // Beside system calls, so that their stops differ from SIGTRAP.
 constexpr int kSyscallSignal = SIGTRAP | 0x80;
 
-// What has just been killed, by its watchdog or from outside, can no longer be
-// asked; waiting for it tells its end.
+// A process that has just been killed, by its watchdog or from outside, can no
+// longer be queried; waiting for it returns its status.
 bool IsGone() { return errno == ESRCH; }
 
 absl::Status TraceError(const char* request) {
@@ -80,10 +80,11 @@ bool StopsProcess(int signal) {
 
 absl::Status TryToTrace() {
   if (!kSupported) {
-    return absl::UnimplementedError("tracing is written for x86-64");
+    return absl::UnimplementedError("tracing is supported on x86-64 only");
   }
   if (kSanitized) {
-    return absl::UnimplementedError("not traced under a sanitizer");
+    return absl::UnimplementedError(
+        "tracing is not supported under a sanitizer");
   }
   absl::StatusOr<Tracee> child = Tracee::Start(
       {.name = "ptrace probe"}, [](const Reporter&) { BeginRegion(); });
@@ -137,7 +138,8 @@ absl::StatusOr<int> Tracee::WaitForStop() {
 
 absl::Status Tracee::SetOptions() {
   if (options_set_) return absl::OkStatus();
-  // With TRACEEXEC an exec() is no SIGTRAP that would end the tracee.
+  // With TRACEEXEC an exec() does not raise a SIGTRAP that would end the
+  // tracee.
   const auto options =
       PTRACE_O_EXITKILL | PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACEEXEC;
   if (ptrace(PTRACE_SETOPTIONS, child_.pid(), nullptr, options) != 0 &&
@@ -148,7 +150,7 @@ absl::Status Tracee::SetOptions() {
   return absl::OkStatus();
 }
 
-// What a SIGTRAP means; kNothing: go on without it.
+// The meaning of a SIGTRAP; kNothing: continue without it.
 absl::StatusOr<Tracee::Trap> Tracee::ClassifyTrap(How how) {
   siginfo_t info;
   if (ptrace(PTRACE_GETSIGINFO, child_.pid(), nullptr, &info) != 0) {

@@ -36,17 +36,17 @@ namespace tenon {
 // OK if this build, on this machine, can trace. Else kUnimplemented with the
 // reason, for GTEST_SKIP(): another architecture, a sanitizer (whose runtime
 // would be stepped through, and whose leak check cannot be traced), or ptrace
-// that is not permitted. Tried out once; thread-safe.
+// that is not permitted. Probed once; thread-safe.
 absl::Status CanTrace();
 
 // Ownership: kills and reaps the process when destroyed; if the tracer dies,
 //   the kernel kills it (PTRACE_O_EXITKILL, PR_SET_PDEATHSIG).
-// Threads: only the thread that started it may call. Of the tracee only the
-//   main thread is traced, and none of its children.
+// Threads: only the thread that started it may call. Only the tracee's main
+//   thread is traced, and none of its children.
 // Processes: of the process that started it only.
 // Failure: kInternal with the call if ptrace() fails, which leaves the tracee
-//   stopped. One that is killed from outside, or by its watchdog, while it is
-//   stopped, answers kGone until Resume() has told its end.
+//   stopped. A tracee that is killed from outside, or by its watchdog, while it
+//   is stopped, returns kGone until Resume() has reported its end.
 class Tracee {
  public:
   static constexpr uint64_t kGone = ~uint64_t{0};
@@ -73,15 +73,15 @@ class Tracee {
   // the child if it ends before.
   absl::Status RunToRegion();
 
-  // Lets it go on. Signals that it gets meanwhile are delivered to it, and are
-  // no stop of their own; those that stop a process are dropped. Blocks; the
+  // Resumes it. Signals that it receives meanwhile are delivered to it, and do
+  // not count as stops; those that stop a process are dropped. Blocks; the
   // child's watchdog is the bound.
   absl::StatusOr<Stop> Resume(How how);
 
-  // Lets it run to its end, and reaps it.
+  // Resumes it to its end, and reaps it.
   absl::Status RunToEnd();
 
-  // Ends it here, before its next instruction, and reaps it.
+  // Kills it before its next instruction, and reaps it.
   void Kill();
 
   bool region_ended() const { return marks_->ended.load() > 0; }
@@ -89,12 +89,12 @@ class Tracee {
   const ExitStatus& end() const { return end_; }
   ForkedChild& child() { return child_; }
 
-  // Where it stands: the address of the next instruction.
+  // The address of the next instruction.
   absl::StatusOr<uint64_t> InstructionPointer() const;
   // Whether the next instruction is a system call.
   bool AtSyscall() const;
 
-  // At an entry: which one, and not to execute it.
+  // At an entry: the number of the call, and skips the call.
   absl::StatusOr<uint64_t> SyscallNumber() const;
   absl::Status SkipSyscall();
   // At an exit: makes it fail.

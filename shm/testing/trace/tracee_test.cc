@@ -158,11 +158,11 @@ TEST_F(TraceeTest, DeliversSignals) {
   EXPECT_GT(StepsOf([] {
               signal(SIGUSR1, Handle);
               raise(SIGUSR1);
-              // SIGTRAP too, which is what a step looks like.
+              // SIGTRAP too, which looks like a step.
               signal(SIGTRAP, Handle);
               raise(SIGTRAP);
               EXPECT_EQ(handled, 2);
-              raise(SIGSTOP);  // Dropped: nobody would let it go on.
+              raise(SIGSTOP);  // Dropped: no process would resume it.
             }),
             100u);
 }
@@ -258,7 +258,7 @@ TEST_F(TraceeTest, KillsBeforeTheNextInstruction) {
   EXPECT_EQ(*stored, 0);
 }
 
-// A tracer that dies takes what it traces with it, also where it stands still.
+// A tracer's death kills its tracee, also a stopped one.
 TEST_F(TraceeTest, DiesWithItsTracer) {
   SharedObject<std::atomic<pid_t>> pid;
   TENON_ASSERT_OK_AND_ASSIGN(
