@@ -46,7 +46,7 @@ absl::Status Run() {
     TENON_ASSIGN_OR_RETURN(auto reader,
                            spawn::Process::Start(std::move(options)));
     readers.push_back(std::move(reader));
-    TENON_RETURN_IF_ERROR(LetInReader(*ring, ends.first, Soon()).status());
+    TENON_RETURN_IF_ERROR(AddRingReader(*ring, ends.first, Soon()).status());
     TENON_RETURN_IF_ERROR(ends.first.Send(offer.bytes, offer.fds, Soon()));
   }
   const auto bytes = std::as_bytes(std::span(&handle, 1));

@@ -247,8 +247,8 @@ ArenaOptions SmallArena(size_t quota_bytes) {
   return options;
 }
 
-TensorQueueUse SmallUse(size_t arenas) {
-  TensorQueueUse use;
+TensorQueueParticipantOptions SmallUse(size_t arenas) {
+  TensorQueueParticipantOptions use;
   use.arenas.max_arenas = arenas;
   use.arenas.max_segments = 8;
   use.arenas.max_bytes = 1024 * kKiB;
@@ -333,7 +333,8 @@ class Consumer {
     return absl::OkStatus();
   }
 
-  absl::StatusOr<std::unique_ptr<TensorQueue>> Join(const TensorQueueUse& use) {
+  absl::StatusOr<std::unique_ptr<TensorQueue>> Join(
+      const TensorQueueParticipantOptions& use) {
     TENON_ASSIGN_OR_RETURN(QueueHandle handle,
                            ReceiveQueueHandle(hub_, Deadline::Never()));
     return TensorQueue::Open(std::move(handle), use);
@@ -428,7 +429,7 @@ class Hub {
     TENON_ASSIGN_OR_RETURN(other_, Arena::Create(SmallArena(128 * kKiB)));
     TENON_ASSIGN_OR_RETURN(down_,
                            TensorQueue::Create(options, {.arena = arena_}));
-    TensorQueueUse use = SmallUse(6);
+    TensorQueueParticipantOptions use = SmallUse(6);
     use.arenas.max_bytes *= 2;
     TENON_ASSIGN_OR_RETURN(up_, TensorQueue::Create(options, use));
     for (TensorQueue* queue : {down_.get(), up_.get()}) {

@@ -49,7 +49,7 @@ void BeginControl(ControlBuffer* control, msghdr* message) {
 void Append(int type, const void* data, size_t size, msghdr* message) {
   char* const at =
       static_cast<char*>(message->msg_control) + message->msg_controllen;
-  // All of it: behind an odd number of descriptors there is padding.
+  // Clears the padding after an odd number of descriptors, too.
   std::memset(at, 0, CMSG_SPACE(size));
   const cmsghdr header = {
       .cmsg_len = CMSG_LEN(size), .cmsg_level = SOL_SOCKET, .cmsg_type = type};

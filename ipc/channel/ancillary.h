@@ -29,9 +29,9 @@ namespace tenon {
 // The most descriptors that the kernel passes in one message, its SCM_MAX_FD.
 inline constexpr size_t kMaxFdsInMessage = 253;
 
-// Room for the control data of one message. There is some to spare for what
-// options of a socket may add (credentials, a label, a pidfd): if that did not
-// fit, the kernel would report it as it reports descriptors lost at a limit.
+// Room for the control data of one message, with a reserve for the options of a
+// socket (credentials, a label, a pidfd): if those did not fit, the kernel
+// would report it as it reports descriptors lost at a limit.
 struct ControlBuffer {
   static constexpr size_t kToSpare = 1024;
 
@@ -40,13 +40,13 @@ struct ControlBuffer {
 };
 
 // Makes `message` carry `fds`, at most kMaxFdsInMessage; with none it carries
-// no control data. They stay the caller's; `control` is to outlive `message`.
+// no control data. They stay the caller's; `control` must outlive `message`.
 void AttachFds(absl::Span<const int> fds, ControlBuffer* control,
                msghdr* message);
 
-// The same, and `credentials` of the sender, whom the kernel lets claim only
-// what it is (SCM_CREDENTIALS); the receiver sees what the same process and
-// user are called in its own namespaces.
+// The same, and `credentials` of the sender, which the kernel verifies
+// (SCM_CREDENTIALS); the receiver sees the numbers of the same process and user
+// in its own namespaces.
 void AttachFdsAndCredentials(absl::Span<const int> fds,
                              const ucred& credentials, ControlBuffer* control,
                              msghdr* message);
@@ -54,17 +54,17 @@ void AttachFdsAndCredentials(absl::Span<const int> fds,
 // Makes `message` receive control data into `control`.
 void AttachRoom(ControlBuffer* control, msghdr* message);
 
-// What came with a received message.
+// The control data of a received message.
 struct Ancillary {
-  std::vector<UniqueFd> fds;  // Every descriptor that came, wanted or not.
+  std::vector<UniqueFd> fds;  // All received descriptors, wanted or not.
   // The sender, where the socket has SO_PASSCRED.
   std::optional<ucred> credentials;
-  bool has_others = false;  // Something else came as well.
+  bool has_others = false;  // There was other control data.
 };
 
 // Takes over the descriptors in the control data that recvmsg() has written.
-// To be called once, whatever is then done with the message: until then nobody
-// owns them.
+// Call it once for every message, whatever its use: until then the descriptors
+// have no owner.
 Ancillary TakeAncillary(msghdr* message);
 
 }  // namespace tenon

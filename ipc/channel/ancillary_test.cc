@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// What a kernel of today never puts into one message, too: one that merges
-// control messages today may not do so tomorrow.
+// Includes messages that no present kernel builds: control messages that are
+// merged today may be separate tomorrow.
 
 #include "tenon/ipc/channel/ancillary.h"
 
@@ -132,7 +132,7 @@ TEST(AncillaryTest, CredentialsThatAreTooShortAreSomethingElse) {
   EXPECT_FALSE(ancillary.credentials.has_value());
 }
 
-TEST(AncillaryTest, AttachedCredentialsAreWhatIsTaken) {
+TEST(AncillaryTest, AttachedCredentialsAreTaken) {
   for (const size_t count : {size_t{0}, size_t{1}, kMaxFdsInMessage}) {
     std::vector<int> fds(count);
     std::generate(fds.begin(), fds.end(), NewFd);
@@ -160,7 +160,7 @@ TEST(AncillaryTest, PidFdIsOwnedThoughItIsNotWanted) {
   EXPECT_FALSE(IsOpen(fd));
 }
 
-// In place of a pidfd that it could not make, the kernel puts an errno.
+// If it cannot make a pidfd, the kernel stores an errno in its place.
 TEST(AncillaryTest, PidFdThatIsAnErrorIsLeftAlone) {
   const int error = -24;
   Received received;
@@ -192,7 +192,7 @@ TEST(AncillaryTest, NoDescriptorsMeanNoControlData) {
   EXPECT_EQ(message.msg_controllen, 0u);
 }
 
-TEST(AncillaryTest, AttachedIsWhatIsTaken) {
+TEST(AncillaryTest, AttachedDescriptorsAreTaken) {
   for (const size_t count : {size_t{1}, size_t{2}, kMaxFdsInMessage}) {
     std::vector<int> fds(count);
     std::generate(fds.begin(), fds.end(), NewFd);

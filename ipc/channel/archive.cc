@@ -23,9 +23,9 @@ void ArchiveWriter::PutString(absl::string_view value) {
 
 absl::Status ArchiveReader::Read(void* to, size_t size) {
   if (size > left_.size()) {
-    return absl::DataLossError(absl::StrCat("archive: a value of ", size,
-                                            " bytes, of which ", left_.size(),
-                                            " are there"));
+    return absl::DataLossError(absl::StrCat("ArchiveReader::Get(): a value of ",
+                                            size, " bytes exceeds the ",
+                                            left_.size(), " bytes left"));
   }
   std::memcpy(to, left_.data(), size);
   left_.remove_prefix(size);
@@ -38,7 +38,8 @@ absl::StatusOr<bool> ArchiveReader::Get<bool>() {
   TENON_ASSIGN_OR_RETURN(const uint8_t byte, Get<uint8_t>());
   if (byte > 1) {
     left_ = before;
-    return absl::DataLossError(absl::StrCat("archive: a bool of value ", byte));
+    return absl::DataLossError(absl::StrCat(
+        "ArchiveReader::Get(): a bool has value ", byte, "; want 0 or 1"));
   }
   return byte == 1;
 }
@@ -49,9 +50,9 @@ absl::StatusOr<std::string> ArchiveReader::GetString() {
   if (size > left_.size()) {
     const size_t there = left_.size();
     left_ = before;
-    return absl::DataLossError(absl::StrCat("archive: a string of ", size,
-                                            " bytes, of which ", there,
-                                            " are there"));
+    return absl::DataLossError(
+        absl::StrCat("ArchiveReader::GetString(): a string of ", size,
+                     " bytes exceeds the ", there, " bytes left"));
   }
   std::string value(left_.substr(0, size));
   left_.remove_prefix(size);
@@ -60,8 +61,9 @@ absl::StatusOr<std::string> ArchiveReader::GetString() {
 
 absl::Status ArchiveReader::Finish() const {
   if (left_.empty()) return absl::OkStatus();
-  return absl::DataLossError(absl::StrCat(
-      "archive: ", left_.size(), " bytes are left over after the last value"));
+  return absl::DataLossError(
+      absl::StrCat("ArchiveReader::Finish(): ", left_.size(),
+                   " bytes are left over after the last value"));
 }
 
 }  // namespace tenon

@@ -14,9 +14,9 @@
 //   TENON_ASSIGN_OR_RETURN(std::string name, reader.GetString());
 //   TENON_RETURN_IF_ERROR(reader.Finish());
 //
-// Both ends are one machine and, as a rule, one binary: values travel in its
-// own byte order and there is no schema. For messages of your own that must
-// outlive a build, put Protocol Buffers or FlatBuffers into a string.
+// Both ends run on one machine and, as a rule, from one binary: values have its
+// own byte order and there is no schema. For messages that must outlive a
+// build, put Protocol Buffers or FlatBuffers into a string.
 
 #ifndef TENON_IPC_CHANNEL_ARCHIVE_H_
 #define TENON_IPC_CHANNEL_ARCHIVE_H_
@@ -34,15 +34,15 @@
 
 namespace tenon {
 
-// Enums of which any bits are a value: those that state their underlying type
-// (it alone lets an int initialise them), unless that is bool.
+// Enums for which every bit pattern is a value: those with a stated underlying
+// type (only these can be initialised from an int) other than bool.
 template <typename T>
 concept ArchivableEnum = std::is_enum_v<T> && requires {
   T{0};
 } && !std::is_same_v<std::underlying_type_t<T>, bool>;
 
-// What travels as itself: numbers and enums. Neither a struct nor a long double
-// does: they have padding, which would leak bytes of this process.
+// Types that are copied bytewise: numbers and enums. Structs and long double
+// are excluded: they have padding, which would leak bytes of this process.
 template <typename T>
 concept ArchivableValue = (std::is_arithmetic_v<T> &&
                            !std::is_same_v<T, long double>) ||
@@ -70,8 +70,8 @@ class ArchiveWriter {
 // Threads: thread-compatible.
 // Trust: the bytes may be anything. Nothing is read beyond them and nothing is
 //   allocated that they do not contain.
-// Failure: an error leaves the reader where it was. Enums are read as bits: to
-//   check the range of one is the caller's.
+// Failure: an error leaves the reader unchanged. Enums are read as bits: the
+//   caller checks their range.
 class ArchiveReader {
  public:
   explicit ArchiveReader(absl::string_view bytes) : left_(bytes) {}
@@ -89,10 +89,10 @@ class ArchiveReader {
   // Errors: kDataLoss if the bytes end before the string does.
   absl::StatusOr<std::string> GetString();
 
-  // Errors: kDataLoss if something is left over.
+  // Errors: kDataLoss if bytes are left over.
   absl::Status Finish() const;
 
-  // How many bytes have not been read.
+  // The number of unread bytes.
   size_t left() const { return left_.size(); }
 
  private:

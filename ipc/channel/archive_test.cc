@@ -98,10 +98,10 @@ TEST(ArchiveTest, BoolIsZeroOrOneAndNothingElse) {
       EXPECT_THAT(reader.Finish(), IsOk());
       continue;
     }
-    EXPECT_THAT(reader.Get<bool>(),
-                StatusIs(absl::StatusCode::kDataLoss,
-                         HasSubstr("a bool of value " + std::to_string(byte))));
-    // It is still there.
+    EXPECT_THAT(reader.Get<bool>(), StatusIs(absl::StatusCode::kDataLoss,
+                                             HasSubstr("a bool has value " +
+                                                       std::to_string(byte))));
+    // The byte is still unread.
     EXPECT_THAT(reader.Get<uint8_t>(), IsOkAndHolds(byte));
   }
 }
@@ -147,7 +147,7 @@ TEST(ArchiveTest, LeftOversAreDataLoss) {
                                         HasSubstr("2 bytes are left over")));
 }
 
-// One archive of everything, and what reads it.
+// One archive with every type, and its reader.
 std::string Everything() {
   ArchiveWriter writer;
   writer.Put(uint32_t{7});
@@ -193,7 +193,7 @@ TEST(ArchiveTest, HugeLengthIsDataLossAndAllocatesNothing) {
     EXPECT_THAT(reader.GetString(),
                 StatusIs(absl::StatusCode::kDataLoss,
                          HasSubstr("of " + std::to_string(size) + " bytes")));
-    // It is still there, to be read as something else.
+    // The bytes are still unread, and readable as another type.
     EXPECT_THAT(reader.Get<uint64_t>(), IsOkAndHolds(size));
   }
 }
@@ -205,7 +205,7 @@ TEST(ArchiveTest, StringOneByteShortIsDataLossAndStays) {
   ArchiveReader reader(bytes);
   EXPECT_THAT(reader.GetString(),
               StatusIs(absl::StatusCode::kDataLoss,
-                       HasSubstr("of 4 bytes, of which 3 are there")));
+                       HasSubstr("of 4 bytes exceeds the 3 bytes left")));
   EXPECT_THAT(reader.Get<uint64_t>(), IsOkAndHolds(4u));
   EXPECT_THAT(reader.Get<char>(), IsOkAndHolds('a'));
 }
@@ -214,7 +214,7 @@ TEST(ArchiveTest, ValueThatDoesNotFitStays) {
   ArchiveReader reader("abc");
   EXPECT_THAT(reader.Get<uint32_t>(),
               StatusIs(absl::StatusCode::kDataLoss,
-                       HasSubstr("of 4 bytes, of which 3 are there")));
+                       HasSubstr("of 4 bytes exceeds the 3 bytes left")));
   EXPECT_THAT(reader.Get<char>(), IsOkAndHolds('a'));
 }
 

@@ -49,7 +49,7 @@ static_assert(Channel::kMaxFds == kMaxFdsInMessage);
 // Since Linux 6.5, and younger than some C libraries.
 constexpr int kSoPassPidFd = 76;
 
-// What recvmsg() fills.
+// The buffers of recvmsg().
 struct Inbox {
   char datagram[sizeof(FrameHeader) + Channel::kMaxBytes];
   ControlBuffer control;
@@ -67,8 +67,8 @@ absl::Status PeerIsGone() {
 }
 
 absl::Status WaitFor(int socket, short event, Deadline deadline) {
-  // Asked here too, so that somebody else who uses the same socket and is
-  // always faster cannot keep the caller's loop alive.
+  // Checked here too, so that another reader of the same socket that is always
+  // faster cannot keep the caller's loop alive.
   pollfd fd = {.fd = socket, .events = event, .revents = 0};
   int ready = 0;
   if (!deadline.has_passed()) {
@@ -77,8 +77,8 @@ absl::Status WaitFor(int socket, short event, Deadline deadline) {
   if (ready > 0) return absl::OkStatus();
   return absl::DeadlineExceededError(
       event == POLLIN
-          ? "channel: the peer has sent nothing"
-          : "channel: the buffer is full, as the peer does not read");
+          ? "channel: the peer has sent no message before the deadline"
+          : "channel: the buffer is full: the peer does not read");
 }
 
 // ---- Send ----
@@ -87,11 +87,11 @@ absl::Status WaitFor(int socket, short event, Deadline deadline) {
 absl::Status CheckFds(size_t count, bool is_large, size_t max_in_flight) {
   if (is_large) ++count;
   if (count > Channel::kMaxFds) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "channel: a message with ", count, " descriptors",
-        is_large ? ", the one that carries its bytes among them" : "",
-        "; one carries at most ", Channel::kMaxFds,
-        " (SCM_MAX_FD of the kernel)"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("Channel::Send(): a message with ", count, " descriptors",
+                     is_large ? " (one of them carries its bytes)" : "",
+                     " exceeds the limit of ", Channel::kMaxFds,
+                     " (SCM_MAX_FD of the kernel)"));
   }
   if (count > max_in_flight) {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -105,7 +105,7 @@ absl::Status CheckFds(size_t count, bool is_large, size_t max_in_flight) {
 absl::Status CheckOptions(const ChannelOptions& options) {
   if (options.max_fds_in_flight > 0) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      "channel: max_fds_in_flight must be at least 1");
+      "channel: max_fds_in_flight is 0; want at least 1");
 }
 
 // Which of `fds` made sendmsg() fail with EBADF.
@@ -113,11 +113,11 @@ absl::Status NotOpen(absl::Span<const int> fds) {
   for (size_t i = 0; i < fds.size(); ++i) {
     if (fcntl(fds[i], F_GETFD) >= 0) continue;
     return absl::InvalidArgumentError(
-        absl::StrCat("channel: descriptor ", i + 1, " of ", fds.size(),
-                     " to be sent, ", fds[i], ", is not open"));
+        absl::StrCat("Channel::Send(): descriptor ", i + 1, " of ", fds.size(),
+                     " (", fds[i], ") is not open"));
   }
   return absl::InvalidArgumentError(
-      "channel: a descriptor to be sent was not open");
+      "Channel::Send(): one of the descriptors was not open");
 }
 
 absl::Status SendError(int error_number, size_t size,
@@ -129,10 +129,11 @@ absl::Status SendError(int error_number, size_t size,
     case EBADF:
       return NotOpen(fds);
     case EMSGSIZE:
-      return absl::ResourceExhaustedError(absl::StrCat(
-          "channel: a frame of ", size, " bytes is more than the send buffer ",
-          "of this socket takes; raise SO_SNDBUF, or, if it has the default, ",
-          "sysctl -w net.core.wmem_default=212992"));
+      return absl::ResourceExhaustedError(
+          absl::StrCat("Channel::Send(): a frame of ", size,
+                       " bytes exceeds the send buffer of this socket; raise "
+                       "SO_SNDBUF, or, if it has ",
+                       "the default, sysctl -w net.core.wmem_default=212992"));
     default:
       return PosixError(error_number, "sendmsg",
                         absl::StrCat("a channel, ", size, " bytes, ",
@@ -144,12 +145,12 @@ absl::Status SendError(int error_number, size_t size,
 
 absl::Status CheckCount(size_t count, size_t max_fds) {
   if (count <= max_fds) return absl::OkStatus();
-  return absl::DataLossError(absl::StrCat("the peer sent a message with ",
-                                          count, " descriptors, where at most ",
-                                          max_fds, " are expected"));
+  return absl::DataLossError(
+      absl::StrCat("Channel::Receive(): the peer sent a message with ", count,
+                   " descriptors; this call accepts at most ", max_fds));
 }
 
-// Asks the kernel's sockets only, never a file system, which may be the peer's.
+// Queries sockets only, never a file system, which may be the peer's.
 bool IsUnixSocket(const UniqueFd& fd) {
   int domain = 0;
   socklen_t size = sizeof(domain);
@@ -162,8 +163,8 @@ absl::Status CheckNoSockets(const std::vector<UniqueFd>& fds) {
     return absl::OkStatus();
   }
   return absl::DataLossError(
-      "the peer sent an AF_UNIX socket, which this channel does not take "
-      "(allow_sockets of its options)");
+      "Channel::Receive(): the peer sent an AF_UNIX socket, which this channel "
+      "does not accept (allow_sockets of its options)");
 }
 
 // Waits for a datagram and takes it; returns its size.
@@ -188,24 +189,25 @@ absl::StatusOr<size_t> TakeDatagram(int socket, msghdr* message,
 absl::Status CheckFlags(int flags, const Ancillary& ancillary) {
   if (flags & MSG_CTRUNC) {
     return PosixError(EMFILE, "recvmsg",
-                      absl::StrCat("a channel; the message is lost, as only ",
+                      absl::StrCat("a channel; the message is lost: only ",
                                    ancillary.fds.size(),
                                    " of its descriptors could be taken"));
   }
   if (flags & MSG_TRUNC) {
-    return absl::DataLossError(absl::StrCat(
-        "the peer sent something that is not a frame: it has more than ",
-        sizeof(Inbox::datagram), " bytes"));
+    return absl::DataLossError(
+        absl::StrCat("the peer sent a malformed frame: it exceeds ",
+                     sizeof(Inbox::datagram), " bytes"));
   }
   if (ancillary.has_others || ancillary.credentials) {
     return absl::DataLossError(
-        "the message came with control data other than descriptors "
-        "(SO_PASSCRED or the like is set on the socket)");
+        "Channel::Receive(): the message came with control data other than "
+        "descriptors "
+        "(SO_PASSCRED or a similar option is set on the socket)");
   }
   return absl::OkStatus();
 }
 
-// What one message may be.
+// The limits of one message.
 struct Expected {
   size_t max_fds;
   const ChannelOptions& options;
@@ -232,8 +234,8 @@ absl::StatusOr<Message> Open(absl::string_view datagram, int flags,
   return Message{.bytes = std::move(bytes), .fds = std::move(fds)};
 }
 
-// Nothing was read: the end, or, which Send() never makes, an empty datagram.
-// It was the end if the peer is gone and nothing is left to read.
+// Nothing was read: the end of the channel, or an empty datagram, which Send()
+// never makes. It was the end if the peer is gone and no data is left.
 absl::Status EndOrEmpty(int socket) {
   pollfd fd = {.fd = socket, .events = POLLRDHUP, .revents = 0};
   TENON_ASSIGN_OR_RETURN(const int gone, PollUntil(&fd, 1, Deadline::Passed()));
@@ -242,8 +244,7 @@ absl::Status EndOrEmpty(int socket) {
     return PosixError(errno, "ioctl", "FIONREAD of a channel");
   }
   if (gone > 0 && bytes_left == 0) return PeerIsGone();
-  return absl::DataLossError(
-      "the peer sent something that is not a frame: it has 0 bytes");
+  return absl::DataLossError("the peer sent a malformed frame: it has 0 bytes");
 }
 
 }  // namespace

@@ -13,10 +13,13 @@
 //                          pair.second.Receive(Deadline::Never()));
 //   // message.bytes == "weights", message.fds[0] is a descriptor of our own.
 //
-// A message arrives whole or not at all, with all of its descriptors; an fd in
-// flight survives its sender. Over AF_UNIX SOCK_SEQPACKET (unix(7)). For
-// tensors in the steady state this is the wrong tool: it costs a system call on
-// each side. Processes that are not related connect by listener.h.
+// A message arrives whole or not at all, with all of its descriptors; a
+// descriptor in flight survives its sender. Transport is AF_UNIX SOCK_SEQPACKET
+// (unix(7)). Do not use it for tensors in the steady state: it costs a system
+// call at each end. Unrelated processes connect by listener.h.
+//
+// Memory order: Receive() of a message sees everything that the sending thread
+//   wrote to shared memory before Send().
 
 #ifndef TENON_IPC_CHANNEL_CHANNEL_H_
 #define TENON_IPC_CHANNEL_CHANNEL_H_
@@ -43,7 +46,7 @@
 
 namespace tenon {
 
-// What Receive() gives. The descriptors are close-on-exec.
+// The result of Receive(). The descriptors are close-on-exec.
 struct Message {
   std::string bytes;
   std::vector<UniqueFd> fds;
@@ -68,19 +71,20 @@ struct ChannelOptions {
 // Threads: one thread may send while another receives; two senders, or two
 //   receivers, need a lock of their own.
 // Processes: inert in a forked child: calls fail with kFailedPrecondition.
-// Trust: a frame has a magic number, a version and a length, all checked before
-//   anything is used; a message that does not fit costs an error, and the
-//   descriptors that came with it are closed, never shut down: a socket that is
-//   refused here works on for its other holders. Contents are the user's to
-//   check, and so is what each descriptor is. Large messages are copied before
-//   they are given.
+// Trust: a frame has a magic number, a version and a length, all validated
+//   before use. A message that fails validation costs an error, and the
+//   descriptors that came with it are closed, never shut down: a rejected
+//   socket keeps working for its other holders. Contents, and the type of each
+//   descriptor, are the user's to check. Large messages are copied before they
+//   are returned.
 // Failure: each function says whether the channel is usable afterwards.
 class Channel {
  public:
-  // More bytes than this, without limit, go in a segment, transparently; that
-  // costs some system calls more and one of the descriptors.
+  // Messages larger than this, without limit, are sent in a segment,
+  // transparently; that costs a few more system calls and one of the
+  // descriptors.
   static constexpr size_t kMaxBytes = 64 * 1024;
-  // The most that one message carries.
+  // The maximum per message.
   static constexpr size_t kMaxFds = 253;  // SCM_MAX_FD of the kernel.
 
   // Two connected ends, to be used by related processes.
@@ -105,16 +109,16 @@ class Channel {
   //   kInvalidArgument    over kMaxFds or max_fds_in_flight, or an fd that is
   //                       not open
   //   kDeadlineExceeded   the peer does not read
-  //   kResourceExhausted  too many descriptors in flight, of this channel (that
-  //                       fd() is writable then says nothing) or of all of the
-  //                       user (ETOOMANYREFS); or no memory
+  //   kResourceExhausted  too many descriptors in flight, of this channel (then
+  //                       poll() of fd() may report it writable) or of the user
+  //                       (ETOOMANYREFS); or no memory
   //   kUnavailable        the peer has closed its end or died
   absl::Status Send(absl::string_view bytes, absl::Span<const int> fds,
                     Deadline deadline);
 
-  // A message that is ready to be sent, whose bytes have been copied if they
-  // are more than kMaxBytes. Refers to the bytes and descriptors that it was
-  // made of, which have to outlive it.
+  // A message that is ready to be sent; bytes beyond kMaxBytes have been
+  // copied. Refers to the bytes and descriptors it was made of, which must
+  // outlive it.
   class Prepared {
    private:
     friend class Channel;
@@ -130,25 +134,25 @@ class Channel {
   static absl::StatusOr<Prepared> Prepare(absl::string_view bytes,
                                           absl::Span<const int> fds);
 
-  // The rest of it; as above, but that nothing is copied.
+  // The other half; as above, without a copy.
   absl::Status Send(const Prepared& message, Deadline deadline);
 
   // Receives the next message, which may have `max_fds` descriptors; blocks
   // until `deadline`. Errors:
-  //   kDeadlineExceeded   nothing came; usable
-  //   kUnavailable        the peer has closed its end or died, and everything
-  //                       it sent has been received
+  //   kDeadlineExceeded   no message came; usable
+  //   kUnavailable        the peer has closed its end or died, and all of its
+  //                       messages have been received
   //   kResourceExhausted  this process cannot take the descriptors (its limit
-  //                       of open files), or it is over max_message_bytes: the
-  //                       message is lost, what did arrive of it is closed;
-  //                       usable
-  //   kDataLoss           the peer sent something that is not a frame of this
-  //                       version, more descriptors, or a socket that is not
-  //                       allowed; lost likewise; the next message may be good
+  //                       of open files), or the message exceeds
+  //                       max_message_bytes: the message is lost, descriptors
+  //                       that did arrive are closed; usable
+  //   kDataLoss           the message is not a frame of this version, has too
+  //                       many descriptors, or a socket that is not allowed; it
+  //                       is lost likewise; the next message may be good
   absl::StatusOr<Message> Receive(Deadline deadline, size_t max_fds = kMaxFds);
 
-  // The process at the other end; null if unknown. listener.h says, of a
-  // socketpair the process that made the pair says it (peer.h).
+  // The process at the other end; null if unknown. Set by listener.h; for a
+  // socketpair by the process that made the pair (peer.h).
   const PeerProcess* peer() const { return peer_.get(); }
   void SetPeer(PeerProcess peer) {
     peer_ = std::make_unique<PeerProcess>(std::move(peer));
@@ -157,7 +161,7 @@ class Channel {
   // For poll(): readable when Receive() would not wait. Still owned here.
   int fd() const { return socket_.get(); }
 
-  // Gives up the socket, to be handed to another process.
+  // Releases the socket, to be passed to another process.
   UniqueFd Release() { return std::move(socket_); }
 
  private:

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// What can become a channel, and what becomes of the rest.
+// Sockets that can become a channel, and the handling of all others.
 
 #include <fcntl.h>
 #include <sys/socket.h>
@@ -113,7 +113,7 @@ TEST(ChannelAdoptTest, RefusesAnythingElse) {
     EXPECT_THAT(Channel::Adopt(UniqueFd(test_case.fd)),
                 StatusIs(kInvalidArgument, HasSubstr(test_case.why)));
   }
-  // All of them closed, but for the other ends.
+  // All of them closed, except the other ends.
   EXPECT_EQ(CountOpenFds(), fds_before + 2);
 }
 

@@ -3,14 +3,14 @@
 
 // The round trip of a message of 64 bytes, without and with a descriptor,
 // beside the limit: bare sendmsg() and recvmsg() on such a socket, in the same
-// loop, so that both meet the same machine. Counters, of which those to compare
-// are medians, as on a busy machine the mean is mostly about its other work:
+// loop, so that both run under the same load. Counters; compare their medians,
+// as on a busy machine the mean mostly shows other work:
 //   p50_us       the channel's round trip
 //   p99_us       and its slowest hundredth
 //   bare_p50_us  the bare round trip
 //   ratio        p50_us over bare_p50_us
 //
-// Both sides are pinned. On one core the figure is system calls and two context
+// Both ends are pinned. On one core the figure is system calls and two context
 // switches; on two it is mostly two wake-ups of an idle core.
 
 #include <sched.h>
@@ -40,7 +40,7 @@ namespace {
 
 constexpr size_t kBytes = 64;
 
-// The n-th core that this process may use; -1 if it has no such.
+// The n-th core that this process may use; -1 if there is none.
 int Core(int n) {
   cpu_set_t cores;
   if (sched_getaffinity(0, sizeof(cores), &cores) != 0) return -1;
@@ -50,7 +50,7 @@ int Core(int n) {
   return -1;
 }
 
-// Pins the calling thread while it lives.
+// Pins the calling thread during its lifetime.
 class ScopedPin {
  public:
   explicit ScopedPin(int core) {
@@ -87,7 +87,7 @@ class ChannelEnd {
   char bytes_[kBytes] = {};
 };
 
-// As little as one can do: nothing is checked, and a call that waits blocks.
+// The bare minimum: no checks, and a call that waits blocks.
 class BareEnd {
  public:
   explicit BareEnd(UniqueFd socket) : socket_(std::move(socket)) {}
@@ -131,8 +131,8 @@ class BareEnd {
   char bytes_[kBytes] = {};
 };
 
-// One end here; the other in a thread on `core`, sending back what it gets. It
-// ends when this one does.
+// One end here; the other in a thread on `core`, which sends everything back.
+// It ends when this one does.
 template <typename End>
 class PingPong {
  public:

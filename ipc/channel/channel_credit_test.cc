@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// How many descriptors a channel lets be in flight, and how it learns that they
-// have been received.
+// The number of descriptors that a channel allows in flight, and how it learns
+// that they have been received.
 
 #include <linux/sockios.h>
 #include <signal.h>
@@ -95,8 +95,8 @@ auto IsTooMany() {
                         HasSubstr("max_fds_in_flight")));
 }
 
-// What FdsInFlight counts on: an unread datagram costs at least this much, and
-// one that has been read next to nothing.
+// FdsInFlight relies on this: an unread datagram costs at least this much, and
+// a read one almost nothing.
 TEST(FdsInFlightTest, TheKernelCountsAtLeastTheCost) {
   auto [one, two] = SocketPair();
   for (size_t size = 16; size <= 65552; size += size < 20'000 ? 13 : 997) {
@@ -121,14 +121,14 @@ TEST_F(ChannelCreditTest, NoMoreThanTheLimitAreInFlight) {
   EXPECT_THAT(Send(a(), 0, Deadline::Passed(), "bytes"), IsOk());
   Fill(b());
   EXPECT_THAT(Send(b(), 1, Deadline::Passed()), IsTooMany());
-  // What was refused was not sent.
+  // The refused message was not sent.
   Drain(b(), kLimit);
   EXPECT_THAT(b().Receive(Watchdog()), IsMessage("bytes"));
   EXPECT_THAT(b().Receive(Deadline::Passed()),
               StatusIs(absl::StatusCode::kDeadlineExceeded));
 }
 
-TEST_F(ChannelCreditTest, WhatIsReceivedGivesCreditBack) {
+TEST_F(ChannelCreditTest, ReceivingReturnsCredit) {
   for (int round = 0; round < 100; ++round) {
     Fill(a());
     EXPECT_THAT(Send(a(), 1, Deadline::Passed()), IsTooMany());
@@ -136,7 +136,7 @@ TEST_F(ChannelCreditTest, WhatIsReceivedGivesCreditBack) {
   }
 }
 
-// Messages without descriptors lie behind: credit must not wait for them.
+// Messages without descriptors follow: credit must not wait for them.
 TEST_F(ChannelCreditTest, UnreadBytesBehindHoldNoCreditBack) {
   Fill(a());
   for (int i = 0; i < 20; ++i) {
@@ -148,7 +148,7 @@ TEST_F(ChannelCreditTest, UnreadBytesBehindHoldNoCreditBack) {
 }
 
 // A receiver that is always some messages behind.
-TEST_F(ChannelCreditTest, CreditComesBackToOneWhoLagsBehind) {
+TEST_F(ChannelCreditTest, CreditReturnsToALaggingReceiver) {
   constexpr int kBehind = 6;
   for (int i = 0; i < 500; ++i) {
     ASSERT_THAT(Send(a(), 1, Deadline::Passed(), std::string(i, 'x')), IsOk());
@@ -169,7 +169,7 @@ TEST_F(ChannelCreditTest, OneMessageOfAllTheLimit) {
                              HasSubstr("max_fds_in_flight"))));
 }
 
-TEST_F(ChannelCreditTest, BlockedSendGoesOnWhenThePeerReads) {
+TEST_F(ChannelCreditTest, BlockedSendContinuesWhenThePeerReads) {
   for (int round = 0; round < 200; ++round) {
     Fill(a());
     std::thread reader([&] { Drain(b(), kLimit + 1); });
@@ -178,7 +178,7 @@ TEST_F(ChannelCreditTest, BlockedSendGoesOnWhenThePeerReads) {
   }
 }
 
-// Both only send, and then both receive: nothing is stuck, nothing is lost.
+// Both only send, and then both receive: neither blocks, no message is lost.
 TEST_F(ChannelCreditTest, BothOnlySend) {
   Fill(a());
   Fill(b());
@@ -267,7 +267,7 @@ TEST(ChannelCallsTest, ASystemCallOnEachSide) {
   EXPECT_EQ(one_fd.at("sendmsg"), kRounds);
   EXPECT_EQ(one_fd.at("recvmsg"), kRounds);
   EXPECT_EQ(one_fd.at("ioctl"), kRounds / 50 - 1);
-  // Whether it is a socket.
+  // A check of the descriptor's type.
   EXPECT_EQ(one_fd.at("getsockopt"), kRounds);
   EXPECT_EQ(one_fd.count("ppoll"), 0u);
 }

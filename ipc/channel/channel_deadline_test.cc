@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// How long a channel waits: until its deadline, not for what is there, and
+// Channels wait until their deadline, not longer than data takes to arrive, and
 // whatever signals come. Many at once: channel_wait_test.cc.
 
 #include <poll.h>
@@ -37,7 +37,7 @@ constexpr absl::StatusCode kDeadlineExceeded =
 TEST_F(ChannelTest, ReceiveWaitsUntilItsDeadline) {
   const auto start = std::chrono::steady_clock::now();
   EXPECT_THAT(b().Receive(Deadline::After(absl::Milliseconds(50))),
-              StatusIs(kDeadlineExceeded, HasSubstr("sent nothing")));
+              StatusIs(kDeadlineExceeded, HasSubstr("sent no message")));
   EXPECT_GE(std::chrono::steady_clock::now() - start,
             std::chrono::milliseconds(50));
   ExpectUsable();
@@ -49,7 +49,7 @@ TEST_F(ChannelTest, PassedDeadlineMeansTryOnce) {
   EXPECT_THAT(b().Receive(Deadline::Passed()), IsMessage("x"));
 }
 
-TEST_F(ChannelTest, NeverNeedNotWaitForWhatIsThere) {
+TEST_F(ChannelTest, NeverReturnsAvailableDataAtOnce) {
   EXPECT_THAT(a().Send("x", {}, Deadline::Never()), IsOk());
   EXPECT_THAT(b().Receive(Deadline::Never()), IsMessage("x"));
 }
@@ -65,7 +65,7 @@ TEST_F(ChannelTest, SendWaitsUntilItsDeadlineIfThePeerDoesNotRead) {
       StatusIs(kDeadlineExceeded, HasSubstr("does not read")));
   EXPECT_GE(std::chrono::steady_clock::now() - start,
             std::chrono::milliseconds(50));
-  // What was sent is there, what was refused is not.
+  // Sent messages arrive, refused ones do not.
   for (int i = 0; i < sent; ++i) {
     ASSERT_THAT(b().Receive(Deadline::Passed()), IsMessage(absl::StrCat(i)));
   }
@@ -73,7 +73,7 @@ TEST_F(ChannelTest, SendWaitsUntilItsDeadlineIfThePeerDoesNotRead) {
   ExpectUsable();
 }
 
-TEST_F(ChannelTest, BlockedSendGoesOnWhenThePeerReads) {
+TEST_F(ChannelTest, BlockedSendContinuesWhenThePeerReads) {
   const int sent = Fill();
   std::thread reader([&] {
     for (int i = 0; i < sent; ++i) {
@@ -85,7 +85,7 @@ TEST_F(ChannelTest, BlockedSendGoesOnWhenThePeerReads) {
   reader.join();
 }
 
-TEST_F(ChannelTest, BlockedReceiveGoesOnWhenThePeerSends) {
+TEST_F(ChannelTest, BlockedReceiveContinuesWhenThePeerSends) {
   std::thread reader(
       [&] { EXPECT_THAT(b().Receive(Watchdog()), IsMessage("x")); });
   EXPECT_THAT(a().Send("x", {}, Watchdog()), IsOk());
@@ -101,7 +101,7 @@ TEST_F(ChannelTest, ReadableInPollWhenReceiveWouldNotWait) {
   EXPECT_THAT(PollUntil(&fd, 1, Deadline::Passed()), IsOkAndHolds(0));
 }
 
-// Interrupts this process every 100 us while it lives.
+// Interrupts this process every 100 us during its lifetime.
 class SignalStorm {
  public:
   SignalStorm() {

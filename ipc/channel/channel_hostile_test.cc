@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// A channel whose peer writes what it likes. Whatever comes costs one error;
-// no descriptor is left open, and the next good message is received.
+// A channel whose peer sends arbitrary data. Each bad message costs one error;
+// no descriptor stays open, and the next good message is received.
 
 #include <poll.h>
 #include <sys/eventfd.h>
@@ -122,16 +122,16 @@ std::vector<Attack> Attacks() {
       {"FdCountHuge", GoodFrame("abc", 0xffff), 1,
        "announces 65535 descriptors and came with 1"},
       {"OtherKind", FrameOf({.kind = static_cast<FrameKind>(2)}), 0,
-       "it is of kind 2"},
+       "unknown kind 2"},
       {"SegmentWithoutDescriptor",
        FrameOf({.payload_bytes = 8, .kind = FrameKind::kBytesInSegment},
                "12345678"),
-       0, "refers to a segment"},
+       0, "names a segment"},
       {"OneByteOverTheLimit", GoodFrame(std::string(max + 1, 'x')), 0,
        "it has more than 65552 bytes"},
       {"FarOverTheLimitWithFds", GoodFrame(std::string(2 * max, 'x'), 3), 3,
        "it has more than 65552 bytes"},
-      // What is read of it is a whole frame, but it is not all of it.
+      // The part that is read is a whole frame, but the datagram is longer.
       {"CutsToAWholeFrame",
        FrameOf({.payload_bytes = static_cast<uint32_t>(max)},
                std::string(max + 1, 'x')),
@@ -146,7 +146,7 @@ TEST_P(ChannelAttackTest, CostsAnErrorAndNothingElse) {
   for (int round = 0; round < 3; ++round) {
     ASSERT_TRUE(SendRaw(peer(), GetParam().datagram, Fds(GetParam().fds)));
     EXPECT_THAT(channel().Receive(Watchdog()),
-                StatusIs(kDataLoss, AllOf(HasSubstr("not a frame"),
+                StatusIs(kDataLoss, AllOf(HasSubstr("malformed frame"),
                                           HasSubstr(GetParam().error))));
     ExpectNothingLeftOpenAndUsable();
   }
@@ -197,14 +197,14 @@ bool SendWithCredentials(int socket, absl::string_view bytes) {
          static_cast<ssize_t>(bytes.size());
 }
 
-TEST_F(ChannelHostileTest, CredentialsNobodyAskedForDoNotArrive) {
+TEST_F(ChannelHostileTest, UnrequestedCredentialsDoNotArrive) {
   ASSERT_TRUE(SendWithCredentials(peer(), GoodFrame("x")));
   EXPECT_THAT(channel().Receive(Watchdog()), IsOk());
   ExpectNothingLeftOpenAndUsable();
 }
 
-// Somebody who has a duplicate of the channel's own socket can set its options
-// behind its back. With 253 descriptors beside it, everything still fits.
+// A process with a duplicate of the channel's own socket can change its options
+// unnoticed. With 253 descriptors beside it, everything still fits.
 void ExpectOptionCostsAnErrorAMessage(Channel* channel, int option, int peer,
                                       const std::vector<int>& fds) {
   const int on = 1, off = 0;
@@ -252,7 +252,7 @@ TEST_F(ChannelHostileTest, PeerThatStopsReceivingIsGoneForSend) {
   ExpectNothingLeftOpenAndUsable();
 }
 
-// To recvmsg() an empty datagram looks like the end.
+// recvmsg() reports an empty datagram like the end.
 TEST_F(ChannelHostileTest, EmptyDatagramIsNotTakenForTheEnd) {
   for (const size_t fds : {0, 2}) {
     ASSERT_TRUE(SendRaw(peer(), "", Fds(fds)));
@@ -293,7 +293,7 @@ TEST_F(ChannelHostileTest, BadFramesOfAGonePeerComeBeforeItsEnd) {
 
 // ---- Noise ----
 
-// A frame that is good, but for one thing as a rule.
+// A valid frame, usually with one defect.
 class Noise {
  public:
   explicit Noise(uint64_t seed) : random_(seed) {}

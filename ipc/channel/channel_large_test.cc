@@ -1,8 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Messages that are larger than a datagram, from peers that keep to the rules
-// and from those that do not.
+// Messages larger than a datagram, from honest peers and hostile ones.
 
 #include <fcntl.h>
 #include <malloc.h>
@@ -85,7 +84,7 @@ class ChannelLargeTest : public ::testing::Test {
   Channel& a() { return *a_; }
   Channel& b() { return *b_; }
 
-  // As a's end would, but with what the caller likes.
+  // Sends as a's end would, with arbitrary contents.
   void SendForged(uint64_t announced, const std::vector<int>& fds) {
     const FrameHeader header = {.payload_bytes = sizeof(announced),
                                 .fd_count = static_cast<uint16_t>(fds.size()),
@@ -127,7 +126,7 @@ TEST_F(ChannelLargeTest, DescriptorsComeWithThem) {
     const UniqueFd file = FileWith("x");
     const std::vector<int> fds(count, file.get());
     ASSERT_THAT(a().Send(bytes, fds, Watchdog()), IsOk());
-    // The segment is none of those that are expected.
+    // The message's segment is not among the expected descriptors.
     TENON_ASSERT_OK_AND_ASSIGN(const Message message,
                                b().Receive(Watchdog(), count));
     EXPECT_TRUE(message.bytes == bytes);
@@ -168,7 +167,7 @@ TEST_F(ChannelLargeTest, SurvivesItsSender) {
   EXPECT_TRUE(message.bytes == bytes);
 }
 
-// The sender has no memory for it, or the receiver.
+// Either the sender or the receiver lacks memory for it.
 TEST_F(ChannelLargeTest, WithoutMemoryItIsAnErrorOnEitherSide) {
   ASSERT_THAT(a().Send(Bytes(kMaxMessage), {}, Watchdog()), IsOk());
   const UniqueFd one = a().Release(), two = b().Release();
@@ -189,7 +188,7 @@ TEST_F(ChannelLargeTest, WithoutMemoryItIsAnErrorOnEitherSide) {
     TENON_ASSERT_OK_AND_ASSIGN(Channel to,
                                Channel::Adopt(UniqueFd(dup(two.get()))));
     malloc_trim(0);
-    // Room for what is small, and not for the message.
+    // Room for small allocations, but not for the message.
     const rlimit no_memory = {.rlim_cur = MappedBytes() + (4 << 20),
                               .rlim_max = RLIM_INFINITY};
     ASSERT_EQ(setrlimit(RLIMIT_AS, &no_memory), 0);
@@ -203,7 +202,7 @@ TEST_F(ChannelLargeTest, WithoutMemoryItIsAnErrorOnEitherSide) {
 #endif
 }
 
-// ---- Peers that do not keep to the rules ----
+// ---- Hostile peers ----
 
 struct Forgery {
   std::string name;
@@ -257,7 +256,7 @@ INSTANTIATE_TEST_SUITE_P(
                 "not memory"}),
     [](const auto& test) { return test.param.name; });
 
-// A terabyte that is not there: nothing is allocated for it.
+// A sparse terabyte: nothing is allocated for it.
 TEST_F(ChannelLargeTest, HugeAndSparseIsOverTheLimit) {
   {
     const UniqueFd huge = Memfd(size_t{1} << 40, kAllSeals);

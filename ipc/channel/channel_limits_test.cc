@@ -58,11 +58,11 @@ std::vector<UniqueFd> TakeAllFds() {
   }
 }
 
-// The body of a child: a message with `sent` descriptors comes when the process
-// may open only `free` more.
+// The body of a child: a message with `sent` descriptors arrives when the
+// process may open only `free` more.
 //
-// Nothing is expected before there are descriptors again: UBSan wants some to
-// check a virtual call, and calls it wrong if it gets none.
+// Expectations come only after descriptors are available again: UBSan needs
+// some to check a virtual call, and reports an error if it gets none.
 void ReceiveAtFdLimit(size_t sent, size_t free) {
   TENON_ASSERT_OK_AND_ASSIGN(auto pair, Channel::CreatePair());
   Channel& a = pair.first;
@@ -145,9 +145,9 @@ TEST(ChannelLimitsTest, CreatePairAtTheFdLimit) {
   EXPECT_TRUE(PassesInChild(CreatePairAtFdLimit));
 }
 
-// Descriptors in flight are counted per user, and root is not held to the
-// limit. A user that nobody else is, so that no other test is counted too;
-// where there are no such users (in a user namespace), nobody.
+// Descriptors in flight are counted per user, and root is exempt from the
+// limit. So the test runs as a user without other processes, so that no other
+// test is counted; without such users (in a user namespace) it is skipped.
 constexpr uid_t kNobody = 65534;
 
 void BecomeAnotherUser() {
@@ -169,7 +169,7 @@ absl::Status FloodWithFds(Channel* channel, int fd, size_t* sent) {
   return absl::OkStatus();
 }
 
-// What was refused was not sent, and bytes alone are not refused.
+// Refused messages were not sent, and bytes alone are not refused.
 void ExpectSentAndUsable(std::pair<Channel, Channel>* pair, size_t sent) {
   EXPECT_THAT(pair->first.Send("bytes", {}, Watchdog()), IsOk());
   for (size_t i = 0; i < sent; ++i) {
@@ -213,7 +213,7 @@ void SendTooManyInFlight() {
                      HasSubstr("in flight"), HasSubstr("ulimit -n")));
   EXPECT_THAT(status, is_too_many);
   // The limit is the user's: the other channel is refused sooner or later too,
-  // and what helps is that somebody receives.
+  // and works again once a message is received.
   size_t sent_to_other = 0;
   EXPECT_THAT(FloodWithFds(&other.first, file.get(), &sent_to_other),
               is_too_many);

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// For tests of channels: ChannelTest, with both ends of one.
+// ChannelTest: a fixture with both ends of a channel.
 
 #ifndef TENON_IPC_CHANNEL_CHANNEL_PAIR_TESTING_H_
 #define TENON_IPC_CHANNEL_CHANNEL_PAIR_TESTING_H_
@@ -21,7 +21,7 @@
 
 namespace tenon {
 
-// Both ends, and that in the end every descriptor is closed.
+// Has both ends, and checks that finally every descriptor is closed.
 class ChannelTest : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -40,7 +40,7 @@ class ChannelTest : public ::testing::Test {
   Channel& b() { return *b_; }
   void CloseB() { b_.reset(); }
 
-  // Sends numbered messages from a to b until no more goes in.
+  // Sends numbered messages from a to b until the buffer is full.
   int Fill() {
     int sent = 0;
     while (a().Send(absl::StrCat(sent), {}, Deadline::Passed()).ok()) ++sent;

@@ -1,10 +1,9 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// What a channel does between peers that keep to the rules. How long it waits:
-// channel_deadline_test.cc. Peers that do not: channel_hostile_test.cc. Limits
-// of the system: channel_limits_test.cc. What can become a channel:
-// channel_adopt_test.cc.
+// Channels between honest peers. Deadlines: channel_deadline_test.cc. Hostile
+// peers: channel_hostile_test.cc. Limits of the system: channel_limits_test.cc.
+// Sockets that can become a channel: channel_adopt_test.cc.
 
 #include "tenon/ipc/channel/channel.h"
 
@@ -45,7 +44,7 @@ constexpr absl::StatusCode kInvalidArgument =
     absl::StatusCode::kInvalidArgument;
 constexpr absl::StatusCode kUnavailable = absl::StatusCode::kUnavailable;
 
-// ---- What arrives ----
+// ---- Received messages ----
 
 TEST(ChannelCreatePairTest, EndsAreCloseOnExec) {
   TENON_ASSERT_OK_AND_ASSIGN(auto pair, Channel::CreatePair());
@@ -168,7 +167,8 @@ TEST_F(ChannelTest, UnreadDescriptorsAreClosedWithTheChannel) {
   ASSERT_THAT(a().Send("", {&fd, 1}, Watchdog()), IsOk());
   write_end.Reset();
   CloseB();
-  // The end of the pipe: nobody, and no message, has the other side any more.
+  // The end of the pipe: no process, and no message, has the other end any
+  // more.
   char c;
   EXPECT_EQ(read(read_end.get(), &c, 1), 0);
 }
@@ -186,7 +186,7 @@ TEST_F(ChannelTest, WhatTheGonePeerSentIsReceivedFirst) {
   EXPECT_THAT(a().Receive(Deadline::Passed()), StatusIs(kUnavailable));
 }
 
-// The kernel then reports a reset connection before it gives what is there.
+// The kernel then reports a reset connection before it returns the data.
 TEST_F(ChannelTest, WhatAPeerSentThatLeftMessagesUnreadIsReceivedFirst) {
   ASSERT_THAT(a().Send("unread", {}, Watchdog()), IsOk());
   ASSERT_THAT(b().Send("1", {}, Watchdog()), IsOk());
@@ -197,7 +197,7 @@ TEST_F(ChannelTest, WhatAPeerSentThatLeftMessagesUnreadIsReceivedFirst) {
   EXPECT_THAT(a().Receive(Watchdog()), StatusIs(kUnavailable));
 }
 
-TEST_F(ChannelTest, SendToAGonePeerIsUnavailableAndReceiveGoesOn) {
+TEST_F(ChannelTest, SendToAGonePeerIsUnavailableAndReceiveWorks) {
   ASSERT_THAT(a().Send("unread", {}, Watchdog()), IsOk());
   ASSERT_THAT(b().Send("1", {}, Watchdog()), IsOk());
   CloseB();
@@ -213,7 +213,7 @@ TEST_F(ChannelTest, SendToAGonePeerIsUnavailableAndReceiveGoesOn) {
 TEST_F(ChannelTest, SendToAGonePeerRaisesNoSigpipe) {
   CloseB();
   EXPECT_TRUE(PassesInChild([&] {
-    // A parent that ignores it must not make this pass.
+    // A parent that ignores the signal must not make this pass.
     signal(SIGPIPE, SIG_DFL);
     TENON_ASSERT_OK_AND_ASSIGN(Channel channel, Channel::Adopt(a().Release()));
     EXPECT_THAT(channel.Send("x", {}, Watchdog()), StatusIs(kUnavailable));
@@ -248,15 +248,15 @@ TEST_F(ChannelTest, KilledPeerIsGone) {
   EXPECT_EQ(ExitCodeOf(child), 128 + SIGKILL);
 }
 
-// ---- What is refused ----
+// ---- Refused messages ----
 
 TEST_F(ChannelTest, TooManyDescriptorsAreRefusedByNameAndNotSent) {
   const UniqueFd file = FileWith("x");
   const std::vector<int> fds(Channel::kMaxFds + 1, file.get());
   EXPECT_THAT(a().Send("", fds, Watchdog()),
-              StatusIs(kInvalidArgument,
-                       AllOf(HasSubstr("254 descriptors"),
-                             HasSubstr("most 253"), HasSubstr("SCM_MAX_FD"))));
+              StatusIs(kInvalidArgument, AllOf(HasSubstr("254 descriptors"),
+                                               HasSubstr("limit of 253"),
+                                               HasSubstr("SCM_MAX_FD"))));
   EXPECT_THAT(b().Receive(Deadline::Passed()), StatusIs(kDeadlineExceeded));
   ExpectUsable();
 }
@@ -309,7 +309,7 @@ TEST_F(ChannelTest, ForkedChildMayAdoptWhatItInherited) {
   EXPECT_THAT(a().Receive(Watchdog()), IsMessage("from the child"));
 }
 
-TEST_F(ChannelTest, MovedChannelGoesOn) {
+TEST_F(ChannelTest, MovedChannelWorks) {
   Channel moved = std::move(a());
   EXPECT_THAT(moved.Send("x", {}, Watchdog()), IsOk());
   EXPECT_THAT(b().Receive(Watchdog()), IsMessage("x"));

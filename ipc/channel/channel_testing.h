@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// What the tests of channels share: descriptors that can be told apart, a peer
-// that writes what it likes, and bodies run in a child.
+// Helpers of the channel tests: descriptors that can be distinguished, a peer
+// that sends arbitrary data, and bodies that run in a child.
 
 #ifndef TENON_IPC_CHANNEL_CHANNEL_TESTING_H_
 #define TENON_IPC_CHANNEL_CHANNEL_TESTING_H_
@@ -35,7 +35,7 @@ inline auto IsMessage(std::string bytes) {
 // For waits that should end long before: a watchdog, not a promise.
 Deadline Watchdog();
 
-// A file in memory with `content`, and what is in such a file.
+// A file in memory with `content`, and the content of such a file.
 UniqueFd FileWith(absl::string_view content);
 std::string ContentOf(int fd);
 
@@ -44,8 +44,8 @@ bool IsCloseOnExec(int fd);
 // A pair of sockets that channels can adopt.
 std::pair<UniqueFd, UniqueFd> SocketPair();
 
-// The peer that does not use Channel: sends one datagram of exactly `bytes`
-// with exactly `fds`. False, with errno set, if the kernel refuses.
+// A peer without Channel: sends one datagram of exactly `bytes` with exactly
+// `fds`. False, with errno set, if the kernel refuses.
 bool SendRaw(int socket, absl::string_view bytes,
              absl::Span<const int> fds = {});
 
@@ -53,8 +53,8 @@ bool SendRaw(int socket, absl::string_view bytes,
 std::string GoodFrame(absl::string_view payload, size_t fd_count = 0);
 
 // Runs `body` in a forked child and does not wait for it; after two minutes
-// SIGALRM ends it. Where there is nothing else to do meanwhile, and no signal
-// to end it, PassesInChild() of process_testing.h is simpler.
+// SIGALRM ends it. PassesInChild() of process_testing.h is simpler if the
+// parent has nothing to do meanwhile and sends no signal.
 pid_t StartChild(absl::FunctionRef<void()> body);
 
 // Waits for it; returns 0, 1 if an expectation failed in it, kSkipped, or 128
@@ -62,7 +62,7 @@ pid_t StartChild(absl::FunctionRef<void()> body);
 inline constexpr int kSkipped = 77;
 int ExitCodeOf(pid_t child);
 
-// Ends the body of a child that cannot test what it should; says why.
+// Ends the body of a child that cannot run its test; prints the reason.
 [[noreturn]] void SkipInChild(absl::string_view why);
 
 }  // namespace tenon

@@ -3,7 +3,7 @@
 
 // Two peers send 10,000 messages to each other at once, some with descriptors.
 // The same body runs in threads, for ThreadSanitizer, which does not see across
-// processes, and in processes, which is what channels are for.
+// processes, and in processes, as channels are meant to be used.
 
 #include <sys/stat.h>
 #include <sys/types.h>
@@ -31,12 +31,12 @@ namespace {
 using ::testing::SizeIs;
 
 constexpr uint64_t kMessages = 10'000;
-// What lies unread in two sockets must stay below the limit of descriptors in
-// flight, which may be as low as 1,024 for all that this user runs.
+// The unread descriptors of two sockets must stay below the limit in flight,
+// which may be as low as 1,024 for all processes of this user.
 constexpr uint64_t kMessagesPerFds = 8;
 constexpr size_t kFiles = 3;
 
-// The file's identity, by which the receiver knows that it got this one.
+// The file's identity, by which the receiver recognises it.
 uint64_t Inode(int fd) {
   struct stat file;
   EXPECT_EQ(fstat(fd, &file), 0);

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Descriptors that a receiver does not want: too many of them, and sockets.
+// Descriptors that a receiver does not want: too many, or sockets.
 
 #include <sys/eventfd.h>
 #include <sys/socket.h>
@@ -103,7 +103,7 @@ TEST_P(ChannelUnwantedTest, UnixSocketsOnlyWhereTheyAreAllowed) {
   ExpectNothingLeftOpenAndUsable();
 }
 
-// Those cannot hold others of their kind.
+// Those sockets cannot hold others of their kind.
 TEST_P(ChannelUnwantedTest, OtherSocketsAreDescriptorsAsAnyOther) {
   {
     const UniqueFd other(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
@@ -115,7 +115,7 @@ TEST_P(ChannelUnwantedTest, OtherSocketsAreDescriptorsAsAnyOther) {
   ExpectNothingLeftOpenAndUsable();
 }
 
-// A socket within which lie sockets within which lie sockets ...
+// Nested sockets: each is in flight inside the next one.
 TEST_P(ChannelUnwantedTest, NestedSocketsAreClosedWithTheOutermost) {
   if (GetParam()) GTEST_SKIP() << "whoever allows sockets allows these";
   const size_t fds_before = CountOpenFds();

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Waiting for many at once: channels and processes are descriptors, and one
-// poll is enough for all of them.
+// Waiting for many at once: channels and processes are descriptors, and a
+// single poll() waits for all of them.
 
 #include <fcntl.h>
 #include <poll.h>
@@ -37,7 +37,7 @@ using ::testing::SizeIs;
 constexpr int kWriters = 4;
 constexpr int kMessages = 10;
 
-// A child that sends its messages, and its end here.
+// A child that sends its messages, and this process's end of its channel.
 struct Writer {
   Channel channel;
   pid_t child;
@@ -75,7 +75,7 @@ TEST(ChannelWaitTest, FourWritersThroughOneWait) {
         continue;
       }
       EXPECT_THAT(message, StatusIs(absl::StatusCode::kUnavailable));
-      waited[i].fd = -1;  // Its end takes it out of the wait.
+      waited[i].fd = -1;  // The writer's end removes it from the wait.
       --open;
     }
   }
@@ -84,7 +84,7 @@ TEST(ChannelWaitTest, FourWritersThroughOneWait) {
   for (const Writer& writer : writers) EXPECT_EQ(ExitCodeOf(writer.child), 0);
 }
 
-TEST(ChannelWaitTest, OnlyWhatIsReadyIsSaidToBe) {
+TEST(ChannelWaitTest, OnlyReadyChannelsAreReported) {
   auto a = Channel::CreatePair().value();
   auto b = Channel::CreatePair().value();
   pollfd waited[] = {{a.first.fd(), POLLIN, 0}, {b.first.fd(), POLLIN, 0}};
@@ -119,7 +119,7 @@ TEST(ChannelWaitTest, TheEndOfAProcessIsOneOfThem) {
   EXPECT_EQ(ExitCodeOf(child), 0);
 }
 
-// Who only polls takes nothing, in whatever process.
+// poll() takes no message, in any process.
 TEST(ChannelWaitTest, PollingElsewhereTakesNothing) {
   auto pair = Channel::CreatePair().value();
   const int shared = pair.first.fd();
@@ -149,7 +149,7 @@ TEST(ChannelWaitTest, DescriptorsOfAnyNumberTravel) {
   EXPECT_EQ(ContentOf(message.fds[0].get()), "far away");
 }
 
-// A client that has connected, sent and ended before anybody accepted it.
+// A client that has connected, sent and exited before it was accepted.
 TEST(ChannelWaitTest, WhatWasSentBeforeTheEndIsThere) {
   auto pair = Channel::CreatePair().value();
   const pid_t child = StartChild([&] {

@@ -24,9 +24,9 @@
 namespace tenon {
 namespace {
 
-// Waits for the peer to read. The socket may be writable all the while, so
-// poll() would not wait; edge-triggered, epoll tells each time that memory of
-// the socket is freed.
+// Waits for the peer to read. The socket may be writable meanwhile, so poll()
+// would not wait; edge-triggered epoll reports each time that memory of the
+// socket is freed.
 class ReadingPeer {
  public:
   absl::Status Watch(int socket) {
@@ -45,7 +45,7 @@ class ReadingPeer {
     pollfd fd = {.fd = epoll_.get(), .events = POLLIN, .revents = 0};
     TENON_RETURN_IF_ERROR(PollUntil(&fd, 1, deadline).status());
     epoll_event event;
-    // A signal only means one more look.
+    // A signal only causes one more check.
     epoll_wait(epoll_.get(), &event, 1, 0);
     return absl::OkStatus();
   }
@@ -67,7 +67,7 @@ absl::Status FdsInFlight::MakeRoom(int socket, size_t count,
   TENON_RETURN_IF_ERROR(Update(socket));
   ReadingPeer peer;
   while (!HasRoom(count)) {
-    // That it is gone is for sendmsg() to say.
+    // sendmsg() reports that the peer is gone.
     if (IsGone(socket)) return absl::OkStatus();
     if (deadline.has_passed()) return TooMany(count);
     if (peer.is_watching()) {
@@ -102,7 +102,7 @@ absl::Status FdsInFlight::Update(int socket) {
   if (ioctl(socket, SIOCOUTQ, &unread) != 0) {
     return PosixError(errno, "ioctl", "SIOCOUTQ of a channel");
   }
-  // One of which more has been sent since than is unread has been read.
+  // Batches after which more has been sent than is unread have been read.
   const auto first_unread =
       std::find_if(batches_.begin(), batches_.end(), [&](const Batch& batch) {
         return sent_ - batch.sent_before <= static_cast<uint64_t>(unread);
@@ -117,8 +117,8 @@ absl::Status FdsInFlight::Update(int socket) {
 absl::Status FdsInFlight::TooMany(size_t count) const {
   return absl::ResourceExhaustedError(absl::StrCat(
       "channel: ", count_, " descriptors are in flight in ", batches_.size(),
-      " messages that the peer has not received, and with ", count,
-      " more there would be more than ", limit_,
+      " messages that the peer has not received; ", count,
+      " more exceed the limit of ", limit_,
       " (max_fds_in_flight of the channel's options)"));
 }
 

@@ -8,15 +8,14 @@
 //   ... sendmsg() ...
 //   in_flight.Sent(datagram_bytes, fds.size());
 //
-// No message gives credit back: the kernel knows how much of what a socket has
-// sent is unread (SIOCOUTQ), and as messages are read in their order, the
-// unread ones are the last. So nothing that the peer does or fails to do, short
-// of not reading, keeps credit away, and when it dies the socket says so.
+// No message returns credit: the kernel reports how much of a socket's sent
+// data is unread (SIOCOUTQ), and as messages are read in order, the unread ones
+// are the last. So a peer can withhold credit only by not reading, and when it
+// dies the socket reports that.
 //
-// The kernel counts memory: what a datagram costs there, or a little less, is
-// known here (Cost()). So the number counted as in flight may be a little more
-// than is: credit may come back a few messages late, but never while the
-// descriptors are unread.
+// The kernel counts memory; Cost() is that cost of a datagram, or a little
+// less. So the number counted as in flight may be slightly too high: credit may
+// return a few messages late, but never while the descriptors are unread.
 
 #ifndef TENON_IPC_CHANNEL_FDS_IN_FLIGHT_H_
 #define TENON_IPC_CHANNEL_FDS_IN_FLIGHT_H_
@@ -30,15 +29,16 @@
 
 namespace tenon {
 
-// Threads: thread-compatible. Failure: no error changes anything.
+// Threads: thread-compatible. Failure: a failed call changes nothing.
 class FdsInFlight {
  public:
   explicit FdsInFlight(size_t limit) : limit_(limit) {}
 
   // Waits until `count` more, at most the limit, may be sent on `socket`. Calls
-  // the kernel only if by its own count there is no room.
-  // Errors: kResourceExhausted naming the number in flight if that lasts until
-  // `deadline`, or if there is no descriptor left to wait with; ioctl()'s.
+  // the kernel only if its own count leaves no room.
+  // Errors: kResourceExhausted naming the number in flight if there is no room
+  // until `deadline`, or if there is no descriptor left to wait with;
+  // ioctl()'s.
   absl::Status MakeRoom(int socket, size_t count, Deadline deadline);
 
   // A datagram of `bytes` bytes with `count` descriptors has been sent.
@@ -58,9 +58,9 @@ class FdsInFlight {
   absl::Status TooMany(size_t count) const;
 
   size_t limit_;
-  uint64_t sent_ = 0;  // What all datagrams cost, at least.
+  uint64_t sent_ = 0;  // The cost of all datagrams, at least.
   size_t count_ = 0;
-  std::vector<Batch> batches_;  // In their order; those that may be unread.
+  std::vector<Batch> batches_;  // In order; those that may be unread.
 };
 
 }  // namespace tenon

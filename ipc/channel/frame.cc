@@ -19,13 +19,13 @@ namespace {
 
 absl::Status NotAFrame(absl::string_view why) {
   return absl::DataLossError(
-      absl::StrCat("the peer sent something that is not a frame: ", why));
+      absl::StrCat("the peer sent a malformed frame: ", why));
 }
 
 absl::Status CheckMagicAndVersion(const FrameHeader& header) {
   if (header.magic != kFrameMagic) {
-    return NotAFrame(absl::StrCat("it begins with 0x", absl::Hex(header.magic),
-                                  " in place of 0x", absl::Hex(kFrameMagic)));
+    return NotAFrame(absl::StrCat("bad magic 0x", absl::Hex(header.magic),
+                                  ", want 0x", absl::Hex(kFrameMagic)));
   }
   if (header.version != kFrameVersion) {
     return absl::DataLossError(
@@ -39,13 +39,12 @@ absl::Status CheckMagicAndVersion(const FrameHeader& header) {
 absl::StatusOr<Frame> InSegment(absl::string_view payload, size_t fd_count) {
   Frame frame = {.payload = payload};
   if (payload.size() != sizeof(frame.segment_bytes) || fd_count == 0) {
-    return NotAFrame(absl::StrCat("it refers to a segment with ",
-                                  payload.size(), " bytes and ", fd_count,
-                                  " descriptors"));
+    return NotAFrame(absl::StrCat("it names a segment with ", payload.size(),
+                                  " bytes and ", fd_count, " descriptors"));
   }
   std::memcpy(&frame.segment_bytes, payload.data(), payload.size());
   if (frame.segment_bytes == 0) {
-    return NotAFrame("it refers to a segment of 0 bytes");
+    return NotAFrame("it names a segment of 0 bytes");
   }
   return frame;
 }
@@ -62,17 +61,16 @@ absl::StatusOr<Frame> ParseFrame(absl::string_view datagram, size_t fd_count) {
   }
   if (datagram.size() < sizeof(header)) {
     return NotAFrame(absl::StrCat("it has ", datagram.size(),
-                                  " bytes, and a header alone has ",
-                                  sizeof(header)));
+                                  " bytes; a header has ", sizeof(header)));
   }
   const absl::string_view payload = datagram.substr(sizeof(header));
   if (header.payload_bytes != payload.size()) {
     return NotAFrame(absl::StrCat("it announces ", header.payload_bytes,
-                                  " bytes and has ", payload.size()));
+                                  " bytes but has ", payload.size()));
   }
   if (header.fd_count != fd_count) {
     return NotAFrame(absl::StrCat("it announces ", header.fd_count,
-                                  " descriptors and came with ", fd_count));
+                                  " descriptors but came with ", fd_count));
   }
   switch (header.kind) {
     case FrameKind::kBytes:
@@ -81,7 +79,7 @@ absl::StatusOr<Frame> ParseFrame(absl::string_view datagram, size_t fd_count) {
       return InSegment(payload, fd_count);
   }
   return NotAFrame(
-      absl::StrCat("it is of kind ", static_cast<uint16_t>(header.kind)));
+      absl::StrCat("unknown kind ", static_cast<uint16_t>(header.kind)));
 }
 
 }  // namespace tenon

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// The frame: what a Channel puts before the bytes of each message.
+// The frame: the header that a Channel puts before the bytes of each message.
 //
 //    0         4         8         12     14     16
 //   +---------+---------+---------+------+------+--------------------+
@@ -9,16 +9,15 @@
 //   |         |         | bytes   | count|      |                    |
 //   +---------+---------+---------+------+------+--------------------+
 //
-// In the machine's own byte order; one frame is one datagram. The
-// magic number and the version stay where they are in every version to come,
-// so that two builds that cannot talk can at least say so.
+// In the machine's own byte order; one frame is one datagram. The magic number
+// and the version keep their offsets in every future version, so that two
+// incompatible builds can report the mismatch.
 //
 // The payload is the message, or, if that is too large for a datagram, its size
-// as 64 bits; then the first of the descriptors is the segment that it is in.
+// as 64 bits; then the first of the descriptors is the segment with its bytes.
 //
 // The descriptors travel beside the datagram. Their count is in the frame, so
-// that a message that lost some, or was given some more, is not taken for
-// whole.
+// that a message that lost or gained some is detected.
 
 #ifndef TENON_IPC_CHANNEL_FRAME_H_
 #define TENON_IPC_CHANNEL_FRAME_H_
@@ -52,9 +51,9 @@ struct Frame {
   uint64_t segment_bytes = 0;  // Not 0: the message is in a segment.
 };
 
-// The contents of `datagram`, which may be anything and came with `fd_count`
+// Parses `datagram`, which may be anything and came with `fd_count`
 // descriptors.
-// Errors: kDataLoss, saying what does not fit, if it is not a whole frame of
+// Errors: kDataLoss naming the malformed part, if it is not a whole frame of
 // this version that announces `fd_count` descriptors.
 absl::StatusOr<Frame> ParseFrame(absl::string_view datagram, size_t fd_count);
 

@@ -1,12 +1,12 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Fuzz target of what reads a peer's bytes: the frame and the archive. Each is
-// held against a second, plainer account of what it must do.
+// Fuzz target of the parsers of a peer's bytes: the frame and the archive. Each
+// is compared with a second, plainer implementation.
 //
-// An input begins with a byte that says which:
-//   even: a byte, the descriptors that came with it, and the datagram;
-//   odd:  a byte n, n bytes that say what is read, and the archive.
+// The first byte of an input selects:
+//   even: a byte, the number of descriptors, and the datagram;
+//   odd:  a byte n, n bytes that select the types to read, and the archive.
 //
 // As a test it replays testdata/frame_fuzz and mutations of it. As a fuzzer:
 // clang++ -std=c++20 -DTENON_FUZZ -fsanitize=fuzzer,address,undefined, with
@@ -75,7 +75,7 @@ void FuzzFrame(absl::string_view datagram, size_t fd_count) {
 
 enum class Color : uint8_t { kRed, kBlue };
 
-// Reads from an archive and keeps its own account of where that must be.
+// Reads from an archive and keeps its own account of the position.
 class ArchiveFuzzer {
  public:
   explicit ArchiveFuzzer(absl::string_view bytes)
@@ -118,7 +118,7 @@ class ArchiveFuzzer {
                    "a value was refused that is there, or the other way round");
     if (value.ok()) at_ += size;
     if (!value.ok()) CheckIsDataLoss(value.status());
-    // The reader is where it should be, also after an error.
+    // The position must be right, also after an error.
     ArchiveReader copy = reader_;
     const absl::StatusOr<uint8_t> next = copy.Get<uint8_t>();
     ABSL_RAW_CHECK(next.ok() != Left().empty(), "the reader is elsewhere");

@@ -34,7 +34,7 @@ std::string SizeAsBytes(uint64_t size) {
   return std::string(reinterpret_cast<const char*>(&size), sizeof(size));
 }
 
-// The layout, written out once more: a change of it is a new version.
+// The layout, spelled out again: a change of it is a new version.
 TEST(FrameTest, LayoutIsThatOfVersionOne) {
   const uint32_t words[] = {0x6e6f6e54, 1, 3, 2};
   std::string expected(16, '\0');
@@ -67,8 +67,8 @@ TEST(FrameTest, EveryShorterDatagramIsDataLoss) {
   for (size_t size = 0; size < datagram.size(); ++size) {
     // A copy of its own size, for AddressSanitizer to guard.
     const std::string shorter = datagram.substr(0, size);
-    EXPECT_THAT(ParseFrame(shorter, 0),
-                StatusIs(absl::StatusCode::kDataLoss, HasSubstr("not a frame")))
+    EXPECT_THAT(ParseFrame(shorter, 0), StatusIs(absl::StatusCode::kDataLoss,
+                                                 HasSubstr("malformed frame")))
         << size;
   }
 }
@@ -76,13 +76,13 @@ TEST(FrameTest, EveryShorterDatagramIsDataLoss) {
 TEST(FrameTest, LongerDatagramIsDataLoss) {
   EXPECT_THAT(ParseFrame(Datagram({.payload_bytes = 3}, "abcd"), 0),
               StatusIs(absl::StatusCode::kDataLoss,
-                       HasSubstr("announces 3 bytes and has 4")));
+                       HasSubstr("announces 3 bytes but has 4")));
 }
 
 TEST(FrameTest, HugeLengthIsDataLoss) {
   EXPECT_THAT(ParseFrame(Datagram({.payload_bytes = 0xffffffff}, "abc"), 0),
               StatusIs(absl::StatusCode::kDataLoss,
-                       HasSubstr("announces 4294967295 bytes and has 3")));
+                       HasSubstr("announces 4294967295 bytes but has 3")));
 }
 
 TEST(FrameTest, OtherMagicIsDataLoss) {
@@ -109,7 +109,7 @@ TEST(FrameTest, OtherVersionTellsBoth) {
                        AllOf(HasSubstr("version 77"), HasSubstr("version 1"))));
 }
 
-// Whatever else it changes: the header may have become shorter, or longer.
+// Other versions may have shorter or longer headers.
 TEST(FrameTest, OtherVersionTellsBothWhateverItsLayout) {
   const std::string datagram = Datagram({.version = 77}, "abc");
   for (size_t size = 8; size <= datagram.size(); ++size) {
@@ -126,10 +126,10 @@ TEST(FrameTest, OtherCountOfDescriptorsIsDataLoss) {
   EXPECT_THAT(ParseFrame(two, 2), IsOk());
   EXPECT_THAT(ParseFrame(two, 1),
               StatusIs(absl::StatusCode::kDataLoss,
-                       HasSubstr("announces 2 descriptors and came with 1")));
+                       HasSubstr("announces 2 descriptors but came with 1")));
   EXPECT_THAT(ParseFrame(two, 3),
               StatusIs(absl::StatusCode::kDataLoss,
-                       HasSubstr("announces 2 descriptors and came with 3")));
+                       HasSubstr("announces 2 descriptors but came with 3")));
 }
 
 FrameHeader SegmentHeader(uint16_t fds, uint32_t payload_bytes = 8) {
@@ -150,7 +150,7 @@ TEST(FrameTest, BytesInASegmentAreAnnouncedBySize) {
 
 TEST(FrameTest, SegmentWithoutDescriptorOrSizeIsDataLoss) {
   const auto refers =
-      StatusIs(absl::StatusCode::kDataLoss, HasSubstr("refers to a segment"));
+      StatusIs(absl::StatusCode::kDataLoss, HasSubstr("names a segment"));
   EXPECT_THAT(ParseFrame(Datagram(SegmentHeader(0), SizeAsBytes(1)), 0),
               refers);
   EXPECT_THAT(ParseFrame(Datagram(SegmentHeader(1), SizeAsBytes(0)), 1),
@@ -164,7 +164,7 @@ TEST(FrameTest, OtherKindIsDataLoss) {
   for (const uint16_t kind : {2, 3, 0xffff}) {
     EXPECT_THAT(
         ParseFrame(Datagram({.kind = static_cast<FrameKind>(kind)}, ""), 0),
-        StatusIs(absl::StatusCode::kDataLoss, HasSubstr("of kind ")));
+        StatusIs(absl::StatusCode::kDataLoss, HasSubstr("unknown kind ")));
   }
 }
 

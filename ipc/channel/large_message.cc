@@ -31,8 +31,8 @@
 namespace tenon {
 namespace {
 
-// How much there is to allocate is the peer's choice, and a limit of this
-// process (RLIMIT_AS, a machine that does not overcommit) may forbid it.
+// The peer chooses the size, and a limit of this process (RLIMIT_AS, a machine
+// that does not overcommit) may forbid the allocation.
 absl::Status Allocate(uint64_t size, std::string* bytes) {
   try {
     bytes->resize(size);
@@ -58,14 +58,13 @@ absl::Status ReadAll(int fd, std::string* bytes) {
   return absl::OkStatus();
 }
 
-// What is wrong with what the peer sent is one thing to the receiver.
+// The receiver sees one error code for every malformed segment.
 absl::Status BadSegment(const absl::Status& status) {
   if (!absl::IsInvalidArgument(status) && !absl::IsFailedPrecondition(status)) {
     return status;
   }
   return absl::DataLossError(
-      absl::StrCat("the peer sent a message in something that is no sealed "
-                   "segment: ",
+      absl::StrCat("the peer sent a large message without a sealed segment: ",
                    status.message()));
 }
 
@@ -81,8 +80,8 @@ absl::StatusOr<Segment> StoreMessage(absl::string_view bytes) {
 
 absl::StatusOr<std::string> LoadMessage(UniqueFd* fd, uint64_t announced,
                                         uint64_t max_bytes) {
-  // Only what is memory is closed without a wait, as Adopt() does with what it
-  // refuses.
+  // Only memory is closed without a wait, as Adopt() does with descriptors that
+  // it rejects.
   const absl::Status sealed =
       CheckSeals(fd->get(), F_SEAL_SHRINK | F_SEAL_SEAL, "the segment");
   if (!sealed.ok()) return BadSegment(sealed);
@@ -90,14 +89,15 @@ absl::StatusOr<std::string> LoadMessage(UniqueFd* fd, uint64_t announced,
       Segment::Adopt(std::move(*fd), SegmentKind::kOwnerWritten);
   if (!segment.ok()) return BadSegment(segment.status());
   if (segment->size_bytes() != announced) {
-    return absl::DataLossError(absl::StrCat(
-        "the peer announced a message of ", announced, " bytes in a segment ",
-        "that has ", segment->size_bytes()));
+    return absl::DataLossError(
+        absl::StrCat("the peer announced a message of ", announced,
+                     " bytes; its segment has ", segment->size_bytes()));
   }
   if (announced > max_bytes) {
-    return absl::ResourceExhaustedError(absl::StrCat(
-        "the peer sent a message of ", announced, " bytes, and this channel ",
-        "takes at most ", max_bytes, " (max_message_bytes of its options)"));
+    return absl::ResourceExhaustedError(
+        absl::StrCat("the peer sent a message of ", announced,
+                     " bytes; this channel accepts at most ", max_bytes,
+                     " (max_message_bytes of its options)"));
   }
   std::string bytes;
   TENON_RETURN_IF_ERROR(Allocate(announced, &bytes));

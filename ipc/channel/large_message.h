@@ -16,16 +16,16 @@
 
 namespace tenon {
 
-// A segment with a copy of `bytes`, which no process can write.
-// Errors: of Segment::CreateFilled().
+// A sealed segment with a copy of `bytes`. Errors: those of
+// Segment::CreateFilled().
 absl::StatusOr<Segment> StoreMessage(absl::string_view bytes);
 
 // The contents of the segment `*fd`, which a peer announced with `announced`
 // bytes. Reads it without mapping it: pages that the peer left out cost nothing
-// here. Takes the descriptor, unless it is not that of a segment.
-// Errors: kDataLoss if it is no sealed segment of this size; kResourceExhausted
-// if it has more than `max_bytes`, or if there is no memory for it. Nothing has
-// been read then.
+// here. Takes the descriptor if it is that of a segment.
+// Errors: kDataLoss if it is not a sealed segment of this size;
+// kResourceExhausted if it exceeds `max_bytes`, or if there is no memory for
+// it; nothing has been read then.
 absl::StatusOr<std::string> LoadMessage(UniqueFd* fd, uint64_t announced,
                                         uint64_t max_bytes);
 

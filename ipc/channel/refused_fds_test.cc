@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// A receiver that refuses descriptors closes its own copies. A socket is one
+// A receiver that rejects descriptors closes its own copies. A socket is one
 // object for all of its holders, so the queue or the channel that it belongs to
-// must go on working for them.
+// must keep working for them.
 
 #include <fcntl.h>
 #include <sys/resource.h>
@@ -37,7 +37,7 @@ constexpr absl::StatusCode kResourceExhausted =
 
 using Numbers = Queue<uint64_t>;
 
-// A queue whose handle is on its way to a receiver.
+// A queue whose handle is in flight to a receiver.
 class RefusedQueueTest : public testing::Test {
  protected:
   void SetUp() override {
@@ -84,7 +84,7 @@ TEST_F(RefusedQueueTest, MoreDescriptorsThanTheReceiverTakes) {
                                Channel::CreatePair({.allow_sockets = true}));
     Send(pair.first);
     EXPECT_THAT(pair.second.Receive(Watchdog(), 2),
-                StatusIs(kDataLoss, HasSubstr("at most 2 are expected")));
+                StatusIs(kDataLoss, HasSubstr("accepts at most 2")));
   }
   EXPECT_TRUE(Becomes([&] { return CountOpenFds() <= fds_before; }));
   ExpectQueueWorks();
@@ -96,7 +96,7 @@ TEST_F(RefusedQueueTest, TheReceiverIsAtItsLimitOfOpenFiles) {
                              Channel::CreatePair({.allow_sockets = true}));
   Send(pair.first);
   EXPECT_TRUE(PassesInChild([&] {
-    // What it inherited is not what it receives.
+    // Inherited descriptors do not count as received.
     TENON_ASSERT_OK_AND_ASSIGN(
         Channel channel,
         Channel::Adopt(pair.second.Release(), {.allow_sockets = true}));

@@ -51,8 +51,8 @@ bool IsNonBlocking(int fd) {
   return flags >= 0 && (flags & O_NONBLOCK) != 0;
 }
 
-// Eventfds have no file type; pipes, sockets, files and devices have one.
-// Asks no file system: that might be a peer's, and never answer.
+// Eventfds have no file type; pipes, sockets, files and devices have one. Does
+// not query a file system: it might be a peer's, and never answer.
 bool HasNoFileType(int fd) {
   struct statx facts = {};
   return statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_TYPE,
@@ -179,7 +179,7 @@ bool Doorbell::Spin(absl::FunctionRef<bool()> ready, Deadline deadline) {
   return false;
 }
 
-// How many have events; notes which have died.
+// The number of descriptors with events; notes deaths.
 absl::StatusOr<int> Doorbell::Poll(bool with_bell, Deadline deadline) {
   ++counts_.sleeps;
   polled_[0].fd = with_bell ? bell_.get() : -1;
@@ -193,7 +193,7 @@ absl::StatusOr<int> Doorbell::Poll(bool with_bell, Deadline deadline) {
   return events;
 }
 
-// Listens to deaths only, for a while.
+// Waits for deaths only, for a while.
 absl::Status Doorbell::Pause(Deadline deadline) {
   ++counts_.pauses;
   const uint64_t doubled =
@@ -260,7 +260,8 @@ absl::StatusOr<DoorbellRinger> DoorbellRinger::Adopt(
     const SharedWord<uint64_t>* sleeping, UniqueFd bell) {
   if (!HasNoFileType(bell.get()) || !IsNonBlocking(bell.get())) {
     return absl::InvalidArgumentError(
-        "what was received as a doorbell is no eventfd with EFD_NONBLOCK");
+        "DoorbellRinger::Adopt(): the descriptor is not an eventfd with "
+        "EFD_NONBLOCK");
   }
   if (fcntl(bell.get(), F_SETFD, FD_CLOEXEC) != 0) {
     return PosixError(errno, "fcntl(F_SETFD)", "a doorbell");
@@ -272,7 +273,8 @@ void DoorbellRinger::Wake() {
   if (fork_count_ != ForkCount() || !IsNonBlocking(bell_.get())) return;
   ++rings_;
   const uint64_t one = 1;
-  // EAGAIN: so often rung that it is full, and so readable: he wakes.
+  // EAGAIN: the counter is full, so the descriptor is readable: the sleeper
+  // wakes.
   RetryOnEintr([&] { return write(bell_.get(), &one, sizeof(one)); });
   TENON_CRASH_POINT("doorbell.rung");
 }

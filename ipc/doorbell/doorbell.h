@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Doorbell: how one process waits for what others publish in memory, at the
-// price of a cache line while it spins and of one wake-up when it sleeps.
+// Doorbell: how one process waits for values that others publish in memory, at
+// the cost of a cache line while it spins and of one wake-up when it sleeps.
 //
 //   // The sleeper, whose memory holds the `sleeping` word:
 //   TENON_ASSIGN_OR_RETURN(auto bell, Doorbell::Create(&words->sleeping, "x"));
@@ -13,7 +13,7 @@
 //   StdAtomics::Store(head, n, std::memory_order_seq_cst);
 //   ringer.Ring();                              // A load, if no thread sleeps.
 //
-// In an event loop, which waits for poll_fd() instead:
+// In an event loop, which waits for PollFd() instead:
 //   TENON_ASSIGN_OR_RETURN(bool sleep, bell->Arm(ready));
 //   if (sleep) epoll_wait(epoll_fd, events, 8, -1);
 //   bell->Disarm();
@@ -42,12 +42,12 @@
 
 namespace tenon {
 
-// What ended a wait.
+// The event that ended a wait.
 struct WaitOutcome {
   enum Kind {
-    kReady,     // What was waited for is there.
-    kDeadline,  // It is not, and the deadline has passed.
-    kDied,      // It is not, and a participant has died.
+    kReady,     // `ready` holds.
+    kDeadline,  // `ready` does not hold, and the deadline has passed.
+    kDied,      // `ready` does not hold, and a participant has died.
   };
   Kind kind = kReady;
   uint64_t participant = 0;  // The one that died.
@@ -61,18 +61,18 @@ struct DoorbellCounts {
   uint64_t pauses = 0;       // Taken because of too many of these.
 };
 
-// The sleeper's.
+// The sleeper's end of a doorbell.
 // Ownership: owns its descriptors (close-on-exec). The word, and the pidfds of
 //   participants, are the caller's and outlive it.
-// Threads: one waits; nothing else is called meanwhile.
+// Threads: one waits; no other function may be called meanwhile.
 // Processes: inert in a forked child: calls fail with kFailedPrecondition.
 // Trust: a ringer may ring all the time. After kFreeEmptyWakes wakes in a row
-//   with nothing there the bell is not listened to for 1 ms, then 2, up to
-//   kLongestPause, after each of which it looks once: so at most some 60 wakes
-//   a second, and what is published waits so much longer. One who never rings,
-//   or who swallows the rings of others by reading the descriptor, costs a wait
-//   its deadline. Neither can block a call: nothing here waits for a peer but
-//   poll(), whatever a peer does to the flags of the descriptor.
+//   without `ready` the bell is ignored for 1 ms, then 2, up to kLongestPause,
+//   with one check after each pause: so at most about 60 wakes a second, and a
+//   publication waits that much longer. A ringer that never rings, or that
+//   swallows the rings of others by reading the descriptor, costs a wait its
+//   deadline. Neither can block a call: the only wait here is poll(), whatever
+//   a peer does to the flags of the descriptor.
 // Failure: a failed call changes nothing and may be repeated.
 class Doorbell {
  public:
@@ -89,16 +89,16 @@ class Doorbell {
   Doorbell(const Doorbell&) = delete;
   Doorbell& operator=(const Doorbell&) = delete;
 
-  // Whether it fences others before it sleeps, so that ringers may
-  // publish by release stores: the owner of the bell tells them.
+  // Whether it fences its peers before it sleeps, so that ringers may publish
+  // by release stores: the owner of the bell tells them.
   bool fences() const { return fences_; }
 
   // The eventfd, of which ringers get duplicates. Still owned here.
   int bell_fd() const { return bell_.get(); }
 
   // Waits also end when the process of `pid_fd`, which stays the caller's and
-  // open, has died. `id`, which is unique, names it in outcomes.
-  // Errors: what adding to poll_fd() says.
+  // open, has died. `id`, which is unique, names it in outcomes. Errors: those
+  // of adding to PollFd().
   absl::Status AddParticipant(uint64_t id, int pid_fd);
   // Unknown ids are ignored.
   void RemoveParticipant(uint64_t id);
@@ -106,27 +106,29 @@ class Doorbell {
   void ClearDead(uint64_t id);
 
   // Waits until `ready`, a participant has died, or `deadline` passes; in this
-  // order, so that what a participant published before its death comes first.
-  // A death is sticky: each later wait that is not ready reports it, until
-  // RemoveParticipant(). `ready` is called often, and looks by seq_cst loads.
-  // Blocks, over any number of signals; makes no system call if it is ready
-  // while it spins. With a deadline that has passed it looks once, also for
-  // deaths. Errors: what poll() and SystemFence() say; kFailedPrecondition.
+  // order, so that a participant's publication before its death comes first. A
+  // death is sticky: each later wait that is not ready reports it, until
+  // RemoveParticipant(). `ready` is called often, and reads by seq_cst loads.
+  // Blocks, over any number of signals; makes no system call if it becomes
+  // ready while it spins. With a deadline that has passed it checks once, also
+  // for deaths. Errors: poll()'s and SystemFence()'s; kFailedPrecondition.
+  // Memory order: after kReady the waiter sees everything that the publisher
+  //   wrote before the value that made `ready` hold.
   absl::StatusOr<WaitOutcome> Wait(absl::FunctionRef<bool()> ready,
                                    Deadline deadline);
 
-  // --- For event loops: Arm(), wait for poll_fd(), Disarm(), look. ---
+  // --- For event loops: Arm(), wait for PollFd(), Disarm(), check. ---
 
   // Readable when the bell was rung or a participant has died; for epoll, poll
   // or asio. Made at the first call. Errors: kResourceExhausted.
   absl::StatusOr<int> PollFd();
 
-  // True: nothing is there, and poll_fd() becomes readable once there is.
+  // True: `ready` does not hold, and PollFd() becomes readable once it does.
   // False: `ready` holds; it is not armed. Does not block.
   absl::StatusOr<bool> Arm(absl::FunctionRef<bool()> ready);
-  // No more rings are asked for; those that came are taken off the descriptor.
-  // One system call if it was armed. A ring may still be on its way, so a loop
-  // can wake for nothing once.
+  // Asks for no more rings and removes those received from the descriptor. One
+  // system call if it was armed. A ring may still be in flight, so a loop can
+  // wake once without cause.
   void Disarm();
 
   // Returns a participant that has died, without waiting. Null if none.
@@ -167,15 +169,15 @@ class Doorbell {
 // Ownership: owns the descriptor; the word's mapping is the caller's.
 // Threads: one. Processes: in a forked child it does nothing.
 // Trust: the sleeper may pretend to be asleep, with a new sequence each time:
-//   each Ring() is then two system calls. If it makes the descriptor a blocking
-//   one it is rung no more; Ring() waits only for a sleeper that does this
-//   between these two calls, with a full counter.
+//   each Ring() then costs two system calls. A sleeper that makes the
+//   descriptor blocking is not rung any more; Ring() can block only if the
+//   sleeper does this between these two calls, with a full counter.
 class DoorbellRinger {
  public:
   DoorbellRinger() = default;
 
-  // `sleeping` is the sleeper's word, `bell` a duplicate of his bell_fd().
-  // Errors: kInvalidArgument if it is no eventfd that does not block.
+  // `sleeping` is the sleeper's word, `bell` a duplicate of its bell_fd().
+  // Errors: kInvalidArgument if it is not a non-blocking eventfd.
   static absl::StatusOr<DoorbellRinger> Adopt(
       const SharedWord<uint64_t>* sleeping, UniqueFd bell);
 
@@ -183,8 +185,8 @@ class DoorbellRinger {
   DoorbellRinger& operator=(DoorbellRinger&&) = default;
 
   // To be called after each publication, which is a seq_cst store, or a release
-  // store if the sleeper fences() and this process is fenced. Wakes the
-  // sleeper if he sleeps and was not rung by this ringer for this sleep yet.
+  // store if the sleeper fences() and this process is fenced. Wakes the sleeper
+  // if it sleeps and was not rung by this ringer for this sleep yet.
   void Ring() {
     if (ringer_.MustRing(*sleeping_)) [[unlikely]]
       Wake();

@@ -43,7 +43,7 @@ struct Words {
   SharedWord<uint64_t> news{0};
 };
 
-// A sleeper and one who rings, whose word is `news`.
+// A sleeper and a ringer; `news` is the published word.
 class DoorbellTest : public testing::Test {
  protected:
   void SetUp() override {
@@ -68,7 +68,7 @@ class DoorbellTest : public testing::Test {
   WaitOutcome Wait(Deadline deadline) {
     return bell_->Wait([this] { return HasNews(); }, deadline).value();
   }
-  // How often the descriptor was rung; none: 0.
+  // The number of rings on the descriptor; 0 if there are none.
   uint64_t ReadBell() {
     uint64_t count = 0;
     const auto got = read(bell_->bell_fd(), &count, sizeof(count));
@@ -80,7 +80,7 @@ class DoorbellTest : public testing::Test {
   DoorbellRinger ringer_;
 };
 
-TEST_F(DoorbellTest, WhatIsThereAlreadyTakesNoSystemCall) {
+TEST_F(DoorbellTest, AnAvailableItemTakesNoSystemCall) {
   Publish(ringer_);
   for (int i = 0; i < 100; ++i) {
     EXPECT_EQ(Wait(Soon()).kind, WaitOutcome::kReady);
@@ -231,7 +231,7 @@ TEST_F(DoorbellTest, JoinsAnEpollLoop) {
   EXPECT_EQ(seen, 20u);
 }
 
-// Rings whether anybody sleeps or not, as fast as it can, from a process.
+// A process rings as fast as it can, whether a thread sleeps or not.
 TEST_F(DoorbellTest, AStormOfRingsCostsABoundedNumberOfWakes) {
   TENON_ASSERT_OK_AND_ASSIGN(
       auto storm, ForkedChild::Fork({}, [this](const Reporter&) {
@@ -245,7 +245,7 @@ TEST_F(DoorbellTest, AStormOfRingsCostsABoundedNumberOfWakes) {
   // In 300 ms: the free ones, pauses of 1 + 2 + 4 + 8 ms, and 16 ms each.
   EXPECT_LE(counts.empty_wakes, Doorbell::kFreeEmptyWakes + 4 + 300 / 16 + 2);
   EXPECT_GE(counts.pauses, 1u);
-  // What is published comes through.
+  // Publications still arrive.
   std::thread honest([&] {
     absl::SleepFor(absl::Milliseconds(20));
     Publish(ringer_);
@@ -254,7 +254,7 @@ TEST_F(DoorbellTest, AStormOfRingsCostsABoundedNumberOfWakes) {
   honest.join();
 }
 
-TEST_F(DoorbellTest, AFullCounterBlocksNobody) {
+TEST_F(DoorbellTest, AFullCounterBlocksNoRinger) {
   const uint64_t most = ~uint64_t{0} - 1;
   ASSERT_EQ(write(bell_->bell_fd(), &most, sizeof(most)), 8);
   EXPECT_THAT(bell_->Arm([] { return false; }), IsOkAndHolds(true));
@@ -264,18 +264,18 @@ TEST_F(DoorbellTest, AFullCounterBlocksNobody) {
   EXPECT_EQ(ReadBell(), 0u);
 }
 
-// O_NONBLOCK belongs to all duplicates.
-TEST_F(DoorbellTest, APeerThatMakesItBlockBlocksNobody) {
+// O_NONBLOCK is shared by all duplicates.
+TEST_F(DoorbellTest, APeerThatMakesItBlockingBlocksNoOther) {
   const UniqueFd peers = CopyOfBell();
   ASSERT_EQ(fcntl(peers.get(), F_SETFL, 0), 0);
   EXPECT_THAT(bell_->Arm([] { return false; }), IsOkAndHolds(true));
   ringer_.Ring();
   EXPECT_EQ(ringer_.rings(), 0u);  // It does not ring such a bell.
-  bell_->Disarm();                 // And nothing is there to be read.
+  bell_->Disarm();                 // And removes rings.
   EXPECT_EQ(Wait(In(2)).kind, WaitOutcome::kDeadline);
 }
 
-TEST_F(DoorbellTest, RefusesWhatIsNoEventfd) {
+TEST_F(DoorbellTest, RejectsOtherDescriptors) {
   int ends[2];
   ASSERT_EQ(pipe2(ends, O_CLOEXEC | O_NONBLOCK), 0);
   const UniqueFd in(ends[0]);

@@ -18,7 +18,7 @@
 namespace tenon {
 namespace {
 
-// Some microseconds: what it costs to sleep and to be woken.
+// A few microseconds: the cost of a sleep and a wake-up.
 constexpr int kSpinRounds = 100;
 
 }  // namespace

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// KernelFutex: sleeping until a word of shared memory changes.
+// KernelFutex: sleeps until a word of shared memory changes.
 //
 //   while (StdAtomics::Load(word, acquire) == old) {
 //     if (deadline.has_passed()) return Late();
@@ -22,17 +22,17 @@
 
 namespace tenon {
 
-// How long a sleep lasts at most, deadline or not. The process that was to wake
-// a sleeper may be killed, or be stopped, between the store and the call that
-// wakes, and so may a sleeper that has been woken in place of others. Then all
-// others look for themselves after this time.
+// The longest single sleep, whatever the deadline. A waker may be killed or
+// stopped between its store and its wake call, and so may a sleeper that was
+// woken instead of others. All other sleepers then check again after this time.
 inline constexpr absl::Duration kFutexRecheck = absl::Milliseconds(100);
 
 // Threads, processes: any number, over a word in a shared mapping.
-// Trust: the word may hold anything; nothing but waking depends on it.
+// Trust: the word may hold anything; only waking depends on it.
 struct KernelFutex {
-  // Sleeps if `word` is `expected`, until it is woken, `deadline` passes,
-  // kFutexRecheck passes, or a signal comes. Says nothing: the caller looks.
+  // Sleeps if `word` is `expected`, until it is woken, `deadline` or
+  // kFutexRecheck passes, or a signal comes. Does not report which: the caller
+  // checks.
   static void Wait(const SharedWord<uint32_t>& word, uint32_t expected,
                    Deadline deadline);
 
@@ -40,8 +40,8 @@ struct KernelFutex {
   static void Wake(const SharedWord<uint32_t>& word, uint32_t count);
   static constexpr uint32_t kAll = 0x7fffffff;
 
-  // How often to look before sleeping: not at all on one processor, where the
-  // one that is waited for cannot run meanwhile.
+  // The number of checks before a sleep: none on one processor, where the
+  // awaited thread cannot run meanwhile.
   static int SpinRounds();
 };
 

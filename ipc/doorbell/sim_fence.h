@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// SimFence: what a sleeper of the seeded simulations does for those who publish
-// with or without a fence of their own (sleep_protocol.h).
+// SimFence: the sleeper's fence in the seeded simulations, for publishers with
+// or without a fence of their own (sleep_protocol.h).
 
 #ifndef TENON_IPC_DOORBELL_SIM_FENCE_H_
 #define TENON_IPC_DOORBELL_SIM_FENCE_H_

@@ -1,23 +1,25 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// The protocol by which one process sleeps and others wake it, and no wake-up
-// is lost. Internal to Doorbell (doorbell.h), which adds descriptors.
+// The protocol by which one process sleeps and others wake it without a lost
+// wake-up. Internal to Doorbell (doorbell.h), which adds descriptors.
 //
-//   sleeper: sleeping = odd;  look again;  sleep;  sleeping = even
-//   ringer:  publish;  if sleeping is odd: wake him
+//   sleeper: sleeping = odd;  check again;  sleep;  sleeping = even
+//   ringer:  publish;  if sleeping is odd: wake the sleeper
 //
-// Of the two, at least one must see the other. There are two ways to that:
-//   sequential  both publish and look by seq_cst accesses, which costs whoever
-//               publishes a full barrier, each time;
-//   fenced      the sleeper fences the threads of all (system_fence.h) before
-//               he looks again, and the others publish by a release store.
-// A ringer may do the latter only if he is fenced, and knows that all who sleep
-// for him fence.
+// At least one of the two must see the other. There are two ways to ensure
+// that:
+//   sequential  both publish and check by seq_cst accesses, which costs the
+//               publisher a full barrier each time;
+//   fenced      the sleeper fences the threads of all participants
+//               (system_fence.h) before it checks again, and they publish by
+//               a release store.
+// A ringer may use the latter only if it is fenced, and if all sleepers that
+// wait for it fence.
 //
 // The `sleeping` word is a sequence that only the sleeper writes; it is odd
-// while he sleeps or is about to. That it counts lets a ringer tell one sleep
-// from the next, and ring once for each.
+// while the sleeper sleeps or is about to. The sequence lets a ringer
+// distinguish one sleep from the next, and ring once for each.
 
 #ifndef TENON_IPC_DOORBELL_SLEEP_PROTOCOL_H_
 #define TENON_IPC_DOORBELL_SLEEP_PROTOCOL_H_
@@ -30,22 +32,23 @@
 
 namespace tenon {
 
-// How something is published to those who may sleep for it; see above.
+// How a value is published to possible sleepers; see above.
 enum class Publication { kSequential, kFenced };
 
-// What the protocol needs, as values, so that tests can show that each of them
-// is needed. Production code has this one. Who looks again does so
-// by seq_cst loads.
+// The memory orders and steps that the protocol needs, as values, so that tests
+// can show that each is needed. Production code uses this one. The sleeper
+// checks again by seq_cst loads.
 struct SleepProtocol {
   static constexpr std::memory_order kFallAsleep = std::memory_order_seq_cst;
   static constexpr std::memory_order kLoadSleeping = std::memory_order_seq_cst;
-  static constexpr bool kLookAgain = true;
+  static constexpr bool kRecheck = true;
   static constexpr bool kFenceOthers = true;
-  // Else a ringer rings only once in its life.
+  // Otherwise a ringer rings only once in its life.
   static constexpr bool kRingForEachSleep = true;
 };
 
-// Shows `value`, which P says how to do in either way; then ring.
+// Publishes `value` by the store that P names for `publication`; the caller
+// rings afterwards.
 template <typename A, typename P>
 void PublishWord(SharedWord<uint64_t>& word, uint64_t value,
                  std::memory_order sequential, Publication publication) {
@@ -62,25 +65,25 @@ class Sleeper {
  public:
   using Word = SharedWord<uint64_t>;
 
-  // `word` is 0, or what a former sleeper left.
+  // `word` is 0, or the value left by a former sleeper.
   explicit Sleeper(Word* word)
       : word_(word), sequence_(A::Load(*word, std::memory_order_relaxed)) {}
 
-  // Announces a sleep, and looks again. True: he may sleep, and is rung for
-  // what is published from now on; then Awake(). False: `ready` holds already.
-  // `fence_others` fences the threads of all, or does nothing if everybody
-  // publishes sequentially.
+  // Announces a sleep, and checks again. True: the caller may sleep, and is
+  // rung for every later publication; then call Awake(). False: `ready` holds
+  // already. `fence_others` fences the threads of all participants, or does
+  // nothing if all publish sequentially.
   template <typename FenceOthers, typename Ready>
   bool FallAsleep(FenceOthers&& fence_others, Ready&& ready) {
     sequence_ += 1 + (sequence_ & 1);
     A::Store(*word_, sequence_, P::kFallAsleep);
     if (P::kFenceOthers) fence_others();
-    if (!P::kLookAgain || !ready()) return true;
+    if (!P::kRecheck || !ready()) return true;
     Awake();
     return false;
   }
 
-  // The same where everybody publishes sequentially.
+  // The same if all participants publish sequentially.
   template <typename Ready>
   bool FallAsleep(Ready&& ready) {
     return FallAsleep([] {}, std::forward<Ready>(ready));
@@ -99,14 +102,15 @@ class Sleeper {
   uint64_t sequence_;
 };
 
-// The half of one who rings. Ownership: none. Threads: one.
+// The ringer's half. Ownership: none. Threads: one.
 template <AtomicsPolicy A = StdAtomics, typename P = SleepProtocol>
 class Ringer {
  public:
-  // Whether to wake the sleeper of `word`, after a publication: if he sleeps,
-  // and has not been rung for that sleep.
+  // Whether the ringer must wake the sleeper of `word` after a publication: it
+  // sleeps, and was not rung for that sleep yet.
   bool MustRing(const SharedWord<uint64_t>& word) {
-    // No instruction: a fence from outside finds the publication before this.
+    // A compiler barrier only: a fence from outside then orders the publication
+    // before this load.
     std::atomic_signal_fence(std::memory_order_seq_cst);
     const uint64_t sleep = A::Load(word, P::kLoadSleeping);
     if ((sleep & 1) == 0) [[likely]]

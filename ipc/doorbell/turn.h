@@ -1,11 +1,11 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Turn: a lock between the threads of one process that is waited for until a
-// deadline, and may be held for as long as its holder waits for others.
+// TimedMutex: a lock between the threads of one process with deadlines, which
+// may be held while its holder waits for other processes.
 //
-//   TurnGuard mine(&turn, deadline);
-//   if (!mine.held()) return absl::DeadlineExceededError("...");
+//   TimedMutexLock lock(&mutex, deadline);
+//   if (!lock.held()) return absl::DeadlineExceededError("...");
 
 #ifndef TENON_IPC_DOORBELL_TURN_H_
 #define TENON_IPC_DOORBELL_TURN_H_
@@ -19,17 +19,17 @@
 
 namespace tenon {
 
-// std::timed_mutex would do; its clocks are not known to every
-// ThreadSanitizer.
-// Threads: any. Processes: means nothing to others. Failure: cannot fail.
-class Turn {
+// Replaces std::timed_mutex, whose clocks some versions of ThreadSanitizer do
+// not know.
+// Threads: any. Processes: one. Failure: cannot fail.
+class TimedMutex {
  public:
-  Turn() = default;
-  Turn(const Turn&) = delete;
-  Turn& operator=(const Turn&) = delete;
+  TimedMutex() = default;
+  TimedMutex(const TimedMutex&) = delete;
+  TimedMutex& operator=(const TimedMutex&) = delete;
 
-  // False if it is held by others until `deadline`. One atomic operation if
-  // nobody holds it.
+  // False if other threads hold it until `deadline`. One atomic operation if it
+  // is free.
   bool Lock(Deadline deadline) {
     uint32_t expected = kFree;
     if (StdAtomics::CompareExchange(word_, expected, kHeld,
@@ -37,7 +37,7 @@ class Turn {
       return true;
     }
     for (;;) {
-      // Whoever gets it this way does not know whether others wait, too.
+      // A thread that acquires it this way must assume further waiters.
       expected = kFree;
       if (StdAtomics::CompareExchange(word_, expected, kWaitedFor,
                                       std::memory_order_acquire)) {
@@ -69,20 +69,20 @@ class Turn {
   SharedWord<uint32_t> word_{kFree};
 };
 
-class TurnGuard {
+class TimedMutexLock {
  public:
-  TurnGuard(Turn* turn, Deadline deadline)
-      : turn_(turn->Lock(deadline) ? turn : nullptr) {}
-  ~TurnGuard() {
-    if (turn_ != nullptr) turn_->Unlock();
+  TimedMutexLock(TimedMutex* mutex, Deadline deadline)
+      : mutex_(mutex->Lock(deadline) ? mutex : nullptr) {}
+  ~TimedMutexLock() {
+    if (mutex_ != nullptr) mutex_->Unlock();
   }
-  TurnGuard(const TurnGuard&) = delete;
-  TurnGuard& operator=(const TurnGuard&) = delete;
+  TimedMutexLock(const TimedMutexLock&) = delete;
+  TimedMutexLock& operator=(const TimedMutexLock&) = delete;
 
-  bool held() const { return turn_ != nullptr; }
+  bool held() const { return mutex_ != nullptr; }
 
  private:
-  Turn* turn_;
+  TimedMutex* mutex_;
 };
 
 }  // namespace tenon

@@ -31,17 +31,18 @@
 namespace tenon {
 namespace {
 
-// Before a listener that has dropped the connection is tried again.
+// The first pause before a retry of a listener that has dropped the connection.
 constexpr absl::Duration kFirstPause = absl::Milliseconds(1);
 constexpr absl::Duration kLongestPause = absl::Milliseconds(50);
 
 absl::Status TooLate(absl::string_view address) {
   return absl::DeadlineExceededError(
-      absl::StrCat("the listener at ", address, " has not accepted yet"));
+      absl::StrCat("Connect(): the listener at ", address,
+                   " has not accepted before the deadline"));
 }
 
-// connect() waits for a place in the queue this long: the only wait for one
-// that keeps the order of waiters.
+// How long connect() waits for an entry in the listener's queue: the only wait
+// for one that keeps the order of waiters.
 absl::Status SetPatience(int socket, Deadline deadline) {
   const absl::Duration patience =
       std::clamp(deadline.Remaining(), absl::Milliseconds(1), absl::Hours(1));
@@ -83,7 +84,8 @@ absl::StatusOr<PeerProcess> AwaitHello(absl::string_view name, int socket,
   }
 }
 
-// One try. `dropped` is set if the listener accepted and then let go.
+// One try. Sets `dropped` if the listener accepted and then closed the
+// connection.
 absl::StatusOr<Channel> TryToConnect(absl::string_view name,
                                      const SocketAddress& address,
                                      const Self& self, Deadline deadline,
@@ -96,7 +98,7 @@ absl::StatusOr<Channel> TryToConnect(absl::string_view name,
       .allow_other_users = options.allow_other_users, .may_be_refused = true};
   TENON_RETURN_IF_ERROR(BeginHandshake(socket.get(), handshake));
   const absl::Status sent = SendHello(socket.get(), self);
-  // One that has refused already is gone, but has said why.
+  // A listener that has refused already is gone, but has sent the reason.
   if (!sent.ok() && !absl::IsUnavailable(sent)) return sent;
   absl::StatusOr<PeerProcess> peer =
       AwaitHello(name, socket.get(), handshake, deadline);

@@ -2,9 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Every system call of connecting, sending and receiving, and of listening and
-// accepting, failed with every errno that the code names or the kernel may
-// give: nothing leaks, nothing hangs, and the next try works. The other side is
-// a process in which nothing fails.
+// accepting, fails with every errno that the code names or the kernel may
+// return: nothing leaks, nothing hangs, and the next try works. No call fails
+// in the process at the other end.
 
 #include <errno.h>
 #include <signal.h>
@@ -72,7 +72,7 @@ const std::string& Large() {
   return *bytes;
 }
 
-// What both sides do with their channel.
+// Runs at both ends of their channel.
 absl::Status Exchange(Channel channel) {
   const int fd = STDERR_FILENO;
   TENON_RETURN_IF_ERROR(channel.Send(Large(), {&fd, 1}, Soon()));
@@ -115,7 +115,7 @@ class ConnectFaultTest : public ::testing::Test {
     scenario.check = [](const SyscallFault& fault,
                         const absl::Status& outcome) -> absl::Status {
       if (absl::IsInternal(outcome)) return outcome;
-      // A signal never matters.
+      // A signal must never matter.
       return fault.error == EINTR ? outcome : absl::OkStatus();
     };
     TENON_ASSERT_OK_AND_ASSIGN(const FaultReport report,

@@ -47,9 +47,9 @@ absl::Status PeerIsGone() {
       "the peer ended the connection before the handshake was finished");
 }
 
-absl::Status NotWhoItSays(absl::string_view why) {
+absl::Status FalseIdentity(absl::string_view why) {
   return absl::PermissionDeniedError(
-      absl::StrCat("the peer is not who it says it is: ", why));
+      absl::StrCat("the peer announced a false identity: ", why));
 }
 
 absl::StatusOr<ucred> WhoConnected(int socket) {
@@ -66,7 +66,7 @@ absl::Status CheckUser(uid_t user, const HandshakeOptions& options) {
   if (user == own || options.allow_other_users) return absl::OkStatus();
   return absl::PermissionDeniedError(absl::StrCat(
       "the peer is a process of user ", user, ", this is one of user ", own,
-      "; if that is meant, set allow_other_users"));
+      "; to accept other users set allow_other_users"));
 }
 
 absl::Status SetOption(int socket, int option, int value) {
@@ -76,7 +76,7 @@ absl::Status SetOption(int socket, int option, int value) {
   return PosixError(errno, "setsockopt(SO_PASSCRED)", "a connection");
 }
 
-// One for each process; a forked child makes its own.
+// One per process; a forked child makes its own.
 absl::StatusOr<RandomId> OwnId() {
   static std::mutex mutex;
   static RandomId id;
@@ -126,13 +126,13 @@ absl::StatusOr<Received> Check(absl::string_view datagram, int flags,
   if (datagram.empty() && ancillary.fds.empty()) return PeerIsGone();
   if (ancillary.has_others || !ancillary.credentials ||
       (flags & MSG_TRUNC) != 0) {
-    return absl::DataLossError(
-        "the peer began with something that is no handshake");
+    return absl::DataLossError("the peer's first message is not a handshake");
   }
   TENON_ASSIGN_OR_RETURN(const Frame frame,
                          ParseFrame(datagram, ancillary.fds.size()));
   if (frame.segment_bytes != 0) {
-    return absl::DataLossError("the peer began with a large message");
+    return absl::DataLossError(
+        "the peer's first message is a large message, not a handshake");
   }
   return Received{.payload = std::string(frame.payload),
                   .credentials = *ancillary.credentials,
@@ -149,7 +149,8 @@ absl::StatusOr<std::optional<Received>> Receive(int socket) {
     return recvmsg(socket, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
   };
   ssize_t size = RetryOnEintr(receive);
-  // Of a peer that left a message unread, before what it had sent: its refusal.
+  // Reported if the peer left a message unread, before its last message: its
+  // refusal.
   if (size < 0 && errno == ECONNRESET) size = RetryOnEintr(receive);
   if (size < 0 && errno == EAGAIN) return std::nullopt;
   if (size < 0 && errno == ECONNRESET) return PeerIsGone();
@@ -164,22 +165,22 @@ absl::StatusOr<std::optional<Received>> Receive(int socket) {
 
 // ---- The peer's identity ----
 
-// The pidfd of the connecting process; nothing if the kernel does not know
-// this option.
+// The pidfd of the connecting process; nullopt if the kernel does not know this
+// option.
 absl::StatusOr<std::optional<PidFd>> PidFdOfPeer(int socket) {
   absl::StatusOr<PidFd> peer = PidFd::OfPeer(socket);
   if (peer.ok()) return *std::move(peer);
-  // The kernel does not know how to say it, or does not know.
+  // The kernel does not support the option, or does not know the process.
   if (absl::IsUnimplemented(peer.status()) ||
       absl::IsInvalidArgument(peer.status())) {
     return std::nullopt;
   }
-  // And has been reaped.
+  // The process has been reaped.
   return absl::IsNotFound(peer.status()) ? PeerIsGone() : peer.status();
 }
 
-// The pidfd to know the peer by, which has sent `sent`. Nothing if the kernel
-// cannot vouch for it (before Linux 6.5) and it cannot be compared.
+// The pidfd that identifies the peer, which has sent `sent`. nullopt if the
+// kernel cannot vouch for it (before Linux 6.5) and it cannot be compared.
 absl::StatusOr<std::optional<PidFd>> Verify(int socket, PidFd sent, pid_t pid) {
   TENON_ASSIGN_OR_RETURN(std::optional<PidFd> vouched, PidFdOfPeer(socket));
   absl::StatusOr<PidFd> peer = IdentifySender(sent, pid, std::move(vouched));
@@ -187,11 +188,11 @@ absl::StatusOr<std::optional<PidFd>> Verify(int socket, PidFd sent, pid_t pid) {
     case absl::StatusCode::kOk:
       return *std::move(peer);
     case absl::StatusCode::kInvalidArgument:
-      return NotWhoItSays(peer.status().message());
+      return FalseIdentity(peer.status().message());
     case absl::StatusCode::kNotFound:
       return PeerIsGone();
     case absl::StatusCode::kFailedPrecondition:
-      // One that has no number here is taken at its word.
+      // The pidfd of a process without a number here is accepted as sent.
       if (pid == 0) return sent;
       return std::nullopt;
     default:
@@ -205,19 +206,20 @@ absl::StatusOr<PeerProcess> Identify(int socket, Received received,
   TENON_ASSIGN_OR_RETURN(const ucred connected, WhoConnected(socket));
   TENON_RETURN_IF_ERROR(CheckUser(connected.uid, options));
   if (said.pid != connected.pid || said.uid != connected.uid) {
-    return NotWhoItSays(
+    return FalseIdentity(
         absl::StrCat("process ", connected.pid, " of user ", connected.uid,
                      " made the connection, and process ", said.pid,
                      " of user ", said.uid, " uses it"));
   }
   if (received.fds.size() != 1) {
-    return absl::DataLossError(
-        absl::StrCat("the handshake of the peer came with ",
-                     received.fds.size(), " descriptors in place of 1"));
+    return absl::DataLossError(absl::StrCat("the peer's handshake came with ",
+                                            received.fds.size(),
+                                            " descriptors; want 1"));
   }
   absl::StatusOr<PidFd> sent = PidFd::Adopt(std::move(received.fds[0]));
   if (absl::IsInvalidArgument(sent.status())) {
-    return absl::DataLossError("the peer sent something that is no pidfd");
+    return absl::DataLossError(
+        "the descriptor in the peer's handshake is not a pidfd");
   }
   TENON_RETURN_IF_ERROR(sent.status());
   PeerProcess peer = {.pid = said.pid, .uid = said.uid, .gid = said.gid};
@@ -258,7 +260,8 @@ absl::StatusOr<std::optional<PeerProcess>> TakeHello(
   TENON_CRASH_POINT("handshake.hello_taken");
   TENON_ASSIGN_OR_RETURN(const Hello hello, ParseHello(received->payload));
   if (!hello.refusal.ok() && !options.may_be_refused) {
-    return absl::DataLossError("the peer connected and began with a refusal");
+    return absl::DataLossError(
+        "the connecting peer's first message is a refusal");
   }
   if (!hello.refusal.ok()) {
     return absl::Status(

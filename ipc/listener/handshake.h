@@ -1,20 +1,21 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// The handshake of two processes that are not related, over a connected socket:
-// each sends a hello (hello.h) with its own pidfd and its credentials, and
-// looks at the other's. One that connects speaks first.
+// The handshake of two unrelated processes over a connected socket: each sends
+// a hello (hello.h) with its own pidfd and its credentials, and verifies the
+// other's. The connecting process sends first.
 //
 //   TENON_RETURN_IF_ERROR(BeginHandshake(socket, options));
 //   TENON_RETURN_IF_ERROR(SendHello(socket, self));
 //   ... until it is there: TENON_ASSIGN_OR_RETURN(peer, TakeHello(...));
 //
-// What is believed: credentials, which the kernel checks when they are sent.
-// They must be those of the process and user that made the connection, for whom
-// the kernel vouches (SO_PEERCRED). The pidfd must be that of this process:
-// SO_PEERPIDFD (Linux 6.5) says. Without it, it must be the pidfd of the
-// process that has the sender's number; one that has none in this pid namespace
-// is taken at its word. No call here blocks.
+// Trusted data: the credentials, which the kernel checks when they are sent.
+//   They must be those of the process and user that made the connection, for
+//   which the kernel vouches (SO_PEERCRED). The pidfd must be that of this
+//   process, according to SO_PEERPIDFD (Linux 6.5). Without that option, it
+//   must be the pidfd of the process with the sender's number; the pidfd of a
+//   process that has no number in this pid namespace is accepted as sent. No
+//   call here blocks.
 
 #ifndef TENON_IPC_LISTENER_HANDSHAKE_H_
 #define TENON_IPC_LISTENER_HANDSHAKE_H_
@@ -30,14 +31,14 @@
 namespace tenon {
 
 struct HandshakeOptions {
-  // Else only processes of the effective user of this one.
+  // Otherwise only processes of this process's effective user.
   bool allow_other_users = false;
-  // Whether the peer may refuse: the one that listens may, the one that
-  // connects has no reason to.
+  // Whether the peer may send a refusal: a listener may, a connecting process
+  // may not.
   bool may_be_refused = false;
 };
 
-// What this process says of itself.
+// The identity that this process announces.
 struct Self {
   PidFd pid_fd;
   RandomId id;
@@ -46,7 +47,7 @@ struct Self {
   static absl::StatusOr<Self> Get();
 };
 
-// Checks the user at the other end before anything is said, and prepares the
+// Checks the user at the other end before any message is sent, and prepares the
 // socket. Errors: kPermissionDenied naming both users; setsockopt()'s.
 absl::Status BeginHandshake(int socket, const HandshakeOptions& options);
 
@@ -54,16 +55,16 @@ absl::Status BeginHandshake(int socket, const HandshakeOptions& options);
 // limit of descriptors in flight.
 absl::Status SendHello(int socket, const Self& self);
 
-// Tells the peer why there will be no channel, as far as that is possible.
+// Tells the peer why there will be no channel, as far as possible.
 void SendRefusal(int socket, const absl::Status& why);
 
-// Takes the peer's hello. Nothing: it has not come yet.
-// Errors, all of which end the handshake:
+// Takes the peer's hello; nullopt if it has not arrived yet. Errors, all of
+// which end the handshake:
 //   kUnavailable        the peer has gone
 //   kPermissionDenied   it is another user's, or not the process it claims
-//   kDataLoss           it sent something else
+//   kDataLoss           the message is not a hello
 //   kResourceExhausted  this process may not open another descriptor
-//   the peer's own      it has refused
+//   the peer's own      it has sent a refusal
 absl::StatusOr<std::optional<PeerProcess>> TakeHello(
     int socket, const HandshakeOptions& options);
 

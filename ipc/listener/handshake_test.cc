@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Who is at the other end: on kernels with and without SO_PEERPIDFD, across pid
-// namespaces, and what becomes of one that lies about it.
+// The peer's identity: on kernels with and without SO_PEERPIDFD, across pid
+// namespaces, and of peers that forge it.
 
 #include "tenon/ipc/listener/handshake.h"
 
@@ -58,13 +58,13 @@ constexpr absl::StatusCode kUnavailable = absl::StatusCode::kUnavailable;
 
 constexpr int kSoPeerPidFd = 77;
 
-// As on a kernel before Linux 6.5. For good, so in a child only.
+// As on a kernel before Linux 6.5. Permanent, so for children only.
 bool HidePeerPidFd() {
   return FailSystemCall({.number = SYS_getsockopt,
                          .argument = 2,
                          .value = kSoPeerPidFd,
                          .error = ENOPROTOOPT}) &&
-         // By which pidfds are known to have inodes of their own.
+         // The check whether pidfds have inodes of their own.
          FailSystemCall({.number = SYS_fstatfs, .error = ENOSYS});
 }
 
@@ -114,12 +114,12 @@ absl::StatusOr<PeerProcess> AwaitHello(int socket,
   }
 }
 
-// The whole of one side.
+// One end's whole handshake.
 absl::StatusOr<PeerProcess> Shake(int socket,
                                   const HandshakeOptions& options = {}) {
   TENON_RETURN_IF_ERROR(BeginHandshake(socket, options));
   TENON_ASSIGN_OR_RETURN(const Self self, Self::Get());
-  // One that has refused already may be gone, but has said why.
+  // A listener that has refused already may be gone, but has sent the reason.
   SendHello(socket, self).IgnoreError();
   return AwaitHello(socket, options);
 }
@@ -138,7 +138,7 @@ void SendForgedHello(int socket, std::vector<int> fds) {
       << strerror(errno);
 }
 
-// Both kinds of kernel. The body of the side that looks runs in a child.
+// On both kinds of kernel. The end that verifies runs in a child.
 class HandshakeTest : public ::testing::TestWithParam<bool> {
  protected:
   bool has_peer_pid_fd() const { return GetParam(); }
@@ -150,7 +150,7 @@ class HandshakeTest : public ::testing::TestWithParam<bool> {
     const pid_t child = StartChild([&] {
       const UniqueFd socket = listener.Connect();
       client(socket.get());
-      // Until the other side has seen enough.
+      // Until the other end has finished its checks.
       char c;
       EXPECT_GE(recv(socket.get(), &c, 1, 0), -1);
     });
@@ -164,7 +164,7 @@ class HandshakeTest : public ::testing::TestWithParam<bool> {
     EXPECT_EQ(ExitCodeOf(child), 0);
   }
 
-  // The same, where the server only refuses.
+  // The same for a server that only refuses.
   void ExpectRefused(const std::function<void(int socket)>& client,
                      const ::testing::Matcher<absl::Status>& refusal) {
     Run(client, [&](int socket, pid_t) {
@@ -208,7 +208,7 @@ TEST_P(HandshakeTest, TheOtherIsKnownByItsPidFd) {
   EXPECT_EQ(ExitCodeOf(child), 128 + SIGKILL);
 }
 
-// In one process, so that whoever listens is who answers.
+// In one process, so that the listener and the server are the same process.
 TEST(HandshakeBothTest, EachKnowsTheOther) {
   const RawListener listener;
   const UniqueFd client = listener.Connect();
@@ -240,7 +240,7 @@ TEST_P(HandshakeTest, SomethingElseThanAPidFdIsRefused) {
         const UniqueFd event(eventfd(0, EFD_CLOEXEC));
         SendForgedHello(socket, {event.get()});
       },
-      StatusIs(kDataLoss, HasSubstr("no pidfd")));
+      StatusIs(kDataLoss, HasSubstr("not a pidfd")));
 }
 
 TEST_P(HandshakeTest, NoPidFdOrTwoAreRefused) {
@@ -254,8 +254,8 @@ TEST_P(HandshakeTest, NoPidFdOrTwoAreRefused) {
   }
 }
 
-// Passing a connection on before the handshake would give the first owner's
-// name to the second.
+// Passing a connection on before the handshake would give the second owner the
+// identity of the first.
 TEST_P(HandshakeTest, ProcessThatDidNotConnectIsRefused) {
   ExpectRefused(
       [&](int socket) {
@@ -288,12 +288,12 @@ TEST_P(HandshakeTest, RefusalReachesThePeer) {
       });
 }
 
-TEST_P(HandshakeTest, WhoConnectsCannotRefuse) {
+TEST_P(HandshakeTest, AClientCannotRefuse) {
   ExpectRefused(
       [&](int socket) {
         SendRefusal(socket, absl::ResourceExhaustedError("no"));
       },
-      StatusIs(kDataLoss, HasSubstr("began with a refusal")));
+      StatusIs(kDataLoss, HasSubstr("first message is a refusal")));
 }
 
 TEST_P(HandshakeTest, PeerThatGoesIsGone) {
@@ -321,7 +321,7 @@ TEST_P(HandshakeTest, AnotherUsersProcessIsRefusedUnlessAllowed) {
       ASSERT_TRUE(BecomeAnotherUser());
       const UniqueFd socket = listener.Connect();
       TENON_ASSERT_OK_AND_ASSIGN(const Self self, Self::Get());
-      // It may have been refused already.
+      // The connection may have been refused already.
       SendHello(socket.get(), self).IgnoreError();
       char c;
       EXPECT_GE(recv(socket.get(), &c, 1, 0), -1);
@@ -351,8 +351,8 @@ TEST_P(HandshakeTest, AnotherUsersProcessIsRefusedUnlessAllowed) {
   }
 }
 
-// The client lives in a pid namespace of its own, in which the server has no
-// number; the server sees it under another one than it sees itself.
+// The client is in a pid namespace of its own, in which the server has no
+// number; the server sees the client under another number than it sees itself.
 TEST_P(HandshakeTest, HoldsAcrossPidNamespaces) {
   const RawListener listener;
   const pid_t child = StartChild([&] {
@@ -374,7 +374,7 @@ TEST_P(HandshakeTest, HoldsAcrossPidNamespaces) {
     });
     EXPECT_EQ(ExitCodeOf(inner), 0);
   });
-  // The one who listens, so not in a child.
+  // The listening process is not a child.
   pollfd connected = {.fd = listener.fd(), .events = POLLIN, .revents = 0};
   absl::StatusOr<int> ready =
       PollUntil(&connected, 1, Deadline::After(absl::Seconds(10)));
@@ -399,7 +399,7 @@ INSTANTIATE_TEST_SUITE_P(Kernels, HandshakeTest, ::testing::Bool(),
                                                : "WithoutPeerPidFd";
                          });
 
-// Nobody vouches for the pidfd, so there is none.
+// The kernel does not vouch for the pidfd, so none is returned.
 TEST(HandshakeWithoutProcTest, PidFdThatCannotBeCheckedIsNotGiven) {
   if (!CanEnterOwnMountNamespace()) GTEST_SKIP() << kNoMountNamespace;
   const RawListener listener;

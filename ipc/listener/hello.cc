@@ -22,8 +22,8 @@ constexpr auto kLastCode =
     static_cast<uint32_t>(absl::StatusCode::kUnauthenticated);
 
 absl::Status NotAHello(absl::string_view why) {
-  return absl::DataLossError(absl::StrCat(
-      "the peer began with something that is no handshake: ", why));
+  return absl::DataLossError(
+      absl::StrCat("the peer's first message is not a handshake: ", why));
 }
 
 }  // namespace
@@ -43,20 +43,23 @@ absl::StatusOr<Hello> ParseHello(absl::string_view bytes) {
   Hello hello;
   TENON_ASSIGN_OR_RETURN(const uint32_t magic, reader.Get<uint32_t>());
   if (magic != kHelloMagic) {
-    return NotAHello(absl::StrCat("its magic number is 0x", absl::Hex(magic),
-                                  " in place of 0x", absl::Hex(kHelloMagic)));
+    return NotAHello(absl::StrCat("bad magic 0x", absl::Hex(magic), ", want 0x",
+                                  absl::Hex(kHelloMagic)));
   }
   TENON_ASSIGN_OR_RETURN(const uint32_t code, reader.Get<uint32_t>());
   TENON_ASSIGN_OR_RETURN(hello.id.high, reader.Get<uint64_t>());
   TENON_ASSIGN_OR_RETURN(hello.id.low, reader.Get<uint64_t>());
   TENON_ASSIGN_OR_RETURN(const std::string text, reader.GetString());
   TENON_RETURN_IF_ERROR(reader.Finish());
-  if (code > kLastCode) return NotAHello(absl::StrCat("status code ", code));
+  if (code > kLastCode)
+    return NotAHello(absl::StrCat("unknown status code ", code));
   if (text.size() > kMaxRefusalText) {
-    return NotAHello(absl::StrCat("a text of ", text.size(), " bytes"));
+    return NotAHello(
+        absl::StrCat("its text of ", text.size(), " bytes is too long"));
   }
-  // Of no code the text would get lost.
-  if (code == 0 && !text.empty()) return NotAHello("a text without a code");
+  // Without a code the text would be lost.
+  if (code == 0 && !text.empty())
+    return NotAHello("it has a text but no status code");
   hello.refusal =
       absl::Status(static_cast<absl::StatusCode>(code), absl::CHexEscape(text));
   return hello;

@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Hello: the first message of each side of a connection, as bytes. It is the
+// Hello: the first message of each end of a connection, as bytes. It is the
 // payload of a frame (frame.h), which has the version, and comes with the
-// sender's pidfd; a refusal comes with none.
+// sender's pidfd; a refusal comes without one.
 //
 //    0         4         8         24        32
 //   +---------+---------+---------+---------+------------------------+
@@ -30,15 +30,15 @@ inline constexpr size_t kMaxRefusalText = 512;
 
 struct Hello {
   RandomId id;
-  // Why the sender does not want the connection; OK if it does. The message is
-  // cut to kMaxRefusalText.
+  // Why the sender rejects the connection; OK if it accepts. The message is cut
+  // to kMaxRefusalText.
   absl::Status refusal;
 };
 
 std::string EncodeHello(const Hello& hello);
 
-// `bytes` may be anything. The message of a refusal is made printable.
-// Errors: kDataLoss, saying what does not fit.
+// `bytes` may be anything. The message of a refusal is made printable. Errors:
+// kDataLoss naming the malformed part.
 absl::StatusOr<Hello> ParseHello(absl::string_view bytes);
 
 }  // namespace tenon

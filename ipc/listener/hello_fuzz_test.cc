@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Fuzz target of the handshake's message: as a peer sends it, the frame around
-// it included. What is taken for a hello must be one by a second account of the
-// layout, and what it says must be written the same.
+// Fuzz target of the handshake's message as a peer sends it, including its
+// frame. An accepted hello must be valid by a second implementation of the
+// layout, and be encoded to the same bytes.
 //
 // As a test it replays testdata/hello_fuzz and mutations of it. As a fuzzer:
 // clang++ -std=c++20 -DTENON_FUZZ -fsanitize=fuzzer,address,undefined, with
@@ -67,7 +67,7 @@ void FuzzHello(absl::string_view bytes) {
       "another code");
   const absl::string_view text = hello->refusal.message();
   ABSL_RAW_CHECK(IsPrintable(text), "the text is not printable");
-  // Escaped once more it may be longer than a text may be.
+  // Escaped again it may exceed the longest text.
   const std::string again = EncodeHello(*hello);
   ABSL_RAW_CHECK(ParseHello(again).ok(), "what is written cannot be read");
   ABSL_RAW_CHECK(!hello->refusal.ok() || again == bytes,

@@ -41,7 +41,7 @@
 namespace tenon {
 namespace {
 
-// The connection, the pidfd that comes, that of the kernel, one to look.
+// The connection, the received pidfd, the kernel's, and one for a check.
 constexpr int kFdsOfAHandshake = 4;
 constexpr int kBacklog = 128;
 // The descriptors polled in one round.
@@ -52,7 +52,7 @@ constexpr int kLastRounds = 2 * kBacklog;
 absl::Status CheckOptions(const ListenerOptions& options) {
   if (options.max_unfinished == 0) {
     return absl::InvalidArgumentError(
-        "listener: max_unfinished must be at least 1");
+        "listener: max_unfinished is 0; want at least 1");
   }
   if (options.handshake_patience <= absl::ZeroDuration()) {
     return absl::InvalidArgumentError(
@@ -60,7 +60,7 @@ absl::Status CheckOptions(const ListenerOptions& options) {
   }
   if (options.channel.max_fds_in_flight == 0) {
     return absl::InvalidArgumentError(
-        "listener: max_fds_in_flight must be at least 1");
+        "listener: max_fds_in_flight is 0; want at least 1");
   }
   return absl::OkStatus();
 }
@@ -142,7 +142,7 @@ class Listener::State {
   void DropOne();
   void Drop(Place place);
   Deadline NextExpiry() const;
-  absl::Status NobodyCame() const;
+  absl::Status NoConnection() const;
 
   HandshakeOptions handshake() const {
     return {.allow_other_users = options_.allow_other_users};
@@ -193,7 +193,7 @@ absl::StatusOr<Channel> Listener::State::Accept(Deadline deadline) {
           PollUntil(&fd, 1, Earlier(deadline, NextExpiry())).status());
     }
   }
-  return NobodyCame();
+  return NoConnection();
 }
 
 // Reads all connections that have sent data before it accepts one more: so a
@@ -343,11 +343,12 @@ Deadline Listener::State::NextExpiry() const {
   return unfinished_.empty() ? Deadline::Never() : unfinished_.front().expires;
 }
 
-absl::Status Listener::State::NobodyCame() const {
-  return absl::DeadlineExceededError(
-      absl::StrCat("nobody has connected to ", name_, " (", unfinished_.size(),
-                   " connections have not said who they are, ", counts_.refused,
-                   " were refused, ", counts_.dropped, " dropped until now)"));
+absl::Status Listener::State::NoConnection() const {
+  return absl::DeadlineExceededError(absl::StrCat(
+      "Listener::Accept(): no process has connected to ", name_, " (",
+      unfinished_.size(), " connections have not identified themselves; ",
+      counts_.refused, " were refused and ", counts_.dropped,
+      " dropped so far)"));
 }
 
 absl::StatusOr<Listener> Listener::CreateAbstract(
@@ -375,7 +376,8 @@ absl::StatusOr<Listener> Listener::CreateAtPath(
   std::string name(path);
   TENON_RETURN_IF_ERROR(SocketAddress::Parse(name).status());
   if (name[0] != '/') {
-    return absl::InvalidArgumentError(absl::StrCat("no path: ", name));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "Listener::CreateAtPath(): '", name, "' is not an absolute path"));
   }
   TENON_ASSIGN_OR_RETURN(UniqueFd socket, NewSocket());
   TENON_ASSIGN_OR_RETURN(SocketFile file,

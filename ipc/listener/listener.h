@@ -49,14 +49,15 @@ struct ConnectOptions {
   bool allow_other_users = false;
 };
 
-// Ownership: owns its sockets; destroying it closes connections not yet
-//   accepted, and removes its socket file if that is still its own.
+// Ownership: owns its sockets; destruction closes connections not yet accepted,
+//   and removes its socket file if that is still its own.
 // Threads: thread-compatible; has none of its own.
 // Processes: inert in a forked child: calls fail with kFailedPrecondition, the
-//   file stays. A process that is killed leaves its file, which is replaced.
-// Trust: a connecting process is checked (handshake.h) before Accept() gives
-//   the channel. One that is silent, or floods, delays no honest one by more
-//   than its own place in the kernel's queue.
+//   file stays. A killed process leaves its file, which the next listener
+//   replaces.
+// Trust: a connecting process is verified (handshake.h) before Accept() returns
+//   the channel. A silent or flooding process delays an honest one by no more
+//   than its own entry in the kernel's queue.
 // Failure: see Accept().
 class Listener {
  public:
@@ -66,12 +67,13 @@ class Listener {
   static absl::StatusOr<Listener> CreateAbstract(
       absl::string_view prefix = "tenon", const ListenerOptions& options = {});
 
-  // Listens at a path. Its directory must belong to this user, be of mode 0700
-  // and no symbolic link. The file of a listener that is dead is replaced.
-  // Errors: as above; kAlreadyExists if another process listens there, or if it
-  // is no socket; kNotFound if there is no such directory; kPermissionDenied
-  // naming owner and mode if it is open to others; kUnavailable if another
-  // process has been creating a listener in the directory for a second.
+  // Listens at a path. Its directory must belong to this user, have mode 0700
+  // and not be a symbolic link. The file of a dead listener is replaced.
+  // Errors: as above; kAlreadyExists if another process listens there, or the
+  // file is not a socket; kNotFound if there is no such directory;
+  // kPermissionDenied naming owner and mode if it is open to others;
+  // kUnavailable if another process has been creating a listener in the
+  // directory for a second.
   static absl::StatusOr<Listener> CreateAtPath(
       absl::string_view path, const ListenerOptions& options = {});
 
@@ -82,14 +84,14 @@ class Listener {
   // For Connect(): the path, or "@" and the abstract name.
   const std::string& name() const;
 
-  // For poll(): an epoll descriptor, readable when somebody connects or says
-  // who he is, which may end in a channel or not: call Accept() with a passed
-  // deadline. That somebody's patience is over does not make it readable: his
-  // connection is dropped at the next call. Still owned here.
+  // For poll(): an epoll descriptor, readable when a process connects or
+  // identifies itself, which need not lead to a channel: call Accept() with a
+  // passed deadline. An expired handshake_patience does not make it readable:
+  // that connection is dropped at the next call. Still owned here.
   int fd() const;
 
-  // The next channel; blocks until `deadline`. A refused process is told why,
-  // and counted, and does not end the call.
+  // Returns the next channel; blocks until `deadline`. A rejected process is
+  // told the reason and counted; the call goes on.
   // Errors, all of which leave the listener usable:
   //   kDeadlineExceeded   no acceptable process connected
   //   kResourceExhausted  this process may not open another descriptor (the
@@ -100,8 +102,8 @@ class Listener {
 
   struct Counts {
     uint64_t accepted = 0;
-    uint64_t refused = 0;  // For their data or their identity.
-    uint64_t dropped = 0;  // For having said nothing, or gone.
+    uint64_t refused = 0;  // For malformed data or their identity.
+    uint64_t dropped = 0;  // For silence, or closed by the peer.
     size_t unfinished = 0;
   };
   Counts counts() const;
@@ -113,14 +115,14 @@ class Listener {
   std::unique_ptr<State> state_;
 };
 
-// Connects to a listener, and waits until it has accepted: so it is to call
-// Accept() meanwhile. A listener that drops the connection under a flood is
-// tried again. Blocks until `deadline`.
+// Connects to a listener and waits until it has accepted: the listener must
+// call Accept() meanwhile. Retries if the listener drops the connection under a
+// flood. Blocks until `deadline`.
 // Errors: kDeadlineExceeded; kUnavailable if no process listens there (any
 // more); kNotFound if there is no such path; kPermissionDenied if the listener
-// is another user's, or refuses this one; kInvalidArgument for a bad address;
-// kDataLoss if it is no listener of this version; kResourceExhausted at a limit
-// of descriptors, here or there.
+// is another user's, or rejects this process; kInvalidArgument for a bad
+// address; kDataLoss if the peer is not a listener of this version;
+// kResourceExhausted at a limit of descriptors, here or there.
 absl::StatusOr<Channel> Connect(absl::string_view address, Deadline deadline,
                                 const ConnectOptions& options = {});
 

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Those who connect and say nothing, noise, or too much; a listener at the
-// limit of its descriptors; and somebody else where a listener should be.
+// Connecting processes that are silent, send noise, or flood; a listener at the
+// limit of its descriptors; and a stranger in place of the listener.
 
 #include <fcntl.h>
 #include <sys/resource.h>
@@ -47,7 +47,7 @@ constexpr absl::StatusCode kPermissionDenied =
 constexpr absl::StatusCode kResourceExhausted =
     absl::StatusCode::kResourceExhausted;
 
-// A connection without a word; invalid if the queue is full.
+// A silent connection; invalid if the queue is full.
 UniqueFd ConnectSilently(const std::string& name) {
   const absl::StatusOr<SocketAddress> address = SocketAddress::Parse(name);
   EXPECT_THAT(address, IsOk());
@@ -77,9 +77,9 @@ TEST(ListenerHostileTest, SilentOnesAreDroppedTheOldestFirst) {
     silent.push_back(ConnectSilently(listener.name()));
     ASSERT_TRUE(silent.back().valid());
   }
-  EXPECT_THAT(
-      listener.Accept(Deadline::Passed()),
-      StatusIs(kDeadlineExceeded, HasSubstr("4 connections have not said")));
+  EXPECT_THAT(listener.Accept(Deadline::Passed()),
+              StatusIs(kDeadlineExceeded,
+                       HasSubstr("4 connections have not identified")));
   EXPECT_EQ(listener.counts().unfinished, 4u);
   EXPECT_EQ(listener.counts().dropped, 6u);
   for (int i = 0; i < 10; ++i) {
@@ -100,8 +100,8 @@ TEST(ListenerHostileTest, PatienceEnds) {
   EXPECT_TRUE(IsClosedByPeer(silent));
 }
 
-// 10,000 who say nothing, and honest ones among them all the time.
-TEST(ListenerHostileTest, FloodOfSilentOnesKeepsNobodyOut) {
+// 10,000 silent connections, with honest ones among them all the time.
+TEST(ListenerHostileTest, SilentFloodKeepsNoClientOut) {
   constexpr int kFlood = 10'000, kHonest = 200;
   const size_t fds_before = CountOpenFds();
   {
@@ -112,7 +112,7 @@ TEST(ListenerHostileTest, FloodOfSilentOnesKeepsNobodyOut) {
       for (int i = 0; i < kFlood;) {
         UniqueFd fd = ConnectSilently(name);
         if (!fd.valid()) {
-          usleep(100);  // The queue is full; an honest one waits there, too.
+          usleep(100);  // The queue is full; honest processes wait there, too.
           continue;
         }
         silent[i++ % silent.size()] = std::move(fd);
@@ -129,12 +129,12 @@ TEST(ListenerHostileTest, FloodOfSilentOnesKeepsNobodyOut) {
     const Deadline deadline = Watchdog();
     while (accepted < kHonest && !deadline.has_passed()) {
       TENON_ASSERT_OK_AND_ASSIGN(Channel channel, listener.Accept(deadline));
-      // One that gave up, as it was late, has connected again.
+      // A client that gave up because it was late has connected again.
       if (channel.Send("welcome", {}, Watchdog()).ok()) ++accepted;
     }
     honest.join();
     EXPECT_TRUE(stop);
-    // The rest of the flood.
+    // The other silent connections.
     pid_t ended = 0;
     while (ended == 0 && !deadline.has_passed()) {
       EXPECT_FALSE(
@@ -167,7 +167,7 @@ TEST(ListenerHostileTest, NoiseIsRefusedAndCounted) {
   client.join();
   EXPECT_EQ(listener.counts().refused, 4u);
   EXPECT_EQ(CountOpenFds(), fds_before);
-  // They are told.
+  // They receive the reason.
   for (const UniqueFd& fd : noisy) {
     char c[1000];
     ssize_t size = recv(fd.get(), c, sizeof(c), MSG_DONTWAIT);
@@ -176,7 +176,7 @@ TEST(ListenerHostileTest, NoiseIsRefusedAndCounted) {
   }
 }
 
-TEST(ListenerHostileTest, WhoListensAndIsNoListenerIsDataLoss) {
+TEST(ListenerHostileTest, AnotherServerIsDataLoss) {
   TENON_ASSERT_OK_AND_ASSIGN(const std::string name, MakeAbstractName("tenon"));
   TENON_ASSERT_OK_AND_ASSIGN(const SocketAddress address,
                              SocketAddress::Parse(name));
@@ -190,7 +190,7 @@ TEST(ListenerHostileTest, WhoListensAndIsNoListenerIsDataLoss) {
   client.join();
 }
 
-// Another user has the name first, or somebody of another user connects.
+// Another user has the name first, or a process of another user connects.
 TEST(ListenerHostileTest, AnotherUserIsRefusedBothWays) {
   if (!CanBecomeAnotherUser()) GTEST_SKIP() << kNoOtherUser;
   TENON_ASSERT_OK_AND_ASSIGN(Listener listener, Listener::CreateAbstract());
@@ -202,7 +202,7 @@ TEST(ListenerHostileTest, AnotherUserIsRefusedBothWays) {
   };
   const pid_t child = StartChild([&, name = listener.name()] {
     ASSERT_TRUE(BecomeAnotherUser());
-    // It is this side that refuses, and that side if this one does not.
+    // This end refuses; otherwise the other end would.
     EXPECT_THAT(Connect(name, Watchdog()), names_both());
     EXPECT_THAT(Connect(name, Watchdog(), {.allow_other_users = true}),
                 names_both());
@@ -231,7 +231,7 @@ std::vector<UniqueFd> TakeAllFds() {
   }
 }
 
-// Connects, again as long as there are no descriptors for it over there.
+// Connects, and retries while the listener lacks descriptors for it.
 bool ConnectsInTheEnd(const std::string& name) {
   const auto told = StatusIs(
       kResourceExhausted,
@@ -265,7 +265,7 @@ TEST(ListenerHostileTest, AcceptAtTheLimitOfDescriptors) {
   }
 }
 
-// Silent ones have taken what there was: they make room.
+// Silent connections hold all descriptors: the oldest are dropped.
 TEST(ListenerHostileTest, SilentOnesAreDroppedForWantOfDescriptors) {
   EXPECT_TRUE(PassesInChild([] {
     TENON_ASSERT_OK_AND_ASSIGN(

@@ -1,10 +1,10 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// A listener, and one who connects, sends and receives: killed and stopped at
-// every named point. The other gets kUnavailable or whole messages, nothing is
-// left but the file of a listener that was killed, and the next one replaces
-// it.
+// A listener, and a client that connects, sends and receives: killed and
+// stopped at every named point. The other one gets kUnavailable or whole
+// messages, nothing remains except the file of a killed listener, and the next
+// listener replaces it.
 
 #include <stdlib.h>
 #include <sys/socket.h>
@@ -61,7 +61,7 @@ class World {
     EXPECT_EQ(rmdir(directory_.c_str()), 0);
   }
 
-  // Leaves the file of one who is dead, which the listener has to replace.
+  // Leaves the file of a dead listener, which the listener must replace.
   void Reset() {
     unlink(file_.c_str());
     TENON_ASSERT_OK_AND_ASSIGN(const SocketAddress address,
@@ -77,7 +77,7 @@ class World {
     absl::StatusOr<Channel> channel =
         listener.Accept(Deadline::After(absl::Seconds(2)));
     if (!channel.ok()) {
-      // Who should have connected was killed: it says so.
+      // The client was killed before it connected, and says so.
       EXPECT_THAT(channel, StatusIs(absl::StatusCode::kDeadlineExceeded));
       EXPECT_THAT(self.Await("client", "connected"), StatusIs(kUnavailable));
       return;
@@ -92,7 +92,7 @@ class World {
     absl::StatusOr<Channel> channel = tenon::Connect(file_, Soon());
     self.Step("connected");
     if (!channel.ok()) {
-      // A listener that ended in good order took its name along.
+      // A listener that ended normally has removed its name.
       EXPECT_THAT(channel, AnyOf(StatusIs(kUnavailable),
                                  StatusIs(absl::StatusCode::kNotFound)));
       return;
@@ -111,14 +111,14 @@ class World {
     }
   }
 
-  // Whoever comes next can listen there.
+  // Any later process can listen there.
   void Check() {
     EXPECT_THAT(Listener::CreateAtPath(file_), IsOk());
     EXPECT_NE(access(file_.c_str(), F_OK), 0);
   }
 
  private:
-  // Whether all came. What came is whole.
+  // Whether all messages arrived. Each that arrived is whole.
   static bool TakeAll(Channel& channel) {
     for (const size_t size : {size_t{5}, kLarge}) {
       const absl::StatusOr<Message> message = channel.Receive(Soon());
@@ -164,7 +164,7 @@ class ListenerKillTest : public ::testing::TestWithParam<KillMethod> {
 
 TEST_P(ListenerKillTest, WhereItListensAndAccepts) { Run("listener."); }
 TEST_P(ListenerKillTest, WhereItConnects) { Run("connect."); }
-TEST_P(ListenerKillTest, WhereEachSaysWhoItIs) { Run("handshake."); }
+TEST_P(ListenerKillTest, WhereEachAnnouncesItsIdentity) { Run("handshake."); }
 TEST_P(ListenerKillTest, WhereItSendsAndReceives) { Run("channel."); }
 
 TEST(ListenerKillPairTest, BothAtATime) {

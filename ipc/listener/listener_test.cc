@@ -1,8 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Listeners and those who connect, honest ones first. The rest:
-// listener_hostile_test.cc.
+// Listeners and honest clients. All others: listener_hostile_test.cc.
 
 #include "tenon/ipc/listener/listener.h"
 
@@ -53,7 +52,7 @@ constexpr absl::StatusCode kPermissionDenied =
     absl::StatusCode::kPermissionDenied;
 constexpr absl::StatusCode kUnavailable = absl::StatusCode::kUnavailable;
 
-// A directory of its own, of mode 0700, with what is in it.
+// A directory of its own, of mode 0700, removed with its contents.
 class TempDirectory {
  public:
   TempDirectory() {
@@ -139,7 +138,7 @@ TEST_P(ListenerTest, ManyConnectAtOnce) {
   }
   for (int i = 0; i < kProcesses * kEach; ++i) {
     TENON_ASSERT_OK_AND_ASSIGN(Channel channel, listener.Accept(Watchdog()));
-    // The peer is who it says.
+    // The peer is the process that connected.
     EXPECT_EQ(children.count(channel.peer()->pid), 1u);
     EXPECT_THAT(channel.Receive(Watchdog()),
                 IsMessage(absl::StrCat(channel.peer()->pid)));
@@ -157,14 +156,15 @@ TEST_P(ListenerTest, AcceptWaitsUntilItsDeadline) {
 
 TEST_P(ListenerTest, ConnectWaitsUntilItsDeadline) {
   TENON_ASSERT_OK_AND_ASSIGN(Listener listener, Create());
-  EXPECT_THAT(Connect(listener.name(), Deadline::After(absl::Milliseconds(20))),
-              StatusIs(kDeadlineExceeded, HasSubstr("has not accepted yet")));
-  // It is gone when its turn comes.
+  EXPECT_THAT(
+      Connect(listener.name(), Deadline::After(absl::Milliseconds(20))),
+      StatusIs(kDeadlineExceeded, HasSubstr("has not accepted before")));
+  // The client is gone when it is accepted.
   EXPECT_THAT(listener.Accept(Deadline::Passed()), StatusIs(kDeadlineExceeded));
   EXPECT_EQ(listener.counts().dropped, 1u);
 }
 
-TEST_P(ListenerTest, DescriptorIsReadableWhenSomebodyConnects) {
+TEST_P(ListenerTest, DescriptorIsReadableWhenAProcessConnects) {
   TENON_ASSERT_OK_AND_ASSIGN(Listener listener, Create());
   pollfd fd = {.fd = listener.fd(), .events = POLLIN, .revents = 0};
   EXPECT_THAT(PollUntil(&fd, 1, Deadline::Passed()), IsOkAndHolds(0));
@@ -181,7 +181,7 @@ TEST_P(ListenerTest, DescriptorIsReadableWhenSomebodyConnects) {
   EXPECT_THAT(PollUntil(&fd, 1, Deadline::Passed()), IsOkAndHolds(0));
 }
 
-TEST_P(ListenerTest, NobodyListensAnyMore) {
+TEST_P(ListenerTest, TheListenerIsGone) {
   std::string name;
   {
     TENON_ASSERT_OK_AND_ASSIGN(const Listener listener, Create());
@@ -192,7 +192,7 @@ TEST_P(ListenerTest, NobodyListensAnyMore) {
       StatusIs(GetParam() ? kNotFound : kUnavailable, HasSubstr("connect")));
 }
 
-TEST_P(ListenerTest, WhoWaitsIsToldThatTheListenerIsGone) {
+TEST_P(ListenerTest, AWaiterIsToldThatTheListenerIsGone) {
   TENON_ASSERT_OK_AND_ASSIGN(std::optional<Listener> listener, Create());
   std::thread client([name = listener->name()] {
     EXPECT_THAT(Connect(name, Watchdog()).status(),
@@ -313,7 +313,7 @@ TEST(ListenerPathTest, LiveListenerIsNotReplaced) {
                              Listener::CreateAtPath(directory.File()));
   for (int i = 0; i < 3; ++i) {
     EXPECT_THAT(Listener::CreateAtPath(directory.File()).status(),
-                StatusIs(kAlreadyExists, HasSubstr("somebody else listens")));
+                StatusIs(kAlreadyExists, HasSubstr("another process listens")));
   }
   std::thread client(
       [&] { EXPECT_THAT(Connect(directory.File(), Watchdog()), IsOk()); });
@@ -332,14 +332,14 @@ TEST(ListenerPathTest, AnothersFileIsNotRemoved) {
   EXPECT_TRUE(Exists(directory.File()));
 }
 
-TEST(ListenerPathTest, WhatIsNoSocketIsLeftAlone) {
+TEST(ListenerPathTest, AFileThatIsNotASocketIsLeftAlone) {
   const TempDirectory directory;
   const UniqueFd file(
       open(directory.File().c_str(), O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
   EXPECT_THAT(Listener::CreateAtPath(directory.File()).status(),
-              StatusIs(kAlreadyExists, HasSubstr("is no socket")));
+              StatusIs(kAlreadyExists, HasSubstr("is not a socket")));
   EXPECT_TRUE(Exists(directory.File()));
-  // Nor is what a symbolic link points to.
+  // Nor is the target of a symbolic link.
   ASSERT_EQ(unlink(directory.File().c_str()), 0);
   ASSERT_EQ(symlink("/tmp/somewhere", directory.File().c_str()), 0);
   EXPECT_THAT(Listener::CreateAtPath(directory.File()).status(),
@@ -370,7 +370,7 @@ TEST(ListenerPathTest, DirectoryMustBeOnesOwnAlone) {
   EXPECT_FALSE(Exists(directory.File()));
 }
 
-// Many replace the file of a dead one at once: one of them listens then.
+// Many replace a dead listener's file at once: exactly one succeeds.
 TEST(ListenerPathTest, OneOfManyReplacesADeadOne) {
   const TempDirectory directory;
   for (int round = 0; round < 10; ++round) {

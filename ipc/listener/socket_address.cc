@@ -40,9 +40,8 @@ absl::StatusOr<SocketAddress> SocketAddress::Parse(absl::string_view text) {
   if (text.size() < 2) return BadAddress(text, "has no name");
   if (absl::StrContains(text, '\0')) return BadAddress(text, "has a zero byte");
   if (text.size() > kMaxLength) {
-    return BadAddress(
-        text, absl::StrCat("has ", text.size(),
-                           " bytes; a socket's has at most ", kMaxLength));
+    return BadAddress(text, absl::StrCat("has ", text.size(),
+                                         " bytes; want at most ", kMaxLength));
   }
   SocketAddress result;
   result.address.sun_family = AF_UNIX;

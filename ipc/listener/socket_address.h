@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// SocketAddress: where a Listener listens, as text and as the kernel takes it.
+// SocketAddress: the address of a Listener, as text and in the kernel's form.
 //
 //   "/run/user/1000/tenon/camera"   a socket file
 //   "@tenon-1f0c5e0a9d3b47d28a..."  an abstract name (unix(7)): no file
@@ -23,8 +23,9 @@ struct SocketAddress {
   sockaddr_un address = {};
   socklen_t size = 0;
 
-  // Errors: kInvalidArgument, with the longest possible, if it is too long,
-  // neither an absolute path nor "@" and a name, or has a zero byte in it.
+  // Errors: kInvalidArgument naming the limit if it is too long;
+  // kInvalidArgument if it is neither an absolute path nor "@" and a name, or
+  // contains a zero byte.
   static absl::StatusOr<SocketAddress> Parse(absl::string_view text);
 
   const sockaddr* get() const {

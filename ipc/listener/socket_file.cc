@@ -30,7 +30,7 @@ namespace tenon {
 namespace {
 
 constexpr int kBacklog = 128;
-// For a process that creates a listener in the same directory at the same time.
+// The wait for a process that creates a listener in the same directory.
 constexpr absl::Duration kLockPatience = absl::Seconds(1);
 constexpr absl::Duration kLockPause = absl::Milliseconds(1);
 
@@ -46,7 +46,7 @@ absl::StatusOr<UniqueFd> OpenDirectory(const std::string& path) {
   if (file.st_uid == geteuid() && (mode & 0077) == 0) return directory;
   return absl::PermissionDeniedError(absl::StrFormat(
       "directory %s belongs to user %d and has mode %04o; it must belong to "
-      "user %d and be open to nobody else (chmod 0700)",
+      "user %d and be closed to all others (chmod 0700)",
       path, file.st_uid, mode, geteuid()));
 }
 
@@ -56,9 +56,9 @@ absl::Status Lock(int directory, const std::string& path) {
     if (errno == EINTR) continue;
     if (errno != EWOULDBLOCK) return PosixError(errno, "flock", path);
     if (deadline.has_passed()) {
-      return absl::UnavailableError(absl::StrCat(
-          "another process has had ", path,
-          " locked for a second, as one does that creates a listener in it"));
+      return absl::UnavailableError(
+          absl::StrCat("another process has held the lock of ", path,
+                       " for a second, as during the creation of a listener"));
     }
     TENON_RETURN_IF_ERROR(
         PollUntil(nullptr, 0, Deadline::After(kLockPause)).status());
@@ -82,11 +82,11 @@ absl::Status RemoveDead(int directory, const std::string& name,
   }
   if (!S_ISSOCK(file.st_mode)) {
     return absl::AlreadyExistsError(
-        absl::StrCat(path, " exists and is no socket"));
+        absl::StrCat(path, " exists and is not a socket"));
   }
   if (IsLive(address)) {
     return absl::AlreadyExistsError(
-        absl::StrCat("somebody else listens at ", path));
+        absl::StrCat("another process listens at ", path));
   }
   if (unlinkat(directory, name.c_str(), 0) != 0) {
     return PosixError(errno, "unlinkat", path);
@@ -117,7 +117,7 @@ absl::StatusOr<SocketFile> SocketFile::Listen(int socket,
   const size_t slash = path.rfind('/');
   if (slash == std::string::npos || slash + 1 == path.size()) {
     return absl::InvalidArgumentError(
-        absl::StrCat("'", path, "' is no path of a file"));
+        absl::StrCat("'", path, "' is not the path of a file"));
   }
   const std::string parent = slash == 0 ? "/" : path.substr(0, slash);
   TENON_ASSIGN_OR_RETURN(UniqueFd directory, OpenDirectory(parent));

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// SocketFile: the file of a socket that listens at a path, in a directory that
-// is this user's alone.
+// SocketFile: the file of a socket that listens at a path, in a directory
+// private to this user.
 
 #ifndef TENON_IPC_LISTENER_SOCKET_FILE_H_
 #define TENON_IPC_LISTENER_SOCKET_FILE_H_
@@ -21,9 +21,9 @@ namespace tenon {
 // Threads: thread-compatible.
 class SocketFile {
  public:
-  // Binds `socket`, of SOCK_SEQPACKET, to `path` and lets it listen. A file
-  // without a listener is replaced: under a lock of the directory,
-  // without which of two that replace it the second would replace the first.
+  // Binds `socket`, of SOCK_SEQPACKET, to `path` and listens. Replaces a file
+  // without a listener, under a lock of the directory: without it, the second
+  // of two replacing processes would replace the first one's new file.
   // Errors: those of Listener::CreateAtPath().
   static absl::StatusOr<SocketFile> Listen(int socket, const std::string& path);
 
@@ -31,7 +31,7 @@ class SocketFile {
   SocketFile(SocketFile&&) = default;
   SocketFile& operator=(SocketFile&&) = default;
 
-  // Removes the file, unless there is another one by now.
+  // Removes the file, unless it has been replaced.
   void Remove();
 
  private:

@@ -32,11 +32,11 @@
 namespace tenon {
 namespace {
 
-static_assert(FdShelf::kMaxFds == kMaxFdsInMessage);
+static_assert(FdBoard::kMaxFds == kMaxFdsInMessage);
 
-constexpr char kWhat[] = "a shelf of descriptors";
+constexpr char kWhat[] = "an FdBoard";
 
-// In front of the bytes.
+// Precedes the bytes.
 struct Header {
   static constexpr uint64_t kMagic = 0x31666c68536e6554;  // "TenShlf1".
 
@@ -47,20 +47,21 @@ struct Header {
 static_assert(std::has_unique_object_representations_v<Header>);
 
 struct Inbox {
-  char datagram[sizeof(Header) + FdShelf::kMaxBytes];
+  char datagram[sizeof(Header) + FdBoard::kMaxBytes];
 };
 
 absl::Status CheckSizes(size_t bytes, size_t fds) {
-  if (bytes <= FdShelf::kMaxBytes && fds <= FdShelf::kMaxFds) {
+  if (bytes <= FdBoard::kMaxBytes && fds <= FdBoard::kMaxFds) {
     return absl::OkStatus();
   }
-  return absl::InvalidArgumentError(absl::StrCat(
-      bytes, " bytes and ", fds, " descriptors for ", kWhat,
-      ", which takes at most ", FdShelf::kMaxBytes, " and ", FdShelf::kMaxFds));
+  return absl::InvalidArgumentError(
+      absl::StrCat("FdBoard::Publish(): ", bytes, " bytes and ", fds,
+                   " descriptors; want at most ", FdBoard::kMaxBytes, " and ",
+                   FdBoard::kMaxFds));
 }
 
-// Nothing there: false. With a null header, to remove it: what is not asked
-// for, the kernel closes.
+// False if there is no message. A null header removes the message: the kernel
+// closes descriptors that are not asked for.
 absl::StatusOr<bool> ReceiveFront(int socket, Header* header) {
   iovec into = {header, header == nullptr ? 0 : sizeof(*header)};
   msghdr message = {};
@@ -76,11 +77,11 @@ absl::StatusOr<bool> ReceiveFront(int socket, Header* header) {
 
 absl::StatusOr<bool> RemoveFront(int socket) {
   TENON_ASSIGN_OR_RETURN(const bool any, ReceiveFront(socket, nullptr));
-  TENON_CRASH_POINT("fd_shelf.removed");
+  TENON_CRASH_POINT("fd_board.removed");
   return any;
 }
 
-// All that is in front of the message `id`.
+// Removes all messages before message `id`.
 absl::Status RemoveUntil(int socket, RandomId id) {
   for (;;) {
     Header front;
@@ -95,7 +96,7 @@ absl::Status RemoveUntil(int socket, RandomId id) {
 absl::Status SendError(absl::Span<const int> fds) {
   if (errno == EBADF) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "one of ", fds.size(), " descriptors for ", kWhat, " is not open"));
+        "FdBoard::Publish(): one of ", fds.size(), " descriptors is not open"));
   }
   return PosixError(errno, "sendmsg",
                     absl::StrCat(kWhat, ", ", fds.size(), " descriptors"));
@@ -103,26 +104,27 @@ absl::Status SendError(absl::Span<const int> fds) {
 
 }  // namespace
 
-absl::StatusOr<FdShelf> FdShelf::Create() {
+absl::StatusOr<FdBoard> FdBoard::Create() {
   int ends[2];
   if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
     return PosixError(errno, "socketpair", kWhat);
   }
-  return FdShelf(UniqueFd(ends[0]), UniqueFd(ends[1]));
+  return FdBoard(UniqueFd(ends[0]), UniqueFd(ends[1]));
 }
 
-absl::StatusOr<FdShelf> FdShelf::Adopt(UniqueFd&& in, UniqueFd&& out) {
+absl::StatusOr<FdBoard> FdBoard::Adopt(UniqueFd&& in, UniqueFd&& out) {
   for (const UniqueFd* end : {&in, &out}) {
     TENON_RETURN_IF_ERROR(
         CheckIsConnectedUnixSocket(end->get(), SOCK_SEQPACKET, kWhat));
   }
-  return FdShelf(std::move(in), std::move(out));
+  return FdBoard(std::move(in), std::move(out));
 }
 
-absl::Status FdShelf::Put(absl::string_view bytes, absl::Span<const int> fds) {
+absl::Status FdBoard::Publish(absl::string_view bytes,
+                              absl::Span<const int> fds) {
   TENON_RETURN_IF_ERROR(CheckSizes(bytes.size(), fds.size()));
   Header header;
-  // Unknown again, if this does not end well.
+  // Stays unknown if this fails.
   const RandomId last = std::exchange(last_id_, RandomId());
   bool knows_front = !last.is_zero() && fork_count_ == ForkCount();
   if (knows_front) {
@@ -142,14 +144,14 @@ absl::Status FdShelf::Put(absl::string_view bytes, absl::Span<const int> fds) {
            return sendmsg(in_.get(), &message, MSG_DONTWAIT | MSG_NOSIGNAL);
          }) < 0) {
     if (errno != EAGAIN) return SendError(fds);
-    // Full, of what writers left that were killed before they removed anything:
+    // Full of messages of publishers that were killed before they removed any:
     // there is more than one.
     TENON_ASSIGN_OR_RETURN(const bool any, RemoveFront(out_.get()));
     if (!any) return PosixError(EAGAIN, "sendmsg", kWhat);
     knows_front = false;
   }
-  TENON_CRASH_POINT("fd_shelf.sent");
-  // Before it lies the last one alone: that need not be looked at.
+  TENON_CRASH_POINT("fd_board.sent");
+  // Only the last item precedes it: it can be removed unread.
   if (knows_front) {
     TENON_RETURN_IF_ERROR(RemoveFront(out_.get()).status());
   } else {
@@ -160,19 +162,20 @@ absl::Status FdShelf::Put(absl::string_view bytes, absl::Span<const int> fds) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<ShelfItem> FdShelf::Take(size_t but_last) const {
-  // The kernel leaves out descriptors that there is no room for: the last ones.
-  // As a rule what is wanted is one, and asking for more would open and close
+absl::StatusOr<PublishedFds> FdBoard::Read(size_t but_last) const {
+  // If there is no room for all descriptors the kernel leaves out the last
+  // ones. As a rule a single one is wanted; receiving more would open and close
   // all of them.
   if (but_last > 0) {
-    absl::StatusOr<ShelfItem> one = Peek(but_last, CMSG_LEN(sizeof(int)));
+    absl::StatusOr<PublishedFds> one = Receive(but_last, CMSG_LEN(sizeof(int)));
     if (!absl::IsResourceExhausted(one.status())) return one;
   }
-  return Peek(but_last, sizeof(ControlBuffer));
+  return Receive(but_last, sizeof(ControlBuffer));
 }
 
-// With so much room for control data.
-absl::StatusOr<ShelfItem> FdShelf::Peek(size_t but_last, size_t room) const {
+// With `room` bytes for control data.
+absl::StatusOr<PublishedFds> FdBoard::Receive(size_t but_last,
+                                              size_t room) const {
   Inbox inbox;
   iovec into = {inbox.datagram, sizeof(inbox.datagram)};
   ControlBuffer control;
@@ -187,9 +190,9 @@ absl::StatusOr<ShelfItem> FdShelf::Peek(size_t but_last, size_t room) const {
   });
   if (size < 0) {
     if (errno != EAGAIN) return PosixError(errno, "recvmsg", kWhat);
-    return absl::NotFoundError(absl::StrCat("nothing is on ", kWhat));
+    return absl::NotFoundError("FdBoard::Read(): nothing is published");
   }
-  ShelfItem item;
+  PublishedFds item;
   item.fds = TakeAncillary(&message).fds;
   Header header;
   if (static_cast<size_t>(size) >= sizeof(header)) {
@@ -200,33 +203,32 @@ absl::StatusOr<ShelfItem> FdShelf::Peek(size_t but_last, size_t room) const {
       header.fds > kMaxFds || item.fds.size() > header.fds ||
       header.fds < but_last) {
     return absl::DataLossError(
-        absl::StrCat("what is on ", kWhat, " was not laid there by Put()"));
+        "FdBoard::Read(): the message on the board is malformed: Publish() did "
+        "not send it");
   }
   const size_t wanted = static_cast<size_t>(header.fds) - but_last;
   if (item.fds.size() > wanted) item.fds.resize(wanted);
   if (item.fds.size() < wanted) {
-    return absl::ResourceExhaustedError(absl::StrCat(
-        "only ", item.fds.size(), " of ", wanted,
-        " descriptors could be "
-        "taken from ",
-        kWhat,
-        ": this process may open no more (RLIMIT_NOFILE; raise it with ulimit "
-        "-n)"));
+    return absl::ResourceExhaustedError(
+        absl::StrCat("FdBoard::Read(): only ", item.fds.size(), " of ", wanted,
+                     " descriptors could be received: this process may open no "
+                     "more (RLIMIT_NOFILE; raise it with ulimit "
+                     "-n)"));
   }
   item.bytes.assign(inbox.datagram + sizeof(header),
                     static_cast<size_t>(size) - sizeof(header));
   return item;
 }
 
-void FdShelf::Wake() const {
+void FdBoard::Wake() const {
   const char wake = 1;
-  // EAGAIN: so many wakes were not taken that it is full, and so readable.
+  // EAGAIN: it is full of wakes, and so readable.
   RetryOnEintr([&] {
     return send(out_.get(), &wake, sizeof(wake), MSG_DONTWAIT | MSG_NOSIGNAL);
   });
 }
 
-void FdShelf::TakeWakes() const {
+void FdBoard::TakeWakes() const {
   char wake;
   while (RetryOnEintr([&] {
            return recv(in_.get(), &wake, sizeof(wake), MSG_DONTWAIT);
@@ -234,7 +236,7 @@ void FdShelf::TakeWakes() const {
   }
 }
 
-absl::Status FdShelf::Clear() {
+absl::Status FdBoard::Clear() {
   last_id_ = RandomId();
   return RemoveUntil(out_.get(), RandomId());
 }

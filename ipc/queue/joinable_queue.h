@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// JoinableQueue<T>: a queue of tasks, which one can wait for to be done.
+// JoinableQueue<T>: a queue of tasks whose completion can be awaited.
 //
 //   // A worker:
 //   TENON_ASSIGN_OR_RETURN(Task task, queue.Get(deadline));
@@ -31,9 +31,9 @@
 
 namespace tenon {
 
-// Ownership, threads, processes, trust and failure: as Queue<T> (queue.h),
-// whose calls mean the same here. A task that was got belongs to the process
-// that got it, and dies with it.
+// Ownership, threads, processes, trust, failure and memory order: as Queue<T>
+// (queue.h), whose functions have the same meaning here. A task that was
+// received belongs to the process that received it, and dies with it.
 template <QueueValue T>
 class JoinableQueue {
  public:
@@ -61,15 +61,15 @@ class JoinableQueue {
   uint64_t size() const { return core_->size(); }
   bool empty() const { return core_->size() == 0; }
 
-  // `count` tasks that were got here, by any thread, are done. Errors:
-  // kFailedPrecondition if so many were not got.
+  // `count` tasks that any thread of this participant received are done.
+  // Errors: kFailedPrecondition if fewer were received.
   absl::Status TaskDone(uint64_t count = 1) { return core_->TaskDone(count); }
 
-  // Waits until all tasks that were put, also meanwhile, are done or have died
-  // with the processes that had got them. Errors: kDeadlineExceeded;
-  // kUnavailable if tasks are there and all others have left or died, and none
-  // is being done here; kAborted, naming how many, if some have died, from then
-  // on.
+  // Waits until all tasks, including those put meanwhile, are done or have died
+  // with the processes that received them. Errors: kDeadlineExceeded;
+  // kUnavailable if tasks are queued, all other participants have left or died,
+  // and no task is unfinished here; kAborted, naming how many, if some have
+  // died, from then on.
   absl::Status Join(Deadline deadline) { return core_->JoinTasks(deadline); }
 
  private:

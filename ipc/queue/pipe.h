@@ -32,7 +32,7 @@
 
 namespace tenon {
 
-// What an end of a pipe is for; its other end is for the opposite.
+// The directions of a pipe's end; the other end has the opposite ones.
 enum class PipeUse : char { kBoth = 'b', kSend = 's', kReceive = 'r' };
 
 struct PipeOptions {
@@ -41,8 +41,9 @@ struct PipeOptions {
   PipeUse use = PipeUse::kBoth;  // Of the end that Create() makes.
 };
 
-// A queue of two participants, of whom nobody gets what it has put itself.
-// Ownership, threads, processes, trust and failure: as Queue<T> (queue.h).
+// A queue of two participants, each of which receives only the items of the
+// other one. Ownership, threads, processes, trust, failure and memory order: as
+// Queue<T> (queue.h).
 template <QueueValue T>
 class Pipe {
  public:
@@ -55,12 +56,13 @@ class Pipe {
                 options.use);
   }
   // The other end. Errors: as Queue<T>; kResourceExhausted if a process has it,
-  // or what its last holder has sent is not received yet. After an error the
-  // handle is whole.
+  // or if items of its last holder have not been received yet. After an error
+  // the handle is unchanged.
   static absl::StatusOr<Pipe> Open(QueueHandle&& handle) {
     const char use = handle.bytes.empty() ? '\0' : handle.bytes.back();
     if (use != 'b' && use != 's' && use != 'r') {
-      return absl::InvalidArgumentError("what was given as a pipe is none");
+      return absl::InvalidArgumentError(
+          "Pipe::Open(): the handle is not that of a pipe");
     }
     handle.bytes.pop_back();
     auto core = QueueCore::Open(std::move(handle), QueueType::kPipe, sizeof(T));
@@ -68,7 +70,7 @@ class Pipe {
     return Wrap(std::move(core), static_cast<PipeUse>(use));
   }
 
-  // For the other end; again when that is gone and another is to have it.
+  // A handle for the other end; may be called again when that end is gone.
   absl::StatusOr<QueueHandle> Share() const {
     absl::StatusOr<QueueHandle> handle = core_->Share();
     if (handle.ok()) handle->bytes.push_back(static_cast<char>(Other(use_)));
@@ -76,16 +78,16 @@ class Pipe {
   }
 
   // Waits for room until `deadline`. Errors: kDeadlineExceeded; kUnavailable if
-  // the other end is gone: one that was killed may be found out only once there
-  // is no room; kFailedPrecondition if this end receives only.
+  // the other end is gone (its kill may be noticed only once there is no room);
+  // kFailedPrecondition if this end is receive-only.
   absl::Status Send(const T& item, Deadline deadline) {
     if (use_ == PipeUse::kReceive) return NotForThis("send");
     return core_->Put(std::as_bytes(std::span(&item, 1)), deadline);
   }
 
-  // Waits for an item until `deadline`. Errors: kDeadlineExceeded;
-  // kUnavailable if the other end is gone and all that it sent was received;
-  // kFailedPrecondition if this end sends only.
+  // Waits for an item until `deadline`. Errors: kDeadlineExceeded; kUnavailable
+  // if the other end is gone and all of its items were received;
+  // kFailedPrecondition if this end is send-only.
   absl::StatusOr<T> Receive(Deadline deadline) {
     if (use_ == PipeUse::kSend) return NotForThis("receive");
     std::array<std::byte, sizeof(T)> bytes;
@@ -94,12 +96,13 @@ class Pipe {
     return std::bit_cast<T>(bytes);
   }
 
-  // Whether Receive() would not wait for an item, which there is; a moment ago.
+  // Whether Receive() would return an item without waiting; a snapshot.
   bool Poll() const { return core_->size() != core_->own_size(); }
 
   PipeUse use() const { return use_; }
 
-  // For event loops, as in doorbell.h: for an item, or the end.
+  // For event loops (doorbell.h): readable when there is an item, or at the
+  // end.
   absl::StatusOr<int> PollFd() { return core_->PollFd(); }
   absl::StatusOr<bool> Arm() { return core_->Arm(); }
   void Disarm() { core_->Disarm(); }
@@ -118,8 +121,8 @@ class Pipe {
     return use == PipeUse::kSend ? PipeUse::kReceive : PipeUse::kSend;
   }
   static absl::Status NotForThis(const char* what) {
-    return absl::FailedPreconditionError(
-        std::string("this end of the pipe was not made to ") + what);
+    return absl::FailedPreconditionError(std::string("pipe: this end cannot ") +
+                                         what + " (PipeOptions::use)");
   }
 
   std::unique_ptr<QueueCore> core_;

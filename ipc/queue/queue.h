@@ -1,8 +1,9 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Queue<T>: items from any number of processes to any number of others, each
-// item to one of them, through memory, without system calls while they keep up.
+// Queue<T>: items from any number of processes to any number of processes
+// through shared memory. Each item is received by exactly one process. No
+// system calls while producers and consumers keep up.
 //
 //   TENON_ASSIGN_OR_RETURN(auto queue, Queue<Job>::Create({.capacity = 64}));
 //   TENON_ASSIGN_OR_RETURN(QueueHandle handle, queue.Share());
@@ -12,13 +13,19 @@
 //
 //   TENON_ASSIGN_OR_RETURN(Job job, queue.Get(deadline));
 //
-// Each participant puts into a ring of its own, and takes from all of them. So
-// order and capacity are those of one participant: what one has put is got in
-// its order, and nothing is said of what two have put. A participant that joins
-// may get the ring of a dead one with its items, which come first. Whoever is
-// killed, at
-// any instruction, keeps nobody back: what it was about to put is not there,
-// what it had put is, and what it had taken is gone with it.
+// Each participant puts into a ring of its own and takes from the rings of all
+// participants. Order and capacity are therefore those of one participant: the
+// items of one participant are received in the order in which it put them;
+// items of two participants have no order among each other. A participant that
+// joins may inherit the ring of a dead participant, whose remaining items then
+// come first.
+//
+// A participant that is killed, at any instruction, blocks no other: an item
+// that it was about to put is not in the queue, items that it had put stay in
+// the queue, and items that it had taken are lost with it.
+//
+// Memory order: Get() of an item sees everything that the putting thread wrote
+//   before Put(), in the item and in any other shared memory.
 
 #ifndef TENON_IPC_QUEUE_QUEUE_H_
 #define TENON_IPC_QUEUE_QUEUE_H_
@@ -42,30 +49,30 @@
 
 namespace tenon {
 
-// What can lie in a queue: bytes that mean the same everywhere.
+// A type that a queue can carry: its bytes mean the same in every process.
 template <typename T>
 concept QueueValue = SharedMemorySafe<T> && std::is_trivially_copyable_v<T> &&
     std::is_copy_constructible_v<T>;
 
 // Ownership, threads, processes, trust and failure are those of QueueCore
 // (queue_core.h). In short: any number of threads may use one object; each
-// process opens its own, a forked child too; a group that trusts each other.
-// The creator of a queue for others keeps it until they have opened theirs: a
-// participant that is alone, after others, gets kUnavailable, unless
+// process opens its own, a forked child too; all participants trust each other.
+// The process that creates a queue for others keeps it until they have opened
+// theirs: a participant that is left alone gets kUnavailable, unless
 // QueueOptions::wait_when_alone is set.
 template <QueueValue T>
 class Queue {
  public:
-  // Errors: kInvalidArgument for sizes that cannot be; kResourceExhausted
-  // naming the limit (memory, descriptors).
+  // Errors: kInvalidArgument for a capacity or number of participants out of
+  // range; kResourceExhausted naming the limit (memory, descriptors).
   static absl::StatusOr<Queue> Create(const QueueOptions& options = {}) {
     return Wrap(QueueCore::Create(QueueType::kItems, sizeof(T), options));
   }
-  // Errors: kInvalidArgument if it is no handle of a Queue<T>;
-  // kFailedPrecondition if it is of another version, or this process may not
-  // call membarrier(), which its maker could; kResourceExhausted if all
-  // slots have living participants, or naming the limit. After an error the
-  // handle is whole, and can be opened later.
+  // Errors: kInvalidArgument if the handle is not that of a Queue<T>;
+  // kFailedPrecondition if the queue has another layout version, or if this
+  // process may not call membarrier() and its creator may; kResourceExhausted
+  // if all slots have living participants, or naming the limit. After an error
+  // the handle is unchanged and can be opened later.
   static absl::StatusOr<Queue> Open(QueueHandle&& handle) {
     return Wrap(
         QueueCore::Open(std::move(handle), QueueType::kItems, sizeof(T)));
@@ -74,34 +81,34 @@ class Queue {
   Queue(Queue&&) = default;
   Queue& operator=(Queue&&) = default;
 
-  // For one more participant. Errors: kResourceExhausted.
+  // A handle for one more participant. Errors: kResourceExhausted.
   absl::StatusOr<QueueHandle> Share() const { return core_->Share(); }
 
-  // Puts an item; waits for room until `deadline`. Errors:
-  // kDeadlineExceeded if there was none; kFailedPrecondition if it is closed;
-  // kUnavailable if it is full and all others have left or died.
+  // Puts an item; waits for room until `deadline`. Errors: kDeadlineExceeded if
+  // there was no room; kFailedPrecondition if the queue is closed; kUnavailable
+  // if it is full and all other participants have left or died.
   absl::Status Put(const T& item, Deadline deadline) {
     return core_->Put(BytesOf({&item, 1}), deadline);
   }
-  // Without waiting: false if there is no room.
+  // Does not wait: false if there is no room.
   absl::StatusOr<bool> TryPut(const T& item) {
     return core_->TryPut(BytesOf({&item, 1}));
   }
-  // All of `items`, one or more, at most the capacity, or none of them.
+  // Puts all of `items` or none of them: at least one, at most the capacity.
   absl::Status PutBatch(std::span<const T> items, Deadline deadline) {
     return core_->Put(BytesOf(items), deadline);
   }
 
-  // Takes an item; waits for one until `deadline`. Errors:
-  // kDeadlineExceeded if there was none; kUnavailable if there is none and the
-  // queue is closed, or all others have left or died.
+  // Takes an item; waits for one until `deadline`. Errors: kDeadlineExceeded if
+  // none came; kUnavailable if the queue is empty and closed, or empty and all
+  // other participants have left or died.
   absl::StatusOr<T> Get(Deadline deadline) {
     std::array<std::byte, sizeof(T)> bytes;
     const absl::StatusOr<size_t> got = core_->Get(bytes, deadline);
     if (!got.ok()) return got.status();
     return std::bit_cast<T>(bytes);
   }
-  // Without waiting: none if there is none. Does not notice deaths.
+  // Does not wait: nullopt if the queue is empty. Does not notice deaths.
   absl::StatusOr<std::optional<T>> TryGet() {
     std::array<std::byte, sizeof(T)> bytes;
     const absl::StatusOr<size_t> got = core_->TryGet(bytes);
@@ -109,34 +116,36 @@ class Queue {
     if (*got == 0) return std::optional<T>();
     return std::optional<T>(std::bit_cast<T>(bytes));
   }
-  // Takes as many as there are, of one participant, and fit into `out`, at
-  // least one; returns how many.
+  // Takes at least one item, at most as many as fit into `out`, all from one
+  // participant; returns their number.
   absl::StatusOr<size_t> GetBatch(std::span<T> out, Deadline deadline) {
     return core_->Get(std::as_writable_bytes(out), deadline);
   }
 
-  // Nothing more is put, by anybody; what is there can be got, and then Get()
-  // says kUnavailable. Wakes all who wait.
+  // Closes the queue for all participants: Put() fails from now on. Queued
+  // items can still be received; after them Get() returns kUnavailable. Wakes
+  // all waiters.
   absl::Status Close() { return core_->Close(); }
   bool closed() const { return core_->closed(); }
-  // Throws away what is there now; returns how much.
+  // Discards all queued items; returns their number.
   absl::StatusOr<uint64_t> Drain() { return core_->Drain(); }
 
-  // A moment ago: how many items were there, and how many of these were put
-  // here; full() is whether this participant would have to wait.
+  // Snapshots: the number of queued items, and of those that this participant
+  // has put. full() is whether this participant would have to wait for room.
   uint64_t size() const { return core_->size(); }
   uint64_t own_size() const { return core_->own_size(); }
   bool empty() const { return core_->size() == 0; }
   bool full() const { return core_->own_size() == core_->capacity(); }
   size_t capacity() const { return core_->capacity(); }
 
-  // For event loops, as in doorbell.h: for an item, or the end. After
-  // Disarm(): Get() with Deadline::Passed() until kDeadlineExceeded.
+  // For event loops (doorbell.h): readable when there is an item, or at the
+  // end. After Disarm() call Get() with Deadline::Passed() until it returns
+  // kDeadlineExceeded.
   absl::StatusOr<int> PollFd() { return core_->PollFd(); }
   absl::StatusOr<bool> Arm() { return core_->Arm(); }
   void Disarm() { core_->Disarm(); }
 
-  // For counts and what else is rarely needed.
+  // For diagnostics: counters and rarely used functions.
   QueueCore& core() { return *core_; }
 
  private:

@@ -1,12 +1,12 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Queues between processes, in turns in the same run: one that puts and one
-// that gets, which spin (spin) or wait as they please (one), two and two (two),
-// and their limit (bare), a ring with one producer and one consumer of the same
-// capacity, which spin. Items of 64 bytes, one by one and in batches. Counters:
-// nanoseconds an item, and the ratios of the rates, where more is better; of
-// the medians. Besides, how often they slept.
+// Queues between processes, alternating in the same run: one putter and one
+// getter, which spin (spin) or wait as usual (one), two and two (two), and
+// their limit (bare), a ring with one producer and one consumer of the same
+// capacity, which spin. Items of 64 bytes, singly and in batches. Counters:
+// nanoseconds per item, and the ratios of the rates, where more is better; of
+// the medians. Also the number of sleeps.
 
 #include <sched.h>
 #include <unistd.h>
@@ -43,9 +43,9 @@ using A = StdAtomics;
 using Word = SharedWord<uint64_t>;
 
 constexpr uint64_t kCapacity = 1024;
-constexpr uint64_t kItems = 1 << 16;  // In a turn.
+constexpr uint64_t kItems = 1 << 16;  // Per round.
 constexpr size_t kPutters = 2, kGetters = 2;
-constexpr uint64_t kEnd = ~uint64_t{0};  // The last item of a putter.
+constexpr uint64_t kEnd = ~uint64_t{0};  // A putter's last item.
 
 enum class Mode : uint64_t { kBare, kSpin, kOneAndOne, kTwoAndTwo };
 constexpr uint64_t kModes = 4;
@@ -69,8 +69,9 @@ struct Shared {
   alignas(64) Word head{0};
   alignas(64) Word tail{0};
   alignas(64) std::array<TestItem, kCapacity> slots;
-  alignas(64) Word go{0};  // The number of a turn, times kModes, and its mode.
-  alignas(64) Word ended{0};  // Processes that have ended a turn, in all.
+  // The number of a round, times kModes, plus its mode.
+  alignas(64) Word go{0};
+  alignas(64) Word ended{0};  // Processes that have ended a round, in all.
   alignas(64) Word sleeps{0};
 };
 
@@ -128,7 +129,7 @@ absl::Status PutAll(QueueCore& queue, uint64_t count, size_t batch,
   return PutSome(queue, BytesOf(MakeItem(0, kEnd)), deadline, spins);
 }
 
-// Until the end of a putter: each getter comes upon one.
+// Until the end of a putter; each getter receives one such end.
 absl::Status GetAll(QueueCore& queue, size_t batch, bool spins) {
   std::vector<TestItem> items(batch);
   const auto out = std::as_writable_bytes(std::span(items));

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// The handle of a queue through a Channel: how processes that are not related
-// come to share one.
+// Sends the handle of a queue through a Channel: unrelated processes share a
+// queue.
 //
 //   TENON_ASSIGN_OR_RETURN(QueueHandle handle, queue.Share());
 //   TENON_RETURN_IF_ERROR(SendQueueHandle(channel, handle, deadline));
@@ -23,16 +23,17 @@
 
 namespace tenon {
 
-// Sends duplicates of what is in `handle`, which stays good for its caller.
-// Blocks as Channel::Send(). Errors: its.
+// Sends duplicates of the contents of `handle`, which the caller keeps. Blocks
+// as Channel::Send(). Errors: its.
 absl::Status SendQueueHandle(Channel& channel, const QueueHandle& handle,
                              Deadline deadline);
 
-// The next message, which is to be a handle; whether it is one, Open() says.
-// There are sockets in it, so the channel must have been made with
+// Receives the next message, which must be a handle; Open() validates it. A
+// handle contains sockets, so the channel must have been made with
 // ChannelOptions::allow_sockets, and its peer be trusted. Blocks as
 // Channel::Receive(). Errors: its; kDataLoss also without allow_sockets. After
-// an error the queue works on for its participants, and can be sent again.
+// an error the queue works for its participants as before, and the handle can
+// be sent again.
 absl::StatusOr<QueueHandle> ReceiveQueueHandle(Channel& channel,
                                                Deadline deadline);
 

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Whoever waits while others die: is told, or gets what they had put, and goes
-// on. Also where the dead were in another pid namespace.
+// Waiters whose peers die are told, or get their items, and continue; also if
+// the dead were in another pid namespace.
 
 #include <sched.h>
 #include <unistd.h>
@@ -47,7 +47,7 @@ class QueueDeathTest : public testing::Test {
     queue_.emplace(*std::move(queue));
   }
 
-  // A participant that does `body`, and then nothing until it is killed.
+  // A participant that runs `body`, and then waits to be killed.
   ForkedChild Other(const std::function<void(Numbers&)>& body) {
     QueueHandle handle = queue_->Share().value();
     return ForkedChild::Fork({.name = "other"},
@@ -63,12 +63,12 @@ class QueueDeathTest : public testing::Test {
   std::optional<Numbers> queue_;
 };
 
-TEST_F(QueueDeathTest, WhoSleepsIsToldOfTheLastDeath) {
+TEST_F(QueueDeathTest, ASleeperIsToldOfTheLastDeath) {
   ForkedChild first =
       Other([](Numbers& mine) { ASSERT_THAT(mine.Put(1, Soon()), IsOk()); });
   ForkedChild second =
       Other([](Numbers& mine) { ASSERT_THAT(mine.Put(2, Soon()), IsOk()); });
-  // Both are there: what they have put says so.
+  // Both have joined: their items show it.
   ASSERT_TRUE(Becomes([&] { return queue_->size() == 2; }));
   for (int i = 0; i < 2; ++i) ASSERT_THAT(queue_->Get(Soon()), IsOk());
   std::thread kills([&] {
@@ -87,7 +87,7 @@ TEST_F(QueueDeathTest, WhoSleepsIsToldOfTheLastDeath) {
   EXPECT_THAT(queue_->Get(Soon()), IsOkAndHolds(3u));
 }
 
-TEST_F(QueueDeathTest, WhoWaitsForRoomIsToldOfTheLastDeath) {
+TEST_F(QueueDeathTest, AWaiterForRoomIsToldOfTheLastDeath) {
   ForkedChild other =
       Other([](Numbers& mine) { ASSERT_THAT(mine.Get(Soon()), IsOk()); });
   ASSERT_THAT(queue_->Put(0, Soon()), IsOk());
@@ -103,9 +103,9 @@ TEST_F(QueueDeathTest, WhoWaitsForRoomIsToldOfTheLastDeath) {
   kills.join();
 }
 
-// Three sleep, and are all rung; two of them are killed with that. What was put
-// does not wait for them.
-TEST_F(QueueDeathTest, WhatTheDeadWereRungForIsGot) {
+// Three sleep, and all are rung; two of them are killed at that moment. The
+// item does not wait for them.
+TEST_F(QueueDeathTest, ItemsTheDeadWereRungForAreReceived) {
   auto putter = Numbers::Open(queue_->Share().value());
   ASSERT_THAT(putter, IsOk());
   SharedObject<std::atomic<int>> armed;
@@ -129,8 +129,8 @@ TEST_F(QueueDeathTest, WhatTheDeadWereRungForIsGot) {
   }
 }
 
-// The slots of the dead are used again, whatever is in their rings.
-TEST_F(QueueDeathTest, PlacesOfTheDeadAreFoundAgain) {
+// The slots of the dead are reused, with items in their rings or without.
+TEST_F(QueueDeathTest, SlotsOfTheDeadAreReused) {
   for (uint64_t round = 0; round < 30; ++round) {
     std::vector<ForkedChild> others;
     for (uint64_t i = 0; i < 3; ++i) {
@@ -144,7 +144,7 @@ TEST_F(QueueDeathTest, PlacesOfTheDeadAreFoundAgain) {
   }
 }
 
-// As in a container: the others have other numbers there, or none.
+// As in a container: the other processes have other numbers there, or none.
 TEST_F(QueueDeathTest, AcrossPidNamespaces) {
   QueueHandle handle = queue_->Share().value();
   ForkedChild outer =

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Each system call of making, sharing, opening, using and leaving a queue fails
-// once, with each error that it can have: no crash, no hang, nothing leaks, and
+// once, with each of its possible errors: no crash, no hang, nothing leaks, and
 // the next try succeeds.
 
 #include <errno.h>
@@ -42,11 +42,11 @@ absl::Status Life() {
       other.Put(7, Deadline::After(absl::Milliseconds(50)));
   queue.Disarm();
   TENON_RETURN_IF_ERROR(put);
-  // Whatever has failed, what was put is there.
+  // Whichever call has failed, the item is there.
   TENON_ASSIGN_OR_RETURN(const uint64_t got,
                          queue.Get(Deadline::After(absl::Milliseconds(50))));
   if (got != 7) return absl::InternalError("another item came");
-  // Sleeps, until nothing comes.
+  // Sleeps until the deadline.
   const absl::Status nothing =
       queue.Get(Deadline::After(absl::Milliseconds(1))).status();
   return absl::IsDeadlineExceeded(nothing) ? absl::OkStatus() : nothing;
@@ -78,7 +78,7 @@ TEST(QueueFaultTest, EachSystemCallFailsOnce) {
   scenario.check = [](const SyscallFault& fault,
                       const absl::Status& outcome) -> absl::Status {
     if (absl::IsInternal(outcome)) return outcome;
-    // A signal never matters.
+    // A signal must never matter.
     return fault.error == EINTR ? outcome : absl::OkStatus();
   };
   TENON_ASSERT_OK_AND_ASSIGN(const FaultReport report,

@@ -128,7 +128,7 @@ TEST(JoinableQueueTest, TasksThatDieAreCounted) {
         ASSERT_THAT(mine, IsOk());
         for (int i = 0; i < 4; ++i) ASSERT_THAT(mine->Get(Soon()), IsOk());
         ASSERT_THAT(mine->TaskDone(2), IsOk());
-        // Its own are not done, so this lasts until it is killed.
+        // Its own task is not done, so this waits until the process is killed.
         mine->Join(Deadline::Never()).IgnoreError();
       }));
   ASSERT_TRUE(Becomes([&] { return queue.size() == 1; }));
@@ -141,7 +141,7 @@ TEST(JoinableQueueTest, TasksThatDieAreCounted) {
   EXPECT_THAT(queue.Join(Soon()),
               StatusIs(absl::StatusCode::kAborted, HasSubstr("2 of 5 tasks")));
   kills.join();
-  // Who comes to the place of the dead owes nothing.
+  // The new holder of the dead participant's slot owes no tasks.
   auto next = Another(queue);
   ASSERT_THAT(queue.Put(9, kNow), IsOk());
   EXPECT_THAT(next.Get(Soon()), IsOkAndHolds(9u));
@@ -151,7 +151,7 @@ TEST(JoinableQueueTest, TasksThatDieAreCounted) {
               StatusIs(absl::StatusCode::kAborted, HasSubstr("2 of 6 tasks")));
 }
 
-TEST(JoinableQueueTest, NobodyIsLeftToDoThem) {
+TEST(JoinableQueueTest, NoParticipantIsLeftToDoThem) {
   TENON_ASSERT_OK_AND_ASSIGN(auto queue, Tasks::Create());
   { auto other = Another(queue); }
   ASSERT_THAT(queue.Put(1, kNow), IsOk());

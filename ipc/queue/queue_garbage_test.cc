@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Wild bytes in the memory of a queue. Its participants trust each other, so
-// what comes of it may be any error or any item; but nobody crashes, leaves the
+// Corrupt bytes in the memory of a queue. Its participants trust each other, so
+// any error or any item may result; but no process crashes, accesses other
 // memory, or waits beyond a deadline.
 
 #include <sys/mman.h>
@@ -35,7 +35,7 @@ constexpr auto kDataLoss = absl::StatusCode::kDataLoss;
 
 const Deadline kNow = Deadline::Passed();
 
-// A queue, and its memory as somebody else has it.
+// A queue, and a second mapping of its memory.
 class QueueGarbageTest : public testing::Test {
  protected:
   static constexpr size_t kCapacity = 4;
@@ -48,9 +48,9 @@ class QueueGarbageTest : public testing::Test {
     queue_ = *std::move(queue);
     TENON_ASSERT_OK_AND_ASSIGN(QueueHandle handle, queue_->Share());
     TENON_ASSERT_OK_AND_ASSIGN(
-        const QueueKind kind,
+        const QueueGeometry geometry,
         ParseQueueHandle(handle.bytes, handle.fds.size()));
-    size_ = kind.slots_offset();
+    size_ = geometry.slots_offset();
     memory_ = mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_SHARED,
                    handle.fds[0].get(), 0);
     ASSERT_NE(memory_, MAP_FAILED);
@@ -67,9 +67,9 @@ class QueueGarbageTest : public testing::Test {
   std::span<uint64_t> words() const {
     return {static_cast<uint64_t*>(memory_), size_ / sizeof(uint64_t)};
   }
-  uint64_t& Word(size_t place, size_t offset) const {
-    return words()[(kQueueParticipantsOffset +
-                    place * sizeof(QueueParticipant) + offset) /
+  uint64_t& Word(size_t slot, size_t offset) const {
+    return words()[(kQueueParticipantsOffset + slot * sizeof(QueueParticipant) +
+                    offset) /
                    sizeof(uint64_t)];
   }
 
@@ -102,13 +102,13 @@ TEST_F(QueueGarbageTest, ATakeBeyondTheHeadIsRefused) {
 TEST_F(QueueGarbageTest, AWrongKindIsNotOpened) {
   Make();
   TENON_ASSERT_OK_AND_ASSIGN(QueueHandle handle, queue_->Share());
-  words()[3] = uint64_t{1} << 50;  // Its capacity.
+  words()[3] = uint64_t{1} << 50;  // The capacity.
   EXPECT_THAT(OpenItems(std::move(handle)),
               StatusIs(absl::StatusCode::kInvalidArgument));
 }
 
-// Seeded, so that what fails does so again.
-TEST_F(QueueGarbageTest, WildWords) {
+// Seeded, so that failures can be reproduced.
+TEST_F(QueueGarbageTest, CorruptWordsAreSurvived) {
   const size_t fds = CountOpenFds();
   std::mt19937_64 random(42);
   uint64_t errors = 0, calls = 0;
@@ -117,7 +117,7 @@ TEST_F(QueueGarbageTest, WildWords) {
         round % 4 == 0 ? QueueType::kTasks : QueueType::kItems;
     if (round % 20 == 0) Make(type);
     for (uint64_t n = random() % 4; n < 4; ++n) {
-      // All but the kind, which nobody reads any more.
+      // All but the geometry, which is not read any more.
       uint64_t& word = words()[8 + random() % (words().size() - 8)];
       switch (random() % 4) {
         case 0:
@@ -152,7 +152,7 @@ TEST_F(QueueGarbageTest, WildWords) {
       queue->Disarm();
       EXPECT_LE(queue->size(), 3 * kCapacity);
       uint64_t generation;
-      note(queue->TakeFrom(random() % 4, &generation).status());
+      note(queue->ReadFds(random() % 4, &generation).status());
       if (random() % 8 != 0) continue;
       TENON_ASSERT_OK_AND_ASSIGN(QueueHandle handle, queue->Share());
       note(OpenItems(std::move(handle), type).status());

@@ -17,54 +17,59 @@
 
 namespace tenon {
 
-absl::Status CheckQueueKind(const QueueKind& kind) {
-  if (kind.magic != QueueKind::kMagic) {
-    return absl::InvalidArgumentError("what was given as a queue is none");
+absl::Status CheckQueueGeometry(const QueueGeometry& geometry) {
+  if (geometry.magic != QueueGeometry::kMagic) {
+    return absl::InvalidArgumentError(
+        "the handle is not that of a queue: bad magic");
   }
-  if (kind.version != kQueueVersion) {
+  if (geometry.version != kQueueVersion) {
     return absl::FailedPreconditionError(
-        absl::StrCat("a queue of layout version ", kind.version,
-                     ", and this build of Tenon has version ", kQueueVersion));
+        absl::StrCat("the queue has layout version ", geometry.version,
+                     "; this build of Tenon has version ", kQueueVersion));
   }
-  if (kind.valid()) return absl::OkStatus();
+  if (geometry.valid()) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
-      "a queue of ", kind.capacity, " items of ", kind.item_bytes,
-      " bytes for each of ", kind.participants,
-      " participants cannot be: an item has 1 to ", QueueKind::kMaxItemBytes,
-      " bytes, there are 1 to ", QueueKind::kMaxParticipants,
-      " participants, and all of it has at most ", QueueKind::kMaxBytes,
-      " bytes"));
+      "a queue of ", geometry.capacity, " items of ", geometry.item_bytes,
+      " bytes for each of ", geometry.participants,
+      " participants is out of range: want items of 1 to ",
+      QueueGeometry::kMaxItemBytes, " bytes, 1 to ",
+      QueueGeometry::kMaxParticipants, " participants, and at most ",
+      QueueGeometry::kMaxBytes, " bytes in total"));
 }
 
-std::string QueueHandleBytes(const QueueKind& kind) {
-  return std::string(reinterpret_cast<const char*>(&kind), sizeof(kind));
+std::string QueueHandleBytes(const QueueGeometry& geometry) {
+  return std::string(reinterpret_cast<const char*>(&geometry),
+                     sizeof(geometry));
 }
 
-absl::StatusOr<QueueKind> ParseQueueHandle(absl::string_view bytes,
-                                           size_t fds) {
-  QueueKind kind;
-  // Another version may have another size. Magic and version lie first in all.
-  constexpr size_t kFirst = sizeof(kind.magic) + sizeof(kind.version);
+absl::StatusOr<QueueGeometry> ParseQueueHandle(absl::string_view bytes,
+                                               size_t fds) {
+  QueueGeometry geometry;
+  // Another version may have another size. Magic and version come first in all.
+  constexpr size_t kFirst = sizeof(geometry.magic) + sizeof(geometry.version);
   if (bytes.size() < kFirst) {
     return absl::InvalidArgumentError(
-        absl::StrCat(bytes.size(), " bytes are no handle of a queue"));
+        absl::StrCat("the handle of a queue has ", sizeof(geometry),
+                     " bytes; got ", bytes.size()));
   }
-  std::memcpy(static_cast<void*>(&kind), bytes.data(),
-              bytes.size() < sizeof(kind) ? kFirst : sizeof(kind));
-  if (bytes.size() == sizeof(kind) || kind.magic != QueueKind::kMagic ||
-      kind.version != kQueueVersion) {
-    TENON_RETURN_IF_ERROR(CheckQueueKind(kind));
+  std::memcpy(static_cast<void*>(&geometry), bytes.data(),
+              bytes.size() < sizeof(geometry) ? kFirst : sizeof(geometry));
+  if (bytes.size() == sizeof(geometry) ||
+      geometry.magic != QueueGeometry::kMagic ||
+      geometry.version != kQueueVersion) {
+    TENON_RETURN_IF_ERROR(CheckQueueGeometry(geometry));
   }
-  if (bytes.size() != sizeof(kind)) {
+  if (bytes.size() != sizeof(geometry)) {
     return absl::InvalidArgumentError(
-        absl::StrCat(bytes.size(), " bytes are no handle of a queue"));
+        absl::StrCat("the handle of a queue has ", sizeof(geometry),
+                     " bytes; got ", bytes.size()));
   }
-  if (fds != 1 + 2 * kind.participants) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        fds, " descriptors came with the handle of a queue, which needs ",
-        1 + 2 * kind.participants));
+  if (fds != 1 + 2 * geometry.participants) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the handle of a queue came with ", fds,
+                     " descriptors; want ", 1 + 2 * geometry.participants));
   }
-  return kind;
+  return geometry;
 }
 
 }  // namespace tenon

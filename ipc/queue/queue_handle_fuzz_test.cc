@@ -1,18 +1,17 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Fuzz target of the bytes of a QueueHandle: they are read as a plainer account
-// says, and come out as they went in; only a queue's own bytes open it, and no
-// descriptor is left open.
+// Fuzz target of the bytes of a QueueHandle: they are parsed as a plainer
+// implementation does, and encoded to the same bytes; only a queue's own bytes
+// open it, and no descriptor stays open.
 //
-// An input is a byte of flags and the bytes. 1: the identity is put right;
-// 2: with the descriptors that belong to a queue, else one too few; 4: what can
-// be read is opened.
+// An input is a byte of flags and the bytes. 1: the identity is corrected; 2:
+// with the descriptors that belong to a queue, else one too few; 4: parsed
+// handles are opened.
 //
 // As a test it replays testdata/queue_handle_fuzz and mutations of it. As a
 // fuzzer: clang++ -std=c++20 -DTENON_FUZZ -fsanitize=fuzzer,address,undefined,
-// with the sources of //ipc/queue/internal:queue_core and of what it depends
-// on.
+// with the sources of //ipc/queue/internal:queue_core and its dependencies.
 
 #include <fcntl.h>
 
@@ -51,7 +50,7 @@ QueueCore& GetHonest() {
   return honest;
 }
 
-// The number that the next descriptor gets: the same as before if none leaked.
+// The number of the next descriptor: unchanged if none leaked.
 int NextFd() { return UniqueFd(fcntl(0, F_DUPFD_CLOEXEC, 0)).get(); }
 
 uint64_t WordAt(absl::string_view bytes, size_t at) {
@@ -60,8 +59,8 @@ uint64_t WordAt(absl::string_view bytes, size_t at) {
   return word;
 }
 
-// By hand, and by dividing where the checked code multiplies.
-bool PlainIsKind(absl::string_view bytes, size_t fds) {
+// Byte by byte, and by division where the checked code multiplies.
+bool PlainIsGeometry(absl::string_view bytes, size_t fds) {
   if (bytes.size() != 64 || bytes.substr(0, 8) != "Tenueue1") return false;
   if ((WordAt(bytes, 8) & 0xffffffff) != 2) return false;
   const uint64_t item = WordAt(bytes, 16), capacity = WordAt(bytes, 24);
@@ -97,19 +96,20 @@ void FuzzOne(const uint8_t* data, size_t size) {
       bytes.replace(48, 16, good, 48, 16);
     }
     if (!(flags & 2)) handle.fds.pop_back();
-    const auto kind = ParseQueueHandle(bytes, handle.fds.size());
-    ABSL_RAW_CHECK(kind.ok() == PlainIsKind(bytes, handle.fds.size()),
+    const auto geometry = ParseQueueHandle(bytes, handle.fds.size());
+    ABSL_RAW_CHECK(geometry.ok() == PlainIsGeometry(bytes, handle.fds.size()),
                    "a handle was refused, or the other way round");
-    if (!kind.ok()) {
-      CheckError(kind.status());
+    if (!geometry.ok()) {
+      CheckError(geometry.status());
     } else {
-      ABSL_RAW_CHECK(QueueHandleBytes(*kind) == bytes, "it is not what it was");
+      ABSL_RAW_CHECK(QueueHandleBytes(*geometry) == bytes,
+                     "it is not what it was");
     }
     if (flags & 4) {
       handle.bytes = bytes;
       const auto opened =
           QueueCore::Open(std::move(handle), QueueType::kItems, 8);
-      ABSL_RAW_CHECK(opened.ok() == (kind.ok() && bytes == good),
+      ABSL_RAW_CHECK(opened.ok() == (geometry.ok() && bytes == good),
                      "another queue was opened, or its own was not");
       if (!opened.ok()) CheckError(opened.status());
     }

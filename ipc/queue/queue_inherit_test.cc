@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Tensors in the rings of dead producers: a participant that joins gets such a
-// ring, and with it the descriptors that the tensors need.
+// Tensors in the rings of dead producers: a participant that joins inherits
+// such a ring, and the descriptors that the tensors need.
 
 #include <signal.h>
 #include <unistd.h>
@@ -63,10 +63,10 @@ class QueueInheritTest : public testing::TestWithParam<TensorWay> {
   std::unique_ptr<TensorQueue> queue_;
 };
 
-TEST_P(QueueInheritTest, WhatTheDeadHavePutIsGot) {
+TEST_P(QueueInheritTest, ItemsOfTheDeadAreReceived) {
   PutAndDie(0);
   PutAndDie(2);
-  // Joins twice, since one that has joined may be killed, too.
+  // Joins twice, since a participant that has joined may be killed, too.
   for (int i = 0; i < 2; ++i) {
     QueueHandle handle = queue_->Share().value();
     ForkedChild::Fork({.name = "joiner"},
@@ -93,7 +93,7 @@ TEST_P(QueueInheritTest, WhatTheDeadHavePutIsGot) {
   EXPECT_EQ(sum, 0 + 1 + 2 + 3);
 }
 
-// Its own descriptors would take the place of those.
+// Its own descriptors would replace them.
 TEST_P(QueueInheritTest, PuttingWaitsUntilItIsGot) {
   PutAndDie(0);
   PutAndDie(2);

@@ -1,9 +1,10 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Two who put tasks and two who get them, each killed or stopped at every crash
+// Two putters and two getters of tasks, each killed or stopped at every crash
 // point of joining, putting, claiming, taking, finishing, closing and leaving:
-// the others go on, nothing is got twice, and who comes later finds a place.
+// the others continue, no item is received twice, and later participants find a
+// slot.
 
 #include <sys/types.h>
 #include <unistd.h>
@@ -44,12 +45,12 @@
 namespace tenon {
 namespace {
 
-constexpr uint64_t kItems = 4;  // Of each putter.
+constexpr uint64_t kItems = 4;  // Per putter.
 constexpr size_t kCapacity = 2;
-constexpr size_t kHandles = 5;  // Of four roles, and of who comes later.
-// One place more than there are roles: for who comes later there is one only if
-// that of the dead is found.
-constexpr size_t kPlaces = 5;
+constexpr size_t kHandles = 5;  // For four roles and the checking participant.
+// One slot more than there are roles: the checking participant finds one only
+// if the dead participant's slot is reused.
+constexpr size_t kSlots = 5;
 
 Deadline Soon() { return Deadline::After(absl::Seconds(15)); }
 
@@ -58,7 +59,7 @@ struct Board {
   std::array<std::atomic<pid_t>, 4> pids = {};  // Of the roles.
 };
 
-// Counts what it has claimed and not undone.
+// Counts claims that were not undone.
 class Claims : public QueueClaimer {
  public:
   absl::Status Claim(const QueueItem& item) override {
@@ -81,9 +82,9 @@ class World {
     board_.Reset();
     handles_.clear();
     TENON_ASSERT_OK_AND_ASSIGN(
-        const auto queue, QueueCore::Create(QueueType::kTasks, sizeof(TestItem),
-                                            {.capacity = kCapacity,
-                                             .max_participants = kPlaces}));
+        const auto queue,
+        QueueCore::Create(QueueType::kTasks, sizeof(TestItem),
+                          {.capacity = kCapacity, .max_participants = kSlots}));
     for (size_t i = 0; i < kHandles; ++i) {
       TENON_ASSERT_OK_AND_ASSIGN(QueueHandle handle, queue->Share());
       handles_.push_back(std::move(handle));
@@ -138,7 +139,7 @@ class World {
     EXPECT_EQ(claims.held(), count);
   }
 
-  // Whoever comes next.
+  // Joins as a later participant.
   void Check(const std::vector<KillOrder>& fired) {
     auto queue = OpenItems(std::move(handles_[4]), QueueType::kTasks);
     ASSERT_THAT(queue, IsOk());
@@ -152,7 +153,7 @@ class World {
     for (const KillOrder& kill : fired) {
       getters_died += kill.role.substr(0, 6) == "getter";
     }
-    // What nobody was left to get is there, each once.
+    // Items left by the dead are received, each once.
     missing -= GetRest(**queue);
     EXPECT_LE(missing, getters_died);
     const absl::Status joined = (*queue)->JoinTasks(Soon());
@@ -160,8 +161,8 @@ class World {
         << joined;
   }
 
-  // Of a queue in which two kills may leave something: how many that had been
-  // put for certain.
+  // For a queue in which two kills may leave items: returns how many of them
+  // were certainly put.
   uint64_t GetRest(QueueCore& queue) {
     uint64_t certain = 0;
     for (;;) {
@@ -187,8 +188,9 @@ class World {
     return !process.ok() || process->HasEnded();
   }
 
-  // `call` until `first` and the role after it have both ended, which nobody
-  // who waits beside others that live is told by the queue; then kUnavailable.
+  // Repeats `call` until `first` and the role after it have both ended, which
+  // the queue does not report to waiters beside other living participants; then
+  // kUnavailable.
   absl::Status Try(size_t first,
                    const std::function<absl::Status(Deadline)>& call) {
     const Deadline watchdog = Soon();
@@ -201,8 +203,8 @@ class World {
     }
   }
 
-  // A queue that somebody has already left, and nobody else joined: one that
-  // gets before the others come would be told that it is alone.
+  // Waits until all have joined: a getter in a queue that one participant has
+  // left, and no other joined, would be told that it is alone.
   static void MeetAll(Peer& self) {
     self.Step("opened");
     for (const std::string& other : self.others()) {
@@ -218,7 +220,7 @@ struct KillCase {
   const char* name;
   KillMethod method;
   size_t victims;
-  uint64_t items;  // Of each putter.
+  uint64_t items;  // Per putter.
   const char* points;
 };
 
@@ -251,8 +253,8 @@ TEST_P(QueueKillTest, TheOthersGoOn) {
   EXPECT_FALSE(report.given_up);
   EXPECT_GT(report.kills, 0u);
   EXPECT_TRUE(ExpectSame(before, TakeCensus()));
-  // Whether somebody sleeps long enough to be rung is a matter of chance, and
-  // nobody dies where processes are only stopped.
+  // Whether a thread sleeps long enough to be rung is a matter of chance, and
+  // no process dies where processes are only stopped.
   for (const std::string& point : report.unreached) {
     EXPECT_THAT(point, testing::AnyOf("queue.rung", "queue.death_noted",
                                       testing::StartsWith("doorbell.")));

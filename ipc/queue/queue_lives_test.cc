@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Queues whose participants come and go, die with items in their rings, and are
-// at their limit of descriptors: a new participant always finds a slot, and a
-// sleeper is always woken.
+// Queues whose participants join and leave, die with items in their rings, and
+// are at their limit of descriptors: a new participant always finds a slot, and
+// a sleeper is always woken.
 
 #include <sched.h>
 #include <sys/resource.h>
@@ -46,7 +46,7 @@ using Numbers = Queue<uint64_t>;
 
 Deadline Soon() { return Deadline::After(absl::Seconds(15)); }
 
-// Until it is destroyed, this process can open no descriptor.
+// During its lifetime this process can open no descriptor.
 class NoMoreFds {
  public:
   NoMoreFds() {
@@ -74,7 +74,7 @@ class QueueLivesTest : public testing::Test {
     queue_.emplace(*std::move(queue));
   }
 
-  // A process that has a handle, and is no participant yet.
+  // A process that has a handle, and has not joined.
   ForkedChild WithHandle(const std::function<void(QueueHandle)>& body,
                          absl::Duration watchdog = absl::Seconds(20)) {
     QueueHandle handle = queue_->Share().value();
@@ -83,7 +83,7 @@ class QueueLivesTest : public testing::Test {
         .value();
   }
 
-  // One that puts `item` and is killed.
+  // A participant that puts `item` and is killed.
   void PutAndDie(uint64_t item) {
     const uint64_t before = queue_->size();
     ForkedChild putter = WithHandle([&](QueueHandle handle) {
@@ -113,15 +113,15 @@ TEST_F(QueueLivesTest, AGetterJoinsWhereTheDeadHaveAllSlots) {
       got.insert(*item);
     }
     EXPECT_THAT(got, testing::ElementsAre(0, 1, 2));
-    // And puts: what it puts comes after what was there.
+    // Its own items come after the inherited ones.
     EXPECT_THAT(mine->Put(7, Soon()), IsOk());
   });
   EXPECT_TRUE(getter.EndsWell());
   EXPECT_THAT(queue_->Get(Soon()), IsOkAndHolds(7u));
 }
 
-// A ring goes on: its items come first, and take part of its capacity.
-TEST_F(QueueLivesTest, AFullRingOfTheDeadGoesOn) {
+// A ring is inherited: its items come first, and take part of its capacity.
+TEST_F(QueueLivesTest, AFullRingOfTheDeadIsInherited) {
   for (uint64_t item = 0; item < 3; ++item) PutAndDie(item);
   auto next = Numbers::Open(queue_->Share().value());
   ASSERT_THAT(next, IsOk());
@@ -143,8 +143,8 @@ TEST_F(QueueLivesTest, TheLivingKeepTheirSlots) {
               StatusIs(kResourceExhausted, testing::HasSubstr("4")));
 }
 
-// Producers and consumers are killed and replaced, and there is no slot more
-// than there are participants.
+// Producers and consumers are killed and replaced, and there are no more slots
+// than participants.
 TEST_F(QueueLivesTest, KilledAndReplacedItNeverFillsUp) {
   constexpr size_t kCrew = 3;  // One consumer.
   SharedObject<std::atomic<uint64_t>> joined;
@@ -169,7 +169,7 @@ TEST_F(QueueLivesTest, KilledAndReplacedItNeverFillsUp) {
   for (size_t i = 0; i < kCrew; ++i) crew.push_back(start(i));
   for (int round = 0; round < 60; ++round) {
     const size_t victim = static_cast<size_t>(round) % kCrew;
-    // In every other round all rings are full of what the dead have put.
+    // In every other round all rings are full of items of the dead.
     *pause_consumer = round % 2 == 0;
     crew[victim].Kill();
     EXPECT_TRUE(crew[victim].report().failures.empty())
@@ -185,7 +185,7 @@ TEST_F(QueueLivesTest, KilledAndReplacedItNeverFillsUp) {
   EXPECT_TRUE(queue_->empty());
 }
 
-// In a pid namespace of its own: process 2 there, which `body` ends.
+// Runs in a pid namespace of its own: process 2 there, which `body` ends.
 void RunInPidNamespace(const std::function<void()>& body) {
   const pid_t init = fork();
   if (init != 0) {
@@ -198,7 +198,7 @@ void RunInPidNamespace(const std::function<void()>& body) {
   _exit(0);
 }
 
-// It is killed while it joins; its number means nothing here.
+// It is killed while it joins; its number is invalid here.
 TEST_F(QueueLivesTest, AJoinerKilledInAnotherPidNamespaceKeepsNothing) {
   PassingCounts counts;
   SharedObject<std::atomic<bool>> may;
@@ -268,11 +268,11 @@ void SleepUntil(QueueHandle handle, std::atomic<bool>& asleep,
   watch.join();
 }
 
-// A death would wake the others.
+// Stays alive: a death would wake the others.
 [[noreturn]] void LiveOn() {
   for (;;) pause();
 }
-constexpr absl::Duration kLong = absl::Minutes(1);  // Than a sleeper's.
+constexpr absl::Duration kLong = absl::Minutes(1);  // Longer than a sleeper's.
 
 struct Board {
   std::atomic<bool> ready{false};
@@ -368,7 +368,7 @@ TEST_F(QueueLivesTest, AHandleThatCannotBeOpenedNowCanBeOpenedLater) {
                   StatusIs(kResourceExhausted));
     }
   }
-  // There is no slot, and then there is one.
+  // First there is no free slot, then there is one.
   std::vector<Numbers> living;
   for (int i = 0; i < 3; ++i) {
     auto mine = Numbers::Open(queue_->Share().value());
@@ -385,7 +385,7 @@ TEST_F(QueueLivesTest, AHandleThatCannotBeOpenedNowCanBeOpenedLater) {
   EXPECT_THAT(queue_->Get(Soon()), IsOkAndHolds(1u));
 }
 
-// ---- Beside a thread that waits ----
+// ---- Beside a waiting thread ----
 
 TEST_F(QueueLivesTest, NoCallWaitsForAThreadThatGets) {
   ForkedChild child = WithHandle([](QueueHandle handle) {

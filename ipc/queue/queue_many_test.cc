@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Four who put and four who get, as threads and as processes: each item is got
-// once, those of one putter in their order. And the same while getters and
-// putters are killed at random and others come in their place.
+// Four putters and four getters, as threads and as processes: each item is
+// received once, the items of one putter in their order. And the same while
+// getters and putters are killed at random and replaced.
 
 #include <unistd.h>
 
@@ -53,9 +53,9 @@ absl::StatusOr<std::unique_ptr<QueueCore>> MakeItems(size_t capacity,
       {.capacity = capacity, .max_participants = participants});
 }
 
-// ---- Nobody dies ----
+// ---- Without deaths ----
 
-constexpr uint64_t kItems = 20000;  // Of each putter.
+constexpr uint64_t kItems = 20000;  // Per putter.
 
 struct Counts {
   std::array<std::array<std::atomic<uint8_t>, kItems>, kEach> got;
@@ -149,11 +149,11 @@ uint64_t Kills() {
 struct Ledger {
   static constexpr uint64_t kMost = 1 << 22;
 
-  std::atomic<uint64_t> next{0};    // Numbers are drawn here.
-  std::atomic<uint64_t> rounds{0};  // Items that somebody got.
+  std::atomic<uint64_t> next{0};    // The next unused number.
+  std::atomic<uint64_t> rounds{0};  // Received items.
   std::atomic<bool> done{false};
   std::atomic<bool> over{false};
-  // Of each number: what has happened to it.
+  // The state of each number.
   std::array<std::atomic<uint8_t>, kMost> was_put;
   std::array<std::atomic<uint8_t>, kMost> was_got;
 };
@@ -164,8 +164,8 @@ class QueueRandomKillTest : public testing::Test {
     QueueHandle handle = queue_->Share().value();
     return ForkedChild::Fork({.name = "peer", .watchdog = absl::Minutes(4)},
                              [this, i, &handle](const Reporter&) {
-                               // Until the one before, who is dead, is out of
-                               // its place.
+                               // Retries until the dead predecessor's slot is
+                               // free.
                                auto mine = OpenItems(std::move(handle));
                                ASSERT_THAT(mine, IsOk());
                                i < kEach ? PutOn(**mine) : GetOn(**mine);
@@ -223,7 +223,8 @@ TEST_F(QueueRandomKillTest, TheOthersGoOn) {
   ASSERT_THAT(queue_->Close(), IsOk());
   for (size_t i = kEach; i < 2 * kEach; ++i) EXPECT_TRUE(crew[i].EndsWell());
   EXPECT_EQ(queue_->size(), 0u);
-  // An item that is missing was got by one that was killed before it said so.
+  // A missing item was received by a getter that was killed before it recorded
+  // it.
   uint64_t missing = 0, put = 0;
   for (uint64_t n = 0; n < ledger_->next && n < Ledger::kMost; ++n) {
     put += ledger_->was_put[n];

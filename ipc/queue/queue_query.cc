@@ -32,10 +32,10 @@ namespace tenon {
 namespace {
 
 constexpr size_t kMostQueues = 4096;
-constexpr size_t kMostFds = size_t{1} << 20;  // Of one process.
+constexpr size_t kMostFds = size_t{1} << 20;  // Per process.
 
-// The words of a participant that are read, as numbers.
-struct PlaceWords {
+// The words of a slot, as numbers.
+struct SlotWords {
   uint64_t state;
   uint64_t generation;
   uint64_t head;
@@ -49,10 +49,10 @@ bool ReadAt(int fd, size_t offset, void* to, size_t size) {
 }
 
 // `take` is read before `head`, which it never overtakes.
-std::optional<PlaceWords> ReadPlace(int fd, size_t place) {
+std::optional<SlotWords> ReadSlot(int fd, size_t slot) {
   using Words = QueueParticipant;
-  const size_t at = kQueueParticipantsOffset + place * sizeof(Words);
-  PlaceWords words;
+  const size_t at = kQueueParticipantsOffset + slot * sizeof(Words);
+  SlotWords words;
   const bool read =
       ReadAt(fd, at + offsetof(Words, state), &words.state, 8) &&
       ReadAt(fd, at + offsetof(Words, generation), &words.generation, 8) &&
@@ -62,10 +62,11 @@ std::optional<PlaceWords> ReadPlace(int fd, size_t place) {
   return words;
 }
 
-// What the memory says, if it makes sense.
+// The report of a queue's memory, if that is valid.
 std::optional<QueueReport> ReadQueue(int fd) {
-  QueueKind kind;
-  if (!ReadAt(fd, 0, &kind, sizeof(kind)) || !CheckQueueKind(kind).ok()) {
+  QueueGeometry geometry;
+  if (!ReadAt(fd, 0, &geometry, sizeof(geometry)) ||
+      !CheckQueueGeometry(geometry).ok()) {
     return std::nullopt;
   }
   uint64_t closed = 0;
@@ -73,38 +74,38 @@ std::optional<QueueReport> ReadQueue(int fd) {
     return std::nullopt;
   }
   QueueReport report;
-  report.id = kind.id;
-  report.type = static_cast<QueueType>(kind.type);
-  report.item_bytes = kind.item_bytes;
-  report.capacity = kind.capacity;
-  report.max_participants = kind.participants;
-  report.bytes = kind.bytes();
+  report.id = geometry.id;
+  report.type = static_cast<QueueType>(geometry.type);
+  report.item_bytes = geometry.item_bytes;
+  report.capacity = geometry.capacity;
+  report.max_participants = geometry.participants;
+  report.bytes = geometry.bytes();
   report.closed = closed != 0;
-  for (size_t place = 0; place < kind.participants; ++place) {
-    const auto words = ReadPlace(fd, place);
+  for (size_t slot = 0; slot < geometry.participants; ++slot) {
+    const auto words = ReadSlot(fd, slot);
     if (!words.has_value()) return std::nullopt;
     const uint64_t state = words->state & 3;
     if (words->generation == 0 && state == QueueParticipant::kFree) continue;
-    // Items may have been taken, and others put, between the two readings.
+    // Items may have been taken, and others put, between the two reads.
     const uint64_t items =
-        std::min<uint64_t>(words->head - words->take, kind.capacity);
-    report.places.push_back(
-        {place, state == QueueParticipant::kReady, words->head, items});
+        std::min<uint64_t>(words->head - words->take, geometry.capacity);
+    report.slots.push_back(
+        {slot, state == QueueParticipant::kReady, words->head, items});
     report.items += items;
   }
   return report;
 }
 
-// Finds each queue once, whoever has it open.
+// Finds each queue once, however many processes have it open.
 class QueueSearch {
  public:
-  absl::Status LookInto(pid_t pid) {
+  absl::Status SearchProcess(pid_t pid) {
     if (!IsOfThisUser(pid)) return absl::OkStatus();
     const auto fds = FdsOf(pid, kMostFds);
     if (absl::IsResourceExhausted(fds.status())) return fds.status();
     if (absl::IsPermissionDenied(fds.status())) hidden_.push_back(pid);
     if (!fds.ok()) return absl::OkStatus();
-    for (const int fd : *fds) TENON_RETURN_IF_ERROR(LookAt(pid, fd));
+    for (const int fd : *fds) TENON_RETURN_IF_ERROR(SearchFd(pid, fd));
     return absl::OkStatus();
   }
 
@@ -122,7 +123,7 @@ class QueueSearch {
   }
 
  private:
-  absl::Status LookAt(pid_t pid, int fd) {
+  absl::Status SearchFd(pid_t pid, int fd) {
     TENON_ASSIGN_OR_RETURN(const auto shown, InspectMemfd(pid, fd));
     if (!shown.has_value()) return absl::OkStatus();
     absl::string_view name = shown->label;
@@ -143,7 +144,8 @@ class QueueSearch {
     return absl::OkStatus();
   }
 
-  std::map<MemfdId, std::optional<QueueReport>> found_;  // None: no queue.
+  // nullopt: not a queue.
+  std::map<MemfdId, std::optional<QueueReport>> found_;
   std::vector<pid_t> hidden_;
 };
 
@@ -153,7 +155,7 @@ absl::StatusOr<QueueReports> QueryQueues() {
   TENON_ASSIGN_OR_RETURN(std::vector<pid_t> pids, AllPids());
   std::sort(pids.begin(), pids.end());
   QueueSearch search;
-  for (const pid_t pid : pids) TENON_RETURN_IF_ERROR(search.LookInto(pid));
+  for (const pid_t pid : pids) TENON_RETURN_IF_ERROR(search.SearchProcess(pid));
   return search.Report();
 }
 

@@ -1,16 +1,17 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// QueryQueues: the queues that processes of this user have open, and how much
-// is in them.
+// QueryQueues: the queues that processes of this user have open, and the number
+// of items in them.
 //
 //   TENON_ASSIGN_OR_RETURN(const QueueReports reports, QueryQueues());
 //   for (const QueueReport& queue : reports.queues) {
 //     std::cout << queue.name << ": " << queue.items << " items\n";
 //   }
 //
-// As with the ledger (shm/arena/query/ledger_query.h) there is no registry, and
-// who is asked does nothing: queues are found as open files in /proc, and read.
+// As for the ledger (shm/arena/query/ledger_query.h) there is no registry, and
+// the queried processes take no part: queues are found as open files in /proc,
+// and read.
 
 #ifndef TENON_IPC_QUEUE_QUEUE_QUERY_H_
 #define TENON_IPC_QUEUE_QUEUE_QUERY_H_
@@ -28,39 +29,39 @@
 
 namespace tenon {
 
-// What was put at one of the places of a queue, by whoever had it.
-struct QueuePlaceReport {
-  size_t place = 0;
-  bool present = false;  // Somebody has it.
+// The items put in one slot of a queue, by all of its holders.
+struct QueueSlotReport {
+  size_t slot = 0;
+  bool present = false;  // The slot has a holder.
   uint64_t put = 0;      // Since the queue was made.
-  uint64_t items = 0;    // That nobody has taken yet.
+  uint64_t items = 0;    // Not taken yet.
 };
 
 struct QueueReport {
   RandomId id;
-  std::string name;  // Its maker's word: any bytes.
+  std::string name;  // Written by its creator: any bytes.
   QueueType type = QueueType::kItems;
   size_t item_bytes = 0;
-  size_t capacity = 0;  // Of each place.
+  size_t capacity = 0;  // Of each slot.
   size_t max_participants = 0;
   size_t bytes = 0;  // Of its memory.
   bool closed = false;
-  uint64_t items = 0;  // In all places.
-  // Those that have had somebody.
-  std::vector<QueuePlaceReport> places;
-  // Who has it open, ascending; not all of them need take part.
+  uint64_t items = 0;  // In all slots.
+  // The slots that have ever had a holder.
+  std::vector<QueueSlotReport> slots;
+  // The processes that have it open, ascending; not all need be participants.
   std::vector<pid_t> pids;
 };
 
 struct QueueReports {
   std::vector<QueueReport> queues;  // By name, then by id.
-  // Processes of this user that could not be looked into.
+  // Processes of this user that could not be inspected.
   std::vector<pid_t> hidden;
 };
 
-// Looks once at every process. Never waits for one. A hostile process can show
-// as many queues as it has descriptors, of which at most 4096 are reported, and
-// say of its own what it likes; what makes no sense is left out.
+// Inspects every process once. Never waits for one. A hostile process can show
+// as many queues as it has descriptors, of which at most 4096 are reported,
+// with arbitrary values for its own queues; malformed ones are left out.
 // Errors: kNotFound if there is no /proc; kResourceExhausted at a limit of
 // descriptors of this process.
 absl::StatusOr<QueueReports> QueryQueues();

@@ -31,7 +31,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::SizeIs;
 
-// The only one of that name, if there is one.
+// The only queue of that name, if there is one.
 std::optional<QueueReport> Find(const std::string& name) {
   const auto reports = QueryQueues();
   EXPECT_THAT(reports, IsOk());
@@ -44,7 +44,7 @@ std::optional<QueueReport> Find(const std::string& name) {
   return found;
 }
 
-TEST(QueueQueryTest, SaysWhatIsInItAndWhoHasIt) {
+TEST(QueueQueryTest, ReportsItemsAndHolders) {
   const std::string name = UniqueTestPrefix();
   TENON_ASSERT_OK_AND_ASSIGN(
       auto queue, Queue<uint64_t>::Create({.name = name, .capacity = 16}));
@@ -72,9 +72,9 @@ TEST(QueueQueryTest, SaysWhatIsInItAndWhoHasIt) {
   EXPECT_EQ(report->capacity, 16u);
   EXPECT_FALSE(report->closed);
   EXPECT_EQ(report->items, 5u);
-  ASSERT_THAT(report->places, SizeIs(2));
-  EXPECT_EQ(report->places[0].put + report->places[1].put, 6u);
-  EXPECT_TRUE(report->places[0].present && report->places[1].present);
+  ASSERT_THAT(report->slots, SizeIs(2));
+  EXPECT_EQ(report->slots[0].put + report->slots[1].put, 6u);
+  EXPECT_TRUE(report->slots[0].present && report->slots[1].present);
   EXPECT_THAT(report->pids, ElementsAre(getpid(), child));
 
   ASSERT_THAT(queue.Close(), IsOk());
@@ -92,15 +92,15 @@ TEST(QueueQueryTest, WhatMakesNoSenseIsLeftOut) {
   TENON_ASSERT_OK_AND_ASSIGN(const UniqueFd empty,
                              OpenMemfd(label, 0, "a memfd"));
   EXPECT_FALSE(Find(name).has_value());
-  QueueKind kind;
-  kind.type = static_cast<uint32_t>(QueueType::kItems);
-  kind.item_bytes = 8;
-  kind.capacity = 4;
-  kind.participants = 2;
-  ASSERT_EQ(ftruncate(empty.get(), static_cast<off_t>(kind.bytes())), 0);
-  ASSERT_EQ(pwrite(empty.get(), &kind, sizeof(kind), 0),
-            static_cast<ssize_t>(sizeof(kind)));
-  // Heads and takes of all sizes are a number of items that can be.
+  QueueGeometry geometry;
+  geometry.type = static_cast<uint32_t>(QueueType::kItems);
+  geometry.item_bytes = 8;
+  geometry.capacity = 4;
+  geometry.participants = 2;
+  ASSERT_EQ(ftruncate(empty.get(), static_cast<off_t>(geometry.bytes())), 0);
+  ASSERT_EQ(pwrite(empty.get(), &geometry, sizeof(geometry), 0),
+            static_cast<ssize_t>(sizeof(geometry)));
+  // Whatever the heads and takes, the reported number of items is possible.
   const uint64_t wild = ~uint64_t{0};
   for (const size_t word : {offsetof(QueueParticipant, generation),
                             offsetof(QueueParticipant, head)}) {
@@ -110,9 +110,9 @@ TEST(QueueQueryTest, WhatMakesNoSenseIsLeftOut) {
   const auto report = Find(name);
   ASSERT_TRUE(report.has_value());
   EXPECT_EQ(report->items, 4u);
-  kind.participants = 65;
-  ASSERT_EQ(pwrite(empty.get(), &kind, sizeof(kind), 0),
-            static_cast<ssize_t>(sizeof(kind)));
+  geometry.participants = 65;
+  ASSERT_EQ(pwrite(empty.get(), &geometry, sizeof(geometry), 0),
+            static_cast<ssize_t>(sizeof(geometry)));
   EXPECT_FALSE(Find(name).has_value());
 }
 

@@ -142,7 +142,7 @@ TEST(QueueTest, WaitsForItemsAndForRoom) {
   putter.join();
 }
 
-// One object, on both sides.
+// One object, for putting and getting.
 TEST(QueueTest, ThreadsShareAnObject) {
   auto queue = MakeQueue();
   constexpr uint64_t kItems = 2000;
@@ -173,7 +173,7 @@ TEST(QueueTest, AThreadThatWaitsForItsTurnHasADeadline) {
   waits.join();
 }
 
-TEST(QueueTest, CloseLetsWhatIsThereBeGot) {
+TEST(QueueTest, CloseKeepsQueuedItems) {
   auto queue = MakeQueue();
   auto other = Another(queue);
   ASSERT_THAT(queue.Put(1, kNow), IsOk());
@@ -188,7 +188,7 @@ TEST(QueueTest, CloseLetsWhatIsThereBeGot) {
   EXPECT_THAT(queue.Close(), IsOk());
 }
 
-TEST(QueueTest, CloseWakesWhoWaits) {
+TEST(QueueTest, CloseWakesWaiters) {
   auto queue = MakeQueue({.capacity = 1});
   auto other = Another(queue);
   auto third = Another(queue);
@@ -216,7 +216,7 @@ TEST(QueueTest, Drain) {
   EXPECT_THAT(other.Get(kNow), IsOkAndHolds(9u));
 }
 
-TEST(QueueTest, WhoIsLeftAloneIsTold) {
+TEST(QueueTest, AParticipantLeftAloneIsTold) {
   auto queue = MakeQueue();
   EXPECT_THAT(queue.Get(AMoment()), StatusIs(kDeadlineExceeded));
   {
@@ -236,8 +236,8 @@ TEST(QueueTest, WhoIsLeftAloneIsTold) {
   EXPECT_THAT(queue.Put(4, Soon()), IsOk());
 }
 
-// One who sleeps while the only other one leaves.
-TEST(QueueTest, LeavingWakesWhoWaits) {
+// A participant sleeps while the only other one leaves.
+TEST(QueueTest, LeavingWakesWaiters) {
   auto queue = MakeQueue();
   std::optional<Queue<uint64_t>> other = Another(queue);
   std::thread waits(
@@ -254,8 +254,8 @@ TEST(QueueTest, AFullTableSaysSo) {
   EXPECT_THAT(Queue<uint64_t>::Open(std::move(handle)),
               StatusIs(absl::StatusCode::kResourceExhausted,
                        HasSubstr("max_participants")));
-  // A slot is free again once its participant has left, whatever is in its
-  // ring.
+  // A slot is free again once its participant has left, with items in its ring
+  // or without.
   ASSERT_THAT(other->Put(5, kNow), IsOk());
   other.reset();
   other = Another(queue);
@@ -320,7 +320,7 @@ TEST(QueueTest, AForkedChildOpensItsOwn) {
     EXPECT_THAT(mine->Put(2, kNow), IsOk());
   }));
   EXPECT_THAT(queue.Get(Soon()), IsOkAndHolds(2u));
-  // The child has left at its end.
+  // The child left when it ended.
   EXPECT_THAT(queue.Get(Soon()), StatusIs(kUnavailable));
 }
 

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// For tests of queues: items that say which they are, and one that checks them.
+// For tests of queues: items that identify themselves, and their check.
 
 #ifndef TENON_IPC_QUEUE_QUEUE_TESTING_H_
 #define TENON_IPC_QUEUE_QUEUE_TESTING_H_
@@ -22,7 +22,7 @@
 
 namespace tenon {
 
-// Of a putter, the number of what it has put; all words follow from these.
+// The putter and the item's number; all words follow from these.
 using TestItem = std::array<uint64_t, 8>;
 
 inline TestItem MakeItem(uint64_t putter, uint64_t number) {
@@ -46,7 +46,7 @@ inline absl::StatusOr<std::unique_ptr<QueueCore>> OpenItems(
   return QueueCore::Open(std::move(handle), type, sizeof(TestItem));
 }
 
-// One item, which must be whole.
+// Receives one item, which must be whole.
 inline absl::StatusOr<TestItem> GetItem(QueueCore& queue, Deadline deadline,
                                         QueueClaimer* claimer = nullptr) {
   TestItem item;

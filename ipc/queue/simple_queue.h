@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// SimpleQueue<T>: a Queue<T> (queue.h) with nothing but put, get and empty, for
-// code that never gives up waiting.
+// SimpleQueue<T>: a Queue<T> (queue.h) with only Put(), Get() and empty(), for
+// code that waits without deadlines.
 //
 //   TENON_ASSIGN_OR_RETURN(auto queue, SimpleQueue<int>::Create());
 //   TENON_RETURN_IF_ERROR(queue.Put(1));
@@ -21,8 +21,8 @@
 
 namespace tenon {
 
-// As Queue<T>; a handle of one opens the other. Calls that wait do so for ever,
-// but not for the dead: kUnavailable as there.
+// As Queue<T>; a handle of one opens the other. Calls wait without a deadline,
+// but not for dead participants: kUnavailable as in Queue<T>.
 template <QueueValue T>
 class SimpleQueue {
  public:

@@ -1,14 +1,14 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Rings between processes beside their limits, in turns in the same run:
-//   BM_Stream      records of 64 bytes, both sides spinning, one by one and in
+// Rings between processes beside their limits, alternating in the same run:
+//   BM_Stream      records of 64 bytes, both ends spinning, singly and in
 //                  batches, against a bare ring with one producer and one
 //                  reader, of the same capacity, in plain shared memory
 //   BM_Wake        a round trip between two sleepers, against one of bare
 //                  eventfds
-//   BM_Broadcast   what the sender pays for a record with 1 and with 4 readers,
-//                  which take turns on what cores there are; CPU time
+//   BM_Broadcast   the sender's cost of a record with 1 and with 4 readers,
+//                  which share the available cores; CPU time
 // Counters: ns (or us), limit, ratio: of the medians. For the ratio of
 // BM_Stream more is better: it is of rates.
 
@@ -51,7 +51,7 @@ using A = StdAtomics;
 using Word = SharedWord<uint64_t>;
 
 constexpr uint64_t kCapacity = 1024;
-constexpr uint64_t kRecords = 1 << 16;  // In a turn, of each.
+constexpr uint64_t kRecords = 1 << 16;  // Per round, of each.
 constexpr int kTurns = 64;              // More than a run has.
 
 // --- Two cores. ---
@@ -87,8 +87,8 @@ struct BareRing {
 struct Shared {
   BareRing bare;
   RingBoard board;
-  alignas(64) Word go{0};    // Turns that the sender has begun.
-  alignas(64) Word done{0};  // Turns that the reader has ended.
+  alignas(64) Word go{0};    // Rounds that the sender has begun.
+  alignas(64) Word done{0};  // Rounds that the reader has ended.
 };
 
 void BarePut(BareRing& ring, uint64_t& known_tail, const Record& record) {
@@ -119,7 +119,7 @@ void AwaitAtLeast(const Word& word, uint64_t least) {
   }
 }
 
-// --- Both sides of a stream. ---
+// --- Both ends of a stream. ---
 
 void StreamIn(RingReader& reader, Shared& shared, size_t batch) {
   std::vector<Record> records(batch);
@@ -188,7 +188,7 @@ struct Readers {
   std::vector<ForkedChild> children;
 };
 
-// Forks `count` processes, which read by `read`, pinned to the second core.
+// Forks `count` processes, which run `read`, pinned to the second core.
 absl::StatusOr<Readers> ForkReaders(
     RingProducer& ring, std::vector<RingBoard*> boards,
     const std::function<void(RingReader&)>& read) {
@@ -265,7 +265,7 @@ BENCHMARK(BM_Stream)->ArgName("batch")->Arg(1)->Arg(8)->Arg(64)->Iterations(32);
 
 // --- Two sleepers. ---
 
-constexpr int kWakes = 256;  // In a turn.
+constexpr int kWakes = 256;  // Per round.
 
 struct WakeWorld {
   RingBoard there, back;
@@ -280,7 +280,7 @@ void RingBare(int fd) {
   ABSL_RAW_CHECK(write(fd, &one, sizeof(one)) == sizeof(one), "write");
 }
 
-// Asleep before the other goes on: neither side may catch the other spinning.
+// Sleeps before the other end continues: neither may find the other spinning.
 absl::Status Bounce(RingProducer& out, RingReader& in, bool first) {
   Record record = {};
   const Deadline deadline = Deadline::After(absl::Seconds(60));
@@ -300,7 +300,7 @@ void BounceBare(int there, int back, bool first) {
   }
 }
 
-// The side that answers: turns of the limit and of ours.
+// The answering end: rounds of the limit and of ours.
 absl::Status Answer(Peer& self, WakeWorld& world, int there, int back) {
   TENON_ASSIGN_OR_RETURN(const auto in, Join(self, "sender", world.there));
   TENON_ASSIGN_OR_RETURN(const auto out, RingProducer::Create({}));
@@ -369,10 +369,10 @@ BENCHMARK(BM_Wake)->Iterations(24);
 
 // --- One sender, several readers. ---
 
-constexpr uint64_t kFill = kCapacity;  // Records that are put at once.
+constexpr uint64_t kFill = kCapacity;  // Records put at once.
 
-// What a full ring costs the sender, when all readers have read all of it. The
-// median of many, in nanoseconds of CPU time for each record.
+// The sender's cost of a full ring, when all readers have read all of it. The
+// median of many, in nanoseconds of CPU time per record.
 absl::StatusOr<double> SenderCost(size_t readers, int turns) {
   struct Boards {
     std::array<RingBoard, 4> boards;

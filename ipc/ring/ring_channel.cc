@@ -30,15 +30,16 @@ absl::StatusOr<uint64_t> Exchange(RingProducer& ring, const RingOffer& offer,
       RingReply reply,
       RingReply::FromMessage(message.bytes, std::move(message.fds)));
   if (reply.message.number != offer.message.number) {
-    return absl::InvalidArgumentError("a reply to another offer of this ring");
+    return absl::InvalidArgumentError(
+        "AddRingReader(): the reply answers another offer of this ring");
   }
   return ring.AddReader(std::move(reply));
 }
 
 }  // namespace
 
-absl::StatusOr<uint64_t> LetInReader(RingProducer& ring, Channel& channel,
-                                     Deadline deadline) {
+absl::StatusOr<uint64_t> AddRingReader(RingProducer& ring, Channel& channel,
+                                       Deadline deadline) {
   TENON_ASSIGN_OR_RETURN(const RingOffer offer, ring.Offer());
   absl::StatusOr<uint64_t> reader = Exchange(ring, offer, channel, deadline);
   if (!reader.ok()) ring.RemoveReader(offer.message.number).IgnoreError();

@@ -1,11 +1,11 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// How a ring gets a reader in another process: offer and reply through a
-// Channel, once.
+// Adds a reader in another process to a ring: exchanges offer and reply through
+// a Channel, once.
 //
 //   // The producer:
-//   TENON_RETURN_IF_ERROR(LetInReader(*ring, channel, deadline).status());
+//   TENON_RETURN_IF_ERROR(AddRingReader(*ring, channel, deadline).status());
 //
 //   // The reader, at the other end:
 //   TENON_ASSIGN_OR_RETURN(auto reader, JoinRing(channel, deadline));
@@ -23,18 +23,18 @@
 
 namespace tenon {
 
-// Sends an offer, waits for the reply, and lets the reader in; returns its
-// number. Blocks until `deadline`. Trust: of the peer, as RingProducer of its
-// readers; any other message than a reply is an error. After an error nobody
-// has been let in, and the offer is withdrawn; the channel stays usable unless
-// it says otherwise.
+// Sends an offer, waits for the reply, and adds the reader; returns its number.
+// Blocks until `deadline`. Trust: of the peer, as RingProducer of its readers;
+// any message other than a reply is an error. After an error no reader has been
+// added, and the offer is withdrawn; the channel stays usable unless the error
+// says otherwise.
 // Errors: RingProducer::Offer()'s and AddReader()'s; Channel's.
-absl::StatusOr<uint64_t> LetInReader(RingProducer& ring, Channel& channel,
-                                     Deadline deadline);
+absl::StatusOr<uint64_t> AddRingReader(RingProducer& ring, Channel& channel,
+                                       Deadline deadline);
 
 // Waits for an offer, attaches to the ring and replies. The next message of the
-// channel is to be the offer. Records put from then on arrive. Blocks until
-// `deadline`. Errors: RingReader::Attach()'s; Channel's.
+// channel must be the offer. Records put from then on are received. Blocks
+// until `deadline`. Errors: RingReader::Attach()'s; Channel's.
 absl::StatusOr<std::unique_ptr<RingReader>> JoinRing(Channel& channel,
                                                      Deadline deadline);
 

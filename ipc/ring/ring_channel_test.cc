@@ -33,7 +33,7 @@ TEST(RingChannelTest, AReaderInAnotherProcessJoins) {
       ASSERT_THAT(GetRecord(*reader, i, Watchdog()), IsOk());
     }
   });
-  ASSERT_THAT(LetInReader(*ring, pair.first, Watchdog()), IsOk());
+  ASSERT_THAT(AddRingReader(*ring, pair.first, Watchdog()), IsOk());
   for (uint64_t i = 0; i < 10; ++i) {
     ASSERT_THAT(PutRecord(*ring, i, Watchdog()), IsOk());
   }
@@ -41,19 +41,19 @@ TEST(RingChannelTest, AReaderInAnotherProcessJoins) {
   EXPECT_EQ(ExitCodeOf(child), 0);
 }
 
-// So often as there are places: each offer that came to nothing is withdrawn.
-TEST(RingChannelTest, WhatIsNoReplyTakesNoPlace) {
+// As often as there are slots: each unanswered offer is withdrawn.
+TEST(RingChannelTest, AnInvalidReplyTakesNoSlot) {
   TENON_ASSERT_OK_AND_ASSIGN(auto ring, RingProducer::Create({}));
   auto pair = Channel::CreatePair().value();
   const size_t fds = CountOpenFds();
   for (uint64_t i = 0; i < 2 * RingSizes::kMaxReaders; ++i) {
     ASSERT_THAT(pair.second.Send("no reply", {}, Watchdog()), IsOk());
-    EXPECT_THAT(LetInReader(*ring, pair.first, Watchdog()),
+    EXPECT_THAT(AddRingReader(*ring, pair.first, Watchdog()),
                 StatusIs(absl::StatusCode::kInvalidArgument));
     ASSERT_THAT(pair.second.Receive(Watchdog()), IsOk());
   }
   EXPECT_THAT(
-      LetInReader(*ring, pair.first, Deadline::After(absl::Milliseconds(5))),
+      AddRingReader(*ring, pair.first, Deadline::After(absl::Milliseconds(5))),
       StatusIs(absl::StatusCode::kDeadlineExceeded));
   EXPECT_EQ(ring->num_readers(), 0u);
   ASSERT_THAT(pair.second.Receive(Watchdog()), IsOk());
@@ -70,7 +70,7 @@ TEST(RingChannelTest, ReplayedRepliesAreRefused) {
   replayed.number = other.message.number;
   ASSERT_THAT(pair.second.Send(replayed.ToBytes(), other.fds.get(), Watchdog()),
               IsOk());
-  EXPECT_THAT(LetInReader(*ring, pair.first, Watchdog()),
+  EXPECT_THAT(AddRingReader(*ring, pair.first, Watchdog()),
               StatusIs(absl::StatusCode::kInvalidArgument,
                        testing::HasSubstr("another offer")));
 }

@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Readers and producers of a ring whose words jump, go back or flicker. Wrong
-// descriptors, and processes that stand still: ring_offer_hostile_test.cc.
-// TENON_RING_FLIPS=10000000 in the environment takes longer for what flickers.
+// Readers and producers of a ring whose words jump, move back or change all the
+// time. Wrong descriptors, and stopped processes: ring_offer_hostile_test.cc.
+// TENON_RING_FLIPS=10000000 in the environment runs the changing words longer.
 
 #include <atomic>
 #include <cstddef>
@@ -68,7 +68,7 @@ TEST(RingHostileTest, AReaderWhoseTailCannotBeIsDropped) {
     ASSERT_EQ(ended.size(), 1u);
     EXPECT_THAT(ended[0].status,
                 StatusIs(kDataLoss, AllOf(HasSubstr("reader 2 (pid"),
-                                          HasSubstr("cannot be believed"))));
+                                          HasSubstr("tail is corrupt"))));
     ASSERT_THAT(GetRecord(*honest, 0, kNow), IsOk());
     EXPECT_EQ(ring->acknowledged(), 1u);
   }
@@ -121,7 +121,7 @@ TEST(RingHostileTest, TailsThatFlickerCostTheirReaderOnly) {
       TENON_ASSERT_OK_AND_ASSIGN(number, forged.Join(*ring));
       ++dropped;
     }
-    // It never rings: one that seems slow costs the deadline.
+    // It never rings: a reader that seems slow costs the deadline.
     const absl::Status put =
         PutRecord(*ring, i, Deadline::After(absl::Milliseconds(1)));
     if (!put.ok()) {
@@ -149,9 +149,9 @@ TEST(RingHostileTest, AHeadThatCannotBePoisonsTheRing) {
       A::Store(forged.words().head, head, kRelaxed);
       for (int i = 0; i < 3; ++i) {
         EXPECT_THAT(GetRecord(*reader, 0, Soon()),
-                    StatusIs(kDataLoss, HasSubstr("the producer's head")));
+                    StatusIs(kDataLoss, HasSubstr("corrupt head")));
       }
-      // Also after it has become plausible again.
+      // Also after the word has become valid again.
       A::Store(forged.words().head, 1, kRelaxed);
       EXPECT_THAT(GetRecord(*reader, 0, Soon()), StatusIs(kDataLoss));
     }
@@ -192,8 +192,8 @@ TEST_P(FlickeringProducerTest, CostsErrorsOnly) {
       A::Store(words.reserved, wild ? random() : near + r / 7 % 5, kRelaxed);
       A::Store(words.sleeping, r, kRelaxed);
       A::Store(slots[r / 3 % (kCapacity * 8)], r, kRelaxed);
-      // In place, what was checked once.
-      words.kind.capacity = r % 3 == 0 ? kCapacity : r;
+      // Changes words that were validated once.
+      words.geometry.capacity = r % 3 == 0 ? kCapacity : r;
       if (r >> 50 == 1) A::Store(words.readers[0].state, r, kRelaxed);
       A::Store(words.readers[0].state, 1 << 2 | RingProducerWords::kReading,
                kRelaxed);
@@ -208,10 +208,10 @@ TEST_P(FlickeringProducerTest, CostsErrorsOnly) {
   uint64_t tail = 0;
   for (uint64_t i = 0; i < flips; ++i) {
     if (reader == nullptr) {
-      // What is being written at the same time may be refused.
+      // A concurrent write may cause a rejection.
       auto made = RingReader::Attach([&] {
         RingOffer offer = forged.Offer();
-        offer.message.kind.capacity = kCapacity;
+        offer.message.geometry.capacity = kCapacity;
         return offer;
       }());
       if (!made.ok()) {
@@ -230,7 +230,7 @@ TEST_P(FlickeringProducerTest, CostsErrorsOnly) {
     } else {
       ASSERT_THAT(some, StatusIs(kDataLoss));
       ++errors;
-      // All of these are sticky but the loss of records.
+      // All of these are sticky except the loss of records.
       if (GetParam() != RingPolicy::kDropOldest || i % 64 == 0) reader.reset();
       tail = reader == nullptr ? 0 : tail + reader->lost();
     }

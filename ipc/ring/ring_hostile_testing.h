@@ -1,8 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// For tests of rings: readers and producers whose words and descriptors a test
-// makes up.
+// For tests of rings: readers and producers with forged words and descriptors.
 
 #ifndef TENON_IPC_RING_RING_HOSTILE_TESTING_H_
 #define TENON_IPC_RING_RING_HOSTILE_TESTING_H_
@@ -37,7 +36,7 @@ inline std::unique_ptr<RingProducer> MakeRing(
       .value();
 }
 
-// A memory and a bell, of which a test writes what it likes.
+// A memory and a bell with arbitrary contents.
 class Forger {
  public:
   explicit Forger(size_t bytes)
@@ -79,11 +78,11 @@ class ForgedProducer : public Forger {
  public:
   explicit ForgedProducer(RingPolicy policy)
       : Forger(kRingSlotsOffset + kCapacity * sizeof(Record)) {
-    words().kind.policy = static_cast<uint32_t>(policy);
-    words().kind.magic = RingKind::kMagic;
-    words().kind.version = kRingVersion;
-    words().kind.record_bytes = sizeof(Record);
-    words().kind.capacity = kCapacity;
+    words().geometry.policy = static_cast<uint32_t>(policy);
+    words().geometry.magic = RingGeometry::kMagic;
+    words().geometry.version = kRingVersion;
+    words().geometry.record_bytes = sizeof(Record);
+    words().geometry.capacity = kCapacity;
     StdAtomics::Store(words().readers[0].state,
                       1 << 2 | RingProducerWords::kReading,
                       std::memory_order_relaxed);
@@ -93,7 +92,7 @@ class ForgedProducer : public Forger {
   }
   RingOffer Offer() const {
     RingOffer offer;
-    offer.message.kind = words().kind;
+    offer.message.geometry = words().geometry;
     offer.message.number = 1;
     offer.fds = Fds();
     return offer;

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // A producer and two readers, each killed or stopped at every crash point of
-// setting up, putting, getting, dropping and closing: the others go on.
+// setup, putting, getting, dropping and closing: the others continue.
 
 #include <cstddef>
 #include <cstdint>
@@ -43,9 +43,8 @@ struct Boards {
   RingBoard first, second;
 };
 
-// The producer puts one record at a time and waits until each reader that lives
-// has said that it has got it: so that everything happens in the same order
-// each time.
+// The producer puts one record at a time and waits until each living reader has
+// reported it, so that the order of events is always the same.
 class World {
  public:
   void Reset() { boards_.Reset(); }
@@ -55,7 +54,7 @@ class World {
                                RingProducer::Create({.capacity = kCapacity}));
     for (const char* reader : {"first", "second"}) {
       const auto in = LetIn(self, reader, Board(reader), *ring);
-      // Not, if it was killed meanwhile.
+      // Not if the reader was killed meanwhile.
       EXPECT_TRUE(in.ok() || IsEnd(in.status())) << in.status();
     }
     for (uint64_t i = 0; i < kRecords; ++i) {
@@ -136,7 +135,7 @@ TEST_P(RingKillTest, OneAtEachPoint) {
     KillScenario scenario = Scenario(world, points);
     scenario.method = GetParam();
     const KillReport report = RunAndExpectWhole(scenario);
-    // Whether somebody sleeps long enough to be rung is a matter of chance.
+    // Whether a thread sleeps long enough to be rung is a matter of chance.
     if (std::string(points) == "ring.") {
       EXPECT_THAT(report.unreached, testing::IsEmpty());
     }

@@ -24,8 +24,8 @@ namespace {
 absl::Status CheckVersion(uint64_t version) {
   if (version == kRingVersion) return absl::OkStatus();
   return absl::FailedPreconditionError(
-      absl::StrCat("a ring of layout version ", version,
-                   ", and this build of Tenon has version ", kRingVersion));
+      absl::StrCat("the ring has layout version ", version,
+                   "; this build of Tenon has version ", kRingVersion));
 }
 
 template <typename Message>
@@ -37,7 +37,7 @@ template <typename Message>
 absl::StatusOr<Message> Read(absl::string_view bytes, uint64_t expected_magic,
                              absl::string_view what) {
   Message message;
-  // Another version may have another size. Magic and version lie first in all.
+  // Another version may have another size. Magic and version come first in all.
   uint64_t magic = 0;
   uint32_t version = 0;
   if (bytes.size() >= sizeof(magic) + sizeof(version)) {
@@ -49,42 +49,44 @@ absl::StatusOr<Message> Read(absl::string_view bytes, uint64_t expected_magic,
   }
   if (bytes.size() != sizeof(message)) {
     return absl::InvalidArgumentError(
-        absl::StrCat(bytes.size(), " bytes are no ", what, " of a ring"));
+        absl::StrCat("the ", what, " of a ring has ", sizeof(message),
+                     " bytes; got ", bytes.size()));
   }
   memcpy(static_cast<void*>(&message), bytes.data(), sizeof(message));
   return message;
 }
 
-// Numbers are counted from 1 on, and shifted.
-absl::Status CheckPlace(uint64_t index, uint64_t number) {
+// Numbers count from 1 on, and are shifted.
+absl::Status CheckSlot(uint64_t index, uint64_t number) {
   if (index < RingSizes::kMaxReaders && number >= 1 &&
       number <= ~uint64_t{0} >> 2) {
     return absl::OkStatus();
   }
-  return absl::InvalidArgumentError(
-      absl::StrCat("reader ", number, " at place ", index, " of a ring with ",
-                   RingSizes::kMaxReaders, " places cannot be"));
+  return absl::InvalidArgumentError(absl::StrCat(
+      "reader ", number, " in slot ", index, " is out of range: a ring has ",
+      RingSizes::kMaxReaders, " slots"));
 }
 
 }  // namespace
 
-absl::Status CheckRingKind(const RingKind& kind) {
-  if (kind.magic != RingKind::kMagic) {
-    return absl::InvalidArgumentError("what was received is no ring");
+absl::Status CheckRingGeometry(const RingGeometry& geometry) {
+  if (geometry.magic != RingGeometry::kMagic) {
+    return absl::InvalidArgumentError(
+        "the offer is not that of a ring: bad magic");
   }
-  TENON_RETURN_IF_ERROR(CheckVersion(kind.version));
-  const RingSizes sizes = {kind.record_bytes, kind.capacity};
+  TENON_RETURN_IF_ERROR(CheckVersion(geometry.version));
+  const RingSizes sizes = {geometry.record_bytes, geometry.capacity};
   if (!sizes.valid()) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "a ring of ", kind.capacity, " records of ", kind.record_bytes,
-        " bytes cannot be: a record has 8 to ", RingSizes::kMaxRecordBytes,
-        " bytes, in steps of 8, and there is a power of two of them, in at "
-        "most ",
+        "a ring of ", geometry.capacity, " records of ", geometry.record_bytes,
+        " bytes is out of range: want records of 8 to ",
+        RingSizes::kMaxRecordBytes,
+        " bytes, a multiple of 8, and a power of two of them in at most ",
         RingSizes::kMaxBytes, " bytes"));
   }
-  if (kind.policy > static_cast<uint32_t>(RingPolicy::kDropReader)) {
+  if (geometry.policy > static_cast<uint32_t>(RingPolicy::kDropReader)) {
     return absl::InvalidArgumentError(
-        absl::StrCat("a ring has no policy ", kind.policy));
+        absl::StrCat("unknown policy ", geometry.policy, " of a ring"));
   }
   return absl::OkStatus();
 }
@@ -95,9 +97,9 @@ absl::StatusOr<RingOfferMessage> RingOfferMessage::FromBytes(
     absl::string_view bytes) {
   TENON_ASSIGN_OR_RETURN(
       const auto message,
-      Read<RingOfferMessage>(bytes, RingKind::kMagic, "offer"));
-  TENON_RETURN_IF_ERROR(CheckRingKind(message.kind));
-  TENON_RETURN_IF_ERROR(CheckPlace(message.index, message.number));
+      Read<RingOfferMessage>(bytes, RingGeometry::kMagic, "offer"));
+  TENON_RETURN_IF_ERROR(CheckRingGeometry(message.geometry));
+  TENON_RETURN_IF_ERROR(CheckSlot(message.index, message.number));
   return message;
 }
 
@@ -109,17 +111,17 @@ absl::StatusOr<RingReplyMessage> RingReplyMessage::FromBytes(
                          Read<RingReplyMessage>(bytes, kMagic, "reply"));
   if (message.magic != kMagic) {
     return absl::InvalidArgumentError(
-        "what was received is no reply to the offer of a ring");
+        "the message is not the reply to a ring's offer: bad magic");
   }
   TENON_RETURN_IF_ERROR(CheckVersion(message.version));
-  TENON_RETURN_IF_ERROR(CheckPlace(message.index, message.number));
+  TENON_RETURN_IF_ERROR(CheckSlot(message.index, message.number));
   return message;
 }
 
 absl::StatusOr<RingFds> RingFds::From(std::vector<UniqueFd> fds) {
   if (fds.size() != 3) {
     return absl::InvalidArgumentError(absl::StrCat(
-        fds.size(), " descriptors came with a ring, which needs 3"));
+        "a ring's message came with ", fds.size(), " descriptors; want 3"));
   }
   return RingFds{std::move(fds[0]), std::move(fds[1]), std::move(fds[2])};
 }

@@ -1,14 +1,14 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// RingOffer and RingReply: what producer and reader of a ring send one another,
-// once, by whatever carries bytes and descriptors.
+// RingOffer and RingReply: the messages that producer and reader of a ring
+// exchange once, over anything that carries bytes and descriptors.
 //
 //   producer                            reader
 //   offer = producer.Offer()    --->    RingReader::Attach(offer)
 //   producer.AddReader(reply)   <---    reader.Reply()
 //
-// The producer sends the offer, and the reader makes it again:
+// The producer sends the offer, and the reader parses it:
 //
 //   const std::array<int, 3> fds = offer.fds.get();
 //   TENON_RETURN_IF_ERROR(
@@ -37,24 +37,24 @@
 
 namespace tenon {
 
-// What is done when a reader is so slow that the ring is full.
+// The action when a reader is so slow that the ring is full.
 enum class RingPolicy : uint32_t {
   kWait = 0,        // Put() waits for it.
-  kDropOldest = 1,  // The oldest record is written over: it loses that.
-  kDropReader = 2,  // The reader is dropped: it loses what it has not read.
+  kDropOldest = 1,  // The oldest record is overwritten: the reader loses it.
+  kDropReader = 2,  // The reader is dropped: it loses its unread records.
 };
 
 struct RingOfferMessage {
-  RingKind kind;
+  RingGeometry geometry;
   RandomId ring;
-  // The reader's place among the producer's words, and its number, which no
-  // other reader of this ring had or gets.
+  // The reader's slot among the producer's words, and its number, which is
+  // unique within the ring.
   uint64_t index = 0;
   uint64_t number = 0;
 
   std::string ToBytes() const;
-  // Errors: kInvalidArgument if it is no offer, or what it says is not
-  // possible; kFailedPrecondition if it is of another version, naming both.
+  // Errors: kInvalidArgument if it is malformed; kFailedPrecondition naming
+  // both versions if it is of another version.
   static absl::StatusOr<RingOfferMessage> FromBytes(absl::string_view bytes);
 };
 
@@ -80,7 +80,7 @@ static_assert(std::has_unique_object_representations_v<RingReplyMessage>);
 // The descriptors of either, in this order.
 struct RingFds {
   UniqueFd memory;   // Its own words; sealed.
-  UniqueFd bell;     // What wakes it: see DoorbellRinger.
+  UniqueFd bell;     // Wakes it: see DoorbellRinger.
   UniqueFd process;  // Its pidfd.
 
   std::array<int, 3> get() const {
@@ -90,8 +90,8 @@ struct RingFds {
   static absl::StatusOr<RingFds> From(std::vector<UniqueFd> fds);
 };
 
-// Ownership: owns its descriptors. To be used once. What the descriptors are is
-// checked by who uses them.
+// Ownership: owns its descriptors. To be used once. The receiver validates the
+//   type of each descriptor.
 struct RingOffer {
   RingOfferMessage message;
   RingFds fds;
@@ -110,9 +110,9 @@ struct RingReply {
                                                std::vector<UniqueFd> fds);
 };
 
-// Whether what a ring's memory or message says of it can be. Errors:
+// Validates the geometry in a ring's memory or message. Errors:
 // kInvalidArgument; kFailedPrecondition for another version, naming both.
-absl::Status CheckRingKind(const RingKind& kind);
+absl::Status CheckRingGeometry(const RingGeometry& geometry);
 
 }  // namespace tenon
 

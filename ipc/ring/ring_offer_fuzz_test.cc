@@ -2,16 +2,16 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Fuzz target of RingOfferMessage and RingReplyMessage, a peer's bytes: each is
-// read as a plainer account says, and comes out as it went in. What is then
-// attached to the memory of an honest ring is of its kind, and a reply that is
-// let in is to an open offer; no descriptor is left open.
+// parsed as a plainer implementation does, and encoded to the same bytes. A
+// reader attached to the memory of an honest ring has that ring's geometry, and
+// an accepted reply answers an open offer; no descriptor stays open.
 //
 // An input is a byte of flags and a message. 1: it is an offer, else a reply;
-// 2: and its ring, number and place are put right; 4: what can be read is used.
+// 2: its ring, number and slot are corrected; 4: parsed messages are used.
 //
 // As a test it replays testdata/ring_offer_fuzz and mutations of it. As a
 // fuzzer: clang++ -std=c++20 -DTENON_FUZZ -fsanitize=fuzzer,address,undefined,
-// with the sources of //ipc/ring and of what it depends on.
+// with the sources of //ipc/ring and its dependencies.
 
 #include <fcntl.h>
 
@@ -41,7 +41,7 @@ namespace {
 
 int Duplicate(int fd) { return fcntl(fd, F_DUPFD_CLOEXEC, 0); }
 
-// The number that the next descriptor gets: the same as before if none leaked.
+// The number of the next descriptor: unchanged if none leaked.
 int NextFd() { return UniqueFd(Duplicate(0)).get(); }
 
 std::vector<UniqueFd> Copies(const RingFds& fds) {
@@ -50,7 +50,7 @@ std::vector<UniqueFd> Copies(const RingFds& fds) {
   return copies;
 }
 
-// A ring with an open offer, and the reader that it is for.
+// A ring with an open offer, and the reader it is for.
 struct Honest {
   std::unique_ptr<RingProducer> ring =
       RingProducer::Create({.record_bytes = 8, .capacity = 4}).value();
@@ -74,11 +74,11 @@ uint64_t WordAt(absl::string_view bytes, size_t at) {
   return word;
 }
 
-bool PlainIsPlace(uint64_t index, uint64_t number) {
+bool PlainIsSlot(uint64_t index, uint64_t number) {
   return index < 64 && number != 0 && number >> 62 == 0;
 }
 
-// By hand, and by dividing where the checked code multiplies.
+// Byte by byte, and by division where the checked code multiplies.
 bool PlainIsOffer(absl::string_view bytes) {
   if (bytes.size() != 64) return false;
   const uint64_t record = WordAt(bytes, 16), capacity = WordAt(bytes, 24);
@@ -88,13 +88,13 @@ bool PlainIsOffer(absl::string_view bytes) {
   if (record == 0 || record > 65536 || record % 8 != 0) return false;
   if (__builtin_popcountll(capacity) != 1 || capacity > (1 << 24)) return false;
   if (capacity > (1 << 30) / record) return false;
-  return PlainIsPlace(WordAt(bytes, 48), WordAt(bytes, 56));
+  return PlainIsSlot(WordAt(bytes, 48), WordAt(bytes, 56));
 }
 
 bool PlainIsReply(absl::string_view bytes) {
   return bytes.size() == 48 && bytes.substr(0, 8) == "Tnreply1" &&
          WordAt(bytes, 8) == 1 &&
-         PlainIsPlace(WordAt(bytes, 32), WordAt(bytes, 40));
+         PlainIsSlot(WordAt(bytes, 32), WordAt(bytes, 40));
 }
 
 void CheckError(const absl::Status& status) {
@@ -108,9 +108,9 @@ void UseOffer(const std::string& bytes) {
   const Honest& honest = GetHonest();
   auto offer = RingOffer::FromMessage(bytes, Copies(honest.offer.fds));
   ABSL_RAW_CHECK(offer.ok(), "what was good is not");
-  const RingKind kind = offer->message.kind;
+  const RingGeometry geometry = offer->message.geometry;
   const auto reader = RingReader::Attach(*std::move(offer));
-  ABSL_RAW_CHECK(reader.ok() == (kind == honest.offer.message.kind),
+  ABSL_RAW_CHECK(reader.ok() == (geometry == honest.offer.message.geometry),
                  "a ring of another kind, or none of its own");
   if (!reader.ok()) CheckError(reader.status());
 }
@@ -137,9 +137,9 @@ void UseReply(const std::string& bytes) {
 void FuzzOffer(std::string bytes, uint8_t flags) {
   const RingOfferMessage& good = GetHonest().offer.message;
   if ((flags & 2) && bytes.size() == sizeof(good)) {
-    std::memcpy(bytes.data() + sizeof(RingKind),
-                good.ToBytes().data() + sizeof(RingKind),
-                sizeof(good) - sizeof(RingKind));
+    std::memcpy(bytes.data() + sizeof(RingGeometry),
+                good.ToBytes().data() + sizeof(RingGeometry),
+                sizeof(good) - sizeof(RingGeometry));
   }
   const auto message = RingOfferMessage::FromBytes(bytes);
   ABSL_RAW_CHECK(message.ok() == PlainIsOffer(bytes),

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Readers and producers of a ring whose descriptors are not what they should
-// be, that are stopped, or die.
+// Readers and producers of a ring with wrong descriptors, and those that are
+// stopped, or die.
 
 #include <signal.h>
 #include <sys/mman.h>
@@ -58,27 +58,27 @@ TEST(RingHostileTest, MemoryThatIsNotSealedIsRefused) {
   RingReply reply = ForgedReader().Reply(good);
   reply.fds.memory = UniqueFd(memfd_create("x", MFD_ALLOW_SEALING));
   EXPECT_THAT(ring->AddReader(std::move(reply)), StatusIs(kFailedPrecondition));
-  // The offer is still good.
+  // The offer is still valid.
   EXPECT_THAT(ring->AddReader(ForgedReader().Reply(good)), IsOk());
 }
 
 TEST(RingHostileTest, MemoryThatIsTooSmallOrOfAnotherKindIsRefused) {
   const ForgedProducer forged(RingPolicy::kWait);
   RingOffer larger = forged.Offer();
-  larger.message.kind.capacity = 4096;
+  larger.message.geometry.capacity = 4096;
   EXPECT_THAT(RingReader::Attach(std::move(larger)),
               StatusIs(kInvalidArgument));
   RingOffer smaller = forged.Offer();
-  smaller.message.kind.capacity = 4;
+  smaller.message.geometry.capacity = 4;
   EXPECT_THAT(RingReader::Attach(std::move(smaller)),
-              StatusIs(kInvalidArgument, HasSubstr("not of the kind")));
+              StatusIs(kInvalidArgument, HasSubstr("another geometry")));
   RingOffer other = forged.Offer();
-  forged.words().kind.magic = 0;
+  forged.words().geometry.magic = 0;
   EXPECT_THAT(RingReader::Attach(std::move(other)), StatusIs(kInvalidArgument));
-  forged.words().kind.magic = RingKind::kMagic;
-  forged.words().kind.version = 9;
+  forged.words().geometry.magic = RingGeometry::kMagic;
+  forged.words().geometry.version = 9;
   RingOffer versions = forged.Offer();
-  versions.message.kind.version = kRingVersion;
+  versions.message.geometry.version = kRingVersion;
   EXPECT_THAT(RingReader::Attach(std::move(versions)),
               StatusIs(kFailedPrecondition,
                        AllOf(HasSubstr("version 9"), HasSubstr("version 1"))));
@@ -108,7 +108,7 @@ TEST(RingHostileTest, DescriptorsInAnotherOrderAreRefused) {
 
 // --- Processes. ---
 
-TEST(RingHostileTest, WhoIsStoppedIsWaitedForAndNamedSo) {
+TEST(RingHostileTest, AStoppedReaderIsAwaitedAndNamed) {
   const SharedObject<RingBoard> board;
   const auto ring = MakeRing();
   TENON_ASSERT_OK_AND_ASSIGN(
@@ -130,7 +130,7 @@ TEST(RingHostileTest, WhoIsStoppedIsWaitedForAndNamedSo) {
   for (uint64_t i = 0; i < kCapacity; ++i) {
     ASSERT_THAT(PutRecord(*ring, i, kNow), IsOk());
   }
-  // Until it has got that far.
+  // Waits until the call has come that far.
   absl::Status put;
   for (int i = 0; i < 1000; ++i) {
     put = PutRecord(*ring, kCapacity, Deadline::After(absl::Milliseconds(10)));
@@ -144,7 +144,7 @@ TEST(RingHostileTest, WhoIsStoppedIsWaitedForAndNamedSo) {
   EXPECT_THAT(ring->Close(Soon()), IsOk());
 }
 
-TEST(RingHostileTest, WhoDiesWhileItIsWaitedForEndsTheWait) {
+TEST(RingHostileTest, ADeathDuringTheWaitEndsIt) {
   const SharedObject<RingBoard> board;
   const auto ring = MakeRing();
   TENON_ASSERT_OK_AND_ASSIGN(

@@ -33,29 +33,29 @@ namespace {
 
 using A = StdAtomics;
 
-// How many slots ahead a line is asked for: so many puts take as long as a line
-// takes from core to core.
+// The number of slots ahead for which a cache line is prefetched: that many
+// puts take as long as the line takes from core to core.
 constexpr uint64_t kExpectAhead = 8;
 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<RingProducer>> RingProducer::Create(
     const RingOptions& options) {
-  RingKind kind;
-  kind.policy = static_cast<uint32_t>(options.policy);
-  kind.record_bytes = options.record_bytes;
-  kind.capacity = options.capacity;
-  TENON_RETURN_IF_ERROR(CheckRingKind(kind));
+  RingGeometry geometry;
+  geometry.policy = static_cast<uint32_t>(options.policy);
+  geometry.record_bytes = options.record_bytes;
+  geometry.capacity = options.capacity;
+  TENON_RETURN_IF_ERROR(CheckRingGeometry(geometry));
   const size_t bytes =
       kRingSlotsOffset +
-      RingSizes{kind.record_bytes, kind.capacity}.slots_bytes();
+      RingSizes{geometry.record_bytes, geometry.capacity}.slots_bytes();
   TENON_ASSIGN_OR_RETURN(auto memory,
                          ControlMemory::Create(bytes, options.name));
   TENON_RETURN_IF_ERROR(memory.Reserve({0, bytes}));
   auto producer =
       absl::WrapUnique(new RingProducer(options, std::move(memory)));
   RingProducerWords& words = producer->words();
-  words.kind = kind;
+  words.geometry = geometry;
   TENON_ASSIGN_OR_RETURN(producer->id_, RandomId::New());
   TENON_ASSIGN_OR_RETURN(producer->bell_,
                          Doorbell::Create(&words.sleeping, producer->what_));
@@ -75,7 +75,7 @@ RingProducer::RingProducer(const RingOptions& options, ControlMemory memory)
                               memory_.data() + kRingSlotsOffset),
                           options.capacity,
                           options.record_bytes / sizeof(uint64_t))),
-      places_(RingSizes::kMaxReaders) {}
+      reader_slots_(RingSizes::kMaxReaders) {}
 
 RingProducer::~RingProducer() {
   if (fork_count_ == ForkCount()) SetClosed();
@@ -102,7 +102,7 @@ absl::StatusOr<uint64_t> RingProducer::Count(
     return count;
   }
   return absl::InvalidArgumentError(absl::StrCat(
-      records.size(), " bytes were put into ", what_, ", which takes 1 to ",
+      "Put(): ", records.size(), " bytes for ", what_, "; want 1 to ",
       options_.capacity, " records of ", options_.record_bytes, " bytes"));
 }
 
@@ -110,8 +110,8 @@ bool RingProducer::HasRoom(uint64_t count) const {
   return writer_.head() - oldest_ + count <= options_.capacity;
 }
 
-// Looks at all tails. False if there is something wrong with a reader.
-bool RingProducer::Look() {
+// Reads all tails. False if a reader has left or its tail is corrupt.
+bool RingProducer::Refresh() {
   const uint64_t head = writer_.head();
   uint64_t longest = 0;
   bool good = true;
@@ -124,22 +124,23 @@ bool RingProducer::Look() {
   return good;
 }
 
-// The same; drops those with whom something is wrong, and with kDropReader
-// those who leave no room for `count`.
-void RingProducer::LookAndDrop(uint64_t count) {
-  if (!Look()) {
+// The same; drops readers that have left or whose tail is corrupt, and with
+// kDropReader those that leave no room for `count`.
+void RingProducer::RefreshAndDrop(uint64_t count) {
+  if (!Refresh()) {
     std::vector<RingEnd> bad;
     for (const auto& reader : readers_) {
       if (!reader->tail.Refresh(writer_.head())) {
-        bad.push_back({reader->number,
-                       absl::DataLossError("its tail went back, or beyond what "
-                                           "was put, and cannot be believed")});
+        bad.push_back(
+            {reader->number,
+             absl::DataLossError(
+                 "its tail is corrupt: it moved back, or beyond the head")});
       } else if (reader->has_left()) {
         bad.push_back({reader->number, absl::UnavailableError("it has left")});
       }
     }
     for (RingEnd& end : bad) Drop(end.reader, std::move(end.status));
-    Look();
+    Refresh();
   }
   if (options_.policy != RingPolicy::kDropReader || HasRoom(count)) return;
   std::vector<uint64_t> slow;
@@ -151,11 +152,11 @@ void RingProducer::LookAndDrop(uint64_t count) {
   for (const uint64_t number : slow) {
     Drop(number, absl::ResourceExhaustedError("it was too slow"));
   }
-  Look();
+  Refresh();
 }
 
 absl::Status RingProducer::NoReader(uint64_t count) {
-  if (!HasRoom(count)) LookAndDrop(count);
+  if (!HasRoom(count)) RefreshAndDrop(count);
   if (!readers_.empty() || options_.policy == RingPolicy::kDropOldest) {
     return absl::OkStatus();
   }
@@ -164,9 +165,9 @@ absl::Status RingProducer::NoReader(uint64_t count) {
       absl::StrCat(what_, " has no reader yet"));
 }
 
-// One record, for which there is room, to somebody. What a put of one costs is
-// what its stores cost: one that waits for its line keeps all later ones, those
-// to the stack too, in the store buffer, and that is short.
+// One record, with room for it and at least one reader. A single put costs as
+// much as its stores: a store that waits for its line delays all later ones,
+// those to the stack too, in the store buffer, which is short.
 bool RingProducer::IsPlain(std::span<const std::byte> records) const {
   return records.size() == options_.record_bytes && HasRoom(1) &&
          !readers_.empty() && !closed_ && fork_count_ == ForkCount();
@@ -187,7 +188,7 @@ bool RingProducer::IsPlain(std::span<const std::byte> records) const {
   TENON_CRASH_POINT("ring.written");
   writer_.Publish(count, publication_);
   TENON_CRASH_POINT("ring.published");
-  // Its line is with the readers: to ask for it now is to have it in time.
+  // The readers have its cache line: prefetched now, it arrives in time.
   writer_.slots().ExpectWrite(writer_.head() + kExpectAhead);
   RingAll();
 }
@@ -218,18 +219,18 @@ absl::Status RingProducer::Put(std::span<const std::byte> records,
     TENON_ASSIGN_OR_RETURN(const bool room, AwaitTails(count, deadline));
     if (!room) {
       return absl::DeadlineExceededError(
-          absl::StrCat(what_, " is full: ", DescribeSlowest()));
+          absl::StrCat("Put(): ", what_, " is full: ", DescribeSlowest()));
     }
   }
 }
 
-// Until there is room for `count`, or something has happened to a reader. False
+// Waits until there is room for `count`, or a reader's state has changed. False
 // at the deadline.
 absl::StatusOr<bool> RingProducer::AwaitTails(uint64_t count,
                                               Deadline deadline) {
   TENON_ASSIGN_OR_RETURN(
       const WaitOutcome outcome,
-      bell_->Wait([&] { return !Look() || HasRoom(count); }, deadline));
+      bell_->Wait([&] { return !Refresh() || HasRoom(count); }, deadline));
   if (outcome.kind == WaitOutcome::kDied) {
     Drop(outcome.participant, absl::UnavailableError("it has died"));
   }
@@ -250,7 +251,7 @@ std::string RingProducer::DescribeSlowest() const {
 }
 
 uint64_t RingProducer::acknowledged() {
-  if (fork_count_ == ForkCount()) LookAndDrop(0);
+  if (fork_count_ == ForkCount()) RefreshAndDrop(0);
   return oldest_;
 }
 
@@ -261,7 +262,7 @@ absl::Status RingProducer::CheckReaders() {
     if (dead == nullptr) break;
     Drop(*dead, absl::UnavailableError("it has died"));
   }
-  LookAndDrop(0);
+  RefreshAndDrop(0);
   return absl::OkStatus();
 }
 
@@ -280,20 +281,20 @@ absl::Status RingProducer::Close(Deadline deadline) {
   TENON_RETURN_IF_ERROR(CheckNotForked(fork_count_, what_));
   if (!closed_) SetClosed();
   for (;;) {
-    LookAndDrop(0);
+    RefreshAndDrop(0);
     if (oldest_ == writer_.head()) return absl::OkStatus();
-    // Room for a ringful: all has been read.
+    // Room for a full ring means that all has been read.
     TENON_ASSIGN_OR_RETURN(const bool room,
                            AwaitTails(options_.capacity, deadline));
     if (!room) {
       return absl::DeadlineExceededError(
-          absl::StrCat(what_, " was closed: ", DescribeSlowest()));
+          absl::StrCat("Close(): ", what_, ": ", DescribeSlowest()));
     }
   }
 }
 
 absl::StatusOr<bool> RingProducer::Arm() {
-  return bell_->Arm([this] { return !Look() || HasRoom(1); });
+  return bell_->Arm([this] { return !Refresh() || HasRoom(1); });
 }
 
 uint64_t RingProducer::rings() const {

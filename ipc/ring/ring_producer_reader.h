@@ -1,8 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// What a ring's producer knows of one of its readers. Internal to Ring
-// (ring.h).
+// A ring producer's state of one of its readers. Internal to Ring (ring.h).
 
 #ifndef TENON_IPC_RING_RING_PRODUCER_READER_H_
 #define TENON_IPC_RING_RING_PRODUCER_READER_H_

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// How readers come and go; putting is in ring_producer.cc.
+// Adding and dropping of readers; putting is in ring_producer.cc.
 
 #include <algorithm>
 #include <cstddef>
@@ -36,18 +36,19 @@ using A = StdAtomics;
 
 constexpr char kReaderMemory[] = "the memory of a ring's reader";
 
-// Copied out once and then checked.
+// Copied once and then validated.
 absl::Status CheckReaderWords(const RingReaderWords& words) {
   uint64_t magic, version;
   std::memcpy(&magic, &words.magic, sizeof(magic));
   std::memcpy(&version, &words.version, sizeof(version));
   if (magic != RingReaderWords::kMagic) {
-    return absl::InvalidArgumentError(absl::StrCat(kReaderMemory, " is none"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(kReaderMemory, " has a bad magic 0x", absl::Hex(magic)));
   }
   if (version != kRingVersion) {
     return absl::FailedPreconditionError(
         absl::StrCat(kReaderMemory, " has layout version ", version,
-                     ", and this build of Tenon has version ", kRingVersion));
+                     "; this build of Tenon has version ", kRingVersion));
   }
   return absl::OkStatus();
 }
@@ -56,31 +57,34 @@ absl::Status CheckReaderWords(const RingReaderWords& words) {
 
 absl::StatusOr<RingOffer> RingProducer::Offer() {
   TENON_RETURN_IF_ERROR(CheckUsable());
-  const auto place = std::find_if(places_.begin(), places_.end(),
-                                  [](const Place& p) { return p.number == 0; });
-  if (place == places_.end()) {
-    return absl::ResourceExhaustedError(absl::StrCat(
-        what_, " has ", RingSizes::kMaxReaders, " readers or open offers"));
+  const auto slot =
+      std::find_if(reader_slots_.begin(), reader_slots_.end(),
+                   [](const ReaderSlot& p) { return p.number == 0; });
+  if (slot == reader_slots_.end()) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("Offer(): ", what_, " has ", RingSizes::kMaxReaders,
+                     " readers and unanswered offers, the limit"));
   }
   RingOffer offer;
   TENON_ASSIGN_OR_RETURN(offer.fds,
                          CopyRingFds(memory_.fd(), bell_->bell_fd()));
-  place->number = next_number_++;
-  place->joined = false;
-  offer.message.kind = words().kind;
+  slot->number = next_number_++;
+  slot->joined = false;
+  offer.message.geometry = words().geometry;
   offer.message.ring = id_;
-  offer.message.index = static_cast<uint64_t>(place - places_.begin());
-  offer.message.number = place->number;
+  offer.message.index = static_cast<uint64_t>(slot - reader_slots_.begin());
+  offer.message.number = slot->number;
   return offer;
 }
 
 absl::Status RingProducer::CheckReply(const RingReplyMessage& message) const {
-  if (message.ring != id_ || message.index >= places_.size() ||
-      message.number == 0 || places_[message.index].number != message.number ||
-      places_[message.index].joined) {
+  if (message.ring != id_ || message.index >= reader_slots_.size() ||
+      message.number == 0 ||
+      reader_slots_[message.index].number != message.number ||
+      reader_slots_[message.index].joined) {
     return absl::InvalidArgumentError(
-        absl::StrCat("a reply of reader ", message.number,
-                     " is to no open offer of ", what_));
+        absl::StrCat("AddReader(): the reply of reader ", message.number,
+                     " does not answer an open offer of ", what_));
   }
   return absl::OkStatus();
 }
@@ -113,7 +117,7 @@ void RingProducer::LetIn(std::unique_ptr<Reader> reader) {
   const uint64_t start = writer_.head();
   reader->fences = reader->words().fences == 1;
   reader->tail = TailWatch<>(&reader->words().tail, start);
-  places_[reader->index].joined = true;
+  reader_slots_[reader->index].joined = true;
   RingProducerWords::Entry& entry = words().readers[reader->index];
   A::Store(entry.start, start, std::memory_order_relaxed);
   A::Store(entry.state, reader->number << 2 | RingProducerWords::kReading,
@@ -124,8 +128,8 @@ void RingProducer::LetIn(std::unique_ptr<Reader> reader) {
   ChoosePublication();
 }
 
-// Fenced, if all who sleep for this process say that they fence it. One who
-// does not do what it says misses its own wake-ups.
+// Fenced, if all waiting readers announce that they fence this process. A
+// reader whose announcement is false misses its own wake-ups.
 void RingProducer::ChoosePublication() {
   const bool all_fence =
       std::all_of(readers_.begin(), readers_.end(),
@@ -136,16 +140,17 @@ void RingProducer::ChoosePublication() {
 
 absl::Status RingProducer::RemoveReader(uint64_t number) {
   TENON_RETURN_IF_ERROR(CheckNotForked(fork_count_, what_));
-  for (Place& place : places_) {
-    if (number == 0 || place.number != number) continue;
-    if (place.joined) {
+  for (ReaderSlot& slot : reader_slots_) {
+    if (number == 0 || slot.number != number) continue;
+    if (slot.joined) {
       Drop(number, absl::CancelledError("the reader was removed"));
     } else {
-      place = Place();
+      slot = ReaderSlot();
     }
     return absl::OkStatus();
   }
-  return absl::NotFoundError(absl::StrCat(what_, " has no reader ", number));
+  return absl::NotFoundError(
+      absl::StrCat("RemoveReader(): ", what_, " has no reader ", number));
 }
 
 void RingProducer::Drop(uint64_t number, absl::Status why) {
@@ -157,14 +162,14 @@ void RingProducer::Drop(uint64_t number, absl::Status why) {
   readers_.erase(at);
   ChoosePublication();
   bell_->RemoveParticipant(number);
-  // Before a slot is written over that it may be reading.
+  // Before a slot that the reader may be copying is overwritten.
   A::Store(words().readers[reader->index].state,
            number << 2 | RingProducerWords::kDropped,
            std::memory_order_seq_cst);
   TENON_CRASH_POINT("ring.reader_dropped");
   reader->ringer.Ring();
   old_rings_ += reader->ringer.rings();
-  places_[reader->index] = Place();
+  reader_slots_[reader->index] = ReaderSlot();
   last_end_ = absl::Status(why.code(),
                            absl::StrCat(what_, ": ", reader->Describe(), ": ",
                                         absl::string_view(why.message())));

@@ -39,13 +39,13 @@ namespace {
 using A = StdAtomics;
 
 constexpr char kProducerMemory[] = "the memory of a ring";
-constexpr uint64_t kProducer = 0;  // Among the participants of a wait.
+constexpr uint64_t kProducer = 0;  // Its id among the participants of a wait.
 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<RingReader>> RingReader::Attach(
     RingOffer offer) {
-  // Messages that were not parsed are checked here.
+  // Offers that were not parsed by FromMessage() are validated here.
   TENON_RETURN_IF_ERROR(
       RingOfferMessage::FromBytes(offer.message.ToBytes()).status());
   auto reader = absl::WrapUnique(new RingReader(offer.message));
@@ -56,7 +56,7 @@ absl::StatusOr<std::unique_ptr<RingReader>> RingReader::Attach(
 }
 
 RingReader::RingReader(const RingOfferMessage& offer)
-    : kind_(offer.kind),
+    : geometry_(offer.geometry),
       ring_(offer.ring),
       index_(offer.index),
       number_(offer.number),
@@ -65,18 +65,19 @@ RingReader::RingReader(const RingOfferMessage& offer)
 
 absl::Status RingReader::Map(const RingFds& fds) {
   const ByteRange all = {
-      0, kRingSlotsOffset +
-             RingSizes{kind_.record_bytes, kind_.capacity}.slots_bytes()};
+      0,
+      kRingSlotsOffset +
+          RingSizes{geometry_.record_bytes, geometry_.capacity}.slots_bytes()};
   const int memory = fds.memory.get();
   TENON_ASSIGN_OR_RETURN(view_,
                          ControlView::Adopt(memory, all, kProducerMemory));
   TENON_RETURN_IF_ERROR(ReserveControlMemory(memory, all, kProducerMemory));
-  RingKind found;
+  RingGeometry found;
   std::memcpy(static_cast<void*>(&found), view_.data(), sizeof(found));
-  TENON_RETURN_IF_ERROR(CheckRingKind(found));
-  if (found == kind_) return absl::OkStatus();
+  TENON_RETURN_IF_ERROR(CheckRingGeometry(found));
+  if (found == geometry_) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      absl::StrCat(kProducerMemory, " is not of the kind that was offered"));
+      absl::StrCat(kProducerMemory, " has another geometry than its offer"));
 }
 
 absl::Status RingReader::MakeOwn(RingFds fds) {
@@ -88,7 +89,7 @@ absl::Status RingReader::MakeOwn(RingFds fds) {
   words().magic = RingReaderWords::kMagic;
   words().version = kRingVersion;
   TENON_ASSIGN_OR_RETURN(process_, PidFd::Adopt(std::move(fds.process)));
-  // In this order: whoever has a bell has a ringer, too.
+  // In this order: a reader with a bell has a ringer, too.
   TENON_ASSIGN_OR_RETURN(ringer_, DoorbellRinger::Adopt(&producer().sleeping,
                                                         std::move(fds.bell)));
   TENON_ASSIGN_OR_RETURN(bell_, Doorbell::Create(&words().sleeping, what_));
@@ -99,17 +100,17 @@ absl::Status RingReader::MakeOwn(RingFds fds) {
   TENON_RETURN_IF_ERROR(bell_->AddParticipant(kProducer, process_->fd()));
   auto* slots = reinterpret_cast<const SharedWord<uint64_t>*>(view_.data() +
                                                               kRingSlotsOffset);
-  // Which are read only.
+  // The slots are only read.
   cursor_ = RingCursor<>(
       &producer().head, &producer().reserved, &words().tail,
-      RingSlots<>(const_cast<SharedWord<uint64_t>*>(slots), kind_.capacity,
-                  kind_.record_bytes / sizeof(uint64_t)),
-      kind_.capacity);
+      RingSlots<>(const_cast<SharedWord<uint64_t>*>(slots), geometry_.capacity,
+                  geometry_.record_bytes / sizeof(uint64_t)),
+      geometry_.capacity);
   return absl::OkStatus();
 }
 
 RingReader::~RingReader() {
-  // Without a bell it never got so far that somebody knows of it.
+  // Without a bell it has never replied, so the producer does not know it.
   if (bell_ == nullptr || fork_count_ != ForkCount()) return;
   A::Store(words().left, 1, std::memory_order_seq_cst);
   TENON_CRASH_POINT("ring.left");
@@ -145,8 +146,8 @@ bool RingReader::HasJoined() {
   return true;
 }
 
-// Also if the place is another reader's by now. Before it joined, a place may
-// still say what a former reader was.
+// Also if the slot is another reader's by now. Before this reader has joined,
+// the slot may still have a former reader's state.
 bool RingReader::WasDropped() const {
   const uint64_t state =
       A::Load(producer().readers[index_].state, std::memory_order_seq_cst);
@@ -163,7 +164,7 @@ absl::Status RingReader::Poison(absl::Status why) {
 
 absl::Status RingReader::Dropped() {
   const uint64_t head = A::Load(producer().head, std::memory_order_relaxed);
-  // It may have been let in and dropped before it ever looked.
+  // It may have been added and dropped before its first read.
   const RingProducerWords::Entry& entry = producer().readers[index_];
   uint64_t unread = 0;
   if (joined_) {
@@ -173,11 +174,12 @@ absl::Status RingReader::Dropped() {
   }
   return Poison(absl::DataLossError(
       absl::StrCat("the producer has dropped this reader, which has not read ",
-                   unread, " records of what was put until now")));
+                   unread, " records")));
 }
 
-// Whether a reader that sleeps is to look: a record, the end, or trouble.
-bool RingReader::SomethingIsThere() {
+// Whether a sleeping reader has a reason to wake: a record, the end, or an
+// error.
+bool RingReader::HasReasonToWake() {
   if (WasDropped()) return true;
   if (HasJoined()) {
     if (!cursor_.Refresh(policy() == RingPolicy::kDropOldest)) return true;
@@ -186,41 +188,41 @@ bool RingReader::SomethingIsThere() {
   return A::Load(producer().closed, std::memory_order_seq_cst) != 0;
 }
 
-// Looks for records when none are known of. OK says nothing of their number.
-absl::Status RingReader::Look() {
+// Reads the head if no records are known. OK does not imply that there are any.
+absl::Status RingReader::Refresh() {
   if (!HasJoined()) {
     if (WasDropped()) return Dropped();
   } else {
-    // In this order: what was put before it was closed is seen.
+    // In this order: records put before the ring was closed are seen.
     const bool closed =
         A::Load(producer().closed, std::memory_order_seq_cst) != 0;
     const bool good = cursor_.Refresh(policy() == RingPolicy::kDropOldest);
     if (WasDropped()) return Dropped();
     if (!good) {
-      return Poison(absl::DataLossError(
-          "the producer's head went back, or is farther away than the ring is "
-          "long"));
+      return Poison(
+          absl::DataLossError("corrupt head: it moved back, or is farther "
+                              "ahead than the capacity"));
     }
     if (cursor_.available() != 0 || !closed) return absl::OkStatus();
   }
   if (A::Load(producer().closed, std::memory_order_seq_cst) == 0) {
     return absl::OkStatus();
   }
-  return Poison(
-      absl::UnavailableError("closed by its producer, and all was read"));
+  return Poison(absl::UnavailableError(
+      "closed by its producer, and all records were read"));
 }
 
 absl::StatusOr<size_t> RingReader::TryPeek(std::span<std::byte> out) {
   TENON_RETURN_IF_ERROR(CheckNotForked(fork_count_, what_));
   if (!end_.ok()) [[unlikely]]
     return end_;
-  const size_t record_bytes = kind_.record_bytes;
+  const size_t record_bytes = geometry_.record_bytes;
   if (out.size() < record_bytes) {
     return absl::InvalidArgumentError(
-        absl::StrCat("there is no room for a record of ", record_bytes,
-                     " bytes in ", out.size()));
+        absl::StrCat("Get(): a record of ", what_, " has ", record_bytes,
+                     " bytes; `out` has room for ", out.size()));
   }
-  if (cursor_.available() == 0) TENON_RETURN_IF_ERROR(Look());
+  if (cursor_.available() == 0) TENON_RETURN_IF_ERROR(Refresh());
   if (cursor_.available() == 0) return 0;
   const size_t fit =
       out.size() < 2 * record_bytes ? 1 : out.size() / record_bytes;
@@ -228,18 +230,19 @@ absl::StatusOr<size_t> RingReader::TryPeek(std::span<std::byte> out) {
   for (size_t i = 0; i < count; ++i) {
     cursor_.Copy(i, out.data() + i * record_bytes);
   }
-  return Judge(count);
+  return CheckOverrun(count);
 }
 
-// What was copied, if it was not written over meanwhile.
-absl::StatusOr<size_t> RingReader::Judge(size_t copied) {
+// The number of copied records, if they were not overwritten meanwhile.
+absl::StatusOr<size_t> RingReader::CheckOverrun(size_t copied) {
   TENON_CRASH_POINT("ring.copied");
   if (WasDropped()) [[unlikely]]
     return Dropped();
   if (policy() == RingPolicy::kDropOldest) {
     const uint64_t lost = cursor_.Lost();
     if (lost > RingCursor<>::kFar) {
-      return Poison(absl::DataLossError("the producer's words cannot be"));
+      return Poison(
+          absl::DataLossError("corrupt control words of the producer"));
     }
     if (lost != 0) {
       seen_ = 0;
@@ -248,8 +251,7 @@ absl::StatusOr<size_t> RingReader::Judge(size_t copied) {
       ringer_.Ring();
       return absl::DataLossError(
           absl::StrCat(what_, ": ", lost,
-                       " records were written over before they were "
-                       "read"));
+                       " records were overwritten before they were read"));
     }
   }
   seen_ = std::max<uint64_t>(seen_, copied);
@@ -260,8 +262,8 @@ absl::Status RingReader::Advance(uint64_t records) {
   TENON_RETURN_IF_ERROR(CheckNotForked(fork_count_, what_));
   if (records > seen_) {
     return absl::InvalidArgumentError(
-        absl::StrCat(records, " records were acknowledged, and ", seen_,
-                     " have been peeked at"));
+        absl::StrCat("Advance(): ", records, " records exceed the ", seen_,
+                     " that have been peeked at"));
   }
   seen_ -= records;
   cursor_.Advance(records, publication_);
@@ -270,9 +272,9 @@ absl::Status RingReader::Advance(uint64_t records) {
   return absl::OkStatus();
 }
 
-// One record that is known of and that nobody writes over.
+// One known record in a ring that does not overwrite.
 bool RingReader::IsPlain(std::span<std::byte> out) const {
-  return out.size() == kind_.record_bytes && cursor_.available() != 0 &&
+  return out.size() == geometry_.record_bytes && cursor_.available() != 0 &&
          policy() != RingPolicy::kDropOldest && end_.ok() &&
          fork_count_ == ForkCount();
 }
@@ -294,14 +296,14 @@ absl::StatusOr<size_t> RingReader::TryGet(std::span<std::byte> out) {
   return count;
 }
 
-// Until there is something to look at. False at the deadline.
+// Waits until the reader has a reason to check again. False at the deadline.
 absl::StatusOr<bool> RingReader::Await(Deadline deadline) {
   TENON_ASSIGN_OR_RETURN(
       const WaitOutcome outcome,
-      bell_->Wait([this] { return SomethingIsThere(); }, deadline));
+      bell_->Wait([this] { return HasReasonToWake(); }, deadline));
   if (outcome.kind == WaitOutcome::kDied) {
     return Poison(absl::UnavailableError(
-        "its producer has died, and all that it put was read"));
+        "its producer has died, and all of its records were read"));
   }
   return outcome.kind == WaitOutcome::kReady;
 }
@@ -314,9 +316,10 @@ absl::StatusOr<size_t> RingReader::Peek(std::span<std::byte> out,
     TENON_ASSIGN_OR_RETURN(const bool more, Await(deadline));
     if (!more) {
       const pid_t pid = PidOf(*process_).value_or(0);
-      return absl::DeadlineExceededError(
-          absl::StrCat(what_, ": nothing was put by its producer, pid ", pid,
-                       " '", NameOf(*process_), "', ", StateOf(*process_)));
+      return absl::DeadlineExceededError(absl::StrCat(
+          "Get(): ", what_,
+          ": no record before the deadline from its producer, pid ", pid, " '",
+          NameOf(*process_), "', ", StateOf(*process_)));
     }
   }
 }
@@ -329,7 +332,7 @@ absl::StatusOr<size_t> RingReader::Get(std::span<std::byte> out,
 }
 
 absl::StatusOr<bool> RingReader::Arm() {
-  return bell_->Arm([this] { return SomethingIsThere(); });
+  return bell_->Arm([this] { return HasReasonToWake(); });
 }
 
 }  // namespace tenon

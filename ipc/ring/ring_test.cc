@@ -165,7 +165,7 @@ TEST(RingTest, EveryReaderGetsEverythingSinceItCame) {
   EXPECT_EQ(ring->acknowledged(), 2u);
 }
 
-TEST(RingTest, AReaderThatIsNotLetInYetWaits) {
+TEST(RingTest, AReaderThatIsNotAddedYetWaits) {
   const auto ring = MakeRing(8);
   TENON_ASSERT_OK_AND_ASSIGN(RingOffer offer, ring->Offer());
   TENON_ASSERT_OK_AND_ASSIGN(const auto reader,
@@ -192,7 +192,7 @@ TEST(RingTest, AReplyIsGoodOnce) {
 TEST(RingTest, AnotherVersionIsNamed) {
   const auto ring = MakeRing(8);
   TENON_ASSERT_OK_AND_ASSIGN(RingOffer offer, ring->Offer());
-  offer.message.kind.version = 7;
+  offer.message.geometry.version = 7;
   EXPECT_THAT(RingReader::Attach(std::move(offer)),
               StatusIs(kFailedPrecondition,
                        AllOf(HasSubstr("version 7"), HasSubstr("version 1"))));
@@ -260,13 +260,13 @@ TEST(RingTest, ARemovedReaderFindsOut) {
 
 TEST(RingTest, DropOldestTellsHowManyWereLost) {
   const auto ring = MakeRing(4, RingPolicy::kDropOldest);
-  EXPECT_THAT(PutRecord(*ring, 0, kNow), IsOk());  // Nobody need be there.
+  EXPECT_THAT(PutRecord(*ring, 0, kNow), IsOk());  // Needs no reader.
   TENON_ASSERT_OK_AND_ASSIGN(const auto reader, AddReaderTo(*ring));
   for (uint64_t i = 0; i < 11; ++i) {
     ASSERT_THAT(PutRecord(*ring, i, kNow), IsOk());
   }
   EXPECT_THAT(GetRecord(*reader, 7, kNow),
-              StatusIs(kDataLoss, HasSubstr("7 records were written over")));
+              StatusIs(kDataLoss, HasSubstr("7 records were overwritten")));
   for (uint64_t i = 7; i < 11; ++i) {
     EXPECT_THAT(GetRecord(*reader, i, kNow), IsOk());
   }
@@ -276,7 +276,7 @@ TEST(RingTest, DropOldestTellsHowManyWereLost) {
   EXPECT_THAT(GetRecord(*reader, 11, kNow), IsOk());
 }
 
-TEST(RingTest, DropReaderDropsWhoIsTooSlow) {
+TEST(RingTest, DropReaderDropsSlowReaders) {
   const auto ring = MakeRing(4, RingPolicy::kDropReader);
   TENON_ASSERT_OK_AND_ASSIGN(const auto slow, AddReaderTo(*ring));
   TENON_ASSERT_OK_AND_ASSIGN(const auto fast, AddReaderTo(*ring));

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// For tests of rings: what a channel would do between two processes, and
-// records that say which they are.
+// For tests of rings: replaces a channel between two processes, and makes
+// records that identify themselves.
 
 #ifndef TENON_IPC_RING_RING_TESTING_H_
 #define TENON_IPC_RING_RING_TESTING_H_
@@ -23,7 +23,7 @@
 
 namespace tenon {
 
-// A record of `words` words, each of which follows from its number.
+// A record of `words` words; each follows from the record's number.
 template <size_t words>
 using RecordOf = std::array<uint64_t, words>;
 using Record = RecordOf<8>;
@@ -49,22 +49,22 @@ std::span<std::byte> BytesOf(RecordOf<words>& record) {
 // Makes a reader in this process.
 absl::StatusOr<std::unique_ptr<RingReader>> AddReaderTo(RingProducer& producer);
 
-// Puts record `number`; gets one, which must be that.
+// Puts record `number`; gets a record, which must be that one.
 absl::Status PutRecord(RingProducer& producer, uint64_t number,
                        Deadline deadline);
 absl::Status GetRecord(RingReader& reader, uint64_t number, Deadline deadline);
 
-// In memory that the peers of a test share: the bytes of an offer or a reply.
+// In memory shared by the peers of a test: the bytes of an offer or a reply.
 struct RingBoard {
   RingOfferMessage offer;
   RingReplyMessage reply;
 };
 
-// Offer and reply between two peers; both block for the other.
-// On the producer's side; returns the reader's number.
+// Exchange offer and reply between two peers; both wait for each other. LetIn()
+// is the producer's; returns the reader's number.
 absl::StatusOr<uint64_t> LetIn(Peer& self, absl::string_view other,
                                RingBoard& board, RingProducer& producer);
-// On the reader's.
+// The reader's.
 absl::StatusOr<std::unique_ptr<RingReader>> Join(Peer& self,
                                                  absl::string_view other,
                                                  RingBoard& board);

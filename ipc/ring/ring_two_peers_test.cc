@@ -91,13 +91,13 @@ TEST_P(RingTwoPeersTest, SleepersAreWoken) {
           if (i % 7 == 0) absl::SleepFor(absl::Milliseconds(1));
           ASSERT_THAT(GetRecord(reader, i, Soon()), IsOk());
         }
-        // Each sleep is ended by at most one wake-up of the other side.
+        // Each sleep is ended by at most one wake-up of the peer.
         EXPECT_GT(reader.counts().sleeps, 0u);
       });
 }
 
-// A reader that cannot keep up sees whole records in order, and how many are
-// missing in between.
+// A slow reader receives whole records in order, and the number of missing
+// ones.
 TEST_P(RingTwoPeersTest, DropOldestNeverTearsARecord) {
   static constexpr uint64_t kRecords = 50'000;
   Run(
@@ -129,7 +129,7 @@ TEST_P(RingTwoPeersTest, DropOldestNeverTearsARecord) {
       });
 }
 
-TEST_P(RingTwoPeersTest, WhoIsDroppedLearnsItAsleepOrNot) {
+TEST_P(RingTwoPeersTest, ADroppedReaderIsToldAsleepOrNot) {
   Run(
       {.capacity = 4, .policy = RingPolicy::kDropReader},
       [](RingProducer& ring, Peer& self) {

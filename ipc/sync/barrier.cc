@@ -33,7 +33,7 @@
 namespace tenon {
 namespace {
 
-// What `action` returned; an exception becomes an error.
+// The result of `action`; an exception becomes an error.
 absl::Status Run(const Barrier::Action& action) {
   try {
     return action();
@@ -41,10 +41,10 @@ absl::Status Run(const Barrier::Action& action) {
     return absl::UnknownError(
         absl::StrCat("Barrier::Wait(): the action threw: ", thrown.what()));
   } catch (...) {
-    // Not of C++: the end of this thread, which must go on.
+    // Not a C++ exception: the end of this thread, which must continue.
     if (abi::__cxa_current_exception_type() == nullptr) throw;
     return absl::UnknownError(
-        "Barrier::Wait(): the action threw something that is no "
+        "Barrier::Wait(): the action threw an object that is not a "
         "std::exception");
   }
 }
@@ -55,10 +55,10 @@ absl::Status Barrier::Broken(uint32_t why) {
   absl::string_view reason;
   switch (why) {
     case kDied:
-      reason = "a party died";
+      reason = "a participant died";
       break;
     case kLate:
-      reason = "the deadline of a party passed";
+      reason = "the deadline of a participant passed";
       break;
     case kActionFailed:
       reason = "its action failed or threw";
@@ -68,8 +68,8 @@ absl::Status Barrier::Broken(uint32_t why) {
       break;
     case kReset:
       return absl::AbortedError(
-          "Barrier::Wait(): Reset() of the barrier ended this round; wait "
-          "again to take part in the next one");
+          "Barrier::Wait(): Reset() ended this round; wait again to join the "
+          "next round");
     default:
       reason = "its memory was overwritten";
   }
@@ -82,14 +82,15 @@ absl::StatusOr<Barrier> Barrier::Create(size_t parties,
                                         const SegmentOptions& options) {
   if (parties == 0 || parties > kMaxParties) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "a Barrier for ", parties, " parties; want 1 to ", kMaxParties));
+        "Barrier::Create(): ", parties, " parties; want 1 to ", kMaxParties));
   }
   TENON_ASSIGN_OR_RETURN(const uint64_t pid_namespace, PidNamespace());
   auto block =
       SyncBlock<Layout>::Create(options, [&](Layout& layout) -> absl::Status {
         layout.pid_namespace = pid_namespace;
         layout.parties = parties;
-        for (RobustRow& row : layout.rows) TENON_RETURN_IF_ERROR(row.Init());
+        for (RobustSlot& slot : layout.slots)
+          TENON_RETURN_IF_ERROR(slot.Init());
         return layout.mutex.Init(RobustMutex::Kind::kErrorCheck);
       });
   if (!block.ok()) return block.status();
@@ -124,13 +125,12 @@ absl::Status Barrier::Lock(absl::string_view call, Deadline deadline) const {
     case ETIMEDOUT:
       return absl::DeadlineExceededError(
           absl::StrCat(call, ": thread ", block_->mutex.Owner(),
-                       " is in the middle of a call of the barrier; it is slow "
-                       "or stopped, or its action is long"));
+                       " is in the middle of a call on the barrier: it is slow "
+                       "or stopped, or its action takes long"));
     case EDEADLK:
       return absl::FailedPreconditionError(absl::StrCat(
           call,
-          ": the barrier is used by its own action; call it after the "
-          "round"));
+          ": called by the barrier's own action; call it after the round"));
     case ENOLCK:
       return RobustMutex::TooManyHeld(call);
     default:
@@ -144,7 +144,8 @@ void Barrier::Unlock() const {
   TENON_CRASH_POINT("barrier.unlocked");
 }
 
-// Somebody died in the middle of a call: ends what he had begun, and breaks.
+// A participant died in the middle of a call: completes its change, and breaks
+// the barrier.
 void Barrier::Repair() const {
   const uint32_t verdict =
       StdAtomics::Load(block_->verdict, std::memory_order_acquire);
@@ -157,38 +158,39 @@ void Barrier::Repair() const {
 size_t Barrier::used() const {
   const uint64_t used =
       StdAtomics::Load(block_->used, std::memory_order_relaxed);
-  return std::min<size_t>(used, kRows);
+  return std::min<size_t>(used, kSlots);
 }
 
-absl::StatusOr<RobustRow*> Barrier::TakeRow(absl::string_view call,
-                                            uint32_t as) const {
+absl::StatusOr<RobustSlot*> Barrier::TakeSlot(absl::string_view call,
+                                              uint32_t as) const {
   if (RobustMutex::CountHeld() >= RobustMutex::kMaxHeld) {
     return RobustMutex::TooManyHeld(call);
   }
-  for (size_t i = 0; i < kRows; ++i) {
-    RobustRow& row = block_->rows[i];
-    // Before it is taken: a row that somebody dies in is always seen.
+  for (size_t i = 0; i < kSlots; ++i) {
+    RobustSlot& slot = block_->slots[i];
+    // Before the slot is acquired: the slot of a participant that dies is
+    // always seen.
     if (i >= used()) {
       StdAtomics::Store(block_->used, i + 1, std::memory_order_relaxed);
     }
-    if (row.TryTake(as)) return &row;
+    if (slot.TryAcquire(as)) return &slot;
   }
   return absl::ResourceExhaustedError(absl::StrCat(
-      call, ": all ", kRows, " slots of the barrier, which is for ", parties_,
-      " parties, are taken by threads that wait or have joined; let fewer "
-      "threads use it"));
+      call, ": all ", kSlots, " slots of a barrier of ", parties_,
+      " parties are taken by threads that wait or have joined; use it "
+      "from fewer threads"));
 }
 
-size_t Barrier::CountRows(uint32_t state) const {
+size_t Barrier::CountSlots(uint32_t state) const {
   size_t count = 0;
-  for (size_t i = 0; i < used(); ++i) count += block_->rows[i].is(state);
+  for (size_t i = 0; i < used(); ++i) count += block_->slots[i].is(state);
   return count;
 }
 
-bool Barrier::SomebodyDied() const {
+bool Barrier::AnyDied() const {
   if (block_->mutex.OwnerDied()) return true;
   for (size_t i = 0; i < used(); ++i) {
-    if (block_->rows[i].IsDead()) return true;
+    if (block_->slots[i].IsDead()) return true;
   }
   return false;
 }
@@ -197,16 +199,17 @@ uint32_t Barrier::broken() const {
   return StdAtomics::Load(block_->broken, std::memory_order_acquire);
 }
 
-// Lets all who wait go, each with `verdict`. Once that is stored, it is so:
-// who finds the lock left by the dead does the rest.
+// Ends all waits with `verdict`. The store of the verdict decides: if this
+// thread dies after it, the next one that finds the abandoned lock does the
+// rest.
 void Barrier::Decide(uint32_t verdict) const {
   StdAtomics::Store(block_->verdict, verdict, std::memory_order_release);
   TENON_CRASH_POINT("barrier.decided");
   for (size_t i = 0; i < used(); ++i) {
-    RobustRow& row = block_->rows[i];
-    if (!row.BecomeIf(kWaiting, verdict)) continue;
+    RobustSlot& slot = block_->slots[i];
+    if (!slot.BecomeIf(kWaiting, verdict)) continue;
     TENON_CRASH_POINT("barrier.row_decided");
-    KernelFutex::Wake(row.state, 1);
+    KernelFutex::Wake(slot.state, 1);
   }
   StdAtomics::Store(block_->verdict, 0, std::memory_order_release);
   TENON_CRASH_POINT("barrier.all_decided");
@@ -225,49 +228,49 @@ absl::StatusOr<size_t> Barrier::Wait(Deadline deadline,
   return WaitIn(nullptr, deadline, action);
 }
 
-// In `seat`, or, if that is null, in a row of this call's own.
-absl::StatusOr<size_t> Barrier::WaitIn(RobustRow* seat, Deadline deadline,
+// In `seat`, or, if that is null, in a slot of this call's own.
+absl::StatusOr<size_t> Barrier::WaitIn(RobustSlot* seat, Deadline deadline,
                                        const Action& action) const {
   TENON_RETURN_IF_ERROR(block_.CheckUsable());
   TENON_RETURN_IF_ERROR(Lock("Barrier::Wait()", deadline));
-  // In a child that the action has forked, nothing: the round, the lock and the
-  // row are the parent's.
+  // Not in a child that the action has forked: the round, the lock and the slot
+  // are the parent's.
   absl::Cleanup unlock = [this] {
     if (block_.CheckUsable().ok()) Unlock();
   };
   TENON_CRASH_POINT("barrier.locked");
-  if (broken() == 0 && SomebodyDied()) Break(kDied);
+  if (broken() == 0 && AnyDied()) Break(kDied);
   if (const uint32_t why = broken(); why != 0) return Broken(why);
-  const size_t index = CountRows(kWaiting);
-  RobustRow* row = seat;
+  const size_t index = CountSlots(kWaiting);
+  RobustSlot* slot = seat;
   if (seat == nullptr) {
-    TENON_ASSIGN_OR_RETURN(row, TakeRow("Barrier::Wait()", kWaiting));
+    TENON_ASSIGN_OR_RETURN(slot, TakeSlot("Barrier::Wait()", kWaiting));
   }
-  const absl::Cleanup leave = [this, seat, row] {
+  const absl::Cleanup leave = [this, seat, slot] {
     if (!block_.CheckUsable().ok()) return;
     if (seat != nullptr) {
       seat->Become(kJoined);
     } else {
-      row->GiveBack();
+      slot->Release();
     }
     TENON_CRASH_POINT("barrier.left");
   };
-  row->Become(kWaiting);
+  slot->Become(kWaiting);
   TENON_CRASH_POINT("barrier.arrived");
-  absl::Status status = Arrive(*row, index, action);
+  absl::Status status = Arrive(*slot, index, action);
   std::move(unlock).Invoke();
-  if (status.ok()) status = Sleep(*row, deadline);
+  if (status.ok()) status = Sleep(*slot, deadline);
   if (!status.ok()) return status;
   return index;
 }
 
-// If this is the last of the parties, lets them all go.
-absl::Status Barrier::Arrive(RobustRow& row, size_t index,
+// If this is the last participant to arrive, ends all waits.
+absl::Status Barrier::Arrive(RobustSlot& slot, size_t index,
                              const Action& action) const {
   if (index + 1 < parties_) return absl::OkStatus();
   if (action) {
-    // Also if the end of this thread, or want of memory for an error, unwinds
-    // the stack: no other party waits for an action that has ended.
+    // Also if the end of this thread, or a lack of memory for an error, unwinds
+    // the stack: no other participant waits for an action that has ended.
     absl::Cleanup fail = [this] {
       if (block_.CheckUsable().ok()) Break(kActionFailed);
     };
@@ -277,86 +280,88 @@ absl::Status Barrier::Arrive(RobustRow& row, size_t index,
     if (!done.ok()) return done;
     std::move(fail).Cancel();
   }
-  // One who has died since he came was not there for the action.
-  if (SomebodyDied()) {
+  // A participant that has died since its arrival did not see the action.
+  if (AnyDied()) {
     Break(kDied);
   } else {
     Decide(kPassed);
   }
-  return Outcome(row);
+  return Outcome(slot);
 }
 
-// Until the row is decided; if it is not until the deadline, breaks.
-absl::Status Barrier::Sleep(RobustRow& row, Deadline deadline) const {
-  while (row.is(kWaiting)) {
+// Sleeps until the slot is decided; breaks the barrier at the deadline.
+absl::Status Barrier::Sleep(RobustSlot& slot, Deadline deadline) const {
+  while (slot.is(kWaiting)) {
     const Deadline recheck = Deadline::After(kFutexRecheck);
-    KernelFutex::Wait(row.state, kWaiting, Earlier(deadline, recheck));
-    if (!row.is(kWaiting)) break;
-    if (deadline.has_passed()) return GiveUp(row);
-    if ((SomebodyDied() || broken() != 0) &&
-        Lock("Barrier::Wait()", recheck).ok()) {
+    KernelFutex::Wait(slot.state, kWaiting, Earlier(deadline, recheck));
+    if (!slot.is(kWaiting)) break;
+    if (deadline.has_passed()) return BreakLate(slot);
+    if ((AnyDied() || broken() != 0) && Lock("Barrier::Wait()", recheck).ok()) {
       const uint32_t why = broken();
-      if (row.is(kWaiting)) Break(why != 0 ? why : kDied);
+      if (slot.is(kWaiting)) Break(why != 0 ? why : kDied);
       Unlock();
     }
   }
-  return Outcome(row);
+  return Outcome(slot);
 }
 
-// Of a row that is decided.
-absl::Status Barrier::Outcome(const RobustRow& row) {
-  const uint32_t state = StdAtomics::Load(row.state, std::memory_order_acquire);
+// The result of a decided slot.
+absl::Status Barrier::Outcome(const RobustSlot& slot) {
+  const uint32_t state =
+      StdAtomics::Load(slot.state, std::memory_order_acquire);
   return state == kPassed ? absl::OkStatus() : Broken(state);
 }
 
-// Breaks it, unless the row has been decided.
-absl::Status Barrier::GiveUp(RobustRow& row) const {
+// Breaks the barrier, unless the slot has been decided.
+absl::Status Barrier::BreakLate(RobustSlot& slot) const {
   const bool locked =
       Lock("Barrier::Wait()", Deadline::After(kFutexRecheck)).ok();
-  const bool waits = row.BecomeIf(kWaiting, kLate);
+  const bool waits = slot.BecomeIf(kWaiting, kLate);
   if (locked) {
     if (waits) Break(kLate);
     Unlock();
   } else if (waits) {
-    // Somebody is stopped in the middle of a call; the others find this.
+    // A participant is stopped in the middle of a call; the others find this.
     StdAtomics::Store(block_->broken, kLate, std::memory_order_release);
   }
-  if (!waits) return Outcome(row);
+  if (!waits) return Outcome(slot);
   return absl::DeadlineExceededError(
-      absl::StrCat("waiting for ", parties_, " parties at a Barrier"));
+      absl::StrCat("Barrier::Wait(): fewer than ", parties_,
+                   " participants arrived before the deadline"));
 }
 
-// --- Seats, and the rest. ---
+// --- Seats, and other functions. ---
 
 absl::StatusOr<Barrier::Seat> Barrier::Join(Deadline deadline) const {
   TENON_RETURN_IF_ERROR(block_.CheckUsable());
   TENON_RETURN_IF_ERROR(Lock("Barrier::Join()", deadline));
-  auto row = TakeRow("Barrier::Join()", kJoined);
+  auto slot = TakeSlot("Barrier::Join()", kJoined);
   Unlock();
   TENON_CRASH_POINT("barrier.joined");
-  if (!row.ok()) return std::move(row).status();
-  return Seat(this, *row);
+  if (!slot.ok()) return std::move(slot).status();
+  return Seat(this, *slot);
 }
 
 Barrier::Seat& Barrier::Seat::operator=(Seat&& other) noexcept {
   if (this == &other) return *this;
   Leave();
   barrier_ = other.barrier_;
-  row_ = std::exchange(other.row_, nullptr);
+  slot_ = std::exchange(other.slot_, nullptr);
   return *this;
 }
 
 absl::StatusOr<size_t> Barrier::Seat::Wait(Deadline deadline,
                                            const Action& action) const {
-  if (row_ == nullptr) {
-    return absl::FailedPreconditionError("a Seat that was moved away");
+  if (slot_ == nullptr) {
+    return absl::FailedPreconditionError(
+        "Seat::Wait(): this Seat was moved from");
   }
-  return barrier_->WaitIn(row_, deadline, action);
+  return barrier_->WaitIn(slot_, deadline, action);
 }
 
 void Barrier::Seat::Leave() {
-  if (row_ == nullptr || !barrier_->block_.CheckUsable().ok()) return;
-  row_->GiveBack();
+  if (slot_ == nullptr || !barrier_->block_.CheckUsable().ok()) return;
+  slot_->Release();
 }
 
 absl::Status Barrier::Abort(Deadline deadline) const {
@@ -372,8 +377,8 @@ absl::Status Barrier::Reset(Deadline deadline) const {
   TENON_RETURN_IF_ERROR(Lock("Barrier::Reset()", deadline));
   Decide(kReset);
   for (size_t i = 0; i < used(); ++i) {
-    RobustRow& row = block_->rows[i];
-    if (row.IsDead()) row.Bury();
+    RobustSlot& slot = block_->slots[i];
+    if (slot.IsDead()) slot.Reclaim();
   }
   StdAtomics::Store(block_->broken, 0, std::memory_order_release);
   TENON_CRASH_POINT("barrier.reset");
@@ -383,16 +388,16 @@ absl::Status Barrier::Reset(Deadline deadline) const {
 
 absl::StatusOr<size_t> Barrier::CountWaiting() const {
   TENON_RETURN_IF_ERROR(block_.CheckUsable());
-  // Those who have just been let go, if not yet told so, do not wait.
+  // Participants that were just released, and not woken yet, do not wait.
   if (StdAtomics::Load(block_->verdict, std::memory_order_acquire) != 0) {
     return 0;
   }
-  return CountRows(kWaiting);
+  return CountSlots(kWaiting);
 }
 
 absl::StatusOr<bool> Barrier::IsBroken() const {
   TENON_RETURN_IF_ERROR(block_.CheckUsable());
-  return broken() != 0 || SomebodyDied();
+  return broken() != 0 || AnyDied();
 }
 
 }  // namespace tenon

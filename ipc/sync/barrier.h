@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Barrier: a place where a fixed number of threads, of any processes, wait for
-// each other.
+// Barrier: a meeting point where a fixed number of threads, of any processes,
+// wait for each other.
 //
 //   TENON_ASSIGN_OR_RETURN(Barrier barrier, Barrier::Create(4));
 //   const int fd = barrier.fd();  // Send it to a peer:
@@ -11,8 +11,8 @@
 //   TENON_ASSIGN_OR_RETURN(const size_t index, theirs.Wait(deadline));
 //   if (index == 0) SaveCheckpoint();  // One participant of each round.
 //
-// A party that dies is found out, and the others get an error, if it dies
-// within Wait(), or at any time after Join():
+// The death of a participant is noticed, and the others get an error, if it
+// dies within Wait(), or at any time after Join():
 //
 //   TENON_ASSIGN_OR_RETURN(Barrier::Seat seat, theirs.Join(deadline));
 //   for (int round = 0; round < rounds; ++round) {
@@ -46,40 +46,43 @@ namespace tenon {
 // the
 //   name, if it made one. A moved-from barrier is only good to be destroyed or
 //   assigned to.
-// Threads, processes: any number, of one pid namespace; a party is a thread in
-//   Wait(). What each did before Wait() is seen by all after it. In a forked
-//   child every call is kFailedPrecondition: send it the descriptor.
+// Threads, processes: any number, of one pid namespace; a participant is a
+//   thread in Wait(). In a forked child every call is kFailedPrecondition: send
+//   it the descriptor.
+// Memory order: everything that a participant wrote before Wait() is visible to
+//   all participants of the round after Wait().
 // Trust: for groups that trust each other, as Mutex.
-// Failure: a barrier breaks if a party's deadline passes, if its action fails
-//   or throws, by Abort(), and if a party is killed in Wait() or with a Seat,
-//   at whatever instruction: who waits is told within 100 ms. In a broken
-//   barrier every Wait() is kAborted until Reset(); the message says which of
-//   these broke it. A party that dies outside of Wait() and has not joined is
-//   not known to anybody: then the others' deadlines break the barrier. One
-//   that is stopped is only slow; if that is in the middle of arriving, calls
+// Failure: a barrier breaks if a participant's deadline passes, if its action
+//   fails or throws, by Abort(), and if a participant is killed in Wait() or
+//   with a Seat, at any instruction: waiters are told within 100 ms. In a
+//   broken barrier every Wait() is kAborted until Reset(); the message names
+//   the cause. The death of a participant outside of Wait() that has not joined
+//   is not noticed: the deadlines of the others then break the barrier. A
+//   stopped participant is only slow; if it is stopped while it arrives, calls
 //   of others may last 100 ms longer than their deadlines.
-// Limits: a Seat, and a party in Wait(), count towards the robust locks that
-//   its thread may hold (mutex.h).
+// Limits: a Seat, and a participant in Wait(), count towards the robust locks
+//   that its thread may hold (mutex.h).
 class Barrier {
   struct Layout;
 
  public:
   static constexpr size_t kMaxParties = 128;
 
-  // Called by the last party to arrive, before any of them goes on. Must be
-  // short, as everybody waits for it, deadlines or not, and must not use the
-  // barrier. An error breaks the barrier. So does an exception, which becomes
-  // kUnknown with its text and does not leave Wait(), and the end of the thread
-  // (pthread_exit()).
+  // Called by the last participant to arrive, before any of them continues.
+  // Must be short, as all participants wait for it regardless of deadlines, and
+  // must not use the barrier. An error breaks the barrier. So does an
+  // exception, which becomes kUnknown with its text and does not leave Wait(),
+  // and the end of the thread (pthread_exit()).
   using Action = std::function<absl::Status()>;
 
-  // The place of a thread that takes part from now on: its death, whether it
-  // waits or not, breaks the barrier. To be used and destroyed by the thread
-  // that joined, before the Barrier is destroyed; then it leaves in peace.
+  // The membership of a thread from Join() on: its death, in a wait or not,
+  // breaks the barrier. Used and destroyed by the thread that joined, before
+  // the Barrier is destroyed; destruction leaves without breaking it.
   class Seat {
    public:
     Seat(Seat&& other) noexcept
-        : barrier_(other.barrier_), row_(std::exchange(other.row_, nullptr)) {}
+        : barrier_(other.barrier_),
+          slot_(std::exchange(other.slot_, nullptr)) {}
     Seat& operator=(Seat&& other) noexcept;
     ~Seat() { Leave(); }
 
@@ -89,17 +92,17 @@ class Barrier {
 
    private:
     friend class Barrier;
-    Seat(const Barrier* barrier, RobustRow* row)
-        : barrier_(barrier), row_(row) {}
+    Seat(const Barrier* barrier, RobustSlot* slot)
+        : barrier_(barrier), slot_(slot) {}
     void Leave();
 
     const Barrier* barrier_;
-    RobustRow* row_;
+    RobustSlot* slot_;
   };
 
   // For `parties` threads. Errors: kInvalidArgument for none or more than
   // kMaxParties; Segment::CreateSharedWritable()'s; kFailedPrecondition if the
-  // pid namespace cannot be told.
+  // pid namespace is unknown.
   static absl::StatusOr<Barrier> Create(size_t parties,
                                         const SegmentOptions& options = {});
   // Errors: Segment::Adopt()'s and Open()'s; kInvalidArgument if it is no
@@ -111,37 +114,37 @@ class Barrier {
   int fd() const { return block_.fd(); }
   const std::string& name() const { return block_.name(); }
 
-  // Blocks until all parties have arrived. Returns how many arrived before this
-  // one: each party of a round gets another number, from 0 on.
+  // Blocks until all participants have arrived. Returns the number that arrived
+  // before this one: unique within a round, from 0 on.
   // Errors: kAborted if it is broken or breaks meanwhile; kDeadlineExceeded,
-  // and it breaks; what `action` returned, or kUnknown if it threw, to the
-  // party that called it, and it breaks; kResourceExhausted, and it does not
-  // break, if far more threads than parties are in it, or if this thread holds
-  // 2,047 robust locks (2,048 in a Seat, which is one of them): a call takes up
-  // to two; kFailedPrecondition in a forked child, here and below.
+  // and it breaks; the error of `action`, or kUnknown if it threw, to the
+  // participant that called it, and it breaks; kResourceExhausted, and it does
+  // not break, if far more threads than `parties` are in it, or if this thread
+  // holds 2,047 robust locks (2,048 in a Seat, which is one of them): a call
+  // takes up to two; kFailedPrecondition in a forked child, here and below.
   absl::StatusOr<size_t> Wait(Deadline deadline,
                               const Action& action = {}) const;
 
-  // This barrier object must stay where it is as long as the seat is there.
-  // Errors: kDeadlineExceeded if somebody is in the middle of a call, stopped,
-  // until `deadline`, here and below; kResourceExhausted as Wait().
+  // This barrier object must stay at its address as long as the seat exists.
+  // Errors: kDeadlineExceeded if a participant is stopped in the middle of a
+  // call until `deadline`, here and below; kResourceExhausted as Wait().
   absl::StatusOr<Seat> Join(Deadline deadline) const;
 
-  // Breaks it: who waits gets kAborted. Errors: kResourceExhausted if this
-  // thread holds 2,048 robust locks, here and below.
+  // Breaks it: waiters get kAborted. Errors: kResourceExhausted if this thread
+  // holds 2,048 robust locks, here and below.
   absl::Status Abort(Deadline deadline) const;
-  // Makes it new: who waits gets kAborted, who comes later starts a round. Dead
-  // parties are forgotten.
+  // Renews it: waiters get kAborted, later arrivals start a round. Dead
+  // participants are forgotten.
   absl::Status Reset(Deadline deadline) const;
 
   size_t parties() const { return parties_; }
-  // How many wait now.
+  // The number of present waiters.
   absl::StatusOr<size_t> CountWaiting() const;
   absl::StatusOr<bool> IsBroken() const;
 
  private:
-  // Of a row. Those from kDied on end a wait with an error and say why; they
-  // are what `broken` says, too.
+  // States of a slot. Those from kDied on end a wait with an error and name its
+  // cause; `broken` has the same values.
   static constexpr uint32_t kJoined = 1;
   static constexpr uint32_t kWaiting = 2;
   static constexpr uint32_t kPassed = 3;
@@ -151,8 +154,9 @@ class Barrier {
   static constexpr uint32_t kAborted = 7;
   static constexpr uint32_t kReset = 8;
 
-  // Who is slow to leave a round still has a row in the next one.
-  static constexpr size_t kRows = 2 * kMaxParties;
+  // A participant that is slow to leave a round still has a slot in the next
+  // one.
+  static constexpr size_t kSlots = 2 * kMaxParties;
 
   struct Layout {
     static constexpr uint64_t kKind = 0x726961426e6f6e54;  // "TnonBair"
@@ -160,12 +164,12 @@ class Barrier {
     SharedWord<uint64_t> kind;
     uint64_t pid_namespace;
     uint64_t parties;
-    SharedWord<uint32_t> broken;  // Why it is; 0 if it is not.
-    // What the rows that wait are about to become, or 0.
+    SharedWord<uint32_t> broken;  // The cause; 0 if it is not broken.
+    // The next state of the waiting slots, or 0.
     SharedWord<uint32_t> verdict;
-    SharedWord<uint64_t> used;  // Rows beyond were never taken.
-    RobustMutex mutex;          // For all but what the words alone tell.
-    alignas(64) std::array<RobustRow, kRows> rows;
+    SharedWord<uint64_t> used;  // Slots beyond were never used.
+    RobustMutex mutex;          // Guards everything but the atomic words.
+    alignas(64) std::array<RobustSlot, kSlots> slots;
   };
 
   explicit Barrier(SyncBlock<Layout> block)
@@ -178,18 +182,20 @@ class Barrier {
   void Unlock() const;
   void Repair() const;
   size_t used() const;
-  absl::StatusOr<RobustRow*> TakeRow(absl::string_view call, uint32_t as) const;
-  size_t CountRows(uint32_t state) const;
-  bool SomebodyDied() const;
+  absl::StatusOr<RobustSlot*> TakeSlot(absl::string_view call,
+                                       uint32_t as) const;
+  size_t CountSlots(uint32_t state) const;
+  bool AnyDied() const;
   uint32_t broken() const;
   void Break(uint32_t why) const;
   void Decide(uint32_t verdict) const;
-  absl::StatusOr<size_t> WaitIn(RobustRow* row, Deadline deadline,
+  absl::StatusOr<size_t> WaitIn(RobustSlot* slot, Deadline deadline,
                                 const Action& action) const;
-  absl::Status Arrive(RobustRow& row, size_t index, const Action& action) const;
-  absl::Status Sleep(RobustRow& row, Deadline deadline) const;
-  absl::Status GiveUp(RobustRow& row) const;
-  static absl::Status Outcome(const RobustRow& row);
+  absl::Status Arrive(RobustSlot& slot, size_t index,
+                      const Action& action) const;
+  absl::Status Sleep(RobustSlot& slot, Deadline deadline) const;
+  absl::Status BreakLate(RobustSlot& slot) const;
+  static absl::Status Outcome(const RobustSlot& slot);
 
   SyncBlock<Layout> block_;
   size_t parties_;

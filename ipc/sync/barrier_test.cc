@@ -47,7 +47,7 @@ constexpr auto kDeadline = absl::StatusCode::kDeadlineExceeded;
 constexpr auto kPrecondition = absl::StatusCode::kFailedPrecondition;
 constexpr size_t kParties = 5;
 
-// `body` in kParties processes, of which each has the barrier.
+// Runs `body` in kParties processes, each with the barrier.
 void RunParties(const Barrier& barrier,
                 const std::function<void(const Barrier&, size_t)>& body) {
   std::vector<ForkedChild> children;
@@ -106,7 +106,7 @@ TEST(BarrierTest, EachPartyGetsAnotherIndex) {
   for (const auto& count : *times) EXPECT_EQ(count.load(), 20);
 }
 
-TEST(BarrierTest, TheActionRunsOnceBeforeAnybodyGoesOn) {
+TEST(BarrierTest, TheActionRunsOnceBeforeAnyReturn) {
   const auto barrier = Barrier::Create(kParties);
   ASSERT_THAT(barrier, IsOk());
   SharedObject<int> actions;  // Not atomic: ordered by the barrier.
@@ -144,9 +144,8 @@ TEST(BarrierTest, AnActionThatFailsBreaksIt) {
               StatusIs(kPrecondition));
 }
 
-// The exception ends in the call whose action threw it, and the barrier goes
-// on: in a seat or without, and whatever is thrown.
-// The child of an action returns from it, too: the round is not the child's.
+// The forked child of an action returns from it, too: the round stays the
+// parent's.
 TEST(BarrierTest, AnActionThatForksLeavesTheRoundToTheParent) {
   const auto barrier = Barrier::Create(2);
   ASSERT_THAT(barrier, IsOk());
@@ -172,6 +171,8 @@ TEST(BarrierTest, AnActionThatForksLeavesTheRoundToTheParent) {
   EXPECT_TRUE(other->EndsWell());
 }
 
+// The exception ends in the call whose action threw it, and the barrier can be
+// reset: in a seat or without, and whatever is thrown.
 TEST(BarrierTest, AnActionThatThrowsBreaksIt) {
   const auto barrier = Barrier::Create(2);
   ASSERT_THAT(barrier, IsOk());
@@ -205,12 +206,12 @@ TEST(BarrierTest, AnActionThatThrowsBreaksIt) {
         "the action threw: out of paper");
     check(
         seated, []() -> absl::Status { throw 7; },
-        "the action threw something that is no std::exception");
+        "the action threw an object that is not a std::exception");
   }
 }
 
-// pthread_exit() unwinds the stack, too, and goes on. It leaves the barrier
-// unlocked and without a slot of that thread: the next round is whole.
+// pthread_exit() unwinds the stack, too. It leaves the barrier unlocked and
+// without a slot of that thread: the next round is complete.
 TEST(BarrierDeathTest, AnActionThatEndsItsThreadBreaksIt) {
   const auto barrier = Barrier::Create(2);
   ASSERT_THAT(barrier, IsOk());
@@ -266,7 +267,7 @@ TEST_P(BarrierTest, ResetFreesItAndItIsUsedAgain) {
   }));
 }
 
-// The reset comes while those who were refused are still leaving.
+// The reset comes while the refused participants are still leaving.
 TEST(BarrierTest, AbortAndReset) {
   const auto barrier = Barrier::Create(kParties);
   const auto second = Barrier::Create(kParties);
@@ -339,7 +340,7 @@ TEST(BarrierTest, IsInertInAForkedChild) {
               StatusIs(absl::StatusCode::kInvalidArgument));
 }
 
-// --- Parties that die. ---
+// --- Participants that die. ---
 
 TEST(BarrierDeathTest, OneThatWaitsBreaksIt) {
   const auto barrier = Barrier::Create(3);
@@ -401,8 +402,8 @@ TEST(BarrierDeathTest, OneThatLeavesInPeaceBreaksNothing) {
   EXPECT_THAT(barrier->IsBroken(), IsOkAndHolds(false));
 }
 
-// Nobody knows it: that is what deadlines are for.
-TEST(BarrierDeathTest, OneThatNeverCameCostsTheDeadline) {
+// Its death is not noticed: the deadline ends the wait.
+TEST(BarrierDeathTest, AnAbsentParticipantCostsTheDeadline) {
   const auto barrier = Barrier::Create(2);
   ASSERT_THAT(barrier, IsOk());
   auto child = ForkedChild::Fork({}, [&](const Reporter&) {

@@ -36,7 +36,8 @@ absl::StatusOr<Condition> Condition::Create(const SegmentOptions& options) {
   auto block =
       SyncBlock<Layout>::Create(options, [&](Layout& layout) -> absl::Status {
         layout.pid_namespace = pid_namespace;
-        for (RobustRow& row : layout.rows) TENON_RETURN_IF_ERROR(row.Init());
+        for (RobustSlot& slot : layout.slots)
+          TENON_RETURN_IF_ERROR(slot.Init());
         return absl::OkStatus();
       });
   if (!block.ok()) return block.status();
@@ -63,13 +64,13 @@ absl::Status Condition::CheckGuard(const Mutex::Guard& guard) const {
   TENON_RETURN_IF_ERROR(block_.CheckUsable());
   if (!guard.owns()) {
     return absl::FailedPreconditionError(
-        "a Condition is used with a Mutex that is not held");
+        "Condition: the guard does not hold its Mutex");
   }
   TENON_RETURN_IF_ERROR(
       CheckNotForked(guard.fork_count_, "a Guard of a Mutex"));
   if (guard.layout_->recursive == 0) return absl::OkStatus();
   return absl::FailedPreconditionError(
-      "a Condition is used with a recursive Mutex");
+      "Condition: its Mutex is recursive; use a Mutex that is not");
 }
 
 size_t Condition::used() const {
@@ -79,65 +80,68 @@ size_t Condition::used() const {
 }
 
 // With the mutex held.
-absl::StatusOr<RobustRow*> Condition::TakeRow() const {
+absl::StatusOr<RobustSlot*> Condition::TakeSlot() const {
   if (RobustMutex::CountHeld() >= RobustMutex::kMaxHeld) {
     return RobustMutex::TooManyHeld("Condition::Wait()");
   }
-  SettleTheDead();
+  HandleDeadWaiters();
   for (size_t i = 0; i < kMaxWaiters; ++i) {
-    RobustRow& row = block_->rows[i];
-    // Before it is taken: the row of a process that dies is always seen.
+    RobustSlot& slot = block_->slots[i];
+    // Before the slot is acquired: the slot of a process that dies is always
+    // seen.
     if (i >= used()) {
       StdAtomics::Store(block_->used, i + 1, std::memory_order_relaxed);
     }
-    if (!row.TryTake(kWaiting)) continue;
-    row.ticket = block_->next_ticket++;
-    return &row;
+    if (!slot.TryAcquire(kWaiting)) continue;
+    slot.ticket = block_->next_ticket++;
+    return &slot;
   }
-  return absl::ResourceExhaustedError(absl::StrCat(
-      "Condition::Wait(): all ", kMaxWaiters,
-      " slots of the condition are taken by waiters; use another condition for "
-      "some of them"));
+  return absl::ResourceExhaustedError(
+      absl::StrCat("Condition::Wait(): all ", kMaxWaiters,
+                   " slots of the condition are taken by waiters; use a second "
+                   "condition for "
+                   "some of them"));
 }
 
 // With the mutex held. Null if there is no waiter.
-RobustRow* Condition::OldestWaiter() const {
-  RobustRow* oldest = nullptr;
+RobustSlot* Condition::OldestWaiter() const {
+  RobustSlot* oldest = nullptr;
   for (size_t i = 0; i < used(); ++i) {
-    RobustRow& row = block_->rows[i];
-    if (!row.is(kWaiting) || row.IsDead()) continue;
-    if (oldest == nullptr || row.ticket < oldest->ticket) oldest = &row;
+    RobustSlot& slot = block_->slots[i];
+    if (!slot.is(kWaiting) || slot.IsDead()) continue;
+    if (oldest == nullptr || slot.ticket < oldest->ticket) oldest = &slot;
   }
   return oldest;
 }
 
 // With the mutex held. False if there is no waiter.
 bool Condition::NotifyOldest() const {
-  RobustRow* const row = OldestWaiter();
-  if (row == nullptr) return false;
-  row->Become(kNotified);
+  RobustSlot* const slot = OldestWaiter();
+  if (slot == nullptr) return false;
+  slot->Become(kNotified);
   TENON_CRASH_POINT("condition.notified");
-  KernelFutex::Wake(row->state, 1);
+  KernelFutex::Wake(slot->state, 1);
   TENON_CRASH_POINT("condition.woken");
   return true;
 }
 
-// With the mutex held. What the dead had been notified of goes to others.
-void Condition::SettleTheDead() const {
+// With the mutex held. Passes the notifications of dead waiters to others.
+void Condition::HandleDeadWaiters() const {
   for (size_t i = 0; i < used(); ++i) {
-    RobustRow& row = block_->rows[i];
-    if (!row.IsDead()) continue;
-    if (row.is(kNotified)) NotifyOldest();
-    row.Bury();
+    RobustSlot& slot = block_->slots[i];
+    if (!slot.IsDead()) continue;
+    if (slot.is(kNotified)) NotifyOldest();
+    slot.Reclaim();
   }
 }
 
-// Or has unlocked what a dead holder left without a repair.
-bool Condition::SomebodyDied(const RobustMutex& mutex) const {
+// Whether a process died with the mutex or a notification, or another one has
+// unlocked the mutex of a dead holder without a repair.
+bool Condition::AnyDied(const RobustMutex& mutex) const {
   if (mutex.OwnerDied() || mutex.IsUnrecoverable()) return true;
   for (size_t i = 0; i < used(); ++i) {
-    const RobustRow& row = block_->rows[i];
-    if (row.is(kNotified) && row.IsDead()) return true;
+    const RobustSlot& slot = block_->slots[i];
+    if (slot.is(kNotified) && slot.IsDead()) return true;
   }
   return false;
 }
@@ -145,7 +149,7 @@ bool Condition::SomebodyDied(const RobustMutex& mutex) const {
 absl::StatusOr<size_t> Condition::Notify(const Mutex::Guard& guard,
                                          size_t count) const {
   TENON_RETURN_IF_ERROR(CheckGuard(guard));
-  SettleTheDead();
+  HandleDeadWaiters();
   size_t notified = 0;
   while (notified < count && NotifyOldest()) ++notified;
   return notified;
@@ -156,22 +160,22 @@ absl::StatusOr<size_t> Condition::CountWaiters(
   TENON_RETURN_IF_ERROR(CheckGuard(guard));
   size_t count = 0;
   for (size_t i = 0; i < used(); ++i) {
-    const RobustRow& row = block_->rows[i];
-    if (row.is(kWaiting) && !row.IsDead()) ++count;
+    const RobustSlot& slot = block_->slots[i];
+    if (slot.is(kWaiting) && !slot.IsDead()) ++count;
   }
   return count;
 }
 
-// Until the row is notified, or `deadline`: EBUSY. Or until a death ends the
-// wait: then what TryLock() of the mutex has answered, which may be that it is
-// held now.
-int Condition::Sleep(RobustRow& row, RobustMutex& mutex,
+// Sleeps until the slot is notified, or until `deadline`: EBUSY. Or until a
+// death ends the wait: then the result of TryLock() of the mutex, which may now
+// be held.
+int Condition::Sleep(RobustSlot& slot, RobustMutex& mutex,
                      Deadline deadline) const {
-  while (row.is(kWaiting) && !deadline.has_passed()) {
+  while (slot.is(kWaiting) && !deadline.has_passed()) {
     const Deadline recheck = Deadline::After(kFutexRecheck);
-    KernelFutex::Wait(row.state, kWaiting, Earlier(deadline, recheck));
-    if (!row.is(kWaiting) || !recheck.has_passed()) continue;
-    if (const int error = TakeFromTheDead(row, mutex); error != EBUSY) {
+    KernelFutex::Wait(slot.state, kWaiting, Earlier(deadline, recheck));
+    if (!slot.is(kWaiting) || !recheck.has_passed()) continue;
+    if (const int error = InheritFromDead(slot, mutex); error != EBUSY) {
       return error;
     }
   }
@@ -179,15 +183,15 @@ int Condition::Sleep(RobustRow& row, RobustMutex& mutex,
 }
 
 // If a process died with the mutex, or with a notification: inherits either.
-// Returns 0 or EOWNERDEAD with the mutex held; ENOTRECOVERABLE if nobody gets
-// it any more; EBUSY if there is nothing to inherit.
-int Condition::TakeFromTheDead(RobustRow& row, RobustMutex& mutex) const {
-  if (!SomebodyDied(mutex)) return EBUSY;
+// Returns 0 or EOWNERDEAD with the mutex held; ENOTRECOVERABLE if it can never
+// be locked again; EBUSY if there is nothing to inherit.
+int Condition::InheritFromDead(RobustSlot& slot, RobustMutex& mutex) const {
+  if (!AnyDied(mutex)) return EBUSY;
   const int error = mutex.TryLock();
-  if (error != 0) return error;  // If EBUSY, its holder may see to it.
+  if (error != 0) return error;  // If EBUSY, its holder may handle it.
   TENON_CRASH_POINT("condition.inheriting");
-  SettleTheDead();
-  if (row.is(kNotified)) return 0;
+  HandleDeadWaiters();
+  if (slot.is(kNotified)) return 0;
   mutex.Unlock();
   return EBUSY;
 }
@@ -196,23 +200,23 @@ absl::Status Condition::Wait(Mutex::Guard& guard, Deadline deadline) const {
   TENON_RETURN_IF_ERROR(CheckGuard(guard));
   if (guard.owner_died_) {
     return absl::FailedPreconditionError(
-        "a Condition is waited for with a Mutex whose last holder died: "
+        "Condition::Wait(): the last holder of the Mutex died; call "
         "MakeConsistent() first");
   }
-  TENON_ASSIGN_OR_RETURN(RobustRow* const row, TakeRow());
+  TENON_ASSIGN_OR_RETURN(RobustSlot* const slot, TakeSlot());
   TENON_CRASH_POINT("condition.waiting");
   RobustMutex& mutex = guard.layout_->mutex;
   if (mutex.Unlock() != 0) {
-    row->GiveBack();
+    slot->Release();
     return absl::FailedPreconditionError(
-        "a Condition is waited for with a Mutex that another thread holds");
+        "Condition::Wait(): another thread holds the Mutex");
   }
   TENON_CRASH_POINT("condition.unlocked");
-  int error = Sleep(*row, mutex, deadline);
+  int error = Sleep(*slot, mutex, deadline);
   if (error == EBUSY) error = mutex.Lock(Deadline::Never());
   TENON_CRASH_POINT("condition.relocked");
-  const bool notified = row->is(kNotified);
-  row->GiveBack();
+  const bool notified = slot->is(kNotified);
+  slot->Release();
   guard.owner_died_ = error == EOWNERDEAD;
   if (error != 0 && !guard.owner_died_) {
     const absl::Status status = Mutex::Describe(error, *guard.layout_);
@@ -220,7 +224,8 @@ absl::Status Condition::Wait(Mutex::Guard& guard, Deadline deadline) const {
     return status;
   }
   if (notified || guard.owner_died_) return absl::OkStatus();
-  return absl::DeadlineExceededError("waiting for a Condition");
+  return absl::DeadlineExceededError(
+      "Condition::Wait(): no notification before the deadline");
 }
 
 absl::Status Condition::WaitFor(Mutex::Guard& guard,
@@ -235,7 +240,8 @@ absl::Status Condition::WaitFor(Mutex::Guard& guard,
     TENON_RETURN_IF_ERROR(waited);
     if (guard.owner_died()) {
       return absl::AbortedError(
-          "a holder of the Mutex died while this thread waited");
+          "Condition::WaitFor(): a holder of the Mutex died during the wait; "
+          "repair the data and call MakeConsistent()");
     }
   }
   return absl::OkStatus();

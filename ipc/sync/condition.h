@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Condition: waiting, with a Mutex, for something that another process does.
+// Condition: waits, with a Mutex, for an action of another process.
 //
 //   // One process:
 //   TENON_ASSIGN_OR_RETURN(Mutex::Guard guard, mutex.Lock(deadline));
@@ -13,7 +13,8 @@
 //   items.push_back(item);
 //   TENON_RETURN_IF_ERROR(condition.Notify(guard).status());
 //
-// It is no pthread condition: those block for ever once a waiter was killed.
+// It does not use a pthread condition: those block for ever once a waiter was
+// killed.
 
 #ifndef TENON_IPC_SYNC_CONDITION_H_
 #define TENON_IPC_SYNC_CONDITION_H_
@@ -41,19 +42,21 @@ namespace tenon {
 
 // Ownership: as Value (shm/value/value.h): owns a mapping, the descriptor, and
 // the
-//   name, if it made one. Knows no Mutex: all who use it use the same one,
-//   which is not recursive. A moved-from condition is only good to be destroyed
-//   or assigned to.
+//   name, if it made one. Refers to no Mutex: all users use the same one, which
+//   is not recursive. A moved-from condition is only good to be destroyed or
+//   assigned to.
 // Threads, processes: any number, of one pid namespace; up to kMaxWaiters wait
 //   at once. In a forked child every call is kFailedPrecondition.
+// Memory order: that of the mutex: a waiter sees everything that the notifier
+//   wrote before it unlocked.
 // Trust: for groups that trust each other, as Mutex.
 // Failure: a notification goes to the longest waiter that is alive. If that one
-//   is killed before it has the mutex again, another waiter gets it, within
-//   100 ms. If a process is killed that holds the mutex, also in Notify(), a
-//   waiter gets the mutex with owner_died() within 100 ms. If the mutex is
-//   unlocked without a repair after that, all waiters get kDataLoss within
-//   100 ms, whatever their deadlines. Whoever is stopped after having been
-//   notified keeps the notification.
+//   is killed before it has the mutex again, another waiter gets the
+//   notification, within 100 ms. If a process is killed that holds the mutex,
+//   also in Notify(), a waiter gets the mutex with owner_died() within 100 ms.
+//   If the mutex is unlocked without a repair after that, all waiters get
+//   kDataLoss within 100 ms, whatever their deadlines. A waiter that is stopped
+//   after its notification keeps it.
 // Limits: a waiter's slot counts towards the robust locks that its thread may
 //   hold (mutex.h), until Wait() returns.
 class Condition {
@@ -61,7 +64,7 @@ class Condition {
   static constexpr size_t kMaxWaiters = 256;
 
   // Errors: Segment::CreateSharedWritable()'s; kFailedPrecondition if the pid
-  // namespace cannot be told.
+  // namespace is unknown.
   static absl::StatusOr<Condition> Create(const SegmentOptions& options = {});
   // Errors: Segment::Adopt()'s and Open()'s; kInvalidArgument if it is no
   // Condition; kFailedPrecondition in another pid namespace.
@@ -85,12 +88,13 @@ class Condition {
 
   // Waits until `is_true`, which is called with the mutex held.
   // Errors: kDeadlineExceeded if it is still false then; kAborted if a holder
-  // died, and guard.owner_died(): repair first; else those of Wait().
+  // died, and guard.owner_died(): repair the data first; those of Wait().
   absl::Status WaitFor(Mutex::Guard& guard, absl::FunctionRef<bool()> is_true,
                        Deadline deadline) const;
 
-  // Wakes the `count` longest waiters; each goes on once it gets the mutex.
-  // Returns how many there were, which is less if fewer wait. Does not block.
+  // Wakes the `count` longest waiters; each continues once it gets the mutex.
+  // Returns the number notified, which is smaller if fewer wait. Does not
+  // block.
   // Errors: kFailedPrecondition if the guard does not own the mutex.
   absl::StatusOr<size_t> Notify(const Mutex::Guard& guard,
                                 size_t count = 1) const;
@@ -98,23 +102,23 @@ class Condition {
     return Notify(guard, kMaxWaiters);
   }
 
-  // How many wait and have not been notified. Errors: as Notify().
+  // The number of waiters without a notification. Errors: as Notify().
   absl::StatusOr<size_t> CountWaiters(const Mutex::Guard& guard) const;
 
  private:
-  // Of a row.
+  // States of a slot.
   static constexpr uint32_t kWaiting = 1;
   static constexpr uint32_t kNotified = 2;
 
-  // All but the states is read and written under the user's mutex.
+  // Everything except the states is read and written under the user's mutex.
   struct Layout {
     static constexpr uint64_t kKind = 0x646e6f436e6f6e54;  // "TnonCond"
     static constexpr char kName[] = "a Condition";
     SharedWord<uint64_t> kind;
     uint64_t pid_namespace;
     uint64_t next_ticket;
-    SharedWord<uint64_t> used;  // Rows beyond were never taken.
-    alignas(64) std::array<RobustRow, kMaxWaiters> rows;
+    SharedWord<uint64_t> used;  // Slots beyond were never used.
+    alignas(64) std::array<RobustSlot, kMaxWaiters> slots;
   };
 
   explicit Condition(SyncBlock<Layout> block) : block_(std::move(block)) {}
@@ -123,13 +127,13 @@ class Condition {
 
   absl::Status CheckGuard(const Mutex::Guard& guard) const;
   size_t used() const;
-  absl::StatusOr<RobustRow*> TakeRow() const;
-  RobustRow* OldestWaiter() const;
+  absl::StatusOr<RobustSlot*> TakeSlot() const;
+  RobustSlot* OldestWaiter() const;
   bool NotifyOldest() const;
-  void SettleTheDead() const;
-  bool SomebodyDied(const RobustMutex& mutex) const;
-  int Sleep(RobustRow& row, RobustMutex& mutex, Deadline deadline) const;
-  int TakeFromTheDead(RobustRow& row, RobustMutex& mutex) const;
+  void HandleDeadWaiters() const;
+  bool AnyDied(const RobustMutex& mutex) const;
+  int Sleep(RobustSlot& slot, RobustMutex& mutex, Deadline deadline) const;
+  int InheritFromDead(RobustSlot& slot, RobustMutex& mutex) const;
 
   SyncBlock<Layout> block_;
 };

@@ -55,7 +55,7 @@ class ConditionTest : public testing::TestWithParam<PeerMode> {
     return condition_->CountWaiters(guard).value();
   }
 
-  // Until `count` wait, in threads or processes.
+  // Waits until there are `count` waiters, threads or processes.
   void AwaitWaiters(size_t count) {
     const Deadline deadline = Watchdog();
     while (CountWaiters() != count) {
@@ -64,7 +64,7 @@ class ConditionTest : public testing::TestWithParam<PeerMode> {
     }
   }
 
-  // A process that waits, and counts itself when it has been notified.
+  // A process that waits, and increments the counter after its notification.
   ForkedChild Sleeper() {
     return ForkedChild::Fork({.name = "sleeper"},
                              [this](const Reporter&) {
@@ -139,7 +139,7 @@ TEST_P(ConditionOnceTest, NotifyNWakesSoMany) {
   for (ForkedChild& child : children) EXPECT_TRUE(child.EndsWell());
 }
 
-// First six whose deadline passes: they leave nothing behind.
+// First six waiters with short deadlines: they leave nothing behind.
 TEST_P(ConditionOnceTest, NotifyAllWakesAll) {
   std::vector<std::thread> late;
   for (int i = 0; i < 6; ++i) {
@@ -219,7 +219,7 @@ TEST_P(ConditionTest, WaitForEndsAtItsDeadline) {
   }));
 }
 
-// A queue of one, from one to the other: a lost notification stops it.
+// A queue of one item between two threads: a lost notification stops it.
 TEST_P(ConditionTest, HandsOverOneByOne) {
   constexpr int kRounds = 1000;
   SharedObject<int> item;
@@ -271,7 +271,7 @@ TEST_P(ConditionOnceTest, IsInertInAForkedChild) {
   }));
 }
 
-// --- Those who die. ---
+// --- Waiters and holders that die. ---
 
 TEST_P(ConditionOnceTest, TheDeadAreNotNotified) {
   ForkedChild first = Sleeper();
@@ -285,8 +285,8 @@ TEST_P(ConditionOnceTest, TheDeadAreNotNotified) {
   EXPECT_TRUE(second.EndsWell());
 }
 
-// It was notified, and dies before it has the mutex again.
-TEST_P(ConditionOnceTest, WhatTheDeadWereNotifiedOfGoesToOthers) {
+// A notified waiter dies before it has the mutex again.
+TEST_P(ConditionOnceTest, ADeadWaitersNotificationGoesToOthers) {
   ForkedChild first = Sleeper();
   AwaitWaiters(1);
   ForkedChild second = Sleeper();
@@ -301,8 +301,8 @@ TEST_P(ConditionOnceTest, WhatTheDeadWereNotifiedOfGoesToOthers) {
   EXPECT_TRUE(second.EndsWell());
 }
 
-// And if nobody waited then, it is nobody's.
-TEST_P(ConditionOnceTest, WhatTheDeadWereNotifiedOfIsNotKept) {
+// Without another waiter at that time the notification is dropped.
+TEST_P(ConditionOnceTest, ADeadWaitersNotificationIsNotKept) {
   ForkedChild first = Sleeper();
   AwaitWaiters(1);
   {
@@ -334,7 +334,7 @@ TEST_P(ConditionOnceTest, WaitersLearnOfAHolderThatDies) {
 }
 
 // Three wait without a deadline; one holder dies, and the next one unlocks
-// without a repair before any waiter looks.
+// without a repair before any waiter checks.
 TEST_P(ConditionOnceTest, WaitersLearnThatTheMutexIsLost) {
   std::vector<ForkedChild> waiters;
   for (int i = 0; i < 3; ++i) {
@@ -370,8 +370,8 @@ TEST_P(ConditionOnceTest, WaitersLearnThatTheMutexIsLost) {
   EXPECT_EQ(woken_->load(), 3) << "waiters were told";
 }
 
-// More than there are places for, one after the other.
-TEST_P(ConditionOnceTest, TheDeadDoNotFillIt) {
+// More than there are slots, one after the other.
+TEST_P(ConditionOnceTest, DeadWaitersDoNotFillIt) {
   for (size_t i = 0; i < Condition::kMaxWaiters + 10; ++i) {
     ForkedChild sleeper = Sleeper();
     AwaitWaiters(1);

@@ -62,7 +62,8 @@ absl::StatusOr<bool> Event::IsSet() const {
 absl::Status Event::Wait(Deadline deadline) const {
   TENON_RETURN_IF_ERROR(block_.CheckUsable());
   if (Core::Wait(block_->words, deadline)) return absl::OkStatus();
-  return absl::DeadlineExceededError("waiting for an Event to be set");
+  return absl::DeadlineExceededError(
+      "Event::Wait(): the event was not set before the deadline");
 }
 
 }  // namespace tenon

@@ -31,19 +31,21 @@ namespace tenon {
 // the
 //   name, if it made one. A moved-from event is only good to be destroyed or
 //   assigned to.
-// Threads, processes: any number, of any pid namespaces. What was done before
-//   Set() is seen after the Wait() that it ends. In a forked child every call
-//   is kFailedPrecondition: send it the descriptor.
-// Trust: any of the group may set or clear it, and write anything into it: a
-//   wrong answer, never a crash; a wait ends by its deadline.
-// Failure: the flag is one word, so a killed process has made a call or
-//   not. If one is killed in Set() between setting and waking, a waiter finds
-//   it out within 100 ms.
+// Threads, processes: any number, of any pid namespaces. In a forked child
+//   every call is kFailedPrecondition: send it the descriptor.
+// Memory order: a Wait() that Set() ends sees everything written before Set().
+// Trust: any process of the group may set or clear it, and write arbitrary
+//   bytes: the result is a wrong answer, never a crash; a wait ends by its
+//   deadline.
+// Failure: the flag is one word, so a killed process has made a call or not. If
+//   a process is killed in Set() between setting and waking, a waiter notices
+//   within 100 ms.
 class Event {
  public:
-  // One that is not set. Errors: Segment::CreateSharedWritable()'s.
+  // Creates an event that is not set. Errors:
+  // Segment::CreateSharedWritable()'s.
   static absl::StatusOr<Event> Create(const SegmentOptions& options = {});
-  // Errors: Segment::Adopt()'s and Open()'s; kInvalidArgument if it is no
+  // Errors: Segment::Adopt()'s and Open()'s; kInvalidArgument if it is not an
   // Event.
   static absl::StatusOr<Event> Adopt(UniqueFd fd);
   static absl::StatusOr<Event> Open(absl::string_view name);
@@ -52,15 +54,15 @@ class Event {
   int fd() const { return block_.fd(); }
   const std::string& name() const { return block_.name(); }
 
-  // Sets it, and wakes all current waiters, also if it is cleared at
-  // once. No-op on one that is set. Does not block.
-  // Errors: kFailedPrecondition in a forked child, here and below.
+  // Sets it, and wakes all current waiters, even if it is cleared at once. No
+  // effect if it is set. Does not block. Errors: kFailedPrecondition in a
+  // forked child, here and below.
   absl::Status Set() const;
   absl::Status Clear() const;
   absl::StatusOr<bool> IsSet() const;
 
-  // Blocks until it is set, or has been since the call began.
-  // Errors: kDeadlineExceeded.
+  // Blocks until it is set, or has been set since the call began. Errors:
+  // kDeadlineExceeded.
   absl::Status Wait(Deadline deadline) const;
 
  private:

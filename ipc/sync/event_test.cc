@@ -64,7 +64,7 @@ TEST(EventTest, IsSetAndCleared) {
 TEST_P(EventTest, IsSetByTheOther) {
   const auto event = Event::Create();
   ASSERT_THAT(event, IsOk());
-  SharedObject<int> before;  // Not atomic: it is ordered by the event.
+  SharedObject<int> before;  // Not atomic: ordered by the event.
   EXPECT_TRUE(RunTwoPeers(GetParam(), [&](Peer& self) {
     const Event mine = Another(*event);
     if (self.name() == "a") {
@@ -98,8 +98,8 @@ TEST_P(EventTest, GoesToAndFro) {
   }));
 }
 
-// Also those who find it cleared again when they wake.
-TEST(EventTest, SetLetsAllGoWhoWait) {
+// Including waiters that find it cleared again when they wake.
+TEST(EventTest, SetWakesAllWaiters) {
   constexpr int kWaiters = 8;
   const auto event = Event::Create();
   const auto waiting = Semaphore::Create(0);
@@ -115,10 +115,10 @@ TEST(EventTest, SetLetsAllGoWhoWait) {
   for (int i = 0; i < kWaiters; ++i) {
     ASSERT_THAT(waiting->Acquire(Watchdog()), IsOk());
   }
-  absl::SleepFor(absl::Milliseconds(50));  // Until they sleep, most likely.
+  absl::SleepFor(absl::Milliseconds(50));  // Until most are asleep.
   EXPECT_THAT(event->Set(), IsOk());
   EXPECT_THAT(event->Clear(), IsOk());
-  absl::SleepFor(absl::Milliseconds(10));  // For those who came too late:
+  absl::SleepFor(absl::Milliseconds(10));  // For late waiters.
   EXPECT_THAT(event->Set(), IsOk());
   for (std::thread& thread : threads) thread.join();
 }
@@ -161,8 +161,8 @@ TEST(EventTest, ASemaphoreIsNoEvent) {
       StatusIs(absl::StatusCode::kInvalidArgument));
 }
 
-// Wrong answers, and no more than that.
-TEST(EventTest, WildBytesAreSurvived) {
+// Wrong answers, and no other harm.
+TEST(EventTest, CorruptBytesAreSurvived) {
   const auto event = Event::Create();
   ASSERT_THAT(event, IsOk());
   const auto segment =
@@ -182,8 +182,8 @@ TEST(EventTest, WildBytesAreSurvived) {
   }
 }
 
-// One that was stopped asleep, and one that was killed, are in nobody's way.
-TEST(EventTest, StoppedAndDeadWaitersAreInNobodysWay) {
+// A waiter that was stopped asleep, and a killed one, block no other.
+TEST(EventTest, StoppedAndDeadWaitersBlockNoOther) {
   const auto event = Event::Create();
   ASSERT_THAT(event, IsOk());
   const auto wait = [&](const Reporter&) {

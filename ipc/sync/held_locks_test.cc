@@ -150,7 +150,7 @@ TEST_F(HeldLocksTest, ARecursiveMutexCountsOnce) {
   Release(kLimit - 1);
 }
 
-// Whatever happens to locks many times, the thread holds none afterwards.
+// However locks are acquired and released, the thread holds none afterwards.
 TEST_F(HeldLocksTest, EveryWayToReleaseCounts) {
   const auto mutex = Mutex::Create();
   const auto busy = Mutex::Create();
@@ -234,8 +234,8 @@ TEST_F(HeldLocksTest, ASlotOfAConditionCounts) {
   Release(kLimit - 2);
 }
 
-// Its notification, too, goes to another waiter, whom a thread at the limit
-// notifies in its place, once.
+// A dead waiter's notification, too, goes to another waiter: a thread at the
+// limit passes it on, once.
 TEST_F(HeldLocksTest, DeadWaitersAreForgottenAtTheLimit) {
   const auto mutex = Mutex::Create();
   const auto condition = Condition::Create();
@@ -270,7 +270,7 @@ TEST_F(HeldLocksTest, DeadWaitersAreForgottenAtTheLimit) {
     ASSERT_THAT(guard, IsOk());
     EXPECT_THAT(condition->Notify(*guard), IsOkAndHolds(1u));
     first->Kill();
-    // The notification of the dead goes to one of the two.
+    // The dead waiter's notification goes to one of the two.
     EXPECT_THAT(condition->Notify(*guard, 0), IsOkAndHolds(0u));
     EXPECT_THAT(condition->CountWaiters(*guard), IsOkAndHolds(1u));
     EXPECT_THAT(condition->Notify(*guard, 0), IsOkAndHolds(0u));
@@ -287,7 +287,7 @@ TEST_F(HeldLocksTest, ASlotOfABarrierCounts) {
   ASSERT_THAT(barrier, IsOk());
   AcquireAllBut(2);
   {
-    // A call holds two locks at once, and a seat remains.
+    // A call holds two locks at once, and a Seat stays.
     const auto seat = barrier->Join(Watchdog());
     ASSERT_THAT(seat, IsOk());
     EXPECT_THAT(seat->Wait(Watchdog()), IsOkAndHolds(0u));
@@ -306,7 +306,7 @@ TEST_F(HeldLocksTest, ASlotOfABarrierCounts) {
   Release(kLimit - 2);
 }
 
-// Forgetting a dead party takes no lock beside the barrier's own.
+// Removing a dead participant takes no lock besides the barrier's own.
 TEST_F(HeldLocksTest, ABarrierIsResetAtTheLimit) {
   const auto barrier = Barrier::Create(1);
   ASSERT_THAT(barrier, IsOk());

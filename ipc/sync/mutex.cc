@@ -36,7 +36,7 @@ Mutex::Guard& Mutex::Guard::operator=(Guard&& other) noexcept {
   return *this;
 }
 
-// The lock of a parent is not this process's to drop.
+// A forked child must not unlock its parent's lock.
 void Mutex::Guard::Drop() {
   if (fork_count_ != ForkCount()) return;
   TENON_CRASH_POINT("mutex.unlocking");
@@ -47,7 +47,7 @@ void Mutex::Guard::Drop() {
 absl::Status Mutex::Guard::MakeConsistent() {
   if (layout_ == nullptr || !owner_died_) {
     return absl::FailedPreconditionError(
-        "a Mutex whose last holder did not die is made consistent");
+        "Guard::MakeConsistent(): the last holder of the Mutex did not die");
   }
   TENON_RETURN_IF_ERROR(CheckNotForked(fork_count_, "a Guard of a Mutex"));
   if (const int error = layout_->mutex.MakeConsistent(); error != 0) {
@@ -62,13 +62,14 @@ absl::Status Mutex::Guard::MakeConsistent() {
 absl::Status Mutex::Guard::Unlock() {
   if (layout_ == nullptr) {
     return absl::FailedPreconditionError(
-        "a Mutex is unlocked that is not held");
+        "Guard::Unlock(): the Mutex is not held");
   }
   TENON_RETURN_IF_ERROR(CheckNotForked(fork_count_, "a Guard of a Mutex"));
   TENON_CRASH_POINT("mutex.unlocking");
   if (layout_->mutex.Unlock() != 0) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "a Mutex is unlocked that thread ", layout_->mutex.Owner(), " holds"));
+    return absl::FailedPreconditionError(
+        absl::StrCat("Guard::Unlock(): thread ", layout_->mutex.Owner(),
+                     " holds the Mutex"));
   }
   TENON_CRASH_POINT("mutex.unlocked");
   layout_ = nullptr;
@@ -108,18 +109,19 @@ absl::Status Mutex::Describe(int error, const Layout& layout) {
   switch (error) {
     case EBUSY:
     case ETIMEDOUT:
-      return absl::DeadlineExceededError(
-          absl::StrCat("waiting for a Mutex, which thread ",
-                       layout.mutex.Owner(), " holds"));
+      return absl::DeadlineExceededError(absl::StrCat(
+          "Mutex::Lock(): thread ", layout.mutex.Owner(), " holds the Mutex"));
     case EDEADLK:
       return absl::FailedPreconditionError(
-          "this thread holds the Mutex already, and it is not recursive");
+          "Mutex::Lock(): this thread holds the Mutex already, and it is not "
+          "recursive");
     case ENOLCK:
       return RobustMutex::TooManyHeld("Mutex::Lock()");
     case ENOTRECOVERABLE:
       return absl::DataLossError(
-          "a holder of the Mutex died, and the one after it unlocked without "
-          "MakeConsistent(): make a new one, and new what it protects");
+          "Mutex::Lock(): a holder of the Mutex died, and the next one "
+          "unlocked without "
+          "MakeConsistent(); create a new Mutex and new data");
     default:
       return PosixError(error, "pthread_mutex_lock", "a Mutex");
   }

@@ -8,13 +8,13 @@
 //   TENON_ASSIGN_OR_RETURN(Mutex theirs, Mutex::Adopt(std::move(received)));
 //   TENON_ASSIGN_OR_RETURN(Mutex::Guard guard, theirs.Lock(deadline));
 //   if (guard.owner_died()) {
-//     Repair(data);  // What the dead holder may have left half written.
+//     Repair(data);  // Writes of the dead holder may be incomplete.
 //     TENON_RETURN_IF_ERROR(guard.MakeConsistent());
 //   }
 //
 // It is a pthread mutex, robust and process-shared. A thread holds it: only
-// that thread may unlock. For what one process takes and another gives back
-// there is Semaphore.
+// that thread may unlock. For units that one process acquires and another one
+// releases there is Semaphore.
 
 #ifndef TENON_IPC_SYNC_MUTEX_H_
 #define TENON_IPC_SYNC_MUTEX_H_
@@ -36,8 +36,8 @@
 namespace tenon {
 
 struct MutexOptions {
-  // The thread that holds it may lock it again; it is free when all guards are
-  // gone. Else that is an error.
+  // Whether the holding thread may lock it again; then it is free when all
+  // guards are gone. Otherwise a second lock is an error.
   bool recursive = false;
   SegmentOptions segment = {};
 };
@@ -48,16 +48,18 @@ struct MutexOptions {
 //   assigned to.
 // Threads, processes: any number, of one pid namespace. In a forked child every
 //   call is kFailedPrecondition: send it the descriptor.
-// Trust: for groups that trust each other. A writer of wild bytes can
-//   crash its users (robust_mutex.h).
+// Memory order: a holder sees everything that former holders wrote before they
+//   unlocked or died.
+// Trust: for groups that trust each other. A process that writes arbitrary
+//   bytes can crash its users (robust_mutex.h).
 // Failure: a holder that is killed, or a thread that ends, at any instruction,
-//   frees it at once; the next one to lock it is told by owner_died(). A waiter
-//   that is killed leaves no trace. A stopped holder keeps it.
+//   frees it at once; the next holder is told by owner_died(). A waiter that is
+//   killed leaves no trace. A stopped holder keeps it.
 // Limits: a thread holds at most 2,048 robust locks at once: its mutexes (a
-//   recursive one counts once) and its slots of conditions and barriers. That
-//   is what the kernel releases when a thread dies (ROBUST_LIST_LIMIT); one
-//   more is refused, as it could stay locked for ever. Robust pthread mutexes
-//   of other libraries take part of the same limit and are not counted here.
+//   recursive one counts once) and its slots of conditions and barriers. The
+//   kernel releases that many when a thread dies (ROBUST_LIST_LIMIT); one more
+//   is refused, as it could stay locked for ever. Robust pthread mutexes of
+//   other libraries take part of the same limit and are not counted here.
 class Mutex {
   struct Layout {
     static constexpr uint64_t kKind = 0x7874754d6e6f6e54;  // "TnonMutx"
@@ -69,8 +71,8 @@ class Mutex {
   };
 
  public:
-  // The lock, held. Of the thread that locked, and to be destroyed or unlocked
-  // by it, before the Mutex is destroyed.
+  // The lock, held. Belongs to the thread that locked, which must destroy or
+  // unlock it before the Mutex is destroyed.
   class Guard {
    public:
     Guard(Guard&& other) noexcept
@@ -85,10 +87,10 @@ class Mutex {
     // False once unlocked or moved from.
     bool owns() const { return layout_ != nullptr; }
 
-    // Whether a holder died, and MakeConsistent() was not called since: what
-    // the mutex protects may be half written. If this guard is unlocked so, no
-    // process gets the mutex again; if its process dies, the next one is told
-    // the same.
+    // Whether a holder died, and MakeConsistent() was not called since: the
+    // data that the mutex protects may be inconsistent. If this guard is
+    // unlocked in this state, no process gets the mutex again; if its process
+    // dies, the next holder is told the same.
     bool owner_died() const { return owner_died_; }
     // Errors: kFailedPrecondition unless owner_died(), or on another thread.
     absl::Status MakeConsistent();
@@ -109,11 +111,11 @@ class Mutex {
   };
 
   // Errors: Segment::CreateSharedWritable()'s; kFailedPrecondition if the pid
-  // namespace cannot be told (no /proc).
+  // namespace is unknown (no /proc).
   static absl::StatusOr<Mutex> Create(const MutexOptions& options = {});
 
-  // One that another process has sent or named.
-  // Errors: Segment::Adopt()'s and Open()'s; kInvalidArgument if it is no
+  // Opens a mutex that another process has sent or named.
+  // Errors: Segment::Adopt()'s and Open()'s; kInvalidArgument if it is not a
   // Mutex; kFailedPrecondition in another pid namespace than its creator's.
   static absl::StatusOr<Mutex> Adopt(UniqueFd fd);
   static absl::StatusOr<Mutex> Open(absl::string_view name);
@@ -131,7 +133,7 @@ class Mutex {
   // was unlocked.
   absl::StatusOr<Guard> Lock(Deadline deadline) const;
 
-  // Whether it is held, as of a moment ago.
+  // Whether it is held; a snapshot.
   absl::StatusOr<bool> IsLocked() const;
   // "a Mutex, held by thread 17" or "a Mutex, free".
   std::string DebugString() const;

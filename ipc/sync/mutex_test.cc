@@ -42,7 +42,7 @@ using ::testing::IsEmpty;
 constexpr auto kDeadline = absl::StatusCode::kDeadlineExceeded;
 constexpr auto kPrecondition = absl::StatusCode::kFailedPrecondition;
 
-// It takes an unlock by the wrong thread, which is refused, for a mistake.
+// ThreadSanitizer reports the refused unlock by another thread as a mistake.
 #if defined(__SANITIZE_THREAD__)
 constexpr bool kUnderThreadSanitizer = true;
 #else
@@ -174,7 +174,7 @@ TEST_P(MutexTest, IsSeenLockedByTheOther) {
     EXPECT_THAT(self.Meet("locked"), IsOk());
     EXPECT_THAT(mine.IsLocked(), IsOkAndHolds(true));
     EXPECT_THAT(mine.Lock(Deadline::Passed()),
-                StatusIs(kDeadline, HasSubstr("which thread ")));
+                StatusIs(kDeadline, HasSubstr("holds the Mutex")));
     const absl::Time begin = absl::Now();
     EXPECT_THAT(mine.Lock(Shortly()), StatusIs(kDeadline));
     EXPECT_GE(absl::Now() - begin, absl::Milliseconds(25));
@@ -185,7 +185,7 @@ TEST_P(MutexTest, IsSeenLockedByTheOther) {
   }));
 }
 
-// Not atomic: a race is what ThreadSanitizer would see.
+// Not atomic: ThreadSanitizer would report a race.
 TEST_P(MutexTest, ExcludesTheOther) {
   constexpr int kRounds = 3000;
   const auto mutex = Mutex::Create();
@@ -290,8 +290,8 @@ TEST(MutexDeathTest, ARecursiveOneIsHeldUntilTheLastUnlock) {
   EXPECT_THAT(mutex->Lock(Deadline::Passed()), IsOk());
 }
 
-// For those who only look, too, and they leave it as it is.
-TEST(MutexDeathTest, ItIsLostWhateverTheDeadline) {
+// Also with a passed deadline, which leaves the mutex unchanged.
+TEST(MutexDeathTest, TheLossIsReportedWhateverTheDeadline) {
   const auto mutex = Mutex::Create();
   ASSERT_THAT(mutex, IsOk());
   DieWith(*mutex);
@@ -307,7 +307,7 @@ TEST(MutexDeathTest, ItIsLostWhateverTheDeadline) {
   EXPECT_THAT(mutex->IsLocked(), IsOkAndHolds(false));
 }
 
-TEST(MutexDeathTest, WhoWaitsGetsItAtOnce) {
+TEST(MutexDeathTest, AWaiterGetsItAtOnce) {
   const auto mutex = Mutex::Create();
   const auto locked = Event::Create();
   ASSERT_THAT(mutex, IsOk());
@@ -346,7 +346,7 @@ TEST(MutexDeathTest, AThreadThatEndsIsAHolderThatDied) {
     EXPECT_TRUE(guard->owner_died());
     EXPECT_THAT(guard->MakeConsistent(), IsOk());
   }
-  kept.reset();  // Not its thread: it does nothing.
+  kept.reset();  // On another thread it has no effect.
   EXPECT_THAT(mutex->Lock(Deadline::Passed()), IsOk());
 }
 

@@ -32,7 +32,7 @@ absl::StatusOr<Semaphore> Semaphore::Create(uint32_t value, bool bounded,
                                             const SegmentOptions& options) {
   if (value > kMaxValue) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "a Semaphore of ", value, " units; want at most ", kMaxValue));
+        "Semaphore::Create(): ", value, " units; want at most ", kMaxValue));
   }
   auto block = SyncBlock<Layout>::Create(options, [&](Layout& layout) {
     StdAtomics::Store(layout.words.value, value, std::memory_order_relaxed);
@@ -49,8 +49,8 @@ absl::StatusOr<Semaphore> Semaphore::Check(
   if (!block.ok()) return block.status();
   if (((*block)->bounded != 0) != bounded) {
     return absl::InvalidArgumentError(
-        bounded ? "what was given as a BoundedSemaphore is a Semaphore"
-                : "what was given as a Semaphore is a BoundedSemaphore");
+        bounded ? "the object is a Semaphore; want a BoundedSemaphore"
+                : "the object is a BoundedSemaphore; want a Semaphore");
   }
   return Semaphore(*std::move(block));
 }
@@ -71,7 +71,8 @@ absl::StatusOr<Semaphore> Semaphore::Open(absl::string_view name) {
 absl::Status Semaphore::Acquire(Deadline deadline) const {
   TENON_RETURN_IF_ERROR(block_.CheckUsable());
   if (Core::Acquire(block_->words, deadline)) return absl::OkStatus();
-  return absl::DeadlineExceededError("waiting for a unit of a Semaphore");
+  return absl::DeadlineExceededError(
+      "Semaphore::Acquire(): no unit was released before the deadline");
 }
 
 absl::Status Semaphore::Release(uint32_t count) const {
@@ -81,14 +82,12 @@ absl::Status Semaphore::Release(uint32_t count) const {
   if (Core::Release(block_->words, count, most)) return absl::OkStatus();
   if (block_->bounded != 0) {
     return absl::FailedPreconditionError(
-        absl::StrCat(count,
-                     " units of a BoundedSemaphore are released; there "
-                     "would be more than the ",
-                     most, " of the beginning"));
+        absl::StrCat("BoundedSemaphore::Release(): ", count,
+                     " units would exceed the initial ", most));
   }
-  return absl::OutOfRangeError(absl::StrCat(
-      count, " units of a Semaphore are released; there would be more than ",
-      most));
+  return absl::OutOfRangeError(absl::StrCat("Semaphore::Release(): ", count,
+                                            " units would exceed the limit of ",
+                                            most));
 }
 
 absl::StatusOr<uint32_t> Semaphore::GetValue() const {

@@ -11,11 +11,11 @@
 //   // Work.
 //   TENON_RETURN_IF_ERROR(theirs.Release());
 //
-// A unit has no owner: what one process has acquired another may release, and
-// more may be released than were acquired, but not of a BoundedSemaphore. So
-// the units of a process that dies do not come back by themselves: who learns
-// of the death (its parent, by its pidfd) releases them. For units that do come
-// back there is Mutex.
+// A unit has no owner: one process may release a unit that another has
+// acquired, and more units may be released than were acquired, except of a
+// BoundedSemaphore. So the units of a process that dies do not return by
+// themselves: a process that notices the death (its parent, by its pidfd)
+// releases them. A Mutex is released with its holder's death.
 
 #ifndef TENON_IPC_SYNC_SEMAPHORE_H_
 #define TENON_IPC_SYNC_SEMAPHORE_H_
@@ -40,15 +40,17 @@ namespace tenon {
 // the
 //   name, if it made one. A moved-from semaphore is only good to be destroyed
 //   or assigned to.
-// Threads, processes: any number, of any pid namespaces. What was done before
-//   Release() is seen after the Acquire() that takes the unit. In a forked
-//   child every call is kFailedPrecondition: send it the descriptor.
-// Trust: any of the group may acquire and release, and write anything into it:
-//   a wrong number of units, never a crash; a wait ends by its deadline.
-// Failure: the number is one word, so a killed process has made a call
-//   or not: no unit is lost, doubled or half taken, and no process is blocked.
-//   What it had acquired stays acquired. If one is killed in Release() between
-//   adding and waking, or was woken and is killed or stopped before it takes
+// Threads, processes: any number, of any pid namespaces. In a forked child
+//   every call is kFailedPrecondition: send it the descriptor.
+// Memory order: Acquire() of a unit sees everything written before the
+//   Release() of that unit.
+// Trust: any process of the group may acquire and release, and write arbitrary
+//   bytes: the result is a wrong number of units, never a crash; a wait ends by
+//   its deadline.
+// Failure: the number is one word, so a killed process has made a call or not:
+//   no unit is lost, doubled or half taken, and no process is blocked. Its
+//   acquired units stay acquired. If a process is killed in Release() between
+//   adding and waking, or is woken and then killed or stopped before it takes
 //   the unit, the others find the unit within 100 ms.
 class Semaphore {
  public:
@@ -58,7 +60,7 @@ class Semaphore {
   // Segment::CreateSharedWritable()'s.
   static absl::StatusOr<Semaphore> Create(uint32_t value,
                                           const SegmentOptions& options = {});
-  // Errors: Segment::Adopt()'s and Open()'s; kInvalidArgument if it is no
+  // Errors: Segment::Adopt()'s and Open()'s; kInvalidArgument if it is not a
   // Semaphore.
   static absl::StatusOr<Semaphore> Adopt(UniqueFd fd);
   static absl::StatusOr<Semaphore> Open(absl::string_view name);
@@ -77,7 +79,7 @@ class Semaphore {
   // Errors: kOutOfRange, and nothing is added, above kMaxValue.
   absl::Status Release(uint32_t count = 1) const;
 
-  // How many units there are, as of a moment ago.
+  // The number of units; a snapshot.
   absl::StatusOr<uint32_t> GetValue() const;
 
  private:
@@ -101,8 +103,8 @@ class Semaphore {
   SyncBlock<Layout> block_;
 };
 
-// A Semaphore of which no more can be released than were acquired.
-// All that is said of Semaphore holds.
+// A Semaphore that never has more units than at its creation. Otherwise as
+// Semaphore.
 class BoundedSemaphore {
  public:
   static absl::StatusOr<BoundedSemaphore> Create(
@@ -118,7 +120,7 @@ class BoundedSemaphore {
     return semaphore_.Acquire(deadline);
   }
   // Errors: kFailedPrecondition, and nothing is added, if there would be more
-  // than at the beginning.
+  // than at its creation.
   absl::Status Release(uint32_t count = 1) const {
     return semaphore_.Release(count);
   }

@@ -107,7 +107,7 @@ TEST(BoundedSemaphoreTest, IsNotTakenForTheOther) {
       StatusIs(absl::StatusCode::kInvalidArgument));
 }
 
-// Not atomic: who has the only unit has it alone.
+// Not atomic: the holder of the only unit is alone.
 TEST_P(SemaphoreTest, OfOneExcludesTheOther) {
   constexpr int kRounds = 3000;
   const auto semaphore = Semaphore::Create(1);
@@ -126,7 +126,7 @@ TEST_P(SemaphoreTest, OfOneExcludesTheOther) {
   EXPECT_THAT(semaphore->GetValue(), IsOkAndHolds(1u));
 }
 
-// What one acquires the other releases.
+// One process acquires a unit, the other releases it.
 TEST_P(SemaphoreTest, GoesToAndFro) {
   const auto there = Semaphore::Create(0), back = Semaphore::Create(0);
   ASSERT_THAT(there, IsOk());
@@ -168,13 +168,13 @@ TEST(SemaphoreTest, AsManyGoOnAsAreReleased) {
     while (through->load() < before + count && !deadline.has_passed()) {
       absl::SleepFor(absl::Milliseconds(1));
     }
-    absl::SleepFor(absl::Milliseconds(20));  // Nobody else comes through.
+    absl::SleepFor(absl::Milliseconds(20));  // No other process gets through.
     EXPECT_EQ(through->load(), before + count);
   }
   for (ForkedChild& child : children) EXPECT_TRUE(child.EndsWell());
 }
 
-// It has been woken, and does not come: the unit is another's.
+// It has been woken, and is stopped: another process gets the unit.
 TEST(SemaphoreTest, AStoppedWaiterKeepsNoUnitBack) {
   const auto semaphore = Semaphore::Create(0);
   ASSERT_THAT(semaphore, IsOk());
@@ -203,8 +203,8 @@ TEST(SemaphoreTest, IsInertInAForkedChild) {
   EXPECT_THAT(semaphore->GetValue(), IsOkAndHolds(1u));
 }
 
-// Wrong numbers, and no more than that.
-TEST(SemaphoreTest, WildBytesAreSurvived) {
+// Wrong numbers, and no other harm.
+TEST(SemaphoreTest, CorruptBytesAreSurvived) {
   const auto semaphore = Semaphore::Create(1);
   ASSERT_THAT(semaphore, IsOk());
   const auto segment =

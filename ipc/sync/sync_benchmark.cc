@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// What a Mutex costs beside a bare pthread mutex, and a Semaphore and an Event
-// beside a bare futex, in the same run.
+// The cost of a Mutex beside a bare pthread mutex, and of a Semaphore and an
+// Event beside a bare futex, in the same run.
 
 #include <linux/futex.h>
 #include <pthread.h>
@@ -72,7 +72,7 @@ void BM_SetAndClearEvent(benchmark::State& state) {
 }
 BENCHMARK(BM_SetAndClearEvent);
 
-// Calls `there`, then `back`, with somebody who answers each in a thread.
+// Calls `there`, then `back`, against a thread that answers each.
 template <typename There, typename Answer>
 void RoundTrips(benchmark::State& state, const There& there,
                 const Answer& answer) {
@@ -86,11 +86,11 @@ void RoundTrips(benchmark::State& state, const There& there,
     ++count;
   }
   rounds.store(count + 1);
-  there();  // For which the other waits already.
+  there();  // The other thread waits for it already.
   other.join();
 }
 
-// The futex that a word of each direction is.
+// A futex with a word for each direction.
 struct BareFutex {
   std::atomic<uint32_t> word{0};
 

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Many processes that use a Mutex, a Semaphore, a Condition or a Barrier at
-// full speed, of which some are killed or stopped at random moments, and others
-// come in their place. How often: TENON_RANDOM_KILLS in the environment.
+// full speed; some are killed or stopped at random moments, and replaced. How
+// often: TENON_RANDOM_KILLS in the environment.
 
 #include <signal.h>
 
@@ -44,10 +44,10 @@ uint64_t Kills() {
 
 struct Board {
   std::atomic<bool> done{false};
-  std::atomic<uint64_t> rounds{0};    // That somebody got through.
-  std::atomic<uint64_t> repaired{0};  // Deaths that somebody was told of.
+  std::atomic<uint64_t> rounds{0};    // Completed.
+  std::atomic<uint64_t> repaired{0};  // Deaths that were reported to a process.
   std::atomic<uint64_t> released{0}, acquired{0};
-  // Under the mutex.
+  // Guarded by the mutex.
   uint64_t first = 0, second = 0;
   int items = 0;
 };
@@ -67,7 +67,7 @@ class SyncRandomKillTest : public testing::Test {
         .value();
   }
 
-  // `replaced` is called when another has come for one that was killed.
+  // Calls `replaced` after a killed process was replaced.
   void KillAtRandom(const std::function<void()>& replaced = [] {}) {
     std::mt19937_64 random(20240607);
     for (uint64_t i = 0; i < Kills(); ++i) {
@@ -129,7 +129,7 @@ TEST_F(SyncRandomKillTest, Mutex64) {
   End();
 }
 
-// Units are lost only with those who were killed, and never more than one.
+// Only killed processes lose units, at most one each.
 TEST_F(SyncRandomKillTest, Semaphore16) {
   constexpr size_t kWorkers = 16;
   const Semaphore semaphore = Semaphore::Create(0).value();
@@ -183,7 +183,7 @@ TEST_F(SyncRandomKillTest, Condition16) {
       if (guard->owner_died()) {
         ++board_->repaired;
         ASSERT_THAT(guard->MakeConsistent(), IsOk());
-        // It may have changed something, and not have said so.
+        // The victim may have changed the data without a notification.
         ASSERT_THAT(changed.NotifyAll(*guard), IsOk());
         continue;
       }
@@ -227,12 +227,13 @@ TEST_F(SyncRandomKillTest, Barrier8) {
     EXPECT_THAT(barrier.Reset(Watchdog()), IsOk());
   });
   board_->done = true;
-  // Those who wait are told; those who come later see it broken.
+  // Waiters are told; later calls see it broken.
   EXPECT_THAT(barrier.Abort(Watchdog()), IsOk());
   End();
 }
 
-// Some wait, one sets and clears; a set reaches who waits, whoever dies.
+// Some wait, one sets and clears; each set reaches the waiters, whichever
+// process dies.
 TEST_F(SyncRandomKillTest, Event8) {
   const Event event = Event::Create().value();
   Start(8, [&](size_t i) {
@@ -250,7 +251,7 @@ TEST_F(SyncRandomKillTest, Event8) {
   });
   KillAtRandom();
   board_->done = true;
-  // Those who set and clear end first, or the others might wait again.
+  // The processes that set and clear end first, or the others might wait again.
   const Deadline deadline = Watchdog();
   while (!deadline.has_passed()) {
     EXPECT_THAT(event.Set(), IsOk());

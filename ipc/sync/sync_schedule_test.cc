@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // The words of Event and Semaphore under the seeded scheduler: no wake-up is
-// lost, also where somebody is killed, and each step and order is needed.
+// lost, also if a thread is killed, and each step and memory order is needed.
 
 #include <array>
 #include <atomic>
@@ -25,10 +25,10 @@
 namespace tenon {
 namespace {
 
-// The futex of the schedule that runs. The kernel compares and enters the queue
-// under a lock, after a full barrier. Where nobody is killed a sleep has no end
-// of its own: a lost wake-up is a livelock. Where somebody was, others look
-// again, as after kFutexRecheck.
+// The futex of the running schedule. The kernel compares and enters the queue
+// under a lock, after a full barrier. Without a killed thread a sleep has no
+// time limit: a lost wake-up is a livelock. With one, the others check again,
+// as after kFutexRecheck.
 struct SimFutex {
   static void Wait(const SharedWord<uint32_t>& word, uint32_t expected,
                    Deadline) {
@@ -59,7 +59,7 @@ struct SimFutex {
     spins = spin_rounds;
   }
 
-  // The kernel's, which is not held by the dead.
+  // The kernel's lock, which the dead never hold.
   static void Lock() {
     SimAtomics::Fence(std::memory_order_seq_cst);
     uint32_t free = 0;
@@ -91,7 +91,7 @@ ExploreOptions Options(const Exploration& e) {
           .schedule = {.max_kills = e.max_kills, .max_steps = 3000}};
 }
 
-// One sets; two wait.
+// One thread sets; two wait.
 template <typename P>
 ExploreResult ExploreEvent(const Exploration& e) {
   return Explore(Options(e), [&](Schedule& schedule) {
@@ -116,7 +116,7 @@ ExploreResult ExploreEvent(const Exploration& e) {
   });
 }
 
-// Both begin to wait before it is set; then it is cleared before they look.
+// Both begin to wait before it is set; then it is cleared before they check.
 template <typename P>
 ExploreResult ExploreSetAndClear(const Exploration& e) {
   return Explore(Options(e), [&](Schedule& schedule) {
@@ -127,7 +127,7 @@ ExploreResult ExploreSetAndClear(const Exploration& e) {
     schedule.AddThread("waiter 1", wait);
     schedule.AddThread("waiter 2", wait);
     schedule.AddThread("setter", [&] {
-      // They count themselves when they have looked.
+      // They count themselves after their check.
       while (SimAtomics::Load(words.sleepers, std::memory_order_acquire) != 2) {
         SimAtomics::Pause();
       }
@@ -139,7 +139,7 @@ ExploreResult ExploreSetAndClear(const Exploration& e) {
   });
 }
 
-// Two take a unit each, and one gives two.
+// Two threads take a unit each, and one releases two.
 template <typename P>
 ExploreResult ExploreSemaphore(const Exploration& e) {
   return Explore(Options(e), [&](Schedule& schedule) {
@@ -149,7 +149,7 @@ ExploreResult ExploreSemaphore(const Exploration& e) {
     schedule.Name(words.value, "value");
     schedule.Name(words.sleepers, "sleepers");
     SimVar<uint64_t> data{"data"};
-    uint64_t taken = 0;  // Beside the simulation.
+    uint64_t taken = 0;  // Not part of the simulation.
     const auto take = [&] {
       Core::Acquire(words, Deadline::Never());
       TENON_SIM_CHECK(data == 1);
@@ -224,7 +224,7 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& test) { return test.param.name; });
 
 struct EventCountsLate : EventProtocol {
-  static constexpr auto kLookForSleepers = std::memory_order_relaxed;
+  static constexpr auto kLoadSleepers = std::memory_order_relaxed;
 };
 struct EventSetRelaxed : EventProtocol {
   static constexpr auto kSet = std::memory_order_relaxed;
@@ -238,8 +238,8 @@ struct EventWakesOne : EventProtocol {
 struct EventDoesNotCount : EventProtocol {
   static constexpr bool kCountsSets = false;
 };
-struct SemaphoreLooksRelaxed : SemaphoreProtocol {
-  static constexpr auto kLookForSleepers = std::memory_order_relaxed;
+struct SemaphoreLoadsRelaxed : SemaphoreProtocol {
+  static constexpr auto kLoadSleepers = std::memory_order_relaxed;
 };
 struct SemaphoreReleaseRelaxed : SemaphoreProtocol {
   static constexpr auto kRelease = std::memory_order_relaxed;
@@ -271,8 +271,8 @@ INSTANTIATE_TEST_SUITE_P(
         SoundCase{"EventSeenRelaxed", &ExploreEvent<EventSeenRelaxed>},
         SoundCase{"EventWakesOne", &ExploreEvent<EventWakesOne>},
         SoundCase{"EventDoesNotCount", &ExploreSetAndClear<EventDoesNotCount>},
-        SoundCase{"SemaphoreLooksRelaxed",
-                  &ExploreSemaphore<SemaphoreLooksRelaxed>},
+        SoundCase{"SemaphoreLoadsRelaxed",
+                  &ExploreSemaphore<SemaphoreLoadsRelaxed>},
         SoundCase{"SemaphoreReleaseRelaxed",
                   &ExploreExclusion<SemaphoreReleaseRelaxed>},
         SoundCase{"SemaphoreAcquireRelaxed",

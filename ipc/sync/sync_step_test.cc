@@ -60,7 +60,7 @@ TEST_F(SyncStepTest, MutexLockAndUnlock) {
   Run(scenario);
 }
 
-// Somebody else sleeps in Lock() meanwhile.
+// Another thread sleeps in Lock() meanwhile.
 TEST_F(SyncStepTest, MutexUnlockToAWaiter) {
   std::optional<Mutex> mutex;
   std::optional<Event> locked;
@@ -117,7 +117,7 @@ TEST_F(SyncStepTest, MutexMakeConsistent) {
 
 TEST_F(SyncStepTest, SemaphoreAcquire) {
   std::optional<Semaphore> semaphore;
-  uint32_t least = 2;  // From one position to the next, it only falls.
+  uint32_t least = 2;  // From one position to the next it only decreases.
   StepScenario scenario;
   scenario.prepare = [&] { semaphore.emplace(*Semaphore::Create(2)); };
   scenario.victim = [&](const Reporter&) {
@@ -145,7 +145,7 @@ TEST_F(SyncStepTest, SemaphoreAcquire) {
   EXPECT_EQ(least, 1u);
 }
 
-// Somebody else sleeps in Acquire() meanwhile.
+// Another thread sleeps in Acquire() meanwhile.
 TEST_F(SyncStepTest, SemaphoreReleaseToAWaiter) {
   std::optional<Semaphore> semaphore;
   int released = 0, not_released = 0;
@@ -163,7 +163,7 @@ TEST_F(SyncStepTest, SemaphoreReleaseToAWaiter) {
     EXPECT_THAT(status, IsOk());
   };
   scenario.check = [&](const StepPosition& position) -> absl::Status {
-    // Either there is a unit, or has been, and then the waiter gets it.
+    // If there is a unit, or was one, the waiter gets it.
     bool was_released =
         *semaphore->GetValue() == 1 || HasEnded(absl::Milliseconds(5));
     if (!was_released) TENON_RETURN_IF_ERROR(semaphore->Release());

@@ -1,10 +1,10 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// SyncStepTest: a process killed at every machine instruction of a call of what
-// synchronises, while another waits: the other goes on, and nothing is lost,
-// doubled or stuck. With -c opt and TENON_STEP_STRIDE=1 that is every
-// instruction of the code as it is shipped.
+// SyncStepTest: a process killed at every machine instruction of a call on a
+// synchronisation type, while another waits: the other one continues, and
+// nothing is lost, doubled or stuck. With -c opt and TENON_STEP_STRIDE=1 that
+// is every instruction of the code as it is shipped.
 
 #ifndef TENON_IPC_SYNC_SYNC_STEP_TESTING_H_
 #define TENON_IPC_SYNC_SYNC_STEP_TESTING_H_
@@ -43,11 +43,12 @@ class SyncStepTest : public testing::Test {
   // Runs `wait` in a thread until End().
   void Begin(absl::AnyInvocable<absl::Status()> wait) {
     waiter_ = std::async(std::launch::async, std::move(wait));
-    absl::SleepFor(absl::Milliseconds(1));  // Until it waits, most likely.
+    absl::SleepFor(absl::Milliseconds(1));  // Until it most likely waits.
   }
 
-  // Of a position that was missed, so that nobody has ended it: `let_go` has it
-  // come back. To be called before what it waits for is made anew.
+  // Ends the waiter of a position that was missed, so that End() was not
+  // called: `let_go` makes it return. To be called before the object that it
+  // waits for is replaced.
   void EndLast(absl::FunctionRef<void()> let_go) {
     if (!waiter_.valid()) return;
     let_go();
@@ -66,8 +67,8 @@ class SyncStepTest : public testing::Test {
     return status;
   }
 
-  // Where the others wait for what never comes, for 100 ms at many positions:
-  // one position in `stride`, or in TENON_STEP_STRIDE.
+  // For waits that no event ends, of 100 ms at many positions: one position in
+  // `stride`, or in TENON_STEP_STRIDE.
   void RunSome(StepScenario scenario, uint64_t stride) {
     const char* text = std::getenv("TENON_STEP_STRIDE");
     scenario.stride =
@@ -78,7 +79,7 @@ class SyncStepTest : public testing::Test {
   void Run(StepScenario scenario) {
     scenario.name =
         ::testing::UnitTest::GetInstance()->current_test_info()->name();
-    scenario.may_have_threads = true;  // The one that waits for the victim.
+    scenario.may_have_threads = true;  // The waiter for the victim.
     TENON_ASSERT_OK_AND_ASSIGN(const StepReport report,
                                KillAtEveryInstruction(scenario));
     std::cout << report.ToString() << "the others waited up to " << longest_
@@ -93,7 +94,8 @@ class SyncStepTest : public testing::Test {
   absl::Duration longest_;
 };
 
-// Whether it can be locked, and its next holders are told of a death once.
+// Checks that it can be locked, and that its next holders are told of a death
+// once.
 inline absl::Status CheckMutex(const Mutex& mutex) {
   {
     TENON_ASSIGN_OR_RETURN(Mutex::Guard guard, mutex.Lock(Watchdog()));

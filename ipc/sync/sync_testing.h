@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// What the tests of Mutex, Event and their like share.
+// Helpers of the tests of Mutex, Event and similar types.
 
 #ifndef TENON_IPC_SYNC_SYNC_TESTING_H_
 #define TENON_IPC_SYNC_SYNC_TESTING_H_
@@ -24,7 +24,7 @@ inline Deadline Watchdog() { return Deadline::After(absl::Seconds(15)); }
 // For waits that should not end before.
 inline Deadline Shortly() { return Deadline::After(absl::Milliseconds(30)); }
 
-// What a process that is sent `object` has.
+// The object that a process gets to which `object` is sent.
 template <typename T>
 T Another(const T& object) {
   return T::Adopt(UniqueFd(fcntl(object.fd(), F_DUPFD_CLOEXEC, 0))).value();

@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// TensorEncoder, TensorShelf and TensorDecoder together, without a queue.
+// TensorEncoder, PublishedTensorFds and TensorDecoder together, without a
+// queue.
 
 #include <cstddef>
 #include <cstdint>
@@ -41,15 +42,15 @@ constexpr size_t kRecordBytes = 128;
 
 class TensorCodecTest : public testing::Test {
  protected:
-  TensorCodecTest() : shelf_(FdShelf::Create().value()) {}
+  TensorCodecTest() : fds_(FdBoard::Create().value()) {}
 
   std::unique_ptr<TensorEncoder> NewEncoder(std::shared_ptr<Arena> arena = {}) {
-    auto shelf = TensorShelf::On(
+    auto fds = PublishedTensorFds::On(
         [this](absl::string_view bytes, absl::Span<const int> fds) {
-          ++laid_;
-          return shelf_.Put(bytes, fds);
+          ++published_;
+          return fds_.Publish(bytes, fds);
         });
-    return std::make_unique<TensorEncoder>(*std::move(shelf), std::move(arena),
+    return std::make_unique<TensorEncoder>(*std::move(fds), std::move(arena),
                                            "codec");
   }
 
@@ -61,8 +62,8 @@ class TensorCodecTest : public testing::Test {
   }
 
   absl::StatusOr<TensorMessage> Decode() {
-    const auto take = [this] { return shelf_.Take(); };
-    std::optional<TensorShelfItem> item;
+    const auto take = [this] { return fds_.Read(); };
+    std::optional<ReceivedTensorFds> item;
     TensorSource source(take, &item);
     TensorMessage message;
     const absl::Status status = decoder_.Decode(record_, source, &message);
@@ -76,8 +77,8 @@ class TensorCodecTest : public testing::Test {
     return Decode();
   }
 
-  FdShelf shelf_;
-  int laid_ = 0;
+  FdBoard fds_;
+  int published_ = 0;
   std::unique_ptr<TensorEncoder> encoder_ = NewEncoder();
   TensorDecoder decoder_{{}, {}};
   uint64_t number_ = 0;
@@ -107,7 +108,7 @@ TEST_F(TensorCodecTest, ScalarsAndStringsGoIntoTheRecord) {
   EXPECT_THAT(got.number(1), IsOkAndHolds(2.5));
   EXPECT_THAT(got.string(2), IsOkAndHolds("text"));
   EXPECT_THAT(got.string(3), IsOkAndHolds(""));
-  EXPECT_EQ(laid_, 0);
+  EXPECT_EQ(published_, 0);
 }
 
 TEST_F(TensorCodecTest, ALongStringGoesIntoABlock) {
@@ -151,11 +152,11 @@ TEST_F(TensorCodecTest, APooledTensorIsTheSameMemoryAndLaidOutOnce) {
     ExpectIs(got.tensor(0), 5);
     ASSERT_THAT(tensor.Fill(6.0f), IsOk());
     ExpectIs(got.tensor(0), 6);
-    // Forwarded: what was received is sent.
+    // Forwards the received message.
     TENON_ASSERT_OK_AND_ASSIGN(const TensorMessage again, Through(got));
     ExpectIs(again.tensor(0), 6);
   }
-  EXPECT_EQ(laid_, 1);
+  EXPECT_EQ(published_, 1);
 }
 
 TEST_F(TensorCodecTest, SegmentsTravelByDescriptorAndByName) {
@@ -207,7 +208,7 @@ TEST_F(TensorCodecTest, ManyFieldsOfEveryKindGoIntoOneBlock) {
     message.Add(shared);
   }
   TENON_ASSERT_OK_AND_ASSIGN(const TensorHolds holds, Encode(message));
-  // The copies need none, and the shared one only one.
+  // The copies need no hold, and the shared block only one.
   EXPECT_EQ(holds.storages.size(), 1001u);
   TENON_ASSERT_OK_AND_ASSIGN(const TensorMessage got, Decode());
   ASSERT_EQ(got.size(), message.size());
@@ -230,14 +231,14 @@ TEST_F(TensorCodecTest, DescriptorsLieOutUntilTheirMessageIsTaken) {
       TENON_ASSERT_OK_AND_ASSIGN(holds.emplace_back(),
                                  Encode(TensorMessage(tensor)));
     }
-    EXPECT_EQ(shelf_.Take()->fds.size(), 3u);
-    ASSERT_THAT(encoder_->shelf().Reap(2), IsOk());
-    EXPECT_EQ(shelf_.Take()->fds.size(), 1u);
+    EXPECT_EQ(fds_.Read()->fds.size(), 3u);
+    ASSERT_THAT(encoder_->fds().Reap(2), IsOk());
+    EXPECT_EQ(fds_.Read()->fds.size(), 1u);
     ExpectIs(Decode()->tensor(0), 1);
-    ASSERT_THAT(encoder_->shelf().Reap(3), IsOk());
-    EXPECT_EQ(shelf_.Take()->fds.size(), 0u);
+    ASSERT_THAT(encoder_->fds().Reap(3), IsOk());
+    EXPECT_EQ(fds_.Read()->fds.size(), 0u);
     EXPECT_THAT(Decode(), StatusIs(absl::StatusCode::kDataLoss,
-                                   HasSubstr("sender's shelf")));
+                                   HasSubstr("published descriptors")));
   }
   EXPECT_EQ(CountOpenFds(), fds);
 }
@@ -245,20 +246,20 @@ TEST_F(TensorCodecTest, DescriptorsLieOutUntilTheirMessageIsTaken) {
 TEST_F(TensorCodecTest, MoreDescriptorsThanFitAreRefused) {
   std::vector<Tensor> tensors;
   std::vector<TensorHolds> holds;
-  for (size_t i = 0; i < TensorShelf::kMaxFds + 1; ++i) {
+  for (size_t i = 0; i < PublishedTensorFds::kMaxFds + 1; ++i) {
     Tensor tensor = NewTensor(1);
     ASSERT_THAT(tensor.Share(), IsOk());
     tensors.push_back(tensor);
   }
-  for (size_t i = 0; i < TensorShelf::kMaxFds; ++i) {
+  for (size_t i = 0; i < PublishedTensorFds::kMaxFds; ++i) {
     TENON_ASSERT_OK_AND_ASSIGN(holds.emplace_back(),
                                Encode(TensorMessage(tensors[i])));
   }
-  // Not while the others have not been taken.
+  // Not before the others have been taken.
   EXPECT_THAT(Encode(TensorMessage(tensors.back())),
               StatusIs(absl::StatusCode::kResourceExhausted,
-                       HasSubstr("room for 248")));
-  encoder_->shelf().Cancel(number_--);
+                       HasSubstr("limit is 248")));
+  encoder_->fds().Cancel(number_--);
   taken_ = 1;
   EXPECT_THAT(Through(TensorMessage(tensors.back())), IsOk());
   // Never in one message.
@@ -266,7 +267,7 @@ TEST_F(TensorCodecTest, MoreDescriptorsThanFitAreRefused) {
   TensorMessage all;
   for (const Tensor& tensor : tensors) all.Add(tensor);
   EXPECT_THAT(Encode(all), StatusIs(absl::StatusCode::kInvalidArgument,
-                                    HasSubstr("a message of tensors with")));
+                                    HasSubstr("a message needs")));
 }
 
 TEST_F(TensorCodecTest, ABlockThatWasTakenBackIsDataLoss) {
@@ -281,7 +282,7 @@ TEST_F(TensorCodecTest, ABlockThatWasTakenBackIsDataLoss) {
     TENON_ASSERT_OK_AND_ASSIGN(const Tensor tensor, new_tensor());
     ASSERT_THAT(Encode(TensorMessage(tensor)), IsOk());
   }
-  // Nobody holds it: it is used again.
+  // The block has no holder: it is reused.
   std::vector<Tensor> all;
   for (auto more = new_tensor(); more.ok(); more = new_tensor()) {
     all.push_back(*std::move(more));
@@ -297,8 +298,8 @@ TEST_F(TensorCodecTest, ArenasThatAreGoneDoNotCountAgainstTheLimit) {
     encoder_ = NewEncoder();
     TENON_ASSERT_OK_AND_ASSIGN(const TensorHolds holds,
                                Encode(TensorMessage(NewTensor(2))));
-    const auto take = [this] { return shelf_.Take(); };
-    std::optional<TensorShelfItem> item;
+    const auto take = [this] { return fds_.Read(); };
+    std::optional<ReceivedTensorFds> item;
     TensorSource source(take, &item);
     TensorMessage got;
     ASSERT_THAT(decoder.Decode(record_, source, &got), IsOk());
@@ -322,8 +323,8 @@ TEST_F(TensorCodecTest, MoreSegmentsThanFitAreLaidOutInTurns) {
       ASSERT_THAT(tensor.Fill(3.0f), IsOk());
       TENON_ASSERT_OK_AND_ASSIGN(const TensorHolds holds,
                                  Encode(TensorMessage(tensor)));
-      const auto take = [this] { return shelf_.Take(); };
-      std::optional<TensorShelfItem> item;
+      const auto take = [this] { return fds_.Read(); };
+      std::optional<ReceivedTensorFds> item;
       TensorSource source(take, &item);
       TensorMessage got;
       ASSERT_THAT(decoder.Decode(record_, source, &got), IsOk());

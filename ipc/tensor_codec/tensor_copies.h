@@ -1,13 +1,11 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Tensors in private memory, copied into a block of an arena so that they can
-// be sent: the one way in which all carriers do it. Internal to tensor queues
-// and
-// //spawn.
+// Copies tensors in private memory into a block of an arena so that they can be
+// sent; used by every carrier. Internal to tensor queues and //spawn.
 //
-// Of each storage the bytes are copied from the first to the last that some of
-// the tensors have there; views of one storage stay views of one storage.
+// Of each storage the bytes from the first to the last that any of the tensors
+// uses are copied; views of one storage stay views of one storage.
 
 #ifndef TENON_IPC_TENSOR_CODEC_TENSOR_COPIES_H_
 #define TENON_IPC_TENSOR_CODEC_TENSOR_COPIES_H_
@@ -30,24 +28,25 @@
 
 namespace tenon {
 
-// In this order: Add() all, Place(), SpecOf() and Write().
-// Ownership: keeps the storages.
+// Call order: Add() all, Place(), then SpecOf() and Write().
+// Ownership: holds the storages.
 // Threads: thread-compatible.
 class TensorCopies {
  public:
-  // Returns the number of its copy, which views of one storage share.
+  // Returns the number of the copy, which views of one storage share.
   size_t Add(const Tensor& tensor);
 
-  // Arranges the copies behind `offset` bytes of a block; returns how large the
-  // block has to be.
+  // Arranges the copies after the first `offset` bytes of a block; returns the
+  // size that the block must have.
   size_t Place(size_t offset);
 
-  // The elements of a tensor where they are copied to. Errors: kInvalidArgument
-  // if they do not fit.
+  // The spec of a tensor within the block. Errors: kInvalidArgument if it does
+  // not fit.
   absl::StatusOr<TensorSpec> SpecOf(size_t copy, const TensorSpec& spec,
                                     size_t block_bytes) const;
 
-  // Copies. Errors: kFailedPrecondition if the memory is not accessible.
+  // Copies the bytes. Errors: kFailedPrecondition if the memory is not
+  // accessible.
   absl::Status Write(std::span<std::byte> block) const;
 
  private:
@@ -66,8 +65,8 @@ class TensorCopies {
   absl::flat_hash_map<const Storage*, size_t> numbers_;
 };
 
-// The tensors copied into one block of `arena`, which is free again when all of
-// them are gone. Waits for memory until `deadline`.
+// Copies the tensors into one block of `arena`, which is free again when all of
+// the copies are gone. Waits for memory until `deadline`.
 // Errors: Arena::Allocate()'s.
 absl::StatusOr<std::vector<Tensor>> CopyIntoArena(
     Arena& arena, absl::Span<const Tensor> tensors, Deadline deadline);

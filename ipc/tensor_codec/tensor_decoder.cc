@@ -29,16 +29,16 @@
 namespace tenon {
 namespace {
 
-// What another try can change stays what it is.
+// Retryable errors are returned unchanged; all others become kDataLoss.
 absl::Status AsLoss(const absl::Status& status) {
   if (absl::IsResourceExhausted(status)) return status;
   return absl::DataLossError(
-      absl::StrCat("a message of tensors is lost: ", status.message()));
+      absl::StrCat("Get(): a message of tensors is lost: ", status.message()));
 }
 
 absl::Status Refuse(absl::string_view why) { return absl::DataLossError(why); }
 
-// No offer of it was accepted, or the attachment is refused.
+// Its arena's offer is unknown here, or its attachment was refused.
 bool NeedsOffer(const absl::Status& status) {
   return absl::IsNotFound(status) || absl::IsUnavailable(status);
 }
@@ -50,7 +50,7 @@ bool IsLackOfDescriptors(const absl::Status& status) {
 
 }  // namespace
 
-// One message on its way.
+// The decoding of one message.
 class TensorDecoder::Decoding {
  public:
   Decoding(TensorDecoder& decoder, TensorSource& source, TensorMessage& message)
@@ -68,7 +68,7 @@ class TensorDecoder::Decoding {
   TensorDecoder& decoder_;
   TensorSource& source_;
   TensorMessage& message_;
-  std::shared_ptr<Storage> here_;  // The block that the body is in.
+  std::shared_ptr<Storage> here_;  // The block that holds the body.
 };
 
 absl::Status TensorDecoder::Decoding::Decode(std::span<const std::byte> bytes) {
@@ -80,7 +80,7 @@ absl::Status TensorDecoder::Decoding::Decode(std::span<const std::byte> bytes) {
 
 absl::StatusOr<std::span<const std::byte>> TensorDecoder::Decoding::ClaimBody(
     const WireRecord& record) {
-  // A spec of more than 2^63-1 bytes is refused here.
+  // Specs of more than 2^63-1 bytes fail here.
   TENON_ASSIGN_OR_RETURN(
       const TensorSpec spec,
       TensorSpec::Contiguous(kDtypeOf<uint8_t>,
@@ -122,21 +122,23 @@ absl::StatusOr<Tensor> TensorDecoder::Decoding::Make(
     const WireStorage& from, const WireTensor& tensor,
     const std::shared_ptr<Storage>& storage) {
   if (storage != nullptr) return Tensor::FromSpec(*tensor.spec, storage);
-  switch (from.place) {
-    case WirePlace::kBlock:
+  switch (from.location) {
+    case WireLocation::kBlock:
       return decoder_.Claim(from.block, *tensor.spec, source_);
-    case WirePlace::kSegment:
+    case WireLocation::kSegment:
       return decoder_.Import(from.segment, *tensor.spec, source_);
-    case WirePlace::kHere:
+    case WireLocation::kHere:
       if (here_ == nullptr) break;
       return Tensor::FromSpec(*tensor.spec, here_);
-    case WirePlace::kEmpty: {
+    case WireLocation::kEmpty: {
       TENON_ASSIGN_OR_RETURN(
           auto empty, Storage::CreateShared(0, SegmentKind::kSharedWritable));
       return Tensor::FromSpec(*tensor.spec, std::move(empty));
     }
   }
-  return Refuse("a tensor is in a block, and there is none");
+  return Refuse(
+      "malformed tensor message: a tensor is in the body's block, but the body "
+      "is inline");
 }
 
 absl::Status TensorDecoder::Decode(std::span<const std::byte> record,
@@ -169,8 +171,8 @@ absl::Status TensorDecoder::Decode(std::span<const std::byte> record,
   absl::StatusOr<Tensor> only = message.tensor(0);
   if (message.size() != 1 || !only.ok()) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "the message that is next has ", message.size(),
-        " fields, and is not one tensor alone: Get() it as a message"));
+        "GetTensor(): the next message has ", message.size(),
+        " fields; want exactly one tensor; receive it with Get()"));
   }
   *tensor = *std::move(only);
   return absl::OkStatus();
@@ -195,15 +197,15 @@ absl::StatusOr<Tensor> TensorDecoder::Claim(const BlockDescriptor& block,
 absl::StatusOr<std::shared_ptr<Storage>> TensorDecoder::AttachAndClaim(
     const BlockDescriptor& block, TensorSource& source) {
   const auto attach = [&]() -> absl::StatusOr<std::shared_ptr<Storage>> {
-    TENON_ASSIGN_OR_RETURN(TensorShelfItem::Offer offer,
-                           source.Get([&](const TensorShelfItem& item) {
+    TENON_ASSIGN_OR_RETURN(ReceivedTensorFds::Offer offer,
+                           source.Get([&](const ReceivedTensorFds& item) {
                              return item.OfferOf(block);
                            }));
     return arenas_.AcceptAndClaim(offer.bytes, std::move(offer.fds), block);
   };
   for (;;) {
     absl::StatusOr<std::shared_ptr<Storage>> storage = attach();
-    // Arenas have descriptors; the importer sees to its own limits.
+    // Arenas hold descriptors; the importer enforces its own limits.
     if (!IsLackOfDescriptors(storage.status()) || !arenas_.ForgetOldestIdle()) {
       return storage;
     }
@@ -222,14 +224,15 @@ absl::StatusOr<Tensor> TensorDecoder::Import(const WireSegment& segment,
                          .spec = spec,
                          .name = {}};
   if (segment.name.size() >= sizeof(handle.name)) {
-    return Refuse("the name of a segment is too long");
+    return Refuse(
+        "malformed tensor message: the name of a segment is too long");
   }
   segment.name.copy(handle.name, sizeof(handle.name) - 1);
   TENON_RETURN_IF_ERROR(handle.Check());
   UniqueFd fd;
   if (handle.has_segment() &&
       handle.segment_strategy() == SharingStrategy::kFileDescriptor) {
-    TENON_ASSIGN_OR_RETURN(fd, source.Get([&](TensorShelfItem& item) {
+    TENON_ASSIGN_OR_RETURN(fd, source.Get([&](ReceivedTensorFds& item) {
       return item.FdOf(segment.key);
     }));
   }

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// TensorDecoder: makes a message of a record, with its tensors claimed or
+// TensorDecoder: decodes a record into a message with its tensors claimed or
 // imported. Internal to tensor queues.
 
 #ifndef TENON_IPC_TENSOR_CODEC_TENSOR_DECODER_H_
@@ -29,63 +29,64 @@
 
 namespace tenon {
 
-// What a sender has laid out, taken when something of it is wanted, and kept in
-// `*item` for the next one.
+// A sender's published descriptors, read when the first is needed and kept in
+// `*item` for later ones.
 class TensorSource {
  public:
-  using Take = absl::FunctionRef<absl::StatusOr<ShelfItem>()>;
+  using Take = absl::FunctionRef<absl::StatusOr<PublishedFds>()>;
 
-  TensorSource(Take take, std::optional<TensorShelfItem>* item)
+  TensorSource(Take take, std::optional<ReceivedTensorFds>* item)
       : take_(take), item_(*item) {}
 
-  // What `find` finds, a StatusOr; it looks again in what lies there now if it
-  // is not in what was taken before. Errors: find's; those of taking.
+  // The result of `find`, a StatusOr; if the kept item does not have it, the
+  // published item is read again. Errors: find's; those of reading.
   template <typename Find>
   auto Get(const Find& find)
-      -> decltype(find(std::declval<TensorShelfItem&>())) {
+      -> decltype(find(std::declval<ReceivedTensorFds&>())) {
     if (item_) {
       auto found = find(*item_);
       if (found.ok()) return found;
     }
-    TENON_ASSIGN_OR_RETURN(ShelfItem item, take_());
-    TENON_ASSIGN_OR_RETURN(item_, TensorShelfItem::From(std::move(item)));
+    TENON_ASSIGN_OR_RETURN(PublishedFds item, take_());
+    TENON_ASSIGN_OR_RETURN(item_, ReceivedTensorFds::From(std::move(item)));
     return find(*item_);
   }
 
  private:
   const Take take_;
-  std::optional<TensorShelfItem>& item_;
+  std::optional<ReceivedTensorFds>& item_;
 };
 
-// Threads: thread-safe, but for the source.
-// Trust: records may be anything, a half-written one among them: an error, at
-//   most with what it names claimed or mapped for a moment.
-// Failure: what was claimed has been released.
+// Threads: thread-safe, except the source.
+// Trust: records may be anything, half-written ones included: an error, at most
+//   with the named memory claimed or mapped for a moment.
+// Failure: all claims have been released.
 class TensorDecoder {
  public:
   TensorDecoder(ArenaTensorImporterOptions arenas,
                 const TensorImporterOptions& segments)
-      // Senders offer an arena for as long as they send of it.
+      // A sender offers an arena for as long as it sends from it.
       : arenas_((arenas.forget_idle = true, arenas)), segments_(segments) {}
 
-  // Errors: kResourceExhausted if a limit of this process or its importers is
-  // in the way: another try may succeed; kDataLoss if none will.
-  // `message` is empty before.
+  // Errors: kResourceExhausted if a limit of this process or its importers was
+  // hit (a retry may succeed); kDataLoss if no retry can succeed. `message` is
+  // empty before.
   absl::Status Decode(std::span<const std::byte> record, TensorSource& source,
                       TensorMessage* message);
-  // The same for a message of one tensor and nothing else. Errors: also
-  // kInvalidArgument if it has something else.
+  // The same for a message of exactly one tensor. Errors: also kInvalidArgument
+  // if it has other fields.
   absl::Status Decode(std::span<const std::byte> record, TensorSource& source,
                       Tensor* tensor);
 
-  // Unmaps what senders have given up: segments, and arenas of which nothing is
-  // held and whose owner has ended. The second at most every 100 ms.
+  // Unmaps memory that senders no longer use: trimmed segments, and arenas of
+  // which no tensor is held and whose owner has ended. SweepNowAndThen() acts
+  // at most every 100 ms.
   void Sweep() { arenas_.Sweep(); }
   void SweepNowAndThen() { arenas_.SweepNowAndThen(); }
-  // What is mapped of arenas.
+  // The mapped memory of arenas.
   ArenaTensorImporter::Mapped mapped() { return arenas_.mapped(); }
 
-  // That a tensor which was sent is the same when it comes back.
+  // Makes a sent tensor share its storage again when it is received back.
   void Recognize(const Tensor& sent) { segments_.Recognize(sent); }
 
  private:

@@ -34,18 +34,18 @@ struct CopiedTensor {
   size_t copy = 0;  // Its number.
 };
 
-// One message on its way.
+// The encoding of one message.
 class Encoding {
  public:
-  Encoding(TensorShelf& shelf, uint64_t number)
-      : shelf_(shelf), number_(number) {}
+  Encoding(PublishedTensorFds& fds, uint64_t number)
+      : fds_(fds), number_(number) {}
 
   absl::Status Add(const TensorMessage& message);
   size_t body_bytes() const { return body_bytes_; }
   bool fits(size_t inline_bytes) const {
     return copied_tensors_.empty() && body_bytes_ <= inline_bytes;
   }
-  // How large the block has to be that the message fits into.
+  // The size of the block that holds the message.
   size_t PlaceInBlock() { return copies_.Place(body_bytes_); }
   absl::Status WriteBlock(std::span<std::byte> block);
 
@@ -62,15 +62,17 @@ class Encoding {
     wire_.fields.push_back(WireTensor{.storage = storage, .spec = &spec});
   }
 
-  TensorShelf& shelf_;
+  PublishedTensorFds& fds_;
   const uint64_t number_;
   TensorWire wire_;
   TensorHolds holds_;
   size_t body_bytes_ = 0;
 
-  // What wire_.storages are: a Storage, null for kEmpty, &copies_ for kHere.
+  // The objects behind wire_.storages: a Storage, null for kEmpty, &copies_ for
+  // kHere.
   absl::InlinedVector<const void*, 1> of_storages_;
-  absl::flat_hash_map<const void*, uint32_t> numbers_;  // If there are many.
+  // Used if there are many.
+  absl::flat_hash_map<const void*, uint32_t> numbers_;
   TensorCopies copies_;
   std::vector<CopiedTensor> copied_tensors_;
 };
@@ -135,13 +137,13 @@ absl::Status Encoding::Add(const Tensor& tensor) {
 absl::Status Encoding::AddShared(const Tensor& tensor, WireStorage& storage) {
   if (tensor.storage()->lease() != nullptr) {
     TENON_ASSIGN_OR_RETURN(storage.block, DescribeBlock(tensor));
-    storage.place = WirePlace::kBlock;
-    return shelf_.NeedOffer(storage.block, number_,
-                            [&] { return Offer(tensor); });
+    storage.location = WireLocation::kBlock;
+    return fds_.NeedOffer(storage.block, number_,
+                          [&] { return Offer(tensor); });
   }
   TENON_ASSIGN_OR_RETURN(const ExportedTensor exported, Export(tensor));
-  storage.place = WirePlace::kSegment;
-  // The name is that of the storage, which lives as long as this does.
+  storage.location = WireLocation::kSegment;
+  // The name belongs to the storage, which outlives this object.
   storage.segment = {.strategy = exported.handle.strategy,
                      .kind = exported.handle.kind,
                      .storage_bytes = exported.handle.storage_bytes,
@@ -149,7 +151,7 @@ absl::Status Encoding::AddShared(const Tensor& tensor, WireStorage& storage) {
                      .key = 0,
                      .name = tensor.storage()->name()};
   if (exported.fd >= 0) {
-    storage.segment.key = shelf_.NeedFd(tensor.storage(), number_);
+    storage.segment.key = fds_.NeedFd(tensor.storage(), number_);
   }
   return absl::OkStatus();
 }
@@ -158,12 +160,13 @@ void Encoding::AddCopied(const Tensor& tensor) {
   copied_tensors_.push_back(
       {.field = wire_.fields.size(), .copy = copies_.Add(tensor)});
   const uint32_t here = NumberOf(&copies_).first;
-  wire_.storages[here].place = WirePlace::kHere;
+  wire_.storages[here].location = WireLocation::kHere;
   AddTensor(here, tensor.spec());
 }
 
 absl::Status Encoding::WriteBlock(std::span<std::byte> block) {
-  wire_.specs.reserve(copied_tensors_.size());  // So that none moves.
+  // So that the specs do not move.
+  wire_.specs.reserve(copied_tensors_.size());
   for (const CopiedTensor& tensor : copied_tensors_) {
     auto& field = std::get<WireTensor>(wire_.fields[tensor.field]);
     TENON_ASSIGN_OR_RETURN(
@@ -200,8 +203,8 @@ bool TensorEncoder::EncodeAlone(const Tensor& tensor, uint64_t number,
                                 uint64_t taken, std::span<std::byte> record) {
   const absl::StatusOr<BlockDescriptor> block = DescribeBlock(tensor);
   return block.ok() && WriteTensorRecord(*block, tensor.spec(), record) &&
-         shelf_.NeedOffer(*block, number, [&] { return Offer(tensor); }).ok() &&
-         shelf_.Lay(number, taken).ok();
+         fds_.NeedOffer(*block, number, [&] { return Offer(tensor); }).ok() &&
+         fds_.Publish(number, taken).ok();
 }
 
 absl::StatusOr<TensorHolds> TensorEncoder::Encode(const TensorMessage& message,
@@ -209,10 +212,10 @@ absl::StatusOr<TensorHolds> TensorEncoder::Encode(const TensorMessage& message,
                                                   uint64_t taken,
                                                   Deadline deadline,
                                                   std::span<std::byte> record) {
-  Encoding encoding(shelf_, number);
+  Encoding encoding(fds_, number);
   TENON_RETURN_IF_ERROR(encoding.Add(message));
   if (encoding.fits(record.size() - kWireRecordHeaderBytes)) {
-    TENON_RETURN_IF_ERROR(shelf_.Lay(number, taken));
+    TENON_RETURN_IF_ERROR(fds_.Publish(number, taken));
     WriteInlineRecord(encoding.wire(), encoding.body_bytes(), record);
     return std::move(encoding.holds());
   }
@@ -220,9 +223,9 @@ absl::StatusOr<TensorHolds> TensorEncoder::Encode(const TensorMessage& message,
                          Allocate(encoding.PlaceInBlock(), deadline));
   TENON_RETURN_IF_ERROR(encoding.WriteBlock(block.bytes()));
   TENON_ASSIGN_OR_RETURN(const BlockDescriptor where, block.Describe());
-  TENON_RETURN_IF_ERROR(shelf_.NeedOffer(
+  TENON_RETURN_IF_ERROR(fds_.NeedOffer(
       where, number, [&] { return block.arena()->Offer(block); }));
-  TENON_RETURN_IF_ERROR(shelf_.Lay(number, taken));
+  TENON_RETURN_IF_ERROR(fds_.Publish(number, taken));
   WriteBlockRecord(where, encoding.body_bytes(), record);
   encoding.holds().block = std::move(block);
   return std::move(encoding.holds());

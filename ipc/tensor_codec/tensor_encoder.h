@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// TensorEncoder: makes a record of a message, and lays out what goes with it.
-// Internal to tensor queues.
+// TensorEncoder: encodes a message into a record, and publishes the descriptors
+// that belong to it. Internal to tensor queues.
 
 #ifndef TENON_IPC_TENSOR_CODEC_TENSOR_ENCODER_H_
 #define TENON_IPC_TENSOR_CODEC_TENSOR_ENCODER_H_
@@ -27,7 +27,7 @@
 
 namespace tenon {
 
-// What has to live until a message has been taken.
+// The memory that must stay alive until a message has been taken.
 struct TensorHolds {
   absl::InlinedVector<std::shared_ptr<Storage>, 1> storages;
   Block block;
@@ -36,40 +36,40 @@ struct TensorHolds {
 };
 
 // Threads: thread-compatible.
-// Failure: a call that fails has changed nothing that can be seen.
+// Failure: a call that fails has no visible effect.
 class TensorEncoder {
  public:
-  // Without an arena it makes one of that name when it needs it.
-  TensorEncoder(TensorShelf shelf, std::shared_ptr<Arena> arena,
+  // If `arena` is null it creates one of that name when it first needs memory.
+  TensorEncoder(PublishedTensorFds fds, std::shared_ptr<Arena> arena,
                 std::string name)
-      : shelf_(std::move(shelf)),
+      : fds_(std::move(fds)),
         arena_(std::move(arena)),
         name_(std::move(name)) {}
 
-  // The message, which gets that number, as `record`, whose size is that of the
-  // queue's records. Of the former ones `taken` were taken. If memory is wanted
-  // it waits for it until `deadline`. Errors: kFailedPrecondition if a tensor
-  // was inherited by fork(); kInvalidArgument if it cannot be sent, and
-  // kResourceExhausted or kDeadlineExceeded if it cannot be now, after each of
-  // which Cancel() is to be called.
+  // Encodes message `number` into `record`, which has the size of the queue's
+  // records. Of the messages before, `taken` were taken. Waits for memory until
+  // `deadline`. Errors: kFailedPrecondition if a tensor was inherited by
+  // fork(); kInvalidArgument if the message can never be sent;
+  // kResourceExhausted or kDeadlineExceeded if it cannot be sent now. Call
+  // Cancel() after each of these.
   absl::StatusOr<TensorHolds> Encode(const TensorMessage& message,
                                      uint64_t number, uint64_t taken,
                                      Deadline deadline,
                                      std::span<std::byte> record);
 
-  // The same for a message of one tensor, by the short way: false if there is
-  // none for it, or something else is in the way: Encode() it.
+  // The same for a message of one tensor, by the fast path: false if the tensor
+  // has none, or on any error; call Encode() then.
   bool EncodeAlone(const Tensor& tensor, uint64_t number, uint64_t taken,
                    std::span<std::byte> record);
 
-  TensorShelf& shelf() { return shelf_; }
+  PublishedTensorFds& fds() { return fds_; }
   // Errors: Arena::Create()'s.
   absl::StatusOr<Arena*> arena();
 
  private:
   absl::StatusOr<Block> Allocate(size_t bytes, Deadline deadline);
 
-  TensorShelf shelf_;
+  PublishedTensorFds fds_;
   std::shared_ptr<Arena> arena_;
   const std::string name_;
 };

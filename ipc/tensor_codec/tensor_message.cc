@@ -31,11 +31,12 @@ absl::StatusOr<const T*> FieldAt(absl::Span<const TensorMessage::Field> fields,
                                  size_t index) {
   if (index >= fields.size()) {
     return absl::OutOfRangeError(absl::StrCat(
-        "field ", index, " of a message of ", fields.size(), " fields"));
+        "TensorMessage: index ", index, " is out of range: the message has ",
+        fields.size(), " fields"));
   }
   if (const T* field = std::get_if<T>(&fields[index])) return field;
   return absl::InvalidArgumentError(absl::StrCat(
-      "field ", index, " of a message is ", kKinds[fields[index].index()],
+      "TensorMessage: field ", index, " is ", kKinds[fields[index].index()],
       ", not ", kKinds[TensorMessage::Field(T()).index()]));
 }
 

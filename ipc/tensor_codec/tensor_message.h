@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// TensorMessage: any number of tensors, strings and scalars, in an order that
-// sender and receiver agree on.
+// TensorMessage: a sequence of tensors, strings and scalars in an order on
+// which sender and receiver agree.
 //
 //   TensorMessage message;
 //   message.Add(int64_t{epoch}).Add("train").Add(images).Add(labels);
@@ -11,7 +11,7 @@
 //   TENON_ASSIGN_OR_RETURN(int64_t epoch, got.integer(0));
 //   TENON_ASSIGN_OR_RETURN(Tensor images, got.tensor(2));
 //
-// How it travels: tensor_queue.h.
+// Its transfer: tensor_queue.h.
 
 #ifndef TENON_IPC_TENSOR_CODEC_TENSOR_MESSAGE_H_
 #define TENON_IPC_TENSOR_CODEC_TENSOR_MESSAGE_H_
@@ -33,18 +33,18 @@ namespace tenon {
 
 // Ownership: owns its strings; its tensors are references to their storages.
 // Threads: thread-compatible.
-// Processes: its tensors are as inert in a forked child as elsewhere.
+// Processes: in a forked child its tensors are inert.
 // Failure: accessors change nothing.
 class TensorMessage {
  public:
-  // Numbers travel as 64 bits; a bool is an integer, 0 or 1.
+  // Integers are sent as 64 bits; a bool is an integer, 0 or 1.
   using Field = std::variant<int64_t, double, std::string, Tensor>;
 
   TensorMessage() = default;
   explicit TensorMessage(const Tensor& tensor) { Add(tensor); }
 
-  // Each returns this message. Unsigned integers of 64 bits are not taken,
-  // because not all of them would arrive as they were: cast them.
+  // Each returns this message. Unsigned 64-bit integers are not accepted,
+  // because not all of them fit into int64_t: cast them.
   template <std::integral T>
   requires(sizeof(T) < sizeof(int64_t) ||
            std::signed_integral<T>) TensorMessage& Add(T value) {
@@ -57,16 +57,16 @@ class TensorMessage {
   TensorMessage& Add(const Tensor& value);
   TensorMessage& Add(Tensor&& value);
 
-  // Room for so many fields.
+  // Reserves room for `fields` fields.
   void Reserve(size_t fields) { fields_.reserve(fields); }
 
   size_t size() const { return fields_.size(); }
   bool empty() const { return fields_.empty(); }
   absl::Span<const Field> fields() const { return fields_; }
 
-  // The field at `index`. The string is valid as long as the message is and
-  // nothing is added. Errors: kOutOfRange if there are not so many;
-  // kInvalidArgument if it is of another kind, naming both.
+  // The field at `index`. The string is valid until a field is added or the
+  // message is destroyed. Errors: kOutOfRange if there are fewer fields;
+  // kInvalidArgument naming both types if it has another type.
   absl::StatusOr<int64_t> integer(size_t index) const;
   absl::StatusOr<double> number(size_t index) const;
   absl::StatusOr<absl::string_view> string(size_t index) const;
@@ -75,7 +75,7 @@ class TensorMessage {
  private:
   TensorMessage& AddInteger(int64_t value);
 
-  // Of one tensor, the most frequent message, without an allocation.
+  // A message of one tensor, the most frequent one, needs no allocation.
   absl::InlinedVector<Field, 1> fields_;
 };
 

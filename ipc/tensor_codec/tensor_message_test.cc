@@ -42,7 +42,7 @@ TEST(TensorMessageTest, AFieldOfAnotherKindIsRefusedByName) {
   message.Add(1.5);
   EXPECT_THAT(message.integer(0),
               StatusIs(absl::StatusCode::kInvalidArgument,
-                       HasSubstr("field 0 of a message is a tensor, not an "
+                       HasSubstr("field 0 is a tensor, not an "
                                  "integer")));
   EXPECT_THAT(message.string(1), StatusIs(absl::StatusCode::kInvalidArgument,
                                           HasSubstr("a number, not a string")));
@@ -55,7 +55,7 @@ TEST(TensorMessageTest, AFieldThatIsNotThereIsOutOfRange) {
   EXPECT_TRUE(message.empty());
   EXPECT_THAT(message.tensor(0),
               StatusIs(absl::StatusCode::kOutOfRange,
-                       HasSubstr("field 0 of a message of 0 fields")));
+                       HasSubstr("the message has 0 fields")));
   message.Add("only");
   EXPECT_THAT(message.string(1), StatusIs(absl::StatusCode::kOutOfRange));
 }

@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// What users of tensors in shared memory expect elsewhere: see docs/parity.md.
+// Guarantees that users know from other libraries of shared tensors: see
+// docs/parity.md.
 
 #include <cstddef>
 #include <cstdint>
@@ -137,7 +138,7 @@ TEST_P(TensorParityTest, ANameIsThereWhileItIsNeeded) {
     EXPECT_THAT(names(), SizeIs(made));
     ASSERT_THAT(out->Put(tensor, Watchdog()), IsOk());
     tensor = Tensor();
-    EXPECT_THAT(names(), SizeIs(made));  // It is still on its way.
+    EXPECT_THAT(names(), SizeIs(made));  // Still in flight.
     ASSERT_THAT(in->Get(Watchdog()), IsOk());
     ASSERT_THAT(out->AwaitTaken(Watchdog()), IsOk());
     EXPECT_THAT(names(), IsEmpty());
@@ -182,11 +183,11 @@ TEST_P(TensorParityTest, WhatCannotBeSentFailsInPut) {
   QueueHandle handle = queue->Share().value();
   const pid_t child = StartChild([&] {
     const auto mine = TensorQueue::Open(std::move(handle)).value();
-    // Of its parent: the child was not sent it.
+    // It belongs to the parent, which did not send it to the child.
     EXPECT_THAT(mine->Put(tensor, Watchdog()),
                 StatusIs(absl::StatusCode::kFailedPrecondition));
     EXPECT_EQ(mine->size(), 0u);
-    // All the room is there still.
+    // All slots are still free.
     for (int i = 0; i < 4; ++i) {
       EXPECT_THAT(mine->Put(TensorMessage().Add(i), Watchdog()), IsOk());
     }

@@ -27,7 +27,7 @@
 namespace tenon {
 namespace {
 
-// In the list: the number of entries, then each of them.
+// The list: the number of entries, then each of them.
 //   kOffer: u8 descriptors, u8 number of each, u8 length and bytes
 //   kFd:    u64 key, u8 number of the descriptor
 constexpr uint8_t kOffer = 1;
@@ -37,28 +37,28 @@ absl::StatusOr<UniqueFd> Duplicate(int fd) {
   UniqueFd copy(fcntl(fd, F_DUPFD_CLOEXEC, 0));
   if (copy.valid()) return copy;
   return PosixError(errno, "fcntl F_DUPFD_CLOEXEC",
-                    "a descriptor that goes with tensors");
+                    "a descriptor of a tensor message");
 }
 
-absl::Status NotOnTheShelf(absl::string_view what) {
+absl::Status NotPublished(absl::string_view what) {
   return absl::NotFoundError(
-      absl::StrCat(what, " does not lie on the sender's shelf"));
+      absl::StrCat(what, " is not among the sender's published descriptors"));
 }
 
 }  // namespace
 
-// ---- The sender's side ----
+// ---- Sender ----
 
-absl::StatusOr<TensorShelf> TensorShelf::On(Layer layer) {
-  // At random, so that a key of whoever had the shelf before is not taken for
-  // one of these.
+absl::StatusOr<PublishedTensorFds> PublishedTensorFds::On(Publisher publisher) {
+  // Random, so that a key of the slot's former holder does not match one of
+  // these.
   TENON_ASSIGN_OR_RETURN(const RandomId random, RandomId::New());
-  return TensorShelf(std::move(layer), random.low);
+  return PublishedTensorFds(std::move(publisher), random.low);
 }
 
-std::shared_ptr<UniqueFd> TensorShelf::SharedInArena(const RandomId& arena,
-                                                     size_t which) const {
-  // All offers of an arena have two descriptors in common, the first ones.
+std::shared_ptr<UniqueFd> PublishedTensorFds::SharedInArena(
+    const RandomId& arena, size_t which) const {
+  // All offers of an arena share their first two descriptors.
   constexpr size_t kCommon = ArenaOfferFacts::kSegment;
   const auto offer = offers_.lower_bound({arena, 0});
   if (which >= kCommon || offer == offers_.end() ||
@@ -68,7 +68,7 @@ std::shared_ptr<UniqueFd> TensorShelf::SharedInArena(const RandomId& arena,
   return offer->second.fds[which];
 }
 
-absl::Status TensorShelf::NeedOffer(
+absl::Status PublishedTensorFds::NeedOffer(
     const BlockDescriptor& block, uint64_t number,
     absl::FunctionRef<absl::StatusOr<ArenaOffer>()> make) {
   const OfferKey key = {block.arena, block.segment};
@@ -98,8 +98,8 @@ absl::Status TensorShelf::NeedOffer(
   return absl::OkStatus();
 }
 
-uint64_t TensorShelf::NeedFd(const std::shared_ptr<Storage>& storage,
-                             uint64_t number) {
+uint64_t PublishedTensorFds::NeedFd(const std::shared_ptr<Storage>& storage,
+                                    uint64_t number) {
   Fd& fd = fds_[storage.get()];
   if (fd.storage == nullptr) {
     fd.storage = storage;
@@ -110,7 +110,7 @@ uint64_t TensorShelf::NeedFd(const std::shared_ptr<Storage>& storage,
   return fd.key;
 }
 
-std::string TensorShelf::List(std::vector<int>& fds) const {
+std::string PublishedTensorFds::List(std::vector<int>& fds) const {
   ArchiveWriter list;
   list.Put(static_cast<uint16_t>(offers_.size() + fds_.size()));
   std::map<int, uint8_t> numbers;
@@ -135,15 +135,15 @@ std::string TensorShelf::List(std::vector<int>& fds) const {
   return std::move(list).bytes();
 }
 
-bool TensorShelf::DropFds(uint64_t taken) {
+bool PublishedTensorFds::DropFds(uint64_t taken) {
   const size_t before = fds_.size();
   absl::erase_if(
       fds_, [&](const auto& fd) { return fd.second.last_needed <= taken; });
   return fds_.size() != before;
 }
 
-// False if nothing more can go.
-bool TensorShelf::MakeRoom(uint64_t taken) {
+// False if no more offers can be dropped.
+bool PublishedTensorFds::MakeRoom(uint64_t taken) {
   const auto oldest = std::min_element(
       offers_.begin(), offers_.end(), [](const auto& a, const auto& b) {
         return a.second.last_needed < b.second.last_needed;
@@ -156,33 +156,32 @@ bool TensorShelf::MakeRoom(uint64_t taken) {
   return true;
 }
 
-absl::Status TensorShelf::LayNow() {
+absl::Status PublishedTensorFds::PublishNow() {
   std::vector<int> fds;
   const std::string list = List(fds);
-  TENON_RETURN_IF_ERROR(layer_(list, fds));
-  for (auto& [key, offer] : offers_) offer.laid = true;
-  for (auto& [storage, fd] : fds_) fd.laid = true;
+  TENON_RETURN_IF_ERROR(publisher_(list, fds));
+  for (auto& [key, offer] : offers_) offer.published = true;
+  for (auto& [storage, fd] : fds_) fd.published = true;
   new_ = false;
   return absl::OkStatus();
 }
 
-absl::Status TensorShelf::NoRoom(uint64_t number, size_t fds) const {
+absl::Status PublishedTensorFds::NoRoom(uint64_t number, size_t fds) const {
   const auto is_needed = [&](const auto& entry) {
     return entry.second.last_needed >= number;
   };
   const bool never = std::all_of(offers_.begin(), offers_.end(), is_needed) &&
                      std::all_of(fds_.begin(), fds_.end(), is_needed);
-  std::string what =
-      absl::StrCat(never ? "a message" : "messages that nobody has taken yet",
-                   " of tensors with ", fds, " descriptors, in ",
-                   offers_.size(), " segments of arenas and ", fds_.size(),
-                   " of their own; there is room for ", kMaxFds,
-                   ", in a list of ", kMaxBytes, " bytes");
+  std::string what = absl::StrCat(
+      "Put(): ", never ? "a message needs " : "untaken messages need ", fds,
+      " descriptors, of ", offers_.size(), " arena segments and ", fds_.size(),
+      " single segments; the limit is ", kMaxFds, ", in a list of ", kMaxBytes,
+      " bytes");
   if (never) return absl::InvalidArgumentError(what);
   return absl::ResourceExhaustedError(what);
 }
 
-absl::Status TensorShelf::Lay(uint64_t number, uint64_t taken) {
+absl::Status PublishedTensorFds::Publish(uint64_t number, uint64_t taken) {
   if (!new_) [[likely]]
     return absl::OkStatus();
   DropFds(taken);
@@ -194,18 +193,19 @@ absl::Status TensorShelf::Lay(uint64_t number, uint64_t taken) {
     }
     if (!MakeRoom(taken)) return NoRoom(number, fds.size());
   }
-  return LayNow();
+  return PublishNow();
 }
 
-void TensorShelf::DropNew() {
+void PublishedTensorFds::DropNew() {
   if (!new_) return;
-  std::erase_if(offers_, [](const auto& offer) { return !offer.second.laid; });
-  absl::erase_if(fds_, [](const auto& fd) { return !fd.second.laid; });
+  std::erase_if(offers_,
+                [](const auto& offer) { return !offer.second.published; });
+  absl::erase_if(fds_, [](const auto& fd) { return !fd.second.published; });
   last_offer_ = nullptr;
   new_ = false;
 }
 
-void TensorShelf::Cancel(uint64_t number) {
+void PublishedTensorFds::Cancel(uint64_t number) {
   DropNew();
   for (auto& [key, offer] : offers_) {
     offer.last_needed = std::min(offer.last_needed, number - 1);
@@ -215,36 +215,36 @@ void TensorShelf::Cancel(uint64_t number) {
   }
 }
 
-absl::Status TensorShelf::Reap(uint64_t taken) {
+absl::Status PublishedTensorFds::Reap(uint64_t taken) {
   if (fds_.empty() || !DropFds(taken)) return absl::OkStatus();
-  return LayNow();
+  return PublishNow();
 }
 
-absl::Status TensorShelf::Trim(uint64_t taken) {
+absl::Status PublishedTensorFds::Trim(uint64_t taken) {
   bool changed = DropFds(taken);
   while (MakeRoom(taken)) changed = true;
-  return changed ? LayNow() : absl::OkStatus();
+  return changed ? PublishNow() : absl::OkStatus();
 }
 
-// ---- The receiver's ----
+// ---- Receiver ----
 
-absl::StatusOr<TensorShelfItem> TensorShelfItem::From(ShelfItem item) {
-  TensorShelfItem found;
+absl::StatusOr<ReceivedTensorFds> ReceivedTensorFds::From(PublishedFds item) {
+  ReceivedTensorFds found;
   found.taken_ = std::move(item.fds);
   absl::Status status = found.ParseList(item.bytes);
   if (status.ok()) return found;
   return absl::DataLossError(absl::StrCat(
-      "what lies on a sender's shelf is no list: ", status.message()));
+      "malformed list of published descriptors: ", status.message()));
 }
 
-absl::Status TensorShelfItem::ParseList(absl::string_view list) {
+absl::Status ReceivedTensorFds::ParseList(absl::string_view list) {
   ArchiveReader reader(list);
   TENON_ASSIGN_OR_RETURN(const uint16_t entries, reader.Get<uint16_t>());
   const auto get_number = [&]() -> absl::StatusOr<uint8_t> {
     absl::StatusOr<uint8_t> number = reader.Get<uint8_t>();
     if (!number.ok() || *number < taken_.size()) return number;
     return absl::DataLossError(
-        absl::StrCat("descriptor ", *number, " of ", taken_.size()));
+        absl::StrCat("index ", *number, " of ", taken_.size(), " descriptors"));
   };
   for (uint16_t i = 0; i < entries; ++i) {
     TENON_ASSIGN_OR_RETURN(const uint8_t kind, reader.Get<uint8_t>());
@@ -253,7 +253,8 @@ absl::Status TensorShelfItem::ParseList(absl::string_view list) {
       TENON_ASSIGN_OR_RETURN(fds_[key], get_number());
       continue;
     }
-    if (kind != kOffer) return absl::DataLossError("an entry of no kind");
+    if (kind != kOffer)
+      return absl::DataLossError(absl::StrCat("unknown entry type ", kind));
     Listed listed;
     TENON_ASSIGN_OR_RETURN(const uint8_t count, reader.Get<uint8_t>());
     for (uint8_t n = 0; n < count; ++n) {
@@ -271,16 +272,16 @@ absl::Status TensorShelfItem::ParseList(absl::string_view list) {
   return reader.Finish();
 }
 
-absl::StatusOr<UniqueFd> TensorShelfItem::Copy(uint8_t number) const {
+absl::StatusOr<UniqueFd> ReceivedTensorFds::Copy(uint8_t number) const {
   return Duplicate(taken_[number].get());
 }
 
-absl::StatusOr<TensorShelfItem::Offer> TensorShelfItem::OfferOf(
+absl::StatusOr<ReceivedTensorFds::Offer> ReceivedTensorFds::OfferOf(
     const BlockDescriptor& block) const {
   const auto listed = offers_.find({block.arena, block.segment});
   if (listed == offers_.end()) {
-    return NotOnTheShelf(absl::StrCat("the offer of segment ", block.segment,
-                                      " of arena ", block.arena.ToString()));
+    return NotPublished(absl::StrCat("the offer of segment ", block.segment,
+                                     " of arena ", block.arena.ToString()));
   }
   Offer offer = {.bytes = listed->second.bytes, .fds = {}};
   for (const uint8_t number : listed->second.fds) {
@@ -289,13 +290,13 @@ absl::StatusOr<TensorShelfItem::Offer> TensorShelfItem::OfferOf(
   return offer;
 }
 
-absl::StatusOr<UniqueFd> TensorShelfItem::FdOf(uint64_t key) {
+absl::StatusOr<UniqueFd> ReceivedTensorFds::FdOf(uint64_t key) {
   const auto listed = fds_.find(key);
-  if (listed == fds_.end()) return NotOnTheShelf("the segment of a tensor");
+  if (listed == fds_.end()) return NotPublished("the segment of a tensor");
   UniqueFd& fd = taken_[listed->second];
   fds_.erase(listed);
-  // Unless another entry has it, too, and has given it away.
-  if (!fd.valid()) return NotOnTheShelf("the segment of a tensor");
+  // Another entry may have named the same descriptor and moved it out.
+  if (!fd.valid()) return NotPublished("the segment of a tensor");
   return std::move(fd);
 }
 

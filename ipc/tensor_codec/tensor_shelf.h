@@ -1,13 +1,13 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// TensorShelf: the descriptors that go with messages of tensors, laid out by
-// their sender. TensorShelfItem: what a receiver finds there. Internal to
-// tensor queues.
+// PublishedTensorFds: the descriptors that a sender publishes for messages of
+// tensors. ReceivedTensorFds: a receiver's copy of them. Internal to tensor
+// queues.
 //
-// Two kinds of thing lie there: offers of arenas, which stay as long as there
-// is room, so that they are laid out once; and segments of single tensors, for
-// as long as a message in flight names them, each under a key.
+// There are two kinds: offers of arenas, which stay published as long as there
+// is room, so that each is published once; and segments of single tensors, each
+// under a key, for as long as a message in flight names them.
 
 #ifndef TENON_IPC_TENSOR_CODEC_TENSOR_SHELF_H_
 #define TENON_IPC_TENSOR_CODEC_TENSOR_SHELF_H_
@@ -36,49 +36,48 @@
 
 namespace tenon {
 
-// The sender's side. Messages have numbers that count up from 1 on, and are
-// taken in that order: of `taken` ones the last has that number.
-// Ownership: of what lies there it owns duplicates, or the storage, for as long
-//   as it lies there.
+// The sender's part. Messages are numbered from 1 on and are taken in that
+// order: `taken` is the number of the last one taken.
+// Ownership: owns duplicates of the published descriptors, or the storage, for
+//   as long as they are published.
 // Threads: thread-compatible.
-// Failure: a call that fails has changed nothing that can be seen.
-class TensorShelf {
+// Failure: a call that fails has no visible effect.
+class PublishedTensorFds {
  public:
-  // Lays bytes and duplicates of descriptors out, in place of what it has laid
-  // out before.
-  using Layer =
+  // Publishes bytes and duplicates of descriptors in place of the former ones.
+  using Publisher =
       std::function<absl::Status(absl::string_view, absl::Span<const int>)>;
   static constexpr size_t kMaxFds = 248;
   static constexpr size_t kMaxBytes = 4000;
 
-  // Errors: what getentropy() says.
-  static absl::StatusOr<TensorShelf> On(Layer layer);
+  // Errors: getentropy()'s.
+  static absl::StatusOr<PublishedTensorFds> On(Publisher publisher);
 
-  TensorShelf(TensorShelf&&) = default;
-  TensorShelf& operator=(TensorShelf&&) = default;
+  PublishedTensorFds(PublishedTensorFds&&) = default;
+  PublishedTensorFds& operator=(PublishedTensorFds&&) = default;
 
-  // Notes that the message of that number needs the offer of the block's
-  // segment, which `make` makes if it is not there. Errors: make's;
-  // kResourceExhausted at a limit of descriptors.
+  // Notes that message `number` needs the offer of the block's segment; calls
+  // `make` if there is no such offer yet. Errors: make's; kResourceExhausted at
+  // a limit of descriptors.
   absl::Status NeedOffer(const BlockDescriptor& block, uint64_t number,
                          absl::FunctionRef<absl::StatusOr<ArenaOffer>()> make);
   // The same for the descriptor of a segment; returns its key.
   uint64_t NeedFd(const std::shared_ptr<Storage>& storage, uint64_t number);
 
-  // Lays out what the message of that number needs, if it does not lie there
-  // already; what only taken ones needed may go. No system call if nothing is
-  // new. Errors: kInvalidArgument if there is never room for what this message
-  // needs; kResourceExhausted if there is none until more are taken, or as
-  // the layer.
-  absl::Status Lay(uint64_t number, uint64_t taken);
+  // Publishes the descriptors that message `number` needs, unless they already
+  // are; may drop those that only taken messages needed. No system call if
+  // there are no new ones. Errors: kInvalidArgument if the descriptors of this
+  // message exceed the limits; kResourceExhausted if there is no room until
+  // more messages are taken, or as the publisher.
+  absl::Status Publish(uint64_t number, uint64_t taken);
 
-  // The message of that number, and those after it, will not be sent.
+  // Message `number` and those after it will not be sent.
   void Cancel(uint64_t number);
 
   // Removes segments that no message in flight names. No system call if there
   // are none.
   absl::Status Reap(uint64_t taken);
-  // And offers.
+  // Removes offers as well.
   absl::Status Trim(uint64_t taken);
 
   bool has_fds() const { return !fds_.empty(); }
@@ -89,17 +88,17 @@ class TensorShelf {
     std::string bytes;
     std::vector<std::shared_ptr<UniqueFd>> fds;
     uint64_t last_needed = 0;  // The number of the last message.
-    bool laid = false;
+    bool published = false;
   };
   struct Fd {
     std::shared_ptr<Storage> storage;
     uint64_t key = 0;
     uint64_t last_needed = 0;
-    bool laid = false;
+    bool published = false;
   };
 
-  TensorShelf(Layer layer, uint64_t first_key)
-      : layer_(std::move(layer)), next_key_(first_key) {}
+  PublishedTensorFds(Publisher publisher, uint64_t first_key)
+      : publisher_(std::move(publisher)), next_key_(first_key) {}
 
   std::shared_ptr<UniqueFd> SharedInArena(const RandomId& arena,
                                           size_t which) const;
@@ -107,34 +106,34 @@ class TensorShelf {
   bool MakeRoom(uint64_t taken);
   bool DropFds(uint64_t taken);
   absl::Status NoRoom(uint64_t number, size_t fds) const;
-  absl::Status LayNow();
+  absl::Status PublishNow();
   void DropNew();
 
-  Layer layer_;
+  Publisher publisher_;
   uint64_t next_key_;
   std::map<OfferKey, Offer> offers_;
   absl::flat_hash_map<const Storage*, Fd> fds_;
-  Offer* last_offer_ = nullptr;  // Found last.
+  Offer* last_offer_ = nullptr;  // The offer found last.
   OfferKey last_key_;
-  bool new_ = false;  // Something is not laid yet.
+  bool new_ = false;  // There are unpublished entries.
 };
 
-// What lies there, taken: copies of all of it.
+// A receiver's copy of a sender's published descriptors.
 // Ownership: owns the descriptors.
-// Trust: the list is checked; what the descriptors are is not.
-class TensorShelfItem {
+// Trust: the list is validated; the type of each descriptor is not.
+class ReceivedTensorFds {
  public:
-  // Errors: kDataLoss if the list is none.
-  static absl::StatusOr<TensorShelfItem> From(ShelfItem item);
+  // Errors: kDataLoss if the list is malformed.
+  static absl::StatusOr<ReceivedTensorFds> From(PublishedFds item);
 
   struct Offer {
     std::string bytes;
     std::vector<UniqueFd> fds;
   };
-  // Errors: kNotFound if it does not lie there; kResourceExhausted at the limit
+  // Errors: kNotFound if it is not published; kResourceExhausted at the limit
   // of descriptors.
   absl::StatusOr<Offer> OfferOf(const BlockDescriptor& block) const;
-  // Gives it away: it does not lie there any more after that.
+  // Moves the descriptor to the caller: it is kNotFound afterwards.
   absl::StatusOr<UniqueFd> FdOf(uint64_t key);
 
   size_t offers() const { return offers_.size(); }
@@ -143,7 +142,7 @@ class TensorShelfItem {
  private:
   struct Listed {
     std::string bytes;
-    std::vector<uint8_t> fds;  // Numbers among those of the item.
+    std::vector<uint8_t> fds;  // Indices into `taken_`.
   };
   absl::Status ParseList(absl::string_view list);
   absl::StatusOr<UniqueFd> Copy(uint8_t number) const;

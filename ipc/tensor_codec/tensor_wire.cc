@@ -34,7 +34,7 @@ struct RecordHeader {
   uint16_t magic = kMagic;
   uint8_t version = kVersion;
   uint8_t form = 0;
-  uint32_t bytes = 0;  // That follow.
+  uint32_t bytes = 0;  // Of the payload.
 };
 static_assert(sizeof(RecordHeader) == kWireRecordHeaderBytes);
 
@@ -44,7 +44,7 @@ constexpr uint8_t kString = 3;
 constexpr uint8_t kTensor = 4;
 constexpr uint8_t kDenseTensor = 5;
 
-// With what says what it is. A storage has at least one.
+// Including its type byte. A storage has at least one byte.
 constexpr size_t kLeastFieldBytes = 9;
 
 // The bytes of a spec, by its layout: dtype, rank, offset, then the extents,
@@ -65,7 +65,7 @@ void SetDenseStrides(SpecBytes& bytes, size_t rank) {
   }
 }
 
-// Whether the strides need not travel.
+// Whether the strides can be omitted.
 bool HasDenseStrides(const TensorSpec& spec) {
   uint64_t stride = 1;
   for (auto dim = static_cast<size_t>(spec.rank()); dim-- > 0;) {
@@ -82,10 +82,10 @@ size_t SpecWireBytes(const TensorSpec& spec) {
 }
 
 absl::Status Refuse(absl::string_view why) {
-  return absl::DataLossError(absl::StrCat("a message of tensors: ", why));
+  return absl::DataLossError(absl::StrCat("malformed tensor message: ", why));
 }
 
-// ---- Writing: knows that there is room. ----
+// ---- Writing: the caller has checked that there is room. ----
 
 class Writer {
  public:
@@ -103,7 +103,7 @@ class Writer {
 
   void Put(const WireStorage& storage);
   void Put(const WireField& field);
-  // The header of one.
+  // Writes the header of a record.
   void PutRecord(uint8_t form, size_t bytes) {
     Put(RecordHeader{.form = form, .bytes = static_cast<uint32_t>(bytes)});
   }
@@ -115,9 +115,9 @@ class Writer {
 };
 
 void Writer::Put(const WireStorage& storage) {
-  Put(static_cast<uint8_t>(storage.place));
-  if (storage.place == WirePlace::kBlock) return Put(storage.block);
-  if (storage.place != WirePlace::kSegment) return;
+  Put(static_cast<uint8_t>(storage.location));
+  if (storage.location == WireLocation::kBlock) return Put(storage.block);
+  if (storage.location != WireLocation::kSegment) return;
   const WireSegment& segment = storage.segment;
   Put(static_cast<uint8_t>(segment.strategy));
   Put(static_cast<uint8_t>(segment.kind));
@@ -156,8 +156,9 @@ void Writer::Put(const WireField& field) {
 }
 
 size_t StorageBytes(const WireStorage& storage) {
-  if (storage.place == WirePlace::kBlock) return 1 + sizeof(BlockDescriptor);
-  if (storage.place != WirePlace::kSegment) return 1;
+  if (storage.location == WireLocation::kBlock)
+    return 1 + sizeof(BlockDescriptor);
+  if (storage.location != WireLocation::kSegment) return 1;
   return 1 + 2 + 4 * sizeof(uint64_t) + 1 + storage.segment.name.size();
 }
 
@@ -169,7 +170,7 @@ size_t FieldBytes(const WireField& field) {
   return 1 + sizeof(uint64_t) + (string == nullptr ? 0 : string->size());
 }
 
-// ---- Reading: false where something is missing. ----
+// ---- Reading: false if bytes are missing. ----
 
 class Reader {
  public:
@@ -209,14 +210,14 @@ bool Read(Reader& from, WireSegment& segment) {
 }
 
 bool Read(Reader& from, WireStorage& storage) {
-  if (!from.Get(storage.place)) return false;
-  switch (storage.place) {
-    case WirePlace::kEmpty:
-    case WirePlace::kHere:
+  if (!from.Get(storage.location)) return false;
+  switch (storage.location) {
+    case WireLocation::kEmpty:
+    case WireLocation::kHere:
       return true;
-    case WirePlace::kBlock:
+    case WireLocation::kBlock:
       return from.Get(storage.block);
-    case WirePlace::kSegment:
+    case WireLocation::kSegment:
       return Read(from, storage.segment);
   }
   return false;
@@ -236,7 +237,7 @@ bool Read(Reader& from, bool dense, TensorSpec& spec) {
     return false;
   }
   spec = std::bit_cast<TensorSpec>(bytes);
-  // There is one way only to say each thing.
+  // Each spec has exactly one encoding.
   return dense || !HasDenseStrides(spec);
 }
 
@@ -293,23 +294,26 @@ absl::Status ParseWire(std::span<const std::byte> body, TensorWire* wire) {
   Reader reader(body);
   uint32_t storages = 0, fields = 0;
   if (!reader.Get(storages) || !reader.Get(fields)) {
-    return Refuse(absl::StrCat("its body has ", body.size(), " bytes"));
+    return Refuse(
+        absl::StrCat("body of ", body.size(), " bytes, want at least 8"));
   }
   if (storages + fields * uint64_t{kLeastFieldBytes} > reader.left()) {
     return Refuse(absl::StrCat(storages, " storages and ", fields,
-                               " fields in ", reader.left(), " bytes"));
+                               " fields do not fit in ", reader.left(),
+                               " bytes"));
   }
   wire->storages.resize(storages);
   for (uint32_t i = 0; i < storages; ++i) {
     if (!Read(reader, wire->storages[i])) {
-      return Refuse(absl::StrCat("storage ", i, " of ", storages, " is none"));
+      return Refuse(
+          absl::StrCat("storage ", i, " of ", storages, " is invalid"));
     }
   }
   wire->fields.reserve(fields);
-  wire->specs.reserve(fields);  // Those that are there stay where they are.
+  wire->specs.reserve(fields);  // Pointers into it must stay valid.
   for (uint32_t i = 0; i < fields; ++i) {
     if (!Read(reader, *wire, wire->fields.emplace_back())) {
-      return Refuse(absl::StrCat("field ", i, " of ", fields, " is none"));
+      return Refuse(absl::StrCat("field ", i, " of ", fields, " is invalid"));
     }
   }
   if (reader.left() == 0) return absl::OkStatus();
@@ -363,11 +367,13 @@ absl::StatusOr<WireRecord> ParseWireRecord(std::span<const std::byte> record) {
   RecordHeader header;
   if (!reader.Get(header) || header.magic != kMagic ||
       header.bytes > reader.left()) {
-    return Refuse("its record is none");
+    return Refuse(absl::StrCat("bad record header: magic 0x",
+                               absl::Hex(header.magic), ", ", header.bytes,
+                               " bytes in a record of ", record.size()));
   }
   if (header.version != kVersion) {
-    return Refuse(absl::StrCat("its record has version ", header.version,
-                               "; this program knows ", kVersion));
+    return Refuse(absl::StrCat("record version ", header.version,
+                               "; this build of Tenon has version ", kVersion));
   }
   WireRecord found;
   if (header.form == kInline) {
@@ -378,7 +384,9 @@ absl::StatusOr<WireRecord> ParseWireRecord(std::span<const std::byte> record) {
   if (header.form != kInBlock ||
       header.bytes != kWireRecordLeastBytes - kWireRecordHeaderBytes ||
       !reader.Get(found.block) || !reader.Get(found.body_bytes)) {
-    return Refuse("its record has neither a body nor a block");
+    return Refuse(
+        absl::StrCat("record form ", header.form,
+                     " is unknown or its block descriptor is malformed"));
   }
   return found;
 }

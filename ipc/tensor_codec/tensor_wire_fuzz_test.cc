@@ -1,19 +1,19 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Fuzz target of what a receiver of tensors reads: records, bodies, and the
-// list that lies on a sender's shelf. Each is held against a second, plainer
-// account of what there may be; what can be read is written again as it was.
+// Fuzz target of a tensor receiver's parsers: records, bodies, and the list of
+// a sender's published descriptors. Each is compared with a second, plainer
+// implementation; parsed values are encoded to the same bytes.
 //
-// An input begins with a byte that says which:
+// The first byte of an input selects:
 //   0 mod 3: a record
 //   1 mod 3: the body of a message
-//   2 mod 3: a byte, the descriptors that lie there, and the list
+//   2 mod 3: a byte, the number of published descriptors, and the list
 //
 // As a test it replays testdata/tensor_wire_fuzz and mutations of it. As a
 // fuzzer: clang++ -std=c++20 -DTENON_FUZZ -fsanitize=fuzzer,address,undefined,
 // with the sources of //ipc/tensor_codec:tensor_shelf and
-// //ipc/tensor_codec:tensor_wire and of what they depend on.
+// //ipc/tensor_codec:tensor_wire and their dependencies.
 
 #include <fcntl.h>
 
@@ -52,7 +52,7 @@ void CheckIsDataLoss(const absl::Status& status) {
   ABSL_RAW_CHECK(!status.message().empty(), "an error has no message");
 }
 
-// Walks over bytes; false, for good, once something was not there.
+// Walks over bytes; false from the first missing byte on.
 class Walk {
  public:
   explicit Walk(absl::string_view bytes) : bytes_(bytes) {}
@@ -162,7 +162,7 @@ void FuzzBody(absl::string_view body) {
   WriteWire(wire, std::as_writable_bytes(std::span(again)));
   ABSL_RAW_CHECK(again == body, "what was read is not what is written");
   for (const WireField& field : wire.fields) {
-    // May say anything, and must be safe to ask.
+    // May return anything, and must be safe to call.
     if (const auto* tensor = std::get_if<WireTensor>(&field)) {
       tensor->spec->CheckFits(4096).IgnoreError();
       ABSL_RAW_CHECK(!tensor->spec->ToString().empty(), "a spec says nothing");
@@ -197,7 +197,7 @@ bool IsTensorRecord(absl::string_view record) {
   return walk.Skip(8 * rank);
 }
 
-// Of one tensor in a block. False if it is none.
+// A record of one tensor in a block. False if it is another one.
 bool FuzzTensorRecord(absl::string_view bytes) {
   WireTensorRecord found;
   const bool is_one = ParseTensorRecord(AsBytes(bytes), &found);
@@ -238,7 +238,7 @@ void FuzzRecord(absl::string_view bytes) {
                  "what was read is not what is written");
 }
 
-// ---- The list on a shelf ----
+// ---- The list of published descriptors ----
 
 bool IsOffer(absl::string_view offer) {
   Walk walk(offer);
@@ -278,10 +278,10 @@ void FuzzList(absl::string_view input) {
   const absl::string_view list = input.substr(1);
   const int before = UniqueFd(Duplicate()).get();
   {
-    ShelfItem item = {.bytes = std::string(list.data(), list.size()),
-                      .fds = {}};
+    PublishedFds item = {.bytes = std::string(list.data(), list.size()),
+                         .fds = {}};
     for (size_t i = 0; i < count; ++i) item.fds.emplace_back(Duplicate());
-    const auto found = TensorShelfItem::From(std::move(item));
+    const auto found = ReceivedTensorFds::From(std::move(item));
     ABSL_RAW_CHECK(found.ok() == IsList(list, count),
                    "a list was refused, or something else taken for one");
     if (!found.ok()) CheckIsDataLoss(found.status());

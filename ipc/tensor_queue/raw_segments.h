@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// RawSegments: the bare way of a new piece of memory to another process, as the
-// limit in benchmarks.
+// RawSegments: passes a new segment to another process with bare system calls,
+// as the limit in benchmarks.
 
 #ifndef TENON_IPC_TENSOR_QUEUE_RAW_SEGMENTS_H_
 #define TENON_IPC_TENSOR_QUEUE_RAW_SEGMENTS_H_
@@ -21,7 +21,7 @@
 
 namespace tenon {
 
-// The raw way of a new segment; `socket` is one end of a pair.
+// `socket` is one end of a pair.
 class RawSegments {
  public:
   explicit RawSegments(int socket) : socket_(socket) {

@@ -34,7 +34,7 @@ constexpr size_t kRecordBytes = 128;
 
 }  // namespace
 
-// Decodes the records that one call takes, before it takes them.
+// Decodes the records of one call before they are taken.
 class TensorQueue::Claimer : public QueueClaimer {
  protected:
   explicit Claimer(TensorQueue* queue) : queue_(*queue) {}
@@ -44,7 +44,7 @@ class TensorQueue::Claimer : public QueueClaimer {
   absl::Status Decode(const QueueItem& item, T* into) {
     const auto take = [&] {
       uint64_t generation = 0;
-      return queue_.queue_->TakeFrom(item.place, &generation);
+      return queue_.queue_->ReadFds(item.slot, &generation);
     };
     TensorSource source(take, &found_);
     absl::Status status = queue_.decoder_.Decode(item.bytes, source, into);
@@ -54,7 +54,8 @@ class TensorQueue::Claimer : public QueueClaimer {
 
  private:
   TensorQueue& queue_;
-  std::optional<TensorShelfItem> found_;  // On the sender's shelf.
+  // The sender's published descriptors.
+  std::optional<ReceivedTensorFds> found_;
 };
 
 class TensorQueue::MessageClaimer final : public Claimer {
@@ -90,14 +91,14 @@ class TensorQueue::TensorClaimer final : public Claimer {
 };
 
 absl::StatusOr<std::unique_ptr<TensorQueue>> TensorQueue::Create(
-    const QueueOptions& options, const TensorQueueUse& use) {
+    const QueueOptions& options, const TensorQueueParticipantOptions& use) {
   TENON_ASSIGN_OR_RETURN(auto queue, QueueCore::Create(QueueType::kTensors,
                                                        kRecordBytes, options));
   return Make(std::move(queue), use, options.name);
 }
 
 absl::StatusOr<std::unique_ptr<TensorQueue>> TensorQueue::Open(
-    QueueHandle handle, const TensorQueueUse& use) {
+    QueueHandle handle, const TensorQueueParticipantOptions& use) {
   TENON_ASSIGN_OR_RETURN(
       auto queue,
       QueueCore::Open(std::move(handle), QueueType::kTensors, kRecordBytes));
@@ -105,7 +106,7 @@ absl::StatusOr<std::unique_ptr<TensorQueue>> TensorQueue::Open(
 }
 
 absl::StatusOr<std::unique_ptr<TensorQueue>> TensorQueue::Make(
-    std::unique_ptr<QueueCore> queue, const TensorQueueUse& use,
+    std::unique_ptr<QueueCore> queue, const TensorQueueParticipantOptions& use,
     const std::string& name) {
   auto made = absl::WrapUnique(new TensorQueue(std::move(queue), use));
   TENON_ASSIGN_OR_RETURN(
@@ -131,7 +132,7 @@ absl::Status TensorQueue::Take(Deadline deadline, QueueClaimer* claimer) {
   return WaitAndSweep(record, deadline, claimer).status();
 }
 
-// Owners may trim or end meanwhile.
+// Arena owners may trim or end meanwhile.
 absl::StatusOr<size_t> TensorQueue::WaitAndSweep(std::span<std::byte> records,
                                                  Deadline deadline,
                                                  QueueClaimer* claimer) {

@@ -2,9 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // TensorQueue: messages of tensors, strings and scalars from any number of
-// processes to any number of others, each message to one of them.
+// processes to any number of processes. Each message is received by exactly one
+// process.
 //
-//   TENON_ASSIGN_OR_RETURN(auto queue, TensorQueue::Create({.name = "frames"}));
+//   TENON_ASSIGN_OR_RETURN(auto queue,
+//                          TensorQueue::Create({.name = "frames"}));
 //   TENON_ASSIGN_OR_RETURN(QueueHandle handle, queue->Share());
 //   // The handle goes to another process, which does
 //   TENON_ASSIGN_OR_RETURN(auto theirs, TensorQueue::Open(std::move(handle)));
@@ -16,16 +18,20 @@
 //
 //   TENON_ASSIGN_OR_RETURN(Tensor received, theirs->GetTensor(deadline));
 //
-// What travels is a record of 128 bytes. How a tensor gets along with it:
+// A message is a record of 128 bytes. A tensor is transferred according to its
+// memory:
 //   in a block of an arena    by reference, without a system call once the
-//                             receiver knows the arena: the way to go
+//                             receiver knows the arena: the preferred way
 //   in a segment of its own   by descriptor or by name, with system calls
-//   in private memory         copied into an arena of this queue by Put(): the
+//   in private memory         copied by Put() into an arena of this queue: the
 //                             bytes from the first to the last that its views
 //                             in the message have
-// Long strings and what else does not fit go into one block beside it. Views of
-// one storage in one message are views of one storage at the other end, too.
-// Whatever was received may be sent on, to anybody.
+// Long strings, and fields that exceed the record, go into one further block.
+// Views of one storage in one message are views of one storage at the receiver,
+// too. A received tensor may be forwarded to any process.
+//
+// Memory order: Get() of a message sees everything that the sending thread
+//   wrote before Put(), in the tensors and in any other shared memory.
 
 #ifndef TENON_IPC_TENSOR_QUEUE_TENSOR_QUEUE_H_
 #define TENON_IPC_TENSOR_QUEUE_TENSOR_QUEUE_H_
@@ -55,72 +61,75 @@
 
 namespace tenon {
 
-// Of one participant.
-struct TensorQueueUse {
-  // Where CreateTensor() and Put() make blocks. Unset: an arena of its own,
-  // without a quota, when the first one is wanted.
+// The options of one participant.
+struct TensorQueueParticipantOptions {
+  // The arena in which CreateTensor() and Put() allocate. Null: the queue
+  // creates an arena without a quota when it first needs one.
   std::shared_ptr<Arena> arena;
-  // What others can make this process map.
+  // Limits on the memory that peers can make this process map.
   ArenaTensorImporterOptions arenas = {.max_arenas = 128};
   TensorImporterOptions segments;
 };
 
-// Ownership: owns its place in the queue. Holds each tensor that was put until
-//   it was taken; lets go in later calls if that is many (16) or much (256
-//   KiB), and else when any TensorQueue of this process waits, in Reap(), and
-//   in AwaitTaken(). Destruction leaves the queue without waiting: a message
-//   that nobody has taken by then is lost once its memory is used for something
-//   else; so AwaitTaken() first.
-// Threads: any number may use it. Those who put take turns, and those who get.
+// Ownership: owns its slot in the queue. Holds each tensor that was put until
+//   its message is taken; drops these references in later calls if they are
+//   many (16) or large (256 KiB), otherwise when any TensorQueue of this
+//   process waits, in Reap(), and in AwaitTaken(). Destruction leaves the queue
+//   without waiting: an untaken message is lost once its memory is reused; so
+//   call AwaitTaken() first.
+// Threads: thread-safe. Calls that put run one at a time, and so do calls that
+//   get.
 // Processes: each opens its own, a forked child too; inert in a child of its
 //   owner's: calls fail with kFailedPrecondition. If the owner of an arena is
-//   killed, what it has put can still be got. If a forwarder is killed, so can
-//   what it has put, as long as others hold its blocks; else it is kDataLoss.
-// Trust: for groups that trust each other. Wild bytes in a record are
+//   killed, the messages it has put can still be received. If a forwarder is
+//   killed, its messages can be received as long as other processes hold their
+//   blocks; else they are kDataLoss.
+// Trust: for groups that trust each other. Corrupt bytes in a record are
 //   kDataLoss.
 // Failure: a Put() that fails has put nothing. A Get() that fails has taken
 //   nothing, except a message that it reports as kDataLoss.
 class TensorQueue {
  public:
-  // Errors: kInvalidArgument for sizes that cannot be; kResourceExhausted
-  // naming the limit (memory, descriptors; when all places are taken).
+  // Errors: kInvalidArgument for sizes out of range; kResourceExhausted naming
+  // the limit (memory, descriptors, slots).
   static absl::StatusOr<std::unique_ptr<TensorQueue>> Create(
-      const QueueOptions& options = {}, const TensorQueueUse& use = {});
+      const QueueOptions& options = {},
+      const TensorQueueParticipantOptions& use = {});
   // Errors: as Queue<T>::Open().
   static absl::StatusOr<std::unique_ptr<TensorQueue>> Open(
-      QueueHandle handle, const TensorQueueUse& use = {});
+      QueueHandle handle, const TensorQueueParticipantOptions& use = {});
   ~TensorQueue();
   TensorQueue(const TensorQueue&) = delete;
   TensorQueue& operator=(const TensorQueue&) = delete;
 
-  // For one more participant. Errors: kResourceExhausted.
+  // A handle for one more participant. Errors: kResourceExhausted.
   absl::StatusOr<QueueHandle> Share() const { return queue_->Share(); }
 
-  // A dense tensor in a block of the queue's arena; waits until `deadline` for
-  // memory, meanwhile letting go of what was taken, which CreateTensor() of
-  // arena_tensor.h does not. Errors: as that.
+  // A dense tensor in a block of the queue's arena. Waits until `deadline` for
+  // memory and meanwhile drops references to taken tensors, which
+  // CreateTensor() of arena_tensor.h does not. Errors: as that.
   absl::StatusOr<Tensor> CreateTensor(DLDataType dtype,
                                       absl::Span<const int64_t> shape,
                                       Deadline deadline) {
     return sender_->NewTensor(dtype, shape, deadline);
   }
 
-  // Puts a message, all of PutBatch(), at most the capacity, or none of them;
-  // waits for room until `deadline`. What others write into a tensor until it
-  // is taken arrives, or not. Errors:
+  // Puts a message, or all of a batch (at most the capacity) or none of it;
+  // waits for room until `deadline`. Writes of other threads into a tensor
+  // between Put() and Get() may be visible to the receiver or not. Errors:
   //   kDeadlineExceeded    there was no room
   //   kFailedPrecondition  the queue is closed, or a tensor was inherited by
   //                        fork()
-  //   kInvalidArgument     a message that can never be sent: with more than
-  //                        some 240 segments of single tensors or new arenas
-  //   kResourceExhausted   until `deadline` there was not enough memory in the
-  //                        arena, or room for descriptors: at most 248 are out
-  //                        at a time, for messages that nobody has taken
+  //   kInvalidArgument     a message that can never be sent: it has more than
+  //                        about 240 segments of single tensors or new arenas
+  //   kResourceExhausted   until `deadline` the arena had too little memory, or
+  //                        there was no room for descriptors: at most 248 are
+  //                        published at a time, for untaken messages
   //   kUnavailable         it is full, and all others have left or died
   absl::Status Put(const TensorMessage& message, Deadline deadline) {
     return sender_->Put({&message, 1}, deadline);
   }
-  // A message of that one tensor; of all ways the shortest.
+  // A message of one tensor; the fastest form.
   absl::Status Put(const Tensor& tensor, Deadline deadline) {
     return sender_->Put(tensor, deadline);
   }
@@ -128,59 +137,62 @@ class TensorQueue {
                         Deadline deadline) {
     return sender_->Put(messages, deadline);
   }
-  // Without waiting: false if there is no room.
+  // Does not wait: false if there is no room.
   absl::StatusOr<bool> TryPut(const TensorMessage& message) {
     return sender_->TryPut(message);
   }
 
-  // Takes a message, with its tensors claimed before; waits for one until
-  // `deadline`. GetBatch(): as many as there are of one participant, one to
-  // `most`. Errors, none of them sticky:
-  //   kDeadlineExceeded   there was none
-  //   kDataLoss           a message was taken that can be had no more, such as
-  //                       one whose forwarder was killed; the next may be good
-  //   kResourceExhausted  a limit of this process is in the way (descriptors,
-  //                       those of TensorQueueUse); the message stays there
-  //   kUnavailable        there is none, and the queue is closed, or all others
-  //                       have left or died
+  // Takes a message whose tensors were claimed first; waits for one until
+  // `deadline`. GetBatch() takes at least one message and at most `most`, all
+  // from one participant. Errors, none of them sticky:
+  //   kDeadlineExceeded   no message came
+  //   kDataLoss           a message was taken that cannot be received any more,
+  //                       such as one whose forwarder was killed; the next one
+  //                       may be good
+  //   kResourceExhausted  a limit of this process was hit (descriptors, those
+  //                       of its options); the message stays in the queue
+  //   kUnavailable        the queue is empty and closed, or empty and all
+  //                       others have left or died
   absl::StatusOr<TensorMessage> Get(Deadline deadline);
   absl::StatusOr<std::vector<TensorMessage>> GetBatch(size_t most,
                                                       Deadline deadline);
-  // Without waiting: none if there is none. Does not notice deaths.
+  // Does not wait: nullopt if the queue is empty. Does not notice deaths.
   absl::StatusOr<std::optional<TensorMessage>> TryGet();
-  // Get() and TryGet() of a message of one tensor alone; of all ways the
-  // shortest. Errors: theirs, and kInvalidArgument if the next message has
-  // anything else; it stays there.
+  // Get() and TryGet() of a message of exactly one tensor; the fastest form.
+  // Errors: theirs, and kInvalidArgument if the next message has other fields;
+  // it stays in the queue.
   absl::StatusOr<Tensor> GetTensor(Deadline deadline);
   absl::StatusOr<std::optional<Tensor>> TryGetTensor();
 
-  // Nothing more is put, by anybody; what is there can be got. Wakes all.
+  // Closes the queue for all participants: Put() fails from now on, queued
+  // messages can still be received. Wakes all waiters.
   absl::Status Close() { return queue_->Close(); }
   bool closed() const { return queue_->closed(); }
-  // Throws away what is there now; returns how many messages.
+  // Discards all queued messages; returns their number.
   absl::StatusOr<uint64_t> Drain() { return queue_->Drain(); }
 
-  // Waits until all that was put here was taken, and lets go of it. Errors:
-  // kDeadlineExceeded; kUnavailable if all others have left or died.
+  // Waits until all messages of this participant were taken, and drops their
+  // tensors. Errors: kDeadlineExceeded; kUnavailable if all others have left or
+  // died.
   absl::Status AwaitTaken(Deadline deadline) {
     return sender_->AwaitTaken(deadline);
   }
-  // Lets go of what was taken, of all queues of this process. Cheap.
+  // Drops the tensors of taken messages, for all queues of this process. Cheap.
   static void Reap();
-  // And takes down the offers of arenas of which nothing is on its way: they
-  // keep segments from being given back to the system. And unmaps what others
-  // have given up: segments that an arena's owner has trimmed, and arenas whose
-  // owner has closed them or ended and of which no tensor is held here. Get()
-  // does that as well before it waits and once a second while it does, and when
-  // it gets a tensor of an arena that is new here.
+  // Does the same, removes the published offers of arenas without a message in
+  // flight (they keep segments from being returned to the system), and unmaps
+  // memory that peers no longer use: segments that an arena's owner has
+  // trimmed, and arenas whose owner has closed them or ended and of which no
+  // tensor is held here. Get() unmaps too, before it waits, once a second while
+  // it waits, and when it receives a tensor of a new arena.
   absl::Status Trim();
 
-  // What this queue keeps mapped of other processes' arenas.
+  // The memory of other processes' arenas that this queue keeps mapped.
   using Mapped = ArenaTensorImporter::Mapped;
   Mapped mapped() { return decoder_.mapped(); }
 
-  // A moment ago: messages that are there; of these, those put here; messages
-  // put here that are held.
+  // Snapshots: queued messages; those put by this participant; messages put
+  // here whose tensors are still held.
   uint64_t size() const { return queue_->size(); }
   uint64_t own_size() const { return queue_->own_size(); }
   size_t held() const { return sender_->held(); }
@@ -188,13 +200,14 @@ class TensorQueue {
   bool full() const { return own_size() == capacity(); }
   size_t capacity() const { return queue_->capacity(); }
 
-  // For event loops, as in doorbell.h: for a message, or the end. After
-  // Disarm(): Get() with Deadline::Passed() until kDeadlineExceeded.
+  // For event loops (doorbell.h): readable when there is a message, or at the
+  // end. After Disarm() call Get() with Deadline::Passed() until it returns
+  // kDeadlineExceeded.
   absl::StatusOr<int> PollFd() { return queue_->PollFd(); }
   absl::StatusOr<bool> Arm();
   void Disarm() { queue_->Disarm(); }
 
-  // For counts and what else is rarely needed.
+  // For diagnostics: counters and rarely used functions.
   QueueCore& core() { return *queue_; }
 
  private:
@@ -202,16 +215,17 @@ class TensorQueue {
   class MessageClaimer;
   class TensorClaimer;
 
-  TensorQueue(std::unique_ptr<QueueCore> queue, const TensorQueueUse& use)
+  TensorQueue(std::unique_ptr<QueueCore> queue,
+              const TensorQueueParticipantOptions& use)
       : queue_(std::move(queue)), decoder_(use.arenas, use.segments) {}
-  // True if something was got.
+  // True if a message was received.
   absl::StatusOr<bool> TryTake(QueueClaimer* claimer);
   absl::Status Take(Deadline deadline, QueueClaimer* claimer);
   absl::StatusOr<size_t> WaitAndSweep(std::span<std::byte> records,
                                       Deadline deadline, QueueClaimer* claimer);
   static absl::StatusOr<std::unique_ptr<TensorQueue>> Make(
-      std::unique_ptr<QueueCore> queue, const TensorQueueUse& use,
-      const std::string& name);
+      std::unique_ptr<QueueCore> queue,
+      const TensorQueueParticipantOptions& use, const std::string& name);
 
   const std::unique_ptr<QueueCore> queue_;
   TensorDecoder decoder_;

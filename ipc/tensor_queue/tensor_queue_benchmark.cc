@@ -1,23 +1,23 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// What tensors through a TensorQueue cost, each beside its limit, which is
-// measured in turns with it in the same processes. Counters:
+// The cost of tensors through a TensorQueue, each beside its limit, which is
+// measured alternately in the same processes. Counters:
 //   ns, limit_ns   medians, for one tensor
 //   ratio          of the two
-//   least_ratio    of the fastest turns: without what else the machine does
+//   least_ratio    of the fastest rounds: without the machine's other work
 // RoundTrip: a pooled tensor to a process that spins and sends it back, both
 // times claimed and released; the limit is a cache line there and back. By
-// messages it is a tensor and a number, so that the short way is not open.
+// messages it is a tensor and a number, which excludes the fast path.
 // RoundTripAsleep: the same between two that do not spin; the limit is an
-// eventfd there and back. Sleeps: how often the one that measures slept; else
-// what it waited for came while it fenced to do so.
+// eventfd there and back. Sleeps: how often the measuring process slept;
+// otherwise the message arrived while it fenced before a sleep.
 // Stream: new pooled tensors of 4 KiB, filled, to a process that spins; the
 // limit is filling alone. ManyInOneMessage: 10,000 of 1 KiB, in a block each or
 // all in one; the same limit.
 // Fresh: a new segment of 4 KiB each time, with an answer; the limit is a memfd
 // by SCM_RIGHTS, mapped at the other end.
-// Where there is only one core, nothing is measured, and the label says so.
+// On a single core nothing is measured, and the label says so.
 
 #include <sched.h>
 #include <sys/eventfd.h>
@@ -58,9 +58,9 @@ namespace {
 
 using A = StdAtomics;
 
-constexpr int kTurn = 512;  // Tensors, or lines, in a turn.
+constexpr int kTurn = 512;  // Tensors, or lines, per round.
 
-// What the child does in its next turn.
+// The child's task in its next round.
 enum Order : uint64_t {
   kLines,
   kEcho,
@@ -78,7 +78,7 @@ struct Shared {
   SharedWord<uint64_t> order{kLines};
   alignas(64) SharedWord<uint64_t> ping{0};
   alignas(64) SharedWord<uint64_t> pong{0};
-  alignas(64) SharedWord<uint64_t> done{0};  // Turns.
+  alignas(64) SharedWord<uint64_t> done{0};  // Rounds.
 };
 
 void Check(const absl::Status& status) {
@@ -101,8 +101,8 @@ Tensor Spin(TensorQueue& queue) {
     A::Pause();
   }
 }
-// Sleeps, as each process has one core only: where to spin is to keep others
-// from running.
+// Sleeps, as each process has one core only: spinning would keep others from
+// running.
 Tensor SleepFor(TensorQueue& queue) {
   return Must(queue.GetTensor(Deadline::Never()));
 }
@@ -124,7 +124,7 @@ void RingBare(const UniqueFd& bell) {
   ABSL_RAW_CHECK(write(bell.get(), &one, sizeof(one)) == sizeof(one), "write");
 }
 
-// Of the limit of those that sleep.
+// For the limit of the sleeping variants.
 struct Bells {
   const UniqueFd there{eventfd(0, EFD_CLOEXEC)};
   const UniqueFd back{eventfd(0, EFD_CLOEXEC)};
@@ -296,7 +296,7 @@ class World {
   uint64_t pings_ = 0;
 };
 
-// Takes turns; `limit` and `ours` are each `count` times what is timed.
+// Alternates; `limit` and `ours` each run the measured operation `count` times.
 template <typename Limit, typename Ours>
 void Measure(benchmark::State& state, int count, const Limit& limit,
              const Ours& ours) {
@@ -394,7 +394,7 @@ void Fill(const Tensor& tensor, const std::vector<uint8_t>& from) {
   std::memcpy(Must(tensor.data<uint8_t>()).data(), from.data(), from.size());
 }
 
-// Filling as many pieces of memory, one after the other.
+// Fills as many pieces of memory, one after the other.
 void FillOnly(size_t bytes, int count) {
   static auto* const memory = new std::vector<uint8_t>(size_t{1} << 20);
   const std::vector<uint8_t> from(bytes, 1);

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// The calls of a TensorQueue, within one process.
+// The functions of a TensorQueue, within one process.
 
 #include <poll.h>
 #include <sys/resource.h>
@@ -47,7 +47,7 @@ struct Pair {
   std::unique_ptr<TensorQueue> a, b;
 };
 
-Pair NewPair(size_t capacity, const TensorQueueUse& use = {}) {
+Pair NewPair(size_t capacity, const TensorQueueParticipantOptions& use = {}) {
   Pair pair;
   pair.a = TensorQueue::Create({.capacity = capacity}, use).value();
   pair.b = TensorQueue::Open(pair.a->Share().value()).value();
@@ -86,7 +86,7 @@ TEST(TensorQueueCallsTest, AMessageThatIsNotOneTensorStaysThere) {
     for (int i = 0; i < 3; ++i) {
       EXPECT_THAT(pair.b->GetTensor(TestDeadline()),
                   StatusIs(StatusCode::kInvalidArgument,
-                           HasSubstr("not one tensor alone")));
+                           HasSubstr("want exactly one tensor")));
       EXPECT_THAT(pair.b->TryGetTensor(),
                   StatusIs(StatusCode::kInvalidArgument));
     }
@@ -149,12 +149,11 @@ TEST(TensorQueueCallsTest, BatchesArriveWholeAndInOrder) {
   }
   EXPECT_THAT(pair.a->PutBatch({}, TestDeadline()),
               StatusIs(StatusCode::kInvalidArgument));
-  EXPECT_THAT(
-      pair.a->PutBatch(std::vector<TensorMessage>(9), TestDeadline()),
-      StatusIs(StatusCode::kInvalidArgument, HasSubstr("a queue of 8")));
+  EXPECT_THAT(pair.a->PutBatch(std::vector<TensorMessage>(9), TestDeadline()),
+              StatusIs(StatusCode::kInvalidArgument, HasSubstr("want 1 to 8")));
 }
 
-TEST(TensorQueueCallsTest, AfterCloseWhatIsThereCanBeGot) {
+TEST(TensorQueueCallsTest, AfterCloseQueuedItemsAreReceived) {
   const Pair pair = NewPair(4);
   ASSERT_THAT(pair.a->Put(Number(1), TestDeadline()), IsOk());
   ASSERT_THAT(pair.b->Close(), IsOk());
@@ -167,7 +166,7 @@ TEST(TensorQueueCallsTest, AfterCloseWhatIsThereCanBeGot) {
   EXPECT_THAT(pair.b->Get(TestDeadline()), StatusIs(StatusCode::kUnavailable));
 }
 
-TEST(TensorQueueCallsTest, DrainThrowsAwayAndLetsGo) {
+TEST(TensorQueueCallsTest, DrainDiscardsAndReleases) {
   const Pair pair = NewPair(4);
   TensorMaker maker(TensorWay::kPooled, pair.a.get(), "test");
   for (int64_t i = 0; i < 3; ++i) {
@@ -180,7 +179,7 @@ TEST(TensorQueueCallsTest, DrainThrowsAwayAndLetsGo) {
   EXPECT_EQ(pair.a->held(), 0u);
 }
 
-TEST(TensorQueueCallsTest, WhoIsLeftAloneIsTold) {
+TEST(TensorQueueCallsTest, AParticipantLeftAloneIsTold) {
   Pair pair = NewPair(1);
   ASSERT_THAT(pair.a->Put(Number(1), TestDeadline()), IsOk());
   pair.b.reset();
@@ -190,12 +189,12 @@ TEST(TensorQueueCallsTest, WhoIsLeftAloneIsTold) {
               StatusIs(StatusCode::kUnavailable));
 }
 
-// Waiting for the one queue lets go of what went through the other one.
-TEST(TensorQueueCallsTest, WhoWaitsElsewhereLetsGo) {
+// A wait for one queue drops the tensors forwarded through another.
+TEST(TensorQueueCallsTest, AWaitElsewhereDropsTakenTensors) {
   const Pair forward = NewPair(4);
   const Pair other = NewPair(4);
   TensorMaker maker(TensorWay::kFileDescriptor, forward.a.get(), "test");
-  // So that all have met.
+  // So that all participants know each other.
   for (const Pair* pair : {&forward, &other}) {
     ASSERT_THAT(pair->a->Put(Number(0), TestDeadline()), IsOk());
     ASSERT_THAT(pair->b->Get(TestDeadline()), IsOk());
@@ -208,7 +207,7 @@ TEST(TensorQueueCallsTest, WhoWaitsElsewhereLetsGo) {
   std::thread waiting(
       [&] { EXPECT_THAT(other.b->Get(TestDeadline()), IsOk()); });
   EXPECT_TRUE(GetsTensorOf(*forward.b, 1));
-  // No call of that queue any more.
+  // No further call on that queue.
   EXPECT_TRUE(Becomes([&] { return forward.a->held() == 0; }));
   EXPECT_TRUE(Becomes([&] { return CountOpenFds() <= fds; }));
   EXPECT_THAT(other.a->Put(Number(2), TestDeadline()), IsOk());
@@ -233,7 +232,7 @@ TEST(TensorQueueCallsTest, AQuotaIsWaitedForAndIsNoTrap) {
     ASSERT_THAT(pair.a->Put(tensor, TestDeadline()), IsOk());
   }
   getter.join();
-  // Private ones are copied there, and wait for memory, too.
+  // Private tensors are copied there, and wait for memory, too.
   TENON_ASSERT_OK_AND_ASSIGN(const Tensor one,
                              Tensor::Create(kDtypeOf<int64_t>, shape));
   absl::Status status;
@@ -246,7 +245,7 @@ TEST(TensorQueueCallsTest, AQuotaIsWaitedForAndIsNoTrap) {
   ASSERT_THAT(pair.b->Get(TestDeadline()), IsOk());
   EXPECT_THAT(pair.a->Put(one, TestDeadline()), IsOk());
   EXPECT_EQ(pair.a->size(), before);
-  // What can never be is refused at once.
+  // A request that can never succeed is rejected at once.
   TENON_ASSERT_OK_AND_ASSIGN(
       const Tensor huge, Tensor::Create(kDtypeOf<int64_t>, {int64_t{1} << 20}));
   EXPECT_FALSE(pair.a->Put(huge, Deadline::Passed()).ok());
@@ -271,12 +270,13 @@ TEST(TensorQueueCallsTest, MoreSegmentsThanCanBeOutWait) {
   for (int64_t i = 1; i < 249; ++i) ASSERT_TRUE(GetsTensorOf(*pair.b, i));
 }
 
-// A getter without descriptors leaves the message there.
+// A getter without descriptors leaves the message in the queue.
 TEST(TensorQueueCallsTest, WithoutDescriptorsNothingIsTaken) {
   const Pair pair = NewPair(4);
   TensorMaker maker(TensorWay::kFileDescriptor, pair.a.get(), "test");
   ASSERT_THAT(pair.a->Put(Number(1), TestDeadline()), IsOk());
-  ASSERT_THAT(pair.b->Get(TestDeadline()), IsOk());  // They have met.
+  // Now they know each other.
+  ASSERT_THAT(pair.b->Get(TestDeadline()), IsOk());
   TENON_ASSERT_OK_AND_ASSIGN(const Tensor tensor, maker.Make(5));
   ASSERT_THAT(pair.a->Put(tensor, TestDeadline()), IsOk());
   rlimit before;
@@ -290,12 +290,13 @@ TEST(TensorQueueCallsTest, WithoutDescriptorsNothingIsTaken) {
   EXPECT_TRUE(GetsTensorOf(*pair.b, 5));
 }
 
-// What was laid out for a message that was not put is taken down again.
+// The descriptors published for a message whose Put() failed are removed.
 TEST(TensorQueueCallsTest, APutThatFailsLeavesNothingOut) {
   const Pair pair = NewPair(1);
   TensorMaker maker(TensorWay::kFileDescriptor, pair.a.get(), "test");
   ASSERT_THAT(pair.a->Put(Number(0), TestDeadline()), IsOk());
-  ASSERT_THAT(pair.b->Get(TestDeadline()), IsOk());  // They have met.
+  // Now they know each other.
+  ASSERT_THAT(pair.b->Get(TestDeadline()), IsOk());
   ASSERT_THAT(pair.a->Put(Number(1), TestDeadline()), IsOk());
   const size_t fds = CountOpenFds();
   {

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// From one process over a second one to a third, in every place where a tensor
-// can be.
+// From one process over a second one to a third, with every kind of tensor
+// memory.
 
 #include <cstddef>
 #include <cstdint>
@@ -82,7 +82,8 @@ TEST_P(TensorQueueForwardTest, ReachesTheThird) {
         }
       }));
   TensorMaker maker(GetParam(), first.get(), prefix_);
-  // A name is its owner's, who has to keep it as long as others send it on.
+  // A name is its owner's, which must keep it as long as other processes
+  // forward it.
   std::vector<Tensor> kept;
   for (int64_t i = 0; i < kTensors; ++i) {
     TENON_ASSERT_OK_AND_ASSIGN(const Tensor tensor, maker.Make(i));
@@ -97,8 +98,8 @@ TEST_P(TensorQueueForwardTest, ReachesTheThird) {
   EXPECT_EQ(first->held(), 0u);
 }
 
-// What its forwarder had put and nobody had taken when that one was killed may
-// be used for something else by its owner: the getter is told, once.
+// The blocks of a killed forwarder's untaken messages may be reused by their
+// owner: the getter is told, once.
 TEST(TensorQueueForwarderTest, WhatADeadOneHadPutMayBeLostOnce) {
   ArenaOptions options;
   options.quota_bytes = options.segment_bytes;
@@ -128,7 +129,7 @@ TEST(TensorQueueForwarderTest, WhatADeadOneHadPutMayBeLostOnce) {
   }
   ASSERT_TRUE(Becomes([&] { return second->size() == 1; }));
   ASSERT_THAT(first->AwaitTaken(TestDeadline()), IsOk());
-  // As long as it lives it holds the block.
+  // While it is alive it holds the block.
   std::vector<Tensor> all;
   const auto take_all = [&] {
     for (auto more = new_tensor(); more.ok(); more = new_tensor()) {
@@ -141,7 +142,7 @@ TEST(TensorQueueForwarderTest, WhatADeadOneHadPutMayBeLostOnce) {
   EXPECT_TRUE(Becomes([&] { return take_all() == others + 1; }));
   ASSERT_THAT(all.back().Fill(int64_t{7}), IsOk());
   ASSERT_THAT(second->Put(all.back(), TestDeadline()), IsOk());
-  // There is no order between what two have put.
+  // Messages of two participants have no order.
   int lost = 0, good = 0;
   for (int i = 0; i < 2; ++i) {
     const auto got = second->Get(TestDeadline());

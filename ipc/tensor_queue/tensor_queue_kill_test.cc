@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // A producer, a forwarder and a getter, each killed or stopped at every crash
-// point of putting and getting: the others go on, what arrives is right, and
-// the producer has all its blocks back.
+// point of putting and getting: the others continue, all received tensors are
+// correct, and the producer gets all its blocks back.
 
 #include <cstddef>
 #include <cstdint>
@@ -35,7 +35,7 @@ namespace {
 
 constexpr int64_t kTensors = 4;
 
-// All others of a queue are gone; or, where it is opened, it cannot be.
+// All other participants are gone, or the queue cannot be opened.
 bool IsEnd(const absl::Status& status) { return absl::IsUnavailable(status); }
 
 class World {
@@ -67,7 +67,7 @@ class World {
       EXPECT_TRUE(taken.ok() || IsEnd(taken)) << taken;
     }
     for (const char* other : {"forwarder", "getter"}) {
-      self.Await(other, "end").IgnoreError();  // Or is dead.
+      self.Await(other, "end").IgnoreError();  // Or it is dead.
     }
     EXPECT_TRUE(Becomes([&] {
       EXPECT_THAT(arena->Trim(), IsOk());
@@ -117,7 +117,7 @@ class World {
     }
   }
 
-  // In the order in which they were put; what is lost is passed over.
+  // In the order in which they were put; skips lost messages.
   absl::StatusOr<TensorMessage> GetNext(TensorQueue& queue) {
     for (;;) {
       auto got = queue.Get(TestDeadline());
@@ -144,7 +144,7 @@ class TensorQueueKillTest
 
 TEST_P(TensorQueueKillTest, OneAtEachPoint) {
   World world(std::get<0>(GetParam()));
-  for (const char* points : {"tensor_queue.", "queue.", "fd_shelf."}) {
+  for (const char* points : {"tensor_queue.", "queue.", "fd_board."}) {
     KillScenario scenario;
     scenario.name = "tensor queue";
     scenario.method = std::get<1>(GetParam());

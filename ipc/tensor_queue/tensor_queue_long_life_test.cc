@@ -1,9 +1,10 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Consumers that live long: many queues over one arena, queues that are opened
-// anew, messages that are refused again and again, producers that come and go.
-// No tensor that a consumer holds is overwritten, and nothing piles up in it.
+// Long-lived consumers: many queues over one arena, queues that are reopened,
+// messages that are rejected again and again, changing producers. No tensor
+// that a consumer holds is overwritten, and the consumer's resources do not
+// grow.
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -48,7 +49,7 @@ std::shared_ptr<Arena> SmallArena() {
   return Arena::Create({.quota_bytes = static_cast<size_t>(2 * kMiB)}).value();
 }
 
-// Uses all memory of the arena that nobody holds, for something else.
+// Reuses all memory of the arena that has no holder.
 void Overwrite(Arena& arena) {
   std::vector<Tensor> all;
   for (;;) {
@@ -72,7 +73,8 @@ absl::Status PutNumber(TensorQueue& queue, int64_t value) {
   return filled.ok() ? queue.Put(*tensor, TestDeadline()) : filled;
 }
 
-// How many of `held`, which were 0, 1, 2, ..., have been overwritten.
+// The number of `held` tensors, initially 0, 1, 2, ..., that have been
+// overwritten.
 size_t CountOverwritten(const std::vector<Tensor>& held) {
   size_t overwritten = 0;
   for (size_t i = 0; i < held.size(); ++i) {
@@ -121,7 +123,7 @@ TEST(TensorQueueLongLifeTest, AQueueIsOpenedAnewForEachEpoch) {
   EXPECT_EQ(CountOverwritten(held), 0u);
 }
 
-// Nothing is held from one epoch to the next, and the owner does not look.
+// No tensor is held from one epoch to the next, and the owner does not reclaim.
 TEST(TensorQueueLongLifeTest, AnIdleOwnerIsAttachedToManyTimes) {
   const auto arena = SmallArena();
   TENON_ASSERT_OK_AND_ASSIGN(
@@ -144,15 +146,15 @@ TEST(TensorQueueLongLifeTest, AnIdleOwnerIsAttachedToManyTimes) {
   EXPECT_EQ(arena->Use().refused, 0u);
 }
 
-// One message is larger than the consumer allows. It does not cost what the
-// consumer has of other producers.
+// One message exceeds the consumer's limit. The consumer keeps the arenas of
+// other producers.
 TEST(TensorQueueLongLifeTest, AMessageIsRefusedAgainAndAgain) {
   const auto arena = SmallArena();
   TENON_ASSERT_OK_AND_ASSIGN(
       auto producer, TensorQueue::Create({.capacity = 4}, {.arena = arena}));
   TENON_ASSERT_OK_AND_ASSIGN(auto other,
                              TensorQueue::Open(producer->Share().value()));
-  TensorQueueUse use;
+  TensorQueueParticipantOptions use;
   use.arenas.max_arenas = 128;
   use.arenas.max_bytes = static_cast<uint64_t>(4 * kMiB);
   TENON_ASSERT_OK_AND_ASSIGN(auto consumer,
@@ -186,14 +188,14 @@ TEST(TensorQueueLongLifeTest, AMessageIsRefusedAgainAndAgain) {
   EXPECT_EQ(arena->Use().attached, 1u);
 }
 
-// A process that joins a queue, gets one tensor and leaves.
+// A process that joins a queue, receives one tensor and leaves.
 void BeOneConsumer(QueueHandle handle) {
   TENON_ASSERT_OK_AND_ASSIGN(auto queue, TensorQueue::Open(std::move(handle)));
   EXPECT_THAT(queue->GetTensor(TestDeadline()).status(), IsOk());
 }
 
-// An owner that is never short of memory takes in whoever attaches. New
-// tensors, then the same one each time.
+// An owner that is never short of memory accepts every attachment. New tensors,
+// then the same one each time.
 TEST(TensorQueueLongLifeTest, HundredsOfConsumersOfABusyOwner) {
   TENON_ASSERT_OK_AND_ASSIGN(auto producer,
                              TensorQueue::Create({.capacity = 4}));
@@ -219,7 +221,7 @@ TEST(TensorQueueLongLifeTest, HundredsOfConsumersOfABusyOwner) {
   serve(300, [&] { return producer->Put(same, TestDeadline()); });
 }
 
-// Of shared memory, in the address space of this process.
+// Shared memory in the address space of this process.
 int64_t MappedMemfdBytes() {
   std::ifstream maps("/proc/self/maps");
   int64_t bytes = 0;
@@ -248,7 +250,7 @@ absl::StatusOr<ForkedChild> Producer(QueueHandle handle, int64_t bytes) {
 TEST(TensorQueueLongLifeTest, ProducersComeAndGo) {
   TENON_ASSERT_OK_AND_ASSIGN(auto consumer,
                              TensorQueue::Create({.capacity = 4}));
-  // So that a producer is to come.
+  // So that the queue waits for a producer.
   TENON_ASSERT_OK_AND_ASSIGN(const auto other,
                              TensorQueue::Open(consumer->Share().value()));
   int64_t mapped = 0;
@@ -264,7 +266,8 @@ TEST(TensorQueueLongLifeTest, ProducersComeAndGo) {
       fds = CountOpenFds();
     }
   }
-  // One of those before may still be there; a call without a producer drops it.
+  // A former producer's arena may still be mapped; a call without a producer
+  // drops it.
   EXPECT_LE(MappedMemfdBytes(), mapped);
   EXPECT_LE(CountOpenFds(), fds);
   EXPECT_THAT(consumer->Trim(), IsOk());
@@ -308,8 +311,8 @@ TEST(TensorQueueLongLifeTest, WhatALivingOwnerHasTrimmedIsUnmapped) {
   }
 }
 
-// Forks a process that has copies of all descriptors of this one, and ends when
-// the other end of `pipe` is closed.
+// Forks a process that has copies of all descriptors of this one, and exits
+// when the other end of `pipe` is closed.
 void ForkOneThatStays(int pipe) {
   const pid_t pid = fork();
   ASSERT_GE(pid, 0);
@@ -320,7 +323,7 @@ void ForkOneThatStays(int pipe) {
   _exit(0);
 }
 
-// Such a process keeps the leases of an owner that was killed from hanging up.
+// Such a process keeps the leases of a killed owner from hanging up.
 TEST(TensorQueueLongLifeTest, OwnersAreKilledAndTheirForkedChildrenStay) {
   int ends[2];
   ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);
@@ -342,7 +345,7 @@ TEST(TensorQueueLongLifeTest, OwnersAreKilledAndTheirForkedChildrenStay) {
               const Tensor second,
               queue->CreateTensor(kDtypeOf<int64_t>, {kElements},
                                   TestDeadline()));
-          // What attaches lies in the inbox, of which it has a copy.
+          // It has a copy of the inbox, with its unread attachments.
           ForkOneThatStays(stay.get());
           ASSERT_THAT(queue->Put(second, TestDeadline()), IsOk());
           for (;;) pause();

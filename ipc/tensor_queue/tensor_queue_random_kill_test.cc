@@ -2,8 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Forwarders killed at random moments, between one process that puts into the
-// one queue and gets out of the other: what arrives is right and comes once,
-// what does not was with somebody who was killed, and all memory comes back.
+// first queue and gets from the second: all received tensors are correct and
+// unique, every missing one was with a killed forwarder, and all memory is
+// returned.
 
 #include <array>
 #include <cstddef>
@@ -56,7 +57,7 @@ class RandomKills {
   }
 
  private:
-  // In place of the one before, who is killed.
+  // Replaces the killed predecessor.
   void Start(std::unique_ptr<ForkedChild>& forwarder) {
     if (forwarder != nullptr) {
       forwarder->Kill();
@@ -117,14 +118,15 @@ class RandomKills {
       GetOne(from_them_->TryGet());
       return from_them_->empty() && to_them_->held() == 0;
     }));
-    // What they are just putting.
+    // Also the tensors that they are putting just now.
     for (auto& forwarder : forwarders_) forwarder->Kill();
     while (!from_them_->empty()) GetOne(from_them_->TryGet());
     EXPECT_THAT(from_them_->Drain(), IsOk());
     std::cout << kills_ << " kills: " << sent_ << " sent, " << got_ << " got, "
               << data_loss_ << " lost with their forwarders\n";
     EXPECT_GT(got_, 0);
-    // Each of them had one in its hands, or just on its way, at most the ring.
+    // Each kill loses one tensor in processing and those in flight, at most a
+    // full ring.
     EXPECT_LE(sent_ - got_ - data_loss_,
               kills_ + static_cast<int64_t>(kForwarders));
     EXPECT_TRUE(Becomes([&] {

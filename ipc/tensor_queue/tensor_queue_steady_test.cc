@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// What many tensors cost: no system call while both ends spin, and neither
+// The cost of many tensors: no system call while both ends spin, and neither
 // descriptors nor mappings.
 
 #include <cstddef>
@@ -32,7 +32,7 @@
 namespace tenon {
 namespace {
 
-// Spins until one comes; gives up after some minutes' worth.
+// Spins until a message comes; gives up after several minutes.
 absl::StatusOr<TensorMessage> SpinForOne(TensorQueue& queue) {
   for (uint64_t i = 0; i < uint64_t{1} << 32; ++i) {
     auto got = queue.TryGet();
@@ -42,7 +42,7 @@ absl::StatusOr<TensorMessage> SpinForOne(TensorQueue& queue) {
   return absl::DeadlineExceededError("nothing came");
 }
 
-// Sends each tensor back until one message is without.
+// Sends each tensor back until a message has none.
 void Echo(QueueHandle from_handle, QueueHandle to_handle) {
   TENON_ASSERT_OK_AND_ASSIGN(const auto from,
                              TensorQueue::Open(std::move(from_handle)));
@@ -70,8 +70,8 @@ void RoundTrips(TensorQueue& there, TensorQueue& back, Tensors which,
   }
 }
 
-// How many system calls a process makes that sends so many tensors there and
-// gets them back.
+// The system calls of a process that sends `which` tensors to a peer and
+// receives them back.
 absl::StatusOr<std::map<std::string, size_t>> CallsOf(Tensors which,
                                                       int round_trips) {
   return CountSyscalls([&] {
@@ -91,7 +91,7 @@ absl::StatusOr<std::map<std::string, size_t>> CallsOf(Tensors which,
   });
 }
 
-// How many calls 10,000 more round trips take; `what` says which.
+// The number of calls of 10,000 further round trips; `what` names them.
 size_t CallsOfTenThousand(Tensors which, std::string* what) {
   auto few = CallsOf(which, 1'000);
   const auto many = CallsOf(which, 11'000);
@@ -106,10 +106,10 @@ size_t CallsOfTenThousand(Tensors which, std::string* what) {
   return more;
 }
 
-// What waiting for the child's end, and the allocator, take by chance.
+// Variation from the wait for the child's end, and from the allocator.
 constexpr size_t kByChance = 60;
 
-// An arena looks for new processes every 20 ms, however many tensors are sent.
+// An arena checks for new processes every 20 ms, however many tensors are sent.
 size_t LooksSince(absl::Time begin) {
   return static_cast<size_t>((absl::Now() - begin) / absl::Milliseconds(10));
 }
@@ -122,8 +122,8 @@ TEST(TensorQueueSteadyTest, NoSystemCallsWhileBothSpin) {
   EXPECT_LE(calls, kByChance + LooksSince(begin)) << what;
 }
 
-// A new tensor each time: the arena looks into its inbox for every few dozen
-// blocks that it takes back.
+// A new tensor each time: the arena reads its inbox once for every few dozen
+// blocks that it reclaims.
 TEST(TensorQueueSteadyTest, FewSystemCallsForBlocksThatAreUsedAgain) {
   if (const absl::Status can = CanTrace(); !can.ok()) GTEST_SKIP() << can;
   std::string what;

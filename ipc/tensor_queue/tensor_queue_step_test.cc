@@ -3,7 +3,7 @@
 
 // Putting, getting, releasing and forwarding pooled tensors, killed at every
 // machine instruction: see tensor_queue_step_testing.h. A message is taken
-// whole or not at all, the owner gets its blocks back, and the others go on.
+// whole or not at all, the owner gets its blocks back, and the others continue.
 
 #include <cstdint>
 #include <memory>
@@ -35,7 +35,7 @@ namespace {
 
 class TensorQueuePutStepTest : public TensorQueueStepTest {
  protected:
-  // Has put and got itself for a while, and put tensor 0.
+  // Puts and gets its own tensors for a while, then puts tensor 0.
   void WarmUp(TensorQueue& queue) {
     for (int64_t i = 0; i < 2 * kCapacity; ++i) {
       ASSERT_THAT(PutOne(queue, -i), IsOk());
@@ -61,7 +61,7 @@ class TensorQueuePutStepTest : public TensorQueueStepTest {
     return scenario;
   }
 
-  // Of a victim that put `before` tensors before its region.
+  // After a victim that put `before` tensors before its region.
   absl::Status CheckPut(const StepPosition& position, int64_t before) {
     TENON_ASSIGN_OR_RETURN(const int64_t count, GetRest(*queue_, 0));
     const bool put = count == before + 1;
@@ -86,8 +86,8 @@ TEST_F(TensorQueuePutStepTest, Put) {
   ExpectBothWays();
 }
 
-// A new tensor in a block that is used again, put, and let go of.
-TEST_F(TensorQueuePutStepTest, CreatePutAndLetGo) {
+// A new tensor in a reused block, put, and released.
+TEST_F(TensorQueuePutStepTest, CreatePutAndRelease) {
   StepScenario scenario = PutScenario();
   scenario.victim = [this](const Reporter&) {
     const auto queue = OpenAsVictim();
@@ -101,7 +101,7 @@ TEST_F(TensorQueuePutStepTest, CreatePutAndLetGo) {
   ExpectBothWays();
 }
 
-// The first Put() of a participant, which lays out the offer of its arena; the
+// The first Put() of a participant, which publishes its arena's offer; the
 // survivor sleeps.
 TEST_F(TensorQueuePutStepTest, FirstPutThatWakes) {
   StepScenario scenario = PutScenario();
@@ -127,8 +127,8 @@ TEST_F(TensorQueuePutStepTest, FirstPutThatWakes) {
   ExpectBothWays();
 }
 
-// While the victim stands still the survivor gets what is there, and the rest
-// after it has gone on.
+// While the victim is stopped the survivor receives the queued tensors, and the
+// rest after the victim has continued.
 TEST_F(TensorQueuePutStepTest, PutThatStandsStill) {
   StepScenario scenario = PutScenario();
   scenario.fate = StepFate::kPause;
@@ -185,7 +185,7 @@ class TensorQueueGetStepTest : public TensorQueueStepTest {
     }
   }
 
-  // Of a victim that took `before` tensors before its region.
+  // After a victim that took `before` tensors before its region.
   absl::Status CheckGet(const StepPosition& position, int64_t before) {
     const auto left = static_cast<int64_t>(queue_->size());
     const bool got = left == kCapacity - before - 1;
@@ -254,8 +254,9 @@ TEST_F(TensorQueueGetStepTest, FirstGetThatWakes) {
   ExpectBothWays();
 }
 
-// While the victim stands still the survivor gets all that is there, and lets
-// the owner use it for something else; what the victim then gets is whole.
+// While the victim is stopped the survivor receives all queued tensors, and
+// lets the owner reuse their blocks; the tensor that the victim then receives
+// is whole.
 TEST_F(TensorQueueGetStepTest, GetThatStandsStill) {
   constexpr int64_t kNothing = -1;
   SharedObject<int64_t> victims;
@@ -273,7 +274,7 @@ TEST_F(TensorQueueGetStepTest, GetThatStandsStill) {
     EXPECT_THAT(IsNumber(**got, kWarm), IsOk());
     *victims = kWarm;
   };
-  int64_t first = kNothing;  // That the survivor got.
+  int64_t first = kNothing;  // The first one the survivor received.
   scenario.check = [&](const StepPosition& position) -> absl::Status {
     if (position.moment == StepMoment::kPaused) {
       first = kCapacity - static_cast<int64_t>(queue_->size());
@@ -283,10 +284,11 @@ TEST_F(TensorQueueGetStepTest, GetThatStandsStill) {
         TENON_RETURN_IF_ERROR(IsNumber(*got, next));
       }
       TensorQueue::Reap();
-      // The victim may have claimed one by now.
-      return Expect(TakeWhatIsFree() + 1 >= kQuota, "some are kept back");
+      // The victim may hold a claim by now.
+      return Expect(TakeFreeBlocks() + 1 >= kQuota, "some are kept back");
     }
-    if (position.address == 0) first = kWarm + 1;  // It was not stopped.
+    // The victim was not stopped.
+    if (position.address == 0) first = kWarm + 1;
     ++(*victims == kNothing ? got_none_ : got_one_);
     const bool expected =
         *victims == kNothing ? first == kWarm : first == kWarm + 1;
@@ -300,7 +302,7 @@ TEST_F(TensorQueueGetStepTest, GetThatStandsStill) {
   ExpectBothWays();
 }
 
-// --- The victim gets and puts on. ---
+// --- The victim forwards. ---
 
 class TensorQueueForwardStepTest : public TensorQueueStepTest {
  protected:
@@ -350,8 +352,8 @@ class TensorQueueForwardStepTest : public TensorQueueStepTest {
     return CheckWorld();
   }
 
-  // Either the getter comes before the owner looks, which still holds all, or
-  // after it has used all for something else.
+  // Either the getter comes before the owner reclaims, which still holds all,
+  // or after the owner has reused all blocks.
   absl::StatusOr<int64_t> CountForwarded(const StepPosition& position) {
     if (position.index % 2 == 0) return GetRest(*onward_, 0);
     got_.clear();
@@ -374,7 +376,7 @@ TEST_F(TensorQueueForwardStepTest, Forward) {
   ExpectAllWays();
 }
 
-// It attaches to the arena, and lays out an offer of it.
+// It attaches to the arena, and publishes an offer of it.
 TEST_F(TensorQueueForwardStepTest, FirstForward) {
   StepScenario scenario = ForwardScenario(0);
   scenario.max_stops = kMaxStops;

@@ -2,9 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // TensorQueueStepTest: a participant of a tensor queue killed, or stopped for a
-// while, at every machine instruction of a call, and what its survivor then
-// has to be able to do. With -c opt and TENON_STEP_STRIDE=1 that is every
-// instruction of the code as it is shipped; otherwise one in some.
+// while, at every machine instruction of a call, and the checks of its
+// survivor. With -c opt and TENON_STEP_STRIDE=1 that is every instruction of
+// the code as it is shipped; otherwise one in several.
 
 #ifndef TENON_IPC_TENSOR_QUEUE_TENSOR_QUEUE_STEP_TESTING_H_
 #define TENON_IPC_TENSOR_QUEUE_TENSOR_QUEUE_STEP_TESTING_H_
@@ -45,17 +45,17 @@
 namespace tenon {
 
 // The test is a participant, the survivor, and owns an arena with a quota. The
-// victim is another one, which it forks anew for each position.
+// victim is another participant, which it forks for each position.
 class TensorQueueStepTest : public testing::Test {
  protected:
   static constexpr int64_t kCapacity = 8;
   static constexpr size_t kQuota = 16;  // Blocks.
   static constexpr size_t kBlock = 4096;
-  // So much a victim does before its region, so that this is as it is after a
-  // while.
+  // Tensors that a victim transfers before its region, to reach the steady
+  // state.
   static constexpr int64_t kWarm = 4;
-  // Rounds of long loops over private memory that are farther away are left
-  // out of what is done once.
+  // Later rounds of long loops over private memory are left out in regions that
+  // run once.
   static constexpr uint64_t kMaxStops = 100;
 
   static Deadline Soon() { return Deadline::After(absl::Seconds(15)); }
@@ -65,7 +65,7 @@ class TensorQueueStepTest : public testing::Test {
     TENON_ASSERT_OK_AND_ASSIGN(
         arena_, Arena::Create(SmallArena(SharingStrategy::kFileDescriptor,
                                          prefix_, kQuota, kBlock)));
-    // What is done only once in a process is not of interest.
+    // One-time initialisation of the process is not tested.
     MakeQueues();
     PutFromHere(1);
     ASSERT_THAT(GetRest(*queue_, 0, 1), IsOkAndHolds(1));
@@ -80,10 +80,9 @@ class TensorQueueStepTest : public testing::Test {
     EXPECT_TRUE(ExpectSame(before_, TakeCensus({.shm_prefix = prefix_})));
   }
 
-  // --- What there is before the victim. ---
+  // --- Before the victim. ---
 
-  // A queue, and one to which things are forwarded, with a place each for the
-  // victim.
+  // A queue, and one for forwarding, each with a slot for the victim.
   void MakeQueues() {
     Forget();
     const QueueOptions options = {
@@ -117,8 +116,7 @@ class TensorQueueStepTest : public testing::Test {
     return queue.Put(tensor, Soon());
   }
 
-  // Tensors 0 and so on, in the test's arena, of which only its queue keeps
-  // hold.
+  // Puts tensors 0 and so on, in the test's arena; only its queue holds them.
   void PutFromHere(int64_t count) {
     for (int64_t i = 0; i < count; ++i) {
       ASSERT_THAT(PutOne(*queue_, i), IsOk());
@@ -138,10 +136,10 @@ class TensorQueueStepTest : public testing::Test {
     return *std::move(queue);
   }
 
-  // --- What has to be true afterwards. ---
+  // --- Checks afterwards. ---
 
-  // Gets all there is, tensors `first` and so on, and keeps them; returns how
-  // many. Of `most`, or until it is told that nobody else is there.
+  // Receives all tensors, which must count up from `first`, and keeps them;
+  // returns their number. Stops at `most`, or when it is told that it is alone.
   absl::StatusOr<int64_t> GetRest(TensorQueue& queue, int64_t first,
                                   int64_t most = kCapacity + 1) {
     int64_t count = 0;
@@ -155,7 +153,7 @@ class TensorQueueStepTest : public testing::Test {
     return count;
   }
 
-  // Messages that were lost, until it is told that nobody else is there.
+  // The number of lost messages, until it is told that it is alone.
   absl::StatusOr<int64_t> CountLost(TensorQueue& queue) {
     for (int64_t count = 0;; ++count) {
       const auto got = queue.Get(Soon());
@@ -171,8 +169,9 @@ class TensorQueueStepTest : public testing::Test {
     return is ? absl::OkStatus() : absl::InternalError(is.message());
   }
 
-  // That the place of the dead in `queue` can be had, and is as good as new.
-  absl::Status UsePlaceOfTheDead(TensorQueue& queue) {
+  // Checks that the dead participant's slot in `queue` can be joined and works
+  // as new.
+  absl::Status UseSlotOfTheDead(TensorQueue& queue) {
     TENON_ASSIGN_OR_RETURN(QueueHandle handle, queue.Share());
     TENON_ASSIGN_OR_RETURN(
         const auto next,
@@ -190,8 +189,8 @@ class TensorQueueStepTest : public testing::Test {
     return queue.AwaitTaken(Soon());
   }
 
-  // The owner gets all blocks there are, each for itself alone, and writes them
-  // all over.
+  // The owner allocates every block of its quota, each without another holder,
+  // and overwrites all of them.
   absl::Status TakeWholeQuota() {
     const absl::Time begin = absl::Now();
     std::vector<Block> blocks;
@@ -206,8 +205,8 @@ class TensorQueueStepTest : public testing::Test {
         "there are more blocks than the quota has");
   }
 
-  // Writes over all that nobody holds at this moment; returns how many blocks.
-  size_t TakeWhatIsFree() {
+  // Overwrites all blocks without a holder; returns their number.
+  size_t TakeFreeBlocks() {
     std::vector<Block> blocks;
     for (auto block = arena_->TryAllocate(kBlock); block.ok();
          block = arena_->TryAllocate(kBlock)) {
@@ -217,7 +216,7 @@ class TensorQueueStepTest : public testing::Test {
     return blocks.size();
   }
 
-  // Once nothing is on its way. What was got stays what it is all the time.
+  // Once nothing is in flight. Received tensors never change.
   absl::Status CheckWorld() {
     for (const auto& [message, value] : got_) {
       TENON_RETURN_IF_ERROR(IsNumber(message, value));
@@ -226,17 +225,17 @@ class TensorQueueStepTest : public testing::Test {
     TENON_RETURN_IF_ERROR(queue_->AwaitTaken(Soon()));
     TENON_RETURN_IF_ERROR(Expect(queue_->held() == 0, "it holds what is gone"));
     TENON_RETURN_IF_ERROR(TakeWholeQuota());
-    TENON_RETURN_IF_ERROR(UsePlaceOfTheDead(*queue_));
-    TENON_RETURN_IF_ERROR(UsePlaceOfTheDead(*onward_));
+    TENON_RETURN_IF_ERROR(UseSlotOfTheDead(*queue_));
+    TENON_RETURN_IF_ERROR(UseSlotOfTheDead(*onward_));
     TENON_RETURN_IF_ERROR(TakeWholeQuota());
     Forget();
-    TENON_RETURN_IF_ERROR(arena_->Holders().status());  // Buries the dead.
+    TENON_RETURN_IF_ERROR(arena_->Holders().status());  // Removes the dead.
     return Expect(arena_->Use().attached == 0, "the dead are still attached");
   }
 
-  // --- Running it. ---
+  // --- Running the victim. ---
 
-  // Returns how many system calls the region has.
+  // Returns the number of system calls in the region.
   uint64_t Run(StepScenario scenario, uint64_t stride) {
     scenario.name = absl::StrCat(
         scenario.name,
@@ -245,7 +244,8 @@ class TensorQueueStepTest : public testing::Test {
     scenario.stride = NumberFromEnvironment("TENON_STEP_STRIDE", stride);
     scenario.budget = absl::Hours(1);
     scenario.first_runs = 2;
-    // One that goes another way is stepped all along: on a busy machine, 30 s.
+    // A victim that takes another path is stepped throughout: on a busy
+    // machine, 30 s.
     scenario.watchdog = absl::Minutes(3);
     longest_ = absl::ZeroDuration();
     const auto report = KillAtEveryInstruction(scenario);
@@ -256,7 +256,8 @@ class TensorQueueStepTest : public testing::Test {
     EXPECT_TRUE(report->failures.empty()) << report->ToString();
     EXPECT_FALSE(report->given_up);
     EXPECT_GE(report->positions, 10u);
-    // Some lie behind the end of a region in which malloc() went another way.
+    // Some positions come after the end of a region in which malloc() took
+    // another path.
     EXPECT_LE(report->missed, report->positions / 20);
     return report->syscalls;
   }
@@ -267,7 +268,7 @@ class TensorQueueStepTest : public testing::Test {
   std::unique_ptr<TensorQueue> queue_, onward_;
   QueueHandle handle_, onward_handle_;
   std::vector<std::pair<TensorMessage, int64_t>> got_;
-  absl::Duration longest_;  // Until the owner had all its blocks.
+  absl::Duration longest_;  // Until the owner had all of its blocks.
 };
 
 }  // namespace tenon

@@ -1,8 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Tensors in every place where one can be, between two threads and between two
-// processes.
+// Every kind of tensor memory, between two threads and between two processes.
 
 #include "tenon/ipc/tensor_queue/tensor_queue.h"
 
@@ -41,7 +40,7 @@ class TensorQueueTest
   TensorWay way() const { return std::get<0>(GetParam()); }
   PeerMode mode() const { return std::get<1>(GetParam()); }
 
-  // For peer a or b, once.
+  // The queue of peer a or b; once for each.
   std::unique_ptr<TensorQueue> Open(const Peer& self) {
     auto queue =
         TensorQueue::Open(std::move(handles_[self.name() == "a" ? 0 : 1]));
@@ -55,7 +54,7 @@ class TensorQueueTest
   QueueHandle handles_[2];
 };
 
-TEST_P(TensorQueueTest, DeliversInOrderAndLetsGo) {
+TEST_P(TensorQueueTest, DeliversInOrderAndReleases) {
   constexpr int64_t kTensors = 100;
   EXPECT_TRUE(RunTwoPeers(mode(), [&](Peer& self) {
     const auto queue = Open(self);
@@ -77,7 +76,7 @@ TEST_P(TensorQueueTest, DeliversInOrderAndLetsGo) {
   }));
 }
 
-// Whatever way it came; and a view, which is not dense.
+// For each kind of memory; and a view, which is not dense.
 TEST_P(TensorQueueTest, OneTensorIsGotWithoutAMessage) {
   EXPECT_TRUE(RunTwoPeers(mode(), [&](Peer& self) {
     const auto queue = Open(self);
@@ -140,8 +139,9 @@ TEST_P(TensorQueueTest, ViewsOfOneStorageAreThatAtTheOtherEnd) {
   }));
 }
 
-// What was put can be got when the other end is killed, or has not begun yet.
-TEST_P(TensorQueueTest, WhoJoinsLateGetsAllAlsoOfTheDead) {
+// Queued messages can be received when the other end is killed, or has not
+// begun yet.
+TEST_P(TensorQueueTest, ALateJoinerGetsAllAlsoOfTheDead) {
   if (mode() == PeerMode::kThreads) GTEST_SKIP() << "threads cannot be killed";
   EXPECT_TRUE(RunTwoPeers(mode(), [&](Peer& self) {
     if (self.name() == "a") {
@@ -161,7 +161,8 @@ TEST_P(TensorQueueTest, WhoJoinsLateGetsAllAlsoOfTheDead) {
   }));
 }
 
-// Of who has left without waiting, too, unless it was a name that went with it.
+// Also messages of a sender that has left without waiting, except by a name
+// that was removed with it.
 TEST_P(TensorQueueTest, WhatWasPutOutlivesItsSender) {
   if (way() == TensorWay::kFileSystem) GTEST_SKIP() << "the name goes with it";
   EXPECT_TRUE(RunTwoPeers(mode(), [&](Peer& self) {
@@ -181,9 +182,11 @@ TEST_P(TensorQueueTest, WhatWasPutOutlivesItsSender) {
   }));
 }
 
-// There and back: each time one holds it, lets go, and has it again.
-TEST_P(TensorQueueTest, ComesBackToWhoHasSentIt) {
-  // Whoever has a name only may not send it on once its owner has let go.
+// There and back: each time the owner holds the tensor, drops it, and receives
+// it again.
+TEST_P(TensorQueueTest, ReturnsToItsSender) {
+  // A process that knows only the name may not forward it once its owner has
+  // dropped it.
   const bool keeps = way() == TensorWay::kFileSystem;
   TENON_ASSERT_OK_AND_ASSIGN(const auto back,
                              TensorQueue::Create({.capacity = 4}));

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// For tests of tensor queues: tensors in every place where one can be, and
-// queues for several participants.
+// For tests of tensor queues: every kind of tensor memory, and queues for
+// several participants.
 
 #ifndef TENON_IPC_TENSOR_QUEUE_TENSOR_QUEUE_TESTING_H_
 #define TENON_IPC_TENSOR_QUEUE_TENSOR_QUEUE_TESTING_H_
@@ -24,9 +24,9 @@ namespace tenon {
 
 enum class TensorWay {
   kPooled,          // In a block of the queue's arena.
-  kPooledByName,    // In one of an arena under file_system.
+  kPooledByName,    // In a block of an arena under file_system.
   kFileDescriptor,  // In a segment of its own, shared-writable.
-  kOwnerWritten,    // The same, written by its owner alone.
+  kOwnerWritten,    // The same, writable by its owner only.
   kFileSystem,      // In a segment of its own with a name.
   kPrivate,         // In private memory.
 };
@@ -38,10 +38,10 @@ inline constexpr std::array kAllTensorWays = {
 
 std::string TensorWayName(TensorWay way);
 
-// Bounds what should never wait for long.
+// Bounds waits that should be short.
 Deadline TestDeadline();
 
-// Makes tensors of one way. Names in /dev/shm begin with `prefix`.
+// Makes tensors of one kind. Names in /dev/shm begin with `prefix`.
 class TensorMaker {
  public:
   // The queue is used for kPooled.
@@ -61,7 +61,7 @@ class TensorMaker {
 testing::AssertionResult IsTensorOf(const absl::StatusOr<Tensor>& tensor,
                                     int64_t value);
 
-// Gets one message, whose first field must be such a tensor.
+// Receives one message, whose first field must be such a tensor.
 testing::AssertionResult GetsTensorOf(TensorQueue& queue, int64_t value);
 
 }  // namespace tenon

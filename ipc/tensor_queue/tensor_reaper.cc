@@ -23,7 +23,8 @@ struct Reapers {
 
 std::atomic<Reapers*> reapers{nullptr};
 
-// The one of a parent is given up: a thread that is not here may hold it.
+// A forked child leaks its parent's list: a thread of the parent may hold its
+// lock.
 Reapers& TheReapers() {
   Reapers* there = reapers.load(std::memory_order_acquire);
   while (there == nullptr || there->fork_count != ForkCount()) {

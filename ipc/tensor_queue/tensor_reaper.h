@@ -1,12 +1,12 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// TensorReaper: one who holds tensors until others have taken them, and the
-// list of all of them in this process. Internal to tensor queues and //spawn.
+// TensorReaper: an object that holds tensors until other processes have taken
+// them, and the list of all such objects of this process. Internal to tensor
+// queues and //spawn.
 //
-// A process that waits for one queue would otherwise sit on what it has
-// forwarded by another one, and whoever it waits for might wait for just that
-// memory.
+// Without the list, a process that waits for one queue would keep the tensors
+// it has forwarded by another one, and its peer might wait for that memory.
 
 #ifndef TENON_IPC_TENSOR_QUEUE_TENSOR_REAPER_H_
 #define TENON_IPC_TENSOR_QUEUE_TENSOR_REAPER_H_
@@ -24,23 +24,22 @@ class TensorReaper {
  public:
   virtual ~TensorReaper() = default;
 
-  // Lets go of what has been taken, unless another thread is at it. Does not
-  // block. Whether it still holds something.
+  // Drops the tensors that have been taken, unless another thread is doing so.
+  // Does not block. Returns whether it still holds any.
   virtual bool ReapIfIdle() = 0;
 };
 
-// From then on, and until then, it is among all; the second waits for other
-// threads that are just reaping it. In a forked child the list begins empty.
+// Enlist() makes `reaper` visible to ReapAllTensors(). Delist() blocks until no
+// thread is reaping it. In a forked child the list starts empty.
 void Enlist(TensorReaper* reaper);
 void Delist(TensorReaper* reaper);
 
-// Reaps all. Whether any of them still holds something, or another thread was
-// at it.
+// Reaps all. Returns whether any of them still holds a tensor, or another
+// thread was reaping it.
 bool ReapAllTensors();
 
-// What comes of `call`, which waits until the deadline that it is given; as
-// long as something is held it is called again and again, with reaping in
-// between.
+// The result of `call`, which waits until the deadline it is given; while
+// tensors are held, `call` is repeated in short slices with reaping in between.
 template <typename Call>
 auto WaitAndReap(Deadline deadline, const Call& call) {
   constexpr absl::Duration kLongest = absl::Milliseconds(100);

@@ -27,22 +27,23 @@
 namespace tenon {
 namespace {
 
-// How long it waits, where it cannot be woken, until it looks again.
-constexpr absl::Duration kLookAgain = absl::Milliseconds(1);
+// The time between checks where no wake-up is possible.
+constexpr absl::Duration kRecheck = absl::Milliseconds(1);
 
 bool MaySucceedLater(const absl::Status& status) {
   return absl::IsResourceExhausted(status) || absl::IsDeadlineExceeded(status);
 }
 
-// Null if the message has anything else.
+// Null if the message has other fields.
 const Tensor* OnlyTensor(const TensorMessage& message) {
   if (message.size() != 1) return nullptr;
   return std::get_if<Tensor>(&message.fields()[0]);
 }
 
-absl::Status TurnIsTaken() {
+absl::Status LockTimedOut() {
   return absl::DeadlineExceededError(
-      "another thread of this process is putting tensors all the time");
+      "Put(): another thread of this process was putting tensors until the "
+      "deadline");
 }
 
 }  // namespace
@@ -50,15 +51,16 @@ absl::Status TurnIsTaken() {
 absl::StatusOr<std::unique_ptr<TensorSender>> TensorSender::Create(
     QueueCore* queue, TensorDecoder* decoder, std::shared_ptr<Arena> arena,
     const std::string& name) {
-  TENON_ASSIGN_OR_RETURN(TensorShelf shelf,
-                         TensorShelf::On([queue](absl::string_view bytes,
-                                                 absl::Span<const int> fds) {
-                           absl::Status laid = queue->LayOut(bytes, fds);
-                           TENON_CRASH_POINT("tensor_queue.laid_out");
-                           return laid;
-                         }));
+  TENON_ASSIGN_OR_RETURN(
+      PublishedTensorFds fds,
+      PublishedTensorFds::On(
+          [queue](absl::string_view bytes, absl::Span<const int> fds) {
+            absl::Status published = queue->PublishFds(bytes, fds);
+            TENON_CRASH_POINT("tensor_queue.fds_published");
+            return published;
+          }));
   auto sender = absl::WrapUnique(new TensorSender(
-      queue, decoder, TensorEncoder(std::move(shelf), std::move(arena), name)));
+      queue, decoder, TensorEncoder(std::move(fds), std::move(arena), name)));
   Enlist(sender.get());
   return sender;
 }
@@ -69,10 +71,10 @@ absl::Status TensorSender::CheckUsable() const {
   return CheckNotForked(fork_count_, "a queue of tensors");
 }
 
-// ---- Holding ----
+// ---- Held tensors ----
 
-// With turn_. Returns up to which message all were taken.
-uint64_t TensorSender::ReapWithTurn() {
+// Requires mutex_. Returns the number of the last taken message.
+uint64_t TensorSender::ReapLocked() {
   taken_ = queue_->taken();
   while (!in_flight_.empty() && in_flight_.front().number <= taken_) {
     held_bytes_ -= in_flight_.front().bytes;
@@ -85,44 +87,44 @@ uint64_t TensorSender::ReapWithTurn() {
 void TensorSender::Count() {
   held_.store(in_flight_.size(), std::memory_order_relaxed);
   due_.store(IsDue(), std::memory_order_relaxed);
-  idle_.store(in_flight_.empty() && !encoder_.shelf().has_fds(),
+  idle_.store(in_flight_.empty() && !encoder_.fds().has_fds(),
               std::memory_order_relaxed);
 }
 
 void TensorSender::ReapNow() {
   if (fork_count_ != ForkCount()) return;
-  const TurnGuard turn(&turn_, Deadline::Passed());
-  if (turn.held()) ReapWithTurn();
+  const TimedMutexLock lock(&mutex_, Deadline::Passed());
+  if (lock.held()) ReapLocked();
 }
 
 bool TensorSender::ReapIfIdle() {
   if (fork_count_ != ForkCount()) return false;
   if (idle_.load(std::memory_order_relaxed)) return false;
-  const TurnGuard turn(&turn_, Deadline::Passed());
-  if (!turn.held()) return true;
-  // What cannot be removed from the shelf now is so at the next call.
-  encoder_.shelf().Reap(ReapWithTurn()).IgnoreError();
+  const TimedMutexLock lock(&mutex_, Deadline::Passed());
+  if (!lock.held()) return true;
+  // Descriptors that cannot be removed now are removed at the next call.
+  encoder_.fds().Reap(ReapLocked()).IgnoreError();
   Count();
   return !idle_.load(std::memory_order_relaxed);
 }
 
 absl::Status TensorSender::Trim() {
   TENON_RETURN_IF_ERROR(CheckUsable());
-  const TurnGuard turn(&turn_, Deadline::Never());
-  return encoder_.shelf().Trim(ReapWithTurn());
+  const TimedMutexLock lock(&mutex_, Deadline::Never());
+  return encoder_.fds().Trim(ReapLocked());
 }
 
-// Somebody is to take more than `taken`, or to release memory.
-absl::Status TensorSender::WaitALittle(uint64_t taken, Deadline deadline) {
+// Waits until more than `taken` may have been taken, or memory released.
+absl::Status TensorSender::WaitForTaken(uint64_t taken, Deadline deadline) {
   if (queue_->taken() != taken) return absl::OkStatus();
   TENON_RETURN_IF_ERROR(
-      PollUntil(nullptr, 0, Earlier(deadline, Deadline::After(kLookAgain)))
+      PollUntil(nullptr, 0, Earlier(deadline, Deadline::After(kRecheck)))
           .status());
   TENON_ASSIGN_OR_RETURN(const bool alone, queue_->IsAlone());
   if (!alone) return absl::OkStatus();
   return absl::UnavailableError(
-      "all others of a queue of tensors have left or died, and what was put "
-      "here has not been taken");
+      "TensorQueue: all others have left or died, and messages of this "
+      "participant have not been taken");
 }
 
 absl::Status TensorSender::AwaitTaken(Deadline deadline) {
@@ -132,18 +134,17 @@ absl::Status TensorSender::AwaitTaken(Deadline deadline) {
     const uint64_t taken = queue_->taken();
     ReapIfIdle();
     if (taken >= put) {
-      // Not if another thread was at it.
-      const TurnGuard turn(&turn_, deadline);
-      if (!turn.held()) return TurnIsTaken();
-      return encoder_.shelf().Reap(ReapWithTurn());
+      // Not if another thread was reaping.
+      const TimedMutexLock lock(&mutex_, deadline);
+      if (!lock.held()) return LockTimedOut();
+      return encoder_.fds().Reap(ReapLocked());
     }
     if (deadline.has_passed()) {
       return absl::DeadlineExceededError(
-          absl::StrCat(put - taken,
-                       " messages of tensors that were put here "
-                       "have not been taken"));
+          absl::StrCat("AwaitTaken(): ", put - taken,
+                       " messages of this participant have not been taken"));
     }
-    TENON_RETURN_IF_ERROR(WaitALittle(taken, deadline));
+    TENON_RETURN_IF_ERROR(WaitForTaken(taken, deadline));
   }
 }
 
@@ -153,11 +154,11 @@ absl::StatusOr<Tensor> TensorSender::NewTensor(DLDataType dtype,
   TENON_RETURN_IF_ERROR(CheckUsable());
   Arena* arena = arena_.load(std::memory_order_acquire);
   if (arena == nullptr || due_.load(std::memory_order_relaxed)) {
-    const TurnGuard turn(&turn_, deadline);
-    if (!turn.held()) return TurnIsTaken();
+    const TimedMutexLock lock(&mutex_, deadline);
+    if (!lock.held()) return LockTimedOut();
     TENON_ASSIGN_OR_RETURN(arena, encoder_.arena());
     arena_.store(arena, std::memory_order_release);
-    if (IsDue()) ReapWithTurn();
+    if (IsDue()) ReapLocked();
   }
   for (Deadline slice = Deadline::Passed();;) {
     auto tensor = CreateTensor(*arena, dtype, shape, slice);
@@ -166,19 +167,19 @@ absl::StatusOr<Tensor> TensorSender::NewTensor(DLDataType dtype,
       return tensor;
     }
     ReapAllTensors();
-    slice = Earlier(deadline, Deadline::After(kLookAgain));
+    slice = Earlier(deadline, Deadline::After(kRecheck));
   }
 }
 
 // ---- Putting ----
 
-// With turn_.
+// Requires mutex_.
 absl::Status TensorSender::EncodeOne(const TensorMessage& message,
                                      uint64_t number, Deadline deadline) {
   const size_t size = queue_->item_bytes();
   records_.resize(records_.size() + size);
   const std::span<std::byte> record = std::span(records_).last(size);
-  if (IsDue() || encoder_.shelf().has_fds()) ReapWithTurn();
+  if (IsDue() || encoder_.fds().has_fds()) ReapLocked();
   for (Deadline slice = Deadline::Passed();;) {
     const uint64_t taken = taken_;
     auto holds = encoder_.Encode(message, number, taken, slice, record);
@@ -188,15 +189,15 @@ absl::Status TensorSender::EncodeOne(const TensorMessage& message,
       in_flight_.push_back({number, bytes, *std::move(holds)});
       return absl::OkStatus();
     }
-    encoder_.shelf().Cancel(number);
+    encoder_.fds().Cancel(number);
     if (!MaySucceedLater(holds.status())) return holds.status();
     if (deadline.has_passed() && queue_->taken() == taken) {
       return absl::ResourceExhaustedError(holds.status().message());
     }
-    // Before waiting: what was taken in the meantime may do.
-    if (ReapWithTurn() != taken) continue;
-    TENON_RETURN_IF_ERROR(WaitALittle(taken, deadline));
-    slice = Earlier(deadline, Deadline::After(kLookAgain));
+    // Before a wait: messages taken meanwhile may suffice.
+    if (ReapLocked() != taken) continue;
+    TENON_RETURN_IF_ERROR(WaitForTaken(taken, deadline));
+    slice = Earlier(deadline, Deadline::After(kRecheck));
   }
 }
 
@@ -210,15 +211,15 @@ absl::Status TensorSender::EncodeAll(absl::Span<const TensorMessage> messages,
   return absl::OkStatus();
 }
 
-// A tensor of a block as a message of its own, if that is possible.
+// Encodes a tensor in a block as a message of its own, if possible.
 bool TensorSender::EncodeAlone(const Tensor& tensor, uint64_t number) {
   if (tensor.storage() == nullptr || tensor.storage()->lease() == nullptr) {
     return false;
   }
   records_.resize(queue_->item_bytes());
-  if (IsDue() || encoder_.shelf().has_fds()) ReapWithTurn();
+  if (IsDue() || encoder_.fds().has_fds()) ReapLocked();
   if (!encoder_.EncodeAlone(tensor, number, taken_, records_)) {
-    encoder_.shelf().Cancel(number);
+    encoder_.fds().Cancel(number);
     return false;
   }
   Held& held = in_flight_.emplace_back();
@@ -230,13 +231,13 @@ bool TensorSender::EncodeAlone(const Tensor& tensor, uint64_t number) {
   return true;
 }
 
-// What was not put: its blocks are free, its descriptors not needed.
+// Messages that were not put: frees their blocks, cancels their descriptors.
 void TensorSender::Cancel(uint64_t first) {
   while (!in_flight_.empty() && in_flight_.back().number >= first) {
     held_bytes_ -= in_flight_.back().bytes;
     in_flight_.pop_back();
   }
-  encoder_.shelf().Cancel(first);
+  encoder_.fds().Cancel(first);
   Count();
 }
 
@@ -262,8 +263,8 @@ absl::Status TensorSender::PutRecords(Deadline deadline) {
 
 absl::Status TensorSender::Put(const Tensor& tensor, Deadline deadline) {
   TENON_RETURN_IF_ERROR(CheckUsable());
-  const TurnGuard turn(&turn_, deadline);
-  if (!turn.held()) return TurnIsTaken();
+  const TimedMutexLock lock(&mutex_, deadline);
+  if (!lock.held()) return LockTimedOut();
   const uint64_t number = queue_->put() + 1;
   if (!EncodeAlone(tensor, number)) [[unlikely]] {
     const TensorMessage message(tensor);
@@ -287,11 +288,13 @@ absl::Status TensorSender::Put(absl::Span<const TensorMessage> messages,
   TENON_RETURN_IF_ERROR(CheckUsable());
   if (messages.empty() || messages.size() > queue_->capacity()) {
     return absl::InvalidArgumentError(
-        absl::StrCat(messages.size(), " messages were put at once; a queue of ",
-                     queue_->capacity(), " takes 1 to so many"));
+        absl::StrCat("PutBatch(): batch of ", messages.size(),
+                     " messages; want 1 to ", queue_->capacity(),
+                     ", the capacity of the queue; raise "
+                     "QueueOptions::capacity or split the batch"));
   }
-  const TurnGuard turn(&turn_, deadline);
-  if (!turn.held()) return TurnIsTaken();
+  const TimedMutexLock lock(&mutex_, deadline);
+  if (!lock.held()) return LockTimedOut();
   return PutAll(messages, deadline);
 }
 
@@ -310,9 +313,9 @@ absl::Status TensorSender::PutAll(absl::Span<const TensorMessage> messages,
 
 absl::StatusOr<bool> TensorSender::TryPut(const TensorMessage& message) {
   TENON_RETURN_IF_ERROR(CheckUsable());
-  const TurnGuard turn(&turn_, Deadline::Passed());
-  if (!turn.held()) return false;
-  // Before anything is copied or laid out.
+  const TimedMutexLock lock(&mutex_, Deadline::Passed());
+  if (!lock.held()) return false;
+  // Before copies are made or descriptors published.
   if (queue_->own_size() >= queue_->capacity() && !queue_->closed()) {
     return false;
   }

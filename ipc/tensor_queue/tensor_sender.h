@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// TensorSender: the half of a TensorQueue that puts, and holds what it has put
-// until it is taken. Internal to tensor queues.
+// TensorSender: the half of a TensorQueue that puts messages and holds their
+// tensors until they are taken. Internal to tensor queues.
 
 #ifndef TENON_IPC_TENSOR_QUEUE_TENSOR_SENDER_H_
 #define TENON_IPC_TENSOR_QUEUE_TENSOR_SENDER_H_
@@ -34,12 +34,12 @@
 
 namespace tenon {
 
-// Calls are those of TensorQueue (tensor_queue.h).
+// The functions are those of TensorQueue (tensor_queue.h).
 // Ownership: queue and decoder are the caller's and outlive it.
-// Threads: thread-safe; those who put take turns.
+// Threads: thread-safe; calls that put run one at a time.
 class TensorSender : public TensorReaper {
  public:
-  // Errors: what getentropy() says.
+  // Errors: getentropy()'s.
   static absl::StatusOr<std::unique_ptr<TensorSender>> Create(
       QueueCore* queue, TensorDecoder* decoder, std::shared_ptr<Arena> arena,
       const std::string& name);
@@ -56,16 +56,16 @@ class TensorSender : public TensorReaper {
   absl::Status Trim();
 
   bool ReapIfIdle() override;
-  // Only if much is held, and what costs no system call: to look what was taken
-  // is to fetch a cache line from whoever took it.
+  // Only if many tensors are held, and only without system calls: to read how
+  // many were taken is to fetch a cache line from the receiver.
   void ReapIfDue() {
     if (due_.load(std::memory_order_relaxed)) ReapNow();
   }
-  // How many messages it holds.
+  // The number of messages whose tensors are held.
   size_t held() const { return held_.load(std::memory_order_relaxed); }
 
  private:
-  // Less is held without a look whether it was taken.
+  // Below these figures the sender does not check how many were taken.
   static constexpr size_t kReapFrom = 16;  // Messages.
   static constexpr size_t kReapFromBytes = size_t{256} << 10;
 
@@ -80,7 +80,7 @@ class TensorSender : public TensorReaper {
 
   absl::Status CheckUsable() const;
   void ReapNow();
-  uint64_t ReapWithTurn();
+  uint64_t ReapLocked();
   bool IsDue() const {
     return in_flight_.size() >= kReapFrom || held_bytes_ >= kReapFromBytes;
   }
@@ -92,7 +92,7 @@ class TensorSender : public TensorReaper {
                          uint64_t first, Deadline deadline);
   absl::Status EncodeOne(const TensorMessage& message, uint64_t number,
                          Deadline deadline);
-  absl::Status WaitALittle(uint64_t taken, Deadline deadline);
+  absl::Status WaitForTaken(uint64_t taken, Deadline deadline);
   absl::Status PutRecords(Deadline deadline);
   void Cancel(uint64_t first);
   void Keep(absl::Span<const TensorMessage> messages);
@@ -101,19 +101,20 @@ class TensorSender : public TensorReaper {
   TensorDecoder* const decoder_;
   const uint64_t fork_count_ = ForkCount();
 
-  Turn turn_;  // For what follows.
+  TimedMutex mutex_;  // Guards the members below.
   TensorEncoder encoder_;
   std::deque<Held> in_flight_;
   std::vector<std::byte> records_;
 
   size_t held_bytes_ = 0;
-  uint64_t taken_ = 0;  // When last looked.
+  uint64_t taken_ = 0;  // At the last check.
 
-  // Of in_flight_.
+  // Statistics of in_flight_.
   std::atomic<size_t> held_ = 0;
   std::atomic<bool> due_ = false;
   std::atomic<Arena*> arena_ = nullptr;  // The encoder's, once it has one.
-  std::atomic<bool> idle_ = true;        // And nothing but offers lies out.
+  // No message is in flight, and only offers are published.
+  std::atomic<bool> idle_ = true;
 };
 
 }  // namespace tenon

@@ -133,9 +133,9 @@ std::string PidsText(const std::vector<pid_t>& pids) {
 }
 
 size_t Present(const QueueReport& queue) {
-  return static_cast<size_t>(std::count_if(
-      queue.places.begin(), queue.places.end(),
-      [](const QueuePlaceReport& place) { return place.present; }));
+  return static_cast<size_t>(
+      std::count_if(queue.slots.begin(), queue.slots.end(),
+                    [](const QueueSlotReport& slot) { return slot.present; }));
 }
 
 std::string QueuesText(const std::vector<QueueReport>& queues) {
@@ -154,12 +154,12 @@ std::string QueuesText(const std::vector<QueueReport>& queues) {
 }
 
 Json QueueJson(const QueueReport& queue) {
-  Json places = Json::array();
-  for (const QueuePlaceReport& place : queue.places) {
-    places.push_back({{"place", place.place},
-                      {"present", place.present},
-                      {"put", place.put},
-                      {"items", place.items}});
+  Json slots = Json::array();
+  for (const QueueSlotReport& slot : queue.slots) {
+    slots.push_back({{"place", slot.slot},
+                     {"present", slot.present},
+                     {"put", slot.put},
+                     {"items", slot.items}});
   }
   return {{"id", queue.id.ToString()},
           {"name", queue.name},
@@ -170,7 +170,7 @@ Json QueueJson(const QueueReport& queue) {
           {"bytes", queue.bytes},
           {"max_participants", queue.max_participants},
           {"closed", queue.closed},
-          {"places", std::move(places)},
+          {"places", std::move(slots)},
           {"pids", queue.pids}};
 }
 

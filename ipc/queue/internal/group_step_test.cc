@@ -55,7 +55,7 @@ class ConditionStepTest : public SyncStepTest {
     return status;
   }
 
-  // One who waits is notified, and nobody else is there.
+  // A waiter is notified, without any other process.
   absl::Status CheckWhole() {
     TENON_RETURN_IF_ERROR(CheckMutex(*mutex_));
     ready_.Reset();
@@ -99,7 +99,7 @@ TEST_F(ConditionStepTest, NotifyAWaiter) {
     EndRegion();
   };
   scenario.check = [&](const StepPosition&) -> absl::Status {
-    // Unless it was killed before it had the lock, the waiter finds out.
+    // Unless the victim was killed before it had the lock, the waiter notices.
     if (ready_->load() == 0 && mutex_->DebugString() == "a Mutex, free") {
       TENON_ASSIGN_OR_RETURN(Mutex::Guard guard, mutex_->Lock(Watchdog()));
       TENON_RETURN_IF_ERROR(Expect(!guard.owner_died(), "told twice"));
@@ -133,7 +133,7 @@ TEST_F(ConditionStepTest, Wait) {
 
 class BarrierStepTest : public SyncStepTest {
  protected:
-  // Two parties go through it, once it is new.
+  // Two participants pass through it, once it is reset.
   absl::Status CheckWhole() {
     TENON_RETURN_IF_ERROR(barrier_->Reset(Watchdog()));
     for (int i = 0; i < 2; ++i) {
@@ -166,8 +166,9 @@ TEST_F(BarrierStepTest, TheLastOneArrives) {
   };
   scenario.check = [&](const StepPosition&) -> absl::Status {
     if (!*barrier_->IsBroken() && *barrier_->CountWaiting() == 1) {
-      // It never came: another comes in its place. Or it died, and the waiter
-      // was about to say so: then this one is told as well.
+      // The victim never arrived: another participant takes its turn. Or it
+      // died, and the waiter was about to report that: then this one is told as
+      // well.
       barrier_->Wait(Watchdog()).status().IgnoreError();
     }
     const absl::Status status = End();

@@ -37,35 +37,36 @@ using A = StdAtomics;
 
 }  // namespace
 
-// How many slots ahead a line is asked for.
+// The number of slots ahead for which a cache line is prefetched.
 constexpr uint64_t kExpectAhead = 8;
 
 absl::StatusOr<std::unique_ptr<QueueCore>> QueueCore::Create(
     QueueType type, size_t item_bytes, const QueueOptions& options) {
-  QueueKind kind;
-  kind.type = static_cast<uint32_t>(type);
-  kind.item_bytes = item_bytes;
-  kind.capacity = options.capacity;
-  kind.participants = options.max_participants;
-  kind.waits_alone = options.wait_when_alone ? 1 : 0;
-  TENON_ASSIGN_OR_RETURN(auto group, QueueGroup::Create(kind, options.name));
+  QueueGeometry geometry;
+  geometry.type = static_cast<uint32_t>(type);
+  geometry.item_bytes = item_bytes;
+  geometry.capacity = options.capacity;
+  geometry.participants = options.max_participants;
+  geometry.waits_alone = options.wait_when_alone ? 1 : 0;
+  TENON_ASSIGN_OR_RETURN(auto group,
+                         QueueGroup::Create(geometry, options.name));
   return Join(group, absl::StrCat("queue '", options.name, "'"));
 }
 
 absl::StatusOr<std::unique_ptr<QueueCore>> QueueCore::Open(QueueHandle&& handle,
                                                            QueueType type,
                                                            size_t item_bytes) {
-  TENON_ASSIGN_OR_RETURN(const QueueKind kind,
+  TENON_ASSIGN_OR_RETURN(const QueueGeometry geometry,
                          ParseQueueHandle(handle.bytes, handle.fds.size()));
-  if (kind.type != static_cast<uint32_t>(type) ||
-      kind.item_bytes != item_bytes) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("a queue of type ", kind.type, " with items of ",
-                     kind.item_bytes, " bytes was opened as one of type ",
-                     static_cast<uint32_t>(type), " with ", item_bytes));
+  if (geometry.type != static_cast<uint32_t>(type) ||
+      geometry.item_bytes != item_bytes) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "Open(): the handle's queue has type ", geometry.type, " and items of ",
+        geometry.item_bytes, " bytes; want type ", static_cast<uint32_t>(type),
+        " and ", item_bytes, " bytes"));
   }
   TENON_ASSIGN_OR_RETURN(auto group, QueueGroup::Open(handle));
-  auto core = Join(group, absl::StrCat("queue ", kind.id.ToString()));
+  auto core = Join(group, absl::StrCat("queue ", geometry.id.ToString()));
   if (core.ok()) {
     handle = {};
   } else {
@@ -74,7 +75,7 @@ absl::StatusOr<std::unique_ptr<QueueCore>> QueueCore::Open(QueueHandle&& handle,
   return core;
 }
 
-// Takes `group`, unless it fails.
+// Takes `group` unless it fails.
 absl::StatusOr<std::unique_ptr<QueueCore>> QueueCore::Join(
     std::unique_ptr<QueueGroup>& group, std::string what) {
   TENON_RETURN_IF_ERROR(group->Claim().status());
@@ -86,7 +87,7 @@ absl::StatusOr<std::unique_ptr<QueueCore>> QueueCore::Join(
     const std::array<int, kQueueWaits> bells = {core->get_.bell()->bell_fd(),
                                                 core->put_.bell()->bell_fd(),
                                                 core->join_.bell()->bell_fd()};
-    made = core->group_->Enrol(bells);
+    made = core->group_->Join(bells);
   }
   if (made.ok()) return core;
   group = std::move(core->group_);
@@ -101,28 +102,28 @@ QueueCore::QueueCore(std::unique_ptr<QueueGroup> group, std::string what)
       get_(group_.get(), QueueWait::kPut),
       join_(group_.get(), QueueWait::kJoin),
       done_(group_.get(), QueueWait::kJoin) {
-  const QueueKind& kind = group_->kind();
-  for (size_t place = 0; place < kind.participants; ++place) {
-    takers_.push_back(MakeTaker(place));
+  const QueueGeometry& geometry = group_->geometry();
+  for (size_t slot = 0; slot < geometry.participants; ++slot) {
+    takers_.push_back(MakeTaker(slot));
   }
-  QueueParticipant& own = group_->at(place());
+  QueueParticipant& own = group_->at(slot());
   writer_ =
-      QueueWriter<>(&own.head, &own.take, SlotsOf(place()), kind.capacity);
-  next_ = place();
+      QueueWriter<>(&own.head, &own.take, SlotsOf(slot()), geometry.capacity);
+  next_ = slot();
 }
 
 QueueCore::~QueueCore() {
   if (group_ != nullptr && fork_count_ == ForkCount()) group_->Leave();
 }
 
-QueueSlots<> QueueCore::SlotsOf(size_t place) const {
-  const QueueKind& kind = group_->kind();
-  return {group_->slots_of(place), kind.slots(), kind.item_bytes};
+QueueSlots<> QueueCore::SlotsOf(size_t slot) const {
+  const QueueGeometry& geometry = group_->geometry();
+  return {group_->slots_of(slot), geometry.slots(), geometry.item_bytes};
 }
 
-QueueTaker<> QueueCore::MakeTaker(size_t place) const {
-  QueueParticipant& words = group_->at(place);
-  return {&words.head, &words.take, SlotsOf(place), group_->kind().capacity};
+QueueTaker<> QueueCore::MakeTaker(size_t slot) const {
+  QueueParticipant& words = group_->at(slot);
+  return {&words.head, &words.take, SlotsOf(slot), group_->geometry().capacity};
 }
 
 absl::StatusOr<QueueHandle> QueueCore::Share() const {
@@ -130,23 +131,26 @@ absl::StatusOr<QueueHandle> QueueCore::Share() const {
   return group_->Share();
 }
 
-absl::Status QueueCore::TurnIsTaken(absl::string_view doing) const {
-  return absl::DeadlineExceededError(absl::StrCat(
-      what_, ": another thread of this process is ", doing, " all the time"));
+absl::Status QueueCore::LockTimedOut(absl::string_view doing) const {
+  return absl::DeadlineExceededError(
+      absl::StrCat(what_, ": another thread of this process was ", doing,
+                   " until the deadline"));
 }
 
 absl::Status QueueCore::InUse(absl::string_view call, QueueWait wait) const {
   return absl::FailedPreconditionError(absl::StrCat(
       call, ": another thread of this process is ",
       wait == QueueWait::kPut ? "putting into " : "getting from ", what_,
-      "; an event loop needs that side of the queue for itself: let the thread "
-      "return first, or open the queue once more"));
+      "; an event loop must be the only one; wait for the thread to return, "
+      "or open the queue once more"));
 }
 
-absl::Status QueueCore::Garbage(size_t place) const {
+absl::Status QueueCore::CorruptWords(size_t slot) const {
   return absl::DataLossError(absl::StrCat(
-      what_, ": the words of place ", place,
-      " cannot be: somebody else has written into the memory of the queue"));
+      what_, ": corrupt control words in slot ", slot, " (head ",
+      A::Load(group_->at(slot).head, std::memory_order_relaxed), ", take ",
+      A::Load(group_->at(slot).take, std::memory_order_relaxed),
+      "): another process overwrote the queue's memory"));
 }
 
 bool QueueCore::closed() const {
@@ -161,9 +165,9 @@ absl::Status QueueCore::Close() {
   return absl::OkStatus();
 }
 
-uint64_t QueueCore::SizeOf(size_t place) const {
-  const QueueParticipant& words = group_->at(place);
-  // In this order: what is taken was put.
+uint64_t QueueCore::SizeOf(size_t slot) const {
+  const QueueParticipant& words = group_->at(slot);
+  // In this order: a taken item has been put.
   const uint64_t take = A::Load(words.take, std::memory_order_acquire);
   const uint64_t size = A::Load(words.head, std::memory_order_acquire) - take;
   return size <= capacity() ? size : capacity();
@@ -171,22 +175,23 @@ uint64_t QueueCore::SizeOf(size_t place) const {
 
 uint64_t QueueCore::size() const {
   uint64_t all = 0;
-  for (size_t place = 0; place < takers_.size(); ++place) all += SizeOf(place);
+  for (size_t slot = 0; slot < takers_.size(); ++slot) all += SizeOf(slot);
   return all;
 }
 
 uint64_t QueueCore::put() const {
-  return A::Load(group_->at(place()).head, std::memory_order_acquire);
+  return A::Load(group_->at(slot()).head, std::memory_order_acquire);
 }
 
 uint64_t QueueCore::taken() const {
-  return A::Load(group_->at(place()).take, std::memory_order_acquire);
+  return A::Load(group_->at(slot()).take, std::memory_order_acquire);
 }
 
 absl::StatusOr<bool> QueueCore::IsAlone() {
   TENON_RETURN_IF_ERROR(CheckUsable());
-  const TurnGuard turn(&put_.turn(), Deadline::Passed());
-  if (!turn.held()) return false;  // Who waits there finds out.
+  const TimedMutexLock lock(&put_.mutex(), Deadline::Passed());
+  // The thread that waits there notices deaths.
+  if (!lock.held()) return false;
   for (bool died = true; died;) {
     TENON_RETURN_IF_ERROR(put_.Sync());
     TENON_ASSIGN_OR_RETURN(died,
@@ -196,27 +201,27 @@ absl::StatusOr<bool> QueueCore::IsAlone() {
 }
 
 bool QueueCore::IsAsleep(QueueWait wait) const {
-  return (A::Load(group_->sleeping(place(), wait), std::memory_order_acquire) &
+  return (A::Load(group_->sleeping(slot(), wait), std::memory_order_acquire) &
           1) != 0;
 }
 
-absl::Status QueueCore::LayOut(absl::string_view bytes,
-                               absl::Span<const int> fds) {
+absl::Status QueueCore::PublishFds(absl::string_view bytes,
+                                   absl::Span<const int> fds) {
   TENON_RETURN_IF_ERROR(CheckUsable());
-  return group_->LayOut(bytes, fds);
+  return group_->PublishFds(bytes, fds);
 }
 
-absl::StatusOr<ShelfItem> QueueCore::TakeFrom(size_t place,
-                                              uint64_t* generation) const {
+absl::StatusOr<PublishedFds> QueueCore::ReadFds(size_t slot,
+                                                uint64_t* generation) const {
   TENON_RETURN_IF_ERROR(CheckUsable());
-  return group_->TakeFrom(place, generation);
+  return group_->ReadFds(slot, generation);
 }
 
 // ---- Putting ----
 
 absl::StatusOr<uint64_t> QueueCore::Count(
     std::span<const std::byte> items) const {
-  const size_t item_bytes = group_->kind().item_bytes;
+  const size_t item_bytes = group_->geometry().item_bytes;
   if (items.size() == item_bytes) [[likely]]
     return 1;
   const uint64_t count = items.size() / item_bytes;
@@ -224,32 +229,33 @@ absl::StatusOr<uint64_t> QueueCore::Count(
     return count;
   }
   return absl::InvalidArgumentError(absl::StrCat(
-      items.size(), " bytes were put into ", what_, ", which takes 1 to ",
-      capacity(), " items of ", item_bytes, " bytes"));
+      "Put(): ", items.size(), " bytes for ", what_, "; want 1 to ", capacity(),
+      " items of ", item_bytes, " bytes"));
 }
 
 absl::StatusOr<bool> QueueCore::PutNow(std::span<const std::byte> items,
                                        uint64_t count) {
   TENON_RETURN_IF_ERROR(put_.Sync());
   if (closed()) {
-    return absl::FailedPreconditionError(absl::StrCat(what_, " is closed"));
+    return absl::FailedPreconditionError(
+        absl::StrCat("Put(): ", what_, " is closed"));
   }
   if (Is(QueueType::kPipe) && put_.IsAlone()) {
     return absl::UnavailableError(
-        absl::StrCat(what_, ": the other end is gone"));
+        absl::StrCat("Send(): ", what_, ": the other end is gone"));
   }
   if (!writer_.KnowsRoom(count)) {
-    if (!writer_.Refresh()) return Garbage(place());
+    if (!writer_.Refresh()) return CorruptWords(slot());
     if (!writer_.KnowsRoom(count)) return false;
   }
-  const size_t item_bytes = group_->kind().item_bytes;
+  const size_t item_bytes = group_->geometry().item_bytes;
   for (uint64_t i = 0; i < count; ++i) {
     writer_.Write(i, items.data() + i * item_bytes);
   }
   TENON_CRASH_POINT("queue.written");
   writer_.Publish(count, group_->publication());
   TENON_CRASH_POINT("queue.published");
-  // Its line is with a getter: to ask for it now is to have it in time.
+  // A getter has its cache line: prefetched now, it arrives in time.
   writer_.slots().ExpectWrite(writer_.head() + kExpectAhead);
   put_.RingAll();
   return true;
@@ -258,8 +264,8 @@ absl::StatusOr<bool> QueueCore::PutNow(std::span<const std::byte> items,
 absl::StatusOr<bool> QueueCore::TryPut(std::span<const std::byte> items) {
   TENON_RETURN_IF_ERROR(CheckUsable());
   TENON_ASSIGN_OR_RETURN(const uint64_t count, Count(items));
-  const TurnGuard turn(&put_.turn(), Deadline::Passed());
-  if (!turn.held()) return false;
+  const TimedMutexLock lock(&put_.mutex(), Deadline::Passed());
+  if (!lock.held()) return false;
   return PutNow(items, count);
 }
 
@@ -267,22 +273,22 @@ absl::Status QueueCore::Put(std::span<const std::byte> items,
                             Deadline deadline) {
   TENON_RETURN_IF_ERROR(CheckUsable());
   TENON_ASSIGN_OR_RETURN(const uint64_t count, Count(items));
-  const TurnGuard turn(&put_.turn(), deadline);
-  if (!turn.held()) return TurnIsTaken("putting");
+  const TimedMutexLock lock(&put_.mutex(), deadline);
+  if (!lock.held()) return LockTimedOut("putting");
   for (;;) {
     TENON_ASSIGN_OR_RETURN(const bool put, PutNow(items, count));
     if (put) return absl::OkStatus();
     if (put_.IsAlone()) {
-      return absl::UnavailableError(
-          absl::StrCat(what_, " is full, and all others have left or died"));
+      return absl::UnavailableError(absl::StrCat(
+          "Put(): ", what_, " is full, and all others have left or died"));
     }
     TENON_ASSIGN_OR_RETURN(
         const bool go_on,
         put_.Wait([&] { return RoomOrEnd(count); }, deadline));
     if (!go_on) {
-      return absl::DeadlineExceededError(
-          absl::StrCat(what_, " is full: ", own_size(), " of ", capacity(),
-                       " items that were put here have not been taken"));
+      return absl::DeadlineExceededError(absl::StrCat(
+          "Put(): ", what_, " is full: ", own_size(), " of ", capacity(),
+          " items of this participant have not been taken"));
     }
   }
 }
@@ -291,30 +297,30 @@ absl::Status QueueCore::Put(std::span<const std::byte> items,
 
 absl::StatusOr<int> QueueCore::PollFd(QueueWait wait) {
   TENON_RETURN_IF_ERROR(CheckUsable());
-  QueueSide& side = SideFor(wait);
-  const TurnGuard turn(&side.turn(), Deadline::Passed());
-  if (!turn.held()) return InUse("PollFd()", wait);
-  TENON_RETURN_IF_ERROR(side.Sync());
-  return side.bell()->PollFd();
+  QueueEndpoint& endpoint = EndpointFor(wait);
+  const TimedMutexLock lock(&endpoint.mutex(), Deadline::Passed());
+  if (!lock.held()) return InUse("PollFd()", wait);
+  TENON_RETURN_IF_ERROR(endpoint.Sync());
+  return endpoint.bell()->PollFd();
 }
 
 absl::StatusOr<bool> QueueCore::Arm(QueueWait wait) {
   TENON_RETURN_IF_ERROR(CheckUsable());
-  QueueSide& side = SideFor(wait);
-  const TurnGuard turn(&side.turn(), Deadline::Passed());
-  if (!turn.held()) return InUse("Arm()", wait);
-  TENON_RETURN_IF_ERROR(side.Sync());
-  return side.bell()->Arm([&] {
-    if (!side.IsInSync()) return true;
-    return wait == QueueWait::kPut ? RoomOrEnd(1) : SomethingIsThere();
+  QueueEndpoint& endpoint = EndpointFor(wait);
+  const TimedMutexLock lock(&endpoint.mutex(), Deadline::Passed());
+  if (!lock.held()) return InUse("Arm()", wait);
+  TENON_RETURN_IF_ERROR(endpoint.Sync());
+  return endpoint.bell()->Arm([&] {
+    if (!endpoint.IsInSync()) return true;
+    return wait == QueueWait::kPut ? RoomOrEnd(1) : HasReasonToWake();
   });
 }
 
 void QueueCore::Disarm(QueueWait wait) {
   if (!CheckUsable().ok()) return;
-  QueueSide& side = SideFor(wait);
-  const TurnGuard turn(&side.turn(), Deadline::Passed());
-  if (turn.held()) side.bell()->Disarm();
+  QueueEndpoint& endpoint = EndpointFor(wait);
+  const TimedMutexLock lock(&endpoint.mutex(), Deadline::Passed());
+  if (lock.held()) endpoint.bell()->Disarm();
 }
 
 }  // namespace tenon

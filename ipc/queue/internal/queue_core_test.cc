@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// What QueueCore has for those who put more than bytes into queues: claims
-// before taking, what was taken, descriptors laid out beside a place.
+// QueueCore's functions for queues of more than bytes: claims before taking,
+// the count of taken items, descriptors published with a slot.
 
 #include "tenon/ipc/queue/internal/queue_core.h"
 
@@ -38,8 +38,8 @@ using ::testing::IsEmpty;
 
 const Deadline kNow = Deadline::Passed();
 
-// Remembers the numbers of what it holds; `at` is called at each claim and may
-// refuse it.
+// Records the numbers of the claimed items; `at` is called at each claim and
+// may refuse it.
 class Claimer : public QueueClaimer {
  public:
   using At = std::function<absl::Status(uint64_t number)>;
@@ -52,7 +52,7 @@ class Claimer : public QueueClaimer {
     std::memcpy(copy.data(), item.bytes.data(), sizeof(copy));
     EXPECT_TRUE(IsWhole(copy));
     EXPECT_EQ(item.position, copy[1]);
-    EXPECT_EQ(item.place, copy[0]);
+    EXPECT_EQ(item.slot, copy[0]);
     absl::Status claimed = at_(copy[1]);
     if (claimed.ok()) held_.push_back(copy[1]);
     return claimed;
@@ -80,7 +80,7 @@ class QueueCoreTest : public testing::Test {
                                    {.capacity = 8});
     ASSERT_THAT(queue, IsOk());
     queue_ = *std::move(queue);
-    ASSERT_EQ(queue_->place(), 0u);
+    ASSERT_EQ(queue_->slot(), 0u);
     other_ = Another();
   }
 
@@ -104,7 +104,7 @@ class QueueCoreTest : public testing::Test {
   std::unique_ptr<QueueCore> queue_, other_;
 };
 
-TEST_F(QueueCoreTest, WhatIsTakenWasClaimed) {
+TEST_F(QueueCoreTest, TakenItemsWereClaimed) {
   Claimer claimer;
   PutMany(3);
   EXPECT_EQ(queue_->taken(), 0u);
@@ -115,12 +115,12 @@ TEST_F(QueueCoreTest, WhatIsTakenWasClaimed) {
   EXPECT_EQ(other_->taken(), 0u);
 }
 
-TEST_F(QueueCoreTest, WhatIsRefusedStaysThere) {
+TEST_F(QueueCoreTest, RefusedItemsStayQueued) {
   Claimer refuses([](uint64_t number) {
     return number < 2 ? absl::OkStatus() : absl::ResourceExhaustedError("no");
   });
   PutMany(4);
-  // First what is good.
+  // First the good items.
   EXPECT_THAT(GetMany(&refuses), IsOkAndHolds(2u));
   for (int i = 0; i < 3; ++i) {
     EXPECT_THAT(GetMany(&refuses),
@@ -131,7 +131,7 @@ TEST_F(QueueCoreTest, WhatIsRefusedStaysThere) {
   EXPECT_THAT(GetMany(&takes), IsOkAndHolds(2u));
 }
 
-TEST_F(QueueCoreTest, WhatIsGoodForNobodyIsTakenOff) {
+TEST_F(QueueCoreTest, AnUnusableItemIsRemoved) {
   Claimer refuses([](uint64_t number) {
     return number != 1 ? absl::OkStatus() : absl::DataLossError("died");
   });
@@ -143,8 +143,8 @@ TEST_F(QueueCoreTest, WhatIsGoodForNobodyIsTakenOff) {
   EXPECT_EQ(queue_->size(), 0u);
 }
 
-// Somebody else takes the item between the claim and the taking.
-TEST_F(QueueCoreTest, WhoIsSlowerUndoesItsClaims) {
+// Another getter takes the item between the claim and the taking.
+TEST_F(QueueCoreTest, TheSlowerGetterUndoesItsClaims) {
   auto third = Another();
   bool first = true;
   Claimer slow([&](uint64_t) {
@@ -159,8 +159,8 @@ TEST_F(QueueCoreTest, WhoIsSlowerUndoesItsClaims) {
   EXPECT_THAT(slow.held(), ElementsAre(1, 2));
 }
 
-// The same, and the claim fails because of that: nobody is told.
-TEST_F(QueueCoreTest, AnErrorOfWhoIsSlowerIsForgotten) {
+// The same, and the claim fails for that reason: the error is discarded.
+TEST_F(QueueCoreTest, AnErrorOfTheSlowerGetterIsDiscarded) {
   auto third = Another();
   Claimer slow([&](uint64_t) {
     EXPECT_THAT(GetItem(*third, kNow), IsOk());
@@ -172,8 +172,8 @@ TEST_F(QueueCoreTest, AnErrorOfWhoIsSlowerIsForgotten) {
   EXPECT_EQ(queue_->taken(), 1u);
 }
 
-TEST_F(QueueCoreTest, DescriptorsAreLaidOutBesideAPlace) {
-  // Now they know each other.
+TEST_F(QueueCoreTest, DescriptorsArePublishedInASlot) {
+  // Now each participant knows the others.
   PutMany(1);
   ASSERT_THAT(GetItem(*other_, kNow), IsOk());
   const size_t fds = CountOpenFds();
@@ -181,23 +181,23 @@ TEST_F(QueueCoreTest, DescriptorsAreLaidOutBesideAPlace) {
   {
     const UniqueFd mine(eventfd(3, EFD_CLOEXEC));
     const int fd = mine.get();
-    ASSERT_THAT(queue_->LayOut("arena", {&fd, 1}), IsOk());
+    ASSERT_THAT(queue_->PublishFds("arena", {&fd, 1}), IsOk());
     PutMany(1);
-    TENON_ASSERT_OK_AND_ASSIGN(const ShelfItem item,
-                               other_->TakeFrom(0, &generation));
+    TENON_ASSERT_OK_AND_ASSIGN(const PublishedFds item,
+                               other_->ReadFds(0, &generation));
     EXPECT_EQ(item.bytes, "arena");
     EXPECT_EQ(item.fds.size(), 1u);
     EXPECT_EQ(generation, queue_->generation());
   }
   EXPECT_EQ(CountOpenFds(), fds);
-  // It is still known, and rung.
+  // The former member is still known, and rung.
   auto third = Another();
   ASSERT_THAT(third->Arm(), IsOk());
   queue_.reset();
-  // What was put, and what was laid out, outlives its owner.
-  EXPECT_THAT(other_->TakeFrom(0, &generation), IsOk());
+  // Items and published descriptors outlive their owner.
+  EXPECT_THAT(other_->ReadFds(0, &generation), IsOk());
   EXPECT_THAT(GetItem(*other_, kNow), IsOk());
-  EXPECT_THAT(other_->TakeFrom(64, &generation),
+  EXPECT_THAT(other_->ReadFds(64, &generation),
               StatusIs(absl::StatusCode::kInvalidArgument));
 }
 

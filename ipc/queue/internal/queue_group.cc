@@ -62,23 +62,23 @@ uint64_t StateWord(uint64_t generation, State state) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<QueueGroup>> QueueGroup::Create(
-    QueueKind kind, const std::string& name) {
-  TENON_RETURN_IF_ERROR(CheckQueueKind(kind));
-  TENON_ASSIGN_OR_RETURN(kind.id, RandomId::New());
+    QueueGeometry geometry, const std::string& name) {
+  TENON_RETURN_IF_ERROR(CheckQueueGeometry(geometry));
+  TENON_ASSIGN_OR_RETURN(geometry.id, RandomId::New());
   SegmentOptions options;
   options.strategy = SharingStrategy::kFileDescriptor;
   options.name_prefix = absl::StrCat(kQueueLabel, name);
-  TENON_ASSIGN_OR_RETURN(Segment segment,
-                         Segment::CreateSharedWritable(kind.bytes(), options));
+  TENON_ASSIGN_OR_RETURN(Segment segment, Segment::CreateSharedWritable(
+                                              geometry.bytes(), options));
   TENON_ASSIGN_OR_RETURN(WritableMapping mapping, segment.MapWritable());
-  std::vector<FdShelf> shelves;
-  for (uint64_t i = 0; i < kind.participants; ++i) {
-    TENON_ASSIGN_OR_RETURN(FdShelf shelf, FdShelf::Create());
-    shelves.push_back(std::move(shelf));
+  std::vector<FdBoard> boards;
+  for (uint64_t i = 0; i < geometry.participants; ++i) {
+    TENON_ASSIGN_OR_RETURN(FdBoard board, FdBoard::Create());
+    boards.push_back(std::move(board));
   }
   auto group = absl::WrapUnique(new QueueGroup(
-      kind, std::move(segment), std::move(mapping), std::move(shelves)));
-  group->words().kind = kind;
+      geometry, std::move(segment), std::move(mapping), std::move(boards)));
+  group->words().geometry = geometry;
   if (JoinSystemFence()) {
     group->words().fenced = 1;
     group->publication_ = Publication::kFenced;
@@ -88,62 +88,62 @@ absl::StatusOr<std::unique_ptr<QueueGroup>> QueueGroup::Create(
 
 absl::StatusOr<std::unique_ptr<QueueGroup>> QueueGroup::Open(
     QueueHandle& handle) {
-  TENON_ASSIGN_OR_RETURN(const QueueKind kind,
+  TENON_ASSIGN_OR_RETURN(const QueueGeometry geometry,
                          ParseQueueHandle(handle.bytes, handle.fds.size()));
   TENON_ASSIGN_OR_RETURN(UniqueFd memory, Duplicate(handle.fds[0].get()));
   TENON_ASSIGN_OR_RETURN(
       Segment segment,
       Segment::Adopt(std::move(memory), SegmentKind::kSharedWritable));
-  if (segment.size_bytes() < kind.bytes()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "the memory of a queue has ", segment.size_bytes(), " bytes, and ",
-        kind.bytes(), " are needed for what it is to be"));
+  if (segment.size_bytes() < geometry.bytes()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("Open(): the memory of a queue has ", segment.size_bytes(),
+                     " bytes; its geometry needs ", geometry.bytes()));
   }
   TENON_ASSIGN_OR_RETURN(WritableMapping mapping, segment.MapWritable());
-  QueueKind found;
+  QueueGeometry found;
   std::memcpy(static_cast<void*>(&found), mapping.data(), sizeof(found));
-  if (found != kind) {
+  if (found != geometry) {
     return absl::InvalidArgumentError(
-        "the memory that came with the handle of a queue is not that queue's");
+        "Open(): the memory in the handle belongs to another queue");
   }
   auto group = absl::WrapUnique(
-      new QueueGroup(kind, std::move(segment), std::move(mapping), {}));
+      new QueueGroup(geometry, std::move(segment), std::move(mapping), {}));
   if (group->words().fenced == 1) {
     if (!JoinSystemFence()) {
       return absl::FailedPreconditionError(
-          "this queue was made for processes that may call membarrier(), and "
-          "this one may not (a seccomp filter?)");
+          "Open(): the queue's participants call membarrier(), which this "
+          "process may not (a seccomp filter?)");
     }
     group->publication_ = Publication::kFenced;
   }
-  for (uint64_t i = 0; i < kind.participants; ++i) {
-    auto shelf = FdShelf::Adopt(std::move(handle.fds[1 + 2 * i]),
+  for (uint64_t i = 0; i < geometry.participants; ++i) {
+    auto board = FdBoard::Adopt(std::move(handle.fds[1 + 2 * i]),
                                 std::move(handle.fds[2 + 2 * i]));
-    if (!shelf.ok()) {
+    if (!board.ok()) {
       group->GiveBack(handle);
-      return shelf.status();
+      return board.status();
     }
-    group->shelves_.push_back(*std::move(shelf));
+    group->boards_.push_back(*std::move(board));
   }
   return group;
 }
 
 void QueueGroup::GiveBack(QueueHandle& handle) {
-  for (size_t i = 0; i < shelves_.size(); ++i) {
-    auto [in, out] = shelves_[i].Release();
+  for (size_t i = 0; i < boards_.size(); ++i) {
+    auto [in, out] = boards_[i].Release();
     handle.fds[1 + 2 * i] = std::move(in);
     handle.fds[2 + 2 * i] = std::move(out);
   }
-  shelves_.clear();
+  boards_.clear();
 }
 
 absl::StatusOr<QueueHandle> QueueGroup::Share() const {
   QueueHandle handle;
-  handle.bytes = QueueHandleBytes(kind_);
+  handle.bytes = QueueHandleBytes(geometry_);
   TENON_ASSIGN_OR_RETURN(UniqueFd memory, Duplicate(segment_.fd()));
   handle.fds.push_back(std::move(memory));
-  for (const FdShelf& shelf : shelves_) {
-    for (const int fd : shelf.fds()) {
+  for (const FdBoard& board : boards_) {
+    for (const int fd : board.fds()) {
       TENON_ASSIGN_OR_RETURN(UniqueFd copy, Duplicate(fd));
       handle.fds.push_back(std::move(copy));
     }
@@ -151,8 +151,8 @@ absl::StatusOr<QueueHandle> QueueGroup::Share() const {
   return handle;
 }
 
-SharedWord<uint64_t>& QueueGroup::sleeping(size_t place, QueueWait wait) const {
-  QueueParticipant& words = at(place);
+SharedWord<uint64_t>& QueueGroup::sleeping(size_t slot, QueueWait wait) const {
+  QueueParticipant& words = at(slot);
   switch (wait) {
     case QueueWait::kGet:
       return words.get_sleeping;
@@ -164,73 +164,75 @@ SharedWord<uint64_t>& QueueGroup::sleeping(size_t place, QueueWait wait) const {
   return words.join_sleeping;
 }
 
-// ---- One's own place ----
+// ---- This participant's slot ----
 
-bool QueueGroup::IsEmpty(size_t place) const {
-  return A::Load(at(place).head, std::memory_order_seq_cst) ==
-         A::Load(at(place).take, std::memory_order_seq_cst);
+bool QueueGroup::IsEmpty(size_t slot) const {
+  return A::Load(at(slot).head, std::memory_order_seq_cst) ==
+         A::Load(at(slot).take, std::memory_order_seq_cst);
 }
 
-bool QueueGroup::HasDied(size_t place, uint64_t generation) const {
-  const auto member = MeetMember(place, generation);
+bool QueueGroup::HasDied(size_t slot, uint64_t generation) const {
+  const auto member = ReadMember(slot, generation);
   return member.ok() && *member != nullptr && (*member)->process.HasEnded();
 }
 
 // Whether its holder has left or died, and its ring is empty or may have items.
-bool QueueGroup::MayTake(size_t place, bool with_items) const {
-  if (!with_items && !IsEmpty(place)) return false;
-  const uint64_t state = A::Load(at(place).state, std::memory_order_acquire);
+bool QueueGroup::MayTake(size_t slot, bool with_items) const {
+  if (!with_items && !IsEmpty(slot)) return false;
+  const uint64_t state = A::Load(at(slot).state, std::memory_order_acquire);
   return QueueStateOf(state) != QueueParticipant::kReady ||
-         HasDied(place, QueueGenerationOf(state));
+         HasDied(slot, QueueGenerationOf(state));
 }
 
-bool QueueGroup::ClaimPlace(size_t place, bool with_items) {
-  QueueParticipant& words = at(place);
-  if (RobustWord::IsLocked(words.joiner) || !MayTake(place, with_items) ||
+bool QueueGroup::ClaimSlot(size_t slot, bool with_items) {
+  QueueParticipant& words = at(slot);
+  if (RobustWord::IsLocked(words.joiner) || !MayTake(slot, with_items) ||
       !RobustWord::TryLock(words.joiner)) {
     return false;
   }
-  TENON_CRASH_POINT("queue.place_claimed");
-  if (!MayTake(place, with_items)) {
+  TENON_CRASH_POINT("queue.slot_claimed");
+  if (!MayTake(slot, with_items)) {
     // Another process has joined here in between.
     RobustWord::Unlock(words.joiner);
     return false;
   }
-  // If this process is killed before it is ready, the shelf does not say any
-  // more that the former holder has died.
+  // From here on the board may have this process's pidfd: if this process is
+  // killed before it is ready, the board no longer shows that the former holder
+  // has died.
   A::Store(words.state,
            StateWord(A::Load(words.generation, std::memory_order_relaxed),
                      QueueParticipant::kLeft),
            std::memory_order_release);
-  own_ = place;
+  own_ = slot;
   first_ = A::Load(words.head, std::memory_order_acquire);
-  TENON_CRASH_POINT("queue.place_vacated");
+  TENON_CRASH_POINT("queue.slot_vacated");
   return true;
 }
 
 absl::StatusOr<size_t> QueueGroup::Claim() {
   TENON_ASSIGN_OR_RETURN(process_, PidFd::Open(getpid()));
-  const bool is_pipe = kind_.type == static_cast<uint32_t>(QueueType::kPipe);
+  const bool is_pipe =
+      geometry_.type == static_cast<uint32_t>(QueueType::kPipe);
   for (const bool with_items : {false, true}) {
     if (with_items && is_pipe) break;
-    for (size_t place = 0; place < kind_.participants; ++place) {
-      if (ClaimPlace(place, with_items)) return place;
+    for (size_t slot = 0; slot < geometry_.participants; ++slot) {
+      if (ClaimSlot(slot, with_items)) return slot;
     }
   }
   return absl::ResourceExhaustedError(absl::StrCat(
-      "joining a queue: all ", kind_.participants,
+      "joining a queue: all ", geometry_.participants,
       " slots have living participants", is_pipe ? " or unread items" : "",
-      "; raise max_participants of its options, or let one of them leave"));
+      "; raise max_participants of its options, or close one participant"));
 }
 
 void QueueGroup::Abandon() { RobustWord::Unlock(at(own_).joiner); }
 
-absl::Status QueueGroup::Enrol(const std::array<int, kQueueWaits>& bells) {
+absl::Status QueueGroup::Join(const std::array<int, kQueueWaits>& bells) {
   QueueParticipant& words = at(own_);
-  ShelfItem kept;
+  PublishedFds kept;
   if (!IsEmpty(own_)) {
     uint64_t former = 0;
-    auto item = TakeFrom(own_, &former);
+    auto item = ReadFds(own_, &former);
     if (absl::IsResourceExhausted(item.status())) return item.status();
     if (item.ok()) kept = *std::move(item);
   }
@@ -238,13 +240,14 @@ absl::Status QueueGroup::Enrol(const std::array<int, kQueueWaits>& bells) {
   for (const UniqueFd& fd : kept.fds) kept_fds.push_back(fd.get());
   bells_ = bells;
   generation_ = A::Load(words.generation, std::memory_order_relaxed) + 1;
-  if (absl::Status laid = PutOnShelf(kept.bytes, kept_fds); !laid.ok()) {
+  if (absl::Status published = PublishOnBoard(kept.bytes, kept_fds);
+      !published.ok()) {
     generation_ = 0;
-    return laid;
+    return published;
   }
-  TENON_CRASH_POINT("queue.shelf_laid");
-  // What the holder before has begun and not done is lost with it. Both counts
-  // stand still by now, so to do this twice is to do it once.
+  TENON_CRASH_POINT("queue.fds_published");
+  // Tasks that the former holder has begun and not done are lost with it.
+  // Neither count changes any more, so this step may be repeated.
   A::Store(words.lost,
            A::Load(words.begun, std::memory_order_acquire) -
                A::Load(words.done, std::memory_order_acquire),
@@ -254,8 +257,8 @@ absl::Status QueueGroup::Enrol(const std::array<int, kQueueWaits>& bells) {
            std::memory_order_seq_cst);
   TENON_CRASH_POINT("queue.ready");
   A::Store(words.was_ready, generation_, std::memory_order_release);
-  A::FetchAdd(this->words().roster, 1, std::memory_order_seq_cst);
-  TENON_CRASH_POINT("queue.enrolled");
+  A::FetchAdd(this->words().membership, 1, std::memory_order_seq_cst);
+  TENON_CRASH_POINT("queue.join_counted");
   RobustWord::Unlock(words.joiner);
   TENON_CRASH_POINT("queue.joined");
   Announce();
@@ -267,53 +270,53 @@ void QueueGroup::Leave() {
   A::Store(at(own_).state, StateWord(generation_, QueueParticipant::kLeft),
            std::memory_order_seq_cst);
   TENON_CRASH_POINT("queue.left");
-  A::FetchAdd(words().roster, 1, std::memory_order_seq_cst);
+  A::FetchAdd(words().membership, 1, std::memory_order_seq_cst);
   TENON_CRASH_POINT("queue.leave_counted");
   Announce();
-  // What is on the shelf stays there: for those who take what it has put.
+  // The published descriptors stay on the board, for the receivers of its
+  // items.
   generation_ = 0;
 }
 
-// ---- Shelves ----
+// ---- Boards ----
 
-absl::Status QueueGroup::PutOnShelf(absl::string_view bytes,
-                                    absl::Span<const int> fds) {
-  const ShelfHeader header = {own_, generation_};
+absl::Status QueueGroup::PublishOnBoard(absl::string_view bytes,
+                                        absl::Span<const int> fds) {
+  const BoardHeader header = {own_, generation_};
   std::string all(reinterpret_cast<const char*>(&header), sizeof(header));
   all.append(bytes.data(), bytes.size());
-  // One's own come last: see FdShelf::Take().
+  // Its own descriptors come last: see FdBoard::Read().
   std::vector<int> all_fds(fds.begin(), fds.end());
   all_fds.push_back(process_->fd());
   all_fds.insert(all_fds.end(), bells_.begin(), bells_.end());
-  return shelves_[own_].Put(all, all_fds);
+  return boards_[own_].Publish(all, all_fds);
 }
 
-absl::Status QueueGroup::LayOut(absl::string_view bytes,
-                                absl::Span<const int> fds) {
+absl::Status QueueGroup::PublishFds(absl::string_view bytes,
+                                    absl::Span<const int> fds) {
   const uint64_t take = A::Load(at(own_).take, std::memory_order_acquire);
   if (static_cast<int64_t>(first_ - take) > 0) {
     return absl::ResourceExhaustedError(absl::StrCat(
-        first_ - take, " items of the participant that had slot ", own_,
-        " of a queue before this one are not taken yet, and need what it has "
-        "put on the shelf; let them be taken first"));
+        first_ - take, " items of the former holder of slot ", own_,
+        " of a queue are not taken yet and need its published descriptors; "
+        "retry once they are taken"));
   }
-  return PutOnShelf(bytes, fds);
+  return PublishOnBoard(bytes, fds);
 }
 
-absl::StatusOr<ShelfItem> QueueGroup::TakeFrom(size_t place,
-                                               uint64_t* generation) const {
-  if (place >= shelves_.size()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("a queue has no place ", place));
+absl::StatusOr<PublishedFds> QueueGroup::ReadFds(size_t slot,
+                                                 uint64_t* generation) const {
+  if (slot >= boards_.size()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "a queue of ", boards_.size(), " slots has no slot ", slot));
   }
-  absl::StatusOr<ShelfItem> item = shelves_[place].Take(kOwnFds);
+  absl::StatusOr<PublishedFds> item = boards_[slot].Read(kOwnFds);
   if (!item.ok()) return item;
-  ShelfHeader header;
+  BoardHeader header;
   if (item->bytes.size() < sizeof(header)) {
     return absl::DataLossError(
-        absl::StrCat("on the shelf of place ", place,
-                     " of a queue is nothing "
-                     "that a participant has laid there"));
+        absl::StrCat("malformed message on the board of slot ", slot,
+                     " of a queue: no participant published it"));
   }
   std::memcpy(&header, item->bytes.data(), sizeof(header));
   *generation = header.generation;

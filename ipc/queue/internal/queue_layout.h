@@ -1,14 +1,14 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// What lies where in the memory of a queue. Internal to Queue (queue.h).
+// The memory layout of a queue. Internal to Queue (queue.h).
 //
-//   0     what kind of queue this is: magic, version, type, sizes
-//   64    closed, roster, fenced
-//   128   of each participant: QueueParticipant
-//   then, at a multiple of 4096, the slots of each participant's ring
+//   0     QueueGeometry: magic, version, type, sizes
+//   64    closed, membership, fenced
+//   128   of each slot: QueueParticipant
+//   then, at a multiple of 4096, the item slots of each participant's ring
 //
-// All words are zero at first. `take`, `joiner` and `roster` have several
+// All words are initially zero. `take`, `joiner` and `membership` have several
 // writers; the first line of a participant is written by the process that holds
 // `joiner`, `state` also by the participant when it leaves; each other word of
 // a participant is its own. Words with different readers or writers are in
@@ -27,10 +27,10 @@
 
 namespace tenon {
 
-// The layout that this build reads and writes.
+// The layout version that this build reads and writes.
 inline constexpr uint32_t kQueueVersion = 2;
 
-struct QueueKind {
+struct QueueGeometry {
   static constexpr uint64_t kMagic = 0x31657565756e6554;  // "Tenueue1".
   static constexpr uint64_t kMaxItemBytes = 64 * 1024;
   static constexpr uint64_t kMaxCapacity = uint64_t{1} << 24;
@@ -39,15 +39,15 @@ struct QueueKind {
 
   uint64_t magic = kMagic;
   uint32_t version = kQueueVersion;
-  uint32_t type = 0;  // What its items mean: a QueueType.
+  uint32_t type = 0;  // A QueueType.
   uint64_t item_bytes = 0;
-  uint64_t capacity = 0;  // Items of each participant.
+  uint64_t capacity = 0;  // Items per participant.
   uint64_t participants = 0;
   // 1: a participant that is alone waits for others to join.
   uint64_t waits_alone = 0;
   RandomId id;
 
-  // No product here overflows if the single sizes are good.
+  // No product here overflows if the single sizes are valid.
   constexpr bool valid() const {
     return item_bytes >= 1 && item_bytes <= kMaxItemBytes && capacity >= 1 &&
            capacity <= kMaxCapacity && participants >= 1 &&
@@ -66,55 +66,56 @@ struct QueueKind {
     return slots_offset() + participants * ring_bytes();
   }
 
-  friend bool operator==(const QueueKind&, const QueueKind&) = default;
+  friend bool operator==(const QueueGeometry&, const QueueGeometry&) = default;
 };
 
-// At the start.
+// At offset 0.
 struct QueueWords {
-  QueueKind kind;
-  // 1: nothing more is put. `roster` counts comings and goings.
+  QueueGeometry geometry;
+  // `closed` is 1 once no more items may be put. `membership` counts joins and
+  // leaves.
   alignas(64) SharedWord<uint64_t> closed;
-  SharedWord<uint64_t> roster;
-  // 1: all participants fence others before they sleep, and are fenced. Set
-  // once, before anybody else sees it.
+  SharedWord<uint64_t> membership;
+  // 1: all participants fence their peers before they sleep, and are fenced.
+  // Set once, before any other process maps the memory.
   uint64_t fenced;
 };
 
-// The words of one participant, and of those who had the place before.
+// The words of one slot, shared by its present and former holders.
 struct QueueParticipant {
   // In the low two bits of `state`; above them the generation of the holder.
   enum State : uint64_t { kFree = 0, kReady = 1, kLeft = 2 };
 
   alignas(64) SharedWord<uint64_t> state;
-  // 0: nobody has come so far as to be ready, or was so.
+  // 0: no participant has ever been ready here.
   SharedWord<uint64_t> generation;
   SharedWord<uint64_t> was_ready;
-  SharedWord<uint64_t> lost;  // Begun and not done by those before.
+  SharedWord<uint64_t> lost;  // Begun and not done by former holders.
   // A RobustWord, held by the thread that is joining in this slot.
   SharedWord<uint32_t> joiner;
   alignas(64) SharedWord<uint64_t> get_sleeping;
   alignas(64) SharedWord<uint64_t> put_sleeping;
   alignas(64) SharedWord<uint64_t> join_sleeping;
-  // Of its ring. They go on from one who has the place to the next.
+  // Of its ring; they pass from one holder of the slot to the next.
   alignas(64) SharedWord<uint64_t> head;
   alignas(64) SharedWord<uint64_t> take;
-  // Of what it has taken, where that is counted; go on, too.
+  // Counts of taken tasks; they pass to the next holder, too.
   alignas(64) SharedWord<uint64_t> begun;
   SharedWord<uint64_t> done;
 };
 
 inline constexpr size_t kQueueParticipantsOffset = 128;
 
-constexpr uint64_t QueueKind::slots_offset() const {
+constexpr uint64_t QueueGeometry::slots_offset() const {
   return (kQueueParticipantsOffset + participants * sizeof(QueueParticipant) +
           4095) &
          ~uint64_t{4095};
 }
 
-static_assert(std::is_trivially_copyable_v<QueueKind>);
-static_assert(std::has_unique_object_representations_v<QueueKind>);
+static_assert(std::is_trivially_copyable_v<QueueGeometry>);
+static_assert(std::has_unique_object_representations_v<QueueGeometry>);
 static_assert(std::is_standard_layout_v<QueueParticipant>);
-static_assert(sizeof(QueueKind) == 64);
+static_assert(sizeof(QueueGeometry) == 64);
 static_assert(sizeof(QueueWords) == kQueueParticipantsOffset);
 static_assert(offsetof(QueueWords, closed) == 64);
 static_assert(sizeof(QueueParticipant) == 448);

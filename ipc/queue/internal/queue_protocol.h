@@ -1,19 +1,19 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// The steps of putting into a ring that many take from, as templates of their
-// atomics. Internal to Queue (queue.h), which adds who there is and how to wait
+// The steps of a ring with one putter and many getters, as templates over their
+// atomics. Internal to Queue (queue.h), which adds membership and waiting
 // (sleep_protocol.h).
 //
 //   putter:  room?  write slot;  head = h + 1;            ring getters
 //   getter:  t = take;  t < head?  copy slot;  CAS take from t to t + 1:
-//            won: it is mine; ring the putter     lost: throw it away, again
+//            success: owns item t; ring the putter     failure: discard, retry
 //
-// `take` is all that says whose an item is: whoever moved it from t to t + 1
-// has item t, once, and one that is killed before or after has changed nothing
-// or everything. Until then it changes nothing, so there is nothing to repair.
-// A slot is written over only once `take` has passed it; so a copy that is torn
-// is one whose CAS fails.
+// `take` alone decides the ownership of an item: the getter that moved it from
+// t to t + 1 has item t. A getter that is killed before or after its CAS has
+// changed nothing or everything, so there is nothing to repair. A slot is
+// overwritten only once `take` has passed it; so the CAS of a getter with a
+// torn copy fails.
 
 #ifndef TENON_IPC_QUEUE_INTERNAL_QUEUE_PROTOCOL_H_
 #define TENON_IPC_QUEUE_INTERNAL_QUEUE_PROTOCOL_H_
@@ -28,19 +28,20 @@
 
 namespace tenon {
 
-// What the protocol needs, as values, so that tests can show that each of them
-// is needed. Production code has this one.
+// The memory orders and steps that the protocol needs, as values, so that tests
+// can show that each is needed. Production code uses this one.
 struct QueueProtocol {
   // Sequentially consistent, together with the loads and stores of
-  // SleepProtocol: who publishes sees the sleeper, or is seen by him.
+  // SleepProtocol: either the publisher sees the sleeper or the sleeper sees
+  // the publication.
   static constexpr std::memory_order kPublish = std::memory_order_seq_cst;
   static constexpr std::memory_order kTake = std::memory_order_seq_cst;
-  // In place of kPublish if all who sleep fence (sleep_protocol.h).
+  // Replaces kPublish if all sleepers fence (sleep_protocol.h).
   static constexpr std::memory_order kPublishFenced = std::memory_order_release;
   static constexpr std::memory_order kSeePublished = std::memory_order_seq_cst;
   static constexpr std::memory_order kSeeTaken = std::memory_order_seq_cst;
-  // Who has seen a word of a later item sees that `take` has moved on: for
-  // those that look at their copy before they take.
+  // A getter that has read a word of a later item also sees that `take` has
+  // moved: for claimers, which use their copy before they take.
   static constexpr std::memory_order kWriteSlot = std::memory_order_release;
   static constexpr std::memory_order kReadSlot = std::memory_order_acquire;
   static constexpr bool kCopyFirst = true;  // Else take, then copy.
@@ -85,7 +86,7 @@ class QueueSlots {
     std::memcpy(item + whole_words_ * sizeof(word), &word, rest_bytes_);
   }
 
-  // Asks for the first cache line of a slot that will be written soon.
+  // Prefetches the first cache line of a slot that will be written soon.
   void ExpectWrite(uint64_t position) const {
     __builtin_prefetch(Slot(position), 1);
   }
@@ -102,8 +103,8 @@ class QueueSlots {
   size_t words_per_slot_ = 0;
 };
 
-// The half of the ring's owner. Ownership: none. Threads: one.
-// Slots: as QueueSlots, or what a test puts in its place.
+// The putter's half. Ownership: none. Threads: one.
+// Slots: QueueSlots, or a test's replacement.
 template <AtomicsPolicy A = StdAtomics, typename P = QueueProtocol,
           typename Slots = QueueSlots<A, P>>
 class QueueWriter {
@@ -111,7 +112,7 @@ class QueueWriter {
   using Word = SharedWord<uint64_t>;
 
   QueueWriter() = default;
-  // Goes on where `head` is.
+  // Starts at the present `head`.
   QueueWriter(Word* head, const Word* take, Slots slots, uint64_t capacity)
       : head_word_(head),
         take_word_(take),
@@ -121,14 +122,13 @@ class QueueWriter {
         take_(A::Load(*take, std::memory_order_relaxed)) {}
 
   uint64_t head() const { return head_; }
-  // Up to where items were taken when last looked at.
+  // The position up to which items were taken, as of the last Refresh().
   uint64_t taken() const { return take_; }
 
   bool KnowsRoom(uint64_t count) const {
     return head_ - take_ + count <= capacity_;
   }
-  // Looks at `take`. False if it says what cannot be: that it went back, or
-  // beyond the head.
+  // Reads `take`. False if it is corrupt: it moved back, or beyond the head.
   bool Refresh() {
     const uint64_t now = A::Load(*take_word_, P::kSeeTaken);
     if (now - take_ > head_ - take_) return false;
@@ -136,12 +136,12 @@ class QueueWriter {
     return true;
   }
 
-  // Writes an item that is `ahead` of the head, for which there is room.
+  // Writes the item at position head + `ahead`, for which there is room.
   template <typename Item>
   void Write(uint64_t ahead, const Item& item) {
     slots_.Write(head_ + ahead, item);
   }
-  // Shows `count` written items, and then: ring.
+  // Publishes `count` written items; the caller rings afterwards.
   void Publish(uint64_t count, Publication publication) {
     head_ += count;
     PublishWord<A, P>(*head_word_, head_, P::kPublish, publication);
@@ -158,7 +158,7 @@ class QueueWriter {
   uint64_t take_ = 0;
 };
 
-// The half of one who takes from a ring. Ownership: none. Threads: one.
+// A getter's half. Ownership: none. Threads: one.
 template <AtomicsPolicy A = StdAtomics, typename P = QueueProtocol,
           typename Slots = QueueSlots<A, P>>
 class QueueTaker {
@@ -172,42 +172,43 @@ class QueueTaker {
         slots_(slots),
         capacity_(capacity) {}
 
-  // Looks at the ring. False if its words say what cannot be: that there is
-  // more in it than it holds, or less than nothing.
-  bool Look() {
+  // Reads the ring's words. False if they are corrupt: more items than the
+  // capacity, or fewer than none.
+  bool Refresh() {
     for (;;) {
       take_ = A::Load(*take_word_, P::kSeeTaken);
-      // What was seen of the head before may do.
+      // The head as last read may suffice.
       if (head_ - take_ - 1 < capacity_) return true;
       const uint64_t now = A::Load(*head_word_, P::kSeePublished);
       if (now - take_ <= capacity_) {
         head_ = now;
         return true;
       }
-      // Others may have taken, and the owner put, between the two.
+      // Between the two loads other getters may have taken and the putter may
+      // have put.
       if (StillThere()) return false;
     }
   }
 
-  // As was seen by Look(): how many there are, and the first of them.
+  // As of the last Refresh(): the number of items, and the first position.
   uint64_t available() const { return head_ - take_; }
   uint64_t position() const { return take_; }
 
-  // Copies the item that is `ahead` of the first, and available. It may be torn
-  // if it is not there any more.
+  // Copies the available item that is `ahead` of the first. The copy may be
+  // torn if another getter has taken the item.
   template <typename Item>
   void Copy(uint64_t ahead, Item&& item) const {
     slots_.Read(take_ + ahead, item);
   }
 
-  // Whether nobody has taken the first item since Look(): then what was copied
-  // before is whole.
+  // Whether the first item has not been taken since Refresh(): then former
+  // copies are whole.
   bool StillThere() const {
     return A::Load(*take_word_, P::kSeeTaken) == take_;
   }
 
-  // Takes the first `count`, and then: ring the owner. False if somebody else
-  // was faster.
+  // Takes the first `count` items; the caller rings the putter afterwards.
+  // False if another getter took them first.
   bool Take(uint64_t count) {
     uint64_t expected = take_;
     return A::CompareExchange(*take_word_, expected, take_ + count, P::kTake);

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // The protocols of queue and doorbell under the seeded scheduler: each item is
-// got once and whole, no wake-up is lost, whoever is killed; and their steps
-// and memory orders are needed.
+// received once and whole and no wake-up is lost, whichever process is killed;
+// and each of their steps and memory orders is needed.
 
 #include <atomic>
 #include <cstdint>
@@ -43,7 +43,7 @@ TEST_P(QueueScheduleTest, EachItemIsGotOnceAndNoWakeUpIsLost) {
   EXPECT_TRUE(result.ok) << result.report;
 }
 
-TEST_P(QueueScheduleTest, AlsoWhereWhoSleepsFencesAll) {
+TEST_P(QueueScheduleTest, AlsoWhereSleepersFenceAll) {
   const ExploreResult result =
       ExploreQueue<SimQueueProtocol, 2, Publication::kFenced>(
           GetParam(), ScheduleCount(200'000));
@@ -63,7 +63,7 @@ INSTANTIATE_TEST_SUITE_P(All, QueueScheduleTest,
                          [](const auto& victim) {
                            switch (victim.param) {
                              case QueueVictim::kNobody:
-                               return "NobodyKilled";
+                               return "NoneKilled";
                              case QueueVictim::kPutter:
                                return "PutterKilled";
                              case QueueVictim::kGetter:
@@ -72,12 +72,12 @@ INSTANTIATE_TEST_SUITE_P(All, QueueScheduleTest,
                            return "GetterKilled";
                          });
 
-// What a wrong variant is caught at.
+// The failure by which a wrong variant is detected.
 enum class Harm {
   kLostWakeUp,
-  kItem,   // A wrong or torn item is taken for a good one.
-  kTwice,  // An item is got twice.
-  kLost,   // What a dead putter had put is not got.
+  kItem,   // A wrong or torn item is accepted.
+  kTwice,  // An item is received twice.
+  kLost,   // An item of a dead putter is not received.
 };
 
 struct WrongCase {
@@ -115,8 +115,8 @@ TEST_P(WrongQueueScheduleTest, IsCaught) {
 
 // Steps.
 
-struct NoSecondLook : SimQueueProtocol {
-  static constexpr bool kLookAgain = false;
+struct NoRecheck : SimQueueProtocol {
+  static constexpr bool kRecheck = false;
 };
 struct OneRingForEver : SimQueueProtocol {
   static constexpr bool kRingForEachSleep = false;
@@ -143,8 +143,7 @@ struct EndFirst : SimQueueProtocol {
 INSTANTIATE_TEST_SUITE_P(
     Steps, WrongQueueScheduleTest,
     testing::Values(
-        WrongCase{"NoSecondLook", &ExploreQueue<NoSecondLook>,
-                  Harm::kLostWakeUp},
+        WrongCase{"NoRecheck", &ExploreQueue<NoRecheck>, Harm::kLostWakeUp},
         WrongCase{"OneRingForEver", &ExploreQueue<OneRingForEver>,
                   Harm::kLostWakeUp},
         WrongCase{"RingOne", &ExploreQueue<RingOne>, Harm::kLostWakeUp,
@@ -160,7 +159,7 @@ INSTANTIATE_TEST_SUITE_P(
 
 // Memory orders, weakened by one step or more. Those of the slots alone are not
 // here: the scheduler runs the operations of a thread in their order, and then
-// the check of a copy, which is sequentially consistent, is enough.
+// the check of a copy, which is sequentially consistent, suffices.
 
 struct PublishRelease : SimQueueProtocol {
   static constexpr auto kPublish = std::memory_order_release;

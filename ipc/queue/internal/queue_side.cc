@@ -25,24 +25,24 @@
 namespace tenon {
 namespace {
 
-// Who knows nobody looks again after this: one that came and was killed before
-// it could say so is seen then.
-constexpr absl::Duration kLookForOthers = absl::Milliseconds(100);
+// A waiter that knows of no living peer reads the slots again after this time:
+// it then sees a participant that was killed before it announced itself.
+constexpr absl::Duration kRecheckForOthers = absl::Milliseconds(100);
 
-// Of the shelf, among the members that a bell waits for: no member's id.
-constexpr uint64_t kShelf = ~uint64_t{0};
+// The board's id among the members for which a bell waits: never a member's id.
+constexpr uint64_t kBoard = ~uint64_t{0};
 
 }  // namespace
 
-absl::Status QueueSide::MakeBell(QueueWait waits, const std::string& what) {
+absl::Status QueueEndpoint::MakeBell(QueueWait waits, const std::string& what) {
   TENON_ASSIGN_OR_RETURN(
       bell_, Doorbell::Create(&group_->sleeping(group_->own(), waits), what));
-  return bell_->AddParticipant(kShelf, group_->wake_fd());
+  return bell_->AddParticipant(kBoard, group_->wake_fd());
 }
 
-absl::Status QueueSide::SyncNow() {
+absl::Status QueueEndpoint::SyncNow() {
   QueueGroup::Members members;
-  TENON_ASSIGN_OR_RETURN(const uint64_t roster, group_->Refresh(&members));
+  TENON_ASSIGN_OR_RETURN(const uint64_t membership, group_->Refresh(&members));
   const auto is_in = [](const auto& list, uint64_t id) {
     return std::any_of(list.begin(), list.end(),
                        [id](const auto& m) { return m->id() == id; });
@@ -69,38 +69,39 @@ absl::Status QueueSide::SyncNow() {
     others_.push_back({std::move(member), {}, false});
   }
   used_ = group_->used();
-  roster_ = roster;
+  membership_ = membership;
   return absl::OkStatus();
 }
 
-void QueueSide::Ring(Other& other) {
+void QueueEndpoint::Ring(Other& other) {
   const QueueMember& member = *other.member;
-  if (!other.ringer.MustRing(group_->sleeping(member.place, rings_))) return;
+  if (!other.ringer.MustRing(group_->sleeping(member.slot, rings_))) return;
   ++rung_;
   RingQueueBell(member.bells[static_cast<size_t>(rings_)].get());
 }
 
-void QueueSide::RingAll() {
-  // No instruction: a fence from outside finds the publication before the load
-  // of who has come.
+void QueueEndpoint::RingAll() {
+  // A compiler barrier only: a fence from outside then orders the publication
+  // before the load of the membership.
   std::atomic_signal_fence(std::memory_order_seq_cst);
-  // One who came meanwhile and sleeps saw nothing of what was published.
-  if (!Sync().ok()) group_->WakeThroughShelves();
+  // A participant that has joined meanwhile and sleeps has not seen the
+  // publication.
+  if (!Sync().ok()) group_->WakeThroughBoards();
   for (Other& other : others_) Ring(other);
 }
 
-void QueueSide::RingPlace(size_t place) {
-  if (!Sync().ok()) group_->WakeThroughShelves();
+void QueueEndpoint::RingHolder(size_t slot) {
+  if (!Sync().ok()) group_->WakeThroughBoards();
   for (Other& other : others_) {
-    if (other.member->place == place) Ring(other);
+    if (other.member->slot == slot) Ring(other);
   }
 }
 
-absl::StatusOr<bool> QueueSide::Wait(absl::FunctionRef<bool()> ready,
-                                     Deadline deadline) {
+absl::StatusOr<bool> QueueEndpoint::Wait(absl::FunctionRef<bool()> ready,
+                                         Deadline deadline) {
   const Deadline until =
       KnowsLiving() ? deadline
-                    : Earlier(deadline, Deadline::After(kLookForOthers));
+                    : Earlier(deadline, Deadline::After(kRecheckForOthers));
   TENON_ASSIGN_OR_RETURN(
       const WaitOutcome outcome,
       bell_->Wait([&] { return !IsInSync() || ready(); }, until));
@@ -112,8 +113,8 @@ absl::StatusOr<bool> QueueSide::Wait(absl::FunctionRef<bool()> ready,
     case WaitOutcome::kDied:
       break;
   }
-  if (outcome.participant == kShelf) {
-    bell_->ClearDead(kShelf);
+  if (outcome.participant == kBoard) {
+    bell_->ClearDead(kBoard);
     group_->TakeWakes();
     return true;
   }
@@ -125,23 +126,23 @@ absl::StatusOr<bool> QueueSide::Wait(absl::FunctionRef<bool()> ready,
   return true;
 }
 
-bool QueueSide::KnowsLiving() const {
+bool QueueEndpoint::KnowsLiving() const {
   return std::any_of(others_.begin(), others_.end(),
                      [this](const Other& other) {
                        return !other.dead && !IsSelf(*other.member);
                      });
 }
 
-bool QueueSide::IsAlone() {
-  if (group_->kind().waits_alone != 0) return false;
+bool QueueEndpoint::IsAlone() {
+  if (group_->geometry().waits_alone != 0) return false;
   if (KnowsLiving() || !group_->HadOthers()) return false;
-  return group_->LookAgain().ok() && SyncNow().ok() && !KnowsLiving();
+  return group_->ForceRefresh().ok() && SyncNow().ok() && !KnowsLiving();
 }
 
-bool QueueSide::Lives(size_t place) const {
+bool QueueEndpoint::Lives(size_t slot) const {
   return std::any_of(others_.begin(), others_.end(),
-                     [place](const Other& other) {
-                       return other.member->place == place && !other.dead;
+                     [slot](const Other& other) {
+                       return other.member->slot == slot && !other.dead;
                      });
 }
 

@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// QueueSide: one thing that a participant of a queue does (get, put, or wait
-// for tasks), with a view of its own of who there is: whom to ring, and for
-// whose death to wait. Internal to Queue (queue.h).
+// QueueEndpoint: one activity of a queue's participant (get, put, or wait for
+// tasks) with its own view of the membership: which participants to ring, and
+// for whose death to wait. Internal to Queue (queue.h).
 
 #ifndef TENON_IPC_QUEUE_INTERNAL_QUEUE_SIDE_H_
 #define TENON_IPC_QUEUE_INTERNAL_QUEUE_SIDE_H_
@@ -26,53 +26,54 @@
 namespace tenon {
 
 // Ownership: the group is the caller's and outlives it.
-// Threads: whoever holds turn() uses it.
+// Threads: used by the thread that holds mutex().
 // Failure: each call may be repeated.
-class QueueSide {
+class QueueEndpoint {
  public:
-  // Rings those who wait for `rings`.
-  QueueSide(QueueGroup* group, QueueWait rings)
+  // Rings the participants that wait for `rings`.
+  QueueEndpoint(QueueGroup* group, QueueWait rings)
       : group_(group), rings_(rings) {}
-  QueueSide(const QueueSide&) = delete;
-  QueueSide& operator=(const QueueSide&) = delete;
+  QueueEndpoint(const QueueEndpoint&) = delete;
+  QueueEndpoint& operator=(const QueueEndpoint&) = delete;
 
-  // Makes a bell for waits for `waits`, once a place was claimed.
-  // Errors: kResourceExhausted at a limit of descriptors.
+  // Makes a bell for waits for `waits`, after a slot was claimed. Errors:
+  // kResourceExhausted at a limit of descriptors.
   absl::Status MakeBell(QueueWait waits, const std::string& what);
 
-  Turn& turn() { return turn_; }
+  TimedMutex& mutex() { return mutex_; }
   Doorbell* bell() const { return bell_.get(); }
 
-  // Learns who has come and gone. One load if nobody has. Errors: as
-  // QueueGroup::Refresh().
+  // Brings the view of the membership up to date: a single load if it has not
+  // changed. Errors: as QueueGroup::Refresh().
   absl::Status Sync() {
-    if (group_->roster() == roster_) [[likely]]
+    if (group_->membership() == membership_) [[likely]]
       return absl::OkStatus();
     return SyncNow();
   }
-  bool IsInSync() const { return group_->roster() == roster_; }
+  bool IsInSync() const { return group_->membership() == membership_; }
 
-  // How many places there are to look at.
+  // The number of slots to visit.
   size_t used() const { return used_; }
 
-  // After a publication: rings everybody who sleeps, once for each sleep; or
-  // only who holds `place`. Also those who came since Sync(): if they cannot be
-  // met, at a limit of descriptors, all are woken through their shelves.
+  // After a publication: rings all sleeping participants, once for each sleep;
+  // RingHolder() rings only the holder of `slot`. Includes participants
+  // that have joined since Sync(): if their descriptors cannot be received, at
+  // a limit of descriptors, all participants are woken through their boards.
   void RingAll();
-  void RingPlace(size_t place);
+  void RingHolder(size_t slot);
 
-  // Waits until `ready`, which also says when somebody has come or gone, or
-  // until somebody has died, who is noted: true. False at the deadline.
-  // Nothing says that `ready` then holds.
+  // Waits until `ready` holds, the membership changes, or a participant dies,
+  // whose death is noted: true. False at the deadline. After true, `ready` need
+  // not hold.
   absl::StatusOr<bool> Wait(absl::FunctionRef<bool()> ready, Deadline deadline);
 
-  // Whether there were others, and all have left or died, and the queue is not
-  // one in which a participant then waits for new ones. Wait() or a call with
-  // a deadline that has passed finds out who has died.
+  // Whether all other participants have left or died, at least one has existed,
+  // and the queue's participants do not wait for new ones (wait_when_alone).
+  // Deaths are noted by Wait(), also with a deadline that has passed.
   bool IsAlone();
 
-  // Whether the holder of `place` lives, as far as is known.
-  bool Lives(size_t place) const;
+  // Whether the holder of `slot` is alive, as far as is known.
+  bool Lives(size_t slot) const;
 
   uint64_t rings() const { return rung_; }
 
@@ -87,16 +88,17 @@ class QueueSide {
   bool KnowsLiving() const;
   void Ring(Other& other);
   bool IsSelf(const QueueMember& member) const {
-    return member.place == group_->own();
+    return member.slot == group_->own();
   }
 
   QueueGroup* const group_;
   const QueueWait rings_;
-  Turn turn_;
+  TimedMutex mutex_;
   std::unique_ptr<Doorbell> bell_;
-  uint64_t roster_ = ~uint64_t{0};
+  uint64_t membership_ = ~uint64_t{0};
   size_t used_ = 0;
-  std::vector<Other> others_;  // And this one, who may have other threads.
+  // Includes this participant, which may have other threads.
+  std::vector<Other> others_;
   uint64_t rung_ = 0;
 };
 

@@ -2,9 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // One ring of a queue, its owner and two getters, under the seeded scheduler:
-// the steps are those of queue_protocol.h and sleep_protocol.h, events stand
-// for eventfds and the ends of threads for pidfds. Nobody spins: each wait that
-// does not end at once is a sleep, so that a wake-up that is lost shows as a
+// the steps are those of queue_protocol.h and sleep_protocol.h, events replace
+// eventfds, and the ends of threads replace pidfds. There is no spinning: each
+// wait that does not end at once is a sleep, so that a lost wake-up shows as a
 // deadlock.
 
 #ifndef TENON_IPC_QUEUE_INTERNAL_QUEUE_SIMULATION_H_
@@ -25,15 +25,15 @@
 
 namespace tenon {
 
-// The right protocol; wrong variants hide one of its members.
+// The correct protocol; wrong variants override one of its members.
 struct SimQueueProtocol : QueueProtocol, SleepProtocol {
-  static constexpr bool kRingAll = true;       // Else the first who sleeps.
+  static constexpr bool kRingAll = true;       // Else only the first sleeper.
   static constexpr bool kCheckCopy = true;     // Before a claim.
   static constexpr bool kCas = true;           // Else load and store.
   static constexpr bool kGetBeforeEnd = true;  // After the owner's death.
 };
 
-// Who may be killed.
+// The thread that may be killed.
 enum class QueueVictim { kNobody, kPutter, kGetter };
 
 template <typename P, uint64_t kSlots = 2>
@@ -67,7 +67,8 @@ class QueueSimulation {
                                  : schedule_.AddThread(name, get);
     }
     schedule_.Run();
-    // Whoever has moved `take` on counts it before anything can happen to it.
+    // The getter that has moved `take` counts it without a point of death in
+    // between.
     const uint64_t put_items =
         SimAtomics::Load(head_, std::memory_order_seq_cst);
     for (uint64_t i = 0; i < put_items; ++i) {
@@ -78,7 +79,7 @@ class QueueSimulation {
 
  private:
   using Word = SharedWord<uint64_t>;
-  using Item = std::array<uint64_t, 2>;  // So that a torn one can be told.
+  using Item = std::array<uint64_t, 2>;  // So that torn items are detected.
   using Slots = QueueSlots<SimAtomics, P>;
   static constexpr int kGetters = 2;
   static constexpr uint64_t kItems = 4;
@@ -116,7 +117,7 @@ class QueueSimulation {
       writer.Publish(1, publication_);
       RingAll();
     }
-    // It does not close before all is taken: nothing else wakes a getter then.
+    // Does not close before all is taken: nothing else wakes a getter then.
     SleepUntil(sleeper, [&] {
       const bool good = writer.Refresh();
       TENON_SIM_CHECK(good);
@@ -126,7 +127,7 @@ class QueueSimulation {
     RingAll();
   }
 
-  // The putter, who sees the death of getter 0 once.
+  // Waits as the putter, which sees the death of getter 0 once.
   template <typename Ready>
   void SleepUntil(Sleeper<SimAtomics, P>& sleeper, const Ready& ready) {
     while (!ready()) {
@@ -146,7 +147,7 @@ class QueueSimulation {
     Ringer<SimAtomics, P> ringer;
     bool ended = false;
     for (;;) {
-      // In this order: what was put before the end is seen.
+      // In this order: items put before the end are seen.
       bool over = ended || IsClosed();
       if (!Sees(taker)) {
         if (over) return;
@@ -166,7 +167,7 @@ class QueueSimulation {
     return SimAtomics::Load(closed_, std::memory_order_seq_cst) != 0;
   }
   bool Sees(QueueTaker<SimAtomics, P>& taker) {
-    const bool good = taker.Look();
+    const bool good = taker.Refresh();
     TENON_SIM_CHECK(good);
     return taker.available() != 0;
   }
@@ -184,7 +185,7 @@ class QueueSimulation {
     const uint64_t position = taker.position();
     if (P::kCopyFirst) {
       taker.Copy(0, bytes);
-      // What a claim would look at.
+      // The copy that a claim would use.
       if (!P::kCheckCopy || taker.StillThere()) CheckItem(item, position);
     }
     if (P::kCas) {

@@ -2,9 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // A participant of a queue killed at every machine instruction of putting,
-// getting and waking, and at many of joining and leaving: who lives goes on,
-// gets each item whole, in order and at most once, and is told of the end. With
-// -c opt that is the code as it is shipped.
+// getting and waking, and at many of joining and leaving: the survivor
+// continues, receives each item whole, in order and at most once, and is told
+// of the end. With -c opt this is the code as it is shipped.
 
 #include <unistd.h>
 
@@ -50,7 +50,7 @@ absl::Status Broken(absl::string_view what) {
   return absl::InternalError(what);
 }
 
-// The test is a participant, and the victim another one, which it forks.
+// The test is a participant; the victim is another one, which it forks.
 class QueueStepTest : public testing::Test {
  protected:
   using Victim = std::function<void(QueueCore&)>;
@@ -60,8 +60,8 @@ class QueueStepTest : public testing::Test {
     if (const absl::Status can = CanTrace(); !can.ok()) GTEST_SKIP() << can;
   }
 
-  // `prepare` does what is done before the victim comes. Returns how many
-  // system calls its region has.
+  // `prepare` runs before the victim joins. Returns the number of system calls
+  // in the victim's region.
   uint64_t Run(const std::function<void()>& prepare, const Victim& victim,
                const Check& check) {
     StepScenario scenario;
@@ -113,8 +113,8 @@ class QueueStepTest : public testing::Test {
     TENON_ASSERT_OK_AND_ASSIGN(handle_, queue_->Share());
   }
 
-  // Gets all there is, which are items `first` and so on, until it is told that
-  // it is alone; returns how many.
+  // Receives all items, which must count up from `first`, until it is told that
+  // it is alone; returns their number.
   absl::StatusOr<uint64_t> GetRest(uint64_t putter, uint64_t first) {
     for (uint64_t count = 0;; ++count) {
       const auto item = GetItem(*queue_, Soon());
@@ -127,8 +127,8 @@ class QueueStepTest : public testing::Test {
     }
   }
 
-  // That the place of the dead can be had, and is as good as new.
-  absl::Status UsePlaceOfTheDead() {
+  // Checks that the dead participant's slot can be joined and works as new.
+  absl::Status UseSlotOfTheDead() {
     TENON_ASSIGN_OR_RETURN(QueueHandle handle, queue_->Share());
     TENON_ASSIGN_OR_RETURN(const auto next, OpenItems(std::move(handle)));
     for (uint64_t i = 0; i < 2 * kCapacity; ++i) {
@@ -142,17 +142,17 @@ class QueueStepTest : public testing::Test {
     return absl::OkStatus();
   }
 
-  // What is left after a victim that puts `most` items.
+  // Checks the queue after a victim that puts `most` items.
   absl::Status CheckPut(uint64_t most) {
     queue_->Disarm();
     TENON_ASSIGN_OR_RETURN(const uint64_t count, GetRest(1, 0));
     if (count != 0 && count != most) {
       return Broken(absl::StrCat(count, " of ", most, " are there"));
     }
-    return UsePlaceOfTheDead();
+    return UseSlotOfTheDead();
   }
 
-  // What is left after a victim that takes up to `most` of `put` items.
+  // Checks the queue after a victim that takes up to `most` of `put` items.
   absl::Status CheckGet(uint64_t put, uint64_t most) {
     queue_->Disarm(QueueWait::kPut);
     const uint64_t left = queue_->size();
@@ -165,7 +165,7 @@ class QueueStepTest : public testing::Test {
     if (queue_->taken() != put - left) return Broken("taken() is wrong");
     TENON_ASSIGN_OR_RETURN(const uint64_t count, GetRest(0, put - left));
     if (count != left) return Broken("some are gone");
-    return UsePlaceOfTheDead();
+    return UseSlotOfTheDead();
   }
 
   std::unique_ptr<QueueCore> queue_;
@@ -257,7 +257,7 @@ TEST_F(QueueStepTest, Sleep) {
       [this] { return CheckPut(0); });
 }
 
-// All of a life: there is one place, which must be found again.
+// A participant's whole life: there is one slot, which must be reused.
 TEST_F(QueueStepTest, JoinPutAndLeave) {
   StepScenario scenario;
   scenario.prepare = [this] {
@@ -277,7 +277,7 @@ TEST_F(QueueStepTest, JoinPutAndLeave) {
   };
   scenario.check = [this](const StepPosition&) -> absl::Status {
     queue_->Disarm();
-    if (queue_->size() == 0) return UsePlaceOfTheDead();
+    if (queue_->size() == 0) return UseSlotOfTheDead();
     return CheckPut(1);
   };
   StepSome(std::move(scenario));
@@ -313,14 +313,14 @@ TEST_F(QueueStepTest, JoinOverItemsAndPut) {
     queue_->Disarm();
     TENON_ASSIGN_OR_RETURN(QueueHandle handle, queue_->Share());
     {
-      // Before anything is taken.
+      // Before any item is taken.
       TENON_ASSIGN_OR_RETURN(const auto next, OpenItems(std::move(handle)));
     }
     TENON_ASSIGN_OR_RETURN(const uint64_t count, GetRest(1, 0));
     if (count != 2 && count != 3) {
       return Broken(absl::StrCat(count, " items are there"));
     }
-    return UsePlaceOfTheDead();
+    return UseSlotOfTheDead();
   };
   StepSome(std::move(scenario));
 }

@@ -36,12 +36,12 @@ uint64_t Outstanding(const QueueParticipant& words) {
 
 absl::Status QueueCore::TaskDone(uint64_t count) {
   TENON_RETURN_IF_ERROR(CheckUsable());
-  const TurnGuard turn(&done_.turn(), Deadline::Never());
+  const TimedMutexLock lock(&done_.mutex(), Deadline::Never());
   QueueParticipant& words = group_->at(group_->own());
   if (count > Outstanding(words)) {
-    return absl::FailedPreconditionError(
-        absl::StrCat(what_, ": ", count, " tasks were said to be done, and ",
-                     Outstanding(words), " have been begun here and are not"));
+    return absl::FailedPreconditionError(absl::StrCat(
+        "TaskDone(): ", what_, ": ", count, " tasks exceed the ",
+        Outstanding(words), " unfinished tasks of this participant"));
   }
   A::FetchAdd(words.done, count, kOrder);
   TENON_CRASH_POINT("queue.task_done");
@@ -49,59 +49,61 @@ absl::Status QueueCore::TaskDone(uint64_t count) {
   return absl::OkStatus();
 }
 
-// First the rings, then what is begun, then whether anything was put meanwhile:
-// what is taken was begun before that, and what is not there and was not put
-// cannot be begun.
-bool QueueCore::IsQuiet(QueueSide& side) const {
+// First the rings, then the begun tasks, then whether items were put meanwhile:
+// a taken task was begun before it was taken, and while the rings are empty and
+// nothing is put no task can begin.
+bool QueueCore::IsQuiet(QueueEndpoint& endpoint) const {
   uint64_t before = 0, after = 0;
-  for (size_t place = 0; place < side.used(); ++place) {
-    const QueueParticipant& words = group_->at(place);
+  for (size_t slot = 0; slot < endpoint.used(); ++slot) {
+    const QueueParticipant& words = group_->at(slot);
     const uint64_t take = A::Load(words.take, kOrder);
     const uint64_t head = A::Load(words.head, kOrder);
     if (head != take) return false;
     before += head;
   }
-  for (size_t place = 0; place < side.used(); ++place) {
-    if (side.Lives(place) && Outstanding(group_->at(place)) != 0) return false;
+  for (size_t slot = 0; slot < endpoint.used(); ++slot) {
+    if (endpoint.Lives(slot) && Outstanding(group_->at(slot)) != 0)
+      return false;
   }
-  for (size_t place = 0; place < side.used(); ++place) {
-    after += A::Load(group_->at(place).head, kOrder);
+  for (size_t slot = 0; slot < endpoint.used(); ++slot) {
+    after += A::Load(group_->at(slot).head, kOrder);
   }
   return before == after;
 }
 
-absl::Status QueueCore::Tally() const {
+absl::Status QueueCore::CheckAllDone() const {
   uint64_t put = 0, done = 0;
-  for (size_t place = 0; place < takers_.size(); ++place) {
-    const QueueParticipant& words = group_->at(place);
+  for (size_t slot = 0; slot < takers_.size(); ++slot) {
+    const QueueParticipant& words = group_->at(slot);
     put += A::Load(words.head, kOrder);
     done += A::Load(words.done, kOrder);
   }
   if (done == put) return absl::OkStatus();
   return absl::AbortedError(absl::StrCat(
-      what_, ": ", put - done, " of ", put,
-      " tasks were not done: they died with the processes that had got them"));
+      "Join(): ", what_, ": ", put - done, " of ", put,
+      " tasks were not done: they died with the processes that received them"));
 }
 
 absl::Status QueueCore::JoinTasks(Deadline deadline) {
   TENON_RETURN_IF_ERROR(CheckUsable());
-  const TurnGuard turn(&join_.turn(), deadline);
-  if (!turn.held()) return TurnIsTaken("joining");
+  const TimedMutexLock lock(&join_.mutex(), deadline);
+  if (!lock.held()) return LockTimedOut("joining");
   for (;;) {
     TENON_RETURN_IF_ERROR(join_.Sync());
     const bool alone = join_.IsAlone();
-    if (IsQuiet(join_) && join_.IsInSync()) return Tally();
+    if (IsQuiet(join_) && join_.IsInSync()) return CheckAllDone();
     if (alone && Outstanding(group_->at(group_->own())) == 0) {
       return absl::UnavailableError(
-          absl::StrCat(what_, ": ", size(),
-                       " tasks are there, and all others have left or died"));
+          absl::StrCat("Join(): ", what_, ": ", size(),
+                       " tasks are queued, and all others have left or died"));
     }
     TENON_ASSIGN_OR_RETURN(
         const bool go_on,
         join_.Wait([this] { return IsQuiet(join_); }, deadline));
     if (!go_on) {
       return absl::DeadlineExceededError(absl::StrCat(
-          what_, ": tasks are not done; ", size(), " have not been begun"));
+          "Join(): ", what_, ": tasks are unfinished at the deadline, ", size(),
+          " of them not begun"));
     }
   }
 }

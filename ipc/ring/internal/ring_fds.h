@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// CopyRingFds: the descriptors of a side of a ring, to be sent to the other.
+// CopyRingFds: the descriptors of one end of a ring, to be sent to the other
+// end.
 
 #ifndef TENON_IPC_RING_INTERNAL_RING_FDS_H_
 #define TENON_IPC_RING_INTERNAL_RING_FDS_H_

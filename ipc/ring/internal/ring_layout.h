@@ -1,10 +1,10 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// What lies where in the memories of a ring. Internal to Ring (ring.h).
+// The memory layouts of a ring. Internal to Ring (ring.h).
 //
 // The producer's, read by all readers:
-//   0     what kind of ring this is: magic, version, policy, sizes
+//   0     RingGeometry: magic, version, policy, sizes
 //   64    head, reserved, closed
 //   128   sleeping, of the producer
 //   192   of each reader: state, start
@@ -14,7 +14,7 @@
 //   64    tail, left
 //   128   sleeping, of the reader
 //
-// All words are zero at first. Words with different readers or writers are in
+// All words are initially zero. Words with different readers or writers are in
 // different cache lines.
 
 #ifndef TENON_IPC_RING_INTERNAL_RING_LAYOUT_H_
@@ -28,10 +28,10 @@
 
 namespace tenon {
 
-// The layout that this build reads and writes.
+// The layout version that this build reads and writes.
 inline constexpr uint32_t kRingVersion = 1;
 
-// Sizes that are possible; checked where they come from a peer.
+// Record size and capacity; validated where they come from a peer.
 struct RingSizes {
   static constexpr uint64_t kMaxRecordBytes = 64 * 1024;
   static constexpr uint64_t kMaxCapacity = uint64_t{1} << 24;
@@ -41,8 +41,8 @@ struct RingSizes {
   uint64_t record_bytes = 0;
   uint64_t capacity = 0;
 
-  // Words only, a power of two of them, and not more than fit. No product here
-  // overflows.
+  // Records of whole words, their number a power of two, within the limits. No
+  // product here overflows.
   constexpr bool valid() const {
     return record_bytes >= 8 && record_bytes <= kMaxRecordBytes &&
            record_bytes % 8 == 0 && capacity >= 1 && capacity <= kMaxCapacity &&
@@ -52,7 +52,7 @@ struct RingSizes {
   constexpr uint64_t slots_bytes() const { return capacity * record_bytes; }
 };
 
-struct RingKind {
+struct RingGeometry {
   static constexpr uint64_t kMagic = 0x31676e69726e6554;  // "Tenring1".
 
   uint64_t magic = kMagic;
@@ -61,26 +61,27 @@ struct RingKind {
   uint64_t record_bytes = 0;
   uint64_t capacity = 0;
 
-  friend bool operator==(const RingKind&, const RingKind&) = default;
+  friend bool operator==(const RingGeometry&, const RingGeometry&) = default;
 };
 
 // At the start of the producer's memory.
 struct RingProducerWords {
   struct Entry {
-    // The number of a reader, times 4, and what it is: see State. 0: of none.
+    // The number of a reader, times 4, plus a State. 0: no reader.
     SharedWord<uint64_t> state;
-    // Where it begins; before that it is only told to wait.
+    // The reader's first position; earlier records are not for it.
     SharedWord<uint64_t> start;
   };
   enum State : uint64_t { kNone = 0, kReading = 1, kDropped = 2 };
 
-  RingKind kind;
-  // Positions, and whether no more records will come.
+  RingGeometry geometry;
+  // Positions, and whether the ring is closed.
   alignas(64) SharedWord<uint64_t> head;
   SharedWord<uint64_t> reserved;
   SharedWord<uint64_t> closed;
   alignas(64) SharedWord<uint64_t> sleeping;
-  uint64_t fences;  // 1: Doorbell::fences(). Set once, before anybody sees it.
+  // 1: Doorbell::fences(). Set once, before any reader maps it.
+  uint64_t fences;
   alignas(64) Entry readers[RingSizes::kMaxReaders];
 };
 
@@ -93,15 +94,15 @@ struct RingReaderWords {
   uint64_t magic;
   uint64_t version;
   alignas(64) SharedWord<uint64_t> tail;
-  SharedWord<uint64_t> left;  // 1: it reads no more.
+  SharedWord<uint64_t> left;  // 1: the reader has left.
   alignas(64) SharedWord<uint64_t> sleeping;
   uint64_t fences;  // As the producer's.
 };
 
-static_assert(std::is_trivially_copyable_v<RingKind>);
-static_assert(std::has_unique_object_representations_v<RingKind>);
+static_assert(std::is_trivially_copyable_v<RingGeometry>);
+static_assert(std::has_unique_object_representations_v<RingGeometry>);
 static_assert(std::is_standard_layout_v<RingProducerWords>);
-static_assert(sizeof(RingKind) == 32);
+static_assert(sizeof(RingGeometry) == 32);
 static_assert(offsetof(RingProducerWords, head) == 64);
 static_assert(offsetof(RingProducerWords, sleeping) == 128);
 static_assert(offsetof(RingProducerWords, readers) == 192);

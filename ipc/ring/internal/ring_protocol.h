@@ -1,23 +1,22 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// The protocol of a ring with one producer and any number of readers, each word
-// of which one process writes. Internal to Ring (ring.h), and made to be used
-// by other things that have a ring in them: it knows nothing of files,
-// processes or waiting, and allocates nothing.
+// The protocol of a ring with one producer and any number of readers; each word
+// has one writer. Internal to Ring (ring.h) and to other types that contain a
+// ring: it knows nothing of files, processes or waiting, and allocates nothing.
 //
-//   producer: look at the tails;  [reserve;]  write slots;  head = new head
-//   reader:   head > tail?  copy slots;  [look at `reserved`;]  tail = new tail
+//   producer: read the tails;  [reserve;]  write slots;  head = new head
+//   reader:   head > tail?  copy slots;  [read `reserved`;]  tail = new tail
 //
-// A position counts records since the ring was made, in 64 bits. Slot of a
-// position: position modulo capacity, a power of two. [ ]: only where slots are
-// overwritten that a reader may be reading. Such a reader copies whatever is
-// there, by words, and then sees by `reserved` whether it was too late, as with
-// a seqlock: what it has copied is used only after that.
+// A position counts records since the ring was made, in 64 bits. The slot of a
+// position is the position modulo the capacity, a power of two. [ ]: only if
+// slots may be overwritten while a reader copies them. Such a reader copies the
+// words as they are, and then sees by `reserved` whether it was too late, as
+// with a seqlock; it uses the copy only after that check.
 //
-// Nobody believes a peer's word. A head that is farther from the tail than the
-// ring is long, or a tail that went back or beyond the head, is told to the
-// caller, who has done with that peer.
+// No process trusts a peer's word. A head that is farther from the tail than
+// the capacity, or a tail that moved back or beyond the head, is reported to
+// the caller, which drops that peer.
 
 #ifndef TENON_IPC_RING_INTERNAL_RING_PROTOCOL_H_
 #define TENON_IPC_RING_INTERNAL_RING_PROTOCOL_H_
@@ -32,34 +31,35 @@
 
 namespace tenon {
 
-// What the protocol needs, as values, so that tests can show that each of them
-// is needed. Production code has this one.
+// The memory orders and steps that the protocol needs, as values, so that tests
+// can show that each is needed. Production code uses this one.
 struct RingProtocol {
   // Sequentially consistent, together with the loads and stores of
-  // SleepProtocol: who publishes sees the sleeper, or is seen by him.
+  // SleepProtocol: either the publisher sees the sleeper or the sleeper sees
+  // the publication.
   static constexpr std::memory_order kPublish = std::memory_order_seq_cst;
   static constexpr std::memory_order kAcknowledge = std::memory_order_seq_cst;
   // The same if the sleeper fences.
   static constexpr std::memory_order kPublishFenced = std::memory_order_release;
-  // For who looks again before he sleeps; elsewhere acquire would do, and is
-  // the same instruction on x86.
+  // For a waiter that checks again before it sleeps; elsewhere acquire would
+  // do, and is the same instruction on x86.
   static constexpr std::memory_order kSeePublished = std::memory_order_seq_cst;
   static constexpr std::memory_order kSeeAcknowledged =
       std::memory_order_seq_cst;
 
-  // Where slots are written over under a reader: who has seen a word of the
-  // new record sees that its slot was reserved, or that he was dropped.
+  // If slots are overwritten: a reader that has read a word of the new record
+  // also sees that its slot was reserved, or that the reader was dropped.
   static constexpr std::memory_order kWriteSlot = std::memory_order_release;
   static constexpr std::memory_order kReadSlot = std::memory_order_acquire;
-  // And who has seen a reservation sees the head that came before it.
+  // A reader that has seen a reservation also sees the head before it.
   static constexpr std::memory_order kReserveSlot = std::memory_order_release;
   static constexpr std::memory_order kSeeReserved = std::memory_order_acquire;
   static constexpr bool kReserve = true;
   static constexpr bool kCheckReserved = true;
 };
 
-// Slots of whole words in shared memory. A record is bytes of the caller's, as
-// many as a slot has.
+// Slots of whole words in shared memory. A record is the caller's bytes; its
+// size is that of a slot.
 template <AtomicsPolicy A = StdAtomics, typename P = RingProtocol>
 class RingSlots {
  public:
@@ -86,7 +86,7 @@ class RingSlots {
     }
   }
 
-  // Asks for the first cache line of a slot that will be written soon.
+  // Prefetches the first cache line of a slot that will be written soon.
   void ExpectWrite(uint64_t position) const {
     __builtin_prefetch(Slot(position), 1);
   }
@@ -102,7 +102,7 @@ class RingSlots {
 };
 
 // The producer's half. Ownership: none. Threads: one.
-// Slots: as RingSlots, or what a test puts in its place.
+// Slots: RingSlots, or a test's replacement.
 template <AtomicsPolicy A = StdAtomics, typename P = RingProtocol,
           typename Slots = RingSlots<A, P>>
 class RingWriter {
@@ -110,7 +110,7 @@ class RingWriter {
   using Word = SharedWord<uint64_t>;
 
   RingWriter() = default;
-  // `reserved` is null if no slot is written that a reader may be reading.
+  // `reserved` is null if slots that a reader may be copying are never written.
   RingWriter(Word* head, Word* reserved, Slots slots)
       : head_word_(head), reserved_word_(reserved), slots_(slots) {}
 
@@ -118,7 +118,7 @@ class RingWriter {
   const Slots& slots() const { return slots_; }
 
   // To put `count` records, for which there is room: Reserve(), Write() each,
-  // Publish(). From then on they can be read. Then ring.
+  // Publish(), which makes them visible. Then ring.
   void Reserve(uint64_t count) {
     if (reserved_word_ == nullptr || !P::kReserve) return;
     A::Store(*reserved_word_, head_ + count, P::kReserveSlot);
@@ -139,8 +139,8 @@ class RingWriter {
   uint64_t head_ = 0;
 };
 
-// What the producer knows of one reader's tail. The reader counts from 0, where
-// the producer let it in.
+// The producer's view of one reader's tail. The reader counts from 0, its first
+// record.
 template <AtomicsPolicy A = StdAtomics, typename P = RingProtocol>
 class TailWatch {
  public:
@@ -149,11 +149,10 @@ class TailWatch {
   TailWatch(const SharedWord<uint64_t>* tail, uint64_t start)
       : word_(tail), start_(start), tail_(start) {}
 
-  // The tail when it was looked at last.
+  // The tail as of the last Refresh().
   uint64_t tail() const { return tail_; }
 
-  // Looks at it. False if the reader says what cannot be: its tail went back,
-  // or beyond `head`.
+  // Reads the tail. False if it is corrupt: it moved back, or beyond `head`.
   bool Refresh(uint64_t head) {
     const uint64_t now = start_ + A::Load(*word_, P::kSeeAcknowledged);
     if (now - tail_ > head - tail_) return false;
@@ -186,12 +185,12 @@ class RingCursor {
   void StartAt(uint64_t start) { start_ = tail_ = head_ = start; }
 
   uint64_t tail() const { return tail_; }
-  // How many records can be read as far as is known; never more than fit.
+  // The number of readable records as far as known; at most the capacity.
   uint64_t available() const { return head_ - tail_; }
 
-  // Looks at the head. False if the producer says what cannot be: the head went
-  // back, or is farther away than the ring is long. If it overwrites, the
-  // latter only says that this reader was too slow: see lost().
+  // Reads the head. False if it is corrupt: it moved back, or is farther ahead
+  // than the capacity. If the producer overwrites, the latter only means that
+  // this reader was too slow: see Lost().
   bool Refresh(bool overwrites) {
     const uint64_t now = A::Load(*head_word_, P::kSeePublished);
     if (now - tail_ > capacity_) {
@@ -199,40 +198,40 @@ class RingCursor {
       head_ = tail_ + capacity_;
       return true;
     }
-    // Forgetting a head that is ahead of this one would be to go back.
+    // To adopt an older head would be to move back.
     if (now - tail_ < head_ - tail_) return false;
     head_ = now;
     return true;
   }
 
-  // Copies the record that is `ahead` of the tail, and is available.
+  // Copies the available record that is `ahead` of the tail.
   template <typename Record>
   void Copy(uint64_t ahead, Record&& record) const {
     slots_.Read(tail_ + ahead, record);
   }
 
-  // After copying, where slots are overwritten: how many records, from the tail
-  // on, were lost before they were copied. What was copied beyond these is
-  // whole. More than kFar: the producer says what cannot be.
+  // After copying, if slots are overwritten: the number of records, from the
+  // tail on, that were lost before they were copied. Copies beyond these are
+  // whole. More than kFar: the producer's words are corrupt.
   uint64_t Lost() const {
     if (!P::kCheckReserved) return 0;
     const uint64_t reserved = A::Load(*reserved_word_, P::kSeeReserved);
     const uint64_t distance = reserved - tail_;
-    // Before the first record nothing is reserved; and a reservation that is
-    // seen late may lie behind.
+    // Before the first record nothing is reserved; and a reservation that
+    // becomes visible late may be older than the tail.
     if (distance <= capacity_ || distance > ~kFar) return 0;
     return distance - capacity_;
   }
 
-  // Acknowledges `count` records, and then: ring.
+  // Acknowledges `count` records; the caller rings afterwards.
   void Advance(uint64_t count, Publication publication) {
     tail_ += count;
-    if (head_ - tail_ > capacity_) head_ = tail_;  // Beyond what was known.
+    if (head_ - tail_ > capacity_) head_ = tail_;  // Beyond the known head.
     PublishWord<A, P>(*tail_word_, tail_ - start_, P::kAcknowledge,
                       publication);
   }
 
-  // No ring comes to count so far.
+  // No ring ever counts this far.
   static constexpr uint64_t kFar = uint64_t{1} << 62;
 
  private:
@@ -243,7 +242,7 @@ class RingCursor {
   uint64_t capacity_ = 0;
   uint64_t start_ = 0;
   uint64_t tail_ = 0;
-  uint64_t head_ = 0;  // As it was seen last.
+  uint64_t head_ = 0;  // As of the last Refresh().
 };
 
 }  // namespace tenon

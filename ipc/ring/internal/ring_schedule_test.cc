@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // The protocols of ring and doorbell under the seeded scheduler: no record is
-// lost, torn or twice there, no wake-up is lost, whoever is killed; and each of
-// their steps and memory orders is needed.
+// lost, torn or duplicated and no wake-up is lost, whichever process is killed;
+// and each of their steps and memory orders is needed.
 
 #include <atomic>
 #include <cstdint>
@@ -86,13 +86,13 @@ INSTANTIATE_TEST_SUITE_P(
                   &ExploreOverwriting<SimRingProtocol>}),
     [](const auto& test) { return test.param.name; });
 
-// What a wrong variant is caught at.
+// The failure by which a wrong variant is detected.
 enum class Harm {
   kLostWakeUp,
-  kRace,    // A slot is read and written without order.
-  kRecord,  // A wrong, or torn, record is taken for a good one.
-  kLost,    // What a dead producer had put is not read.
-  kHead,    // An honest producer's head seems to go back.
+  kRace,    // A slot is read and written unordered.
+  kRecord,  // A wrong or torn record is accepted.
+  kLost,    // A record of a dead producer is not read.
+  kHead,    // An honest producer's head seems to move back.
 };
 
 struct WrongCase {
@@ -133,8 +133,8 @@ TEST_P(WrongRingScheduleTest, IsCaught) {
 
 // Steps.
 
-struct NoSecondLook : SimRingProtocol {
-  static constexpr bool kLookAgain = false;
+struct NoRecheck : SimRingProtocol {
+  static constexpr bool kRecheck = false;
 };
 struct OneRingForEver : SimRingProtocol {
   static constexpr bool kRingForEachSleep = false;
@@ -158,8 +158,7 @@ struct NoCheck : SimRingProtocol {
 INSTANTIATE_TEST_SUITE_P(
     Steps, WrongRingScheduleTest,
     testing::Values(
-        WrongCase{"NoSecondLook", &ExploreWaiting<NoSecondLook>,
-                  Harm::kLostWakeUp},
+        WrongCase{"NoRecheck", &ExploreWaiting<NoRecheck>, Harm::kLostWakeUp},
         WrongCase{"OneRingForEver", &ExploreWaiting<OneRingForEver>,
                   Harm::kLostWakeUp},
         WrongCase{"NoFence",

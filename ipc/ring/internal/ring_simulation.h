@@ -2,9 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Rings under the seeded scheduler: the steps are those of ring_protocol.h and
-// sleep_protocol.h, events stand for eventfds and the ends of threads for
-// pidfds. Nobody spins: each wait that does not end at once is a sleep, so that
-// a wake-up that is lost shows as a deadlock.
+// sleep_protocol.h, events replace eventfds, and the ends of threads replace
+// pidfds. There is no spinning: each wait that does not end at once is a sleep,
+// so that a lost wake-up shows as a deadlock.
 
 #ifndef TENON_IPC_RING_INTERNAL_RING_SIMULATION_H_
 #define TENON_IPC_RING_INTERNAL_RING_SIMULATION_H_
@@ -27,18 +27,18 @@
 
 namespace tenon {
 
-// The right protocol; wrong variants hide one of its members.
+// The correct protocol; wrong variants override one of its members.
 struct SimRingProtocol : RingProtocol, SleepProtocol {
   static constexpr bool kCopyFirst = true;  // Else acknowledge, then copy.
   static constexpr bool kReadBeforeDeath = true;
 };
 
-// Who may be killed.
+// The thread that may be killed.
 enum class SimVictim { kNobody, kProducer, kReader };
 
 constexpr uint64_t kSimSlots = 2;
 
-// Slots of plain data: finds every access that no order separates.
+// Slots of plain data: detects every unordered access.
 struct SimPlainSlots {
   std::array<SimVar<uint64_t>, kSimSlots>* slots = nullptr;
 
@@ -50,8 +50,8 @@ struct SimPlainSlots {
   }
 };
 
-// A ring whose producer waits, with one or two readers, each of which gets
-// every record in order.
+// A ring with kWait, and one or two readers, each of which receives every
+// record in order.
 template <typename P>
 class WaitingRingSimulation {
  public:
@@ -124,7 +124,7 @@ class WaitingRingSimulation {
       const auto room = [&] { return HasRoom(writer.head()); };
       while (!room()) {
         if (!sleeper.FallAsleep(fence_, room)) break;
-        // Only the first one can die.
+        // Only the first reader can die.
         of_[0].dead = !bell_.WaitUnlessEnds(of_[0].thread);
         sleeper.Awake();
       }
@@ -169,7 +169,7 @@ class WaitingRingSimulation {
     }
   }
 
-  // The producer has ended: whether all that it has put was read.
+  // The producer has ended: checks that all of its records were read.
   void CheckEnd(uint64_t next) {
     const bool all_was_read =
         SimAtomics::Load(head_, std::memory_order_seq_cst) == next - 1;
@@ -190,9 +190,9 @@ class WaitingRingSimulation {
   SimPlainSlots slots_copy_;
 };
 
-// A ring whose producer does not wait, and one reader, which finds out what it
-// has lost and never uses what was written over while it copied. Records of two
-// words, so that a torn one can be told.
+// A ring whose producer does not wait, and one reader, which detects its losses
+// and never uses a record that was overwritten during the copy. Records of two
+// words, so that torn ones are detected.
 template <typename P>
 class OverwritingRingSimulation {
  public:

@@ -2,9 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Producer and reader of a ring killed at every machine instruction of putting,
-// getting, waking, closing and leaving: who lives goes on, gets each record
-// whole, in order and once, and is told of the end. With -c opt that is the
-// code as it is shipped.
+// getting, waking, closing and leaving: the survivor continues, receives each
+// record whole, in order and once, and is told of the end. With -c opt this is
+// the code as it is shipped.
 
 #include <array>
 #include <cstddef>
@@ -45,18 +45,18 @@ constexpr size_t kCapacity = 4;
 const Deadline kNow = Deadline::Passed();
 Deadline Soon() { return Deadline::After(absl::Seconds(15)); }
 
-// One who is killed, and in another process one who has to live with it.
+// A victim, and a survivor in another process.
 class RingStepTest : public testing::TestWithParam<RingPolicy> {
  protected:
   using Victim = std::function<void(Peer&)>;
-  // Is told by Await("test", "ended") that the victim is dead.
+  // Await("test", "ended") tells it that the victim is dead.
   using Survivor = std::function<void(Peer&)>;
 
   void SetUp() override {
     if (const absl::Status can = CanTrace(); !can.ok()) GTEST_SKIP() << can;
   }
 
-  // Returns how many system calls the victim's region has.
+  // Returns the number of system calls in the victim's region.
   uint64_t Run(const Victim& victim, const Survivor& survivor) {
     StepScenario scenario;
     scenario.name =
@@ -81,7 +81,7 @@ class RingStepTest : public testing::TestWithParam<RingPolicy> {
     return report->syscalls;
   }
 
-  // --- The other side of a victim that reads. ---
+  // --- The peer of a victim that reads. ---
 
   // A ring with a reader of its own beside the victim, and `records` in it.
   void Produce(Peer& self, uint64_t records, bool sleeps) {
@@ -102,7 +102,7 @@ class RingStepTest : public testing::TestWithParam<RingPolicy> {
     ASSERT_THAT(self.Await("test", "ended"), IsOk());
     if (sleeps) ring->Disarm();
     EXPECT_LE(ring->acknowledged(), records);
-    // More than fits: none waits for the dead.
+    // More than the capacity: no put waits for the dead reader.
     for (uint64_t i = records; i < records + 2 * kCapacity; ++i) {
       ASSERT_THAT(PutRecord(*ring, i, Soon()), IsOk());
       ASSERT_THAT(GetRecord(*own, i, kNow), IsOk());
@@ -122,9 +122,9 @@ class RingStepTest : public testing::TestWithParam<RingPolicy> {
     return *std::move(reader);
   }
 
-  // --- The other side of a victim that puts. ---
+  // --- The peer of a victim that puts. ---
 
-  // Reads what the victim has put, of which there is `most`.
+  // Reads the victim's records, at most `most`.
   void Consume(Peer& self, uint64_t most, bool sleeps) {
     TENON_ASSERT_OK_AND_ASSIGN(const auto reader,
                                Join(self, "victim", *board_));
@@ -141,7 +141,7 @@ class RingStepTest : public testing::TestWithParam<RingPolicy> {
     while ((got = GetRecord(*reader, next, Soon())).ok()) ++next;
     EXPECT_THAT(got, StatusIs(kUnavailable));
     EXPECT_LE(next, most);
-    // The end stays the end.
+    // The error is sticky.
     EXPECT_THAT(GetRecord(*reader, next, Soon()), StatusIs(kUnavailable));
   }
 

@@ -16,13 +16,14 @@
 
 namespace tenon {
 
-// What each step needs; wrong variants for tests hide one.
+// The memory orders that each step needs; wrong variants in tests weaken one.
 struct EventProtocol {
-  // A sleeper counts itself, then looks; a setter stores, then counts. Both
-  // need one order of all, or each may miss the other.
+  // A sleeper counts itself, then reads the state; a setter stores the state,
+  // then reads the count. Both need a single total order, or each may miss the
+  // other.
   static constexpr auto kCountSleeper = std::memory_order_seq_cst;
   static constexpr auto kSet = std::memory_order_seq_cst;
-  static constexpr auto kLookForSleepers = std::memory_order_seq_cst;
+  static constexpr auto kLoadSleepers = std::memory_order_seq_cst;
   static constexpr auto kSeeSet = std::memory_order_acquire;
   static constexpr bool kCountsSets = true;
   static constexpr bool kWakesAll = true;
@@ -30,10 +31,11 @@ struct EventProtocol {
 
 // Zeroed: not set. Any bytes are some state.
 struct EventWords {
-  // Bit 0: whether it is set. Above: how often it has been set, so that who
-  // waits sees one that is cleared again at once.
+  // Bit 0: whether it is set. Above: how often it has been set, so that a
+  // waiter notices a set that is cleared at once.
   SharedWord<uint32_t> state;
-  // How many sleep, or died asleep: more costs a system call, fewer a sleeper.
+  // The number of sleepers, including those that died asleep: too high costs a
+  // system call, too low would strand a sleeper.
   SharedWord<uint32_t> sleepers;
 };
 
@@ -50,7 +52,7 @@ struct EventCore {
       now = (was & 1) != 0 ? was : was + (P::kCountsSets ? 3 : 1);
     } while (!A::CompareExchange(words.state, was, now, P::kSet));
     TENON_CRASH_POINT("event.set");
-    if (now == was || A::Load(words.sleepers, P::kLookForSleepers) == 0) return;
+    if (now == was || A::Load(words.sleepers, P::kLoadSleepers) == 0) return;
     Futex::Wake(words.state, P::kWakesAll ? KernelFutex::kAll : 1);
     TENON_CRASH_POINT("event.woken");
   }

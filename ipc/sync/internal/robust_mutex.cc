@@ -31,7 +31,7 @@ namespace {
 // locked any more.
 constexpr int kUnrecoverable = INT_MAX - 1;
 
-// Number of mutexes that this thread holds, as the kernel's list has them.
+// The number of mutexes that this thread holds, as in the kernel's list.
 constinit thread_local size_t held = 0;
 
 // fork() gives the child's thread an empty list.
@@ -50,13 +50,13 @@ pid_t ThreadOf(uint32_t word) {
   return static_cast<pid_t>(word & FUTEX_TID_MASK);
 }
 
-// EBUSY if another thread, whose `word` it is, holds it. glibc 2.36's
+// EBUSY if another thread, according to `word`, holds it. glibc 2.36's
 // pthread_mutex_trylock() does not unlock a mutex for which it returns
 // ENOTRECOVERABLE; pthread_mutex_timedlock() does, but makes the holder of a
-// locked mutex wake it: so it is not called for one.
+// locked mutex wake it: so it is not called for a locked one.
 int LockOnce(pthread_mutex_t* mutex, [[maybe_unused]] uint32_t word) {
 #if defined(__SANITIZE_THREAD__)
-  // gcc 12's ThreadSanitizer does not see EOWNERDEAD of the other.
+  // gcc 12's ThreadSanitizer does not see EOWNERDEAD of the other function.
   return pthread_mutex_trylock(mutex);
 #else
   const bool is_held = ThreadOf(word) != 0 && (word & FUTEX_OWNER_DIED) == 0;
@@ -116,27 +116,27 @@ int RobustMutex::TryLock() {
 }
 
 int RobustMutex::Unlock() {
-  // Before it is another thread's. If it is now, the call fails.
+  // Read before another thread can own it. If one owns it now, the call fails.
   const uint32_t depth = Depth();
   const int error = pthread_mutex_unlock(&mutex_);
   if (error == 0 && depth == 1 && held > 0) --held;
-  // glibc's answer for all but the last unlock of a recursive one that is not
-  // consistent yet: this thread still holds it.
+  // glibc's answer for all but the last unlock of a recursive, inconsistent
+  // mutex: this thread still holds it.
   return error == ENOTRECOVERABLE && depth > 1 ? 0 : error;
 }
 
-// What Lock() returns without an attempt; else 0.
+// The error of Lock() if it may not be tried; else 0.
 int RobustMutex::CheckMayLock() const {
   if (IsUnrecoverable()) [[unlikely]]
     return ENOTRECOVERABLE;
   if (held < kMaxHeld) [[likely]]
     return 0;
-  // A mutex that this thread holds takes no further place in the list.
+  // A mutex that this thread holds takes no further entry of the list.
   return ThreadOf(LockWord()) == gettid() ? 0 : ENOLCK;
 }
 
-// Counts this mutex, unless `error`, the answer of a call that locks, or its
-// depth says that this thread has not acquired it just now.
+// Counts this mutex, unless `error`, the result of a locking call, or its depth
+// shows that this thread has not acquired it just now.
 int RobustMutex::Count(int error) {
   if ((error == 0 || error == EOWNERDEAD) && Depth() == 1) ++held;
   return error;
@@ -147,27 +147,28 @@ size_t RobustMutex::CountHeld() { return held; }
 absl::Status RobustMutex::TooManyHeld(absl::string_view call) {
   return absl::ResourceExhaustedError(absl::StrCat(
       call, ": this thread holds ", held,
-      " robust locks (mutexes, slots of conditions and barriers) of at most ",
+      " robust locks (mutexes, slots of conditions and barriers); the limit "
+      "is ",
       kMaxHeld,
       ", the number that the kernel releases when a thread dies "
       "(ROBUST_LIST_LIMIT); release some of them first, or hold them in "
       "several threads"));
 }
 
-// How often its holder has locked it: glibc sets 1 for every robust kind.
+// How often its holder has locked it: glibc stores 1 for every robust mutex.
 uint32_t RobustMutex::Depth() const {
   return __atomic_load_n(&mutex_.__data.__count, __ATOMIC_RELAXED);
 }
 
 // The mark is set just before the lock word is freed. If that thread dies in
-// between, the mutex goes to the next one once more.
+// between, one more holder gets the mutex.
 bool RobustMutex::IsUnrecoverable() const {
   return __atomic_load_n(&mutex_.__data.__owner, __ATOMIC_ACQUIRE) ==
              kUnrecoverable &&
          LockWord() == 0;
 }
 
-// The kernel's robust futex, which glibc keeps first in its mutex.
+// The kernel's robust futex, the first member of glibc's mutex.
 uint32_t RobustMutex::LockWord() const {
   return static_cast<uint32_t>(
       __atomic_load_n(&mutex_.__data.__lock, __ATOMIC_ACQUIRE));
@@ -181,7 +182,7 @@ pid_t RobustMutex::Owner() const {
 
 bool RobustMutex::OwnerDied() const {
   const uint32_t word = LockWord();
-  // The next holder leaves the bit there until it is consistent.
+  // The next holder leaves the bit set until the mutex is consistent.
   return (word & FUTEX_OWNER_DIED) != 0 && ThreadOf(word) == 0;
 }
 
@@ -190,7 +191,7 @@ absl::StatusOr<uint64_t> PidNamespace() {
   if (::stat("/proc/self/ns/pid", &stat) != 0) {
     const int error = errno;
     return absl::FailedPreconditionError(
-        absl::StrCat("the pid namespace of this process cannot be told: ",
+        absl::StrCat("the pid namespace of this process is unknown: ",
                      PosixError(error, "stat", "/proc/self/ns/pid").message()));
   }
   return stat.st_ino;
@@ -201,8 +202,9 @@ absl::Status CheckPidNamespace(uint64_t creator, absl::string_view what) {
   if (own == creator) return absl::OkStatus();
   return absl::FailedPreconditionError(absl::StrCat(
       what, " was made in another pid namespace (", creator, "; this is ", own,
-      "), where thread numbers mean other threads: the death of its holder "
-      "could not be told for certain; run the processes in one pid namespace"));
+      "), where thread numbers identify other threads: the death of its holder "
+      "could not be detected reliably; run the processes in one pid "
+      "namespace"));
 }
 
 }  // namespace tenon

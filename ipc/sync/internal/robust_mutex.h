@@ -3,10 +3,10 @@
 
 // RobustMutex: a pthread mutex in shared memory whose owner may be killed.
 //
-// The kernel keeps a list of what each thread holds or is about to take, and
-// marks it when the thread ends, at whatever instruction; so the death of an
-// owner is known for certain. It tells owners apart by their thread number,
-// which means something within one pid namespace only: check with
+// The kernel keeps a list of the robust mutexes that each thread holds or is
+// about to acquire, and marks them when the thread ends, at any instruction; so
+// the death of an owner is known for certain. Owners are identified by their
+// thread number, which is valid within one pid namespace only: check with
 // CheckPidNamespace().
 //
 // When a thread ends, the kernel walks at most 2,048 entries of its list
@@ -29,11 +29,11 @@
 
 namespace tenon {
 
-// Ownership: none; it lives in a mapping, and must not be unmapped by a thread
+// Ownership: none; it is in a mapping, and must not be unmapped by a thread
 //   that holds it.
 // Threads, processes: any number, of one pid namespace. A thread holds at most
-//   kMaxHeld at once. Robust mutexes that are not of this class are not
-//   counted, but take part of the kernel's limit. A forked child holds none.
+//   kMaxHeld at once. Robust mutexes of other classes are not counted, but take
+//   part of the kernel's limit. A forked child holds none.
 // Trust: between processes that trust each other. The C library keeps pointers
 //   in it, so a process that writes to it can crash its users.
 class RobustMutex {
@@ -43,7 +43,7 @@ class RobustMutex {
   // The kernel's ROBUST_LIST_LIMIT.
   static constexpr size_t kMaxHeld = 2048;
 
-  // Once, before others see it. Errors: what the C library says.
+  // Once, before other processes see it. Errors: those of the C library.
   absl::Status Init(Kind kind);
 
   // Blocks until `deadline`. Returns 0; EOWNERDEAD: held, and the owner before
@@ -59,10 +59,10 @@ class RobustMutex {
   // Returns EPERM if this thread does not hold it.
   int Unlock();
 
-  // The thread that holds it, or 0. A glance: may be old when it is returned.
+  // The thread that holds it, or 0; a snapshot.
   pid_t Owner() const;
-  // Whether the owner has died and it was not taken since. A glance, too,
-  // but true does not become false unless a process takes it.
+  // Whether the owner has died and no process has acquired it since; a
+  // snapshot, but true stays true until a process acquires it.
   bool OwnerDied() const;
   // Whether it is free, and every Lock() from now on returns ENOTRECOVERABLE.
   bool IsUnrecoverable() const;

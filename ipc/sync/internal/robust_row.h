@@ -1,9 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// RobustRow: the place of one waiting thread in a Condition or a Barrier. Its
-// mutex is held by that thread as long as it waits, so that the others know
-// when it has died.
+// RobustSlot: the slot of one waiting thread in a Condition or a Barrier. The
+// thread holds the slot's mutex while it waits, so that its death is noticed.
 
 #ifndef TENON_IPC_SYNC_INTERNAL_ROBUST_ROW_H_
 #define TENON_IPC_SYNC_INTERNAL_ROBUST_ROW_H_
@@ -20,9 +19,9 @@
 
 namespace tenon {
 
-// Ownership, trust: as RobustMutex. Taken under the lock of the table that it
-// is in, and given back by the thread that took it, with or without that lock.
-struct alignas(64) RobustRow {
+// Ownership, trust: as RobustMutex. Acquired under the lock of its table, and
+//   released by the thread that acquired it, with or without that lock.
+struct alignas(64) RobustSlot {
   static constexpr uint32_t kFree = 0;
 
   absl::Status Init() { return alive.Init(RobustMutex::Kind::kErrorCheck); }
@@ -40,40 +39,40 @@ struct alignas(64) RobustRow {
                                        std::memory_order_acq_rel);
   }
 
-  // False if somebody has it, dead or alive, or is about to give it back.
-  bool TryTake(uint32_t as) {
+  // False if a thread, dead or alive, has it or is about to release it.
+  bool TryAcquire(uint32_t as) {
     if (!is(kFree)) return false;
     const int error = alive.TryLock();
     if (error == EOWNERDEAD) alive.MakeConsistent();
     if (error != 0 && error != EOWNERDEAD) return false;
-    TENON_CRASH_POINT("row.locked");
+    TENON_CRASH_POINT("slot.locked");
     Become(as);
-    TENON_CRASH_POINT("row.taken");
+    TENON_CRASH_POINT("slot.taken");
     return true;
   }
-  void GiveBack() {
+  void Release() {
     Become(kFree);
-    TENON_CRASH_POINT("row.freed");
+    TENON_CRASH_POINT("slot.freed");
     alive.Unlock();
-    TENON_CRASH_POINT("row.given_back");
+    TENON_CRASH_POINT("slot.given_back");
   }
 
-  // Whether who had it died with it. Under the table's lock it stays so until
-  // Bury().
+  // Whether its holder has died. Under the table's lock this stays true until
+  // Reclaim().
   bool IsDead() const { return !is(kFree) && alive.OwnerDied(); }
-  // Under the table's lock. Leaves the row as a thread does that is killed in
-  // GiveBack(), and takes no lock, so that a thread at RobustMutex::kMaxHeld
-  // can do it: the next TryTake() makes `alive` consistent.
-  void Bury() {
+  // Under the table's lock. Leaves the slot as a thread does that is killed in
+  // Release(), and takes no lock, so that a thread at RobustMutex::kMaxHeld
+  // can call it: the next TryAcquire() makes `alive` consistent.
+  void Reclaim() {
     Become(kFree);
-    TENON_CRASH_POINT("row.buried");
+    TENON_CRASH_POINT("slot.buried");
   }
 
   RobustMutex alive;
-  SharedWord<uint32_t> state;  // kFree, or what its table says. A futex.
-  uint64_t ticket;             // Under the table's lock.
+  SharedWord<uint32_t> state;  // kFree, or a state of its table. A futex.
+  uint64_t ticket;             // Guarded by the table's lock.
 };
-static_assert(sizeof(RobustRow) == 64);
+static_assert(sizeof(RobustSlot) == 64);
 
 }  // namespace tenon
 

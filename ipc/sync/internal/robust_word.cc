@@ -17,14 +17,14 @@ namespace tenon {
 namespace {
 
 // The robust list of this thread, which the C library has registered; null if
-// it cannot be known.
+// unknown.
 robust_list_head* ListOfThisThread() {
   robust_list_head* head = nullptr;
   size_t size = 0;
   return syscall(SYS_get_robust_list, 0, &head, &size) == 0 ? head : nullptr;
 }
 
-// What the kernel is to look at if this thread dies; null: nothing.
+// Sets the word that the kernel handles if this thread dies; null: none.
 void SetPending(RobustWord::Word* word) {
   robust_list_head* const head = ListOfThisThread();
   if (head == nullptr) return;
@@ -33,7 +33,7 @@ void SetPending(RobustWord::Word* word) {
     entry = reinterpret_cast<robust_list*>(reinterpret_cast<char*>(word) -
                                            head->futex_offset);
   }
-  // The reader is this thread, when it is killed.
+  // The kernel reads it when this thread is killed.
   std::atomic_signal_fence(std::memory_order_seq_cst);
   __atomic_store_n(&head->list_op_pending, entry, __ATOMIC_RELAXED);
   std::atomic_signal_fence(std::memory_order_seq_cst);
@@ -49,7 +49,7 @@ bool RobustWord::IsLocked(const Word& word) {
 bool RobustWord::TryLock(Word& word) {
   uint32_t seen = StdAtomics::Load(word, std::memory_order_acquire);
   // Another pid namespace may have a thread of the same number: the word of a
-  // living holder is not entered.
+  // living holder is not registered.
   if ((seen & FUTEX_TID_MASK) != 0) return false;
   SetPending(&word);
   if (StdAtomics::CompareExchange(word, seen, static_cast<uint32_t>(gettid()),

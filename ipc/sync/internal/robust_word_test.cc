@@ -65,7 +65,8 @@ TEST(RobustWordTest, TheDeathOfItsHolderFreesIt) {
   RobustWord::Unlock(*word);
 }
 
-// One that has failed to get it, or has released it, is not taken for a holder.
+// A process that has failed to acquire it, or has released it, is not taken for
+// a holder.
 TEST(RobustWordTest, TheDeathOfAnotherProcessDoesNot) {
   SharedObject<Word> word, other;
   ASSERT_TRUE(RobustWord::TryLock(*word));

@@ -15,22 +15,25 @@
 
 namespace tenon {
 
-// What each step needs; wrong variants for tests hide one.
+// The memory orders and steps that are needed; wrong variants in tests weaken
+// one.
 struct SemaphoreProtocol {
-  // A sleeper counts itself, then looks; a releaser adds, then counts. Both
-  // need one order of all, or each may miss the other.
+  // A sleeper counts itself, then reads the units; a releaser adds units, then
+  // reads the count. Both need a single total order, or each may miss the
+  // other.
   static constexpr auto kCountSleeper = std::memory_order_seq_cst;
   static constexpr auto kRelease = std::memory_order_seq_cst;
-  static constexpr auto kLookForSleepers = std::memory_order_seq_cst;
+  static constexpr auto kLoadSleepers = std::memory_order_seq_cst;
   static constexpr auto kAcquire = std::memory_order_acquire;
   static constexpr bool kTakeBySwap = true;   // Else by a load and a store.
-  static constexpr bool kWakesAsMany = true;  // As are released; else one.
+  static constexpr bool kWakesAsMany = true;  // As released; else one.
 };
 
 // Any bytes are some state.
 struct SemaphoreWords {
   SharedWord<uint32_t> value;
-  // How many sleep, or died asleep: more costs a system call, fewer a sleeper.
+  // The number of sleepers, including those that died asleep: too high costs a
+  // system call, too low would strand a sleeper.
   SharedWord<uint32_t> sleepers;
 };
 
@@ -77,7 +80,7 @@ struct SemaphoreCore {
     } while (
         !A::CompareExchange(words.value, value, value + count, P::kRelease));
     TENON_CRASH_POINT("semaphore.released");
-    if (A::Load(words.sleepers, P::kLookForSleepers) == 0) return true;
+    if (A::Load(words.sleepers, P::kLoadSleepers) == 0) return true;
     Futex::Wake(words.value, P::kWakesAsMany ? count : 1);
     TENON_CRASH_POINT("semaphore.woken");
     return true;

@@ -1,12 +1,12 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// SyncBlock: the shared memory behind a Mutex, an Event and their like.
+// SyncBlock: the shared memory behind a Mutex, an Event and similar types.
 //
-// A Value (shm/value/value.h) of bytes that holds a Layout. A Layout is made of
-// shared words and robust mutexes, has a name and a number for itself (kName,
-// kKind), begins with a word `kind`, and is good with all bytes zero but for
-// what `init` does.
+// A Value (shm/value/value.h) whose bytes are a Layout. A Layout consists of
+// shared words and robust mutexes, has a name and a number (kName, kKind),
+// begins with a word `kind`, and is valid when zeroed, except for the work of
+// `init`.
 
 #ifndef TENON_IPC_SYNC_INTERNAL_SYNC_BLOCK_H_
 #define TENON_IPC_SYNC_INTERNAL_SYNC_BLOCK_H_
@@ -51,8 +51,8 @@ class SyncBlock {
     return block;
   }
 
-  // Errors: Segment::Adopt()'s and Open()'s; kInvalidArgument if something else
-  // is in it.
+  // Errors: Segment::Adopt()'s and Open()'s; kInvalidArgument if it holds
+  // something else.
   static absl::StatusOr<SyncBlock> Adopt(UniqueFd fd) {
     return Check(Value<Bytes>::Adopt(std::move(fd)));
   }
@@ -95,8 +95,8 @@ class SyncBlock {
         StdAtomics::Load((*block)->kind, std::memory_order_acquire);
     if (kind != Layout::kKind) {
       return absl::InvalidArgumentError(
-          absl::StrCat("what was given as ", Layout::kName,
-                       " is something else, or not finished"));
+          absl::StrCat("the memory is not ", Layout::kName,
+                       ", or its creation is not finished"));
     }
     return block;
   }
