@@ -43,7 +43,7 @@ native_rules_cc = repository_rule(
     doc = "@rules_cc//cc:defs.bzl; Debian's own does not load on its Bazel.",
 )
 
-_COVERAGE_TOOLS = """# Every test names it, and only `bazel coverage` runs it.
+_COVERAGE_TOOLS = """# In every test; only `bazel coverage` runs it.
 filegroup(
     name = "coverage_report_generator",
     visibility = ["//visibility:public"],

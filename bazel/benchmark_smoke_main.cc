@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// main() of the smoke test that stands beside every benchmark. Unlike Google
-// Benchmark's own, it fails when a benchmark reports an error, and when none
-// has run: a benchmark that measures nothing must not look healthy.
+// main() of the smoke test of every benchmark. Unlike Google Benchmark's own,
+// it fails when a benchmark reports an error, and when none has run: a
+// benchmark that measures nothing must not succeed.
 
 #include <cstdio>
 #include <vector>

@@ -3,8 +3,8 @@
 
 """The C++ rules of Tenon. Every BUILD file loads these and no others.
 
-They add to the common rules: headers that read "tenon/<package>/<file>.h",
-the house's warnings, static linking, and the check of layers.bzl.
+They add to the common rules: includes of the form "tenon/<package>/<file>.h",
+the project's warnings, static linking, and the check of layers.bzl.
 """
 
 load(
@@ -15,7 +15,7 @@ load(
 )
 load("//bazel:layers.bzl", "check_layers")
 
-# No -std here: the dialect belongs to whoever builds the whole program.
+# No -std here: the owner of the whole program chooses the dialect.
 _COPTS = [
     "-Wall",
     "-Wextra",
@@ -68,7 +68,7 @@ def umbrella(name, deps):
     _cc_library(name = name, visibility = ["//visibility:public"], deps = deps)
 
 def cc_binary(name, **kwargs):
-    """cc_binary that needs none of its libraries where it runs."""
+    """cc_binary, linked statically with its libraries."""
     _cc_binary(**_checked(name, kwargs))
 
 def cc_test(
@@ -146,7 +146,7 @@ def cc_benchmark(
         name = name + "_smoke_test",
         size = size,
         args = args + ["--benchmark_min_time=0.001"],
-        # It runs what tests of its own run under sanitizers.
+        # A benchmark runs code whose tests run under sanitizers.
         tags = tags + ["noasan"],
         deps = [":%s_lib" % name, "//bazel:benchmark_smoke_main"],
         linkstatic = True,

@@ -83,7 +83,7 @@ def examples_test(
         srcs = ["//bazel:examples_test.sh"],
         args = ["$(location examples_compiled.txt)"],
         data = ["examples_compiled.txt"],
-        # No code runs that a sanitizer could instrument.
+        # Runs no code that a sanitizer could instrument.
         tags = ["noasan"],
         **kwargs
     )

@@ -99,7 +99,7 @@ def translate(example, number, includes):
     if not any(lines):
         return []
     if is_declarations(lines):
-        if "template <>" in lines:  # Specialisations stand where it says.
+        if "template <>" in lines:  # Specialisations keep their namespace.
             return [where, *lines]
         return [f"namespace example_{number} {{", where, *lines, "}"]
     code = []

@@ -82,7 +82,7 @@ def place(package, is_library):
     return (None, -1)
 
 def _package_of(label):
-    """The Tenon package that a label names; None for others' and our own."""
+    """A label's package in Tenon; None for other and relative labels."""
     for own in ["@tenon//", "//"]:
         if label.startswith(own):
             return label[len(own):].split(":")[0]

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The Tenon Authors
 # SPDX-License-Identifier: Apache-2.0
 
-"""What Tenon is built from, for a WORKSPACE.
+"""The libraries that Tenon is built from, for a WORKSPACE.
 
 A repository that the caller has defined before is left as it is, so bring your
 own Abseil, or any other of these, under the name it has here.

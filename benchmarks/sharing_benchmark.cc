@@ -1,18 +1,17 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// How much a tensor costs that another process made, by strategy: in a segment
-// of its own by descriptor or by name, or in a pooled segment that crossed
-// once.
+// The cost of a tensor created by another process, by strategy: in a segment of
+// its own by descriptor or by name, or in a pooled segment that was sent once.
 //
 //   ./bazelw run -c opt //benchmarks:sharing_benchmark
 //
-// One iteration: this process asks, the producer fills the tensor and tells
-// where it is, this process reads every byte. The limit is measured in the same
-// run, right before each case: the same fill and the same reading in one
-// process over memory that is mapped already. `vs_limit` is the ratio of the
-// two; what is above 1 is the price of crossing, the wakes of both sides
-// included.
+// One iteration: this process sends a request, the producer fills the tensor
+// and sends its handle, this process reads every byte. The limit is measured in
+// the same run, right before each case: the same fill and the same reading in
+// one process over memory that is already mapped. `vs_limit` is the ratio of
+// the two; the part above 1 is the cost of the transfer, including the wakes of
+// both sides.
 
 #include <algorithm>
 #include <chrono>
@@ -65,7 +64,7 @@ uint64_t Read(std::span<const std::byte> bytes) {
                          uint64_t{0});
 }
 
-// The producer's side: fills tensors as it is asked to.
+// The producer's side: fills tensors on request.
 class Producer {
  public:
   explicit Producer(Channel channel) : channel_(std::move(channel)) {}
@@ -87,7 +86,8 @@ class Producer {
  private:
   absl::Status Fresh(const Request& request) {
     const bool by_name = request.way == Way::kFreshByName;
-    // The one before is released only now: its name must last until it is read.
+    // The previous tensor is released only now: its name must last until it is
+    // read.
     TENON_ASSIGN_OR_RETURN(
         fresh_, Segment::CreateOwnerWritten(
                     request.size_bytes,
@@ -142,8 +142,8 @@ class Consumer {
         new Consumer(std::move(process), std::move(ends.first)));
   }
 
-  // The producer removes the names of its segments once it sees the channel
-  // close; killing it would cut that short.
+  // The producer removes the names of its segments once the channel closes;
+  // killing it would prevent that.
   ~Consumer() {
     channel_.Release().Reset();
     process_.Join(Soon()).IgnoreError();
@@ -186,7 +186,7 @@ class Consumer {
 };
 
 // Seconds for filling and reading `size_bytes` in one process: the best of
-// several, since this is a limit.
+// several runs, since this is a limit.
 double LimitSeconds(size_t size_bytes) {
   std::vector<std::byte> memory(size_bytes);
   double best = 1e9;

@@ -25,7 +25,8 @@ absl::StatusOr<Device> Describe(const DriverTable& driver, int ordinal) {
   CUdevice device;
   TENON_RETURN_IF_ERROR(CudaError(driver, driver.cuDeviceGet(&device, ordinal),
                                   "cuDeviceGet", object));
-  // One byte more than the driver is told of, so that the name always ends.
+  // One byte more than the driver may write, so that the name is always
+  // terminated.
   char name[257] = {};
   TENON_RETURN_IF_ERROR(
       CudaError(driver, driver.cuDeviceGetName(name, sizeof(name) - 1, device),

@@ -6,7 +6,7 @@
 //   TENON_ASSIGN_OR_RETURN(const DriverTable* driver, GetDriver());
 //   TENON_ASSIGN_OR_RETURN(std::vector<Device> devices, ListDevices(*driver));
 //
-// It makes no context and no memory on a device.
+// It creates no context and allocates no memory on a device.
 
 #ifndef TENON_CUDA_IPC_DEVICES_H_
 #define TENON_CUDA_IPC_DEVICES_H_
@@ -21,11 +21,12 @@
 
 namespace tenon::cuda_ipc {
 
-// One GPU, or one instance of a GPU that is divided (MIG).
+// One GPU, or one instance of a partitioned GPU (MIG).
 //
 // Ownership: a value. Threads: as any value.
-// Processes: `ordinal` counts what CUDA_VISIBLE_DEVICES leaves to this process,
-//   so two processes may mean different GPUs by it; `uuid` is the same in all.
+// Processes: `ordinal` counts the devices that CUDA_VISIBLE_DEVICES shows to
+//   this process, so two processes may use it for different GPUs; `uuid` is the
+//   same in all.
 struct Device {
   int ordinal;
   std::string name;      // "NVIDIA H200"; several may have the same.
@@ -33,13 +34,12 @@ struct Device {
   std::array<uint8_t, 16> uuid;
 };
 
-// All devices, by ordinal. `driver` is one of GetDriver. Thread-safe.
-// Errors: what CudaError makes of the call that failed, with the device's
-// ordinal.
+// All devices, by ordinal. `driver` comes from GetDriver. Thread-safe.
+// Errors: those of CudaError for the failed call, with the device's ordinal.
 absl::StatusOr<std::vector<Device>> ListDevices(const DriverTable& driver);
 
-// In the usual form, 8-4-4-4-12 lower-case digits. nvidia-smi puts "GPU-", or
-// "MIG-", before it.
+// In the usual form, 8-4-4-4-12 lower-case digits. nvidia-smi prefixes it with
+// "GPU-" or "MIG-".
 std::string UuidText(const std::array<uint8_t, 16>& uuid);
 
 }  // namespace tenon::cuda_ipc

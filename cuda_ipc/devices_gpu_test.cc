@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// The real driver's answers. Skips itself, with the reason, without a GPU.
+// Tests with the real driver. Skipped, with the reason, without a GPU.
 
 #include <array>
 #include <cstdint>
@@ -36,7 +36,7 @@ TEST(DevicesGpuTest, EveryDeviceSaysWhatItIs) {
   for (int i = 0; i < count; ++i) {
     EXPECT_EQ(devices[i].ordinal, i);
     EXPECT_THAT(devices[i].name, Not(IsEmpty()));
-    // Any GPU that a driver of this age serves has at least one GiB.
+    // Any GPU that this driver supports has at least one GiB.
     EXPECT_GE(devices[i].total_bytes, uint64_t{1} << 30);
     EXPECT_THAT(devices[i].uuid, Not(Each(0)));
     uuids.insert(devices[i].uuid);

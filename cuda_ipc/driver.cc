@@ -17,7 +17,7 @@
 #include "cuda.h"
 #include "tenon/shm/base/status_macros.h"
 
-// The name of a function as cuda.h's macros leave it.
+// The name of a function after expansion of cuda.h's macros.
 #define TENON_CUDA_NAME_(function) #function
 #define TENON_CUDA_NAME(function) TENON_CUDA_NAME_(function)
 
@@ -60,13 +60,13 @@ std::string FindAll(void* library, DriverTable& table) {
   return missing;
 }
 
-// `error` told as kUnavailable: the caller of GetDriver asks whether there is a
-// driver to use, and the details are in the message.
+// `error` as kUnavailable: the caller of GetDriver asks whether there is a
+// usable driver, and the details are in the message.
 absl::Status Unavailable(const absl::Status& error, absl::string_view more) {
   return absl::UnavailableError(absl::StrCat(error.message(), more));
 }
 
-// Why a driver that works may see no device.
+// Why a working driver may see no device.
 std::string VisibleDevicesHint() {
   const char* const visible = getenv("CUDA_VISIBLE_DEVICES");
   if (visible == nullptr) return "";
@@ -76,11 +76,11 @@ std::string VisibleDevicesHint() {
 absl::Status CheckVersion(DriverTable& table) {
   const CUresult result = table.cuDriverGetVersion(&table.version);
   if (result != CUDA_SUCCESS) {
-    // It has no words for its own error, and container images do put it where
-    // a driver is looked for.
+    // A stub library has no text for its own error, and container images may
+    // put one where the loader searches for a driver.
     const absl::string_view hint =
         result == CUDA_ERROR_STUB_LIBRARY
-            ? "; this is the toolkit's library for linking, no driver"
+            ? "; this is the toolkit's stub library for linking, not a driver"
             : "";
     return Unavailable(
         CudaError(table, result, "cuDriverGetVersion", table.path), hint);
@@ -105,9 +105,8 @@ absl::Status Initialize(const DriverTable& table) {
                        "");
   }
   if (count > 0) return absl::OkStatus();
-  return absl::UnavailableError(
-      absl::StrCat(table.path, " works, but there is no device for it",
-                   VisibleDevicesHint()));
+  return absl::UnavailableError(absl::StrCat(
+      table.path, " works, but has no device", VisibleDevicesHint()));
 }
 
 absl::StatusCode CodeOf(CUresult result) {
@@ -154,7 +153,7 @@ absl::StatusOr<DriverTable> LoadDriver(const std::string& library) {
   const std::string missing = FindAll(handle, table);
   if (!missing.empty()) {
     return absl::UnavailableError(absl::StrCat(
-        table.path, " is too old, or no CUDA driver: it lacks", missing,
+        table.path, " is too old, or not a CUDA driver: it lacks", missing,
         "; CUDA ", VersionText(kOldestDriverVersion), " is needed"));
   }
   TENON_RETURN_IF_ERROR(CheckVersion(table));
@@ -163,7 +162,7 @@ absl::StatusOr<DriverTable> LoadDriver(const std::string& library) {
 }
 
 absl::StatusOr<const DriverTable*> GetDriver() {
-  // Lives as long as the process, whose last threads may still use it.
+  // Never destroyed: the last threads of the process may still use it.
   static const auto* const driver =
       new absl::StatusOr<DriverTable>(LoadDriver("libcuda.so.1"));
   if (!driver->ok()) return driver->status();
@@ -175,16 +174,16 @@ absl::Status CudaError(const DriverTable& driver, CUresult result,
   if (result == CUDA_SUCCESS) return absl::OkStatus();
   const char* name = nullptr;
   const char* words = nullptr;
-  // These fail for what is newer than the driver, and always in a library that
-  // is only there to link against.
+  // These fail for errors newer than the driver, and always in a stub library
+  // that exists only to link against.
   if (driver.cuGetErrorName(result, &name) != CUDA_SUCCESS) name = nullptr;
   if (driver.cuGetErrorString(result, &words) != CUDA_SUCCESS) words = nullptr;
   const std::string number = absl::StrCat("CUresult ", result);
   return absl::Status(
       CodeOf(result),
       absl::StrCat(call, "(", object,
-                   "): ", words != nullptr ? words : "an error without a text",
-                   " [", name != nullptr ? name : number.c_str(), "]"));
+                   "): ", words != nullptr ? words : "unknown error", " [",
+                   name != nullptr ? name : number.c_str(), "]"));
 }
 
 }  // namespace tenon::cuda_ipc

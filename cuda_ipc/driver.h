@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// GetDriver: the functions of the CUDA driver, found while the program runs.
+// GetDriver: the functions of the CUDA driver, loaded at run time.
 //
 //   TENON_ASSIGN_OR_RETURN(const DriverTable* driver, GetDriver());
 //   int count = 0;
@@ -9,15 +9,15 @@
 //                                   "cuDeviceGetCount", ""));
 //
 // Nothing links against libcuda or libcudart, so one binary starts on machines
-// with and without a GPU, and learns here which it is on. No contexts, streams
-// or memory are made here, and nothing is ever unloaded.
+// with and without a GPU, and detects here which it is on. No contexts, streams
+// or memory are created here, and nothing is ever unloaded.
 //
 // cuda.h maps most names to a versioned one (cuDeviceTotalMem is a macro for
 // cuDeviceTotalMem_v2), while libcuda also exports the plain name, with another
-// signature. Member, type and symbol are all taken from the one macro-expanded
-// name, so they cannot disagree. dlsym finds them, not cuGetProcAddress: that
-// one must itself be found by dlsym, and chooses by a version number what is
-// here chosen by name.
+// signature. Member, type and symbol are all derived from the one
+// macro-expanded name, so they cannot disagree. dlsym finds them, not
+// cuGetProcAddress: that function must itself be found by dlsym, and selects by
+// a version number; here the name selects.
 
 #ifndef TENON_CUDA_IPC_DRIVER_H_
 #define TENON_CUDA_IPC_DRIVER_H_
@@ -31,19 +31,19 @@
 
 namespace tenon::cuda_ipc {
 
-// 11.4, with which the newest function below came: cuDeviceGetUuid_v2, whose
-// answer tells apart the instances that one GPU may be divided into.
+// 11.4, which introduced the newest function below: cuDeviceGetUuid_v2, which
+// distinguishes the instances of a partitioned GPU.
 inline constexpr int kOldestDriverVersion = 11040;
 
-// Functions of a loaded driver, none of them null, and cuInit has been called.
+// Functions of a loaded driver, none of them null, after cuInit.
 //
-// Ownership: a value; what it points to stays loaded until the process ends.
+// Ownership: a value; the functions stay loaded until the process ends.
 // Threads: const, so any number; the functions are as safe as CUDA says.
 // Processes: in a forked child the functions fail with
-//   CUDA_ERROR_NOT_INITIALIZED once the parent had a driver. Start children
-//   with exec.
+//   CUDA_ERROR_NOT_INITIALIZED if the parent has loaded a driver. Start
+//   children with exec.
 // Trust: the driver is trusted, like any library.
-// Failure: the functions return a CUresult; CudaError makes it a status.
+// Failure: the functions return a CUresult; CudaError converts it to a status.
 struct DriverTable {
   decltype(&::cuInit) cuInit;
   decltype(&::cuDriverGetVersion) cuDriverGetVersion;
@@ -56,29 +56,29 @@ struct DriverTable {
   decltype(&::cuDeviceTotalMem) cuDeviceTotalMem;
 
   int version;       // 12040 is CUDA 12.4.
-  std::string path;  // The file that was loaded.
+  std::string path;  // Path of the loaded file.
 };
 
-// The driver of this process: libcuda.so.1, where the dynamic loader finds it.
-// The first call loads it, calls cuInit and may block for as long as that
-// takes; all others return the same, an error too. Thread-safe.
-// Errors: kNotFound with the loader's words if the library cannot be loaded;
-// kUnavailable if it can and is of no use: a function is missing or the driver
-// older than kOldestDriverVersion, cuInit fails, there is no device.
+// The driver of this process: libcuda.so.1, as found by the dynamic loader. The
+// first call loads it, calls cuInit and may block for as long as that takes;
+// later calls return the same result, an error too. Thread-safe.
+// Errors: kNotFound with the loader's message if the library cannot be loaded;
+// kUnavailable if it is loaded but not usable: a function is missing or the
+// driver older than kOldestDriverVersion, cuInit fails, there is no device.
 absl::StatusOr<const DriverTable*> GetDriver();
 
-// What GetDriver does once, for `library`: a path if it has a slash, else a
-// name to search for. For tests, and whoever has a driver elsewhere.
+// GetDriver's single load, for `library`: a path if it has a slash, else a name
+// to search for. For tests, and for drivers in other locations.
 absl::StatusOr<DriverTable> LoadDriver(const std::string& library);
 
-// What `call` returned as a status; OK if that is CUDA_SUCCESS. The message has
-// the call, the object it was made on, the driver's words and the error's name:
+// The result of `call` as a status; OK if it is CUDA_SUCCESS. The message has
+// the call, the object it was made on, the driver's text and the error's name:
 //   RESOURCE_EXHAUSTED: cuDeviceGetCount(): out of memory
 //   [CUDA_ERROR_OUT_OF_MEMORY]
-// The table is a parameter because it knows the words. Codes: kInvalidArgument,
-// kResourceExhausted, kFailedPrecondition (not initialized, wrong context),
-// kUnavailable (no driver, device or service), kNotFound, kPermissionDenied,
-// kUnimplemented (not supported here), else kInternal.
+// The table is a parameter because it provides the texts. Codes:
+// kInvalidArgument, kResourceExhausted, kFailedPrecondition (not initialized,
+// wrong context), kUnavailable (no driver, device or service), kNotFound,
+// kPermissionDenied, kUnimplemented (not supported here), else kInternal.
 absl::Status CudaError(const DriverTable& driver, CUresult result,
                        absl::string_view call, absl::string_view object);
 

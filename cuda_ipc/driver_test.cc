@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// What GetDriver says on this machine, whichever kind it is; all else by the
-// fake driver (fake_cuda.h).
+// GetDriver's result on this machine, of either kind; all else with the fake
+// driver (fake_cuda.h).
 
 #include "tenon/cuda_ipc/driver.h"
 
@@ -39,7 +39,7 @@ auto IsUnavailable(const std::string& text) {
 }
 
 TEST(GetDriverTest, IsADriverWithDevicesOrSaysWhatIsMissing) {
-  // Asked without Tenon: is the library there?
+  // Checked without Tenon: does the library exist?
   void* const library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
   const std::string why = library == nullptr ? dlerror() : "";
   const absl::StatusOr<const DriverTable*> driver = GetDriver();
@@ -193,7 +193,7 @@ TEST_F(FakeDriverTest, NoDeviceIsUnavailableAndTellsWhatHidesDevices) {
 
 TEST_F(FakeDriverTest, ZeroDevicesIsUnavailable) {
   fake_.device_count = 0;
-  EXPECT_THAT(LoadDriver(path_), IsUnavailable("there is no device for it"));
+  EXPECT_THAT(LoadDriver(path_), IsUnavailable("has no device"));
 }
 
 TEST_F(FakeDriverTest, ADriverThatCannotCountIsUnavailable) {
@@ -216,7 +216,7 @@ TEST_F(FakeDriverTest, ErrorsUnknownToTheDriverHaveTheirNumber) {
   const auto unknown = static_cast<CUresult>(998);
   EXPECT_THAT(CudaError(driver, unknown, "cuInit", ""),
               StatusIs(absl::StatusCode::kInternal,
-                       "cuInit(): an error without a text [CUresult 998]"));
+                       "cuInit(): unknown error [CUresult 998]"));
   fake_.knows_errors = false;
   EXPECT_THAT(CudaError(driver, CUDA_ERROR_OUT_OF_MEMORY, "cuInit", ""),
               StatusIs(absl::StatusCode::kResourceExhausted,

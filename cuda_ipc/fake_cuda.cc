@@ -15,8 +15,8 @@ namespace {
 
 FakeCuda fake;
 
-// What `call` returns before it does anything. `device` is -1 where there is
-// none.
+// The result that `call` returns before any other action. `device` is -1 for
+// calls without a device.
 CUresult Check(const char* call, int device) {
   if (!fake.is_initialized) return CUDA_ERROR_NOT_INITIALIZED;
   if (std::strcmp(call, fake.failing_call) == 0 &&
@@ -116,7 +116,7 @@ CUresult cuDeviceTotalMem(size_t* bytes, CUdevice device) {
   return result;
 }
 
-// The function of CUDA 3.1 that still has the plain name.
+// The function of CUDA 3.1 under the plain name.
 CUresult TenonFakeOldTotalMem(unsigned int* bytes,
                               CUdevice device) __asm__("cuDeviceTotalMem");
 CUresult TenonFakeOldTotalMem(unsigned int* bytes, CUdevice device) {

@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// libfake_cuda.so: a CUDA driver for tests, without hardware. It has the
-// functions of DriverTable under the names that libcuda exports, and answers as
-// the FakeCuda inside it says:
+// libfake_cuda.so: a CUDA driver for tests, without hardware. It exports the
+// functions of DriverTable under libcuda's names, and answers from the FakeCuda
+// inside it:
 //
 //   const std::string path = FakeCudaPath("libfake_cuda.so");
 //   FakeCuda& fake = ResetFakeCuda(path);
@@ -11,11 +11,11 @@
 //   absl::StatusOr<DriverTable> driver = LoadDriver(path);
 //
 // It is stricter than a driver: before cuInit most functions fail, ordinals and
-// lengths are checked, outputs are left alone by what fails, and the old
-// cuDeviceTotalMem that libcuda exports beside cuDeviceTotalMem_v2 answers
-// wrongly. libfake_cuda_without_uuid.so lacks cuDeviceGetUuid_v2.
+// lengths are checked, failed calls leave their outputs unchanged, and the old
+// cuDeviceTotalMem that libcuda exports beside cuDeviceTotalMem_v2 returns
+// wrong values. libfake_cuda_without_uuid.so lacks cuDeviceGetUuid_v2.
 //
-// It says nothing about how a real driver behaves.
+// It proves nothing about the behaviour of a real driver.
 
 #ifndef TENON_CUDA_IPC_FAKE_CUDA_H_
 #define TENON_CUDA_IPC_FAKE_CUDA_H_
@@ -38,11 +38,11 @@ struct FakeDevice {
   unsigned char uuid[16];
 };
 
-// What the library answers; its functions read it anew in each call.
+// The library's answers; its functions read them in each call.
 struct FakeCuda {
   int version = 12040;
   CUresult init_result = CUDA_SUCCESS;
-  bool knows_errors = true;  // Whether it has words for them.
+  bool knows_errors = true;  // Whether it has texts for them.
   int device_count = 2;
   FakeDevice devices[2] = {
       {.name = "Fake One",
@@ -51,7 +51,7 @@ struct FakeCuda {
                 0xba, 0x98, 0x76, 0x54, 0x32, 0x10}},
       {.name = "Fake Two", .total_bytes = 1, .uuid = {0xff}}};
 
-  // This function fails, and for this device only if it has one.
+  // This function fails, and only for this device if it takes one.
   const char* failing_call = "";
   int failing_device = 0;
   CUresult failure = CUDA_ERROR_UNKNOWN;
@@ -63,7 +63,8 @@ struct FakeCuda {
 // The FakeCuda of the library; also the name of the function it exports.
 extern "C" FakeCuda* TenonFakeCuda();
 
-// Where Bazel has put a library of this package for the running test.
+// The path at which Bazel provides a library of this package to the running
+// test.
 inline std::string FakeCudaPath(const std::string& file) {
   const char* const sources = getenv("TEST_SRCDIR");
   const char* const workspace = getenv("TEST_WORKSPACE");
@@ -72,7 +73,7 @@ inline std::string FakeCudaPath(const std::string& file) {
   return absl::StrCat(sources, "/", workspace, "/cuda_ipc/", file);
 }
 
-// Loads the library and puts it back to its defaults. It stays loaded.
+// Loads the library and resets it to its defaults. It stays loaded.
 inline FakeCuda& ResetFakeCuda(const std::string& path) {
   void* const library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   ABSL_RAW_CHECK(library != nullptr, "cannot load the fake driver");

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// One tensor to three processes at once: each reads the very same memory.
+// One tensor to three processes at once: all read the same memory.
 
 #include "tenon/examples/example.h"
 #include "tenon/ipc/ring/ring_channel.h"

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// A queue in an epoll loop, beside whatever else is waited for there.
+// A queue in an epoll loop, beside the loop's other descriptors.
 
 #include <sys/epoll.h>
 #include <unistd.h>
@@ -23,7 +23,7 @@ absl::Status Send(spawn::Child& child) {
 }
 TENON_SPAWN_ENTRY("send", Send);
 
-// Prints what is there; the end of the queue is kUnavailable.
+// Prints all queued messages; the end of the queue is kUnavailable.
 absl::Status PrintAll(TensorQueue& queue) {
   for (;;) {
     const auto message = queue.Get(Deadline::Passed());
@@ -43,7 +43,7 @@ absl::Status Run() {
   for (absl::Status status; status.ok(); status = PrintAll(*queue)) {
     TENON_ASSIGN_OR_RETURN(const bool sleep, queue->Arm());
     if (sleep && epoll_wait(loop.get(), &wanted, 1, 10'000) == 0) {
-      return absl::DeadlineExceededError("nobody sends");
+      return absl::DeadlineExceededError("no message within the deadline");
     }
     queue->Disarm();
   }

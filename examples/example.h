@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// What every small example needs and none is about: main(), and patience.
+// Common code of the small examples: main(), and a deadline.
 
 #ifndef TENON_EXAMPLES_EXAMPLE_H_
 #define TENON_EXAMPLES_EXAMPLE_H_

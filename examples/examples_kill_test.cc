@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// The examples, of which one process is killed at a system call: the others end
-// by themselves, in order, and nobody is left. TENON_CALL_STRIDE=1 in the
-// environment takes each call of all processes.
+// Kills one process of each example at a system call: the other processes end
+// by themselves, in order, and none is left. TENON_CALL_STRIDE=1 in the
+// environment covers each call of all processes.
 
 #include <algorithm>
 #include <cstdint>
@@ -28,7 +28,7 @@ using ::testing::IsEmpty;
 struct Example {
   std::string name;
   std::vector<std::string> arguments;
-  // Of the stride: for where whoever is left waits for its deadline.
+  // Multiplies the stride: for examples in which survivors wait for a deadline.
   uint64_t factor = 1;
 };
 

@@ -5,9 +5,9 @@
 //
 //   ./bazelw run -c opt //examples:photo_epoch -- --workers 2 --verify
 //
-// Workers decode JPEG files, cut, resize, flip and normalise them straight into
-// shared memory; this process takes the batches in order. Exit codes: 0 all
-// went well; 1 it did not; 2 the input or a flag is bad; 128 + N signal N came.
+// Workers decode JPEG files, crop, resize, flip and normalise them directly
+// into shared memory; this process takes the batches in order. Exit codes: 0
+// success; 1 failure; 2 bad input or flag; 128 + N ended by signal N.
 
 #include <chrono>
 #include <cstdint>
@@ -44,9 +44,9 @@ ABSL_FLAG(uint64_t, seed, 0, "of order, crops and flips");
 ABSL_FLAG(std::string, strategy, "file_descriptor",
           "how batches are shared: file_descriptor or file_system");
 ABSL_FLAG(std::string, on_bad_image, "skip",
-          "what to do with files that are no good JPEG: skip or fail");
+          "action for files that are not valid JPEG: skip or fail");
 ABSL_FLAG(bool, verify, false,
-          "run again without workers; fail unless every bit is the same");
+          "repeat without workers; fail unless every bit is the same");
 
 namespace tenon {
 namespace {
@@ -56,7 +56,7 @@ using loader::LoaderOptions;
 using loader::OnSampleError;
 using loader::RandomSampler;
 
-// A clear line and the exit code for it.
+// Prints the error; returns its exit code.
 int Fail(int code, const absl::Status& status) {
   std::fflush(stdout);
   std::fprintf(stderr, "photo_epoch: %s\n",
@@ -92,7 +92,7 @@ absl::StatusOr<OnSampleError> OnBadImage() {
       absl::StrCat("--on_bad_image must be skip or fail, not '", value, "'"));
 }
 
-// What the flags ask for.
+// The parsed flags.
 struct Job {
   LoaderOptions options;
   int64_t dataset_size = 0;
@@ -136,7 +136,7 @@ absl::StatusOr<EpochResults> Run(const Job& job, bool show) {
       {.epochs = absl::GetFlag(FLAGS_epochs), .began = began, .show = show});
 }
 
-// Runs the same without workers and compares.
+// Runs the same epochs without workers and compares.
 absl::Status Verify(Job job, const EpochResults& results) {
   std::printf("verifying: the same again without workers\n");
   job.options.workers = 0;
@@ -147,7 +147,7 @@ absl::Status Verify(Job job, const EpochResults& results) {
   return absl::OkStatus();
 }
 
-// A run that fails: by a signal, or by itself.
+// Reports a failed run: ended by a signal, or by an error.
 int FailRun(const absl::Status& status) {
   return Fail(InterruptedBy() != 0 ? 128 + InterruptedBy() : 1, status);
 }

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// The main job from outside: what it prints, how it ends, what it leaves.
+// The main example from outside: its output, its exit codes, its leftovers.
 
 #include <signal.h>
 #include <stdlib.h>
@@ -59,7 +59,7 @@ class PhotoEpochTest : public ::testing::Test {
   }
   void TearDown() override { fs::remove_all(dir_); }
 
-  // A run over dir_, with more arguments.
+  // A run over dir_, with additional arguments.
   std::vector<std::string> Arguments(std::vector<std::string> more) const {
     std::vector<std::string> all = {kBinary,
                                     absl::StrCat("--images=", dir_.string()),
@@ -68,7 +68,7 @@ class PhotoEpochTest : public ::testing::Test {
     return all;
   }
 
-  // Nothing of a program that has ended is left.
+  // Checks that a program that has ended has left nothing.
   static void ExpectNothingLeft(const Program& program) {
     EXPECT_TRUE(program.GroupIsGone());
     EXPECT_THAT(ListShmNames(absl::StrCat("tenon-loader-", program.pid(), "-")),
@@ -87,7 +87,7 @@ class PhotoEpochTest : public ::testing::Test {
     return {status, program.output()};
   }
 
-  // The 16 digits of the last line.
+  // The 16 digits in the last line.
   static std::string ChecksumOf(const Outcome& outcome) {
     constexpr absl::string_view kLabel = "checksum: ";
     const size_t label = outcome.output.rfind(std::string(kLabel));
@@ -201,7 +201,7 @@ TEST_P(BadImageTest, AreFatalIfAsked) {
 class KillTest : public PhotoEpochTest,
                  public ::testing::WithParamInterface<const char*> {
  protected:
-  // A run that would last for days, and soon reports an epoch.
+  // A run that would last for days, and soon prints an epoch.
   std::vector<std::string> Endless() const {
     return Arguments({"--workers=2", "--samples=40", "--epochs=100000000",
                       absl::StrCat("--strategy=", GetParam())});

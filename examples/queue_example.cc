@@ -53,7 +53,7 @@ absl::StatusOr<std::unique_ptr<TensorQueue>> OpenQueue(spawn::Child& child,
 
 absl::StatusOr<TensorMessage> GetOne(TensorQueue& queue, bool spinning) {
   if (!spinning) return queue.Get(Soon());
-  constexpr int kTurnsBetweenLooks = 1 << 20;  // For whether others live.
+  constexpr int kTurnsBetweenLooks = 1 << 20;  // Checks for peers.
   for (int turn = 1;; ++turn) {
     TENON_ASSIGN_OR_RETURN(auto message, queue.TryGet());
     if (message) return *std::move(message);

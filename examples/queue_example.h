@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// What the examples of queues share: queues as what a spawned child is given,
-// bytes and descriptors.
+// Common code of the queue examples: queues as the arguments of a spawned
+// child, bytes and descriptors.
 
 #ifndef TENON_EXAMPLES_QUEUE_EXAMPLE_H_
 #define TENON_EXAMPLES_QUEUE_EXAMPLE_H_
@@ -23,28 +23,29 @@
 
 namespace tenon {
 
-// Starts a child that takes part in `queues`. Errors: TensorQueue::Share()'s,
-// spawn::Process::Start()'s.
+// Starts a child that participates in `queues`. Errors: those of
+// TensorQueue::Share() and spawn::Process::Start().
 absl::StatusOr<spawn::Process> StartWithQueues(
     const char* entry, absl::Span<TensorQueue* const> queues);
 
-// In the child: opens the queue at `index`. Errors: TensorQueue::Open()'s.
+// In the child: opens the queue at `index`. Errors: those of
+// TensorQueue::Open().
 absl::StatusOr<std::unique_ptr<TensorQueue>> OpenQueue(spawn::Child& child,
                                                        size_t index);
 
-// Gets a message; spinning, it never sleeps: as fast as can be, at the price of
-// a core. Errors: TensorQueue::Get()'s.
+// Gets a message; with `spinning` it never sleeps: the fastest way, at the cost
+// of a core. Errors: those of TensorQueue::Get().
 absl::StatusOr<TensorMessage> GetOne(TensorQueue& queue, bool spinning);
 
-// Gets messages, and gives each to `use`, until the queue has ended: it is
-// closed, or all others have left. Spins while `*spinning`. Errors: use's;
-// TensorQueue::Get()'s.
+// Gets messages, and passes each to `use`, until the end of the queue: it is
+// closed, or all other participants have left. Spins while `*spinning`. Errors:
+// those of `use` and of TensorQueue::Get().
 absl::Status ForEach(TensorQueue& queue,
                      absl::FunctionRef<absl::Status(TensorMessage&)> use,
                      const bool* spinning = nullptr);
 
-// How many system calls putting into the one and getting out of the other one
-// took until now: to wake somebody, and to sleep.
+// The number of system calls so far to put into the first queue and to get from
+// the second: for waking participants, and for sleeping.
 uint64_t SystemCalls(TensorQueue& put, TensorQueue& got);
 
 }  // namespace tenon

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// The examples of queues: what they print, and that nothing is left of them.
+// The queue examples: their output, and that they leave nothing behind.
 
 #include <string>
 

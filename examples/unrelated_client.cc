@@ -1,8 +1,9 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// The other one of two programs: connects to the name that unrelated_server has
-// printed, claims its tensor, and reads it also when the server has let go.
+// The client of two programs: connects to the name that unrelated_server has
+// printed, claims its tensor, and reads it also after the server has released
+// it.
 
 #include <cstring>
 #include <numeric>
@@ -24,7 +25,7 @@ absl::Status Run(absl::string_view name) {
   TENON_ASSIGN_OR_RETURN(const Message message, channel.Receive(Soon()));
   ArenaTensorHandle handle;
   if (message.bytes.size() != sizeof(handle)) {
-    return absl::DataLossError("that is no handle");
+    return absl::DataLossError("malformed tensor handle");
   }
   std::memcpy(static_cast<void*>(&handle), message.bytes.data(),
               sizeof(handle));

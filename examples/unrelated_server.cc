@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// One of two programs that only know a name: it prints its own, and gives a
-// tensor to the first that connects. The other one is unrelated_client.
+// The server of two programs that share only a name: it prints its name, and
+// sends a tensor to the first client that connects: unrelated_client.
 
 #include "tenon/examples/example.h"
 #include "tenon/ipc/listener/listener.h"
@@ -30,7 +30,7 @@ absl::Status Run() {
   TENON_ASSIGN_OR_RETURN(Message claimed, channel.Receive(Soon()));
 
   const ArenaUse before = arena->Use();
-  tensor = Tensor();  // The client holds it still.
+  tensor = Tensor();  // The client still holds it.
   const ArenaUse after = arena->Use();
   std::printf("%s; blocks in use here: %zu, then %zu\n", claimed.bytes.c_str(),
               before.blocks_in_use, after.blocks_in_use);

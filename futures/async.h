@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Async and ReadyFuture: where futures begin that have no promise to hold.
+// Async and ReadyFuture: futures without a promise of the caller.
 //
 //   Future<Image> image = Async(*pool, [] { return Load("cat.jpg"); });
 
@@ -18,7 +18,7 @@
 
 namespace tenon::futures {
 
-// A future that is done, with `value`.
+// A future that is done, with the value `value`.
 template <typename T>
 Future<std::decay_t<T>> ReadyFuture(T&& value) {
   Promise<std::decay_t<T>> promise;
@@ -32,8 +32,8 @@ inline Future<void> ReadyFuture() {
 }
 
 // Calls `fn`, which takes nothing, on `executor`, which outlives the call, and
-// returns the future of what it returns, as Then does. If the executor drops
-// the task: kAborted.
+// returns the future of its result, as Then does. If the executor drops the
+// task: kAborted.
 template <typename F>
 auto Async(Executor& executor, F&& fn) {
   return ReadyFuture().Then(executor,

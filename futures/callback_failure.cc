@@ -34,7 +34,7 @@ void WriteToStderr(const absl::Status& error) {
   for (size_t written = 0; written < line.size();) {
     const ssize_t n =
         write(STDERR_FILENO, line.data() + written, line.size() - written);
-    if (n < 0 && errno != EINTR) break;  // Closed: it has been counted.
+    if (n < 0 && errno != EINTR) break;  // Closed: already counted.
     if (n > 0) written += static_cast<size_t>(n);
   }
   errno = saved_errno;
@@ -69,7 +69,7 @@ absl::Status CatchExceptions(absl::FunctionRef<void()> body) {
         absl::StrCat("the callback threw: ", thrown.what()));
   } catch (...) {
     return absl::UnknownError(
-        "the callback threw something that is no std::exception");
+        "the callback threw an object that is not a std::exception");
   }
 #else
   body();

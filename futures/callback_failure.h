@@ -1,23 +1,23 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Where the error of a callback goes that no future carries: of one given to
-// AddDoneCallback or OnCancelRequest, and of a task given to an executor as it
-// is. It is counted, and a handler is called.
+// Reports errors of callbacks that no future carries: of a callback given to
+// AddDoneCallback or OnCancelRequest, and of a plain task given to an executor.
+// The error is counted, and a handler is called.
 //
 //   SetCallbackFailureHandler(+[](const absl::Status& error) noexcept {
 //     std::cerr << error << "\n";
 //   });
 //
-// Without a handler of its own a process writes one line to its stderr, with
-// write(2), so that no library and no buffer stands between:
+// Without its own handler a process writes one line to its stderr, with
+// write(2), so that no library and no buffer is in between:
 //   tenon: a callback failed, and no future carries its error: UNKNOWN: ...
 //
-// Ownership: a function, not an object, so that it can never be gone.
-// Threads: thread-safe. The handler is called by whichever thread ran the
-//   callback, by several at once, and without locks.
+// Ownership: a function, not an object, so it never dangles.
+// Threads: thread-safe. The handler is called by the thread that ran the
+//   callback, possibly concurrently, and without locks.
 // Processes: each has its own; a forked child starts with its parent's.
-// Failure: a handler cannot fail, which its type says.
+// Failure: a handler cannot fail: its type is noexcept.
 
 #ifndef TENON_FUTURES_CALLBACK_FAILURE_H_
 #define TENON_FUTURES_CALLBACK_FAILURE_H_
@@ -31,12 +31,12 @@ namespace tenon::futures {
 
 using CallbackFailureHandler = void (*)(const absl::Status& error) noexcept;
 
-// Puts `handler` in place of the one there is and returns that one; nullptr
+// Replaces the handler by `handler` and returns the previous one; nullptr
 // stands for the line on stderr.
 CallbackFailureHandler SetCallbackFailureHandler(
     CallbackFailureHandler handler);
 
-// How many failures there have been: it grows also if stderr is closed.
+// Number of failures; also incremented if stderr is closed.
 uint64_t CallbackFailureCount();
 
 namespace internal_future {

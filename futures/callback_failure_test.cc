@@ -59,7 +59,7 @@ TEST(CallbackFailureTest, TheHandlerGetsWhatIsThrownAndWhatIsReturned) {
       seen, StatusIs(absl::StatusCode::kUnknown, HasSubstr("no such tensor")));
   future.AddDoneCallback([](const auto&) { throw 3; });
   EXPECT_THAT(seen, StatusIs(absl::StatusCode::kUnknown,
-                             HasSubstr("no std::exception")));
+                             HasSubstr("not a std::exception")));
 
   EXPECT_EQ(CallbackFailureCount(), count + 3);
   EXPECT_EQ(SetCallbackFailureHandler(nullptr), &Remember);

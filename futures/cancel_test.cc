@@ -32,7 +32,7 @@ TEST(CancelTest, ThePromiseSeesTheRequestAndDecides) {
   EXPECT_FALSE(promise.cancel_requested());
   future.RequestCancel();
   EXPECT_TRUE(promise.cancel_requested());
-  EXPECT_FALSE(future.done());  // It is a request.
+  EXPECT_FALSE(future.done());  // Only a request.
   ASSERT_THAT(promise.SetValue(1), IsOk());
   EXPECT_THAT(future.value(), IsOkAndHolds(1));
 }
@@ -131,7 +131,7 @@ TEST(CancelTest, EmptyOnesDoNothing) {
   Future<int>().RequestCancel();
   Promise<int> from;
   const Promise<int> to = std::move(from);
-  // NOLINTBEGIN(bugprone-use-after-move): what is tested.
+  // NOLINTBEGIN(bugprone-use-after-move): under test.
   EXPECT_FALSE(from.cancel_requested());
   from.OnCancelRequest([] { FAIL(); });
   // NOLINTEND(bugprone-use-after-move)
@@ -181,7 +181,7 @@ TEST(CancelTest, AMillionLinksPassOnWithoutRecursion) {
   EXPECT_THAT(last.value(), IsOkAndHolds(1'000'000));
 }
 
-// Each promise is held by the cancel callback of the one before.
+// Each promise is held by the cancel callback of the previous one.
 Future<int> MakeChainOfHolders(int length, Promise<int>* first) {
   Promise<int> held;
   Future<int> last = held.future();

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Requests that cross with what they are about.
+// Cancel requests that race with other operations on the same future.
 
 #include <atomic>
 #include <functional>
@@ -23,7 +23,7 @@ namespace tenon::futures {
 namespace {
 
 constexpr absl::Duration kWatchdog = absl::Minutes(1);
-// Rounds of a race: so many, or as many as there is time for on a busy machine,
+// Rounds of a race: this many, or as many as the time allows on a busy machine,
 // where each takes as long as the scheduler takes to run both threads.
 constexpr int kRounds = 2'000;
 constexpr int kFewestRounds = 100;
@@ -31,7 +31,7 @@ constexpr absl::Duration kTimeForRounds = absl::Seconds(5);
 
 class Rounds {
  public:
-  // Whether there is one more.
+  // Whether there is another round.
   bool Next(int round, int most) const {
     return round < most && (round < kFewestRounds || absl::Now() < end_);
   }
@@ -67,7 +67,7 @@ TEST(CancelThreadsTest, ACallbackAddedMeanwhileRunsOnce) {
     promise.OnCancelRequest([calls] { ++*calls; });
     promise.OnCancelRequest([calls] { ++*calls; });
     while (!promise.cancel_requested()) std::this_thread::yield();
-    EXPECT_EQ(plain, 1);  // What came before the request is seen after it.
+    EXPECT_EQ(plain, 1);  // Writes before the request are visible after it.
     asker.join();
     EXPECT_EQ(calls->load(), 2);
   }
@@ -86,15 +86,15 @@ TEST(CancelThreadsTest, ARequestMayCrossWithTheCompletion) {
     asker.join();
     EXPECT_THAT(future.value(), IsOkAndHolds(1));
     EXPECT_LE(calls->load(), 1);
-    EXPECT_EQ(calls.use_count(), 1);  // Run or dropped, gone either way.
+    EXPECT_EQ(calls.use_count(), 1);  // Destroyed, whether run or dropped.
     asked_in_time += calls->load();
   }
   RecordProperty("asked_in_time", asked_in_time);
 }
 
-// Runs `one(i)` and `other(i)`, for i = 0 ..., in two threads that begin each
-// in step, one a little later each time, so that they meet everywhere. Returns
-// for how many: `most`, or as many as there is time for.
+// Runs `one(i)` and `other(i)`, for i = 0 ..., in two threads in step, one a
+// little later each time, so that they overlap in all ways. Returns the number
+// of rounds: `most`, or as many as the time allows.
 int RunInStep(int most, const std::function<void(int)>& one,
               const std::function<void(int)>& other) {
   const Rounds rounds;
@@ -116,7 +116,7 @@ int RunInStep(int most, const std::function<void(int)>& one,
   });
   for (int i = 0;; ++i) {
     if (!rounds.Next(i, most))
-      end.store(i);  // The other sees it once they met.
+      end.store(i);  // Visible to the other after meet().
     meet(i);
     if (i == end.load()) break;
     one(i);
@@ -143,7 +143,7 @@ TEST(CancelThreadsTest, ARequestReachesAnInnerFutureThatComesMeanwhile) {
     if (i % (kCount / 2) < (i < kCount / 2 ? first : second)) {
       ASSERT_TRUE(inner[i].cancel_requested()) << "pair " << i;
     } else {
-      set(i);  // There was no time for it.
+      set(i);  // Not reached in time.
     }
     inner[i].SetValue(2).IgnoreError();
     ASSERT_THAT(last[i].value(), IsOkAndHolds(2));
@@ -152,7 +152,8 @@ TEST(CancelThreadsTest, ARequestReachesAnInnerFutureThatComesMeanwhile) {
 
 TEST(CancelThreadsTest, ACallbackThatCrossesWithTheCompletionIsDropped) {
   constexpr int kCount = 30'000;
-  // As callbacks do, each holds the promise: kept for good, it would be a leak.
+  // Like callbacks, each holds the promise: if kept forever, it would be a
+  // leak.
   std::vector<std::shared_ptr<Promise<int>>> promises(kCount);
   for (auto& promise : promises) promise = std::make_shared<Promise<int>>();
   const auto alive = std::make_shared<int>(0);

@@ -6,26 +6,26 @@
 //   Future<std::vector<Batch>> all = CollectAll(std::move(batches));
 //   TENON_RETURN_IF_ERROR(all.Wait(absl::Seconds(5)));
 //
-// What each returns:
+// Results of each:
 //
 //                      done when              result
 //   CollectAll         all are, or one fails  the values; or that error
-//   CollectAllSettled  all are                what each ended with
-//   CollectAny         one is                 which one, what it ended with
+//   CollectAllSettled  all are                the result of each
+//   CollectAny         one is                 its index and its result
 //   WaitAll            as CollectAll, but it blocks, has a deadline, and leaves
-//                      the futures where they are if it does not succeed
+//                      the futures unchanged if it does not succeed
 //
 // Results are in the order of the futures. The time is linear in their number,
 // and nothing recurses. An empty future among them counts as failed, with
 // kFailedPrecondition.
 //
-// Ownership: the three that collect take the futures over. What they were given
-//   stays until every one of them is done, also after an early end.
+// Ownership: the three that collect take over the futures, and retain them
+//   until every one of them is done, also after an early end.
 // Threads: the collected future completes on the thread that completes the last
-//   that mattered. Asking it to cancel asks all that were collected. An early
-//   end cancels nothing.
+//   future that matters. A cancel request for it is forwarded to all collected
+//   futures. An early end cancels nothing.
 // Processes, Trust: as Future.
-// Failure: no deadlines of their own; Wait() of what they return has one.
+// Failure: no deadlines of their own; Wait() on the returned future has one.
 
 #ifndef TENON_FUTURES_COLLECT_H_
 #define TENON_FUTURES_COLLECT_H_
@@ -40,14 +40,14 @@
 
 namespace tenon::futures {
 
-// The values of all, done at once if there are none to wait for. The first
+// The values of all futures; done at once for an empty vector. The first
 // failure in time completes it with that error.
 template <typename T>
 Future<std::vector<T>> CollectAll(std::vector<Future<T>> futures);
 Future<void> CollectAll(std::vector<Future<void>> futures);
 
-// What each ended with, once all have ended; never an error itself. Done at
-// once if there are none.
+// The result of each future, once all are done; never an error itself. Done at
+// once for an empty vector.
 template <typename T>
 Future<std::vector<Result<T>>> CollectAllSettled(
     std::vector<Future<T>> futures);
@@ -58,17 +58,19 @@ struct FirstDone {
   Result<T> result;
 };
 
-// The first that is done, with a value or an error. The others are let go on.
-// Errors: kInvalidArgument at once if there are none, as nothing could come.
+// The first future that is done, with a value or an error. The others continue.
+// Errors: kInvalidArgument at once for an empty vector, which can never
+// complete.
 template <typename T>
 Future<FirstDone<T>> CollectAny(std::vector<Future<T>> futures);
 
 // Blocks until all are done, then moves their values out, which leaves the
-// futures empty. No futures are no values. In a callback it may be called as
-// Future::Wait may. A call that ends early leaves a few words with each future
-// that is not done, until it is.
-// Errors, which leave every future as it was: kDeadlineExceeded, with how many
-// are not done; the error of the first that fails, without waiting for others.
+// futures empty. An empty vector gives no values. May be called in a callback
+// under the same rules as Future::Wait. A call that returns early leaves a
+// small record with each future that is not done, until it is.
+// Errors, which leave every future unchanged: kDeadlineExceeded, with the
+// number of futures that are not done; the error of the first that fails,
+// without waiting for the others.
 template <typename T>
 absl::StatusOr<std::vector<T>> WaitAll(
     std::vector<Future<T>>& futures,

@@ -66,7 +66,7 @@ TEST(CollectTest, AllEndsWithTheFirstErrorInTime) {
   Future<std::vector<int>> all = CollectAll(FuturesOf(promises));
   ASSERT_THAT(promises[2].SetError(absl::DataLossError("torn")), IsOk());
   const auto is_torn = StatusIs(absl::StatusCode::kDataLoss, "torn");
-  EXPECT_THAT(all.value(), is_torn);  // With one that has not come.
+  EXPECT_THAT(all.value(), is_torn);  // With one that has not completed.
   ASSERT_THAT(promises[0].SetError(absl::NotFoundError("late")), IsOk());
   ASSERT_THAT(promises[1].SetValue(1), IsOk());
   EXPECT_THAT(all.value(), is_torn);
@@ -122,7 +122,7 @@ TEST(CollectTest, AnyIsTheFirstWithAValueOrAnError) {
   ASSERT_THAT(any.value(), IsOk());
   EXPECT_EQ(any.value()->index, 1U);
   EXPECT_THAT(any.value()->result, IsOkAndHolds(Pointee(5)));
-  EXPECT_FALSE(promises[2].cancel_requested());  // Let go on.
+  EXPECT_FALSE(promises[2].cancel_requested());  // Continues.
 
   std::vector<Promise<void>> bad(2);
   auto failed = CollectAny(FuturesOf(bad));
@@ -251,7 +251,8 @@ TEST(CollectTest, WaitAllInACallback) {
       [](const absl::StatusOr<int>& value) { return *value + 1; }));
   int calls = 0;
   own[0].AddDoneCallback([&](const auto&) {
-    // Of this very future: it is done, but cannot be moved out yet.
+    // In a callback of the same future: it is done, but cannot be moved out
+    // yet.
     EXPECT_THAT(WaitAll(own), StatusIs(absl::StatusCode::kFailedPrecondition,
                                        HasSubstr("cannot be moved out")));
     EXPECT_THAT(inner.SetValue(1), IsOk());

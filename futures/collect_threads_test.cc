@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Collecting futures that other threads complete, and ask for.
+// Collecting futures that other threads complete and cancel.
 
 #include <chrono>
 #include <memory>
@@ -29,13 +29,13 @@ constexpr absl::Duration kWatchdog = absl::Minutes(1);
 constexpr int kMembers = 16;
 constexpr int kRounds = 500;
 
-// Without a message, and so without a count of who shares it: that is kept by
-// Abseil's library, where ThreadSanitizer does not see it.
+// Without a message, and so without a reference count: Abseil's library counts
+// references where ThreadSanitizer does not see it.
 absl::Status Torn() { return absl::DataLossError(""); }
 
 class CollectThreadsTest : public testing::Test {
  protected:
-  // Members i = 0 ... that end, on the pool's threads, with value i.
+  // Members i = 0 ... that complete, on the pool's threads, with value i.
   std::vector<Future<int>> Members() {
     std::vector<Future<int>> members;
     for (int i = 0; i < kMembers; ++i) {

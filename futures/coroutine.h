@@ -13,14 +13,15 @@
 // co_await yields the same as Then() passes to its callback: on an rvalue the
 // Result<T> itself, once earlier callbacks have returned; on an lvalue a const
 // reference to it, valid as long as the future. If the future is done, the
-// coroutine continues at once;
-// if not, it is resumed by the thread that completes the promise.
+// coroutine continues at once; if not, the thread that completes the promise
+// resumes it.
 //
 // A coroutine runs when called, up to its first wait. It ends with co_return of
-// a Result<T> or a T. One that returns Future<void> must co_return a Status
-// too: to run off its end is undefined, as C++ allows either but not both.
-// An exception becomes kUnknown. Its locals and parameters are gone before its
-// future is done. Neither loops of co_await nor chains of coroutines recurse.
+// a Result<T> or a T. A coroutine that returns Future<void> must co_return a
+// Status too: flowing off its end is undefined, as C++ allows either but not
+// both. An exception becomes kUnknown. Its locals and parameters are destroyed
+// before its future is done. Neither loops of co_await nor chains of coroutines
+// recurse.
 //
 // Ownership: a suspended coroutine is kept alive by the future it awaits, which
 //   always completes: a dropped promise completes with kAborted. Parameters are
@@ -63,7 +64,8 @@ class CoroutinePromise {
   // At the end: destroys the coroutine, then completes its future.
   struct Finish {
     bool await_ready() const noexcept { return false; }
-    // Not inlined: clang before 18 would keep its locals in what it destroys.
+    // Not inlined: clang before 18 would keep its locals in the destroyed
+    // frame.
     ABSL_ATTRIBUTE_NOINLINE void await_suspend(
         std::coroutine_handle<CoroutinePromise> coroutine) noexcept {
       CoroutinePromise& self = coroutine.promise();
@@ -87,7 +89,7 @@ class CoroutinePromise {
 
   CancelRequest& cancel_request() { return *Access::StateOf(promise_); }
 
-  // For one that is destroyed before its end.
+  // For a coroutine that is destroyed before its end.
   Promise<T> TakePromise() { return std::move(promise_); }
 
  private:
@@ -95,8 +97,9 @@ class CoroutinePromise {
   Result<T> result_;
 };
 
-// Waits for a state. It is the callback too: it lives in the coroutine, which
-// may be gone when it goes on, so that comes last, in Dispose.
+// Waits for a state. It is also the callback: it is part of the coroutine's
+// frame, which may be destroyed when the coroutine resumes, so resuming comes
+// last, in Dispose.
 template <typename T, bool kTake>
 class [[nodiscard]] FutureAwaiter final : public Callback {
  public:
@@ -107,7 +110,7 @@ class [[nodiscard]] FutureAwaiter final : public Callback {
     return kTake ? state_->IsFinished() : state_->IsReady();
   }
 
-  // False if it need not wait after all. Not inlined: as above.
+  // False if it need not wait. Not inlined: as above.
   template <typename P>
   ABSL_ATTRIBUTE_NOINLINE bool await_suspend(
       std::coroutine_handle<P> coroutine) noexcept {
@@ -117,7 +120,7 @@ class [[nodiscard]] FutureAwaiter final : public Callback {
       cancel_request_->PassCancelOnTo(state_);
     }
     CallbackPtr self(this);
-    // Once kept, another thread may go on with the coroutine and end it.
+    // Once stored, another thread may resume the coroutine and destroy it.
     state_->KeepUnlessDue(
         self, kTake ? StateBase::Order::kInOrder : StateBase::Order::kAtOnce);
     if (self == nullptr) return true;
@@ -149,7 +152,7 @@ class [[nodiscard]] FutureAwaiter final : public Callback {
   std::coroutine_handle<> coroutine_;
 };
 
-// A waiting coroutine as a task: resumed, or destroyed with it.
+// A waiting coroutine as a task: resumed, or destroyed with the task.
 template <typename P>
 class Resumption {
  public:
@@ -160,7 +163,8 @@ class Resumption {
   ~Resumption() {
     if (coroutine_ == nullptr) return;
     if constexpr (requires { coroutine_.promise().TakePromise(); }) {
-      // Dropped behind it, though parameters would outlive it in there.
+      // Destroyed after the coroutine, whose parameters would otherwise outlive
+      // it.
       const auto promise = coroutine_.promise().TakePromise();
       coroutine_.destroy();
     } else {
@@ -189,7 +193,7 @@ auto operator co_await(const Future<T>& future) {
       internal_future::StateOrEmpty(Access::StateOf(future)));
 }
 
-// co_await ResumeOn(executor): the coroutine goes on there. If the executor
+// co_await ResumeOn(executor): the coroutine continues there. If the executor
 // drops the task, the coroutine is destroyed: its future ends with kAborted.
 class [[nodiscard]] ResumeOn {
  public:
@@ -199,7 +203,8 @@ class [[nodiscard]] ResumeOn {
   template <typename P>
   ABSL_ATTRIBUTE_NOINLINE void await_suspend(
       std::coroutine_handle<P> coroutine) const noexcept {
-    // From Execute on this may be gone. What it throws has dropped the task.
+    // From Execute on, this object may be destroyed. If Execute throws, the
+    // task has been dropped.
     Executor& executor = executor_;
     internal_future::CatchExceptions([&executor, coroutine] {
       executor.Execute(Task(internal_future::Resumption(coroutine)));

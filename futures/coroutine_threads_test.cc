@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Coroutines that are run by one thread after another.
+// Coroutines that several threads run one after another.
 
 #include <memory>
 #include <thread>
@@ -25,7 +25,7 @@ namespace {
 
 constexpr absl::Duration kWatchdog = absl::Minutes(1);
 
-// Its local is plain: what orders it is the futures, and nothing else.
+// Its local is not atomic: only the futures order the accesses.
 Future<int> Loop(ThreadPool& one, ThreadPool& other, int rounds) {
   int plain = 0;
   for (int i = 0; i < rounds; ++i) {

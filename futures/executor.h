@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Executor: says where, and in what surroundings, a callback runs.
+// Executor: decides where, and in which context, a callback runs.
 //
 //   class OnTheLoop final : public Executor {
 //    public:
@@ -17,11 +17,11 @@
 //         on_the_loop, [](absl::StatusOr<int> n) { return *n + 1; });
 //   }
 //
-// InlineExecutor() is the default, thread_pool.h has threads, and what a
-// program has already (an event loop, its own pool, a thread with a device
-// chosen) is a class like the one above. An executor may also do something
-// around each task: that is how a callback gets the surroundings it needs
-// without futures knowing what they are.
+// InlineExecutor() is the default, thread_pool.h has threads, and an existing
+// facility of a program (an event loop, its own pool, a thread with a selected
+// device) becomes a class like the one above. An executor may also run code
+// around each task: so a callback gets the context it needs, and futures need
+// not know that context.
 
 #ifndef TENON_FUTURES_EXECUTOR_H_
 #define TENON_FUTURES_EXECUTOR_H_
@@ -36,17 +36,17 @@
 
 namespace tenon::futures {
 
-// Something to be done once.
+// A function to be called once.
 //
 // Ownership: movable; owns what it calls. Empty when moved from, or run.
 // Threads: thread-compatible; run by any thread.
 // Processes: not across fork.
-// Failure: of what a task calls, an exception goes to callback_failure.h. One
-//   that is destroyed without having run destroys what it would have called:
-//   tasks made by a future complete theirs with kAborted then.
+// Failure: an exception of the function goes to callback_failure.h. A task that
+//   is destroyed without having run destroys the function: tasks made by a
+//   future then complete theirs with kAborted.
 class Task {
  public:
-  // `body` takes no arguments; what it returns is not looked at.
+  // `body` takes no arguments; its return value is ignored.
   template <typename F>
   requires(!std::is_same_v<std::remove_cvref_t<F>, Task>) explicit Task(
       F&& body)
@@ -55,7 +55,7 @@ class Task {
   Task(Task&&) noexcept = default;
   Task& operator=(Task&&) noexcept = default;
 
-  // Runs it and lets go of it; nothing if empty.
+  // Calls the function and destroys it; does nothing if empty.
   void Run() && {
     if (const std::unique_ptr<Body> body = std::move(body_)) body->Run();
   }
@@ -85,19 +85,20 @@ class Task {
   std::unique_ptr<Body> body_;
 };
 
-// Ownership: the creator's; it outlives every callback that was given to a
-//   future together with it.
-// Threads: Execute is called by any thread, by several at once.
+// Ownership: owned by the creator; it outlives every callback that was given to
+//   a future together with it.
+// Threads: Execute is called by any thread, possibly concurrently.
 class Executor {
  public:
   virtual ~Executor() = default;
 
-  // Runs `task`, here or elsewhere, now or later, or destroys it. Holds no lock
-  // meanwhile that the task might want. An exception counts as destroyed.
+  // Runs `task`, here or elsewhere, now or later, or destroys it. Meanwhile
+  // holds no lock that the task might need. After an exception the task counts
+  // as destroyed.
   virtual void Execute(Task task) = 0;
 };
 
-// Runs every task at once, where it was given.
+// Runs every task at once, on the calling thread.
 Executor& InlineExecutor();
 
 }  // namespace tenon::futures

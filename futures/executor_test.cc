@@ -27,7 +27,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Pointee;
 
-// What a program would have already: a list of what is to be done.
+// An existing facility of a program: a list of tasks.
 class TaskList final : public Executor {
  public:
   void Execute(Task task) override { tasks_.push_back(std::move(task)); }
@@ -141,7 +141,7 @@ TEST(ExecutorTest, OnAnLvalueEachCallbackHasItsOwnCopy) {
   future.AddDoneCallback(
       list, [&](const absl::StatusOr<std::string>& text) { seen = *text; });
   ASSERT_THAT(promise.SetValue("a"), IsOk());
-  // Nobody waits for what is on the list.
+  // Wait() does not wait for tasks in the list.
   EXPECT_THAT(future.Wait(absl::ZeroDuration()), IsOk());
   EXPECT_THAT(std::move(future).value(), IsOkAndHolds("a"));
   list.RunAll();

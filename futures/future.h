@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Promise and Future: a value, or an error, that arrives later.
+// Promise and Future: a value or an error that arrives later.
 //
 //   Promise<int> promise;
 //   Future<std::string> text =
@@ -30,8 +30,8 @@
 // callbacks to the outermost such call on that thread, so a chain of any length
 // uses constant stack. A future is valid in one process only.
 //
-// Beside this: executor.h and thread_pool.h (where callbacks run), async.h (a
-// function's future), collect.h (several at once), coroutine.h (co_await),
+// Related headers: executor.h and thread_pool.h (where callbacks run), async.h
+// (a function's future), collect.h (several futures), coroutine.h (co_await),
 // callback_failure.h (errors that no future carries).
 
 #ifndef TENON_FUTURES_FUTURE_H_
@@ -55,14 +55,15 @@ template <typename T>
 class Promise;
 
 // The receiving end. T is void or an object type whose move constructor is
-// noexcept; the compiler refuses others (a const member is enough to be one).
-// Result<T> is absl::StatusOr<T>, and absl::Status for void: there is no third
-// "unit" type to learn, and a callback without a value returns nothing or a
-// Status.
+// noexcept; the compiler rejects others (for example types with a const
+// member). Result<T> is absl::StatusOr<T>, and absl::Status for void: there is
+// no third "unit" type to learn, and a callback without a value returns nothing
+// or a Status.
 //
 // Ownership: the only handle of its kind, movable; dropping it detaches from
 //   the result, and callbacks still run. Empty when default-constructed or
-//   moved from: it then behaves like one that failed with kFailedPrecondition.
+//   moved from: it then behaves like a future that failed with
+//   kFailedPrecondition.
 // Threads: thread-compatible: const members from any number of threads at once.
 // Processes: not across fork; the thread that would complete it may not exist
 //   in the child.
@@ -76,16 +77,17 @@ class [[nodiscard]] Future {
   Future(Future&&) noexcept = default;
   Future& operator=(Future&&) noexcept = default;
 
-  // The result is there. Never blocks.
+  // Whether the result is available. Never blocks.
   bool done() const { return state_ == nullptr || state_->IsReady(); }
 
-  // Blocks until the future is done and every callback attached before that has
-  // returned. Inside a callback of this very future it returns at once; inside
-  // any other it first runs the callbacks that its thread has deferred. A
-  // callback that waits for an event which depends on this future deadlocks.
-  // OK means done, with a value or an error: value() tells which. `timeout` is
-  // absl's, not a deadline of //shm, so that this needs Abseil alone; with one:
-  // future.Wait(deadline.Remaining()). It is counted on the monotonic clock.
+  // Blocks until the future is done and every callback attached before has
+  // returned. Inside a callback of this future it returns at once; inside any
+  // other callback it first runs the callbacks that its thread has deferred. A
+  // callback that waits for an event which depends on this future deadlocks. OK
+  // means done, with a value or an error: value() tells which. `timeout` is
+  // Abseil's type, not a deadline of //shm, so that this header depends on
+  // Abseil alone; with a deadline: future.Wait(deadline.Remaining()). It is
+  // measured on the monotonic clock.
   // Errors: kDeadlineExceeded.
   absl::Status Wait(absl::Duration timeout = absl::InfiniteDuration()) const;
 
@@ -94,45 +96,47 @@ class [[nodiscard]] Future {
   const Result<T>& value() const& ABSL_ATTRIBUTE_LIFETIME_BOUND;
 
   // Moves the result out and leaves the future empty. Errors: also
-  // kFailedPrecondition if done but not finished; the future then stays.
+  // kFailedPrecondition if done but not finished; the future then keeps the
+  // result.
   Result<T> value() &&;
 
-  // Calls `callback` once with the result and returns the future of what it
-  // returns: of nothing if that is void or absl::Status, of U if it is U,
-  // absl::StatusOr<U> or Future<U>. An exception becomes kUnknown there.
-  // On an lvalue the callback takes `const Result<T>&`, and there may be many.
-  // On an rvalue it takes `Result<T>`, is the last one, waits for the others to
-  // return, and leaves the future empty. On a done future `callback` runs on
+  // Calls `callback` once with the result and returns the future of the
+  // callback's result: a Future<void> for void or absl::Status, a Future<U> for
+  // U, absl::StatusOr<U> or Future<U>. An exception becomes kUnknown in it. On
+  // an lvalue the callback takes `const Result<T>&`, and there may be many. On
+  // an rvalue it takes `Result<T>`, is the last callback, waits for the others
+  // to return, and leaves the future empty. On a done future `callback` runs on
   // this stack: a loop of callbacks that each do so is a recursion.
   template <typename F>
   auto Then(F&& callback) const&;
   template <typename F>
   auto Then(F&& callback) &&;
 
-  // The same on `executor`, which outlives the callback. It takes `Result<T>`:
-  // on an lvalue a copy, and then for Wait() it has returned as soon as the
-  // executor has it. If the executor drops it: kAborted.
+  // Then() on `executor`, which outlives the callback. The callback takes
+  // `Result<T>`: on an lvalue a copy, and then for Wait() it counts as returned
+  // once the executor has it. If the executor drops it: kAborted.
   template <typename F>
   auto Then(Executor& executor, F&& callback) const&;
   template <typename F>
   auto Then(Executor& executor, F&& callback) &&;
 
   // Calls `callback`, which returns nothing or absl::Status, once with `const
-  // Result<T>&`. An exception or an error goes to callback_failure.h, as there
-  // is no future to carry it; promises that the callback holds end as kAborted.
+  // Result<T>&`. An exception or an error goes to callback_failure.h, as no
+  // future carries it; promises that the callback holds end as kAborted.
   template <typename F>
   void AddDoneCallback(F&& callback) const;
 
-  // The same on `executor`, with a copy; an error also if it is dropped.
+  // AddDoneCallback() on `executor`, with a copy; a dropped callback is an
+  // error, too.
   template <typename F>
   void AddDoneCallback(Executor& executor, F&& callback) const;
 
   // Asks the owner of the promise to cancel, once; no effect if done. The owner
   // decides how to react; by convention it sets kCancelled. Runs the callbacks
   // of Promise::OnCancelRequest, which may block; inside one of those, it
-  // defers them until that one has returned. Forwarded to futures that have no
-  // other handle: the one that Then() consumed (on an rvalue), that a callback
-  // returned, that a coroutine awaits, and all that were collected. Dropping a
+  // defers them until that one has returned. Forwarded to futures without
+  // another handle: one that Then() consumed (on an rvalue), that a callback
+  // returned, that a coroutine awaits, and all collected futures. Dropping a
   // future cancels nothing.
   void RequestCancel() const;
 
@@ -146,7 +150,7 @@ class [[nodiscard]] Future {
   std::shared_ptr<State> state_;
 };
 
-// The giving end.
+// The sending end.
 //
 // Ownership: movable. Dropped or assigned to before it is complete, it
 //   completes with kAborted. Empty when moved from, and then incompletable. A
@@ -166,18 +170,18 @@ class Promise {
   Promise(Promise&&) noexcept = default;
   Promise& operator=(Promise&& other) noexcept;
 
-  // The future, once; from the second call on an empty one.
+  // The future, once; later calls return an empty one.
   Future<T> future();
 
   // These complete the future and run its callbacks, which may block.
   // Errors: kFailedPrecondition if complete already, or moved from.
   absl::Status SetValue(Value value) requires(!std::is_void_v<T>);
   absl::Status SetValue() requires std::is_void_v<T>;
-  // An OK `error` arrives as kInternal, so that the future completes all the
-  // same.
+  // An OK `error` arrives as kInternal, so that the future completes in any
+  // case.
   absl::Status SetError(absl::Status error);
 
-  // The same for racing callers: true if this call completed the future.
+  // For racing callers: true if this call completed the future.
   bool TrySetValue(Value value) requires(!std::is_void_v<T>);
   bool TrySetValue() requires std::is_void_v<T>;
   bool TrySetError(absl::Status error);

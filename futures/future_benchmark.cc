@@ -1,19 +1,19 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// What a future costs, beside the limit: the handoff that one writes by hand,
-// a mutex, a condition variable and a std::optional, shared by both ends. Both
-// run in turns in the same loop, so that they meet the same machine. Counters,
-// each for one future, chain, collection or round trip:
-//   us        the future's time
-//   plain_us  the plain handoff's
-//   ratio     the one over the other
-// The plain chain recurses once for every link; that of futures does not.
+// The cost of a future, compared with a handoff written by hand: a mutex, a
+// condition variable and a std::optional, shared by both ends. Both run in
+// turns in the same loop, so under the same conditions. Counters, each per
+// future, chain, collection or round trip:
+//   us        time of the future
+//   plain_us  time of the plain handoff
+//   ratio     the first divided by the second
+// The plain chain recurses once per link; that of futures does not.
 //
-// Chains are timed by the processor time of their one thread, so that nobody
-// else's work counts; round trips by the monotonic clock. A second thread is
-// alive throughout: with a single one the C++ library leaves out the atomic
-// steps of both.
+// Chains are timed by the processor time of their one thread, so that other
+// processes' work does not count; round trips by the monotonic clock. A second
+// thread is alive throughout: with a single one the C++ library omits the
+// atomic operations of both.
 
 #include <time.h>
 
@@ -86,7 +86,7 @@ class SecondThread {
   std::thread thread_;
 };
 
-// A chain of `links`, made, set and waited for; returns what arrives.
+// A chain of `links`, created, set and waited for; returns the final value.
 int FutureChain(int links) {
   Promise<int> promise;
   Future<int> last = promise.future();
@@ -162,7 +162,7 @@ int PlainCollectAll(int count) {
 
 struct Contest {
   clockid_t clock;
-  int count;  // Of what is measured, in each of the two:
+  int count;  // Of measured operations, in each of the two:
   std::function<bool()> future;
   std::function<bool()> plain;
 };
@@ -188,10 +188,10 @@ void Compare(benchmark::State& state, const Contest& contest) {
   state.counters["ratio"] = future_time / plain_time;
 }
 
-// Arg: links between what is set and what is waited for.
+// Arg: links between the promise and the awaited future.
 void BM_Future_CreateSetWait(benchmark::State& state) {
   const int links = static_cast<int>(state.range(0));
-  const int count = 1 + 1'000 / (1 + links);  // Of some tens of microseconds.
+  const int count = 1 + 1'000 / (1 + links);  // Some tens of microseconds.
   const SecondThread second_thread;
   const auto repeat = [links, count](int (*chain)(int)) {
     bool ok = true;
@@ -238,7 +238,7 @@ struct FutureEnd {
 };
 
 // Passes a value to a second thread and back, `count` times; each time over a
-// fresh pair, as a future serves once. Both sleep while they wait.
+// new pair, as a future serves once. Both threads sleep while they wait.
 template <typename End>
 bool RoundTrips(int count) {
   struct Pair {

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Chains so long that the stack would overflow many times over if a link cost a
-// frame, on the way forward or when it is destroyed.
+// Chains so long that the stack would overflow many times over if a link took a
+// frame, on the way forward or on destruction.
 
 #include <sys/resource.h>
 
@@ -23,11 +23,11 @@ namespace tenon::futures {
 namespace {
 
 constexpr int kManyLinks = 200'000;
-constexpr rlim_t kStack = rlim_t{1} << 20;  // 5 bytes for each link.
+constexpr rlim_t kStack = rlim_t{1} << 20;  // 5 bytes per link.
 
 class FutureChainTest : public testing::Test {
  protected:
-  // The kernel asks for the limit whenever the main thread's stack grows.
+  // The kernel reads the limit whenever the main thread's stack grows.
   static void SetUpTestSuite() {
     rlimit limit;
     ASSERT_EQ(getrlimit(RLIMIT_STACK, &limit), 0);
@@ -200,7 +200,7 @@ TEST_F(FutureChainTest, ManyCallbacksOfOneFuture) {
   int calls = 0;
   for (int i = 0; i < kManyLinks; ++i) {
     future.AddDoneCallback([&calls, i](const auto&) {
-      if (calls == i) ++calls;  // Stays behind for ever if one is misplaced.
+      if (calls == i) ++calls;  // Never catches up if one is misplaced.
     });
   }
   ASSERT_THAT(promise.SetValue(1), IsOk());

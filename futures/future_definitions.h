@@ -23,14 +23,14 @@
 namespace tenon::futures {
 namespace internal_future {
 
-// A Result that lasts, for a value() that has nothing better to refer to.
+// A Result with static lifetime, for a value() that has no other to refer to.
 template <typename T, absl::Status (*MakeError)()>
 const Result<T>& LastingError() {
   static const auto* const error = new Result<T>(MakeError());
   return *error;
 }
 
-// How a callback is attached to a State<T>, and what becomes of its argument.
+// How a callback is attached to a State<T>, and how its argument is passed.
 template <typename T>
 struct OnLvalue {
   using Pointer = const std::shared_ptr<State<T>>&;
@@ -53,18 +53,18 @@ template <typename T, typename Argument, typename F>
 constexpr void CheckThen() {
   static_assert(std::is_invocable_v<F, Argument>,
                 "the callback of Then takes absl::StatusOr<T>, or absl::Status "
-                "if T is void; a future that is no temporary passes it as a "
+                "if T is void; an lvalue future passes it as a "
                 "const reference");
 }
 
-// Attaches `callback` and returns the future of what it will return.
+// Attaches `callback` and returns the future of its result.
 template <typename T, typename How, typename F>
 auto AttachThen(typename How::Pointer state, F&& callback) {
   using Fn = std::decay_t<F>;
   CheckThen<T, typename How::Argument, Fn>();
   using Attached = ThenCallback<T, typename How::Argument, Fn>;
   auto child = std::make_shared<State<typename Attached::U>>();
-  State<T>& source = *state;  // Stays, if nowhere else then in the link.
+  State<T>& source = *state;  // Kept alive, at least by the link.
   child->ShareWaitHelperOf(source);
   auto attached = std::make_unique<Attached>(std::forward<F>(callback), child);
   if constexpr (How::kOrder == StateBase::Order::kAtOnce) {
@@ -213,7 +213,7 @@ void internal_future::SetWaitHelper(Promise<T>& promise,
 
 template <typename T>
 Promise<T>::~Promise() {
-  // Not by TrySetError: most promises are complete, and need no error made.
+  // Not by TrySetError: most promises are complete, and need no error object.
   if (state_ != nullptr && state_->Claim()) {
     internal_future::PublishResult<T>(std::move(state_),
                                       internal_future::DroppedPromiseError());

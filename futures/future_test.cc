@@ -29,7 +29,7 @@ static_assert(!std::is_copy_constructible_v<Future<int>>);
 static_assert(!std::is_copy_assignable_v<Future<int>>);
 static_assert(std::is_nothrow_move_constructible_v<Future<int>>);
 static_assert(std::is_nothrow_move_assignable_v<Future<int>>);
-// Nothing that could be put into a file or sent to another process.
+// Not copyable into a file or to another process.
 static_assert(!std::is_trivially_copyable_v<Future<int>>);
 static_assert(!std::is_copy_constructible_v<Promise<int>>);
 static_assert(std::is_nothrow_move_constructible_v<Promise<int>>);
@@ -37,7 +37,7 @@ static_assert(std::is_nothrow_move_assignable_v<Promise<int>>);
 static_assert(std::is_same_v<Result<int>, absl::StatusOr<int>>);
 static_assert(std::is_same_v<Result<void>, absl::Status>);
 
-// The type of future that Then makes of a callback that returns R.
+// The type of future that Then returns for a callback that returns R.
 template <typename R>
 using MadeOf = decltype(std::declval<Future<int>>().Then(
     std::declval<R (*)(absl::StatusOr<int>)>()));
@@ -201,7 +201,7 @@ TEST(FutureTest, MovedFromPromiseCannotComplete) {
   Promise<int> from;
   Future<int> future = from.future();
   Promise<int> to = std::move(from);
-  // NOLINTBEGIN(bugprone-use-after-move): what is tested.
+  // NOLINTBEGIN(bugprone-use-after-move): under test.
   EXPECT_THAT(from.SetValue(1), StatusIs(absl::StatusCode::kFailedPrecondition,
                                          HasSubstr("moved from")));
   EXPECT_FALSE(from.TrySetError(absl::UnknownError("")));
@@ -239,10 +239,10 @@ TEST(FutureTest, EmptyFutureHasFailed) {
 TEST(FutureTest, RvalueMembersLeaveTheFutureEmpty) {
   Future<int> taken = Ready(1);
   EXPECT_THAT(std::move(taken).value(), IsOkAndHolds(1));
-  EXPECT_THAT(taken.value(), IsEmptyFuture());  // NOLINT: what is tested.
+  EXPECT_THAT(taken.value(), IsEmptyFuture());  // NOLINT: under test.
   Future<int> chained = Ready(1);
   EXPECT_THAT(std::move(chained).Then(PlusOne).value(), IsOkAndHolds(2));
-  EXPECT_THAT(chained.value(), IsEmptyFuture());  // NOLINT: what is tested.
+  EXPECT_THAT(chained.value(), IsEmptyFuture());  // NOLINT: under test.
 }
 
 TEST(FutureTest, MoveOnlyValuesTravel) {

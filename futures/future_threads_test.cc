@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Futures between threads. What the threads touch beside the futures is plain,
-// not atomic, wherever a future is what orders it: ThreadSanitizer reports a
-// missing order, and the checks find a wrong one.
+// Futures between threads. Other data that the threads access is plain, not
+// atomic, wherever a future orders it: ThreadSanitizer reports a missing order,
+// and the checks find a wrong one.
 
 #include <atomic>
 #include <chrono>
@@ -29,12 +29,13 @@ using ::testing::Each;
 using ::testing::HasSubstr;
 using ::testing::Pointee;
 
-// Beyond it a wait that should have ended is a hang.
+// A wait longer than this is a hang.
 constexpr absl::Duration kWatchdog = absl::Minutes(1);
 constexpr int kRounds = 2'000;
 constexpr int kThreads = 4;
 
-// Runs `body(0)` to `body(kThreads - 1)`, each in a thread, all let go at once.
+// Runs `body(0)` to `body(kThreads - 1)`, each in a thread, all released at
+// once.
 void RunTogether(const std::function<void(int)>& body) {
   std::atomic<int> arrived = 0;
   std::vector<std::thread> threads;
@@ -118,7 +119,7 @@ TEST(FutureThreadsTest, ADroppedPromiseWakesItsWaiter) {
 }
 
 TEST(FutureThreadsTest, OneOfTwoCompletersWins) {
-  // In step along many promises, so that the threads meet at some.
+  // In step along many promises, so that the threads coincide at some.
   constexpr int kPromises = 50'000;
   std::vector<Promise<int>> promises(kPromises);
   std::vector<std::vector<bool>> won(2, std::vector<bool>(kPromises));
@@ -146,7 +147,7 @@ TEST(FutureThreadsTest, ACallbackAttachedAfterASleeperDoesNotHideIt) {
     Promise<int> promise;
     const Future<int> future = promise.future();
     std::thread sleeper([&] { EXPECT_THAT(future.Wait(kWatchdog), IsOk()); });
-    // Long enough for it to sleep, mostly; shorter is harmless.
+    // Usually long enough for it to sleep; shorter is harmless.
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
     future.AddDoneCallback([](const auto&) {});
     promise.SetValue(1).IgnoreError();
@@ -186,7 +187,7 @@ TEST(FutureThreadsTest, WaitReturnsAfterEarlierCallbacks) {
     std::thread setter([&] { promise.SetValue(1).IgnoreError(); });
     EXPECT_THAT(future.Wait(kWatchdog), IsOk());
     EXPECT_EQ(plain, 2);
-    // Nor are they still reading what is moved out here.
+    // Nor are they still reading the result that is moved out here.
     EXPECT_THAT(std::move(future).value(), IsOkAndHolds(1));
     setter.join();
     EXPECT_TRUE(child.done());
@@ -259,7 +260,7 @@ TEST(FutureThreadsTest, EachEndMayGoAsSoonAsTheOtherIsServed) {
 }
 
 TEST(FutureThreadsTest, AChainCrossesThreads) {
-  // Every link is completed in another thread than the one before.
+  // Each link is completed in a different thread than the previous one.
   std::vector<std::thread> threads;
   Promise<int> first;
   Future<int> last = first.future();

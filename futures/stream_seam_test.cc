@@ -1,10 +1,10 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// The seam for futures of values that are still being computed on a stream of
-// some device: what it needs is a value that carries fences and an executor
-// that chooses the stream of each callback. Nothing in //futures knows of it.
-// Here with streams that are lists of what was asked of them.
+// Futures of values that are still being computed on a stream of a device: they
+// need a value that carries fences and an executor that selects the stream of
+// each callback. Nothing in //futures depends on streams. Here a stream is a
+// list of its requested operations.
 
 #include <functional>
 #include <memory>
@@ -43,7 +43,7 @@ class ScopedStream {
   Stream* previous_;
 };
 
-using Fence = std::string;  // Names a point in the work of a stream.
+using Fence = std::string;  // Names a point in a stream's work.
 
 Fence RecordFence() {
   return absl::StrCat(current_stream->name, ":", current_stream->work.size());
@@ -77,14 +77,15 @@ class OnStreams final : public Executor {
   Executor& on_;
 };
 
-// Done when the work is on its way: what comes after it is ordered by fences.
+// Done when the work has been enqueued: later work is ordered by fences.
 template <typename T>
 class StreamFuture {
  public:
   StreamFuture(Future<Fenced<T>> future, OnStreams& executor)
       : future_(std::move(future)), executor_(executor) {}
 
-  // The current stream waits; the host only until the work is on its way.
+  // The current stream waits; the host waits only until the work has been
+  // enqueued.
   absl::StatusOr<T> Wait() && {
     future_.Wait().IgnoreError();
     absl::StatusOr<Fenced<T>> fenced = std::move(future_).value();

@@ -22,12 +22,12 @@ namespace tenon::futures {
 
 absl::StatusOr<std::unique_ptr<ThreadPool>> ThreadPool::Create(int threads) {
   if (threads <= 0) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "ThreadPool: ", threads, " threads; there must be at least 1"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("ThreadPool: ", threads, " threads; want at least 1"));
   }
   auto pool = absl::WrapUnique(new ThreadPool);
   const absl::Status started = pool->Start(threads);
-  if (!started.ok()) return started;  // Ends those that did start.
+  if (!started.ok()) return started;  // Joins the threads that did start.
   return pool;
 }
 
@@ -43,8 +43,8 @@ absl::Status ThreadPool::Start(int threads) {
       "pids.max bound them"));
 }
 
-// Of a thread, on its own stack: it outlives the pool if one of its tasks
-// destroys that.
+// State of a thread, on its own stack: it outlives the pool if one of the
+// thread's tasks destroys the pool.
 struct ThreadPool::Worker {
   const ThreadPool* pool = nullptr;
   bool pool_is_gone = false;
@@ -63,7 +63,7 @@ ThreadPool::~ThreadPool() {
   changed_.notify_all();
   Worker* const self = WorkerOfThisThread();
   const bool is_own_task = self != nullptr && self->pool == this;
-  // There may be no other thread to run what is left.
+  // There may be no other thread to run the remaining tasks.
   if (is_own_task) RunTasks(*self);
   for (std::thread& thread : threads_) {
     if (thread.get_id() == std::this_thread::get_id()) {
@@ -76,10 +76,10 @@ ThreadPool::~ThreadPool() {
 }
 
 void ThreadPool::Execute(Task task) {
-  // Under the lock: as soon as it is free the task may run, and whoever sees
-  // what came of it may destroy the pool.
+  // Under the lock: as soon as it is released the task may run, and a thread
+  // that sees the task's effects may destroy the pool.
   const std::lock_guard<std::mutex> lock(mutex_);
-  // A task that is left is destroyed by the caller, without the lock.
+  // The caller destroys a dropped task, without the lock.
   if (aborted_) return;
   queue_.push_back(std::move(task));
   changed_.notify_one();

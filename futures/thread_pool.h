@@ -6,9 +6,9 @@
 //   TENON_ASSIGN_OR_RETURN(auto pool, ThreadPool::Create(4));
 //   Future<Image> image = std::move(bytes).Then(*pool, Decode);
 //
-// Tasks start in the order in which they were given. A task that blocks takes
-// one thread out of service: if all threads wait for tasks that are queued
-// behind their own, none of these runs before a deadline passes.
+// Tasks start in the order of their submission. A task that blocks occupies its
+// thread: if all threads wait for tasks that are queued behind their own, none
+// of these runs before a deadline passes.
 
 #ifndef TENON_FUTURES_THREAD_POOL_H_
 #define TENON_FUTURES_THREAD_POOL_H_
@@ -31,22 +31,23 @@ namespace tenon::futures {
 // Threads: thread-safe.
 // Processes: its threads do not exist in a forked child, which must not use it,
 //   nor destroy it.
-// Failure: a task that it will not run is destroyed: see Task.
+// Failure: a task that is not run is destroyed: see Task.
 class ThreadPool final : public Executor {
  public:
   // Errors: kInvalidArgument if `threads` is not positive, kResourceExhausted
-  // if the system has no room for so many.
+  // if the system cannot create that many threads.
   static absl::StatusOr<std::unique_ptr<ThreadPool>> Create(int threads);
 
-  // Blocks until every task given has run, and those that they gave. In one of
-  // its tasks: until all others have run, some of them inside of this call.
+  // Blocks until every submitted task has run, and those that they submit. In
+  // one of its tasks: until all others have run, some of them inside of this
+  // call.
   ~ThreadPool() override;
 
   // Never blocks. After Abort the task is destroyed.
   void Execute(Task task) override;
 
-  // Destroys the tasks that have not begun, and all that still come. Does not
-  // wait for those that have begun.
+  // Destroys the tasks that have not begun, and all later ones. Does not wait
+  // for those that have begun.
   void Abort();
 
  private:
@@ -63,10 +64,10 @@ class ThreadPool final : public Executor {
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::deque<Task> queue_;  // Guarded by mutex_, as what follows.
+  std::deque<Task> queue_;  // Guarded by mutex_, like the following members.
   bool ending_ = false;
   bool aborted_ = false;
-  std::vector<std::thread> threads_;  // Of the thread that destroys this.
+  std::vector<std::thread> threads_;  // Used by the destroying thread.
 };
 
 }  // namespace tenon::futures

@@ -58,7 +58,7 @@ TEST(ThreadPoolTest, WhereThereIsNoRoomForThreadsThatIsAnError) {
 TEST(ThreadPoolTest, CallbacksRunOnItsThreadsAndAllOfThem) {
   constexpr int kThreads = 3;
   const std::unique_ptr<ThreadPool> pool = Pool(kThreads);
-  // Each waits until all are there: no thread can serve two of them.
+  // Each waits until all have begun: no thread can run two of them.
   std::atomic<int> there = 0;
   std::mutex mutex;
   std::set<std::thread::id> ids;
@@ -130,7 +130,7 @@ TEST(ThreadPoolTest, ChainsCrossBetweenPools) {
   for (int round = 0; round < 200; ++round) {
     Promise<int> promise;
     Future<int> last = promise.future();
-    int plain = 0;  // Ordered by the futures alone.
+    int plain = 0;  // Ordered only by the futures.
     for (int i = 0; i < 10; ++i) {
       last = std::move(last).Then(i % 2 == 0 ? *one : *two,
                                   [&plain](const absl::StatusOr<int>& value) {
@@ -160,7 +160,7 @@ TEST(ThreadPoolTest, ManyThreadsGiveTasksAtOnce) {
   EXPECT_EQ(calls.load(), 2'000);
 }
 
-// A task that owns the pool, as the last one, destroys it.
+// The last owner of the pool is one of its tasks, and destroys it.
 TEST(ThreadPoolTest, ItsOwnTaskMayBeItsLastOwner) {
   for (const int threads : {1, 3}) {
     std::atomic<int> calls = 0;
@@ -171,7 +171,7 @@ TEST(ThreadPoolTest, ItsOwnTaskMayBeItsLastOwner) {
     executor.Execute(Task([&, pool]() mutable {
       EXPECT_THAT(may_begin.Wait(kWatchdog), IsOk());
       pool.reset();
-      EXPECT_EQ(calls.load(), 20);  // What they gave, too.
+      EXPECT_EQ(calls.load(), 20);  // Tasks submitted by tasks, too.
       destroyed.SetValue().IgnoreError();
     }));
     for (int i = 0; i < 10; ++i) {

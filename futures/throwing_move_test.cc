@@ -47,7 +47,7 @@ static_assert(kCanBeValue<absl::StatusOr<Plain>>);
 static_assert(!kCanBeValue<WithConstMember>);
 static_assert(!kCanBeValue<WithCopyOnly>);
 
-// A callback whose move throws when the countdown arrives at zero.
+// A callback whose move throws when the countdown reaches zero.
 class Fragile {
  public:
   explicit Fragile(int* calls) : calls_(calls) {}
@@ -56,7 +56,7 @@ class Fragile {
   }
   void operator()(const absl::StatusOr<int>& /*result*/) { ++*calls_; }
 
-  static inline int moves_left = 0;  // 0: for ever.
+  static inline int moves_left = 0;  // 0: no limit.
 
  private:
   int* calls_;
@@ -64,9 +64,9 @@ class Fragile {
 
 void Ignore(const absl::Status& /*error*/) noexcept {}
 
-// Attaches a callback such that each of its moves throws, one after the other.
-// If the exception does not reach the caller, the callback is called, or its
-// error arrives: in the future that `attach` returns, or as a reported failure.
+// Attaches a callback whose moves throw, each in a separate run. If the
+// exception does not reach the caller, the callback is called, or its error
+// arrives: in the future that `attach` returns, or as a reported failure.
 template <typename Attach>
 void ThrowAtEveryMove(const Attach& attach) {
   const CallbackFailureHandler former = SetCallbackFailureHandler(Ignore);

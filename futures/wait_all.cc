@@ -16,8 +16,7 @@ absl::Status NotAllDoneError(size_t not_done, size_t of,
   return absl::DeadlineExceededError(absl::StrCat(
       "WaitAll: after ", absl::FormatDuration(timeout), " ", not_done, " of ",
       of, " futures have no result",
-      not_done == 0 ? ", but a callback attached earlier has not returned"
-                    : ""));
+      not_done == 0 ? ", but an earlier callback has not returned" : ""));
 }
 
 }  // namespace tenon::futures::internal_future

@@ -20,13 +20,13 @@
 
 namespace tenon::futures::internal_future {
 
-// Ends when all that it counts are done, or one has failed. Shared by the
+// Done when all counted futures are done, or one has failed. Shared by the
 // waiting call and the callbacks it leaves behind.
 class AllDone {
  public:
   void Add() { pending_.fetch_add(1, std::memory_order_relaxed); }
 
-  // One of those added is done, or, once, all have been added.
+  // Called when a future is done, and once when all have been added.
   void Count(const absl::Status& ended_with) {
     if (!ended_with.ok()) ended_.TrySetError(ended_with);
     if (pending_.fetch_sub(1, std::memory_order_acq_rel) == 1) {
@@ -49,7 +49,8 @@ class AllDone {
 absl::Status NotAllDoneError(size_t not_done, size_t of,
                              absl::Duration timeout);
 
-// Waits for one that fails, or for all to be done and their callbacks back.
+// Waits until one fails, or until all are done and their callbacks have
+// returned.
 template <typename T>
 absl::Status WaitForAll(const std::vector<Future<T>>& futures,
                         absl::Duration timeout) {
@@ -77,7 +78,7 @@ absl::Status WaitForAll(const std::vector<Future<T>>& futures,
   }
   if (!in_time) return NotAllDoneError(not_done, futures.size(), timeout);
   for (const Future<T>& future : futures) {
-    // In a callback of this very future.
+    // In a callback of the same future.
     if (!Access::StateOf(future)->IsFinished()) return NotFinishedError();
   }
   return absl::OkStatus();

@@ -98,8 +98,8 @@ TEST(WaitHelperTest, OneThatDoesNothingLeavesTheWaitAsItIs) {
   setter.join();
 }
 
-// A callback that waits for a future whose own callbacks, as those of all that
-// is completed inside a callback, are put off until it returns.
+// A callback that waits for a future whose own callbacks are deferred until it
+// returns, like those of every future completed inside a callback.
 TEST(WaitHelperTest, HelpsInsideACallback) {
   Promise<int> inner;
   inner = HelpedBy<int>([&](Time) { inner.TrySetValue(1); });
@@ -145,7 +145,7 @@ TEST(WaitHelperTest, LivesAsLongAsTheFuture) {
   EXPECT_TRUE(watch.expired());
 }
 
-// Several wait, and each of their helpers may be the one that completes.
+// Several threads wait, and each of their helpers may complete the promise.
 TEST(WaitHelperTest, RacesWithAllOthers) {
   for (int round = 0; round < kRounds; ++round) {
     int plain = 0;

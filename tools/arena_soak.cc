@@ -1,16 +1,16 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Kills receivers of an arena's blocks at random moments for as long as it
-// takes, and says what that has cost this process.
+// Kills receivers of an arena's blocks at random moments, and reports the cost
+// for this process.
 //
 //   bazel run -c opt //tools:arena_soak                  # 1,000,000 kills
 //   bazel run -c opt //tools:arena_soak -- 50000         # so many
 //   bazel run -c opt //tools:arena_soak -- 50000 fs      # with names
 //
-// Prints how far it is, and at the end a summary: exits 1 if a byte was wrong,
-// a block did not come back, or memory, descriptors, mappings, processes or
-// names are more than at the start.
+// Prints its progress, and at the end a summary: exits 1 if a byte was wrong, a
+// block was not reclaimed, or memory, descriptors, mappings, processes or names
+// have grown since the start.
 
 #include <algorithm>
 #include <cstdint>
@@ -50,7 +50,7 @@ int Soak(uint64_t kills, SharingStrategy strategy) {
   options.budget = absl::Hours(24);
   RandomKillReport total;
   Holdings start;
-  // A first round, small, for what is made only once.
+  // A small first round, for allocations that happen only once.
   for (uint64_t left = kills; left > 0 && total.ok(); options.seed += 1) {
     const bool first = total.kills == 0;
     options.kills =

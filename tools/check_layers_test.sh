@@ -2,10 +2,10 @@
 # SPDX-FileCopyrightText: 2026 The Tenon Authors
 # SPDX-License-Identifier: Apache-2.0
 #
-# Shows that a dependency that goes sideways or up is caught, twice: by the
-# macros while loading, and by check_layers.py when a rule goes around them.
-# Works on a copy of the tree, with a Bazel server of its own, so it is run by
-# itself and not by `bazel test`:
+# Shows that a dependency that goes sideways or up is detected, twice: by the
+# macros while loading, and by check_layers.py if the macros are bypassed. Works
+# on a copy of the tree, with a Bazel server of its own, so it is run by itself
+# and not by `bazel test`:
 #
 #   tools/check_layers_test.sh
 
@@ -27,7 +27,7 @@ copy_tree() {
   mkdir "$tree"
   git ls-files -z --cached --others --exclude-standard --deduplicate |
     while IFS= read -r -d '' file; do
-      # A file that is deleted and not yet committed is still listed.
+      # A file that is deleted but not yet committed is still listed.
       [[ ! -e $file ]] || printf '%s\0' "$file"
     done | tar -c --null -T - | tar -x -C "$tree"
 }
@@ -60,7 +60,7 @@ remove_dependency() {
   rm -r "$tree/$1/layers_try" "$tree/$2/layers_try"
 }
 
-# $1 -> $2 must not be, and is found out in both ways.
+# $1 -> $2 is forbidden, and is detected in both ways.
 try_pair() {
   local output status
   add_dependency "$1" "$2" //bazel:cc.bzl

@@ -58,7 +58,7 @@ def read_actions(section):
         runs = processes[event["tid"]]
         begin = bisect.bisect_left(runs, (event["ts"], 0))
         end = bisect.bisect_right(runs, (event["ts"] + event["dur"], 0))
-        # Without a sandbox there is no event of the process alone.
+        # Without a sandbox there is no separate event for the process.
         seconds = (sum(duration for _, duration in runs[begin:end]) or
                    event["dur"]) / 1e6
         yield Action(match[1], match[2] + (match[3] or ""), section.name,

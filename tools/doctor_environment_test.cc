@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// `tenon doctor` where something really is missing: it says so, and what to do.
+// `tenon doctor` in environments that lack something: reports it, and a fix.
 
 #include <errno.h>
 #include <fcntl.h>
@@ -66,8 +66,8 @@ Diagnosis Diagnose() {
   return diagnosis;
 }
 
-// Expects that the check says `level` and speaks of `found` where `spoil` has
-// been, and says OK here.
+// Expects that the check reports `level` and mentions `found` after `spoil` was
+// called, and reports OK here.
 void ExpectNoticed(const std::string& check, const std::string& level,
                    const std::string& found,
                    const std::function<void()>& spoil) {
@@ -93,7 +93,7 @@ void Forbid(long number, int error, int argument = -1, uint32_t value = 0) {
                               .error = error}));
 }
 
-// As a finding reads for people.
+// The text form of a finding.
 std::string TextOf() {
   std::ostringstream out, errors;
   RunTenonTool({"doctor"}, out, errors);
@@ -187,7 +187,7 @@ TEST(DoctorEnvironmentTest, FewOpenFiles) {
   };
   with_limit(1024);
   with_limit(40);
-  // Too few for anything: still a diagnosis, not a crash.
+  // Too few for any operation: still a diagnosis, not a crash.
   EXPECT_TRUE(PassesInChild([] {
     rlimit limit = {4, 4};
     ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
@@ -201,7 +201,7 @@ class DevShmEnvironmentTest : public testing::Test {
     if (!CanEnterOwnMountNamespace()) GTEST_SKIP() << kNoMountNamespace;
   }
 
-  // What is said of /dev/shm where `mount` has been in a namespace of its own.
+  // Findings about /dev/shm after `mount` in a mount namespace.
   static void Expect(const std::function<void()>& mount,
                      const std::string& found, const std::string& fix) {
     EXPECT_TRUE(PassesInChild([&] {
@@ -214,7 +214,7 @@ class DevShmEnvironmentTest : public testing::Test {
       EXPECT_THAT(finding["fix"].get<std::string>(), HasSubstr(fix));
       EXPECT_THAT(finding["cost"].get<std::string>(),
                   HasSubstr("file_descriptor"));
-      // The default strategy works on.
+      // The default strategy still works.
       EXPECT_EQ(diagnosis.exit_code, 0);
     }));
   }
@@ -265,7 +265,7 @@ TEST_F(DevShmEnvironmentTest, NamesOfTheDeadAreToldFromThoseInUse) {
     TENON_ASSERT_OK_AND_ASSIGN(const Segment alive,
                                Segment::CreateSharedWritable(8192, options));
     EXPECT_EQ(Diagnose().Of("names in /dev/shm")["found"],
-              "1 in use, 0 left by the dead");
+              "1 in use, 0 left by dead processes");
     EXPECT_TRUE(PassesInChild([&] {
       TENON_ASSERT_OK_AND_ASSIGN(const Segment dies,
                                  Segment::CreateSharedWritable(4096, options));
@@ -273,19 +273,19 @@ TEST_F(DevShmEnvironmentTest, NamesOfTheDeadAreToldFromThoseInUse) {
     }));
     const Json finding = Diagnose().Of("names in /dev/shm");
     EXPECT_EQ(finding["level"], "WARN");
-    EXPECT_EQ(finding["found"], "1 in use, 1 left by the dead (4.0 KiB)");
+    EXPECT_EQ(finding["found"], "1 in use, 1 left by dead processes (4.0 KiB)");
     const std::string fix = finding["fix"];
     EXPECT_THAT(fix, HasSubstr("rm /dev/shm/cam-"));
-    // It does what it says, and to nobody else.
+    // The fix works, and removes nothing else.
     ASSERT_EQ(unlink(fix.substr(3).c_str()), 0) << fix;
     EXPECT_EQ(Diagnose().Of("names in /dev/shm")["found"],
-              "1 in use, 0 left by the dead");
-    // Mapped is in use, also when no descriptor is left.
+              "1 in use, 0 left by dead processes");
+    // A mapped segment is in use, also without a descriptor.
     TENON_ASSERT_OK_AND_ASSIGN(const auto mapping, alive.MapReadOnly());
     ASSERT_EQ(close(alive.fd()), 0);
     EXPECT_EQ(Diagnose().Of("names in /dev/shm")["found"],
-              "1 in use, 0 left by the dead");
-    ASSERT_GE(open("/dev/null", O_RDONLY), 0);  // What the segment will close.
+              "1 in use, 0 left by dead processes");
+    ASSERT_GE(open("/dev/null", O_RDONLY), 0);  // The segment will close it.
   }));
 }
 
@@ -300,13 +300,13 @@ TEST(DoctorEnvironmentTest, OneCore) {
     ASSERT_EQ(sched_setaffinity(0, sizeof(one), &one), 0);
     const Json finding = Diagnose().Of("cores");
     EXPECT_EQ(finding["level"], "WARN");
-    EXPECT_THAT(finding["cost"].get<std::string>(), HasSubstr("spins"));
+    EXPECT_THAT(finding["cost"].get<std::string>(), HasSubstr("spinning"));
   }));
 }
 
 TEST(DoctorEnvironmentTest, NothingCanBeLocked) {
   if (geteuid() == 0) {
-    // Root is not bound: drop the right to ignore the limit with the user.
+    // The limit does not apply to root: drop that privilege with the user.
     if (!CanBecomeAnotherUser()) GTEST_SKIP() << kNoOtherUser;
   }
   EXPECT_TRUE(PassesInChild([] {

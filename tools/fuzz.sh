@@ -9,9 +9,9 @@
 #   tools/fuzz.sh //ipc/listener:hello_fuzz_test 100000 -max_len=160
 #
 # A target is a cc_test NAME_fuzz_test with its corpus in testdata/NAME_fuzz;
-# what follows the number goes to libFuzzer. What is found is left, as libFuzzer
-# says, in the working directory; what else is made goes away. Exit code: that
-# of the fuzzer. Needs clang-14 (apt-get install clang-14) and ./bazelw.
+# arguments after the number are passed to libFuzzer. Findings are left in the
+# working directory, as libFuzzer reports; other files are removed. Exit code:
+# that of the fuzzer. Needs clang-14 (apt-get install clang-14) and ./bazelw.
 
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -31,7 +31,7 @@ trap 'rm -rf "$work"' EXIT
 ln -s "$PWD" "$work/tenon"
 mkdir "$work/new"
 
-# Of this repository only, and without the frame that runs it as a test.
+# Only files of this repository, and without the code that runs it as a test.
 mapfile -t sources < <(
   ./bazelw query --noshow_progress \
     "kind('source file', deps($target))" 2> "$work/query" |

@@ -20,8 +20,8 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
-# Pronouns that stand where a sentence should name a process, a thread or a
-# block, and "lie" for "be". docs/house.md says what other projects have.
+# Pronouns in place of a named process, thread or block, and "lie" for "be".
+# docs/house.md has the figures of other projects.
 WORDS = re.compile(
     r"\b(?:nobody|somebody|everybody|anybody|who|whoever|"
     r"what\s+is|lie|lies|laid|lay)\b", re.I)

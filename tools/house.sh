@@ -10,7 +10,7 @@
 #   tools/house.sh --words spawn            # each counted word, with file and line
 #   tools/house.sh --reach ipc              # what each public header includes
 #
-# Lengths of functions are lizard's. If Python has none, it is installed from
+# Lizard measures lengths of functions. If Python lacks it, it is installed from
 # PyPI into a folder of its own; without a network that column stays empty.
 
 set -euo pipefail

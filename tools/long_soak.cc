@@ -1,23 +1,23 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Two processes that live long, a hub and a consumer, among producers,
-// consumers and forwarders that come and go, half of them by SIGKILL.
+// Two long-lived processes, a hub and a consumer, among short-lived producers,
+// consumers and forwarders, half of which end by SIGKILL.
 //
 //   bazel run -c opt //tools:long_soak                     # 100,000 comings
 //   bazel run -c opt //tools:long_soak -- --time=30m --comings=1000000000
 //
-// The hub puts tensors of its arenas into a queue "down", and gets those of the
-// others from a queue "up". Every epoch both queues and one of its arenas are
-// made anew; in every fifth, all processes drop all tensors, and the
-// descriptors, mappings, memory, children and zombies of the hub and the
-// consumer must be as before. Everybody runs at small limits of descriptors,
-// arenas, segments and memory, and is refused often; each error must be one
-// that the call promises. Reclaimed blocks are poisoned, and all elements of a
-// tensor are checked when it comes and when it is dropped.
+// The hub puts tensors of its arenas into a queue "down", and gets tensors of
+// other processes from a queue "up". Every epoch both queues and one of the
+// hub's arenas are recreated; in every fifth, all processes drop all tensors,
+// and the descriptors, mappings, memory, children and zombies of the hub and
+// the consumer must be as before. All processes run at small limits of
+// descriptors, arenas, segments and memory, and are refused often; each error
+// must be one that the call promises. Reclaimed blocks are poisoned, and all
+// elements of a tensor are checked when it is received and when it is dropped.
 //
 // Prints figures every ten seconds. Exits 1 with the reason if a byte is wrong,
-// a message comes twice, a child hangs, or something grows; 3 on a hang.
+// a message arrives twice, a child hangs, or a resource grows; 3 on a hang.
 
 #include <errno.h>
 #include <fcntl.h>
@@ -62,7 +62,7 @@
 #include "tenon/shm/testing/process_testing.h"
 #include "tenon/tools/soak.h"
 
-ABSL_FLAG(uint64_t, comings, 100'000, "processes that come and go");
+ABSL_FLAG(uint64_t, comings, 100'000, "short-lived processes");
 ABSL_FLAG(absl::Duration, time, absl::Hours(24),
           "ends after this at the latest");
 ABSL_FLAG(uint64_t, seed, 0, "of all that is random; 0: the clock");
@@ -80,10 +80,10 @@ constexpr size_t kKiB = 1024;
 constexpr int64_t kMostElements = 4096;  // Of 8 bytes.
 constexpr size_t kRemembered = 1 << 16;
 
-// Of all processes, in memory that they share.
+// Counters of all processes, in shared memory.
 struct Counts {
   std::atomic<uint64_t> sent, got, waits, refused, lost, over;
-  // The latest messages that were got, each at its number modulo the size.
+  // The latest received messages, each at its number modulo the size.
   std::array<std::atomic<uint64_t>, kRemembered> seen;
 };
 
@@ -97,8 +97,8 @@ absl::Status MapCounts() {
   return absl::OkStatus();
 }
 
-// Counts errors of a limit, of a deadline and of a queue that has been closed;
-// returns all others.
+// Counts errors of a limit, of a deadline and of a closed queue; returns all
+// others.
 absl::Status Tolerate(const absl::Status& status, bool may_be_lost = false) {
   switch (status.code()) {
     case absl::StatusCode::kOk:
@@ -139,7 +139,7 @@ absl::Status CheckElements(const Tensor& tensor, int64_t number,
   return absl::OkStatus();
 }
 
-// Puts a tensor of content `number`; each message has a number of its own.
+// Puts a tensor with the content `number`; each message has its own number.
 absl::Status PutTensor(TensorQueue& queue, const Tensor& tensor, int64_t number,
                        Deadline deadline) {
   TensorMessage message(tensor);
@@ -148,7 +148,7 @@ absl::Status PutTensor(TensorQueue& queue, const Tensor& tensor, int64_t number,
   return Tolerate(queue.Put(message, deadline));
 }
 
-// Makes one in the queue's arena, or in `other`.
+// Creates one in the queue's arena, or in `other`.
 absl::Status PutNew(TensorQueue& queue, Arena* other, Random& random,
                     Deadline deadline) {
   const auto elements = static_cast<int64_t>(1 + random() % kMostElements);
@@ -163,8 +163,8 @@ absl::Status PutNew(TensorQueue& queue, Arena* other, Random& random,
   return PutTensor(queue, *tensor, number, deadline);
 }
 
-// Keeps the latest tensors that it has got; each is checked when it comes and
-// when it goes.
+// Keeps the latest received tensors; each is checked when it is received and
+// when it is dropped.
 class Keeper {
  public:
   struct Kept {
@@ -174,7 +174,7 @@ class Keeper {
 
   explicit Keeper(size_t most) : most_(most) {}
 
-  // A tensor is dropped where there was no room for another one.
+  // A tensor is dropped if there was no capacity for another one.
   absl::Status Take(const absl::StatusOr<TensorMessage>& message,
                     bool may_be_lost) {
     if (absl::IsResourceExhausted(message.status())) {
@@ -184,10 +184,11 @@ class Keeper {
     TENON_ASSIGN_OR_RETURN(const Tensor tensor, message->tensor(0));
     TENON_ASSIGN_OR_RETURN(const int64_t number, message->integer(1));
     TENON_ASSIGN_OR_RETURN(const int64_t trip, message->integer(2));
-    TENON_RETURN_IF_ERROR(CheckElements(tensor, number, "as it came"));
+    TENON_RETURN_IF_ERROR(CheckElements(tensor, number, "when received"));
     const auto id = static_cast<uint64_t>(trip);
     if (counts->seen[id % kRemembered].exchange(id) == id) {
-      return absl::InternalError(absl::StrCat("message ", id, " came twice"));
+      return absl::InternalError(
+          absl::StrCat("message ", id, " arrived twice"));
     }
     ++counts->got;
     kept_.push_back({tensor, number});
@@ -213,7 +214,7 @@ class Keeper {
   std::deque<Kept> kept_;
 };
 
-// Leaves this process at most `free` descriptors.
+// Limits this process to at most `free` more descriptors.
 class NoDescriptors {
  public:
   explicit NoDescriptors(size_t free) {
@@ -229,8 +230,8 @@ class NoDescriptors {
   std::vector<UniqueFd> taken_;
 };
 
-// Also of those that all processes of this user may have in flight: it is
-// lifted for what must not be refused.
+// Also limits the descriptors that all processes of this user may have in
+// flight: the limit is lifted for calls that must not be refused.
 absl::Status LimitFds(rlim_t most) {
   rlimit limit;
   getrlimit(RLIMIT_NOFILE, &limit);
@@ -255,7 +256,7 @@ TensorQueueParticipantOptions SmallUse(size_t arenas) {
   return use;
 }
 
-// ---- Processes that live for some milliseconds ----
+// ---- Short-lived processes ----
 
 Deadline Shortly() { return Deadline::After(absl::Milliseconds(2)); }
 
@@ -299,13 +300,13 @@ absl::Status Forward(QueueHandle down, QueueHandle up, Random& random) {
   return keeper.DropAll();
 }
 
-// ---- The consumer that lives long ----
+// ---- The long-lived consumer ----
 
 class Consumer {
  public:
   Consumer(Channel hub, uint64_t seed) : hub_(std::move(hub)), random_(seed) {}
 
-  // Until the hub ends it.
+  // Runs until the hub ends it.
   absl::Status Live() {
     for (uint64_t epoch = 1;; ++epoch) {
       TENON_RETURN_IF_ERROR(LiveEpoch());
@@ -342,7 +343,7 @@ class Consumer {
 
   Channel hub_;
   Random random_;
-  // Across epochs.
+  // Kept across epochs.
   Keeper keeper_{12};
 };
 
@@ -439,7 +440,7 @@ class Hub {
     return absl::OkStatus();
   }
 
-  // One more queue, at the limit of descriptors.
+  // Opens one more queue, at the limit of descriptors.
   static absl::Status TryToOpen() {
     const auto queue = TensorQueue::Create();
     if (!queue.ok()) return Tolerate(queue.status());
@@ -493,7 +494,7 @@ class Hub {
     return absl::OkStatus();
   }
 
-  // Of a child that has ended without being killed.
+  // The result of a child that has ended without being killed.
   static absl::Status EndOf(ForkedChild& child) {
     TENON_ASSIGN_OR_RETURN(const ExitStatus end, child.Wait(Patience()));
     if (end.success() && child.report().failures.empty()) {
@@ -511,7 +512,8 @@ class Hub {
     return absl::InternalError(absl::StrJoin(report.failures, "; "));
   }
 
-  // Children end, the consumer leaves both queues, and then the hub does.
+  // Children end, the consumer leaves both queues, and then the hub leaves
+  // them.
   absl::Status CloseAll() {
     TENON_RETURN_IF_ERROR(down_->Close());
     TENON_RETURN_IF_ERROR(up_->Close());
@@ -581,7 +583,7 @@ class Hub {
   Random random_;
   std::unique_ptr<ForkedChild> consumer_;
   std::unique_ptr<Channel> to_consumer_;
-  // For life; another one is for an epoch.
+  // Lives as long as the hub; another arena lives for one epoch.
   std::shared_ptr<Arena> arena_;
   std::shared_ptr<Arena> other_;
   std::unique_ptr<TensorQueue> down_;

@@ -2,16 +2,16 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // A parent that starts trees of processes by each method, while another process
-// kills random ones of its descendants at random moments: children, fork
-// servers, and supervisors, also those that are just being created.
+// kills random descendants at random moments: children, fork servers, and
+// supervisors, also while they are being created.
 //
 //   bazel run -c opt //tools:process_soak              # 20,000 starts
 //   bazel run -c opt //tools:process_soak -- --starts=500
 //
-// After each batch no descendant is left, in whatever state, and the parent's
+// After each batch no descendant is left, in any state, and the parent's
 // descriptors, mappings, memory and children are as before. Prints figures
-// every ten seconds. Exits 1 with the reason if not, or if a start or an end
-// is reported as it should not be; 3 on a hang.
+// every ten seconds. Exits 1 with the reason if not, or if a start or an end is
+// reported wrongly; 3 on a hang.
 
 #include <errno.h>
 #include <signal.h>
@@ -54,7 +54,7 @@
 #include "tenon/spawn/supervisor/supervisor.h"
 #include "tenon/tools/soak.h"
 
-ABSL_FLAG(uint64_t, starts, 20'000, "children that are started");
+ABSL_FLAG(uint64_t, starts, 20'000, "children to start");
 ABSL_FLAG(absl::Duration, time, absl::Hours(24),
           "ends after this at the latest");
 ABSL_FLAG(uint64_t, seed, 0, "of all that is random; 0: the clock");
@@ -69,11 +69,11 @@ constexpr uint64_t kWarmUpBatches = 2;
 
 Deadline Patience() { return Deadline::After(absl::Seconds(60)); }
 
-// Starts up to two of its kind, one level less deep; argument: the levels.
+// Starts up to two copies of itself, one level less deep; argument: the levels.
 absl::Status Branch(Child& child) {
   int levels = 0;
   if (!absl::SimpleAtoi(child.argument(), &levels)) {
-    return absl::InvalidArgumentError("no number of levels");
+    return absl::InvalidArgumentError("malformed number of levels");
   }
   if (levels == 0) return absl::OkStatus();
   auto below = Processes::Start(
@@ -85,7 +85,7 @@ absl::Status Branch(Child& child) {
 }
 TENON_SPAWN_ENTRY("branch", Branch);
 
-// ---- Processes of this session ----
+// ---- Processes of this setsid() session ----
 
 struct Seen {
   pid_t pid;
@@ -94,7 +94,7 @@ struct Seen {
   std::string name;
 };
 
-// All but `except`, those that have not been reaped among them.
+// All except `except`, including zombies.
 std::vector<Seen> OthersOfThisSession(pid_t except) {
   std::vector<Seen> others;
   std::error_code error;
@@ -120,8 +120,9 @@ std::vector<Seen> OthersOfThisSession(pid_t except) {
 
 // ---- The killer ----
 
-// Kills random processes of this session but `parent`, for ever. One whose
-// parent is another than a moment ago may be another process: it is spared.
+// Kills random processes of this setsid() session except `parent`, forever. A
+// process whose parent has changed since the last scan may be another process:
+// it is spared.
 [[noreturn]] void KillAtRandom(pid_t parent, uint64_t seed) {
   Random random(seed);
   for (;;) {
@@ -195,7 +196,7 @@ class Parent {
     return absl::OkStatus();
   }
 
-  // Counts; errors that no kill explains are returned.
+  // Counts the status; returns errors that no kill explains.
   absl::Status Note(const absl::Status& status, const char* call) {
     ++results_[absl::StrCat(call, " ",
                             absl::StatusCodeToString(status.code()))];
@@ -267,7 +268,7 @@ int Soak() {
 }  // namespace
 }  // namespace tenon::spawn
 
-// In a session of its own, by which all descendants are known.
+// In a setsid() session of its own, which identifies all descendants.
 int main(int argc, char** argv) {
   tenon::spawn::Init(argc, argv);
   absl::ParseCommandLine(argc, argv);

@@ -21,7 +21,7 @@ namespace {
 
 const char* volatile watched = "";
 
-// Calls only what a signal handler may call.
+// Async-signal-safe.
 void EndHung(int) {
   const auto say = [](const char* text) {
     if (write(STDERR_FILENO, text, strlen(text)) < 0) _exit(4);

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// For programs that run for hours: what a process holds at a moment, whether
-// that has grown, and a watchdog.
+// For programs that run for hours: the resources that a process holds, a check
+// that they have not grown, and a watchdog.
 
 #ifndef TENON_TOOLS_SOAK_H_
 #define TENON_TOOLS_SOAK_H_
@@ -25,16 +25,16 @@ struct Holdings {
   std::string ToString() const;
 };
 
-// Of the process `pid`; 0 is the caller. Names in /dev/shm that begin with
-// `shm_prefix` count, unless it is empty.
+// Resources of the process `pid`; 0 is the caller. Names in /dev/shm that begin
+// with `shm_prefix` count, unless it is empty.
 Holdings TakeHoldings(pid_t pid, const std::string& shm_prefix = {});
 
-// malloc() may keep that much more than it had.
+// malloc() may retain this much more memory.
 inline constexpr size_t kRssSlackKb = 8 << 10;
 inline constexpr size_t kMappingsSlack = 16;
 
-// Errors: kInternal naming `who` and each kind of which `now` has another
-// number than `before`, or the memory or mappings beyond their slack.
+// Errors: kInternal naming the process, `who`, and each kind of which `now` has
+// another number than `before`, or memory or mappings that exceed their slack.
 absl::Status CheckFlat(const std::string& who, const Holdings& before,
                        const Holdings& now);
 

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// tenon: shows what Tenon does on this machine.
+// tenon: shows the processes and memory of Tenon on this machine.
 //
 //   bazel run //tools:tenon -- doctor
 
@@ -15,8 +15,8 @@
 
 namespace {
 
-// A query has each table and column that it finds open: as many as it may, but
-// for the doctor, who is to see the limit as it is.
+// A query opens each table and column that it finds: so it raises the limit,
+// except for the doctor, which must report the limit as it is.
 void RaiseFileLimit() {
   rlimit limit;
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;

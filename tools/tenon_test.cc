@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// The program itself: its exit code, its streams, and that it needs nobody.
+// The program itself: its exit code and its streams, without other processes.
 
 #include <fcntl.h>
 #include <spawn.h>
@@ -17,7 +17,7 @@
 namespace tenon::tools {
 namespace {
 
-// Runs tools/tenon with these words, its output going to the file `out`.
+// Runs tools/tenon with these arguments, with its output in the file `out`.
 // Returns its exit code.
 int Tenon(std::vector<std::string> words, const char* out = "/dev/null") {
   words.insert(words.begin(), "tools/tenon");

@@ -93,10 +93,10 @@ const std::vector<Subcommand>& Subcommands() {
        .summary = "the processes of this user that use Tenon",
        .details =
            "ARENAS and OWNED: arenas the process allocates from, and their\n"
-           "segments' bytes. ATTACHED and HELD: arenas of others, and what it\n"
-           "holds of them. SEGMENTS and BYTES: all segments that it has open\n"
-           "or mapped, arenas' among them; two processes that share one both\n"
-           "have it. Memfds are told by their label: those made with a\n"
+           "segments' bytes. ATTACHED and HELD: peers' arenas, and blocks it\n"
+           "holds there. SEGMENTS and BYTES: all segments that it has open\n"
+           "or mapped, including arenas'; two processes that share one both\n"
+           "list it. Memfds are known by their label: those created with a\n"
            "name_prefix that does not begin with \"tenon\" are not counted.\n",
        .flags = {JsonFlag()},
        .examples =
@@ -105,15 +105,15 @@ const std::vector<Subcommand>& Subcommands() {
            "0)'\n",
        .run = RunPs},
       {.name = "mem",
-       .summary = "arenas and who holds which part of them; queues",
+       .summary = "arenas and the holders of their blocks; queues",
        .details =
-           "Blocks in use: the owner holds them. Lent: the owner has let go,\n"
-           "others hold them. Resting: nobody holds them, and they will be\n"
-           "taken back when memory is wanted. OLDEST: since the oldest block\n"
-           "held was allocated. No process is asked or stopped: what is shown\n"
-           "is what they live by, read from their own memory.\n"
-           "Of queues: the items that nobody has taken, room for each member,\n"
-           "members of how many there can be, and who has them open.\n",
+           "Blocks in use: held by the owner. Lent: released by the owner,\n"
+           "held by peers. Resting: held by no process, and reclaimed when\n"
+           "memory is needed. OLDEST: age of the oldest block held. Processes\n"
+           "are neither asked nor stopped: the figures come from the shared\n"
+           "memory that they use themselves.\n"
+           "Queues: items not taken yet, capacity per participant, current\n"
+           "and maximum participants, and processes that have them open.\n",
        .flags = {{.name = "pid",
                   .value = "N",
                   .help = "only arenas that process N owns or holds blocks of, "
@@ -121,7 +121,7 @@ const std::vector<Subcommand>& Subcommands() {
                  JsonFlag(),
                  {.name = "watch",
                   .value = "SECONDS",
-                  .help = "again and again, until Ctrl-C"}},
+                  .help = "repeat until Ctrl-C"}},
        .examples = "  tenon mem\n"
                    "  tenon mem --pid 4711 --watch 1\n"
                    "  tenon mem --json | jq '.arenas[].holders[] | "
@@ -129,12 +129,12 @@ const std::vector<Subcommand>& Subcommands() {
                    "  tenon mem --json | jq '.queues[] | {name, items}'\n",
        .run = RunMem},
       {.name = "doctor",
-       .summary = "whether Tenon works here, at which price, and what to do",
+       .summary = "whether Tenon works here, at which cost, and how to fix it",
        .details =
            "Every check makes the calls that Tenon makes. WARN: Tenon works,\n"
            "without an option or slower. FAIL: most of it does not; the exit\n"
            "code is 1 then. Run it as the user, and in the container, that\n"
-           "Tenon is to run in.\n",
+           "Tenon will run in.\n",
        .flags = {JsonFlag()},
        .examples = "  tenon doctor\n"
                    "  docker run IMAGE tenon doctor --json | jq '.findings[] | "
@@ -151,10 +151,10 @@ std::string HelpText() {
   }
   table.AddRow({"  help", "how to use one of them: tenon help mem"});
   return absl::StrCat(
-      "tenon: shows what Tenon does on this machine\n\n"
+      "tenon: shows Tenon's processes and memory on this machine\n\n"
       "Usage: tenon COMMAND [FLAGS]\n\n",
       table.ToText(),
-      "\nExit codes: 0 all went well; 1 it did not; 2 bad command or flag.\n");
+      "\nExit codes: 0 success; 1 failure; 2 bad command or flag.\n");
 }
 
 std::string HelpText(const Subcommand& subcommand) {

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// `tenon ps` and `tenon mem` beside a process that owns an arena, and one that
-// holds a part of it.
+// `tenon ps` and `tenon mem` beside a process that owns an arena, and a process
+// that holds a part of it.
 
 #include "tenon/tools/tenon_tool.h"
 
@@ -71,7 +71,7 @@ Json TenonJson(std::vector<std::string> words) {
   return Json::parse(output.out);
 }
 
-// The element whose "pid" that is; null if there is none.
+// The element with that "pid"; null if there is none.
 Json WithPid(const Json& list, pid_t pid) {
   for (const Json& element : list) {
     if (element["pid"] == pid) return element;
@@ -85,8 +85,8 @@ bool IsPlain(const std::string& text) {
   });
 }
 
-// Owns arena "frames": three blocks, two of which go to the holder. It keeps
-// one of those two and the third itself.
+// Owns arena "frames": three blocks, two of which are sent to the holder. It
+// also holds one of those two, and the third itself.
 void BeOwner(Peer& self, const std::string& name) {
   prctl(PR_SET_NAME, name.c_str());
   TENON_ASSERT_OK_AND_ASSIGN(
@@ -162,7 +162,7 @@ class TenonToolTest : public testing::Test {
 
   pid_t owner() const { return owner_->pid(); }
   pid_t holder() const { return holder_->pid(); }
-  // What `mem` says of the owner's arena; null if nothing.
+  // The owner's arena in the output of `mem`; null if missing.
   Json Arena() const {
     const Json arenas =
         TenonJson({"mem", "--pid", absl::StrCat(owner())})["arenas"];
@@ -280,7 +280,7 @@ TEST_F(TenonToolTest, PsSaysWhatEachOwnsAndHolds) {
   EXPECT_EQ(other["bytes_held"], 2 * kBlockBytes);
   EXPECT_EQ(other["segments"], 1);
   EXPECT_EQ(other["segment_bytes"], own["segment_bytes"]);
-  // Neither this process nor the tool itself has anything.
+  // Neither this process nor the tool itself appears.
   EXPECT_TRUE(WithPid(processes, getpid()).is_null());
 
   const std::string text = Tenon({"ps"}).out;

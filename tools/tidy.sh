@@ -10,7 +10,7 @@
 #   tools/tidy.sh FILE.cc...    # these
 #
 # By hand, not in .ci/run: a source takes 12 to 17 s of CPU time. A changed
-# header is checked with the sources that changed. Exits 1 if anything is found.
+# header is checked with the changed sources. Exits 1 if anything is found.
 
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -24,7 +24,7 @@ case ${1:-origin/main} in
 esac
 ((${#files[@]} > 0)) || { echo "tidy: no source has changed"; exit; }
 
-# Headers are found in the checkout: tools/compile_commands.py says how.
+# Headers are found in the checkout: see tools/compile_commands.py.
 [[ -e compile_commands.json ]] || tools/compile_commands.py
 printf '%s\n' "${files[@]}" |
   xargs -P "$(nproc)" -n 1 "$tidy" -p . --quiet --warnings-as-errors='*'

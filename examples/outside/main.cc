@@ -98,7 +98,7 @@ int main() {
   const int sent = Report("parent", WriteAndSend(std::move(ours)));
   int ended = 0;
   if (waitpid(child, &ended, 0) != child || ended != 0 || sent != 0) return 1;
-  std::printf("%zu bytes, written by %d, checked by %d, copied by nobody\n",
+  std::printf("%zu bytes, written by %d, checked by %d, never copied\n",
               kSizeBytes, getpid(), child);
   return 0;
 }

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// EpochDigest: what an epoch's batches come to, as one number; and whether two
-// runs gave the same.
+// EpochDigest: a checksum over the batches of an epoch; and whether two runs
+// gave the same.
 
 #ifndef TENON_EXAMPLES_PHOTOS_EPOCH_DIGEST_H_
 #define TENON_EXAMPLES_PHOTOS_EPOCH_DIGEST_H_
@@ -24,7 +24,7 @@ class EpochDigest {
  public:
   EpochDigest();
 
-  // Takes in the next batch: its number, its size and every byte of its fields.
+  // Adds the next batch: its number, its size and every byte of its fields.
   void Add(const loader::Batch& batch);
 
   // 16 hex digits over all batches so far, in order.

@@ -33,14 +33,14 @@ absl::Duration Since(std::chrono::steady_clock::time_point began) {
   return absl::FromChrono(std::chrono::steady_clock::now() - began);
 }
 
-// The file that a sample's error is about: what stands before the first colon.
+// The file in a sample's error: the text before the first colon.
 std::string FileOf(const SkippedSample& sample) {
   const absl::string_view message = sample.status.message();
   return std::string(message.substr(0, message.find(": ")));
 }
 
 void Warn(const SkippedSample& sample) {
-  // On a terminal, over the progress bar, which is drawn anew.
+  // On a terminal, over the progress bar, which is redrawn.
   if (isatty(STDERR_FILENO)) std::fputs("\r\033[K", stderr);
   std::fprintf(stderr, "photo_epoch: skipped: %s\n",
                std::string(sample.status.message()).c_str());

@@ -19,7 +19,7 @@
 
 namespace tenon {
 
-// What a run came to.
+// The results of a run.
 struct EpochResults {
   int64_t images = 0;
   int64_t batches = 0;
@@ -34,18 +34,18 @@ struct EpochResults {
 
 struct EpochRunOptions {
   int64_t epochs = 1;
-  // When the run began: start-up belongs to the time to the first batch.
+  // The start of the run: start-up counts towards the time to the first batch.
   std::chrono::steady_clock::time_point began;
   // Whether to show progress and to warn of bad files.
   bool show = true;
 };
 
-// Runs epochs 0 to `epochs` - 1. A bad file is warned of once, on stderr.
+// Runs epochs 0 to `epochs` - 1. Warns of each bad file once, on stderr.
 // Errors: the loader's.
 absl::StatusOr<EpochResults> RunEpochs(loader::Loader& loader,
                                        const EpochRunOptions& options);
 
-// The results, a line each, as people read them.
+// The results for humans, one per line.
 std::string Summary(const EpochResults& results);
 
 }  // namespace tenon

@@ -29,10 +29,10 @@ absl::Status ReadFile(const std::string& path, std::vector<uint8_t>& bytes) {
   if (fstat(fd.get(), &file) != 0) return PosixError(errno, "fstat", path);
   if (!S_ISREG(file.st_mode)) {
     return absl::InvalidArgumentError(
-        absl::StrCat("'", path, "' is no regular file"));
+        absl::StrCat("'", path, "' is not a regular file"));
   }
-  // One byte more than it should have: a read that fills it shows growth, and
-  // one that does not is known to be the last without another call.
+  // One byte more than the expected size: a read that fills it shows growth,
+  // and a shorter one is known to be the last without another call.
   bytes.resize(static_cast<size_t>(file.st_size) + 1);
   size_t filled = 0;
   for (;;) {

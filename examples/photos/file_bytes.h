@@ -16,8 +16,9 @@ namespace tenon {
 
 // Replaces `bytes` by the contents of the regular file `path`; its memory is
 // reused. Blocks on the disk. After an error `bytes` may hold anything.
-// Errors: what PosixError() makes of open(), fstat() and read();
-// kInvalidArgument for a directory, a device, a pipe (which is not waited for).
+// Errors: those of open(), fstat() and read(), by PosixError();
+// kInvalidArgument for a directory, a device, or a pipe (without waiting for
+// it).
 absl::Status ReadFile(const std::string& path, std::vector<uint8_t>& bytes);
 
 }  // namespace tenon

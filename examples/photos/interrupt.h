@@ -10,8 +10,8 @@
 
 namespace tenon {
 
-// While one lives, the first SIGINT or SIGTERM cancels `loader`, which must
-// outlive it; the second one has its usual effect. One at a time in a process.
+// While one exists, the first SIGINT or SIGTERM cancels `loader`, which must
+// outlive it; the second one has its usual effect. One at a time per process.
 class InterruptCancels {
  public:
   explicit InterruptCancels(loader::Loader* loader);
@@ -20,7 +20,7 @@ class InterruptCancels {
   InterruptCancels& operator=(const InterruptCancels&) = delete;
 };
 
-// The signal that has come since the program began; 0 if none has.
+// The signal received since the start of the program; 0 if none.
 int InterruptedBy();
 
 }  // namespace tenon

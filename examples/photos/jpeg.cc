@@ -28,9 +28,9 @@ constexpr int kFlags =
 
 constexpr int kBytesPerPixel = 3;
 
-// A handle serves one image, which costs less than a microsecond. One that has
-// met a bad header does not recover in TurboJPEG 2.1, and one that has met a
-// good image decodes files without tables of their own by that image's.
+// A handle serves one image, which costs less than a microsecond: in TurboJPEG
+// 2.1, a handle does not recover from a bad header, and after a good image it
+// decodes files without tables of their own with that image's tables.
 struct DestroyHandle {
   void operator()(void* handle) const { tjDestroy(handle); }
 };
@@ -44,7 +44,7 @@ absl::StatusOr<Handle> MakeHandle() {
   return handle;
 }
 
-// What libjpeg has to say about its last failure.
+// libjpeg's message for its last failure.
 absl::Status LastError(const Handle& handle, absl::Span<const uint8_t> jpeg) {
   const bool damaged = tjGetErrorCode(handle.get()) == TJERR_WARNING;
   return absl::Status(damaged ? absl::StatusCode::kDataLoss
@@ -84,7 +84,7 @@ absl::StatusOr<JpegSize> ReadHeader(const Handle& handle,
 // an image smaller than this the same size.
 constexpr int kSmallestScaled = 8;
 
-// The smallest scale that is good enough, as a fraction of 8.
+// The smallest sufficient scale, as a fraction of 8.
 tjscalingfactor ScalingFactor(const JpegSize& size, double min_scale) {
   if (std::max(size.width, size.height) >= kSmallestScaled) {
     for (const int eighths : {1, 2, 4}) {
@@ -105,7 +105,7 @@ absl::StatusOr<JpegSize> JpegDecoder::ReadSize(
 absl::Status JpegDecoder::Reserve(size_t size_bytes) {
   // A moved-from decoder has a capacity, but no pixels.
   if (pixels_ != nullptr && size_bytes <= capacity_) return absl::OkStatus();
-  pixels_.reset();  // First, so that old and new are never there at once.
+  pixels_.reset();  // First, so that old and new memory do not exist together.
   pixels_.reset(new (std::nothrow) uint8_t[size_bytes]);
   if (pixels_ == nullptr) {
     return absl::ResourceExhaustedError(

@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Damages JPEG images at random, always in the same way, and decodes them:
-// whatever the bytes, there is an image or an error. Under --config=asan this
-// also proves that every pixel of an image may be read.
+// Corrupts JPEG images at random, with a fixed seed, and decodes them: any
+// bytes give an image or an error. Under --config=asan this also proves that
+// every pixel of an image may be read.
 
 #include <algorithm>
 #include <cstddef>
@@ -29,14 +29,14 @@ using ::testing::IsEmpty;
 using ::testing::Not;
 
 constexpr int kMutants = 20000;
-// So that a damaged header cannot ask for hours.
+// So that a corrupt header cannot take hours.
 constexpr int64_t kMaxPixels = 1 << 18;
 
 class Mutator {
  public:
   explicit Mutator(unsigned seed) : random_(seed) {}
 
-  // Uniform enough for damage.
+  // Uniform enough for corruption.
   size_t Below(size_t bound) { return random_() % bound; }
 
   std::vector<uint8_t> Mutate(std::vector<uint8_t> bytes) {
@@ -48,7 +48,7 @@ class Mutator {
 
  private:
   void MutateOnce(std::vector<uint8_t>& bytes) {
-    // Half of the damage is in the headers, a small part of the file.
+    // Half of the corruptions are in the headers, a small part of the file.
     const size_t reach =
         Below(2) == 0 ? std::min<size_t>(bytes.size(), 640) : bytes.size();
     const auto at = bytes.begin() + static_cast<ptrdiff_t>(Below(reach));
@@ -72,7 +72,7 @@ class Mutator {
         bytes.insert(at, again.begin(), again.end());
         break;
       }
-      case 5: {  // A marker, with what was there as its length.
+      case 5: {  // A marker; the bytes there become its length.
         *at = 0xff;
         if (at + 1 != bytes.end()) *(at + 1) = 0xc0 + Below(0x40);
         break;
@@ -116,7 +116,7 @@ TEST_P(JpegFuzzTest, AnyBytesGiveAnImageOrAnError) {
     ASSERT_EQ(image.pixels.size(), image.row_bytes() * image.height);
     sum += std::accumulate(image.pixels.begin(), image.pixels.end(), 0u);
   }
-  // The damage is neither without effect nor always fatal.
+  // The corruptions are neither without effect nor always fatal.
   EXPECT_GT(images, kMutants / 100);
   EXPECT_LT(images, kMutants * 99 / 100);
   EXPECT_GT(sum, 0u);

@@ -225,7 +225,7 @@ TEST(JpegDecoderTest, EveryTruncationIsAnError) {
       MakeTestJpeg(MakeTestImage(24, 16), TestJpegKind::kBaseline);
   JpegDecoder decoder;
   // The last two bytes are the end marker, which the pixels do not need but
-  // libjpeg-turbo asks for.
+  // libjpeg-turbo requires.
   for (size_t size = 0; size < jpeg.size(); ++size) {
     EXPECT_THAT(decoder.Decode(absl::MakeConstSpan(jpeg).first(size), 1),
                 Not(IsOk()))

@@ -18,9 +18,9 @@ namespace tenon {
 
 inline constexpr char kPhotoDataset[] = "photos";
 
-// What LoaderOptions::dataset_config must be for images of `image_size` x
-// `image_size` pixels out of `folder`. The list of files travels with it, so
-// that a folder that changes does not make workers disagree.
+// The value of LoaderOptions::dataset_config for images of `image_size` x
+// `image_size` pixels from `folder`. It contains the list of files, so that
+// workers agree even if the folder changes.
 std::string PhotoDatasetConfig(const PhotoFolder& folder, int image_size);
 
 }  // namespace tenon

@@ -27,7 +27,7 @@
 namespace tenon {
 namespace {
 
-// What a folder holds, hidden entries left out, each list ordered.
+// The entries of a folder, without hidden ones, each list sorted.
 struct Entries {
   std::vector<std::string> folders;
   std::vector<std::string> photos;
@@ -58,12 +58,12 @@ absl::StatusOr<UniqueDir> OpenDir(const std::string& path) {
   if (!fd.valid()) return PosixError(errno, "open", path);
   UniqueDir dir(fdopendir(fd.get()));
   if (dir == nullptr) return PosixError(errno, "fdopendir", path);
-  (void)fd.Release();  // Now `dir` closes it.
+  (void)fd.Release();  // Owned by `dir` from now on.
   return dir;
 }
 
 // The type of an entry, DT_DIR or DT_REG if it is one of these; symbolic links
-// are followed. Not every file system says the type in the entry.
+// are followed. Not every file system stores the type in the entry.
 absl::StatusOr<int> TypeOf(const dirent& entry, DIR* dir,
                            const std::string& path) {
   if (entry.d_type != DT_LNK && entry.d_type != DT_UNKNOWN) {

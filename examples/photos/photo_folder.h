@@ -29,15 +29,16 @@ struct PhotoFolder {
   std::vector<Photo> photos;         // Ordered by class, then by name.
 };
 
-// Lists what `path` holds, one folder deep. A photograph is a regular file, or
-// a symbolic link to one, whose name ends in .jpg or .jpeg in any case. Names
-// that begin with a dot are ignored; a class may be without photographs. The
-// order depends on the names alone. Blocks while it reads the folders.
+// Lists the contents of `path`, one folder deep. A photograph is a regular
+// file, or a symbolic link to one, whose name ends in .jpg or .jpeg in any
+// case. Names that begin with a dot are ignored; a class may have no
+// photographs. The order depends only on the names. Blocks while it reads the
+// folders.
 //
 // Errors: kNotFound if there is no such folder, or no photograph in it;
-// kInvalidArgument if `path` is something else than a folder;
-// kPermissionDenied if it or a class folder may not be read; what PosixError()
-// gives if reading fails otherwise. There is no partial result.
+// kInvalidArgument if `path` is not a folder; kPermissionDenied if it or a
+// class folder may not be read; other errors of reading, by PosixError(). There
+// is no partial result.
 absl::StatusOr<PhotoFolder> ListPhotos(const std::string& path);
 
 }  // namespace tenon

@@ -43,12 +43,12 @@ class PhotoFolderTest : public ::testing::Test {
   }
 
   void TearDown() override {
-    // What a test has locked must be removable.
+    // Entries that a test has locked must be removable.
     for (const std::string& path : locked_) chmod(path.c_str(), 0700);
     fs::remove_all(root_);
   }
 
-  // Makes a file, and the folders it is in; returns its path.
+  // Creates a file and its folders; returns its path.
   std::string AddFile(const std::string& name) {
     const fs::path path = fs::path(root_) / name;
     fs::create_directories(path.parent_path());
@@ -87,8 +87,8 @@ class PhotoFolderTest : public ::testing::Test {
   std::vector<std::string> locked_;
 };
 
-// ListPhotos() in a thread that may not pass over permissions, as root
-// otherwise may: the kernel keeps capabilities for each thread.
+// ListPhotos() in a thread without root's privilege to ignore permissions: the
+// kernel keeps capabilities for each thread.
 absl::StatusOr<PhotoFolder> ListWithoutPrivilege(const std::string& path) {
   absl::StatusOr<PhotoFolder> result;
   std::thread([&] {
@@ -101,8 +101,8 @@ absl::StatusOr<PhotoFolder> ListWithoutPrivilege(const std::string& path) {
 }
 
 TEST_F(PhotoFolderTest, ListsClassesAndPhotosInOrder) {
-  // Made in another order than they are listed; "b c" sorts behind "b" though
-  // "b c/" as text sorts before "b/".
+  // Created in another order than they are listed; "b c" sorts behind "b"
+  // though "b c/" as text sorts before "b/".
   for (const char* name : {"b c/1.jpg", "z/9.jpg", "b/2.jpg", "z/10.jpg",
                            "b/1.jpg", "B/1.jpg", "z/a.jpg"}) {
     AddFile(name);

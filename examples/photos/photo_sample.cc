@@ -20,8 +20,8 @@ namespace tenon {
 
 absl::StatusOr<PhotoSampler> PhotoSampler::Create(int size) {
   if (size < 1) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("samples of ", size, " x ", size, " pixels"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "sample size ", size, " x ", size, "; want at least 1 x 1"));
   }
   return PhotoSampler(size);
 }

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// PhotoSampler: the bytes of a JPEG file to a training sample.
+// PhotoSampler: from the bytes of a JPEG file to a training sample.
 //
 //   TENON_ASSIGN_OR_RETURN(PhotoSampler sampler, PhotoSampler::Create(224));
 //   SampleRandom random(seed, epoch, position);
@@ -26,8 +26,8 @@
 
 namespace tenon {
 
-// Ownership: owns the decoder and scratch memory, which grows to what the
-//   largest photograph takes. A moved-from sampler is as good as a new one.
+// Ownership: owns the decoder and scratch memory, which grows to the needs of
+//   the largest photograph. A moved-from sampler is as good as a new one.
 // Threads: thread-compatible: one sampler for each thread.
 // Trust: the bytes may be anything; see JpegDecoder.
 // Failure: after an error the sampler is as good as new.
@@ -38,9 +38,9 @@ class PhotoSampler {
   // Errors: kInvalidArgument if `size` is less than 1.
   static absl::StatusOr<PhotoSampler> Create(int size);
 
-  // Writes the red, green and blue plane of a sample to `planes`, which has
-  // 3 * size * size values. The sample depends on `jpeg`, the size and what
-  // `uniform` returns (see RandomResizedCrop), not on earlier samples.
+  // Writes the red, green and blue plane of a sample to `planes`, which has 3 *
+  // size * size values. The sample depends on `jpeg`, the size and the results
+  // of `uniform` (see RandomResizedCrop), not on earlier samples.
   //
   // Errors: those of JpegDecoder::Decode(); kInvalidArgument if `planes` has
   // another length. After an error nothing has been written.

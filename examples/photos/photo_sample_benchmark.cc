@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// What a training sample of 224 x 224 pixels costs, stage by stage, from a
+// The cost of a training sample of 224 x 224 pixels, stage by stage, from a
 // photograph of 4000 x 3000 pixels (12 megapixels, 4:2:0, baseline).
 //
 //   bazel run -c opt //examples/photos:photo_sample_benchmark

@@ -55,7 +55,7 @@ std::vector<float> MakeSample(absl::Span<const uint8_t> jpeg, unsigned seed) {
   return MakeSample(sampler, jpeg, seed);
 }
 
-// The sample that a decoder without reduced sizes would give.
+// The sample from a decoder without reduced sizes.
 std::vector<float> MakeFromOriginal(const TestImage& original, unsigned seed) {
   Mersenne random(seed);
   const RandomCrop crop =
@@ -80,7 +80,8 @@ double MeanDifference(const std::vector<float>& a,
 }
 
 TEST(PhotoSamplerTest, ShowsTheCropThatWasDrawn) {
-  // Slopes tell where in the photograph a sample is from, and which way round.
+  // Slopes show which part of the photograph a sample is from, and its
+  // orientation.
   for (const auto& [width, height] :
        {std::pair(700, 500), std::pair(333, 1999), std::pair(60, 40)}) {
     const TestImage original = MakeSlopes(width, height);

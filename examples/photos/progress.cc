@@ -33,7 +33,7 @@ constexpr size_t kMaxBar = 42;
 constexpr absl::string_view kGap = "  ";
 constexpr double kLongestClock = 99 * 3600 + 59 * 60 + 59;  // 99:59:59
 
-// What a line tells.
+// The contents of a line.
 struct State {
   absl::string_view label;
   int64_t images;
@@ -43,7 +43,7 @@ struct State {
   bool is_final;
 };
 
-// A piece of a line. Where there is no room the highest rank goes first.
+// A piece of a line. If space is short the highest rank is dropped first.
 struct Part {
   std::string text;
   int rank;
@@ -84,7 +84,7 @@ std::string EtaWords(const State& state) {
   return absl::StrCat("ETA ", Clock(state.seconds * rest_per_done));
 }
 
-// In the order in which they stand in the line.
+// In their order in the line.
 std::vector<Part> Parts(const State& state) {
   const bool has_total = state.total_images > 0;
   std::vector<Part> parts;
@@ -139,11 +139,11 @@ std::string Fit(const State& state, size_t width) {
                  {Bar(ShareDone(state), std::min(width - used, kMaxBar)), 0});
   }
   std::string line = Join(parts);
-  line.resize(width, ' ');  // Blanks out what was there before.
+  line.resize(width, ' ');  // Overwrites the previous line.
   return line;
 }
 
-// Of a line that does not reach the last column, where terminals may wrap.
+// For a line that does not reach the last column, where terminals may wrap.
 size_t UsableColumns(int fd) {
   winsize size = {};
   if (ioctl(fd, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) {

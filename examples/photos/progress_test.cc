@@ -33,7 +33,7 @@ using std::chrono::steady_clock;
 using ::testing::ElementsAre;
 using ::testing::SizeIs;
 
-// What can be read from `fd` without waiting.
+// Reads from `fd` without waiting.
 std::string ReadAll(int fd) {
   std::string text;
   char buffer[4096];
@@ -46,7 +46,7 @@ std::string ReadAll(int fd) {
 
 class ProgressTest : public ::testing::Test {
  protected:
-  // Bars begin at time 0 and see the time that the test sets.
+  // Bars begin at time 0 and use the time that the test sets.
   ProgressOptions Options(int64_t total_images) {
     return {.fd = bar_end_.get(),
             .label = "epoch 1",
@@ -80,8 +80,8 @@ class ProgressTest : public ::testing::Test {
 
   std::string Output() { return ReadAll(test_end_.get()); }
 
-  // The lines drawn on the terminal since last asked. The first piece is what
-  // stands before the first \r: nothing.
+  // The lines drawn on the terminal since the last call. The first piece is the
+  // empty text before the first \r.
   std::vector<std::string> Drawn() {
     const std::string output = Output();
     if (output.empty()) return {};
@@ -192,7 +192,7 @@ TEST_F(ProgressTest, DestroyedUnfinishedItLeavesTheLine) {
   EXPECT_THAT(Drawn(), SizeIs(1));
   bar.reset();
   EXPECT_EQ(Output(), "\n");
-  // One that has drawn nothing has nothing to leave.
+  // A bar that has drawn nothing leaves nothing.
   bar.emplace(Options(100));
   bar.reset();
   EXPECT_EQ(Output(), "");
@@ -262,10 +262,10 @@ TEST_F(ProgressTest, WithoutALabelTheBarStandsFirst) {
 TEST_F(ProgressTest, StaysInBoundsWhateverIsCounted) {
   OpenTerminal(80);
   ProgressBar bar(Options(10));
-  bar.Add(0, 0);  // No time has passed, and nothing is done.
+  bar.Add(0, 0);  // No time has passed, and no image is done.
   EXPECT_THAT(Drawn(), ElementsAre(::testing::HasSubstr("ETA -:--")));
   time_ = seconds(1);
-  bar.Add(25, 0);  // More than there are.
+  bar.Add(25, 0);  // More than the total.
   EXPECT_THAT(Drawn(), ElementsAre(::testing::HasSubstr("]  100%")));
 }
 
@@ -287,7 +287,7 @@ TEST_F(ProgressTest, SaysNothingMoreAfterAFailedWrite) {
   test_end_.Reset();
   time_ = seconds(5);
   bar.Add(5, 0);
-  // A reader comes too late, on the same descriptor.
+  // A reader that is too late, on the same descriptor.
   UniqueFd broken = std::move(bar_end_);
   OpenPipe();
   ASSERT_EQ(dup3(bar_end_.get(), broken.get(), O_CLOEXEC), broken.get());

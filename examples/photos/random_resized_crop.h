@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// RandomResizedCrop: which part of a photograph a training sample shows.
+// RandomResizedCrop: chooses the part of a photograph for a training sample.
 //
 //   SampleRandom random(seed, epoch, position);
 //   const RandomCrop crop = RandomResizedCrop(
@@ -19,7 +19,7 @@
 
 namespace tenon {
 
-// A rectangle of whole pixels, and whether its mirror image is wanted.
+// A rectangle of whole pixels, and whether to mirror it.
 struct RandomCrop {
   int left = 0;
   int top = 0;
@@ -31,15 +31,15 @@ struct RandomCrop {
 };
 
 // A random part of an image of width x height pixels, both at least 1; the
-// result lies inside the image and is at least 1 x 1.
+// result is inside the image and at least 1 x 1.
 //
 // Each of up to 10 tries draws an area, uniform in 8 % to 100 % of the image's,
 // and an aspect ratio, log-uniform in 3/4 to 4/3; the first rectangle that fits
-// into the image is put at a uniform place. If none fits, the result is the
-// largest central rectangle whose aspect ratio is in that range.
+// into the image gets a uniform position. If none fits, the result is the
+// largest central rectangle with an aspect ratio in that range.
 //
-// `uniform` gives independent numbers, uniform in [0, 1). It is called twice
-// for each try, twice for the place if a try fits, and once for the flip, in
+// `uniform` returns independent numbers, uniform in [0, 1). It is called twice
+// for each try, twice for the position if a try fits, and once for the flip, in
 // this order: the same numbers give the same crop.
 RandomCrop RandomResizedCrop(int width, int height,
                              absl::FunctionRef<double()> uniform);

@@ -14,7 +14,7 @@
 
 namespace tenon {
 
-// How GoogleTest shows one.
+// Makes GoogleTest print a crop.
 void PrintTo(const RandomCrop& crop, std::ostream* out) {
   *out << crop.width << " x " << crop.height << " at (" << crop.left << ", "
        << crop.top << ")" << (crop.flip ? ", flipped" : "");
@@ -24,7 +24,7 @@ namespace {
 
 constexpr double kAlmostOne = 1 - 0x1p-53;
 
-// Gives the numbers it was made of, in turn.
+// Returns the given numbers, in turn.
 class Script {
  public:
   explicit Script(std::vector<double> numbers) : numbers_(std::move(numbers)) {}
@@ -37,7 +37,7 @@ class Script {
   size_t used_ = 0;
 };
 
-// Uniform in [0, 1); the standard says what mt19937_64 gives.
+// Uniform in [0, 1); the standard defines the output of mt19937_64.
 class Mersenne {
  public:
   explicit Mersenne(unsigned seed) : engine_(seed) {}
@@ -49,7 +49,7 @@ class Mersenne {
 
 TEST(RandomResizedCropTest, DrawsAreaAspectTopLeftFlip) {
   // Area: 0.08 + 0.92 * 0.5 = 0.54 of 480000; aspect: exp(0) = 1, so a square
-  // of sqrt(259200) = 509.1 pixels. It has 92 places down, 292 across.
+  // of sqrt(259200) = 509.1 pixels. It has 92 positions down, 292 across.
   Script script({0.5, 0.5, 0.25, 0.75, 0.25});
   EXPECT_EQ(RandomResizedCrop(800, 600, std::ref(script)),
             (RandomCrop{219, 23, 509, 509, true}));
@@ -57,15 +57,15 @@ TEST(RandomResizedCropTest, DrawsAreaAspectTopLeftFlip) {
 }
 
 TEST(RandomResizedCropTest, ReachesTheEndsOfItsRanges) {
-  // The least area with the flattest aspect; the first place; flipped.
+  // The least area with the flattest aspect; the first position; flipped.
   Script least({0, 0, 0, 0, 0});
   EXPECT_EQ(RandomResizedCrop(1000, 1000, std::ref(least)),
             (RandomCrop{0, 0, 245, 327, true}));
-  // An area of all but nothing less than the image, and an aspect of 1.
+  // An area slightly smaller than the image, and an aspect of 1.
   Script most({kAlmostOne, 0.5, kAlmostOne, kAlmostOne, kAlmostOne});
   EXPECT_EQ(RandomResizedCrop(1000, 1000, std::ref(most)),
             (RandomCrop{0, 0, 1000, 1000, false}));
-  // The last place.
+  // The last position.
   Script last({0, 0.5, kAlmostOne, kAlmostOne, 0.5});
   EXPECT_EQ(RandomResizedCrop(1000, 1000, std::ref(last)),
             (RandomCrop{717, 717, 283, 283, false}));
@@ -80,7 +80,7 @@ TEST(RandomResizedCropTest, TriesAgainWhenTheRectangleDoesNotFit) {
 }
 
 TEST(RandomResizedCropTest, TakesTheCentreAfterTenTries) {
-  std::vector<double> numbers(20, kAlmostOne);  // 4/3 of all the area.
+  std::vector<double> numbers(20, kAlmostOne);  // 4/3 of the whole area.
   numbers.push_back(0.1);
   Script square(numbers);
   EXPECT_EQ(RandomResizedCrop(1000, 1000, std::ref(square)),
@@ -100,7 +100,7 @@ TEST(RandomResizedCropTest, GoldenValues) {
     int height;
     RandomCrop crop;
   };
-  // From a program in Python of its own, over the same numbers.
+  // From an independent program in Python, with the same numbers.
   const Case cases[] = {
       {1920, 1080, {28, 162, 585, 721, true}},
       {1920, 1080, {121, 341, 566, 544, false}},
@@ -149,8 +149,8 @@ TEST(RandomResizedCropTest, LiesInsideImagesOfAnyShape) {
 }
 
 TEST(RandomResizedCropTest, HasTheDistributionsItStates) {
-  // In a square image the aspect of 1 fits at any area, and what does not fit
-  // is rare for small areas: look at those.
+  // In a square image the aspect of 1 fits at any area, and rectangles that do
+  // not fit are rare for small areas: test those.
   constexpr int kSide = 10000;
   constexpr int kDraws = 20000;
   Mersenne random(3);

@@ -18,9 +18,9 @@ namespace {
 
 constexpr int kChannels = 3;
 
-// Weights are multiples of 2^-16 that add up to 1. Times a value of 8 bits they
-// are exact in a float, and so is any sum of them: the first pass does not
-// round, and one colour stays what it is through both.
+// Weights are multiples of 2^-16 that add up to 1. Multiplied by a value of 8
+// bits they are exact in a float, and so is any sum of them: the first pass
+// does not round, and one colour is unchanged by both passes.
 constexpr double kWeightUnits = 65536;
 
 // `out` = weight * `in`, and += likewise. The compiler vectorises these loops.
@@ -39,7 +39,7 @@ void AddWeighted(const uint8_t* in, float weight, size_t count,
 
 absl::Status CheckBox(const RgbImage& image, const ImageBox& box) {
   // Written so that a NaN is outside. A box may be so small that its far side
-  // is its near side in floating point, so that must be inside as well.
+  // equals its near side in floating point, which must be inside as well.
   const bool inside = box.left >= 0 && box.left < image.width &&
                       box.left + box.width <= image.width && box.top >= 0 &&
                       box.top < image.height &&
@@ -69,7 +69,7 @@ absl::Status CheckArguments(const RgbImage& image,
   for (const double stddev : options.statistics.stddev) {
     if (!(stddev > 0)) {
       return absl::InvalidArgumentError(
-          absl::StrCat("a standard deviation of ", stddev));
+          absl::StrCat("standard deviation ", stddev, " is not positive"));
     }
   }
   return CheckBox(image, options.box);
@@ -78,8 +78,8 @@ absl::Status CheckArguments(const RgbImage& image,
 }  // namespace
 
 // Output pixel i has its centre at `start` + (i + 1/2) * `length` / `size`; the
-// weight of pixel j falls from there to nothing at a distance of one output
-// pixel, or of one pixel if that is more.
+// weight of pixel j falls from there to zero at a distance of one output pixel,
+// or of one input pixel if that is more.
 void Resampler::Axis::Plan(double start, double length, int size) {
   const double step = length / size;
   const double radius = std::max(step, 1.0);
@@ -109,7 +109,7 @@ void Resampler::Axis::Plan(double start, double length, int size) {
   }
 }
 
-// Makes row_ the weighted mean of the rows in the window, as far as x_ goes.
+// Sets row_ to the weighted mean of the rows in the window, within x_.
 void Resampler::ResampleColumns(const RgbImage& image, const Window& window) {
   const float* weights = &y_.weights[window.weights];
   const uint8_t* pixels = image.pixels.data() +

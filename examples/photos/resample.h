@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Resampler: cuts a rectangle out of an image, resizes it to a square and
-// writes it as a network wants it: normalised float planes, red first.
+// writes it as the input of a network: normalised float planes, red first.
 //
 //   Resampler resampler;  // One for each thread, used again and again.
 //   std::vector<float> planes(3 * 224 * 224);
@@ -11,8 +11,8 @@
 //       absl::MakeSpan(planes)));
 //
 // The filter is a triangle: bilinear interpolation where the image grows, and
-// where it shrinks a weighted mean over the area that falls into the pixel,
-// two output pixels wide ("antialias=True" elsewhere).
+// where it shrinks a weighted mean over an area two output pixels wide
+// ("antialias=True" elsewhere).
 
 #ifndef TENON_EXAMPLES_PHOTOS_RESAMPLE_H_
 #define TENON_EXAMPLES_PHOTOS_RESAMPLE_H_
@@ -48,7 +48,7 @@ inline constexpr ChannelStatistics kImageNetStatistics = {
     .mean = {0.485, 0.456, 0.406}, .stddev = {0.229, 0.224, 0.225}};
 
 struct ResampleOptions {
-  // What to show. Pixels outside do not count, those that it cuts do.
+  // The part to show. Pixels outside do not count; pixels that it cuts do.
   ImageBox box;
   // Width and height of the result, in pixels.
   int size = 224;
@@ -58,7 +58,7 @@ struct ResampleOptions {
   ChannelStatistics statistics = kImageNetStatistics;
 };
 
-// Ownership: owns its scratch memory and keeps the largest so far.
+// Ownership: owns its scratch memory and retains the largest so far.
 // Threads: thread-compatible.
 // Failure: after an error nothing has been written.
 class Resampler {
@@ -66,28 +66,28 @@ class Resampler {
   // Writes the red plane, the green and the blue, each `size` rows of `size`
   // values from the top left.
   //
-  // The result depends on the arguments alone. It differs from exact
-  // arithmetic by less than 1/10 of a level of 255 where the box is at most
-  // 8 times as large as the result. An area of one colour gives exactly that
-  // colour; a box of whole pixels as large as the result gives these pixels.
+  // The result depends only on the arguments. It differs from exact arithmetic
+  // by less than 1/10 of a level of 255 where the box is at most 8 times as
+  // large as the result. An area of one colour gives exactly that colour; a box
+  // of whole pixels as large as the result gives these pixels.
   //
   // Errors: kInvalidArgument if the box is empty or not inside the image,
-  // `size` is less than 1, a stddev is not positive, or `planes` does not
-  // have 3 * size * size values or `image` its pixels.
+  // `size` is less than 1, a stddev is not positive, `planes` does not have 3 *
+  // size * size values, or `image` lacks pixels.
   absl::Status Resample(const RgbImage& image, const ResampleOptions& options,
                         absl::Span<float> planes);
 
  private:
-  // The pixels that one output pixel is a mean of, along one axis.
+  // The input pixels of one output pixel, along one axis.
   struct Window {
     int first = 0;
     int count = 0;
-    size_t weights = 0;  // Where its weights begin in Axis::weights.
+    size_t weights = 0;  // Index of its first weight in Axis::weights.
   };
   struct Axis {
     void Plan(double start, double length, int size);
 
-    // The pixels that the windows lie in: begin to end - 1.
+    // The pixels in any of the windows: begin to end - 1.
     int begin = 0;
     int end = 0;
     std::vector<Window> windows;

@@ -29,7 +29,7 @@ using ::testing::HasSubstr;
 constexpr ChannelStatistics kLevels = {
     .mean = {0, 0, 0}, .stddev = {1 / 255.0, 1 / 255.0, 1 / 255.0}};
 
-// What the header promises, in levels of 255.
+// The header's promise, in levels of 255.
 constexpr double kTolerance = 0.1;
 
 struct Pixels {
@@ -53,7 +53,7 @@ Pixels MakeConstant(int width, int height, std::array<uint8_t, 3> colour) {
   return image;
 }
 
-// Noise with black and white in it: the hardest for a filter.
+// Noise including black and white: the hardest input for a filter.
 Pixels MakeNoise(int width, int height) {
   Pixels image = MakeConstant(width, height, {0, 0, 0});
   std::mt19937 random(5);
@@ -83,7 +83,7 @@ std::vector<float> Resampled(const Pixels& image,
   return planes;
 }
 
-// The weight of each pixel in output pixel `i`, straight from the definition.
+// The weight of each pixel in output pixel `i`, directly by the definition.
 std::vector<double> Weights(double start, double length, int size, int i) {
   const double step = length / size;
   const double radius = std::max(1.0, step);

@@ -35,7 +35,7 @@ Encoding EncodingOf(TestJpegKind kind) {
     case TestJpegKind::kCmyk:
       return {TJSAMP_444, 90, TJFLAG_ACCURATEDCT};
   }
-  std::abort();  // There are no others.
+  std::abort();  // All kinds are handled above.
 }
 
 // One ink more than there are colours.
@@ -52,7 +52,7 @@ std::vector<uint8_t> WithBlack(const std::vector<uint8_t>& rgb) {
 
 TestImage MakeTestImage(int width, int height) {
   TestImage image = MakeSlopes(width, height);
-  std::mt19937 random(20260101);  // The standard says what it gives.
+  std::mt19937 random(20260101);  // The standard defines its output.
   for (int y = 0; y < height; ++y) {
     for (int x = 0; x < width; ++x) {
       uint8_t* pixel = &image.pixels[3 * (static_cast<size_t>(y) * width + x)];

@@ -31,7 +31,7 @@ constexpr long kOptions = PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACEFORK |
                           PTRACE_O_TRACEVFORK | PTRACE_O_TRACECLONE |
                           PTRACE_O_TRACEEXEC | PTRACE_O_EXITKILL;
 
-// Which process a thread is of; itself if it is gone.
+// The process of a thread; the thread itself if it is gone.
 pid_t ProcessOf(pid_t thread) {
   std::ifstream status(absl::StrCat("/proc/", thread, "/status"));
   for (std::string word; status >> word;) {
@@ -57,7 +57,7 @@ pid_t ProcessOf(pid_t thread) {
   _exit(127);
 }
 
-void OnAlarm(int) {}  // Ends a waitpid() that would last too long.
+void OnAlarm(int) {}  // Ends a waitpid() that lasts too long.
 
 // One run of the program.
 class Run {
@@ -87,7 +87,7 @@ class Run {
   }
 
  private:
-  // False when nobody is left.
+  // False when no process is left.
   bool Step() {
     int status = 0;
     const pid_t thread = waitpid(-1, &status, __WALL);
@@ -113,7 +113,7 @@ class Run {
       return Go(thread, 0);
     }
     const bool ours = status >> 16 != 0 || signal == SIGTRAP ||
-                      signal == SIGSTOP;  // Of a process that begins.
+                      signal == SIGSTOP;  // Of a new process.
     Go(thread, ours ? 0 : signal);
   }
 
@@ -162,7 +162,7 @@ class Run {
 
 std::string CallKillReport::ToString() const {
   std::string text = absl::StrCat(calls, " entries and exits of system calls, ",
-                                  kills, " kills, the others ended within ",
+                                  kills, " kills, the survivors ended within ",
                                   absl::FormatDuration(longest), ", ",
                                   failures.size(), " failures");
   for (const std::string& failure : failures) {

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// KillAtEachCall: runs a program and what it starts again and again, and kills
-// each time another process of them, where it enters or leaves a system call.
+// KillAtEachCall: runs a program and its children repeatedly, and kills a
+// different process each time, at the entry or exit of a system call.
 //
 //   if (const absl::Status can = CanTrace(); !can.ok()) GTEST_SKIP() << can;
 //   const CallKillReport report =
@@ -24,26 +24,26 @@ struct CallKillOptions {
   // Which entries and exits, of all that the processes make together.
   uint64_t first = 0;
   uint64_t stride = 1;
-  // Of each run; then all are killed, which is a failure.
+  // For each run; then all are killed, which is a failure.
   absl::Duration watchdog = absl::Seconds(30);
 };
 
 struct CallKillReport {
-  uint64_t calls = 0;  // Entries and exits of a run in which nobody is killed.
+  uint64_t calls = 0;  // Entries and exits of a run without a kill.
   uint64_t kills = 0;
-  // The longest that others lived on after a kill.
+  // The longest time that survivors lived on after a kill.
   absl::Duration longest;
   std::vector<std::string> failures;
 
   std::string ToString() const;
 };
 
-// Kills until the program has made fewer calls than there are to be waited for.
-// Fails a run if somebody lives on beyond the watchdog, ends by another signal
-// than SIGKILL, SIGTERM or SIGPIPE, or if it is the program itself with another
-// code than 0 and 1, or 137, which is how a shell says that another was killed.
-// Blocks; the calling process gets orphans as its children and must have no
-// others. From one thread, with nothing else going on.
+// Kills until the program makes fewer calls than the position of the next kill.
+// A run fails if a survivor lives beyond the watchdog, ends by another signal
+// than SIGKILL, SIGTERM or SIGPIPE, or if the program itself ends with another
+// code than 0 and 1, or 137, by which a shell reports a killed process. Blocks;
+// orphans become children of the calling process, which must have no other
+// children. Call it from one thread, with no other activity.
 CallKillReport KillAtEachCall(const std::vector<std::string>& arguments,
                               const CallKillOptions& options);
 

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Program: runs an example as a user would, and sees what it prints, how it
-// ends and what it leaves behind.
+// Program: runs an example like a user, and records its output, its exit and
+// its leftovers.
 //
 //   Program program({"examples/photo_epoch", "--workers", "2"});
 //   program.WaitForOutput("epoch 1");
@@ -33,22 +33,22 @@ class Program {
   ~Program();
 
   pid_t pid() const { return pid_; }
-  // Those it has started by //spawn and that are there now: its children's
-  // children, since supervisors are between.
+  // The current processes that it has started by //spawn: its children's
+  // children, since supervisors are in between.
   std::vector<pid_t> Workers() const;
   void Signal(int signal) const;
-  // To the whole process group, as a terminal does for Ctrl-C.
+  // To the whole process group, like a terminal's Ctrl-C.
   void SignalGroup(int signal) const;
 
   // Reads until `text` has been printed; false if the program ended first.
   bool WaitForOutput(const std::string& text);
   // Reads to the end of the output and waits for the end of the program.
   ExitStatus Wait();
-  // What was printed so far, as far as it was read.
+  // The output read so far.
   const std::string& output() const { return output_; }
 
-  // Whether no process of its group is left. An orphan whose descriptors have
-  // been closed may still wait to be reaped by init: that is waited for.
+  // Whether no process of its group is left. Waits for orphans without
+  // descriptors that init has not reaped yet.
   bool GroupIsGone() const;
 
  private:

@@ -39,8 +39,8 @@ bool CancelRequest::MarkAndRunCallbacks() {
 }
 
 void CancelRequest::RequestCancel(std::shared_ptr<CancelRequest> at) {
-  // A request made by a callback waits here for its turn, so that collections
-  // of collections do not deepen the stack.
+  // A request made by a callback is queued here, so that nested collections do
+  // not deepen the stack.
   using Requests = std::vector<std::shared_ptr<CancelRequest>>;
   static constinit thread_local Requests* waiting = nullptr;
   if (waiting != nullptr) return waiting->push_back(std::move(at));
@@ -65,12 +65,12 @@ void CancelRequest::AddCancelCallback(
   } while (!word_.compare_exchange_weak(
       word, reinterpret_cast<uintptr_t>(callback.get()) | (word & kLinkTaken),
       std::memory_order_seq_cst, std::memory_order_acquire));
-  static_cast<void>(callback.release());  // The word's now.
+  static_cast<void>(callback.release());  // Owned by the word now.
 }
 
 void CancelRequest::PassCancelOnTo(std::shared_ptr<CancelRequest> target) {
   const std::shared_ptr<CancelRequest> before = TakeLink();
-  // If a requester has the link, it has left its mark before.
+  // If a requester has the link, it has set the mark before.
   if (IsCancelRequested()) return RequestCancel(std::move(target));
   link_ = std::move(target);
   const uintptr_t word =
@@ -81,8 +81,9 @@ void CancelRequest::PassCancelOnTo(std::shared_ptr<CancelRequest> target) {
 void CancelRequest::DropKeptCallbacks() {
   const uintptr_t word = word_.fetch_and(kBits, std::memory_order_acq_rel);
   CancelCallback* oldest = ListOf(word);
-  // A callback may hold a promise, whose end drops further callbacks. These
-  // wait for the loop that runs on this thread, and do not deepen the stack.
+  // A callback may hold a promise, whose destruction drops further callbacks.
+  // These wait for the loop that runs on this thread, and do not deepen the
+  // stack.
   static constinit thread_local CancelCallback** waiting = nullptr;
   while (waiting != nullptr && oldest != nullptr) {
     CancelCallback* const next = oldest->next_;

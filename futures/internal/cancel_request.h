@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// The request to cancel, which travels from a future to the owner of its
-// promise. Internal to future.h.
+// The cancel request, which travels from a future to the owner of its promise.
+// Internal to future.h.
 //
 // One atomic word holds the list of cancel callbacks, a bit for "requested",
 // and a bit for "link taken". The link is the state to which a request is
@@ -76,12 +76,13 @@ class CancelRequest {
     return (word_.load(std::memory_order_acquire) & kRequested) != 0;
   }
 
-  // Runs the callbacks of `at`, of what it is linked to, and so forth; it is a
-  // loop. Stops where there has been a request. Inside a callback of another
-  // request it only makes a note, and that one's thread does it then.
+  // Runs the callbacks of `at`, of the state it is linked to, and so on, in a
+  // loop. Stops at a state that has been requested before. Inside a callback of
+  // another request it only queues the request, which that request's thread
+  // then handles.
   static void RequestCancel(std::shared_ptr<CancelRequest> at);
 
-  // Keeps `callback` for a request, or runs it here if there has been one.
+  // Stores `callback` for a request, or runs it here if there has been one.
   void AddCancelCallback(std::unique_ptr<CancelCallback> callback);
 
   // Links this to `target` before this is visible to other threads.
@@ -93,11 +94,12 @@ class CancelRequest {
   // link, or null.
   std::shared_ptr<CancelRequest> StopPassingCancelOn() { return TakeLink(); }
 
-  // Likewise: from now on to `target`, and at once if there has been a request.
+  // Called by the completing thread: forwards to `target` from now on, and at
+  // once if there has been a request.
   void PassCancelOnTo(std::shared_ptr<CancelRequest> target);
 
-  // Destroys the callbacks that have not run. Called by the destructor of one
-  // of them, it leaves that to the outermost call on this thread.
+  // Destroys the callbacks that have not run. When called by the destructor of
+  // one of them, leaves that to the outermost call on this thread.
   void DropCancelCallbacks() {
     if ((word_.load(std::memory_order_seq_cst) & ~kBits) != 0) {
       DropKeptCallbacks();

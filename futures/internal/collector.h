@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// What CollectAll, CollectAllSettled and CollectAny have in common: detail of
-// collect.h.
+// Common implementation of CollectAll, CollectAllSettled and CollectAny: detail
+// of collect.h.
 
 #ifndef TENON_FUTURES_INTERNAL_COLLECTOR_H_
 #define TENON_FUTURES_INTERNAL_COLLECTOR_H_
@@ -39,8 +39,9 @@ const absl::Status& StatusOf(const absl::StatusOr<T>& result) {
 // Collects futures of Goal::Member into one of Goal::Output. One allocation for
 // the callbacks of all; the futures' own states hold the results meanwhile.
 //
-// It keeps itself until each of its callbacks has been disposed of; the last of
-// them finds every result there and unshared, as each future was taken over.
+// It owns itself until each of its callbacks has been disposed of; the last
+// callback finds every result complete and unshared, as each future was taken
+// over.
 template <typename Goal>
 class Collector {
  public:
@@ -103,7 +104,7 @@ class Collector {
     if (!child_->IsReady()) Goal::OnAllDone(futures_, child_);
   }
 
-  std::vector<Future<T>> futures_;  // Unchanged from Start on.
+  std::vector<Future<T>> futures_;  // Unchanged after Start.
   std::unique_ptr<OneDone[]> callbacks_;
   std::atomic<size_t> pending_;
   const std::shared_ptr<State<Output>> child_ =
@@ -133,7 +134,7 @@ struct GoalAll {
   static void OnAllDone(std::vector<Future<T>>& futures,
                         const std::shared_ptr<State<Output>>& child) {
     if constexpr (std::is_void_v<T>) {
-      Complete(child, absl::OkStatus());  // Errors have done so before.
+      Complete(child, absl::OkStatus());  // Errors have already done so.
     } else {
       Output values;
       values.reserve(futures.size());

@@ -26,7 +26,7 @@ namespace tenon::futures::internal_future {
 template <typename T, typename Call>
 class SubmittedCall {
  public:
-  // `result` first: if copying it fails, `call` is whole.
+  // `result` first: if copying it fails, `call` is intact.
   template <typename Source>
   SubmittedCall(Source&& result, Call& call)
       : result_(std::forward<Source>(result)), call_(std::move(call)) {}
@@ -41,7 +41,7 @@ class SubmittedCall {
   Call call_;
 };
 
-// Call: what has Run(Result<T>&&), Abort(error) and Unlink(), as ThenCall.
+// Call: a type with Run(Result<T>&&), Abort(error) and Unlink(), like ThenCall.
 // Source: how the result is passed on, Result<T>&& or const Result<T>&.
 template <typename T, typename Source, typename Call>
 class SubmitCallback final : public Callback {
@@ -50,14 +50,15 @@ class SubmitCallback final : public Callback {
       : executor_(executor), call_(std::move(call)) {}
 
   void Run(StateBase& source) noexcept override {
-    // May be the only one: `source` stays to the end of this.
+    // May be the last reference: keeps `source` alive to the end of this
+    // function.
     const std::shared_ptr<CancelRequest> link = call_.Unlink();
     const absl::Status caught = CatchExceptions([this, &source] {
       Result<T>& result = static_cast<State<T>&>(source).result;
       executor_.Execute(
           Task(SubmittedCall<T, Call>(static_cast<Source>(result), call_)));
     });
-    call_.Abort(caught);  // Only if it did not come to be a task.
+    call_.Abort(caught);  // Only if it did not become a task.
   }
 
  private:

@@ -3,7 +3,7 @@
 
 // The callbacks of Then and AddDoneCallback. Internal to future.h.
 //
-//   what a callback returns          what Then returns
+//   a callback's return type        Then's return type
 //   void, absl::Status               Future<void>
 //   absl::StatusOr<U>, Future<U>, U  Future<U>
 
@@ -31,7 +31,8 @@ class Promise;
 
 namespace internal_future {
 
-// Opens futures and promises for the other headers of this package.
+// Access to the internals of futures and promises for the headers of this
+// package.
 struct Access {
   template <typename T>
   static std::shared_ptr<State<T>>& StateOf(Future<T>& future) {
@@ -51,7 +52,7 @@ struct Access {
   }
 };
 
-// A state that has failed as an empty future has.
+// A state that has failed with the error of an empty future.
 template <typename T>
 std::shared_ptr<State<T>> StateOfEmptyFuture() {
   auto state = std::make_shared<State<T>>();
@@ -65,8 +66,8 @@ std::shared_ptr<State<T>> StateOrEmpty(std::shared_ptr<State<T>> state) {
   return state != nullptr ? std::move(state) : StateOfEmptyFuture<T>();
 }
 
-// For a callback that returns R: the T of the future that Then returns, and
-// what holds the returned thing until it is passed on.
+// For a callback that returns R: the T of the future that Then returns, and a
+// holder of the return value until it is passed on.
 template <typename R>
 struct Returned {
   using Value = R;
@@ -98,7 +99,8 @@ class ForwardCallback final : public Callback {
       : child_(std::move(child)) {}
 
   void Run(StateBase& source) noexcept override {
-    // May be the only one: `source` stays to the end of this.
+    // May be the last reference: keeps `source` alive to the end of this
+    // function.
     const auto link = child_->StopPassingCancelOn();
     Complete(std::move(child_),
              std::move(static_cast<State<U>&>(source).result));
@@ -122,8 +124,8 @@ void Forward(std::shared_ptr<State<U>> from, std::shared_ptr<State<U>> child) {
   }
 }
 
-// A callback of Then that takes Argument, and the future of what it returns.
-// Once only.
+// A callback of Then that takes Argument, and the future of its result. Single
+// use.
 template <typename Argument, typename F>
 class ThenCall {
  public:
@@ -134,7 +136,7 @@ class ThenCall {
   ThenCall(F fn, std::shared_ptr<State<U>> child)
       : fn_(std::move(fn)), child_(std::move(child)) {}
 
-  // Calls it and completes the child with what it returns.
+  // Calls it and completes the child with the result.
   void Run(Argument result) noexcept {
     Holder returned;
     const absl::Status caught = CatchExceptions([this, &result, &returned] {
@@ -152,12 +154,13 @@ class ThenCall {
     }
   }
 
-  // Of a child linked to its source: requests are passed on no more.
+  // For a child linked to its source: requests are no longer forwarded.
   std::shared_ptr<CancelRequest> Unlink() {
     return child_->StopPassingCancelOn();
   }
 
-  // Completes the child without a call; nothing after Run, or moved from.
+  // Completes the child without a call; does nothing after Run, or if moved
+  // from.
   void Abort(absl::Status error) noexcept {
     if (child_ == nullptr) return;
     fn_.reset();
@@ -190,7 +193,8 @@ class ThenCallback final : public Callback {
 
   void Run(StateBase& source) noexcept override {
     std::shared_ptr<CancelRequest> link;
-    // May be the only one: `source` stays to the end of this.
+    // May be the last reference: keeps `source` alive to the end of this
+    // function.
     if constexpr (std::is_rvalue_reference_v<Argument>) link = call_.Unlink();
     call_.Run(static_cast<Argument>(static_cast<State<T>&>(source).result));
   }
@@ -199,8 +203,7 @@ class ThenCallback final : public Callback {
   ThenCall<Argument, F> call_;
 };
 
-// Calls a callback of AddDoneCallback. There is no future that could carry its
-// error.
+// Calls a callback of AddDoneCallback, whose error no future carries.
 template <typename Argument, typename F>
 void CallDone(F fn, Argument result) noexcept {
   absl::Status error;

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// What callbacks see, what becomes of what they return, and in which order they
-// run: Then and AddDoneCallback, on one thread.
+// Arguments, results and order of callbacks: Then and AddDoneCallback, on one
+// thread.
 
 #include <cstdint>
 #include <memory>
@@ -193,7 +193,7 @@ TEST(FutureCallbackTest, AnExceptionFailsTheFutureOfItsCallback) {
               StatusIs(absl::StatusCode::kUnknown, HasSubstr("at once")));
 }
 
-// For the callbacks that are meant to fail.
+// For callbacks that fail on purpose.
 class QuietFailures {
  public:
   QuietFailures() {
@@ -311,7 +311,7 @@ TEST(FutureCallbackTest, WaitInsideACallbackRunsWhatItsThreadOwes) {
   int seen = 0;
   outer_future.AddDoneCallback([&](const auto&) {
     EXPECT_THAT(inner.SetValue(1), IsOk());
-    EXPECT_FALSE(child.done());  // Put off: the stack does not deepen.
+    EXPECT_FALSE(child.done());  // Deferred: the stack does not deepen.
     EXPECT_THAT(child.Wait(absl::Minutes(1)), IsOk());
     seen = child.value().value_or(-1);
   });

@@ -53,7 +53,7 @@ void StateBase::Publish(std::shared_ptr<StateBase> state) {
   state->DropCancelCallbacks();  // Too late to ask.
   state->completer_ = std::this_thread::get_id();
   const bool has_callbacks = state->TakeCallbacks();
-  state->DropCancelCallbacks();  // What was added meanwhile.
+  state->DropCancelCallbacks();  // Callbacks added meanwhile.
   if (!has_callbacks) return;
   Queue*& current = QueueOfThisThread();
   if (current != nullptr) return current->Push(std::move(state));
@@ -74,9 +74,9 @@ bool StateBase::RunOneQueued() {
 
 void StateBase::RunCallbacks() {
   do {
-    while (owed_ != nullptr) {
-      const CallbackPtr callback(owed_);
-      owed_ = callback->next_;
+    while (deferred_ != nullptr) {
+      const CallbackPtr callback(deferred_);
+      deferred_ = callback->next_;
       callback->Run(*this);
     }
   } while (TakeCallbacks());
@@ -91,8 +91,8 @@ bool StateBase::TakeCallbacks() {
                                         std::memory_order_relaxed));
   // The list has the newest first; they run oldest first.
   for (Callback* callback = ListOf(word); callback != nullptr;) {
-    Callback* const older = std::exchange(callback->next_, owed_);
-    owed_ = callback;
+    Callback* const older = std::exchange(callback->next_, deferred_);
+    deferred_ = callback;
     callback = older;
   }
   if (next != kFinished) return true;
@@ -119,7 +119,7 @@ void StateBase::KeepUnlessDue(CallbackPtr& callback, Order order) {
            (word & (kReady | kSleeper));
   } while (!word_.compare_exchange_weak(word, next, std::memory_order_acq_rel,
                                         std::memory_order_acquire));
-  static_cast<void>(callback.release());  // The word's now.
+  static_cast<void>(callback.release());  // Owned by the word now.
 }
 
 void StateBase::AddCancelCallbackUnlessReady(
@@ -136,17 +136,17 @@ absl::Status StateBase::Wait(absl::Duration timeout) {
   if (WaitUntil(DeadlineAfter(timeout))) return absl::OkStatus();
   return absl::DeadlineExceededError(absl::StrCat(
       "Future::Wait: after ", absl::FormatDuration(timeout),
-      IsReady() ? " the result is there, but a callback attached earlier has "
+      IsReady() ? " the result is available, but an earlier callback has "
                   "not returned"
                 : " there is no result"));
 }
 
 bool StateBase::RunQueuedUntilDue() {
-  // Inside a callback: what is waited for may hang on callbacks that this very
-  // thread has put off, so they come first.
+  // Inside a callback: the awaited state may depend on callbacks that this
+  // thread has deferred, so they run first.
   while (!IsFinished() && RunOneQueued()) {
   }
-  // Inside a callback of this very future, which cannot wait for its own end.
+  // Inside a callback of this future, which cannot wait for its own end.
   return IsReady() && completer_ == std::this_thread::get_id();
 }
 
@@ -154,7 +154,7 @@ bool StateBase::WaitUntil(SteadyTime deadline) {
   if (RunQueuedUntilDue()) return true;
   if (wait_helper_ != nullptr && !IsReady() && deadline != SteadyTime::min()) {
     wait_helper_->Help(deadline);
-    // It may have completed this, or others, from inside a callback.
+    // A callback may have completed this state, or others.
     if (RunQueuedUntilDue()) return true;
   }
   return SleepUntil(deadline);
@@ -186,8 +186,7 @@ absl::Status AlreadyCompleteError() {
 }
 
 absl::Status DroppedPromiseError() {
-  return absl::AbortedError(
-      "Promise: dropped without a value; whoever had to set it gave up");
+  return absl::AbortedError("Promise: dropped without a value or an error");
 }
 
 absl::Status DroppedTaskError() {
@@ -206,7 +205,7 @@ absl::Status NotDoneError() {
 
 absl::Status NotFinishedError() {
   return absl::FailedPreconditionError(
-      "Future::value: cannot be moved out, a callback attached earlier has "
+      "Future::value: cannot be moved out, an earlier callback has "
       "not returned; Wait() first");
 }
 

@@ -74,7 +74,7 @@ struct ResultOf<void> {
 
 }  // namespace internal_future
 
-// What a Future<T> ends with: absl::StatusOr<T>, or absl::Status for void.
+// The result of a Future<T>: absl::StatusOr<T>, or absl::Status for void.
 template <typename T>
 using Result = typename internal_future::ResultOf<T>::Type;
 
@@ -93,7 +93,8 @@ class alignas(8) Callback {
   virtual ~Callback() = default;
   // Called once, without locks; the callback is disposed of right after.
   virtual void Run(StateBase& source) noexcept = 0;
-  // Of those that are part of something larger, not by delete.
+  // Overridden by callbacks that are part of a larger object, to omit the
+  // delete.
   virtual void Dispose() noexcept { delete this; }
 
  private:
@@ -103,7 +104,7 @@ class alignas(8) Callback {
 
 struct Disposer {
   Disposer() = default;
-  // So that std::make_unique makes callbacks. NOLINTNEXTLINE: implicit.
+  // Lets std::make_unique create callbacks. NOLINTNEXTLINE: implicit.
   template <typename C>
   Disposer(std::default_delete<C> /*unused*/) {}
   void operator()(Callback* callback) const { callback->Dispose(); }
@@ -111,7 +112,7 @@ struct Disposer {
 using CallbackPtr = std::unique_ptr<Callback, Disposer>;
 
 // The part that does not depend on T. Ownership: shared by the promise, the
-// future and, while callbacks are owed, the thread that runs them.
+// future and, while it runs callbacks, the publishing thread.
 class StateBase : public CancelRequest {
  public:
   enum class Order { kAtOnce, kInOrder };
@@ -126,10 +127,10 @@ class StateBase : public CancelRequest {
   // running callbacks they are queued behind those: a chain does not recurse.
   static void Publish(std::shared_ptr<StateBase> state);
 
-  // Keeps `callback`, or runs it here, as the table above says.
+  // Stores `callback`, or runs it here, according to the table above.
   void Attach(CallbackPtr callback, Order order);
 
-  // The same, if the callback may destroy the object that holds `state`.
+  // Attach() for a callback that may destroy the object that holds `state`.
   template <typename S>
   static void AttachTo(const std::shared_ptr<S>& state, CallbackPtr callback,
                        Order order) {
@@ -139,23 +140,23 @@ class StateBase : public CancelRequest {
     callback->Run(*kept);
   }
 
-  // Keeps `callback` and leaves it null, or does nothing if its time has come.
+  // Stores `callback` and leaves it null, or does nothing if it is due.
   void KeepUnlessDue(CallbackPtr& callback, Order order);
 
   // Blocks until finished, or for `timeout`; see Future::Wait.
   absl::Status Wait(absl::Duration timeout);
 
-  // The same; false if the deadline came first.
+  // Wait() with a deadline; false if the deadline came first.
   bool WaitUntil(SteadyTime deadline);
 
-  // Keeps `callback` for a request, or runs it, or drops it once this is ready.
+  // Stores `callback` for a request, or runs it, or drops it if this is ready.
   void AddCancelCallbackUnlessReady(std::unique_ptr<CancelCallback> callback);
 
   // Sets the helper of waiters, before this is visible to other threads.
   void SetWaitHelper(std::shared_ptr<WaitHelper> helper) {
     wait_helper_ = std::move(helper);
   }
-  // The same for what hangs on `source`.
+  // SetWaitHelper() with the helper of `source`, on which this state depends.
   void ShareWaitHelperOf(const StateBase& source) {
     if (source.wait_helper_ != nullptr) wait_helper_ = source.wait_helper_;
   }
@@ -171,14 +172,14 @@ class StateBase : public CancelRequest {
   }
   uintptr_t Load() const { return word_.load(std::memory_order_acquire); }
 
-  // Moves the word's list to owed_ and returns true; enters finished and
+  // Moves the word's list to deferred_ and returns true; enters finished and
   // returns false if there is none. For the publishing thread.
   bool TakeCallbacks();
   void RunCallbacks();
   // Runs the callbacks of one state that this thread has published while it
   // was running others; false if there is none.
   static bool RunOneQueued();
-  // True if there is nothing to wait for on this thread.
+  // True if this thread has nothing to wait for.
   bool RunQueuedUntilDue();
   bool SleepUntil(SteadyTime deadline);
 
@@ -190,7 +191,7 @@ class StateBase : public CancelRequest {
   std::atomic<bool> claimed_{false};
   std::thread::id completer_;  // The thread that published.
   std::shared_ptr<WaitHelper> wait_helper_;
-  Callback* owed_ = nullptr;                // Of the publishing thread alone.
+  Callback* deferred_ = nullptr;            // For the publishing thread only.
   std::shared_ptr<StateBase> next_queued_;  // Likewise.
 
   std::mutex mutex_;  // Guards sleeping and waking, no data.
@@ -231,7 +232,7 @@ bool Complete(std::shared_ptr<State<T>> state,
   return true;
 }
 
-// `error`, or kInternal in place of OK, which is not an error.
+// `error`, or kInternal instead of OK, which is not an error.
 absl::Status CheckedError(absl::Status error);
 
 absl::Status AlreadyCompleteError();

@@ -62,7 +62,7 @@ absl::StatusOr<PackedArguments> ArgumentWriter::Finish() && {
   TENON_RETURN_IF_ERROR(CopyPrivate());
   return PackedArguments{.bytes = std::move(bytes_).bytes(),
                          .fds = std::move(fds_),
-                         .only_for_one = std::move(only_for_one_),
+                         .exclusive = std::move(exclusive_),
                          .tensors = {std::make_move_iterator(tensors_.begin()),
                                      std::make_move_iterator(tensors_.end())}};
 }
@@ -70,15 +70,15 @@ absl::StatusOr<PackedArguments> ArgumentWriter::Finish() && {
 absl::StatusOr<UniqueFd> ArgumentReader::TakeFd() {
   if (next_fd_ == fds_.size()) {
     return absl::DataLossError(
-        absl::StrCat("there are only ", fds_.size(), " descriptors"));
+        absl::StrCat("arguments have only ", fds_.size(), " descriptors"));
   }
   return std::move(fds_[next_fd_++]);
 }
 
 absl::StatusOr<Tensor> ArgumentReader::TakePooled() {
   if (next_tensor_ == tensors_.size()) {
-    return absl::DataLossError(
-        absl::StrCat("there are only ", tensors_.size(), " tensors of arenas"));
+    return absl::DataLossError(absl::StrCat(
+        "arguments have only ", tensors_.size(), " tensors in blocks"));
   }
   return std::move(tensors_[next_tensor_++]);
 }
@@ -86,11 +86,11 @@ absl::StatusOr<Tensor> ArgumentReader::TakePooled() {
 absl::Status ArgumentReader::Finish() const {
   if (next_tensor_ != tensors_.size()) {
     return absl::DataLossError(absl::StrCat(
-        tensors_.size() - next_tensor_, " tensors of arenas are left over"));
+        tensors_.size() - next_tensor_, " surplus tensors in the arguments"));
   }
   if (next_fd_ != fds_.size()) {
-    return absl::DataLossError(
-        absl::StrCat(fds_.size() - next_fd_, " descriptors are left over"));
+    return absl::DataLossError(absl::StrCat(
+        fds_.size() - next_fd_, " surplus descriptors in the arguments"));
   }
   return bytes_.Finish();
 }

@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// ArgumentTraits: how a value gets into another process.
+// ArgumentTraits: how a value is passed to another process.
 //
-// A type travels if it has these traits; a type of your own gets them so:
+// A type can be passed if it has these traits. For a type of your own:
 //
 //   template <>
 //   struct tenon::spawn::ArgumentTraits<Camera> {
@@ -19,9 +19,9 @@
 //     }
 //   };
 //
-// Those of plain types are in plain_arguments.h, of what Tenon shares in
-// shm_arguments.h and ipc_arguments.h. Values travel as //ipc/channel:archive
-// has them: between processes of one program on one machine.
+// Traits of plain types are in plain_arguments.h, those of Tenon's shared types
+// in shm_arguments.h, ipc_arguments.h and queue_arguments.h. Values are encoded
+// by //ipc/channel:archive: for processes of one program on one machine.
 
 #ifndef TENON_SPAWN_ARGUMENTS_ARGUMENT_H_
 #define TENON_SPAWN_ARGUMENTS_ARGUMENT_H_
@@ -50,15 +50,16 @@ namespace tenon::spawn {
 struct PackedArguments {
   std::string bytes;
   std::vector<UniqueFd> fds;
-  // What is in it that only one process can have; empty if nothing.
-  std::string only_for_one;
-  // Those in blocks of arenas. Who sends holds them until the other side has
-  // claimed them (tensor_parcel.h); received, they are claimed, or say why not.
+  // What in it is exclusive to one process; empty if nothing is.
+  std::string exclusive;
+  // Tensors in blocks of arenas. The sender holds them until the receiver has
+  // claimed them (tensor_parcel.h). On receipt: claimed, or the error of the
+  // claim.
   std::vector<absl::StatusOr<Tensor>> tensors;
 };
 
-// Ownership: owns duplicates of the descriptors it was given, and has a share
-//   in the tensors.
+// Ownership: owns duplicates of the descriptors put into it, and shares
+//   ownership of the tensors.
 // Threads: thread-compatible.
 class ArgumentWriter {
  public:
@@ -72,18 +73,18 @@ class ArgumentWriter {
   // kResourceExhausted at the limit of descriptors.
   absl::Status PutFd(int fd);
 
-  // One in a block of an arena, which is held until the other side has it, or
-  // will never have it; or one in private memory, which Finish() copies into
-  // such a block.
+  // A tensor in a block of an arena, which is held until the receiver has
+  // claimed it or can no longer claim it; or a tensor in private memory, which
+  // Finish() copies into such a block.
   void PutPooled(Tensor tensor) { tensors_.emplace_back(std::move(tensor)); }
 
-  // Says that `what` cannot be given to several processes at once.
-  void IsOnlyForOne(absl::string_view what) {
-    only_for_one_ = std::string(what);
-  }
+  // Marks the arguments as exclusive: `what` cannot be given to several
+  // processes.
+  void SetExclusive(absl::string_view what) { exclusive_ = std::string(what); }
 
-  // All that was put. Tensors in private memory are copied into ArgumentArena()
-  // (argument_arena.h), all into one block; views of one storage stay that.
+  // Returns all that was put. Tensors in private memory are copied into
+  // ArgumentArena() (argument_arena.h), all into one block; views of one
+  // storage still share one storage.
   // Errors: those of ArgumentArena() and of Arena::TryAllocate().
   absl::StatusOr<PackedArguments> Finish() &&;
 
@@ -92,44 +93,44 @@ class ArgumentWriter {
 
   ArchiveWriter bytes_;
   std::vector<UniqueFd> fds_;
-  std::string only_for_one_;
+  std::string exclusive_;
   std::vector<Tensor> tensors_;
 };
 
 // Ownership: owns the descriptors and tensors that have not been taken; the
 //   bytes must outlive it.
 // Threads: thread-compatible.
-// Trust: the bytes may be anything; so may each descriptor, and what it is has
-//   to be checked by whoever takes it.
+// Trust: bytes and descriptors may be anything; the caller validates each
+//   descriptor it takes.
 class ArgumentReader {
  public:
   ArgumentReader(absl::string_view bytes, std::vector<UniqueFd> fds,
                  std::vector<absl::StatusOr<Tensor>> tensors = {})
       : bytes_(bytes), fds_(std::move(fds)), tensors_(std::move(tensors)) {}
 
-  // Errors: kDataLoss if the bytes end before.
+  // Errors: kDataLoss if the bytes are too short.
   template <ArchivableValue T>
   absl::StatusOr<T> Get() {
     return bytes_.Get<T>();
   }
   absl::StatusOr<std::string> GetString() { return bytes_.GetString(); }
 
-  // The next one. Errors: kDataLoss if there is none.
+  // The next descriptor. Errors: kDataLoss if none is left.
   absl::StatusOr<UniqueFd> TakeFd();
 
-  // The next one of PutPooled(), claimed. Errors: kDataLoss if there is none,
-  // or it could not be claimed because its sender was killed;
+  // The next tensor of PutPooled(), claimed. Errors: kDataLoss if none is left,
+  // or if it could not be claimed because its sender was killed;
   // kResourceExhausted at a limit of this process.
   absl::StatusOr<Tensor> TakePooled();
 
   // Errors: kDataLoss if bytes, descriptors or tensors are left over.
   absl::Status Finish() const;
 
-  // How many bytes have not been read.
+  // Number of unread bytes.
   size_t left() const { return bytes_.left(); }
 
-  // One T for all that is read here, made when it is first asked for: what
-  // makes two tensors of one storage that.
+  // A T shared by all Unpack() calls on this reader, created on first use:
+  // through it, two tensors of one storage are unpacked as two of one storage.
   template <typename T>
   T& Shared() {
     std::shared_ptr<void>& shared = shared_[typeid(T)];
@@ -149,7 +150,7 @@ class ArgumentReader {
 template <typename T>
 struct ArgumentTraits;
 
-// A type that travels.
+// A type that can be passed to another process.
 template <typename T>
 concept Argument = requires(const T& value, ArgumentWriter& to,
                             ArgumentReader& from) {
@@ -158,8 +159,8 @@ concept Argument = requires(const T& value, ArgumentWriter& to,
   { ArgumentTraits<T>::Unpack(from) } -> std::same_as<absl::StatusOr<T>>;
 };
 
-// Whether the sender must give it away: std::move() it. Say so by
-// `static constexpr bool kGivenAway = true;` in the traits.
+// Whether the sender must move it: std::move(). To require this, set `static
+// constexpr bool kGivenAway = true;` in the traits.
 template <typename T>
 constexpr bool IsGivenAway() {
   if constexpr (requires { ArgumentTraits<T>::kGivenAway; }) {
@@ -168,10 +169,10 @@ constexpr bool IsGivenAway() {
   return false;
 }
 
-// The name of a type as the compiler has it, readable.
+// The demangled name of a type.
 std::string ReadableTypeName(const std::type_info& type);
 
-// For what is sent as one descriptor and comes back by T::Adopt(fd).
+// For a type that is sent as one descriptor and reopened by T::Adopt(fd).
 template <typename T>
 struct AdoptedFdTraits {
   static std::string Name() { return ReadableTypeName(typeid(T)); }
@@ -185,8 +186,8 @@ struct AdoptedFdTraits {
   }
 };
 
-// The same for what may have a name in its place (SharingStrategy::kFileSystem)
-// and then comes back by T::Open(name).
+// For a type that may have a name (SharingStrategy::kFileSystem) instead of a
+// descriptor, and is then reopened by T::Open(name).
 template <typename T>
 struct NamedOrFdTraits {
   static std::string Name() { return ReadableTypeName(typeid(T)); }

@@ -16,7 +16,7 @@
 namespace tenon::spawn {
 namespace {
 
-// Never destroyed, as tensors may travel after main().
+// Never destroyed, as tensors may be sent after main().
 struct OfAProcess {
   std::shared_ptr<Arena> arena;
   uint64_t fork_count = ForkCount();

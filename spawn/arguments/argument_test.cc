@@ -120,22 +120,23 @@ TEST(ArgumentTest, WhatIsMovedIsGone) {
 }
 
 TEST(ArgumentTest, DescriptorThatIsNotOpenIsRefused) {
-  EXPECT_THAT(PackCall<UniqueFd>(UniqueFd()),
-              StatusIs(absl::StatusCode::kInvalidArgument,
-                       HasSubstr("an argument cannot travel: file descriptor "
-                                 "-1 is not open")));
+  EXPECT_THAT(
+      PackCall<UniqueFd>(UniqueFd()),
+      StatusIs(absl::StatusCode::kInvalidArgument,
+               HasSubstr(
+                   "cannot pack an argument: file descriptor -1 is not open")));
 }
 
 TEST(ArgumentTest, OtherSignatureIsRefusedNamingBoth) {
   const auto packed = PackCall<int, std::string>(1, std::string("x"));
   ASSERT_THAT(packed, IsOk());
-  EXPECT_THAT((UnpackCall<int, double>(packed->bytes, {})),
-              StatusIs(absl::StatusCode::kInvalidArgument,
-                       HasSubstr("takes (int, double) and was given (int, "
-                                 "std::string)")));
+  EXPECT_THAT(
+      (UnpackCall<int, double>(packed->bytes, {})),
+      StatusIs(absl::StatusCode::kInvalidArgument,
+               HasSubstr("takes (int, double), got (int, std::string)")));
   EXPECT_THAT(UnpackCall<int>("", {}),
               StatusIs(absl::StatusCode::kInvalidArgument,
-                       HasSubstr("without typed arguments")));
+                       HasSubstr("got no typed arguments")));
 }
 
 TEST(ArgumentTest, ShortenedOrLengthenedBytesAreRefused) {
@@ -152,15 +153,16 @@ TEST(ArgumentTest, ShortenedOrLengthenedBytesAreRefused) {
   std::vector<UniqueFd> one;
   one.emplace_back(dup(STDERR_FILENO));
   EXPECT_THAT(UnpackCall<T>(packed->bytes, std::move(one)),
-              StatusIs(absl::StatusCode::kDataLoss, HasSubstr("left over")));
+              StatusIs(absl::StatusCode::kDataLoss, HasSubstr("surplus")));
 }
 
 TEST(ArgumentTest, CountOfElementsWithoutBytesIsNotTrusted) {
   ExpectTravels(std::vector<std::tuple<>>(1000));
   const std::string many(8, '\x7f');
   ArgumentReader reader(many, {});
-  EXPECT_THAT(ArgumentTraits<std::vector<std::tuple<>>>::Unpack(reader),
-              StatusIs(absl::StatusCode::kDataLoss, HasSubstr("no bytes")));
+  EXPECT_THAT(
+      ArgumentTraits<std::vector<std::tuple<>>>::Unpack(reader),
+      StatusIs(absl::StatusCode::kDataLoss, HasSubstr("without bytes")));
   using Map = std::map<std::tuple<>, std::tuple<>>;
   ArgumentReader again(many, {});
   EXPECT_THAT(ArgumentTraits<Map>::Unpack(again),

@@ -30,8 +30,8 @@
 namespace tenon::spawn {
 namespace {
 
-// All that this process holds so. Never destroyed, as tensors may be held after
-// main().
+// All tensors that this process holds in this way. Never destroyed, as tensors
+// may be held after main().
 class Keeper final : public TensorReaper {
  public:
   void Hold(UniqueFd other_end, std::vector<Tensor> tensors) {
@@ -42,7 +42,7 @@ class Keeper final : public TensorReaper {
 
   bool ReapIfIdle() override {
     if (count_.load(std::memory_order_relaxed) == 0) return false;
-    std::vector<Held> gone;  // Let go of without the lock.
+    std::vector<Held> gone;  // Released without the lock.
     const std::unique_lock<std::mutex> lock(mutex_, std::try_to_lock);
     if (!lock.owns_lock()) return true;
     std::vector<pollfd> fds = Polled();
@@ -52,7 +52,7 @@ class Keeper final : public TensorReaper {
     return !held_.empty();
   }
 
-  // What is to be looked at, to be woken when something can be let go of.
+  // Descriptors to poll, to be woken when tensors can be released.
   std::vector<pollfd> ToPoll() {
     const std::lock_guard<std::mutex> lock(mutex_);
     return Polled();
@@ -70,7 +70,7 @@ class Keeper final : public TensorReaper {
     std::vector<pollfd> fds;
     fds.reserve(held_.size() + 1);
     for (const Held& held : held_) {
-      // A hang-up is told without being asked for, and nothing else counts.
+      // A hang-up is always reported, and no other event counts.
       fds.push_back({.fd = held.other_end.get(), .events = 0, .revents = 0});
     }
     return fds;
@@ -100,11 +100,12 @@ Keeper* KeeperIfAny() {
   return there != nullptr && there->is_of_this_process() ? there : nullptr;
 }
 
-void LetGoOfWhatWasTaken() {
+void ReleaseClaimed() {
   if (Keeper* const there = KeeperIfAny()) there->ReapIfIdle();
 }
 
-// That of a parent is given up: a thread that is not here may be at it.
+// A parent's instance is abandoned: a thread that does not exist here may have
+// been using it.
 Keeper& TheKeeper() {
   Keeper* there = keeper.load(std::memory_order_acquire);
   while (there == nullptr || !there->is_of_this_process()) {
@@ -112,7 +113,7 @@ Keeper& TheKeeper() {
     if (keeper.compare_exchange_strong(there, made,
                                        std::memory_order_acq_rel)) {
       Enlist(made);
-      SetShortageHook(LetGoOfWhatWasTaken);
+      SetShortageHook(ReleaseClaimed);
       return *made;
     }
     delete made;
@@ -123,10 +124,10 @@ Keeper& TheKeeper() {
 }  // namespace
 
 absl::StatusOr<UniqueFd> HoldUntilClosed(std::vector<Tensor> tensors) {
-  LetGoOfWhatWasTaken();
+  ReleaseClaimed();
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) {
-    return PosixError(errno, "pipe2", "tensors that are under way");
+    return PosixError(errno, "pipe2", "tensors in flight");
   }
   UniqueFd kept(ends[0]);
   UniqueFd receipt(ends[1]);
@@ -135,7 +136,7 @@ absl::StatusOr<UniqueFd> HoldUntilClosed(std::vector<Tensor> tensors) {
   return receipt;
 }
 
-absl::Status LetGoWhileWaiting(int fd) {
+absl::Status ReleaseWhileWaiting(int fd) {
   for (;;) {
     Keeper* const there = KeeperIfAny();
     if (there == nullptr || !there->ReapIfIdle()) return absl::OkStatus();

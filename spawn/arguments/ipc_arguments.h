@@ -4,8 +4,8 @@
 // ArgumentTraits of //ipc: Channel, Mutex, Semaphore, BoundedSemaphore, Event,
 // Condition, Barrier.
 //
-// A channel is given away, to one process: std::move() it. The others are
-// shared, as shared memory is (shm_arguments.h).
+// A channel is moved, to one process: std::move() it. The others are shared,
+// like shared memory (shm_arguments.h).
 
 #ifndef TENON_SPAWN_ARGUMENTS_IPC_ARGUMENTS_H_
 #define TENON_SPAWN_ARGUMENTS_IPC_ARGUMENTS_H_
@@ -33,7 +33,7 @@ struct ArgumentTraits<Channel> {
   static constexpr bool kGivenAway = true;
   static std::string Name() { return "tenon::Channel"; }
   static absl::Status Pack(const Channel& channel, ArgumentWriter& to) {
-    to.IsOnlyForOne("a Channel");
+    to.SetExclusive("a Channel");
     return to.PutFd(channel.fd());
   }
   static absl::StatusOr<Channel> Unpack(ArgumentReader& from) {

@@ -27,7 +27,7 @@ namespace tenon::spawn {
 absl::Status SignatureMismatch(absl::string_view what, absl::string_view takes,
                                absl::string_view given) {
   return absl::InvalidArgumentError(
-      absl::StrCat(what, " takes ", takes, " and was given ", given));
+      absl::StrCat(what, " takes ", takes, ", got ", given));
 }
 
 absl::StatusOr<absl::string_view> CheckCall(absl::string_view bytes,
@@ -37,7 +37,7 @@ absl::StatusOr<absl::string_view> CheckCall(absl::string_view bytes,
   if (!magic.ok() || *magic != kCallMagic) {
     return absl::InvalidArgumentError(
         absl::StrCat("the function takes ", signature,
-                     " and was started without typed arguments (start.h)"));
+                     ", got no typed arguments (start.h)"));
   }
   TENON_ASSIGN_OR_RETURN(const std::string given, reader.GetString());
   if (given != signature) {
@@ -86,7 +86,9 @@ absl::StatusOr<EnclosedTensors> TakeTensors(absl::string_view bytes,
   TENON_ASSIGN_OR_RETURN(const auto count, reader.Get<uint32_t>());
   TENON_ASSIGN_OR_RETURN(const std::string written, reader.GetString());
   if (count > enclosed.fds.size()) {
-    return absl::DataLossError("descriptors of tensors are missing");
+    return absl::DataLossError(absl::StrCat("arguments: ", enclosed.fds.size(),
+                                            " descriptors; want at least ",
+                                            count, " for tensors"));
   }
   const size_t others = enclosed.fds.size() - count;
   ArchiveReader parcel(written);

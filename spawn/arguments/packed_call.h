@@ -6,9 +6,9 @@
 //
 //   | magic | signature: "(std::string, std::vector<double>)" | arguments |
 //
-// The signature is what the receiver compares with its own before it reads on.
-// Tensors in blocks of arenas go beside it: in a parcel of what carries several
-// calls (pool_protocol.h), or for a start in front of it:
+// The receiver compares the signature with its own before it reads on. Tensors
+// in blocks of arenas are sent beside the call: in a parcel for a message with
+// several calls (pool_protocol.h), or in front of the call for a start:
 //
 //   | other magic | its descriptors, the last ones | length |
 //   | parcel (tensor_parcel.h) | call |
@@ -39,7 +39,7 @@ namespace tenon::spawn {
 inline constexpr uint32_t kCallMagic = 0x6c6c6163;     // "call"
 inline constexpr uint32_t kTensorsMagic = 0x736e6574;  // "tens"
 
-// As what an argument travels: what it is, but text as std::string.
+// The type as which an argument is sent: its own, but std::string for text.
 template <typename T>
 using TravelsAs =
     std::conditional_t<std::is_convertible_v<T, std::string_view> ||
@@ -52,24 +52,24 @@ std::string Signature() {
   return absl::StrCat("(", SequenceTraits<T...>::Names(), ")");
 }
 
-// kInvalidArgument with both, for `what`.
+// kInvalidArgument with both signatures, for `what`.
 absl::Status SignatureMismatch(absl::string_view what, absl::string_view takes,
                                absl::string_view given);
 
-// Checks the head of a call and returns the rest of its bytes.
-// Errors: kInvalidArgument if it is no call, or one of another signature.
+// Checks the header of a call and returns the rest of its bytes. Errors:
+// kInvalidArgument if it is not a call, or has another signature.
 absl::StatusOr<absl::string_view> CheckCall(absl::string_view bytes,
                                             const std::string& signature);
 
-// For calls that are sent as nothing but bytes and descriptors, to any number
-// of processes: puts the tensors of `call`, if it has any, in front of the
-// rest. They are held here until all have claimed them who have its
-// descriptors. Errors: kResourceExhausted at a limit of descriptors; Offer()'s
-// of arena_tensor.h.
+// For calls that are sent as plain bytes and descriptors, to any number of
+// processes: puts the tensors of `call`, if it has any, in front of the rest.
+// This process holds them until every process that has the descriptors has
+// claimed them. Errors: kResourceExhausted at a limit of descriptors; those of
+// Offer() of arena_tensor.h.
 absl::StatusOr<PackedArguments> EncloseTensors(PackedArguments call);
 
-// The reverse: they are claimed, or say why not, and their sender holds them no
-// longer for this process. Errors: kDataLoss.
+// The reverse: each tensor is claimed, or the error of its claim; their sender
+// no longer holds them for this process. Errors: kDataLoss.
 struct EnclosedTensors {
   absl::string_view call;  // Within the bytes.
   std::vector<UniqueFd> fds;
@@ -78,7 +78,7 @@ struct EnclosedTensors {
 absl::StatusOr<EnclosedTensors> TakeTensors(absl::string_view bytes,
                                             std::vector<UniqueFd> fds);
 
-// Ends the ownership of what was given away by std::move().
+// Destroys a value that was passed by std::move().
 template <typename T>
 void Consume(T&& value) {
   if constexpr (!std::is_lvalue_reference_v<T> && !std::is_const_v<T> &&
@@ -87,15 +87,15 @@ void Consume(T&& value) {
   }
 }
 
-// Packs `arguments` as the parameters `T`; what is given by std::move() is gone
-// afterwards, all else is only borrowed.
+// Packs `arguments` as the parameters `T`; arguments passed by std::move() are
+// moved from afterwards, all others are only borrowed.
 template <typename... T, typename... A>
 absl::StatusOr<PackedArguments> PackCall(A&&... arguments) {
   static_assert((Argument<T> && ...),
-                "an argument of this type cannot travel: it has no "
+                "an argument of this type cannot be sent: it has no "
                 "ArgumentTraits (argument.h), or their header is missing");
   static_assert((!(IsGivenAway<T>() && std::is_lvalue_reference_v<A>)&&...),
-                "this argument must be given away: std::move() it");
+                "this argument must be moved: std::move() it");
   ArgumentWriter writer;
   writer.Put(kCallMagic);
   writer.PutString(Signature<T...>());
@@ -107,12 +107,12 @@ absl::StatusOr<PackedArguments> PackCall(A&&... arguments) {
     if (packed.ok()) return packed;
     status = packed.status();
   }
-  return absl::Status(status.code(), absl::StrCat("an argument cannot travel: ",
+  return absl::Status(status.code(), absl::StrCat("cannot pack an argument: ",
                                                   status.message()));
 }
 
-// The reverse. Errors: CheckCall()'s, and what keeps an argument from being
-// made again.
+// The reverse. Errors: those of CheckCall(), and those of unpacking an
+// argument.
 template <typename... T>
 absl::StatusOr<std::tuple<T...>> UnpackCall(
     absl::string_view bytes, std::vector<UniqueFd> fds,
@@ -126,7 +126,7 @@ absl::StatusOr<std::tuple<T...>> UnpackCall(
   return values;
 }
 
-// The same of what EncloseTensors() has returned.
+// UnpackCall() for the result of EncloseTensors().
 template <typename... T>
 absl::StatusOr<std::tuple<T...>> UnpackCall(absl::string_view bytes,
                                             std::vector<UniqueFd> fds) {

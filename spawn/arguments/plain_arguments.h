@@ -1,9 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// ArgumentTraits of plain types: numbers, enums that state their underlying
-// type, strings, and vectors, pairs, tuples, optionals and maps of what
-// travels.
+// ArgumentTraits of plain types: numbers, enums with a fixed underlying type,
+// strings, and vectors, pairs, tuples, optionals and maps of types with traits.
 
 #ifndef TENON_SPAWN_ARGUMENTS_PLAIN_ARGUMENTS_H_
 #define TENON_SPAWN_ARGUMENTS_PLAIN_ARGUMENTS_H_
@@ -54,19 +53,19 @@ struct ArgumentTraits<std::string> {
   }
 };
 
-// A count is the sender's word. What has bytes of its own ends with them; of
-// what has none there cannot be many.
+// The sender states the count, so it is not trusted: elements with bytes end
+// with the message; the number of elements without bytes is limited.
 inline absl::Status CheckElements(uint64_t count, size_t bytes_of_one) {
   constexpr uint64_t kMaxWithoutBytes = 65'536;
   if (bytes_of_one > 0 || count <= kMaxWithoutBytes) return absl::OkStatus();
-  return absl::DataLossError(
-      absl::StrCat("a container of ", count,
-                   " elements that have no bytes; at most ", kMaxWithoutBytes));
+  return absl::DataLossError(absl::StrCat("container of ", count,
+                                          " elements without bytes; at most ",
+                                          kMaxWithoutBytes));
 }
 
 template <Argument T>
 struct ArgumentTraits<std::vector<T>> {
-  // Whether its elements travel as they lie in memory.
+  // Whether the elements are sent as one copy of their memory.
   static constexpr bool kIsFlat =
       std::is_arithmetic_v<T> && !std::is_same_v<T, bool>;
   static constexpr bool kGivenAway = IsGivenAway<T>();
@@ -91,14 +90,16 @@ struct ArgumentTraits<std::vector<T>> {
     if constexpr (kIsFlat) {
       TENON_ASSIGN_OR_RETURN(const std::string bytes, from.GetString());
       if (bytes.size() % sizeof(T) != 0) {
-        return absl::DataLossError("a vector with half an element");
+        return absl::DataLossError(absl::StrCat("vector of ", bytes.size(),
+                                                " bytes; want a multiple of ",
+                                                sizeof(T)));
       }
       values.resize(bytes.size() / sizeof(T));
       if (!bytes.empty()) {
         std::memcpy(values.data(), bytes.data(), bytes.size());
       }
     } else {
-      // No room is made for what has not been read.
+      // Nothing is reserved for elements that have not been read.
       TENON_ASSIGN_OR_RETURN(const auto size, from.Get<uint64_t>());
       for (uint64_t i = 0; i < size; ++i) {
         const size_t left = from.left();
@@ -179,7 +180,7 @@ struct ArgumentTraits<std::map<K, V>> {
   }
 };
 
-// What is packed one after the other, without a name or a count.
+// Values packed one after the other, without a name or a count.
 template <typename... T>
 struct SequenceTraits {
   static std::string Names() {
@@ -195,7 +196,7 @@ struct SequenceTraits {
   }
   static absl::StatusOr<std::tuple<T...>> Unpack(ArgumentReader& from) {
     absl::Status status;
-    // Braces: from left to right. After an error nothing more is read.
+    // Braces: evaluated from left to right. After an error, reads no more.
     std::tuple<std::unique_ptr<T>...> values{UnpackOne<T>(from, status)...};
     if (!status.ok()) return status;
     return std::apply(

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Tensors in private memory as arguments and results: copied, as TensorQueue's
-// Put() does (//ipc/tensor_codec:tensor_codec_test).
+// Tensors in private memory as arguments and results: copied, as by
+// TensorQueue's Put() (//ipc/tensor_codec:tensor_codec_test).
 
 #include <cstddef>
 #include <cstdint>
@@ -61,7 +61,7 @@ absl::Status Check(bool condition, absl::string_view what) {
   return condition ? absl::OkStatus() : absl::InternalError(what);
 }
 
-// Ten elements, which are first, first + 1, ...
+// Ten elements: first, first + 1, ...
 absl::StatusOr<Tensor> MakePrivate(int64_t first) {
   TENON_ASSIGN_OR_RETURN(Tensor tensor,
                          Tensor::Create(kDtypeOf<int64_t>, {10}));
@@ -124,7 +124,7 @@ absl::StatusOr<int> TakeViews(Tensor whole, Tensor tail) {
 }
 TENON_POOL_FUNCTION(TakeViews);
 
-// A private tensor is the result, too.
+// The result is a private tensor, too.
 absl::StatusOr<Tensor> OneMore(Tensor tensor) {
   TENON_ASSIGN_OR_RETURN(const int64_t* const first,
                          tensor.at<const int64_t>({0}));

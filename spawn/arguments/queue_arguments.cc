@@ -42,7 +42,7 @@ absl::StatusOr<QueueHandle> UnpackQueueHandle(ArgumentReader& from) {
 absl::Status ArgumentTraits<std::unique_ptr<TensorQueue>>::Pack(
     const std::unique_ptr<TensorQueue>& queue, ArgumentWriter& to) {
   if (queue == nullptr) {
-    return absl::InvalidArgumentError("a TensorQueue that is null");
+    return absl::InvalidArgumentError("null TensorQueue");
   }
   return PackQueueHandle(queue->Share(), to);
 }

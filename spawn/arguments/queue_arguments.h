@@ -10,9 +10,9 @@
 //   }
 //   TENON_SPAWN_FUNCTION(Work);
 //
-// A queue stays its sender's, and each child is one more participant. A Pipe
-// gives its other end, to one process. The sender keeps its own until the
-// children have opened theirs: queue.h says why.
+// The sender keeps its queue, and each child is one more participant. A Pipe
+// sends its other end, to one process. The sender must keep its object until
+// the children have opened theirs: queue.h explains why.
 
 #ifndef TENON_SPAWN_ARGUMENTS_QUEUE_ARGUMENTS_H_
 #define TENON_SPAWN_ARGUMENTS_QUEUE_ARGUMENTS_H_
@@ -40,7 +40,7 @@ absl::Status PackQueueHandle(absl::StatusOr<QueueHandle> handle,
                              ArgumentWriter& to);
 absl::StatusOr<QueueHandle> UnpackQueueHandle(ArgumentReader& from);
 
-// For what has Share(), and comes back by Q::Open(handle).
+// For a type that has Share(), and is reopened by Q::Open(handle).
 template <typename Q>
 struct QueueTraits {
   static std::string Name() { return ReadableTypeName(typeid(Q)); }
@@ -64,7 +64,7 @@ struct ArgumentTraits<JoinableQueue<T>> : QueueTraits<JoinableQueue<T>> {};
 template <typename T>
 struct ArgumentTraits<Pipe<T>> : QueueTraits<Pipe<T>> {
   static absl::Status Pack(const Pipe<T>& pipe, ArgumentWriter& to) {
-    to.IsOnlyForOne("the other end of a Pipe");
+    to.SetExclusive("the other end of a Pipe");
     return QueueTraits<Pipe<T>>::Pack(pipe, to);
   }
 };

@@ -34,7 +34,7 @@ using ::testing::HasSubstr;
 
 Deadline Watchdog() { return Deadline::After(absl::Seconds(30)); }
 
-// Takes jobs until there are no more, and says with a tensor what it has done.
+// Takes jobs until there are no more, and reports its work with a tensor.
 absl::Status Work(int index, Queue<int64_t> jobs,
                   std::unique_ptr<TensorQueue> results) {
   for (;;) {
@@ -93,7 +93,7 @@ TEST(QueueArgumentsTest, APipeIsForOne) {
     TENON_ASSERT_OK_AND_ASSIGN(Processes one, Start(1, "Echo", {}, pipe));
     ASSERT_THAT(pipe.Send(41, Watchdog()), IsOk());
     EXPECT_THAT(pipe.Receive(Watchdog()), IsOkAndHolds(42));
-    pipe = Pipe<int64_t>::Create().value();  // This end is gone.
+    pipe = Pipe<int64_t>::Create().value();  // This end is destroyed.
     EXPECT_THAT(one.Join(Watchdog()), IsOk());
   }
 }

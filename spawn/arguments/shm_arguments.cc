@@ -30,7 +30,7 @@ absl::StatusOr<SegmentKind> CheckKind(uint8_t kind) {
     case SegmentKind::kSharedWritable:
       return static_cast<SegmentKind>(kind);
   }
-  return absl::DataLossError(absl::StrCat("a segment of kind ", int{kind}));
+  return absl::DataLossError(absl::StrCat("unknown segment kind ", int{kind}));
 }
 
 }  // namespace
@@ -57,7 +57,7 @@ absl::Status ArgumentTraits<Tensor>::Pack(const Tensor& tensor,
   const bool pooled = is_private || tensor.storage()->lease() != nullptr;
   to.Put(pooled);
   if (pooled) {
-    // What would keep it from being sent is an error of this call.
+    // An error that would prevent sending is returned here.
     if (!is_private) TENON_RETURN_IF_ERROR(Describe(tensor).status());
     to.PutPooled(tensor);
     return absl::OkStatus();

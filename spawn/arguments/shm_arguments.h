@@ -3,11 +3,11 @@
 
 // ArgumentTraits of shared memory: Segment, Tensor, Value, Array.
 //
-// Sender and receiver then have the same memory, but for tensors in private
-// memory, which are copied. What has a name (the strategy
-// kFileSystem) travels by it, and has to have it still when it arrives; all
-// else travels as a descriptor, or is held for as long as it is under way, and
-// the sender may drop it at once.
+// Sender and receiver then share the same memory, except for tensors in private
+// memory, which are copied. An object with a name (the strategy kFileSystem) is
+// sent by its name, and must still have it when the message arrives; all others
+// are sent as a descriptor, or are held while in flight, and the sender may
+// drop them at once.
 
 #ifndef TENON_SPAWN_ARGUMENTS_SHM_ARGUMENTS_H_
 #define TENON_SPAWN_ARGUMENTS_SHM_ARGUMENTS_H_
@@ -26,7 +26,7 @@
 
 namespace tenon::spawn {
 
-// Of either kind. Its mapping stays behind.
+// A segment of either strategy. Its mapping is not sent.
 template <>
 struct ArgumentTraits<Segment> {
   static std::string Name() { return "tenon::Segment"; }
@@ -34,22 +34,23 @@ struct ArgumentTraits<Segment> {
   static absl::StatusOr<Segment> Unpack(ArgumentReader& from);
 };
 
-// With its shape. Tensors of one storage are that at the other end, too, if
-// they travel in one call.
+// A tensor with its shape. Tensors of one storage share one storage in the
+// receiver, too, if they are sent in one call.
 //
-// A shared one (Tensor::Share()) is the same memory there. One in private
-// memory is copied into a block of ArgumentArena() (argument_arena.h): the
-// bytes from the first to the last that the arguments have of it. The receivers
-// of the copy can read it; it is the tensor as it was when the call was made.
+// A shared tensor (Tensor::Share()) is the same memory in the receiver. A
+// tensor in private memory is copied into a block of ArgumentArena()
+// (argument_arena.h): the bytes from the first to the last that the arguments
+// use of its storage. The receivers can only read the copy, which is the tensor
+// at the time of the call.
 //
-// A block is not copied. It is held by the sender until each receiver has
-// claimed it or is dead (the arguments of Start()), until the task has ended
-// (those of a pool), until the pool has it (results); then by whoever has the
-// tensor. If who sends it does not own the arena, and is killed before it was
-// claimed, the receiver's call may fail with kDataLoss.
-// Errors: as Export() of tensor_handle.h and Describe() of arena_tensor.h:
-// kFailedPrecondition for a shared one inherited by fork(); kResourceExhausted
-// if there is no memory for a copy.
+// A block is not copied. The sender holds it until each receiver has claimed it
+// or is dead (arguments of Start()), until the task has ended (arguments of a
+// pool), until the pool has claimed it (results); then the process that has the
+// tensor holds it. If the sender does not own the arena and is killed before
+// the claim, the receiver's call may fail with kDataLoss.
+// Errors: those of Export() of tensor_handle.h and Describe() of
+// arena_tensor.h: kFailedPrecondition for a shared tensor inherited by fork();
+// kResourceExhausted if memory for a copy is not available.
 template <>
 struct ArgumentTraits<Tensor> {
   static std::string Name() { return "tenon::Tensor"; }

@@ -34,9 +34,8 @@
 namespace tenon::spawn {
 namespace {
 
-absl::Status NoParcel(absl::string_view why) {
-  return absl::DataLossError(
-      absl::StrCat("what came is no parcel of tensors: ", why));
+absl::Status MalformedParcel(absl::string_view why) {
+  return absl::DataLossError(absl::StrCat("malformed tensor parcel: ", why));
 }
 
 absl::StatusOr<std::vector<UniqueFd>> Duplicate(
@@ -45,7 +44,7 @@ absl::StatusOr<std::vector<UniqueFd>> Duplicate(
   for (const UniqueFd& fd : fds) {
     copies.emplace_back(fcntl(fd.get(), F_DUPFD_CLOEXEC, 0));
     if (copies.back().valid()) continue;
-    return PosixError(errno, "fcntl(F_DUPFD_CLOEXEC)", "the offer of an arena");
+    return PosixError(errno, "fcntl(F_DUPFD_CLOEXEC)", "offer of an arena");
   }
   return copies;
 }
@@ -53,7 +52,10 @@ absl::StatusOr<std::vector<UniqueFd>> Duplicate(
 absl::StatusOr<ArenaTensorHandle> ReadHandle(ArchiveReader& bytes) {
   TENON_ASSIGN_OR_RETURN(const std::string raw, bytes.GetString());
   ArenaTensorHandle handle;
-  if (raw.size() != sizeof(handle)) return NoParcel("the size of a handle");
+  if (raw.size() != sizeof(handle)) {
+    return MalformedParcel(absl::StrCat("handle of ", raw.size(),
+                                        " bytes; want ", sizeof(handle)));
+  }
   std::memcpy(&handle, raw.data(), sizeof(handle));
   return handle;
 }
@@ -64,7 +66,7 @@ absl::StatusOr<ArenaTensorHandle> ReadHandle(ArchiveReader& bytes) {
 
 absl::StatusOr<uint32_t> TensorParcel::OfferOf(
     const Tensor& tensor, const ArenaTensorHandle& handle) {
-  // As a rule it is the last one.
+  // Usually it is the last one.
   const auto found =
       std::find_if(offers_.rbegin(), offers_.rend(), [&](const Offered& there) {
         return there.segment == handle.block.segment &&
@@ -123,13 +125,16 @@ struct TensorClaimer::Received {
 absl::StatusOr<TensorClaimer::Received> TensorClaimer::Read(
     ArchiveReader& bytes, absl::Span<UniqueFd> fds) {
   Received received;
-  // Nothing is made room for that has not been read.
+  // Nothing is reserved for elements that have not been read.
   TENON_ASSIGN_OR_RETURN(const auto offers, bytes.Get<uint32_t>());
   for (uint32_t i = 0; i < offers; ++i) {
     Received::Offered offer;
     TENON_ASSIGN_OR_RETURN(offer.bytes, bytes.GetString());
     TENON_ASSIGN_OR_RETURN(const auto count, bytes.Get<uint32_t>());
-    if (count > fds.size()) return NoParcel("descriptors are missing");
+    if (count > fds.size()) {
+      return MalformedParcel(
+          absl::StrCat(fds.size(), " descriptors left; want ", count));
+    }
     for (UniqueFd& fd : fds.first(count)) offer.fds.push_back(std::move(fd));
     fds.remove_prefix(count);
     received.offers.push_back(std::move(offer));
@@ -139,12 +144,16 @@ absl::StatusOr<TensorClaimer::Received> TensorClaimer::Read(
     Received::Named tensor;
     TENON_ASSIGN_OR_RETURN(tensor.offer, bytes.Get<uint32_t>());
     TENON_ASSIGN_OR_RETURN(tensor.handle, ReadHandle(bytes));
-    if (tensor.offer >= offers) return NoParcel("an offer is missing");
+    if (tensor.offer >= offers) {
+      return MalformedParcel(
+          absl::StrCat("offer ", tensor.offer, " of ", offers));
+    }
     received.tensors.push_back(tensor);
   }
   TENON_ASSIGN_OR_RETURN(const bool has_receipt, bytes.Get<bool>());
   if (fds.size() != (has_receipt ? 1 : 0)) {
-    return NoParcel(absl::StrCat(fds.size(), " descriptors at its end"));
+    return MalformedParcel(absl::StrCat(
+        fds.size(), " descriptors at its end; want ", has_receipt ? 1 : 0));
   }
   if (has_receipt) received.receipt = std::move(fds.front());
   return received;
@@ -173,12 +182,12 @@ absl::StatusOr<Tensor> TensorClaimer::ClaimOne(const ArenaTensorHandle& handle,
   }
   if (tensor.ok() || absl::IsResourceExhausted(tensor.status())) return tensor;
   return absl::DataLossError(
-      absl::StrCat("a tensor is lost: ", tensor.status().message()));
+      absl::StrCat("a tensor cannot be claimed: ", tensor.status().message()));
 }
 
 absl::Status TensorClaimer::Accept(uint32_t offer, Received& received) {
   const Received::Offered& offered = received.offers[offer];
-  // There may be another tensor for which it is needed.
+  // Another tensor may need the offer, too.
   TENON_ASSIGN_OR_RETURN(std::vector<UniqueFd> fds, Duplicate(offered.fds));
   return importer_.Accept(offered.bytes, std::move(fds));
 }

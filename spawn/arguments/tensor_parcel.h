@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// How tensors in blocks of arenas travel with a message: by reference, with an
-// offer of each segment that they lie in. Not for users.
+// Sends tensors in blocks of arenas with a message: by reference, with an offer
+// of each segment that contains one of them. Not for users.
 //
 //   TensorParcel parcel;
 //   TENON_RETURN_IF_ERROR(parcel.Add(frame));
@@ -13,10 +13,10 @@
 //   // The receiver, from what it got:
 //   TENON_ASSIGN_OR_RETURN(auto tensors, claimer.Claim(bytes, fds));
 //
-// Who sends keeps the tensors until they are claimed: by a receipt
-// (hold_until_closed.h), which the claimer closes, or until it is answered.
-// Offers come with every parcel, so nobody has to remember what a receiver
-// knows, and a receiver may forget what it likes.
+// The sender holds the tensors until they are claimed: by a receipt
+// (hold_until_closed.h), which the claimer closes, or until the message is
+// answered. Every parcel contains its offers, so the sender keeps no record of
+// the receiver's attachments, and a receiver may drop any of them.
 
 #ifndef TENON_SPAWN_ARGUMENTS_TENSOR_PARCEL_H_
 #define TENON_SPAWN_ARGUMENTS_TENSOR_PARCEL_H_
@@ -36,7 +36,7 @@
 
 namespace tenon::spawn {
 
-// Ownership: borrows the descriptors of the arenas, which are good as long as
+// Ownership: borrows the descriptors of the arenas, which are valid as long as
 //   the tensors live.
 // Threads: thread-compatible.
 class TensorParcel {
@@ -45,10 +45,10 @@ class TensorParcel {
   absl::Status Add(const Tensor& tensor);
   bool empty() const { return tensors_.empty(); }
 
-  // Goes with it, and is closed by each receiver once it has claimed.
+  // Sent with the parcel, and closed by each receiver once it has claimed.
   void set_receipt(int fd) { receipt_ = fd; }
 
-  // Appends it to a message and its descriptors, whose last it has to be.
+  // Appends the parcel to a message and its descriptors; must be the last part.
   void Write(ArchiveWriter& bytes, std::vector<int>& fds) const;
 
  private:
@@ -70,7 +70,7 @@ class TensorParcel {
   int receipt_ = -1;
 };
 
-// Ownership: stays attached to the arenas it has seen, up to 128 of them, until
+// Ownership: stays attached to the last arenas used, up to 128 of them, until
 //   it is destroyed.
 // Threads: thread-safe.
 // Processes: in a forked child calls fail with kFailedPrecondition.
@@ -80,11 +80,11 @@ class TensorClaimer {
   TensorClaimer()
       : importer_({.max_arenas = kMaxArenas, .forget_idle = true}) {}
 
-  // Reads what Write() has written, with all descriptors behind those of the
-  // message itself; and closes the receipt, whatever comes of it. Each tensor
-  // is claimed, or there is said why it cannot be: kDataLoss if it was reused,
-  // as its sender was killed; kResourceExhausted at a limit of this process.
-  // Errors: kDataLoss if it is not a parcel.
+  // Reads the parcel from `bytes`, with all descriptors behind those of the
+  // message itself; closes the receipt in any case. Each element is a claimed
+  // tensor or the error of its claim: kDataLoss if the block was reused because
+  // the sender was killed; kResourceExhausted at a limit of this process.
+  // Errors: kDataLoss if the parcel is malformed.
   absl::StatusOr<std::vector<absl::StatusOr<Tensor>>> Claim(
       ArchiveReader& bytes, absl::Span<UniqueFd> fds);
 

@@ -38,7 +38,7 @@ std::shared_ptr<Arena> MakeArena() {
   return Arena::Create({.max_blocks = 8192}).value();
 }
 
-// A parcel as it lies in a message.
+// A parcel in a message.
 struct Sent {
   std::string bytes;
   std::vector<int> fds;
@@ -116,12 +116,12 @@ TEST(TensorParcelTest, AReceiptEndsTheHold) {
     TensorClaimer claimer;
     EXPECT_THAT(ClaimIn(claimer, sent.bytes, std::move(first)), IsOk());
     arena->Trim().IgnoreError();
-    EXPECT_EQ(arena->Use().blocks_in_use, 1u);  // For the second.
+    EXPECT_EQ(arena->Use().blocks_in_use, 1u);  // Still held for the second.
     EXPECT_THAT(ClaimIn(claimer, sent.bytes, std::move(second)), IsOk());
     EXPECT_TRUE(NothingIsLeftIn(*arena));
   }
   EXPECT_TRUE(NothingIsLeftIn(*arena));
-  // That of what was held; the rest is the column of this process.
+  // The descriptor of the receipt; the rest is the column of this process.
   EXPECT_LE(CountOpenFds(), fds + 1);
 }
 
@@ -139,7 +139,7 @@ TEST(TensorParcelTest, WhatWasTakenBackIsLost) {
                              ClaimIn(claimer, sent.bytes, std::move(fds)));
   ASSERT_EQ(tensors.size(), 2u);
   EXPECT_THAT(tensors[0], StatusIs(absl::StatusCode::kDataLoss,
-                                   HasSubstr("a tensor is lost")));
+                                   HasSubstr("a tensor cannot be claimed")));
   EXPECT_THAT(CheckCounting(tensors[1].value(), 10, 1), IsOk());
 }
 
@@ -174,7 +174,7 @@ TEST(TensorParcelTest, DescriptorsThatDoNotFit) {
   fewer.pop_back();
   EXPECT_THAT(ClaimIn(claimer, sent.bytes, std::move(fewer)),
               StatusIs(absl::StatusCode::kDataLoss));
-  // As many, but not what an offer has.
+  // The same number, but not those of an offer.
   std::vector<UniqueFd> others = sent.Arrive();
   for (UniqueFd& fd : others) fd.Reset(dup(STDERR_FILENO));
   TENON_ASSERT_OK_AND_ASSIGN(const auto tensors,
@@ -209,7 +209,7 @@ TEST(TensorParcelFuzzTest, AnyBytesAreRefusedOrNameWhatIsThere) {
         ASSERT_THAT(tensor, StatusIs(absl::StatusCode::kDataLoss));
       } else if (const auto bytes = tensor->data<const std::byte>();
                  bytes.ok() && !bytes->empty()) {
-        // All of it is there to be read.
+        // The whole range can be read.
         ASSERT_LE(bytes->size(), tensor->storage()->size_bytes());
         ASSERT_NE(
             static_cast<int>(bytes->front()) + static_cast<int>(bytes->back()),

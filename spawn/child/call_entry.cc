@@ -51,8 +51,9 @@ EntryOutcome CatchAll(const std::function<absl::Status()>& body,
   } catch (...) {
     const std::type_info* type = abi::__cxa_current_exception_type();
     if (type != nullptr) return Uncaught(*type, "");
-    // Not of C++. It must not be swallowed by leaving this block, and must not
-    // go on either: the process would stay, without its main thread.
+    // Not a C++ exception. It must not be swallowed by leaving this block, and
+    // must not continue either: the process would stay, without its main
+    // thread.
     on_unwinding({absl::InternalError(
                       "the entry point ended its thread (pthread_exit() or "
                       "pthread_cancel())"),

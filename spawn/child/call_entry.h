@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Calls an entry point and makes a value of whatever comes out of it.
+// Calls an entry point; captures its status or exception as a value.
 
 #ifndef TENON_SPAWN_CHILD_CALL_ENTRY_H_
 #define TENON_SPAWN_CHILD_CALL_ENTRY_H_
@@ -16,7 +16,7 @@ namespace tenon::spawn {
 
 struct EntryOutcome {
   absl::Status status;
-  // Where an exception was thrown; empty if nobody has recorded that.
+  // Where an exception was thrown; empty if that was not recorded.
   std::string stack;
 };
 
@@ -26,9 +26,9 @@ using ThrowStack = std::string (*)();
 void SetThrowStack(ThrowStack function);
 
 // Runs `body`, which may throw anything; an exception becomes kInternal with
-// its type and its what(), or its text if text was thrown. If it is none of C++
-// (pthread_exit(), pthread_cancel()), calls `on_unwinding`, which must not
-// return.
+// its type and its what(), or its text if text was thrown. If the unwinding is
+// not a C++ exception (pthread_exit(), pthread_cancel()), calls `on_unwinding`,
+// which must not return.
 EntryOutcome CatchAll(const std::function<absl::Status()>& body,
                       const std::function<void(EntryOutcome)>& on_unwinding);
 

@@ -44,7 +44,7 @@
 namespace tenon::spawn {
 namespace {
 
-// How a child leaves: std::exit() or EndForked().
+// Ends the process: std::exit() or EndForked().
 using Leave = void (*)(int exit_code);
 
 [[noreturn]] void EndForked(int exit_code) {
@@ -59,22 +59,22 @@ int64_t NowNs() {
   return int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
 }
 
-// Which file a descriptor means; 0 if it is not open.
+// Identifies the file of a descriptor; 0 if it is not open.
 ino_t IdentityOf(int fd) {
   struct stat about = {};
   return fstat(fd, &about) == 0 ? about.st_ino : 0;
 }
 
-// Of kControlFd, as it was in the beginning. A process is one child once.
+// The initial identity of kControlFd. A process is a child only once.
 ino_t control_identity = 0;
 
 // Reports and ends the process.
 [[noreturn]] void Finish(Channel& control, EntryOutcome outcome, Leave leave) {
   const int exit_code = outcome.status.ok() ? EXIT_SUCCESS : EXIT_FAILURE;
   // The entry point may have closed all descriptors, as daemons do, and opened
-  // others: what now has that number is not to get the report.
+  // others: a file that has that number now must not receive the report.
   const bool is_control = IdentityOf(control.fd()) == control_identity;
-  // If the parent is gone, the report is not needed.
+  // If the parent has ended, the report is not needed.
   if (is_control) {
     SendReport(control, {.status = std::move(outcome.status),
                          .time_ns = NowNs(),
@@ -85,26 +85,27 @@ ino_t control_identity = 0;
   std::abort();
 }
 
-// Somebody has typed the flag: there is no parent to report to.
+// The flag was given on a command line: there is no parent to report to.
 [[noreturn]] void RefuseFlag(const absl::Status& why) {
-  std::fprintf(stderr,
-               "%s is for the children that tenon::spawn::Process starts, and "
-               "this process is none: %s\n",
-               kChildFlag, why.ToString().c_str());
+  std::fprintf(
+      stderr,
+      "%s is reserved for children that tenon::spawn::Process starts, and "
+      "this process is not one of them: %s\n",
+      kChildFlag, why.ToString().c_str());
   std::exit(EXIT_FAILURE);
 }
 
 // If the parent had closed a standard stream, the next descriptor to be opened
-// or received would take its place, and printf() would write into it.
+// or received would take its number, and printf() would write into it.
 void OccupyStandardStreams() {
   for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; ++fd) {
     if (fcntl(fd, F_GETFD) >= 0) continue;
-    // The lowest free descriptor, so it is this one; it is to be inherited.
+    // The lowest free descriptor, so it is this one; children inherit it.
     [[maybe_unused]] const int null = open("/dev/null", O_RDWR);
   }
 }
 
-// The kernel has named the process after the path it was started from, "exe".
+// The kernel has named the process after the executed path, "exe".
 void NameProcess() {
   const std::string& name = ProgramName();
   prctl(PR_SET_NAME, name.c_str() + (name.rfind('/') + 1));
@@ -112,13 +113,14 @@ void NameProcess() {
 
 void ApplySignals(bool ignore_interrupt) {
   if (ignore_interrupt) signal(SIGINT, SIG_IGN);
-  // One that has arrived meanwhile takes effect here.
+  // A SIGINT that has arrived meanwhile takes effect here.
   sigset_t none;
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);
 }
 
-// Everything but calling the entry point; that is found in `*function`.
+// Does everything except calling the entry point, which is returned in
+// `*function`.
 absl::StatusOr<Child> Prepare(Channel& control, EntryFunction* function) {
   const absl::Status leashed = TieToDeathPipe(UniqueFd(kDeathPipeFd));
   if (absl::IsUnavailable(leashed)) _exit(kOrphanExitCode);
@@ -133,7 +135,7 @@ absl::StatusOr<Child> Prepare(Channel& control, EntryFunction* function) {
     TENON_RETURN_IF_ERROR(RecordCrashes(std::move(handover.crash_record)));
   }
   const absl::Status received = ReceiveRest(control, handover);
-  // Without all of its descriptors, the entry point has nothing to end orderly.
+  // Without all of its descriptors, the entry point has nothing to end cleanly.
   if (absl::IsUnavailable(received)) _exit(kOrphanExitCode);
   TENON_RETURN_IF_ERROR(received);
   SetCurrentProcess(start.entry, start.index);
@@ -144,7 +146,7 @@ absl::StatusOr<Child> Prepare(Channel& control, EntryFunction* function) {
   if (*function == nullptr) {
     return absl::NotFoundError(absl::StrCat(
         "the child has no such entry point when Init() runs (is it in a "
-        "library that is loaded later?); there are: ",
+        "library that is loaded later?); registered: ",
         absl::StrJoin(EntryNames(), ", ")));
   }
   if (handover.mapped_argument.size_bytes() > 0) {

@@ -20,7 +20,7 @@ struct Self {
   uint64_t fork_count;
 };
 
-// Never destroyed; a child by fork leaves its parent's behind.
+// Never destroyed; a child by fork ignores its parent's instance.
 std::atomic<const Self*> self{nullptr};
 
 }  // namespace

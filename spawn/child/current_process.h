@@ -1,14 +1,14 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// CurrentProcess: what this process is to the one that started it.
+// CurrentProcess: entry point and index of this process.
 //
 //   if (std::optional<CurrentProcess> self = CurrentProcess::Get()) {
 //     prefix = absl::StrCat(self->entry, "/", self->index);
 //   }
 //
-// For code that has neither the entry point's Child nor its index at hand: log
-// sinks, names of files.
+// For code without access to the entry point's Child or index: log sinks, names
+// of files.
 
 #ifndef TENON_SPAWN_CHILD_CURRENT_PROCESS_H_
 #define TENON_SPAWN_CHILD_CURRENT_PROCESS_H_
@@ -22,8 +22,8 @@ namespace tenon::spawn {
 
 // A value. Thread-safe.
 struct CurrentProcess {
-  // Empty in a process that was not started by Process::Start() and its like,
-  // a fork of such a one among them.
+  // Empty in a process that was not started as a child by this library, and in
+  // a fork of a child.
   static std::optional<CurrentProcess> Get();
 
   std::string entry;      // ProcessOptions::entry.
@@ -31,7 +31,7 @@ struct CurrentProcess {
   pid_t parent_pid = -1;  // As Parent::pid() (parent.h).
 };
 
-// For the child's half of a start, before anything of the user's runs.
+// For the child's half of a start, before any user code runs.
 void SetCurrentProcess(const std::string& entry, int index);
 
 }  // namespace tenon::spawn

@@ -31,8 +31,7 @@ struct Registry {
   std::map<std::string, Entry> entries;
 };
 
-// Made by whoever registers first, in whatever order static initialisers run;
-// never destroyed.
+// Created on first use, in any order of static initialisers; never destroyed.
 Registry& TheRegistry() {
   static Registry& registry = *new Registry;
   return registry;
@@ -49,7 +48,7 @@ bool Register(absl::string_view name, Entry entry) {
   Registry& registry = TheRegistry();
   const std::lock_guard<std::mutex> lock(registry.mutex);
   if (!registry.entries.emplace(key, std::move(entry)).second) {
-    DieOfBadEntry(key, "there is another entry point of this name");
+    DieOfBadEntry(key, "this name is already registered");
   }
   return true;
 }

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Entry points: the functions of this program that a child process may run.
+// Entry points: functions of this program that a child process may run.
 
 #ifndef TENON_SPAWN_CHILD_ENTRY_H_
 #define TENON_SPAWN_CHILD_ENTRY_H_
@@ -19,7 +19,7 @@
 
 namespace tenon::spawn {
 
-// What an entry point is given.
+// The argument of an entry point.
 // Ownership: owns the descriptors until they are taken.
 // Threads: used by the thread that runs the entry point.
 class Child {
@@ -33,12 +33,13 @@ class Child {
   int index() const { return index_; }
   // ProcessOptions::argument.
   const std::string& argument();
-  // The same, without a copy: a long one is memory that all children of a start
-  // share.
+  // The argument without a copy: a long one is memory that all children of one
+  // start share.
   absl::string_view argument_view() const;
 
-  // ProcessOptions::fds[i]; the caller owns it from then on. Each may be taken
-  // once. Errors are programming errors: the invalid UniqueFd.
+  // Takes ProcessOptions::fds[i]; the caller owns it from then on. Each may be
+  // taken once. On a programming error (bad index, taken twice): an invalid
+  // UniqueFd.
   UniqueFd TakeFd(size_t i);
   size_t fd_count() const { return fds_.size(); }
 
@@ -49,24 +50,24 @@ class Child {
   std::vector<UniqueFd> fds_;
 };
 
-// Runs in the child, on its main thread. What it returns is what the parent's
-// Join() reports; an exception it lets out becomes kInternal.
+// Runs in the child, on its main thread. The parent's Join() reports its return
+// value; an exception it throws becomes kInternal.
 using EntryFunction = absl::Status (*)(Child& child);
 
-// Registers an entry point; done before main() by TENON_SPAWN_ENTRY. A second
-// one of the same name ends the program with a message.
+// Registers an entry point; called before main() by TENON_SPAWN_ENTRY. A second
+// entry point of the same name ends the program with a message.
 bool RegisterEntry(absl::string_view name, EntryFunction function);
 
-// The same for an entry point that is a function of other parameters, done by
-// TENON_SPAWN_FUNCTION (function.h): `signature` tells what they are, and `key`
-// is that function.
+// Registers an entry point with other parameters; called by
+// TENON_SPAWN_FUNCTION (function.h): `signature` lists the parameters, `key` is
+// the function itself.
 bool RegisterTypedEntry(absl::string_view name, EntryFunction function,
                         std::string signature, void (*key)());
 
-// The signature of a typed entry point of that name; empty if there is none.
+// The signature of the typed entry point of that name; empty if there is none.
 std::optional<std::string> EntrySignature(absl::string_view name);
 
-// The name of the typed entry point that is this function; empty if none is.
+// The name under which this function is registered; empty if it is not.
 std::optional<std::string> EntryNameOf(void (*key)());
 
 // The entry point of that name; null if there is none.

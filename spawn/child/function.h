@@ -14,8 +14,9 @@
 //   absl::StatusOr<spawn::Processes> workers =
 //       spawn::Start(8, Train, {}, "resnet", rates, weights);  // start.h
 //
-// Each parameter is of a type that travels (argument.h), taken by value or as a
-// const reference. The first is the index. It returns absl::Status or nothing.
+// Each parameter is of a type with ArgumentTraits (argument.h), taken by value
+// or as a const reference. The first is the index. The function returns
+// absl::Status or nothing.
 
 #ifndef TENON_SPAWN_CHILD_FUNCTION_H_
 #define TENON_SPAWN_CHILD_FUNCTION_H_
@@ -36,7 +37,7 @@
 
 namespace tenon::spawn {
 
-// All descriptors of a child, in their order.
+// Takes all descriptors of a child, in their order.
 std::vector<UniqueFd> TakeAllFds(Child& child);
 
 namespace internal_function {
@@ -71,7 +72,7 @@ Typed<R, P...> TypeOf(R (*)(int, P...));
 
 }  // namespace internal_function
 
-// What TENON_SPAWN_FUNCTION does.
+// Registers a function; called by TENON_SPAWN_FUNCTION.
 template <auto kFunction>
 bool RegisterFunction(absl::string_view name) {
   using Typed = decltype(internal_function::TypeOf(kFunction));
@@ -85,8 +86,8 @@ bool RegisterFunction(absl::string_view name) {
 
 }  // namespace tenon::spawn
 
-// At namespace scope in a .cc file; `function` is registered by the name that
-// is written here. In a library, the target needs `alwayslink = True`.
+// At namespace scope in a .cc file; `function` is registered under the name as
+// written. In a library, the target needs `alwayslink = True`.
 #define TENON_SPAWN_FUNCTION(function) \
   TENON_SPAWN_FUNCTION_(function, __COUNTER__)
 #define TENON_SPAWN_FUNCTION_(function, n) \

@@ -37,7 +37,7 @@ namespace {
 
 constexpr size_t kMaxStartBytes = 64 * 1024;
 constexpr absl::Duration kChildPatience = absl::Seconds(30);
-// Between two looks at a limit that nothing announces to be free again.
+// Polling interval for a limit that sends no event when it allows more.
 constexpr absl::Duration kNap = absl::Milliseconds(1);
 
 absl::StatusOr<ReadOnlyMapping> MapArgument(UniqueFd fd, uint64_t size) {
@@ -45,9 +45,9 @@ absl::StatusOr<ReadOnlyMapping> MapArgument(UniqueFd fd, uint64_t size) {
       const Segment segment,
       Segment::Adopt(std::move(fd), SegmentKind::kOwnerWritten));
   if (segment.size_bytes() != size) {
-    return absl::DataLossError(absl::StrCat("the argument was announced with ",
-                                            size, " bytes and has ",
-                                            segment.size_bytes()));
+    return absl::DataLossError(absl::StrCat("start message: argument of ",
+                                            segment.size_bytes(),
+                                            " bytes; want ", size));
   }
   return segment.MapReadOnly();
 }
@@ -57,19 +57,19 @@ struct Parcel {
   absl::Span<const int> fds;
 };
 
-// Waits for what kept `sent` from being sent: room in the channel, or the limit
-// of descriptors in flight.
+// Waits until `sent` can be retried: until the channel has room, or the limit
+// of descriptors in flight may allow more.
 absl::Status WaitToSend(const Channel& control, const PidFd& taker,
                         const absl::Status& sent, Deadline deadline) {
   const bool full = absl::IsDeadlineExceeded(sent);
-  // poll() passes over a negative descriptor.
+  // poll() skips a negative descriptor.
   pollfd fds[] = {
       {.fd = taker.fd(), .events = POLLIN, .revents = 0},
       {.fd = full ? control.fd() : -1, .events = POLLOUT, .revents = 0}};
   if (!full) deadline = Earlier(deadline, Deadline::After(kNap));
   TENON_RETURN_IF_ERROR(PollUntil(fds, 2, deadline).status());
   if (fds[0].revents == 0) return absl::OkStatus();
-  return absl::UnavailableError("it ended before it had its descriptors");
+  return absl::UnavailableError("it ended before it received its descriptors");
 }
 
 // Sends, unless the process `taker` ends before there is room.
@@ -111,7 +111,7 @@ absl::Status CheckFds(const StartMessage& start, size_t got) {
       got == HouseCount(start) + users) {
     return absl::OkStatus();
   }
-  return absl::DataLossError(absl::StrCat("start message: came with ", got,
+  return absl::DataLossError(absl::StrCat("start message: got ", got,
                                           " descriptors; want ",
                                           HouseCount(start) + users));
 }
@@ -164,8 +164,8 @@ absl::Status SendFirst(Channel& control, StartMessage start,
                        const SharedArgument& argument,
                        absl::Span<const int> fds, const HouseFds& house,
                        absl::Duration patience) {
-  // Opened by the parent itself: a child that looked for its parent by number
-  // could find a later process of the same number.
+  // Opened by the parent itself: a child that opened its parent by pid could
+  // get a later process with the same pid.
   TENON_ASSIGN_OR_RETURN(const PidFd self, PidFd::Open(getpid()));
   const Segment* const stored = argument.stored();
   start.argument = std::string(argument.short_text());
@@ -213,7 +213,7 @@ absl::Status ReceiveRest(Channel& control, Handover& handover) {
     TENON_ASSIGN_OR_RETURN(Message message, control.Receive(Deadline::Never()));
     if (message.fds.size() != want || !message.bytes.empty()) {
       return absl::DataLossError(absl::StrCat(
-          "a message with ", message.fds.size(), " descriptors and ",
+          "descriptors' message: got ", message.fds.size(), " descriptors and ",
           message.bytes.size(), " bytes; want ", want, " and 0"));
     }
     std::move(message.fds.begin(), message.fds.end(),

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Handover: how what a child needs gets to it over the control channel.
+// Handover: how a child receives its arguments over the control channel.
 //
 //   parent                                        child
 //   SendFirst()  start message, parent's pidfd,
@@ -11,12 +11,12 @@
 //   SendRest()   go; more descriptors, if any     ReceiveRest()
 //
 // The first message is in the channel before the child exists. So the child
-// never waits for its parent before it has the pidfd that tells it of the
-// parent's death, and a parent that dies at any moment leaves no child behind.
+// never waits for its parent without the parent's pidfd, and a parent that dies
+// at any moment leaves no child behind.
 //
-// The rest is at least one message, be it empty: until then the child does not
-// run its entry point. Otherwise a child that is quick could have ended, and
-// where SIGCHLD is ignored its number be another's, before its pidfd is open.
+// The rest is at least one message, possibly empty: the child does not run its
+// entry point before it. Otherwise a quick child could have ended before its
+// pidfd is open, and, where SIGCHLD is ignored, its pid could have been reused.
 
 #ifndef TENON_SPAWN_CHILD_HANDOVER_H_
 #define TENON_SPAWN_CHILD_HANDOVER_H_
@@ -40,18 +40,19 @@
 
 namespace tenon::spawn {
 
-// The most processes, beside its parent, with which a child ends.
+// Maximum number of ancestors, besides its parent, whose death ends a child.
 inline constexpr size_t kMaxAncestors = 16;
 
-// How many of the user's descriptors go with the first message; the parent's
-// pidfd, the ancestors', the argument and the crash record need a place each.
+// How many of the user's descriptors are sent with the first message; the rest
+// of it are the parent's pidfd, the ancestors', the argument and the crash
+// record.
 inline constexpr size_t kFdsInFirstMessage =
     Channel::kMaxFds - 3 - kMaxAncestors;
 
-// How long it is waited for others to take what they were sent.
+// How long a sender waits for other processes to receive descriptors in flight.
 inline constexpr absl::Duration kInFlightPatience = absl::Seconds(10);
 
-// What Tenon itself hands over; borrowed.
+// Descriptors that Tenon itself hands over; borrowed.
 struct HouseFds {
   // At most kMaxAncestors pidfds.
   std::vector<int> ancestors;
@@ -59,8 +60,9 @@ struct HouseFds {
   int crash_record = -1;
 };
 
-// The argument of all children of a start. A short one travels in each start
-// message; a longer one is stored once, in a sealed memfd that all of them map.
+// The argument of all children of a start. A short one is part of each start
+// message; a longer one is stored once, in a sealed memfd that all children
+// map.
 // Ownership: borrows the text, and owns the memfd.
 // Threads: thread-compatible.
 class SharedArgument {
@@ -68,12 +70,12 @@ class SharedArgument {
   static constexpr size_t kMaxShort = 4096;
 
   // Errors: kResourceExhausted at a limit of descriptors or memory, for a long
-  // one.
+  // argument.
   static absl::StatusOr<SharedArgument> Create(absl::string_view argument);
 
-  // Empty for a long one.
+  // Empty for a long argument.
   absl::string_view short_text() const { return stored_ ? "" : text_; }
-  // Null for a short one.
+  // Null for a short argument.
   const Segment* stored() const { return stored_ ? &*stored_ : nullptr; }
 
  private:
@@ -83,7 +85,7 @@ class SharedArgument {
   std::optional<Segment> stored_;
 };
 
-// What a child has received.
+// The received messages of a child.
 struct Handover {
   StartMessage start;
   PidFd parent;
@@ -95,31 +97,32 @@ struct Handover {
   std::vector<UniqueFd> fds;
 };
 
-// Parent: sends the first message. All of `start` that announces what comes
-// with it is filled in. `fds` stay the caller's, here and in SendRest(). Blocks
-// for `patience` at most, while this user has too many descriptors in flight:
-// other children are about to take theirs. Errors: kResourceExhausted, naming
-// the limit; kInvalidArgument if the entry's name is too long or a descriptor
-// is not open.
+// Parent: sends the first message. Fills in the fields of `start` that announce
+// its attachments. `fds` stay the caller's, here and in SendRest(). Blocks for
+// `patience` at most, while this user has too many descriptors in flight: other
+// children are about to receive theirs.
+// Errors: kResourceExhausted, naming the limit; kInvalidArgument if the entry's
+// name is too long or a descriptor is not open.
 absl::Status SendFirst(Channel& control, StartMessage start,
                        const SharedArgument& argument,
                        absl::Span<const int> fds, const HouseFds& house = {},
                        absl::Duration patience = kInFlightPatience);
 
-// Parent: lets the child go, with those of `fds` that did not go with the first
-// message. Blocks for 30 seconds at most, while the child does not take them.
-// Errors: kUnavailable if `child` ended before; otherwise as SendFirst().
+// Parent: resumes the child, and sends the `fds` that were not in the first
+// message. Blocks for 30 seconds at most, while the child does not receive
+// them. Errors: kUnavailable if `child` ended before; otherwise as SendFirst().
 absl::Status SendRest(Channel& control, const PidFd& child,
                       absl::Span<const int> fds);
 
-// Child: receives the first message, which is there already; never blocks.
-// Errors: kDataLoss if it is not as above; kDeadlineExceeded or kUnavailable if
+// Child: receives the first message, which has already arrived; never blocks.
+// Errors: kDataLoss if it is malformed; kDeadlineExceeded or kUnavailable if
 // there is none; kResourceExhausted at a limit of descriptors or memory.
 absl::StatusOr<Handover> ReceiveFirst(Channel& control);
 
-// Child: waits until it may go, and receives what is missing in
-// `handover.fds`. Blocks until the parent has sent it or its end is closed.
-// Errors: kUnavailable if it was closed before; otherwise as ReceiveFirst().
+// Child: waits until it is resumed, and receives the remaining descriptors into
+// `handover.fds`. Blocks until the parent has sent them or closed its end.
+// Errors: kUnavailable if the parent closed its end before; otherwise as
+// ReceiveFirst().
 absl::Status ReceiveRest(Channel& control, Handover& handover);
 
 }  // namespace tenon::spawn

@@ -49,7 +49,7 @@ ino_t Inode(int fd) {
   return file.st_ino;
 }
 
-// Files that can be told apart.
+// Files with different contents.
 std::vector<UniqueFd> MakeFiles(size_t count) {
   std::vector<UniqueFd> files;
   for (size_t i = 0; i < count; ++i) {
@@ -65,7 +65,7 @@ std::vector<int> Borrow(const std::vector<UniqueFd>& fds) {
   return borrowed;
 }
 
-// Both ends in one process, which counts its descriptors.
+// Both ends are in one process, which counts its descriptors.
 std::string ArgumentOf(const Handover& handover) {
   const ReadOnlyMapping& mapped = handover.mapped_argument;
   if (mapped.size_bytes() == 0) return handover.argument;
@@ -89,7 +89,7 @@ class HandoverTest : public ::testing::Test {
     EXPECT_EQ(CountOpenFds(), fds_before_);
   }
 
-  // What a child is sent that says what `start` says and comes with `fds`.
+  // The result of receiving a message with the header `start` and `fds`.
   absl::Status ReceivedFrom(const StartMessage& start,
                             const std::vector<int>& fds) {
     EXPECT_THAT(
@@ -138,7 +138,7 @@ TEST_F(HandoverTest, AnyNumberOfDescriptorsTravelsInOrder) {
   for (const size_t count : {0, 1, 250, 251, 252, 253, 504, 505, 700}) {
     const std::vector<UniqueFd> files = MakeFiles(count);
     EXPECT_THAT(SendFirst(*parent_, {}, Share("x"), Borrow(files)), IsOk());
-    // Waits until there are no longer too many in flight.
+    // Waits until the number of descriptors in flight is below the limit.
     absl::Status sent;
     std::thread sender(
         [&] { sent = SendRest(*parent_, *self_, Borrow(files)); });
@@ -200,7 +200,8 @@ TEST_F(HandoverTest, RestIsNotSentToAClosedChannel) {
               StatusIs(absl::StatusCode::kUnavailable));
 }
 
-// A child that is dead, while somebody else keeps its end of the channel open.
+// A child that is dead, while another process keeps its end of the channel
+// open.
 TEST_F(HandoverTest, SendingTheRestEndsWithTheChild) {
   const pid_t pid = fork();
   if (pid == 0) _exit(0);
@@ -269,7 +270,7 @@ TEST_F(HandoverTest, ArgumentThatIsNotAsAnnouncedIsRefused) {
           10, {.strategy = SharingStrategy::kFileDescriptor}));
   EXPECT_THAT(
       ReceivedFrom({.argument_bytes = 11}, {self_->fd(), owned.segment.fd()}),
-      StatusIs(absl::StatusCode::kDataLoss, HasSubstr("11 bytes and has 10")));
+      StatusIs(absl::StatusCode::kDataLoss, HasSubstr("10 bytes; want 11")));
   EXPECT_THAT(ReceivedFrom({.argument_bytes = ~uint64_t{0}},
                            {self_->fd(), owned.segment.fd()}),
               StatusIs(absl::StatusCode::kDataLoss));

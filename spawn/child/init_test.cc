@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Programs that are not started as they should be.
+// Programs that are started in a wrong way.
 
 #include "tenon/spawn/child/init.h"
 
@@ -27,7 +27,7 @@ struct Outcome {
   int exit_code;
 };
 
-// Runs a command of the shell; its output is both streams.
+// Runs a shell command; the output is that of both streams.
 Outcome RunInShell(const std::string& command) {
   fflush(nullptr);
   FILE* pipe = popen(absl::StrCat("exec 2>&1; ", command).c_str(), "re");
@@ -41,7 +41,7 @@ Outcome RunInShell(const std::string& command) {
   return {output, WIFEXITED(status) ? WEXITSTATUS(status) : -1};
 }
 
-// A program that stands beside this one.
+// A program in the same directory.
 std::string Neighbour(const std::string& name) {
   const std::string& self = ProgramName();
   return absl::StrCat("'", self.substr(0, self.rfind('/') + 1), name, "'");
@@ -64,9 +64,11 @@ TEST(InitTest, FlagOfAChildIsNotForUsers) {
        {"3<&-", "3</dev/null", "3<&0 </dev/null"}) {
     const Outcome outcome = RunInShell(absl::StrCat(child, " ", descriptor));
     EXPECT_EQ(outcome.exit_code, 1);
-    EXPECT_THAT(outcome.output, AllOf(HasSubstr("is for the children that "
-                                                "tenon::spawn::Process starts"),
-                                      HasSubstr("file descriptor 3")));
+    EXPECT_THAT(
+        outcome.output,
+        AllOf(HasSubstr(
+                  "is reserved for children that tenon::spawn::Process starts"),
+              HasSubstr("file descriptor 3")));
   }
 }
 

@@ -6,8 +6,8 @@
 
 namespace tenon::spawn {
 
-// The exit code of a child that ended because its parent, or its supervisor,
-// had died before it had got what it needs.
+// The exit code of a child whose parent or supervisor died before the child had
+// received its messages.
 inline constexpr int kOrphanExitCode = 121;
 
 }  // namespace tenon::spawn

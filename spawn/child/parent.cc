@@ -22,7 +22,7 @@
 namespace tenon::spawn {
 namespace {
 
-// The pid in this pid namespace; -1 if there is none, or it cannot be known.
+// The pid in this pid namespace; -1 if there is none, or it cannot be read.
 pid_t PidHere(int pid_fd) {
   const absl::StatusOr<PidFd> process =
       PidFd::Adopt(UniqueFd(fcntl(pid_fd, F_DUPFD_CLOEXEC, 0)));
@@ -35,7 +35,7 @@ pid_t PidHere(int pid_fd) {
 std::optional<Parent> Parent::Get() {
   const std::vector<int> ancestors = Ancestors();
   if (ancestors.empty()) return std::nullopt;
-  // The nearest comes first.
+  // The parent comes first.
   static const pid_t pid = PidHere(ancestors[0]);
   return Parent(ancestors[0], pid);
 }

@@ -1,15 +1,15 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Parent: the process that started this one, as this one knows it.
+// Parent: the process that started this one.
 //
 //   if (std::optional<Parent> parent = Parent::Get()) {
 //     // Poll parent->end_fd() beside your own descriptors.
 //   }
 //
-// getppid() is never its number: the kernel's parent of a child is its
-// supervisor (supervisor.h). So are the parent of PR_SET_PDEATHSIG, and whom
-// PR_SET_PTRACER of getppid() would allow.
+// getppid() does not return its pid: the kernel's parent of a child is its
+// supervisor (supervisor.h). PR_SET_PDEATHSIG and PR_SET_PTRACER of getppid()
+// refer to the supervisor, too.
 
 #ifndef TENON_SPAWN_CHILD_PARENT_H_
 #define TENON_SPAWN_CHILD_PARENT_H_
@@ -24,23 +24,24 @@
 namespace tenon::spawn {
 
 // A value: owns nothing, and may be copied. Thread-safe.
-// Processes: a fork of a child has the child's parent still.
+// Processes: in a fork of a child, refers to the child's parent.
 class Parent {
  public:
-  // Empty in a process that was not started by Process::Start() and its like.
+  // Empty in a process that was not started as a child by this library.
   static std::optional<Parent> Get();
 
-  // Its number at the start; that may be another's once it has ended. -1 where
-  // /proc does not say.
+  // The parent's pid at the start; may be reused once the parent has ended. -1
+  // if /proc does not tell.
   pid_t pid() const { return pid_; }
 
-  // For poll(): readable once it has ended. Open as long as this process lives.
+  // For poll(): readable once the parent has ended. Open while this process
+  // lives.
   int end_fd() const { return fd_; }
 
-  // Whether it has not ended. One that is stopped is alive.
+  // Whether the parent still runs. A stopped parent is alive.
   bool IsAlive() const;
 
-  // Blocks until it has ended, or until `deadline`.
+  // Blocks until the parent has ended, or until `deadline`.
   // Errors: kDeadlineExceeded.
   absl::Status WaitForEnd(Deadline deadline) const;
 

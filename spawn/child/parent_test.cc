@@ -52,7 +52,7 @@ TEST_F(ParentTest, IsKnownByTheChildWhateverItsStart) {
 #endif
 }
 
-// Says whether its parent lives, each time it is asked.
+// Reports whether its parent lives, on each request.
 absl::Status TellOfOrphan(Child& child) {
   TENON_ASSIGN_OR_RETURN(Channel test, TakeChannel(child));
   const std::optional<Parent> parent = Parent::Get();

@@ -21,7 +21,7 @@ namespace {
 
 constexpr uint32_t kVersion = 5;
 
-// A switch is how -Wswitch tells when a strategy is added and this is not.
+// With a switch, -Wswitch reports a strategy that is missing here.
 absl::StatusOr<SharingStrategy> CheckStrategy(SharingStrategy strategy) {
   switch (strategy) {
     case SharingStrategy::kFileDescriptor:

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// StartMessage: what a parent tells a child before its entry point runs.
+// StartMessage: a parent's first message to a child.
 
 #ifndef TENON_SPAWN_CHILD_START_MESSAGE_H_
 #define TENON_SPAWN_CHILD_START_MESSAGE_H_
@@ -16,23 +16,23 @@
 
 namespace tenon::spawn {
 
-// A value. What it announces (the argument, descriptors) travels beside it; see
-// handover.h.
+// A value. The argument and descriptors that it announces are sent beside it;
+// see handover.h.
 struct StartMessage {
   std::string entry;
   int32_t index = 0;
   bool ignore_interrupt = false;
   SharingStrategy sharing_strategy = SharingStrategy::kFileDescriptor;
   ChildSettings settings;
-  // Of SaveInheritedSettings().
+  // From SaveInheritedSettings().
   std::string inherited;
-  // Processes, beside the parent, with which the child ends.
+  // Processes, besides the parent, whose death ends the child.
   uint32_t ancestor_count = 0;
-  // A memfd for the record of a crash comes with it.
+  // Whether a memfd for the record of a crash comes with it.
   bool has_crash_record = false;
-  // A short argument itself.
+  // A short argument.
   std::string argument;
-  // The size of a long one, which comes as a segment; else 0.
+  // The size of a long argument, which comes as a segment; else 0.
   uint64_t argument_bytes = 0;
   uint64_t fd_count = 0;
 };
@@ -40,7 +40,7 @@ struct StartMessage {
 std::string EncodeStartMessage(const StartMessage& message);
 
 // The reverse. The bytes may be anything.
-// Errors: kDataLoss saying what is wrong with them.
+// Errors: kDataLoss, naming the malformed field.
 absl::StatusOr<StartMessage> DecodeStartMessage(absl::string_view bytes);
 
 }  // namespace tenon::spawn

@@ -52,13 +52,14 @@ absl::Status CheckEnvironment(const ProcessOptions& options) {
       continue;
     }
     return absl::InvalidArgumentError(
-        absl::StrCat("'", name, "' cannot be a variable of the environment"));
+        absl::StrCat("environment variable '", name,
+                     "' is malformed: empty name, '=' in it, or a null byte"));
   }
   return absl::OkStatus();
 }
 
 // How long a fork waits for threads of this library that are about to end:
-// those that close what peers have sent (received_fd.h).
+// threads that close descriptors received from peers (received_fd.h).
 constexpr absl::Duration kClosersPatience = absl::Seconds(10);
 constexpr absl::Duration kThreadEndPatience = absl::Milliseconds(20);
 
@@ -83,9 +84,9 @@ absl::Status CheckMethod(const ProcessOptions& options) {
   if (threads == 1) return absl::OkStatus();
   return absl::FailedPreconditionError(absl::StrCat(
       "fork() of a process with ", threads,
-      " threads: in the child there would be one, and what the others have "
-      "locked would stay locked for ever; use StartMethod::kSpawn, or "
-      "fork_with_threads if you know that no lock can matter"));
+      " threads: the child would have only one, and locks of the others would "
+      "stay locked forever; use StartMethod::kSpawn, or set "
+      "fork_with_threads if no such lock is used"));
 }
 
 absl::Status CheckOptions(const ProcessOptions& options,
@@ -96,9 +97,9 @@ absl::Status CheckOptions(const ProcessOptions& options,
         "`tenon::spawn::Init(argc, argv);` as the first line of main()");
   }
   if (FindEntry(options.entry) == nullptr) {
-    return absl::NotFoundError(absl::StrCat(
-        "there is no such TENON_SPAWN_ENTRY in this program; there are: ",
-        absl::StrJoin(EntryNames(), ", ")));
+    return absl::NotFoundError(
+        absl::StrCat("no such TENON_SPAWN_ENTRY in this program; registered: ",
+                     absl::StrJoin(EntryNames(), ", ")));
   }
   for (size_t i = 0; i < fds.size(); ++i) {
     if (fds[i] >= 0) continue;
@@ -130,7 +131,8 @@ void KillAndReap(std::vector<StartedChild>& children) {
 
 }  // namespace
 
-// With those of this process; the farthest gives way, but not the very first.
+// With this process's ancestors; at the limit the farthest is dropped, but
+// never the root.
 std::vector<int> AncestorsOfChild() {
   std::vector<int> ancestors = Ancestors();
   while (ancestors.size() > kMaxAncestors) ancestors.erase(ancestors.end() - 2);
@@ -171,7 +173,7 @@ ChildFds FdsOf(const PreparedChild& child) {
           .standard_error = child.output->stderr_fd()};
 }
 
-absl::StatusOr<std::vector<StartedChild>> TakeCharge(
+absl::StatusOr<std::vector<StartedChild>> FinishStart(
     SupervisedChildren supervised, std::vector<PreparedChild> prepared,
     std::optional<int64_t> memory_kills) {
   const int64_t started_ns = MonotonicNs();
@@ -180,7 +182,7 @@ absl::StatusOr<std::vector<StartedChild>> TakeCharge(
   for (size_t i = 0; i < prepared.size(); ++i) {
     PreparedChild& one = prepared[i];
     SupervisedChild& child = supervised.children[i];
-    // Only the child has its end now, so that its death closes it.
+    // From now on only the child has its end, so its death closes it.
     one.childs_end.Release().Reset();
     begun.Update(one.output->Begin());
     started.push_back({.pid = child.pid,
@@ -210,11 +212,12 @@ absl::Status SignalChild(const StartedChild& child, int signal) {
 absl::StatusOr<ExitStatus> ReapChild(StartedChild& child, Deadline deadline) {
   absl::StatusOr<ExitStatus> end = child.child_exit.TakeStatus(deadline);
   if (absl::IsUnavailable(end.status())) {
-    // Its death pipe is about to kill it, unless the child has replaced it.
+    // The death pipe is about to kill it, unless the child has replaced the
+    // pipe.
     child.pid_fd.SendSignal(SIGKILL).IgnoreError();
     TENON_RETURN_IF_ERROR(child.pid_fd.WaitForEnd(deadline));
-    // Its supervisor, whose descriptors are closed before its children fall to
-    // others, has ended by then.
+    // Its supervisor has ended by then: its descriptors are closed before its
+    // children are reparented.
     constexpr absl::Duration kEnds = absl::Seconds(2);
     const std::shared_ptr<Supervisor> supervisor =
         std::atomic_load(&child.supervisor);
@@ -222,10 +225,11 @@ absl::StatusOr<ExitStatus> ReapChild(StartedChild& child, Deadline deadline) {
       supervisor->WaitForEnd(Earlier(deadline, Deadline::After(kEnds)))
           .IgnoreError();
     }
-    // It has fallen to this process if that is PID 1 or a subreaper.
+    // It has been reparented to this process if that is PID 1 or a subreaper.
     child.pid_fd.Reap(Deadline::Passed()).status().IgnoreError();
   }
-  // The last of those that were started together waits for their supervisor.
+  // The last of the children that were started together waits for their
+  // supervisor.
   if (!absl::IsDeadlineExceeded(end.status())) {
     const std::shared_ptr<Supervisor> supervisor =
         std::atomic_exchange(&child.supervisor, {});

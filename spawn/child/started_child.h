@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// A child in its parent's hands: prepared before it exists, started, signalled,
+// The parent's state of a child: prepared before it exists, started, signalled,
 // reaped.
 
 #ifndef TENON_SPAWN_CHILD_STARTED_CHILD_H_
@@ -28,7 +28,7 @@
 
 namespace tenon::spawn {
 
-// All that a child will find, before it exists.
+// The child's messages and descriptors, before it exists.
 struct PreparedChild {
   Channel control;
   Channel childs_end;
@@ -41,9 +41,9 @@ struct StartedChild {
   PidFd pid_fd;
   Channel control;
   ChildExit child_exit;
-  // Shared by those that were started together; null if it is the fork
-  // server's, or has been reaped. Once started, by std::atomic_load() and the
-  // like only: SignalChild() may run beside ReapChild().
+  // Shared by the children that were started together; null for a fork server's
+  // child, or once reaped. After the start, accessed only by std::atomic_load()
+  // and the like: SignalChild() may run concurrently with ReapChild().
   std::shared_ptr<Supervisor> supervisor;
   std::unique_ptr<Output> output;
   UniqueFd crash_record;
@@ -53,39 +53,38 @@ struct StartedChild {
   std::optional<int64_t> memory_kills;
 };
 
-// Checks `options` and makes all that the child will find; options.fds are
-// ignored, `fds` are to be sent, and `argument` is of options.argument
-// (handover.h). Blocks for `patience` at most.
+// Checks `options` and prepares the child's messages and descriptors;
+// options.fds are ignored, `fds` are sent, and `argument` is made from
+// options.argument (handover.h). Blocks for `patience` at most.
 // Errors: as Process::Start().
 absl::StatusOr<PreparedChild> PrepareChild(
     const ProcessOptions& options, const SharedArgument& argument,
     absl::Span<const int> fds, absl::Duration patience = kInFlightPatience);
 
-// How children of these options are to be started; `children` are borrowed.
+// The parameters for a start with these options; `children` are borrowed.
 SupervisedStart SupervisedStartOf(const ProcessOptions& options,
                                   absl::Span<const ChildFds> children);
 
-// The pidfds that a child of this process is to have, the nearest ancestor
+// The ancestors' pidfds for a child of this process, the nearest ancestor
 // first, without this process.
 std::vector<int> AncestorsOfChild();
 
-// What such a child gets.
+// The descriptors for such a child.
 ChildFds FdsOf(const PreparedChild& child);
 
-// Closes this process's duplicates of what the children have got, and begins
-// to take their output. Errors, which leave no child behind: as
-// Process::Start().
-absl::StatusOr<std::vector<StartedChild>> TakeCharge(
+// Closes this process's duplicates of the children's descriptors, and begins to
+// copy their output. On an error no child is left. Errors: as Process::Start().
+absl::StatusOr<std::vector<StartedChild>> FinishStart(
     SupervisedChildren supervised, std::vector<PreparedChild> prepared,
     std::optional<int64_t> memory_kills);
 
-// Errors: kNotFound if it has ended. SIGKILL also wakes a supervisor that has
-// been stopped, so that it can report the end.
+// Errors: kNotFound if the child has ended. SIGKILL also wakes a stopped
+// supervisor, so that it can report the end.
 absl::Status SignalChild(const StartedChild& child, int signal);
 
-// The exit status of a child that has ended, once. Blocks until `deadline`.
-// Errors: kDeadlineExceeded, after which nothing has changed; kUnavailable if
-// its supervisor was killed, and so it was.
+// The exit status of a child, once. Blocks until the child has ended, or until
+// `deadline`. Errors: kDeadlineExceeded, after which nothing has changed;
+// kUnavailable if the supervisor was killed, and thereby the child.
 absl::StatusOr<ExitStatus> ReapChild(StartedChild& child, Deadline deadline);
 
 // CLOCK_MONOTONIC in nanoseconds.

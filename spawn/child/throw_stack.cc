@@ -1,12 +1,13 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Where exceptions were thrown: a program that links this tells it with those
-// that its children let out (ProcessRaised::stack). Nothing is to be included.
+// Records where exceptions are thrown: a program that links this adds the stack
+// to exceptions that its children throw (ProcessRaised::stack). There is no
+// header.
 //
-// It stands in for __cxa_throw() of the C++ runtime, and notes the addresses of
-// the frames before it goes on to that: some microseconds for each throw, in
-// all of the program. An exception thrown again keeps its first place.
+// It replaces __cxa_throw() of the C++ runtime, and records the addresses of
+// the frames before it calls the original: some microseconds for each throw, in
+// all of the program. A rethrown exception keeps its first stack.
 
 #include <dlfcn.h>
 #include <unwind.h>
@@ -36,8 +37,7 @@ struct Frames {
   size_t count;
 };
 
-// Of the last throw of each thread. Trivial, so that it can be used at any
-// time.
+// The last throw of each thread. Trivial, so that it can be used at any time.
 thread_local constinit Frames last_throw = {};
 
 _Unwind_Reason_Code NoteFrame(_Unwind_Context* context, void* argument) {
@@ -53,7 +53,7 @@ std::string DescribeLastThrow() {
   std::ifstream file("/proc/self/maps");
   const std::string maps(std::istreambuf_iterator<char>(file), {});
   std::string stack;
-  // The first is the stand-in.
+  // The first frame is this replacement.
   for (size_t i = 1; i < last_throw.count; ++i) {
     absl::StrAppend(&stack, "#", i - 1, " 0x",
                     absl::Hex(last_throw.addresses[i]), " in ",
@@ -67,7 +67,8 @@ std::string DescribeLastThrow() {
 }  // namespace
 }  // namespace tenon::spawn
 
-// By another name, since compilers declare the runtime's with different types.
+// Under another name, since compilers declare the runtime's function with
+// different types.
 extern "C" [[noreturn]] void TenonThrow(
     void* exception, void* type,
     void (*destructor)(void*)) __asm__("__cxa_throw");
@@ -77,7 +78,7 @@ extern "C" void TenonThrow(void* exception, void* type,
   static const auto next =
       reinterpret_cast<decltype(&TenonThrow)>(dlsym(RTLD_NEXT, "__cxa_throw"));
 #ifdef __SANITIZE_ADDRESS__
-  // The sanitizer's own stand-in, whose place this one may have taken.
+  // The sanitizer's own replacement, which this one may have displaced.
   __asan_handle_no_return();
 #endif
   tenon::spawn::last_throw.count = 0;

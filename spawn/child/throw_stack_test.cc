@@ -29,7 +29,8 @@ using ::testing::HasSubstr;
 
 class ThrowStackTest : public ChildTest {};
 
-// Each does one thing, so that no part of it is put elsewhere as unlikely.
+// Each does one thing, so that the compiler does not move a part of it
+// elsewhere as unlikely.
 [[noreturn, gnu::noinline]] void ThrowHere() {
   throw std::runtime_error("thrown");
 }
@@ -46,7 +47,7 @@ absl::Status ThrowAway(Child& child) {
 }
 TENON_SPAWN_ENTRY("throw-away", ThrowAway);
 
-// The offset in the test's own file, as a frame shows it; 0 if it is another.
+// The offset in the test's own file, from a frame's text; 0 for another file.
 uint64_t OffsetIn(absl::string_view described) {
   const size_t at = described.find("_test+0x");
   if (at == absl::string_view::npos) return 0;

@@ -40,7 +40,7 @@
 namespace tenon::spawn {
 namespace {
 
-// For the server to take a request, or to say that a child is born: it may be
+// How long the server may take to accept a request, and to reply: it may be
 // preloading.
 constexpr absl::Duration kPatience = absl::Minutes(5);
 
@@ -56,11 +56,12 @@ struct Client {
   uint64_t fork_count = ForkCount();
 };
 
-// Never destroyed: the server sees by itself that this process ends.
+// Never destroyed: the server notices the end of this process by itself.
 Client& TheClient() {
   static Client& client = *new Client;
   if (client.fork_count != ForkCount()) {
-    // A fork's parent's. The fork's has the same to preload.
+    // Belongs to a fork's parent. The fork's own server preloads the same
+    // entries.
     static_cast<void>(client.server.release());
     client.fork_count = ForkCount();
   }
@@ -83,7 +84,7 @@ absl::StatusOr<StartedChild> StartServerProcess(const ProcessOptions& options,
   one.push_back(std::move(prepared));
   TENON_ASSIGN_OR_RETURN(
       std::vector<StartedChild> started,
-      TakeCharge(std::move(supervised), std::move(one), std::nullopt));
+      FinishStart(std::move(supervised), std::move(one), std::nullopt));
   return std::move(started[0]);
 }
 
@@ -106,7 +107,7 @@ absl::Status Start(Client& client) {
   return absl::OkStatus();
 }
 
-// One that has died is reaped and forgotten.
+// Reaps and forgets a server that has died.
 void ForgetIfDead(Client& client) {
   if (client.server == nullptr ||
       !client.server->child.child_exit.has_exited()) {
@@ -118,7 +119,8 @@ void ForgetIfDead(Client& client) {
 
 bool IsOpen(int fd) { return fcntl(fd, F_GETFD) >= 0; }
 
-// Its control channel and its standard streams, as far as they are open here.
+// Adds its control channel and those of its standard streams that are open
+// here.
 void AddChild(const ChildFds& child, ForkRequest& request,
               std::vector<int>& fds) {
   const int streams[] = {
@@ -135,11 +137,11 @@ void AddChild(const ChildFds& child, ForkRequest& request,
   request.streams.push_back(bits);
 }
 
-// The children, as the server reports them.
-absl::StatusOr<SupervisedChildren> Meet(Message message, size_t count) {
-  TENON_ASSIGN_OR_RETURN(const ForkBirth birth, DecodeForkBirth(message.bytes));
-  TENON_RETURN_IF_ERROR(birth.status);
-  if (birth.pids.size() != count || message.fds.size() != 2 * count) {
+// The children from the server's reply.
+absl::StatusOr<SupervisedChildren> ChildrenOf(Message message, size_t count) {
+  TENON_ASSIGN_OR_RETURN(const ForkReply reply, DecodeForkReply(message.bytes));
+  TENON_RETURN_IF_ERROR(reply.status);
+  if (reply.pids.size() != count || message.fds.size() != 2 * count) {
     return absl::DataLossError(
         absl::StrCat("fork server reply lacks pidfds (got ", message.fds.size(),
                      " fds, want ", 2 * count, ")"));
@@ -151,7 +153,7 @@ absl::StatusOr<SupervisedChildren> Meet(Message message, size_t count) {
     TENON_ASSIGN_OR_RETURN(ChildExit child_exit,
                            ChildExit::Adopt(std::move(message.fds[2 * i + 1])));
     met.children.push_back(
-        {birth.pids[i], std::move(pid_fd), std::move(child_exit)});
+        {reply.pids[i], std::move(pid_fd), std::move(child_exit)});
   }
   return met;
 }
@@ -167,7 +169,7 @@ absl::Status Send(Client& client, const ForkRequest& request,
     absl::Status sent =
         client.server->requests.Send(bytes, fds, Deadline::After(kPatience));
     if (!absl::IsUnavailable(sent) || tries > 0) return sent;
-    // It is dying.
+    // The server is dying.
     client.server->child.child_exit
         .WaitForExit(Deadline::After(absl::Seconds(10)))
         .IgnoreError();
@@ -194,13 +196,13 @@ absl::StatusOr<SupervisedChildren> StartByServer(const SupervisedStart& start) {
     TENON_RETURN_IF_ERROR(Send(client, request, sent));
   }
   answer.second.Release().Reset();
-  absl::StatusOr<Message> told =
+  absl::StatusOr<Message> message =
       answer.first.Receive(Deadline::After(kPatience));
-  if (!told.ok()) {
+  if (!message.ok()) {
     return absl::UnavailableError(absl::StrCat(
-        "the fork server has not started it: ", told.status().message()));
+        "the fork server failed to start it: ", message.status().message()));
   }
-  return Meet(*std::move(told), start.children.size());
+  return ChildrenOf(*std::move(message), start.children.size());
 }
 
 absl::Status StartServer(const std::vector<std::string>& preload) {
@@ -208,7 +210,7 @@ absl::Status StartServer(const std::vector<std::string>& preload) {
   const std::lock_guard<std::mutex> lock(client.mutex);
   ForgetIfDead(client);
   if (client.server != nullptr) {
-    return absl::AlreadyExistsError("this process has a fork server");
+    return absl::AlreadyExistsError("this process already has a fork server");
   }
   client.preload = preload;
   return Start(client);
@@ -222,7 +224,7 @@ void StopServer() {
   stop.stop = true;
   client.server->requests.Send(EncodeForkRequest(stop), {}, Deadline::Passed())
       .IgnoreError();
-  // One that hangs in what it preloads has no children yet.
+  // A server that hangs while it preloads has no children yet.
   StartedChild& child = client.server->child;
   if (!child.child_exit.WaitForExit(Deadline::After(absl::Seconds(10))).ok()) {
     SignalChild(child, SIGKILL).IgnoreError();

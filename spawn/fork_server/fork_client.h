@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// This process's side of its fork server (fork_server.h). Not for users.
+// A process's connection to its fork server (fork_server.h). Not for users.
 
 #ifndef TENON_SPAWN_FORK_SERVER_FORK_CLIENT_H_
 #define TENON_SPAWN_FORK_SERVER_FORK_CLIENT_H_
@@ -16,13 +16,13 @@
 
 namespace tenon::spawn {
 
-// As StartSupervised(), of forks of the server, which is started if there is
-// none, and replaced if it has died. The children's ancestors are those of the
-// server, and `start` names none. Thread-safe. Errors: kUnavailable if the
-// server dies meanwhile; what it reports.
+// StartSupervised() for forks of the server, which is started if there is none,
+// and replaced if it has died. The children have the server's ancestors;
+// `start` names none. Thread-safe. Errors: kUnavailable if the server dies
+// meanwhile; those that it reports.
 absl::StatusOr<SupervisedChildren> StartByServer(const SupervisedStart& start);
 
-// As fork_server.h has them.
+// See fork_server.h.
 absl::Status StartServer(const std::vector<std::string>& preload);
 void StopServer();
 

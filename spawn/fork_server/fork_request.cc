@@ -55,28 +55,28 @@ absl::StatusOr<ForkRequest> DecodeForkRequest(absl::string_view bytes) {
   return request;
 }
 
-std::string EncodeForkBirth(const ForkBirth& birth) {
+std::string EncodeForkReply(const ForkReply& reply) {
   ArchiveWriter writer;
-  writer.Put(static_cast<int32_t>(birth.status.code()));
-  writer.PutString(birth.status.message());
-  writer.Put(static_cast<uint32_t>(birth.pids.size()));
-  for (const pid_t pid : birth.pids) writer.Put(int32_t{pid});
+  writer.Put(static_cast<int32_t>(reply.status.code()));
+  writer.PutString(reply.status.message());
+  writer.Put(static_cast<uint32_t>(reply.pids.size()));
+  for (const pid_t pid : reply.pids) writer.Put(int32_t{pid});
   return std::move(writer).bytes();
 }
 
-absl::StatusOr<ForkBirth> DecodeForkBirth(absl::string_view bytes) {
+absl::StatusOr<ForkReply> DecodeForkReply(absl::string_view bytes) {
   ArchiveReader reader(bytes);
-  ForkBirth birth;
+  ForkReply reply;
   TENON_ASSIGN_OR_RETURN(const auto code, reader.Get<int32_t>());
   TENON_ASSIGN_OR_RETURN(const std::string message, reader.GetString());
   TENON_ASSIGN_OR_RETURN(const auto count, reader.Get<uint32_t>());
   for (uint32_t i = 0; i < count; ++i) {
     TENON_ASSIGN_OR_RETURN(const auto pid, reader.Get<int32_t>());
-    birth.pids.push_back(pid);
+    reply.pids.push_back(pid);
   }
   TENON_RETURN_IF_ERROR(reader.Finish());
-  birth.status = absl::Status(static_cast<absl::StatusCode>(code), message);
-  return birth;
+  reply.status = absl::Status(static_cast<absl::StatusCode>(code), message);
+  return reply;
 }
 
 }  // namespace tenon::spawn

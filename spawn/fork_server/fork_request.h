@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// What is said between a process and its fork server.
+// The protocol between a process and its fork server.
 //
 //   process                                        server
 //   request: settings; a channel for the answer,
@@ -14,9 +14,9 @@
 //                                                  pid, pidfd, exit pipe; or
 //                                                  an error
 //
-// So no two answers are mixed up, and if the server dies the channel is
-// closed. How a child ends is told by its supervisor (supervisor.h),
-// with or without a server.
+// So answers cannot be mixed up, and if the server dies the channel is closed.
+// A child's exit is reported by its supervisor (supervisor.h), with or without
+// a server.
 
 #ifndef TENON_SPAWN_FORK_SERVER_FORK_REQUEST_H_
 #define TENON_SPAWN_FORK_SERVER_FORK_REQUEST_H_
@@ -39,11 +39,12 @@ struct ForkRequest {
   uint64_t ignored_signals = 0;
   bool own_group = false;
   absl::Duration orphan_grace;
-  // All of it: "NAME=value".
+  // The complete environment: "NAME=value".
   std::vector<std::string> environment;
-  // Of each child, which of 0, 1 and 2 come with its control channel, by bits.
+  // For each child, a bit mask: which of 0, 1 and 2 come with its control
+  // channel.
   std::vector<uint8_t> streams;
-  // Ends the server, in place of all else.
+  // Ends the server; all other fields are ignored.
   bool stop = false;
 };
 
@@ -51,13 +52,13 @@ std::string EncodeForkRequest(const ForkRequest& request);
 // The bytes may be anything. Errors: kDataLoss.
 absl::StatusOr<ForkRequest> DecodeForkRequest(absl::string_view bytes);
 
-struct ForkBirth {
+struct ForkReply {
   absl::Status status;
   std::vector<pid_t> pids;
 };
 
-std::string EncodeForkBirth(const ForkBirth& birth);
-absl::StatusOr<ForkBirth> DecodeForkBirth(absl::string_view bytes);
+std::string EncodeForkReply(const ForkReply& reply);
+absl::StatusOr<ForkReply> DecodeForkReply(absl::string_view bytes);
 
 }  // namespace tenon::spawn
 

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// The fork server: a process with a single thread that forks children for this
-// one (StartMethod::kForkServer).
+// The fork server: a single-threaded process that forks children for this
+// process (StartMethod::kForkServer).
 //
 //   int main(int argc, char** argv) {
 //     spawn::Init(argc, argv);
@@ -12,10 +12,10 @@
 //     return workers.ok() && workers->Join().ok() ? 0 : 1;
 //   }
 //
-// Children start as quickly as by fork(), and have what was preloaded, but none
-// of this process's memory, threads or descriptors. Their supervisors
-// (supervisor.h) watch this process, and tell it how they end: if the server
-// dies, they go on.
+// Children start as quickly as by fork(), and have the preloaded state, but
+// none of this process's memory, threads or descriptors. Their supervisors
+// (supervisor.h) watch this process, and report the children's exits to it: if
+// the server dies, the children run on.
 
 #ifndef TENON_SPAWN_FORK_SERVER_FORK_SERVER_H_
 #define TENON_SPAWN_FORK_SERVER_FORK_SERVER_H_
@@ -28,22 +28,22 @@
 namespace tenon::spawn {
 
 struct ForkServerOptions {
-  // Names of TENON_SPAWN_ENTRY functions that are run in the server, in this
-  // order, before the first child is forked. What they leave in memory is in
-  // every child. They must not leave threads behind.
+  // Names of TENON_SPAWN_ENTRY functions that run in the server, in this order,
+  // before the first child is forked. Every child inherits the memory they
+  // leave. They must not leave threads behind.
   std::vector<std::string> preload;
 };
 
-// Starts the server of this process; the first child does so, if nobody has. It
-// goes on until this process ends or StopForkServer() is called. One that has
-// died is replaced at the next start of a child, and preloads the same.
-// Thread-safe. Does not wait for what is preloaded: an error of that is told by
-// the start of a child.
-// Errors: kAlreadyExists if there is one; those of Process::Start().
+// Starts the server of this process; otherwise the first start of a child does.
+// The server runs until this process ends or StopForkServer() is called. A
+// server that has died is replaced at the next start of a child, and preloads
+// the same entries. Thread-safe. Does not wait for the preloading: the start of
+// a child returns its errors.
+// Errors: kAlreadyExists if a server runs; those of Process::Start().
 absl::Status StartForkServer(const ForkServerOptions& options = {});
 
-// Ends it, with all children that still run. Blocks until it has ended. Does
-// nothing if there is none. Thread-safe.
+// Ends the server, with all its children that still run. Blocks until it has
+// ended. Does nothing if there is no server. Thread-safe.
 void StopForkServer();
 
 }  // namespace tenon::spawn

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// The fork server's side: an entry point.
+// The fork server's main function: an entry point.
 
 #include <errno.h>
 #include <poll.h>
@@ -42,16 +42,16 @@ class Server {
  public:
   explicit Server(Channel requests) : requests_(std::move(requests)) {}
 
-  // Until the process that is served has ended or says so. In the first case
-  // the children's supervisors have seen it too.
+  // Runs until the client process has ended or asks to stop. In the first case
+  // the children's supervisors have noticed it too.
   void Serve() {
-    // The terminal's Ctrl-C is for the process that is served.
+    // The terminal's Ctrl-C is meant for the client process.
     signal(SIGINT, SIG_IGN);
     while (ServeOnce()) {
     }
   }
 
-  // Why no child is forked.
+  // Sets the reason for refusing all requests.
   void Refuse(absl::Status why) { refusal_ = std::move(why); }
 
  private:
@@ -75,7 +75,7 @@ class Server {
     return !message.ok() || TakeRequest(*std::move(message));
   }
 
-  // False if it says that this is the end.
+  // False on a request to stop.
   bool TakeRequest(Message message) {
     const absl::StatusOr<ForkRequest> request =
         DecodeForkRequest(message.bytes);
@@ -88,20 +88,20 @@ class Server {
     absl::StatusOr<Channel> answer = Channel::Adopt(std::move(message.fds[0]));
     if (!answer.ok()) return true;
     absl::StatusOr<SupervisedChildren> made = Fork(*request, message.fds);
-    ForkBirth birth = {.status = made.status()};
+    ForkReply reply = {.status = made.status()};
     std::vector<int> fds;
     if (made.ok()) {
       for (const SupervisedChild& child : made->children) {
-        birth.pids.push_back(child.pid);
+        reply.pids.push_back(child.pid);
         fds.insert(fds.end(), {child.pid_fd.fd(), child.child_exit.fd()});
       }
     }
-    answer->Send(EncodeForkBirth(birth), fds, Deadline::Passed()).IgnoreError();
+    answer->Send(EncodeForkReply(reply), fds, Deadline::Passed()).IgnoreError();
     if (made.ok() && made->supervisor) supervised_.push_back(*std::move(made));
     return true;
   }
 
-  // The answer's, the directory's, the children's.
+  // The channel for the answer, the directory, the children's descriptors.
   static size_t CountFds(const ForkRequest& request) {
     size_t count = 2;
     for (const uint8_t streams : request.streams) {
@@ -110,7 +110,7 @@ class Server {
     return count;
   }
 
-  // `fds` as the request says, and to be had by the children alone.
+  // Assigns `fds` as specified by the request; only the children keep them.
   absl::StatusOr<SupervisedChildren> Fork(const ForkRequest& request,
                                           absl::Span<const UniqueFd> fds) {
     TENON_RETURN_IF_ERROR(refusal_);
@@ -118,7 +118,7 @@ class Server {
     if (threads != 1) {
       return absl::FailedPreconditionError(absl::StrCat(
           "the fork server has ", threads,
-          " threads: what it has preloaded must not leave any behind"));
+          " threads; preloaded entries must not leave threads behind"));
     }
     if (fchdir(fds[1].get()) != 0) {
       return PosixError(errno, "fchdir", "fork server");
@@ -152,14 +152,14 @@ class Server {
       for (const SupervisedChild& child : one.children) {
         child.pid_fd.SendSignal(SIGKILL).IgnoreError();
       }
-      // It may have been stopped.
+      // The supervisor may have been stopped.
       one.supervisor->Wake();
     }
     for (const SupervisedChildren& one : supervised_) {
       for (const SupervisedChild& child : one.children) {
         child.child_exit.WaitForExit(Deadline::Never()).IgnoreError();
       }
-      // It is not waited for if it stays for others below it.
+      // Not waited for if it waits for nested supervisors.
       one.supervisor->SetLingers();
     }
     supervised_.clear();
@@ -176,8 +176,8 @@ absl::Status Preload(const std::string& names) {
     const EntryFunction function = FindEntry(name);
     if (function == nullptr) {
       return absl::NotFoundError(
-          absl::StrCat("the fork server was to preload '", name,
-                       "', which is no TENON_SPAWN_ENTRY"));
+          absl::StrCat("the fork server cannot preload '", name,
+                       "': not a TENON_SPAWN_ENTRY"));
     }
     Child self(0, "", {});
     const absl::Status loaded = function(self);
@@ -190,7 +190,7 @@ absl::Status Preload(const std::string& names) {
   return absl::OkStatus();
 }
 
-// The argument has the names of what is to be preloaded, one in a line.
+// The argument is a list of entries to preload, one per line.
 absl::Status RunForkServer(Child& child) {
   TENON_ASSIGN_OR_RETURN(
       Channel requests,

@@ -67,19 +67,20 @@ absl::Status LoadAThread(Child&) {
 }
 TENON_SPAWN_ENTRY("load-a-thread", LoadAThread);
 
-// What the argument asks for.
+// Answers the question in the argument.
 absl::Status Tell(Child& child) {
   const std::string& what = child.argument();
   if (what == "preloaded") {
     return Say(child, absl::StrCat(preloaded, " ", child.index()));
   }
-  // Between the server and its child is a supervisor.
+  // A supervisor is between the server and its child.
   if (what == "server") return Say(child, absl::StrCat(ParentPid(getppid())));
   if (what == "directory") {
     return Say(child, std::filesystem::current_path().string());
   }
   if (what == "fds") {
-    // The limit of what this process sent lies below.
+    // Inherited descriptors would be above the number of those sent by this
+    // process.
     for (int fd = 30; fd < 300; ++fd) {
       if (fcntl(fd, F_GETFD) >= 0) return absl::InternalError("inherited");
     }
@@ -101,7 +102,7 @@ absl::StatusOr<std::string> Ask(const std::string& what,
 TEST_F(ForkServerTest, ChildrenHaveWhatWasPreloaded) {
   EXPECT_THAT(StartForkServer({.preload = {"load", "load"}}), IsOk());
   EXPECT_THAT(StartForkServer(), StatusIs(absl::StatusCode::kAlreadyExists));
-  preloaded = 1;  // Not the server's.
+  preloaded = 1;  // Not inherited from the server.
   EXPECT_THAT(Ask("preloaded", {.index = 3}), IsOkAndHolds("80 3"));
   EXPECT_THAT(Ask("preloaded"), IsOkAndHolds("80 0"));
   preloaded = 0;
@@ -143,7 +144,7 @@ TEST_F(ForkServerTest, FailedPreloadIsToldByTheStart) {
   StopForkServer();
   EXPECT_THAT(StartForkServer({.preload = {"no such"}}), IsOk());
   EXPECT_THAT(Ask("server"), StatusIs(absl::StatusCode::kNotFound,
-                                      HasSubstr("no TENON_SPAWN_ENTRY")));
+                                      HasSubstr("not a TENON_SPAWN_ENTRY")));
 }
 
 TEST_F(ForkServerTest, ThreadsInTheServerAreRefused) {
@@ -228,8 +229,8 @@ TEST_F(ForkServerTest, StoppingItEndsItsChildren) {
               StatusIs(absl::StatusCode::kAborted, HasSubstr("SIGKILL")));
 }
 
-// A parent with children of a server, which have left their group; it sends
-// pidfds of them all and waits to be killed.
+// A parent with a server's children, which have left their group; it sends
+// their pidfds and waits to be killed.
 absl::Status LeaveGroup(Child& child) {
   TENON_ASSIGN_OR_RETURN(Channel test, TakeChannel(child));
   const pid_t pid = fork();

@@ -22,7 +22,7 @@ struct Registry {
   std::map<std::string, PoolFunctionRecord> functions;
 };
 
-// Made by whoever registers first; never destroyed.
+// Created on first use; never destroyed.
 Registry& TheRegistry() {
   static Registry& registry = *new Registry;
   return registry;
@@ -36,7 +36,7 @@ bool RegisterPoolFunction(absl::string_view name, PoolFunctionRecord record) {
   std::string key(name);
   if (registry.functions.emplace(key, std::move(record)).second) return true;
   std::fprintf(stderr,
-               "TENON_POOL_FUNCTION(%s): there is another of this name\n",
+               "TENON_POOL_FUNCTION(%s): this name is already registered\n",
                key.c_str());
   std::abort();
 }

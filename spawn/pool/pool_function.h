@@ -10,9 +10,9 @@
 //   }
 //   TENON_POOL_FUNCTION(Decode);
 //
-// Parameters and result are of types that travel (argument.h); parameters are
-// taken by value or as const references. The result may be void, absl::Status,
-// T, or absl::StatusOr<T>.
+// Parameters and result are of types with ArgumentTraits (argument.h);
+// parameters are taken by value or as const references. The result may be void,
+// absl::Status, T, or absl::StatusOr<T>.
 
 #ifndef TENON_SPAWN_POOL_POOL_FUNCTION_H_
 #define TENON_SPAWN_POOL_POOL_FUNCTION_H_
@@ -33,7 +33,7 @@
 
 namespace tenon::spawn {
 
-// A call that was received, to a result that is to be sent.
+// From a received call to a result to be sent.
 using PooledFunction =
     absl::StatusOr<PackedArguments> (*)(PackedArguments call);
 
@@ -44,8 +44,9 @@ struct PoolFunctionRecord {
   void (*key)() = nullptr;
 };
 
-// What TENON_POOL_FUNCTION does; before main(), or as threads run. A second one
-// of the same name ends the program with a message.
+// Registers a function; called by TENON_POOL_FUNCTION before main(), or while
+// threads run. A second function of the same name ends the program with a
+// message.
 bool RegisterPoolFunction(absl::string_view name, PoolFunctionRecord record);
 
 std::optional<PoolFunctionRecord> FindPoolFunction(absl::string_view name);
@@ -54,7 +55,7 @@ std::vector<std::string> PoolFunctionNames();
 
 namespace internal_pool {
 
-// What a function's result is as the value of a Future.
+// The type of a function's result as a Future's value.
 template <typename R>
 struct ResultOf {
   using Type = R;
@@ -86,7 +87,7 @@ absl::StatusOr<PackedArguments> PackResult(const T& value) {
     if (packed.ok()) return packed;
     status = packed.status();
   }
-  return absl::Status(status.code(), absl::StrCat("the result cannot travel: ",
+  return absl::Status(status.code(), absl::StrCat("cannot pack the result: ",
                                                   status.message()));
 }
 
@@ -144,8 +145,8 @@ bool RegisterPooled(absl::string_view name) {
 
 }  // namespace tenon::spawn
 
-// At namespace scope in a .cc file; `function` is registered by the name that
-// is written here. In a library, the target needs `alwayslink = True`.
+// At namespace scope in a .cc file; `function` is registered under the name as
+// written. In a library, the target needs `alwayslink = True`.
 #define TENON_POOL_FUNCTION(function) \
   TENON_POOL_FUNCTION_(function, __COUNTER__)
 #define TENON_POOL_FUNCTION_(function, n) \

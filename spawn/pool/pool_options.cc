@@ -20,16 +20,16 @@ namespace {
 absl::Status CheckInitializer(const PoolInitializer& initializer) {
   if (initializer.function.empty()) return absl::OkStatus();
   if (!FindPoolFunction(initializer.function)) {
-    return absl::NotFoundError(absl::StrCat(
-        "the initializer is no TENON_POOL_FUNCTION: '", initializer.function,
-        "'; there are: ", absl::StrJoin(PoolFunctionNames(), ", ")));
+    return absl::NotFoundError(
+        absl::StrCat("the initializer '", initializer.function,
+                     "' is not a TENON_POOL_FUNCTION; registered: ",
+                     absl::StrJoin(PoolFunctionNames(), ", ")));
   }
   TENON_RETURN_IF_ERROR(initializer.arguments.status());
-  if (initializer.arguments->only_for_one.empty()) return absl::OkStatus();
+  if (initializer.arguments->exclusive.empty()) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
-      "the initializer is called in every worker, and in each that replaces "
-      "one; ",
-      initializer.arguments->only_for_one, " can be given to one process"));
+      "the initializer is called in every worker; ",
+      initializer.arguments->exclusive, " can be given to only one process"));
 }
 
 }  // namespace
@@ -37,22 +37,24 @@ absl::Status CheckInitializer(const PoolInitializer& initializer) {
 absl::Status CheckAndFillIn(PoolOptions& options) {
   if (options.workers == 0) options.workers = UsableProcessors();
   if (options.workers < 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("a pool of ", options.workers, " workers"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "PoolOptions::workers is ", options.workers, "; want at least 0"));
   }
   if (options.min_workers < 0) options.min_workers = options.workers;
   if (options.min_workers > options.workers) {
     return absl::InvalidArgumentError(
-        absl::StrCat("a pool of at least ", options.min_workers,
-                     " workers and at most ", options.workers));
+        absl::StrCat("PoolOptions::min_workers is ", options.min_workers,
+                     "; want at most ", options.workers, " (workers)"));
   }
   if (options.max_tasks_per_worker < 0 || options.max_worker_rss_bytes < 0) {
     return absl::InvalidArgumentError(
-        "a worker cannot end after less than no task or memory");
+        absl::StrCat("PoolOptions::max_tasks_per_worker is ",
+                     options.max_tasks_per_worker, ", max_worker_rss_bytes ",
+                     options.max_worker_rss_bytes, "; want at least 0"));
   }
   if (options.process.method == StartMethod::kFork) {
     return absl::FailedPreconditionError(
-        "a pool has a thread, so its workers cannot be forked");
+        "workers cannot be forked: the pool has a thread");
   }
   TENON_RETURN_IF_ERROR(CheckInitializer(options.initializer));
   options.process.entry = "tenon.spawn.pool_worker";

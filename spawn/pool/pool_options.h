@@ -21,14 +21,14 @@
 
 namespace tenon::spawn {
 
-// A call of a TENON_POOL_FUNCTION, to be made in each worker; so no argument
-// may be one that only one process can have.
+// A call of a TENON_POOL_FUNCTION, made in each worker; so arguments that are
+// exclusive to one process are not allowed.
 struct PoolInitializer {
   std::string function;  // Empty: none.
   absl::StatusOr<PackedArguments> arguments = PackedArguments();
 };
 
-// A `function` that is not registered is found out by ProcessPool::Create().
+// If `function` is not registered, ProcessPool::Create() fails.
 template <typename R, typename... P, typename... A>
 PoolInitializer InitializeBy(R (*function)(P...), A&&... arguments) {
   return {PoolFunctionNameOf(reinterpret_cast<void (*)()>(function))
@@ -37,32 +37,34 @@ PoolInitializer InitializeBy(R (*function)(P...), A&&... arguments) {
 }
 
 struct PoolOptions {
-  // How many at most; 0: as many as there are processors for this process.
+  // Maximum number of workers; 0: the number of processors this process may
+  // use.
   int workers = 0;
-  // How many even if there is nothing to do; negative: as many as at most.
-  // Above it, one that has been idle for `idle_timeout` is ended.
+  // Minimum number of workers, also without tasks; negative: as `workers`.
+  // Above it, a worker that has been idle for `idle_timeout` is ended.
   int min_workers = -1;
   absl::Duration idle_timeout = absl::Seconds(60);
 
-  // A worker that has done so many tasks, or has so much resident after one, is
-  // replaced. 0: never.
+  // A worker is replaced after this many tasks, or if its resident memory
+  // exceeds this size after a task. 0: never.
   int max_tasks_per_worker = 0;
   int64_t max_worker_rss_bytes = 0;
 
   // Called once in each worker before its first task: InitializeBy(Setup, 5).
   PoolInitializer initializer;
 
-  // How they are started. entry, index, argument, fds and daemon are the
-  // pool's: the index counts all that it starts, and "{index}" is replaced as
-  // in Processes::Start(). The fork method is refused: the pool has a thread.
+  // Options for the workers' start. entry, index, argument, fds and daemon are
+  // set by the pool: the index counts all workers it starts, and "{index}" is
+  // replaced as in Processes::Start(). The fork method is refused: the pool has
+  // a thread.
   ProcessOptions process;
 };
 
-// Replaces what stands for a number by it, and fills in what is the pool's.
-// Errors: kInvalidArgument for negative numbers or more at least than at most,
-// and for an initializer's argument that only one process can have;
+// Replaces placeholder numbers by their values, and sets the pool's own fields.
+// Errors: kInvalidArgument for negative numbers, for a minimum above the
+// maximum, and for an initializer's argument that is exclusive to one process;
 // kFailedPrecondition for the fork method; kNotFound for an initializer that is
-// no TENON_POOL_FUNCTION; that of its arguments.
+// not a TENON_POOL_FUNCTION; errors of packing its arguments.
 absl::Status CheckAndFillIn(PoolOptions& options);
 
 }  // namespace tenon::spawn

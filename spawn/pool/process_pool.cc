@@ -35,7 +35,7 @@ ProcessPool::ProcessPool(std::unique_ptr<PoolDispatcher> core)
 ProcessPool::~ProcessPool() {
   if (core_ == nullptr) return;
   if (ForkCount() != fork_count_) {
-    // Its thread and its workers are not this process's: let them be.
+    // The thread and the workers belong to another process: leaked on purpose.
     new std::shared_ptr<PoolDispatcher>(std::move(core_));
     return;
   }
@@ -61,8 +61,8 @@ absl::StatusOr<std::string> ProcessPool::CheckPooled(
   const std::optional<PoolFunctionRecord> found = FindPoolFunction(function);
   if (!found) {
     return absl::NotFoundError(absl::StrCat(
-        "there is no TENON_POOL_FUNCTION '", function,
-        "'; there are: ", absl::StrJoin(PoolFunctionNames(), ", ")));
+        "no TENON_POOL_FUNCTION '", function,
+        "'; registered: ", absl::StrJoin(PoolFunctionNames(), ", ")));
   }
   if (found->signature == signature) return std::string(function);
   return SignatureMismatch(absl::StrCat("'", function, "'"), found->signature,

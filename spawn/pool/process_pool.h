@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// ProcessPool: child processes that run functions, and futures of the results.
+// ProcessPool: runs functions in child processes; results arrive in futures.
 //
 //   #include "tenon/spawn/arguments/shm_arguments.h"  // Tensors travel.
 //
@@ -18,22 +18,22 @@
 //     return all.Wait(absl::Seconds(60));
 //   }
 //
-// What a function returns arrives in its future; so does why it has not: its
+// A function's result arrives in its future; so does a failure: the function's
 // error or exception (with ProcessRaised), the death of its worker (with
-// ProcessExited; process_error.h), its deadline (kDeadlineExceeded), the end of
-// the pool (kCancelled). A worker that dies takes its own task with it and no
-// other, and is replaced.
+// ProcessExited; process_error.h), an expired deadline (kDeadlineExceeded), the
+// end of the pool (kCancelled). The death of a worker fails only the task it
+// was running; the worker is replaced.
 //
-// Future::RequestCancel() drops a task that waits for a worker: kCancelled, on
-// the thread that asks. One that runs goes on, and its result arrives, unless
-// TaskOptions::kill_on_cancel says that it fails with kCancelled and its worker
-// is killed. Of a Map(), the chunks that wait are dropped; the future ends when
-// those that run have.
+// Future::RequestCancel() drops a task that waits for a worker: it fails with
+// kCancelled, on the calling thread. A task that runs goes on, and its result
+// arrives, unless TaskOptions::kill_on_cancel is set: then the task fails with
+// kCancelled and its worker is killed. Of a Map(), the waiting chunks are
+// dropped; the future completes when the running ones have ended.
 //
-// One call at a time runs in a worker, in the order of submission as far as
-// workers are free. Callbacks of futures run on the pool's thread, or on that
-// of one who Wait()s for the same future or for what Then() has made of it:
-// they must not block, and must not destroy the pool.
+// A worker runs one call at a time; calls start in the order of submission as
+// workers become free. Callbacks of futures run on the pool's thread, or on a
+// thread that Wait()s for the same future or for one that Then() derived from
+// it: they must not block, and must not destroy the pool.
 
 #ifndef TENON_SPAWN_POOL_PROCESS_POOL_H_
 #define TENON_SPAWN_POOL_PROCESS_POOL_H_
@@ -67,32 +67,32 @@ namespace tenon::spawn {
 
 struct TaskOptions {
   // A task that has not ended by then fails with kDeadlineExceeded; the worker
-  // that runs it is killed, and replaced.
+  // that runs it is killed and replaced.
   Deadline deadline = Deadline::Never();
-  // Whether a request to cancel kills the worker that runs the task, which is
-  // then replaced, or leaves it alone.
+  // Whether a cancel request kills (and replaces) the worker that runs the
+  // task, or lets the task finish.
   bool kill_on_cancel = false;
 };
 
 struct MapOptions {
-  // How many calls go to a worker at once; 0: a quarter of its share. Fewer do
-  // where they are more than 252 descriptors or 256 MiB.
+  // Calls sent to a worker at once; 0: a quarter of its share. Calls with more
+  // than 252 descriptors or 256 MiB together are split over several messages.
   size_t chunk_size = 0;
-  // Of each chunk.
+  // The deadline of each chunk.
   Deadline deadline = Deadline::Never();
 };
 
-// Ownership: owns its workers; destroying it is Abort(). Has a share in the
-//   tensors of tasks that have not ended, and of the initializer.
-// Threads: thread-safe, but for destruction and moving.
+// Ownership: owns its workers; the destructor calls Abort(). Retains the
+//   tensors of tasks that have not ended, and those of the initializer.
+// Threads: thread-safe, except for destruction and moves.
 // Processes: in a forked child, futures fail with kFailedPrecondition, counts
 //   are zero, and the destructor does nothing.
-// Trust: answers are checked; a worker whose messages are garbage is killed,
-//   and its task fails with kDataLoss. Bytes that are no value of the result's
-//   type fail the task alone.
+// Trust: answers are validated; a worker that sends malformed messages is
+//   killed, and its task fails with kDataLoss. Bytes that do not decode as the
+//   result's type fail only the task.
 class ProcessPool {
  public:
-  // Starts the least number of workers, side by side.
+  // Starts the minimum number of workers, in parallel.
   // Errors: kInvalidArgument, kNotFound, kFailedPrecondition for bad options
   // (pool_options.h); those of Process::Start().
   static absl::StatusOr<ProcessPool> Create(PoolOptions options = {});
@@ -101,10 +101,10 @@ class ProcessPool {
   ProcessPool(ProcessPool&&) noexcept = default;
   ProcessPool& operator=(ProcessPool&&) = delete;
 
-  // Runs `function` once. Arguments are converted to its parameters, and given
-  // away or shared as start.h says. Does not block but for what it sends.
-  // Errors arrive in the future: kNotFound if it is no TENON_POOL_FUNCTION, and
-  // those above.
+  // Runs `function` once. Arguments are converted to its parameters, and moved
+  // or shared as described in start.h. Blocks only while the call is sent.
+  // Errors arrive in the future: kNotFound if `function` is not a
+  // TENON_POOL_FUNCTION, and those above.
   template <typename R, typename... P, typename... A>
   auto Submit(R (*function)(P...), A&&... arguments) const {
     return SubmitWith(TaskOptions(), function, std::forward<A>(arguments)...);
@@ -118,8 +118,8 @@ class ProcessPool {
         PackCall<std::decay_t<P>...>(std::forward<A>(arguments)...));
   }
 
-  // The same for a function known by its name, with the result T (or void).
-  // Errors: also kInvalidArgument if it takes or returns something else.
+  // Submit() for a function known by its name, with the result T (or void).
+  // Errors: also kInvalidArgument if its parameters or result have other types.
   template <typename T, typename... A>
   futures::Future<T> SubmitByName(absl::string_view function,
                                   A&&... arguments) const {
@@ -131,30 +131,32 @@ class ProcessPool {
   }
 
   // Runs `function`, of one parameter, for each input, in chunks. The future
-  // has the results in the inputs' order; or, once all have ended, the error of
-  // the first input that failed. No inputs: done at once.
+  // holds the results in the inputs' order; or, once all calls have ended, the
+  // error of the first input that failed. Without inputs it completes at once.
   template <typename R, typename P>
   auto Map(R (*function)(P), const std::vector<std::decay_t<P>>& inputs,
            const MapOptions& options = {}) const;
 
-  // The results one by one as they are asked for, and the inputs likewise:
-  // result_stream.h. `next` gives an input, or nothing at the end, or an error,
-  // which then arrives as the last result.
+  // Produces results, and consumes inputs, one at a time on demand:
+  // result_stream.h. `next` returns an input, or nullopt at the end, or an
+  // error, which then arrives as the last result.
   template <typename R, typename P>
   ResultStream<typename internal_pool::ResultOf<R>::Type> Stream(
       R (*function)(P), InputGenerator<std::decay_t<P>> next,
       const StreamOptions& options = {}) const;
 
-  // Accepts nothing more, waits until all that was submitted has ended, and
-  // ends the workers. Blocks until `deadline`.
-  // Errors: kDeadlineExceeded: it goes on; kFailedPrecondition from a callback.
+  // Accepts no more tasks, waits until all submitted tasks have ended, and ends
+  // the workers. Blocks until `deadline`.
+  // Errors: kDeadlineExceeded: the shutdown continues; kFailedPrecondition from
+  // a callback.
   absl::Status Shutdown(Deadline deadline = Deadline::Never());
 
-  // Kills the workers; what has not ended fails with kCancelled. Returns when
-  // no worker is left; in a callback, at once.
+  // Kills the workers; unfinished tasks fail with kCancelled. Returns when no
+  // worker is left; in a callback, at once.
   void Abort();
 
-  // Of workers that are not about to end; of tasks that wait for one.
+  // Numbers of workers that are not about to end, and of tasks that wait for
+  // one.
   PoolCounts counts() const { return core_->counts(); }
   std::vector<pid_t> worker_pids() const { return core_->WorkerPids(); }
 
@@ -170,7 +172,7 @@ class ProcessPool {
                           absl::StatusOr<std::string> function,
                           absl::StatusOr<PackedArguments> arguments) const;
 
-  // Shared with the streams, which may outlive this.
+  // Shared with the streams, which may outlive the pool.
   std::shared_ptr<PoolDispatcher> core_;
   uint64_t fork_count_;
 };

@@ -1,16 +1,16 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// What a pool costs from Submit() to the result, beside the least that any
-// would: a byte there and back over a socketpair, between two processes that
-// sleep in between. Both are measured in turns; "ratio" is ours through that.
+// The cost of a pool from Submit() to the result, compared with the minimum: a
+// byte there and back over a socketpair, between two processes that sleep in
+// between. Both are measured in turns; "ratio" is Tenon's time divided by that.
 //
-// A wake costs ten times as much on another core as on one's own, and where the
-// scheduler puts a process is its own affair. So it is said: with cores:2 this
-// process is on one core, and the worker and the echo are on another; with
-// cores:1 all are on the same.
+// A wake costs ten times as much on another core as on the same one, and the
+// scheduler places processes as it likes. So the placement is fixed: with
+// cores:2 this process is on one core, and the worker and the echo are on
+// another; with cores:1 all are on the same.
 //
-// It has a main() of its own, since a child has to get to Init() first.
+// It has a main() of its own, since a child must reach Init() first.
 
 #include <sched.h>
 #include <sys/socket.h>
@@ -47,7 +47,7 @@ namespace {
 int64_t Same(int64_t x) { return x; }
 TENON_POOL_FUNCTION(Same);
 
-// A benchmark that measures failures must not look healthy.
+// A benchmark that measures failures must not succeed.
 void DieUnless(bool good, const std::string& why) {
   if (good) return;
   std::fprintf(stderr, "process_pool_benchmark: %s\n", why.c_str());
@@ -71,7 +71,7 @@ std::vector<int> TwoProcessors() {
   return two;
 }
 
-// Where this process is while this lives, and where those whom it wakes are.
+// Pins this process during its lifetime, and the processes that it wakes.
 class Placement {
  public:
   explicit Placement(int64_t cores) {
@@ -100,7 +100,7 @@ class Placement {
   int others_;
 };
 
-// A forked process that sends back each byte until the socket is closed.
+// A forked process that echoes each byte until the socket is closed.
 class Echo {
  public:
   explicit Echo(int cpu) {
@@ -140,7 +140,7 @@ ProcessPool MakePool(int workers, const std::vector<int>& cpus = {}) {
   return *std::move(pool);
 }
 
-// `round` is one call of ours; returns its seconds. The echo runs on
+// `round` is one call of the pool; returns its seconds. The echo runs on
 // `echo_cpu`; -1: anywhere.
 template <typename Round>
 void Compare(benchmark::State& state, int echo_cpu, Round round) {
@@ -162,7 +162,7 @@ void Compare(benchmark::State& state, int echo_cpu, Round round) {
 }
 
 // Until the thread that submitted has the result: it receives the worker's
-// answer itself, so two wakes, as the limit.
+// answer itself, so two wakes, like the minimum.
 void BM_Pool_SubmitToWait(benchmark::State& state) {
   const Placement placement(state.range(0));
   if (!placement.has_room()) state.SetLabel("there is one core only");
@@ -192,7 +192,7 @@ void BM_Pool_SubmitToCallback(benchmark::State& state) {
   Compare(state, placement.others(), [&] {
     const double begin = Now();
     double end = 0;
-    // Not by waiting for the future itself, which would help.
+    // Not by waiting for the future itself, which would help the pool.
     futures::Promise<void> called;
     futures::Future<int64_t> future = pool.Submit(Same, 7);
     future.AddDoneCallback([&](const absl::StatusOr<int64_t>&) {
@@ -210,7 +210,7 @@ BENCHMARK(BM_Pool_SubmitToCallback)
     ->Unit(benchmark::kMicrosecond)
     ->UseManualTime();
 
-// Until a thread that waits for what Then() has made of the future has it.
+// Until a thread that waits for a future made by Then() has the result.
 void BM_Pool_SubmitThenWait(benchmark::State& state) {
   const Placement placement(state.range(0));
   if (!placement.has_room()) state.SetLabel("there is one core only");

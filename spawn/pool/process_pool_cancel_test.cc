@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Requests to cancel tasks of a pool.
+// Cancel requests for tasks of a pool.
 
 #include <sys/types.h>
 #include <unistd.h>
@@ -171,7 +171,7 @@ TEST_F(ProcessPoolCancelTest, ShutdownDoesNotWaitForWhatWasCancelled) {
   canceller.join();
 }
 
-// Against answers, deaths and other requests.
+// Concurrently with answers, deaths and other requests.
 TEST_F(ProcessPoolCancelTest, AtAnyMomentEveryFutureIsDone) {
   TENON_ASSERT_OK_AND_ASSIGN(ProcessPool pool,
                              ProcessPool::Create({.workers = 2}));

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Workers that die, take too long, or are worn; pools that end.
+// Workers that die, time out, or reach their limits; pools that end.
 
 #include <signal.h>
 #include <stdlib.h>
@@ -85,7 +85,7 @@ TEST_F(ProcessPoolFaultTest, DeadWorkerFailsItsOwnTaskAndNoOther) {
     for (int i = 0; i < 10; ++i) others.push_back(pool.Submit(Pid, i));
     const absl::Status died = Get(pool.Submit(Die, how)).status();
     EXPECT_THAT(died, StatusIs(absl::StatusCode::kAborted)) << how;
-    // exit(0) is not a failure of the process, but one of the task.
+    // exit(0) is not a failure of the process, but a failure of the task.
     EXPECT_EQ(GetProcessExited(died).has_value(),
               absl::string_view(how) != "exit 0")
         << died;
@@ -105,8 +105,8 @@ TEST_F(ProcessPoolFaultTest, IdleWorkersThatAreKilledAreReplaced) {
   for (int round = 0; round < 10; ++round) {
     EXPECT_THAT(Get(pool.Submit(Pid, 1)), IsOk());
     for (const pid_t pid : pool.worker_pids()) kill(pid, SIGKILL);
-    // A task may hit one that is not yet known to be dead: it fails, or is
-    // given to another.
+    // A task may reach a worker that is not yet known to be dead: it fails, or
+    // is assigned to another.
     Get(pool.Submit(Pid, 1)).status().IgnoreError();
     EXPECT_TRUE(Becomes([&] { return pool.counts().workers == 2; }));
   }
@@ -131,7 +131,7 @@ TEST_F(ProcessPoolFaultTest, KilledAtAnyMomentEveryFutureIsDone) {
       ASSERT_TRUE(GetProcessExited(result.status()).has_value())
           << result.status();
     }
-    // One that is killed idle may be given a task before that is known.
+    // A worker killed while idle may get a task before its death is known.
     ASSERT_LE(failed, round + 1) << "as many as were killed";
   }
 }
@@ -143,9 +143,9 @@ TEST_F(ProcessPoolFaultTest, TaskThatTakesTooLong) {
   Future<void> slow = pool.SubmitWith(soon, Sleep, 1'000'000);
   Future<void> waiting = pool.SubmitWith(soon, Sleep, 0);
   Future<int> other = pool.Submit(Pid, 1);
-  EXPECT_THAT(GetVoid(std::move(slow)),
-              StatusIs(absl::StatusCode::kDeadlineExceeded,
-                       HasSubstr("was killed for it")));
+  EXPECT_THAT(
+      GetVoid(std::move(slow)),
+      StatusIs(absl::StatusCode::kDeadlineExceeded, HasSubstr("was killed")));
   EXPECT_THAT(GetVoid(std::move(waiting)),
               StatusIs(absl::StatusCode::kDeadlineExceeded,
                        HasSubstr("before a worker was free")));
@@ -165,7 +165,7 @@ TEST_F(ProcessPoolFaultTest, TaskThatIsTooLateCostsNoWorker) {
   EXPECT_THAT(Get(pool.Submit(Pid, 1)), IsOkAndHolds(pid));
 }
 
-// ---- Wear ----
+// ---- Limits of a worker ----
 
 TEST_F(ProcessPoolFaultTest, WorkersLiveForSoManyTasks) {
   TENON_ASSERT_OK_AND_ASSIGN(
@@ -194,7 +194,7 @@ TEST_F(ProcessPoolFaultTest, ShutdownWhileWorkersAreReplaced) {
   EXPECT_EQ(pids.size(), 20u);
 }
 
-// Volatile, or the compiler leaves out what nobody reads.
+// Volatile, or the compiler removes the unused memory.
 std::string* volatile leaked = nullptr;
 
 int Grow(int mebibytes) {

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Tasks with tensors in blocks of arenas that come to nothing: cancelled, too
-// late, dropped, or killed with their worker. Nothing stays held.
+// Tasks with tensors in blocks of arenas that do not complete: cancelled, late,
+// dropped, or killed with their worker. No block stays held.
 
 #include <signal.h>
 #include <sys/types.h>
@@ -157,15 +157,16 @@ TEST_F(ProcessPoolPooledFaultTest, WorkerKilledWhoseResultsAreKept) {
   EXPECT_TRUE(Becomes([&] { return pool.counts().started == 2; }));
   EXPECT_THAT(CheckCounting(made, 10, 3), IsOk());
   EXPECT_THAT(CheckCounting(back, 10, 4), IsOk());
-  // They can still be given on.
+  // They can still be passed on.
   EXPECT_THAT(Get(pool.Submit(FirstOf, made)), IsOkAndHolds(3));
   EXPECT_THAT(Get(pool.Submit(FirstOf, back)), IsOkAndHolds(4));
   made = back = Tensor();
   EXPECT_TRUE(NothingIsLeftIn(*arena));
 }
 
-// The block of a result is its worker's, or has come to it as an argument. What
-// arrives is whole; what does not fails with the worker that was killed.
+// The block of a result is the worker's own, or came to it as an argument. A
+// result that arrives is intact; a call without one fails with the worker that
+// was killed.
 TEST_F(ProcessPoolPooledFaultTest, WorkersKilledAtAnyMoment) {
   const auto arena = MakeArena();
   std::mt19937 random(20260701);

@@ -46,7 +46,7 @@ TEST_F(ProcessPoolPooledTest, AsArguments) {
     TENON_ASSERT_OK_AND_ASSIGN(Tensor tensor, MakeCounting(*arena, 10, i));
     EXPECT_THAT(Get(pool.Submit(FirstOf, std::move(tensor))), IsOkAndHolds(i));
   }
-  EXPECT_EQ(arena->Use().segments, 1u);  // The blocks came back on the way.
+  EXPECT_EQ(arena->Use().segments, 1u);  // Blocks were reclaimed in between.
   EXPECT_TRUE(NothingIsLeftIn(*arena));
 }
 
@@ -60,7 +60,7 @@ TEST_F(ProcessPoolPooledTest, AsResults) {
   EXPECT_THAT(Get(pool.Submit(CountBlocks)), IsOkAndHolds(0));
 }
 
-// The pool takes its time between having a result and having claimed it.
+// The pool is slow between receiving a result and claiming it.
 TEST_F(ProcessPoolPooledTest, ResultsWhoseBlocksAreWantedBack) {
   TENON_ASSERT_OK_AND_ASSIGN(ProcessPool pool, MakePool(1));
   const CrashPointHook former = SetCrashPointHook([](const CrashPoint& passed) {
@@ -109,7 +109,7 @@ TEST_F(ProcessPoolPooledTest, ThereAndBack) {
     TENON_ASSERT_OK_AND_ASSIGN(tensor,
                                Get(pool.Submit(GiveBack, std::move(tensor))));
     EXPECT_THAT(CheckCounting(tensor, 10, i), IsOk());
-    // And once more, now that it is a claim.
+    // Once more, now that it is a claim.
     TENON_ASSERT_OK_AND_ASSIGN(tensor,
                                Get(pool.Submit(GiveBack, std::move(tensor))));
     EXPECT_THAT(CheckCounting(tensor, 10, i), IsOk());
@@ -129,7 +129,7 @@ TEST_F(ProcessPoolPooledTest, AChainThroughTheWorkers) {
   EXPECT_TRUE(NothingIsLeftIn(*arena));
 }
 
-// A chunk has far more tensors than a message has descriptors.
+// A chunk has far more tensors than a message can carry descriptors.
 TEST_F(ProcessPoolPooledTest, MapsOfMany) {
   const auto arena = MakeArena();
   TENON_ASSERT_OK_AND_ASSIGN(ProcessPool pool, MakePool(2));
@@ -165,13 +165,13 @@ TEST_F(ProcessPoolPooledTest, StreamsWhoseResultsWait) {
           TENON_ASSIGN_OR_RETURN(Tensor made, MakeCounting(*arena, 10, next++));
           return std::optional<Tensor>(std::move(made));
         }));
-    // The workers that gave them back are gone by then.
+    // The workers that returned them have ended by then.
     absl::SleepFor(absl::Milliseconds(200));
     for (int64_t i = 0; i < 90; ++i) {
       TENON_ASSERT_OK_AND_ASSIGN(const Tensor result, results.Next(Watchdog()));
       ASSERT_THAT(CheckCounting(result, 10, i), IsOk());
     }
-  }  // And ten are never asked for.
+  }  // Ten results are never requested.
   EXPECT_THAT(pool.Shutdown(Watchdog()), IsOk());
   EXPECT_TRUE(NothingIsLeftIn(*arena));
 }
@@ -209,7 +209,7 @@ TEST_F(ProcessPoolPooledTest, AsTheInitializersArgument) {
     for (int i = 0; i < 10; ++i) {
       EXPECT_THAT(Get(pool.Submit(CountBlocks)), IsOkAndHolds(0));
     }
-    EXPECT_EQ(arena->Use().blocks_in_use, 1u);  // For workers to come.
+    EXPECT_EQ(arena->Use().blocks_in_use, 1u);  // Held for future workers.
   }
   EXPECT_TRUE(NothingIsLeftIn(*arena));
 }

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Pools with very many tasks, and with very large ones. The watchdogs are far
-// above what linear work takes, and far below what quadratic work takes.
+// above the time of linear work, and far below that of quadratic work.
 
 #include <signal.h>
 #include <sys/types.h>
@@ -87,7 +87,7 @@ TEST_F(ProcessPoolScaleTest, CancellingManyInAnyOrderIsNotQuadratic) {
   running.RequestCancel();
 }
 
-// Each expires alone, beside very many that do not.
+// Each expires alone, beside very many tasks that do not.
 TEST_F(ProcessPoolScaleTest, ExpiryDoesNotLookAtTasksThatWait) {
   TENON_ASSERT_OK_AND_ASSIGN(ProcessPool pool,
                              ProcessPool::Create({.workers = 1}));
@@ -111,7 +111,7 @@ TEST_F(ProcessPoolScaleTest, ExpiryDoesNotLookAtTasksThatWait) {
   pool.Abort();
 }
 
-// While this lives, the first thread that has copied a large message stops
+// During its lifetime, the first thread that has copied a large message stops
 // there until Resume().
 class StoppedCopier {
  public:
@@ -163,7 +163,7 @@ TEST_F(ProcessPoolScaleTest, OthersAreServedWhileALargeTaskIsCopied) {
   EXPECT_THAT(Get(std::move(large)), IsOkAndHolds(kSize));
 }
 
-// Of a task that is being copied: what anybody does to it meanwhile.
+// Operations on a task while it is being copied.
 class LargeTaskTest : public ProcessPoolScaleTest {
  protected:
   void SetUp() override {

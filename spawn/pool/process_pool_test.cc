@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// What a pool gives back, and in what order.
+// Results of a pool, and their order.
 
 #include "tenon/spawn/pool/process_pool.h"
 
@@ -221,7 +221,7 @@ TEST_F(ProcessPoolTest, ResultsThatCannotTravelLeaveTheWorkerAlive) {
   for (int i = 0; i < 20; ++i) {
     EXPECT_THAT(Get(pool.Submit(MakeClosed, i)),
                 StatusIs(absl::StatusCode::kInvalidArgument,
-                         HasSubstr("the result cannot travel")));
+                         HasSubstr("cannot pack the result")));
   }
   EXPECT_EQ(pool.counts().started, 2u);
 }
@@ -278,7 +278,8 @@ TEST_F(ProcessPoolTest, ChunksWithMoreDescriptorsThanAMessage) {
 UniqueFd Open(int) { return UniqueFd(dup(STDERR_FILENO)); }
 TENON_POOL_FUNCTION(Open);
 
-// One allows 252; the errors among them have none, and keep their places.
+// One message carries 252; errors among the results carry none, and keep their
+// positions.
 absl::StatusOr<UniqueFd> OpenButAThird(int i) {
   if (i % 3 == 0) return absl::NotFoundError(absl::StrCat(i));
   return Open(i);
@@ -300,7 +301,7 @@ TEST_F(ProcessPoolTest, ResultsWithMoreDescriptorsThanAMessage) {
   EXPECT_EQ(pool.counts().started, 1u);
 }
 
-// ---- What its workers are told ----
+// ---- Messages to its workers ----
 
 void PrintPid() { printf("%d", getpid()); }
 TENON_POOL_FUNCTION(PrintPid);
@@ -327,7 +328,7 @@ TEST_F(ProcessPoolTest, OutputOfEachWorkerInItsOwnFile) {
   }
 }
 
-// ---- Pools elsewhere ----
+// ---- Pools in children and at exit ----
 
 absl::Status UsePool(Child& child) {
   TENON_ASSIGN_OR_RETURN(ProcessPool pool, ProcessPool::Create({.workers = 2}));
@@ -340,7 +341,7 @@ TEST_F(ProcessPoolTest, PoolInAChild) {
   EXPECT_THAT(AnswerOf({.entry = "use-pool"}), IsOkAndHolds("144"));
 }
 
-// It is destroyed with the static objects, when main() has returned.
+// Destroyed with the static objects, when main() has returned.
 absl::Status LeavePoolToExit(Child& child) {
   static std::optional<ProcessPool> pool;
   TENON_ASSIGN_OR_RETURN(ProcessPool made, ProcessPool::Create({.workers = 2}));

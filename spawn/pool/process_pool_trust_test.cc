@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Workers that do not keep to the protocol, and results that cannot be made.
+// Workers that violate the protocol, and results that cannot be unpacked.
 
 #include <sys/socket.h>
 #include <unistd.h>
@@ -108,7 +108,7 @@ namespace {
 Fragile MakeFragile(int fault) { return {fault}; }
 TENON_POOL_FUNCTION(MakeFragile);
 
-// It is made of its bytes on the pool's thread, or that of one who waits.
+// It is unpacked on the pool's thread, or on that of a waiter.
 TEST_F(ProcessPoolTrustTest, ResultThatThrowsAsItIsMadeIsAnError) {
   TENON_ASSERT_OK_AND_ASSIGN(ProcessPool pool,
                              ProcessPool::Create({.workers = 1}));

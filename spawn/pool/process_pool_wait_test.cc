@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Those who wait for a task receive its answer themselves: what happens when
-// anything else happens meanwhile.
+// Waiting threads receive the answer of their task themselves: races with all
+// other events.
 
 #include <fcntl.h>
 #include <signal.h>
@@ -38,7 +38,7 @@ namespace {
 using futures::Future;
 
 constexpr absl::Duration kWatchdog = absl::Seconds(60);
-// For a waiter to have begun to wait, as a rule.
+// Time in which a waiter usually begins to wait.
 constexpr absl::Duration kHeadStart = absl::Milliseconds(20);
 
 class ProcessPoolWaitTest : public ChildTest {};
@@ -64,7 +64,7 @@ int KillMyself() {
 }
 TENON_POOL_FUNCTION(KillMyself);
 
-// Whether it was this thread that received the answer.
+// Whether this thread received the answer.
 bool CallbackRunsHere(const ProcessPool& pool) {
   Future<int> future = pool.Submit(SleepFor, 5);
   std::thread::id called_on;
@@ -78,7 +78,7 @@ TEST_F(ProcessPoolWaitTest, WhoWaitsReceives) {
   TENON_ASSERT_OK_AND_ASSIGN(ProcessPool pool,
                              ProcessPool::Create({.workers = 1}));
   EXPECT_TRUE(Becomes([&] { return CallbackRunsHere(pool); }));
-  // The dispatcher has the worker back.
+  // The dispatcher leads the worker again.
   std::atomic<bool> done = false;
   pool.Submit(Twice, 1).AddDoneCallback([&](const auto&) { done = true; });
   EXPECT_TRUE(Becomes([&] { return done.load(); }));
@@ -138,8 +138,8 @@ TEST_F(ProcessPoolWaitTest, WorkerDiesUnderAWaiter) {
   }
 }
 
-// Leaves a process behind that has all that the worker had, its channel too,
-// and lives until `until` is closed.
+// Leaves a process behind that has all descriptors of the worker, including its
+// channel, and lives until `until` is closed.
 int LeaveSomebodyAndDie(UniqueFd until) {
   if (fork() == 0) {
     setsid();

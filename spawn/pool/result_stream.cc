@@ -27,7 +27,7 @@
 
 namespace tenon::spawn::internal_pool {
 
-// What has come, by the number of its input.
+// Answers by the index of their input.
 struct StreamCore::Answers {
   std::mutex mutex;
   std::condition_variable came;
@@ -66,7 +66,7 @@ StreamCore::StreamCore(std::shared_ptr<PoolDispatcher> pool,
       answers_(std::make_shared<Answers>()) {
   options_.chunk_size = std::max<size_t>(options_.chunk_size, 1);
   if (options_.max_chunks == 0) options_.max_chunks = 2 * pool_->max_workers();
-  // Beyond that, all that there is goes at once.
+  // Above this, all inputs are sent at once.
   constexpr size_t kMost = std::numeric_limits<size_t>::max();
   most_under_way_ = options_.chunk_size < kMost / options_.max_chunks
                         ? options_.chunk_size * options_.max_chunks
@@ -82,7 +82,7 @@ void StreamCore::Feed() {
 }
 
 absl::StatusOr<std::optional<PackedArguments>> StreamCore::NextInput() {
-  // Let through, an exception would leave places for which no answer comes.
+  // A propagating exception would leave inputs without an answer.
   try {
     return next_();
   } catch (const std::exception& e) {
@@ -91,7 +91,7 @@ absl::StatusOr<std::optional<PackedArguments>> StreamCore::NextInput() {
     throw;  // The end of this thread.
   } catch (...) {
     return absl::InternalError(
-        "the generator threw something that is no std::exception");
+        "the generator threw an object that is not a std::exception");
   }
 }
 
@@ -109,7 +109,7 @@ void StreamCore::FeedChunk() {
           std::make_unique<Receiver>(answers_, submitted_++));
     }
   }
-  // Inputs before one that failed are not held back by it.
+  // Inputs before a failed one are still sent.
   if (!task.calls.empty()) pool_->Submit(std::move(task));
 }
 

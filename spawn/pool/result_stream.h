@@ -11,8 +11,8 @@
 //     Use(*size);
 //   }
 //
-// Inputs are asked for as results are taken: a few chunks for each worker are
-// under way, however long the stream is.
+// Inputs are requested as results are taken: a few chunks for each worker are
+// in flight, however long the stream is.
 
 #ifndef TENON_SPAWN_POOL_RESULT_STREAM_H_
 #define TENON_SPAWN_POOL_RESULT_STREAM_H_
@@ -33,23 +33,23 @@
 
 namespace tenon::spawn {
 
-// The next input; nothing at the end. Called by Next() and by its maker. What
-// it throws is an error, kInternal.
+// The next input; nullopt at the end. Called by Next() and by the stream's
+// constructor. An exception becomes kInternal.
 template <typename T>
 using InputGenerator = std::function<absl::StatusOr<std::optional<T>>()>;
 
 struct StreamOptions {
-  // Whether results come in the order of their inputs, or as they are ready.
+  // Whether results come in the order of their inputs, or in completion order.
   bool ordered = true;
-  // How many inputs go to a worker at once.
+  // Inputs sent to a worker at once.
   size_t chunk_size = 1;
-  // How many chunks are under way; 0: twice as many as workers.
+  // Maximum number of chunks in flight; 0: twice the number of workers.
   size_t max_chunks = 0;
 };
 
 namespace internal_pool {
 
-// A stream without its types. Thread-compatible; answers come on the pool's
+// A stream without its types. Thread-compatible; answers arrive on the pool's
 // thread.
 class StreamCore {
  public:
@@ -83,8 +83,8 @@ class StreamCore {
 
 }  // namespace internal_pool
 
-// Ownership: results not taken are dropped with it. It may outlive its pool;
-//   what has not ended then fails with kCancelled.
+// Ownership: owns results until they are taken. May outlive its pool;
+//   unfinished calls then fail with kCancelled.
 // Threads: thread-compatible.
 template <typename T>
 class ResultStream {
@@ -97,10 +97,11 @@ class ResultStream {
       : core_(std::make_unique<internal_pool::StreamCore>(
             std::move(pool), std::move(function), std::move(next), options)) {}
 
-  // The next result, or the error in its place; the stream then goes on. Blocks
-  // until `deadline`.
+  // The next result, or the error in its position; the stream then continues.
+  // Blocks until `deadline`.
   // Errors: kOutOfRange at the end, each time; kDeadlineExceeded, after which
-  // it may be called again; the generator's, once, as the last before the end.
+  // it may be called again; the generator's error, once, as the last before the
+  // end.
   absl::StatusOr<internal_pool::Held<T>> Next(Deadline deadline) {
     return internal_pool::UnpackResult<T>(core_->Next(deadline));
   }

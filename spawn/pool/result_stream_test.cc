@@ -71,7 +71,7 @@ TENON_POOL_FUNCTION(SleepTenfold);
 TEST_F(ResultStreamTest, StreamAsReady) {
   TENON_ASSERT_OK_AND_ASSIGN(ProcessPool pool,
                              ProcessPool::Create({.workers = 2}));
-  // The first takes long; with order, nothing would come before it.
+  // The first takes long; in order, no result would come before it.
   const std::vector<int64_t> inputs = {30, 1, 2, 3, 4};
   auto stream = pool.Stream(
       SleepTenfold,

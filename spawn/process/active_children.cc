@@ -30,8 +30,8 @@ struct Registry {
   std::map<uint64_t, Listed> children;
 };
 
-// Never destroyed. A fork leaves its parent's as it is, locked perhaps, and has
-// one of its own.
+// Never destroyed. A fork leaves its parent's instance alone, because it may be
+// locked, and creates its own.
 Registry& TheRegistry() {
   static std::atomic<Registry*> registry{nullptr};
   Registry* current = registry.load();

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// ActiveChildren: which children of this process are alive.
+// ActiveChildren: the living children of this process.
 //
 //   for (const ActiveChild& child : ActiveChildren()) {
 //     std::cerr << child.entry << " " << child.index << ": " << child.pid;
@@ -25,16 +25,16 @@ struct ActiveChild {
   std::string entry;
 };
 
-// Those that a Process, Processes or ProcessPool of this process has started
-// and still has, and that have not ended, in the order of their start. Reaps
-// nothing, and asks about each by its pidfd: one system call a child. What
-// others have started, and the fork server, are not among them. Empty in a fork
-// until it starts some itself. Thread-safe.
+// The children that are owned by a Process, Processes or ProcessPool of this
+// process and have not ended, in the order of their start. Reaps nothing; polls
+// each child's pidfd: one system call per child. Children started by other
+// means and the fork server are not included. Empty in a fork until it starts
+// children itself. Thread-safe.
 std::vector<ActiveChild> ActiveChildren();
 
-// A child's place in that list. Not for users.
-// Ownership: leaves the list on destruction. `end_fd` is the caller's and
-//   outlives it.
+// A child's entry in that list. Not for users.
+// Ownership: leaves the list on destruction. The caller owns `end_fd`, which
+//   outlives the entry.
 // Threads: thread-compatible. Processes: inert in a fork.
 class ActiveChildEntry {
  public:

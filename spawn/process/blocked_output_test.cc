@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// A parent whose own stdout and stderr take nothing: a pager, a terminal that
-// was stopped, a connection that is dead. Its children's output goes there.
+// A parent whose own stdout and stderr accept no output: a pager, a stopped
+// terminal, a dead connection. Its children's output goes there.
 
 #include <fcntl.h>
 #include <poll.h>
@@ -64,8 +64,8 @@ bool OpenStream(const std::string& kind, int (&ends)[2]) {
   return tcflow(ends[1], TCOOFF) == 0;  // Ctrl-S.
 }
 
-// Makes stdout and stderr of this process one stream that is full. Returns the
-// end from which nobody reads.
+// Makes stdout and stderr of this process one full stream. Returns the reading
+// end, which is not read.
 absl::StatusOr<UniqueFd> BlockStreams(const std::string& kind) {
   int ends[2];
   if (!OpenStream(kind, ends)) return absl::ErrnoToStatus(errno, kind);
@@ -108,7 +108,7 @@ absl::StatusOr<Process> StartGreeter(Child& parent) {
                          .tee = true});
 }
 
-// Writes to stderr until it is killed, more than a tail at first.
+// Writes to stderr until it is killed, starting with more than a kept tail.
 absl::Status WriteOnAndOn(Child&) {
   fputs(std::string(8192, '-').c_str(), stderr);
   for (;;) fprintf(stderr, "on and on\n");
@@ -184,7 +184,7 @@ absl::Status CloseEnded(Child& self) {
 }
 TENON_SPAWN_ENTRY("close-ended", CloseEnded);
 
-// Somebody reads after all, while the child lives.
+// The parent's stream is read after all, while the child lives.
 absl::Status JoinReadInTime(Child& self) {
   TENON_ASSIGN_OR_RETURN(UniqueFd end, BlockStreams(KindOf(self)));
   TENON_ASSIGN_OR_RETURN(Process child,
@@ -215,7 +215,7 @@ class BlockedOutputTest : public ChildTest,
     std::filesystem::remove(file_);
   }
 
-  // How the parent `entry` ends.
+  // The outcome of the parent `entry`.
   absl::Status Run(const std::string& entry) {
     TENON_ASSIGN_OR_RETURN(
         Process parent,

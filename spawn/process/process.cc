@@ -66,7 +66,7 @@ struct Process::State {
   int index = 0;
   std::string entry;
   bool daemon = true;
-  std::optional<absl::StatusOr<ExitStatus>> end;  // Once it was reaped.
+  std::optional<absl::StatusOr<ExitStatus>> end;  // Set once reaped.
   std::optional<ExitStatus> exit_status;
   std::optional<absl::Status> outcome;
   int64_t failed_at_ns = 0;
@@ -77,11 +77,11 @@ struct Process::State {
     return absl::StrCat("worker ", index, " (entry '", entry, "', pid ",
                         child.pid, ")");
   }
-  // What is known of a child beside its report.
+  // Facts about a child in addition to its report.
   ProcessExited Exited() const;
   absl::Status Aborted(absl::string_view how);
   absl::Status Raised(Report report);
-  // A child's word is taken for times at which it lived.
+  // A child's time stamp is accepted if the child was alive then.
   void NoteFailure(int64_t at_ns) {
     failed_at_ns = std::clamp(at_ns, child.started_ns, MonotonicNs());
   }
@@ -108,7 +108,7 @@ absl::Status Process::State::Aborted(absl::string_view how) {
   ProcessExited exited = Exited();
   std::string message = absl::StrCat(Describe(), " ", how);
   if (exited.killed_for_memory) {
-    absl::StrAppend(&message, ", by the kernel for want of memory; its peak: ",
+    absl::StrAppend(&message, ", by the kernel for lack of memory; its peak: ",
                     exited.peak_rss_bytes >> 20, " MiB");
   }
   if (child.crash_record.valid()) {
@@ -125,7 +125,7 @@ absl::Status Process::State::Aborted(absl::string_view how) {
                     " bytes of its output could not be written");
   }
   if (!exited.stderr_tail.empty()) {
-    absl::StrAppend(&message, "\nthe end of its stderr:\n", exited.stderr_tail);
+    absl::StrAppend(&message, "\ntail of its stderr:\n", exited.stderr_tail);
   }
   absl::Status status = absl::AbortedError(message);
   SetProcessError(exited, status);
@@ -189,7 +189,8 @@ absl::StatusOr<std::vector<Process>> Process::StartEach(
   };
   for (size_t i = 0; i < fds.size(); ++i, ++options.index) {
     templates.FillIn(options);
-    // Those that wait to be started take what is in flight once they are.
+    // Children that wait to be started receive the descriptors in flight once
+    // they run.
     absl::StatusOr<PreparedChild> child = PrepareChild(
         options, *argument, fds[i],
         prepared.empty() ? kInFlightPatience : absl::ZeroDuration());
@@ -233,7 +234,7 @@ absl::Status Process::StartBatch(const ProcessOptions& options, int index,
 
 absl::Status Process::GiveUp(const std::vector<Process>& started,
                              absl::Status why) {
-  // Daemons or not: these have hardly begun.
+  // Whether daemons or not: they have hardly begun.
   for (const Process& process : started) process.Kill().IgnoreError();
   return why;
 }
@@ -258,7 +259,7 @@ absl::Status Process::Resume(absl::Span<const int> fds) {
       SendRest(state_->child.control, state_->child.pid_fd, fds);
   if (sent.ok()) return sent;
   if (absl::IsUnavailable(sent)) {
-    // It is ending; how it ends is why, or it has reported a limit it has hit.
+    // The child is ending; its exit is the reason, or it has reported a limit.
     const absl::Status how = Join(Deadline::After(absl::Seconds(1)));
     if (!how.ok()) sent = absl::UnavailableError(how.message());
     if (absl::IsResourceExhausted(how)) sent = how;
@@ -314,15 +315,15 @@ absl::Status Process::CheckOurs() const {
 void Process::End() {
   if (state_ == nullptr) return;
   if (!CheckOurs().ok()) {
-    // Neither can its thread be joined here, nor is it known whose its numbers
-    // are now.
+    // This process has no such thread to join, and the pids and descriptors may
+    // mean other objects now.
     static_cast<void>(state_.release());
     return;
   }
   if (state_->outcome) return;
   StartedChild& child = state_->child;
   if (!state_->end) {
-    // They fail if somebody else has reaped the child, which is as good.
+    // Fails if the child has already been reaped, which is as good.
     if (state_->daemon) SignalChild(child, SIGKILL).IgnoreError();
     state_->end = ReapChild(child, Deadline::Never());
   }
@@ -349,7 +350,8 @@ absl::Status Process::Terminate() const { return Signal(SIGTERM); }
 absl::Status Process::Kill() const { return Signal(SIGKILL); }
 
 absl::Status Process::AwaitEnd(Deadline deadline) {
-  // It may wait for what this process holds for others (tensor_reaper.h).
+  // The child may wait for blocks that this process holds for its peers
+  // (tensor_reaper.h).
   const absl::Status ended = WaitAndReap(deadline, [&](Deadline slice) {
     return state_->child.child_exit.WaitForExit(slice);
   });
@@ -359,7 +361,7 @@ absl::Status Process::AwaitEnd(Deadline deadline) {
   }
   if (!ended.ok()) return Annotate(Describe(), ended);
   absl::StatusOr<ExitStatus> end = ReapChild(state_->child, deadline);
-  // A tracer holds it back.
+  // A tracer delays its end.
   if (absl::IsDeadlineExceeded(end.status())) {
     return Annotate(Describe(), end.status());
   }
@@ -394,12 +396,12 @@ absl::Status Process::Verdict(const absl::StatusOr<ExitStatus>& exit) {
     SetProcessError(state_->Exited(), garbage);
     return garbage;
   }
-  // exit(0), or another program that was executed and succeeded.
+  // exit(0), or success of another program that the child executed.
   if (!*report && exit.ok() && exit->success()) return absl::OkStatus();
   if (!*report) return state_->Aborted(how);
   if (!(*report)->status.ok()) return state_->Raised(**std::move(report));
-  // The code that a child exits with after this report; anything else happened
-  // later, in a destructor or an atexit() handler.
+  // A child exits with this code after this report; any other end came later,
+  // in a destructor or an atexit() handler.
   if (exit.ok() && !exit->success()) {
     return state_->Aborted(
         absl::StrCat(how, ", after its entry point had returned OK"));
@@ -414,7 +416,7 @@ absl::Status Process::Close() {
       .IgnoreError();
   if (!joined()) {
     return absl::FailedPreconditionError(
-        absl::StrCat(Describe(), " still runs: Join() or Stop() it before"));
+        absl::StrCat(Describe(), " still runs: Join() or Stop() it first"));
   }
   state_.reset();
   return absl::OkStatus();

@@ -1,14 +1,15 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// What children cost from Start() to Join(), beside what the kernel asks for at
-// least: posix_spawn() of this same binary, or fork(), and waitpid(), leaving
-// at once; and how soon the failure of one is known, and the others gone. Both
-// are measured in turns, so that whatever slows the machine down slows both;
-// "ratio" is ours through the limit's, "faults" are page faults for each child.
-// And how soon nobody is left once a parent has been killed.
+// The cost of children from Start() to Join(), compared with the minimum that
+// the kernel needs: posix_spawn() of this same binary, or fork(), and
+// waitpid(), exiting at once; and the time until the failure of one child is
+// known and the others have ended. Both are measured in turns, so that
+// disturbances of the machine slow both; "ratio" is Tenon's time divided by the
+// minimum, "faults" are page faults per child. Also the time from a parent's
+// death until no descendant is left.
 //
-// It has a main() of its own, since a child has to get to Init() first.
+// It has a main() of its own, since a child must reach Init() first.
 
 #include <fcntl.h>
 #include <signal.h>
@@ -50,7 +51,7 @@ constexpr char kExitAtOnce[] = "--exit-at-once";
 absl::Status DoNothing(Child&) { return absl::OkStatus(); }
 TENON_SPAWN_ENTRY("do-nothing", DoNothing);
 
-// A benchmark that measures failures must not look healthy.
+// A benchmark that measures failures must not succeed.
 void DieUnless(bool good, const std::string& why) {
   if (good) return;
   std::fprintf(stderr, "process_benchmark: %s\n", why.c_str());
@@ -75,7 +76,7 @@ pid_t BareStart() {
   return pid;
 }
 
-// By fork(), leaving at once.
+// By fork(), exiting at once.
 pid_t BareFork() {
   const pid_t pid = fork();
   if (pid == 0) _exit(0);
@@ -102,13 +103,13 @@ void StartAndJoin(int children, const std::string& argument,
   DieUnless(how.ok(), how.ToString());
 }
 
-// Touched memory of this process: fork() copies its page tables, for ours as
-// for the limit.
+// Touched memory of this process: fork() copies its page tables, for both
+// sides.
 std::string Ballast(const benchmark::State& state) {
   return std::string(static_cast<size_t>(state.range(2)) << 20, 'x');
 }
 
-// Page faults of this process and of all that have been waited for below it.
+// Page faults of this process and of all reaped descendants.
 double Faults() {
   double faults = 0;
   for (const int who : {RUSAGE_SELF, RUSAGE_CHILDREN}) {
@@ -119,7 +120,7 @@ double Faults() {
   return faults;
 }
 
-// `start` is what the kernel asks for at least.
+// `start` is the kernel's minimum.
 void Compare(benchmark::State& state, StartMethod method, pid_t (*start)()) {
   const int children = static_cast<int>(state.range(0));
   const std::string argument(static_cast<size_t>(state.range(1)), 'x');
@@ -181,7 +182,7 @@ BENCHMARK(BM_ForkServer_StartJoin)
     ->Unit(benchmark::kMicrosecond)
     ->UseManualTime();
 
-// ---- From a child's error to its parent's knowing, all siblings ended ----
+// ---- From a child's error to its parent, all siblings ended ----
 
 int64_t NowNs() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(
@@ -189,7 +190,7 @@ int64_t NowNs() {
       .count();
 }
 
-// Worker 0 waits for a byte, tells the time, and fails; the others sleep.
+// Worker 0 waits for a byte, reports the time, and fails; the others sleep.
 absl::Status FailWhenTold(Child& child) {
   const UniqueFd go = child.TakeFd(0);
   const UniqueFd when = child.TakeFd(1);
@@ -231,14 +232,14 @@ double OursFromErrorToKnowing(int siblings) {
   absl::StatusOr<Processes> all =
       Processes::Start(siblings + 1, std::move(options));
   DieUnless(all.ok(), all.status().ToString());
-  // All of them wait for what will come.
+  // Time for all of them to block.
   usleep(50'000);
   const int64_t at = TellAndSeeWhen(go, when);
   DieUnless(absl::IsInternal(all->Join()), "it has not failed");
   return static_cast<double>(NowNs() - at);
 }
 
-// The least: forked children, of which one leaves; kill() and waitpid().
+// The minimum: forked children, one of which exits; kill() and waitpid().
 double BareFromErrorToKnowing(int siblings) {
   const Pipe go = MakePipe();
   const Pipe when = MakePipe();
@@ -290,11 +291,11 @@ BENCHMARK(BM_Processes_ErrorToKnowing)
     ->Unit(benchmark::kMicrosecond)
     ->UseManualTime();
 
-// ---- From a parent's death to the end of all below it ----
+// ---- From a parent's death to the end of all its descendants ----
 
 constexpr int kChildren = 4;
 
-// Starts a daemon, and tells of it and of itself.
+// Starts a daemon, and reports its own pid and the daemon's.
 absl::Status StayWithDaemon(Child& child) {
   const pid_t daemon = fork();
   if (daemon == 0) {
@@ -322,7 +323,7 @@ absl::Status HaveFamily(Child& child) {
 }
 TENON_SPAWN_ENTRY("have-family", HaveFamily);
 
-// With the grace that children have unless told otherwise, which is part of it.
+// With the default grace period of children, which is part of the time.
 void BM_Processes_ParentKilledToAllEnded(benchmark::State& state) {
   std::vector<double> all;
   for (auto _ : state) {

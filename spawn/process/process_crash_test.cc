@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Where a child has crashed, and whether the kernel killed it for memory.
+// The location of a child's crash, and whether the kernel killed it for memory.
 
 #include <signal.h>
 #include <stdlib.h>
@@ -52,11 +52,11 @@ constexpr bool kSanitized = false;
 
 class ProcessCrashTest : public ChildTest {};
 
-// Functions whose places are known: each does one thing, so that no part of it
-// is put elsewhere as unlikely.
+// Functions with known addresses: each does one thing, so that the compiler
+// does not move a part of it elsewhere as unlikely.
 [[noreturn, gnu::noinline]] void AbortHere() { abort(); }
 
-// Where nothing is; the compiler must not see that.
+// An unmapped address; the compiler must not see that.
 volatile uintptr_t nowhere = 16;
 
 [[gnu::noinline]] void WriteNowhere() {
@@ -76,7 +76,7 @@ void CrashBy(const std::string& way) {
   return depth == 0 ? 0 : Recurse(depth + 1) + room[0];
 }
 
-// As many threads as crash of one mistake, at once.
+// Several threads crash at once, by the same mistake.
 void CrashTogether() {
   constexpr int kThreads = 8;
   std::atomic<int> waiting = kThreads;
@@ -116,7 +116,7 @@ std::optional<ProcessExited> CrashOf(const std::string& way, bool stack) {
   return exited;
 }
 
-// The offset in the test's own file, as a frame shows it; 0 if it is another.
+// The offset in the test's own file, from a frame's text; 0 for another file.
 uint64_t OffsetIn(absl::string_view described) {
   const std::pair<absl::string_view, absl::string_view> parts =
       absl::StrSplit(described, absl::MaxSplits("_test+0x", 1));
@@ -232,7 +232,8 @@ bool Write(const std::string& path, const std::string& text) {
   return file.good();
 }
 
-// Enters the group that the argument names, and starts one who eats there.
+// Joins the control group in the argument, and starts a process there that
+// allocates memory.
 absl::Status StartEater(Child& child) {
   if (!Write(child.argument() + "/cgroup.procs", absl::StrCat(getpid()))) {
     return absl::UnimplementedError("cannot enter the group");
@@ -267,7 +268,7 @@ TEST_F(ProcessCrashTest, KilledForMemoryIsTold) {
   EXPECT_EQ(rmdir(group.c_str()), 0);
   if (absl::IsUnimplemented(told.status())) GTEST_SKIP() << told.status();
   EXPECT_THAT(told,
-              IsOkAndHolds(HasSubstr("by the kernel for want of memory")));
+              IsOkAndHolds(HasSubstr("by the kernel for lack of memory")));
 }
 
 }  // namespace

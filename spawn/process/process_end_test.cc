@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// The ways in which a child can end, by itself and by others.
+// The ways in which a child can end, by itself and by other processes.
 
 #include <poll.h>
 #include <signal.h>
@@ -43,7 +43,7 @@ constexpr bool kSanitizerCatchesSegv = false;
 
 class ProcessEndTest : public ChildTest {};
 
-// Ends in the way that the argument says, without a report.
+// Ends in the way given by the argument, without a report.
 absl::Status EndAbruptly(Child& child) {
   const rlimit no_core = {0, 0};
   setrlimit(RLIMIT_CORE, &no_core);
@@ -52,7 +52,7 @@ absl::Status EndAbruptly(Child& child) {
   if (child.argument() == "_exit 4") _exit(4);
   if (child.argument() == "abort") std::abort();
   if (child.argument() == "segv") {
-    // Not by way of a null pointer, which the compiler could see.
+    // Not by a null pointer, which the compiler could see.
     *reinterpret_cast<volatile int*>(static_cast<uintptr_t>(child.index())) = 0;
   }
   return absl::UnimplementedError(child.argument());
@@ -146,7 +146,7 @@ TEST_F(ProcessEndTest, KilledFromOutside) {
   EXPECT_EQ(talker.process.exit_status()->signal, SIGKILL);
 }
 
-// A killed child has no time to say anything, whenever the kill hits it.
+// A killed child has no time to report anything, whenever the kill arrives.
 TEST_F(ProcessEndTest, KilledAtOnce) {
   for (int i = 0; i < 20; ++i) {
     TENON_ASSERT_OK_AND_ASSIGN(Talker talker, StartTalker({.entry = kEcho}));
@@ -231,7 +231,7 @@ TEST_F(ProcessEndTest, DestructorKillsAndReaps) {
     TENON_ASSERT_OK_AND_ASSIGN(end, PidFd::Open(talker.process.pid()));
     EXPECT_THAT(Ping(talker.channel), IsOk());
     EXPECT_FALSE(end->HasEnded());
-    // So that only the destructor of the process can end the child.
+    // Then only the destructor of the process can end the child.
     std::swap(talker.channel, ends.first);
   }
   EXPECT_TRUE(end->HasEnded());

@@ -1,8 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// What a program can ask about its processes, and what becomes of handles and
-// threads at their end.
+// Queries of a program about its processes, and the end of handles and threads.
 
 #include <fcntl.h>
 #include <sched.h>
@@ -78,7 +77,7 @@ TEST_F(ProcessFactsTest, ChildKnowsWhatItIs) {
   }
 }
 
-// A grandchild is its parent's child; a mere fork is nobody's.
+// A grandchild is its parent's child; a plain fork is not a child.
 absl::Status TellOfOthers(Child& child) {
   TENON_ASSIGN_OR_RETURN(const std::string started,
                          AnswerOf({.entry = "tell-self",
@@ -121,7 +120,7 @@ TEST_F(ProcessFactsTest, ActiveChildrenAreThoseThatLive) {
     EXPECT_EQ(ActiveChildren()[1].pid, second.process.pid());
     const Process moved = std::move(first.process);
     EXPECT_EQ(Active(), "echo 1, echo 2");
-    // Seen before anybody joins it; and nothing is reaped by looking.
+    // Visible before any join; and the query reaps nothing.
     EXPECT_THAT(moved.Kill(), IsOk());
     EXPECT_TRUE(Becomes([] { return Active() == "echo 2"; }));
     second.process.Kill().IgnoreError();
@@ -146,7 +145,7 @@ absl::Status WaitForEver(Child&) {
 }
 TENON_SPAWN_ENTRY("wait-for-ever", WaitForEver);
 
-// Neither are its parent's children its own, nor, in a fork, those of before.
+// A parent's children are not its own, nor, in a fork, those started before.
 absl::Status TellActive(Child& child) {
   const std::string before = Active();
   TENON_ASSIGN_OR_RETURN(
@@ -188,7 +187,7 @@ TEST_F(ProcessFactsTest, ProcessThatRunsCannotBeClosed) {
 TEST_F(ProcessFactsTest, ClosedProcessIsOfNoUseAndMayBeClosedAgain) {
   const size_t fds = CountOpenFds();
   TENON_ASSERT_OK_AND_ASSIGN(Process one, Process::Start({.entry = "leave"}));
-  // Not joined before: that reaps it.
+  // Not joined before: Close() reaps it.
   EXPECT_TRUE(Becomes([&] { return !one.IsAlive(); }));
   EXPECT_TRUE(Becomes([&] { return one.Close().ok(); }));
   EXPECT_FALSE(HasChildren());

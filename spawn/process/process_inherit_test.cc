@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// What a child inherits, and what it does not.
+// Process state that a child inherits, and state that it does not.
 
 #include <fcntl.h>
 #include <sched.h>
@@ -41,7 +41,7 @@ class ProcessInheritTest : public ChildTest {};
 
 // ---- Standard streams ----
 
-// Puts `replacement` (-1: nothing) in the place of `fd` while it lives.
+// Replaces `fd` by `replacement` (-1: closed) during its lifetime.
 class Replaced {
  public:
   Replaced(int fd, int replacement)
@@ -76,7 +76,7 @@ absl::Status CopyStreams(Child&) {
   if (std::fgets(line, sizeof(line), stdin) == nullptr) {
     return absl::DataLossError("nothing to read");
   }
-  // Not flushed: ending in order has to do that.
+  // Not flushed: an orderly exit must flush it.
   std::printf("out: %s", line);
   std::fprintf(stderr, "err: %s", line);
   return absl::OkStatus();
@@ -116,7 +116,7 @@ absl::Status TellStreams(Child& child) {
 }
 TENON_SPAWN_ENTRY("tell-streams", TellStreams);
 
-// Otherwise the next descriptor that is opened would take printf()'s place.
+// Otherwise the next descriptor that is opened would take stdout's number.
 TEST_F(ProcessInheritTest, ClosedStandardStreamsAreNull) {
   std::fflush(nullptr);
   absl::StatusOr<std::string> answer;
@@ -164,7 +164,7 @@ TEST_F(ProcessInheritTest, SharingStrategy) {
 constexpr int kSignals[] = {SIGHUP,  SIGINT,  SIGUSR1, SIGUSR2, SIGPIPE,
                             SIGALRM, SIGTERM, SIGCHLD, SIGCONT, SIGWINCH};
 
-// Every other one of kSignals is ignored by the parent, and SIGCHLD is reset.
+// The parent ignores every other signal of kSignals, and SIGCHLD is reset.
 bool IsInherited(int number, const std::string& argument) {
   for (size_t i = 0; i < std::size(kSignals); i += 2) {
     if (kSignals[i] == number) return argument == "inherited";
@@ -224,7 +224,7 @@ TEST_F(ProcessInheritTest, InterruptEndsAChild) {
               StatusIs(absl::StatusCode::kAborted, HasSubstr("(SIGINT)")));
 }
 
-// Ignored, not blocked: a mask would be passed on to whatever it starts.
+// Ignored, not blocked: a descendant would inherit a mask.
 TEST_F(ProcessInheritTest, InterruptIsNotLeftBlocked) {
   TENON_ASSERT_OK_AND_ASSIGN(Process process,
                              Process::Start({.entry = "check-signals",
@@ -233,8 +233,8 @@ TEST_F(ProcessInheritTest, InterruptIsNotLeftBlocked) {
   EXPECT_THAT(process.Join(Watchdog()), IsOk());
 }
 
-// From its first instruction on: the signal meets it somewhere on its way to
-// the entry point.
+// From its first instruction on: the signal arrives at some point before the
+// entry point.
 TEST_F(ProcessInheritTest, InterruptCanBeIgnored) {
   for (int i = 0; i < 50; ++i) {
     TENON_ASSERT_OK_AND_ASSIGN(
@@ -247,7 +247,7 @@ TEST_F(ProcessInheritTest, InterruptCanBeIgnored) {
   }
 }
 
-// ---- The thread that started it ----
+// ---- The thread that starts a child ----
 
 // PR_SET_PDEATHSIG would kill the child here.
 TEST_F(ProcessInheritTest, ChildOutlivesTheThreadThatStartedIt) {

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// The same death 200 times: nothing may be left over, neither process nor
-// zombie nor descriptor; the fixture looks for them.
+// The same death 200 times: nothing may be left behind, neither process nor
+// zombie nor descriptor; the fixture checks that.
 
 #include <signal.h>
 #include <stdlib.h>
@@ -45,13 +45,13 @@ class ProcessKillTest : public ChildTest {};
   for (;;) pause();
 }
 
-// Worker 0 ends as the argument says; the others stay.
+// Worker 0 ends as given by the argument; the others stay.
 absl::Status EndAsTold(Child& child) {
   const rlimit no_core = {0, 0};
   setrlimit(RLIMIT_CORE, &no_core);
   if (child.index() != 0) StayForEver();
   const std::string& way = child.argument();
-  // Not by a fault: sanitizers make something else of that.
+  // Not by a fault: sanitizers handle that differently.
   if (way == "SIGSEGV") {
     signal(SIGSEGV, SIG_DFL);
     raise(SIGSEGV);
@@ -109,7 +109,7 @@ TEST_F(ProcessKillTest, ExitWithoutFinishing) {
   }
 }
 
-// A stopped sibling does not take SIGTERM; it is killed in the end.
+// A stopped sibling does not handle SIGTERM; finally it is killed.
 TEST_F(ProcessKillTest, StoppedSiblingWithAGracePeriod) {
   for (int i = 0; i < kRounds; ++i) {
     TENON_ASSERT_OK_AND_ASSIGN(Processes two, StartTwo("error"));
@@ -123,7 +123,7 @@ TEST_F(ProcessKillTest, StoppedSiblingWithAGracePeriod) {
 
 // ---- The parent is killed ----
 
-// Starts groups of children, one after the other, until it is killed.
+// Starts groups of children, one after another, until it is killed.
 absl::Status StartForEver(Child& child) {
   TENON_ASSIGN_OR_RETURN(Channel test, TakeChannel(child));
   TENON_RETURN_IF_ERROR(test.Send("", {}, Watchdog()));
@@ -147,7 +147,7 @@ TEST_F(ProcessKillTest, ParentIsKilledAtAnyMomentOfAStart) {
     absl::SleepFor(absl::Microseconds(random() % 10'000));
     ASSERT_THAT(parent.process.Kill(), IsOk());
     EXPECT_TRUE(GetProcessExited(parent.process.Join(Watchdog())));
-    // Its children fall to this process, and end by themselves.
+    // Its children are reparented to this process, and end by themselves.
     ASSERT_TRUE(Becomes([] {
       while (waitpid(-1, nullptr, WNOHANG) > 0) {
       }

@@ -67,7 +67,7 @@ TEST_F(ProcessLimitTest, ManyChildrenAtOnce) {
 
 // ---- Open files ----
 
-// Takes descriptors until no more than `left` can be opened.
+// Opens descriptors until no more than `left` can be opened.
 std::vector<UniqueFd> UseUpDescriptors(size_t left) {
   std::vector<UniqueFd> taken;
   do {
@@ -77,7 +77,7 @@ std::vector<UniqueFd> UseUpDescriptors(size_t left) {
   return taken;
 }
 
-// Starts with 0, 1, 2... descriptors left until that is enough.
+// Starts with 0, 1, 2... free descriptors until that is enough.
 absl::Status StartAtTheLimit(Child&) {
   const rlimit limit = {64, 64};
   if (setrlimit(RLIMIT_NOFILE, &limit) != 0) {
@@ -113,14 +113,14 @@ TEST_F(ProcessLimitTest, LimitOfOpenFilesLeavesNothingBehind) {
   EXPECT_THAT(process.Join(Watchdog()), IsOk());
 }
 
-// The parent has the descriptors, the child may not.
+// The parent has the descriptors; the child exceeds its limit.
 absl::Status LowerLimitAndStart(Child& child) {
   std::vector<UniqueFd> fds = MakeFds(100);
   const rlimit limit = {20, 20};
   if (setrlimit(RLIMIT_NOFILE, &limit) != 0) {
     return absl::InternalError("setrlimit");
   }
-  // So that there is room for what Start() opens itself.
+  // Frees descriptors that Start() needs itself.
   std::vector<UniqueFd> low;
   for (UniqueFd& fd : fds) {
     if (fd.get() >= 20) low.push_back(std::move(fd));
@@ -147,7 +147,7 @@ TEST_F(ProcessLimitTest, ChildSaysThatItCannotTakeItsDescriptors) {
 
 constexpr char kNoUser[] = "cannot become an ordinary user here";
 
-// Becomes a user whom limits apply to.
+// Switches to a user to whom limits apply.
 absl::Status BecomeOrdinary() {
   if (geteuid() == 0 && setresuid(65534, 65534, 65534) != 0) {
     return absl::UnimplementedError(kNoUser);
@@ -178,7 +178,8 @@ TEST_F(ProcessLimitTest, LimitOfProcesses) {
                                      HasSubstr("RLIMIT_NPROC"))));
 }
 
-// Each child is sent nearly as many descriptors as the user may have in flight.
+// Each child receives nearly as many descriptors as the user may have in
+// flight.
 absl::Status StartManyWithDescriptors(Child&) {
   TENON_RETURN_IF_ERROR(BecomeOrdinary());
   const rlimit limit = {200, 200};

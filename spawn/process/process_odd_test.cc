@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Parents that reap or fork beside Tenon, and children that write into their
-// control channel or leave it to others.
+// Parents that reap or fork by themselves, and children that write into their
+// control channel or leave it to other processes.
 
 #include <fcntl.h>
 #include <signal.h>
@@ -53,7 +53,7 @@ absl::Status ReturnOrExit(Child& child) {
 }
 TENON_SPAWN_ENTRY("return-or-exit", ReturnOrExit);
 
-// While it lives, the kernel reaps the children of this process at once.
+// During its lifetime, the kernel reaps the children of this process at once.
 class IgnoredSigchld {
  public:
   IgnoredSigchld() : before_(signal(SIGCHLD, SIG_IGN)) {}
@@ -138,14 +138,13 @@ TEST_F(ProcessOddTest, ForkCanStartChildrenOfItsOwn) {
 
 constexpr char kDieEarly[] = "TENON_TEST_DIE_EARLY";
 
-// Ends a child before it gets to main(), as a library that cannot be loaded
-// would.
+// Ends a child before it reaches main(), like a library that cannot be loaded.
 [[maybe_unused]] const bool die_early = [] {
   if (getenv(kDieEarly) != nullptr) _exit(5);
   return true;
 }();
 
-// What Start() says, or if that was too quick to see it, Join().
+// The result of Start(), or, if Start() returned before the failure, of Join().
 absl::Status StartAndJoin(size_t fd_count) {
   std::vector<UniqueFd> fds;
   for (size_t i = 0; i < fd_count; ++i) fds.emplace_back(dup(STDERR_FILENO));
@@ -202,7 +201,7 @@ TEST_F(ProcessOddTest, GarbageInTheControlChannelIsDataLoss) {
 }
 
 // Closes its descriptors as a daemon does, and opens a socket: the first free
-// number is the control channel's. Exits with what came into the socket.
+// number is that of the control channel. Exits with the data from the socket.
 absl::Status CloseAllAndOpenASocket(Child& child) {
   const bool fails = child.argument() == "fails";
   const UniqueFd kept = child.TakeFd(0);
@@ -210,7 +209,7 @@ absl::Status CloseAllAndOpenASocket(Child& child) {
   for (int fd = 3; fd < 100; ++fd) close(fd);
   int ends[2];
   if (socketpair(AF_UNIX, SOCK_SEQPACKET, 0, ends) != 0) _exit(9);
-  // The other end is the test's: what comes out of it is a stranger's.
+  // The test has the other end: no report may arrive there.
   iovec bytes = {.iov_base = ends, .iov_len = 1};
   msghdr message = {};
   message.msg_iov = &bytes;
@@ -257,8 +256,8 @@ TEST_F(ProcessOddTest, AStrangersSocketDoesNotGetTheReport) {
   }
 }
 
-// Leaves a fork behind that has all of the child's descriptors, the control
-// channel among them, until the test closes its channel.
+// Leaves a fork behind that has all of the child's descriptors, including the
+// control channel, until the test closes its channel.
 absl::Status LeaveAFork(Child& child) {
   TENON_ASSIGN_OR_RETURN(Channel channel, TakeChannel(child));
   if (fork() == 0) {

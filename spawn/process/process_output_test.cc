@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Where a child's output goes, and what is kept of it.
+// Destinations of a child's output, and its kept tail.
 
 #include <fcntl.h>
 #include <poll.h>
@@ -101,7 +101,7 @@ TEST_F(ProcessOutputTest, FileThatCannotBeOpenedIsToldAtTheStart) {
       StatusIs(absl::StatusCode::kNotFound, HasSubstr("no such/file")));
 }
 
-// Starts a child whose output goes to a file and to this one's streams.
+// Starts a child whose output goes to a file and to this process's streams.
 absl::Status PrintByChild(Child& child) {
   absl::StatusOr<Process> one =
       Process::Start({.entry = "print",
@@ -129,7 +129,7 @@ TEST_F(ProcessOutputTest, TeeGoesToBoth) {
   }
 }
 
-// Writes as many lines as the argument says, and dies.
+// Writes the number of lines given by the argument, and dies.
 absl::Status PrintAndDie(Child& child) {
   const int lines = std::stoi(child.argument());
   for (int i = 0; i < lines; ++i) fprintf(stderr, "line %d\n", i);
@@ -171,7 +171,7 @@ TEST_F(ProcessOutputTest, DroppedWhileItPrints) {
   }
 }
 
-// Leaves some behind, out of its process group, that write on and on.
+// Leaves descendants outside its process group that write forever.
 absl::Status LeaveWriters(Child&) {
   for (int i = 0; i < 4; ++i) {
     if (fork() != 0) continue;
@@ -180,16 +180,16 @@ absl::Status LeaveWriters(Child&) {
     const std::string line(64 * 1024, 'x');
     while (write(STDERR_FILENO, line.data(), line.size()) > 0) {
     }
-    _exit(0);  // Nobody listens any more.
+    _exit(0);  // The reading end is closed.
   }
-  absl::SleepFor(absl::Milliseconds(10));  // For them to have begun.
+  absl::SleepFor(absl::Milliseconds(10));  // Time for them to begin.
   return absl::OkStatus();
 }
 TENON_SPAWN_ENTRY("leave-writers", LeaveWriters);
 
 TEST_F(ProcessOutputTest, ThoseWhomAChildLeavesBehindHoldUpNobody) {
-  // A file that takes no more than some 0.8 MB a second, so that what is
-  // written to it never comes to an end.
+  // A file that accepts only some 0.8 MB a second, so that writing to it never
+  // finishes.
   ASSERT_EQ(mkfifo(File("slow").c_str(), 0600), 0);
   const UniqueFd slow(open(File("slow").c_str(), O_RDWR | O_CLOEXEC));
   std::atomic<bool> joined = false;
@@ -217,7 +217,7 @@ TEST_F(ProcessOutputTest, ThoseWhomAChildLeavesBehindHoldUpNobody) {
   EXPECT_LT(bytes, size_t{8} << 20) << "of the 16 MB until they end";
 }
 
-// What the parent has not flushed comes out once, not from each child again.
+// Unflushed output of the parent appears once, not again from each child.
 absl::Status PrintAndFork(Child&) {
   printf("before ");
   absl::StatusOr<Process> one = Process::Start({.entry = "print",

@@ -17,7 +17,7 @@ namespace tenon::spawn {
 std::string DescribeStop(pid_t pid) {
   std::ifstream file(absl::StrCat("/proc/", pid, "/stat"));
   const std::string stat{std::istreambuf_iterator<char>(file), {}};
-  // The name of the program stands in brackets, and may have some itself.
+  // The name of the program is in brackets, and may contain brackets itself.
   const size_t name_end = stat.rfind(')');
   char state = 0;
   int group = 0;

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Whether a process that does not end is stopped. Not for users.
+// Detects whether a process that does not end is stopped. Not for users.
 
 #ifndef TENON_SPAWN_PROCESS_PROCESS_STOP_H_
 #define TENON_SPAWN_PROCESS_PROCESS_STOP_H_
@@ -13,8 +13,8 @@
 namespace tenon::spawn {
 
 // For an error about `pid`, which has not been reaped: ": it is stopped ..." if
-// it is, with the signals that it can have been; else "". Reads /proc; does not
-// block.
+// it is, with the signals that may have stopped it; else "". Reads /proc; does
+// not block.
 std::string DescribeStop(pid_t pid);
 
 }  // namespace tenon::spawn

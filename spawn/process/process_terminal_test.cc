@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Children and what surrounds their parent: nohup, its terminal, Ctrl-Z; and a
-// thread that closes a descriptor of a hostile peer.
+// Children and the environment of their parent: nohup, its terminal, Ctrl-Z;
+// and a thread that closes a descriptor of a hostile peer.
 
 #include <arpa/inet.h>
 #include <fcntl.h>
@@ -51,7 +51,7 @@ class ProcessTerminalTest : public ChildTest {
   }
 };
 
-// As nohup and servers have them: ignored, the rest handled or by default.
+// As in nohup and servers: these ignored, the rest handled or default.
 TEST_F(ProcessTerminalTest, IgnoredSignalsStayIgnored) {
   const sighandler_t hang_up = signal(SIGHUP, SIG_IGN);
   const sighandler_t broken_pipe = signal(SIGPIPE, SIG_IGN);
@@ -120,7 +120,7 @@ absl::Status ExpectNamed(absl::Status joined) {
   return absl::InternalError(joined.ToString());
 }
 
-// Leads a session with a terminal.
+// Leads a terminal session.
 absl::Status ReadInTheBackground(Child&) {
   signal(SIGHUP, SIG_IGN);  // As the terminal is closed.
   const UniqueFd terminal(posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC));
@@ -158,7 +158,7 @@ TEST_F(ProcessTerminalTest, TheErrorNamesTheStopOfAWorkerThatReads) {
 
 // ---- Ctrl-Z ----
 
-// Starts a child that talks to the test, and stays.
+// Starts a child with a channel to the test, and stays.
 absl::Status HaveAWorker(Child& child) {
   ProcessOptions options = {.entry = kEcho,
                             .own_group = child.argument() == "own group"};
@@ -169,7 +169,7 @@ absl::Status HaveAWorker(Child& child) {
 }
 TENON_SPAWN_ENTRY("have-a-worker", HaveAWorker);
 
-// A terminal sends it to the group of the job.
+// A terminal sends it to the process group of the job.
 TEST_F(ProcessTerminalTest, WorkersGoOnWhileTheJobIsStopped) {
   TENON_ASSERT_OK_AND_ASSIGN(
       Talker job,
@@ -201,7 +201,7 @@ TEST_F(ProcessTerminalTest, WorkersWithoutAGroupStopWithTheJob) {
 
 // ---- A fork while a descriptor is being closed ----
 
-// A socket of which close() waits for a second: its peer does not read.
+// A socket whose close() takes a second: its peer does not read.
 UniqueFd LingeringSocket(UniqueFd& peer) {
   const UniqueFd listener(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_in address = {};

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// What a child is given, and what it gives back. How it may end otherwise is in
-// process_end_test.cc, what it inherits in process_inherit_test.cc.
+// Arguments of a child, and its results. Other ends are in process_end_test.cc,
+// inherited state in process_inherit_test.cc.
 
 #include "tenon/spawn/process/process.h"
 
@@ -133,7 +133,7 @@ TEST_F(ProcessTest, DescriptorThatIsNoneIsRefused) {
       StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("fds[1] of 2")));
 }
 
-// "<number> <what it is>", one per line.
+// "<number> <file>", one per line.
 absl::Status TellOpenFds(Child& child) {
   TENON_ASSIGN_OR_RETURN(Channel channel, TakeChannel(child));
   std::vector<std::string> fds;
@@ -149,7 +149,7 @@ absl::Status TellOpenFds(Child& child) {
 TENON_SPAWN_ENTRY("tell-open-fds", TellOpenFds);
 
 TEST_F(ProcessTest, ChildHasTheDescriptorsThatItWasSentAndNoOthers) {
-  // Ones that exec would leave open.
+  // Descriptors that exec would leave open.
   std::vector<UniqueFd> leaks;
   for (int i = 0; i < 20; ++i) leaks.push_back(FileWith("leak", 0));
   leaks.emplace_back(fcntl(leaks[0].get(), F_DUPFD, 500));
@@ -170,7 +170,7 @@ TEST_F(ProcessTest, ChildHasTheDescriptorsThatItWasSentAndNoOthers) {
   EXPECT_THAT(answer, Not(HasSubstr("tenon-argument")));
 }
 
-// The channel's end, whatever its number, has to become descriptor 3.
+// The channel's end must become descriptor 3, whatever its number.
 TEST_F(ProcessTest, NumbersOfTheParentsDescriptorsDoNotMatter) {
   const int first_free = FileWith("").get();
   for (int numbers_taken = 0; numbers_taken < 4; ++numbers_taken) {
@@ -181,7 +181,7 @@ TEST_F(ProcessTest, NumbersOfTheParentsDescriptorsDoNotMatter) {
   }
 }
 
-// ---- What it reports ----
+// ---- Its report ----
 
 constexpr char kOddMessage[] = "no image \0 at '\xc3\xbc' %s";
 
@@ -258,7 +258,7 @@ TEST_F(ProcessTest, ExceptionIsInternalError) {
   }
 }
 
-// ---- What it is ----
+// ---- Its identity ----
 
 TEST_F(ProcessTest, DescribesItself) {
   TENON_ASSERT_OK_AND_ASSIGN(const Process process,

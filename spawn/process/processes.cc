@@ -42,7 +42,7 @@ std::vector<int> Borrow(const std::vector<UniqueFd>& fds) {
 absl::StatusOr<Processes> Processes::Start(int nprocs, ProcessOptions options) {
   if (nprocs <= 0) {
     return absl::InvalidArgumentError(
-        absl::StrCat("cannot start ", nprocs, " processes"));
+        absl::StrCat("cannot start ", nprocs, " processes; want at least 1"));
   }
   Processes started(options.daemon);
   const std::vector<std::vector<int>> fds(static_cast<size_t>(nprocs),
@@ -68,10 +68,9 @@ Processes& Processes::operator=(Processes&& other) noexcept {
 }
 
 void Processes::End() {
-  // All at once, so that they die beside each other. In a fork, nothing comes
-  // of it.
+  // All at once, so that they die in parallel. Has no effect in a fork.
   if (daemon_ && running_ > 0) Kill(SIGKILL).IgnoreError();
-  // So that the output of all is written beside each other, too.
+  // So the remaining output of all is written in parallel, too.
   for (Process& process : processes_) process.End();
 }
 
@@ -106,13 +105,13 @@ absl::Status Processes::JoinSome(Deadline deadline) {
   std::vector<pollfd> fds;
   fds.reserve(processes_.size());
   for (size_t i = 0; i < processes_.size(); ++i) {
-    // poll() passes over a negative one.
+    // poll() skips a negative descriptor.
     fds.push_back({.fd = joined_[i] ? -1 : processes_[i].end_fd(),
                    .events = POLLIN,
                    .revents = 0});
   }
-  // Children that have claimed their arguments may wait for what this process
-  // holds for others.
+  // Children that have claimed their arguments may wait for blocks that this
+  // process holds for its peers.
   const absl::StatusOr<int> ended =
       WaitAndReap(deadline, [&](Deadline slice) -> absl::StatusOr<int> {
         TENON_ASSIGN_OR_RETURN(const int count,
@@ -162,7 +161,7 @@ void Processes::EndOthers(std::optional<absl::Duration> grace_period) {
 absl::Status Processes::Join(Deadline deadline,
                              std::optional<absl::Duration> grace_period) {
   if (processes_.empty()) {
-    return absl::FailedPreconditionError("these Processes were moved from");
+    return absl::FailedPreconditionError("this Processes has been moved from");
   }
   TENON_RETURN_IF_ERROR(processes_[0].CheckOurs());
   while (running_ > 0 && !failure_) {

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Processes: several children with one fate.
+// Processes: several children that are joined and ended together.
 //
 //   absl::StatusOr<Processes> workers = Processes::Start(8, {.entry = "work"});
 //   if (!workers.ok()) return workers.status();
@@ -30,21 +30,22 @@
 
 namespace tenon::spawn {
 
-// Ownership: owns its children. Destroying it kills those that still run, all
-//   at once, and reaps them; or waits for them, as ProcessOptions::daemon says.
-// Threads: thread-compatible; Kill() may run beside anything.
+// Ownership: owns its children. The destructor kills all children that still
+//   run at once, and reaps them; or waits for them, according to
+//   ProcessOptions::daemon.
+// Threads: thread-compatible; Kill() may run concurrently with any call.
 // Processes, Trust: as Process.
-// Failure: errors name the child; how it failed is told by process_error.h.
+// Failure: errors name the child; process_error.h extracts the reason.
 class Processes {
  public:
-  // How long the others have from SIGTERM to SIGKILL without a grace period.
+  // Time from SIGTERM to SIGKILL for the other children if Join() is given no
+  // grace period.
   static constexpr absl::Duration kPatience = absl::Seconds(30);
 
-  // Starts `nprocs` children of the same options, beside each other: none waits
-  // for another to be up. Their indices count up from options.index. Each gets
-  // all of options.fds. "{index}" in settings.name, stdout_file and stderr_file
-  // is replaced by the index. If one cannot be started, those that were are
-  // killed and reaped.
+  // Starts `nprocs` children with the same options, in parallel. Their indices
+  // count up from options.index. Each child gets all of options.fds. "{index}"
+  // in settings.name, stdout_file and stderr_file is replaced by the index. If
+  // one child cannot be started, those already started are killed and reaped.
   // Errors: kInvalidArgument if `nprocs` is not positive; as Process::Start().
   static absl::StatusOr<Processes> Start(int nprocs, ProcessOptions options);
 
@@ -52,20 +53,22 @@ class Processes {
   Processes(Processes&&) noexcept = default;
   Processes& operator=(Processes&&) noexcept;
 
-  // Waits for all to end. OK if all entry points returned OK. Blocks until
-  // `deadline`. Ends are seen as they come, in any order, with one poll().
+  // Waits for all children to end. OK if all entry points returned OK. Blocks
+  // until `deadline`. Children may end in any order; one poll() waits for all.
   //
-  // If one fails, the others are ended, which may take longer than `deadline`:
+  // If one child fails, the others are ended, which may take longer than
+  // `deadline`:
   //
-  //   with a grace period g     they have g to end by themselves, then SIGTERM,
-  //                             then g again, then SIGKILL
+  //   with a grace period g     the children may end by themselves for g, then
+  //                             SIGTERM, then g again, then SIGKILL
   //   without                   SIGTERM at once, SIGKILL after kPatience
   //
-  // These are for all together, not for each. It returns once all are reaped.
-  // Calling it again gives the same answer.
-  // Errors: kDeadlineExceeded, naming one that still runs; nothing has changed
-  // then. Else the failure of the child that failed first: by the time in its
-  // error record, or, where it left none, by when its end was noticed.
+  // These times are for all children together, not for each. Join() returns
+  // once all are reaped. Later calls return the same answer.
+  // Errors: kDeadlineExceeded, naming a child that still runs; then nothing has
+  // changed. Otherwise the failure of the child that failed first: by the time
+  // in its error record, or, without a record, by the time at which its end was
+  // noticed.
   absl::Status Join(Deadline deadline = Deadline::Never(),
                     std::optional<absl::Duration> grace_period = std::nullopt);
   absl::Status Join(absl::Duration timeout,
@@ -74,28 +77,29 @@ class Processes {
   }
 
   size_t nprocs() const { return processes_.size(); }
-  // By index, also of those that have ended.
+  // In the order of the indices, also of children that have ended.
   std::vector<pid_t> pids() const;
   const Process& operator[](size_t i) const { return processes_[i]; }
 
-  // Sends `signal` to all that have not ended. Errors: as Process::Signal(), of
-  // the first to which it could not be sent; the others have got it.
+  // Sends `signal` to all children that still run. Errors: those of
+  // Process::Signal(), for the first child to which it could not be sent; the
+  // others have received it.
   absl::Status Kill(int signal) const;
 
  private:
   explicit Processes(bool daemon) : daemon_(daemon) {}
 
   void End();
-  // Joins those that have ended by `deadline`; returns when at least one has.
+  // Joins the children that end by `deadline`; returns when at least one has.
   absl::Status JoinSome(Deadline deadline);
-  // The same until none is left or `deadline` passes.
+  // Repeats JoinSome() until all are joined or `deadline` passes.
   void JoinAll(Deadline deadline);
   void EndOthers(std::optional<absl::Duration> grace_period);
   absl::Status StillRunning() const;
   void JoinOne(size_t i);
 
   std::vector<Process> processes_;
-  // Parallel to it: whether it has been joined.
+  // Parallel to processes_: whether that child has been joined.
   std::vector<bool> joined_;
   size_t running_ = 0;
   // The first failure so far.

@@ -36,7 +36,7 @@ namespace {
 
 class ProcessesOddTest : public ChildTest {};
 
-// As many milliseconds as the argument says; for ever if it says nothing.
+// For the number of milliseconds in the argument; forever if it is empty.
 absl::Status SleepFor(Child& child) {
   if (child.argument().empty()) {
     for (;;) pause();
@@ -62,7 +62,7 @@ TEST_F(ProcessesOddTest, ManyShortOnes) {
   }
 }
 
-// Nothing that a child does at its start may make another end of this one.
+// Nothing that a child does at its start may change this end.
 TEST_F(ProcessesOddTest, ManyThatAreTerminatedAtTheirStart) {
   TENON_ASSERT_OK_AND_ASSIGN(Processes many,
                              Processes::Start(kMany, {.entry = "sleep-for"}));
@@ -79,7 +79,7 @@ absl::Status TellFdCount(Child& child) {
 }
 TENON_SPAWN_ENTRY("tell-fd-count", TellFdCount);
 
-// The later ones inherit nothing of what the earlier ones have brought.
+// Later children inherit no descriptors that were opened for earlier ones.
 TEST_F(ProcessesOddTest, AllHaveEquallyManyDescriptors) {
   TENON_ASSERT_OK_AND_ASSIGN(auto ends, Channel::CreatePair());
   ProcessOptions options = {.entry = "tell-fd-count"};

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Several children with one fate: how they are started, joined and ended.
+// Several children together: how they are started, joined and ended.
 
 #include "tenon/spawn/process/processes.h"
 
@@ -58,9 +58,9 @@ absl::Status Stay() {
   for (;;) pause();
 }
 
-// What each child does is in the argument, by index, parted by commas: "ok",
-// "throw", "error", "abort", "exit 12", "stay", or "deaf", which does not
-// end by SIGTERM. A number before it is a pause in milliseconds.
+// The argument has each child's actions, by index, separated by commas: "ok",
+// "throw", "error", "abort", "exit 12", "stay", or "deaf", which ignores
+// SIGTERM. A number before it is a pause in milliseconds.
 absl::Status Do(std::string what, int index) {
   const size_t digits = what.find_first_not_of("0123456789");
   if (digits > 0) {
@@ -86,7 +86,7 @@ absl::Status DoAsTold(Child& child) {
   if (child.fd_count() == 0) {
     return Do(all[static_cast<size_t>(child.index())], child.index());
   }
-  // Says that it is there, before; as it is.
+  // Reports that it has begun, once it ignores SIGTERM.
   if (all[static_cast<size_t>(child.index())] == "deaf") {
     signal(SIGTERM, SIG_IGN);
   }
@@ -103,7 +103,7 @@ absl::StatusOr<Processes> Start(const std::string& what) {
   return Processes::Start(count, {.entry = "do-as-told", .argument = what});
 }
 
-// The same, once all children have begun to do what they are told.
+// The same, once all children have begun their actions.
 absl::StatusOr<Processes> StartAndSee(const std::string& what) {
   TENON_ASSIGN_OR_RETURN(auto ends, Channel::CreatePair());
   const int count =
@@ -178,11 +178,11 @@ TEST_F(ProcessesTest, ExceptionOfEither) {
   }
 }
 
-// Upstream takes either; the one that failed first is the answer.
+// Upstream accepts either; here the one that failed first is the answer.
 TEST_F(ProcessesTest, FirstFailureByItsRecordIsTheAnswer) {
   TENON_ASSERT_OK_AND_ASSIGN(Processes two,
                              StartAndSee("200 error,20 throw,400 error"));
-  // Nobody looks until all have failed.
+  // Joined only after all have failed.
   for (size_t i = 0; i < two.nprocs(); ++i) {
     pollfd ended = {.fd = two[i].end_fd(), .events = POLLIN, .revents = 0};
     ASSERT_THAT(PollUntil(&ended, 1, Watchdog()), IsOk());
@@ -223,7 +223,7 @@ TEST_F(ProcessesTest, ExitWithZeroBeforeTheEntryReturnsIsSuccess) {
   EXPECT_EQ(exited->exit_code, 12);
 }
 
-// The inode of the memory in which its argument lies.
+// The inode of the memory that contains its argument.
 uint64_t InodeOfArgument() {
   std::ifstream maps("/proc/self/maps");
   for (std::string line; std::getline(maps, line);) {
@@ -284,7 +284,7 @@ TEST_F(ProcessesTest, SuccessFirstThenException) {
 }
 
 TEST_F(ProcessesTest, EndsInAnyOrderAreSeenAtOnce) {
-  // Were they joined in order, worker 0 would keep Join() for ever.
+  // If they were joined in order, worker 0 would block Join() forever.
   TENON_ASSERT_OK_AND_ASSIGN(Processes all, Start("stay,stay,stay,error"));
   const absl::Status how = all.Join(Watchdog());
   EXPECT_THAT(how, StatusIs(absl::StatusCode::kNotFound, HasSubstr("of 3")));
@@ -367,11 +367,11 @@ TEST_F(ProcessesTest, BadStarts) {
                        HasSubstr("cannot start worker 0 (entry 'no such')")));
 }
 
-// Whichever start of the five fails, those before it are gone.
+// Whichever start of the five fails, the earlier children are gone.
 TEST_F(ProcessesTest, StartThatFailsHalfWayLeavesNothing) {
   rlimit limit = {};
   ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
-  // So many that what is in flight between processes is not what fails.
+  // So many that the limit of descriptors in flight is not the one that fails.
   std::vector<UniqueFd> taken;
   for (int i = 0; i < 200; ++i) taken.emplace_back(dup(STDERR_FILENO));
   const rlim_t used = CountOpenFds();

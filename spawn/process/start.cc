@@ -27,8 +27,8 @@ absl::Status Annotate(absl::string_view function, const absl::Status& status) {
                                                   "': ", status.message()));
 }
 
-// One that is not there is found missing by whoever starts it, with a list of
-// those that are.
+// A missing function is reported at the start, with a list of the registered
+// ones.
 absl::Status CheckSignature(absl::string_view function,
                             const std::string& signature) {
   if (FindEntry(function) == nullptr) return absl::OkStatus();
@@ -36,7 +36,7 @@ absl::Status CheckSignature(absl::string_view function,
   if (!takes) {
     return absl::InvalidArgumentError(
         "it is a TENON_SPAWN_ENTRY, which takes ProcessOptions::argument and "
-        "fds (Process::Start()), no typed arguments");
+        "fds (Process::Start()), not typed arguments");
   }
   if (*takes == signature) return absl::OkStatus();
   return SignatureMismatch("the function", *takes, signature);
@@ -50,12 +50,12 @@ absl::Status FillIn(absl::string_view function, const std::string& signature,
   if (!options.entry.empty() || !options.argument.empty() ||
       !options.fds.empty()) {
     return absl::InvalidArgumentError(
-        "options.entry, argument and fds are what Start() fills in");
+        "options.entry, argument and fds must be empty: Start() sets them");
   }
-  if (nprocs > 1 && !arguments->only_for_one.empty()) {
+  if (nprocs > 1 && !arguments->exclusive.empty()) {
     return absl::InvalidArgumentError(
-        absl::StrCat(arguments->only_for_one, " can be given to one process; ",
-                     "there are ", nprocs));
+        absl::StrCat(arguments->exclusive,
+                     " can be given to only one process, not to ", nprocs));
   }
   TENON_ASSIGN_OR_RETURN(PackedArguments sent,
                          EncloseTensors(*std::move(arguments)));

@@ -8,14 +8,14 @@
 //   if (!workers.ok()) return workers.status();
 //   absl::Status how = workers->Join();
 //
-// `function` is one of TENON_SPAWN_FUNCTION (function.h), by its name or by
-// itself. It gets the index, then `arguments`: each child the same. What is
-// given by std::move() is gone afterwards; all else stays as it was, and what
-// is memory or a lock is then shared.
+// `function` is a TENON_SPAWN_FUNCTION (function.h), given by its name or as a
+// pointer. It gets the index, then `arguments`: the same in each child. An
+// argument passed by std::move() is moved from; all others are unchanged, and
+// memory and locks among them are then shared.
 //
-// Given by name, the arguments are of the types they have (5 is an int, and
-// text is a std::string), and these have to be the parameters'. Given the
-// function, they are converted to the parameters' types as in any call.
+// With a name, the arguments are sent with the types they have (5 is an int,
+// and text is a std::string), and these must equal the parameters' types. With
+// a pointer, they are converted to the parameters' types as in any call.
 
 #ifndef TENON_SPAWN_PROCESS_START_H_
 #define TENON_SPAWN_PROCESS_START_H_
@@ -35,21 +35,21 @@
 
 namespace tenon::spawn {
 
-// Starts `nprocs` children. options.entry, argument and fds are to be empty.
-// Errors: kNotFound if there is no such function; kInvalidArgument if it takes
-// other types, naming both, if an argument that only one process can have is
-// for several, or for options that are not empty; what keeps an argument from
-// being packed (ArgumentTraits); those of Processes::Start().
+// Starts `nprocs` children. options.entry, argument and fds must be empty.
+// Errors: kNotFound if the function is not registered; kInvalidArgument if it
+// takes other types, naming both, if an argument that is exclusive to one
+// process is given to several, or for options that are not empty; errors of
+// packing an argument (ArgumentTraits); those of Processes::Start().
 absl::StatusOr<Processes> StartPacked(
     int nprocs, absl::string_view function, const std::string& signature,
     ProcessOptions options, absl::StatusOr<PackedArguments> arguments);
 
-// The same for a single child, whose index is options.index.
+// StartPacked() for a single child, whose index is options.index.
 absl::StatusOr<Process> StartPackedProcess(
     absl::string_view function, const std::string& signature,
     ProcessOptions options, absl::StatusOr<PackedArguments> arguments);
 
-// The name under which it was registered. Errors: kNotFound.
+// The name under which `function` is registered. Errors: kNotFound.
 absl::StatusOr<std::string> NameOfFunction(void (*function)());
 
 template <typename... A>

@@ -58,7 +58,7 @@ absl::StatusOr<std::vector<StartedChild>> StartPrepared(
     fds.back().standard_input = null.get();
   }
   TENON_ASSIGN_OR_RETURN(SupervisedChildren started, StartBy(options, fds));
-  return TakeCharge(std::move(started), std::move(children), memory_kills);
+  return FinishStart(std::move(started), std::move(children), memory_kills);
 }
 
 }  // namespace tenon::spawn

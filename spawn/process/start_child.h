@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Starts children that were prepared, by the method that was asked for.
+// Starts prepared children, by the start method in their options.
 
 #ifndef TENON_SPAWN_PROCESS_START_CHILD_H_
 #define TENON_SPAWN_PROCESS_START_CHILD_H_
@@ -16,10 +16,10 @@
 
 namespace tenon::spawn {
 
-// Starts at most kMaxSupervised children that were prepared with such options,
-// in their order. `memory_kills` is CountMemoryKills(), which the caller asks
-// for once. They then wait to be resumed (handover.h). A failed start leaves
-// nothing behind. Errors: as Process::Start().
+// Starts at most kMaxSupervised children that were prepared with these options,
+// in their order. `memory_kills` is CountMemoryKills(), read once by the
+// caller. The children then wait to be resumed (handover.h). A failed start
+// leaves nothing behind. Errors: as Process::Start().
 absl::StatusOr<std::vector<StartedChild>> StartPrepared(
     const ProcessOptions& options, std::vector<PreparedChild> children,
     std::optional<int64_t> memory_kills);

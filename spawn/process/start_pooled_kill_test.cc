@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Tensors in blocks of arenas as arguments of Start(), while parent or children
-// are killed: who got one has it whole, and in the end no block is held.
+// are killed: a receiver has the whole tensor, and in the end no block is held.
 
 #include <signal.h>
 #include <sys/prctl.h>
@@ -66,12 +66,12 @@ absl::Status SetPoint(absl::string_view point) {
 }
 TENON_SPAWN_INHERIT("fatal point", SavePoint, SetPoint);
 
-// Has room for four blocks of a page, so that they are soon used again.
+// Has room for four blocks of a page, so that they are reused soon.
 std::shared_ptr<Arena> MakeSmallArena() {
   return Arena::Create({.quota_bytes = 4 * 4096, .max_blocks = 8192}).value();
 }
 
-// What is in blocks that are not a test's tensors begins below zero.
+// The contents of blocks other than a test's tensors begin below zero.
 absl::Status CheckIsWhole(const Tensor& tensor) {
   TENON_ASSIGN_OR_RETURN(const auto values, tensor.data<const int64_t>());
   if (values[0] < 0) return absl::InternalError("another's");
@@ -88,7 +88,7 @@ void Overwrite(Arena& arena) {
   }
 }
 
-// Looks at it several times, and says if it was wrong once.
+// Reads the tensor several times, and reports if it was wrong once.
 absl::Status Look(int, Tensor tensor, Event wrong) {
   for (int i = 0; i < 5; ++i) {
     if (!CheckIsWhole(tensor).ok()) return wrong.Set();
@@ -140,7 +140,7 @@ TEST_F(StartPooledKillTest, ChildrenAtAnyMoment) {
 
 // ---- The parent is killed ----
 
-// Its children are this process's to reap once it is dead.
+// This process reaps its children once it is dead.
 class StartPooledParentKillTest : public StartPooledKillTest {
  protected:
   void SetUp() override {
@@ -152,7 +152,7 @@ class StartPooledParentKillTest : public StartPooledKillTest {
     StartPooledKillTest::TearDown();
   }
 
-  // Kills it some time after `begun` was set.
+  // Kills it some time after `begun` has been set.
   void KillAndReap(Processes& parent, const Event& begun) {
     ASSERT_THAT(begun.Wait(Watchdog()), IsOk());
     ASSERT_THAT(begun.Clear(), IsOk());
@@ -172,10 +172,10 @@ class StartPooledParentKillTest : public StartPooledKillTest {
   std::mt19937 random_{20260704};
 };
 
-// They end by themselves, so that they look at it also without a parent.
+// They end by themselves, so that they read it also without a parent.
 ProcessOptions LongGrace() { return {.orphan_grace = absl::Minutes(1)}; }
 
-// Gives on what it was given, again and again, until it is killed.
+// Passes on its argument, again and again, until it is killed.
 absl::Status GiveOnForEver(int, Tensor tensor, Event begun, Event wrong) {
   TENON_RETURN_IF_ERROR(begun.Set());
   for (;;) {
@@ -213,14 +213,14 @@ TEST_F(StartPooledParentKillTest, OfWhoGivesItOnAtAnyMoment) {
         Processes parent,
         Start(1, GiveOnForEver, {}, std::move(tensor), begun, wrong));
     ASSERT_NO_FATAL_FAILURE(KillAndReap(parent, begun));
-    Overwrite(*arena);  // Its children may still look, or be about to claim.
+    Overwrite(*arena);  // Its children may still read, or be about to claim.
     ASSERT_NO_FATAL_FAILURE(ReapOrphans()) << "round " << i;
     ASSERT_TRUE(NothingIsLeftIn(*arena)) << "round " << i;
   }
   EXPECT_THAT(wrong.IsSet(), IsOkAndHolds(false));
 }
 
-// The same of its own.
+// The same with its own tensors.
 absl::Status MakeForEver(int, Event begun, Event wrong) {
   const auto arena = MakeSmallArena();
   TENON_RETURN_IF_ERROR(begun.Set());

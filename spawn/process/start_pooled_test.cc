@@ -55,7 +55,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// What children do to themselves before they have looked at their arguments.
+// Actions of children before they unpack their arguments.
 std::string before_arguments;  // NOLINT(cert-err58-cpp): empty.
 
 void StopAtReceipt(const CrashPoint& passed) {
@@ -87,13 +87,13 @@ std::shared_ptr<Arena> MakeArena() {
   return Arena::Create({.name = "arguments"}).value();
 }
 
-// With room for one block of a page.
+// Has room for one block of a page.
 std::shared_ptr<Arena> MakeSmallArena() {
   return Arena::Create({.quota_bytes = 4096, .max_blocks = 8192}).value();
 }
 constexpr int64_t kOnePage = 512;
 
-// ---- Where a tensor can be among the arguments ----
+// ---- Positions of a tensor among the arguments ----
 
 absl::Status CheckAll(int, Tensor one, std::string text,
                       std::vector<Tensor> many, UniqueFd fd,
@@ -194,7 +194,7 @@ TEST_F(StartPooledTest, AsLongAsAChildHasIt) {
       Processes two, Start(2, HoldUntilSet, {}, std::move(tensor), event));
   EXPECT_TRUE(IsHeld(*arena));
   ASSERT_THAT(event.Set(), IsOk());
-  // Nothing but the wait for memory looks who has it.
+  // Only the wait for memory checks the receipts.
   EXPECT_THAT(arena->Allocate(4096, Watchdog()), IsOk());
   EXPECT_THAT(two.Join(Watchdog()), IsOk());
   EXPECT_TRUE(NothingIsLeftIn(*arena));
@@ -209,7 +209,7 @@ TEST_F(StartPooledTest, NotLongerThanTheChildHasIt) {
       Processes one,
       Start(1, DropAndWait, {}, std::move(tensor), dropped, event));
   ASSERT_THAT(dropped.Wait(Watchdog()), IsOk());
-  EXPECT_FALSE(IsHeld(*arena));  // Though the child lives on.
+  EXPECT_FALSE(IsHeld(*arena));  // Although the child lives on.
   ASSERT_THAT(event.Set(), IsOk());
   EXPECT_THAT(one.Join(Watchdog()), IsOk());
 }
@@ -237,7 +237,7 @@ TEST_P(StoppedBeforeItHasClaimedTest, TheBlockIsHeld) {
   ASSERT_THAT(two[0].Signal(SIGCONT), IsOk());
   EXPECT_THAT(two.Join(absl::Milliseconds(200)),
               StatusIs(absl::StatusCode::kDeadlineExceeded));
-  EXPECT_TRUE(IsHeld(*arena));  // For the other.
+  EXPECT_TRUE(IsHeld(*arena));  // For the other child.
   ASSERT_THAT(two[1].Signal(SIGCONT), IsOk());
   EXPECT_THAT(two.Join(Watchdog()), IsOk());
   EXPECT_TRUE(NothingIsLeftIn(*arena));
@@ -263,7 +263,7 @@ TEST_F(StartPooledTest, ChildrenKilledBeforeTheyHaveClaimed) {
   }
 }
 
-// ---- What does not come to a start ----
+// ---- Starts that fail ----
 
 TEST_F(StartPooledTest, StartsThatFailHoldNothing) {
   const auto arena = MakeArena();
@@ -290,11 +290,11 @@ TEST_F(StartPooledTest, InheritedByForkItCannotBeGivenOn) {
   EXPECT_TRUE(PassesInChild([&] {
     EXPECT_THAT(Start(1, "HoldUntilSet", {}, tensor, event).status(),
                 StatusIs(absl::StatusCode::kFailedPrecondition,
-                         HasSubstr("an argument cannot travel")));
+                         HasSubstr("cannot pack an argument")));
   }));
 }
 
-// ---- Given on ----
+// ---- Passed on ----
 
 absl::Status GiveOn(int, Tensor tensor, Event event) {
   TENON_ASSIGN_OR_RETURN(Processes two,
@@ -314,7 +314,7 @@ TEST_F(StartPooledTest, ChildrenGiveItOnToTheirs) {
   EXPECT_TRUE(NothingIsLeftIn(*arena));
 }
 
-// More than fit into the first message, and into one.
+// More than the first message holds, and more than one message holds.
 absl::Status CheckMany(int, std::vector<Tensor> tensors) {
   for (size_t i = 0; i < tensors.size(); ++i) {
     TENON_RETURN_IF_ERROR(

@@ -35,7 +35,7 @@ namespace {
 
 constexpr int kExitCode = 42;
 
-// Not through the report, of which a supervisor knows nothing.
+// Not by a report, which a supervisor does not read.
 absl::Status ExitWithCode(Child&) { _exit(kExitCode); }
 TENON_SPAWN_ENTRY("exit-with-code", ExitWithCode);
 
@@ -68,7 +68,8 @@ TEST_F(StartSupervisedTest, RunsThisProgramAsAChild) {
 // dup2() of a descriptor onto itself would leave it close-on-exec.
 TEST_F(StartSupervisedTest, ControlChannelMayHaveItsNumberAlready) {
   TENON_ASSERT_OK_AND_ASSIGN(auto ends, Channel::CreatePair());
-  // Puts the child's end there, and afterwards back what was there.
+  // Puts the child's end there, and afterwards restores the previous
+  // descriptor.
   const UniqueFd end(fcntl(ends.second.fd(), F_DUPFD_CLOEXEC, 10));
   ends.second.Release().Reset();
   UniqueFd moved(fcntl(ends.first.fd(), F_DUPFD_CLOEXEC, 10));

@@ -112,7 +112,7 @@ TEST_F(StartTest, EntriesOfTheOtherKindAreToldApart) {
                              Process::Start({.entry = "TakePlain"}));
   EXPECT_THAT(raw.Join(Watchdog()),
               StatusIs(absl::StatusCode::kInvalidArgument,
-                       HasSubstr("without typed arguments")));
+                       HasSubstr("got no typed arguments")));
 }
 
 TEST_F(StartTest, OptionsThatStartFillsInMustBeEmpty) {
@@ -121,7 +121,7 @@ TEST_F(StartTest, OptionsThatStartFillsInMustBeEmpty) {
               StatusIs(absl::StatusCode::kInvalidArgument));
 }
 
-// A type of a user's own.
+// A user's type.
 struct Camera {
   int id;
   UniqueFd fd;
@@ -244,13 +244,14 @@ TEST_F(StartTest, ChannelIsGivenToOne) {
                              Start(1, "EchoOnce", {}, std::move(ends.second)));
   EXPECT_THAT(Ping(ends.first), IsOk());
   EXPECT_THAT(one.Join(Watchdog()), IsOk());
-  // It was nobody's but the child's.
+  // Only the child had it.
   EXPECT_THAT(ends.first.Receive(Watchdog()),
               StatusIs(absl::StatusCode::kUnavailable));
   TENON_ASSERT_OK_AND_ASSIGN(auto more, Channel::CreatePair());
-  EXPECT_THAT(Start(2, "EchoOnce", {}, std::move(more.second)),
-              StatusIs(absl::StatusCode::kInvalidArgument,
-                       HasSubstr("a Channel can be given to one process")));
+  EXPECT_THAT(
+      Start(2, "EchoOnce", {}, std::move(more.second)),
+      StatusIs(absl::StatusCode::kInvalidArgument,
+               HasSubstr("a Channel can be given to only one process")));
 }
 
 absl::Status CountTexts(int, std::vector<std::string> texts) {

@@ -88,8 +88,8 @@ void WriteRecord(int fd, int signal, const siginfo_t& info) {
 }
 
 // Not by SA_RESETHAND, with which the second thread to fault would end the
-// process before the first has told. A fault in here ends it at once: the
-// signal is blocked meanwhile.
+// process before the first has written its record. A fault in the handler ends
+// the process at once: the signal is blocked meanwhile.
 void RestoreDefault(int signal) {
   struct sigaction action = {};
   action.sa_handler = SIG_DFL;
@@ -98,7 +98,8 @@ void RestoreDefault(int signal) {
 
 void OnCrash(int signal, siginfo_t* info, void*) {
   const int error = errno;
-  // One thread tells; another that crashes beside it waits to die with it.
+  // One thread writes; another thread that crashes meanwhile waits to die with
+  // it.
   if (!has_crashed.exchange(true)) {
     WriteRecord(record_fd.load(), signal, *info);
   } else {
@@ -107,7 +108,7 @@ void OnCrash(int signal, siginfo_t* info, void*) {
   }
   RestoreDefault(signal);
   errno = error;
-  // A fault comes again by itself on return; a signal that was sent does not.
+  // A fault recurs by itself on return; a signal that was sent does not.
   raise(signal);
 }
 
@@ -115,7 +116,7 @@ void OnCrash(int signal, siginfo_t* info, void*) {
 
 absl::Status RecordCrashes(UniqueFd fd) {
   record_fd = fd.Release();
-  // The unwinder allocates and loads what it needs on its first use.
+  // On its first use the unwinder allocates and loads.
   Frames frames;
   _Unwind_Backtrace(NoteFrame, &frames);
   void* const memory = mmap(nullptr, kStackBytes, PROT_READ | PROT_WRITE,

@@ -27,7 +27,7 @@
 namespace tenon::spawn {
 namespace {
 
-// A child that wrote more has been at it by itself.
+// A larger record was written by other code of the child.
 constexpr size_t kMaxBytes = 4 << 20;
 
 absl::StatusOr<std::string> ReadAll(int fd) {
@@ -57,7 +57,7 @@ absl::StatusOr<CrashRecord> ParseCrashRecord(absl::string_view bytes) {
   bytes.remove_prefix(sizeof(header));
   if (header.magic != CrashHeader::kMagic || header.frames > kMaxCrashFrames ||
       bytes.size() < header.frames * sizeof(uint64_t)) {
-    return absl::DataLossError("crash record: its header is not one");
+    return absl::DataLossError("crash record: malformed header");
   }
   const absl::string_view maps = bytes.substr(header.frames * sizeof(uint64_t));
   CrashRecord record = {

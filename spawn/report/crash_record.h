@@ -3,14 +3,14 @@
 
 // The crash record: where a child was when it crashed.
 //
-// The dying child writes what it cannot be wrong about, with calls that are
-// safe in a signal handler: numbers, and a copy of /proc/self/maps. What they
-// mean is found out by the parent, which is alive and runs the same program.
+// The dying child writes only raw data, with calls that are safe in a signal
+// handler: numbers, and a copy of /proc/self/maps. The parent, which is alive
+// and runs the same program, interprets them.
 //
 //   | header: magic, signal, time, fault address, frame count | addresses |
 //   | /proc/self/maps as it was, to the end of the file                   |
 //
-// It is a memfd, not a pipe, which would fill up while nobody reads it.
+// The record is a memfd, not a pipe, which would fill up unread.
 
 #ifndef TENON_SPAWN_REPORT_CRASH_RECORD_H_
 #define TENON_SPAWN_REPORT_CRASH_RECORD_H_
@@ -38,17 +38,17 @@ struct CrashRecord {
 // Parent: an empty record, close-on-exec. Errors: kResourceExhausted.
 absl::StatusOr<UniqueFd> CreateCrashRecord();
 
-// Child: from now on writes a record if this process crashes, on a stack of its
-// own, whatever thread it is (only the calling thread survives the overflow of
-// its own stack); the signal then takes its default effect. `fd` stays open for
+// Child: from now on, a crash of this process writes a record, on a stack of
+// its own, on any thread (only the calling thread survives the overflow of its
+// own stack); the signal then takes its default effect. `fd` stays open for
 // good. Once per process.
 absl::Status RecordCrashes(UniqueFd fd);
 
-// Parent, after the child's end: what it has recorded; empty if nothing. The
-// bytes may be anything. Errors: kDataLoss.
+// Parent, after the child's end: the record; empty if the child has written
+// none. The bytes may be anything. Errors: kDataLoss.
 absl::StatusOr<std::optional<CrashRecord>> ReadCrashRecord(int fd);
 
-// The same for bytes at hand.
+// ReadCrashRecord() for bytes in memory.
 absl::StatusOr<CrashRecord> ParseCrashRecord(absl::string_view bytes);
 
 // "Decode(int)+0x12 (/lib/x.so+0x4012)" for an address of the process that had

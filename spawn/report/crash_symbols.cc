@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// The half of the crash record that gives addresses their names. The parent
-// runs the same program, as a rule with the same libraries, at other addresses:
+// The half of the crash record that resolves addresses to names. The parent
+// runs the same program, usually with the same libraries, at other addresses:
 // so an address is turned into a file and an offset, and the offset into an
 // address of this process, whose symbol the dynamic linker knows.
 
@@ -57,7 +57,7 @@ std::optional<MapLine> ParseLine(absl::string_view text) {
   return line;
 }
 
-// The line that has `address`.
+// The line whose range contains `address`.
 std::optional<MapLine> Find(uint64_t address, absl::string_view maps) {
   for (const absl::string_view text : absl::StrSplit(maps, '\n')) {
     std::optional<MapLine> line = ParseLine(text);
@@ -66,18 +66,18 @@ std::optional<MapLine> Find(uint64_t address, absl::string_view maps) {
   return std::nullopt;
 }
 
-// Looks for the place of a file's offset in this process.
+// Searches for the address of a file's offset in this process.
 struct Search {
   const MapLine& line;
   uint64_t file_offset;
-  uint64_t here = 0;  // The answer.
+  uint64_t here = 0;  // The result.
   bool is_first = true;
 };
 
 int LookAtModule(dl_phdr_info* module, size_t, void* argument) {
   Search& search = *static_cast<Search*>(argument);
-  // The program itself comes first and has no name; it may have been replaced
-  // on disk, which the kernel tells by a mark behind the path.
+  // The program itself comes first and has no name; if it has been replaced on
+  // disk, the kernel appends a mark to the path.
   const bool is_program = search.is_first && module->dlpi_name[0] == '\0';
   search.is_first = false;
   std::string name = module->dlpi_name;

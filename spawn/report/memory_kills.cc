@@ -22,7 +22,7 @@
 namespace tenon::spawn {
 namespace {
 
-// Its first 4 KiB; empty if it cannot be read.
+// The first 4 KiB; empty if the file cannot be read.
 std::string ReadSmallFile(const std::string& path) {
   const UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!fd.valid()) return "";

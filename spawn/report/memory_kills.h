@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// How many processes the kernel has killed for want of memory.
+// The kernel's count of processes killed for lack of memory.
 
 #ifndef TENON_SPAWN_REPORT_MEMORY_KILLS_H_
 #define TENON_SPAWN_REPORT_MEMORY_KILLS_H_
@@ -14,16 +14,16 @@
 
 namespace tenon::spawn {
 
-// Of the control group that this process and, as a rule, its children are in
-// ("oom_kill" of memory.events; of memory.oom_control in version 1). Empty
-// where that cannot be read. Costs one small file; the group is looked up once.
+// For the control group of this process and, usually, its children ("oom_kill"
+// of memory.events; of memory.oom_control in version 1). Empty if it cannot be
+// read. Costs one small file; the group is looked up once.
 std::optional<int64_t> CountMemoryKills();
 
 // The file to read for a process with this /proc/PID/cgroup, in the usual
 // mounts; empty if there is none.
 std::string MemoryEventsFile(absl::string_view proc_cgroup);
 
-// "oom_kill" among lines of "name value". Empty if it is not there.
+// "oom_kill" among lines of "name value". Empty if missing.
 std::optional<int64_t> ParseMemoryKills(absl::string_view events);
 
 }  // namespace tenon::spawn

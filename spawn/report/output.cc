@@ -42,7 +42,7 @@
 namespace tenon::spawn {
 namespace {
 
-// Above what a child has its own descriptors at.
+// Above the descriptor numbers that a child uses.
 absl::StatusOr<UniqueFd> MoveUp(UniqueFd fd) {
   UniqueFd moved(fcntl(fd.get(), F_DUPFD_CLOEXEC, kControlFd + 1));
   if (moved.valid()) return moved;
@@ -59,8 +59,8 @@ absl::StatusOr<UniqueFd> OpenLog(const std::string& path, int flags) {
   return MoveUp(std::move(fd));
 }
 
-// Whether it can be opened anew: opening the end of a terminal that a terminal
-// emulator has makes another terminal.
+// Whether it can be reopened: reopening the master of a terminal creates
+// another terminal.
 bool IsPipeOrTerminal(int fd) {
   struct stat about = {};
   int number = 0;
@@ -70,7 +70,7 @@ bool IsPipeOrTerminal(int fd) {
 }
 
 // This process's own stream, for writes that do not block. A pipe or a terminal
-// is opened anew, because O_NONBLOCK on the stream itself would be seen by all
+// is reopened, because O_NONBLOCK on the stream itself would affect all
 // processes that share it. Invalid if the stream is closed.
 UniqueFd OpenOwn(int stream) {
   if (IsPipeOrTerminal(stream)) {
@@ -78,13 +78,13 @@ UniqueFd OpenOwn(int stream) {
                        O_WRONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY));
     if (anew.valid()) return anew;
   }
-  // Without /proc, or if it belongs to another user: a write to it may block if
+  // Without /proc, or if the file belongs to another user: a write may block if
   // another process writes to it, too, between poll() and write().
   return UniqueFd(fcntl(stream, F_DUPFD_CLOEXEC, STDERR_FILENO + 1));
 }
 
-// Writes a part that does not block after poll() has said POLLOUT: a pipe has
-// room for PIPE_BUF bytes then.
+// Writes a part that does not block after poll() has returned POLLOUT: a pipe
+// then accepts PIPE_BUF bytes.
 ssize_t WriteSome(int fd, const char* data, size_t size) {
   const size_t part = std::min(size, size_t{PIPE_BUF});
   const ssize_t sent = RetryOnEintr(
@@ -140,7 +140,7 @@ absl::Status Output::AddPipe(size_t which, const ProcessOptions& options,
     TENON_ASSIGN_OR_RETURN(UniqueFd file, OpenLog(path, O_NONBLOCK));
     stream.sinks.push_back(std::move(file));
   }
-  // A tail alone takes nothing away from where it went before.
+  // With a kept tail alone, the output still goes to its previous destination.
   if (path.empty() || options.tee) {
     UniqueFd own = OpenOwn(which == 0 ? STDOUT_FILENO : STDERR_FILENO);
     if (own.valid()) stream.sinks.push_back(std::move(own));
@@ -153,7 +153,7 @@ absl::Status Output::AddPipe(size_t which, const ProcessOptions& options,
 absl::Status Output::Begin() {
   for (UniqueFd& end : child_ends_) end.Reset();
   if (streams_.empty()) return absl::OkStatus();
-  // Signals are for the user's threads.
+  // Signals are left to the user's threads.
   sigset_t all;
   sigset_t before;
   sigfillset(&all);
@@ -185,7 +185,7 @@ absl::Status Output::Finish(Deadline deadline) {
                           [&] { return has_ended_; })) {
     if (deadline.has_passed()) {
       return absl::DeadlineExceededError(
-          "it has ended, and the last of its output is not written yet");
+          "it has ended, but the rest of its output is not written yet");
     }
   }
   lock.unlock();
@@ -216,7 +216,7 @@ void Output::PassOnUntilStopped() {
     if (fds[0].revents != 0) return;
     for (size_t i = 0; i < streams_.size(); ++i) {
       if (fds[i + 1].revents == 0) continue;
-      // poll() passes over a negative one.
+      // poll() skips a negative descriptor.
       if (PassOn(streams_[i]) == 0 && (fds[i + 1].revents & POLLIN) == 0) {
         fds[i + 1].fd = -1;
       }
@@ -225,7 +225,7 @@ void Output::PassOnUntilStopped() {
 }
 
 void Output::PassOnRest(Stream& stream) {
-  // No more: those whom the child has left behind may write for ever.
+  // No more than now: stray descendants of the child may write forever.
   int left = 0;
   if (ioctl(stream.pipe.get(), FIONREAD, &left) != 0) return;
   while (left > 0) {
@@ -259,7 +259,7 @@ void Output::WriteAll(int sink, const char* data, size_t size) {
 }
 
 bool Output::AwaitRoom(int sink) {
-  // poll() passes over a negative one.
+  // poll() skips a negative descriptor.
   pollfd fds[] = {
       {.fd = sink, .events = POLLOUT, .revents = 0},
       {.fd = give_up_.is_never() ? stop_.get() : -1,

@@ -1,10 +1,10 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Output: where a child's stdout and stderr go, if not where its parent's go.
+// Output: the destinations of a child's stdout and stderr, unless inherited.
 //
-// Into a file the child writes by itself. To several places, or where the end
-// is to be kept, it writes into pipes, and a thread of the parent passes on.
+// The child writes into a single file directly. For several destinations, or
+// for a kept tail, it writes into pipes, and a thread of the parent copies.
 
 #ifndef TENON_SPAWN_REPORT_OUTPUT_H_
 #define TENON_SPAWN_REPORT_OUTPUT_H_
@@ -28,20 +28,22 @@
 
 namespace tenon::spawn {
 
-// Ownership: owns its descriptors and its thread; destroying it calls Finish().
+// Ownership: owns its descriptors and its thread; the destructor calls
+//   Finish().
 // Threads: thread-compatible.
-// Processes: not for a forked child, in which there is no such thread.
+// Processes: not usable in a forked child, in which there is no such thread.
 // Failure: output that cannot be written to a file or a stream is dropped and
-//   counted. A stream that is full holds up the child while it runs, as if the
-//   child wrote to it itself; once the child has ended, for kPatience at most.
+//   counted. A full stream blocks a running child's writes, as if the child
+//   wrote to it directly; once the child has ended, the thread waits for
+//   kPatience at most.
 class Output {
  public:
   static constexpr size_t kTailBytes = 4096;
-  // How long output of an ended child waits for files and streams that are
-  // full, all together.
+  // How long the output of an ended child waits for full files and streams, all
+  // together.
   static constexpr absl::Duration kPatience = absl::Seconds(1);
 
-  // Errors: of opening the files, naming them; kResourceExhausted.
+  // Errors: those of opening the files, naming them; kResourceExhausted.
   static absl::StatusOr<std::unique_ptr<Output>> Create(
       const ProcessOptions& options);
 
@@ -49,29 +51,30 @@ class Output {
   Output(const Output&) = delete;
   Output& operator=(const Output&) = delete;
 
-  // What the child gets as 1 and 2, above 3; -1: this process's own.
+  // The child's descriptors 1 and 2, above 3; -1: inherited.
   int stdout_fd() const { return child_ends_[0].get(); }
   int stderr_fd() const { return child_ends_[1].get(); }
 
-  // Once the child has been started, or has not: closes what was its, and
-  // starts the thread if one is needed. Errors: kResourceExhausted.
+  // Called once the child has been started, or could not be: closes the child's
+  // ends, and starts the thread if one is needed. Errors: kResourceExhausted.
   absl::Status Begin();
 
-  // Once the child has ended: tells the thread to pass on what is written and
-  // to end. What descendants of the child write later is lost. Does not block.
+  // Called once the child has ended: the thread copies the output written so
+  // far and ends. Later output of the child's descendants is lost. Does not
+  // block.
   void Stop();
 
-  // Stop(), and waits until the thread has ended: until `deadline`, and for
-  // little more than kPatience after the first Stop(). (A write to a disk or a
-  // network file system takes as long as the kernel takes.)
-  // Errors: kDeadlineExceeded; nothing has changed then.
+  // Calls Stop(), and waits until the thread has ended: until `deadline`, and
+  // for little more than kPatience after the first Stop(). (A write to a disk
+  // or a network file system takes as long as the kernel takes.) Errors:
+  // kDeadlineExceeded; then nothing has changed.
   absl::Status Finish(Deadline deadline);
 
-  // The end of the child's stderr; all of it once Finish() has returned OK.
+  // The tail of the child's stderr; complete once Finish() has returned OK.
   std::string StderrTail() const;
 
-  // How many bytes could not be written, to files and streams together; final
-  // once Finish() has returned OK.
+  // Number of bytes that could not be written, to files and streams together;
+  // final once Finish() has returned OK.
   int64_t lost_bytes() const;
 
  private:
@@ -87,13 +90,14 @@ class Output {
                        const std::string& path);
   void Pump();
   void PassOnUntilStopped();
-  // Returns how much; 0 if nothing is there, or will be.
+  // Returns the number of bytes; 0 if the pipe is empty or closed.
   size_t PassOn(Stream& stream);
-  // What is there now.
+  // Copies the bytes that are in the pipe now.
   void PassOnRest(Stream& stream);
-  // Counts what it cannot write.
+  // Counts the bytes that it cannot write.
   void WriteAll(int sink, const char* data, size_t size);
-  // Whether `sink` takes more, or fails. False if it is full and time is over.
+  // Whether `sink` accepts more, or fails. False if it is full at the time
+  // limit.
   bool AwaitRoom(int sink);
   void KeepTail(const char* data, size_t size);
 
@@ -101,7 +105,7 @@ class Output {
   std::vector<Stream> streams_;
   UniqueFd stop_;
   std::thread thread_;
-  Deadline give_up_ = Deadline::Never();  // The thread's own.
+  Deadline give_up_ = Deadline::Never();  // Used by the thread.
   mutable std::mutex mutex_;
   std::condition_variable ended_;
   // Guarded by mutex_.

@@ -37,7 +37,8 @@ absl::StatusOr<ProcessRaised> ReadRaised(absl::string_view bytes) {
   TENON_ASSIGN_OR_RETURN(error.stack, reader.GetString());
   TENON_RETURN_IF_ERROR(reader.Finish());
   if (code < 0 || code > kLastCode) {
-    return absl::DataLossError(absl::StrCat("status code ", code));
+    return absl::DataLossError(
+        absl::StrCat("process error: unknown status code ", code));
   }
   error.status = absl::Status(static_cast<absl::StatusCode>(code), message);
   return error;

@@ -10,9 +10,9 @@
 //     // exited->signal_name == "SIGSEGV", exited->stack, ...
 //   }
 //
-// They travel as a payload of the absl::Status that Join() returns, whose
-// message says the same in words; so they survive copies, and any layer that
-// passes a Status on.
+// They are attached as a payload to the absl::Status that Join() returns, whose
+// message contains the same as text; so they survive copies, and layers that
+// pass a Status on.
 
 #ifndef TENON_SPAWN_REPORT_PROCESS_ERROR_H_
 #define TENON_SPAWN_REPORT_PROCESS_ERROR_H_
@@ -27,44 +27,45 @@
 
 namespace tenon::spawn {
 
-// The entry point returned an error, or let out an exception.
+// The entry point returned an error, or threw an exception.
 struct ProcessRaised {
   int index = 0;
   pid_t pid = -1;
-  // Code and message as they were in the child; kInternal for an exception.
+  // Code and message as in the child; kInternal for an exception.
   absl::Status status;
-  // Of the throw, if the child links //spawn/child:throw_stack; else empty.
+  // Where the exception was thrown, if the child links
+  // //spawn/child:throw_stack; else empty.
   std::string stack;
 };
 
-// Anything else: it exited, crashed, or was killed.
+// Any other failure: the child exited, crashed, or was killed.
 struct ProcessExited {
   int index = 0;
   pid_t pid = -1;
-  // Of exit(); -1 if a signal ended it, or if somebody else took the status.
+  // Exit code; -1 if a signal ended the child, or if its status is unknown.
   int exit_code = -1;
-  // 0 if it exited; else its number, and "SIGKILL" or "signal 35".
+  // 0 if it exited; else the signal's number, and "SIGKILL" or "signal 35".
   int signal = 0;
   std::string signal_name;
-  // The end of what it wrote there; ProcessOptions::keep_stderr_tail.
+  // The tail of its stderr; see ProcessOptions::keep_stderr_tail.
   std::string stderr_tail;
   // One line per frame; ProcessOptions::crash_stack.
   std::string stack;
-  // It was killed by SIGKILL while the kernel counted a kill for want of memory
-  // in its control group (memory.events). A sibling's may be mistaken for its
-  // own.
+  // The child was killed by SIGKILL while the kernel counted an out-of-memory
+  // kill in its control group (memory.events). A sibling's kill may be mistaken
+  // for its own.
   bool killed_for_memory = false;
-  // As getrusage(2) says: exec keeps the mark, so it is at least the peak that
-  // its parent had when it started it. 0 if unknown.
+  // From getrusage(2): exec keeps the mark, so it is at least the peak that the
+  // parent had when it started the child. 0 if unknown.
   int64_t peak_rss_bytes = 0;
 };
 
-// Thread-safe. These replace what `status`, which is not OK, carried before.
+// Replace any previous payload of `status`, which is not OK. Thread-safe.
 void SetProcessError(const ProcessRaised& error, absl::Status& status);
 void SetProcessError(const ProcessExited& error, absl::Status& status);
 
-// What a status carries; empty if it carries none of that kind. The bytes may
-// be anything: one that cannot be read is none.
+// The payload of a status; empty without a payload of that kind. The bytes may
+// be anything: a malformed payload counts as none.
 std::optional<ProcessRaised> GetProcessRaised(const absl::Status& status);
 std::optional<ProcessExited> GetProcessExited(const absl::Status& status);
 

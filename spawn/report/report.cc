@@ -36,12 +36,11 @@ std::string CutToFit(absl::string_view text, size_t most) {
 }
 
 absl::Status Garbage(absl::string_view why) {
-  return absl::DataLossError(
-      absl::StrCat("sent something that is not a report: ", why));
+  return absl::DataLossError(absl::StrCat("sent a malformed report: ", why));
 }
 
-// Nothing more to receive. A channel that is open though the child is dead has
-// been inherited by a fork of the child, which has nothing to report.
+// Whether there is nothing more to receive. A channel that is open though the
+// child is dead was inherited by a fork of the child, which sends no report.
 bool IsEnd(const absl::Status& status) {
   return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status);
 }
@@ -49,17 +48,19 @@ bool IsEnd(const absl::Status& status) {
 absl::StatusOr<Report> ReadReport(absl::string_view bytes) {
   ArchiveReader reader(bytes);
   TENON_ASSIGN_OR_RETURN(const auto magic, reader.Get<uint32_t>());
-  if (magic != kMagic) return absl::DataLossError("it has no magic number");
+  if (magic != kMagic) {
+    return absl::DataLossError(absl::StrCat("bad magic 0x", absl::Hex(magic)));
+  }
   TENON_ASSIGN_OR_RETURN(const auto code, reader.Get<int32_t>());
   if (code < 0 || code > kLastCode) {
-    return absl::DataLossError(absl::StrCat("it has status code ", code));
+    return absl::DataLossError(absl::StrCat("unknown status code ", code));
   }
   TENON_ASSIGN_OR_RETURN(const std::string message, reader.GetString());
   TENON_ASSIGN_OR_RETURN(const auto time_ns, reader.Get<int64_t>());
   TENON_ASSIGN_OR_RETURN(std::string stack, reader.GetString());
   TENON_RETURN_IF_ERROR(reader.Finish());
   if (code == 0 && !message.empty()) {
-    return absl::DataLossError("it says OK and has a message");
+    return absl::DataLossError("status OK with a message");
   }
   return Report{absl::Status(static_cast<absl::StatusCode>(code), message),
                 time_ns, std::move(stack)};
@@ -92,10 +93,13 @@ absl::StatusOr<std::optional<Report>> ReceiveReport(Channel& control) {
   absl::StatusOr<Message> message = control.Receive(Deadline::Passed());
   if (IsEnd(message.status())) return std::nullopt;
   TENON_RETURN_IF_ERROR(message.status());
-  if (!message->fds.empty()) return Garbage("it has descriptors");
+  if (!message->fds.empty()) {
+    return Garbage(
+        absl::StrCat("it has ", message->fds.size(), " descriptors; want 0"));
+  }
   TENON_ASSIGN_OR_RETURN(Report report, DecodeReport(message->bytes));
   if (!IsEnd(control.Receive(Deadline::Passed()).status())) {
-    return Garbage("there is more than one message");
+    return Garbage("more than one message");
   }
   return report;
 }

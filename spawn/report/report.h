@@ -1,11 +1,11 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Report: the last word of a child, how its entry point ended.
+// Report: a child's final message: the outcome of its entry point.
 //
 // The child sends it over the control channel before it exits; the parent reads
-// it once the child has ended, which is late enough for all that the child
-// will ever say and costs nothing: a message outlives its sender.
+// it once the child has ended, when all messages of the child have arrived, and
+// without cost: a message outlives its sender.
 
 #ifndef TENON_SPAWN_REPORT_REPORT_H_
 #define TENON_SPAWN_REPORT_REPORT_H_
@@ -21,31 +21,32 @@
 
 namespace tenon::spawn {
 
-// What the entry point returned: code and message, no payloads. A type of its
-// own, so that it cannot be taken for the status of the call that fetches it.
+// The return value of the entry point: code and message, no payloads. A type of
+// its own, so that it cannot be mistaken for the status of the call that
+// fetches it.
 struct Report {
   absl::Status status;
   // When the entry point ended, by the child's CLOCK_MONOTONIC.
   int64_t time_ns = 0;
-  // Where the exception was thrown, if that is known.
+  // Where the exception was thrown, if known.
   std::string stack;
 };
 
-// As bytes that fit into one message. A longer status message is cut at its end
-// and says how much was cut.
+// Encodes it into one message. A longer status message is cut at its end and
+// says how much was cut.
 std::string EncodeReport(const Report& report);
 
 // The reverse. The bytes may be anything. Errors: kDataLoss.
 absl::StatusOr<Report> DecodeReport(absl::string_view bytes);
 
-// Child: sends the report. Does not block for long: it is given up when the
-// parent's end is closed or full.
+// Child: sends the report. Does not block for long: fails when the parent's end
+// is closed or full.
 absl::Status SendReport(Channel& control, const Report& report);
 
-// Parent: what a child that has ended reported; empty if it reported nothing.
-// Does not block.
-// Errors: kDataLoss if what it sent is not exactly one report;
-// kResourceExhausted, kFailedPrecondition as of Channel::Receive().
+// Parent: the report of a child that has ended; empty if it sent none. Does not
+// block.
+// Errors: kDataLoss if it sent anything but exactly one report;
+// kResourceExhausted, kFailedPrecondition from Channel::Receive().
 absl::StatusOr<std::optional<Report>> ReceiveReport(Channel& control);
 
 }  // namespace tenon::spawn

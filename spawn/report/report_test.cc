@@ -96,7 +96,8 @@ TEST(ReportTest, OkWithAMessageIsRefused) {
   std::string bytes = EncodeReport(Full());
   bytes.replace(4, 4, 4, '\0');
   EXPECT_THAT(DecodeReport(bytes),
-              StatusIs(absl::StatusCode::kDataLoss, HasSubstr("says OK")));
+              StatusIs(absl::StatusCode::kDataLoss,
+                       HasSubstr("status OK with a message")));
 }
 
 TEST(ReportFuzzTest, AnythingIsRefusedOrMeansItself) {
@@ -116,7 +117,7 @@ TEST(ReportFuzzTest, AnythingIsRefusedOrMeansItself) {
   EXPECT_LT(accepted, 199'000) << "the mutations hardly break anything";
 }
 
-// The channel as a parent and its child have it.
+// The channel between a parent and its child.
 class ReceiveReportTest : public ::testing::Test {
  protected:
   void SetUp() override {

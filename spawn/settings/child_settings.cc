@@ -71,7 +71,7 @@ absl::StatusOr<ChildSettings> DecodeChildSettings(absl::string_view bytes) {
   ChildSettings settings;
   TENON_ASSIGN_OR_RETURN(settings.name, reader.GetString());
   TENON_ASSIGN_OR_RETURN(const uint32_t limits, reader.Get<uint32_t>());
-  // Nothing is allocated that the bytes do not contain.
+  // Allocates nothing for elements that the bytes do not contain.
   for (uint32_t i = 0; i < limits; ++i) {
     ResourceLimit limit;
     TENON_ASSIGN_OR_RETURN(limit.resource, reader.Get<int32_t>());
@@ -92,7 +92,8 @@ absl::Status CheckChildSettings(const ChildSettings& settings) {
   for (const ResourceLimit& limit : settings.limits) {
     if (limit.resource < 0 || limit.resource >= RLIMIT_NLIMITS) {
       return absl::InvalidArgumentError(
-          absl::StrCat("there is no resource ", limit.resource));
+          absl::StrCat("unknown resource ", limit.resource, "; want 0 to ",
+                       RLIMIT_NLIMITS - 1));
     }
     if (limit.soft > limit.hard) {
       return absl::InvalidArgumentError(
@@ -102,8 +103,8 @@ absl::Status CheckChildSettings(const ChildSettings& settings) {
   }
   for (const int cpu : settings.cpus) {
     if (cpu >= 0 && cpu < CPU_SETSIZE) continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat("there is no processor ", cpu));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "unknown processor ", cpu, "; want 0 to ", CPU_SETSIZE - 1));
   }
   return absl::OkStatus();
 }

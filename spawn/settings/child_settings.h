@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// ChildSettings: what a child does to itself before its entry point runs.
+// ChildSettings: settings that a child applies to itself before its entry point
+// runs.
 
 #ifndef TENON_SPAWN_SETTINGS_CHILD_SETTINGS_H_
 #define TENON_SPAWN_SETTINGS_CHILD_SETTINGS_H_
@@ -25,8 +26,8 @@ struct ResourceLimit {
 
 // A value.
 struct ChildSettings {
-  // Of the process and its main thread, as `ps` and `top` show it: the first 15
-  // bytes. Empty: that of the program.
+  // Name of the process and its main thread, as `ps` and `top` show it: the
+  // first 15 bytes. Empty: that of the program.
   std::string name;
   std::vector<ResourceLimit> limits;
   // The processors it may run on; empty: those of its parent.
@@ -38,12 +39,13 @@ std::string EncodeChildSettings(const ChildSettings& settings);
 // The reverse. The bytes may be anything. Errors: kDataLoss.
 absl::StatusOr<ChildSettings> DecodeChildSettings(absl::string_view bytes);
 
-// Errors: kInvalidArgument for a processor or a resource that there cannot be,
-// or a soft limit above its hard one.
+// Errors: kInvalidArgument for an invalid processor or resource, or a soft
+// limit above its hard one.
 absl::Status CheckChildSettings(const ChildSettings& settings);
 
-// To the calling process. Errors: kInvalidArgument if no such processor may be
-// used; kPermissionDenied for a hard limit above the present one.
+// Applies them to the calling process. Errors: kInvalidArgument if no such
+// processor may be used; kPermissionDenied for a hard limit above the current
+// one.
 absl::Status ApplyChildSettings(const ChildSettings& settings);
 
 }  // namespace tenon::spawn

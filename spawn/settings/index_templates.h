@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// IndexTemplates: what is told to each of several children by its index. Not
-// for users.
+// IndexTemplates: options in which "{index}" is replaced for each of several
+// children. Not for users.
 
 #ifndef TENON_SPAWN_SETTINGS_INDEX_TEMPLATES_H_
 #define TENON_SPAWN_SETTINGS_INDEX_TEMPLATES_H_
@@ -13,13 +13,13 @@
 
 namespace tenon::spawn {
 
-// The options of a child in which "{index}" stands for its index:
-// settings.name, stdout_file and stderr_file.
+// The options with a placeholder "{index}": settings.name, stdout_file and
+// stderr_file.
 class IndexTemplates {
  public:
   explicit IndexTemplates(const ProcessOptions& options);
 
-  // Puts them into `options`, for its index.
+  // Writes them into `options`, for its index.
   void FillIn(ProcessOptions& options) const;
 
  private:

@@ -34,7 +34,7 @@ struct Registry {
   Settings settings;
 };
 
-// Made by whoever registers first; never destroyed.
+// Created on first use; never destroyed.
 Registry& TheRegistry() {
   static Registry& registry = *new Registry;
   return registry;
@@ -56,7 +56,7 @@ bool RegisterInheritedSetting(absl::string_view name, SaveSetting save,
   std::string key(name);
   if (registry.settings.emplace(key, Setting{save, apply}).second) return true;
   std::fprintf(stderr,
-               "TENON_SPAWN_INHERIT(\"%s\"): there is another of this name\n",
+               "TENON_SPAWN_INHERIT(\"%s\"): this name is already registered\n",
                key.c_str());
   std::abort();
 }

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Inherited settings: what a program has set at run time, and its children are
-// to have set as well: the level of a log library, flags, a random seed.
+// Inherited settings: run-time settings of a program that its children inherit:
+// the level of a log library, flags, a random seed.
 //
 //   std::string SaveLogFlags() { return absl::StrCat(FLAGS_v); }
 //   absl::Status SetLogFlags(absl::string_view saved) {
@@ -11,9 +11,9 @@
 //   }
 //   TENON_SPAWN_INHERIT("log flags", SaveLogFlags, SetLogFlags);
 //
-// At each start the parent saves, and the child sets before its entry point
-// runs, whatever its start method. So spawn carries settings of libraries that
-// it does not know.
+// At each start the parent saves them, and the child applies them before its
+// entry point runs, with every start method. So spawn transports settings of
+// libraries that it does not know.
 
 #ifndef TENON_SPAWN_SETTINGS_INHERITED_SETTING_H_
 #define TENON_SPAWN_SETTINGS_INHERITED_SETTING_H_
@@ -25,23 +25,24 @@
 
 namespace tenon::spawn {
 
-// Called on each thread that starts a child, several at once; must not throw,
-// nor start children. Any bytes; with the entry's name at most 64 KiB for all
-// settings together, beyond which Process::Start() says kInvalidArgument.
+// Called on each thread that starts a child, possibly concurrently; must not
+// throw, nor start children. Any bytes; at most 64 KiB for all settings and the
+// entry's name together, beyond which Process::Start() fails with
+// kInvalidArgument.
 using SaveSetting = std::string (*)();
 
-// Called once, on the child's main thread, with what was saved. An error ends
+// Called once, on the child's main thread, with the saved bytes. An error ends
 // the child, and Join() returns it with the setting's name.
 using ApplySetting = absl::Status (*)(absl::string_view saved);
 
-// Registers a setting; done before main() by TENON_SPAWN_INHERIT. A second one
-// of the same name ends the program with a message.
+// Registers a setting; called before main() by TENON_SPAWN_INHERIT. A second
+// setting of the same name ends the program with a message.
 bool RegisterInheritedSetting(absl::string_view name, SaveSetting save,
                               ApplySetting apply);
 
-// For both halves of a start: what all settings save, and the reverse. A
-// setting that is not registered (yet) in the child is left out. The bytes may
-// be anything. Errors: kDataLoss; those of a setting, behind its name.
+// For both halves of a start: saves all settings, and applies them. A setting
+// that is not registered (yet) in the child is skipped. The bytes may be
+// anything. Errors: kDataLoss; those of a setting, behind its name.
 std::string SaveInheritedSettings();
 absl::Status ApplyInheritedSettings(absl::string_view saved);
 

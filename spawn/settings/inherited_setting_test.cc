@@ -26,7 +26,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// As a log library has it: a variable that is set by flags and calls.
+// Like a log library's: a variable that is set by flags and calls.
 int log_level = 0;
 
 std::string SaveLogLevel() { return absl::StrCat(log_level); }

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// What a child is started with, and as what.
+// Options of a child's start.
 
 #include "tenon/spawn/settings/process_options.h"
 
@@ -48,7 +48,7 @@ std::string FirstLine(const std::string& path) {
   return line;
 }
 
-// What the argument asks for.
+// Answers the question in the argument.
 absl::Status Tell(Child& child) {
   const std::string& what = child.argument();
   if (what == "name") return Say(child, FirstLine("/proc/self/comm"));
@@ -108,7 +108,7 @@ TEST_F(ProcessOptionsTest, BadSettingsAreToldAtTheStart) {
               StatusIs(absl::StatusCode::kInvalidArgument));
 }
 
-// The kernel's refusal comes back as the child's error.
+// The kernel's refusal becomes the child's error.
 TEST_F(ProcessOptionsTest, SettingsThatTheKernelRefuses) {
   EXPECT_THAT(Ask("cpus", {.settings = {.cpus = {1023}}}),
               StatusIs(absl::StatusCode::kInvalidArgument,
@@ -162,7 +162,7 @@ TENON_SPAWN_ENTRY("tell-inherited", TellInherited);
 
 bool HasOtherThreads() {
 #if defined(__SANITIZE_THREAD__)
-  return true;  // Its own.
+  return true;  // In its own memory.
 #else
   return false;
 #endif
@@ -190,7 +190,7 @@ TEST_F(ProcessOptionsTest, ForkIsRefusedWithThreadsUnlessForced) {
   EXPECT_THAT(
       Process::Start({.entry = "tell-inherited", .method = StartMethod::kFork}),
       StatusIs(absl::StatusCode::kFailedPrecondition,
-               HasSubstr("what the others have locked would stay locked")));
+               HasSubstr("locks of the others would stay locked")));
   EXPECT_THAT(AnswerOf({.entry = "tell-inherited",
                         .method = StartMethod::kFork,
                         .fork_with_threads = true}),
@@ -204,7 +204,7 @@ TENON_SPAWN_ENTRY("fail-forked", FailForked);
 
 TEST_F(ProcessOptionsTest, ForkedChildReportsAndRunsNoHandlersOfItsParent) {
   if (HasOtherThreads()) GTEST_SKIP() << "ThreadSanitizer has a thread";
-  // At its exit, a forked child must not do what this process wants done.
+  // A forked child must not run this process's exit handlers.
   static bool must_not_run = false;
   atexit([] {
     if (must_not_run) _exit(99);

@@ -35,7 +35,7 @@ absl::StatusOr<StartMethod> ParseStartMethod(absl::string_view name) {
     if (name == StartMethodName(method)) return method;
   }
   return absl::InvalidArgumentError(absl::StrCat(
-      "there is no start method '", name, "'; there are: ",
+      "unknown start method '", name, "'; want one of: ",
       absl::StrJoin(AllStartMethods(), ", ",
                     [](std::string* out, StartMethod method) {
                       absl::StrAppend(out, StartMethodName(method));

@@ -11,7 +11,7 @@
 namespace tenon::spawn {
 namespace {
 
-// Numbers, not owners: under fork() a child has closed its parent's.
+// Descriptor numbers, not owners: under fork() a child has closed its parent's.
 std::vector<int>& TheAncestors() {
   static std::vector<int>& ancestors = *new std::vector<int>;
   return ancestors;

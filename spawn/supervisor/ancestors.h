@@ -3,7 +3,7 @@
 
 // Ancestors: the parent, the parent's parent, and so on, as far as they are
 // Tenon's children. A child's supervisor watches them all: so a whole tree ends
-// one grace after its root, and not one grace later on each floor.
+// one grace period after its root, not one grace period later per level.
 
 #ifndef TENON_SPAWN_SUPERVISOR_ANCESTORS_H_
 #define TENON_SPAWN_SUPERVISOR_ANCESTORS_H_
@@ -14,7 +14,8 @@
 
 namespace tenon::spawn {
 
-// Of this process, the nearest first. Once per process, and before threads.
+// The ancestors of this process, the nearest first. Once per process, and
+// before threads are started.
 void SetAncestors(std::vector<PidFd> ancestors);
 
 // Their pidfds, open as long as this process lives. Empty if none were set.

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// How a child has ended, as its supervisor reports it.
+// The exit of a child, as its supervisor reports it.
 
 #include <poll.h>
 #include <signal.h>
@@ -30,8 +30,8 @@ namespace tenon::spawn {
 absl::StatusOr<ChildExit> ChildExit::Adopt(UniqueFd fd) {
   struct stat about = {};
   if (fstat(fd.get(), &about) != 0 || !S_ISFIFO(about.st_mode)) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "the exit of a child: descriptor ", fd.get(), " is not a pipe"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("child exit: descriptor ", fd.get(), " is not a pipe"));
   }
   return ChildExit(std::move(fd));
 }
@@ -44,7 +44,7 @@ absl::Status ChildExit::WaitForExit(Deadline deadline) const {
   pollfd end = {.fd = fd_.get(), .events = POLLIN, .revents = 0};
   TENON_ASSIGN_OR_RETURN(const int count, PollUntil(&end, 1, deadline));
   if (count > 0) return absl::OkStatus();
-  return absl::DeadlineExceededError("it has not ended");
+  return absl::DeadlineExceededError("the child has not ended");
 }
 
 absl::StatusOr<ExitStatus> ChildExit::TakeStatus(Deadline deadline) {

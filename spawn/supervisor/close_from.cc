@@ -11,7 +11,7 @@ namespace tenon::spawn {
 int CloseFrom(int first) {
   if (close_range(static_cast<unsigned>(first), ~0U, 0) == 0) return 0;
   const int error = errno;
-  // Without it, closefrom() would end the process.
+  // Without /proc, closefrom() would end the process.
   if (access("/proc/self/fd", R_OK | X_OK) != 0) return error;
   closefrom(first);
   return 0;

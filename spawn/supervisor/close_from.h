@@ -7,7 +7,7 @@
 namespace tenon::spawn {
 
 // Closes all descriptors of this process from `first` on, also where the kernel
-// has no close_range() (before Linux 5.9, or forbidden): by what /proc says.
+// has no close_range() (before Linux 5.9, or forbidden): then by /proc.
 // Returns an errno. May be called between vfork() or fork() and exec.
 int CloseFrom(int first);
 

@@ -35,11 +35,11 @@ absl::Status KillOnEvent(int fd) {
 
 absl::Status TieToDeathPipe(UniqueFd death_pipe) {
   TENON_RETURN_IF_ERROR(KillOnEvent(death_pipe.get()));
-  // It may have been closed before anybody was told.
+  // It may have been closed before the settings were made.
   pollfd end = {.fd = death_pipe.get(), .events = POLLIN, .revents = 0};
   TENON_RETURN_IF_ERROR(PollUntil(&end, 1, Deadline::Passed()).status());
   if (end.revents == 0) return absl::OkStatus();
-  return absl::UnavailableError("death_pipe: the supervisor has ended");
+  return absl::UnavailableError("death pipe: the supervisor has ended");
 }
 
 }  // namespace tenon::spawn

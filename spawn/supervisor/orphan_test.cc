@@ -2,8 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Children whose parent dies. The test starts the parent; the parent's child is
-// the orphan, whose supervisor falls to the test, which makes itself the
-// subreaper.
+// the orphan, whose supervisor is reparented to the test, which is a subreaper.
 
 #include <errno.h>
 #include <signal.h>
@@ -36,10 +35,10 @@
 namespace tenon::spawn {
 namespace {
 
-// Far more than the promise: orphan_grace, 0.5 s unless a test says otherwise.
+// Far more than the promise: orphan_grace, 0.5 s unless a test sets another.
 Deadline SoonAfterDeath() { return Deadline::After(absl::Seconds(20)); }
 
-// Reaps all children, whoever started them. Errors: one still runs.
+// Reaps all children, whichever code started them. Errors: a child still runs.
 absl::Status ReapAll(Deadline deadline) {
   for (;;) {
     siginfo_t info = {};
@@ -59,7 +58,7 @@ class OrphanTest : public ChildTest {
     ChildTest::SetUp();
     ASSERT_EQ(prctl(PR_SET_CHILD_SUBREAPER, 1), 0);
   }
-  // The orphans' supervisors fall to this process.
+  // The orphans' supervisors are reparented to this process.
   void TearDown() override {
     EXPECT_THAT(ReapAll(SoonAfterDeath()), IsOk());
     ChildTest::TearDown();
@@ -67,7 +66,7 @@ class OrphanTest : public ChildTest {
 };
 
 // Sends its pidfd to the test, and waits until its parent closes the channel
-// between them. Then stays for ever, or says so and ends when it is told.
+// between them. Then stays forever, or reports it and ends when told to.
 absl::Status BeOrphaned(Child& child) {
   TENON_ASSIGN_OR_RETURN(Channel test, TakeChannel(child));
   TENON_ASSIGN_OR_RETURN(Channel parent, Channel::Adopt(child.TakeFd(1)));
@@ -81,7 +80,7 @@ absl::Status BeOrphaned(Child& child) {
 }
 TENON_SPAWN_ENTRY("be-orphaned", BeOrphaned);
 
-// Starts a child that talks to the test, waits until it is killed.
+// Starts a child with a channel to the test, then waits until it is killed.
 absl::Status BeParent(Child& child) {
   TENON_ASSIGN_OR_RETURN(auto ends, Channel::CreatePair());
   std::vector<UniqueFd> fds;
@@ -98,7 +97,7 @@ absl::Status BeParent(Child& child) {
 TENON_SPAWN_ENTRY("be-parent", BeParent);
 
 struct Family {
-  Talker parent;  // Its channel leads to the orphan.
+  Talker parent;  // Its channel is connected to the orphan.
   PidFd orphan;
 };
 
@@ -156,7 +155,7 @@ TEST_F(OrphanTest, CanUseItsGraceThoughItWasStopped) {
   EXPECT_THAT(family.orphan.WaitForEnd(SoonAfterDeath()), IsOk());
 }
 
-// It is not the parent's death that ends it, and a stopped parent is alive.
+// Only the parent's death ends it, and a stopped parent is alive.
 TEST_F(OrphanTest, IsNoOrphanWhileItsParentIsStopped) {
   TENON_ASSERT_OK_AND_ASSIGN(Family family,
                              StartFamily(absl::ZeroDuration(), "stay"));
@@ -175,8 +174,9 @@ absl::Status StayForEver(Child&) {
 }
 TENON_SPAWN_ENTRY("stay-for-ever", StayForEver);
 
-// Waits for a word of the test, then starts a child with all that Start() can
-// hand over, and says that it has. The index is the number of descriptors.
+// Waits for a message of the test, then starts a child with everything that
+// Start() can hand over, and reports that. The index is the number of
+// descriptors.
 absl::Status StartWhenTold(Child& child) {
   std::vector<UniqueFd> fds;
   for (int i = 0; i < child.index(); ++i) fds.emplace_back(dup(STDERR_FILENO));
@@ -194,7 +194,7 @@ absl::Status StartWhenTold(Child& child) {
 }
 TENON_SPAWN_ENTRY("start-when-told", StartWhenTold);
 
-// Lets `pid`, which is traced, run up to the entry or exit of its next system
+// Resumes `pid`, which is traced, until the entry or exit of its next system
 // call. False if it has ended.
 bool RunToNextStop(pid_t pid) {
   if (ptrace(PTRACE_SYSCALL, pid, nullptr, nullptr) != 0) return false;
@@ -204,7 +204,7 @@ bool RunToNextStop(pid_t pid) {
 }
 
 // Kills a parent at its `stops`-th entry or exit of a system call. False if it
-// had said before that it was through.
+// had reported completion before.
 absl::StatusOr<bool> KillParentAtStop(int stops, int fd_count) {
   TENON_ASSIGN_OR_RETURN(Talker parent, StartTalker({.entry = "start-when-told",
                                                      .index = fd_count}));
@@ -222,7 +222,7 @@ absl::StatusOr<bool> KillParentAtStop(int stops, int fd_count) {
     through = parent.channel.Receive(Deadline::Passed()).ok();
   }
   TENON_RETURN_IF_ERROR(parent.process.Signal(SIGKILL));
-  // Whoever traces it is told first.
+  // The tracer is notified first.
   RetryOnEintr([&] { return waitpid(pid, nullptr, __WALL); });
   const absl::Status killed = parent.process.Join(Watchdog());
   if (!absl::IsAborted(killed)) return killed;

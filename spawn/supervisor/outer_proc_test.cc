@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Processes in a pid namespace whose /proc is the outer one, which shows other
-// numbers: what children leave behind is ended, and nobody else.
+// Processes in a pid namespace whose /proc is the outer one, with other pids:
+// the stray descendants of children are ended, and no other process.
 
 #include <errno.h>
 #include <fcntl.h>
@@ -32,7 +32,7 @@
 namespace tenon::spawn {
 namespace {
 
-// A process that has left its parent, its group and its session.
+// A process that has left its parent, its group and its terminal session.
 absl::StatusOr<pid_t> StartDaemon() {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) return PosixError(errno, "pipe2", "");
@@ -54,7 +54,7 @@ absl::StatusOr<pid_t> StartDaemon() {
   return pid;
 }
 
-// Says its parent's pid, and sends the pidfd of a daemon.
+// Reports its parent's pid, and sends the pidfd of a daemon.
 absl::Status LeaveADaemon(Child& child) {
   TENON_ASSIGN_OR_RETURN(Channel test, TakeChannel(child));
   TENON_ASSIGN_OR_RETURN(const pid_t pid, StartDaemon());

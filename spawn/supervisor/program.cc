@@ -15,7 +15,7 @@ struct Program {
   std::string name;
 };
 
-// Never destroyed: a static destructor of the user's may still start a process.
+// Never destroyed: a static destructor of the user may still start a process.
 Program& TheProgram() {
   static Program& program = *new Program;
   return program;

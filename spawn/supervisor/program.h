@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// What a parent and the child that it starts agree on before they can talk: the
+// Shared knowledge of a parent and its child before they can communicate: the
 // child's arguments and descriptors are in supervisor_main.h.
 
 #ifndef TENON_SPAWN_SUPERVISOR_PROGRAM_H_
@@ -14,14 +14,15 @@
 
 namespace tenon::spawn {
 
-// Remembers argv[0]; done by Init(). Thread-compatible: once, before threads.
+// Stores argv[0]; called by Init(). Thread-compatible: once, before threads.
 void RememberProgram(absl::string_view argv0);
 
 // Whether RememberProgram() was called in this process (or, in a fork, in the
 // process that it was forked from).
 bool IsProgramRemembered();
 
-// What was remembered; empty if nothing was. Children get it as their argv[0].
+// The stored argv[0]; empty if there is none. It becomes the children's
+// argv[0].
 const std::string& ProgramName();
 
 }  // namespace tenon::spawn

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// A program that starts a child and has forgotten spawn::Init(). If a child
-// were started even so, it would run this main() and start the next one.
+// A program that starts a child without a call of spawn::Init(). Such a child
+// would run this main() and start the next one.
 
 #include <errno.h>
 #include <sys/wait.h>

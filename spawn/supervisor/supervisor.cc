@@ -51,8 +51,8 @@
 namespace tenon::spawn {
 namespace {
 
-// Not a path to the file: that may have been replaced since, and the child must
-// be the same program.
+// Not the path of the file, which may have been replaced since: the child must
+// run the same program.
 constexpr char kProgram[] = "/proc/self/exe";
 
 constexpr int kMaxSupervisorFds =
@@ -75,7 +75,7 @@ absl::StatusOr<Ends> MakeDeathPipe() {
   return Ends{UniqueFd(ends[0]), UniqueFd(ends[1])};
 }
 
-absl::StatusOr<Ends> MakeBirthChannel() {
+absl::StatusOr<Ends> MakeReportChannel() {
   int ends[2];
   if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
     return PosixError(errno, "socketpair", "supervisor");
@@ -102,13 +102,13 @@ std::string GraceArgument(absl::Duration grace) {
       absl::ToInt64Milliseconds(std::max(grace, absl::ZeroDuration())));
 }
 
-// All that the supervisor needs, made before it exists.
+// All resources of a supervisor, prepared before it exists.
 struct Plan {
   UniqueFd image;
   UniqueFd program;
-  Ends birth;
+  Ends report_channel;
   std::vector<Ends> death_pipes;
-  // What is to be at kSupervisorFirstFd and on; -1 for nothing.
+  // Descriptors for kSupervisorFirstFd and above; -1: none.
   std::vector<int> fds;
   std::vector<std::string> arguments;
   std::vector<std::string> environment;
@@ -116,7 +116,7 @@ struct Plan {
   std::vector<char*> env;
   std::string image_path;
 
-  // The image's descriptor is behind all that outlive exec.
+  // The image's descriptor comes after all that survive exec.
   int image_target() const {
     return kSupervisorFirstFd + static_cast<int>(fds.size());
   }
@@ -128,13 +128,13 @@ absl::Status CheckStart(const SupervisedStart& start) {
     return absl::OkStatus();
   }
   return absl::InvalidArgumentError(
-      absl::StrCat("a supervisor of ", start.children.size(), " children with ",
+      absl::StrCat("supervisor of ", start.children.size(), " children with ",
                    start.ancestors.size(), " ancestors; at most ",
                    kMaxSupervised, " and ", kMaxSupervisorAncestors));
 }
 
 void ListFds(const SupervisedStart& start, Plan& plan) {
-  plan.fds = {plan.birth.writing.get(), plan.program.get()};
+  plan.fds = {plan.report_channel.writing.get(), plan.program.get()};
   for (const Ends& death_pipe : plan.death_pipes) {
     plan.fds.push_back(death_pipe.reading.get());
     plan.fds.push_back(death_pipe.writing.get());
@@ -152,7 +152,7 @@ void ListFds(const SupervisedStart& start, Plan& plan) {
 absl::StatusOr<Plan> MakePlan(const SupervisedStart& start) {
   TENON_RETURN_IF_ERROR(CheckStart(start));
   Plan plan;
-  TENON_ASSIGN_OR_RETURN(plan.birth, MakeBirthChannel());
+  TENON_ASSIGN_OR_RETURN(plan.report_channel, MakeReportChannel());
   TENON_ASSIGN_OR_RETURN(plan.program, OpenProgram());
   for (size_t i = 0; i < start.children.size(); ++i) {
     TENON_ASSIGN_OR_RETURN(Ends death_pipe, MakeDeathPipe());
@@ -177,17 +177,17 @@ absl::StatusOr<Plan> MakePlan(const SupervisedStart& start) {
 
 // ---- In the process that becomes the supervisor ----
 //
-// Made by vfork(), it has this process's memory until exec: nothing is written
-// there but its own stack, nothing is allocated, and no other process is made.
+// Created by vfork(), it shares this process's memory until exec: it writes
+// only its own stack, allocates nothing, and creates no other process.
 
-// Puts the descriptors where supervisor_main.h says, and closes all others but
-// the standard streams. Returns an errno.
+// Arranges the descriptors as in supervisor_main.h, and closes all others
+// except the standard streams. Returns an errno.
 int ArrangeFds(const Plan& plan) {
   int sources[kMaxSupervisorFds + 1];
   const int count = static_cast<int>(plan.fds.size()) + 1;
   std::copy(plan.fds.begin(), plan.fds.end(), sources);
   sources[count - 1] = plan.image.get();
-  // Out of each other's way first.
+  // First out of each other's way.
   const int end = kSupervisorFirstFd + count;
   for (int i = 0; i < count; ++i) {
     if (sources[i] < 0 || sources[i] >= end) continue;
@@ -208,26 +208,26 @@ int ArrangeFds(const Plan& plan) {
 }
 
 void SendError(int socket, int call, int error) {
-  const SupervisorBirth birth = {
+  const SpawnReport report = {
       .error = error, .call = call, .self = getpid(), .pids = {}};
   RetryOnEintr(
-      [&] { return send(socket, &birth, sizeof(birth), MSG_NOSIGNAL); });
+      [&] { return send(socket, &report, sizeof(report), MSG_NOSIGNAL); });
 }
 
-// Returns if it cannot.
+// Returns on failure.
 void BecomeSupervisor(const Plan& plan) {
-  // Supervisors above know it by that.
+  // Outer supervisors recognise it by this name.
   prctl(PR_SET_NAME, kSupervisorName);
   if (const int error = ArrangeFds(plan); error != 0) {
-    SendError(plan.birth.writing.get(), kDup, error);
+    SendError(plan.report_channel.writing.get(), kDup, error);
     return;
   }
   char* const* const argv = plan.argv.data();
   char* const* const env = plan.env.data();
   if (plan.image.valid()) execve(plan.image_path.c_str(), argv, env);
-  // This very program can do it, too, if it takes more room.
+  // This program itself can become the supervisor, too; it takes more memory.
   execve(kProgram, argv, env);
-  SendError(kSupervisorBirthFd, kExec, errno);
+  SendError(kSupervisorReportFd, kExec, errno);
 }
 
 // ---- In a fork of this process, for StartMethod::kFork ----
@@ -248,14 +248,14 @@ int ArrangeChildFds(const ChildFds& fds, int death_pipe) {
       dup2(moved[fd], fd);
       continue;
     }
-    // As exec would: it stands where a standard stream was closed.
+    // Like exec: it occupies the slot of a closed standard stream.
     const int flags = fcntl(fd, F_GETFD);
     if (flags >= 0 && (flags & FD_CLOEXEC) != 0) close(fd);
   }
   return CloseFrom(kSupervisorFirstFd);
 }
 
-// As exec would, in a forked child.
+// Resets handlers like exec, in a forked child.
 void ResetHandlers(uint64_t ignored) {
   struct sigaction action = {};
   for (int signal = 1; signal < NSIG; ++signal) {
@@ -307,7 +307,7 @@ int ForkChildren(const SupervisedStart& start, const Plan& plan,
     plan.argv = Pointers(plan.arguments);
     BecomeSupervisor(plan);
   } else {
-    SendError(plan.birth.writing.get(), kFork, error);
+    SendError(plan.report_channel.writing.get(), kFork, error);
   }
   for (const pid_t pid : pids) {
     kill(pid, SIGKILL);
@@ -318,26 +318,27 @@ int ForkChildren(const SupervisedStart& start, const Plan& plan,
 
 // ---- In this process ----
 
-absl::Status BirthError(const SupervisorBirth& birth) {
+absl::Status ReportedError(const SpawnReport& report) {
   constexpr const char* kCalls[] = {"vfork",    "fork",    "dup2",
                                     "execve",   "setpgid", "pidfd_open",
                                     "signalfd", "sendmsg"};
-  const bool known = birth.call >= 0 && birth.call <= kSend;
-  const absl::Status status =
-      PosixError(birth.error,
-                 known ? kCalls[birth.call] : "a supervisor's call", kProgram);
-  if (birth.error != EAGAIN) return status;
+  const bool known = report.call >= 0 && report.call <= kSend;
+  const absl::Status status = PosixError(
+      report.error,
+      known ? kCalls[report.call] : "unknown system call of the supervisor",
+      kProgram);
+  if (report.error != EAGAIN) return status;
   return absl::ResourceExhaustedError(status.message());
 }
 
-struct ReceivedBirth {
-  SupervisorBirth birth;
+struct ReceivedReport {
+  SpawnReport report;
   std::vector<UniqueFd> fds;
 };
 
-absl::StatusOr<ReceivedBirth> ReceiveBirth(int socket) {
-  SupervisorBirth birth = {};
-  iovec bytes = {.iov_base = &birth, .iov_len = sizeof(birth)};
+absl::StatusOr<ReceivedReport> ReceiveReport(int socket) {
+  SpawnReport report = {};
+  iovec bytes = {.iov_base = &report, .iov_len = sizeof(report)};
   msghdr message = {};
   message.msg_iov = &bytes;
   message.msg_iovlen = 1;
@@ -346,45 +347,45 @@ absl::StatusOr<ReceivedBirth> ReceiveBirth(int socket) {
   constexpr int kFlags = MSG_DONTWAIT | MSG_CMSG_CLOEXEC;
   const ssize_t got =
       RetryOnEintr([&] { return recvmsg(socket, &message, kFlags); });
-  constexpr char kSilent[] = "its supervisor was killed before it began";
+  constexpr char kSilent[] = "its supervisor was killed before it started";
   if (got < 0) {
     return errno == EAGAIN ? absl::UnavailableError(kSilent)
                            : PosixError(errno, "recvmsg", "supervisor");
   }
   Ancillary came = TakeAncillary(&message);
-  if (got != sizeof(birth)) return absl::UnavailableError(kSilent);
-  return ReceivedBirth{birth, std::move(came.fds)};
+  if (got != sizeof(report)) return absl::UnavailableError(kSilent);
+  return ReceivedReport{report, std::move(came.fds)};
 }
 
-// Until it has reported, or cannot any more. The end of the channel would not
-// say that: a fork made by another thread may hold it, too.
-absl::Status WaitForBirth(int socket, const Supervisor* supervisor) {
+// Waits until it has reported, or has ended. A hang-up of the channel would not
+// show that: a fork made by another thread may hold it, too.
+absl::Status WaitForReport(int socket, const Supervisor* supervisor) {
   if (supervisor == nullptr) return absl::OkStatus();
   pollfd fds[] = {{.fd = socket, .events = POLLIN, .revents = 0},
                   {.fd = supervisor->end_fd(), .events = POLLIN, .revents = 0}};
   return PollUntil(fds, 2, Deadline::Never()).status();
 }
 
-// A child's pid, as this process knows it. It is not the one that was reported
-// if this process has left its pid namespace for the processes it starts.
+// A child's pid in this pid namespace. It differs from the reported one if this
+// process uses another pid namespace for its children.
 absl::StatusOr<pid_t> PidHere(pid_t reported, bool same_names,
                               const PidFd& child) {
   if (same_names) return reported;
   TENON_ASSIGN_OR_RETURN(const pid_t pid, PidOf(child));
   if (pid > 0) return pid;
-  return absl::UnavailableError("it was killed before it began");
+  return absl::UnavailableError("it was killed before it started");
 }
 
-// The children, as the supervisor, which is `pid` here, reports them.
-absl::StatusOr<std::vector<SupervisedChild>> Meet(
+// The children from the report of the supervisor, which is `pid` here.
+absl::StatusOr<std::vector<SupervisedChild>> Handshake(
     Plan& plan, pid_t pid, const Supervisor* supervisor) {
-  const int socket = plan.birth.reading.get();
-  TENON_RETURN_IF_ERROR(WaitForBirth(socket, supervisor));
-  TENON_ASSIGN_OR_RETURN(ReceivedBirth received, ReceiveBirth(socket));
-  const SupervisorBirth& birth = received.birth;
-  if (birth.error != 0) return BirthError(birth);
+  const int socket = plan.report_channel.reading.get();
+  TENON_RETURN_IF_ERROR(WaitForReport(socket, supervisor));
+  TENON_ASSIGN_OR_RETURN(ReceivedReport received, ReceiveReport(socket));
+  const SpawnReport& report = received.report;
+  if (report.error != 0) return ReportedError(report);
   if (received.fds.size() != plan.death_pipes.size()) {
-    // There was no room for them here.
+    // This process had no free descriptors.
     return PosixError(EMFILE, "recvmsg", "pidfds of children");
   }
   std::vector<SupervisedChild> children;
@@ -395,14 +396,14 @@ absl::StatusOr<std::vector<SupervisedChild>> Meet(
         ChildExit child_exit,
         ChildExit::Adopt(std::move(plan.death_pipes[i].reading)));
     TENON_ASSIGN_OR_RETURN(const pid_t child,
-                           PidHere(birth.pids[i], birth.self == pid, pid_fd));
+                           PidHere(report.pids[i], report.self == pid, pid_fd));
     children.push_back({child, std::move(pid_fd), std::move(child_exit)});
   }
   return children;
 }
 
-// While this lives, pthread_cancel() of this thread has no effect. Otherwise it
-// could be the process made by vfork() that unwinds the stack of both.
+// Disables pthread_cancel() of this thread during its lifetime. Otherwise the
+// process created by vfork() could unwind the stack of both.
 class NoCancellation {
  public:
   NoCancellation() { pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before_); }
@@ -420,15 +421,15 @@ absl::StatusOr<std::shared_ptr<Supervisor>> OpenSupervisor(pid_t pid) {
   if (supervisor.ok()) {
     return std::make_shared<Supervisor>(*std::move(supervisor));
   }
-  // Its zombie would have been found.
+  // A zombie would have been found.
   if (absl::IsNotFound(supervisor.status())) return nullptr;
   kill(pid, SIGKILL);
   RetryOnEintr([&] { return waitpid(pid, nullptr, 0); });
   return supervisor.status();
 }
 
-// Returns its pid, or -1 with errno. No signal must reach a handler of this
-// process in the supervisor or in a child, so all are blocked there.
+// Returns its pid, or -1 with errno. All signals are blocked, because none may
+// reach a handler of this process in the supervisor or in a child.
 pid_t MakeSupervisor(const SupervisedStart& start, Plan& plan) {
   if (start.run != nullptr) {
     std::fflush(stdout);
@@ -456,13 +457,14 @@ pid_t MakeSupervisor(const SupervisedStart& start, Plan& plan) {
   return pid;
 }
 
-// Supervisors that have reported the last of their children, and stay for
-// others below them.
+// Supervisors that have reported their last child, and wait for nested
+// supervisors.
 class Lingering {
  public:
-  // This process's. Never destroyed: a static destructor of the user's may
-  // still end a process. A fork leaves its parent's as it is, locked perhaps,
-  // with numbers that mean other descriptors here, and has one of its own.
+  // This process's instance. Never destroyed: a static destructor of the user
+  // may still end a process. A fork leaves its parent's instance alone, because
+  // it may be locked and its descriptors mean other files here, and creates its
+  // own.
   static Lingering& Get() {
     static std::atomic<Lingering*> lingering{nullptr};
     Lingering* current = lingering.load();
@@ -478,7 +480,7 @@ class Lingering {
     const std::lock_guard<std::mutex> lock(mutex_);
     processes_.push_back(std::move(process));
   }
-  // Those that have ended.
+  // Reaps those that have ended.
   void Reap() {
     const std::lock_guard<std::mutex> lock(mutex_);
     const auto is_gone = [](const PidFd& process) {
@@ -520,7 +522,7 @@ void Supervisor::Wake() { process_.SendSignal(SIGCONT).IgnoreError(); }
 
 Supervisor::~Supervisor() {
   if (fork_count_ != ForkCount()) return;
-  // It ends at once if it does not linger, unless it has been stopped.
+  // A supervisor ends at once, unless it lingers or has been stopped.
   constexpr absl::Duration kEnds = absl::Seconds(2);
   const Deadline deadline =
       lingers_ ? Deadline::Passed() : Deadline::After(kEnds);
@@ -537,17 +539,17 @@ absl::StatusOr<SupervisedChildren> StartSupervised(
   TENON_ASSIGN_OR_RETURN(Plan plan, MakePlan(start));
   const pid_t pid = MakeSupervisor(start, plan);
   if (pid < 0) {
-    return BirthError({.error = errno,
-                       .call = start.run == nullptr ? kVfork : kFork,
-                       .self = 0,
-                       .pids = {}});
+    return ReportedError({.error = errno,
+                          .call = start.run == nullptr ? kVfork : kFork,
+                          .self = 0,
+                          .pids = {}});
   }
   for (Ends& death_pipe : plan.death_pipes) death_pipe.writing.Reset();
-  plan.birth.writing.Reset();
+  plan.report_channel.writing.Reset();
   TENON_ASSIGN_OR_RETURN(std::shared_ptr<Supervisor> supervisor,
                          OpenSupervisor(pid));
   absl::StatusOr<std::vector<SupervisedChild>> children =
-      Meet(plan, pid, supervisor.get());
+      Handshake(plan, pid, supervisor.get());
   if (children.ok()) {
     return SupervisedChildren{std::move(supervisor), *std::move(children)};
   }

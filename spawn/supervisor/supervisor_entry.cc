@@ -3,7 +3,7 @@
 
 // The user's program, entered as a supervisor. This runs before the
 // constructors of the program and of its shared libraries, so that none of them
-// ever runs in a supervisor. The linker takes it for programs only: a shared
+// ever runs in a supervisor. The linker accepts it in programs only: a shared
 // library cannot link //spawn/child:init.
 
 #include "tenon/spawn/supervisor/supervisor_main.h"

@@ -33,7 +33,8 @@ UniqueFd CreateExecutable(const char* name) {
   return UniqueFd(memfd_create(name, MFD_CLOEXEC));
 }
 
-// Otherwise the kernel could kill this process for it.
+// Whether a file may grow to `size`: otherwise the kernel could kill this
+// process (SIGXFSZ).
 bool MayWrite(size_t size) {
   rlimit limit = {};
   return getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur >= size;
@@ -52,7 +53,7 @@ UniqueFd OpenSupervisorImage() {
       write(written.get(), kSupervisorProgram, kSize) != ssize_t{kSize}) {
     return UniqueFd();
   }
-  // What is open for writing cannot be executed.
+  // A file that is open for writing cannot be executed.
   return UniqueFd(open(absl::StrCat("/proc/self/fd/", written.get()).c_str(),
                        O_RDONLY | O_CLOEXEC));
 }

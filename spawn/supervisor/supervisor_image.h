@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// The supervisor's own program (supervisor_main.h), which is in every program
-// that starts processes.
+// The supervisor's own program (supervisor_main.h), which is embedded in every
+// program that starts processes.
 
 #ifndef TENON_SPAWN_SUPERVISOR_SUPERVISOR_IMAGE_H_
 #define TENON_SPAWN_SUPERVISOR_SUPERVISOR_IMAGE_H_
@@ -11,11 +11,10 @@
 
 namespace tenon::spawn {
 
-// The program in memory, to be executed: close-on-exec, for reading. -1 if
-// execution from memory was switched off, or the system does not let memory be
-// made into files or these be executed (vm.memfd_noexec = 2): then this program
-// itself becomes the supervisor (supervisor_entry.cc). Thread-safe; does not
-// block.
+// The program in memory, to be executed: close-on-exec, read-only. -1 if
+// execution from memory was switched off, or if the system forbids files in
+// memory or their execution (vm.memfd_noexec = 2): then this program itself
+// becomes the supervisor (supervisor_entry.cc). Thread-safe; does not block.
 UniqueFd OpenSupervisorImage();
 
 // See InitOptions (init.h). Thread-safe.

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // The supervisor is killed while it is being created, at each entry and exit of
-// a system call that it or a child of it makes before exec: the parent goes on
-// unharmed, and nothing of the start is left.
+// a system call that it or a child of it makes before exec: the parent
+// continues unharmed, and nothing of the start is left.
 
 #include <signal.h>
 #include <sys/prctl.h>
@@ -45,7 +45,7 @@
 namespace tenon::spawn {
 namespace {
 
-// Far more than all of it takes.
+// Far more than the whole test takes.
 Deadline Soon() { return Deadline::After(absl::Seconds(20)); }
 
 absl::Status ReturnAtOnce(Child&) { return absl::OkStatus(); }
@@ -53,14 +53,14 @@ TENON_SPAWN_ENTRY("return-at-once", ReturnAtOnce);
 
 // ---- The parent ----
 
-// Uses the stack, as whatever comes after a start does.
+// Overwrites the stack, as code after a start does.
 [[gnu::noinline]] void UseStack() {
   volatile char room[64 * 1024];
   for (volatile char& one : room) one = 'A';
 }
 
 // Starts two children when told, with a heap and, for "threads", a second
-// thread; says how they ended, and whether malloc() still works.
+// thread; reports how they ended, and whether malloc() still works.
 absl::Status StartTwoWhenTold(Child& child) {
   TENON_ASSIGN_OR_RETURN(Channel test, TakeChannel(child));
   std::vector<std::string> heap;
@@ -84,32 +84,33 @@ TENON_SPAWN_ENTRY("start-two-when-told", StartTwoWhenTold);
 
 // ---- The tracer ----
 
-// Whether a child, which has just been executed, is what it was to be.
+// Whether a child that has just been executed is as expected.
 bool IsTenonsChild(pid_t pid) {
   std::ifstream file(absl::StrCat("/proc/", pid, "/cmdline"));
   const std::string words{std::istreambuf_iterator<char>(file), {}};
   return absl::StrContains(words, kChildFlag);
 }
 
-// How long children are held after the supervisor was killed: the parent is to
-// be ahead of them. Those of a fork may hold what the parent waits for.
+// How long children are held after the supervisor was killed: the parent should
+// continue before them. Those of a fork may hold resources that the parent
+// waits for.
 constexpr absl::Duration kHold = absl::Milliseconds(200);
 
-// Follows a parent through one start, and kills the supervisor at a stop of it
-// or of a child of it. Children that are stopped then go on only once the
-// parent has said how the start went, or after kHold.
+// Traces a parent through one start, and kills the supervisor at a stop of it
+// or of a child of it. Stopped children then continue only once the parent has
+// reported the result of the start, or after kHold.
 class Tracer {
  public:
   Tracer(pid_t parent, int kill_at) : parent_(parent), kill_at_(kill_at) {}
 
-  // False if this system does not allow it.
+  // False if this system forbids it.
   bool Seize() {
     return ptrace(PTRACE_SEIZE, parent_, nullptr,
                   PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACEVFORK |
                       PTRACE_O_TRACEFORK | PTRACE_O_TRACEEXEC) == 0;
   }
 
-  // Until the parent says how its start went.
+  // Runs until the parent reports the result of its start.
   absl::StatusOr<std::string> RunUntilSaid(Channel& parent) {
     const Deadline deadline = Soon();
     for (;;) {
@@ -125,7 +126,7 @@ class Tracer {
     }
   }
 
-  // Lets the children go, and waits until they and the supervisor have ended.
+  // Resumes the children, and waits until they and the supervisor have ended.
   absl::Status RunUntilAllEnd() {
     Release();
     const Deadline deadline = Soon();
@@ -147,7 +148,7 @@ class Tracer {
   }
 
   bool killed() const { return killed_; }
-  // Children that were not executed, or ended, as they should have.
+  // Children that were neither executed correctly nor ended.
   const std::string& strangers() const { return strangers_; }
 
  private:
@@ -206,7 +207,7 @@ class Tracer {
     Continue(pid, signal != 0 && signal != (SIGTRAP | 0x80) ? signal : 0);
   }
 
-  // The first is the supervisor, as the parent makes no other process.
+  // The first is the supervisor, as the parent creates no other process.
   void Note(pid_t pid) {
     if (seen_.count(pid) > 0) return;
     absl::StatusOr<PidFd> opened = PidFd::Open(pid);
@@ -248,7 +249,7 @@ class SupervisorKillTest : public ChildTest,
   }
 };
 
-// Kills the supervisor at that stop. False if there are fewer.
+// Kills the supervisor at that stop. False if there are fewer stops.
 absl::StatusOr<bool> KillAtStop(const char* way, int stop) {
   TENON_ASSIGN_OR_RETURN(
       Talker parent,
@@ -262,7 +263,7 @@ absl::StatusOr<bool> KillAtStop(const char* way, int stop) {
       said.ok() ? tracer.RunUntilAllEnd() : absl::OkStatus();
   if (!said.ok() || !ended.ok()) tracer.KillAll();
   parent.process.Kill().IgnoreError();
-  // The kernel shows the end to whoever traces it first.
+  // The kernel shows the end to the tracer first.
   while (waitpid(parent.process.pid(), nullptr, __WALL) > 0) {
   }
   parent.process.Join(Watchdog()).IgnoreError();

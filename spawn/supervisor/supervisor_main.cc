@@ -51,7 +51,7 @@ long Call(long number, long a = 0, long b = 0, long c = 0, long d = 0,
 }
 
 long Address(const void* pointer) { return reinterpret_cast<long>(pointer); }
-// Of what the kernel writes.
+// The address of a buffer that the kernel writes.
 long Address(void* pointer) { return reinterpret_cast<long>(pointer); }
 
 [[noreturn]] void Exit(int code) {
@@ -67,7 +67,7 @@ long NowMs() {
   return now.tv_sec * 1000 + now.tv_nsec / 1'000'000;
 }
 
-// Blocks for at most `timeout_ms`; -1: until something happens.
+// Blocks for at most `timeout_ms`; -1: without limit.
 void Poll(pollfd* fds, int count, long timeout_ms) {
   timespec timeout;
   timeout.tv_sec = timeout_ms / 1000;
@@ -75,13 +75,13 @@ void Poll(pollfd* fds, int count, long timeout_ms) {
   Call(SYS_ppoll, Address(fds), count, timeout_ms < 0 ? 0 : Address(&timeout));
 }
 
-// The kernel's own set of signals, which is not the C library's.
+// The kernel's own signal set, which differs from the C library's.
 using SignalSet = unsigned long;
 constexpr SignalSet SetOf(int signal) { return SignalSet{1} << (signal - 1); }
 
-// Runs `run`, which must not return, in a child that has this process's memory
-// and a stack of its own below `stack_end`. Blocks until the child has executed
-// a program or ended. Returns its pid, or -errno.
+// Runs `run`, which must not return, in a child that shares this process's
+// memory and has a stack of its own below `stack_end`. Blocks until the child
+// has executed a program or ended. Returns its pid, or -errno.
 long Vfork(void (*run)(void*), void* argument, char* stack_end) {
   constexpr long kFlags = CLONE_VM | CLONE_VFORK | SIGCHLD;
   long* top = reinterpret_cast<long*>(stack_end);
@@ -127,7 +127,7 @@ long Vfork(void (*run)(void*), void* argument, char* stack_end) {
 #endif
 }
 
-// The kernel's own form of an action, whose size of a signal set is 8.
+// The kernel's struct sigaction, with a signal set of 8 bytes.
 constexpr long kSignalSetSize = 8;
 struct SignalAction {
   long handler;
@@ -136,9 +136,9 @@ struct SignalAction {
   unsigned long mask;
 };
 
-// ---- Words ----
+// ---- Strings and /proc ----
 
-// -1 for a negative number, and for what is none.
+// -1 for a negative or malformed number.
 long Parse(const char* word) {
   long number = 0;
   if (*word == '\0') return -1;
@@ -166,7 +166,7 @@ char* AppendNumber(char* end, int number) {
   return end;
 }
 
-// Reads the beginning of a file. Returns how much that is; 0 if there is none.
+// Reads the beginning of a file. Returns the number of bytes; 0 on failure.
 long ReadFile(const char* path, char* buffer, long size) {
   const long fd =
       Call(SYS_openat, AT_FDCWD, Address(path), O_RDONLY | O_CLOEXEC);
@@ -176,7 +176,7 @@ long ReadFile(const char* path, char* buffer, long size) {
   return got < 0 ? 0 : got;
 }
 
-// Whether a file of a process in /proc begins with a supervisor's name and
+// Whether this file of the process in /proc begins with a supervisor's name and
 // `end`.
 bool BeginsWithName(int pid, const char* file, char end) {
   char path[40];
@@ -194,8 +194,8 @@ bool BeginsWithName(int pid, const char* file, char end) {
 // A process has a pid in its own pid namespace and in each outer one.
 constexpr int kMaxPidNamespaces = 33;
 
-// Reads the pids of a process, given its status file, from the pid namespace
-// that /proc shows down to its own. Returns how many there are.
+// Reads the pids of a process from its status file, from the pid namespace of
+// /proc down to the process's own. Returns their number.
 int ReadPids(const char* path, int* pids) {
   char status[4096];
   const long size = ReadFile(path, status, sizeof(status));
@@ -216,8 +216,8 @@ int ReadPids(const char* path, int* pids) {
   return count;
 }
 
-// The pid in this pid namespace of a child that /proc shows as `shown`: /proc
-// may be that of an outer namespace. 0 if it has none.
+// The pid in this pid namespace of a child whose pid in /proc is `shown`: /proc
+// may belong to an outer namespace. 0 if it has none.
 int PidHere(int shown) {
   int pids[kMaxPidNamespaces];
   const int own = ReadPids("/proc/thread-self/status", pids);
@@ -227,9 +227,9 @@ int PidHere(int shown) {
   return ReadPids(path, pids) >= own ? pids[own - 1] : 0;
 }
 
-// Supervisors below see the same deaths themselves, and give their children the
-// grace that those were started with. comm is its name but for the time between
-// exec and its first instruction.
+// Nested supervisors notice the same deaths themselves, and give their children
+// the grace period that those were started with. comm has the supervisor's name
+// except between exec and the first instruction.
 bool IsSupervisor(int pid) {
   return BeginsWithName(pid, "/comm", '\n') ||
          BeginsWithName(pid, "/cmdline", '\0');
@@ -237,30 +237,30 @@ bool IsSupervisor(int pid) {
 
 // ---- The supervisor ----
 
-// How long it waits for room where the user has too many descriptors in flight,
-// and between two attempts.
+// How often it retries while the user has too many descriptors in flight, and
+// the pause between two attempts.
 constexpr int kInFlightTries = 10'000;
 constexpr long kNapMs = 1;
 
-// How long it waits for descendants that have been killed and do not die: the
-// kernel holds them.
+// How long it waits for killed descendants that do not die: the kernel delays
+// them.
 constexpr long kSweepMs = 2000;
 
-// A process that is not known to be a supervisor is killed only if that is
-// still so after this time: it may be one that is just being executed.
+// A process that is not known to be a supervisor is killed only if it still is
+// not after this time: it may be just being executed.
 constexpr long kSecondLookMs = 5;
 constexpr int kMaxStrays = 256;
 
 constexpr long kMaxPid = 1 << 30;
 
-// After this time of sweeping strays are killed at first sight: one that lives
-// on in a child, and that in another, is never seen twice.
+// After this time of sweeping, stray descendants are killed when first seen:
+// one that keeps forking and exiting is never seen twice.
 constexpr long kFirstSightMs = 200;
 
 struct SupervisedProcess {
   int pid;
   bool ended;
-  bool told;
+  bool reported;
   SupervisorReport report;
 };
 
@@ -281,28 +281,28 @@ class Supervisor {
       if (pid < 0 || pid > kMaxPid) Exit(125);
       children_[i].pid = static_cast<int>(pid);
       children_[i].ended = false;
-      children_[i].told = false;
+      children_[i].reported = false;
     }
   }
 
-  // Makes the children that are not there yet, and tells the parent of all.
-  // Otherwise tells why not, and ends the process, with all of them.
+  // Creates the children that do not exist yet, and reports all to the parent.
+  // On failure reports the error, and ends the process, with all children.
   void Begin() {
     PrepareSelf();
-    SupervisorBirth birth = {};
-    birth.self = static_cast<int>(Call(SYS_getpid));
+    SpawnReport report = {};
+    report.self = static_cast<int>(Call(SYS_getpid));
     int pid_fds[kMaxSupervised];
-    birth.error = MakeAll(birth);
-    if (birth.error == 0) birth.error = OpenFds(birth.call, pid_fds);
-    if (birth.error == 0) {
-      // Before the parent goes on: it may be killed from then on, and its group
-      // with it.
+    report.error = MakeAll(report);
+    if (report.error == 0) report.error = OpenFds(report.call, pid_fds);
+    if (report.error == 0) {
+      // Before the parent continues: from then on it may be killed, together
+      // with its group.
       LeaveTheParent();
-      birth.call = kSend;
-      birth.error = SendBirth(birth, pid_fds, count_);
+      report.call = kSend;
+      report.error = SendReport(report, pid_fds, count_);
     }
-    if (birth.error != 0) {
-      SendBirth(birth, pid_fds, 0);
+    if (report.error != 0) {
+      SendReport(report, pid_fds, 0);
       KillAndReapAll();
       Exit(125);
     }
@@ -310,12 +310,12 @@ class Supervisor {
     CloseWhatWasTheParents();
   }
 
-  // Until all children have ended; tells how, but for the last of them.
+  // Watches until all children have ended; reports each exit, except the last.
   void Watch() {
     for (;;) {
       Reap();
       if (running_ == 0) return;
-      Tell();
+      ReportExits();
       Poll(fds_, fd_count_, MsToWait());
       if (!orphaned_ && HasAncestorEnded()) BecomeOrphaned();
       if (orphaned_ && !killed_ && MsToWait() == 0) {
@@ -325,27 +325,27 @@ class Supervisor {
     }
   }
 
-  // Ends whatever the children have left behind. Processes that have lost their
-  // parent are this process's children; killing one brings its children up.
+  // Kills all stray descendants. Processes that have lost their parent are this
+  // process's children; when one is killed, its children become this process's.
   void Sweep() {
-    // What they have started may outlive them, but not their ancestors.
+    // Stray descendants may outlive the children, but not the ancestors.
     if (!leads_group_ && !orphaned_) return;
     const long begin = NowMs();
     for (int quiet = 0; quiet < 2 && NowMs() - begin < kSweepMs;) {
       Reap();
       if (!has_children_) return;
-      // Once could be a list that has just changed.
+      // One empty list may be a list that has just changed.
       quiet = KillStrays(NowMs() - begin >= kFirstSightMs) ? 0 : quiet + 1;
       Poll(fds_, 1, quiet == 0 ? kSecondLookMs : 1);
     }
   }
 
-  // How those have ended of which that was not told.
-  void Tell() {
+  // Reports the exits that have not been reported.
+  void ReportExits() {
     for (int i = 0; i < count_; ++i) {
       SupervisedProcess& child = children_[i];
-      if (!child.ended || child.told) continue;
-      child.told = true;
+      if (!child.ended || child.reported) continue;
+      child.reported = true;
       Call(SYS_write, SupervisorWritingEnd(i), Address(&child.report),
            sizeof(child.report));
       // So the end of this child stays visible after its report was read.
@@ -353,12 +353,12 @@ class Supervisor {
     }
   }
 
-  // The same for the last of them. Then reaps the supervisors below, which are
-  // nobody else's to reap once the children that started them have ended.
-  void TellAndLinger() {
+  // Reports the last exits. Then reaps nested supervisors, which no other
+  // process reaps once the children that started them have ended.
+  void ReportAndLinger() {
     const bool lingers = has_children_ && HasSupervisors();
     for (SupervisedProcess& child : children_) child.report.lingers = lingers;
-    Tell();
+    ReportExits();
     while (has_children_ && HasSupervisors()) {
       Poll(fds_, 1, -1);
       Reap();
@@ -366,14 +366,14 @@ class Supervisor {
   }
 
  private:
-  // ---- Making the children ----
+  // ---- Creating the children ----
 
   void PrepareSelf() {
     Call(SYS_prctl, PR_SET_CHILD_SUBREAPER, 1);
-    // If it were ignored, the kernel would reap the children itself.
+    // If SIGCHLD were ignored, the kernel would reap the children itself.
     const SignalAction by_default = {0, 0, 0, 0};
     Call(SYS_rt_sigaction, SIGCHLD, Address(&by_default), 0, kSignalSetSize);
-    // The children get duplicates of those that are theirs.
+    // The children get duplicates of their descriptors.
     for (int fd = kSupervisorFirstFd; fd < FdsEnd(); ++fd) {
       Call(SYS_fcntl, fd, F_SETFD, FD_CLOEXEC);
     }
@@ -387,23 +387,24 @@ class Supervisor {
     return SupervisorFdsOf(count_, count_, ancestor_count_);
   }
 
-  // Returns an errno, and in `birth` what has failed.
-  int MakeAll(SupervisorBirth& birth) {
+  // Returns an errno; sets report.call to the failed call.
+  int MakeAll(SpawnReport& report) {
     for (int i = 0; i < count_; ++i) {
-      const int error = children_[i].pid == 0 ? Make(i, &birth.call) : Adopt(i);
+      const int error =
+          children_[i].pid == 0 ? Make(i, &report.call) : Adopt(i);
       if (error != 0) return error;
-      birth.pids[i] = children_[i].pid;
+      report.pids[i] = children_[i].pid;
       ++running_;
     }
     return 0;
   }
 
-  // Not before all children have been made: a descriptor that is opened takes
-  // the place of a stream that is inherited. Returns an errno.
+  // Called after all children have been created: otherwise a new descriptor
+  // could occupy the slot of an inherited stream. Returns an errno.
   int OpenFds(int& call, int* pid_fds) {
     call = kPidfdOpen;
     for (int i = 0; i < count_; ++i) {
-      // Only this process can reap it: the number cannot be another's yet.
+      // Only this process can reap it: its pid cannot have been reused yet.
       const long fd = Call(SYS_pidfd_open, children_[i].pid, 0);
       if (fd < 0) return static_cast<int>(-fd);
       pid_fds[i] = static_cast<int>(fd);
@@ -413,7 +414,7 @@ class Supervisor {
     const long fd = Call(SYS_signalfd4, -1, Address(&ends), kSignalSetSize,
                          O_NONBLOCK | O_CLOEXEC);
     if (fd < 0) return static_cast<int>(-fd);
-    // Behind all that will be closed.
+    // Above all descriptors that will be closed.
     const long moved = Call(SYS_fcntl, fd, F_DUPFD_CLOEXEC, FdsEnd());
     if (moved < 0) return static_cast<int>(-moved);
     Call(SYS_close, fd);
@@ -421,7 +422,8 @@ class Supervisor {
     return 0;
   }
 
-  // One that this process's own past, a fork of the parent, has made.
+  // Takes over a child that this process forked before exec, as a fork of the
+  // parent.
   int Adopt(int i) {
     siginfo_t info;
     const long result = Call(SYS_waitid, P_PID, children_[i].pid,
@@ -456,7 +458,7 @@ class Supervisor {
     Exit(127);
   }
 
-  // Returns -errno, and in `*call` what has failed; not if all went well.
+  // Returns -errno, and the failed call in `*call`; does not return on success.
   long Execute(int child, int* call) const {
     *call = kSetpgid;
     const long grouped = leads_group_ ? Call(SYS_setpgid, 0, 0) : 0;
@@ -484,9 +486,9 @@ class Supervisor {
   }
 
   // Returns an errno.
-  static int SendBirth(const SupervisorBirth& birth, const int* pid_fds,
-                       int count) {
-    iovec bytes = {const_cast<SupervisorBirth*>(&birth), sizeof(birth)};
+  static int SendReport(const SpawnReport& report, const int* pid_fds,
+                        int count) {
+    iovec bytes = {const_cast<SpawnReport*>(&report), sizeof(report)};
     alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int) * kMaxSupervised)];
     msghdr message = {};
     message.msg_iov = &bytes;
@@ -503,8 +505,8 @@ class Supervisor {
           CMSG_SPACE(sizeof(int) * static_cast<unsigned>(count));
     }
     for (int tries = 0;; ++tries) {
-      const long sent = Call(SYS_sendmsg, kSupervisorBirthFd, Address(&message),
-                             MSG_NOSIGNAL);
+      const long sent = Call(SYS_sendmsg, kSupervisorReportFd,
+                             Address(&message), MSG_NOSIGNAL);
       if (sent >= 0) return 0;
       if (sent == -EINTR) continue;
       if (sent != -ETOOMANYREFS || tries == kInFlightTries) {
@@ -522,8 +524,8 @@ class Supervisor {
     }
   }
 
-  // From now on a signal to the parent's group is not meant for this process,
-  // and it keeps no directory busy.
+  // Detaches from the parent's group, so that its signals do not reach this
+  // process, and from its working directory, so that it does not stay busy.
   void LeaveTheParent() {
     Call(SYS_setpgid, 0, 0);
     const char root[] = "/";
@@ -536,12 +538,12 @@ class Supervisor {
     for (int fd = first; fd < FdsEnd(); ++fd) Call(SYS_close, fd);
   }
 
-  // ---- Watching them ----
+  // ---- Watching the children ----
 
   void PollAt(int index, int fd) {
     fds_[index].fd = fd;
     fds_[index].events = POLLIN;
-    fds_[index].revents = 0;  // As it stays if the kernel cannot poll.
+    fds_[index].revents = 0;  // Unchanged if the kernel cannot poll.
   }
 
   long MsToWait() const {
@@ -561,7 +563,7 @@ class Supervisor {
     orphaned_ = true;
     deadline_ms_ = NowMs() + grace_ms_;
     fd_count_ = 1;
-    // One that is stopped can use its grace, too.
+    // A stopped child can then use its grace period, too.
     Signal(SIGCONT, leads_group_);
   }
 
@@ -572,7 +574,7 @@ class Supervisor {
     }
   }
 
-  // All children that have ended.
+  // Reaps all children that have ended.
   void Reap() {
     char ignored[8 * 128];
     while (Call(SYS_read, fds_[0].fd, Address(ignored), sizeof(ignored)) > 0) {
@@ -589,7 +591,7 @@ class Supervisor {
 
   bool ReapOne(int pid) {
     SupervisedProcess* const child = Find(pid);
-    // While it is not reaped, its number is its group's and nobody else's.
+    // Until it is reaped, its pid belongs to its group alone.
     if (child != nullptr && leads_group_) Kill(-pid, SIGKILL);
     int status = 0;
     rusage usage;
@@ -605,7 +607,7 @@ class Supervisor {
     return true;
   }
 
-  // Among those that have not ended: a number may come again.
+  // Searches the children that have not ended: a pid may be reused.
   SupervisedProcess* Find(int pid) {
     for (int i = 0; i < count_; ++i) {
       if (children_[i].pid == pid && !children_[i].ended) return &children_[i];
@@ -613,14 +615,14 @@ class Supervisor {
     return nullptr;
   }
 
-  // Calls `visit` with each child of this process, as /proc numbers it.
+  // Calls `visit` with each child of this process, with its pid in /proc.
   template <typename Visit>
   static void ForEachChild(Visit visit) {
     char list[4096];
     const long size =
         ReadFile("/proc/thread-self/children", list, sizeof(list));
     int pid = 0;
-    // A number that is cut off comes again.
+    // A pid that is cut off is read again.
     for (long i = 0; i < size; ++i) {
       if (list[i] >= '0' && list[i] <= '9') {
         pid = pid * 10 + (list[i] - '0');
@@ -637,9 +639,10 @@ class Supervisor {
     return has;
   }
 
-  // Kills the children of this process that are no supervisors, if they were
-  // there at the look before, too, or `at_first_sight`. Whether there are any;
-  // those that have become another user's, and cannot be killed, do not count.
+  // Kills the children of this process that are not supervisors, if they were
+  // already seen at the previous check, or if `at_first_sight`. Returns whether
+  // there are any, without those that have changed to another user and cannot
+  // be killed.
   bool KillStrays(bool at_first_sight) {
     const bool second = NowMs() - looked_ms_ >= kSecondLookMs;
     int found[kMaxStrays];
@@ -673,14 +676,14 @@ class Supervisor {
   int ancestor_count_;
   bool leads_group_;
   long grace_ms_;
-  // Ends of children, then ancestors.
+  // Exits of children, then ancestors.
   pollfd fds_[1 + kMaxSupervisorAncestors];
   int fd_count_;
   bool orphaned_ = false;
   long deadline_ms_ = 0;
   bool killed_ = false;
   bool has_children_ = true;
-  // Seen at the last look.
+  // Seen at the last check.
   long looked_ms_ = 0;
   int stray_count_ = 0;
   int strays_[kMaxStrays];
@@ -694,7 +697,7 @@ class Supervisor {
   supervisor.Begin();
   supervisor.Watch();
   supervisor.Sweep();
-  supervisor.TellAndLinger();
+  supervisor.ReportAndLinger();
   Exit(0);
 }
 

@@ -1,55 +1,57 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// What a supervisor process runs (supervisor.h says what it is for), and what
-// its parent prepares for it: arguments, environment and descriptors.
+// The main function of a supervisor process (supervisor.h explains its
+// purpose), and the arguments, environment and descriptors that its parent
+// prepares.
 //
 // It is compiled twice: into a program of its own, of a few hundred
 // instructions without a C library, so that it costs next to nothing to start
 // and to keep; and into every program that links //spawn/child:init, which is
 // entered as a supervisor before any constructor runs, where memory cannot or
 // must not be executed (supervisor_entry.cc). So it may use nothing but system
-// calls, and no header but this one and those of the kernel's constants.
+// calls, and include no header except this one and those of the kernel's
+// constants.
 
 #ifndef TENON_SPAWN_SUPERVISOR_SUPERVISOR_MAIN_H_
 #define TENON_SPAWN_SUPERVISOR_SUPERVISOR_MAIN_H_
 
 namespace tenon::spawn {
 
-// What the kernel and ps(1) call a supervisor; at most 15 characters.
+// The supervisor's name for the kernel and ps(1); at most 15 characters.
 inline constexpr char kSupervisorName[] = "tenon-supervise";
 
-// The most children of one supervisor.
+// Maximum number of children of one supervisor.
 inline constexpr int kMaxSupervised = 8;
 
-// A supervisor's arguments; numbers are decimal. The last are the children's
-// pids, 0 for a child that the supervisor makes itself. Its environment is
-// theirs.
+// A supervisor's arguments; numbers are decimal. The last ones are the
+// children's pids, 0 for a child that the supervisor creates itself. The
+// children inherit its environment.
 inline constexpr char kSupervisorFlag[] = "--tenon-supervisor";
 enum SupervisorArgument {
   kSupervisorFlagArgument = 1,
   kSupervisorProgramArgument,    // argv[0] of the children.
   kSupervisorGroupArgument,      // 1 if each child leads a process group.
   kSupervisorInterruptArgument,  // 1 if children begin with SIGINT blocked.
-  kSupervisorGraceArgument,      // Milliseconds; -1 for ever.
-  kSupervisorAncestorsArgument,  // How many.
+  kSupervisorGraceArgument,      // Milliseconds; -1: forever.
+  kSupervisorAncestorsArgument,  // Their number.
   kSupervisorFirstChildArgument,
 };
 
-// The only argument of a child, and the descriptors at which it finds its end
-// of the control channel and of its death pipe.
+// A child's only argument, and the descriptors of its ends of the control
+// channel and of its death pipe.
 inline constexpr char kChildFlag[] = "--tenon-spawned-child";
 inline constexpr int kControlFd = 3;
 inline constexpr int kDeathPipeFd = 4;
 
-// A supervisor's descriptors, beside 0, 1 and 2, which are its parent's until
-// the children have been made: the channel to its parent, the program that the
-// children run, of each child the two ends of its death pipe, the reading end
-// first, as death_pipe.h asks for; the pidfds of the processes whose death
-// makes orphans of the children; and, until they are made, of each child its
+// A supervisor's descriptors, besides 0, 1 and 2, which are its parent's until
+// the children have been created: the channel to its parent; the children's
+// program; for each child the two ends of its death pipe, the reading end
+// first, as death_pipe.h requires; the pidfds of the processes whose death
+// makes the children orphans; and, until the children are created, for each its
 // control channel and its 0, 1 and 2. A stream that is not open is inherited.
 inline constexpr int kSupervisorFirstFd = kDeathPipeFd + 1;
-inline constexpr int kSupervisorBirthFd = kSupervisorFirstFd;
+inline constexpr int kSupervisorReportFd = kSupervisorFirstFd;
 inline constexpr int kSupervisorProgramFd = kSupervisorFirstFd + 1;
 inline constexpr int kFdsOfAChild = 4;
 constexpr int SupervisorReadingEnd(int child) {
@@ -66,12 +68,12 @@ constexpr int SupervisorFdsOf(int child, int children, int ancestors) {
 }
 inline constexpr int kMaxSupervisorAncestors = 32;
 
-// What a supervisor tells its parent, once, with the children's pidfds; or why
-// there are none.
-struct SupervisorBirth {
+// A supervisor's report to its parent, sent once, with the children's pidfds;
+// or the reason for a failure.
+struct SpawnReport {
   int error;  // An errno; 0 if all children run.
-  int call;   // A SupervisorCall: which one has failed.
-  int self;   // Its own pid, as it knows it; so with those of the children.
+  int call;   // A SupervisorCall: the one that failed.
+  int self;   // Its pid in its own pid namespace; so are the children's.
   int pids[kMaxSupervised];
 };
 enum SupervisorCall {
@@ -85,18 +87,18 @@ enum SupervisorCall {
   kSend
 };
 
-// What it writes into the death pipe of a child that has ended.
+// Written into the death pipe of a child that has ended.
 struct SupervisorReport {
-  int wait_status;  // As waitpid() has it.
-  // 1 if it stays for supervisors below it, which give their children a grace.
+  int wait_status;  // From waitpid().
+  // 1 if the supervisor waits for the grace period of nested supervisors.
   int lingers;
   long peak_rss_kib;
 };
 
-// `argv` is followed by the environment. All signals are to be blocked. Ends
-// when all of its children have, and all supervisors below it; with code 125 at
-// once if the arguments are not as above, children cannot be made or are not
-// this process's.
+// `argv` is followed by the environment. All signals must be blocked. Ends when
+// all its children and all nested supervisors have ended; ends at once with
+// code 125 if the arguments are malformed, or if children cannot be created or
+// do not belong to this process.
 [[noreturn]] void SupervisorMain(int argc, const char* const* argv);
 
 }  // namespace tenon::spawn

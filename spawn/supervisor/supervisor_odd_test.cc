@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Supervisors where little is allowed, and of children who do not behave.
+// Supervisors in restricted environments, and supervisors of misbehaving
+// children.
 
 #include <errno.h>
 #include <fcntl.h>
@@ -54,13 +55,13 @@ using ::testing::HasSubstr;
 
 class SupervisorOddTest : public ChildTest {};
 
-// Runs `entry` in a child, which is to succeed.
+// Runs `entry` in a child, which must succeed.
 void ExpectSuccess(const std::string& entry) {
   TENON_ASSERT_OK_AND_ASSIGN(Process process, Process::Start({.entry = entry}));
   EXPECT_THAT(process.Join(Watchdog()), IsOk());
 }
 
-// Starts a child, talks to it, ends it.
+// Starts a child, exchanges messages with it, ends it.
 absl::Status StartAndEndOne(StartMethod method) {
   TENON_ASSIGN_OR_RETURN(Talker talker,
                          StartTalker({.entry = kEcho, .method = method}));
@@ -70,7 +71,7 @@ absl::Status StartAndEndOne(StartMethod method) {
   return absl::StrContains(how.message(), "SIGKILL") ? absl::OkStatus() : how;
 }
 
-// ---- Where little is allowed ----
+// ---- Restricted environments ----
 
 absl::Status TellFds(Child& child) {
   return Say(child, absl::StrCat(CountOpenFds()));
@@ -85,7 +86,7 @@ absl::Status StartWithoutCloseRange(Child&) {
     TENON_ASSIGN_OR_RETURN(
         before[i], AnswerOf({.entry = "tell-fds", .method = kMethods[i]}));
   }
-  // As on a kernel older than 5.9.
+  // Like a kernel older than 5.9.
   if (!FailSystemCall({.number = SYS_close_range, .error = ENOSYS})) {
     return absl::PermissionDeniedError("no seccomp filter here");
   }
@@ -109,7 +110,7 @@ TEST_F(SupervisorOddTest, OlderKernelsHaveNoCloseRange) {
   EXPECT_THAT(how, IsOk());
 }
 
-// The kernel kills whoever writes more than that, be it into memory.
+// The kernel kills a process that writes more than that, even into memory.
 absl::Status StartWithoutFiles(Child&) {
   for (const rlim_t size : {rlim_t{100}, rlim_t{0}}) {
     const rlimit limit = {.rlim_cur = size, .rlim_max = size};
@@ -127,8 +128,8 @@ TEST_F(SupervisorOddTest, NoFileMayBeWritten) {
   ExpectSuccess("start-without-files");
 }
 
-// Those who come after are in a pid namespace of their own, and know each other
-// by other numbers than the one who starts them.
+// Later children are in a pid namespace of their own, and see other pids than
+// the process that starts them.
 absl::StatusOr<std::string> PidOfOneInANamespace() {
   if (unshare(CLONE_NEWPID) != 0 &&
       unshare(CLONE_NEWUSER | CLONE_NEWPID) != 0) {
@@ -137,7 +138,7 @@ absl::StatusOr<std::string> PidOfOneInANamespace() {
   TENON_ASSIGN_OR_RETURN(Talker talker, StartTalker({.entry = kEcho}));
   TENON_RETURN_IF_ERROR(Ping(talker.channel));
   const pid_t pid = talker.process.pid();
-  // The supervisor is the first.
+  // The supervisor is the first process.
   if (PidsOf(pid) == std::vector<pid_t>{pid, 2}) return "right";
   return absl::StrCat("its pid is ", pid);
 }
@@ -146,7 +147,7 @@ absl::Status StartInPidNamespace(Child& child) {
   TENON_ASSIGN_OR_RETURN(Channel test, TakeChannel(child));
   TENON_ASSIGN_OR_RETURN(const std::string how, PidOfOneInANamespace());
   TENON_RETURN_IF_ERROR(test.Send(how, {}, Watchdog()));
-  // It cannot start anything any more, as a leak checker would.
+  // It cannot start any process any more, as a leak checker would.
   for (;;) pause();
 }
 TENON_SPAWN_ENTRY("start-in-pid-namespace", StartInPidNamespace);
@@ -172,8 +173,8 @@ absl::Status TellStreams(Child& child) {
 }
 TENON_SPAWN_ENTRY("tell-streams", TellStreams);
 
-// What takes the place of a standard stream here is not to be the child's: its
-// death_pipe's other end may be.
+// The descriptor that occupies the slot of a standard stream here must not
+// reach the child: it may be an end of its death pipe.
 absl::Status StartWithoutStreams(Child&) {
   for (int fd = 0; fd < 3; ++fd) close(fd);
   for (const StartMethod method : {StartMethod::kSpawn, StartMethod::kFork}) {
@@ -194,7 +195,7 @@ TEST_F(SupervisorOddTest, ForkedChildHasNothingInPlaceOfAStream) {
 
 // ---- The thread that starts it is cancelled ----
 
-// With a request to cancel it that takes effect at the first call that may
+// With a pending cancellation that takes effect at the first call that may
 // block.
 void* StartAndBeCancelled(void* exit_code) {
   int before = 0;
@@ -218,8 +219,8 @@ void* StartAndBeCancelled(void* exit_code) {
   return nullptr;
 }
 
-// The thread's stack is the supervisor's, too, until exec, and must not be
-// unwound there. The child finds nothing in its channel, and fails.
+// The supervisor shares the thread's stack until exec, and must not unwind it.
+// The child finds nothing in its channel, and fails.
 absl::Status StartWhileCancelled(Child&) {
   int exit_code = 0;
   pthread_t thread;
@@ -237,7 +238,7 @@ TEST_F(SupervisorOddTest, ThreadThatStartsItIsCancelled) {
   ExpectSuccess("start-while-cancelled");
 }
 
-// ---- Children who do not behave ----
+// ---- Misbehaving children ----
 
 absl::Status StopSupervisor(Child& child) {
   TENON_ASSIGN_OR_RETURN(Channel test, TakeChannel(child));
@@ -268,8 +269,8 @@ int64_t NowSeconds() {
   return now.tv_sec;
 }
 
-// Is another process at each moment, of no group that anybody knows. Gives up
-// some time later, so that a test that fails leaves nothing behind.
+// Changes its process at each moment, in no known group. Stops some time later,
+// so that a failing test leaves nothing behind.
 [[noreturn]] void Flee() {
   setsid();
   const int64_t end = NowSeconds() + 20;
@@ -280,7 +281,7 @@ int64_t NowSeconds() {
   _exit(0);
 }
 
-// Its descriptor 1 is what those who flee hold.
+// The fleeing descendants hold its descriptor 1.
 absl::Status HaveOnesWhoFlee(Child& child) {
   TENON_ASSIGN_OR_RETURN(Channel test, TakeChannel(child));
   for (int i = 0; i < 3; ++i) {

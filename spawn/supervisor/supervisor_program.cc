@@ -1,12 +1,12 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// The supervisor as a program of its own, without a C library: where the kernel
-// begins it.
+// The entry point of the supervisor as a program of its own, without a C
+// library.
 
 #include "tenon/spawn/supervisor/supervisor_main.h"
 
-// The kernel puts argc and argv where the stack begins.
+// The kernel puts argc and argv at the start of the stack.
 extern "C" [[noreturn]] void TenonSupervisorBegin(const long* stack) {
   tenon::spawn::SupervisorMain(static_cast<int>(stack[0]),
                                reinterpret_cast<const char* const*>(stack + 1));

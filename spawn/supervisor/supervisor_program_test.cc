@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// The supervisor as the system sees it: a small program that holds nothing of
-// the process that has made it.
+// The supervisor from outside: a small program that holds nothing of the
+// process that created it.
 
 #include <errno.h>
 #include <fcntl.h>
@@ -82,13 +82,13 @@ TEST_F(SupervisorProgramTest, HoldsNothingOfTheProcessThatMadeIt) {
   EXPECT_THAT(Ping(talker.channel), IsOk());
   const pid_t supervisor = ParentPid(talker.process.pid());
   ASSERT_EQ(ParentPid(supervisor), getpid());
-  // It may not have begun yet.
+  // It may not have started yet.
   EXPECT_TRUE(Becomes([&] { return NameOf(supervisor) == kSupervisorName; }));
   EXPECT_TRUE(Becomes([&] { return FdsOf(supervisor).size() == 4; }));
   EXPECT_EQ(getpgid(supervisor), supervisor);
   EXPECT_EQ(Link(supervisor, "cwd"), "/");
   EXPECT_THAT(Link(supervisor, "exe"), StartsWith("/memfd:tenon-supervise"));
-  // Its death_pipe, whom it watches, and the ends of children.
+  // Its death pipe, the processes it watches, and the children's exits.
   EXPECT_THAT(FdsOf(supervisor),
               Each(AnyOf(StartsWith("pipe:"), HasSubstr("[pidfd]"),
                          HasSubstr("[signalfd]"))));
@@ -115,13 +115,13 @@ TEST_F(SupervisorProgramTest, ThoseStartedTogetherShareOne) {
 
 // ---- Where memory cannot be executed ----
 
-// It is then this program from its very beginning, and what prints there must
-// not reach a death_pipe.
+// It is then this program from its very first instruction, and output of that
+// must not reach a death pipe.
 [[maybe_unused]] const ssize_t kPrinted[] = {
     write(STDOUT_FILENO, "hello\n", 6), write(STDERR_FILENO, "hello\n", 6)};
 
-// A constructor of the program, as of a library that takes a lock file or a
-// GPU: counts how often it runs, if it is told to.
+// A constructor of the program, like that of a library that takes a lock file
+// or a GPU: counts its runs, if told to.
 constexpr char kCountFile[] = "TENON_TEST_COUNT_FILE";
 [[maybe_unused]] const bool counted = [] {
   const char* const path = getenv(kCountFile);
@@ -132,7 +132,7 @@ constexpr char kCountFile[] = "TENON_TEST_COUNT_FILE";
   return written;
 }();
 
-// With an argument that is too short to need memory of its own.
+// With an argument that is too short for a memfd.
 absl::Status StartThreeAndCount() {
   char path[] = "/tmp/tenon-count-XXXXXX";
   const UniqueFd file(mkostemp(path, O_CLOEXEC));
@@ -180,7 +180,7 @@ absl::Status StartWithoutMemfds(Child&) {
   if (!FailSystemCall({.number = SYS_memfd_create, .error = EPERM})) {
     return absl::UnimplementedError("no seccomp filter here");
   }
-  // What others have opened and forgotten.
+  // Descriptors that other code has opened and leaked.
   const int null = open("/dev/null", O_RDONLY);
   for (int i = 0; i < 40; ++i) {
     if (dup(null) < 0) return absl::InternalError("dup");
@@ -210,7 +210,7 @@ TEST_F(SupervisorProgramTest, ThisProgramCanBeTheSupervisorToo) {
   EXPECT_THAT(how, IsOk());
 }
 
-// ---- Somebody types the flag ----
+// ---- The flag on a command line ----
 
 int ExitCodeOf(const std::vector<const char*>& arguments) {
   std::vector<char*> argv = {const_cast<char*>("supervisor")};
@@ -241,8 +241,8 @@ TEST_F(SupervisorProgramTest, IsNobodysSupervisorButItsChildrens) {
 
 // ---- A forked child is a proper process ----
 
-// What the C library says of the processor: the kernel tells it, to whom it is
-// registered for that.
+// The C library's processor number: the kernel writes it for processes that
+// have registered for that.
 absl::Status FollowProcessors(Child&) {
   cpu_set_t all;
   if (sched_getaffinity(0, sizeof(all), &all) != 0) {

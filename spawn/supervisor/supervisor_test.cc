@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// What a child has started itself ends with it, whatever ends it.
+// A child's descendants end with it, however it ends.
 
 #include "tenon/spawn/supervisor/supervisor.h"
 
@@ -46,7 +46,7 @@ class SupervisorTest : public ChildTest {
  protected:
   void SetUp() override {
     ChildTest::SetUp();
-    // Grandchildren fall to this process when their parent ends.
+    // Grandchildren are reparented to this process when their parent ends.
     ASSERT_EQ(prctl(PR_SET_CHILD_SUBREAPER, 1), 0);
   }
   void TearDown() override {
@@ -77,8 +77,8 @@ pid_t Exec() {
   return pid;
 }
 
-// One that has left its parent behind and, as a daemon does, its group and its
-// session.
+// A process that has left its parent and, as a daemon, its group and its
+// terminal session.
 pid_t DoubleFork(bool daemon) {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) return -1;
@@ -101,15 +101,15 @@ pid_t DoubleFork(bool daemon) {
   return pid;
 }
 
-// One that ends at once: it must not take the group with it.
+// Forks a child that ends at once: it must not end the group.
 void ForkOneThatEnds() {
   const pid_t pid = fork();
   if (pid == 0) _exit(0);
   RetryOnEintr([&] { return waitpid(pid, nullptr, 0); });
 }
 
-// Starts grandchildren, sends their pidfds, waits for a word, and ends as that
-// says. The last is a daemon.
+// Starts grandchildren, sends their pidfds, waits for a message, and ends as
+// the message says. The last grandchild is a daemon.
 absl::Status HaveChildren(Child& child) {
   TENON_ASSIGN_OR_RETURN(Channel test, TakeChannel(child));
   ForkOneThatEnds();
@@ -148,7 +148,7 @@ absl::StatusOr<Family> StartFamily(ProcessOptions options) {
   return Family{std::move(child), std::move(grandchildren)};
 }
 
-// They are the supervisor's to reap: what is left is none.
+// The supervisor reaps them: no zombie is left.
 void ExpectAllEnded(const std::vector<PidFd>& processes,
                     const std::string& how) {
   for (size_t i = 0; i < processes.size(); ++i) {
@@ -222,7 +222,8 @@ TEST_F(SupervisorTest, ChildAndItsGroupEndWithTheSupervisor) {
     for (size_t i = 0; i < 3; ++i) {
       EXPECT_THAT(family.grandchildren[i].WaitForEnd(Watchdog()), IsOk()) << i;
     }
-    // The daemon has escaped, and falls to this process as they do.
+    // The daemon has escaped, and is reparented to this process like the
+    // others.
     EXPECT_FALSE(family.grandchildren[3].HasEnded());
     EXPECT_THAT(family.grandchildren[3].SendSignal(SIGKILL), IsOk());
     while (HasChildren()) waitpid(-1, nullptr, 0);
@@ -237,14 +238,14 @@ TEST_F(SupervisorTest, ItsSiblingsKeepTheirs) {
   EXPECT_THAT(one.process.Join(Watchdog()),
               StatusIs(absl::StatusCode::kAborted));
   EXPECT_THAT(Ping(other.channel), IsOk());
-  // It has fallen to this process, a subreaper, and Join() has reaped it.
+  // It was reparented to this process, a subreaper, and Join() has reaped it.
   EXPECT_EQ(waitpid(one.process.pid(), nullptr, 0), -1);
 }
 
 // ---- A tree of Tenon's children ----
 
-// The floor is the index. Sends its pidfd and, above the ground, starts the
-// next floor; stays. Only the top, floor 0, ever ends by itself.
+// The index is its floor. Sends its pidfd and, above the ground floor, starts
+// the next floor; stays. Only the top, floor 0, ever ends by itself.
 absl::Status BeAFloor(Child& child) {
   Channel test = *TakeChannel(child);
   TENON_ASSIGN_OR_RETURN(const PidFd self, PidFd::Open(getpid()));
@@ -253,7 +254,7 @@ absl::Status BeAFloor(Child& child) {
   if (child.index() > 0) {
     std::vector<UniqueFd> fds;
     fds.emplace_back(fcntl(test.fd(), F_DUPFD_CLOEXEC, 0));
-    // Those in the middle would stay for ever.
+    // Those in the middle would stay forever.
     TENON_ASSIGN_OR_RETURN(
         Process next,
         Process::Start({.entry = "be-a-floor",
@@ -282,7 +283,7 @@ TEST_F(SupervisorTest, TheWholeTreeSeesTheDeathOfItsRoot) {
   }
   EXPECT_THAT(root.process.Kill(), IsOk());
   root.process.Join(Watchdog()).IgnoreError();
-  // All between them live; the last has seen it by itself.
+  // All between them live; the last has noticed it by itself.
   EXPECT_THAT(floors[0]->WaitForEnd(Watchdog()), IsOk());
   for (int i = 1; i < kFloors - 1; ++i) {
     EXPECT_FALSE(floors[static_cast<size_t>(i)]->HasEnded()) << i;
@@ -297,7 +298,7 @@ TEST_F(SupervisorTest, TheWholeTreeSeesTheDeathOfItsRoot) {
 
 // ---- Parent and child are killed together ----
 
-// The argument is "" or what makes it not its group's leader.
+// The argument is "" or the reason why it does not lead its group.
 absl::Status StartFamilyHere(Child& child) {
   const bool together = child.argument() == "together";
   ProcessOptions options = {.entry = "have-children",
@@ -325,7 +326,7 @@ absl::StatusOr<WholeFamily> StartWholeFamily(const char* way) {
   ProcessOptions options = {.entry = "start-family-here", .argument = way};
   options.fds.push_back(ends.second.Release());
   TENON_ASSIGN_OR_RETURN(Talker parent, StartTalker(std::move(options)));
-  // StartTalker() has put its own channel first, which goes to the child.
+  // StartTalker() has put its own channel, which is for the child, first.
   TENON_ASSIGN_OR_RETURN(Message about, ends.first.Receive(Watchdog()));
   TENON_ASSIGN_OR_RETURN(PidFd child, PidFd::Adopt(std::move(about.fds[0])));
   TENON_ASSIGN_OR_RETURN(Message born, parent.channel.Receive(Watchdog()));
@@ -359,7 +360,7 @@ TEST_F(SupervisorTest, AllEndWhenTheParentIsKilled) {
 TEST_F(SupervisorTest, GrandchildrenEndThoughParentAndChildAreKilledTogether) {
   TENON_ASSERT_OK_AND_ASSIGN(WholeFamily family, StartWholeFamily("together"));
   ASSERT_EQ(family.grandchildren.size(), 4u);
-  // Neither may do anything about the other's death.
+  // Neither can react to the other's death.
   EXPECT_THAT(family.parent.process.Signal(SIGSTOP), IsOk());
   EXPECT_THAT(family.child.SendSignal(SIGSTOP), IsOk());
   EXPECT_THAT(family.parent.process.Kill(), IsOk());
@@ -371,8 +372,8 @@ TEST_F(SupervisorTest, GrandchildrenEndThoughParentAndChildAreKilledTogether) {
 
 // ---- A parent that is PID 1 or a subreaper ----
 
-// The worker is killed, and with it goes all that it has started; the
-// supervisor of that loses its parent.
+// The worker is killed, and with it all its descendants; the nested supervisor
+// loses its parent.
 TEST_F(SupervisorTest, NoZombieOfANestedSupervisorIsLeft) {
   for (int i = 0; i < 5; ++i) {
     TENON_ASSERT_OK_AND_ASSIGN(WholeFamily family, StartWholeFamily(""));

@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// A tracer (a debugger, strace, a leak checker) keeps the end of what it traces
-// to itself until it has looked: the kernel shows the parent that its child has
-// ended, but does not yet let it reap.
+// A tracer (a debugger, strace, a leak checker) delays the reaping of its
+// tracees: the kernel shows the parent that its child has ended, but does not
+// let the parent reap it before the tracer has waited for it.
 
 #include <signal.h>
 #include <sys/prctl.h>
@@ -39,7 +39,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// A process that traces others and never looks at them.
+// A process that traces others and never waits for them.
 class Tracer {
  public:
   // Whether this system allows it.
@@ -60,14 +60,14 @@ class Tracer {
     return seized != 0;
   }
 
-  void LetGo() {
+  void Detach() {
     if (pid_ <= 0) return;
     kill(pid_, SIGKILL);
     waitpid(pid_, nullptr, 0);
     pid_ = -1;
   }
 
-  ~Tracer() { LetGo(); }
+  ~Tracer() { Detach(); }
 
  private:
   pid_t pid_ = -1;
@@ -99,14 +99,14 @@ TEST_F(TracedTest, ProcessIsJoinedOnceItsTracerLetsGo) {
                 StatusIs(absl::StatusCode::kDeadlineExceeded));
     EXPECT_FALSE(process.joined());
   }
-  tracer_.LetGo();
+  tracer_.Detach();
   EXPECT_THAT(process.Join(Watchdog()),
               StatusIs(absl::StatusCode::kAborted, HasSubstr("SIGKILL")));
   EXPECT_TRUE(process.joined());
   EXPECT_EQ(process.exit_status()->signal, SIGKILL);
 }
 
-// What the entry point returns looks like a deadline of Join()'s.
+// The entry point's error looks like a deadline of Join().
 TEST_F(TracedTest, EntryThatReturnsDeadlineExceeded) {
   TENON_ASSERT_OK_AND_ASSIGN(Process process,
                              Process::Start({.entry = "too-late"}));
@@ -126,11 +126,12 @@ TEST_F(TracedTest, ProcessesAreJoinedWithinTheDeadlineAllTheSame) {
                              Processes::Start(2, {.entry = "stay"}));
   if (!tracer_.Seize(two.pids()[0])) GTEST_SKIP() << "no tracing of siblings";
   EXPECT_THAT(two.Kill(SIGKILL), IsOk());
-  // The other one's end is seen, and is the failure; the first is waited for.
+  // The other child's end is noticed, and is the failure; the first is waited
+  // for.
   std::optional<absl::Status> how;
   std::thread joiner([&] { how = two.Join(Watchdog(), absl::ZeroDuration()); });
   absl::SleepFor(absl::Milliseconds(50));
-  tracer_.LetGo();
+  tracer_.Detach();
   joiner.join();
   EXPECT_THAT(*how,
               StatusIs(absl::StatusCode::kAborted, HasSubstr("worker 1")));
@@ -143,14 +144,14 @@ TEST_F(TracedTest, JoinOfProcessesReturnsAtItsDeadline) {
   EXPECT_THAT(one.Kill(SIGKILL), IsOk());
   EXPECT_THAT(one.Join(absl::Milliseconds(30)),
               StatusIs(absl::StatusCode::kDeadlineExceeded));
-  tracer_.LetGo();
+  tracer_.Detach();
   EXPECT_THAT(one.Join(Watchdog()), StatusIs(absl::StatusCode::kAborted));
 }
 
 int PidOf(int) { return getpid(); }
 TENON_POOL_FUNCTION(PidOf);
 
-// A worker that nobody may reap yet keeps the others from nothing, and leaves
+// A worker that cannot be reaped yet does not delay the others, and leaves
 // nothing behind.
 TEST_F(TracedTest, PoolReapsItsWorkersOnceTheirTracerLetsGo) {
   TENON_ASSERT_OK_AND_ASSIGN(ProcessPool pool,
@@ -162,7 +163,7 @@ TEST_F(TracedTest, PoolReapsItsWorkersOnceTheirTracerLetsGo) {
     futures::Future<int> pid = pool.Submit(PidOf, i);
     EXPECT_THAT(pid.Wait(absl::Seconds(60)), IsOk());
   }
-  tracer_.LetGo();
+  tracer_.Detach();
   EXPECT_THAT(pool.Shutdown(), IsOk());
 }
 

@@ -54,7 +54,7 @@ void ChildTest::SetUp() {
 }
 
 void ChildTest::TearDown() {
-  // Supervisors that linger end a moment after those below them.
+  // Supervisors that linger end a moment after nested supervisors.
   const Deadline patience = Deadline::After(absl::Seconds(10));
   for (;;) {
     ReapLingeringSupervisors();
@@ -86,7 +86,7 @@ absl::Status Say(Child& child, absl::string_view words) {
 absl::StatusOr<std::string> AnswerOf(ProcessOptions options) {
   TENON_ASSIGN_OR_RETURN(Talker talker, StartTalker(std::move(options)));
   const absl::StatusOr<Message> answer = talker.channel.Receive(Watchdog());
-  // Why there is no answer is better told by how the child ended.
+  // The child's exit explains better why there is no answer.
   TENON_RETURN_IF_ERROR(talker.process.Join(Watchdog()));
   TENON_RETURN_IF_ERROR(answer.status());
   return answer->bytes;

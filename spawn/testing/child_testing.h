@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// For tests that start processes: children to talk to, and a fixture that finds
-// whatever a test has left behind. Their main() is :gtest_main.
+// For tests that start processes: children that answer, and a fixture that
+// detects leaked descriptors and children. Their main() is :gtest_main.
 
 #ifndef TENON_SPAWN_TESTING_CHILD_TESTING_H_
 #define TENON_SPAWN_TESTING_CHILD_TESTING_H_
@@ -21,11 +21,11 @@
 
 namespace tenon::spawn {
 
-// For waits that should end long before: a watchdog, not a promise.
+// For waits that normally end much earlier: a watchdog, not a promise.
 Deadline Watchdog();
 
 // Fails a test after which this process has more or fewer descriptors than
-// before it, or has a child, be it a zombie.
+// before it, or has a child, even a zombie.
 class ChildTest : public ::testing::Test {
  protected:
   void SetUp() override;
@@ -38,7 +38,7 @@ class ChildTest : public ::testing::Test {
 // Whether this process has children: running, stopped, or not yet reaped.
 bool HasChildren();
 
-// A child and the channel to it. Destroying it kills the child first.
+// A child and the channel to it. The destructor kills the child first.
 struct Talker {
   Channel channel;
   Process process;
@@ -53,12 +53,12 @@ absl::StatusOr<Channel> TakeChannel(Child& child);
 // In such a child: sends `words` to the test.
 absl::Status Say(Child& child, absl::string_view words);
 
-// In the test: what such a child says; its entry point must then return OK.
+// In the test: the child's answer; its entry point must then return OK.
 absl::StatusOr<std::string> AnswerOf(ProcessOptions options);
 
-// The entry point that sends back all it gets until the channel is closed.
+// The entry point that echoes all messages until the channel is closed.
 inline constexpr char kEcho[] = "echo";
-// Errors: what keeps the child from answering.
+// Errors: the reason why the child does not answer.
 absl::Status Ping(Channel& channel);
 
 }  // namespace tenon::spawn

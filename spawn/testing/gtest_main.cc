@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// main() of the tests that start processes: in place of GoogleTest's own, which
-// knows nothing of spawn::Init().
+// main() of tests that start processes: it replaces GoogleTest's own, which
+// does not call spawn::Init().
 
 #include "gtest/gtest.h"
 #include "tenon/spawn/child/init.h"

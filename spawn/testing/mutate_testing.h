@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Mutator: bytes that are almost right, for the tests of parsers.
+// Mutator: slightly corrupted bytes, for the tests of parsers.
 
 #ifndef TENON_SPAWN_TESTING_MUTATE_TESTING_H_
 #define TENON_SPAWN_TESTING_MUTATE_TESTING_H_
@@ -18,8 +18,8 @@ class Mutator {
  public:
   explicit Mutator(uint64_t seed) : random_(seed) {}
 
-  // `bytes` after one to four changes: a byte, a word of an extreme value, a
-  // piece cut out, a piece put in, the end cut off.
+  // `bytes` after one to four changes: a changed byte, a word of an extreme
+  // value, bytes removed, bytes inserted, the end cut off.
   std::string Mutate(std::string bytes);
 
  private:

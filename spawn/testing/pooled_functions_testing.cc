@@ -34,7 +34,7 @@
 namespace tenon::spawn {
 namespace {
 
-// Never destroyed, as the workers' other objects.
+// Never destroyed, like the workers' other objects.
 Arena& WorkersArena() {
   static Arena& arena = *(new std::shared_ptr<Arena>(MakeArena()))->get();
   return arena;

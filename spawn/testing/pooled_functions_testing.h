@@ -33,22 +33,22 @@ absl::StatusOr<T> Get(futures::Future<T> future) {
   return std::move(future).value();
 }
 
-// ---- What workers do ----
+// ---- Functions that workers run ----
 
-// Checks that it is a counting one, of any size, and tells where it begins.
+// Checks that `tensor` counts up, at any size; returns its first element.
 absl::StatusOr<int64_t> FirstOf(Tensor tensor);
 // Ten elements in this worker's arena.
 absl::StatusOr<Tensor> Make(int64_t first);
-// Of an arena that nothing but its result keeps: a, b and a.
+// In an arena that only its result retains: a, b and a.
 absl::StatusOr<std::vector<Tensor>> MakeInNewArena(int64_t first);
 Tensor GiveBack(Tensor tensor);
-// Make() of one that begins one later.
+// Make() with a first element one above that of `tensor`.
 absl::StatusOr<Tensor> Follow(Tensor tensor);
-// A page, in an arena that has room for no other and of which another thread
-// overwrites each block that it can get.
+// A page, in an arena with room for only one, while another thread overwrites
+// each block that it can allocate there.
 absl::StatusOr<Tensor> MakeBesideAThread(int64_t first);
 absl::Status WaitWith(Tensor tensor, Event event);
-// How many blocks of its arena this worker, or anybody else, still has.
+// Number of blocks of its arena that this worker or any other process holds.
 int64_t CountBlocks();
 absl::Status Keep(Tensor tensor);
 // This worker is killed when it next passes that crash point.

@@ -24,7 +24,7 @@
 
 namespace tenon::spawn {
 
-// Of `count` elements, which are first, first + 1, ...
+// A tensor of `count` elements: first, first + 1, ...
 inline absl::StatusOr<Tensor> MakeCounting(Arena& arena, int64_t count,
                                            int64_t first) {
   TENON_ASSIGN_OR_RETURN(Tensor tensor,
@@ -35,23 +35,24 @@ inline absl::StatusOr<Tensor> MakeCounting(Arena& arena, int64_t count,
   return tensor;
 }
 
-// OK if it is one of these that lies in a block.
+// OK if `tensor` is one of these, in a block of an arena.
 inline absl::Status CheckCounting(const Tensor& tensor, int64_t count,
                                   int64_t first) {
   if (tensor.storage() == nullptr || tensor.storage()->lease() == nullptr) {
-    return absl::InternalError("the tensor lies in no block");
+    return absl::InternalError("the tensor is not in a block");
   }
   TENON_ASSIGN_OR_RETURN(const auto values, tensor.data<const int64_t>());
   if (values.size() != static_cast<size_t>(count)) {
-    return absl::InternalError("another size");
+    return absl::InternalError("wrong size");
   }
   for (const int64_t value : values) {
-    if (value != first++) return absl::InternalError("another value");
+    if (value != first++) return absl::InternalError("wrong value");
   }
   return absl::OkStatus();
 }
 
-// Whether all of its blocks are free, or become so: who died may need a moment.
+// Whether all blocks are free, or become free: the kernel may need a moment to
+// release those of a dead process.
 inline testing::AssertionResult NothingIsLeftIn(Arena& arena) {
   const bool empty = Becomes([&] {
     arena.Trim().IgnoreError();
@@ -63,7 +64,7 @@ inline testing::AssertionResult NothingIsLeftIn(Arena& arena) {
   const ArenaUse use = arena.Use();
   return testing::AssertionFailure()
          << use.blocks_in_use << " blocks are in use, " << use.blocks_let_go
-         << " let go, in " << use.segments << " segments";
+         << " released, in " << use.segments << " segments";
 }
 
 }  // namespace tenon::spawn

@@ -1,18 +1,18 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// DLManagedTensorVersioned for headers of DLPack that do not have it yet.
+// DLManagedTensorVersioned for headers of DLPack that do not declare it.
 //
-// DLPack 1.0 brought a second way to hand a tensor over, with a version and
-// flags; Debian 12's header is of 0.6. What is declared here has the layout and
-// the names of 1.0, and only if the installed header has not declared it.
+// DLPack 1.0 added a second way to hand over a tensor, with a version and
+// flags; Debian 12's header is of 0.6. These declarations have the layout and
+// the names of 1.0, and are used only if the installed header lacks them.
 
 #ifndef TENON_THIRD_PARTY_DLPACK_DLPACK_VERSIONED_H_
 #define TENON_THIRD_PARTY_DLPACK_DLPACK_VERSIONED_H_
 
 #include "dlpack/dlpack.h"
 
-#ifndef DLPACK_MAJOR_VERSION  // Which 1.0 brought as well.
+#ifndef DLPACK_MAJOR_VERSION  // Added by 1.0 as well.
 
 #include <stdint.h>
 
@@ -26,8 +26,8 @@
 extern "C" {
 #endif
 
-// Structs of another major version have another layout, except that everything
-// up to the flags stays where it is.
+// Structs of another major version have another layout, except that all fields
+// up to the flags stay the same.
 typedef struct {
   uint32_t major;
   uint32_t minor;
@@ -37,8 +37,8 @@ typedef struct DLManagedTensorVersioned {
   DLPackVersion version;
   // The producer's own.
   void* manager_ctx;
-  // To be called once by whoever is done with the tensor; frees the struct as
-  // well. May be null.
+  // Called once by the consumer when it is done with the tensor; frees the
+  // struct as well. May be null.
   void (*deleter)(struct DLManagedTensorVersioned* self);
   uint64_t flags;
   DLTensor dl_tensor;

@@ -20,7 +20,7 @@
 namespace tenon::tools {
 namespace {
 
-// How many letters have to be changed, added or removed.
+// The number of letters to be changed, added or removed.
 size_t Distance(absl::string_view a, absl::string_view b) {
   std::vector<size_t> row(b.size() + 1);
   for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
@@ -92,7 +92,7 @@ absl::StatusOr<double> CommandLine::Number(const std::string& name,
   const auto found = flags_.find(name);
   if (found == flags_.end()) return otherwise;
   double number;
-  // Written so that "nan" is refused, too.
+  // Written so that "nan" is rejected, too.
   if (absl::SimpleAtod(found->second, &number) && number >= least &&
       number <= most) {
     return number;
@@ -104,7 +104,7 @@ absl::StatusOr<double> CommandLine::Number(const std::string& name,
 
 std::string Suggestion(absl::string_view word,
                        const std::vector<std::string>& candidates) {
-  constexpr size_t kLongest = 40;  // Nobody mistypes a page.
+  constexpr size_t kLongest = 40;  // Longer words are no typing errors.
   std::string nearest;
   size_t least = 3;
   for (const std::string& candidate : candidates) {

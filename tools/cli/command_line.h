@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// CommandLine: the words after a subcommand, as flags with values.
+// CommandLine: the arguments after a subcommand, as flags with values.
 //
 //   TENON_ASSIGN_OR_RETURN(
 //       const CommandLine line,
@@ -23,24 +23,24 @@ namespace tenon::tools {
 
 struct FlagSpec {
   std::string name;   // Without dashes.
-  std::string value;  // What to call its value in help; empty: it takes none.
+  std::string value;  // Its value's name in help; empty: takes no value.
   std::string help;
 };
 
 // Ownership: a value. Threads: thread-compatible.
 class CommandLine {
  public:
-  // Takes "--flag", "--flag=value" and "--flag value", each at most once, and
-  // nothing else. Pure. Errors: kInvalidArgument naming the word, and the flag
-  // that was probably meant.
+  // Accepts "--flag", "--flag=value" and "--flag value", each at most once, and
+  // nothing else. Pure. Errors: kInvalidArgument naming the argument, and the
+  // most similar flag.
   static absl::StatusOr<CommandLine> Parse(
       const std::vector<FlagSpec>& specs,
       const std::vector<std::string>& words);
 
   bool Has(const std::string& name) const { return flags_.contains(name); }
 
-  // The number that is the value of the flag, if it was given.
-  // Errors: kInvalidArgument if it is none from `least` to `most`.
+  // The flag's value as a number, or `otherwise` without the flag. Errors:
+  // kInvalidArgument if it is not a number from `least` to `most`.
   absl::StatusOr<double> Number(const std::string& name, double otherwise,
                                 double least, double most) const;
 

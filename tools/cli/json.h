@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Json: what the tools print under --json.
+// Json: output of the tools under --json.
 
 #ifndef TENON_TOOLS_CLI_JSON_H_
 #define TENON_TOOLS_CLI_JSON_H_
@@ -14,7 +14,7 @@ namespace tenon::tools {
 // Members keep the order in which they were added.
 using Json = nlohmann::ordered_json;
 
-// Indented by two, with a newline at the end. ASCII alone; bytes that are no
+// Indented by two, with a newline at the end. ASCII only; bytes that are not
 // UTF-8, as may be in the name of a process, become U+FFFD. Pure.
 std::string JsonText(const Json& json);
 

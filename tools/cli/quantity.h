@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Quantities in words: sizes and ages as people read them.
+// Human-readable sizes and ages.
 
 #ifndef TENON_TOOLS_CLI_QUANTITY_H_
 #define TENON_TOOLS_CLI_QUANTITY_H_
@@ -13,11 +13,11 @@
 
 namespace tenon::tools {
 
-// "0 B", "1023 B", "1.0 KiB", "16.5 MiB", "3.2 TiB": cut, not rounded, so that
-// nothing looks larger than it is. Pure.
+// "0 B", "1023 B", "1.0 KiB", "16.5 MiB", "3.2 TiB": truncated, not rounded, so
+// that no size is overstated. Pure.
 std::string FormatBytes(uint64_t bytes);
 
-// "0.3s", "12s", "3m 20s", "5h 2m", "3d 4h". Negative ones are "0.0s". Pure.
+// "0.3s", "12s", "3m 20s", "5h 2m", "3d 4h". Negative ages are "0.0s". Pure.
 std::string FormatAge(absl::Duration age);
 
 }  // namespace tenon::tools

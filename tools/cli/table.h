@@ -19,11 +19,11 @@ namespace tenon::tools {
 // Ownership: a value. Threads: thread-compatible. Failure: none.
 class Table {
  public:
-  // One column for each header; ">" before it: to the right.
+  // One column per header; a leading ">" aligns the column to the right.
   explicit Table(const std::vector<std::string>& headers);
 
-  // Cells from the left; those that are missing are empty, and those that are
-  // too many left out. They are made fit for a terminal (terminal_text.h).
+  // Cells from the left; missing cells are empty, surplus cells are dropped.
+  // They are escaped for a terminal (terminal_text.h).
   void AddRow(const std::vector<std::string>& cells);
 
   bool empty() const { return rows_.size() == 1; }

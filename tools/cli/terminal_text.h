@@ -1,12 +1,12 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// TerminalText: words of other processes, made fit for a terminal.
+// TerminalText: escapes text from other processes for a terminal.
 //
 //   out << TerminalText(name);  // "a\x1b[31mb" for one with an escape in it.
 //
-// A process calls itself what it likes, escape sequences included, and those
-// can rewrite what is on the screen or be typed into it.
+// A process chooses its own name, which may contain escape sequences, and those
+// can rewrite the screen or act as typed input.
 
 #ifndef TENON_TOOLS_CLI_TERMINAL_TEXT_H_
 #define TENON_TOOLS_CLI_TERMINAL_TEXT_H_
@@ -17,8 +17,8 @@
 
 namespace tenon::tools {
 
-// `text` with every byte that is no printable ASCII character, and every
-// backslash, written as \xNN: so no two texts look the same. Pure.
+// `text` with every byte that is not a printable ASCII character, and every
+// backslash, written as \xNN: so different texts look different. Pure.
 std::string TerminalText(absl::string_view text);
 
 }  // namespace tenon::tools

@@ -21,8 +21,8 @@
 namespace tenon::tools {
 namespace {
 
-// "150000 100000" of version 2; of version 1 the quota alone, whose period is
-// in the file beside it. Nothing if there is none ("max", "-1").
+// "150000 100000" in version 2; in version 1 the quota alone, whose period is
+// in the file beside it. Empty if there is no quota ("max", "-1").
 std::optional<double> QuotaOf(const CgroupFile& file, const std::string& root) {
   const std::vector<std::string> words = absl::StrSplit(file.text, ' ');
   std::string period = words.size() == 2 ? words[1] : "";
@@ -45,7 +45,7 @@ CoreFacts ProbeCores(const std::string& root) {
   CoreFacts facts = {.online =
                          static_cast<size_t>(sysconf(_SC_NPROCESSORS_ONLN))};
   cpu_set_t set;
-  // On a machine with more than 1024 cores it fails, and all count.
+  // Fails on a machine with more than 1024 cores: then all count.
   facts.allowed = sched_getaffinity(0, sizeof(set), &set) == 0
                       ? static_cast<size_t>(CPU_COUNT(&set))
                       : facts.online;
@@ -72,7 +72,7 @@ Finding CheckCores(const CoreFacts& facts) {
     finding.level = Level::kWarning;
     finding.cost =
         "all processes of the cgroup are stopped together when it "
-        "is used up; those that spin use it up sooner";
+        "is used up; spinning uses it up sooner";
     finding.fix = absl::StrCat(
         "not more workers than the quota; or as root: echo ",
         facts.quota_path.find("cfs") != std::string::npos ? "-1" : "max", " > ",
@@ -80,7 +80,7 @@ Finding CheckCores(const CoreFacts& facts) {
   } else if (facts.allowed < 2) {
     finding.level = Level::kWarning;
     finding.cost =
-        "processes take turns: whoever spins keeps the one core from "
+        "processes take turns: a spinning process keeps the core from "
         "the process that it waits for";
     finding.fix =
         facts.online > facts.allowed

@@ -24,7 +24,7 @@ struct CoreFacts {
 
 CoreFacts ProbeCores(const std::string& root = "");
 
-// Pure. Says as well what the number means for spinning.
+// Pure. Also explains the consequence of the number for spinning.
 Finding CheckCores(const CoreFacts& facts);
 
 }  // namespace tenon::tools

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// What each check says of facts that a healthy machine does not have.
+// Each check's finding for facts that a healthy machine does not have.
 
 #include <errno.h>
 #include <sys/stat.h>
@@ -38,7 +38,7 @@ using ::testing::Not;
 
 constexpr uint64_t kMiB = uint64_t{1} << 20;
 
-// What is not OK says what it costs and what to do; what is OK does not.
+// A finding that is not OK names its cost and a fix; an OK finding has neither.
 void ExpectComplete(const Finding& finding) {
   SCOPED_TRACE(finding.check);
   EXPECT_THAT(finding.check, Not(IsEmpty()));
@@ -53,7 +53,7 @@ void ExpectLevel(const Finding& finding, Level level) {
   ExpectComplete(finding);
 }
 
-// A folder in place of the root of the file system.
+// A folder that replaces the root of the file system.
 class FakeRoot {
  public:
   FakeRoot()
@@ -186,7 +186,7 @@ TEST(DevShmTest, NamesWhatIsWrong) {
                             .free = 1000 * kMiB};
   ExpectLevel(CheckDevShm(good), Level::kOk);
   DevShmFacts facts = good;
-  facts.size = facts.free = 0;  // tmpfs without a bound.
+  facts.size = facts.free = 0;  // tmpfs without a limit.
   ExpectLevel(CheckDevShm(facts), Level::kOk);
   facts = good;
   facts.size = facts.free = 64 * kMiB;
@@ -220,11 +220,11 @@ TEST(ShmNamesTest, TheCommandRemovesTheDead) {
   const Finding two =
       CheckShmNames({.alive = 1, .dead = {{"a", kMiB}, {"b", kMiB}}});
   ExpectLevel(two, Level::kWarning);
-  EXPECT_EQ(two.found, "1 in use, 2 left by the dead (2.0 MiB)");
+  EXPECT_EQ(two.found, "1 in use, 2 left by dead processes (2.0 MiB)");
   EXPECT_EQ(two.fix, "rm /dev/shm/a /dev/shm/b");
   const Finding many = CheckShmNames({.dead = std::vector<DeadName>(9)});
   EXPECT_THAT(many.fix, HasSubstr("5 more"));
-  // Somebody who is not seen may have it.
+  // A hidden process may use it.
   EXPECT_THAT(CheckShmNames({.dead = {{"a", 1}}, .hidden = 1}).fix,
               Not(HasSubstr("rm ")));
   ExpectLevel(CheckShmNames({.found = absl::NotFoundError("no /proc")}),

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Finding: what one check of `tenon doctor` has found.
+// Finding: the result of one check of `tenon doctor`.
 
 #ifndef TENON_TOOLS_DOCTOR_FINDING_H_
 #define TENON_TOOLS_DOCTOR_FINDING_H_
@@ -15,25 +15,25 @@ namespace tenon::tools {
 
 enum class Level {
   kOk,
-  kWarning,  // Tenon works, at a price or without some option.
-  kFailure,  // Tenon, or most of it, does not work here.
+  kWarning,  // Tenon works, at a cost or without some option.
+  kFailure,  // Tenon, or most of it, does not work.
 };
 
 struct Finding {
   std::string check;  // "open files"
   Level level = Level::kOk;
-  std::string found;  // What is there, with its figures.
-  std::string cost;   // What that costs; empty if nothing.
-  std::string fix;    // The command that changes it; empty if there is none.
+  std::string found;  // The actual state, with its figures.
+  std::string cost;   // The consequence; empty if none.
+  std::string fix;    // A command that fixes it; empty if none.
 };
 
 // "OK", "WARN" or "FAIL".
 const char* LevelName(Level level);
 
-// Whether nothing of it is a kFailure.
+// Whether no finding is a kFailure.
 bool AllWork(const std::vector<Finding>& findings);
 
-// Two lines more for each that is not OK, and a sum at the end. Pure.
+// Two more lines for each that is not OK, and a summary at the end. Pure.
 std::string FindingsText(const std::vector<Finding>& findings);
 
 // {"ok": bool, "findings": [{"check", "level", "found", "cost", "fix"}, ...]}.

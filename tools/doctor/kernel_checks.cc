@@ -55,7 +55,7 @@ constexpr char kSeccomp[] =
     "; in a container: a newer runtime, or docker run --security-opt "
     "seccomp=unconfined";
 
-// That is supported: Debian 12's. The README says the same.
+// The oldest supported kernel: that of Debian 12. The README says the same.
 constexpr char kOldestLinux[] = "Linux 6.1";
 constexpr int kOldestMajor = 6;
 constexpr int kOldestMinor = 1;
@@ -64,7 +64,7 @@ std::string MessageOf(const absl::Status& status) {
   return std::string(status.message());
 }
 
-// What nobody may do to a sealed segment; the name of what can be done.
+// Tries the operations that seals must prevent; errors name one that succeeded.
 absl::Status CheckWhatSealsPrevent(int fd) {
   constexpr size_t kSize = 4096;
   void* writable =
@@ -163,7 +163,7 @@ Finding CheckPidFd(const absl::Status& result) {
           .level = Level::kFailure,
           .found = MessageOf(result),
           .cost =
-              "no death of a process can be noticed: arenas, channels and "
+              "deaths of processes cannot be detected: arenas, channels and "
               "workers do not work",
           .fix = absl::StrCat(kOldestLinux, " or later", kSeccomp)};
 }
@@ -259,7 +259,7 @@ Finding CheckPassingDescriptors(const absl::Status& result) {
   return {.check = "passing files",
           .level = Level::kFailure,
           .found = MessageOf(result),
-          .cost = "nothing but names can be sent: channels do not work",
+          .cost = "descriptors cannot be sent: channels do not work",
           .fix = absl::StrCat("allow AF_UNIX sockets", kSeccomp)};
 }
 
@@ -281,7 +281,7 @@ int ProbePeerPidFd() {
 
 Finding CheckPeerPidFd(int error) {
   if (error == 0) {
-    return {.check = "peer's pidfd", .found = "the kernel says who is there"};
+    return {.check = "peer's pidfd", .found = "the kernel identifies the peer"};
   }
   return {.check = "peer's pidfd",
           .level = Level::kWarning,
@@ -387,11 +387,11 @@ Finding CheckClock(const ClockFacts& facts) {
   constexpr uint64_t kSlow = 500;  // A system call instead of a read.
   Finding finding = {
       .check = "clock",
-      .found = absl::StrCat(facts.nanoseconds, " ns a look, source ",
+      .found = absl::StrCat(facts.nanoseconds, " ns per reading, source ",
                             facts.source.empty() ? "?" : facts.source)};
   if (facts.nanoseconds < kSlow) return finding;
   finding.level = Level::kWarning;
-  finding.cost = "whatever has a deadline or is measured pays that each time";
+  finding.cost = "every deadline and every measurement costs that much";
   finding.fix =
       "as root: cd /sys/devices/system/clocksource/clocksource0 && "
       "cat available_clocksource && echo tsc > current_clocksource";

@@ -1,11 +1,11 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Checks of what Tenon asks of the kernel: each makes the calls that Tenon
-// makes, so that a container that forbids them is noticed as an old kernel is.
+// Checks of kernel features: each makes the calls that Tenon makes, so that a
+// container that forbids them is detected like an old kernel.
 //
-// Of each check there is a probe, which makes the calls, and a function that
-// says what the result means, which is pure.
+// Each check has a probe, which makes the calls, and a pure function that
+// interprets the result.
 
 #ifndef TENON_TOOLS_DOCTOR_KERNEL_CHECKS_H_
 #define TENON_TOOLS_DOCTOR_KERNEL_CHECKS_H_
@@ -21,16 +21,16 @@
 
 namespace tenon::tools {
 
-// The kernel's release, "6.12.3-amd64", against the oldest supported one, for
-// which the tests run (tools/old_kernel).
+// The kernel's release, "6.12.3-amd64", compared with the oldest supported one,
+// with which the tests run (tools/old_kernel).
 std::string ProbeKernel();
 Finding CheckKernel(const std::string& release);
 
-// A pidfd of this process is opened and signalled with 0.
+// Opens a pidfd of this process and sends signal 0.
 absl::Status ProbePidFd();
 Finding CheckPidFd(const absl::Status& result);
 
-// A memfd is made.
+// Creates a memfd.
 struct MemfdFacts {
   absl::Status made;
   std::optional<uint64_t> noexec;  // vm.memfd_noexec, from Linux 6.3 on.
@@ -38,11 +38,11 @@ struct MemfdFacts {
 MemfdFacts ProbeMemfd();
 Finding CheckMemfd(const MemfdFacts& facts);
 
-// A segment is sealed; then what the seals are to prevent is tried.
+// Seals a segment, then tries the operations that the seals must prevent.
 absl::Status ProbeSeals();
 Finding CheckSeals(const absl::Status& result);
 
-// A column of the ledger, 1 GiB of addresses, is made and touched.
+// Creates and touches a column of the ledger, 1 GiB of addresses.
 struct ControlMemoryFacts {
   absl::Status made;
   std::optional<uint64_t> overcommit;  // vm.overcommit_memory.
@@ -50,27 +50,27 @@ struct ControlMemoryFacts {
 ControlMemoryFacts ProbeControlMemory();
 Finding CheckControlMemory(const ControlMemoryFacts& facts);
 
-// A descriptor goes through a socket.
+// Sends a descriptor through a socket.
 absl::Status ProbePassingDescriptors();
 Finding CheckPassingDescriptors(const absl::Status& result);
 
-// errno of asking a socket for its peer's pidfd (SO_PEERPIDFD).
+// errno of requesting the peer's pidfd of a socket (SO_PEERPIDFD).
 int ProbePeerPidFd();
 Finding CheckPeerPidFd(int error);
 
-// Two pidfds of this process are compared.
+// Compares two pidfds of this process.
 absl::StatusOr<SameProcess> ProbeIdentity();
 Finding CheckIdentity(const absl::StatusOr<SameProcess>& same);
 
-// A child's open files are listed, as `tenon ps` and `tenon mem` do.
+// Lists a child's open files, like `tenon ps` and `tenon mem`.
 struct LookingFacts {
   int error = 0;                         // errno.
-  std::optional<uint64_t> ptrace_scope;  // Of Yama, where that is loaded.
+  std::optional<uint64_t> ptrace_scope;  // Of Yama, if loaded.
 };
 LookingFacts ProbeLooking();
 Finding CheckLooking(const LookingFacts& facts);
 
-// What it takes to ask for the time, and where the kernel gets it from.
+// The cost of reading the clock, and the kernel's clock source.
 struct ClockFacts {
   uint64_t nanoseconds = 0;
   std::string source;

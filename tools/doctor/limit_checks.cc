@@ -43,7 +43,7 @@ LimitFacts ProbeLimit(int resource) {
 }
 
 Finding CheckOpenFiles(const LimitFacts& facts) {
-  // An arena with one attached process takes about ten, a loader's worker 20.
+  // An arena with one attached process needs about ten, a loader's worker 20.
   constexpr uint64_t kTooFew = 64;
   constexpr uint64_t kEnough = 4096;
   Finding finding = {

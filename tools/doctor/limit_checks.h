@@ -1,11 +1,11 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Checks of what this process and this user may have: files, mappings,
+// Checks of the limits of this process and this user: files, mappings,
 // processes, locked memory.
 //
-// Of each check there is a probe, which finds the facts, and a function that
-// says what they mean, which is pure.
+// Each check has a probe, which collects the facts, and a pure function that
+// interprets them.
 
 #ifndef TENON_TOOLS_DOCTOR_LIMIT_CHECKS_H_
 #define TENON_TOOLS_DOCTOR_LIMIT_CHECKS_H_
@@ -40,12 +40,12 @@ struct LockedMemoryFacts {
 LockedMemoryFacts ProbeLockedMemory();
 Finding CheckLockedMemory(const LockedMemoryFacts& facts);
 
-// vm.max_map_count; nothing if it is not known.
+// vm.max_map_count; empty if not known.
 Finding CheckMappings(std::optional<uint64_t> max_map_count);
 
 struct ProcessCountFacts {
-  uint64_t user_limit = kNoLimit;  // RLIMIT_NPROC, which does not bind root.
-  // The narrowest cgroup: how many more it admits, and where that is set.
+  uint64_t user_limit = kNoLimit;  // RLIMIT_NPROC; does not apply to root.
+  // The narrowest cgroup: how many more processes it admits, and its file.
   uint64_t cgroup_left = kNoLimit;
   std::string cgroup_path;
   std::optional<uint64_t> pid_max;

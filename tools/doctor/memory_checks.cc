@@ -79,8 +79,9 @@ absl::StatusOr<std::vector<NamedFile>> OwnNames() {
 }
 
 absl::Status FindNames(ShmNameFacts& facts) {
-  // In this order: who makes a name after it was listed is of no interest, and
-  // who has made one before still has it open when it is looked at, or is dead.
+  // In this order: a name created after the listing is not checked, and the
+  // creator of a listed name still has it open when processes are scanned, or
+  // is dead.
   TENON_ASSIGN_OR_RETURN(const std::vector<NamedFile> names, OwnNames());
   TENON_ASSIGN_OR_RETURN(const ProcessScan scan, ScanProcesses());
   facts.hidden = scan.hidden.size();
@@ -118,24 +119,25 @@ Finding CheckAvailableMemory(const AvailableMemory& facts) {
   Finding finding = {.check = "memory"};
   if (facts.bytes == std::numeric_limits<uint64_t>::max()) {
     finding.level = Level::kWarning;
-    finding.found = "neither /proc/meminfo nor a cgroup says what there is";
+    finding.found =
+        "neither /proc/meminfo nor a cgroup shows the available memory";
     finding.cost =
-        "what is too large for the machine is not refused: the "
-        "kernel kills for it";
+        "too large allocations are not refused: the kernel "
+        "kills processes";
     finding.fix = "mount -t proc proc /proc";
     return finding;
   }
   finding.found =
       absl::StrCat(FormatBytes(facts.bytes), " left, by ", facts.bound_by);
   if (facts.bytes >= kLittle) {
-    // How to raise it is of no interest yet.
+    // Raising it does not matter yet.
     finding.found = std::string(
         absl::string_view(finding.found).substr(0, finding.found.find(';')));
     return finding;
   }
   finding.level = Level::kWarning;
   finding.cost = "segments beyond that are refused with RESOURCE_EXHAUSTED";
-  finding.fix = "end what uses it, or do what the line above says";
+  finding.fix = "end processes that use it, or follow the line above";
   return finding;
 }
 
@@ -157,7 +159,7 @@ DevShmFacts ProbeDevShm() {
 }
 
 Finding CheckDevShm(const DevShmFacts& facts) {
-  constexpr uint64_t kSmall = uint64_t{64} << 20;  // What containers get.
+  constexpr uint64_t kSmall = uint64_t{64} << 20;  // Usual for containers.
   constexpr char kOnlyNames[] =
       "the file_system strategy does not work; file_descriptor needs no "
       "/dev/shm";
@@ -180,7 +182,7 @@ Finding CheckDevShm(const DevShmFacts& facts) {
     absl::StrAppend(&finding.found, "; ", facts.made.message());
     finding.cost = kOnlyNames;
     finding.fix = facts.free == 0 && facts.size != 0
-                      ? "rm what is not needed (below), or as root: mount -o "
+                      ? "rm unneeded names (below), or as root: mount -o "
                         "remount,size=50% /dev/shm"
                       : "as root: mount -o remount,rw,mode=1777 /dev/shm";
   } else if (!facts.is_tmpfs) {
@@ -214,7 +216,7 @@ Finding CheckHugePagePool(const HugePageFacts& facts) {
   if (facts.pool.ok()) {
     return {.check = "huge page pool", .found = "a page of 2 MiB was taken"};
   }
-  // Hardly anybody sets some aside: that is no warning.
+  // Few machines reserve huge pages: not a warning.
   return {.check = "huge page pool",
           .found =
               "empty: HugePages::kTry takes small pages for owner-written "
@@ -248,20 +250,20 @@ Finding CheckShmNames(const ShmNameFacts& facts) {
   if (!facts.found.ok()) {
     finding.level = Level::kWarning;
     finding.found = std::string(facts.found.message());
-    finding.cost = "what the dead have left is not known";
+    finding.cost = "names left by dead processes are not known";
     finding.fix = "make /proc and /dev/shm readable";
     return finding;
   }
   uint64_t bytes = 0;
   for (const DeadName& name : facts.dead) bytes += name.bytes;
   finding.found = absl::StrCat(facts.alive, " in use, ", facts.dead.size(),
-                               " left by the dead");
+                               " left by dead processes");
   if (facts.dead.empty()) return finding;
   absl::StrAppend(&finding.found, " (", FormatBytes(bytes), ")");
   finding.level = Level::kWarning;
   finding.cost =
-      "memory that nobody uses and nobody frees, unless a container "
-      "whose processes are not seen from here shares /dev/shm";
+      "memory that is neither used nor freed, unless a container "
+      "with processes that are not visible here shares /dev/shm";
   finding.fix = facts.hidden == 0
                     ? RemoveCommand(facts.dead)
                     : absl::StrCat("not certain: ", facts.hidden,

@@ -1,11 +1,11 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Checks of the memory there is: free, in huge pages, in /dev/shm, and what the
-// dead have left there.
+// Checks of memory: available, in huge pages, in /dev/shm, and names that dead
+// processes have left there.
 //
-// Of each check there is a probe, which finds the facts, and a function that
-// says what they mean, which is pure.
+// Each check has a probe, which collects the facts, and a pure function that
+// interprets them.
 
 #ifndef TENON_TOOLS_DOCTOR_MEMORY_CHECKS_H_
 #define TENON_TOOLS_DOCTOR_MEMORY_CHECKS_H_
@@ -34,7 +34,7 @@ struct DevShmFacts {
 DevShmFacts ProbeDevShm();
 Finding CheckDevShm(const DevShmFacts& facts);
 
-// Segments of 2 MiB that insist on huge pages are made.
+// Creates segments of 2 MiB that require huge pages.
 struct HugePageFacts {
   absl::Status pool;          // MFD_HUGETLB.
   absl::Status joined;        // MADV_COLLAPSE.
@@ -51,9 +51,9 @@ struct DeadName {
 };
 struct ShmNameFacts {
   absl::Status found;          // Whether names and processes could be listed.
-  size_t alive = 0;            // A process of this user has it open or mapped.
-  std::vector<DeadName> dead;  // None has.
-  size_t hidden = 0;           // Processes that could not be looked into.
+  size_t alive = 0;            // Open or mapped in a process of this user.
+  std::vector<DeadName> dead;  // In no process.
+  size_t hidden = 0;           // Processes that could not be inspected.
 };
 ShmNameFacts ProbeShmNames();
 Finding CheckShmNames(const ShmNameFacts& facts);

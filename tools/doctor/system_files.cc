@@ -21,7 +21,7 @@
 namespace tenon::tools {
 namespace {
 
-// Whether a line of /proc/self/cgroup, "4:cpu,cpuacct:/path", is of that
+// Whether a line of /proc/self/cgroup, "4:cpu,cpuacct:/path", belongs to that
 // controller in version 1.
 bool NamesController(const std::string& names, const std::string& controller) {
   const std::vector<std::string> all = absl::StrSplit(names, ',');

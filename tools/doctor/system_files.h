@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Small files under /proc and /sys, and those of the cgroups around this
-// process. `root` goes before every path, for tests.
+// Small files under /proc and /sys, and files of the cgroups around this
+// process. `root` is prefixed to every path, for tests.
 
 #ifndef TENON_TOOLS_DOCTOR_SYSTEM_FILES_H_
 #define TENON_TOOLS_DOCTOR_SYSTEM_FILES_H_
@@ -17,7 +17,7 @@ namespace tenon::tools {
 // Without white space at its ends; empty if it cannot be read.
 std::string ReadSystemFile(const std::string& path);
 
-// Nothing if it cannot be read, or is no number.
+// Empty if the file cannot be read or is not a number.
 std::optional<uint64_t> ReadSystemNumber(const std::string& path);
 
 struct CgroupFile {

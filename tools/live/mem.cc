@@ -33,7 +33,7 @@ namespace {
 constexpr size_t kNoQuota = std::numeric_limits<size_t>::max();
 
 std::string OwnerText(pid_t owner) {
-  if (owner == 0) return "owner ended; nothing is taken back any more";
+  if (owner == 0) return "owner ended; nothing is reclaimed any more";
   return absl::StrCat("owner ", owner, " ", TerminalText(NameOf(owner)), " (",
                       StateOf(owner), ")");
 }
@@ -43,7 +43,7 @@ std::string SumText(const char* what, const BlockSum& sum) {
 }
 
 std::string HoldersText(const ArenaReport& arena) {
-  if (arena.holders.empty()) return "  held by nobody\n";
+  if (arena.holders.empty()) return "  no holders\n";
   Table table({">HOLDER", "NAME", "STATE", ">BLOCKS", ">BYTES", ">OLDEST"});
   for (const HolderUse& holder : arena.holders) {
     table.AddRow(

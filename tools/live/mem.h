@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// `tenon mem`: the arenas there are, and who holds which part of them; the
-// queues, and how much is in them.
+// `tenon mem`: existing arenas and the holders of their blocks; existing queues
+// and their fill levels.
 
 #ifndef TENON_TOOLS_LIVE_MEM_H_
 #define TENON_TOOLS_LIVE_MEM_H_
@@ -17,19 +17,19 @@
 
 namespace tenon::tools {
 
-// What is shown, as it is at one moment.
+// A snapshot.
 struct MemView {
   LedgerReport ledger;
   QueueReports queues;
 };
 
-// Leaves the arenas that `pid` owns or holds something of, and the queues that
-// it has open. Pure.
+// Keeps the arenas in which `pid` owns or holds blocks, and the queues that it
+// has open. Pure.
 MemView OnlyOf(pid_t pid, const MemView& view);
 
-// Three lines and a table of holders for each arena, or a line that says that
-// there is none. Looks up the names and states of owners in /proc.
-// A table of queues, if there are any.
+// Three lines and a table of holders per arena, or a line that says that there
+// are none. Looks up the names and states of owners in /proc. A table of
+// queues, if there are any.
 std::string MemText(const MemView& view);
 
 // {"arenas": [...], "queues": [...], "hidden_pids": [...]}; ages in

@@ -53,9 +53,9 @@ std::string ReadProc(const std::string& path, size_t max_bytes) {
   return text;
 }
 
-// Since the process was started; zero if that cannot be told.
+// Time since the process was started; zero if unknown.
 absl::Duration AgeOf(pid_t pid) {
-  constexpr size_t kStartTime = 19;  // Counted from the state on.
+  constexpr size_t kStartTime = 19;  // Counted from the state.
   const std::string stat = ReadProc(absl::StrCat("/proc/", pid, "/stat"), 4096);
   const size_t name_end = stat.rfind(')');
   double uptime;
@@ -89,7 +89,7 @@ void AddOpenFile(const std::string& path, TenonProcess& process) {
   if (IsLedgerPath(target)) process.has_ledger = true;
   if (!IsSegmentPath(target)) return;
   // A process can give a file of its own file system (FUSE) such a path, and
-  // never answer. What the kernel knows without asking is enough.
+  // never answer. Attributes in the kernel's cache are enough.
   struct statx file;
   if (statx(AT_FDCWD, path.c_str(), AT_STATX_DONT_SYNC | AT_NO_AUTOMOUNT,
             STATX_INO | STATX_SIZE, &file) != 0) {
@@ -99,8 +99,8 @@ void AddOpenFile(const std::string& path, TenonProcess& process) {
       file.stx_size;
 }
 
-// "7f..-7f.. rw-s 00000000 00:01 1234   /memfd:tenon (deleted)". Of a segment
-// that is not open any more the size is not known: what is mapped counts.
+// "7f..-7f.. rw-s 00000000 00:01 1234   /memfd:tenon (deleted)". The size of a
+// segment that is no longer open is unknown: the mapped bytes count.
 void AddMapping(absl::string_view line, TenonProcess& process) {
   const size_t path_at = line.find('/');
   if (path_at == absl::string_view::npos ||
@@ -127,7 +127,7 @@ void AddMapping(absl::string_view line, TenonProcess& process) {
   bytes = std::max(bytes, offset + (end - begin));
 }
 
-// Errors are those of this process's own limits.
+// Errors: this process's own limits.
 absl::Status LookInto(pid_t pid, ProcessScan& scan) {
   const std::string folder = absl::StrCat("/proc/", pid);
   if (!IsOfThisUser(pid)) return absl::OkStatus();
@@ -137,7 +137,7 @@ absl::Status LookInto(pid_t pid, ProcessScan& scan) {
   if (absl::IsPermissionDenied(fds.status())) scan.hidden.push_back(pid);
   if (!fds.ok()) return absl::OkStatus();
   const std::string maps = ReadProc(folder + "/maps", kMaxMapsBytes);
-  // Most processes have none, and need not be taken apart.
+  // Most processes have no segments, and need no parsing.
   if (absl::StrContains(maps, " /memfd:tenon") ||
       absl::StrContains(maps, " /dev/shm/")) {
     for (absl::string_view line : absl::StrSplit(maps, '\n')) {
@@ -181,7 +181,7 @@ bool IsSegmentPath(absl::string_view path) {
 absl::StatusOr<ProcessScan> ScanProcesses() {
   TENON_ASSIGN_OR_RETURN(std::vector<pid_t> pids, AllPids());
   std::sort(pids.begin(), pids.end());
-  // Where not even this process is seen, what nobody seems to use may be in
+  // If not even this process is visible, an apparently unused name may be in
   // use.
   char self[16];
   if (readlink("/proc/self", self, sizeof(self)) <= 0) {

@@ -103,8 +103,8 @@ TEST(ProcessScanTest, ProcessesThatEndMeanwhileAreNoError) {
 }
 
 TEST(ProcessScanTest, PathsThatOnlyLookLikeSegmentsDoNoHarm) {
-  // A pipe and a directory cannot be reached by such a path; a file can, and is
-  // counted as what it is.
+  // Such a path cannot name a pipe or a directory; it can name a file, which is
+  // counted as a file.
   const int fake = memfd_create("tenon\n7f-8f rw-s 0 0:0 1 /memfd:tenon", 0);
   ASSERT_GE(fake, 0);
   ASSERT_EQ(ftruncate(fake, 4096), 0);
@@ -125,7 +125,7 @@ TEST(ProcessScanTest, ALimitOfFilesIsSaidNotHidden) {
     const rlimit none = {0, before.rlim_max};
     ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
     const auto scan = ScanProcesses();
-    // A sanitizer wants descriptors, too.
+    // A sanitizer needs descriptors, too.
     ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
     EXPECT_THAT(scan, StatusIs(absl::StatusCode::kResourceExhausted));
   }));

@@ -45,19 +45,19 @@ Deadline DeadlineAt(SteadyTime when) {
       absl::FromChrono(when - std::chrono::steady_clock::now()));
 }
 
-// The pools whose receivers this thread is telling; several if callbacks wait
+// The pools whose receivers this thread is calling; several if callbacks wait
 // themselves.
-struct TellingPool {
+struct CompletingPool {
   const PoolDispatcher* pool;
-  const TellingPool* outer;
+  const CompletingPool* outer;
 };
-constinit thread_local const TellingPool* telling_pool = nullptr;
+constinit thread_local const CompletingPool* completing_pool = nullptr;
 
-// Waits until `channel` has something to receive, or the process of `end` has
-// ended. True for the first.
+// Waits until `channel` is readable, or the process of `end` has ended. True in
+// the first case.
 bool AwaitAnswer(int channel, int end, SteadyTime until) {
-  // A look at what is not there yet waits for it, at the price of one cheap
-  // call. The pool's thread makes it return if `end` comes first.
+  // A blocking read of the empty channel waits for it, for the price of one
+  // cheap call. The pool's thread makes it return if `end` comes first.
   if (until == SteadyTime::max() &&
       RetryOnEintr([&] { return recv(channel, nullptr, 0, MSG_PEEK); }) >= 0) {
     return true;
@@ -90,7 +90,7 @@ PoolDispatcher::~PoolDispatcher() { Abort(); }
 
 // ---- Tasks ----
 
-// The calls that have to wait for another message become a task behind it.
+// Calls that need another message become a task behind it.
 void PoolDispatcher::Enqueue(PoolTask task) {
   if (task.calls.size() == 1) {
     return queue_.PushBack(std::make_shared<PoolTask>(std::move(task)));
@@ -140,7 +140,7 @@ void PoolDispatcher::SendOne(PoolWorkers::Assignment assignment,
                              PoolCompletions& done) {
   const absl::StatusOr<PackedBatch> batch = PackedBatch::Of(
       assignment.batch_id, assignment.task->function, assignment.task->calls);
-  // Released before what has been sent is freed.
+  // Released before the sent arguments are freed.
   const Lock lock(mutex_);
   std::shared_ptr<PoolTask> unsent = workers_.Send(assignment, batch, done);
   if (unsent != nullptr) queue_.PushFront(std::move(unsent));
@@ -151,7 +151,7 @@ void PoolDispatcher::Submit(PoolTask task) {
   if (ForkCount() != fork_count_) {
     done.Fail(
         std::make_shared<PoolTask>(std::move(task)),
-        absl::FailedPreconditionError("this pool was inherited by fork()"));
+        absl::FailedPreconditionError("the pool was inherited by fork()"));
     return std::move(done).Run();
   }
   bool wake = false;
@@ -163,11 +163,11 @@ void PoolDispatcher::Submit(PoolTask task) {
       Enqueue(std::move(task));
       SendPending(lock, done);
     }
-    StartTelling(done);
+    StartCompleting(done);
     wake = MustWakeThread();
   }
   if (wake) poller_.Wake();
-  Tell(std::move(done));
+  Complete(std::move(done));
 }
 
 void PoolDispatcher::Cancel(uint64_t task_id) {
@@ -180,11 +180,11 @@ void PoolDispatcher::Cancel(uint64_t task_id) {
       done.Fail(std::move(task), TaskCancelledError());
     }
     workers_.Cancel(task_id, done);
-    StartTelling(done);
+    StartCompleting(done);
     wake = MustWakeThread();
   }
   if (wake) poller_.Wake();
-  Tell(std::move(done));
+  Complete(std::move(done));
 }
 
 void PoolDispatcher::FailPending(const absl::Status& why,
@@ -210,7 +210,7 @@ bool PoolDispatcher::HandleAnswers(Worker& worker,
                                    PoolCompletions& done) {
   if (absl::IsDeadlineExceeded(answers.status())) return false;
   if (absl::IsUnavailable(answers.status())) {
-    workers_.StopListening(worker);  // Its end will be seen.
+    workers_.StopListening(worker);  // Its end will be noticed.
     return false;
   }
   if (answers.ok()) {
@@ -223,25 +223,27 @@ bool PoolDispatcher::HandleAnswers(Worker& worker,
   return worker.has_channel;
 }
 
-void PoolDispatcher::Tell(PoolCompletions done) {
+void PoolDispatcher::Complete(PoolCompletions done) {
   if (done.empty()) return;
-  const TellingPool here = {.pool = this, .outer = telling_pool};
-  telling_pool = &here;
+  const CompletingPool here = {.pool = this, .outer = completing_pool};
+  completing_pool = &here;
   std::move(done).Run();
-  telling_pool = here.outer;
+  completing_pool = here.outer;
   const Lock lock(mutex_);
-  --telling_;
+  --completing_;
   if (IsDrained()) drained_.notify_all();
 }
 
-void PoolDispatcher::StartTelling(const PoolCompletions& done) {
-  if (!done.empty()) ++telling_;
+void PoolDispatcher::StartCompleting(const PoolCompletions& done) {
+  if (!done.empty()) ++completing_;
 }
 
 bool PoolDispatcher::IsToldByThisThread() const {
-  const TellingPool* telling = telling_pool;
-  while (telling != nullptr && telling->pool != this) telling = telling->outer;
-  return telling != nullptr;
+  const CompletingPool* completing = completing_pool;
+  while (completing != nullptr && completing->pool != this) {
+    completing = completing->outer;
+  }
+  return completing != nullptr;
 }
 
 void PoolDispatcher::Lead(uint64_t task_id, SteadyTime until) {
@@ -257,9 +259,9 @@ void PoolDispatcher::Lead(uint64_t task_id, SteadyTime until) {
     end = worker->process.end_fd();
   }
   absl::StatusOr<PoolAnswers> answers =
-      absl::DeadlineExceededError("nothing came");
-  // A thread that ends a task that runs ends its worker too, so this wakes in
-  // any case. A worker stays as long as a waiter leads it.
+      absl::DeadlineExceededError("no answer yet");
+  // A thread that ends a running task ends its worker too, so this wakes in any
+  // case. A worker is not removed while a waiter leads it.
   if (AwaitAnswer(channel, end, until)) answers = Receive(*worker);
   PoolCompletions done;
   PoolCompletions of_others;
@@ -268,20 +270,20 @@ void PoolDispatcher::Lead(uint64_t task_id, SteadyTime until) {
     Lock lock(mutex_);
     HandleAnswers(*worker, std::move(answers), done);
     workers_.StopLeading(*worker);
-    StartTelling(done);
+    StartCompleting(done);
     SendPending(lock, of_others);
     wake = !of_others.empty() || MustWakeThread();
-    // Callbacks of others do not belong on this thread.
+    // This thread does not run callbacks of other tasks.
     deferred_.Append(std::move(of_others));
   }
   if (wake) poller_.Wake();
-  Tell(std::move(done));
+  Complete(std::move(done));
 }
 
 // ---- The pool's thread ----
 
 absl::Status PoolDispatcher::StartThread() {
-  // Signals are for the user's threads.
+  // Signals are left to the user's threads.
   sigset_t all;
   sigset_t before;
   sigfillset(&all);
@@ -312,7 +314,7 @@ void PoolDispatcher::StartMissing() {
     {
       Lock lock(mutex_);
       const absl::Status added = workers_.Add(std::move(started));
-      // No worker is left that could do it.
+      // No worker is left to run them.
       if (!added.ok() && workers_.CountLive() == 0) FailPending(added, done);
       SendPending(lock, done);
     }
@@ -320,15 +322,15 @@ void PoolDispatcher::StartMissing() {
   }
 }
 
-// False if a waiter leads, which then receives what there is.
+// False if a waiter leads, which then receives the messages.
 bool PoolDispatcher::StartLeading(Worker& worker) {
   const Lock lock(mutex_);
   if (worker.leader == Leader::kWaiter) {
     if (worker.has_ended) {
       worker.end_is_paused = true;
       poller_.Pause(worker.process.end_fd());
-      // A descendant of the worker may have its channel: the waiter is to see
-      // the end all the same, behind what was sent before.
+      // A descendant of the worker may hold its channel open: the waiter must
+      // still see the end, behind the messages sent before.
       shutdown(worker.channel.fd(), SHUT_RD);
     }
     return false;
@@ -337,8 +339,8 @@ bool PoolDispatcher::StartLeading(Worker& worker) {
   return true;
 }
 
-// What a worker has sent: the next message, which as a rule is the only one; or
-// all, if it has ended. False if a waiter leads.
+// Receives a worker's next message, which is usually the only one; or all, if
+// it has ended. False if a waiter leads.
 bool PoolDispatcher::ReceiveAll(Worker& worker, PoolCompletions& done) {
   if (!StartLeading(worker)) return false;
   bool more = worker.has_channel;
@@ -346,7 +348,7 @@ bool PoolDispatcher::ReceiveAll(Worker& worker, PoolCompletions& done) {
     absl::StatusOr<PoolAnswers> answers = Receive(worker);
     Lock lock(mutex_);
     more = HandleAnswers(worker, std::move(answers), done) && worker.has_ended;
-    // Tasks that wait go on before any receiver is told.
+    // Waiting tasks are sent before any receiver is called.
     SendPending(lock, done);
   }
   if (worker.has_ended) return true;
@@ -357,7 +359,7 @@ bool PoolDispatcher::ReceiveAll(Worker& worker, PoolCompletions& done) {
 
 void PoolDispatcher::ServeWorkers(PoolCompletions& done) {
   auto& workers = workers_.all();
-  // From the end, as those that have ended are taken out.
+  // From the end, as workers that have ended are removed.
   for (size_t i = workers.size(); i-- > 0;) {
     Worker& worker = *workers[i];
     if (!worker.is_readable && !worker.has_ended) continue;
@@ -430,7 +432,7 @@ void PoolDispatcher::Run() {
   }
 }
 
-// ---- What there is to do ----
+// ---- Timers ----
 
 Deadline PoolDispatcher::NextDeadline() const {
   const Deadline next =
@@ -450,7 +452,7 @@ size_t PoolDispatcher::CountWanted() const {
 }
 
 bool PoolDispatcher::IsDrained() const {
-  return queue_.empty() && telling_ == 0 && workers_.CountBusy() == 0;
+  return queue_.empty() && completing_ == 0 && workers_.CountBusy() == 0;
 }
 
 // ---- The end ----
@@ -474,7 +476,7 @@ absl::Status PoolDispatcher::Shutdown(Deadline deadline) {
                               is_drained)) {
       if (!deadline.has_passed()) continue;
       return absl::DeadlineExceededError(
-          absl::StrCat("Shutdown(): ", queue_.size(), " tasks wait and ",
+          absl::StrCat("Shutdown(): ", queue_.size(), " tasks wait, ",
                        workers_.CountBusy(), " workers are busy"));
     }
     ending_ = true;

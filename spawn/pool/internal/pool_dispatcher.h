@@ -3,19 +3,19 @@
 
 // PoolDispatcher: a ProcessPool without its types. Not for users.
 //
-// It brings tasks (pool_task_queue.h) and workers (pool_workers.h) together,
+// It brings together tasks (pool_task_queue.h) and workers (pool_workers.h),
 // under one mutex. Threads:
 //
 // - A thread that submits a task packs it and sends it to an idle worker
-// itself.
+//   itself.
 // - A thread that waits for a task leads the worker that runs it: it sleeps on
-//   that worker's channel, receives the answer and tells the receiver.
+//   that worker's channel, receives the answer and calls the receiver.
 // - The pool's own thread leads all other workers: it sleeps on the poll set,
-//   starts workers, sees their ends, keeps the deadlines, and follows where a
-//   waiter leads.
+//   starts workers, notices their ends, enforces the deadlines, and takes over
+//   workers whose waiter stops leading.
 //
-// So no answer takes a detour over a second thread. Tasks are packed, which for
-// a large one means copied, without the mutex.
+// So no answer makes a detour through a second thread. Tasks are packed, which
+// means copied for a large one, without holding the mutex.
 
 #ifndef TENON_SPAWN_POOL_INTERNAL_POOL_DISPATCHER_H_
 #define TENON_SPAWN_POOL_INTERNAL_POOL_DISPATCHER_H_
@@ -48,19 +48,19 @@
 namespace tenon::spawn {
 
 struct PoolCounts {
-  size_t workers = 0;  // Not those that are about to end.
+  size_t workers = 0;  // Without those about to end.
   size_t idle = 0;
   size_t pending = 0;    // Tasks that wait for a worker.
-  uint64_t started = 0;  // Workers, ever.
+  uint64_t started = 0;  // Workers started in total.
 };
 
-// Ownership: owns its workers and its thread; destroying it aborts.
-// Threads: thread-safe, but for destruction.
+// Ownership: owns its workers and its thread; the destructor aborts.
+// Threads: thread-safe, except for destruction.
 // Processes: in a forked child, calls fail with kFailedPrecondition, and it
 //   must not be destroyed.
 class PoolDispatcher {
  public:
-  // Starts the least number of workers. Errors: as ProcessPool::Create().
+  // Starts the minimum number of workers. Errors: as ProcessPool::Create().
   static absl::StatusOr<std::unique_ptr<PoolDispatcher>> Create(
       PoolOptions options);
 
@@ -68,26 +68,26 @@ class PoolDispatcher {
   PoolDispatcher(const PoolDispatcher&) = delete;
   PoolDispatcher& operator=(const PoolDispatcher&) = delete;
 
-  // A task that is more than one message has room for becomes several.
-  // Receivers of a task that is not accepted get the reason, as all errors.
-  // Blocks for as long as a copy of what it sends takes.
+  // Accepts a task; one that exceeds the capacity of a message is split into
+  // several. Receivers of a task that is not accepted get the reason as an
+  // error. Blocks for as long as copying the message takes.
   void Submit(PoolTask task);
 
   uint64_t NewTaskId() { return next_task_id_.fetch_add(1); }
 
-  // For a thread that waits for the task of this id, which no other task has:
-  // leads the worker that runs it until the answer is there, and tells the
-  // receiver. Returns at once if the task is not running, or another thread
-  // leads. Blocks until then, or the task has ended otherwise, or `until`.
+  // For a thread that waits for the task with this unique id: leads the worker
+  // that runs it until the answer arrives, and calls the receiver. Returns at
+  // once if the task is not running, or if another thread leads. Blocks until
+  // then, until the task has ended otherwise, or until `until`.
   void Lead(uint64_t task_id, std::chrono::steady_clock::time_point until);
 
-  // Tasks of this id that wait for a worker fail with kCancelled, as do those
-  // that run with kill_on_cancel, whose workers are killed. Receivers are told
-  // on this thread. The time depends on the number of these tasks and of
-  // workers, not on that of other tasks.
+  // Fails waiting tasks of this id with kCancelled, and running ones with
+  // kill_on_cancel, whose workers are killed. Receivers are called on this
+  // thread. The time depends on the number of these tasks and of workers, not
+  // on the number of other tasks.
   void Cancel(uint64_t task_id);
 
-  // As ProcessPool's.
+  // See ProcessPool.
   absl::Status Shutdown(Deadline deadline);
   void Abort();
 
@@ -104,40 +104,40 @@ class PoolDispatcher {
 
   // ---- With the mutex ----
 
-  // Queues `task`, in as many parts as it takes messages.
+  // Queues `task`, split into as many parts as it needs messages.
   void Enqueue(PoolTask task);
-  // Hands tasks to idle workers; without the mutex while it packs one.
+  // Assigns tasks to idle workers; releases the mutex while it packs one.
   void SendPending(Lock& lock, PoolCompletions& done);
-  // Accepts no task from now on, and fails those that wait.
+  // Accepts no tasks from now on, and fails those that wait.
   void Break(const absl::Status& why, PoolCompletions& done);
   void FailPending(const absl::Status& why, PoolCompletions& done);
-  // What was received from a worker. False if there is nothing more.
+  // Handles a message of a worker. False if there are no more messages.
   bool HandleAnswers(Worker& worker, absl::StatusOr<PoolAnswers> answers,
                      PoolCompletions& done);
   void EndWorkers(PoolCompletions& done);
   Deadline NextDeadline() const;
-  // Shutdown() waits for the Tell() that follows.
-  void StartTelling(const PoolCompletions& done);
-  // The pool's thread sleeps longer than it should.
+  // Shutdown() waits for the Complete() that follows.
+  void StartCompleting(const PoolCompletions& done);
+  // Whether the pool's thread would sleep too long.
   bool MustWakeThread() const;
   size_t CountWanted() const;
   bool IsDrained() const;
 
-  // ---- Without it ----
+  // ---- Without the mutex ----
 
   // Errors: those of Channel::Receive(); kDataLoss.
   absl::StatusOr<PoolAnswers> Receive(Worker& worker);
   // Packs a task and sends it.
   void SendOne(PoolWorkers::Assignment assignment, PoolCompletions& done);
-  // Tells receivers on the thread of a caller, after StartTelling().
-  void Tell(PoolCompletions done);
+  // Calls receivers on the caller's thread, after StartCompleting().
+  void Complete(PoolCompletions done);
   bool IsToldByThisThread() const;
 
   // ---- The pool's thread ----
 
   absl::Status StartThread();
   void Run();
-  bool RunOnce();  // False once there is nothing more to do.
+  bool RunOnce();  // False once the thread can end.
   void StartMissing();
   bool StartLeading(Worker& worker);
   bool ReceiveAll(Worker& worker, PoolCompletions& done);
@@ -146,21 +146,21 @@ class PoolDispatcher {
 
   const uint64_t fork_count_ = ForkCount();
   const PoolPoller poller_;
-  TensorClaimer claimer_;  // Of what workers answer.
+  TensorClaimer claimer_;  // Claims tensors of answers.
   std::atomic<uint64_t> next_task_id_ = 1;
   std::thread thread_;
-  std::thread::id thread_id_;  // Also once somebody has joined it.
+  std::thread::id thread_id_;  // Still set after the thread has been joined.
   std::mutex join_mutex_;      // Held by the thread that joins it.
 
-  mutable std::mutex mutex_;  // For all below.
+  mutable std::mutex mutex_;  // For all members below.
   std::condition_variable drained_;
   PoolTaskQueue queue_;
   PoolWorkers workers_;
-  // As of when the pool's thread last looked what to wait for.
+  // Set when the pool's thread last computed how long to sleep.
   Deadline sleeps_until_ = Deadline::Passed();
-  PoolCompletions deferred_;  // For the pool's thread to tell.
-  size_t telling_ = 0;        // Calls of Tell() to come or in progress.
-  std::optional<absl::Status> closed_;  // Why nothing is accepted any more.
+  PoolCompletions deferred_;  // Receivers for the pool's thread to call.
+  size_t completing_ = 0;     // Calls of Complete() pending or in progress.
+  std::optional<absl::Status> closed_;  // Why no task is accepted.
   bool aborting_ = false;
   bool ending_ = false;
 };

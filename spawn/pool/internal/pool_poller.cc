@@ -33,7 +33,8 @@ constexpr size_t kEventsAtOnce = 64;
 int MillisecondsUntil(Deadline deadline) {
   if (deadline.is_never()) return -1;
   const absl::Duration left = std::min(deadline.Remaining(), absl::Hours(24));
-  // Upwards: who wakes too early finds nothing to do, and asks again.
+  // Rounded up: a thread that wakes too early finds nothing to do, and polls
+  // again.
   return static_cast<int>(
       absl::ToInt64Milliseconds(absl::Ceil(left, absl::Milliseconds(1))));
 }
@@ -66,7 +67,7 @@ void PoolPoller::Remove(int fd) const {
 }
 
 void PoolPoller::Pause(int fd) const {
-  // The kernel always adds EPOLLHUP, but tells of it only once.
+  // The kernel always adds EPOLLHUP, but reports it only once.
   epoll_event event = {.events = EPOLLONESHOT, .data = {.u64 = kWakeKey}};
   epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, fd, &event);
 }

@@ -28,7 +28,7 @@
 
 namespace tenon::spawn {
 
-// Descriptors and tensors of all that is packed, in order.
+// Descriptors and tensors of all packed calls or answers, in order.
 class PoolMessage {
  public:
   absl::Status Put(const PackedArguments& packed) {
@@ -44,7 +44,7 @@ class PoolMessage {
     return absl::OkStatus();
   }
 
-  // Of tensors that this process holds until the receiver has claimed them.
+  // For tensors that this process holds until the receiver has claimed them.
   absl::Status HoldTensors() {
     if (parcel_.empty()) return absl::OkStatus();
     TENON_ASSIGN_OR_RETURN(receipt_, HoldUntilClosed(std::move(tensors_)));
@@ -52,14 +52,14 @@ class PoolMessage {
     return absl::OkStatus();
   }
 
-  // When all has been put; then this is not moved.
+  // Called after all puts; from then on this object is not moved.
   absl::Status Prepare() {
     tensors_.clear();
     if (!parcel_.empty()) parcel_.Write(writer, fds);
     if (fds.size() > Channel::kMaxFds) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(fds.size(), " descriptors at once; at most ",
-                       Channel::kMaxFds, " travel"));
+      return absl::InvalidArgumentError(absl::StrCat("message has ", fds.size(),
+                                                     " descriptors; at most ",
+                                                     Channel::kMaxFds));
     }
     TENON_ASSIGN_OR_RETURN(prepared_, Channel::Prepare(writer.bytes(), fds));
     return absl::OkStatus();
@@ -84,12 +84,12 @@ namespace {
 constexpr int32_t kLastCode =
     static_cast<int32_t>(absl::StatusCode::kUnauthenticated);
 
-// A large message takes a descriptor itself.
+// A large message itself takes a descriptor.
 constexpr size_t kMaxFds = Channel::kMaxFds - 1;
-// A quarter of what a channel receives at most.
+// A quarter of a channel's limit.
 constexpr uint64_t kMaxBytes = uint64_t{256} << 20;
 
-// Of the offer of an arena's segment.
+// For the offer of one segment.
 constexpr size_t kFdsOfOffer = 3;
 
 class Receiver {
@@ -102,7 +102,9 @@ class Receiver {
     TENON_ASSIGN_OR_RETURN(packed.bytes, reader.GetString());
     TENON_ASSIGN_OR_RETURN(const uint32_t count, reader.Get<uint32_t>());
     if (count > fds_.size() - next_) {
-      return absl::DataLossError("descriptors are missing");
+      return absl::DataLossError(
+          absl::StrCat("pool message: ", fds_.size() - next_,
+                       " descriptors left; want ", count));
     }
     for (uint32_t i = 0; i < count; ++i) {
       packed.fds.push_back(std::move(fds_[next_++]));
@@ -113,17 +115,18 @@ class Receiver {
     return packed;
   }
 
-  // When all have been got: claims their tensors.
+  // Called after all gets: claims their tensors.
   absl::Status ClaimTensors(TensorClaimer& claimer) {
     if (wanted_ == 0) return absl::OkStatus();
     TENON_ASSIGN_OR_RETURN(
         tensors_, claimer.Claim(reader, absl::MakeSpan(fds_).subspan(next_)));
     next_ = fds_.size();
     if (tensors_.size() == wanted_) return absl::OkStatus();
-    return absl::DataLossError("tensors are missing");
+    return absl::DataLossError(absl::StrCat("pool message: ", tensors_.size(),
+                                            " tensors; want ", wanted_));
   }
 
-  // In the order in which they were got.
+  // Called in the order of the gets.
   void GiveTensors(PackedArguments& packed) {
     for (uint32_t i = 0; i < counts_[given_] && !tensors_.empty(); ++i) {
       packed.tensors.push_back(std::move(tensors_[next_tensor_++]));
@@ -133,7 +136,8 @@ class Receiver {
 
   absl::Status Finish() const {
     if (next_ != fds_.size()) {
-      return absl::DataLossError("descriptors are left over");
+      return absl::DataLossError(absl::StrCat(
+          "pool message: ", fds_.size() - next_, " surplus descriptors"));
     }
     return reader.Finish();
   }
@@ -143,8 +147,8 @@ class Receiver {
  private:
   std::vector<UniqueFd>& fds_;
   size_t next_ = 0;
-  std::vector<uint32_t> counts_;  // Of tensors, of each that was got.
-  uint64_t wanted_ = 0;           // All together.
+  std::vector<uint32_t> counts_;  // Number of tensors per get.
+  uint64_t wanted_ = 0;           // Their sum.
   std::vector<absl::StatusOr<Tensor>> tensors_;
   size_t given_ = 0;
   size_t next_tensor_ = 0;
@@ -153,11 +157,12 @@ class Receiver {
 absl::Status ReadStatus(ArchiveReader& reader, absl::Status* status) {
   TENON_ASSIGN_OR_RETURN(const auto code, reader.Get<int32_t>());
   if (code < 0 || code > kLastCode) {
-    return absl::DataLossError(absl::StrCat("status code ", code));
+    return absl::DataLossError(
+        absl::StrCat("pool message: unknown status code ", code));
   }
   TENON_ASSIGN_OR_RETURN(const std::string message, reader.GetString());
   if (code == 0 && !message.empty()) {
-    return absl::DataLossError("it says OK and has a message");
+    return absl::DataLossError("pool message: status OK with a message");
   }
   *status = absl::Status(static_cast<absl::StatusCode>(code), message);
   return absl::OkStatus();
@@ -167,7 +172,7 @@ absl::Status ReadStatus(ArchiveReader& reader, absl::Status* status) {
 
 void MessageRoom::TakeTensor(const Tensor& tensor) {
   const absl::StatusOr<ArenaTensorHandle> handle = Describe(tensor);
-  if (!handle.ok()) return;  // Sending it will tell.
+  if (!handle.ok()) return;  // Sending it fails later.
   const Segment segment = {handle->block.arena, handle->block.segment};
   if (std::find(segments_.rbegin(), segments_.rend(), segment) !=
       segments_.rend()) {

@@ -1,19 +1,19 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// What a pool and its workers say to each other over a channel.
+// The protocol between a pool and its workers, over a channel.
 //
 //   pool                                       worker
 //   batch: id, function, calls        ------>  claims the tensors in them
 //                                     <------  batch's answers, in their order
 //   closes the channel                ------>  ends
 //
-// A batch is one call or a chunk of a Map(). One is under way at a time. The
-// pool's initializer is the first. Tensors in blocks of arenas go behind the
-// calls or answers that they belong to, in one parcel (tensor_parcel.h). The
-// pool holds those of a batch until it has been answered; the worker holds its
-// answers' until the pool has claimed them, which ReadAnswers() does. Answers
-// for which one message has no room come in several.
+// A batch is one call or a chunk of a Map(). One batch at a time is in flight.
+// The pool's initializer is the first. Tensors in blocks of arenas are sent
+// behind their calls or answers, in one parcel (tensor_parcel.h). The pool
+// holds the tensors of a batch until it has been answered; the worker holds
+// those of its answers until the pool has claimed them, which ReadAnswers()
+// does. Answers that exceed the capacity of one message are split into several.
 
 #ifndef TENON_SPAWN_POOL_INTERNAL_POOL_PROTOCOL_H_
 #define TENON_SPAWN_POOL_INTERNAL_POOL_PROTOCOL_H_
@@ -38,7 +38,7 @@
 
 namespace tenon::spawn {
 
-class PoolMessage;  // Of the implementation.
+class PoolMessage;  // Internal.
 
 struct PoolBatch {
   uint64_t id = 0;
@@ -49,28 +49,28 @@ struct PoolBatch {
 // An error, or a value.
 struct PoolAnswer {
   absl::Status status;
-  // Of the throw, as ProcessRaised::stack.
+  // Where the exception was thrown, as ProcessRaised::stack.
   std::string stack;
   PackedArguments value;
 };
 
 struct PoolAnswers {
   uint64_t id = 0;
-  // What the worker has resident, in the last message of a batch; 0 if not
-  // asked for.
+  // The worker's resident memory, in the last message of a batch; 0 if not
+  // requested.
   int64_t rss_bytes = 0;
   std::vector<PoolAnswer> answers;
 };
 
-// How much of a chunk has room in one message.
+// Counts how many calls of a chunk fit into one message.
 class MessageRoom {
  public:
-  // False if `packed` has to go with the next message, which has a room of its
-  // own. The first always goes.
+  // False if `packed` needs the next message, which has its own limits. The
+  // first call always fits.
   bool Take(const PackedArguments& packed);
 
  private:
-  // Of an arena; offered once in a message.
+  // Segment of an arena; offered once per message.
   using Segment = std::pair<RandomId, uint32_t>;
 
   void TakeTensor(const Tensor& tensor);
@@ -83,14 +83,14 @@ class MessageRoom {
 
 // A batch that is ready to be sent: packed, and copied if it is large.
 //
-// Ownership: refers to the descriptors of its calls, which have to be open when
-//   it is sent; the caller holds their tensors until they are answered.
+// Ownership: refers to the descriptors of its calls, which must be open when it
+//   is sent; the caller holds their tensors until they are answered.
 // Threads: thread-compatible.
 class PackedBatch {
  public:
-  // The slow half of sending: takes as long as a copy of `calls`.
-  // Errors: kInvalidArgument for more descriptors than a message carries;
-  // Offer()'s of arena_tensor.h; those of Channel::Prepare().
+  // The slow half of sending: takes as long as copying `calls`. Errors:
+  // kInvalidArgument for more descriptors than a message carries; those of
+  // Offer() of arena_tensor.h; those of Channel::Prepare().
   static absl::StatusOr<PackedBatch> Of(
       uint64_t id, const std::string& function,
       absl::Span<const PackedArguments> calls);
@@ -108,15 +108,15 @@ class PackedBatch {
   std::unique_ptr<PoolMessage> message_;
 };
 
-// Both halves at once; errors of both.
+// Packs and sends; errors of both.
 absl::Status SendBatch(Channel& channel, const PoolBatch& batch,
                        Deadline deadline);
 // Errors: also kResourceExhausted at a limit of descriptors.
 absl::Status SendAnswers(Channel& channel, const PoolAnswers& answers,
                          Deadline deadline);
 
-// What has come, with its tensors claimed; one that could not be is an error of
-// its own. The bytes may be anything. Errors: kDataLoss.
+// Decodes a message and claims its tensors; a failed claim is an error of that
+// tensor alone. The bytes may be anything. Errors: kDataLoss.
 absl::StatusOr<PoolBatch> ReadBatch(Message message, TensorClaimer& claimer);
 absl::StatusOr<PoolAnswers> ReadAnswers(Message message,
                                         TensorClaimer& claimer);

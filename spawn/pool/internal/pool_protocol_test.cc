@@ -53,7 +53,7 @@ TensorClaimer& Claimer() {
   return claimer;
 }
 
-// As the other side receives it.
+// The message that the other side receives.
 template <typename T>
 absl::StatusOr<Message> Sent(const T& what,
                              absl::Status (*send)(Channel&, const T&,

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// From the answers of a pool's workers to futures; for process_pool.h.
+// From the answers of a pool's workers to futures; used by process_pool.h.
 
 #ifndef TENON_SPAWN_POOL_INTERNAL_POOL_RECEIVERS_H_
 #define TENON_SPAWN_POOL_INTERNAL_POOL_RECEIVERS_H_
@@ -29,7 +29,7 @@
 
 namespace tenon::spawn::internal_pool {
 
-// What stands for a result of type T; for void, nothing.
+// A result of type T; std::monostate for void.
 template <typename T>
 using Held = std::conditional_t<std::is_void_v<T>, std::monostate, T>;
 
@@ -44,8 +44,8 @@ absl::StatusOr<T> UnpackValue(PackedArguments answer) {
   return value;
 }
 
-// What a type of the user's throws is an error: as a rule nobody of his is on
-// this thread's stack.
+// An exception from a user's type becomes an error: usually no user code that
+// could catch it is on this thread's stack.
 template <typename T>
 absl::StatusOr<Held<T>> UnpackResult(absl::StatusOr<PackedArguments> answer) {
   if (!answer.ok()) return std::move(answer).status();
@@ -56,16 +56,16 @@ absl::StatusOr<Held<T>> UnpackResult(absl::StatusOr<PackedArguments> answer) {
       return UnpackValue<T>(*std::move(answer));
     } catch (const std::exception& e) {
       return absl::InternalError(
-          absl::StrCat("the result cannot be made: ", e.what()));
+          absl::StrCat("cannot unpack the result: ", e.what()));
     } catch (...) {
       return absl::InternalError(
-          "the result cannot be made: it threw something that is no "
+          "cannot unpack the result: it threw an object that is not a "
           "std::exception");
     }
   }
 }
 
-// Has a thread that waits for the result of one call receive it.
+// A thread that waits for the result of one call leads its worker.
 class TaskWaiter final : public futures::internal_future::WaitHelper {
  public:
   TaskWaiter(std::weak_ptr<PoolDispatcher> pool, uint64_t task_id)
@@ -81,7 +81,7 @@ class TaskWaiter final : public futures::internal_future::WaitHelper {
   uint64_t task_id_;
 };
 
-// What a request to cancel does to the tasks of `task_id`.
+// A cancel request is passed on to the tasks of `task_id`.
 template <typename T>
 void PassCancelOn(futures::Promise<T>& promise,
                   std::weak_ptr<PoolDispatcher> pool, uint64_t task_id) {
@@ -117,11 +117,11 @@ class PromiseReceiver final : public PoolReceiver {
   futures::Promise<T> promise_;
 };
 
-// The results of a Map() until all are there.
+// Collects the results of a Map().
 template <typename T>
 class MapState {
  public:
-  // Of std::vector<T>; of void for void.
+  // std::vector<T>; void for void.
   using Whole =
       std::conditional_t<std::is_void_v<T>, void, std::vector<Held<T>>>;
 

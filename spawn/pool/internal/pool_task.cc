@@ -17,9 +17,9 @@
 namespace tenon::spawn {
 namespace {
 
-// A copy that shares nothing. Each receiver is bound for another thread, and
-// the counts that copies share are kept by a library that ThreadSanitizer, as a
-// rule, does not see into.
+// A copy that shares no state. Each receiver may be used by another thread, and
+// ThreadSanitizer does not see the reference counts of copies, because their
+// library is usually not instrumented.
 absl::Status Unshared(const absl::Status& status) {
   absl::Status copy(status.code(), status.message());
   status.ForEachPayload([&](absl::string_view url, const absl::Cord& payload) {
@@ -36,7 +36,8 @@ absl::Status TaskExpiredError() {
 }
 
 absl::Status TaskCancelledError() {
-  return absl::CancelledError("the task was cancelled before a worker had it");
+  return absl::CancelledError(
+      "the task was cancelled before it reached a worker");
 }
 
 void PoolCompletions::Add(std::unique_ptr<PoolReceiver> receiver,

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Tasks of a pool, and how their receivers are told. Not for users.
+// Tasks of a pool, and the completion of their receivers. Not for users.
 
 #ifndef TENON_SPAWN_POOL_INTERNAL_POOL_TASK_H_
 #define TENON_SPAWN_POOL_INTERNAL_POOL_TASK_H_
@@ -20,7 +20,7 @@
 
 namespace tenon::spawn {
 
-// Gets the answer of a call. Called once, or destroyed uncalled.
+// Receives the answer of a call. Called once, or destroyed uncalled.
 class PoolReceiver {
  public:
   virtual ~PoolReceiver() = default;
@@ -31,46 +31,47 @@ class PoolReceiver {
 struct PoolTask {
   std::string function;
   // Threads that pack the task read them without the pool's lock: not changed
-  // while there are `packers`. The last one that ends takes what has been sent.
+  // while `packers` > 0. The last packer takes the sent arguments.
   std::vector<PackedArguments> calls;
-  // One for each call; none once the task has failed, null once it was told.
+  // One for each call; empty once the task has failed, null once called.
   std::vector<std::unique_ptr<PoolReceiver>> receivers;
   Deadline deadline = Deadline::Never();
-  uint64_t id = 0;  // Chunks of one Map() share one; 0: cannot be cancelled.
+  uint64_t id = 0;  // Shared by the chunks of a Map(); 0: not cancellable.
   bool kill_on_cancel = false;
-  // Of calls that have been sent: held until they are answered, when the worker
-  // has long claimed them, or never will.
+  // Tensors of calls that have been sent: held until the calls are answered,
+  // when the worker has long claimed the tensors, or never will.
   std::vector<Tensor> held = {};
-  // Threads that pack this: several if a worker died whose thread packs still.
+  // Number of threads that pack this: several if a worker died while its thread
+  // still packs.
   int packers = 0;
   bool is_sent = false;
 
   bool has_failed() const { return receivers.empty(); }
 };
 
-// Of a task that no worker has had: its deadline has passed, it was cancelled.
+// For a task that was never sent: its deadline has passed; it was cancelled.
 absl::Status TaskExpiredError();
 absl::Status TaskCancelledError();
 
-// What receivers are to be told once no lock is held.
+// Receivers to be called once no lock is held.
 //
-// Ownership: owns receivers, answers, and what tasks that have ended leave.
+// Ownership: owns receivers, answers, and the remains of tasks that have ended.
 // Threads: thread-compatible.
-// Failure: destroyed without Run(): no receiver is told.
+// Failure: if destroyed without Run(), no receiver is called.
 class PoolCompletions {
  public:
-  // One receiver gets its answer.
+  // Completes one receiver with its answer.
   void Add(std::unique_ptr<PoolReceiver> receiver,
            absl::StatusOr<PackedArguments> answer);
-  // All receivers of `task` that have not been told get `why`; null: nothing.
+  // Completes all remaining receivers of `task` with `why`; null: does nothing.
   void Fail(std::shared_ptr<PoolTask> task, const absl::Status& why);
-  // Drops `task`, with what it holds, in Run().
+  // Drops `task`, with the tensors it holds, in Run().
   void Drop(std::shared_ptr<PoolTask> task);
 
   void Append(PoolCompletions&& others);
   bool empty() const { return answers_.empty(); }
 
-  // Drops what tasks have left, then tells the receivers; blocks as they do.
+  // Drops the remains of tasks, then calls the receivers; blocks as they do.
   void Run() &&;
 
  private:

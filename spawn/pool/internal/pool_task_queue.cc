@@ -16,8 +16,7 @@
 namespace tenon::spawn {
 namespace {
 
-// A deadline is a point of the monotonic clock, and has no order beside
-// Earlier().
+// Deadlines are points of the monotonic clock, with no order except Earlier().
 int64_t When(Deadline deadline) { return std::bit_cast<int64_t>(deadline); }
 
 }  // namespace
@@ -30,7 +29,7 @@ bool PoolTaskQueue::ByDeadline::operator()(
 }
 
 void PoolTaskQueue::Insert(Position position, Task task) {
-  // As a rule the ids of tasks grow, too; then the hints save the search.
+  // Ids of tasks usually grow, too; then the hints save the search.
   if (task->id != 0) by_id_.emplace_hint(by_id_.end(), task->id, position);
   if (!task->deadline.is_never()) {
     by_deadline_.emplace(task->deadline, position);

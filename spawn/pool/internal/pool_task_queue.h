@@ -8,8 +8,8 @@
 //   if (!queue.empty()) Assign(queue.PopFront());
 //
 // Each task has a position; the queue is ordered by it, and so are two indices,
-// of ids and of deadlines. Whatever is taken costs the logarithm of the queue's
-// length for each task taken, and nothing for the others.
+// by id and by deadline. Removing tasks takes logarithmic time per removed
+// task, independent of the others.
 
 #ifndef TENON_SPAWN_POOL_INTERNAL_POOL_TASK_QUEUE_H_
 #define TENON_SPAWN_POOL_INTERNAL_POOL_TASK_QUEUE_H_
@@ -35,10 +35,10 @@ class PoolTaskQueue {
   using Task = std::shared_ptr<PoolTask>;
 
   void PushBack(Task task) { Insert(next_back_++, std::move(task)); }
-  // For one that has been popped and could not be sent.
+  // For a task that has been popped and could not be sent.
   void PushFront(Task task) { Insert(next_front_--, std::move(task)); }
 
-  // The one that waits longest; the queue is not empty.
+  // The task that has waited longest; the queue is not empty.
   Task PopFront() { return Take(tasks_.begin()->first); }
 
   // All tasks of `id`, which is not 0, in the queue's order.
@@ -50,7 +50,7 @@ class PoolTaskQueue {
 
   size_t size() const { return tasks_.size(); }
   bool empty() const { return tasks_.empty(); }
-  // The earliest of all.
+  // The earliest deadline of all tasks.
   Deadline next_deadline() const;
 
  private:
@@ -65,7 +65,7 @@ class PoolTaskQueue {
 
   std::map<Position, Task> tasks_;
   std::set<std::pair<uint64_t, Position>> by_id_;
-  // Of those that have a deadline.
+  // Tasks that have a deadline.
   std::set<std::pair<Deadline, Position>, ByDeadline> by_deadline_;
   Position next_back_ = 0;
   Position next_front_ = -1;

@@ -66,7 +66,7 @@ PoolAnswer RunOne(const std::optional<PoolFunctionRecord>& found,
               absl::StrCat("the worker has no pool function '", name, "'"))};
 }
 
-// Answers that cannot be sent are errors instead, which can.
+// If answers cannot be sent, errors are sent instead.
 absl::Status Answer(Channel& channel, PoolAnswers answers) {
   const absl::Status sent = SendAnswers(channel, answers, Deadline::Never());
   if (sent.ok() || absl::IsUnavailable(sent)) return sent;
@@ -74,13 +74,13 @@ absl::Status Answer(Channel& channel, PoolAnswers answers) {
     if (!answer.status.ok()) continue;
     answer = {.status = absl::Status(
                   sent.code(),
-                  absl::StrCat("the result cannot travel: ", sent.message()))};
+                  absl::StrCat("cannot send the result: ", sent.message()))};
   }
   return SendAnswers(channel, answers, Deadline::Never());
 }
 
-// Answers in as many messages as it takes, each as soon as it is full: a worker
-// need not have the descriptors of a whole chunk open.
+// Sends the answers in as many messages as needed, each as soon as it is full:
+// a worker need not have the descriptors of a whole chunk open.
 absl::Status RunBatch(Channel& channel, PoolBatch batch, bool tell_rss) {
   const auto found = FindPoolFunction(batch.function);
   PoolAnswers part = {.id = batch.id, .rss_bytes = 0, .answers = {}};
@@ -99,7 +99,7 @@ absl::Status RunBatch(Channel& channel, PoolBatch batch, bool tell_rss) {
   return Answer(channel, std::move(part));
 }
 
-// The argument is "rss" if the pool wants to know what is resident.
+// The argument is "rss" if the pool requests the resident memory.
 absl::Status RunPoolWorker(Child& child) {
   const bool tell_rss = child.argument() == "rss";
   TENON_ASSIGN_OR_RETURN(
@@ -107,8 +107,8 @@ absl::Status RunPoolWorker(Child& child) {
       Channel::Adopt(child.TakeFd(0), {.allow_sockets = true}));
   TensorClaimer claimer;
   for (;;) {
-    // What the pool has got is not held for it while there is nothing to do.
-    TENON_RETURN_IF_ERROR(LetGoWhileWaiting(channel.fd()));
+    // Tensors that the pool has claimed are released while the worker is idle.
+    TENON_RETURN_IF_ERROR(ReleaseWhileWaiting(channel.fd()));
     absl::StatusOr<Message> message = channel.Receive(Deadline::Never());
     // The pool has closed its end: that is how it ends its workers.
     if (absl::IsUnavailable(message.status())) return absl::OkStatus();

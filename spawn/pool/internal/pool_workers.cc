@@ -33,18 +33,19 @@ namespace {
 
 using Phase = PoolWorkers::Phase;
 
-// Between two attempts to start a worker where that fails.
+// Pause after a failed start of a worker.
 constexpr absl::Duration kStartPause = absl::Milliseconds(100);
-// For a worker to end by itself once it has been told to.
+// How long a worker may take to end by itself.
 constexpr absl::Duration kEndPatience = absl::Seconds(10);
-// So many deaths in a row before the first task are no accident.
+// After this many deaths in a row before the first task, the pool breaks.
 constexpr int kMaxFailedStarts = 3;
 
 bool HasTask(const PoolWorkers::Worker& worker) {
   return worker.phase == Phase::kSending || worker.phase == Phase::kBusy;
 }
 
-// The calls of a task that has been sent, unless a thread reads them still.
+// Takes the calls of a task that has been sent, unless a thread still reads
+// them.
 std::vector<PackedArguments> TakeSent(PoolTask& task) {
   if (!task.is_sent || task.packers > 0) return {};
   for (PackedArguments& call : task.calls) {
@@ -131,7 +132,7 @@ absl::StatusOr<std::shared_ptr<PoolTask>> PoolWorkers::Remove(
   workers_.erase(found);
   const bool got_nothing =
       gone->phase == Phase::kIdle || gone->phase == Phase::kSending;
-  // One that dies before it has done anything may do so each time.
+  // A worker that dies before its first task may do so each time.
   if (got_nothing && gone->tasks_done == 0) {
     start_again_at_ = Deadline::After(kStartPause);
   }
@@ -220,7 +221,7 @@ std::shared_ptr<PoolTask> PoolWorkers::Send(
   }
   worker.task = nullptr;
   if (absl::IsUnavailable(sent)) {
-    // It has died while idle, which is no fault of the task's.
+    // It died while idle, so the task is not to blame.
     End(worker, Deadline::After(kEndPatience));
     return task;
   }
@@ -239,8 +240,10 @@ absl::Status PoolWorkers::Accept(Worker& worker, PoolAnswers answers,
   const size_t count = answers.answers.size();
   if (answers.id != worker.batch_id || count == 0 || count > wanted) {
     Kill(worker,
-         absl::DataLossError(absl::StrCat(worker.process.Describe(),
-                                          " answered what was not asked")),
+         absl::DataLossError(absl::StrCat(worker.process.Describe(), " sent ",
+                                          count, " answers to batch ",
+                                          answers.id, "; want at most ", wanted,
+                                          " to batch ", worker.batch_id)),
          done);
     return absl::OkStatus();
   }
@@ -270,7 +273,7 @@ void PoolWorkers::TakeAnswers(Worker& worker, PoolAnswers answers,
     }
   }
   worker.tasks_done += answers.answers.size();
-  // The others come with the next message.
+  // The remaining answers come with the next message.
   if (worker.answered < worker.task->receivers.size()) return;
   done.Drop(std::move(worker.task));
   MakeIdle(worker);
@@ -294,7 +297,7 @@ void PoolWorkers::Cancel(uint64_t task_id, PoolCompletions& done) {
       Kill(*worker,
            absl::CancelledError(absl::StrCat("the task was cancelled; ",
                                              worker->process.Describe(),
-                                             " was killed for it")),
+                                             " was killed")),
            done);
     }
   }
@@ -310,7 +313,7 @@ void PoolWorkers::RunTimers(PoolCompletions& done) {
       Kill(*worker,
            absl::DeadlineExceededError(
                absl::StrCat("the task's deadline passed; ",
-                            worker->process.Describe(), " was killed for it")),
+                            worker->process.Describe(), " was killed")),
            done);
     } else if (worker->until.has_passed()) {
       worker->until = Deadline::Never();
@@ -348,7 +351,7 @@ void PoolWorkers::StopLeading(Worker& worker) {
   }
 }
 
-// ---- What there is ----
+// ---- Counts ----
 
 size_t PoolWorkers::CountLive() const {
   return static_cast<size_t>(std::count_if(

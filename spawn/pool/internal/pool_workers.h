@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// PoolWorkers: the worker processes of a pool, and what each of them does. Not
-// for users.
+// PoolWorkers: the worker processes of a pool, and the state of each. Not for
+// users.
 //
 //   Start, Add            Reserve           Send
 //   ---------> idle <-----------> sending ---------> busy
@@ -10,9 +10,9 @@
 //               v Close
 //             ending ---------> Remove, once the process has ended
 //
-// Kill leads to "ending" from everywhere. A worker with an initializer is
+// Kill() leads to "ending" from every state. A worker with an initializer is
 // "initializing" before it is idle. Sending: a thread packs the worker's task,
-// without the owner's lock; others may fail the task or end the worker
+// without the owner's lock; other threads may fail the task or end the worker
 // meanwhile, but only Send() makes it idle again.
 
 #ifndef TENON_SPAWN_POOL_INTERNAL_POOL_WORKERS_H_
@@ -40,11 +40,11 @@
 
 namespace tenon::spawn {
 
-// Ownership: owns the workers; destroying it kills them.
-// Threads: thread-compatible, guarded by its owner's mutex; Start() alone is
+// Ownership: owns the workers; the destructor kills them.
+// Threads: thread-compatible, guarded by its owner's mutex; only Start() is
 //   called without it, by one thread at a time, which is the only one that adds
 //   and removes workers.
-// Trust: Accept() checks what a worker says.
+// Trust: Accept() validates a worker's answers.
 class PoolWorkers {
  public:
   enum class Phase { kInitializing, kIdle, kSending, kBusy, kEnding };
@@ -55,44 +55,45 @@ class PoolWorkers {
     Process process;
     Channel channel;
     Phase phase = Phase::kIdle;
-    bool has_channel = true;  // The poller has it.
+    bool has_channel = true;  // Whether the poller has it.
     uint64_t batch_id = 0;
     std::shared_ptr<PoolTask> task = nullptr;  // While sending or busy.
-    size_t answered = 0;                       // Of its calls.
+    size_t answered = 0;                       // Number of answered calls.
     uint64_t tasks_done = 0;
     Deadline until = Deadline::Never();  // Idle or ending.
     Leader leader = Leader::kNone;
-    bool end_is_paused = false;  // In the poller, until no waiter leads.
+    bool end_is_paused = false;  // In the poller, while a waiter leads.
 
-    // Of the thread that adds and removes.
+    // Used by the thread that adds and removes workers.
     bool is_readable = false;
     bool has_ended = false;
 
-    // In the poller.
+    // Its key in the poller.
     uint64_t channel_key() const { return reinterpret_cast<uint64_t>(this); }
     uint64_t end_key() const { return channel_key() | 1; }
   };
 
-  // A task, and the batch by which a worker is to get it.
+  // A task, and the batch in which a worker receives it.
   struct Assignment {
     uint64_t batch_id = 0;
     std::shared_ptr<PoolTask> task;
-    // After Send(), for the last thread that packs a task that has been sent:
-    // what is to be freed without a lock.
+    // Set by Send(), for the last thread that packs a task that has been sent:
+    // arguments to be freed without a lock.
     std::vector<PackedArguments> sent = {};
   };
 
-  // `options` have been checked; `poller` outlives this.
+  // `options` have been validated; `poller` outlives this.
   PoolWorkers(PoolOptions options, const PoolPoller& poller);
 
-  // Starts a worker, which the poller then knows. Blocks for milliseconds.
+  // Starts a worker, and adds it to the poller. Blocks for milliseconds.
   // Errors: those of Process::Start() and of PoolPoller::Add().
   absl::StatusOr<std::unique_ptr<Worker>> Start();
-  // How `Start()` ended: the worker joins, or the next start has to wait.
+  // With the result of Start(): adds the worker, or delays the next start.
   absl::Status Add(absl::StatusOr<std::unique_ptr<Worker>> started);
-  // Takes out a worker whose process has ended as `how` says. Its task fails,
-  // or is returned if the worker had not got it.
-  // Errors: why the pool breaks, if too many die while they are initialized.
+  // Removes a worker whose process has ended with the outcome `how`. Its task
+  // fails, or is returned if the worker had not received it.
+  // Errors: the reason to break the pool, if too many workers die while they
+  // are initialized.
   absl::StatusOr<std::shared_ptr<PoolTask>> Remove(Worker& worker,
                                                    const absl::Status& how,
                                                    PoolCompletions& done);
@@ -100,56 +101,58 @@ class PoolWorkers {
   // ---- Tasks ----
 
   bool has_idle() const { return !idle_.empty(); }
-  // The worker that became idle last is to get `task`; there is one.
+  // Assigns `task` to the worker that became idle last; there is one.
   Assignment Reserve(std::shared_ptr<PoolTask> task);
-  // Hands over what has been packed, or says why it has not been. Returns the
-  // task if it has to be sent to another worker, as this one has died. One that
-  // died earlier has been removed, and its task may have another by now.
+  // Sends the packed batch, or fails the task if it could not be packed.
+  // Returns the task if it must be sent to another worker because this one has
+  // died. A worker that died earlier has been removed, and its task may have
+  // another worker by now.
   std::shared_ptr<PoolTask> Send(Assignment& assignment,
                                  const absl::StatusOr<PackedBatch>& packed,
                                  PoolCompletions& done);
-  // Answers that a worker has sent. It is killed if they are not answers to its
-  // task. Errors: that of the initializer, which breaks the pool.
+  // Handles answers from a worker, which is killed if they do not answer its
+  // task. Errors: the initializer's, which breaks the pool.
   absl::Status Accept(Worker& worker, PoolAnswers answers,
                       PoolCompletions& done);
-  // Fails the tasks of this id that have not been sent, and those that have if
-  // they are to be killed; their workers are killed.
+  // Fails the tasks of this id that have not been sent, and, of those that
+  // have, the ones with kill_on_cancel; their workers are killed.
   void Cancel(uint64_t task_id, PoolCompletions& done);
-  // What time makes necessary: tasks whose deadline has passed fail, and their
-  // workers are killed; workers that are idle for long, above the least
-  // number, end; those that do not end are killed.
+  // Handles expired timers: fails tasks whose deadline has passed and kills
+  // their workers; ends workers above the minimum number that have been idle
+  // for too long; kills workers that do not end.
   void RunTimers(PoolCompletions& done);
 
   // ---- Ends ----
 
   // Fails the worker's task with `why` and kills it.
   void Kill(Worker& worker, const absl::Status& why, PoolCompletions& done);
-  // Lets the worker end by itself; it has no task.
+  // Ends the worker by closing its channel; it has no task.
   void Close(Worker& worker);
-  // Its channel is not looked at any more.
+  // Removes the worker's channel from the poller.
   void StopListening(Worker& worker);
 
   // ---- Leaders ----
 
-  // The busy worker with the task of this id, if nobody leads it: its caller
-  // then does, and the poller is silent about its channel. Null otherwise.
+  // Returns the busy worker with the task of this id, unless another thread
+  // leads it: the caller leads it from now on, and the poller does not report
+  // its channel. Null otherwise.
   Worker* Lead(uint64_t task_id);
   void StopLeading(Worker& worker);
 
-  // ---- What there is ----
+  // ---- Counts ----
 
   std::vector<std::unique_ptr<Worker>>& all() { return workers_; }
   bool empty() const { return workers_.empty(); }
-  size_t CountLive() const;  // Not those that are ending.
-  size_t CountBusy() const;  // Those that have tasks.
+  size_t CountLive() const;  // Without those that are ending.
+  size_t CountBusy() const;  // Workers with tasks.
   size_t CountIdle() const { return idle_.size(); }
   uint64_t started() const { return started_; }
-  std::vector<pid_t> Pids() const;  // Of those that live.
+  std::vector<pid_t> Pids() const;  // Of live workers.
   size_t least() const { return static_cast<size_t>(options_.min_workers); }
   size_t most() const { return static_cast<size_t>(options_.workers); }
-  // When RunTimers() is due.
+  // The time at which RunTimers() is due.
   Deadline next_deadline() const;
-  // Before that, a start is likely to fail as the one before.
+  // Until then, another start is likely to fail like the previous one.
   Deadline start_again_at() const { return start_again_at_; }
 
  private:
@@ -165,7 +168,7 @@ class PoolWorkers {
   const PoolPoller& poller_;
   std::vector<std::unique_ptr<Worker>> workers_;
   std::vector<Worker*> idle_;
-  // Start() is called without a lock.
+  // Atomic: Start() is called without a lock.
   std::atomic<uint64_t> next_batch_ = 1;
   std::atomic<uint64_t> started_ = 0;
   int failed_starts_ = 0;

@@ -58,7 +58,7 @@ class Receiver final : public PoolReceiver {
   std::vector<absl::Status>* got_;
 };
 
-// Workers without a pool: the test does what its threads do.
+// Workers without a pool: the test acts as its threads.
 class PoolWorkersTest : public ChildTest {
  protected:
   void TearDown() override {
@@ -88,7 +88,7 @@ class PoolWorkersTest : public ChildTest {
     return task;
   }
 
-  // What a thread does that sends a task.
+  // Acts as a thread that sends a task.
   std::shared_ptr<PoolTask> Send(PoolWorkers::Assignment assignment) {
     const auto batch = PackedBatch::Of(
         assignment.batch_id, assignment.task->function, assignment.task->calls);
@@ -114,7 +114,7 @@ class PoolWorkersTest : public ChildTest {
 
   Worker& worker(size_t i) { return *workers_->all()[i]; }
 
-  // What receivers have been told since the last call.
+  // Answers to receivers since the last call.
   std::vector<absl::Status> Told() {
     std::move(done_).Run();
     done_ = {};
@@ -151,8 +151,8 @@ TEST_F(PoolWorkersTest, ATaskThatFailsWhileItIsPackedIsNotSent) {
   workers_->Cancel(1, done_);
   EXPECT_THAT(Told(),
               ElementsAre(StatusIs(absl::StatusCode::kCancelled,
-                                   HasSubstr("before a worker had it"))));
-  EXPECT_EQ(workers_->CountIdle(), 0u);  // The sender has it still.
+                                   HasSubstr("before it reached a worker"))));
+  EXPECT_EQ(workers_->CountIdle(), 0u);  // The sending thread still has it.
   EXPECT_EQ(Send(std::move(assignment)), nullptr);
   EXPECT_EQ(workers_->CountIdle(), 1u);
   EXPECT_THAT(Told(), ElementsAre());
@@ -170,7 +170,7 @@ TEST_F(PoolWorkersTest, ATaskWhoseWorkerDiesWhileItIsPackedComesBack) {
   EXPECT_EQ(task->calls.size(), 1u);  // It can be sent to another.
 }
 
-// The thread that was to send it reads its calls still.
+// The thread that was sending it still reads its calls.
 TEST_F(PoolWorkersTest, ATaskThatTwoThreadsPackIsKeptForBoth) {
   Make({.workers = 2}, 2);
   PoolWorkers::Assignment first = workers_->Reserve(MakeTask(1));
@@ -187,7 +187,7 @@ TEST_F(PoolWorkersTest, ATaskThatTwoThreadsPackIsKeptForBoth) {
       PackedBatch::Of(first.batch_id, first.task->function, calls);
   EXPECT_THAT(batch, IsOk());
   EXPECT_EQ(workers_->Send(first, batch, done_), nullptr);
-  EXPECT_EQ(first.sent.size(), 1u);  // Freed by the last that has packed it.
+  EXPECT_EQ(first.sent.size(), 1u);  // Freed by the last packing thread.
   EXPECT_THAT(Told(), ElementsAre());
   EXPECT_EQ(workers_->CountIdle(), 1u);
 }
