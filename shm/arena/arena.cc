@@ -3,35 +3,227 @@
 
 #include "tenon/shm/arena/arena.h"
 
+#include <string.h>
+#include <unistd.h>
+
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
+#include <mutex>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
-#include "tenon/shm/arena/internal/arena_state.h"
+#include "absl/time/time.h"
+#include "tenon/shm/arena/internal/arena_table.h"
+#include "tenon/shm/arena/internal/block_shelves.h"
+#include "tenon/shm/arena/internal/reclaimer.h"
+#include "tenon/shm/arena/internal/segment_table.h"
+#include "tenon/shm/arena/internal/size_class.h"
+#include "tenon/shm/arena/shortage_hook.h"
 #include "tenon/shm/base/atomics.h"
+#include "tenon/shm/base/fork_count.h"
 #include "tenon/shm/base/status_macros.h"
+#include "tenon/shm/ledger/attachments.h"
+#include "tenon/shm/ledger/column_layout.h"
+#include "tenon/shm/segment/segment.h"
+#include "tenon/shm/segment/sharing_strategy.h"
 
 namespace tenon {
 
-Arena::Arena(std::unique_ptr<ArenaState> state) : state_(std::move(state)) {}
+// The mutex guards `attachments`, `segments` and `reclaimer`. It is held while
+// blocks are reclaimed and while a segment is made; the lock of a shelf may be
+// acquired while it is held, never the other way round. Taking a free block and
+// releasing one need the lock of their shelf alone.
+struct ArenaParts {
+  ArenaParts(const ArenaOptions& wanted, ArenaTable listing, Attachments inbox)
+      : options(wanted),
+        table(std::move(listing)),
+        attachments(std::move(inbox)) {
+    attachments.PublishRefused(table.refused());
+  }
+  ~ArenaParts() {
+    if (!is_inherited()) table.Close();
+  }
+
+  bool is_inherited() const { return fork_count != ForkCount(); }
+  absl::Status CheckUsable() const {
+    return CheckNotForked(fork_count, "an arena");
+  }
+
+  // Called for each block that is allocated or described: every 64th call polls
+  // the inbox, without waiting for the mutex. So processes can attach to an
+  // owner that is never short of memory, and find their cells free (model:
+  // limit). The inbox holds some 278 messages, and a process attaches because
+  // it was sent a block.
+  void PollInboxNowAndThen() {
+    constexpr uint32_t kCallsPerPoll = 64;
+    const uint32_t n = calls.load(std::memory_order_relaxed) + 1;
+    calls.store(n, std::memory_order_relaxed);
+    if (n % kCallsPerPoll == 0) [[unlikely]]
+      TryPollInbox();
+  }
+  void TryPollInbox() {
+    const std::unique_lock lock(mutex, std::try_to_lock);
+    if (lock.owns_lock()) reclaimer.PollInbox();
+  }
+
+  const ArenaOptions options;
+  const uint64_t fork_count = ForkCount();
+  ArenaTable table;
+  Attachments attachments;
+  SegmentTable segments{options, table, attachments};
+  BlockShelves shelves{options, table};
+  Reclaimer reclaimer{options, table, attachments, segments, shelves};
+  std::mutex mutex;
+  std::atomic<uint32_t> calls{0};  // Not exact if threads race.
+};
+
+namespace {
+
+constexpr absl::Duration kFirstNap = absl::Microseconds(50);
+constexpr absl::Duration kLongestNap = absl::Milliseconds(2);
+
+absl::Status CheckName(const std::string& name) {
+  const bool good = name.size() < sizeof(ArenaHeader::name) &&
+                    std::all_of(name.begin(), name.end(), [](unsigned char c) {
+                      return absl::ascii_isprint(c);
+                    });
+  if (good) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "Create(): bad arena name of ", name.size(), " bytes; want at most ",
+      sizeof(ArenaHeader::name) - 1, " printable characters"));
+}
+
+ArenaOptions Complete(ArenaOptions options) {
+  constexpr uint64_t kUnit = ColumnLayout::kCellsAlignment;
+  if (options.max_blocks <= ArenaTableLayout::kMaxBlocks) {
+    options.max_blocks = (options.max_blocks + kUnit - 1) / kUnit * kUnit;
+  }
+  if (!options.segment.strategy) {
+    options.segment.strategy = GetSharingStrategy();
+  }
+  return options;
+}
+
+ArenaHeader MakeHeader(const ArenaOptions& options, const RandomId& id) {
+  ArenaHeader header;
+  header.arena = id;
+  header.owner_pid = static_cast<uint64_t>(getpid());
+  header.max_blocks = options.max_blocks;
+  header.quota_bytes = options.quota_bytes;
+  header.shared_writable = options.kind == SegmentKind::kSharedWritable;
+  header.protect = options.debug == ArenaDebug::kProtect;
+  header.file_system = options.segment.strategy == SharingStrategy::kFileSystem;
+  memcpy(header.name, options.name.data(), options.name.size());
+  return header;
+}
+
+// Called with the mutex held.
+absl::Status Grow(ArenaParts& parts, size_t block_bytes) {
+  TENON_ASSIGN_OR_RETURN(OwnedSegment * made, parts.segments.Add(block_bytes));
+  parts.shelves.Add(*made);
+  return absl::OkStatus();
+}
+
+// Called with the mutex held. Returns the bytes.
+size_t RetireIdleSegments(ArenaParts& parts) {
+  return parts.segments.RetireIf([&](const OwnedSegment& segment) {
+    return parts.shelves.RemoveIfIdle(segment);
+  });
+}
+
+absl::StatusOr<OwnedBlock*> TryTake(ArenaParts& parts, size_t block_bytes) {
+  CallShortageHook();
+  const size_t size_class = SizeClassOf(block_bytes);
+  BlockShelves& shelves = parts.shelves;
+  std::lock_guard lock(parts.mutex);
+  if (OwnedBlock* block = shelves.TakeFree(size_class)) return block;
+  parts.reclaimer.ReclaimSome(size_class);
+  if (OwnedBlock* block = shelves.TakeFree(size_class)) return block;
+  absl::Status grown = Grow(parts, block_bytes);
+  if (!grown.ok()) {
+    // Memory may be idle in blocks of other sizes.
+    parts.reclaimer.ReclaimAll();
+    // Before the segment that has a block of this size is retired.
+    if (OwnedBlock* block = shelves.TakeFree(size_class)) return block;
+    if (RetireIdleSegments(parts) > 0) grown = Grow(parts, block_bytes);
+  }
+  if (OwnedBlock* block = shelves.TakeFree(size_class)) return block;
+  return grown.ok() ? absl::AbortedError("other threads took every free block")
+                    : grown;
+}
+
+absl::Status ShortageError(ArenaParts& parts, size_t block_bytes, bool waited,
+                           const absl::Status& reason) {
+  std::lock_guard lock(parts.mutex);
+  const std::string message = absl::StrCat(
+      "Allocate(): no free block of ", block_bytes, " bytes in arena '",
+      parts.options.name, "': ", reason.message(), "; ", parts.segments.bytes(),
+      " bytes in segments, quota ", parts.options.quota_bytes, "; ",
+      parts.reclaimer.DescribeShortage());
+  return waited ? absl::DeadlineExceededError(message)
+                : absl::ResourceExhaustedError(message);
+}
+
+// Releases in other processes wake nothing: hence the short naps.
+absl::StatusOr<OwnedBlock*> WaitForBlock(ArenaParts& parts, size_t block_bytes,
+                                         Deadline deadline) {
+  absl::Duration nap = kFirstNap;
+  for (bool waited = false;; waited = true) {
+    absl::StatusOr<OwnedBlock*> block = TryTake(parts, block_bytes);
+    if (block.ok()) return block;
+    if (deadline.has_passed()) {
+      return ShortageError(parts, block_bytes, waited, block.status());
+    }
+    parts.shelves.WaitForRelease(std::min(nap, deadline.Remaining()));
+    nap = std::min(nap * 2, kLongestNap);
+  }
+}
+
+}  // namespace
+
+Arena::Arena(std::unique_ptr<ArenaParts> parts) : parts_(std::move(parts)) {}
 Arena::~Arena() = default;
 
 absl::StatusOr<std::shared_ptr<Arena>> Arena::Create(
     const ArenaOptions& options) {
-  TENON_ASSIGN_OR_RETURN(auto state, ArenaState::Create(options));
-  return std::shared_ptr<Arena>(new Arena(std::move(state)));
+  TENON_RETURN_IF_ERROR(CheckName(options.name));
+  const ArenaOptions complete = Complete(options);
+  TENON_ASSIGN_OR_RETURN(const RandomId id, RandomId::New());
+  ArenaHeader header = MakeHeader(complete, id);
+  TENON_ASSIGN_OR_RETURN(Attachments attachments,
+                         Attachments::Create(id, complete.max_blocks));
+  TENON_ASSIGN_OR_RETURN(header.inbox_cookie, attachments.socket_cookie());
+  TENON_ASSIGN_OR_RETURN(ArenaTable table, ArenaTable::Create(header));
+  return std::shared_ptr<Arena>(new Arena(std::make_unique<ArenaParts>(
+      complete, std::move(table), std::move(attachments))));
 }
 
-const RandomId& Arena::id() const { return state_->id(); }
-const ArenaOptions& Arena::options() const { return state_->options(); }
+const RandomId& Arena::id() const { return parts_->table.header().arena; }
+const ArenaOptions& Arena::options() const { return parts_->options; }
 
 absl::StatusOr<Block> Arena::Allocate(size_t bytes, Deadline deadline) {
-  TENON_ASSIGN_OR_RETURN(OwnedBlock * block, state_->Allocate(bytes, deadline));
+  TENON_RETURN_IF_ERROR(parts_->CheckUsable());
+  const size_t block_bytes = BlockBytesFor(bytes);
+  if (block_bytes == 0 || block_bytes > parts_->options.quota_bytes) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "Allocate(): ", bytes, " bytes exceed the largest block of arena '",
+        options().name, "' or its quota of ", options().quota_bytes,
+        " bytes (ArenaOptions::quota_bytes)"));
+  }
+  parts_->PollInboxNowAndThen();
+  OwnedBlock* block = parts_->shelves.TakeFree(SizeClassOf(block_bytes));
+  if (block == nullptr) {
+    TENON_ASSIGN_OR_RETURN(block, WaitForBlock(*parts_, block_bytes, deadline));
+  }
+  TENON_RETURN_IF_ERROR(parts_->shelves.MakeReady(*block));
   return Block(shared_from_this(), block, {block->data(), block->size()});
 }
 
@@ -40,20 +232,24 @@ absl::StatusOr<Block> Arena::TryAllocate(size_t bytes) {
 }
 
 absl::StatusOr<ArenaOffer> Arena::Offer(const Block& block) {
-  TENON_RETURN_IF_ERROR(state_->CheckUsable());
+  TENON_RETURN_IF_ERROR(parts_->CheckUsable());
   if (block.arena_.get() != this) {
-    return absl::InvalidArgumentError("the block is not of this arena");
+    return absl::InvalidArgumentError(absl::StrCat(
+        "Offer(): the block is not of arena '", options().name, "'"));
   }
-  // Descriptors that lie unread in the inbox count against the limit of this
-  // user, and processes attach after offers.
-  state_->LookIntoInbox();
+  {
+    // Processes attach after offers, and descriptors in the inbox that have not
+    // been received count against the limit of this user.
+    std::lock_guard lock(parts_->mutex);
+    parts_->attachments.Receive();
+  }
   const OwnedSegment& segment = *block.block_->segment;
   ArenaOffer offer;
   offer.bytes =
       ArenaOfferFacts{id(), segment.listed.id(), segment.segment.strategy(),
                       segment.segment.name()}
           .ToBytes();
-  offer.fds = {state_->table().fd(), state_->inbox()};
+  offer.fds = {parts_->table.fd(), parts_->attachments.socket()};
   if (segment.segment.strategy() == SharingStrategy::kFileDescriptor) {
     offer.fds.push_back(segment.segment.fd());
   }
@@ -61,17 +257,32 @@ absl::StatusOr<ArenaOffer> Arena::Offer(const Block& block) {
 }
 
 absl::Status Arena::CheckHolder(const RandomId& column, size_t more_bytes) {
-  return state_->CheckHolder(column, more_bytes);
+  TENON_RETURN_IF_ERROR(parts_->CheckUsable());
+  std::lock_guard lock(parts_->mutex);
+  return parts_->reclaimer.CheckHolder(column, more_bytes);
 }
 
-absl::StatusOr<size_t> Arena::Trim() { return state_->Trim(); }
+absl::StatusOr<size_t> Arena::Trim() {
+  TENON_RETURN_IF_ERROR(parts_->CheckUsable());
+  CallShortageHook();
+  std::lock_guard lock(parts_->mutex);
+  parts_->reclaimer.ReclaimAll();
+  return RetireIdleSegments(*parts_);
+}
 
 absl::StatusOr<std::vector<HolderUse>> Arena::Holders() {
-  return state_->Holders();
+  TENON_RETURN_IF_ERROR(parts_->CheckUsable());
+  std::lock_guard lock(parts_->mutex);
+  return parts_->reclaimer.Holders();
 }
 
 ArenaUse Arena::Use() const {
-  return state_->inherited() ? ArenaUse() : state_->Use();
+  ArenaUse use;
+  if (parts_->is_inherited()) return use;
+  std::lock_guard lock(parts_->mutex);
+  parts_->reclaimer.Report(use);
+  parts_->segments.Report(use);
+  return use;
 }
 
 Block::Block(const Block& other)
@@ -84,14 +295,17 @@ Block::Block(const Block& other)
 void Block::Reset() {
   if (block_ == nullptr) return;
   OwnedBlock* block = std::exchange(block_, nullptr);
-  // What other threads did with it happens before it is used again. Of the only
-  // reference nobody else can make another: that spares an atomic step.
-  if (block->references.load(std::memory_order_acquire) == 1) {
+  // Accesses by other threads happen before the block is used again. The only
+  // reference cannot be copied by another thread: that spares an atomic
+  // read-modify-write.
+  bool last = block->references.load(std::memory_order_acquire) == 1;
+  if (last) {
     block->references.store(0, std::memory_order_relaxed);
-    arena_->state_->LetGo(*block);
-  } else if (block->references.fetch_sub(1, std::memory_order_acq_rel) == 1) {
-    arena_->state_->LetGo(*block);
+  } else {
+    last = block->references.fetch_sub(1, std::memory_order_acq_rel) == 1;
   }
+  ArenaParts& parts = *arena_->parts_;
+  if (last && !parts.is_inherited()) parts.shelves.Release(*block);
   arena_.reset();
   bytes_ = {};
 }
@@ -103,23 +317,23 @@ absl::StatusOr<BlockDescriptor> Block::Describe() const {
 absl::StatusOr<BlockDescriptor> Block::Describe(size_t offset,
                                                 size_t size_bytes) const {
   if (block_ == nullptr) {
-    return absl::FailedPreconditionError("there is no block");
+    return absl::FailedPreconditionError("Describe(): the Block is empty");
   }
-  TENON_RETURN_IF_ERROR(arena_->state_->CheckUsable());
+  ArenaParts& parts = *arena_->parts_;
+  TENON_RETURN_IF_ERROR(parts.CheckUsable());
   if (size_bytes > size() || offset > size() - size_bytes) {
-    return absl::InvalidArgumentError(absl::StrCat("a block of ", size(),
-                                                   " bytes has no ", size_bytes,
-                                                   " bytes at ", offset));
+    return absl::InvalidArgumentError(
+        absl::StrCat("Describe(): ", size_bytes, " bytes at offset ", offset,
+                     " exceed the block of ", size(), " bytes"));
   }
-  arena_->state_->LookNowAndThen();
+  parts.PollInboxNowAndThen();
   block_->exposed.store(true, std::memory_order_relaxed);
   return BlockDescriptor{
       .arena = arena_->id(),
       .segment = block_->segment->listed.id(),
       .block = block_->number,
-      .generation = StdAtomics::Load(
-          arena_->state_->table().generations()[block_->number],
-          std::memory_order_relaxed),
+      .generation = StdAtomics::Load(parts.table.generations()[block_->number],
+                                     std::memory_order_relaxed),
       .offset = offset,
       .size = size_bytes};
 }

@@ -37,8 +37,8 @@
 
 namespace tenon {
 
-class ArenaState;
 class Block;
+struct ArenaParts;
 struct OwnedBlock;
 
 // Ownership: held by shared_ptr, which each Block has; owns the memory. When
@@ -113,9 +113,9 @@ class Arena : public std::enable_shared_from_this<Arena> {
  private:
   friend class Block;
 
-  explicit Arena(std::unique_ptr<ArenaState> state);
+  explicit Arena(std::unique_ptr<ArenaParts> parts);
 
-  const std::unique_ptr<ArenaState> state_;
+  const std::unique_ptr<ArenaParts> parts_;
 };
 
 // The owner's reference to a block. While one exists, or any process holds the

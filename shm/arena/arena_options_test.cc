@@ -157,7 +157,7 @@ TEST(ArenaOptionsTest, HoldersHaveAQuotaOfTheirOwn) {
   // A process that is not attached holds nothing.
   EXPECT_THAT(arena->CheckHolder({1, 1}, 2 * kBytes), IsOk());
   EXPECT_THAT(arena->CheckHolder({1, 1}, 2 * kBytes + 1),
-              StatusIs(kResourceExhausted, HasSubstr("no holder may hold")));
+              StatusIs(kResourceExhausted, HasSubstr("quota of a holder")));
   holds.pop_back();
   EXPECT_THAT(arena->CheckHolder(column, kBytes), IsOk());
 }

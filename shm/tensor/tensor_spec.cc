@@ -10,6 +10,7 @@
 #include <limits>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/container/inlined_vector.h"
@@ -22,6 +23,7 @@
 #include "dlpack/dlpack.h"
 #include "tenon/shm/base/status_macros.h"
 #include "tenon/shm/tensor/dtype.h"
+#include "tenon/shm/tensor/tensor_spec_reshape.h"
 
 namespace tenon {
 namespace {
@@ -65,6 +67,12 @@ Strides RowMajorStrides(absl::Span<const int64_t> shape) {
     stride *= static_cast<uint64_t>(std::max<int64_t>(shape[i], 1));
   }
   return strides;
+}
+
+// An index as in Python's slices: from the end if negative, cut to [0, n].
+int64_t Cut(int64_t index, int64_t n) {
+  if (index < 0) index = index < -n ? 0 : index + n;
+  return std::min(index, n);
 }
 
 }  // namespace
@@ -217,6 +225,107 @@ TensorSpec::ByteRange TensorSpec::byte_range() const {
   const auto size = static_cast<uint64_t>(element_bytes());
   return {byte_offset_ + static_cast<uint64_t>(reach->before) * size,
           byte_offset_ + (static_cast<uint64_t>(reach->behind) + 1) * size};
+}
+
+absl::StatusOr<uint64_t> TensorSpec::ByteOffsetOf(
+    absl::Span<const int64_t> index) const {
+  if (index.size() != shape().size()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "an index of ", index.size(), " numbers into tensor ", ToString()));
+  }
+  // Cannot overflow in a consistent spec, and wraps in an inconsistent one.
+  uint64_t at = 0;
+  for (size_t i = 0; i < index.size(); ++i) {
+    const int64_t extent = shape_[i];
+    if (index[i] >= extent || index[i] < -std::max<int64_t>(extent, 0)) {
+      return absl::OutOfRangeError(absl::StrCat(
+          "index [", absl::StrJoin(index, ", "), "] in tensor ", ToString()));
+    }
+    const int64_t counted = index[i] < 0 ? index[i] + extent : index[i];
+    at += static_cast<uint64_t>(counted) * static_cast<uint64_t>(strides_[i]);
+  }
+  return byte_offset_ + at * static_cast<uint64_t>(element_bytes());
+}
+
+absl::StatusOr<int> TensorSpec::Dimension(int dim) const {
+  const int counted = dim < 0 ? dim + rank() : dim;
+  if (counted < 0 || counted >= rank()) {
+    return absl::OutOfRangeError(
+        absl::StrCat("tensor ", ToString(), " has no dimension ", dim));
+  }
+  return counted;
+}
+
+// A view stays within the bytes of its spec. Each function that makes one
+// checks first that the spec is consistent, so that its arithmetic cannot
+// overflow.
+
+absl::StatusOr<TensorSpec> TensorSpec::Slice(int dim,
+                                             const SliceRange& range) const {
+  TENON_RETURN_IF_ERROR(CheckConsistent());
+  TENON_ASSIGN_OR_RETURN(const int d, Dimension(dim));
+  if (range.step <= 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a slice with step ", range.step, "; want at least 1"));
+  }
+  const int64_t extent = shape_[d];
+  const int64_t start = Cut(range.start, extent);
+  const int64_t stop =
+      std::max(start, Cut(range.stop.value_or(extent), extent));
+  TensorSpec view = *this;
+  // (stop - start + step - 1) / step, which could overflow.
+  view.shape_[d] = stop == start ? 0 : (stop - start - 1) / range.step + 1;
+  if (view.elements() == 0) return view;  // The offset stays where it is valid.
+  view.byte_offset_ +=
+      static_cast<uint64_t>(start * strides_[d] * element_bytes());
+  // With one element left the stride is not used, and could overflow.
+  if (view.shape_[d] > 1) view.strides_[d] = strides_[d] * range.step;
+  return view;
+}
+
+absl::StatusOr<TensorSpec> TensorSpec::Select(int dim, int64_t index) const {
+  TENON_RETURN_IF_ERROR(CheckConsistent());
+  TENON_ASSIGN_OR_RETURN(const int d, Dimension(dim));
+  const int64_t extent = shape_[d];
+  if (index < -extent || index >= extent) {
+    return absl::OutOfRangeError(absl::StrCat("index ", index, " in dimension ",
+                                              d, " of tensor ", ToString()));
+  }
+  const int64_t counted = index < 0 ? index + extent : index;
+  TENON_ASSIGN_OR_RETURN(TensorSpec view,
+                         Slice(d, {.start = counted, .stop = counted + 1}));
+  std::copy(view.shape_ + d + 1, view.shape_ + kMaxRank, view.shape_ + d);
+  std::copy(view.strides_ + d + 1, view.strides_ + kMaxRank, view.strides_ + d);
+  view.rank_ -= 1;
+  view.shape_[kMaxRank - 1] = 0;
+  view.strides_[kMaxRank - 1] = 0;
+  return view;
+}
+
+absl::StatusOr<TensorSpec> TensorSpec::Transpose(int dim_a, int dim_b) const {
+  TENON_RETURN_IF_ERROR(CheckConsistent());
+  TENON_ASSIGN_OR_RETURN(const int a, Dimension(dim_a));
+  TENON_ASSIGN_OR_RETURN(const int b, Dimension(dim_b));
+  TensorSpec view = *this;
+  std::swap(view.shape_[a], view.shape_[b]);
+  std::swap(view.strides_[a], view.strides_[b]);
+  return view;
+}
+
+absl::StatusOr<TensorSpec> TensorSpec::Reshape(
+    absl::Span<const int64_t> shape) const {
+  TENON_RETURN_IF_ERROR(CheckConsistent());
+  TENON_ASSIGN_OR_RETURN(const std::vector<int64_t> resolved,
+                         ResolveShape(shape, elements()));
+  if (elements() == 0) return Contiguous(dtype_, resolved, byte_offset_);
+  const auto strides =
+      ReshapedStrides(this->shape(), this->strides(), resolved);
+  if (!strides) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "tensor ", ToString(), " has no view of shape [",
+        absl::StrJoin(resolved, ", "), "]; copy it to a contiguous one first"));
+  }
+  return Strided(dtype_, resolved, *strides, byte_offset_);
 }
 
 std::string TensorSpec::ToString() const {

@@ -10,7 +10,7 @@
 //
 // As a test it replays testdata/tensor_spec_fuzz and mutations of it. As a
 // fuzzer: clang++ -std=c++20 -DTENON_FUZZ -fsanitize=fuzzer,address,undefined,
-// with tensor_spec.cc, tensor_spec_views.cc and dtype.cc.
+// with tensor_spec.cc, tensor_spec_reshape.cc and dtype.cc.
 
 #include <algorithm>
 #include <array>

@@ -1,0 +1,158 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "tenon/shm/arena/internal/block_shelves.h"
+
+#include <atomic>
+#include <cstddef>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tenon/shm/arena/arena_options.h"
+#include "tenon/shm/arena/internal/arena_table.h"
+#include "tenon/shm/arena/internal/segment_table.h"
+#include "tenon/shm/arena/internal/size_class.h"
+#include "tenon/shm/base/random_id.h"
+#include "tenon/shm/segment/segment.h"
+#include "tenon/shm/segment/sharing_strategy.h"
+#include "tenon/shm/testing/status_matchers.h"
+
+namespace tenon {
+namespace {
+
+using ::testing::ElementsAre;
+
+constexpr size_t kBytes = 64;
+constexpr size_t kClass = SizeClassOf(kBytes);
+
+// Shelves with the four blocks of one segment.
+class BlockShelvesTest : public testing::Test {
+ protected:
+  static constexpr ArenaSegment kListing = {.id_and_state = ArenaSegment::kLive,
+                                            .block_bytes = kBytes,
+                                            .block_count = 4};
+
+  void SetUp() override {
+    ASSERT_THAT(table_.Add(kListing), IsOk());
+    shelves_.Add(segment_);
+  }
+
+  // As Arena::Allocate().
+  OwnedBlock* Take() {
+    OwnedBlock* block = shelves_.TakeFree(kClass);
+    EXPECT_NE(block, nullptr);
+    if (block != nullptr) {
+      EXPECT_THAT(shelves_.MakeReady(*block), IsOk());
+    }
+    return block;
+  }
+  // As Block::Reset() of the last reference.
+  void Release(OwnedBlock* block, bool described) {
+    block->exposed.store(described);
+    block->references.store(0);
+    shelves_.Release(*block);
+  }
+  std::vector<OwnedBlock*> TakeReleased(size_t count) {
+    std::vector<OwnedBlock*> batch;
+    shelves_.TakeReleased(kClass, count, batch);
+    return batch;
+  }
+  BlockState::Kind StateOf(const OwnedBlock* block) const {
+    return table_.StateOf(block->number).kind;
+  }
+
+  ArenaOptions options_;
+  ArenaTable table_ =
+      ArenaTable::Create({.arena = RandomId{1, 2}, .max_blocks = 8192}).value();
+  Segment::OwnerWritten memory_ =
+      Segment::CreateOwnerWritten(
+          4096, {.strategy = SharingStrategy::kFileDescriptor})
+          .value();
+  OwnedSegment segment_{kListing, std::move(memory_.segment),
+                        std::move(memory_.mapping)};
+  BlockShelves shelves_{options_, table_};
+};
+
+TEST_F(BlockShelvesTest, ANewSegmentIsTakenFromItsFirstBlockOn) {
+  for (size_t i = 0; i < 4; ++i) {
+    const OwnedBlock* block = Take();
+    EXPECT_EQ(block, &segment_.blocks[i]);
+    EXPECT_EQ(block->references.load(), 1u);
+    EXPECT_EQ(StateOf(block), BlockState::kInUse);
+  }
+  EXPECT_EQ(shelves_.TakeFree(kClass), nullptr);
+}
+
+TEST_F(BlockShelvesTest, OtherSizesHaveShelvesOfTheirOwn) {
+  EXPECT_EQ(shelves_.TakeFree(SizeClassOf(2 * kBytes)), nullptr);
+}
+
+TEST_F(BlockShelvesTest, ABlockThatWasNeverDescribedIsFreeAtOnce) {
+  OwnedBlock* block = Take();
+  Release(block, /*described=*/false);
+  EXPECT_EQ(StateOf(block), BlockState::kFree);
+  EXPECT_EQ(shelves_.CountReleased(kClass), 0u);
+  EXPECT_EQ(Take(), block);
+}
+
+TEST_F(BlockShelvesTest, ADescribedBlockIsNotFreeBeforeItIsReclaimed) {
+  OwnedBlock* block = Take();
+  Release(block, /*described=*/true);
+  EXPECT_EQ(StateOf(block), BlockState::kLetGo);
+  EXPECT_EQ(shelves_.CountReleased(kClass), 1u);
+  for (int i = 0; i < 3; ++i) EXPECT_NE(Take(), block);
+  EXPECT_EQ(shelves_.TakeFree(kClass), nullptr);
+
+  const std::vector<OwnedBlock*> batch = TakeReleased(1);
+  ASSERT_THAT(batch, ElementsAre(block));
+  block->generation_bumped = true;
+  shelves_.PutFree(kClass, batch);
+  EXPECT_EQ(StateOf(block), BlockState::kFree);
+  EXPECT_FALSE(block->exposed.load());
+  EXPECT_FALSE(block->generation_bumped);
+  EXPECT_EQ(Take(), block);
+}
+
+TEST_F(BlockShelvesTest, BatchesAreOfTheOldestAndGoToTheEnd) {
+  OwnedBlock* blocks[3];
+  for (OwnedBlock*& block : blocks) block = Take();
+  for (OwnedBlock* block : blocks) Release(block, /*described=*/true);
+  const std::vector<OwnedBlock*> batch = TakeReleased(2);
+  EXPECT_THAT(batch, ElementsAre(blocks[0], blocks[1]));
+  shelves_.PutReleased(kClass, batch);
+  EXPECT_THAT(TakeReleased(9), ElementsAre(blocks[2], blocks[0], blocks[1]));
+}
+
+TEST_F(BlockShelvesTest, ASegmentIsIdleIfAllOfItsBlocksAreFree) {
+  OwnedBlock* block = Take();
+  EXPECT_FALSE(shelves_.RemoveIfIdle(segment_));
+  Release(block, /*described=*/true);
+  EXPECT_FALSE(shelves_.RemoveIfIdle(segment_));
+  shelves_.PutFree(kClass, TakeReleased(1));
+  EXPECT_TRUE(shelves_.RemoveIfIdle(segment_));
+  EXPECT_EQ(shelves_.TakeFree(kClass), nullptr);
+}
+
+TEST_F(BlockShelvesTest, WipesBlocksThatWereUsed) {
+  options_.wipe = true;
+  OwnedBlock* block = Take();
+  memset(block->data(), 7, kBytes);
+  Release(block, /*described=*/false);
+  ASSERT_EQ(Take(), block);
+  EXPECT_EQ(block->data()[kBytes - 1], std::byte{0});
+}
+
+TEST_F(BlockShelvesTest, PoisonsBlocksThatBecomeFree) {
+  options_.debug = ArenaDebug::kPoison;
+  OwnedBlock* block = Take();
+  Release(block, /*described=*/true);
+  EXPECT_EQ(block->data()[0], std::byte{0});
+  shelves_.PutFree(kClass, TakeReleased(1));
+  EXPECT_EQ(block->data()[0], std::byte{0xDF});
+}
+
+}  // namespace
+}  // namespace tenon

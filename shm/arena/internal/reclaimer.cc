@@ -1,0 +1,251 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "tenon/shm/arena/internal/reclaimer.h"
+
+#include <errno.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "tenon/shm/arena/internal/size_class.h"
+#include "tenon/shm/base/atomics.h"
+#include "tenon/shm/base/crash_point.h"
+#include "tenon/shm/base/process_info.h"
+#include "tenon/shm/ledger/lease.h"
+
+namespace tenon {
+namespace {
+
+constexpr size_t kBatch = 64;
+constexpr size_t kMostOfOneTry = 2048;
+constexpr size_t kHoldersInMessage = 3;
+constexpr uint64_t kPollEveryMs = 20;
+constexpr uint64_t kRemoveExitedEveryMs = 500;
+
+}  // namespace
+
+void Reclaimer::PollInbox() {
+  const uint64_t now_ms = CoarseNowMs();
+  if (now_ms - polled_ms_ < kPollEveryMs) return;
+  polled_ms_ = now_ms;
+  attachments_.Receive();
+  if (now_ms - removed_exited_ms_ < kRemoveExitedEveryMs) return;
+  removed_exited_ms_ = now_ms;
+  attachments_.BuryEnded();
+}
+
+void Reclaimer::ReclaimSome(size_t size_class) {
+  Reclaim(size_class, kMostOfOneTry, Until::kSome);
+}
+
+void Reclaimer::ReclaimAll() {
+  attachments_.Receive();
+  // Reclaim() does not ask which processes have exited while blocks become
+  // free.
+  attachments_.BuryEnded();
+  for (size_t i = 0; i < kSizeClasses; ++i) {
+    Reclaim(i, SIZE_MAX, Until::kAll);
+  }
+}
+
+void Reclaimer::Reclaim(size_t size_class, size_t most, Until until) {
+  std::vector<OwnedBlock*> batch;
+  // Blocks that are put back are not tested twice.
+  size_t left = std::min(most, shelves_.CountReleased(size_class));
+  size_t freed = 0;
+  bool removed_exited = false;
+  while (left > 0 && (freed == 0 || until == Until::kAll)) {
+    shelves_.TakeReleased(size_class, std::min(kBatch, left), batch);
+    left -= batch.size();
+    size_t now = ReclaimBatch(size_class, batch);
+    if (now == 0 && !removed_exited) {
+      removed_exited = true;
+      if (attachments_.BuryEnded() > 0) now = ReclaimBatch(size_class, batch);
+    }
+    freed += now;
+    shelves_.PutReleased(size_class, batch);
+  }
+}
+
+// Leaves the blocks that are not free in `batch`. Returns how many are.
+size_t Reclaimer::ReclaimBatch(size_t size_class,
+                               std::vector<OwnedBlock*>& batch) {
+  candidates_.clear();
+  for (const OwnedBlock* block : batch) {
+    candidates_.push_back({.block = block->number,
+                           .generation_bumped = block->generation_bumped});
+  }
+  TENON_CRASH_POINT("arena.taking_back");
+  free_test_.TakeBack(attachments_, table_.generations(),
+                      absl::MakeSpan(candidates_));
+  TENON_CRASH_POINT("arena.taken_back");
+  CountRacingHolders();
+  reclaimed_.clear();
+  size_t kept = 0;
+  for (size_t i = 0; i < batch.size(); ++i) {
+    batch[i]->generation_bumped = candidates_[i].generation_bumped;
+    if (candidates_[i].IsTakenBack()) {
+      reclaimed_.push_back(batch[i]);
+    } else {
+      batch[kept++] = batch[i];
+    }
+  }
+  batch.resize(kept);
+  shelves_.PutFree(size_class, reclaimed_);
+  return reclaimed_.size();
+}
+
+void Reclaimer::CountRacingHolders() {
+  for (const TakeBackCandidate& candidate : candidates_) {
+    if (candidate.verdict.kind == BlockVerdict::kMoved) {
+      attachments_.NoteMoved(candidate.verdict.column);
+    }
+  }
+}
+
+std::vector<HolderUse> Reclaimer::Holders() {
+  attachments_.Receive();
+  attachments_.BuryEnded();
+  const auto attached = attachments_.attached();
+  std::vector<HolderUse> holders;
+  for (const Attachment& attachment : attached) {
+    holders.push_back({.pid = attachment.pid,
+                       .name = attachment.name,
+                       .state = StateOf(attachment.process),
+                       .column = attachment.column,
+                       .moved = attachment.moved});
+  }
+  HolderUse own{.pid = getpid(),
+                .name = program_invocation_short_name,
+                .state = "running"};
+  const uint64_t now_ms = CoarseNowMs();
+  segments_.ForEachBlock([&](const OwnedBlock& block) {
+    if (block.references.load(std::memory_order_relaxed) > 0) {
+      Count(block, now_ms, own);
+    }
+    for (size_t i = 0; i < attached.size(); ++i) {
+      if (Holds(i, block)) Count(block, now_ms, holders[i]);
+    }
+  });
+  holders.push_back(own);
+  std::erase_if(holders, [](const HolderUse& holder) {
+    return holder.blocks == 0 && holder.moved == 0;
+  });
+  SortByBytes(holders);
+  return holders;
+}
+
+void Reclaimer::Count(const OwnedBlock& block, uint64_t now_ms,
+                      HolderUse& holder) const {
+  ++holder.blocks;
+  holder.bytes += block.size();
+  const uint64_t since = table_.StateOf(block.number).since_ms;
+  if (since == 0 || since > now_ms) return;
+  holder.oldest = std::max(
+      holder.oldest, absl::Milliseconds(static_cast<int64_t>(now_ms - since)));
+}
+
+bool Reclaimer::Holds(size_t column, const OwnedBlock& block) const {
+  const uint64_t cell = StdAtomics::Load(
+      attachments_.columns()[column][block.number], std::memory_order_relaxed);
+  return LeaseCell::Held(cell) != 0;
+}
+
+// Between two reads of its cells a holder gets no more than it was sent. So
+// they are read again only when that may have filled its quota.
+absl::Status Reclaimer::CheckHolder(const RandomId& column, size_t more_bytes) {
+  auto credit = credit_.find(column);
+  if (credit == credit_.end() || credit->second < more_bytes) {
+    const size_t quota = options_.quota_bytes_per_holder;
+    attachments_.Receive();
+    const Held held = HeldBy(column);
+    const size_t left = held.bytes < quota ? quota - held.bytes : 0;
+    if (left < more_bytes) return BeyondQuota(held, more_bytes);
+    // A process that is not attached holds nothing, and has no credit.
+    if (held.holder == nullptr) return absl::OkStatus();
+    DropCreditOfExited();
+    credit = credit_.insert_or_assign(column, left).first;
+  }
+  credit->second -= more_bytes;
+  return absl::OkStatus();
+}
+
+absl::Status Reclaimer::BeyondQuota(const Held& held, size_t more_bytes) const {
+  const size_t quota = options_.quota_bytes_per_holder;
+  if (held.holder == nullptr) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("CheckHolder(): ", more_bytes,
+                     " bytes exceed the quota of a holder of arena '",
+                     options_.name, "' (", quota, " bytes)"));
+  }
+  return absl::ResourceExhaustedError(absl::StrCat(
+      "CheckHolder(): pid ", held.holder->pid, " '", held.holder->name, "' (",
+      StateOf(held.holder->process), ") holds ", held.bytes,
+      " bytes of arena '", options_.name, "' and may hold ", quota,
+      "; refused ", more_bytes, " more"));
+}
+
+// The id of a column is its sender's word: the first process that attached with
+// it is the holder, and columns of other processes are not counted.
+Reclaimer::Held Reclaimer::HeldBy(const RandomId& column) const {
+  Held held;
+  const auto attached = attachments_.attached();
+  for (size_t i = 0; i < attached.size(); ++i) {
+    if (attached[i].column != column) continue;
+    if (held.holder == nullptr) held.holder = &attached[i];
+    if (attached[i].sender != held.holder->sender) continue;
+    segments_.ForEachBlock([&](const OwnedBlock& block) {
+      if (Holds(i, block)) held.bytes += block.size();
+    });
+  }
+  return held;
+}
+
+void Reclaimer::DropCreditOfExited() {
+  const auto attached = attachments_.attached();
+  if (credit_.size() < 2 * attached.size()) return;
+  std::erase_if(credit_, [&](const auto& entry) {
+    return std::none_of(attached.begin(), attached.end(),
+                        [&](const Attachment& attachment) {
+                          return attachment.column == entry.first;
+                        });
+  });
+}
+
+void Reclaimer::Report(ArenaUse& use) {
+  attachments_.BuryEnded();
+  use.attached = attachments_.attached().size();
+  use.tests = free_test_.tests();
+  use.failures = free_test_.failures();
+  use.refused = attachments_.refused();
+  use.last_refusal = std::string(attachments_.last_refusal().message());
+}
+
+std::string Reclaimer::DescribeShortage() {
+  // First: Holders() receives attachments, which changes the status.
+  const std::string holders = DescribeHolders(Holders(), kHoldersInMessage);
+  const absl::Status& inbox = attachments_.status();
+  std::string text = absl::StrCat("held by: ", holders);
+  if (!inbox.ok()) {
+    absl::StrAppend(&text, "; no block can be reclaimed: ", inbox.message());
+  }
+  // A process that was refused may hold blocks that it was sent.
+  if (attachments_.refused() > 0) {
+    absl::StrAppend(&text, "; ", attachments_.refused(),
+                    " attach messages were refused, the last one: ",
+                    attachments_.last_refusal().message());
+  }
+  return text;
+}
+
+}  // namespace tenon

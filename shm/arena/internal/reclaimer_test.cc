@@ -1,0 +1,142 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "tenon/shm/arena/internal/reclaimer.h"
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tenon/shm/arena/arena_options.h"
+#include "tenon/shm/arena/internal/arena_table.h"
+#include "tenon/shm/arena/internal/block_shelves.h"
+#include "tenon/shm/arena/internal/segment_table.h"
+#include "tenon/shm/arena/internal/size_class.h"
+#include "tenon/shm/base/atomics.h"
+#include "tenon/shm/base/random_id.h"
+#include "tenon/shm/ledger/attachments.h"
+#include "tenon/shm/ledger/column_testing.h"
+#include "tenon/shm/ledger/lease.h"
+#include "tenon/shm/segment/sharing_strategy.h"
+#include "tenon/shm/testing/status_matchers.h"
+
+namespace tenon {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr auto kResourceExhausted = absl::StatusCode::kResourceExhausted;
+constexpr RandomId kArena = {1, 2};
+constexpr size_t kBytes = 64;
+constexpr size_t kClass = SizeClassOf(kBytes);
+constexpr size_t kBatch = 64;
+constexpr size_t kBlocks = 3 * kBatch;
+
+// An arena's parts, and one attached process (this one) with a column.
+class ReclaimerTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    TENON_ASSERT_OK_AND_ASSIGN(OwnedSegment * made, segments_.Add(kBytes));
+    ASSERT_EQ(made->listed.block_count, kBlocks);
+    shelves_.Add(*made);
+    ASSERT_TRUE(holder_.Send(attachments_.socket()));
+  }
+
+  // All blocks, described and released in the order of their numbers.
+  void ReleaseAll() {
+    while (OwnedBlock* block = shelves_.TakeFree(kClass)) {
+      block->exposed.store(true);
+      block->references.store(0);
+      shelves_.Release(*block);
+    }
+  }
+  void Hold(uint64_t block) {
+    StdAtomics::FetchAdd(column_.cells()[block],
+                         LeaseCell::kClaim + LeaseCell::kHeld,
+                         std::memory_order_seq_cst);
+  }
+  size_t CountReleased() { return shelves_.CountReleased(kClass); }
+
+  const ArenaOptions options_ = {
+      .segment = {.strategy = SharingStrategy::kFileDescriptor},
+      .quota_bytes_per_holder = 4 * kBytes,
+      .max_blocks = 8192,
+      .segment_bytes = kBlocks * kBytes};
+  ArenaTable table_ =
+      ArenaTable::Create({.arena = kArena, .max_blocks = 8192}).value();
+  Attachments attachments_ = Attachments::Create(kArena, 8192).value();
+  SegmentTable segments_{options_, table_, attachments_};
+  BlockShelves shelves_{options_, table_};
+  Reclaimer reclaimer_{options_, table_, attachments_, segments_, shelves_};
+  const TestColumn column_;
+  const TestAttach holder_{kArena, 8192, &column_};
+};
+
+TEST_F(ReclaimerTest, PollingReceivesAttachments) {
+  reclaimer_.PollInbox();
+  EXPECT_EQ(attachments_.attached().size(), 1u);
+}
+
+TEST_F(ReclaimerTest, SomeIsTheFirstBatchWithAFreeBlock) {
+  ReleaseAll();
+  for (uint64_t i = 0; i < kBatch; ++i) Hold(i);
+  Hold(kBatch + 1);
+  reclaimer_.ReclaimSome(kClass);
+  EXPECT_EQ(CountReleased(), kBlocks - kBatch + 1);
+  // The third batch was not tested, and is the oldest now.
+  std::vector<OwnedBlock*> batch;
+  shelves_.TakeReleased(kClass, 1, batch);
+  EXPECT_EQ(batch[0]->number, 2 * kBatch);
+}
+
+TEST_F(ReclaimerTest, AllIsAllThatIsNotHeld) {
+  ReleaseAll();
+  Hold(5);
+  reclaimer_.ReclaimAll();
+  EXPECT_EQ(CountReleased(), 1u);
+  ArenaUse use;
+  reclaimer_.Report(use);
+  EXPECT_EQ(use.attached, 1u);
+  EXPECT_EQ(use.failures, 2u);  // In both tests of its batch.
+}
+
+TEST_F(ReclaimerTest, WhatADetachedProcessHeldIsReclaimed) {
+  ReleaseAll();
+  for (uint64_t i = 0; i < kBlocks; ++i) Hold(i);
+  reclaimer_.ReclaimSome(kClass);
+  EXPECT_EQ(CountReleased(), kBlocks);
+  holder_.End();
+  reclaimer_.ReclaimSome(kClass);
+  EXPECT_EQ(CountReleased(), kBlocks - kBatch);
+}
+
+TEST_F(ReclaimerTest, HoldersAreThisProcessAndTheAttached) {
+  shelves_.TakeFree(kClass);
+  Hold(7);
+  Hold(8);
+  const std::vector<HolderUse> holders = reclaimer_.Holders();
+  ASSERT_EQ(holders.size(), 2u);
+  EXPECT_EQ(holders[0].column, column_.id());
+  EXPECT_EQ(holders[0].bytes, 2 * kBytes);
+  EXPECT_EQ(holders[1].column, RandomId{});
+  EXPECT_EQ(holders[1].blocks, 1u);
+  EXPECT_THAT(reclaimer_.DescribeShortage(), HasSubstr("2 blocks, 128 bytes"));
+}
+
+TEST_F(ReclaimerTest, CellsAreReadAgainWhenTheCreditIsUsedUp) {
+  Hold(0);
+  EXPECT_THAT(reclaimer_.CheckHolder(column_.id(), 2 * kBytes), IsOk());
+  // Not claimed: the bytes that were sent do not count any more.
+  EXPECT_THAT(reclaimer_.CheckHolder(column_.id(), 3 * kBytes), IsOk());
+  EXPECT_THAT(reclaimer_.CheckHolder(column_.id(), 4 * kBytes),
+              StatusIs(kResourceExhausted, HasSubstr("holds 64 bytes")));
+  EXPECT_THAT(reclaimer_.CheckHolder(RandomId{9, 9}, 5 * kBytes),
+              StatusIs(kResourceExhausted));
+}
+
+}  // namespace
+}  // namespace tenon
