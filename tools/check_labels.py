@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-FileCopyrightText: 2026 The Tenon Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Checks that every target and package that a document names exists.
+"""Checks that every target, package and file that a document names exists.
 
     tools/check_labels.py                  # all Markdown, CHANGELOG.md aside
     tools/check_labels.py README.md
 
-Asks Bazel, so that targets made by macros count. Exits 1 and lists the labels
-that name none. BAZEL may name another Bazel, as for check_layers.py.
+Asks Bazel, so that targets made by macros count. A file is named by a link that
+is relative to the document. Exits 1 and lists what is missing. BAZEL may name another Bazel, as for check_layers.py.
 """
 
 import os
@@ -20,6 +20,13 @@ import tempfile
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 LABEL = re.compile(r"(?<![\w:/.-])(?:@tenon)?(//\w+(?:/\w+)*"
                    r"(?::[\w.-]*\w|/\.\.\.)?)(?![\w/:*-])")
+LINK = re.compile(r"\]\(([^)\s#]+)[^)\s]*\)")
+
+
+def broken_links(path, text):
+    """The relative links of the document `path` that lead to no file."""
+    return [link for link in LINK.findall(text) if "://" not in link
+            and not (ROOT / path).parent.joinpath(link).exists()]
 
 
 def labels_in(text):
@@ -62,16 +69,21 @@ def main(documents):
         documents = subprocess.run(
             ["git", "ls-files", "*.md", ":!CHANGELOG.md"], cwd=ROOT, capture_output=True,
             text=True, check=True).stdout.split()
-    named = {path: labels_in((ROOT / path).read_text()) for path in documents}
+    texts = {path: (ROOT / path).read_text() for path in documents}
+    broken = [f"{path}: there is no file {link}"
+              for path, text in texts.items()
+              for link in broken_links(path, text)]
+    named = {path: labels_in(text) for path, text in texts.items()}
     everything = set().union(*named.values())
     gone, complaints = missing(everything, query)
-    for path, labels in named.items():
-        for label in sorted(labels & gone):
-            print(f"{path}: there is no target {label}")
+    broken += [f"{path}: there is no target {label}"
+               for path, labels in named.items()
+               for label in sorted(labels & gone)]
     if gone:
         print(complaints, file=sys.stderr)
+    print(*broken, sep="\n")
     print(f"{len(everything)} labels named, {len(gone)} of them missing")
-    return 1 if gone or not everything else 0
+    return 1 if broken or not everything else 0
 
 
 if __name__ == "__main__":

@@ -53,6 +53,15 @@ class CheckLabelsTest(unittest.TestCase):
                                   "//visibility:public"}, self.fail),
             (set(), ""))
 
+    def test_links_lead_to_files(self):
+        (self.root / "docs").mkdir()
+        (self.root / "README.md").touch()
+        self.assertEqual(
+            check_labels.broken_links(
+                "docs/a.md", "[a](../README.md#top) [b](#here) [c](b.md)\n"
+                "[d](https://example.org/x.md)"),
+            ["b.md"])
+
     def test_a_folder_that_is_not_there_is_missing(self):
         gone, _ = check_labels.missing({"//none/...", "//none"},
                                        lambda _: (set(), ""))
