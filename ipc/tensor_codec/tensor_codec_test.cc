@@ -45,13 +45,13 @@ class TensorCodecTest : public testing::Test {
   TensorCodecTest() : fds_(FdBoard::Create().value()) {}
 
   std::unique_ptr<TensorEncoder> NewEncoder(std::shared_ptr<Arena> arena = {}) {
-    auto fds = PublishedTensorFds::On(
+    auto published = PublishedTensorFds::On(
         [this](absl::string_view bytes, absl::Span<const int> fds) {
           ++published_;
           return fds_.Publish(bytes, fds);
         });
-    return std::make_unique<TensorEncoder>(*std::move(fds), std::move(arena),
-                                           "codec");
+    return std::make_unique<TensorEncoder>(*std::move(published),
+                                           std::move(arena), "codec");
   }
 
   // As the next message.
