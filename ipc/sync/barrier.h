@@ -33,7 +33,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "tenon/ipc/sync/internal/robust_mutex.h"
-#include "tenon/ipc/sync/internal/robust_row.h"
+#include "tenon/ipc/sync/internal/robust_slot.h"
 #include "tenon/ipc/sync/internal/sync_block.h"
 #include "tenon/shm/base/atomics.h"
 #include "tenon/shm/base/deadline.h"

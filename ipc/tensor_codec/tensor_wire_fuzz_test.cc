@@ -12,7 +12,7 @@
 //
 // As a test it replays testdata/tensor_wire_fuzz and mutations of it. As a
 // fuzzer: clang++ -std=c++20 -DTENON_FUZZ -fsanitize=fuzzer,address,undefined,
-// with the sources of //ipc/tensor_codec:tensor_shelf and
+// with the sources of //ipc/tensor_codec:tensor_fds and
 // //ipc/tensor_codec:tensor_wire and their dependencies.
 
 #include <fcntl.h>
@@ -30,8 +30,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "tenon/ipc/queue/fd_shelf.h"
-#include "tenon/ipc/tensor_codec/tensor_shelf.h"
+#include "tenon/ipc/queue/fd_board.h"
+#include "tenon/ipc/tensor_codec/tensor_fds.h"
 #include "tenon/ipc/tensor_codec/tensor_wire.h"
 #include "tenon/shm/base/unique_fd.h"
 

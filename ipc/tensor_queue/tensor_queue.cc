@@ -20,7 +20,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "tenon/ipc/queue/fd_shelf.h"
+#include "tenon/ipc/queue/fd_board.h"
 #include "tenon/ipc/tensor_queue/tensor_reaper.h"
 #include "tenon/shm/base/crash_point.h"
 #include "tenon/shm/base/status_macros.h"

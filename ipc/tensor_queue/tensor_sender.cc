@@ -19,7 +19,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
-#include "tenon/ipc/tensor_codec/tensor_shelf.h"
+#include "tenon/ipc/tensor_codec/tensor_fds.h"
 #include "tenon/shm/arena/arena_tensor.h"
 #include "tenon/shm/base/crash_point.h"
 #include "tenon/shm/base/status_macros.h"

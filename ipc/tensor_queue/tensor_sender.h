@@ -21,7 +21,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "dlpack/dlpack.h"
-#include "tenon/ipc/doorbell/turn.h"
+#include "tenon/ipc/doorbell/timed_mutex.h"
 #include "tenon/ipc/queue/internal/queue_core.h"
 #include "tenon/ipc/tensor_codec/tensor_decoder.h"
 #include "tenon/ipc/tensor_codec/tensor_encoder.h"

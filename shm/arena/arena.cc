@@ -26,7 +26,7 @@
 #include "tenon/shm/arena/internal/reclaimer.h"
 #include "tenon/shm/arena/internal/segment_table.h"
 #include "tenon/shm/arena/internal/size_class.h"
-#include "tenon/shm/arena/shortage_hook.h"
+#include "tenon/shm/arena/reclaim_hook.h"
 #include "tenon/shm/base/atomics.h"
 #include "tenon/shm/base/fork_count.h"
 #include "tenon/shm/base/status_macros.h"

@@ -18,7 +18,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "tenon/ipc/tensor_queue/tensor_reaper.h"
-#include "tenon/shm/arena/shortage_hook.h"
+#include "tenon/shm/arena/reclaim_hook.h"
 #include "tenon/shm/base/crash_point.h"
 #include "tenon/shm/base/deadline.h"
 #include "tenon/shm/base/fork_count.h"

@@ -22,7 +22,7 @@
 #include "absl/status/status.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tenon/ipc/queue/fd_shelf.h"
+#include "tenon/ipc/queue/fd_board.h"
 #include "tenon/ipc/queue/queue_handle.h"
 #include "tenon/ipc/queue/queue_testing.h"
 #include "tenon/shm/base/deadline.h"

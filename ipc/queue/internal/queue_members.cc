@@ -14,7 +14,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "tenon/ipc/queue/fd_shelf.h"
+#include "tenon/ipc/queue/fd_board.h"
 #include "tenon/ipc/queue/internal/queue_group.h"
 #include "tenon/ipc/queue/internal/queue_layout.h"
 #include "tenon/shm/base/atomics.h"

@@ -23,7 +23,7 @@
 #include "tenon/shm/arena/arena.h"
 #include "tenon/shm/arena/arena_testing.h"
 #include "tenon/shm/arena/attached_arena.h"
-#include "tenon/shm/arena/shortage_hook.h"
+#include "tenon/shm/arena/reclaim_hook.h"
 #include "tenon/shm/base/deadline.h"
 #include "tenon/shm/segment/sharing_strategy.h"
 #include "tenon/shm/testing/status_matchers.h"

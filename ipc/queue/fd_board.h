@@ -16,8 +16,8 @@
 // that the message at the front is complete at every instant; Read() sees the
 // former one until then.
 
-#ifndef TENON_IPC_QUEUE_FD_SHELF_H_
-#define TENON_IPC_QUEUE_FD_SHELF_H_
+#ifndef TENON_IPC_QUEUE_FD_BOARD_H_
+#define TENON_IPC_QUEUE_FD_BOARD_H_
 
 #include <array>
 #include <cstddef>
@@ -118,4 +118,4 @@ class FdBoard {
 
 }  // namespace tenon
 
-#endif  // TENON_IPC_QUEUE_FD_SHELF_H_
+#endif  // TENON_IPC_QUEUE_FD_BOARD_H_

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-#include "tenon/ipc/queue/fd_shelf.h"
+#include "tenon/ipc/queue/fd_board.h"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -252,7 +252,7 @@ TEST(FdBoardTest, NeverFillsUp) {
 TEST(FdBoardTest, WriterKilledAtEachPoint) {
   FdBoard board = MakeBoard();
   KillScenario scenario;
-  scenario.name = "fd_shelf";
+  scenario.name = "fd_board";
   scenario.points = "fd_board.";
   scenario.prepare = [&] {
     ASSERT_THAT(board.Clear(), IsOk());

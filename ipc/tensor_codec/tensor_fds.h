@@ -9,8 +9,8 @@
 // is room, so that each is published once; and segments of single tensors, each
 // under a key, for as long as a message in flight names them.
 
-#ifndef TENON_IPC_TENSOR_CODEC_TENSOR_SHELF_H_
-#define TENON_IPC_TENSOR_CODEC_TENSOR_SHELF_H_
+#ifndef TENON_IPC_TENSOR_CODEC_TENSOR_FDS_H_
+#define TENON_IPC_TENSOR_CODEC_TENSOR_FDS_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -27,7 +27,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
-#include "tenon/ipc/queue/fd_shelf.h"
+#include "tenon/ipc/queue/fd_board.h"
 #include "tenon/shm/arena/arena_offer.h"
 #include "tenon/shm/arena/block_descriptor.h"
 #include "tenon/shm/base/random_id.h"
@@ -154,4 +154,4 @@ class ReceivedTensorFds {
 
 }  // namespace tenon
 
-#endif  // TENON_IPC_TENSOR_CODEC_TENSOR_SHELF_H_
+#endif  // TENON_IPC_TENSOR_CODEC_TENSOR_FDS_H_

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-#include "tenon/ipc/tensor_codec/tensor_shelf.h"
+#include "tenon/ipc/tensor_codec/tensor_fds.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -19,7 +19,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "tenon/ipc/channel/archive.h"
-#include "tenon/ipc/queue/fd_shelf.h"
+#include "tenon/ipc/queue/fd_board.h"
 #include "tenon/shm/arena/arena_offer.h"
 #include "tenon/shm/base/posix_error.h"
 #include "tenon/shm/base/status_macros.h"

@@ -5,8 +5,8 @@
 // senders of this process may still retain sent blocks that receivers have
 // claimed since, and find that out only by polling. Internal to Tenon.
 
-#ifndef TENON_SHM_ARENA_SHORTAGE_HOOK_H_
-#define TENON_SHM_ARENA_SHORTAGE_HOOK_H_
+#ifndef TENON_SHM_ARENA_RECLAIM_HOOK_H_
+#define TENON_SHM_ARENA_RECLAIM_HOOK_H_
 
 #include <atomic>
 
@@ -35,4 +35,4 @@ inline void CallShortageHook() {
 
 }  // namespace tenon
 
-#endif  // TENON_SHM_ARENA_SHORTAGE_HOOK_H_
+#endif  // TENON_SHM_ARENA_RECLAIM_HOOK_H_

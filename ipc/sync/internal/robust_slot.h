@@ -4,8 +4,8 @@
 // RobustSlot: the slot of one waiting thread in a Condition or a Barrier. The
 // thread holds the slot's mutex while it waits, so that its death is noticed.
 
-#ifndef TENON_IPC_SYNC_INTERNAL_ROBUST_ROW_H_
-#define TENON_IPC_SYNC_INTERNAL_ROBUST_ROW_H_
+#ifndef TENON_IPC_SYNC_INTERNAL_ROBUST_SLOT_H_
+#define TENON_IPC_SYNC_INTERNAL_ROBUST_SLOT_H_
 
 #include <errno.h>
 
@@ -76,4 +76,4 @@ static_assert(sizeof(RobustSlot) == 64);
 
 }  // namespace tenon
 
-#endif  // TENON_IPC_SYNC_INTERNAL_ROBUST_ROW_H_
+#endif  // TENON_IPC_SYNC_INTERNAL_ROBUST_SLOT_H_

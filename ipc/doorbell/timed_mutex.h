@@ -7,8 +7,8 @@
 //   TimedMutexLock lock(&mutex, deadline);
 //   if (!lock.held()) return absl::DeadlineExceededError("...");
 
-#ifndef TENON_IPC_DOORBELL_TURN_H_
-#define TENON_IPC_DOORBELL_TURN_H_
+#ifndef TENON_IPC_DOORBELL_TIMED_MUTEX_H_
+#define TENON_IPC_DOORBELL_TIMED_MUTEX_H_
 
 #include <atomic>
 #include <cstdint>
@@ -87,4 +87,4 @@ class TimedMutexLock {
 
 }  // namespace tenon
 
-#endif  // TENON_IPC_DOORBELL_TURN_H_
+#endif  // TENON_IPC_DOORBELL_TIMED_MUTEX_H_

@@ -5,8 +5,8 @@
 // tasks) with its own view of the membership: which participants to ring, and
 // for whose death to wait. Internal to Queue (queue.h).
 
-#ifndef TENON_IPC_QUEUE_INTERNAL_QUEUE_SIDE_H_
-#define TENON_IPC_QUEUE_INTERNAL_QUEUE_SIDE_H_
+#ifndef TENON_IPC_QUEUE_INTERNAL_QUEUE_ENDPOINT_H_
+#define TENON_IPC_QUEUE_INTERNAL_QUEUE_ENDPOINT_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -19,7 +19,7 @@
 #include "absl/status/statusor.h"
 #include "tenon/ipc/doorbell/doorbell.h"
 #include "tenon/ipc/doorbell/sleep_protocol.h"
-#include "tenon/ipc/doorbell/turn.h"
+#include "tenon/ipc/doorbell/timed_mutex.h"
 #include "tenon/ipc/queue/internal/queue_group.h"
 #include "tenon/shm/base/deadline.h"
 
@@ -104,4 +104,4 @@ class QueueEndpoint {
 
 }  // namespace tenon
 
-#endif  // TENON_IPC_QUEUE_INTERNAL_QUEUE_SIDE_H_
+#endif  // TENON_IPC_QUEUE_INTERNAL_QUEUE_ENDPOINT_H_

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-#include "tenon/ipc/queue/fd_shelf.h"
+#include "tenon/ipc/queue/fd_board.h"
 
 #include <errno.h>
 #include <sys/socket.h>
