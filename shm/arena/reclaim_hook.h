@@ -17,18 +17,18 @@ namespace tenon {
 // allocate.
 using ShortageHook = void (*)();
 
-namespace internal_shortage_hook {
+namespace internal_reclaim_hook {
 inline constinit std::atomic<ShortageHook> hook{nullptr};
-}  // namespace internal_shortage_hook
+}  // namespace internal_reclaim_hook
 
 // One hook for the process, never removed; inherited by forked children.
 inline void SetShortageHook(ShortageHook hook) {
-  internal_shortage_hook::hook.store(hook, std::memory_order_release);
+  internal_reclaim_hook::hook.store(hook, std::memory_order_release);
 }
 
 inline void CallShortageHook() {
   const ShortageHook hook =
-      internal_shortage_hook::hook.load(std::memory_order_acquire);
+      internal_reclaim_hook::hook.load(std::memory_order_acquire);
   if (hook != nullptr) [[unlikely]]
     hook();
 }
