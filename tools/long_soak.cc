@@ -540,12 +540,12 @@ class Hub {
     const bool empty = Becomes([&] {
       if (!arena_->Trim().ok()) return false;
       const ArenaUse use = arena_->Use();
-      return use.blocks_in_use == 0 && use.blocks_let_go == 0;
+      return use.blocks_in_use == 0 && use.blocks_released == 0;
     });
     if (!empty) {
       return absl::InternalError(absl::StrCat(
           "leaked blocks of the hub's arena: ", arena_->Use().blocks_in_use,
-          " in use, ", arena_->Use().blocks_let_go, " released"));
+          " in use, ", arena_->Use().blocks_released, " released"));
     }
     if (++measurements_ <= 2) {
       hub_before_ = TakeHoldings(0);

@@ -72,10 +72,10 @@ class World {
     EXPECT_TRUE(Becomes([&] {
       EXPECT_THAT(arena->Trim(), IsOk());
       const ArenaUse use = arena->Use();
-      return use.blocks_in_use == 0 && use.blocks_let_go == 0;
+      return use.blocks_in_use == 0 && use.blocks_released == 0;
     })) << "in use: "
         << arena->Use().blocks_in_use
-        << ", let go: " << arena->Use().blocks_let_go;
+        << ", let go: " << arena->Use().blocks_released;
   }
 
   void Forward(Peer& self) {

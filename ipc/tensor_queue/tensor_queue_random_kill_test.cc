@@ -132,7 +132,7 @@ class RandomKills {
     EXPECT_TRUE(Becomes([&] {
       EXPECT_THAT(arena_->Trim(), IsOk());
       const ArenaUse use = arena_->Use();
-      return use.blocks_in_use == 0 && use.blocks_let_go == 0;
+      return use.blocks_in_use == 0 && use.blocks_released == 0;
     }));
   }
 

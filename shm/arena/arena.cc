@@ -140,7 +140,7 @@ size_t RetireIdleSegments(ArenaParts& parts) {
 }
 
 absl::StatusOr<OwnedBlock*> TryTake(ArenaParts& parts, size_t block_bytes) {
-  CallShortageHook();
+  CallReclaimHook();
   const size_t size_class = SizeClassOf(block_bytes);
   BlockShelves& shelves = parts.shelves;
   std::lock_guard lock(parts.mutex);
@@ -264,7 +264,7 @@ absl::Status Arena::CheckHolder(const RandomId& column, size_t more_bytes) {
 
 absl::StatusOr<size_t> Arena::Trim() {
   TENON_RETURN_IF_ERROR(parts_->CheckUsable());
-  CallShortageHook();
+  CallReclaimHook();
   std::lock_guard lock(parts_->mutex);
   parts_->reclaimer.ReclaimAll();
   return RetireIdleSegments(*parts_);

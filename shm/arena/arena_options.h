@@ -58,9 +58,9 @@ struct ArenaOptions {
 // See Arena::Use().
 struct ArenaUse {
   size_t segments = 0;
-  size_t segment_bytes = 0;  // Counted against the quota.
-  size_t blocks_in_use = 0;  // Held by the owner.
-  size_t blocks_let_go = 0;  // Released by the owner; not reclaimed yet.
+  size_t segment_bytes = 0;    // Counted against the quota.
+  size_t blocks_in_use = 0;    // Held by the owner.
+  size_t blocks_released = 0;  // Released by the owner; not reclaimed yet.
   size_t blocks_free = 0;
   size_t attached = 0;  // Attached processes.
   uint64_t tests = 0;   // Tests of single blocks for being free.

@@ -157,7 +157,7 @@ TEST_F(ArenaTensorTest, ManySmallOnesInOneBlock) {
 
   sent.clear();
   got.resize(1);
-  EXPECT_EQ(arena_->Use().blocks_let_go, 1u);
+  EXPECT_EQ(arena_->Use().blocks_released, 1u);
   got.clear();
   EXPECT_THAT(arena_->Trim(), IsOk());
   EXPECT_EQ(arena_->Use().segments, 0u);
@@ -235,7 +235,7 @@ TEST_F(ArenaTensorTest, IsInertInAForkedChild) {
   // The child released nothing.
   sent = Tensor();
   EXPECT_THAT(arena_->Trim(), IsOk());
-  EXPECT_EQ(arena_->Use().blocks_let_go, 1u);
+  EXPECT_EQ(arena_->Use().blocks_released, 1u);
 }
 
 }  // namespace

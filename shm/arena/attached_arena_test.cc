@@ -47,7 +47,7 @@ class AttachedArenaTest : public testing::TestWithParam<SharingStrategy> {
                           .max_blocks = 8192})
         .value();
   }
-  size_t BlocksLetGo() { return arena_->Use().blocks_let_go; }
+  size_t BlocksReleased() { return arena_->Use().blocks_released; }
 
   const std::shared_ptr<Arena> arena_ = MakeArena(SegmentKind::kOwnerWritten);
   Block block_ = arena_->TryAllocate(4096).value();
@@ -100,7 +100,7 @@ TEST_P(AttachedArenaTest, EveryWrongNumberIsRefused) {
   // And none of them has a hold now.
   block_.Reset();
   EXPECT_THAT(arena_->Trim(), IsOk());
-  EXPECT_EQ(BlocksLetGo(), 0u);
+  EXPECT_EQ(BlocksReleased(), 0u);
 }
 
 TEST_P(AttachedArenaTest, PartsOfABlockAreTheBytesThatWereNamed) {
@@ -125,7 +125,7 @@ TEST_P(AttachedArenaTest, HoldsMoveAndAreReleasedOnce) {
   block_.Reset();
   const auto is_held = [&] {
     EXPECT_THAT(arena_->Trim(), IsOk());
-    return BlocksLetGo() == 1;
+    return BlocksReleased() == 1;
   };
   Hold moved = std::move(hold);
   EXPECT_EQ(hold.data(), nullptr);  // NOLINT(bugprone-use-after-move)
@@ -265,7 +265,7 @@ TEST_P(AttachedArenaTest, ForkedChildCanDoNothingWithIt) {
   }));
   block_.Reset();
   EXPECT_THAT(arena_->Trim(), IsOk());
-  EXPECT_EQ(BlocksLetGo(), 1u);
+  EXPECT_EQ(BlocksReleased(), 1u);
   EXPECT_EQ(arena_->Use().attached, 1u);
   EXPECT_EQ(hold.data()[0], std::byte{42});
 }

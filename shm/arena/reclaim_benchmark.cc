@@ -3,14 +3,14 @@
 
 // The cost of reclaiming 64 blocks that were described and have no holder.
 //
-// BM_TakeBack_Columns: by the number of attached processes; here one process
+// BM_Reclaim_Columns: by the number of attached processes; here one process
 // attached that many times, each time with separate cells. Alternates with the
 // limit of a test that may not rely on earlier reads: four calls of recvmsg()
 // on an empty socket, and four passes over the 64 cells of each column.
 // Counters, medians, for one block:
 //   ns, limit_ns, ratio
 //
-// BM_TakeBack_WhileOthersStream: while the given number of processes claim and
+// BM_Reclaim_WhileOthersStream: while the given number of processes claim and
 // release other blocks of the same segment, without a pause.
 //   failed               share of the tests that did not find a block free
 //   claims_per_test      of the others meanwhile
@@ -159,11 +159,11 @@ absl::Status MeasureColumns(benchmark::State& state) {
   return absl::OkStatus();
 }
 
-void BM_TakeBack_Columns(benchmark::State& state) {
+void BM_Reclaim_Columns(benchmark::State& state) {
   const absl::Status status = MeasureColumns(state);
   if (!status.ok()) state.SkipWithError(status.ToString().c_str());
 }
-BENCHMARK(BM_TakeBack_Columns)->ArgName("columns")->Arg(1)->Arg(8)->Arg(64);
+BENCHMARK(BM_Reclaim_Columns)->ArgName("columns")->Arg(1)->Arg(8)->Arg(64);
 
 // --- While peers stream. ---
 
@@ -259,11 +259,11 @@ absl::Status MeasureWhileOthersStream(benchmark::State& state) {
   return absl::OkStatus();
 }
 
-void BM_TakeBack_WhileOthersStream(benchmark::State& state) {
+void BM_Reclaim_WhileOthersStream(benchmark::State& state) {
   const absl::Status status = MeasureWhileOthersStream(state);
   if (!status.ok()) state.SkipWithError(status.ToString().c_str());
 }
-BENCHMARK(BM_TakeBack_WhileOthersStream);
+BENCHMARK(BM_Reclaim_WhileOthersStream);
 
 }  // namespace
 }  // namespace tenon

@@ -15,19 +15,19 @@ namespace tenon {
 // Releases sent blocks that receivers have claimed; never blocks. Called by any
 // thread that allocates or trims, with no lock of an arena held; must not
 // allocate.
-using ShortageHook = void (*)();
+using ReclaimHook = void (*)();
 
 namespace internal_reclaim_hook {
-inline constinit std::atomic<ShortageHook> hook{nullptr};
+inline constinit std::atomic<ReclaimHook> hook{nullptr};
 }  // namespace internal_reclaim_hook
 
 // One hook for the process, never removed; inherited by forked children.
-inline void SetShortageHook(ShortageHook hook) {
+inline void SetReclaimHook(ReclaimHook hook) {
   internal_reclaim_hook::hook.store(hook, std::memory_order_release);
 }
 
-inline void CallShortageHook() {
-  const ShortageHook hook =
+inline void CallReclaimHook() {
+  const ReclaimHook hook =
       internal_reclaim_hook::hook.load(std::memory_order_acquire);
   if (hook != nullptr) [[unlikely]]
     hook();

@@ -264,7 +264,7 @@ void Attachments::ReceivePackets() {
     Packet packet;
     const Peeked peeked = Peek(packet);
     if (peeked != Peeked::kPacket) return;
-    if (i == 0) BuryEnded();
+    if (i == 0) RemoveExited();
     status_ = Handle(packet);
     if (!status_.ok()) {
       // It stays in the inbox, and no block is reclaimed before it is received.
@@ -400,7 +400,7 @@ absl::Status Attachments::MakeRoomFor(const Packet& packet) {
   const auto has_too_many = [&] {
     return CountOf(packet.sender) >= kMaxOfOneProcess;
   };
-  if (is_full() || has_too_many()) BuryEnded();
+  if (is_full() || has_too_many()) RemoveExited();
   if (has_too_many()) {
     return absl::InvalidArgumentError(
         absl::StrCat("pid ", packet.sender, " has ", kMaxOfOneProcess,
@@ -502,7 +502,7 @@ absl::Status Attachments::Reserve(uint64_t first, uint64_t count) {
   return absl::OkStatus();
 }
 
-size_t Attachments::BuryEnded() {
+size_t Attachments::RemoveExited() {
   std::vector<pollfd> ends;
   ends.reserve(2 * (attached_.size() + unseen_.size()));
   const auto watch = [&ends](const auto& one) {

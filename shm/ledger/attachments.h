@@ -54,7 +54,7 @@ struct Attachment {
   UniqueFd column_fd;
   size_t cells_at = 0;  // In bytes of the column.
   ControlView view;     // Of its cells.
-  uint64_t moved = 0;   // See NoteMoved().
+  uint64_t moved = 0;   // See CountMoved().
 
   const SharedWord<uint64_t>* cells() const {
     return reinterpret_cast<const SharedWord<uint64_t>*>(view.data());
@@ -115,12 +115,12 @@ class Attachments {
 
   // Counts a test that failed because the process at this index claimed and
   // released meanwhile.
-  void NoteMoved(size_t index) { ++attached_[index].moved; }
+  void CountMoved(size_t index) { ++attached_[index].moved; }
 
   // Removes processes that have died or detached. Indexes change. Returns their
   // number, including refused ones. One system call for each RLIMIT_NOFILE
   // descriptors.
-  size_t BuryEnded();
+  size_t RemoveExited();
 
   // The reason why no block can be reclaimed now: a message could not be
   // received because a limit here is exhausted (descriptors, mappings, number

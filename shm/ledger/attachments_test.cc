@@ -109,7 +109,7 @@ TEST_F(AttachmentsTest, NobodyIsAttachedAtFirst) {
   attachments_.Receive();
   EXPECT_THAT(attachments_.status(), IsOk());
   EXPECT_TRUE(attachments_.columns().empty());
-  EXPECT_EQ(attachments_.BuryEnded(), 0u);
+  EXPECT_EQ(attachments_.RemoveExited(), 0u);
 }
 
 TEST_F(AttachmentsTest, WhoAttachesIsKnownAndReadable) {
@@ -129,7 +129,7 @@ TEST_F(AttachmentsTest, WhoAttachesIsKnownAndReadable) {
   EXPECT_EQ(StdAtomics::Load(attachments_.columns()[0][kBlocks - 1],
                              std::memory_order_relaxed),
             77u);
-  attachments_.NoteMoved(0);
+  attachments_.CountMoved(0);
   EXPECT_EQ(attachments_.attached()[0].moved, 1u);
 }
 
@@ -145,10 +145,10 @@ TEST_F(AttachmentsTest, RequestOfTheLibraryAttachesAndTheLeaseDetaches) {
       IsOk());
   ReceiveAll();
   EXPECT_EQ(attachments_.attached().size(), 1u);
-  EXPECT_EQ(attachments_.BuryEnded(), 0u);
+  EXPECT_EQ(attachments_.RemoveExited(), 0u);
   EXPECT_FALSE(IsReadable(parts.lease.get()));
   parts.End();
-  EXPECT_EQ(attachments_.BuryEnded(), 1u);
+  EXPECT_EQ(attachments_.RemoveExited(), 1u);
   EXPECT_EQ(attachments_.attached().size(), 0u);
   EXPECT_EQ(attachments_.columns().size(), 0u);
   EXPECT_TRUE(IsReadable(parts.lease.get()));
@@ -163,9 +163,9 @@ TEST_F(AttachmentsTest, LeaseThatHangsUpDetaches) {
     ReceiveAll();
     ASSERT_EQ(send(attach.lease.get(), text.data(), text.size(), 0),
               static_cast<ssize_t>(text.size()));
-    EXPECT_EQ(attachments_.BuryEnded(), 0u);
+    EXPECT_EQ(attachments_.RemoveExited(), 0u);
     attach.lease.Reset();
-    EXPECT_EQ(attachments_.BuryEnded(), 1u);
+    EXPECT_EQ(attachments_.RemoveExited(), 1u);
   }
 }
 
@@ -214,7 +214,7 @@ TEST_F(AttachmentsTest, NothingIsReclaimedWhileOneThatWasRefusedLives) {
     for (int i = 0; i < 3; ++i) {
       attachments_.Receive();
       EXPECT_FALSE(attachments_.IsEmpty());
-      EXPECT_EQ(attachments_.BuryEnded(), 0u);
+      EXPECT_EQ(attachments_.RemoveExited(), 0u);
       EXPECT_THAT(attachments_.status(),
                   StatusIs(kResourceExhausted,
                            HasSubstr(absl::StrCat("pid ", getpid(),
@@ -234,13 +234,13 @@ TEST_F(AttachmentsTest, NothingIsReclaimedWhileOneThatWasRefusedLives) {
     } else {
       attach.End();
     }
-    EXPECT_EQ(attachments_.BuryEnded(), 1u);
+    EXPECT_EQ(attachments_.RemoveExited(), 1u);
     EXPECT_TRUE(attachments_.IsEmpty());
     attachments_.Receive();
     EXPECT_THAT(attachments_.status(), IsOk());
     EXPECT_EQ(attachments_.attached().size(), 1u);
     again.End();
-    EXPECT_EQ(attachments_.BuryEnded(), 1u);
+    EXPECT_EQ(attachments_.RemoveExited(), 1u);
   }
   EXPECT_EQ(attachments_.refused(), 2u);
 }
@@ -255,7 +255,7 @@ TEST_F(AttachmentsTest, WhatHasEndedDoesNotCountAgainstTheLimit) {
   }
   ReceiveAll();
   EXPECT_EQ(attachments_.refused(), 0u);
-  EXPECT_EQ(attachments_.attached().size() - attachments_.BuryEnded(), 3u);
+  EXPECT_EQ(attachments_.attached().size() - attachments_.RemoveExited(), 3u);
 }
 
 // poll() takes no more descriptors at once than this.
@@ -273,7 +273,7 @@ TEST_F(AttachmentsTest, TheEndedAreSeenBelowALoweredLimitOfDescriptors) {
   for (const rlim_t most : {7, 1}) {
     const rlimit few = {most, before.rlim_max};
     ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &few), 0);
-    const size_t ended = attachments_.BuryEnded();
+    const size_t ended = attachments_.RemoveExited();
     ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
     EXPECT_EQ(ended, most == 7 ? 2u : 1u);
     leases[1].End();
@@ -447,11 +447,11 @@ TEST_F(AttachmentsTest, TheDeadAreBuried) {
     }));
     ASSERT_TRUE(of_the_living.Send(attachments_.socket()));
     attachments_.Receive();
-    EXPECT_EQ(attachments_.BuryEnded(), 0u);
+    EXPECT_EQ(attachments_.RemoveExited(), 0u);
     ASSERT_EQ(attachments_.attached().size(), 2u);
     EXPECT_EQ(attachments_.attached()[0].pid, child.pid());
     child.Kill();
-    EXPECT_EQ(attachments_.BuryEnded(), 1u);
+    EXPECT_EQ(attachments_.RemoveExited(), 1u);
     ASSERT_EQ(attachments_.attached().size(), 1u);
     EXPECT_EQ(attachments_.columns()[0], attachments_.attached()[0].cells());
     EXPECT_EQ(attachments_.attached()[0].pid, getpid());
@@ -492,7 +492,7 @@ TEST_F(AttachmentsTest, AfterAShutDownWhatWasSentIsReceivedAndNothingElse) {
     }
     // Ending needs no inbox.
     attach.End();
-    EXPECT_GE(owner.BuryEnded(), 1u);
+    EXPECT_GE(owner.RemoveExited(), 1u);
   }
 }
 

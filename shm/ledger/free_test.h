@@ -43,14 +43,14 @@ struct BlockVerdict {
 
 // The progress of a candidate for reclaiming. The caller keeps it between
 // attempts.
-struct TakeBackCandidate {
+struct ReclaimCandidate {
   uint32_t block = 0;
   bool generation_bumped = false;
   BlockVerdict verdict;
 
   // No process holds the block, or ever will under a generation published
   // before.
-  bool IsTakenBack() const {
+  bool IsReclaimed() const {
     return generation_bumped && verdict.kind == BlockVerdict::kQuiet;
   }
 };
@@ -83,17 +83,17 @@ class FreeTest {
   using Word = SharedWord<uint64_t>;
   using Columns = absl::Span<const Word* const>;
 
-  // Reclaims those `candidates` that are free. If IsTakenBack() is true
+  // Reclaims those `candidates` that are free. If IsReclaimed() is true
   // afterwards, no process holds or will ever hold the block under a generation
   // published before; the caller may reuse it at once. The others remain
   // candidates. `generations` is indexed by block, and written by the caller
   // alone. Does not block; bounded by the number of candidates times the number
   // of columns, whatever the holders do.
-  void TakeBack(Inbox& inbox, Word* generations,
-                absl::Span<TakeBackCandidate> candidates) {
+  void Reclaim(Inbox& inbox, Word* generations,
+               absl::Span<ReclaimCandidate> candidates) {
     Test(inbox, candidates, P::kFirstTest);  // model: own 2, 3
     bool any = false;
-    for (TakeBackCandidate& c : candidates) {
+    for (ReclaimCandidate& c : candidates) {
       if (c.verdict.kind != BlockVerdict::kQuiet) continue;
       any = true;
       if (c.generation_bumped) continue;
@@ -116,30 +116,30 @@ class FreeTest {
 
   // In the second test only blocks that were quiet in the first matter; reading
   // the others again is harmless.
-  void Test(Inbox& inbox, absl::Span<TakeBackCandidate> candidates,
+  void Test(Inbox& inbox, absl::Span<ReclaimCandidate> candidates,
             std::memory_order order) {
     for (int attempt = 0; attempt < kPatience; ++attempt) {
       inbox.Receive();  // model: own 2, 4: receive
       Pass(inbox.columns(), candidates, order);
       if (!P::kInboxAfterPasses || inbox.IsEmpty()) return Count(candidates);
     }
-    for (TakeBackCandidate& c : candidates) {
+    for (ReclaimCandidate& c : candidates) {
       c.verdict = {BlockVerdict::kUnknown, 0};
     }
     Count(candidates);
   }
 
-  void Count(absl::Span<const TakeBackCandidate> candidates) {
+  void Count(absl::Span<const ReclaimCandidate> candidates) {
     tests_ += candidates.size();
-    for (const TakeBackCandidate& c : candidates) {
+    for (const ReclaimCandidate& c : candidates) {
       failures_ += c.verdict.kind != BlockVerdict::kQuiet;
     }
   }
 
-  void Pass(Columns columns, absl::Span<TakeBackCandidate> candidates,
+  void Pass(Columns columns, absl::Span<ReclaimCandidate> candidates,
             std::memory_order order) {
     seen_.resize(columns.size() * candidates.size());
-    for (TakeBackCandidate& c : candidates) {
+    for (ReclaimCandidate& c : candidates) {
       c.verdict = {BlockVerdict::kQuiet, 0};
     }
     // All columns once before any is read again: a block may be forwarded from
@@ -154,7 +154,7 @@ class FreeTest {
   }
 
   void ReadFirst(const Word* cells, uint32_t column,
-                 absl::Span<TakeBackCandidate> candidates,
+                 absl::Span<ReclaimCandidate> candidates,
                  std::memory_order order) {
     uint64_t* seen = &seen_[column * candidates.size()];
     for (size_t b = 0; b < candidates.size(); ++b) {
@@ -167,7 +167,7 @@ class FreeTest {
   }
 
   void ReadAgain(const Word* cells, uint32_t column,
-                 absl::Span<TakeBackCandidate> candidates,
+                 absl::Span<ReclaimCandidate> candidates,
                  std::memory_order order) {
     const uint64_t* seen = &seen_[column * candidates.size()];
     for (size_t b = 0; b < candidates.size(); ++b) {

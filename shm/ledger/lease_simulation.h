@@ -124,7 +124,7 @@ class LeaseSimulation {
     SimVar<uint64_t> bytes{"other bytes"};
     TheInbox inbox;
     TheFreeTest free_test;
-    TakeBackCandidate candidate;
+    ReclaimCandidate candidate;
   };
 
   void AddHop(int hop, int process) {
@@ -412,17 +412,17 @@ class LeaseSimulation {
   }
 
   void Reclaim(Word& generation) {
-    TakeBackCandidate candidate;
+    ReclaimCandidate candidate;
     while (!TakesBack(inbox_, free_test_, generation, candidate)) {
       SimAtomics::Pause();
     }
   }
 
   static bool TakesBack(TheInbox& inbox, TheFreeTest& test, Word& generation,
-                        TakeBackCandidate& candidate) {
-    test.TakeBack(inbox, &generation, absl::MakeSpan(&candidate, 1));
+                        ReclaimCandidate& candidate) {
+    test.Reclaim(inbox, &generation, absl::MakeSpan(&candidate, 1));
     if (candidate.verdict.kind == BlockVerdict::kHeld) inbox.SeeEnds();
-    return candidate.IsTakenBack();
+    return candidate.IsReclaimed();
   }
 
   // Waits until the receiver has acknowledged, or ended.

@@ -201,7 +201,7 @@ void StressOwner::Step() {
   for (const uint64_t block : here_) SendOut(block);
   here_.clear();
   if (!self_.Step()) sched_yield();
-  TakeBack();
+  Reclaim();
 }
 
 bool StressOwner::Drain(Deadline deadline) {
@@ -209,7 +209,7 @@ bool StressOwner::Drain(Deadline deadline) {
   while (!out_.empty()) {
     if (deadline.Remaining() <= absl::ZeroDuration()) return false;
     if (!self_.Step()) sched_yield();
-    TakeBack();
+    Reclaim();
   }
   return true;
 }
@@ -228,13 +228,13 @@ void StressOwner::SendOut(uint64_t block) {
   out_.push_back({static_cast<uint32_t>(block)});
 }
 
-void StressOwner::TakeBack() {
-  free_test_.TakeBack(inbox_, shared_.generations.data(), absl::MakeSpan(out_));
-  for (const TakeBackCandidate& c : out_) {
-    if (c.IsTakenBack()) here_.push_back(c.block);
+void StressOwner::Reclaim() {
+  free_test_.Reclaim(inbox_, shared_.generations.data(), absl::MakeSpan(out_));
+  for (const ReclaimCandidate& c : out_) {
+    if (c.IsReclaimed()) here_.push_back(c.block);
   }
   reclaimed_ += std::erase_if(
-      out_, [](const TakeBackCandidate& c) { return c.IsTakenBack(); });
+      out_, [](const ReclaimCandidate& c) { return c.IsReclaimed(); });
 }
 
 }  // namespace tenon

@@ -205,14 +205,14 @@ class StressOwner {
   };
 
   void SendOut(uint64_t block);
-  void TakeBack();
+  void Reclaim();
 
   StressShared& shared_;
   StressMember self_;
   Inbox inbox_;
   FreeTest<Inbox, YieldingAtomics> free_test_;
   std::vector<uint64_t> here_;  // Blocks.
-  std::vector<TakeBackCandidate> out_;
+  std::vector<ReclaimCandidate> out_;
   size_t joined_ = 1;
   uint64_t reclaimed_ = 0;
 };

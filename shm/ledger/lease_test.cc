@@ -86,25 +86,25 @@ class FakeInbox {
 
 class FreeTestTest : public testing::Test {
  protected:
-  void TakeBack() {
-    free_test_.TakeBack(inbox_, generations_.data(),
-                        absl::MakeSpan(candidates_));
+  void Reclaim() {
+    free_test_.Reclaim(inbox_, generations_.data(),
+                       absl::MakeSpan(candidates_));
   }
 
   FakeInbox inbox_;
   std::array<Word, kBlocks> generations_ = {};
-  std::array<TakeBackCandidate, kBlocks> candidates_ = {
-      TakeBackCandidate{0}, TakeBackCandidate{1}, TakeBackCandidate{2}};
+  std::array<ReclaimCandidate, kBlocks> candidates_ = {
+      ReclaimCandidate{0}, ReclaimCandidate{1}, ReclaimCandidate{2}};
   FreeTest<FakeInbox> free_test_;
 };
 
 TEST_F(FreeTestTest, TakesBackAllButWhatIsHeld) {
   const Word generation(0);
   ASSERT_TRUE(Lease<>::Claim(inbox_.cells[1][2], generation, 0));
-  TakeBack();
-  EXPECT_TRUE(candidates_[0].IsTakenBack());
-  EXPECT_TRUE(candidates_[1].IsTakenBack());
-  EXPECT_FALSE(candidates_[2].IsTakenBack());
+  Reclaim();
+  EXPECT_TRUE(candidates_[0].IsReclaimed());
+  EXPECT_TRUE(candidates_[1].IsReclaimed());
+  EXPECT_FALSE(candidates_[2].IsReclaimed());
   EXPECT_EQ(candidates_[2].verdict.kind, BlockVerdict::kHeld);
   EXPECT_EQ(candidates_[2].verdict.column, 1);
   EXPECT_EQ(Value(generations_[0]), 1);
@@ -117,16 +117,16 @@ TEST_F(FreeTestTest, TakesBackAllButWhatIsHeld) {
 // The generation was raised in an attempt whose second test then failed.
 TEST_F(FreeTestTest, RaisesTheGenerationOfACandidateOnce) {
   candidates_[0].generation_bumped = true;
-  TakeBack();
-  EXPECT_TRUE(candidates_[0].IsTakenBack());
+  Reclaim();
+  EXPECT_TRUE(candidates_[0].IsReclaimed());
   EXPECT_EQ(Value(generations_[0]), 0);
 }
 
 TEST_F(FreeTestTest, LosesPatienceWhenProcessesAttachWithoutEnd) {
   inbox_.restless = true;
-  TakeBack();
-  for (const TakeBackCandidate& c : candidates_) {
-    EXPECT_FALSE(c.IsTakenBack());
+  Reclaim();
+  for (const ReclaimCandidate& c : candidates_) {
+    EXPECT_FALSE(c.IsReclaimed());
     EXPECT_EQ(c.verdict.kind, BlockVerdict::kUnknown);
     EXPECT_EQ(Value(generations_[c.block]), 0);
   }

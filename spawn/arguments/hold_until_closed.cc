@@ -113,7 +113,7 @@ Keeper& TheKeeper() {
     if (keeper.compare_exchange_strong(there, made,
                                        std::memory_order_acq_rel)) {
       Enlist(made);
-      SetShortageHook(ReleaseClaimed);
+      SetReclaimHook(ReleaseClaimed);
       return *made;
     }
     delete made;

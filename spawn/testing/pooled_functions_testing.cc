@@ -113,7 +113,7 @@ TENON_POOL_FUNCTION(WaitWith);
 int64_t CountBlocks() {
   WorkersArena().Trim().IgnoreError();
   const ArenaUse use = WorkersArena().Use();
-  return static_cast<int64_t>(use.blocks_in_use + use.blocks_let_go);
+  return static_cast<int64_t>(use.blocks_in_use + use.blocks_released);
 }
 TENON_POOL_FUNCTION(CountBlocks);
 

@@ -58,12 +58,12 @@ inline testing::AssertionResult NothingIsLeftIn(Arena& arena) {
     arena.Trim().IgnoreError();
     const ArenaUse use = arena.Use();
     return use.segments == 0 && use.blocks_in_use == 0 &&
-           use.blocks_let_go == 0;
+           use.blocks_released == 0;
   });
   if (empty) return testing::AssertionSuccess();
   const ArenaUse use = arena.Use();
   return testing::AssertionFailure()
-         << use.blocks_in_use << " blocks are in use, " << use.blocks_let_go
+         << use.blocks_in_use << " blocks are in use, " << use.blocks_released
          << " released, in " << use.segments << " segments";
 }
 

@@ -85,8 +85,8 @@ struct ArenaSegment {
 struct BlockState {
   enum Kind : uint64_t {
     kFree = 0,
-    kInUse = 1,  // The owner holds it.
-    kLetGo = 2,  // The owner has released it; not reclaimed yet.
+    kInUse = 1,     // The owner holds it.
+    kReleased = 2,  // The owner has released it; not reclaimed yet.
   };
   Kind kind = kFree;
   uint64_t since_ms = 0;

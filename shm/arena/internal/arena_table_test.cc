@@ -80,10 +80,10 @@ TEST(ArenaTableTest, ReaderSeesWhatTheOwnerListed) {
                     std::memory_order_seq_cst);
   EXPECT_EQ(
       StdAtomics::Load(view.generations()[119], std::memory_order_relaxed), 3u);
-  table.SetState(119, BlockState::kLetGo, 1234);
-  EXPECT_EQ(view.StateOf(119).kind, BlockState::kLetGo);
+  table.SetState(119, BlockState::kReleased, 1234);
+  EXPECT_EQ(view.StateOf(119).kind, BlockState::kReleased);
   EXPECT_EQ(view.StateOf(119).since_ms, 1234u);
-  EXPECT_EQ(table.StateOf(119).kind, BlockState::kLetGo);
+  EXPECT_EQ(table.StateOf(119).kind, BlockState::kReleased);
 }
 
 TEST(ArenaTableTest, RetiredSegmentsAreGone) {

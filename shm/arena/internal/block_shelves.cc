@@ -62,7 +62,7 @@ void BlockShelves::Release(OwnedBlock& block) {
   {
     std::lock_guard lock(shelf.mutex);
     if (exposed) {
-      table_.SetState(block.number, BlockState::kLetGo,
+      table_.SetState(block.number, BlockState::kReleased,
                       table_.StateOf(block.number).since_ms);
       shelf.released.push_back(&block);
     } else {

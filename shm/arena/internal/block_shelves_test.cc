@@ -101,7 +101,7 @@ TEST_F(BlockShelvesTest, ABlockThatWasNeverDescribedIsFreeAtOnce) {
 TEST_F(BlockShelvesTest, ADescribedBlockIsNotFreeBeforeItIsReclaimed) {
   OwnedBlock* block = Take();
   Release(block, /*described=*/true);
-  EXPECT_EQ(StateOf(block), BlockState::kLetGo);
+  EXPECT_EQ(StateOf(block), BlockState::kReleased);
   EXPECT_EQ(shelves_.CountReleased(kClass), 1u);
   for (int i = 0; i < 3; ++i) EXPECT_NE(Take(), block);
   EXPECT_EQ(shelves_.TakeFree(kClass), nullptr);

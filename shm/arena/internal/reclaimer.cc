@@ -41,7 +41,7 @@ void Reclaimer::PollInbox() {
   attachments_.Receive();
   if (now_ms - removed_exited_ms_ < kRemoveExitedEveryMs) return;
   removed_exited_ms_ = now_ms;
-  attachments_.BuryEnded();
+  attachments_.RemoveExited();
 }
 
 void Reclaimer::ReclaimSome(size_t size_class) {
@@ -52,7 +52,7 @@ void Reclaimer::ReclaimAll() {
   attachments_.Receive();
   // Reclaim() does not ask which processes have exited while blocks become
   // free.
-  attachments_.BuryEnded();
+  attachments_.RemoveExited();
   for (size_t i = 0; i < kSizeClasses; ++i) {
     Reclaim(i, SIZE_MAX, Until::kAll);
   }
@@ -70,7 +70,9 @@ void Reclaimer::Reclaim(size_t size_class, size_t most, Until until) {
     size_t now = ReclaimBatch(size_class, batch);
     if (now == 0 && !removed_exited) {
       removed_exited = true;
-      if (attachments_.BuryEnded() > 0) now = ReclaimBatch(size_class, batch);
+      if (attachments_.RemoveExited() > 0) {
+        now = ReclaimBatch(size_class, batch);
+      }
     }
     freed += now;
     shelves_.PutReleased(size_class, batch);
@@ -86,15 +88,15 @@ size_t Reclaimer::ReclaimBatch(size_t size_class,
                            .generation_bumped = block->generation_bumped});
   }
   TENON_CRASH_POINT("arena.taking_back");
-  free_test_.TakeBack(attachments_, table_.generations(),
-                      absl::MakeSpan(candidates_));
+  free_test_.Reclaim(attachments_, table_.generations(),
+                     absl::MakeSpan(candidates_));
   TENON_CRASH_POINT("arena.taken_back");
   CountRacingHolders();
   reclaimed_.clear();
   size_t kept = 0;
   for (size_t i = 0; i < batch.size(); ++i) {
     batch[i]->generation_bumped = candidates_[i].generation_bumped;
-    if (candidates_[i].IsTakenBack()) {
+    if (candidates_[i].IsReclaimed()) {
       reclaimed_.push_back(batch[i]);
     } else {
       batch[kept++] = batch[i];
@@ -106,16 +108,16 @@ size_t Reclaimer::ReclaimBatch(size_t size_class,
 }
 
 void Reclaimer::CountRacingHolders() {
-  for (const TakeBackCandidate& candidate : candidates_) {
+  for (const ReclaimCandidate& candidate : candidates_) {
     if (candidate.verdict.kind == BlockVerdict::kMoved) {
-      attachments_.NoteMoved(candidate.verdict.column);
+      attachments_.CountMoved(candidate.verdict.column);
     }
   }
 }
 
 std::vector<HolderUse> Reclaimer::Holders() {
   attachments_.Receive();
-  attachments_.BuryEnded();
+  attachments_.RemoveExited();
   const auto attached = attachments_.attached();
   std::vector<HolderUse> holders;
   for (const Attachment& attachment : attached) {
@@ -223,7 +225,7 @@ void Reclaimer::DropCreditOfExited() {
 }
 
 void Reclaimer::Report(ArenaUse& use) {
-  attachments_.BuryEnded();
+  attachments_.RemoveExited();
   use.attached = attachments_.attached().size();
   use.tests = free_test_.tests();
   use.failures = free_test_.failures();

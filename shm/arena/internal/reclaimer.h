@@ -85,8 +85,8 @@ class Reclaimer {
   BlockShelves& shelves_;
 
   FreeTest<Attachments> free_test_;
-  std::vector<TakeBackCandidate> candidates_;  // Parallel to a batch.
-  std::vector<OwnedBlock*> reclaimed_;         // Of a batch.
+  std::vector<ReclaimCandidate> candidates_;  // Parallel to a batch.
+  std::vector<OwnedBlock*> reclaimed_;        // Of a batch.
   uint64_t polled_ms_ = 0;
   uint64_t removed_exited_ms_ = 0;
   // Bytes that a holder may be sent before its cells are read again.

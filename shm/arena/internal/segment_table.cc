@@ -157,8 +157,8 @@ void SegmentTable::Report(ArenaUse& use) const {
       case BlockState::kInUse:
         ++use.blocks_in_use;
         break;
-      case BlockState::kLetGo:
-        ++use.blocks_let_go;
+      case BlockState::kReleased:
+        ++use.blocks_released;
         break;
       case BlockState::kFree:
         ++use.blocks_free;

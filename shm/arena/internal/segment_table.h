@@ -34,7 +34,7 @@ struct OwnedBlock {
   std::atomic<uint32_t> references{0};  // Block objects.
   // Described since it was last reclaimed: peers may hold it.
   std::atomic<bool> exposed{false};
-  bool generation_bumped = false;  // See TakeBackCandidate.
+  bool generation_bumped = false;  // See ReclaimCandidate.
   bool used = false;               // Contains bytes of an earlier use.
   uint32_t number = 0;             // In the arena.
   OwnedSegment* segment = nullptr;

@@ -125,14 +125,14 @@ TEST_F(SegmentTableTest, ReportsSegmentsAndStatesOfBlocks) {
   SegmentTable segments = NewSegments();
   TENON_ASSERT_OK_AND_ASSIGN(const OwnedSegment* made, segments.Add(kPage));
   table_.SetState(made->blocks[1].number, BlockState::kInUse, 7);
-  table_.SetState(made->blocks[2].number, BlockState::kLetGo, 7);
+  table_.SetState(made->blocks[2].number, BlockState::kReleased, 7);
   ArenaUse use;
   segments.Report(use);
   EXPECT_EQ(use.segments, 1u);
   EXPECT_EQ(use.segment_bytes, 4 * kPage);
   EXPECT_EQ(use.blocks_free, 2u);
   EXPECT_EQ(use.blocks_in_use, 1u);
-  EXPECT_EQ(use.blocks_let_go, 1u);
+  EXPECT_EQ(use.blocks_released, 1u);
 }
 
 }  // namespace

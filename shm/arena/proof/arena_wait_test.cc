@@ -60,7 +60,7 @@ Block kept_for_others;  // NOLINT(cert-err58-cpp): empty.
 
 TEST(ArenaWaitTest, AsksWhoKeepsBlocksForOthersToLetGo) {
   const auto arena = MakeArena(1);
-  SetShortageHook([] { kept_for_others.Reset(); });
+  SetReclaimHook([] { kept_for_others.Reset(); });
   for (int i = 0; i < 3; ++i) {
     TENON_ASSERT_OK_AND_ASSIGN(kept_for_others, arena->TryAllocate(kBytes));
     ASSERT_THAT(kept_for_others.Describe(), IsOk());
@@ -69,7 +69,7 @@ TEST(ArenaWaitTest, AsksWhoKeepsBlocksForOthersToLetGo) {
   TENON_ASSERT_OK_AND_ASSIGN(kept_for_others, arena->TryAllocate(kBytes));
   EXPECT_THAT(arena->Trim(), IsOk());
   EXPECT_EQ(arena->Use().segments, 0u);
-  SetShortageHook(nullptr);
+  SetReclaimHook(nullptr);
 }
 
 TEST(ArenaWaitTest, WaitsUntilAThreadLetsGo) {

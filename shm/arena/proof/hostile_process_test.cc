@@ -339,13 +339,13 @@ TEST(HostileProcessTest, AHundredThousandBlocksOfWhichOneHalfIsKept) {
     blocks.push_back(std::move(block));
   }
   blocks.clear();
-  EXPECT_EQ(arena->Use().blocks_let_go, kCount);
+  EXPECT_EQ(arena->Use().blocks_released, kCount);
   for (size_t i = 0; i < kCount; i += 2) holds[i].Reset();
   for (size_t i = 0; i < kCount / 2; ++i) {
     TENON_ASSERT_OK_AND_ASSIGN(blocks.emplace_back(),
                                arena->Allocate(64, Soon()));
   }
-  EXPECT_EQ(arena->Use().blocks_let_go, kCount / 2);
+  EXPECT_EQ(arena->Use().blocks_released, kCount / 2);
   holds.clear();
   blocks.clear();
   EXPECT_TRUE(Becomes([&] {

@@ -219,7 +219,7 @@ void SumUp(const OpenTable& open, ArenaReport& report, HolderUse& owner) {
             const uint64_t block = segment.first_block + first + i;
             BlockSum* sum = &report.free;
             if (state.kind == BlockState::kInUse) sum = &report.in_use;
-            if (state.kind == BlockState::kLetGo) {
+            if (state.kind == BlockState::kReleased) {
               sum = open.held[static_cast<size_t>(block)] ? &report.lent
                                                           : &report.resting;
             }
