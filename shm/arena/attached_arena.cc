@@ -56,7 +56,7 @@ absl::Status CheckTableSize(int fd, const AttachLimits& limits) {
       Layout::Bytes(max_blocks), ", for ", max_blocks, " blocks (max_blocks)"));
 }
 
-absl::Status BlockWasTakenBack(absl::string_view arena,
+absl::Status BlockWasReclaimed(absl::string_view arena,
                                const BlockDescriptor& descriptor) {
   return absl::DataLossError(absl::StrCat(
       "block ", descriptor.block, " of arena '", arena,
@@ -141,7 +141,7 @@ absl::StatusOr<Hold> AttachedArena::Claim(const BlockDescriptor& descriptor) {
   SharedWord<uint64_t>& cell = attachment.cell(descriptor.block);
   if (!Lease<>::Claim(cell, generation, descriptor.generation)) {
     segment.Leave();
-    return BlockWasTakenBack(name(), descriptor);
+    return BlockWasReclaimed(name(), descriptor);
   }
   TENON_CRASH_POINT("attached_arena.claimed");
   if (attachment.MayBeRefused() && attachment.IsRefused()) [[unlikely]] {
