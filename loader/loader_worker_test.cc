@@ -4,9 +4,11 @@
 // What only workers can do: die, be stopped, take too long.
 
 #include <signal.h>
+#include <sys/types.h>
 
 #include <cstdint>
 #include <optional>
+#include <set>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -19,6 +21,7 @@
 #include "tenon/loader/loader_testing.h"
 #include "tenon/shm/base/deadline.h"
 #include "tenon/shm/segment/sharing_strategy.h"
+#include "tenon/shm/testing/kill/census.h"
 #include "tenon/shm/testing/status_matchers.h"
 
 namespace tenon::loader {
@@ -46,6 +49,31 @@ TEST_P(LoaderWorkerTest, AWorkerThatKillsItself) {
               StatusIs(StatusCode::kAborted,
                        AllOf(HasSubstr("worker"), HasSubstr("pid"),
                              HasSubstr("SIGKILL"))));
+  EXPECT_TRUE(pids.AllEnded());
+}
+
+TEST_P(LoaderWorkerTest, TheWorkersShareASupervisor) {
+  LoaderOptions options = Options("numbers", "10");
+  options.workers = 4 * workers();
+  TENON_ASSERT_OK_AND_ASSIGN(auto loader, Loader::Create(options));
+  std::set<pid_t> supervisors;
+  for (const pid_t pid : loader->worker_pids()) {
+    supervisors.insert(ParentPid(pid));
+  }
+  EXPECT_THAT(supervisors, SizeIs(1));
+}
+
+TEST_P(LoaderWorkerTest, AKilledSupervisorIsAnErrorAndLeavesNoWorker) {
+  TENON_ASSERT_OK_AND_ASSIGN(auto loader,
+                             Loader::Create(Options("sleeps", "1")));
+  loader->StartEpoch(0);
+  ASSERT_THAT(loader->Next(Watchdog()), IsOk());
+  const Pids pids(*loader);
+  kill(ParentPid(loader->worker_pids()[0]), SIGKILL);
+  absl::StatusOr<std::optional<Batch>> batch = loader->Next(Watchdog());
+  while (batch.ok() && batch->has_value()) batch = loader->Next(Watchdog());
+  EXPECT_THAT(batch, StatusIs(StatusCode::kAborted,
+                              HasSubstr("its supervisor was killed")));
   EXPECT_TRUE(pids.AllEnded());
 }
 

@@ -111,6 +111,26 @@ TEST_P(QueueInheritTest, PuttingWaitsUntilItIsGot) {
   EXPECT_TRUE(GetsTensorOf(*queue_, 7));
 }
 
+// Those of the dead are for their consumers to get, this one perhaps.
+TEST_P(QueueInheritTest, AwaitTakenIsForMessagesOfItsCaller) {
+  PutAndDie(0);
+  PutAndDie(2);
+  auto next = TensorQueue::Open(queue_->Share().value());
+  ASSERT_THAT(next, IsOk());
+  EXPECT_THAT((*next)->AwaitTaken(Deadline::Passed()), IsOk());
+  for (int i = 0; i < 4; ++i) {
+    EXPECT_THAT(queue_->GetTensor(TestDeadline()), IsOk());
+  }
+  TensorMaker maker(GetParam(), next->get(), prefix_);
+  TENON_ASSERT_OK_AND_ASSIGN(const Tensor tensor, maker.Make(7));
+  EXPECT_THAT((*next)->Put(tensor, TestDeadline()), IsOk());
+  EXPECT_THAT((*next)->AwaitTaken(Deadline::Passed()),
+              StatusIs(absl::StatusCode::kDeadlineExceeded,
+                       testing::HasSubstr("1 messages")));
+  EXPECT_TRUE(GetsTensorOf(*queue_, 7));
+  EXPECT_THAT((*next)->AwaitTaken(TestDeadline()), IsOk());
+}
+
 INSTANTIATE_TEST_SUITE_P(All, QueueInheritTest,
                          testing::ValuesIn(kAllTensorWays),
                          [](const auto& test) {

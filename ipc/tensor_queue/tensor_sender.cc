@@ -129,7 +129,9 @@ absl::Status TensorSender::WaitForTaken(uint64_t taken, Deadline deadline) {
 
 absl::Status TensorSender::AwaitTaken(Deadline deadline) {
   TENON_RETURN_IF_ERROR(CheckUsable());
-  const uint64_t put = queue_->put();
+  // What former participants of the slot have put is in the ring before it.
+  const uint64_t last = queue_->put();
+  const uint64_t put = last == inherited_ ? 0 : last;
   for (;;) {
     const uint64_t taken = queue_->taken();
     ReapIfIdle();
@@ -141,7 +143,7 @@ absl::Status TensorSender::AwaitTaken(Deadline deadline) {
     }
     if (deadline.has_passed()) {
       return absl::DeadlineExceededError(
-          absl::StrCat("AwaitTaken(): ", put - taken,
+          absl::StrCat("AwaitTaken(): ", put - std::max(taken, inherited_),
                        " messages of this participant have not been taken"));
     }
     TENON_RETURN_IF_ERROR(WaitForTaken(taken, deadline));

@@ -100,6 +100,8 @@ class TensorSender : public TensorReaper {
   QueueCore* const queue_;
   TensorDecoder* const decoder_;
   const uint64_t fork_count_ = ForkCount();
+  // The messages before it are those of the slot's former participants.
+  const uint64_t inherited_ = queue_->put();
 
   TimedMutex mutex_;  // Guards the members below.
   TensorEncoder encoder_;

@@ -3,9 +3,6 @@
 
 #include "tenon/loader/worker/remote_worker.h"
 
-#include <errno.h>
-#include <fcntl.h>
-
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -24,7 +21,6 @@
 #include "absl/types/span.h"
 #include "tenon/ipc/channel/channel.h"
 #include "tenon/loader/worker/messages.h"
-#include "tenon/shm/base/posix_error.h"
 #include "tenon/shm/base/status_macros.h"
 #include "tenon/shm/base/unique_fd.h"
 #include "tenon/shm/segment/segment.h"
@@ -33,30 +29,48 @@
 
 namespace tenon::loader {
 
-absl::StatusOr<RemoteWorker> RemoteWorker::Start(
-    int index, int capacity, const WorkerSetup& setup,
+struct RemoteWorker::Ends {
+  // The worker gets the second channel and the lists.
+  std::pair<Channel, Channel> channels;
+  Segment::OwnerWritten lists;
+
+  static absl::StatusOr<Ends> Create(size_t list_bytes) {
+    // Index lists travel by descriptor whatever the strategy of the data: the
+    // worker gets the descriptor at its start.
+    TENON_ASSIGN_OR_RETURN(
+        Segment::OwnerWritten lists,
+        Segment::CreateOwnerWritten(
+            list_bytes, {.strategy = SharingStrategy::kFileDescriptor}));
+    TENON_ASSIGN_OR_RETURN(auto channels, Channel::CreatePair());
+    return Ends{std::move(channels), std::move(lists)};
+  }
+};
+
+absl::StatusOr<std::vector<RemoteWorker>> RemoteWorker::Start(
+    int count, int capacity, const WorkerSetup& setup,
     std::shared_ptr<const BatchLayout> layout) {
   const auto jobs = static_cast<size_t>(capacity);
   const auto batch_size = static_cast<size_t>(layout->batch_size());
-  // Index lists travel by descriptor whatever the strategy of the data: the
-  // worker is handed this one at its start.
-  TENON_ASSIGN_OR_RETURN(Segment::OwnerWritten lists,
-                         Segment::CreateOwnerWritten(
-                             jobs * batch_size * sizeof(int64_t),
-                             {.strategy = SharingStrategy::kFileDescriptor}));
-  TENON_ASSIGN_OR_RETURN(auto ends, Channel::CreatePair());
+  std::vector<Ends> ends;
+  std::vector<std::vector<int>> fds;
+  for (int i = 0; i < count; ++i) {
+    TENON_ASSIGN_OR_RETURN(Ends one,
+                           Ends::Create(jobs * batch_size * sizeof(int64_t)));
+    fds.push_back({one.channels.second.fd(), one.lists.segment.fd()});
+    ends.push_back(std::move(one));
+  }
   spawn::ProcessOptions options = {.entry = "tenon.loader.worker",
-                                   .index = index,
                                    .argument = Encode(setup),
                                    .ignore_interrupt = true};
-  options.fds.push_back(ends.second.Release());
-  UniqueFd lists_fd(fcntl(lists.segment.fd(), F_DUPFD_CLOEXEC, 0));
-  if (!lists_fd.valid()) return PosixError(errno, "fcntl(F_DUPFD)", "lists");
-  options.fds.push_back(std::move(lists_fd));
-  TENON_ASSIGN_OR_RETURN(spawn::Process process,
-                         spawn::Process::Start(std::move(options)));
-  return RemoteWorker(std::move(process), std::move(ends.first),
-                      std::move(lists.mapping), jobs, std::move(layout), setup);
+  TENON_ASSIGN_OR_RETURN(std::vector<spawn::Process> processes,
+                         spawn::Process::StartEach(options, fds));
+  std::vector<RemoteWorker> workers;
+  for (size_t i = 0; i < ends.size(); ++i) {
+    workers.push_back(
+        RemoteWorker(std::move(processes[i]), std::move(ends[i].channels.first),
+                     std::move(ends[i].lists.mapping), jobs, layout, setup));
+  }
+  return workers;
 }
 
 RemoteWorker::RemoteWorker(spawn::Process process, Channel channel,

@@ -49,9 +49,11 @@ class RemoteWorker {
     absl::StatusOr<Batch> batch;  // Or what made it fail; the worker is well.
   };
 
-  // Starts worker `index`, which may be given `capacity` jobs at a time.
-  static absl::StatusOr<RemoteWorker> Start(
-      int index, int capacity, const WorkerSetup& setup,
+  // Starts workers 0 to count - 1, each of which may be given `capacity` jobs
+  // at a time. Up to eight share a supervisor process. If one cannot be
+  // started, those that were are killed.
+  static absl::StatusOr<std::vector<RemoteWorker>> Start(
+      int count, int capacity, const WorkerSetup& setup,
       std::shared_ptr<const BatchLayout> layout);
 
   size_t outstanding() const { return outstanding_.size(); }
@@ -82,6 +84,7 @@ class RemoteWorker {
   std::optional<int64_t> current() const;
 
  private:
+  struct Ends;  // Of a worker that is to be started.
   struct Outstanding {
     Job job;
     uint32_t slot = 0;

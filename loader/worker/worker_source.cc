@@ -35,11 +35,9 @@ absl::StatusOr<std::unique_ptr<WorkerSource>> WorkerSource::Create(
                          MakeShmName(absl::StrCat("tenon-loader-", getpid())));
   auto source = absl::WrapUnique(new WorkerSource(
       setup.name_prefix, int64_t{workers} * prefetch, cancellation));
-  for (int i = 0; i < workers; ++i) {
-    TENON_ASSIGN_OR_RETURN(RemoteWorker worker,
-                           RemoteWorker::Start(i, prefetch, setup, layout));
-    source->workers_.push_back(std::move(worker));
-  }
+  TENON_ASSIGN_OR_RETURN(
+      source->workers_,
+      RemoteWorker::Start(workers, prefetch, setup, std::move(layout)));
   return source;
 }
 

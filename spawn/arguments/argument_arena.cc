@@ -3,41 +3,33 @@
 
 #include "tenon/spawn/arguments/argument_arena.h"
 
-#include <atomic>
-#include <cstdint>
 #include <memory>
-#include <utility>
+#include <mutex>
 
 #include "absl/status/statusor.h"
 #include "tenon/shm/arena/arena.h"
-#include "tenon/shm/base/fork_count.h"
+#include "tenon/shm/base/fork_count_per_process.h"
 #include "tenon/shm/base/status_macros.h"
 
 namespace tenon::spawn {
 namespace {
 
-// Never destroyed, as tensors may be sent after main().
 struct OfAProcess {
-  std::shared_ptr<Arena> arena;
-  uint64_t fork_count = ForkCount();
+  std::mutex mutex;
+  std::shared_ptr<Arena> arena;  // Null until it is wanted.
 };
 
-std::atomic<OfAProcess*> current{nullptr};
+constinit PerProcess<OfAProcess> of_process;
 
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<Arena>> ArgumentArena() {
-  OfAProcess* there = current.load(std::memory_order_acquire);
-  while (there == nullptr || there->fork_count != ForkCount()) {
-    TENON_ASSIGN_OR_RETURN(auto arena, Arena::Create({.name = "arguments"}));
-    auto* const made = new OfAProcess{.arena = std::move(arena)};
-    if (current.compare_exchange_strong(there, made,
-                                        std::memory_order_acq_rel)) {
-      return made->arena;
-    }
-    delete made;  // Another thread was faster.
+  OfAProcess& here = of_process.Get();
+  const std::lock_guard<std::mutex> lock(here.mutex);
+  if (here.arena == nullptr) {
+    TENON_ASSIGN_OR_RETURN(here.arena, Arena::Create({.name = "arguments"}));
   }
-  return there->arena;
+  return here.arena;
 }
 
 }  // namespace tenon::spawn

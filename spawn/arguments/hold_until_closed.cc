@@ -10,7 +10,6 @@
 
 #include <atomic>
 #include <cstddef>
-#include <cstdint>
 #include <mutex>
 #include <utility>
 #include <vector>
@@ -21,7 +20,7 @@
 #include "tenon/shm/arena/reclaim_hook.h"
 #include "tenon/shm/base/crash_point.h"
 #include "tenon/shm/base/deadline.h"
-#include "tenon/shm/base/fork_count.h"
+#include "tenon/shm/base/fork_count_per_process.h"
 #include "tenon/shm/base/posix_error.h"
 #include "tenon/shm/base/status_macros.h"
 #include "tenon/shm/base/unique_fd.h"
@@ -30,11 +29,16 @@
 namespace tenon::spawn {
 namespace {
 
-// All tensors that this process holds in this way. Never destroyed, as tensors
-// may be held after main().
+void ReleaseClaimed();
+
+// All tensors that this process holds in this way.
 class Keeper final : public TensorReaper {
  public:
   void Hold(UniqueFd other_end, std::vector<Tensor> tensors) {
+    std::call_once(enlisted_, [this] {
+      Enlist(this);
+      SetReclaimHook(ReleaseClaimed);
+    });
     const std::lock_guard<std::mutex> lock(mutex_);
     held_.push_back({std::move(other_end), std::move(tensors)});
     count_.store(held_.size(), std::memory_order_relaxed);
@@ -57,8 +61,6 @@ class Keeper final : public TensorReaper {
     const std::lock_guard<std::mutex> lock(mutex_);
     return Polled();
   }
-
-  bool is_of_this_process() const { return fork_count_ == ForkCount(); }
 
  private:
   struct Held {
@@ -86,39 +88,16 @@ class Keeper final : public TensorReaper {
     count_.store(held_.size(), std::memory_order_relaxed);
   }
 
-  const uint64_t fork_count_ = ForkCount();
+  std::once_flag enlisted_;
   std::mutex mutex_;
   std::vector<Held> held_;
   std::atomic<size_t> count_ = 0;
 };
 
-std::atomic<Keeper*> keeper{nullptr};
-
-// Null if this process has none yet.
-Keeper* KeeperIfAny() {
-  Keeper* const there = keeper.load(std::memory_order_acquire);
-  return there != nullptr && there->is_of_this_process() ? there : nullptr;
-}
+constinit PerProcess<Keeper> keeper;
 
 void ReleaseClaimed() {
-  if (Keeper* const there = KeeperIfAny()) there->ReapIfIdle();
-}
-
-// A parent's instance is abandoned: a thread that does not exist here may have
-// been using it.
-Keeper& TheKeeper() {
-  Keeper* there = keeper.load(std::memory_order_acquire);
-  while (there == nullptr || !there->is_of_this_process()) {
-    auto* const made = new Keeper;
-    if (keeper.compare_exchange_strong(there, made,
-                                       std::memory_order_acq_rel)) {
-      Enlist(made);
-      SetReclaimHook(ReleaseClaimed);
-      return *made;
-    }
-    delete made;
-  }
-  return *there;
+  if (Keeper* const there = keeper.GetIfAny()) there->ReapIfIdle();
 }
 
 }  // namespace
@@ -131,14 +110,14 @@ absl::StatusOr<UniqueFd> HoldUntilClosed(std::vector<Tensor> tensors) {
   }
   UniqueFd kept(ends[0]);
   UniqueFd receipt(ends[1]);
-  TheKeeper().Hold(std::move(kept), std::move(tensors));
+  keeper.Get().Hold(std::move(kept), std::move(tensors));
   TENON_CRASH_POINT("hold_until_closed.held");
   return receipt;
 }
 
 absl::Status ReleaseWhileWaiting(int fd) {
   for (;;) {
-    Keeper* const there = KeeperIfAny();
+    Keeper* const there = keeper.GetIfAny();
     if (there == nullptr || !there->ReapIfIdle()) return absl::OkStatus();
     std::vector<pollfd> fds = there->ToPoll();
     fds.push_back({.fd = fd, .events = POLLIN, .revents = 0});

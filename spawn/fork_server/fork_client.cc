@@ -117,24 +117,23 @@ void ForgetIfDead(Client& client) {
   client.server.reset();
 }
 
-bool IsOpen(int fd) { return fcntl(fd, F_GETFD) >= 0; }
+// Whether exec would hand on a standard stream. Where this process has closed
+// one, a descriptor of its own that is close-on-exec may have the number.
+bool IsInherited(int stream) {
+  const int flags = fcntl(stream, F_GETFD);
+  return flags >= 0 && (flags & FD_CLOEXEC) == 0;
+}
 
-// Adds its control channel and those of its standard streams that are open
-// here.
-void AddChild(const ChildFds& child, ForkRequest& request,
-              std::vector<int>& fds) {
-  const int streams[] = {
-      child.standard_input >= 0 ? child.standard_input : STDIN_FILENO,
-      child.standard_output >= 0 ? child.standard_output : STDOUT_FILENO,
-      child.standard_error >= 0 ? child.standard_error : STDERR_FILENO};
-  uint8_t bits = 0;
+// Adds the control channel and the standard streams of a child; `null` in place
+// of streams that are closed here.
+void AddFds(const ChildFds& child, int null, std::vector<int>& fds) {
   fds.push_back(child.control);
-  for (unsigned i = 0; i < 3; ++i) {
-    if (!IsOpen(streams[i])) continue;
-    bits = static_cast<uint8_t>(bits | (1u << i));
-    fds.push_back(streams[i]);
+  const int given[] = {child.standard_input, child.standard_output,
+                       child.standard_error};
+  for (int stream = STDIN_FILENO; stream <= STDERR_FILENO; ++stream) {
+    const int own = IsInherited(stream) ? stream : null;
+    fds.push_back(given[stream] >= 0 ? given[stream] : own);
   }
-  request.streams.push_back(bits);
 }
 
 // The children from the server's reply.
@@ -180,16 +179,21 @@ absl::Status Send(Client& client, const ForkRequest& request,
 
 absl::StatusOr<SupervisedChildren> StartByServer(const SupervisedStart& start) {
   TENON_ASSIGN_OR_RETURN(auto answer, Channel::CreatePair());
-  ForkRequest request = {.hold_interrupt = start.hold_interrupt,
-                         .ignored_signals = start.ignored_signals,
-                         .own_group = start.own_group,
-                         .orphan_grace = start.orphan_grace,
-                         .environment = MergedEnvironment(start.environment)};
-  std::vector<int> sent = {answer.second.fd()};
+  const ForkRequest request = {
+      .hold_interrupt = start.hold_interrupt,
+      .ignored_signals = start.ignored_signals,
+      .own_group = start.own_group,
+      .orphan_grace = start.orphan_grace,
+      .environment = MergedEnvironment(start.environment),
+      .children = static_cast<uint32_t>(start.children.size())};
   const UniqueFd directory(open(".", O_PATH | O_DIRECTORY | O_CLOEXEC));
   if (!directory.valid()) return PosixError(errno, "open", ".");
-  sent.push_back(directory.get());
-  for (const ChildFds& child : start.children) AddChild(child, request, sent);
+  const UniqueFd null(open("/dev/null", O_RDWR | O_CLOEXEC));
+  if (!null.valid()) return PosixError(errno, "open", "/dev/null");
+  std::vector<int> sent = {answer.second.fd(), directory.get()};
+  for (const ChildFds& child : start.children) {
+    AddFds(child, null.get(), sent);
+  }
   {
     Client& client = TheClient();
     const std::lock_guard<std::mutex> lock(client.mutex);

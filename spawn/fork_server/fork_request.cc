@@ -26,8 +26,7 @@ std::string EncodeForkRequest(const ForkRequest& request) {
   writer.Put(absl::ToInt64Nanoseconds(request.orphan_grace));
   writer.Put(static_cast<uint32_t>(request.environment.size()));
   for (const std::string& one : request.environment) writer.PutString(one);
-  writer.Put(static_cast<uint32_t>(request.streams.size()));
-  for (const uint8_t streams : request.streams) writer.Put(streams);
+  writer.Put(request.children);
   writer.Put(request.stop);
   return std::move(writer).bytes();
 }
@@ -45,11 +44,7 @@ absl::StatusOr<ForkRequest> DecodeForkRequest(absl::string_view bytes) {
     TENON_ASSIGN_OR_RETURN(std::string one, reader.GetString());
     request.environment.push_back(std::move(one));
   }
-  TENON_ASSIGN_OR_RETURN(const auto children, reader.Get<uint32_t>());
-  for (uint32_t i = 0; i < children; ++i) {
-    TENON_ASSIGN_OR_RETURN(const auto streams, reader.Get<uint8_t>());
-    request.streams.push_back(streams);
-  }
+  TENON_ASSIGN_OR_RETURN(request.children, reader.Get<uint32_t>());
   TENON_ASSIGN_OR_RETURN(request.stop, reader.Get<bool>());
   TENON_RETURN_IF_ERROR(reader.Finish());
   return request;

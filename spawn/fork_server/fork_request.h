@@ -41,9 +41,8 @@ struct ForkRequest {
   absl::Duration orphan_grace;
   // The complete environment: "NAME=value".
   std::vector<std::string> environment;
-  // For each child, a bit mask: which of 0, 1 and 2 come with its control
-  // channel.
-  std::vector<uint8_t> streams;
+  // How many. The descriptors of each are its control channel, 0, 1 and 2.
+  uint32_t children = 0;
   // Ends the server; all other fields are ignored.
   bool stop = false;
 };

@@ -34,6 +34,7 @@
 #include "tenon/spawn/fork_server/fork_request.h"
 #include "tenon/spawn/supervisor/ancestors.h"
 #include "tenon/spawn/supervisor/supervisor.h"
+#include "tenon/spawn/supervisor/supervisor_main.h"
 
 namespace tenon::spawn {
 namespace {
@@ -103,11 +104,7 @@ class Server {
 
   // The channel for the answer, the directory, the children's descriptors.
   static size_t CountFds(const ForkRequest& request) {
-    size_t count = 2;
-    for (const uint8_t streams : request.streams) {
-      count += 1 + static_cast<size_t>(__builtin_popcount(streams));
-    }
-    return count;
+    return 2 + size_t{kFdsOfAChild} * request.children;
   }
 
   // Assigns `fds` as specified by the request; only the children keep them.
@@ -129,14 +126,12 @@ class Server {
           absl::StrSplit(one, absl::MaxSplits('=', 1));
       setenv(parts.first.c_str(), parts.second.c_str(), 1);
     }
-    size_t next = 2;
     std::vector<ChildFds> children;
-    for (const uint8_t streams : request.streams) {
-      ChildFds child = {.control = fds[next++].get()};
-      if ((streams & 1) != 0) child.standard_input = fds[next++].get();
-      if ((streams & 2) != 0) child.standard_output = fds[next++].get();
-      if ((streams & 4) != 0) child.standard_error = fds[next++].get();
-      children.push_back(child);
+    for (size_t i = 2; i < fds.size(); i += kFdsOfAChild) {
+      children.push_back({.control = fds[i].get(),
+                          .standard_input = fds[i + 1].get(),
+                          .standard_output = fds[i + 2].get(),
+                          .standard_error = fds[i + 3].get()});
     }
     return StartSupervised({.children = children,
                             .run = RunForkedChildMain,

@@ -5,7 +5,6 @@
 
 #include <poll.h>
 
-#include <atomic>
 #include <cstdint>
 #include <map>
 #include <mutex>
@@ -14,6 +13,7 @@
 
 #include "tenon/shm/base/deadline.h"
 #include "tenon/shm/base/fork_count.h"
+#include "tenon/shm/base/fork_count_per_process.h"
 
 namespace tenon::spawn {
 namespace {
@@ -24,24 +24,12 @@ struct Listed {
 };
 
 struct Registry {
-  const uint64_t fork_count = ForkCount();
   std::mutex mutex;
   uint64_t next = 1;
   std::map<uint64_t, Listed> children;
 };
 
-// Never destroyed. A fork leaves its parent's instance alone, because it may be
-// locked, and creates its own.
-Registry& TheRegistry() {
-  static std::atomic<Registry*> registry{nullptr};
-  Registry* current = registry.load();
-  while (current == nullptr || current->fork_count != ForkCount()) {
-    auto* const fresh = new Registry;
-    if (registry.compare_exchange_strong(current, fresh)) return *fresh;
-    delete fresh;
-  }
-  return *current;
-}
+constinit PerProcess<Registry> registry_of_process;
 
 bool HasEnded(int end_fd) {
   pollfd fd = {.fd = end_fd, .events = POLLIN, .revents = 0};
@@ -51,7 +39,7 @@ bool HasEnded(int end_fd) {
 }  // namespace
 
 std::vector<ActiveChild> ActiveChildren() {
-  Registry& registry = TheRegistry();
+  Registry& registry = registry_of_process.Get();
   const std::lock_guard<std::mutex> lock(registry.mutex);
   std::vector<ActiveChild> alive;
   for (const auto& [number, listed] : registry.children) {
@@ -62,7 +50,7 @@ std::vector<ActiveChild> ActiveChildren() {
 
 ActiveChildEntry::ActiveChildEntry(ActiveChild child, int end_fd)
     : fork_count_(ForkCount()) {
-  Registry& registry = TheRegistry();
+  Registry& registry = registry_of_process.Get();
   const std::lock_guard<std::mutex> lock(registry.mutex);
   number_ = registry.next++;
   registry.children.emplace(number_, Listed{std::move(child), end_fd});
@@ -70,7 +58,7 @@ ActiveChildEntry::ActiveChildEntry(ActiveChild child, int end_fd)
 
 ActiveChildEntry::~ActiveChildEntry() {
   if (fork_count_ != ForkCount()) return;
-  Registry& registry = TheRegistry();
+  Registry& registry = registry_of_process.Get();
   const std::lock_guard<std::mutex> lock(registry.mutex);
   registry.children.erase(number_);
 }

@@ -43,8 +43,8 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// The argument of a parent: "pipe", "socket" or "terminal", a space, the name
-// of a file.
+// The argument of a parent: "pipe", "socket", "terminal" or "emulator", a
+// space, the name of a file.
 std::string KindOf(Child& child) {
   return child.argument().substr(0, child.argument().find(' '));
 }
@@ -52,8 +52,21 @@ std::string FileOf(Child& child) {
   return child.argument().substr(child.argument().find(' ') + 1);
 }
 
+// The end that a terminal emulator has. It cannot be opened anew, and a write
+// to it blocks although poll() has found room for a part.
+bool OpenEmulator(int (&ends)[2]) {
+  ends[1] = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
+  if (grantpt(ends[1]) != 0 || unlockpt(ends[1]) != 0) return false;
+  ends[0] = open(ptsname(ends[1]), O_RDWR | O_NOCTTY | O_CLOEXEC);
+  termios raw;
+  if (tcgetattr(ends[0], &raw) != 0) return false;
+  cfmakeraw(&raw);  // Nothing is dropped.
+  return tcsetattr(ends[0], TCSANOW, &raw) == 0;
+}
+
 // The end to read from, and the end to write to.
 bool OpenStream(const std::string& kind, int (&ends)[2]) {
+  if (kind == "emulator") return OpenEmulator(ends);
   if (kind == "pipe") return pipe2(ends, O_CLOEXEC) == 0;
   if (kind == "socket") {
     return socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0;
@@ -159,6 +172,51 @@ absl::Status JoinKilled(Child& self) {
 }
 TENON_SPAWN_ENTRY("join-killed", JoinKilled);
 
+// Worker 0 fails with output that cannot be written; the other one lives.
+absl::Status GreetAndFailOrSleep(Child& child) {
+  if (child.index() > 0) {
+    for (;;) pause();
+  }
+  Greet(child).IgnoreError();
+  return absl::NotFoundError("no image");
+}
+TENON_SPAWN_ENTRY("greet-and-fail-or-sleep", GreetAndFailOrSleep);
+
+absl::Status JoinBesideASleeper(Child& self) {
+  TENON_ASSIGN_OR_RETURN(const UniqueFd end, BlockStreams(KindOf(self)));
+  TENON_ASSIGN_OR_RETURN(
+      Processes children,
+      Processes::Start(2, {.entry = "greet-and-fail-or-sleep",
+                           .stdout_file = FileOf(self),
+                           .stderr_file = FileOf(self),
+                           .tee = true}));
+  TENON_RETURN_IF_ERROR(WaitForEnd(children[0]));
+  for (;;) {
+    const absl::Status how = children.Join(Deadline::Passed());
+    if (absl::IsDeadlineExceeded(how)) continue;
+    return absl::IsNotFound(how) ? absl::OkStatus() : how;
+  }
+}
+TENON_SPAWN_ENTRY("join-beside-a-sleeper", JoinBesideASleeper);
+
+// The pump finds room in the stream, and less than it writes.
+absl::Status JoinInAWrite(Child& self) {
+  TENON_ASSIGN_OR_RETURN(const UniqueFd end, BlockStreams(KindOf(self)));
+  TENON_ASSIGN_OR_RETURN(Process child,
+                         Process::Start({.entry = "write-on-and-on",
+                                         .stderr_file = FileOf(self),
+                                         .tee = true}));
+  while (std::filesystem::file_size(FileOf(self)) == 0) {
+  }
+  TENON_RETURN_IF_ERROR(child.Kill());
+  const absl::Status how = child.Join(Deadline::Never());
+  if (!GetProcessExited(how)) return how;
+  return child.lost_output_bytes() > 0
+             ? absl::OkStatus()
+             : absl::InternalError("no bytes are lost");
+}
+TENON_SPAWN_ENTRY("join-in-a-write", JoinInAWrite);
+
 absl::Status DropOne(Child& self) {
   TENON_ASSIGN_OR_RETURN(const UniqueFd end, BlockStreams(KindOf(self)));
   TENON_ASSIGN_OR_RETURN(Process child, StartGreeter(self));
@@ -242,6 +300,10 @@ TEST_P(BlockedOutputTest, DeadlinesHold) {
   EXPECT_THAT(Run("join-with-deadline"), IsOk());
 }
 
+TEST_P(BlockedOutputTest, DeadlinesHoldBesideAWorkerThatLives) {
+  EXPECT_THAT(Run("join-beside-a-sleeper"), IsOk());
+}
+
 TEST_P(BlockedOutputTest, TheErrorOfAKilledChildHasTheEndAndSaysWhatIsLost) {
   EXPECT_THAT(Run("join-killed"), IsOk());
 }
@@ -264,6 +326,16 @@ TEST_P(BlockedOutputTest, WhatIsReadAgainGoesOn) {
 
 INSTANTIATE_TEST_SUITE_P(Streams, BlockedOutputTest,
                          testing::Values("pipe", "socket", "terminal"),
+                         [](const auto& one) { return one.param; });
+
+// A test of one kind of stream.
+class BlockedWriteTest : public BlockedOutputTest {};
+
+TEST_P(BlockedWriteTest, IsLeftBehind) {
+  EXPECT_THAT(Run("join-in-a-write"), IsOk());
+}
+
+INSTANTIATE_TEST_SUITE_P(Streams, BlockedWriteTest, testing::Values("emulator"),
                          [](const auto& one) { return one.param; });
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <sys/types.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -147,31 +148,17 @@ absl::Status Process::State::Raised(Report report) {
   return status;
 }
 
-// By value, though only read: options.fds are closed on return.
-absl::StatusOr<Process> Process::Start(
-    ProcessOptions options) {  // NOLINT(performance-unnecessary-value-param)
-  return StartShared(options, Borrow(options.fds));
-}
-
-absl::StatusOr<Process> Process::StartShared(const ProcessOptions& options,
-                                             absl::Span<const int> fds) {
-  const absl::StatusOr<SharedArgument> argument =
-      SharedArgument::Create(options.argument);
-  if (!argument.ok()) return CannotStart(options, argument.status());
-  std::vector<PreparedChild> prepared;
-  absl::StatusOr<PreparedChild> child = PrepareChild(options, *argument, fds);
-  if (!child.ok()) return CannotStart(options, child.status());
-  prepared.push_back(*std::move(child));
-  std::vector<Process> started;
-  const std::vector<int> its_fds(fds.begin(), fds.end());
-  TENON_RETURN_IF_ERROR(StartBatch(options, options.index, {&its_fds, 1},
-                                   std::move(prepared), CountMemoryKills(),
-                                   started));
+absl::StatusOr<Process> Process::Start(ProcessOptions options) {
+  const std::vector<int> fds = Borrow(options.fds);
+  TENON_ASSIGN_OR_RETURN(std::vector<Process> started,
+                         StartEach(options, {&fds, 1}));
   return std::move(started[0]);
 }
 
+static_assert(Process::kSupervisedTogether == kMaxSupervised);
+
 absl::StatusOr<std::vector<Process>> Process::StartEach(
-    ProcessOptions options, absl::Span<const std::vector<int>> fds) {
+    ProcessOptions& options, absl::Span<const std::vector<int>> fds) {
   const IndexTemplates templates(options);
   const std::optional<int64_t> memory_kills = CountMemoryKills();
   const int first_index = options.index;
@@ -187,8 +174,8 @@ absl::StatusOr<std::vector<Process>> Process::StartEach(
     return StartBatch(options, index, fds_of_batch, std::exchange(prepared, {}),
                       memory_kills, started);
   };
-  for (size_t i = 0; i < fds.size(); ++i, ++options.index) {
-    templates.FillIn(options);
+  for (size_t i = 0; i < fds.size(); ++i) {
+    templates.FillIn(first_index + static_cast<int>(i));
     // Children that wait to be started receive the descriptors in flight once
     // they run.
     absl::StatusOr<PreparedChild> child = PrepareChild(
@@ -202,7 +189,7 @@ absl::StatusOr<std::vector<Process>> Process::StartEach(
       return GiveUp(started, CannotStart(options, child.status()));
     }
     prepared.push_back(*std::move(child));
-    if (prepared.size() < kMaxSupervised && i + 1 < fds.size()) continue;
+    if (prepared.size() < kSupervisedTogether && i + 1 < fds.size()) continue;
     TENON_RETURN_IF_ERROR(start_prepared());
   }
   return started;
@@ -412,7 +399,7 @@ absl::Status Process::Verdict(const absl::StatusOr<ExitStatus>& exit) {
 absl::Status Process::Close() {
   if (state_ == nullptr) return absl::OkStatus();
   TENON_RETURN_IF_ERROR(CheckOurs());
-  Join(IsAlive() ? Deadline::Passed() : Deadline::After(2 * Output::kPatience))
+  Join(IsAlive() ? Deadline::Passed() : Deadline::After(3 * Output::kPatience))
       .IgnoreError();
   if (!joined()) {
     return absl::FailedPreconditionError(

@@ -26,6 +26,7 @@
 
 #include <sys/types.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -52,7 +53,7 @@ struct StartedChild;
 //   (ProcessOptions::daemon), the destructor waits for the child to end by
 //   itself instead. The child's descendants end with it
 //   (ProcessOptions::own_group). Output that cannot be written delays the
-//   destructor by 1 s at most.
+//   destructor by 2 s at most.
 // Threads: thread-compatible; Signal() may run concurrently with any call.
 // Processes: belongs to the process that started the child; inert in a fork:
 //   calls fail with kFailedPrecondition, the destructor does nothing.
@@ -75,19 +76,16 @@ class Process {
   // fork(), or of open() of a file for its output.
   static absl::StatusOr<Process> Start(ProcessOptions options);
 
-  // Starts one child per element of `fds`, which are the child's descriptors;
-  // they stay open in this process. options.fds are closed unused. The children
-  // start in parallel; up to eight of them share a supervisor. Their indices
-  // count up from options.index. "{index}" in settings.name, stdout_file and
-  // stderr_file is replaced by the index. If one child cannot be started, those
-  // already started are killed and reaped. Errors: as Start().
-  static absl::StatusOr<std::vector<Process>> StartEach(
-      ProcessOptions options, absl::Span<const std::vector<int>> fds);
+  // How many children of one StartEach() share a supervisor.
+  static constexpr size_t kSupervisedTogether = 8;
 
-  // Start() for options that are used again: options.fds are ignored, and `fds`
-  // are the child's descriptors; they stay open in this process.
-  static absl::StatusOr<Process> StartShared(const ProcessOptions& options,
-                                             absl::Span<const int> fds);
+  // Starts one child per element of `fds`, which are the child's descriptors;
+  // they stay open in this process. options.fds are ignored; the options can be
+  // used again, as they are changed only during the call. The children start in
+  // parallel. Their indices count up from options.index. If one child cannot be
+  // started, those already started are killed and reaped. Errors: as Start().
+  static absl::StatusOr<std::vector<Process>> StartEach(
+      ProcessOptions& options, absl::Span<const std::vector<int>> fds);
 
   ~Process();
   Process(Process&&) noexcept;
@@ -140,18 +138,19 @@ class Process {
 
   // The number of bytes of the child's output that this process could not
   // write, with ProcessOptions::tee or keep_stderr_tail: after the child has
-  // ended, its output waits for full files and streams for 1 s at most. Final
-  // once Join() has returned the outcome; its error contains the number too.
+  // ended, its output waits for full files and streams for 1 s at most, and for
+  // a write that blocks for 2 s. Final once Join() has returned the outcome;
+  // its error contains the number too.
   int64_t lost_output_bytes() const;
 
   // Ends the child: SIGTERM, `grace` to comply, then SIGKILL; reaps it. Blocks
-  // for little more than `grace` at most, and 1 s for output that cannot be
+  // for little more than `grace` at most, and 2 s for output that cannot be
   // written. Does nothing if the child has already ended.
   void Stop(absl::Duration grace);
 
   // Releases all resources of a child that has ended, and reaps it if Join()
   // has not; afterwards this object is as if moved from, and Close() may be
-  // called again. Blocks for 1 s at most, for output that cannot be written.
+  // called again. Blocks for 2 s at most, for output that cannot be written.
   // Errors: kFailedPrecondition if the child still runs, or in a fork; then
   // nothing has changed.
   absl::Status Close();

@@ -29,7 +29,9 @@
 #include "tenon/shm/segment/sharing_strategy.h"
 #include "tenon/shm/testing/status_matchers.h"
 #include "tenon/spawn/child/entry.h"
+#include "tenon/spawn/fork_server/fork_server.h"
 #include "tenon/spawn/process/process.h"
+#include "tenon/spawn/settings/start_method.h"
 #include "tenon/spawn/testing/child_testing.h"
 
 namespace tenon::spawn {
@@ -119,14 +121,24 @@ TENON_SPAWN_ENTRY("tell-streams", TellStreams);
 // Otherwise the next descriptor that is opened would take stdout's number.
 TEST_F(ProcessInheritTest, ClosedStandardStreamsAreNull) {
   std::fflush(nullptr);
-  absl::StatusOr<std::string> answer;
-  {
-    const Replaced no_in(STDIN_FILENO, -1);
-    const Replaced no_out(STDOUT_FILENO, -1);
-    const Replaced no_err(STDERR_FILENO, -1);
-    answer = AnswerOf({.entry = "tell-streams", .argument = "argument"});
+  // The server has streams of its own.
+  ASSERT_THAT(StartForkServer(), IsOk());
+  for (const StartMethod method :
+       {StartMethod::kSpawn, StartMethod::kForkServer}) {
+    absl::StatusOr<std::string> answer;
+    {
+      const Replaced no_in(STDIN_FILENO, -1);
+      const Replaced no_out(STDOUT_FILENO, -1);
+      const Replaced no_err(STDERR_FILENO, -1);
+      answer = AnswerOf({.entry = "tell-streams",
+                         .argument = "argument",
+                         .method = method,
+                         .inherit_stdin = true});
+    }
+    EXPECT_THAT(answer, IsOkAndHolds("/dev/null /dev/null /dev/null"))
+        << StartMethodName(method);
   }
-  EXPECT_THAT(answer, IsOkAndHolds("/dev/null /dev/null /dev/null"));
+  StopForkServer();
 }
 
 // ---- Environment and strategy ----

@@ -47,8 +47,7 @@ absl::StatusOr<Processes> Processes::Start(int nprocs, ProcessOptions options) {
   Processes started(options.daemon);
   const std::vector<std::vector<int>> fds(static_cast<size_t>(nprocs),
                                           Borrow(options.fds));
-  TENON_ASSIGN_OR_RETURN(started.processes_,
-                         Process::StartEach(std::move(options), fds));
+  TENON_ASSIGN_OR_RETURN(started.processes_, Process::StartEach(options, fds));
   started.joined_.resize(started.processes_.size());
   started.running_ = started.processes_.size();
   return started;

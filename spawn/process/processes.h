@@ -43,9 +43,8 @@ class Processes {
   static constexpr absl::Duration kPatience = absl::Seconds(30);
 
   // Starts `nprocs` children with the same options, in parallel. Their indices
-  // count up from options.index. Each child gets all of options.fds. "{index}"
-  // in settings.name, stdout_file and stderr_file is replaced by the index. If
-  // one child cannot be started, those already started are killed and reaped.
+  // count up from options.index. Each child gets all of options.fds. If one
+  // child cannot be started, those already started are killed and reaped.
   // Errors: kInvalidArgument if `nprocs` is not positive; as Process::Start().
   static absl::StatusOr<Processes> Start(int nprocs, ProcessOptions options);
 

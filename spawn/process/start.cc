@@ -15,8 +15,6 @@
 #include "tenon/spawn/arguments/argument.h"
 #include "tenon/spawn/arguments/packed_call.h"
 #include "tenon/spawn/child/entry.h"
-#include "tenon/spawn/process/process.h"
-#include "tenon/spawn/process/processes.h"
 #include "tenon/spawn/settings/process_options.h"
 
 namespace tenon::spawn {
@@ -67,22 +65,13 @@ absl::Status FillIn(absl::string_view function, const std::string& signature,
 
 }  // namespace
 
-absl::StatusOr<Processes> StartPacked(
+absl::StatusOr<ProcessOptions> OptionsOfCall(
     int nprocs, absl::string_view function, const std::string& signature,
     ProcessOptions options, absl::StatusOr<PackedArguments> arguments) {
   const absl::Status filled =
       FillIn(function, signature, std::move(arguments), nprocs, options);
   if (!filled.ok()) return Annotate(function, filled);
-  return Processes::Start(nprocs, std::move(options));
-}
-
-absl::StatusOr<Process> StartPackedProcess(
-    absl::string_view function, const std::string& signature,
-    ProcessOptions options, absl::StatusOr<PackedArguments> arguments) {
-  const absl::Status filled =
-      FillIn(function, signature, std::move(arguments), 1, options);
-  if (!filled.ok()) return Annotate(function, filled);
-  return Process::Start(std::move(options));
+  return options;
 }
 
 absl::StatusOr<std::string> NameOfFunction(void (*function)()) {

@@ -26,6 +26,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "tenon/shm/base/status_macros.h"
 #include "tenon/spawn/arguments/argument.h"
 #include "tenon/spawn/arguments/packed_call.h"
 #include "tenon/spawn/arguments/plain_arguments.h"
@@ -35,48 +36,56 @@
 
 namespace tenon::spawn {
 
-// Starts `nprocs` children. options.entry, argument and fds must be empty.
-// Errors: kNotFound if the function is not registered; kInvalidArgument if it
-// takes other types, naming both, if an argument that is exclusive to one
-// process is given to several, or for options that are not empty; errors of
-// packing an argument (ArgumentTraits); those of Processes::Start().
-absl::StatusOr<Processes> StartPacked(
+// Options for `nprocs` children that call the function: `options` with entry,
+// argument and fds filled in, which must be empty. Not for users.
+// Errors: those of Start(), without those of Processes::Start().
+absl::StatusOr<ProcessOptions> OptionsOfCall(
     int nprocs, absl::string_view function, const std::string& signature,
-    ProcessOptions options, absl::StatusOr<PackedArguments> arguments);
-
-// StartPacked() for a single child, whose index is options.index.
-absl::StatusOr<Process> StartPackedProcess(
-    absl::string_view function, const std::string& signature,
     ProcessOptions options, absl::StatusOr<PackedArguments> arguments);
 
 // The name under which `function` is registered. Errors: kNotFound.
 absl::StatusOr<std::string> NameOfFunction(void (*function)());
 
+// Starts `nprocs` children. options.entry, argument and fds must be empty.
+// Errors: kNotFound if the function is not registered; kInvalidArgument if it
+// takes other types, naming both, if an argument that is exclusive to one
+// process is given to several, or for options that are not empty; errors of
+// packing an argument (ArgumentTraits); those of Processes::Start().
 template <typename... A>
 absl::StatusOr<Processes> Start(int nprocs, absl::string_view function,
                                 ProcessOptions options, A&&... arguments) {
-  return StartPacked(nprocs, function, Signature<TravelsAs<A>...>(),
-                     std::move(options),
-                     PackCall<TravelsAs<A>...>(std::forward<A>(arguments)...));
+  TENON_ASSIGN_OR_RETURN(
+      ProcessOptions call,
+      OptionsOfCall(nprocs, function, Signature<TravelsAs<A>...>(),
+                    std::move(options),
+                    PackCall<TravelsAs<A>...>(std::forward<A>(arguments)...)));
+  return Processes::Start(nprocs, std::move(call));
 }
 
 template <typename R, typename... P, typename... A>
 absl::StatusOr<Processes> Start(int nprocs, R (*function)(int, P...),
                                 ProcessOptions options, A&&... arguments) {
-  const absl::StatusOr<std::string> name =
-      NameOfFunction(reinterpret_cast<void (*)()>(function));
-  if (!name.ok()) return name.status();
-  return StartPacked(
-      nprocs, *name, Signature<std::decay_t<P>...>(), std::move(options),
-      PackCall<std::decay_t<P>...>(std::forward<A>(arguments)...));
+  TENON_ASSIGN_OR_RETURN(
+      const std::string name,
+      NameOfFunction(reinterpret_cast<void (*)()>(function)));
+  TENON_ASSIGN_OR_RETURN(
+      ProcessOptions call,
+      OptionsOfCall(
+          nprocs, name, Signature<std::decay_t<P>...>(), std::move(options),
+          PackCall<std::decay_t<P>...>(std::forward<A>(arguments)...)));
+  return Processes::Start(nprocs, std::move(call));
 }
 
+// The same for a single child, whose index is options.index.
 template <typename... A>
 absl::StatusOr<Process> StartProcess(absl::string_view function,
                                      ProcessOptions options, A&&... arguments) {
-  return StartPackedProcess(
-      function, Signature<TravelsAs<A>...>(), std::move(options),
-      PackCall<TravelsAs<A>...>(std::forward<A>(arguments)...));
+  TENON_ASSIGN_OR_RETURN(
+      ProcessOptions call,
+      OptionsOfCall(1, function, Signature<TravelsAs<A>...>(),
+                    std::move(options),
+                    PackCall<TravelsAs<A>...>(std::forward<A>(arguments)...)));
+  return Process::Start(std::move(call));
 }
 
 }  // namespace tenon::spawn

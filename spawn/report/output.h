@@ -9,21 +9,17 @@
 #ifndef TENON_SPAWN_REPORT_OUTPUT_H_
 #define TENON_SPAWN_REPORT_OUTPUT_H_
 
-#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <string>
-#include <thread>
-#include <utility>
-#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "tenon/shm/base/deadline.h"
 #include "tenon/shm/base/unique_fd.h"
+#include "tenon/spawn/report/output_pump.h"
 #include "tenon/spawn/settings/process_options.h"
 
 namespace tenon::spawn {
@@ -35,13 +31,13 @@ namespace tenon::spawn {
 // Failure: output that cannot be written to a file or a stream is dropped and
 //   counted. A full stream blocks a running child's writes, as if the child
 //   wrote to it directly; once the child has ended, the thread waits for
-//   kPatience at most.
+//   kPatience at most, and Finish() for 2 * kPatience if a write blocks.
 class Output {
  public:
-  static constexpr size_t kTailBytes = 4096;
+  static constexpr size_t kTailBytes = OutputPump::kTailBytes;
   // How long the output of an ended child waits for full files and streams, all
   // together.
-  static constexpr absl::Duration kPatience = absl::Seconds(1);
+  static constexpr absl::Duration kPatience = OutputPump::kPatience;
 
   // Errors: those of opening the files, naming them; kResourceExhausted.
   static absl::StatusOr<std::unique_ptr<Output>> Create(
@@ -65,9 +61,10 @@ class Output {
   void Stop();
 
   // Calls Stop(), and waits until the thread has ended: until `deadline`, and
-  // for little more than kPatience after the first Stop(). (A write to a disk
-  // or a network file system takes as long as the kernel takes.) Errors:
-  // kDeadlineExceeded; then nothing has changed.
+  // for little more than 2 * kPatience after the first Stop(). A thread that is
+  // still in a write (to a terminal that accepts nothing, to a network file
+  // system) is left behind until the write returns. Errors: kDeadlineExceeded;
+  // then nothing has changed.
   absl::Status Finish(Deadline deadline);
 
   // The tail of the child's stderr; complete once Finish() has returned OK.
@@ -78,40 +75,14 @@ class Output {
   int64_t lost_bytes() const;
 
  private:
-  struct Stream {
-    UniqueFd pipe;                // The parent's end.
-    std::vector<UniqueFd> sinks;  // A file, this process's own stream.
-    bool is_stderr = false;
-  };
-
   Output() = default;
   absl::Status AddFile(size_t which, const std::string& path);
-  absl::Status AddPipe(size_t which, const ProcessOptions& options,
-                       const std::string& path);
-  void Pump();
-  void PassOnUntilStopped();
-  // Returns the number of bytes; 0 if the pipe is empty or closed.
-  size_t PassOn(Stream& stream);
-  // Copies the bytes that are in the pipe now.
-  void PassOnRest(Stream& stream);
-  // Counts the bytes that it cannot write.
-  void WriteAll(int sink, const char* data, size_t size);
-  // Whether `sink` accepts more, or fails. False if it is full at the time
-  // limit.
-  bool AwaitRoom(int sink);
-  void KeepTail(const char* data, size_t size);
+  absl::StatusOr<OutputStream> AddPipe(size_t which,
+                                       const ProcessOptions& options,
+                                       const std::string& path);
 
   UniqueFd child_ends_[2];
-  std::vector<Stream> streams_;
-  UniqueFd stop_;
-  std::thread thread_;
-  Deadline give_up_ = Deadline::Never();  // Used by the thread.
-  mutable std::mutex mutex_;
-  std::condition_variable ended_;
-  // Guarded by mutex_.
-  bool has_ended_ = false;
-  std::string tail_;
-  int64_t lost_bytes_ = 0;
+  std::shared_ptr<OutputPump> pump_;  // Null if no stream needs one.
 };
 
 }  // namespace tenon::spawn

@@ -13,17 +13,27 @@
 
 namespace tenon::spawn {
 
-IndexTemplates::IndexTemplates(const ProcessOptions& options)
-    : name_(options.settings.name),
+IndexTemplates::IndexTemplates(ProcessOptions& options)
+    : options_(options),
+      index_(options.index),
+      name_(options.settings.name),
       stdout_file_(options.stdout_file),
       stderr_file_(options.stderr_file) {}
 
-void IndexTemplates::FillIn(ProcessOptions& options) const {
-  const std::vector<std::pair<std::string, std::string>> index = {
-      {"{index}", absl::StrCat(options.index)}};
-  options.settings.name = absl::StrReplaceAll(name_, index);
-  options.stdout_file = absl::StrReplaceAll(stdout_file_, index);
-  options.stderr_file = absl::StrReplaceAll(stderr_file_, index);
+IndexTemplates::~IndexTemplates() {
+  options_.index = index_;
+  options_.settings.name = std::move(name_);
+  options_.stdout_file = std::move(stdout_file_);
+  options_.stderr_file = std::move(stderr_file_);
+}
+
+void IndexTemplates::FillIn(int index) const {
+  const std::vector<std::pair<std::string, std::string>> words = {
+      {"{index}", absl::StrCat(index)}};
+  options_.index = index;
+  options_.settings.name = absl::StrReplaceAll(name_, words);
+  options_.stdout_file = absl::StrReplaceAll(stdout_file_, words);
+  options_.stderr_file = absl::StrReplaceAll(stderr_file_, words);
 }
 
 }  // namespace tenon::spawn

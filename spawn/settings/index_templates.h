@@ -13,16 +13,23 @@
 
 namespace tenon::spawn {
 
-// The options with a placeholder "{index}": settings.name, stdout_file and
-// stderr_file.
+// Options of several children with a placeholder "{index}": settings.name,
+// stdout_file and stderr_file.
+// Ownership: borrows the options; the destructor restores their templates and
+//   their index.
 class IndexTemplates {
  public:
-  explicit IndexTemplates(const ProcessOptions& options);
+  explicit IndexTemplates(ProcessOptions& options);
+  ~IndexTemplates();
+  IndexTemplates(const IndexTemplates&) = delete;
+  IndexTemplates& operator=(const IndexTemplates&) = delete;
 
-  // Writes them into `options`, for its index.
-  void FillIn(ProcessOptions& options) const;
+  // Makes them the options of child `index`.
+  void FillIn(int index) const;
 
  private:
+  ProcessOptions& options_;
+  int index_;
   std::string name_;
   std::string stdout_file_;
   std::string stderr_file_;

@@ -71,6 +71,7 @@ struct ProcessOptions {
 
   // Files to which the child's output is appended; empty: the child inherits
   // this process's stream. Both may be the same file. Created with mode 0600.
+  // "{index}" in these and in settings.name is replaced by the child's index.
   std::string stdout_file;
   std::string stderr_file;
   // Whether output to those files is also copied to this process's streams, as

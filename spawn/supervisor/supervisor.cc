@@ -17,7 +17,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
@@ -36,6 +35,7 @@
 #include "tenon/ipc/channel/ancillary.h"
 #include "tenon/shm/base/deadline.h"
 #include "tenon/shm/base/fork_count.h"
+#include "tenon/shm/base/fork_count_per_process.h"
 #include "tenon/shm/base/pid_fd.h"
 #include "tenon/shm/base/posix_error.h"
 #include "tenon/shm/base/process_identity.h"
@@ -461,21 +461,6 @@ pid_t MakeSupervisor(const SupervisedStart& start, Plan& plan) {
 // supervisors.
 class Lingering {
  public:
-  // This process's instance. Never destroyed: a static destructor of the user
-  // may still end a process. A fork leaves its parent's instance alone, because
-  // it may be locked and its descriptors mean other files here, and creates its
-  // own.
-  static Lingering& Get() {
-    static std::atomic<Lingering*> lingering{nullptr};
-    Lingering* current = lingering.load();
-    while (current == nullptr || current->fork_count_ != ForkCount()) {
-      auto* const fresh = new Lingering;
-      if (lingering.compare_exchange_strong(current, fresh)) return *fresh;
-      delete fresh;
-    }
-    return *current;
-  }
-
   void Add(PidFd process) {
     const std::lock_guard<std::mutex> lock(mutex_);
     processes_.push_back(std::move(process));
@@ -493,10 +478,11 @@ class Lingering {
   }
 
  private:
-  const uint64_t fork_count_ = ForkCount();
   std::mutex mutex_;
   std::vector<PidFd> processes_;
 };
+
+constinit PerProcess<Lingering> lingering;
 
 }  // namespace
 
@@ -510,7 +496,7 @@ uint64_t IgnoredSignals() {
   return ignored;
 }
 
-void ReapLingeringSupervisors() { Lingering::Get().Reap(); }
+void ReapLingeringSupervisors() { lingering.Get().Reap(); }
 
 void Supervisor::Dismiss() { process_.SendSignal(SIGKILL).IgnoreError(); }
 
@@ -527,7 +513,7 @@ Supervisor::~Supervisor() {
   const Deadline deadline =
       lingers_ ? Deadline::Passed() : Deadline::After(kEnds);
   if (absl::IsDeadlineExceeded(process_.Reap(deadline).status())) {
-    Lingering::Get().Add(std::move(process_));
+    lingering.Get().Add(std::move(process_));
   }
   ReapLingeringSupervisors();
 }

@@ -79,8 +79,10 @@ absl::StatusOr<std::unique_ptr<PoolDispatcher>> PoolDispatcher::Create(
   TENON_ASSIGN_OR_RETURN(PoolPoller poller, PoolPoller::Create());
   std::unique_ptr<PoolDispatcher> pool(
       new PoolDispatcher(std::move(options), std::move(poller)));
-  for (size_t i = 0; i < pool->workers_.least(); ++i) {
-    TENON_RETURN_IF_ERROR(pool->workers_.Add(pool->workers_.Start()));
+  PoolWorkers& workers = pool->workers_;
+  while (workers.CountLive() < workers.least()) {
+    const size_t missing = workers.least() - workers.CountLive();
+    TENON_RETURN_IF_ERROR(workers.Add(workers.Start(missing)));
   }
   TENON_RETURN_IF_ERROR(pool->StartThread());
   return pool;
@@ -302,14 +304,16 @@ absl::Status PoolDispatcher::StartThread() {
 
 void PoolDispatcher::StartMissing() {
   for (;;) {
+    size_t missing = 0;
     {
       const Lock lock(mutex_);
-      if (workers_.CountLive() >= CountWanted() ||
-          !workers_.start_again_at().has_passed()) {
+      const size_t live = workers_.CountLive();
+      if (live >= CountWanted() || !workers_.start_again_at().has_passed()) {
         return;
       }
+      missing = CountWanted() - live;
     }
-    auto started = workers_.Start();
+    auto started = workers_.Start(missing);
     PoolCompletions done;
     {
       Lock lock(mutex_);

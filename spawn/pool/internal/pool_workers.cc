@@ -69,30 +69,44 @@ absl::Status Raised(const Process& process, PoolAnswer& answer) {
 }  // namespace
 
 PoolWorkers::PoolWorkers(PoolOptions options, const PoolPoller& poller)
-    : options_(std::move(options)),
-      templates_(options_.process),
-      poller_(poller) {}
+    : options_(std::move(options)), poller_(poller) {}
 
 // ---- Start and end ----
 
-absl::StatusOr<std::unique_ptr<PoolWorkers::Worker>> PoolWorkers::Start() {
-  TENON_ASSIGN_OR_RETURN(auto ends,
-                         Channel::CreatePair({.allow_sockets = true}));
-  options_.process.index = static_cast<int>(started_++);
-  templates_.FillIn(options_.process);
-  const int fd = ends.second.fd();
-  TENON_ASSIGN_OR_RETURN(Process process,
-                         Process::StartShared(options_.process, {&fd, 1}));
-  auto worker = std::unique_ptr<Worker>(
-      new Worker{std::move(process), std::move(ends.first)});
-  if (!options_.initializer.function.empty()) {
-    TENON_RETURN_IF_ERROR(Initialize(*worker));
+absl::StatusOr<PoolWorkers::Workers> PoolWorkers::Start(size_t count) {
+  count = std::min(count, Process::kSupervisedTogether);
+  absl::StatusOr<Workers> started = StartTogether(count);
+  if (started.ok() || count == 1) return started;
+  return StartTogether(1);  // A limit may leave room for one.
+}
+
+absl::StatusOr<PoolWorkers::Workers> PoolWorkers::StartTogether(size_t count) {
+  std::vector<Channel> channels;
+  std::vector<Channel> workers_ends;
+  std::vector<std::vector<int>> fds;
+  for (size_t i = 0; i < count; ++i) {
+    TENON_ASSIGN_OR_RETURN(auto ends,
+                           Channel::CreatePair({.allow_sockets = true}));
+    fds.push_back({ends.second.fd()});
+    channels.push_back(std::move(ends.first));
+    workers_ends.push_back(std::move(ends.second));
   }
-  TENON_RETURN_IF_ERROR(Watch(*worker));
-  return worker;
+  options_.process.index = static_cast<int>(started_);
+  TENON_ASSIGN_OR_RETURN(std::vector<Process> processes,
+                         Process::StartEach(options_.process, fds));
+  started_ += count;
+  Workers workers;
+  for (size_t i = 0; i < count; ++i) {
+    workers.emplace_back(
+        new Worker{std::move(processes[i]), std::move(channels[i])});
+    TENON_RETURN_IF_ERROR(Initialize(*workers.back()));
+  }
+  TENON_RETURN_IF_ERROR(Watch(workers));
+  return workers;
 }
 
 absl::Status PoolWorkers::Initialize(Worker& worker) {
+  if (options_.initializer.function.empty()) return absl::OkStatus();
   worker.phase = Phase::kInitializing;
   worker.batch_id = next_batch_++;
   TENON_ASSIGN_OR_RETURN(
@@ -102,21 +116,29 @@ absl::Status PoolWorkers::Initialize(Worker& worker) {
   return batch.Send(worker.channel, Deadline::Passed());
 }
 
-absl::Status PoolWorkers::Watch(const Worker& worker) {
-  TENON_RETURN_IF_ERROR(poller_.Add(worker.channel.fd(), worker.channel_key()));
-  const absl::Status added =
-      poller_.Add(worker.process.end_fd(), worker.end_key());
-  if (!added.ok()) poller_.Remove(worker.channel.fd());
-  return added;
+absl::Status PoolWorkers::Watch(const Workers& workers) {
+  absl::Status watched;
+  for (const auto& worker : workers) {
+    watched.Update(poller_.Add(worker->channel.fd(), worker->channel_key()));
+    watched.Update(poller_.Add(worker->process.end_fd(), worker->end_key()));
+  }
+  if (watched.ok()) return watched;
+  for (const auto& worker : workers) {
+    poller_.Remove(worker->channel.fd());
+    poller_.Remove(worker->process.end_fd());
+  }
+  return watched;
 }
 
-absl::Status PoolWorkers::Add(absl::StatusOr<std::unique_ptr<Worker>> started) {
+absl::Status PoolWorkers::Add(absl::StatusOr<Workers> started) {
   if (!started.ok()) {
     start_again_at_ = Deadline::After(kStartPause);
     return started.status();
   }
-  Worker& worker = *workers_.emplace_back(*std::move(started));
-  if (worker.phase == Phase::kIdle) MakeIdle(worker);
+  for (auto& worker : *started) {
+    if (worker->phase == Phase::kIdle) MakeIdle(*worker);
+    workers_.push_back(std::move(worker));
+  }
   return absl::OkStatus();
 }
 

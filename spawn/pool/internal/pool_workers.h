@@ -36,7 +36,6 @@
 #include "tenon/spawn/pool/internal/pool_task.h"
 #include "tenon/spawn/pool/pool_options.h"
 #include "tenon/spawn/process/process.h"
-#include "tenon/spawn/settings/index_templates.h"
 
 namespace tenon::spawn {
 
@@ -85,11 +84,14 @@ class PoolWorkers {
   // `options` have been validated; `poller` outlives this.
   PoolWorkers(PoolOptions options, const PoolPoller& poller);
 
-  // Starts a worker, and adds it to the poller. Blocks for milliseconds.
+  using Workers = std::vector<std::unique_ptr<Worker>>;
+
+  // Starts `count` workers, at most as many as share a supervisor; one if no
+  // more can be started. Adds them to the poller. Blocks for milliseconds.
   // Errors: those of Process::Start() and of PoolPoller::Add().
-  absl::StatusOr<std::unique_ptr<Worker>> Start();
-  // With the result of Start(): adds the worker, or delays the next start.
-  absl::Status Add(absl::StatusOr<std::unique_ptr<Worker>> started);
+  absl::StatusOr<Workers> Start(size_t count);
+  // With the result of Start(): adds the workers, or delays the next start.
+  absl::Status Add(absl::StatusOr<Workers> started);
   // Removes a worker whose process has ended with the outcome `how`. Its task
   // fails, or is returned if the worker had not received it.
   // Errors: the reason to break the pool, if too many workers die while they
@@ -141,7 +143,7 @@ class PoolWorkers {
 
   // ---- Counts ----
 
-  std::vector<std::unique_ptr<Worker>>& all() { return workers_; }
+  Workers& all() { return workers_; }
   bool empty() const { return workers_.empty(); }
   size_t CountLive() const;  // Without those that are ending.
   size_t CountBusy() const;  // Workers with tasks.
@@ -156,17 +158,17 @@ class PoolWorkers {
   Deadline start_again_at() const { return start_again_at_; }
 
  private:
+  absl::StatusOr<Workers> StartTogether(size_t count);
   absl::Status Initialize(Worker& worker);
-  absl::Status Watch(const Worker& worker);
+  absl::Status Watch(const Workers& workers);
   void MakeIdle(Worker& worker);
   void End(Worker& worker, Deadline until);
   bool IsWorn(const Worker& worker, const PoolAnswers& answers) const;
   void TakeAnswers(Worker& worker, PoolAnswers answers, PoolCompletions& done);
 
-  PoolOptions options_;
-  const IndexTemplates templates_;
+  PoolOptions options_;  // Start() changes options_.process meanwhile.
   const PoolPoller& poller_;
-  std::vector<std::unique_ptr<Worker>> workers_;
+  Workers workers_;
   std::vector<Worker*> idle_;
   // Atomic: Start() is called without a lock.
   std::atomic<uint64_t> next_batch_ = 1;

@@ -67,15 +67,13 @@ class PoolWorkersTest : public ChildTest {
     ChildTest::TearDown();
   }
 
-  void Make(PoolOptions options, int count) {
+  void Make(PoolOptions options, size_t count) {
     ASSERT_THAT(CheckAndFillIn(options), IsOk());
     absl::StatusOr<PoolPoller> poller = PoolPoller::Create();
     ASSERT_THAT(poller, IsOk());
     poller_.emplace(*std::move(poller));
     workers_.emplace(std::move(options), *poller_);
-    for (int i = 0; i < count; ++i) {
-      ASSERT_THAT(workers_->Add(workers_->Start()), IsOk());
-    }
+    ASSERT_THAT(workers_->Add(workers_->Start(count)), IsOk());
   }
 
   std::shared_ptr<PoolTask> MakeTask(uint64_t id, bool kill_on_cancel = false) {
