@@ -170,8 +170,9 @@ TEST_F(FakeDriverTest, TheToolkitsLibraryForLinkingIsNoDriver) {
   fake_.knows_errors = false;
   fake_.failing_call = "cuDriverGetVersion";
   fake_.failure = CUDA_ERROR_STUB_LIBRARY;
-  EXPECT_THAT(LoadDriver(path_),
-              IsUnavailable("[CUresult 34]; this is the toolkit's library"));
+  EXPECT_THAT(
+      LoadDriver(path_),
+      IsUnavailable("[CUresult 34]; this is the toolkit's stub library"));
 }
 
 TEST_F(FakeDriverTest, NoDeviceIsUnavailableAndTellsWhatHidesDevices) {

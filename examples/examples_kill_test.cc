@@ -52,8 +52,9 @@ TEST_P(ExamplesKillTest, OneProcessAtACall) {
   const CallKillReport report = KillAtEachCall(GetParam().arguments, options);
   std::printf("%s: %s\n", GetParam().name.c_str(), report.ToString().c_str());
   EXPECT_THAT(report.failures, IsEmpty());
-  EXPECT_GE(report.kills,
-            std::max<uint64_t>(report.calls / options.stride / 2, 1));
+  // No more can be expected: a program that spins or polls makes another number
+  // of calls in each run.
+  EXPECT_GE(report.kills, 1u);
 }
 
 // Both programs, and the shell between them.

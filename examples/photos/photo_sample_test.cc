@@ -180,9 +180,9 @@ TEST(PhotoSamplerTest, AnErrorWritesNothing) {
 
 TEST(PhotoSamplerTest, ASampleHasPixels) {
   for (const int size : {0, -1}) {
-    EXPECT_THAT(
-        PhotoSampler::Create(size),
-        StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("pixels")));
+    EXPECT_THAT(PhotoSampler::Create(size),
+                StatusIs(absl::StatusCode::kInvalidArgument,
+                         HasSubstr("at least 1 x 1")));
   }
 }
 

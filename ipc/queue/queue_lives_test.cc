@@ -208,13 +208,13 @@ TEST_F(QueueLivesTest, AJoinerKilledInAnotherPidNamespaceKeepsNothing) {
       *may = true;
       RunInPidNamespace([&] {
         const CrashWatch watch(
-            counts, {{.point = "queue.place_claimed", .passing = i}});
+            counts, {{.point = "queue.slot_claimed", .passing = i}});
         Numbers::Open(std::move(handle)).status().IgnoreError();
       });
     });
     ASSERT_TRUE(joiner.EndsWell());
     if (!*may) GTEST_SKIP() << "needs CAP_SYS_ADMIN for a pid namespace";
-    ASSERT_EQ(counts.of("queue.place_claimed"), i);
+    ASSERT_EQ(counts.of("queue.slot_claimed"), i);
   }
   EXPECT_THAT(Numbers::Open(queue_->Share().value()), IsOk());
 }

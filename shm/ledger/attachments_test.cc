@@ -358,7 +358,7 @@ TEST_F(AttachmentsTest, OneProcessAttachesSoManyTimes) {
   EXPECT_EQ(attachments_.attached().size(), Attachments::kMaxOfOneProcess);
   EXPECT_EQ(attachments_.refused(), 3u);
   EXPECT_THAT(attachments_.last_refusal().message(),
-              HasSubstr("attached 64 times"));
+              HasSubstr("has 64 attachments"));
   for (size_t i = 0; i < leases.size(); ++i) {
     EXPECT_EQ(IsReadable(leases[i].lease.get()),
               i >= Attachments::kMaxOfOneProcess);
@@ -594,7 +594,7 @@ TEST(AttachmentsLimitTest, AtMost1024AreAttached) {
   ASSERT_TRUE(one_more.Send(owner.socket()));
   owner.Receive();
   EXPECT_THAT(owner.status(),
-              StatusIs(kResourceExhausted, HasSubstr("1024 processes")));
+              StatusIs(kResourceExhausted, HasSubstr("1024 attachments")));
   EXPECT_FALSE(owner.IsEmpty());
   attachers[0].Kill();
   owner.Receive();

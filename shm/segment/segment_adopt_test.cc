@@ -99,9 +99,9 @@ TEST(AdoptTest, RefusesAMemfdThatCannotBeSealed) {
 
 TEST(AdoptTest, RefusesEachMissingSeal) {
   const std::pair<int, const char*> seals[] = {
-      {F_SEAL_SHRINK, "missing F_SEAL_SHRINK"},
-      {F_SEAL_GROW, "missing F_SEAL_GROW"},
-      {F_SEAL_SEAL, "missing F_SEAL_SEAL"},
+      {F_SEAL_SHRINK, "lacks required seals: F_SEAL_SHRINK"},
+      {F_SEAL_GROW, "lacks required seals: F_SEAL_GROW"},
+      {F_SEAL_SEAL, "lacks required seals: F_SEAL_SEAL"},
   };
   for (const auto& [seal, text] : seals) {
     const int others = (kFixed | F_SEAL_FUTURE_WRITE) & ~seal;
@@ -111,7 +111,7 @@ TEST(AdoptTest, RefusesEachMissingSeal) {
 
 TEST(AdoptTest, RefusesAMemfdWithTheSealAgainstShrinkingAlone) {
   ExpectRefused(MakeMemfd(kSize, F_SEAL_SHRINK), kFailedPrecondition,
-                "missing F_SEAL_SEAL, F_SEAL_GROW");
+                "lacks required seals: F_SEAL_SEAL, F_SEAL_GROW");
 }
 
 TEST(AdoptTest, RefusesSharedWritableMemoryAsOwnerWritten) {

@@ -222,7 +222,7 @@ TEST(TensorAccessTest, MemoryThatIsNotAligned) {
       TensorSpec::Contiguous(kInt, {4}).value(), Lent(memory + 1, 16));
   ASSERT_THAT(tensor, IsOk());
   const auto refused = StatusIs(absl::StatusCode::kFailedPrecondition,
-                                HasSubstr("multiples of 4 bytes"));
+                                HasSubstr("not aligned to 4 bytes"));
   EXPECT_THAT(tensor->data<int32_t>(), refused);
   EXPECT_THAT(tensor->at<const int32_t>({0}), refused);
   EXPECT_THAT(tensor->data<std::byte>(), IsOk());

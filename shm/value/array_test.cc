@@ -241,7 +241,7 @@ TEST(ArrayHeaderTest, UnsealedMemoryIsRefused) {
   ASSERT_EQ(ftruncate(fd.get(), 4096), 0);
   EXPECT_THAT(Array<int>::Adopt(std::move(fd)),
               StatusIs(absl::StatusCode::kFailedPrecondition,
-                       HasSubstr("missing F_SEAL_")));
+                       HasSubstr("lacks required seals: F_SEAL_")));
 }
 
 // Every word of the header, set to values of an untrusted peer.

@@ -45,7 +45,7 @@ TEST(EntryTest, NamesAreSorted) {
 
 TEST(EntryDeathTest, SameNameTwice) {
   EXPECT_DEATH(RegisterEntry("entry_test.first", Second),
-               "entry_test.first.*another entry point of this name");
+               "entry_test.first.*already registered");
 }
 
 TEST(EntryDeathTest, NullFunction) {

@@ -281,9 +281,9 @@ TEST_F(HandoverTest, ArgumentThatItsSenderCouldChangeIsRefused) {
       const Segment segment,
       Segment::CreateSharedWritable(
           10, {.strategy = SharingStrategy::kFileDescriptor}));
-  EXPECT_THAT(
-      ReceivedFrom({.argument_bytes = 10}, {self_->fd(), segment.fd()}),
-      StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("sealed")));
+  EXPECT_THAT(ReceivedFrom({.argument_bytes = 10}, {self_->fd(), segment.fd()}),
+              StatusIs(absl::StatusCode::kFailedPrecondition,
+                       HasSubstr("lacks required seals")));
 }
 
 TEST_F(HandoverTest, RestThatIsNotAsAnnouncedIsRefused) {

@@ -85,7 +85,7 @@ TEST_F(StartTest, WrongTypesAreToldAtTheStart) {
                        AllOf(HasSubstr("cannot start 'TakePlain'"),
                              HasSubstr("(std::string, std::vector<double>, "
                                        "int, bool)"),
-                             HasSubstr("given (std::string, double)"))));
+                             HasSubstr("got (std::string, double)"))));
 }
 
 TEST_F(StartTest, UnknownFunctionIsToldAtTheStart) {
@@ -107,7 +107,7 @@ TENON_SPAWN_ENTRY("raw-entry", RawEntry);
 TEST_F(StartTest, EntriesOfTheOtherKindAreToldApart) {
   EXPECT_THAT(Start(1, "raw-entry", {}, 1),
               StatusIs(absl::StatusCode::kInvalidArgument,
-                       HasSubstr("no typed arguments")));
+                       HasSubstr("not typed arguments")));
   TENON_ASSERT_OK_AND_ASSIGN(Process raw,
                              Process::Start({.entry = "TakePlain"}));
   EXPECT_THAT(raw.Join(Watchdog()),

@@ -133,7 +133,7 @@ using InheritedSettingDeathTest = InheritedSettingTest;
 TEST_F(InheritedSettingDeathTest, NameThatIsTakenEndsTheProgram) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_DEATH(RegisterInheritedSetting("log level", SaveLogLevel, SetLogLevel),
-               "log level.*there is another");
+               "log level.*already registered");
 }
 
 }  // namespace

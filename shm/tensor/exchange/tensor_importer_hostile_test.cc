@@ -302,7 +302,7 @@ TEST(HostileSegmentTest, UnsealedIsRefused) {
     TensorImporter importer;
     EXPECT_THAT(importer.Import(handle, std::move(fd)),
                 StatusIs(absl::StatusCode::kFailedPrecondition,
-                         HasSubstr("missing F_SEAL_")))
+                         HasSubstr("lacks required seals: F_SEAL_")))
         << seals;
   }
 }
