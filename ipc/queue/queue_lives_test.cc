@@ -207,8 +207,8 @@ TEST_F(QueueLivesTest, AJoinerKilledInAnotherPidNamespaceKeepsNothing) {
       if (unshare(CLONE_NEWPID) != 0) return;
       *may = true;
       RunInPidNamespace([&] {
-        const CrashWatch watch(
-            counts, {{.point = "queue.slot_claimed", .passing = i}});
+        const CrashWatch watch(counts,
+                               {{.point = "queue.slot_claimed", .passing = i}});
         Numbers::Open(std::move(handle)).status().IgnoreError();
       });
     });

@@ -8,7 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "tenon/shm/arena/arena.h"
-#include "tenon/shm/base/fork_count_per_process.h"
+#include "tenon/shm/base/per_process.h"
 #include "tenon/shm/base/status_macros.h"
 
 namespace tenon::spawn {

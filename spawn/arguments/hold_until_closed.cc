@@ -20,7 +20,7 @@
 #include "tenon/shm/arena/reclaim_hook.h"
 #include "tenon/shm/base/crash_point.h"
 #include "tenon/shm/base/deadline.h"
-#include "tenon/shm/base/fork_count_per_process.h"
+#include "tenon/shm/base/per_process.h"
 #include "tenon/shm/base/posix_error.h"
 #include "tenon/shm/base/status_macros.h"
 #include "tenon/shm/base/unique_fd.h"

@@ -13,7 +13,7 @@
 
 #include "tenon/shm/base/deadline.h"
 #include "tenon/shm/base/fork_count.h"
-#include "tenon/shm/base/fork_count_per_process.h"
+#include "tenon/shm/base/per_process.h"
 
 namespace tenon::spawn {
 namespace {

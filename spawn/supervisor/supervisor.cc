@@ -35,7 +35,7 @@
 #include "tenon/ipc/channel/ancillary.h"
 #include "tenon/shm/base/deadline.h"
 #include "tenon/shm/base/fork_count.h"
-#include "tenon/shm/base/fork_count_per_process.h"
+#include "tenon/shm/base/per_process.h"
 #include "tenon/shm/base/pid_fd.h"
 #include "tenon/shm/base/posix_error.h"
 #include "tenon/shm/base/process_identity.h"

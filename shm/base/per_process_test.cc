@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-#include "tenon/shm/base/fork_count_per_process.h"
+#include "tenon/shm/base/per_process.h"
 
 #include <mutex>
 #include <thread>
