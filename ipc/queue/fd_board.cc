@@ -209,11 +209,9 @@ absl::StatusOr<PublishedFds> FdBoard::Receive(size_t but_last,
   const size_t wanted = static_cast<size_t>(header.fds) - but_last;
   if (item.fds.size() > wanted) item.fds.resize(wanted);
   if (item.fds.size() < wanted) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("FdBoard::Read(): only ", item.fds.size(), " of ", wanted,
-                     " descriptors could be received: this process may open no "
-                     "more (RLIMIT_NOFILE; raise it with ulimit "
-                     "-n)"));
+    return PosixError(EMFILE, "recvmsg",
+                      absl::StrCat(kWhat, ": ", item.fds.size(), " of ", wanted,
+                                   " descriptors"));
   }
   item.bytes.assign(inbox.datagram + sizeof(header),
                     static_cast<size_t>(size) - sizeof(header));

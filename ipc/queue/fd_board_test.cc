@@ -22,6 +22,7 @@
 #include "absl/types/span.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tenon/shm/base/posix_error.h"
 #include "tenon/shm/base/unique_fd.h"
 #include "tenon/shm/testing/kill/census.h"
 #include "tenon/shm/testing/kill/kill_driver.h"
@@ -189,6 +190,7 @@ TEST(FdBoardTest, ATakerWithoutDescriptorsLosesNothing) {
   ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &old), 0);
   EXPECT_THAT(taken, StatusIs(absl::StatusCode::kResourceExhausted,
                               HasSubstr("RLIMIT_NOFILE")));
+  EXPECT_TRUE(IsLackOfDescriptors(taken));
   EXPECT_EQ(CountOpenFds(), fds + 1);
   TENON_ASSERT_OK_AND_ASSIGN(const PublishedFds item, board.Read());
   EXPECT_EQ(item.fds.size(), 3u);

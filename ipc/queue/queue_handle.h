@@ -22,7 +22,9 @@ namespace tenon {
 // Bytes and descriptors. They are passed on by anything that carries both: as
 // arguments of a spawned process, over fork() (the child opens its own queue
 // from the handle), or through a Channel (queue_channel.h). One handle serves
-// one Open(); Share() makes as many as are needed. Contents:
+// one Open(), which takes it only if it succeeds: a process that could not join
+// (at a limit of descriptors, without a free slot) may retry with the same
+// handle. Share() makes as many as are needed. Contents:
 //   bytes  a QueueGeometry
 //   fds    the memory, and the two descriptors of each slot's FdBoard
 // Ownership: owns its descriptors (close-on-exec).

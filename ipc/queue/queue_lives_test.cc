@@ -6,7 +6,6 @@
 // a sleeper is always woken.
 
 #include <sched.h>
-#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -29,6 +28,7 @@
 #include "tenon/ipc/queue/queue.h"
 #include "tenon/ipc/queue/queue_handle.h"
 #include "tenon/shm/base/deadline.h"
+#include "tenon/shm/testing/few_fds.h"
 #include "tenon/shm/testing/forked_child.h"
 #include "tenon/shm/testing/kill/crash_watch.h"
 #include "tenon/shm/testing/process_testing.h"
@@ -43,28 +43,9 @@ constexpr auto kUnavailable = absl::StatusCode::kUnavailable;
 constexpr auto kResourceExhausted = absl::StatusCode::kResourceExhausted;
 
 using Numbers = Queue<uint64_t>;
+using ::testing::HasSubstr;
 
 Deadline Soon() { return Deadline::After(absl::Seconds(15)); }
-
-// During its lifetime this process can open no descriptor.
-class NoMoreFds {
- public:
-  NoMoreFds() {
-    const int lowest = dup(STDERR_FILENO);
-    EXPECT_GE(lowest, 0);
-    close(lowest);
-    EXPECT_EQ(getrlimit(RLIMIT_NOFILE, &before_), 0);
-    rlimit now = before_;
-    now.rlim_cur = static_cast<rlim_t>(lowest);
-    EXPECT_EQ(setrlimit(RLIMIT_NOFILE, &now), 0);
-  }
-  ~NoMoreFds() { EXPECT_EQ(setrlimit(RLIMIT_NOFILE, &before_), 0); }
-  NoMoreFds(const NoMoreFds&) = delete;
-  NoMoreFds& operator=(const NoMoreFds&) = delete;
-
- private:
-  rlimit before_;
-};
 
 class QueueLivesTest : public testing::Test {
  protected:
@@ -140,7 +121,27 @@ TEST_F(QueueLivesTest, TheLivingKeepTheirSlots) {
     living.push_back(*std::move(mine));
   }
   EXPECT_THAT(Numbers::Open(queue_->Share().value()),
-              StatusIs(kResourceExhausted, testing::HasSubstr("4")));
+              StatusIs(kResourceExhausted, HasSubstr("4")));
+}
+
+// Whether the holder of a slot has died is learnt from its descriptors. What
+// cannot be known is not said.
+TEST_F(QueueLivesTest, AtTheLimitOfDescriptorsTheDeadAreNotTakenForAlive) {
+  for (uint64_t item = 0; item < 3; ++item) PutAndDie(item);
+  QueueHandle handle = queue_->Share().value();
+  int failed = 0;
+  for (absl::Status opened = absl::UnknownError(""); !opened.ok(); ++failed) {
+    ASSERT_LT(failed, 50);
+    {
+      const FewFds few(static_cast<rlim_t>(failed));
+      opened = Numbers::Open(std::move(handle)).status();
+    }
+    if (opened.ok()) break;
+    EXPECT_THAT(opened,
+                StatusIs(kResourceExhausted, HasSubstr("RLIMIT_NOFILE")))
+        << "with " << failed;
+  }
+  EXPECT_GT(failed, 4);
 }
 
 // Producers and consumers are killed and replaced, and there are no more slots
@@ -286,7 +287,7 @@ TEST_F(QueueLivesTest, CloseWakesAParticipantThatCannotBeMet) {
       [&](QueueHandle handle) {
         auto mine = Numbers::Open(std::move(handle));
         ASSERT_THAT(mine, IsOk());
-        const NoMoreFds at_the_limit;
+        const FewFds at_the_limit;
         board->ready = true;
         ASSERT_TRUE(Becomes([&] { return board->asleep.load(); }));
         EXPECT_THAT(mine->Close(), IsOk());
@@ -306,7 +307,7 @@ TEST_F(QueueLivesTest, LeavingWakesAParticipantThatCannotBeMet) {
   SharedObject<Board> board;
   ForkedChild leaver = WithHandle(
       [&](QueueHandle handle) {
-        std::optional<NoMoreFds> at_the_limit;
+        std::optional<FewFds> at_the_limit;
         {
           auto mine = Numbers::Open(std::move(handle));
           ASSERT_THAT(mine, IsOk());
@@ -347,7 +348,7 @@ TEST_F(QueueLivesTest, PutWakesAParticipantThatJoinedInBetween) {
                         board->may_join = true;
                         Becomes([&] { return board->asleep.load(); });
                       }}});
-        const NoMoreFds at_the_limit;
+        const FewFds at_the_limit;
         EXPECT_THAT(mine->Put(1, Soon()), IsOk());
         LiveOn();
       },
@@ -362,7 +363,7 @@ TEST_F(QueueLivesTest, PutWakesAParticipantThatJoinedInBetween) {
 TEST_F(QueueLivesTest, AHandleThatCannotBeOpenedNowCanBeOpenedLater) {
   QueueHandle handle = queue_->Share().value();
   {
-    const NoMoreFds at_the_limit;
+    const FewFds at_the_limit;
     for (int i = 0; i < 3; ++i) {
       EXPECT_THAT(Numbers::Open(std::move(handle)),
                   StatusIs(kResourceExhausted));

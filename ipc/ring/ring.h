@@ -201,8 +201,9 @@ class RingReader {
  public:
   // Validates an offer and maps its memory. Errors: kInvalidArgument if it is
   // malformed; kFailedPrecondition naming both versions, or the seals that are
-  // missing; kResourceExhausted naming the limit.
-  static absl::StatusOr<std::unique_ptr<RingReader>> Attach(RingOffer offer);
+  // missing; kResourceExhausted naming the limit, after which the offer is
+  // unchanged and can be attached to later.
+  static absl::StatusOr<std::unique_ptr<RingReader>> Attach(RingOffer&& offer);
   ~RingReader();
   RingReader(const RingReader&) = delete;
   RingReader& operator=(const RingReader&) = delete;
@@ -253,7 +254,7 @@ class RingReader {
  private:
   explicit RingReader(const RingOfferMessage& offer);
   absl::Status Map(const RingFds& fds);
-  absl::Status MakeOwn(RingFds fds);
+  absl::Status MakeOwn(RingFds& fds);
   const RingProducerWords& producer() const;
   RingReaderWords& words() const;
   bool IsPlain(std::span<std::byte> out) const;

@@ -34,7 +34,8 @@ absl::StatusOr<uint64_t> AddRingReader(RingProducer& ring, Channel& channel,
 
 // Waits for an offer, attaches to the ring and replies. The next message of the
 // channel must be the offer. Records put from then on are received. Blocks
-// until `deadline`. Errors: RingReader::Attach()'s; Channel's.
+// until `deadline`. Errors: RingReader::Attach()'s; Channel's. After an error
+// the offer is lost: the producer has to call LetInReader() again.
 absl::StatusOr<std::unique_ptr<RingReader>> JoinRing(Channel& channel,
                                                      Deadline deadline);
 

@@ -90,8 +90,8 @@ struct RingFds {
   static absl::StatusOr<RingFds> From(std::vector<UniqueFd> fds);
 };
 
-// Ownership: owns its descriptors. To be used once. The receiver validates the
-//   type of each descriptor.
+// Ownership: owns its descriptors. For one Attach(), which takes them only if
+//   it succeeds. The receiver validates the type of each descriptor.
 struct RingOffer {
   RingOfferMessage message;
   RingFds fds;

@@ -44,13 +44,13 @@ constexpr uint64_t kProducer = 0;  // Its id among the participants of a wait.
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<RingReader>> RingReader::Attach(
-    RingOffer offer) {
+    RingOffer&& offer) {
   // Offers that were not parsed by FromMessage() are validated here.
   TENON_RETURN_IF_ERROR(
       RingOfferMessage::FromBytes(offer.message.ToBytes()).status());
   auto reader = absl::WrapUnique(new RingReader(offer.message));
   TENON_RETURN_IF_ERROR(reader->Map(offer.fds));
-  TENON_RETURN_IF_ERROR(reader->MakeOwn(std::move(offer.fds)));
+  TENON_RETURN_IF_ERROR(reader->MakeOwn(offer.fds));
   TENON_CRASH_POINT("ring.attached");
   return reader;
 }
@@ -80,7 +80,8 @@ absl::Status RingReader::Map(const RingFds& fds) {
       absl::StrCat(kProducerMemory, " has another geometry than its offer"));
 }
 
-absl::Status RingReader::MakeOwn(RingFds fds) {
+// Takes `fds` once nothing can fail any more for want of memory or descriptors.
+absl::Status RingReader::MakeOwn(RingFds& fds) {
   const ByteRange all = {0, sizeof(RingReaderWords)};
   TENON_ASSIGN_OR_RETURN(auto own,
                          ControlMemory::Create(all.size, "ring reader"));
@@ -88,11 +89,12 @@ absl::Status RingReader::MakeOwn(RingFds fds) {
   own_ = std::make_unique<ControlMemory>(std::move(own));
   words().magic = RingReaderWords::kMagic;
   words().version = kRingVersion;
+  TENON_ASSIGN_OR_RETURN(auto bell, Doorbell::Create(&words().sleeping, what_));
   TENON_ASSIGN_OR_RETURN(process_, PidFd::Adopt(std::move(fds.process)));
   // In this order: a reader with a bell has a ringer, too.
   TENON_ASSIGN_OR_RETURN(ringer_, DoorbellRinger::Adopt(&producer().sleeping,
                                                         std::move(fds.bell)));
-  TENON_ASSIGN_OR_RETURN(bell_, Doorbell::Create(&words().sleeping, what_));
+  bell_ = std::move(bell);
   words().fences = bell_->fences() ? 1 : 0;
   if (bell_->fences() && producer().fences == 1) {
     publication_ = Publication::kFenced;

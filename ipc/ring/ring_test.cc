@@ -3,6 +3,8 @@
 
 #include "tenon/ipc/ring/ring.h"
 
+#include <sys/resource.h>
+
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -13,12 +15,14 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tenon/ipc/ring/ring_offer.h"
 #include "tenon/ipc/ring/ring_testing.h"
 #include "tenon/shm/base/deadline.h"
+#include "tenon/shm/testing/few_fds.h"
 #include "tenon/shm/testing/process_testing.h"
 #include "tenon/shm/testing/status_matchers.h"
 
@@ -58,6 +62,32 @@ TEST(RingTest, DeliversInOrderRoundAndRound) {
   }
   EXPECT_EQ(ring->put(), 200u);
   EXPECT_EQ(ring->acknowledged(), 200u);
+}
+
+TEST(RingTest, AnOfferThatCannotBeAttachedToNowCanBeLater) {
+  const auto ring = MakeRing(4);
+  TENON_ASSERT_OK_AND_ASSIGN(RingOffer offer, ring->Offer());
+  std::unique_ptr<RingReader> reader;
+  rlim_t room = 0;
+  for (; reader == nullptr; ++room) {
+    ASSERT_LT(room, 50u);
+    absl::StatusOr<std::unique_ptr<RingReader>> attached =
+        absl::UnknownError("");
+    {
+      const FewFds few(room);
+      attached = RingReader::Attach(std::move(offer));
+    }
+    if (attached.ok()) {
+      reader = *std::move(attached);
+    } else {
+      ASSERT_THAT(attached, StatusIs(kResourceExhausted)) << "with " << room;
+    }
+  }
+  EXPECT_GT(room, 2u);
+  TENON_ASSERT_OK_AND_ASSIGN(RingReply reply, reader->Reply());
+  ASSERT_THAT(ring->AddReader(std::move(reply)), IsOk());
+  ASSERT_THAT(PutRecord(*ring, 1, kNow), IsOk());
+  EXPECT_THAT(GetRecord(*reader, 1, kNow), IsOk());
 }
 
 TEST(RingTest, IsFullAtItsCapacityAndEmptyAgain) {

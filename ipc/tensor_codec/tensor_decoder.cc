@@ -15,10 +15,10 @@
 #include "absl/container/inlined_vector.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "tenon/ipc/tensor_codec/tensor_wire.h"
+#include "tenon/shm/base/posix_error.h"
 #include "tenon/shm/base/status_macros.h"
 #include "tenon/shm/base/unique_fd.h"
 #include "tenon/shm/segment/segment.h"
@@ -41,11 +41,6 @@ absl::Status Refuse(absl::string_view why) { return absl::DataLossError(why); }
 // Its arena's offer is unknown here, or its attachment was refused.
 bool NeedsOffer(const absl::Status& status) {
   return absl::IsNotFound(status) || absl::IsUnavailable(status);
-}
-
-bool IsLackOfDescriptors(const absl::Status& status) {
-  return absl::IsResourceExhausted(status) &&
-         absl::StrContains(status.message(), "[EMFILE]");
 }
 
 }  // namespace

@@ -98,7 +98,7 @@ absl::StatusOr<std::unique_ptr<TensorQueue>> TensorQueue::Create(
 }
 
 absl::StatusOr<std::unique_ptr<TensorQueue>> TensorQueue::Open(
-    QueueHandle handle, const TensorQueueParticipantOptions& use) {
+    QueueHandle&& handle, const TensorQueueParticipantOptions& use) {
   TENON_ASSIGN_OR_RETURN(
       auto queue,
       QueueCore::Open(std::move(handle), QueueType::kTensors, kRecordBytes));

@@ -95,9 +95,9 @@ class TensorQueue {
   static absl::StatusOr<std::unique_ptr<TensorQueue>> Create(
       const QueueOptions& options = {},
       const TensorQueueParticipantOptions& use = {});
-  // Errors: as Queue<T>::Open().
+  // Errors: as Queue<T>::Open(), which leave the handle unchanged.
   static absl::StatusOr<std::unique_ptr<TensorQueue>> Open(
-      QueueHandle handle, const TensorQueueParticipantOptions& use = {});
+      QueueHandle&& handle, const TensorQueueParticipantOptions& use = {});
   ~TensorQueue();
   TensorQueue(const TensorQueue&) = delete;
   TensorQueue& operator=(const TensorQueue&) = delete;

@@ -7,6 +7,7 @@
 // grow.
 
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cstddef>
@@ -32,6 +33,7 @@
 #include "tenon/shm/base/unique_fd.h"
 #include "tenon/shm/tensor/dtype.h"
 #include "tenon/shm/tensor/tensor.h"
+#include "tenon/shm/testing/few_fds.h"
 #include "tenon/shm/testing/forked_child.h"
 #include "tenon/shm/testing/process_testing.h"
 #include "tenon/shm/testing/status_matchers.h"
@@ -273,6 +275,38 @@ TEST(TensorQueueLongLifeTest, ProducersComeAndGo) {
   EXPECT_THAT(consumer->Trim(), IsOk());
   EXPECT_LE(MappedMemfdBytes(), mapped - 4 * kMiB);
   EXPECT_EQ(consumer->mapped().bytes, 0u);
+}
+
+// Arenas of which nothing is held have descriptors, and are forgotten where an
+// offer cannot be received without.
+TEST(TensorQueueLongLifeTest, IdleArenasMakeRoomAtTheLimitOfDescriptors) {
+  TENON_ASSERT_OK_AND_ASSIGN(const auto consumer,
+                             TensorQueue::Create({.capacity = 4}));
+  TENON_ASSERT_OK_AND_ASSIGN(const auto last,
+                             TensorQueue::Open(consumer->Share().value()));
+  for (const rlim_t room : {0, 1, 2}) {
+    std::vector<std::unique_ptr<TensorQueue>> idle;
+    for (int64_t i = 0; i < 5; ++i) {
+      TENON_ASSERT_OK_AND_ASSIGN(idle.emplace_back(),
+                                 TensorQueue::Open(consumer->Share().value()));
+      ASSERT_THAT(PutNumber(*idle.back(), i), IsOk());
+      EXPECT_TRUE(IsTensorOf(consumer->GetTensor(TestDeadline()), i));
+    }
+    TENON_ASSERT_OK_AND_ASSIGN(const auto arena, Arena::Create());
+    TENON_ASSERT_OK_AND_ASSIGN(
+        const Tensor tensor,
+        CreateTensor(*arena, kDtypeOf<int64_t>, {kElements}, TestDeadline()));
+    ASSERT_THAT(tensor.Fill(int64_t{7}), IsOk());
+    ASSERT_THAT(last->Put(tensor, TestDeadline()), IsOk());
+    const size_t arenas = consumer->mapped().arenas;
+    absl::StatusOr<Tensor> got = absl::UnknownError("");
+    {
+      const FewFds few(room);
+      got = consumer->GetTensor(Deadline::Passed());
+    }
+    EXPECT_TRUE(IsTensorOf(got, 7)) << "with " << room;
+    EXPECT_LT(consumer->mapped().arenas, arenas);
+  }
 }
 
 TEST(TensorQueueLongLifeTest, WhatALivingOwnerHasTrimmedIsUnmapped) {

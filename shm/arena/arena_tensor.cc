@@ -21,6 +21,7 @@
 #include "absl/types/span.h"
 #include "tenon/shm/arena/internal/arena_table.h"
 #include "tenon/shm/arena/internal/size_class.h"
+#include "tenon/shm/base/crash_point.h"
 #include "tenon/shm/base/fork_count.h"
 #include "tenon/shm/base/received_fd.h"
 #include "tenon/shm/base/status_macros.h"
@@ -162,6 +163,7 @@ absl::StatusOr<std::shared_ptr<Storage>> ArenaTensorImporter::AcceptAndClaim(
   std::unique_lock lock(mutex_, std::defer_lock);
   if (fork_count_ == ForkCount()) lock.lock();
   TENON_RETURN_IF_ERROR(AcceptLocked(offer, std::move(fds)));
+  TENON_CRASH_POINT("arena_tensor.accepted");
   absl::StatusOr<std::shared_ptr<Storage>> storage = ClaimBlockLocked(block);
   if (!absl::IsUnavailable(storage.status())) return storage;
   return absl::ResourceExhaustedError(storage.status().message());

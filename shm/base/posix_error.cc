@@ -17,6 +17,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/ascii.h"
+#include "absl/strings/cord.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
@@ -171,17 +172,29 @@ absl::StatusCode Code(int error_number) {
   }
 }
 
+// What there is too little of.
+constexpr char kShortage[] = "tenon.shortage";
+constexpr char kDescriptors[] = "descriptors";
+
 }  // namespace
 
 absl::Status PosixError(int error_number, absl::string_view call,
                         absl::string_view object) {
   const char* words = strerrordesc_np(error_number);
   const char* name = strerrorname_np(error_number);
-  return absl::Status(
+  absl::Status status(
       Code(error_number),
       absl::StrCat(call, "(", object, "): ", words ? words : "unknown error",
                    " [", name ? name : absl::StrCat(error_number), "]",
                    Hint(error_number, call, object)));
+  if (error_number == EMFILE || error_number == ENFILE) {
+    status.SetPayload(kShortage, absl::Cord(kDescriptors));
+  }
+  return status;
+}
+
+bool IsLackOfDescriptors(const absl::Status& status) {
+  return status.GetPayload(kShortage) == absl::Cord(kDescriptors);
 }
 
 }  // namespace tenon

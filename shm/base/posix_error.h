@@ -37,6 +37,12 @@ namespace tenon {
 absl::Status PosixError(int error_number, absl::string_view call,
                         absl::string_view object);
 
+// Whether PosixError() made the status for want of descriptors, of this process
+// (EMFILE) or of the machine (ENFILE): closing some may help. A property of the
+// status and not of its text, so it is lost where a caller makes a new status.
+// Thread-safe.
+bool IsLackOfDescriptors(const absl::Status& status);
+
 }  // namespace tenon
 
 #endif  // TENON_SHM_BASE_POSIX_ERROR_H_

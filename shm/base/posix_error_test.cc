@@ -63,13 +63,26 @@ TEST(PosixErrorTest, DescriptorLimitTellsHowToRaiseIt) {
   EXPECT_TRUE(PassesInChild([] {
     SetLimit(RLIMIT_NOFILE, 100, 200);
     EXPECT_THAT(
-        PosixError(EMFILE, "memfd_create", "segment 'weights'").ToString(),
+        PosixError(EMFILE, "memfd_create", "segment 'weights'")
+            .ToString(absl::StatusToStringMode::kWithNoExtraData),
         "RESOURCE_EXHAUSTED: memfd_create(segment 'weights'): Too many open "
         "files [EMFILE]; files this process may open: 100 (RLIMIT_NOFILE; "
         "hard limit 200); raise it: ulimit -n 200, or use fewer: tensors in an "
         "arena share one descriptor, those of the file_system strategy have "
         "none");
   }));
+}
+
+TEST(PosixErrorTest, LackOfDescriptorsIsAPropertyAndNoText) {
+  for (const int error : {EMFILE, ENFILE}) {
+    const absl::Status status = PosixError(error, "open", "x");
+    EXPECT_TRUE(IsLackOfDescriptors(status));
+    EXPECT_FALSE(
+        IsLackOfDescriptors(absl::Status(status.code(), status.message())));
+  }
+  EXPECT_FALSE(IsLackOfDescriptors(PosixError(ENOMEM, "open", "[EMFILE]")));
+  EXPECT_FALSE(IsLackOfDescriptors(PosixError(ETOOMANYREFS, "sendmsg", "x")));
+  EXPECT_FALSE(IsLackOfDescriptors(absl::OkStatus()));
 }
 
 TEST(PosixErrorTest, LimitThatCannotBeRaisedSendsToRoot) {

@@ -132,6 +132,14 @@ void EndLease(UniqueFd lease) {
   CloseReceived(std::move(lease));
 }
 
+template <typename List>
+size_t CountIn(const List& list, pid_t sender) {
+  if (sender == 0) return 0;
+  return static_cast<size_t>(std::count_if(
+      list.begin(), list.end(),
+      [sender](const auto& one) { return one.sender == sender; }));
+}
+
 // Errors of this file's checks of a packet; other errors may be this process's
 // fault.
 bool IsSendersFault(const absl::Status& status) {
@@ -383,13 +391,14 @@ absl::Status Attachments::CheckMessage(const Packet& packet) const {
 }
 
 size_t Attachments::CountOf(pid_t sender) const {
-  if (sender == 0) return 0;
-  const auto is_its = [sender](const auto& one) {
-    return one.sender == sender;
-  };
-  return static_cast<size_t>(
-      std::count_if(attached_.begin(), attached_.end(), is_its) +
-      std::count_if(unseen_.begin(), unseen_.end(), is_its));
+  return CountIn(attached_, sender) + CountIn(unseen_, sender);
+}
+
+absl::Status Attachments::AboveLimit(const Packet& packet) const {
+  return absl::ResourceExhaustedError(
+      absl::StrCat("pid ", packet.sender, " is attached ", kMaxOfOneProcess,
+                   " times, as often as may be; an attachment from before an "
+                   "exec() ends with the processes that it had forked"));
 }
 
 // model: limit. Ended attachments do not count.
@@ -397,15 +406,8 @@ absl::Status Attachments::MakeRoomFor(const Packet& packet) {
   const auto is_full = [&] {
     return attached_.size() + unseen_.size() >= kMaxAttached;
   };
-  const auto has_too_many = [&] {
-    return CountOf(packet.sender) >= kMaxOfOneProcess;
-  };
-  if (is_full() || has_too_many()) RemoveExited();
-  if (has_too_many()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("pid ", packet.sender, " has ", kMaxOfOneProcess,
-                     " attachments already, the limit of one process"));
-  }
+  if (is_full() || CountOf(packet.sender) >= kMaxOfOneProcess) RemoveExited();
+  if (CountOf(packet.sender) > kMaxOfOneProcess) return AboveLimit(packet);
   if (!is_full()) return absl::OkStatus();
   return absl::ResourceExhaustedError(
       absl::StrCat("pid ", packet.sender, " cannot be attached: the arena has ",
@@ -430,15 +432,17 @@ void Attachments::RefuseUnseen(Unseen unseen) {
 
 absl::Status Attachments::Attach(Packet& packet) {
   TENON_RETURN_IF_ERROR(CheckFds(packet.fds));
-  if (absl::Status room = MakeRoomFor(packet); !room.ok()) {
-    if (IsSendersFault(room)) EndLease(packet.fds.Take(AttachMessage::kLease));
-    return room;
-  }
+  TENON_RETURN_IF_ERROR(MakeRoomFor(packet));
   const AttachMessage& message = packet.message;
   UniqueFd column = packet.fds.Take(AttachMessage::kColumn);
   TENON_ASSIGN_OR_RETURN(const ColumnHeader header, ReadHeader(column.get()));
   TENON_ASSIGN_OR_RETURN(
       PidFd process, PidFd::Adopt(packet.fds.Take(AttachMessage::kProcess)));
+  if (CountIn(attached_, packet.sender) >= kMaxOfOneProcess) {
+    RefuseUnseen({packet.sender, std::move(process),
+                  packet.fds.Take(AttachMessage::kLease), AboveLimit(packet)});
+    return absl::OkStatus();
+  }
   std::optional<PidFd> vouched;
   if (packet.vouched_error == -EMFILE || packet.vouched_error == -ENFILE) {
     return PosixError(-packet.vouched_error, "recvmsg", kInbox);

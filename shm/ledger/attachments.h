@@ -7,14 +7,13 @@
 // Each of them has sent its column to the arena's socket before its first claim
 // (attach_message.h). Its descriptors are checked before they are used. An
 // attachment ends with the process, or when its lease hangs up. An attachment
-// can be refused in three ways (model: refuse):
+// can be refused in two ways (model: refuse):
 //   the message is malformed   a fault of its sender, which no process of Tenon
 //                              has; the sender's blocks are not protected
-//   above the limit            the same: the sender has to count. Its lease is
-//                              shut
 //   the owner cannot be sure   the lease is shut, so that the process attaches
-//   of the sender              anew; until it has hung up or ended nothing is
-//                              reclaimed, because its cells cannot be read
+//   of the sender, or it is    anew; until it has hung up or ended nothing is
+//   above the limit of its     reclaimed, because its cells are not read
+//   process
 // A lack of descriptors or memory refuses no message: it stays in the socket,
 // and no block is reclaimed before it has been received.
 
@@ -73,8 +72,10 @@ class Attachments {
  public:
   // No more than this many at a time.
   static constexpr size_t kMaxAttached = 1024;
-  // No more than this many of one process that have not ended: further ones are
-  // refused.
+  // No more than this many of one process that have not ended. A process counts
+  // its own, but loses count in exec(): a child that it forked before may keep
+  // a lease open. So one more is refused and watched until it ends; further
+  // ones stay in the socket until then.
   static constexpr size_t kMaxOfOneProcess = 64;
 
   // `blocks` is the number of cells that each attached process must have.
@@ -157,6 +158,7 @@ class Attachments {
   absl::Status Handle(Packet& packet);
   absl::Status CheckMessage(const Packet& packet) const;
   absl::Status Attach(Packet& packet);
+  absl::Status AboveLimit(const Packet& packet) const;
   absl::Status MakeRoomFor(const Packet& packet);
   size_t CountOf(pid_t sender) const;
   void Refuse(absl::Status why);

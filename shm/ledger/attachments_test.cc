@@ -5,15 +5,14 @@
 
 #include <poll.h>
 #include <sched.h>
+#include <sys/epoll.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <deque>
 #include <functional>
 #include <string>
@@ -31,6 +30,7 @@
 #include "tenon/shm/base/unique_fd.h"
 #include "tenon/shm/ledger/column_layout.h"
 #include "tenon/shm/ledger/column_testing.h"
+#include "tenon/shm/testing/few_fds.h"
 #include "tenon/shm/testing/forked_child.h"
 #include "tenon/shm/testing/linux_6_1_testing.h"
 #include "tenon/shm/testing/pid_namespace_testing.h"
@@ -76,19 +76,6 @@ bool IsReadable(int fd) {
   return poll(&one, 1, 0) == 1;
 }
 
-// Calls `call` while this process may open only `room` more descriptors.
-template <typename Call>
-void WithDescriptors(rlim_t room, Call call) {
-  rlimit before;
-  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
-  const int next = dup(0);
-  ASSERT_EQ(close(next), 0);
-  const rlimit less = {static_cast<rlim_t>(next) + room, before.rlim_max};
-  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &less), 0);
-  call();
-  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
-}
-
 class AttachmentsTest : public testing::Test {
  protected:
   TestAttach NewAttach() { return TestAttach(kArena, kBlocks, &column_); }
@@ -98,6 +85,12 @@ class AttachmentsTest : public testing::Test {
       attachments_.Receive();
       ASSERT_THAT(attachments_.status(), IsOk());
     }
+  }
+
+  // While this process may open only `room` more descriptors.
+  void ReceiveWith(rlim_t room) {
+    const FewFds few(room);
+    attachments_.Receive();
   }
 
   const TestColumn column_;
@@ -280,23 +273,6 @@ TEST_F(AttachmentsTest, TheEndedAreSeenBelowALoweredLimitOfDescriptors) {
   }
 }
 
-// The only descriptor of a packet of SendPacket().
-UniqueFd ReceiveFd(int socket) {
-  char byte;
-  iovec bytes = {&byte, 1};
-  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))];
-  msghdr header = {};
-  header.msg_iov = &bytes;
-  header.msg_iovlen = 1;
-  header.msg_control = control;
-  header.msg_controllen = sizeof(control);
-  EXPECT_EQ(recvmsg(socket, &header, MSG_CMSG_CLOEXEC), 1);
-  int fd = -1;
-  const cmsghdr* c = CMSG_FIRSTHDR(&header);
-  if (c != nullptr) memcpy(&fd, CMSG_DATA(c), sizeof(fd));
-  return UniqueFd(fd);
-}
-
 // The owner lives in a pid namespace in which the process that attaches has no
 // number. It sends that process the descriptor for attaching.
 void ExpectOfTheOuterNamespace(
@@ -306,9 +282,9 @@ void ExpectOfTheOuterNamespace(
   const UniqueFd owners_end(ends[0]), outer_end(ends[1]);
   TENON_ASSERT_OK_AND_ASSIGN(
       auto outer, ForkedChild::Fork({.name = "outer"}, [&](const Reporter&) {
-        const UniqueFd socket = ReceiveFd(outer_end.get());
+        const ReceivedPacket packet = ReceivePacket(outer_end.get());
         const TestAttach attach(kArena, kBlocks);
-        ASSERT_TRUE(attach.Send(socket.get()));
+        ASSERT_TRUE(attach.Send(packet.fds.at(0).get()));
         for (;;) pause();
       }));
   EXPECT_TRUE(PassesInPidNamespace(Proc::kOuter, [&] {
@@ -348,26 +324,44 @@ TEST(AttachmentsNamespaceTest, ProcessThatCannotBeIdentifiedIsRefused) {
   });
 }
 
-TEST_F(AttachmentsTest, OneProcessAttachesSoManyTimes) {
+// A process may lose count: exec() forgets attachments, whose leases a child
+// that it has forked keeps open.
+TEST_F(AttachmentsTest, NothingIsReclaimedWhileOneAboveTheLimitIsAttached) {
+  constexpr size_t kMost = Attachments::kMaxOfOneProcess;
   std::deque<TestAttach> leases;
-  for (size_t i = 0; i < Attachments::kMaxOfOneProcess + 3; ++i) {
+  const auto attach = [&] {
     leases.emplace_back(kArena, kBlocks, &column_);
     ASSERT_TRUE(leases.back().Send(attachments_.socket()));
-    ReceiveAll();
-  }
-  EXPECT_EQ(attachments_.attached().size(), Attachments::kMaxOfOneProcess);
-  EXPECT_EQ(attachments_.refused(), 3u);
-  EXPECT_THAT(attachments_.last_refusal().message(),
-              HasSubstr("has 64 attachments"));
-  for (size_t i = 0; i < leases.size(); ++i) {
-    EXPECT_EQ(IsReadable(leases[i].lease.get()),
-              i >= Attachments::kMaxOfOneProcess);
-  }
+    attachments_.Receive();
+  };
+  while (leases.size() < kMost) attach();
+  EXPECT_THAT(attachments_.status(), IsOk());
+  EXPECT_TRUE(attachments_.IsEmpty());
+  // It is refused, and finds its lease shut.
+  attach();
+  const auto names_the_limit =
+      StatusIs(kResourceExhausted, HasSubstr("has 64 attachments"));
+  EXPECT_THAT(attachments_.status(), names_the_limit);
+  EXPECT_FALSE(attachments_.IsEmpty());
+  EXPECT_EQ(attachments_.attached().size(), kMost);
+  EXPECT_EQ(attachments_.refused(), 1u);
+  EXPECT_TRUE(IsReadable(leases[kMost].lease.get()));
+  // The next one stays in the inbox.
+  attach();
+  EXPECT_THAT(attachments_.status(), names_the_limit);
+  EXPECT_EQ(attachments_.refused(), 1u);
+  EXPECT_FALSE(IsReadable(leases[kMost + 1].lease.get()));
+  // It is attached once another one has ended.
   leases[0].End();
-  leases.emplace_back(kArena, kBlocks, &column_);
-  ASSERT_TRUE(leases.back().Send(attachments_.socket()));
-  ReceiveAll();
-  EXPECT_EQ(attachments_.refused(), 3u);
+  attachments_.Receive();
+  EXPECT_FALSE(attachments_.IsEmpty());
+  EXPECT_EQ(attachments_.attached().size(), kMost);
+  leases[kMost].End();
+  EXPECT_EQ(attachments_.RemoveExited(), 1u);
+  EXPECT_TRUE(attachments_.IsEmpty());
+  attachments_.Receive();
+  EXPECT_THAT(attachments_.status(), IsOk());
+  EXPECT_EQ(attachments_.refused(), 1u);
 }
 
 TEST_F(AttachmentsTest, OtherVersionIsNamed) {
@@ -502,10 +496,11 @@ TEST_F(AttachmentsTest, WithoutDescriptorsTheMessageStaysUntilThereAreSome) {
   const size_t fds = CountOpenFds();
   for (const rlim_t room : {0, 1, 2}) {
     bool empty = true;
-    WithDescriptors(room, [&] {
+    {
+      const FewFds few(room);
       attachments_.Receive();
       empty = attachments_.IsEmpty();
-    });
+    }
     EXPECT_FALSE(empty);
     EXPECT_THAT(attachments_.status(),
                 StatusIs(kResourceExhausted, HasSubstr("RLIMIT_NOFILE")));
@@ -523,9 +518,9 @@ TEST_F(AttachmentsTest, WithoutDescriptorsTheMessageStaysUntilThereAreSome) {
 TEST_F(AttachmentsTest, WithRoomForLittleMoreThanTheDescriptorsItIsAttached) {
   const TestAttach attach = NewAttach();
   ASSERT_TRUE(attach.Send(attachments_.socket()));
-  WithDescriptors(3, [&] { attachments_.Receive(); });
+  ReceiveWith(3);
   EXPECT_THAT(attachments_.status(), StatusIs(kResourceExhausted));
-  WithDescriptors(5, [&] { attachments_.Receive(); });
+  ReceiveWith(5);
   EXPECT_THAT(attachments_.status(), IsOk());
   EXPECT_EQ(attachments_.attached().size(), 1u);
 }
@@ -534,9 +529,32 @@ TEST_F(AttachmentsTest, MessageWithoutColumnIsRefusedAlsoWithoutDescriptors) {
   TestAttach attach = NewAttach();
   attach.fds.clear();
   ASSERT_TRUE(attach.Send(attachments_.socket()));
-  WithDescriptors(0, [&] { attachments_.Receive(); });
+  ReceiveWith(0);
   EXPECT_THAT(attachments_.status(), IsOk());
   EXPECT_EQ(attachments_.refused(), 1u);
+}
+
+// A message that cannot be received now stays, but not with a descriptor whose
+// close() may wait, as that of a file of FUSE: each look at it would do so.
+TEST_F(AttachmentsTest, AMessageWhoseDescriptorsMayNotCloseAtOnceDoesNotStay) {
+  // Of neither is it known.
+  const UniqueFd may_wait(epoll_create1(EPOLL_CLOEXEC));
+  TestAttach attach = NewAttach();
+  attach.fds.insert(attach.fds.begin(), may_wait.get());
+  for (const rlim_t room : {1, 2, 3}) {
+    const uint64_t refused = attachments_.refused();
+    ASSERT_TRUE(attach.Send(attachments_.socket()));
+    ReceiveWith(room);
+    EXPECT_THAT(attachments_.status(), IsOk());
+    EXPECT_TRUE(attachments_.IsEmpty());
+    EXPECT_EQ(attachments_.refused(), refused + 1);
+    EXPECT_THAT(attachments_.last_refusal(),
+                StatusIs(absl::StatusCode::kInvalidArgument,
+                         HasSubstr("close() may wait")));
+  }
+  ASSERT_TRUE(NewAttach().Send(attachments_.socket()));
+  ReceiveAll();
+  EXPECT_EQ(attachments_.attached().size(), 1u);
 }
 
 TEST_F(AttachmentsTest, FullInboxIsAnErrorUntilTheOwnerLooks) {

@@ -32,6 +32,7 @@
 #include "tenon/shm/base/status_macros.h"
 #include "tenon/shm/base/unique_fd.h"
 #include "tenon/shm/ledger/column_layout.h"
+#include "tenon/shm/ledger/inbox_owner.h"
 #include "tenon/shm/ledger/poll_all.h"
 #include "tenon/shm/ledger/range_allocator.h"
 #include "tenon/shm/segment/control_memory.h"
@@ -155,8 +156,7 @@ absl::Status Column::Reserve(const ColumnRange& range, uint64_t first,
                           static_cast<size_t>(count) * sizeof(uint64_t)});
 }
 
-void Column::Leave(const ColumnRange& range, UniqueFd lease,
-                   std::optional<PidFd> owner,
+void Column::Leave(const ColumnRange& range, UniqueFd lease, UniqueFd inbox,
                    std::shared_ptr<const void> until_free) {
   std::lock_guard lock(mutex_);
   TENON_CRASH_POINT("column.leaving");
@@ -165,8 +165,10 @@ void Column::Leave(const ColumnRange& range, UniqueFd lease,
     // Notifies the owner.
     shutdown(lease.get(), SHUT_WR);
     TENON_CRASH_POINT("column.left");
-    left_.push_back(
-        {range, std::move(lease), std::move(owner), std::move(until_free)});
+    left_.push_back({.range = range,
+                     .lease = std::move(lease),
+                     .inbox = std::move(inbox),
+                     .until_free = std::move(until_free)});
   } else {
     Free(range);
   }
@@ -178,15 +180,29 @@ void Column::FreeDropped() {
   FreeDroppedLocked();
 }
 
+// At a limit of descriptors the next call tries again.
+void Column::Left::LearnOwner() {
+  if (!inbox.valid()) return;
+  absl::StatusOr<PidFd> found = OwnerOfInbox(inbox.get());
+  owner_has_ended = IsKnownToHaveEnded(found);
+  if (!found.ok()) return;
+  owner = *std::move(found);
+  inbox.Reset();
+}
+
 void Column::FreeDroppedLocked() {
   std::vector<pollfd> ends;
-  for (const Left& left : left_) {
+  for (Left& left : left_) {
+    left.LearnOwner();
     ends.push_back({left.lease.get(), POLLIN, 0});
     ends.push_back({left.owner ? left.owner->fd() : -1, POLLIN, 0});
   }
-  if (PollAll(absl::MakeSpan(ends)) == 0) return;
+  PollAll(absl::MakeSpan(ends));
   for (size_t i = left_.size(); i-- > 0;) {
-    if ((ends[2 * i].revents | ends[2 * i + 1].revents) == 0) continue;
+    if (!left_[i].owner_has_ended &&
+        (ends[2 * i].revents | ends[2 * i + 1].revents) == 0) {
+      continue;
+    }
     Free(left_[i].range);
     CloseReceived(std::move(left_[i].lease));
     left_.erase(left_.begin() + static_cast<ptrdiff_t>(i));

@@ -79,10 +79,11 @@ class Column {
   // whose other end the owner has, notifies it and cannot fail; once the owner
   // has seen it, the lease becomes readable or hangs up here. Without a lease
   // the cells are free at once: the owner never knew of them. They are also
-  // free once `owner` has ended, whose end of the lease a forked child may have
-  // inherited. `until_free` is kept until the cells are free.
+  // free once the owner of `inbox` (inbox_owner.h) has ended, whose end of the
+  // lease a forked child may have inherited. `until_free` is kept until the
+  // cells are free. Needs no descriptor: at a limit of them the inbox is kept.
   void Leave(const ColumnRange& range, UniqueFd lease,
-             std::optional<PidFd> owner = std::nullopt,
+             UniqueFd inbox = UniqueFd(),
              std::shared_ptr<const void> until_free = nullptr);
 
   // Frees cells after Leave() that owners do not read any more. Enter() and
@@ -93,8 +94,12 @@ class Column {
   struct Left {
     ColumnRange range;
     UniqueFd lease;
-    std::optional<PidFd> owner;
+    UniqueFd inbox;  // Until its owner is known.
     std::shared_ptr<const void> until_free;
+    std::optional<PidFd> owner = std::nullopt;
+    bool owner_has_ended = false;
+
+    void LearnOwner();
   };
 
   Column(RandomId id, ControlMemory memory)

@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -20,12 +21,12 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tenon/shm/base/pid_fd.h"
 #include "tenon/shm/base/random_id.h"
 #include "tenon/shm/base/unique_fd.h"
 #include "tenon/shm/ledger/column_layout.h"
 #include "tenon/shm/ledger/column_testing.h"
 #include "tenon/shm/ledger/lease.h"
+#include "tenon/shm/testing/few_fds.h"
 #include "tenon/shm/testing/forked_child.h"
 #include "tenon/shm/testing/process_testing.h"
 #include "tenon/shm/testing/status_matchers.h"
@@ -165,27 +166,48 @@ TEST_F(ColumnTest, CellsStayTakenUntilTheOwnerHasGone) {
   column_->Leave(second, UniqueFd());
 }
 
+// A process that has made an inbox, of which this one has the sending end.
+struct InboxOwner {
+  ForkedChild process;
+  UniqueFd inbox;
+};
+InboxOwner StartInboxOwner() {
+  int carrier[2];
+  EXPECT_EQ(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, carrier), 0);
+  const UniqueFd here(carrier[0]), there(carrier[1]);
+  auto process = ForkedChild::Fork({.name = "owner"}, [&](const Reporter&) {
+    int inbox[2];
+    ASSERT_EQ(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, inbox), 0);
+    ASSERT_TRUE(SendPacket(there.get(), "", {inbox[1]}));
+    for (;;) pause();
+  });
+  ReceivedPacket packet = ReceivePacket(here.get());
+  return {*std::move(process), std::move(packet.fds.at(0))};
+}
+
 // Whose end of the lease a forked child may keep open.
 TEST_F(ColumnTest, CellsStayTakenUntilTheOwnerHasEnded) {
-  TENON_ASSERT_OK_AND_ASSIGN(auto owner,
-                             ForkedChild::Fork({}, [](const Reporter&) {
-                               for (;;) pause();
-                             }));
-  TENON_ASSERT_OK_AND_ASSIGN(const auto first, column_->Enter(kArena, 10));
-  LeaseEnds lease = MakeLease();
-  auto until_free = std::make_shared<int>();
-  const std::weak_ptr<int> is_taken = until_free;
-  TENON_ASSERT_OK_AND_ASSIGN(PidFd process, PidFd::Open(owner.pid()));
-  column_->Leave(first, std::move(lease.holders), std::move(process),
-                 std::move(until_free));
-  column_->FreeDropped();
-  EXPECT_FALSE(is_taken.expired());
-  owner.Kill();
-  column_->FreeDropped();
-  EXPECT_TRUE(is_taken.expired());
-  TENON_ASSERT_OK_AND_ASSIGN(const auto second, column_->Enter(kArena, 10));
-  EXPECT_EQ(second.first_cell, first.first_cell);
-  column_->Leave(second, UniqueFd());
+  for (const bool at_the_limit : {false, true}) {
+    InboxOwner owner = StartInboxOwner();
+    TENON_ASSERT_OK_AND_ASSIGN(const auto first, column_->Enter(kArena, 10));
+    LeaseEnds lease = MakeLease();
+    auto until_free = std::make_shared<int>();
+    const std::weak_ptr<int> is_taken = until_free;
+    {
+      std::optional<FewFds> few;
+      if (at_the_limit) few.emplace();
+      column_->Leave(first, std::move(lease.holders), std::move(owner.inbox),
+                     std::move(until_free));
+    }
+    column_->FreeDropped();
+    EXPECT_FALSE(is_taken.expired());
+    owner.process.Kill();
+    column_->FreeDropped();
+    EXPECT_TRUE(is_taken.expired());
+    TENON_ASSERT_OK_AND_ASSIGN(const auto second, column_->Enter(kArena, 10));
+    EXPECT_EQ(second.first_cell, first.first_cell);
+    column_->Leave(second, UniqueFd());
+  }
 }
 
 TEST_F(ColumnTest, MoreArenasThanItCanListAreRefused) {

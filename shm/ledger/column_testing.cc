@@ -94,6 +94,28 @@ bool SendPacket(int socket, absl::string_view bytes,
          static_cast<ssize_t>(bytes.size());
 }
 
+ReceivedPacket ReceivePacket(int socket) {
+  char text[1024];
+  iovec data = {text, sizeof(text)};
+  alignas(cmsghdr) char control[CMSG_SPACE(8 * sizeof(int))];
+  msghdr header = {};
+  header.msg_iov = &data;
+  header.msg_iovlen = 1;
+  header.msg_control = control;
+  header.msg_controllen = sizeof(control);
+  const ssize_t size = recvmsg(socket, &header, MSG_CMSG_CLOEXEC);
+  ABSL_RAW_CHECK(size >= 0, "no packet");
+  ReceivedPacket packet = {std::string(text, static_cast<size_t>(size)), {}};
+  const cmsghdr* c = CMSG_FIRSTHDR(&header);
+  if (c == nullptr) return packet;
+  for (size_t at = CMSG_LEN(0); at < c->cmsg_len; at += sizeof(int)) {
+    int fd;
+    memcpy(&fd, reinterpret_cast<const char*>(c) + at, sizeof(fd));
+    packet.fds.emplace_back(fd);
+  }
+  return packet;
+}
+
 UniqueFd ReopenReadOnly(int fd) {
   return UniqueFd(
       open(absl::StrCat("/proc/self/fd/", fd).c_str(), O_RDONLY | O_CLOEXEC));

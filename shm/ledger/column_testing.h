@@ -99,6 +99,13 @@ struct TestAttach {
 bool SendPacket(int socket, absl::string_view bytes,
                 const std::vector<int>& fds);
 
+// The next packet, of up to 1024 bytes and 8 descriptors. Waits for it.
+struct ReceivedPacket {
+  std::string bytes;
+  std::vector<UniqueFd> fds;
+};
+ReceivedPacket ReceivePacket(int socket);
+
 // Opens the same file again, read-only.
 UniqueFd ReopenReadOnly(int fd);
 

@@ -204,9 +204,9 @@ INSTANTIATE_TEST_SUITE_P(
                         .detaching = 0b10,
                         .attached = 0b1111}),
         Wrong<LimitUnchecked>(
-            "LimitUnchecked", Harm::kFailOrReuse,
+            "LimitUnchecked", Harm::kStuck,
             {.hops = {0, 1, 0}, .detaching = 0b11, .limit = 1}),
-        Wrong<LimitUnseen>("LimitUnseen", Harm::kFailOrReuse,
+        Wrong<LimitUnseen>("LimitUnseen", Harm::kStuck,
                            {.hops = {0, 1, 0}, .detaching = 0b11, .limit = 1}),
         Wrong<ReceiveLate>("ReceiveLate", Harm::kStuck,
                            {.hops = {0, 1, 0}, .detaching = 0b11, .limit = 1}),
@@ -318,7 +318,7 @@ INSTANTIATE_TEST_SUITE_P(
         Wrong<ShutRelease>("ShutRefusedRelease", Harm::kReuse,
                            {.hops = {0, 1, 2}, .refused = 0b110}),
         Wrong<NoteHangUpRelaxed>(
-            "NoteHangUpRelaxed", Harm::kReuse,
+            "NoteHangUpRelaxed", Harm::kStuck,
             {.hops = {0, 1, 0}, .detaching = 0b11, .limit = 1}),
         Wrong<RetireRelaxed>("RetireRelaxed", Harm::kRetired,
                              {.hops = {0, 1, 2}, .retired = true}),

@@ -98,7 +98,7 @@ class SimInbox {
   }
 
  private:
-  enum State : uint8_t { kUnknown, kAttached, kRefused, kAboveLimit, kEnded };
+  enum State : uint8_t { kUnknown, kAttached, kRefused, kEnded };
 
   // Of a lease.
   static constexpr uint64_t kShut = 1;    // By the owner, once.
@@ -121,13 +121,9 @@ class SimInbox {
     state_[column] = kAttached;
     if (CountOf(process) > route_.limit && P::kEndsSeenAtLimit) SeeEnds();
     if (state_[column] == kEnded) return;
-    if (CountOf(process) > route_.limit) {
-      state_[column] = kAboveLimit;
-    } else if (first && (route_.refused >> process & 1) != 0) {
-      state_[column] = kRefused;
-    } else {
-      return;
-    }
+    const bool refused = first && (route_.refused >> process & 1) != 0;
+    if (CountOf(process) <= route_.limit && !refused) return;
+    state_[column] = kRefused;
     Shut(column);
   }
 
@@ -149,8 +145,7 @@ class SimInbox {
 
   bool IsWatched(int column) const {
     const State state = state_[column];
-    return state == kAttached || state == kAboveLimit ||
-           (state == kRefused && P::kRefusedWatched);
+    return state == kAttached || (state == kRefused && P::kRefusedWatched);
   }
 
   void SeeEnd(int column) {

@@ -91,6 +91,7 @@ Segment::Segment(Segment&& other) noexcept
       pages_(other.pages_),
       name_(std::exchange(other.name_, std::string())),
       owns_name_(std::exchange(other.owns_name_, false)),
+      unlinked_(other.unlinked_),
       closed_file_(other.closed_file_),
       fork_count_(other.fork_count_) {}
 
@@ -104,6 +105,7 @@ Segment& Segment::operator=(Segment&& other) noexcept {
   pages_ = other.pages_;
   name_ = std::exchange(other.name_, std::string());
   owns_name_ = std::exchange(other.owns_name_, false);
+  unlinked_ = other.unlinked_;
   closed_file_ = other.closed_file_;
   fork_count_ = other.fork_count_;
   return *this;
@@ -266,6 +268,12 @@ absl::Status Segment::CloseFd() {
         "without a descriptor"));
   }
   if (!fd_.valid()) return absl::OkStatus();
+  if (unlinked_) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "CloseFd(): ", what,
+        " has no name any more, and its memory could never be mapped again; "
+        "close the descriptor before Unlink(), or destroy the segment"));
+  }
   TENON_ASSIGN_OR_RETURN(closed_file_, Identify(fd(), what));
   fd_.Reset();
   return absl::OkStatus();
@@ -299,6 +307,7 @@ absl::Status Segment::Unlink() {
   TENON_RETURN_IF_ERROR(RemoveShmName(name_));
   TENON_CRASH_POINT("segment.unlink.removed");
   owns_name_ = false;
+  unlinked_ = true;
   return absl::OkStatus();
 }
 

@@ -128,7 +128,8 @@ class Segment {
   // stay; MapReadOnly() and MapWritable() open the name for the length of the
   // call, so they also have Open()'s errors then, and kFailedPrecondition if
   // the name now refers to another file. No effect if it is closed already.
-  // Errors: kFailedPrecondition under kFileDescriptor, and in a forked child;
+  // Errors: kFailedPrecondition under kFileDescriptor and after Unlink(), where
+  // the descriptor is the only way to the memory, and in a forked child;
   // fstat()'s.
   absl::Status CloseFd();
 
@@ -157,6 +158,7 @@ class Segment {
   SegmentPages pages_ = SegmentPages::kSmall;
   std::string name_;
   bool owns_name_ = false;
+  bool unlinked_ = false;  // By this object.
   // The identity of the file that CloseFd() closed: st_dev and st_ino.
   std::pair<uint64_t, uint64_t> closed_file_;
   uint64_t fork_count_ = ForkCount();

@@ -117,6 +117,18 @@ TEST_F(SegmentCloseFdTest, WithoutANameThereIsNoOtherWay) {
   EXPECT_THAT(segment.MapReadOnly(), IsOk());
 }
 
+TEST_F(SegmentCloseFdTest, AfterUnlinkTheDescriptorIsTheOnlyWay) {
+  TENON_ASSERT_OK_AND_ASSIGN(Segment created, CreateNamed());
+  ASSERT_THAT(created.Unlink(), IsOk());
+  Segment segment = std::move(created);
+  EXPECT_THAT(segment.CloseFd(),
+              StatusIs(kFailedPrecondition,
+                       AllOf(HasSubstr(segment.name()), HasSubstr("Unlink"))));
+  EXPECT_GE(segment.fd(), 0);
+  EXPECT_THAT(segment.MapWritable(), IsOk());
+  EXPECT_THAT(segment.MapReadOnly(), IsOk());
+}
+
 TEST_F(SegmentCloseFdTest, IsInertInAForkedChild) {
   TENON_ASSERT_OK_AND_ASSIGN(Segment segment, CreateNamed());
   EXPECT_TRUE(PassesInChild([&] {

@@ -171,30 +171,32 @@ bool QueueGroup::IsEmpty(size_t slot) const {
          A::Load(at(slot).take, std::memory_order_seq_cst);
 }
 
-bool QueueGroup::HasDied(size_t slot, uint64_t generation) const {
-  const auto member = ReadMember(slot, generation);
-  return member.ok() && *member != nullptr && (*member)->process.HasEnded();
+absl::StatusOr<bool> QueueGroup::HasDied(size_t slot,
+                                         uint64_t generation) const {
+  TENON_ASSIGN_OR_RETURN(const auto member, ReadMember(slot, generation));
+  return member != nullptr && member->process.HasEnded();
 }
 
 // Whether its holder has left or died, and its ring is empty or may have items.
-bool QueueGroup::MayTake(size_t slot, bool with_items) const {
+// Errors: ReadMember()'s; the holder may be alive or dead then.
+absl::StatusOr<bool> QueueGroup::MayTake(size_t slot, bool with_items) const {
   if (!with_items && !IsEmpty(slot)) return false;
   const uint64_t state = A::Load(at(slot).state, std::memory_order_acquire);
-  return QueueStateOf(state) != QueueParticipant::kReady ||
-         HasDied(slot, QueueGenerationOf(state));
+  if (QueueStateOf(state) != QueueParticipant::kReady) return true;
+  return HasDied(slot, QueueGenerationOf(state));
 }
 
-bool QueueGroup::ClaimSlot(size_t slot, bool with_items) {
+absl::StatusOr<bool> QueueGroup::ClaimSlot(size_t slot, bool with_items) {
   QueueParticipant& words = at(slot);
-  if (RobustWord::IsLocked(words.joiner) || !MayTake(slot, with_items) ||
-      !RobustWord::TryLock(words.joiner)) {
-    return false;
-  }
+  if (RobustWord::IsLocked(words.joiner)) return false;
+  TENON_ASSIGN_OR_RETURN(const bool may_take, MayTake(slot, with_items));
+  if (!may_take || !RobustWord::TryLock(words.joiner)) return false;
   TENON_CRASH_POINT("queue.slot_claimed");
-  if (!MayTake(slot, with_items)) {
-    // Another process has joined here in between.
+  const absl::StatusOr<bool> still = MayTake(slot, with_items);
+  if (!still.ok() || !*still) {
+    // Another process has joined here in between, or may have.
     RobustWord::Unlock(words.joiner);
-    return false;
+    return still;
   }
   // From here on the board may have this process's pidfd: if this process is
   // killed before it is ready, the board no longer shows that the former holder
@@ -213,12 +215,16 @@ absl::StatusOr<size_t> QueueGroup::Claim() {
   TENON_ASSIGN_OR_RETURN(process_, PidFd::Open(getpid()));
   const bool is_pipe =
       geometry_.type == static_cast<uint32_t>(QueueType::kPipe);
+  absl::Status unknown;  // Why a slot was skipped whose holder may be dead.
   for (const bool with_items : {false, true}) {
     if (with_items && is_pipe) break;
     for (size_t slot = 0; slot < geometry_.participants; ++slot) {
-      if (ClaimSlot(slot, with_items)) return slot;
+      const absl::StatusOr<bool> claimed = ClaimSlot(slot, with_items);
+      if (claimed.ok() && *claimed) return slot;
+      unknown.Update(claimed.status());
     }
   }
+  TENON_RETURN_IF_ERROR(unknown);
   return absl::ResourceExhaustedError(absl::StrCat(
       "joining a queue: all ", geometry_.participants,
       " slots have living participants", is_pipe ? " or unread items" : "",

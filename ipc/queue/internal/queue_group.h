@@ -115,7 +115,8 @@ class QueueGroup {
   // Acquires a slot for the calling thread, in which no peer sees this process
   // yet; the thread must call Join() or Abandon() next. Errors:
   // kResourceExhausted naming max_participants if living participants, or
-  // processes that are joining, have all slots.
+  // processes that are joining, have all slots; or at a limit of descriptors,
+  // where it is not known whether the holder of a slot has died.
   absl::StatusOr<size_t> Claim();
   // Releases a slot that was claimed and never ready.
   void Abandon();
@@ -187,9 +188,9 @@ class QueueGroup {
   // The pidfd and the bells.
   static constexpr size_t kOwnFds = 1 + kQueueWaits;
 
-  bool MayTake(size_t slot, bool with_items) const;
-  bool ClaimSlot(size_t slot, bool with_items);
-  bool HasDied(size_t slot, uint64_t generation) const;
+  absl::StatusOr<bool> MayTake(size_t slot, bool with_items) const;
+  absl::StatusOr<bool> ClaimSlot(size_t slot, bool with_items);
+  absl::StatusOr<bool> HasDied(size_t slot, uint64_t generation) const;
   bool IsEmpty(size_t slot) const;
   absl::Status PublishOnBoard(absl::string_view bytes,
                               absl::Span<const int> fds);

@@ -14,7 +14,6 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -29,6 +28,7 @@
 #include "tenon/shm/base/status_macros.h"
 #include "tenon/shm/base/unix_socket.h"
 #include "tenon/shm/ledger/attachments.h"
+#include "tenon/shm/ledger/inbox_owner.h"
 #include "tenon/shm/segment/control_memory.h"
 
 namespace tenon {
@@ -41,28 +41,10 @@ constexpr char kWhat[] = "an attached arena";
 // The time that a process with closed descriptors may take to end.
 constexpr absl::Duration kEnding = absl::Seconds(1);
 
-// The peer of a socket pair's end is the process that made the pair: the owner.
-absl::StatusOr<PidFd> OwnerOf(int inbox) {
-  absl::StatusOr<PidFd> owner = PidFd::OfPeer(inbox);
-  if (!absl::IsUnimplemented(owner.status())) return owner;
-  ucred peer = {};
-  socklen_t size = sizeof(peer);
-  if (getsockopt(inbox, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0 ||
-      peer.pid <= 0) {
-    return owner;
-  }
-  return PidFd::Open(peer.pid);
-}
-
-// An uncertain answer counts as alive.
-bool HasEnded(const absl::StatusOr<PidFd>& owner) {
-  return owner.ok() ? owner->HasEnded() : absl::IsNotFound(owner.status());
-}
-
 bool OwnerEndsSoon(int inbox) {
-  const absl::StatusOr<PidFd> owner = OwnerOf(inbox);
+  const absl::StatusOr<PidFd> owner = OwnerOfInbox(inbox);
   return owner.ok() ? owner->WaitForEnd(Deadline::After(kEnding)).ok()
-                    : HasEnded(owner);
+                    : IsKnownToHaveEnded(owner);
 }
 
 // The owner's table identifies its socket. Attachments through another one
@@ -239,12 +221,8 @@ absl::Status ArenaAttachment::Send() {
 
 ArenaAttachment::~ArenaAttachment() {
   if (fork_count_ != ForkCount() || range_.cells == nullptr) return;
-  absl::StatusOr<PidFd> owner = OwnerOf(inbox_.get());
-  if (HasEnded(owner)) lease_.Reset();
-  column_->Leave(
-      range_, std::move(lease_),
-      owner.ok() ? std::optional<PidFd>(*std::move(owner)) : std::nullopt,
-      std::move(cells_));
+  column_->Leave(range_, std::move(lease_), std::move(inbox_),
+                 std::move(cells_));
   if (slot_ != nullptr) {
     slot_->attached.fetch_sub(1, std::memory_order_relaxed);
   }
@@ -383,7 +361,7 @@ bool ArenaAttachment::IsRefused() {
 }
 
 bool ArenaAttachment::OwnerHasEnded() const {
-  return table_.IsClosed() || HasEnded(OwnerOf(inbox_.get()));
+  return table_.IsClosed() || IsKnownToHaveEnded(OwnerOfInbox(inbox_.get()));
 }
 
 bool ArenaRemains::CostNothing() const {

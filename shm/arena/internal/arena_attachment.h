@@ -127,7 +127,7 @@ class ArenaAttachment {
                                       ArenaSegment* listed) const;
 
   const ArenaTableView table_;
-  const UniqueFd inbox_;
+  UniqueFd inbox_;
   const std::shared_ptr<Column> column_;
   std::shared_ptr<Slot> slot_;
   ColumnRange range_;

@@ -36,8 +36,8 @@ End. An attachment ends when its lease hangs up or its process dies. The owner
 Limit. Owner and receivers know how many attachments of one process count at a
   time; one that has ended does not count. A process checks the limit before it
   attaches. The owner polls the leases before it refuses an attachment for the
-  limit. An attachment above the limit is a fault of its process: the owner
-  ignores it.
+  limit. It refuses an attachment above the limit as described below: a process
+  may have lost count.
 Refuse. An owner that cannot take an attachment, for a reason that the process
   could not know, shuts its end of the lease but still watches for the end of
   that attachment. Until then it reuses no block that was offered to the
@@ -61,7 +61,7 @@ interleaving of the moves is walked.
 
   claims, held  by column: the cell
   att           by column: 0 unknown to the owner, 1 sent (in the owner's
-                socket), 2 received, 3 refused, 4 refused as above the limit
+                socket), 2 received, 3 refused
   end           by column: 0 in use, 1 the attachment has ended, 2 the owner has
                 seen that
   cur           by process: the column that its new claims go through
@@ -354,7 +354,7 @@ class Model:
             if s.att[c] != 1:
                 outcomes.append((s.att[c],))
             elif count >= self.limit:
-                outcomes.append((4,))
+                outcomes.append((3,))
             else:
                 may_refuse = self.refuses and i + 1 < self.each
                 outcomes.append((2, 3) if may_refuse else (2,))
