@@ -280,11 +280,13 @@ TEST(TensorQueueLongLifeTest, ProducersComeAndGo) {
 // Arenas of which nothing is held have descriptors, and are forgotten where an
 // offer cannot be received without.
 TEST(TensorQueueLongLifeTest, IdleArenasMakeRoomAtTheLimitOfDescriptors) {
-  TENON_ASSERT_OK_AND_ASSIGN(const auto consumer,
-                             TensorQueue::Create({.capacity = 4}));
-  TENON_ASSERT_OK_AND_ASSIGN(const auto last,
-                             TensorQueue::Open(consumer->Share().value()));
+  // Each round begins with all descriptors below the limit: those that are open
+  // above it would make no room.
   for (const rlim_t room : {0, 1, 2}) {
+    TENON_ASSERT_OK_AND_ASSIGN(const auto consumer,
+                               TensorQueue::Create({.capacity = 4}));
+    TENON_ASSERT_OK_AND_ASSIGN(const auto last,
+                               TensorQueue::Open(consumer->Share().value()));
     std::vector<std::unique_ptr<TensorQueue>> idle;
     for (int64_t i = 0; i < 5; ++i) {
       TENON_ASSERT_OK_AND_ASSIGN(idle.emplace_back(),
