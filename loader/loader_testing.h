@@ -35,7 +35,7 @@ namespace tenon::loader {
 // Ten times what anything here may take.
 inline Deadline Watchdog() { return Deadline::After(absl::Seconds(60)); }
 
-// What is compared between runs: number, values, noise.
+// The part of a batch that runs must agree on: number, values, noise.
 struct Copy {
   int64_t number;
   std::vector<int64_t> values;

@@ -204,7 +204,7 @@ absl::StatusOr<Segment> RemoteWorker::OpenSegment(
   }
   absl::StatusOr<Segment> segment =
       Segment::Open(done.segment_name, SegmentKind::kOwnerWritten);
-  // There is nobody else to open it. Without its name it cannot be left behind.
+  // No other process opens it. Without its name it cannot be left behind.
   RemoveShmName(done.segment_name).IgnoreError();
   return segment;
 }

@@ -46,12 +46,12 @@ class RemoteWorker {
   struct Finished {
     uint64_t ticket = 0;
     int64_t number = 0;
-    absl::StatusOr<Batch> batch;  // Or what made it fail; the worker is well.
+    absl::StatusOr<Batch> batch;  // Or its error; the worker goes on.
   };
 
-  // Starts workers 0 to count - 1, each of which may be given `capacity` jobs
-  // at a time. Up to eight share a supervisor process. If one cannot be
-  // started, those that were are killed.
+  // Starts workers 0 to count - 1, each with at most `capacity` jobs at a time.
+  // Up to eight share a supervisor process. If one cannot be started, the
+  // others are killed.
   static absl::StatusOr<std::vector<RemoteWorker>> Start(
       int count, int capacity, const WorkerSetup& setup,
       std::shared_ptr<const BatchLayout> layout);
@@ -59,17 +59,17 @@ class RemoteWorker {
   size_t outstanding() const { return outstanding_.size(); }
   bool CanTake() const { return outstanding() < capacity_; }
 
-  // Gives the worker the batch of the dataset items `indices` to make. Does not
+  // Assigns the batch of the dataset items `indices` to the worker. Does not
   // block. CanTake() must hold.
   absl::Status Assign(const Job& job, absl::Span<const int64_t> indices);
 
-  // The next batch that is finished, if one is there; does not block.
-  // Errors: what made the worker end, or what it did wrong.
+  // The next finished batch, if there is one; does not block. Errors: how the
+  // worker ended, or which message of it was malformed.
   absl::StatusOr<std::optional<Finished>> Receive();
 
-  // Lets the worker see that it is no longer wanted.
+  // Closes the channel, on which the worker exits.
   void HangUp() { channel_.Release().Reset(); }
-  // Waits for it to have ended. Errors: kDeadlineExceeded; how it failed.
+  // Waits for the exit of the worker. Errors: kDeadlineExceeded; its failure.
   absl::Status Join(Deadline deadline) { return process_.Join(deadline); }
   void Signal(int signal) { process_.Signal(signal).IgnoreError(); }
 
@@ -80,11 +80,11 @@ class RemoteWorker {
   int index() const { return process_.index(); }
   pid_t pid() const { return process_.pid(); }
   std::string Describe() const { return process_.Describe(); }
-  // The number of the batch it is making now, if any.
+  // The number of the batch that the worker is making, if any.
   std::optional<int64_t> current() const;
 
  private:
-  struct Ends;  // Of a worker that is to be started.
+  struct Ends;  // Both channel ends of a worker before its start.
   struct Outstanding {
     Job job;
     uint32_t slot = 0;

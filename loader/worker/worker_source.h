@@ -64,7 +64,7 @@ class WorkerSource : public BatchSource {
   // Waits for a message or an end, and takes in what has come.
   absl::Status Wait(Deadline deadline);
   absl::Status TakeIn(RemoteWorker& worker);
-  // What is being waited for, for the message of a deadline.
+  // The batches and workers that are awaited, for the error of a deadline.
   std::string Waiting() const;
 
   void JoinAll(Deadline deadline);

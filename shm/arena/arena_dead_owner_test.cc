@@ -153,7 +153,7 @@ bool Sleeps(pid_t thread) {
   return absl::StrContains(text, ") S ");
 }
 
-// No tensor of the arena is there yet, and nobody owns it any more.
+// The importer has no tensor of the arena yet, and its owner has ended.
 TEST_F(ArenaDeadOwnerTest, NoSweepForgetsItBetweenItsOfferAndTheClaim) {
   owner_->Kill();
   ArenaTensorImporter importer({.forget_idle = true});

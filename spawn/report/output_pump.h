@@ -54,7 +54,7 @@ class OutputPump : public std::enable_shared_from_this<OutputPump> {
   // Starts the thread. Errors: kResourceExhausted.
   absl::Status Begin();
 
-  // Tells the thread to pass on what is in the pipes, and to end. Does not
+  // Makes the thread pass on the bytes that the pipes hold, and end. Does not
   // block.
   void Stop();
 
@@ -80,7 +80,7 @@ class OutputPump : public std::enable_shared_from_this<OutputPump> {
   void PassOnUntilStopped();
   // Returns how much; 0 if the pipe is empty, or at its end.
   size_t PassOn(const OutputStream& stream);
-  // What is in the pipe now.
+  // The bytes that the pipe holds now.
   void PassOnRest(const OutputStream& stream);
   void WriteAll(int sink, const char* data, size_t size);
   // Whether `sink` takes more, or fails. False if it is full and time is over.
