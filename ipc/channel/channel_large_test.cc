@@ -247,7 +247,7 @@ INSTANTIATE_TEST_SUITE_P(
                 "announced a message of 100000 bytes; its segment has 99999"},
         Forgery{"Larger", [] { return Memfd(kForged + 1, kAllSeals); },
                 "segment has 100001"},
-        Forgery{"Empty", [] { return Memfd(0, kAllSeals); }, "segment has 0"},
+        Forgery{"Empty", [] { return Memfd(0, kAllSeals); }, "has 0 bytes"},
         Forgery{"Event", [] { return UniqueFd(eventfd(0, EFD_CLOEXEC)); },
                 "not memory"},
         Forgery{"Device",
