@@ -16,7 +16,7 @@
 //     return child->Join(Deadline::Never()).ok() ? 0 : 1;
 //   }
 //
-// The child is started by exec of /proc/self/exe (posix_spawn), so it shares
+// The child executes /proc/self/exe, started by a supervisor, so it shares
 // nothing with its parent except the arguments it is given: no locks that
 // another thread held, no descriptors, no CUDA context. StartMethod::kFork has
 // preconditions: see process_options.h.
@@ -72,8 +72,8 @@ class Process {
   // of main, or if it would fork with more than one thread; kInvalidArgument
   // for an empty UniqueFd and other bad options; kResourceExhausted at a limit
   // of descriptors, processes or memory; kUnavailable if the child ended before
-  // it received its descriptors; otherwise the error of posix_spawn(), of
-  // fork(), or of open() of a file for its output.
+  // it received its descriptors; otherwise the error of the supervisor's
+  // start, of fork(), or of open() of a file for its output.
   static absl::StatusOr<Process> Start(ProcessOptions options);
 
   // How many children of one StartEach() share a supervisor.
