@@ -128,14 +128,14 @@ std::vector<Attack> Attacks() {
                "12345678"),
        0, "names a segment"},
       {"OneByteOverTheLimit", GoodFrame(std::string(max + 1, 'x')), 0,
-       "it has more than 65552 bytes"},
+       "it exceeds 65552 bytes"},
       {"FarOverTheLimitWithFds", GoodFrame(std::string(2 * max, 'x'), 3), 3,
-       "it has more than 65552 bytes"},
+       "it exceeds 65552 bytes"},
       // The part that is read is a whole frame, but the datagram is longer.
       {"CutsToAWholeFrame",
        FrameOf({.payload_bytes = static_cast<uint32_t>(max)},
                std::string(max + 1, 'x')),
-       0, "it has more than 65552 bytes"},
+       0, "it exceeds 65552 bytes"},
   };
 }
 

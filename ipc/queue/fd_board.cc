@@ -209,6 +209,12 @@ absl::StatusOr<PublishedFds> FdBoard::Receive(size_t but_last,
   const size_t wanted = static_cast<size_t>(header.fds) - but_last;
   if (item.fds.size() > wanted) item.fds.resize(wanted);
   if (item.fds.size() < wanted) {
+    // The kernel has delivered all that were sent.
+    if ((message.msg_flags & MSG_CTRUNC) == 0) {
+      return absl::DataLossError(absl::StrCat(
+          "FdBoard::Read(): the message on the board is malformed: it has ",
+          item.fds.size(), " descriptors; its header says ", wanted));
+    }
     return PosixError(EMFILE, "recvmsg",
                       absl::StrCat(kWhat, ": ", item.fds.size(), " of ", wanted,
                                    " descriptors"));

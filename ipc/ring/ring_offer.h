@@ -90,7 +90,7 @@ struct RingFds {
   static absl::StatusOr<RingFds> From(std::vector<UniqueFd> fds);
 };
 
-// Ownership: owns its descriptors. For one Attach(), which takes them only if
+// Ownership: owns its descriptors. For one Attach(), which takes them if
 //   it succeeds. The receiver validates the type of each descriptor.
 struct RingOffer {
   RingOfferMessage message;

@@ -51,6 +51,8 @@ absl::StatusOr<std::unique_ptr<RingReader>> RingReader::Attach(
   auto reader = absl::WrapUnique(new RingReader(offer.message));
   TENON_RETURN_IF_ERROR(reader->Map(offer.fds));
   TENON_RETURN_IF_ERROR(reader->MakeOwn(offer.fds));
+  // Map() has checked that it is sealed memory, whose close() does not block.
+  offer.fds = RingFds();
   TENON_CRASH_POINT("ring.attached");
   return reader;
 }

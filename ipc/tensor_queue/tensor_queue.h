@@ -95,7 +95,8 @@ class TensorQueue {
   static absl::StatusOr<std::unique_ptr<TensorQueue>> Create(
       const QueueOptions& options = {},
       const TensorQueueParticipantOptions& use = {});
-  // Errors: as Queue<T>::Open(), which leave the handle unchanged.
+  // Errors: as Queue<T>::Open(), which leave the handle unchanged; those of
+  // getentropy(), which do not.
   static absl::StatusOr<std::unique_ptr<TensorQueue>> Open(
       QueueHandle&& handle, const TensorQueueParticipantOptions& use = {});
   ~TensorQueue();

@@ -14,8 +14,8 @@
 // A fork leaves the object of its parent alone: another thread may have locked
 // it, and the descriptors in it may mean something else here.
 
-#ifndef TENON_SHM_BASE_FORK_COUNT_PER_PROCESS_H_
-#define TENON_SHM_BASE_FORK_COUNT_PER_PROCESS_H_
+#ifndef TENON_SHM_BASE_PER_PROCESS_H_
+#define TENON_SHM_BASE_PER_PROCESS_H_
 
 #include <atomic>
 #include <cstdint>
@@ -69,4 +69,4 @@ class PerProcess {
 
 }  // namespace tenon
 
-#endif  // TENON_SHM_BASE_FORK_COUNT_PER_PROCESS_H_
+#endif  // TENON_SHM_BASE_PER_PROCESS_H_

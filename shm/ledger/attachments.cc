@@ -395,10 +395,11 @@ size_t Attachments::CountOf(pid_t sender) const {
 }
 
 absl::Status Attachments::AboveLimit(const Packet& packet) const {
-  return absl::ResourceExhaustedError(
-      absl::StrCat("pid ", packet.sender, " is attached ", kMaxOfOneProcess,
-                   " times, as often as may be; an attachment from before an "
-                   "exec() ends with the processes that it had forked"));
+  return absl::ResourceExhaustedError(absl::StrCat(
+      "pid ", packet.sender, " has ", CountOf(packet.sender),
+      " attachments, refused ones included; the limit is ", kMaxOfOneProcess,
+      ". An attachment from before an exec() "
+      "ends with the processes that were forked before it"));
 }
 
 // model: limit. Ended attachments do not count.
@@ -438,11 +439,6 @@ absl::Status Attachments::Attach(Packet& packet) {
   TENON_ASSIGN_OR_RETURN(const ColumnHeader header, ReadHeader(column.get()));
   TENON_ASSIGN_OR_RETURN(
       PidFd process, PidFd::Adopt(packet.fds.Take(AttachMessage::kProcess)));
-  if (CountIn(attached_, packet.sender) >= kMaxOfOneProcess) {
-    RefuseUnseen({packet.sender, std::move(process),
-                  packet.fds.Take(AttachMessage::kLease), AboveLimit(packet)});
-    return absl::OkStatus();
-  }
   std::optional<PidFd> vouched;
   if (packet.vouched_error == -EMFILE || packet.vouched_error == -ENFILE) {
     return PosixError(-packet.vouched_error, "recvmsg", kInbox);
@@ -456,8 +452,17 @@ absl::Status Attachments::Attach(Packet& packet) {
       IdentifySender(process, packet.sender, std::move(vouched));
   if (!sender.ok()) {
     if (!IsSendersFault(sender.status())) return std::move(sender).status();
+    // The pidfd that was sent may be that of a process that never ends.
+    if (packet.sender != 0) {
+      TENON_ASSIGN_OR_RETURN(process, PidFd::Open(packet.sender));
+    }
     RefuseUnseen({packet.sender, std::move(process),
                   packet.fds.Take(AttachMessage::kLease), sender.status()});
+    return absl::OkStatus();
+  }
+  if (CountIn(attached_, packet.sender) >= kMaxOfOneProcess) {
+    RefuseUnseen({packet.sender, *std::move(sender),
+                  packet.fds.Take(AttachMessage::kLease), AboveLimit(packet)});
     return absl::OkStatus();
   }
   const size_t cells_at = ColumnLayout::CellAt(message.first_cell);

@@ -8,8 +8,8 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstddef>
-#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -25,7 +25,7 @@
 #include "absl/types/span.h"
 #include "tenon/ipc/channel/channel.h"
 #include "tenon/shm/base/deadline.h"
-#include "tenon/shm/base/fork_count.h"
+#include "tenon/shm/base/per_process.h"
 #include "tenon/shm/base/pid_fd.h"
 #include "tenon/shm/base/posix_error.h"
 #include "tenon/shm/base/status_macros.h"
@@ -52,20 +52,21 @@ struct RunningServer {
 struct Client {
   std::mutex mutex;
   std::unique_ptr<RunningServer> server;
-  std::vector<std::string> preload;
-  uint64_t fork_count = ForkCount();
 };
 
 // Never destroyed: the server notices the end of this process by itself.
-Client& TheClient() {
-  static Client& client = *new Client;
-  if (client.fork_count != ForkCount()) {
-    // Belongs to a fork's parent. The fork's own server preloads the same
-    // entries.
-    static_cast<void>(client.server.release());
-    client.fork_count = ForkCount();
-  }
-  return client;
+constinit PerProcess<Client> the_client;
+
+// The entries that a server preloads. Never changed or freed: a fork reads
+// those of its parent, and its server preloads the same.
+struct Preload {
+  std::string entries;  // One a line.
+  const Preload* previous;
+};
+constinit std::atomic<const Preload*> preload = nullptr;
+
+void SetPreload(std::string entries) {
+  preload.store(new Preload{std::move(entries), preload.load()});
 }
 
 absl::StatusOr<StartedChild> StartServerProcess(const ProcessOptions& options,
@@ -91,9 +92,10 @@ absl::StatusOr<StartedChild> StartServerProcess(const ProcessOptions& options,
 absl::Status Start(Client& client) {
   TENON_ASSIGN_OR_RETURN(auto ends, Channel::CreatePair());
   const int fd = ends.second.fd();
+  const Preload* const preloaded = preload.load();
   const ProcessOptions options = {
       .entry = "tenon.spawn.fork_server",
-      .argument = absl::StrJoin(client.preload, "\n"),
+      .argument = preloaded == nullptr ? "" : preloaded->entries,
       .orphan_grace = absl::ZeroDuration()};
   TENON_ASSIGN_OR_RETURN(StartedChild child, StartServerProcess(options, fd));
   absl::Status sent = SendRest(child.control, child.pid_fd, {&fd, 1});
@@ -195,7 +197,7 @@ absl::StatusOr<SupervisedChildren> StartByServer(const SupervisedStart& start) {
     AddFds(child, null.get(), sent);
   }
   {
-    Client& client = TheClient();
+    Client& client = the_client.Get();
     const std::lock_guard<std::mutex> lock(client.mutex);
     TENON_RETURN_IF_ERROR(Send(client, request, sent));
   }
@@ -209,19 +211,19 @@ absl::StatusOr<SupervisedChildren> StartByServer(const SupervisedStart& start) {
   return ChildrenOf(*std::move(message), start.children.size());
 }
 
-absl::Status StartServer(const std::vector<std::string>& preload) {
-  Client& client = TheClient();
+absl::Status StartServer(const std::vector<std::string>& entries) {
+  Client& client = the_client.Get();
   const std::lock_guard<std::mutex> lock(client.mutex);
   ForgetIfDead(client);
   if (client.server != nullptr) {
     return absl::AlreadyExistsError("this process already has a fork server");
   }
-  client.preload = preload;
+  SetPreload(absl::StrJoin(entries, "\n"));
   return Start(client);
 }
 
 void StopServer() {
-  Client& client = TheClient();
+  Client& client = the_client.Get();
   const std::lock_guard<std::mutex> lock(client.mutex);
   if (client.server == nullptr) return;
   ForkRequest stop;
@@ -235,7 +237,7 @@ void StopServer() {
   }
   ReapChild(child, Deadline::Never()).status().IgnoreError();
   client.server.reset();
-  client.preload.clear();
+  SetPreload("");
 }
 
 }  // namespace tenon::spawn

@@ -155,7 +155,9 @@ absl::Status JoinKilled(Child& self) {
                                          .stderr_file = FileOf(self),
                                          .tee = true,
                                          .keep_stderr_tail = true}));
+  const Deadline watchdog = Watchdog();
   while (std::filesystem::file_size(FileOf(self)) == 0) {
+    if (watchdog.has_passed()) return absl::InternalError("nothing is written");
   }
   TENON_RETURN_IF_ERROR(child.Kill());
   const absl::Status how = child.Join(Deadline::Never());

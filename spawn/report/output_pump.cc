@@ -82,6 +82,7 @@ absl::Status OutputPump::Begin() {
 
 void OutputPump::Stop() {
   if (!thread_.joinable()) return;
+  if (leave_.is_never()) leave_ = Deadline::After(2 * kPatience);
   const uint64_t one = 1;
   RetryOnEintr([&] { return write(stop_.get(), &one, sizeof(one)); });
 }
@@ -89,7 +90,6 @@ void OutputPump::Stop() {
 absl::Status OutputPump::Finish(Deadline deadline) {
   if (!thread_.joinable()) return absl::OkStatus();
   Stop();
-  if (leave_.is_never()) leave_ = Deadline::After(2 * kPatience);
   std::unique_lock<std::mutex> lock(mutex_);
   while (!ended_.wait_for(
       lock, absl::ToChronoNanoseconds(Earlier(deadline, leave_).Remaining()),
@@ -164,21 +164,23 @@ size_t OutputPump::PassOn(const OutputStream& stream) {
       [&] { return read(stream.pipe.get(), buffer, sizeof(buffer)); });
   if (got <= 0) return 0;
   const size_t size = static_cast<size_t>(got);
-  NoteRead(stream, buffer, size);
-  for (const UniqueFd& sink : stream.sinks) WriteAll(sink.get(), buffer, size);
+  if (!NoteRead(stream, buffer, size)) return 0;
+  for (const UniqueFd& sink : stream.sinks) {
+    if (!WriteAll(sink.get(), buffer, size)) return 0;
+  }
   return size;
 }
 
-void OutputPump::WriteAll(int sink, const char* data, size_t size) {
+bool OutputPump::WriteAll(int sink, const char* data, size_t size) {
   while (size > 0 && AwaitRoom(sink)) {
     const ssize_t written = WriteSome(sink, data, size);
     if (written < 0 && errno == EAGAIN && !give_up_.has_passed()) continue;
     if (written <= 0) break;
     data += written;
     size -= static_cast<size_t>(written);
-    if (!NoteWritten(static_cast<size_t>(written))) return;
+    if (!NoteWritten(static_cast<size_t>(written))) return false;
   }
-  NoteLost(size);
+  return NoteLost(size);
 }
 
 bool OutputPump::AwaitRoom(int sink) {
@@ -196,14 +198,15 @@ bool OutputPump::AwaitRoom(int sink) {
   return AwaitRoom(sink);
 }
 
-void OutputPump::NoteRead(const OutputStream& stream, const char* data,
+bool OutputPump::NoteRead(const OutputStream& stream, const char* data,
                           size_t size) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  if (is_left_behind_) return;
+  if (is_left_behind_) return false;
   in_flight_bytes_ += static_cast<int64_t>(size) * std::ssize(stream.sinks);
-  if (!stream.is_stderr) return;
+  if (!stream.is_stderr) return true;
   tail_.append(data, size);
   if (tail_.size() > kTailBytes) tail_.erase(0, tail_.size() - kTailBytes);
+  return true;
 }
 
 bool OutputPump::NoteWritten(size_t size) {
@@ -213,11 +216,12 @@ bool OutputPump::NoteWritten(size_t size) {
   return true;
 }
 
-void OutputPump::NoteLost(size_t size) {
+bool OutputPump::NoteLost(size_t size) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  if (is_left_behind_) return;
+  if (is_left_behind_) return false;
   in_flight_bytes_ -= static_cast<int64_t>(size);
   lost_bytes_ += static_cast<int64_t>(size);
+  return true;
 }
 
 int64_t OutputPump::lost_bytes() const {

@@ -78,17 +78,19 @@ class OutputPump : public std::enable_shared_from_this<OutputPump> {
 
   void Run();
   void PassOnUntilStopped();
-  // Returns how much; 0 if the pipe is empty, or at its end.
+  // Returns the number of bytes; 0 if the pipe is empty or at its end, or if
+  // Finish() has left the thread behind.
   size_t PassOn(const OutputStream& stream);
   // The bytes that the pipe holds now.
   void PassOnRest(const OutputStream& stream);
-  void WriteAll(int sink, const char* data, size_t size);
+  // False, as NoteRead(), NoteWritten() and NoteLost(), if Finish() has left
+  // the thread behind.
+  bool WriteAll(int sink, const char* data, size_t size);
   // Whether `sink` takes more, or fails. False if it is full and time is over.
   bool AwaitRoom(int sink);
-  void NoteRead(const OutputStream& stream, const char* data, size_t size);
-  // False if Finish() has left the thread behind.
+  bool NoteRead(const OutputStream& stream, const char* data, size_t size);
   bool NoteWritten(size_t size);
-  void NoteLost(size_t size);
+  bool NoteLost(size_t size);
 
   // ---- The parent ----
 

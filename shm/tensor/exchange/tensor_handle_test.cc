@@ -81,9 +81,8 @@ TEST(TensorHandleTest, IsSoManyBytes) {
 
 TEST(ExportTest, PrivateTensorsAreRefused) {
   Tensor tensor = Tensor::Create(kInt, {4}).value();
-  EXPECT_THAT(Export(tensor),
-              StatusIs(absl::StatusCode::kFailedPrecondition,
-                       HasSubstr("int32[4] is private")));
+  EXPECT_THAT(Export(tensor), StatusIs(absl::StatusCode::kFailedPrecondition,
+                                       HasSubstr("int32[4] is private")));
   EXPECT_THAT(Export(Tensor()),
               StatusIs(absl::StatusCode::kFailedPrecondition));
   ASSERT_THAT(tensor.Share(), IsOk());

@@ -113,7 +113,9 @@ absl::Status PoolWorkers::Initialize(Worker& worker) {
       const PackedBatch batch,
       PackedBatch::Of(worker.batch_id, options_.initializer.function,
                       {&*options_.initializer.arguments, 1}));
-  return batch.Send(worker.channel, Deadline::Passed());
+  const absl::Status sent = batch.Send(worker.channel, Deadline::Passed());
+  // If it has died its end is noticed, and counted.
+  return absl::IsUnavailable(sent) ? absl::OkStatus() : sent;
 }
 
 absl::Status PoolWorkers::Watch(const Workers& workers) {
@@ -154,8 +156,11 @@ absl::StatusOr<std::shared_ptr<PoolTask>> PoolWorkers::Remove(
   workers_.erase(found);
   const bool got_nothing =
       gone->phase == Phase::kIdle || gone->phase == Phase::kSending;
+  // Its supervisor was killed, with all of its workers.
+  const bool has_no_status = gone->phase == Phase::kInitializing &&
+                             !gone->process.exit_status().has_value();
   // A worker that dies before its first task may do so each time.
-  if (got_nothing && gone->tasks_done == 0) {
+  if ((got_nothing && gone->tasks_done == 0) || has_no_status) {
     start_again_at_ = Deadline::After(kStartPause);
   }
   if (gone->phase == Phase::kSending) return std::move(gone->task);
@@ -164,7 +169,7 @@ absl::StatusOr<std::shared_ptr<PoolTask>> PoolWorkers::Remove(
                      absl::StrCat(gone->process.Describe(), " ended by itself"))
                : how;
   done.Fail(std::move(gone->task), why);
-  if (gone->phase == Phase::kInitializing &&
+  if (gone->phase == Phase::kInitializing && !has_no_status &&
       ++failed_starts_ >= kMaxFailedStarts) {
     return why;
   }
