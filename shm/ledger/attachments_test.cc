@@ -192,11 +192,12 @@ TEST_F(AttachmentsTest, NobodyAttachesInTheNameOfAnother) {
 }
 
 // Its claims cannot be seen: until it hangs up, or ends, nothing is reclaimed.
-// It sees its lease shut, and attaches anew.
+// It sees its lease shut, and attaches anew. The end of the process whose pidfd
+// it sent does not count.
 TEST_F(AttachmentsTest, NothingIsReclaimedWhileOneThatWasRefusedLives) {
   SharedWord<uint64_t> refused(0);
   attachments_.PublishRefused(&refused);
-  for (const bool ends : {false, true}) {
+  for (const bool other_ends : {false, true}) {
     TENON_ASSERT_OK_AND_ASSIGN(auto child,
                                ForkedChild::Fork({}, [](const Reporter&) {
                                  for (;;) pause();
@@ -222,11 +223,12 @@ TEST_F(AttachmentsTest, NothingIsReclaimedWhileOneThatWasRefusedLives) {
     attachments_.Receive();
     EXPECT_EQ(attachments_.attached().size(), 1u);
     EXPECT_FALSE(attachments_.IsEmpty());
-    if (ends) {
+    if (other_ends) {
       child.Kill();
-    } else {
-      attach.End();
+      EXPECT_EQ(attachments_.RemoveExited(), 0u);
+      EXPECT_FALSE(attachments_.IsEmpty());
     }
+    attach.End();
     EXPECT_EQ(attachments_.RemoveExited(), 1u);
     EXPECT_TRUE(attachments_.IsEmpty());
     attachments_.Receive();

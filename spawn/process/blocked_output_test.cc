@@ -204,12 +204,13 @@ TENON_SPAWN_ENTRY("join-beside-a-sleeper", JoinBesideASleeper);
 // The pump finds room in the stream, and less than it writes.
 absl::Status JoinInAWrite(Child& self) {
   TENON_ASSIGN_OR_RETURN(const UniqueFd end, BlockStreams(KindOf(self)));
-  char some[2048];
-  if (read(end.get(), some, sizeof(some)) <= 0) {
-    return absl::InternalError("nothing to read");
-  }
   pollfd room = {.fd = STDOUT_FILENO, .events = POLLOUT, .revents = 0};
-  TENON_RETURN_IF_ERROR(PollUntil(&room, 1, Watchdog()).status());
+  do {
+    char some[1024];
+    if (read(end.get(), some, sizeof(some)) <= 0) {
+      return absl::InternalError("nothing to read");
+    }
+  } while (poll(&room, 1, 10) == 0);
   TENON_ASSIGN_OR_RETURN(Process child,
                          Process::Start({.entry = "write-on-and-on",
                                          .stderr_file = FileOf(self),
