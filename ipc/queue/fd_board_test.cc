@@ -213,6 +213,19 @@ TEST(FdBoardTest, WhatOthersSendIsRefused) {
               StatusIs(absl::StatusCode::kInvalidArgument));
 }
 
+// It is no lack of descriptors, for which a reader would close its own.
+TEST(FdBoardTest, AHeaderWithMoreDescriptorsThanWereSentIsMalformed) {
+  FdBoard board = MakeBoard();
+  ASSERT_THAT(PutCounter(board, 1), IsOk());
+  char datagram[256];
+  const ssize_t size =
+      recv(board.fds()[1], datagram, sizeof(datagram), MSG_PEEK | MSG_DONTWAIT);
+  ASSERT_GT(size, 0);
+  ASSERT_THAT(board.Clear(), IsOk());
+  ASSERT_EQ(send(board.fds()[0], datagram, static_cast<size_t>(size), 0), size);
+  EXPECT_THAT(board.Read(), StatusIs(absl::StatusCode::kDataLoss));
+}
+
 TEST(FdBoardTest, WakesUntilTheyAreTaken) {
   FdBoard board = MakeBoard();
   const FdBoard theirs = Copy(board);

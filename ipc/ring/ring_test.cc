@@ -84,6 +84,10 @@ TEST(RingTest, AnOfferThatCannotBeAttachedToNowCanBeLater) {
     }
   }
   EXPECT_GT(room, 2u);
+  // It has been taken whole.
+  EXPECT_FALSE(offer.fds.memory.valid());
+  EXPECT_FALSE(offer.fds.process.valid());
+  EXPECT_FALSE(offer.fds.bell.valid());
   TENON_ASSERT_OK_AND_ASSIGN(RingReply reply, reader->Reply());
   ASSERT_THAT(ring->AddReader(std::move(reply)), IsOk());
   ASSERT_THAT(PutRecord(*ring, 1, kNow), IsOk());
