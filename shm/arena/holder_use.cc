@@ -21,7 +21,7 @@ void SortByBytes(std::vector<HolderUse>& holders) {
 
 std::string DescribeHolders(const std::vector<HolderUse>& holders,
                             size_t count) {
-  if (holders.empty()) return "nobody";
+  if (holders.empty()) return "no process";
   std::string text;
   const size_t shown = std::min(count, holders.size());
   for (size_t i = 0; i < shown; ++i) {

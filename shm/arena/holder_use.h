@@ -38,7 +38,8 @@ struct HolderUse {
 void SortByBytes(std::vector<HolderUse>& holders);
 
 // "pid 4711 'trainer' (stopped) 3 blocks, 49152 bytes, oldest 12.3s; ...": the
-// first `count`, and the number of further ones. "nobody" if the list is empty.
+// first `count`, and the number of further ones. "no process" if the list is
+// empty.
 std::string DescribeHolders(const std::vector<HolderUse>& holders,
                             size_t count);
 

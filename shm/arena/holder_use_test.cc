@@ -54,7 +54,7 @@ TEST(HolderUseTest, TextEndsWithHowManyMoreThereAre) {
 }
 
 TEST(HolderUseTest, NobodyIsNobody) {
-  EXPECT_EQ(DescribeHolders({}, 3), "nobody");
+  EXPECT_EQ(DescribeHolders({}, 3), "no process");
 }
 
 }  // namespace
