@@ -100,6 +100,37 @@ def cc_test(
         deps = deps + [dep for dep in added if dep not in deps],
     ), is_test = True))
 
+def cc_tests(name, srcs, **kwargs):
+    """One cc_test of several test files, compiled as one translation unit.
+
+    Headers of GoogleTest and Abseil take most of the time of a small test's
+    compilation; here they are read once. The files share one namespace, so their
+    helpers have different names, and one process, so none of them changes a
+    limit or a setting of the process for good.
+
+    Args:
+      name: the test.
+      srcs: its files, each complete by itself: "a_test.cc".
+      **kwargs: of cc_test.
+    """
+    _cc_library(
+        name = name + "_files",
+        testonly = True,
+        textual_hdrs = srcs,
+        visibility = ["//visibility:private"],
+    )
+    native.genrule(
+        name = name + "_unit",
+        testonly = True,
+        srcs = srcs,
+        outs = [name + "_unit.cc"],
+        cmd = "for file in $(SRCS); do " +
+              "echo \"#include \\\"$$file\\\"\"; done > $@",
+        visibility = ["//visibility:private"],
+    )
+    deps = kwargs.pop("deps", []) + [":%s_files" % name]
+    cc_test(name, srcs = [name + "_unit.cc"], deps = deps, **kwargs)
+
 def cc_benchmark(
         name,
         srcs,

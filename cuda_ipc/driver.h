@@ -28,6 +28,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "cuda.h"
+#include "tenon/shm/base/cplusplus_20.h"
 
 namespace tenon::cuda_ipc {
 

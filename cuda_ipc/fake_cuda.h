@@ -26,9 +26,9 @@
 #include <cstddef>
 #include <string>
 
-#include "absl/base/internal/raw_logging.h"
 #include "absl/strings/str_cat.h"
 #include "cuda.h"
+#include "tenon/shm/base/check.h"
 
 namespace tenon::cuda_ipc {
 
@@ -68,18 +68,18 @@ extern "C" FakeCuda* TenonFakeCuda();
 inline std::string FakeCudaPath(const std::string& file) {
   const char* const sources = getenv("TEST_SRCDIR");
   const char* const workspace = getenv("TEST_WORKSPACE");
-  ABSL_RAW_CHECK(sources != nullptr && workspace != nullptr,
-                 "run this test with Bazel");
+  TENON_CHECK(sources != nullptr && workspace != nullptr,
+              "run this test with Bazel");
   return absl::StrCat(sources, "/", workspace, "/cuda_ipc/", file);
 }
 
 // Loads the library and resets it to its defaults. It stays loaded.
 inline FakeCuda& ResetFakeCuda(const std::string& path) {
   void* const library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-  ABSL_RAW_CHECK(library != nullptr, "cannot load the fake driver");
+  TENON_CHECK(library != nullptr, "cannot load the fake driver");
   const auto get = reinterpret_cast<decltype(&TenonFakeCuda)>(
       dlsym(library, "TenonFakeCuda"));
-  ABSL_RAW_CHECK(get != nullptr, "not the fake driver");
+  TENON_CHECK(get != nullptr, "not the fake driver");
   return *get() = FakeCuda();
 }
 

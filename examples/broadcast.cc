@@ -5,6 +5,7 @@
 
 #include "tenon/examples/example.h"
 #include "tenon/ipc/ring/ring_channel.h"
+#include "tenon/shm/arena/arena.h"
 #include "tenon/shm/arena/arena_tensor.h"
 #include "tenon/spawn/child/entry.h"
 #include "tenon/spawn/process/process.h"

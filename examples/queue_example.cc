@@ -76,7 +76,7 @@ absl::Status ForEach(TensorQueue& queue,
 }
 
 uint64_t SystemCalls(TensorQueue& put, TensorQueue& got) {
-  return put.core().put_rings() + got.core().get_counts().sleeps;
+  return put.stats().put_wakes + got.stats().get_sleeps;
 }
 
 }  // namespace tenon

@@ -6,6 +6,7 @@
 
 #include "tenon/examples/example.h"
 #include "tenon/ipc/listener/listener.h"
+#include "tenon/shm/arena/arena.h"
 #include "tenon/shm/arena/arena_tensor.h"
 
 using namespace tenon;  // NOLINT: an example.

@@ -26,6 +26,7 @@
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
+#include "tenon/shm/base/cplusplus_20.h"
 
 namespace tenon::futures {
 

@@ -22,10 +22,10 @@
 namespace tenon::futures {
 namespace {
 
-constexpr absl::Duration kWatchdog = absl::Minutes(1);
+constexpr absl::Duration kCancelWatchdog = absl::Minutes(1);
 // Rounds of a race: this many, or as many as the time allows on a busy machine,
 // where each takes as long as the scheduler takes to run both threads.
-constexpr int kRounds = 2'000;
+constexpr int kCancelRounds = 2'000;
 constexpr int kFewestRounds = 100;
 constexpr absl::Duration kTimeForRounds = absl::Seconds(5);
 
@@ -48,14 +48,14 @@ TEST(CancelThreadsTest, AWorkerThatLooksIsStopped) {
     promise.SetError(absl::CancelledError("stopped")).IgnoreError();
   });
   future.RequestCancel();
-  EXPECT_THAT(future.Wait(kWatchdog), IsOk());
+  EXPECT_THAT(future.Wait(kCancelWatchdog), IsOk());
   EXPECT_THAT(future.value(), StatusIs(absl::StatusCode::kCancelled));
   worker.join();
 }
 
 TEST(CancelThreadsTest, ACallbackAddedMeanwhileRunsOnce) {
   const Rounds rounds;
-  for (int round = 0; rounds.Next(round, kRounds); ++round) {
+  for (int round = 0; rounds.Next(round, kCancelRounds); ++round) {
     Promise<int> promise;
     const Future<int> future = promise.future();
     auto calls = std::make_shared<std::atomic<int>>(0);
@@ -76,7 +76,7 @@ TEST(CancelThreadsTest, ACallbackAddedMeanwhileRunsOnce) {
 TEST(CancelThreadsTest, ARequestMayCrossWithTheCompletion) {
   int asked_in_time = 0;
   const Rounds rounds;
-  for (int round = 0; rounds.Next(round, kRounds); ++round) {
+  for (int round = 0; rounds.Next(round, kCancelRounds); ++round) {
     Promise<int> promise;
     const Future<int> future = promise.future();
     auto calls = std::make_shared<std::atomic<int>>(0);

@@ -36,7 +36,7 @@ std::vector<Future<T>> FuturesOf(std::vector<Promise<T>>& promises) {
   return futures;
 }
 
-auto IsEmptyFuture() {
+auto IsErrorOfEmptyFuture() {
   return StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("empty"));
 }
 
@@ -154,17 +154,17 @@ TEST(CollectTest, AnEmptyFutureAmongThemHasFailed) {
     return futures;
   };
   Promise<int> for_all, for_settled, for_any, for_wait;
-  EXPECT_THAT(CollectAll(with_empty(for_all)).value(), IsEmptyFuture());
+  EXPECT_THAT(CollectAll(with_empty(for_all)).value(), IsErrorOfEmptyFuture());
   auto settled = CollectAllSettled(with_empty(for_settled));
   ASSERT_THAT(for_settled.SetValue(1), IsOk());
-  EXPECT_THAT(settled.value(),
-              IsOkAndHolds(ElementsAre(IsOkAndHolds(1), IsEmptyFuture())));
+  EXPECT_THAT(settled.value(), IsOkAndHolds(ElementsAre(
+                                   IsOkAndHolds(1), IsErrorOfEmptyFuture())));
   auto any = CollectAny(with_empty(for_any));
   ASSERT_THAT(any.value(), IsOk());
   EXPECT_EQ(any.value()->index, 1U);
-  EXPECT_THAT(any.value()->result, IsEmptyFuture());
+  EXPECT_THAT(any.value()->result, IsErrorOfEmptyFuture());
   std::vector<Future<int>> waited_for = with_empty(for_wait);
-  EXPECT_THAT(WaitAll(waited_for), IsEmptyFuture());
+  EXPECT_THAT(WaitAll(waited_for), IsErrorOfEmptyFuture());
 }
 
 TEST(CollectTest, AskingItAsksAll) {
@@ -218,7 +218,7 @@ TEST(CollectTest, WaitAllMovesTheValuesOut) {
   ASSERT_THAT(promises[0].SetValue(std::make_unique<int>(1)), IsOk());
   EXPECT_THAT(WaitAll(futures),
               IsOkAndHolds(ElementsAre(Pointee(1), Pointee(2))));
-  EXPECT_THAT(futures[0].value(), IsEmptyFuture());
+  EXPECT_THAT(futures[0].value(), IsErrorOfEmptyFuture());
 }
 
 TEST(CollectTest, WaitAllThatFailsLeavesTheFutures) {

@@ -25,9 +25,9 @@ namespace {
 
 using ::testing::ElementsAre;
 
-constexpr absl::Duration kWatchdog = absl::Minutes(1);
+constexpr absl::Duration kCollectWatchdog = absl::Minutes(1);
 constexpr int kMembers = 16;
-constexpr int kRounds = 500;
+constexpr int kCollectRounds = 500;
 
 // Without a message, and so without a reference count: Abseil's library counts
 // references where ThreadSanitizer does not see it.
@@ -58,15 +58,15 @@ TEST_F(CollectThreadsTest, OneThatIsDoneAndOneThatComesLater) {
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
     promises[1].SetValue(2).IgnoreError();
   });
-  ASSERT_THAT(all.Wait(kWatchdog), IsOk());
+  ASSERT_THAT(all.Wait(kCollectWatchdog), IsOk());
   EXPECT_THAT(all.value(), IsOkAndHolds(ElementsAre(1, 2)));
   setter.join();
 }
 
 TEST_F(CollectThreadsTest, AllOfMany) {
-  for (int round = 0; round < kRounds; ++round) {
+  for (int round = 0; round < kCollectRounds; ++round) {
     Future<std::vector<int>> all = CollectAll(Members());
-    ASSERT_THAT(all.Wait(kWatchdog), IsOk());
+    ASSERT_THAT(all.Wait(kCollectWatchdog), IsOk());
     const auto values = std::move(all).value();
     ASSERT_THAT(values, IsOk());
     for (int i = 0; i < kMembers; ++i) EXPECT_EQ((*values)[i], i);
@@ -74,11 +74,11 @@ TEST_F(CollectThreadsTest, AllOfMany) {
 }
 
 TEST_F(CollectThreadsTest, SettledAndAnyOfMany) {
-  for (int round = 0; round < kRounds; ++round) {
+  for (int round = 0; round < kCollectRounds; ++round) {
     auto all = CollectAllSettled(Members());
     auto any = CollectAny(Members());
-    ASSERT_THAT(any.Wait(kWatchdog), IsOk());
-    ASSERT_THAT(all.Wait(kWatchdog), IsOk());
+    ASSERT_THAT(any.Wait(kCollectWatchdog), IsOk());
+    ASSERT_THAT(all.Wait(kCollectWatchdog), IsOk());
     EXPECT_EQ(all.value()->size(), size_t{kMembers});
     EXPECT_THAT(any.value()->result,
                 IsOkAndHolds(static_cast<int>(any.value()->index)));
@@ -86,34 +86,34 @@ TEST_F(CollectThreadsTest, SettledAndAnyOfMany) {
 }
 
 TEST_F(CollectThreadsTest, OneErrorOfManyWinsOnce) {
-  for (int round = 0; round < kRounds; ++round) {
+  for (int round = 0; round < kCollectRounds; ++round) {
     std::vector<Future<int>> members = Members();
     for (int i = 0; i < 3; ++i) {
       members.push_back(
           Async(*pool_, []() -> absl::StatusOr<int> { return Torn(); }));
     }
     Future<std::vector<int>> all = CollectAll(std::move(members));
-    ASSERT_THAT(all.Wait(kWatchdog), IsOk());
+    ASSERT_THAT(all.Wait(kCollectWatchdog), IsOk());
     EXPECT_THAT(all.value(), StatusIs(absl::StatusCode::kDataLoss));
   }
 }
 
 TEST_F(CollectThreadsTest, AskingMayCrossWithTheEnd) {
-  for (int round = 0; round < kRounds; ++round) {
+  for (int round = 0; round < kCollectRounds; ++round) {
     Future<std::vector<int>> all = CollectAll(Members());
     std::thread asker([&all] { all.RequestCancel(); });
-    EXPECT_THAT(all.Wait(kWatchdog), IsOk());
+    EXPECT_THAT(all.Wait(kCollectWatchdog), IsOk());
     EXPECT_THAT(all.value(), IsOk());
     asker.join();
   }
 }
 
 TEST_F(CollectThreadsTest, WaitAllOfMany) {
-  for (int round = 0; round < kRounds; ++round) {
+  for (int round = 0; round < kCollectRounds; ++round) {
     std::vector<Future<int>> members = Members();
     int plain = 0;  // Ordered by WaitAll, which waits for callbacks too.
     members[0].AddDoneCallback([&plain](const auto&) { ++plain; });
-    const auto values = WaitAll(members, kWatchdog);
+    const auto values = WaitAll(members, kCollectWatchdog);
     ASSERT_THAT(values, IsOk());
     EXPECT_EQ(plain, 1);
     for (int i = 0; i < kMembers; ++i) EXPECT_EQ((*values)[i], i);
@@ -126,7 +126,7 @@ TEST_F(CollectThreadsTest, WaitAllEndsWithAnErrorWhileOthersHang) {
   futures.push_back(hangs.future());
   futures.push_back(
       Async(*pool_, []() -> absl::StatusOr<int> { return Torn(); }));
-  EXPECT_THAT(WaitAll(futures, kWatchdog),
+  EXPECT_THAT(WaitAll(futures, kCollectWatchdog),
               StatusIs(absl::StatusCode::kDataLoss));
 }
 

@@ -23,7 +23,7 @@
 namespace tenon::futures {
 namespace {
 
-constexpr absl::Duration kWatchdog = absl::Minutes(1);
+constexpr absl::Duration kCoroutineWatchdog = absl::Minutes(1);
 
 // Its local is not atomic: only the futures order the accesses.
 Future<int> Loop(ThreadPool& one, ThreadPool& other, int rounds) {
@@ -46,7 +46,7 @@ TEST(CoroutineThreadsTest, ManyHopFromThreadToThread) {
   std::vector<Future<int>> loops;
   for (int i = 0; i < kLoops; ++i) loops.push_back(Loop(*one, *other, kHops));
   Future<std::vector<int>> all = CollectAll(std::move(loops));
-  ASSERT_THAT(all.Wait(kWatchdog), IsOk());
+  ASSERT_THAT(all.Wait(kCoroutineWatchdog), IsOk());
   EXPECT_THAT(all.value(), IsOkAndHolds(std::vector<int>(kLoops, kHops)));
 }
 
@@ -62,7 +62,7 @@ TEST(CoroutineThreadsTest, TheValueMayComeWhileItBeginsToWait) {
     Future<int> future = promise.future();
     std::thread setter([&] { promise.SetValue(round).IgnoreError(); });
     Future<int> next = PlusOne(std::move(future));
-    EXPECT_THAT(next.Wait(kWatchdog), IsOk());
+    EXPECT_THAT(next.Wait(kCoroutineWatchdog), IsOk());
     EXPECT_THAT(next.value(), IsOkAndHolds(round + 1));
     setter.join();
   }

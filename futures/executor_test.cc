@@ -45,7 +45,7 @@ class TaskList final : public Executor {
   std::vector<Task> tasks_;
 };
 
-class Thrower final : public Executor {
+class ThrowingExecutor final : public Executor {
   void Execute(Task /*task*/) override {
     throw std::runtime_error("queue full");
   }
@@ -217,7 +217,7 @@ TEST(ExecutorTest, ADroppedTaskIsAnErrorAndLetsGo) {
 }
 
 TEST(ExecutorTest, AnExecutorThatThrowsHasDroppedTheTask) {
-  Thrower thrower;
+  ThrowingExecutor thrower;
   Future<int> next = ReadyFuture(1).Then(
       thrower, [](const absl::StatusOr<int>& v) { return v; });
   EXPECT_THAT(next.value(), IsDroppedTask());

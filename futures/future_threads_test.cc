@@ -30,8 +30,8 @@ using ::testing::HasSubstr;
 using ::testing::Pointee;
 
 // A wait longer than this is a hang.
-constexpr absl::Duration kWatchdog = absl::Minutes(1);
-constexpr int kRounds = 2'000;
+constexpr absl::Duration kFutureWatchdog = absl::Minutes(1);
+constexpr int kFutureRounds = 2'000;
 constexpr int kThreads = 4;
 
 // Runs `body(0)` to `body(kThreads - 1)`, each in a thread, all released at
@@ -51,7 +51,7 @@ void RunTogether(const std::function<void(int)>& body) {
 }
 
 TEST(FutureThreadsTest, AWaiterGetsTheValueAndWhatCameBeforeIt) {
-  for (int round = 0; round < kRounds; ++round) {
+  for (int round = 0; round < kFutureRounds; ++round) {
     Promise<int> promise;
     Future<int> future = promise.future();
     int plain = 0;
@@ -59,7 +59,7 @@ TEST(FutureThreadsTest, AWaiterGetsTheValueAndWhatCameBeforeIt) {
       plain = round;
       promise.SetValue(round).IgnoreError();
     });
-    EXPECT_THAT(future.Wait(kWatchdog), IsOk());
+    EXPECT_THAT(future.Wait(kFutureWatchdog), IsOk());
     EXPECT_EQ(plain, round);
     EXPECT_THAT(future.value(), IsOkAndHolds(round));
     setter.join();
@@ -67,7 +67,7 @@ TEST(FutureThreadsTest, AWaiterGetsTheValueAndWhatCameBeforeIt) {
 }
 
 TEST(FutureThreadsTest, DoneAloneOrdersTheValue) {
-  for (int round = 0; round < kRounds; ++round) {
+  for (int round = 0; round < kFutureRounds; ++round) {
     Promise<std::vector<int>> promise;
     Future<std::vector<int>> future = promise.future();
     std::thread setter(
@@ -86,20 +86,20 @@ TEST(FutureThreadsTest, AnErrorWakesEveryWaiter) {
     if (i == 0) {
       promise.SetError(absl::DataLossError("torn")).IgnoreError();
     }
-    EXPECT_THAT(future.Wait(kWatchdog), IsOk());
+    EXPECT_THAT(future.Wait(kFutureWatchdog), IsOk());
     seen[i] = future.value().status();
   });
   EXPECT_THAT(seen, Each(StatusIs(absl::StatusCode::kDataLoss, "torn")));
 }
 
 TEST(FutureThreadsTest, AChildAttachedInAnotherThreadGetsTheError) {
-  for (int round = 0; round < kRounds / 10; ++round) {
+  for (int round = 0; round < kFutureRounds / 10; ++round) {
     Promise<int> promise;
     const Future<int> future = promise.future();
     std::thread waiter([&] {
       const Future<int> child =
           future.Then([](const absl::StatusOr<int>& value) { return value; });
-      EXPECT_THAT(child.Wait(kWatchdog), IsOk());
+      EXPECT_THAT(child.Wait(kFutureWatchdog), IsOk());
       EXPECT_THAT(child.value(), StatusIs(absl::StatusCode::kDataLoss, "torn"));
     });
     promise.SetError(absl::DataLossError("torn")).IgnoreError();
@@ -108,11 +108,11 @@ TEST(FutureThreadsTest, AChildAttachedInAnotherThreadGetsTheError) {
 }
 
 TEST(FutureThreadsTest, ADroppedPromiseWakesItsWaiter) {
-  for (int round = 0; round < kRounds; ++round) {
+  for (int round = 0; round < kFutureRounds; ++round) {
     std::optional<Promise<int>> promise(std::in_place);
     Future<int> future = promise->future();
     std::thread dropper([&] { promise.reset(); });
-    EXPECT_THAT(future.Wait(kWatchdog), IsOk());
+    EXPECT_THAT(future.Wait(kFutureWatchdog), IsOk());
     EXPECT_THAT(future.value(), StatusIs(absl::StatusCode::kAborted));
     dropper.join();
   }
@@ -146,7 +146,8 @@ TEST(FutureThreadsTest, ACallbackAttachedAfterASleeperDoesNotHideIt) {
   for (int round = 0; round < 20; ++round) {
     Promise<int> promise;
     const Future<int> future = promise.future();
-    std::thread sleeper([&] { EXPECT_THAT(future.Wait(kWatchdog), IsOk()); });
+    std::thread sleeper(
+        [&] { EXPECT_THAT(future.Wait(kFutureWatchdog), IsOk()); });
     // Usually long enough for it to sleep; shorter is harmless.
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
     future.AddDoneCallback([](const auto&) {});
@@ -157,7 +158,7 @@ TEST(FutureThreadsTest, ACallbackAttachedAfterASleeperDoesNotHideIt) {
 
 TEST(FutureThreadsTest, CallbacksAttachedDuringCompletionRunOnce) {
   constexpr int kCallbacks = 8;
-  for (int round = 0; round < kRounds / 10; ++round) {
+  for (int round = 0; round < kFutureRounds / 10; ++round) {
     Promise<int> promise;
     const Future<int> future = promise.future();
     int calls[kThreads][kCallbacks] = {};
@@ -175,7 +176,7 @@ TEST(FutureThreadsTest, CallbacksAttachedDuringCompletionRunOnce) {
 }
 
 TEST(FutureThreadsTest, WaitReturnsAfterEarlierCallbacks) {
-  for (int round = 0; round < kRounds; ++round) {
+  for (int round = 0; round < kFutureRounds; ++round) {
     Promise<int> promise;
     Future<int> future = promise.future();
     int plain = 0;
@@ -185,7 +186,7 @@ TEST(FutureThreadsTest, WaitReturnsAfterEarlierCallbacks) {
     });
     Future<void> child = future.Then([&](const auto&) { ++plain; });
     std::thread setter([&] { promise.SetValue(1).IgnoreError(); });
-    EXPECT_THAT(future.Wait(kWatchdog), IsOk());
+    EXPECT_THAT(future.Wait(kFutureWatchdog), IsOk());
     EXPECT_EQ(plain, 2);
     // Nor are they still reading the result that is moved out here.
     EXPECT_THAT(std::move(future).value(), IsOkAndHolds(1));
@@ -202,12 +203,12 @@ TEST(FutureThreadsTest, ARunningCallbackHoldsUpWaitAndMovesButNotReaders) {
   int seen_after = 0;
   future.AddDoneCallback([&](const absl::StatusOr<std::unique_ptr<int>>& v) {
     entered.SetValue().IgnoreError();
-    EXPECT_THAT(may_leave.Wait(kWatchdog), IsOk());
+    EXPECT_THAT(may_leave.Wait(kFutureWatchdog), IsOk());
     seen_after = **v;
   });
   std::thread setter(
       [&] { promise.SetValue(std::make_unique<int>(8)).IgnoreError(); });
-  ASSERT_THAT(has_entered.Wait(kWatchdog), IsOk());
+  ASSERT_THAT(has_entered.Wait(kFutureWatchdog), IsOk());
 
   EXPECT_TRUE(future.done());
   EXPECT_THAT(future.value(), IsOkAndHolds(Pointee(8)));
@@ -223,14 +224,14 @@ TEST(FutureThreadsTest, ARunningCallbackHoldsUpWaitAndMovesButNotReaders) {
   EXPECT_FALSE(last.done());
 
   ASSERT_THAT(leave.SetValue(), IsOk());
-  EXPECT_THAT(last.Wait(kWatchdog), IsOk());
+  EXPECT_THAT(last.Wait(kFutureWatchdog), IsOk());
   EXPECT_EQ(seen_after, 8);
   EXPECT_THAT(std::move(last).value(), IsOkAndHolds(Pointee(8)));
   setter.join();
 }
 
 TEST(FutureThreadsTest, AWaitThatGaveUpDoesNotDisturbLaterOnes) {
-  for (int round = 0; round < kRounds / 10; ++round) {
+  for (int round = 0; round < kFutureRounds / 10; ++round) {
     Promise<int> promise;
     Future<int> future = promise.future();
     std::thread setter([&] {
@@ -239,18 +240,18 @@ TEST(FutureThreadsTest, AWaitThatGaveUpDoesNotDisturbLaterOnes) {
     });
     int gave_up = 0;
     while (!future.Wait(absl::Microseconds(round % 20)).ok()) ++gave_up;
-    EXPECT_THAT(future.Wait(kWatchdog), IsOk());
+    EXPECT_THAT(future.Wait(kFutureWatchdog), IsOk());
     EXPECT_THAT(future.value(), IsOkAndHolds(1)) << gave_up;
     setter.join();
   }
 }
 
 TEST(FutureThreadsTest, EachEndMayGoAsSoonAsTheOtherIsServed) {
-  for (int round = 0; round < kRounds; ++round) {
+  for (int round = 0; round < kFutureRounds; ++round) {
     auto promise = std::make_unique<Promise<int>>();
     auto future = std::make_unique<Future<int>>(promise->future());
     std::thread waiter([future = std::move(future)]() mutable {
-      EXPECT_THAT(future->Wait(kWatchdog), IsOk());
+      EXPECT_THAT(future->Wait(kFutureWatchdog), IsOk());
       future.reset();
     });
     promise->SetValue(1).IgnoreError();
@@ -275,7 +276,7 @@ TEST(FutureThreadsTest, AChainCrossesThreads) {
     });
   }
   ASSERT_THAT(first.SetValue(0), IsOk());
-  EXPECT_THAT(last.Wait(kWatchdog), IsOk());
+  EXPECT_THAT(last.Wait(kFutureWatchdog), IsOk());
   EXPECT_THAT(last.value(), IsOkAndHolds(50));
   for (std::thread& thread : threads) thread.join();
 }
@@ -290,13 +291,13 @@ TEST(FutureThreadsTest, APingPongOfFutures) {
   }
   std::thread other([&] {
     for (int i = 0; i < kBalls; ++i) {
-      EXPECT_THAT(arrives[i].Wait(kWatchdog), IsOk());
+      EXPECT_THAT(arrives[i].Wait(kFutureWatchdog), IsOk());
       back[i].SetValue(arrives[i].value().value_or(-1) + 1).IgnoreError();
     }
   });
   for (int i = 0; i < kBalls; ++i) {
     EXPECT_THAT(there[i].SetValue(i), IsOk());
-    EXPECT_THAT(returns[i].Wait(kWatchdog), IsOk());
+    EXPECT_THAT(returns[i].Wait(kFutureWatchdog), IsOk());
     EXPECT_THAT(returns[i].value(), IsOkAndHolds(i + 1));
   }
   other.join();

@@ -8,7 +8,7 @@
 #include <cstddef>
 #include <deque>
 #include <memory>
-#include <mutex>
+#include <optional>
 #include <thread>
 #include <utility>
 
@@ -17,6 +17,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "tenon/futures/executor.h"
+#include "tenon/shm/base/thread_mutex.h"
 
 namespace tenon::futures {
 
@@ -57,10 +58,10 @@ ThreadPool::Worker*& ThreadPool::WorkerOfThisThread() {
 
 ThreadPool::~ThreadPool() {
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const ThreadLock lock(&mutex_);
     ending_ = true;
   }
-  changed_.notify_all();
+  changed_.NotifyAll();
   Worker* const self = WorkerOfThisThread();
   const bool is_own_task = self != nullptr && self->pool == this;
   // There may be no other thread to run the remaining tasks.
@@ -78,16 +79,16 @@ ThreadPool::~ThreadPool() {
 void ThreadPool::Execute(Task task) {
   // Under the lock: as soon as it is released the task may run, and a thread
   // that sees the task's effects may destroy the pool.
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const ThreadLock lock(&mutex_);
   // The caller destroys a dropped task, without the lock.
   if (aborted_) return;
   queue_.push_back(std::move(task));
-  changed_.notify_one();
+  changed_.NotifyOne();
 }
 
 void ThreadPool::Abort() {
   std::deque<Task> dropped;  // Destroyed last, without the lock.
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const ThreadLock lock(&mutex_);
   aborted_ = true;
   dropped.swap(queue_);
 }
@@ -100,17 +101,19 @@ void ThreadPool::Work() {
 }
 
 void ThreadPool::RunTasks(const Worker& worker) {
-  std::unique_lock<std::mutex> lock(mutex_);
-  while (true) {
-    changed_.wait(lock, [this] { return ending_ || !queue_.empty(); });
-    if (queue_.empty()) return;
-    Task task = std::move(queue_.front());
-    queue_.pop_front();
-    lock.unlock();
-    std::move(task).Run();
+  while (std::optional<Task> task = NextTask()) {
+    std::move(*task).Run();
     if (worker.pool_is_gone) return;
-    lock.lock();
   }
+}
+
+std::optional<Task> ThreadPool::NextTask() {
+  const ThreadLock lock(&mutex_);
+  while (!ending_ && queue_.empty()) changed_.Wait(&mutex_);
+  if (queue_.empty()) return std::nullopt;
+  Task task = std::move(queue_.front());
+  queue_.pop_front();
+  return task;
 }
 
 }  // namespace tenon::futures

@@ -13,16 +13,17 @@
 #ifndef TENON_FUTURES_THREAD_POOL_H_
 #define TENON_FUTURES_THREAD_POOL_H_
 
-#include <condition_variable>
 #include <deque>
 #include <memory>
-#include <mutex>
+#include <optional>
 #include <thread>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "tenon/futures/executor.h"
+#include "tenon/shm/base/thread_mutex.h"
 
 namespace tenon::futures {
 
@@ -61,12 +62,14 @@ class ThreadPool final : public Executor {
   // Runs tasks until the pool ends and none is left, or until a task has
   // destroyed the pool.
   void RunTasks(const Worker& worker);
+  // Waits for a task; null once the pool ends and none is left.
+  std::optional<Task> NextTask();
 
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::deque<Task> queue_;  // Guarded by mutex_, like the following members.
-  bool ending_ = false;
-  bool aborted_ = false;
+  ThreadMutex mutex_;
+  ThreadCondition changed_;
+  std::deque<Task> queue_ ABSL_GUARDED_BY(mutex_);
+  bool ending_ ABSL_GUARDED_BY(mutex_) = false;
+  bool aborted_ ABSL_GUARDED_BY(mutex_) = false;
   std::vector<std::thread> threads_;  // Used by the destroying thread.
 };
 

@@ -24,8 +24,8 @@ namespace {
 
 using Time = std::chrono::steady_clock::time_point;
 
-constexpr absl::Duration kWatchdog = absl::Minutes(1);
-constexpr int kRounds = 2'000;
+constexpr absl::Duration kHelpWatchdog = absl::Minutes(1);
+constexpr int kHelpRounds = 2'000;
 
 class Calling final : public WaitHelper {
  public:
@@ -50,7 +50,7 @@ TEST(WaitHelperTest, WhoWaitsCompletesAndRunsTheCallbacks) {
   std::thread::id called_on;
   future.AddDoneCallback(
       [&](const auto&) { called_on = std::this_thread::get_id(); });
-  ASSERT_THAT(future.Wait(kWatchdog), IsOk());
+  ASSERT_THAT(future.Wait(kHelpWatchdog), IsOk());
   EXPECT_EQ(called_on, std::this_thread::get_id());
   EXPECT_THAT(std::move(future).value(), IsOkAndHolds(7));
 }
@@ -67,7 +67,7 @@ TEST(WaitHelperTest, IsAskedOncePerWaitAndOnlyIfItWouldBlock) {
               StatusIs(absl::StatusCode::kDeadlineExceeded));
   EXPECT_EQ(asked, 1);
   ASSERT_THAT(promise.SetValue(1), IsOk());
-  ASSERT_THAT(future.Wait(kWatchdog), IsOk());
+  ASSERT_THAT(future.Wait(kHelpWatchdog), IsOk());
   EXPECT_EQ(asked, 1);
 }
 
@@ -93,7 +93,7 @@ TEST(WaitHelperTest, OneThatDoesNothingLeavesTheWaitAsItIs) {
   Promise<int> promise = HelpedBy<int>([](Time) {});
   Future<int> future = promise.future();
   std::thread setter([&] { promise.SetValue(3).IgnoreError(); });
-  ASSERT_THAT(future.Wait(kWatchdog), IsOk());
+  ASSERT_THAT(future.Wait(kHelpWatchdog), IsOk());
   EXPECT_THAT(std::move(future).value(), IsOkAndHolds(3));
   setter.join();
 }
@@ -110,7 +110,7 @@ TEST(WaitHelperTest, HelpsInsideACallback) {
   absl::Status status = absl::UnknownError("not called");
   bool ran_before_wait_was_over = false;
   outer.future().AddDoneCallback([&](const auto&) {
-    status = waited.Wait(kWatchdog);
+    status = waited.Wait(kHelpWatchdog);
     ran_before_wait_was_over = inner_ran;
   });
   ASSERT_THAT(outer.SetValue(0), IsOk());
@@ -127,7 +127,7 @@ TEST(WaitHelperTest, HelpsThoseWhoWaitForWhatIsMadeOfIt) {
     Future<int> made =
         lvalue ? source.Then(twice) : std::move(source).Then(twice);
     const Future<int> last = made.Then(twice);
-    ASSERT_THAT(last.Wait(kWatchdog), IsOk());
+    ASSERT_THAT(last.Wait(kHelpWatchdog), IsOk());
     EXPECT_THAT(last.value(), IsOkAndHolds(28));
   }
 }
@@ -147,7 +147,7 @@ TEST(WaitHelperTest, LivesAsLongAsTheFuture) {
 
 // Several threads wait, and each of their helpers may complete the promise.
 TEST(WaitHelperTest, RacesWithAllOthers) {
-  for (int round = 0; round < kRounds; ++round) {
+  for (int round = 0; round < kHelpRounds; ++round) {
     int plain = 0;
     std::atomic<bool> taken = false;
     Promise<int> promise;
@@ -159,7 +159,7 @@ TEST(WaitHelperTest, RacesWithAllOthers) {
     promise = HelpedBy<int>([&](Time) { complete(); });
     const Future<int> future = promise.future();
     const auto wait = [&] {
-      ASSERT_THAT(future.Wait(kWatchdog), IsOk());
+      ASSERT_THAT(future.Wait(kHelpWatchdog), IsOk());
       EXPECT_EQ(plain, round);
     };
     std::thread second(wait);

@@ -6,17 +6,18 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <new>
 #include <utility>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "tenon/loader/data/batch.h"
 #include "tenon/loader/worker/fill_batch.h"
 #include "tenon/shm/base/deadline.h"
 #include "tenon/shm/base/status_macros.h"
+#include "tenon/shm/base/thread_mutex.h"
 
 namespace tenon::loader {
 
@@ -33,7 +34,7 @@ class LocalSource::Memories
       piece.reset(static_cast<std::byte*>(operator new(size_, kAlignment)));
     }
     return {piece.release(), [owner = shared_from_this()](std::byte* used) {
-              std::lock_guard lock(owner->mutex_);
+              const ThreadLock lock(&owner->mutex_);
               owner->free_.emplace_back(used);
             }};
   }
@@ -48,7 +49,7 @@ class LocalSource::Memories
   using Piece = std::unique_ptr<std::byte, Delete>;
 
   Piece TakeFree() {
-    std::lock_guard lock(mutex_);
+    const ThreadLock lock(&mutex_);
     if (free_.empty()) return nullptr;
     Piece piece = std::move(free_.back());
     free_.pop_back();
@@ -56,8 +57,8 @@ class LocalSource::Memories
   }
 
   const size_t size_;
-  std::mutex mutex_;
-  std::vector<Piece> free_;
+  ThreadMutex mutex_;
+  std::vector<Piece> free_ ABSL_GUARDED_BY(mutex_);
 };
 
 LocalSource::LocalSource(Dataset* dataset,

@@ -8,12 +8,14 @@
 TARGETS are //... unless told. The commands are those Bazel would run, except
 that "tenon/shm/segment/segment.h" is looked up in the checkout itself, not among the
 links that Bazel makes while it builds: nothing has to be built first, and going
-to a definition leads to the file you edit.
+to a definition leads to the file you edit. A test file that is compiled as a part
+of a generated unit (cc_tests) gets the command of its unit.
 """
 
 import json
 import os
 import pathlib
+import re
 import shlex
 import subprocess
 import sys
@@ -22,10 +24,15 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 # Holds one link, tenon -> the checkout. Ignored by git.
 INCLUDE = ROOT / ".cache" / "include"
 
-# Flags of gcc that clang does not know, and flags that write files.
-DROPPED = {"-MD", "-fno-canonical-system-headers", "-Wno-free-nonheap-object"}
+# Flags of gcc that clang does not know, flags that write files, and the one that
+# makes a compiler's warnings errors.
+DROPPED = {"-MD", "-Werror", "-fno-canonical-system-headers",
+           "-Wno-free-nonheap-object"}
 DROPPED_WITH_VALUE = {"-MF", "-c", "-o"}
 DROPPED_PREFIXES = ("-frandom-seed=",)
+
+# What cc_tests runs to generate a unit.
+UNIT = re.compile(r"for file in (?P<files>[^;]*); do .*> (?P<unit>\S+_unit\.cc)$")
 
 
 def bazel(command, *arguments):
@@ -55,31 +62,51 @@ def source_of(arguments):
   return arguments[arguments.index("-c") + 1]
 
 
-def commands(targets, options):
+def units_of(actions):
+  """Returns the files of each generated unit: see cc_tests in bazel/cc.bzl."""
+  units = {}
+  for action in actions:
+    if action["mnemonic"] == "Genrule":
+      match = UNIT.search(action["arguments"][-1])
+      if match:
+        units[match["unit"]] = match["files"].split()
+  return units
+
+
+def entries(actions, output_base):
   """Yields the entries of the database, one for each source file."""
-  output_base = bazel("info", "output_base").strip()
-  query = f'mnemonic("CppCompile", {targets})'
-  graph = json.loads(bazel("aquery", "--output=jsonproto", "--noshow_progress",
-                           *options, query))
+  units = units_of(actions)
   seen = set()
-  for action in graph.get("actions", []):
-    arguments = action["arguments"]
-    source = source_of(arguments)
-    if source in seen or source.startswith(("external/", "bazel-out/")):
+  for action in actions:
+    if action["mnemonic"] != "CppCompile":
       continue
-    seen.add(source)
-    yield {
-        "directory": str(ROOT),
-        "file": source,
-        "arguments": translate(arguments, output_base) + [source],
-    }
+    compiled = source_of(action["arguments"])
+    arguments = translate(action["arguments"], output_base)
+    for source in units.get(compiled, [compiled]):
+      if source in seen or source.startswith(("external/", "bazel-out/")):
+        continue
+      seen.add(source)
+      yield {
+          "directory": str(ROOT),
+          "file": source,
+          "arguments": arguments + [source],
+      }
+
+
+def read_actions(targets, options):
+  """Returns the compilations of the targets, and what generates sources."""
+  query = f'mnemonic("CppCompile|Genrule", {targets})'
+  graph = bazel("aquery", "--output=jsonproto", "--noshow_progress", *options,
+                query)
+  return json.loads(graph).get("actions", [])
 
 
 def main():
   arguments = sys.argv[1:]
   split = arguments.index("--") if "--" in arguments else len(arguments)
   targets = " + ".join(arguments[:split]) or "//..."
-  database = list(commands(targets, arguments[split + 1:]))
+  database = list(entries(read_actions(targets, arguments[split + 1:]),
+                          bazel("info", "output_base").strip()))
   INCLUDE.mkdir(parents=True, exist_ok=True)
   link = INCLUDE / "tenon"
   link.unlink(missing_ok=True)

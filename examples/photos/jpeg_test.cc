@@ -30,7 +30,7 @@ std::vector<uint8_t> Bytes(absl::string_view text) {
   return std::vector<uint8_t>(text.begin(), text.end());
 }
 
-std::vector<uint8_t> Pixels(const DecodedJpeg& photo) {
+std::vector<uint8_t> PixelsOf(const DecodedJpeg& photo) {
   return std::vector<uint8_t>(photo.image.pixels.begin(),
                               photo.image.pixels.end());
 }
@@ -155,7 +155,7 @@ TEST(JpegDecoderTest, GivesTheSamePixelsWhateverCameBefore) {
   ASSERT_THAT(used.Decode(broken, 1), Not(IsOk()));
   ASSERT_THAT(used.Decode(Bytes("no"), 1), Not(IsOk()));
   TENON_ASSERT_OK_AND_ASSIGN(const DecodedJpeg later, used.Decode(jpeg, 0.5));
-  EXPECT_EQ(Pixels(first), Pixels(later));
+  EXPECT_EQ(PixelsOf(first), PixelsOf(later));
 }
 
 // Without the segments of this kind in front of the data.

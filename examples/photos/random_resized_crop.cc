@@ -6,8 +6,8 @@
 #include <cmath>
 #include <optional>
 
-#include "absl/base/internal/raw_logging.h"
 #include "absl/functional/function_ref.h"
+#include "tenon/shm/base/check.h"
 
 namespace tenon {
 namespace {
@@ -66,7 +66,7 @@ Size LargestAllowed(const Size& image) {
 
 RandomCrop RandomResizedCrop(int width, int height,
                              absl::FunctionRef<double()> uniform) {
-  ABSL_RAW_CHECK(width >= 1 && height >= 1, "an image without pixels");
+  TENON_CHECK(width >= 1 && height >= 1, "an image without pixels");
   const Size image = {width, height};
   std::optional<Size> size;
   for (int i = 0; i < kTries && !size.has_value(); ++i) {

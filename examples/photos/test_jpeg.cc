@@ -11,7 +11,7 @@
 #include <random>
 #include <vector>
 
-#include "absl/base/internal/raw_logging.h"
+#include "tenon/shm/base/check.h"
 
 namespace tenon {
 namespace {
@@ -86,14 +86,14 @@ std::vector<uint8_t> MakeTestJpeg(const TestImage& image, TestJpegKind kind) {
   const std::vector<uint8_t> pixels =
       is_cmyk ? WithBlack(image.pixels) : image.pixels;
   const tjhandle handle = tjInitCompress();
-  ABSL_RAW_CHECK(handle != nullptr, "tjInitCompress");
+  TENON_CHECK(handle != nullptr, "tjInitCompress");
   unsigned char* bytes = nullptr;
   unsigned long size = 0;  // NOLINT(google-runtime-int): TurboJPEG's type.
   const int result =
       tjCompress2(handle, pixels.data(), image.width, /*pitch=*/0, image.height,
                   is_cmyk ? TJPF_CMYK : TJPF_RGB, &bytes, &size,
                   encoding.subsampling, encoding.quality, encoding.flags);
-  ABSL_RAW_CHECK(result == 0, tjGetErrorStr2(handle));
+  TENON_CHECK(result == 0, tjGetErrorStr2(handle));
   std::vector<uint8_t> jpeg(bytes, bytes + size);
   tjFree(bytes);
   tjDestroy(handle);

@@ -19,10 +19,10 @@
 #include <string>
 #include <vector>
 
-#include "absl/base/internal/raw_logging.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "tenon/shm/base/check.h"
 
 namespace tenon {
 namespace {
@@ -65,13 +65,13 @@ class Run {
   Run(const std::vector<std::string>& arguments, uint64_t kill_at,
       absl::Duration watchdog)
       : kill_at_(kill_at), main_(fork()) {
-    ABSL_RAW_CHECK(main_ >= 0, "fork");
+    TENON_CHECK(main_ >= 0, "fork");
     if (main_ == 0) Become(arguments);
     int status = 0;
-    ABSL_RAW_CHECK(waitpid(main_, &status, 0) == main_ && WIFSTOPPED(status),
-                   "the program did not stop");
-    ABSL_RAW_CHECK(ptrace(PTRACE_SETOPTIONS, main_, nullptr, kOptions) == 0,
-                   "ptrace");
+    TENON_CHECK(waitpid(main_, &status, 0) == main_ && WIFSTOPPED(status),
+                "the program did not stop");
+    TENON_CHECK(ptrace(PTRACE_SETOPTIONS, main_, nullptr, kOptions) == 0,
+                "ptrace");
     alarm(static_cast<unsigned>(absl::ToInt64Seconds(watchdog)));
     threads_.insert(main_);
     Go(main_, 0);
@@ -161,10 +161,10 @@ class Run {
 }  // namespace
 
 std::string CallKillReport::ToString() const {
-  std::string text = absl::StrCat(calls, " entries and exits of system calls, ",
-                                  kills, " kills, the survivors ended within ",
-                                  absl::FormatDuration(longest), ", ",
-                                  failures.size(), " failures");
+  std::string text = absl::StrCat(
+      calls, " entries and exits of system calls, ", kills, " kills in ", runs,
+      " runs, the survivors ended within ", absl::FormatDuration(longest), ", ",
+      failures.size(), " failures");
   for (const std::string& failure : failures) {
     absl::StrAppend(&text, "\n  ", failure);
   }
@@ -179,15 +179,18 @@ CallKillReport KillAtEachCall(const std::vector<std::string>& arguments,
   prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
   CallKillReport report;
   report.calls = Run(arguments, UINT64_MAX, options.watchdog).calls();
-  for (uint64_t at = options.first;; at += options.stride) {
+  for (uint64_t at = options.first; at < report.calls; at += options.stride) {
     const Run run(arguments, at, options.watchdog);
+    ++report.runs;
     if (!run.failure().empty()) {
       report.failures.push_back(absl::StrCat("at ", at, ": ", run.failure()));
     }
-    if (!run.killed() || report.failures.size() > 10) return report;
+    if (report.failures.size() > 10) break;
+    if (!run.killed()) continue;
     ++report.kills;
     report.longest = std::max(report.longest, run.lived_on());
   }
+  return report;
 }
 
 }  // namespace tenon

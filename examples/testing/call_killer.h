@@ -30,6 +30,9 @@ struct CallKillOptions {
 
 struct CallKillReport {
   uint64_t calls = 0;  // Entries and exits of a run without a kill.
+  uint64_t runs = 0;   // One for each position of a kill.
+  // Fewer than runs if a run ended before its position: a program that spins or
+  // polls makes another number of calls in each run.
   uint64_t kills = 0;
   // The longest time that survivors lived on after a kill.
   absl::Duration longest;
@@ -38,12 +41,13 @@ struct CallKillReport {
   std::string ToString() const;
 };
 
-// Kills until the program makes fewer calls than the position of the next kill.
-// A run fails if a survivor lives beyond the watchdog, ends by another signal
-// than SIGKILL, SIGTERM or SIGPIPE, or if the program itself ends with another
-// code than 0 and 1, or 137, by which a shell reports a killed process. Blocks;
-// orphans become children of the calling process, which must have no other
-// children. Call it from one thread, with no other activity.
+// Kills at options.first and after each further stride, one run for each, up to
+// the number of calls of a run without a kill. A run fails if a survivor lives
+// beyond the watchdog, ends by another signal than SIGKILL, SIGTERM or SIGPIPE,
+// or if the program itself ends with another code than 0 and 1, or 137, by
+// which a shell reports a killed process. Blocks; orphans become children of
+// the calling process, which must have no other children. Call it from one
+// thread, with no other activity.
 CallKillReport KillAtEachCall(const std::vector<std::string>& arguments,
                               const CallKillOptions& options);
 

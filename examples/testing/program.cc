@@ -16,10 +16,10 @@
 #include <utility>
 #include <vector>
 
-#include "absl/base/internal/raw_logging.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "tenon/shm/base/check.h"
 #include "tenon/shm/base/deadline.h"
 #include "tenon/shm/base/pid_fd.h"
 #include "tenon/shm/base/retry_on_eintr.h"
@@ -51,7 +51,7 @@ std::vector<pid_t> ChildrenOf(pid_t pid) {
 
 Program::Program(const std::vector<std::string>& arguments) {
   int ends[2];
-  ABSL_RAW_CHECK(pipe2(ends, O_CLOEXEC) == 0, "pipe2");
+  TENON_CHECK(pipe2(ends, O_CLOEXEC) == 0, "pipe2");
   output_fd_.Reset(ends[0]);
   const UniqueFd write_end(ends[1]);
   posix_spawn_file_actions_t files;
@@ -68,7 +68,7 @@ Program::Program(const std::vector<std::string>& arguments) {
   posix_spawnattr_destroy(&attributes);
   posix_spawn_file_actions_destroy(&files);
   if (error != 0) {
-    ABSL_RAW_LOG(FATAL, "cannot start %s: %d", arguments[0].c_str(), error);
+    Abort(absl::StrCat("cannot start ", arguments[0], ": ", error));
   }
 }
 
@@ -95,7 +95,7 @@ bool Program::Read() {
   const auto ready = PollUntil(&poll_fd, 1, Watchdog());
   if (!ready.ok() || *ready == 0) {
     SignalGroup(SIGKILL);
-    ABSL_RAW_LOG(FATAL, "the program hangs; so far: %s", output_.c_str());
+    Abort(absl::StrCat("the program hangs; so far: ", output_));
   }
   char buffer[4096];
   const ssize_t n = RetryOnEintr(
@@ -115,9 +115,9 @@ ExitStatus Program::Wait() {
   while (Read()) {
   }
   const auto process = PidFd::Open(pid_);
-  ABSL_RAW_CHECK(process.ok(), "pidfd_open");
+  TENON_CHECK(process.ok(), "pidfd_open");
   const auto status = process->Reap(Watchdog());
-  ABSL_RAW_CHECK(status.ok(), "the program does not end");
+  TENON_CHECK(status.ok(), "the program does not end");
   reaped_ = true;
   return *status;
 }

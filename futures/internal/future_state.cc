@@ -7,13 +7,13 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <thread>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "tenon/shm/base/thread_mutex.h"
 
 namespace tenon::futures::internal_future {
 
@@ -97,8 +97,8 @@ bool StateBase::TakeCallbacks() {
   }
   if (next != kFinished) return true;
   if ((word & kSleeper) != 0) {
-    { const std::lock_guard<std::mutex> lock(mutex_); }
-    finished_.notify_all();
+    { const ThreadLock lock(&mutex_); }
+    finished_.NotifyAll();
   }
   return false;
 }
@@ -161,18 +161,16 @@ bool StateBase::WaitUntil(SteadyTime deadline) {
 }
 
 bool StateBase::SleepUntil(SteadyTime deadline) {
-  std::unique_lock<std::mutex> lock(mutex_);
+  const ThreadLock lock(&mutex_);
   uintptr_t word = Load();
   do {
     if ((word & kFinished) == kFinished) return true;
   } while (!word_.compare_exchange_weak(word, word | kSleeper,
                                         std::memory_order_acquire));
-  const auto is_finished = [this] { return IsFinished(); };
-  if (deadline == SteadyTime::max()) {
-    finished_.wait(lock, is_finished);
-    return true;
+  while (!IsFinished()) {
+    if (!finished_.WaitUntil(&mutex_, deadline)) return IsFinished();
   }
-  return finished_.wait_until(lock, deadline, is_finished);
+  return true;
 }
 
 absl::Status CheckedError(absl::Status error) {

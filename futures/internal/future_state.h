@@ -45,10 +45,8 @@
 
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <thread>
 #include <type_traits>
 #include <utility>
@@ -58,6 +56,7 @@
 #include "absl/time/time.h"
 #include "tenon/futures/internal/cancel_request.h"
 #include "tenon/futures/wait_helper.h"
+#include "tenon/shm/base/thread_mutex.h"
 
 namespace tenon::futures {
 
@@ -194,8 +193,8 @@ class StateBase : public CancelRequest {
   Callback* deferred_ = nullptr;            // For the publishing thread only.
   std::shared_ptr<StateBase> next_queued_;  // Likewise.
 
-  std::mutex mutex_;  // Guards sleeping and waking, no data.
-  std::condition_variable finished_;
+  ThreadMutex mutex_;  // Guards sleeping and waking, no data.
+  ThreadCondition finished_;
 };
 
 // absl::StatusOr moves its value in a function that must not throw: an

@@ -10,8 +10,8 @@
 #include <optional>
 #include <vector>
 
-#include "absl/base/internal/raw_logging.h"
 #include "absl/types/span.h"
+#include "tenon/shm/base/check.h"
 #include "tenon/shm/base/unique_fd.h"
 
 namespace tenon {
@@ -59,7 +59,7 @@ void Append(int type, const void* data, size_t size, msghdr* message) {
 }
 
 void AppendFds(absl::Span<const int> fds, msghdr* message) {
-  ABSL_RAW_CHECK(fds.size() <= kMaxFdsInMessage, "too many descriptors");
+  TENON_CHECK(fds.size() <= kMaxFdsInMessage, "too many descriptors");
   if (fds.empty()) return;
   Append(SCM_RIGHTS, fds.data(), fds.size() * sizeof(int), message);
 }

@@ -21,6 +21,12 @@ void ArchiveWriter::PutString(absl::string_view value) {
   bytes_.append(value.data(), value.size());
 }
 
+void ArchiveWriter::PutStatus(absl::StatusCode code,
+                              absl::string_view message) {
+  Put(static_cast<int32_t>(code));
+  PutString(message);
+}
+
 absl::Status ArchiveReader::Read(void* to, size_t size) {
   if (size > left_.size()) {
     return absl::DataLossError(absl::StrCat("ArchiveReader::Get(): a value of ",
@@ -57,6 +63,26 @@ absl::StatusOr<std::string> ArchiveReader::GetString() {
   std::string value(left_.substr(0, size));
   left_.remove_prefix(size);
   return value;
+}
+
+absl::Status ArchiveReader::GetStatus(absl::Status* status) {
+  constexpr auto kLast =
+      static_cast<int32_t>(absl::StatusCode::kUnauthenticated);
+  ArchiveReader rest = *this;
+  TENON_ASSIGN_OR_RETURN(const auto code, rest.Get<int32_t>());
+  TENON_ASSIGN_OR_RETURN(const std::string message, rest.GetString());
+  if (code < 0 || code > kLast) {
+    return absl::DataLossError(
+        absl::StrCat("ArchiveReader::GetStatus(): unknown status code ", code,
+                     "; want 0 to ", kLast));
+  }
+  if (code == 0 && !message.empty()) {
+    return absl::DataLossError(
+        "ArchiveReader::GetStatus(): status OK with a message");
+  }
+  *status = absl::Status(static_cast<absl::StatusCode>(code), message);
+  *this = rest;
+  return absl::OkStatus();
 }
 
 absl::Status ArchiveReader::Finish() const {

@@ -31,6 +31,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "tenon/shm/base/cplusplus_20.h"
 
 namespace tenon {
 
@@ -58,6 +59,12 @@ class ArchiveWriter {
 
   // A length of 64 bits and the bytes; any byte may be in it.
   void PutString(absl::string_view value);
+
+  // A status without its payloads.
+  void PutStatus(absl::StatusCode code, absl::string_view message);
+  void PutStatus(const absl::Status& status) {
+    PutStatus(status.code(), status.message());
+  }
 
   const std::string& bytes() const& { return bytes_; }
   std::string bytes() && { return std::move(bytes_); }
@@ -88,6 +95,10 @@ class ArchiveReader {
 
   // Errors: kDataLoss if the bytes end before the string does.
   absl::StatusOr<std::string> GetString();
+
+  // Errors: kDataLoss if the bytes end before the status does, if its code is
+  // unknown, or if it is OK and has a message; `status` is then unchanged.
+  absl::Status GetStatus(absl::Status* status);
 
   // Errors: kDataLoss if bytes are left over.
   absl::Status Finish() const;

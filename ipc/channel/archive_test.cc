@@ -12,6 +12,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/cord.h"
 #include "absl/strings/string_view.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -45,10 +46,10 @@ static_assert(!ArchivableValue<const char*>);
 
 template <typename T>
 class ArchiveNumberTest : public ::testing::Test {};
-using Numbers =
+using ArchivedNumbers =
     ::testing::Types<bool, char, int8_t, uint8_t, int16_t, uint16_t, int32_t,
                      uint32_t, int64_t, uint64_t, float, double>;
-TYPED_TEST_SUITE(ArchiveNumberTest, Numbers);
+TYPED_TEST_SUITE(ArchiveNumberTest, ArchivedNumbers);
 
 TYPED_TEST(ArchiveNumberTest, GoesThere) {
   using Limits = std::numeric_limits<TypeParam>;
@@ -122,6 +123,53 @@ TEST(ArchiveTest, StringsGoThere) {
   EXPECT_THAT(reader.GetString(), IsOkAndHolds(all));
   EXPECT_THAT(reader.GetString(), IsOkAndHolds(large));
   EXPECT_THAT(reader.Finish(), IsOk());
+}
+
+std::string ArchiveOf(int32_t code, absl::string_view message) {
+  ArchiveWriter writer;
+  writer.Put(code);
+  writer.PutString(message);
+  return std::move(writer).bytes();
+}
+
+TEST(ArchiveTest, StatusesGoThere) {
+  for (int code = 0; code <= 16; ++code) {
+    const absl::Status sent(static_cast<absl::StatusCode>(code),
+                            std::string("a\0b", 3));
+    ArchiveWriter writer;
+    writer.PutStatus(sent);
+    writer.Put(uint8_t{7});
+    ArchiveReader reader(writer.bytes());
+    absl::Status got = absl::UnknownError("another");
+    EXPECT_THAT(reader.GetStatus(&got), IsOk());
+    EXPECT_EQ(got, sent);
+    EXPECT_THAT(reader.Get<uint8_t>(), IsOkAndHolds(7));
+  }
+}
+
+TEST(ArchiveTest, StatusLeavesItsPayloadsBehind) {
+  absl::Status sent = absl::AbortedError("stop");
+  sent.SetPayload("url", absl::Cord("payload"));
+  ArchiveWriter writer;
+  writer.PutStatus(sent);
+  ArchiveReader reader(writer.bytes());
+  absl::Status got;
+  EXPECT_THAT(reader.GetStatus(&got), IsOk());
+  EXPECT_EQ(got, absl::AbortedError("stop"));
+}
+
+TEST(ArchiveTest, NoStatusIsDataLossAndStays) {
+  const std::string whole = ArchiveOf(3, "text");
+  for (const std::string& bytes :
+       {ArchiveOf(-1, ""), ArchiveOf(17, ""), ArchiveOf(0, "x"),
+        whole.substr(0, 3), whole.substr(0, whole.size() - 1)}) {
+    ArchiveReader reader(bytes);
+    absl::Status status = absl::AbortedError("before");
+    EXPECT_THAT(reader.GetStatus(&status),
+                StatusIs(absl::StatusCode::kDataLoss));
+    EXPECT_EQ(status, absl::AbortedError("before"));
+    EXPECT_EQ(reader.left(), bytes.size());
+  }
 }
 
 TEST(ArchiveTest, BytesMoveOut) {

@@ -20,7 +20,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/base/internal/raw_logging.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
@@ -30,6 +29,7 @@
 #include "tenon/ipc/channel/fds_in_flight.h"
 #include "tenon/ipc/channel/frame.h"
 #include "tenon/ipc/channel/large_message.h"
+#include "tenon/shm/base/check.h"
 #include "tenon/shm/base/crash_point.h"
 #include "tenon/shm/base/deadline.h"
 #include "tenon/shm/base/fork_count.h"
@@ -56,8 +56,7 @@ struct Inbox {
 };
 
 absl::Status CheckUsable(int socket, uint64_t fork_count) {
-  ABSL_RAW_CHECK(socket >= 0,
-                 "Channel used after it was moved from or released");
+  TENON_CHECK(socket >= 0, "Channel used after it was moved from or released");
   return CheckNotForked(fork_count, "channel");
 }
 

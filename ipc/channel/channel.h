@@ -41,16 +41,11 @@
 #include "tenon/ipc/channel/peer.h"
 #include "tenon/shm/base/deadline.h"
 #include "tenon/shm/base/fork_count.h"
+#include "tenon/shm/base/message.h"
 #include "tenon/shm/base/unique_fd.h"
 #include "tenon/shm/segment/segment.h"
 
 namespace tenon {
-
-// The result of Receive(). The descriptors are close-on-exec.
-struct Message {
-  std::string bytes;
-  std::vector<UniqueFd> fds;
-};
 
 struct ChannelOptions {
   // The most descriptors, at least 1, that this end has sent and its peer has

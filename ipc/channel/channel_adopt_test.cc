@@ -26,8 +26,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr absl::StatusCode kInvalidArgument =
-    absl::StatusCode::kInvalidArgument;
+using absl::StatusCode::kInvalidArgument;
 
 TEST(ChannelAdoptTest, AdoptsEitherEnd) {
   auto [one, two] = SocketPair();

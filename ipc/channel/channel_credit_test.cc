@@ -42,8 +42,7 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::SizeIs;
 
-constexpr absl::StatusCode kResourceExhausted =
-    absl::StatusCode::kResourceExhausted;
+using absl::StatusCode::kResourceExhausted;
 constexpr size_t kLimit = 8;
 
 // Two ends that may each have kLimit descriptors in flight.

@@ -31,8 +31,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr absl::StatusCode kDeadlineExceeded =
-    absl::StatusCode::kDeadlineExceeded;
+using absl::StatusCode::kDeadlineExceeded;
 
 TEST_F(ChannelTest, ReceiveWaitsUntilItsDeadline) {
   const auto start = std::chrono::steady_clock::now();

@@ -40,8 +40,8 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::SizeIs;
 
-constexpr absl::StatusCode kDataLoss = absl::StatusCode::kDataLoss;
-constexpr absl::StatusCode kUnavailable = absl::StatusCode::kUnavailable;
+using absl::StatusCode::kDataLoss;
+using absl::StatusCode::kUnavailable;
 
 class ChannelHostileTest : public ::testing::Test {
  protected:

@@ -38,11 +38,9 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::SizeIs;
 
-constexpr absl::StatusCode kDeadlineExceeded =
-    absl::StatusCode::kDeadlineExceeded;
-constexpr absl::StatusCode kInvalidArgument =
-    absl::StatusCode::kInvalidArgument;
-constexpr absl::StatusCode kUnavailable = absl::StatusCode::kUnavailable;
+using absl::StatusCode::kDeadlineExceeded;
+using absl::StatusCode::kInvalidArgument;
+using absl::StatusCode::kUnavailable;
 
 // ---- Received messages ----
 

@@ -31,7 +31,7 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::SizeIs;
 
-constexpr absl::StatusCode kDataLoss = absl::StatusCode::kDataLoss;
+using absl::StatusCode::kDataLoss;
 
 class ChannelUnwantedTest : public ::testing::TestWithParam<bool> {
  protected:

@@ -18,12 +18,12 @@
 #include <cstring>
 #include <string>
 
-#include "absl/base/internal/raw_logging.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "tenon/ipc/channel/archive.h"
 #include "tenon/ipc/channel/frame.h"
+#include "tenon/shm/base/check.h"
 
 #ifndef TENON_FUZZ
 #include "gtest/gtest.h"
@@ -34,8 +34,8 @@ namespace tenon {
 namespace {
 
 void CheckIsDataLoss(const absl::Status& status) {
-  ABSL_RAW_CHECK(absl::IsDataLoss(status), "an error is not kDataLoss");
-  ABSL_RAW_CHECK(!status.message().empty(), "an error has no message");
+  TENON_CHECK(absl::IsDataLoss(status), "an error is not kDataLoss");
+  TENON_CHECK(!status.message().empty(), "an error has no message");
 }
 
 // ---- Frame ----
@@ -60,15 +60,15 @@ bool IsFrame(absl::string_view bytes, size_t fd_count) {
 
 void FuzzFrame(absl::string_view datagram, size_t fd_count) {
   const absl::StatusOr<Frame> frame = ParseFrame(datagram, fd_count);
-  ABSL_RAW_CHECK(frame.ok() == IsFrame(datagram, fd_count),
-                 "a frame was refused, or something else taken for one");
+  TENON_CHECK(frame.ok() == IsFrame(datagram, fd_count),
+              "a frame was refused, or something else taken for one");
   if (!frame.ok()) return CheckIsDataLoss(frame.status());
-  ABSL_RAW_CHECK(frame->payload.data() == datagram.data() + 16 &&
-                     frame->payload.size() == datagram.size() - 16,
-                 "the payload is not what follows the header");
+  TENON_CHECK(frame->payload.data() == datagram.data() + 16 &&
+                  frame->payload.size() == datagram.size() - 16,
+              "the payload is not what follows the header");
   const bool in_segment = Word(datagram, 3) >> 16 == 1;
-  ABSL_RAW_CHECK((frame->segment_bytes != 0) == in_segment,
-                 "a segment where there is none, or the other way round");
+  TENON_CHECK((frame->segment_bytes != 0) == in_segment,
+              "a segment where there is none, or the other way round");
 }
 
 // ---- Archive ----
@@ -103,10 +103,10 @@ class ArchiveFuzzer {
   }
 
   void Finish() {
-    ABSL_RAW_CHECK(reader_.Finish().ok() == Left().empty(),
-                   "Finish() does not know what is left");
-    ABSL_RAW_CHECK(writer_.bytes() == bytes_.substr(0, at_),
-                   "what was read is not what is written");
+    TENON_CHECK(reader_.Finish().ok() == Left().empty(),
+                "Finish() does not know what is left");
+    TENON_CHECK(writer_.bytes() == bytes_.substr(0, at_),
+                "what was read is not what is written");
   }
 
  private:
@@ -114,16 +114,16 @@ class ArchiveFuzzer {
 
   template <typename T>
   void Check(const absl::StatusOr<T>& value, bool expected, size_t size) {
-    ABSL_RAW_CHECK(value.ok() == expected,
-                   "a value was refused that is there, or the other way round");
+    TENON_CHECK(value.ok() == expected,
+                "a value was refused that is there, or the other way round");
     if (value.ok()) at_ += size;
     if (!value.ok()) CheckIsDataLoss(value.status());
     // The position must be right, also after an error.
     ArchiveReader copy = reader_;
     const absl::StatusOr<uint8_t> next = copy.Get<uint8_t>();
-    ABSL_RAW_CHECK(next.ok() != Left().empty(), "the reader is elsewhere");
-    ABSL_RAW_CHECK(!next.ok() || *next == static_cast<uint8_t>(Left()[0]),
-                   "the reader is elsewhere");
+    TENON_CHECK(next.ok() != Left().empty(), "the reader is elsewhere");
+    TENON_CHECK(!next.ok() || *next == static_cast<uint8_t>(Left()[0]),
+                "the reader is elsewhere");
   }
 
   template <typename T>

@@ -4,7 +4,6 @@
 #include "tenon/ipc/channel/large_message.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <sys/types.h>
 #include <unistd.h>
 
@@ -24,7 +23,6 @@
 #include "tenon/shm/base/status_macros.h"
 #include "tenon/shm/base/unique_fd.h"
 #include "tenon/shm/segment/segment.h"
-#include "tenon/shm/segment/segment_checks.h"
 #include "tenon/shm/segment/segment_options.h"
 #include "tenon/shm/segment/sharing_strategy.h"
 
@@ -80,11 +78,6 @@ absl::StatusOr<Segment> StoreMessage(absl::string_view bytes) {
 
 absl::StatusOr<std::string> LoadMessage(UniqueFd* fd, uint64_t announced,
                                         uint64_t max_bytes) {
-  // Only memory is closed without a wait, as Adopt() does with descriptors that
-  // it rejects.
-  const absl::Status sealed =
-      CheckSeals(fd->get(), F_SEAL_SHRINK | F_SEAL_SEAL, "the segment");
-  if (!sealed.ok()) return BadSegment(sealed);
   const absl::StatusOr<Segment> segment =
       Segment::Adopt(std::move(*fd), SegmentKind::kOwnerWritten);
   if (!segment.ok()) return BadSegment(segment.status());

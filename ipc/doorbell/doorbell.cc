@@ -60,6 +60,13 @@ bool HasNoFileType(int fd) {
          (facts.stx_mode & S_IFMT) == 0;
 }
 
+// Of such descriptors, only an eventfd can be written to. To add nothing does
+// not ring, and does not block even if the counter is full.
+bool IsCounter(int fd) {
+  const uint64_t nothing = 0;
+  return write(fd, &nothing, sizeof(nothing)) == sizeof(nothing);
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Doorbell>> Doorbell::Create(
@@ -258,7 +265,8 @@ absl::StatusOr<const uint64_t*> Doorbell::FindDead() {
 
 absl::StatusOr<DoorbellRinger> DoorbellRinger::Adopt(
     const SharedWord<uint64_t>* sleeping, UniqueFd bell) {
-  if (!HasNoFileType(bell.get()) || !IsNonBlocking(bell.get())) {
+  if (!HasNoFileType(bell.get()) || !IsNonBlocking(bell.get()) ||
+      !IsCounter(bell.get())) {
     return absl::InvalidArgumentError(
         "DoorbellRinger::Adopt(): the descriptor is not an eventfd with "
         "EFD_NONBLOCK");

@@ -12,7 +12,6 @@
 
 #include <atomic>
 #include <cstdint>
-#include <memory>
 #include <thread>
 #include <utility>
 
@@ -21,64 +20,20 @@
 #include "absl/time/time.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tenon/ipc/doorbell/doorbell_testing.h"
 #include "tenon/shm/base/atomics.h"
 #include "tenon/shm/base/deadline.h"
 #include "tenon/shm/base/unique_fd.h"
 #include "tenon/shm/testing/forked_child.h"
 #include "tenon/shm/testing/process_testing.h"
 #include "tenon/shm/testing/reporter.h"
-#include "tenon/shm/testing/shared_object.h"
 #include "tenon/shm/testing/status_matchers.h"
 
 namespace tenon {
 namespace {
 
 using A = StdAtomics;
-
-Deadline Soon() { return Deadline::After(absl::Seconds(30)); }
-Deadline In(int ms) { return Deadline::After(absl::Milliseconds(ms)); }
-
-struct Words {
-  SharedWord<uint64_t> sleeping{0};
-  SharedWord<uint64_t> news{0};
-};
-
-// A sleeper and a ringer; `news` is the published word.
-class DoorbellTest : public testing::Test {
- protected:
-  void SetUp() override {
-    TENON_ASSERT_OK_AND_ASSIGN(bell_,
-                               Doorbell::Create(&words_->sleeping, "test"));
-    ringer_ = MakeRinger();
-  }
-
-  DoorbellRinger MakeRinger() {
-    return DoorbellRinger::Adopt(&words_->sleeping, CopyOfBell()).value();
-  }
-  UniqueFd CopyOfBell() {
-    return UniqueFd(fcntl(bell_->bell_fd(), F_DUPFD_CLOEXEC, 0));
-  }
-  bool HasNews() const {
-    return A::Load(words_->news, std::memory_order_seq_cst) != 0;
-  }
-  void Publish(DoorbellRinger& ringer) {
-    A::Store(words_->news, 1, std::memory_order_seq_cst);
-    ringer.Ring();
-  }
-  WaitOutcome Wait(Deadline deadline) {
-    return bell_->Wait([this] { return HasNews(); }, deadline).value();
-  }
-  // The number of rings on the descriptor; 0 if there are none.
-  uint64_t ReadBell() {
-    uint64_t count = 0;
-    const auto got = read(bell_->bell_fd(), &count, sizeof(count));
-    return got == sizeof(count) ? count : 0;
-  }
-
-  SharedObject<Words> words_;
-  std::unique_ptr<Doorbell> bell_;
-  DoorbellRinger ringer_;
-};
+using DoorbellTest = DoorbellTesting;
 
 TEST_F(DoorbellTest, AnAvailableItemTakesNoSystemCall) {
   Publish(ringer_);

@@ -13,6 +13,7 @@
 #include <atomic>
 #include <cstdint>
 
+#include "absl/base/thread_annotations.h"
 #include "tenon/ipc/doorbell/futex.h"
 #include "tenon/shm/base/atomics.h"
 #include "tenon/shm/base/deadline.h"
@@ -22,7 +23,7 @@ namespace tenon {
 // Replaces std::timed_mutex, whose clocks some versions of ThreadSanitizer do
 // not know.
 // Threads: any. Processes: one. Failure: cannot fail.
-class TimedMutex {
+class ABSL_LOCKABLE TimedMutex {
  public:
   TimedMutex() = default;
   TimedMutex(const TimedMutex&) = delete;
@@ -30,7 +31,7 @@ class TimedMutex {
 
   // False if other threads hold it until `deadline`. One atomic operation if it
   // is free.
-  bool Lock(Deadline deadline) {
+  bool Lock(Deadline deadline) ABSL_EXCLUSIVE_TRYLOCK_FUNCTION(true) {
     uint32_t expected = kFree;
     if (StdAtomics::CompareExchange(word_, expected, kHeld,
                                     std::memory_order_acquire)) [[likely]] {
@@ -53,7 +54,7 @@ class TimedMutex {
     }
   }
 
-  void Unlock() {
+  void Unlock() ABSL_UNLOCK_FUNCTION() {
     uint32_t expected = kHeld;
     if (StdAtomics::CompareExchange(word_, expected, kFree,
                                     std::memory_order_release)) [[likely]] {
@@ -69,17 +70,21 @@ class TimedMutex {
   SharedWord<uint32_t> word_{kFree};
 };
 
-class TimedMutexLock {
+class ABSL_SCOPED_LOCKABLE TimedMutexLock {
  public:
   TimedMutexLock(TimedMutex* mutex, Deadline deadline)
+      ABSL_LOCKS_EXCLUDED(mutex)
       : mutex_(mutex->Lock(deadline) ? mutex : nullptr) {}
-  ~TimedMutexLock() {
+  ~TimedMutexLock() ABSL_UNLOCK_FUNCTION() {
     if (mutex_ != nullptr) mutex_->Unlock();
   }
   TimedMutexLock(const TimedMutexLock&) = delete;
   TimedMutexLock& operator=(const TimedMutexLock&) = delete;
 
-  bool held() const { return mutex_ != nullptr; }
+  // In clang's analysis the mutex is held in the branch where this is true.
+  bool held() const ABSL_EXCLUSIVE_TRYLOCK_FUNCTION(true) {
+    return mutex_ != nullptr;
+  }
 
  private:
   TimedMutex* mutex_;

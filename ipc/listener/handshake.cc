@@ -11,12 +11,12 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
@@ -35,6 +35,7 @@
 #include "tenon/shm/base/received_fd.h"
 #include "tenon/shm/base/retry_on_eintr.h"
 #include "tenon/shm/base/status_macros.h"
+#include "tenon/shm/base/thread_mutex.h"
 #include "tenon/shm/base/unique_fd.h"
 
 namespace tenon {
@@ -78,10 +79,10 @@ absl::Status SetOption(int socket, int option, int value) {
 
 // One per process; a forked child makes its own.
 absl::StatusOr<RandomId> OwnId() {
-  static std::mutex mutex;
-  static RandomId id;
-  static uint64_t made_under = 0;
-  const std::lock_guard<std::mutex> lock(mutex);
+  static ThreadMutex mutex;
+  static RandomId id ABSL_GUARDED_BY(mutex);
+  static uint64_t made_under ABSL_GUARDED_BY(mutex) = 0;
+  const ThreadLock lock(&mutex);
   if (id.is_zero() || made_under != ForkCount()) {
     TENON_ASSIGN_OR_RETURN(id, RandomId::New());
     made_under = ForkCount();

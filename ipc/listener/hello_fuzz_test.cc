@@ -14,12 +14,12 @@
 #include <cstring>
 #include <string>
 
-#include "absl/base/internal/raw_logging.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "tenon/ipc/channel/frame.h"
 #include "tenon/ipc/listener/hello.h"
+#include "tenon/shm/base/check.h"
 
 #ifndef TENON_FUZZ
 #include "gtest/gtest.h"
@@ -53,25 +53,25 @@ bool IsPrintable(absl::string_view text) {
 
 void FuzzHello(absl::string_view bytes) {
   const absl::StatusOr<Hello> hello = ParseHello(bytes);
-  ABSL_RAW_CHECK(hello.ok() == IsHello(bytes),
-                 "a hello was refused, or something else taken for one");
+  TENON_CHECK(hello.ok() == IsHello(bytes),
+              "a hello was refused, or something else taken for one");
   if (!hello.ok()) {
-    ABSL_RAW_CHECK(absl::IsDataLoss(hello.status()), "not kDataLoss");
+    TENON_CHECK(absl::IsDataLoss(hello.status()), "not kDataLoss");
     return;
   }
-  ABSL_RAW_CHECK(hello->id.high == At<uint64_t>(bytes, 8) &&
-                     hello->id.low == At<uint64_t>(bytes, 16),
-                 "another id");
-  ABSL_RAW_CHECK(
+  TENON_CHECK(hello->id.high == At<uint64_t>(bytes, 8) &&
+                  hello->id.low == At<uint64_t>(bytes, 16),
+              "another id");
+  TENON_CHECK(
       static_cast<uint32_t>(hello->refusal.code()) == At<uint32_t>(bytes, 4),
       "another code");
   const absl::string_view text = hello->refusal.message();
-  ABSL_RAW_CHECK(IsPrintable(text), "the text is not printable");
+  TENON_CHECK(IsPrintable(text), "the text is not printable");
   // Escaped again it may exceed the longest text.
   const std::string again = EncodeHello(*hello);
-  ABSL_RAW_CHECK(ParseHello(again).ok(), "what is written cannot be read");
-  ABSL_RAW_CHECK(!hello->refusal.ok() || again == bytes,
-                 "what was read is not what is written");
+  TENON_CHECK(ParseHello(again).ok(), "what is written cannot be read");
+  TENON_CHECK(!hello->refusal.ok() || again == bytes,
+              "what was read is not what is written");
 }
 
 void FuzzOne(absl::string_view datagram) {

@@ -20,7 +20,6 @@
 #include <string>
 #include <utility>
 
-#include "absl/base/internal/raw_logging.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
@@ -31,6 +30,7 @@
 #include "tenon/ipc/listener/handshake.h"
 #include "tenon/ipc/listener/socket_address.h"
 #include "tenon/ipc/listener/socket_file.h"
+#include "tenon/shm/base/check.h"
 #include "tenon/shm/base/crash_point.h"
 #include "tenon/shm/base/deadline.h"
 #include "tenon/shm/base/fork_count.h"
@@ -398,7 +398,7 @@ int Listener::fd() const { return state_->fd(); }
 Listener::Counts Listener::counts() const { return state_->counts(); }
 
 absl::StatusOr<Channel> Listener::Accept(Deadline deadline) {
-  ABSL_RAW_CHECK(state_ != nullptr, "Listener used after it was moved from");
+  TENON_CHECK(state_ != nullptr, "Listener used after it was moved from");
   return state_->Accept(deadline);
 }
 

@@ -22,25 +22,21 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <string>
 #include <utility>
-#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "tenon/shm/base/fork_count.h"
+#include "tenon/shm/base/message.h"
 #include "tenon/shm/base/random_id.h"
 #include "tenon/shm/base/unique_fd.h"
 
 namespace tenon {
 
-// The descriptors belong to the reader and are close-on-exec.
-struct PublishedFds {
-  std::string bytes;
-  std::vector<UniqueFd> fds;
-};
+// A published item; a reader's copy belongs to the reader.
+using PublishedFds = Message;
 
 // Ownership: owns its two descriptors (close-on-exec). A published item exists
 //   until it is removed, or until no process has the board any more.

@@ -18,15 +18,16 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <span>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "tenon/ipc/queue/internal/queue_core.h"
+#include "tenon/ipc/queue/byte_queue.h"
 #include "tenon/ipc/queue/queue.h"
 #include "tenon/ipc/queue/queue_handle.h"
+#include "tenon/ipc/queue/queue_options.h"
+#include "tenon/ipc/queue/queue_stats.h"
 #include "tenon/shm/base/deadline.h"
 
 namespace tenon {
@@ -39,49 +40,48 @@ class JoinableQueue {
  public:
   static absl::StatusOr<JoinableQueue> Create(
       const QueueOptions& options = {}) {
-    return Wrap(QueueCore::Create(QueueType::kTasks, sizeof(T), options));
+    return Wrap(ByteQueue::Create(QueueType::kTasks, sizeof(T), options));
   }
   static absl::StatusOr<JoinableQueue> Open(QueueHandle&& handle) {
     return Wrap(
-        QueueCore::Open(std::move(handle), QueueType::kTasks, sizeof(T)));
+        ByteQueue::Open(std::move(handle), QueueType::kTasks, sizeof(T)));
   }
-  absl::StatusOr<QueueHandle> Share() const { return core_->Share(); }
+  absl::StatusOr<QueueHandle> Share() const { return queue_.Share(); }
 
   absl::Status Put(const T& task, Deadline deadline) {
-    return core_->Put(std::as_bytes(std::span(&task, 1)), deadline);
+    return queue_.Put(std::as_bytes(std::span(&task, 1)), deadline);
   }
   absl::StatusOr<T> Get(Deadline deadline) {
     std::array<std::byte, sizeof(T)> bytes;
-    const absl::StatusOr<size_t> got = core_->Get(bytes, deadline);
+    const absl::StatusOr<size_t> got = queue_.Get(bytes, deadline);
     if (!got.ok()) return got.status();
     return std::bit_cast<T>(bytes);
   }
-  absl::Status Close() { return core_->Close(); }
-  bool closed() const { return core_->closed(); }
-  uint64_t size() const { return core_->size(); }
-  bool empty() const { return core_->size() == 0; }
+  absl::Status Close() { return queue_.Close(); }
+  bool closed() const { return queue_.closed(); }
+  uint64_t size() const { return queue_.size(); }
+  bool empty() const { return queue_.size() == 0; }
+  QueueStats stats() const { return queue_.stats(); }
 
   // `count` tasks that any thread of this participant received are done.
   // Errors: kFailedPrecondition if fewer were received.
-  absl::Status TaskDone(uint64_t count = 1) { return core_->TaskDone(count); }
+  absl::Status TaskDone(uint64_t count = 1) { return queue_.TaskDone(count); }
 
   // Waits until all tasks, including those put meanwhile, are done or have died
   // with the processes that received them. Errors: kDeadlineExceeded;
   // kUnavailable if tasks are queued, all other participants have left or died,
   // and no task is unfinished here; kAborted, naming how many, if some have
   // died, from then on.
-  absl::Status Join(Deadline deadline) { return core_->JoinTasks(deadline); }
+  absl::Status Join(Deadline deadline) { return queue_.JoinTasks(deadline); }
 
  private:
-  explicit JoinableQueue(std::unique_ptr<QueueCore> core)
-      : core_(std::move(core)) {}
-  static absl::StatusOr<JoinableQueue> Wrap(
-      absl::StatusOr<std::unique_ptr<QueueCore>> core) {
-    if (!core.ok()) return core.status();
-    return JoinableQueue(*std::move(core));
+  explicit JoinableQueue(ByteQueue queue) : queue_(std::move(queue)) {}
+  static absl::StatusOr<JoinableQueue> Wrap(absl::StatusOr<ByteQueue> queue) {
+    if (!queue.ok()) return queue.status();
+    return JoinableQueue(*std::move(queue));
   }
 
-  std::unique_ptr<QueueCore> core_;
+  ByteQueue queue_;
 };
 
 }  // namespace tenon

@@ -18,16 +18,16 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <span>
 #include <string>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "tenon/ipc/queue/internal/queue_core.h"
+#include "tenon/ipc/queue/byte_queue.h"
 #include "tenon/ipc/queue/queue.h"
 #include "tenon/ipc/queue/queue_handle.h"
+#include "tenon/ipc/queue/queue_stats.h"
 #include "tenon/shm/base/deadline.h"
 
 namespace tenon {
@@ -49,7 +49,7 @@ class Pipe {
  public:
   // One end. Errors: as Queue<T>.
   static absl::StatusOr<Pipe> Create(const PipeOptions& options = {}) {
-    return Wrap(QueueCore::Create(QueueType::kPipe, sizeof(T),
+    return Wrap(ByteQueue::Create(QueueType::kPipe, sizeof(T),
                                   {.name = options.name,
                                    .capacity = options.capacity,
                                    .max_participants = 2}),
@@ -65,14 +65,15 @@ class Pipe {
           "Pipe::Open(): the handle is not that of a pipe");
     }
     handle.bytes.pop_back();
-    auto core = QueueCore::Open(std::move(handle), QueueType::kPipe, sizeof(T));
-    if (!core.ok()) handle.bytes.push_back(use);
-    return Wrap(std::move(core), static_cast<PipeUse>(use));
+    auto queue =
+        ByteQueue::Open(std::move(handle), QueueType::kPipe, sizeof(T));
+    if (!queue.ok()) handle.bytes.push_back(use);
+    return Wrap(std::move(queue), static_cast<PipeUse>(use));
   }
 
   // A handle for the other end; may be called again when that end is gone.
   absl::StatusOr<QueueHandle> Share() const {
-    absl::StatusOr<QueueHandle> handle = core_->Share();
+    absl::StatusOr<QueueHandle> handle = queue_.Share();
     if (handle.ok()) handle->bytes.push_back(static_cast<char>(Other(use_)));
     return handle;
   }
@@ -82,7 +83,7 @@ class Pipe {
   // kFailedPrecondition if this end is receive-only.
   absl::Status Send(const T& item, Deadline deadline) {
     if (use_ == PipeUse::kReceive) return NotForThis("send");
-    return core_->Put(std::as_bytes(std::span(&item, 1)), deadline);
+    return queue_.Put(std::as_bytes(std::span(&item, 1)), deadline);
   }
 
   // Waits for an item until `deadline`. Errors: kDeadlineExceeded; kUnavailable
@@ -91,30 +92,30 @@ class Pipe {
   absl::StatusOr<T> Receive(Deadline deadline) {
     if (use_ == PipeUse::kSend) return NotForThis("receive");
     std::array<std::byte, sizeof(T)> bytes;
-    const absl::StatusOr<size_t> got = core_->Get(bytes, deadline);
+    const absl::StatusOr<size_t> got = queue_.Get(bytes, deadline);
     if (!got.ok()) return got.status();
     return std::bit_cast<T>(bytes);
   }
 
   // Whether Receive() would return an item without waiting; a snapshot.
-  bool Poll() const { return core_->size() != core_->own_size(); }
+  bool Poll() const { return queue_.size() != queue_.own_size(); }
 
   PipeUse use() const { return use_; }
+  QueueStats stats() const { return queue_.stats(); }
 
   // For event loops (doorbell.h): readable when there is an item, or at the
   // end.
-  absl::StatusOr<int> PollFd() { return core_->PollFd(); }
-  absl::StatusOr<bool> Arm() { return core_->Arm(); }
-  void Disarm() { core_->Disarm(); }
+  absl::StatusOr<int> PollFd() { return queue_.PollFd(); }
+  absl::StatusOr<bool> Arm() { return queue_.Arm(); }
+  void Disarm() { queue_.Disarm(); }
 
  private:
-  Pipe(std::unique_ptr<QueueCore> core, PipeUse use)
-      : core_(std::move(core)), use_(use) {}
+  Pipe(ByteQueue queue, PipeUse use) : queue_(std::move(queue)), use_(use) {}
 
-  static absl::StatusOr<Pipe> Wrap(
-      absl::StatusOr<std::unique_ptr<QueueCore>> core, PipeUse use) {
-    if (!core.ok()) return core.status();
-    return Pipe(*std::move(core), use);
+  static absl::StatusOr<Pipe> Wrap(absl::StatusOr<ByteQueue> queue,
+                                   PipeUse use) {
+    if (!queue.ok()) return queue.status();
+    return Pipe(*std::move(queue), use);
   }
   static PipeUse Other(PipeUse use) {
     if (use == PipeUse::kBoth) return use;
@@ -125,7 +126,7 @@ class Pipe {
                                          what + " (PipeOptions::use)");
   }
 
-  std::unique_ptr<QueueCore> core_;
+  ByteQueue queue_;
   PipeUse use_;
 };
 

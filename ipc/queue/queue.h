@@ -34,7 +34,6 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <span>
 #include <type_traits>
@@ -42,20 +41,17 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "tenon/ipc/queue/internal/queue_core.h"
+#include "tenon/ipc/queue/byte_queue.h"
 #include "tenon/ipc/queue/queue_handle.h"
+#include "tenon/ipc/queue/queue_options.h"
+#include "tenon/ipc/queue/queue_stats.h"
+#include "tenon/ipc/queue/queue_value.h"
 #include "tenon/shm/base/deadline.h"
-#include "tenon/shm/value/shared_memory_safe.h"
 
 namespace tenon {
 
-// A type that a queue can carry: its bytes mean the same in every process.
-template <typename T>
-concept QueueValue = SharedMemorySafe<T> && std::is_trivially_copyable_v<T> &&
-    std::is_copy_constructible_v<T>;
-
-// Ownership, threads, processes, trust and failure are those of QueueCore
-// (queue_core.h). In short: any number of threads may use one object; each
+// Ownership, threads, processes, trust and failure are those of ByteQueue
+// (byte_queue.h). In short: any number of threads may use one object; each
 // process opens its own, a forked child too; all participants trust each other.
 // The process that creates a queue for others keeps it until they have opened
 // theirs: a participant that is left alone gets kUnavailable, unless
@@ -66,7 +62,7 @@ class Queue {
   // Errors: kInvalidArgument for a capacity or number of participants out of
   // range; kResourceExhausted naming the limit (memory, descriptors).
   static absl::StatusOr<Queue> Create(const QueueOptions& options = {}) {
-    return Wrap(QueueCore::Create(QueueType::kItems, sizeof(T), options));
+    return Wrap(ByteQueue::Create(QueueType::kItems, sizeof(T), options));
   }
   // Errors: kInvalidArgument if the handle is not that of a Queue<T>;
   // kFailedPrecondition if the queue has another layout version, or if this
@@ -75,28 +71,28 @@ class Queue {
   // the handle is unchanged and can be opened later.
   static absl::StatusOr<Queue> Open(QueueHandle&& handle) {
     return Wrap(
-        QueueCore::Open(std::move(handle), QueueType::kItems, sizeof(T)));
+        ByteQueue::Open(std::move(handle), QueueType::kItems, sizeof(T)));
   }
 
   Queue(Queue&&) = default;
   Queue& operator=(Queue&&) = default;
 
   // A handle for one more participant. Errors: kResourceExhausted.
-  absl::StatusOr<QueueHandle> Share() const { return core_->Share(); }
+  absl::StatusOr<QueueHandle> Share() const { return queue_.Share(); }
 
   // Puts an item; waits for room until `deadline`. Errors: kDeadlineExceeded if
   // there was no room; kFailedPrecondition if the queue is closed; kUnavailable
   // if it is full and all other participants have left or died.
   absl::Status Put(const T& item, Deadline deadline) {
-    return core_->Put(BytesOf({&item, 1}), deadline);
+    return queue_.Put(BytesOf({&item, 1}), deadline);
   }
   // Does not wait: false if there is no room.
   absl::StatusOr<bool> TryPut(const T& item) {
-    return core_->TryPut(BytesOf({&item, 1}));
+    return queue_.TryPut(BytesOf({&item, 1}));
   }
   // Puts all of `items` or none of them: at least one, at most the capacity.
   absl::Status PutBatch(std::span<const T> items, Deadline deadline) {
-    return core_->Put(BytesOf(items), deadline);
+    return queue_.Put(BytesOf(items), deadline);
   }
 
   // Takes an item; waits for one until `deadline`. Errors: kDeadlineExceeded if
@@ -104,14 +100,14 @@ class Queue {
   // other participants have left or died.
   absl::StatusOr<T> Get(Deadline deadline) {
     std::array<std::byte, sizeof(T)> bytes;
-    const absl::StatusOr<size_t> got = core_->Get(bytes, deadline);
+    const absl::StatusOr<size_t> got = queue_.Get(bytes, deadline);
     if (!got.ok()) return got.status();
     return std::bit_cast<T>(bytes);
   }
   // Does not wait: nullopt if the queue is empty. Does not notice deaths.
   absl::StatusOr<std::optional<T>> TryGet() {
     std::array<std::byte, sizeof(T)> bytes;
-    const absl::StatusOr<size_t> got = core_->TryGet(bytes);
+    const absl::StatusOr<size_t> got = queue_.TryGet(bytes);
     if (!got.ok()) return got.status();
     if (*got == 0) return std::optional<T>();
     return std::optional<T>(std::bit_cast<T>(bytes));
@@ -119,48 +115,47 @@ class Queue {
   // Takes at least one item, at most as many as fit into `out`, all from one
   // participant; returns their number.
   absl::StatusOr<size_t> GetBatch(std::span<T> out, Deadline deadline) {
-    return core_->Get(std::as_writable_bytes(out), deadline);
+    return queue_.Get(std::as_writable_bytes(out), deadline);
   }
 
   // Closes the queue for all participants: Put() fails from now on. Queued
   // items can still be received; after them Get() returns kUnavailable. Wakes
   // all waiters.
-  absl::Status Close() { return core_->Close(); }
-  bool closed() const { return core_->closed(); }
+  absl::Status Close() { return queue_.Close(); }
+  bool closed() const { return queue_.closed(); }
   // Discards all queued items; returns their number.
-  absl::StatusOr<uint64_t> Drain() { return core_->Drain(); }
+  absl::StatusOr<uint64_t> Drain() { return queue_.Drain(); }
 
   // Snapshots: the number of queued items, and of those that this participant
   // has put. full() is whether this participant would have to wait for room.
-  uint64_t size() const { return core_->size(); }
-  uint64_t own_size() const { return core_->own_size(); }
-  bool empty() const { return core_->size() == 0; }
-  bool full() const { return core_->own_size() == core_->capacity(); }
-  size_t capacity() const { return core_->capacity(); }
+  uint64_t size() const { return queue_.size(); }
+  uint64_t own_size() const { return queue_.own_size(); }
+  bool empty() const { return queue_.size() == 0; }
+  bool full() const { return queue_.own_size() == queue_.capacity(); }
+  size_t capacity() const { return queue_.capacity(); }
 
   // For event loops (doorbell.h): readable when there is an item, or at the
   // end. After Disarm() call Get() with Deadline::Passed() until it returns
   // kDeadlineExceeded.
-  absl::StatusOr<int> PollFd() { return core_->PollFd(); }
-  absl::StatusOr<bool> Arm() { return core_->Arm(); }
-  void Disarm() { core_->Disarm(); }
+  absl::StatusOr<int> PollFd() { return queue_.PollFd(); }
+  absl::StatusOr<bool> Arm() { return queue_.Arm(); }
+  void Disarm() { queue_.Disarm(); }
 
-  // For diagnostics: counters and rarely used functions.
-  QueueCore& core() { return *core_; }
+  // For reports: this participant's system calls. Thread-safe.
+  QueueStats stats() const { return queue_.stats(); }
 
  private:
-  explicit Queue(std::unique_ptr<QueueCore> core) : core_(std::move(core)) {}
+  explicit Queue(ByteQueue queue) : queue_(std::move(queue)) {}
 
-  static absl::StatusOr<Queue> Wrap(
-      absl::StatusOr<std::unique_ptr<QueueCore>> core) {
-    if (!core.ok()) return core.status();
-    return Queue(*std::move(core));
+  static absl::StatusOr<Queue> Wrap(absl::StatusOr<ByteQueue> queue) {
+    if (!queue.ok()) return queue.status();
+    return Queue(*std::move(queue));
   }
   static std::span<const std::byte> BytesOf(std::span<const T> items) {
     return std::as_bytes(items);
   }
 
-  std::unique_ptr<QueueCore> core_;
+  ByteQueue queue_;
 };
 
 }  // namespace tenon

@@ -20,7 +20,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/base/internal/raw_logging.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
@@ -30,6 +29,7 @@
 #include "tenon/ipc/queue/queue_testing.h"
 #include "tenon/shm/arena/benchmark_support.h"
 #include "tenon/shm/base/atomics.h"
+#include "tenon/shm/base/check.h"
 #include "tenon/shm/base/deadline.h"
 #include "tenon/shm/base/status_macros.h"
 #include "tenon/shm/testing/forked_child.h"
@@ -154,7 +154,7 @@ class Crew {
       auto child = ForkedChild::Fork(
           {.name = "peer", .watchdog = absl::Minutes(5)},
           [&](const Reporter&) { Play(std::move(handle), i); });
-      ABSL_RAW_CHECK(child.ok(), "cannot fork");
+      TENON_CHECK(child.ok(), "cannot fork");
       children_.push_back(*std::move(child));
     }
   }
@@ -182,7 +182,7 @@ class Crew {
     const size_t rank = puts ? i : i - kPutters;
     PinToCore(puts ? rank : 1 - rank);
     const auto queue = OpenItems(std::move(handle));
-    ABSL_RAW_CHECK(queue.ok(), "cannot open the queue");
+    TENON_CHECK(queue.ok(), "cannot open the queue");
     TestItem item = MakeItem(0, 0);
     for (uint64_t last = 0;;) {
       const uint64_t go = A::Load(shared_->go, std::memory_order_acquire);
@@ -200,10 +200,10 @@ class Crew {
         const bool spins = mode == Mode::kSpin;
         const absl::Status played = puts ? PutAll(**queue, share, batch_, spins)
                                          : GetAll(**queue, batch_, spins);
-        ABSL_RAW_CHECK(played.ok(), "the queue failed");
+        TENON_CHECK(played.ok(), "the queue failed");
       }
-      const uint64_t sleeps =
-          (*queue)->get_counts().sleeps + (*queue)->put_counts().sleeps;
+      const QueueStats stats = (*queue)->stats();
+      const uint64_t sleeps = stats.get_sleeps + stats.put_sleeps;
       A::FetchAdd(shared_->sleeps, sleeps - slept_, std::memory_order_relaxed);
       slept_ = sleeps;
       A::FetchAdd(shared_->ended, 1, std::memory_order_acq_rel);

@@ -20,7 +20,6 @@
 #include "absl/time/time.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tenon/ipc/queue/internal/queue_group.h"
 #include "tenon/ipc/queue/queue.h"
 #include "tenon/ipc/queue/queue_handle.h"
 #include "tenon/shm/base/deadline.h"
@@ -72,8 +71,7 @@ TEST_F(QueueDeathTest, ASleeperIsToldOfTheLastDeath) {
   ASSERT_TRUE(Becomes([&] { return queue_->size() == 2; }));
   for (int i = 0; i < 2; ++i) ASSERT_THAT(queue_->Get(Soon()), IsOk());
   std::thread kills([&] {
-    ASSERT_TRUE(
-        Becomes([&] { return queue_->core().IsAsleep(QueueWait::kGet); }));
+    ASSERT_TRUE(Becomes([&] { return queue_->stats().get_asleep; }));
     first.Kill();
     absl::SleepFor(absl::Milliseconds(20));
     second.Kill();
@@ -95,8 +93,7 @@ TEST_F(QueueDeathTest, AWaiterForRoomIsToldOfTheLastDeath) {
   ASSERT_THAT(queue_->Put(1, Soon()), IsOk());
   ASSERT_THAT(queue_->Put(2, Soon()), IsOk());
   std::thread kills([&] {
-    ASSERT_TRUE(
-        Becomes([&] { return queue_->core().IsAsleep(QueueWait::kPut); }));
+    ASSERT_TRUE(Becomes([&] { return queue_->stats().put_asleep; }));
     other.Kill();
   });
   EXPECT_THAT(queue_->Put(3, Deadline::Never()), StatusIs(kUnavailable));
@@ -121,8 +118,7 @@ TEST_F(QueueDeathTest, ItemsTheDeadWereRungForAreReceived) {
     ASSERT_TRUE(Becomes([&] { return *armed == 2; }));
     std::thread gets(
         [&] { EXPECT_THAT(queue_->Get(Soon()), IsOkAndHolds(round)); });
-    ASSERT_TRUE(
-        Becomes([&] { return queue_->core().IsAsleep(QueueWait::kGet); }));
+    ASSERT_TRUE(Becomes([&] { return queue_->stats().get_asleep; }));
     EXPECT_THAT(putter->Put(round, Soon()), IsOk());
     for (ForkedChild& sleeper : sleepers) sleeper.Kill();
     gets.join();

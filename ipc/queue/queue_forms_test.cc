@@ -3,11 +3,13 @@
 
 // SimpleQueue, JoinableQueue, Pipe, and handles through a Channel.
 
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -18,12 +20,14 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tenon/ipc/channel/channel.h"
+#include "tenon/ipc/queue/byte_queue.h"
 #include "tenon/ipc/queue/joinable_queue.h"
 #include "tenon/ipc/queue/pipe.h"
 #include "tenon/ipc/queue/queue.h"
 #include "tenon/ipc/queue/queue_channel.h"
 #include "tenon/ipc/queue/queue_handle.h"
 #include "tenon/ipc/queue/simple_queue.h"
+#include "tenon/ipc/tensor_queue/tensor_queue.h"
 #include "tenon/shm/base/deadline.h"
 #include "tenon/shm/testing/forked_child.h"
 #include "tenon/shm/testing/process_testing.h"
@@ -56,6 +60,51 @@ Q Another(const Q& queue) {
 using Simple = SimpleQueue<uint64_t>;
 using Tasks = JoinableQueue<uint64_t>;
 using Words = Pipe<uint64_t>;
+
+TEST(ByteQueueTest, CarriesItemsOfItsSize) {
+  TENON_ASSERT_OK_AND_ASSIGN(ByteQueue queue,
+                             ByteQueue::Create(QueueType::kItems, 4, {}));
+  const std::array<std::byte, 8> two = {std::byte{1}, std::byte{2}};
+  std::array<std::byte, 8> received;
+  EXPECT_THAT(queue.Put(std::span(two).first(5), kNow),
+              StatusIs(kInvalidArgument));
+  EXPECT_THAT(queue.Put(two, kNow), IsOk());
+  EXPECT_EQ(queue.size(), 2u);
+  EXPECT_THAT(queue.Get(received, kNow), IsOkAndHolds(2u));
+  EXPECT_EQ(received, two);
+  EXPECT_THAT(queue.TryGet(received), IsOkAndHolds(0u));
+}
+
+TEST(ByteQueueTest, TensorsAreLeftToTensorQueue) {
+  EXPECT_THAT(ByteQueue::Create(QueueType::kTensors, 128, {}),
+              StatusIs(kInvalidArgument, HasSubstr("TensorQueue")));
+  TENON_ASSERT_OK_AND_ASSIGN(auto tensors, TensorQueue::Create());
+  TENON_ASSERT_OK_AND_ASSIGN(QueueHandle handle, tensors->Share());
+  EXPECT_THAT(ByteQueue::Open(std::move(handle), QueueType::kTensors, 128),
+              StatusIs(kInvalidArgument, HasSubstr("TensorQueue")));
+  EXPECT_THAT(TensorQueue::Open(std::move(handle)), IsOk());
+}
+
+TEST(ByteQueueTest, TasksAreNotDiscarded) {
+  TENON_ASSERT_OK_AND_ASSIGN(ByteQueue queue,
+                             ByteQueue::Create(QueueType::kTasks, 4, {}));
+  EXPECT_THAT(queue.Drain(), StatusIs(kFailedPrecondition));
+}
+
+// One wait that ends without an item, and one without room.
+TEST(ByteQueueTest, SleepsAreCounted) {
+  TENON_ASSERT_OK_AND_ASSIGN(
+      ByteQueue queue,
+      ByteQueue::Create(QueueType::kItems, 4, {.capacity = 1}));
+  const std::array<std::byte, 4> item = {};
+  std::array<std::byte, 4> received;
+  EXPECT_THAT(queue.Get(received, AMoment()), StatusIs(kDeadlineExceeded));
+  EXPECT_GE(queue.stats().get_sleeps, 1u);
+  EXPECT_EQ(queue.stats().put_sleeps, 0u);
+  EXPECT_THAT(queue.Put(item, kNow), IsOk());
+  EXPECT_THAT(queue.Put(item, AMoment()), StatusIs(kDeadlineExceeded));
+  EXPECT_GE(queue.stats().put_sleeps, 1u);
+}
 
 TEST(SimpleQueueTest, PutGetEmpty) {
   TENON_ASSERT_OK_AND_ASSIGN(auto queue, Simple::Create());

@@ -21,6 +21,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tenon/ipc/queue/internal/queue_core.h"
+#include "tenon/ipc/queue/internal/queue_handle_bytes.h"
 #include "tenon/ipc/queue/internal/queue_layout.h"
 #include "tenon/ipc/queue/queue_handle.h"
 #include "tenon/ipc/queue/queue_testing.h"

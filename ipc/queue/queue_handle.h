@@ -6,15 +6,10 @@
 #ifndef TENON_IPC_QUEUE_QUEUE_HANDLE_H_
 #define TENON_IPC_QUEUE_QUEUE_HANDLE_H_
 
-#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
 
-#include "absl/status/status.h"
-#include "absl/status/statusor.h"
-#include "absl/strings/string_view.h"
-#include "tenon/ipc/queue/internal/queue_layout.h"
 #include "tenon/shm/base/unique_fd.h"
 
 namespace tenon {
@@ -25,7 +20,7 @@ namespace tenon {
 // one Open(), which takes it only if it succeeds: a process that could not join
 // (at a limit of descriptors, without a free slot) may retry with the same
 // handle. Share() makes as many as are needed. Contents:
-//   bytes  a QueueGeometry
+//   bytes  the type, the sizes and the identity of the queue
 //   fds    the memory, and the two descriptors of each slot's FdBoard
 // Ownership: owns its descriptors (close-on-exec).
 struct QueueHandle {
@@ -33,25 +28,13 @@ struct QueueHandle {
   std::vector<UniqueFd> fds;
 };
 
-// The label of a queue's memory; the queue's name follows it.
-inline constexpr char kQueueLabel[] = "tenon.queue.";
-
+// The form of a queue, which all of its participants use.
 enum class QueueType : uint32_t {
   kItems = 1,    // Queue<T>, SimpleQueue<T>.
   kTasks = 2,    // JoinableQueue<T>.
   kTensors = 3,  // References to tensors.
   kPipe = 4,     // Pipe<T>: no end receives its own items.
 };
-
-// Validates magic, version and sizes.
-// Errors: kInvalidArgument; kFailedPrecondition naming both versions.
-absl::Status CheckQueueGeometry(const QueueGeometry& geometry);
-
-// Parses and validates the bytes of a handle that has `fds` descriptors.
-// Errors: as CheckQueueGeometry().
-absl::StatusOr<QueueGeometry> ParseQueueHandle(absl::string_view bytes,
-                                               size_t fds);
-std::string QueueHandleBytes(const QueueGeometry& geometry);
 
 }  // namespace tenon
 

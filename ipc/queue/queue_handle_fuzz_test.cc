@@ -22,13 +22,14 @@
 #include <string>
 #include <utility>
 
-#include "absl/base/internal/raw_logging.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "tenon/ipc/queue/internal/queue_core.h"
+#include "tenon/ipc/queue/internal/queue_handle_bytes.h"
 #include "tenon/ipc/queue/internal/queue_layout.h"
 #include "tenon/ipc/queue/queue_handle.h"
+#include "tenon/shm/base/check.h"
 #include "tenon/shm/base/unique_fd.h"
 
 #ifndef TENON_FUZZ
@@ -78,10 +79,10 @@ bool PlainIsGeometry(absl::string_view bytes, size_t fds) {
 }
 
 void CheckError(const absl::Status& status) {
-  ABSL_RAW_CHECK(
+  TENON_CHECK(
       absl::IsInvalidArgument(status) || absl::IsFailedPrecondition(status),
       "another error");
-  ABSL_RAW_CHECK(!status.message().empty(), "an error is silent");
+  TENON_CHECK(!status.message().empty(), "an error is silent");
 }
 
 void FuzzOne(const uint8_t* data, size_t size) {
@@ -97,24 +98,24 @@ void FuzzOne(const uint8_t* data, size_t size) {
     }
     if (!(flags & 2)) handle.fds.pop_back();
     const auto geometry = ParseQueueHandle(bytes, handle.fds.size());
-    ABSL_RAW_CHECK(geometry.ok() == PlainIsGeometry(bytes, handle.fds.size()),
-                   "a handle was refused, or the other way round");
+    TENON_CHECK(geometry.ok() == PlainIsGeometry(bytes, handle.fds.size()),
+                "a handle was refused, or the other way round");
     if (!geometry.ok()) {
       CheckError(geometry.status());
     } else {
-      ABSL_RAW_CHECK(QueueHandleBytes(*geometry) == bytes,
-                     "it is not what it was");
+      TENON_CHECK(QueueHandleBytes(*geometry) == bytes,
+                  "it is not what it was");
     }
     if (flags & 4) {
       handle.bytes = bytes;
       const auto opened =
           QueueCore::Open(std::move(handle), QueueType::kItems, 8);
-      ABSL_RAW_CHECK(opened.ok() == (geometry.ok() && bytes == good),
-                     "another queue was opened, or its own was not");
+      TENON_CHECK(opened.ok() == (geometry.ok() && bytes == good),
+                  "another queue was opened, or its own was not");
       if (!opened.ok()) CheckError(opened.status());
     }
   }
-  ABSL_RAW_CHECK(NextFd() == next_fd, "a descriptor was left open");
+  TENON_CHECK(NextFd() == next_fd, "a descriptor was left open");
 }
 
 }  // namespace

@@ -23,8 +23,6 @@
 #include "absl/time/time.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tenon/ipc/queue/internal/queue_core.h"
-#include "tenon/ipc/queue/internal/queue_group.h"
 #include "tenon/ipc/queue/queue.h"
 #include "tenon/ipc/queue/queue_handle.h"
 #include "tenon/shm/base/deadline.h"
@@ -262,9 +260,8 @@ void SleepUntil(QueueHandle handle, std::atomic<bool>& asleep,
                 absl::StatusCode code) {
   auto mine = Numbers::Open(std::move(handle));
   ASSERT_THAT(mine, IsOk());
-  std::thread watch([&] {
-    asleep = Becomes([&] { return mine->core().IsAsleep(QueueWait::kGet); });
-  });
+  std::thread watch(
+      [&] { asleep = Becomes([&] { return mine->stats().get_asleep; }); });
   EXPECT_EQ(mine->Get(Deadline::Never()).status().code(), code);
   watch.join();
 }
@@ -396,8 +393,7 @@ TEST_F(QueueLivesTest, NoCallWaitsForAThreadThatGets) {
     ASSERT_THAT(mine, IsOk());
     std::thread gets(
         [&] { EXPECT_THAT(mine->Get(Deadline::Never()), IsOkAndHolds(1u)); });
-    ASSERT_TRUE(
-        Becomes([&] { return mine->core().IsAsleep(QueueWait::kGet); }));
+    ASSERT_TRUE(Becomes([&] { return mine->stats().get_asleep; }));
     constexpr auto kFailedPrecondition = absl::StatusCode::kFailedPrecondition;
     EXPECT_THAT(mine->PollFd(), StatusIs(kFailedPrecondition));
     EXPECT_THAT(mine->Arm(), StatusIs(kFailedPrecondition));

@@ -21,6 +21,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
+#include "tenon/ipc/queue/internal/queue_handle_bytes.h"
 #include "tenon/ipc/queue/internal/queue_layout.h"
 #include "tenon/ipc/queue/queue_handle.h"
 #include "tenon/shm/base/retry_on_eintr.h"

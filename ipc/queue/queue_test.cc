@@ -20,7 +20,6 @@
 #include "absl/time/time.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tenon/ipc/queue/internal/queue_group.h"
 #include "tenon/ipc/queue/queue_handle.h"
 #include "tenon/shm/base/deadline.h"
 #include "tenon/shm/base/status_macros.h"
@@ -196,7 +195,7 @@ TEST(QueueTest, CloseWakesWaiters) {
   std::thread puts([&] {
     EXPECT_THAT(third.Put(2, Soon()), StatusIs(kFailedPrecondition));
   });
-  ASSERT_TRUE(Becomes([&] { return third.core().IsAsleep(QueueWait::kPut); }));
+  ASSERT_TRUE(Becomes([&] { return third.stats().put_asleep; }));
   ASSERT_THAT(queue.Close(), IsOk());
   puts.join();
   EXPECT_THAT(other.Drain(), IsOkAndHolds(1u));
@@ -242,7 +241,7 @@ TEST(QueueTest, LeavingWakesWaiters) {
   std::optional<Queue<uint64_t>> other = Another(queue);
   std::thread waits(
       [&] { EXPECT_THAT(queue.Get(Soon()), StatusIs(kUnavailable)); });
-  ASSERT_TRUE(Becomes([&] { return queue.core().IsAsleep(QueueWait::kGet); }));
+  ASSERT_TRUE(Becomes([&] { return queue.stats().get_asleep; }));
   other.reset();
   waits.join();
 }

@@ -17,6 +17,7 @@
 #include "absl/status/statusor.h"
 #include "tenon/ipc/queue/queue.h"
 #include "tenon/ipc/queue/queue_handle.h"
+#include "tenon/ipc/queue/queue_options.h"
 #include "tenon/shm/base/deadline.h"
 
 namespace tenon {

@@ -26,7 +26,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/base/internal/raw_logging.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
@@ -36,6 +35,7 @@
 #include "tenon/ipc/ring/ring_testing.h"
 #include "tenon/shm/arena/benchmark_support.h"
 #include "tenon/shm/base/atomics.h"
+#include "tenon/shm/base/check.h"
 #include "tenon/shm/base/deadline.h"
 #include "tenon/shm/base/status_macros.h"
 #include "tenon/shm/base/unique_fd.h"
@@ -164,7 +164,7 @@ class Stream {
     for (uint64_t i = 0; i < kRecords; i += records_.size()) {
       for (;;) {
         const auto put = ring_.TryPut(bytes);
-        ABSL_RAW_CHECK(put.ok(), "the reader is gone");
+        TENON_CHECK(put.ok(), "the reader is gone");
         if (*put) break;
         A::Pause();
       }
@@ -273,11 +273,11 @@ struct WakeWorld {
 
 void AwaitBare(int fd) {
   uint64_t count;
-  ABSL_RAW_CHECK(read(fd, &count, sizeof(count)) == sizeof(count), "read");
+  TENON_CHECK(read(fd, &count, sizeof(count)) == sizeof(count), "read");
 }
 void RingBare(int fd) {
   const uint64_t one = 1;
-  ABSL_RAW_CHECK(write(fd, &one, sizeof(one)) == sizeof(one), "write");
+  TENON_CHECK(write(fd, &one, sizeof(one)) == sizeof(one), "write");
 }
 
 // Sleeps before the other end continues: neither may find the other spinning.
@@ -351,8 +351,8 @@ absl::Status MeasureWake(benchmark::State& state) {
   state.counters["us"] = our_us.Median();
   state.counters["limit_us"] = bare_us.Median();
   state.counters["ratio"] = our_us.Median() / bare_us.Median();
-  state.counters["sleeps"] = static_cast<double>(in->counts().sleeps);
-  state.counters["spins_won"] = static_cast<double>(in->counts().spins_won);
+  state.counters["sleeps"] = static_cast<double>(in->stats().sleeps);
+  state.counters["spins_won"] = static_cast<double>(in->stats().spins_won);
   child.Kill();
   return absl::OkStatus();
 }

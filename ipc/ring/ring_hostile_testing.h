@@ -13,7 +13,9 @@
 #include <cstdint>
 #include <memory>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tenon/ipc/ring/internal/ring_fds.h"
@@ -22,11 +24,18 @@
 #include "tenon/ipc/ring/ring_offer.h"
 #include "tenon/ipc/ring/ring_testing.h"
 #include "tenon/shm/base/atomics.h"
+#include "tenon/shm/base/deadline.h"
 #include "tenon/shm/base/unique_fd.h"
 #include "tenon/shm/segment/control_memory.h"
 #include "tenon/shm/testing/status_matchers.h"
 
 namespace tenon {
+
+inline constexpr auto kDeadlineExceeded = absl::StatusCode::kDeadlineExceeded;
+inline constexpr auto kInvalidArgument = absl::StatusCode::kInvalidArgument;
+
+inline const Deadline kNow = Deadline::Passed();
+inline Deadline Soon() { return Deadline::After(absl::Seconds(60)); }
 
 inline constexpr uint64_t kCapacity = 8;
 

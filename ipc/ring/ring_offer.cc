@@ -14,7 +14,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "tenon/ipc/ring/internal/ring_layout.h"
+#include "tenon/ipc/ring/ring_geometry.h"
 #include "tenon/shm/base/status_macros.h"
 #include "tenon/shm/base/unique_fd.h"
 

@@ -31,18 +31,11 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "tenon/ipc/ring/internal/ring_layout.h"
+#include "tenon/ipc/ring/ring_geometry.h"
 #include "tenon/shm/base/random_id.h"
 #include "tenon/shm/base/unique_fd.h"
 
 namespace tenon {
-
-// The action when a reader is so slow that the ring is full.
-enum class RingPolicy : uint32_t {
-  kWait = 0,        // Put() waits for it.
-  kDropOldest = 1,  // The oldest record is overwritten: the reader loses it.
-  kDropReader = 2,  // The reader is dropped: it loses its unread records.
-};
 
 struct RingOfferMessage {
   RingGeometry geometry;

@@ -23,12 +23,12 @@
 #include <utility>
 #include <vector>
 
-#include "absl/base/internal/raw_logging.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "tenon/ipc/ring/ring.h"
 #include "tenon/ipc/ring/ring_offer.h"
+#include "tenon/shm/base/check.h"
 #include "tenon/shm/base/unique_fd.h"
 
 #ifndef TENON_FUZZ
@@ -98,36 +98,36 @@ bool PlainIsReply(absl::string_view bytes) {
 }
 
 void CheckError(const absl::Status& status) {
-  ABSL_RAW_CHECK(
+  TENON_CHECK(
       absl::IsInvalidArgument(status) || absl::IsFailedPrecondition(status),
       "another error");
-  ABSL_RAW_CHECK(!status.message().empty(), "an error is silent");
+  TENON_CHECK(!status.message().empty(), "an error is silent");
 }
 
 void UseOffer(const std::string& bytes) {
   const Honest& honest = GetHonest();
   auto offer = RingOffer::FromMessage(bytes, Copies(honest.offer.fds));
-  ABSL_RAW_CHECK(offer.ok(), "what was good is not");
+  TENON_CHECK(offer.ok(), "what was good is not");
   const RingGeometry geometry = offer->message.geometry;
   const auto reader = RingReader::Attach(*std::move(offer));
-  ABSL_RAW_CHECK(reader.ok() == (geometry == honest.offer.message.geometry),
-                 "a ring of another kind, or none of its own");
+  TENON_CHECK(reader.ok() == (geometry == honest.offer.message.geometry),
+              "a ring of another kind, or none of its own");
   if (!reader.ok()) CheckError(reader.status());
 }
 
 void UseReply(const std::string& bytes) {
   Honest& honest = GetHonest();
   auto reply = RingReply::FromMessage(bytes, Copies(honest.reply.fds));
-  ABSL_RAW_CHECK(reply.ok(), "what was good is not");
+  TENON_CHECK(reply.ok(), "what was good is not");
   const RingReplyMessage message = reply->message;
   const auto number = honest.ring->AddReader(*std::move(reply));
   const bool is_it = message.ring == honest.reply.message.ring &&
                      message.index == honest.reply.message.index &&
                      message.number == honest.reply.message.number;
-  ABSL_RAW_CHECK(number.ok() == is_it, "a reply to no offer was let in");
+  TENON_CHECK(number.ok() == is_it, "a reply to no offer was let in");
   if (!number.ok()) return CheckError(number.status());
   // Another open offer.
-  ABSL_RAW_CHECK(honest.ring->RemoveReader(*number).ok(), "it is not there");
+  TENON_CHECK(honest.ring->RemoveReader(*number).ok(), "it is not there");
   honest.ring->TakeEnded();
   honest.offer.message = honest.ring->Offer().value().message;
   honest.reply.message.index = honest.offer.message.index;
@@ -142,10 +142,10 @@ void FuzzOffer(std::string bytes, uint8_t flags) {
                 sizeof(good) - sizeof(RingGeometry));
   }
   const auto message = RingOfferMessage::FromBytes(bytes);
-  ABSL_RAW_CHECK(message.ok() == PlainIsOffer(bytes),
-                 "an offer was refused, or the other way round");
+  TENON_CHECK(message.ok() == PlainIsOffer(bytes),
+              "an offer was refused, or the other way round");
   if (!message.ok()) return CheckError(message.status());
-  ABSL_RAW_CHECK(message->ToBytes() == bytes, "an offer is not what was sent");
+  TENON_CHECK(message->ToBytes() == bytes, "an offer is not what was sent");
   if (flags & 4) UseOffer(bytes);
 }
 
@@ -156,10 +156,10 @@ void FuzzReply(std::string bytes, uint8_t flags) {
                 sizeof(good) - 16);
   }
   const auto message = RingReplyMessage::FromBytes(bytes);
-  ABSL_RAW_CHECK(message.ok() == PlainIsReply(bytes),
-                 "a reply was refused, or the other way round");
+  TENON_CHECK(message.ok() == PlainIsReply(bytes),
+              "a reply was refused, or the other way round");
   if (!message.ok()) return CheckError(message.status());
-  ABSL_RAW_CHECK(message->ToBytes() == bytes, "a reply is not what was sent");
+  TENON_CHECK(message->ToBytes() == bytes, "a reply is not what was sent");
   if (flags & 4) UseReply(bytes);
 }
 
@@ -173,7 +173,7 @@ void FuzzOne(const uint8_t* data, size_t size) {
   } else {
     FuzzReply(bytes, flags);
   }
-  ABSL_RAW_CHECK(NextFd() == next_fd, "a descriptor was left open");
+  TENON_CHECK(NextFd() == next_fd, "a descriptor was left open");
 }
 
 }  // namespace

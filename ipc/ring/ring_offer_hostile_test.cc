@@ -36,13 +36,8 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-constexpr auto kDeadlineExceeded = absl::StatusCode::kDeadlineExceeded;
 constexpr auto kFailedPrecondition = absl::StatusCode::kFailedPrecondition;
-constexpr auto kInvalidArgument = absl::StatusCode::kInvalidArgument;
 constexpr auto kUnavailable = absl::StatusCode::kUnavailable;
-
-const Deadline kNow = Deadline::Passed();
-Deadline Soon() { return Deadline::After(absl::Seconds(60)); }
 
 // --- Descriptors. ---
 

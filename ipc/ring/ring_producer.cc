@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-#include <algorithm>
+#include "tenon/ipc/ring/ring_producer.h"
+
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -14,12 +15,13 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/string_view.h"
 #include "tenon/ipc/doorbell/doorbell.h"
 #include "tenon/ipc/ring/internal/ring_layout.h"
-#include "tenon/ipc/ring/ring.h"
+#include "tenon/ipc/ring/internal/ring_protocol.h"
+#include "tenon/ipc/ring/internal/ring_readers.h"
+#include "tenon/ipc/ring/ring_geometry.h"
 #include "tenon/ipc/ring/ring_offer.h"
-#include "tenon/ipc/ring/ring_producer_reader.h"
+#include "tenon/ipc/ring/ring_report.h"
 #include "tenon/shm/base/atomics.h"
 #include "tenon/shm/base/crash_point.h"
 #include "tenon/shm/base/deadline.h"
@@ -37,7 +39,59 @@ using A = StdAtomics;
 // puts take as long as the line takes from core to core.
 constexpr uint64_t kExpectAhead = 8;
 
+RingProducerWords& WordsOf(const ControlMemory& memory) {
+  return *reinterpret_cast<RingProducerWords*>(memory.data());
+}
+
 }  // namespace
+
+struct RingProducer::State {
+  State(const RingOptions& made_with, ControlMemory its_memory, RandomId id,
+        std::unique_ptr<Doorbell> its_bell, std::string named)
+      : options(made_with),
+        what(std::move(named)),
+        memory(std::move(its_memory)),
+        writer(&words().head,
+               options.policy == RingPolicy::kDropOldest ? &words().reserved
+                                                         : nullptr,
+               RingSlots<>(reinterpret_cast<SharedWord<uint64_t>*>(
+                               memory.data() + kRingSlotsOffset),
+                           options.capacity,
+                           options.record_bytes / sizeof(uint64_t))),
+        bell(std::move(its_bell)),
+        readers(&memory, id, bell.get(), what) {}
+
+  RingProducerWords& words() const { return WordsOf(memory); }
+  absl::Status CheckNotInherited() const {
+    return CheckNotForked(fork_count, what);
+  }
+  absl::Status CheckUsable() const;
+  absl::StatusOr<uint64_t> Count(std::span<const std::byte> records) const;
+  absl::Status NoReader(uint64_t count);
+  absl::StatusOr<bool> AwaitTails(uint64_t count, Deadline deadline);
+  void SetClosed();
+
+  bool HasRoom(uint64_t count) const {
+    return readers.HasRoom(writer.head(), count);
+  }
+  // One record, with room for it and at least one reader. A single put costs as
+  // much as its stores: a store that waits for its line delays all later ones,
+  // those to the stack too, in the store buffer, which is short.
+  bool IsPlain(std::span<const std::byte> records) const {
+    return records.size() == options.record_bytes && HasRoom(1) &&
+           !readers.empty() && !closed && fork_count == ForkCount();
+  }
+  void PutNow(const std::byte* record, uint64_t count);
+
+  const RingOptions options;
+  const std::string what;
+  ControlMemory memory;
+  RingWriter<> writer;
+  const std::unique_ptr<Doorbell> bell;
+  RingReaders readers;
+  bool closed = false;
+  const uint64_t fork_count = ForkCount();
+};
 
 absl::StatusOr<std::unique_ptr<RingProducer>> RingProducer::Create(
     const RingOptions& options) {
@@ -52,161 +106,126 @@ absl::StatusOr<std::unique_ptr<RingProducer>> RingProducer::Create(
   TENON_ASSIGN_OR_RETURN(auto memory,
                          ControlMemory::Create(bytes, options.name));
   TENON_RETURN_IF_ERROR(memory.Reserve({0, bytes}));
-  auto producer =
-      absl::WrapUnique(new RingProducer(options, std::move(memory)));
-  RingProducerWords& words = producer->words();
+  RingProducerWords& words = WordsOf(memory);
   words.geometry = geometry;
-  TENON_ASSIGN_OR_RETURN(producer->id_, RandomId::New());
-  TENON_ASSIGN_OR_RETURN(producer->bell_,
-                         Doorbell::Create(&words.sleeping, producer->what_));
-  words.fences = producer->bell_->fences() ? 1 : 0;
+  TENON_ASSIGN_OR_RETURN(const RandomId id, RandomId::New());
+  std::string what = absl::StrCat("ring '", options.name, "'");
+  TENON_ASSIGN_OR_RETURN(auto bell, Doorbell::Create(&words.sleeping, what));
+  words.fences = bell->fences() ? 1 : 0;
+  auto state = std::make_unique<State>(options, std::move(memory), id,
+                                       std::move(bell), std::move(what));
   TENON_CRASH_POINT("ring.created");
-  return producer;
+  return absl::WrapUnique(new RingProducer(std::move(state)));
 }
 
-RingProducer::RingProducer(const RingOptions& options, ControlMemory memory)
-    : options_(options),
-      what_(absl::StrCat("ring '", options.name, "'")),
-      memory_(std::move(memory)),
-      writer_(&words().head,
-              options.policy == RingPolicy::kDropOldest ? &words().reserved
-                                                        : nullptr,
-              RingSlots<>(reinterpret_cast<SharedWord<uint64_t>*>(
-                              memory_.data() + kRingSlotsOffset),
-                          options.capacity,
-                          options.record_bytes / sizeof(uint64_t))),
-      reader_slots_(RingSizes::kMaxReaders) {}
+RingProducer::RingProducer(std::unique_ptr<State> state)
+    : state_(std::move(state)) {}
 
 RingProducer::~RingProducer() {
-  if (fork_count_ == ForkCount()) SetClosed();
+  if (state_->fork_count == ForkCount()) state_->SetClosed();
 }
 
-RingProducerWords& RingProducer::words() const {
-  return *reinterpret_cast<RingProducerWords*>(memory_.data());
+// ---- Readers ----
+
+absl::StatusOr<RingOffer> RingProducer::Offer() {
+  TENON_RETURN_IF_ERROR(state_->CheckUsable());
+  return state_->readers.Offer();
 }
 
-absl::Status RingProducer::CheckUsable() const {
-  TENON_RETURN_IF_ERROR(CheckNotForked(fork_count_, what_));
-  if (!closed_) [[likely]]
+absl::StatusOr<uint64_t> RingProducer::AddReader(RingReply reply) {
+  TENON_RETURN_IF_ERROR(state_->CheckUsable());
+  return state_->readers.Add(std::move(reply), put());
+}
+
+absl::Status RingProducer::RemoveReader(uint64_t number) {
+  TENON_RETURN_IF_ERROR(state_->CheckNotInherited());
+  return state_->readers.Remove(number);
+}
+
+absl::Status RingProducer::CheckReaders() {
+  TENON_RETURN_IF_ERROR(state_->CheckNotInherited());
+  TENON_RETURN_IF_ERROR(state_->readers.DropDead());
+  state_->readers.RefreshAndDrop(put(), 0);
+  return absl::OkStatus();
+}
+
+std::vector<RingEnd> RingProducer::TakeEnded() {
+  return state_->readers.TakeEnded();
+}
+
+size_t RingProducer::num_readers() const { return state_->readers.size(); }
+
+uint64_t RingProducer::acknowledged() {
+  if (state_->fork_count == ForkCount()) {
+    state_->readers.RefreshAndDrop(put(), 0);
+  }
+  return state_->readers.oldest();
+}
+
+// ---- Putting ----
+
+absl::Status RingProducer::State::CheckUsable() const {
+  TENON_RETURN_IF_ERROR(CheckNotInherited());
+  if (!closed) [[likely]]
     return absl::OkStatus();
-  return absl::FailedPreconditionError(absl::StrCat(what_, " is closed"));
+  return absl::FailedPreconditionError(absl::StrCat(what, " is closed"));
 }
 
-absl::StatusOr<uint64_t> RingProducer::Count(
+absl::StatusOr<uint64_t> RingProducer::State::Count(
     std::span<const std::byte> records) const {
-  if (records.size() == options_.record_bytes) [[likely]]
+  if (records.size() == options.record_bytes) [[likely]]
     return 1;
-  const uint64_t count = records.size() / options_.record_bytes;
-  if (count != 0 && count <= options_.capacity &&
-      records.size() % options_.record_bytes == 0) {
+  const uint64_t count = records.size() / options.record_bytes;
+  if (count != 0 && count <= options.capacity &&
+      records.size() % options.record_bytes == 0) {
     return count;
   }
   return absl::InvalidArgumentError(absl::StrCat(
-      "Put(): ", records.size(), " bytes for ", what_, "; want 1 to ",
-      options_.capacity, " records of ", options_.record_bytes, " bytes"));
+      "Put(): ", records.size(), " bytes for ", what, "; want 1 to ",
+      options.capacity, " records of ", options.record_bytes, " bytes"));
 }
 
-bool RingProducer::HasRoom(uint64_t count) const {
-  return writer_.head() - oldest_ + count <= options_.capacity;
-}
-
-// Reads all tails. False if a reader has left or its tail is corrupt.
-bool RingProducer::Refresh() {
-  const uint64_t head = writer_.head();
-  uint64_t longest = 0;
-  bool good = true;
-  for (const auto& reader : readers_) {
-    good &= !reader->has_left();
-    good &= reader->tail.Refresh(head);
-    longest = std::max(longest, head - reader->tail.tail());
-  }
-  oldest_ = head - longest;
-  return good;
-}
-
-// The same; drops readers that have left or whose tail is corrupt, and with
-// kDropReader those that leave no room for `count`.
-void RingProducer::RefreshAndDrop(uint64_t count) {
-  if (!Refresh()) {
-    std::vector<RingEnd> bad;
-    for (const auto& reader : readers_) {
-      if (!reader->tail.Refresh(writer_.head())) {
-        bad.push_back(
-            {reader->number,
-             absl::DataLossError(
-                 "its tail is corrupt: it moved back, or beyond the head")});
-      } else if (reader->has_left()) {
-        bad.push_back({reader->number, absl::UnavailableError("it has left")});
-      }
-    }
-    for (RingEnd& end : bad) Drop(end.reader, std::move(end.status));
-    Refresh();
-  }
-  if (options_.policy != RingPolicy::kDropReader || HasRoom(count)) return;
-  std::vector<uint64_t> slow;
-  for (const auto& reader : readers_) {
-    if (writer_.head() - reader->tail.tail() + count > options_.capacity) {
-      slow.push_back(reader->number);
-    }
-  }
-  for (const uint64_t number : slow) {
-    Drop(number, absl::ResourceExhaustedError("it was too slow"));
-  }
-  Refresh();
-}
-
-absl::Status RingProducer::NoReader(uint64_t count) {
-  if (!HasRoom(count)) RefreshAndDrop(count);
-  if (!readers_.empty() || options_.policy == RingPolicy::kDropOldest) {
+absl::Status RingProducer::State::NoReader(uint64_t count) {
+  if (!HasRoom(count)) readers.RefreshAndDrop(writer.head(), count);
+  if (!readers.empty() || options.policy == RingPolicy::kDropOldest) {
     return absl::OkStatus();
   }
-  if (!last_end_.ok()) return last_end_;
+  if (!readers.last_end().ok()) return readers.last_end();
   return absl::FailedPreconditionError(
-      absl::StrCat(what_, " has no reader yet"));
+      absl::StrCat(what, " has no reader yet"));
 }
 
-// One record, with room for it and at least one reader. A single put costs as
-// much as its stores: a store that waits for its line delays all later ones,
-// those to the stack too, in the store buffer, which is short.
-bool RingProducer::IsPlain(std::span<const std::byte> records) const {
-  return records.size() == options_.record_bytes && HasRoom(1) &&
-         !readers_.empty() && !closed_ && fork_count_ == ForkCount();
-}
-
-[[gnu::always_inline]] inline void RingProducer::RingAll() {
-  for (const auto& reader : readers_) reader->ringer.Ring();
-}
-
-[[gnu::always_inline]] inline void RingProducer::PutNow(const std::byte* record,
-                                                        uint64_t count) {
-  writer_.Reserve(count);
+[[gnu::always_inline]] inline void RingProducer::State::PutNow(
+    const std::byte* record, uint64_t count) {
+  writer.Reserve(count);
   TENON_CRASH_POINT("ring.reserved");
   for (uint64_t i = 0; i < count; ++i) {
-    writer_.Write(i, record);
-    record += options_.record_bytes;
+    writer.Write(i, record);
+    record += options.record_bytes;
   }
   TENON_CRASH_POINT("ring.written");
-  writer_.Publish(count, publication_);
+  writer.Publish(count, readers.publication());
   TENON_CRASH_POINT("ring.published");
   // The readers have its cache line: prefetched now, it arrives in time.
-  writer_.slots().ExpectWrite(writer_.head() + kExpectAhead);
-  RingAll();
+  writer.slots().ExpectWrite(writer.head() + kExpectAhead);
+  readers.RingAll();
 }
 
 absl::StatusOr<bool> RingProducer::TryPut(std::span<const std::byte> records) {
-  if (IsPlain(records)) [[likely]] {
-    PutNow(records.data(), 1);
+  State& ring = *state_;
+  if (ring.IsPlain(records)) [[likely]] {
+    ring.PutNow(records.data(), 1);
     return true;
   }
-  TENON_RETURN_IF_ERROR(CheckUsable());
-  TENON_ASSIGN_OR_RETURN(const uint64_t count, Count(records));
-  if (readers_.empty() || !HasRoom(count)) {
-    if (options_.policy != RingPolicy::kDropOldest) {
-      TENON_RETURN_IF_ERROR(NoReader(count));
-      if (!HasRoom(count)) return false;
+  TENON_RETURN_IF_ERROR(ring.CheckUsable());
+  TENON_ASSIGN_OR_RETURN(const uint64_t count, ring.Count(records));
+  if (ring.readers.empty() || !ring.HasRoom(count)) {
+    if (ring.options.policy != RingPolicy::kDropOldest) {
+      TENON_RETURN_IF_ERROR(ring.NoReader(count));
+      if (!ring.HasRoom(count)) return false;
     }
   }
-  PutNow(records.data(), count);
+  ring.PutNow(records.data(), count);
   return true;
 }
 
@@ -215,92 +234,78 @@ absl::Status RingProducer::Put(std::span<const std::byte> records,
   for (;;) {
     TENON_ASSIGN_OR_RETURN(const bool put, TryPut(records));
     if (put) return absl::OkStatus();
-    TENON_ASSIGN_OR_RETURN(const uint64_t count, Count(records));
-    TENON_ASSIGN_OR_RETURN(const bool room, AwaitTails(count, deadline));
+    State& ring = *state_;
+    TENON_ASSIGN_OR_RETURN(const uint64_t count, ring.Count(records));
+    TENON_ASSIGN_OR_RETURN(const bool room, ring.AwaitTails(count, deadline));
     if (!room) {
-      return absl::DeadlineExceededError(
-          absl::StrCat("Put(): ", what_, " is full: ", DescribeSlowest()));
+      return absl::DeadlineExceededError(absl::StrCat(
+          "Put(): ", ring.what,
+          " is full: ", ring.readers.DescribeSlowest(ring.writer.head())));
     }
   }
 }
 
+uint64_t RingProducer::put() const { return state_->writer.head(); }
+
 // Waits until there is room for `count`, or a reader's state has changed. False
 // at the deadline.
-absl::StatusOr<bool> RingProducer::AwaitTails(uint64_t count,
-                                              Deadline deadline) {
-  TENON_ASSIGN_OR_RETURN(
-      const WaitOutcome outcome,
-      bell_->Wait([&] { return !Refresh() || HasRoom(count); }, deadline));
+absl::StatusOr<bool> RingProducer::State::AwaitTails(uint64_t count,
+                                                     Deadline deadline) {
+  const auto ready = [&] {
+    return !readers.Refresh(writer.head()) || HasRoom(count);
+  };
+  TENON_ASSIGN_OR_RETURN(const WaitOutcome outcome,
+                         bell->Wait(ready, deadline));
   if (outcome.kind == WaitOutcome::kDied) {
-    Drop(outcome.participant, absl::UnavailableError("it has died"));
+    readers.Drop(outcome.participant, absl::UnavailableError("it has died"));
   }
   return outcome.kind != WaitOutcome::kDeadline;
 }
 
-std::string RingProducer::DescribeSlowest() const {
-  const Reader* slowest = nullptr;
-  for (const auto& reader : readers_) {
-    if (slowest == nullptr || writer_.head() - reader->tail.tail() >
-                                  writer_.head() - slowest->tail.tail()) {
-      slowest = reader.get();
-    }
-  }
-  if (slowest == nullptr) return "there is no reader";
-  return absl::StrCat(slowest->Describe(), " has not read the last ",
-                      writer_.head() - slowest->tail.tail(), " records");
-}
+// ---- Closing ----
 
-uint64_t RingProducer::acknowledged() {
-  if (fork_count_ == ForkCount()) RefreshAndDrop(0);
-  return oldest_;
-}
-
-absl::Status RingProducer::CheckReaders() {
-  TENON_RETURN_IF_ERROR(CheckNotForked(fork_count_, what_));
-  for (;;) {
-    TENON_ASSIGN_OR_RETURN(const uint64_t* dead, bell_->FindDead());
-    if (dead == nullptr) break;
-    Drop(*dead, absl::UnavailableError("it has died"));
-  }
-  RefreshAndDrop(0);
-  return absl::OkStatus();
-}
-
-std::vector<RingEnd> RingProducer::TakeEnded() {
-  return std::exchange(ended_, {});
-}
-
-void RingProducer::SetClosed() {
-  closed_ = true;
+void RingProducer::State::SetClosed() {
+  closed = true;
   A::Store(words().closed, 1, std::memory_order_seq_cst);
   TENON_CRASH_POINT("ring.closed");
-  RingAll();
+  readers.RingAll();
 }
 
 absl::Status RingProducer::Close(Deadline deadline) {
-  TENON_RETURN_IF_ERROR(CheckNotForked(fork_count_, what_));
-  if (!closed_) SetClosed();
+  State& ring = *state_;
+  TENON_RETURN_IF_ERROR(ring.CheckNotInherited());
+  if (!ring.closed) ring.SetClosed();
   for (;;) {
-    RefreshAndDrop(0);
-    if (oldest_ == writer_.head()) return absl::OkStatus();
+    ring.readers.RefreshAndDrop(put(), 0);
+    if (ring.readers.oldest() == put()) return absl::OkStatus();
     // Room for a full ring means that all has been read.
     TENON_ASSIGN_OR_RETURN(const bool room,
-                           AwaitTails(options_.capacity, deadline));
+                           ring.AwaitTails(ring.options.capacity, deadline));
     if (!room) {
-      return absl::DeadlineExceededError(
-          absl::StrCat("Close(): ", what_, ": ", DescribeSlowest()));
+      return absl::DeadlineExceededError(absl::StrCat(
+          "Close(): ", ring.what, ": ", ring.readers.DescribeSlowest(put())));
     }
   }
 }
 
+// ---- Event loops ----
+
+absl::StatusOr<int> RingProducer::PollFd() { return state_->bell->PollFd(); }
+
 absl::StatusOr<bool> RingProducer::Arm() {
-  return bell_->Arm([this] { return !Refresh() || HasRoom(1); });
+  State& ring = *state_;
+  return ring.bell->Arm([&ring] {
+    return !ring.readers.Refresh(ring.writer.head()) || ring.HasRoom(1);
+  });
 }
 
-uint64_t RingProducer::rings() const {
-  uint64_t rings = old_rings_;
-  for (const auto& reader : readers_) rings += reader->ringer.rings();
-  return rings;
+void RingProducer::Disarm() { state_->bell->Disarm(); }
+
+RingStats RingProducer::stats() const {
+  const DoorbellCounts counts = state_->bell->counts();
+  return {.spins_won = counts.spins_won,
+          .sleeps = counts.sleeps,
+          .wakes = state_->readers.rings()};
 }
 
 }  // namespace tenon

@@ -92,7 +92,7 @@ TEST_P(RingTwoPeersTest, SleepersAreWoken) {
           ASSERT_THAT(GetRecord(reader, i, Soon()), IsOk());
         }
         // Each sleep is ended by at most one wake-up of the peer.
-        EXPECT_GT(reader.counts().sleeps, 0u);
+        EXPECT_GT(reader.stats().sleeps, 0u);
       });
 }
 

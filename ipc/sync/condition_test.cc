@@ -34,8 +34,8 @@
 namespace tenon {
 namespace {
 
-constexpr auto kDeadline = absl::StatusCode::kDeadlineExceeded;
-constexpr auto kPrecondition = absl::StatusCode::kFailedPrecondition;
+using absl::StatusCode::kDeadlineExceeded;
+using absl::StatusCode::kFailedPrecondition;
 
 class ConditionTest : public testing::TestWithParam<PeerMode> {
  protected:
@@ -145,7 +145,8 @@ TEST_P(ConditionOnceTest, NotifyAllWakesAll) {
   for (int i = 0; i < 6; ++i) {
     late.emplace_back([this] {
       Mutex::Guard guard = Lock();
-      EXPECT_THAT(condition_->Wait(guard, Shortly()), StatusIs(kDeadline));
+      EXPECT_THAT(condition_->Wait(guard, Shortly()),
+                  StatusIs(kDeadlineExceeded));
       EXPECT_TRUE(guard.owns());
     });
   }
@@ -165,9 +166,10 @@ TEST_P(ConditionOnceTest, NotifyAllWakesAll) {
 
 TEST_P(ConditionOnceTest, WaitEndsAtItsDeadline) {
   Mutex::Guard guard = Lock();
-  EXPECT_THAT(condition_->Wait(guard, Deadline::Passed()), StatusIs(kDeadline));
+  EXPECT_THAT(condition_->Wait(guard, Deadline::Passed()),
+              StatusIs(kDeadlineExceeded));
   const absl::Time begin = absl::Now();
-  EXPECT_THAT(condition_->Wait(guard, Shortly()), StatusIs(kDeadline));
+  EXPECT_THAT(condition_->Wait(guard, Shortly()), StatusIs(kDeadlineExceeded));
   EXPECT_GE(absl::Now() - begin, absl::Milliseconds(25));
   EXPECT_TRUE(guard.owns());
   EXPECT_THAT(mutex_->IsLocked(), IsOkAndHolds(true));
@@ -208,7 +210,7 @@ TEST_P(ConditionTest, WaitForEndsAtItsDeadline) {
       EXPECT_THAT(condition.WaitFor(
                       *guard, [&] { return *value == 4; },
                       Deadline::After(absl::Milliseconds(100))),
-                  StatusIs(kDeadline));
+                  StatusIs(kDeadlineExceeded));
       EXPECT_TRUE(guard->owns());
       return;
     }
@@ -244,15 +246,15 @@ TEST_P(ConditionOnceTest, WrongUseIsAnError) {
   Mutex::Guard guard = Lock();
   EXPECT_THAT(guard.Unlock(), IsOk());
   EXPECT_THAT(condition_->Wait(guard, Deadline::Passed()),
-              StatusIs(kPrecondition));
-  EXPECT_THAT(condition_->Notify(guard), StatusIs(kPrecondition));
-  EXPECT_THAT(condition_->CountWaiters(guard), StatusIs(kPrecondition));
+              StatusIs(kFailedPrecondition));
+  EXPECT_THAT(condition_->Notify(guard), StatusIs(kFailedPrecondition));
+  EXPECT_THAT(condition_->CountWaiters(guard), StatusIs(kFailedPrecondition));
   const auto recursive = Mutex::Create({.recursive = true});
   ASSERT_THAT(recursive, IsOk());
   auto nested = recursive->Lock(Deadline::Never());
   ASSERT_THAT(nested, IsOk());
   EXPECT_THAT(condition_->Wait(*nested, Deadline::Passed()),
-              StatusIs(kPrecondition));
+              StatusIs(kFailedPrecondition));
   const auto event = Event::Create();
   ASSERT_THAT(event, IsOk());
   EXPECT_THAT(
@@ -266,8 +268,8 @@ TEST_P(ConditionOnceTest, IsInertInAForkedChild) {
     auto guard = mutex.Lock(Deadline::Never());
     ASSERT_THAT(guard, IsOk());
     EXPECT_THAT(condition_->Wait(*guard, Deadline::Passed()),
-                StatusIs(kPrecondition));
-    EXPECT_THAT(condition_->Notify(*guard), StatusIs(kPrecondition));
+                StatusIs(kFailedPrecondition));
+    EXPECT_THAT(condition_->Notify(*guard), StatusIs(kFailedPrecondition));
   }));
 }
 
@@ -312,7 +314,7 @@ TEST_P(ConditionOnceTest, ADeadWaitersNotificationIsNotKept) {
   }
   Mutex::Guard guard = Lock();
   EXPECT_THAT(condition_->Wait(guard, Deadline::After(absl::Milliseconds(250))),
-              StatusIs(kDeadline));
+              StatusIs(kDeadlineExceeded));
 }
 
 TEST_P(ConditionOnceTest, WaitersLearnOfAHolderThatDies) {
@@ -328,9 +330,10 @@ TEST_P(ConditionOnceTest, WaitersLearnOfAHolderThatDies) {
               StatusIs(absl::StatusCode::kAborted));
   ASSERT_TRUE(guard.owner_died());
   EXPECT_THAT(condition_->Wait(guard, Deadline::Passed()),
-              StatusIs(kPrecondition));
+              StatusIs(kFailedPrecondition));
   EXPECT_THAT(guard.MakeConsistent(), IsOk());
-  EXPECT_THAT(condition_->Wait(guard, Deadline::Passed()), StatusIs(kDeadline));
+  EXPECT_THAT(condition_->Wait(guard, Deadline::Passed()),
+              StatusIs(kDeadlineExceeded));
 }
 
 // Three wait without a deadline; one holder dies, and the next one unlocks

@@ -33,8 +33,8 @@
 namespace tenon {
 namespace {
 
-constexpr auto kDeadline = absl::StatusCode::kDeadlineExceeded;
-constexpr auto kPrecondition = absl::StatusCode::kFailedPrecondition;
+using absl::StatusCode::kDeadlineExceeded;
+using absl::StatusCode::kFailedPrecondition;
 
 class EventTest : public testing::TestWithParam<PeerMode> {};
 
@@ -44,9 +44,9 @@ TEST(EventTest, IsSetAndCleared) {
   const auto event = Event::Create();
   ASSERT_THAT(event, IsOk());
   EXPECT_THAT(event->IsSet(), IsOkAndHolds(false));
-  EXPECT_THAT(event->Wait(Deadline::Passed()), StatusIs(kDeadline));
+  EXPECT_THAT(event->Wait(Deadline::Passed()), StatusIs(kDeadlineExceeded));
   const absl::Time begin = absl::Now();
-  EXPECT_THAT(event->Wait(Shortly()), StatusIs(kDeadline));
+  EXPECT_THAT(event->Wait(Shortly()), StatusIs(kDeadlineExceeded));
   EXPECT_GE(absl::Now() - begin, absl::Milliseconds(25));
   for (int i = 0; i < 2; ++i) {
     EXPECT_THAT(event->Set(), IsOk());
@@ -57,7 +57,7 @@ TEST(EventTest, IsSetAndCleared) {
   for (int i = 0; i < 2; ++i) {
     EXPECT_THAT(event->Clear(), IsOk());
     EXPECT_THAT(event->IsSet(), IsOkAndHolds(false));
-    EXPECT_THAT(event->Wait(Deadline::Passed()), StatusIs(kDeadline));
+    EXPECT_THAT(event->Wait(Deadline::Passed()), StatusIs(kDeadlineExceeded));
   }
 }
 
@@ -134,7 +134,7 @@ TEST(EventTest, SignalsDoNotEndTheWait) {
   ASSERT_THAT(event, IsOk());
   const absl::Time begin = absl::Now();
   EXPECT_THAT(event->Wait(Deadline::After(absl::Milliseconds(150))),
-              StatusIs(kDeadline));
+              StatusIs(kDeadlineExceeded));
   EXPECT_GE(absl::Now() - begin, absl::Milliseconds(145));
   setitimer(ITIMER_REAL, &never, nullptr);
   sigaction(SIGALRM, &before, nullptr);
@@ -144,10 +144,10 @@ TEST(EventTest, IsInertInAForkedChild) {
   const auto event = Event::Create();
   ASSERT_THAT(event, IsOk());
   EXPECT_TRUE(PassesInChild([&] {
-    EXPECT_THAT(event->Set(), StatusIs(kPrecondition));
-    EXPECT_THAT(event->Clear(), StatusIs(kPrecondition));
-    EXPECT_THAT(event->IsSet(), StatusIs(kPrecondition));
-    EXPECT_THAT(event->Wait(Deadline::Passed()), StatusIs(kPrecondition));
+    EXPECT_THAT(event->Set(), StatusIs(kFailedPrecondition));
+    EXPECT_THAT(event->Clear(), StatusIs(kFailedPrecondition));
+    EXPECT_THAT(event->IsSet(), StatusIs(kFailedPrecondition));
+    EXPECT_THAT(event->Wait(Deadline::Passed()), StatusIs(kFailedPrecondition));
     EXPECT_THAT(Another(*event).Set(), IsOk());
   }));
   EXPECT_THAT(event->IsSet(), IsOkAndHolds(true));
@@ -178,7 +178,7 @@ TEST(EventTest, CorruptBytesAreSurvived) {
     EXPECT_THAT(event->IsSet(), IsOkAndHolds(true));
     EXPECT_THAT(event->Clear(), IsOk());
     EXPECT_THAT(event->Wait(Deadline::After(absl::Milliseconds(2))),
-                StatusIs(kDeadline));
+                StatusIs(kDeadlineExceeded));
   }
 }
 

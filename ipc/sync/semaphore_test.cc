@@ -32,8 +32,8 @@
 namespace tenon {
 namespace {
 
-constexpr auto kDeadline = absl::StatusCode::kDeadlineExceeded;
-constexpr auto kPrecondition = absl::StatusCode::kFailedPrecondition;
+using absl::StatusCode::kDeadlineExceeded;
+using absl::StatusCode::kFailedPrecondition;
 
 class SemaphoreTest : public testing::TestWithParam<PeerMode> {};
 
@@ -47,7 +47,8 @@ TEST(SemaphoreTest, CountsDownAndUp) {
   EXPECT_THAT(semaphore->GetValue(), IsOkAndHolds(1u));
   EXPECT_THAT(semaphore->Acquire(Deadline::Passed()), IsOk());
   EXPECT_THAT(semaphore->GetValue(), IsOkAndHolds(0u));
-  EXPECT_THAT(semaphore->Acquire(Deadline::Passed()), StatusIs(kDeadline));
+  EXPECT_THAT(semaphore->Acquire(Deadline::Passed()),
+              StatusIs(kDeadlineExceeded));
   EXPECT_THAT(semaphore->GetValue(), IsOkAndHolds(0u));
   EXPECT_THAT(semaphore->Release(), IsOk());
   EXPECT_THAT(semaphore->GetValue(), IsOkAndHolds(1u));
@@ -59,7 +60,7 @@ TEST(SemaphoreTest, WaitsUntilItsDeadline) {
   const auto semaphore = Semaphore::Create(0);
   ASSERT_THAT(semaphore, IsOk());
   const absl::Time begin = absl::Now();
-  EXPECT_THAT(semaphore->Acquire(Shortly()), StatusIs(kDeadline));
+  EXPECT_THAT(semaphore->Acquire(Shortly()), StatusIs(kDeadlineExceeded));
   EXPECT_GE(absl::Now() - begin, absl::Milliseconds(25));
   EXPECT_THAT(semaphore->Release(), IsOk());
   EXPECT_THAT(semaphore->Acquire(Shortly()), IsOk());
@@ -82,15 +83,16 @@ TEST(SemaphoreTest, HasAMost) {
 TEST(BoundedSemaphoreTest, RefusesMoreThanAtTheBeginning) {
   const auto semaphore = BoundedSemaphore::Create(2);
   ASSERT_THAT(semaphore, IsOk());
-  EXPECT_THAT(semaphore->Release(), StatusIs(kPrecondition));
+  EXPECT_THAT(semaphore->Release(), StatusIs(kFailedPrecondition));
   EXPECT_THAT(semaphore->Acquire(Deadline::Passed()), IsOk());
   EXPECT_THAT(semaphore->Acquire(Deadline::Passed()), IsOk());
-  EXPECT_THAT(semaphore->Acquire(Deadline::Passed()), StatusIs(kDeadline));
-  EXPECT_THAT(semaphore->Release(3), StatusIs(kPrecondition));
+  EXPECT_THAT(semaphore->Acquire(Deadline::Passed()),
+              StatusIs(kDeadlineExceeded));
+  EXPECT_THAT(semaphore->Release(3), StatusIs(kFailedPrecondition));
   EXPECT_THAT(semaphore->GetValue(), IsOkAndHolds(0u));
   const BoundedSemaphore other = Another(*semaphore);
   EXPECT_THAT(other.Release(2), IsOk());
-  EXPECT_THAT(other.Release(), StatusIs(kPrecondition));
+  EXPECT_THAT(other.Release(), StatusIs(kFailedPrecondition));
   EXPECT_THAT(other.GetValue(), IsOkAndHolds(2u));
 }
 
@@ -196,9 +198,9 @@ TEST(SemaphoreTest, IsInertInAForkedChild) {
   ASSERT_THAT(semaphore, IsOk());
   EXPECT_TRUE(PassesInChild([&] {
     EXPECT_THAT(semaphore->Acquire(Deadline::Passed()),
-                StatusIs(kPrecondition));
-    EXPECT_THAT(semaphore->Release(), StatusIs(kPrecondition));
-    EXPECT_THAT(semaphore->GetValue(), StatusIs(kPrecondition));
+                StatusIs(kFailedPrecondition));
+    EXPECT_THAT(semaphore->Release(), StatusIs(kFailedPrecondition));
+    EXPECT_THAT(semaphore->GetValue(), StatusIs(kFailedPrecondition));
   }));
   EXPECT_THAT(semaphore->GetValue(), IsOkAndHolds(1u));
 }

@@ -18,6 +18,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "tenon/ipc/tensor_codec/tensor_wire.h"
+#include "tenon/shm/base/message.h"
 #include "tenon/shm/base/posix_error.h"
 #include "tenon/shm/base/status_macros.h"
 #include "tenon/shm/base/unique_fd.h"
@@ -192,7 +193,7 @@ absl::StatusOr<Tensor> TensorDecoder::Claim(const BlockDescriptor& block,
 absl::StatusOr<std::shared_ptr<Storage>> TensorDecoder::AttachAndClaim(
     const BlockDescriptor& block, TensorSource& source) {
   const auto attach = [&]() -> absl::StatusOr<std::shared_ptr<Storage>> {
-    TENON_ASSIGN_OR_RETURN(ReceivedTensorFds::Offer offer,
+    TENON_ASSIGN_OR_RETURN(Message offer,
                            source.Get([&](const ReceivedTensorFds& item) {
                              return item.OfferOf(block);
                            }));

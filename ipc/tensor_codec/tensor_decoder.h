@@ -17,13 +17,15 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "tenon/ipc/queue/fd_board.h"
 #include "tenon/ipc/tensor_codec/tensor_fds.h"
 #include "tenon/ipc/tensor_codec/tensor_message.h"
 #include "tenon/ipc/tensor_codec/tensor_wire.h"
+#include "tenon/shm/arena/arena_limits.h"
 #include "tenon/shm/arena/arena_tensor.h"
+#include "tenon/shm/base/message.h"
 #include "tenon/shm/base/status_macros.h"
 #include "tenon/shm/tensor/exchange/tensor_importer.h"
+#include "tenon/shm/tensor/exchange/tensor_importer_options.h"
 #include "tenon/shm/tensor/storage.h"
 #include "tenon/shm/tensor/tensor.h"
 
@@ -33,7 +35,7 @@ namespace tenon {
 // `*item` for later ones.
 class TensorSource {
  public:
-  using Take = absl::FunctionRef<absl::StatusOr<PublishedFds>()>;
+  using Take = absl::FunctionRef<absl::StatusOr<Message>()>;
 
   TensorSource(Take take, std::optional<ReceivedTensorFds>* item)
       : take_(take), item_(*item) {}
@@ -47,7 +49,7 @@ class TensorSource {
       auto found = find(*item_);
       if (found.ok()) return found;
     }
-    TENON_ASSIGN_OR_RETURN(PublishedFds item, take_());
+    TENON_ASSIGN_OR_RETURN(Message item, take_());
     TENON_ASSIGN_OR_RETURN(item_, ReceivedTensorFds::From(std::move(item)));
     return find(*item_);
   }
@@ -84,7 +86,7 @@ class TensorDecoder {
   void Sweep() { arenas_.Sweep(); }
   void SweepNowAndThen() { arenas_.SweepNowAndThen(); }
   // The mapped memory of arenas.
-  ArenaTensorImporter::Mapped mapped() { return arenas_.mapped(); }
+  MappedArenas mapped() { return arenas_.mapped(); }
 
   // Makes a sent tensor share its storage again when it is received back.
   void Recognize(const Tensor& sent) { segments_.Recognize(sent); }

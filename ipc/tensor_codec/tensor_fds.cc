@@ -3,9 +3,6 @@
 
 #include "tenon/ipc/tensor_codec/tensor_fds.h"
 
-#include <errno.h>
-#include <fcntl.h>
-
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -19,9 +16,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "tenon/ipc/channel/archive.h"
-#include "tenon/ipc/queue/fd_board.h"
 #include "tenon/shm/arena/arena_offer.h"
-#include "tenon/shm/base/posix_error.h"
+#include "tenon/shm/base/duplicate_fd.h"
+#include "tenon/shm/base/message.h"
 #include "tenon/shm/base/status_macros.h"
 
 namespace tenon {
@@ -33,12 +30,7 @@ namespace {
 constexpr uint8_t kOffer = 1;
 constexpr uint8_t kFd = 2;
 
-absl::StatusOr<UniqueFd> Duplicate(int fd) {
-  UniqueFd copy(fcntl(fd, F_DUPFD_CLOEXEC, 0));
-  if (copy.valid()) return copy;
-  return PosixError(errno, "fcntl F_DUPFD_CLOEXEC",
-                    "a descriptor of a tensor message");
-}
+constexpr char kWhat[] = "a descriptor of a tensor message";
 
 absl::Status NotPublished(absl::string_view what) {
   return absl::NotFoundError(
@@ -84,7 +76,7 @@ absl::Status PublishedTensorFds::NeedOffer(
       std::shared_ptr<UniqueFd> copy =
           SharedInArena(block.arena, offer.fds.size());
       if (copy == nullptr) {
-        TENON_ASSIGN_OR_RETURN(UniqueFd own, Duplicate(fd));
+        TENON_ASSIGN_OR_RETURN(UniqueFd own, DuplicateFd(fd, kWhat));
         copy = std::make_shared<UniqueFd>(std::move(own));
       }
       offer.fds.push_back(std::move(copy));
@@ -228,7 +220,7 @@ absl::Status PublishedTensorFds::Trim(uint64_t taken) {
 
 // ---- Receiver ----
 
-absl::StatusOr<ReceivedTensorFds> ReceivedTensorFds::From(PublishedFds item) {
+absl::StatusOr<ReceivedTensorFds> ReceivedTensorFds::From(Message item) {
   ReceivedTensorFds found;
   found.taken_ = std::move(item.fds);
   absl::Status status = found.ParseList(item.bytes);
@@ -273,17 +265,17 @@ absl::Status ReceivedTensorFds::ParseList(absl::string_view list) {
 }
 
 absl::StatusOr<UniqueFd> ReceivedTensorFds::Copy(uint8_t number) const {
-  return Duplicate(taken_[number].get());
+  return DuplicateFd(taken_[number].get(), kWhat);
 }
 
-absl::StatusOr<ReceivedTensorFds::Offer> ReceivedTensorFds::OfferOf(
+absl::StatusOr<Message> ReceivedTensorFds::OfferOf(
     const BlockDescriptor& block) const {
   const auto listed = offers_.find({block.arena, block.segment});
   if (listed == offers_.end()) {
     return NotPublished(absl::StrCat("the offer of segment ", block.segment,
                                      " of arena ", block.arena.ToString()));
   }
-  Offer offer = {.bytes = listed->second.bytes, .fds = {}};
+  Message offer = {.bytes = listed->second.bytes, .fds = {}};
   for (const uint8_t number : listed->second.fds) {
     TENON_ASSIGN_OR_RETURN(offer.fds.emplace_back(), Copy(number));
   }

@@ -27,9 +27,9 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
-#include "tenon/ipc/queue/fd_board.h"
 #include "tenon/shm/arena/arena_offer.h"
 #include "tenon/shm/arena/block_descriptor.h"
+#include "tenon/shm/base/message.h"
 #include "tenon/shm/base/random_id.h"
 #include "tenon/shm/base/unique_fd.h"
 #include "tenon/shm/tensor/storage.h"
@@ -124,15 +124,11 @@ class PublishedTensorFds {
 class ReceivedTensorFds {
  public:
   // Errors: kDataLoss if the list is malformed.
-  static absl::StatusOr<ReceivedTensorFds> From(PublishedFds item);
+  static absl::StatusOr<ReceivedTensorFds> From(Message item);
 
-  struct Offer {
-    std::string bytes;
-    std::vector<UniqueFd> fds;
-  };
   // Errors: kNotFound if it is not published; kResourceExhausted at the limit
   // of descriptors.
-  absl::StatusOr<Offer> OfferOf(const BlockDescriptor& block) const;
+  absl::StatusOr<Message> OfferOf(const BlockDescriptor& block) const;
   // Moves the descriptor to the caller: it is kNotFound afterwards.
   absl::StatusOr<UniqueFd> FdOf(uint64_t key);
 

@@ -26,13 +26,13 @@
 #include <variant>
 #include <vector>
 
-#include "absl/base/internal/raw_logging.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "tenon/ipc/queue/fd_board.h"
 #include "tenon/ipc/tensor_codec/tensor_fds.h"
 #include "tenon/ipc/tensor_codec/tensor_wire.h"
+#include "tenon/shm/base/check.h"
+#include "tenon/shm/base/message.h"
 #include "tenon/shm/base/unique_fd.h"
 
 #ifndef TENON_FUZZ
@@ -48,8 +48,8 @@ std::span<const std::byte> AsBytes(absl::string_view bytes) {
 }
 
 void CheckIsDataLoss(const absl::Status& status) {
-  ABSL_RAW_CHECK(absl::IsDataLoss(status), "an error is not kDataLoss");
-  ABSL_RAW_CHECK(!status.message().empty(), "an error has no message");
+  TENON_CHECK(absl::IsDataLoss(status), "an error is not kDataLoss");
+  TENON_CHECK(!status.message().empty(), "an error has no message");
 }
 
 // Walks over bytes; false from the first missing byte on.
@@ -154,18 +154,18 @@ bool IsBody(absl::string_view body) {
 void FuzzBody(absl::string_view body) {
   TensorWire wire;
   const absl::Status parsed = ParseWire(AsBytes(body), &wire);
-  ABSL_RAW_CHECK(parsed.ok() == IsBody(body),
-                 "a body was refused, or something else taken for one");
+  TENON_CHECK(parsed.ok() == IsBody(body),
+              "a body was refused, or something else taken for one");
   if (!parsed.ok()) return CheckIsDataLoss(parsed);
   std::string again(WireBytes(wire), '\0');
-  ABSL_RAW_CHECK(again.size() == body.size(), "a body changes its size");
+  TENON_CHECK(again.size() == body.size(), "a body changes its size");
   WriteWire(wire, std::as_writable_bytes(std::span(again)));
-  ABSL_RAW_CHECK(again == body, "what was read is not what is written");
+  TENON_CHECK(again == body, "what was read is not what is written");
   for (const WireField& field : wire.fields) {
     // May return anything, and must be safe to call.
     if (const auto* tensor = std::get_if<WireTensor>(&field)) {
       tensor->spec->CheckFits(4096).IgnoreError();
-      ABSL_RAW_CHECK(!tensor->spec->ToString().empty(), "a spec says nothing");
+      TENON_CHECK(!tensor->spec->ToString().empty(), "a spec says nothing");
     }
   }
 }
@@ -201,18 +201,18 @@ bool IsTensorRecord(absl::string_view record) {
 bool FuzzTensorRecord(absl::string_view bytes) {
   WireTensorRecord found;
   const bool is_one = ParseTensorRecord(AsBytes(bytes), &found);
-  ABSL_RAW_CHECK(is_one == IsTensorRecord(bytes),
-                 "a record was refused, or something else taken for one");
+  TENON_CHECK(is_one == IsTensorRecord(bytes),
+              "a record was refused, or something else taken for one");
   if (!is_one) return false;
   std::string again(bytes.size(), '\0');
-  ABSL_RAW_CHECK(WriteTensorRecord(found.block, found.spec,
-                                   std::as_writable_bytes(std::span(again))),
-                 "what was read cannot be written");
+  TENON_CHECK(WriteTensorRecord(found.block, found.spec,
+                                std::as_writable_bytes(std::span(again))),
+              "what was read cannot be written");
   const size_t size = 8 + 48 + 16 + 8 * static_cast<size_t>(found.spec.rank());
-  ABSL_RAW_CHECK(again.substr(0, size) == bytes.substr(0, size),
-                 "what was read is not what is written");
+  TENON_CHECK(again.substr(0, size) == bytes.substr(0, size),
+              "what was read is not what is written");
   found.spec.CheckFits(4096).IgnoreError();
-  ABSL_RAW_CHECK(!found.spec.ToString().empty(), "a spec says nothing");
+  TENON_CHECK(!found.spec.ToString().empty(), "a spec says nothing");
   return true;
 }
 
@@ -221,21 +221,21 @@ void FuzzRecord(absl::string_view bytes) {
     return CheckIsDataLoss(ParseWireRecord(AsBytes(bytes)).status());
   }
   const absl::StatusOr<WireRecord> record = ParseWireRecord(AsBytes(bytes));
-  ABSL_RAW_CHECK(record.ok() == IsRecord(bytes),
-                 "a record was refused, or something else taken for one");
+  TENON_CHECK(record.ok() == IsRecord(bytes),
+              "a record was refused, or something else taken for one");
   if (!record.ok()) return CheckIsDataLoss(record.status());
   if (!record->in_block) {
     const absl::string_view body(
         reinterpret_cast<const char*>(record->body.data()),
         record->body.size());
-    ABSL_RAW_CHECK(body.data() == bytes.data() + 8, "the body is elsewhere");
+    TENON_CHECK(body.data() == bytes.data() + 8, "the body is elsewhere");
     return FuzzBody(body);
   }
   std::string again(kWireRecordLeastBytes, '\0');
   WriteBlockRecord(record->block, record->body_bytes,
                    std::as_writable_bytes(std::span(again)));
-  ABSL_RAW_CHECK(again == bytes.substr(0, again.size()),
-                 "what was read is not what is written");
+  TENON_CHECK(again == bytes.substr(0, again.size()),
+              "what was read is not what is written");
 }
 
 // ---- The list of published descriptors ----
@@ -278,16 +278,15 @@ void FuzzList(absl::string_view input) {
   const absl::string_view list = input.substr(1);
   const int before = UniqueFd(Duplicate()).get();
   {
-    PublishedFds item = {.bytes = std::string(list.data(), list.size()),
-                         .fds = {}};
+    Message item = {.bytes = std::string(list.data(), list.size()), .fds = {}};
     for (size_t i = 0; i < count; ++i) item.fds.emplace_back(Duplicate());
     const auto found = ReceivedTensorFds::From(std::move(item));
-    ABSL_RAW_CHECK(found.ok() == IsList(list, count),
-                   "a list was refused, or something else taken for one");
+    TENON_CHECK(found.ok() == IsList(list, count),
+                "a list was refused, or something else taken for one");
     if (!found.ok()) CheckIsDataLoss(found.status());
   }
-  ABSL_RAW_CHECK(UniqueFd(Duplicate()).get() == before,
-                 "a descriptor was left open");
+  TENON_CHECK(UniqueFd(Duplicate()).get() == before,
+              "a descriptor was left open");
 }
 
 void FuzzOne(absl::string_view input) {

@@ -15,8 +15,8 @@
 #include <cstddef>
 #include <cstring>
 
-#include "absl/base/internal/raw_logging.h"
 #include "benchmark/benchmark.h"
+#include "tenon/shm/base/check.h"
 #include "tenon/shm/base/unique_fd.h"
 
 namespace tenon {
@@ -31,7 +31,7 @@ class RawSegments {
 
   void Send() {
     const UniqueFd fd(memfd_create("raw", MFD_CLOEXEC));
-    ABSL_RAW_CHECK(ftruncate(fd.get(), kBytes) == 0, "ftruncate");
+    TENON_CHECK(ftruncate(fd.get(), kBytes) == 0, "ftruncate");
     void* const memory =
         mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
     std::memset(memory, 1, kBytes);
@@ -42,7 +42,7 @@ class RawSegments {
     header->cmsg_len = CMSG_LEN(sizeof(int));
     const int number = fd.get();
     std::memcpy(CMSG_DATA(header), &number, sizeof(number));
-    ABSL_RAW_CHECK(sendmsg(socket_, &message_, 0) == 1, "sendmsg");
+    TENON_CHECK(sendmsg(socket_, &message_, 0) == 1, "sendmsg");
     munmap(memory, kBytes);
   }
 
@@ -56,7 +56,7 @@ class RawSegments {
     const UniqueFd fd(number);
     void* const memory =
         mmap(nullptr, kBytes, PROT_READ, MAP_SHARED, fd.get(), 0);
-    ABSL_RAW_CHECK(memory != MAP_FAILED, "mmap");
+    TENON_CHECK(memory != MAP_FAILED, "mmap");
     char first = *static_cast<const volatile char*>(memory);
     benchmark::DoNotOptimize(first);
     munmap(memory, kBytes);

@@ -21,7 +21,13 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "tenon/ipc/queue/fd_board.h"
+#include "tenon/ipc/queue/internal/queue_claimer.h"
+#include "tenon/ipc/queue/internal/queue_core.h"
+#include "tenon/ipc/tensor_codec/tensor_decoder.h"
+#include "tenon/ipc/tensor_codec/tensor_fds.h"
+#include "tenon/ipc/tensor_queue/tensor_queue_parts.h"
 #include "tenon/ipc/tensor_queue/tensor_reaper.h"
+#include "tenon/ipc/tensor_queue/tensor_sender.h"
 #include "tenon/shm/base/crash_point.h"
 #include "tenon/shm/base/status_macros.h"
 
@@ -32,35 +38,33 @@ namespace {
 // number.
 constexpr size_t kRecordBytes = 128;
 
-}  // namespace
-
 // Decodes the records of one call before they are taken.
-class TensorQueue::Claimer : public QueueClaimer {
+class Claimer : public QueueClaimer {
  protected:
-  explicit Claimer(TensorQueue* queue) : queue_(*queue) {}
+  explicit Claimer(TensorQueueParts* parts) : parts_(*parts) {}
 
   // T: TensorMessage or Tensor, empty before.
   template <typename T>
   absl::Status Decode(const QueueItem& item, T* into) {
     const auto take = [&] {
       uint64_t generation = 0;
-      return queue_.queue_->ReadFds(item.slot, &generation);
+      return parts_.queue->ReadFds(item.slot, &generation);
     };
     TensorSource source(take, &found_);
-    absl::Status status = queue_.decoder_.Decode(item.bytes, source, into);
+    absl::Status status = parts_.decoder.Decode(item.bytes, source, into);
     TENON_CRASH_POINT("tensor_queue.claimed");
     return status;
   }
 
  private:
-  TensorQueue& queue_;
+  TensorQueueParts& parts_;
   // The sender's published descriptors.
   std::optional<ReceivedTensorFds> found_;
 };
 
-class TensorQueue::MessageClaimer final : public Claimer {
+class MessageClaimer final : public Claimer {
  public:
-  explicit MessageClaimer(TensorQueue* queue) : Claimer(queue) {}
+  explicit MessageClaimer(TensorQueueParts* parts) : Claimer(parts) {}
 
   absl::Status Claim(const QueueItem& item) override {
     absl::Status status = Decode(item, &messages_.emplace_back());
@@ -76,10 +80,10 @@ class TensorQueue::MessageClaimer final : public Claimer {
 };
 
 // For calls that take one record.
-class TensorQueue::TensorClaimer final : public Claimer {
+class TensorClaimer final : public Claimer {
  public:
-  TensorClaimer(TensorQueue* queue, Tensor* tensor)
-      : Claimer(queue), tensor_(*tensor) {}
+  TensorClaimer(TensorQueueParts* parts, Tensor* tensor)
+      : Claimer(parts), tensor_(*tensor) {}
 
   absl::Status Claim(const QueueItem& item) override {
     return Decode(item, &tensor_);
@@ -90,59 +94,28 @@ class TensorQueue::TensorClaimer final : public Claimer {
   Tensor& tensor_;
 };
 
-absl::StatusOr<std::unique_ptr<TensorQueue>> TensorQueue::Create(
-    const QueueOptions& options, const TensorQueueParticipantOptions& use) {
-  TENON_ASSIGN_OR_RETURN(auto queue, QueueCore::Create(QueueType::kTensors,
-                                                       kRecordBytes, options));
-  return Make(std::move(queue), use, options.name);
-}
-
-absl::StatusOr<std::unique_ptr<TensorQueue>> TensorQueue::Open(
-    QueueHandle&& handle, const TensorQueueParticipantOptions& use) {
-  TENON_ASSIGN_OR_RETURN(
-      auto queue,
-      QueueCore::Open(std::move(handle), QueueType::kTensors, kRecordBytes));
-  return Make(std::move(queue), use, "queue");
-}
-
-absl::StatusOr<std::unique_ptr<TensorQueue>> TensorQueue::Make(
-    std::unique_ptr<QueueCore> queue, const TensorQueueParticipantOptions& use,
-    const std::string& name) {
-  auto made = absl::WrapUnique(new TensorQueue(std::move(queue), use));
-  TENON_ASSIGN_OR_RETURN(
-      made->sender_, TensorSender::Create(made->queue_.get(), &made->decoder_,
-                                          use.arena, name));
-  return made;
-}
-
-TensorQueue::~TensorQueue() = default;
-
-absl::StatusOr<bool> TensorQueue::TryTake(QueueClaimer* claimer) {
-  sender_->ReapIfDue();
+// True if a message was received.
+absl::StatusOr<bool> TryTake(TensorQueueParts& parts, QueueClaimer* claimer) {
+  parts.sender->ReapIfDue();
   std::array<std::byte, kRecordBytes> record;
-  TENON_ASSIGN_OR_RETURN(const size_t got, queue_->TryGet(record, claimer));
+  TENON_ASSIGN_OR_RETURN(const size_t got,
+                         parts.queue->TryGet(record, claimer));
   return got != 0;
 }
 
-absl::Status TensorQueue::Take(Deadline deadline, QueueClaimer* claimer) {
-  TENON_ASSIGN_OR_RETURN(const bool taken, TryTake(claimer));
-  if (taken) [[likely]]
-    return absl::OkStatus();
-  std::array<std::byte, kRecordBytes> record;
-  return WaitAndSweep(record, deadline, claimer).status();
-}
-
 // Arena owners may trim or end meanwhile.
-absl::StatusOr<size_t> TensorQueue::WaitAndSweep(std::span<std::byte> records,
-                                                 Deadline deadline,
-                                                 QueueClaimer* claimer) {
+absl::StatusOr<size_t> WaitAndSweep(TensorQueueParts& parts,
+                                    std::span<std::byte> records,
+                                    Deadline deadline, QueueClaimer* claimer) {
   constexpr absl::Duration kBetweenSweeps = absl::Seconds(1);
   for (;;) {
-    decoder_.SweepNowAndThen();
-    const bool keeps = decoder_.mapped().arenas != 0;
+    parts.decoder.SweepNowAndThen();
+    const bool keeps = parts.decoder.mapped().arenas != 0;
     absl::StatusOr<size_t> got = WaitAndReap(
         keeps ? Earlier(deadline, Deadline::After(kBetweenSweeps)) : deadline,
-        [&](Deadline slice) { return queue_->Get(records, slice, claimer); });
+        [&](Deadline slice) {
+          return parts.queue->Get(records, slice, claimer);
+        });
     if (!absl::IsDeadlineExceeded(got.status()) || !keeps ||
         deadline.has_passed()) {
       return got;
@@ -150,56 +123,150 @@ absl::StatusOr<size_t> TensorQueue::WaitAndSweep(std::span<std::byte> records,
   }
 }
 
+absl::Status Take(TensorQueueParts& parts, Deadline deadline,
+                  QueueClaimer* claimer) {
+  TENON_ASSIGN_OR_RETURN(const bool taken, TryTake(parts, claimer));
+  if (taken) [[likely]]
+    return absl::OkStatus();
+  std::array<std::byte, kRecordBytes> record;
+  return WaitAndSweep(parts, record, deadline, claimer).status();
+}
+
+absl::StatusOr<std::unique_ptr<TensorQueueParts>> MakeParts(
+    std::unique_ptr<QueueCore> queue, const TensorQueueParticipantOptions& use,
+    const std::string& name) {
+  auto parts = std::make_unique<TensorQueueParts>(std::move(queue), use.arenas,
+                                                  use.segments);
+  TENON_ASSIGN_OR_RETURN(
+      parts->sender, TensorSender::Create(parts->queue.get(), &parts->decoder,
+                                          use.arena, name));
+  return parts;
+}
+
+}  // namespace
+
+TensorQueue::TensorQueue(std::unique_ptr<TensorQueueParts> parts)
+    : parts_(std::move(parts)) {}
+
+TensorQueue::~TensorQueue() = default;
+
+absl::StatusOr<std::unique_ptr<TensorQueue>> TensorQueue::Create(
+    const QueueOptions& options, const TensorQueueParticipantOptions& use) {
+  TENON_ASSIGN_OR_RETURN(auto queue, QueueCore::Create(QueueType::kTensors,
+                                                       kRecordBytes, options));
+  TENON_ASSIGN_OR_RETURN(auto parts,
+                         MakeParts(std::move(queue), use, options.name));
+  return absl::WrapUnique(new TensorQueue(std::move(parts)));
+}
+
+absl::StatusOr<std::unique_ptr<TensorQueue>> TensorQueue::Open(
+    QueueHandle&& handle, const TensorQueueParticipantOptions& use) {
+  TENON_ASSIGN_OR_RETURN(
+      auto queue,
+      QueueCore::Open(std::move(handle), QueueType::kTensors, kRecordBytes));
+  TENON_ASSIGN_OR_RETURN(auto parts, MakeParts(std::move(queue), use, "queue"));
+  return absl::WrapUnique(new TensorQueue(std::move(parts)));
+}
+
+absl::StatusOr<QueueHandle> TensorQueue::Share() const {
+  return parts_->queue->Share();
+}
+
+// ---- Putting ----
+
+absl::StatusOr<Tensor> TensorQueue::CreateTensor(
+    DLDataType dtype, absl::Span<const int64_t> shape, Deadline deadline) {
+  return parts_->sender->NewTensor(dtype, shape, deadline);
+}
+
+absl::Status TensorQueue::Put(const TensorMessage& message, Deadline deadline) {
+  return parts_->sender->Put({&message, 1}, deadline);
+}
+
+absl::Status TensorQueue::Put(const Tensor& tensor, Deadline deadline) {
+  return parts_->sender->Put(tensor, deadline);
+}
+
+absl::Status TensorQueue::PutBatch(absl::Span<const TensorMessage> messages,
+                                   Deadline deadline) {
+  return parts_->sender->Put(messages, deadline);
+}
+
+absl::StatusOr<bool> TensorQueue::TryPut(const TensorMessage& message) {
+  return parts_->sender->TryPut(message);
+}
+
+absl::Status TensorQueue::AwaitTaken(Deadline deadline) {
+  return parts_->sender->AwaitTaken(deadline);
+}
+
+// ---- Getting ----
+
 absl::StatusOr<TensorMessage> TensorQueue::Get(Deadline deadline) {
-  MessageClaimer claimer(this);
-  TENON_RETURN_IF_ERROR(Take(deadline, &claimer));
+  MessageClaimer claimer(parts_.get());
+  TENON_RETURN_IF_ERROR(Take(*parts_, deadline, &claimer));
   return std::move(claimer.messages().front());
 }
 
 absl::StatusOr<std::optional<TensorMessage>> TensorQueue::TryGet() {
-  MessageClaimer claimer(this);
-  TENON_ASSIGN_OR_RETURN(const bool taken, TryTake(&claimer));
+  MessageClaimer claimer(parts_.get());
+  TENON_ASSIGN_OR_RETURN(const bool taken, TryTake(*parts_, &claimer));
   if (!taken) return std::optional<TensorMessage>();
   return std::optional<TensorMessage>(std::move(claimer.messages().front()));
 }
 
 absl::StatusOr<Tensor> TensorQueue::GetTensor(Deadline deadline) {
   absl::StatusOr<Tensor> tensor(absl::in_place);
-  TensorClaimer claimer(this, &*tensor);
-  TENON_RETURN_IF_ERROR(Take(deadline, &claimer));
+  TensorClaimer claimer(parts_.get(), &*tensor);
+  TENON_RETURN_IF_ERROR(Take(*parts_, deadline, &claimer));
   return tensor;
 }
 
 absl::StatusOr<std::optional<Tensor>> TensorQueue::TryGetTensor() {
   absl::StatusOr<std::optional<Tensor>> tensor(absl::in_place);
-  TensorClaimer claimer(this, &tensor->emplace());
-  TENON_ASSIGN_OR_RETURN(const bool taken, TryTake(&claimer));
+  TensorClaimer claimer(parts_.get(), &tensor->emplace());
+  TENON_ASSIGN_OR_RETURN(const bool taken, TryTake(*parts_, &claimer));
   if (!taken) tensor->reset();
   return tensor;
 }
 
 absl::StatusOr<std::vector<TensorMessage>> TensorQueue::GetBatch(
     size_t most, Deadline deadline) {
-  sender_->ReapIfDue();
+  parts_->sender->ReapIfDue();
   std::vector<std::byte> records(std::min(most, capacity()) * kRecordBytes);
-  MessageClaimer claimer(this);
-  TENON_RETURN_IF_ERROR(WaitAndSweep(records, deadline, &claimer).status());
+  MessageClaimer claimer(parts_.get());
+  TENON_RETURN_IF_ERROR(
+      WaitAndSweep(*parts_, records, deadline, &claimer).status());
   return std::vector<TensorMessage>(
       std::make_move_iterator(claimer.messages().begin()),
       std::make_move_iterator(claimer.messages().end()));
 }
 
+// ---- The queue ----
+
+absl::Status TensorQueue::Close() { return parts_->queue->Close(); }
+bool TensorQueue::closed() const { return parts_->queue->closed(); }
+absl::StatusOr<uint64_t> TensorQueue::Drain() { return parts_->queue->Drain(); }
+uint64_t TensorQueue::size() const { return parts_->queue->size(); }
+uint64_t TensorQueue::own_size() const { return parts_->queue->own_size(); }
+size_t TensorQueue::held() const { return parts_->sender->held(); }
+size_t TensorQueue::capacity() const { return parts_->queue->capacity(); }
+QueueStats TensorQueue::stats() const { return parts_->queue->stats(); }
+MappedArenas TensorQueue::mapped() { return parts_->decoder.mapped(); }
+absl::StatusOr<int> TensorQueue::PollFd() { return parts_->queue->PollFd(); }
+void TensorQueue::Disarm() { parts_->queue->Disarm(); }
+
 absl::StatusOr<bool> TensorQueue::Arm() {
   ReapAllTensors();
-  decoder_.SweepNowAndThen();
-  return queue_->Arm();
+  parts_->decoder.SweepNowAndThen();
+  return parts_->queue->Arm();
 }
 
 void TensorQueue::Reap() { ReapAllTensors(); }
 
 absl::Status TensorQueue::Trim() {
-  decoder_.Sweep();
-  return sender_->Trim();
+  parts_->decoder.Sweep();
+  return parts_->sender->Trim();
 }
 
 }  // namespace tenon

@@ -40,26 +40,25 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <span>
-#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "dlpack/dlpack.h"
-#include "tenon/ipc/queue/internal/queue_core.h"
 #include "tenon/ipc/queue/queue_handle.h"
-#include "tenon/ipc/tensor_codec/tensor_decoder.h"
+#include "tenon/ipc/queue/queue_options.h"
+#include "tenon/ipc/queue/queue_stats.h"
 #include "tenon/ipc/tensor_codec/tensor_message.h"
-#include "tenon/ipc/tensor_queue/tensor_sender.h"
-#include "tenon/shm/arena/arena.h"
-#include "tenon/shm/arena/arena_tensor.h"
+#include "tenon/shm/arena/arena_limits.h"
 #include "tenon/shm/base/deadline.h"
-#include "tenon/shm/tensor/exchange/tensor_importer.h"
+#include "tenon/shm/tensor/exchange/tensor_importer_options.h"
 #include "tenon/shm/tensor/tensor.h"
 
 namespace tenon {
+
+class Arena;
+struct TensorQueueParts;
 
 // The options of one participant.
 struct TensorQueueParticipantOptions {
@@ -104,16 +103,14 @@ class TensorQueue {
   TensorQueue& operator=(const TensorQueue&) = delete;
 
   // A handle for one more participant. Errors: kResourceExhausted.
-  absl::StatusOr<QueueHandle> Share() const { return queue_->Share(); }
+  absl::StatusOr<QueueHandle> Share() const;
 
   // A dense tensor in a block of the queue's arena. Waits until `deadline` for
   // memory and meanwhile drops references to taken tensors, which
   // CreateTensor() of arena_tensor.h does not. Errors: as that.
   absl::StatusOr<Tensor> CreateTensor(DLDataType dtype,
                                       absl::Span<const int64_t> shape,
-                                      Deadline deadline) {
-    return sender_->NewTensor(dtype, shape, deadline);
-  }
+                                      Deadline deadline);
 
   // Puts a message, or all of a batch (at most the capacity) or none of it;
   // waits for room until `deadline`. Writes of other threads into a tensor
@@ -127,21 +124,13 @@ class TensorQueue {
   //                        there was no room for descriptors: at most 248 are
   //                        published at a time, for untaken messages
   //   kUnavailable         it is full, and all others have left or died
-  absl::Status Put(const TensorMessage& message, Deadline deadline) {
-    return sender_->Put({&message, 1}, deadline);
-  }
+  absl::Status Put(const TensorMessage& message, Deadline deadline);
   // A message of one tensor; the fastest form.
-  absl::Status Put(const Tensor& tensor, Deadline deadline) {
-    return sender_->Put(tensor, deadline);
-  }
+  absl::Status Put(const Tensor& tensor, Deadline deadline);
   absl::Status PutBatch(absl::Span<const TensorMessage> messages,
-                        Deadline deadline) {
-    return sender_->Put(messages, deadline);
-  }
+                        Deadline deadline);
   // Does not wait: false if there is no room.
-  absl::StatusOr<bool> TryPut(const TensorMessage& message) {
-    return sender_->TryPut(message);
-  }
+  absl::StatusOr<bool> TryPut(const TensorMessage& message);
 
   // Takes a message whose tensors were claimed first; waits for one until
   // `deadline`. GetBatch() takes at least one message and at most `most`, all
@@ -167,17 +156,15 @@ class TensorQueue {
 
   // Closes the queue for all participants: Put() fails from now on, queued
   // messages can still be received. Wakes all waiters.
-  absl::Status Close() { return queue_->Close(); }
-  bool closed() const { return queue_->closed(); }
+  absl::Status Close();
+  bool closed() const;
   // Discards all queued messages; returns their number.
-  absl::StatusOr<uint64_t> Drain() { return queue_->Drain(); }
+  absl::StatusOr<uint64_t> Drain();
 
   // Waits until all messages of this participant were taken, and drops their
   // tensors. Errors: kDeadlineExceeded; kUnavailable if all others have left or
   // died.
-  absl::Status AwaitTaken(Deadline deadline) {
-    return sender_->AwaitTaken(deadline);
-  }
+  absl::Status AwaitTaken(Deadline deadline);
   // Drops the tensors of taken messages, for all queues of this process. Cheap.
   static void Reap();
   // Does the same, removes the published offers of arenas without a message in
@@ -189,48 +176,33 @@ class TensorQueue {
   absl::Status Trim();
 
   // The memory of other processes' arenas that this queue keeps mapped.
-  using Mapped = ArenaTensorImporter::Mapped;
-  Mapped mapped() { return decoder_.mapped(); }
+  MappedArenas mapped();
 
   // Snapshots: queued messages; those put by this participant; messages put
   // here whose tensors are still held.
-  uint64_t size() const { return queue_->size(); }
-  uint64_t own_size() const { return queue_->own_size(); }
-  size_t held() const { return sender_->held(); }
+  uint64_t size() const;
+  uint64_t own_size() const;
+  size_t held() const;
   bool empty() const { return size() == 0; }
   bool full() const { return own_size() == capacity(); }
-  size_t capacity() const { return queue_->capacity(); }
+  size_t capacity() const;
 
   // For event loops (doorbell.h): readable when there is a message, or at the
   // end. After Disarm() call Get() with Deadline::Passed() until it returns
   // kDeadlineExceeded.
-  absl::StatusOr<int> PollFd() { return queue_->PollFd(); }
+  absl::StatusOr<int> PollFd();
   absl::StatusOr<bool> Arm();
-  void Disarm() { queue_->Disarm(); }
+  void Disarm();
 
-  // For diagnostics: counters and rarely used functions.
-  QueueCore& core() { return *queue_; }
+  // The system calls of this participant, for reports.
+  QueueStats stats() const;
 
  private:
-  class Claimer;
-  class MessageClaimer;
-  class TensorClaimer;
+  friend class TensorQueuePeer;  // Of tests.
 
-  TensorQueue(std::unique_ptr<QueueCore> queue,
-              const TensorQueueParticipantOptions& use)
-      : queue_(std::move(queue)), decoder_(use.arenas, use.segments) {}
-  // True if a message was received.
-  absl::StatusOr<bool> TryTake(QueueClaimer* claimer);
-  absl::Status Take(Deadline deadline, QueueClaimer* claimer);
-  absl::StatusOr<size_t> WaitAndSweep(std::span<std::byte> records,
-                                      Deadline deadline, QueueClaimer* claimer);
-  static absl::StatusOr<std::unique_ptr<TensorQueue>> Make(
-      std::unique_ptr<QueueCore> queue,
-      const TensorQueueParticipantOptions& use, const std::string& name);
+  explicit TensorQueue(std::unique_ptr<TensorQueueParts> parts);
 
-  const std::unique_ptr<QueueCore> queue_;
-  TensorDecoder decoder_;
-  std::unique_ptr<TensorSender> sender_;
+  const std::unique_ptr<TensorQueueParts> parts_;
 };
 
 }  // namespace tenon

@@ -15,8 +15,9 @@
 // Stream: new pooled tensors of 4 KiB, filled, to a process that spins; the
 // limit is filling alone. ManyInOneMessage: 10,000 of 1 KiB, in a block each or
 // all in one; the same limit.
-// Fresh: a new segment of 4 KiB each time, with an answer; the limit is a memfd
-// by SCM_RIGHTS, mapped at the other end.
+// Fresh: a new segment of 4 KiB each time, with an answer, filled through its
+// mapping or created from bytes; the limit is a memfd by SCM_RIGHTS, mapped at
+// the other end.
 // On a single core nothing is measured, and the label says so.
 
 #include <sched.h>
@@ -30,10 +31,10 @@
 #include <cstring>
 #include <memory>
 #include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
-#include "absl/base/internal/raw_logging.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
@@ -46,6 +47,7 @@
 #include "tenon/shm/arena/arena_tensor.h"
 #include "tenon/shm/arena/benchmark_support.h"
 #include "tenon/shm/base/atomics.h"
+#include "tenon/shm/base/check.h"
 #include "tenon/shm/base/deadline.h"
 #include "tenon/shm/base/unique_fd.h"
 #include "tenon/shm/tensor/dtype.h"
@@ -82,7 +84,7 @@ struct Shared {
 };
 
 void Check(const absl::Status& status) {
-  ABSL_RAW_CHECK(status.ok(), status.ToString().c_str());
+  TENON_CHECK(status.ok(), status.ToString());
 }
 template <typename T>
 T Must(absl::StatusOr<T> value) {
@@ -116,12 +118,11 @@ TensorMessage SpinForMessage(TensorQueue& queue) {
 
 void AwaitBare(const UniqueFd& bell) {
   uint64_t count;
-  ABSL_RAW_CHECK(read(bell.get(), &count, sizeof(count)) == sizeof(count),
-                 "read");
+  TENON_CHECK(read(bell.get(), &count, sizeof(count)) == sizeof(count), "read");
 }
 void RingBare(const UniqueFd& bell) {
   const uint64_t one = 1;
-  ABSL_RAW_CHECK(write(bell.get(), &one, sizeof(one)) == sizeof(one), "write");
+  TENON_CHECK(write(bell.get(), &one, sizeof(one)) == sizeof(one), "write");
 }
 
 // For the limit of the sleeping variants.
@@ -176,7 +177,7 @@ class Child {
         ++pings_;
         return Pong();
       default:
-        ABSL_RAW_LOG(FATAL, "no such order");
+        Abort("no such order");
     }
   }
   void Pong() { A::Store(shared_.pong, pings_, std::memory_order_release); }
@@ -222,9 +223,9 @@ class TwoCores {
 class World {
  public:
   explicit World(const TwoCores& cores) {
-    ABSL_RAW_CHECK(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0,
-                              sockets_.data()) == 0,
-                   "socketpair");
+    TENON_CHECK(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0,
+                           sockets_.data()) == 0,
+                "socketpair");
     auto from = Must(there->Share());
     auto to = Must(back->Share());
     child_ = std::make_unique<ForkedChild>(Must(ForkedChild::Fork(
@@ -241,7 +242,7 @@ class World {
   }
   ~World() {
     Begin(kEnd);
-    ABSL_RAW_CHECK(child_->EndsWell(), "the child did not end well");
+    TENON_CHECK(child_->EndsWell(), "the child did not end well");
     for (const int socket : sockets_) close(socket);
   }
   World(const World&) = delete;
@@ -371,7 +372,7 @@ void BM_RoundTripAsleep(benchmark::State& state) {
         }
         world.End();
         state.counters["sleeps"] =
-            static_cast<double>(world.back->core().get_counts().sleeps);
+            static_cast<double>(world.back->stats().get_sleeps);
       });
 }
 BENCHMARK(BM_RoundTripAsleep)->UseRealTime();
@@ -460,23 +461,33 @@ BENCHMARK(BM_ManyInOneMessage)
     ->Arg(1)
     ->UseRealTime();
 
+Tensor FreshTensor(const std::vector<uint8_t>& from, bool from_bytes) {
+  const auto bytes = static_cast<int64_t>(from.size());
+  if (from_bytes) {
+    return Must(Tensor::CreateSharedFrom(kDtypeOf<uint8_t>, {bytes},
+                                         std::as_bytes(std::span(from))));
+  }
+  Tensor tensor = Must(Tensor::CreateShared(kDtypeOf<uint8_t>, {bytes}));
+  Fill(tensor, from);
+  return tensor;
+}
+
 void BM_Fresh(benchmark::State& state) {
+  const bool from_bytes = state.range(0) != 0;
   const std::vector<uint8_t> from(4096, 1);
   Measure(
       state, kTurn, [](World& world) { world.RawSends(); },
       [&](World& world) {
         world.Begin(kTake);
         for (int i = 0; i < kTurn; ++i) {
-          const Tensor tensor =
-              Must(Tensor::CreateShared(kDtypeOf<uint8_t>, {4096}));
-          Fill(tensor, from);
+          const Tensor tensor = FreshTensor(from, from_bytes);
           world.Put(tensor);
           while (!world.there->empty()) A::Pause();
         }
         world.End();
       });
 }
-BENCHMARK(BM_Fresh)->UseRealTime();
+BENCHMARK(BM_Fresh)->ArgName("from_bytes")->Arg(0)->Arg(1)->UseRealTime();
 
 }  // namespace
 }  // namespace tenon

@@ -14,9 +14,11 @@
 #include "absl/status/statusor.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tenon/ipc/queue/internal/queue_group.h"
+#include "tenon/ipc/queue/internal/queue_core.h"
+#include "tenon/ipc/queue/internal/queue_layout.h"
 #include "tenon/ipc/tensor_codec/tensor_message.h"
 #include "tenon/ipc/tensor_queue/tensor_queue.h"
+#include "tenon/ipc/tensor_queue/tensor_queue_parts.h"
 #include "tenon/ipc/tensor_queue/tensor_queue_step_testing.h"
 #include "tenon/shm/arena/proof/arena_kill_testing.h"
 #include "tenon/shm/base/deadline.h"
@@ -29,6 +31,12 @@
 #include "tenon/shm/testing/trace/single_stepper.h"
 
 namespace tenon {
+
+class TensorQueuePeer {
+ public:
+  static QueueCore& CoreOf(TensorQueue& queue) { return *queue.parts_->queue; }
+};
+
 namespace {
 
 // --- The victim puts. It owns the arena. ---
@@ -235,7 +243,8 @@ TEST_F(TensorQueueGetStepTest, FirstGetThatWakes) {
   scenario.prepare = [this] {
     MakeQueues();
     PutFromHere(kCapacity);
-    ASSERT_THAT(queue_->core().Arm(QueueWait::kPut), IsOkAndHolds(true));
+    ASSERT_THAT(TensorQueuePeer::CoreOf(*queue_).Arm(QueueWait::kPut),
+                IsOkAndHolds(true));
   };
   scenario.victim = [this](const Reporter&) {
     const auto queue = OpenAsVictim();
@@ -245,7 +254,7 @@ TEST_F(TensorQueueGetStepTest, FirstGetThatWakes) {
     EXPECT_THAT(got, IsOk());
   };
   scenario.check = [this](const StepPosition& position) {
-    queue_->core().Disarm(QueueWait::kPut);
+    TensorQueuePeer::CoreOf(*queue_).Disarm(QueueWait::kPut);
     return CheckGet(position, 0);
   };
   scenario.max_stops = kMaxStops;

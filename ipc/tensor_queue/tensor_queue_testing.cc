@@ -10,6 +10,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "tenon/shm/arena/arena.h"
 #include "tenon/shm/arena/arena_tensor.h"
 #include "tenon/shm/base/status_macros.h"
 #include "tenon/shm/tensor/dtype.h"

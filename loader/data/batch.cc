@@ -5,13 +5,12 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <span>
-#include <string>
 
-#include "absl/base/internal/raw_logging.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "tenon/loader/data/field.h"
+#include "tenon/shm/base/check.h"
 
 namespace tenon::loader {
 
@@ -33,8 +32,8 @@ void Batch::CheckElementSize(size_t f, size_t size) const {
   const FieldSpec& field = fields()[f];
   const size_t want = size_t{field.dtype.bits} / 8 * field.dtype.lanes;
   if (size != want) {
-    ABSL_RAW_LOG(FATAL, "Batch::field<T>: T has %zu bytes, field '%s' has %zu",
-                 size, field.name.c_str(), want);
+    Abort(absl::StrCat("Batch::field<T>: T has ", size, " bytes, field '",
+                       field.name, "' has ", want));
   }
 }
 
@@ -42,9 +41,7 @@ size_t Batch::IndexOf(absl::string_view name) const {
   for (size_t f = 0; f < fields().size(); ++f) {
     if (fields()[f].name == name) return f;
   }
-  ABSL_RAW_LOG(FATAL, "Batch::field: there is no field '%s'",
-               std::string(name).c_str());
-  std::abort();  // Not reached: for the compiler.
+  Abort(absl::StrCat("Batch::field: there is no field '", name, "'"));
 }
 
 }  // namespace tenon::loader

@@ -6,27 +6,22 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
-#include <map>
 #include <memory>
+#include <optional>
 #include <span>
-#include <string>
 
-#include "absl/base/internal/raw_logging.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
+#include "tenon/shm/base/check.h"
+#include "tenon/shm/base/name_registry.h"
 
 namespace tenon::loader {
 namespace {
 
-// Filled before main() by one thread, read-only afterwards. Never destroyed:
-// other static destructors may still look into it.
-std::map<std::string, DatasetFactory>& Registry() {
-  static auto& registry = *new std::map<std::string, DatasetFactory>();
-  return registry;
-}
+constinit NameRegistry<DatasetFactory> datasets("TENON_LOADER_DATASET");
 
 }  // namespace
 
@@ -39,32 +34,26 @@ void Sample::CheckElementSize(size_t f, size_t size) const {
   const FieldSpec& field = layout_.fields()[f];
   const size_t want = size_t{field.dtype.bits} / 8 * field.dtype.lanes;
   if (size != want) {
-    ABSL_RAW_LOG(FATAL, "Sample::field<T>: T has %zu bytes, field '%s' has %zu",
-                 size, field.name.c_str(), want);
+    Abort(absl::StrCat("Sample::field<T>: T has ", size, " bytes, field '",
+                       field.name, "' has ", want));
   }
 }
 
 bool RegisterDataset(absl::string_view name, DatasetFactory factory) {
-  if (!Registry().emplace(std::string(name), factory).second) {
-    ABSL_RAW_LOG(FATAL, "two datasets are registered as '%s'",
-                 std::string(name).c_str());
-  }
+  datasets.Add(name, factory);
   return true;
 }
 
 absl::StatusOr<std::unique_ptr<Dataset>> MakeDataset(absl::string_view name,
                                                      absl::string_view config) {
-  const auto found = Registry().find(std::string(name));
-  if (found == Registry().end()) {
+  const std::optional<DatasetFactory> factory = datasets.Find(name);
+  if (!factory) {
     return absl::NotFoundError(
-        absl::StrCat("no dataset is registered as '", name, "'; there are: ",
-                     absl::StrJoin(Registry(), ", ",
-                                   [](std::string* out, const auto& entry) {
-                                     out->append(entry.first);
-                                   })));
+        absl::StrCat("no dataset is registered as '", name,
+                     "'; there are: ", absl::StrJoin(datasets.Names(), ", ")));
   }
   try {
-    return found->second(config);
+    return (*factory)(config);
   } catch (const std::exception& error) {
     return absl::InternalError(absl::StrCat("the factory of dataset '", name,
                                             "' threw: ", error.what()));

@@ -16,6 +16,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "dlpack/dlpack.h"
+#include "tenon/shm/base/cplusplus_20.h"
 
 namespace tenon::loader {
 

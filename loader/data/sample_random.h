@@ -18,6 +18,8 @@
 #include <array>
 #include <cstdint>
 
+#include "tenon/shm/base/cplusplus_20.h"
+
 namespace tenon::loader {
 
 // A value of 48 bytes; copying it copies the state. Thread-compatible. Draws

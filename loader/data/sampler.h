@@ -9,6 +9,7 @@
 #include <cstdint>
 
 #include "absl/types/span.h"
+#include "tenon/shm/base/cplusplus_20.h"
 
 namespace tenon::loader {
 

@@ -26,18 +26,8 @@ enum class MessageType : uint8_t { kSampleFailed = 1, kBatchDone = 2 };
 constexpr size_t kMaxStatusMessage = 4096;
 
 void PutStatus(ArchiveWriter& writer, const absl::Status& status) {
-  writer.Put(status.raw_code());
-  writer.PutString(
-      absl::string_view(status.message()).substr(0, kMaxStatusMessage));
-}
-
-// Reads a status into `status`: a StatusOr<Status> could be either.
-absl::Status GetStatus(ArchiveReader& reader, absl::Status& status) {
-  TENON_ASSIGN_OR_RETURN(const int code, reader.Get<int>());
-  TENON_ASSIGN_OR_RETURN(const std::string message, reader.GetString());
-  // An unknown code becomes kUnknown: the constructor sees to that.
-  status = absl::Status(static_cast<absl::StatusCode>(code), message);
-  return absl::OkStatus();
+  writer.PutStatus(status.code(),
+                   status.message().substr(0, kMaxStatusMessage));
 }
 
 // Reads an enum whose values are 0 to `last`.
@@ -79,7 +69,7 @@ absl::StatusOr<SampleFailed> GetSampleFailed(ArchiveReader& reader) {
   TENON_ASSIGN_OR_RETURN(failed.ticket, reader.Get<uint64_t>());
   TENON_ASSIGN_OR_RETURN(failed.position, reader.Get<int64_t>());
   TENON_ASSIGN_OR_RETURN(failed.index, reader.Get<int64_t>());
-  TENON_RETURN_IF_ERROR(GetStatus(reader, failed.status));
+  TENON_RETURN_IF_ERROR(reader.GetStatus(&failed.status));
   return failed;
 }
 
@@ -87,7 +77,7 @@ absl::StatusOr<BatchDone> GetBatchDone(ArchiveReader& reader) {
   BatchDone done;
   TENON_ASSIGN_OR_RETURN(done.ticket, reader.Get<uint64_t>());
   TENON_ASSIGN_OR_RETURN(done.filled, reader.Get<int64_t>());
-  TENON_RETURN_IF_ERROR(GetStatus(reader, done.status));
+  TENON_RETURN_IF_ERROR(reader.GetStatus(&done.status));
   TENON_ASSIGN_OR_RETURN(done.has_segment, reader.Get<bool>());
   TENON_ASSIGN_OR_RETURN(done.segment_name, reader.GetString());
   return done;

@@ -5,16 +5,16 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <mutex>
 #include <utility>
 
 #include "tenon/loader/data/batch.h"
+#include "tenon/shm/base/thread_mutex.h"
 #include "tenon/shm/pages/mapping.h"
 
 namespace tenon::loader {
 
 uint32_t SlotPool::Take() {
-  std::lock_guard lock(mutex_);
+  const ThreadLock lock(&mutex_);
   if (free_.empty()) {
     mappings_.emplace_back();
     return static_cast<uint32_t>(mappings_.size() - 1);
@@ -26,24 +26,24 @@ uint32_t SlotPool::Take() {
 }
 
 void SlotPool::Return(uint32_t slot) {
-  std::lock_guard lock(mutex_);
+  const ThreadLock lock(&mutex_);
   free_.push_back(slot);
 }
 
 bool SlotPool::IsMapped(uint32_t slot) const {
-  std::lock_guard lock(mutex_);
+  const ThreadLock lock(&mutex_);
   return mappings_[slot].data() != nullptr;
 }
 
 void SlotPool::SetMapping(uint32_t slot, ReadOnlyMapping mapping) {
-  std::lock_guard lock(mutex_);
+  const ThreadLock lock(&mutex_);
   mappings_[slot] = std::move(mapping);
 }
 
 Batch::Memory SlotPool::MemoryOf(uint32_t slot) {
   const std::byte* data;
   {
-    std::lock_guard lock(mutex_);
+    const ThreadLock lock(&mutex_);
     data = mappings_[slot].data();
   }
   return Batch::Memory(data, [pool = shared_from_this(),

@@ -10,10 +10,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "tenon/loader/data/batch.h"
+#include "tenon/shm/base/thread_mutex.h"
 #include "tenon/shm/pages/mapping.h"
 
 namespace tenon::loader {
@@ -37,9 +38,9 @@ class SlotPool : public std::enable_shared_from_this<SlotPool> {
   Batch::Memory MemoryOf(uint32_t slot);
 
  private:
-  mutable std::mutex mutex_;
-  std::vector<ReadOnlyMapping> mappings_;
-  std::vector<uint32_t> free_;
+  mutable ThreadMutex mutex_;
+  std::vector<ReadOnlyMapping> mappings_ ABSL_GUARDED_BY(mutex_);
+  std::vector<uint32_t> free_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace tenon::loader

@@ -11,11 +11,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/ascii.h"
@@ -30,6 +30,7 @@
 #include "tenon/shm/base/atomics.h"
 #include "tenon/shm/base/fork_count.h"
 #include "tenon/shm/base/status_macros.h"
+#include "tenon/shm/base/thread_mutex.h"
 #include "tenon/shm/ledger/attachments.h"
 #include "tenon/shm/ledger/column_layout.h"
 #include "tenon/shm/segment/segment.h"
@@ -37,10 +38,9 @@
 
 namespace tenon {
 
-// The mutex guards `attachments`, `segments` and `reclaimer`. It is held while
-// blocks are reclaimed and while a segment is made; the lock of a shelf may be
-// acquired while it is held, never the other way round. Taking a free block and
-// releasing one need the lock of their shelf alone.
+// The mutex is held while blocks are reclaimed and while a segment is made; the
+// lock of a shelf may be acquired while it is held, never the other way round.
+// Taking a free block and releasing one need the lock of their shelf alone.
 struct ArenaParts {
   ArenaParts(const ArenaOptions& wanted, ArenaTable listing, Attachments inbox)
       : options(wanted),
@@ -70,18 +70,20 @@ struct ArenaParts {
       TryPollInbox();
   }
   void TryPollInbox() {
-    const std::unique_lock lock(mutex, std::try_to_lock);
-    if (lock.owns_lock()) reclaimer.PollInbox();
+    if (!mutex.TryLock()) return;
+    reclaimer.PollInbox();
+    mutex.Unlock();
   }
 
   const ArenaOptions options;
   const uint64_t fork_count = ForkCount();
   ArenaTable table;
-  Attachments attachments;
-  SegmentTable segments{options, table, attachments};
+  ThreadMutex mutex;
+  Attachments attachments ABSL_GUARDED_BY(mutex);
+  SegmentTable segments ABSL_GUARDED_BY(mutex){options, table, attachments};
   BlockShelves shelves{options, table};
-  Reclaimer reclaimer{options, table, attachments, segments, shelves};
-  std::mutex mutex;
+  Reclaimer reclaimer ABSL_GUARDED_BY(mutex){options, table, attachments,
+                                             segments, shelves};
   std::atomic<uint32_t> calls{0};  // Not exact if threads race.
 };
 
@@ -125,15 +127,16 @@ ArenaHeader MakeHeader(const ArenaOptions& options, const RandomId& id) {
   return header;
 }
 
-// Called with the mutex held.
-absl::Status Grow(ArenaParts& parts, size_t block_bytes) {
+absl::Status Grow(ArenaParts& parts, size_t block_bytes)
+    ABSL_EXCLUSIVE_LOCKS_REQUIRED(parts.mutex) {
   TENON_ASSIGN_OR_RETURN(OwnedSegment * made, parts.segments.Add(block_bytes));
   parts.shelves.Add(*made);
   return absl::OkStatus();
 }
 
-// Called with the mutex held. Returns the bytes.
-size_t RetireIdleSegments(ArenaParts& parts) {
+// Returns the bytes.
+size_t RetireIdleSegments(ArenaParts& parts)
+    ABSL_EXCLUSIVE_LOCKS_REQUIRED(parts.mutex) {
   return parts.segments.RetireIf([&](const OwnedSegment& segment) {
     return parts.shelves.RemoveIfIdle(segment);
   });
@@ -143,7 +146,7 @@ absl::StatusOr<OwnedBlock*> TryTake(ArenaParts& parts, size_t block_bytes) {
   CallReclaimHook();
   const size_t size_class = SizeClassOf(block_bytes);
   BlockShelves& shelves = parts.shelves;
-  std::lock_guard lock(parts.mutex);
+  const ThreadLock lock(&parts.mutex);
   if (OwnedBlock* block = shelves.TakeFree(size_class)) return block;
   parts.reclaimer.ReclaimSome(size_class);
   if (OwnedBlock* block = shelves.TakeFree(size_class)) return block;
@@ -162,7 +165,7 @@ absl::StatusOr<OwnedBlock*> TryTake(ArenaParts& parts, size_t block_bytes) {
 
 absl::Status ShortageError(ArenaParts& parts, size_t block_bytes, bool waited,
                            const absl::Status& reason) {
-  std::lock_guard lock(parts.mutex);
+  const ThreadLock lock(&parts.mutex);
   const std::string message = absl::StrCat(
       "Allocate(): no free block of ", block_bytes, " bytes in arena '",
       parts.options.name, "': ", reason.message(), "; ", parts.segments.bytes(),
@@ -237,11 +240,13 @@ absl::StatusOr<ArenaOffer> Arena::Offer(const Block& block) {
     return absl::InvalidArgumentError(absl::StrCat(
         "Offer(): the block is not of arena '", options().name, "'"));
   }
+  int inbox;
   {
     // Processes attach after offers, and descriptors in the inbox that have not
     // been received count against the limit of this user.
-    std::lock_guard lock(parts_->mutex);
+    const ThreadLock lock(&parts_->mutex);
     parts_->attachments.Receive();
+    inbox = parts_->attachments.socket();
   }
   const OwnedSegment& segment = *block.block_->segment;
   ArenaOffer offer;
@@ -249,7 +254,7 @@ absl::StatusOr<ArenaOffer> Arena::Offer(const Block& block) {
       ArenaOfferFacts{id(), segment.listed.id(), segment.segment.strategy(),
                       segment.segment.name()}
           .ToBytes();
-  offer.fds = {parts_->table.fd(), parts_->attachments.socket()};
+  offer.fds = {parts_->table.fd(), inbox};
   if (segment.segment.strategy() == SharingStrategy::kFileDescriptor) {
     offer.fds.push_back(segment.segment.fd());
   }
@@ -258,28 +263,28 @@ absl::StatusOr<ArenaOffer> Arena::Offer(const Block& block) {
 
 absl::Status Arena::CheckHolder(const RandomId& column, size_t more_bytes) {
   TENON_RETURN_IF_ERROR(parts_->CheckUsable());
-  std::lock_guard lock(parts_->mutex);
+  const ThreadLock lock(&parts_->mutex);
   return parts_->reclaimer.CheckHolder(column, more_bytes);
 }
 
 absl::StatusOr<size_t> Arena::Trim() {
   TENON_RETURN_IF_ERROR(parts_->CheckUsable());
   CallReclaimHook();
-  std::lock_guard lock(parts_->mutex);
+  const ThreadLock lock(&parts_->mutex);
   parts_->reclaimer.ReclaimAll();
   return RetireIdleSegments(*parts_);
 }
 
 absl::StatusOr<std::vector<HolderUse>> Arena::Holders() {
   TENON_RETURN_IF_ERROR(parts_->CheckUsable());
-  std::lock_guard lock(parts_->mutex);
+  const ThreadLock lock(&parts_->mutex);
   return parts_->reclaimer.Holders();
 }
 
 ArenaUse Arena::Use() const {
   ArenaUse use;
   if (parts_->is_inherited()) return use;
-  std::lock_guard lock(parts_->mutex);
+  const ThreadLock lock(&parts_->mutex);
   parts_->reclaimer.Report(use);
   parts_->segments.Report(use);
   return use;

@@ -27,7 +27,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/base/internal/raw_logging.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -35,6 +34,7 @@
 #include "tenon/shm/arena/arena_offer.h"
 #include "tenon/shm/arena/attached_arena.h"
 #include "tenon/shm/arena/block_descriptor.h"
+#include "tenon/shm/base/check.h"
 #include "tenon/shm/base/unique_fd.h"
 #include "tenon/shm/segment/sharing_strategy.h"
 
@@ -94,27 +94,27 @@ bool PlainIsOffer(absl::string_view bytes) {
 
 void FuzzOffer(absl::string_view bytes) {
   const auto facts = ArenaOfferFacts::FromBytes(bytes);
-  ABSL_RAW_CHECK(facts.ok() == PlainIsOffer(bytes),
-                 "an offer was refused, or the other way round");
+  TENON_CHECK(facts.ok() == PlainIsOffer(bytes),
+              "an offer was refused, or the other way round");
   if (!facts.ok()) {
-    ABSL_RAW_CHECK(absl::IsInvalidArgument(facts.status()), "another error");
+    TENON_CHECK(absl::IsInvalidArgument(facts.status()), "another error");
     return;
   }
   const bool by_name = facts->strategy == SharingStrategy::kFileSystem;
   const auto whole = bytes.substr(0, by_name ? bytes.size() : kOfferBytes);
-  ABSL_RAW_CHECK(facts->ToBytes() == std::string(whole),
-                 "an offer is not what was sent");
+  TENON_CHECK(facts->ToBytes() == std::string(whole),
+              "an offer is not what was sent");
 }
 
 void FuzzAdd(const Honest& honest, absl::string_view bytes) {
   const int next_fd = NextFd();
   const absl::Status added =
       honest.attached->Add(bytes, Honest::FdsOf(honest.offer));
-  ABSL_RAW_CHECK(!added.ok() || PlainIsOffer(bytes), "no offer was added");
-  ABSL_RAW_CHECK(
+  TENON_CHECK(!added.ok() || PlainIsOffer(bytes), "no offer was added");
+  TENON_CHECK(
       added.ok() || absl::IsInvalidArgument(added) || absl::IsNotFound(added),
       "another error");
-  ABSL_RAW_CHECK(NextFd() == next_fd, "a descriptor was left open");
+  TENON_CHECK(NextFd() == next_fd, "a descriptor was left open");
 }
 
 void FuzzClaim(const Honest& honest, const BlockDescriptor& wanted) {
@@ -125,18 +125,18 @@ void FuzzClaim(const Honest& honest, const BlockDescriptor& wanted) {
                         wanted.generation == 0 && wanted.size <= kBlockBytes &&
                         wanted.offset <= kBlockBytes - wanted.size;
   const absl::StatusOr<Hold> hold = honest.attached->Claim(wanted);
-  ABSL_RAW_CHECK(hold.ok() == is_there,
-                 "what is there was refused, or the other way round");
+  TENON_CHECK(hold.ok() == is_there,
+              "what is there was refused, or the other way round");
   if (!hold.ok()) {
-    ABSL_RAW_CHECK(!hold.status().message().empty(), "an error is silent");
+    TENON_CHECK(!hold.status().message().empty(), "an error is silent");
     return;
   }
-  ABSL_RAW_CHECK(hold->size() == wanted.size, "another size");
+  TENON_CHECK(hold->size() == wanted.size, "another size");
   const std::byte expected{wanted.block == good.block ? uint8_t{0x5a}
                                                       : uint8_t{0}};
-  ABSL_RAW_CHECK(std::all_of(hold->bytes().begin(), hold->bytes().end(),
-                             [&](std::byte b) { return b == expected; }),
-                 "bytes of another block");
+  TENON_CHECK(std::all_of(hold->bytes().begin(), hold->bytes().end(),
+                          [&](std::byte b) { return b == expected; }),
+              "bytes of another block");
 }
 
 void FuzzOne(const uint8_t* data, size_t size) {

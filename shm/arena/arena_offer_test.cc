@@ -14,7 +14,8 @@
 namespace tenon {
 namespace {
 
-constexpr auto kInvalidArgument = absl::StatusCode::kInvalidArgument;
+using enum absl::StatusCode;
+
 constexpr size_t kHeaderBytes = 32;
 constexpr size_t kMagicBytes = 8;
 constexpr size_t kByNameAt = 28;

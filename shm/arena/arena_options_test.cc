@@ -34,12 +34,11 @@
 namespace tenon {
 namespace {
 
+using enum absl::StatusCode;
 using ::testing::AllOf;
 using ::testing::Each;
 using ::testing::HasSubstr;
 
-constexpr auto kInvalidArgument = absl::StatusCode::kInvalidArgument;
-constexpr auto kResourceExhausted = absl::StatusCode::kResourceExhausted;
 constexpr size_t kBytes = 4096;
 
 ArenaOptions Options() {

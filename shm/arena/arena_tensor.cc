@@ -3,8 +3,6 @@
 
 #include "tenon/shm/arena/arena_tensor.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -14,11 +12,15 @@
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
+#include "tenon/shm/arena/arena.h"
+#include "tenon/shm/arena/attached_arena.h"
+#include "tenon/shm/arena/internal/arena_attachment.h"
 #include "tenon/shm/arena/internal/arena_table.h"
 #include "tenon/shm/arena/internal/size_class.h"
 #include "tenon/shm/base/crash_point.h"
@@ -144,10 +146,37 @@ absl::StatusOr<ArenaOffer> Offer(const Tensor& tensor) {
   return NotInAnArena(tensor);
 }
 
-uint64_t ArenaTensorImporterOptions::PhysicalMemory() {
-  return static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) *
-         static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
-}
+// An arena that was offered and has not been forgotten.
+struct ArenaTensorImporter::Known {
+  struct Remembered {
+    uint64_t generation = 0;
+    std::weak_ptr<Storage> storage;
+  };
+
+  std::shared_ptr<Storage> StorageOf(Hold hold);
+  void Sweep();
+  // No tensor of it is left. Requires mutex_, so that none is made meanwhile.
+  bool IsIdle() const { return arena.use_count() == 1; }
+
+  RandomId id;
+  uint64_t number = 0;  // Counts up.
+  std::shared_ptr<AttachedArena> arena;
+  absl::flat_hash_map<uint32_t, Remembered> storages;  // By block.
+  size_t sweep_at = 64;                                // Storages.
+};
+
+// Counted until no tensor of it is left in this process, and its owner no
+// longer reads its cells in this process's column.
+struct ArenaTensorImporter::Forgotten {
+  std::weak_ptr<AttachedArena> arena;
+  ArenaRemains remains;
+};
+
+ArenaTensorImporter::ArenaTensorImporter(
+    const ArenaTensorImporterOptions& options)
+    : options_(options), fork_count_(ForkCount()) {}
+
+ArenaTensorImporter::~ArenaTensorImporter() = default;
 
 absl::Status ArenaTensorImporter::Accept(absl::string_view offer,
                                          std::vector<UniqueFd> fds) {
@@ -198,6 +227,7 @@ absl::Status ArenaTensorImporter::AttachLocked(const RandomId& arena,
     return known->arena->Add(offer, std::move(fds), RemainingLimits(arena));
   }
   auto known = std::make_unique<Known>();
+  known->id = arena;
   TENON_ASSIGN_OR_RETURN(
       known->arena,
       AttachedArena::Attach(offer, std::move(fds), RemainingLimits(arena)));
@@ -214,7 +244,7 @@ absl::StatusOr<Tensor> ArenaTensorImporter::Claim(
 }
 
 ArenaTensorImporter::Known* ArenaTensorImporter::Find(const RandomId& arena) {
-  if (last_ != nullptr && last_->arena->id() == arena) [[likely]]
+  if (last_ != nullptr && last_->id == arena) [[likely]]
     return last_;
   const auto known = arenas_.find(arena);
   if (known == arenas_.end()) return nullptr;
@@ -374,16 +404,16 @@ absl::Status ArenaTensorImporter::CheckRoomForAnArena() const {
                    " are forgotten but still held, or read by their owner"));
 }
 
-ArenaTensorImporter::Mapped ArenaTensorImporter::mapped() {
+MappedArenas ArenaTensorImporter::mapped() {
   if (fork_count_ != ForkCount()) return {};
   std::lock_guard lock(mutex_);
   return CountMapped(Count::kAll, RandomId());
 }
 
 // `except` counts always.
-ArenaTensorImporter::Mapped ArenaTensorImporter::CountMapped(
-    Count what, const RandomId& except) const {
-  Mapped all;
+MappedArenas ArenaTensorImporter::CountMapped(Count what,
+                                              const RandomId& except) const {
+  MappedArenas all;
   const auto count = [&all](const AttachedArena& arena) {
     const AttachedArena::Mapped mapped = arena.mapped();
     ++all.arenas;
@@ -404,7 +434,7 @@ ArenaTensorImporter::Mapped ArenaTensorImporter::CountMapped(
 // With `forget_idle`, the limits left once idle arenas are forgotten:
 // KeepWithinLimits() forgets only as many as necessary.
 AttachLimits ArenaTensorImporter::RemainingLimits(const RandomId& arena) const {
-  const Mapped used =
+  const MappedArenas used =
       CountMapped(options_.forget_idle ? Count::kNotIdle : Count::kAll, arena);
   return {.max_blocks = options_.max_blocks,
           .max_segments = options_.max_segments -
@@ -416,7 +446,7 @@ AttachLimits ArenaTensorImporter::RemainingLimits(const RandomId& arena) const {
 void ArenaTensorImporter::KeepWithinLimits(const RandomId& latest) {
   if (!options_.forget_idle) return;
   for (;;) {
-    const Mapped used = CountMapped(Count::kAll, latest);
+    const MappedArenas used = CountMapped(Count::kAll, latest);
     if (used.segments <= options_.max_segments &&
         used.bytes <= options_.max_bytes) {
       return;

@@ -35,13 +35,10 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "dlpack/dlpack.h"
-#include "tenon/shm/arena/arena.h"
+#include "tenon/shm/arena/arena_limits.h"
 #include "tenon/shm/arena/arena_offer.h"
-#include "tenon/shm/arena/attached_arena.h"
 #include "tenon/shm/arena/block_descriptor.h"
-#include "tenon/shm/arena/internal/arena_attachment.h"
 #include "tenon/shm/base/deadline.h"
-#include "tenon/shm/base/fork_count.h"
 #include "tenon/shm/base/random_id.h"
 #include "tenon/shm/base/unique_fd.h"
 #include "tenon/shm/tensor/storage.h"
@@ -49,6 +46,8 @@
 #include "tenon/shm/tensor/tensor_spec.h"
 
 namespace tenon {
+
+class Arena;
 
 // A dense tensor that fills a new block. Its elements are undefined unless
 // ArenaOptions::wipe.
@@ -88,30 +87,6 @@ absl::StatusOr<ArenaTensorHandle> Describe(const Tensor& tensor);
 absl::StatusOr<BlockDescriptor> DescribeBlock(const Tensor& tensor);
 absl::StatusOr<ArenaOffer> Offer(const Tensor& tensor);
 
-// Bounds on the memory that the owners of arenas can make this process map and
-// reserve. If honest senders need more than the defaults, the receiver has to
-// allow it.
-struct ArenaTensorImporterOptions {
-  // At a time, including forgotten ones that are still held or whose cells
-  // their owner still reads. This process can be attached to 512.
-  size_t max_arenas = 16;
-  // Of each arena, as its owner's ArenaOptions::max_blocks. A block takes up to
-  // 24 bytes of memory, and one of this process's 2^27 cells.
-  uint64_t max_blocks = uint64_t{1} << 20;
-  // Of all arenas together. Each has a descriptor.
-  size_t max_segments = size_t{1} << 12;
-  // Of all mapped segments together: reading a page that was never written
-  // allocates it.
-  uint64_t max_bytes = PhysicalMemory();
-  // For receivers that are offered an arena again when they need it, such as
-  // those of a TensorQueue: an arena without tensors is forgotten when its
-  // owner has closed it or ended, and, oldest first, where that makes room
-  // within these limits.
-  bool forget_idle = false;
-
-  static uint64_t PhysicalMemory();  // Of this machine, in bytes.
-};
-
 // Ownership: refers to the offered arenas until it forgets them or is destroyed
 //   and no tensor claimed through it lives. The process attaches to each arena
 //   once, whatever the number of its importers.
@@ -126,8 +101,8 @@ struct ArenaTensorImporterOptions {
 // Failure: a failed call has no effect.
 class ArenaTensorImporter {
  public:
-  explicit ArenaTensorImporter(const ArenaTensorImporterOptions& options = {})
-      : options_(options) {}
+  explicit ArenaTensorImporter(const ArenaTensorImporterOptions& options = {});
+  ~ArenaTensorImporter();
   ArenaTensorImporter(const ArenaTensorImporter&) = delete;
   ArenaTensorImporter& operator=(const ArenaTensorImporter&) = delete;
 
@@ -164,14 +139,7 @@ class ArenaTensorImporter {
   // The same, at most every 100 ms; otherwise returns without a system call.
   void SweepNowAndThen();
 
-  // Memory mapped for this importer, including forgotten arenas that it still
-  // holds.
-  struct Mapped {
-    size_t arenas = 0;
-    size_t segments = 0;
-    uint64_t bytes = 0;
-  };
-  Mapped mapped();
+  MappedArenas mapped();
 
   // Detaches from an arena as soon as no tensor of it is left: call it when no
   // more messages of the arena are expected. A later Claim() is kNotFound until
@@ -183,29 +151,9 @@ class ArenaTensorImporter {
   bool ForgetOldestIdle();
 
  private:
-  struct Remembered {
-    uint64_t generation = 0;
-    std::weak_ptr<Storage> storage;
-  };
-  struct Known {
-    uint64_t number = 0;  // Counts up.
-    std::shared_ptr<AttachedArena> arena;
-    absl::flat_hash_map<uint32_t, Remembered> storages;  // By block.
-    size_t sweep_at = 64;                                // Storages.
-
-    std::shared_ptr<Storage> StorageOf(Hold hold);
-    void Sweep();
-    // No tensor of it is left. Requires mutex_, so that none is made meanwhile.
-    bool IsIdle() const { return arena.use_count() == 1; }
-  };
+  struct Known;
+  struct Forgotten;
   using Arenas = absl::flat_hash_map<RandomId, std::unique_ptr<Known>>;
-
-  // Counted until no tensor of it is left in this process, and its owner no
-  // longer reads its cells in this process's column.
-  struct Forgotten {
-    std::weak_ptr<AttachedArena> arena;
-    ArenaRemains remains;
-  };
 
   // With mutex_ held.
   Known* Find(const RandomId& arena);
@@ -223,11 +171,11 @@ class ArenaTensorImporter {
   absl::Status CheckRoomForAnArena() const;
   void KeepWithinLimits(const RandomId& latest);
   enum class Count { kAll, kNotIdle };
-  Mapped CountMapped(Count what, const RandomId& except) const;
+  MappedArenas CountMapped(Count what, const RandomId& except) const;
   AttachLimits RemainingLimits(const RandomId& arena) const;
 
   const ArenaTensorImporterOptions options_;
-  const uint64_t fork_count_ = ForkCount();
+  const uint64_t fork_count_;
   std::atomic<uint64_t> swept_ms_{0};
 
   std::mutex mutex_;  // Guards all members below.

@@ -37,11 +37,10 @@
 namespace tenon {
 namespace {
 
+using enum absl::StatusCode;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-constexpr auto kResourceExhausted = absl::StatusCode::kResourceExhausted;
-constexpr auto kNotFound = absl::StatusCode::kNotFound;
 constexpr size_t kMiB = size_t{1} << 20;
 
 absl::StatusOr<Tensor> CreateBytes(Arena& arena, size_t bytes) {

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -17,10 +18,13 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "tenon/shm/arena/arena_limits.h"
+#include "tenon/shm/arena/internal/arena_attachment.h"
 #include "tenon/shm/arena/internal/arena_table.h"
 #include "tenon/shm/arena/internal/mapped_segment.h"
 #include "tenon/shm/base/atomics.h"
 #include "tenon/shm/base/crash_point.h"
+#include "tenon/shm/base/fork_count.h"
 #include "tenon/shm/base/received_fd.h"
 #include "tenon/shm/base/status_macros.h"
 #include "tenon/shm/base/unix_socket.h"
@@ -89,6 +93,9 @@ absl::StatusOr<std::shared_ptr<AttachedArena>> AttachedArena::Attach(
   arena->added_.insert(facts.segment);
   return arena;
 }
+
+AttachedArena::AttachedArena(std::shared_ptr<ArenaAttachment> attachment)
+    : attachment_(std::move(attachment)), fork_count_(ForkCount()) {}
 
 absl::Status AttachedArena::Add(absl::string_view offer,
                                 std::vector<UniqueFd> fds,
@@ -170,6 +177,20 @@ absl::StatusOr<ArenaOffer> AttachedArena::Offer(uint32_t segment) const {
 }
 
 void AttachedArena::Sweep() { attachment_->Sweep(); }
+
+const RandomId& AttachedArena::id() const {
+  return attachment_->table().header().arena;
+}
+
+std::string AttachedArena::name() const { return attachment_->table().name(); }
+
+bool AttachedArena::IsRefused() const {
+  return fork_count_ == ForkCount() && attachment_->IsRefused();
+}
+
+bool AttachedArena::OwnerHasEnded() const {
+  return fork_count_ == ForkCount() && attachment_->OwnerHasEnded();
+}
 
 AttachedArena::Mapped AttachedArena::mapped() const {
   Mapped mapped;

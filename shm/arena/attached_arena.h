@@ -29,15 +29,15 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "tenon/shm/arena/arena_limits.h"
 #include "tenon/shm/arena/arena_offer.h"
 #include "tenon/shm/arena/block_descriptor.h"
-#include "tenon/shm/arena/internal/arena_attachment.h"
-#include "tenon/shm/base/fork_count.h"
 #include "tenon/shm/base/random_id.h"
 #include "tenon/shm/base/unique_fd.h"
 
 namespace tenon {
 
+class ArenaAttachment;
 class Hold;
 
 // Ownership: held by shared_ptr, which each Hold has. All AttachedArenas of one
@@ -78,8 +78,8 @@ class AttachedArena : public std::enable_shared_from_this<AttachedArena> {
   AttachedArena(const AttachedArena&) = delete;
   AttachedArena& operator=(const AttachedArena&) = delete;
 
-  const RandomId& id() const { return attachment_->table().header().arena; }
-  std::string name() const { return attachment_->table().name(); }
+  const RandomId& id() const;
+  std::string name() const;
 
   // Maps the segment of another offer of the same arena; no effect if it was
   // added before. Unmaps segments that the owner has retired.
@@ -112,12 +112,8 @@ class AttachedArena : public std::enable_shared_from_this<AttachedArena> {
   Mapped mapped() const;
 
   // ArenaAttachment's. False in a forked child, where the table is not mapped.
-  bool IsRefused() const {
-    return fork_count_ == ForkCount() && attachment_->IsRefused();
-  }
-  bool OwnerHasEnded() const {
-    return fork_count_ == ForkCount() && attachment_->OwnerHasEnded();
-  }
+  bool IsRefused() const;
+  bool OwnerHasEnded() const;
   const std::shared_ptr<ArenaAttachment>& attachment() const {
     return attachment_;
   }
@@ -125,12 +121,11 @@ class AttachedArena : public std::enable_shared_from_this<AttachedArena> {
  private:
   friend class Hold;
 
-  explicit AttachedArena(std::shared_ptr<ArenaAttachment> attachment)
-      : attachment_(std::move(attachment)) {}
+  explicit AttachedArena(std::shared_ptr<ArenaAttachment> attachment);
   void Release(const Hold& hold);
 
   const std::shared_ptr<ArenaAttachment> attachment_;
-  const uint64_t fork_count_ = ForkCount();
+  const uint64_t fork_count_;
 
   mutable std::mutex mutex_;
   std::set<uint32_t> added_;  // Segments; some may be unmapped since.

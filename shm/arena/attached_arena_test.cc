@@ -28,12 +28,8 @@
 namespace tenon {
 namespace {
 
+using enum absl::StatusCode;
 using ::testing::HasSubstr;
-
-constexpr auto kInvalidArgument = absl::StatusCode::kInvalidArgument;
-constexpr auto kNotFound = absl::StatusCode::kNotFound;
-constexpr auto kDataLoss = absl::StatusCode::kDataLoss;
-constexpr auto kFailedPrecondition = absl::StatusCode::kFailedPrecondition;
 
 // An arena whose owner has a block; this process is attached to it.
 class AttachedArenaTest : public testing::TestWithParam<SharingStrategy> {

@@ -30,7 +30,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/base/internal/raw_logging.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
@@ -40,6 +39,7 @@
 #include "tenon/shm/arena/benchmark_support.h"
 #include "tenon/shm/arena/block_descriptor.h"
 #include "tenon/shm/base/atomics.h"
+#include "tenon/shm/base/check.h"
 #include "tenon/shm/base/deadline.h"
 #include "tenon/shm/base/pid_fd.h"
 #include "tenon/shm/base/status_macros.h"
@@ -90,7 +90,7 @@ uint64_t Await(const Word& word, uint64_t least,
     A::Pause();
     constexpr uint64_t kTurnsBetweenLooks = uint64_t{1} << 20;
     if (writer != nullptr && turn % kTurnsBetweenLooks == 0) {
-      ABSL_RAW_CHECK(!writer->HasEnded(), "the receiver has ended");
+      TENON_CHECK(!writer->HasEnded(), "the receiver has ended");
     }
   }
 }

@@ -28,6 +28,8 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "tenon/shm/base/cplusplus_20.h"
+
 namespace tenon {
 
 template <typename T>

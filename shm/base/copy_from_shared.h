@@ -20,6 +20,8 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "tenon/shm/base/cplusplus_20.h"
+
 namespace tenon {
 
 // Copies `*from` in whole words, one after the other, each by one atomic load

@@ -20,6 +20,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "tenon/shm/base/cplusplus_20.h"
 
 namespace tenon {
 

@@ -4,8 +4,8 @@
 // PerProcess: an object of which each process has one, a forked child too.
 //
 //   struct Registry {
-//     std::mutex mutex;
-//     std::vector<Entry> entries;
+//     ThreadMutex mutex;
+//     std::vector<Entry> entries ABSL_GUARDED_BY(mutex);
 //   };
 //   constinit PerProcess<Registry> registry;
 //

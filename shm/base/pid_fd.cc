@@ -19,11 +19,11 @@
 #include <string>
 #include <utility>
 
-#include "absl/base/internal/raw_logging.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "tenon/shm/base/check.h"
 #include "tenon/shm/base/deadline.h"
 #include "tenon/shm/base/posix_error.h"
 #include "tenon/shm/base/received_fd.h"
@@ -134,7 +134,7 @@ absl::StatusOr<PidFd> PidFd::Adopt(UniqueFd fd) {
 
 absl::Status PidFd::WaitForEnd(Deadline deadline) const {
   // poll() ignores a negative descriptor and would never return.
-  ABSL_RAW_CHECK(fd_.valid(), "PidFd used after it was moved from");
+  TENON_CHECK(fd_.valid(), "PidFd used after it was moved from");
   pollfd poll_fd = {.fd = fd_.get(), .events = POLLIN, .revents = 0};
   TENON_ASSIGN_OR_RETURN(const int ready, PollUntil(&poll_fd, 1, deadline));
   if (ready == 0) {

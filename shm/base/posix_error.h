@@ -21,6 +21,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
+#include "tenon/shm/base/cplusplus_20.h"
 
 namespace tenon {
 

@@ -3,16 +3,15 @@
 
 #include "tenon/shm/base/process_info.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <sys/types.h>
-#include <unistd.h>
 
 #include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -21,29 +20,10 @@
 #include "absl/strings/strip.h"
 #include "tenon/shm/base/pid_fd.h"
 #include "tenon/shm/base/process_identity.h"
-#include "tenon/shm/base/retry_on_eintr.h"
-#include "tenon/shm/base/unique_fd.h"
+#include "tenon/shm/base/read_file.h"
 
 namespace tenon {
 namespace {
-
-// The beginning of a small file of /proc. On errors false, and errno is set.
-bool ReadProc(const std::string& path, std::string& text) {
-  const UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!fd.valid()) return false;
-  char buffer[4096];
-  const ssize_t got =
-      RetryOnEintr([&] { return read(fd.get(), buffer, sizeof(buffer)); });
-  if (got < 0) return false;
-  text.assign(buffer, static_cast<size_t>(got));
-  return true;
-}
-
-// The same; empty if it cannot be read.
-std::string ReadProc(const std::string& path) {
-  std::string text;
-  return ReadProc(path, text) ? text : "";
-}
 
 // Whether a process has begun to exit: it has closed its descriptors, or is
 // about to, but is not a zombie yet. `stat` begins at its state field.
@@ -60,17 +40,16 @@ bool IsExiting(absl::string_view stat) {
 
 std::string StateOf(pid_t pid) {
   if (pid <= 0) return "unknown";
-  std::string stat;
-  if (!ReadProc(absl::StrCat("/proc/", pid, "/stat"), stat)) {
-    return errno == ENOENT || errno == ESRCH ? "ended" : "unknown";
-  }
+  const absl::StatusOr<std::string> stat =
+      ReadFile(absl::StrCat("/proc/", pid, "/stat"));
+  if (!stat.ok()) return absl::IsNotFound(stat.status()) ? "ended" : "unknown";
   // The name, in parentheses, may contain anything.
-  const size_t name_end = stat.rfind(')');
-  if (name_end == std::string::npos || name_end + 2 >= stat.size()) {
+  const size_t name_end = stat->rfind(')');
+  if (name_end == std::string::npos || name_end + 2 >= stat->size()) {
     return "unknown";
   }
-  if (IsExiting(stat.substr(name_end + 2))) return "ended";
-  switch (stat[name_end + 2]) {
+  if (IsExiting(stat->substr(name_end + 2))) return "ended";
+  switch ((*stat)[name_end + 2]) {
     case 'T':
     case 't':
       return "stopped";
@@ -89,7 +68,8 @@ std::string StateOf(const PidFd& process) {
 
 std::string NameOf(pid_t pid) {
   if (pid <= 0) return "";
-  std::string name = ReadProc(absl::StrCat("/proc/", pid, "/comm"));
+  std::string name =
+      ReadFile(absl::StrCat("/proc/", pid, "/comm")).value_or("");
   absl::StripTrailingAsciiWhitespace(&name);
   return name;
 }
@@ -99,7 +79,8 @@ std::string NameOf(const PidFd& process) {
 }
 
 std::vector<pid_t> PidsOf(pid_t pid) {
-  const std::string status = ReadProc(absl::StrCat("/proc/", pid, "/status"));
+  const std::string status =
+      ReadFile(absl::StrCat("/proc/", pid, "/status")).value_or("");
   std::vector<pid_t> pids;
   for (absl::string_view line : absl::StrSplit(status, '\n')) {
     if (!absl::ConsumePrefix(&line, "NSpid:")) continue;

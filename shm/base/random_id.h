@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "absl/status/statusor.h"
+#include "tenon/shm/base/cplusplus_20.h"
 
 namespace tenon {
 

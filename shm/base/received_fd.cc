@@ -9,18 +9,18 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
-#include <cstdint>
+#include <cstddef>
 #include <deque>
-#include <mutex>
 #include <string>
 #include <utility>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "tenon/shm/base/fork_count.h"
+#include "tenon/shm/base/per_process.h"
+#include "tenon/shm/base/thread_mutex.h"
 #include "tenon/shm/base/unique_fd.h"
 #include "tenon/shm/base/unix_socket.h"
 
@@ -44,20 +44,8 @@ bool IsMemory(int fd) { return fcntl(fd, F_GET_SEALS) >= 0; }
 // Closes in threads those descriptors whose close() may block.
 class Closers {
  public:
-  // Of this process. Never destroyed: its threads may outlive main().
-  static Closers& Get() {
-    static std::atomic<Closers*> current{nullptr};
-    Closers* closers = current.load(std::memory_order_acquire);
-    while (closers == nullptr || closers->fork_count_ != ForkCount()) {
-      auto* made = new Closers;
-      if (current.compare_exchange_strong(closers, made)) return *made;
-      delete made;
-    }
-    return *closers;
-  }
-
   void Close(UniqueFd fd) {
-    std::lock_guard lock(mutex_);
+    const ThreadLock lock(&mutex_);
     waiting_.push_back(std::move(fd));
     ++unclosed_;
     // If no thread can be started, a running one or the next call closes it.
@@ -65,7 +53,7 @@ class Closers {
   }
 
   size_t CountUnclosed() {
-    std::lock_guard lock(mutex_);
+    const ThreadLock lock(&mutex_);
     return unclosed_;
   }
 
@@ -88,24 +76,25 @@ class Closers {
   }
 
   void CloseAll() {
-    std::unique_lock lock(mutex_);
+    const ThreadLock lock(&mutex_);
     while (!waiting_.empty()) {
       UniqueFd fd = std::move(waiting_.front());
       waiting_.pop_front();
-      lock.unlock();
+      mutex_.Unlock();
       fd.Reset();
-      lock.lock();
+      mutex_.Lock();
       --unclosed_;
     }
     --threads_;
   }
 
-  const uint64_t fork_count_ = ForkCount();
-  std::mutex mutex_;
-  std::deque<UniqueFd> waiting_;
-  size_t unclosed_ = 0;
-  int threads_ = 0;
+  ThreadMutex mutex_;
+  std::deque<UniqueFd> waiting_ ABSL_GUARDED_BY(mutex_);
+  size_t unclosed_ ABSL_GUARDED_BY(mutex_) = 0;
+  int threads_ ABSL_GUARDED_BY(mutex_) = 0;
 };
+
+constinit PerProcess<Closers> closers;
 
 }  // namespace
 
@@ -128,9 +117,9 @@ std::string DescribeFd(int fd) {
 
 void CloseReceived(UniqueFd fd) {
   if (!fd.valid() || ClosesAtOnce(fd.get()) || StaysEmpty(fd.get())) return;
-  Closers::Get().Close(std::move(fd));
+  closers.Get().Close(std::move(fd));
 }
 
-size_t CountUnclosed() { return Closers::Get().CountUnclosed(); }
+size_t CountUnclosed() { return closers.Get().CountUnclosed(); }
 
 }  // namespace tenon

@@ -14,6 +14,8 @@
 
 #include <errno.h>
 
+#include "tenon/shm/base/cplusplus_20.h"
+
 namespace tenon {
 
 // Calls `call()` until it returns something other than -1, or fails with an

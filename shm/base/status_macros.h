@@ -14,6 +14,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "tenon/shm/base/cplusplus_20.h"
 
 // Returns the status of `expr` from the enclosing function if it is not OK.
 #define TENON_RETURN_IF_ERROR(expr)                \

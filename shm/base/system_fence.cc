@@ -9,11 +9,12 @@
 #include <unistd.h>
 
 #include <cstdint>
-#include <mutex>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "tenon/shm/base/fork_count.h"
 #include "tenon/shm/base/posix_error.h"
+#include "tenon/shm/base/thread_mutex.h"
 
 namespace tenon {
 namespace {
@@ -25,10 +26,10 @@ int Membarrier(int command) {
 }  // namespace
 
 bool JoinSystemFence() {
-  static std::mutex mutex;
-  static uint64_t asked_under = UINT64_MAX;
-  static bool joined = false;
-  const std::lock_guard lock(mutex);
+  static ThreadMutex mutex;
+  static uint64_t asked_under ABSL_GUARDED_BY(mutex) = UINT64_MAX;
+  static bool joined ABSL_GUARDED_BY(mutex) = false;
+  const ThreadLock lock(&mutex);
   if (asked_under != ForkCount()) {
     joined = Membarrier(MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED) == 0;
     asked_under = ForkCount();

@@ -23,6 +23,7 @@
 #define TENON_SHM_BASE_SYSTEM_FENCE_H_
 
 #include "absl/status/status.h"
+#include "tenon/shm/base/cplusplus_20.h"
 
 namespace tenon {
 

@@ -8,7 +8,7 @@
 
 #include <utility>
 
-#include "absl/base/internal/raw_logging.h"
+#include "tenon/shm/base/check.h"
 
 namespace tenon {
 
@@ -16,7 +16,7 @@ void UniqueFd::Reset(int fd) {
   const int old = std::exchange(fd_, fd);
   if (old < 0) return;
   // Otherwise it would own a descriptor that it has just closed.
-  ABSL_RAW_CHECK(old != fd, "UniqueFd was reset to the descriptor it owns");
+  TENON_CHECK(old != fd, "UniqueFd was reset to the descriptor it owns");
   const int saved_errno = errno;
   close(old);
   errno = saved_errno;

@@ -13,6 +13,8 @@
 
 #include <utility>
 
+#include "tenon/shm/base/cplusplus_20.h"
+
 namespace tenon {
 
 // Ownership: closes the descriptor when destroyed, reset or assigned to, on

@@ -14,22 +14,23 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <utility>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
 #include "tenon/shm/base/atomics.h"
 #include "tenon/shm/base/crash_point.h"
-#include "tenon/shm/base/fork_count.h"
+#include "tenon/shm/base/per_process.h"
 #include "tenon/shm/base/pid_fd.h"
 #include "tenon/shm/base/random_id.h"
 #include "tenon/shm/base/received_fd.h"
 #include "tenon/shm/base/status_macros.h"
+#include "tenon/shm/base/thread_mutex.h"
 #include "tenon/shm/base/unique_fd.h"
 #include "tenon/shm/ledger/column_layout.h"
 #include "tenon/shm/ledger/inbox_owner.h"
@@ -66,33 +67,18 @@ void WriteHeader(const ControlMemory& memory, const RandomId& id) {
   Publish(header->magic, ColumnLayout::kMagic);
 }
 
-// The state of one process. A forked child cannot use its parent's, whose mutex
-// another thread may have held; it creates a new one, and does not touch the
-// old one.
 struct ThisProcess {
-  const uint64_t fork_count = ForkCount();
-  std::mutex mutex;
-  std::weak_ptr<Column> column;
+  ThreadMutex mutex;
+  std::weak_ptr<Column> column ABSL_GUARDED_BY(mutex);
 };
 
-ThisProcess& GetThisProcess() {
-  static constinit std::atomic<ThisProcess*> current{nullptr};
-  ThisProcess* now = current.load(std::memory_order_acquire);
-  while (now == nullptr || now->fork_count != ForkCount()) {
-    auto made = std::make_unique<ThisProcess>();
-    if (current.compare_exchange_strong(now, made.get(),
-                                        std::memory_order_acq_rel)) {
-      now = made.release();
-    }
-  }
-  return *now;
-}
+constinit PerProcess<ThisProcess> this_process;
 
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<Column>> Column::OfThisProcess() {
-  ThisProcess& process = GetThisProcess();
-  std::lock_guard lock(process.mutex);
+  ThisProcess& process = this_process.Get();
+  const ThreadLock lock(&process.mutex);
   if (std::shared_ptr<Column> column = process.column.lock()) return column;
   TENON_ASSIGN_OR_RETURN(std::shared_ptr<Column> column, Create());
   process.column = column;
@@ -107,15 +93,18 @@ absl::StatusOr<std::shared_ptr<Column>> Column::Create() {
   TENON_RETURN_IF_ERROR(memory.Reserve({0, ColumnLayout::kCellsAt}));
   WriteHeader(memory, id);
   TENON_CRASH_POINT("column.created");
-  std::shared_ptr<Column> column(new Column(id, std::move(memory)));
-  column->free_cells_ = RangeAllocator(ColumnLayout::kCells);
-  column->entry_used_.resize(ColumnLayout::kMaxArenas);
-  return column;
+  return std::shared_ptr<Column>(new Column(id, std::move(memory)));
 }
+
+Column::Column(RandomId id, ControlMemory memory)
+    : id_(id),
+      memory_(std::move(memory)),
+      free_cells_(ColumnLayout::kCells),
+      entry_used_(ColumnLayout::kMaxArenas) {}
 
 absl::StatusOr<ColumnRange> Column::Enter(const RandomId& arena,
                                           uint64_t blocks) {
-  std::lock_guard lock(mutex_);
+  const ThreadLock lock(&mutex_);
   FreeDroppedLocked();
   const auto entry = std::find(entry_used_.begin(), entry_used_.end(), false);
   if (entry == entry_used_.end()) {
@@ -158,7 +147,7 @@ absl::Status Column::Reserve(const ColumnRange& range, uint64_t first,
 
 void Column::Leave(const ColumnRange& range, UniqueFd lease, UniqueFd inbox,
                    std::shared_ptr<const void> until_free) {
-  std::lock_guard lock(mutex_);
+  const ThreadLock lock(&mutex_);
   TENON_CRASH_POINT("column.leaving");
   Publish(Directory(memory_)[range.directory_entry].used, 0);
   if (lease.valid()) {
@@ -176,7 +165,7 @@ void Column::Leave(const ColumnRange& range, UniqueFd lease, UniqueFd inbox,
 }
 
 void Column::FreeDropped() {
-  std::lock_guard lock(mutex_);
+  const ThreadLock lock(&mutex_);
   FreeDroppedLocked();
 }
 

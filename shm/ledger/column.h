@@ -18,17 +18,18 @@
 
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <utility>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "tenon/shm/base/atomics.h"
 #include "tenon/shm/base/fork_count.h"
 #include "tenon/shm/base/pid_fd.h"
 #include "tenon/shm/base/random_id.h"
+#include "tenon/shm/base/thread_mutex.h"
 #include "tenon/shm/base/unique_fd.h"
 #include "tenon/shm/ledger/range_allocator.h"
 #include "tenon/shm/segment/control_memory.h"
@@ -102,19 +103,18 @@ class Column {
     void LearnOwner();
   };
 
-  Column(RandomId id, ControlMemory memory)
-      : id_(id), memory_(std::move(memory)) {}
+  Column(RandomId id, ControlMemory memory);
   static absl::StatusOr<std::shared_ptr<Column>> Create();
-  void FreeDroppedLocked();
-  void Free(const ColumnRange& range);
+  void FreeDroppedLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Free(const ColumnRange& range) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const RandomId id_;
   const ControlMemory memory_;
 
-  std::mutex mutex_;
-  RangeAllocator free_cells_{0};
-  std::vector<bool> entry_used_;
-  std::vector<Left> left_;
+  ThreadMutex mutex_;
+  RangeAllocator free_cells_ ABSL_GUARDED_BY(mutex_);
+  std::vector<bool> entry_used_ ABSL_GUARDED_BY(mutex_);
+  std::vector<Left> left_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace tenon

@@ -13,8 +13,8 @@
 #include <string>
 #include <vector>
 
-#include "absl/base/internal/raw_logging.h"
 #include "absl/strings/str_cat.h"
+#include "tenon/shm/base/check.h"
 
 namespace tenon {
 
@@ -22,12 +22,12 @@ TestColumn::TestColumn(const TestColumnOptions& options)
     : bytes_(options.bytes),
       id_(RandomId::New().value()),
       fd_(memfd_create("tenon.test_column", MFD_CLOEXEC | MFD_ALLOW_SEALING)) {
-  ABSL_RAW_CHECK(fd_.valid(), "no memfd");
-  ABSL_RAW_CHECK(ftruncate(fd_.get(), static_cast<off_t>(bytes_)) == 0,
-                 "cannot set the size of a memfd");
+  TENON_CHECK(fd_.valid(), "no memfd");
+  TENON_CHECK(ftruncate(fd_.get(), static_cast<off_t>(bytes_)) == 0,
+              "cannot set the size of a memfd");
   void* data = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE,
                     MAP_SHARED | MAP_NORESERVE, fd_.get(), 0);
-  ABSL_RAW_CHECK(data != MAP_FAILED, "cannot map a memfd");
+  TENON_CHECK(data != MAP_FAILED, "cannot map a memfd");
   data_ = static_cast<std::byte*>(data);
   ColumnHeader header = {};
   header.magic = options.magic;
@@ -37,15 +37,15 @@ TestColumn::TestColumn(const TestColumnOptions& options)
   memcpy(header.name, options.name.data(),
          std::min(options.name.size(), sizeof(header.name)));
   memcpy(data_, &header, std::min(bytes_, sizeof(header)));
-  ABSL_RAW_CHECK(fcntl(fd_.get(), F_ADD_SEALS, options.seals) == 0,
-                 "cannot seal a memfd");
+  TENON_CHECK(fcntl(fd_.get(), F_ADD_SEALS, options.seals) == 0,
+              "cannot seal a memfd");
 }
 
 TestColumn::~TestColumn() { munmap(data_, bytes_); }
 
 size_t TestColumn::BytesInUse() const {
   struct stat info;
-  ABSL_RAW_CHECK(fstat(fd_.get(), &info) == 0, "cannot stat a memfd");
+  TENON_CHECK(fstat(fd_.get(), &info) == 0, "cannot stat a memfd");
   return static_cast<size_t>(info.st_blocks) * 512;
 }
 
@@ -54,8 +54,8 @@ TestAttach::TestAttach(const RandomId& arena, uint64_t blocks,
     : column(given) {
   if (column == nullptr) column = &own_column.emplace();
   int ends[2];
-  ABSL_RAW_CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0,
-                 "no pair of sockets");
+  TENON_CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0,
+              "no pair of sockets");
   lease.Reset(ends[0]);
   owners_lease.Reset(ends[1]);
   process.emplace(PidFd::Open(getpid()).value());
@@ -70,7 +70,7 @@ bool TestAttach::Send(int socket) const {
 }
 
 void TestAttach::End() const {
-  ABSL_RAW_CHECK(shutdown(lease.get(), SHUT_WR) == 0, "no lease");
+  TENON_CHECK(shutdown(lease.get(), SHUT_WR) == 0, "no lease");
 }
 
 bool SendPacket(int socket, absl::string_view bytes,
@@ -104,7 +104,7 @@ ReceivedPacket ReceivePacket(int socket) {
   header.msg_control = control;
   header.msg_controllen = sizeof(control);
   const ssize_t size = recvmsg(socket, &header, MSG_CMSG_CLOEXEC);
-  ABSL_RAW_CHECK(size >= 0, "no packet");
+  TENON_CHECK(size >= 0, "no packet");
   ReceivedPacket packet = {std::string(text, static_cast<size_t>(size)), {}};
   const cmsghdr* c = CMSG_FIRSTHDR(&header);
   if (c == nullptr) return packet;

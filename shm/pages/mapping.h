@@ -18,6 +18,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "tenon/shm/base/cplusplus_20.h"
 
 namespace tenon {
 namespace internal_mapping {

@@ -27,9 +27,9 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-constexpr size_t kSize = 3 * 4096;
+constexpr size_t kNodeSize = 3 * 4096;
 
-UniqueFd MakeMemfd(size_t size_bytes = kSize) {
+UniqueFd MakeMemfdForNodes(size_t size_bytes = kNodeSize) {
   UniqueFd fd(memfd_create("numa_node_test", MFD_CLOEXEC));
   EXPECT_EQ(ftruncate(fd.get(), static_cast<off_t>(size_bytes)), 0);
   return fd;
@@ -47,7 +47,8 @@ int PolicyAt(const void* address, unsigned flags) {
 class NumaNodeTest : public testing::Test {
  protected:
   void SetUp() override {
-    const absl::Status bound = BindToNode(MakeMemfd().get(), kSize, 0, "x");
+    const absl::Status bound =
+        BindToNode(MakeMemfdForNodes().get(), kNodeSize, 0, "x");
     if (absl::IsUnimplemented(bound) || absl::IsPermissionDenied(bound)) {
       GTEST_SKIP() << bound;
     }
@@ -56,26 +57,26 @@ class NumaNodeTest : public testing::Test {
 };
 
 TEST_F(NumaNodeTest, PolicyStaysWithTheFile) {
-  const UniqueFd fd = MakeMemfd();
-  ASSERT_THAT(BindToNode(fd.get(), kSize, 0, "x"), IsOk());
+  const UniqueFd fd = MakeMemfdForNodes();
+  ASSERT_THAT(BindToNode(fd.get(), kNodeSize, 0, "x"), IsOk());
   void* data =
-      mmap(nullptr, kSize, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
+      mmap(nullptr, kNodeSize, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
   ASSERT_NE(data, MAP_FAILED);
   EXPECT_EQ(PolicyAt(data, 0), MPOL_BIND);
-  EXPECT_EQ(PolicyAt(static_cast<char*>(data) + kSize - 1, 0), MPOL_BIND);
-  std::memset(data, 1, kSize);
+  EXPECT_EQ(PolicyAt(static_cast<char*>(data) + kNodeSize - 1, 0), MPOL_BIND);
+  std::memset(data, 1, kNodeSize);
   EXPECT_EQ(PolicyAt(data, MPOL_F_NODE), 0);
-  munmap(data, kSize);
-  const UniqueFd other = MakeMemfd();
-  data = mmap(nullptr, kSize, PROT_READ, MAP_SHARED, other.get(), 0);
+  munmap(data, kNodeSize);
+  const UniqueFd other = MakeMemfdForNodes();
+  data = mmap(nullptr, kNodeSize, PROT_READ, MAP_SHARED, other.get(), 0);
   ASSERT_NE(data, MAP_FAILED);
   EXPECT_EQ(PolicyAt(data, 0), MPOL_DEFAULT) << "of this file alone";
-  munmap(data, kSize);
+  munmap(data, kNodeSize);
 }
 
 TEST_F(NumaNodeTest, NodesThatAreNotThereAreRefused) {
   for (int node : {-1, 1023, 1024, 1 << 30}) {
-    EXPECT_THAT(BindToNode(MakeMemfd().get(), kSize, node, "x"),
+    EXPECT_THAT(BindToNode(MakeMemfdForNodes().get(), kNodeSize, node, "x"),
                 StatusIs(absl::StatusCode::kInvalidArgument,
                          AllOf(HasSubstr("does not exist"),
                                HasSubstr("nodes with memory: 0"))))
@@ -85,15 +86,16 @@ TEST_F(NumaNodeTest, NodesThatAreNotThereAreRefused) {
 
 TEST_F(NumaNodeTest, MoreThanTheNodeHasIsRefusedAtOnce) {
   const size_t size_bytes = size_t{1} << 45;
-  EXPECT_THAT(BindToNode(MakeMemfd(size_bytes).get(), size_bytes, 0, "'x'"),
-              StatusIs(absl::StatusCode::kResourceExhausted,
-                       AllOf(HasSubstr("'x'"), HasSubstr("node0/meminfo"))));
+  EXPECT_THAT(
+      BindToNode(MakeMemfdForNodes(size_bytes).get(), size_bytes, 0, "'x'"),
+      StatusIs(absl::StatusCode::kResourceExhausted,
+               AllOf(HasSubstr("'x'"), HasSubstr("node0/meminfo"))));
 }
 
 TEST_F(NumaNodeTest, ContainersThatForbidItAreNamed) {
   EXPECT_TRUE(PassesInChild([] {
     ASSERT_TRUE(FailSystemCall({.number = SYS_mbind, .error = EPERM}));
-    EXPECT_THAT(BindToNode(MakeMemfd().get(), kSize, 0, "x"),
+    EXPECT_THAT(BindToNode(MakeMemfdForNodes().get(), kNodeSize, 0, "x"),
                 StatusIs(absl::StatusCode::kPermissionDenied,
                          HasSubstr("--cap-add SYS_NICE")));
   }));
@@ -102,14 +104,14 @@ TEST_F(NumaNodeTest, ContainersThatForbidItAreNamed) {
 TEST_F(NumaNodeTest, KernelsWithoutNodesAreNamed) {
   EXPECT_TRUE(PassesInChild([] {
     ASSERT_TRUE(FailSystemCall({.number = SYS_mbind, .error = ENOSYS}));
-    EXPECT_THAT(BindToNode(MakeMemfd().get(), kSize, 0, "x"),
+    EXPECT_THAT(BindToNode(MakeMemfdForNodes().get(), kNodeSize, 0, "x"),
                 StatusIs(absl::StatusCode::kUnimplemented, HasSubstr("mbind")));
   }));
 }
 
 TEST(BindToNodeTest, NeedsADescriptor) {
   EXPECT_THAT(
-      BindToNode(-1, kSize, 0, "x"),
+      BindToNode(-1, kNodeSize, 0, "x"),
       StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("[EBADF]")));
 }
 

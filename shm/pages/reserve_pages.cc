@@ -67,11 +67,17 @@ absl::Status CheckThereIsRoom(int fd, size_t size_bytes,
 
 }  // namespace
 
-absl::Status SetFileSize(int fd, size_t size_bytes, absl::string_view what) {
+absl::Status CheckFileSizeLimit(size_t size_bytes, absl::string_view call,
+                                absl::string_view what) {
   rlimit limit;
   if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && size_bytes > limit.rlim_cur) {
-    return PosixError(EFBIG, "ftruncate", what);
+    return PosixError(EFBIG, call, what);
   }
+  return absl::OkStatus();
+}
+
+absl::Status SetFileSize(int fd, size_t size_bytes, absl::string_view what) {
+  TENON_RETURN_IF_ERROR(CheckFileSizeLimit(size_bytes, "ftruncate", what));
   const auto size = static_cast<off_t>(size_bytes);
   if (RetryOnEintr([&] { return ftruncate(fd, size); }) != 0) {
     return PosixError(errno, "ftruncate", what);

@@ -14,13 +14,21 @@
 
 namespace tenon {
 
-// Sets the size of the file `fd`. A process over RLIMIT_FSIZE gets an error and
-// no SIGXFSZ. `what` names the file in errors.
+// OK if RLIMIT_FSIZE of this process permits a file of `size_bytes`. Call it
+// before `call` makes a file grow: beyond the limit the kernel sends SIGXFSZ,
+// which kills. The limit is read each time, as it may change at any time.
+// `what` names the file in errors.
 // Errors: kResourceExhausted naming the limit.
+absl::Status CheckFileSizeLimit(size_t size_bytes, absl::string_view call,
+                                absl::string_view what);
+
+// Sets the size of the file `fd` without allocating pages; the functions below
+// set the size, too. Errors: CheckFileSizeLimit()'s; ftruncate()'s.
 absl::Status SetFileSize(int fd, size_t size_bytes, absl::string_view what);
 
 // Allocates the pages of the tmpfs file `fd` from `offset` for `size_bytes`, so
-// that no later touch of them can fail. Makes progress however often signals
+// that no later touch of them can fail; a shorter file grows to the end of the
+// range, so check its limit before. Makes progress however often signals
 // interrupt it. The range should have no pages yet: for every 16 MiB that this
 // process reserves, in one call or several, a call fails at once if its size
 // exceeds the free space of the file system or the free memory of the machine,
@@ -35,10 +43,10 @@ absl::Status ReservePages(int fd, size_t offset, size_t size_bytes,
 absl::Status AllocatePages(int fd, size_t offset, size_t size_bytes,
                            absl::string_view what);
 
-// Writes `contents` to the start of the tmpfs file `fd`, which has that size
-// and no pages yet. Faster than to reserve, map and copy: no page is zeroed
-// first, and none faults. Rejects large sizes and blocks as ReservePages()
-// does.
+// Writes `contents` to the start of the tmpfs file `fd`, which has no pages
+// yet; a shorter file grows to that size, so check its limit before. Faster
+// than to reserve, map and copy: no page is zeroed first, and none faults.
+// Rejects large sizes and blocks as ReservePages() does.
 // Errors: kResourceExhausted naming the limit; kInvalidArgument if `contents`
 // cannot be read.
 absl::Status WritePages(int fd, std::span<const std::byte> contents,

@@ -92,6 +92,20 @@ TEST(ReservePagesTest, AllocatesTheWholeRange) {
   }
 }
 
+TEST(ReservePagesTest, AShorterFileGrows) {
+  for (size_t size : {size_t{1}, size_t{5000}, 17 * kMiB + 1}) {
+    const UniqueFd fd = MakeMemfd();
+    EXPECT_THAT(ReservePages(fd.get(), 0, size, "x"), IsOk());
+    EXPECT_GE(Allocated(fd), size);
+    EXPECT_EQ(Stat(fd).st_size, static_cast<off_t>(size));
+    const UniqueFd written = MakeMemfd();
+    const std::vector<std::byte> contents(size, std::byte{7});
+    EXPECT_THAT(WritePages(written.get(), contents, "x"), IsOk());
+    EXPECT_GE(Allocated(written), size);
+    EXPECT_EQ(Stat(written).st_size, static_cast<off_t>(size));
+  }
+}
+
 TEST(ReservePagesTest, AllocatesNoMoreThanTheRange) {
   const UniqueFd fd = MakeMemfd();
   ASSERT_THAT(SetFileSize(fd.get(), 3 * kMiB, "x"), IsOk());

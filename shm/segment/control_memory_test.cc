@@ -33,11 +33,11 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr auto kInvalidArgument = absl::StatusCode::kInvalidArgument;
-constexpr auto kFailedPrecondition = absl::StatusCode::kFailedPrecondition;
-constexpr auto kResourceExhausted = absl::StatusCode::kResourceExhausted;
+using absl::StatusCode::kFailedPrecondition;
+using absl::StatusCode::kInvalidArgument;
+using absl::StatusCode::kResourceExhausted;
 constexpr size_t kPage = 4096;
-constexpr size_t kSize = size_t{1} << 20;
+constexpr size_t kMemorySize = size_t{1} << 20;
 
 size_t BytesInUse(int fd) {
   struct stat info;
@@ -45,7 +45,7 @@ size_t BytesInUse(int fd) {
   return static_cast<size_t>(info.st_blocks) * 512;
 }
 
-ControlMemory Make(size_t size = kSize) {
+ControlMemory Make(size_t size = kMemorySize) {
   return ControlMemory::Create(size, "test").value();
 }
 
@@ -70,7 +70,7 @@ TEST(ControlMemoryTest, NobodyCanChangeItsSizeOrMapItWritableAgain) {
   EXPECT_EQ(fcntl(fd, F_GETFD) & FD_CLOEXEC, FD_CLOEXEC);
   EXPECT_EQ(fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE), -1);
   EXPECT_EQ(ftruncate(fd, kPage), -1);
-  EXPECT_EQ(ftruncate(fd, 2 * kSize), -1);
+  EXPECT_EQ(ftruncate(fd, 2 * kMemorySize), -1);
   EXPECT_EQ(pwrite(fd, "x", 1, 0), -1);
   EXPECT_EQ(fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, kPage),
             -1);
@@ -97,8 +97,8 @@ TEST(ControlMemoryTest, TakesMemoryOnlyForWhatIsReserved) {
 
 TEST(ControlMemoryTest, BeyondItsEndNothingCanBeReserved) {
   const ControlMemory memory = Make();
-  EXPECT_FALSE(memory.Reserve({kSize, kPage}).ok());
-  EXPECT_FALSE(memory.Reserve({kSize - kPage, 2 * kPage}).ok());
+  EXPECT_FALSE(memory.Reserve({kMemorySize, kPage}).ok());
+  EXPECT_FALSE(memory.Reserve({kMemorySize - kPage, 2 * kPage}).ok());
   EXPECT_EQ(BytesInUse(memory.fd()), 0u);
 }
 
@@ -133,7 +133,7 @@ TEST(ControlMemoryTest, ErrorsNameTheLimitAndNothingIsLeft) {
     ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
     const rlimit none = {static_cast<rlim_t>(next), limit.rlim_max};
     ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
-    const auto memory = ControlMemory::Create(kSize, "test");
+    const auto memory = ControlMemory::Create(kMemorySize, "test");
     ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
     EXPECT_THAT(memory,
                 StatusIs(kResourceExhausted, HasSubstr("RLIMIT_NOFILE")));
@@ -184,26 +184,26 @@ TEST(ControlViewTest, EachSealIsNeededAndNamed) {
                      {F_SEAL_FUTURE_WRITE, "F_SEAL_FUTURE_WRITE"},
                      {F_SEAL_SEAL, "F_SEAL_SEAL"}};
   for (const auto& [seal, name] : seals) {
-    const UniqueFd fd = Memfd(kSize, kColumnSeals & ~seal);
+    const UniqueFd fd = Memfd(kMemorySize, kColumnSeals & ~seal);
     EXPECT_THAT(ControlView::Adopt(fd.get(), {0, kPage}, "the memory"),
                 StatusIs(kFailedPrecondition, HasSubstr(name)));
   }
-  const UniqueFd none = Memfd(kSize, 0);
+  const UniqueFd none = Memfd(kMemorySize, 0);
   for (const auto& [seal, name] : seals) {
     EXPECT_THAT(CheckIsControlMemory(none.get(), "the memory"),
                 StatusIs(kFailedPrecondition, HasSubstr(name)));
   }
-  EXPECT_THAT(CheckIsControlMemory(Memfd(kSize, kColumnSeals).get(), "x"),
-              IsOkAndHolds(kSize));
+  EXPECT_THAT(CheckIsControlMemory(Memfd(kMemorySize, kColumnSeals).get(), "x"),
+              IsOkAndHolds(kMemorySize));
 }
 
 TEST(ControlViewTest, RangesThatAreNotThereAreRefused) {
   const ControlMemory memory = Make();
   for (const ByteRange range :
-       {ByteRange{0, kSize + 1}, ByteRange{kSize, 1}, ByteRange{kSize + 1, 0},
-        ByteRange{kPage, kSize}, ByteRange{kPage, SIZE_MAX},
-        ByteRange{SIZE_MAX - kPage + 1, kPage}, ByteRange{1, kPage},
-        ByteRange{0, 0}}) {
+       {ByteRange{0, kMemorySize + 1}, ByteRange{kMemorySize, 1},
+        ByteRange{kMemorySize + 1, 0}, ByteRange{kPage, kMemorySize},
+        ByteRange{kPage, SIZE_MAX}, ByteRange{SIZE_MAX - kPage + 1, kPage},
+        ByteRange{1, kPage}, ByteRange{0, 0}}) {
     EXPECT_THAT(ControlView::Adopt(memory.fd(), range, "x"),
                 StatusIs(kInvalidArgument))
         << range.offset << ", " << range.size;
@@ -222,7 +222,7 @@ TEST(ControlViewTest, WhatIsNoMemoryIsRefused) {
       absl::StrCat(tmp == nullptr ? "/tmp" : tmp, "/disk.XXXXXX");
   const UniqueFd file(mkostemp(path.data(), O_CLOEXEC));
   ASSERT_EQ(unlink(path.c_str()), 0);
-  ASSERT_EQ(ftruncate(file.get(), kSize), 0);
+  ASSERT_EQ(ftruncate(file.get(), kMemorySize), 0);
   for (const int fd : {read_end.get(), write_end.get(), socket_fd.get(),
                        device.get(), file.get(), -1}) {
     const auto view = ControlView::Adopt(fd, {0, kPage}, "x");

@@ -9,7 +9,6 @@
 #include <sys/types.h>
 
 #include <cstddef>
-#include <cstdint>
 #include <limits>
 #include <span>
 #include <string>
@@ -66,14 +65,6 @@ FilePlan Plan(size_t size_bytes, SegmentKind kind,
           .numa_node = options.numa_node};
 }
 
-// The kernel's identity of the file.
-absl::StatusOr<std::pair<uint64_t, uint64_t>> Identify(int fd,
-                                                       absl::string_view what) {
-  struct stat file;
-  if (fstat(fd, &file) != 0) return PosixError(errno, "fstat", what);
-  return std::pair<uint64_t, uint64_t>(file.st_dev, file.st_ino);
-}
-
 }  // namespace
 
 Segment::Segment(UniqueFd fd, size_t size_bytes, SegmentKind kind,
@@ -81,7 +72,8 @@ Segment::Segment(UniqueFd fd, size_t size_bytes, SegmentKind kind,
     : fd_(std::move(fd)),
       size_bytes_(size_bytes),
       kind_(kind),
-      strategy_(strategy) {}
+      strategy_(strategy),
+      fork_count_(ForkCount()) {}
 
 Segment::Segment(Segment&& other) noexcept
     : fd_(std::move(other.fd_)),
@@ -92,7 +84,7 @@ Segment::Segment(Segment&& other) noexcept
       name_(std::exchange(other.name_, std::string())),
       owns_name_(std::exchange(other.owns_name_, false)),
       unlinked_(other.unlinked_),
-      closed_file_(other.closed_file_),
+      id_(other.id_),
       fork_count_(other.fork_count_) {}
 
 Segment& Segment::operator=(Segment&& other) noexcept {
@@ -106,7 +98,7 @@ Segment& Segment::operator=(Segment&& other) noexcept {
   name_ = std::exchange(other.name_, std::string());
   owns_name_ = std::exchange(other.owns_name_, false);
   unlinked_ = other.unlinked_;
-  closed_file_ = other.closed_file_;
+  id_ = other.id_;
   fork_count_ = other.fork_count_;
   return *this;
 }
@@ -162,9 +154,24 @@ absl::StatusOr<Segment::OwnerWritten> Segment::CreateOwnerWritten(
   TENON_ASSIGN_OR_RETURN(
       Segment segment,
       Create(size_bytes, SegmentKind::kOwnerWritten, options, {}));
+  return MapByOwner(std::move(segment), options);
+}
+
+absl::StatusOr<Segment::OwnerWritten> Segment::CreateOwnerWritten(
+    std::span<const std::byte> contents, const SegmentOptions& options) {
+  TENON_ASSIGN_OR_RETURN(
+      Segment segment,
+      Create(contents.size(), SegmentKind::kOwnerWritten, options, contents));
+  TENON_CRASH_POINT("segment.owner.filled");
+  return MapByOwner(std::move(segment), options);
+}
+
+absl::StatusOr<Segment::OwnerWritten> Segment::MapByOwner(
+    Segment segment, const SegmentOptions& options) {
   TENON_ASSIGN_OR_RETURN(
       WritableMapping mapping,
-      WritableMapping::Map(segment.fd(), size_bytes, segment.Describe(),
+      WritableMapping::Map(segment.fd(), segment.size_bytes(),
+                           segment.Describe(),
                            segment.Aligned({.prefault = options.prefault})));
   TENON_CRASH_POINT("segment.mapped_by_owner");
   // Sealed after the mapping: the seal prevents new writers, and this one
@@ -208,6 +215,7 @@ absl::StatusOr<Segment> Segment::Adopt(UniqueFd fd, SegmentKind kind) {
   Segment segment(std::move(fd), memory.size_bytes, kind,
                   SharingStrategy::kFileDescriptor);
   if (memory.is_hugetlb) segment.pages_ = SegmentPages::kHugetlb;
+  segment.id_ = {.device = memory.device, .inode = memory.inode};
   return segment;
 }
 
@@ -227,6 +235,7 @@ absl::StatusOr<Segment> Segment::Open(absl::string_view name,
   Segment segment(std::move(fd), memory->size_bytes, kind,
                   SharingStrategy::kFileSystem);
   segment.name_.assign(name.data(), name.size());
+  segment.id_ = {.device = memory->device, .inode = memory->inode};
   return segment;
 }
 
@@ -258,6 +267,16 @@ absl::StatusOr<WritableMapping> Segment::MapWritable(
   return WritableMapping::Map(fd(), size_bytes_, what, Aligned(options));
 }
 
+absl::StatusOr<Segment::Id> Segment::Identify() {
+  const std::string what = Describe();
+  TENON_RETURN_IF_ERROR(CheckNotForked(fork_count_, what));
+  if (id_) return *id_;
+  struct stat file;
+  if (fstat(fd(), &file) != 0) return PosixError(errno, "fstat", what);
+  id_ = {.device = file.st_dev, .inode = file.st_ino};
+  return *id_;
+}
+
 absl::Status Segment::CloseFd() {
   const std::string what = Describe();
   TENON_RETURN_IF_ERROR(CheckNotForked(fork_count_, what));
@@ -274,19 +293,19 @@ absl::Status Segment::CloseFd() {
         " has no name any more, and its memory could never be mapped again; "
         "close the descriptor before Unlink(), or destroy the segment"));
   }
-  TENON_ASSIGN_OR_RETURN(closed_file_, Identify(fd(), what));
+  TENON_RETURN_IF_ERROR(Identify().status());  // For Reopen().
   fd_.Reset();
   return absl::OkStatus();
 }
 
 absl::StatusOr<Segment> Segment::Reopen() const {
   TENON_ASSIGN_OR_RETURN(Segment again, Open(name_, kind_));
-  TENON_ASSIGN_OR_RETURN(const auto file, Identify(again.fd(), Describe()));
-  if (file != closed_file_ || again.size_bytes() != size_bytes_) {
+  if (again.id_ != id_ || again.size_bytes() != size_bytes_) {
     return absl::FailedPreconditionError(absl::StrCat(
-        "mapping ", Describe(), ": the name now refers to file ", file.first,
-        ":", file.second, " of ", again.size_bytes(), " bytes; expected file ",
-        closed_file_.first, ":", closed_file_.second, " of ", size_bytes_,
+        "mapping ", Describe(), ": the name now refers to file ",
+        again.id_->device, ":", again.id_->inode, " of ", again.size_bytes(),
+        " bytes; expected file ", id_->device, ":", id_->inode, " of ",
+        size_bytes_,
         " bytes; map it before another process replaces or truncates it"));
   }
   again.pages_ = pages_;

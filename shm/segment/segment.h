@@ -20,16 +20,16 @@
 #ifndef TENON_SHM_SEGMENT_SEGMENT_H_
 #define TENON_SHM_SEGMENT_SEGMENT_H_
 
+#include <compare>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
-#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "tenon/shm/base/fork_count.h"
 #include "tenon/shm/base/unique_fd.h"
 #include "tenon/shm/pages/mapping.h"
 #include "tenon/shm/segment/segment_options.h"
@@ -64,6 +64,13 @@ class Segment {
  public:
   struct OwnerWritten;
 
+  // Which kernel object a segment is: st_dev and st_ino.
+  struct Id {
+    uint64_t device = 0;
+    uint64_t inode = 0;
+    friend auto operator<=>(const Id&, const Id&) = default;
+  };
+
   // Creates a zeroed segment with its pages reserved (which blocks), so that
   // running out of memory is an error here and not SIGBUS at some later write.
   // Errors: kInvalidArgument for size 0, a size over 2^63-1 or a bad prefix;
@@ -79,10 +86,14 @@ class Segment {
   // Creates a segment with a copy of `contents`, without mapping it: less than
   // half the work of mapping and copying, for data that is written once. If it
   // is of kind kOwnerWritten, no process can ever write it.
-  // Errors: as above; kInvalidArgument if `contents` cannot be read.
+  // Errors: as above; kInvalidArgument if `contents` cannot be read
+  // (with pages of the hugetlb pool that ends the process instead).
   static absl::StatusOr<Segment> CreateFilled(
       std::span<const std::byte> contents, SegmentKind kind,
       const SegmentOptions& options = {});
+  // The same with a mapping through which this process writes later.
+  static absl::StatusOr<OwnerWritten> CreateOwnerWritten(
+      std::span<const std::byte> contents, const SegmentOptions& options = {});
 
   // Takes over a memfd received from another process, after checking that it is
   // memory (tmpfs, or for kOwnerWritten hugetlbfs with all its pages), not
@@ -113,6 +124,10 @@ class Segment {
   // is -1 after CloseFd().
   int fd() const { return fd_.get(); }
   const std::string& name() const { return name_; }
+
+  // The kernel's identity of the segment. At most one system call, the first
+  // time. Errors: kFailedPrecondition in a forked child; fstat()'s.
+  absl::StatusOr<Id> Identify();
 
   // Maps the whole segment, aligned if pages() are kTransparentHuge.
   // Errors: kResourceExhausted naming the limit; prefaulting's (mapping.h);
@@ -145,6 +160,8 @@ class Segment {
   static absl::StatusOr<Segment> Create(size_t size_bytes, SegmentKind kind,
                                         const SegmentOptions& options,
                                         std::span<const std::byte> contents);
+  static absl::StatusOr<OwnerWritten> MapByOwner(Segment segment,
+                                                 const SegmentOptions& options);
   bool is_closed() const { return !fd_.valid() && !name_.empty(); }
   absl::StatusOr<Segment> Reopen() const;
   MapOptions Aligned(MapOptions options) const;
@@ -159,9 +176,8 @@ class Segment {
   std::string name_;
   bool owns_name_ = false;
   bool unlinked_ = false;  // By this object.
-  // The identity of the file that CloseFd() closed: st_dev and st_ino.
-  std::pair<uint64_t, uint64_t> closed_file_;
-  uint64_t fork_count_ = ForkCount();
+  std::optional<Id> id_;   // Once known.
+  uint64_t fork_count_;
 };
 
 // The segment to pass to peers, and the only mapping that will ever write it.

@@ -38,9 +38,9 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-constexpr auto kFailedPrecondition = absl::StatusCode::kFailedPrecondition;
-constexpr auto kInvalidArgument = absl::StatusCode::kInvalidArgument;
-constexpr auto kPermissionDenied = absl::StatusCode::kPermissionDenied;
+using absl::StatusCode::kFailedPrecondition;
+using absl::StatusCode::kInvalidArgument;
+using absl::StatusCode::kPermissionDenied;
 
 constexpr int kFixed = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 

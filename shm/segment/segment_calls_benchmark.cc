@@ -58,9 +58,9 @@ absl::Status MapRaw(int fd, size_t size_bytes, int protection) {
   return munmap(data, size_bytes) == 0 ? absl::OkStatus() : Fail("munmap");
 }
 
+// Sets the size, too.
 absl::Status ReserveRaw(int fd, size_t size_bytes) {
   const auto size = static_cast<off_t>(size_bytes);
-  if (ftruncate(fd, size) != 0) return Fail("ftruncate");
   return fallocate(fd, 0, 0, size) == 0 ? absl::OkStatus() : Fail("fallocate");
 }
 

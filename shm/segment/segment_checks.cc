@@ -110,7 +110,9 @@ absl::StatusOr<CheckedMemory> CheckPages(int fd, const struct stat& file,
   if (file.st_size <= 0) {
     return absl::InvalidArgumentError(absl::StrCat(what, " has 0 bytes"));
   }
-  CheckedMemory memory = {.size_bytes = static_cast<size_t>(file.st_size)};
+  CheckedMemory memory = {.size_bytes = static_cast<size_t>(file.st_size),
+                          .device = file.st_dev,
+                          .inode = file.st_ino};
   // Blocks of one page: that is tmpfs.
   if (file.st_blksize == sysconf(_SC_PAGESIZE)) return memory;
   TENON_ASSIGN_OR_RETURN(const uint64_t type, FileSystemType(fd, what));

@@ -16,6 +16,7 @@
 #define TENON_SHM_SEGMENT_SEGMENT_CHECKS_H_
 
 #include <cstddef>
+#include <cstdint>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -33,6 +34,8 @@ absl::Status CheckSeals(int fd, int seals, absl::string_view what);
 struct CheckedMemory {
   size_t size_bytes = 0;  // Not 0.
   bool is_hugetlb = false;
+  uint64_t device = 0;  // st_dev and st_ino.
+  uint64_t inode = 0;
 };
 
 // Size and pages of `fd`, a file in memory. On hugetlbfs, where touching a

@@ -33,13 +33,13 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-constexpr auto kInvalidArgument = absl::StatusCode::kInvalidArgument;
-constexpr auto kFailedPrecondition = absl::StatusCode::kFailedPrecondition;
-constexpr auto kPermissionDenied = absl::StatusCode::kPermissionDenied;
+using absl::StatusCode::kFailedPrecondition;
+using absl::StatusCode::kInvalidArgument;
+using absl::StatusCode::kPermissionDenied;
 constexpr int kAllSeals = F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW |
                           F_SEAL_WRITE | F_SEAL_FUTURE_WRITE;
 
-UniqueFd MakeMemfd(off_t size, unsigned flags = MFD_ALLOW_SEALING) {
+UniqueFd MakeMemfdOf(off_t size, unsigned flags = MFD_ALLOW_SEALING) {
   UniqueFd fd(memfd_create("segment_checks_test", MFD_CLOEXEC | flags));
   if (fd.valid()) {
     EXPECT_EQ(ftruncate(fd.get(), size), 0);
@@ -58,7 +58,7 @@ UniqueFd MakeDiskFile() {
 }
 
 TEST(CheckNamedMemoryTest, TakesMemoryOfThisUserAlone) {
-  const UniqueFd fd = MakeMemfd(4097);
+  const UniqueFd fd = MakeMemfdOf(4097);
   ASSERT_EQ(fchmod(fd.get(), 0600), 0);
   TENON_ASSERT_OK_AND_ASSIGN(const CheckedMemory memory,
                              CheckNamedMemory(fd.get(), "x"));
@@ -67,7 +67,7 @@ TEST(CheckNamedMemoryTest, TakesMemoryOfThisUserAlone) {
 }
 
 TEST(CheckNamedMemoryTest, NothingIsNoSize) {
-  const UniqueFd fd = MakeMemfd(0);
+  const UniqueFd fd = MakeMemfdOf(0);
   ASSERT_EQ(fchmod(fd.get(), 0600), 0);
   EXPECT_THAT(CheckNamedMemory(fd.get(), "x"),
               StatusIs(kInvalidArgument, "x has 0 bytes"));
@@ -113,7 +113,7 @@ TEST(CheckNamedMemoryTest, NamesTheFileSystemOfOtherFiles) {
 }
 
 TEST(CheckSealsTest, WantsAllOfThem) {
-  const UniqueFd fd = MakeMemfd(4096);
+  const UniqueFd fd = MakeMemfdOf(4096);
   EXPECT_THAT(CheckSeals(fd.get(), 0, "x"), IsOk());
   EXPECT_THAT(CheckSeals(fd.get(), F_SEAL_SHRINK, "x"),
               StatusIs(kFailedPrecondition));
@@ -124,7 +124,7 @@ TEST(CheckSealsTest, WantsAllOfThem) {
 }
 
 TEST(CheckSealsTest, NamesThoseThatAreMissingAndNoOthers) {
-  const UniqueFd fd = MakeMemfd(4096);
+  const UniqueFd fd = MakeMemfdOf(4096);
   ASSERT_EQ(fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_SEAL), 0);
   EXPECT_THAT(
       CheckSeals(fd.get(), kAllSeals, "segment 'x'"),
@@ -191,18 +191,18 @@ absl::StatusOr<size_t> CheckedSize(int fd, absl::string_view what) {
 
 TEST(CheckMemoryTest, TmpfsIsNotHugetlb) {
   TENON_ASSERT_OK_AND_ASSIGN(const CheckedMemory memory,
-                             CheckMemory(MakeMemfd(1).get(), "x"));
+                             CheckMemory(MakeMemfdOf(1).get(), "x"));
   EXPECT_FALSE(memory.is_hugetlb);
 }
 
 TEST(CheckMemoryTest, SizeIsTheRealOne) {
-  EXPECT_THAT(CheckedSize(MakeMemfd(1).get(), "x"), IsOkAndHolds(1u));
-  EXPECT_THAT(CheckedSize(MakeMemfd(off_t{1} << 40).get(), "x"),
+  EXPECT_THAT(CheckedSize(MakeMemfdOf(1).get(), "x"), IsOkAndHolds(1u));
+  EXPECT_THAT(CheckedSize(MakeMemfdOf(off_t{1} << 40).get(), "x"),
               IsOkAndHolds(size_t{1} << 40));
 }
 
 TEST(CheckMemoryTest, NothingIsNoSize) {
-  EXPECT_THAT(CheckedSize(MakeMemfd(0).get(), "x"),
+  EXPECT_THAT(CheckedSize(MakeMemfdOf(0).get(), "x"),
               StatusIs(kInvalidArgument, "x has 0 bytes"));
   EXPECT_THAT(CheckedSize(-1, "x"), StatusIs(kInvalidArgument));
 }
@@ -210,7 +210,7 @@ TEST(CheckMemoryTest, NothingIsNoSize) {
 TEST(CheckMemoryTest, HugePagesMustBeThere) {
   const off_t size = 2 << 20;
   const UniqueFd fd =
-      MakeMemfd(size, MFD_ALLOW_SEALING | MFD_HUGETLB | MFD_HUGE_2MB);
+      MakeMemfdOf(size, MFD_ALLOW_SEALING | MFD_HUGETLB | MFD_HUGE_2MB);
   if (!fd.valid()) GTEST_SKIP() << "no huge pages of 2 MiB here";
   EXPECT_THAT(CheckedSize(fd.get(), "x"),
               StatusIs(kInvalidArgument, HasSubstr("only 0 of them")));
@@ -224,7 +224,7 @@ TEST(CheckMemoryTest, HugePagesMustBeThere) {
 }
 
 TEST(CheckNamedMemoryTest, WantsExactlyTheModeOfAFinishedSegment) {
-  const UniqueFd fd = MakeMemfd(1);
+  const UniqueFd fd = MakeMemfdOf(1);
   ASSERT_EQ(fchmod(fd.get(), 0600), 0);
   EXPECT_THAT(CheckNamedMemory(fd.get(), "x"), IsOk());
   for (mode_t mode : {0400, 0000, 0640, 0644, 0604, 0620, 0700, 0666, 04600}) {
@@ -236,7 +236,7 @@ TEST(CheckNamedMemoryTest, WantsExactlyTheModeOfAFinishedSegment) {
 }
 
 TEST(CheckNamedMemoryTest, ShowsOwnerAndMode) {
-  const UniqueFd fd = MakeMemfd(1);
+  const UniqueFd fd = MakeMemfdOf(1);
   ASSERT_EQ(fchmod(fd.get(), 0644), 0);
   EXPECT_THAT(CheckNamedMemory(fd.get(), "x"),
               StatusIs(kPermissionDenied,
@@ -246,7 +246,7 @@ TEST(CheckNamedMemoryTest, ShowsOwnerAndMode) {
 
 TEST(CheckNamedMemoryTest, AnotherUsersIsRefused) {
   if (!CanBecomeAnotherUser()) GTEST_SKIP() << kNoOtherUser;
-  const UniqueFd fd = MakeMemfd(1);
+  const UniqueFd fd = MakeMemfdOf(1);
   ASSERT_EQ(fchmod(fd.get(), 0600), 0);
   ASSERT_EQ(fchown(fd.get(), kNobody, kNobody), 0);
   EXPECT_THAT(

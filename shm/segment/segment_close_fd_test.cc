@@ -30,7 +30,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 constexpr size_t kSize = 10000;
-constexpr auto kFailedPrecondition = absl::StatusCode::kFailedPrecondition;
+using absl::StatusCode::kFailedPrecondition;
 
 class SegmentCloseFdTest : public testing::Test {
  protected:

@@ -26,8 +26,8 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-constexpr auto kInvalidArgument = absl::StatusCode::kInvalidArgument;
-constexpr auto kResourceExhausted = absl::StatusCode::kResourceExhausted;
+using absl::StatusCode::kInvalidArgument;
+using absl::StatusCode::kResourceExhausted;
 
 TEST_P(SegmentTest, SizesThatCannotBeAreRefused) {
   EXPECT_THAT(Create(0), StatusIs(kInvalidArgument, HasSubstr("0 bytes")));

@@ -45,22 +45,26 @@ std::string What(absl::string_view place, absl::string_view name,
                       " bytes");
 }
 
-// Sets the size and the NUMA node before any page is allocated.
-absl::Status Prepare(int fd, const FilePlan& plan, absl::string_view what) {
-  TENON_RETURN_IF_ERROR(SetFileSize(fd, plan.size_bytes, what));
-  TENON_CRASH_POINT("segment.sized");
+// Sets the NUMA node before any page is allocated.
+absl::Status Bind(int fd, const FilePlan& plan, absl::string_view what) {
   if (!plan.numa_node.has_value()) return absl::OkStatus();
   return BindToNode(fd, plan.size_bytes, *plan.numa_node, what);
 }
 
+// The call that allocates the pages sets the size as well.
+absl::Status AllocateSmall(int fd, const FilePlan& plan,
+                           absl::string_view what) {
+  const bool filled = !plan.contents.empty();
+  TENON_RETURN_IF_ERROR(CheckFileSizeLimit(
+      plan.size_bytes, filled ? "pwrite" : "fallocate", what));
+  TENON_RETURN_IF_ERROR(Bind(fd, plan, what));
+  return filled ? WritePages(fd, plan.contents, what)
+                : ReservePages(fd, 0, plan.size_bytes, what);
+}
+
 absl::StatusOr<SegmentPages> Allocate(int fd, const FilePlan& plan,
                                       absl::string_view what) {
-  TENON_RETURN_IF_ERROR(Prepare(fd, plan, what));
-  if (plan.contents.empty()) {
-    TENON_RETURN_IF_ERROR(ReservePages(fd, 0, plan.size_bytes, what));
-  } else {
-    TENON_RETURN_IF_ERROR(WritePages(fd, plan.contents, what));
-  }
+  TENON_RETURN_IF_ERROR(AllocateSmall(fd, plan, what));
   if (plan.huge_pages == HugePages::kNo) return SegmentPages::kSmall;
   TENON_CRASH_POINT("segment.reserved_small");
   const absl::Status joined = CollapsePages(fd, plan.size_bytes, what);
@@ -84,7 +88,8 @@ absl::StatusOr<UniqueFd> CreateHugetlbMemfd(const FilePlan& plan,
       What("a memfd of huge pages", label, plan.size_bytes);
   TENON_ASSIGN_OR_RETURN(UniqueFd fd,
                          OpenMemfd(label, MFD_HUGETLB | MFD_HUGE_2MB, what));
-  TENON_RETURN_IF_ERROR(Prepare(fd.get(), plan, what));
+  TENON_RETURN_IF_ERROR(SetFileSize(fd.get(), plan.size_bytes, what));
+  TENON_RETURN_IF_ERROR(Bind(fd.get(), plan, what));
   TENON_RETURN_IF_ERROR(ReserveHugetlbPages(fd.get(), plan.size_bytes, what));
   TENON_RETURN_IF_ERROR(FillHugetlb(fd.get(), plan, what));
   return fd;

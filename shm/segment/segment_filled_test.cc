@@ -7,6 +7,8 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/types.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -114,6 +116,42 @@ TEST_P(SegmentFilledTest, MayBeWrittenAsItsKindSays) {
   TENON_ASSERT_OK_AND_ASSIGN(const ReadOnlyMapping reader,
                              segment.MapReadOnly());
   EXPECT_EQ(reader.data()[4999], std::byte{5});
+}
+
+TEST_P(SegmentFilledTest, MayBeWrittenLaterByItsOwnerAlone) {
+  if (kind() != SegmentKind::kOwnerWritten) GTEST_SKIP() << "of one kind only";
+  const std::vector<std::byte> contents = Counting(2 * kMiB + 1);
+  for (const bool prefault : {false, true}) {
+    TENON_ASSERT_OK_AND_ASSIGN(
+        const Segment::OwnerWritten owned,
+        Segment::CreateOwnerWritten(contents, {.strategy = strategy(),
+                                               .name_prefix = prefix_,
+                                               .prefault = prefault}));
+    TENON_ASSERT_OK_AND_ASSIGN(const Segment received, Receive(owned.segment));
+    TENON_ASSERT_OK_AND_ASSIGN(const ReadOnlyMapping mapping,
+                               received.MapReadOnly());
+    ASSERT_EQ(mapping.size_bytes(), contents.size());
+    EXPECT_TRUE(std::equal(contents.begin(), contents.end(), mapping.data()));
+    owned.mapping.data()[4096] = std::byte{252};
+    EXPECT_EQ(mapping.data()[4096], std::byte{252});
+    EXPECT_THAT(received.MapWritable(),
+                StatusIs(absl::StatusCode::kFailedPrecondition));
+    if (has_name()) continue;  // Cannot be sealed.
+    EXPECT_EQ(pwrite(received.fd(), "B", 1, 0), -1);
+    EXPECT_EQ(errno, EPERM);
+    EXPECT_EQ(ftruncate(received.fd(), 1), -1);
+  }
+  EXPECT_THAT(Segment::CreateOwnerWritten(std::span<const std::byte>()),
+              StatusIs(absl::StatusCode::kInvalidArgument));
+}
+
+// No later touch can run out of memory.
+TEST_P(SegmentFilledTest, ItsPagesAreThere) {
+  TENON_ASSERT_OK_AND_ASSIGN(const Segment segment, Create(Counting(kMiB + 1)));
+  struct stat file;
+  ASSERT_EQ(fstat(segment.fd(), &file), 0);
+  EXPECT_EQ(file.st_size, static_cast<off_t>(kMiB + 1));
+  EXPECT_GE(file.st_blocks * 512, file.st_size);
 }
 
 TEST_P(SegmentFilledTest, CannotChangeItsSize) {

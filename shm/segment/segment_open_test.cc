@@ -31,9 +31,9 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr auto kFailedPrecondition = absl::StatusCode::kFailedPrecondition;
-constexpr auto kInvalidArgument = absl::StatusCode::kInvalidArgument;
-constexpr auto kPermissionDenied = absl::StatusCode::kPermissionDenied;
+using absl::StatusCode::kFailedPrecondition;
+using absl::StatusCode::kInvalidArgument;
+using absl::StatusCode::kPermissionDenied;
 
 // A file with a name in /dev/shm that is not a segment of Tenon.
 class OpenTest : public testing::Test {

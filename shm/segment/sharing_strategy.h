@@ -11,6 +11,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "tenon/shm/base/cplusplus_20.h"
 
 namespace tenon {
 

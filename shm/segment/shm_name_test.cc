@@ -26,7 +26,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::MatchesRegex;
 
-constexpr auto kInvalidArgument = absl::StatusCode::kInvalidArgument;
+using absl::StatusCode::kInvalidArgument;
 
 const std::string kNul("a\0z", 3);
 const std::string kBad[] = {"",    ".",    "..",   ".hidden", "a/b", "/a",

@@ -23,6 +23,7 @@
 #include <type_traits>
 
 #include "dlpack/dlpack.h"
+#include "tenon/shm/base/cplusplus_20.h"
 
 namespace tenon {
 

@@ -62,6 +62,8 @@ absl::StatusOr<std::shared_ptr<void>> AllocatePages(size_t size_bytes) {
 
 }  // namespace
 
+Storage::Storage() : fork_count_(ForkCount()) {}
+
 absl::StatusOr<std::shared_ptr<Storage>> Storage::CreatePrivate(
     size_t size_bytes, MemoryInit init) {
   std::shared_ptr<Storage> storage(new Storage);
@@ -77,40 +79,46 @@ absl::StatusOr<std::shared_ptr<Storage>> Storage::CreatePrivate(
 
 absl::StatusOr<std::shared_ptr<Storage>> Storage::CreateShared(
     size_t size_bytes, SegmentKind kind, const SegmentOptions& options) {
-  std::shared_ptr<Storage> storage(new Storage);
   if (size_bytes == 0) {
+    std::shared_ptr<Storage> storage(new Storage);
     storage->place_ = Place::kShared;
     storage->kind_ = kind;
     storage->strategy_ = options.strategy.value_or(GetSharingStrategy());
     return storage;
   }
   if (kind == SegmentKind::kOwnerWritten) {
-    TENON_ASSIGN_OR_RETURN(Segment::OwnerWritten owned,
-                           Segment::CreateOwnerWritten(size_bytes, options));
-    TENON_RETURN_IF_ERROR(
-        storage->Attach(std::move(owned.segment), std::move(owned.mapping)));
-    return storage;
+    return OfOwner(Segment::CreateOwnerWritten(size_bytes, options));
   }
-  TENON_ASSIGN_OR_RETURN(Segment segment,
-                         Segment::CreateSharedWritable(size_bytes, options));
-  TENON_ASSIGN_OR_RETURN(WritableMapping mapping,
-                         segment.MapWritable({.prefault = options.prefault}));
+  return MapNew(Segment::CreateSharedWritable(size_bytes, options), options);
+}
+
+absl::StatusOr<std::shared_ptr<Storage>> Storage::CreateSharedFrom(
+    std::span<const std::byte> contents, SegmentKind kind,
+    const SegmentOptions& options) {
+  if (contents.empty()) return CreateShared(0, kind, options);
+  if (kind == SegmentKind::kOwnerWritten) {
+    return OfOwner(Segment::CreateOwnerWritten(contents, options));
+  }
+  return MapNew(Segment::CreateFilled(contents, kind, options), options);
+}
+
+absl::StatusOr<std::shared_ptr<Storage>> Storage::OfOwner(
+    absl::StatusOr<Segment::OwnerWritten> owned) {
+  if (!owned.ok()) return std::move(owned).status();
+  std::shared_ptr<Storage> storage(new Storage);
   TENON_RETURN_IF_ERROR(
-      storage->Attach(std::move(segment), std::move(mapping)));
+      storage->Attach(std::move(owned->segment), std::move(owned->mapping)));
   return storage;
 }
 
-absl::StatusOr<std::shared_ptr<Storage>> Storage::CreateFilled(
-    std::span<const std::byte> contents, const SegmentOptions& options) {
-  constexpr SegmentKind kKind = SegmentKind::kSharedWritable;
-  if (contents.empty()) return CreateShared(0, kKind, options);
-  std::shared_ptr<Storage> storage(new Storage);
-  TENON_ASSIGN_OR_RETURN(Segment segment,
-                         Segment::CreateFilled(contents, kKind, options));
+absl::StatusOr<std::shared_ptr<Storage>> Storage::MapNew(
+    absl::StatusOr<Segment> segment, const SegmentOptions& options) {
+  if (!segment.ok()) return std::move(segment).status();
   TENON_ASSIGN_OR_RETURN(WritableMapping mapping,
-                         segment.MapWritable({.prefault = options.prefault}));
+                         segment->MapWritable({.prefault = options.prefault}));
+  std::shared_ptr<Storage> storage(new Storage);
   TENON_RETURN_IF_ERROR(
-      storage->Attach(std::move(segment), std::move(mapping)));
+      storage->Attach(*std::move(segment), std::move(mapping)));
   return storage;
 }
 
@@ -155,7 +163,7 @@ absl::StatusOr<Storage::Id> Storage::Identify(int fd, absl::string_view what) {
 
 template <typename Mapping>
 absl::Status Storage::Attach(Segment segment, Mapping mapping) {
-  TENON_ASSIGN_OR_RETURN(id_, Identify(segment.fd(), "a tensor's segment"));
+  TENON_ASSIGN_OR_RETURN(id_, segment.Identify());
   // The name suffices to share it.
   if (segment.strategy() == SharingStrategy::kFileSystem) {
     TENON_RETURN_IF_ERROR(segment.CloseFd());
@@ -206,8 +214,10 @@ absl::Status Storage::MoveToSegment(const SegmentOptions& options) {
         "the tensor's memory cannot be moved: it is lent to another library ",
         pins_.load(), " times"));
   }
-  TENON_ASSIGN_OR_RETURN(std::shared_ptr<Storage> moved,
-                         CreateFilled({data_, size_bytes_}, options));
+  TENON_ASSIGN_OR_RETURN(
+      std::shared_ptr<Storage> moved,
+      CreateSharedFrom({data_, size_bytes_}, SegmentKind::kSharedWritable,
+                       options));
   place_ = moved->place_;
   data_ = moved->data_;
   memory_ = std::move(moved->memory_);

@@ -15,7 +15,6 @@
 #define TENON_SHM_TENSOR_STORAGE_H_
 
 #include <atomic>
-#include <compare>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -28,7 +27,6 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "tenon/shm/base/fork_count.h"
 #include "tenon/shm/segment/segment.h"
 #include "tenon/shm/segment/sharing_strategy.h"
 
@@ -54,12 +52,7 @@ enum class MemoryInit {
 // Failure: a failed call leaves the storage as it was.
 class Storage {
  public:
-  // Which kernel object a segment is: st_dev and st_ino.
-  struct Id {
-    uint64_t device = 0;
-    uint64_t inode = 0;
-    friend auto operator<=>(const Id&, const Id&) = default;
-  };
+  using Id = Segment::Id;
 
   // Memory of this process only, aligned to 64 bytes or more. Large storages
   // occupy memory only where they are touched.
@@ -72,6 +65,13 @@ class Storage {
   // Errors: those of Segment::Create...().
   static absl::StatusOr<std::shared_ptr<Storage>> CreateShared(
       size_t size_bytes, SegmentKind kind, const SegmentOptions& options = {});
+  // The same with a copy of `contents`, which is written before it is mapped:
+  // no page is zeroed first, and none faults meanwhile.
+  // Errors: also kInvalidArgument if `contents` cannot be read (with pages of
+  // the hugetlb pool that ends the process instead).
+  static absl::StatusOr<std::shared_ptr<Storage>> CreateSharedFrom(
+      std::span<const std::byte> contents, SegmentKind kind,
+      const SegmentOptions& options = {});
 
   // Maps a segment: writable if it is of kind kSharedWritable, else read-only.
   // The storage takes over a name that the segment owns.
@@ -164,10 +164,12 @@ class Storage {
  private:
   enum class Place { kPrivate, kShared, kPooled, kLent };
 
-  Storage() = default;
-  // A new shared-writable segment with a copy of `contents`.
-  static absl::StatusOr<std::shared_ptr<Storage>> CreateFilled(
-      std::span<const std::byte> contents, const SegmentOptions& options);
+  Storage();
+  // Of a segment that has just been created.
+  static absl::StatusOr<std::shared_ptr<Storage>> OfOwner(
+      absl::StatusOr<Segment::OwnerWritten> owned);
+  static absl::StatusOr<std::shared_ptr<Storage>> MapNew(
+      absl::StatusOr<Segment> segment, const SegmentOptions& options);
   void PlaceInPool(const Pooled& pooled, const Lease* lease);
   absl::Status CheckAccessible() const;
   template <typename Mapping>
@@ -188,7 +190,7 @@ class Storage {
   std::optional<Segment> segment_;
 
   std::atomic<int> pins_ = 0;
-  uint64_t fork_count_ = ForkCount();
+  uint64_t fork_count_;
 };
 
 }  // namespace tenon

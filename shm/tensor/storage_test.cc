@@ -4,6 +4,7 @@
 #include "tenon/shm/tensor/storage.h"
 
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 
 #include <algorithm>
@@ -15,6 +16,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -175,6 +177,42 @@ TEST_P(SharedStorageTest, LeavesNothingBehind) {
   EXPECT_THAT(ListShmNames(prefix_), IsOkAndHolds(IsEmpty()));
 }
 
+TEST_P(SharedStorageTest, OfBytesIsLikeOneThatIsFilledLater) {
+  const size_t fds = CountOpenFds();
+  {
+    const std::vector<std::byte> bytes(kSize, std::byte{6});
+    const auto storage =
+        Storage::CreateSharedFrom(bytes, GetParam().kind, Options());
+    ASSERT_THAT(storage, IsOk());
+    EXPECT_TRUE((*storage)->is_shared());
+    EXPECT_TRUE((*storage)->writable());
+    EXPECT_EQ((*storage)->kind(), GetParam().kind);
+    EXPECT_EQ((*storage)->strategy(), GetParam().strategy);
+    EXPECT_EQ((*storage)->size_bytes(), kSize);
+    EXPECT_NE((*storage)->id(), std::nullopt);
+    EXPECT_TRUE(AreAll(**storage, std::byte{6}));
+    std::memset((*storage)->Write().value(), 5, kSize);
+    EXPECT_TRUE(AreAll(**storage, std::byte{5}));
+    EXPECT_EQ(bytes[0], std::byte{6});
+  }
+  EXPECT_EQ(CountOpenFds(), fds);
+  EXPECT_THAT(ListShmNames(prefix_), IsOkAndHolds(IsEmpty()));
+}
+
+TEST_P(SharedStorageTest, BytesThatCannotBeReadAreAnError) {
+  void* data =
+      mmap(nullptr, kSize, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(data, MAP_FAILED);
+  const size_t fds = CountOpenFds();
+  EXPECT_THAT(
+      Storage::CreateSharedFrom({static_cast<const std::byte*>(data), kSize},
+                                GetParam().kind, Options()),
+      StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("[EFAULT]")));
+  EXPECT_EQ(CountOpenFds(), fds);
+  EXPECT_THAT(ListShmNames(prefix_), IsOkAndHolds(IsEmpty()));
+  munmap(data, kSize);
+}
+
 TEST_P(SharedStorageTest, WithoutBytesThereIsNoSegment) {
   const size_t fds = CountOpenFds();
   const auto storage = Storage::CreateShared(0, GetParam().kind, Options());
@@ -182,6 +220,10 @@ TEST_P(SharedStorageTest, WithoutBytesThereIsNoSegment) {
   EXPECT_TRUE((*storage)->is_shared());
   EXPECT_EQ((*storage)->strategy(), GetParam().strategy);
   EXPECT_EQ((*storage)->id(), std::nullopt);
+  const auto from = Storage::CreateSharedFrom({}, GetParam().kind, Options());
+  ASSERT_THAT(from, IsOk());
+  EXPECT_TRUE((*from)->is_shared());
+  EXPECT_EQ((*from)->kind(), GetParam().kind);
   EXPECT_EQ(CountOpenFds(), fds);
 }
 

@@ -8,8 +8,8 @@
 #include <cstdint>
 #include <cstring>
 
-#include "absl/base/internal/raw_logging.h"
 #include "absl/types/span.h"
+#include "tenon/shm/base/check.h"
 #include "tenon/shm/tensor/tensor_spec.h"
 
 namespace tenon {
@@ -106,9 +106,9 @@ void CopyBlock(absl::Span<const Dimension> dimensions, size_t size,
 }  // namespace
 
 void StridedCopy(const ElementsTo& to, const ElementsFrom& from) {
-  ABSL_RAW_CHECK(to.spec.shape() == from.spec.shape() &&
-                     to.spec.element_bytes() == from.spec.element_bytes(),
-                 "StridedCopy() of tensors of different shape or dtype");
+  TENON_CHECK(to.spec.shape() == from.spec.shape() &&
+                  to.spec.element_bytes() == from.spec.element_bytes(),
+              "StridedCopy() of tensors of different shape or dtype");
   if (to.spec.elements() == 0) return;
   const Plan plan = PlanFor(to.spec, from.spec);
   CopyBlock(absl::MakeConstSpan(plan.dimensions.data(), plan.rank),

@@ -19,7 +19,7 @@
 namespace tenon {
 namespace {
 
-using Numbers = std::vector<int64_t>;
+using Extents = std::vector<int64_t>;
 using Bytes = std::vector<std::byte>;
 
 Bytes RandomBytes(size_t size, std::mt19937_64& random) {
@@ -30,9 +30,9 @@ Bytes RandomBytes(size_t size, std::mt19937_64& random) {
 
 // Calls `visit` with every index, in row-major order.
 void ForEachIndex(const TensorSpec& spec,
-                  const std::function<void(const Numbers&)>& visit) {
+                  const std::function<void(const Extents&)>& visit) {
   if (spec.elements() == 0) return;
-  Numbers index(spec.rank(), 0);
+  Extents index(spec.rank(), 0);
   for (;;) {
     visit(index);
     int i = spec.rank();
@@ -45,7 +45,7 @@ void ForEachIndex(const TensorSpec& spec,
 // By the definition: element by element.
 void PlainCopy(const TensorSpec& to, std::byte* to_bytes,
                const TensorSpec& from, const std::byte* from_bytes) {
-  ForEachIndex(to, [&](const Numbers& index) {
+  ForEachIndex(to, [&](const Extents& index) {
     std::memcpy(to_bytes + to.ByteOffsetOf(index).value(),
                 from_bytes + from.ByteOffsetOf(index).value(),
                 to.element_bytes());
@@ -53,12 +53,12 @@ void PlainCopy(const TensorSpec& to, std::byte* to_bytes,
 }
 
 // Random strides: often dense in some dimensions, sometimes 0 or negative.
-TensorSpec RandomSpec(DLDataType dtype, const Numbers& shape,
+TensorSpec RandomSpec(DLDataType dtype, const Extents& shape,
                       std::mt19937_64& random) {
-  Numbers order(shape.size());
+  Extents order(shape.size());
   for (size_t i = 0; i < order.size(); ++i) order[i] = static_cast<int64_t>(i);
   if (random() % 2 == 0) std::shuffle(order.begin(), order.end(), random);
-  Numbers strides(shape.size());
+  Extents strides(shape.size());
   int64_t stride = 1;
   for (size_t i = order.size(); i-- > 0;) {
     const auto at = static_cast<size_t>(order[i]);
@@ -78,7 +78,7 @@ TEST(StridedCopyTest, IsWhatTheDefinitionSays) {
     static constexpr uint8_t kBits[] = {8, 16, 24, 32, 64, 128};
     const DLDataType dtype = {kDLUInt, kBits[random() % 6],
                               static_cast<uint16_t>(1 + random() % 3)};
-    Numbers shape(random() % 5);
+    Extents shape(random() % 5);
     for (int64_t& extent : shape) {
       extent = static_cast<int64_t>(random() % 16 == 0 ? 0 : 1 + random() % 4);
     }

@@ -11,12 +11,12 @@
 #include <utility>
 #include <vector>
 
-#include "absl/base/internal/raw_logging.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
 #include "dlpack/dlpack.h"
+#include "tenon/shm/base/check.h"
 #include "tenon/shm/base/status_macros.h"
 #include "tenon/shm/segment/segment.h"
 #include "tenon/shm/tensor/dtype.h"
@@ -67,9 +67,26 @@ absl::StatusOr<Tensor> Tensor::CreateShared(
   return Tensor(spec, std::move(storage));
 }
 
+absl::StatusOr<Tensor> Tensor::CreateSharedFrom(
+    DLDataType dtype, absl::Span<const int64_t> shape,
+    absl::Span<const std::byte> bytes, const SharedTensorOptions& options) {
+  TENON_ASSIGN_OR_RETURN(const TensorSpec spec,
+                         TensorSpec::Contiguous(dtype, shape));
+  if (bytes.size() != static_cast<size_t>(spec.bytes())) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "Tensor::CreateSharedFrom(): ", bytes.size(), " bytes for tensor ",
+        spec.ToString(), "; want ", spec.bytes()));
+  }
+  TENON_ASSIGN_OR_RETURN(
+      std::shared_ptr<Storage> storage,
+      Storage::CreateSharedFrom({bytes.data(), bytes.size()}, options.kind,
+                                options.segment));
+  return Tensor(spec, std::move(storage));
+}
+
 absl::StatusOr<Tensor> Tensor::FromSpec(TensorSpec spec,
                                         std::shared_ptr<Storage> storage) {
-  ABSL_RAW_CHECK(storage != nullptr, "Tensor::FromSpec() without a storage");
+  TENON_CHECK(storage != nullptr, "Tensor::FromSpec() without a storage");
   TENON_RETURN_IF_ERROR(spec.CheckFits(storage->size_bytes()));
   return Tensor(spec, std::move(storage));
 }

@@ -13,6 +13,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -60,8 +61,6 @@ absl::Status ShareRaw(const std::byte* data, size_t size_bytes) {
   const UniqueFd fd(memfd_create("benchmark", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   const auto size = static_cast<off_t>(size_bytes);
   const auto failed = [] { return PosixError(errno, "limit", "benchmark"); };
-  if (ftruncate(fd.get(), size) != 0) return failed();
-  if (fallocate(fd.get(), 0, 0, size) != 0) return failed();
   if (pwrite(fd.get(), data, size_bytes, 0) != size) return failed();
   if (fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) !=
       0) {
@@ -92,13 +91,55 @@ void BM_TensorShare(benchmark::State& state) {
   });
 }
 
+// The bytes are there already; the limit is the same system calls.
+void BM_TensorFromBytes(benchmark::State& state) {
+  const std::vector<std::byte> bytes(static_cast<size_t>(state.range(0)),
+                                     std::byte{1});
+  MeasureVersus(
+      state,
+      [&] {
+        return Tensor::CreateSharedFrom(
+                   kDtypeOf<uint8_t>, {state.range(0)}, bytes,
+                   {.segment = {.strategy = SharingStrategy::kFileDescriptor}})
+            .status();
+      },
+      [&] { return ShareRaw(bytes.data(), bytes.size()); });
+}
+
+// The same; the limit is to create it of zeros and to copy.
+void BM_TensorFromBytesOrByCopy(benchmark::State& state) {
+  const std::vector<std::byte> bytes(static_cast<size_t>(state.range(0)),
+                                     std::byte{1});
+  const SharedTensorOptions options = {
+      .segment = {.strategy = SharingStrategy::kFileDescriptor}};
+  MeasureVersus(
+      state,
+      [&] {
+        return Tensor::CreateSharedFrom(kDtypeOf<uint8_t>, {state.range(0)},
+                                        bytes, options)
+            .status();
+      },
+      [&]() -> absl::Status {
+        TENON_ASSIGN_OR_RETURN(
+            const Tensor tensor,
+            Tensor::CreateShared(kDtypeOf<uint8_t>, {state.range(0)}, options));
+        TENON_ASSIGN_OR_RETURN(const auto to, tensor.data<std::byte>());
+        std::memcpy(to.data(), bytes.data(), bytes.size());
+        return absl::OkStatus();
+      });
+}
+
 void Sizes(benchmark::internal::Benchmark* benchmark) {
-  for (int64_t bytes : {1 << 20, 4 << 20, 16 << 20}) benchmark->Arg(bytes);
+  for (int64_t bytes : {4 << 10, 1 << 20, 4 << 20, 16 << 20}) {
+    benchmark->Arg(bytes);
+  }
   benchmark->ArgName("bytes")->UseManualTime();
 }
 
 BENCHMARK(BM_TensorCopy)->Apply(Sizes);
 BENCHMARK(BM_TensorShare)->Apply(Sizes);
+BENCHMARK(BM_TensorFromBytes)->Apply(Sizes);
+BENCHMARK(BM_TensorFromBytesOrByCopy)->Apply(Sizes);
 
 }  // namespace
 }  // namespace tenon

@@ -33,6 +33,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "dlpack/dlpack.h"
+#include "tenon/shm/base/cplusplus_20.h"
 
 namespace tenon {
 

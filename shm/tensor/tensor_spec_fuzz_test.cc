@@ -21,10 +21,10 @@
 #include <optional>
 #include <vector>
 
-#include "absl/base/internal/raw_logging.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "dlpack/dlpack.h"
+#include "tenon/shm/base/check.h"
 #include "tenon/shm/tensor/tensor_spec.h"
 
 #ifndef TENON_FUZZ
@@ -135,17 +135,16 @@ bool PlainFits(const Input& in, uint64_t storage_bytes) {
 
 // Calls all functions that must be safe on any bytes.
 void UseAccessors(const TensorSpec& spec) {
-  ABSL_RAW_CHECK(spec.rank() >= 0 && spec.rank() <= 8, "no such rank");
-  ABSL_RAW_CHECK(spec.shape().size() == static_cast<size_t>(spec.rank()) &&
-                     spec.strides().size() == spec.shape().size(),
-                 "shape and strides are not of the rank");
-  ABSL_RAW_CHECK(!spec.ToString().empty(), "no text");
-  ABSL_RAW_CHECK(spec.element_bytes() >= 0, "elements of negative size");
-  ABSL_RAW_CHECK(
-      spec.bytes() ==
-          static_cast<int64_t>(static_cast<uint64_t>(spec.elements()) *
-                               static_cast<uint64_t>(spec.element_bytes())),
-      "bytes and elements disagree");
+  TENON_CHECK(spec.rank() >= 0 && spec.rank() <= 8, "no such rank");
+  TENON_CHECK(spec.shape().size() == static_cast<size_t>(spec.rank()) &&
+                  spec.strides().size() == spec.shape().size(),
+              "shape and strides are not of the rank");
+  TENON_CHECK(!spec.ToString().empty(), "no text");
+  TENON_CHECK(spec.element_bytes() >= 0, "elements of negative size");
+  TENON_CHECK(spec.bytes() == static_cast<int64_t>(
+                                  static_cast<uint64_t>(spec.elements()) *
+                                  static_cast<uint64_t>(spec.element_bytes())),
+              "bytes and elements disagree");
   spec.is_contiguous();
   spec.byte_range();
 }
@@ -158,11 +157,11 @@ void CheckElement(const TensorSpec& spec, const Input& in, const Index& index) {
     at += Wide{index[i]} * in.spec.strides[i];
   }
   const absl::StatusOr<uint64_t> offset = spec.ByteOffsetOf(index);
-  ABSL_RAW_CHECK(offset.ok(), "an element is not there");
-  ABSL_RAW_CHECK(Wide{*offset} == in.spec.byte_offset + at * ElementBytes(in),
-                 "an element lies elsewhere");
+  TENON_CHECK(offset.ok(), "an element is not there");
+  TENON_CHECK(Wide{*offset} == in.spec.byte_offset + at * ElementBytes(in),
+              "an element lies elsewhere");
   const TensorSpec::ByteRange range = spec.byte_range();
-  ABSL_RAW_CHECK(
+  TENON_CHECK(
       range.first <= *offset && *offset + spec.element_bytes() <= range.end,
       "an element lies outside of its tensor's bytes");
 }
@@ -211,15 +210,15 @@ absl::StatusOr<TensorSpec> RandomView(const TensorSpec& spec, Random& random) {
 void CheckView(const TensorSpec& spec, const TensorSpec& view,
                uint64_t storage_bytes) {
   UseAccessors(view);
-  ABSL_RAW_CHECK(view.CheckFits(storage_bytes).ok(),
-                 "a view of what fits does not fit");
+  TENON_CHECK(view.CheckFits(storage_bytes).ok(),
+              "a view of what fits does not fit");
   const TensorSpec::ByteRange inner = view.byte_range();
   const TensorSpec::ByteRange outer = spec.byte_range();
-  ABSL_RAW_CHECK(view.elements() == 0 ||
-                     (inner.first >= outer.first && inner.end <= outer.end),
-                 "a view leaves the bytes of its tensor");
-  ABSL_RAW_CHECK(view.elements() <= spec.elements(),
-                 "a view has more elements than its tensor");
+  TENON_CHECK(view.elements() == 0 ||
+                  (inner.first >= outer.first && inner.end <= outer.end),
+              "a view leaves the bytes of its tensor");
+  TENON_CHECK(view.elements() <= spec.elements(),
+              "a view has more elements than its tensor");
 }
 
 // Views of views, as long as there are any.
@@ -239,9 +238,9 @@ void FuzzOne(const Input& in) {
   Random random(in.seed);
   UseAccessors(spec);
   const absl::Status fits = spec.CheckFits(in.storage_bytes);
-  ABSL_RAW_CHECK(fits.ok() == PlainFits(in, in.storage_bytes),
-                 "a spec that fits was refused, or the other way round");
-  ABSL_RAW_CHECK(
+  TENON_CHECK(fits.ok() == PlainFits(in, in.storage_bytes),
+              "a spec that fits was refused, or the other way round");
+  TENON_CHECK(
       fits.ok() || (absl::IsInvalidArgument(fits) && !fits.message().empty()),
       "an error is not kInvalidArgument, or says nothing");
   if (fits.ok()) CheckElements(spec, in, random);
@@ -249,8 +248,8 @@ void FuzzOne(const Input& in) {
     return CheckViews(spec, fits.ok() ? in.storage_bytes : kAnySize, random);
   }
   for (int n = 0; n < 4; ++n) {
-    ABSL_RAW_CHECK(absl::IsInvalidArgument(RandomView(spec, random).status()),
-                   "there is a view of what is inconsistent");
+    TENON_CHECK(absl::IsInvalidArgument(RandomView(spec, random).status()),
+                "there is a view of what is inconsistent");
   }
 }
 

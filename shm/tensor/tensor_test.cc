@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <memory>
 #include <numeric>
+#include <span>
 #include <string>
 #include <thread>
 #include <utility>
@@ -377,6 +378,44 @@ TEST_P(TensorShareTest, AllViewsAreSharedAndStillOneMemory) {
   EXPECT_EQ(tensor.storage()->strategy(), GetParam());
   ASSERT_THAT(tensor.Share(), IsOk());
   EXPECT_EQ(tensor.storage()->strategy(), GetParam());
+}
+
+TEST_P(TensorShareTest, CreatedFromBytes) {
+  const std::vector<int32_t> values = {1, 2, 3, 4, 5, 6};
+  const auto bytes = std::as_bytes(std::span(values));
+  for (const SegmentKind kind :
+       {SegmentKind::kSharedWritable, SegmentKind::kOwnerWritten}) {
+    TENON_ASSERT_OK_AND_ASSIGN(
+        const Tensor tensor,
+        Tensor::CreateSharedFrom(kInt, {2, 3}, bytes,
+                                 {.kind = kind, .segment = Options()}));
+    EXPECT_TRUE(tensor.is_shared());
+    EXPECT_TRUE(tensor.writable());
+    EXPECT_EQ(tensor.storage()->kind(), kind);
+    EXPECT_EQ(tensor.storage()->strategy(), GetParam());
+    EXPECT_THAT(Elements(tensor), ElementsAre(1, 2, 3, 4, 5, 6));
+    EXPECT_THAT(Elements(tensor.Select(1, 0).value()), ElementsAre(1, 4));
+    ASSERT_THAT(tensor.Fill(7), IsOk());
+    EXPECT_THAT(Elements(tensor), Each(7));
+    EXPECT_EQ(values[0], 1);
+  }
+}
+
+TEST_P(TensorShareTest, CreatedFromAsManyBytesAsTheShapeSays) {
+  const std::vector<std::byte> bytes(24);
+  const SharedTensorOptions options = {.segment = Options()};
+  EXPECT_THAT(
+      Tensor::CreateSharedFrom(kInt, {2, 4}, bytes, options),
+      StatusIs(absl::StatusCode::kInvalidArgument,
+               HasSubstr("Tensor::CreateSharedFrom(): 24 bytes for tensor")));
+  EXPECT_THAT(
+      Tensor::CreateSharedFrom(kInt, {2, 2}, bytes, options),
+      StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("want 16")));
+  EXPECT_THAT(Tensor::CreateSharedFrom(kInt, {-1}, {}, options),
+              StatusIs(absl::StatusCode::kInvalidArgument));
+  TENON_ASSERT_OK_AND_ASSIGN(
+      const Tensor empty, Tensor::CreateSharedFrom(kInt, {0, 4}, {}, options));
+  EXPECT_TRUE(empty.is_shared());
 }
 
 INSTANTIATE_TEST_SUITE_P(Strategies, TensorShareTest,

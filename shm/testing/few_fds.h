@@ -3,10 +3,15 @@
 
 // FewFds: for tests of code that runs out of descriptors.
 //
+//   absl::Status status;
 //   {
 //     const FewFds few(2);
-//     EXPECT_THAT(Open(path), StatusIs(absl::StatusCode::kResourceExhausted));
+//     status = Open(path);
 //   }
+//   EXPECT_THAT(status, StatusIs(absl::StatusCode::kResourceExhausted));
+//
+// Expectations follow at the end of its scope: UBSan needs descriptors to check
+// the types of matchers.
 
 #ifndef TENON_SHM_TESTING_FEW_FDS_H_
 #define TENON_SHM_TESTING_FEW_FDS_H_

@@ -18,13 +18,13 @@
 #include <string>
 #include <utility>
 
-#include "absl/base/internal/raw_logging.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/time/time.h"
 #include "gtest/gtest.h"
+#include "tenon/shm/base/check.h"
 #include "tenon/shm/base/deadline.h"
 #include "tenon/shm/base/pid_fd.h"
 #include "tenon/shm/base/posix_error.h"
@@ -65,11 +65,11 @@ void StartWatchdog(absl::Duration time) {
   event.sigev_notify = SIGEV_SIGNAL;
   event.sigev_signo = SIGKILL;
   timer_t timer;
-  ABSL_RAW_CHECK(timer_create(CLOCK_MONOTONIC, &event, &timer) == 0,
-                 "timer_create");
+  TENON_CHECK(timer_create(CLOCK_MONOTONIC, &event, &timer) == 0,
+              "timer_create");
   itimerspec when = {};
   when.it_value = absl::ToTimespec(time);
-  ABSL_RAW_CHECK(timer_settime(timer, 0, &when, nullptr) == 0, "timer_settime");
+  TENON_CHECK(timer_settime(timer, 0, &when, nullptr) == 0, "timer_settime");
 }
 
 // noexcept: an exception of `body` must not reach the forked copy of the test.

@@ -15,7 +15,7 @@
 #include <new>
 #include <type_traits>
 
-#include "absl/base/internal/raw_logging.h"
+#include "tenon/shm/base/check.h"
 
 namespace tenon {
 
@@ -32,7 +32,7 @@ class SharedObject {
   SharedObject() {
     void* memory = mmap(nullptr, sizeof(T), PROT_READ | PROT_WRITE,
                         MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    ABSL_RAW_CHECK(memory != MAP_FAILED, "no memory for a SharedObject");
+    TENON_CHECK(memory != MAP_FAILED, "no memory for a SharedObject");
     object_.reset(new (memory) T);
   }
 

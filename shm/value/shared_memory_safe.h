@@ -30,6 +30,8 @@
 #include <type_traits>
 #include <utility>
 
+#include "tenon/shm/base/cplusplus_20.h"
+
 namespace tenon {
 
 // Specialise for trivially copyable types whose fields cannot be inspected:

@@ -25,13 +25,13 @@ namespace {
 
 enum class Color : uint8_t { kRed, kBlue };
 struct Empty {};
-struct Point {
+struct PlainPoint {
   double x;
   double y;
 };
 struct Nested {
-  Point points[3];
-  std::array<Point, 2> more;
+  PlainPoint points[3];
+  std::array<PlainPoint, 2> more;
   Color color;
   bool good;
   char name[200];
@@ -42,7 +42,7 @@ struct Counters {
 };
 struct WithDefaults {
   int a = 3;
-  Point p = {.x = 1, .y = 2};
+  PlainPoint p = {.x = 1, .y = 2};
 };
 struct WithBits {
   uint32_t low : 3;
@@ -72,7 +72,7 @@ struct FunctionPointer {
   void (*function)();
 };
 struct MemberPointer {
-  int Point::*member;
+  int PlainPoint::*member;
 };
 struct Reference {
   int& reference;
@@ -136,7 +136,7 @@ static_assert(SharedMemorySafe<std::complex<float>>);
 static_assert(SharedMemorySafe<std::atomic<int>>);
 static_assert(SharedMemorySafe<std::array<int, 100>>);
 static_assert(SharedMemorySafe<Empty>);
-static_assert(SharedMemorySafe<Point>);
+static_assert(SharedMemorySafe<PlainPoint>);
 static_assert(SharedMemorySafe<Nested>);
 static_assert(SharedMemorySafe<Counters>);
 static_assert(SharedMemorySafe<WithDefaults>);
@@ -152,7 +152,7 @@ static_assert(!SharedMemorySafe<volatile int>);
 static_assert(!SharedMemorySafe<void>);
 static_assert(!SharedMemorySafe<std::nullptr_t>);
 static_assert(!SharedMemorySafe<void()>);
-static_assert(!SharedMemorySafe<int Point::*>);
+static_assert(!SharedMemorySafe<int PlainPoint::*>);
 static_assert(!SharedMemorySafe<std::atomic<int*>>);
 static_assert(!SharedMemorySafe<std::atomic<Sixteen>>);
 static_assert(!SharedMemorySafe<WithLock>);
@@ -183,7 +183,7 @@ static_assert(!SharedMemorySafe<std::pair<int, int>>);
 
 TEST(SharedMemorySafeTest, IsCheckedWhenItIsCompiled) {
   // A failed requirement removes a template, and is not an error.
-  EXPECT_TRUE((requires { requires SharedMemorySafe<Point>; }));
+  EXPECT_TRUE((requires { requires SharedMemorySafe<PlainPoint>; }));
   EXPECT_FALSE((requires { requires SharedMemorySafe<PointerLast>; }));
 }
 

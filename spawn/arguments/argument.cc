@@ -3,13 +3,9 @@
 
 #include "tenon/spawn/arguments/argument.h"
 
-#include <cxxabi.h>
 #include <errno.h>
 #include <fcntl.h>
 
-#include <cstdlib>
-#include <iterator>
-#include <memory>
 #include <string>
 #include <typeinfo>
 #include <utility>
@@ -20,6 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "tenon/ipc/tensor_codec/tensor_copies.h"
 #include "tenon/shm/base/deadline.h"
+#include "tenon/shm/base/demangle.h"
 #include "tenon/shm/base/posix_error.h"
 #include "tenon/shm/base/status_macros.h"
 #include "tenon/shm/base/unique_fd.h"
@@ -27,6 +24,11 @@
 #include "tenon/spawn/arguments/argument_arena.h"
 
 namespace tenon::spawn {
+
+PackedTensors::PackedTensors() = default;
+PackedTensors::~PackedTensors() = default;
+PackedTensors::PackedTensors(PackedTensors&&) noexcept = default;
+PackedTensors& PackedTensors::operator=(PackedTensors&&) noexcept = default;
 
 absl::Status ArgumentWriter::PutFd(int fd) {
   UniqueFd copy(fcntl(fd, F_DUPFD_CLOEXEC, 0));
@@ -42,18 +44,22 @@ absl::Status ArgumentWriter::PutFd(int fd) {
   return absl::OkStatus();
 }
 
+void ArgumentWriter::PutPooled(Tensor tensor) {
+  tensors_.list.emplace_back(std::move(tensor));
+}
+
 absl::Status ArgumentWriter::CopyPrivate() {
   std::vector<Tensor> tensors;
-  for (const Tensor& tensor : tensors_) {
-    if (!tensor.is_shared()) tensors.push_back(tensor);
+  for (const absl::StatusOr<Tensor>& tensor : tensors_.list) {
+    if (!tensor->is_shared()) tensors.push_back(*tensor);
   }
   if (tensors.empty()) return absl::OkStatus();
   TENON_ASSIGN_OR_RETURN(const auto arena, ArgumentArena());
   TENON_ASSIGN_OR_RETURN(tensors,
                          CopyIntoArena(*arena, tensors, Deadline::Passed()));
   auto next = tensors.begin();
-  for (Tensor& tensor : tensors_) {
-    if (!tensor.is_shared()) tensor = std::move(*next++);
+  for (absl::StatusOr<Tensor>& tensor : tensors_.list) {
+    if (!tensor->is_shared()) tensor = std::move(*next++);
   }
   return absl::OkStatus();
 }
@@ -63,8 +69,7 @@ absl::StatusOr<PackedArguments> ArgumentWriter::Finish() && {
   return PackedArguments{.bytes = std::move(bytes_).bytes(),
                          .fds = std::move(fds_),
                          .exclusive = std::move(exclusive_),
-                         .tensors = {std::make_move_iterator(tensors_.begin()),
-                                     std::make_move_iterator(tensors_.end())}};
+                         .tensors = std::move(tensors_)};
 }
 
 absl::StatusOr<UniqueFd> ArgumentReader::TakeFd() {
@@ -76,17 +81,18 @@ absl::StatusOr<UniqueFd> ArgumentReader::TakeFd() {
 }
 
 absl::StatusOr<Tensor> ArgumentReader::TakePooled() {
-  if (next_tensor_ == tensors_.size()) {
+  if (next_tensor_ == tensors_.list.size()) {
     return absl::DataLossError(absl::StrCat(
-        "arguments have only ", tensors_.size(), " tensors in blocks"));
+        "arguments have only ", tensors_.list.size(), " tensors in blocks"));
   }
-  return std::move(tensors_[next_tensor_++]);
+  return std::move(tensors_.list[next_tensor_++]);
 }
 
 absl::Status ArgumentReader::Finish() const {
-  if (next_tensor_ != tensors_.size()) {
-    return absl::DataLossError(absl::StrCat(
-        tensors_.size() - next_tensor_, " surplus tensors in the arguments"));
+  if (next_tensor_ != tensors_.list.size()) {
+    return absl::DataLossError(
+        absl::StrCat(tensors_.list.size() - next_tensor_,
+                     " surplus tensors in the arguments"));
   }
   if (next_fd_ != fds_.size()) {
     return absl::DataLossError(absl::StrCat(
@@ -96,10 +102,7 @@ absl::Status ArgumentReader::Finish() const {
 }
 
 std::string ReadableTypeName(const std::type_info& type) {
-  int error = 0;
-  const std::unique_ptr<char, void (*)(void*)> name(
-      abi::__cxa_demangle(type.name(), nullptr, nullptr, &error), std::free);
-  return error == 0 ? name.get() : type.name();
+  return Demangle(type.name());
 }
 
 }  // namespace tenon::spawn

@@ -42,9 +42,24 @@
 #include "absl/strings/string_view.h"
 #include "tenon/ipc/channel/archive.h"
 #include "tenon/shm/base/unique_fd.h"
-#include "tenon/shm/tensor/tensor.h"
+
+namespace tenon {
+class Tensor;
+}  // namespace tenon
 
 namespace tenon::spawn {
+
+// Tensors in blocks of arenas. The sender holds them until the receiver has
+// claimed them (tensor_parcel.h). On receipt: claimed, or the error of the
+// claim. Code that uses the list includes tensor.h.
+struct PackedTensors {
+  PackedTensors();
+  ~PackedTensors();
+  PackedTensors(PackedTensors&&) noexcept;
+  PackedTensors& operator=(PackedTensors&&) noexcept;
+
+  std::vector<absl::StatusOr<Tensor>> list;
+};
 
 // Bytes, descriptors and tensors, ready to be sent, or received.
 struct PackedArguments {
@@ -52,10 +67,7 @@ struct PackedArguments {
   std::vector<UniqueFd> fds;
   // What in it is exclusive to one process; empty if nothing is.
   std::string exclusive;
-  // Tensors in blocks of arenas. The sender holds them until the receiver has
-  // claimed them (tensor_parcel.h). On receipt: claimed, or the error of the
-  // claim.
-  std::vector<absl::StatusOr<Tensor>> tensors;
+  PackedTensors tensors;
 };
 
 // Ownership: owns duplicates of the descriptors put into it, and shares
@@ -76,7 +88,7 @@ class ArgumentWriter {
   // A tensor in a block of an arena, which is held until the receiver has
   // claimed it or can no longer claim it; or a tensor in private memory, which
   // Finish() copies into such a block.
-  void PutPooled(Tensor tensor) { tensors_.emplace_back(std::move(tensor)); }
+  void PutPooled(Tensor tensor);
 
   // Marks the arguments as exclusive: `what` cannot be given to several
   // processes.
@@ -94,7 +106,7 @@ class ArgumentWriter {
   ArchiveWriter bytes_;
   std::vector<UniqueFd> fds_;
   std::string exclusive_;
-  std::vector<Tensor> tensors_;
+  PackedTensors tensors_;
 };
 
 // Ownership: owns the descriptors and tensors that have not been taken; the
@@ -105,7 +117,7 @@ class ArgumentWriter {
 class ArgumentReader {
  public:
   ArgumentReader(absl::string_view bytes, std::vector<UniqueFd> fds,
-                 std::vector<absl::StatusOr<Tensor>> tensors = {})
+                 PackedTensors tensors = {})
       : bytes_(bytes), fds_(std::move(fds)), tensors_(std::move(tensors)) {}
 
   // Errors: kDataLoss if the bytes are too short.
@@ -142,7 +154,7 @@ class ArgumentReader {
   ArchiveReader bytes_;
   std::vector<UniqueFd> fds_;
   size_t next_fd_ = 0;
-  std::vector<absl::StatusOr<Tensor>> tensors_;
+  PackedTensors tensors_;
   size_t next_tensor_ = 0;
   std::map<std::type_index, std::shared_ptr<void>> shared_;
 };
@@ -157,6 +169,21 @@ concept Argument = requires(const T& value, ArgumentWriter& to,
   { ArgumentTraits<T>::Name() } -> std::convertible_to<std::string>;
   { ArgumentTraits<T>::Pack(value, to) } -> std::same_as<absl::Status>;
   { ArgumentTraits<T>::Unpack(from) } -> std::same_as<absl::StatusOr<T>>;
+};
+
+// Does not compile, and says why, for a type that cannot be passed.
+template <typename T>
+struct RequireArgument {
+  static_assert(
+      Argument<T>,
+      "a value of this type cannot be sent to another process: it has no "
+      "ArgumentTraits<T>. Include, from tenon/spawn/arguments/, "
+      "plain_arguments.h for numbers, enums, strings and containers of types "
+      "with traits; shm_arguments.h for Segment, Tensor, Value, Array; "
+      "ipc_arguments.h for Channel and locks; queue_arguments.h for queues and "
+      "pipes. For a type of your own, specialize ArgumentTraits: argument.h "
+      "has an example. Pointers cannot be sent");
+  static constexpr bool kIsChecked = true;
 };
 
 // Whether the sender must move it: std::move(). To require this, set `static

@@ -4,19 +4,21 @@
 #include "tenon/spawn/arguments/argument_arena.h"
 
 #include <memory>
-#include <mutex>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
 #include "tenon/shm/arena/arena.h"
 #include "tenon/shm/base/per_process.h"
 #include "tenon/shm/base/status_macros.h"
+#include "tenon/shm/base/thread_mutex.h"
 
 namespace tenon::spawn {
 namespace {
 
 struct OfAProcess {
-  std::mutex mutex;
-  std::shared_ptr<Arena> arena;  // Null until it is wanted.
+  ThreadMutex mutex;
+  // Null until it is wanted.
+  std::shared_ptr<Arena> arena ABSL_GUARDED_BY(mutex);
 };
 
 constinit PerProcess<OfAProcess> of_process;
@@ -25,7 +27,7 @@ constinit PerProcess<OfAProcess> of_process;
 
 absl::StatusOr<std::shared_ptr<Arena>> ArgumentArena() {
   OfAProcess& here = of_process.Get();
-  const std::lock_guard<std::mutex> lock(here.mutex);
+  const ThreadLock lock(&here.mutex);
   if (here.arena == nullptr) {
     TENON_ASSIGN_OR_RETURN(here.arena, Arena::Create({.name = "arguments"}));
   }

@@ -10,7 +10,11 @@
 #include <memory>
 
 #include "absl/status/statusor.h"
-#include "tenon/shm/arena/arena.h"
+#include "tenon/shm/base/cplusplus_20.h"
+
+namespace tenon {
+class Arena;
+}  // namespace tenon
 
 namespace tenon::spawn {
 

@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <limits>
 #include <map>
 #include <optional>
@@ -154,6 +155,43 @@ TEST(ArgumentTest, ShortenedOrLengthenedBytesAreRefused) {
   one.emplace_back(dup(STDERR_FILENO));
   EXPECT_THAT(UnpackCall<T>(packed->bytes, std::move(one)),
               StatusIs(absl::StatusCode::kDataLoss, HasSubstr("surplus")));
+}
+
+// A call of (int) with a parcel as a peer may send it.
+std::string CallWithParcel(uint32_t count, const std::string& parcel) {
+  const uint64_t size = parcel.size();
+  std::string head(sizeof(count) + sizeof(size), '\0');
+  std::memcpy(head.data(), &count, sizeof(count));
+  std::memcpy(head.data() + sizeof(count), &size, sizeof(size));
+  std::string bytes = PackCall<int>(1)->bytes;
+  return bytes.replace(sizeof(uint32_t), head.size(), head + parcel);
+}
+
+std::vector<UniqueFd> OneFd() {
+  std::vector<UniqueFd> one;
+  one.emplace_back(dup(STDERR_FILENO));
+  return one;
+}
+
+TEST(ArgumentTest, AParcelThatDoesNotFitItsDescriptorsIsRefused) {
+  EXPECT_THAT(UnpackCall<int>(CallWithParcel(0, ""), {}), IsOk());
+  EXPECT_THAT(UnpackCall<int>(CallWithParcel(1, ""), OneFd()),
+              StatusIs(absl::StatusCode::kDataLoss,
+                       HasSubstr("1 descriptors for a parcel of 0 bytes")));
+  EXPECT_THAT(UnpackCall<int>(CallWithParcel(0, "parcel"), {}),
+              StatusIs(absl::StatusCode::kDataLoss,
+                       HasSubstr("0 descriptors for a parcel of 6 bytes")));
+  EXPECT_THAT(UnpackCall<int>(CallWithParcel(2, "parcel"), OneFd()),
+              StatusIs(absl::StatusCode::kDataLoss,
+                       HasSubstr("1 descriptors; want at least 2")));
+  EXPECT_THAT(UnpackCall<int>(CallWithParcel(1, "parcel"), OneFd()),
+              StatusIs(absl::StatusCode::kDataLoss));
+}
+
+TEST(ArgumentTest, TheSignatureIsComparedBeforeTensorsAreClaimed) {
+  EXPECT_THAT(UnpackCall<double>(CallWithParcel(2, "parcel"), OneFd()),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("takes (double), got (int)")));
 }
 
 TEST(ArgumentTest, CountOfElementsWithoutBytesIsNotTrusted) {

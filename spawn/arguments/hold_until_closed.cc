@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "tenon/ipc/tensor_queue/tensor_reaper.h"
@@ -23,6 +24,7 @@
 #include "tenon/shm/base/per_process.h"
 #include "tenon/shm/base/posix_error.h"
 #include "tenon/shm/base/status_macros.h"
+#include "tenon/shm/base/thread_mutex.h"
 #include "tenon/shm/base/unique_fd.h"
 #include "tenon/shm/tensor/tensor.h"
 
@@ -39,7 +41,7 @@ class Keeper final : public TensorReaper {
       Enlist(this);
       SetReclaimHook(ReleaseClaimed);
     });
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const ThreadLock lock(&mutex_);
     held_.push_back({std::move(other_end), std::move(tensors)});
     count_.store(held_.size(), std::memory_order_relaxed);
   }
@@ -47,8 +49,8 @@ class Keeper final : public TensorReaper {
   bool ReapIfIdle() override {
     if (count_.load(std::memory_order_relaxed) == 0) return false;
     std::vector<Held> gone;  // Released without the lock.
-    const std::unique_lock<std::mutex> lock(mutex_, std::try_to_lock);
-    if (!lock.owns_lock()) return true;
+    if (!mutex_.TryLock()) return true;
+    const ThreadLock lock(&mutex_, std::adopt_lock);
     std::vector<pollfd> fds = Polled();
     if (PollUntil(fds.data(), fds.size(), Deadline::Passed()).value_or(0) > 0) {
       TakeOut(fds, gone);
@@ -58,7 +60,7 @@ class Keeper final : public TensorReaper {
 
   // Descriptors to poll, to be woken when tensors can be released.
   std::vector<pollfd> ToPoll() {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const ThreadLock lock(&mutex_);
     return Polled();
   }
 
@@ -68,7 +70,7 @@ class Keeper final : public TensorReaper {
     std::vector<Tensor> tensors;
   };
 
-  std::vector<pollfd> Polled() const {
+  std::vector<pollfd> Polled() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     std::vector<pollfd> fds;
     fds.reserve(held_.size() + 1);
     for (const Held& held : held_) {
@@ -78,7 +80,8 @@ class Keeper final : public TensorReaper {
     return fds;
   }
 
-  void TakeOut(const std::vector<pollfd>& fds, std::vector<Held>& gone) {
+  void TakeOut(const std::vector<pollfd>& fds, std::vector<Held>& gone)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     std::vector<Held> left;
     for (size_t i = 0; i < held_.size(); ++i) {
       const bool closed = (fds[i].revents & (POLLHUP | POLLERR)) != 0;
@@ -89,8 +92,8 @@ class Keeper final : public TensorReaper {
   }
 
   std::once_flag enlisted_;
-  std::mutex mutex_;
-  std::vector<Held> held_;
+  ThreadMutex mutex_;
+  std::vector<Held> held_ ABSL_GUARDED_BY(mutex_);
   std::atomic<size_t> count_ = 0;
 };
 

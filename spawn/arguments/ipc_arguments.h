@@ -11,18 +11,21 @@
 #define TENON_SPAWN_ARGUMENTS_IPC_ARGUMENTS_H_
 
 #include <string>
-#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "tenon/ipc/channel/channel.h"
-#include "tenon/ipc/sync/barrier.h"
-#include "tenon/ipc/sync/condition.h"
-#include "tenon/ipc/sync/event.h"
-#include "tenon/ipc/sync/mutex.h"
-#include "tenon/ipc/sync/semaphore.h"
-#include "tenon/shm/base/unique_fd.h"
 #include "tenon/spawn/arguments/argument.h"
+
+// A file that sends one of them includes its header.
+namespace tenon {
+class Barrier;
+class BoundedSemaphore;
+class Channel;
+class Condition;
+class Event;
+class Mutex;
+class Semaphore;
+}  // namespace tenon
 
 namespace tenon::spawn {
 
@@ -32,15 +35,8 @@ template <>
 struct ArgumentTraits<Channel> {
   static constexpr bool kGivenAway = true;
   static std::string Name() { return "tenon::Channel"; }
-  static absl::Status Pack(const Channel& channel, ArgumentWriter& to) {
-    to.SetExclusive("a Channel");
-    return to.PutFd(channel.fd());
-  }
-  static absl::StatusOr<Channel> Unpack(ArgumentReader& from) {
-    absl::StatusOr<UniqueFd> fd = from.TakeFd();
-    if (!fd.ok()) return fd.status();
-    return Channel::Adopt(*std::move(fd));
-  }
+  static absl::Status Pack(const Channel& channel, ArgumentWriter& to);
+  static absl::StatusOr<Channel> Unpack(ArgumentReader& from);
 };
 
 template <>

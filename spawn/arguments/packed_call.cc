@@ -23,6 +23,40 @@
 #include "tenon/spawn/arguments/tensor_parcel.h"
 
 namespace tenon::spawn {
+namespace {
+
+constexpr uint32_t kCallMagic = 0x6c6c6163;  // "call"
+
+// Of a call without a parcel.
+constexpr size_t kParcelHead = 2 * sizeof(uint32_t) + sizeof(uint64_t);
+
+// Claims the tensors of a parcel, and takes its descriptors, the last `count`.
+// An empty parcel has none.
+absl::StatusOr<PackedTensors> ClaimParcel(absl::string_view parcel,
+                                          uint32_t count,
+                                          std::vector<UniqueFd>& fds) {
+  if (parcel.empty() != (count == 0)) {
+    return absl::DataLossError(absl::StrCat("arguments: ", count,
+                                            " descriptors for a parcel of ",
+                                            parcel.size(), " bytes"));
+  }
+  if (count > fds.size()) {
+    return absl::DataLossError(absl::StrCat("arguments: ", fds.size(),
+                                            " descriptors; want at least ",
+                                            count, " for tensors"));
+  }
+  const size_t others = fds.size() - count;
+  ArchiveReader reader(parcel);
+  TensorClaimer claimer;
+  PackedTensors tensors;
+  TENON_ASSIGN_OR_RETURN(
+      tensors.list, claimer.Claim(reader, absl::MakeSpan(fds).subspan(others)));
+  TENON_RETURN_IF_ERROR(reader.Finish());
+  fds.resize(others);
+  return tensors;
+}
+
+}  // namespace
 
 absl::Status SignatureMismatch(absl::string_view what, absl::string_view takes,
                                absl::string_view given) {
@@ -30,27 +64,18 @@ absl::Status SignatureMismatch(absl::string_view what, absl::string_view takes,
       absl::StrCat(what, " takes ", takes, ", got ", given));
 }
 
-absl::StatusOr<absl::string_view> CheckCall(absl::string_view bytes,
-                                            const std::string& signature) {
-  ArchiveReader reader(bytes);
-  const absl::StatusOr<uint32_t> magic = reader.Get<uint32_t>();
-  if (!magic.ok() || *magic != kCallMagic) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("the function takes ", signature,
-                     ", got no typed arguments (start.h)"));
-  }
-  TENON_ASSIGN_OR_RETURN(const std::string given, reader.GetString());
-  if (given != signature) {
-    return SignatureMismatch("the function", signature, given);
-  }
-  return bytes.substr(sizeof(*magic) + sizeof(uint64_t) + given.size());
+void PutCallHead(const std::string& signature, ArgumentWriter& to) {
+  to.Put(kCallMagic);
+  to.Put(uint32_t{0});
+  to.PutString("");
+  to.PutString(signature);
 }
 
 absl::StatusOr<PackedArguments> EncloseTensors(PackedArguments call) {
-  if (call.tensors.empty()) return call;
+  if (call.tensors.list.empty()) return call;
   TensorParcel parcel;
   std::vector<Tensor> held;
-  for (absl::StatusOr<Tensor>& tensor : call.tensors) {
+  for (absl::StatusOr<Tensor>& tensor : call.tensors.list) {
     TENON_RETURN_IF_ERROR(tensor.status());
     TENON_RETURN_IF_ERROR(parcel.Add(*tensor));
     held.push_back(*std::move(tensor));
@@ -67,40 +92,41 @@ absl::StatusOr<PackedArguments> EncloseTensors(PackedArguments call) {
   }
   TENON_ASSIGN_OR_RETURN(PackedArguments copied, std::move(copies).Finish());
   for (UniqueFd& fd : copied.fds) call.fds.push_back(std::move(fd));
-  ArchiveWriter bytes;
-  bytes.Put(kTensorsMagic);
-  bytes.Put(static_cast<uint32_t>(fds.size()));
-  bytes.PutString(written.bytes());
-  call.bytes.insert(0, bytes.bytes());
-  call.tensors.clear();
+  ArchiveWriter head;
+  head.Put(kCallMagic);
+  head.Put(static_cast<uint32_t>(fds.size()));
+  head.PutString(written.bytes());
+  call.bytes.replace(0, kParcelHead, head.bytes());
+  call.tensors.list.clear();
   return call;
 }
 
-absl::StatusOr<EnclosedTensors> TakeTensors(absl::string_view bytes,
-                                            std::vector<UniqueFd> fds) {
-  EnclosedTensors enclosed = {
-      .call = bytes, .fds = std::move(fds), .tensors = {}};
+absl::StatusOr<ArgumentReader> OpenCall(absl::string_view bytes,
+                                        const std::string& signature,
+                                        std::vector<UniqueFd> fds,
+                                        PackedTensors tensors) {
   ArchiveReader reader(bytes);
   const absl::StatusOr<uint32_t> magic = reader.Get<uint32_t>();
-  if (!magic.ok() || *magic != kTensorsMagic) return enclosed;
-  TENON_ASSIGN_OR_RETURN(const auto count, reader.Get<uint32_t>());
-  TENON_ASSIGN_OR_RETURN(const std::string written, reader.GetString());
-  if (count > enclosed.fds.size()) {
-    return absl::DataLossError(absl::StrCat("arguments: ", enclosed.fds.size(),
-                                            " descriptors; want at least ",
-                                            count, " for tensors"));
+  if (!magic.ok() || *magic != kCallMagic) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the function takes ", signature,
+                     ", got no typed arguments (start.h)"));
   }
-  const size_t others = enclosed.fds.size() - count;
-  ArchiveReader parcel(written);
-  TensorClaimer claimer;
-  TENON_ASSIGN_OR_RETURN(
-      enclosed.tensors,
-      claimer.Claim(parcel, absl::MakeSpan(enclosed.fds).subspan(others)));
-  TENON_RETURN_IF_ERROR(parcel.Finish());
-  enclosed.fds.resize(others);
-  enclosed.call.remove_prefix(2 * sizeof(uint32_t) + sizeof(uint64_t) +
-                              written.size());
-  return enclosed;
+  TENON_ASSIGN_OR_RETURN(const auto count, reader.Get<uint32_t>());
+  TENON_ASSIGN_OR_RETURN(const std::string parcel, reader.GetString());
+  TENON_ASSIGN_OR_RETURN(const std::string given, reader.GetString());
+  if (given != signature) {
+    return SignatureMismatch("the function", signature, given);
+  }
+  if (!parcel.empty() || count != 0) {
+    if (!tensors.list.empty()) {
+      return absl::DataLossError(
+          "arguments: tensors in the call, and tensors of its message");
+    }
+    TENON_ASSIGN_OR_RETURN(tensors, ClaimParcel(parcel, count, fds));
+  }
+  return ArgumentReader(bytes.substr(bytes.size() - reader.left()),
+                        std::move(fds), std::move(tensors));
 }
 
 }  // namespace tenon::spawn

@@ -4,19 +4,18 @@
 // A call of a function as bytes and descriptors; used by start.h, function.h
 // and the pool.
 //
-//   | magic | signature: "(std::string, std::vector<double>)" | arguments |
+//   | magic | descriptors of the parcel | parcel |
+//   | signature: "(std::string, std::vector<double>)" | arguments |
 //
 // The receiver compares the signature with its own before it reads on. Tensors
-// in blocks of arenas are sent beside the call: in a parcel for a message with
-// several calls (pool_protocol.h), or in front of the call for a start:
-//
-//   | other magic | its descriptors, the last ones | length |
-//   | parcel (tensor_parcel.h) | call |
+// in blocks of arenas are sent in a parcel (tensor_parcel.h), whose descriptors
+// are the last ones: in that of the call for a start; for a message with
+// several calls, in that of the message (pool_protocol.h). A call without
+// tensors of its own has an empty one.
 
 #ifndef TENON_SPAWN_ARGUMENTS_PACKED_CALL_H_
 #define TENON_SPAWN_ARGUMENTS_PACKED_CALL_H_
 
-#include <cstdint>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -30,14 +29,10 @@
 #include "absl/strings/string_view.h"
 #include "tenon/shm/base/status_macros.h"
 #include "tenon/shm/base/unique_fd.h"
-#include "tenon/shm/tensor/tensor.h"
 #include "tenon/spawn/arguments/argument.h"
 #include "tenon/spawn/arguments/plain_arguments.h"
 
 namespace tenon::spawn {
-
-inline constexpr uint32_t kCallMagic = 0x6c6c6163;     // "call"
-inline constexpr uint32_t kTensorsMagic = 0x736e6574;  // "tens"
 
 // The type as which an argument is sent: its own, but std::string for text.
 template <typename T>
@@ -52,31 +47,34 @@ std::string Signature() {
   return absl::StrCat("(", SequenceTraits<T...>::Names(), ")");
 }
 
+// Whether a registered function may have a parameter of this type, whose value
+// comes from another process.
+template <typename P>
+concept Parameter = !std::is_lvalue_reference_v<P> ||
+                    std::is_const_v<std::remove_reference_t<P>>;
+
 // kInvalidArgument with both signatures, for `what`.
 absl::Status SignatureMismatch(absl::string_view what, absl::string_view takes,
                                absl::string_view given);
 
-// Checks the header of a call and returns the rest of its bytes. Errors:
-// kInvalidArgument if it is not a call, or has another signature.
-absl::StatusOr<absl::string_view> CheckCall(absl::string_view bytes,
-                                            const std::string& signature);
+// Puts what precedes the arguments, with an empty parcel.
+void PutCallHead(const std::string& signature, ArgumentWriter& to);
 
 // For calls that are sent as plain bytes and descriptors, to any number of
-// processes: puts the tensors of `call`, if it has any, in front of the rest.
-// This process holds them until every process that has the descriptors has
-// claimed them. Errors: kResourceExhausted at a limit of descriptors; those of
-// Offer() of arena_tensor.h.
+// processes: puts the tensors of `call`, a result of PackCall(), into its
+// parcel. This process holds them until every process that has the descriptors
+// has claimed them. Errors: kResourceExhausted at a limit of descriptors; those
+// of Offer() of arena_tensor.h.
 absl::StatusOr<PackedArguments> EncloseTensors(PackedArguments call);
 
-// The reverse: each tensor is claimed, or the error of its claim; their sender
-// no longer holds them for this process. Errors: kDataLoss.
-struct EnclosedTensors {
-  absl::string_view call;  // Within the bytes.
-  std::vector<UniqueFd> fds;
-  std::vector<absl::StatusOr<Tensor>> tensors;
-};
-absl::StatusOr<EnclosedTensors> TakeTensors(absl::string_view bytes,
-                                            std::vector<UniqueFd> fds);
+// A reader of the arguments of a call, whose bytes must outlive it. Tensors in
+// its parcel are claimed; their sender no longer holds them for this process.
+// `tensors` are those that were sent beside it. Errors: kInvalidArgument if it
+// is not a call, or has another signature; kDataLoss.
+absl::StatusOr<ArgumentReader> OpenCall(absl::string_view bytes,
+                                        const std::string& signature,
+                                        std::vector<UniqueFd> fds,
+                                        PackedTensors tensors);
 
 // Destroys a value that was passed by std::move().
 template <typename T>
@@ -91,14 +89,13 @@ void Consume(T&& value) {
 // moved from afterwards, all others are only borrowed.
 template <typename... T, typename... A>
 absl::StatusOr<PackedArguments> PackCall(A&&... arguments) {
-  static_assert((Argument<T> && ...),
-                "an argument of this type cannot be sent: it has no "
-                "ArgumentTraits (argument.h), or their header is missing");
+  static_assert(sizeof...(T) == sizeof...(A),
+                "the call has more or fewer arguments than the function has "
+                "parameters");
   static_assert((!(IsGivenAway<T>() && std::is_lvalue_reference_v<A>)&&...),
                 "this argument must be moved: std::move() it");
   ArgumentWriter writer;
-  writer.Put(kCallMagic);
-  writer.PutString(Signature<T...>());
+  PutCallHead(Signature<T...>(), writer);
   absl::Status status =
       SequenceTraits<T...>::Pack(static_cast<const T&>(arguments)..., writer);
   (Consume(std::forward<A>(arguments)), ...);
@@ -111,29 +108,18 @@ absl::StatusOr<PackedArguments> PackCall(A&&... arguments) {
                                                   status.message()));
 }
 
-// The reverse. Errors: those of CheckCall(), and those of unpacking an
-// argument.
+// The reverse. Errors: those of OpenCall(), and those of unpacking an argument.
 template <typename... T>
-absl::StatusOr<std::tuple<T...>> UnpackCall(
-    absl::string_view bytes, std::vector<UniqueFd> fds,
-    std::vector<absl::StatusOr<Tensor>> tensors) {
-  TENON_ASSIGN_OR_RETURN(const absl::string_view arguments,
-                         CheckCall(bytes, Signature<T...>()));
-  ArgumentReader reader(arguments, std::move(fds), std::move(tensors));
+absl::StatusOr<std::tuple<T...>> UnpackCall(absl::string_view bytes,
+                                            std::vector<UniqueFd> fds,
+                                            PackedTensors tensors = {}) {
+  TENON_ASSIGN_OR_RETURN(
+      ArgumentReader reader,
+      OpenCall(bytes, Signature<T...>(), std::move(fds), std::move(tensors)));
   TENON_ASSIGN_OR_RETURN(std::tuple<T...> values,
                          SequenceTraits<T...>::Unpack(reader));
   TENON_RETURN_IF_ERROR(reader.Finish());
   return values;
-}
-
-// UnpackCall() for the result of EncloseTensors().
-template <typename... T>
-absl::StatusOr<std::tuple<T...>> UnpackCall(absl::string_view bytes,
-                                            std::vector<UniqueFd> fds) {
-  TENON_ASSIGN_OR_RETURN(EnclosedTensors enclosed,
-                         TakeTensors(bytes, std::move(fds)));
-  return UnpackCall<T...>(enclosed.call, std::move(enclosed.fds),
-                          std::move(enclosed.tensors));
 }
 
 }  // namespace tenon::spawn

@@ -183,6 +183,8 @@ struct ArgumentTraits<std::map<K, V>> {
 // Values packed one after the other, without a name or a count.
 template <typename... T>
 struct SequenceTraits {
+  static_assert((RequireArgument<T>::kIsChecked && ...));
+
   static std::string Names() {
     std::string names;
     ((names += (names.empty() ? "" : ", ") + ArgumentTraits<T>::Name()), ...);

@@ -18,6 +18,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tenon/futures/future.h"
+#include "tenon/futures/future_testing.h"
 #include "tenon/shm/arena/arena.h"
 #include "tenon/shm/base/status_macros.h"
 #include "tenon/shm/tensor/dtype.h"

@@ -28,15 +28,14 @@ absl::Status PackQueueHandle(absl::StatusOr<QueueHandle> handle,
   return absl::OkStatus();
 }
 
-absl::StatusOr<QueueHandle> UnpackQueueHandle(ArgumentReader& from) {
-  QueueHandle handle;
+absl::Status UnpackQueueHandle(ArgumentReader& from, QueueHandle& handle) {
   TENON_ASSIGN_OR_RETURN(handle.bytes, from.GetString());
   TENON_ASSIGN_OR_RETURN(const uint64_t fds, from.Get<uint64_t>());
   for (uint64_t i = 0; i < fds; ++i) {
     TENON_ASSIGN_OR_RETURN(UniqueFd fd, from.TakeFd());
     handle.fds.push_back(std::move(fd));
   }
-  return handle;
+  return absl::OkStatus();
 }
 
 absl::Status ArgumentTraits<std::unique_ptr<TensorQueue>>::Pack(
@@ -49,7 +48,8 @@ absl::Status ArgumentTraits<std::unique_ptr<TensorQueue>>::Pack(
 
 absl::StatusOr<std::unique_ptr<TensorQueue>>
 ArgumentTraits<std::unique_ptr<TensorQueue>>::Unpack(ArgumentReader& from) {
-  TENON_ASSIGN_OR_RETURN(QueueHandle handle, UnpackQueueHandle(from));
+  QueueHandle handle;
+  TENON_RETURN_IF_ERROR(UnpackQueueHandle(from, handle));
   return TensorQueue::Open(std::move(handle));
 }
 

@@ -17,7 +17,6 @@
 #ifndef TENON_SPAWN_ARGUMENTS_QUEUE_ARGUMENTS_H_
 #define TENON_SPAWN_ARGUMENTS_QUEUE_ARGUMENTS_H_
 
-#include <cstdint>
 #include <memory>
 #include <string>
 #include <typeinfo>
@@ -25,32 +24,42 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "tenon/ipc/queue/joinable_queue.h"
-#include "tenon/ipc/queue/pipe.h"
-#include "tenon/ipc/queue/queue.h"
-#include "tenon/ipc/queue/queue_handle.h"
-#include "tenon/ipc/queue/simple_queue.h"
-#include "tenon/ipc/tensor_queue/tensor_queue.h"
-#include "tenon/shm/base/unique_fd.h"
+#include "tenon/ipc/queue/queue_value.h"
 #include "tenon/spawn/arguments/argument.h"
+
+// A file that sends one of them includes its header.
+namespace tenon {
+struct QueueHandle;
+class TensorQueue;
+template <QueueValue T>
+class JoinableQueue;
+template <QueueValue T>
+class Pipe;
+template <QueueValue T>
+class Queue;
+template <QueueValue T>
+class SimpleQueue;
+}  // namespace tenon
 
 namespace tenon::spawn {
 
 absl::Status PackQueueHandle(absl::StatusOr<QueueHandle> handle,
                              ArgumentWriter& to);
-absl::StatusOr<QueueHandle> UnpackQueueHandle(ArgumentReader& from);
+absl::Status UnpackQueueHandle(ArgumentReader& from, QueueHandle& handle);
 
-// For a type that has Share(), and is reopened by Q::Open(handle).
-template <typename Q>
+// For a type that has Share(), and is reopened by Q::Open(handle). QueueHandle
+// is complete where Q is; `Handle` makes the template wait until then.
+template <typename Q, typename Handle = QueueHandle>
 struct QueueTraits {
   static std::string Name() { return ReadableTypeName(typeid(Q)); }
   static absl::Status Pack(const Q& queue, ArgumentWriter& to) {
     return PackQueueHandle(queue.Share(), to);
   }
   static absl::StatusOr<Q> Unpack(ArgumentReader& from) {
-    absl::StatusOr<QueueHandle> handle = UnpackQueueHandle(from);
-    if (!handle.ok()) return handle.status();
-    return Q::Open(*std::move(handle));
+    Handle handle;
+    const absl::Status unpacked = UnpackQueueHandle(from, handle);
+    if (!unpacked.ok()) return unpacked;
+    return Q::Open(std::move(handle));
   }
 };
 

@@ -18,11 +18,18 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "tenon/shm/segment/segment.h"
-#include "tenon/shm/tensor/tensor.h"
-#include "tenon/shm/value/array.h"
-#include "tenon/shm/value/value.h"
+#include "tenon/shm/value/shared_memory_safe.h"
 #include "tenon/spawn/arguments/argument.h"
+
+// A file that sends one of them includes its header.
+namespace tenon {
+class Segment;
+class Tensor;
+template <SharedMemorySafe T>
+class Value;
+template <SharedMemorySafe T>
+class Array;
+}  // namespace tenon
 
 namespace tenon::spawn {
 

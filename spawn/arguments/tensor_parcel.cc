@@ -3,9 +3,6 @@
 
 #include "tenon/spawn/arguments/tensor_parcel.h"
 
-#include <errno.h>
-#include <fcntl.h>
-
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -25,7 +22,8 @@
 #include "tenon/shm/arena/arena_offer.h"
 #include "tenon/shm/arena/arena_tensor.h"
 #include "tenon/shm/base/crash_point.h"
-#include "tenon/shm/base/posix_error.h"
+#include "tenon/shm/base/duplicate_fd.h"
+#include "tenon/shm/base/message.h"
 #include "tenon/shm/base/random_id.h"
 #include "tenon/shm/base/status_macros.h"
 #include "tenon/shm/base/unique_fd.h"
@@ -42,9 +40,8 @@ absl::StatusOr<std::vector<UniqueFd>> Duplicate(
     absl::Span<const UniqueFd> fds) {
   std::vector<UniqueFd> copies;
   for (const UniqueFd& fd : fds) {
-    copies.emplace_back(fcntl(fd.get(), F_DUPFD_CLOEXEC, 0));
-    if (copies.back().valid()) continue;
-    return PosixError(errno, "fcntl(F_DUPFD_CLOEXEC)", "offer of an arena");
+    TENON_ASSIGN_OR_RETURN(copies.emplace_back(),
+                           DuplicateFd(fd.get(), "offer of an arena"));
   }
   return copies;
 }
@@ -108,16 +105,12 @@ void TensorParcel::Write(ArchiveWriter& bytes, std::vector<int>& fds) const {
 // ---- Receiving ----
 
 struct TensorClaimer::Received {
-  struct Offered {
-    std::string bytes;
-    std::vector<UniqueFd> fds;
-  };
   struct Named {
     uint32_t offer = 0;
     ArenaTensorHandle handle;
   };
 
-  std::vector<Offered> offers;
+  std::vector<Message> offers;
   std::vector<Named> tensors;
   UniqueFd receipt;
 };
@@ -128,7 +121,7 @@ absl::StatusOr<TensorClaimer::Received> TensorClaimer::Read(
   // Nothing is reserved for elements that have not been read.
   TENON_ASSIGN_OR_RETURN(const auto offers, bytes.Get<uint32_t>());
   for (uint32_t i = 0; i < offers; ++i) {
-    Received::Offered offer;
+    Message offer;
     TENON_ASSIGN_OR_RETURN(offer.bytes, bytes.GetString());
     TENON_ASSIGN_OR_RETURN(const auto count, bytes.Get<uint32_t>());
     if (count > fds.size()) {
@@ -186,7 +179,7 @@ absl::StatusOr<Tensor> TensorClaimer::ClaimOne(const ArenaTensorHandle& handle,
 }
 
 absl::Status TensorClaimer::Accept(uint32_t offer, Received& received) {
-  const Received::Offered& offered = received.offers[offer];
+  const Message& offered = received.offers[offer];
   // Another tensor may need the offer, too.
   TENON_ASSIGN_OR_RETURN(std::vector<UniqueFd> fds, Duplicate(offered.fds));
   return importer_.Accept(offered.bytes, std::move(fds));

@@ -3,17 +3,14 @@
 
 #include "tenon/spawn/child/call_entry.h"
 
-#include <cxxabi.h>
-
-#include <cstdlib>
 #include <exception>
 #include <functional>
-#include <memory>
 #include <string>
 #include <typeinfo>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "tenon/shm/base/demangle.h"
 #include "tenon/spawn/child/entry.h"
 
 namespace tenon::spawn {
@@ -21,16 +18,9 @@ namespace {
 
 ThrowStack throw_stack = nullptr;
 
-std::string Demangle(const std::type_info& type) {
-  int error = 0;
-  const std::unique_ptr<char, void (*)(void*)> name(
-      abi::__cxa_demangle(type.name(), nullptr, nullptr, &error), std::free);
-  return error == 0 ? name.get() : type.name();
-}
-
 EntryOutcome Uncaught(const std::type_info& type, const std::string& what) {
   return {absl::InternalError(
-              absl::StrCat("uncaught exception ", Demangle(type), what)),
+              absl::StrCat("uncaught exception ", Demangle(type.name()), what)),
           throw_stack != nullptr ? throw_stack() : ""};
 }
 

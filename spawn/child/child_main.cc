@@ -8,7 +8,6 @@
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/types.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <cstdint>
@@ -23,6 +22,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "tenon/ipc/channel/channel.h"
+#include "tenon/shm/base/monotonic_ns.h"
 #include "tenon/shm/base/pid_fd.h"
 #include "tenon/shm/base/status_macros.h"
 #include "tenon/shm/base/unique_fd.h"
@@ -53,12 +53,6 @@ using Leave = void (*)(int exit_code);
   _exit(exit_code);
 }
 
-int64_t NowNs() {
-  timespec now = {};
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
-}
-
 // Identifies the file of a descriptor; 0 if it is not open.
 ino_t IdentityOf(int fd) {
   struct stat about = {};
@@ -77,7 +71,7 @@ ino_t control_identity = 0;
   // If the parent has ended, the report is not needed.
   if (is_control) {
     SendReport(control, {.status = std::move(outcome.status),
-                         .time_ns = NowNs(),
+                         .time_ns = MonotonicNs(),
                          .stack = std::move(outcome.stack)})
         .IgnoreError();
   }

@@ -18,6 +18,8 @@
 #include <optional>
 #include <string>
 
+#include "tenon/shm/base/cplusplus_20.h"
+
 namespace tenon::spawn {
 
 // A value. Thread-safe.

@@ -4,16 +4,15 @@
 #include "tenon/spawn/child/entry.h"
 
 #include <cstddef>
-#include <cstdio>
-#include <cstdlib>
-#include <map>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "tenon/shm/base/check.h"
+#include "tenon/shm/base/name_registry.h"
 #include "tenon/shm/base/unique_fd.h"
 
 namespace tenon::spawn {
@@ -25,31 +24,13 @@ struct Entry {
   void (*key)() = nullptr;
 };
 
-// The lock is for libraries that are loaded while threads run.
-struct Registry {
-  std::mutex mutex;
-  std::map<std::string, Entry> entries;
-};
-
-// Created on first use, in any order of static initialisers; never destroyed.
-Registry& TheRegistry() {
-  static Registry& registry = *new Registry;
-  return registry;
-}
-
-[[noreturn]] void DieOfBadEntry(const std::string& name, const char* why) {
-  std::fprintf(stderr, "TENON_SPAWN_ENTRY(\"%s\"): %s\n", name.c_str(), why);
-  std::abort();
-}
+constinit NameRegistry<Entry> entries("TENON_SPAWN_ENTRY");
 
 bool Register(absl::string_view name, Entry entry) {
-  std::string key(name);
-  if (entry.function == nullptr) DieOfBadEntry(key, "the function is null");
-  Registry& registry = TheRegistry();
-  const std::lock_guard<std::mutex> lock(registry.mutex);
-  if (!registry.entries.emplace(key, std::move(entry)).second) {
-    DieOfBadEntry(key, "this name is already registered");
-  }
+  TENON_CHECK(
+      entry.function != nullptr,
+      absl::StrCat("TENON_SPAWN_ENTRY(\"", name, "\"): the function is null"));
+  entries.Add(name, std::move(entry));
   return true;
 }
 
@@ -82,35 +63,20 @@ bool RegisterTypedEntry(absl::string_view name, EntryFunction function,
 }
 
 std::optional<std::string> EntrySignature(absl::string_view name) {
-  Registry& registry = TheRegistry();
-  const std::lock_guard<std::mutex> lock(registry.mutex);
-  const auto found = registry.entries.find(std::string(name));
-  if (found == registry.entries.end()) return std::nullopt;
-  return found->second.signature;
+  const std::optional<Entry> entry = entries.Find(name);
+  return entry ? entry->signature : std::nullopt;
 }
 
 std::optional<std::string> EntryNameOf(void (*key)()) {
-  Registry& registry = TheRegistry();
-  const std::lock_guard<std::mutex> lock(registry.mutex);
-  for (const auto& [name, entry] : registry.entries) {
-    if (key != nullptr && entry.key == key) return name;
-  }
-  return std::nullopt;
+  if (key == nullptr) return std::nullopt;
+  return entries.FindName([&](const Entry& entry) { return entry.key == key; });
 }
 
 EntryFunction FindEntry(absl::string_view name) {
-  Registry& registry = TheRegistry();
-  const std::lock_guard<std::mutex> lock(registry.mutex);
-  const auto found = registry.entries.find(std::string(name));
-  return found == registry.entries.end() ? nullptr : found->second.function;
+  const std::optional<Entry> entry = entries.Find(name);
+  return entry ? entry->function : nullptr;
 }
 
-std::vector<std::string> EntryNames() {
-  Registry& registry = TheRegistry();
-  const std::lock_guard<std::mutex> lock(registry.mutex);
-  std::vector<std::string> names;
-  for (const auto& entry : registry.entries) names.push_back(entry.first);
-  return names;
-}
+std::vector<std::string> EntryNames() { return entries.Names(); }
 
 }  // namespace tenon::spawn

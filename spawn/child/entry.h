@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <optional>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -57,6 +58,18 @@ using EntryFunction = absl::Status (*)(Child& child);
 // Registers an entry point; called before main() by TENON_SPAWN_ENTRY. A second
 // entry point of the same name ends the program with a message.
 bool RegisterEntry(absl::string_view name, EntryFunction function);
+
+// For anything else: does not compile, and says what an entry point looks like.
+template <typename F>
+bool RegisterEntry(absl::string_view,
+                   F) requires(!std::is_convertible_v<F, EntryFunction>) {
+  static_assert(std::is_convertible_v<F, EntryFunction>,
+                "TENON_SPAWN_ENTRY(name, f): f is a function of the form "
+                "absl::Status f(tenon::spawn::Child& child). "
+                "TENON_SPAWN_FUNCTION (function.h) takes functions with "
+                "parameters of their own");
+  return false;
+}
 
 // Registers an entry point with other parameters; called by
 // TENON_SPAWN_FUNCTION (function.h): `signature` lists the parameters, `key` is

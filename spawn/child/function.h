@@ -44,6 +44,13 @@ namespace internal_function {
 
 template <typename R, typename... P>
 struct Typed {
+  static_assert((Parameter<P> && ...),
+                "TENON_SPAWN_FUNCTION(f): f takes its parameters by value or "
+                "as const references");
+  static_assert(std::is_void_v<R> || std::is_same_v<R, absl::Status>,
+                "TENON_SPAWN_FUNCTION(f): f returns absl::Status or void");
+  static_assert((RequireArgument<std::decay_t<P>>::kIsChecked && ...));
+
   using Pointer = R (*)(int, P...);
 
   static std::string Signature() {
@@ -72,13 +79,19 @@ Typed<R, P...> TypeOf(R (*)(int, P...));
 
 }  // namespace internal_function
 
+template <auto kFunction>
+concept CanBeSpawned = requires {
+  internal_function::TypeOf(kFunction);
+};
+
 // Registers a function; called by TENON_SPAWN_FUNCTION.
 template <auto kFunction>
 bool RegisterFunction(absl::string_view name) {
+  static_assert(CanBeSpawned<kFunction>,
+                "TENON_SPAWN_FUNCTION(f): f is a function or a static member "
+                "function, absl::Status f(int index, P...) or void f(int "
+                "index, P...); not a lambda, object or member function");
   using Typed = decltype(internal_function::TypeOf(kFunction));
-  static_assert(
-      std::is_same_v<decltype(Typed::Run(kFunction, std::declval<Child&>())),
-                     absl::Status>);
   return RegisterTypedEntry(
       name, +[](Child& child) { return Typed::Run(kFunction, child); },
       Typed::Signature(), reinterpret_cast<void (*)()>(kFunction));

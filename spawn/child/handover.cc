@@ -9,9 +9,9 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <iterator>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -151,12 +151,12 @@ absl::StatusOr<SharedArgument> SharedArgument::Create(
   SharedArgument shared(argument);
   if (argument.size() <= kMaxShort) return shared;
   TENON_ASSIGN_OR_RETURN(
-      Segment::OwnerWritten owned,
-      Segment::CreateOwnerWritten(argument.size(),
-                                  {.strategy = SharingStrategy::kFileDescriptor,
-                                   .name_prefix = "tenon-argument"}));
-  std::memcpy(owned.mapping.data(), argument.data(), argument.size());
-  shared.stored_ = std::move(owned.segment);
+      shared.stored_,
+      Segment::CreateFilled(
+          std::as_bytes(std::span(argument.data(), argument.size())),
+          SegmentKind::kOwnerWritten,
+          {.strategy = SharingStrategy::kFileDescriptor,
+           .name_prefix = "tenon-argument"}));
   return shared;
 }
 

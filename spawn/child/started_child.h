@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// The parent's state of a child: prepared before it exists, started, signalled,
-// reaped.
+// The parent's state of a child that has been started (start_child.h), to be
+// signalled and reaped.
 
 #ifndef TENON_SPAWN_CHILD_STARTED_CHILD_H_
 #define TENON_SPAWN_CHILD_STARTED_CHILD_H_
@@ -12,29 +12,17 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/time/time.h"
-#include "absl/types/span.h"
 #include "tenon/ipc/channel/channel.h"
 #include "tenon/shm/base/deadline.h"
 #include "tenon/shm/base/pid_fd.h"
 #include "tenon/shm/base/unique_fd.h"
-#include "tenon/spawn/child/handover.h"
 #include "tenon/spawn/report/output.h"
-#include "tenon/spawn/settings/process_options.h"
 #include "tenon/spawn/supervisor/supervisor.h"
 
 namespace tenon::spawn {
-
-// The child's messages and descriptors, before it exists.
-struct PreparedChild {
-  Channel control;
-  Channel childs_end;
-  std::unique_ptr<Output> output;
-  UniqueFd crash_record;
-};
 
 struct StartedChild {
   pid_t pid;
@@ -53,31 +41,6 @@ struct StartedChild {
   std::optional<int64_t> memory_kills;
 };
 
-// Checks `options` and prepares the child's messages and descriptors;
-// options.fds are ignored, `fds` are sent, and `argument` is made from
-// options.argument (handover.h). Blocks for `patience` at most.
-// Errors: as Process::Start().
-absl::StatusOr<PreparedChild> PrepareChild(
-    const ProcessOptions& options, const SharedArgument& argument,
-    absl::Span<const int> fds, absl::Duration patience = kInFlightPatience);
-
-// The parameters for a start with these options; `children` are borrowed.
-SupervisedStart SupervisedStartOf(const ProcessOptions& options,
-                                  absl::Span<const ChildFds> children);
-
-// The ancestors' pidfds for a child of this process, the nearest ancestor
-// first, without this process.
-std::vector<int> AncestorsOfChild();
-
-// The descriptors for such a child.
-ChildFds FdsOf(const PreparedChild& child);
-
-// Closes this process's duplicates of the children's descriptors, and begins to
-// copy their output. On an error no child is left. Errors: as Process::Start().
-absl::StatusOr<std::vector<StartedChild>> FinishStart(
-    SupervisedChildren supervised, std::vector<PreparedChild> prepared,
-    std::optional<int64_t> memory_kills);
-
 // Errors: kNotFound if the child has ended. SIGKILL also wakes a stopped
 // supervisor, so that it can report the end.
 absl::Status SignalChild(const StartedChild& child, int signal);
@@ -86,9 +49,6 @@ absl::Status SignalChild(const StartedChild& child, int signal);
 // `deadline`. Errors: kDeadlineExceeded, after which nothing has changed;
 // kUnavailable if the supervisor was killed, and thereby the child.
 absl::StatusOr<ExitStatus> ReapChild(StartedChild& child, Deadline deadline);
-
-// CLOCK_MONOTONIC in nanoseconds.
-int64_t MonotonicNs();
 
 }  // namespace tenon::spawn
 

@@ -15,11 +15,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
-#include <fstream>
-#include <iterator>
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "tenon/shm/base/read_file.h"
 #include "tenon/spawn/child/call_entry.h"
 #include "tenon/spawn/report/crash_record.h"
 
@@ -50,8 +49,7 @@ _Unwind_Reason_Code NoteFrame(_Unwind_Context* context, void* argument) {
 }
 
 std::string DescribeLastThrow() {
-  std::ifstream file("/proc/self/maps");
-  const std::string maps(std::istreambuf_iterator<char>(file), {});
+  const std::string maps = ReadFile("/proc/self/maps").value_or("");
   std::string stack;
   // The first frame is this replacement.
   for (size_t i = 1; i < last_throw.count; ++i) {

@@ -11,12 +11,12 @@
 #include <atomic>
 #include <cstddef>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
@@ -29,8 +29,10 @@
 #include "tenon/shm/base/pid_fd.h"
 #include "tenon/shm/base/posix_error.h"
 #include "tenon/shm/base/status_macros.h"
+#include "tenon/shm/base/thread_mutex.h"
 #include "tenon/shm/base/unique_fd.h"
 #include "tenon/spawn/child/handover.h"
+#include "tenon/spawn/child/start_child.h"
 #include "tenon/spawn/child/started_child.h"
 #include "tenon/spawn/fork_server/fork_request.h"
 #include "tenon/spawn/settings/environment.h"
@@ -50,8 +52,8 @@ struct RunningServer {
 };
 
 struct Client {
-  std::mutex mutex;
-  std::unique_ptr<RunningServer> server;
+  ThreadMutex mutex;
+  std::unique_ptr<RunningServer> server ABSL_GUARDED_BY(mutex);
 };
 
 // Never destroyed: the server notices the end of this process by itself.
@@ -75,28 +77,23 @@ absl::StatusOr<StartedChild> StartServerProcess(const ProcessOptions& options,
                          SharedArgument::Create(options.argument));
   TENON_ASSIGN_OR_RETURN(PreparedChild prepared,
                          PrepareChild(options, argument, {&fd, 1}));
-  TENON_ASSIGN_OR_RETURN(const PidFd self, PidFd::Open(getpid()));
-  const ChildFds fds = FdsOf(prepared);
-  SupervisedStart start = SupervisedStartOf(options, {&fds, 1});
-  start.ancestors = AncestorsOfChild();
-  start.ancestors.push_back(self.fd());
-  TENON_ASSIGN_OR_RETURN(SupervisedChildren supervised, StartSupervised(start));
   std::vector<PreparedChild> one;
   one.push_back(std::move(prepared));
   TENON_ASSIGN_OR_RETURN(
       std::vector<StartedChild> started,
-      FinishStart(std::move(supervised), std::move(one), std::nullopt));
+      StartPrepared(options, std::move(one), std::nullopt, StartSupervised));
   return std::move(started[0]);
 }
 
-absl::Status Start(Client& client) {
+absl::Status Start(Client& client) ABSL_EXCLUSIVE_LOCKS_REQUIRED(client.mutex) {
   TENON_ASSIGN_OR_RETURN(auto ends, Channel::CreatePair());
   const int fd = ends.second.fd();
   const Preload* const preloaded = preload.load();
   const ProcessOptions options = {
       .entry = "tenon.spawn.fork_server",
       .argument = preloaded == nullptr ? "" : preloaded->entries,
-      .orphan_grace = absl::ZeroDuration()};
+      .orphan_grace = absl::ZeroDuration(),
+      .inherit_stdin = true};
   TENON_ASSIGN_OR_RETURN(StartedChild child, StartServerProcess(options, fd));
   absl::Status sent = SendRest(child.control, child.pid_fd, {&fd, 1});
   if (!sent.ok()) {
@@ -110,7 +107,7 @@ absl::Status Start(Client& client) {
 }
 
 // Reaps and forgets a server that has died.
-void ForgetIfDead(Client& client) {
+void ForgetIfDead(Client& client) ABSL_EXCLUSIVE_LOCKS_REQUIRED(client.mutex) {
   if (client.server == nullptr ||
       !client.server->child.child_exit.has_exited()) {
     return;
@@ -160,7 +157,8 @@ absl::StatusOr<SupervisedChildren> ChildrenOf(Message message, size_t count) {
 }
 
 absl::Status Send(Client& client, const ForkRequest& request,
-                  const std::vector<int>& fds) {
+                  const std::vector<int>& fds)
+    ABSL_EXCLUSIVE_LOCKS_REQUIRED(client.mutex) {
   const std::string bytes = EncodeForkRequest(request);
   for (int tries = 0;; ++tries) {
     ForgetIfDead(client);
@@ -198,12 +196,13 @@ absl::StatusOr<SupervisedChildren> StartByServer(const SupervisedStart& start) {
   }
   {
     Client& client = the_client.Get();
-    const std::lock_guard<std::mutex> lock(client.mutex);
+    const ThreadLock lock(&client.mutex);
     TENON_RETURN_IF_ERROR(Send(client, request, sent));
   }
   answer.second.Release().Reset();
   absl::StatusOr<Message> message =
       answer.first.Receive(Deadline::After(kPatience));
+  if (absl::IsResourceExhausted(message.status())) return message.status();
   if (!message.ok()) {
     return absl::UnavailableError(absl::StrCat(
         "the fork server failed to start it: ", message.status().message()));
@@ -213,7 +212,7 @@ absl::StatusOr<SupervisedChildren> StartByServer(const SupervisedStart& start) {
 
 absl::Status StartServer(const std::vector<std::string>& entries) {
   Client& client = the_client.Get();
-  const std::lock_guard<std::mutex> lock(client.mutex);
+  const ThreadLock lock(&client.mutex);
   ForgetIfDead(client);
   if (client.server != nullptr) {
     return absl::AlreadyExistsError("this process already has a fork server");
@@ -224,7 +223,7 @@ absl::Status StartServer(const std::vector<std::string>& entries) {
 
 void StopServer() {
   Client& client = the_client.Get();
-  const std::lock_guard<std::mutex> lock(client.mutex);
+  const ThreadLock lock(&client.mutex);
   if (client.server == nullptr) return;
   ForkRequest stop;
   stop.stop = true;

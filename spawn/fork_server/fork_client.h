@@ -17,9 +17,11 @@
 namespace tenon::spawn {
 
 // StartSupervised() for forks of the server, which is started if there is none,
-// and replaced if it has died. The children have the server's ancestors;
-// `start` names none. Thread-safe. Errors: kUnavailable if the server dies
-// meanwhile; those that it reports.
+// and replaced if it has died. The children have the server's ancestors, and
+// run what its forks run: those of `start` are ignored. Thread-safe. Errors:
+// kUnavailable if the server dies meanwhile; kResourceExhausted at a limit of
+// this process; kDataLoss or kInvalidArgument for a malformed reply; those that
+// the server reports.
 absl::StatusOr<SupervisedChildren> StartByServer(const SupervisedStart& start);
 
 // See fork_server.h.

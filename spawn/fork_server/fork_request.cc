@@ -52,8 +52,7 @@ absl::StatusOr<ForkRequest> DecodeForkRequest(absl::string_view bytes) {
 
 std::string EncodeForkReply(const ForkReply& reply) {
   ArchiveWriter writer;
-  writer.Put(static_cast<int32_t>(reply.status.code()));
-  writer.PutString(reply.status.message());
+  writer.PutStatus(reply.status);
   writer.Put(static_cast<uint32_t>(reply.pids.size()));
   for (const pid_t pid : reply.pids) writer.Put(int32_t{pid});
   return std::move(writer).bytes();
@@ -62,15 +61,13 @@ std::string EncodeForkReply(const ForkReply& reply) {
 absl::StatusOr<ForkReply> DecodeForkReply(absl::string_view bytes) {
   ArchiveReader reader(bytes);
   ForkReply reply;
-  TENON_ASSIGN_OR_RETURN(const auto code, reader.Get<int32_t>());
-  TENON_ASSIGN_OR_RETURN(const std::string message, reader.GetString());
+  TENON_RETURN_IF_ERROR(reader.GetStatus(&reply.status));
   TENON_ASSIGN_OR_RETURN(const auto count, reader.Get<uint32_t>());
   for (uint32_t i = 0; i < count; ++i) {
     TENON_ASSIGN_OR_RETURN(const auto pid, reader.Get<int32_t>());
     reply.pids.push_back(pid);
   }
   TENON_RETURN_IF_ERROR(reader.Finish());
-  reply.status = absl::Status(static_cast<absl::StatusCode>(code), message);
   return reply;
 }
 

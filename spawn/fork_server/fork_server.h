@@ -14,8 +14,11 @@
 //
 // Children start as quickly as by fork(), and have the preloaded state, but
 // none of this process's memory, threads or descriptors. Their supervisors
-// (supervisor.h) watch this process, and report the children's exits to it: if
-// the server dies, the children run on.
+// (supervisor.h) watch this process, and report the children's exits to it. If
+// the server dies, children with a process group of their own
+// (ProcessOptions::own_group) continue; the others are in the server's group,
+// and are killed with it. A start that was not finished fails with
+// kUnavailable, and its children end.
 
 #ifndef TENON_SPAWN_FORK_SERVER_FORK_SERVER_H_
 #define TENON_SPAWN_FORK_SERVER_FORK_SERVER_H_
@@ -24,6 +27,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "tenon/shm/base/cplusplus_20.h"
 
 namespace tenon::spawn {
 

@@ -4,6 +4,7 @@
 #include "tenon/spawn/fork_server/fork_server.h"
 
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/types.h>
@@ -18,6 +19,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tenon/ipc/channel/channel.h"
@@ -26,6 +28,7 @@
 #include "tenon/shm/base/status_macros.h"
 #include "tenon/shm/base/unique_fd.h"
 #include "tenon/shm/testing/kill/census.h"
+#include "tenon/shm/testing/process_testing.h"
 #include "tenon/shm/testing/status_matchers.h"
 #include "tenon/spawn/child/entry.h"
 #include "tenon/spawn/process/process.h"
@@ -211,11 +214,48 @@ TEST_F(ForkServerTest, DeadServerIsReplaced) {
   EXPECT_NE(first, second);
 }
 
+// Ends the server, and with a new one also the supervisor of the old. A start
+// may fail while a child that has not run yet has the old server's channel.
+void ReplaceServer(pid_t pid) {
+  TENON_ASSERT_OK_AND_ASSIGN(const PidFd server, PidFd::Open(pid));
+  EXPECT_THAT(server.SendSignal(SIGKILL), IsOk());
+  EXPECT_THAT(server.WaitForEnd(Watchdog()), IsOk());
+  EXPECT_TRUE(Becomes([] { return StartOne("stay").ok(); }));
+}
+
 TEST_F(ForkServerTest, ChildOutlivesItsServerAndItsFateIsTold) {
   TENON_ASSERT_OK_AND_ASSIGN(const std::string server, Ask("server"));
   TENON_ASSERT_OK_AND_ASSIGN(Process one, StartOne("stay"));
-  ASSERT_EQ(kill(std::stoi(server), SIGKILL), 0);
+  ReplaceServer(std::stoi(server));
   EXPECT_TRUE(one.IsAlive());
+  EXPECT_THAT(one.Kill(), IsOk());
+  EXPECT_THAT(one.Join(Watchdog()),
+              StatusIs(absl::StatusCode::kAborted, HasSubstr("SIGKILL")));
+}
+
+// In a child of a child of the server, before its first own step: waits for the
+// end of the server, and of those that its supervisor kills with it.
+void WaitForTheServersEnd() {
+  static const pid_t server = getppid();
+  static thread_local bool is_server = true;
+  if (std::exchange(is_server, false)) return;
+  const Deadline deadline = Watchdog();
+  while (kill(server, 0) == 0 && !deadline.has_passed()) usleep(1000);
+  usleep(200'000);
+}
+
+absl::Status LoadAStall(Child&) {
+  pthread_atfork(nullptr, nullptr, WaitForTheServersEnd);
+  return absl::OkStatus();
+}
+TENON_SPAWN_ENTRY("load-a-stall", LoadAStall);
+
+TEST_F(ForkServerTest, AChildThatHasNotRunYetOutlivesItsServer) {
+  ASSERT_THAT(StartForkServer({.preload = {"load-a-stall"}}), IsOk());
+  TENON_ASSERT_OK_AND_ASSIGN(Process one, StartOne("stay"));
+  ReplaceServer(ParentPid(ParentPid(one.pid())));
+  EXPECT_THAT(one.Join(Deadline::After(absl::Milliseconds(500))),
+              StatusIs(absl::StatusCode::kDeadlineExceeded));
   EXPECT_THAT(one.Kill(), IsOk());
   EXPECT_THAT(one.Join(Watchdog()),
               StatusIs(absl::StatusCode::kAborted, HasSubstr("SIGKILL")));

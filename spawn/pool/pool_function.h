@@ -93,7 +93,16 @@ absl::StatusOr<PackedArguments> PackResult(const T& value) {
 
 template <typename R, typename... P>
 struct Pooled {
+  static_assert((Parameter<P> && ...),
+                "TENON_POOL_FUNCTION(f): f takes its parameters by value or as "
+                "const references, and returns its result");
+  static_assert(!std::is_reference_v<R>,
+                "TENON_POOL_FUNCTION(f): f returns void, absl::Status, a value "
+                "or absl::StatusOr of a value; not a reference");
   using Result = typename ResultOf<R>::Type;
+  static_assert((RequireArgument<std::decay_t<P>>::kIsChecked && ...));
+  static_assert(RequireArgument<std::conditional_t<std::is_void_v<Result>, int,
+                                                   Result>>::kIsChecked);
 
   static std::string Signature() {
     return absl::StrCat(::tenon::spawn::Signature<std::decay_t<P>...>(), " -> ",
@@ -132,7 +141,16 @@ Pooled<R, P...> PooledOf(R (*)(P...));
 }  // namespace internal_pool
 
 template <auto kFunction>
+concept CanBePooled = requires {
+  internal_pool::PooledOf(kFunction);
+};
+
+template <auto kFunction>
 bool RegisterPooled(absl::string_view name) {
+  static_assert(CanBePooled<kFunction>,
+                "TENON_POOL_FUNCTION(f): f is a function or a static member "
+                "function, R f(P...), where R is void, absl::Status, T or "
+                "absl::StatusOr<T>; not a lambda, object or member function");
   using Pooled = decltype(internal_pool::PooledOf(kFunction));
   return RegisterPoolFunction(
       name, {.function =

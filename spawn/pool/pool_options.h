@@ -1,11 +1,13 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// PoolOptions: the workers of a ProcessPool. A value; see process_pool.h.
+// PoolOptions and PoolCounts: the workers of a ProcessPool. Values; see
+// process_pool.h.
 
 #ifndef TENON_SPAWN_POOL_POOL_OPTIONS_H_
 #define TENON_SPAWN_POOL_POOL_OPTIONS_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <type_traits>
@@ -58,6 +60,13 @@ struct PoolOptions {
   // replaced as in Processes::Start(). The fork method is refused: the pool has
   // a thread.
   ProcessOptions process;
+};
+
+struct PoolCounts {
+  size_t workers = 0;  // Without those about to end.
+  size_t idle = 0;
+  size_t pending = 0;    // Tasks that wait for a worker.
+  uint64_t started = 0;  // Workers started in total.
 };
 
 // Replaces placeholder numbers by their values, and sets the pool's own fields.

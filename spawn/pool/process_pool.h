@@ -48,6 +48,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
@@ -57,13 +58,14 @@
 #include "tenon/spawn/arguments/argument.h"
 #include "tenon/spawn/arguments/packed_call.h"
 #include "tenon/spawn/arguments/plain_arguments.h"
-#include "tenon/spawn/pool/internal/pool_dispatcher.h"
-#include "tenon/spawn/pool/internal/pool_receivers.h"
 #include "tenon/spawn/pool/pool_function.h"
 #include "tenon/spawn/pool/pool_options.h"
+#include "tenon/spawn/pool/pool_receiver.h"
 #include "tenon/spawn/pool/result_stream.h"
 
 namespace tenon::spawn {
+
+class PoolDispatcher;  // A pool without its types.
 
 struct TaskOptions {
   // A task that has not ended by then fails with kDeadlineExceeded; the worker
@@ -157,8 +159,8 @@ class ProcessPool {
 
   // Numbers of workers that are not about to end, and of tasks that wait for
   // one.
-  PoolCounts counts() const { return core_->counts(); }
-  std::vector<pid_t> worker_pids() const { return core_->WorkerPids(); }
+  PoolCounts counts() const;
+  std::vector<pid_t> worker_pids() const;
 
  private:
   explicit ProcessPool(std::unique_ptr<PoolDispatcher> core);
@@ -171,6 +173,20 @@ class ProcessPool {
   futures::Future<T> Call(const TaskOptions& options,
                           absl::StatusOr<std::string> function,
                           absl::StatusOr<PackedArguments> arguments) const;
+
+  uint64_t NewTaskId() const;
+  void SubmitOne(uint64_t id, const TaskOptions& options,
+                 absl::StatusOr<std::string> function,
+                 absl::StatusOr<PackedArguments> arguments,
+                 std::unique_ptr<PoolReceiver> receiver) const;
+  // Submits `count` calls in chunks; `pack` makes the i-th call, and
+  // `receiver_of` the receiver of its answer.
+  void SubmitChunks(
+      uint64_t id, const MapOptions& options,
+      const absl::StatusOr<std::string>& function, size_t count,
+      absl::FunctionRef<absl::StatusOr<PackedArguments>(size_t)> pack,
+      absl::FunctionRef<std::unique_ptr<PoolReceiver>(size_t)> receiver_of)
+      const;
 
   // Shared with the streams, which may outlive the pool.
   std::shared_ptr<PoolDispatcher> core_;

@@ -20,6 +20,7 @@
 #include "gtest/gtest.h"
 #include "tenon/futures/collect.h"
 #include "tenon/futures/future.h"
+#include "tenon/futures/future_testing.h"
 #include "tenon/shm/base/deadline.h"
 #include "tenon/shm/base/status_macros.h"
 #include "tenon/shm/testing/process_testing.h"
@@ -32,17 +33,10 @@ namespace tenon::spawn {
 namespace {
 
 using futures::Future;
+using futures::kWatchdog;
 using ::testing::HasSubstr;
 
-constexpr absl::Duration kWatchdog = absl::Seconds(60);
-
 class ProcessPoolCancelTest : public ChildTest {};
-
-template <typename T>
-absl::StatusOr<T> Get(Future<T> future) {
-  TENON_RETURN_IF_ERROR(future.Wait(kWatchdog));
-  return std::move(future).value();
-}
 
 int Nap(int milliseconds) {
   absl::SleepFor(absl::Milliseconds(milliseconds));

@@ -6,10 +6,10 @@
 #ifndef TENON_SPAWN_POOL_PROCESS_POOL_DEFINITIONS_H_
 #define TENON_SPAWN_POOL_PROCESS_POOL_DEFINITIONS_H_
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <type_traits>
@@ -21,37 +21,134 @@
 #include "tenon/futures/future.h"
 #include "tenon/spawn/arguments/argument.h"
 #include "tenon/spawn/arguments/packed_call.h"
-#include "tenon/spawn/pool/internal/pool_dispatcher.h"
-#include "tenon/spawn/pool/internal/pool_receivers.h"
 #include "tenon/spawn/pool/pool_function.h"
+#include "tenon/spawn/pool/pool_receiver.h"
 #include "tenon/spawn/pool/process_pool.h"
 #include "tenon/spawn/pool/result_stream.h"
 
 namespace tenon::spawn {
+namespace internal_pool {
+
+// For a thread that waits for the result of one call: it leads its worker.
+std::shared_ptr<futures::internal_future::WaitHelper> LeaderOf(
+    std::weak_ptr<PoolDispatcher> pool, uint64_t task_id);
+
+void CancelTask(const std::weak_ptr<PoolDispatcher>& pool, uint64_t task_id);
+
+// A cancel request is passed on to the tasks of `task_id`.
+template <typename T>
+void PassCancelOn(futures::Promise<T>& promise,
+                  std::weak_ptr<PoolDispatcher> pool, uint64_t task_id) {
+  promise.OnCancelRequest(
+      [pool = std::move(pool), task_id] { CancelTask(pool, task_id); });
+}
+
+template <typename T>
+class PromiseReceiver final : public PoolReceiver {
+ public:
+  PromiseReceiver(const std::weak_ptr<PoolDispatcher>& pool, uint64_t task_id) {
+    futures::internal_future::SetWaitHelper(promise_, LeaderOf(pool, task_id));
+    PassCancelOn(promise_, pool, task_id);
+  }
+
+  futures::Future<T> future() { return promise_.future(); }
+
+  void Receive(absl::StatusOr<PackedArguments> answer) override {
+    absl::StatusOr<Held<T>> result = UnpackResult<T>(std::move(answer));
+    if (!result.ok()) {
+      promise_.TrySetError(std::move(result).status());
+    } else if constexpr (std::is_void_v<T>) {
+      promise_.TrySetValue();
+    } else {
+      promise_.TrySetValue(*std::move(result));
+    }
+  }
+
+ private:
+  futures::Promise<T> promise_;
+};
+
+// Collects the results of a Map().
+template <typename T>
+class MapState {
+ public:
+  // std::vector<T>; void for void.
+  using Whole =
+      std::conditional_t<std::is_void_v<T>, void, std::vector<Held<T>>>;
+
+  MapState(size_t count, std::weak_ptr<PoolDispatcher> pool, uint64_t task_id)
+      : results_(count), left_(count) {
+    if (count == 0) Complete();
+    PassCancelOn(promise_, std::move(pool), task_id);
+  }
+
+  futures::Future<Whole> future() { return promise_.future(); }
+
+  void Set(size_t i, absl::StatusOr<Held<T>> result) {
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      if (result.ok()) {
+        results_[i] = *std::move(result);
+      } else if (i < first_error_) {
+        first_error_ = i;
+        error_ = std::move(result).status();
+      }
+      if (--left_ > 0) return;
+    }
+    Complete();
+  }
+
+ private:
+  void Complete() {
+    if (!error_.ok()) {
+      promise_.TrySetError(std::move(error_));
+    } else if constexpr (std::is_void_v<T>) {
+      promise_.TrySetValue();
+    } else {
+      std::vector<T> whole;
+      whole.reserve(results_.size());
+      for (std::optional<T>& result : results_) {
+        whole.push_back(*std::move(result));
+      }
+      promise_.TrySetValue(std::move(whole));
+    }
+  }
+
+  std::mutex mutex_;
+  std::vector<std::optional<Held<T>>> results_;
+  size_t left_;
+  size_t first_error_ = static_cast<size_t>(-1);
+  absl::Status error_;
+  futures::Promise<Whole> promise_;
+};
+
+template <typename T>
+class MapReceiver final : public PoolReceiver {
+ public:
+  MapReceiver(std::shared_ptr<MapState<T>> map, size_t i)
+      : map_(std::move(map)), i_(i) {}
+
+  void Receive(absl::StatusOr<PackedArguments> answer) override {
+    map_->Set(i_, UnpackResult<T>(std::move(answer)));
+  }
+
+ private:
+  std::shared_ptr<MapState<T>> map_;
+  size_t i_;
+};
+
+}  // namespace internal_pool
 
 template <typename T>
 futures::Future<T> ProcessPool::Call(
     const TaskOptions& options, absl::StatusOr<std::string> function,
     absl::StatusOr<PackedArguments> arguments) const {
-  const uint64_t id = core_->NewTaskId();
+  const uint64_t id = NewTaskId();
   auto receiver =
       std::make_unique<internal_pool::PromiseReceiver<T>>(core_, id);
   futures::Future<T> future = receiver->future();
-  absl::Status bad = function.status();
-  bad.Update(arguments.status());
-  if (!bad.ok()) {
-    receiver->Receive(bad);
-    return future;
-  }
-  PoolTask task = {.function = *std::move(function),
-                   .calls = {},
-                   .receivers = {},
-                   .deadline = options.deadline,
-                   .id = id,
-                   .kill_on_cancel = options.kill_on_cancel};
-  task.calls.push_back(*std::move(arguments));
-  task.receivers.push_back(std::move(receiver));
-  core_->Submit(std::move(task));
+  SubmitOne(id, options, std::move(function), std::move(arguments),
+            std::move(receiver));
   return future;
 }
 
@@ -60,36 +157,17 @@ auto ProcessPool::Map(R (*function)(P),
                       const std::vector<std::decay_t<P>>& inputs,
                       const MapOptions& options) const {
   using Result = typename internal_pool::ResultOf<R>::Type;
-  const uint64_t id = core_->NewTaskId();
+  const uint64_t id = NewTaskId();
   auto map = std::make_shared<internal_pool::MapState<Result>>(inputs.size(),
                                                                core_, id);
   auto future = map->future();
-  const absl::StatusOr<std::string> name =
-      NameOfPooled(reinterpret_cast<void (*)()>(function));
-  size_t chunk = options.chunk_size;
-  if (chunk == 0) {
-    chunk = std::max<size_t>(inputs.size() / (4 * core_->max_workers()), 1);
-  }
-  for (size_t begin = 0; begin < inputs.size(); begin += chunk) {
-    PoolTask task = {.function = name.value_or(""),
-                     .calls = {},
-                     .receivers = {},
-                     .deadline = options.deadline,
-                     .id = id};
-    for (size_t i = begin; i < std::min(begin + chunk, inputs.size()); ++i) {
-      auto receiver =
-          std::make_unique<internal_pool::MapReceiver<Result>>(map, i);
-      absl::StatusOr<PackedArguments> call =
-          name.ok() ? PackCall<std::decay_t<P>>(inputs[i]) : name.status();
-      if (!call.ok()) {
-        receiver->Receive(call.status());
-        continue;
-      }
-      task.calls.push_back(*std::move(call));
-      task.receivers.push_back(std::move(receiver));
-    }
-    if (!task.calls.empty()) core_->Submit(std::move(task));
-  }
+  SubmitChunks(
+      id, options, NameOfPooled(reinterpret_cast<void (*)()>(function)),
+      inputs.size(),
+      [&](size_t i) { return PackCall<std::decay_t<P>>(inputs[i]); },
+      [&](size_t i) {
+        return std::make_unique<internal_pool::MapReceiver<Result>>(map, i);
+      });
   return future;
 }
 

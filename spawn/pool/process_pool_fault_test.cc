@@ -25,6 +25,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tenon/futures/future.h"
+#include "tenon/futures/future_testing.h"
 #include "tenon/ipc/channel/channel.h"
 #include "tenon/shm/base/deadline.h"
 #include "tenon/shm/base/status_macros.h"
@@ -45,17 +46,6 @@ using futures::Future;
 using ::testing::HasSubstr;
 
 class ProcessPoolFaultTest : public ChildTest {};
-
-template <typename T>
-absl::StatusOr<T> Get(Future<T> future) {
-  TENON_RETURN_IF_ERROR(future.Wait(absl::Seconds(60)));
-  return std::move(future).value();
-}
-
-absl::Status GetVoid(Future<void> future) {
-  TENON_RETURN_IF_ERROR(future.Wait(absl::Seconds(60)));
-  return std::move(future).value();
-}
 
 int Pid(int) { return getpid(); }
 TENON_POOL_FUNCTION(Pid);
@@ -144,9 +134,9 @@ TEST_F(ProcessPoolFaultTest, TaskThatTakesTooLong) {
   Future<void> waiting = pool.SubmitWith(soon, Sleep, 0);
   Future<int> other = pool.Submit(Pid, 1);
   EXPECT_THAT(
-      GetVoid(std::move(slow)),
+      Get(std::move(slow)),
       StatusIs(absl::StatusCode::kDeadlineExceeded, HasSubstr("was killed")));
-  EXPECT_THAT(GetVoid(std::move(waiting)),
+  EXPECT_THAT(Get(std::move(waiting)),
               StatusIs(absl::StatusCode::kDeadlineExceeded,
                        HasSubstr("before a worker was free")));
   EXPECT_THAT(Get(std::move(other)), IsOk());
@@ -227,7 +217,7 @@ TEST_F(ProcessPoolFaultTest, GrowsWithItsTasksAndShrinksWithout) {
   for (int i = 0; i < 8; ++i) futures.push_back(pool.Submit(Sleep, 100));
   EXPECT_TRUE(Becomes([&] { return pool.counts().workers == 4; }));
   for (Future<void>& future : futures) {
-    EXPECT_THAT(GetVoid(std::move(future)), IsOk());
+    EXPECT_THAT(Get(std::move(future)), IsOk());
   }
   EXPECT_TRUE(Becomes([&] { return pool.counts().workers == 1; }));
   EXPECT_THAT(Get(pool.Submit(Pid, 1)), IsOk());
@@ -313,12 +303,12 @@ TEST_F(ProcessPoolFaultTest, ShutdownWaitsForAllAndThenRefuses) {
   for (int i = 0; i < 6; ++i) futures.push_back(pool.Submit(Sleep, 50));
   EXPECT_THAT(pool.Shutdown(Deadline::Passed()),
               StatusIs(absl::StatusCode::kDeadlineExceeded));
-  EXPECT_THAT(GetVoid(pool.Submit(Sleep, 0)),
+  EXPECT_THAT(Get(pool.Submit(Sleep, 0)),
               StatusIs(absl::StatusCode::kFailedPrecondition));
   EXPECT_THAT(pool.Shutdown(), IsOk());
   for (Future<void>& future : futures) {
     EXPECT_TRUE(future.done());
-    EXPECT_THAT(GetVoid(std::move(future)), IsOk());
+    EXPECT_THAT(Get(std::move(future)), IsOk());
   }
   EXPECT_THAT(pool.Shutdown(), IsOk()) << "once more";
   EXPECT_FALSE(HasChildren());
@@ -335,8 +325,7 @@ TEST_F(ProcessPoolFaultTest, AbortEndsTenThousandLongTasks) {
   EXPECT_FALSE(HasChildren());
   for (Future<void>& future : futures) {
     ASSERT_TRUE(future.done());
-    ASSERT_THAT(GetVoid(std::move(future)),
-                StatusIs(absl::StatusCode::kCancelled));
+    ASSERT_THAT(Get(std::move(future)), StatusIs(absl::StatusCode::kCancelled));
   }
 }
 
@@ -359,8 +348,7 @@ TEST_F(ProcessPoolFaultTest, DroppedPoolFailsWhatIsNotDone) {
                                ProcessPool::Create({.workers = 1}));
     future = pool.Submit(Sleep, 10'000'000);
   }
-  EXPECT_THAT(GetVoid(*std::move(future)),
-              StatusIs(absl::StatusCode::kCancelled));
+  EXPECT_THAT(Get(*std::move(future)), StatusIs(absl::StatusCode::kCancelled));
 }
 
 TEST_F(ProcessPoolFaultTest, CallbacksMaySubmitAndMayNotWaitForThePool) {

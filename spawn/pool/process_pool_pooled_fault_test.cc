@@ -21,6 +21,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tenon/futures/future.h"
+#include "tenon/futures/future_testing.h"
 #include "tenon/ipc/sync/event.h"
 #include "tenon/shm/arena/arena.h"
 #include "tenon/shm/base/deadline.h"

@@ -16,6 +16,7 @@
 #include "absl/time/time.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tenon/futures/future_testing.h"
 #include "tenon/shm/arena/arena.h"
 #include "tenon/shm/base/crash_point.h"
 #include "tenon/shm/base/deadline.h"

@@ -25,6 +25,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tenon/futures/future.h"
+#include "tenon/futures/future_testing.h"
 #include "tenon/shm/base/crash_point.h"
 #include "tenon/shm/base/deadline.h"
 #include "tenon/shm/base/status_macros.h"
@@ -38,17 +39,11 @@ namespace tenon::spawn {
 namespace {
 
 using futures::Future;
+using futures::kWatchdog;
 
-constexpr absl::Duration kWatchdog = absl::Seconds(120);
-constexpr int kForEver = 1'000'000;
+constexpr int kDozeForEver = 1'000'000;
 
 class ProcessPoolScaleTest : public ChildTest {};
-
-template <typename T>
-absl::StatusOr<T> Get(Future<T> future) {
-  TENON_RETURN_IF_ERROR(future.Wait(kWatchdog));
-  return std::move(future).value();
-}
 
 int Doze(int milliseconds) {
   absl::SleepFor(absl::Milliseconds(milliseconds));
@@ -70,7 +65,7 @@ TEST_F(ProcessPoolScaleTest, CancellingManyInAnyOrderIsNotQuadratic) {
   TENON_ASSERT_OK_AND_ASSIGN(ProcessPool pool,
                              ProcessPool::Create({.workers = 1}));
   Future<int> running =
-      pool.SubmitWith({.kill_on_cancel = true}, Doze, kForEver);
+      pool.SubmitWith({.kill_on_cancel = true}, Doze, kDozeForEver);
   std::vector<Future<int>> waiting = SubmitMany(pool, 200'000);
   std::shuffle(waiting.begin(), waiting.end(), std::mt19937(7));
   const Deadline watchdog = Deadline::After(kWatchdog);
@@ -92,7 +87,7 @@ TEST_F(ProcessPoolScaleTest, ExpiryDoesNotLookAtTasksThatWait) {
   TENON_ASSERT_OK_AND_ASSIGN(ProcessPool pool,
                              ProcessPool::Create({.workers = 1}));
   Future<int> running =
-      pool.SubmitWith({.kill_on_cancel = true}, Doze, kForEver);
+      pool.SubmitWith({.kill_on_cancel = true}, Doze, kDozeForEver);
   const TaskOptions long_deadline = {.deadline =
                                          Deadline::After(absl::Hours(1))};
   std::vector<Future<int>> waiting;

@@ -25,6 +25,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tenon/futures/future.h"
+#include "tenon/futures/future_testing.h"
 #include "tenon/shm/base/status_macros.h"
 #include "tenon/shm/base/unique_fd.h"
 #include "tenon/shm/testing/kill/census.h"
@@ -52,11 +53,6 @@ void Sleep(int milliseconds) {
   absl::SleepFor(absl::Milliseconds(milliseconds));
 }
 TENON_POOL_FUNCTION(Sleep);
-
-absl::Status Get(Future<void> future) {
-  TENON_RETURN_IF_ERROR(future.Wait(absl::Seconds(60)));
-  return std::move(future).value();
-}
 
 // The workers of each supervisor.
 std::map<pid_t, std::set<pid_t>> Families(const ProcessPool& pool) {
@@ -89,7 +85,9 @@ TEST_F(ProcessPoolSupervisorTest, AKilledWorkerCostsNoOther) {
                              ProcessPool::Create({.workers = 4}));
   std::vector<pid_t> before = pool.worker_pids();
   ASSERT_EQ(kill(before[0], SIGKILL), 0);
-  ASSERT_TRUE(Becomes([&] { return pool.counts().started == 5; }));
+  ASSERT_TRUE(Becomes([&] {
+    return pool.counts().started == 5 && pool.worker_pids().size() == 4;
+  }));
   before.erase(before.begin());
   const auto families = Families(pool);
   EXPECT_THAT(families,
@@ -141,24 +139,32 @@ std::vector<UniqueFd> UseUpDescriptors(size_t left) {
   return taken;
 }
 
-// The descriptors that are left are enough for one worker more at least, and
-// not for all, even if each is started by itself.
-absl::Status GrowAtTheLimit(Child&) {
+// The number of workers of a pool for eight that has one, once no more than
+// `left` descriptors can be opened.
+absl::StatusOr<size_t> GrowWith(size_t left) {
   TENON_ASSIGN_OR_RETURN(ProcessPool pool,
                          ProcessPool::Create({.workers = 8, .min_workers = 1}));
-  const rlimit limit = {128, 128};
-  if (setrlimit(RLIMIT_NOFILE, &limit) != 0) {
-    return absl::InternalError("setrlimit");
-  }
-  const std::vector<UniqueFd> taken = UseUpDescriptors(24);
+  const std::vector<UniqueFd> taken = UseUpDescriptors(left);
   std::vector<Future<void>> tasks;
   for (int i = 0; i < 16; ++i) tasks.push_back(pool.Submit(Sleep, 500));
   for (Future<void>& task : tasks) {
     TENON_RETURN_IF_ERROR(Get(std::move(task)));
   }
-  const size_t workers = pool.counts().workers;
-  if (workers >= 2 && workers < 8) return absl::OkStatus();
-  return absl::InternalError(absl::StrCat(workers, " workers"));
+  return pool.counts().workers;
+}
+
+// Enough for one worker more at least, then for several, and never for all,
+// even if each is started by itself.
+absl::Status GrowAtTheLimit(Child&) {
+  const rlimit limit = {128, 128};
+  if (setrlimit(RLIMIT_NOFILE, &limit) != 0) {
+    return absl::InternalError("setrlimit");
+  }
+  TENON_ASSIGN_OR_RETURN(const size_t few, GrowWith(24));
+  TENON_ASSIGN_OR_RETURN(const size_t more, GrowWith(40));
+  if (few >= 2 && more >= few + 2 && more < 8) return absl::OkStatus();
+  return absl::InternalError(
+      absl::StrCat(few, " workers, then ", more, " workers"));
 }
 TENON_SPAWN_ENTRY("grow-at-the-limit", GrowAtTheLimit);
 

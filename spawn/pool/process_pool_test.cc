@@ -28,6 +28,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tenon/futures/future.h"
+#include "tenon/futures/future_testing.h"
 #include "tenon/shm/base/deadline.h"
 #include "tenon/shm/base/status_macros.h"
 #include "tenon/shm/base/unique_fd.h"
@@ -56,21 +57,18 @@ class ProcessPoolTest : public ChildTest {};
 int64_t Square(int64_t x) { return x * x; }
 TENON_POOL_FUNCTION(Square);
 
+// What does not compile as a TENON_POOL_FUNCTION.
+struct NoFunction {
+  int64_t Member(int64_t x) { return x; }
+};
+static_assert(CanBePooled<Square>);
+static_assert(!CanBePooled<&NoFunction::Member>);
+static_assert(!CanBePooled<7>);
+
 std::string Join(std::string a, int b, const std::vector<double>& c) {
   return absl::StrCat(a, "/", b, "/", c.size());
 }
 TENON_POOL_FUNCTION(Join);
-
-template <typename T>
-absl::StatusOr<T> Get(Future<T> future) {
-  TENON_RETURN_IF_ERROR(future.Wait(absl::Seconds(60)));
-  return std::move(future).value();
-}
-
-absl::Status GetVoid(Future<void> future) {
-  TENON_RETURN_IF_ERROR(future.Wait(absl::Seconds(60)));
-  return std::move(future).value();
-}
 
 std::vector<int64_t> Numbers(int64_t count) {
   std::vector<int64_t> numbers(static_cast<size_t>(count));
@@ -188,7 +186,7 @@ TEST_F(ProcessPoolTest, MapEndsWhenAllHaveEndedAlsoWithLargeErrors) {
                              ProcessPool::Create({.workers = 2}));
   const absl::Time begin = absl::Now();
   const absl::Status error =
-      GetVoid(pool.Map(SleepAndFail, {0, 300}, {.chunk_size = 1}));
+      Get(pool.Map(SleepAndFail, {0, 300}, {.chunk_size = 1}));
   EXPECT_GE(absl::Now() - begin, absl::Milliseconds(300));
   EXPECT_THAT(error, StatusIs(absl::StatusCode::kInternal));
   EXPECT_EQ(error.message().size(), size_t{1} << 20);

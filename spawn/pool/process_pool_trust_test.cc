@@ -17,6 +17,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tenon/futures/future.h"
+#include "tenon/futures/future_testing.h"
 #include "tenon/ipc/channel/channel.h"
 #include "tenon/shm/base/status_macros.h"
 #include "tenon/shm/base/unique_fd.h"
@@ -35,13 +36,8 @@ using ::testing::HasSubstr;
 
 class ProcessPoolTrustTest : public ChildTest {};
 
-absl::StatusOr<int> Get(Future<int> future) {
-  TENON_RETURN_IF_ERROR(future.Wait(absl::Seconds(60)));
-  return std::move(future).value();
-}
-
-int Pid(int) { return getpid(); }
-TENON_POOL_FUNCTION(Pid);
+int WorkerPid(int) { return getpid(); }
+TENON_POOL_FUNCTION(WorkerPid);
 
 // The channel to its pool is among the sockets of a worker.
 int SendGarbage(std::string how) {
@@ -71,11 +67,12 @@ TEST_F(ProcessPoolTrustTest, WorkerThatSendsGarbageIsReplaced) {
   TENON_ASSERT_OK_AND_ASSIGN(ProcessPool pool,
                              ProcessPool::Create({.workers = 1}));
   for (const char* how : {"no frame", "no answers", "other answers"}) {
-    TENON_ASSERT_OK_AND_ASSIGN(const int before, Get(pool.Submit(Pid, 1)));
+    TENON_ASSERT_OK_AND_ASSIGN(const int before,
+                               Get(pool.Submit(WorkerPid, 1)));
     EXPECT_THAT(Get(pool.Submit(SendGarbage, how)),
                 StatusIs(absl::StatusCode::kDataLoss))
         << how;
-    TENON_ASSERT_OK_AND_ASSIGN(const int after, Get(pool.Submit(Pid, 1)));
+    TENON_ASSERT_OK_AND_ASSIGN(const int after, Get(pool.Submit(WorkerPid, 1)));
     EXPECT_NE(before, after) << how;
   }
 }
@@ -122,7 +119,8 @@ TEST_F(ProcessPoolTrustTest, ResultThatThrowsAsItIsMadeIsAnError) {
                            HasSubstr(fault == 1 ? "too long" : "threw")));
     }
   }
-  EXPECT_THAT(Get(pool.Submit(Pid, 1)), IsOkAndHolds(pool.worker_pids()[0]));
+  EXPECT_THAT(Get(pool.Submit(WorkerPid, 1)),
+              IsOkAndHolds(pool.worker_pids()[0]));
 }
 
 }  // namespace

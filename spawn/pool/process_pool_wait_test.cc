@@ -22,6 +22,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tenon/futures/future.h"
+#include "tenon/futures/future_testing.h"
 #include "tenon/shm/base/deadline.h"
 #include "tenon/shm/base/status_macros.h"
 #include "tenon/shm/base/unique_fd.h"
@@ -36,18 +37,12 @@ namespace tenon::spawn {
 namespace {
 
 using futures::Future;
+using futures::kWatchdog;
 
-constexpr absl::Duration kWatchdog = absl::Seconds(60);
 // Time in which a waiter usually begins to wait.
 constexpr absl::Duration kHeadStart = absl::Milliseconds(20);
 
 class ProcessPoolWaitTest : public ChildTest {};
-
-template <typename T>
-absl::StatusOr<T> Get(Future<T> future) {
-  TENON_RETURN_IF_ERROR(future.Wait(kWatchdog));
-  return std::move(future).value();
-}
 
 int Twice(int x) { return 2 * x; }
 TENON_POOL_FUNCTION(Twice);

@@ -24,6 +24,8 @@
 #include "tenon/shm/base/deadline.h"
 #include "tenon/spawn/arguments/argument.h"
 #include "tenon/spawn/pool/internal/pool_dispatcher.h"
+#include "tenon/spawn/pool/internal/pool_task.h"
+#include "tenon/spawn/pool/pool_receiver.h"
 
 namespace tenon::spawn::internal_pool {
 

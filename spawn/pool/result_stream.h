@@ -28,10 +28,11 @@
 #include "absl/status/statusor.h"
 #include "tenon/shm/base/deadline.h"
 #include "tenon/spawn/arguments/argument.h"
-#include "tenon/spawn/pool/internal/pool_dispatcher.h"
-#include "tenon/spawn/pool/internal/pool_receivers.h"
+#include "tenon/spawn/pool/pool_receiver.h"
 
 namespace tenon::spawn {
+
+class PoolDispatcher;  // A pool without its types.
 
 // The next input; nullopt at the end. Called by Next() and by the stream's
 // constructor. An exception becomes kInternal.

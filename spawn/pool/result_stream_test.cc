@@ -35,8 +35,8 @@ using ::testing::UnorderedElementsAreArray;
 
 class ResultStreamTest : public ChildTest {};
 
-int64_t Square(int64_t x) { return x * x; }
-TENON_POOL_FUNCTION(Square);
+int64_t Squared(int64_t x) { return x * x; }
+TENON_POOL_FUNCTION(Squared);
 
 InputGenerator<int64_t> UpTo(int64_t end, int64_t fail_at = -1) {
   return [end, fail_at,
@@ -51,7 +51,7 @@ TEST_F(ResultStreamTest, StreamInOrder) {
   TENON_ASSERT_OK_AND_ASSIGN(ProcessPool pool,
                              ProcessPool::Create({.workers = 3}));
   for (const size_t chunk : {1, 7}) {
-    auto stream = pool.Stream(Square, UpTo(100), {.chunk_size = chunk});
+    auto stream = pool.Stream(Squared, UpTo(100), {.chunk_size = chunk});
     for (int64_t i = 0; i < 100; ++i) {
       ASSERT_THAT(stream.Next(Watchdog()), IsOkAndHolds(i * i));
     }
@@ -95,7 +95,7 @@ TEST_F(ResultStreamTest, StreamWhoseInputFails) {
   for (const bool ordered : {true, false}) {
     for (const int64_t fail_at : {0, 2, 6}) {
       for (const size_t chunk : {1, 2, 4}) {
-        auto stream = pool.Stream(Square, UpTo(10, fail_at),
+        auto stream = pool.Stream(Squared, UpTo(10, fail_at),
                                   {.ordered = ordered, .chunk_size = chunk});
         std::vector<int64_t> got;
         std::vector<int64_t> want;
@@ -111,7 +111,7 @@ TEST_F(ResultStreamTest, StreamWhoseInputFails) {
       }
     }
   }
-  futures::Future<int64_t> nine = pool.Submit(Square, 3);
+  futures::Future<int64_t> nine = pool.Submit(Squared, 3);
   ASSERT_THAT(nine.Wait(absl::Seconds(60)), IsOk());
   EXPECT_THAT(nine.value(), IsOkAndHolds(9)) << "usable again";
 }
@@ -121,7 +121,7 @@ TEST_F(ResultStreamTest, StreamWhoseInputThrows) {
                              ProcessPool::Create({.workers = 2}));
   for (const bool ordered : {true, false}) {
     auto stream = pool.Stream(
-        Square,
+        Squared,
         [i = int64_t{0}]() mutable -> absl::StatusOr<std::optional<int64_t>> {
           if (i == 3) throw std::runtime_error("a torn file");
           return std::optional<int64_t>(i++);
@@ -142,23 +142,23 @@ TEST_F(ResultStreamTest, ChunksOfAnySize) {
                              ProcessPool::Create({.workers = 1}));
   constexpr size_t kMost = std::numeric_limits<size_t>::max();
   for (const size_t chunk : {kMost, kMost / 2 + 1}) {
-    auto stream = pool.Stream(Square, UpTo(5), {.chunk_size = chunk});
+    auto stream = pool.Stream(Squared, UpTo(5), {.chunk_size = chunk});
     for (int64_t i = 0; i < 5; ++i) {
       ASSERT_THAT(stream.Next(Watchdog()), IsOkAndHolds(i * i));
     }
   }
 }
 
-UniqueFd Copy(const UniqueFd& fd) {
+UniqueFd Duplicate(const UniqueFd& fd) {
   return UniqueFd(fcntl(fd.get(), F_DUPFD_CLOEXEC, 0));
 }
-TENON_POOL_FUNCTION(Copy);
+TENON_POOL_FUNCTION(Duplicate);
 
 TEST_F(ResultStreamTest, ChunksWithMoreDescriptorsThanAMessage) {
   TENON_ASSERT_OK_AND_ASSIGN(ProcessPool pool,
                              ProcessPool::Create({.workers = 1}));
   auto stream =
-      pool.Stream(Copy,
+      pool.Stream(Duplicate,
                   [i = 0]() mutable -> absl::StatusOr<std::optional<UniqueFd>> {
                     if (++i > 300) return std::optional<UniqueFd>();
                     return UniqueFd(open("/dev/null", O_RDONLY | O_CLOEXEC));
@@ -173,7 +173,7 @@ TEST_F(ResultStreamTest, StreamAsksForInputsAsResultsAreTaken) {
   TENON_ASSERT_OK_AND_ASSIGN(ProcessPool pool,
                              ProcessPool::Create({.workers = 2}));
   int asked = 0;
-  auto stream = pool.Stream(Square,
+  auto stream = pool.Stream(Squared,
                             [&]() -> absl::StatusOr<std::optional<int64_t>> {
                               return std::optional<int64_t>(asked++);
                             },

@@ -7,13 +7,14 @@
 
 #include <cstdint>
 #include <map>
-#include <mutex>
 #include <utility>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "tenon/shm/base/deadline.h"
 #include "tenon/shm/base/fork_count.h"
 #include "tenon/shm/base/per_process.h"
+#include "tenon/shm/base/thread_mutex.h"
 
 namespace tenon::spawn {
 namespace {
@@ -24,9 +25,9 @@ struct Listed {
 };
 
 struct Registry {
-  std::mutex mutex;
-  uint64_t next = 1;
-  std::map<uint64_t, Listed> children;
+  ThreadMutex mutex;
+  uint64_t next ABSL_GUARDED_BY(mutex) = 1;
+  std::map<uint64_t, Listed> children ABSL_GUARDED_BY(mutex);
 };
 
 constinit PerProcess<Registry> registry_of_process;
@@ -40,7 +41,7 @@ bool HasEnded(int end_fd) {
 
 std::vector<ActiveChild> ActiveChildren() {
   Registry& registry = registry_of_process.Get();
-  const std::lock_guard<std::mutex> lock(registry.mutex);
+  const ThreadLock lock(&registry.mutex);
   std::vector<ActiveChild> alive;
   for (const auto& [number, listed] : registry.children) {
     if (!HasEnded(listed.end_fd)) alive.push_back(listed.child);
@@ -51,7 +52,7 @@ std::vector<ActiveChild> ActiveChildren() {
 ActiveChildEntry::ActiveChildEntry(ActiveChild child, int end_fd)
     : fork_count_(ForkCount()) {
   Registry& registry = registry_of_process.Get();
-  const std::lock_guard<std::mutex> lock(registry.mutex);
+  const ThreadLock lock(&registry.mutex);
   number_ = registry.next++;
   registry.children.emplace(number_, Listed{std::move(child), end_fd});
 }
@@ -59,7 +60,7 @@ ActiveChildEntry::ActiveChildEntry(ActiveChild child, int end_fd)
 ActiveChildEntry::~ActiveChildEntry() {
   if (fork_count_ != ForkCount()) return;
   Registry& registry = registry_of_process.Get();
-  const std::lock_guard<std::mutex> lock(registry.mutex);
+  const ThreadLock lock(&registry.mutex);
   registry.children.erase(number_);
 }
 

@@ -17,6 +17,8 @@
 #include <string>
 #include <vector>
 
+#include "tenon/shm/base/cplusplus_20.h"
+
 namespace tenon::spawn {
 
 struct ActiveChild {

@@ -24,14 +24,16 @@
 #include "tenon/ipc/tensor_queue/tensor_reaper.h"
 #include "tenon/shm/base/deadline.h"
 #include "tenon/shm/base/fork_count.h"
+#include "tenon/shm/base/monotonic_ns.h"
 #include "tenon/shm/base/pid_fd.h"
 #include "tenon/shm/base/status_macros.h"
 #include "tenon/shm/base/unique_fd.h"
 #include "tenon/spawn/child/handover.h"
+#include "tenon/spawn/child/start_child.h"
 #include "tenon/spawn/child/started_child.h"
+#include "tenon/spawn/fork_server/fork_client.h"
 #include "tenon/spawn/process/active_children.h"
 #include "tenon/spawn/process/process_stop.h"
-#include "tenon/spawn/process/start_child.h"
 #include "tenon/spawn/report/crash_record.h"
 #include "tenon/spawn/report/memory_kills.h"
 #include "tenon/spawn/report/output.h"
@@ -39,6 +41,8 @@
 #include "tenon/spawn/report/report.h"
 #include "tenon/spawn/settings/index_templates.h"
 #include "tenon/spawn/settings/process_options.h"
+#include "tenon/spawn/settings/start_method.h"
+#include "tenon/spawn/supervisor/supervisor.h"
 #include "tenon/spawn/supervisor/supervisor_main.h"
 
 namespace tenon::spawn {
@@ -201,8 +205,10 @@ absl::Status Process::StartBatch(const ProcessOptions& options, int index,
                                  std::vector<PreparedChild> prepared,
                                  std::optional<int64_t> memory_kills,
                                  std::vector<Process>& started) {
-  absl::StatusOr<std::vector<StartedChild>> children =
-      StartPrepared(options, std::move(prepared), memory_kills);
+  absl::StatusOr<std::vector<StartedChild>> children = StartPrepared(
+      options, std::move(prepared), memory_kills,
+      options.method == StartMethod::kForkServer ? StartByServer
+                                                 : StartSupervised);
   if (!children.ok()) {
     return GiveUp(started, CannotStart(options, children.status()));
   }
@@ -256,7 +262,8 @@ absl::Status Process::Resume(absl::Span<const int> fds) {
                   sent);
 }
 
-Process::Process(std::unique_ptr<State> state) : state_(std::move(state)) {}
+Process::Process(std::unique_ptr<State> state)
+    : state_(std::move(state)), fork_count_(ForkCount()) {}
 
 Process::Process(Process&&) noexcept = default;
 

@@ -38,7 +38,6 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "tenon/shm/base/deadline.h"
-#include "tenon/shm/base/fork_count.h"
 #include "tenon/shm/base/pid_fd.h"
 #include "tenon/spawn/settings/process_options.h"
 
@@ -195,7 +194,7 @@ class Process {
   absl::Status Verdict(const absl::StatusOr<ExitStatus>& exit);
 
   std::unique_ptr<State> state_;
-  uint64_t fork_count_ = ForkCount();
+  uint64_t fork_count_;
 };
 
 }  // namespace tenon::spawn

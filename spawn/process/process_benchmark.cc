@@ -34,6 +34,7 @@
 #include "benchmark/benchmark.h"
 #include "tenon/ipc/channel/channel.h"
 #include "tenon/shm/base/deadline.h"
+#include "tenon/shm/base/monotonic_ns.h"
 #include "tenon/shm/base/pid_fd.h"
 #include "tenon/shm/base/unique_fd.h"
 #include "tenon/spawn/child/entry.h"
@@ -184,12 +185,6 @@ BENCHMARK(BM_ForkServer_StartJoin)
 
 // ---- From a child's error to its parent, all siblings ended ----
 
-int64_t NowNs() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(
-             std::chrono::steady_clock::now().time_since_epoch())
-      .count();
-}
-
 // Worker 0 waits for a byte, reports the time, and fails; the others sleep.
 absl::Status FailWhenTold(Child& child) {
   const UniqueFd go = child.TakeFd(0);
@@ -199,7 +194,7 @@ absl::Status FailWhenTold(Child& child) {
     for (;;) pause();
   }
   if (read(go.get(), &byte, 1) != 1) return absl::OkStatus();
-  const int64_t now = NowNs();
+  const int64_t now = MonotonicNs();
   if (write(when.get(), &now, sizeof(now)) < 0) return absl::OkStatus();
   return absl::InternalError("told to");
 }
@@ -236,7 +231,7 @@ double OursFromErrorToKnowing(int siblings) {
   usleep(50'000);
   const int64_t at = TellAndSeeWhen(go, when);
   DieUnless(absl::IsInternal(all->Join()), "it has not failed");
-  return static_cast<double>(NowNs() - at);
+  return static_cast<double>(MonotonicNs() - at);
 }
 
 // The minimum: forked children, one of which exits; kill() and waitpid().
@@ -250,7 +245,7 @@ double BareFromErrorToKnowing(int siblings) {
       char byte = 0;
       if (i > 0) pause();
       if (read(go.out.get(), &byte, 1) != 1) _exit(2);
-      const int64_t now = NowNs();
+      const int64_t now = MonotonicNs();
       if (write(when.in.get(), &now, sizeof(now)) < 0) _exit(3);
       _exit(1);
     }
@@ -264,7 +259,7 @@ double BareFromErrorToKnowing(int siblings) {
   for (int i = 1; i <= siblings; ++i) {
     waitpid(pids[static_cast<size_t>(i)], nullptr, 0);
   }
-  return static_cast<double>(NowNs() - at);
+  return static_cast<double>(MonotonicNs() - at);
 }
 
 double Median(std::vector<double> values) {
@@ -341,12 +336,12 @@ void BM_Processes_ParentKilledToAllEnded(benchmark::State& state) {
         family.push_back(PidFd::Adopt(std::move(fd)).value());
       }
     }
-    const int64_t killed = NowNs();
+    const int64_t killed = MonotonicNs();
     DieUnless(parent->Kill().ok(), "kill");
     for (const PidFd& one : family) {
       DieUnless(one.WaitForEnd(Deadline::Never()).ok(), "wait");
     }
-    all.push_back(static_cast<double>(NowNs() - killed));
+    all.push_back(static_cast<double>(MonotonicNs() - killed));
     state.SetIterationTime(all.back() / 1e9);
   }
   state.counters["median_ms"] = Median(all) / 1e6;

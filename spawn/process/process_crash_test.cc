@@ -33,7 +33,6 @@
 #include "tenon/shm/testing/status_matchers.h"
 #include "tenon/spawn/child/entry.h"
 #include "tenon/spawn/process/process.h"
-#include "tenon/spawn/report/crash_layout.h"
 #include "tenon/spawn/report/crash_record.h"
 #include "tenon/spawn/report/memory_kills.h"
 #include "tenon/spawn/report/process_error.h"
@@ -184,36 +183,6 @@ TEST_F(ProcessCrashTest, SignalThatWasSent) {
 TEST_F(ProcessCrashTest, NoStackWithoutACrashOrUnasked) {
   EXPECT_EQ(CrashOf("kill", true)->stack, "");
   EXPECT_EQ(CrashOf("abort", false)->stack, "");
-}
-
-TEST(CrashRecordTest, AnythingIsRefusedOrRead) {
-  EXPECT_THAT(ParseCrashRecord("short"), StatusIs(absl::StatusCode::kDataLoss));
-  CrashHeader header;
-  header.frames = 2;
-  std::string bytes(reinterpret_cast<const char*>(&header), sizeof(header));
-  EXPECT_THAT(ParseCrashRecord(bytes), StatusIs(absl::StatusCode::kDataLoss));
-  bytes.append(16, '\x11');
-  bytes.append("1111111111110000-1111111111112000 r-xp 00001000 0 0   /x y\n");
-  TENON_ASSERT_OK_AND_ASSIGN(const CrashRecord record, ParseCrashRecord(bytes));
-  EXPECT_THAT(record.stack, HasSubstr("#1 0x1111111111111111 in "
-                                      "(/x y+0x2111)\n"));
-  for (const char* maps : {"", "\n", "-", "1-2", "g-h r 0 /", "1- /"}) {
-    EXPECT_EQ(DescribeAddress(1, maps), "?") << maps;
-  }
-}
-
-TEST(MemoryKillsTest, FileOfTheGroup) {
-  EXPECT_EQ(MemoryEventsFile("0::/a/b\n"), "/sys/fs/cgroup/a/b/memory.events");
-  EXPECT_EQ(MemoryEventsFile("8:pids:/\n4:cpu,memory:/x\n0::/\n"),
-            "/sys/fs/cgroup/memory/x/memory.oom_control");
-  EXPECT_EQ(MemoryEventsFile("0::/\n"), "/sys/fs/cgroup/memory.events");
-  EXPECT_EQ(MemoryEventsFile("garbage"), "");
-}
-
-TEST(MemoryKillsTest, CountAmongOthers) {
-  EXPECT_EQ(ParseMemoryKills("low 0\noom 3\noom_kill 2\noom_group_kill 0\n"),
-            2);
-  EXPECT_EQ(ParseMemoryKills("oom 3\n"), std::nullopt);
 }
 
 absl::Status EatMemory(Child&) {

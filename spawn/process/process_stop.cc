@@ -6,17 +6,16 @@
 #include <sys/types.h>
 
 #include <cstdio>
-#include <fstream>
-#include <iterator>
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "tenon/shm/base/read_file.h"
 
 namespace tenon::spawn {
 
 std::string DescribeStop(pid_t pid) {
-  std::ifstream file(absl::StrCat("/proc/", pid, "/stat"));
-  const std::string stat{std::istreambuf_iterator<char>(file), {}};
+  const std::string stat =
+      ReadFile(absl::StrCat("/proc/", pid, "/stat")).value_or("");
   // The name of the program is in brackets, and may contain brackets itself.
   const size_t name_end = stat.rfind(')');
   char state = 0;

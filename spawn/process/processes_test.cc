@@ -97,7 +97,7 @@ absl::Status DoAsTold(Child& child) {
 }
 TENON_SPAWN_ENTRY("do-as-told", DoAsTold);
 
-absl::StatusOr<Processes> Start(const std::string& what) {
+absl::StatusOr<Processes> StartWorkers(const std::string& what) {
   const int count =
       static_cast<int>(std::count(what.begin(), what.end(), ',')) + 1;
   return Processes::Start(count, {.entry = "do-as-told", .argument = what});
@@ -119,13 +119,13 @@ absl::StatusOr<Processes> StartAndSee(const std::string& what) {
 }
 
 TEST_F(ProcessesTest, AllEndWell) {
-  TENON_ASSERT_OK_AND_ASSIGN(Processes both, Start("ok,ok"));
+  TENON_ASSERT_OK_AND_ASSIGN(Processes both, StartWorkers("ok,ok"));
   EXPECT_EQ(both.nprocs(), 2u);
   EXPECT_THAT(both.Join(), IsOk());
 }
 
 TEST_F(ProcessesTest, JoinMayBeCalledAgain) {
-  TENON_ASSERT_OK_AND_ASSIGN(Processes both, Start("100 ok,200 ok"));
+  TENON_ASSERT_OK_AND_ASSIGN(Processes both, StartWorkers("100 ok,200 ok"));
   EXPECT_THAT(both.Join(Deadline::Passed()),
               StatusIs(absl::StatusCode::kDeadlineExceeded,
                        HasSubstr("2 of 2 processes still run, worker 0")));
@@ -163,7 +163,7 @@ TEST_F(ProcessesTest, IndexAndPidOfEach) {
 
 TEST_F(ProcessesTest, ExceptionOfEither) {
   for (const char* what : {"throw,1000 ok", "1000 ok,throw"}) {
-    TENON_ASSERT_OK_AND_ASSIGN(Processes both, Start(what));
+    TENON_ASSERT_OK_AND_ASSIGN(Processes both, StartWorkers(what));
     const absl::Status how = both.Join();
     const int thrower = what[0] == 't' ? 0 : 1;
     EXPECT_THAT(std::string(how.message()),
@@ -192,7 +192,7 @@ TEST_F(ProcessesTest, FirstFailureByItsRecordIsTheAnswer) {
 }
 
 TEST_F(ProcessesTest, AbortByItsName) {
-  TENON_ASSERT_OK_AND_ASSIGN(Processes both, Start("abort,stay"));
+  TENON_ASSERT_OK_AND_ASSIGN(Processes both, StartWorkers("abort,stay"));
   const absl::Status how = both.Join();
   EXPECT_THAT(how, StatusIs(absl::StatusCode::kAborted,
                             HasSubstr("killed by signal 6 (SIGABRT)")));
@@ -207,7 +207,7 @@ TEST_F(ProcessesTest, AbortByItsName) {
 }
 
 TEST_F(ProcessesTest, ExitCodeIsCarried) {
-  TENON_ASSERT_OK_AND_ASSIGN(Processes both, Start("exit 12,stay"));
+  TENON_ASSERT_OK_AND_ASSIGN(Processes both, StartWorkers("exit 12,stay"));
   const auto exited = GetProcessExited(both.Join());
   ASSERT_TRUE(exited.has_value());
   EXPECT_EQ(exited->exit_code, 12);
@@ -216,7 +216,7 @@ TEST_F(ProcessesTest, ExitCodeIsCarried) {
 }
 
 TEST_F(ProcessesTest, ExitWithZeroBeforeTheEntryReturnsIsSuccess) {
-  TENON_ASSERT_OK_AND_ASSIGN(Processes both, Start("exit 0,exit 12"));
+  TENON_ASSERT_OK_AND_ASSIGN(Processes both, StartWorkers("exit 0,exit 12"));
   const auto exited = GetProcessExited(both.Join());
   ASSERT_TRUE(exited.has_value());
   EXPECT_EQ(exited->index, 1);
@@ -270,7 +270,7 @@ TEST_F(ProcessesTest, ALongArgumentIsStoredOnceForAll) {
 }
 
 TEST_F(ProcessesTest, KilledFromOutside) {
-  TENON_ASSERT_OK_AND_ASSIGN(Processes one, Start("stay"));
+  TENON_ASSERT_OK_AND_ASSIGN(Processes one, StartWorkers("stay"));
   EXPECT_THAT(one[0].Terminate(), IsOk());
   const auto exited = GetProcessExited(one.Join());
   ASSERT_TRUE(exited.has_value());
@@ -278,14 +278,15 @@ TEST_F(ProcessesTest, KilledFromOutside) {
 }
 
 TEST_F(ProcessesTest, SuccessFirstThenException) {
-  TENON_ASSERT_OK_AND_ASSIGN(Processes both, Start("ok,100 throw"));
+  TENON_ASSERT_OK_AND_ASSIGN(Processes both, StartWorkers("ok,100 throw"));
   EXPECT_THAT(both.Join(),
               StatusIs(absl::StatusCode::kInternal, HasSubstr("thrown by 1")));
 }
 
 TEST_F(ProcessesTest, EndsInAnyOrderAreSeenAtOnce) {
   // If they were joined in order, worker 0 would block Join() forever.
-  TENON_ASSERT_OK_AND_ASSIGN(Processes all, Start("stay,stay,stay,error"));
+  TENON_ASSERT_OK_AND_ASSIGN(Processes all,
+                             StartWorkers("stay,stay,stay,error"));
   const absl::Status how = all.Join(Watchdog());
   EXPECT_THAT(how, StatusIs(absl::StatusCode::kNotFound, HasSubstr("of 3")));
   for (size_t i = 0; i < 3; ++i) {
@@ -324,7 +325,7 @@ TEST_F(ProcessesTest, NoGraceAtAllIsAGracePeriodToo) {
 }
 
 TEST_F(ProcessesTest, KillReachesAllThatRun) {
-  TENON_ASSERT_OK_AND_ASSIGN(Processes all, Start("ok,stay,stay"));
+  TENON_ASSERT_OK_AND_ASSIGN(Processes all, StartWorkers("ok,stay,stay"));
   pollfd ended = {.fd = all[0].end_fd(), .events = POLLIN, .revents = 0};
   ASSERT_THAT(PollUntil(&ended, 1, Watchdog()), IsOk());
   EXPECT_THAT(all.Join(absl::Milliseconds(200)),
@@ -337,7 +338,7 @@ TEST_F(ProcessesTest, KillReachesAllThatRun) {
 }
 
 TEST_F(ProcessesTest, DroppedWithoutJoinLeavesNothing) {
-  TENON_ASSERT_OK_AND_ASSIGN(Processes all, Start("stay,ok,error,deaf"));
+  TENON_ASSERT_OK_AND_ASSIGN(Processes all, StartWorkers("stay,ok,error,deaf"));
 }
 
 TEST_F(ProcessesTest, NoDaemonIsWaitedForWhenDropped) {
@@ -351,8 +352,8 @@ TEST_F(ProcessesTest, NoDaemonIsWaitedForWhenDropped) {
 }
 
 TEST_F(ProcessesTest, AssignedToEndsWhatItWas) {
-  TENON_ASSERT_OK_AND_ASSIGN(Processes one, Start("stay"));
-  TENON_ASSERT_OK_AND_ASSIGN(Processes other, Start("ok"));
+  TENON_ASSERT_OK_AND_ASSIGN(Processes one, StartWorkers("stay"));
+  TENON_ASSERT_OK_AND_ASSIGN(Processes other, StartWorkers("ok"));
   one = std::move(other);
   EXPECT_THAT(one.Join(), IsOk());
   EXPECT_THAT(other.Join(),  // NOLINT(bugprone-use-after-move): the question.
@@ -379,7 +380,8 @@ TEST_F(ProcessesTest, StartThatFailsHalfWayLeavesNothing) {
   for (rlim_t more = 1; more < 40; ++more) {
     const rlimit low = {used + more, limit.rlim_max};
     ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &low), 0);
-    const absl::Status started = Start("stay,stay,stay,stay,stay").status();
+    const absl::Status started =
+        StartWorkers("stay,stay,stay,stay,stay").status();
     ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
     ASSERT_FALSE(HasChildren()) << more;
     ASSERT_EQ(CountOpenFds(), used) << more;

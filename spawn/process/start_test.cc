@@ -67,6 +67,19 @@ absl::Status TakePlain(int index, std::string text, std::vector<double> rates,
 }
 TENON_SPAWN_FUNCTION(TakePlain);
 
+// Functions that do not compile as a TENON_SPAWN_FUNCTION.
+[[maybe_unused]] absl::Status TakeNoIndex(std::string) {
+  return absl::OkStatus();
+}
+struct NoFunction {
+  absl::Status Member(int) { return absl::OkStatus(); }
+};
+static_assert(CanBeSpawned<TakePlain>);
+static_assert(!CanBeSpawned<TakeNoIndex>);
+static_assert(!CanBeSpawned<&NoFunction::Member>);
+static_assert(Parameter<std::string> && Parameter<const std::string&>);
+static_assert(!Parameter<std::string&>);
+
 TEST_F(StartTest, PlainArgumentsByNameAndByFunction) {
   const std::vector<double> rates = {0.5, 0.25};
   TENON_ASSERT_OK_AND_ASSIGN(

@@ -19,6 +19,7 @@
 #include <utility>
 
 #include "absl/status/status.h"
+#include "tenon/shm/base/monotonic_ns.h"
 #include "tenon/shm/base/posix_error.h"
 #include "tenon/shm/base/unique_fd.h"
 #include "tenon/spawn/report/crash_layout.h"
@@ -75,11 +76,9 @@ void CopyMaps(int to) {
 void WriteRecord(int fd, int signal, const siginfo_t& info) {
   Frames frames;
   _Unwind_Backtrace(NoteFrame, &frames);
-  timespec now = {};
-  clock_gettime(CLOCK_MONOTONIC, &now);
   CrashHeader header;
   header.signal = signal;
-  header.time_ns = int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
+  header.time_ns = MonotonicNs();
   header.fault_address = reinterpret_cast<uintptr_t>(info.si_addr);
   header.frames = frames.count;
   WriteAll(fd, &header, sizeof(header));

@@ -6,7 +6,6 @@
 // so an address is turned into a file and an offset, and the offset into an
 // address of this process, whose symbol the dynamic linker knows.
 
-#include <cxxabi.h>
 #include <dlfcn.h>
 #include <link.h>
 
@@ -22,6 +21,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
+#include "tenon/shm/base/demangle.h"
 #include "tenon/spawn/report/crash_record.h"
 
 namespace tenon::spawn {
@@ -102,13 +102,6 @@ int LookAtModule(dl_phdr_info* module, size_t, void* argument) {
     return 1;
   }
   return 0;
-}
-
-std::string Demangle(const char* name) {
-  int error = 0;
-  const std::unique_ptr<char, void (*)(void*)> readable(
-      abi::__cxa_demangle(name, nullptr, nullptr, &error), std::free);
-  return error == 0 ? readable.get() : name;
 }
 
 }  // namespace

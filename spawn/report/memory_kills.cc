@@ -3,9 +3,6 @@
 
 #include "tenon/spawn/report/memory_kills.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -16,24 +13,9 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
-#include "tenon/shm/base/retry_on_eintr.h"
-#include "tenon/shm/base/unique_fd.h"
+#include "tenon/shm/base/read_file.h"
 
 namespace tenon::spawn {
-namespace {
-
-// The first 4 KiB; empty if the file cannot be read.
-std::string ReadSmallFile(const std::string& path) {
-  const UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!fd.valid()) return "";
-  std::string text(4096, '\0');
-  const ssize_t got =
-      RetryOnEintr([&] { return read(fd.get(), text.data(), text.size()); });
-  text.resize(got > 0 ? static_cast<size_t>(got) : 0);
-  return text;
-}
-
-}  // namespace
 
 std::string MemoryEventsFile(absl::string_view proc_cgroup) {
   // "hierarchy:controllers:path"; in version 2 the first two are "0:".
@@ -68,10 +50,10 @@ std::optional<int64_t> ParseMemoryKills(absl::string_view events) {
 }
 
 std::optional<int64_t> CountMemoryKills() {
-  static const std::string& file =
-      *new std::string(MemoryEventsFile(ReadSmallFile("/proc/self/cgroup")));
+  static const std::string& file = *new std::string(
+      MemoryEventsFile(ReadFile("/proc/self/cgroup").value_or("")));
   if (file.empty()) return std::nullopt;
-  return ParseMemoryKills(ReadSmallFile(file));
+  return ParseMemoryKills(ReadFile(file).value_or(""));
 }
 
 }  // namespace tenon::spawn

@@ -17,7 +17,6 @@
 #include <cstdint>
 #include <iterator>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <system_error>
 #include <thread>
@@ -31,6 +30,7 @@
 #include "tenon/shm/base/deadline.h"
 #include "tenon/shm/base/posix_error.h"
 #include "tenon/shm/base/retry_on_eintr.h"
+#include "tenon/shm/base/thread_mutex.h"
 #include "tenon/shm/base/unique_fd.h"
 
 namespace tenon::spawn {
@@ -90,20 +90,20 @@ void OutputPump::Stop() {
 absl::Status OutputPump::Finish(Deadline deadline) {
   if (!thread_.joinable()) return absl::OkStatus();
   Stop();
-  std::unique_lock<std::mutex> lock(mutex_);
-  while (!ended_.wait_for(
-      lock, absl::ToChronoNanoseconds(Earlier(deadline, leave_).Remaining()),
-      [&] { return has_ended_; })) {
-    if (leave_.has_passed()) {
-      LeaveBehind();
-      return absl::OkStatus();
-    }
-    if (deadline.has_passed()) {
-      return absl::DeadlineExceededError(
-          "it has ended, and the last of its output is not written yet");
+  {
+    const ThreadLock lock(&mutex_);
+    while (!has_ended_) {
+      if (leave_.has_passed()) {
+        LeaveBehind();
+        return absl::OkStatus();
+      }
+      if (deadline.has_passed()) {
+        return absl::DeadlineExceededError(
+            "it has ended, and the last of its output is not written yet");
+      }
+      ended_.WaitFor(&mutex_, Earlier(deadline, leave_).Remaining());
     }
   }
-  lock.unlock();
   thread_.join();
   streams_.clear();
   stop_.Reset();
@@ -124,9 +124,9 @@ void OutputPump::Run() {
   if (give_up_.is_never()) give_up_ = Deadline::After(kPatience);
   // Here too, as SIGPIPE is blocked on this thread.
   for (const OutputStream& stream : streams_) PassOnRest(stream);
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const ThreadLock lock(&mutex_);
   has_ended_ = true;
-  ended_.notify_all();
+  ended_.NotifyAll();
 }
 
 void OutputPump::PassOnUntilStopped() {
@@ -200,7 +200,7 @@ bool OutputPump::AwaitRoom(int sink) {
 
 bool OutputPump::NoteRead(const OutputStream& stream, const char* data,
                           size_t size) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const ThreadLock lock(&mutex_);
   if (is_left_behind_) return false;
   in_flight_bytes_ += static_cast<int64_t>(size) * std::ssize(stream.sinks);
   if (!stream.is_stderr) return true;
@@ -210,14 +210,14 @@ bool OutputPump::NoteRead(const OutputStream& stream, const char* data,
 }
 
 bool OutputPump::NoteWritten(size_t size) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const ThreadLock lock(&mutex_);
   if (is_left_behind_) return false;
   in_flight_bytes_ -= static_cast<int64_t>(size);
   return true;
 }
 
 bool OutputPump::NoteLost(size_t size) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const ThreadLock lock(&mutex_);
   if (is_left_behind_) return false;
   in_flight_bytes_ -= static_cast<int64_t>(size);
   lost_bytes_ += static_cast<int64_t>(size);
@@ -225,12 +225,12 @@ bool OutputPump::NoteLost(size_t size) {
 }
 
 int64_t OutputPump::lost_bytes() const {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const ThreadLock lock(&mutex_);
   return lost_bytes_;
 }
 
 std::string OutputPump::StderrTail() const {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const ThreadLock lock(&mutex_);
   return tail_;
 }
 

@@ -7,20 +7,20 @@
 #ifndef TENON_SPAWN_REPORT_OUTPUT_PUMP_H_
 #define TENON_SPAWN_REPORT_OUTPUT_PUMP_H_
 
-#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "tenon/shm/base/deadline.h"
+#include "tenon/shm/base/thread_mutex.h"
 #include "tenon/shm/base/unique_fd.h"
 
 namespace tenon::spawn {
@@ -94,8 +94,7 @@ class OutputPump : public std::enable_shared_from_this<OutputPump> {
 
   // ---- The parent ----
 
-  // With the mutex.
-  void LeaveBehind();
+  void LeaveBehind() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   // The thread's, until it has been joined.
   std::vector<OutputStream> streams_;
@@ -103,14 +102,14 @@ class OutputPump : public std::enable_shared_from_this<OutputPump> {
   std::thread thread_;
   Deadline give_up_ = Deadline::Never();  // The thread's own.
   Deadline leave_ = Deadline::Never();    // That of Finish().
-  mutable std::mutex mutex_;
-  std::condition_variable ended_;
-  // Guarded by mutex_.
-  bool has_ended_ = false;
-  bool is_left_behind_ = false;
-  std::string tail_;
-  int64_t in_flight_bytes_ = 0;  // Read and not yet written, of all sinks.
-  int64_t lost_bytes_ = 0;
+  mutable ThreadMutex mutex_;
+  ThreadCondition ended_;
+  bool has_ended_ ABSL_GUARDED_BY(mutex_) = false;
+  bool is_left_behind_ ABSL_GUARDED_BY(mutex_) = false;
+  std::string tail_ ABSL_GUARDED_BY(mutex_);
+  // Read and not yet written, of all sinks.
+  int64_t in_flight_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
+  int64_t lost_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace tenon::spawn

@@ -24,23 +24,15 @@ namespace {
 
 constexpr char kRaisedUrl[] = "tenon/spawn.ProcessRaised";
 constexpr char kExitedUrl[] = "tenon/spawn.ProcessExited";
-constexpr int32_t kLastCode =
-    static_cast<int32_t>(absl::StatusCode::kUnauthenticated);
 
 absl::StatusOr<ProcessRaised> ReadRaised(absl::string_view bytes) {
   ArchiveReader reader(bytes);
   ProcessRaised error;
   TENON_ASSIGN_OR_RETURN(error.index, reader.Get<int32_t>());
   TENON_ASSIGN_OR_RETURN(error.pid, reader.Get<int32_t>());
-  TENON_ASSIGN_OR_RETURN(const auto code, reader.Get<int32_t>());
-  TENON_ASSIGN_OR_RETURN(const std::string message, reader.GetString());
+  TENON_RETURN_IF_ERROR(reader.GetStatus(&error.status));
   TENON_ASSIGN_OR_RETURN(error.stack, reader.GetString());
   TENON_RETURN_IF_ERROR(reader.Finish());
-  if (code < 0 || code > kLastCode) {
-    return absl::DataLossError(
-        absl::StrCat("process error: unknown status code ", code));
-  }
-  error.status = absl::Status(static_cast<absl::StatusCode>(code), message);
   return error;
 }
 
@@ -82,8 +74,7 @@ void SetProcessError(const ProcessRaised& error, absl::Status& status) {
   ArchiveWriter writer;
   writer.Put(int32_t{error.index});
   writer.Put(int32_t{error.pid});
-  writer.Put(static_cast<int32_t>(error.status.code()));
-  writer.PutString(error.status.message());
+  writer.PutStatus(error.status);
   writer.PutString(error.stack);
   SetPayload(kRaisedUrl, kExitedUrl, std::move(writer), status);
 }

@@ -24,6 +24,7 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "tenon/shm/base/cplusplus_20.h"
 
 namespace tenon::spawn {
 

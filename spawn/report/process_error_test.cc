@@ -12,6 +12,7 @@
 #include "absl/strings/cord.h"
 #include "absl/strings/string_view.h"
 #include "gtest/gtest.h"
+#include "tenon/spawn/testing/mutate_testing.h"
 
 namespace tenon::spawn {
 namespace {
@@ -85,6 +86,37 @@ TEST(ProcessErrorTest, CodesThatAreNoneAreGarbage) {
     }
   });
   EXPECT_TRUE(GetProcessRaised(status).has_value());
+}
+
+TEST(ProcessErrorFuzzTest, APayloadIsNoneOrMeansItself) {
+  absl::Status status = absl::InternalError("x");
+  SetProcessError(ProcessExited{.index = 3,
+                                .signal = SIGKILL,
+                                .signal_name = "SIGKILL",
+                                .stderr_tail = "last words",
+                                .killed_for_memory = true},
+                  status);
+  std::string url;
+  std::string whole;
+  status.ForEachPayload([&](absl::string_view name, const absl::Cord& payload) {
+    url = std::string(name);
+    whole = std::string(payload);
+  });
+  Mutator mutator(20261122);
+  int accepted = 0;
+  for (int i = 0; i < 20'000; ++i) {
+    const std::string bytes = mutator.Mutate(whole);
+    absl::Status mutated = absl::InternalError("x");
+    mutated.SetPayload(url, absl::Cord(bytes));
+    const auto exited = GetProcessExited(mutated);
+    if (!exited) continue;
+    ++accepted;
+    absl::Status again = absl::InternalError("x");
+    SetProcessError(*exited, again);
+    ASSERT_EQ(again.GetPayload(url), absl::Cord(bytes));
+  }
+  EXPECT_GT(accepted, 100) << "the mutations hardly reach the last field";
+  EXPECT_LT(accepted, 19'900) << "the mutations hardly break anything";
 }
 
 TEST(ProcessErrorTest, NamesOfSignals) {

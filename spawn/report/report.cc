@@ -26,8 +26,6 @@ constexpr uint32_t kMagic = 0x74706572;  // "rept"
 // Room for the other fields and for the marks of two cuts.
 constexpr size_t kMaxStack = 8 * 1024;
 constexpr size_t kMaxMessage = Channel::kMaxBytes - kMaxStack - 256;
-constexpr int32_t kLastCode =
-    static_cast<int32_t>(absl::StatusCode::kUnauthenticated);
 
 std::string CutToFit(absl::string_view text, size_t most) {
   if (text.size() <= most) return std::string(text);
@@ -51,19 +49,12 @@ absl::StatusOr<Report> ReadReport(absl::string_view bytes) {
   if (magic != kMagic) {
     return absl::DataLossError(absl::StrCat("bad magic 0x", absl::Hex(magic)));
   }
-  TENON_ASSIGN_OR_RETURN(const auto code, reader.Get<int32_t>());
-  if (code < 0 || code > kLastCode) {
-    return absl::DataLossError(absl::StrCat("unknown status code ", code));
-  }
-  TENON_ASSIGN_OR_RETURN(const std::string message, reader.GetString());
-  TENON_ASSIGN_OR_RETURN(const auto time_ns, reader.Get<int64_t>());
-  TENON_ASSIGN_OR_RETURN(std::string stack, reader.GetString());
+  Report report;
+  TENON_RETURN_IF_ERROR(reader.GetStatus(&report.status));
+  TENON_ASSIGN_OR_RETURN(report.time_ns, reader.Get<int64_t>());
+  TENON_ASSIGN_OR_RETURN(report.stack, reader.GetString());
   TENON_RETURN_IF_ERROR(reader.Finish());
-  if (code == 0 && !message.empty()) {
-    return absl::DataLossError("status OK with a message");
-  }
-  return Report{absl::Status(static_cast<absl::StatusCode>(code), message),
-                time_ns, std::move(stack)};
+  return report;
 }
 
 }  // namespace
@@ -71,8 +62,8 @@ absl::StatusOr<Report> ReadReport(absl::string_view bytes) {
 std::string EncodeReport(const Report& report) {
   ArchiveWriter writer;
   writer.Put(kMagic);
-  writer.Put(static_cast<int32_t>(report.status.code()));
-  writer.PutString(CutToFit(report.status.message(), kMaxMessage));
+  writer.PutStatus(report.status.code(),
+                   CutToFit(report.status.message(), kMaxMessage));
   writer.Put(report.time_ns);
   writer.PutString(CutToFit(report.stack, kMaxStack));
   return std::move(writer).bytes();

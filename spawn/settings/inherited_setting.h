@@ -22,6 +22,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
+#include "tenon/shm/base/cplusplus_20.h"
 
 namespace tenon::spawn {
 

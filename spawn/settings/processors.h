@@ -6,6 +6,8 @@
 #ifndef TENON_SPAWN_SETTINGS_PROCESSORS_H_
 #define TENON_SPAWN_SETTINGS_PROCESSORS_H_
 
+#include "tenon/shm/base/cplusplus_20.h"
+
 namespace tenon::spawn {
 
 // On how many processors the calling thread may run: its affinity

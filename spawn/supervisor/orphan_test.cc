@@ -62,6 +62,7 @@ class OrphanTest : public ChildTest {
   void TearDown() override {
     EXPECT_THAT(ReapAll(SoonAfterDeath()), IsOk());
     ChildTest::TearDown();
+    prctl(PR_SET_CHILD_SUBREAPER, 0);
   }
 };
 
@@ -96,13 +97,13 @@ absl::Status BeParent(Child& child) {
 }
 TENON_SPAWN_ENTRY("be-parent", BeParent);
 
-struct Family {
+struct ParentAndOrphan {
   Talker parent;  // Its channel is connected to the orphan.
   PidFd orphan;
 };
 
-absl::StatusOr<Family> StartFamily(absl::Duration grace,
-                                   const std::string& way) {
+absl::StatusOr<ParentAndOrphan> StartOrphan(absl::Duration grace,
+                                            const std::string& way) {
   TENON_ASSIGN_OR_RETURN(
       Talker parent,
       StartTalker({.entry = "be-parent",
@@ -110,10 +111,10 @@ absl::StatusOr<Family> StartFamily(absl::Duration grace,
                    .argument = way}));
   TENON_ASSIGN_OR_RETURN(Message alive, parent.channel.Receive(Watchdog()));
   TENON_ASSIGN_OR_RETURN(PidFd orphan, PidFd::Adopt(std::move(alive.fds[0])));
-  return Family{std::move(parent), std::move(orphan)};
+  return ParentAndOrphan{std::move(parent), std::move(orphan)};
 }
 
-void KillParent(Family& family) {
+void KillParent(ParentAndOrphan& family) {
   EXPECT_THAT(family.parent.process.Signal(SIGKILL), IsOk());
   EXPECT_THAT(family.parent.process.Join(Watchdog()),
               StatusIs(absl::StatusCode::kAborted));
@@ -123,7 +124,8 @@ TEST_F(OrphanTest, EndsAfterItsParent) {
   for (const absl::Duration grace :
        {absl::Milliseconds(-5), absl::ZeroDuration(),
         absl::Milliseconds(200)}) {
-    TENON_ASSERT_OK_AND_ASSIGN(Family family, StartFamily(grace, "stay"));
+    TENON_ASSERT_OK_AND_ASSIGN(ParentAndOrphan family,
+                               StartOrphan(grace, "stay"));
     EXPECT_FALSE(family.orphan.HasEnded());
     KillParent(family);
     EXPECT_THAT(family.orphan.WaitForEnd(SoonAfterDeath()), IsOk());
@@ -131,8 +133,8 @@ TEST_F(OrphanTest, EndsAfterItsParent) {
 }
 
 TEST_F(OrphanTest, HasAGraceToEndByItself) {
-  TENON_ASSERT_OK_AND_ASSIGN(Family family,
-                             StartFamily(absl::Minutes(10), "end"));
+  TENON_ASSERT_OK_AND_ASSIGN(ParentAndOrphan family,
+                             StartOrphan(absl::Minutes(10), "end"));
   KillParent(family);
   Channel& channel = family.parent.channel;
   TENON_ASSERT_OK_AND_ASSIGN(const Message seen, channel.Receive(Watchdog()));
@@ -145,8 +147,8 @@ TEST_F(OrphanTest, HasAGraceToEndByItself) {
 }
 
 TEST_F(OrphanTest, CanUseItsGraceThoughItWasStopped) {
-  TENON_ASSERT_OK_AND_ASSIGN(Family family,
-                             StartFamily(absl::Minutes(10), "end"));
+  TENON_ASSERT_OK_AND_ASSIGN(ParentAndOrphan family,
+                             StartOrphan(absl::Minutes(10), "end"));
   EXPECT_THAT(family.orphan.SendSignal(SIGSTOP), IsOk());
   KillParent(family);
   Channel& channel = family.parent.channel;
@@ -157,8 +159,8 @@ TEST_F(OrphanTest, CanUseItsGraceThoughItWasStopped) {
 
 // Only the parent's death ends it, and a stopped parent is alive.
 TEST_F(OrphanTest, IsNoOrphanWhileItsParentIsStopped) {
-  TENON_ASSERT_OK_AND_ASSIGN(Family family,
-                             StartFamily(absl::ZeroDuration(), "stay"));
+  TENON_ASSERT_OK_AND_ASSIGN(ParentAndOrphan family,
+                             StartOrphan(absl::ZeroDuration(), "stay"));
   EXPECT_THAT(family.parent.process.Signal(SIGSTOP), IsOk());
   EXPECT_THAT(
       family.orphan.WaitForEnd(Deadline::After(absl::Milliseconds(100))),

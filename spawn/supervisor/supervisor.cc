@@ -22,11 +22,11 @@
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
@@ -41,6 +41,7 @@
 #include "tenon/shm/base/process_identity.h"
 #include "tenon/shm/base/retry_on_eintr.h"
 #include "tenon/shm/base/status_macros.h"
+#include "tenon/shm/base/thread_mutex.h"
 #include "tenon/shm/base/unique_fd.h"
 #include "tenon/spawn/settings/environment.h"
 #include "tenon/spawn/supervisor/close_from.h"
@@ -289,6 +290,9 @@ int ForkChildren(const SupervisedStart& start, const Plan& plan,
     const pid_t pid = fork();
     if (pid == 0) BeChild(start, i, death_pipe);
     if (pid < 0) return errno;
+    // Here as well as in the child: it leaves the group of its parent, which a
+    // supervisor may kill at any time, before its start is reported.
+    if (start.own_group) setpgid(pid, pid);
     pids.push_back(pid);
   }
   return 0;
@@ -462,12 +466,12 @@ pid_t MakeSupervisor(const SupervisedStart& start, Plan& plan) {
 class Lingering {
  public:
   void Add(PidFd process) {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const ThreadLock lock(&mutex_);
     processes_.push_back(std::move(process));
   }
   // Reaps those that have ended.
   void Reap() {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const ThreadLock lock(&mutex_);
     const auto is_gone = [](const PidFd& process) {
       return !absl::IsDeadlineExceeded(
           process.Reap(Deadline::Passed()).status());
@@ -478,8 +482,8 @@ class Lingering {
   }
 
  private:
-  std::mutex mutex_;
-  std::vector<PidFd> processes_;
+  ThreadMutex mutex_;
+  std::vector<PidFd> processes_ ABSL_GUARDED_BY(mutex_);
 };
 
 constinit PerProcess<Lingering> lingering;

@@ -9,16 +9,12 @@
 #include <cstdint>
 #include <memory>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/time/time.h"
-#include "tenon/futures/future.h"
 #include "tenon/ipc/sync/event.h"
 #include "tenon/shm/arena/arena.h"
-#include "tenon/shm/base/status_macros.h"
 #include "tenon/shm/tensor/tensor.h"
 #include "tenon/spawn/pool/process_pool.h"
 
@@ -26,12 +22,6 @@ namespace tenon::spawn {
 
 std::shared_ptr<Arena> MakeArena();
 absl::StatusOr<ProcessPool> MakePool(int workers);
-
-template <typename T>
-absl::StatusOr<T> Get(futures::Future<T> future) {
-  TENON_RETURN_IF_ERROR(future.Wait(absl::Seconds(60)));
-  return std::move(future).value();
-}
 
 // ---- Functions that workers run ----
 

@@ -19,7 +19,6 @@ _TARGETS = {
         "dynamic_annotations",
         "endian",
         "log_severity",
-        "raw_logging_internal",
     ],
     "cleanup": ["cleanup"],
     "container": [

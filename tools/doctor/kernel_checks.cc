@@ -13,7 +13,6 @@
 #include <sys/socket.h>
 #include <sys/utsname.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -31,6 +30,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "tenon/shm/base/memfd.h"
+#include "tenon/shm/base/monotonic_ns.h"
 #include "tenon/shm/base/pid_fd.h"
 #include "tenon/shm/base/posix_error.h"
 #include "tenon/shm/base/process_identity.h"
@@ -368,12 +368,7 @@ ClockFacts ProbeClock() {
       .nanoseconds = std::numeric_limits<uint64_t>::max(),
       .source = ReadSystemFile(
           "/sys/devices/system/clocksource/clocksource0/current_clocksource")};
-  const auto now = [] {
-    timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return static_cast<uint64_t>(time.tv_sec) * 1000000000 +
-           static_cast<uint64_t>(time.tv_nsec);
-  };
+  const auto now = [] { return static_cast<uint64_t>(MonotonicNs()); };
   for (int batch = 0; batch < kBatches; ++batch) {
     const uint64_t begin = now();
     uint64_t end = begin;

@@ -5,8 +5,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <fstream>
-#include <iterator>
 #include <optional>
 #include <string>
 #include <utility>
@@ -17,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
+#include "tenon/shm/base/read_file.h"
 
 namespace tenon::tools {
 namespace {
@@ -44,9 +43,7 @@ void ReadUpwards(const std::string& root, const std::string& mount,
 }  // namespace
 
 std::string ReadSystemFile(const std::string& path) {
-  std::ifstream file(path);
-  std::string text{std::istreambuf_iterator<char>(file),
-                   std::istreambuf_iterator<char>()};
+  std::string text = ReadFile(path).value_or("");
   absl::StripAsciiWhitespace(&text);
   return text;
 }

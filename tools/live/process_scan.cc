@@ -27,10 +27,9 @@
 #include "absl/strings/strip.h"
 #include "absl/time/time.h"
 #include "tenon/shm/base/process_info.h"
-#include "tenon/shm/base/retry_on_eintr.h"
+#include "tenon/shm/base/read_file.h"
 #include "tenon/shm/base/shown_memfd.h"
 #include "tenon/shm/base/status_macros.h"
-#include "tenon/shm/base/unique_fd.h"
 
 namespace tenon::tools {
 namespace {
@@ -38,28 +37,14 @@ namespace {
 constexpr size_t kMaxMapsBytes = size_t{16} << 20;
 constexpr size_t kMaxFds = size_t{1} << 20;  // Of one process.
 
-// The beginning of a file of /proc; empty if it cannot be read (any more).
-std::string ReadProc(const std::string& path, size_t max_bytes) {
-  const UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  std::string text;
-  if (!fd.valid()) return text;
-  char buffer[16384];
-  while (text.size() < max_bytes) {
-    const ssize_t got =
-        RetryOnEintr([&] { return read(fd.get(), buffer, sizeof(buffer)); });
-    if (got <= 0) break;
-    text.append(buffer, static_cast<size_t>(got));
-  }
-  return text;
-}
-
 // Time since the process was started; zero if unknown.
 absl::Duration AgeOf(pid_t pid) {
   constexpr size_t kStartTime = 19;  // Counted from the state.
-  const std::string stat = ReadProc(absl::StrCat("/proc/", pid, "/stat"), 4096);
+  const std::string stat =
+      ReadFile(absl::StrCat("/proc/", pid, "/stat"), 4096).value_or("");
   const size_t name_end = stat.rfind(')');
   double uptime;
-  const std::string up = ReadProc("/proc/uptime", 4096);
+  const std::string up = ReadFile("/proc/uptime", 4096).value_or("");
   if (name_end == std::string::npos ||
       !absl::SimpleAtod(up.substr(0, up.find(' ')), &uptime)) {
     return absl::ZeroDuration();
@@ -136,7 +121,8 @@ absl::Status LookInto(pid_t pid, ProcessScan& scan) {
   if (absl::IsResourceExhausted(fds.status())) return fds.status();
   if (absl::IsPermissionDenied(fds.status())) scan.hidden.push_back(pid);
   if (!fds.ok()) return absl::OkStatus();
-  const std::string maps = ReadProc(folder + "/maps", kMaxMapsBytes);
+  const std::string maps =
+      ReadFile(folder + "/maps", kMaxMapsBytes).value_or("");
   // Most processes have no segments, and need no parsing.
   if (absl::StrContains(maps, " /memfd:tenon") ||
       absl::StrContains(maps, " /dev/shm/")) {

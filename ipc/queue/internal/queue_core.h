@@ -1,10 +1,10 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// QueueCore: a queue of items that are plain bytes. Internal to Queue<T>
-// (queue.h) and to queues of other things, such as tensors, which need two more
-// steps: an action between the copy of an item and its taking, and the number
-// of items that have been taken.
+// QueueCore: a participant of a queue of items that are plain bytes. Internal
+// to ByteQueue (byte_queue.h) and to queues of other things, such as tensors,
+// which need two more steps: an action between the copy of an item and its
+// taking, and the number of items that have been taken.
 //
 //   TENON_ASSIGN_OR_RETURN(auto queue,
 //                          QueueCore::Create(type, bytes, options));
@@ -18,62 +18,25 @@
 #include <cstdint>
 #include <memory>
 #include <span>
-#include <string>
-#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
-#include "tenon/ipc/doorbell/doorbell.h"
 #include "tenon/ipc/queue/fd_board.h"
+#include "tenon/ipc/queue/internal/queue_claimer.h"
+#include "tenon/ipc/queue/internal/queue_context.h"
 #include "tenon/ipc/queue/internal/queue_endpoint.h"
-#include "tenon/ipc/queue/internal/queue_group.h"
-#include "tenon/ipc/queue/internal/queue_protocol.h"
+#include "tenon/ipc/queue/internal/queue_getter.h"
+#include "tenon/ipc/queue/internal/queue_layout.h"
+#include "tenon/ipc/queue/internal/queue_putter.h"
+#include "tenon/ipc/queue/internal/queue_tasks.h"
 #include "tenon/ipc/queue/queue_handle.h"
+#include "tenon/ipc/queue/queue_options.h"
+#include "tenon/ipc/queue/queue_stats.h"
 #include "tenon/shm/base/deadline.h"
-#include "tenon/shm/base/fork_count.h"
 
 namespace tenon {
-
-struct QueueOptions {
-  // In errors, and as the memory's label: see CheckShmPrefix() in shm_name.h.
-  std::string name = "queue";
-  // Items that each participant may have queued. Memory is reserved for all
-  // participants at once.
-  size_t capacity = 1024;
-  // Participants at the same time, each Queue object counted; up to 64. A
-  // handle has two descriptors for each. A dead participant does not count.
-  size_t max_participants = 8;
-  // The behaviour of a call that has to wait when all other participants have
-  // left or died: return kUnavailable, or wait for new participants until its
-  // deadline.
-  bool wait_when_alone = false;
-};
-
-// An item that is about to be taken, or has been taken.
-struct QueueItem {
-  std::span<const std::byte> bytes;  // A copy.
-  size_t slot = 0;                   // The slot of its putter.
-  uint64_t position = 0;             // Among all items ever put in that slot.
-};
-
-// The action of a getter on each item before it takes the item: a getter that
-// is killed in between has taken nothing, and its claims die with it.
-class QueueClaimer {
- public:
-  virtual ~QueueClaimer() = default;
-
-  // `item` is complete, and still in the queue at this moment. Called in the
-  // order of the items, for all items of one call.
-  // Errors: kDataLoss if no receiver can use the item: it is removed, and the
-  // call returns the error. After any other error the item stays in the queue
-  // and the call returns the error. If another getter took the item first, the
-  // error is discarded.
-  virtual absl::Status Claim(const QueueItem& item) = 0;
-  // Undoes a successful Claim(): another getter took the item first.
-  virtual void Undo(const QueueItem& item) = 0;
-};
 
 // Ownership: owns its memory, its slot and descriptors (close-on-exec).
 //   Destruction leaves the queue: items that were put can still be received.
@@ -117,10 +80,14 @@ class QueueCore {
   //   kUnavailable         there is no room, and all others have left or died
   //   kInvalidArgument     not a whole number of items, or too many
   //   kDataLoss            the control words are corrupt
-  absl::Status Put(std::span<const std::byte> items, Deadline deadline);
+  absl::Status Put(std::span<const std::byte> items, Deadline deadline) {
+    return putter_.Put(items, deadline);
+  }
   // Does not wait: false if there is no room (or another thread of this process
   // is putting).
-  absl::StatusOr<bool> TryPut(std::span<const std::byte> items);
+  absl::StatusOr<bool> TryPut(std::span<const std::byte> items) {
+    return putter_.TryPut(items);
+  }
 
   // Takes at least one item, at most as many as fit into `out`, all from one
   // participant and in its order; returns their number. Waits for the first
@@ -133,26 +100,30 @@ class QueueCore {
   //   kDataLoss          the control words are corrupt
   //   those of `claimer`
   absl::StatusOr<size_t> Get(std::span<std::byte> out, Deadline deadline,
-                             QueueClaimer* claimer = nullptr);
+                             QueueClaimer* claimer = nullptr) {
+    return getter_.Get(out, deadline, claimer);
+  }
   // Does not wait: 0 if the queue is empty. Does not notice deaths.
   absl::StatusOr<size_t> TryGet(std::span<std::byte> out,
-                                QueueClaimer* claimer = nullptr);
+                                QueueClaimer* claimer = nullptr) {
+    return getter_.TryGet(out, claimer);
+  }
 
   // Closes the queue for all participants: Put() fails from now on. Wakes all
   // waiters. The items of a concurrent Put() may still be received. May be
   // repeated.
   absl::Status Close();
-  bool closed() const;
+  bool closed() const { return context_->closed(); }
 
   // Discards all queued items; returns their number. Does not wait for threads
   // that get.
-  absl::StatusOr<uint64_t> Drain();
+  absl::StatusOr<uint64_t> Drain() { return getter_.Drain(); }
 
   // Snapshots: the number of queued items of all participants, and of this one.
-  uint64_t size() const;
-  uint64_t own_size() const { return SizeOf(group_->own()); }
-  size_t item_bytes() const { return group_->geometry().item_bytes; }
-  size_t capacity() const { return group_->geometry().capacity; }
+  uint64_t size() const { return context_->size(); }
+  uint64_t own_size() const { return context_->SizeOf(slot()); }
+  size_t item_bytes() const { return context_->memory.geometry().item_bytes; }
+  size_t capacity() const { return context_->memory.geometry().capacity; }
 
   // The number of items ever put in this slot, by this participant and by
   // former holders of the slot; it is the position of the next item. And the
@@ -163,15 +134,15 @@ class QueueCore {
 
   // Whether all other participants have left or died, and at least one has
   // existed. One system call.
-  absl::StatusOr<bool> IsAlone();
+  absl::StatusOr<bool> IsAlone() { return putter_.IsAlone(); }
 
   // This participant's slot, its generation (the number of the slot's holder),
   // and descriptors published with the slot: up to FdBoard::kMaxFds - 4. They
   // outlive their publisher: the next holder of the slot keeps them until all
   // former items are taken, and PublishFds() is kResourceExhausted until then.
   // ReadFds() returns in `generation` the holder that has published them.
-  size_t slot() const { return group_->own(); }
-  uint64_t generation() const { return group_->generation(); }
+  size_t slot() const { return context_->membership.slot(); }
+  uint64_t generation() const { return context_->membership.generation(); }
   absl::Status PublishFds(absl::string_view bytes, absl::Span<const int> fds);
   absl::StatusOr<PublishedFds> ReadFds(size_t slot, uint64_t* generation) const;
 
@@ -179,84 +150,41 @@ class QueueCore {
   // room for an item (kPut). Meanwhile no other thread may get, or put: if one
   // does, PollFd() and Arm() fail with kFailedPrecondition, and Disarm() does
   // nothing. ---
-  absl::StatusOr<int> PollFd(QueueWait wait = QueueWait::kGet);
-  absl::StatusOr<bool> Arm(QueueWait wait = QueueWait::kGet);
-  void Disarm(QueueWait wait = QueueWait::kGet);
+  absl::StatusOr<int> PollFd(QueueWait wait = QueueWait::kGet) {
+    return EndpointFor(wait).PollFd();
+  }
+  absl::StatusOr<bool> Arm(QueueWait wait = QueueWait::kGet) {
+    return wait == QueueWait::kPut ? putter_.Arm() : getter_.Arm();
+  }
+  void Disarm(QueueWait wait = QueueWait::kGet) { EndpointFor(wait).Disarm(); }
 
   // --- Tasks: an item that was received is a begun task until it is done. ---
 
   // Errors: kFailedPrecondition if fewer tasks have been begun here.
-  absl::Status TaskDone(uint64_t count);
+  absl::Status TaskDone(uint64_t count) { return tasks_.Done(count); }
   // Waits until the queue is empty and no living participant has an unfinished
   // task. Errors: kDeadlineExceeded; kUnavailable as Get(); kAborted naming how
   // many tasks died with their processes, now and in later calls.
-  absl::Status JoinTasks(Deadline deadline);
+  absl::Status JoinTasks(Deadline deadline) { return tasks_.Join(deadline); }
 
-  // Whether a thread of this participant sleeps for `wait`. Thread-safe.
-  bool IsAsleep(QueueWait wait) const;
-
-  // Only while no other thread uses the queue:
-  DoorbellCounts get_counts() const { return get_.bell()->counts(); }
-  DoorbellCounts put_counts() const { return put_.bell()->counts(); }
-  // System calls that woke a participant.
-  uint64_t put_rings() const { return put_.rings(); }
-  uint64_t get_rings() const { return get_.rings(); }
+  // Thread-safe.
+  QueueStats stats() const;
 
  private:
-  QueueCore(std::unique_ptr<QueueGroup> group, std::string what);
+  explicit QueueCore(std::unique_ptr<QueueContext> context);
   static absl::StatusOr<std::unique_ptr<QueueCore>> Join(
-      std::unique_ptr<QueueGroup>& group, std::string what);
+      std::unique_ptr<QueueContext>& context);
 
-  absl::Status CheckUsable() const {
-    return CheckNotForked(fork_count_, what_);
-  }
-  absl::Status LockTimedOut(absl::string_view doing) const;
-  absl::Status InUse(absl::string_view call, QueueWait wait) const;
-  absl::Status CorruptWords(size_t slot) const;
-  uint64_t SizeOf(size_t slot) const;
-
-  absl::StatusOr<uint64_t> Count(std::span<const std::byte> items) const;
-  absl::StatusOr<bool> PutNow(std::span<const std::byte> items, uint64_t count);
-
-  bool HasReasonToWake() const;
-  bool RoomOrEnd(uint64_t count) {
-    return !writer_.Refresh() || writer_.KnowsRoom(count) || closed();
-  }
-  absl::StatusOr<size_t> TakeSome(std::span<std::byte> out,
-                                  QueueClaimer* claimer);
-  absl::StatusOr<size_t> TakeFromRing(size_t slot, std::span<std::byte> out,
-                                      QueueClaimer* claimer);
-  absl::Status ClaimAll(size_t slot, std::span<const std::byte> copied,
-                        QueueClaimer* claimer, size_t* claimed);
-  absl::StatusOr<size_t> ClaimCopied(size_t slot,
-                                     std::span<const std::byte> copied,
-                                     QueueClaimer* claimer);
-  void UndoAll(size_t slot, std::span<const std::byte> copied,
-               QueueClaimer* claimer);
-  bool TakeAndRing(size_t slot, uint64_t count);
-  bool Is(QueueType type) const;
-  // Whether the items of `slot` are not for this participant.
-  bool Skips(size_t slot) const;
-
-  bool IsQuiet(QueueEndpoint& endpoint) const;
-  absl::Status CheckAllDone() const;
-
-  QueueSlots<> SlotsOf(size_t slot) const;
-  QueueTaker<> MakeTaker(size_t slot) const;
+  absl::Status JoinWithBells();
+  bool IsAsleep(QueueWait wait) const;
   QueueEndpoint& EndpointFor(QueueWait wait) {
-    return wait == QueueWait::kPut ? put_ : get_;
+    return wait == QueueWait::kPut ? putter_.endpoint() : getter_.endpoint();
   }
 
-  std::unique_ptr<QueueGroup> group_;  // Null: has not joined.
-  const std::string what_;
-  QueueEndpoint put_;   // Waits for room, rings getters.
-  QueueEndpoint get_;   // Waits for items, rings putters.
-  QueueEndpoint join_;  // Waits for the end of tasks.
-  QueueEndpoint done_;  // Rings waiters for the end of tasks.
-  QueueWriter<> writer_;
-  std::vector<QueueTaker<>> takers_;
-  size_t next_ = 0;  // The slot to visit first.
-  uint64_t fork_count_ = ForkCount();
+  std::unique_ptr<QueueContext> context_;  // Null: has not joined.
+  QueuePutter putter_;
+  QueueTasks tasks_;
+  QueueGetter getter_;
 };
 
 }  // namespace tenon

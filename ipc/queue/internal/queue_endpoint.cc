@@ -8,16 +8,21 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "tenon/ipc/doorbell/doorbell.h"
-#include "tenon/ipc/queue/internal/queue_group.h"
+#include "tenon/ipc/doorbell/timed_mutex.h"
+#include "tenon/ipc/queue/internal/queue_context.h"
+#include "tenon/ipc/queue/internal/queue_layout.h"
+#include "tenon/ipc/queue/internal/queue_members.h"
+#include "tenon/ipc/queue/internal/queue_membership.h"
 #include "tenon/shm/base/crash_point.h"
 #include "tenon/shm/base/deadline.h"
 #include "tenon/shm/base/status_macros.h"
@@ -34,15 +39,18 @@ constexpr uint64_t kBoard = ~uint64_t{0};
 
 }  // namespace
 
-absl::Status QueueEndpoint::MakeBell(QueueWait waits, const std::string& what) {
+absl::Status QueueEndpoint::MakeBell(QueueWait waits) {
+  const QueueMembership& own = context_.membership;
   TENON_ASSIGN_OR_RETURN(
-      bell_, Doorbell::Create(&group_->sleeping(group_->own(), waits), what));
-  return bell_->AddParticipant(kBoard, group_->wake_fd());
+      bell_, Doorbell::Create(&context_.memory.sleeping(own.slot(), waits),
+                              context_.what));
+  return bell_->AddParticipant(kBoard, own.wake_fd());
 }
 
 absl::Status QueueEndpoint::SyncNow() {
-  QueueGroup::Members members;
-  TENON_ASSIGN_OR_RETURN(const uint64_t membership, group_->Refresh(&members));
+  QueueMembers::List members;
+  TENON_ASSIGN_OR_RETURN(const uint64_t membership,
+                         context_.members.Refresh(&members));
   const auto is_in = [](const auto& list, uint64_t id) {
     return std::any_of(list.begin(), list.end(),
                        [id](const auto& m) { return m->id() == id; });
@@ -56,6 +64,7 @@ absl::Status QueueEndpoint::SyncNow() {
     }
   }
   others_ = std::move(kept);
+  others_.reserve(members.size());
   for (auto& member : members) {
     const uint64_t id = member->id();
     if (std::any_of(others_.begin(), others_.end(), [id](const Other& other) {
@@ -66,18 +75,18 @@ absl::Status QueueEndpoint::SyncNow() {
     if (bell_ != nullptr && !IsSelf(*member)) {
       TENON_RETURN_IF_ERROR(bell_->AddParticipant(id, member->process.fd()));
     }
-    others_.push_back({std::move(member), {}, false});
+    const auto* sleeping = &context_.memory.sleeping(member->slot, rung_);
+    others_.push_back({std::move(member), sleeping, {}, false});
   }
-  used_ = group_->used();
+  used_ = context_.members.used();
   membership_ = membership;
   return absl::OkStatus();
 }
 
 void QueueEndpoint::Ring(Other& other) {
-  const QueueMember& member = *other.member;
-  if (!other.ringer.MustRing(group_->sleeping(member.slot, rings_))) return;
-  ++rung_;
-  RingQueueBell(member.bells[static_cast<size_t>(rings_)].get());
+  if (!other.ringer.MustRing(*other.sleeping)) return;
+  rings_.store(rings() + 1, std::memory_order_relaxed);
+  RingQueueBell(other.member->bells[static_cast<size_t>(rung_)].get());
 }
 
 void QueueEndpoint::RingAll() {
@@ -86,12 +95,12 @@ void QueueEndpoint::RingAll() {
   std::atomic_signal_fence(std::memory_order_seq_cst);
   // A participant that has joined meanwhile and sleeps has not seen the
   // publication.
-  if (!Sync().ok()) group_->WakeThroughBoards();
+  if (!Sync().ok()) context_.members.WakeThroughBoards();
   for (Other& other : others_) Ring(other);
 }
 
 void QueueEndpoint::RingHolder(size_t slot) {
-  if (!Sync().ok()) group_->WakeThroughBoards();
+  if (!Sync().ok()) context_.members.WakeThroughBoards();
   for (Other& other : others_) {
     if (other.member->slot == slot) Ring(other);
   }
@@ -105,6 +114,7 @@ absl::StatusOr<bool> QueueEndpoint::Wait(absl::FunctionRef<bool()> ready,
   TENON_ASSIGN_OR_RETURN(
       const WaitOutcome outcome,
       bell_->Wait([&] { return !IsInSync() || ready(); }, until));
+  sleeps_.store(bell_->counts().sleeps, std::memory_order_relaxed);
   switch (outcome.kind) {
     case WaitOutcome::kReady:
       return true;
@@ -115,7 +125,7 @@ absl::StatusOr<bool> QueueEndpoint::Wait(absl::FunctionRef<bool()> ready,
   }
   if (outcome.participant == kBoard) {
     bell_->ClearDead(kBoard);
-    group_->TakeWakes();
+    context_.membership.TakeWakes();
     return true;
   }
   bell_->RemoveParticipant(outcome.participant);
@@ -134,9 +144,10 @@ bool QueueEndpoint::KnowsLiving() const {
 }
 
 bool QueueEndpoint::IsAlone() {
-  if (group_->geometry().waits_alone != 0) return false;
-  if (KnowsLiving() || !group_->HadOthers()) return false;
-  return group_->ForceRefresh().ok() && SyncNow().ok() && !KnowsLiving();
+  if (context_.memory.geometry().waits_alone != 0) return false;
+  if (KnowsLiving() || !context_.membership.HadOthers()) return false;
+  return context_.members.ForceRefresh().ok() && SyncNow().ok() &&
+         !KnowsLiving();
 }
 
 bool QueueEndpoint::Lives(size_t slot) const {
@@ -144,6 +155,37 @@ bool QueueEndpoint::Lives(size_t slot) const {
                      [slot](const Other& other) {
                        return other.member->slot == slot && !other.dead;
                      });
+}
+
+absl::Status QueueEndpoint::InUse(absl::string_view call) const {
+  return absl::FailedPreconditionError(absl::StrCat(
+      call, ": another thread of this process is ",
+      rung_ == QueueWait::kGet ? "putting into " : "getting from ",
+      context_.what,
+      "; an event loop must be the only one; wait for the thread to return, "
+      "or open the queue once more"));
+}
+
+absl::StatusOr<int> QueueEndpoint::PollFd() {
+  TENON_RETURN_IF_ERROR(context_.CheckUsable());
+  const TimedMutexLock lock(&mutex_, Deadline::Passed());
+  if (!lock.held()) return InUse("PollFd()");
+  TENON_RETURN_IF_ERROR(Sync());
+  return bell_->PollFd();
+}
+
+absl::StatusOr<bool> QueueEndpoint::Arm(absl::FunctionRef<bool()> ready) {
+  TENON_RETURN_IF_ERROR(context_.CheckUsable());
+  const TimedMutexLock lock(&mutex_, Deadline::Passed());
+  if (!lock.held()) return InUse("Arm()");
+  TENON_RETURN_IF_ERROR(Sync());
+  return bell_->Arm([&] { return !IsInSync() || ready(); });
+}
+
+void QueueEndpoint::Disarm() {
+  if (!context_.CheckUsable().ok()) return;
+  const TimedMutexLock lock(&mutex_, Deadline::Passed());
+  if (lock.held()) bell_->Disarm();
 }
 
 }  // namespace tenon

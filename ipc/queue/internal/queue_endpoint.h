@@ -8,49 +8,54 @@
 #ifndef TENON_IPC_QUEUE_INTERNAL_QUEUE_ENDPOINT_H_
 #define TENON_IPC_QUEUE_INTERNAL_QUEUE_ENDPOINT_H_
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <string>
 #include <vector>
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "tenon/ipc/doorbell/doorbell.h"
 #include "tenon/ipc/doorbell/sleep_protocol.h"
 #include "tenon/ipc/doorbell/timed_mutex.h"
-#include "tenon/ipc/queue/internal/queue_group.h"
+#include "tenon/ipc/queue/internal/queue_context.h"
+#include "tenon/ipc/queue/internal/queue_layout.h"
+#include "tenon/ipc/queue/internal/queue_members.h"
+#include "tenon/shm/base/atomics.h"
 #include "tenon/shm/base/deadline.h"
 
 namespace tenon {
 
-// Ownership: the group is the caller's and outlives it.
-// Threads: used by the thread that holds mutex().
+// Ownership: the context is the caller's and outlives it.
+// Threads: used by the thread that holds mutex(); the functions for event
+//   loops acquire it.
 // Failure: each call may be repeated.
 class QueueEndpoint {
  public:
-  // Rings the participants that wait for `rings`.
-  QueueEndpoint(QueueGroup* group, QueueWait rings)
-      : group_(group), rings_(rings) {}
+  // Rings the participants that wait for `rung`.
+  QueueEndpoint(QueueContext* context, QueueWait rung)
+      : context_(*context), rung_(rung) {}
   QueueEndpoint(const QueueEndpoint&) = delete;
   QueueEndpoint& operator=(const QueueEndpoint&) = delete;
 
   // Makes a bell for waits for `waits`, after a slot was claimed. Errors:
   // kResourceExhausted at a limit of descriptors.
-  absl::Status MakeBell(QueueWait waits, const std::string& what);
+  absl::Status MakeBell(QueueWait waits);
 
   TimedMutex& mutex() { return mutex_; }
-  Doorbell* bell() const { return bell_.get(); }
+  int bell_fd() const { return bell_->bell_fd(); }
 
   // Brings the view of the membership up to date: a single load if it has not
-  // changed. Errors: as QueueGroup::Refresh().
+  // changed. Errors: as QueueMembers::Refresh().
   absl::Status Sync() {
-    if (group_->membership() == membership_) [[likely]]
+    if (IsInSync()) [[likely]]
       return absl::OkStatus();
     return SyncNow();
   }
-  bool IsInSync() const { return group_->membership() == membership_; }
+  bool IsInSync() const { return context_.memory.membership() == membership_; }
 
   // The number of slots to visit.
   size_t used() const { return used_; }
@@ -75,31 +80,43 @@ class QueueEndpoint {
   // Whether the holder of `slot` is alive, as far as is known.
   bool Lives(size_t slot) const;
 
-  uint64_t rings() const { return rung_; }
+  // For event loops: see Doorbell. Errors: its; kFailedPrecondition if another
+  // thread holds the mutex, when Disarm() does nothing.
+  absl::StatusOr<int> PollFd();
+  absl::StatusOr<bool> Arm(absl::FunctionRef<bool()> ready);
+  void Disarm();
+
+  // Calls of poll() in finished waits, and participants rung. Thread-safe.
+  uint64_t sleeps() const { return sleeps_.load(std::memory_order_relaxed); }
+  uint64_t rings() const { return rings_.load(std::memory_order_relaxed); }
 
  private:
   struct Other {
     std::shared_ptr<const QueueMember> member;
+    const SharedWord<uint64_t>* sleeping;
     Ringer<> ringer;
     bool dead = false;
   };
 
   absl::Status SyncNow();
+  absl::Status InUse(absl::string_view call) const;
   bool KnowsLiving() const;
   void Ring(Other& other);
   bool IsSelf(const QueueMember& member) const {
-    return member.slot == group_->own();
+    return member.slot == context_.membership.slot();
   }
 
-  QueueGroup* const group_;
-  const QueueWait rings_;
+  QueueContext& context_;
+  const QueueWait rung_;
   TimedMutex mutex_;
   std::unique_ptr<Doorbell> bell_;
   uint64_t membership_ = ~uint64_t{0};
   size_t used_ = 0;
   // Includes this participant, which may have other threads.
   std::vector<Other> others_;
-  uint64_t rung_ = 0;
+  // Written by the holder of the mutex.
+  std::atomic<uint64_t> sleeps_ = 0;
+  std::atomic<uint64_t> rings_ = 0;
 };
 
 }  // namespace tenon

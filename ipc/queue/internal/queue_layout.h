@@ -27,6 +27,9 @@
 
 namespace tenon {
 
+// The label of a queue's memory; the queue's name follows it.
+inline constexpr char kQueueLabel[] = "tenon.queue.";
+
 // The layout version that this build reads and writes.
 inline constexpr uint32_t kQueueVersion = 2;
 
@@ -103,6 +106,16 @@ struct QueueParticipant {
   alignas(64) SharedWord<uint64_t> begun;
   SharedWord<uint64_t> done;
 };
+
+// QueueParticipant::state: the state in the low bits, the generation above.
+inline QueueParticipant::State QueueStateOf(uint64_t word) {
+  return static_cast<QueueParticipant::State>(word & 3);
+}
+inline uint64_t QueueGenerationOf(uint64_t word) { return word >> 2; }
+
+// The reasons for which a participant may sleep; each has a bell of its own.
+enum class QueueWait : size_t { kGet = 0, kPut = 1, kJoin = 2 };
+inline constexpr size_t kQueueWaits = 3;
 
 inline constexpr size_t kQueueParticipantsOffset = 128;
 

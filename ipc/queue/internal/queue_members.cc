@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// The half of QueueGroup that reads the other slots.
+#include "tenon/ipc/queue/internal/queue_members.h"
 
 #include <unistd.h>
 
@@ -14,9 +14,10 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
 #include "tenon/ipc/queue/fd_board.h"
-#include "tenon/ipc/queue/internal/queue_group.h"
 #include "tenon/ipc/queue/internal/queue_layout.h"
+#include "tenon/ipc/queue/internal/queue_memory.h"
 #include "tenon/shm/base/atomics.h"
 #include "tenon/shm/base/crash_point.h"
 #include "tenon/shm/base/pid_fd.h"
@@ -34,22 +35,22 @@ bool IsAsleep(const SharedWord<uint64_t>& sleeping) {
 
 }  // namespace
 
-// Null if that participant has left.
-absl::StatusOr<std::shared_ptr<const QueueMember>> QueueGroup::ReadMember(
+absl::StatusOr<std::shared_ptr<const QueueMember>> QueueMembers::Read(
     size_t slot, uint64_t generation) const {
-  absl::StatusOr<PublishedFds> item = boards_[slot].Read();
+  absl::StatusOr<PublishedFds> item = memory_.board(slot).Read();
   if (!item.ok()) {
     const absl::Status& why = item.status();
     if (absl::IsNotFound(why) || absl::IsDataLoss(why)) return nullptr;
     return why;
   }
-  BoardHeader header;
-  if (item->bytes.size() < sizeof(header) || item->fds.size() < kOwnFds) {
+  QueueBoardHeader header;
+  if (item->bytes.size() < sizeof(header) ||
+      item->fds.size() < kQueueMemberFds) {
     return nullptr;
   }
   std::memcpy(&header, item->bytes.data(), sizeof(header));
   if (header.slot != slot || header.generation != generation) return nullptr;
-  UniqueFd* const own = &item->fds[item->fds.size() - kOwnFds];
+  UniqueFd* const own = &item->fds[item->fds.size() - kQueueMemberFds];
   auto process = PidFd::Adopt(std::move(own[0]));
   if (!process.ok()) return nullptr;
   QueueMember member = {slot, generation, *std::move(process), {}};
@@ -59,10 +60,11 @@ absl::StatusOr<std::shared_ptr<const QueueMember>> QueueGroup::ReadMember(
   return std::make_shared<const QueueMember>(std::move(member));
 }
 
-absl::Status QueueGroup::ReadMembers() {
-  Members found;
-  for (size_t slot = 0; slot < geometry_.participants; ++slot) {
-    const uint64_t state = A::Load(at(slot).state, std::memory_order_seq_cst);
+absl::Status QueueMembers::ReadAll() {
+  List found;
+  for (size_t slot = 0; slot < memory_.geometry().participants; ++slot) {
+    const uint64_t state =
+        A::Load(memory_.at(slot).state, std::memory_order_seq_cst);
     if (QueueStateOf(state) != QueueParticipant::kReady) continue;
     std::shared_ptr<const QueueMember> member;
     for (const auto& old : members_) {
@@ -71,8 +73,7 @@ absl::Status QueueGroup::ReadMembers() {
       }
     }
     if (member == nullptr) {
-      TENON_ASSIGN_OR_RETURN(member,
-                             ReadMember(slot, QueueGenerationOf(state)));
+      TENON_ASSIGN_OR_RETURN(member, Read(slot, QueueGenerationOf(state)));
     }
     if (member != nullptr) found.push_back(std::move(member));
   }
@@ -80,67 +81,74 @@ absl::Status QueueGroup::ReadMembers() {
   return absl::OkStatus();
 }
 
-absl::StatusOr<uint64_t> QueueGroup::Refresh(Members* members) {
+absl::StatusOr<uint64_t> QueueMembers::Refresh(List* members) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  const uint64_t now = membership();
+  const uint64_t now = memory_.membership();
   if (now != known_) {
-    TENON_RETURN_IF_ERROR(ReadMembers());
+    TENON_RETURN_IF_ERROR(ReadAll());
     known_ = now;
   }
   *members = members_;
   return known_;
 }
 
-absl::Status QueueGroup::ForceRefresh() {
+absl::Status QueueMembers::ForceRefresh() {
   const std::lock_guard<std::mutex> lock(mutex_);
-  return ReadMembers();
+  return ReadAll();
 }
 
-size_t QueueGroup::used() const {
-  for (size_t slot = geometry_.participants; slot > 0; --slot) {
-    if (A::Load(at(slot - 1).generation, std::memory_order_relaxed) != 0) {
+size_t QueueMembers::used() const {
+  for (size_t slot = memory_.geometry().participants; slot > 0; --slot) {
+    if (A::Load(memory_.at(slot - 1).generation, std::memory_order_relaxed) !=
+        0) {
       return slot;
     }
   }
   return 0;
 }
 
-bool QueueGroup::HadOthers() const {
-  for (size_t slot = 0; slot < geometry_.participants; ++slot) {
-    const uint64_t last =
-        A::Load(at(slot).was_ready, std::memory_order_acquire);
-    if (slot == own_ ? generation_ > 1 : last != 0) return true;
+absl::StatusOr<PublishedFds> QueueMembers::ReadFds(size_t slot,
+                                                   uint64_t* generation) const {
+  if (slot >= memory_.geometry().participants) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a queue of ", memory_.geometry().participants,
+                     " slots has no slot ", slot));
   }
-  return false;
+  absl::StatusOr<PublishedFds> item = memory_.board(slot).Read(kQueueMemberFds);
+  if (!item.ok()) return item;
+  QueueBoardHeader header;
+  if (item->bytes.size() < sizeof(header)) {
+    return absl::DataLossError(
+        absl::StrCat("malformed message on the board of slot ", slot,
+                     " of a queue: no participant published it"));
+  }
+  std::memcpy(&header, item->bytes.data(), sizeof(header));
+  *generation = header.generation;
+  item->bytes.erase(0, sizeof(header));
+  return item;
 }
 
-void QueueGroup::Announce() {
-  Members members;
+void QueueMembers::Announce() {
+  List members;
   if (!Refresh(&members).ok()) return WakeThroughBoards();
   for (const auto& member : members) {
     for (size_t i = 0; i < kQueueWaits; ++i) {
-      if (IsAsleep(sleeping(member->slot, static_cast<QueueWait>(i)))) {
+      if (IsAsleep(memory_.sleeping(member->slot, static_cast<QueueWait>(i)))) {
         RingQueueBell(member->bells[i].get());
       }
     }
   }
 }
 
-void QueueGroup::WakeThroughBoards() const {
-  for (size_t slot = 0; slot < geometry_.participants; ++slot) {
+void QueueMembers::WakeThroughBoards() const {
+  for (size_t slot = 0; slot < memory_.geometry().participants; ++slot) {
     for (size_t i = 0; i < kQueueWaits; ++i) {
-      if (!IsAsleep(sleeping(slot, static_cast<QueueWait>(i)))) continue;
-      boards_[slot].Wake();
-      break;
+      if (IsAsleep(memory_.sleeping(slot, static_cast<QueueWait>(i)))) {
+        memory_.board(slot).Wake();
+        break;
+      }
     }
   }
-}
-
-// Rings the bells of all threads of this participant: a wake does not say which
-// one it is for, and only one thread receives it.
-void QueueGroup::TakeWakes() const {
-  boards_[own_].TakeWakes();
-  for (const int bell : bells_) RingQueueBell(bell);
 }
 
 void RingQueueBell(int bell) {

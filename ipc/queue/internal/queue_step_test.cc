@@ -25,7 +25,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tenon/ipc/queue/internal/queue_core.h"
-#include "tenon/ipc/queue/internal/queue_group.h"
+#include "tenon/ipc/queue/internal/queue_layout.h"
 #include "tenon/ipc/queue/queue_handle.h"
 #include "tenon/ipc/queue/queue_testing.h"
 #include "tenon/shm/base/deadline.h"
@@ -195,7 +195,7 @@ TEST_F(QueueStepTest, PutThatWakes) {
             const auto put = queue.TryPut(std::as_bytes(std::span(items)));
             EndRegion();
             EXPECT_THAT(put, IsOkAndHolds(true));
-            EXPECT_EQ(queue.put_rings(), 1u);
+            EXPECT_EQ(queue.stats().put_wakes, 1u);
           },
           [this] { return CheckPut(3); });
   EXPECT_EQ(syscalls, 1u);
@@ -236,7 +236,7 @@ TEST_F(QueueStepTest, BatchThatWakes) {
         EndRegion();
         EXPECT_THAT(got, IsOkAndHolds(3u));
         EXPECT_EQ(items[2], MakeItem(0, 2));
-        EXPECT_EQ(queue.get_rings(), 1u);
+        EXPECT_EQ(queue.stats().get_wakes, 1u);
       },
       [this] { return CheckGet(kCapacity, 3); });
   EXPECT_EQ(syscalls, 1u);

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// The part of QueueCore that counts tasks.
+#include "tenon/ipc/queue/internal/queue_tasks.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -10,14 +10,12 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "tenon/ipc/doorbell/timed_mutex.h"
-#include "tenon/ipc/queue/internal/queue_core.h"
+#include "tenon/ipc/queue/internal/queue_context.h"
 #include "tenon/ipc/queue/internal/queue_endpoint.h"
-#include "tenon/ipc/queue/internal/queue_group.h"
 #include "tenon/ipc/queue/internal/queue_layout.h"
 #include "tenon/shm/base/atomics.h"
 #include "tenon/shm/base/crash_point.h"
 #include "tenon/shm/base/deadline.h"
-#include "tenon/shm/base/fork_count.h"
 #include "tenon/shm/base/status_macros.h"
 
 namespace tenon {
@@ -34,13 +32,25 @@ uint64_t Outstanding(const QueueParticipant& words) {
 
 }  // namespace
 
-absl::Status QueueCore::TaskDone(uint64_t count) {
-  TENON_RETURN_IF_ERROR(CheckUsable());
+void QueueTasks::Begin(uint64_t count) {
+  A::FetchAdd(own().begun, count, kOrder);
+  TENON_CRASH_POINT("queue.begun");
+}
+
+void QueueTasks::Undo(uint64_t count) {
+  A::FetchSub(own().begun, count, kOrder);
+  // Another participant may have seen the task begun, and wait for its end.
   const TimedMutexLock lock(&done_.mutex(), Deadline::Never());
-  QueueParticipant& words = group_->at(group_->own());
+  done_.RingAll();
+}
+
+absl::Status QueueTasks::Done(uint64_t count) {
+  TENON_RETURN_IF_ERROR(context_.CheckUsable());
+  const TimedMutexLock lock(&done_.mutex(), Deadline::Never());
+  QueueParticipant& words = own();
   if (count > Outstanding(words)) {
     return absl::FailedPreconditionError(absl::StrCat(
-        "TaskDone(): ", what_, ": ", count, " tasks exceed the ",
+        "TaskDone(): ", context_.what, ": ", count, " tasks exceed the ",
         Outstanding(words), " unfinished tasks of this participant"));
   }
   A::FetchAdd(words.done, count, kOrder);
@@ -52,58 +62,58 @@ absl::Status QueueCore::TaskDone(uint64_t count) {
 // First the rings, then the begun tasks, then whether items were put meanwhile:
 // a taken task was begun before it was taken, and while the rings are empty and
 // nothing is put no task can begin.
-bool QueueCore::IsQuiet(QueueEndpoint& endpoint) const {
+bool QueueTasks::IsQuiet() const {
   uint64_t before = 0, after = 0;
-  for (size_t slot = 0; slot < endpoint.used(); ++slot) {
-    const QueueParticipant& words = group_->at(slot);
+  for (size_t slot = 0; slot < join_.used(); ++slot) {
+    const QueueParticipant& words = context_.memory.at(slot);
     const uint64_t take = A::Load(words.take, kOrder);
     const uint64_t head = A::Load(words.head, kOrder);
     if (head != take) return false;
     before += head;
   }
-  for (size_t slot = 0; slot < endpoint.used(); ++slot) {
-    if (endpoint.Lives(slot) && Outstanding(group_->at(slot)) != 0)
+  for (size_t slot = 0; slot < join_.used(); ++slot) {
+    if (join_.Lives(slot) && Outstanding(context_.memory.at(slot)) != 0)
       return false;
   }
-  for (size_t slot = 0; slot < endpoint.used(); ++slot) {
-    after += A::Load(group_->at(slot).head, kOrder);
+  for (size_t slot = 0; slot < join_.used(); ++slot) {
+    after += A::Load(context_.memory.at(slot).head, kOrder);
   }
   return before == after;
 }
 
-absl::Status QueueCore::CheckAllDone() const {
+absl::Status QueueTasks::CheckAllDone() const {
   uint64_t put = 0, done = 0;
-  for (size_t slot = 0; slot < takers_.size(); ++slot) {
-    const QueueParticipant& words = group_->at(slot);
+  for (size_t slot = 0; slot < context_.memory.geometry().participants;
+       ++slot) {
+    const QueueParticipant& words = context_.memory.at(slot);
     put += A::Load(words.head, kOrder);
     done += A::Load(words.done, kOrder);
   }
   if (done == put) return absl::OkStatus();
   return absl::AbortedError(absl::StrCat(
-      "Join(): ", what_, ": ", put - done, " of ", put,
+      "Join(): ", context_.what, ": ", put - done, " of ", put,
       " tasks were not done: they died with the processes that received them"));
 }
 
-absl::Status QueueCore::JoinTasks(Deadline deadline) {
-  TENON_RETURN_IF_ERROR(CheckUsable());
+absl::Status QueueTasks::Join(Deadline deadline) {
+  TENON_RETURN_IF_ERROR(context_.CheckUsable());
   const TimedMutexLock lock(&join_.mutex(), deadline);
-  if (!lock.held()) return LockTimedOut("joining");
+  if (!lock.held()) return context_.LockTimedOut("joining");
   for (;;) {
     TENON_RETURN_IF_ERROR(join_.Sync());
     const bool alone = join_.IsAlone();
-    if (IsQuiet(join_) && join_.IsInSync()) return CheckAllDone();
-    if (alone && Outstanding(group_->at(group_->own())) == 0) {
+    if (IsQuiet() && join_.IsInSync()) return CheckAllDone();
+    if (alone && Outstanding(own()) == 0) {
       return absl::UnavailableError(
-          absl::StrCat("Join(): ", what_, ": ", size(),
+          absl::StrCat("Join(): ", context_.what, ": ", context_.size(),
                        " tasks are queued, and all others have left or died"));
     }
-    TENON_ASSIGN_OR_RETURN(
-        const bool go_on,
-        join_.Wait([this] { return IsQuiet(join_); }, deadline));
+    TENON_ASSIGN_OR_RETURN(const bool go_on,
+                           join_.Wait([this] { return IsQuiet(); }, deadline));
     if (!go_on) {
       return absl::DeadlineExceededError(absl::StrCat(
-          "Join(): ", what_, ": tasks are unfinished at the deadline, ", size(),
-          " of them not begun"));
+          "Join(): ", context_.what, ": tasks are unfinished at the deadline, ",
+          context_.size(), " of them not begun"));
     }
   }
 }

@@ -24,45 +24,10 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "tenon/ipc/ring/ring_geometry.h"
 #include "tenon/shm/base/atomics.h"
 
 namespace tenon {
-
-// The layout version that this build reads and writes.
-inline constexpr uint32_t kRingVersion = 1;
-
-// Record size and capacity; validated where they come from a peer.
-struct RingSizes {
-  static constexpr uint64_t kMaxRecordBytes = 64 * 1024;
-  static constexpr uint64_t kMaxCapacity = uint64_t{1} << 24;
-  static constexpr uint64_t kMaxBytes = uint64_t{1} << 30;
-  static constexpr uint64_t kMaxReaders = 64;
-
-  uint64_t record_bytes = 0;
-  uint64_t capacity = 0;
-
-  // Records of whole words, their number a power of two, within the limits. No
-  // product here overflows.
-  constexpr bool valid() const {
-    return record_bytes >= 8 && record_bytes <= kMaxRecordBytes &&
-           record_bytes % 8 == 0 && capacity >= 1 && capacity <= kMaxCapacity &&
-           (capacity & (capacity - 1)) == 0 &&
-           capacity * record_bytes <= kMaxBytes;
-  }
-  constexpr uint64_t slots_bytes() const { return capacity * record_bytes; }
-};
-
-struct RingGeometry {
-  static constexpr uint64_t kMagic = 0x31676e69726e6554;  // "Tenring1".
-
-  uint64_t magic = kMagic;
-  uint32_t version = kRingVersion;
-  uint32_t policy = 0;  // A RingPolicy.
-  uint64_t record_bytes = 0;
-  uint64_t capacity = 0;
-
-  friend bool operator==(const RingGeometry&, const RingGeometry&) = default;
-};
 
 // At the start of the producer's memory.
 struct RingProducerWords {
@@ -99,10 +64,7 @@ struct RingReaderWords {
   uint64_t fences;  // As the producer's.
 };
 
-static_assert(std::is_trivially_copyable_v<RingGeometry>);
-static_assert(std::has_unique_object_representations_v<RingGeometry>);
 static_assert(std::is_standard_layout_v<RingProducerWords>);
-static_assert(sizeof(RingGeometry) == 32);
 static_assert(offsetof(RingProducerWords, head) == 64);
 static_assert(offsetof(RingProducerWords, sleeping) == 128);
 static_assert(offsetof(RingProducerWords, readers) == 192);

@@ -23,6 +23,7 @@
 #include "absl/time/time.h"
 #include "tenon/shm/base/crash_point.h"
 #include "tenon/shm/base/deadline.h"
+#include "tenon/shm/base/per_process.h"
 #include "tenon/shm/base/pid_fd.h"
 #include "tenon/shm/base/posix_error.h"
 #include "tenon/shm/base/status_macros.h"
@@ -104,32 +105,17 @@ struct ArenaAttachment::Slot {
   }
 };
 
-// The state of one process. A forked child does not touch its parent's, whose
-// mutex another thread may have held.
 struct ArenaAttachment::Registry {
   using Key = std::pair<uint64_t, uint64_t>;
 
-  const uint64_t fork_count = ForkCount();
   std::mutex mutex;
   std::map<Key, std::shared_ptr<ArenaAttachment::Slot>> slots;
 };
 
-ArenaAttachment::Registry& ArenaAttachment::TheRegistry() {
-  static constinit std::atomic<Registry*> current{nullptr};
-  Registry* now = current.load(std::memory_order_acquire);
-  while (now == nullptr || now->fork_count != ForkCount()) {
-    auto made = std::make_unique<Registry>();
-    if (current.compare_exchange_strong(now, made.get(),
-                                        std::memory_order_acq_rel)) {
-      now = made.release();
-    }
-  }
-  return *now;
-}
-
 std::shared_ptr<ArenaAttachment::Slot> ArenaAttachment::SlotOfTable(
     const FileIdentity& table) {
-  Registry& registry = TheRegistry();
+  static constinit PerProcess<Registry> of_process;
+  Registry& registry = of_process.Get();
   std::lock_guard lock(registry.mutex);
   std::erase_if(registry.slots, [](const auto& entry) {
     return entry.second.use_count() == 1 && entry.second->current.expired();

@@ -16,13 +16,13 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <memory>
 #include <mutex>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "tenon/shm/arena/arena_limits.h"
 #include "tenon/shm/arena/arena_offer.h"
 #include "tenon/shm/arena/internal/arena_table.h"
 #include "tenon/shm/arena/internal/mapped_segment.h"
@@ -35,14 +35,6 @@
 #include "tenon/shm/segment/segment.h"
 
 namespace tenon {
-
-// The limits of one AttachedArena. See its Attach() and Add().
-struct AttachLimits {
-  uint64_t max_blocks = ArenaTableLayout::kMaxBlocks;  // Of the arena.
-  // That may be added to the present ones.
-  size_t max_segments = ArenaTableLayout::kMaxSegments;
-  uint64_t max_bytes = std::numeric_limits<uint64_t>::max();
-};
 
 // Ownership: held by shared_ptr, which each AttachedArena has; owns the
 //   descriptors of the offers, a mapping of each segment and of the table, and
@@ -112,7 +104,6 @@ class ArenaAttachment {
         inbox_(std::move(inbox)),
         column_(std::move(column)) {}
 
-  static Registry& TheRegistry();
   static std::shared_ptr<Slot> SlotOfTable(const FileIdentity& table);
   static absl::StatusOr<std::shared_ptr<ArenaAttachment>> Create(
       const ArenaOfferFacts& facts, ReceivedFds& fds,

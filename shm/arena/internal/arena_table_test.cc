@@ -25,18 +25,17 @@
 namespace tenon {
 namespace {
 
+using enum absl::StatusCode;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using Layout = ArenaTableLayout;
 
-constexpr auto kInvalidArgument = absl::StatusCode::kInvalidArgument;
-constexpr auto kNotFound = absl::StatusCode::kNotFound;
-constexpr uint64_t kBlocks = 8192;
+constexpr uint64_t kTableBlocks = 8192;
 
 ArenaHeader Header() {
   ArenaHeader header;
   header.arena = {1, 2};
-  header.max_blocks = kBlocks;
+  header.max_blocks = kTableBlocks;
   strcpy(header.name, "frames");
   return header;
 }
@@ -125,8 +124,9 @@ TEST(ArenaTableTest, TakesMemoryOnlyForBlocksThatThereAre) {
 }
 
 TEST(ArenaTableTest, NumbersOfBlocksThatCannotBeAreRefused) {
-  for (const uint64_t blocks : {uint64_t{0}, uint64_t{1}, kBlocks + 1,
-                                Layout::kMaxBlocks + kBlocks, UINT64_MAX}) {
+  for (const uint64_t blocks :
+       {uint64_t{0}, uint64_t{1}, kTableBlocks + 1,
+        Layout::kMaxBlocks + kTableBlocks, UINT64_MAX}) {
     ArenaHeader header = Header();
     header.max_blocks = blocks;
     EXPECT_THAT(ArenaTable::Create(header),
@@ -135,7 +135,7 @@ TEST(ArenaTableTest, NumbersOfBlocksThatCannotBeAreRefused) {
 }
 
 TEST(ArenaTableViewTest, HeadersThatCannotBeAreRefused) {
-  const size_t bytes = Layout::Bytes(kBlocks);
+  const size_t bytes = Layout::Bytes(kTableBlocks);
   EXPECT_THAT(AdoptHeader(Header(), bytes), IsOk());
   ArenaHeader header = Header();
   header.magic ^= 1;
@@ -146,8 +146,8 @@ TEST(ArenaTableViewTest, HeadersThatCannotBeAreRefused) {
               StatusIs(kInvalidArgument,
                        AllOf(HasSubstr("version 9"), HasSubstr("version 3"))));
   for (const uint64_t blocks :
-       {uint64_t{0}, uint64_t{1}, kBlocks - 1, 2 * kBlocks,
-        Layout::kMaxBlocks + kBlocks, uint64_t{1} << 61, UINT64_MAX}) {
+       {uint64_t{0}, uint64_t{1}, kTableBlocks - 1, 2 * kTableBlocks,
+        Layout::kMaxBlocks + kTableBlocks, uint64_t{1} << 61, UINT64_MAX}) {
     header = Header();
     header.max_blocks = blocks;
     EXPECT_THAT(AdoptHeader(header, bytes), StatusIs(kInvalidArgument))
@@ -170,7 +170,8 @@ TEST(ArenaTableViewTest, NamesAreMadePrintable) {
 
 TEST(ArenaTableViewTest, SegmentsThatCannotBeAreNotFound) {
   TENON_ASSERT_OK_AND_ASSIGN(
-      const auto memory, ControlMemory::Create(Layout::Bytes(kBlocks), "x"));
+      const auto memory,
+      ControlMemory::Create(Layout::Bytes(kTableBlocks), "x"));
   ASSERT_THAT(memory.Reserve({0, Layout::kGenerationsAt}), IsOk());
   const ArenaHeader header = Header();
   std::memcpy(memory.data(), &header, sizeof(header));
@@ -178,25 +179,25 @@ TEST(ArenaTableViewTest, SegmentsThatCannotBeAreNotFound) {
                              ArenaTableView::Adopt(Duplicate(memory.fd())));
   auto* const slot =
       reinterpret_cast<ArenaSegment*>(memory.data() + Layout::kSegmentsAt) + 7;
-  const ArenaSegment good = Live(7, kBlocks - 1, 1);
+  const ArenaSegment good = Live(7, kTableBlocks - 1, 1);
   *slot = good;
   EXPECT_THAT(view.Find(7), IsOk());
   const auto refuses = [&](const ArenaSegment& listed) {
     *slot = listed;
     return !view.Find(7).ok() && view.InSlot(7).state() != ArenaSegment::kLive;
   };
-  for (const uint64_t first : {kBlocks, kBlocks + 1, UINT64_MAX}) {
+  for (const uint64_t first : {kTableBlocks, kTableBlocks + 1, UINT64_MAX}) {
     EXPECT_TRUE(refuses(Live(7, first, 1))) << first;
   }
   for (const uint64_t count : {uint64_t{0}, uint64_t{2}, UINT64_MAX}) {
-    EXPECT_TRUE(refuses(Live(7, kBlocks - 1, count))) << count;
+    EXPECT_TRUE(refuses(Live(7, kTableBlocks - 1, count))) << count;
   }
   for (const uint64_t bytes : {uint64_t{0}, UINT64_MAX, uint64_t{1} << 63}) {
     ArenaSegment listed = good;
     listed.block_bytes = bytes;
     EXPECT_TRUE(refuses(listed)) << bytes;
   }
-  ArenaSegment overflowing = Live(7, 0, kBlocks);
+  ArenaSegment overflowing = Live(7, 0, kTableBlocks);
   overflowing.block_bytes = uint64_t{1} << 52;
   EXPECT_TRUE(refuses(overflowing));
   EXPECT_TRUE(refuses(Live(8, 0, 1)));

@@ -11,12 +11,12 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <mutex>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "tenon/shm/base/posix_error.h"
+#include "tenon/shm/base/thread_mutex.h"
 
 namespace tenon {
 namespace {
@@ -27,7 +27,7 @@ constexpr int kPoison = 0xDF;
 
 OwnedBlock* BlockShelves::TakeFree(size_t size_class) {
   Shelf& shelf = shelves_[size_class];
-  std::lock_guard lock(shelf.mutex);
+  const ThreadLock lock(&shelf.mutex);
   if (shelf.free.empty()) return nullptr;
   OwnedBlock* block = shelf.free.back();
   shelf.free.pop_back();
@@ -44,7 +44,7 @@ absl::Status BlockShelves::MakeReady(OwnedBlock& block) {
     // number of mappings of a process is limited.
     absl::Status status = PosixError(errno, "mprotect", "a block of an arena");
     Shelf& shelf = ShelfOf(block.size());
-    std::lock_guard lock(shelf.mutex);
+    const ThreadLock lock(&shelf.mutex);
     block.references.store(0, std::memory_order_relaxed);
     shelf.PushFree(block);
     return status;
@@ -60,7 +60,7 @@ void BlockShelves::Release(OwnedBlock& block) {
   if (!exposed) MarkFree(block);
   Shelf& shelf = ShelfOf(block.size());
   {
-    std::lock_guard lock(shelf.mutex);
+    const ThreadLock lock(&shelf.mutex);
     if (exposed) {
       table_.SetState(block.number, BlockState::kReleased,
                       table_.StateOf(block.number).since_ms);
@@ -69,19 +69,19 @@ void BlockShelves::Release(OwnedBlock& block) {
       shelf.PushFree(block);
     }
   }
-  if (waiting_.load(std::memory_order_relaxed) > 0) released_.notify_one();
+  if (waiting_.load(std::memory_order_relaxed) > 0) released_.NotifyOne();
 }
 
 void BlockShelves::WaitForRelease(absl::Duration at_most) {
-  std::unique_lock lock(wait_mutex_);
+  const ThreadLock lock(&wait_mutex_);
   waiting_.fetch_add(1, std::memory_order_relaxed);
-  released_.wait_for(lock, absl::ToChronoMicroseconds(at_most));
+  released_.WaitFor(&wait_mutex_, at_most);
   waiting_.fetch_sub(1, std::memory_order_relaxed);
 }
 
 void BlockShelves::Add(OwnedSegment& segment) {
   Shelf& shelf = ShelfOf(segment.listed.block_bytes);
-  std::lock_guard lock(shelf.mutex);
+  const ThreadLock lock(&shelf.mutex);
   // The first block is taken first.
   for (uint64_t i = segment.listed.block_count; i-- > 0;) {
     shelf.PushFree(segment.blocks[i]);
@@ -90,7 +90,7 @@ void BlockShelves::Add(OwnedSegment& segment) {
 
 bool BlockShelves::RemoveIfIdle(const OwnedSegment& segment) {
   Shelf& shelf = ShelfOf(segment.listed.block_bytes);
-  std::lock_guard lock(shelf.mutex);
+  const ThreadLock lock(&shelf.mutex);
   if (segment.free_blocks != segment.listed.block_count) return false;
   std::erase_if(shelf.free, [&](const OwnedBlock* block) {
     return block->segment == &segment;
@@ -100,14 +100,14 @@ bool BlockShelves::RemoveIfIdle(const OwnedSegment& segment) {
 
 size_t BlockShelves::CountReleased(size_t size_class) {
   Shelf& shelf = shelves_[size_class];
-  std::lock_guard lock(shelf.mutex);
+  const ThreadLock lock(&shelf.mutex);
   return shelf.released.size();
 }
 
 void BlockShelves::TakeReleased(size_t size_class, size_t count,
                                 std::vector<OwnedBlock*>& batch) {
   Shelf& shelf = shelves_[size_class];
-  std::lock_guard lock(shelf.mutex);
+  const ThreadLock lock(&shelf.mutex);
   const auto begin = shelf.released.begin();
   const auto end =
       begin + static_cast<ptrdiff_t>(std::min(count, shelf.released.size()));
@@ -119,14 +119,14 @@ void BlockShelves::PutFree(size_t size_class,
                            const std::vector<OwnedBlock*>& blocks) {
   for (OwnedBlock* block : blocks) MarkFree(*block);
   Shelf& shelf = shelves_[size_class];
-  std::lock_guard lock(shelf.mutex);
+  const ThreadLock lock(&shelf.mutex);
   for (OwnedBlock* block : blocks) shelf.PushFree(*block);
 }
 
 void BlockShelves::PutReleased(size_t size_class,
                                const std::vector<OwnedBlock*>& blocks) {
   Shelf& shelf = shelves_[size_class];
-  std::lock_guard lock(shelf.mutex);
+  const ThreadLock lock(&shelf.mutex);
   shelf.released.insert(shelf.released.end(), blocks.begin(), blocks.end());
 }
 

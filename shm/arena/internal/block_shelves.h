@@ -18,18 +18,18 @@
 
 #include <array>
 #include <atomic>
-#include <condition_variable>
 #include <cstddef>
 #include <deque>
-#include <mutex>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "tenon/shm/arena/arena_options.h"
 #include "tenon/shm/arena/internal/arena_table.h"
 #include "tenon/shm/arena/internal/segment_table.h"
 #include "tenon/shm/arena/internal/size_class.h"
+#include "tenon/shm/base/thread_mutex.h"
 
 namespace tenon {
 
@@ -74,14 +74,16 @@ class BlockShelves {
 
  private:
   struct Shelf {
-    void PushFree(OwnedBlock& block) {
+    void PushFree(OwnedBlock& block) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
       free.push_back(&block);
       ++block.segment->free_blocks;
     }
 
-    std::mutex mutex;
-    std::vector<OwnedBlock*> free;     // Last in, first out: warm in the cache.
-    std::deque<OwnedBlock*> released;  // Oldest first.
+    ThreadMutex mutex;
+    // Last in, first out: warm in the cache.
+    std::vector<OwnedBlock*> free ABSL_GUARDED_BY(mutex);
+    // Oldest first.
+    std::deque<OwnedBlock*> released ABSL_GUARDED_BY(mutex);
   };
 
   Shelf& ShelfOf(size_t block_bytes) {
@@ -93,8 +95,8 @@ class BlockShelves {
   const ArenaTable& table_;
   std::array<Shelf, kSizeClasses> shelves_;
 
-  std::mutex wait_mutex_;
-  std::condition_variable released_;
+  ThreadMutex wait_mutex_;  // Guards sleeping, no data.
+  ThreadCondition released_;
   std::atomic<int> waiting_{0};
 };
 

@@ -25,14 +25,14 @@ namespace {
 
 using ::testing::ElementsAre;
 
-constexpr size_t kBytes = 64;
-constexpr size_t kClass = SizeClassOf(kBytes);
+constexpr size_t kShelvedBytes = 64;
+constexpr size_t kShelf = SizeClassOf(kShelvedBytes);
 
 // Shelves with the four blocks of one segment.
 class BlockShelvesTest : public testing::Test {
  protected:
   static constexpr ArenaSegment kListing = {.id_and_state = ArenaSegment::kLive,
-                                            .block_bytes = kBytes,
+                                            .block_bytes = kShelvedBytes,
                                             .block_count = 4};
 
   void SetUp() override {
@@ -42,7 +42,7 @@ class BlockShelvesTest : public testing::Test {
 
   // As Arena::Allocate().
   OwnedBlock* Take() {
-    OwnedBlock* block = shelves_.TakeFree(kClass);
+    OwnedBlock* block = shelves_.TakeFree(kShelf);
     EXPECT_NE(block, nullptr);
     if (block != nullptr) {
       EXPECT_THAT(shelves_.MakeReady(*block), IsOk());
@@ -57,7 +57,7 @@ class BlockShelvesTest : public testing::Test {
   }
   std::vector<OwnedBlock*> TakeReleased(size_t count) {
     std::vector<OwnedBlock*> batch;
-    shelves_.TakeReleased(kClass, count, batch);
+    shelves_.TakeReleased(kShelf, count, batch);
     return batch;
   }
   BlockState::Kind StateOf(const OwnedBlock* block) const {
@@ -83,18 +83,18 @@ TEST_F(BlockShelvesTest, ANewSegmentIsTakenFromItsFirstBlockOn) {
     EXPECT_EQ(block->references.load(), 1u);
     EXPECT_EQ(StateOf(block), BlockState::kInUse);
   }
-  EXPECT_EQ(shelves_.TakeFree(kClass), nullptr);
+  EXPECT_EQ(shelves_.TakeFree(kShelf), nullptr);
 }
 
 TEST_F(BlockShelvesTest, OtherSizesHaveShelvesOfTheirOwn) {
-  EXPECT_EQ(shelves_.TakeFree(SizeClassOf(2 * kBytes)), nullptr);
+  EXPECT_EQ(shelves_.TakeFree(SizeClassOf(2 * kShelvedBytes)), nullptr);
 }
 
 TEST_F(BlockShelvesTest, ABlockThatWasNeverDescribedIsFreeAtOnce) {
   OwnedBlock* block = Take();
   Release(block, /*described=*/false);
   EXPECT_EQ(StateOf(block), BlockState::kFree);
-  EXPECT_EQ(shelves_.CountReleased(kClass), 0u);
+  EXPECT_EQ(shelves_.CountReleased(kShelf), 0u);
   EXPECT_EQ(Take(), block);
 }
 
@@ -102,14 +102,14 @@ TEST_F(BlockShelvesTest, ADescribedBlockIsNotFreeBeforeItIsReclaimed) {
   OwnedBlock* block = Take();
   Release(block, /*described=*/true);
   EXPECT_EQ(StateOf(block), BlockState::kReleased);
-  EXPECT_EQ(shelves_.CountReleased(kClass), 1u);
+  EXPECT_EQ(shelves_.CountReleased(kShelf), 1u);
   for (int i = 0; i < 3; ++i) EXPECT_NE(Take(), block);
-  EXPECT_EQ(shelves_.TakeFree(kClass), nullptr);
+  EXPECT_EQ(shelves_.TakeFree(kShelf), nullptr);
 
   const std::vector<OwnedBlock*> batch = TakeReleased(1);
   ASSERT_THAT(batch, ElementsAre(block));
   block->generation_bumped = true;
-  shelves_.PutFree(kClass, batch);
+  shelves_.PutFree(kShelf, batch);
   EXPECT_EQ(StateOf(block), BlockState::kFree);
   EXPECT_FALSE(block->exposed.load());
   EXPECT_FALSE(block->generation_bumped);
@@ -122,7 +122,7 @@ TEST_F(BlockShelvesTest, BatchesAreOfTheOldestAndGoToTheEnd) {
   for (OwnedBlock* block : blocks) Release(block, /*described=*/true);
   const std::vector<OwnedBlock*> batch = TakeReleased(2);
   EXPECT_THAT(batch, ElementsAre(blocks[0], blocks[1]));
-  shelves_.PutReleased(kClass, batch);
+  shelves_.PutReleased(kShelf, batch);
   EXPECT_THAT(TakeReleased(9), ElementsAre(blocks[2], blocks[0], blocks[1]));
 }
 
@@ -131,18 +131,18 @@ TEST_F(BlockShelvesTest, ASegmentIsIdleIfAllOfItsBlocksAreFree) {
   EXPECT_FALSE(shelves_.RemoveIfIdle(segment_));
   Release(block, /*described=*/true);
   EXPECT_FALSE(shelves_.RemoveIfIdle(segment_));
-  shelves_.PutFree(kClass, TakeReleased(1));
+  shelves_.PutFree(kShelf, TakeReleased(1));
   EXPECT_TRUE(shelves_.RemoveIfIdle(segment_));
-  EXPECT_EQ(shelves_.TakeFree(kClass), nullptr);
+  EXPECT_EQ(shelves_.TakeFree(kShelf), nullptr);
 }
 
 TEST_F(BlockShelvesTest, WipesBlocksThatWereUsed) {
   options_.wipe = true;
   OwnedBlock* block = Take();
-  memset(block->data(), 7, kBytes);
+  memset(block->data(), 7, kShelvedBytes);
   Release(block, /*described=*/false);
   ASSERT_EQ(Take(), block);
-  EXPECT_EQ(block->data()[kBytes - 1], std::byte{0});
+  EXPECT_EQ(block->data()[kShelvedBytes - 1], std::byte{0});
 }
 
 TEST_F(BlockShelvesTest, PoisonsBlocksThatBecomeFree) {
@@ -150,7 +150,7 @@ TEST_F(BlockShelvesTest, PoisonsBlocksThatBecomeFree) {
   OwnedBlock* block = Take();
   Release(block, /*described=*/true);
   EXPECT_EQ(block->data()[0], std::byte{0});
-  shelves_.PutFree(kClass, TakeReleased(1));
+  shelves_.PutFree(kShelf, TakeReleased(1));
   EXPECT_EQ(block->data()[0], std::byte{0xDF});
 }
 

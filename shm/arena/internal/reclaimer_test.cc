@@ -27,12 +27,12 @@
 namespace tenon {
 namespace {
 
+using enum absl::StatusCode;
 using ::testing::HasSubstr;
 
-constexpr auto kResourceExhausted = absl::StatusCode::kResourceExhausted;
 constexpr RandomId kArena = {1, 2};
-constexpr size_t kBytes = 64;
-constexpr size_t kClass = SizeClassOf(kBytes);
+constexpr size_t kBlockBytes = 64;
+constexpr size_t kClass = SizeClassOf(kBlockBytes);
 constexpr size_t kBatch = 64;
 constexpr size_t kBlocks = 3 * kBatch;
 
@@ -40,7 +40,7 @@ constexpr size_t kBlocks = 3 * kBatch;
 class ReclaimerTest : public testing::Test {
  protected:
   void SetUp() override {
-    TENON_ASSERT_OK_AND_ASSIGN(OwnedSegment * made, segments_.Add(kBytes));
+    TENON_ASSERT_OK_AND_ASSIGN(OwnedSegment * made, segments_.Add(kBlockBytes));
     ASSERT_EQ(made->listed.block_count, kBlocks);
     shelves_.Add(*made);
     ASSERT_TRUE(holder_.Send(attachments_.socket()));
@@ -63,9 +63,9 @@ class ReclaimerTest : public testing::Test {
 
   const ArenaOptions options_ = {
       .segment = {.strategy = SharingStrategy::kFileDescriptor},
-      .quota_bytes_per_holder = 4 * kBytes,
+      .quota_bytes_per_holder = 4 * kBlockBytes,
       .max_blocks = 8192,
-      .segment_bytes = kBlocks * kBytes};
+      .segment_bytes = kBlocks * kBlockBytes};
   ArenaTable table_ =
       ArenaTable::Create({.arena = kArena, .max_blocks = 8192}).value();
   Attachments attachments_ = Attachments::Create(kArena, 8192).value();
@@ -121,7 +121,7 @@ TEST_F(ReclaimerTest, HoldersAreThisProcessAndTheAttached) {
   const std::vector<HolderUse> holders = reclaimer_.Holders();
   ASSERT_EQ(holders.size(), 2u);
   EXPECT_EQ(holders[0].column, column_.id());
-  EXPECT_EQ(holders[0].bytes, 2 * kBytes);
+  EXPECT_EQ(holders[0].bytes, 2 * kBlockBytes);
   EXPECT_EQ(holders[1].column, RandomId{});
   EXPECT_EQ(holders[1].blocks, 1u);
   EXPECT_THAT(reclaimer_.DescribeShortage(), HasSubstr("2 blocks, 128 bytes"));
@@ -129,12 +129,12 @@ TEST_F(ReclaimerTest, HoldersAreThisProcessAndTheAttached) {
 
 TEST_F(ReclaimerTest, CellsAreReadAgainWhenTheCreditIsUsedUp) {
   Hold(0);
-  EXPECT_THAT(reclaimer_.CheckHolder(column_.id(), 2 * kBytes), IsOk());
+  EXPECT_THAT(reclaimer_.CheckHolder(column_.id(), 2 * kBlockBytes), IsOk());
   // Not claimed: the bytes that were sent do not count any more.
-  EXPECT_THAT(reclaimer_.CheckHolder(column_.id(), 3 * kBytes), IsOk());
-  EXPECT_THAT(reclaimer_.CheckHolder(column_.id(), 4 * kBytes),
+  EXPECT_THAT(reclaimer_.CheckHolder(column_.id(), 3 * kBlockBytes), IsOk());
+  EXPECT_THAT(reclaimer_.CheckHolder(column_.id(), 4 * kBlockBytes),
               StatusIs(kResourceExhausted, HasSubstr("holds 64 bytes")));
-  EXPECT_THAT(reclaimer_.CheckHolder(RandomId{9, 9}, 5 * kBytes),
+  EXPECT_THAT(reclaimer_.CheckHolder(RandomId{9, 9}, 5 * kBlockBytes),
               StatusIs(kResourceExhausted));
 }
 

@@ -23,10 +23,10 @@
 namespace tenon {
 namespace {
 
+using enum absl::StatusCode;
 using ::testing::HasSubstr;
 
-constexpr auto kResourceExhausted = absl::StatusCode::kResourceExhausted;
-constexpr RandomId kArena = {1, 2};
+constexpr RandomId kTableArena = {1, 2};
 constexpr size_t kPage = 4096;
 
 class SegmentTableTest : public testing::Test {
@@ -47,8 +47,8 @@ class SegmentTableTest : public testing::Test {
 
   ArenaOptions options_;
   ArenaTable table_ =
-      ArenaTable::Create({.arena = kArena, .max_blocks = 8192}).value();
-  Attachments attachments_ = Attachments::Create(kArena, 8192).value();
+      ArenaTable::Create({.arena = kTableArena, .max_blocks = 8192}).value();
+  Attachments attachments_ = Attachments::Create(kTableArena, 8192).value();
 };
 
 TEST_F(SegmentTableTest, EachFurtherSegmentOfASizeIsTwiceAsLarge) {

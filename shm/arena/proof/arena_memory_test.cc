@@ -19,7 +19,7 @@
 namespace tenon {
 namespace {
 
-constexpr size_t kBytes = 4096;
+constexpr size_t kBlockBytes = 4096;
 constexpr size_t kMiB = size_t{1} << 20;
 
 // Segments grow, and the next one would be larger than the remaining memory.
@@ -34,15 +34,15 @@ TEST(ArenaMemoryTest, SmallerSegmentsUseWhatIsLeft) {
     std::vector<Block> blocks;
     absl::Status refused;
     while (refused.ok()) {
-      auto block = (*arena)->Allocate(kBytes, Deadline::Passed());
+      auto block = (*arena)->Allocate(kBlockBytes, Deadline::Passed());
       refused = block.status();
       if (block.ok()) blocks.push_back(*std::move(block));
     }
     EXPECT_THAT(refused, StatusIs(absl::StatusCode::kResourceExhausted));
-    EXPECT_GE(blocks.size() * kBytes, 3 * kMiB - 64 * 1024);
+    EXPECT_GE(blocks.size() * kBlockBytes, 3 * kMiB - 64 * 1024);
     // And blocks that are free again are found.
     blocks.resize(blocks.size() / 2);
-    EXPECT_THAT((*arena)->Allocate(kBytes, Deadline::Passed()), IsOk());
+    EXPECT_THAT((*arena)->Allocate(kBlockBytes, Deadline::Passed()), IsOk());
   }));
 }
 

@@ -18,6 +18,7 @@
 #include "tenon/shm/arena/arena_tensor.h"
 #include "tenon/shm/arena/arena_testing.h"
 #include "tenon/shm/arena/attached_arena.h"
+#include "tenon/shm/arena/internal/arena_attachment.h"
 #include "tenon/shm/base/deadline.h"
 #include "tenon/shm/ledger/attachments.h"
 #include "tenon/shm/ledger/column_testing.h"

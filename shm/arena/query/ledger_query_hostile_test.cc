@@ -51,7 +51,7 @@ using ::testing::HasSubstr;
 using Layout = ArenaTableLayout;
 
 constexpr size_t kMiB = size_t{1} << 20;
-constexpr size_t kBytes = 4096;
+constexpr size_t kBlockBytes = 4096;
 constexpr uint64_t kBlocks = uint64_t{1} << 18;  // Of the honest arena.
 // More than a query needs, and far less than the size of the shown files.
 // AddressSanitizer keeps freed memory.
@@ -95,7 +95,7 @@ UniqueFd MakeTable(const RandomId& arena, uint64_t max_blocks, size_t bytes,
 
 ArenaSegment Live(uint64_t id, uint64_t first_block, uint64_t block_count) {
   return {.id_and_state = id << 32 | ArenaSegment::kLive,
-          .block_bytes = kBytes,
+          .block_bytes = kBlockBytes,
           .block_count = block_count,
           .first_block = first_block};
 }
@@ -144,7 +144,7 @@ class LedgerQueryHostileTest : public testing::Test {
         arena_, Arena::Create({.name = "honest", .max_blocks = kBlocks}));
     for (int i = 0; i < 3; ++i) {
       TENON_ASSERT_OK_AND_ASSIGN(blocks_.emplace_back(),
-                                 arena_->TryAllocate(kBytes));
+                                 arena_->TryAllocate(kBlockBytes));
       TENON_ASSERT_OK_AND_ASSIGN(messages_.emplace_back(),
                                  blocks_.back().Describe());
     }

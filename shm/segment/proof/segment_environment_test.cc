@@ -133,9 +133,9 @@ TEST_F(SegmentEnvironmentTest, WithSmallFilesOnly) {
     const std::string limit = "1048576 bytes (RLIMIT_FSIZE)";
     const std::string remedy = "ulimit -f unlimited";
     EXPECT_TRUE(Says(Create(2 * kMiB, kFileDescriptor), kResourceExhausted,
-                     {InMemfd("ftruncate", 2 * kMiB), limit, remedy}));
+                     {InMemfd("fallocate", 2 * kMiB), limit, remedy}));
     EXPECT_TRUE(Says(Create(2 * kMiB, kFileSystem), kResourceExhausted,
-                     {InShm("ftruncate", 2 * kMiB), limit, remedy}));
+                     {InShm("fallocate", 2 * kMiB), limit, remedy}));
     SetSoftLimit(RLIMIT_FSIZE, RLIM_INFINITY);
     EXPECT_THAT(Create(2 * kMiB, kFileDescriptor), IsOk());
     EXPECT_THAT(Create(2 * kMiB, kFileSystem), IsOk());

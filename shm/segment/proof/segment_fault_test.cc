@@ -11,10 +11,15 @@
 #include <unistd.h>
 
 #include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "gmock/gmock.h"
@@ -37,6 +42,30 @@
 
 namespace tenon {
 namespace {
+
+// A new tensor of those bytes, or of as many zeros.
+absl::StatusOr<Tensor> Create(bool filled,
+                              const std::vector<std::byte>& bytes) {
+  const std::vector<int64_t> shape = {static_cast<int64_t>(bytes.size())};
+  const SharedTensorOptions options = {
+      .segment = {.strategy = SharingStrategy::kFileDescriptor}};
+  return filled ? Tensor::CreateSharedFrom(kDtypeOf<uint8_t>, shape, bytes,
+                                           options)
+                : Tensor::CreateShared(kDtypeOf<uint8_t>, shape, options);
+}
+
+// The system calls of `body`. The C library uses one of two names.
+absl::StatusOr<std::map<std::string, size_t>> CallsOf(
+    const std::function<void()>& body) {
+  auto calls = CountSyscalls(body);
+  if (!calls.ok()) return calls;
+  calls->erase("brk");  // malloc()'s.
+  if (auto stat = calls->extract("newfstatat")) {
+    stat.key() = "fstat";
+    calls->insert(std::move(stat));
+  }
+  return calls;
+}
 
 TEST_F(SegmentFaultTest, CreateOwnerWrittenMemfd) {
   const auto body = [&] {
@@ -196,6 +225,60 @@ TEST_F(SegmentFaultTest, ShareExportAndImportTensor) {
           Faults({"fcntl"}, {EPERM, EINVAL, ENOMEM}) + StatFaults() +
           Faults({"mmap"}, {ENOMEM, EAGAIN, EACCES}) + CloseFaults(),
       {"readlink"});
+}
+
+TEST_F(SegmentFaultTest, CreateTensorFromBytes) {
+  const std::vector<std::byte> bytes(kSize + 1, std::byte{1});
+  for (const SegmentKind kind :
+       {SegmentKind::kOwnerWritten, SegmentKind::kSharedWritable}) {
+    for (const SharingStrategy strategy : AllSharingStrategies()) {
+      const bool named = strategy == SharingStrategy::kFileSystem;
+      const auto body = [&] {
+        return Tensor::CreateSharedFrom(
+                   kDtypeOf<uint8_t>, {kSize + 1}, bytes,
+                   {.kind = kind, .segment = Options(strategy)})
+            .status();
+      };
+      // A name is removed in a destructor, which ignores failure.
+      Run(Scenario("tensor from bytes", body),
+          FillFaults() + StatFaults() +
+              Faults({"mmap"}, {ENOMEM, EAGAIN, EACCES}) + CloseFaults() +
+              (named ? Faults({"openat"}, {EMFILE, ENFILE, EEXIST}) +
+                           Faults({"fchmod"}, {EPERM})
+                     : Faults({"memfd_create"}, {EMFILE, ENFILE}) +
+                           Faults({"fcntl"}, {EPERM, EBUSY})),
+          {"unlink", "getrandom"});
+    }
+  }
+}
+
+// docs/segments.md has the reason for each of them.
+TEST_F(SegmentFaultTest, AFreshTensorTakesTheseCallsAndNoOthers) {
+  using Calls = std::map<std::string, size_t>;
+  const std::vector<std::byte> bytes(kSize, std::byte{1});
+  const Calls common = {{"memfd_create", 1}, {"prlimit64", 1}, {"fcntl", 1},
+                        {"fstat", 1},        {"mmap", 1},      {"munmap", 1},
+                        {"close", 1}};
+  for (const bool filled : {false, true}) {
+    Calls want = common;
+    want[filled ? "pwrite64" : "fallocate"] = 1;
+    EXPECT_THAT(CallsOf([&] { EXPECT_THAT(Create(filled, bytes), IsOk()); }),
+                IsOkAndHolds(want));
+  }
+  TENON_ASSERT_OK_AND_ASSIGN(const Tensor sent, Create(true, bytes));
+  TENON_ASSERT_OK_AND_ASSIGN(const ExportedTensor exported, Export(sent));
+  EXPECT_THAT(CallsOf([&] {
+                TensorImporter importer;
+                UniqueFd fd(dup(exported.fd));
+                EXPECT_THAT(importer.Import(exported.handle, std::move(fd)),
+                            IsOk());
+              }),
+              IsOkAndHolds(Calls{{"dup", 1},
+                                 {"fcntl", 2},
+                                 {"fstat", 1},
+                                 {"mmap", 1},
+                                 {"munmap", 1},
+                                 {"close", 1}}));
 }
 
 TEST_F(SegmentFaultTest, PidFdOfAChild) {

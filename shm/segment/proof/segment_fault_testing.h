@@ -63,9 +63,8 @@ inline std::vector<SyscallFault> operator+(std::vector<SyscallFault> a,
 
 // Of creating memory: the limits, and a signal.
 inline std::vector<SyscallFault> AllocationFaults() {
-  return Faults({"ftruncate"}, {EINTR, ENOMEM, EFBIG, EPERM, EINVAL}) +
-         Faults({"fallocate"},
-                {EINTR, ENOSPC, ENOMEM, EFBIG, EDQUOT, EPERM, EOPNOTSUPP}) +
+  return Faults({"fallocate"}, {EINTR, ENOSPC, ENOMEM, EFBIG, EDQUOT, EPERM,
+                                EINVAL, EOPNOTSUPP}) +
          Faults({"mmap"}, {ENOMEM, EAGAIN, EACCES, EPERM, ENODEV, ENFILE});
 }
 
@@ -154,8 +153,7 @@ class SegmentFaultTest : public testing::Test {
 
 // Of writing it: the limits, a signal, contents that are gone.
 inline std::vector<SyscallFault> FillFaults() {
-  return Faults({"ftruncate"}, {EINTR, ENOMEM, EFBIG}) +
-         Faults({"pwrite64"},
+  return Faults({"pwrite64"},
                 {EINTR, ENOSPC, ENOMEM, EFBIG, EDQUOT, EFAULT, EPERM, EIO});
 }
 

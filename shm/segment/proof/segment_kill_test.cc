@@ -42,6 +42,7 @@ constexpr std::byte kMark{42};
 struct Way {
   SegmentKind kind;
   bool filled;
+  bool mapped = false;  // While it is created, though it is filled.
 };
 
 struct Made {
@@ -49,10 +50,16 @@ struct Made {
   WritableMapping mapping;  // Empty if it was filled.
 };
 
-absl::StatusOr<Made> CreateFilled(SegmentKind kind,
+absl::StatusOr<Made> CreateFilled(const Way& way,
                                   const SegmentOptions& options) {
   const std::vector<std::byte> contents(kSize, kMark);
-  auto segment = Segment::CreateFilled(contents, kind, options);
+  if (way.mapped) {
+    auto owned = Segment::CreateOwnerWritten(contents, options);
+    TENON_CRASH_POINT("segment_kill_test.filled_and_mapped");
+    if (!owned.ok()) return owned.status();
+    return Made{std::move(owned->segment), std::move(owned->mapping)};
+  }
+  auto segment = Segment::CreateFilled(contents, way.kind, options);
   TENON_CRASH_POINT("segment_kill_test.filled");
   if (!segment.ok()) return segment.status();
   return Made{*std::move(segment), WritableMapping()};
@@ -60,7 +67,7 @@ absl::StatusOr<Made> CreateFilled(SegmentKind kind,
 
 // Creates a segment that begins with kMark.
 absl::StatusOr<Made> Create(const Way& way, const SegmentOptions& options) {
-  if (way.filled) return CreateFilled(way.kind, options);
+  if (way.filled) return CreateFilled(way, options);
   if (way.kind == SegmentKind::kOwnerWritten) {
     auto owned = Segment::CreateOwnerWritten(kSize, options);
     TENON_CRASH_POINT("segment_kill_test.created");
@@ -128,19 +135,23 @@ std::string FilledPrefix(const std::string& prefix) {
   return absl::StrCat(prefix, "-filled");
 }
 
-// For each strategy, kind, and way to create it.
+constexpr Way kWays[] = {
+    {.kind = SegmentKind::kOwnerWritten, .filled = false},
+    {.kind = SegmentKind::kOwnerWritten, .filled = true},
+    {.kind = SegmentKind::kOwnerWritten, .filled = true, .mapped = true},
+    {.kind = SegmentKind::kSharedWritable, .filled = false},
+    {.kind = SegmentKind::kSharedWritable, .filled = true}};
+
+// For each strategy and way to create it.
 void ForEach(const std::string& prefix,
              void (*play)(Peer&, const Way&, const SegmentOptions&),
              Peer& self) {
   for (SharingStrategy strategy : AllSharingStrategies()) {
-    for (SegmentKind kind :
-         {SegmentKind::kOwnerWritten, SegmentKind::kSharedWritable}) {
-      for (bool filled : {false, true}) {
-        play(self, {.kind = kind, .filled = filled},
-             {.strategy = strategy,
-              .name_prefix = filled ? FilledPrefix(prefix) : prefix,
-              .huge_pages = filled ? HugePages::kTry : HugePages::kNo});
-      }
+    for (const Way& way : kWays) {
+      play(self, way,
+           {.strategy = strategy,
+            .name_prefix = way.filled ? FilledPrefix(prefix) : prefix,
+            .huge_pages = way.filled ? HugePages::kTry : HugePages::kNo});
     }
   }
 }

@@ -120,7 +120,7 @@ TYPED_TEST(DLPackTest, ADeleterMayBeMissing) {
   managed.dl_tensor = {.data = &number,
                        .device = {kDLCPU, 0},
                        .ndim = 0,
-                       .dtype = kInt,
+                       .dtype = kInt32,
                        .shape = nullptr,
                        .strides = nullptr,
                        .byte_offset = 0};
@@ -231,7 +231,7 @@ TYPED_TEST(DLPackTest, AForkedChildDoesNotGiveBack) {
 }
 
 TYPED_TEST(DLPackTest, AForkedChildLendsNoSharedMemory) {
-  const Tensor tensor = Tensor::CreateShared(kInt, {6}).value();
+  const Tensor tensor = Tensor::CreateShared(kInt32, {6}).value();
   EXPECT_TRUE(PassesInChild([&] {
     EXPECT_THAT(DLPackForm<TypeParam>::To(tensor),
                 StatusIs(absl::StatusCode::kFailedPrecondition,

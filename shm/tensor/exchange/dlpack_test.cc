@@ -86,7 +86,7 @@ TYPED_TEST(DLPackTest, WhatIsOutStaysWhereItIs) {
 }
 
 TYPED_TEST(DLPackTest, SharedMemoryGoesOutAsWell) {
-  const Tensor tensor = Tensor::CreateShared(kInt, {6}).value();
+  const Tensor tensor = Tensor::CreateShared(kInt32, {6}).value();
   auto out = DLPackForm<TypeParam>::To(tensor).value();
   static_cast<int32_t*>(out->dl_tensor.data)[5] = 99;
   EXPECT_EQ(*tensor.at<const int32_t>({5}).value(), 99);
@@ -136,7 +136,7 @@ TYPED_TEST(DLPackTest, ThereAndBackIsTheSameMemory) {
 
 Tensor ReadOnly() {
   const Tensor tensor =
-      Tensor::CreateShared(kInt, {6}, {.kind = SegmentKind::kOwnerWritten})
+      Tensor::CreateShared(kInt32, {6}, {.kind = SegmentKind::kOwnerWritten})
           .value();
   EXPECT_THAT(tensor.Fill(3), IsOk());
   const ExportedTensor exported = Export(tensor).value();

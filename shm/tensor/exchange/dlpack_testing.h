@@ -27,11 +27,11 @@
 
 namespace tenon {
 
-inline constexpr DLDataType kInt = kDtypeOf<int32_t>;
+inline constexpr DLDataType kInt32 = kDtypeOf<int32_t>;
 
 // 0, 1, 2, ...
 inline Tensor Counting(absl::Span<const int64_t> shape) {
-  Tensor tensor = Tensor::Create(kInt, shape).value();
+  Tensor tensor = Tensor::Create(kInt32, shape).value();
   const auto elements = tensor.data<int32_t>().value();
   std::iota(elements.begin(), elements.end(), 0);
   return tensor;
@@ -91,7 +91,7 @@ class DLPackTest : public testing::Test {
     DLTensor tensor = {.data = numbers,
                        .device = {kDLCPU, 0},
                        .ndim = 3,
-                       .dtype = kInt,
+                       .dtype = kInt32,
                        .shape = shape.data(),
                        .strides = strides.data(),
                        .byte_offset = 0};

@@ -29,10 +29,10 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-constexpr DLDataType kInt = kDtypeOf<int32_t>;
+constexpr DLDataType kDtype = kDtypeOf<int32_t>;
 
 Tensor Shared(SharingStrategy strategy, SegmentKind kind) {
-  return Tensor::CreateShared(kInt, {4, 2},
+  return Tensor::CreateShared(kDtype, {4, 2},
                               {.kind = kind,
                                .segment = {.strategy = strategy,
                                            .name_prefix = UniqueTestPrefix()}})
@@ -80,7 +80,7 @@ TEST(TensorHandleTest, IsSoManyBytes) {
 }
 
 TEST(ExportTest, PrivateTensorsAreRefused) {
-  Tensor tensor = Tensor::Create(kInt, {4}).value();
+  Tensor tensor = Tensor::Create(kDtype, {4}).value();
   EXPECT_THAT(Export(tensor), StatusIs(absl::StatusCode::kFailedPrecondition,
                                        HasSubstr("int32[4] is private")));
   EXPECT_THAT(Export(Tensor()),
@@ -91,7 +91,7 @@ TEST(ExportTest, PrivateTensorsAreRefused) {
 
 // No stale byte of this process's memory is sent along.
 TEST(ExportTest, EveryByteIsSet) {
-  const Tensor tensor = Tensor::CreateShared(kInt, {4}).value();
+  const Tensor tensor = Tensor::CreateShared(kDtype, {4}).value();
   alignas(TensorHandle) char a[sizeof(TensorHandle)];
   alignas(TensorHandle) char b[sizeof(TensorHandle)];
   std::memset(a, 0x55, sizeof(a));

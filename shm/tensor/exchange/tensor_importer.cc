@@ -9,7 +9,6 @@
 #include <iterator>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -18,10 +17,12 @@
 #include "absl/strings/string_view.h"
 #include "tenon/shm/base/fork_count.h"
 #include "tenon/shm/base/status_macros.h"
+#include "tenon/shm/base/thread_mutex.h"
 #include "tenon/shm/base/unique_fd.h"
 #include "tenon/shm/segment/segment.h"
 #include "tenon/shm/segment/sharing_strategy.h"
 #include "tenon/shm/tensor/exchange/tensor_handle.h"
+#include "tenon/shm/tensor/exchange/tensor_importer_options.h"
 #include "tenon/shm/tensor/storage.h"
 #include "tenon/shm/tensor/tensor.h"
 
@@ -52,6 +53,9 @@ absl::StatusOr<Segment> OpenSegment(const TensorHandle& handle, UniqueFd fd) {
 
 }  // namespace
 
+TensorImporter::TensorImporter(const TensorImporterOptions& options)
+    : options_(options), fork_count_(ForkCount()) {}
+
 absl::StatusOr<Tensor> TensorImporter::Import(TensorHandle handle,
                                               UniqueFd fd) {
   TENON_RETURN_IF_ERROR(CheckNotForked(fork_count_, "a tensor importer"));
@@ -74,8 +78,7 @@ absl::StatusOr<std::shared_ptr<Storage>> TensorImporter::Find(
                                  {.strategy = handle.segment_strategy()});
   }
   TENON_ASSIGN_OR_RETURN(Segment segment, OpenSegment(handle, std::move(fd)));
-  TENON_ASSIGN_OR_RETURN(const Storage::Id id,
-                         Storage::Identify(segment.fd(), "a tensor's segment"));
+  TENON_ASSIGN_OR_RETURN(const Storage::Id id, segment.Identify());
   if (id != handle.id) {
     return Refuse(absl::StrCat(
         "it is of segment ", handle.id.device, ":", handle.id.inode,
@@ -92,7 +95,7 @@ absl::StatusOr<std::shared_ptr<Storage>> TensorImporter::FindOrMap(
     Segment segment, const Storage::Id& id) {
   const uint64_t size_bytes = segment.size_bytes();
   const SegmentKind kind = segment.kind();
-  std::lock_guard<std::mutex> lock(mutex_);
+  const ThreadLock lock(&mutex_);
   if (std::shared_ptr<Storage> known = FindKnown(id)) {
     if (known->kind() != kind || known->size_bytes() != size_bytes) {
       return Refuse("it differs from an earlier handle of the same segment");
@@ -141,15 +144,16 @@ void TensorImporter::ForgetDead() {
   }
 }
 
+bool TensorImporter::HasRoomFor(uint64_t size_bytes) const {
+  return counted_storages_ < options_.max_storages &&
+         size_bytes <= options_.max_bytes &&
+         counted_bytes_ <= options_.max_bytes - size_bytes;
+}
+
 absl::Status TensorImporter::CheckLimits(uint64_t size_bytes) {
-  const auto fits = [&] {
-    return counted_storages_ < options_.max_storages &&
-           size_bytes <= options_.max_bytes &&
-           counted_bytes_ <= options_.max_bytes - size_bytes;
-  };
-  if (fits()) return absl::OkStatus();
+  if (HasRoomFor(size_bytes)) return absl::OkStatus();
   ForgetDead();
-  if (fits()) return absl::OkStatus();
+  if (HasRoomFor(size_bytes)) return absl::OkStatus();
   return absl::ResourceExhaustedError(absl::StrCat(
       "a tensor's storage of ", size_bytes, " bytes more: this importer has ",
       counted_storages_, " of at most ", options_.max_storages,
@@ -160,14 +164,14 @@ absl::Status TensorImporter::CheckLimits(uint64_t size_bytes) {
 void TensorImporter::Recognize(const Tensor& exported) {
   if (ForkCount() != fork_count_ || !exported.is_shared()) return;
   if (!exported.storage()->id()) return;
-  std::lock_guard<std::mutex> lock(mutex_);
+  const ThreadLock lock(&mutex_);
   if (FindKnown(*exported.storage()->id()) != nullptr) return;
   Remember(*exported.storage()->id(), {.storage = exported.storage()});
 }
 
 size_t TensorImporter::CountStorages() {
   if (ForkCount() != fork_count_) return 0;
-  std::lock_guard<std::mutex> lock(mutex_);
+  const ThreadLock lock(&mutex_);
   ForgetDead();
   return known_.size();
 }

@@ -16,27 +16,19 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <mutex>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "tenon/shm/base/fork_count.h"
+#include "tenon/shm/base/thread_mutex.h"
 #include "tenon/shm/base/unique_fd.h"
 #include "tenon/shm/segment/segment.h"
 #include "tenon/shm/tensor/exchange/tensor_handle.h"
+#include "tenon/shm/tensor/exchange/tensor_importer_options.h"
 #include "tenon/shm/tensor/storage.h"
 #include "tenon/shm/tensor/tensor.h"
 
 namespace tenon {
-
-struct TensorImporterOptions {
-  // The total size of the storages mapped at a time. Bounds the memory that a
-  // peer can make this process map and, where it is not written yet, allocate
-  // by reading. Also the most bytes of one tensor, counted by elements: with
-  // strides of 0 one byte of storage can represent any number of elements.
-  uint64_t max_bytes = uint64_t{1} << 40;
-  size_t max_storages = size_t{1} << 14;
-};
 
 // Makes tensors from handles. Tracks the storages of tensors that still live,
 // so that two tensors of one storage that were sent separately share one
@@ -54,8 +46,7 @@ struct TensorImporterOptions {
 //   descriptor.
 class TensorImporter {
  public:
-  explicit TensorImporter(const TensorImporterOptions& options = {})
-      : options_(options) {}
+  explicit TensorImporter(const TensorImporterOptions& options = {});
   TensorImporter(const TensorImporter&) = delete;
   TensorImporter& operator=(const TensorImporter&) = delete;
 
@@ -88,21 +79,27 @@ class TensorImporter {
                                                 UniqueFd fd);
   absl::StatusOr<std::shared_ptr<Storage>> FindOrMap(Segment segment,
                                                      const Storage::Id& id);
-  // With mutex_ held.
-  std::shared_ptr<Storage> FindKnown(const Storage::Id& id);
-  void Remember(const Storage::Id& id, const Known& known);
-  void Forget(std::map<Storage::Id, Known>::iterator known);
-  void ForgetDead();
-  absl::Status CheckLimits(uint64_t size_bytes);
+  std::shared_ptr<Storage> FindKnown(const Storage::Id& id)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Remember(const Storage::Id& id, const Known& known)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Forget(std::map<Storage::Id, Known>::iterator known)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void ForgetDead() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool HasRoomFor(uint64_t size_bytes) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status CheckLimits(uint64_t size_bytes)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const TensorImporterOptions options_;
-  const uint64_t fork_count_ = ForkCount();
+  const uint64_t fork_count_;
 
-  std::mutex mutex_;  // Guards all members below.
-  std::map<Storage::Id, Known> known_;
-  uint64_t counted_bytes_ = 0;  // Of all entries of known_, expired or not.
-  size_t counted_storages_ = 0;
-  size_t forget_at_ = 128;
+  ThreadMutex mutex_;
+  std::map<Storage::Id, Known> known_ ABSL_GUARDED_BY(mutex_);
+  // Of all entries of known_, expired or not.
+  uint64_t counted_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
+  size_t counted_storages_ ABSL_GUARDED_BY(mutex_) = 0;
+  size_t forget_at_ ABSL_GUARDED_BY(mutex_) = 128;
 };
 
 }  // namespace tenon

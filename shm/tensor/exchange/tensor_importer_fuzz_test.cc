@@ -25,9 +25,9 @@
 #include <utility>
 #include <vector>
 
-#include "absl/base/internal/raw_logging.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "tenon/shm/base/check.h"
 #include "tenon/shm/base/unique_fd.h"
 #include "tenon/shm/segment/sharing_strategy.h"
 #include "tenon/shm/tensor/dtype.h"
@@ -66,7 +66,7 @@ const Tensor& Honest() {
             kDtypeOf<uint8_t>, {kStorageBytes},
             {.segment = {.strategy = SharingStrategy::kFileDescriptor}})
             .value());
-    ABSL_RAW_CHECK(made->Fill(uint8_t{0x5a}).ok(), "cannot fill a tensor");
+    TENON_CHECK(made->Fill(uint8_t{0x5a}).ok(), "cannot fill a tensor");
     return made;
   }();
   return tensor;
@@ -90,23 +90,22 @@ void CheckEnds(const Tensor& tensor) {
   for (const int64_t end : {0, -1}) {
     const std::vector<int64_t> index(tensor.spec().rank(), end);
     const auto element = tensor.at<const std::byte>(index);
-    ABSL_RAW_CHECK(element.ok(), "an element is not there");
+    TENON_CHECK(element.ok(), "an element is not there");
     const auto size = static_cast<size_t>(tensor.spec().element_bytes());
-    ABSL_RAW_CHECK(
-        std::all_of(*element, *element + size,
-                    [](std::byte b) { return b == std::byte{0x5a}; }),
-        "an element is not in the storage");
+    TENON_CHECK(std::all_of(*element, *element + size,
+                            [](std::byte b) { return b == std::byte{0x5a}; }),
+                "an element is not in the storage");
   }
 }
 
 void CheckImported(const Tensor& tensor, const TensorHandle& handle) {
   const Storage& storage = *tensor.storage();
-  ABSL_RAW_CHECK(tensor.is_shared(), "a private tensor came out");
-  ABSL_RAW_CHECK(storage.id() ? storage.id() == Honest().storage()->id() &&
-                                    storage.size_bytes() == kStorageBytes
-                              : storage.size_bytes() == 0,
-                 "a storage came out that nobody has sent");
-  ABSL_RAW_CHECK(tensor.spec() == handle.spec, "another tensor came out");
+  TENON_CHECK(tensor.is_shared(), "a private tensor came out");
+  TENON_CHECK(storage.id() ? storage.id() == Honest().storage()->id() &&
+                                 storage.size_bytes() == kStorageBytes
+                           : storage.size_bytes() == 0,
+              "a storage came out that nobody has sent");
+  TENON_CHECK(tensor.spec() == handle.spec, "another tensor came out");
   CheckEnds(tensor);
   const absl::StatusOr<Tensor> row = tensor.Select(0, -1);
   if (row.ok()) CheckEnds(*row);
@@ -124,11 +123,11 @@ void FuzzOne(const Input& in) {
     if (tensor.ok()) {
       CheckImported(*tensor, handle);
     } else {
-      ABSL_RAW_CHECK(!tensor.status().message().empty(), "an error is silent");
-      ABSL_RAW_CHECK(importer.CountStorages() == 0, "a storage is left");
+      TENON_CHECK(!tensor.status().message().empty(), "an error is silent");
+      TENON_CHECK(importer.CountStorages() == 0, "a storage is left");
     }
   }
-  ABSL_RAW_CHECK(NextFd() == next_fd, "a descriptor was left open");
+  TENON_CHECK(NextFd() == next_fd, "a descriptor was left open");
 }
 
 }  // namespace

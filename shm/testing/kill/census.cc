@@ -16,7 +16,6 @@
 #include <string>
 #include <vector>
 
-#include "absl/base/internal/raw_logging.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
@@ -25,6 +24,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 #include "gtest/gtest.h"
+#include "tenon/shm/base/check.h"
 #include "tenon/shm/base/retry_on_eintr.h"
 #include "tenon/shm/base/unique_fd.h"
 #include "tenon/shm/segment/shm_name.h"
@@ -242,7 +242,7 @@ testing::AssertionResult ExpectSame(const Census& before, const Census& after) {
 
 std::string UniqueShmPrefix() {
   const absl::StatusOr<std::string> name = MakeShmName("tenon-test");
-  ABSL_RAW_CHECK(name.ok(), "no random number for a name");
+  TENON_CHECK(name.ok(), "no random number for a name");
   return *name;
 }
 

@@ -19,9 +19,10 @@
 #include <utility>
 #include <vector>
 
-#include "absl/base/internal/raw_logging.h"
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "tenon/shm/base/check.h"
 #include "tenon/shm/base/crash_point.h"
 
 namespace tenon {
@@ -62,7 +63,7 @@ PassingCounts::PassingCounts() : size_(NumCrashPoints()) {
   const size_t size_bytes = (1 + size_) * sizeof(std::atomic<uint64_t>);
   void* memory = mmap(nullptr, size_bytes, PROT_READ | PROT_WRITE,
                       MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  ABSL_RAW_CHECK(memory != MAP_FAILED, "no memory for PassingCounts");
+  TENON_CHECK(memory != MAP_FAILED, "no memory for PassingCounts");
   auto* words = static_cast<std::atomic<uint64_t>*>(memory);
   for (size_t i = 0; i < 1 + size_; ++i) new (words + i) std::atomic<uint64_t>;
   words_ = {words, Unmap{size_bytes}};
@@ -97,8 +98,8 @@ CrashWatch::CrashWatch(PassingCounts& counts, std::vector<CrashOrder> orders)
   for (const CrashOrder& order : orders_) {
     const CrashPoint* point = Find(order.point);
     if (point == nullptr) {
-      ABSL_RAW_LOG(FATAL, "there is no crash point '%s' in this program",
-                   order.point.c_str());
+      Abort(absl::StrCat("there is no crash point '", order.point,
+                         "' in this program"));
     }
     indices_.push_back(point->index());
   }

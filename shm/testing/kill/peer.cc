@@ -17,11 +17,11 @@
 #include <utility>
 #include <vector>
 
-#include "absl/base/internal/raw_logging.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "tenon/shm/base/check.h"
 #include "tenon/shm/base/deadline.h"
 #include "tenon/shm/base/posix_error.h"
 #include "tenon/shm/base/retry_on_eintr.h"
@@ -85,15 +85,14 @@ absl::Status WaitFor(int fd, short events, Deadline deadline) {
 Peer::Link& Peer::LinkTo(absl::string_view other) {
   const auto found = links_.find(std::string(other));
   if (found == links_.end()) {
-    ABSL_RAW_LOG(FATAL, "%s has no other peer '%s'", name().c_str(),
-                 std::string(other).c_str());
+    Abort(absl::StrCat(name(), " has no other peer '", other, "'"));
   }
   return found->second;
 }
 
 absl::Status Peer::Send(absl::string_view other, absl::string_view text,
                         int fd) {
-  ABSL_RAW_CHECK(text.size() <= kMaxStep, "a step's name has 200 characters");
+  TENON_CHECK(text.size() <= kMaxStep, "a step's name has 200 characters");
   const int socket = LinkTo(other).socket.get();
   Message message;
   Fill(message, text, fd);
@@ -162,7 +161,7 @@ absl::Status Peer::Await(absl::string_view other, absl::string_view step) {
 }
 
 absl::Status Peer::Await(absl::string_view step) {
-  ABSL_RAW_CHECK(others_.size() == 1, "Await() of which of the others?");
+  TENON_CHECK(others_.size() == 1, "Await() of which of the others?");
   return Await(others_[0], step);
 }
 
@@ -189,7 +188,7 @@ absl::StatusOr<UniqueFd> Peer::TakeFd(absl::string_view other) {
 }
 
 void Peer::Die() const {
-  ABSL_RAW_CHECK(mode() == PeerMode::kProcesses, "a thread cannot be killed");
+  TENON_CHECK(mode() == PeerMode::kProcesses, "a thread cannot be killed");
   reporter_.WillDie();
   kill(getpid(), SIGKILL);
   for (;;) pause();
@@ -214,8 +213,8 @@ absl::StatusOr<std::vector<Peer>> MakePeers(
   }
   for (Peer& peer : peers) {
     for (const auto& [other, link] : peer.links_) peer.others_.push_back(other);
-    ABSL_RAW_CHECK(peer.others_.size() + 1 == names.size(),
-                   "peers have different names");
+    TENON_CHECK(peer.others_.size() + 1 == names.size(),
+                "peers have different names");
   }
   return peers;
 }

@@ -12,13 +12,13 @@
 #include <utility>
 #include <vector>
 
-#include "absl/base/internal/raw_logging.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/time/time.h"
 #include "gtest/gtest.h"
+#include "tenon/shm/base/check.h"
 #include "tenon/shm/base/deadline.h"
 #include "tenon/shm/base/pid_fd.h"
 #include "tenon/shm/base/status_macros.h"
@@ -50,8 +50,8 @@ absl::Status RunInThreads(std::vector<Peer> peers, const Body& body,
   }
   for (std::future<void>& end : ends) {
     // A thread cannot be ended from outside.
-    ABSL_RAW_CHECK(end.wait_until(until) == std::future_status::ready,
-                   "a peer's thread did not end before its watchdog");
+    TENON_CHECK(end.wait_until(until) == std::future_status::ready,
+                "a peer's thread did not end before its watchdog");
   }
   failures = pipe.Drain().failures;
   return absl::OkStatus();

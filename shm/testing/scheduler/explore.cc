@@ -12,10 +12,10 @@
 #include <string>
 
 #include "absl/base/config.h"
-#include "absl/base/internal/raw_logging.h"
 #include "absl/functional/function_ref.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "tenon/shm/base/check.h"
 #include "tenon/shm/testing/scheduler/schedule.h"
 
 namespace tenon {
@@ -26,7 +26,7 @@ std::optional<uint64_t> NumberFromEnvironment(const char* name) {
   if (text == nullptr) return std::nullopt;
   uint64_t number = 0;
   if (!absl::SimpleAtoi(text, &number)) {
-    ABSL_RAW_LOG(FATAL, "%s=%s is not a number", name, text);
+    Abort(absl::StrCat(name, "=", text, " is not a number"));
   }
   return number;
 }

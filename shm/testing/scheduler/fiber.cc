@@ -9,7 +9,7 @@
 #include <cstddef>
 #include <memory>
 
-#include "absl/base/internal/raw_logging.h"
+#include "tenon/shm/base/check.h"
 #include "tenon/shm/testing/scheduler/fiber_context.h"
 #include "tenon/shm/testing/scheduler/fiber_sanitizers.h"
 
@@ -23,9 +23,9 @@ char* MapStack(size_t bytes) {
   const size_t page = PageBytes();
   void* memory = mmap(nullptr, bytes + page, PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
-  ABSL_RAW_CHECK(memory != MAP_FAILED, "no memory for the stack of a fiber");
-  ABSL_RAW_CHECK(mprotect(memory, page, PROT_NONE) == 0,
-                 "no guard page for the stack of a fiber");
+  TENON_CHECK(memory != MAP_FAILED, "no memory for the stack of a fiber");
+  TENON_CHECK(mprotect(memory, page, PROT_NONE) == 0,
+              "no guard page for the stack of a fiber");
   return static_cast<char*>(memory) + page;
 }
 
@@ -61,7 +61,7 @@ Fiber::~Fiber() {
 }
 
 void Fiber::Prepare(void (*entry)(void*), void* argument) {
-  ABSL_RAW_CHECK(state_->stack != nullptr, "a fiber without its own stack");
+  TENON_CHECK(state_->stack != nullptr, "a fiber without its own stack");
   state_->entry = entry;
   state_->argument = argument;
   state_->sanitizer.Prepare();
@@ -73,7 +73,7 @@ void Fiber::Main(void* state) {
   State& s = *static_cast<State*>(state);
   s.sanitizer.Enter();
   s.entry(s.argument);
-  ABSL_RAW_LOG(FATAL, "the entry of a fiber returned");
+  Abort("the entry of a fiber returned");
 }
 
 void Fiber::Switch(Fiber& to, bool for_good) {
@@ -84,8 +84,7 @@ void Fiber::Switch(Fiber& to, bool for_good) {
 
 void Fiber::SwitchForGood(Fiber& to) {
   Switch(to, /*for_good=*/true);
-  ABSL_RAW_LOG(FATAL, "a fiber that was left for good runs again");
-  __builtin_unreachable();
+  Abort("a fiber that was left for good runs again");
 }
 
 }  // namespace tenon

@@ -11,14 +11,14 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "absl/base/internal/raw_logging.h"
-
 #if !defined(__x86_64__) && !defined(TENON_FIBER_UCONTEXT)
 #define TENON_FIBER_UCONTEXT 1
 #endif
 
 #ifdef TENON_FIBER_UCONTEXT
 #include <ucontext.h>
+
+#include "tenon/shm/base/check.h"
 #endif
 
 namespace tenon {
@@ -31,7 +31,7 @@ class FiberContext {
  public:
   // The first switch to it calls main(fiber) on that stack.
   void Prepare(char* stack, size_t stack_bytes, FiberMain main, void* fiber) {
-    ABSL_RAW_CHECK(getcontext(&registers_) == 0, "getcontext failed");
+    TENON_CHECK(getcontext(&registers_) == 0, "getcontext failed");
     registers_.uc_stack.ss_sp = stack;
     registers_.uc_stack.ss_size = stack_bytes;
     registers_.uc_link = nullptr;
@@ -42,8 +42,8 @@ class FiberContext {
 
   void SwitchTo(const FiberContext& to) {
     starting_ = &to;
-    ABSL_RAW_CHECK(swapcontext(&registers_, &to.registers_) == 0,
-                   "swapcontext failed");
+    TENON_CHECK(swapcontext(&registers_, &to.registers_) == 0,
+                "swapcontext failed");
   }
 
  private:

@@ -12,10 +12,10 @@
 #include <string>
 #include <vector>
 
-#include "absl/base/internal/raw_logging.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "tenon/shm/base/atomics.h"
+#include "tenon/shm/base/check.h"
 #include "tenon/shm/testing/scheduler/explore.h"
 #include "tenon/shm/testing/scheduler/schedule.h"
 #include "tenon/shm/testing/scheduler/sim_atomics.h"
@@ -119,8 +119,8 @@ std::map<LitmusOutcome, uint64_t> RunLitmus(const LitmusProgram& program,
     first_found.push_back(found_used);
     found_used += std::count_if(thread.begin(), thread.end(), Finds);
   }
-  ABSL_RAW_CHECK(words_used <= kMaxWords && found_used <= kMaxFound,
-                 "too large a litmus program");
+  TENON_CHECK(words_used <= kMaxWords && found_used <= kMaxFound,
+              "too large a litmus program");
 
   std::map<Raw, uint64_t> seen;
   uint64_t schedule = 0;
@@ -142,7 +142,7 @@ std::map<LitmusOutcome, uint64_t> RunLitmus(const LitmusProgram& program,
     if (schedule++ > 0) seen.emplace(raw, schedule - 1);
   };
   const ExploreResult result = Explore({.schedules = schedules}, body);
-  ABSL_RAW_CHECK(result.ok, result.report.c_str());
+  TENON_CHECK(result.ok, result.report);
 
   std::map<LitmusOutcome, uint64_t> outcomes;
   for (const auto& [raw, first] : seen) {

@@ -12,8 +12,8 @@
 #include <utility>
 #include <vector>
 
-#include "absl/base/internal/raw_logging.h"
 #include "absl/strings/str_cat.h"
+#include "tenon/shm/base/check.h"
 
 namespace tenon {
 namespace {
@@ -37,8 +37,8 @@ void LogicalThreads::Reset(ScheduleRandom* random) {
 
 int LogicalThreads::Add(const char* name, std::function<void()> run,
                         bool killable) {
-  ABSL_RAW_CHECK(!has_run_, "a thread is added after Run()");
-  ABSL_RAW_CHECK(count_ < kMaxThreads, "too many logical threads");
+  TENON_CHECK(!has_run_, "a thread is added after Run()");
+  TENON_CHECK(count_ < kMaxThreads, "too many logical threads");
   Thread& thread = threads_[count_];
   thread.name = name;
   thread.run = std::move(run);
@@ -47,7 +47,7 @@ int LogicalThreads::Add(const char* name, std::function<void()> run,
 }
 
 void LogicalThreads::Run() {
-  ABSL_RAW_CHECK(!has_run_, "Run() twice in one schedule");
+  TENON_CHECK(!has_run_, "Run() twice in one schedule");
   has_run_ = true;
   if (count_ == 1 || !failure_.empty()) return;
   if (fibers_[kBody] == nullptr) fibers_[kBody] = std::make_unique<Fiber>();
@@ -77,7 +77,7 @@ void LogicalThreads::Pause() {
 
 // A thread that must die here can still be picked: it dies blocked.
 void LogicalThreads::Block(const void* event, int or_end_of) {
-  ABSL_RAW_CHECK(running_, "the body cannot wait");
+  TENON_CHECK(running_, "the body cannot wait");
   Thread& thread = threads_[current_];
   thread.waits_for = event;
   thread.or_end_of = or_end_of;

@@ -12,7 +12,7 @@
 #include <set>
 #include <vector>
 
-#include "absl/base/internal/raw_logging.h"
+#include "tenon/shm/base/check.h"
 #include "tenon/shm/testing/scheduler/litmus.h"
 
 namespace tenon {
@@ -122,7 +122,7 @@ Checker::Checker(const LitmusProgram& program) : words_(CountWords(program)) {
     for (const LitmusOp& op : ops) events_.push_back({op, thread});
     ++thread;
   }
-  ABSL_RAW_CHECK(size() <= kMaxEvents, "too large a litmus program");
+  TENON_CHECK(size() <= kMaxEvents, "too large a litmus program");
   for (int a = 0; a < size(); ++a) {
     if (events_[a].reads()) reads_.push_back(a);
     for (int b = a + 1; b < size(); ++b) {
@@ -163,7 +163,7 @@ void Checker::TryOrders() {
     orders.push_back(OrdersOf(w, hb));
     if (orders.back().empty()) return;
   }
-  ABSL_RAW_CHECK(FindValues(), "values in a cycle");
+  TENON_CHECK(FindValues(), "values in a cycle");
   Combine(orders, hb);
 }
 

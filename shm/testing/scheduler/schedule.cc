@@ -6,8 +6,8 @@
 #include <atomic>
 #include <cstdint>
 
-#include "absl/base/internal/raw_logging.h"
 #include "absl/strings/str_cat.h"
+#include "tenon/shm/base/check.h"
 
 namespace tenon {
 namespace {
@@ -20,8 +20,8 @@ Schedule::Schedule(const ScheduleOptions& options)
     : threads_(options, &trace_) {}
 
 Schedule& Schedule::Current() {
-  ABSL_RAW_CHECK(current_schedule != nullptr,
-                 "an operation of the scheduler outside of Explore()");
+  TENON_CHECK(current_schedule != nullptr,
+              "an operation of the scheduler outside of Explore()");
   return *current_schedule;
 }
 
@@ -36,8 +36,8 @@ void Schedule::Run() {
 }
 
 bool Schedule::HasEnded(int thread) {
-  ABSL_RAW_CHECK(thread > LogicalThreads::kBody && thread < threads_.count(),
-                 "no such thread");
+  TENON_CHECK(thread > LogicalThreads::kBody && thread < threads_.count(),
+              "no such thread");
   threads_.Point();
   const bool ended = threads_.ended(thread);
   if (ended) memory_.Synchronise(thread, threads_.current());
@@ -60,7 +60,7 @@ void Schedule::Measure(Body body) {
 }
 
 void Schedule::RunSeed(uint64_t seed, Body body, bool keep_trace) {
-  ABSL_RAW_CHECK(current_schedule == nullptr, "a schedule within a schedule");
+  TENON_CHECK(current_schedule == nullptr, "a schedule within a schedule");
   random_ = ScheduleRandom(seed);
   trace_.Reset(keep_trace);
   table_.Reset();
@@ -78,7 +78,7 @@ int Schedule::AddWord(uint64_t value, int bits) {
 }
 
 uint64_t Schedule::Load(int word, std::memory_order order) {
-  ABSL_RAW_CHECK(
+  TENON_CHECK(
       order != std::memory_order_release && order != std::memory_order_acq_rel,
       "a load cannot release");
   threads_.Point();
@@ -90,10 +90,10 @@ uint64_t Schedule::Load(int word, std::memory_order order) {
 }
 
 void Schedule::Store(int word, uint64_t value, std::memory_order order) {
-  ABSL_RAW_CHECK(order == std::memory_order_relaxed ||
-                     order == std::memory_order_release ||
-                     order == std::memory_order_seq_cst,
-                 "a store cannot acquire");
+  TENON_CHECK(order == std::memory_order_relaxed ||
+                  order == std::memory_order_release ||
+                  order == std::memory_order_seq_cst,
+              "a store cannot acquire");
   threads_.Point();
   threads_.Changed();
   const int thread = threads_.current();

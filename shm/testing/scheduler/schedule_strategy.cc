@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "absl/base/internal/raw_logging.h"
+#include "tenon/shm/base/check.h"
 
 namespace tenon {
 namespace {
@@ -17,7 +17,7 @@ constexpr uint32_t kLongestRow = 1000;
 }  // namespace
 
 void ScheduleStrategy::Begin(const Options& options, ScheduleRandom* random) {
-  ABSL_RAW_CHECK(
+  TENON_CHECK(
       options.change_points >= 0 && options.change_points <= kMaxChangePoints,
       "too many change points");
   random_ = random;

@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <iterator>
 
-#include "absl/base/internal/raw_logging.h"
+#include "tenon/shm/base/check.h"
 #include "tenon/shm/testing/scheduler/word_history.h"
 
 namespace tenon {
@@ -57,7 +57,7 @@ void WeakMemory::Reset(ScheduleRandom* random) {
 }
 
 int WeakMemory::AddWord(uint64_t value, int bits) {
-  ABSL_RAW_CHECK(words_used_ < kMaxWords, "too many words in one schedule");
+  TENON_CHECK(words_used_ < kMaxWords, "too many words in one schedule");
   const int word = words_used_++;
   if (words_.size() < static_cast<size_t>(words_used_)) words_.emplace_back();
   words_[word].Reset(value, bits);

@@ -12,7 +12,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "absl/base/internal/raw_logging.h"
+#include "tenon/shm/base/check.h"
 
 namespace tenon {
 
@@ -52,8 +52,8 @@ class WordHistory {
   // Puts a message right behind that one, which it must be able to follow.
   Message& Insert(size_t index, uint64_t value, bool glued) {
     const uint32_t before = messages_[index].time;
-    ABSL_RAW_CHECK(index < last() || before < UINT32_MAX - kTimeStep,
-                   "too many stores to a word in one schedule");
+    TENON_CHECK(index < last() || before < UINT32_MAX - kTimeStep,
+                "too many stores to a word in one schedule");
     const uint32_t time =
         index == last() ? before + kTimeStep
                         : before + (messages_[index + 1].time - before) / 2;

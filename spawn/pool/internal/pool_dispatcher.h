@@ -47,13 +47,6 @@
 
 namespace tenon::spawn {
 
-struct PoolCounts {
-  size_t workers = 0;  // Without those about to end.
-  size_t idle = 0;
-  size_t pending = 0;    // Tasks that wait for a worker.
-  uint64_t started = 0;  // Workers started in total.
-};
-
 // Ownership: owns its workers and its thread; the destructor aborts.
 // Threads: thread-safe, except for destruction.
 // Processes: in a forked child, calls fail with kFailedPrecondition, and it

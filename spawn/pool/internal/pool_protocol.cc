@@ -35,8 +35,8 @@ class PoolMessage {
     writer.PutString(packed.bytes);
     writer.Put(static_cast<uint32_t>(packed.fds.size()));
     for (const UniqueFd& fd : packed.fds) fds.push_back(fd.get());
-    writer.Put(static_cast<uint32_t>(packed.tensors.size()));
-    for (const absl::StatusOr<Tensor>& tensor : packed.tensors) {
+    writer.Put(static_cast<uint32_t>(packed.tensors.list.size()));
+    for (const absl::StatusOr<Tensor>& tensor : packed.tensors.list) {
       TENON_RETURN_IF_ERROR(tensor.status());
       TENON_RETURN_IF_ERROR(parcel_.Add(*tensor));
       tensors_.push_back(*tensor);
@@ -80,9 +80,6 @@ class PoolMessage {
 };
 
 namespace {
-
-constexpr int32_t kLastCode =
-    static_cast<int32_t>(absl::StatusCode::kUnauthenticated);
 
 // A large message itself takes a descriptor.
 constexpr size_t kMaxFds = Channel::kMaxFds - 1;
@@ -129,7 +126,7 @@ class Receiver {
   // Called in the order of the gets.
   void GiveTensors(PackedArguments& packed) {
     for (uint32_t i = 0; i < counts_[given_] && !tensors_.empty(); ++i) {
-      packed.tensors.push_back(std::move(tensors_[next_tensor_++]));
+      packed.tensors.list.push_back(std::move(tensors_[next_tensor_++]));
     }
     ++given_;
   }
@@ -154,20 +151,6 @@ class Receiver {
   size_t next_tensor_ = 0;
 };
 
-absl::Status ReadStatus(ArchiveReader& reader, absl::Status* status) {
-  TENON_ASSIGN_OR_RETURN(const auto code, reader.Get<int32_t>());
-  if (code < 0 || code > kLastCode) {
-    return absl::DataLossError(
-        absl::StrCat("pool message: unknown status code ", code));
-  }
-  TENON_ASSIGN_OR_RETURN(const std::string message, reader.GetString());
-  if (code == 0 && !message.empty()) {
-    return absl::DataLossError("pool message: status OK with a message");
-  }
-  *status = absl::Status(static_cast<absl::StatusCode>(code), message);
-  return absl::OkStatus();
-}
-
 }  // namespace
 
 void MessageRoom::TakeTensor(const Tensor& tensor) {
@@ -185,7 +168,7 @@ void MessageRoom::TakeTensor(const Tensor& tensor) {
 
 bool MessageRoom::Take(const PackedArguments& packed) {
   fds_ += packed.fds.size();
-  for (const absl::StatusOr<Tensor>& tensor : packed.tensors) {
+  for (const absl::StatusOr<Tensor>& tensor : packed.tensors.list) {
     if (tensor.ok()) TakeTensor(*tensor);
   }
   bytes_ += packed.bytes.size();
@@ -248,8 +231,7 @@ absl::Status SendAnswers(Channel& channel, const PoolAnswers& answers,
   sender.writer.Put(answers.rss_bytes);
   sender.writer.Put(static_cast<uint32_t>(answers.answers.size()));
   for (const PoolAnswer& answer : answers.answers) {
-    sender.writer.Put(static_cast<int32_t>(answer.status.code()));
-    sender.writer.PutString(answer.status.message());
+    sender.writer.PutStatus(answer.status);
     sender.writer.PutString(answer.stack);
     TENON_RETURN_IF_ERROR(sender.Put(answer.value));
   }
@@ -267,7 +249,7 @@ absl::StatusOr<PoolAnswers> ReadAnswers(Message message,
   TENON_ASSIGN_OR_RETURN(const auto count, receiver.reader.Get<uint32_t>());
   for (uint32_t i = 0; i < count; ++i) {
     PoolAnswer answer;
-    TENON_RETURN_IF_ERROR(ReadStatus(receiver.reader, &answer.status));
+    TENON_RETURN_IF_ERROR(receiver.reader.GetStatus(&answer.status));
     TENON_ASSIGN_OR_RETURN(answer.stack, receiver.reader.GetString());
     TENON_ASSIGN_OR_RETURN(answer.value, receiver.Get());
     answers.answers.push_back(std::move(answer));

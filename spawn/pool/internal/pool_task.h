@@ -17,15 +17,9 @@
 #include "tenon/shm/base/deadline.h"
 #include "tenon/shm/tensor/tensor.h"
 #include "tenon/spawn/arguments/argument.h"
+#include "tenon/spawn/pool/pool_receiver.h"
 
 namespace tenon::spawn {
-
-// Receives the answer of a call. Called once, or destroyed uncalled.
-class PoolReceiver {
- public:
-  virtual ~PoolReceiver() = default;
-  virtual void Receive(absl::StatusOr<PackedArguments> answer) = 0;
-};
 
 // One call, or a chunk of them for one worker.
 struct PoolTask {

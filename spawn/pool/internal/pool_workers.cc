@@ -49,7 +49,7 @@ bool HasTask(const PoolWorkers::Worker& worker) {
 std::vector<PackedArguments> TakeSent(PoolTask& task) {
   if (!task.is_sent || task.packers > 0) return {};
   for (PackedArguments& call : task.calls) {
-    for (absl::StatusOr<Tensor>& tensor : call.tensors) {
+    for (absl::StatusOr<Tensor>& tensor : call.tensors.list) {
       task.held.push_back(*std::move(tensor));
     }
   }

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-#include "tenon/ipc/queue/queue_handle.h"
+#include "tenon/ipc/queue/internal/queue_handle_bytes.h"
 
 #include <cstddef>
 #include <cstdint>

@@ -1,0 +1,138 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "tenon/benchmarks/handover/handover_rows.h"
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tenon/benchmarks/handover/bare.h"
+#include "tenon/benchmarks/handover/by_hand.h"
+#include "tenon/benchmarks/handover/hand_link.h"
+#include "tenon/benchmarks/handover/queue_link.h"
+#include "tenon/benchmarks/handover/works.h"
+#include "tenon/benchmarks/harness/peer_program.h"
+#include "tenon/benchmarks/harness/subject.h"
+
+namespace tenon::benchmarks {
+namespace {
+
+constexpr char kQueue[] = "tenon.queue";
+constexpr char kTwoLines[] = "hand.two_lines";
+constexpr char kOneLine[] = "hand.one_line";
+constexpr char kOneLinePlain[] = "hand.one_line.plain";
+constexpr char kPoll[] = "bare.poll";
+constexpr char kFutex[] = "bare.futex";
+constexpr char kFill[] = "bare.fill";
+
+using HandTwoLines = HandLink<by_hand::TwoLines, by_hand::Locked>;
+using HandOneLine = HandLink<by_hand::OneLine, by_hand::Locked>;
+using HandOneLinePlain = HandLink<by_hand::OneLine, by_hand::Plain>;
+
+NamedSubject Named(std::string name, std::unique_ptr<Subject> subject) {
+  return {.name = std::move(name), .subject = std::move(subject)};
+}
+
+void AddPeers(const std::string& row, const PeerPlace& peers,
+              std::vector<NamedSubject>& subjects) {
+  for (const char* peer : {"iceoryx2.native", "iceoryx2.wheel"}) {
+    subjects.push_back(FindPeer(peer, row, peers));
+  }
+}
+
+template <template <typename> typename Work>
+std::vector<NamedSubject> Spinning() {
+  std::vector<NamedSubject> all;
+  all.push_back(
+      Named(kTwoLines, std::make_unique<TwoProcesses<HandTwoLines, Work>>()));
+  all.push_back(
+      Named(kOneLine, std::make_unique<TwoProcesses<HandOneLine, Work>>()));
+  all.push_back(Named(
+      kOneLinePlain, std::make_unique<TwoProcesses<HandOneLinePlain, Work>>()));
+  all.push_back(
+      Named(kQueue, std::make_unique<TwoProcesses<QueueLink, Work>>()));
+  return all;
+}
+
+template <template <typename> typename Work>
+Row SpinRow(const std::string& name, const std::string& what,
+            const PeerPlace& peers) {
+  return {.name = name, .what = what, .limit = kTwoLines, .subjects = [=] {
+            auto all = Spinning<Work>();
+            AddPeers(name, peers, all);
+            return all;
+          }};
+}
+
+Row StreamRow(const PeerPlace& peers) {
+  Row row =
+      SpinRow<StreamFilled>("handover.4k.stream_filled.spin",
+                            "new tensors in a row, filled, one way", peers);
+  row.subjects = [spinning = std::move(row.subjects)] {
+    auto all = spinning();
+    all.push_back(Named(kFill, NewBareFill()));
+    return all;
+  };
+  return row;
+}
+
+Row AsleepRow() {
+  return {.name = "handover.4k.forwarded.asleep",
+          .what =
+              "a tensor there and back; each side sleeps until it comes, "
+              "as the other works for 100 us, which are subtracted",
+          .limit = kPoll,
+          .count = 32,
+          .sleeps = true,
+          .subjects = [] {
+            std::vector<NamedSubject> all;
+            all.push_back(Named(kPoll, NewBarePoll()));
+            all.push_back(Named(kFutex, NewBareFutex()));
+            all.push_back(Named(
+                kQueue,
+                std::make_unique<TwoProcesses<QueueLink, ForwardedAsleep>>()));
+            return all;
+          }};
+}
+
+template <Half half>
+Row OneThreadRow(const std::string& name, const std::string& what) {
+  return {.name = name,
+          .what = what,
+          .limit = kTwoLines,
+          .crosses_cores = false,
+          .subjects = [] {
+            std::vector<NamedSubject> all;
+            all.push_back(Named(
+                kTwoLines, std::make_unique<OneThread<HandTwoLines, half>>()));
+            all.push_back(Named(
+                kOneLine, std::make_unique<OneThread<HandOneLine, half>>()));
+            all.push_back(
+                Named(kOneLinePlain,
+                      std::make_unique<OneThread<HandOneLinePlain, half>>()));
+            all.push_back(
+                Named(kQueue, std::make_unique<OneThread<QueueLink, half>>()));
+            return all;
+          }};
+}
+
+}  // namespace
+
+std::vector<Row> HandoverRows(const PeerPlace& peers) {
+  return {
+      SpinRow<Forwarded>("handover.4k.forwarded.spin",
+                         "a tensor there, and the same one back", peers),
+      SpinRow<New>("handover.4k.new.spin", "a new tensor there, another back",
+                   peers),
+      StreamRow(peers),
+      AsleepRow(),
+      OneThreadRow<Half::kPut>("put.4k.one_thread",
+                               "put of a tensor, all in one thread"),
+      OneThreadRow<Half::kGet>("get.4k.one_thread",
+                               "get and release of it, all in one thread"),
+  };
+}
+
+}  // namespace tenon::benchmarks

@@ -1,0 +1,183 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Works: the two halves of a hand-over, over any Link. A Link has
+// two Ends, one for each process:
+//
+//   Item New()         a new tensor of 4 KiB
+//   Bytes(item)        its memory
+//   Put(item)          to the other end. PutKeeping(): the caller has it, too
+//   Item Get()         from the other end; spins. GetAsleep(): sleeps
+//   Release(item)
+//
+//   unique_ptr<End> Asker(), Answerer()    each called in its process
+
+#ifndef TENON_BENCHMARKS_HANDOVER_WORKS_H_
+#define TENON_BENCHMARKS_HANDOVER_WORKS_H_
+
+#include <time.h>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstring>
+#include <memory>
+#include <utility>
+
+#include "tenon/benchmarks/harness/subject.h"
+#include "tenon/shm/arena/benchmark_support.h"
+#include "tenon/shm/base/pid_fd.h"
+
+namespace tenon::benchmarks {
+
+// The same tensor there and back, each time.
+template <typename End>
+struct Forwarded {
+  static void Ask(End& end, int count) {
+    typename End::Item item = end.New();
+    for (int i = 0; i < count; ++i) {
+      end.PutKeeping(item);
+      end.Release(end.Get());
+    }
+    end.Release(std::move(item));
+  }
+  static void Answer(End& end, int count) {
+    for (int i = 0; i < count; ++i) end.Put(end.Get());
+  }
+};
+
+// A new tensor each way.
+template <typename End>
+struct New {
+  static void Ask(End& end, int count) {
+    for (int i = 0; i < count; ++i) {
+      end.Put(end.New());
+      end.Release(end.Get());
+    }
+  }
+  static void Answer(End& end, int count) {
+    for (int i = 0; i < count; ++i) {
+      end.Release(end.Get());
+      end.Put(end.New());
+    }
+  }
+};
+
+// New tensors one after the other, filled.
+template <typename End>
+struct StreamFilled {
+  static void Ask(End& end, int count) {
+    static constexpr std::array<std::byte, 4096> kFrom = {};
+    for (int i = 0; i < count; ++i) {
+      typename End::Item item = end.New();
+      std::memcpy(end.Bytes(item).data(), kFrom.data(), kFrom.size());
+      end.Put(std::move(item));
+    }
+  }
+  static void Answer(End& end, int count) {
+    for (int i = 0; i < count; ++i) end.Release(end.Get());
+  }
+};
+
+// The work between two hand-overs: long enough for the peer to fall asleep.
+inline constexpr double kWorkNs = 100e3;
+inline void WorkAWhile() {
+  const double until = Seconds(CLOCK_MONOTONIC) + kWorkNs * 1e-9;
+  while (Seconds(CLOCK_MONOTONIC) < until) {
+  }
+}
+// Both processes work once for each hand-over.
+inline double WithoutWork(double total_ns, int count) {
+  return total_ns - 2 * kWorkNs * count;
+}
+
+// As Forwarded, but each end sleeps until its message comes.
+template <typename End>
+struct ForwardedAsleep {
+  static void Ask(End& end, int count) {
+    typename End::Item item = end.New();
+    for (int i = 0; i < count; ++i) {
+      end.PutKeeping(item);
+      end.Release(end.GetAsleep());
+      WorkAWhile();
+    }
+    end.Release(std::move(item));
+  }
+  static void Answer(End& end, int count) {
+    for (int i = 0; i < count; ++i) {
+      typename End::Item item = end.GetAsleep();
+      WorkAWhile();
+      end.Put(std::move(item));
+    }
+  }
+  static double CostOf(double total_ns, int count) {
+    return WithoutWork(total_ns, count);
+  }
+};
+
+template <typename Link, template <typename> typename Work>
+class TwoProcesses : public Subject {
+ public:
+  using End = typename Link::End;
+
+  void BeginAsking(const PidFd&) override { end_ = link_.Asker(); }
+  void BeginAnswering(const PidFd&) override { end_ = link_.Answerer(); }
+  void Ask(int count) override {
+    Work<End>::Ask(*end_, count);
+    count_ = count;
+  }
+  void Answer(int count) override { Work<End>::Answer(*end_, count); }
+  double CostOf(double total_ns) const override {
+    if constexpr (requires { Work<End>::CostOf(total_ns, count_); }) {
+      return Work<End>::CostOf(total_ns, count_);
+    }
+    return total_ns;
+  }
+
+ private:
+  Link link_;
+  std::unique_ptr<End> end_;
+  int count_ = 0;
+};
+
+// Both ends in one thread, so that no cache line moves: the instructions of one
+// of the two calls. A get includes the release.
+enum class Half { kPut, kGet };
+
+template <typename Link, Half half>
+class OneThread : public Subject {
+ public:
+  void BeginAsking(const PidFd&) override {
+    from_ = link_.Asker();
+    to_ = link_.Answerer();
+  }
+  void Ask(int count) override {
+    constexpr int kAtOnce = 32;
+    ns_ = 0;
+    const auto timed = [&](Half which, const auto& work) {
+      const double ns = Nanoseconds(CLOCK_MONOTONIC, work);
+      if (which == half) ns_ += ns;
+    };
+    typename Link::End::Item item = from_->New();
+    for (int done = 0; done < count; done += kAtOnce) {
+      const int now = std::min(kAtOnce, count - done);
+      timed(Half::kPut, [&] {
+        for (int i = 0; i < now; ++i) from_->PutKeeping(item);
+      });
+      timed(Half::kGet, [&] {
+        for (int i = 0; i < now; ++i) to_->Release(to_->Get());
+      });
+    }
+    from_->Release(std::move(item));
+  }
+  double CostOf(double) const override { return ns_; }
+
+ private:
+  Link link_;
+  std::unique_ptr<typename Link::End> from_, to_;
+  double ns_ = 0;
+};
+
+}  // namespace tenon::benchmarks
+
+#endif  // TENON_BENCHMARKS_HANDOVER_WORKS_H_

@@ -1,0 +1,228 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "tenon/ipc/queue/internal/queue_getter.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "tenon/ipc/doorbell/timed_mutex.h"
+#include "tenon/ipc/queue/internal/queue_claimer.h"
+#include "tenon/ipc/queue/internal/queue_context.h"
+#include "tenon/ipc/queue/internal/queue_endpoint.h"
+#include "tenon/ipc/queue/internal/queue_layout.h"
+#include "tenon/ipc/queue/internal/queue_protocol.h"
+#include "tenon/ipc/queue/internal/queue_tasks.h"
+#include "tenon/ipc/queue/queue_handle.h"
+#include "tenon/shm/base/atomics.h"
+#include "tenon/shm/base/crash_point.h"
+#include "tenon/shm/base/deadline.h"
+#include "tenon/shm/base/status_macros.h"
+
+namespace tenon {
+namespace {
+
+using A = StdAtomics;
+
+}  // namespace
+
+QueueGetter::QueueGetter(QueueContext* context, QueueTasks* tasks)
+    : context_(*context),
+      tasks_(context->Is(QueueType::kTasks) ? tasks : nullptr),
+      endpoint_(context, QueueWait::kPut),
+      next_(context->membership.slot()) {
+  const QueueMemory& memory = context->memory;
+  for (size_t slot = 0; slot < memory.geometry().participants; ++slot) {
+    takers_.push_back(memory.MakeTaker(slot));
+  }
+}
+
+absl::Status QueueGetter::TooSmall(std::span<std::byte> out) const {
+  return absl::InvalidArgumentError(
+      absl::StrCat("Get(): an item of ", context_.what, " has ", item_bytes(),
+                   " bytes; `out` has room for ", out.size()));
+}
+
+// Whether the items of `slot` are not for this participant.
+bool QueueGetter::Skips(size_t slot) const {
+  return slot == context_.membership.slot() && context_.Is(QueueType::kPipe);
+}
+
+// Whether a sleeping getter has a reason to wake, changes of membership aside.
+bool QueueGetter::HasReasonToWake() const {
+  for (size_t slot = 0; slot < endpoint_.used(); ++slot) {
+    const QueueParticipant& words = context_.memory.at(slot);
+    if (!Skips(slot) && A::Load(words.take, std::memory_order_seq_cst) !=
+                            A::Load(words.head, std::memory_order_seq_cst)) {
+      return true;
+    }
+  }
+  return context_.closed();
+}
+
+// Claims the copied items, one after the other; `claimed` is their number. An
+// error is about the next one.
+absl::Status QueueGetter::ClaimAll(size_t slot,
+                                   std::span<const std::byte> copied,
+                                   QueueClaimer* claimer, size_t* claimed) {
+  const size_t item_bytes = this->item_bytes();
+  const uint64_t first = takers_[slot].position();
+  for (*claimed = 0; *claimed < copied.size() / item_bytes; ++*claimed) {
+    TENON_RETURN_IF_ERROR(
+        claimer->Claim({copied.subspan(*claimed * item_bytes, item_bytes), slot,
+                        first + *claimed}));
+    TENON_CRASH_POINT("queue.item_claimed");
+  }
+  return absl::OkStatus();
+}
+
+void QueueGetter::UndoAll(size_t slot, std::span<const std::byte> copied,
+                          QueueClaimer* claimer) {
+  const size_t item_bytes = this->item_bytes();
+  const uint64_t first = takers_[slot].position();
+  for (size_t i = copied.size() / item_bytes; i > 0; --i) {
+    claimer->Undo({copied.subspan((i - 1) * item_bytes, item_bytes), slot,
+                   first + i - 1});
+  }
+}
+
+// The number of copied items that are claimed and may be taken; 0: retry.
+absl::StatusOr<size_t> QueueGetter::ClaimCopied(
+    size_t slot, std::span<const std::byte> copied, QueueClaimer* claimer) {
+  // Otherwise the copy may be torn.
+  if (!takers_[slot].StillThere()) return 0;
+  size_t claimed = 0;
+  absl::Status failed = ClaimAll(slot, copied, claimer, &claimed);
+  // Returns the good items first, and the error at the next call.
+  if (failed.ok() || claimed != 0) return claimed;
+  if (!takers_[slot].StillThere()) return 0;
+  if (absl::IsDataLoss(failed) && !TakeAndRing(slot, 1)) return 0;
+  return failed;
+}
+
+// Moves `take`; false if another getter has moved it.
+bool QueueGetter::TakeAndRing(size_t slot, uint64_t count) {
+  // Before the take: a participant that sees the ring empty also sees the task
+  // begun.
+  if (tasks_ != nullptr) tasks_->Begin(count);
+  if (!takers_[slot].Take(count)) {
+    if (tasks_ != nullptr) tasks_->Undo(count);
+    return false;
+  }
+  TENON_CRASH_POINT("queue.taken");
+  endpoint_.RingHolder(slot);
+  return true;
+}
+
+absl::StatusOr<size_t> QueueGetter::TakeFromRing(size_t slot,
+                                                 std::span<std::byte> out,
+                                                 QueueClaimer* claimer) {
+  const size_t item_bytes = this->item_bytes();
+  QueueTaker<>& taker = takers_[slot];
+  for (;;) {
+    if (!taker.Refresh()) return context_.CorruptWords(slot);
+    if (taker.available() == 0) return 0;
+    const size_t fit =
+        out.size() < 2 * item_bytes ? 1 : out.size() / item_bytes;
+    size_t count = std::min<uint64_t>(taker.available(), fit);
+    for (size_t i = 0; i < count; ++i) {
+      taker.Copy(i, out.data() + i * item_bytes);
+    }
+    TENON_CRASH_POINT("queue.copied");
+    if (claimer != nullptr) {
+      TENON_ASSIGN_OR_RETURN(
+          count, ClaimCopied(slot, out.first(count * item_bytes), claimer));
+      if (count == 0) continue;
+    }
+    if (TakeAndRing(slot, count)) return count;
+    if (claimer != nullptr) {
+      UndoAll(slot, out.first(count * item_bytes), claimer);
+    }
+  }
+}
+
+absl::StatusOr<size_t> QueueGetter::TakeSome(std::span<std::byte> out,
+                                             QueueClaimer* claimer) {
+  const size_t used = endpoint_.used();
+  if (next_ >= used) next_ = 0;
+  for (size_t i = 0; i < used; ++i) {
+    const size_t slot = next_;
+    next_ = next_ + 1 < used ? next_ + 1 : 0;
+    if (Skips(slot)) continue;
+    TENON_ASSIGN_OR_RETURN(const size_t took, TakeFromRing(slot, out, claimer));
+    if (took != 0) return took;
+  }
+  return 0;
+}
+
+absl::StatusOr<size_t> QueueGetter::TryGet(std::span<std::byte> out,
+                                           QueueClaimer* claimer) {
+  TENON_RETURN_IF_ERROR(context_.CheckUsable());
+  if (out.size() < item_bytes()) return TooSmall(out);
+  const TimedMutexLock lock(&endpoint_.mutex(), Deadline::Passed());
+  if (!lock.held()) return 0;
+  TENON_RETURN_IF_ERROR(endpoint_.Sync());
+  return TakeSome(out, claimer);
+}
+
+absl::StatusOr<size_t> QueueGetter::Get(std::span<std::byte> out,
+                                        Deadline deadline,
+                                        QueueClaimer* claimer) {
+  TENON_RETURN_IF_ERROR(context_.CheckUsable());
+  if (out.size() < item_bytes()) return TooSmall(out);
+  const TimedMutexLock lock(&endpoint_.mutex(), deadline);
+  if (!lock.held()) return context_.LockTimedOut("getting");
+  for (;;) {
+    // In this order: items put before the queue was closed, or before a
+    // participant left or died (which Sync() and Wait() notice), are in the
+    // rings when these are read.
+    TENON_RETURN_IF_ERROR(endpoint_.Sync());
+    const bool no_more = context_.closed();
+    TENON_ASSIGN_OR_RETURN(const size_t took, TakeSome(out, claimer));
+    if (took != 0) return took;
+    if (no_more) {
+      return absl::UnavailableError(
+          absl::StrCat("Get(): ", context_.what, " is closed and empty"));
+    }
+    if (endpoint_.IsAlone()) {
+      return absl::UnavailableError(
+          absl::StrCat("Get(): ", context_.what,
+                       " is empty, and all others have left or died"));
+    }
+    TENON_ASSIGN_OR_RETURN(
+        const bool go_on,
+        endpoint_.Wait([this] { return HasReasonToWake(); }, deadline));
+    if (!go_on) {
+      return absl::DeadlineExceededError(
+          absl::StrCat("Get(): ", context_.what,
+                       " is empty: no item was put before the deadline"));
+    }
+  }
+}
+
+absl::StatusOr<uint64_t> QueueGetter::Drain() {
+  TENON_RETURN_IF_ERROR(context_.CheckUsable());
+  if (context_.Is(QueueType::kTasks)) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "Drain(): ", context_.what, " has tasks, which cannot be discarded"));
+  }
+  uint64_t all = 0;
+  for (size_t slot = 0; slot < context_.members.used(); ++slot) {
+    QueueTaker<> taker = context_.memory.MakeTaker(slot);
+    for (bool taken = false; !taken;) {
+      if (!taker.Refresh()) return context_.CorruptWords(slot);
+      const uint64_t count = taker.available();
+      taken = count == 0 || taker.Take(count);
+      if (taken) all += count;
+    }
+  }
+  if (all != 0) context_.members.Announce();
+  return all;
+}
+
+}  // namespace tenon

@@ -1,0 +1,121 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "tenon/ipc/queue/internal/queue_putter.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "tenon/ipc/doorbell/timed_mutex.h"
+#include "tenon/ipc/queue/internal/queue_context.h"
+#include "tenon/ipc/queue/internal/queue_endpoint.h"
+#include "tenon/ipc/queue/queue_handle.h"
+#include "tenon/shm/base/crash_point.h"
+#include "tenon/shm/base/deadline.h"
+#include "tenon/shm/base/status_macros.h"
+
+namespace tenon {
+namespace {
+
+// The number of slots ahead for which a cache line is prefetched.
+constexpr uint64_t kExpectAhead = 8;
+
+}  // namespace
+
+absl::StatusOr<uint64_t> QueuePutter::Count(
+    std::span<const std::byte> items) const {
+  const size_t item_bytes = context_.memory.geometry().item_bytes;
+  if (items.size() == item_bytes) [[likely]]
+    return 1;
+  const uint64_t capacity = context_.memory.geometry().capacity;
+  const uint64_t count = items.size() / item_bytes;
+  if (count != 0 && count <= capacity && items.size() % item_bytes == 0) {
+    return count;
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "Put(): ", items.size(), " bytes for ", context_.what, "; want 1 to ",
+      capacity, " items of ", item_bytes, " bytes"));
+}
+
+absl::StatusOr<bool> QueuePutter::PutNow(std::span<const std::byte> items,
+                                         uint64_t count) {
+  TENON_RETURN_IF_ERROR(endpoint_.Sync());
+  if (context_.closed()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("Put(): ", context_.what, " is closed"));
+  }
+  if (context_.Is(QueueType::kPipe) && endpoint_.IsAlone()) {
+    return absl::UnavailableError(
+        absl::StrCat("Send(): ", context_.what, ": the other end is gone"));
+  }
+  if (!writer_.KnowsRoom(count)) {
+    if (!writer_.Refresh())
+      return context_.CorruptWords(context_.membership.slot());
+    if (!writer_.KnowsRoom(count)) return false;
+  }
+  const size_t item_bytes = context_.memory.geometry().item_bytes;
+  for (uint64_t i = 0; i < count; ++i) {
+    writer_.Write(i, items.data() + i * item_bytes);
+  }
+  TENON_CRASH_POINT("queue.written");
+  writer_.Publish(count, context_.memory.publication());
+  TENON_CRASH_POINT("queue.published");
+  // A getter has its cache line: prefetched now, it arrives in time.
+  writer_.slots().ExpectWrite(writer_.head() + kExpectAhead);
+  endpoint_.RingAll();
+  return true;
+}
+
+absl::StatusOr<bool> QueuePutter::TryPut(std::span<const std::byte> items) {
+  TENON_RETURN_IF_ERROR(context_.CheckUsable());
+  TENON_ASSIGN_OR_RETURN(const uint64_t count, Count(items));
+  const TimedMutexLock lock(&endpoint_.mutex(), Deadline::Passed());
+  if (!lock.held()) return false;
+  return PutNow(items, count);
+}
+
+absl::Status QueuePutter::Put(std::span<const std::byte> items,
+                              Deadline deadline) {
+  TENON_RETURN_IF_ERROR(context_.CheckUsable());
+  TENON_ASSIGN_OR_RETURN(const uint64_t count, Count(items));
+  const TimedMutexLock lock(&endpoint_.mutex(), deadline);
+  if (!lock.held()) return context_.LockTimedOut("putting");
+  for (;;) {
+    TENON_ASSIGN_OR_RETURN(const bool put, PutNow(items, count));
+    if (put) return absl::OkStatus();
+    if (endpoint_.IsAlone()) {
+      return absl::UnavailableError(
+          absl::StrCat("Put(): ", context_.what,
+                       " is full, and all others have left or died"));
+    }
+    TENON_ASSIGN_OR_RETURN(
+        const bool go_on,
+        endpoint_.Wait([&] { return RoomOrEnd(count); }, deadline));
+    if (!go_on) {
+      return absl::DeadlineExceededError(absl::StrCat(
+          "Put(): ", context_.what,
+          " is full: ", context_.SizeOf(context_.membership.slot()), " of ",
+          context_.memory.geometry().capacity,
+          " items of this participant have not been taken"));
+    }
+  }
+}
+
+absl::StatusOr<bool> QueuePutter::IsAlone() {
+  TENON_RETURN_IF_ERROR(context_.CheckUsable());
+  const TimedMutexLock lock(&endpoint_.mutex(), Deadline::Passed());
+  // The thread that waits there notices deaths.
+  if (!lock.held()) return false;
+  for (bool died = true; died;) {
+    TENON_RETURN_IF_ERROR(endpoint_.Sync());
+    TENON_ASSIGN_OR_RETURN(
+        died, endpoint_.Wait([] { return false; }, Deadline::Passed()));
+  }
+  return endpoint_.IsAlone();
+}
+
+}  // namespace tenon
