@@ -31,9 +31,9 @@
 #include "tenon/ipc/tensor_codec/tensor_message.h"
 #include "tenon/shm/base/atomics.h"
 #include "tenon/shm/base/deadline.h"
-#include "tenon/shm/base/pid_fd.h"
 #include "tenon/shm/base/status_macros.h"
 #include "tenon/shm/base/unique_fd.h"
+#include "tenon/shm/process/pid_fd.h"
 #include "tenon/shm/segment/segment.h"
 #include "tenon/shm/tensor/tensor.h"
 

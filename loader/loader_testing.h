@@ -25,7 +25,7 @@
 #include "tenon/loader/data/batch.h"
 #include "tenon/loader/loader.h"
 #include "tenon/shm/base/deadline.h"
-#include "tenon/shm/base/pid_fd.h"
+#include "tenon/shm/process/pid_fd.h"
 #include "tenon/shm/segment/sharing_strategy.h"
 #include "tenon/shm/segment/shm_name.h"
 #include "tenon/shm/testing/process_testing.h"

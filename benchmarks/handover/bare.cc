@@ -21,8 +21,8 @@
 #include "tenon/benchmarks/harness/subject.h"
 #include "tenon/shm/base/atomics.h"
 #include "tenon/shm/base/check.h"
-#include "tenon/shm/base/pid_fd.h"
 #include "tenon/shm/base/unique_fd.h"
+#include "tenon/shm/process/pid_fd.h"
 #include "tenon/shm/testing/shared_object.h"
 
 namespace tenon::benchmarks {

@@ -26,7 +26,7 @@
 
 #include "tenon/benchmarks/harness/subject.h"
 #include "tenon/shm/arena/benchmark_support.h"
-#include "tenon/shm/base/pid_fd.h"
+#include "tenon/shm/process/pid_fd.h"
 
 namespace tenon::benchmarks {
 

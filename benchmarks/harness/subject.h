@@ -18,7 +18,7 @@
 #include "absl/status/statusor.h"
 #include "tenon/shm/base/atomics.h"
 #include "tenon/shm/base/check.h"
-#include "tenon/shm/base/pid_fd.h"
+#include "tenon/shm/process/pid_fd.h"
 
 namespace tenon::benchmarks {
 

@@ -21,9 +21,9 @@
 #include "absl/time/time.h"
 #include "tenon/shm/base/check.h"
 #include "tenon/shm/base/deadline.h"
-#include "tenon/shm/base/pid_fd.h"
 #include "tenon/shm/base/retry_on_eintr.h"
 #include "tenon/shm/base/unique_fd.h"
+#include "tenon/shm/process/pid_fd.h"
 
 namespace tenon {
 namespace {

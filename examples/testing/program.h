@@ -17,8 +17,8 @@
 #include <string>
 #include <vector>
 
-#include "tenon/shm/base/pid_fd.h"
 #include "tenon/shm/base/unique_fd.h"
+#include "tenon/shm/process/pid_fd.h"
 
 namespace tenon {
 

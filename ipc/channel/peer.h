@@ -20,8 +20,8 @@
 #include <optional>
 #include <string>
 
-#include "tenon/shm/base/pid_fd.h"
 #include "tenon/shm/base/random_id.h"
+#include "tenon/shm/process/pid_fd.h"
 
 namespace tenon {
 

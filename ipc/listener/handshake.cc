@@ -28,15 +28,15 @@
 #include "tenon/ipc/listener/hello.h"
 #include "tenon/shm/base/crash_point.h"
 #include "tenon/shm/base/fork_count.h"
-#include "tenon/shm/base/pid_fd.h"
 #include "tenon/shm/base/posix_error.h"
-#include "tenon/shm/base/process_identity.h"
 #include "tenon/shm/base/random_id.h"
 #include "tenon/shm/base/received_fd.h"
 #include "tenon/shm/base/retry_on_eintr.h"
 #include "tenon/shm/base/status_macros.h"
 #include "tenon/shm/base/thread_mutex.h"
 #include "tenon/shm/base/unique_fd.h"
+#include "tenon/shm/process/pid_fd.h"
+#include "tenon/shm/process/process_identity.h"
 
 namespace tenon {
 namespace {

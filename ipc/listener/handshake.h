@@ -25,8 +25,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "tenon/ipc/channel/peer.h"
-#include "tenon/shm/base/pid_fd.h"
 #include "tenon/shm/base/random_id.h"
+#include "tenon/shm/process/pid_fd.h"
 
 namespace tenon {
 

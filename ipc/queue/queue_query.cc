@@ -25,9 +25,9 @@
 #include "tenon/ipc/queue/internal/queue_layout.h"
 #include "tenon/ipc/queue/queue_handle.h"
 #include "tenon/shm/base/retry_on_eintr.h"
-#include "tenon/shm/base/shown_memfd.h"
 #include "tenon/shm/base/status_macros.h"
 #include "tenon/shm/base/unique_fd.h"
+#include "tenon/shm/pages/shown_memfd.h"
 
 namespace tenon {
 namespace {

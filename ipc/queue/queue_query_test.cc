@@ -20,8 +20,8 @@
 #include "tenon/ipc/queue/internal/queue_layout.h"
 #include "tenon/ipc/queue/queue.h"
 #include "tenon/ipc/queue/queue_handle.h"
-#include "tenon/shm/base/memfd.h"
 #include "tenon/shm/base/unique_fd.h"
+#include "tenon/shm/pages/memfd.h"
 #include "tenon/shm/testing/process_testing.h"
 #include "tenon/shm/testing/status_matchers.h"
 

@@ -28,9 +28,7 @@
 #include "absl/types/span.h"
 #include "tenon/shm/base/atomics.h"
 #include "tenon/shm/base/crash_point.h"
-#include "tenon/shm/base/pid_fd.h"
 #include "tenon/shm/base/posix_error.h"
-#include "tenon/shm/base/process_identity.h"
 #include "tenon/shm/base/random_id.h"
 #include "tenon/shm/base/received_fd.h"
 #include "tenon/shm/base/retry_on_eintr.h"
@@ -40,6 +38,8 @@
 #include "tenon/shm/ledger/attach_message.h"
 #include "tenon/shm/ledger/column_layout.h"
 #include "tenon/shm/ledger/poll_all.h"
+#include "tenon/shm/process/pid_fd.h"
+#include "tenon/shm/process/process_identity.h"
 #include "tenon/shm/segment/control_memory.h"
 
 namespace tenon {

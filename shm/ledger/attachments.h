@@ -33,11 +33,11 @@
 #include "absl/types/span.h"
 #include "tenon/shm/base/atomics.h"
 #include "tenon/shm/base/fork_count.h"
-#include "tenon/shm/base/pid_fd.h"
 #include "tenon/shm/base/random_id.h"
 #include "tenon/shm/base/unique_fd.h"
 #include "tenon/shm/base/unix_socket.h"
 #include "tenon/shm/ledger/attach_message.h"
+#include "tenon/shm/process/pid_fd.h"
 #include "tenon/shm/segment/control_memory.h"
 
 namespace tenon {

@@ -26,7 +26,6 @@
 #include "tenon/shm/base/atomics.h"
 #include "tenon/shm/base/crash_point.h"
 #include "tenon/shm/base/per_process.h"
-#include "tenon/shm/base/pid_fd.h"
 #include "tenon/shm/base/random_id.h"
 #include "tenon/shm/base/received_fd.h"
 #include "tenon/shm/base/status_macros.h"
@@ -36,6 +35,7 @@
 #include "tenon/shm/ledger/inbox_owner.h"
 #include "tenon/shm/ledger/poll_all.h"
 #include "tenon/shm/ledger/range_allocator.h"
+#include "tenon/shm/process/pid_fd.h"
 #include "tenon/shm/segment/control_memory.h"
 
 namespace tenon {

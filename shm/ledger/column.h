@@ -27,11 +27,11 @@
 #include "absl/status/statusor.h"
 #include "tenon/shm/base/atomics.h"
 #include "tenon/shm/base/fork_count.h"
-#include "tenon/shm/base/pid_fd.h"
 #include "tenon/shm/base/random_id.h"
 #include "tenon/shm/base/thread_mutex.h"
 #include "tenon/shm/base/unique_fd.h"
 #include "tenon/shm/ledger/range_allocator.h"
+#include "tenon/shm/process/pid_fd.h"
 #include "tenon/shm/segment/control_memory.h"
 
 namespace tenon {

@@ -24,10 +24,10 @@
 
 #include "absl/strings/string_view.h"
 #include "tenon/shm/base/atomics.h"
-#include "tenon/shm/base/pid_fd.h"
 #include "tenon/shm/base/unique_fd.h"
 #include "tenon/shm/ledger/attach_message.h"
 #include "tenon/shm/ledger/column_layout.h"
+#include "tenon/shm/process/pid_fd.h"
 
 namespace tenon {
 

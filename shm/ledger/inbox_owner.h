@@ -9,7 +9,7 @@
 #define TENON_SHM_LEDGER_INBOX_OWNER_H_
 
 #include "absl/status/statusor.h"
-#include "tenon/shm/base/pid_fd.h"
+#include "tenon/shm/process/pid_fd.h"
 
 namespace tenon {
 

@@ -17,10 +17,10 @@
 #include "absl/strings/string_view.h"
 #include "tenon/shm/base/crash_point.h"
 #include "tenon/shm/base/fork_count.h"
-#include "tenon/shm/base/memfd.h"
 #include "tenon/shm/base/posix_error.h"
 #include "tenon/shm/base/status_macros.h"
 #include "tenon/shm/base/unique_fd.h"
+#include "tenon/shm/pages/memfd.h"
 #include "tenon/shm/pages/reserve_pages.h"
 #include "tenon/shm/segment/segment_checks.h"
 

@@ -20,7 +20,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
-#include "tenon/shm/base/memfd.h"
+#include "tenon/shm/pages/memfd.h"
 
 namespace tenon {
 namespace {

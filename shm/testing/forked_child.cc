@@ -26,9 +26,9 @@
 #include "gtest/gtest.h"
 #include "tenon/shm/base/check.h"
 #include "tenon/shm/base/deadline.h"
-#include "tenon/shm/base/pid_fd.h"
 #include "tenon/shm/base/posix_error.h"
 #include "tenon/shm/base/status_macros.h"
+#include "tenon/shm/process/pid_fd.h"
 #include "tenon/shm/testing/one_thread.h"
 #include "tenon/shm/testing/reporter.h"
 

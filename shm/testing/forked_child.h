@@ -23,7 +23,7 @@
 #include "absl/time/time.h"
 #include "gtest/gtest.h"
 #include "tenon/shm/base/deadline.h"
-#include "tenon/shm/base/pid_fd.h"
+#include "tenon/shm/process/pid_fd.h"
 #include "tenon/shm/testing/reporter.h"
 
 namespace tenon {

@@ -23,8 +23,8 @@
 #include "absl/time/time.h"
 #include "gtest/gtest.h"
 #include "tenon/shm/base/deadline.h"
-#include "tenon/shm/base/pid_fd.h"
 #include "tenon/shm/base/received_fd.h"
+#include "tenon/shm/process/pid_fd.h"
 #include "tenon/shm/testing/kill/census.h"
 #include "tenon/shm/testing/one_thread.h"
 

@@ -32,9 +32,9 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "tenon/ipc/channel/channel.h"
-#include "tenon/shm/base/pid_fd.h"
 #include "tenon/shm/base/unique_fd.h"
 #include "tenon/shm/pages/mapping.h"
+#include "tenon/shm/process/pid_fd.h"
 #include "tenon/shm/segment/segment.h"
 #include "tenon/spawn/child/start_message.h"
 

@@ -13,10 +13,10 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "tenon/shm/base/deadline.h"
-#include "tenon/shm/base/pid_fd.h"
-#include "tenon/shm/base/process_identity.h"
 #include "tenon/shm/base/status_macros.h"
 #include "tenon/shm/base/unique_fd.h"
+#include "tenon/shm/process/pid_fd.h"
+#include "tenon/shm/process/process_identity.h"
 #include "tenon/spawn/supervisor/ancestors.h"
 
 namespace tenon::spawn {

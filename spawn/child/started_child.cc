@@ -13,8 +13,8 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "tenon/shm/base/deadline.h"
-#include "tenon/shm/base/pid_fd.h"
 #include "tenon/shm/base/status_macros.h"
+#include "tenon/shm/process/pid_fd.h"
 #include "tenon/spawn/supervisor/supervisor.h"
 
 namespace tenon::spawn {

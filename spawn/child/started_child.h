@@ -17,8 +17,8 @@
 #include "absl/status/statusor.h"
 #include "tenon/ipc/channel/channel.h"
 #include "tenon/shm/base/deadline.h"
-#include "tenon/shm/base/pid_fd.h"
 #include "tenon/shm/base/unique_fd.h"
+#include "tenon/shm/process/pid_fd.h"
 #include "tenon/spawn/report/output.h"
 #include "tenon/spawn/supervisor/supervisor.h"
 

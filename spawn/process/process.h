@@ -38,7 +38,7 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "tenon/shm/base/deadline.h"
-#include "tenon/shm/base/pid_fd.h"
+#include "tenon/shm/process/pid_fd.h"
 #include "tenon/spawn/settings/process_options.h"
 
 namespace tenon::spawn {

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "tenon/shm/base/pid_fd.h"
+#include "tenon/shm/process/pid_fd.h"
 
 namespace tenon::spawn {
 namespace {

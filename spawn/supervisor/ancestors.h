@@ -10,7 +10,7 @@
 
 #include <vector>
 
-#include "tenon/shm/base/pid_fd.h"
+#include "tenon/shm/process/pid_fd.h"
 
 namespace tenon::spawn {
 

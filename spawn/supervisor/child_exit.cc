@@ -18,10 +18,10 @@
 #include "absl/strings/str_cat.h"
 #include "tenon/shm/base/deadline.h"
 #include "tenon/shm/base/fork_count.h"
-#include "tenon/shm/base/pid_fd.h"
 #include "tenon/shm/base/retry_on_eintr.h"
 #include "tenon/shm/base/status_macros.h"
 #include "tenon/shm/base/unique_fd.h"
+#include "tenon/shm/process/pid_fd.h"
 #include "tenon/spawn/supervisor/supervisor.h"
 #include "tenon/spawn/supervisor/supervisor_main.h"
 

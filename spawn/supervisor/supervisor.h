@@ -50,8 +50,8 @@
 #include "absl/types/span.h"
 #include "tenon/shm/base/deadline.h"
 #include "tenon/shm/base/fork_count.h"
-#include "tenon/shm/base/pid_fd.h"
 #include "tenon/shm/base/unique_fd.h"
+#include "tenon/shm/process/pid_fd.h"
 
 namespace tenon::spawn {
 

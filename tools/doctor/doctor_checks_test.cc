@@ -19,7 +19,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tenon/shm/base/posix_error.h"
-#include "tenon/shm/base/process_identity.h"
+#include "tenon/shm/process/process_identity.h"
 #include "tenon/tools/cli/json.h"
 #include "tenon/tools/doctor/core_checks.h"
 #include "tenon/tools/doctor/finding.h"

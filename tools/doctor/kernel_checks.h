@@ -16,7 +16,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "tenon/shm/base/process_identity.h"
+#include "tenon/shm/process/process_identity.h"
 #include "tenon/tools/doctor/finding.h"
 
 namespace tenon::tools {

@@ -19,7 +19,7 @@
 #include "tenon/ipc/queue/queue_query.h"
 #include "tenon/shm/arena/holder_use.h"
 #include "tenon/shm/arena/query/ledger_query.h"
-#include "tenon/shm/base/process_info.h"
+#include "tenon/shm/process/process_info.h"
 #include "tenon/shm/segment/sharing_strategy.h"
 #include "tenon/tools/cli/json.h"
 #include "tenon/tools/cli/quantity.h"

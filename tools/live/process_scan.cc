@@ -26,10 +26,10 @@
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 #include "absl/time/time.h"
-#include "tenon/shm/base/process_info.h"
 #include "tenon/shm/base/read_file.h"
-#include "tenon/shm/base/shown_memfd.h"
 #include "tenon/shm/base/status_macros.h"
+#include "tenon/shm/pages/shown_memfd.h"
+#include "tenon/shm/process/process_info.h"
 
 namespace tenon::tools {
 namespace {

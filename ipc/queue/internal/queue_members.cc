@@ -20,9 +20,9 @@
 #include "tenon/ipc/queue/internal/queue_memory.h"
 #include "tenon/shm/base/atomics.h"
 #include "tenon/shm/base/crash_point.h"
-#include "tenon/shm/base/pid_fd.h"
 #include "tenon/shm/base/retry_on_eintr.h"
 #include "tenon/shm/base/status_macros.h"
+#include "tenon/shm/process/pid_fd.h"
 
 namespace tenon {
 namespace {

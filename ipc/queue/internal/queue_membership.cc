@@ -25,9 +25,9 @@
 #include "tenon/ipc/sync/internal/robust_word.h"
 #include "tenon/shm/base/atomics.h"
 #include "tenon/shm/base/crash_point.h"
-#include "tenon/shm/base/pid_fd.h"
 #include "tenon/shm/base/status_macros.h"
 #include "tenon/shm/base/unique_fd.h"
+#include "tenon/shm/process/pid_fd.h"
 
 namespace tenon {
 namespace {

@@ -32,7 +32,7 @@
 #include "tenon/ipc/queue/internal/queue_layout.h"
 #include "tenon/ipc/queue/internal/queue_members.h"
 #include "tenon/ipc/queue/internal/queue_memory.h"
-#include "tenon/shm/base/pid_fd.h"
+#include "tenon/shm/process/pid_fd.h"
 
 namespace tenon {
 

@@ -8,9 +8,9 @@
 #include "absl/status/statusor.h"
 #include "tenon/ipc/ring/ring_offer.h"
 #include "tenon/shm/base/duplicate_fd.h"
-#include "tenon/shm/base/pid_fd.h"
 #include "tenon/shm/base/status_macros.h"
 #include "tenon/shm/base/unique_fd.h"
+#include "tenon/shm/process/pid_fd.h"
 
 namespace tenon {
 

@@ -29,10 +29,10 @@
 #include "tenon/ipc/ring/ring_report.h"
 #include "tenon/shm/base/atomics.h"
 #include "tenon/shm/base/crash_point.h"
-#include "tenon/shm/base/pid_fd.h"
-#include "tenon/shm/base/process_identity.h"
-#include "tenon/shm/base/process_info.h"
 #include "tenon/shm/base/status_macros.h"
+#include "tenon/shm/process/pid_fd.h"
+#include "tenon/shm/process/process_identity.h"
+#include "tenon/shm/process/process_info.h"
 #include "tenon/shm/segment/control_memory.h"
 
 namespace tenon {

@@ -25,8 +25,8 @@
 #include "tenon/ipc/ring/ring_offer.h"
 #include "tenon/ipc/ring/ring_report.h"
 #include "tenon/shm/base/atomics.h"
-#include "tenon/shm/base/pid_fd.h"
 #include "tenon/shm/base/random_id.h"
+#include "tenon/shm/process/pid_fd.h"
 #include "tenon/shm/segment/control_memory.h"
 
 namespace tenon {

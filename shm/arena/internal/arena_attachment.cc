@@ -24,12 +24,12 @@
 #include "tenon/shm/base/crash_point.h"
 #include "tenon/shm/base/deadline.h"
 #include "tenon/shm/base/per_process.h"
-#include "tenon/shm/base/pid_fd.h"
 #include "tenon/shm/base/posix_error.h"
 #include "tenon/shm/base/status_macros.h"
 #include "tenon/shm/base/unix_socket.h"
 #include "tenon/shm/ledger/attachments.h"
 #include "tenon/shm/ledger/inbox_owner.h"
+#include "tenon/shm/process/pid_fd.h"
 #include "tenon/shm/segment/control_memory.h"
 
 namespace tenon {

@@ -20,8 +20,8 @@
 #include "tenon/shm/arena/internal/size_class.h"
 #include "tenon/shm/base/atomics.h"
 #include "tenon/shm/base/crash_point.h"
-#include "tenon/shm/base/process_info.h"
 #include "tenon/shm/ledger/lease.h"
+#include "tenon/shm/process/process_info.h"
 
 namespace tenon {
 namespace {

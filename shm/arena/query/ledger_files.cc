@@ -18,12 +18,12 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "tenon/shm/arena/internal/arena_table.h"
-#include "tenon/shm/base/process_info.h"
 #include "tenon/shm/base/retry_on_eintr.h"
-#include "tenon/shm/base/shown_memfd.h"
 #include "tenon/shm/base/status_macros.h"
 #include "tenon/shm/base/unique_fd.h"
 #include "tenon/shm/ledger/column_layout.h"
+#include "tenon/shm/pages/shown_memfd.h"
+#include "tenon/shm/process/process_info.h"
 #include "tenon/shm/segment/control_memory.h"
 
 namespace tenon {

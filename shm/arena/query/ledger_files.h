@@ -26,9 +26,9 @@
 #include "absl/strings/string_view.h"
 #include "tenon/shm/arena/internal/arena_table.h"
 #include "tenon/shm/base/random_id.h"
-#include "tenon/shm/base/shown_memfd.h"
 #include "tenon/shm/base/unique_fd.h"
 #include "tenon/shm/ledger/column_layout.h"
+#include "tenon/shm/pages/shown_memfd.h"
 
 namespace tenon {
 

@@ -14,8 +14,8 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tenon/shm/arena/internal/arena_table.h"
-#include "tenon/shm/base/memfd.h"
 #include "tenon/shm/base/unique_fd.h"
+#include "tenon/shm/pages/memfd.h"
 #include "tenon/shm/testing/status_matchers.h"
 
 namespace tenon {

@@ -24,13 +24,13 @@
 #include "tenon/shm/arena/holder_use.h"
 #include "tenon/shm/arena/internal/arena_table.h"
 #include "tenon/shm/arena/query/ledger_files.h"
-#include "tenon/shm/base/process_info.h"
 #include "tenon/shm/base/random_id.h"
-#include "tenon/shm/base/shown_memfd.h"
 #include "tenon/shm/base/status_macros.h"
 #include "tenon/shm/base/unique_fd.h"
 #include "tenon/shm/ledger/column_layout.h"
 #include "tenon/shm/ledger/lease.h"
+#include "tenon/shm/pages/shown_memfd.h"
+#include "tenon/shm/process/process_info.h"
 #include "tenon/shm/segment/sharing_strategy.h"
 
 namespace tenon {

@@ -31,7 +31,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "tenon/shm/base/pid_fd.h"
+#include "tenon/shm/process/pid_fd.h"
 #include "tenon/shm/testing/reporter.h"
 #include "tenon/shm/testing/trace/step_report.h"
 

@@ -12,15 +12,15 @@
 // Threads: thread-safe. No call blocks. Each opens descriptors for as long as
 // it runs.
 
-#ifndef TENON_SHM_BASE_PROCESS_IDENTITY_H_
-#define TENON_SHM_BASE_PROCESS_IDENTITY_H_
+#ifndef TENON_SHM_PROCESS_PROCESS_IDENTITY_H_
+#define TENON_SHM_PROCESS_PROCESS_IDENTITY_H_
 
 #include <sys/types.h>
 
 #include <optional>
 
 #include "absl/status/statusor.h"
-#include "tenon/shm/base/pid_fd.h"
+#include "tenon/shm/process/pid_fd.h"
 
 namespace tenon {
 
@@ -59,4 +59,4 @@ absl::StatusOr<pid_t> ProcPidOf(const PidFd& process);
 
 }  // namespace tenon
 
-#endif  // TENON_SHM_BASE_PROCESS_IDENTITY_H_
+#endif  // TENON_SHM_PROCESS_PROCESS_IDENTITY_H_

@@ -4,7 +4,7 @@
 // Identification of processes by pidfds: with pidfs and without, and in a pid
 // namespace whose /proc is the outer one, its own, or none.
 
-#include "tenon/shm/base/process_identity.h"
+#include "tenon/shm/process/process_identity.h"
 
 #include <sys/types.h>
 #include <sys/vfs.h>
@@ -19,7 +19,7 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tenon/shm/base/pid_fd.h"
+#include "tenon/shm/process/pid_fd.h"
 #include "tenon/shm/testing/forked_child.h"
 #include "tenon/shm/testing/linux_6_1_testing.h"
 #include "tenon/shm/testing/pid_namespace_testing.h"

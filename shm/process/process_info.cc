@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-#include "tenon/shm/base/process_info.h"
+#include "tenon/shm/process/process_info.h"
 
 #include <sys/types.h>
 
@@ -18,9 +18,9 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
-#include "tenon/shm/base/pid_fd.h"
-#include "tenon/shm/base/process_identity.h"
 #include "tenon/shm/base/read_file.h"
+#include "tenon/shm/process/pid_fd.h"
+#include "tenon/shm/process/process_identity.h"
 
 namespace tenon {
 namespace {

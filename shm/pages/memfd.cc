@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-#include "tenon/shm/base/memfd.h"
+#include "tenon/shm/pages/memfd.h"
 
 #include <errno.h>
 #include <linux/memfd.h>

@@ -3,8 +3,8 @@
 
 // OpenMemfd: creates a memfd; all of Tenon's are created here.
 
-#ifndef TENON_SHM_BASE_MEMFD_H_
-#define TENON_SHM_BASE_MEMFD_H_
+#ifndef TENON_SHM_PAGES_MEMFD_H_
+#define TENON_SHM_PAGES_MEMFD_H_
 
 #include <string>
 
@@ -25,4 +25,4 @@ absl::StatusOr<UniqueFd> OpenMemfd(const std::string& label,
 
 }  // namespace tenon
 
-#endif  // TENON_SHM_BASE_MEMFD_H_
+#endif  // TENON_SHM_PAGES_MEMFD_H_

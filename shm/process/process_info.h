@@ -5,15 +5,15 @@
 // /proc shows it, which differs from getpid()'s if /proc is of an outer pid
 // namespace. To identify a process, use its pidfd.
 
-#ifndef TENON_SHM_BASE_PROCESS_INFO_H_
-#define TENON_SHM_BASE_PROCESS_INFO_H_
+#ifndef TENON_SHM_PROCESS_PROCESS_INFO_H_
+#define TENON_SHM_PROCESS_PROCESS_INFO_H_
 
 #include <sys/types.h>
 
 #include <string>
 #include <vector>
 
-#include "tenon/shm/base/pid_fd.h"
+#include "tenon/shm/process/pid_fd.h"
 
 namespace tenon {
 
@@ -34,4 +34,4 @@ std::vector<pid_t> PidsOf(pid_t pid);
 
 }  // namespace tenon
 
-#endif  // TENON_SHM_BASE_PROCESS_INFO_H_
+#endif  // TENON_SHM_PROCESS_PROCESS_INFO_H_

@@ -15,8 +15,8 @@
 // like a memfd, and never answer open() or stat(). So no file system is queried
 // except that of memfds, which is the kernel's own.
 
-#ifndef TENON_SHM_BASE_SHOWN_MEMFD_H_
-#define TENON_SHM_BASE_SHOWN_MEMFD_H_
+#ifndef TENON_SHM_PAGES_SHOWN_MEMFD_H_
+#define TENON_SHM_PAGES_SHOWN_MEMFD_H_
 
 #include <sys/types.h>
 
@@ -66,4 +66,4 @@ absl::StatusOr<UniqueFd> OpenShownMemfd(pid_t pid, int fd, const MemfdId& id);
 
 }  // namespace tenon
 
-#endif  // TENON_SHM_BASE_SHOWN_MEMFD_H_
+#endif  // TENON_SHM_PAGES_SHOWN_MEMFD_H_

@@ -11,8 +11,8 @@
 // A pid number is reused as soon as its process is reaped; a pidfd never is. It
 // joins any poll, epoll or asio loop: readable means "has ended".
 
-#ifndef TENON_SHM_BASE_PID_FD_H_
-#define TENON_SHM_BASE_PID_FD_H_
+#ifndef TENON_SHM_PROCESS_PID_FD_H_
+#define TENON_SHM_PROCESS_PID_FD_H_
 
 #include <sys/types.h>
 
@@ -106,4 +106,4 @@ class PidFd {
 
 }  // namespace tenon
 
-#endif  // TENON_SHM_BASE_PID_FD_H_
+#endif  // TENON_SHM_PROCESS_PID_FD_H_
