@@ -27,6 +27,7 @@
 #include "gtest/gtest.h"
 #include "tenon/shm/base/atomics.h"
 #include "tenon/shm/base/random_id.h"
+#include "tenon/shm/base/received_fd.h"
 #include "tenon/shm/base/unique_fd.h"
 #include "tenon/shm/ledger/column_layout.h"
 #include "tenon/shm/ledger/column_testing.h"
@@ -545,6 +546,8 @@ TEST_F(AttachmentsTest, AMessageWhoseDescriptorsMayNotCloseAtOnceDoesNotStay) {
   attach.fds.insert(attach.fds.begin(), may_wait.get());
   for (const rlim_t room : {1, 2, 3}) {
     const uint64_t refused = attachments_.refused();
+    // A thread closes those of the round before, which makes room.
+    ASSERT_TRUE(Becomes([] { return CountUnclosed() == 0; }));
     ASSERT_TRUE(attach.Send(attachments_.socket()));
     ReceiveWith(room);
     EXPECT_THAT(attachments_.status(), IsOk());
