@@ -2,7 +2,7 @@
 # SPDX-FileCopyrightText: 2026 The Tenon Authors
 # SPDX-License-Identifier: Apache-2.0
 #
-# Runs clang-tidy 19, with .clang-tidy. Exits 1 if anything is found.
+# Runs clang-tidy 19, with .clang-tidy. Exits with an error if anything is found.
 #
 #   tools/tidy.sh               # sources changed since origin/main
 #   tools/tidy.sh COMMIT        # since another commit
@@ -49,7 +49,9 @@ case ${1:-origin/main} in
   --ci) mapfile -t files < <({ committed_last; whose_turn_it_is; } |
           awk '!seen[$0]++') ;;
   *.cc) files=("$@") ;;
-  *) mapfile -t files < <(git diff --name-only --diff-filter=d \
+  *) git rev-parse --quiet --verify "${1:-origin/main}^{commit}" > /dev/null ||
+       { echo "tidy: no such commit: ${1:-origin/main}" >&2; exit 2; }
+     mapfile -t files < <(git diff --name-only --diff-filter=d \
        "${1:-origin/main}" -- '*.cc') ;;
 esac
 ((${#files[@]} > 0)) || { echo "tidy: no source has changed"; exit; }
