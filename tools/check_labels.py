@@ -7,7 +7,9 @@
     tools/check_labels.py README.md
 
 Asks Bazel, so that targets made by macros count. A file is named by a link that
-is relative to the document. Exits 1 and lists what is missing. BAZEL may name another Bazel, as for check_layers.py.
+is relative to the document. Without arguments also checks that every public
+target is named by a README of its floor. Exits 1 and lists what is missing.
+BAZEL may name another Bazel, as for check_layers.py.
 """
 
 import os
@@ -21,6 +23,8 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 LABEL = re.compile(r"(?<![\w:/.-])(?:@tenon)?(//\w+(?:/\w+)*"
                    r"(?::[\w.-]*\w|/\.\.\.)?)(?![\w/:*-])")
 LINK = re.compile(r"\]\(([^)\s#]+)[^)\s]*\)")
+# Their READMEs say that a user can depend on no other targets.
+FLOORS = ("shm", "futures", "ipc", "cuda_ipc", "spawn", "loader")
 
 
 def broken_links(path, text):
@@ -64,8 +68,34 @@ def missing(labels, ask):
     return unknown - found, complaints
 
 
+def public_targets(ask):
+    """The targets of FLOORS that users may depend on, without Bazel's rest."""
+    found, complaints = ask({f'attr(visibility, "//visibility:public", '
+                             f'//{floor}/...)' for floor in FLOORS})
+    return {label for label in found if label.startswith("//")}, complaints
+
+
+def unnamed(public, named):
+    """Those of `public` that no README of their floor names.
+
+    `named` has the labels of each document, by its path.
+    """
+    by_floor = {floor: set().union(*(
+        labels for path, labels in named.items()
+        if path.startswith(floor + "/") and path.endswith("README.md")))
+                for floor in FLOORS}
+
+    def is_named(label):
+        package, _, name = label[2:].partition(":")
+        names = {label, f"//{package}"} if (
+            package.split("/")[-1] == name) else {label}
+        return names & by_floor[package.split("/")[0]]
+    return sorted(label for label in public if not is_named(label))
+
+
 def main(documents):
-    if not documents:
+    all_documents = not documents
+    if all_documents:
         documents = subprocess.run(
             ["git", "ls-files", "*.md", ":!CHANGELOG.md"], cwd=ROOT, capture_output=True,
             text=True, check=True).stdout.split()
@@ -79,6 +109,13 @@ def main(documents):
     broken += [f"{path}: there is no target {label}"
                for path, labels in named.items()
                for label in sorted(labels & gone)]
+    if all_documents:
+        public, complaints_of_public = public_targets(query)
+        broken += [f"no README of its floor names the public target {label}"
+                   for label in unnamed(public, named)]
+        if not public:
+            broken.append("Bazel names no public target")
+            print(complaints_of_public, file=sys.stderr)
     if gone:
         print(complaints, file=sys.stderr)
     print(*broken, sep="\n")

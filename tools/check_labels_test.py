@@ -62,6 +62,27 @@ class CheckLabelsTest(unittest.TestCase):
                 "[d](https://example.org/x.md)"),
             ["b.md"])
 
+    def test_public_targets_are_asked_for_by_floor(self):
+        def ask(queries):
+            self.assertEqual(len(queries), len(check_labels.FLOORS))
+            self.assertIn(
+                'attr(visibility, "//visibility:public", //ipc/...)', queries)
+            return {"//ipc/queue:pipe", "Loading:"}, "complaints"
+        self.assertEqual(check_labels.public_targets(ask),
+                         ({"//ipc/queue:pipe"}, "complaints"))
+
+    def test_a_public_target_is_named_by_a_readme_of_its_floor(self):
+        named = {"ipc/README.md": {"//ipc/queue", "//ipc/queue:pipe"},
+                 "shm/arena/README.md": {"//shm/arena:arena"},
+                 "docs/queues.md": {"//ipc/queue:queue_value"},
+                 "shm/README.md": {"//ipc/ring"}}
+        self.assertEqual(
+            check_labels.unnamed(
+                {"//ipc/queue:queue", "//ipc/queue:pipe", "//shm/arena:arena",
+                 "//ipc/queue:queue_value", "//ipc/ring:ring",
+                 "//loader:loader"}, named),
+            ["//ipc/queue:queue_value", "//ipc/ring:ring", "//loader:loader"])
+
     def test_a_folder_that_is_not_there_is_missing(self):
         gone, _ = check_labels.missing({"//none/...", "//none"},
                                        lambda _: (set(), ""))
