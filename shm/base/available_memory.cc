@@ -44,7 +44,8 @@ constexpr CgroupVersion kVersion2 = {"/sys/fs/cgroup", "memory.max",
                                      "memory.current", "inactive_file",
                                      "active_file"};
 
-// Empty if it cannot be read.
+// Empty if it cannot be read. (read_file.h needs posix_error.h, which needs
+// this file.)
 std::string ReadFile(const std::string& path) {
   const UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
   std::string text;

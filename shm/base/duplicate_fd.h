@@ -11,7 +11,8 @@
 namespace tenon {
 
 // A second descriptor, close-on-exec, of the open file of `fd`. `what` names it
-// in errors. Errors: kResourceExhausted at a limit of descriptors.
+// in errors. Errors: kInvalidArgument if `fd` is not open; kResourceExhausted
+// at a limit of descriptors.
 absl::StatusOr<UniqueFd> DuplicateFd(int fd, absl::string_view what);
 
 }  // namespace tenon

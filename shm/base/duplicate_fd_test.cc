@@ -33,7 +33,13 @@ TEST(DuplicateFdTest, IsAnotherDescriptorOfTheSameFile) {
   EXPECT_EQ(count, 3u);
 }
 
-TEST(DuplicateFdTest, ErrorsNameIt) {
+TEST(DuplicateFdTest, ADescriptorThatIsNotOpenIsAnInvalidArgument) {
+  EXPECT_THAT(DuplicateFd(-1, "a counter"),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("file descriptor -1 is not open: a counter")));
+}
+
+TEST(DuplicateFdTest, ALimitOfDescriptorsNamesTheObject) {
   const auto copy = [] {
     const FewFds none;
     return DuplicateFd(STDERR_FILENO, "a counter");

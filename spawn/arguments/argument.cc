@@ -3,9 +3,6 @@
 
 #include "tenon/spawn/arguments/argument.h"
 
-#include <errno.h>
-#include <fcntl.h>
-
 #include <string>
 #include <typeinfo>
 #include <utility>
@@ -17,7 +14,7 @@
 #include "tenon/ipc/tensor_codec/tensor_copies.h"
 #include "tenon/shm/base/deadline.h"
 #include "tenon/shm/base/demangle.h"
-#include "tenon/shm/base/posix_error.h"
+#include "tenon/shm/base/duplicate_fd.h"
 #include "tenon/shm/base/status_macros.h"
 #include "tenon/shm/base/unique_fd.h"
 #include "tenon/shm/tensor/tensor.h"
@@ -31,15 +28,7 @@ PackedTensors::PackedTensors(PackedTensors&&) noexcept = default;
 PackedTensors& PackedTensors::operator=(PackedTensors&&) noexcept = default;
 
 absl::Status ArgumentWriter::PutFd(int fd) {
-  UniqueFd copy(fcntl(fd, F_DUPFD_CLOEXEC, 0));
-  if (!copy.valid()) {
-    const int error = errno;
-    if (error == EBADF) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("file descriptor ", fd, " is not open"));
-    }
-    return PosixError(error, "fcntl(F_DUPFD_CLOEXEC)", "an argument");
-  }
+  TENON_ASSIGN_OR_RETURN(UniqueFd copy, DuplicateFd(fd, "an argument"));
   fds_.push_back(std::move(copy));
   return absl::OkStatus();
 }

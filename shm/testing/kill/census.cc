@@ -5,7 +5,6 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <string.h>
 #include <sys/types.h>
 #include <unistd.h>
@@ -25,8 +24,7 @@
 #include "absl/strings/strip.h"
 #include "gtest/gtest.h"
 #include "tenon/shm/base/check.h"
-#include "tenon/shm/base/retry_on_eintr.h"
-#include "tenon/shm/base/unique_fd.h"
+#include "tenon/shm/base/read_file.h"
 #include "tenon/shm/segment/shm_name.h"
 
 namespace tenon {
@@ -38,17 +36,8 @@ using Dir = std::unique_ptr<DIR, int (*)(DIR*)>;
 
 // Empty if it cannot be read; the file of a process that ends meanwhile may
 // fail at any time.
-std::string ReadFile(const std::string& path) {
-  std::string text;
-  const UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!fd.valid()) return text;
-  char buffer[4096];
-  for (;;) {
-    const ssize_t size =
-        RetryOnEintr([&] { return read(fd.get(), buffer, sizeof(buffer)); });
-    if (size <= 0) return text;
-    text.append(buffer, static_cast<size_t>(size));
-  }
+std::string ContentsOf(const std::string& path) {
+  return ReadFile(path).value_or("");
 }
 
 // "socket:[123]" -> "socket", "anon_inode:[eventfd]" -> "eventfd", "/memfd:x
@@ -90,7 +79,7 @@ void CountFds(const std::string& proc, Census& census) {
 
 // Lines are "from-to rw-s offset device inode          /path".
 void CountMappings(const std::string& proc, Census& census) {
-  const std::string maps = ReadFile(absl::StrCat(proc, "/maps"));
+  const std::string maps = ContentsOf(absl::StrCat(proc, "/maps"));
   for (absl::string_view line : absl::StrSplit(maps, '\n', absl::SkipEmpty())) {
     ++census.mappings;
     const std::vector<absl::string_view> fields = absl::StrSplit(
@@ -115,7 +104,7 @@ std::vector<std::string> ListDirectory(const std::string& path) {
 }
 
 pid_t ParentOf(absl::string_view pid) {
-  const std::string stat = ReadFile(absl::StrCat("/proc/", pid, "/stat"));
+  const std::string stat = ContentsOf(absl::StrCat("/proc/", pid, "/stat"));
   const size_t end_of_name = stat.rfind(") ");
   if (end_of_name == std::string::npos) return 0;
   const std::vector<absl::string_view> fields =
@@ -134,7 +123,7 @@ std::vector<pid_t> ChildrenOf(pid_t pid, const std::string& proc) {
     const std::string path = absl::StrCat(proc, "/task/", thread, "/children");
     if (access(path.c_str(), R_OK) != 0) continue;
     known = true;
-    const std::string text = ReadFile(path);
+    const std::string text = ContentsOf(path);
     for (absl::string_view word : absl::StrSplit(text, ' ')) {
       if (absl::SimpleAtoi(word, &child)) children.push_back(child);
     }
@@ -196,7 +185,7 @@ Census TakeCensus(const CensusOptions& options) {
 }
 
 char ProcessState(pid_t pid) {
-  const std::string stat = ReadFile(absl::StrCat("/proc/", pid, "/stat"));
+  const std::string stat = ContentsOf(absl::StrCat("/proc/", pid, "/stat"));
   const size_t end_of_name = stat.rfind(") ");
   return end_of_name == std::string::npos ? 0 : stat[end_of_name + 2];
 }
