@@ -40,8 +40,9 @@ std::string Cells(const RowResult& row, Group group, size_t subject) {
   if (ns.count == 0) return absl::StrFormat("%38s", "-");
   std::string ratio;
   if (const auto limit = LimitOf(row)) {
-    ratio =
-        absl::StrFormat("%.2f", row.turns.Ratio(group, subject, *limit).median);
+    const Quartiles ratios = row.turns.Ratio(group, subject, *limit);
+    // None if the limit was not measured in these turns.
+    if (ratios.count > 0) ratio = absl::StrFormat("%.2f", ratios.median);
   }
   return absl::StrFormat("%10.1f %9.1f ..%9.1f %6s", ns.median, ns.lower,
                          ns.upper, ratio);
