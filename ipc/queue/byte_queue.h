@@ -47,11 +47,10 @@ class ByteQueue {
                                           const QueueOptions& options);
   // Joins the queue of a handle. Errors: kInvalidArgument if it is not the
   // handle of a queue of this type and item size, or kTensors is requested;
-  // kFailedPrecondition for
-  // another layout version, or if this process may not call membarrier() and
-  // the queue's creator may; kResourceExhausted if all slots have living
-  // participants, or at a limit. After an error the handle is unchanged and can
-  // be opened later.
+  // kFailedPrecondition for another layout version, or if this process may not
+  // call membarrier() and the queue's creator may; kResourceExhausted if all
+  // slots have living participants, or at a limit. After an error the handle is
+  // unchanged and can be opened later.
   static absl::StatusOr<ByteQueue> Open(QueueHandle&& handle, QueueType type,
                                         size_t item_bytes);
   ByteQueue(ByteQueue&&) noexcept;

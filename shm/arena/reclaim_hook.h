@@ -14,7 +14,7 @@ namespace tenon {
 
 // Releases sent blocks that receivers have claimed; never blocks. Called by any
 // thread that allocates or trims, with no lock of an arena held; must not
-// allocate.
+// allocate in an arena, which would call it again.
 using ReclaimHook = void (*)();
 
 namespace internal_reclaim_hook {

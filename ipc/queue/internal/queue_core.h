@@ -140,7 +140,8 @@ class QueueCore {
   // and descriptors published with the slot: up to FdBoard::kMaxFds - 4. They
   // outlive their publisher: the next holder of the slot keeps them until all
   // former items are taken, and PublishFds() is kResourceExhausted until then.
-  // ReadFds() returns in `generation` the holder that has published them.
+  // PublishFds() is for one thread at a time. ReadFds() returns in `generation`
+  // the holder that has published them.
   size_t slot() const { return context_->membership.slot(); }
   uint64_t generation() const { return context_->membership.generation(); }
   absl::Status PublishFds(absl::string_view bytes, absl::Span<const int> fds);
