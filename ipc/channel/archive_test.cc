@@ -132,7 +132,7 @@ std::string ArchiveOf(int32_t code, absl::string_view message) {
   return std::move(writer).bytes();
 }
 
-TEST(ArchiveTest, StatusesGoThere) {
+TEST(ArchiveTest, StatusesTravel) {
   for (int code = 0; code <= 16; ++code) {
     const absl::Status sent(static_cast<absl::StatusCode>(code),
                             std::string("a\0b", 3));
@@ -158,7 +158,7 @@ TEST(ArchiveTest, StatusLeavesItsPayloadsBehind) {
   EXPECT_EQ(got, absl::AbortedError("stop"));
 }
 
-TEST(ArchiveTest, NoStatusIsDataLossAndStays) {
+TEST(ArchiveTest, AMalformedStatusIsDataLossAndChangesNothing) {
   const std::string whole = ArchiveOf(3, "text");
   for (const std::string& bytes :
        {ArchiveOf(-1, ""), ArchiveOf(17, ""), ArchiveOf(0, "x"),

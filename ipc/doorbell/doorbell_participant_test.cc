@@ -33,7 +33,7 @@ class DoorbellParticipantTest : public DoorbellTesting {
   }
 };
 
-TEST_F(DoorbellParticipantTest, TheOneThatDiedIsNamed) {
+TEST_F(DoorbellParticipantTest, TheDeadParticipantIsNamed) {
   std::vector<UniqueFd> fds;
   for (uint64_t id = 1; id <= 5; ++id) {
     fds.push_back(Alive());
@@ -95,7 +95,7 @@ TEST_F(DoorbellParticipantTest, PollFdHasThoseAddedBeforeAndAfterIt) {
   }
 }
 
-TEST_F(DoorbellParticipantTest, OneThatCannotBeAddedIsNone) {
+TEST_F(DoorbellParticipantTest, AParticipantThatCannotBeAddedIsNotWatched) {
   EXPECT_THAT(bell_->PollFd(), IsOk());
   const UniqueFd fd = Alive();
   EXPECT_THAT(bell_->AddParticipant(1, fd.get()), IsOk());

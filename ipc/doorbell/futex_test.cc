@@ -97,7 +97,7 @@ TEST(KernelFutexTest, WakesOtherProcesses) {
   EXPECT_TRUE(two.EndsWell());
 }
 
-TEST(KernelFutexTest, WakingNobodyIsHarmless) {
+TEST(KernelFutexTest, WakingWithoutWaitersIsHarmless) {
   FutexWord word{0};
   KernelFutex::Wake(word, 0);
   KernelFutex::Wake(word, 1);

@@ -27,7 +27,7 @@ void Unlock(TimedMutex& mutex) ABSL_NO_THREAD_SAFETY_ANALYSIS {
   mutex.Unlock();
 }
 
-TEST(TimedMutexTest, AFreeOneIsLockedEvenIfItIsLate) {
+TEST(TimedMutexTest, AFreeMutexIsLockedEvenAfterTheDeadline) {
   TimedMutex mutex;
   EXPECT_TRUE(Lock(mutex, Deadline::Passed()));
   Unlock(mutex);
@@ -35,7 +35,7 @@ TEST(TimedMutexTest, AFreeOneIsLockedEvenIfItIsLate) {
   Unlock(mutex);
 }
 
-TEST(TimedMutexTest, AHeldOneIsNotLocked) {
+TEST(TimedMutexTest, AHeldMutexIsNotLocked) {
   TimedMutex mutex;
   ASSERT_TRUE(Lock(mutex, Deadline::Passed()));
   EXPECT_FALSE(Lock(mutex, Deadline::Passed()));
@@ -111,7 +111,7 @@ TEST(TimedMutexLockTest, HoldsItUntilItsEnd) {
   EXPECT_TRUE(lock.held());
 }
 
-TEST(TimedMutexLockTest, OneThatDoesNotHoldItDoesNotUnlock) {
+TEST(TimedMutexLockTest, ALockThatTimedOutDoesNotUnlock) {
   TimedMutex mutex;
   const TimedMutexLock lock(&mutex, Deadline::Passed());
   { const TimedMutexLock second(&mutex, Deadline::Passed()); }

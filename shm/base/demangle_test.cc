@@ -18,7 +18,7 @@ TEST(DemangleTest, TypesAndSymbols) {
   EXPECT_EQ(Demangle("_ZN5tenon5AbortEv"), "tenon::Abort()");
 }
 
-TEST(DemangleTest, OthersStayAsTheyAre) {
+TEST(DemangleTest, OtherNamesAreUnchanged) {
   EXPECT_EQ(Demangle("main()"), "main()");
   EXPECT_EQ(Demangle(""), "");
 }

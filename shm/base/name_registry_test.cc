@@ -22,7 +22,7 @@ constinit NameRegistry<int> colours("TENON_TEST_COLOUR");
 const int kRed = (colours.Add("red", 1), 1);
 const int kBlue = (colours.Add("blue", 2), 2);
 
-TEST(NameRegistryTest, FindsWhatInitialisersAdded) {
+TEST(NameRegistryTest, FindsObjectsThatInitialisersAdded) {
   EXPECT_EQ(colours.Find("red"), kRed);
   EXPECT_EQ(colours.Find("blue"), kBlue);
   EXPECT_EQ(colours.Find("green"), std::nullopt);
@@ -40,7 +40,7 @@ TEST(NameRegistryTest, ListsByName) {
   EXPECT_THAT(colours.All(), ElementsAre(Pair("blue", 2), Pair("red", 1)));
 }
 
-TEST(NameRegistryTest, EmptyOne) {
+TEST(NameRegistryTest, AnEmptyRegistryFindsNothing) {
   static constinit NameRegistry<std::string> none("TENON_TEST_NONE");
   EXPECT_EQ(none.Find("red"), std::nullopt);
   EXPECT_EQ(none.FindName([](const auto&) { return true; }), std::nullopt);
@@ -48,7 +48,7 @@ TEST(NameRegistryTest, EmptyOne) {
   EXPECT_THAT(none.All(), IsEmpty());
 }
 
-TEST(NameRegistryDeathTest, NameThatIsTaken) {
+TEST(NameRegistryDeathTest, ATakenNameEndsTheProgram) {
   EXPECT_DEATH(colours.Add("red", 3),
                "TENON_TEST_COLOUR\\(\"red\"\\): this name is already");
 }

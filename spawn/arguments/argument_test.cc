@@ -113,7 +113,7 @@ TEST(ArgumentTest, DescriptorsTravelAsDuplicatesThatAreNotInherited) {
   EXPECT_EQ(CountOpenFds(), before);
 }
 
-TEST(ArgumentTest, WhatIsMovedIsGone) {
+TEST(ArgumentTest, AMovedArgumentIsDestroyed) {
   const size_t before = CountOpenFds();
   UniqueFd fd(dup(STDERR_FILENO));
   EXPECT_THAT(PackCall<UniqueFd>(std::move(fd)), IsOk());

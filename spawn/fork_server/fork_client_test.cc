@@ -130,7 +130,7 @@ struct BadServer {
   const char* says;
 };
 
-TEST_F(ForkClientTest, AnAnswerThatIsNoneIsAnErrorAndTheNextIsTaken) {
+TEST_F(ForkClientTest, AMalformedAnswerIsAnErrorAndTheNextIsTaken) {
   const BadServer kBad[] = {
       {"answer-garbage", absl::StatusCode::kDataLoss, ""},
       {"answer-without-children", absl::StatusCode::kDataLoss,

@@ -111,7 +111,7 @@ TEST_F(ForkServerMainTest, AnswersWithPidfdsAndExitsOfEachChild) {
   ExpectServes(8);
 }
 
-TEST_F(ForkServerMainTest, WhatIsNoRequestHasNoAnswer) {
+TEST_F(ForkServerMainTest, AMalformedRequestHasNoAnswer) {
   // Its answer channel is closed.
   EXPECT_THAT(Ask("garbage", FdsFor(1)),
               StatusIs(absl::StatusCode::kUnavailable));
@@ -140,7 +140,7 @@ TEST_F(ForkServerMainTest, OtherNumbersOfDescriptorsHaveNoAnswer) {
   ExpectServes(1);
 }
 
-TEST_F(ForkServerMainTest, NumbersOfChildrenThatCannotBeAreErrors) {
+TEST_F(ForkServerMainTest, InvalidNumbersOfChildrenAreErrors) {
   for (const int children : {0, 9, 60}) {
     EXPECT_THAT(Refusal({.children = static_cast<uint32_t>(children)},
                         FdsFor(children)),
@@ -150,7 +150,7 @@ TEST_F(ForkServerMainTest, NumbersOfChildrenThatCannotBeAreErrors) {
   ExpectServes(1);
 }
 
-TEST_F(ForkServerMainTest, ADirectoryThatIsNoneIsAnError) {
+TEST_F(ForkServerMainTest, AFileInPlaceOfADirectoryIsAnError) {
   std::vector<int> fds = FdsFor(1);
   fds[0] = null_.get();
   const absl::Status refusal = Refusal({.children = 1}, fds);

@@ -36,13 +36,13 @@ TEST(MemoryKillsTest, ControllersAreWholeNamesAndPathsHaveAnyCharacter) {
   EXPECT_EQ(MemoryEventsFile(""), "");
 }
 
-TEST(MemoryKillsTest, CountAmongOthers) {
+TEST(MemoryKillsTest, TheCountIsFoundAmongOtherLines) {
   EXPECT_EQ(ParseMemoryKills("low 0\noom 3\noom_kill 2\noom_group_kill 0\n"),
             2);
   EXPECT_EQ(ParseMemoryKills("oom 3\n"), std::nullopt);
 }
 
-TEST(MemoryKillsTest, WhatIsNoCountIsNone) {
+TEST(MemoryKillsTest, MalformedCountsAreRejected) {
   EXPECT_EQ(ParseMemoryKills(""), std::nullopt);
   EXPECT_EQ(ParseMemoryKills("oom_kill \n"), std::nullopt);
   EXPECT_EQ(ParseMemoryKills("oom_kill many\n"), std::nullopt);
