@@ -20,8 +20,6 @@
 
 namespace tenon {
 
-class RingReaderCore;
-
 // Ownership: owns its memory, its mapping of the producer's, and descriptors
 //   (close-on-exec). Destruction tells the producer that it has left.
 // Threads: thread-compatible.
@@ -82,9 +80,11 @@ class RingReader {
   RingStats stats() const;
 
  private:
-  explicit RingReader(std::unique_ptr<RingReaderCore> core);
+  struct State;
 
-  const std::unique_ptr<RingReaderCore> core_;
+  explicit RingReader(std::unique_ptr<State> state);
+
+  const std::unique_ptr<State> state_;
 };
 
 }  // namespace tenon
