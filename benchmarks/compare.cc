@@ -27,7 +27,7 @@
 #include "tenon/benchmarks/harness/report.h"
 #include "tenon/benchmarks/harness/run_row.h"
 #include "tenon/benchmarks/harness/subject.h"
-#include "tenon/benchmarks/harness/two_cores.h"
+#include "tenon/shm/testing/two_cores.h"
 
 ABSL_FLAG(std::string, only, "", "Only rows whose names match this regex.");
 ABSL_FLAG(double, seconds, 10, "The longest time for each row.");

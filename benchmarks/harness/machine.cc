@@ -19,7 +19,7 @@
 #include "absl/strings/strip.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
-#include "tenon/benchmarks/harness/two_cores.h"
+#include "tenon/shm/testing/two_cores.h"
 
 namespace tenon::benchmarks {
 namespace {

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "tenon/benchmarks/harness/two_cores.h"
+#include "tenon/shm/testing/two_cores.h"
 
 namespace tenon::benchmarks {
 

@@ -14,11 +14,11 @@
 
 #include "absl/types/span.h"
 #include "tenon/benchmarks/harness/subject.h"
-#include "tenon/benchmarks/harness/two_cores.h"
 #include "tenon/shm/arena/benchmark_support.h"
 #include "tenon/shm/base/atomics.h"
 #include "tenon/shm/testing/forked_child.h"
 #include "tenon/shm/testing/shared_object.h"
+#include "tenon/shm/testing/two_cores.h"
 
 namespace tenon::benchmarks {
 

@@ -22,7 +22,7 @@
 
 #include "absl/time/time.h"
 #include "tenon/benchmarks/harness/subject.h"
-#include "tenon/benchmarks/harness/two_cores.h"
+#include "tenon/shm/testing/two_cores.h"
 
 namespace tenon::benchmarks {
 

@@ -13,8 +13,8 @@
 #include "tenon/benchmarks/harness/pair.h"
 #include "tenon/benchmarks/harness/subject.h"
 #include "tenon/benchmarks/harness/turns.h"
-#include "tenon/benchmarks/harness/two_cores.h"
 #include "tenon/shm/base/deadline.h"
+#include "tenon/shm/testing/two_cores.h"
 
 namespace tenon::benchmarks {
 namespace {

@@ -20,7 +20,6 @@
 // the other end.
 // On a single core nothing is measured, and the label says so.
 
-#include <sched.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -54,6 +53,7 @@
 #include "tenon/shm/tensor/tensor.h"
 #include "tenon/shm/testing/forked_child.h"
 #include "tenon/shm/testing/shared_object.h"
+#include "tenon/shm/testing/two_cores.h"
 
 namespace tenon {
 namespace {
@@ -192,34 +192,6 @@ class Child {
 
 // ---- Both ----
 
-// Each process on a core of its own.
-class TwoCores {
- public:
-  TwoCores() {
-    CPU_ZERO(&before_);
-    if (sched_getaffinity(0, sizeof(before_), &before_) != 0) return;
-    for (int core = 0; core < CPU_SETSIZE && count_ < 2; ++core) {
-      if (CPU_ISSET(core, &before_)) cores_[count_++] = core;
-    }
-  }
-  ~TwoCores() { sched_setaffinity(0, sizeof(before_), &before_); }
-  TwoCores(const TwoCores&) = delete;
-  TwoCores& operator=(const TwoCores&) = delete;
-
-  bool are_there() const { return count_ == 2; }
-  void PinTo(size_t which) const {
-    cpu_set_t core;
-    CPU_ZERO(&core);
-    CPU_SET(cores_[which], &core);
-    sched_setaffinity(0, sizeof(core), &core);
-  }
-
- private:
-  cpu_set_t before_;
-  std::array<int, 2> cores_ = {};
-  size_t count_ = 0;
-};
-
 class World {
  public:
   explicit World(const TwoCores& cores) {
@@ -301,6 +273,7 @@ class World {
 template <typename Limit, typename Ours>
 void Measure(benchmark::State& state, int count, const Limit& limit,
              const Ours& ours) {
+  const KeepAffinity affinity;
   const TwoCores cores;
   if (!cores.are_there()) {
     state.SetLabel("not measured: there is one core");

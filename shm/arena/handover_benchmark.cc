@@ -19,7 +19,6 @@
 //                      or moving: its latest may not have been released yet
 // Where there is only one core, nothing is measured, and the label says so.
 
-#include <sched.h>
 #include <unistd.h>
 
 #include <array>
@@ -46,6 +45,7 @@
 #include "tenon/shm/testing/forked_child.h"
 #include "tenon/shm/testing/reporter.h"
 #include "tenon/shm/testing/shared_object.h"
+#include "tenon/shm/testing/two_cores.h"
 
 namespace tenon {
 namespace {
@@ -177,37 +177,6 @@ class Owner {
   uint64_t released_ = 0;
 };
 
-// --- Two cores. ---
-
-// Pins the calling process to one of two cores, and has the other pinned to the
-// other one. Restored when destroyed.
-class TwoCores {
- public:
-  TwoCores() {
-    CPU_ZERO(&before_);
-    if (sched_getaffinity(0, sizeof(before_), &before_) != 0) return;
-    for (int core = 0; core < CPU_SETSIZE && count_ < 2; ++core) {
-      if (CPU_ISSET(core, &before_)) cores_[count_++] = core;
-    }
-  }
-  ~TwoCores() { sched_setaffinity(0, sizeof(before_), &before_); }
-  TwoCores(const TwoCores&) = delete;
-  TwoCores& operator=(const TwoCores&) = delete;
-
-  bool are_there() const { return count_ == 2; }
-  void PinTo(size_t which) const {
-    cpu_set_t core;
-    CPU_ZERO(&core);
-    CPU_SET(cores_[which], &core);
-    sched_setaffinity(0, sizeof(core), &core);
-  }
-
- private:
-  cpu_set_t before_;
-  std::array<int, 2> cores_ = {};
-  size_t count_ = 0;
-};
-
 // --- Both. ---
 
 absl::StatusOr<std::shared_ptr<Arena>> MakeArena() {
@@ -274,6 +243,7 @@ absl::Status Measure(benchmark::State& state, const TwoCores& cores,
 }
 
 void BM_Handover(benchmark::State& state) {
+  const KeepAffinity affinity;
   const TwoCores cores;
   if (!cores.are_there()) {
     state.SetLabel("not measured: there is one core");

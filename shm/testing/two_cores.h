@@ -3,15 +3,15 @@
 
 // TwoCores: the cores of the two processes of a benchmark.
 
-#ifndef TENON_BENCHMARKS_HARNESS_TWO_CORES_H_
-#define TENON_BENCHMARKS_HARNESS_TWO_CORES_H_
+#ifndef TENON_SHM_TESTING_TWO_CORES_H_
+#define TENON_SHM_TESTING_TWO_CORES_H_
 
 #include <sched.h>
 
 #include <array>
 #include <cstddef>
 
-namespace tenon::benchmarks {
+namespace tenon {
 
 // The first two cores that this process may use. A value.
 class TwoCores {
@@ -53,6 +53,6 @@ class KeepAffinity {
   cpu_set_t before_ = {};
 };
 
-}  // namespace tenon::benchmarks
+}  // namespace tenon
 
-#endif  // TENON_BENCHMARKS_HARNESS_TWO_CORES_H_
+#endif  // TENON_SHM_TESTING_TWO_CORES_H_
