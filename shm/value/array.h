@@ -32,10 +32,10 @@
 #include "absl/types/span.h"
 #include "dlpack/dlpack.h"
 #include "tenon/shm/base/unique_fd.h"
-#include "tenon/shm/segment/segment.h"
+#include "tenon/shm/segment/segment_options.h"
 #include "tenon/shm/tensor/dtype.h"
+#include "tenon/shm/value/byte_array.h"
 #include "tenon/shm/value/shared_memory_safe.h"
-#include "tenon/shm/value/value_block.h"
 
 namespace tenon {
 
@@ -57,7 +57,7 @@ concept AtomicallyShared =
 // Failure: a call that fails has changed nothing.
 template <SharedMemorySafe T>
 class Array {
-  static_assert(alignof(T) <= sizeof(ValueHeader));
+  static_assert(alignof(T) <= ByteArray::kMaxAlignment);
 
  public:
   // `count` value-initialised elements.
@@ -66,7 +66,7 @@ class Array {
   static absl::StatusOr<Array> Create(size_t count,
                                       const SegmentOptions& options = {}) {
     return Wrap(
-        ValueBlock::Create(Elements(count), options, [&](std::byte* elements) {
+        ByteArray::Create(Elements(count), options, [&](std::byte* elements) {
           // New memory is zeroed; for most types the zeros are a valid value.
           if constexpr (!std::is_trivially_default_constructible_v<T>) {
             std::uninitialized_value_construct_n(reinterpret_cast<T*>(elements),
@@ -80,22 +80,22 @@ class Array {
   // does not hold an Array, or holds elements of another size, alignment or,
   // for numbers, type.
   static absl::StatusOr<Array> Adopt(UniqueFd fd) {
-    return Wrap(ValueBlock::Adopt(std::move(fd), Elements(0)));
+    return Wrap(ByteArray::Adopt(std::move(fd), Elements(0)));
   }
   static absl::StatusOr<Array> Open(absl::string_view name) {
-    return Wrap(ValueBlock::Open(name, Elements(0)));
+    return Wrap(ByteArray::Open(name, Elements(0)));
   }
 
   // To send to a peer: the descriptor (-1 under kFileSystem), or the name
   // (empty under kFileDescriptor).
-  int fd() const { return block_.fd(); }
-  const std::string& name() const { return block_.name(); }
-  size_t size() const { return block_.count(); }
+  int fd() const { return bytes_.fd(); }
+  const std::string& name() const { return bytes_.name(); }
+  size_t size() const { return bytes_.count(); }
 
   // The elements; valid as long as this array is.
   // Errors: kFailedPrecondition in a forked child, here and below.
   absl::StatusOr<absl::Span<T>> data() const {
-    const absl::StatusOr<std::byte*> first = block_.elements();
+    const absl::StatusOr<std::byte*> first = bytes_.elements();
     if (!first.ok()) return first.status();
     return absl::Span<T>(reinterpret_cast<T*>(*first), size());
   }
@@ -130,26 +130,25 @@ class Array {
   template <SharedMemorySafe>
   friend class Value;
 
-  explicit Array(ValueBlock block) : block_(std::move(block)) {}
+  explicit Array(ByteArray bytes) : bytes_(std::move(bytes)) {}
 
-  static absl::StatusOr<Array> Wrap(absl::StatusOr<ValueBlock> block) {
-    if (!block.ok()) return block.status();
-    return Array(*std::move(block));
+  static absl::StatusOr<Array> Wrap(absl::StatusOr<ByteArray> bytes) {
+    if (!bytes.ok()) return bytes.status();
+    return Array(*std::move(bytes));
   }
 
-  static ValueBlock::Elements Elements(uint64_t count) {
+  static ByteArray::Elements Elements(uint64_t count) {
     DLDataType type = {};
     if constexpr (TensorElement<T>) type = kDtypeOf<T>;
     if constexpr (std::same_as<T, bool>) type = {kBoolCode, 8, 1};
     return {.size_bytes = sizeof(T),
             .alignment = alignof(T),
-            .type = uint32_t{type.code} << 24 | uint32_t{type.bits} << 16 |
-                    type.lanes,
+            .type = type,
             .count = count};
   }
 
   absl::StatusOr<T*> At(size_t index) const {
-    const absl::StatusOr<std::byte*> first = block_.elements();
+    const absl::StatusOr<std::byte*> first = bytes_.elements();
     if (!first.ok()) return first.status();
     if (index >= size()) {
       return absl::OutOfRangeError(absl::StrCat(
@@ -158,7 +157,7 @@ class Array {
     return reinterpret_cast<T*>(*first) + index;
   }
 
-  ValueBlock block_;
+  ByteArray bytes_;
 };
 
 }  // namespace tenon

@@ -28,7 +28,7 @@
 #include "tenon/shm/segment/shm_name.h"
 #include "tenon/shm/testing/process_testing.h"
 #include "tenon/shm/testing/status_matchers.h"
-#include "tenon/shm/value/value_block.h"
+#include "tenon/shm/value/value_header.h"
 
 namespace tenon {
 namespace {

@@ -23,10 +23,10 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "tenon/shm/base/unique_fd.h"
-#include "tenon/shm/segment/segment.h"
+#include "tenon/shm/segment/segment_options.h"
 #include "tenon/shm/value/array.h"
+#include "tenon/shm/value/byte_array.h"
 #include "tenon/shm/value/shared_memory_safe.h"
-#include "tenon/shm/value/value_block.h"
 
 namespace tenon {
 
@@ -43,16 +43,16 @@ class Value {
   static absl::StatusOr<Value> Create(
       const T& value,
       const SegmentOptions& options = {}) requires std::copy_constructible<T> {
-    return Wrap(Array<T>::Wrap(ValueBlock::Create(
+    return Wrap(Array<T>::Wrap(ByteArray::Create(
         Array<T>::Elements(1), options,
         [&value](std::byte* element) { new (element) T(value); })));
   }
   static absl::StatusOr<Value> Adopt(UniqueFd fd) {
-    return Wrap(Array<T>::Wrap(
-        ValueBlock::Adopt(std::move(fd), Array<T>::Elements(1))));
+    return Wrap(
+        Array<T>::Wrap(ByteArray::Adopt(std::move(fd), Array<T>::Elements(1))));
   }
   static absl::StatusOr<Value> Open(absl::string_view name) {
-    return Wrap(Array<T>::Wrap(ValueBlock::Open(name, Array<T>::Elements(1))));
+    return Wrap(Array<T>::Wrap(ByteArray::Open(name, Array<T>::Elements(1))));
   }
 
   // -1 under kFileSystem: send name().

@@ -1,8 +1,9 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-#include "tenon/shm/value/value_block.h"
+#include "tenon/shm/value/byte_array.h"
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -14,6 +15,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "dlpack/dlpack.h"
 #include "tenon/shm/base/copy_from_shared.h"
 #include "tenon/shm/base/fork_count.h"
 #include "tenon/shm/base/status_macros.h"
@@ -21,9 +23,29 @@
 #include "tenon/shm/pages/mapping.h"
 #include "tenon/shm/segment/segment.h"
 #include "tenon/shm/segment/sharing_strategy.h"
+#include "tenon/shm/value/value_header.h"
 
 namespace tenon {
 namespace {
+
+static_assert(sizeof(ValueHeader) == ByteArray::kMaxAlignment,
+              "the first element, behind the header, must be aligned");
+
+absl::Status CheckElements(const ByteArray::Elements& elements) {
+  const uint32_t alignment = elements.alignment;
+  if (std::has_single_bit(alignment) && alignment <= ByteArray::kMaxAlignment &&
+      elements.size_bytes != 0 && elements.size_bytes % alignment == 0) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "ByteArray: elements of ", elements.size_bytes, " bytes aligned to ",
+      alignment, "; want a power of two up to ", ByteArray::kMaxAlignment,
+      " as alignment, and a multiple of it as size"));
+}
+
+uint32_t Encode(DLDataType type) {
+  return uint32_t{type.code} << 24 | uint32_t{type.bits} << 16 | type.lanes;
+}
 
 // Header and elements; empty on overflow.
 std::optional<uint64_t> SizeOf(uint64_t element_bytes, uint64_t count) {
@@ -42,7 +64,7 @@ absl::Status Refuse(absl::string_view what, uint64_t is, uint64_t wanted) {
 }
 
 absl::Status CheckHeader(const ValueHeader& header,
-                         const ValueBlock::Elements& wanted,
+                         const ByteArray::Elements& wanted,
                          uint64_t segment_bytes) {
   if (header.version != ValueHeader::kVersion) {
     return Refuse("the version of its layout", header.version,
@@ -55,8 +77,8 @@ absl::Status CheckHeader(const ValueHeader& header,
   if (header.alignment != wanted.alignment) {
     return Refuse("the alignment", header.alignment, wanted.alignment);
   }
-  if (header.type != wanted.type) {
-    return Refuse("the type of an element", header.type, wanted.type);
+  if (header.type != Encode(wanted.type)) {
+    return Refuse("the type of an element", header.type, Encode(wanted.type));
   }
   if (header.count == 0 ||
       (wanted.count != 0 && header.count != wanted.count)) {
@@ -80,14 +102,16 @@ absl::Status CloseIfNamed(Segment& segment) {
 
 }  // namespace
 
-ValueBlock::ValueBlock(Segment segment, WritableMapping mapping, uint64_t count)
+ByteArray::ByteArray(Segment segment, WritableMapping mapping, uint64_t count)
     : segment_(std::move(segment)),
       mapping_(std::move(mapping)),
-      count_(count) {}
+      count_(count),
+      fork_count_(ForkCount()) {}
 
-absl::StatusOr<ValueBlock> ValueBlock::Create(
+absl::StatusOr<ByteArray> ByteArray::Create(
     const Elements& elements, const SegmentOptions& options,
     const std::function<void(std::byte*)>& construct) {
+  TENON_RETURN_IF_ERROR(CheckElements(elements));
   const std::optional<uint64_t> size =
       SizeOf(elements.size_bytes, elements.count);
   if (elements.count == 0 || !size) {
@@ -103,30 +127,31 @@ absl::StatusOr<ValueBlock> ValueBlock::Create(
   header->version = ValueHeader::kVersion;
   header->element_bytes = elements.size_bytes;
   header->alignment = elements.alignment;
-  header->type = elements.type;
+  header->type = Encode(elements.type);
   header->count = elements.count;
-  construct(mapping.data() + sizeof(ValueHeader));
+  if (construct) construct(mapping.data() + sizeof(ValueHeader));
   __atomic_store_n(&header->magic, ValueHeader::kMagic, __ATOMIC_RELEASE);
-  return ValueBlock(std::move(segment), std::move(mapping), elements.count);
+  return ByteArray(std::move(segment), std::move(mapping), elements.count);
 }
 
-absl::StatusOr<ValueBlock> ValueBlock::Adopt(UniqueFd fd,
-                                             const Elements& wanted) {
+absl::StatusOr<ByteArray> ByteArray::Adopt(UniqueFd fd,
+                                           const Elements& wanted) {
   TENON_ASSIGN_OR_RETURN(
       Segment segment,
       Segment::Adopt(std::move(fd), SegmentKind::kSharedWritable));
   return FromSegment(std::move(segment), wanted);
 }
 
-absl::StatusOr<ValueBlock> ValueBlock::Open(absl::string_view name,
-                                            const Elements& wanted) {
+absl::StatusOr<ByteArray> ByteArray::Open(absl::string_view name,
+                                          const Elements& wanted) {
   TENON_ASSIGN_OR_RETURN(Segment segment,
                          Segment::Open(name, SegmentKind::kSharedWritable));
   return FromSegment(std::move(segment), wanted);
 }
 
-absl::StatusOr<ValueBlock> ValueBlock::FromSegment(Segment segment,
-                                                   const Elements& wanted) {
+absl::StatusOr<ByteArray> ByteArray::FromSegment(Segment segment,
+                                                 const Elements& wanted) {
+  TENON_RETURN_IF_ERROR(CheckElements(wanted));
   if (segment.size_bytes() < sizeof(ValueHeader)) {
     return Refuse("the size of the segment", segment.size_bytes(),
                   sizeof(ValueHeader));
@@ -141,10 +166,10 @@ absl::StatusOr<ValueBlock> ValueBlock::FromSegment(Segment segment,
   }
   const ValueHeader header = CopyFromShared(shared);
   TENON_RETURN_IF_ERROR(CheckHeader(header, wanted, segment.size_bytes()));
-  return ValueBlock(std::move(segment), std::move(mapping), header.count);
+  return ByteArray(std::move(segment), std::move(mapping), header.count);
 }
 
-absl::StatusOr<std::byte*> ValueBlock::elements() const {
+absl::StatusOr<std::byte*> ByteArray::elements() const {
   TENON_RETURN_IF_ERROR(CheckNotForked(fork_count_, "a Value or Array"));
   return mapping_.data() + sizeof(ValueHeader);
 }
