@@ -7,10 +7,12 @@
 #include <errno.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <string>
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
@@ -50,6 +52,31 @@ absl::Status Run(const Barrier::Action& action) {
 }
 
 }  // namespace
+
+struct Barrier::Layout {
+  static constexpr uint64_t kKind = 0x726961426e6f6e54;  // "TnonBair"
+  static constexpr char kName[] = "a Barrier";
+  SharedWord<uint64_t> kind;
+  uint64_t pid_namespace;
+  uint64_t parties;
+  SharedWord<uint32_t> broken;  // The cause; 0 if it is not broken.
+  // The next state of the waiting slots, or 0.
+  SharedWord<uint32_t> verdict;
+  SharedWord<uint64_t> used;  // Slots beyond were never used.
+  RobustMutex mutex;          // Guards everything but the atomic words.
+  alignas(64) std::array<RobustSlot, kSlots> slots;
+};
+
+Barrier::Barrier(Block block)
+    : block_(std::move(block)),
+      layout_(block_->layout()),
+      parties_(layout_->parties) {}
+Barrier::Barrier(Barrier&&) noexcept = default;
+Barrier& Barrier::operator=(Barrier&&) noexcept = default;
+Barrier::~Barrier() = default;
+
+int Barrier::fd() const { return block_->fd(); }
+const std::string& Barrier::name() const { return block_->name(); }
 
 absl::Status Barrier::Broken(uint32_t why) {
   absl::string_view reason;
@@ -97,10 +124,10 @@ absl::StatusOr<Barrier> Barrier::Create(size_t parties,
   return Barrier(*std::move(block));
 }
 
-absl::StatusOr<Barrier> Barrier::Wrap(absl::StatusOr<SyncBlock<Layout>> block) {
+absl::StatusOr<Barrier> Barrier::Wrap(absl::StatusOr<Block> block) {
   if (!block.ok()) return block.status();
   TENON_RETURN_IF_ERROR(
-      CheckPidNamespace((*block)->pid_namespace, Layout::kName));
+      CheckPidNamespace((*block)->layout()->pid_namespace, Layout::kName));
   return Barrier(*std::move(block));
 }
 
@@ -115,7 +142,7 @@ absl::StatusOr<Barrier> Barrier::Open(absl::string_view name) {
 // --- The table, with the lock held. ---
 
 absl::Status Barrier::Lock(absl::string_view call, Deadline deadline) const {
-  const int error = block_->mutex.Lock(deadline);
+  const int error = layout_->mutex.Lock(deadline);
   if (error == 0) return absl::OkStatus();
   if (error == EOWNERDEAD) {
     Repair();
@@ -124,7 +151,7 @@ absl::Status Barrier::Lock(absl::string_view call, Deadline deadline) const {
   switch (error) {
     case ETIMEDOUT:
       return absl::DeadlineExceededError(
-          absl::StrCat(call, ": thread ", block_->mutex.Owner(),
+          absl::StrCat(call, ": thread ", layout_->mutex.Owner(),
                        " is in the middle of a call on the barrier: it is slow "
                        "or stopped, or its action takes long"));
     case EDEADLK:
@@ -140,7 +167,7 @@ absl::Status Barrier::Lock(absl::string_view call, Deadline deadline) const {
 
 void Barrier::Unlock() const {
   TENON_CRASH_POINT("barrier.unlocking");
-  block_->mutex.Unlock();
+  layout_->mutex.Unlock();
   TENON_CRASH_POINT("barrier.unlocked");
 }
 
@@ -148,16 +175,16 @@ void Barrier::Unlock() const {
 // the barrier.
 void Barrier::Repair() const {
   const uint32_t verdict =
-      StdAtomics::Load(block_->verdict, std::memory_order_acquire);
+      StdAtomics::Load(layout_->verdict, std::memory_order_acquire);
   if (verdict != 0) Decide(verdict);
   Break(kDied);
   TENON_CRASH_POINT("barrier.repaired");
-  block_->mutex.MakeConsistent();
+  layout_->mutex.MakeConsistent();
 }
 
 size_t Barrier::used() const {
   const uint64_t used =
-      StdAtomics::Load(block_->used, std::memory_order_relaxed);
+      StdAtomics::Load(layout_->used, std::memory_order_relaxed);
   return std::min<size_t>(used, kSlots);
 }
 
@@ -167,11 +194,11 @@ absl::StatusOr<RobustSlot*> Barrier::TakeSlot(absl::string_view call,
     return RobustMutex::TooManyHeld(call);
   }
   for (size_t i = 0; i < kSlots; ++i) {
-    RobustSlot& slot = block_->slots[i];
+    RobustSlot& slot = layout_->slots[i];
     // Before the slot is acquired: the slot of a participant that dies is
     // always seen.
     if (i >= used()) {
-      StdAtomics::Store(block_->used, i + 1, std::memory_order_relaxed);
+      StdAtomics::Store(layout_->used, i + 1, std::memory_order_relaxed);
     }
     if (slot.TryAcquire(as)) return &slot;
   }
@@ -183,40 +210,40 @@ absl::StatusOr<RobustSlot*> Barrier::TakeSlot(absl::string_view call,
 
 size_t Barrier::CountSlots(uint32_t state) const {
   size_t count = 0;
-  for (size_t i = 0; i < used(); ++i) count += block_->slots[i].is(state);
+  for (size_t i = 0; i < used(); ++i) count += layout_->slots[i].is(state);
   return count;
 }
 
 bool Barrier::AnyDied() const {
-  if (block_->mutex.OwnerDied()) return true;
+  if (layout_->mutex.OwnerDied()) return true;
   for (size_t i = 0; i < used(); ++i) {
-    if (block_->slots[i].IsDead()) return true;
+    if (layout_->slots[i].IsDead()) return true;
   }
   return false;
 }
 
 uint32_t Barrier::broken() const {
-  return StdAtomics::Load(block_->broken, std::memory_order_acquire);
+  return StdAtomics::Load(layout_->broken, std::memory_order_acquire);
 }
 
 // Ends all waits with `verdict`. The store of the verdict decides: if this
 // thread dies after it, the next one that finds the abandoned lock does the
 // rest.
 void Barrier::Decide(uint32_t verdict) const {
-  StdAtomics::Store(block_->verdict, verdict, std::memory_order_release);
+  StdAtomics::Store(layout_->verdict, verdict, std::memory_order_release);
   TENON_CRASH_POINT("barrier.decided");
   for (size_t i = 0; i < used(); ++i) {
-    RobustSlot& slot = block_->slots[i];
+    RobustSlot& slot = layout_->slots[i];
     if (!slot.BecomeIf(kWaiting, verdict)) continue;
     TENON_CRASH_POINT("barrier.row_decided");
     KernelFutex::Wake(slot.state, 1);
   }
-  StdAtomics::Store(block_->verdict, 0, std::memory_order_release);
+  StdAtomics::Store(layout_->verdict, 0, std::memory_order_release);
   TENON_CRASH_POINT("barrier.all_decided");
 }
 
 void Barrier::Break(uint32_t why) const {
-  StdAtomics::Store(block_->broken, why, std::memory_order_release);
+  StdAtomics::Store(layout_->broken, why, std::memory_order_release);
   TENON_CRASH_POINT("barrier.broken");
   Decide(why);
 }
@@ -231,12 +258,12 @@ absl::StatusOr<size_t> Barrier::Wait(Deadline deadline,
 // In `seat`, or, if that is null, in a slot of this call's own.
 absl::StatusOr<size_t> Barrier::WaitIn(RobustSlot* seat, Deadline deadline,
                                        const Action& action) const {
-  TENON_RETURN_IF_ERROR(block_.CheckUsable());
+  TENON_RETURN_IF_ERROR(block_->CheckUsable());
   TENON_RETURN_IF_ERROR(Lock("Barrier::Wait()", deadline));
   // Not in a child that the action has forked: the round, the lock and the slot
   // are the parent's.
   absl::Cleanup unlock = [this] {
-    if (block_.CheckUsable().ok()) Unlock();
+    if (block_->CheckUsable().ok()) Unlock();
   };
   TENON_CRASH_POINT("barrier.locked");
   if (broken() == 0 && AnyDied()) Break(kDied);
@@ -247,7 +274,7 @@ absl::StatusOr<size_t> Barrier::WaitIn(RobustSlot* seat, Deadline deadline,
     TENON_ASSIGN_OR_RETURN(slot, TakeSlot("Barrier::Wait()", kWaiting));
   }
   const absl::Cleanup leave = [this, seat, slot] {
-    if (!block_.CheckUsable().ok()) return;
+    if (!block_->CheckUsable().ok()) return;
     if (seat != nullptr) {
       seat->Become(kJoined);
     } else {
@@ -272,10 +299,10 @@ absl::Status Barrier::Arrive(RobustSlot& slot, size_t index,
     // Also if the end of this thread, or a lack of memory for an error, unwinds
     // the stack: no other participant waits for an action that has ended.
     absl::Cleanup fail = [this] {
-      if (block_.CheckUsable().ok()) Break(kActionFailed);
+      if (block_->CheckUsable().ok()) Break(kActionFailed);
     };
     absl::Status done = Run(action);
-    TENON_RETURN_IF_ERROR(block_.CheckUsable());
+    TENON_RETURN_IF_ERROR(block_->CheckUsable());
     TENON_CRASH_POINT("barrier.acted");
     if (!done.ok()) return done;
     std::move(fail).Cancel();
@@ -322,7 +349,7 @@ absl::Status Barrier::BreakLate(RobustSlot& slot) const {
     Unlock();
   } else if (waits) {
     // A participant is stopped in the middle of a call; the others find this.
-    StdAtomics::Store(block_->broken, kLate, std::memory_order_release);
+    StdAtomics::Store(layout_->broken, kLate, std::memory_order_release);
   }
   if (!waits) return Outcome(slot);
   return absl::DeadlineExceededError(
@@ -333,7 +360,7 @@ absl::Status Barrier::BreakLate(RobustSlot& slot) const {
 // --- Seats, and other functions. ---
 
 absl::StatusOr<Barrier::Seat> Barrier::Join(Deadline deadline) const {
-  TENON_RETURN_IF_ERROR(block_.CheckUsable());
+  TENON_RETURN_IF_ERROR(block_->CheckUsable());
   TENON_RETURN_IF_ERROR(Lock("Barrier::Join()", deadline));
   auto slot = TakeSlot("Barrier::Join()", kJoined);
   Unlock();
@@ -360,12 +387,12 @@ absl::StatusOr<size_t> Barrier::Seat::Wait(Deadline deadline,
 }
 
 void Barrier::Seat::Leave() {
-  if (slot_ == nullptr || !barrier_->block_.CheckUsable().ok()) return;
+  if (slot_ == nullptr || !barrier_->block_->CheckUsable().ok()) return;
   slot_->Release();
 }
 
 absl::Status Barrier::Abort(Deadline deadline) const {
-  TENON_RETURN_IF_ERROR(block_.CheckUsable());
+  TENON_RETURN_IF_ERROR(block_->CheckUsable());
   TENON_RETURN_IF_ERROR(Lock("Barrier::Abort()", deadline));
   Break(kAborted);
   Unlock();
@@ -373,30 +400,30 @@ absl::Status Barrier::Abort(Deadline deadline) const {
 }
 
 absl::Status Barrier::Reset(Deadline deadline) const {
-  TENON_RETURN_IF_ERROR(block_.CheckUsable());
+  TENON_RETURN_IF_ERROR(block_->CheckUsable());
   TENON_RETURN_IF_ERROR(Lock("Barrier::Reset()", deadline));
   Decide(kReset);
   for (size_t i = 0; i < used(); ++i) {
-    RobustSlot& slot = block_->slots[i];
+    RobustSlot& slot = layout_->slots[i];
     if (slot.IsDead()) slot.Reclaim();
   }
-  StdAtomics::Store(block_->broken, 0, std::memory_order_release);
+  StdAtomics::Store(layout_->broken, 0, std::memory_order_release);
   TENON_CRASH_POINT("barrier.reset");
   Unlock();
   return absl::OkStatus();
 }
 
 absl::StatusOr<size_t> Barrier::CountWaiting() const {
-  TENON_RETURN_IF_ERROR(block_.CheckUsable());
+  TENON_RETURN_IF_ERROR(block_->CheckUsable());
   // Participants that were just released, and not woken yet, do not wait.
-  if (StdAtomics::Load(block_->verdict, std::memory_order_acquire) != 0) {
+  if (StdAtomics::Load(layout_->verdict, std::memory_order_acquire) != 0) {
     return 0;
   }
   return CountSlots(kWaiting);
 }
 
 absl::StatusOr<bool> Barrier::IsBroken() const {
-  TENON_RETURN_IF_ERROR(block_.CheckUsable());
+  TENON_RETURN_IF_ERROR(block_->CheckUsable());
   return broken() != 0 || AnyDied();
 }
 

@@ -22,30 +22,29 @@
 #ifndef TENON_IPC_SYNC_BARRIER_H_
 #define TENON_IPC_SYNC_BARRIER_H_
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "tenon/ipc/sync/internal/robust_mutex.h"
-#include "tenon/ipc/sync/internal/robust_slot.h"
-#include "tenon/ipc/sync/internal/sync_block.h"
-#include "tenon/shm/base/atomics.h"
 #include "tenon/shm/base/deadline.h"
 #include "tenon/shm/base/unique_fd.h"
 #include "tenon/shm/segment/segment_options.h"
 
 namespace tenon {
 
+struct RobustSlot;
+template <typename Layout>
+class SyncBlock;
+
 // Ownership: as Value (shm/value/value.h): owns a mapping, the descriptor, and
-// the
-//   name, if it made one. A moved-from barrier is only good to be destroyed or
-//   assigned to.
+//   the name, if it made one. A moved-from barrier is only good to be destroyed
+//   or assigned to.
 // Threads, processes: any number, of one pid namespace; a participant is a
 //   thread in Wait(). In a forked child every call is kFailedPrecondition: send
 //   it the descriptor.
@@ -63,8 +62,6 @@ namespace tenon {
 // Limits: a Seat, and a participant in Wait(), count towards the robust locks
 //   that its thread may hold (mutex.h).
 class Barrier {
-  struct Layout;
-
  public:
   static constexpr size_t kMaxParties = 128;
 
@@ -110,9 +107,13 @@ class Barrier {
   static absl::StatusOr<Barrier> Adopt(UniqueFd fd);
   static absl::StatusOr<Barrier> Open(absl::string_view name);
 
+  Barrier(Barrier&&) noexcept;
+  Barrier& operator=(Barrier&&) noexcept;
+  ~Barrier();
+
   // -1 under kFileSystem: send name().
-  int fd() const { return block_.fd(); }
-  const std::string& name() const { return block_.name(); }
+  int fd() const;
+  const std::string& name() const;
 
   // Blocks until all participants have arrived. Returns the number that arrived
   // before this one: unique within a round, from 0 on.
@@ -158,23 +159,11 @@ class Barrier {
   // one.
   static constexpr size_t kSlots = 2 * kMaxParties;
 
-  struct Layout {
-    static constexpr uint64_t kKind = 0x726961426e6f6e54;  // "TnonBair"
-    static constexpr char kName[] = "a Barrier";
-    SharedWord<uint64_t> kind;
-    uint64_t pid_namespace;
-    uint64_t parties;
-    SharedWord<uint32_t> broken;  // The cause; 0 if it is not broken.
-    // The next state of the waiting slots, or 0.
-    SharedWord<uint32_t> verdict;
-    SharedWord<uint64_t> used;  // Slots beyond were never used.
-    RobustMutex mutex;          // Guards everything but the atomic words.
-    alignas(64) std::array<RobustSlot, kSlots> slots;
-  };
+  struct Layout;
+  using Block = std::unique_ptr<SyncBlock<Layout>>;
 
-  explicit Barrier(SyncBlock<Layout> block)
-      : block_(std::move(block)), parties_(block_->parties) {}
-  static absl::StatusOr<Barrier> Wrap(absl::StatusOr<SyncBlock<Layout>> block);
+  explicit Barrier(Block block);
+  static absl::StatusOr<Barrier> Wrap(absl::StatusOr<Block> block);
 
   static absl::Status Broken(uint32_t why);
 
@@ -197,7 +186,8 @@ class Barrier {
   absl::Status BreakLate(RobustSlot& slot) const;
   static absl::Status Outcome(const RobustSlot& slot);
 
-  SyncBlock<Layout> block_;
+  Block block_;
+  Layout* layout_;  // Of `block_`.
   size_t parties_;
 };
 

@@ -6,9 +6,11 @@
 #include <errno.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <utility>
 
 #include "absl/functional/function_ref.h"
@@ -17,6 +19,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "tenon/ipc/doorbell/futex.h"
+#include "tenon/ipc/sync/internal/mutex_layout.h"
 #include "tenon/ipc/sync/internal/robust_mutex.h"
 #include "tenon/ipc/sync/internal/robust_slot.h"
 #include "tenon/ipc/sync/internal/sync_block.h"
@@ -31,6 +34,26 @@
 
 namespace tenon {
 
+// Everything except the states is read and written under the user's mutex.
+struct Condition::Layout {
+  static constexpr uint64_t kKind = 0x646e6f436e6f6e54;  // "TnonCond"
+  static constexpr char kName[] = "a Condition";
+  SharedWord<uint64_t> kind;
+  uint64_t pid_namespace;
+  uint64_t next_ticket;
+  SharedWord<uint64_t> used;  // Slots beyond were never used.
+  alignas(64) std::array<RobustSlot, kMaxWaiters> slots;
+};
+
+Condition::Condition(Block block)
+    : block_(std::move(block)), layout_(block_->layout()) {}
+Condition::Condition(Condition&&) noexcept = default;
+Condition& Condition::operator=(Condition&&) noexcept = default;
+Condition::~Condition() = default;
+
+int Condition::fd() const { return block_->fd(); }
+const std::string& Condition::name() const { return block_->name(); }
+
 absl::StatusOr<Condition> Condition::Create(const SegmentOptions& options) {
   TENON_ASSIGN_OR_RETURN(const uint64_t pid_namespace, PidNamespace());
   auto block =
@@ -44,11 +67,10 @@ absl::StatusOr<Condition> Condition::Create(const SegmentOptions& options) {
   return Condition(*std::move(block));
 }
 
-absl::StatusOr<Condition> Condition::Wrap(
-    absl::StatusOr<SyncBlock<Layout>> block) {
+absl::StatusOr<Condition> Condition::Wrap(absl::StatusOr<Block> block) {
   if (!block.ok()) return block.status();
   TENON_RETURN_IF_ERROR(
-      CheckPidNamespace((*block)->pid_namespace, Layout::kName));
+      CheckPidNamespace((*block)->layout()->pid_namespace, Layout::kName));
   return Condition(*std::move(block));
 }
 
@@ -61,7 +83,7 @@ absl::StatusOr<Condition> Condition::Open(absl::string_view name) {
 }
 
 absl::Status Condition::CheckGuard(const Mutex::Guard& guard) const {
-  TENON_RETURN_IF_ERROR(block_.CheckUsable());
+  TENON_RETURN_IF_ERROR(block_->CheckUsable());
   if (!guard.owns()) {
     return absl::FailedPreconditionError(
         "Condition: the guard does not hold its Mutex");
@@ -75,7 +97,7 @@ absl::Status Condition::CheckGuard(const Mutex::Guard& guard) const {
 
 size_t Condition::used() const {
   const uint64_t used =
-      StdAtomics::Load(block_->used, std::memory_order_relaxed);
+      StdAtomics::Load(layout_->used, std::memory_order_relaxed);
   return std::min<size_t>(used, kMaxWaiters);
 }
 
@@ -86,14 +108,14 @@ absl::StatusOr<RobustSlot*> Condition::TakeSlot() const {
   }
   HandleDeadWaiters();
   for (size_t i = 0; i < kMaxWaiters; ++i) {
-    RobustSlot& slot = block_->slots[i];
+    RobustSlot& slot = layout_->slots[i];
     // Before the slot is acquired: the slot of a process that dies is always
     // seen.
     if (i >= used()) {
-      StdAtomics::Store(block_->used, i + 1, std::memory_order_relaxed);
+      StdAtomics::Store(layout_->used, i + 1, std::memory_order_relaxed);
     }
     if (!slot.TryAcquire(kWaiting)) continue;
-    slot.ticket = block_->next_ticket++;
+    slot.ticket = layout_->next_ticket++;
     return &slot;
   }
   return absl::ResourceExhaustedError(
@@ -107,7 +129,7 @@ absl::StatusOr<RobustSlot*> Condition::TakeSlot() const {
 RobustSlot* Condition::OldestWaiter() const {
   RobustSlot* oldest = nullptr;
   for (size_t i = 0; i < used(); ++i) {
-    RobustSlot& slot = block_->slots[i];
+    RobustSlot& slot = layout_->slots[i];
     if (!slot.is(kWaiting) || slot.IsDead()) continue;
     if (oldest == nullptr || slot.ticket < oldest->ticket) oldest = &slot;
   }
@@ -128,7 +150,7 @@ bool Condition::NotifyOldest() const {
 // With the mutex held. Passes the notifications of dead waiters to others.
 void Condition::HandleDeadWaiters() const {
   for (size_t i = 0; i < used(); ++i) {
-    RobustSlot& slot = block_->slots[i];
+    RobustSlot& slot = layout_->slots[i];
     if (!slot.IsDead()) continue;
     if (slot.is(kNotified)) NotifyOldest();
     slot.Reclaim();
@@ -140,7 +162,7 @@ void Condition::HandleDeadWaiters() const {
 bool Condition::AnyDied(const RobustMutex& mutex) const {
   if (mutex.OwnerDied() || mutex.IsUnrecoverable()) return true;
   for (size_t i = 0; i < used(); ++i) {
-    const RobustSlot& slot = block_->slots[i];
+    const RobustSlot& slot = layout_->slots[i];
     if (slot.is(kNotified) && slot.IsDead()) return true;
   }
   return false;
@@ -160,7 +182,7 @@ absl::StatusOr<size_t> Condition::CountWaiters(
   TENON_RETURN_IF_ERROR(CheckGuard(guard));
   size_t count = 0;
   for (size_t i = 0; i < used(); ++i) {
-    const RobustSlot& slot = block_->slots[i];
+    const RobustSlot& slot = layout_->slots[i];
     if (slot.is(kWaiting) && !slot.IsDead()) ++count;
   }
   return count;

@@ -19,32 +19,31 @@
 #ifndef TENON_IPC_SYNC_CONDITION_H_
 #define TENON_IPC_SYNC_CONDITION_H_
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
-#include <utility>
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "tenon/ipc/sync/internal/robust_mutex.h"
-#include "tenon/ipc/sync/internal/robust_slot.h"
-#include "tenon/ipc/sync/internal/sync_block.h"
 #include "tenon/ipc/sync/mutex.h"
-#include "tenon/shm/base/atomics.h"
 #include "tenon/shm/base/deadline.h"
 #include "tenon/shm/base/unique_fd.h"
 #include "tenon/shm/segment/segment_options.h"
 
 namespace tenon {
 
+class RobustMutex;
+struct RobustSlot;
+template <typename Layout>
+class SyncBlock;
+
 // Ownership: as Value (shm/value/value.h): owns a mapping, the descriptor, and
-// the
-//   name, if it made one. Refers to no Mutex: all users use the same one, which
-//   is not recursive. A moved-from condition is only good to be destroyed or
-//   assigned to.
+//   the name, if it made one. Refers to no Mutex: all users use the same one,
+//   which is not recursive. A moved-from condition is only good to be destroyed
+//   or assigned to.
 // Threads, processes: any number, of one pid namespace; up to kMaxWaiters wait
 //   at once. In a forked child every call is kFailedPrecondition.
 // Memory order: that of the mutex: a waiter sees everything that the notifier
@@ -71,9 +70,13 @@ class Condition {
   static absl::StatusOr<Condition> Adopt(UniqueFd fd);
   static absl::StatusOr<Condition> Open(absl::string_view name);
 
+  Condition(Condition&&) noexcept;
+  Condition& operator=(Condition&&) noexcept;
+  ~Condition();
+
   // -1 under kFileSystem: send name().
-  int fd() const { return block_.fd(); }
-  const std::string& name() const { return block_.name(); }
+  int fd() const;
+  const std::string& name() const;
 
   // Unlocks the mutex, waits to be notified, and locks it again: the deadline
   // bounds the wait to be notified, not the one for the mutex. Returns OK
@@ -110,20 +113,11 @@ class Condition {
   static constexpr uint32_t kWaiting = 1;
   static constexpr uint32_t kNotified = 2;
 
-  // Everything except the states is read and written under the user's mutex.
-  struct Layout {
-    static constexpr uint64_t kKind = 0x646e6f436e6f6e54;  // "TnonCond"
-    static constexpr char kName[] = "a Condition";
-    SharedWord<uint64_t> kind;
-    uint64_t pid_namespace;
-    uint64_t next_ticket;
-    SharedWord<uint64_t> used;  // Slots beyond were never used.
-    alignas(64) std::array<RobustSlot, kMaxWaiters> slots;
-  };
+  struct Layout;
+  using Block = std::unique_ptr<SyncBlock<Layout>>;
 
-  explicit Condition(SyncBlock<Layout> block) : block_(std::move(block)) {}
-  static absl::StatusOr<Condition> Wrap(
-      absl::StatusOr<SyncBlock<Layout>> block);
+  explicit Condition(Block block);
+  static absl::StatusOr<Condition> Wrap(absl::StatusOr<Block> block);
 
   absl::Status CheckGuard(const Mutex::Guard& guard) const;
   size_t used() const;
@@ -135,7 +129,8 @@ class Condition {
   int Sleep(RobustSlot& slot, RobustMutex& mutex, Deadline deadline) const;
   int InheritFromDead(RobustSlot& slot, RobustMutex& mutex) const;
 
-  SyncBlock<Layout> block_;
+  Block block_;
+  Layout* layout_;  // Of `block_`.
 };
 
 }  // namespace tenon

@@ -3,6 +3,8 @@
 
 #include "tenon/ipc/sync/event.h"
 
+#include <cstdint>
+#include <string>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -24,7 +26,23 @@ using Core = EventCore<StdAtomics, KernelFutex>;
 
 }  // namespace
 
-absl::StatusOr<Event> Event::Wrap(absl::StatusOr<SyncBlock<Layout>> block) {
+struct Event::Layout {
+  static constexpr uint64_t kKind = 0x746e76456e6f6e54;  // "TnonEvnt"
+  static constexpr char kName[] = "an Event";
+  SharedWord<uint64_t> kind;
+  EventWords words;
+};
+
+Event::Event(Block block)
+    : block_(std::move(block)), layout_(block_->layout()) {}
+Event::Event(Event&&) noexcept = default;
+Event& Event::operator=(Event&&) noexcept = default;
+Event::~Event() = default;
+
+int Event::fd() const { return block_->fd(); }
+const std::string& Event::name() const { return block_->name(); }
+
+absl::StatusOr<Event> Event::Wrap(absl::StatusOr<Block> block) {
   if (!block.ok()) return block.status();
   return Event(*std::move(block));
 }
@@ -43,25 +61,25 @@ absl::StatusOr<Event> Event::Open(absl::string_view name) {
 }
 
 absl::Status Event::Set() const {
-  TENON_RETURN_IF_ERROR(block_.CheckUsable());
-  Core::Set(block_->words);
+  TENON_RETURN_IF_ERROR(block_->CheckUsable());
+  Core::Set(layout_->words);
   return absl::OkStatus();
 }
 
 absl::Status Event::Clear() const {
-  TENON_RETURN_IF_ERROR(block_.CheckUsable());
-  Core::Clear(block_->words);
+  TENON_RETURN_IF_ERROR(block_->CheckUsable());
+  Core::Clear(layout_->words);
   return absl::OkStatus();
 }
 
 absl::StatusOr<bool> Event::IsSet() const {
-  TENON_RETURN_IF_ERROR(block_.CheckUsable());
-  return Core::IsSet(block_->words);
+  TENON_RETURN_IF_ERROR(block_->CheckUsable());
+  return Core::IsSet(layout_->words);
 }
 
 absl::Status Event::Wait(Deadline deadline) const {
-  TENON_RETURN_IF_ERROR(block_.CheckUsable());
-  if (Core::Wait(block_->words, deadline)) return absl::OkStatus();
+  TENON_RETURN_IF_ERROR(block_->CheckUsable());
+  if (Core::Wait(layout_->words, deadline)) return absl::OkStatus();
   return absl::DeadlineExceededError(
       "Event::Wait(): the event was not set before the deadline");
 }

@@ -11,26 +11,24 @@
 #ifndef TENON_IPC_SYNC_EVENT_H_
 #define TENON_IPC_SYNC_EVENT_H_
 
-#include <cstdint>
+#include <memory>
 #include <string>
-#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "tenon/ipc/sync/internal/event_core.h"
-#include "tenon/ipc/sync/internal/sync_block.h"
-#include "tenon/shm/base/atomics.h"
 #include "tenon/shm/base/deadline.h"
 #include "tenon/shm/base/unique_fd.h"
 #include "tenon/shm/segment/segment_options.h"
 
 namespace tenon {
 
+template <typename Layout>
+class SyncBlock;
+
 // Ownership: as Value (shm/value/value.h): owns a mapping, the descriptor, and
-// the
-//   name, if it made one. A moved-from event is only good to be destroyed or
-//   assigned to.
+//   the name, if it made one. A moved-from event is only good to be destroyed
+//   or assigned to.
 // Threads, processes: any number, of any pid namespaces. In a forked child
 //   every call is kFailedPrecondition: send it the descriptor.
 // Memory order: a Wait() that Set() ends sees everything written before Set().
@@ -50,9 +48,13 @@ class Event {
   static absl::StatusOr<Event> Adopt(UniqueFd fd);
   static absl::StatusOr<Event> Open(absl::string_view name);
 
+  Event(Event&&) noexcept;
+  Event& operator=(Event&&) noexcept;
+  ~Event();
+
   // -1 under kFileSystem: send name().
-  int fd() const { return block_.fd(); }
-  const std::string& name() const { return block_.name(); }
+  int fd() const;
+  const std::string& name() const;
 
   // Sets it, and wakes all current waiters, even if it is cleared at once. No
   // effect if it is set. Does not block. Errors: kFailedPrecondition in a
@@ -66,17 +68,14 @@ class Event {
   absl::Status Wait(Deadline deadline) const;
 
  private:
-  struct Layout {
-    static constexpr uint64_t kKind = 0x746e76456e6f6e54;  // "TnonEvnt"
-    static constexpr char kName[] = "an Event";
-    SharedWord<uint64_t> kind;
-    EventWords words;
-  };
+  struct Layout;
+  using Block = std::unique_ptr<SyncBlock<Layout>>;
 
-  explicit Event(SyncBlock<Layout> block) : block_(std::move(block)) {}
-  static absl::StatusOr<Event> Wrap(absl::StatusOr<SyncBlock<Layout>> block);
+  explicit Event(Block block);
+  static absl::StatusOr<Event> Wrap(absl::StatusOr<Block> block);
 
-  SyncBlock<Layout> block_;
+  Block block_;
+  Layout* layout_;  // Of `block_`.
 };
 
 }  // namespace tenon

@@ -4,6 +4,7 @@
 #include "tenon/ipc/sync/mutex.h"
 
 #include <errno.h>
+#include <sys/types.h>
 
 #include <cstdint>
 #include <string>
@@ -13,6 +14,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "tenon/ipc/sync/internal/mutex_layout.h"
 #include "tenon/ipc/sync/internal/robust_mutex.h"
 #include "tenon/ipc/sync/internal/sync_block.h"
 #include "tenon/shm/base/crash_point.h"
@@ -24,7 +26,7 @@
 
 namespace tenon {
 
-Mutex::Guard::Guard(Layout* layout, bool owner_died)
+Mutex::Guard::Guard(MutexLayout* layout, bool owner_died)
     : layout_(layout), fork_count_(ForkCount()), owner_died_(owner_died) {}
 
 Mutex::Guard& Mutex::Guard::operator=(Guard&& other) noexcept {
@@ -77,35 +79,45 @@ absl::Status Mutex::Guard::Unlock() {
   return absl::OkStatus();
 }
 
+Mutex::Mutex(Block block)
+    : block_(std::move(block)), layout_(block_->layout()) {}
+Mutex::Mutex(Mutex&&) noexcept = default;
+Mutex& Mutex::operator=(Mutex&&) noexcept = default;
+Mutex::~Mutex() = default;
+
+int Mutex::fd() const { return block_->fd(); }
+const std::string& Mutex::name() const { return block_->name(); }
+
 absl::StatusOr<Mutex> Mutex::Create(const MutexOptions& options) {
   TENON_ASSIGN_OR_RETURN(const uint64_t pid_namespace, PidNamespace());
-  auto block = SyncBlock<Layout>::Create(options.segment, [&](Layout& layout) {
-    layout.pid_namespace = pid_namespace;
-    layout.recursive = options.recursive;
-    return layout.mutex.Init(options.recursive
-                                 ? RobustMutex::Kind::kRecursive
-                                 : RobustMutex::Kind::kErrorCheck);
-  });
+  auto block =
+      SyncBlock<MutexLayout>::Create(options.segment, [&](MutexLayout& layout) {
+        layout.pid_namespace = pid_namespace;
+        layout.recursive = options.recursive;
+        return layout.mutex.Init(options.recursive
+                                     ? RobustMutex::Kind::kRecursive
+                                     : RobustMutex::Kind::kErrorCheck);
+      });
   if (!block.ok()) return block.status();
   return Mutex(*std::move(block));
 }
 
-absl::StatusOr<Mutex> Mutex::Wrap(absl::StatusOr<SyncBlock<Layout>> block) {
+absl::StatusOr<Mutex> Mutex::Wrap(absl::StatusOr<Block> block) {
   if (!block.ok()) return block.status();
   TENON_RETURN_IF_ERROR(
-      CheckPidNamespace((*block)->pid_namespace, Layout::kName));
+      CheckPidNamespace((*block)->layout()->pid_namespace, MutexLayout::kName));
   return Mutex(*std::move(block));
 }
 
 absl::StatusOr<Mutex> Mutex::Adopt(UniqueFd fd) {
-  return Wrap(SyncBlock<Layout>::Adopt(std::move(fd)));
+  return Wrap(SyncBlock<MutexLayout>::Adopt(std::move(fd)));
 }
 
 absl::StatusOr<Mutex> Mutex::Open(absl::string_view name) {
-  return Wrap(SyncBlock<Layout>::Open(name));
+  return Wrap(SyncBlock<MutexLayout>::Open(name));
 }
 
-absl::Status Mutex::Describe(int error, const Layout& layout) {
+absl::Status Mutex::Describe(int error, const MutexLayout& layout) {
   switch (error) {
     case EBUSY:
     case ETIMEDOUT:
@@ -128,25 +140,25 @@ absl::Status Mutex::Describe(int error, const Layout& layout) {
 }
 
 absl::StatusOr<Mutex::Guard> Mutex::Lock(Deadline deadline) const {
-  TENON_RETURN_IF_ERROR(block_.CheckUsable());
-  const int error = block_->mutex.Lock(deadline);
+  TENON_RETURN_IF_ERROR(block_->CheckUsable());
+  const int error = layout_->mutex.Lock(deadline);
   if (error == 0 || error == EOWNERDEAD) [[likely]] {
     TENON_CRASH_POINT("mutex.locked");
-    return Guard(&*block_, error == EOWNERDEAD);
+    return Guard(layout_, error == EOWNERDEAD);
   }
-  return Describe(error, *block_);
+  return Describe(error, *layout_);
 }
 
 absl::StatusOr<bool> Mutex::IsLocked() const {
-  TENON_RETURN_IF_ERROR(block_.CheckUsable());
-  return block_->mutex.Owner() != 0;
+  TENON_RETURN_IF_ERROR(block_->CheckUsable());
+  return layout_->mutex.Owner() != 0;
 }
 
 std::string Mutex::DebugString() const {
-  const pid_t owner = block_->mutex.Owner();
+  const pid_t owner = layout_->mutex.Owner();
   if (owner != 0) return absl::StrCat("a Mutex, held by thread ", owner);
-  return block_->mutex.OwnerDied() ? "a Mutex, left by a dead holder"
-                                   : "a Mutex, free";
+  return layout_->mutex.OwnerDied() ? "a Mutex, left by a dead holder"
+                                    : "a Mutex, free";
 }
 
 }  // namespace tenon

@@ -20,20 +20,22 @@
 #define TENON_IPC_SYNC_MUTEX_H_
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "tenon/ipc/sync/internal/robust_mutex.h"
-#include "tenon/ipc/sync/internal/sync_block.h"
-#include "tenon/shm/base/atomics.h"
 #include "tenon/shm/base/deadline.h"
 #include "tenon/shm/base/unique_fd.h"
 #include "tenon/shm/segment/segment_options.h"
 
 namespace tenon {
+
+struct MutexLayout;
+template <typename Layout>
+class SyncBlock;
 
 struct MutexOptions {
   // Whether the holding thread may lock it again; then it is free when all
@@ -43,9 +45,8 @@ struct MutexOptions {
 };
 
 // Ownership: as Value (shm/value/value.h): owns a mapping, the descriptor, and
-// the
-//   name, if it made one. A moved-from mutex is only good to be destroyed or
-//   assigned to.
+//   the name, if it made one. A moved-from mutex is only good to be destroyed
+//   or assigned to.
 // Threads, processes: any number, of one pid namespace. In a forked child every
 //   call is kFailedPrecondition: send it the descriptor.
 // Memory order: a holder sees everything that former holders wrote before they
@@ -61,15 +62,6 @@ struct MutexOptions {
 //   is refused, as it could stay locked for ever. Robust pthread mutexes of
 //   other libraries take part of the same limit and are not counted here.
 class Mutex {
-  struct Layout {
-    static constexpr uint64_t kKind = 0x7874754d6e6f6e54;  // "TnonMutx"
-    static constexpr char kName[] = "a Mutex";
-    SharedWord<uint64_t> kind;
-    uint64_t pid_namespace;
-    uint64_t recursive;
-    RobustMutex mutex;
-  };
-
  public:
   // The lock, held. Belongs to the thread that locked, which must destroy or
   // unlock it before the Mutex is destroyed.
@@ -102,10 +94,10 @@ class Mutex {
    private:
     friend class Mutex;
     friend class Condition;
-    Guard(Layout* layout, bool owner_died);
+    Guard(MutexLayout* layout, bool owner_died);
     void Drop();
 
-    Layout* layout_;
+    MutexLayout* layout_;
     uint64_t fork_count_;
     bool owner_died_;
   };
@@ -120,9 +112,13 @@ class Mutex {
   static absl::StatusOr<Mutex> Adopt(UniqueFd fd);
   static absl::StatusOr<Mutex> Open(absl::string_view name);
 
+  Mutex(Mutex&&) noexcept;
+  Mutex& operator=(Mutex&&) noexcept;
+  ~Mutex();
+
   // -1 under kFileSystem: send name().
-  int fd() const { return block_.fd(); }
-  const std::string& name() const { return block_.name(); }
+  int fd() const;
+  const std::string& name() const;
 
   // Blocks until it is free or `deadline` has passed; with Passed() it tries
   // once. Not in order of arrival.
@@ -141,11 +137,14 @@ class Mutex {
  private:
   friend class Condition;
 
-  explicit Mutex(SyncBlock<Layout> block) : block_(std::move(block)) {}
-  static absl::StatusOr<Mutex> Wrap(absl::StatusOr<SyncBlock<Layout>> block);
-  static absl::Status Describe(int error, const Layout& layout);
+  using Block = std::unique_ptr<SyncBlock<MutexLayout>>;
 
-  SyncBlock<Layout> block_;
+  explicit Mutex(Block block);
+  static absl::StatusOr<Mutex> Wrap(absl::StatusOr<Block> block);
+  static absl::Status Describe(int error, const MutexLayout& layout);
+
+  Block block_;
+  MutexLayout* layout_;  // Of `block_`.
 };
 
 }  // namespace tenon

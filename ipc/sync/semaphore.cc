@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
+#include <string>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -28,6 +29,24 @@ using Core = SemaphoreCore<StdAtomics, KernelFutex>;
 
 }  // namespace
 
+struct Semaphore::Layout {
+  static constexpr uint64_t kKind = 0x616d65536e6f6e54;  // "TnonSema"
+  static constexpr char kName[] = "a Semaphore";
+  SharedWord<uint64_t> kind;
+  SemaphoreWords words;
+  uint64_t most;
+  uint64_t bounded;
+};
+
+Semaphore::Semaphore(Block block)
+    : block_(std::move(block)), layout_(block_->layout()) {}
+Semaphore::Semaphore(Semaphore&&) noexcept = default;
+Semaphore& Semaphore::operator=(Semaphore&&) noexcept = default;
+Semaphore::~Semaphore() = default;
+
+int Semaphore::fd() const { return block_->fd(); }
+const std::string& Semaphore::name() const { return block_->name(); }
+
 absl::StatusOr<Semaphore> Semaphore::Create(uint32_t value, bool bounded,
                                             const SegmentOptions& options) {
   if (value > kMaxValue) {
@@ -44,10 +63,10 @@ absl::StatusOr<Semaphore> Semaphore::Create(uint32_t value, bool bounded,
   return Semaphore(*std::move(block));
 }
 
-absl::StatusOr<Semaphore> Semaphore::Check(
-    absl::StatusOr<SyncBlock<Layout>> block, bool bounded) {
+absl::StatusOr<Semaphore> Semaphore::Check(absl::StatusOr<Block> block,
+                                           bool bounded) {
   if (!block.ok()) return block.status();
-  if (((*block)->bounded != 0) != bounded) {
+  if (((*block)->layout()->bounded != 0) != bounded) {
     return absl::InvalidArgumentError(
         bounded ? "the object is a Semaphore; want a BoundedSemaphore"
                 : "the object is a BoundedSemaphore; want a Semaphore");
@@ -69,18 +88,18 @@ absl::StatusOr<Semaphore> Semaphore::Open(absl::string_view name) {
 }
 
 absl::Status Semaphore::Acquire(Deadline deadline) const {
-  TENON_RETURN_IF_ERROR(block_.CheckUsable());
-  if (Core::Acquire(block_->words, deadline)) return absl::OkStatus();
+  TENON_RETURN_IF_ERROR(block_->CheckUsable());
+  if (Core::Acquire(layout_->words, deadline)) return absl::OkStatus();
   return absl::DeadlineExceededError(
       "Semaphore::Acquire(): no unit was released before the deadline");
 }
 
 absl::Status Semaphore::Release(uint32_t count) const {
-  TENON_RETURN_IF_ERROR(block_.CheckUsable());
+  TENON_RETURN_IF_ERROR(block_->CheckUsable());
   const auto most =
-      static_cast<uint32_t>(std::min<uint64_t>(block_->most, kMaxValue));
-  if (Core::Release(block_->words, count, most)) return absl::OkStatus();
-  if (block_->bounded != 0) {
+      static_cast<uint32_t>(std::min<uint64_t>(layout_->most, kMaxValue));
+  if (Core::Release(layout_->words, count, most)) return absl::OkStatus();
+  if (layout_->bounded != 0) {
     return absl::FailedPreconditionError(
         absl::StrCat("BoundedSemaphore::Release(): ", count,
                      " units would exceed the initial ", most));
@@ -91,8 +110,8 @@ absl::Status Semaphore::Release(uint32_t count) const {
 }
 
 absl::StatusOr<uint32_t> Semaphore::GetValue() const {
-  TENON_RETURN_IF_ERROR(block_.CheckUsable());
-  return StdAtomics::Load(block_->words.value, std::memory_order_acquire);
+  TENON_RETURN_IF_ERROR(block_->CheckUsable());
+  return StdAtomics::Load(layout_->words.value, std::memory_order_acquire);
 }
 
 absl::StatusOr<BoundedSemaphore> BoundedSemaphore::Wrap(

@@ -21,25 +21,25 @@
 #define TENON_IPC_SYNC_SEMAPHORE_H_
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "tenon/ipc/sync/internal/semaphore_core.h"
-#include "tenon/ipc/sync/internal/sync_block.h"
-#include "tenon/shm/base/atomics.h"
 #include "tenon/shm/base/deadline.h"
 #include "tenon/shm/base/unique_fd.h"
 #include "tenon/shm/segment/segment_options.h"
 
 namespace tenon {
 
+template <typename Layout>
+class SyncBlock;
+
 // Ownership: as Value (shm/value/value.h): owns a mapping, the descriptor, and
-// the
-//   name, if it made one. A moved-from semaphore is only good to be destroyed
-//   or assigned to.
+//   the name, if it made one. A moved-from semaphore is only good to be
+//   destroyed or assigned to.
 // Threads, processes: any number, of any pid namespaces. In a forked child
 //   every call is kFailedPrecondition: send it the descriptor.
 // Memory order: Acquire() of a unit sees everything written before the
@@ -65,9 +65,13 @@ class Semaphore {
   static absl::StatusOr<Semaphore> Adopt(UniqueFd fd);
   static absl::StatusOr<Semaphore> Open(absl::string_view name);
 
+  Semaphore(Semaphore&&) noexcept;
+  Semaphore& operator=(Semaphore&&) noexcept;
+  ~Semaphore();
+
   // -1 under kFileSystem: send name().
-  int fd() const { return block_.fd(); }
-  const std::string& name() const { return block_.name(); }
+  int fd() const;
+  const std::string& name() const;
 
   // Takes one unit. Blocks until there is one or `deadline` has passed; with
   // Passed() it tries once. Not in order of arrival.
@@ -85,22 +89,17 @@ class Semaphore {
  private:
   friend class BoundedSemaphore;
 
-  struct Layout {
-    static constexpr uint64_t kKind = 0x616d65536e6f6e54;  // "TnonSema"
-    static constexpr char kName[] = "a Semaphore";
-    SharedWord<uint64_t> kind;
-    SemaphoreWords words;
-    uint64_t most;
-    uint64_t bounded;
-  };
+  struct Layout;
+  using Block = std::unique_ptr<SyncBlock<Layout>>;
 
-  explicit Semaphore(SyncBlock<Layout> block) : block_(std::move(block)) {}
+  explicit Semaphore(Block block);
   static absl::StatusOr<Semaphore> Create(uint32_t value, bool bounded,
                                           const SegmentOptions& options);
-  static absl::StatusOr<Semaphore> Check(
-      absl::StatusOr<SyncBlock<Layout>> block, bool bounded);
+  static absl::StatusOr<Semaphore> Check(absl::StatusOr<Block> block,
+                                         bool bounded);
 
-  SyncBlock<Layout> block_;
+  Block block_;
+  Layout* layout_;  // Of `block_`.
 };
 
 // A Semaphore that never has more units than at its creation. Otherwise as

@@ -14,10 +14,12 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <type_traits>
 #include <utility>
 
+#include "absl/memory/memory.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
@@ -30,7 +32,9 @@
 
 namespace tenon {
 
-// Ownership, threads, processes: as Value; its users define the contents.
+// Ownership, threads, processes: as Value; its users define the contents. Their
+//   headers declare it only, so they own it by pointer, and keep a pointer to
+//   the layout beside it.
 template <typename Layout>
 class SyncBlock {
   static_assert(std::is_trivially_destructible_v<Layout>);
@@ -40,23 +44,25 @@ class SyncBlock {
   // `init` is an absl::Status(Layout&), called before any process can adopt it.
   // Errors: Segment::CreateSharedWritable()'s and those of `init`.
   template <typename Init>
-  static absl::StatusOr<SyncBlock> Create(const SegmentOptions& options,
-                                          const Init& init) {
+  static absl::StatusOr<std::unique_ptr<SyncBlock>> Create(
+      const SegmentOptions& options, const Init& init) {
     auto value = Value<Bytes>::Create(options);
     if (!value.ok()) return value.status();
     auto block = Wrap(*std::move(value));
     if (!block.ok()) return block.status();
-    if (absl::Status made = init(**block); !made.ok()) return made;
-    StdAtomics::Store((*block)->kind, Layout::kKind, std::memory_order_release);
+    Layout& layout = *(*block)->layout();
+    if (absl::Status made = init(layout); !made.ok()) return made;
+    StdAtomics::Store(layout.kind, Layout::kKind, std::memory_order_release);
     return block;
   }
 
   // Errors: Segment::Adopt()'s and Open()'s; kInvalidArgument if it holds
   // something else.
-  static absl::StatusOr<SyncBlock> Adopt(UniqueFd fd) {
+  static absl::StatusOr<std::unique_ptr<SyncBlock>> Adopt(UniqueFd fd) {
     return Check(Value<Bytes>::Adopt(std::move(fd)));
   }
-  static absl::StatusOr<SyncBlock> Open(absl::string_view name) {
+  static absl::StatusOr<std::unique_ptr<SyncBlock>> Open(
+      absl::string_view name) {
     return Check(Value<Bytes>::Open(name));
   }
 
@@ -68,8 +74,8 @@ class SyncBlock {
     return CheckNotForked(fork_count_, Layout::kName);
   }
 
-  Layout* operator->() const { return layout_; }
-  Layout& operator*() const { return *layout_; }
+  // As long as the block is.
+  Layout* layout() const { return layout_; }
 
  private:
   struct alignas(alignof(Layout)) Bytes {
@@ -80,19 +86,20 @@ class SyncBlock {
   SyncBlock(Value<Bytes> value, Layout* layout)
       : value_(std::move(value)), layout_(layout) {}
 
-  static absl::StatusOr<SyncBlock> Wrap(Value<Bytes> value) {
+  static absl::StatusOr<std::unique_ptr<SyncBlock>> Wrap(Value<Bytes> value) {
     const auto bytes = value.get();
     if (!bytes.ok()) return bytes.status();
     auto* layout = reinterpret_cast<Layout*>(*bytes);
-    return SyncBlock(std::move(value), layout);
+    return absl::WrapUnique(new SyncBlock(std::move(value), layout));
   }
 
-  static absl::StatusOr<SyncBlock> Check(absl::StatusOr<Value<Bytes>> value) {
+  static absl::StatusOr<std::unique_ptr<SyncBlock>> Check(
+      absl::StatusOr<Value<Bytes>> value) {
     if (!value.ok()) return value.status();
     auto block = Wrap(*std::move(value));
     if (!block.ok()) return block.status();
     const uint64_t kind =
-        StdAtomics::Load((*block)->kind, std::memory_order_acquire);
+        StdAtomics::Load((*block)->layout()->kind, std::memory_order_acquire);
     if (kind != Layout::kKind) {
       return absl::InvalidArgumentError(
           absl::StrCat("the memory is not ", Layout::kName,
@@ -101,9 +108,9 @@ class SyncBlock {
     return block;
   }
 
-  Value<Bytes> value_;
-  Layout* layout_;
-  uint64_t fork_count_ = ForkCount();
+  const Value<Bytes> value_;
+  Layout* const layout_;
+  const uint64_t fork_count_ = ForkCount();
 };
 
 }  // namespace tenon
