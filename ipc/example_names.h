@@ -63,7 +63,7 @@ extern const std::string name;
 
 // In shared memory.
 struct Words {
-  tenon::SharedWord<uint64_t> sleeping;
+  tenon::SleepingWord sleeping;
 };
 extern Words* words;
 extern tenon::SharedWord<uint64_t> head;

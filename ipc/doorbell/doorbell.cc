@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -25,6 +26,9 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "tenon/ipc/doorbell/sleep_protocol.h"
+#include "tenon/ipc/doorbell/sleeping_word.h"
+#include "tenon/ipc/doorbell/spin_budget.h"
 #include "tenon/shm/base/atomics.h"
 #include "tenon/shm/base/crash_point.h"
 #include "tenon/shm/base/deadline.h"
@@ -37,6 +41,9 @@
 
 namespace tenon {
 namespace {
+
+static_assert(SleepProtocol::kLoadSleeping == std::memory_order_seq_cst,
+              "DoorbellRinger::Ring() loads the word with LoadSleep()'s order");
 
 absl::Status AddToEpoll(int epoll, int fd, const std::string& what) {
   epoll_event event = {};
@@ -69,21 +76,25 @@ bool IsCounter(int fd) {
 
 }  // namespace
 
+struct Doorbell::Waiter {
+  Sleeper<> sleeper;
+  SpinBudget spin;
+};
+
 absl::StatusOr<std::unique_ptr<Doorbell>> Doorbell::Create(
-    SharedWord<uint64_t>* sleeping, std::string what) {
+    SleepingWord* sleeping, std::string what) {
   UniqueFd bell(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!bell.valid()) return PosixError(errno, "eventfd", what);
   return absl::WrapUnique(
       new Doorbell(sleeping, std::move(bell), std::move(what)));
 }
 
-Doorbell::Doorbell(SharedWord<uint64_t>* sleeping, UniqueFd bell,
-                   std::string what)
-    : sleeper_(sleeping),
+Doorbell::Doorbell(SleepingWord* sleeping, UniqueFd bell, std::string what)
+    : waiter_(new Waiter{Sleeper<>(sleeping), SpinBudget::ForThisProcess()}),
       fences_(JoinSystemFence()),
       bell_(std::move(bell)),
       what_(std::move(what)),
-      spin_(SpinBudget::ForThisProcess()) {
+      fork_count_(ForkCount()) {
   polled_.push_back({bell_.get(), POLLIN, 0});
 }
 
@@ -131,7 +142,7 @@ absl::StatusOr<WaitOutcome> Doorbell::Wait(absl::FunctionRef<bool()> ready,
     if (slept) {
       TENON_CRASH_POINT("doorbell.asleep");
       if (Dead() == nullptr) events = Poll(/*with_bell=*/true, deadline);
-      sleeper_.Awake();
+      waiter_->sleeper.Awake();
       TENON_CRASH_POINT("doorbell.awake");
     }
     if (!events.ok()) return events.status();
@@ -160,16 +171,16 @@ absl::StatusOr<bool> Doorbell::FallAsleep(absl::FunctionRef<bool()> ready) {
   const auto fence = [&] {
     if (fences_) fenced = SystemFence();
   };
-  const bool slept = sleeper_.FallAsleep(fence, ready);
+  const bool slept = waiter_->sleeper.FallAsleep(fence, ready);
   if (fenced.ok()) return slept;
-  if (slept) sleeper_.Awake();
+  if (slept) waiter_->sleeper.Awake();
   return fenced;
 }
 
 bool Doorbell::Spin(absl::FunctionRef<bool()> ready, Deadline deadline) {
   if (ready()) return true;
   if (deadline.has_passed()) return false;
-  const uint32_t turns = spin_.turns();
+  const uint32_t turns = waiter_->spin.turns();
   if (turns == 0) {
     // The publisher may be waiting for this core.
     sched_yield();
@@ -178,11 +189,11 @@ bool Doorbell::Spin(absl::FunctionRef<bool()> ready, Deadline deadline) {
   for (uint32_t turn = 0; turn < turns; ++turn) {
     StdAtomics::Pause();
     if (ready()) {
-      spin_.Succeeded();
+      waiter_->spin.Succeeded();
       return true;
     }
   }
-  spin_.Failed();
+  waiter_->spin.Failed();
   return false;
 }
 
@@ -248,8 +259,8 @@ absl::StatusOr<bool> Doorbell::Arm(absl::FunctionRef<bool()> ready) {
 }
 
 void Doorbell::Disarm() {
-  if (fork_count_ != ForkCount() || !sleeper_.asleep()) return;
-  sleeper_.Awake();
+  if (fork_count_ != ForkCount() || !waiter_->sleeper.asleep()) return;
+  waiter_->sleeper.Awake();
   Drain();
 }
 
@@ -263,8 +274,11 @@ absl::StatusOr<const uint64_t*> Doorbell::FindDead() {
   return dead == nullptr ? nullptr : &dead->id;
 }
 
+DoorbellRinger::DoorbellRinger(const SleepingWord* sleeping, UniqueFd bell)
+    : sleeping_(sleeping), bell_(std::move(bell)), fork_count_(ForkCount()) {}
+
 absl::StatusOr<DoorbellRinger> DoorbellRinger::Adopt(
-    const SharedWord<uint64_t>* sleeping, UniqueFd bell) {
+    const SleepingWord* sleeping, UniqueFd bell) {
   if (!HasNoFileType(bell.get()) || !IsNonBlocking(bell.get()) ||
       !IsCounter(bell.get())) {
     return absl::InvalidArgumentError(
@@ -277,7 +291,9 @@ absl::StatusOr<DoorbellRinger> DoorbellRinger::Adopt(
   return DoorbellRinger(sleeping, std::move(bell));
 }
 
-void DoorbellRinger::Wake() {
+// Out of line, as most publications find no sleep.
+void DoorbellRinger::Wake(uint64_t sleep) {
+  if (!MustRingFor(sleep, rung_for_)) return;
   if (fork_count_ != ForkCount() || !IsNonBlocking(bell_.get())) return;
   ++rings_;
   const uint64_t one = 1;

@@ -33,11 +33,8 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "tenon/ipc/doorbell/sleep_protocol.h"
-#include "tenon/ipc/doorbell/spin_budget.h"
-#include "tenon/shm/base/atomics.h"
+#include "tenon/ipc/doorbell/sleeping_word.h"
 #include "tenon/shm/base/deadline.h"
-#include "tenon/shm/base/fork_count.h"
 #include "tenon/shm/base/unique_fd.h"
 
 namespace tenon {
@@ -83,7 +80,7 @@ class Doorbell {
   // names the bell in errors.
   // Errors: kResourceExhausted at a limit of descriptors.
   static absl::StatusOr<std::unique_ptr<Doorbell>> Create(
-      SharedWord<uint64_t>* sleeping, std::string what);
+      SleepingWord* sleeping, std::string what);
 
   ~Doorbell();
   Doorbell(const Doorbell&) = delete;
@@ -143,7 +140,7 @@ class Doorbell {
     bool dead;
   };
 
-  Doorbell(SharedWord<uint64_t>* sleeping, UniqueFd bell, std::string what);
+  Doorbell(SleepingWord* sleeping, UniqueFd bell, std::string what);
   bool Spin(absl::FunctionRef<bool()> ready, Deadline deadline);
   absl::StatusOr<int> Poll(bool with_bell, Deadline deadline);
   absl::Status Pause(Deadline deadline);
@@ -152,17 +149,17 @@ class Doorbell {
 
   absl::StatusOr<bool> FallAsleep(absl::FunctionRef<bool()> ready);
 
-  Sleeper<> sleeper_;
+  struct Waiter;  // How it spins, and how it announces a sleep.
+  const std::unique_ptr<Waiter> waiter_;
   const bool fences_;
   UniqueFd bell_;
   UniqueFd epoll_;
   std::string what_;
-  SpinBudget spin_;
   std::vector<Participant> participants_;
   std::vector<pollfd> polled_;  // The bell, and then the participants.
   uint64_t empty_in_a_row_ = 0;
   DoorbellCounts counts_;
-  uint64_t fork_count_ = ForkCount();
+  const uint64_t fork_count_;
 };
 
 // The ringer's end of a doorbell.
@@ -178,8 +175,8 @@ class DoorbellRinger {
 
   // `sleeping` is the sleeper's word, `bell` a duplicate of its bell_fd().
   // Errors: kInvalidArgument if it is not a non-blocking eventfd.
-  static absl::StatusOr<DoorbellRinger> Adopt(
-      const SharedWord<uint64_t>* sleeping, UniqueFd bell);
+  static absl::StatusOr<DoorbellRinger> Adopt(const SleepingWord* sleeping,
+                                              UniqueFd bell);
 
   DoorbellRinger(DoorbellRinger&&) = default;
   DoorbellRinger& operator=(DoorbellRinger&&) = default;
@@ -188,22 +185,22 @@ class DoorbellRinger {
   // store if the sleeper fences() and this process is fenced. Wakes the sleeper
   // if it sleeps and was not rung by this ringer for this sleep yet.
   void Ring() {
-    if (ringer_.MustRing(*sleeping_)) [[unlikely]]
-      Wake();
+    const uint64_t sleep = LoadSleep(*sleeping_);
+    if (sleep != 0) [[unlikely]]
+      Wake(sleep);
   }
 
   uint64_t rings() const { return rings_; }
 
  private:
-  DoorbellRinger(const SharedWord<uint64_t>* sleeping, UniqueFd bell)
-      : sleeping_(sleeping), bell_(std::move(bell)) {}
-  void Wake();
+  DoorbellRinger(const SleepingWord* sleeping, UniqueFd bell);
+  void Wake(uint64_t sleep);
 
-  const SharedWord<uint64_t>* sleeping_ = nullptr;
+  const SleepingWord* sleeping_ = nullptr;
   UniqueFd bell_;
-  Ringer<> ringer_;
+  uint64_t rung_for_ = 0;  // The sleep that this end has rung for last.
   uint64_t rings_ = 0;
-  uint64_t fork_count_ = ForkCount();
+  uint64_t fork_count_ = 0;
 };
 
 }  // namespace tenon

@@ -17,9 +17,7 @@
 // A ringer may use the latter only if it is fenced, and if all sleepers that
 // wait for it fence.
 //
-// The `sleeping` word is a sequence that only the sleeper writes; it is odd
-// while the sleeper sleeps or is about to. The sequence lets a ringer
-// distinguish one sleep from the next, and ring once for each.
+// The `sleeping` word is described in sleeping_word.h.
 
 #ifndef TENON_IPC_DOORBELL_SLEEP_PROTOCOL_H_
 #define TENON_IPC_DOORBELL_SLEEP_PROTOCOL_H_
@@ -28,6 +26,7 @@
 #include <cstdint>
 #include <utility>
 
+#include "tenon/ipc/doorbell/sleeping_word.h"
 #include "tenon/shm/base/atomics.h"
 
 namespace tenon {
@@ -63,7 +62,7 @@ void PublishWord(SharedWord<uint64_t>& word, uint64_t value,
 template <AtomicsPolicy A = StdAtomics, typename P = SleepProtocol>
 class Sleeper {
  public:
-  using Word = SharedWord<uint64_t>;
+  using Word = SleepingWord;
 
   // `word` is 0, or the value left by a former sleeper.
   explicit Sleeper(Word* word)
@@ -102,27 +101,31 @@ class Sleeper {
   uint64_t sequence_;
 };
 
+// Whether a ringer that has last rung for the sleep `rung_for` (0: none yet)
+// must ring for `sleep`, a result of LoadSleep(); updates `rung_for`.
+template <typename P = SleepProtocol>
+bool MustRingFor(uint64_t sleep, uint64_t& rung_for) {
+  if (sleep == rung_for) return false;
+  if (!P::kRingForEachSleep && rung_for != 0) return false;
+  rung_for = sleep;
+  return true;
+}
+
 // The ringer's half. Ownership: none. Threads: one.
 template <AtomicsPolicy A = StdAtomics, typename P = SleepProtocol>
 class Ringer {
  public:
   // Whether the ringer must wake the sleeper of `word` after a publication: it
   // sleeps, and was not rung for that sleep yet.
-  bool MustRing(const SharedWord<uint64_t>& word) {
-    // A compiler barrier only: a fence from outside then orders the publication
-    // before this load.
-    std::atomic_signal_fence(std::memory_order_seq_cst);
-    const uint64_t sleep = A::Load(word, P::kLoadSleeping);
-    if ((sleep & 1) == 0) [[likely]]
+  bool MustRing(const SleepingWord& word) {
+    const uint64_t sleep = LoadSleep<A>(word, P::kLoadSleeping);
+    if (sleep == 0) [[likely]]
       return false;
-    if (sleep == rung_for_) return false;
-    if (!P::kRingForEachSleep && rung_for_ != 0) return false;
-    rung_for_ = sleep;
-    return true;
+    return MustRingFor<P>(sleep, rung_for_);
   }
 
  private:
-  uint64_t rung_for_ = 0;  // Even: none yet.
+  uint64_t rung_for_ = 0;
 };
 
 }  // namespace tenon
