@@ -248,6 +248,15 @@ absl::Status EndOrEmpty(int socket) {
 
 }  // namespace
 
+Channel::Channel(UniqueFd socket, const ChannelOptions& options)
+    : socket_(std::move(socket)),
+      options_(options),
+      in_flight_(std::make_unique<FdsInFlight>(options.max_fds_in_flight)),
+      fork_count_(ForkCount()) {}
+Channel::Channel(Channel&&) noexcept = default;
+Channel& Channel::operator=(Channel&&) noexcept = default;
+Channel::~Channel() = default;
+
 absl::StatusOr<std::pair<Channel, Channel>> Channel::CreatePair(
     const ChannelOptions& options) {
   TENON_RETURN_IF_ERROR(CheckOptions(options));
@@ -328,7 +337,7 @@ absl::Status Channel::SendFrame(FrameKind kind, absl::string_view payload,
   AttachFds(fds, &control, &message);
   if (!fds.empty()) {
     TENON_RETURN_IF_ERROR(
-        in_flight_.MakeRoom(socket_.get(), fds.size(), deadline));
+        in_flight_->MakeRoom(socket_.get(), fds.size(), deadline));
   }
   for (;;) {
     const ssize_t sent = RetryOnEintr([&] {
@@ -341,7 +350,7 @@ absl::Status Channel::SendFrame(FrameKind kind, absl::string_view payload,
     TENON_RETURN_IF_ERROR(WaitFor(socket_.get(), POLLOUT, deadline));
   }
   TENON_CRASH_POINT("channel.sent");
-  in_flight_.Sent(sizeof(header) + payload.size(), fds.size());
+  in_flight_->Sent(sizeof(header) + payload.size(), fds.size());
   return absl::OkStatus();
 }
 

@@ -36,16 +36,16 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
-#include "tenon/ipc/channel/fds_in_flight.h"
-#include "tenon/ipc/channel/frame.h"
 #include "tenon/ipc/channel/peer.h"
 #include "tenon/shm/base/deadline.h"
-#include "tenon/shm/base/fork_count.h"
 #include "tenon/shm/base/message.h"
 #include "tenon/shm/base/unique_fd.h"
 #include "tenon/shm/segment/segment.h"
 
 namespace tenon {
+
+class FdsInFlight;
+enum class FrameKind : uint16_t;
 
 struct ChannelOptions {
   // The most descriptors, at least 1, that this end has sent and its peer has
@@ -94,8 +94,9 @@ class Channel {
   static absl::StatusOr<Channel> Adopt(UniqueFd socket,
                                        const ChannelOptions& options = {});
 
-  Channel(Channel&&) = default;
-  Channel& operator=(Channel&&) = default;
+  Channel(Channel&&) noexcept;
+  Channel& operator=(Channel&&) noexcept;
+  ~Channel();
 
   // Sends `bytes` and duplicates of `fds`, which stay the caller's. Blocks
   // while the peer's buffer is full or too many descriptors are in flight,
@@ -160,19 +161,16 @@ class Channel {
   UniqueFd Release() { return std::move(socket_); }
 
  private:
-  Channel(UniqueFd socket, const ChannelOptions& options)
-      : socket_(std::move(socket)),
-        options_(options),
-        in_flight_(options.max_fds_in_flight) {}
+  Channel(UniqueFd socket, const ChannelOptions& options);
 
   absl::Status SendFrame(FrameKind kind, absl::string_view payload,
                          absl::Span<const int> fds, Deadline deadline);
 
   UniqueFd socket_;
   ChannelOptions options_;
-  FdsInFlight in_flight_;
+  std::unique_ptr<FdsInFlight> in_flight_;
   std::unique_ptr<PeerProcess> peer_;
-  uint64_t fork_count_ = ForkCount();
+  uint64_t fork_count_;
 };
 
 }  // namespace tenon
