@@ -15,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "tenon/loader/data/batch_layout.h"
 #include "tenon/loader/data/batch_source.h"
+#include "tenon/loader/data/cancellation.h"
 #include "tenon/loader/local_source.h"
 #include "tenon/loader/worker/messages.h"
 #include "tenon/loader/worker/worker_source.h"
@@ -117,6 +118,8 @@ absl::StatusOr<std::optional<Batch>> Loader::Next(Deadline deadline) {
   --left_;
   return *std::move(batch);
 }
+
+void Loader::Cancel() { cancellation_->Cancel(); }
 
 int64_t Loader::samples() const {
   const int64_t all = sampler_->size();

@@ -34,16 +34,16 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "tenon/loader/data/batch.h"
-#include "tenon/loader/data/batch_layout.h"
-#include "tenon/loader/data/batch_source.h"
-#include "tenon/loader/data/cancellation.h"
 #include "tenon/loader/data/dataset.h"
+#include "tenon/loader/data/on_sample_error.h"
 #include "tenon/loader/data/sampler.h"
-#include "tenon/loader/worker/fill_batch.h"
 #include "tenon/shm/base/deadline.h"
 #include "tenon/shm/segment/sharing_strategy.h"
 
 namespace tenon::loader {
+
+class BatchSource;
+class Cancellation;
 
 struct LoaderOptions {
   // The name of a TENON_LOADER_DATASET, and what its factory is given.
@@ -108,7 +108,7 @@ class Loader {
 
   // Makes a running and every later Next() return kCancelled. Safe from any
   // thread and from a signal handler, as long as the loader lives.
-  void Cancel() { cancellation_->Cancel(); }
+  void Cancel();
 
   // How many samples and batches an epoch has.
   int64_t samples() const;

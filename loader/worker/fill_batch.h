@@ -17,14 +17,9 @@
 #include "tenon/loader/data/batch.h"
 #include "tenon/loader/data/batch_layout.h"
 #include "tenon/loader/data/dataset.h"
+#include "tenon/loader/data/on_sample_error.h"
 
 namespace tenon::loader {
-
-// What to do with a sample that Dataset::Get() fails on.
-enum class OnSampleError : uint8_t {
-  kFail,  // The epoch ends with its error.
-  kSkip,  // The batch goes without it; Batch::skipped() says so.
-};
 
 // Which samples.
 struct BatchTask {
