@@ -18,7 +18,6 @@
 #include "tenon/futures/internal/executor_callback.h"
 #include "tenon/futures/internal/future_callback.h"
 #include "tenon/futures/internal/future_state.h"
-#include "tenon/futures/wait_helper.h"
 
 namespace tenon::futures {
 namespace internal_future {
@@ -112,6 +111,13 @@ constexpr void CheckDone() {
                 "absl::Status; Then passes on what a callback returns");
 }
 
+// For the process pool (wait_helper.h): sets the helper of `promise`, before
+// another thread can have its future.
+template <typename T>
+void SetWaitHelper(Promise<T>& promise, std::shared_ptr<WaitHelper> helper) {
+  Access::StateOf(promise)->SetWaitHelper(std::move(helper));
+}
+
 }  // namespace internal_future
 
 template <typename T>
@@ -203,12 +209,6 @@ void Future<T>::AddDoneCallback(Executor& executor, F&& callback) const {
 template <typename T>
 void Future<T>::RequestCancel() const {
   if (!done()) internal_future::CancelRequest::RequestCancel(state_);
-}
-
-template <typename T>
-void internal_future::SetWaitHelper(Promise<T>& promise,
-                                    std::shared_ptr<WaitHelper> helper) {
-  Access::StateOf(promise)->SetWaitHelper(std::move(helper));
 }
 
 template <typename T>

@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // WaitHelper: lets a thread that waits for a future help to produce its result.
-// For the process pool, not for users.
+// For the process pool, not for users. A promise gets its helper from
+// SetWaitHelper(), of future.h.
 //
 // The pool completes promises when a worker's socket has an answer. A thread
 // that waits for the future may as well wait for the socket and complete the
@@ -13,14 +14,8 @@
 #define TENON_FUTURES_WAIT_HELPER_H_
 
 #include <chrono>
-#include <memory>
 
-namespace tenon::futures {
-
-template <typename T>
-class Promise;
-
-namespace internal_future {
+namespace tenon::futures::internal_future {
 
 // Ownership: lives as long as the promise, its future, or a future derived from
 //   it by Then().
@@ -41,12 +36,6 @@ class WaitHelper {
   virtual void Help(std::chrono::steady_clock::time_point deadline) = 0;
 };
 
-// Sets the helper of `promise`, before another thread can have its future.
-// Defined in future.h.
-template <typename T>
-void SetWaitHelper(Promise<T>& promise, std::shared_ptr<WaitHelper> helper);
-
-}  // namespace internal_future
-}  // namespace tenon::futures
+}  // namespace tenon::futures::internal_future
 
 #endif  // TENON_FUTURES_WAIT_HELPER_H_

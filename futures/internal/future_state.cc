@@ -13,6 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "tenon/futures/wait_helper.h"
 #include "tenon/shm/base/thread_mutex.h"
 
 namespace tenon::futures::internal_future {

@@ -55,12 +55,13 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "tenon/futures/internal/cancel_request.h"
-#include "tenon/futures/wait_helper.h"
 #include "tenon/shm/base/thread_mutex.h"
 
 namespace tenon::futures {
 
 namespace internal_future {
+
+class WaitHelper;
 
 template <typename T>
 struct ResultOf {
