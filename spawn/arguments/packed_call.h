@@ -27,7 +27,6 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "tenon/shm/base/status_macros.h"
 #include "tenon/shm/base/unique_fd.h"
 #include "tenon/spawn/arguments/argument.h"
 #include "tenon/spawn/arguments/plain_arguments.h"
@@ -113,12 +112,14 @@ template <typename... T>
 absl::StatusOr<std::tuple<T...>> UnpackCall(absl::string_view bytes,
                                             std::vector<UniqueFd> fds,
                                             PackedTensors tensors = {}) {
-  TENON_ASSIGN_OR_RETURN(
-      ArgumentReader reader,
-      OpenCall(bytes, Signature<T...>(), std::move(fds), std::move(tensors)));
-  TENON_ASSIGN_OR_RETURN(std::tuple<T...> values,
-                         SequenceTraits<T...>::Unpack(reader));
-  TENON_RETURN_IF_ERROR(reader.Finish());
+  absl::StatusOr<ArgumentReader> reader =
+      OpenCall(bytes, Signature<T...>(), std::move(fds), std::move(tensors));
+  if (!reader.ok()) return reader.status();
+  absl::StatusOr<std::tuple<T...>> values =
+      SequenceTraits<T...>::Unpack(*reader);
+  if (!values.ok()) return values;
+  absl::Status whole = reader->Finish();
+  if (!whole.ok()) return whole;
   return values;
 }
 

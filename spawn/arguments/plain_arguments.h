@@ -24,7 +24,6 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "tenon/ipc/channel/archive.h"
-#include "tenon/shm/base/status_macros.h"
 #include "tenon/spawn/arguments/argument.h"
 
 namespace tenon::spawn {
@@ -80,7 +79,8 @@ struct ArgumentTraits<std::vector<T>> {
     } else {
       to.Put(uint64_t{values.size()});
       for (const T& value : values) {
-        TENON_RETURN_IF_ERROR(ArgumentTraits<T>::Pack(value, to));
+        absl::Status packed = ArgumentTraits<T>::Pack(value, to);
+        if (!packed.ok()) return packed;
       }
     }
     return absl::OkStatus();
@@ -88,24 +88,28 @@ struct ArgumentTraits<std::vector<T>> {
   static absl::StatusOr<std::vector<T>> Unpack(ArgumentReader& from) {
     std::vector<T> values;
     if constexpr (kIsFlat) {
-      TENON_ASSIGN_OR_RETURN(const std::string bytes, from.GetString());
-      if (bytes.size() % sizeof(T) != 0) {
-        return absl::DataLossError(absl::StrCat("vector of ", bytes.size(),
+      const absl::StatusOr<std::string> bytes = from.GetString();
+      if (!bytes.ok()) return bytes.status();
+      if (bytes->size() % sizeof(T) != 0) {
+        return absl::DataLossError(absl::StrCat("vector of ", bytes->size(),
                                                 " bytes; want a multiple of ",
                                                 sizeof(T)));
       }
-      values.resize(bytes.size() / sizeof(T));
-      if (!bytes.empty()) {
-        std::memcpy(values.data(), bytes.data(), bytes.size());
+      values.resize(bytes->size() / sizeof(T));
+      if (!bytes->empty()) {
+        std::memcpy(values.data(), bytes->data(), bytes->size());
       }
     } else {
       // Nothing is reserved for elements that have not been read.
-      TENON_ASSIGN_OR_RETURN(const auto size, from.Get<uint64_t>());
-      for (uint64_t i = 0; i < size; ++i) {
+      const absl::StatusOr<uint64_t> size = from.Get<uint64_t>();
+      if (!size.ok()) return size.status();
+      for (uint64_t i = 0; i < *size; ++i) {
         const size_t left = from.left();
-        TENON_ASSIGN_OR_RETURN(T value, ArgumentTraits<T>::Unpack(from));
-        TENON_RETURN_IF_ERROR(CheckElements(size, left - from.left()));
-        values.push_back(std::move(value));
+        absl::StatusOr<T> value = ArgumentTraits<T>::Unpack(from);
+        if (!value.ok()) return value.status();
+        absl::Status limited = CheckElements(*size, left - from.left());
+        if (!limited.ok()) return limited;
+        values.push_back(*std::move(value));
       }
     }
     return values;
@@ -124,10 +128,12 @@ struct ArgumentTraits<std::optional<T>> {
     return value ? ArgumentTraits<T>::Pack(*value, to) : absl::OkStatus();
   }
   static absl::StatusOr<std::optional<T>> Unpack(ArgumentReader& from) {
-    TENON_ASSIGN_OR_RETURN(const bool has_value, from.Get<bool>());
-    if (!has_value) return std::optional<T>();
-    TENON_ASSIGN_OR_RETURN(T value, ArgumentTraits<T>::Unpack(from));
-    return std::optional<T>(std::move(value));
+    const absl::StatusOr<bool> has_value = from.Get<bool>();
+    if (!has_value.ok()) return has_value.status();
+    if (!*has_value) return std::optional<T>();
+    absl::StatusOr<T> value = ArgumentTraits<T>::Unpack(from);
+    if (!value.ok()) return value.status();
+    return std::optional<T>(*std::move(value));
   }
 };
 
@@ -140,13 +146,16 @@ struct ArgumentTraits<std::pair<A, B>> {
                         ArgumentTraits<B>::Name(), ">");
   }
   static absl::Status Pack(const std::pair<A, B>& value, ArgumentWriter& to) {
-    TENON_RETURN_IF_ERROR(ArgumentTraits<A>::Pack(value.first, to));
+    absl::Status packed = ArgumentTraits<A>::Pack(value.first, to);
+    if (!packed.ok()) return packed;
     return ArgumentTraits<B>::Pack(value.second, to);
   }
   static absl::StatusOr<std::pair<A, B>> Unpack(ArgumentReader& from) {
-    TENON_ASSIGN_OR_RETURN(A a, ArgumentTraits<A>::Unpack(from));
-    TENON_ASSIGN_OR_RETURN(B b, ArgumentTraits<B>::Unpack(from));
-    return std::pair<A, B>(std::move(a), std::move(b));
+    absl::StatusOr<A> a = ArgumentTraits<A>::Unpack(from);
+    if (!a.ok()) return a.status();
+    absl::StatusOr<B> b = ArgumentTraits<B>::Unpack(from);
+    if (!b.ok()) return b.status();
+    return std::pair<A, B>(*std::move(a), *std::move(b));
   }
 };
 
@@ -161,20 +170,25 @@ struct ArgumentTraits<std::map<K, V>> {
   static absl::Status Pack(const std::map<K, V>& values, ArgumentWriter& to) {
     to.Put(uint64_t{values.size()});
     for (const auto& [key, value] : values) {
-      TENON_RETURN_IF_ERROR(ArgumentTraits<K>::Pack(key, to));
-      TENON_RETURN_IF_ERROR(ArgumentTraits<V>::Pack(value, to));
+      absl::Status packed = ArgumentTraits<K>::Pack(key, to);
+      if (packed.ok()) packed = ArgumentTraits<V>::Pack(value, to);
+      if (!packed.ok()) return packed;
     }
     return absl::OkStatus();
   }
   static absl::StatusOr<std::map<K, V>> Unpack(ArgumentReader& from) {
-    TENON_ASSIGN_OR_RETURN(const auto size, from.Get<uint64_t>());
+    const absl::StatusOr<uint64_t> size = from.Get<uint64_t>();
+    if (!size.ok()) return size.status();
     std::map<K, V> values;
-    for (uint64_t i = 0; i < size; ++i) {
+    for (uint64_t i = 0; i < *size; ++i) {
       const size_t left = from.left();
-      TENON_ASSIGN_OR_RETURN(K key, ArgumentTraits<K>::Unpack(from));
-      TENON_ASSIGN_OR_RETURN(V value, ArgumentTraits<V>::Unpack(from));
-      TENON_RETURN_IF_ERROR(CheckElements(size, left - from.left()));
-      values.emplace(std::move(key), std::move(value));
+      absl::StatusOr<K> key = ArgumentTraits<K>::Unpack(from);
+      if (!key.ok()) return key.status();
+      absl::StatusOr<V> value = ArgumentTraits<V>::Unpack(from);
+      if (!value.ok()) return value.status();
+      absl::Status limited = CheckElements(*size, left - from.left());
+      if (!limited.ok()) return limited;
+      values.emplace(*std::move(key), *std::move(value));
     }
     return values;
   }

@@ -26,7 +26,6 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "tenon/shm/base/status_macros.h"
 #include "tenon/spawn/arguments/argument.h"
 #include "tenon/spawn/arguments/packed_call.h"
 #include "tenon/spawn/arguments/plain_arguments.h"
@@ -54,38 +53,35 @@ absl::StatusOr<std::string> NameOfFunction(void (*function)());
 template <typename... A>
 absl::StatusOr<Processes> Start(int nprocs, absl::string_view function,
                                 ProcessOptions options, A&&... arguments) {
-  TENON_ASSIGN_OR_RETURN(
-      ProcessOptions call,
-      OptionsOfCall(nprocs, function, Signature<TravelsAs<A>...>(),
-                    std::move(options),
-                    PackCall<TravelsAs<A>...>(std::forward<A>(arguments)...)));
-  return Processes::Start(nprocs, std::move(call));
+  absl::StatusOr<ProcessOptions> call = OptionsOfCall(
+      nprocs, function, Signature<TravelsAs<A>...>(), std::move(options),
+      PackCall<TravelsAs<A>...>(std::forward<A>(arguments)...));
+  if (!call.ok()) return call.status();
+  return Processes::Start(nprocs, *std::move(call));
 }
 
 template <typename R, typename... P, typename... A>
 absl::StatusOr<Processes> Start(int nprocs, R (*function)(int, P...),
                                 ProcessOptions options, A&&... arguments) {
-  TENON_ASSIGN_OR_RETURN(
-      const std::string name,
-      NameOfFunction(reinterpret_cast<void (*)()>(function)));
-  TENON_ASSIGN_OR_RETURN(
-      ProcessOptions call,
-      OptionsOfCall(
-          nprocs, name, Signature<std::decay_t<P>...>(), std::move(options),
-          PackCall<std::decay_t<P>...>(std::forward<A>(arguments)...)));
-  return Processes::Start(nprocs, std::move(call));
+  const absl::StatusOr<std::string> name =
+      NameOfFunction(reinterpret_cast<void (*)()>(function));
+  if (!name.ok()) return name.status();
+  absl::StatusOr<ProcessOptions> call = OptionsOfCall(
+      nprocs, *name, Signature<std::decay_t<P>...>(), std::move(options),
+      PackCall<std::decay_t<P>...>(std::forward<A>(arguments)...));
+  if (!call.ok()) return call.status();
+  return Processes::Start(nprocs, *std::move(call));
 }
 
 // The same for a single child, whose index is options.index.
 template <typename... A>
 absl::StatusOr<Process> StartProcess(absl::string_view function,
                                      ProcessOptions options, A&&... arguments) {
-  TENON_ASSIGN_OR_RETURN(
-      ProcessOptions call,
-      OptionsOfCall(1, function, Signature<TravelsAs<A>...>(),
-                    std::move(options),
-                    PackCall<TravelsAs<A>...>(std::forward<A>(arguments)...)));
-  return Process::Start(std::move(call));
+  absl::StatusOr<ProcessOptions> call = OptionsOfCall(
+      1, function, Signature<TravelsAs<A>...>(), std::move(options),
+      PackCall<TravelsAs<A>...>(std::forward<A>(arguments)...));
+  if (!call.ok()) return call.status();
+  return Process::Start(*std::move(call));
 }
 
 }  // namespace tenon::spawn
