@@ -111,6 +111,31 @@ TEST(TimedMutexLockTest, HoldsItUntilItsEnd) {
   EXPECT_TRUE(lock.held());
 }
 
+struct Shared {
+  TimedMutex mutex;
+  int value ABSL_GUARDED_BY(mutex) = 0;
+};
+
+TEST(TimedMutexLockTest, OneWithoutADeadlineWaitsAndHoldsIt) {
+  constexpr int kThreads = 4, kRounds = 2000;
+  Shared shared;
+  std::vector<std::thread> threads;
+  for (int i = 0; i < kThreads; ++i) {
+    threads.emplace_back([&] {
+      for (int round = 0; round < kRounds; ++round) {
+        const TimedMutexLock lock(&shared.mutex);
+        const int before = shared.value;
+        if (round % 64 == 0) std::this_thread::yield();
+        shared.value = before + 1;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  const TimedMutexLock lock(&shared.mutex, Deadline::Passed());
+  if (!lock.held()) FAIL() << "no other thread holds it";
+  EXPECT_EQ(shared.value, kThreads * kRounds);
+}
+
 TEST(TimedMutexLockTest, ALockThatTimedOutDoesNotUnlock) {
   TimedMutex mutex;
   const TimedMutexLock lock(&mutex, Deadline::Passed());

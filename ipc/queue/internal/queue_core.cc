@@ -93,12 +93,13 @@ QueueCore::QueueCore(std::unique_ptr<QueueContext> context)
       getter_(context_.get(), &tasks_) {}
 
 absl::Status QueueCore::JoinWithBells() {
-  TENON_RETURN_IF_ERROR(getter_.endpoint().MakeBell(QueueWait::kGet));
-  TENON_RETURN_IF_ERROR(putter_.endpoint().MakeBell(QueueWait::kPut));
-  TENON_RETURN_IF_ERROR(tasks_.endpoint().MakeBell(QueueWait::kJoin));
-  return context_->membership.Join({getter_.endpoint().bell_fd(),
-                                    putter_.endpoint().bell_fd(),
-                                    tasks_.endpoint().bell_fd()});
+  TENON_ASSIGN_OR_RETURN(const int get_bell,
+                         getter_.endpoint().MakeBell(QueueWait::kGet));
+  TENON_ASSIGN_OR_RETURN(const int put_bell,
+                         putter_.endpoint().MakeBell(QueueWait::kPut));
+  TENON_ASSIGN_OR_RETURN(const int join_bell,
+                         tasks_.endpoint().MakeBell(QueueWait::kJoin));
+  return context_->membership.Join({get_bell, put_bell, join_bell});
 }
 
 QueueCore::~QueueCore() {

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -39,12 +40,16 @@ constexpr uint64_t kBoard = ~uint64_t{0};
 
 }  // namespace
 
-absl::Status QueueEndpoint::MakeBell(QueueWait waits) {
+absl::StatusOr<int> QueueEndpoint::MakeBell(QueueWait waits) {
   const QueueMembership& own = context_.membership;
   TENON_ASSIGN_OR_RETURN(
-      bell_, Doorbell::Create(&context_.memory.sleeping(own.slot(), waits),
-                              context_.what));
-  return bell_->AddParticipant(kBoard, own.wake_fd());
+      std::unique_ptr<Doorbell> bell,
+      Doorbell::Create(&context_.memory.sleeping(own.slot(), waits),
+                       context_.what));
+  TENON_RETURN_IF_ERROR(bell->AddParticipant(kBoard, own.wake_fd()));
+  const int fd = bell->bell_fd();
+  bell_ = std::move(bell);
+  return fd;
 }
 
 absl::Status QueueEndpoint::SyncNow() {
@@ -111,9 +116,11 @@ absl::StatusOr<bool> QueueEndpoint::Wait(absl::FunctionRef<bool()> ready,
   const Deadline until =
       KnowsLiving() ? deadline
                     : Earlier(deadline, Deadline::After(kRecheckForOthers));
-  TENON_ASSIGN_OR_RETURN(
-      const WaitOutcome outcome,
-      bell_->Wait([&] { return !IsInSync() || ready(); }, until));
+  const auto is_over = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return !IsInSync() || ready();
+  };
+  TENON_ASSIGN_OR_RETURN(const WaitOutcome outcome,
+                         bell_->Wait(is_over, until));
   sleeps_.store(bell_->counts().sleeps, std::memory_order_relaxed);
   switch (outcome.kind) {
     case WaitOutcome::kReady:
@@ -179,7 +186,10 @@ absl::StatusOr<bool> QueueEndpoint::Arm(absl::FunctionRef<bool()> ready) {
   const TimedMutexLock lock(&mutex_, Deadline::Passed());
   if (!lock.held()) return InUse("Arm()");
   TENON_RETURN_IF_ERROR(Sync());
-  return bell_->Arm([&] { return !IsInSync() || ready(); });
+  const auto is_over = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return !IsInSync() || ready();
+  };
+  return bell_->Arm(is_over);
 }
 
 void QueueEndpoint::Disarm() {

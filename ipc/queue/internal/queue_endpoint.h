@@ -14,6 +14,7 @@
 #include <memory>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -30,8 +31,8 @@
 namespace tenon {
 
 // Ownership: the context is the caller's and outlives it.
-// Threads: used by the thread that holds mutex(); the functions for event
-//   loops acquire it.
+// Threads: used by the thread that holds mutex(), except for the functions that
+//   do not require it; those for event loops acquire it.
 // Failure: each call may be repeated.
 class QueueEndpoint {
  public:
@@ -41,47 +42,51 @@ class QueueEndpoint {
   QueueEndpoint(const QueueEndpoint&) = delete;
   QueueEndpoint& operator=(const QueueEndpoint&) = delete;
 
-  // Makes a bell for waits for `waits`, after a slot was claimed. Errors:
+  // Makes a bell for waits for `waits`, after a slot was claimed and before
+  // other threads use this. Returns its descriptor, still owned here. Errors:
   // kResourceExhausted at a limit of descriptors.
-  absl::Status MakeBell(QueueWait waits);
+  absl::StatusOr<int> MakeBell(QueueWait waits);
 
-  TimedMutex& mutex() { return mutex_; }
-  int bell_fd() const { return bell_->bell_fd(); }
+  TimedMutex& mutex() const ABSL_LOCK_RETURNED(mutex_) { return mutex_; }
 
   // Brings the view of the membership up to date: a single load if it has not
   // changed. Errors: as QueueMembers::Refresh().
-  absl::Status Sync() {
+  absl::Status Sync() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     if (IsInSync()) [[likely]]
       return absl::OkStatus();
     return SyncNow();
   }
-  bool IsInSync() const { return context_.memory.membership() == membership_; }
+  bool IsInSync() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return context_.memory.membership() == membership_;
+  }
 
   // The number of slots to visit.
-  size_t used() const { return used_; }
+  size_t used() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return used_; }
 
   // After a publication: rings all sleeping participants, once for each sleep;
   // RingHolder() rings only the holder of `slot`. Includes participants
   // that have joined since Sync(): if their descriptors cannot be received, at
   // a limit of descriptors, all participants are woken through their boards.
-  void RingAll();
-  void RingHolder(size_t slot);
+  void RingAll() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void RingHolder(size_t slot) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   // Waits until `ready` holds, the membership changes, or a participant dies,
   // whose death is noted: true. False at the deadline. After true, `ready` need
   // not hold.
-  absl::StatusOr<bool> Wait(absl::FunctionRef<bool()> ready, Deadline deadline);
+  absl::StatusOr<bool> Wait(absl::FunctionRef<bool()> ready, Deadline deadline)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   // Whether all other participants have left or died, at least one has existed,
   // and the queue's participants do not wait for new ones (wait_when_alone).
   // Deaths are noted by Wait(), also with a deadline that has passed.
-  bool IsAlone();
+  bool IsAlone() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   // Whether the holder of `slot` is alive, as far as is known.
-  bool Lives(size_t slot) const;
+  bool Lives(size_t slot) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
-  // For event loops: see Doorbell. Errors: its; kFailedPrecondition if another
-  // thread holds the mutex, when Disarm() does nothing.
+  // For event loops: see Doorbell; `ready` is called with the mutex held.
+  // Errors: its; kFailedPrecondition if another thread holds the mutex, when
+  // Disarm() does nothing.
   absl::StatusOr<int> PollFd();
   absl::StatusOr<bool> Arm(absl::FunctionRef<bool()> ready);
   void Disarm();
@@ -98,22 +103,22 @@ class QueueEndpoint {
     bool dead = false;
   };
 
-  absl::Status SyncNow();
+  absl::Status SyncNow() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status InUse(absl::string_view call) const;
-  bool KnowsLiving() const;
-  void Ring(Other& other);
+  bool KnowsLiving() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Ring(Other& other) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool IsSelf(const QueueMember& member) const {
     return member.slot == context_.membership.slot();
   }
 
   QueueContext& context_;
   const QueueWait rung_;
-  TimedMutex mutex_;
-  std::unique_ptr<Doorbell> bell_;
-  uint64_t membership_ = ~uint64_t{0};
-  size_t used_ = 0;
+  mutable TimedMutex mutex_;
+  std::unique_ptr<Doorbell> bell_ ABSL_PT_GUARDED_BY(mutex_);
+  uint64_t membership_ ABSL_GUARDED_BY(mutex_) = ~uint64_t{0};
+  size_t used_ ABSL_GUARDED_BY(mutex_) = 0;
   // Includes this participant, which may have other threads.
-  std::vector<Other> others_;
+  std::vector<Other> others_ ABSL_GUARDED_BY(mutex_);
   // Written by the holder of the mutex.
   std::atomic<uint64_t> sleeps_ = 0;
   std::atomic<uint64_t> rings_ = 0;

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <span>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
@@ -177,6 +178,9 @@ absl::StatusOr<size_t> QueueGetter::Get(std::span<std::byte> out,
   if (out.size() < item_bytes()) return TooSmall(out);
   const TimedMutexLock lock(&endpoint_.mutex(), deadline);
   if (!lock.held()) return context_.LockTimedOut("getting");
+  const auto ready = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(endpoint_.mutex()) {
+    return HasReasonToWake();
+  };
   for (;;) {
     // In this order: items put before the queue was closed, or before a
     // participant left or died (which Sync() and Wait() notice), are in the
@@ -194,9 +198,7 @@ absl::StatusOr<size_t> QueueGetter::Get(std::span<std::byte> out,
           absl::StrCat("Get(): ", context_.what,
                        " is empty, and all others have left or died"));
     }
-    TENON_ASSIGN_OR_RETURN(
-        const bool go_on,
-        endpoint_.Wait([this] { return HasReasonToWake(); }, deadline));
+    TENON_ASSIGN_OR_RETURN(const bool go_on, endpoint_.Wait(ready, deadline));
     if (!go_on) {
       return absl::DeadlineExceededError(
           absl::StrCat("Get(): ", context_.what,

@@ -12,6 +12,7 @@
 #include <span>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "tenon/ipc/queue/internal/queue_claimer.h"
@@ -37,7 +38,10 @@ class QueueGetter {
                                 QueueClaimer* claimer);
   absl::StatusOr<uint64_t> Drain();
   absl::StatusOr<bool> Arm() {
-    return endpoint_.Arm([this] { return HasReasonToWake(); });
+    const auto ready = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(endpoint_.mutex()) {
+      return HasReasonToWake();
+    };
+    return endpoint_.Arm(ready);
   }
 
   // Waits for items, rings putters.
@@ -47,27 +51,33 @@ class QueueGetter {
  private:
   size_t item_bytes() const { return context_.memory.geometry().item_bytes; }
   absl::Status TooSmall(std::span<std::byte> out) const;
-  bool HasReasonToWake() const;
+  bool Skips(size_t slot) const;
+  bool HasReasonToWake() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(endpoint_.mutex());
   absl::StatusOr<size_t> TakeSome(std::span<std::byte> out,
-                                  QueueClaimer* claimer);
+                                  QueueClaimer* claimer)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(endpoint_.mutex());
   absl::StatusOr<size_t> TakeFromRing(size_t slot, std::span<std::byte> out,
-                                      QueueClaimer* claimer);
+                                      QueueClaimer* claimer)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(endpoint_.mutex());
   absl::Status ClaimAll(size_t slot, std::span<const std::byte> copied,
-                        QueueClaimer* claimer, size_t* claimed);
+                        QueueClaimer* claimer, size_t* claimed)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(endpoint_.mutex());
   absl::StatusOr<size_t> ClaimCopied(size_t slot,
                                      std::span<const std::byte> copied,
-                                     QueueClaimer* claimer);
+                                     QueueClaimer* claimer)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(endpoint_.mutex());
   void UndoAll(size_t slot, std::span<const std::byte> copied,
-               QueueClaimer* claimer);
-  bool TakeAndRing(size_t slot, uint64_t count);
-  bool Skips(size_t slot) const;
+               QueueClaimer* claimer)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(endpoint_.mutex());
+  bool TakeAndRing(size_t slot, uint64_t count)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(endpoint_.mutex());
 
   QueueContext& context_;
   QueueTasks* const tasks_;  // Null unless items are tasks.
   QueueEndpoint endpoint_;
-  // Guarded by the endpoint's mutex.
-  std::vector<QueueTaker<>> takers_;
-  size_t next_ = 0;  // The slot to visit first.
+  std::vector<QueueTaker<>> takers_ ABSL_GUARDED_BY(endpoint_.mutex());
+  // The slot to visit first.
+  size_t next_ ABSL_GUARDED_BY(endpoint_.mutex()) = 0;
 };
 
 }  // namespace tenon

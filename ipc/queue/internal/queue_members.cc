@@ -9,7 +9,6 @@
 #include <cstdint>
 #include <cstring>
 #include <memory>
-#include <mutex>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -22,6 +21,7 @@
 #include "tenon/shm/base/crash_point.h"
 #include "tenon/shm/base/retry_on_eintr.h"
 #include "tenon/shm/base/status_macros.h"
+#include "tenon/shm/base/thread_mutex.h"
 #include "tenon/shm/process/pid_fd.h"
 
 namespace tenon {
@@ -82,7 +82,7 @@ absl::Status QueueMembers::ReadAll() {
 }
 
 absl::StatusOr<uint64_t> QueueMembers::Refresh(List* members) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const ThreadLock lock(&mutex_);
   const uint64_t now = memory_.membership();
   if (now != known_) {
     TENON_RETURN_IF_ERROR(ReadAll());
@@ -93,7 +93,7 @@ absl::StatusOr<uint64_t> QueueMembers::Refresh(List* members) {
 }
 
 absl::Status QueueMembers::ForceRefresh() {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const ThreadLock lock(&mutex_);
   return ReadAll();
 }
 

@@ -11,14 +11,15 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "tenon/ipc/queue/fd_board.h"
 #include "tenon/ipc/queue/internal/queue_layout.h"
 #include "tenon/ipc/queue/internal/queue_memory.h"
+#include "tenon/shm/base/thread_mutex.h"
 #include "tenon/shm/base/unique_fd.h"
 #include "tenon/shm/process/pid_fd.h"
 
@@ -85,12 +86,12 @@ class QueueMembers {
   void WakeThroughBoards() const;
 
  private:
-  absl::Status ReadAll();
+  absl::Status ReadAll() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const QueueMemory& memory_;
-  std::mutex mutex_;  // Guards the members below.
-  uint64_t known_ = ~uint64_t{0};
-  List members_;
+  ThreadMutex mutex_;
+  uint64_t known_ ABSL_GUARDED_BY(mutex_) = ~uint64_t{0};
+  List members_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace tenon

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <span>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
@@ -84,6 +85,9 @@ absl::Status QueuePutter::Put(std::span<const std::byte> items,
   TENON_ASSIGN_OR_RETURN(const uint64_t count, Count(items));
   const TimedMutexLock lock(&endpoint_.mutex(), deadline);
   if (!lock.held()) return context_.LockTimedOut("putting");
+  const auto ready = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(endpoint_.mutex()) {
+    return RoomOrEnd(count);
+  };
   for (;;) {
     TENON_ASSIGN_OR_RETURN(const bool put, PutNow(items, count));
     if (put) return absl::OkStatus();
@@ -92,9 +96,7 @@ absl::Status QueuePutter::Put(std::span<const std::byte> items,
           absl::StrCat("Put(): ", context_.what,
                        " is full, and all others have left or died"));
     }
-    TENON_ASSIGN_OR_RETURN(
-        const bool go_on,
-        endpoint_.Wait([&] { return RoomOrEnd(count); }, deadline));
+    TENON_ASSIGN_OR_RETURN(const bool go_on, endpoint_.Wait(ready, deadline));
     if (!go_on) {
       return absl::DeadlineExceededError(absl::StrCat(
           "Put(): ", context_.what,

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <span>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "tenon/ipc/queue/internal/queue_context.h"
@@ -36,7 +37,10 @@ class QueuePutter {
   absl::StatusOr<bool> TryPut(std::span<const std::byte> items);
   absl::StatusOr<bool> IsAlone();
   absl::StatusOr<bool> Arm() {
-    return endpoint_.Arm([this] { return RoomOrEnd(1); });
+    const auto ready = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(endpoint_.mutex()) {
+      return RoomOrEnd(1);
+    };
+    return endpoint_.Arm(ready);
   }
 
   // Waits for room, rings getters.
@@ -45,14 +49,16 @@ class QueuePutter {
 
  private:
   absl::StatusOr<uint64_t> Count(std::span<const std::byte> items) const;
-  absl::StatusOr<bool> PutNow(std::span<const std::byte> items, uint64_t count);
-  bool RoomOrEnd(uint64_t count) {
+  absl::StatusOr<bool> PutNow(std::span<const std::byte> items, uint64_t count)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(endpoint_.mutex());
+  bool RoomOrEnd(uint64_t count)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(endpoint_.mutex()) {
     return !writer_.Refresh() || writer_.KnowsRoom(count) || context_.closed();
   }
 
   QueueContext& context_;
   QueueEndpoint endpoint_;
-  QueueWriter<> writer_;  // Guarded by the endpoint's mutex.
+  QueueWriter<> writer_ ABSL_GUARDED_BY(endpoint_.mutex());
 };
 
 }  // namespace tenon

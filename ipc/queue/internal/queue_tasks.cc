@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
@@ -40,13 +41,13 @@ void QueueTasks::Begin(uint64_t count) {
 void QueueTasks::Undo(uint64_t count) {
   A::FetchSub(own().begun, count, kOrder);
   // Another participant may have seen the task begun, and wait for its end.
-  const TimedMutexLock lock(&done_.mutex(), Deadline::Never());
+  const TimedMutexLock lock(&done_.mutex());
   done_.RingAll();
 }
 
 absl::Status QueueTasks::Done(uint64_t count) {
   TENON_RETURN_IF_ERROR(context_.CheckUsable());
-  const TimedMutexLock lock(&done_.mutex(), Deadline::Never());
+  const TimedMutexLock lock(&done_.mutex());
   QueueParticipant& words = own();
   if (count > Outstanding(words)) {
     return absl::FailedPreconditionError(absl::StrCat(
@@ -99,6 +100,9 @@ absl::Status QueueTasks::Join(Deadline deadline) {
   TENON_RETURN_IF_ERROR(context_.CheckUsable());
   const TimedMutexLock lock(&join_.mutex(), deadline);
   if (!lock.held()) return context_.LockTimedOut("joining");
+  const auto ready = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(join_.mutex()) {
+    return IsQuiet();
+  };
   for (;;) {
     TENON_RETURN_IF_ERROR(join_.Sync());
     const bool alone = join_.IsAlone();
@@ -108,8 +112,7 @@ absl::Status QueueTasks::Join(Deadline deadline) {
           absl::StrCat("Join(): ", context_.what, ": ", context_.size(),
                        " tasks are queued, and all others have left or died"));
     }
-    TENON_ASSIGN_OR_RETURN(const bool go_on,
-                           join_.Wait([this] { return IsQuiet(); }, deadline));
+    TENON_ASSIGN_OR_RETURN(const bool go_on, join_.Wait(ready, deadline));
     if (!go_on) {
       return absl::DeadlineExceededError(absl::StrCat(
           "Join(): ", context_.what, ": tasks are unfinished at the deadline, ",

@@ -9,6 +9,7 @@
 
 #include <cstdint>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "tenon/ipc/queue/internal/queue_context.h"
 #include "tenon/ipc/queue/internal/queue_endpoint.h"
@@ -42,7 +43,7 @@ class QueueTasks {
   QueueParticipant& own() const {
     return context_.memory.at(context_.membership.slot());
   }
-  bool IsQuiet() const;
+  bool IsQuiet() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(join_.mutex());
   absl::Status CheckAllDone() const;
 
   QueueContext& context_;
