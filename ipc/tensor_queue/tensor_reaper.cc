@@ -7,15 +7,17 @@
 #include <mutex>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "tenon/shm/base/per_process.h"
+#include "tenon/shm/base/thread_mutex.h"
 
 namespace tenon {
 namespace {
 
 // Never destroyed: queues may be destroyed after main().
 struct Reapers {
-  std::mutex mutex;
-  std::vector<TensorReaper*> all;
+  ThreadMutex mutex;
+  std::vector<TensorReaper*> all ABSL_GUARDED_BY(mutex);
 };
 
 constinit PerProcess<Reapers> reapers;
@@ -24,20 +26,20 @@ constinit PerProcess<Reapers> reapers;
 
 void Enlist(TensorReaper* reaper) {
   Reapers& list = reapers.Get();
-  const std::lock_guard<std::mutex> lock(list.mutex);
+  const ThreadLock lock(&list.mutex);
   list.all.push_back(reaper);
 }
 
 void Delist(TensorReaper* reaper) {
   Reapers& list = reapers.Get();
-  const std::lock_guard<std::mutex> lock(list.mutex);
+  const ThreadLock lock(&list.mutex);
   std::erase(list.all, reaper);
 }
 
 bool ReapAllTensors() {
   Reapers& list = reapers.Get();
-  const std::unique_lock<std::mutex> lock(list.mutex, std::try_to_lock);
-  if (!lock.owns_lock()) return true;
+  if (!list.mutex.TryLock()) return true;
+  const ThreadLock lock(&list.mutex, std::adopt_lock);
   bool holds = false;
   for (TensorReaper* reaper : list.all) {
     if (reaper->ReapIfIdle()) holds = true;

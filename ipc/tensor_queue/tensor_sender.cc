@@ -73,7 +73,7 @@ absl::Status TensorSender::CheckUsable() const {
 
 // ---- Held tensors ----
 
-// Requires mutex_. Returns the number of the last taken message.
+// Returns the number of the last taken message.
 uint64_t TensorSender::ReapLocked() {
   taken_ = queue_->taken();
   while (!in_flight_.empty() && in_flight_.front().number <= taken_) {
@@ -110,7 +110,7 @@ bool TensorSender::ReapIfIdle() {
 
 absl::Status TensorSender::Trim() {
   TENON_RETURN_IF_ERROR(CheckUsable());
-  const TimedMutexLock lock(&mutex_, Deadline::Never());
+  const TimedMutexLock lock(&mutex_);
   return encoder_.fds().Trim(ReapLocked());
 }
 
@@ -175,7 +175,6 @@ absl::StatusOr<Tensor> TensorSender::NewTensor(DLDataType dtype,
 
 // ---- Putting ----
 
-// Requires mutex_.
 absl::Status TensorSender::EncodeOne(const TensorMessage& message,
                                      uint64_t number, Deadline deadline) {
   const size_t size = queue_->item_bytes();
@@ -258,8 +257,9 @@ absl::Status TensorSender::PutRecords(Deadline deadline) {
   TENON_ASSIGN_OR_RETURN(const bool put, queue_->TryPut(records_));
   if (put) [[likely]]
     return absl::OkStatus();
-  return WaitAndReap(deadline, [this](Deadline slice) {
-    return queue_->Put(records_, slice);
+  const std::span<const std::byte> records = records_;
+  return WaitAndReap(deadline, [this, records](Deadline slice) {
+    return queue_->Put(records, slice);
   });
 }
 

@@ -17,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
@@ -80,22 +81,27 @@ class TensorSender : public TensorReaper {
 
   absl::Status CheckUsable() const;
   void ReapNow();
-  uint64_t ReapLocked();
-  bool IsDue() const {
+  uint64_t ReapLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool IsDue() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     return in_flight_.size() >= kReapFrom || held_bytes_ >= kReapFromBytes;
   }
-  void Count();
-  bool EncodeAlone(const Tensor& tensor, uint64_t number);
+  void Count() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool EncodeAlone(const Tensor& tensor, uint64_t number)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status PutAll(absl::Span<const TensorMessage> messages,
-                      Deadline deadline);
+                      Deadline deadline) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status EncodeAll(absl::Span<const TensorMessage> messages,
-                         uint64_t first, Deadline deadline);
+                         uint64_t first, Deadline deadline)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status EncodeOne(const TensorMessage& message, uint64_t number,
-                         Deadline deadline);
+                         Deadline deadline)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status WaitForTaken(uint64_t taken, Deadline deadline);
-  absl::Status PutRecords(Deadline deadline);
-  void Cancel(uint64_t first);
-  void Keep(absl::Span<const TensorMessage> messages);
+  absl::Status PutRecords(Deadline deadline)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Cancel(uint64_t first) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Keep(absl::Span<const TensorMessage> messages)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   QueueCore* const queue_;
   TensorDecoder* const decoder_;
@@ -103,13 +109,12 @@ class TensorSender : public TensorReaper {
   // The messages before it are those of the slot's former participants.
   const uint64_t inherited_ = queue_->put();
 
-  TimedMutex mutex_;  // Guards the members below.
-  TensorEncoder encoder_;
-  std::deque<Held> in_flight_;
-  std::vector<std::byte> records_;
-
-  size_t held_bytes_ = 0;
-  uint64_t taken_ = 0;  // At the last check.
+  TimedMutex mutex_;
+  TensorEncoder encoder_ ABSL_GUARDED_BY(mutex_);
+  std::deque<Held> in_flight_ ABSL_GUARDED_BY(mutex_);
+  std::vector<std::byte> records_ ABSL_GUARDED_BY(mutex_);
+  size_t held_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint64_t taken_ ABSL_GUARDED_BY(mutex_) = 0;  // At the last check.
 
   // Statistics of in_flight_.
   std::atomic<size_t> held_ = 0;
