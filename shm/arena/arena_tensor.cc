@@ -7,11 +7,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <typeinfo>
 #include <utility>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -27,6 +27,7 @@
 #include "tenon/shm/base/fork_count.h"
 #include "tenon/shm/base/received_fd.h"
 #include "tenon/shm/base/status_macros.h"
+#include "tenon/shm/base/thread_mutex.h"
 #include "tenon/shm/segment/segment.h"
 
 namespace tenon {
@@ -146,8 +147,10 @@ absl::StatusOr<ArenaOffer> Offer(const Tensor& tensor) {
   return NotInAnArena(tensor);
 }
 
+namespace {
+
 // An arena that was offered and has not been forgotten.
-struct ArenaTensorImporter::Known {
+struct Known {
   struct Remembered {
     uint64_t generation = 0;
     std::weak_ptr<Storage> storage;
@@ -155,7 +158,8 @@ struct ArenaTensorImporter::Known {
 
   std::shared_ptr<Storage> StorageOf(Hold hold);
   void Sweep();
-  // No tensor of it is left. Requires mutex_, so that none is made meanwhile.
+  // No tensor of it is left. Requires the lock of its Imports, so that none is
+  // made meanwhile.
   bool IsIdle() const { return arena.use_count() == 1; }
 
   RandomId id;
@@ -167,30 +171,86 @@ struct ArenaTensorImporter::Known {
 
 // Counted until no tensor of it is left in this process, and its owner no
 // longer reads its cells in this process's column.
-struct ArenaTensorImporter::Forgotten {
+struct Forgotten {
   std::weak_ptr<AttachedArena> arena;
   ArenaRemains remains;
 };
 
-ArenaTensorImporter::ArenaTensorImporter(
-    const ArenaTensorImporterOptions& options)
-    : options_(options), fork_count_(ForkCount()) {}
+}  // namespace
 
-ArenaTensorImporter::~ArenaTensorImporter() = default;
+// The arenas of an importer, and their lock. The functions are the importer's;
+// none is called in a forked child, in which a thread that does not exist there
+// may hold the lock.
+class ArenaTensorImporter::Imports {
+ public:
+  explicit Imports(const ArenaTensorImporterOptions& options)
+      : options_(options) {}
 
-absl::Status ArenaTensorImporter::Accept(absl::string_view offer,
-                                         std::vector<UniqueFd> fds) {
-  // In a forked child a thread that does not exist there may hold the lock.
-  std::unique_lock lock(mutex_, std::defer_lock);
-  if (fork_count_ == ForkCount()) lock.lock();
-  return AcceptLocked(offer, std::move(fds));
-}
+  absl::Status Accept(absl::string_view offer, std::vector<UniqueFd> fds) {
+    const ThreadLock lock(&mutex_);
+    return AcceptLocked(offer, std::move(fds));
+  }
+  absl::StatusOr<std::shared_ptr<Storage>> AcceptAndClaim(
+      absl::string_view offer, std::vector<UniqueFd> fds,
+      const BlockDescriptor& block);
+  absl::StatusOr<std::shared_ptr<Storage>> ClaimBlock(
+      const BlockDescriptor& block) {
+    const ThreadLock lock(&mutex_);
+    return ClaimBlockLocked(block);
+  }
+  void Sweep();
+  MappedArenas mapped() {
+    const ThreadLock lock(&mutex_);
+    return CountMapped(Count::kAll, RandomId());
+  }
+  absl::Status Forget(const RandomId& arena);
+  bool ForgetOldestIdle();
 
-absl::StatusOr<std::shared_ptr<Storage>> ArenaTensorImporter::AcceptAndClaim(
-    absl::string_view offer, std::vector<UniqueFd> fds,
-    const BlockDescriptor& block) {
-  std::unique_lock lock(mutex_, std::defer_lock);
-  if (fork_count_ == ForkCount()) lock.lock();
+ private:
+  using Arenas = absl::flat_hash_map<RandomId, std::unique_ptr<Known>>;
+
+  Known* Find(const RandomId& arena) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::StatusOr<RandomId> Admit(absl::string_view offer)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status AcceptLocked(absl::string_view offer, std::vector<UniqueFd> fds)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status AttachLocked(const RandomId& arena, absl::string_view offer,
+                            std::vector<UniqueFd> fds)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::StatusOr<std::shared_ptr<Storage>> ClaimBlockLocked(
+      const BlockDescriptor& block) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void SweepLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void ForgetLocked(Arenas::iterator known)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Never returns `except`.
+  Arenas::iterator OldestIdle(const RandomId& except)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status MakeRoomForAnArena() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status CheckRoomForAnArena() const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void KeepWithinLimits(const RandomId& latest)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  enum class Count { kAll, kNotIdle };
+  MappedArenas CountMapped(Count what, const RandomId& except) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  AttachLimits RemainingLimits(const RandomId& arena) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  const ArenaTensorImporterOptions options_;
+
+  ThreadMutex mutex_;
+  Arenas arenas_ ABSL_GUARDED_BY(mutex_);
+  uint64_t next_number_ ABSL_GUARDED_BY(mutex_) = 0;
+  // Found last.
+  Known* last_ ABSL_GUARDED_BY(mutex_) ABSL_PT_GUARDED_BY(mutex_) = nullptr;
+  std::vector<Forgotten> forgotten_ ABSL_GUARDED_BY(mutex_);
+};
+
+absl::StatusOr<std::shared_ptr<Storage>>
+ArenaTensorImporter::Imports::AcceptAndClaim(absl::string_view offer,
+                                             std::vector<UniqueFd> fds,
+                                             const BlockDescriptor& block) {
+  const ThreadLock lock(&mutex_);
   TENON_RETURN_IF_ERROR(AcceptLocked(offer, std::move(fds)));
   TENON_CRASH_POINT("arena_tensor.accepted");
   absl::StatusOr<std::shared_ptr<Storage>> storage = ClaimBlockLocked(block);
@@ -198,8 +258,8 @@ absl::StatusOr<std::shared_ptr<Storage>> ArenaTensorImporter::AcceptAndClaim(
   return absl::ResourceExhaustedError(storage.status().message());
 }
 
-absl::Status ArenaTensorImporter::AcceptLocked(absl::string_view offer,
-                                               std::vector<UniqueFd> fds) {
+absl::Status ArenaTensorImporter::Imports::AcceptLocked(
+    absl::string_view offer, std::vector<UniqueFd> fds) {
   const absl::StatusOr<RandomId> arena = Admit(offer);
   if (!arena.ok()) {
     const ReceivedFds refused(std::move(fds));
@@ -211,8 +271,8 @@ absl::Status ArenaTensorImporter::AcceptLocked(absl::string_view offer,
 }
 
 // The arena of an offer, once there is room for it.
-absl::StatusOr<RandomId> ArenaTensorImporter::Admit(absl::string_view offer) {
-  TENON_RETURN_IF_ERROR(CheckNotForked(fork_count_, kWhat));
+absl::StatusOr<RandomId> ArenaTensorImporter::Imports::Admit(
+    absl::string_view offer) {
   TENON_ASSIGN_OR_RETURN(const ArenaOfferFacts facts,
                          ArenaOfferFacts::FromBytes(offer));
   SweepLocked();
@@ -220,9 +280,8 @@ absl::StatusOr<RandomId> ArenaTensorImporter::Admit(absl::string_view offer) {
   return facts.arena;
 }
 
-absl::Status ArenaTensorImporter::AttachLocked(const RandomId& arena,
-                                               absl::string_view offer,
-                                               std::vector<UniqueFd> fds) {
+absl::Status ArenaTensorImporter::Imports::AttachLocked(
+    const RandomId& arena, absl::string_view offer, std::vector<UniqueFd> fds) {
   if (const Known* known = Find(arena)) {
     return known->arena->Add(offer, std::move(fds), RemainingLimits(arena));
   }
@@ -236,14 +295,7 @@ absl::Status ArenaTensorImporter::AttachLocked(const RandomId& arena,
   return absl::OkStatus();
 }
 
-absl::StatusOr<Tensor> ArenaTensorImporter::Claim(
-    const ArenaTensorHandle& handle) {
-  TENON_ASSIGN_OR_RETURN(std::shared_ptr<Storage> storage,
-                         ClaimBlock(handle.block));
-  return Tensor::FromSpec(handle.spec, std::move(storage));
-}
-
-ArenaTensorImporter::Known* ArenaTensorImporter::Find(const RandomId& arena) {
+Known* ArenaTensorImporter::Imports::Find(const RandomId& arena) {
   if (last_ != nullptr && last_->id == arena) [[likely]]
     return last_;
   const auto known = arenas_.find(arena);
@@ -251,15 +303,8 @@ ArenaTensorImporter::Known* ArenaTensorImporter::Find(const RandomId& arena) {
   return last_ = known->second.get();
 }
 
-absl::StatusOr<std::shared_ptr<Storage>> ArenaTensorImporter::ClaimBlock(
-    const BlockDescriptor& block) {
-  TENON_RETURN_IF_ERROR(CheckNotForked(fork_count_, kWhat));
-  std::lock_guard lock(mutex_);
-  return ClaimBlockLocked(block);
-}
-
-absl::StatusOr<std::shared_ptr<Storage>> ArenaTensorImporter::ClaimBlockLocked(
-    const BlockDescriptor& block) {
+absl::StatusOr<std::shared_ptr<Storage>>
+ArenaTensorImporter::Imports::ClaimBlockLocked(const BlockDescriptor& block) {
   Known* const known = Find(block.arena);
   if (known == nullptr) {
     return absl::NotFoundError(absl::StrCat("Claim(): no offer of arena ",
@@ -277,7 +322,7 @@ absl::StatusOr<std::shared_ptr<Storage>> ArenaTensorImporter::ClaimBlockLocked(
   return std::move(hold).status();
 }
 
-std::shared_ptr<Storage> ArenaTensorImporter::Known::StorageOf(Hold hold) {
+std::shared_ptr<Storage> Known::StorageOf(Hold hold) {
   const BlockDescriptor& block = hold.descriptor();
   Remembered& last = storages[block.block];
   if (last.generation == block.generation) {
@@ -294,29 +339,20 @@ std::shared_ptr<Storage> ArenaTensorImporter::Known::StorageOf(Hold hold) {
   return storage;
 }
 
-void ArenaTensorImporter::Known::Sweep() {
+void Known::Sweep() {
   absl::erase_if(storages, [](const auto& entry) {
     return entry.second.storage.expired();
   });
   sweep_at = std::max<size_t>(64, 2 * storages.size());
 }
 
-void ArenaTensorImporter::Sweep() {
-  if (fork_count_ != ForkCount()) return;
-  std::lock_guard lock(mutex_);
+void ArenaTensorImporter::Imports::Sweep() {
+  const ThreadLock lock(&mutex_);
   for (auto& [id, known] : arenas_) known->Sweep();
   SweepLocked();
 }
 
-void ArenaTensorImporter::SweepNowAndThen() {
-  constexpr uint64_t kEveryMs = 100;
-  const uint64_t now = CoarseNowMs();
-  if (now - swept_ms_.load(std::memory_order_relaxed) < kEveryMs) return;
-  swept_ms_.store(now, std::memory_order_relaxed);
-  Sweep();
-}
-
-void ArenaTensorImporter::SweepLocked() {
+void ArenaTensorImporter::Imports::SweepLocked() {
   for (auto it = arenas_.begin(); it != arenas_.end();) {
     const auto known = it++;
     AttachedArena& arena = *known->second->arena;
@@ -336,16 +372,15 @@ void ArenaTensorImporter::SweepLocked() {
 }
 
 // Erasing from a flat_hash_map leaves other iterators valid.
-void ArenaTensorImporter::ForgetLocked(Arenas::iterator known) {
+void ArenaTensorImporter::Imports::ForgetLocked(Arenas::iterator known) {
   const std::shared_ptr<AttachedArena>& arena = known->second->arena;
   forgotten_.push_back({arena, ArenaRemains(arena->attachment())});
   if (last_ == known->second.get()) last_ = nullptr;
   arenas_.erase(known);
 }
 
-absl::Status ArenaTensorImporter::Forget(const RandomId& arena) {
-  TENON_RETURN_IF_ERROR(CheckNotForked(fork_count_, kWhat));
-  std::lock_guard lock(mutex_);
+absl::Status ArenaTensorImporter::Imports::Forget(const RandomId& arena) {
+  const ThreadLock lock(&mutex_);
   const auto known = arenas_.find(arena);
   if (known == arenas_.end()) {
     return absl::NotFoundError(
@@ -356,17 +391,16 @@ absl::Status ArenaTensorImporter::Forget(const RandomId& arena) {
   return absl::OkStatus();
 }
 
-bool ArenaTensorImporter::ForgetOldestIdle() {
-  if (fork_count_ != ForkCount()) return false;
-  std::lock_guard lock(mutex_);
+bool ArenaTensorImporter::Imports::ForgetOldestIdle() {
+  const ThreadLock lock(&mutex_);
   const auto oldest = OldestIdle(RandomId());
   if (oldest == arenas_.end()) return false;
   ForgetLocked(oldest);
   return true;
 }
 
-ArenaTensorImporter::Arenas::iterator ArenaTensorImporter::OldestIdle(
-    const RandomId& except) {
+ArenaTensorImporter::Imports::Arenas::iterator
+ArenaTensorImporter::Imports::OldestIdle(const RandomId& except) {
   auto oldest = arenas_.end();
   for (auto it = arenas_.begin(); it != arenas_.end(); ++it) {
     if (it->first == except || !it->second->IsIdle()) continue;
@@ -381,7 +415,7 @@ ArenaTensorImporter::Arenas::iterator ArenaTensorImporter::OldestIdle(
 // A forgotten arena makes room once its owner has seen the detachment, which
 // may be later: only a few may be pending at a time, so that not all arenas are
 // forgotten at once.
-absl::Status ArenaTensorImporter::MakeRoomForAnArena() {
+absl::Status ArenaTensorImporter::Imports::MakeRoomForAnArena() {
   constexpr size_t kForgottenAtATime = 8;
   absl::Status room = CheckRoomForAnArena();
   if (room.ok() || !options_.forget_idle ||
@@ -395,7 +429,7 @@ absl::Status ArenaTensorImporter::MakeRoomForAnArena() {
   return CheckRoomForAnArena();
 }
 
-absl::Status ArenaTensorImporter::CheckRoomForAnArena() const {
+absl::Status ArenaTensorImporter::Imports::CheckRoomForAnArena() const {
   const size_t counted = arenas_.size() + forgotten_.size();
   if (counted < options_.max_arenas) return absl::OkStatus();
   return absl::ResourceExhaustedError(
@@ -404,15 +438,9 @@ absl::Status ArenaTensorImporter::CheckRoomForAnArena() const {
                    " are forgotten but still held, or read by their owner"));
 }
 
-MappedArenas ArenaTensorImporter::mapped() {
-  if (fork_count_ != ForkCount()) return {};
-  std::lock_guard lock(mutex_);
-  return CountMapped(Count::kAll, RandomId());
-}
-
 // `except` counts always.
-MappedArenas ArenaTensorImporter::CountMapped(Count what,
-                                              const RandomId& except) const {
+MappedArenas ArenaTensorImporter::Imports::CountMapped(
+    Count what, const RandomId& except) const {
   MappedArenas all;
   const auto count = [&all](const AttachedArena& arena) {
     const AttachedArena::Mapped mapped = arena.mapped();
@@ -433,7 +461,8 @@ MappedArenas ArenaTensorImporter::CountMapped(Count what,
 
 // With `forget_idle`, the limits left once idle arenas are forgotten:
 // KeepWithinLimits() forgets only as many as necessary.
-AttachLimits ArenaTensorImporter::RemainingLimits(const RandomId& arena) const {
+AttachLimits ArenaTensorImporter::Imports::RemainingLimits(
+    const RandomId& arena) const {
   const MappedArenas used =
       CountMapped(options_.forget_idle ? Count::kNotIdle : Count::kAll, arena);
   return {.max_blocks = options_.max_blocks,
@@ -443,7 +472,7 @@ AttachLimits ArenaTensorImporter::RemainingLimits(const RandomId& arena) const {
               options_.max_bytes - std::min(options_.max_bytes, used.bytes)};
 }
 
-void ArenaTensorImporter::KeepWithinLimits(const RandomId& latest) {
+void ArenaTensorImporter::Imports::KeepWithinLimits(const RandomId& latest) {
   if (!options_.forget_idle) return;
   for (;;) {
     const MappedArenas used = CountMapped(Count::kAll, latest);
@@ -455,6 +484,75 @@ void ArenaTensorImporter::KeepWithinLimits(const RandomId& latest) {
     if (oldest == arenas_.end()) return;
     ForgetLocked(oldest);
   }
+}
+
+// ---- The importer ----
+
+ArenaTensorImporter::ArenaTensorImporter(
+    const ArenaTensorImporterOptions& options)
+    : fork_count_(ForkCount()), imports_(std::make_unique<Imports>(options)) {}
+
+ArenaTensorImporter::~ArenaTensorImporter() = default;
+
+absl::Status ArenaTensorImporter::Accept(absl::string_view offer,
+                                         std::vector<UniqueFd> fds) {
+  TENON_RETURN_IF_ERROR(CheckUsable(fds));
+  return imports_->Accept(offer, std::move(fds));
+}
+
+absl::StatusOr<std::shared_ptr<Storage>> ArenaTensorImporter::AcceptAndClaim(
+    absl::string_view offer, std::vector<UniqueFd> fds,
+    const BlockDescriptor& block) {
+  TENON_RETURN_IF_ERROR(CheckUsable(fds));
+  return imports_->AcceptAndClaim(offer, std::move(fds), block);
+}
+
+// After an error `fds` are gone.
+absl::Status ArenaTensorImporter::CheckUsable(
+    std::vector<UniqueFd>& fds) const {
+  absl::Status usable = CheckNotForked(fork_count_, kWhat);
+  if (usable.ok()) return usable;
+  const ReceivedFds refused(std::move(fds));
+  return usable;
+}
+
+absl::StatusOr<Tensor> ArenaTensorImporter::Claim(
+    const ArenaTensorHandle& handle) {
+  TENON_ASSIGN_OR_RETURN(std::shared_ptr<Storage> storage,
+                         ClaimBlock(handle.block));
+  return Tensor::FromSpec(handle.spec, std::move(storage));
+}
+
+absl::StatusOr<std::shared_ptr<Storage>> ArenaTensorImporter::ClaimBlock(
+    const BlockDescriptor& block) {
+  TENON_RETURN_IF_ERROR(CheckNotForked(fork_count_, kWhat));
+  return imports_->ClaimBlock(block);
+}
+
+void ArenaTensorImporter::Sweep() {
+  if (fork_count_ == ForkCount()) imports_->Sweep();
+}
+
+void ArenaTensorImporter::SweepNowAndThen() {
+  constexpr uint64_t kEveryMs = 100;
+  const uint64_t now = CoarseNowMs();
+  if (now - swept_ms_.load(std::memory_order_relaxed) < kEveryMs) return;
+  swept_ms_.store(now, std::memory_order_relaxed);
+  Sweep();
+}
+
+MappedArenas ArenaTensorImporter::mapped() {
+  if (fork_count_ != ForkCount()) return {};
+  return imports_->mapped();
+}
+
+absl::Status ArenaTensorImporter::Forget(const RandomId& arena) {
+  TENON_RETURN_IF_ERROR(CheckNotForked(fork_count_, kWhat));
+  return imports_->Forget(arena);
+}
+
+bool ArenaTensorImporter::ForgetOldestIdle() {
+  return fork_count_ == ForkCount() && imports_->ForgetOldestIdle();
 }
 
 }  // namespace tenon

@@ -25,11 +25,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <type_traits>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -151,38 +149,13 @@ class ArenaTensorImporter {
   bool ForgetOldestIdle();
 
  private:
-  struct Known;
-  struct Forgotten;
-  using Arenas = absl::flat_hash_map<RandomId, std::unique_ptr<Known>>;
+  class Imports;
 
-  // With mutex_ held.
-  Known* Find(const RandomId& arena);
-  absl::StatusOr<RandomId> Admit(absl::string_view offer);
-  absl::Status AcceptLocked(absl::string_view offer, std::vector<UniqueFd> fds);
-  absl::Status AttachLocked(const RandomId& arena, absl::string_view offer,
-                            std::vector<UniqueFd> fds);
-  absl::StatusOr<std::shared_ptr<Storage>> ClaimBlockLocked(
-      const BlockDescriptor& block);
-  void SweepLocked();
-  void ForgetLocked(Arenas::iterator known);
-  // Never returns `except`.
-  Arenas::iterator OldestIdle(const RandomId& except);
-  absl::Status MakeRoomForAnArena();
-  absl::Status CheckRoomForAnArena() const;
-  void KeepWithinLimits(const RandomId& latest);
-  enum class Count { kAll, kNotIdle };
-  MappedArenas CountMapped(Count what, const RandomId& except) const;
-  AttachLimits RemainingLimits(const RandomId& arena) const;
+  absl::Status CheckUsable(std::vector<UniqueFd>& fds) const;
 
-  const ArenaTensorImporterOptions options_;
   const uint64_t fork_count_;
+  const std::unique_ptr<Imports> imports_;
   std::atomic<uint64_t> swept_ms_{0};
-
-  std::mutex mutex_;  // Guards all members below.
-  Arenas arenas_;
-  uint64_t next_number_ = 0;
-  Known* last_ = nullptr;  // Found last.
-  std::vector<Forgotten> forgotten_;
 };
 
 }  // namespace tenon

@@ -9,11 +9,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <mutex>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
@@ -27,6 +28,7 @@
 #include "tenon/shm/base/fork_count.h"
 #include "tenon/shm/base/received_fd.h"
 #include "tenon/shm/base/status_macros.h"
+#include "tenon/shm/base/thread_mutex.h"
 #include "tenon/shm/base/unix_socket.h"
 #include "tenon/shm/ledger/lease.h"
 #include "tenon/shm/segment/control_memory.h"
@@ -88,14 +90,25 @@ absl::StatusOr<std::shared_ptr<AttachedArena>> AttachedArena::Attach(
       CheckTableSize(received[ArenaOfferFacts::kTable], limits));
   TENON_ASSIGN_OR_RETURN(std::shared_ptr<ArenaAttachment> attachment,
                          ArenaAttachment::Get(facts, received, limits));
-  std::shared_ptr<AttachedArena> arena(
-      new AttachedArena(std::move(attachment)));
-  arena->added_.insert(facts.segment);
-  return arena;
+  return std::shared_ptr<AttachedArena>(
+      new AttachedArena(std::move(attachment), facts.segment));
 }
 
-AttachedArena::AttachedArena(std::shared_ptr<ArenaAttachment> attachment)
-    : attachment_(std::move(attachment)), fork_count_(ForkCount()) {}
+// The segments that were added through it; some may be unmapped since.
+struct AttachedArena::Added {
+  explicit Added(uint32_t segment) : segments({segment}) {}
+
+  ThreadMutex mutex;
+  std::set<uint32_t> segments ABSL_GUARDED_BY(mutex);
+};
+
+AttachedArena::AttachedArena(std::shared_ptr<ArenaAttachment> attachment,
+                             uint32_t segment)
+    : attachment_(std::move(attachment)),
+      fork_count_(ForkCount()),
+      added_(std::make_unique<Added>(segment)) {}
+
+AttachedArena::~AttachedArena() = default;
 
 absl::Status AttachedArena::Add(absl::string_view offer,
                                 std::vector<UniqueFd> fds,
@@ -105,23 +118,23 @@ absl::Status AttachedArena::Add(absl::string_view offer,
   TENON_ASSIGN_OR_RETURN(const ArenaOfferFacts facts,
                          ArenaOfferFacts::FromBytes(offer));
   TENON_RETURN_IF_ERROR(CheckFds(facts, received));
-  std::lock_guard lock(mutex_);
+  const ThreadLock lock(&added_->mutex);
   // Added segments are counted already.
-  const bool counted = added_.contains(facts.segment) &&
+  const bool counted = added_->segments.contains(facts.segment) &&
                        attachment_->BytesOf(facts.segment) != 0;
   TENON_RETURN_IF_ERROR(
       attachment_->Map(facts, received, counted ? AttachLimits() : limits));
-  std::erase_if(added_, [this](uint32_t segment) {
+  std::erase_if(added_->segments, [this](uint32_t segment) {
     return attachment_->BytesOf(segment) == 0;
   });
-  added_.insert(facts.segment);
+  added_->segments.insert(facts.segment);
   return absl::OkStatus();
 }
 
 absl::StatusOr<Hold> AttachedArena::Claim(const BlockDescriptor& descriptor) {
   TENON_RETURN_IF_ERROR(CheckNotForked(fork_count_, kWhat));
   ArenaAttachment& attachment = *attachment_;
-  MappedSegment& segment = attachment.SlotOf(descriptor.segment);
+  SegmentAccess& segment = attachment.SlotOf(descriptor.segment);
   if (descriptor.arena != id() || !segment.Enter(descriptor.segment)) {
     return absl::NotFoundError(
         absl::StrCat("segment ", descriptor.segment, " of arena ",
@@ -195,8 +208,8 @@ bool AttachedArena::OwnerHasEnded() const {
 AttachedArena::Mapped AttachedArena::mapped() const {
   Mapped mapped;
   if (fork_count_ != ForkCount()) return mapped;
-  std::lock_guard lock(mutex_);
-  for (const uint32_t segment : added_) {
+  const ThreadLock lock(&added_->mutex);
+  for (const uint32_t segment : added_->segments) {
     const uint64_t bytes = attachment_->BytesOf(segment);
     mapped.segments += bytes != 0;
     mapped.bytes += bytes;

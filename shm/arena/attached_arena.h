@@ -19,8 +19,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <mutex>
-#include <set>
 #include <span>
 #include <string>
 #include <utility>
@@ -75,6 +73,7 @@ class AttachedArena : public std::enable_shared_from_this<AttachedArena> {
       absl::string_view offer, std::vector<UniqueFd> fds,
       const AttachLimits& limits = {});
 
+  ~AttachedArena();
   AttachedArena(const AttachedArena&) = delete;
   AttachedArena& operator=(const AttachedArena&) = delete;
 
@@ -120,15 +119,14 @@ class AttachedArena : public std::enable_shared_from_this<AttachedArena> {
 
  private:
   friend class Hold;
+  struct Added;
 
-  explicit AttachedArena(std::shared_ptr<ArenaAttachment> attachment);
+  AttachedArena(std::shared_ptr<ArenaAttachment> attachment, uint32_t segment);
   void Release(const Hold& hold);
 
   const std::shared_ptr<ArenaAttachment> attachment_;
   const uint64_t fork_count_;
-
-  mutable std::mutex mutex_;
-  std::set<uint32_t> added_;  // Segments; some may be unmapped since.
+  const std::unique_ptr<Added> added_;
 };
 
 // A claimed block, or a part of one.

@@ -13,9 +13,9 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <utility>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
@@ -26,6 +26,7 @@
 #include "tenon/shm/base/per_process.h"
 #include "tenon/shm/base/posix_error.h"
 #include "tenon/shm/base/status_macros.h"
+#include "tenon/shm/base/thread_mutex.h"
 #include "tenon/shm/base/unix_socket.h"
 #include "tenon/shm/ledger/attachments.h"
 #include "tenon/shm/ledger/inbox_owner.h"
@@ -89,8 +90,8 @@ absl::StatusOr<Segment> OpenSegment(const ArenaOfferFacts& facts,
 
 // The attachments of this process to one arena.
 struct ArenaAttachment::Slot {
-  std::mutex mutex;  // Held by the thread that attaches.
-  std::weak_ptr<ArenaAttachment> current;
+  ThreadMutex mutex;  // Held by the thread that attaches.
+  std::weak_ptr<ArenaAttachment> current ABSL_GUARDED_BY(mutex);
   // Attachments that were sent to the owner and have not hung up.
   std::atomic<size_t> attached{0};
 
@@ -108,17 +109,19 @@ struct ArenaAttachment::Slot {
 struct ArenaAttachment::Registry {
   using Key = std::pair<uint64_t, uint64_t>;
 
-  std::mutex mutex;
-  std::map<Key, std::shared_ptr<ArenaAttachment::Slot>> slots;
+  ThreadMutex mutex;
+  std::map<Key, std::shared_ptr<ArenaAttachment::Slot>> slots
+      ABSL_GUARDED_BY(mutex);
 };
 
 std::shared_ptr<ArenaAttachment::Slot> ArenaAttachment::SlotOfTable(
     const FileIdentity& table) {
   static constinit PerProcess<Registry> of_process;
   Registry& registry = of_process.Get();
-  std::lock_guard lock(registry.mutex);
+  const ThreadLock lock(&registry.mutex);
+  // An attachment has its slot, and so has a thread that attaches.
   std::erase_if(registry.slots, [](const auto& entry) {
-    return entry.second.use_count() == 1 && entry.second->current.expired();
+    return entry.second.use_count() == 1;
   });
   std::shared_ptr<ArenaAttachment::Slot>& slot =
       registry.slots[{table.device, table.inode}];
@@ -132,7 +135,7 @@ absl::StatusOr<std::shared_ptr<ArenaAttachment>> ArenaAttachment::Get(
   TENON_ASSIGN_OR_RETURN(const FileIdentity table,
                          FileIdentity::Of(fds[ArenaOfferFacts::kTable]));
   const std::shared_ptr<Slot> slot = SlotOfTable(table);
-  std::lock_guard lock(slot->mutex);
+  const ThreadLock lock(&slot->mutex);
   std::shared_ptr<ArenaAttachment> current = slot->current.lock();
   if (current != nullptr && !current->IsRefused()) {
     TENON_RETURN_IF_ERROR(current->Map(facts, fds, limits));
@@ -272,8 +275,8 @@ absl::StatusOr<Segment> ArenaAttachment::OpenChecked(
 absl::Status ArenaAttachment::MapSegment(const ArenaOfferFacts& facts,
                                          ReceivedFds& fds,
                                          const AttachLimits& limits) {
-  std::lock_guard lock(mutex_);
-  MappedSegment& slot = SlotOf(facts.segment);
+  const ThreadLock lock(&mutex_);
+  MappedSegment& slot = segments_[Layout::SlotOf(facts.segment)];
   if (slot.IsOpen(facts.segment)) {
     return CheckSegmentSize(table_.name(), slot.segment().size_bytes(), limits);
   }
@@ -300,13 +303,13 @@ absl::Status ArenaAttachment::MapSegment(const ArenaOfferFacts& facts,
 }
 
 uint64_t ArenaAttachment::BytesOf(uint32_t segment) const {
-  std::lock_guard lock(mutex_);
+  const ThreadLock lock(&mutex_);
   const MappedSegment& slot = segments_[Layout::SlotOf(segment)];
   return slot.IsOpen(segment) ? slot.segment().size_bytes() : 0;
 }
 
 absl::StatusOr<ArenaOffer> ArenaAttachment::Offer(uint32_t segment_id) const {
-  std::lock_guard lock(mutex_);
+  const ThreadLock lock(&mutex_);
   const MappedSegment& slot = segments_[Layout::SlotOf(segment_id)];
   if (!slot.IsOpen(segment_id)) {
     return absl::NotFoundError(absl::StrCat("segment ", segment_id,
@@ -327,7 +330,7 @@ absl::StatusOr<ArenaOffer> ArenaAttachment::Offer(uint32_t segment_id) const {
 
 void ArenaAttachment::Sweep() {
   if (fork_count_ != ForkCount()) return;
-  std::lock_guard lock(mutex_);
+  const ThreadLock lock(&mutex_);
   for (MappedSegment& segment : segments_) {
     if (segment.is_open() && !table_.IsLive(segment.id())) segment.Close();
   }

@@ -17,9 +17,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <utility>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "tenon/shm/arena/arena_limits.h"
@@ -30,6 +30,7 @@
 #include "tenon/shm/base/fork_count.h"
 #include "tenon/shm/base/random_id.h"
 #include "tenon/shm/base/received_fd.h"
+#include "tenon/shm/base/thread_mutex.h"
 #include "tenon/shm/base/unique_fd.h"
 #include "tenon/shm/ledger/column.h"
 #include "tenon/shm/segment/segment.h"
@@ -61,8 +62,9 @@ class ArenaAttachment {
   SharedWord<uint64_t>& cell(uint32_t block) const {
     return range_.cells[block];
   }
-  // The slot of a segment; it may hold another segment, or none.
-  MappedSegment& SlotOf(uint32_t segment) {
+  // The slot of a segment; it may hold another segment, or none. Not analysed:
+  // the slots are guarded, but the access to one needs no lock.
+  SegmentAccess& SlotOf(uint32_t segment) ABSL_NO_THREAD_SAFETY_ANALYSIS {
     return segments_[ArenaTableLayout::SlotOf(segment)];
   }
 
@@ -129,8 +131,9 @@ class ArenaAttachment {
   std::atomic<bool> refused_{false};
   const uint64_t fork_count_ = ForkCount();
 
-  mutable std::mutex mutex_;  // Guards the mapped and offered segments.
-  std::array<MappedSegment, ArenaTableLayout::kMaxSegments> segments_;
+  mutable ThreadMutex mutex_;
+  std::array<MappedSegment, ArenaTableLayout::kMaxSegments> segments_
+      ABSL_GUARDED_BY(mutex_);
 };
 
 // The remains of an attachment once one of its AttachedArenas is gone.

@@ -18,9 +18,9 @@
 
 namespace tenon {
 
-// A slot for successive segments. Any thread may use it; one thread at a time
-// opens or closes it. Only threads that have entered may read its members.
-class MappedSegment {
+// The part of a MappedSegment that needs no lock. Any thread may try to enter;
+// only threads that have entered may read the members.
+class SegmentAccess {
  public:
   // Enters if segment `id` is open here, which keeps it from being closed.
   bool Enter(uint32_t id) {
@@ -34,6 +34,25 @@ class MappedSegment {
   }
   void Leave() { state_.fetch_sub(kUser, std::memory_order_release); }
 
+  const ArenaSegment& listed() const { return listed_; }
+  const std::byte* data() const { return data_; }
+
+ protected:
+  SegmentAccess() = default;
+  ~SegmentAccess() = default;
+
+  static constexpr uint64_t kOpen = 1;
+  static constexpr uint64_t kUser = 2;
+
+  std::atomic<uint64_t> state_{0};  // {id:32, users:31, open:1}.
+  ArenaSegment listed_;
+  const std::byte* data_ = nullptr;
+};
+
+// A slot for successive segments. One thread at a time uses what is not a
+// SegmentAccess, while others enter and leave.
+class MappedSegment : public SegmentAccess {
+ public:
   bool IsOpen(uint32_t id) const {
     const uint64_t now = state_.load(std::memory_order_acquire);
     return now >> 32 == id && (now & kOpen) != 0;
@@ -70,21 +89,13 @@ class MappedSegment {
     return true;
   }
 
-  const ArenaSegment& listed() const { return listed_; }
   const Segment& segment() const { return *segment_; }
-  const std::byte* data() const { return data_; }
   std::byte* writable_data() const { return writable_.data(); }
 
  private:
-  static constexpr uint64_t kOpen = 1;
-  static constexpr uint64_t kUser = 2;
-
-  std::atomic<uint64_t> state_{0};  // {id:32, users:31, open:1}.
-  ArenaSegment listed_;
   std::optional<Segment> segment_;
   ReadOnlyMapping readable_;
   WritableMapping writable_;
-  const std::byte* data_ = nullptr;
 };
 
 }  // namespace tenon
