@@ -9,16 +9,17 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "tenon/futures/future.h"
+#include "tenon/shm/base/thread_mutex.h"
 #include "tenon/spawn/arguments/argument.h"
 #include "tenon/spawn/arguments/packed_call.h"
 #include "tenon/spawn/pool/pool_function.h"
@@ -78,15 +79,17 @@ class MapState {
 
   MapState(size_t count, std::weak_ptr<PoolDispatcher> pool, uint64_t task_id)
       : results_(count), left_(count) {
-    if (count == 0) Complete();
+    if (count == 0) Complete({}, absl::OkStatus());
     PassCancelOn(promise_, std::move(pool), task_id);
   }
 
   futures::Future<Whole> future() { return promise_.future(); }
 
   void Set(size_t i, absl::StatusOr<Held<T>> result) {
+    Results results;
+    absl::Status error;
     {
-      const std::lock_guard<std::mutex> lock(mutex_);
+      const ThreadLock lock(&mutex_);
       if (result.ok()) {
         results_[i] = *std::move(result);
       } else if (i < first_error_) {
@@ -94,31 +97,35 @@ class MapState {
         error_ = std::move(result).status();
       }
       if (--left_ > 0) return;
+      results = std::move(results_);
+      error = std::move(error_);
     }
-    Complete();
+    Complete(std::move(results), std::move(error));
   }
 
  private:
-  void Complete() {
-    if (!error_.ok()) {
-      promise_.TrySetError(std::move(error_));
+  using Results = std::vector<std::optional<Held<T>>>;
+
+  void Complete(Results results, absl::Status error) {
+    if (!error.ok()) {
+      promise_.TrySetError(std::move(error));
     } else if constexpr (std::is_void_v<T>) {
       promise_.TrySetValue();
     } else {
       std::vector<T> whole;
-      whole.reserve(results_.size());
-      for (std::optional<T>& result : results_) {
+      whole.reserve(results.size());
+      for (std::optional<T>& result : results) {
         whole.push_back(*std::move(result));
       }
       promise_.TrySetValue(std::move(whole));
     }
   }
 
-  std::mutex mutex_;
-  std::vector<std::optional<Held<T>>> results_;
-  size_t left_;
-  size_t first_error_ = static_cast<size_t>(-1);
-  absl::Status error_;
+  ThreadMutex mutex_;
+  Results results_ ABSL_GUARDED_BY(mutex_);
+  size_t left_ ABSL_GUARDED_BY(mutex_);
+  size_t first_error_ ABSL_GUARDED_BY(mutex_) = static_cast<size_t>(-1);
+  absl::Status error_ ABSL_GUARDED_BY(mutex_);
   futures::Promise<Whole> promise_;
 };
 

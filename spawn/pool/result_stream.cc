@@ -6,22 +6,21 @@
 #include <cxxabi.h>
 
 #include <algorithm>
-#include <condition_variable>
 #include <cstddef>
 #include <exception>
 #include <limits>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/time.h"
 #include "tenon/shm/base/deadline.h"
+#include "tenon/shm/base/thread_mutex.h"
 #include "tenon/spawn/arguments/argument.h"
 #include "tenon/spawn/pool/internal/pool_dispatcher.h"
 #include "tenon/spawn/pool/internal/pool_task.h"
@@ -29,19 +28,39 @@
 
 namespace tenon::spawn::internal_pool {
 
-// Answers by the index of their input.
-struct StreamCore::Answers {
-  std::mutex mutex;
-  std::condition_variable came;
-  std::map<size_t, absl::StatusOr<PackedArguments>> ready;
+// Answers by the index of their input. Thread-safe.
+class StreamCore::Answers {
+ public:
+  using Answer = absl::StatusOr<PackedArguments>;
 
-  void Put(size_t i, absl::StatusOr<PackedArguments> answer) {
+  void Put(size_t i, Answer answer) {
     {
-      const std::lock_guard<std::mutex> lock(mutex);
-      ready.emplace(i, std::move(answer));
+      const ThreadLock lock(&mutex_);
+      ready_.emplace(i, std::move(answer));
     }
-    came.notify_one();
+    came_.NotifyOne();
   }
+
+  // The answer to input `i`; with nullopt the one to the first input that has
+  // been answered. Waits for it; nullopt at the deadline.
+  std::optional<Answer> Take(std::optional<size_t> i, Deadline deadline) {
+    const ThreadLock lock(&mutex_);
+    for (;;) {
+      const auto first = i ? ready_.find(*i) : ready_.begin();
+      if (first != ready_.end()) {
+        std::optional<Answer> answer = std::move(first->second);
+        ready_.erase(first);
+        return answer;
+      }
+      if (deadline.has_passed()) return std::nullopt;
+      came_.WaitFor(&mutex_, deadline.Remaining());
+    }
+  }
+
+ private:
+  ThreadMutex mutex_;
+  ThreadCondition came_;
+  std::map<size_t, Answer> ready_ ABSL_GUARDED_BY(mutex_);
 };
 
 class StreamCore::Receiver final : public PoolReceiver {
@@ -121,27 +140,12 @@ absl::StatusOr<PackedArguments> StreamCore::Next(Deadline deadline) {
     end_ = absl::OutOfRangeError("the end of the stream");
     return end;
   }
-  std::unique_lock<std::mutex> lock(answers_->mutex);
-  const auto is_ready = [&] {
-    return options_.ordered ? answers_->ready.count(taken_) > 0
-                            : !answers_->ready.empty();
-  };
-  while (!answers_->came.wait_for(lock,
-                                  absl::ToChronoNanoseconds(std::min(
-                                      deadline.Remaining(), absl::Hours(24))),
-                                  is_ready)) {
-    if (deadline.has_passed()) {
-      return absl::DeadlineExceededError("no result yet");
-    }
-  }
-  const auto first =
-      options_.ordered ? answers_->ready.find(taken_) : answers_->ready.begin();
-  absl::StatusOr<PackedArguments> answer = std::move(first->second);
-  answers_->ready.erase(first);
-  lock.unlock();
+  std::optional<absl::StatusOr<PackedArguments>> answer = answers_->Take(
+      options_.ordered ? std::optional(taken_) : std::nullopt, deadline);
+  if (!answer) return absl::DeadlineExceededError("no result yet");
   ++taken_;
   Feed();
-  return answer;
+  return *std::move(answer);
 }
 
 }  // namespace tenon::spawn::internal_pool

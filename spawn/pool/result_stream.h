@@ -63,7 +63,7 @@ class StreamCore {
   absl::StatusOr<PackedArguments> Next(Deadline deadline);
 
  private:
-  struct Answers;
+  class Answers;
   class Receiver;
 
   void Feed();

@@ -13,7 +13,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -27,8 +26,11 @@
 #include "tenon/shm/base/fork_count.h"
 #include "tenon/shm/base/retry_on_eintr.h"
 #include "tenon/shm/base/status_macros.h"
+#include "tenon/shm/base/thread_mutex.h"
+#include "tenon/shm/base/thread_unlock.h"
 #include "tenon/spawn/pool/internal/pool_poller.h"
 #include "tenon/spawn/pool/internal/pool_protocol.h"
+#include "tenon/spawn/pool/internal/pool_starter.h"
 #include "tenon/spawn/pool/internal/pool_task.h"
 #include "tenon/spawn/pool/internal/pool_workers.h"
 #include "tenon/spawn/pool/pool_options.h"
@@ -71,7 +73,10 @@ bool AwaitAnswer(int channel, int end, SteadyTime until) {
 }  // namespace
 
 PoolDispatcher::PoolDispatcher(PoolOptions options, PoolPoller poller)
-    : poller_(std::move(poller)), workers_(std::move(options), poller_) {}
+    : max_workers_(static_cast<size_t>(options.workers)),
+      poller_(std::move(poller)),
+      workers_(options, poller_),
+      starter_(std::move(options), poller_) {}
 
 absl::StatusOr<std::unique_ptr<PoolDispatcher>> PoolDispatcher::Create(
     PoolOptions options) {
@@ -79,11 +84,7 @@ absl::StatusOr<std::unique_ptr<PoolDispatcher>> PoolDispatcher::Create(
   TENON_ASSIGN_OR_RETURN(PoolPoller poller, PoolPoller::Create());
   std::unique_ptr<PoolDispatcher> pool(
       new PoolDispatcher(std::move(options), std::move(poller)));
-  PoolWorkers& workers = pool->workers_;
-  while (workers.CountLive() < workers.least()) {
-    const size_t missing = workers.least() - workers.CountLive();
-    TENON_RETURN_IF_ERROR(workers.Add(workers.Start(missing)));
-  }
+  TENON_RETURN_IF_ERROR(pool->StartLeast());
   TENON_RETURN_IF_ERROR(pool->StartThread());
   return pool;
 }
@@ -118,7 +119,7 @@ void PoolDispatcher::Enqueue(PoolTask task) {
   if (part != nullptr) queue_.PushBack(std::move(part));
 }
 
-void PoolDispatcher::SendPending(Lock& lock, PoolCompletions& done) {
+void PoolDispatcher::SendPending(PoolCompletions& done) {
   while (!queue_.empty() && workers_.has_idle()) {
     std::shared_ptr<PoolTask> task = queue_.PopFront();
     if (task->deadline.has_passed()) {
@@ -131,11 +132,10 @@ void PoolDispatcher::SendPending(Lock& lock, PoolCompletions& done) {
       sleeps_until_ = NextDeadline();
       poller_.Wake();
     }
-    lock.unlock();
+    const ThreadUnlock unlocked(&mutex_);
     SendOne(std::move(assignment), done);
-    lock.lock();
   }
-  if (closed_ && IsDrained()) drained_.notify_all();
+  if (closed_ && IsDrained()) drained_.NotifyAll();
 }
 
 void PoolDispatcher::SendOne(PoolWorkers::Assignment assignment,
@@ -143,7 +143,7 @@ void PoolDispatcher::SendOne(PoolWorkers::Assignment assignment,
   const absl::StatusOr<PackedBatch> batch = PackedBatch::Of(
       assignment.batch_id, assignment.task->function, assignment.task->calls);
   // Released before the sent arguments are freed.
-  const Lock lock(mutex_);
+  const ThreadLock lock(&mutex_);
   std::shared_ptr<PoolTask> unsent = workers_.Send(assignment, batch, done);
   if (unsent != nullptr) queue_.PushFront(std::move(unsent));
 }
@@ -158,12 +158,12 @@ void PoolDispatcher::Submit(PoolTask task) {
   }
   bool wake = false;
   {
-    Lock lock(mutex_);
+    const ThreadLock lock(&mutex_);
     if (closed_) {
       done.Fail(std::make_shared<PoolTask>(std::move(task)), *closed_);
     } else {
       Enqueue(std::move(task));
-      SendPending(lock, done);
+      SendPending(done);
     }
     StartCompleting(done);
     wake = MustWakeThread();
@@ -177,7 +177,7 @@ void PoolDispatcher::Cancel(uint64_t task_id) {
   PoolCompletions done;
   bool wake = false;
   {
-    const Lock lock(mutex_);
+    const ThreadLock lock(&mutex_);
     for (auto& task : queue_.TakeById(task_id)) {
       done.Fail(std::move(task), TaskCancelledError());
     }
@@ -231,9 +231,9 @@ void PoolDispatcher::Complete(PoolCompletions done) {
   completing_pool = &here;
   std::move(done).Run();
   completing_pool = here.outer;
-  const Lock lock(mutex_);
+  const ThreadLock lock(&mutex_);
   --completing_;
-  if (IsDrained()) drained_.notify_all();
+  if (IsDrained()) drained_.NotifyAll();
 }
 
 void PoolDispatcher::StartCompleting(const PoolCompletions& done) {
@@ -254,7 +254,7 @@ void PoolDispatcher::Lead(uint64_t task_id, SteadyTime until) {
   int channel = -1;
   int end = -1;
   {
-    const Lock lock(mutex_);
+    const ThreadLock lock(&mutex_);
     worker = workers_.Lead(task_id);
     if (worker == nullptr) return;
     channel = worker->channel.fd();
@@ -269,11 +269,11 @@ void PoolDispatcher::Lead(uint64_t task_id, SteadyTime until) {
   PoolCompletions of_others;
   bool wake = false;
   {
-    Lock lock(mutex_);
+    const ThreadLock lock(&mutex_);
     HandleAnswers(*worker, std::move(answers), done);
     workers_.StopLeading(*worker);
     StartCompleting(done);
-    SendPending(lock, of_others);
+    SendPending(of_others);
     wake = !of_others.empty() || MustWakeThread();
     // This thread does not run callbacks of other tasks.
     deferred_.Append(std::move(of_others));
@@ -284,6 +284,21 @@ void PoolDispatcher::Lead(uint64_t task_id, SteadyTime until) {
 
 // ---- The pool's thread ----
 
+absl::Status PoolDispatcher::StartLeast() {
+  for (;;) {
+    size_t missing = 0;
+    {
+      const ThreadLock lock(&mutex_);
+      const size_t live = workers_.CountLive();
+      if (live >= workers_.least()) return absl::OkStatus();
+      missing = workers_.least() - live;
+    }
+    auto started = starter_.Start(missing);
+    const ThreadLock lock(&mutex_);
+    TENON_RETURN_IF_ERROR(workers_.Add(std::move(started)));
+  }
+}
+
 absl::Status PoolDispatcher::StartThread() {
   // Signals are left to the user's threads.
   sigset_t all;
@@ -292,6 +307,7 @@ absl::Status PoolDispatcher::StartThread() {
   pthread_sigmask(SIG_SETMASK, &all, &before);
   absl::Status status;
   try {
+    const ThreadLock lock(&join_mutex_);
     thread_ = std::thread([this] { Run(); });
     thread_id_ = thread_.get_id();
   } catch (const std::system_error& e) {
@@ -306,21 +322,21 @@ void PoolDispatcher::StartMissing() {
   for (;;) {
     size_t missing = 0;
     {
-      const Lock lock(mutex_);
+      const ThreadLock lock(&mutex_);
       const size_t live = workers_.CountLive();
       if (live >= CountWanted() || !workers_.start_again_at().has_passed()) {
         return;
       }
       missing = CountWanted() - live;
     }
-    auto started = workers_.Start(missing);
+    auto started = starter_.Start(missing);
     PoolCompletions done;
     {
-      Lock lock(mutex_);
+      const ThreadLock lock(&mutex_);
       const absl::Status added = workers_.Add(std::move(started));
       // No worker is left to run them.
       if (!added.ok() && workers_.CountLive() == 0) FailPending(added, done);
-      SendPending(lock, done);
+      SendPending(done);
     }
     std::move(done).Run();
   }
@@ -328,7 +344,7 @@ void PoolDispatcher::StartMissing() {
 
 // False if a waiter leads, which then receives the messages.
 bool PoolDispatcher::StartLeading(Worker& worker) {
-  const Lock lock(mutex_);
+  const ThreadLock lock(&mutex_);
   if (worker.leader == Leader::kWaiter) {
     if (worker.has_ended) {
       worker.end_is_paused = true;
@@ -350,42 +366,38 @@ bool PoolDispatcher::ReceiveAll(Worker& worker, PoolCompletions& done) {
   bool more = worker.has_channel;
   while (more) {
     absl::StatusOr<PoolAnswers> answers = Receive(worker);
-    Lock lock(mutex_);
+    const ThreadLock lock(&mutex_);
     more = HandleAnswers(worker, std::move(answers), done) && worker.has_ended;
     // Waiting tasks are sent before any receiver is called.
-    SendPending(lock, done);
+    SendPending(done);
   }
   if (worker.has_ended) return true;
-  const Lock lock(mutex_);
+  const ThreadLock lock(&mutex_);
   worker.leader = Leader::kNone;
   return true;
 }
 
-void PoolDispatcher::ServeWorkers(PoolCompletions& done) {
-  auto& workers = workers_.all();
-  // From the end, as workers that have ended are removed.
-  for (size_t i = workers.size(); i-- > 0;) {
-    Worker& worker = *workers[i];
-    if (!worker.is_readable && !worker.has_ended) continue;
-    worker.is_readable = false;
-    if (ReceiveAll(worker, done) && worker.has_ended) {
-      RemoveWorker(worker, done);
-    }
-  }
+// False if it has ended and could not be removed.
+bool PoolDispatcher::ServeWorker(Worker& worker, PoolCompletions& done) {
+  worker.is_readable = false;
+  const bool leads = ReceiveAll(worker, done);
+  return !worker.has_ended || (leads && RemoveWorker(worker, done));
 }
 
-void PoolDispatcher::RemoveWorker(Worker& worker, PoolCompletions& done) {
+// False if its process cannot be joined yet.
+bool PoolDispatcher::RemoveWorker(Worker& worker, PoolCompletions& done) {
   const absl::Status how =
       worker.process.Join(Deadline::After(Process::kEndPatience));
-  if (absl::IsDeadlineExceeded(how) && !worker.process.joined()) return;
-  Lock lock(mutex_);
+  if (absl::IsDeadlineExceeded(how) && !worker.process.joined()) return false;
+  const ThreadLock lock(&mutex_);
   auto unsent = workers_.Remove(worker, how, done);
   if (!unsent.ok()) {
     Break(unsent.status(), done);
   } else if (*unsent != nullptr && !(*unsent)->has_failed()) {
     queue_.PushFront(*std::move(unsent));
-    SendPending(lock, done);
+    SendPending(done);
   }
+  return true;
 }
 
 void PoolDispatcher::EndWorkers(PoolCompletions& done) {
@@ -400,11 +412,11 @@ void PoolDispatcher::EndWorkers(PoolCompletions& done) {
   }
 }
 
-bool PoolDispatcher::RunOnce() {
+bool PoolDispatcher::RunOnce(std::vector<Worker*>& reported) {
   StartMissing();
   Deadline deadline = Deadline::Never();
   {
-    const Lock lock(mutex_);
+    const ThreadLock lock(&mutex_);
     if (ending_ && workers_.empty() && deferred_.empty()) return false;
     deadline = NextDeadline();
     sleeps_until_ = deadline;
@@ -412,27 +424,30 @@ bool PoolDispatcher::RunOnce() {
   for (const uint64_t key : poller_.Wait(deadline)) {
     // NOLINTNEXTLINE(performance-no-int-to-ptr): as channel_key() has made it.
     auto* worker = reinterpret_cast<Worker*>(key & ~uint64_t{1});
+    if (!worker->is_readable && !worker->has_ended) reported.push_back(worker);
     (key == worker->end_key() ? worker->has_ended : worker->is_readable) = true;
   }
   PoolCompletions done;
-  ServeWorkers(done);
+  std::erase_if(reported,
+                [&](Worker* worker) { return ServeWorker(*worker, done); });
   {
-    Lock lock(mutex_);
+    const ThreadLock lock(&mutex_);
     done.Append(std::exchange(deferred_, {}));
     for (auto& task : queue_.TakeExpired()) {
       done.Fail(std::move(task), TaskExpiredError());
     }
     workers_.RunTimers(done);
     if (ending_) EndWorkers(done);
-    SendPending(lock, done);
-    if (IsDrained()) drained_.notify_all();
+    SendPending(done);
+    if (IsDrained()) drained_.NotifyAll();
   }
   std::move(done).Run();
   return true;
 }
 
 void PoolDispatcher::Run() {
-  while (RunOnce()) {
+  std::vector<Worker*> reported;
+  while (RunOnce(reported)) {
   }
 }
 
@@ -468,25 +483,23 @@ absl::Status PoolDispatcher::Shutdown(Deadline deadline) {
         "a callback cannot wait for the pool that calls it");
   }
   {
-    Lock lock(mutex_);
+    const ThreadLock lock(&mutex_);
     if (!closed_) {
       closed_ = absl::FailedPreconditionError("the pool has been shut down");
     }
     poller_.Wake();
-    const auto is_drained = [&] { return IsDrained(); };
-    while (!drained_.wait_for(lock,
-                              absl::ToChronoNanoseconds(std::min(
-                                  deadline.Remaining(), absl::Hours(24))),
-                              is_drained)) {
-      if (!deadline.has_passed()) continue;
-      return absl::DeadlineExceededError(
-          absl::StrCat("Shutdown(): ", queue_.size(), " tasks wait, ",
-                       workers_.CountBusy(), " workers are busy"));
+    while (!IsDrained()) {
+      if (deadline.has_passed()) {
+        return absl::DeadlineExceededError(
+            absl::StrCat("Shutdown(): ", queue_.size(), " tasks wait, ",
+                         workers_.CountBusy(), " workers are busy"));
+      }
+      drained_.WaitFor(&mutex_, deadline.Remaining());
     }
     ending_ = true;
   }
   poller_.Wake();
-  const Lock lock(join_mutex_);
+  const ThreadLock lock(&join_mutex_);
   if (thread_.joinable()) thread_.join();
   return absl::OkStatus();
 }
@@ -494,29 +507,29 @@ absl::Status PoolDispatcher::Shutdown(Deadline deadline) {
 void PoolDispatcher::Abort() {
   if (ForkCount() != fork_count_) return;
   {
-    const Lock lock(mutex_);
+    const ThreadLock lock(&mutex_);
     if (!closed_) closed_ = absl::CancelledError("the pool was aborted");
     aborting_ = true;
     ending_ = true;
   }
   poller_.Wake();
   if (std::this_thread::get_id() == thread_id_) return;
-  const Lock lock(join_mutex_);
+  const ThreadLock lock(&join_mutex_);
   if (thread_.joinable()) thread_.join();
 }
 
 PoolCounts PoolDispatcher::counts() const {
   if (ForkCount() != fork_count_) return {};
-  const Lock lock(mutex_);
+  const ThreadLock lock(&mutex_);
   return {.workers = workers_.CountLive(),
           .idle = workers_.CountIdle(),
           .pending = queue_.size(),
-          .started = workers_.started()};
+          .started = starter_.started()};
 }
 
 std::vector<pid_t> PoolDispatcher::WorkerPids() const {
   if (ForkCount() != fork_count_) return {};
-  const Lock lock(mutex_);
+  const ThreadLock lock(&mutex_);
   return workers_.Pids();
 }
 

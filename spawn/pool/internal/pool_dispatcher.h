@@ -4,7 +4,7 @@
 // PoolDispatcher: a ProcessPool without its types. Not for users.
 //
 // It brings together tasks (pool_task_queue.h) and workers (pool_workers.h),
-// under one mutex. Threads:
+// under one mutex, and starts workers (pool_starter.h). Threads:
 //
 // - A thread that submits a task packs it and sends it to an idle worker
 //   itself.
@@ -24,22 +24,23 @@
 
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <thread>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "tenon/shm/base/deadline.h"
 #include "tenon/shm/base/fork_count.h"
+#include "tenon/shm/base/thread_mutex.h"
 #include "tenon/spawn/arguments/tensor_parcel.h"
 #include "tenon/spawn/pool/internal/pool_poller.h"
 #include "tenon/spawn/pool/internal/pool_protocol.h"
+#include "tenon/spawn/pool/internal/pool_starter.h"
 #include "tenon/spawn/pool/internal/pool_task.h"
 #include "tenon/spawn/pool/internal/pool_task_queue.h"
 #include "tenon/spawn/pool/internal/pool_workers.h"
@@ -86,35 +87,38 @@ class PoolDispatcher {
 
   PoolCounts counts() const;
   std::vector<pid_t> WorkerPids() const;
-  size_t max_workers() const { return workers_.most(); }
+  size_t max_workers() const { return max_workers_; }
 
  private:
   using Worker = PoolWorkers::Worker;
   using Leader = PoolWorkers::Leader;
-  using Lock = std::unique_lock<std::mutex>;
 
   PoolDispatcher(PoolOptions options, PoolPoller poller);
 
   // ---- With the mutex ----
 
   // Queues `task`, split into as many parts as it needs messages.
-  void Enqueue(PoolTask task);
+  void Enqueue(PoolTask task) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Assigns tasks to idle workers; releases the mutex while it packs one.
-  void SendPending(Lock& lock, PoolCompletions& done);
+  void SendPending(PoolCompletions& done) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Accepts no tasks from now on, and fails those that wait.
-  void Break(const absl::Status& why, PoolCompletions& done);
-  void FailPending(const absl::Status& why, PoolCompletions& done);
+  void Break(const absl::Status& why, PoolCompletions& done)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void FailPending(const absl::Status& why, PoolCompletions& done)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Handles a message of a worker. False if there are no more messages.
   bool HandleAnswers(Worker& worker, absl::StatusOr<PoolAnswers> answers,
-                     PoolCompletions& done);
-  void EndWorkers(PoolCompletions& done);
-  Deadline NextDeadline() const;
+                     PoolCompletions& done)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void EndWorkers(PoolCompletions& done) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Deadline NextDeadline() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Shutdown() waits for the Complete() that follows.
-  void StartCompleting(const PoolCompletions& done);
+  void StartCompleting(const PoolCompletions& done)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Whether the pool's thread would sleep too long.
-  bool MustWakeThread() const;
-  size_t CountWanted() const;
-  bool IsDrained() const;
+  bool MustWakeThread() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  size_t CountWanted() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool IsDrained() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   // ---- Without the mutex ----
 
@@ -128,34 +132,44 @@ class PoolDispatcher {
 
   // ---- The pool's thread ----
 
+  absl::Status StartLeast();  // Before there is a thread.
   absl::Status StartThread();
   void Run();
-  bool RunOnce();  // False once the thread can end.
+  // False once the thread can end. Keeps reported workers that have ended and
+  // could not be removed yet.
+  bool RunOnce(std::vector<Worker*>& reported);
   void StartMissing();
   bool StartLeading(Worker& worker);
   bool ReceiveAll(Worker& worker, PoolCompletions& done);
-  void ServeWorkers(PoolCompletions& done);
-  void RemoveWorker(Worker& worker, PoolCompletions& done);
+  bool ServeWorker(Worker& worker, PoolCompletions& done);
+  bool RemoveWorker(Worker& worker, PoolCompletions& done);
 
   const uint64_t fork_count_ = ForkCount();
+  const size_t max_workers_;
   const PoolPoller poller_;
   TensorClaimer claimer_;  // Claims tensors of answers.
   std::atomic<uint64_t> next_task_id_ = 1;
-  std::thread thread_;
-  std::thread::id thread_id_;  // Still set after the thread has been joined.
-  std::mutex join_mutex_;      // Held by the thread that joins it.
 
-  mutable std::mutex mutex_;  // For all members below.
-  std::condition_variable drained_;
-  PoolTaskQueue queue_;
-  PoolWorkers workers_;
+  ThreadMutex join_mutex_;  // Held by the thread that joins the pool's.
+  std::thread thread_ ABSL_GUARDED_BY(join_mutex_);
+  std::thread::id thread_id_;  // Still set after the thread has been joined.
+
+  mutable ThreadMutex mutex_;
+  ThreadCondition drained_;
+  PoolTaskQueue queue_ ABSL_GUARDED_BY(mutex_);
+  PoolWorkers workers_ ABSL_GUARDED_BY(mutex_);
   // Set when the pool's thread last computed how long to sleep.
-  Deadline sleeps_until_ = Deadline::Passed();
-  PoolCompletions deferred_;  // Receivers for the pool's thread to call.
-  size_t completing_ = 0;     // Calls of Complete() pending or in progress.
-  std::optional<absl::Status> closed_;  // Why no task is accepted.
-  bool aborting_ = false;
-  bool ending_ = false;
+  Deadline sleeps_until_ ABSL_GUARDED_BY(mutex_) = Deadline::Passed();
+  // Receivers for the pool's thread to call.
+  PoolCompletions deferred_ ABSL_GUARDED_BY(mutex_);
+  // Calls of Complete() pending or in progress.
+  size_t completing_ ABSL_GUARDED_BY(mutex_) = 0;
+  // Why no task is accepted.
+  std::optional<absl::Status> closed_ ABSL_GUARDED_BY(mutex_);
+  bool aborting_ ABSL_GUARDED_BY(mutex_) = false;
+  bool ending_ ABSL_GUARDED_BY(mutex_) = false;
+
+  PoolStarter starter_;  // Used by the pool's thread.
 };
 
 }  // namespace tenon::spawn

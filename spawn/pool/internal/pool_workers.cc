@@ -18,7 +18,6 @@
 #include "absl/time/time.h"
 #include "tenon/ipc/channel/channel.h"
 #include "tenon/shm/base/deadline.h"
-#include "tenon/shm/base/status_macros.h"
 #include "tenon/shm/tensor/tensor.h"
 #include "tenon/spawn/arguments/argument.h"
 #include "tenon/spawn/pool/internal/pool_poller.h"
@@ -68,69 +67,16 @@ absl::Status Raised(const Process& process, PoolAnswer& answer) {
 
 }  // namespace
 
-PoolWorkers::PoolWorkers(PoolOptions options, const PoolPoller& poller)
-    : options_(std::move(options)), poller_(poller) {}
+PoolWorkers::PoolWorkers(const PoolOptions& options, const PoolPoller& poller)
+    : least_(static_cast<size_t>(options.min_workers)),
+      most_(static_cast<size_t>(options.workers)),
+      idle_timeout_(options.idle_timeout),
+      max_tasks_per_worker_(
+          static_cast<uint64_t>(options.max_tasks_per_worker)),
+      max_worker_rss_bytes_(options.max_worker_rss_bytes),
+      poller_(poller) {}
 
 // ---- Start and end ----
-
-absl::StatusOr<PoolWorkers::Workers> PoolWorkers::Start(size_t count) {
-  count = std::min(count, Process::kSupervisedTogether);
-  absl::StatusOr<Workers> started = StartTogether(count);
-  if (started.ok() || count == 1) return started;
-  return StartTogether(1);  // A limit may leave room for one.
-}
-
-absl::StatusOr<PoolWorkers::Workers> PoolWorkers::StartTogether(size_t count) {
-  std::vector<Channel> channels;
-  std::vector<Channel> workers_ends;
-  std::vector<std::vector<int>> fds;
-  for (size_t i = 0; i < count; ++i) {
-    TENON_ASSIGN_OR_RETURN(auto ends,
-                           Channel::CreatePair({.allow_sockets = true}));
-    fds.push_back({ends.second.fd()});
-    channels.push_back(std::move(ends.first));
-    workers_ends.push_back(std::move(ends.second));
-  }
-  options_.process.index = static_cast<int>(started_);
-  TENON_ASSIGN_OR_RETURN(std::vector<Process> processes,
-                         Process::StartEach(options_.process, fds));
-  started_ += count;
-  Workers workers;
-  for (size_t i = 0; i < count; ++i) {
-    workers.emplace_back(
-        new Worker{std::move(processes[i]), std::move(channels[i])});
-    TENON_RETURN_IF_ERROR(Initialize(*workers.back()));
-  }
-  TENON_RETURN_IF_ERROR(Watch(workers));
-  return workers;
-}
-
-absl::Status PoolWorkers::Initialize(Worker& worker) {
-  if (options_.initializer.function.empty()) return absl::OkStatus();
-  worker.phase = Phase::kInitializing;
-  worker.batch_id = next_batch_++;
-  TENON_ASSIGN_OR_RETURN(
-      const PackedBatch batch,
-      PackedBatch::Of(worker.batch_id, options_.initializer.function,
-                      {&*options_.initializer.arguments, 1}));
-  const absl::Status sent = batch.Send(worker.channel, Deadline::Passed());
-  // If it has died its end is noticed, and counted.
-  return absl::IsUnavailable(sent) ? absl::OkStatus() : sent;
-}
-
-absl::Status PoolWorkers::Watch(const Workers& workers) {
-  absl::Status watched;
-  for (const auto& worker : workers) {
-    watched.Update(poller_.Add(worker->channel.fd(), worker->channel_key()));
-    watched.Update(poller_.Add(worker->process.end_fd(), worker->end_key()));
-  }
-  if (watched.ok()) return watched;
-  for (const auto& worker : workers) {
-    poller_.Remove(worker->channel.fd());
-    poller_.Remove(worker->process.end_fd());
-  }
-  return watched;
-}
 
 absl::Status PoolWorkers::Add(absl::StatusOr<Workers> started) {
   if (!started.ok()) {
@@ -178,7 +124,7 @@ absl::StatusOr<std::shared_ptr<PoolTask>> PoolWorkers::Remove(
 
 void PoolWorkers::MakeIdle(Worker& worker) {
   worker.phase = Phase::kIdle;
-  worker.until = Deadline::After(options_.idle_timeout);
+  worker.until = Deadline::After(idle_timeout_);
   idle_.push_back(&worker);
 }
 
@@ -309,10 +255,10 @@ void PoolWorkers::TakeAnswers(Worker& worker, PoolAnswers answers,
 
 bool PoolWorkers::IsWorn(const Worker& worker,
                          const PoolAnswers& answers) const {
-  const auto most_tasks = static_cast<uint64_t>(options_.max_tasks_per_worker);
-  return (most_tasks > 0 && worker.tasks_done >= most_tasks) ||
-         (options_.max_worker_rss_bytes > 0 &&
-          answers.rss_bytes > options_.max_worker_rss_bytes);
+  return (max_tasks_per_worker_ > 0 &&
+          worker.tasks_done >= max_tasks_per_worker_) ||
+         (max_worker_rss_bytes_ > 0 &&
+          answers.rss_bytes > max_worker_rss_bytes_);
 }
 
 void PoolWorkers::Cancel(uint64_t task_id, PoolCompletions& done) {

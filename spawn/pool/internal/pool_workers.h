@@ -4,23 +4,23 @@
 // PoolWorkers: the worker processes of a pool, and the state of each. Not for
 // users.
 //
-//   Start, Add            Reserve           Send
+//      Add                Reserve           Send
 //   ---------> idle <-----------> sending ---------> busy
 //               |   <----------------------------------+  Accept: all answered
 //               v Close
 //             ending ---------> Remove, once the process has ended
 //
-// Kill() leads to "ending" from every state. A worker with an initializer is
-// "initializing" before it is idle. Sending: a thread packs the worker's task,
-// without the owner's lock; other threads may fail the task or end the worker
-// meanwhile, but only Send() makes it idle again.
+// PoolStarter (pool_starter.h) starts them. Kill() leads to "ending" from every
+// state. A worker with an initializer is "initializing" before it is idle.
+// Sending: a thread packs the worker's task, without the owner's lock; other
+// threads may fail the task or end the worker meanwhile, but only Send() makes
+// it idle again.
 
 #ifndef TENON_SPAWN_POOL_INTERNAL_POOL_WORKERS_H_
 #define TENON_SPAWN_POOL_INTERNAL_POOL_WORKERS_H_
 
 #include <sys/types.h>
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -28,6 +28,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "tenon/ipc/channel/channel.h"
 #include "tenon/shm/base/deadline.h"
 #include "tenon/spawn/arguments/argument.h"
@@ -40,22 +41,23 @@
 namespace tenon::spawn {
 
 // Ownership: owns the workers; the destructor kills them.
-// Threads: thread-compatible, guarded by its owner's mutex; only Start() is
-//   called without it, by one thread at a time, which is the only one that adds
-//   and removes workers.
+// Threads: thread-compatible, guarded by its owner's mutex. One thread adds and
+//   removes workers.
 // Trust: Accept() validates a worker's answers.
 class PoolWorkers {
  public:
   enum class Phase { kInitializing, kIdle, kSending, kBusy, kEnding };
   // The thread that receives from a worker's channel; one at a time.
   enum class Leader { kNone, kDispatcher, kWaiter };
+  // The batch of the pool's initializer; tasks have others.
+  static constexpr uint64_t kInitializerBatch = 0;
 
   struct Worker {
     Process process;
     Channel channel;
     Phase phase = Phase::kIdle;
     bool has_channel = true;  // Whether the poller has it.
-    uint64_t batch_id = 0;
+    uint64_t batch_id = kInitializerBatch;
     std::shared_ptr<PoolTask> task = nullptr;  // While sending or busy.
     size_t answered = 0;                       // Number of answered calls.
     uint64_t tasks_done = 0;
@@ -82,15 +84,12 @@ class PoolWorkers {
   };
 
   // `options` have been validated; `poller` outlives this.
-  PoolWorkers(PoolOptions options, const PoolPoller& poller);
+  PoolWorkers(const PoolOptions& options, const PoolPoller& poller);
 
   using Workers = std::vector<std::unique_ptr<Worker>>;
 
-  // Starts `count` workers, at most as many as share a supervisor; one if no
-  // more can be started. Adds them to the poller. Blocks for milliseconds.
-  // Errors: those of Process::Start() and of PoolPoller::Add().
-  absl::StatusOr<Workers> Start(size_t count);
-  // With the result of Start(): adds the workers, or delays the next start.
+  // With the result of PoolStarter::Start(): adds the workers, or delays the
+  // next start.
   absl::Status Add(absl::StatusOr<Workers> started);
   // Removes a worker whose process has ended with the outcome `how`. Its task
   // fails, or is returned if the worker had not received it.
@@ -148,31 +147,31 @@ class PoolWorkers {
   size_t CountLive() const;  // Without those that are ending.
   size_t CountBusy() const;  // Workers with tasks.
   size_t CountIdle() const { return idle_.size(); }
-  uint64_t started() const { return started_; }
   std::vector<pid_t> Pids() const;  // Of live workers.
-  size_t least() const { return static_cast<size_t>(options_.min_workers); }
-  size_t most() const { return static_cast<size_t>(options_.workers); }
+  size_t least() const { return least_; }
+  size_t most() const { return most_; }
   // The time at which RunTimers() is due.
   Deadline next_deadline() const;
   // Until then, another start is likely to fail like the previous one.
   Deadline start_again_at() const { return start_again_at_; }
 
  private:
-  absl::StatusOr<Workers> StartTogether(size_t count);
-  absl::Status Initialize(Worker& worker);
-  absl::Status Watch(const Workers& workers);
   void MakeIdle(Worker& worker);
   void End(Worker& worker, Deadline until);
   bool IsWorn(const Worker& worker, const PoolAnswers& answers) const;
   void TakeAnswers(Worker& worker, PoolAnswers answers, PoolCompletions& done);
 
-  PoolOptions options_;  // Start() changes options_.process meanwhile.
+  // Of the options.
+  const size_t least_;
+  const size_t most_;
+  const absl::Duration idle_timeout_;
+  const uint64_t max_tasks_per_worker_;
+  const int64_t max_worker_rss_bytes_;
+
   const PoolPoller& poller_;
   Workers workers_;
   std::vector<Worker*> idle_;
-  // Atomic: Start() is called without a lock.
-  std::atomic<uint64_t> next_batch_ = 1;
-  std::atomic<uint64_t> started_ = 0;
+  uint64_t next_batch_ = kInitializerBatch + 1;
   int failed_starts_ = 0;
   Deadline start_again_at_ = Deadline::Passed();
 };

@@ -30,6 +30,7 @@
 #include "tenon/spawn/arguments/tensor_parcel.h"
 #include "tenon/spawn/pool/internal/pool_poller.h"
 #include "tenon/spawn/pool/internal/pool_protocol.h"
+#include "tenon/spawn/pool/internal/pool_starter.h"
 #include "tenon/spawn/pool/internal/pool_task.h"
 #include "tenon/spawn/pool/pool_function.h"
 #include "tenon/spawn/pool/pool_options.h"
@@ -72,8 +73,10 @@ class PoolWorkersTest : public ChildTest {
     absl::StatusOr<PoolPoller> poller = PoolPoller::Create();
     ASSERT_THAT(poller, IsOk());
     poller_.emplace(*std::move(poller));
-    workers_.emplace(std::move(options), *poller_);
-    ASSERT_THAT(workers_->Add(workers_->Start(count)), IsOk());
+    workers_.emplace(options, *poller_);
+    PoolStarter starter(std::move(options), *poller_);
+    ASSERT_THAT(workers_->Add(starter.Start(count)), IsOk());
+    EXPECT_EQ(starter.started(), count);
   }
 
   std::shared_ptr<PoolTask> MakeTask(uint64_t id, bool kill_on_cancel = false) {
