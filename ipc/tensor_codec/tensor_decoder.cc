@@ -140,11 +140,11 @@ absl::StatusOr<Tensor> TensorDecoder::Decoding::Make(
 absl::Status TensorDecoder::Decode(std::span<const std::byte> record,
                                    TensorSource& source,
                                    TensorMessage* message) {
-  WireTensorRecord alone;
-  if (ParseTensorRecord(record, &alone)) [[likely]] {
-    absl::StatusOr<Tensor> tensor = Claim(alone.block, alone.spec, source);
-    if (!tensor.ok()) return AsLoss(tensor.status());
-    message->Add(*std::move(tensor));
+  if (alone_.Parse(record)) [[likely]] {
+    absl::StatusOr<std::shared_ptr<Storage>> storage =
+        Claim(alone_.block(), source);
+    if (!storage.ok()) return AsLoss(storage.status());
+    message->Add(Tensor::FromSpec(alone_.spec(), *std::move(storage)));
     return absl::OkStatus();
   }
   const absl::Status status = Decoding(*this, source, *message).Decode(record);
@@ -155,11 +155,11 @@ absl::Status TensorDecoder::Decode(std::span<const std::byte> record,
 
 absl::Status TensorDecoder::Decode(std::span<const std::byte> record,
                                    TensorSource& source, Tensor* tensor) {
-  WireTensorRecord alone;
-  if (ParseTensorRecord(record, &alone)) [[likely]] {
-    absl::StatusOr<Tensor> made = Claim(alone.block, alone.spec, source);
-    if (!made.ok()) return AsLoss(made.status());
-    *tensor = *std::move(made);
+  if (alone_.Parse(record)) [[likely]] {
+    absl::StatusOr<std::shared_ptr<Storage>> storage =
+        Claim(alone_.block(), source);
+    if (!storage.ok()) return AsLoss(storage.status());
+    *tensor = Tensor::FromSpec(alone_.spec(), *std::move(storage));
     return absl::OkStatus();
   }
   TensorMessage message;

@@ -59,7 +59,7 @@ class TensorSource {
   std::optional<ReceivedTensorFds>& item_;
 };
 
-// Threads: thread-safe, except the source.
+// Threads: one thread at a time decodes; the other functions are thread-safe.
 // Trust: records may be anything, half-written ones included: an error, at most
 //   with the named memory claimed or mapped for a moment.
 // Failure: all claims have been released.
@@ -105,6 +105,7 @@ class TensorDecoder {
 
   ArenaTensorImporter arenas_;
   TensorImporter segments_;
+  WireTensorRecord alone_;  // The last record of one tensor.
 };
 
 }  // namespace tenon

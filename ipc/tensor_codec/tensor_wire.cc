@@ -349,17 +349,38 @@ bool WriteTensorRecord(const BlockDescriptor& block, const TensorSpec& spec,
   return true;
 }
 
-bool ParseTensorRecord(std::span<const std::byte> record,
-                       WireTensorRecord* found) {
+bool WireTensorRecord::Parse(std::span<const std::byte> record) {
   Reader reader(record);
   RecordHeader header;
+  BlockDescriptor block;
   if (!reader.Get(header) || header.form != kOneTensor ||
-      header.magic != kMagic || header.version != kVersion) {
+      header.magic != kMagic || header.version != kVersion ||
+      header.bytes > reader.left() || !reader.Get(block)) {
+    last_bytes_ = 0;
     return false;
   }
+  const size_t bytes =
+      header.bytes - std::min<size_t>(header.bytes, sizeof(block));
+  const std::byte* const begin = record.data() + sizeof(header) + sizeof(block);
+  if (bytes != 0 && bytes == last_bytes_ && block.size == block_.size &&
+      std::memcmp(begin, last_.data(), bytes) == 0) [[likely]] {
+    block_ = block;
+    return true;
+  }
+  last_bytes_ = 0;
+  TensorSpec spec;
   const size_t before = reader.left();
-  return reader.Get(found->block) && Read(reader, true, found->spec) &&
-         before - reader.left() == header.bytes;
+  if (!Read(reader, true, spec) || before - reader.left() != bytes ||
+      bytes > last_.size()) {
+    return false;
+  }
+  absl::StatusOr<FittedSpec> fitted = FittedSpec::Check(spec, block.size);
+  if (!fitted.ok()) return false;
+  block_ = block;
+  spec_ = *fitted;
+  last_bytes_ = bytes;
+  std::memcpy(last_.data(), begin, bytes);
+  return true;
 }
 
 absl::StatusOr<WireRecord> ParseWireRecord(std::span<const std::byte> record) {
@@ -374,6 +395,11 @@ absl::StatusOr<WireRecord> ParseWireRecord(std::span<const std::byte> record) {
   if (header.version != kVersion) {
     return Refuse(absl::StrCat("record version ", header.version,
                                "; this build of Tenon has version ", kVersion));
+  }
+  if (header.form == kOneTensor) {
+    return Refuse(
+        "a record of one tensor, of which the spec is malformed or "
+        "does not fit the block");
   }
   WireRecord found;
   if (header.form == kInline) {

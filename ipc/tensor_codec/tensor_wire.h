@@ -33,6 +33,7 @@
 #ifndef TENON_IPC_TENSOR_CODEC_TENSOR_WIRE_H_
 #define TENON_IPC_TENSOR_CODEC_TENSOR_WIRE_H_
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -125,13 +126,26 @@ void WriteBlockRecord(const BlockDescriptor& block, uint64_t body_bytes,
 // written, if it is not dense, or has too many dimensions for `out`.
 bool WriteTensorRecord(const BlockDescriptor& block, const TensorSpec& spec,
                        std::span<std::byte> out);
-struct WireTensorRecord {
-  BlockDescriptor block;
-  TensorSpec spec;  // Not validated yet.
+// Such a record, parsed. Records of one sender mostly differ in their blocks
+// only: a spec equal to that of the record before is not parsed again.
+class WireTensorRecord {
+ public:
+  // False if the record has another form, is malformed, or its spec does not
+  // fit its bytes; then there is no result.
+  bool Parse(std::span<const std::byte> record);
+
+  const BlockDescriptor& block() const { return block_; }
+  // Fits block().size.
+  const FittedSpec& spec() const { return spec_; }
+
+ private:
+  BlockDescriptor block_;
+  FittedSpec spec_;
+  // The bytes of the last spec, as in the record: those of a header and of the
+  // spec of a tensor of any rank at most. None: there is no result.
+  size_t last_bytes_ = 0;
+  std::array<std::byte, 16 + sizeof(int64_t) * TensorSpec::kMaxRank> last_;
 };
-// False if the record has another form or is malformed.
-bool ParseTensorRecord(std::span<const std::byte> record,
-                       WireTensorRecord* found);
 
 // All other forms. Errors: kDataLoss naming the malformed part.
 absl::StatusOr<WireRecord> ParseWireRecord(std::span<const std::byte> record);

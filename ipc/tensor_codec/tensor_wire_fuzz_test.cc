@@ -197,22 +197,32 @@ bool IsTensorRecord(absl::string_view record) {
   return walk.Skip(8 * rank);
 }
 
-// A record of one tensor in a block. False if it is another one.
+// A record of one tensor in a block. False if it is another one, or if its
+// tensor is outside of the block.
 bool FuzzTensorRecord(absl::string_view bytes) {
   WireTensorRecord found;
-  const bool is_one = ParseTensorRecord(AsBytes(bytes), &found);
-  TENON_CHECK(is_one == IsTensorRecord(bytes),
-              "a record was refused, or something else taken for one");
-  if (!is_one) return false;
+  if (!found.Parse(AsBytes(bytes))) return false;
+  TENON_CHECK(IsTensorRecord(bytes), "another record was taken for one");
+  const TensorSpec spec = found.spec().spec();
+  TENON_CHECK(spec.CheckFits(found.block().size).ok(),
+              "a tensor outside of its block was accepted");
   std::string again(bytes.size(), '\0');
-  TENON_CHECK(WriteTensorRecord(found.block, found.spec,
+  TENON_CHECK(WriteTensorRecord(found.block(), spec,
                                 std::as_writable_bytes(std::span(again))),
               "what was read cannot be written");
-  const size_t size = 8 + 48 + 16 + 8 * static_cast<size_t>(found.spec.rank());
+  const size_t size = 8 + 48 + 16 + 8 * static_cast<size_t>(spec.rank());
   TENON_CHECK(again.substr(0, size) == bytes.substr(0, size),
               "what was read is not what is written");
-  found.spec.CheckFits(4096).IgnoreError();
-  TENON_CHECK(!found.spec.ToString().empty(), "a spec says nothing");
+  // With the spec of the record before.
+  TENON_CHECK(found.Parse(AsBytes(bytes)) && found.spec().spec() == spec,
+              "the second result differs from the first");
+  // The next record does not depend on the one before.
+  std::string other(again);
+  other[8 + 40] = static_cast<char>(other[8 + 40] ^ 1);  // The block's size.
+  WireTensorRecord fresh;
+  TENON_CHECK(found.Parse(AsBytes(other)) == fresh.Parse(AsBytes(other)),
+              "a record was parsed with the result of another one");
+  TENON_CHECK(!spec.ToString().empty(), "a spec says nothing");
   return true;
 }
 

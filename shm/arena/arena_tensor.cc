@@ -22,6 +22,7 @@
 #include "tenon/shm/arena/attached_arena.h"
 #include "tenon/shm/arena/internal/arena_attachment.h"
 #include "tenon/shm/arena/internal/arena_table.h"
+#include "tenon/shm/arena/internal/received_blocks.h"
 #include "tenon/shm/arena/internal/size_class.h"
 #include "tenon/shm/base/crash_point.h"
 #include "tenon/shm/base/fork_count.h"
@@ -35,14 +36,10 @@ namespace {
 
 constexpr char kWhat[] = "an importer of arena tensors";
 
-// The lease of a tensor's storage: the owner's block, or a claim.
+// The lease of a new storage; ReceivedLease is that of a received one.
 struct OwnBlock final : Storage::Lease {
   explicit OwnBlock(Block b) : block(std::move(b)) {}
   Block block;
-};
-struct Claimed final : Storage::Lease {
-  explicit Claimed(Hold h) : hold(std::move(h)) {}
-  Hold hold;
 };
 
 absl::StatusOr<std::shared_ptr<Storage>> NewStorage(Arena& arena, size_t bytes,
@@ -53,18 +50,6 @@ absl::StatusOr<std::shared_ptr<Storage>> NewStorage(Arena& arena, size_t bytes,
                                   .writable = true,
                                   .kind = arena.options().kind};
   return Storage::FromPool(pooled, OwnBlock(std::move(block)));
-}
-
-std::shared_ptr<Storage> StorageOver(Hold hold) {
-  const auto writable = hold.mutable_data();
-  const Storage::Pooled pooled = {
-      // Only Storage::Write() returns it, after a check of `writable`.
-      .data = const_cast<std::byte*>(hold.data()),
-      .size_bytes = hold.size(),
-      .writable = writable.ok(),
-      .kind = writable.ok() ? SegmentKind::kSharedWritable
-                            : SegmentKind::kOwnerWritten};
-  return Storage::FromPool(pooled, Claimed(std::move(hold)));
 }
 
 const Storage::Lease* LeaseOf(const Tensor& tensor) {
@@ -124,9 +109,9 @@ absl::StatusOr<std::vector<Tensor>> CreateTensors(
 absl::StatusOr<BlockDescriptor> DescribeBlock(const Tensor& tensor) {
   const Storage::Lease* lease = LeaseOf(tensor);
   if (const auto* own = LeaseAs<OwnBlock>(lease)) return own->block.Describe();
-  if (const auto* claimed = LeaseAs<Claimed>(lease)) {
+  if (const auto* received = LeaseAs<ReceivedLease>(lease)) {
     TENON_RETURN_IF_ERROR(tensor.storage()->Read().status());
-    return claimed->hold.descriptor();
+    return received->block();
   }
   return NotInAnArena(tensor);
 }
@@ -141,8 +126,8 @@ absl::StatusOr<ArenaOffer> Offer(const Tensor& tensor) {
   if (const auto* own = LeaseAs<OwnBlock>(lease)) {
     return own->block.arena()->Offer(own->block);
   }
-  if (const auto* claimed = LeaseAs<Claimed>(lease)) {
-    return claimed->hold.arena()->Offer(claimed->hold.descriptor().segment);
+  if (const auto* received = LeaseAs<ReceivedLease>(lease)) {
+    return received->arena().Offer(received->block().segment);
   }
   return NotInAnArena(tensor);
 }
@@ -151,22 +136,23 @@ namespace {
 
 // An arena that was offered and has not been forgotten.
 struct Known {
-  struct Remembered {
-    uint64_t generation = 0;
-    std::weak_ptr<Storage> storage;
-  };
+  Known(const RandomId& arena_id, uint64_t count,
+        std::shared_ptr<AttachedArena> arena)
+      : id(arena_id),
+        number(count),
+        blocks(std::make_unique<ReceivedBlocks>(std::move(arena))) {}
+  ~Known() { ReceivedBlocks::Abandon(std::move(blocks)); }
+  Known(const Known&) = delete;
+  Known& operator=(const Known&) = delete;
 
-  std::shared_ptr<Storage> StorageOf(Hold hold);
-  void Sweep();
+  AttachedArena& arena() const { return blocks->arena(); }
   // No tensor of it is left. Requires the lock of its Imports, so that none is
   // made meanwhile.
-  bool IsIdle() const { return arena.use_count() == 1; }
+  bool IsIdle() const { return !blocks->IsInUse(); }
 
-  RandomId id;
-  uint64_t number = 0;  // Counts up.
-  std::shared_ptr<AttachedArena> arena;
-  absl::flat_hash_map<uint32_t, Remembered> storages;  // By block.
-  size_t sweep_at = 64;                                // Storages.
+  const RandomId id;
+  const uint64_t number;  // Counts up.
+  std::unique_ptr<ReceivedBlocks> blocks;
 };
 
 // Counted until no tensor of it is left in this process, and its owner no
@@ -283,15 +269,13 @@ absl::StatusOr<RandomId> ArenaTensorImporter::Imports::Admit(
 absl::Status ArenaTensorImporter::Imports::AttachLocked(
     const RandomId& arena, absl::string_view offer, std::vector<UniqueFd> fds) {
   if (const Known* known = Find(arena)) {
-    return known->arena->Add(offer, std::move(fds), RemainingLimits(arena));
+    return known->arena().Add(offer, std::move(fds), RemainingLimits(arena));
   }
-  auto known = std::make_unique<Known>();
-  known->id = arena;
   TENON_ASSIGN_OR_RETURN(
-      known->arena,
+      auto attached,
       AttachedArena::Attach(offer, std::move(fds), RemainingLimits(arena)));
-  known->number = next_number_++;
-  arenas_.emplace(arena, std::move(known));
+  arenas_.emplace(arena, std::make_unique<Known>(arena, next_number_++,
+                                                 std::move(attached)));
   return absl::OkStatus();
 }
 
@@ -313,49 +297,24 @@ ArenaTensorImporter::Imports::ClaimBlockLocked(const BlockDescriptor& block) {
   }
   // Always claimed: this detects a release of the block in between, and a false
   // segment.
-  absl::StatusOr<Hold> hold = known->arena->Claim(block);
-  if (hold.ok()) [[likely]]
-    return known->StorageOf(*std::move(hold));
-  if (absl::IsUnavailable(hold.status())) {
+  absl::StatusOr<std::shared_ptr<Storage>> storage =
+      known->blocks->Claim(block);
+  if (absl::IsUnavailable(storage.status())) [[unlikely]] {
     ForgetLocked(arenas_.find(block.arena));
   }
-  return std::move(hold).status();
-}
-
-std::shared_ptr<Storage> Known::StorageOf(Hold hold) {
-  const BlockDescriptor& block = hold.descriptor();
-  Remembered& last = storages[block.block];
-  if (last.generation == block.generation) {
-    std::shared_ptr<Storage> storage = last.storage.lock();
-    if (storage != nullptr && storage->size_bytes() == hold.size() &&
-        *storage->Read() == hold.data()) {
-      return storage;
-    }
-  }
-  last.generation = block.generation;
-  std::shared_ptr<Storage> storage = StorageOver(std::move(hold));
-  last.storage = storage;
-  if (storages.size() >= sweep_at) Sweep();
   return storage;
-}
-
-void Known::Sweep() {
-  absl::erase_if(storages, [](const auto& entry) {
-    return entry.second.storage.expired();
-  });
-  sweep_at = std::max<size_t>(64, 2 * storages.size());
 }
 
 void ArenaTensorImporter::Imports::Sweep() {
   const ThreadLock lock(&mutex_);
-  for (auto& [id, known] : arenas_) known->Sweep();
+  for (auto& [id, known] : arenas_) known->blocks->DropUnmapped();
   SweepLocked();
 }
 
 void ArenaTensorImporter::Imports::SweepLocked() {
   for (auto it = arenas_.begin(); it != arenas_.end();) {
     const auto known = it++;
-    AttachedArena& arena = *known->second->arena;
+    AttachedArena& arena = known->second->arena();
     arena.Sweep();
     if (arena.IsRefused() || (options_.forget_idle && known->second->IsIdle() &&
                               arena.OwnerHasEnded())) {
@@ -373,9 +332,10 @@ void ArenaTensorImporter::Imports::SweepLocked() {
 
 // Erasing from a flat_hash_map leaves other iterators valid.
 void ArenaTensorImporter::Imports::ForgetLocked(Arenas::iterator known) {
-  const std::shared_ptr<AttachedArena>& arena = known->second->arena;
-  forgotten_.push_back({arena, ArenaRemains(arena->attachment())});
   if (last_ == known->second.get()) last_ = nullptr;
+  AttachedArena& arena = known->second->arena();
+  forgotten_.push_back(
+      {arena.weak_from_this(), ArenaRemains(arena.attachment())});
   arenas_.erase(known);
 }
 
@@ -450,7 +410,7 @@ MappedArenas ArenaTensorImporter::Imports::CountMapped(
   };
   for (const auto& [id, known] : arenas_) {
     if (what == Count::kAll || id == except || !known->IsIdle()) {
-      count(*known->arena);
+      count(known->arena());
     }
   }
   for (const Forgotten& forgotten : forgotten_) {

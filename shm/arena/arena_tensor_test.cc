@@ -5,6 +5,8 @@
 
 #include <fcntl.h>
 
+#include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -13,6 +15,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -22,7 +25,9 @@
 #include "tenon/shm/base/unique_fd.h"
 #include "tenon/shm/tensor/dtype.h"
 #include "tenon/shm/tensor/exchange/tensor_handle.h"
+#include "tenon/shm/tensor/storage.h"
 #include "tenon/shm/tensor/tensor.h"
+#include "tenon/shm/tensor/tensor_spec.h"
 #include "tenon/shm/testing/forked_child.h"
 #include "tenon/shm/testing/status_matchers.h"
 
@@ -159,6 +164,167 @@ TEST_F(ArenaTensorTest, ManySmallOnesInOneBlock) {
   got.resize(1);
   EXPECT_EQ(arena_->Use().blocks_released, 1u);
   got.clear();
+  EXPECT_THAT(arena_->Trim(), IsOk());
+  EXPECT_EQ(arena_->Use().segments, 0u);
+}
+
+TEST_F(ArenaTensorTest, MessagesOfOneBlockShareItsStorageAndClaimItOnceEach) {
+  TENON_ASSERT_OK_AND_ASSIGN(Tensor sent, Create({3}));
+  ArenaTensorImporter importer;
+  ASSERT_THAT(SendOffer(sent, importer), IsOk());
+  TENON_ASSERT_OK_AND_ASSIGN(const ArenaTensorHandle handle, Describe(sent));
+  TENON_ASSERT_OK_AND_ASSIGN(Tensor first, importer.Claim(handle));
+  TENON_ASSERT_OK_AND_ASSIGN(Tensor second, importer.Claim(handle));
+  TENON_ASSERT_OK_AND_ASSIGN(Tensor third, importer.Claim(handle));
+  EXPECT_EQ(first.storage(), second.storage());
+  EXPECT_EQ(first.storage(), third.storage());
+  sent = Tensor();
+  // In another order than that of the claims.
+  third = Tensor();
+  first = Tensor();
+  EXPECT_EQ(arena_->Use().blocks_released, 1u);
+  EXPECT_THAT(second.data<const float>(), IsOk());
+  second = Tensor();
+  EXPECT_THAT(arena_->Trim(), IsOk());
+  EXPECT_EQ(arena_->Use().segments, 0u);
+}
+
+// An arena with one block, of another generation each time.
+TEST_F(ArenaTensorTest, TheStorageOfABlockIsUsedAgain) {
+  ArenaTensorImporter importer;
+  const Storage* kept = nullptr;
+  uint64_t generation = 0;
+  for (int i = 0; i < 5; ++i) {
+    TENON_ASSERT_OK_AND_ASSIGN(Tensor sent, Create({kQuota / 4}));
+    ASSERT_THAT(sent.Fill(static_cast<float>(i)), IsOk());
+    ASSERT_THAT(SendOffer(sent, importer), IsOk());
+    TENON_ASSERT_OK_AND_ASSIGN(const ArenaTensorHandle handle, Describe(sent));
+    TENON_ASSERT_OK_AND_ASSIGN(const Tensor got, importer.Claim(handle));
+    if (i > 0) {
+      EXPECT_EQ(got.storage().get(), kept);
+      EXPECT_NE(handle.block.generation, generation);
+    }
+    kept = got.storage().get();
+    generation = handle.block.generation;
+    EXPECT_THAT(got.data<const float>().value(), Each(static_cast<float>(i)));
+    TENON_ASSERT_OK_AND_ASSIGN(const ArenaTensorHandle forwarded,
+                               Describe(got));
+    EXPECT_EQ(forwarded.block, handle.block);
+    // It holds the block alone.
+    sent = Tensor();
+    EXPECT_THAT(Create({kQuota / 4}),
+                StatusIs(absl::StatusCode::kResourceExhausted));
+  }
+}
+
+TEST_F(ArenaTensorTest, PartsOfABlockAreStoragesOfTheirOwn) {
+  TENON_ASSERT_OK_AND_ASSIGN(Tensor sent, Create({4}));
+  const float values[] = {1, 2, 3, 4};
+  std::copy_n(values, 4, sent.data<float>().value().data());
+  ArenaTensorImporter importer;
+  ASSERT_THAT(SendOffer(sent, importer), IsOk());
+  TENON_ASSERT_OK_AND_ASSIGN(ArenaTensorHandle handle, Describe(sent));
+  std::vector<Tensor> parts;
+  TENON_ASSERT_OK_AND_ASSIGN(handle.spec, TensorSpec::Contiguous(kFloat, {1}));
+  handle.block.size = sizeof(float);
+  for (const uint64_t i : {0, 1, 2, 1, 0}) {
+    handle.block.offset = i * sizeof(float);
+    TENON_ASSERT_OK_AND_ASSIGN(parts.emplace_back(), importer.Claim(handle));
+    EXPECT_THAT(parts.back().data<const float>().value(),
+                Each(static_cast<float>(i + 1)));
+  }
+  sent = Tensor();
+  while (parts.size() > 1) parts.pop_back();
+  EXPECT_EQ(arena_->Use().blocks_released, 1u);
+  EXPECT_THAT(parts[0].data<const float>().value(), Each(1.0f));
+  parts.clear();
+  EXPECT_THAT(arena_->Trim(), IsOk());
+  EXPECT_EQ(arena_->Use().segments, 0u);
+}
+
+// Also while a weak reference is left, which keeps the control block.
+TEST_F(ArenaTensorTest, TensorsOutliveTheirImporter) {
+  TENON_ASSERT_OK_AND_ASSIGN(Tensor sent, Create({3}));
+  TENON_ASSERT_OK_AND_ASSIGN(Tensor also_sent, Create({5}));
+  ASSERT_THAT(sent.Fill(2.0f), IsOk());
+  auto importer = std::make_unique<ArenaTensorImporter>();
+  ASSERT_THAT(SendOffer(sent, *importer), IsOk());
+  TENON_ASSERT_OK_AND_ASSIGN(ArenaTensorHandle handle, Describe(sent));
+  TENON_ASSERT_OK_AND_ASSIGN(Tensor first, importer->Claim(handle));
+  TENON_ASSERT_OK_AND_ASSIGN(Tensor second, importer->Claim(handle));
+  TENON_ASSERT_OK_AND_ASSIGN(handle, Describe(also_sent));
+  TENON_ASSERT_OK_AND_ASSIGN(Tensor third, importer->Claim(handle));
+  std::weak_ptr<Storage> weak = first.storage();
+  importer.reset();
+  EXPECT_THAT(arena_->Holders(), IsOk());
+  EXPECT_EQ(arena_->Use().attached, 1u);
+  EXPECT_THAT(first.data<const float>().value(), Each(2.0f));
+  first = Tensor();
+  EXPECT_EQ(weak.lock(), nullptr);
+  std::thread([t = std::move(third)] {}).join();
+  EXPECT_THAT(second.data<const float>().value(), Each(2.0f));
+  second = Tensor();
+  weak.reset();
+  EXPECT_THAT(arena_->Holders(), IsOk());
+  EXPECT_EQ(arena_->Use().attached, 0u);
+}
+
+// Each round ends an importer while other threads drop its tensors.
+TEST_F(ArenaTensorTest, ImportersEndWhileTheirTensorsAreDropped) {
+  TENON_ASSERT_OK_AND_ASSIGN(Tensor sent, Create({3}));
+  TENON_ASSERT_OK_AND_ASSIGN(const ArenaTensorHandle handle, Describe(sent));
+  for (int round = 0; round < 200; ++round) {
+    auto importer = std::make_unique<ArenaTensorImporter>();
+    ASSERT_THAT(SendOffer(sent, *importer), IsOk());
+    std::atomic<int> ready = 0;
+    std::vector<std::thread> threads;
+    for (int i = 0; i < 2; ++i) {
+      TENON_ASSERT_OK_AND_ASSIGN(Tensor got, importer->Claim(handle));
+      threads.emplace_back([&ready, got = std::move(got)]() mutable {
+        ready.fetch_add(1);
+        while (ready.load() < 3) {
+        }
+        got = Tensor();
+      });
+    }
+    while (ready.load() < 2) {
+    }
+    ready.fetch_add(1);
+    importer.reset();
+    for (std::thread& thread : threads) thread.join();
+  }
+  EXPECT_THAT(arena_->Holders(), IsOk());
+  EXPECT_EQ(arena_->Use().attached, 0u);
+}
+
+// More blocks than an importer keeps storages of.
+TEST_F(ArenaTensorTest, ManyBlocksAreReceivedAgainAndAgain) {
+  constexpr int kBlocks = 5000;
+  TENON_ASSERT_OK_AND_ASSIGN(arena_, Arena::Create({}));
+  std::vector<Tensor> sent;
+  for (int i = 0; i < kBlocks; ++i) {
+    TENON_ASSERT_OK_AND_ASSIGN(sent.emplace_back(), Create({1}));
+    ASSERT_THAT(sent.back().Fill(static_cast<float>(i)), IsOk());
+  }
+  ArenaTensorImporter importer;
+  ASSERT_THAT(SendOffer(sent[0], importer), IsOk());
+  for (int round = 0; round < 2; ++round) {
+    std::vector<Tensor> got;
+    for (const Tensor& tensor : sent) {
+      TENON_ASSERT_OK_AND_ASSIGN(const ArenaTensorHandle handle,
+                                 Describe(tensor));
+      absl::StatusOr<Tensor> claimed = importer.Claim(handle);
+      if (absl::IsNotFound(claimed.status())) {  // Of another segment.
+        ASSERT_THAT(SendOffer(tensor, importer), IsOk());
+        claimed = importer.Claim(handle);
+      }
+      ASSERT_THAT(claimed, IsOk());
+      EXPECT_THAT(claimed->data<const float>().value(),
+                  Each(static_cast<float>(got.size())));
+      got.push_back(*std::move(claimed));
+    }
+  }
+  sent.clear();
   EXPECT_THAT(arena_->Trim(), IsOk());
   EXPECT_EQ(arena_->Use().segments, 0u);
 }

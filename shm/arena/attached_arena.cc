@@ -132,6 +132,12 @@ absl::Status AttachedArena::Add(absl::string_view offer,
 }
 
 absl::StatusOr<Hold> AttachedArena::Claim(const BlockDescriptor& descriptor) {
+  TENON_ASSIGN_OR_RETURN(const std::byte* const data, ClaimData(descriptor));
+  return Hold(shared_from_this(), data, descriptor);
+}
+
+absl::StatusOr<const std::byte*> AttachedArena::ClaimData(
+    const BlockDescriptor& descriptor) {
   TENON_RETURN_IF_ERROR(CheckNotForked(fork_count_, kWhat));
   ArenaAttachment& attachment = *attachment_;
   SegmentAccess& segment = attachment.SlotOf(descriptor.segment);
@@ -159,26 +165,22 @@ absl::StatusOr<Hold> AttachedArena::Claim(const BlockDescriptor& descriptor) {
   // fetched.
   __builtin_prefetch(&generation);
   SharedWord<uint64_t>& cell = attachment.cell(descriptor.block);
-  if (!Lease<>::Claim(cell, generation, descriptor.generation)) {
-    segment.Leave();
-    return BlockWasReclaimed(name(), descriptor);
-  }
+  const bool claimed = Lease<>::Claim(cell, generation, descriptor.generation);
+  const std::byte* const data =
+      segment.data() + index * listed.block_bytes + descriptor.offset;
+  // A claim keeps the segment open.
+  segment.Leave();
+  if (!claimed) return BlockWasReclaimed(name(), descriptor);
   TENON_CRASH_POINT("attached_arena.claimed");
   if (attachment.MayBeRefused() && attachment.IsRefused()) [[unlikely]] {
-    segment.Leave();
     Lease<>::Release(cell);
     return AttachmentIsRefused(name());
   }
-  return Hold(shared_from_this(),
-              segment.data() + index * listed.block_bytes + descriptor.offset,
-              descriptor);
+  return data;
 }
 
 void AttachedArena::Release(const Hold& hold) {
   if (fork_count_ != ForkCount()) return;
-  // First: while the block is claimed the segment is not retired, so no thread
-  // waits for its slot. Its memory is not accessed any more.
-  attachment_->SlotOf(hold.descriptor_.segment).Leave();
   // A hold was claimed, and is released once: it cannot fail.
   Lease<>::Release(attachment_->cell(hold.descriptor_.block));
   TENON_CRASH_POINT("attached_arena.released");

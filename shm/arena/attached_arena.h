@@ -119,9 +119,13 @@ class AttachedArena : public std::enable_shared_from_this<AttachedArena> {
 
  private:
   friend class Hold;
+  friend class ReceivedBlocks;
   struct Added;
 
   AttachedArena(std::shared_ptr<ArenaAttachment> attachment, uint32_t segment);
+  // Claim() without a Hold: the caller releases the claim in the block's cell,
+  // and keeps this object until then.
+  absl::StatusOr<const std::byte*> ClaimData(const BlockDescriptor& descriptor);
   void Release(const Hold& hold);
 
   const std::shared_ptr<ArenaAttachment> attachment_;

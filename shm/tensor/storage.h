@@ -32,6 +32,9 @@
 
 namespace tenon {
 
+template <typename T>
+class PooledStorage;
+
 enum class MemoryInit {
   kZeros,
   // Previous contents, which may be secrets of this process: overwrite them
@@ -102,13 +105,7 @@ class Storage {
   };
   template <std::derived_from<Lease> T>
   static std::shared_ptr<Storage> FromPool(const Pooled& pooled, T lease) {
-    struct WithLease : Storage {
-      explicit WithLease(T&& l) : lease(std::move(l)) {}
-      T lease;
-    };
-    auto storage = std::make_shared<WithLease>(std::move(lease));
-    storage->PlaceInPool(pooled, &storage->lease);
-    return storage;
+    return std::make_shared<PooledStorage<T>>(pooled, std::move(lease));
   }
 
   // The identity of the open file `fd`. Errors: fstat()'s.
@@ -162,6 +159,8 @@ class Storage {
   };
 
  private:
+  template <typename T>
+  friend class PooledStorage;
   enum class Place { kPrivate, kShared, kPooled, kLent };
 
   Storage();
@@ -191,6 +190,24 @@ class Storage {
 
   std::atomic<int> pins_ = 0;
   uint64_t fork_count_;
+};
+
+// A storage and its lease in one object, for pools that keep the object of a
+// block for the next use of it; others call FromPool().
+// T: a Storage::Lease.
+template <typename T>
+class PooledStorage final : public Storage {
+ public:
+  template <typename... Args>
+  explicit PooledStorage(const Pooled& pooled, Args&&... args)
+      : lease_(std::forward<Args>(args)...) {
+    PlaceInPool(pooled, &lease_);
+  }
+
+  T& lease() { return lease_; }
+
+ private:
+  T lease_;
 };
 
 }  // namespace tenon

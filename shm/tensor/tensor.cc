@@ -91,6 +91,14 @@ absl::StatusOr<Tensor> Tensor::FromSpec(TensorSpec spec,
   return Tensor(spec, std::move(storage));
 }
 
+Tensor Tensor::FromSpec(const FittedSpec& spec,
+                        std::shared_ptr<Storage> storage) {
+  TENON_CHECK(
+      storage != nullptr && storage->size_bytes() >= spec.storage_bytes(),
+      "Tensor::FromSpec() with a smaller storage than was checked");
+  return Tensor(spec.spec(), std::move(storage));
+}
+
 // ---- Elements ----
 
 absl::Status Tensor::CheckDtype(const Access& access) const {

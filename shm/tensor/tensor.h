@@ -101,6 +101,9 @@ class Tensor {
   // Errors: kInvalidArgument if the spec does not fit the storage.
   static absl::StatusOr<Tensor> FromSpec(TensorSpec spec,
                                          std::shared_ptr<Storage> storage);
+  // Ends the program if the storage is smaller than the one of the check.
+  static Tensor FromSpec(const FittedSpec& spec,
+                         std::shared_ptr<Storage> storage);
 
   const TensorSpec& spec() const { return spec_; }
   // Null if default-constructed or moved from.

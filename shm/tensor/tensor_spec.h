@@ -163,6 +163,32 @@ static_assert(std::is_standard_layout_v<TensorSpec>);
 static_assert(sizeof(TensorSpec) == 144);
 static_assert(std::has_unique_object_representations_v<TensorSpec>);
 
+// A spec, and the size of a storage that it fits: so that a spec is checked
+// once for many tensors.
+class FittedSpec {
+ public:
+  FittedSpec() = default;  // TensorSpec(), in a storage without bytes.
+
+  // Errors: TensorSpec::CheckFits()'s.
+  static absl::StatusOr<FittedSpec> Check(const TensorSpec& spec,
+                                          uint64_t storage_bytes) {
+    if (absl::Status fits = spec.CheckFits(storage_bytes); !fits.ok()) {
+      return fits;
+    }
+    return FittedSpec(spec, storage_bytes);
+  }
+
+  const TensorSpec& spec() const { return spec_; }
+  uint64_t storage_bytes() const { return storage_bytes_; }
+
+ private:
+  FittedSpec(const TensorSpec& spec, uint64_t storage_bytes)
+      : spec_(spec), storage_bytes_(storage_bytes) {}
+
+  TensorSpec spec_;
+  uint64_t storage_bytes_ = 0;
+};
+
 }  // namespace tenon
 
 #endif  // TENON_SHM_TENSOR_TENSOR_SPEC_H_

@@ -21,6 +21,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "tenon/shm/base/atomics.h"
 #include "tenon/shm/base/crash_point.h"
 #include "tenon/shm/base/deadline.h"
 #include "tenon/shm/base/per_process.h"
@@ -30,6 +31,7 @@
 #include "tenon/shm/base/unix_socket.h"
 #include "tenon/shm/ledger/attachments.h"
 #include "tenon/shm/ledger/inbox_owner.h"
+#include "tenon/shm/ledger/lease.h"
 #include "tenon/shm/process/pid_fd.h"
 #include "tenon/shm/segment/control_memory.h"
 
@@ -328,11 +330,22 @@ absl::StatusOr<ArenaOffer> ArenaAttachment::Offer(uint32_t segment_id) const {
   return offer;
 }
 
+bool ArenaAttachment::HasClaims(const ArenaSegment& segment) const {
+  for (uint64_t i = 0; i < segment.block_count; ++i) {
+    const uint64_t cell = StdAtomics::Load(
+        range_.cells[segment.first_block + i], std::memory_order_seq_cst);
+    if (LeaseCell::Held(cell) != 0) return true;
+  }
+  return false;
+}
+
 void ArenaAttachment::Sweep() {
   if (fork_count_ != ForkCount()) return;
   const ThreadLock lock(&mutex_);
   for (MappedSegment& segment : segments_) {
-    if (segment.is_open() && !table_.IsLive(segment.id())) segment.Close();
+    if (!segment.is_open() || table_.IsLive(segment.id())) continue;
+    // An owner that misbehaves retires segments of which blocks are claimed.
+    segment.Close([&] { return HasClaims(segment.listed()); });
   }
 }
 

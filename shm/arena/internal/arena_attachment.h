@@ -114,6 +114,7 @@ class ArenaAttachment {
   absl::Status CheckIsTable(int fd) const;
   absl::Status MapSegment(const ArenaOfferFacts& facts, ReceivedFds& fds,
                           const AttachLimits& limits);
+  bool HasClaims(const ArenaSegment& segment) const;
   absl::StatusOr<Segment> OpenChecked(const ArenaOfferFacts& facts,
                                       ReceivedFds& fds,
                                       const AttachLimits& limits,

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "absl/functional/function_ref.h"
 #include "tenon/shm/arena/internal/arena_table.h"
 #include "tenon/shm/pages/mapping.h"
 #include "tenon/shm/segment/segment.h"
@@ -19,7 +20,8 @@
 namespace tenon {
 
 // The part of a MappedSegment that needs no lock. Any thread may try to enter;
-// only threads that have entered may read the members.
+// only threads that have entered, or have claimed a block and see the segment
+// open, may read the members.
 class SegmentAccess {
  public:
   // Enters if segment `id` is open here, which keeps it from being closed.
@@ -34,8 +36,17 @@ class SegmentAccess {
   }
   void Leave() { state_.fetch_sub(kUser, std::memory_order_release); }
 
+  // A thread that has claimed a block of segment `id` before and sees it open
+  // here need not enter: the claim keeps it from being closed, see Close().
+  bool IsOpen(uint32_t id) const {
+    const uint64_t now = state_.load(std::memory_order_seq_cst);
+    return now >> 32 == id && (now & kOpen) != 0;
+  }
+
   const ArenaSegment& listed() const { return listed_; }
   const std::byte* data() const { return data_; }
+  // How many segments were opened here: another mapping has another number.
+  uint64_t opened() const { return opened_; }
 
  protected:
   SegmentAccess() = default;
@@ -47,16 +58,13 @@ class SegmentAccess {
   std::atomic<uint64_t> state_{0};  // {id:32, users:31, open:1}.
   ArenaSegment listed_;
   const std::byte* data_ = nullptr;
+  uint64_t opened_ = 0;
 };
 
 // A slot for successive segments. One thread at a time uses what is not a
 // SegmentAccess, while others enter and leave.
 class MappedSegment : public SegmentAccess {
  public:
-  bool IsOpen(uint32_t id) const {
-    const uint64_t now = state_.load(std::memory_order_acquire);
-    return now >> 32 == id && (now & kOpen) != 0;
-  }
   bool is_open() const {
     return (state_.load(std::memory_order_relaxed) & kOpen) != 0;
   }
@@ -68,6 +76,7 @@ class MappedSegment : public SegmentAccess {
   void Open(const ArenaSegment& listed, Segment segment,
             ReadOnlyMapping readable, WritableMapping writable) {
     listed_ = listed;
+    ++opened_;
     segment_.emplace(std::move(segment));
     readable_ = std::move(readable);
     writable_ = std::move(writable);
@@ -76,11 +85,16 @@ class MappedSegment : public SegmentAccess {
     state_.store(uint64_t{listed.id()} << 32 | kOpen,
                  std::memory_order_release);
   }
-  // False if a thread has entered it.
-  bool Close() {
+  // False if a thread has entered it, or `is_claimed`, whether this process has
+  // a claim on one of its blocks, is true once it seems closed.
+  bool Close(absl::FunctionRef<bool()> is_claimed) {
     uint64_t idle = uint64_t{id()} << 32 | kOpen;
     if (!state_.compare_exchange_strong(idle, idle & ~kOpen,
-                                        std::memory_order_acquire)) {
+                                        std::memory_order_seq_cst)) {
+      return false;
+    }
+    if (is_claimed()) {
+      state_.store(idle, std::memory_order_release);
       return false;
     }
     segment_.reset();

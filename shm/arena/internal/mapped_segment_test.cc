@@ -20,6 +20,10 @@
 namespace tenon {
 namespace {
 
+bool Close(MappedSegment& slot, bool is_claimed = false) {
+  return slot.Close([is_claimed] { return is_claimed; });
+}
+
 // Its first byte identifies it.
 void Open(MappedSegment& slot, uint32_t id) {
   auto made = Segment::CreateOwnerWritten(
@@ -39,7 +43,7 @@ TEST(MappedSegmentTest, NothingIsOpenAtFirstAlsoNotTheSegmentZero) {
   EXPECT_FALSE(slot.is_open());
   EXPECT_FALSE(slot.IsOpen(0));
   EXPECT_FALSE(slot.Enter(0));
-  EXPECT_FALSE(slot.Close());
+  EXPECT_FALSE(Close(slot));
 }
 
 TEST(MappedSegmentTest, OnlyTheSegmentThatIsOpenCanBeEntered) {
@@ -62,19 +66,32 @@ TEST(MappedSegmentTest, IsNotClosedWhileSomebodyIsInIt) {
   Open(slot, 7);
   ASSERT_TRUE(slot.Enter(7));
   ASSERT_TRUE(slot.Enter(7));
-  EXPECT_FALSE(slot.Close());
+  EXPECT_FALSE(Close(slot));
   slot.Leave();
-  EXPECT_FALSE(slot.Close());
+  EXPECT_FALSE(Close(slot));
   slot.Leave();
-  EXPECT_TRUE(slot.Close());
+  EXPECT_TRUE(Close(slot));
   EXPECT_FALSE(slot.Enter(7));
   EXPECT_FALSE(slot.is_open());
-  EXPECT_FALSE(slot.Close());
+  EXPECT_FALSE(Close(slot));
   EXPECT_EQ(CountOpenFds(), fds);
   Open(slot, 9);
   EXPECT_FALSE(slot.Enter(7));
   EXPECT_TRUE(slot.Enter(9));
   slot.Leave();
+}
+
+TEST(MappedSegmentTest, IsNotClosedWhileABlockIsClaimed) {
+  MappedSegment slot;
+  Open(slot, 7);
+  const uint64_t opened = slot.opened();
+  EXPECT_FALSE(Close(slot, /*is_claimed=*/true));
+  EXPECT_TRUE(slot.IsOpen(7));
+  EXPECT_EQ(slot.opened(), opened);
+  EXPECT_EQ(slot.data()[0], std::byte{7});
+  EXPECT_TRUE(Close(slot));
+  Open(slot, 7);
+  EXPECT_NE(slot.opened(), opened);
 }
 
 TEST(MappedSegmentTest, WhoIsInItSeesTheSegmentThatItEntered) {
@@ -100,7 +117,7 @@ TEST(MappedSegmentTest, WhoIsInItSeesTheSegmentThatItEntered) {
     // Now and then a thread has entered it.
     const uint64_t before = entered;
     while (i % 10 == 0 && entered == before) std::this_thread::yield();
-    while (!slot.Close()) std::this_thread::yield();
+    while (!Close(slot)) std::this_thread::yield();
   }
   stop = true;
   for (std::thread& reader : readers) reader.join();

@@ -1,0 +1,275 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "tenon/shm/arena/internal/received_blocks.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/statusor.h"
+#include "tenon/shm/arena/attached_arena.h"
+#include "tenon/shm/arena/block_descriptor.h"
+#include "tenon/shm/arena/internal/arena_attachment.h"
+#include "tenon/shm/arena/internal/mapped_segment.h"
+#include "tenon/shm/base/atomics.h"
+#include "tenon/shm/base/crash_point.h"
+#include "tenon/shm/base/fork_count.h"
+#include "tenon/shm/base/per_process.h"
+#include "tenon/shm/base/status_macros.h"
+#include "tenon/shm/base/system_fence.h"
+#include "tenon/shm/base/thread_mutex.h"
+#include "tenon/shm/ledger/lease.h"
+#include "tenon/shm/segment/segment.h"
+#include "tenon/shm/tensor/storage.h"
+
+namespace tenon {
+namespace {
+
+// Kept storages take memory of this process, some 500 bytes each.
+constexpr size_t kMostKept = 4096;
+
+// How many ReceivedBlocks are abandoned and in use.
+constinit std::atomic<size_t> abandoned_count = 0;
+
+// Whether a thread that abandons blocks can fence all others; else each release
+// of a storage has a fence of its own.
+bool CanFence() {
+  static const bool can = JoinSystemFence();
+  return can;
+}
+
+Storage::Pooled PooledAt(const AttachedArena& arena,
+                         const BlockDescriptor& block, const std::byte* data) {
+  const bool writable =
+      arena.attachment()->table().header().shared_writable != 0;
+  return {// Only Storage::Write() returns it, after a check of `writable`.
+          .data = const_cast<std::byte*>(data),
+          .size_bytes = static_cast<size_t>(block.size),
+          .writable = writable,
+          .kind = writable ? SegmentKind::kSharedWritable
+                           : SegmentKind::kOwnerWritten};
+}
+
+}  // namespace
+
+class ReceivedBlocks::Block {
+ public:
+  Block(AttachedArena* arena, const BlockDescriptor& block,
+        const std::byte* data)
+      : attachment_(*arena->attachment()),
+        cell_(attachment_.cell(block.block)),
+        current_(attachment_.table().generations()[block.block]),
+        segment_(attachment_.SlotOf(block.segment)),
+        id_(block.segment),
+        opened_(segment_.opened()),
+        fenced_(CanFence()),
+        storage_(PooledAt(*arena, block, data), arena, block) {}
+  Block(const Block&) = delete;
+  Block& operator=(const Block&) = delete;
+
+  bool Has(const BlockDescriptor& block) { return storage_.lease().Has(block); }
+  // Whether its segment is mapped.
+  bool IsOpen() const { return segment_.IsOpen(id_); }
+  // The same, and at the same address. Requires a claim, which keeps it so.
+  bool IsMapped() const { return IsOpen() && segment_.opened() == opened_; }
+
+  // The steps of AttachedArena::Claim(); false if that call has to find the
+  // reason.
+  bool Claim(const BlockDescriptor& block) {
+    // The claim is a barrier, after which alone this line would be fetched.
+    __builtin_prefetch(&current_);
+    if (!Lease<>::Claim(cell_, current_, block.generation)) return false;
+    TENON_CRASH_POINT("attached_arena.claimed");
+    if (IsMapped() && !attachment_.MayBeRefused()) [[likely]] {
+      return true;
+    }
+    Lease<>::Release(cell_);
+    return false;
+  }
+
+  // After a claim, which is released with the last copy of the result.
+  std::shared_ptr<Storage> HandOut(uint64_t generation) {
+    storage_.lease().SetGeneration(generation);
+    if (control_used_.load(std::memory_order_acquire)) [[unlikely]] {
+      others_.fetch_add(1, std::memory_order_relaxed);
+      return {&storage_, ReleaseOther{this}};
+    }
+    control_used_.store(true, std::memory_order_relaxed);
+    return {&storage_, ReleaseClaim{this}, InPlace<char>(this)};
+  }
+
+  bool IsInUse() const {
+    return control_used_.load(std::memory_order_acquire) ||
+           others_.load(std::memory_order_acquire) != 0;
+  }
+
+ private:
+  // For the counts, a virtual table, deleter and allocator of a control block.
+  static constexpr size_t kControlBytes = 48;
+
+  struct ReleaseClaim {
+    void operator()(Storage*) const { block->Release(); }
+    Block* block;
+  };
+  // The same for a control block on the heap.
+  struct ReleaseOther {
+    void operator()(Storage*) const {
+      block->Release();
+      const bool fenced = block->fenced_;
+      // The last access: then the block may be destroyed.
+      block->others_.fetch_sub(1, std::memory_order_release);
+      SweepIfAbandoned(fenced);
+    }
+    Block* block;
+  };
+  // Allocates the control block in `control_`.
+  template <typename T>
+  struct InPlace {
+    using value_type = T;
+
+    explicit InPlace(Block* of) : block(of) {}
+    template <typename Other>
+    explicit InPlace(const InPlace<Other>& other) : block(other.block) {}
+
+    T* allocate(size_t) {
+      static_assert(sizeof(T) <= kControlBytes);
+      static_assert(alignof(T) <= alignof(void*));
+      return reinterpret_cast<T*>(block->control_);
+    }
+    void deallocate(T*, size_t) {
+      const bool fenced = block->fenced_;
+      // The last access: then the block may be destroyed.
+      block->control_used_.store(false, std::memory_order_release);
+      SweepIfAbandoned(fenced);
+    }
+
+    Block* block;
+  };
+
+  void Release() {
+    if (fork_count_ != ForkCount()) return;
+    // A block in use was claimed: it cannot fail.
+    Lease<>::Release(cell_);
+    TENON_CRASH_POINT("attached_arena.released");
+  }
+
+  static void SweepIfAbandoned(bool fenced) {
+    // So that either this thread sees the count, or the thread that abandons
+    // sees the block unused.
+    if (fenced) [[likely]] {
+      std::atomic_signal_fence(std::memory_order_seq_cst);
+    } else {
+      std::atomic_thread_fence(std::memory_order_seq_cst);
+    }
+    if (abandoned_count.load(std::memory_order_relaxed) != 0) [[unlikely]] {
+      SweepAbandoned();
+    }
+  }
+
+  ArenaAttachment& attachment_;
+  SharedWord<uint64_t>& cell_;
+  const SharedWord<uint64_t>& current_;  // The generation.
+  const SegmentAccess& segment_;
+  const uint32_t id_;  // Of the segment.
+  const uint64_t opened_;
+  const uint64_t fork_count_ = ForkCount();
+  const bool fenced_;
+  std::atomic<bool> control_used_ = false;
+  std::atomic<uint32_t> others_ = 0;
+  alignas(void*) std::byte control_[kControlBytes];
+  PooledStorage<ReceivedLease> storage_;
+};
+
+ReceivedBlocks::ReceivedBlocks(std::shared_ptr<AttachedArena> arena)
+    : arena_(std::move(arena)), drop_at_(kMostKept) {}
+
+ReceivedBlocks::~ReceivedBlocks() = default;
+
+absl::StatusOr<std::shared_ptr<Storage>> ReceivedBlocks::Claim(
+    const BlockDescriptor& block) {
+  const auto found = blocks_.find(block.block);
+  if (found != blocks_.end()) [[likely]] {
+    Block& kept = *found->second;
+    if (kept.Has(block) && kept.Claim(block)) [[likely]]
+      return kept.HandOut(block.generation);
+  }
+  TENON_ASSIGN_OR_RETURN(const std::byte* const data, arena_->ClaimData(block));
+  if (blocks_.size() >= drop_at_) {
+    Drop([](const Block&) { return true; });
+    drop_at_ = std::max(kMostKept, 2 * blocks_.size());
+  }
+  std::unique_ptr<Block>& kept = blocks_[block.block];
+  if (kept == nullptr || !kept->Has(block) || !kept->IsMapped()) {
+    if (kept != nullptr && kept->IsInUse()) {
+      replaced_.push_back(std::move(kept));
+    }
+    kept = std::make_unique<Block>(arena_.get(), block, data);
+  }
+  return kept->HandOut(block.generation);
+}
+
+template <typename Predicate>
+void ReceivedBlocks::Drop(const Predicate& is_dropped) {
+  const auto drop = [&](const Block& block) {
+    return !block.IsInUse() && is_dropped(block);
+  };
+  absl::erase_if(blocks_,
+                 [&](const auto& entry) { return drop(*entry.second); });
+  std::erase_if(replaced_, [&](const auto& block) { return drop(*block); });
+}
+
+void ReceivedBlocks::DropUnmapped() {
+  Drop([](const Block& block) { return !block.IsOpen(); });
+}
+
+bool ReceivedBlocks::IsInUse() const {
+  return std::any_of(
+             blocks_.begin(), blocks_.end(),
+             [](const auto& entry) { return entry.second->IsInUse(); }) ||
+         std::any_of(replaced_.begin(), replaced_.end(),
+                     [](const auto& block) { return block->IsInUse(); });
+}
+
+struct ReceivedBlocks::Abandoned {
+  ThreadMutex mutex;
+  std::vector<std::unique_ptr<ReceivedBlocks>> all ABSL_GUARDED_BY(mutex);
+};
+
+ReceivedBlocks::Abandoned& ReceivedBlocks::OfThisProcess() {
+  static constinit PerProcess<Abandoned> of_process;
+  return of_process.Get();
+}
+
+void ReceivedBlocks::Abandon(std::unique_ptr<ReceivedBlocks> blocks) {
+  if (!blocks->IsInUse()) return;
+  {
+    Abandoned& abandoned = OfThisProcess();
+    const ThreadLock lock(&abandoned.mutex);
+    abandoned.all.push_back(std::move(blocks));
+    abandoned_count.fetch_add(1, std::memory_order_seq_cst);
+  }
+  // A thread that has released a storage and not seen the count has done so
+  // before this fence, and is seen after it.
+  if (CanFence()) SystemFence().IgnoreError();
+  SweepAbandoned();
+}
+
+void ReceivedBlocks::SweepAbandoned() {
+  Abandoned& abandoned = OfThisProcess();
+  // Destroyed without the lock.
+  std::vector<std::unique_ptr<ReceivedBlocks>> unused;
+  const ThreadLock lock(&abandoned.mutex);
+  for (auto& blocks : abandoned.all) {
+    if (!blocks->IsInUse()) unused.push_back(std::move(blocks));
+  }
+  std::erase(abandoned.all, nullptr);
+  abandoned_count.fetch_sub(unused.size(), std::memory_order_relaxed);
+}
+
+}  // namespace tenon

@@ -1,0 +1,103 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// ReceivedBlocks: the storages of the blocks that an importer has received from
+// one arena, kept for later messages. Internal to ArenaTensorImporter.
+//
+// A sender uses its blocks again and again. So a receiver keeps the storage of
+// each, and hands it out for each message by a shared_ptr whose control block
+// is kept with it: no allocation, and no atomic step but those of the claim and
+// of its release.
+
+#ifndef TENON_SHM_ARENA_INTERNAL_RECEIVED_BLOCKS_H_
+#define TENON_SHM_ARENA_INTERNAL_RECEIVED_BLOCKS_H_
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/statusor.h"
+#include "tenon/shm/arena/attached_arena.h"
+#include "tenon/shm/arena/block_descriptor.h"
+#include "tenon/shm/tensor/storage.h"
+
+namespace tenon {
+
+// The lease of a received storage.
+class ReceivedLease final : public Storage::Lease {
+ public:
+  ReceivedLease(AttachedArena* arena, const BlockDescriptor& block)
+      : arena_(*arena), bytes_(block), generation_(block.generation) {}
+
+  AttachedArena& arena() const { return arena_; }
+  BlockDescriptor block() const {
+    BlockDescriptor block = bytes_;
+    block.generation = generation_.load(std::memory_order_relaxed);
+    return block;
+  }
+  // Whether `block` names the same bytes, of whatever generation.
+  bool Has(const BlockDescriptor& block) const {
+    return bytes_.block == block.block && bytes_.segment == block.segment &&
+           bytes_.offset == block.offset && bytes_.size == block.size;
+  }
+  void SetGeneration(uint64_t generation) {
+    // A storage in use has a claim, which keeps the generation.
+    if (generation_.load(std::memory_order_relaxed) == generation) return;
+    generation_.store(generation, std::memory_order_relaxed);
+  }
+
+ private:
+  AttachedArena& arena_;
+  const BlockDescriptor bytes_;  // But for its generation.
+  std::atomic<uint64_t> generation_;
+};
+
+// Ownership: owns the storages; those that it has handed out refer to it.
+//   Destroy it by Abandon().
+// Threads: thread-compatible; storages are released in any thread.
+// Processes: inert in a forked child: storages release no claim there.
+class ReceivedBlocks {
+ public:
+  explicit ReceivedBlocks(std::shared_ptr<AttachedArena> arena);
+  ~ReceivedBlocks();
+  ReceivedBlocks(const ReceivedBlocks&) = delete;
+  ReceivedBlocks& operator=(const ReceivedBlocks&) = delete;
+
+  AttachedArena& arena() const { return *arena_; }
+
+  // Claims the bytes. Storages of the same bytes that are in use at the same
+  // time are one storage, with one claim for each message.
+  // Errors: AttachedArena::Claim()'s.
+  absl::StatusOr<std::shared_ptr<Storage>> Claim(const BlockDescriptor& block);
+
+  // Destroys storages that are not in use, of segments that are not mapped.
+  void DropUnmapped();
+  // Whether one of its storages is in use. Looks at each.
+  bool IsInUse() const;
+
+  // Destroys it once none of its storages is in use: now, or in the thread that
+  // releases the last one.
+  static void Abandon(std::unique_ptr<ReceivedBlocks> blocks);
+
+ private:
+  class Block;
+  struct Abandoned;
+
+  template <typename Predicate>
+  void Drop(const Predicate& is_dropped);
+  static Abandoned& OfThisProcess();
+  static void SweepAbandoned();
+
+  const std::shared_ptr<AttachedArena> arena_;
+  // By the number of the block; those that have been replaced while in use.
+  absl::flat_hash_map<uint32_t, std::unique_ptr<Block>> blocks_;
+  std::vector<std::unique_ptr<Block>> replaced_;
+  size_t drop_at_;  // The number of blocks_.
+};
+
+}  // namespace tenon
+
+#endif  // TENON_SHM_ARENA_INTERNAL_RECEIVED_BLOCKS_H_
