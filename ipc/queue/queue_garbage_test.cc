@@ -49,9 +49,8 @@ class QueueGarbageTest : public testing::Test {
     queue_ = *std::move(queue);
     TENON_ASSERT_OK_AND_ASSIGN(QueueHandle handle, queue_->Share());
     TENON_ASSERT_OK_AND_ASSIGN(
-        const QueueGeometry geometry,
-        ParseQueueHandle(handle.bytes, handle.fds.size()));
-    size_ = geometry.slots_offset();
+        geometry_, ParseQueueHandle(handle.bytes, handle.fds.size()));
+    size_ = geometry_.bytes();
     memory_ = mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_SHARED,
                    handle.fds[0].get(), 0);
     ASSERT_NE(memory_, MAP_FAILED);
@@ -73,20 +72,45 @@ class QueueGarbageTest : public testing::Test {
                     offset) /
                    sizeof(uint64_t)];
   }
+  // The sequence word of the slot of `position` in the ring of slot 0.
+  uint64_t& Sequence(uint64_t position) const {
+    return words()[(geometry_.slots_offset() +
+                    position % geometry_.slots() * geometry_.bytes_per_slot()) /
+                   sizeof(uint64_t)];
+  }
 
+  QueueGeometry geometry_;
   std::unique_ptr<QueueCore> queue_, other_;
   void* memory_ = nullptr;
   size_t size_ = 0;
 };
 
-TEST_F(QueueGarbageTest, AHeadFarAwayIsRefused) {
+TEST_F(QueueGarbageTest, AHeadFarAwayMisleadsNoGetter) {
   Make();
   ASSERT_THAT(queue_->Put(BytesOf(MakeItem(0, 0)), kNow), IsOk());
   Word(0, offsetof(QueueParticipant, head)) = uint64_t{1} << 40;
-  EXPECT_THAT(GetItem(*other_, kNow), StatusIs(kDataLoss));
-  EXPECT_THAT(other_->Drain(), StatusIs(kDataLoss));
   EXPECT_EQ(other_->size(), kCapacity);
-  Word(0, offsetof(QueueParticipant, head)) = 1;
+  EXPECT_THAT(GetItem(*other_, kNow), IsOk());
+  EXPECT_THAT(other_->Drain(), IsOkAndHolds(0u));
+  // The putter has its own count.
+  ASSERT_THAT(queue_->Put(BytesOf(MakeItem(0, 1)), kNow), IsOk());
+  EXPECT_EQ(other_->size(), 1u);
+}
+
+TEST_F(QueueGarbageTest, ASequenceOfAnotherItemIsRefused) {
+  Make();
+  ASSERT_THAT(queue_->Put(BytesOf(MakeItem(0, 0)), kNow), IsOk());
+  ASSERT_EQ(Sequence(0), 1u);
+  Sequence(0) = 7;
+  const auto got = GetItem(*other_, kNow);
+  EXPECT_THAT(got, StatusIs(kDataLoss));
+  EXPECT_THAT(got.status().message(),
+              testing::HasSubstr("slot 0 (head 1, take 0, sequence 7)"));
+  EXPECT_THAT(other_->Drain(), StatusIs(kDataLoss));
+  // A sleeper would wake at once.
+  EXPECT_THAT(other_->Arm(), IsOkAndHolds(false));
+  // An impossible size is that of a whole item.
+  Sequence(0) = 1 | uint64_t{255} << 56;
   EXPECT_THAT(GetItem(*other_, kNow), IsOk());
 }
 

@@ -63,7 +63,7 @@ uint64_t WordAt(absl::string_view bytes, size_t at) {
 // Byte by byte, and by division where the checked code multiplies.
 bool PlainIsGeometry(absl::string_view bytes, size_t fds) {
   if (bytes.size() != 64 || bytes.substr(0, 8) != "Tenueue1") return false;
-  if ((WordAt(bytes, 8) & 0xffffffff) != 2) return false;
+  if ((WordAt(bytes, 8) & 0xffffffff) != 3) return false;
   const uint64_t item = WordAt(bytes, 16), capacity = WordAt(bytes, 24);
   const uint64_t participants = WordAt(bytes, 32);
   if (item == 0 || item > 65536) return false;
@@ -72,7 +72,11 @@ bool PlainIsGeometry(absl::string_view bytes, size_t fds) {
   if (WordAt(bytes, 40) > 1) return false;
   uint64_t slots = 1;
   while (slots < capacity) slots *= 2;
-  const uint64_t lines = (slots * ((item + 7) / 8) + 7) / 8;  // Of 64 bytes.
+  uint64_t slot = 8 + item;  // In bytes.
+  while (slot % 8 != 0) ++slot;
+  while (slot < 64 && (slot & (slot - 1)) != 0) ++slot;
+  while (slot % 64 != 0 && slot > 64) ++slot;
+  const uint64_t lines = (slots * slot + 63) / 64;
   const uint64_t pages = (128 + 448 * participants + 4095) / 4096;
   if (lines > ((1 << 30) - 4096 * pages) / 64 / participants) return false;
   return fds == 1 + 2 * participants;

@@ -49,7 +49,8 @@ bool ReadAt(int fd, size_t offset, void* to, size_t size) {
          }) == static_cast<ssize_t>(size);
 }
 
-// `take` is read before `head`, which it never overtakes.
+// `take` is read before `head`. It is the larger one only while the putter of
+// taken items has not stored `head` yet.
 std::optional<SlotWords> ReadSlot(int fd, size_t slot) {
   using Words = QueueParticipant;
   const size_t at = kQueueParticipantsOffset + slot * sizeof(Words);
@@ -87,11 +88,12 @@ std::optional<QueueReport> ReadQueue(int fd) {
     if (!words.has_value()) return std::nullopt;
     const uint64_t state = words->state & 3;
     if (words->generation == 0 && state == QueueParticipant::kFree) continue;
+    const uint64_t put = std::max(words->head, words->take);
     // Items may have been taken, and others put, between the two reads.
     const uint64_t items =
-        std::min<uint64_t>(words->head - words->take, geometry.capacity);
+        std::min<uint64_t>(put - words->take, geometry.capacity);
     report.slots.push_back(
-        {slot, state == QueueParticipant::kReady, words->head, items});
+        {slot, state == QueueParticipant::kReady, put, items});
     report.items += items;
   }
   return report;

@@ -29,7 +29,8 @@
 
 namespace tenon {
 
-// The items put in one slot of a queue, by all of its holders.
+// The items put in one slot of a queue, by all of its holders. Items of a call
+// that is in progress, or whose process was killed in it, may not be counted.
 struct QueueSlotReport {
   size_t slot = 0;
   bool present = false;  // The slot has a holder.

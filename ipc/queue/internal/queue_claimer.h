@@ -17,7 +17,7 @@ namespace tenon {
 
 // An item that is about to be taken, or has been taken.
 struct QueueItem {
-  std::span<const std::byte> bytes;  // A copy.
+  std::span<const std::byte> bytes;  // A copy. Less than item_bytes if short.
   size_t slot = 0;                   // The slot of its putter.
   uint64_t position = 0;             // Among all items ever put in that slot.
 };

@@ -21,12 +21,10 @@ using A = StdAtomics;
 }  // namespace
 
 uint64_t QueueContext::SizeOf(size_t slot) const {
-  const uint64_t capacity = memory.geometry().capacity;
-  const QueueParticipant& words = memory.at(slot);
   // In this order: a taken item has been put.
-  const uint64_t take = A::Load(words.take, std::memory_order_acquire);
-  const uint64_t size = A::Load(words.head, std::memory_order_acquire) - take;
-  return std::min(size, capacity);
+  const uint64_t take =
+      A::Load(memory.at(slot).take, std::memory_order_acquire);
+  return std::min(memory.EndOf(slot) - take, memory.geometry().capacity);
 }
 
 uint64_t QueueContext::size() const {
@@ -46,7 +44,8 @@ absl::Status QueueContext::CorruptWords(size_t slot) const {
   return absl::DataLossError(absl::StrCat(
       what, ": corrupt control words in slot ", slot, " (head ",
       A::Load(memory.at(slot).head, std::memory_order_relaxed), ", take ",
-      A::Load(memory.at(slot).take, std::memory_order_relaxed),
+      A::Load(memory.at(slot).take, std::memory_order_relaxed), ", sequence ",
+      memory.NextSequence(slot),
       "): another process overwrote the queue's memory"));
 }
 

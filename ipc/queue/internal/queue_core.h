@@ -79,6 +79,10 @@ class QueueCore {
   //   kFailedPrecondition  the queue is closed
   //   kUnavailable         there is no room, and all others have left or died
   //   kInvalidArgument     not a whole number of items, or too many
+  // An item of a queue of tensors may be short: put alone, a whole number of
+  // 8-byte words, at most 255. Its copies touch only the cache lines that it
+  // uses. A claimer receives it as it was put; in `out` of Get() without a
+  // claimer, arbitrary bytes follow it.
   //   kDataLoss            the control words are corrupt
   absl::Status Put(std::span<const std::byte> items, Deadline deadline) {
     return putter_.Put(items, deadline);

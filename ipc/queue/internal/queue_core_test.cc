@@ -23,6 +23,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tenon/ipc/queue/fd_board.h"
+#include "tenon/ipc/queue/internal/queue_layout.h"
 #include "tenon/ipc/queue/queue_handle.h"
 #include "tenon/ipc/queue/queue_testing.h"
 #include "tenon/shm/base/deadline.h"
@@ -170,6 +171,128 @@ TEST_F(QueueCoreTest, AnErrorOfTheSlowerGetterIsDiscarded) {
   EXPECT_THAT(GetMany(&slow), StatusIs(absl::StatusCode::kDeadlineExceeded));
   EXPECT_THAT(slow.held(), IsEmpty());
   EXPECT_EQ(queue_->taken(), 1u);
+}
+
+// Records the claimed items; the first claim calls `at`.
+class BytesClaimer : public QueueClaimer {
+ public:
+  using Bytes = std::vector<std::byte>;
+
+  explicit BytesClaimer(std::function<void()> at = [] {})
+      : at_(std::move(at)) {}
+
+  absl::Status Claim(const QueueItem& item) override {
+    std::exchange(at_, [] {})();
+    held_.emplace_back(item.bytes.begin(), item.bytes.end());
+    return absl::OkStatus();
+  }
+  void Undo(const QueueItem& item) override {
+    ASSERT_FALSE(held_.empty());
+    EXPECT_EQ(held_.back(), Bytes(item.bytes.begin(), item.bytes.end()));
+    held_.pop_back();
+  }
+
+  const std::vector<Bytes>& held() const { return held_; }
+
+ private:
+  std::function<void()> at_;
+  std::vector<Bytes> held_;
+};
+
+// The first `bytes` bytes of the item of that number.
+BytesClaimer::Bytes Short(uint64_t number, size_t bytes) {
+  const TestItem item = MakeItem(0, number);
+  return {BytesOf(item).begin(),
+          BytesOf(item).begin() + static_cast<ptrdiff_t>(bytes)};
+}
+
+TEST_F(QueueCoreTest, AClaimerReceivesShortItemsAsTheyWerePut) {
+  std::vector<BytesClaimer::Bytes> put;
+  // Twice around the ring: short items follow longer ones in the same slot.
+  for (uint64_t round = 0; round < 4; ++round) {
+    const std::vector<size_t> sizes = {24, 64, 64, 8, 56};
+    for (uint64_t i = 0; i < sizes.size(); ++i) {
+      put.push_back(Short(round * 8 + i, sizes[i]));
+      ASSERT_THAT(queue_->Put(put.back(), kNow), IsOk());
+    }
+    BytesClaimer claimer;
+    // A short item is taken alone.
+    for (const size_t count : {1u, 2u, 1u, 1u}) {
+      EXPECT_THAT(GetMany(&claimer), IsOkAndHolds(count));
+    }
+    EXPECT_EQ(claimer.held(), put);
+    put.clear();
+  }
+  EXPECT_EQ(queue_->taken(), 20u);
+}
+
+TEST_F(QueueCoreTest, WithoutAClaimerAShortItemFillsItsPlace) {
+  ASSERT_THAT(queue_->TryPut(Short(0, 16)), IsOkAndHolds(true));
+  PutMany(1);
+  std::array<TestItem, 8> items;
+  EXPECT_THAT(other_->TryGet(std::as_writable_bytes(std::span(items))),
+              IsOkAndHolds(2u));
+  EXPECT_EQ(items[0][0], MakeItem(0, 0)[0]);
+  EXPECT_EQ(items[0][1], MakeItem(0, 0)[1]);
+  EXPECT_EQ(items[1], MakeItem(0, 1));
+}
+
+TEST_F(QueueCoreTest, TheSlowerGetterUndoesAShortItem) {
+  auto third = Another();
+  BytesClaimer slow([&] {
+    BytesClaimer fast;
+    TestItem item;
+    EXPECT_THAT(third->TryGet(std::as_writable_bytes(std::span(item)), &fast),
+                IsOkAndHolds(1u));
+  });
+  ASSERT_THAT(queue_->Put(Short(0, 40), kNow), IsOk());
+  ASSERT_THAT(queue_->Put(Short(1, 8), kNow), IsOk());
+  EXPECT_THAT(GetMany(&slow), IsOkAndHolds(1u));
+  EXPECT_THAT(slow.held(), ElementsAre(Short(1, 8)));
+}
+
+TEST_F(QueueCoreTest, ShortItemsAreOfWholeWordsAndAlone) {
+  constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
+  for (const size_t bytes : {0u, 1u, 12u, 63u}) {
+    EXPECT_THAT(queue_->Put(Short(0, bytes), kNow), StatusIs(kInvalid));
+  }
+  // One and a half.
+  const std::array<TestItem, 2> two = {};
+  EXPECT_THAT(queue_->Put(std::as_bytes(std::span(two)).first(96), kNow),
+              StatusIs(kInvalid));
+  // Items of other queues are whole.
+  TENON_ASSERT_OK_AND_ASSIGN(
+      const auto items,
+      QueueCore::Create(QueueType::kItems, sizeof(TestItem), {.capacity = 8}));
+  EXPECT_THAT(items->Put(Short(0, 24), kNow), StatusIs(kInvalid));
+}
+
+TEST_F(QueueCoreTest, AShortItemHasAtMost255Words) {
+  TENON_ASSERT_OK_AND_ASSIGN(
+      const auto queue,
+      QueueCore::Create(QueueType::kTensors, 4000, {.capacity = 2}));
+  std::vector<std::byte> most(2040, std::byte{7});
+  EXPECT_THAT(queue->Put(most, kNow), IsOk());
+  most.resize(2048);
+  EXPECT_THAT(queue->Put(most, kNow),
+              StatusIs(absl::StatusCode::kInvalidArgument));
+  BytesClaimer claimer;
+  std::vector<std::byte> out(4000);
+  EXPECT_THAT(queue->Get(out, kNow, &claimer), IsOkAndHolds(1u));
+  EXPECT_THAT(claimer.held(),
+              ElementsAre(BytesClaimer::Bytes(2040, std::byte{7})));
+}
+
+TEST(QueueLayoutTest, ASlotWastesNoCacheLine) {
+  QueueGeometry geometry;
+  for (uint64_t bytes = 1; bytes <= QueueGeometry::kMaxItemBytes; ++bytes) {
+    geometry.item_bytes = bytes;
+    const uint64_t used = 8 + bytes, slot = geometry.bytes_per_slot();
+    ASSERT_GE(slot, used);
+    // Slots begin at a line, or do not cross one.
+    ASSERT_EQ(used > 64 ? slot % 64 : 64 % slot, 0u) << bytes;
+    ASSERT_LT(slot, used > 64 ? used + 64 : 2 * used + 8) << bytes;
+  }
 }
 
 TEST_F(QueueCoreTest, DescriptorsArePublishedInASlot) {

@@ -20,17 +20,11 @@
 #include "tenon/ipc/queue/internal/queue_protocol.h"
 #include "tenon/ipc/queue/internal/queue_tasks.h"
 #include "tenon/ipc/queue/queue_handle.h"
-#include "tenon/shm/base/atomics.h"
 #include "tenon/shm/base/crash_point.h"
 #include "tenon/shm/base/deadline.h"
 #include "tenon/shm/base/status_macros.h"
 
 namespace tenon {
-namespace {
-
-using A = StdAtomics;
-
-}  // namespace
 
 QueueGetter::QueueGetter(QueueContext* context, QueueTasks* tasks)
     : context_(*context),
@@ -55,46 +49,64 @@ bool QueueGetter::Skips(size_t slot) const {
 }
 
 // Whether a sleeping getter has a reason to wake, changes of membership aside.
-bool QueueGetter::HasReasonToWake() const {
+bool QueueGetter::HasReasonToWake() {
   for (size_t slot = 0; slot < endpoint_.used(); ++slot) {
-    const QueueParticipant& words = context_.memory.at(slot);
-    if (!Skips(slot) && A::Load(words.take, std::memory_order_seq_cst) !=
-                            A::Load(words.head, std::memory_order_seq_cst)) {
-      return true;
-    }
+    if (Skips(slot)) continue;
+    if (!takers_[slot].Refresh() || takers_[slot].has_item()) return true;
   }
   return context_.closed();
 }
 
+// Copies as many items from a ring that has some as fit into `out`. A short
+// item is copied alone; without `short_items`, with the rest of its slot.
+QueueGetter::Copied QueueGetter::CopySome(size_t slot, std::span<std::byte> out,
+                                          bool short_items) const {
+  const size_t item_bytes = this->item_bytes();
+  const QueueTaker<>& taker = takers_[slot];
+  const size_t first = taker.BytesAt(0);
+  if (short_items && first < item_bytes) {
+    taker.Copy(0, out.data(), first);
+    return {out.first(first), 1};
+  }
+  const size_t fit = out.size() < 2 * item_bytes ? 1 : out.size() / item_bytes;
+  const size_t least = short_items ? item_bytes : 1;
+  size_t count = 0;
+  do {
+    taker.Copy(count, out.data() + count * item_bytes);
+    ++count;
+  } while (count < fit && taker.BytesAt(count) >= least);
+  return {out.first(count * item_bytes), count};
+}
+
+QueueItem QueueGetter::ItemAt(size_t slot, const Copied& copied,
+                              size_t i) const {
+  const size_t bytes = std::min(item_bytes(), copied.bytes.size());
+  return {copied.bytes.subspan(i * bytes, bytes), slot,
+          takers_[slot].position() + i};
+}
+
 // Claims the copied items, one after the other; `claimed` is their number. An
 // error is about the next one.
-absl::Status QueueGetter::ClaimAll(size_t slot,
-                                   std::span<const std::byte> copied,
+absl::Status QueueGetter::ClaimAll(size_t slot, const Copied& copied,
                                    QueueClaimer* claimer, size_t* claimed) {
-  const size_t item_bytes = this->item_bytes();
-  const uint64_t first = takers_[slot].position();
-  for (*claimed = 0; *claimed < copied.size() / item_bytes; ++*claimed) {
-    TENON_RETURN_IF_ERROR(
-        claimer->Claim({copied.subspan(*claimed * item_bytes, item_bytes), slot,
-                        first + *claimed}));
+  for (*claimed = 0; *claimed < copied.count; ++*claimed) {
+    TENON_RETURN_IF_ERROR(claimer->Claim(ItemAt(slot, copied, *claimed)));
     TENON_CRASH_POINT("queue.item_claimed");
   }
   return absl::OkStatus();
 }
 
-void QueueGetter::UndoAll(size_t slot, std::span<const std::byte> copied,
+void QueueGetter::UndoAll(size_t slot, const Copied& copied,
                           QueueClaimer* claimer) {
-  const size_t item_bytes = this->item_bytes();
-  const uint64_t first = takers_[slot].position();
-  for (size_t i = copied.size() / item_bytes; i > 0; --i) {
-    claimer->Undo({copied.subspan((i - 1) * item_bytes, item_bytes), slot,
-                   first + i - 1});
+  for (size_t i = copied.count; i > 0; --i) {
+    claimer->Undo(ItemAt(slot, copied, i - 1));
   }
 }
 
 // The number of copied items that are claimed and may be taken; 0: retry.
-absl::StatusOr<size_t> QueueGetter::ClaimCopied(
-    size_t slot, std::span<const std::byte> copied, QueueClaimer* claimer) {
+absl::StatusOr<size_t> QueueGetter::ClaimCopied(size_t slot,
+                                                const Copied& copied,
+                                                QueueClaimer* claimer) {
   // Otherwise the copy may be torn.
   if (!takers_[slot].StillThere()) return 0;
   size_t claimed = 0;
@@ -123,27 +135,18 @@ bool QueueGetter::TakeAndRing(size_t slot, uint64_t count) {
 absl::StatusOr<size_t> QueueGetter::TakeFromRing(size_t slot,
                                                  std::span<std::byte> out,
                                                  QueueClaimer* claimer) {
-  const size_t item_bytes = this->item_bytes();
   QueueTaker<>& taker = takers_[slot];
   for (;;) {
     if (!taker.Refresh()) return context_.CorruptWords(slot);
-    if (taker.available() == 0) return 0;
-    const size_t fit =
-        out.size() < 2 * item_bytes ? 1 : out.size() / item_bytes;
-    size_t count = std::min<uint64_t>(taker.available(), fit);
-    for (size_t i = 0; i < count; ++i) {
-      taker.Copy(i, out.data() + i * item_bytes);
-    }
+    if (!taker.has_item()) return 0;
+    Copied copied = CopySome(slot, out, /*short_items=*/claimer != nullptr);
     TENON_CRASH_POINT("queue.copied");
     if (claimer != nullptr) {
-      TENON_ASSIGN_OR_RETURN(
-          count, ClaimCopied(slot, out.first(count * item_bytes), claimer));
-      if (count == 0) continue;
+      TENON_ASSIGN_OR_RETURN(copied.count, ClaimCopied(slot, copied, claimer));
+      if (copied.count == 0) continue;
     }
-    if (TakeAndRing(slot, count)) return count;
-    if (claimer != nullptr) {
-      UndoAll(slot, out.first(count * item_bytes), claimer);
-    }
+    if (TakeAndRing(slot, copied.count)) return copied.count;
+    if (claimer != nullptr) UndoAll(slot, copied, claimer);
   }
 }
 
@@ -218,7 +221,8 @@ absl::StatusOr<uint64_t> QueueGetter::Drain() {
     QueueTaker<> taker = context_.memory.MakeTaker(slot);
     for (bool taken = false; !taken;) {
       if (!taker.Refresh()) return context_.CorruptWords(slot);
-      const uint64_t count = taker.available();
+      uint64_t count = 0;
+      while (taker.BytesAt(count) != 0) ++count;
       taken = count == 0 || taker.Take(count);
       if (taken) all += count;
     }

@@ -49,25 +49,33 @@ class QueueGetter {
   const QueueEndpoint& endpoint() const { return endpoint_; }
 
  private:
+  // Copies of the first items of a ring: whole items, or one short item.
+  struct Copied {
+    std::span<const std::byte> bytes;
+    size_t count = 0;
+  };
+
   size_t item_bytes() const { return context_.memory.geometry().item_bytes; }
   absl::Status TooSmall(std::span<std::byte> out) const;
   bool Skips(size_t slot) const;
-  bool HasReasonToWake() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(endpoint_.mutex());
+  bool HasReasonToWake() ABSL_EXCLUSIVE_LOCKS_REQUIRED(endpoint_.mutex());
   absl::StatusOr<size_t> TakeSome(std::span<std::byte> out,
                                   QueueClaimer* claimer)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(endpoint_.mutex());
   absl::StatusOr<size_t> TakeFromRing(size_t slot, std::span<std::byte> out,
                                       QueueClaimer* claimer)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(endpoint_.mutex());
-  absl::Status ClaimAll(size_t slot, std::span<const std::byte> copied,
+  Copied CopySome(size_t slot, std::span<std::byte> out, bool short_items) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(endpoint_.mutex());
+  QueueItem ItemAt(size_t slot, const Copied& copied, size_t i) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(endpoint_.mutex());
+  absl::Status ClaimAll(size_t slot, const Copied& copied,
                         QueueClaimer* claimer, size_t* claimed)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(endpoint_.mutex());
-  absl::StatusOr<size_t> ClaimCopied(size_t slot,
-                                     std::span<const std::byte> copied,
+  absl::StatusOr<size_t> ClaimCopied(size_t slot, const Copied& copied,
                                      QueueClaimer* claimer)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(endpoint_.mutex());
-  void UndoAll(size_t slot, std::span<const std::byte> copied,
-               QueueClaimer* claimer)
+  void UndoAll(size_t slot, const Copied& copied, QueueClaimer* claimer)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(endpoint_.mutex());
   bool TakeAndRing(size_t slot, uint64_t count)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(endpoint_.mutex());

@@ -6,7 +6,8 @@
 //   0     QueueGeometry: magic, version, type, sizes
 //   64    closed, membership, fenced
 //   128   of each slot: QueueParticipant
-//   then, at a multiple of 4096, the item slots of each participant's ring
+//   then, at a multiple of 4096, the item slots of each participant's ring: a
+//   sequence word and the item, as in queue_protocol.h
 //
 // All words are initially zero. `take`, `joiner` and `membership` have several
 // writers; the first line of a participant is written by the process that holds
@@ -31,7 +32,7 @@ namespace tenon {
 inline constexpr char kQueueLabel[] = "tenon.queue.";
 
 // The layout version that this build reads and writes.
-inline constexpr uint32_t kQueueVersion = 2;
+inline constexpr uint32_t kQueueVersion = 3;
 
 struct QueueGeometry {
   static constexpr uint64_t kMagic = 0x31657565756e6554;  // "Tenueue1".
@@ -58,11 +59,17 @@ struct QueueGeometry {
            bytes() <= kMaxBytes;
   }
 
-  constexpr uint64_t words_per_slot() const { return (item_bytes + 7) / 8; }
+  // A slot of up to 64 bytes lies in one cache line, a larger one begins at
+  // one: the sequence word and the first 56 bytes of an item arrive together.
+  constexpr uint64_t bytes_per_slot() const {
+    const uint64_t bytes = 8 + (item_bytes + 7) / 8 * 8;
+    return bytes <= 64 ? std::bit_ceil(bytes) : (bytes + 63) & ~uint64_t{63};
+  }
+  constexpr uint64_t words_per_slot() const { return bytes_per_slot() / 8; }
   constexpr uint64_t slots() const { return std::bit_ceil(capacity); }
   // A whole number of cache lines.
   constexpr uint64_t ring_bytes() const {
-    return (slots() * words_per_slot() * 8 + 63) & ~uint64_t{63};
+    return (slots() * bytes_per_slot() + 63) & ~uint64_t{63};
   }
   constexpr uint64_t slots_offset() const;
   constexpr uint64_t bytes() const {
@@ -99,7 +106,9 @@ struct QueueParticipant {
   alignas(64) SharedWord<uint64_t> get_sleeping;
   alignas(64) SharedWord<uint64_t> put_sleeping;
   alignas(64) SharedWord<uint64_t> join_sleeping;
-  // Of its ring; they pass from one holder of the slot to the next.
+  // Of its ring; they pass from one holder of the slot to the next. `head`, the
+  // number of items put, is stored after they are published: after the death of
+  // its writer it may be behind (FindQueueEnd()).
   alignas(64) SharedWord<uint64_t> head;
   alignas(64) SharedWord<uint64_t> take;
   // Counts of taken tasks; they pass to the next holder, too.

@@ -70,6 +70,11 @@ absl::StatusOr<bool> QueueMembership::ClaimSlot(size_t slot, bool with_items) {
     RobustWord::Unlock(words.joiner);
     return still;
   }
+  // A holder that has left has no call in progress.
+  if (QueueStateOf(A::Load(words.state, std::memory_order_acquire)) ==
+      QueueParticipant::kReady) {
+    memory_.RecoverRing(slot);
+  }
   // From here on the board may have this process's pidfd: if this process is
   // killed before it is ready, the board no longer shows that the former holder
   // has died.

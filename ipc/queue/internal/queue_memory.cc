@@ -137,15 +137,32 @@ SharedWord<uint64_t>& QueueMemory::sleeping(size_t slot, QueueWait wait) const {
 }
 
 bool QueueMemory::IsEmpty(size_t slot) const {
-  return A::Load(at(slot).head, std::memory_order_seq_cst) ==
-         A::Load(at(slot).take, std::memory_order_seq_cst);
+  QueueTaker<> taker = MakeTaker(slot);
+  return taker.Refresh() && !taker.has_item();
+}
+
+uint64_t QueueMemory::EndOf(size_t slot) const {
+  const QueueParticipant& words = at(slot);
+  return FindQueueEnd(words.head, words.take, SlotsOf(slot),
+                      geometry_.capacity);
+}
+
+uint64_t QueueMemory::NextSequence(size_t slot) const {
+  return SlotsOf(slot).Sequence(
+      A::Load(at(slot).take, std::memory_order_acquire));
+}
+
+void QueueMemory::RecoverRing(size_t slot) const {
+  QueueParticipant& words = at(slot);
+  RecoverQueueRing(words.head, words.take, SlotsOf(slot), geometry_.capacity);
 }
 
 QueueSlots<> QueueMemory::SlotsOf(size_t slot) const {
   auto* words = reinterpret_cast<SharedWord<uint64_t>*>(
       mapping_.data() + geometry_.slots_offset() +
       slot * geometry_.ring_bytes());
-  return {words, geometry_.slots(), geometry_.item_bytes};
+  return {words, geometry_.slots(), geometry_.item_bytes,
+          geometry_.words_per_slot()};
 }
 
 QueueWriter<> QueueMemory::MakeWriter(size_t slot) const {
@@ -154,8 +171,7 @@ QueueWriter<> QueueMemory::MakeWriter(size_t slot) const {
 }
 
 QueueTaker<> QueueMemory::MakeTaker(size_t slot) const {
-  QueueParticipant& words = at(slot);
-  return {&words.head, &words.take, SlotsOf(slot), geometry_.capacity};
+  return {&at(slot).take, SlotsOf(slot), geometry_.capacity};
 }
 
 }  // namespace tenon

@@ -64,8 +64,15 @@ class QueueMemory {
   FdBoard& board(size_t slot) { return boards_[slot]; }
   const FdBoard& board(size_t slot) const { return boards_[slot]; }
 
-  // Whether the ring of `slot` has no items.
+  // Whether the ring of `slot` has no items. Sequentially consistent with the
+  // putter's publication and the getters' taking.
   bool IsEmpty(size_t slot) const;
+  // The position after the last item in the ring of `slot`, and the sequence
+  // word of the slot that is taken next. Snapshots.
+  uint64_t EndOf(size_t slot) const;
+  uint64_t NextSequence(size_t slot) const;
+  // Before the ring of a participant that has died is written again.
+  void RecoverRing(size_t slot) const;
   // The putter's and a getter's half of the ring of `slot`.
   QueueWriter<> MakeWriter(size_t slot) const;
   QueueTaker<> MakeTaker(size_t slot) const;

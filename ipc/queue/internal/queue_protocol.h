@@ -5,15 +5,32 @@
 // atomics. Internal to Queue (queue.h), which adds membership and waiting
 // (sleep_protocol.h).
 //
-//   putter:  room?  write slot;  head = h + 1;            ring getters
-//   getter:  t = take;  t < head?  copy slot;  CAS take from t to t + 1:
+//   slot:    sequence word, words of the item
+//   putter:  room?  write the words of n items;  sequence words of items 2..n;
+//            sequence word of item 1;  head = h + n;  ring getters
+//   getter:  t = take;  is the sequence word of slot t that of item t?
+//            copy slot;  CAS take from t to t + 1:
 //            success: owns item t; ring the putter     failure: discard, retry
+//
+// The store of item 1's sequence word publishes all n items: a getter visits
+// the items in their order and stops at the first that is not published. So one
+// cache line carries a small item from the putter to a getter: the getter polls
+// the line that the item will be in. `head` is the putter's own record of its
+// position, for snapshots and for the next holder of the slot; no getter needs
+// it.
 //
 // `take` alone decides the ownership of an item: the getter that moved it from
 // t to t + 1 has item t. A getter that is killed before or after its CAS has
 // changed nothing or everything, so there is nothing to repair. A slot is
 // overwritten only once `take` has passed it; so the CAS of a getter with a
 // torn copy fails.
+//
+// A putter that is killed before it has published item 1 has put nothing, but
+// may have stored sequence words of items 2..n. No getter reaches them until
+// the next holder of the slot puts an item in front of them. Before that the
+// holder withdraws them, and finds the head from the sequence words, because
+// the putter may also have been killed between publishing and storing `head`
+// (RecoverQueueRing()).
 
 #ifndef TENON_IPC_QUEUE_INTERNAL_QUEUE_PROTOCOL_H_
 #define TENON_IPC_QUEUE_INTERNAL_QUEUE_PROTOCOL_H_
@@ -45,45 +62,106 @@ struct QueueProtocol {
   static constexpr std::memory_order kWriteSlot = std::memory_order_release;
   static constexpr std::memory_order kReadSlot = std::memory_order_acquire;
   static constexpr bool kCopyFirst = true;  // Else take, then copy.
+  // The first item of a batch is published last. Else in order.
+  static constexpr bool kFirstItemLast = true;
+  // The next holder of a slot withdraws items that a killed putter has not
+  // published.
+  static constexpr bool kWithdraw = true;
 };
 
-// Slots of whole words; an item may end within a word.
+// The sequence word of a slot. The low 56 bits are the position of the last
+// item published there, plus 1 (0: none), modulo 2^56; the high 8 bits the
+// number of words of a short item, 0 for a whole one.
+struct QueueSequence {
+  static constexpr int kPositionBits = 56;
+  static constexpr uint64_t kMask = (uint64_t{1} << kPositionBits) - 1;
+  static constexpr uint64_t kMaxShortWords = 255;
+
+  static constexpr uint64_t Of(uint64_t position, uint64_t short_words) {
+    return ((position + 1) & kMask) | short_words << kPositionBits;
+  }
+  static constexpr bool IsOf(uint64_t sequence, uint64_t position) {
+    return ((sequence ^ (position + 1)) & kMask) == 0;
+  }
+  static constexpr uint64_t ShortWords(uint64_t sequence) {
+    return sequence >> kPositionBits;
+  }
+};
+
+// Slots of whole words, the first of which is the sequence word; an item may
+// end within a word.
 template <AtomicsPolicy A = StdAtomics, typename P = QueueProtocol>
 class QueueSlots {
  public:
   using Word = SharedWord<uint64_t>;
 
   QueueSlots() = default;
-  QueueSlots(Word* words, uint64_t slots, size_t item_bytes)
+  // `slots` is a power of two. An item and its sequence word fit into
+  // `words_per_slot`.
+  QueueSlots(Word* words, uint64_t slots, size_t item_bytes,
+             size_t words_per_slot)
       : words_(words),
         mask_(slots - 1),
-        whole_words_(item_bytes / sizeof(uint64_t)),
-        rest_bytes_(item_bytes % sizeof(uint64_t)),
-        words_per_slot_(whole_words_ + (rest_bytes_ != 0)) {}
+        item_bytes_(item_bytes),
+        words_per_slot_(words_per_slot) {}
 
-  void Write(uint64_t position, const std::byte* item) {
-    Word* const slot = Slot(position);
+  // Of a whole item, or the first `bytes` bytes of one.
+  void Write(uint64_t position, const std::byte* item) const {
+    Write(position, item, item_bytes_);
+  }
+  void Write(uint64_t position, const std::byte* item, size_t bytes) const {
+    Word* const words = Slot(position) + 1;
+    const size_t whole_words = bytes / sizeof(uint64_t);
     uint64_t word;
-    for (size_t i = 0; i < whole_words_; ++i) {
+    for (size_t i = 0; i < whole_words; ++i) {
       std::memcpy(&word, item + i * sizeof(word), sizeof(word));
-      A::Store(slot[i], word, P::kWriteSlot);
+      A::Store(words[i], word, P::kWriteSlot);
     }
-    if (rest_bytes_ == 0) return;
+    const size_t rest = bytes % sizeof(uint64_t);
+    if (rest == 0) return;
     word = 0;
-    std::memcpy(&word, item + whole_words_ * sizeof(word), rest_bytes_);
-    A::Store(slot[whole_words_], word, P::kWriteSlot);
+    std::memcpy(&word, item + whole_words * sizeof(word), rest);
+    A::Store(words[whole_words], word, P::kWriteSlot);
   }
 
   void Read(uint64_t position, std::byte* item) const {
-    const Word* const slot = Slot(position);
+    Read(position, item, item_bytes_);
+  }
+  void Read(uint64_t position, std::byte* item, size_t bytes) const {
+    const Word* const words = Slot(position) + 1;
+    const size_t whole_words = bytes / sizeof(uint64_t);
     uint64_t word;
-    for (size_t i = 0; i < whole_words_; ++i) {
-      word = A::Load(slot[i], P::kReadSlot);
+    for (size_t i = 0; i < whole_words; ++i) {
+      word = A::Load(words[i], P::kReadSlot);
       std::memcpy(item + i * sizeof(word), &word, sizeof(word));
     }
-    if (rest_bytes_ == 0) return;
-    word = A::Load(slot[whole_words_], P::kReadSlot);
-    std::memcpy(item + whole_words_ * sizeof(word), &word, rest_bytes_);
+    const size_t rest = bytes % sizeof(uint64_t);
+    if (rest == 0) return;
+    word = A::Load(words[whole_words], P::kReadSlot);
+    std::memcpy(item + whole_words * sizeof(word), &word, rest);
+  }
+
+  Word& sequence(uint64_t position) const { return *Slot(position); }
+  uint64_t Sequence(uint64_t position) const {
+    return A::Load(sequence(position), P::kSeePublished);
+  }
+  bool IsPublished(uint64_t position) const {
+    return QueueSequence::IsOf(Sequence(position), position);
+  }
+  // The sequence word before the item at `position` is published: that of the
+  // item one round before, or none. Without the high bits.
+  uint64_t SequenceBefore(uint64_t position) const {
+    return position <= mask_ ? 0 : (position - mask_) & QueueSequence::kMask;
+  }
+  bool IsBefore(uint64_t sequence, uint64_t position) const {
+    return (sequence & QueueSequence::kMask) == SequenceBefore(position);
+  }
+
+  // The size of the item that `sequence` publishes, whatever its value.
+  size_t BytesIn(uint64_t sequence) const {
+    const size_t bytes = static_cast<size_t>(
+        QueueSequence::ShortWords(sequence) * sizeof(uint64_t));
+    return bytes == 0 || bytes > item_bytes_ ? item_bytes_ : bytes;
   }
 
   // Prefetches the first cache line of a slot that will be written soon.
@@ -98,22 +176,52 @@ class QueueSlots {
 
   Word* words_ = nullptr;
   uint64_t mask_ = 0;
-  size_t whole_words_ = 0;
-  size_t rest_bytes_ = 0;
+  size_t item_bytes_ = 0;
   size_t words_per_slot_ = 0;
 };
 
+// The position after the last published item of a ring: `head`, or beyond it if
+// the putter has published items and not yet stored `head`, or was killed in
+// between. A snapshot if others put or take meanwhile. If the words are
+// corrupt, any value.
+template <AtomicsPolicy A, typename P>
+uint64_t FindQueueEnd(const SharedWord<uint64_t>& head,
+                      const SharedWord<uint64_t>& take,
+                      const QueueSlots<A, P>& slots, uint64_t capacity) {
+  // In this order: a taken item has been put.
+  const uint64_t taken = A::Load(take, P::kSeeTaken);
+  uint64_t end = A::Load(head, std::memory_order_acquire);
+  if (static_cast<int64_t>(taken - end) > 0) end = taken;
+  while (end - taken < capacity && slots.IsPublished(end)) ++end;
+  return end;
+}
+
+// For the next holder of a slot whose putter has died, before it puts anything:
+// stores the head, and withdraws items that the putter did not publish. May be
+// repeated.
+template <AtomicsPolicy A, typename P>
+void RecoverQueueRing(SharedWord<uint64_t>& head,
+                      const SharedWord<uint64_t>& take,
+                      const QueueSlots<A, P>& slots, uint64_t capacity) {
+  const uint64_t end = FindQueueEnd(head, take, slots, capacity);
+  for (uint64_t i = 1; P::kWithdraw && i < capacity; ++i) {
+    if (!slots.IsPublished(end + i)) continue;
+    A::Store(slots.sequence(end + i), slots.SequenceBefore(end + i),
+             P::kWriteSlot);
+  }
+  A::Store(head, end, std::memory_order_release);
+}
+
 // The putter's half. Ownership: none. Threads: one.
-// Slots: QueueSlots, or a test's replacement.
-template <AtomicsPolicy A = StdAtomics, typename P = QueueProtocol,
-          typename Slots = QueueSlots<A, P>>
+template <AtomicsPolicy A = StdAtomics, typename P = QueueProtocol>
 class QueueWriter {
  public:
   using Word = SharedWord<uint64_t>;
 
   QueueWriter() = default;
   // Starts at the present `head`.
-  QueueWriter(Word* head, const Word* take, Slots slots, uint64_t capacity)
+  QueueWriter(Word* head, const Word* take, QueueSlots<A, P> slots,
+              uint64_t capacity)
       : head_word_(head),
         take_word_(take),
         slots_(slots),
@@ -137,68 +245,93 @@ class QueueWriter {
   }
 
   // Writes the item at position head + `ahead`, for which there is room.
-  template <typename Item>
-  void Write(uint64_t ahead, const Item& item) {
+  void Write(uint64_t ahead, const std::byte* item) {
     slots_.Write(head_ + ahead, item);
   }
-  // Publishes `count` written items; the caller rings afterwards.
-  void Publish(uint64_t count, Publication publication) {
-    head_ += count;
-    PublishWord<A, P>(*head_word_, head_, P::kPublish, publication);
+  // Writes a short item of whole words at position head.
+  void WriteShort(const std::byte* item, size_t bytes) {
+    slots_.Write(head_, item, bytes);
   }
+  // Publishes `count` written items, of which the first has `short_words` words
+  // (0: it is whole). The caller calls StoreHead() and then rings.
+  void Publish(uint64_t count, Publication publication,
+               uint64_t short_words = 0) {
+    if (P::kFirstItemLast) PublishLater(count);
+    PublishWord<A, P>(slots_.sequence(head_),
+                      QueueSequence::Of(head_, short_words), P::kPublish,
+                      publication);
+    if (!P::kFirstItemLast) PublishLater(count);
+    head_ += count;
+  }
+  void StoreHead() { A::Store(*head_word_, head_, std::memory_order_release); }
 
-  const Slots& slots() const { return slots_; }
+  const QueueSlots<A, P>& slots() const { return slots_; }
 
  private:
+  // All but the first of `count` items.
+  void PublishLater(uint64_t count) {
+    for (uint64_t i = 1; i < count; ++i) {
+      A::Store(slots_.sequence(head_ + i), QueueSequence::Of(head_ + i, 0),
+               P::kWriteSlot);
+    }
+  }
+
   Word* head_word_ = nullptr;
   const Word* take_word_ = nullptr;
-  Slots slots_;
+  QueueSlots<A, P> slots_;
   uint64_t capacity_ = 0;
   uint64_t head_ = 0;
   uint64_t take_ = 0;
 };
 
 // A getter's half. Ownership: none. Threads: one.
-template <AtomicsPolicy A = StdAtomics, typename P = QueueProtocol,
-          typename Slots = QueueSlots<A, P>>
+template <AtomicsPolicy A = StdAtomics, typename P = QueueProtocol>
 class QueueTaker {
  public:
   using Word = SharedWord<uint64_t>;
 
   QueueTaker() = default;
-  QueueTaker(const Word* head, Word* take, Slots slots, uint64_t capacity)
-      : head_word_(head),
-        take_word_(take),
-        slots_(slots),
-        capacity_(capacity) {}
+  QueueTaker(Word* take, QueueSlots<A, P> slots, uint64_t capacity)
+      : take_word_(take), slots_(slots), capacity_(capacity) {}
 
-  // Reads the ring's words. False if they are corrupt: more items than the
-  // capacity, or fewer than none.
+  // Reads the ring's words. False if they are corrupt: the sequence word at
+  // `take` is neither that of the item there nor that of the item one round
+  // before.
   bool Refresh() {
     for (;;) {
       take_ = A::Load(*take_word_, P::kSeeTaken);
-      // The head as last read may suffice.
-      if (head_ - take_ - 1 < capacity_) return true;
-      const uint64_t now = A::Load(*head_word_, P::kSeePublished);
-      if (now - take_ <= capacity_) {
-        head_ = now;
-        return true;
-      }
-      // Between the two loads other getters may have taken and the putter may
-      // have put.
-      if (StillThere()) return false;
+      sequence_ = slots_.Sequence(take_);
+      if (has_item()) return true;
+      // Between the two loads other getters may have taken the item, and the
+      // putter may have put another one into its slot.
+      if (StillThere()) return slots_.IsBefore(sequence_, take_);
     }
   }
 
-  // As of the last Refresh(): the number of items, and the first position.
-  uint64_t available() const { return head_ - take_; }
+  // As of the last Refresh(): whether there is an item, and its position or
+  // that of the next one.
+  bool has_item() const { return QueueSequence::IsOf(sequence_, take_); }
   uint64_t position() const { return take_; }
 
-  // Copies the available item that is `ahead` of the first. The copy may be
-  // torn if another getter has taken the item.
-  template <typename Item>
-  void Copy(uint64_t ahead, Item&& item) const {
+  // The size of the item that is `ahead` of the first; 0 if it is not there.
+  // All items before it are there.
+  size_t BytesAt(uint64_t ahead) const {
+    if (ahead >= capacity_) return 0;
+    const uint64_t sequence =
+        ahead == 0 ? sequence_ : slots_.Sequence(take_ + ahead);
+    return QueueSequence::IsOf(sequence, take_ + ahead)
+               ? slots_.BytesIn(sequence)
+               : 0;
+  }
+
+  // Copies the item that is `ahead` of the first and is there, or the first
+  // `bytes` bytes of it. The copy may be torn if another getter has taken the
+  // item.
+  void Copy(uint64_t ahead, std::byte* item) const {
     slots_.Read(take_ + ahead, item);
+  }
+  void Copy(uint64_t ahead, std::byte* item, size_t bytes) const {
+    slots_.Read(take_ + ahead, item, bytes);
   }
 
   // Whether the first item has not been taken since Refresh(): then former
@@ -215,12 +348,11 @@ class QueueTaker {
   }
 
  private:
-  const Word* head_word_ = nullptr;
   Word* take_word_ = nullptr;
-  Slots slots_;
+  QueueSlots<A, P> slots_;
   uint64_t capacity_ = 0;
   uint64_t take_ = 0;
-  uint64_t head_ = 0;
+  uint64_t sequence_ = 0;
 };
 
 }  // namespace tenon

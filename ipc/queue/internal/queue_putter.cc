@@ -14,6 +14,7 @@
 #include "tenon/ipc/doorbell/timed_mutex.h"
 #include "tenon/ipc/queue/internal/queue_context.h"
 #include "tenon/ipc/queue/internal/queue_endpoint.h"
+#include "tenon/ipc/queue/internal/queue_protocol.h"
 #include "tenon/ipc/queue/queue_handle.h"
 #include "tenon/shm/base/crash_point.h"
 #include "tenon/shm/base/deadline.h"
@@ -37,9 +38,17 @@ absl::StatusOr<uint64_t> QueuePutter::Count(
   if (count != 0 && count <= capacity && items.size() % item_bytes == 0) {
     return count;
   }
+  if (IsShortItem(items.size())) return 1;
   return absl::InvalidArgumentError(absl::StrCat(
       "Put(): ", items.size(), " bytes for ", context_.what, "; want 1 to ",
       capacity, " items of ", item_bytes, " bytes"));
+}
+
+bool QueuePutter::IsShortItem(size_t bytes) const {
+  return context_.Is(QueueType::kTensors) && bytes != 0 &&
+         bytes < context_.memory.geometry().item_bytes &&
+         bytes % sizeof(uint64_t) == 0 &&
+         bytes / sizeof(uint64_t) <= QueueSequence::kMaxShortWords;
 }
 
 absl::StatusOr<bool> QueuePutter::PutNow(std::span<const std::byte> items,
@@ -59,12 +68,20 @@ absl::StatusOr<bool> QueuePutter::PutNow(std::span<const std::byte> items,
     if (!writer_.KnowsRoom(count)) return false;
   }
   const size_t item_bytes = context_.memory.geometry().item_bytes;
-  for (uint64_t i = 0; i < count; ++i) {
-    writer_.Write(i, items.data() + i * item_bytes);
+  uint64_t short_words = 0;
+  if (items.size() < item_bytes) {
+    writer_.WriteShort(items.data(), items.size());
+    short_words = items.size() / sizeof(uint64_t);
+  } else {
+    for (uint64_t i = 0; i < count; ++i) {
+      writer_.Write(i, items.data() + i * item_bytes);
+    }
   }
   TENON_CRASH_POINT("queue.written");
-  writer_.Publish(count, context_.memory.publication());
+  writer_.Publish(count, context_.memory.publication(), short_words);
   TENON_CRASH_POINT("queue.published");
+  writer_.StoreHead();
+  TENON_CRASH_POINT("queue.counted");
   // A getter has its cache line: prefetched now, it arrives in time.
   writer_.slots().ExpectWrite(writer_.head() + kExpectAhead);
   endpoint_.RingAll();

@@ -49,6 +49,7 @@ class QueuePutter {
 
  private:
   absl::StatusOr<uint64_t> Count(std::span<const std::byte> items) const;
+  bool IsShortItem(size_t bytes) const;
   absl::StatusOr<bool> PutNow(std::span<const std::byte> items, uint64_t count)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(endpoint_.mutex());
   bool RoomOrEnd(uint64_t count)

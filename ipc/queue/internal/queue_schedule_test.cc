@@ -59,6 +59,7 @@ TEST_P(QueueScheduleTest, AlsoWithOneSlot) {
 INSTANTIATE_TEST_SUITE_P(All, QueueScheduleTest,
                          testing::Values(QueueVictim::kNobody,
                                          QueueVictim::kPutter,
+                                         QueueVictim::kPutterWithHeir,
                                          QueueVictim::kGetter),
                          [](const auto& victim) {
                            switch (victim.param) {
@@ -66,6 +67,8 @@ INSTANTIATE_TEST_SUITE_P(All, QueueScheduleTest,
                                return "NoneKilled";
                              case QueueVictim::kPutter:
                                return "PutterKilled";
+                             case QueueVictim::kPutterWithHeir:
+                               return "PutterKilledAndInherited";
                              case QueueVictim::kGetter:
                                break;
                            }
@@ -78,6 +81,7 @@ enum class Harm {
   kItem,   // A wrong or torn item is accepted.
   kTwice,  // An item is received twice.
   kLost,   // An item of a dead putter is not received.
+  kPart,   // A part of a dead putter's batch was put.
 };
 
 struct WrongCase {
@@ -110,6 +114,9 @@ TEST_P(WrongQueueScheduleTest, IsCaught) {
     case Harm::kLost:
       EXPECT_THAT(result.failure, HasSubstr("was_got"));
       break;
+    case Harm::kPart:
+      EXPECT_THAT(result.failure, HasSubstr("whole_batches"));
+      break;
   }
 }
 
@@ -139,6 +146,18 @@ struct NoCas : SimQueueProtocol {
 struct EndFirst : SimQueueProtocol {
   static constexpr bool kGetBeforeEnd = false;
 };
+struct SequenceBeforeWords : SimQueueProtocol {
+  static constexpr bool kWordsFirst = false;
+};
+struct HeadBeforeSequence : SimQueueProtocol {
+  static constexpr bool kHeadLast = false;
+};
+struct BatchInOrder : SimQueueProtocol {
+  static constexpr bool kFirstItemLast = false;
+};
+struct NoWithdrawal : SimQueueProtocol {
+  static constexpr bool kWithdraw = false;
+};
 
 INSTANTIATE_TEST_SUITE_P(
     Steps, WrongQueueScheduleTest,
@@ -154,7 +173,15 @@ INSTANTIATE_TEST_SUITE_P(
         WrongCase{"NoCheckOfCopy", &ExploreQueue<NoCheckOfCopy>, Harm::kItem},
         WrongCase{"NoCas", &ExploreQueue<NoCas>, Harm::kTwice},
         WrongCase{"EndFirst", &ExploreQueue<EndFirst>, Harm::kLost,
-                  QueueVictim::kPutter}),
+                  QueueVictim::kPutter},
+        WrongCase{"SequenceBeforeWords", &ExploreQueue<SequenceBeforeWords>,
+                  Harm::kItem},
+        WrongCase{"HeadBeforeSequence", &ExploreQueue<HeadBeforeSequence>,
+                  Harm::kLost, QueueVictim::kPutter},
+        WrongCase{"BatchInOrder", &ExploreQueue<BatchInOrder>, Harm::kPart,
+                  QueueVictim::kPutter},
+        WrongCase{"NoWithdrawal", &ExploreQueue<NoWithdrawal>, Harm::kItem,
+                  QueueVictim::kPutterWithHeir}),
     [](const auto& test) { return test.param.name; });
 
 // Memory orders, weakened by one step or more. Those of the slots alone are not

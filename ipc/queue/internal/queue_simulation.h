@@ -1,11 +1,11 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// One ring of a queue, its owner and two getters, under the seeded scheduler:
-// the steps are those of queue_protocol.h and sleep_protocol.h, events replace
-// eventfds, and the ends of threads replace pidfds. There is no spinning: each
-// wait that does not end at once is a sleep, so that a lost wake-up shows as a
-// deadlock.
+// One ring of a queue, its owner, the next owner and two getters, under the
+// seeded scheduler: the steps are those of queue_protocol.h and
+// sleep_protocol.h, events replace eventfds, and the ends of threads replace
+// pidfds. There is no spinning: each wait that does not end at once is a sleep,
+// so that a lost wake-up shows as a deadlock.
 
 #ifndef TENON_IPC_QUEUE_INTERNAL_QUEUE_SIMULATION_H_
 #define TENON_IPC_QUEUE_INTERNAL_QUEUE_SIMULATION_H_
@@ -31,10 +31,13 @@ struct SimQueueProtocol : QueueProtocol, SleepProtocol {
   static constexpr bool kCheckCopy = true;     // Before a claim.
   static constexpr bool kCas = true;           // Else load and store.
   static constexpr bool kGetBeforeEnd = true;  // After the owner's death.
+  static constexpr bool kWordsFirst = true;    // Before their sequence word.
+  static constexpr bool kHeadLast = true;      // After the sequence words.
 };
 
-// The thread that may be killed.
-enum class QueueVictim { kNobody, kPutter, kGetter };
+// The thread that may be killed. With an heir, another putter inherits the slot
+// at the putter's end, and puts the items that are missing.
+enum class QueueVictim { kNobody, kPutter, kPutterWithHeir, kGetter };
 
 template <typename P, uint64_t kSlots = 2>
 class QueueSimulation {
@@ -56,9 +59,10 @@ class QueueSimulation {
 
   void Run() {
     const auto put = [this] { Put(); };
-    putter_ = victim_ == QueueVictim::kPutter
+    putter_ = victim_ == QueueVictim::kPutter || HasHeir()
                   ? schedule_.AddKillableThread("putter", put)
                   : schedule_.AddThread("putter", put);
+    if (HasHeir()) schedule_.AddThread("heir", [this] { Inherit(); });
     for (int g = 0; g < kGetters; ++g) {
       const auto get = [this, g] { Get(of_[Index(g)]); };
       const char* const name = g == 0 ? "getter 0" : "getter 1";
@@ -69,11 +73,16 @@ class QueueSimulation {
     schedule_.Run();
     // The getter that has moved `take` counts it without a point of death in
     // between.
-    const uint64_t put_items =
-        SimAtomics::Load(head_, std::memory_order_seq_cst);
+    const uint64_t put_items = FindQueueEnd(head_, take_, MakeSlots(), kSlots);
     for (uint64_t i = 0; i < put_items; ++i) {
       const bool was_got = got_[i] == 1;
       TENON_SIM_CHECK(was_got);
+    }
+    if (HasHeir() || victim_ == QueueVictim::kNobody) {
+      const bool all_put = put_items == kItems;
+      TENON_SIM_CHECK(all_put);
+    } else {
+      CheckBatches(put_items);
     }
   }
 
@@ -83,20 +92,50 @@ class QueueSimulation {
   using Slots = QueueSlots<SimAtomics, P>;
   static constexpr int kGetters = 2;
   static constexpr uint64_t kItems = 4;
+  static constexpr size_t kWordsPerSlot = 1 + sizeof(Item) / sizeof(uint64_t);
+  static constexpr size_t kWords = kWordsPerSlot * kSlots;
+
+  // The putter's calls; a batch may fill the ring. The heir puts single items.
+  static constexpr std::array<uint64_t, 3> kBatches = {1, 2, 1};
+  static constexpr uint64_t kNotInherited = ~uint64_t{0};
 
   struct OfGetter {
     Word sleeping{0};
     SimEvent bell{"getter's bell"};
     int thread = 0;
-    Ringer<SimAtomics, P> ringer;  // The putter's.
   };
+  // A putter's, one for each getter.
+  using Ringers = std::array<Ringer<SimAtomics, P>, kGetters>;
 
   static size_t Index(int g) { return static_cast<size_t>(g); }
-  Slots MakeSlots() { return Slots(words_.data(), kSlots, sizeof(Item)); }
+  Slots MakeSlots() {
+    return Slots(words_.data(), kSlots, sizeof(Item), kWordsPerSlot);
+  }
+  bool HasHeir() const { return victim_ == QueueVictim::kPutterWithHeir; }
 
-  void RingAll() {
-    for (OfGetter& getter : of_) {
-      if (!getter.ringer.MustRing(getter.sleeping)) continue;
+  // Items are put in whole batches, or not at all.
+  static void CheckBatches(uint64_t put_items) {
+    uint64_t end = 0;
+    bool whole_batches = put_items == 0;
+    for (const uint64_t batch : kBatches) {
+      end += batch;
+      if (kSlots == 1 || put_items == end) whole_batches = true;
+    }
+    TENON_SIM_CHECK(whole_batches);
+  }
+
+  // The heir's items differ from those that the putter wrote at the same
+  // positions.
+  Item ItemAt(uint64_t position) const {
+    const uint64_t value =
+        (position + 1) | uint64_t{position >= inherited_from_} << 32;
+    return {value, ~value};
+  }
+
+  void RingAll(Ringers& ringers) {
+    for (int g = 0; g < kGetters; ++g) {
+      OfGetter& getter = of_[Index(g)];
+      if (!ringers[Index(g)].MustRing(getter.sleeping)) continue;
       getter.bell.Notify();
       if (!P::kRingAll) return;
     }
@@ -105,26 +144,66 @@ class QueueSimulation {
   void Put() {
     QueueWriter<SimAtomics, P> writer(&head_, &take_, MakeSlots(), kSlots);
     Sleeper<SimAtomics, P> sleeper(&sleeping_);
-    for (uint64_t i = 1; i <= kItems; ++i) {
-      const auto room = [&] {
-        const bool good = writer.Refresh();
-        TENON_SIM_CHECK(good);
-        return writer.KnowsRoom(1);
-      };
-      SleepUntil(sleeper, room);
-      const Item item = {i, ~i};
-      writer.Write(0, reinterpret_cast<const std::byte*>(item.data()));
-      writer.Publish(1, publication_);
-      RingAll();
+    Ringers ringers;
+    for (const uint64_t batch : kBatches) {
+      for (uint64_t left = batch; left > 0;) {
+        const uint64_t count = kSlots == 1 ? 1 : left;
+        PutSome(writer, sleeper, count);
+        RingAll(ringers);
+        left -= count;
+      }
     }
-    // Does not close before all is taken: nothing else wakes a getter then.
+    CloseOnceTaken(writer, sleeper, ringers);
+  }
+
+  // The next holder of the slot.
+  void Inherit() {
+    heirs_bell_.WaitUnlessEnds(putter_);
+    RecoverQueueRing(head_, take_, MakeSlots(), kSlots);
+    QueueWriter<SimAtomics, P> writer(&head_, &take_, MakeSlots(), kSlots);
+    CheckBatches(writer.head());
+    inherited_from_ = writer.head();
+    Sleeper<SimAtomics, P> sleeper(&sleeping_);
+    Ringers ringers;
+    while (writer.head() < kItems) {
+      PutSome(writer, sleeper, 1);
+      RingAll(ringers);
+    }
+    CloseOnceTaken(writer, sleeper, ringers);
+  }
+
+  void PutSome(QueueWriter<SimAtomics, P>& writer,
+               Sleeper<SimAtomics, P>& sleeper, uint64_t count) {
+    const auto room = [&] {
+      const bool good = writer.Refresh();
+      TENON_SIM_CHECK(good);
+      return writer.KnowsRoom(count);
+    };
+    SleepUntil(sleeper, room);
+    const uint64_t first = writer.head();
+    if (!P::kHeadLast) {
+      SimAtomics::Store(head_, first + count, std::memory_order_release);
+    }
+    if (!P::kWordsFirst) writer.Publish(count, publication_);
+    for (uint64_t i = first; i < first + count; ++i) {
+      const Item item = ItemAt(i);
+      writer.Write(i - writer.head(),
+                   reinterpret_cast<const std::byte*>(item.data()));
+    }
+    if (P::kWordsFirst) writer.Publish(count, publication_);
+    writer.StoreHead();
+  }
+
+  // Does not close before all is taken: nothing else wakes a getter then.
+  void CloseOnceTaken(QueueWriter<SimAtomics, P>& writer,
+                      Sleeper<SimAtomics, P>& sleeper, Ringers& ringers) {
     SleepUntil(sleeper, [&] {
       const bool good = writer.Refresh();
       TENON_SIM_CHECK(good);
       return writer.taken() == kItems;
     });
     SimAtomics::Store(closed_, 1, std::memory_order_seq_cst);
-    RingAll();
+    RingAll(ringers);
   }
 
   // Waits as the putter, which sees the death of getter 0 once.
@@ -142,18 +221,22 @@ class QueueSimulation {
   }
 
   void Get(OfGetter& self) {
-    QueueTaker<SimAtomics, P> taker(&head_, &take_, MakeSlots(), kSlots);
+    QueueTaker<SimAtomics, P> taker(&take_, MakeSlots(), kSlots);
     Sleeper<SimAtomics, P> sleeper(&self.sleeping);
     Ringer<SimAtomics, P> ringer;
-    bool ended = false;
+    bool ended = false;  // The putter.
     for (;;) {
       // In this order: items put before the end are seen.
-      bool over = ended || IsClosed();
+      bool over = (ended && !HasHeir()) || IsClosed();
       if (!Sees(taker)) {
         if (over) return;
         const auto ready = [&] { return Sees(taker) || IsClosed(); };
         if (sleeper.FallAsleep(fence_, ready)) {
-          ended = !self.bell.WaitUnlessEnds(putter_);
+          if (ended) {
+            self.bell.Wait();
+          } else {
+            ended = !self.bell.WaitUnlessEnds(putter_);
+          }
           sleeper.Awake();
           if (ended && !P::kGetBeforeEnd) return;
         }
@@ -169,34 +252,45 @@ class QueueSimulation {
   bool Sees(QueueTaker<SimAtomics, P>& taker) {
     const bool good = taker.Refresh();
     TENON_SIM_CHECK(good);
-    return taker.available() != 0;
+    return taker.has_item();
   }
 
-  static void CheckItem(const Item& item, uint64_t position) {
+  void CheckItem(const Item& item, uint64_t position) const {
     const bool whole = item[1] == ~item[0];
     TENON_SIM_CHECK(whole);
-    const bool right = item[0] == position + 1;
+    const bool right = item == ItemAt(position);
     TENON_SIM_CHECK(right);
   }
 
+  // Takes one item, or two if both are there.
   void Take(QueueTaker<SimAtomics, P>& taker, Ringer<SimAtomics, P>& ringer) {
-    Item item = {};
-    auto* const bytes = reinterpret_cast<std::byte*>(item.data());
+    std::array<Item, 2> items = {};
     const uint64_t position = taker.position();
+    const uint64_t count = taker.BytesAt(1) != 0 ? 2 : 1;
+    const auto copy = [&] {
+      for (uint64_t i = 0; i < count; ++i) {
+        taker.Copy(i, reinterpret_cast<std::byte*>(items[i].data()));
+      }
+    };
+    const auto check = [&] {
+      for (uint64_t i = 0; i < count; ++i) CheckItem(items[i], position + i);
+    };
     if (P::kCopyFirst) {
-      taker.Copy(0, bytes);
+      copy();
       // The copy that a claim would use.
-      if (!P::kCheckCopy || taker.StillThere()) CheckItem(item, position);
+      if (!P::kCheckCopy || taker.StillThere()) check();
     }
     if (P::kCas) {
-      if (!taker.Take(1)) return;
+      if (!taker.Take(count)) return;
     } else {
-      SimAtomics::Store(take_, position + 1, std::memory_order_seq_cst);
+      SimAtomics::Store(take_, position + count, std::memory_order_seq_cst);
     }
-    const bool first = ++got_[position] == 1;
-    TENON_SIM_CHECK(first);
-    if (!P::kCopyFirst) taker.Copy(0, bytes);
-    CheckItem(item, position);
+    for (uint64_t i = position; i < position + count; ++i) {
+      const bool first = ++got_[i] == 1;
+      TENON_SIM_CHECK(first);
+    }
+    if (!P::kCopyFirst) copy();
+    check();
     if (ringer.MustRing(sleeping_)) bell_.Notify();
   }
 
@@ -207,12 +301,14 @@ class QueueSimulation {
   Word head_{0};
   Word take_{0};
   Word closed_{0};
-  Word sleeping_{0};  // The putter's.
-  SimEvent bell_{"putter's bell"};
+  Word sleeping_{0};                // The putter's.
+  SimEvent bell_{"putter's bell"};  // Of both putters.
+  SimEvent heirs_bell_{"heir's bell"};
   int putter_ = 0;
-  bool death_noted_ = false;  // Of getter 0, by the putter.
+  bool death_noted_ = false;                 // Of getter 0, by the putter.
+  uint64_t inherited_from_ = kNotInherited;  // The heir's first position.
   std::array<OfGetter, kGetters> of_;
-  std::array<Word, 2 * kSlots> words_ = {};
+  std::array<Word, kWords> words_ = {};
   std::array<int, kItems> got_ = {};
 };
 

@@ -127,10 +127,22 @@ class QueueStepTest : public testing::Test {
     }
   }
 
+  // An item behind it was not put.
+  static absl::Status GetsItsOwnItemOnly(QueueCore& next) {
+    TENON_RETURN_IF_ERROR(next.Put(BytesOf(MakeItem(9, 0)), kNow));
+    std::array<TestItem, kCapacity> items;
+    TENON_ASSIGN_OR_RETURN(
+        const size_t got,
+        next.TryGet(std::as_writable_bytes(std::span(items))));
+    if (got == 1 && items[0] == MakeItem(9, 0)) return absl::OkStatus();
+    return Broken(absl::StrCat(got, " items came instead of one"));
+  }
+
   // Checks that the dead participant's slot can be joined and works as new.
   absl::Status UseSlotOfTheDead() {
     TENON_ASSIGN_OR_RETURN(QueueHandle handle, queue_->Share());
     TENON_ASSIGN_OR_RETURN(const auto next, OpenItems(std::move(handle)));
+    TENON_RETURN_IF_ERROR(GetsItsOwnItemOnly(*next));
     for (uint64_t i = 0; i < 2 * kCapacity; ++i) {
       TENON_RETURN_IF_ERROR(next->Put(BytesOf(MakeItem(9, i)), kNow));
       TENON_RETURN_IF_ERROR(queue_->Put(BytesOf(MakeItem(8, i)), kNow));

@@ -14,6 +14,7 @@
 #include "tenon/ipc/queue/internal/queue_context.h"
 #include "tenon/ipc/queue/internal/queue_endpoint.h"
 #include "tenon/ipc/queue/internal/queue_layout.h"
+#include "tenon/ipc/queue/internal/queue_protocol.h"
 #include "tenon/shm/base/atomics.h"
 #include "tenon/shm/base/crash_point.h"
 #include "tenon/shm/base/deadline.h"
@@ -62,32 +63,35 @@ absl::Status QueueTasks::Done(uint64_t count) {
 
 // First the rings, then the begun tasks, then whether items were put meanwhile:
 // a taken task was begun before it was taken, and while the rings are empty and
-// nothing is put no task can begin.
+// nothing is put no task can begin. An empty ring's `take` is the number of its
+// tasks; its `head` may be behind (queue_protocol.h).
 bool QueueTasks::IsQuiet() const {
   uint64_t before = 0, after = 0;
-  for (size_t slot = 0; slot < join_.used(); ++slot) {
-    const QueueParticipant& words = context_.memory.at(slot);
-    const uint64_t take = A::Load(words.take, kOrder);
-    const uint64_t head = A::Load(words.head, kOrder);
-    if (head != take) return false;
-    before += head;
-  }
+  if (!CountIfEmpty(&before)) return false;
   for (size_t slot = 0; slot < join_.used(); ++slot) {
     if (join_.Lives(slot) && Outstanding(context_.memory.at(slot)) != 0)
       return false;
   }
-  for (size_t slot = 0; slot < join_.used(); ++slot) {
-    after += A::Load(context_.memory.at(slot).head, kOrder);
-  }
-  return before == after;
+  return CountIfEmpty(&after) && before == after;
 }
 
+// False if a ring is not empty; else the number of tasks ever put.
+bool QueueTasks::CountIfEmpty(uint64_t* put) const {
+  for (size_t slot = 0; slot < join_.used(); ++slot) {
+    QueueTaker<> taker = context_.memory.MakeTaker(slot);
+    if (!taker.Refresh() || taker.has_item()) return false;
+    *put += taker.position();
+  }
+  return true;
+}
+
+// While all rings are empty.
 absl::Status QueueTasks::CheckAllDone() const {
   uint64_t put = 0, done = 0;
   for (size_t slot = 0; slot < context_.memory.geometry().participants;
        ++slot) {
     const QueueParticipant& words = context_.memory.at(slot);
-    put += A::Load(words.head, kOrder);
+    put += A::Load(words.take, kOrder);
     done += A::Load(words.done, kOrder);
   }
   if (done == put) return absl::OkStatus();
