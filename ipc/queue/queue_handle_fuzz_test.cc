@@ -75,7 +75,8 @@ bool PlainIsGeometry(absl::string_view bytes, size_t fds) {
   uint64_t slot = 8 + item;  // In bytes.
   while (slot % 8 != 0) ++slot;
   while (slot < 64 && (slot & (slot - 1)) != 0) ++slot;
-  while (slot % 64 != 0 && slot > 64) ++slot;
+  const bool aligned = (WordAt(bytes, 8) >> 32) == 3;  // Tensors.
+  while (aligned && slot > 64 && slot % 64 != 0) ++slot;
   const uint64_t lines = (slots * slot + 63) / 64;
   const uint64_t pages = (128 + 448 * participants + 4095) / 4096;
   if (lines > ((1 << 30) - 4096 * pages) / 64 / participants) return false;

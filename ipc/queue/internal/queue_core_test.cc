@@ -285,6 +285,7 @@ TEST_F(QueueCoreTest, AShortItemHasAtMost255Words) {
 
 TEST(QueueLayoutTest, ASlotWastesNoCacheLine) {
   QueueGeometry geometry;
+  geometry.type = static_cast<uint32_t>(QueueType::kTensors);
   for (uint64_t bytes = 1; bytes <= QueueGeometry::kMaxItemBytes; ++bytes) {
     geometry.item_bytes = bytes;
     const uint64_t used = 8 + bytes, slot = geometry.bytes_per_slot();
@@ -292,6 +293,10 @@ TEST(QueueLayoutTest, ASlotWastesNoCacheLine) {
     // Slots begin at a line, or do not cross one.
     ASSERT_EQ(used > 64 ? slot % 64 : 64 % slot, 0u) << bytes;
     ASSERT_LT(slot, used > 64 ? used + 64 : 2 * used + 8) << bytes;
+    QueueGeometry whole = geometry;
+    whole.type = static_cast<uint32_t>(QueueType::kItems);
+    // Packed if larger than a line: there are no short items.
+    ASSERT_EQ(whole.bytes_per_slot(), used > 64 ? (used + 7) / 8 * 8 : slot);
   }
 }
 

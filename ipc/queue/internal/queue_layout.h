@@ -23,6 +23,7 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "tenon/ipc/queue/queue_handle.h"
 #include "tenon/shm/base/atomics.h"
 #include "tenon/shm/base/random_id.h"
 
@@ -59,11 +60,17 @@ struct QueueGeometry {
            bytes() <= kMaxBytes;
   }
 
-  // A slot of up to 64 bytes lies in one cache line, a larger one begins at
-  // one: the sequence word and the first 56 bytes of an item arrive together.
+  // A slot of up to 64 bytes lies in one cache line. Larger slots are packed,
+  // so that a stream of them moves no unused bytes; but where items may be
+  // short each begins at a line: that of the sequence word and of 56 bytes.
   constexpr uint64_t bytes_per_slot() const {
     const uint64_t bytes = 8 + (item_bytes + 7) / 8 * 8;
-    return bytes <= 64 ? std::bit_ceil(bytes) : (bytes + 63) & ~uint64_t{63};
+    if (bytes <= 64) return std::bit_ceil(bytes);
+    return has_short_items() ? (bytes + 63) & ~uint64_t{63} : bytes;
+  }
+  // Whether an item that is put alone may have less than item_bytes.
+  constexpr bool has_short_items() const {
+    return type == static_cast<uint32_t>(QueueType::kTensors);
   }
   constexpr uint64_t words_per_slot() const { return bytes_per_slot() / 8; }
   constexpr uint64_t slots() const { return std::bit_ceil(capacity); }

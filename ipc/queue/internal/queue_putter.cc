@@ -14,6 +14,7 @@
 #include "tenon/ipc/doorbell/timed_mutex.h"
 #include "tenon/ipc/queue/internal/queue_context.h"
 #include "tenon/ipc/queue/internal/queue_endpoint.h"
+#include "tenon/ipc/queue/internal/queue_layout.h"
 #include "tenon/ipc/queue/internal/queue_protocol.h"
 #include "tenon/ipc/queue/queue_handle.h"
 #include "tenon/shm/base/crash_point.h"
@@ -45,9 +46,9 @@ absl::StatusOr<uint64_t> QueuePutter::Count(
 }
 
 bool QueuePutter::IsShortItem(size_t bytes) const {
-  return context_.Is(QueueType::kTensors) && bytes != 0 &&
-         bytes < context_.memory.geometry().item_bytes &&
-         bytes % sizeof(uint64_t) == 0 &&
+  const QueueGeometry& geometry = context_.memory.geometry();
+  return geometry.has_short_items() && bytes != 0 &&
+         bytes < geometry.item_bytes && bytes % sizeof(uint64_t) == 0 &&
          bytes / sizeof(uint64_t) <= QueueSequence::kMaxShortWords;
 }
 

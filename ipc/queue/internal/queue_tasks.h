@@ -44,7 +44,8 @@ class QueueTasks {
     return context_.memory.at(context_.membership.slot());
   }
   bool IsQuiet() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(join_.mutex());
-  bool CountIfEmpty(uint64_t* put) const;
+  bool CountIfEmpty(uint64_t* put) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(join_.mutex());
   absl::Status CheckAllDone() const;
 
   QueueContext& context_;
