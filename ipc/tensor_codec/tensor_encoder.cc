@@ -199,12 +199,16 @@ absl::StatusOr<Block> TensorEncoder::Allocate(size_t bytes, Deadline deadline) {
   return arena->Allocate(bytes, deadline);
 }
 
-bool TensorEncoder::EncodeAlone(const Tensor& tensor, uint64_t number,
-                                uint64_t taken, std::span<std::byte> record) {
+size_t TensorEncoder::EncodeAlone(const Tensor& tensor, uint64_t number,
+                                  uint64_t taken, std::span<std::byte> record) {
   const absl::StatusOr<BlockDescriptor> block = DescribeBlock(tensor);
-  return block.ok() && WriteTensorRecord(*block, tensor.spec(), record) &&
-         fds_.NeedOffer(*block, number, [&] { return Offer(tensor); }).ok() &&
-         fds_.Publish(number, taken).ok();
+  if (!block.ok()) return 0;
+  const size_t bytes = WriteTensorRecord(*block, tensor.spec(), record);
+  const bool published =
+      bytes != 0 &&
+      fds_.NeedOffer(*block, number, [&] { return Offer(tensor); }).ok() &&
+      fds_.Publish(number, taken).ok();
+  return published ? bytes : 0;
 }
 
 absl::StatusOr<TensorHolds> TensorEncoder::Encode(const TensorMessage& message,

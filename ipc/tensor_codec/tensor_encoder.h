@@ -57,10 +57,11 @@ class TensorEncoder {
                                      Deadline deadline,
                                      std::span<std::byte> record);
 
-  // The same for a message of one tensor, by the fast path: false if the tensor
-  // has none, or on any error; call Encode() then.
-  bool EncodeAlone(const Tensor& tensor, uint64_t number, uint64_t taken,
-                   std::span<std::byte> record);
+  // The same for a message of one tensor, by the fast path: returns the size of
+  // the record, which may be less than that of `record`; 0 if the tensor has no
+  // fast path, or on any error; call Encode() then.
+  size_t EncodeAlone(const Tensor& tensor, uint64_t number, uint64_t taken,
+                     std::span<std::byte> record);
 
   PublishedTensorFds& fds() { return fds_; }
   // Errors: Arena::Create()'s.

@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <limits>
 #include <span>
 #include <type_traits>
 #include <variant>
@@ -17,7 +18,10 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "dlpack/dlpack.h"
 #include "tenon/shm/arena/block_descriptor.h"
+#include "tenon/shm/base/random_id.h"
 #include "tenon/shm/base/status_macros.h"
 #include "tenon/shm/tensor/tensor_spec.h"
 
@@ -29,6 +33,7 @@ constexpr uint8_t kVersion = 2;
 constexpr uint8_t kInline = 1;
 constexpr uint8_t kInBlock = 2;
 constexpr uint8_t kOneTensor = 3;
+constexpr uint8_t kShort = 4;
 
 struct RecordHeader {
   uint16_t magic = kMagic;
@@ -37,6 +42,28 @@ struct RecordHeader {
   uint32_t bytes = 0;  // Of the payload.
 };
 static_assert(sizeof(RecordHeader) == kWireRecordHeaderBytes);
+
+// A record of form kShort.
+struct ShortRecord {
+  static constexpr size_t kMaxExtentBytes = 11;
+
+  uint16_t magic = kMagic;
+  uint8_t version = kVersion;
+  uint8_t form = kShort;
+  DLDataType dtype;
+  RandomId arena;
+  uint32_t segment = 0;
+  uint32_t block = 0;
+  uint64_t generation = 0;
+  uint32_t size_by_64 = 0;
+  uint8_t rank = 0;
+  uint8_t extents[kMaxExtentBytes] = {};
+};
+static_assert(sizeof(ShortRecord) == kWireShortRecordBytes);
+static_assert(std::has_unique_object_representations_v<ShortRecord>);
+// What describes the tensor, other than its dtype.
+constexpr size_t kShortShapeAt = offsetof(ShortRecord, size_by_64);
+constexpr size_t kShortShapeBytes = sizeof(ShortRecord) - kShortShapeAt;
 
 constexpr uint8_t kInteger = 1;
 constexpr uint8_t kNumber = 2;
@@ -334,60 +361,163 @@ void WriteBlockRecord(const BlockDescriptor& block, uint64_t body_bytes,
   writer.Put(body_bytes);
 }
 
-bool WriteTensorRecord(const BlockDescriptor& block, const TensorSpec& spec,
-                       std::span<std::byte> out) {
+namespace {
+
+// False if they need more bytes than there are.
+bool WriteExtents(absl::Span<const int64_t> shape, ShortRecord& record) {
+  size_t at = 0;
+  for (const int64_t extent : shape) {
+    auto rest = static_cast<uint64_t>(extent);
+    for (;; rest >>= 7) {
+      if (at == ShortRecord::kMaxExtentBytes) return false;
+      const bool is_last = rest < 0x80;
+      record.extents[at++] =
+          static_cast<uint8_t>((rest & 0x7f) | (is_last ? 0 : 0x80));
+      if (is_last) break;
+    }
+  }
+  return true;
+}
+
+// False unless the bytes are those that WriteExtents() writes.
+bool ReadExtents(const ShortRecord& record, SpecBytes& spec) {
+  if (record.rank > TensorSpec::kMaxRank) return false;
+  size_t at = 0;
+  for (size_t dim = 0; dim < record.rank; ++dim) {
+    uint64_t extent = 0;
+    for (int shift = 0;; shift += 7) {
+      if (at == ShortRecord::kMaxExtentBytes || shift > 56) return false;
+      const uint8_t byte = record.extents[at++];
+      extent |= uint64_t{byte & 0x7fu} << shift;
+      if ((byte & 0x80) == 0) {
+        if (byte == 0 && shift != 0) return false;  // A longer form.
+        break;
+      }
+    }
+    std::memcpy(spec.data() + kShapeAt + 8 * dim, &extent, sizeof(extent));
+  }
+  return std::all_of(record.extents + at,
+                     record.extents + ShortRecord::kMaxExtentBytes,
+                     [](uint8_t byte) { return byte == 0; });
+}
+
+bool WriteShort(const BlockDescriptor& block, const TensorSpec& spec,
+                std::span<std::byte> out) {
+  if (block.offset != 0 || spec.byte_offset() != 0 || block.size % 64 != 0 ||
+      block.size / 64 > std::numeric_limits<uint32_t>::max()) {
+    return false;
+  }
+  ShortRecord record = {.dtype = spec.dtype(),
+                        .arena = block.arena,
+                        .segment = block.segment,
+                        .block = block.block,
+                        .generation = block.generation,
+                        .size_by_64 = static_cast<uint32_t>(block.size / 64),
+                        .rank = static_cast<uint8_t>(spec.rank())};
+  if (!WriteExtents(spec.shape(), record)) return false;
+  std::memcpy(out.data(), &record, sizeof(record));
+  return true;
+}
+
+}  // namespace
+
+size_t WriteTensorRecord(const BlockDescriptor& block, const TensorSpec& spec,
+                         std::span<std::byte> out) {
+  if (!HasDenseStrides(spec)) return 0;
+  if (WriteShort(block, spec, out)) [[likely]]
+    return sizeof(ShortRecord);
   const size_t spec_bytes =
       kShapeAt + sizeof(int64_t) * static_cast<size_t>(spec.rank());
   const size_t bytes = sizeof(block) + spec_bytes;
-  if (kWireRecordHeaderBytes + bytes > out.size() || !HasDenseStrides(spec)) {
-    return false;
-  }
+  if (kWireRecordHeaderBytes + bytes > out.size()) return 0;
   Writer writer(out);
   writer.PutRecord(kOneTensor, bytes);
   writer.Put(block);
   writer.Bytes(&spec, spec_bytes);
-  return true;
+  return kWireRecordHeaderBytes + bytes;
 }
 
 bool WireTensorRecord::Parse(std::span<const std::byte> record) {
-  Reader reader(record);
   RecordHeader header;
-  BlockDescriptor block;
-  if (!reader.Get(header) || header.form != kOneTensor ||
-      header.magic != kMagic || header.version != kVersion ||
-      header.bytes > reader.left() || !reader.Get(block)) {
-    last_bytes_ = 0;
-    return false;
-  }
-  const size_t bytes =
-      header.bytes - std::min<size_t>(header.bytes, sizeof(block));
-  const std::byte* const begin = record.data() + sizeof(header) + sizeof(block);
-  if (bytes != 0 && bytes == last_bytes_ && block.size == block_.size &&
-      std::memcmp(begin, last_.data(), bytes) == 0) [[likely]] {
+  const bool good =
+      Reader(record).Get(header) && header.magic == kMagic &&
+      header.version == kVersion &&
+      (header.form == kShort ? ParseShort(record)
+                             : header.form == kOneTensor && ParseLong(record));
+  if (!good) last_bytes_ = 0;
+  return good;
+}
+
+bool WireTensorRecord::IsLast(std::span<const std::byte> described) const {
+  return described.size() == last_bytes_ &&
+         std::memcmp(described.data(), last_.data(), last_bytes_) == 0;
+}
+
+bool WireTensorRecord::Keep(const BlockDescriptor& block,
+                            const TensorSpec& spec,
+                            std::span<const std::byte> described) {
+  absl::StatusOr<FittedSpec> fitted = FittedSpec::Check(spec, block.size);
+  if (!fitted.ok() || described.size() > last_.size()) return false;
+  block_ = block;
+  spec_ = *fitted;
+  last_bytes_ = described.size();
+  std::memcpy(last_.data(), described.data(), described.size());
+  return true;
+}
+
+bool WireTensorRecord::ParseShort(std::span<const std::byte> record) {
+  ShortRecord found;
+  if (record.size() < sizeof(found)) return false;
+  std::memcpy(&found, record.data(), sizeof(found));
+  const BlockDescriptor block = {.arena = found.arena,
+                                 .segment = found.segment,
+                                 .block = found.block,
+                                 .generation = found.generation,
+                                 .offset = 0,
+                                 .size = uint64_t{found.size_by_64} * 64};
+  // The dtype, and what describes the shape and the size.
+  std::array<std::byte, sizeof(DLDataType) + kShortShapeBytes> described;
+  std::memcpy(described.data(), &found.dtype, sizeof(found.dtype));
+  std::memcpy(described.data() + sizeof(found.dtype),
+              record.data() + kShortShapeAt, kShortShapeBytes);
+  if (IsLast(described)) [[likely]] {
     block_ = block;
     return true;
   }
-  last_bytes_ = 0;
-  TensorSpec spec;
-  const size_t before = reader.left();
-  if (!Read(reader, true, spec) || before - reader.left() != bytes ||
-      bytes > last_.size()) {
+  SpecBytes bytes = {};
+  const int32_t rank = found.rank;
+  std::memcpy(bytes.data(), &found.dtype, sizeof(found.dtype));
+  std::memcpy(bytes.data() + kRankAt, &rank, sizeof(rank));
+  if (!ReadExtents(found, bytes)) return false;
+  SetDenseStrides(bytes, found.rank);
+  return Keep(block, std::bit_cast<TensorSpec>(bytes), described);
+}
+
+bool WireTensorRecord::ParseLong(std::span<const std::byte> record) {
+  Reader reader(record);
+  RecordHeader header;
+  BlockDescriptor block;
+  if (!reader.Get(header) || header.bytes > reader.left() ||
+      header.bytes < sizeof(block) || !reader.Get(block)) {
     return false;
   }
-  absl::StatusOr<FittedSpec> fitted = FittedSpec::Check(spec, block.size);
-  if (!fitted.ok()) return false;
-  block_ = block;
-  spec_ = *fitted;
-  last_bytes_ = bytes;
-  std::memcpy(last_.data(), begin, bytes);
-  return true;
+  const auto described = record.subspan(sizeof(header) + sizeof(block),
+                                        header.bytes - sizeof(block));
+  if (block.size == block_.size && IsLast(described)) {
+    block_ = block;
+    return true;
+  }
+  TensorSpec spec;
+  Reader rest(described);
+  return Read(rest, true, spec) && rest.left() == 0 &&
+         Keep(block, spec, described);
 }
 
 absl::StatusOr<WireRecord> ParseWireRecord(std::span<const std::byte> record) {
   Reader reader(record);
   RecordHeader header;
   if (!reader.Get(header) || header.magic != kMagic ||
-      header.bytes > reader.left()) {
+      (header.form != kShort && header.bytes > reader.left())) {
     return Refuse(absl::StrCat("bad record header: magic 0x",
                                absl::Hex(header.magic), ", ", header.bytes,
                                " bytes in a record of ", record.size()));
@@ -396,7 +526,7 @@ absl::StatusOr<WireRecord> ParseWireRecord(std::span<const std::byte> record) {
     return Refuse(absl::StrCat("record version ", header.version,
                                "; this build of Tenon has version ", kVersion));
   }
-  if (header.form == kOneTensor) {
+  if (header.form == kOneTensor || header.form == kShort) {
     return Refuse(
         "a record of one tensor, of which the spec is malformed or "
         "does not fit the block");

@@ -13,7 +13,16 @@
 //   form 2: a BlockDescriptor and, in 64 bits, the size of the body at the
 //           beginning of that block
 //   form 3: a BlockDescriptor and a dense TensorSpec, as in a body: a message
-//           of that one tensor, the most frequent one
+//           of that one tensor
+//
+// The most frequent message, one dense tensor that begins where its block
+// begins, has a form of 56 bytes, so that the slot of a queue with its sequence
+// word is one cache line:
+//
+//   0       2         3        4       8        24        28      32
+//   | magic | version | form 4 | dtype | arena  | segment | block | generation
+//   40              44     45
+//   | size / 64     | rank | extents as LEB128, then zeros
 //
 // A body, without any padding, in the machine's own byte order:
 //
@@ -114,6 +123,8 @@ inline constexpr size_t kWireRecordHeaderBytes = 8;
 // The size of the smallest record that can name a block.
 inline constexpr size_t kWireRecordLeastBytes =
     kWireRecordHeaderBytes + sizeof(BlockDescriptor) + sizeof(uint64_t);
+// The size of a record of form 4.
+inline constexpr size_t kWireShortRecordBytes = 56;
 
 // Writes a whole record of at least kWireRecordLeastBytes into `out`: a message
 // of `body_bytes`, which must fit, or the block that holds it.
@@ -122,10 +133,12 @@ void WriteInlineRecord(const TensorWire& wire, size_t body_bytes,
 void WriteBlockRecord(const BlockDescriptor& block, uint64_t body_bytes,
                       std::span<std::byte> out);
 
-// A message of exactly one dense tensor in a block. False, and nothing is
-// written, if it is not dense, or has too many dimensions for `out`.
-bool WriteTensorRecord(const BlockDescriptor& block, const TensorSpec& spec,
-                       std::span<std::byte> out);
+// A message of exactly one dense tensor in a block. Returns the size of the
+// record; 0, and nothing is written, if the tensor is not dense, or has too
+// many dimensions for `out`, which has at least kWireRecordLeastBytes.
+size_t WriteTensorRecord(const BlockDescriptor& block, const TensorSpec& spec,
+                         std::span<std::byte> out);
+
 // Such a record, parsed. Records of one sender mostly differ in their blocks
 // only: a spec equal to that of the record before is not parsed again.
 class WireTensorRecord {
@@ -141,8 +154,14 @@ class WireTensorRecord {
  private:
   BlockDescriptor block_;
   FittedSpec spec_;
-  // The bytes of the last spec, as in the record: those of a header and of the
-  // spec of a tensor of any rank at most. None: there is no result.
+  bool ParseLong(std::span<const std::byte> record);
+  bool ParseShort(std::span<const std::byte> record);
+  bool IsLast(std::span<const std::byte> described) const;
+  bool Keep(const BlockDescriptor& block, const TensorSpec& spec,
+            std::span<const std::byte> described);
+
+  // What described spec_ and the size of its block in the last record; none if
+  // it had no result. At most a dtype, rank, offset and extents.
   size_t last_bytes_ = 0;
   std::array<std::byte, 16 + sizeof(int64_t) * TensorSpec::kMaxRank> last_;
 };

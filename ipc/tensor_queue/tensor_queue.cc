@@ -34,9 +34,10 @@
 namespace tenon {
 namespace {
 
-// Two cache lines: one dense tensor of up to five dimensions, or of three and a
-// number.
-constexpr size_t kRecordBytes = 128;
+// With its sequence word two cache lines, of which a dense tensor in a block
+// mostly needs one (kWireShortRecordBytes). Two: a number beside a tensor of up
+// to three dimensions.
+constexpr size_t kRecordBytes = 120;
 
 // Decodes the records of one call before they are taken.
 class Claimer : public QueueClaimer {

@@ -18,8 +18,8 @@
 //
 //   TENON_ASSIGN_OR_RETURN(Tensor received, theirs->GetTensor(deadline));
 //
-// A message is a record of 128 bytes. A tensor is transferred according to its
-// memory:
+// A message is a record of up to 120 bytes; one of a dense tensor in a block is
+// mostly one cache line. A tensor is transferred according to its memory:
 //   in a block of an arena    by reference, without a system call once the
 //                             receiver knows the arena: the preferred way
 //   in a segment of its own   by descriptor or by name, with system calls

@@ -219,10 +219,12 @@ bool TensorSender::EncodeAlone(const Tensor& tensor, uint64_t number) {
   }
   records_.resize(queue_->item_bytes());
   if (IsDue() || encoder_.fds().has_fds()) ReapLocked();
-  if (!encoder_.EncodeAlone(tensor, number, taken_, records_)) {
+  const size_t bytes = encoder_.EncodeAlone(tensor, number, taken_, records_);
+  if (bytes == 0) {
     encoder_.fds().Cancel(number);
     return false;
   }
+  records_.resize(bytes);
   Held& held = in_flight_.emplace_back();
   held.number = number;
   held.bytes = tensor.storage()->size_bytes();
