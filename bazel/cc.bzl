@@ -82,7 +82,7 @@ def cc_test(
 
     Args:
       name: the test.
-      srcs: sources other than <name>.cc.
+      srcs: sources other than <name>.cc; [] if the libraries bring the cases.
       deps: libraries. One that ends in "_main" takes the place of `main`.
       main: the library that brings main(); None if srcs do.
       size: as Bazel has it.
@@ -96,7 +96,7 @@ def cc_test(
     _cc_test(**_checked(name, dict(
         kwargs,
         size = size,
-        srcs = srcs or [name + ".cc"],
+        srcs = [name + ".cc"] if srcs == None else srcs,
         deps = deps + [dep for dep in added if dep not in deps],
     ), is_test = True))
 
@@ -135,6 +135,7 @@ def cc_benchmark(
         name,
         srcs,
         deps = [],
+        own_main = False,
         args = [],
         data = [],
         size = "small",
@@ -147,6 +148,7 @@ def cc_benchmark(
       name: the binary, tagged "benchmark"; run it with -c opt.
       srcs: sources; main() is given.
       deps: libraries; Google Benchmark is given.
+      own_main: whether srcs have a main(), which fails if no benchmark runs.
       args: of both.
       data: of both.
       size: of the smoke test.
@@ -170,7 +172,8 @@ def cc_benchmark(
         testonly = True,
         args = args,
         tags = tags + ["benchmark"],
-        deps = [":%s_lib" % name, "@google_benchmark//:benchmark_main"],
+        deps = [":%s_lib" % name] +
+               ([] if own_main else ["@google_benchmark//:benchmark_main"]),
         **kwargs
     )
     _cc_test(
@@ -179,7 +182,8 @@ def cc_benchmark(
         args = args + ["--benchmark_min_time=0.001"],
         # A benchmark runs code whose tests run under sanitizers.
         tags = tags + ["noasan"],
-        deps = [":%s_lib" % name, "//bazel:benchmark_smoke_main"],
+        deps = [":%s_lib" % name] +
+               ([] if own_main else ["//bazel:benchmark_smoke_main"]),
         linkstatic = True,
         **kwargs
     )
