@@ -56,17 +56,17 @@ TEST(ThreadPoolTest, WhereThereIsNoRoomForThreadsThatIsAnError) {
 }
 
 TEST(ThreadPoolTest, CallbacksRunOnItsThreadsAndAllOfThem) {
-  constexpr int kThreads = 3;
-  const std::unique_ptr<ThreadPool> pool = Pool(kThreads);
+  constexpr int kPoolThreads = 3;
+  const std::unique_ptr<ThreadPool> pool = Pool(kPoolThreads);
   // Each waits until all have begun: no thread can run two of them.
   std::atomic<int> there = 0;
   std::mutex mutex;
   std::set<std::thread::id> ids;
   std::vector<Future<void>> futures;
-  for (int i = 0; i < kThreads; ++i) {
+  for (int i = 0; i < kPoolThreads; ++i) {
     futures.push_back(Async(*pool, [&] {
       ++there;
-      while (there.load() < kThreads) std::this_thread::yield();
+      while (there.load() < kPoolThreads) std::this_thread::yield();
       const std::lock_guard<std::mutex> lock(mutex);
       ids.insert(std::this_thread::get_id());
     }));

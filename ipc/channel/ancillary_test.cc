@@ -36,7 +36,7 @@ int NewFd() {
 
 bool IsOpen(int fd) { return fcntl(fd, F_GETFD) >= 0; }
 
-std::vector<int> Numbers(const Ancillary& ancillary) {
+std::vector<int> FdNumbers(const Ancillary& ancillary) {
   std::vector<int> numbers;
   for (const UniqueFd& fd : ancillary.fds) numbers.push_back(fd.get());
   return numbers;
@@ -87,7 +87,7 @@ TEST(AncillaryTest, DescriptorsAreTakenInOrderAndOwned) {
   received.CutOffPadding(sizeof(int));
   {
     const Ancillary ancillary = TakeAncillary(received.message());
-    EXPECT_THAT(Numbers(ancillary), ElementsAre(b, a, c));
+    EXPECT_THAT(FdNumbers(ancillary), ElementsAre(b, a, c));
     EXPECT_FALSE(ancillary.has_others);
   }
   EXPECT_FALSE(IsOpen(a) || IsOpen(b) || IsOpen(c));
@@ -100,7 +100,7 @@ TEST(AncillaryTest, DescriptorsOfSeveralControlMessages) {
   received.AddFds({});
   received.AddFds({b, c});
   const Ancillary ancillary = TakeAncillary(received.message());
-  EXPECT_THAT(Numbers(ancillary), ElementsAre(a, b, c));
+  EXPECT_THAT(FdNumbers(ancillary), ElementsAre(a, b, c));
   EXPECT_FALSE(ancillary.has_others);
 }
 
@@ -111,7 +111,7 @@ TEST(AncillaryTest, CredentialsAreToldAndHideNoDescriptor) {
   received.Add(SOL_SOCKET, SCM_CREDENTIALS, &credentials, sizeof(credentials));
   received.AddFds({fd});
   const Ancillary ancillary = TakeAncillary(received.message());
-  EXPECT_THAT(Numbers(ancillary), ElementsAre(fd));
+  EXPECT_THAT(FdNumbers(ancillary), ElementsAre(fd));
   EXPECT_FALSE(ancillary.has_others);
   ASSERT_TRUE(ancillary.credentials.has_value());
   EXPECT_EQ(ancillary.credentials->pid, 1);
@@ -127,7 +127,7 @@ TEST(AncillaryTest, CredentialsThatAreTooShortAreSomethingElse) {
                sizeof(credentials) - 1);
   received.AddFds({fd});
   const Ancillary ancillary = TakeAncillary(received.message());
-  EXPECT_THAT(Numbers(ancillary), ElementsAre(fd));
+  EXPECT_THAT(FdNumbers(ancillary), ElementsAre(fd));
   EXPECT_TRUE(ancillary.has_others);
   EXPECT_FALSE(ancillary.credentials.has_value());
 }
@@ -141,7 +141,7 @@ TEST(AncillaryTest, AttachedCredentialsAreTaken) {
     AttachFdsAndCredentials(fds, {.pid = 4, .uid = 5, .gid = 6}, &control,
                             &message);
     const Ancillary ancillary = TakeAncillary(&message);
-    EXPECT_EQ(Numbers(ancillary), fds);
+    EXPECT_EQ(FdNumbers(ancillary), fds);
     EXPECT_FALSE(ancillary.has_others);
     ASSERT_TRUE(ancillary.credentials.has_value());
     EXPECT_EQ(ancillary.credentials->uid, 5u);
@@ -154,7 +154,7 @@ TEST(AncillaryTest, PidFdIsOwnedThoughItIsNotWanted) {
   received.Add(SOL_SOCKET, kScmPidFd, &fd, sizeof(fd));
   {
     const Ancillary ancillary = TakeAncillary(received.message());
-    EXPECT_THAT(Numbers(ancillary), ElementsAre(fd));
+    EXPECT_THAT(FdNumbers(ancillary), ElementsAre(fd));
     EXPECT_TRUE(ancillary.has_others);
   }
   EXPECT_FALSE(IsOpen(fd));
@@ -200,7 +200,7 @@ TEST(AncillaryTest, AttachedDescriptorsAreTaken) {
     msghdr message = {};
     AttachFds(fds, &control, &message);
     const Ancillary ancillary = TakeAncillary(&message);
-    EXPECT_EQ(Numbers(ancillary), fds);
+    EXPECT_EQ(FdNumbers(ancillary), fds);
     EXPECT_FALSE(ancillary.has_others);
   }
 }

@@ -36,8 +36,7 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::SizeIs;
 
-constexpr absl::StatusCode kResourceExhausted =
-    absl::StatusCode::kResourceExhausted;
+using absl::StatusCode::kResourceExhausted;
 
 void SetFdLimit(rlim_t limit) {
   rlimit now;
@@ -148,9 +147,7 @@ TEST(ChannelLimitsTest, CreatePairAtTheFdLimit) {
 // Descriptors in flight are counted per user, and root is exempt from the
 // limit. So the test runs as a user without other processes, so that no other
 // test is counted; without such users (in a user namespace) it is skipped.
-constexpr uid_t kNobody = 65534;
-
-void BecomeAnotherUser() {
+void BecomeUnusedUser() {
   if (geteuid() != 0) return;
   std::random_device random;
   const uid_t unused = 0x40000000u | random() >> 4;
@@ -195,7 +192,7 @@ absl::Status SendWhenAllowed(Channel* channel, int fd) {
 }
 
 void SendTooManyInFlight() {
-  BecomeAnotherUser();
+  BecomeUnusedUser();
   TENON_ASSERT_OK_AND_ASSIGN(auto pair, Channel::CreatePair());
   TENON_ASSERT_OK_AND_ASSIGN(auto other, Channel::CreatePair());
   const UniqueFd file(eventfd(0, EFD_CLOEXEC));

@@ -31,18 +31,17 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr absl::StatusCode kDataLoss = absl::StatusCode::kDataLoss;
-constexpr absl::StatusCode kResourceExhausted =
-    absl::StatusCode::kResourceExhausted;
+using absl::StatusCode::kDataLoss;
+using absl::StatusCode::kResourceExhausted;
 
-using Numbers = Queue<uint64_t>;
+using NumberQueue = Queue<uint64_t>;
 
 // A queue whose handle is in flight to a receiver.
 class RefusedQueueTest : public testing::Test {
  protected:
   void SetUp() override {
-    TENON_ASSERT_OK_AND_ASSIGN(Numbers queue,
-                               Numbers::Create({.max_participants = 3}));
+    TENON_ASSERT_OK_AND_ASSIGN(NumberQueue queue,
+                               NumberQueue::Create({.max_participants = 3}));
     queue_.push_back(std::move(queue));
     TENON_ASSERT_OK_AND_ASSIGN(handle_, queue_[0].Share());
   }
@@ -53,15 +52,15 @@ class RefusedQueueTest : public testing::Test {
 
   // A process joins, and items pass in both directions.
   void ExpectQueueWorks() {
-    TENON_ASSERT_OK_AND_ASSIGN(Numbers joined,
-                               Numbers::Open(std::move(handle_)));
+    TENON_ASSERT_OK_AND_ASSIGN(NumberQueue joined,
+                               NumberQueue::Open(std::move(handle_)));
     ASSERT_THAT(queue_[0].Put(1, Watchdog()), IsOk());
     EXPECT_THAT(joined.Get(Watchdog()), IsOkAndHolds(1u));
     ASSERT_THAT(joined.Put(2, Watchdog()), IsOk());
     EXPECT_THAT(queue_[0].Get(Watchdog()), IsOkAndHolds(2u));
   }
 
-  std::vector<Numbers> queue_;
+  std::vector<NumberQueue> queue_;
   QueueHandle handle_;
 };
 

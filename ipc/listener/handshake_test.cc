@@ -51,10 +51,9 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-constexpr absl::StatusCode kDataLoss = absl::StatusCode::kDataLoss;
-constexpr absl::StatusCode kPermissionDenied =
-    absl::StatusCode::kPermissionDenied;
-constexpr absl::StatusCode kUnavailable = absl::StatusCode::kUnavailable;
+using absl::StatusCode::kDataLoss;
+using absl::StatusCode::kPermissionDenied;
+using absl::StatusCode::kUnavailable;
 
 constexpr int kSoPeerPidFd = 77;
 

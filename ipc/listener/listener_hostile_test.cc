@@ -39,13 +39,10 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-constexpr absl::StatusCode kDataLoss = absl::StatusCode::kDataLoss;
-constexpr absl::StatusCode kDeadlineExceeded =
-    absl::StatusCode::kDeadlineExceeded;
-constexpr absl::StatusCode kPermissionDenied =
-    absl::StatusCode::kPermissionDenied;
-constexpr absl::StatusCode kResourceExhausted =
-    absl::StatusCode::kResourceExhausted;
+using absl::StatusCode::kDataLoss;
+using absl::StatusCode::kDeadlineExceeded;
+using absl::StatusCode::kPermissionDenied;
+using absl::StatusCode::kResourceExhausted;
 
 // A silent connection; invalid if the queue is full.
 UniqueFd ConnectSilently(const std::string& name) {

@@ -42,15 +42,12 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::MatchesRegex;
 
-constexpr absl::StatusCode kAlreadyExists = absl::StatusCode::kAlreadyExists;
-constexpr absl::StatusCode kDeadlineExceeded =
-    absl::StatusCode::kDeadlineExceeded;
-constexpr absl::StatusCode kInvalidArgument =
-    absl::StatusCode::kInvalidArgument;
-constexpr absl::StatusCode kNotFound = absl::StatusCode::kNotFound;
-constexpr absl::StatusCode kPermissionDenied =
-    absl::StatusCode::kPermissionDenied;
-constexpr absl::StatusCode kUnavailable = absl::StatusCode::kUnavailable;
+using absl::StatusCode::kAlreadyExists;
+using absl::StatusCode::kDeadlineExceeded;
+using absl::StatusCode::kInvalidArgument;
+using absl::StatusCode::kNotFound;
+using absl::StatusCode::kPermissionDenied;
+using absl::StatusCode::kUnavailable;
 
 // A directory of its own, of mode 0700, removed with its contents.
 class TempDirectory {

@@ -34,8 +34,6 @@ namespace {
 
 constexpr auto kDataLoss = absl::StatusCode::kDataLoss;
 
-const Deadline kNow = Deadline::Passed();
-
 // A queue, and a second mapping of its memory.
 class QueueGarbageTest : public testing::Test {
  protected:
@@ -87,22 +85,22 @@ class QueueGarbageTest : public testing::Test {
 
 TEST_F(QueueGarbageTest, AHeadFarAwayMisleadsNoGetter) {
   Make();
-  ASSERT_THAT(queue_->Put(BytesOf(MakeItem(0, 0)), kNow), IsOk());
+  ASSERT_THAT(queue_->Put(BytesOf(MakeItem(0, 0)), Deadline::Passed()), IsOk());
   Word(0, offsetof(QueueParticipant, head)) = uint64_t{1} << 40;
   EXPECT_EQ(other_->size(), kCapacity);
-  EXPECT_THAT(GetItem(*other_, kNow), IsOk());
+  EXPECT_THAT(GetItem(*other_, Deadline::Passed()), IsOk());
   EXPECT_THAT(other_->Drain(), IsOkAndHolds(0u));
   // The putter has its own count.
-  ASSERT_THAT(queue_->Put(BytesOf(MakeItem(0, 1)), kNow), IsOk());
+  ASSERT_THAT(queue_->Put(BytesOf(MakeItem(0, 1)), Deadline::Passed()), IsOk());
   EXPECT_EQ(other_->size(), 1u);
 }
 
 TEST_F(QueueGarbageTest, ASequenceOfAnotherItemIsRefused) {
   Make();
-  ASSERT_THAT(queue_->Put(BytesOf(MakeItem(0, 0)), kNow), IsOk());
+  ASSERT_THAT(queue_->Put(BytesOf(MakeItem(0, 0)), Deadline::Passed()), IsOk());
   ASSERT_EQ(Sequence(0), 1u);
   Sequence(0) = 7;
-  const auto got = GetItem(*other_, kNow);
+  const auto got = GetItem(*other_, Deadline::Passed());
   EXPECT_THAT(got, StatusIs(kDataLoss));
   EXPECT_THAT(got.status().message(),
               testing::HasSubstr("slot 0 (head 1, take 0, sequence 7)"));
@@ -111,17 +109,19 @@ TEST_F(QueueGarbageTest, ASequenceOfAnotherItemIsRefused) {
   EXPECT_THAT(other_->Arm(), IsOkAndHolds(false));
   // An impossible size is that of a whole item.
   Sequence(0) = 1 | uint64_t{255} << 56;
-  EXPECT_THAT(GetItem(*other_, kNow), IsOk());
+  EXPECT_THAT(GetItem(*other_, Deadline::Passed()), IsOk());
 }
 
 TEST_F(QueueGarbageTest, ATakeBeyondTheHeadIsRefused) {
   Make();
   for (uint64_t i = 0; i < kCapacity; ++i) {
-    ASSERT_THAT(queue_->Put(BytesOf(MakeItem(0, i)), kNow), IsOk());
+    ASSERT_THAT(queue_->Put(BytesOf(MakeItem(0, i)), Deadline::Passed()),
+                IsOk());
   }
   Word(0, offsetof(QueueParticipant, take)) = 77;
-  EXPECT_THAT(queue_->Put(BytesOf(MakeItem(0, 9)), kNow), StatusIs(kDataLoss));
-  EXPECT_THAT(GetItem(*other_, kNow), StatusIs(kDataLoss));
+  EXPECT_THAT(queue_->Put(BytesOf(MakeItem(0, 9)), Deadline::Passed()),
+              StatusIs(kDataLoss));
+  EXPECT_THAT(GetItem(*other_, Deadline::Passed()), StatusIs(kDataLoss));
 }
 
 TEST_F(QueueGarbageTest, AWrongKindIsNotOpened) {
@@ -166,8 +166,9 @@ TEST_F(QueueGarbageTest, CorruptWordsAreSurvived) {
       };
       TestItem item;
       const auto out = std::as_writable_bytes(std::span(item));
-      const Deadline soon =
-          random() % 16 == 0 ? Deadline::After(absl::Microseconds(200)) : kNow;
+      const Deadline soon = random() % 16 == 0
+                                ? Deadline::After(absl::Microseconds(200))
+                                : Deadline::Passed();
       note(queue->Put(BytesOf(MakeItem(0, 0)), soon));
       note(queue->Get(out, soon).status());
       note(queue->TryGet(out).status());

@@ -37,7 +37,7 @@ using A = StdAtomics;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-constexpr auto kDataLoss = absl::StatusCode::kDataLoss;
+using absl::StatusCode::kDataLoss;
 constexpr auto kRelaxed = std::memory_order_relaxed;
 
 uint64_t Flips() {

@@ -36,8 +36,8 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-constexpr auto kFailedPrecondition = absl::StatusCode::kFailedPrecondition;
-constexpr auto kUnavailable = absl::StatusCode::kUnavailable;
+using absl::StatusCode::kFailedPrecondition;
+using absl::StatusCode::kUnavailable;
 
 // --- Descriptors. ---
 

@@ -34,38 +34,38 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-constexpr auto kDataLoss = absl::StatusCode::kDataLoss;
-constexpr auto kDeadlineExceeded = absl::StatusCode::kDeadlineExceeded;
-constexpr auto kFailedPrecondition = absl::StatusCode::kFailedPrecondition;
-constexpr auto kInvalidArgument = absl::StatusCode::kInvalidArgument;
-constexpr auto kResourceExhausted = absl::StatusCode::kResourceExhausted;
-constexpr auto kUnavailable = absl::StatusCode::kUnavailable;
+using absl::StatusCode::kDataLoss;
+using absl::StatusCode::kDeadlineExceeded;
+using absl::StatusCode::kFailedPrecondition;
+using absl::StatusCode::kInvalidArgument;
+using absl::StatusCode::kResourceExhausted;
+using absl::StatusCode::kUnavailable;
 
-const Deadline kNow = Deadline::Passed();
-Deadline Soon() { return Deadline::After(absl::Seconds(30)); }
+const Deadline kAtOnce = Deadline::Passed();
+Deadline TestDeadline() { return Deadline::After(absl::Seconds(30)); }
 
-std::unique_ptr<RingProducer> MakeRing(size_t capacity,
-                                       RingPolicy policy = RingPolicy::kWait) {
+std::unique_ptr<RingProducer> MakeTestRing(
+    size_t capacity, RingPolicy policy = RingPolicy::kWait) {
   return RingProducer::Create(
              {.name = "test", .capacity = capacity, .policy = policy})
       .value();
 }
 
 TEST(RingTest, DeliversInOrderRoundAndRound) {
-  const auto ring = MakeRing(4);
+  const auto ring = MakeTestRing(4);
   TENON_ASSERT_OK_AND_ASSIGN(const auto reader, AddReaderTo(*ring));
   for (uint64_t i = 0; i < 100; ++i) {
-    ASSERT_THAT(PutRecord(*ring, 2 * i, kNow), IsOk());
-    ASSERT_THAT(PutRecord(*ring, 2 * i + 1, kNow), IsOk());
-    ASSERT_THAT(GetRecord(*reader, 2 * i, kNow), IsOk());
-    ASSERT_THAT(GetRecord(*reader, 2 * i + 1, kNow), IsOk());
+    ASSERT_THAT(PutRecord(*ring, 2 * i, kAtOnce), IsOk());
+    ASSERT_THAT(PutRecord(*ring, 2 * i + 1, kAtOnce), IsOk());
+    ASSERT_THAT(GetRecord(*reader, 2 * i, kAtOnce), IsOk());
+    ASSERT_THAT(GetRecord(*reader, 2 * i + 1, kAtOnce), IsOk());
   }
   EXPECT_EQ(ring->put(), 200u);
   EXPECT_EQ(ring->acknowledged(), 200u);
 }
 
 TEST(RingTest, AnOfferThatCannotBeAttachedToNowCanBeLater) {
-  const auto ring = MakeRing(4);
+  const auto ring = MakeTestRing(4);
   TENON_ASSERT_OK_AND_ASSIGN(RingOffer offer, ring->Offer());
   std::unique_ptr<RingReader> reader;
   rlim_t room = 0;
@@ -90,17 +90,17 @@ TEST(RingTest, AnOfferThatCannotBeAttachedToNowCanBeLater) {
   EXPECT_FALSE(offer.fds.bell.valid());
   TENON_ASSERT_OK_AND_ASSIGN(RingReply reply, reader->Reply());
   ASSERT_THAT(ring->AddReader(std::move(reply)), IsOk());
-  ASSERT_THAT(PutRecord(*ring, 1, kNow), IsOk());
-  EXPECT_THAT(GetRecord(*reader, 1, kNow), IsOk());
+  ASSERT_THAT(PutRecord(*ring, 1, kAtOnce), IsOk());
+  EXPECT_THAT(GetRecord(*reader, 1, kAtOnce), IsOk());
 }
 
 TEST(RingTest, IsFullAtItsCapacityAndEmptyAgain) {
   for (const size_t capacity : {1, 2, 8}) {
-    const auto ring = MakeRing(capacity);
+    const auto ring = MakeTestRing(capacity);
     TENON_ASSERT_OK_AND_ASSIGN(const auto reader, AddReaderTo(*ring));
     for (int round = 0; round < 3; ++round) {
       for (size_t i = 0; i < capacity; ++i) {
-        ASSERT_THAT(PutRecord(*ring, i, kNow), IsOk());
+        ASSERT_THAT(PutRecord(*ring, i, kAtOnce), IsOk());
       }
       const Record record = MakeRecord(0);
       EXPECT_THAT(ring->TryPut(BytesOf(record)), IsOkAndHolds(false));
@@ -109,7 +109,7 @@ TEST(RingTest, IsFullAtItsCapacityAndEmptyAgain) {
                            AllOf(HasSubstr("reader 1 (pid"),
                                  HasSubstr("has not read the last"))));
       for (size_t i = 0; i < capacity; ++i) {
-        ASSERT_THAT(GetRecord(*reader, i, kNow), IsOk());
+        ASSERT_THAT(GetRecord(*reader, i, kAtOnce), IsOk());
       }
       Record out;
       EXPECT_THAT(reader->TryGet(BytesOf(out)), IsOkAndHolds(0u));
@@ -121,7 +121,7 @@ TEST(RingTest, IsFullAtItsCapacityAndEmptyAgain) {
 }
 
 TEST(RingTest, PutsAndGetsInBatches) {
-  const auto ring = MakeRing(8);
+  const auto ring = MakeTestRing(8);
   TENON_ASSERT_OK_AND_ASSIGN(const auto reader, AddReaderTo(*ring));
   std::vector<Record> in, out(16);
   for (uint64_t i = 0; i < 5; ++i) in.push_back(MakeRecord(i));
@@ -131,17 +131,17 @@ TEST(RingTest, PutsAndGetsInBatches) {
     ASSERT_THAT(ring->TryPut(bytes), IsOkAndHolds(true));
     // All or nothing.
     ASSERT_THAT(ring->TryPut(bytes), IsOkAndHolds(false));
-    ASSERT_THAT(reader->Get(into, kNow), IsOkAndHolds(5u));
+    ASSERT_THAT(reader->Get(into, kAtOnce), IsOkAndHolds(5u));
     for (uint64_t i = 0; i < 5; ++i) ASSERT_EQ(out[i], in[i]);
   }
   ASSERT_THAT(ring->TryPut(bytes), IsOkAndHolds(true));
-  ASSERT_THAT(reader->Get(into.first(2 * sizeof(Record) + 1), kNow),
+  ASSERT_THAT(reader->Get(into.first(2 * sizeof(Record) + 1), kAtOnce),
               IsOkAndHolds(2u));
-  ASSERT_THAT(reader->Get(into, kNow), IsOkAndHolds(3u));
+  ASSERT_THAT(reader->Get(into, kAtOnce), IsOkAndHolds(3u));
 }
 
 TEST(RingTest, RefusesSizesThatDoNotFit) {
-  const auto ring = MakeRing(4);
+  const auto ring = MakeTestRing(4);
   TENON_ASSERT_OK_AND_ASSIGN(const auto reader, AddReaderTo(*ring));
   std::vector<std::byte> bytes(5 * 64);
   for (const size_t size : {0, 1, 63, 65, 5 * 64}) {
@@ -167,19 +167,19 @@ TEST(RingTest, RefusesOptionsThatCannotBe) {
 }
 
 TEST(RingTest, TheTailIsTheAcknowledgement) {
-  const auto ring = MakeRing(4);
+  const auto ring = MakeTestRing(4);
   TENON_ASSERT_OK_AND_ASSIGN(const auto reader, AddReaderTo(*ring));
   std::array<Record, 4> out;
   const auto into = std::as_writable_bytes(std::span(out));
   for (uint64_t i = 0; i < 3; ++i) {
-    ASSERT_THAT(PutRecord(*ring, i, kNow), IsOk());
+    ASSERT_THAT(PutRecord(*ring, i, kAtOnce), IsOk());
   }
   EXPECT_THAT(reader->Advance(1), StatusIs(kInvalidArgument));
-  ASSERT_THAT(reader->Peek(into, kNow), IsOkAndHolds(3u));
+  ASSERT_THAT(reader->Peek(into, kAtOnce), IsOkAndHolds(3u));
   EXPECT_EQ(ring->acknowledged(), 0u);
   ASSERT_THAT(reader->Advance(2), IsOk());
   EXPECT_EQ(ring->acknowledged(), 2u);
-  ASSERT_THAT(reader->Peek(into, kNow), IsOkAndHolds(1u));
+  ASSERT_THAT(reader->Peek(into, kAtOnce), IsOkAndHolds(1u));
   EXPECT_EQ(out[0], MakeRecord(2));
   EXPECT_THAT(reader->Advance(2), StatusIs(kInvalidArgument));
   ASSERT_THAT(reader->Advance(1), IsOk());
@@ -187,35 +187,35 @@ TEST(RingTest, TheTailIsTheAcknowledgement) {
 }
 
 TEST(RingTest, EveryReaderGetsEverythingSinceItCame) {
-  const auto ring = MakeRing(8);
+  const auto ring = MakeTestRing(8);
   TENON_ASSERT_OK_AND_ASSIGN(const auto first, AddReaderTo(*ring));
-  ASSERT_THAT(PutRecord(*ring, 0, kNow), IsOk());
+  ASSERT_THAT(PutRecord(*ring, 0, kAtOnce), IsOk());
   TENON_ASSERT_OK_AND_ASSIGN(const auto second, AddReaderTo(*ring));
-  ASSERT_THAT(PutRecord(*ring, 1, kNow), IsOk());
-  EXPECT_THAT(GetRecord(*first, 0, kNow), IsOk());
-  EXPECT_THAT(GetRecord(*first, 1, kNow), IsOk());
+  ASSERT_THAT(PutRecord(*ring, 1, kAtOnce), IsOk());
+  EXPECT_THAT(GetRecord(*first, 0, kAtOnce), IsOk());
+  EXPECT_THAT(GetRecord(*first, 1, kAtOnce), IsOk());
   EXPECT_EQ(ring->acknowledged(), 1u);
-  EXPECT_THAT(GetRecord(*second, 1, kNow), IsOk());
+  EXPECT_THAT(GetRecord(*second, 1, kAtOnce), IsOk());
   EXPECT_EQ(ring->acknowledged(), 2u);
 }
 
 TEST(RingTest, AReaderThatIsNotAddedYetWaits) {
-  const auto ring = MakeRing(8);
+  const auto ring = MakeTestRing(8);
   TENON_ASSERT_OK_AND_ASSIGN(RingOffer offer, ring->Offer());
   TENON_ASSERT_OK_AND_ASSIGN(const auto reader,
                              RingReader::Attach(std::move(offer)));
-  EXPECT_THAT(GetRecord(*reader, 0, kNow), StatusIs(kDeadlineExceeded));
-  EXPECT_THAT(PutRecord(*ring, 0, kNow),
+  EXPECT_THAT(GetRecord(*reader, 0, kAtOnce), StatusIs(kDeadlineExceeded));
+  EXPECT_THAT(PutRecord(*ring, 0, kAtOnce),
               StatusIs(kFailedPrecondition, HasSubstr("no reader yet")));
   TENON_ASSERT_OK_AND_ASSIGN(RingReply reply, reader->Reply());
   EXPECT_THAT(ring->AddReader(std::move(reply)), IsOkAndHolds(1u));
-  ASSERT_THAT(PutRecord(*ring, 0, kNow), IsOk());
-  EXPECT_THAT(GetRecord(*reader, 0, kNow), IsOk());
+  ASSERT_THAT(PutRecord(*ring, 0, kAtOnce), IsOk());
+  EXPECT_THAT(GetRecord(*reader, 0, kAtOnce), IsOk());
 }
 
 TEST(RingTest, AReplyIsGoodOnce) {
-  const auto ring = MakeRing(8);
-  const auto other = MakeRing(8);
+  const auto ring = MakeTestRing(8);
+  const auto other = MakeTestRing(8);
   TENON_ASSERT_OK_AND_ASSIGN(const auto reader, AddReaderTo(*ring));
   TENON_ASSERT_OK_AND_ASSIGN(RingReply again, reader->Reply());
   EXPECT_THAT(ring->AddReader(std::move(again)), StatusIs(kInvalidArgument));
@@ -224,7 +224,7 @@ TEST(RingTest, AReplyIsGoodOnce) {
 }
 
 TEST(RingTest, AnotherVersionIsNamed) {
-  const auto ring = MakeRing(8);
+  const auto ring = MakeTestRing(8);
   TENON_ASSERT_OK_AND_ASSIGN(RingOffer offer, ring->Offer());
   offer.message.geometry.version = 7;
   EXPECT_THAT(RingReader::Attach(std::move(offer)),
@@ -234,12 +234,12 @@ TEST(RingTest, AnotherVersionIsNamed) {
 }
 
 TEST(RingTest, AReaderThatLeavesIsPassedOver) {
-  const auto ring = MakeRing(2);
+  const auto ring = MakeTestRing(2);
   TENON_ASSERT_OK_AND_ASSIGN(auto leaves, AddReaderTo(*ring));
   TENON_ASSERT_OK_AND_ASSIGN(const auto stays, AddReaderTo(*ring));
   for (uint64_t i = 0; i < 2; ++i) {
-    ASSERT_THAT(PutRecord(*ring, i, kNow), IsOk());
-    ASSERT_THAT(GetRecord(*stays, i, kNow), IsOk());
+    ASSERT_THAT(PutRecord(*ring, i, kAtOnce), IsOk());
+    ASSERT_THAT(GetRecord(*stays, i, kAtOnce), IsOk());
   }
   EXPECT_EQ(ring->acknowledged(), 0u);
   leaves.reset();
@@ -249,25 +249,25 @@ TEST(RingTest, AReaderThatLeavesIsPassedOver) {
   EXPECT_EQ(ended[0].reader, 1u);
   EXPECT_THAT(ended[0].status, StatusIs(kUnavailable, HasSubstr("has left")));
   EXPECT_THAT(ring->TakeEnded(), IsEmpty());
-  ASSERT_THAT(PutRecord(*ring, 2, kNow), IsOk());
-  EXPECT_THAT(GetRecord(*stays, 2, kNow), IsOk());
+  ASSERT_THAT(PutRecord(*ring, 2, kAtOnce), IsOk());
+  EXPECT_THAT(GetRecord(*stays, 2, kAtOnce), IsOk());
 }
 
 TEST(RingTest, WithoutReadersPutSaysWhyTheLastOneIsGone) {
-  const auto ring = MakeRing(2);
+  const auto ring = MakeTestRing(2);
   TENON_ASSERT_OK_AND_ASSIGN(auto reader, AddReaderTo(*ring));
   reader.reset();
   ASSERT_THAT(ring->CheckReaders(), IsOk());
-  EXPECT_THAT(PutRecord(*ring, 0, kNow),
+  EXPECT_THAT(PutRecord(*ring, 0, kAtOnce),
               StatusIs(kUnavailable, HasSubstr("has left")));
 }
 
 TEST(RingTest, PlacesAreUsedAgain) {
-  const auto ring = MakeRing(2);
+  const auto ring = MakeTestRing(2);
   for (uint64_t i = 0; i < 3 * RingSizes::kMaxReaders; ++i) {
     TENON_ASSERT_OK_AND_ASSIGN(const auto reader, AddReaderTo(*ring));
-    ASSERT_THAT(PutRecord(*ring, i, kNow), IsOk());
-    ASSERT_THAT(GetRecord(*reader, i, kNow), IsOk());
+    ASSERT_THAT(PutRecord(*ring, i, kAtOnce), IsOk());
+    ASSERT_THAT(GetRecord(*reader, i, kAtOnce), IsOk());
     ring->acknowledged();
   }
   ring->acknowledged();
@@ -282,43 +282,43 @@ TEST(RingTest, PlacesAreUsedAgain) {
 }
 
 TEST(RingTest, ARemovedReaderFindsOut) {
-  const auto ring = MakeRing(2);
+  const auto ring = MakeTestRing(2);
   TENON_ASSERT_OK_AND_ASSIGN(const auto reader, AddReaderTo(*ring));
-  ASSERT_THAT(PutRecord(*ring, 0, kNow), IsOk());
+  ASSERT_THAT(PutRecord(*ring, 0, kAtOnce), IsOk());
   EXPECT_THAT(ring->RemoveReader(7), StatusIs(absl::StatusCode::kNotFound));
   EXPECT_THAT(ring->RemoveReader(1), IsOk());
-  EXPECT_THAT(GetRecord(*reader, 0, kNow),
+  EXPECT_THAT(GetRecord(*reader, 0, kAtOnce),
               StatusIs(kDataLoss, HasSubstr("not read 1 records")));
-  EXPECT_THAT(GetRecord(*reader, 0, kNow), StatusIs(kDataLoss));
+  EXPECT_THAT(GetRecord(*reader, 0, kAtOnce), StatusIs(kDataLoss));
 }
 
 TEST(RingTest, DropOldestTellsHowManyWereLost) {
-  const auto ring = MakeRing(4, RingPolicy::kDropOldest);
-  EXPECT_THAT(PutRecord(*ring, 0, kNow), IsOk());  // Needs no reader.
+  const auto ring = MakeTestRing(4, RingPolicy::kDropOldest);
+  EXPECT_THAT(PutRecord(*ring, 0, kAtOnce), IsOk());  // Needs no reader.
   TENON_ASSERT_OK_AND_ASSIGN(const auto reader, AddReaderTo(*ring));
   for (uint64_t i = 0; i < 11; ++i) {
-    ASSERT_THAT(PutRecord(*ring, i, kNow), IsOk());
+    ASSERT_THAT(PutRecord(*ring, i, kAtOnce), IsOk());
   }
-  EXPECT_THAT(GetRecord(*reader, 7, kNow),
+  EXPECT_THAT(GetRecord(*reader, 7, kAtOnce),
               StatusIs(kDataLoss, HasSubstr("7 records were overwritten")));
   for (uint64_t i = 7; i < 11; ++i) {
-    EXPECT_THAT(GetRecord(*reader, i, kNow), IsOk());
+    EXPECT_THAT(GetRecord(*reader, i, kAtOnce), IsOk());
   }
   EXPECT_EQ(reader->lost(), 7u);
   EXPECT_EQ(ring->acknowledged(), ring->put());
-  ASSERT_THAT(PutRecord(*ring, 11, kNow), IsOk());
-  EXPECT_THAT(GetRecord(*reader, 11, kNow), IsOk());
+  ASSERT_THAT(PutRecord(*ring, 11, kAtOnce), IsOk());
+  EXPECT_THAT(GetRecord(*reader, 11, kAtOnce), IsOk());
 }
 
 TEST(RingTest, DropReaderDropsSlowReaders) {
-  const auto ring = MakeRing(4, RingPolicy::kDropReader);
+  const auto ring = MakeTestRing(4, RingPolicy::kDropReader);
   TENON_ASSERT_OK_AND_ASSIGN(const auto slow, AddReaderTo(*ring));
   TENON_ASSERT_OK_AND_ASSIGN(const auto fast, AddReaderTo(*ring));
   for (uint64_t i = 0; i < 10; ++i) {
-    ASSERT_THAT(PutRecord(*ring, i, kNow), IsOk());
-    ASSERT_THAT(GetRecord(*fast, i, kNow), IsOk());
+    ASSERT_THAT(PutRecord(*ring, i, kAtOnce), IsOk());
+    ASSERT_THAT(GetRecord(*fast, i, kAtOnce), IsOk());
   }
-  EXPECT_THAT(GetRecord(*slow, 0, kNow),
+  EXPECT_THAT(GetRecord(*slow, 0, kAtOnce),
               StatusIs(kDataLoss, HasSubstr("not read 10 records")));
   const std::vector<RingEnd> ended = ring->TakeEnded();
   ASSERT_THAT(ended, SizeIs(1));
@@ -327,29 +327,29 @@ TEST(RingTest, DropReaderDropsSlowReaders) {
 }
 
 TEST(RingTest, WhatWasPutIsReadAfterTheEnd) {
-  auto ring = MakeRing(4);
+  auto ring = MakeTestRing(4);
   TENON_ASSERT_OK_AND_ASSIGN(const auto reader, AddReaderTo(*ring));
   for (uint64_t i = 0; i < 3; ++i) {
-    ASSERT_THAT(PutRecord(*ring, i, kNow), IsOk());
+    ASSERT_THAT(PutRecord(*ring, i, kAtOnce), IsOk());
   }
-  EXPECT_THAT(ring->Close(kNow),
+  EXPECT_THAT(ring->Close(kAtOnce),
               StatusIs(kDeadlineExceeded, HasSubstr("last 3 records")));
-  EXPECT_THAT(PutRecord(*ring, 3, kNow), StatusIs(kFailedPrecondition));
-  ASSERT_THAT(GetRecord(*reader, 0, kNow), IsOk());
+  EXPECT_THAT(PutRecord(*ring, 3, kAtOnce), StatusIs(kFailedPrecondition));
+  ASSERT_THAT(GetRecord(*reader, 0, kAtOnce), IsOk());
   ring.reset();
-  ASSERT_THAT(GetRecord(*reader, 1, Soon()), IsOk());
-  ASSERT_THAT(GetRecord(*reader, 2, Soon()), IsOk());
-  EXPECT_THAT(GetRecord(*reader, 3, Soon()),
+  ASSERT_THAT(GetRecord(*reader, 1, TestDeadline()), IsOk());
+  ASSERT_THAT(GetRecord(*reader, 2, TestDeadline()), IsOk());
+  EXPECT_THAT(GetRecord(*reader, 3, TestDeadline()),
               StatusIs(kUnavailable, HasSubstr("closed")));
 }
 
 TEST(RingTest, CloseIsDoneWhenAllHaveRead) {
-  const auto ring = MakeRing(4);
+  const auto ring = MakeTestRing(4);
   TENON_ASSERT_OK_AND_ASSIGN(const auto reader, AddReaderTo(*ring));
-  ASSERT_THAT(PutRecord(*ring, 0, kNow), IsOk());
-  ASSERT_THAT(GetRecord(*reader, 0, kNow), IsOk());
-  EXPECT_THAT(ring->Close(kNow), IsOk());
-  EXPECT_THAT(ring->Close(kNow), IsOk());
+  ASSERT_THAT(PutRecord(*ring, 0, kAtOnce), IsOk());
+  ASSERT_THAT(GetRecord(*reader, 0, kAtOnce), IsOk());
+  EXPECT_THAT(ring->Close(kAtOnce), IsOk());
+  EXPECT_THAT(ring->Close(kAtOnce), IsOk());
 }
 
 TEST(RingTest, RecordsOfOtherSizes) {
@@ -371,18 +371,18 @@ TEST(RingTest, RecordsOfOtherSizes) {
 }
 
 TEST(RingTest, IsInertInAForkedChild) {
-  const auto ring = MakeRing(4);
+  const auto ring = MakeTestRing(4);
   TENON_ASSERT_OK_AND_ASSIGN(auto reader, AddReaderTo(*ring));
-  ASSERT_THAT(PutRecord(*ring, 0, kNow), IsOk());
+  ASSERT_THAT(PutRecord(*ring, 0, kAtOnce), IsOk());
   EXPECT_TRUE(PassesInChild([&] {
-    EXPECT_THAT(PutRecord(*ring, 1, kNow), StatusIs(kFailedPrecondition));
-    EXPECT_THAT(GetRecord(*reader, 0, kNow), StatusIs(kFailedPrecondition));
-    EXPECT_THAT(ring->Close(kNow), StatusIs(kFailedPrecondition));
+    EXPECT_THAT(PutRecord(*ring, 1, kAtOnce), StatusIs(kFailedPrecondition));
+    EXPECT_THAT(GetRecord(*reader, 0, kAtOnce), StatusIs(kFailedPrecondition));
+    EXPECT_THAT(ring->Close(kAtOnce), StatusIs(kFailedPrecondition));
     EXPECT_THAT(ring->Arm(), StatusIs(kFailedPrecondition));
     EXPECT_THAT(reader->Reply(), StatusIs(kFailedPrecondition));
     reader.reset();
   }));
-  EXPECT_THAT(GetRecord(*reader, 0, kNow), IsOk());
+  EXPECT_THAT(GetRecord(*reader, 0, kAtOnce), IsOk());
   EXPECT_EQ(ring->acknowledged(), 1u);
   EXPECT_EQ(ring->num_readers(), 1u);
 }
@@ -390,7 +390,7 @@ TEST(RingTest, IsInertInAForkedChild) {
 TEST(RingTest, NothingIsLeftOpen) {
   const size_t before = CountOpenFds();
   {
-    const auto ring = MakeRing(4);
+    const auto ring = MakeTestRing(4);
     TENON_ASSERT_OK_AND_ASSIGN(const auto reader, AddReaderTo(*ring));
     ASSERT_THAT(ring->PollFd(), IsOk());
     ASSERT_THAT(reader->PollFd(), IsOk());

@@ -35,7 +35,7 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 constexpr size_t kLimit = 2048;
-constexpr auto kDeadline = absl::StatusCode::kDeadlineExceeded;
+using absl::StatusCode::kDeadlineExceeded;
 constexpr auto kExhausted = absl::StatusCode::kResourceExhausted;
 
 // Locks that processes share, more than one thread may hold.
@@ -174,7 +174,7 @@ TEST_F(HeldLocksTest, EveryWayToReleaseCounts) {
     const auto guard = busy->Lock(Deadline::Never());
     EXPECT_FALSE(kept->Unlock().ok());  // Another thread's.
     for (size_t i = 0; i < 2 * kLimit; ++i) {
-      ASSERT_THAT(mutex->Lock(Deadline::Passed()), StatusIs(kDeadline));
+      ASSERT_THAT(mutex->Lock(Deadline::Passed()), StatusIs(kDeadlineExceeded));
       ASSERT_THAT(lost->Lock(Deadline::Passed()),
                   StatusIs(absl::StatusCode::kDataLoss));
       ASSERT_FALSE(busy->Lock(Deadline::Passed()).ok());
@@ -221,7 +221,7 @@ TEST_F(HeldLocksTest, ASlotOfAConditionCounts) {
   AcquireAllBut(2);
   auto guard = mutex->Lock(Deadline::Never());
   ASSERT_THAT(guard, IsOk());
-  EXPECT_THAT(condition->Wait(*guard, Shortly()), StatusIs(kDeadline));
+  EXPECT_THAT(condition->Wait(*guard, Shortly()), StatusIs(kDeadlineExceeded));
   RobustMutex& one_more = locks_->all[kLimit];
   ASSERT_EQ(one_more.TryLock(), 0);
   EXPECT_THAT(condition->Wait(*guard, Shortly()),
@@ -229,7 +229,7 @@ TEST_F(HeldLocksTest, ASlotOfAConditionCounts) {
   EXPECT_TRUE(guard->owns());
   EXPECT_THAT(condition->CountWaiters(*guard), IsOkAndHolds(0u));
   EXPECT_EQ(one_more.Unlock(), 0);
-  EXPECT_THAT(condition->Wait(*guard, Shortly()), StatusIs(kDeadline));
+  EXPECT_THAT(condition->Wait(*guard, Shortly()), StatusIs(kDeadlineExceeded));
   EXPECT_THAT(guard->Unlock(), IsOk());
   Release(kLimit - 2);
 }

@@ -39,7 +39,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-constexpr auto kDeadline = absl::StatusCode::kDeadlineExceeded;
+using absl::StatusCode::kDeadlineExceeded;
 constexpr auto kPrecondition = absl::StatusCode::kFailedPrecondition;
 
 // ThreadSanitizer reports the refused unlock by another thread as a mistake.
@@ -150,7 +150,7 @@ TEST_P(MutexTest, ARecursiveOneIsSeenLockedByTheOther) {
     self.Step("looked");
     EXPECT_THAT(self.Meet("locked once"), IsOk());
     EXPECT_THAT(mine.IsLocked(), IsOkAndHolds(true));
-    EXPECT_THAT(mine.Lock(Deadline::Passed()), StatusIs(kDeadline));
+    EXPECT_THAT(mine.Lock(Deadline::Passed()), StatusIs(kDeadlineExceeded));
     self.Step("looked again");
     EXPECT_THAT(self.Await("unlocked"), IsOk());
     EXPECT_THAT(mine.IsLocked(), IsOkAndHolds(false));
@@ -174,9 +174,9 @@ TEST_P(MutexTest, IsSeenLockedByTheOther) {
     EXPECT_THAT(self.Meet("locked"), IsOk());
     EXPECT_THAT(mine.IsLocked(), IsOkAndHolds(true));
     EXPECT_THAT(mine.Lock(Deadline::Passed()),
-                StatusIs(kDeadline, HasSubstr("holds the Mutex")));
+                StatusIs(kDeadlineExceeded, HasSubstr("holds the Mutex")));
     const absl::Time begin = absl::Now();
-    EXPECT_THAT(mine.Lock(Shortly()), StatusIs(kDeadline));
+    EXPECT_THAT(mine.Lock(Shortly()), StatusIs(kDeadlineExceeded));
     EXPECT_GE(absl::Now() - begin, absl::Milliseconds(25));
     self.Step("looked");
     EXPECT_THAT(self.Await("unlocked"), IsOk());
@@ -283,7 +283,7 @@ TEST(MutexDeathTest, ARecursiveOneIsHeldUntilTheLastUnlock) {
   EXPECT_TRUE(outer->owner_died());
   EXPECT_THAT(inner->Unlock(), IsOk());
   std::thread([&] {
-    EXPECT_THAT(mutex->Lock(Deadline::Passed()), StatusIs(kDeadline));
+    EXPECT_THAT(mutex->Lock(Deadline::Passed()), StatusIs(kDeadlineExceeded));
   }).join();
   EXPECT_THAT(outer->MakeConsistent(), IsOk());
   EXPECT_THAT(outer->Unlock(), IsOk());
@@ -320,10 +320,10 @@ TEST(MutexDeathTest, AWaiterGetsItAtOnce) {
   });
   ASSERT_THAT(child, IsOk());
   ASSERT_THAT(locked->Wait(Watchdog()), IsOk());
-  EXPECT_THAT(mutex->Lock(Shortly()), StatusIs(kDeadline));
+  EXPECT_THAT(mutex->Lock(Shortly()), StatusIs(kDeadlineExceeded));
   // Stopped is not dead.
   ASSERT_THAT(child->pid_fd().SendSignal(SIGSTOP), IsOk());
-  EXPECT_THAT(mutex->Lock(Shortly()), StatusIs(kDeadline));
+  EXPECT_THAT(mutex->Lock(Shortly()), StatusIs(kDeadlineExceeded));
   std::thread killer([&] {
     absl::SleepFor(absl::Milliseconds(20));
     EXPECT_THAT(child->pid_fd().SendSignal(SIGKILL), IsOk());
@@ -369,7 +369,7 @@ TEST_P(MutexStrategyTest, IsOneForAllProcesses) {
               : Mutex::Adopt(UniqueFd(fcntl(mutex->fd(), F_DUPFD, 0)));
       ASSERT_THAT(same, IsOk());
       EXPECT_THAT(same->IsLocked(), IsOkAndHolds(true));
-      EXPECT_THAT(same->Lock(Deadline::Passed()), StatusIs(kDeadline));
+      EXPECT_THAT(same->Lock(Deadline::Passed()), StatusIs(kDeadlineExceeded));
     }));
   }
   EXPECT_THAT(ListShmNames(prefix), IsOkAndHolds(IsEmpty()));

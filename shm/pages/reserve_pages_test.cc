@@ -37,7 +37,7 @@ using ::testing::HasSubstr;
 constexpr auto kResourceExhausted = absl::StatusCode::kResourceExhausted;
 constexpr size_t kMiB = size_t{1} << 20;
 
-UniqueFd MakeMemfd() {
+UniqueFd MakeEmptyMemfd() {
   UniqueFd fd(memfd_create("reserve_pages_test", MFD_CLOEXEC));
   EXPECT_TRUE(fd.valid());
   return fd;
@@ -54,7 +54,7 @@ size_t Allocated(const UniqueFd& fd) {
 }
 
 TEST(SetFileSizeTest, SetsTheSizeAndAllocatesNothing) {
-  const UniqueFd fd = MakeMemfd();
+  const UniqueFd fd = MakeEmptyMemfd();
   EXPECT_THAT(SetFileSize(fd.get(), 5 * kMiB, "x"), IsOk());
   EXPECT_EQ(Stat(fd).st_size, static_cast<off_t>(5 * kMiB));
   EXPECT_EQ(Allocated(fd), 0u);
@@ -67,7 +67,7 @@ TEST(SetFileSizeTest, FileSizeLimitIsAnErrorAndNoSignal) {
     ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &limit), 0);
     limit.rlim_cur = kMiB;
     ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &limit), 0);
-    const UniqueFd fd = MakeMemfd();
+    const UniqueFd fd = MakeEmptyMemfd();
     EXPECT_THAT(SetFileSize(fd.get(), kMiB, "x"), IsOk());
     EXPECT_THAT(SetFileSize(fd.get(), kMiB + 1, "segment 'x'"),
                 StatusIs(kResourceExhausted,
@@ -84,7 +84,7 @@ TEST(SetFileSizeTest, OtherErrorsAreTold) {
 
 TEST(ReservePagesTest, AllocatesTheWholeRange) {
   for (size_t size : {size_t{1}, size_t{4096}, kMiB, 16 * kMiB, 50 * kMiB}) {
-    const UniqueFd fd = MakeMemfd();
+    const UniqueFd fd = MakeEmptyMemfd();
     ASSERT_THAT(SetFileSize(fd.get(), size, "x"), IsOk());
     EXPECT_THAT(ReservePages(fd.get(), 0, size, "x"), IsOk());
     EXPECT_GE(Allocated(fd), size);
@@ -94,11 +94,11 @@ TEST(ReservePagesTest, AllocatesTheWholeRange) {
 
 TEST(ReservePagesTest, AShorterFileGrows) {
   for (size_t size : {size_t{1}, size_t{5000}, 17 * kMiB + 1}) {
-    const UniqueFd fd = MakeMemfd();
+    const UniqueFd fd = MakeEmptyMemfd();
     EXPECT_THAT(ReservePages(fd.get(), 0, size, "x"), IsOk());
     EXPECT_GE(Allocated(fd), size);
     EXPECT_EQ(Stat(fd).st_size, static_cast<off_t>(size));
-    const UniqueFd written = MakeMemfd();
+    const UniqueFd written = MakeEmptyMemfd();
     const std::vector<std::byte> contents(size, std::byte{7});
     EXPECT_THAT(WritePages(written.get(), contents, "x"), IsOk());
     EXPECT_GE(Allocated(written), size);
@@ -107,7 +107,7 @@ TEST(ReservePagesTest, AShorterFileGrows) {
 }
 
 TEST(ReservePagesTest, AllocatesNoMoreThanTheRange) {
-  const UniqueFd fd = MakeMemfd();
+  const UniqueFd fd = MakeEmptyMemfd();
   ASSERT_THAT(SetFileSize(fd.get(), 3 * kMiB, "x"), IsOk());
   EXPECT_THAT(ReservePages(fd.get(), kMiB, kMiB, "x"), IsOk());
   EXPECT_EQ(Allocated(fd), kMiB);
@@ -115,7 +115,7 @@ TEST(ReservePagesTest, AllocatesNoMoreThanTheRange) {
 }
 
 TEST(ReservePagesTest, NothingIsNothing) {
-  const UniqueFd fd = MakeMemfd();
+  const UniqueFd fd = MakeEmptyMemfd();
   EXPECT_THAT(ReservePages(fd.get(), 0, 0, "x"), IsOk());
   EXPECT_EQ(Allocated(fd), 0u);
 }
@@ -136,7 +136,7 @@ TEST(ReservePagesTest, WorksInsideASealedSize) {
 
 TEST(ReservePagesTest, MoreThanTheMachineHasIsRefusedBeforeItBegins) {
   const size_t absurd = size_t{1} << 50;
-  const UniqueFd fd = MakeMemfd();
+  const UniqueFd fd = MakeEmptyMemfd();
   ASSERT_THAT(SetFileSize(fd.get(), absurd, "x"), IsOk());
   EXPECT_THAT(ReservePages(fd.get(), 0, absurd, "segment 'x'"),
               StatusIs(kResourceExhausted,
@@ -175,7 +175,7 @@ TEST(ReservePagesTest, StepsBecomeAsSmallAsSignalsDemand) {
   for (unsigned bytes : {4096u, 100000u, 1u << 20}) {
     EXPECT_TRUE(PassesInChild([bytes] {
       InterruptFallocateOver(bytes);
-      const UniqueFd fd = MakeMemfd();
+      const UniqueFd fd = MakeEmptyMemfd();
       ASSERT_THAT(SetFileSize(fd.get(), 20 * kMiB, "x"), IsOk());
       ASSERT_EQ(fallocate(fd.get(), 0, 0, bytes + 1), -1);
       ASSERT_EQ(errno, EINTR);
@@ -196,7 +196,7 @@ TEST(ReservePagesTest, MakesProgressThroughAStormOfSignals) {
     ASSERT_EQ(sigaction(SIGALRM, &action, nullptr), 0);
     const timeval interval = {.tv_sec = 0, .tv_usec = 500};
     const itimerval timer = {.it_interval = interval, .it_value = interval};
-    const UniqueFd fd = MakeMemfd();
+    const UniqueFd fd = MakeEmptyMemfd();
     ASSERT_THAT(SetFileSize(fd.get(), 128 * kMiB, "x"), IsOk());
     ASSERT_EQ(setitimer(ITIMER_REAL, &timer, nullptr), 0);
     EXPECT_THAT(ReservePages(fd.get(), 0, 128 * kMiB, "x"), IsOk());
@@ -208,7 +208,7 @@ TEST(ReservePagesTest, MakesProgressThroughAStormOfSignals) {
 TEST(WritePagesTest, WritesAllAndNoMore) {
   for (size_t size : {size_t{1}, size_t{4096}, size_t{5000}, 17 * kMiB + 1}) {
     const std::vector<std::byte> contents(size, std::byte{7});
-    const UniqueFd fd = MakeMemfd();
+    const UniqueFd fd = MakeEmptyMemfd();
     ASSERT_THAT(SetFileSize(fd.get(), size, "x"), IsOk());
     ASSERT_THAT(WritePages(fd.get(), contents, "x"), IsOk());
     EXPECT_EQ(Stat(fd).st_size, static_cast<off_t>(size));
@@ -222,16 +222,16 @@ TEST(WritePagesTest, WritesAllAndNoMore) {
 }
 
 TEST(WritePagesTest, NothingIsNoError) {
-  EXPECT_THAT(WritePages(MakeMemfd().get(), {}, "x"), IsOk());
+  EXPECT_THAT(WritePages(MakeEmptyMemfd().get(), {}, "x"), IsOk());
 }
 
 // Memory of another process may vanish: a mapping behind the end of its file.
 TEST(WritePagesTest, ContentsThatCannotBeReadAreAnErrorAndNoCrash) {
-  const UniqueFd source = MakeMemfd();
+  const UniqueFd source = MakeEmptyMemfd();
   ASSERT_EQ(ftruncate(source.get(), 4096), 0);
   void* data = mmap(nullptr, 8192, PROT_READ, MAP_SHARED, source.get(), 0);
   ASSERT_NE(data, MAP_FAILED);
-  const UniqueFd fd = MakeMemfd();
+  const UniqueFd fd = MakeEmptyMemfd();
   EXPECT_THAT(
       WritePages(fd.get(), {static_cast<const std::byte*>(data), 8192}, "'x'"),
       StatusIs(absl::StatusCode::kInvalidArgument,
@@ -244,7 +244,7 @@ TEST(WritePagesTest, MoreThanTheMachineHasIsNotBegun) {
   void* data = mmap(nullptr, size_bytes, PROT_READ,
                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (data == MAP_FAILED) GTEST_SKIP() << "no such address space here";
-  const UniqueFd fd = MakeMemfd();
+  const UniqueFd fd = MakeEmptyMemfd();
   EXPECT_THAT(
       WritePages(fd.get(), {static_cast<const std::byte*>(data), size_bytes},
                  "x"),
@@ -254,7 +254,7 @@ TEST(WritePagesTest, MoreThanTheMachineHasIsNotBegun) {
 }
 
 TEST(AllocatePagesTest, DoesNotLookAtWhatIsLeft) {
-  const UniqueFd fd = MakeMemfd();
+  const UniqueFd fd = MakeEmptyMemfd();
   EXPECT_THAT(AllocatePages(fd.get(), 0, 17 * kMiB, "x"), IsOk());
   EXPECT_EQ(Allocated(fd), 17 * kMiB);
   EXPECT_THAT(AllocatePages(-1, 0, 4096, "x"),

@@ -33,7 +33,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-constexpr size_t kSize = 8192;
+constexpr size_t kFileBytes = 8192;
 
 struct stat Stat(const UniqueFd& fd) {
   struct stat file;
@@ -42,8 +42,8 @@ struct stat Stat(const UniqueFd& fd) {
 }
 
 void ExpectWhole(const UniqueFd& fd) {
-  EXPECT_EQ(Stat(fd).st_size, static_cast<off_t>(kSize));
-  EXPECT_GE(static_cast<size_t>(Stat(fd).st_blocks) * 512, kSize);
+  EXPECT_EQ(Stat(fd).st_size, static_cast<off_t>(kFileBytes));
+  EXPECT_GE(static_cast<size_t>(Stat(fd).st_blocks) * 512, kFileBytes);
   EXPECT_EQ(fcntl(fd.get(), F_GETFD), FD_CLOEXEC);
 }
 
@@ -64,7 +64,7 @@ void BecomeOlderThanLinux63() {
 
 TEST(CreateMemfdTest, IsWholeAndCanBeSealed) {
   TENON_ASSERT_OK_AND_ASSIGN(const SegmentFile file,
-                             CreateMemfd({.size_bytes = kSize}, "x"));
+                             CreateMemfd({.size_bytes = kFileBytes}, "x"));
   ExpectWhole(file.fd);
   EXPECT_EQ(fcntl(file.fd.get(), F_GET_SEALS) & F_SEAL_SEAL, 0);
   EXPECT_EQ(fcntl(file.fd.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_SEAL), 0);
@@ -74,7 +74,7 @@ TEST(CreateMemfdTest, CannotBeExecutedWhereTheKernelSeesToThat) {
   const UniqueFd probe(memfd_create("probe", MFD_CLOEXEC | 0x0008U));
   if (!probe.valid()) GTEST_SKIP() << "this kernel has no MFD_NOEXEC_SEAL";
   TENON_ASSERT_OK_AND_ASSIGN(const SegmentFile file,
-                             CreateMemfd({.size_bytes = kSize}, "x"));
+                             CreateMemfd({.size_bytes = kFileBytes}, "x"));
   EXPECT_EQ(Stat(file.fd).st_mode & 0111, 0u);
   EXPECT_EQ(fchmod(file.fd.get(), 0700), -1);
 }
@@ -85,7 +85,7 @@ TEST(CreateMemfdTest, WorksOnOlderKernels) {
     ASSERT_EQ(memfd_create("probe", MFD_CLOEXEC | 0x0008U), -1);
     ASSERT_EQ(errno, EINVAL);
     TENON_ASSERT_OK_AND_ASSIGN(const SegmentFile file,
-                               CreateMemfd({.size_bytes = kSize}, "x"));
+                               CreateMemfd({.size_bytes = kFileBytes}, "x"));
     ExpectWhole(file.fd);
     EXPECT_EQ(fcntl(file.fd.get(), F_ADD_SEALS, F_SEAL_SHRINK), 0);
   }));
@@ -99,8 +99,9 @@ class NamedFileTest : public testing::Test {
 };
 
 TEST_F(NamedFileTest, IsWholeAndPrivate) {
-  TENON_ASSERT_OK_AND_ASSIGN(const SegmentFile file,
-                             CreateNamedFile({.size_bytes = kSize}, name_));
+  TENON_ASSERT_OK_AND_ASSIGN(
+      const SegmentFile file,
+      CreateNamedFile({.size_bytes = kFileBytes}, name_));
   ExpectWhole(file.fd);
   EXPECT_EQ(Stat(file.fd).st_mode & 07777, 0600u);
   EXPECT_EQ(Stat(file.fd).st_uid, geteuid());
@@ -109,7 +110,7 @@ TEST_F(NamedFileTest, IsWholeAndPrivate) {
 TEST_F(NamedFileTest, UmaskDoesNotMatter) {
   const mode_t old = umask(0777);
   absl::StatusOr<SegmentFile> file =
-      CreateNamedFile({.size_bytes = kSize}, name_);
+      CreateNamedFile({.size_bytes = kFileBytes}, name_);
   umask(old);
   ASSERT_THAT(file, IsOk());
   EXPECT_EQ(Stat(file->fd).st_mode & 07777, 0600u);
@@ -117,8 +118,9 @@ TEST_F(NamedFileTest, UmaskDoesNotMatter) {
 }
 
 TEST_F(NamedFileTest, NameThatIsTakenIsLeftAlone) {
-  TENON_ASSERT_OK_AND_ASSIGN(const SegmentFile file,
-                             CreateNamedFile({.size_bytes = kSize}, name_));
+  TENON_ASSERT_OK_AND_ASSIGN(
+      const SegmentFile file,
+      CreateNamedFile({.size_bytes = kFileBytes}, name_));
   EXPECT_THAT(CreateNamedFile({.size_bytes = 1}, name_),
               StatusIs(absl::StatusCode::kAlreadyExists, HasSubstr(name_)));
   EXPECT_THAT(OpenNamedFile(name_, false, "x"), IsOk());
@@ -129,7 +131,7 @@ TEST_F(NamedFileTest, PlantedLinkIsNotFollowed) {
   const std::string path = "/dev/shm/" + name_;
   const std::string target = testing::TempDir() + "/" + name_;
   ASSERT_EQ(symlink(target.c_str(), path.c_str()), 0);
-  EXPECT_THAT(CreateNamedFile({.size_bytes = kSize}, name_),
+  EXPECT_THAT(CreateNamedFile({.size_bytes = kFileBytes}, name_),
               StatusIs(absl::StatusCode::kAlreadyExists));
   EXPECT_NE(access(target.c_str(), F_OK), 0);
 }
@@ -143,8 +145,9 @@ TEST_F(NamedFileTest, FailureRemovesTheName) {
 }
 
 TEST_F(NamedFileTest, OpensAsAskedFor) {
-  TENON_ASSERT_OK_AND_ASSIGN(const SegmentFile file,
-                             CreateNamedFile({.size_bytes = kSize}, name_));
+  TENON_ASSERT_OK_AND_ASSIGN(
+      const SegmentFile file,
+      CreateNamedFile({.size_bytes = kFileBytes}, name_));
   TENON_ASSERT_OK_AND_ASSIGN(const UniqueFd reader,
                              OpenNamedFile(name_, false, "x"));
   EXPECT_EQ(fcntl(reader.get(), F_GETFL) & O_ACCMODE, O_RDONLY);

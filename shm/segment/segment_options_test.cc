@@ -44,9 +44,9 @@ using ::testing::AnyOf;
 using ::testing::HasSubstr;
 
 constexpr size_t kHuge = kHugePageBytes;
-constexpr auto kFailedPrecondition = absl::StatusCode::kFailedPrecondition;
-constexpr auto kInvalidArgument = absl::StatusCode::kInvalidArgument;
-constexpr auto kResourceExhausted = absl::StatusCode::kResourceExhausted;
+using absl::StatusCode::kFailedPrecondition;
+using absl::StatusCode::kInvalidArgument;
+using absl::StatusCode::kResourceExhausted;
 constexpr int kSeals =
     F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL | F_SEAL_FUTURE_WRITE;
 

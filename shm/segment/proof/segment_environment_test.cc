@@ -40,10 +40,9 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-constexpr auto kResourceExhausted = absl::StatusCode::kResourceExhausted;
-constexpr auto kFileDescriptor = SharingStrategy::kFileDescriptor;
-constexpr auto kFileSystem = SharingStrategy::kFileSystem;
-constexpr size_t kMiB = size_t{1} << 20;
+using absl::StatusCode::kResourceExhausted;
+using enum SharingStrategy;
+constexpr size_t kOneMiB = size_t{1} << 20;
 
 class SegmentEnvironmentTest : public testing::Test {
  protected:
@@ -129,16 +128,16 @@ TEST_F(SegmentEnvironmentTest, WithoutDescriptors) {
 TEST_F(SegmentEnvironmentTest, WithSmallFilesOnly) {
   EXPECT_TRUE(PassesInChild([&] {
     const size_t fds = CountOpenFds();
-    SetSoftLimit(RLIMIT_FSIZE, kMiB);
+    SetSoftLimit(RLIMIT_FSIZE, kOneMiB);
     const std::string limit = "1048576 bytes (RLIMIT_FSIZE)";
     const std::string remedy = "ulimit -f unlimited";
-    EXPECT_TRUE(Says(Create(2 * kMiB, kFileDescriptor), kResourceExhausted,
-                     {InMemfd("fallocate", 2 * kMiB), limit, remedy}));
-    EXPECT_TRUE(Says(Create(2 * kMiB, kFileSystem), kResourceExhausted,
-                     {InShm("fallocate", 2 * kMiB), limit, remedy}));
+    EXPECT_TRUE(Says(Create(2 * kOneMiB, kFileDescriptor), kResourceExhausted,
+                     {InMemfd("fallocate", 2 * kOneMiB), limit, remedy}));
+    EXPECT_TRUE(Says(Create(2 * kOneMiB, kFileSystem), kResourceExhausted,
+                     {InShm("fallocate", 2 * kOneMiB), limit, remedy}));
     SetSoftLimit(RLIMIT_FSIZE, RLIM_INFINITY);
-    EXPECT_THAT(Create(2 * kMiB, kFileDescriptor), IsOk());
-    EXPECT_THAT(Create(2 * kMiB, kFileSystem), IsOk());
+    EXPECT_THAT(Create(2 * kOneMiB, kFileDescriptor), IsOk());
+    EXPECT_THAT(Create(2 * kOneMiB, kFileSystem), IsOk());
     EXPECT_EQ(CountOpenFds(), fds);
     EXPECT_THAT(ListShmNames(prefix_), IsOkAndHolds(IsEmpty()));
   }));
@@ -154,21 +153,21 @@ TEST_F(SegmentEnvironmentTest, WithLittleAddressSpace) {
     rlim_t pages = 0;
     ASSERT_TRUE(statm >> pages);
     const rlim_t limit =
-        pages * static_cast<rlim_t>(sysconf(_SC_PAGESIZE)) + 16 * kMiB;
+        pages * static_cast<rlim_t>(sysconf(_SC_PAGESIZE)) + 16 * kOneMiB;
     statm.close();
     SetSoftLimit(RLIMIT_AS, limit);
     EXPECT_TRUE(Says(
-        Create(64 * kMiB, kFileDescriptor), kResourceExhausted,
+        Create(64 * kOneMiB, kFileDescriptor), kResourceExhausted,
         {"mmap(segment in a memfd, 67108864 bytes writable)",
          absl::StrCat(limit, " bytes (RLIMIT_AS)"), "ulimit -v unlimited"}));
     EXPECT_TRUE(Says(
-        Create(64 * kMiB, kFileSystem), kResourceExhausted,
+        Create(64 * kOneMiB, kFileSystem), kResourceExhausted,
         {absl::StrCat("mmap(segment '", prefix_,
                       "-*' in /dev/shm, 67108864 bytes writable)"),
          absl::StrCat(limit, " bytes (RLIMIT_AS)"), "ulimit -v unlimited"}));
     SetSoftLimit(RLIMIT_AS, RLIM_INFINITY);
-    EXPECT_THAT(Create(64 * kMiB, kFileDescriptor), IsOk());
-    EXPECT_THAT(Create(64 * kMiB, kFileSystem), IsOk());
+    EXPECT_THAT(Create(64 * kOneMiB, kFileDescriptor), IsOk());
+    EXPECT_THAT(Create(64 * kOneMiB, kFileSystem), IsOk());
     EXPECT_EQ(CountOpenFds(), fds);
     EXPECT_THAT(ListShmNames(prefix_), IsOkAndHolds(IsEmpty()));
   }));
@@ -181,7 +180,7 @@ TEST_F(SegmentEnvironmentTest, WithLessMemoryThanItTakes) {
                    {absl::StrCat("memory for segment '", prefix_,
                                  "' in a memfd, ", size, " bytes"),
                     bytes, "add some"}));
-  EXPECT_THAT(Create(kMiB, kFileDescriptor), IsOk());
+  EXPECT_THAT(Create(kOneMiB, kFileDescriptor), IsOk());
 }
 
 // As in containers.
@@ -191,9 +190,9 @@ TEST_F(SegmentEnvironmentTest, WithShmOf64MiB) {
     ASSERT_TRUE(EnterOwnMountNamespace());
     ASSERT_TRUE(MountTmpfs("/dev/shm", "size=64m"));
     const size_t fds = CountOpenFds();
-    EXPECT_THAT(Create(100 * kMiB, kFileDescriptor), IsOk());
-    EXPECT_TRUE(Says(Create(100 * kMiB, kFileSystem), kResourceExhausted,
-                     {InShm("fallocate", 100 * kMiB), "[ENOSPC]",
+    EXPECT_THAT(Create(100 * kOneMiB, kFileDescriptor), IsOk());
+    EXPECT_TRUE(Says(Create(100 * kOneMiB, kFileSystem), kResourceExhausted,
+                     {InShm("fallocate", 100 * kOneMiB), "[ENOSPC]",
                       "/dev/shm has 67108864 of 67108864 bytes",
                       "mount -o remount,size=<bytes> /dev/shm", "--shm-size",
                       "file_descriptor strategy"}));
@@ -201,7 +200,7 @@ TEST_F(SegmentEnvironmentTest, WithShmOf64MiB) {
     EXPECT_THAT(ListShmNames(prefix_), IsOkAndHolds(IsEmpty()));
     ASSERT_EQ(mount(nullptr, "/dev/shm", nullptr, MS_REMOUNT, "size=209715200"),
               0);
-    EXPECT_THAT(Create(100 * kMiB, kFileSystem), IsOk());
+    EXPECT_THAT(Create(100 * kOneMiB, kFileSystem), IsOk());
   }));
 }
 
@@ -247,7 +246,7 @@ TEST_F(SegmentEnvironmentTest, WithoutProc) {
     ASSERT_TRUE(EnterOwnMountNamespace());
     ASSERT_TRUE(MountTmpfs("/proc", "size=1m"));
     for (SharingStrategy strategy : {kFileDescriptor, kFileSystem}) {
-      EXPECT_THAT(Create(20 * kMiB, strategy), IsOk());
+      EXPECT_THAT(Create(20 * kOneMiB, strategy), IsOk());
     }
     TENON_ASSERT_OK_AND_ASSIGN(
         const auto made,

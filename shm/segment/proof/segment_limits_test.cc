@@ -6,10 +6,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <sched.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstddef>
@@ -27,6 +25,7 @@
 #include "tenon/shm/segment/segment.h"
 #include "tenon/shm/segment/sharing_strategy.h"
 #include "tenon/shm/segment/shm_name.h"
+#include "tenon/shm/testing/mount_namespace_testing.h"
 #include "tenon/shm/testing/process_testing.h"
 #include "tenon/shm/testing/status_matchers.h"
 
@@ -37,9 +36,8 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-constexpr auto kResourceExhausted = absl::StatusCode::kResourceExhausted;
-constexpr auto kFileDescriptor = SharingStrategy::kFileDescriptor;
-constexpr auto kFileSystem = SharingStrategy::kFileSystem;
+using absl::StatusCode::kResourceExhausted;
+using enum SharingStrategy;
 constexpr size_t kMiB = size_t{1} << 20;
 
 void SetLimit(decltype(RLIMIT_NOFILE) resource, rlim_t soft) {
@@ -164,42 +162,11 @@ TEST_F(SegmentLimitsTest, MemoryRunsOut) {
   });
 }
 
-bool WriteFile(const char* path, const std::string& text) {
-  std::ofstream file(path);
-  file << text;
-  return static_cast<bool>(file.flush());
-}
-
-// Moves this process to a separate mount namespace, as the same user.
-bool EnterOwnMountNamespace() {
-  const std::string uid = absl::StrCat(getuid(), " ", getuid(), " 1");
-  const std::string gid = absl::StrCat(getgid(), " ", getgid(), " 1");
-  return unshare(CLONE_NEWUSER | CLONE_NEWNS) == 0 &&
-         WriteFile("/proc/self/setgroups", "deny") &&
-         WriteFile("/proc/self/uid_map", uid) &&
-         WriteFile("/proc/self/gid_map", gid) &&
-         mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0;
-}
-
-bool MountTmpfs(const char* path, const char* options,
-                unsigned long flags = 0) {
-  return mount("tmpfs", path, "tmpfs", flags, options) == 0;
-}
-
 // With another /dev/shm than the machine's.
 class SmallDevShmTest : public SegmentLimitsTest {
  protected:
   void SetUp() override {
-    const pid_t probe = fork();
-    if (probe == 0) {
-      _exit(EnterOwnMountNamespace() && MountTmpfs("/dev/shm", "size=1m") ? 0
-                                                                          : 1);
-    }
-    int status = -1;
-    ASSERT_EQ(waitpid(probe, &status, 0), probe);
-    if (status != 0) {
-      GTEST_SKIP() << "this user may not make mount namespaces here";
-    }
+    if (!CanEnterOwnMountNamespace()) GTEST_SKIP() << kNoMountNamespace;
   }
 };
 

@@ -28,7 +28,7 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-constexpr size_t kPage = 4096;
+constexpr size_t kMappedBytes = 4096;
 constexpr size_t kMostTried = 1'000'000;
 
 size_t MaxMapCount() {
@@ -47,7 +47,7 @@ class ManyMappings {
   // Returns the errno that ended it.
   int MapAllThereAre(int fd) {
     while (pages_.size() < pages_.capacity()) {
-      void* page = mmap(nullptr, kPage, PROT_READ, MAP_SHARED, fd, 0);
+      void* page = mmap(nullptr, kMappedBytes, PROT_READ, MAP_SHARED, fd, 0);
       if (page == MAP_FAILED) return errno;
       pages_.push_back(page);
     }
@@ -56,7 +56,7 @@ class ManyMappings {
 
   void GiveBack(size_t count) {
     for (; count > 0 && !pages_.empty(); --count) {
-      munmap(pages_.back(), kPage);
+      munmap(pages_.back(), kMappedBytes);
       pages_.pop_back();
     }
   }
@@ -91,7 +91,7 @@ TEST_P(SegmentMapLimitTest, IsNamedAndTheNextTryWorks) {
     {
       TENON_ASSERT_OK_AND_ASSIGN(
           const Segment segment,
-          Segment::CreateSharedWritable(kPage, Options()));
+          Segment::CreateSharedWritable(kMappedBytes, Options()));
       ManyMappings many(MaxMapCount() + 1);
       // Room on the heap: malloc(), too, cannot get more from the kernel.
       { const std::vector<char> room(100'000); }
@@ -100,11 +100,11 @@ TEST_P(SegmentMapLimitTest, IsNamedAndTheNextTryWorks) {
       const absl::Status read = segment.MapReadOnly().status();
       const absl::Status written = segment.MapWritable().status();
       const absl::Status created =
-          Segment::CreateOwnerWritten(kPage, Options()).status();
+          Segment::CreateOwnerWritten(kMappedBytes, Options()).status();
       many.GiveBack(1);
       const absl::Status next = segment.MapReadOnly().status();
       const absl::Status next_created =
-          Segment::CreateOwnerWritten(kPage, Options()).status();
+          Segment::CreateOwnerWritten(kMappedBytes, Options()).status();
       many.GiveBack(most);
       // Expectations allocate memory, so only now.
       EXPECT_EQ(error, ENOMEM);

@@ -19,6 +19,7 @@
 #include "gtest/gtest.h"
 #include "tenon/shm/base/unique_fd.h"
 #include "tenon/shm/pages/mapping.h"
+#include "tenon/shm/segment/proof/segment_trust_testing.h"
 #include "tenon/shm/segment/segment.h"
 #include "tenon/shm/segment/sharing_strategy.h"
 #include "tenon/shm/segment/shm_name.h"
@@ -31,11 +32,8 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-constexpr auto kFailedPrecondition = absl::StatusCode::kFailedPrecondition;
-constexpr auto kPermissionDenied = absl::StatusCode::kPermissionDenied;
-constexpr SegmentKind kBothKinds[] = {SegmentKind::kOwnerWritten,
-                                      SegmentKind::kSharedWritable};
-constexpr size_t kSize = 4096;
+using absl::StatusCode::kFailedPrecondition;
+using absl::StatusCode::kPermissionDenied;
 
 class SegmentOtherUserTest : public testing::Test {
  protected:

@@ -31,7 +31,7 @@
 namespace tenon {
 namespace {
 
-constexpr auto kPermissionDenied = absl::StatusCode::kPermissionDenied;
+using absl::StatusCode::kPermissionDenied;
 
 // Succeeds if `result` is that of a call that failed with `error`.
 testing::AssertionResult FailsWith(int error, ssize_t result) {

@@ -23,8 +23,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
-
-constexpr auto kRelaxed = std::memory_order_relaxed;
+using enum std::memory_order;
 
 // Sets a variable of the environment while it lives.
 class ScopedVariable {
@@ -43,8 +42,8 @@ void Body(Schedule& s) {
   SharedWord<uint64_t> word{0};
   s.Name(word, "word");
   s.AddThread("first",
-              [&] { TENON_SIM_CHECK(SimAtomics::Load(word, kRelaxed) == 0); });
-  s.AddThread("second", [&] { SimAtomics::Store(word, 1, kRelaxed); });
+              [&] { TENON_SIM_CHECK(SimAtomics::Load(word, relaxed) == 0); });
+  s.AddThread("second", [&] { SimAtomics::Store(word, 1, relaxed); });
   s.Run();
 }
 
@@ -54,7 +53,7 @@ TEST(ExploreTest, StopsAtTheFirstFailureWithItsSeedAndTrace) {
   EXPECT_EQ(result.seed, 100 + result.schedules - 1);
   EXPECT_THAT(result.failure,
               AllOf(HasSubstr("explore_test.cc:"),
-                    HasSubstr("SimAtomics::Load(word, kRelaxed) == 0 does not "
+                    HasSubstr("SimAtomics::Load(word, relaxed) == 0 does not "
                               "hold in first")));
   EXPECT_EQ(result.trace,
             "    1 second       store       word         1 relaxed\n"
@@ -71,7 +70,7 @@ TEST(ExploreTest, RunsAllSeedsWhereNothingFails) {
   const ExploreResult result = Explore({.schedules = 50}, [&](Schedule& s) {
     ++calls;
     SharedWord<uint64_t> word{0};
-    s.AddThread("t", [&] { SimAtomics::Store(word, 1, kRelaxed); });
+    s.AddThread("t", [&] { SimAtomics::Store(word, 1, relaxed); });
     s.Run();
   });
   EXPECT_TRUE(result.ok);
@@ -123,7 +122,7 @@ TEST(ExploreTest, SaysThatTheBodyIsNotTheSameEachTime) {
   const ExploreResult result = Explore({}, [&](Schedule& s) {
     SharedWord<uint64_t> word{++calls};
     s.AddThread(
-        "t", [&] { TENON_SIM_CHECK(SimAtomics::Load(word, kRelaxed) != 10); });
+        "t", [&] { TENON_SIM_CHECK(SimAtomics::Load(word, relaxed) != 10); });
     s.Run();
   });
   EXPECT_FALSE(result.ok);

@@ -27,9 +27,9 @@ constexpr auto rel = std::memory_order_release;
 constexpr auto acq_rel = std::memory_order_acq_rel;
 constexpr auto sc = std::memory_order_seq_cst;
 
-using Orders = std::vector<std::memory_order>;
+using OrderChoices = std::vector<std::memory_order>;
 
-std::memory_order OneOf(const Orders& orders, ScheduleRandom& random) {
+std::memory_order OneOf(const OrderChoices& orders, ScheduleRandom& random) {
   return orders[random.Below(orders.size())];
 }
 

@@ -21,23 +21,20 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-
-constexpr auto kRelaxed = std::memory_order_relaxed;
-constexpr auto kAcquire = std::memory_order_acquire;
-constexpr auto kRelease = std::memory_order_release;
+using enum std::memory_order;
 
 // Two threads that add one to a word in two steps: an update may be lost.
 void LoseAnUpdate(Schedule& s) {
   SharedWord<uint64_t> count{0};
   s.Name(count, "count");
   const auto add = [&] {
-    const uint64_t before = SimAtomics::Load(count, kAcquire);
-    SimAtomics::Store(count, before + 1, kRelease);
+    const uint64_t before = SimAtomics::Load(count, acquire);
+    SimAtomics::Store(count, before + 1, release);
   };
   s.AddThread("one", add);
   s.AddThread("two", add);
   s.Run();
-  TENON_SIM_CHECK(SimAtomics::Load(count, kRelaxed) == 2);
+  TENON_SIM_CHECK(SimAtomics::Load(count, relaxed) == 2);
 }
 
 TEST(ScheduleTest, EveryStrategyFindsALostUpdate) {
@@ -56,13 +53,13 @@ TEST(ScheduleTest, WordsBeginAsTheirMemoryAndWrapAround) {
     SharedWord<uint32_t> narrow{5};
     SharedWord<uint64_t> wide{5};
     s.AddThread("t", [&] {
-      TENON_SIM_CHECK(SimAtomics::FetchSub(narrow, 6, kRelaxed) == 5);
-      TENON_SIM_CHECK(SimAtomics::FetchSub(wide, 6, kRelaxed) == 5);
-      TENON_SIM_CHECK(SimAtomics::FetchAdd(narrow, 3, kRelaxed) == UINT32_MAX);
+      TENON_SIM_CHECK(SimAtomics::FetchSub(narrow, 6, relaxed) == 5);
+      TENON_SIM_CHECK(SimAtomics::FetchSub(wide, 6, relaxed) == 5);
+      TENON_SIM_CHECK(SimAtomics::FetchAdd(narrow, 3, relaxed) == UINT32_MAX);
     });
     s.Run();
-    TENON_SIM_CHECK(SimAtomics::Load(narrow, kRelaxed) == 2);
-    TENON_SIM_CHECK(SimAtomics::Load(wide, kRelaxed) == UINT64_MAX);
+    TENON_SIM_CHECK(SimAtomics::Load(narrow, relaxed) == 2);
+    TENON_SIM_CHECK(SimAtomics::Load(wide, relaxed) == UINT64_MAX);
   });
   EXPECT_TRUE(result.ok) << result.report;
 }
@@ -75,9 +72,9 @@ TEST(ScheduleTest, CompareExchangeIsAtomic) {
         SharedWord<uint64_t> next{0};
         uint64_t taken = 0;
         const auto take = [&] {
-          uint64_t ticket = SimAtomics::Load(next, kRelaxed);
-          while (!SimAtomics::CompareExchange(next, ticket, ticket + 1,
-                                              kRelaxed)) {
+          uint64_t ticket = SimAtomics::Load(next, relaxed);
+          while (
+              !SimAtomics::CompareExchange(next, ticket, ticket + 1, relaxed)) {
             failed_once = true;
           }
           TENON_SIM_CHECK((taken >> ticket & 1) == 0);
@@ -96,7 +93,7 @@ TEST(ScheduleTest, LivelockIsAFailure) {
       Explore({.schedule = {.max_steps = 500}}, [](Schedule& s) {
         SharedWord<uint32_t> never{0};
         const auto wait = [&] {
-          while (SimAtomics::Load(never, kAcquire) == 0) SimAtomics::Pause();
+          while (SimAtomics::Load(never, acquire) == 0) SimAtomics::Pause();
         };
         s.AddThread("one", wait);
         s.AddThread("two", wait);
@@ -114,9 +111,9 @@ TEST(ScheduleTest, WaitingEndsOnceTheStoreIsThere) {
       [](Schedule& s) {
         SharedWord<uint32_t> ready{0};
         s.AddThread("waiter", [&] {
-          while (SimAtomics::Load(ready, kRelaxed) == 0) SimAtomics::Pause();
+          while (SimAtomics::Load(ready, relaxed) == 0) SimAtomics::Pause();
         });
-        s.AddThread("setter", [&] { SimAtomics::Store(ready, 1, kRelaxed); });
+        s.AddThread("setter", [&] { SimAtomics::Store(ready, 1, relaxed); });
         s.Run();
       });
   EXPECT_TRUE(result.ok) << result.report;
@@ -128,7 +125,7 @@ TEST(ScheduleTest, ThreadsRunSevenAtATime) {
     SharedWord<uint64_t> next{0};
     std::array<uint64_t, 7> order = {};
     for (uint64_t& mine : order) {
-      s.AddThread("t", [&] { mine = SimAtomics::FetchAdd(next, 1, kRelaxed); });
+      s.AddThread("t", [&] { mine = SimAtomics::FetchAdd(next, 1, relaxed); });
     }
     s.Run();
     first.insert(order[6]);
@@ -151,14 +148,14 @@ TEST(ScheduleKillTest, MayComeBeforeEveryOperationAndNotAtAll) {
     const int victim = s.AddKillableThread("victim", [&] {
       data = 1;
       ++done;
-      SimAtomics::Store(word, 1, kRelaxed);
+      SimAtomics::Store(word, 1, relaxed);
       ++done;
       data = 2;
       ++done;
-      SimAtomics::FetchAdd(word, 1, kRelaxed);
+      SimAtomics::FetchAdd(word, 1, relaxed);
       ++done;
     });
-    s.AddThread("other", [&] { SimAtomics::Load(word, kRelaxed); });
+    s.AddThread("other", [&] { SimAtomics::Load(word, relaxed); });
     s.Run();
     TENON_SIM_CHECK(s.was_killed(victim) == (done < 4));
     TENON_SIM_CHECK(s.anyone_was_killed() == s.was_killed(victim));
@@ -174,7 +171,7 @@ TEST(ScheduleKillTest, OnlyTheKillableAreKilledAndNotMoreThanAsked) {
                                   .schedule = {.max_kills = 2}};
   const ExploreResult result = Explore(options, [&](Schedule& s) {
     SharedWord<uint64_t> word{0};
-    const auto work = [&] { SimAtomics::FetchAdd(word, 1, kRelaxed); };
+    const auto work = [&] { SimAtomics::FetchAdd(word, 1, relaxed); };
     const int safe = s.AddThread("safe", work);
     int killed = 0;
     std::array<int, 3> victims;
@@ -194,19 +191,19 @@ TEST(ScheduleKillTest, UnwindsNothing) {
   const ExploreResult result = Explore(kOneKill, [&](Schedule& s) {
     struct Unlock {
       SharedWord<uint32_t>& word;
-      ~Unlock() { SimAtomics::Store(word, 0, kRelease); }
+      ~Unlock() { SimAtomics::Store(word, 0, release); }
     };
     SharedWord<uint32_t> lock{0};
     bool within = false;
     const int victim = s.AddKillableThread("victim", [&] {
-      SimAtomics::Store(lock, 1, kRelaxed);
+      SimAtomics::Store(lock, 1, relaxed);
       within = true;
       Unlock unlock{lock};
-      SimAtomics::Load(lock, kRelaxed);
+      SimAtomics::Load(lock, relaxed);
     });
     s.Run();
     if (!s.was_killed(victim)) return;
-    TENON_SIM_CHECK(SimAtomics::Load(lock, kRelaxed) == (within ? 1 : 0));
+    TENON_SIM_CHECK(SimAtomics::Load(lock, relaxed) == (within ? 1 : 0));
     killed_within |= within;
   });
   EXPECT_TRUE(result.ok) << result.report;
@@ -223,13 +220,13 @@ TEST(ScheduleKillTest, TheEndIsSeenWithAllThatWasBefore) {
     const int victim = s.AddKillableThread("victim", [&] {
       for (uint64_t i = 1; i <= 3; ++i) {
         data = i;
-        SimAtomics::Store(word, i, kRelaxed);
+        SimAtomics::Store(word, i, relaxed);
         stored = i;
       }
     });
     s.AddThread("observer", [&] {
       while (!s.HasEnded(victim)) SimAtomics::Pause();
-      TENON_SIM_CHECK(SimAtomics::Load(word, kRelaxed) == stored);
+      TENON_SIM_CHECK(SimAtomics::Load(word, relaxed) == stored);
       TENON_SIM_CHECK(data == stored || data == stored + 1);
       saw_killed |= s.was_killed(victim);
     });
@@ -246,13 +243,13 @@ TEST(ScheduleKillTest, TheStoresOfTheDeadMayBeSeenLate) {
     SharedWord<uint64_t> word{0};
     bool stored = false;
     const int victim = s.AddKillableThread("victim", [&] {
-      SimAtomics::Store(word, 1, kRelease);
+      SimAtomics::Store(word, 1, release);
       stored = true;
-      SimAtomics::Load(word, kRelaxed);
+      SimAtomics::Load(word, relaxed);
     });
     s.AddThread("reader", [&] {
       const bool before = stored && s.was_killed(victim);
-      const uint64_t seen = SimAtomics::Load(word, kAcquire);
+      const uint64_t seen = SimAtomics::Load(word, acquire);
       TENON_SIM_CHECK(!(before && seen == 0));
     });
     s.Run();
@@ -264,7 +261,7 @@ TEST(ScheduleKillTest, TheStoresOfTheDeadMayBeSeenLate) {
 
 TEST(ScheduleDeathTest, OperationsNeedASchedule) {
   SharedWord<uint64_t> word{0};
-  EXPECT_DEATH(SimAtomics::Load(word, kRelaxed), "outside of Explore");
+  EXPECT_DEATH(SimAtomics::Load(word, relaxed), "outside of Explore");
 }
 
 TEST(ScheduleDeathTest, OrdersMustFitTheOperation) {
@@ -275,11 +272,11 @@ TEST(ScheduleDeathTest, OrdersMustFitTheOperation) {
     });
   };
   EXPECT_DEATH(explore([](SharedWord<uint64_t>& word) {
-                 SimAtomics::Load(word, kRelease);
+                 SimAtomics::Load(word, release);
                }),
                "a load cannot release");
   EXPECT_DEATH(explore([](SharedWord<uint64_t>& word) {
-                 SimAtomics::Store(word, 1, kAcquire);
+                 SimAtomics::Store(word, 1, acquire);
                }),
                "a store cannot acquire");
 }

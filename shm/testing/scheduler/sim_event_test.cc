@@ -17,7 +17,7 @@
 namespace tenon {
 namespace {
 
-constexpr auto kRelaxed = std::memory_order_relaxed;
+using enum std::memory_order;
 
 TEST(SimEventTest, WakesAndOrders) {
   const ExploreResult result = Explore({.schedules = 5000}, [](Schedule& s) {
@@ -83,13 +83,13 @@ TEST(SimEventTest, TheEndOfThePeerWakes) {
         SharedWord<uint64_t> word{0};
         uint64_t stored = 0;
         const int peer = s.AddKillableThread("peer", [&] {
-          SimAtomics::Store(word, 1, kRelaxed);
+          SimAtomics::Store(word, 1, relaxed);
           stored = 1;
           event.Notify();
         });
         s.AddThread("waiter", [&] {
           const bool notified = event.WaitUnlessEnds(peer);
-          TENON_SIM_CHECK(SimAtomics::Load(word, kRelaxed) == stored);
+          TENON_SIM_CHECK(SimAtomics::Load(word, relaxed) == stored);
           TENON_SIM_CHECK(notified || s.was_killed(peer));
           (notified ? saw_notification : saw_end) = true;
         });
@@ -132,14 +132,14 @@ TEST(SimEventTest, OrdersNothingElse) {
     uint64_t got_y = 1;
     uint64_t got_x = 1;
     s.AddThread("one", [&] {
-      SimAtomics::Store(x, 1, kRelaxed);
+      SimAtomics::Store(x, 1, relaxed);
       one.Notify();
-      got_y = SimAtomics::Load(y, kRelaxed);
+      got_y = SimAtomics::Load(y, relaxed);
     });
     s.AddThread("two", [&] {
-      SimAtomics::Store(y, 1, kRelaxed);
+      SimAtomics::Store(y, 1, relaxed);
       two.Notify();
-      got_x = SimAtomics::Load(x, kRelaxed);
+      got_x = SimAtomics::Load(x, relaxed);
     });
     s.Run();
     TENON_SIM_CHECK(got_x == 1 || got_y == 1);

@@ -20,11 +20,7 @@ namespace {
 
 using ::testing::AnyOf;
 using ::testing::Eq;
-
-constexpr auto kRelaxed = std::memory_order_relaxed;
-constexpr auto kAcquire = std::memory_order_acquire;
-constexpr auto kRelease = std::memory_order_release;
-constexpr auto kSeqCst = std::memory_order_seq_cst;
+using enum std::memory_order;
 
 // The shared state of two threads in these tests.
 struct Shared {
@@ -80,23 +76,23 @@ ExploreResult ExploreFlag(std::memory_order store, std::memory_order load) {
 }
 
 TEST(SimVarTest, ReleaseAndAcquireOrder) {
-  EXPECT_TRUE(ExploreFlag(kRelease, kAcquire).ok);
-  EXPECT_TRUE(ExploreFlag(kSeqCst, kSeqCst).ok);
+  EXPECT_TRUE(ExploreFlag(release, acquire).ok);
+  EXPECT_TRUE(ExploreFlag(seq_cst, seq_cst).ok);
 }
 
 TEST(SimVarTest, AnythingWeakerDoesNot) {
-  EXPECT_FALSE(ExploreFlag(kRelaxed, kAcquire).ok);
-  EXPECT_FALSE(ExploreFlag(kRelease, kRelaxed).ok);
+  EXPECT_FALSE(ExploreFlag(relaxed, acquire).ok);
+  EXPECT_FALSE(ExploreFlag(release, relaxed).ok);
 }
 
 TEST(SimVarTest, AnAccessAfterTheReleaseIsNotOrdered) {
   const ExploreResult result = ExploreTwo(
       [](Shared& s) {
-        SimAtomics::Store(s.flag, 1, kRelease);
+        SimAtomics::Store(s.flag, 1, release);
         s.data = 1;
       },
       [](Shared& s) {
-        if (SimAtomics::Load(s.flag, kAcquire) == 1) s.data = 2;
+        if (SimAtomics::Load(s.flag, acquire) == 1) s.data = 2;
       });
   EXPECT_FALSE(result.ok);
 }
@@ -105,12 +101,12 @@ TEST(SimVarTest, FencesOrder) {
   const ExploreResult result = ExploreTwo(
       [](Shared& s) {
         s.data = 1;
-        SimAtomics::Fence(kRelease);
-        SimAtomics::Store(s.flag, 1, kRelaxed);
+        SimAtomics::Fence(release);
+        SimAtomics::Store(s.flag, 1, relaxed);
       },
       [](Shared& s) {
-        if (SimAtomics::Load(s.flag, kRelaxed) == 0) return;
-        SimAtomics::Fence(kAcquire);
+        if (SimAtomics::Load(s.flag, relaxed) == 0) return;
+        SimAtomics::Fence(acquire);
         TENON_SIM_CHECK(s.data == 1);
       });
   EXPECT_TRUE(result.ok) << result.report;
@@ -120,9 +116,9 @@ TEST(SimVarTest, FencesOrder) {
 // nothing.
 TEST(SimVarTest, SequentialFencesAloneDoNot) {
   const auto access = [](Shared& s) {
-    SimAtomics::Fence(kSeqCst);
+    SimAtomics::Fence(seq_cst);
     s.data = 1;
-    SimAtomics::Fence(kSeqCst);
+    SimAtomics::Fence(seq_cst);
   };
   EXPECT_FALSE(ExploreTwo(access, access).ok);
 }
