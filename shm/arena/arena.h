@@ -54,7 +54,9 @@ struct OwnedBlock;
 //   process that was offered the arena can keep any of its blocks from being
 //   reused for as long as it lives, and Holders() names it; it can flood the
 //   inbox with attachments (1,024 are received at a time) or shut it, so that
-//   no other process can attach. It cannot write outside of its own memory,
+//   no other process can attach. One that the owner refuses to attach may hold
+//   any block that was handed out before, and none that is handed out later.
+//   It cannot write outside of its own memory,
 //   crash the owner, or cause the reuse of a block that an honest process
 //   holds.
 // Failure: a failed call has no visible effect.

@@ -61,11 +61,14 @@ struct ArenaUse {
   size_t segment_bytes = 0;    // Counted against the quota.
   size_t blocks_in_use = 0;    // Held by the owner.
   size_t blocks_released = 0;  // Released by the owner; not reclaimed yet.
+  // Of these, tested and not reclaimed while a refused process lives that may
+  // hold them: it was refused after they had been handed out.
+  size_t blocks_withheld = 0;
   size_t blocks_free = 0;
   size_t attached = 0;  // Attached processes.
   uint64_t tests = 0;   // Tests of single blocks for being free.
-  // Of these, failed because a block was held, or claimed and released
-  // meanwhile.
+  // Of these, failed because a block was held, withheld, or claimed and
+  // released meanwhile.
   uint64_t failures = 0;
   uint64_t refused = 0;      // Rejected attach messages.
   std::string last_refusal;  // Why the last of these was refused.

@@ -257,17 +257,6 @@ absl::StatusOr<Attachments> Attachments::Create(const RandomId& arena,
 
 void Attachments::Receive() {
   status_ = absl::OkStatus();
-  ReceivePackets();
-  if (!status_.ok() || unseen_.empty()) return;
-  status_ = absl::ResourceExhaustedError(absl::StrCat(
-      "pid ", unseen_.back().sender, " was refused (",
-      unseen_.back().why.message(), ") and has neither detached nor ended",
-      unseen_.size() == 1
-          ? ""
-          : absl::StrCat("; so were ", unseen_.size() - 1, " more processes")));
-}
-
-void Attachments::ReceivePackets() {
   for (int i = 0; i < kMaxPackets; ++i) {
     Packet packet;
     const Peeked peeked = Peek(packet);
@@ -345,7 +334,6 @@ void Attachments::RemoveFirst() {
 }
 
 bool Attachments::IsEmpty() {
-  if (!unseen_.empty()) return false;
   iovec bytes = {};
   alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(ucred))> control;
   msghdr header = {};
@@ -428,7 +416,19 @@ void Attachments::Refuse(absl::Status why) {
 void Attachments::RefuseUnseen(Unseen unseen) {
   shutdown(unseen.lease.get(), SHUT_WR);
   Refuse(unseen.why);
+  unseen.number = refused_;
   unseen_.push_back(std::move(unseen));
+}
+
+std::string Attachments::DescribeRefused() const {
+  if (unseen_.empty()) return "";
+  const Unseen& newest = unseen_.back();
+  return absl::StrCat(
+      "pid ", newest.sender, " was refused (", newest.why.message(),
+      ") and has neither detached nor ended",
+      unseen_.size() == 1 ? ""
+                          : absl::StrCat("; so were ", unseen_.size() - 1,
+                                         " more attachments"));
 }
 
 absl::Status Attachments::Attach(Packet& packet) {

@@ -11,9 +11,9 @@
 //   the message is malformed   a fault of its sender, which no process of Tenon
 //                              has; the sender's blocks are not protected
 //   the owner cannot be sure   the lease is shut, so that the process attaches
-//   of the sender, or it is    anew; until it has hung up or ended nothing is
-//   above the limit of its     reclaimed, because its cells are not read
-//   process
+//   of the sender, or it is    anew; until it has hung up or ended, no block is
+//   above the limit of its     reclaimed that was handed out before the refusal,
+//   process                    because its cells are not read
 // A lack of descriptors or memory refuses no message: it stays in the socket,
 // and no block is reclaimed before it has been received.
 
@@ -98,9 +98,18 @@ class Attachments {
   // that have ended. Does not block. The descriptors of a faulty message are
   // closed.
   void Receive();
-  // Whether no further message has been sent, and the cells of each attached
-  // process can be read: if not, no block may be reclaimed.
+  // Whether no further message has been sent: if not, no block may be
+  // reclaimed.
   bool IsEmpty();
+  // The value that refused() had after the newest refusal of a process that has
+  // not detached or ended: it may hold any block that was handed out before.
+  // 0 if there is none. Changes in Receive() and RemoveExited().
+  uint64_t newest_refusal() const {
+    return unseen_.empty() ? 0 : unseen_.back().number;
+  }
+  // Names the process of that refusal by its pid, and the reason; empty if
+  // there is none.
+  std::string DescribeRefused() const;
   // The cells of the attached processes not known to be dead, each of them
   // reserved for the blocks of Reserve().
   absl::Span<const SharedWord<uint64_t>* const> columns() const {
@@ -125,8 +134,8 @@ class Attachments {
 
   // The reason why no block can be reclaimed now: a message could not be
   // received because a limit here is exhausted (descriptors, mappings, number
-  // of processes), or a live process was refused. Names the process by its pid.
-  // OK otherwise. Updated by each Receive().
+  // of processes). Names the process by its pid. OK otherwise. Updated by each
+  // Receive().
   const absl::Status& status() const { return status_; }
   // The number of refused messages, and the reason for the last one.
   uint64_t refused() const { return refused_; }
@@ -144,6 +153,7 @@ class Attachments {
     PidFd process;
     UniqueFd lease;
     absl::Status why;
+    uint64_t number = 0;  // refused(), once it was refused.
   };
 
   Attachments(const RandomId& arena, uint64_t blocks, UniqueFd inbox,
@@ -152,7 +162,6 @@ class Attachments {
   // The first packet with its descriptors, without removing it.
   enum class Peeked { kNothing, kPacket, kCannot };
   Peeked Peek(Packet& packet);
-  void ReceivePackets();
   void RemoveFirst();
   // Errors: temporary ones, of this process's limits.
   absl::Status Handle(Packet& packet);
@@ -171,7 +180,7 @@ class Attachments {
   UniqueFd attach_end_;
   std::vector<Attachment> attached_;
   std::vector<const SharedWord<uint64_t>*> columns_;
-  std::vector<Unseen> unseen_;
+  std::vector<Unseen> unseen_;             // In the order of their refusals.
   std::map<uint64_t, uint64_t> reserved_;  // First -> end; disjoint.
   uint64_t fork_count_ = ForkCount();
   absl::Status status_;

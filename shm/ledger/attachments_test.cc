@@ -192,10 +192,10 @@ TEST_F(AttachmentsTest, NobodyAttachesInTheNameOfAnother) {
                              HasSubstr(absl::StrCat("pid ", child.pid())))));
 }
 
-// Its claims cannot be seen: until it hangs up, or ends, nothing is reclaimed.
-// It sees its lease shut, and attaches anew. The end of the process whose pidfd
-// it sent does not count.
-TEST_F(AttachmentsTest, NothingIsReclaimedWhileOneThatWasRefusedLives) {
+// Its claims cannot be seen: until it hangs up, or ends, blocks that were
+// handed out before are withheld. It sees its lease shut, and attaches anew.
+// The end of the process whose pidfd it sent does not count.
+TEST_F(AttachmentsTest, OneThatWasRefusedIsWatchedUntilItEnds) {
   SharedWord<uint64_t> refused(0);
   attachments_.PublishRefused(&refused);
   for (const bool other_ends : {false, true}) {
@@ -208,12 +208,13 @@ TEST_F(AttachmentsTest, NothingIsReclaimedWhileOneThatWasRefusedLives) {
     ASSERT_TRUE(attach.Send(attachments_.socket()));
     for (int i = 0; i < 3; ++i) {
       attachments_.Receive();
-      EXPECT_FALSE(attachments_.IsEmpty());
+      EXPECT_TRUE(attachments_.IsEmpty());
       EXPECT_EQ(attachments_.RemoveExited(), 0u);
-      EXPECT_THAT(attachments_.status(),
-                  StatusIs(kResourceExhausted,
-                           HasSubstr(absl::StrCat("pid ", getpid(),
-                                                  " was refused (pid"))));
+      EXPECT_THAT(attachments_.status(), IsOk());
+      EXPECT_EQ(attachments_.newest_refusal(), attachments_.refused());
+      EXPECT_THAT(
+          attachments_.DescribeRefused(),
+          HasSubstr(absl::StrCat("pid ", getpid(), " was refused (pid")));
     }
     EXPECT_TRUE(IsReadable(attach.lease.get()));
     EXPECT_EQ(StdAtomics::Load(refused, std::memory_order_relaxed),
@@ -223,22 +224,51 @@ TEST_F(AttachmentsTest, NothingIsReclaimedWhileOneThatWasRefusedLives) {
     ASSERT_TRUE(again.Send(attachments_.socket()));
     attachments_.Receive();
     EXPECT_EQ(attachments_.attached().size(), 1u);
-    EXPECT_FALSE(attachments_.IsEmpty());
+    EXPECT_NE(attachments_.newest_refusal(), 0u);
     if (other_ends) {
       child.Kill();
       EXPECT_EQ(attachments_.RemoveExited(), 0u);
-      EXPECT_FALSE(attachments_.IsEmpty());
+      EXPECT_NE(attachments_.newest_refusal(), 0u);
     }
     attach.End();
     EXPECT_EQ(attachments_.RemoveExited(), 1u);
-    EXPECT_TRUE(attachments_.IsEmpty());
-    attachments_.Receive();
-    EXPECT_THAT(attachments_.status(), IsOk());
+    EXPECT_EQ(attachments_.newest_refusal(), 0u);
+    EXPECT_EQ(attachments_.DescribeRefused(), "");
     EXPECT_EQ(attachments_.attached().size(), 1u);
     again.End();
     EXPECT_EQ(attachments_.RemoveExited(), 1u);
   }
   EXPECT_EQ(attachments_.refused(), 2u);
+}
+
+// In the order of the refusals or against it.
+TEST_F(AttachmentsTest, TheNewestRefusalIsThatOfOneThatHasNotEnded) {
+  TENON_ASSERT_OK_AND_ASSIGN(auto child,
+                             ForkedChild::Fork({}, [](const Reporter&) {
+                               for (;;) pause();
+                             }));
+  std::deque<TestAttach> refused;
+  const auto refuse = [&] {
+    refused.emplace_back(kArena, kBlocks, &column_);
+    refused.back().fds[AttachMessage::kProcess] = child.pid_fd().fd();
+    ASSERT_TRUE(refused.back().Send(attachments_.socket()));
+    attachments_.Receive();
+  };
+  refuse();
+  ASSERT_TRUE(SendPacket(attachments_.socket(), "x", {}));  // Refusal 2.
+  refuse();
+  refuse();
+  EXPECT_EQ(attachments_.newest_refusal(), 4u);
+  EXPECT_THAT(attachments_.DescribeRefused(), HasSubstr("2 more attachments"));
+  refused[1].End();
+  EXPECT_EQ(attachments_.RemoveExited(), 1u);
+  EXPECT_EQ(attachments_.newest_refusal(), 4u);
+  refused[2].End();
+  EXPECT_EQ(attachments_.RemoveExited(), 1u);
+  EXPECT_EQ(attachments_.newest_refusal(), 1u);
+  refused[0].End();
+  EXPECT_EQ(attachments_.RemoveExited(), 1u);
+  EXPECT_EQ(attachments_.newest_refusal(), 0u);
 }
 
 // An owner that has not received for long finds that most have ended.
@@ -317,8 +347,9 @@ TEST(AttachmentsNamespaceTest, ProcessOfTheOuterOneIsAttached) {
 TEST(AttachmentsNamespaceTest, ProcessThatCannotBeIdentifiedIsRefused) {
   if (!CanEnterOwnPidNamespace()) GTEST_SKIP() << kNoPidNamespace;
   ExpectOfTheOuterNamespace(true, [](Attachments& owner) {
-    EXPECT_THAT(owner.status(), StatusIs(kResourceExhausted,
-                                         HasSubstr("has neither detached")));
+    EXPECT_THAT(owner.status(), IsOk());
+    EXPECT_EQ(owner.newest_refusal(), 1u);
+    EXPECT_THAT(owner.DescribeRefused(), HasSubstr("has neither detached"));
     EXPECT_EQ(owner.attached().size(), 0u);
     EXPECT_THAT(owner.last_refusal(),
                 StatusIs(absl::StatusCode::kFailedPrecondition,
@@ -329,7 +360,7 @@ TEST(AttachmentsNamespaceTest, ProcessThatCannotBeIdentifiedIsRefused) {
 
 // A process may lose count: exec() forgets attachments, whose leases a child
 // that it has forked keeps open.
-TEST_F(AttachmentsTest, NothingIsReclaimedWhileOneAboveTheLimitIsAttached) {
+TEST_F(AttachmentsTest, OneAboveTheLimitIsRefusedAndTheNextOneStays) {
   constexpr size_t kMost = Attachments::kMaxOfOneProcess;
   std::deque<TestAttach> leases;
   const auto attach = [&] {
@@ -342,28 +373,30 @@ TEST_F(AttachmentsTest, NothingIsReclaimedWhileOneAboveTheLimitIsAttached) {
   EXPECT_TRUE(attachments_.IsEmpty());
   // It is refused, and finds its lease shut.
   attach();
-  const auto names_the_limit =
-      StatusIs(kResourceExhausted, HasSubstr("the limit is 64"));
-  EXPECT_THAT(attachments_.status(), names_the_limit);
-  EXPECT_FALSE(attachments_.IsEmpty());
+  EXPECT_THAT(attachments_.status(), IsOk());
+  EXPECT_THAT(attachments_.DescribeRefused(), HasSubstr("the limit is 64"));
+  EXPECT_EQ(attachments_.newest_refusal(), 1u);
+  EXPECT_TRUE(attachments_.IsEmpty());
   EXPECT_EQ(attachments_.attached().size(), kMost);
   EXPECT_EQ(attachments_.refused(), 1u);
   EXPECT_TRUE(IsReadable(leases[kMost].lease.get()));
   // The next one stays in the inbox.
   attach();
-  EXPECT_THAT(attachments_.status(), names_the_limit);
+  EXPECT_FALSE(attachments_.IsEmpty());
+  EXPECT_THAT(attachments_.status(),
+              StatusIs(kResourceExhausted, HasSubstr("the limit is 64")));
   EXPECT_EQ(attachments_.refused(), 1u);
   EXPECT_FALSE(IsReadable(leases[kMost + 1].lease.get()));
   // It is attached once another one has ended.
   leases[0].End();
   attachments_.Receive();
-  EXPECT_FALSE(attachments_.IsEmpty());
+  EXPECT_TRUE(attachments_.IsEmpty());
+  EXPECT_THAT(attachments_.status(), IsOk());
   EXPECT_EQ(attachments_.attached().size(), kMost);
+  EXPECT_EQ(attachments_.newest_refusal(), 1u);
   leases[kMost].End();
   EXPECT_EQ(attachments_.RemoveExited(), 1u);
-  EXPECT_TRUE(attachments_.IsEmpty());
-  attachments_.Receive();
-  EXPECT_THAT(attachments_.status(), IsOk());
+  EXPECT_EQ(attachments_.newest_refusal(), 0u);
   EXPECT_EQ(attachments_.refused(), 1u);
 }
 

@@ -32,10 +32,11 @@ namespace tenon {
 // The result of a test of one block.
 struct BlockVerdict {
   enum Kind : uint8_t {
-    kQuiet,    // No process held or claimed it during the test.
-    kHeld,     // `column` holds it.
-    kMoved,    // `column` claimed and released it during the test.
-    kUnknown,  // Processes attached in each of the test's attempts.
+    kQuiet,     // No process held or claimed it during the test.
+    kHeld,      // `column` holds it.
+    kMoved,     // `column` claimed and released it during the test.
+    kUnknown,   // Processes attached in each of the test's attempts.
+    kWithheld,  // A refused process may hold it. See LeaseInbox.
   };
   Kind kind = kUnknown;
   uint32_t column = 0;  // Index into the inbox's columns().
@@ -46,6 +47,8 @@ struct BlockVerdict {
 struct ReclaimCandidate {
   uint32_t block = 0;
   bool generation_bumped = false;
+  // Of attachments, until the block was handed out. See LeaseInbox.
+  uint64_t refusals = 0;
   BlockVerdict verdict;
 
   // No process holds the block, or ever will under a generation published
@@ -61,6 +64,13 @@ struct ReclaimCandidate {
 //   IsEmpty()   whether no further message has been sent
 //   columns()   of the processes that are attached and not known to be dead;
 //               changes in Receive() only
+//   newest_refusal()  the number of the newest refusal of a process that may
+//               still hold blocks, and whose cells are not in columns(); 0 if
+//               there is none
+// Refusals are numbered from 1 on, and published in a word that each claim
+// reads. A block that was handed out when refusals had been counted up to n is
+// not held by the processes of refusals 1 to n: their claims on it follow its
+// messages, which follow the refusals, and fail (model: refuse).
 // A process sends before it claims; either Receive() and IsEmpty() see that, or
 // the process sees the generation that was stored before them. A socket
 // provides this by its lock. A word in shared memory must be written and read
@@ -73,6 +83,7 @@ concept LeaseInbox = requires(I& inbox) {
   {
     inbox.columns()
     } -> std::convertible_to<absl::Span<const SharedWord<uint64_t>* const>>;
+  { inbox.newest_refusal() } -> std::convertible_to<uint64_t>;
 };
 
 // Ownership: keeps only memory between tests. Threads: one at a time.
@@ -121,12 +132,23 @@ class FreeTest {
     for (int attempt = 0; attempt < kPatience; ++attempt) {
       inbox.Receive();  // model: own 2, 4: receive
       Pass(inbox.columns(), candidates, order);
+      Withhold(inbox.newest_refusal(), candidates);
       if (!P::kInboxAfterPasses || inbox.IsEmpty()) return Count(candidates);
     }
     for (ReclaimCandidate& c : candidates) {
       c.verdict = {BlockVerdict::kUnknown, 0};
     }
     Count(candidates);
+  }
+
+  // model: withholds
+  void Withhold(uint64_t newest_refusal,
+                absl::Span<ReclaimCandidate> candidates) {
+    for (ReclaimCandidate& c : candidates) {
+      if (c.refusals < newest_refusal) {
+        c.verdict = {BlockVerdict::kWithheld, 0};
+      }
+    }
   }
 
   void Count(absl::Span<const ReclaimCandidate> candidates) {

@@ -33,10 +33,13 @@ struct LeaseRoute {
   std::vector<int> hops;  // Processes or kQueue; the first is 0, the owner.
   bool reversed = false;  // The columns are read from the last to the first.
 
-  int detaching = 0;     // These detach once, at any time, and attach anew.
-  int refused = 0;       // The owner refuses the first attachment of these.
-  int limit = 2;         // Attachments of one process at a time.
-  int attached = 1;      // These are attached before the first message.
+  int detaching = 0;  // These detach once, at any time, and attach anew.
+  int refused = 0;    // The owner refuses the first attachment of these.
+  int limit = 2;      // Attachments of one process at a time.
+  int attached = 1;   // These are attached before the first message.
+  // These have attached for an earlier block. The owner receives that at any
+  // time: before it takes the block from its shelf, or later.
+  int before = 0;
   bool retired = false;  // The segment, once the block is reclaimed.
   bool moving = false;   // Process 1 gives its cells to another arena.
 
@@ -96,11 +99,17 @@ struct SimLeaseProtocol : LeaseProtocol {
   // after it: their mutex.
   static constexpr std::memory_order kNoteHangUp = std::memory_order_release;
 
-  // Refuse. A process polls its lease at each claim, and now and then.
+  // Refuse. A process reads the number of refusals at each claim, and polls its
+  // lease if that has changed, and now and then.
   static constexpr bool kPollAtClaims = true;
   static constexpr bool kPollNowAndThen = true;
-  static constexpr bool kRefusedBlocks = true;   // All reclaiming.
-  static constexpr bool kRefusedWatched = true;  // For its end.
+  static constexpr bool kRefusedWithholds = true;  // Older blocks.
+  static constexpr bool kRefusedWatched = true;    // For its end.
+  // The owner notes the number when it takes a block from its shelf.
+  static constexpr bool kRefusalsWhenTaken = true;  // Else at the release.
+  static constexpr bool kShutThenCount = true;
+  static constexpr std::memory_order kCountRefusal = std::memory_order_release;
+  static constexpr std::memory_order kReadRefusals = std::memory_order_acquire;
 
   // Retire.
   static constexpr bool kRetireReclaimed = true;

@@ -160,7 +160,13 @@ struct LeaseCheckedAtClaimsOnly : SimLeaseProtocol {
   static constexpr bool kPollNowAndThen = false;
 };
 struct RefusedUnseen : SimLeaseProtocol {
-  static constexpr bool kRefusedBlocks = false;
+  static constexpr bool kRefusedWithholds = false;
+};
+struct RefusedAtRelease : SimLeaseProtocol {
+  static constexpr bool kRefusalsWhenTaken = false;
+};
+struct RefusalOverlooked : SimLeaseProtocol {
+  static constexpr bool kPollAtClaims = false;
 };
 struct RefusedUnwatched : SimLeaseProtocol {
   static constexpr bool kRefusedWatched = false;
@@ -174,8 +180,11 @@ struct RetireEarly : SimLeaseProtocol {
 struct GenReset : SimLeaseProtocol {
   static constexpr bool kGenerationGoesOn = false;
 };
-// The model has no variants for these. In the first a process counts an
-// attachment until the owner has shut its end.
+// The model has no variants for these.
+struct RefusalCountedFirst : SimLeaseProtocol {
+  static constexpr bool kShutThenCount = false;
+};
+// A process counts an attachment until the owner has shut its end.
 struct ReceiveLate : SimLeaseProtocol {
   static constexpr bool kCountUntilShut = true;
   static constexpr bool kReceiveUntested = false;
@@ -217,6 +226,15 @@ INSTANTIATE_TEST_SUITE_P(
                                         {.hops = {0, 1, 0}, .refused = 0b10}),
         Wrong<RefusedUnseen>("RefusedUnseen", Harm::kFailOrReuse,
                              {.hops = {0, 1, 0}, .refused = 0b10}),
+        Wrong<RefusedAtRelease>(
+            "RefusedAtRelease", Harm::kFailOrReuse,
+            {.hops = {0, 1, 0}, .refused = 0b10, .before = 0b10}),
+        Wrong<RefusalOverlooked>(
+            "RefusalOverlooked", Harm::kFailOrReuse,
+            {.hops = {0, 1, 0}, .refused = 0b10, .before = 0b10}),
+        Wrong<RefusalCountedFirst>(
+            "RefusalCountedFirst", Harm::kFailOrReuse,
+            {.hops = {0, 1, 0}, .refused = 0b10, .before = 0b10}),
         Wrong<RefusedUnwatched>("RefusedUnwatched", Harm::kStuck,
                                 {.hops = {0, 1, 0}, .refused = 0b10}),
         Wrong<RefusedUnwatched>("RefusedUnwatchedKill", Harm::kStuck,
@@ -279,6 +297,12 @@ struct HangUpAcquire : SimLeaseProtocol {
 struct ShutRelease : SimLeaseProtocol {
   static constexpr auto kShut = std::memory_order_release;
 };
+struct CountRefusalRelaxed : SimLeaseProtocol {
+  static constexpr auto kCountRefusal = std::memory_order_relaxed;
+};
+struct ReadRefusalsRelaxed : SimLeaseProtocol {
+  static constexpr auto kReadRefusals = std::memory_order_relaxed;
+};
 struct NoteHangUpRelaxed : SimLeaseProtocol {
   static constexpr auto kNoteHangUp = std::memory_order_relaxed;
 };
@@ -317,6 +341,12 @@ INSTANTIATE_TEST_SUITE_P(
                            {.hops = {0, 1, 2}, .detaching = 0b110}),
         Wrong<ShutRelease>("ShutRefusedRelease", Harm::kReuse,
                            {.hops = {0, 1, 2}, .refused = 0b110}),
+        Wrong<CountRefusalRelaxed>(
+            "CountRefusalRelaxed", Harm::kFailOrReuse,
+            {.hops = {0, 1, 0}, .refused = 0b10, .before = 0b10}),
+        Wrong<ReadRefusalsRelaxed>(
+            "ReadRefusalsRelaxed", Harm::kFailOrReuse,
+            {.hops = {0, 1, 0}, .refused = 0b10, .before = 0b10}),
         Wrong<NoteHangUpRelaxed>(
             "NoteHangUpRelaxed", Harm::kStuck,
             {.hops = {0, 1, 0}, .detaching = 0b11, .limit = 1}),

@@ -15,8 +15,8 @@
 namespace tenon {
 namespace {
 
-// Claims do not check the lease; it suffices that the process does, now and
-// then.
+// No claim checks the lease; it suffices that the process does, now and then,
+// if no block is sent after its refusal.
 struct PollNowAndThen : SimLeaseProtocol {
   static constexpr bool kPollAtClaims = false;
 };
@@ -97,6 +97,16 @@ INSTANTIATE_TEST_SUITE_P(
         SoundCase{"RefuseLookNowAndThen",
                   {.hops = {0, 1, 2, 1}, .refused = 0b110},
                   &ExploreLease<PollNowAndThen>},
+        SoundCase{"RefuseBefore",
+                  {.hops = {0, 1, 0}, .refused = 0b10, .before = 0b10}},
+        SoundCase{"RefuseBothBefore",
+                  {.hops = {0, 1, 2}, .refused = 0b110, .before = 0b110}},
+        SoundCase{"RefuseOneBefore",
+                  {.hops = {0, 1, 2}, .refused = 0b110, .before = 0b10}},
+        SoundCase{"RefuseReturnBefore",
+                  {.hops = {0, 1, 2, 1}, .refused = 0b10, .before = 0b10}},
+        SoundCase{"RefuseQueueBefore",
+                  {.hops = {0, kQueue}, .refused = 0b110, .before = 0b110}},
         SoundCase{"RefuseDetach",
                   {.hops = {0, 1, 2}, .detaching = 0b11, .refused = 0b110}},
         SoundCase{"RefuseLimit",

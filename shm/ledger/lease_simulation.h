@@ -11,6 +11,8 @@
 // it may release, and releases. A hop may be a queue, at which two consumers
 // race. LeaseRoute defines further events, which run in further threads:
 //
+//   refuser    receives attachments for the owner, before the block is sent or
+//              later; with the owner's other thread it has a lock in common
 //   detacher   detaches its process, at any time
 //   watcher    checks now and then whether the lease is shut
 //   mover      detaches process 1, gives its cells to another arena, and holds
@@ -68,6 +70,9 @@ class LeaseSimulation {
 
   void Run() {
     processes_.AddOwner([this] { Own(); });
+    if (route_.before != 0) {
+      schedule_.AddThread("refuser", [this] { ReceiveEarly(); });
+    }
     for (size_t h = 0; h < route_.hops.size(); ++h) {
       AddHop(static_cast<int>(h), route_.hops[h]);
     }
@@ -239,7 +244,8 @@ class LeaseSimulation {
   }
 
   bool FindsShut(int column) {
-    return P::kPollAtClaims && route_.refused != 0 && inbox_.IsShut(column);
+    return P::kPollAtClaims && route_.refused != 0 &&
+           attachments_.FindsShut(column);
   }
 
   void Release(const SimThread& self) {
@@ -394,12 +400,14 @@ class LeaseSimulation {
   // --- The owner. ---
 
   void Own() {
+    if (P::kRefusalsWhenTaken) CountRefusals();
     bytes_ = 1;
     SimAtomics::Store(take_[0], kSent, std::memory_order_release);
     while (!MayRelease(0)) {
       if (route_.limit == 1 && P::kReceiveUntested) inbox_.Receive();
       SimAtomics::Pause();
     }
+    if (!P::kRefusalsWhenTaken) CountRefusals();
     if (route_.retired) {
       Retire();
     } else {
@@ -411,11 +419,43 @@ class LeaseSimulation {
     block_is_back_ = true;
   }
 
+  void CountRefusals() {
+    if (route_.before != 0) refusals_ = inbox_.CountRefusals();
+  }
+
   void Reclaim(Word& generation) {
-    ReclaimCandidate candidate;
-    while (!TakesBack(inbox_, free_test_, generation, candidate)) {
+    ReclaimCandidate candidate = {.refusals = refusals_};
+    for (;;) {
+      LockInbox();
+      const bool reclaimed =
+          TakesBack(inbox_, free_test_, generation, candidate);
+      UnlockInbox();
+      if (reclaimed) return;
       SimAtomics::Pause();
     }
+  }
+
+  void ReceiveEarly() {
+    LockInbox();
+    inbox_.Receive();
+    UnlockInbox();
+  }
+
+  // The arena's mutex.
+  void LockInbox() {
+    if (route_.before == 0) return;
+    for (;;) {
+      uint64_t unlocked = 0;
+      if (SimAtomics::CompareExchange(mutex_, unlocked, 1,
+                                      std::memory_order_acq_rel)) {
+        return;
+      }
+      SimAtomics::Pause();
+    }
+  }
+  void UnlockInbox() {
+    if (route_.before == 0) return;
+    SimAtomics::Store(mutex_, 0, std::memory_order_release);
   }
 
   static bool TakesBack(TheInbox& inbox, TheFreeTest& test, Word& generation,
@@ -493,6 +533,8 @@ class LeaseSimulation {
   TheInbox inbox_;
   Attachments attachments_;
   TheFreeTest free_test_;
+  Word mutex_{0};          // Of the owner's threads.
+  uint64_t refusals_ = 0;  // Counted when the block was taken.
 
   // Of a retired segment.
   Word retired_{0};

@@ -192,6 +192,7 @@ class StressOwner {
     absl::Span<const StressShared::Word* const> columns() const {
       return columns_;
     }
+    uint64_t newest_refusal() const { return 0; }
     void Remove(size_t member) { removed_[member] = true; }
 
    private:

@@ -75,9 +75,11 @@ class FakeInbox {
   void Receive() { ++received; }
   bool IsEmpty() const { return !restless; }
   absl::Span<const Word* const> columns() const { return columns_; }
+  uint64_t newest_refusal() const { return refusal; }
 
   std::array<std::array<Word, kBlocks>, kColumns> cells = {};
   bool restless = false;
+  uint64_t refusal = 0;
   int received = 0;
 
  private:
@@ -117,6 +119,35 @@ TEST_F(FreeTestTest, TakesBackAllButWhatIsHeld) {
 // The generation was raised in an attempt whose second test then failed.
 TEST_F(FreeTestTest, RaisesTheGenerationOfACandidateOnce) {
   candidates_[0].generation_bumped = true;
+  Reclaim();
+  EXPECT_TRUE(candidates_[0].IsReclaimed());
+  EXPECT_EQ(Value(generations_[0]), 0);
+}
+
+// Of a process whose cells are not read, and which may hold older blocks.
+TEST_F(FreeTestTest, WithholdsWhatWasHandedOutBeforeARefusal) {
+  inbox_.refusal = 7;
+  candidates_[0].refusals = 6;
+  candidates_[1].refusals = 7;
+  candidates_[2].refusals = 8;
+  Reclaim();
+  EXPECT_EQ(candidates_[0].verdict.kind, BlockVerdict::kWithheld);
+  EXPECT_FALSE(candidates_[0].IsReclaimed());
+  EXPECT_EQ(Value(generations_[0]), 0);
+  EXPECT_TRUE(candidates_[1].IsReclaimed());
+  EXPECT_TRUE(candidates_[2].IsReclaimed());
+  inbox_.refusal = 0;
+  Reclaim();
+  EXPECT_TRUE(candidates_[0].IsReclaimed());
+}
+
+// The refusal comes between the two tests of a block.
+TEST_F(FreeTestTest, WithholdsACandidateWhoseGenerationIsRaised) {
+  candidates_[0].generation_bumped = true;
+  inbox_.refusal = 1;
+  Reclaim();
+  EXPECT_FALSE(candidates_[0].IsReclaimed());
+  inbox_.refusal = 0;
   Reclaim();
   EXPECT_TRUE(candidates_[0].IsReclaimed());
   EXPECT_EQ(Value(generations_[0]), 0);

@@ -38,7 +38,7 @@ class SimAttachments {
                  SimInbox<P>& inbox)
       : processes_(processes), route_(route), inbox_(inbox) {
     for (int p = 0; p < kSimProcesses; ++p) {
-      sent_[SimColumn(p, 0)] = (route.attached >> p & 1) != 0;
+      sent_[SimColumn(p, 0)] = ((route.attached | route.before) >> p & 1) != 0;
     }
   }
 
@@ -91,11 +91,22 @@ class SimAttachments {
       SimAtomics::Pause();
     }
     sending_[column] = true;
+    if (route_.refused != 0) refusals_seen_[column] = inbox_.ReadRefusals();
     inbox_.Send(column);
     return sent_[column] = true;
   }
 
   bool WasSent(int column) const { return sent_[column]; }
+
+  // At a claim. Polls the lease if refusals have been counted since the last
+  // call.
+  bool FindsShut(int column) {
+    const uint64_t now = inbox_.ReadRefusals();
+    if (now == refusals_seen_[column]) return false;
+    if (inbox_.IsShut(column)) return true;
+    refusals_seen_[column] = now;
+    return false;
+  }
 
  private:
   // In a count of references: the process has dropped its own.
@@ -140,6 +151,7 @@ class SimAttachments {
   std::array<int, kSimProcesses> newest_ = {};
   std::array<bool, kSimColumns> sending_ = {};
   std::array<bool, kSimColumns> sent_ = {};
+  std::array<uint64_t, kSimColumns> refusals_seen_ = {};
 };
 
 }  // namespace tenon

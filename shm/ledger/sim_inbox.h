@@ -8,6 +8,7 @@
 #ifndef TENON_SHM_LEDGER_SIM_INBOX_H_
 #define TENON_SHM_LEDGER_SIM_INBOX_H_
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstddef>
@@ -36,11 +37,16 @@ class SimInbox {
       received_ |= Bit(SimColumn(p, 0));
       state_[SimColumn(p, 0)] = kAttached;
     }
-    *socket_.address() = received_;
+    uint64_t sent = received_;
+    for (int p = 0; p < kSimProcesses; ++p) {
+      if ((route.before >> p & 1) != 0) sent |= Bit(SimColumn(p, 0));
+    }
+    *socket_.address() = sent;
   }
 
   void NameWords(Schedule& schedule) const {
     schedule.Name(socket_, "socket");
+    if (route_.refused != 0) schedule.Name(refusals_, "refusals");
     for (int c = 0; c < kSimColumns; ++c) {
       if (route_.HasEnds() && route_.Uses(c)) {
         schedule.Name(leases_[c], "lease", c);
@@ -57,6 +63,9 @@ class SimInbox {
     SimAtomics::FetchAdd(leases_[column], kHungUp, P::kHangUp);
   }
   bool IsShut(int column) const { return (Poll(column) & kShut) != 0; }
+  uint64_t ReadRefusals() const {
+    return SimAtomics::Load(refusals_, P::kReadRefusals);
+  }
 
   // --- By the owner. ---
 
@@ -70,10 +79,18 @@ class SimInbox {
     Collect();
   }
 
-  // No test completes while a refused process has not ended.
-  bool IsEmpty() {
-    if (P::kRefusedBlocks && AnyIsRefused()) return false;
-    return ReadSocket() == received_;
+  bool IsEmpty() { return ReadSocket() == received_; }
+
+  uint64_t newest_refusal() const {
+    uint64_t newest = 0;
+    for (int c = 0; c < kSimColumns; ++c) {
+      if (state_[c] == kRefused) newest = std::max(newest, refusal_[c]);
+    }
+    return P::kRefusedWithholds ? newest : 0;
+  }
+  // When a block is taken from its shelf.
+  uint64_t CountRefusals() const {
+    return SimAtomics::Load(refusals_, std::memory_order_relaxed);
   }
 
   absl::Span<const Word* const> columns() const {
@@ -124,7 +141,10 @@ class SimInbox {
     const bool refused = first && (route_.refused >> process & 1) != 0;
     if (CountOf(process) <= route_.limit && !refused) return;
     state_[column] = kRefused;
-    Shut(column);
+    refusal_[column] = ++count_refused_;
+    if (P::kShutThenCount) Shut(column);
+    SimAtomics::Store(refusals_, count_refused_, P::kCountRefusal);
+    if (!P::kShutThenCount) Shut(column);
   }
 
   int CountOf(int process) const {
@@ -134,13 +154,6 @@ class SimInbox {
       count += state == kAttached || state == kRefused;
     }
     return count;
-  }
-
-  bool AnyIsRefused() const {
-    for (const State state : state_) {
-      if (state == kRefused) return true;
-    }
-    return false;
   }
 
   bool IsWatched(int column) const {
@@ -185,7 +198,8 @@ class SimInbox {
   SimProcesses& processes_;
   const LeaseRoute& route_;
   const Word* const cells_;
-  Word socket_{0};  // Bit c: column c was sent.
+  Word socket_{0};    // Bit c: column c was sent.
+  Word refusals_{0};  // So many.
   std::array<Word, kSimColumns> leases_{Word(0), Word(0), Word(0), Word(0),
                                         Word(0), Word(0), Word(0), Word(0)};
 
@@ -193,6 +207,8 @@ class SimInbox {
   uint64_t received_ = 0;
   std::array<State, kSimColumns> state_ = {};
   std::array<bool, kSimColumns> shut_ = {};
+  uint64_t count_refused_ = 0;
+  std::array<uint64_t, kSimColumns> refusal_ = {};  // Their numbers.
   std::array<uint64_t, kSimColumns> read_ = {};
   std::array<const Word*, kSimColumns> columns_ = {};
   size_t count_ = 0;

@@ -15,6 +15,7 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "tenon/shm/base/atomics.h"
 #include "tenon/shm/base/posix_error.h"
 #include "tenon/shm/base/thread_mutex.h"
 
@@ -34,6 +35,10 @@ OwnedBlock* BlockShelves::TakeFree(size_t size_class) {
   --block->segment->free_blocks;
   // With the lock held: without it a report could count the block as free.
   block->references.store(1, std::memory_order_relaxed);
+  // Before any message about it (model: late). No order is needed: a claim that
+  // follows such a message reads this value or a later one, and acquires it.
+  block->refusals =
+      StdAtomics::Load(*table_.refused(), std::memory_order_relaxed);
   return block;
 }
 

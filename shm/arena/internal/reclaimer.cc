@@ -59,6 +59,32 @@ void Reclaimer::ReclaimAll() {
 }
 
 void Reclaimer::Reclaim(size_t size_class, size_t most, Until until) {
+  ReturnWithheld(size_class);
+  const size_t freed = ReclaimReleased(size_class, most, until);
+  if (withheld_[size_class].blocks.empty()) return;
+  if (freed > 0 && until == Until::kSome) return;
+  attachments_.RemoveExited();
+  if (ReturnWithheld(size_class)) ReclaimReleased(size_class, most, until);
+}
+
+// Puts blocks on their shelf that no refused process can hold any more. Whether
+// there were any.
+bool Reclaimer::ReturnWithheld(size_t size_class) {
+  Withheld& withheld = withheld_[size_class];
+  const uint64_t newest = attachments_.newest_refusal();
+  if (withheld.newest_refusal == newest) return false;
+  withheld.newest_refusal = newest;
+  const auto first = std::stable_partition(
+      withheld.blocks.begin(), withheld.blocks.end(),
+      [newest](const OwnedBlock* block) { return block->refusals < newest; });
+  const std::vector<OwnedBlock*> returned(first, withheld.blocks.end());
+  withheld.blocks.erase(first, withheld.blocks.end());
+  shelves_.PutReleased(size_class, returned);
+  return !returned.empty();
+}
+
+// Returns how many are free.
+size_t Reclaimer::ReclaimReleased(size_t size_class, size_t most, Until until) {
   std::vector<OwnedBlock*> batch;
   // Blocks that are put back are not tested twice.
   size_t left = std::min(most, shelves_.CountReleased(size_class));
@@ -77,15 +103,19 @@ void Reclaimer::Reclaim(size_t size_class, size_t most, Until until) {
     freed += now;
     shelves_.PutReleased(size_class, batch);
   }
+  return freed;
 }
 
-// Leaves the blocks that are not free in `batch`. Returns how many are.
+// Leaves the blocks that are not free in `batch`, without those that are
+// withheld. Returns how many are free.
 size_t Reclaimer::ReclaimBatch(size_t size_class,
                                std::vector<OwnedBlock*>& batch) {
+  if (batch.empty()) return 0;
   candidates_.clear();
   for (const OwnedBlock* block : batch) {
     candidates_.push_back({.block = block->number,
-                           .generation_bumped = block->generation_bumped});
+                           .generation_bumped = block->generation_bumped,
+                           .refusals = block->refusals});
   }
   TENON_CRASH_POINT("arena.taking_back");
   free_test_.Reclaim(attachments_, table_.generations(),
@@ -98,6 +128,8 @@ size_t Reclaimer::ReclaimBatch(size_t size_class,
     batch[i]->generation_bumped = candidates_[i].generation_bumped;
     if (candidates_[i].IsReclaimed()) {
       reclaimed_.push_back(batch[i]);
+    } else if (candidates_[i].verdict.kind == BlockVerdict::kWithheld) {
+      withheld_[size_class].blocks.push_back(batch[i]);
     } else {
       batch[kept++] = batch[i];
     }
@@ -231,6 +263,9 @@ void Reclaimer::Report(ArenaUse& use) {
   use.failures = free_test_.failures();
   use.refused = attachments_.refused();
   use.last_refusal = std::string(attachments_.last_refusal().message());
+  for (const Withheld& withheld : withheld_) {
+    use.blocks_withheld += withheld.blocks.size();
+  }
 }
 
 std::string Reclaimer::DescribeShortage() {
@@ -240,6 +275,19 @@ std::string Reclaimer::DescribeShortage() {
   std::string text = absl::StrCat("held by: ", holders);
   if (!inbox.ok()) {
     absl::StrAppend(&text, "; no block can be reclaimed: ", inbox.message());
+  }
+  const std::string refused = attachments_.DescribeRefused();
+  if (!refused.empty()) {
+    size_t blocks = 0, bytes = 0;
+    for (const Withheld& withheld : withheld_) {
+      for (const OwnedBlock* block : withheld.blocks) {
+        ++blocks;
+        bytes += block->size();
+      }
+    }
+    absl::StrAppend(&text, "; ", blocks, " blocks, ", bytes,
+                    " bytes, are withheld, which were handed out before ",
+                    refused);
   }
   // A process that was refused may hold blocks that it was sent.
   if (attachments_.refused() > 0) {

@@ -8,6 +8,7 @@
 #ifndef TENON_SHM_ARENA_INTERNAL_RECLAIMER_H_
 #define TENON_SHM_ARENA_INTERNAL_RECLAIMER_H_
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -20,6 +21,7 @@
 #include "tenon/shm/arena/internal/arena_table.h"
 #include "tenon/shm/arena/internal/block_shelves.h"
 #include "tenon/shm/arena/internal/segment_table.h"
+#include "tenon/shm/arena/internal/size_class.h"
 #include "tenon/shm/base/random_id.h"
 #include "tenon/shm/ledger/attachments.h"
 #include "tenon/shm/ledger/free_test.h"
@@ -70,6 +72,8 @@ class Reclaimer {
 
   enum class Until { kSome, kAll };
   void Reclaim(size_t size_class, size_t most, Until until);
+  size_t ReclaimReleased(size_t size_class, size_t most, Until until);
+  bool ReturnWithheld(size_t size_class);
   size_t ReclaimBatch(size_t size_class, std::vector<OwnedBlock*>& batch);
   void CountRacingHolders();
   void Count(const OwnedBlock& block, uint64_t now_ms, HolderUse& holder) const;
@@ -87,6 +91,16 @@ class Reclaimer {
   FreeTest<Attachments> free_test_;
   std::vector<ReclaimCandidate> candidates_;  // Parallel to a batch.
   std::vector<OwnedBlock*> reclaimed_;        // Of a batch.
+
+  // Released blocks of a size class that refused processes may hold, on no
+  // shelf until that changes.
+  struct Withheld {
+    std::vector<OwnedBlock*> blocks;
+    // Attachments::newest_refusal() when they were last compared with it.
+    uint64_t newest_refusal = 0;
+  };
+  std::array<Withheld, kSizeClasses> withheld_;
+
   uint64_t polled_ms_ = 0;
   uint64_t removed_exited_ms_ = 0;
   // Bytes that a holder may be sent before its cells are read again.

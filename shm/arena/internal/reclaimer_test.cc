@@ -3,12 +3,15 @@
 
 #include "tenon/shm/arena/internal/reclaimer.h"
 
+#include <unistd.h>
+
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tenon/shm/arena/arena_options.h"
@@ -18,9 +21,11 @@
 #include "tenon/shm/arena/internal/size_class.h"
 #include "tenon/shm/base/atomics.h"
 #include "tenon/shm/base/random_id.h"
+#include "tenon/shm/ledger/attach_message.h"
 #include "tenon/shm/ledger/attachments.h"
 #include "tenon/shm/ledger/column_testing.h"
 #include "tenon/shm/ledger/lease.h"
+#include "tenon/shm/process/pid_fd.h"
 #include "tenon/shm/segment/sharing_strategy.h"
 #include "tenon/shm/testing/status_matchers.h"
 
@@ -28,7 +33,9 @@ namespace tenon {
 namespace {
 
 using enum absl::StatusCode;
+using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 constexpr RandomId kArena = {1, 2};
 constexpr size_t kBlockBytes = 64;
@@ -53,6 +60,29 @@ class ReclaimerTest : public testing::Test {
       block->references.store(0);
       shelves_.Release(*block);
     }
+  }
+  // `count` further ones.
+  void Release(size_t count) {
+    for (size_t i = 0; i < count; ++i) {
+      OwnedBlock* block = shelves_.TakeFree(kClass);
+      ASSERT_NE(block, nullptr);
+      block->exposed.store(true);
+      block->references.store(0);
+      shelves_.Release(*block);
+    }
+  }
+  // An attachment of this process with the pidfd of another one.
+  void SendRefused(const TestAttach& attach) const {
+    TENON_ASSERT_OK_AND_ASSIGN(const PidFd other, PidFd::Open(1));
+    TestAttach wrong(kArena, 8192, &column_);
+    wrong.fds[AttachMessage::kProcess] = other.fd();
+    wrong.fds[AttachMessage::kLease] = attach.owners_lease.get();
+    ASSERT_TRUE(wrong.Send(attachments_.socket()));
+  }
+  size_t CountWithheld() {
+    ArenaUse use;
+    reclaimer_.Report(use);
+    return use.blocks_withheld;
   }
   void Hold(uint64_t block) {
     StdAtomics::FetchAdd(column_.cells()[block],
@@ -112,6 +142,42 @@ TEST_F(ReclaimerTest, WhatADetachedProcessHeldIsReclaimed) {
   holder_.End();
   reclaimer_.ReclaimSome(kClass);
   EXPECT_EQ(CountReleased(), kBlocks - kBatch);
+}
+
+// Those that were handed out before the refusal, and no others.
+TEST_F(ReclaimerTest, WhatARefusedProcessMayHoldIsWithheld) {
+  attachments_.PublishRefused(table_.refused());
+  const TestAttach first{kArena, 8192, &column_};
+  const TestAttach second{kArena, 8192, &column_};
+  Release(kBatch);
+  SendRefused(first);
+  reclaimer_.ReclaimSome(kClass);
+  EXPECT_EQ(CountReleased(), 0u);
+  EXPECT_EQ(CountWithheld(), kBatch);
+  for (int i = 0; i < 10; ++i) {
+    Release(2 * kBatch);
+    reclaimer_.ReclaimAll();
+    EXPECT_EQ(CountReleased(), 0u);
+    EXPECT_EQ(CountWithheld(), kBatch);
+  }
+  EXPECT_THAT(reclaimer_.DescribeShortage(),
+              AllOf(HasSubstr("64 blocks, 4096 bytes, are withheld"),
+                    HasSubstr(absl::StrCat("pid ", getpid(), " was refused")),
+                    Not(HasSubstr("no block can be reclaimed"))));
+  // It is refused again, and may hold what was handed out in between.
+  Release(kBatch);
+  SendRefused(second);
+  reclaimer_.ReclaimAll();
+  EXPECT_EQ(CountWithheld(), 2 * kBatch);
+  second.End();
+  reclaimer_.ReclaimSome(kClass);
+  EXPECT_EQ(CountReleased(), 0u);
+  EXPECT_EQ(CountWithheld(), kBatch);
+  first.End();
+  reclaimer_.ReclaimSome(kClass);
+  EXPECT_EQ(CountReleased(), 0u);
+  EXPECT_EQ(CountWithheld(), 0u);
+  Release(kBlocks);
 }
 
 TEST_F(ReclaimerTest, HoldersAreThisProcessAndTheAttached) {

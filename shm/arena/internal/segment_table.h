@@ -37,6 +37,7 @@ struct OwnedBlock {
   bool generation_bumped = false;  // See ReclaimCandidate.
   bool used = false;               // Contains bytes of an earlier use.
   uint32_t number = 0;             // In the arena.
+  uint64_t refusals = 0;  // ArenaHeader::refused, when it was last taken.
   OwnedSegment* segment = nullptr;
 
   std::byte* data() const;

@@ -4,6 +4,8 @@
 // One attachment for a process and an arena; and the errors of a process whose
 // attachment the owner refuses.
 
+#include <sys/resource.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -103,6 +105,24 @@ TEST_F(ArenaRefusalTest, AClaimThroughAnAttachmentThatWasRefusedIsAnError) {
   EXPECT_THAT(again->Claim(block), IsOk());
   EXPECT_THAT(refused->Claim(block), StatusIs(kUnavailable));
   EXPECT_EQ(Attach()->attachment(), again->attachment());
+}
+
+// The owner reclaims such blocks without reading the cells of this attachment.
+TEST_F(ArenaRefusalTest, NoClaimSucceedsOnABlockThatIsHandedOutLater) {
+  AttachUpToTheLimit();
+  const auto refused = Attach();
+  EXPECT_EQ(Attached(), Attachments::kMaxOfOneProcess);
+  TENON_ASSERT_OK_AND_ASSIGN(const Block later, arena_->TryAllocate(4096));
+  TENON_ASSERT_OK_AND_ASSIGN(const BlockDescriptor block, later.Describe());
+  rlimit before;
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  // Here poll() of one descriptor is an error.
+  const rlimit none = {0, before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+  const absl::Status claimed = refused->Claim(block).status();
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
+  EXPECT_THAT(claimed, StatusIs(kUnavailable));
+  EXPECT_THAT(refused->Claim(block), StatusIs(kUnavailable));
 }
 
 // A refusal of other processes costs a poll of the lease, and nothing else.

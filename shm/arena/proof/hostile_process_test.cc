@@ -5,15 +5,18 @@
 // and release without pause, flood the inbox, die, are many.
 
 #include <signal.h>
+#include <string.h>
 #include <sys/types.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <functional>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -37,6 +40,7 @@
 #include "tenon/shm/ledger/column_layout.h"
 #include "tenon/shm/ledger/column_testing.h"
 #include "tenon/shm/ledger/lease.h"
+#include "tenon/shm/process/pid_fd.h"
 #include "tenon/shm/segment/sharing_strategy.h"
 #include "tenon/shm/testing/forked_child.h"
 #include "tenon/shm/testing/process_testing.h"
@@ -229,7 +233,61 @@ TEST(HostileProcessTest, AFullInboxEndsNothingButAttachingAndTakingBack) {
   EXPECT_GT(arena->Use().refused, 0u);
 }
 
-// The owner does not read the cells of an attachment above the limit, so it
+// It is refused: its cells are not read. So it may hold each block that had
+// been handed out, and no other one.
+TEST(HostileProcessTest, OneThatIsRefusedWithholdsOlderBlocksOnly) {
+  constexpr size_t kAll = 16, kOlder = 4;
+  TENON_ASSERT_OK_AND_ASSIGN(const auto arena, Arena::Create(Options(kAll)));
+  Lent lent = Lend(*arena, kOlder);
+  std::set<const std::byte*> older;
+  for (const Block& block : lent.blocks) {
+    memset(block.data(), 0x5A, block.size());
+    older.insert(block.data());
+  }
+  const int inbox = lent.offer.fds[ArenaOfferFacts::kInbox];
+  TENON_ASSERT_OK_AND_ASSIGN(
+      auto refused,
+      ForkedChild::Fork({.name = "refused", .watchdog = absl::Minutes(3)},
+                        [&](const Reporter&) {
+                          TENON_ASSERT_OK_AND_ASSIGN(const PidFd owner,
+                                                     PidFd::Open(getppid()));
+                          TestAttach attach(arena->id(), kMaxBlocks);
+                          attach.fds[AttachMessage::kProcess] = owner.fd();
+                          ASSERT_TRUE(attach.Send(inbox));
+                          for (;;) pause();
+                        }));
+  ASSERT_TRUE(Becomes([&] {
+    arena->Holders().status().IgnoreError();  // Looks into the inbox.
+    return arena->Use().refused != 0;
+  }));
+  lent.blocks.clear();
+  for (int i = 0; i < 1'000; ++i) {
+    TENON_ASSERT_OK_AND_ASSIGN(const Block block, arena->TryAllocate(kBytes));
+    ASSERT_FALSE(older.contains(block.data())) << "reused after " << i;
+    memset(block.data(), i, block.size());
+    ASSERT_THAT(block.Describe(), IsOk());
+  }
+  for (const std::byte* data : older) {
+    EXPECT_EQ(std::count(data, data + kBytes, std::byte{0x5A}), kBytes);
+  }
+  std::vector<Block> rest;
+  for (size_t i = kOlder; i < kAll; ++i) {
+    TENON_ASSERT_OK_AND_ASSIGN(rest.emplace_back(), arena->TryAllocate(kBytes));
+  }
+  EXPECT_THAT(arena->TryAllocate(kBytes),
+              StatusIs(kResourceExhausted,
+                       AllOf(HasSubstr("4 blocks, 16384 bytes, are withheld"),
+                             HasSubstr(absl::StrCat("pid ", refused.pid(),
+                                                    " was refused (pid ")))));
+  EXPECT_EQ(arena->Use().blocks_withheld, kOlder);
+  refused.Kill();
+  while (rest.size() < kAll) {
+    TENON_ASSERT_OK_AND_ASSIGN(rest.emplace_back(), arena->TryAllocate(kBytes));
+  }
+  EXPECT_EQ(arena->Use().blocks_withheld, 0u);
+}
+
+// The owner leaves the second attachment above the limit in its inbox, so it
 // reclaims nothing, and names the process. A process that claims every block
 // can do as much.
 TEST(HostileProcessTest, WhoAttachesAllTheTimeIsNamedUntilItEnds) {

@@ -39,12 +39,16 @@ Limit. Owner and receivers know how many attachments of one process count at a
   limit. It refuses an attachment above the limit as described below: a process
   may have lost count.
 Refuse. An owner that cannot take an attachment, for a reason that the process
-  could not know, shuts its end of the lease but still watches for the end of
-  that attachment. Until then it reuses no block that was offered to the
-  process, because it cannot see the process's cells. The process sees that the
-  lease is shut at one of its next claims, or between claims: a word that the
-  owner writes makes it poll the lease, and may be seen late. That claim fails,
-  the message stays unacknowledged, and the process detaches and attaches anew.
+  could not know, shuts its end of the lease, counts the refusal in a word that
+  all processes read, but still watches for the end of that attachment. Until
+  then it reuses no block that it had handed out before the refusal, because it
+  cannot see the process's cells. Each claim reads the word, and a change makes
+  the process poll its lease. If that is shut the claim fails, the message stays
+  unacknowledged, and the process detaches and attaches anew. A process that
+  does not claim sees the word late. But a block that was handed out after the
+  refusal is reused as ever: a claim on it follows a message, the message
+  follows the refusal, so the claim reads the new word and fails. It does not
+  matter which process forwarded the message.
 Retire. A free block is handed out again, or its segment is retired: then its
   blocks are never handed out. Receivers may keep it mapped. The block's number
   may be reused in a new segment, where its generation continues: an old message
@@ -64,6 +68,7 @@ interleaving of the moves is walked.
                 socket), 2 received, 3 refused
   end           by column: 0 in use, 1 the attachment has ended, 2 the owner has
                 seen that
+  late          by column: 1 if the block was sent after the owner refused it
   cur           by process: the column that its new claims go through
   gen           the generation of the block; every message names generation 0
   take          by hop: 0 not sent, 1 in the ring, 2 acknowledged (for a queue:
@@ -78,9 +83,10 @@ interleaving of the moves is walked.
 Checked: no live process has a valid claim on a block that is free, handed out
 or retired. A retired block is not handed out. While no process dies no claim
 fails. No message is taken twice. When no receiver has a step left the owner
-reclaims the block.
+reclaims the block; if it was sent after each refusal, the owner does so though
+refused processes never notice that they were.
 
-  ledger.py           the correct protocol holds (777,000 states)
+  ledger.py           the correct protocol holds (923,000 states)
   ledger.py --full    the same, with more events at once on each route
   ledger.py --breaks  each wrong variant is detected
 """
@@ -93,7 +99,7 @@ from collections import namedtuple
 
 State = namedtuple(
     "State",
-    "claims held att end cur gen take pc via has alive own scan failed won",
+    "claims held att end late cur gen take pc via has alive own scan failed won",
 )
 FREE, HANDED_OUT, RETIRED, RENUMBERED = 6, 7, 8, 9
 DONE = 8  # pc of a thread that has finished.
@@ -105,6 +111,8 @@ EVENTS = {
     "d": "detaching",  # By any process, once; it may attach anew.
     "a": "process 0 detaching",  # And all are attached at first; else only 0.
     "1": "one attachment at a time",  # The limit of a process; else two.
+    "b": "attachments before the block",  # Of all; for an earlier block.
+    "2": "two refusals of a process",  # At most; else one.
 }
 Walk = namedtuple("Walk", "route events")
 ROUTES = (
@@ -121,10 +129,13 @@ WALKS = (
     + [Walk((0, 1, 2), events) for events in ("a", "d1", "r")]
     + [Walk((1, 0, 2, 1), events) for events in ("a", "d1")]
     + [Walk((0, "queue"), "r")]
+    + [Walk(route, "br") for route in ((0, 1), (0, 1, 0), (0, "queue"))]
+    + [Walk((0, 1), "br2")]
 )
 FULL = (
     [Walk(route, e) for e in ("d1", "r", "rk", "d") for route in ROUTES]
-    + [Walk((0, 1, 0), events) for events in ("dk1", "drk")]
+    + [Walk((0, 1, 0), events) for events in ("dk1", "drk", "brk", "br2")]
+    + [Walk((0, 1, 2), "br")]
 )
 
 # Wrong variants: the events with which each is walked, and a description.
@@ -146,6 +157,11 @@ BREAKS = {
     "limit_unseen": ("d1", "the owner counts ended attachments it has not seen"),
     "lease_unchecked": ("r", "a process does not see that its lease is shut"),
     "refused_unseen": ("r", "the owner ignores refused attachments"),
+    "refused_all": ("br", "the owner reclaims nothing while one is refused"),
+    "refused_at_release": ("br", "the owner counts refusals at the release"),
+    "refused_first": ("br2", "a process's later refusals count as its first"),
+    "refused_forwarded": ("r", "the owner ignores all but direct receivers"),
+    "refusal_overlooked": ("br", "a claim may read an old count of refusals"),
     "refused_unwatched": ("r", "the owner does not watch refused attachments"),
     "retire_held": ("", "a segment is retired before its block is reclaimed"),
     "retire_early": ("k", "a segment is retired without a new generation"),
@@ -173,9 +189,12 @@ class Model:
         self.detaching = range(n if "d" in events else int(all_at_first))
         # Columns of a process; column i of process p is p * each + i.
         self.each = 2 if self.detaching or self.refuses else 1
+        self.each += "2" in events
         self.columns = [(p, i) for p in range(n) for i in range(self.each)]
+        self.before = "b" in events
         early = lambda p, i: i == 0 and (p == 0 or all_at_first)
-        self.att = tuple(2 if early(p, i) else 0 for p, i in self.columns)
+        sent = lambda i: int(i == 0 and self.before)
+        self.att = tuple(2 if early(p, i) else sent(i) for p, i in self.columns)
 
     def first(self):
         by_column, by_process = (0,) * len(self.columns), (0,) * self.n
@@ -185,6 +204,7 @@ class Model:
             held=by_column,
             att=self.att,
             end=by_column,
+            late=by_column,
             cur=by_process,
             gen=0,
             take=by_hop,
@@ -229,6 +249,10 @@ class Model:
         """Has the owner shut its end of the lease, and does that show?"""
         return s.att[c] > 2 and self.broken != "lease_unchecked"
 
+    def must_find_shut(self, s, c):
+        """Does a claim that follows the message see that the lease is shut?"""
+        return s.late[c] and self.broken != "refusal_overlooked"
+
     def leave(self, s, c):
         """New claims go through the next column."""
         p, i = self.columns[c]
@@ -263,7 +287,9 @@ class Model:
         if pc == 2:
             if s.gen != 0 and wrong != "no_gen":
                 return [at(s, 7)]
-            out = [at(s if races else use(s), 3)]
+            out = [] if self.must_find_shut(s, s.via[t]) else [
+                at(s if races else use(s), 3)
+            ]
             if self.finds_shut(s, s.via[t]):
                 out.append(self.release(self.leave(s, s.via[t]), t, 0))
             return out
@@ -327,7 +353,7 @@ class Model:
         # Before a test; or earlier, if a process may be waiting for it.
         if not (
             s.own in (2, 4)
-            or s.own < 2 and self.limit == 1
+            or s.own < 2 and (self.limit == 1 or self.before)
             or s.own in (3, 5) and self.broken == "end_amid"
         ):
             return []
@@ -360,10 +386,24 @@ class Model:
                 outcomes.append((2, 3) if may_refuse else (2,))
         return [s._replace(att=att) for att in itertools.product(*outcomes)]
 
+    def refused(self, s):
+        """The columns that the owner has refused."""
+        return tuple(int(a == 3) for a in s.att)
+
+    def withholds(self, s, c):
+        """May a process hold the block through column c, which is not read?"""
+        p, wrong = self.columns[c][0], self.broken
+        if s.att[c] != 3 or s.end[c] > 1 or wrong == "refused_unseen":
+            return False
+        if wrong == "refused_forwarded" and p not in self.hops[0]:
+            return False
+        if wrong == "refused_first" and any(s.late[d] for d in self.of(p)):
+            return False
+        return not s.late[c] or wrong == "refused_all"
+
     def blind(self, s):
-        """Is there a process whose cells the owner cannot see?"""
-        refused = any(a == 3 and e < 2 for a, e in zip(s.att, s.end))
-        return refused and self.broken != "refused_unseen"
+        """May a process hold the block whose cells the owner cannot see?"""
+        return any(self.withholds(s, c) for c in range(len(self.columns)))
 
     def read(self, s, last, seen, columns):
         """Begins a pass, which may read the columns in either order."""
@@ -402,12 +442,17 @@ class Model:
 
     def next_step(self, s):
         o, out = s.own, []
-        if o < 2 and self.limit == 1 and 1 in s.att:
+        if o < 2 and (self.limit == 1 or self.before) and 1 in s.att:
             out = self.receive(s)
         if o == 0:
-            return out + [s._replace(take=put(s.take, 0, 1), own=1)]
+            sent = s._replace(take=put(s.take, 0, 1), own=1)
+            return out + [sent._replace(late=self.refused(s))]
+        if o == 1 and self.may_drop(s, 0):
+            at_release = self.broken == "refused_at_release"
+            late = self.refused(s) if at_release else s.late
+            return out + [s._replace(late=late, own=2)]
         if o == 1:
-            return out + ([s._replace(own=2)] if self.may_drop(s, 0) else [])
+            return out
         if o == 2 and self.broken == "retire_held":
             return [s._replace(own=RETIRED)]
         if o in (2, 4):
@@ -428,23 +473,28 @@ class Model:
     def owner(self, s):
         return self.see_ends(s) + self.next_step(s)
 
-    def receivers(self, s):
-        """The moves of live receivers, but for their deaths."""
+    def at_hops(self, s):
+        """The moves of live receivers at their hops."""
         out = []
         for t, (_, p) in enumerate(self.threads):
             if s.alive[p]:
                 out += self.receiver(s, t)
+        return out
+
+    def receivers(self, s):
+        """The moves of live receivers, but for their deaths."""
+        out = self.at_hops(s)
         if self.each > 1 and s.own < FREE:  # Detaching changes nothing later.
             for p in range(self.n):
                 if s.alive[p]:
                     out += self.detach(s, p)
         return out
 
-    def leaks(self, s):
-        """No receiver has a move. Can the owner not go on by itself, either?"""
+    def leaks(self, s, moves_of_receivers):
+        """No receiver has such a move. Can the owner not go on by itself?"""
         seen, todo = {s}, [s]
         for s in todo:
-            if s.own >= FREE or self.receivers(s):
+            if s.own >= FREE or moves_of_receivers(s):
                 return False
             new = set(self.owner(s)) - seen
             seen |= new
@@ -462,8 +512,18 @@ class Model:
             return "A CLAIM FAILED THOUGH NO PROCESS DIED"
         if s.won > 1:
             return "TAKEN TWICE"
-        idle = 0 < s.own < FREE and not s.scan and not receivers
-        return "LEAKED" if idle and self.leaks(s) else None
+        idle = 0 < s.own < FREE and not s.scan
+        if idle and not receivers and self.leaks(s, self.receivers):
+            return "LEAKED"
+        done = idle and s.own > 1 and not self.at_hops(s)
+        if done and self.late_only(s) and self.leaks(s, self.at_hops):
+            return "WITHHELD THOUGH SENT AFTER EACH REFUSAL"
+        return None
+
+    def late_only(self, s):
+        """Are there refused attachments, all from before the block was sent?"""
+        live = [l for a, e, l in zip(s.att, s.end, s.late) if a == 3 and e < 2]
+        return any(live) and all(live)
 
     def explore(self):
         """How many states were seen, and what is wrong with the last one."""
