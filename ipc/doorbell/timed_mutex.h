@@ -12,64 +12,60 @@
 #ifndef TENON_IPC_DOORBELL_TIMED_MUTEX_H_
 #define TENON_IPC_DOORBELL_TIMED_MUTEX_H_
 
-#include <atomic>
 #include <cstdint>
 
 #include "absl/base/thread_annotations.h"
+#include "tenon/ipc/doorbell/biased_lock.h"
 #include "tenon/ipc/doorbell/futex.h"
 #include "tenon/shm/base/atomics.h"
 #include "tenon/shm/base/deadline.h"
 
 namespace tenon {
+namespace timed_mutex_internal {
 
-// Replaces std::timed_mutex, whose clocks some versions of ThreadSanitizer do
-// not know.
-// Threads: any. Processes: one. Failure: cannot fail.
+// Its address is the name of a thread. An address is used again once the thread
+// has ended.
+alignas(8) inline constinit thread_local char this_thread = 0;
+
+struct System : KernelFutex {
+  static bool CanFence();
+  static void FenceAll();
+};
+
+}  // namespace timed_mutex_internal
+
+// The first thread that locks it does so without locked instructions until a
+// second thread wants it: that one pays some microseconds for a fence, once
+// (biased_lock.h). From then on, where the kernel does not permit such a fence
+// (system_fence.h), and under ThreadSanitizer, each call is one atomic
+// operation.
+// Threads: any; the thread that has locked unlocks. It may be destroyed once
+//   all calls have returned. Not recursive: a thread that holds it waits for
+//   itself until its deadline.
+// Processes: one. In a forked child it stays locked if another thread of the
+//   parent held it.
+// Memory order: Unlock() happens before the Lock() that acquires it next.
+// Failure: cannot fail.
 class ABSL_LOCKABLE TimedMutex {
  public:
   TimedMutex() = default;
   TimedMutex(const TimedMutex&) = delete;
   TimedMutex& operator=(const TimedMutex&) = delete;
 
-  // False if other threads hold it until `deadline`. One atomic operation if it
-  // is free.
+  // False if it is held until `deadline`. A free one is acquired also if the
+  // deadline has passed, unless the first thread is just locking it as well.
   bool Lock(Deadline deadline) ABSL_EXCLUSIVE_TRYLOCK_FUNCTION(true) {
-    uint32_t expected = kFree;
-    if (StdAtomics::CompareExchange(word_, expected, kHeld,
-                                    std::memory_order_acquire)) [[likely]] {
-      return true;
-    }
-    for (;;) {
-      // A thread that acquires it this way must assume further waiters.
-      expected = kFree;
-      if (StdAtomics::CompareExchange(word_, expected, kWaitedFor,
-                                      std::memory_order_acquire)) {
-        return true;
-      }
-      if (deadline.has_passed()) return false;
-      if (expected == kHeld &&
-          !StdAtomics::CompareExchange(word_, expected, kWaitedFor,
-                                       std::memory_order_relaxed)) {
-        continue;
-      }
-      KernelFutex::Wait(word_, kWaitedFor, deadline);
-    }
+    return lock_.Lock(ThisThread(), deadline);
   }
 
-  void Unlock() ABSL_UNLOCK_FUNCTION() {
-    uint32_t expected = kHeld;
-    if (StdAtomics::CompareExchange(word_, expected, kFree,
-                                    std::memory_order_release)) [[likely]] {
-      return;
-    }
-    StdAtomics::Store(word_, kFree, std::memory_order_release);
-    KernelFutex::Wake(word_, 1);
-  }
+  void Unlock() ABSL_UNLOCK_FUNCTION() { lock_.Unlock(ThisThread()); }
 
  private:
-  static constexpr uint32_t kFree = 0, kHeld = 1, kWaitedFor = 2;
+  static uint64_t ThisThread() {
+    return reinterpret_cast<uintptr_t>(&timed_mutex_internal::this_thread);
+  }
 
-  SharedWord<uint32_t> word_{kFree};
+  BiasedLock<StdAtomics, timed_mutex_internal::System> lock_;
 };
 
 class ABSL_SCOPED_LOCKABLE TimedMutexLock {

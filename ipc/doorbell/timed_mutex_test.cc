@@ -3,14 +3,23 @@
 
 #include "tenon/ipc/doorbell/timed_mutex.h"
 
+#include <errno.h>
+#include <linux/membarrier.h>
+#include <sys/syscall.h>
+
 #include <atomic>
+#include <cstdint>
+#include <functional>
 #include <thread>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "gtest/gtest.h"
 #include "tenon/shm/base/deadline.h"
+#include "tenon/shm/testing/process_testing.h"
+#include "tenon/shm/testing/seccomp_testing.h"
 
 namespace tenon {
 namespace {
@@ -97,6 +106,174 @@ TEST(TimedMutexTest, ExcludesAndLosesNoUnlock) {
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(had, counted);
   EXPECT_GE(had, 2 * 3000);
+}
+
+// ---- The bias of the first thread ----
+
+// Runs `work` in a thread of its own.
+void InAnotherThread(const std::function<void()>& work) {
+  std::thread(work).join();
+}
+
+// Whether another thread acquires it by `deadline`; then it has released it.
+bool AnotherThreadLocks(TimedMutex& mutex, Deadline deadline) {
+  bool locked = false;
+  InAnotherThread([&] {
+    locked = Lock(mutex, deadline);
+    if (locked) Unlock(mutex);
+  });
+  return locked;
+}
+
+// Makes the calling thread the first that has locked it.
+void LockAndUnlock(TimedMutex& mutex) {
+  ASSERT_TRUE(Lock(mutex, Deadline::Passed()));
+  Unlock(mutex);
+}
+
+TEST(TimedMutexBiasTest, AFreeOneOfAnotherThreadIsLockedEvenIfItIsLate) {
+  TimedMutex mutex;
+  LockAndUnlock(mutex);
+  EXPECT_TRUE(AnotherThreadLocks(mutex, Deadline::Passed()));
+  EXPECT_TRUE(AnotherThreadLocks(mutex, LongEnough()));
+  LockAndUnlock(mutex);
+}
+
+TEST(TimedMutexBiasTest, AHeldOneIsHeldForAllUntilTheFirstThreadUnlocks) {
+  for (const bool asked_before : {false, true}) {
+    TimedMutex mutex;
+    ASSERT_TRUE(Lock(mutex, Deadline::Passed()));
+    if (asked_before) {
+      EXPECT_FALSE(AnotherThreadLocks(mutex, Deadline::Passed()));
+    }
+    const Deadline soon = Deadline::After(absl::Milliseconds(5));
+    EXPECT_FALSE(AnotherThreadLocks(mutex, soon));
+    EXPECT_TRUE(soon.has_passed());
+    // Its bias is revoked now, and it still holds it.
+    EXPECT_FALSE(AnotherThreadLocks(mutex, Deadline::Passed()));
+    EXPECT_FALSE(Lock(mutex, Deadline::Passed()));
+    Unlock(mutex);
+    EXPECT_TRUE(AnotherThreadLocks(mutex, Deadline::Passed()));
+    LockAndUnlock(mutex);
+  }
+}
+
+TEST(TimedMutexBiasTest, TheFirstThreadWakesAWaiter) {
+  TimedMutex mutex;
+  ASSERT_TRUE(Lock(mutex, Deadline::Passed()));
+  std::atomic<bool> waits = false, locked = false;
+  std::thread waiter([&] {
+    waits = true;
+    ASSERT_TRUE(Lock(mutex, LongEnough()));
+    locked = true;
+    Unlock(mutex);
+  });
+  while (!waits) std::this_thread::yield();
+  absl::SleepFor(absl::Milliseconds(5));
+  EXPECT_FALSE(locked);
+  Unlock(mutex);
+  waiter.join();
+  EXPECT_TRUE(locked);
+}
+
+// Threads that follow each other often have one address, and so one name.
+TEST(TimedMutexBiasTest, AnEndedThreadNeitherHoldsNorHandsOn) {
+  TimedMutex mutex;
+  for (int i = 0; i < 100; ++i) {
+    InAnotherThread([&] { LockAndUnlock(mutex); });
+  }
+  LockAndUnlock(mutex);
+  EXPECT_TRUE(AnotherThreadLocks(mutex, LongEnough()));
+}
+
+// ---- Without fences ----
+
+void LockFromSomeThreads() {
+  TimedMutex mutex;
+  LockAndUnlock(mutex);
+  uint64_t had = 0;  // Guarded by `mutex`.
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 3; ++i) {
+    threads.emplace_back([&] {
+      for (int n = 0; n < 1000; ++n) {
+        ASSERT_TRUE(Lock(mutex, LongEnough()));
+        ++had;
+        Unlock(mutex);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(had, 3000u);
+}
+
+TEST(TimedMutexBiasTest, WorksWhereFencesAreForbidden) {
+  EXPECT_TRUE(PassesInChild([] {
+    ASSERT_TRUE(FailSystemCall({.number = SYS_membarrier, .error = EPERM}));
+    LockFromSomeThreads();
+  }));
+}
+
+TEST(TimedMutexBiasTest, WorksWhereTheProcessForbidsItselfFences) {
+  EXPECT_TRUE(PassesInChild([] {
+    TimedMutex free, held;
+    LockAndUnlock(free);
+    ASSERT_TRUE(Lock(held, Deadline::Passed()));
+    ASSERT_TRUE(FailSystemCall({.number = SYS_membarrier,
+                                .argument = 0,
+                                .value = MEMBARRIER_CMD_GLOBAL_EXPEDITED,
+                                .error = EPERM}));
+    EXPECT_TRUE(AnotherThreadLocks(free, Deadline::Passed()));
+    EXPECT_FALSE(
+        AnotherThreadLocks(held, Deadline::After(absl::Milliseconds(5))));
+    Unlock(held);
+    EXPECT_TRUE(AnotherThreadLocks(held, LongEnough()));
+    LockFromSomeThreads();
+  }));
+}
+
+// ---- fork() ----
+
+TEST(TimedMutexBiasTest, AForkedChildLocksWhatWasFree) {
+  TimedMutex own, of_another;
+  LockAndUnlock(own);
+  InAnotherThread([&] { LockAndUnlock(of_another); });
+  EXPECT_TRUE(PassesInChild([&] {
+    LockAndUnlock(own);
+    LockAndUnlock(of_another);
+    for (TimedMutex* mutex : {&own, &of_another}) {
+      EXPECT_TRUE(AnotherThreadLocks(*mutex, LongEnough()));
+      LockAndUnlock(*mutex);
+    }
+  }));
+  LockAndUnlock(own);
+  EXPECT_TRUE(AnotherThreadLocks(own, LongEnough()));
+}
+
+TEST(TimedMutexBiasTest, AForkedChildKeepsWhatItHoldsAndWaitsForOthers) {
+  TimedMutex own, of_another;
+  ASSERT_TRUE(Lock(own, Deadline::Passed()));
+  std::atomic<bool> held = false, ended = false;
+  std::thread other([&] {
+    ASSERT_TRUE(Lock(of_another, Deadline::Passed()));
+    held = true;
+    while (!ended) absl::SleepFor(absl::Milliseconds(1));
+    Unlock(of_another);
+  });
+  while (!held) std::this_thread::yield();
+  EXPECT_TRUE(PassesInChild(
+      [&] {
+        EXPECT_FALSE(AnotherThreadLocks(own, Deadline::Passed()));
+        Unlock(own);
+        EXPECT_TRUE(AnotherThreadLocks(own, LongEnough()));
+        // Held for good: its holder is not in this process.
+        EXPECT_FALSE(Lock(of_another, Deadline::Passed()));
+        EXPECT_FALSE(Lock(of_another, Deadline::After(absl::Milliseconds(5))));
+        EXPECT_FALSE(AnotherThreadLocks(of_another, Deadline::Passed()));
+      },
+      /*may_have_threads=*/true));
+  ended = true;
+  other.join();
+  Unlock(own);
 }
 
 TEST(TimedMutexLockTest, HoldsItUntilItsEnd) {

@@ -2,9 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // The locked instructions and system calls of Put(), Get() and the release of
-// one tensor in the steady state: the process runs instruction by instruction,
-// and each is recognised by its bytes. The libraries are as users build them. A
-// second thread lives, as the C and C++ libraries otherwise omit atomic steps.
+// one tensor in the steady state, and of a TimedMutex: the process runs
+// instruction by instruction, and each is recognised by its bytes. The
+// libraries are as users build them. A second thread lives, as the C and C++
+// libraries otherwise omit atomic steps.
 
 #include <sys/ptrace.h>
 #include <sys/types.h>
@@ -20,6 +21,7 @@
 #include <iostream>
 #include <memory>
 #include <span>
+#include <thread>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -28,6 +30,7 @@
 #include "absl/time/time.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tenon/ipc/doorbell/timed_mutex.h"
 #include "tenon/ipc/queue/queue_handle.h"
 #include "tenon/ipc/tensor_queue/locked_instruction_testing.h"
 #include "tenon/ipc/tensor_queue/tensor_queue.h"
@@ -76,7 +79,15 @@ TEST(LockedInstructionTest, IsRecognisedByItsBytes) {
   for (const auto& code : others) EXPECT_FALSE(IsLockedInstruction(code));
 }
 
-enum Call : uint32_t { kNone, kPut, kGet, kRelease, kCalls };
+enum Call : uint32_t {
+  kNone,
+  kPut,
+  kGet,
+  kRelease,
+  kOwnMutex,
+  kSharedMutex,
+  kCalls
+};
 
 struct Cost {
   uint64_t instructions = 0;
@@ -224,7 +235,7 @@ TEST_F(TensorQueueLocksTest, Put) {
         EndRegion();
       },
       &costs_);
-  ExpectLocked(kPut, "Put()", kPuts, 5, 9);
+  ExpectLocked(kPut, "Put()", kPuts, 1, 5);
 }
 
 // The sender is another process, the test's.
@@ -253,8 +264,44 @@ TEST_F(TensorQueueLocksTest, GetAndRelease) {
         EndRegion();
       },
       &costs_);
-  ExpectLocked(kGet, "Get()", kGets, 10, 10);
+  ExpectLocked(kGet, "Get()", kGets, 8, 8);
   ExpectLocked(kRelease, "release", kGets, 5, 5);
+}
+
+void LockAndUnlock(TimedMutex* mutex, int* held) {
+  const TimedMutexLock lock(mutex, Deadline::Never());
+  *held += lock.held() ? 1 : 0;
+}
+
+// Locked and unlocked by the thread that uses it alone, and by one that shares
+// it.
+TEST_F(TensorQueueLocksTest, TimedMutex) {
+  constexpr int kLocks = 5;
+  Measure(
+      *call_,
+      [this](const Reporter&) {
+        const SecondThread second_thread;
+        TimedMutex own, shared;
+        int held = 0;
+        LockAndUnlock(&own, &held);
+        LockAndUnlock(&shared, &held);
+        std::thread([&] { LockAndUnlock(&shared, &held); }).join();
+        BeginRegion();
+        for (int i = 0; i < kLocks; ++i) {
+          Begin(kOwnMutex);
+          LockAndUnlock(&own, &held);
+          End();
+          Begin(kSharedMutex);
+          LockAndUnlock(&shared, &held);
+          End();
+        }
+        EndRegion();
+        EXPECT_EQ(held, 3 + 2 * kLocks);
+      },
+      &costs_);
+  ExpectLocked(kOwnMutex, "TimedMutex of one thread", kLocks, 0, 0);
+  ExpectLocked(kSharedMutex, "TimedMutex of two threads", kLocks, 2, 2);
+  for (const Cost& cost : costs_[kSharedMutex]) EXPECT_EQ(cost.locked, 2u);
 }
 
 }  // namespace
