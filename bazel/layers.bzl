@@ -15,7 +15,7 @@ cc.bzl checks this while loading, tools/check_layers.py over the whole graph.
 _ROWS = [
     ["bazel", "third_party"],
     ["shm/base"],
-    ["futures", "shm/pages", "shm/process"],
+    ["futures", "shm/locks", "shm/pages", "shm/process"],
     ["shm/segment"],
     ["shm/ledger", "shm/tensor"],
     ["shm/arena", "shm/tensor/exchange", "shm/value"],

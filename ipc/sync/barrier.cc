@@ -20,7 +20,6 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "tenon/ipc/doorbell/futex.h"
 #include "tenon/ipc/sync/internal/robust_mutex.h"
 #include "tenon/ipc/sync/internal/robust_slot.h"
 #include "tenon/ipc/sync/internal/sync_block.h"
@@ -30,6 +29,7 @@
 #include "tenon/shm/base/posix_error.h"
 #include "tenon/shm/base/status_macros.h"
 #include "tenon/shm/base/unique_fd.h"
+#include "tenon/shm/locks/futex.h"
 #include "tenon/shm/segment/segment_options.h"
 
 namespace tenon {

@@ -10,13 +10,13 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "tenon/ipc/doorbell/futex.h"
 #include "tenon/ipc/sync/internal/event_core.h"
 #include "tenon/ipc/sync/internal/sync_block.h"
 #include "tenon/shm/base/atomics.h"
 #include "tenon/shm/base/deadline.h"
 #include "tenon/shm/base/status_macros.h"
 #include "tenon/shm/base/unique_fd.h"
+#include "tenon/shm/locks/futex.h"
 #include "tenon/shm/segment/segment_options.h"
 
 namespace tenon {

@@ -30,13 +30,13 @@
 #include "absl/time/time.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tenon/ipc/doorbell/timed_mutex.h"
 #include "tenon/ipc/queue/queue_handle.h"
 #include "tenon/ipc/tensor_queue/locked_instruction_testing.h"
 #include "tenon/ipc/tensor_queue/tensor_queue.h"
 #include "tenon/ipc/tensor_queue/tensor_queue_testing.h"
 #include "tenon/shm/arena/benchmark_support.h"
 #include "tenon/shm/base/deadline.h"
+#include "tenon/shm/locks/timed_mutex.h"
 #include "tenon/shm/tensor/dtype.h"
 #include "tenon/shm/tensor/tensor.h"
 #include "tenon/shm/testing/kill/pin_to_one_core.h"
@@ -264,8 +264,8 @@ TEST_F(TensorQueueLocksTest, GetAndRelease) {
         EndRegion();
       },
       &costs_);
-  ExpectLocked(kGet, "Get()", kGets, 8, 8);
-  ExpectLocked(kRelease, "release", kGets, 5, 5);
+  ExpectLocked(kGet, "Get()", kGets, 2, 2);
+  ExpectLocked(kRelease, "release", kGets, 1, 1);
 }
 
 void LockAndUnlock(TimedMutex* mutex, int* held) {

@@ -22,7 +22,6 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "dlpack/dlpack.h"
-#include "tenon/ipc/doorbell/timed_mutex.h"
 #include "tenon/ipc/queue/internal/queue_core.h"
 #include "tenon/ipc/tensor_codec/tensor_decoder.h"
 #include "tenon/ipc/tensor_codec/tensor_encoder.h"
@@ -31,6 +30,7 @@
 #include "tenon/shm/arena/arena.h"
 #include "tenon/shm/base/deadline.h"
 #include "tenon/shm/base/fork_count.h"
+#include "tenon/shm/locks/timed_mutex.h"
 #include "tenon/shm/tensor/tensor.h"
 
 namespace tenon {

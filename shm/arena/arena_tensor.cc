@@ -28,7 +28,7 @@
 #include "tenon/shm/base/fork_count.h"
 #include "tenon/shm/base/received_fd.h"
 #include "tenon/shm/base/status_macros.h"
-#include "tenon/shm/base/thread_mutex.h"
+#include "tenon/shm/locks/timed_mutex.h"
 #include "tenon/shm/segment/segment.h"
 
 namespace tenon {
@@ -173,7 +173,7 @@ class ArenaTensorImporter::Imports {
       : options_(options) {}
 
   absl::Status Accept(absl::string_view offer, std::vector<UniqueFd> fds) {
-    const ThreadLock lock(&mutex_);
+    const TimedMutexLock lock(&mutex_);
     return AcceptLocked(offer, std::move(fds));
   }
   absl::StatusOr<std::shared_ptr<Storage>> AcceptAndClaim(
@@ -181,12 +181,12 @@ class ArenaTensorImporter::Imports {
       const BlockDescriptor& block);
   absl::StatusOr<std::shared_ptr<Storage>> ClaimBlock(
       const BlockDescriptor& block) {
-    const ThreadLock lock(&mutex_);
+    const TimedMutexLock lock(&mutex_);
     return ClaimBlockLocked(block);
   }
   void Sweep();
   MappedArenas mapped() {
-    const ThreadLock lock(&mutex_);
+    const TimedMutexLock lock(&mutex_);
     return CountMapped(Count::kAll, RandomId());
   }
   absl::Status Forget(const RandomId& arena);
@@ -224,7 +224,7 @@ class ArenaTensorImporter::Imports {
 
   const ArenaTensorImporterOptions options_;
 
-  ThreadMutex mutex_;
+  TimedMutex mutex_;  // Mostly one thread receives.
   Arenas arenas_ ABSL_GUARDED_BY(mutex_);
   uint64_t next_number_ ABSL_GUARDED_BY(mutex_) = 0;
   // Found last.
@@ -236,7 +236,7 @@ absl::StatusOr<std::shared_ptr<Storage>>
 ArenaTensorImporter::Imports::AcceptAndClaim(absl::string_view offer,
                                              std::vector<UniqueFd> fds,
                                              const BlockDescriptor& block) {
-  const ThreadLock lock(&mutex_);
+  const TimedMutexLock lock(&mutex_);
   TENON_RETURN_IF_ERROR(AcceptLocked(offer, std::move(fds)));
   TENON_CRASH_POINT("arena_tensor.accepted");
   absl::StatusOr<std::shared_ptr<Storage>> storage = ClaimBlockLocked(block);
@@ -306,7 +306,7 @@ ArenaTensorImporter::Imports::ClaimBlockLocked(const BlockDescriptor& block) {
 }
 
 void ArenaTensorImporter::Imports::Sweep() {
-  const ThreadLock lock(&mutex_);
+  const TimedMutexLock lock(&mutex_);
   for (auto& [id, known] : arenas_) known->blocks->DropUnmapped();
   SweepLocked();
 }
@@ -340,7 +340,7 @@ void ArenaTensorImporter::Imports::ForgetLocked(Arenas::iterator known) {
 }
 
 absl::Status ArenaTensorImporter::Imports::Forget(const RandomId& arena) {
-  const ThreadLock lock(&mutex_);
+  const TimedMutexLock lock(&mutex_);
   const auto known = arenas_.find(arena);
   if (known == arenas_.end()) {
     return absl::NotFoundError(
@@ -352,7 +352,7 @@ absl::Status ArenaTensorImporter::Imports::Forget(const RandomId& arena) {
 }
 
 bool ArenaTensorImporter::Imports::ForgetOldestIdle() {
-  const ThreadLock lock(&mutex_);
+  const TimedMutexLock lock(&mutex_);
   const auto oldest = OldestIdle(RandomId());
   if (oldest == arenas_.end()) return false;
   ForgetLocked(oldest);

@@ -19,7 +19,6 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "tenon/ipc/doorbell/doorbell.h"
-#include "tenon/ipc/doorbell/timed_mutex.h"
 #include "tenon/ipc/queue/internal/queue_context.h"
 #include "tenon/ipc/queue/internal/queue_layout.h"
 #include "tenon/ipc/queue/internal/queue_members.h"
@@ -27,6 +26,7 @@
 #include "tenon/shm/base/crash_point.h"
 #include "tenon/shm/base/deadline.h"
 #include "tenon/shm/base/status_macros.h"
+#include "tenon/shm/locks/timed_mutex.h"
 
 namespace tenon {
 namespace {

@@ -21,12 +21,12 @@
 #include "absl/strings/string_view.h"
 #include "tenon/ipc/doorbell/doorbell.h"
 #include "tenon/ipc/doorbell/sleep_protocol.h"
-#include "tenon/ipc/doorbell/timed_mutex.h"
 #include "tenon/ipc/queue/internal/queue_context.h"
 #include "tenon/ipc/queue/internal/queue_layout.h"
 #include "tenon/ipc/queue/internal/queue_members.h"
 #include "tenon/shm/base/atomics.h"
 #include "tenon/shm/base/deadline.h"
+#include "tenon/shm/locks/timed_mutex.h"
 
 namespace tenon {
 

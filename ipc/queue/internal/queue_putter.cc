@@ -11,7 +11,6 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
-#include "tenon/ipc/doorbell/timed_mutex.h"
 #include "tenon/ipc/queue/internal/queue_context.h"
 #include "tenon/ipc/queue/internal/queue_endpoint.h"
 #include "tenon/ipc/queue/internal/queue_layout.h"
@@ -20,6 +19,7 @@
 #include "tenon/shm/base/crash_point.h"
 #include "tenon/shm/base/deadline.h"
 #include "tenon/shm/base/status_macros.h"
+#include "tenon/shm/locks/timed_mutex.h"
 
 namespace tenon {
 namespace {

@@ -9,10 +9,10 @@
 #include <atomic>
 #include <cstdint>
 
-#include "tenon/ipc/doorbell/futex.h"
 #include "tenon/shm/base/atomics.h"
 #include "tenon/shm/base/crash_point.h"
 #include "tenon/shm/base/deadline.h"
+#include "tenon/shm/locks/futex.h"
 
 namespace tenon {
 

@@ -18,6 +18,7 @@
 #include "tenon/shm/base/atomics.h"
 #include "tenon/shm/base/posix_error.h"
 #include "tenon/shm/base/thread_mutex.h"
+#include "tenon/shm/locks/timed_mutex.h"
 
 namespace tenon {
 namespace {
@@ -28,7 +29,7 @@ constexpr int kPoison = 0xDF;
 
 OwnedBlock* BlockShelves::TakeFree(size_t size_class) {
   Shelf& shelf = shelves_[size_class];
-  const ThreadLock lock(&shelf.mutex);
+  const TimedMutexLock lock(&shelf.mutex);
   if (shelf.free.empty()) return nullptr;
   OwnedBlock* block = shelf.free.back();
   shelf.free.pop_back();
@@ -49,7 +50,7 @@ absl::Status BlockShelves::MakeReady(OwnedBlock& block) {
     // number of mappings of a process is limited.
     absl::Status status = PosixError(errno, "mprotect", "a block of an arena");
     Shelf& shelf = ShelfOf(block.size());
-    const ThreadLock lock(&shelf.mutex);
+    const TimedMutexLock lock(&shelf.mutex);
     block.references.store(0, std::memory_order_relaxed);
     shelf.PushFree(block);
     return status;
@@ -65,7 +66,7 @@ void BlockShelves::Release(OwnedBlock& block) {
   if (!exposed) MarkFree(block);
   Shelf& shelf = ShelfOf(block.size());
   {
-    const ThreadLock lock(&shelf.mutex);
+    const TimedMutexLock lock(&shelf.mutex);
     if (exposed) {
       table_.SetState(block.number, BlockState::kReleased,
                       table_.StateOf(block.number).since_ms);
@@ -86,7 +87,7 @@ void BlockShelves::WaitForRelease(absl::Duration at_most) {
 
 void BlockShelves::Add(OwnedSegment& segment) {
   Shelf& shelf = ShelfOf(segment.listed.block_bytes);
-  const ThreadLock lock(&shelf.mutex);
+  const TimedMutexLock lock(&shelf.mutex);
   // The first block is taken first.
   for (uint64_t i = segment.listed.block_count; i-- > 0;) {
     shelf.PushFree(segment.blocks[i]);
@@ -95,7 +96,7 @@ void BlockShelves::Add(OwnedSegment& segment) {
 
 bool BlockShelves::RemoveIfIdle(const OwnedSegment& segment) {
   Shelf& shelf = ShelfOf(segment.listed.block_bytes);
-  const ThreadLock lock(&shelf.mutex);
+  const TimedMutexLock lock(&shelf.mutex);
   if (segment.free_blocks != segment.listed.block_count) return false;
   std::erase_if(shelf.free, [&](const OwnedBlock* block) {
     return block->segment == &segment;
@@ -105,14 +106,14 @@ bool BlockShelves::RemoveIfIdle(const OwnedSegment& segment) {
 
 size_t BlockShelves::CountReleased(size_t size_class) {
   Shelf& shelf = shelves_[size_class];
-  const ThreadLock lock(&shelf.mutex);
+  const TimedMutexLock lock(&shelf.mutex);
   return shelf.released.size();
 }
 
 void BlockShelves::TakeReleased(size_t size_class, size_t count,
                                 std::vector<OwnedBlock*>& batch) {
   Shelf& shelf = shelves_[size_class];
-  const ThreadLock lock(&shelf.mutex);
+  const TimedMutexLock lock(&shelf.mutex);
   const auto begin = shelf.released.begin();
   const auto end =
       begin + static_cast<ptrdiff_t>(std::min(count, shelf.released.size()));
@@ -124,14 +125,14 @@ void BlockShelves::PutFree(size_t size_class,
                            const std::vector<OwnedBlock*>& blocks) {
   for (OwnedBlock* block : blocks) MarkFree(*block);
   Shelf& shelf = shelves_[size_class];
-  const ThreadLock lock(&shelf.mutex);
+  const TimedMutexLock lock(&shelf.mutex);
   for (OwnedBlock* block : blocks) shelf.PushFree(*block);
 }
 
 void BlockShelves::PutReleased(size_t size_class,
                                const std::vector<OwnedBlock*>& blocks) {
   Shelf& shelf = shelves_[size_class];
-  const ThreadLock lock(&shelf.mutex);
+  const TimedMutexLock lock(&shelf.mutex);
   shelf.released.insert(shelf.released.end(), blocks.begin(), blocks.end());
 }
 

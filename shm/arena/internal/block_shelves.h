@@ -30,6 +30,7 @@
 #include "tenon/shm/arena/internal/segment_table.h"
 #include "tenon/shm/arena/internal/size_class.h"
 #include "tenon/shm/base/thread_mutex.h"
+#include "tenon/shm/locks/timed_mutex.h"
 
 namespace tenon {
 
@@ -79,7 +80,7 @@ class BlockShelves {
       ++block.segment->free_blocks;
     }
 
-    ThreadMutex mutex;
+    TimedMutex mutex;  // Mostly one thread allocates.
     // Last in, first out: warm in the cache.
     std::vector<OwnedBlock*> free ABSL_GUARDED_BY(mutex);
     // Oldest first.

@@ -11,8 +11,8 @@
 // It is a policy, as StdAtomics is: the tests run the same code over a futex of
 // the seeded scheduler.
 
-#ifndef TENON_IPC_DOORBELL_FUTEX_H_
-#define TENON_IPC_DOORBELL_FUTEX_H_
+#ifndef TENON_SHM_LOCKS_FUTEX_H_
+#define TENON_SHM_LOCKS_FUTEX_H_
 
 #include <cstdint>
 
@@ -47,4 +47,4 @@ struct KernelFutex {
 
 }  // namespace tenon
 
-#endif  // TENON_IPC_DOORBELL_FUTEX_H_
+#endif  // TENON_SHM_LOCKS_FUTEX_H_

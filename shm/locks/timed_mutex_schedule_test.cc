@@ -15,8 +15,8 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tenon/ipc/doorbell/biased_lock.h"
 #include "tenon/shm/base/atomics.h"
+#include "tenon/shm/locks/biased_lock.h"
 #include "tenon/shm/testing/scheduler/explore.h"
 #include "tenon/shm/testing/scheduler/schedule.h"
 #include "tenon/shm/testing/scheduler/sim_atomics.h"

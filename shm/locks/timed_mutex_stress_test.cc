@@ -15,9 +15,9 @@
 
 #include "absl/time/time.h"
 #include "gtest/gtest.h"
-#include "tenon/ipc/doorbell/timed_mutex.h"
 #include "tenon/shm/base/atomics.h"
 #include "tenon/shm/base/deadline.h"
+#include "tenon/shm/locks/timed_mutex.h"
 
 namespace tenon {
 namespace {

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-#include "tenon/ipc/doorbell/futex.h"
+#include "tenon/shm/locks/futex.h"
 
 #include <linux/futex.h>
 #include <sys/syscall.h>

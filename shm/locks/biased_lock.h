@@ -35,8 +35,8 @@
 // thread; a bias of another thread is that of a thread that has ended. What
 // such a thread held stays locked, as in any lock.
 
-#ifndef TENON_IPC_DOORBELL_BIASED_LOCK_H_
-#define TENON_IPC_DOORBELL_BIASED_LOCK_H_
+#ifndef TENON_SHM_LOCKS_BIASED_LOCK_H_
+#define TENON_SHM_LOCKS_BIASED_LOCK_H_
 
 #include <atomic>
 #include <cstdint>
@@ -204,4 +204,4 @@ class alignas(16) BiasedLock {
 
 }  // namespace tenon
 
-#endif  // TENON_IPC_DOORBELL_BIASED_LOCK_H_
+#endif  // TENON_SHM_LOCKS_BIASED_LOCK_H_

@@ -9,16 +9,16 @@
 //   if (!lock.held()) return absl::DeadlineExceededError("...");
 //   ++guarded;
 
-#ifndef TENON_IPC_DOORBELL_TIMED_MUTEX_H_
-#define TENON_IPC_DOORBELL_TIMED_MUTEX_H_
+#ifndef TENON_SHM_LOCKS_TIMED_MUTEX_H_
+#define TENON_SHM_LOCKS_TIMED_MUTEX_H_
 
 #include <cstdint>
 
 #include "absl/base/thread_annotations.h"
-#include "tenon/ipc/doorbell/biased_lock.h"
-#include "tenon/ipc/doorbell/futex.h"
 #include "tenon/shm/base/atomics.h"
 #include "tenon/shm/base/deadline.h"
+#include "tenon/shm/locks/biased_lock.h"
+#include "tenon/shm/locks/futex.h"
 
 namespace tenon {
 namespace timed_mutex_internal {
@@ -96,4 +96,4 @@ class ABSL_SCOPED_LOCKABLE TimedMutexLock {
 
 }  // namespace tenon
 
-#endif  // TENON_IPC_DOORBELL_TIMED_MUTEX_H_
+#endif  // TENON_SHM_LOCKS_TIMED_MUTEX_H_

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-#include "tenon/ipc/doorbell/timed_mutex.h"
+#include "tenon/shm/locks/timed_mutex.h"
 
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
