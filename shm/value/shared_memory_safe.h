@@ -72,32 +72,32 @@ struct Fields {
 // Never called: its type carries the types of the fields.
 template <typename T>
 auto FieldsOf(T& object) {
-  constexpr size_t kCount = CountFields<T>();
-  if constexpr (kCount == 1) {
+  constexpr size_t count = CountFields<T>();
+  if constexpr (count == 1) {
     auto& [a] = object;
     return Fields<decltype(a)>();
-  } else if constexpr (kCount == 2) {
+  } else if constexpr (count == 2) {
     auto& [a, b] = object;
     return Fields<decltype(a), decltype(b)>();
-  } else if constexpr (kCount == 3) {
+  } else if constexpr (count == 3) {
     auto& [a, b, c] = object;
     return Fields<decltype(a), decltype(b), decltype(c)>();
-  } else if constexpr (kCount == 4) {
+  } else if constexpr (count == 4) {
     auto& [a, b, c, d] = object;
     return Fields<decltype(a), decltype(b), decltype(c), decltype(d)>();
-  } else if constexpr (kCount == 5) {
+  } else if constexpr (count == 5) {
     auto& [a, b, c, d, e] = object;
     return Fields<decltype(a), decltype(b), decltype(c), decltype(d),
                   decltype(e)>();
-  } else if constexpr (kCount == 6) {
+  } else if constexpr (count == 6) {
     auto& [a, b, c, d, e, f] = object;
     return Fields<decltype(a), decltype(b), decltype(c), decltype(d),
                   decltype(e), decltype(f)>();
-  } else if constexpr (kCount == 7) {
+  } else if constexpr (count == 7) {
     auto& [a, b, c, d, e, f, g] = object;
     return Fields<decltype(a), decltype(b), decltype(c), decltype(d),
                   decltype(e), decltype(f), decltype(g)>();
-  } else if constexpr (kCount == 8) {
+  } else if constexpr (count == 8) {
     auto& [a, b, c, d, e, f, g, h] = object;
     return Fields<decltype(a), decltype(b), decltype(c), decltype(d),
                   decltype(e), decltype(f), decltype(g), decltype(h)>();
@@ -125,6 +125,8 @@ concept IsTupleLike = requires {
   std::tuple_size<T>::value;
 };
 
+// Equal answers to different questions, whose order matters.
+// NOLINTBEGIN(bugprone-branch-clone)
 template <typename T>
 consteval bool IsSafe() {
   if constexpr (std::is_const_v<T> || std::is_volatile_v<T>) {
@@ -147,6 +149,7 @@ consteval bool IsSafe() {
     return decltype(FieldsOf(std::declval<T&>()))::AreSafe();
   }
 }
+// NOLINTEND(bugprone-branch-clone)
 
 }  // namespace internal_shared_memory_safe
 
