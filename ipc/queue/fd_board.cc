@@ -60,6 +60,17 @@ absl::Status CheckSizes(size_t bytes, size_t fds) {
                    FdBoard::kMaxFds));
 }
 
+// More than a socket can hold. A board whose ends belong to different sockets
+// seems to hold any number, empty ones.
+constexpr int kMostMessages = 1 << 16;
+
+absl::Status TooManyMessages() {
+  return absl::DataLossError(
+      absl::StrCat(kWhat, ": more than ", kMostMessages,
+                   " messages: its two ends belong to different sockets, or "
+                   "another process keeps sending to it"));
+}
+
 // False if there is no message. A null header removes the message: the kernel
 // closes descriptors that are not asked for.
 absl::StatusOr<bool> ReceiveFront(int socket, Header* header) {
@@ -83,7 +94,7 @@ absl::StatusOr<bool> RemoveFront(int socket) {
 
 // Removes all messages before message `id`.
 absl::Status RemoveUntil(int socket, RandomId id) {
-  for (;;) {
+  for (int i = 0; i < kMostMessages; ++i) {
     Header front;
     TENON_ASSIGN_OR_RETURN(const bool any, ReceiveFront(socket, &front));
     if (!any || (front.magic == Header::kMagic && front.id == id)) {
@@ -91,6 +102,7 @@ absl::Status RemoveUntil(int socket, RandomId id) {
     }
     TENON_RETURN_IF_ERROR(RemoveFront(socket).status());
   }
+  return TooManyMessages();
 }
 
 absl::Status SendError(absl::Span<const int> fds) {
@@ -140,10 +152,13 @@ absl::Status FdBoard::Publish(absl::string_view bytes,
   message.msg_iov = from;
   message.msg_iovlen = 2;
   AttachFds(fds, &control, &message);
-  while (RetryOnEintr([&] {
-           return sendmsg(in_.get(), &message, MSG_DONTWAIT | MSG_NOSIGNAL);
-         }) < 0) {
+  for (int i = 0;
+       RetryOnEintr([&] {
+         return sendmsg(in_.get(), &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+       }) < 0;
+       ++i) {
     if (errno != EAGAIN) return SendError(fds);
+    if (i == kMostMessages) return TooManyMessages();
     // Full of messages of publishers that were killed before they removed any:
     // there is more than one.
     TENON_ASSIGN_OR_RETURN(const bool any, RemoveFront(out_.get()));

@@ -213,6 +213,24 @@ TEST(FdBoardTest, WhatOthersSendIsRefused) {
               StatusIs(absl::StatusCode::kInvalidArgument));
 }
 
+// As a malformed handle may bring.
+TEST(FdBoardTest, EndsOfDifferentSocketsAreAnErrorAndNoEndlessSearch) {
+  const auto new_pair = [] {
+    int ends[2] = {-1, -1};
+    EXPECT_EQ(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), 0);
+    return std::pair(UniqueFd(ends[0]), UniqueFd(ends[1]));
+  };
+  auto in = new_pair();
+  auto out = new_pair();
+  TENON_ASSERT_OK_AND_ASSIGN(
+      FdBoard board,
+      FdBoard::Adopt(std::move(in.first), std::move(out.second)));
+  out.first.Reset();
+  EXPECT_THAT(board.Publish("x", {}),
+              StatusIs(absl::StatusCode::kDataLoss,
+                       HasSubstr("belong to different sockets")));
+}
+
 // It is no lack of descriptors, for which a reader would close its own.
 TEST(FdBoardTest, AHeaderWithMoreDescriptorsThanWereSentIsMalformed) {
   FdBoard board = MakeBoard();
