@@ -177,20 +177,19 @@ absl::Status FdBoard::Publish(absl::string_view bytes,
   return absl::OkStatus();
 }
 
-absl::StatusOr<PublishedFds> FdBoard::Read(size_t but_last) const {
+absl::StatusOr<Message> FdBoard::Read(size_t but_last) const {
   // If there is no room for all descriptors the kernel leaves out the last
   // ones. As a rule a single one is wanted; receiving more would open and close
   // all of them.
   if (but_last > 0) {
-    absl::StatusOr<PublishedFds> one = Receive(but_last, CMSG_LEN(sizeof(int)));
+    absl::StatusOr<Message> one = Receive(but_last, CMSG_LEN(sizeof(int)));
     if (!absl::IsResourceExhausted(one.status())) return one;
   }
   return Receive(but_last, sizeof(ControlBuffer));
 }
 
 // With `room` bytes for control data.
-absl::StatusOr<PublishedFds> FdBoard::Receive(size_t but_last,
-                                              size_t room) const {
+absl::StatusOr<Message> FdBoard::Receive(size_t but_last, size_t room) const {
   Inbox inbox;
   iovec into = {inbox.datagram, sizeof(inbox.datagram)};
   ControlBuffer control;
@@ -207,7 +206,7 @@ absl::StatusOr<PublishedFds> FdBoard::Receive(size_t but_last,
     if (errno != EAGAIN) return PosixError(errno, "recvmsg", kWhat);
     return absl::NotFoundError("FdBoard::Read(): nothing is published");
   }
-  PublishedFds item;
+  Message item;
   item.fds = TakeAncillary(&message).fds;
   Header header;
   if (static_cast<size_t>(size) >= sizeof(header)) {

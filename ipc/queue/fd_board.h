@@ -8,7 +8,7 @@
 //   // Duplicates of both of its descriptors go to each process of the group.
 //   TENON_RETURN_IF_ERROR(board.Publish("a name", {&pid_fd, 1}));
 //
-//   TENON_ASSIGN_OR_RETURN(PublishedFds item, theirs.Read());  // Any process.
+//   TENON_ASSIGN_OR_RETURN(Message item, theirs.Read());  // Any process.
 //
 // A board is a pair of connected sockets; every user has both ends. The
 // published item is a message that is never received: Read() peeks at it.
@@ -35,11 +35,9 @@
 
 namespace tenon {
 
-// A published item; a reader's copy belongs to the reader.
-using PublishedFds = Message;
-
 // Ownership: owns its two descriptors (close-on-exec). A published item exists
-//   until it is removed, or until no process has the board any more.
+//   until it is removed, or until no process has the board any more; a reader's
+//   copy of it, a Message, belongs to the reader.
 // Threads: any number may call Read(); one at a time may call Publish() or
 //   Clear().
 // Processes: one process publishes. After its death another one may, alone from
@@ -80,7 +78,7 @@ class FdBoard {
   // Errors: kNotFound if none is published; kResourceExhausted if this process
   // may open no more descriptors (those received are closed); kDataLoss if
   // Publish() did not send it, or it has fewer descriptors.
-  absl::StatusOr<PublishedFds> Read(size_t but_last = 0) const;
+  absl::StatusOr<Message> Read(size_t but_last = 0) const;
 
   // Removes the published item.
   absl::Status Clear();
@@ -102,7 +100,7 @@ class FdBoard {
   FdBoard(UniqueFd in, UniqueFd out)
       : in_(std::move(in)), out_(std::move(out)) {}
 
-  absl::StatusOr<PublishedFds> Receive(size_t but_last, size_t room) const;
+  absl::StatusOr<Message> Receive(size_t but_last, size_t room) const;
 
   UniqueFd in_;
   UniqueFd out_;

@@ -82,12 +82,12 @@ TEST(FdBoardTest, CopiesAreTakenAsOftenAsOneLikes) {
     ASSERT_THAT(PutCounter(board, 3), IsOk());
     const std::array<const FdBoard*, 3> all = {&board, &other, &other};
     for (const FdBoard* from : all) {
-      TENON_ASSERT_OK_AND_ASSIGN(PublishedFds item, from->Read());
+      TENON_ASSERT_OK_AND_ASSIGN(Message item, from->Read());
       EXPECT_EQ(item.bytes, "3");
       ASSERT_EQ(item.fds.size(), 1u);
       EXPECT_NE(fcntl(item.fds[0].get(), F_GETFD) & FD_CLOEXEC, 0);
     }
-    TENON_ASSERT_OK_AND_ASSIGN(PublishedFds item, other.Read());
+    TENON_ASSERT_OK_AND_ASSIGN(Message item, other.Read());
     EXPECT_EQ(Count(item.fds[0].get()), 3u);
   }
   EXPECT_EQ(CountOpenFds(), fds);
@@ -98,7 +98,7 @@ TEST(FdBoardTest, PutReplacesWhatWasThere) {
   FdBoard next = Copy(board);
   for (uint64_t value = 1; value <= 1000; ++value) {
     ASSERT_THAT(PutCounter(value <= 500 ? board : next, value), IsOk());
-    TENON_ASSERT_OK_AND_ASSIGN(const PublishedFds item, board.Read());
+    TENON_ASSERT_OK_AND_ASSIGN(const Message item, board.Read());
     ASSERT_EQ(item.bytes, std::to_string(value));
     ASSERT_EQ(Count(item.fds[0].get()), value);
   }
@@ -117,12 +117,12 @@ TEST(FdBoardTest, TheLastDescriptorsCanBeLeftOut) {
   ASSERT_THAT(board.Publish("five", numbers), IsOk());
   const size_t fds = CountOpenFds();
   for (size_t but_last = 0; but_last <= 5; ++but_last) {
-    TENON_ASSERT_OK_AND_ASSIGN(const PublishedFds item, board.Read(but_last));
+    TENON_ASSERT_OK_AND_ASSIGN(const Message item, board.Read(but_last));
     EXPECT_EQ(item.bytes, "five");
     EXPECT_EQ(item.fds.size(), 5 - but_last);
     EXPECT_EQ(CountOpenFds(), fds + 5 - but_last);
   }
-  TENON_ASSERT_OK_AND_ASSIGN(const PublishedFds one, board.Read(4));
+  TENON_ASSERT_OK_AND_ASSIGN(const Message one, board.Read(4));
   EXPECT_EQ(Count(one.fds[0].get()), 1u);
   EXPECT_THAT(board.Read(6), StatusIs(absl::StatusCode::kDataLoss));
 }
@@ -144,7 +144,7 @@ TEST(FdBoardTest, OutlivesItsPublisher) {
   FdBoard board = MakeBoard();
   ASSERT_TRUE(
       PassesInChild([&] { EXPECT_THAT(PutCounter(board, 7), IsOk()); }));
-  TENON_ASSERT_OK_AND_ASSIGN(const PublishedFds item, board.Read());
+  TENON_ASSERT_OK_AND_ASSIGN(const Message item, board.Read());
   EXPECT_EQ(Count(item.fds[0].get()), 7u);
 }
 
@@ -156,7 +156,7 @@ TEST(FdBoardTest, TakesAsMuchAsItSays) {
   for (int i = 0; i < 3; ++i) {
     const absl::Status put = board.Publish(bytes, most);
     ASSERT_THAT(put, IsOk());
-    TENON_ASSERT_OK_AND_ASSIGN(const PublishedFds item, board.Read());
+    TENON_ASSERT_OK_AND_ASSIGN(const Message item, board.Read());
     EXPECT_EQ(item.bytes, bytes);
     EXPECT_EQ(item.fds.size(), most.size());
   }
@@ -169,7 +169,7 @@ TEST(FdBoardTest, TakesAsMuchAsItSays) {
   EXPECT_THAT(board.Publish("", {&closed, 1}),
               StatusIs(absl::StatusCode::kInvalidArgument));
   // The former item is still published.
-  TENON_ASSERT_OK_AND_ASSIGN(const PublishedFds item, board.Read());
+  TENON_ASSERT_OK_AND_ASSIGN(const Message item, board.Read());
   EXPECT_EQ(item.fds.size(), most.size());
 }
 
@@ -192,7 +192,7 @@ TEST(FdBoardTest, ATakerWithoutDescriptorsLosesNothing) {
                               HasSubstr("RLIMIT_NOFILE")));
   EXPECT_TRUE(IsLackOfDescriptors(taken));
   EXPECT_EQ(CountOpenFds(), fds + 1);
-  TENON_ASSERT_OK_AND_ASSIGN(const PublishedFds item, board.Read());
+  TENON_ASSERT_OK_AND_ASSIGN(const Message item, board.Read());
   EXPECT_EQ(item.fds.size(), 3u);
 }
 
@@ -276,7 +276,7 @@ TEST(FdBoardTest, NeverFillsUp) {
   while (send(board.fds()[0], front, sizeof(front), MSG_DONTWAIT) > 0) ++sent;
   EXPECT_GT(sent, 2);
   ASSERT_THAT(PutCounter(board, 2), IsOk());
-  TENON_ASSERT_OK_AND_ASSIGN(const PublishedFds item, board.Read());
+  TENON_ASSERT_OK_AND_ASSIGN(const Message item, board.Read());
   EXPECT_EQ(item.bytes, "2");
 }
 
@@ -299,7 +299,7 @@ TEST(FdBoardTest, WriterKilledAtEachPoint) {
                      }},
                     {"reader", [&](Peer& self) {
                        for (int i = 0; i < 20; ++i) {
-                         TENON_ASSERT_OK_AND_ASSIGN(const PublishedFds item,
+                         TENON_ASSERT_OK_AND_ASSIGN(const Message item,
                                                     board.Read());
                          ASSERT_EQ(item.fds.size(), 1u);
                          EXPECT_LE(std::stoi(item.bytes), 4);
@@ -312,7 +312,7 @@ TEST(FdBoardTest, WriterKilledAtEachPoint) {
   EXPECT_TRUE(report.ok()) << report.ToString();
   EXPECT_TRUE(ExpectSame(before, TakeCensus()));
   ASSERT_THAT(PutCounter(board, 9), IsOk());
-  TENON_ASSERT_OK_AND_ASSIGN(const PublishedFds item, board.Read());
+  TENON_ASSERT_OK_AND_ASSIGN(const Message item, board.Read());
   EXPECT_EQ(item.bytes, "9");
 }
 

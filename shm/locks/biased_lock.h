@@ -67,7 +67,7 @@ struct BiasProtocol {
 // Threads: any; each passes its name, which no other living thread has: not 0
 // and even. The thread that has locked unlocks.
 template <AtomicsPolicy A, typename System, typename P = BiasProtocol>
-class alignas(16) BiasedLock {
+class BiasedLock {
  public:
   // False if it is held until `deadline`, also if the caller holds it. A thread
   // with a deadline that has passed does not revoke the bias of an owner that
@@ -197,8 +197,9 @@ class alignas(16) BiasedLock {
     System::Wake(word_, 1);
   }
 
-  SharedWord<uint64_t> bias_{kNoOwner};  // Written with `word_` once claimed.
-  SharedWord<uint32_t> busy_{0};         // Written by the owner.
+  // In one cache line. The bias is written with `word_` once it is claimed.
+  alignas(16) SharedWord<uint64_t> bias_{kNoOwner};
+  SharedWord<uint32_t> busy_{0};  // Written by the owner.
   SharedWord<uint32_t> word_{kFree};
 };
 

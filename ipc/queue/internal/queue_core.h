@@ -35,6 +35,7 @@
 #include "tenon/ipc/queue/queue_options.h"
 #include "tenon/ipc/queue/queue_stats.h"
 #include "tenon/shm/base/deadline.h"
+#include "tenon/shm/base/message.h"
 
 namespace tenon {
 
@@ -149,7 +150,7 @@ class QueueCore {
   size_t slot() const { return context_->membership.slot(); }
   uint64_t generation() const { return context_->membership.generation(); }
   absl::Status PublishFds(absl::string_view bytes, absl::Span<const int> fds);
-  absl::StatusOr<PublishedFds> ReadFds(size_t slot, uint64_t* generation) const;
+  absl::StatusOr<Message> ReadFds(size_t slot, uint64_t* generation) const;
 
   // --- For event loops (doorbell.h): for an item or the end (kGet), or for
   // room for an item (kPut). Meanwhile no other thread may get, or put: if one

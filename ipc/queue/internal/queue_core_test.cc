@@ -311,7 +311,7 @@ TEST_F(QueueCoreTest, DescriptorsArePublishedInASlot) {
     const int fd = mine.get();
     ASSERT_THAT(queue_->PublishFds("arena", {&fd, 1}), IsOk());
     PutMany(1);
-    TENON_ASSERT_OK_AND_ASSIGN(const PublishedFds item,
+    TENON_ASSERT_OK_AND_ASSIGN(const Message item,
                                other_->ReadFds(0, &generation));
     EXPECT_EQ(item.bytes, "arena");
     EXPECT_EQ(item.fds.size(), 1u);

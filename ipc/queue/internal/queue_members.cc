@@ -37,7 +37,7 @@ bool IsAsleep(const SharedWord<uint64_t>& sleeping) {
 
 absl::StatusOr<std::shared_ptr<const QueueMember>> QueueMembers::Read(
     size_t slot, uint64_t generation) const {
-  absl::StatusOr<PublishedFds> item = memory_.board(slot).Read();
+  absl::StatusOr<Message> item = memory_.board(slot).Read();
   if (!item.ok()) {
     const absl::Status& why = item.status();
     if (absl::IsNotFound(why) || absl::IsDataLoss(why)) return nullptr;
@@ -107,14 +107,14 @@ size_t QueueMembers::used() const {
   return 0;
 }
 
-absl::StatusOr<PublishedFds> QueueMembers::ReadFds(size_t slot,
-                                                   uint64_t* generation) const {
+absl::StatusOr<Message> QueueMembers::ReadFds(size_t slot,
+                                              uint64_t* generation) const {
   if (slot >= memory_.geometry().participants) {
     return absl::InvalidArgumentError(
         absl::StrCat("a queue of ", memory_.geometry().participants,
                      " slots has no slot ", slot));
   }
-  absl::StatusOr<PublishedFds> item = memory_.board(slot).Read(kQueueMemberFds);
+  absl::StatusOr<Message> item = memory_.board(slot).Read(kQueueMemberFds);
   if (!item.ok()) return item;
   QueueBoardHeader header;
   if (item->bytes.size() < sizeof(header)) {

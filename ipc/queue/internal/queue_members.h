@@ -19,6 +19,7 @@
 #include "tenon/ipc/queue/fd_board.h"
 #include "tenon/ipc/queue/internal/queue_layout.h"
 #include "tenon/ipc/queue/internal/queue_memory.h"
+#include "tenon/shm/base/message.h"
 #include "tenon/shm/base/thread_mutex.h"
 #include "tenon/shm/base/unique_fd.h"
 #include "tenon/shm/process/pid_fd.h"
@@ -75,7 +76,7 @@ class QueueMembers {
       size_t slot, uint64_t generation) const;
   // Reads the descriptors that the holder of `slot`, of that generation, has
   // published, or the holder before it.
-  absl::StatusOr<PublishedFds> ReadFds(size_t slot, uint64_t* generation) const;
+  absl::StatusOr<Message> ReadFds(size_t slot, uint64_t* generation) const;
 
   // Wakes all sleeping participants. Cannot fail: those whose descriptors
   // cannot be received, at a limit of descriptors, are woken through their

@@ -25,6 +25,7 @@
 #include "tenon/ipc/sync/internal/robust_word.h"
 #include "tenon/shm/base/atomics.h"
 #include "tenon/shm/base/crash_point.h"
+#include "tenon/shm/base/message.h"
 #include "tenon/shm/base/status_macros.h"
 #include "tenon/shm/base/unique_fd.h"
 #include "tenon/shm/process/pid_fd.h"
@@ -114,7 +115,7 @@ void QueueMembership::Abandon() {
 
 absl::Status QueueMembership::Join(const std::array<int, kQueueWaits>& bells) {
   QueueParticipant& words = memory_.at(slot_);
-  PublishedFds kept;
+  Message kept;
   if (!memory_.IsEmpty(slot_)) {
     uint64_t former = 0;
     auto item = members_.ReadFds(slot_, &former);

@@ -199,13 +199,12 @@ absl::Status ArenaAttachment::Send() {
   TENON_CRASH_POINT("attached_arena.attaching");
   // model: att = 1. Before the first claim; no other thread can access this
   // yet.
-  const absl::Status sent =
-      SendAttach(inbox_.get(), {.arena = table_.header().arena,
-                                .first_cell = range_.first_cell,
-                                .cells = range_.count,
-                                .column = column_->fd(),
-                                .process = self.fd(),
-                                .lease = owners_end.get()});
+  absl::Status sent = SendAttach(inbox_.get(), {.arena = table_.header().arena,
+                                                .first_cell = range_.first_cell,
+                                                .cells = range_.count,
+                                                .column = column_->fd(),
+                                                .process = self.fd(),
+                                                .lease = owners_end.get()});
   TENON_CRASH_POINT("attached_arena.attached");
   if (sent.ok()) {
     lease_ = std::move(lease);
