@@ -30,7 +30,7 @@ struct Example {
   std::vector<std::string> arguments;
   // Multiplies the stride: for examples in which survivors wait for a deadline.
   uint64_t factor = 1;
-  // A run makes from a third to all of the calls of another one.
+  // A run makes from a fifteenth to all of the calls of another one.
   bool spins = false;
 };
 
@@ -66,7 +66,7 @@ constexpr char kUnrelated[] =
 INSTANTIATE_TEST_SUITE_P(
     All, ExamplesKillTest,
     testing::Values(Example{"Broadcast", {"examples/broadcast"}},
-                    Example{"HelloTensor", {"examples/hello_tensor"}, 50, true},
+                    Example{"HelloTensor", {"examples/hello_tensor"}, 5, true},
                     Example{"Forward", {"examples/forward"}, 5},
                     Example{"EventLoop", {"examples/event_loop"}, 5},
                     Example{"Unrelated", {"/bin/sh", "-c", kUnrelated}, 3}),

@@ -36,10 +36,10 @@ inline Future<void> ReadyFuture() {
 // task: kAborted.
 template <typename F>
 auto Async(Executor& executor, F&& fn) {
-  return ReadyFuture().Then(executor,
-                            [fn = std::forward<F>(fn)](absl::Status) mutable {
-                              return std::invoke(std::move(fn));
-                            });
+  return ReadyFuture().Then(
+      executor, [fn = std::forward<F>(fn)](const absl::Status&) mutable {
+        return std::invoke(std::move(fn));
+      });
 }
 
 }  // namespace tenon::futures

@@ -71,6 +71,8 @@ class Task {
   class BodyOf final : public Body {
    public:
     template <typename G>
+    // It is neither copied nor moved.
+    // NOLINTNEXTLINE(bugprone-forwarding-reference-overload)
     explicit BodyOf(G&& fn) : fn_(std::forward<G>(fn)) {}
     void Run() noexcept override {
       const absl::Status caught = internal_future::CatchExceptions(

@@ -98,6 +98,7 @@ void ThreadPool::Work() {
   Worker worker = {.pool = this};
   WorkerOfThisThread() = &worker;
   RunTasks(worker);
+  WorkerOfThisThread() = nullptr;
 }
 
 void ThreadPool::RunTasks(const Worker& worker) {

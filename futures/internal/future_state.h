@@ -104,8 +104,9 @@ class alignas(8) Callback {
 
 struct Disposer {
   Disposer() = default;
-  // Lets std::make_unique create callbacks. NOLINTNEXTLINE: implicit.
   template <typename C>
+  // Lets std::make_unique create callbacks.
+  // NOLINTNEXTLINE(google-explicit-constructor)
   Disposer(std::default_delete<C> /*unused*/) {}
   void operator()(Callback* callback) const { callback->Dispose(); }
 };
@@ -136,6 +137,7 @@ class StateBase : public CancelRequest {
                        Order order) {
     state->KeepUnlessDue(callback, order);
     if (callback == nullptr) return;
+    // NOLINTNEXTLINE(performance-unnecessary-copy-initialization)
     const std::shared_ptr<S> kept = state;
     callback->Run(*kept);
   }

@@ -87,7 +87,7 @@ class ArchiveReader {
   // neither 0 nor 1.
   template <ArchivableValue T>
   absl::StatusOr<T> Get() {
-    T value;
+    T value = {};
     absl::Status status = Read(&value, sizeof(value));
     if (!status.ok()) return status;
     return value;

@@ -217,7 +217,7 @@ bool FuzzTensorRecord(absl::string_view bytes) {
   const TensorSpec spec = found.spec().spec();
   TENON_CHECK(spec.CheckFits(found.block().size).ok(),
               "a tensor outside of its block was accepted");
-  std::string again(128, '\0');
+  std::string again(256, '\0');
   const size_t size = WriteTensorRecord(
       found.block(), spec, std::as_writable_bytes(std::span(again)));
   TENON_CHECK(size != 0, "what was read cannot be written");

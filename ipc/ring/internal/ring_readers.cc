@@ -158,7 +158,7 @@ absl::Status RingReaders::Remove(uint64_t number) {
       absl::StrCat("RemoveReader(): ", what_, " has no reader ", number));
 }
 
-void RingReaders::Drop(uint64_t number, absl::Status why) {
+void RingReaders::Drop(uint64_t number, const absl::Status& why) {
   const auto at = std::find_if(
       readers_.begin(), readers_.end(),
       [number](const auto& reader) { return reader->number == number; });
@@ -205,7 +205,7 @@ void RingReaders::DropBad(uint64_t head) {
       bad.push_back({reader->number, absl::UnavailableError("it has left")});
     }
   }
-  for (RingEnd& end : bad) Drop(end.reader, std::move(end.status));
+  for (const RingEnd& end : bad) Drop(end.reader, end.status);
 }
 
 void RingReaders::DropSlow(uint64_t head, uint64_t count) {

@@ -55,7 +55,7 @@ class RingReaders {
   std::vector<RingEnd> TakeEnded() { return std::exchange(ended_, {}); }
 
   // Drops the reader of that number, if there is one.
-  void Drop(uint64_t number, absl::Status why);
+  void Drop(uint64_t number, const absl::Status& why);
   // Drops readers that have died. One system call.
   absl::Status DropDead();
 
