@@ -48,7 +48,7 @@ struct RemoteWorker::Ends {
 
 absl::StatusOr<std::vector<RemoteWorker>> RemoteWorker::Start(
     int count, int capacity, const WorkerSetup& setup,
-    std::shared_ptr<const BatchLayout> layout) {
+    const std::shared_ptr<const BatchLayout>& layout) {
   const auto jobs = static_cast<size_t>(capacity);
   const auto batch_size = static_cast<size_t>(layout->batch_size());
   std::vector<Ends> ends;
@@ -142,7 +142,7 @@ absl::Status RemoteWorker::OnSampleFailed(SampleFailed failed) {
 }
 
 absl::StatusOr<RemoteWorker::Finished> RemoteWorker::OnBatchDone(
-    BatchDone done, std::vector<UniqueFd> fds) {
+    const BatchDone& done, std::vector<UniqueFd> fds) {
   if (outstanding_.empty() || done.ticket != outstanding_.front().job.ticket) {
     return absl::DataLossError("reports a batch that it was not asked for");
   }

@@ -54,7 +54,7 @@ class RemoteWorker {
   // others are killed.
   static absl::StatusOr<std::vector<RemoteWorker>> Start(
       int count, int capacity, const WorkerSetup& setup,
-      std::shared_ptr<const BatchLayout> layout);
+      const std::shared_ptr<const BatchLayout>& layout);
 
   size_t outstanding() const { return outstanding_.size(); }
   bool CanTake() const { return outstanding() < capacity_; }
@@ -97,7 +97,7 @@ class RemoteWorker {
                const WorkerSetup& setup);
 
   absl::Status OnSampleFailed(SampleFailed failed);
-  absl::StatusOr<Finished> OnBatchDone(BatchDone done,
+  absl::StatusOr<Finished> OnBatchDone(const BatchDone& done,
                                        std::vector<UniqueFd> fds);
   // Maps the segment that came with the first batch in a slot.
   absl::Status MapSlot(uint32_t slot, const BatchDone& done,

@@ -148,7 +148,7 @@ absl::Status Worker::Make(const Task& task, BatchDone& done) {
                            .first_position = task.first_position,
                            .indices = indices,
                            .on_error = setup_.on_error};
-  const auto report = [&](SkippedSample sample) {
+  const auto report = [&](const SkippedSample& sample) {
     return channel_.Send(Encode(SampleFailed{task.ticket, sample.position,
                                              sample.index, sample.status}),
                          {}, Deadline::Never());
