@@ -66,7 +66,7 @@ constexpr char kUnrelated[] =
 INSTANTIATE_TEST_SUITE_P(
     All, ExamplesKillTest,
     testing::Values(Example{"Broadcast", {"examples/broadcast"}},
-                    Example{"HelloTensor", {"examples/hello_tensor"}, 5, true},
+                    Example{"HelloTensor", {"examples/hello_tensor"}, 10, true},
                     Example{"Forward", {"examples/forward"}, 5},
                     Example{"EventLoop", {"examples/event_loop"}, 5},
                     Example{"Unrelated", {"/bin/sh", "-c", kUnrelated}, 3}),
