@@ -119,6 +119,8 @@ absl::StatusOr<Bytes> BytesOf(const DLTensor& in, const TensorSpec& spec) {
       __builtin_add_overflow(first - spec.byte_offset(), size, &end)) {
     return Refuse("its elements exceed the address space");
   }
+  // The sums were checked as numbers.
+  // NOLINTNEXTLINE(performance-no-int-to-ptr)
   return Bytes{reinterpret_cast<std::byte*>(end - size), size};
 }
 
