@@ -14,9 +14,10 @@
 //
 // Variants of the record: of two lines beside a head (TwoLines), or of one line
 // with its own sequence number instead of the head (OneLine), as a TensorQueue
-// has for one dense tensor. Variants of the steps: locked, as a TensorQueue has,
-// or as plain stores (Plain), which suffice if one thread owns the cell, one
-// thread gets, and the owner of a block fences all threads before it reuses one.
+// has for one dense tensor. Variants of the steps: locked, as a TensorQueue
+// has, or as plain stores (Plain), which suffice if one thread owns the cell,
+// one thread gets, and the owner of a block fences all threads before it reuses
+// one.
 //
 // Two processes, one thread each, trust each other, and do not die.
 

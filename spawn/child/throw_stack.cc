@@ -60,7 +60,7 @@ std::string DescribeLastThrow() {
   return stack;
 }
 
-[[maybe_unused]] const bool is_set = (SetThrowStack(DescribeLastThrow), true);
+[[maybe_unused]] const bool kIsSet = (SetThrowStack(DescribeLastThrow), true);
 
 }  // namespace
 }  // namespace tenon::spawn

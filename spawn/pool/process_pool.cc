@@ -79,6 +79,7 @@ ProcessPool::~ProcessPool() {
   if (core_ == nullptr) return;
   if (ForkCount() != fork_count_) {
     // The thread and the workers belong to another process: leaked on purpose.
+    // NOLINTNEXTLINE(bugprone-unhandled-exception-at-new)
     new std::shared_ptr<PoolDispatcher>(std::move(core_));
     return;
   }

@@ -43,6 +43,7 @@ int64_t ResidentBytes() {
 }
 
 // A function that ends its thread has ended the process's main thread.
+// NOLINTNEXTLINE(performance-unnecessary-value-param): as CatchAll() calls it.
 [[noreturn]] void EndWithoutMainThread(EntryOutcome) { _exit(EXIT_FAILURE); }
 
 PoolAnswer Run(PooledFunction function, PackedArguments call) {
@@ -50,8 +51,9 @@ PoolAnswer Run(PooledFunction function, PackedArguments call) {
   EntryOutcome outcome = CatchAll(
       [&] {
         absl::StatusOr<PackedArguments> value = function(std::move(call));
-        if (value.ok()) answer.value = *std::move(value);
-        return value.status();
+        if (!value.ok()) return std::move(value).status();
+        answer.value = *std::move(value);
+        return absl::OkStatus();
       },
       EndWithoutMainThread);
   answer.status = std::move(outcome.status);
