@@ -115,9 +115,11 @@ std::string DescribeAddress(uint64_t address, absl::string_view maps) {
   Search search = {.line = *line, .file_offset = file_offset};
   dl_iterate_phdr(LookAtModule, &search);
   Dl_info symbol = {};
+  // NOLINTBEGIN(performance-no-int-to-ptr): dladdr() takes an address.
   if (search.here == 0 ||
       dladdr(reinterpret_cast<void*>(search.here), &symbol) == 0 ||
       symbol.dli_sname == nullptr) {
+    // NOLINTEND(performance-no-int-to-ptr)
     return place;
   }
   const uint64_t within =

@@ -445,10 +445,11 @@ pid_t MakeSupervisor(const SupervisedStart& start, Plan& plan) {
   pthread_sigmask(SIG_SETMASK, &all, &before);
   pid_t pid;
   if (start.run == nullptr) {
-    // NOLINTNEXTLINE(clang-analyzer-security.insecureAPI.vfork): see above.
+    // See above.
+    // NOLINTNEXTLINE(bugprone-unsafe-functions,clang-analyzer-security.*)
     pid = vfork();
     if (pid == 0) {
-      BecomeSupervisor(plan);
+      BecomeSupervisor(plan);  // NOLINT(clang-analyzer-unix.Vfork): the same.
       _exit(EXIT_FAILURE);
     }
   } else {

@@ -27,7 +27,7 @@ void EnterIfSupervisor(int argc, char** argv, char**) {
 }
 
 [[gnu::section(".preinit_array"),
-  gnu::used]] void (*const enter)(int, char**, char**) = EnterIfSupervisor;
+  gnu::used]] void (*const kEnter)(int, char**, char**) = EnterIfSupervisor;
 
 }  // namespace
 }  // namespace tenon::spawn
