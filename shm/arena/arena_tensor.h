@@ -88,6 +88,8 @@ absl::StatusOr<ArenaOffer> Offer(const Tensor& tensor);
 // Ownership: refers to the offered arenas until it forgets them or is destroyed
 //   and no tensor claimed through it lives. The process attaches to each arena
 //   once, whatever the number of its importers.
+//   Keeps the storage objects of received blocks for later messages, some
+//   thousand of them for each arena.
 // Threads: thread-safe.
 // Processes: in a forked child calls fail with kFailedPrecondition.
 // Trust: as AttachedArena; the spec is checked against the block. An arena's id

@@ -61,8 +61,8 @@ class SegmentAccess {
   uint64_t opened_ = 0;
 };
 
-// A slot for successive segments. One thread at a time uses what is not a
-// SegmentAccess, while others enter and leave.
+// A slot for successive segments. One thread at a time opens, reads and closes
+// it; other threads use its SegmentAccess meanwhile.
 class MappedSegment : public SegmentAccess {
  public:
   bool is_open() const {

@@ -31,18 +31,11 @@
 namespace tenon {
 namespace {
 
-// Kept storages take memory of this process, some 500 bytes each.
+// Kept storages take memory of this process.
 constexpr size_t kMostKept = 4096;
 
 // How many ReceivedBlocks are abandoned and in use.
 constinit std::atomic<size_t> abandoned_count = 0;
-
-// Whether a thread that abandons blocks can fence all others; else each release
-// of a storage has a fence of its own.
-bool CanFence() {
-  static const bool can = JoinSystemFence();
-  return can;
-}
 
 Storage::Pooled PooledAt(const AttachedArena& arena,
                          const BlockDescriptor& block, const std::byte* data) {
@@ -68,7 +61,7 @@ class ReceivedBlocks::Block {
         segment_(attachment_.SlotOf(block.segment)),
         id_(block.segment),
         opened_(segment_.opened()),
-        fenced_(CanFence()),
+        fenced_(JoinSystemFence()),
         storage_(PooledAt(*arena, block, data), arena, block) {}
   Block(const Block&) = delete;
   Block& operator=(const Block&) = delete;
@@ -179,6 +172,8 @@ class ReceivedBlocks::Block {
   const uint32_t id_;  // Of the segment.
   const uint64_t opened_;
   const uint64_t fork_count_ = ForkCount();
+  // Whether a thread that abandons blocks fences all others; else each release
+  // of a storage has a fence of its own.
   const bool fenced_;
   std::atomic<bool> control_used_ = false;
   std::atomic<uint32_t> others_ = 0;
@@ -256,7 +251,7 @@ void ReceivedBlocks::Abandon(std::unique_ptr<ReceivedBlocks> blocks) {
   }
   // A thread that has released a storage and not seen the count has done so
   // before this fence, and is seen after it.
-  if (CanFence()) SystemFence().IgnoreError();
+  if (JoinSystemFence()) SystemFence().IgnoreError();
   SweepAbandoned();
 }
 

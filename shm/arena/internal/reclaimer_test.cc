@@ -164,7 +164,8 @@ TEST_F(ReclaimerTest, WhatARefusedProcessMayHoldIsWithheld) {
               AllOf(HasSubstr("64 blocks, 4096 bytes, are withheld"),
                     HasSubstr(absl::StrCat("pid ", getpid(), " was refused")),
                     Not(HasSubstr("no block can be reclaimed"))));
-  // It is refused again, and may hold what was handed out in between.
+  // The process is refused again, and may hold blocks that were handed out in
+  // between.
   Release(kBatch);
   SendRefused(second);
   reclaimer_.ReclaimAll();

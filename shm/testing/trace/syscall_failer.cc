@@ -222,12 +222,16 @@ absl::StatusOr<FaultReport> FailSystemCalls(const FaultScenario& scenario) {
 absl::StatusOr<std::map<std::string, size_t>> CountSyscalls(
     const std::function<void()>& body) {
   TENON_RETURN_IF_ERROR(CanTrace());
+  // A body that spins for another process waits for the scheduler where other
+  // processes want the cores.
   TENON_ASSIGN_OR_RETURN(
-      Tracee child, Tracee::Start({.name = "the child"}, [&](const Reporter&) {
-        BeginRegion();
-        body();
-        EndRegion();
-      }));
+      Tracee child,
+      Tracee::Start({.name = "the child", .watchdog = absl::Minutes(2)},
+                    [&](const Reporter&) {
+                      BeginRegion();
+                      body();
+                      EndRegion();
+                    }));
   TENON_RETURN_IF_ERROR(child.RunToRegion());
   TENON_ASSIGN_OR_RETURN(Calls calls, RunRegion(child, nullptr));
   if (child.end().success() && child.child().report().failures.empty()) {
