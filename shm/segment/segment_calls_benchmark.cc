@@ -6,7 +6,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <linux/memfd.h>
+#include <stdio.h>
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/stat.h>
@@ -40,7 +42,6 @@ namespace {
 
 constexpr auto kFileDescriptor = SharingStrategy::kFileDescriptor;
 constexpr auto kFileSystem = SharingStrategy::kFileSystem;
-constexpr char kName[] = "/segment_calls_benchmark";
 constexpr int kSeals =
     F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL | F_SEAL_FUTURE_WRITE;
 
@@ -78,17 +79,19 @@ absl::Status CreateMemfdRaw(size_t size_bytes) {
   return sealed ? absl::OkStatus() : Fail("fcntl");
 }
 
-// An unguessable name has to be drawn in any case.
+// Under an unguessable name, as Segment::Create().
 absl::Status CreateNamedRaw(size_t size_bytes) {
-  uint64_t name[2];
-  if (getrandom(name, sizeof(name), 0) < 0) return Fail("getrandom");
-  benchmark::DoNotOptimize(name);
-  const UniqueFd fd(shm_open(kName, O_RDWR | O_CREAT | O_EXCL, 0400));
+  uint64_t drawn[2];
+  if (getrandom(drawn, sizeof(drawn), 0) < 0) return Fail("getrandom");
+  char name[64];
+  snprintf(name, sizeof(name), "/tenon_benchmark_%016" PRIx64 "%016" PRIx64,
+           drawn[0], drawn[1]);
+  const UniqueFd fd(shm_open(name, O_RDWR | O_CREAT | O_EXCL, 0400));
   if (!fd.valid()) return Fail("shm_open");
   TENON_RETURN_IF_ERROR(ReserveRaw(fd.get(), size_bytes));
   if (fchmod(fd.get(), 0600) != 0) return Fail("fchmod");
   TENON_RETURN_IF_ERROR(MapRaw(fd.get(), size_bytes, PROT_READ | PROT_WRITE));
-  return shm_unlink(kName) == 0 ? absl::OkStatus() : Fail("shm_unlink");
+  return shm_unlink(name) == 0 ? absl::OkStatus() : Fail("shm_unlink");
 }
 
 absl::Status FillRaw(const std::vector<std::byte>& from) {
