@@ -12,6 +12,8 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "gmock/gmock.h"
@@ -19,6 +21,7 @@
 #include "tenon/ipc/sync/semaphore.h"
 #include "tenon/ipc/sync/sync_testing.h"
 #include "tenon/shm/base/deadline.h"
+#include "tenon/shm/base/read_file.h"
 #include "tenon/shm/base/unique_fd.h"
 #include "tenon/shm/pages/mapping.h"
 #include "tenon/shm/segment/segment.h"
@@ -182,12 +185,31 @@ TEST(EventTest, CorruptBytesAreSurvived) {
   }
 }
 
+// Waits until the child has noted "waits" and then sleeps in a system call.
+bool FallsAsleep(ForkedChild& child) {
+  const Deadline watchdog = Watchdog();
+  while (!watchdog.has_passed()) {
+    const auto stat =
+        ReadFile(absl::StrCat("/proc/", child.pid(), "/stat")).value_or("");
+    // The name, in parentheses, may contain anything.
+    const size_t name_end = stat.rfind(')');
+    if (child.report().notes.contains("waits") &&
+        absl::ClippedSubstr(stat, name_end + 2, 1) == "S") {
+      return true;
+    }
+    absl::SleepFor(absl::Milliseconds(1));
+  }
+  return false;
+}
+
 // A waiter that was stopped asleep, and a killed one, block no other.
 TEST(EventTest, StoppedAndDeadWaitersBlockNoOther) {
   const auto event = Event::Create();
   ASSERT_THAT(event, IsOk());
-  const auto wait = [&](const Reporter&) {
-    EXPECT_THAT(Another(*event).Wait(Watchdog()), IsOk());
+  const auto wait = [&](const Reporter& reporter) {
+    const Event event_here = Another(*event);
+    reporter.Note("waits");
+    EXPECT_THAT(event_here.Wait(Watchdog()), IsOk());
   };
   auto stopped = ForkedChild::Fork({.name = "stopped"}, wait);
   auto dead = ForkedChild::Fork({.name = "dead"}, wait);
@@ -195,7 +217,9 @@ TEST(EventTest, StoppedAndDeadWaitersBlockNoOther) {
   ASSERT_THAT(stopped, IsOk());
   ASSERT_THAT(dead, IsOk());
   ASSERT_THAT(good, IsOk());
-  absl::SleepFor(absl::Milliseconds(50));
+  for (ForkedChild* child : {&*stopped, &*dead, &*good}) {
+    ASSERT_TRUE(FallsAsleep(*child)) << child->name();
+  }
   ASSERT_THAT(stopped->pid_fd().SendSignal(SIGSTOP), IsOk());
   dead->Kill();
   EXPECT_THAT(event->Set(), IsOk());
