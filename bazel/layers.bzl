@@ -21,7 +21,7 @@ _ROWS = [
     ["shm/arena", "shm/tensor/exchange", "shm/value"],
     ["shm/arena/query"],
     ["shm"],
-    ["ipc/channel", "ipc/doorbell"],
+    ["ipc/channel", "ipc/doorbell", "ipc/slots"],
     ["ipc/listener", "ipc/sync"],
     ["ipc/queue", "ipc/ring"],
     ["ipc/tensor_codec"],

@@ -4,11 +4,10 @@
 // Queues between processes, alternating in the same run: one putter and one
 // getter, which spin (spin) or wait as usual (one), two and two (two), and
 // their limit (bare), a ring with one producer and one consumer of the same
-// capacity, which spin. Items of 64 bytes, singly and in batches. Counters:
-// nanoseconds per item, and the ratios of the rates, where more is better; of
-// the medians. Also the number of sleeps.
+// capacity, which spin. Items of 64 and of 16 bytes, singly and in batches.
+// Counters: nanoseconds per item, and the ratios of the rates, where more is
+// better; of the medians. Also the number of sleeps.
 
-#include <sched.h>
 #include <unistd.h>
 
 #include <array>
@@ -26,7 +25,7 @@
 #include "benchmark/benchmark.h"
 #include "tenon/ipc/queue/internal/queue_core.h"
 #include "tenon/ipc/queue/queue_handle.h"
-#include "tenon/ipc/queue/queue_testing.h"
+#include "tenon/ipc/slots/bare_ring.h"
 #include "tenon/shm/arena/benchmark_support.h"
 #include "tenon/shm/base/atomics.h"
 #include "tenon/shm/base/check.h"
@@ -42,33 +41,28 @@ namespace {
 using A = StdAtomics;
 using Word = SharedWord<uint64_t>;
 
-constexpr uint64_t kCapacity = 1024;
 constexpr uint64_t kItems = 1 << 16;  // Per round.
 constexpr size_t kPutters = 2, kGetters = 2;
 constexpr uint64_t kEnd = ~uint64_t{0};  // A putter's last item.
 
+// An item of `bytes` bytes; the first word of a putter's last one is kEnd.
+template <size_t bytes>
+using ItemOf = std::array<uint64_t, bytes / sizeof(uint64_t)>;
+
+template <typename Item>
+std::unique_ptr<QueueCore> OpenQueue(QueueHandle handle) {
+  auto queue =
+      QueueCore::Open(std::move(handle), QueueType::kItems, sizeof(Item));
+  TENON_CHECK(queue.ok(), "cannot open the queue");
+  return *std::move(queue);
+}
+
 enum class Mode : uint64_t { kBare, kSpin, kOneAndOne, kTwoAndTwo };
 constexpr uint64_t kModes = 4;
 
-void PinToCore(size_t which) {
-  cpu_set_t all;
-  CPU_ZERO(&all);
-  if (sched_getaffinity(0, sizeof(all), &all) != 0) return;
-  size_t n = 0;
-  for (int core = 0; core < CPU_SETSIZE; ++core) {
-    if (!CPU_ISSET(core, &all) || n++ != which) continue;
-    cpu_set_t one;
-    CPU_ZERO(&one);
-    CPU_SET(core, &one);
-    sched_setaffinity(0, sizeof(one), &one);
-    return;
-  }
-}
-
+template <typename Item>
 struct Shared {
-  alignas(64) Word head{0};
-  alignas(64) Word tail{0};
-  alignas(64) std::array<TestItem, kCapacity> slots;
+  BareRing<Item> bare;
   // The number of a round, times kModes, plus its mode.
   alignas(64) Word go{0};
   alignas(64) Word ended{0};  // Processes that have ended a round, in all.
@@ -77,30 +71,18 @@ struct Shared {
 
 // ---- The bare ring ----
 
-void BarePut(Shared& shared, const TestItem& item) {
-  uint64_t known_tail = A::Load(shared.tail, std::memory_order_acquire);
-  uint64_t head = A::Load(shared.head, std::memory_order_relaxed);
-  for (uint64_t i = 0; i < kItems; ++i, ++head) {
-    while (head - known_tail == kCapacity) {
-      known_tail = A::Load(shared.tail, std::memory_order_acquire);
-      if (head - known_tail == kCapacity) A::Pause();
-    }
-    shared.slots[head % kCapacity] = item;
-    A::Store(shared.head, head + 1, std::memory_order_release);
-  }
+template <typename Item>
+void BarePut(BareRing<Item>& ring, const Item& item) {
+  uint64_t known_tail = A::Load(ring.tail, std::memory_order_acquire);
+  for (uint64_t i = 0; i < kItems; ++i) ring.Put(item, known_tail);
 }
 
-void BareGet(Shared& shared, TestItem& item) {
-  uint64_t known_head = A::Load(shared.head, std::memory_order_acquire);
-  uint64_t tail = A::Load(shared.tail, std::memory_order_relaxed);
-  for (uint64_t i = 0; i < kItems; ++i, ++tail) {
-    while (known_head == tail) {
-      known_head = A::Load(shared.head, std::memory_order_acquire);
-      if (known_head == tail) A::Pause();
-    }
-    item = shared.slots[tail % kCapacity];
+template <typename Item>
+void BareGet(BareRing<Item>& ring, Item& item) {
+  uint64_t known_head = A::Load(ring.head, std::memory_order_acquire);
+  for (uint64_t i = 0; i < kItems; ++i) {
+    ring.Get(item, known_head);
     benchmark::DoNotOptimize(item);
-    A::Store(shared.tail, tail + 1, std::memory_order_release);
   }
 }
 
@@ -118,20 +100,23 @@ absl::Status PutSome(QueueCore& queue, std::span<const std::byte> items,
   }
 }
 
+template <typename Item>
 absl::Status PutAll(QueueCore& queue, uint64_t count, size_t batch,
                     bool spins) {
-  const std::vector<TestItem> items(batch, MakeItem(0, 0));
+  const std::vector<Item> items(batch);
+  const Item last = {kEnd};
   const auto bytes = std::as_bytes(std::span(items));
   const Deadline deadline = Soon();
   for (uint64_t i = 0; i < count; i += batch) {
     TENON_RETURN_IF_ERROR(PutSome(queue, bytes, deadline, spins));
   }
-  return PutSome(queue, BytesOf(MakeItem(0, kEnd)), deadline, spins);
+  return PutSome(queue, std::as_bytes(std::span(last)), deadline, spins);
 }
 
 // Until the end of a putter; each getter receives one such end.
+template <typename Item>
 absl::Status GetAll(QueueCore& queue, size_t batch, bool spins) {
-  std::vector<TestItem> items(batch);
+  std::vector<Item> items(batch);
   const auto out = std::as_writable_bytes(std::span(items));
   const Deadline deadline = Soon();
   for (;;) {
@@ -139,13 +124,14 @@ absl::Status GetAll(QueueCore& queue, size_t batch, bool spins) {
         const size_t got, spins ? queue.TryGet(out) : queue.Get(out, deadline));
     if (got == 0) A::Pause();
     for (size_t i = 0; i < got; ++i) {
-      if (items[i][1] == kEnd) return absl::OkStatus();
+      if (items[i][0] == kEnd) return absl::OkStatus();
     }
   }
 }
 
 // ---- The processes ----
 
+template <typename Item>
 class Crew {
  public:
   Crew(QueueCore& queue, size_t batch) : batch_(batch) {
@@ -180,10 +166,9 @@ class Crew {
   void Play(QueueHandle handle, size_t i) {
     const bool puts = i < kPutters;
     const size_t rank = puts ? i : i - kPutters;
-    PinToCore(puts ? rank : 1 - rank);
-    const auto queue = OpenItems(std::move(handle));
-    TENON_CHECK(queue.ok(), "cannot open the queue");
-    TestItem item = MakeItem(0, 0);
+    PinToCore(static_cast<int>(puts ? rank : 1 - rank));
+    const auto queue = OpenQueue<Item>(std::move(handle));
+    Item item = {};
     for (uint64_t last = 0;;) {
       const uint64_t go = A::Load(shared_->go, std::memory_order_acquire);
       if (go == last) {
@@ -194,15 +179,16 @@ class Crew {
       const Mode mode = static_cast<Mode>(go % kModes);
       if (mode != Mode::kTwoAndTwo && rank != 0) continue;
       if (mode == Mode::kBare) {
-        puts ? BarePut(*shared_, item) : BareGet(*shared_, item);
+        puts ? BarePut(shared_->bare, item) : BareGet(shared_->bare, item);
       } else {
         const uint64_t share = mode == Mode::kTwoAndTwo ? kItems / 2 : kItems;
         const bool spins = mode == Mode::kSpin;
-        const absl::Status played = puts ? PutAll(**queue, share, batch_, spins)
-                                         : GetAll(**queue, batch_, spins);
+        const absl::Status played =
+            puts ? PutAll<Item>(*queue, share, batch_, spins)
+                 : GetAll<Item>(*queue, batch_, spins);
         TENON_CHECK(played.ok(), "the queue failed");
       }
-      const QueueStats stats = (*queue)->stats();
+      const QueueStats stats = queue->stats();
       const uint64_t sleeps = stats.get_sleeps + stats.put_sleeps;
       A::FetchAdd(shared_->sleeps, sleeps - slept_, std::memory_order_relaxed);
       slept_ = sleeps;
@@ -211,19 +197,21 @@ class Crew {
   }
 
   const size_t batch_;
-  SharedObject<Shared> shared_;
+  SharedObject<Shared<Item>> shared_;
   std::vector<ForkedChild> children_;
   uint64_t turn_ = 0;
   uint64_t slept_ = 0;
 };
 
+template <typename Item>
 absl::Status Measure(benchmark::State& state) {
   const auto batch = static_cast<size_t>(state.range(0));
   TENON_ASSIGN_OR_RETURN(
       const auto queue,
-      QueueCore::Create(QueueType::kItems, sizeof(TestItem),
-                        {.name = "benchmark", .capacity = kCapacity}));
-  Crew crew(*queue, batch);
+      QueueCore::Create(
+          QueueType::kItems, sizeof(Item),
+          {.name = "benchmark", .capacity = BareRing<Item>::kCapacity}));
+  Crew<Item> crew(*queue, batch);
   std::array<Samples, kModes> ns;
   std::array<uint64_t, kModes> sleeps = {};
   uint64_t turns = 0;
@@ -261,10 +249,14 @@ void BM_Queue(benchmark::State& state) {
     }
     return;
   }
-  const absl::Status status = Measure(state);
+  const absl::Status status = state.range(1) == 64 ? Measure<ItemOf<64>>(state)
+                                                   : Measure<ItemOf<16>>(state);
   if (!status.ok()) state.SkipWithError(status.ToString().c_str());
 }
-BENCHMARK(BM_Queue)->ArgName("batch")->Arg(1)->Arg(8)->Arg(64)->Iterations(16);
+BENCHMARK(BM_Queue)
+    ->ArgNames({"batch", "bytes"})
+    ->ArgsProduct({{1, 8, 64}, {64, 16}})
+    ->Iterations(8);
 
 }  // namespace
 }  // namespace tenon

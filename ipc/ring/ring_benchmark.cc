@@ -33,6 +33,7 @@
 #include "tenon/ipc/ring/ring.h"
 #include "tenon/ipc/ring/ring_offer.h"
 #include "tenon/ipc/ring/ring_testing.h"
+#include "tenon/ipc/slots/bare_ring.h"
 #include "tenon/shm/arena/benchmark_support.h"
 #include "tenon/shm/base/atomics.h"
 #include "tenon/shm/base/check.h"
@@ -50,25 +51,11 @@ namespace {
 using A = StdAtomics;
 using Word = SharedWord<uint64_t>;
 
-constexpr uint64_t kCapacity = 1024;
+constexpr uint64_t kCapacity = BareRing<Record>::kCapacity;
 constexpr uint64_t kRecords = 1 << 16;  // Per round, of each.
 constexpr int kTurns = 64;              // More than a run has.
 
 // --- Two cores. ---
-
-void PinToCore(int which) {
-  cpu_set_t all;
-  CPU_ZERO(&all);
-  if (sched_getaffinity(0, sizeof(all), &all) != 0) return;
-  for (int core = 0, n = 0; core < CPU_SETSIZE; ++core) {
-    if (!CPU_ISSET(core, &all) || n++ != which) continue;
-    cpu_set_t one;
-    CPU_ZERO(&one);
-    CPU_SET(core, &one);
-    sched_setaffinity(0, sizeof(one), &one);
-    return;
-  }
-}
 
 int Cores() {
   cpu_set_t all;
@@ -76,40 +63,12 @@ int Cores() {
   return sched_getaffinity(0, sizeof(all), &all) == 0 ? CPU_COUNT(&all) : 1;
 }
 
-// --- The bare ring. ---
-
-struct BareRing {
-  alignas(64) Word head{0};
-  alignas(64) Word tail{0};
-  alignas(64) std::array<Record, kCapacity> slots;
-};
-
 struct Shared {
-  BareRing bare;
+  BareRing<Record> bare;
   RingBoard board;
   alignas(64) Word go{0};    // Rounds that the sender has begun.
   alignas(64) Word done{0};  // Rounds that the reader has ended.
 };
-
-void BarePut(BareRing& ring, uint64_t& known_tail, const Record& record) {
-  const uint64_t head = A::Load(ring.head, std::memory_order_relaxed);
-  while (head - known_tail == kCapacity) {
-    known_tail = A::Load(ring.tail, std::memory_order_acquire);
-    if (head - known_tail == kCapacity) A::Pause();
-  }
-  ring.slots[head % kCapacity] = record;
-  A::Store(ring.head, head + 1, std::memory_order_release);
-}
-
-void BareGet(BareRing& ring, uint64_t& known_head, Record& record) {
-  const uint64_t tail = A::Load(ring.tail, std::memory_order_relaxed);
-  while (known_head == tail) {
-    known_head = A::Load(ring.head, std::memory_order_acquire);
-    if (known_head == tail) A::Pause();
-  }
-  record = ring.slots[tail % kCapacity];
-  A::Store(ring.tail, tail + 1, std::memory_order_release);
-}
 
 void AwaitAtLeast(const Word& word, uint64_t least) {
   for (uint64_t turn = 1; A::Load(word, std::memory_order_acquire) < least;
@@ -128,7 +87,7 @@ void StreamIn(RingReader& reader, Shared& shared, size_t batch) {
   for (uint64_t turn = 1; turn <= kTurns; ++turn) {
     AwaitAtLeast(shared.go, 2 * turn - 1);
     for (uint64_t i = 0; i < kRecords; ++i) {
-      BareGet(shared.bare, known_head, records[0]);
+      shared.bare.Get(records[0], known_head);
       benchmark::DoNotOptimize(records[0]);
     }
     A::Store(shared.done, 2 * turn - 1, std::memory_order_release);
@@ -153,7 +112,7 @@ class Stream {
   void Bare() {
     A::Store(shared_.go, ++turn_, std::memory_order_release);
     for (uint64_t i = 0; i < kRecords; ++i) {
-      BarePut(shared_.bare, known_tail_, records_[0]);
+      shared_.bare.Put(records_[0], known_tail_);
     }
     AwaitAtLeast(shared_.done, turn_);
   }

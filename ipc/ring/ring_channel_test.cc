@@ -46,7 +46,7 @@ TEST(RingChannelTest, AnInvalidReplyTakesNoSlot) {
   TENON_ASSERT_OK_AND_ASSIGN(auto ring, RingProducer::Create({}));
   auto pair = Channel::CreatePair().value();
   const size_t fds = CountOpenFds();
-  for (uint64_t i = 0; i < 2 * RingSizes::kMaxReaders; ++i) {
+  for (uint64_t i = 0; i < 2 * RingGeometry::kMaxReaders; ++i) {
     ASSERT_THAT(pair.second.Send("no reply", {}, Watchdog()), IsOk());
     EXPECT_THAT(AddRingReader(*ring, pair.first, Watchdog()),
                 StatusIs(absl::StatusCode::kInvalidArgument));

@@ -7,6 +7,7 @@
 #ifndef TENON_IPC_RING_RING_GEOMETRY_H_
 #define TENON_IPC_RING_RING_GEOMETRY_H_
 
+#include <bit>
 #include <cstdint>
 #include <type_traits>
 
@@ -24,35 +25,26 @@ enum class RingPolicy : uint32_t {
 // The layout version that this build reads and writes.
 inline constexpr uint32_t kRingVersion = 1;
 
-// Record size and capacity; validated where they come from a peer.
-struct RingSizes {
+struct RingGeometry {
+  static constexpr uint64_t kMagic = 0x31676e69726e6554;  // "Tenring1".
   static constexpr uint64_t kMaxRecordBytes = 64 * 1024;
   static constexpr uint64_t kMaxCapacity = uint64_t{1} << 24;
   static constexpr uint64_t kMaxBytes = uint64_t{1} << 30;
   static constexpr uint64_t kMaxReaders = 64;
-
-  uint64_t record_bytes = 0;
-  uint64_t capacity = 0;
-
-  // Records of whole words, their number a power of two, within the limits. No
-  // product here overflows.
-  constexpr bool valid() const {
-    return record_bytes >= 8 && record_bytes <= kMaxRecordBytes &&
-           record_bytes % 8 == 0 && capacity >= 1 && capacity <= kMaxCapacity &&
-           (capacity & (capacity - 1)) == 0 &&
-           capacity * record_bytes <= kMaxBytes;
-  }
-  constexpr uint64_t slots_bytes() const { return capacity * record_bytes; }
-};
-
-struct RingGeometry {
-  static constexpr uint64_t kMagic = 0x31676e69726e6554;  // "Tenring1".
 
   uint64_t magic = kMagic;
   uint32_t version = kRingVersion;
   uint32_t policy = 0;  // A RingPolicy.
   uint64_t record_bytes = 0;
   uint64_t capacity = 0;
+
+  // Records of whole words, their number a power of two, within the limits. No
+  // product here overflows.
+  constexpr bool valid_sizes() const {
+    return record_bytes >= 8 && record_bytes <= kMaxRecordBytes &&
+           record_bytes % 8 == 0 && std::has_single_bit(capacity) &&
+           capacity <= kMaxCapacity && capacity * record_bytes <= kMaxBytes;
+  }
 
   friend bool operator==(const RingGeometry&, const RingGeometry&) = default;
 };

@@ -58,13 +58,13 @@ absl::StatusOr<Message> Read(absl::string_view bytes, uint64_t expected_magic,
 
 // Numbers count from 1 on, and are shifted.
 absl::Status CheckSlot(uint64_t index, uint64_t number) {
-  if (index < RingSizes::kMaxReaders && number >= 1 &&
+  if (index < RingGeometry::kMaxReaders && number >= 1 &&
       number <= ~uint64_t{0} >> 2) {
     return absl::OkStatus();
   }
   return absl::InvalidArgumentError(absl::StrCat(
       "reader ", number, " in slot ", index, " is out of range: a ring has ",
-      RingSizes::kMaxReaders, " slots"));
+      RingGeometry::kMaxReaders, " slots"));
 }
 
 }  // namespace
@@ -75,14 +75,13 @@ absl::Status CheckRingGeometry(const RingGeometry& geometry) {
         "the offer is not that of a ring: bad magic");
   }
   TENON_RETURN_IF_ERROR(CheckVersion(geometry.version));
-  const RingSizes sizes = {geometry.record_bytes, geometry.capacity};
-  if (!sizes.valid()) {
+  if (!geometry.valid_sizes()) {
     return absl::InvalidArgumentError(absl::StrCat(
         "a ring of ", geometry.capacity, " records of ", geometry.record_bytes,
         " bytes is out of range: want records of 8 to ",
-        RingSizes::kMaxRecordBytes,
+        RingGeometry::kMaxRecordBytes,
         " bytes, a multiple of 8, and a power of two of them in at most ",
-        RingSizes::kMaxBytes, " bytes"));
+        RingGeometry::kMaxBytes, " bytes"));
   }
   if (geometry.policy > static_cast<uint32_t>(RingPolicy::kDropReader)) {
     return absl::InvalidArgumentError(

@@ -35,10 +35,6 @@ namespace {
 
 using A = StdAtomics;
 
-// The number of slots ahead for which a cache line is prefetched: that many
-// puts take as long as the line takes from core to core.
-constexpr uint64_t kExpectAhead = 8;
-
 RingProducerWords& WordsOf(const ControlMemory& memory) {
   return *reinterpret_cast<RingProducerWords*>(memory.data());
 }
@@ -54,10 +50,7 @@ struct RingProducer::State {
         writer(&words().head,
                options.policy == RingPolicy::kDropOldest ? &words().reserved
                                                          : nullptr,
-               RingSlots<>(reinterpret_cast<SharedWord<uint64_t>*>(
-                               memory.data() + kRingSlotsOffset),
-                           options.capacity,
-                           options.record_bytes / sizeof(uint64_t))),
+               RingSlotsIn(memory.data(), words().geometry)),
         bell(std::move(its_bell)),
         readers(&memory, id, bell.get(), what) {}
 
@@ -100,9 +93,7 @@ absl::StatusOr<std::unique_ptr<RingProducer>> RingProducer::Create(
   geometry.record_bytes = options.record_bytes;
   geometry.capacity = options.capacity;
   TENON_RETURN_IF_ERROR(CheckRingGeometry(geometry));
-  const size_t bytes =
-      kRingSlotsOffset +
-      RingSizes{geometry.record_bytes, geometry.capacity}.slots_bytes();
+  const size_t bytes = RingBytes(geometry);
   TENON_ASSIGN_OR_RETURN(auto memory,
                          ControlMemory::Create(bytes, options.name));
   TENON_RETURN_IF_ERROR(memory.Reserve({0, bytes}));
@@ -206,8 +197,6 @@ absl::Status RingProducer::State::NoReader(uint64_t count) {
   TENON_CRASH_POINT("ring.written");
   writer.Publish(count, readers.publication());
   TENON_CRASH_POINT("ring.published");
-  // The readers have its cache line: prefetched now, it arrives in time.
-  writer.slots().ExpectWrite(writer.head() + kExpectAhead);
   readers.RingAll();
 }
 

@@ -49,7 +49,7 @@ class RingProducer {
   RingProducer& operator=(const RingProducer&) = delete;
 
   // An offer for one reader. Errors: kResourceExhausted at
-  // RingSizes::kMaxReaders, unanswered offers included, or at a limit of
+  // RingGeometry::kMaxReaders, unanswered offers included, or at a limit of
   // descriptors.
   absl::StatusOr<RingOffer> Offer();
 

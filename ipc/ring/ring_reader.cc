@@ -121,9 +121,7 @@ RingReader::RingReader(std::unique_ptr<State> state)
     : state_(std::move(state)) {}
 
 absl::Status RingReader::State::Map(const RingFds& fds) {
-  const ByteRange all = {
-      0, kRingSlotsOffset +
-             RingSizes{geometry.record_bytes, geometry.capacity}.slots_bytes()};
+  const ByteRange all = {0, RingBytes(geometry)};
   const int memory = fds.memory.get();
   TENON_ASSIGN_OR_RETURN(view,
                          ControlView::Adopt(memory, all, kProducerMemory));
@@ -154,14 +152,8 @@ absl::Status RingReader::State::MakeOwn(RingFds& fds) {
     publication = Publication::kFenced;
   }
   TENON_RETURN_IF_ERROR(bell->AddParticipant(kProducer, process->fd()));
-  auto* slots = reinterpret_cast<const SharedWord<uint64_t>*>(view.data() +
-                                                              kRingSlotsOffset);
-  // The slots are only read.
-  cursor = RingCursor<>(
-      &producer().head, &producer().reserved, &words().tail,
-      RingSlots<>(const_cast<SharedWord<uint64_t>*>(slots), geometry.capacity,
-                  geometry.record_bytes / sizeof(uint64_t)),
-      geometry.capacity);
+  cursor = RingCursor<>(&producer().head, &producer().reserved, &words().tail,
+                        RingSlotsIn(view.data(), geometry), geometry.capacity);
   return absl::OkStatus();
 }
 

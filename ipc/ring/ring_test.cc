@@ -264,7 +264,7 @@ TEST(RingTest, WithoutReadersPutSaysWhyTheLastOneIsGone) {
 
 TEST(RingTest, PlacesAreUsedAgain) {
   const auto ring = MakeTestRing(2);
-  for (uint64_t i = 0; i < 3 * RingSizes::kMaxReaders; ++i) {
+  for (uint64_t i = 0; i < 3 * RingGeometry::kMaxReaders; ++i) {
     TENON_ASSERT_OK_AND_ASSIGN(const auto reader, AddReaderTo(*ring));
     ASSERT_THAT(PutRecord(*ring, i, kAtOnce), IsOk());
     ASSERT_THAT(GetRecord(*reader, i, kAtOnce), IsOk());
@@ -273,7 +273,7 @@ TEST(RingTest, PlacesAreUsedAgain) {
   ring->acknowledged();
   EXPECT_EQ(ring->num_readers(), 0u);
   std::vector<RingOffer> offers;
-  for (uint64_t i = 0; i < RingSizes::kMaxReaders; ++i) {
+  for (uint64_t i = 0; i < RingGeometry::kMaxReaders; ++i) {
     TENON_ASSERT_OK_AND_ASSIGN(offers.emplace_back(), ring->Offer());
   }
   EXPECT_THAT(ring->Offer(), StatusIs(kResourceExhausted));

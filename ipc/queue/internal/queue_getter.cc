@@ -72,7 +72,7 @@ QueueGetter::Copied QueueGetter::CopySome(size_t slot, std::span<std::byte> out,
   const size_t least = short_items ? item_bytes : 1;
   size_t count = 0;
   do {
-    taker.Copy(count, out.data() + count * item_bytes);
+    taker.Copy(count, out.data() + count * item_bytes, item_bytes);
     ++count;
   } while (count < fit && taker.BytesAt(count) >= least);
   return {out.first(count * item_bytes), count};

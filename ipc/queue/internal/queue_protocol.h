@@ -3,10 +3,10 @@
 
 // The steps of a ring with one putter and many getters, as templates over their
 // atomics. Internal to Queue (queue.h), which adds membership and waiting
-// (sleep_protocol.h).
+// (sleep_protocol.h). The slots are a SlotArray (slot_array.h).
 //
 //   slot:    sequence word, words of the item
-//   putter:  room?  write the words of n items;  sequence words of items 2..n;
+//   putter:  room?  write items 2..n and their sequence words;  write item 1;
 //            sequence word of item 1;  head = h + n;  ring getters
 //   getter:  t = take;  is the sequence word of slot t that of item t?
 //            copy slot;  CAS take from t to t + 1:
@@ -15,9 +15,9 @@
 // The store of item 1's sequence word publishes all n items: a getter visits
 // the items in their order and stops at the first that is not published. So one
 // cache line carries a small item from the putter to a getter: the getter polls
-// the line that the item will be in. `head` is the putter's own record of its
-// position, for snapshots and for the next holder of the slot; no getter needs
-// it.
+// the line that the item will be in. Items 2..n are written by address, which
+// visits each line once. `head` is the putter's own record of its position, for
+// snapshots and for the next holder of the slot; no getter needs it.
 //
 // `take` alone decides the ownership of an item: the getter that moved it from
 // t to t + 1 has item t. A getter that is killed before or after its CAS has
@@ -38,32 +38,18 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 
 #include "tenon/ipc/doorbell/sleep_protocol.h"
+#include "tenon/ipc/slots/slot_array.h"
 #include "tenon/shm/base/atomics.h"
 
 namespace tenon {
 
 // The memory orders and steps that the protocol needs, as values, so that tests
-// can show that each is needed. Production code uses this one.
-struct QueueProtocol {
-  // Sequentially consistent, together with the loads and stores of
-  // SleepProtocol: either the publisher sees the sleeper or the sleeper sees
-  // the publication.
-  static constexpr std::memory_order kPublish = std::memory_order_seq_cst;
-  static constexpr std::memory_order kTake = std::memory_order_seq_cst;
-  // Replaces kPublish if all sleepers fence (sleep_protocol.h).
-  static constexpr std::memory_order kPublishFenced = std::memory_order_release;
-  static constexpr std::memory_order kSeePublished = std::memory_order_seq_cst;
-  static constexpr std::memory_order kSeeTaken = std::memory_order_seq_cst;
-  // A getter that has read a word of a later item also sees that `take` has
-  // moved: for claimers, which use their copy before they take.
-  static constexpr std::memory_order kWriteSlot = std::memory_order_release;
-  static constexpr std::memory_order kReadSlot = std::memory_order_acquire;
-  static constexpr bool kCopyFirst = true;  // Else take, then copy.
-  // The first item of a batch is published last. Else in order.
-  static constexpr bool kFirstItemLast = true;
+// can show that each is needed. Production code uses this one. The word that
+// shows that a slot may have been overwritten is `take`.
+struct QueueProtocol : SlotProtocol {
+  static constexpr size_t kHeaderWords = 1;  // The sequence word.
   // The next holder of a slot withdraws items that a killed putter has not
   // published.
   static constexpr bool kWithdraw = true;
@@ -88,60 +74,14 @@ struct QueueSequence {
   }
 };
 
-// Slots of whole words, the first of which is the sequence word; an item may
-// end within a word.
+// Slots whose header is the sequence word.
 template <AtomicsPolicy A = StdAtomics, typename P = QueueProtocol>
-class QueueSlots {
+class QueueSlots : public SlotArray<A, P> {
  public:
-  using Word = SharedWord<uint64_t>;
+  using typename SlotArray<A, P>::Word;
+  using SlotArray<A, P>::SlotArray;
 
-  QueueSlots() = default;
-  // `slots` is a power of two. An item and its sequence word fit into
-  // `words_per_slot`.
-  QueueSlots(Word* words, uint64_t slots, size_t item_bytes,
-             size_t words_per_slot)
-      : words_(words),
-        mask_(slots - 1),
-        item_bytes_(item_bytes),
-        words_per_slot_(words_per_slot) {}
-
-  // Of a whole item, or the first `bytes` bytes of one.
-  void Write(uint64_t position, const std::byte* item) const {
-    Write(position, item, item_bytes_);
-  }
-  void Write(uint64_t position, const std::byte* item, size_t bytes) const {
-    Word* const words = Slot(position) + 1;
-    const size_t whole_words = bytes / sizeof(uint64_t);
-    uint64_t word;
-    for (size_t i = 0; i < whole_words; ++i) {
-      std::memcpy(&word, item + i * sizeof(word), sizeof(word));
-      A::Store(words[i], word, P::kWriteSlot);
-    }
-    const size_t rest = bytes % sizeof(uint64_t);
-    if (rest == 0) return;
-    word = 0;
-    std::memcpy(&word, item + whole_words * sizeof(word), rest);
-    A::Store(words[whole_words], word, P::kWriteSlot);
-  }
-
-  void Read(uint64_t position, std::byte* item) const {
-    Read(position, item, item_bytes_);
-  }
-  void Read(uint64_t position, std::byte* item, size_t bytes) const {
-    const Word* const words = Slot(position) + 1;
-    const size_t whole_words = bytes / sizeof(uint64_t);
-    uint64_t word;
-    for (size_t i = 0; i < whole_words; ++i) {
-      word = A::Load(words[i], P::kReadSlot);
-      std::memcpy(item + i * sizeof(word), &word, sizeof(word));
-    }
-    const size_t rest = bytes % sizeof(uint64_t);
-    if (rest == 0) return;
-    word = A::Load(words[whole_words], P::kReadSlot);
-    std::memcpy(item + whole_words * sizeof(word), &word, rest);
-  }
-
-  Word& sequence(uint64_t position) const { return *Slot(position); }
+  Word& sequence(uint64_t position) const { return *this->Slot(position); }
   uint64_t Sequence(uint64_t position) const {
     return A::Load(sequence(position), P::kSeePublished);
   }
@@ -151,7 +91,9 @@ class QueueSlots {
   // The sequence word before the item at `position` is published: that of the
   // item one round before, or none. Without the high bits.
   uint64_t SequenceBefore(uint64_t position) const {
-    return position <= mask_ ? 0 : (position - mask_) & QueueSequence::kMask;
+    return position <= this->mask_
+               ? 0
+               : (position - this->mask_) & QueueSequence::kMask;
   }
   bool IsBefore(uint64_t sequence, uint64_t position) const {
     return (sequence & QueueSequence::kMask) == SequenceBefore(position);
@@ -161,23 +103,8 @@ class QueueSlots {
   size_t BytesIn(uint64_t sequence) const {
     const size_t bytes = static_cast<size_t>(
         QueueSequence::ShortWords(sequence) * sizeof(uint64_t));
-    return bytes == 0 || bytes > item_bytes_ ? item_bytes_ : bytes;
+    return bytes == 0 || bytes > this->item_bytes_ ? this->item_bytes_ : bytes;
   }
-
-  // Prefetches the first cache line of a slot that will be written soon.
-  void ExpectWrite(uint64_t position) const {
-    __builtin_prefetch(Slot(position), 1);
-  }
-
- private:
-  Word* Slot(uint64_t position) const {
-    return words_ + static_cast<size_t>(position & mask_) * words_per_slot_;
-  }
-
-  Word* words_ = nullptr;
-  uint64_t mask_ = 0;
-  size_t item_bytes_ = 0;
-  size_t words_per_slot_ = 0;
 };
 
 // The position after the last published item of a ring: `head`, or beyond it if
@@ -189,7 +116,7 @@ uint64_t FindQueueEnd(const SharedWord<uint64_t>& head,
                       const SharedWord<uint64_t>& take,
                       const QueueSlots<A, P>& slots, uint64_t capacity) {
   // In this order: a taken item has been put.
-  const uint64_t taken = A::Load(take, P::kSeeTaken);
+  const uint64_t taken = A::Load(take, P::kSeeConsumed);
   uint64_t end = A::Load(head, std::memory_order_acquire);
   if (static_cast<int64_t>(taken - end) > 0) end = taken;
   while (end - taken < capacity && slots.IsPublished(end)) ++end;
@@ -223,65 +150,49 @@ class QueueWriter {
   QueueWriter(Word* head, const Word* take, QueueSlots<A, P> slots,
               uint64_t capacity)
       : head_word_(head),
-        take_word_(take),
         slots_(slots),
         capacity_(capacity),
         head_(A::Load(*head, std::memory_order_relaxed)),
-        take_(A::Load(*take, std::memory_order_relaxed)) {}
+        taken_(take, 0, A::Load(*take, std::memory_order_relaxed)) {}
 
   uint64_t head() const { return head_; }
   // The position up to which items were taken, as of the last Refresh().
-  uint64_t taken() const { return take_; }
+  uint64_t taken() const { return taken_.position(); }
 
   bool KnowsRoom(uint64_t count) const {
-    return head_ - take_ + count <= capacity_;
+    return head_ - taken() + count <= capacity_;
   }
   // Reads `take`. False if it is corrupt: it moved back, or beyond the head.
-  bool Refresh() {
-    const uint64_t now = A::Load(*take_word_, P::kSeeTaken);
-    if (now - take_ > head_ - take_) return false;
-    take_ = now;
-    return true;
-  }
+  bool Refresh() { return taken_.Refresh(head_); }
 
-  // Writes the item at position head + `ahead`, for which there is room.
-  void Write(uint64_t ahead, const std::byte* item) {
-    slots_.Write(head_ + ahead, item);
-  }
-  // Writes a short item of whole words at position head.
-  void WriteShort(const std::byte* item, size_t bytes) {
-    slots_.Write(head_, item, bytes);
+  // Writes `count` items, for which there is room, and the sequence words of
+  // all but the first, of which there are `bytes` bytes.
+  void Write(const std::byte* items, uint64_t count, size_t bytes) {
+    for (uint64_t i = 1; i < count; ++i) {
+      A::Store(slots_.sequence(head_ + i), QueueSequence::Of(head_ + i, 0),
+               P::kWriteSlot);
+      slots_.Write(head_ + i, items + i * slots_.item_bytes());
+    }
+    slots_.Write(head_, items, bytes);
   }
   // Publishes `count` written items, of which the first has `short_words` words
   // (0: it is whole). The caller calls StoreHead() and then rings.
   void Publish(uint64_t count, Publication publication,
                uint64_t short_words = 0) {
-    if (P::kFirstItemLast) PublishLater(count);
     PublishWord<A, P>(slots_.sequence(head_),
                       QueueSequence::Of(head_, short_words), P::kPublish,
                       publication);
-    if (!P::kFirstItemLast) PublishLater(count);
     head_ += count;
+    slots_.ExpectWrite(head_);
   }
   void StoreHead() { A::Store(*head_word_, head_, std::memory_order_release); }
 
-  const QueueSlots<A, P>& slots() const { return slots_; }
-
  private:
-  // All but the first of `count` items.
-  void PublishLater(uint64_t count) {
-    for (uint64_t i = 1; i < count; ++i) {
-      A::Store(slots_.sequence(head_ + i), QueueSequence::Of(head_ + i, 0),
-               P::kWriteSlot);
-    }
-  }
-
   Word* head_word_ = nullptr;
-  const Word* take_word_ = nullptr;
   QueueSlots<A, P> slots_;
   uint64_t capacity_ = 0;
   uint64_t head_ = 0;
-  uint64_t take_ = 0;
+  ConsumedWatch<A, P> taken_;
 };
 
 // A getter's half. Ownership: none. Threads: one.
@@ -299,7 +210,7 @@ class QueueTaker {
   // before.
   bool Refresh() {
     for (;;) {
-      take_ = A::Load(*take_word_, P::kSeeTaken);
+      take_ = A::Load(*take_word_, P::kSeeConsumed);
       sequence_ = slots_.Sequence(take_);
       if (has_item()) return true;
       // Between the two loads other getters may have taken the item, and the
@@ -324,12 +235,9 @@ class QueueTaker {
                : 0;
   }
 
-  // Copies the item that is `ahead` of the first and is there, or the first
-  // `bytes` bytes of it. The copy may be torn if another getter has taken the
+  // Copies `bytes` bytes of the item that is `ahead` of the first and is there.
+  // The copy may be torn if another getter has taken the
   // item.
-  void Copy(uint64_t ahead, std::byte* item) const {
-    slots_.Read(take_ + ahead, item);
-  }
   void Copy(uint64_t ahead, std::byte* item, size_t bytes) const {
     slots_.Read(take_ + ahead, item, bytes);
   }
@@ -337,14 +245,15 @@ class QueueTaker {
   // Whether the first item has not been taken since Refresh(): then former
   // copies are whole.
   bool StillThere() const {
-    return A::Load(*take_word_, P::kSeeTaken) == take_;
+    return A::Load(*take_word_, P::kSeeConsumed) == take_;
   }
 
   // Takes the first `count` items; the caller rings the putter afterwards.
   // False if another getter took them first.
   bool Take(uint64_t count) {
     uint64_t expected = take_;
-    return A::CompareExchange(*take_word_, expected, take_ + count, P::kTake);
+    return A::CompareExchange(*take_word_, expected, take_ + count,
+                              P::kConsume);
   }
 
  private:

@@ -3,6 +3,7 @@
 
 #include "tenon/ipc/queue/internal/queue_putter.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -22,12 +23,6 @@
 #include "tenon/shm/locks/timed_mutex.h"
 
 namespace tenon {
-namespace {
-
-// The number of slots ahead for which a cache line is prefetched.
-constexpr uint64_t kExpectAhead = 8;
-
-}  // namespace
 
 absl::StatusOr<uint64_t> QueuePutter::Count(
     std::span<const std::byte> items) const {
@@ -68,23 +63,16 @@ absl::StatusOr<bool> QueuePutter::PutNow(std::span<const std::byte> items,
       return context_.CorruptWords(context_.membership.slot());
     if (!writer_.KnowsRoom(count)) return false;
   }
-  const size_t item_bytes = context_.memory.geometry().item_bytes;
-  uint64_t short_words = 0;
-  if (items.size() < item_bytes) {
-    writer_.WriteShort(items.data(), items.size());
-    short_words = items.size() / sizeof(uint64_t);
-  } else {
-    for (uint64_t i = 0; i < count; ++i) {
-      writer_.Write(i, items.data() + i * item_bytes);
-    }
-  }
+  const size_t first =
+      std::min(items.size(), context_.memory.geometry().item_bytes);
+  const bool is_short = first < context_.memory.geometry().item_bytes;
+  writer_.Write(items.data(), count, first);
   TENON_CRASH_POINT("queue.written");
-  writer_.Publish(count, context_.memory.publication(), short_words);
+  writer_.Publish(count, context_.memory.publication(),
+                  is_short ? first / sizeof(uint64_t) : 0);
   TENON_CRASH_POINT("queue.published");
   writer_.StoreHead();
   TENON_CRASH_POINT("queue.counted");
-  // A getter has its cache line: prefetched now, it arrives in time.
-  writer_.slots().ExpectWrite(writer_.head() + kExpectAhead);
   endpoint_.RingAll();
   return true;
 }

@@ -153,7 +153,7 @@ struct HeadBeforeSequence : SimQueueProtocol {
   static constexpr bool kHeadLast = false;
 };
 struct BatchInOrder : SimQueueProtocol {
-  static constexpr bool kFirstItemLast = false;
+  static constexpr bool kBatchAtOnce = false;
 };
 struct NoWithdrawal : SimQueueProtocol {
   static constexpr bool kWithdraw = false;
@@ -195,8 +195,8 @@ struct PublishRelaxed : SimQueueProtocol {
   static constexpr auto kPublish = std::memory_order_relaxed;
   static constexpr auto kWriteSlot = std::memory_order_relaxed;
 };
-struct TakeAcquireRelease : SimQueueProtocol {
-  static constexpr auto kTake = std::memory_order_acq_rel;
+struct ConsumeAcquireRelease : SimQueueProtocol {
+  static constexpr auto kConsume = std::memory_order_acq_rel;
 };
 struct SeePublishedAcquire : SimQueueProtocol {
   static constexpr auto kSeePublished = std::memory_order_acquire;
@@ -204,8 +204,8 @@ struct SeePublishedAcquire : SimQueueProtocol {
 struct SeePublishedRelaxed : SimQueueProtocol {
   static constexpr auto kSeePublished = std::memory_order_relaxed;
 };
-struct SeeTakenAcquire : SimQueueProtocol {
-  static constexpr auto kSeeTaken = std::memory_order_acquire;
+struct SeeConsumedAcquire : SimQueueProtocol {
+  static constexpr auto kSeeConsumed = std::memory_order_acquire;
 };
 struct FallAsleepRelease : SimQueueProtocol {
   static constexpr auto kFallAsleep = std::memory_order_release;
@@ -219,13 +219,13 @@ INSTANTIATE_TEST_SUITE_P(
         WrongCase{"PublishRelease", &ExploreQueue<PublishRelease>,
                   Harm::kLostWakeUp},
         WrongCase{"PublishRelaxed", &ExploreQueue<PublishRelaxed>, Harm::kItem},
-        WrongCase{"TakeAcquireRelease", &ExploreQueue<TakeAcquireRelease, 1>,
-                  Harm::kLostWakeUp},
+        WrongCase{"ConsumeAcquireRelease",
+                  &ExploreQueue<ConsumeAcquireRelease, 1>, Harm::kLostWakeUp},
         WrongCase{"SeePublishedAcquire", &ExploreQueue<SeePublishedAcquire>,
                   Harm::kLostWakeUp},
         WrongCase{"SeePublishedRelaxed", &ExploreQueue<SeePublishedRelaxed>,
                   Harm::kItem},
-        WrongCase{"SeeTakenAcquire", &ExploreQueue<SeeTakenAcquire>,
+        WrongCase{"SeeConsumedAcquire", &ExploreQueue<SeeConsumedAcquire>,
                   Harm::kLostWakeUp},
         WrongCase{"FallAsleepRelease", &ExploreQueue<FallAsleepRelease>,
                   Harm::kLostWakeUp},

@@ -27,6 +27,8 @@ namespace tenon {
 
 // The correct protocol; wrong variants override one of its members.
 struct SimQueueProtocol : QueueProtocol, SleepProtocol {
+  static constexpr bool kCopyFirst = true;     // Else take, then copy.
+  static constexpr bool kBatchAtOnce = true;   // Else item by item.
   static constexpr bool kRingAll = true;       // Else only the first sleeper.
   static constexpr bool kCheckCopy = true;     // Before a claim.
   static constexpr bool kCas = true;           // Else load and store.
@@ -184,13 +186,18 @@ class QueueSimulation {
     if (!P::kHeadLast) {
       SimAtomics::Store(head_, first + count, std::memory_order_release);
     }
-    if (!P::kWordsFirst) writer.Publish(count, publication_);
-    for (uint64_t i = first; i < first + count; ++i) {
-      const Item item = ItemAt(i);
-      writer.Write(i - writer.head(),
-                   reinterpret_cast<const std::byte*>(item.data()));
+    const uint64_t step = P::kBatchAtOnce ? count : 1;
+    for (uint64_t done = 0; done < count; done += step) {
+      std::array<Item, 2> items;
+      for (uint64_t i = 0; i < step; ++i) items[i] = ItemAt(first + done + i);
+      if (!P::kWordsFirst) {
+        SimAtomics::Store(MakeSlots().sequence(first),
+                          QueueSequence::Of(first, 0), P::kPublish);
+      }
+      writer.Write(reinterpret_cast<const std::byte*>(items.data()), step,
+                   sizeof(Item));
+      writer.Publish(step, publication_);
     }
-    if (P::kWordsFirst) writer.Publish(count, publication_);
     writer.StoreHead();
   }
 
@@ -269,7 +276,8 @@ class QueueSimulation {
     const uint64_t count = taker.BytesAt(1) != 0 ? 2 : 1;
     const auto copy = [&] {
       for (uint64_t i = 0; i < count; ++i) {
-        taker.Copy(i, reinterpret_cast<std::byte*>(items[i].data()));
+        taker.Copy(i, reinterpret_cast<std::byte*>(items[i].data()),
+                   sizeof(Item));
       }
     };
     const auto check = [&] {

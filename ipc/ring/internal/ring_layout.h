@@ -24,7 +24,9 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "tenon/ipc/ring/internal/ring_protocol.h"
 #include "tenon/ipc/ring/ring_geometry.h"
+#include "tenon/ipc/slots/slot_array.h"
 #include "tenon/shm/base/atomics.h"
 
 namespace tenon {
@@ -47,10 +49,23 @@ struct RingProducerWords {
   alignas(64) SharedWord<uint64_t> sleeping;
   // 1: Doorbell::fences(). Set once, before any reader maps it.
   uint64_t fences;
-  alignas(64) Entry readers[RingSizes::kMaxReaders];
+  alignas(64) Entry readers[RingGeometry::kMaxReaders];
 };
 
 inline constexpr size_t kRingSlotsOffset = 4096;
+
+// The size of the producer's memory, and the slots in it. A reader, whose
+// mapping is read-only, only reads them.
+constexpr uint64_t RingBytes(const RingGeometry& geometry) {
+  return kRingSlotsOffset + geometry.capacity * geometry.record_bytes;
+}
+inline SlotArray<StdAtomics, RingProtocol> RingSlotsIn(
+    const std::byte* memory, const RingGeometry& geometry) {
+  auto* const words = const_cast<SharedWord<uint64_t>*>(
+      reinterpret_cast<const SharedWord<uint64_t>*>(memory + kRingSlotsOffset));
+  return {words, geometry.capacity, geometry.record_bytes,
+          geometry.record_bytes / sizeof(uint64_t)};
+}
 
 // All of a reader's memory.
 struct RingReaderWords {

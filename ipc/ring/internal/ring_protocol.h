@@ -8,11 +8,9 @@
 //   producer: read the tails;  [reserve;]  write slots;  head = new head
 //   reader:   head > tail?  copy slots;  [read `reserved`;]  tail = new tail
 //
-// A position counts records since the ring was made, in 64 bits. The slot of a
-// position is the position modulo the capacity, a power of two. [ ]: only if
-// slots may be overwritten while a reader copies them. Such a reader copies the
-// words as they are, and then sees by `reserved` whether it was too late, as
-// with a seqlock; it uses the copy only after that check.
+// The slots are a SlotArray (slot_array.h). [ ]: only if slots may be
+// overwritten while a reader copies them. Such a reader sees by `reserved`
+// whether it was too late, as with a seqlock.
 //
 // No process trusts a peer's word. A head that is farther from the tail than
 // the capacity, or a tail that moved back or beyond the head, is reported to
@@ -24,33 +22,17 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 
 #include "tenon/ipc/doorbell/sleep_protocol.h"
+#include "tenon/ipc/slots/slot_array.h"
 #include "tenon/shm/base/atomics.h"
 
 namespace tenon {
 
 // The memory orders and steps that the protocol needs, as values, so that tests
-// can show that each is needed. Production code uses this one.
-struct RingProtocol {
-  // Sequentially consistent, together with the loads and stores of
-  // SleepProtocol: either the publisher sees the sleeper or the sleeper sees
-  // the publication.
-  static constexpr std::memory_order kPublish = std::memory_order_seq_cst;
-  static constexpr std::memory_order kAcknowledge = std::memory_order_seq_cst;
-  // The same if the sleeper fences.
-  static constexpr std::memory_order kPublishFenced = std::memory_order_release;
-  // For a waiter that checks again before it sleeps; elsewhere acquire would
-  // do, and is the same instruction on x86.
-  static constexpr std::memory_order kSeePublished = std::memory_order_seq_cst;
-  static constexpr std::memory_order kSeeAcknowledged =
-      std::memory_order_seq_cst;
-
-  // If slots are overwritten: a reader that has read a word of the new record
-  // also sees that its slot was reserved, or that the reader was dropped.
-  static constexpr std::memory_order kWriteSlot = std::memory_order_release;
-  static constexpr std::memory_order kReadSlot = std::memory_order_acquire;
+// can show that each is needed. Production code uses this one. Where slots are
+// overwritten, the word that shows it is `reserved`, or the reader's state.
+struct RingProtocol : SlotProtocol {
   // A reader that has seen a reservation also sees the head before it.
   static constexpr std::memory_order kReserveSlot = std::memory_order_release;
   static constexpr std::memory_order kSeeReserved = std::memory_order_acquire;
@@ -58,53 +40,10 @@ struct RingProtocol {
   static constexpr bool kCheckReserved = true;
 };
 
-// Slots of whole words in shared memory. A record is the caller's bytes; its
-// size is that of a slot.
-template <AtomicsPolicy A = StdAtomics, typename P = RingProtocol>
-class RingSlots {
- public:
-  using Word = SharedWord<uint64_t>;
-
-  RingSlots() = default;
-  RingSlots(Word* words, uint64_t capacity, size_t words_per_slot)
-      : words_(words), mask_(capacity - 1), words_per_slot_(words_per_slot) {}
-
-  void Write(uint64_t position, const std::byte* record) {
-    Word* const slot = Slot(position);
-    for (size_t i = 0; i < words_per_slot_; ++i) {
-      uint64_t word;
-      std::memcpy(&word, record + i * sizeof(word), sizeof(word));
-      A::Store(slot[i], word, P::kWriteSlot);
-    }
-  }
-
-  void Read(uint64_t position, std::byte* record) const {
-    const Word* const slot = Slot(position);
-    for (size_t i = 0; i < words_per_slot_; ++i) {
-      const uint64_t word = A::Load(slot[i], P::kReadSlot);
-      std::memcpy(record + i * sizeof(word), &word, sizeof(word));
-    }
-  }
-
-  // Prefetches the first cache line of a slot that will be written soon.
-  void ExpectWrite(uint64_t position) const {
-    __builtin_prefetch(Slot(position), 1);
-  }
-
- private:
-  Word* Slot(uint64_t position) const {
-    return words_ + static_cast<size_t>(position & mask_) * words_per_slot_;
-  }
-
-  Word* words_ = nullptr;  // A reader's are mapped read-only.
-  uint64_t mask_ = 0;
-  size_t words_per_slot_ = 0;
-};
-
 // The producer's half. Ownership: none. Threads: one.
-// Slots: RingSlots, or a test's replacement.
+// Slots: SlotArray, or a test's replacement.
 template <AtomicsPolicy A = StdAtomics, typename P = RingProtocol,
-          typename Slots = RingSlots<A, P>>
+          typename Slots = SlotArray<A, P>>
 class RingWriter {
  public:
   using Word = SharedWord<uint64_t>;
@@ -115,7 +54,6 @@ class RingWriter {
       : head_word_(head), reserved_word_(reserved), slots_(slots) {}
 
   uint64_t head() const { return head_; }
-  const Slots& slots() const { return slots_; }
 
   // To put `count` records, for which there is room: Reserve(), Write() each,
   // Publish(), which makes them visible. Then ring.
@@ -130,6 +68,7 @@ class RingWriter {
   void Publish(uint64_t count, Publication publication) {
     head_ += count;
     PublishWord<A, P>(*head_word_, head_, P::kPublish, publication);
+    slots_.ExpectWrite(head_);
   }
 
  private:
@@ -139,36 +78,9 @@ class RingWriter {
   uint64_t head_ = 0;
 };
 
-// The producer's view of one reader's tail. The reader counts from 0, its first
-// record.
-template <AtomicsPolicy A = StdAtomics, typename P = RingProtocol>
-class TailWatch {
- public:
-  TailWatch() = default;
-  // A reader that begins at `start`.
-  TailWatch(const SharedWord<uint64_t>* tail, uint64_t start)
-      : word_(tail), start_(start), tail_(start) {}
-
-  // The tail as of the last Refresh().
-  uint64_t tail() const { return tail_; }
-
-  // Reads the tail. False if it is corrupt: it moved back, or beyond `head`.
-  bool Refresh(uint64_t head) {
-    const uint64_t now = start_ + A::Load(*word_, P::kSeeAcknowledged);
-    if (now - tail_ > head - tail_) return false;
-    tail_ = now;
-    return true;
-  }
-
- private:
-  const SharedWord<uint64_t>* word_ = nullptr;
-  uint64_t start_ = 0;
-  uint64_t tail_ = 0;
-};
-
 // A reader's half. Ownership: none. Threads: one.
 template <AtomicsPolicy A = StdAtomics, typename P = RingProtocol,
-          typename Slots = RingSlots<A, P>>
+          typename Slots = SlotArray<A, P>>
 class RingCursor {
  public:
   using Word = SharedWord<uint64_t>;
@@ -227,8 +139,7 @@ class RingCursor {
   void Advance(uint64_t count, Publication publication) {
     tail_ += count;
     if (head_ - tail_ > capacity_) head_ = tail_;  // Beyond the known head.
-    PublishWord<A, P>(*tail_word_, tail_ - start_, P::kAcknowledge,
-                      publication);
+    PublishWord<A, P>(*tail_word_, tail_ - start_, P::kConsume, publication);
   }
 
   // No ring ever counts this far.

@@ -72,7 +72,7 @@ absl::StatusOr<RingOffer> RingReaders::Offer() {
                                  [](const Slot& p) { return p.number == 0; });
   if (slot == slots_.end()) {
     return absl::ResourceExhaustedError(
-        absl::StrCat("Offer(): ", what_, " has ", RingSizes::kMaxReaders,
+        absl::StrCat("Offer(): ", what_, " has ", RingGeometry::kMaxReaders,
                      " readers and unanswered offers, the limit"));
   }
   RingOffer offer;
@@ -122,7 +122,7 @@ absl::StatusOr<uint64_t> RingReaders::Add(RingReply reply, uint64_t head) {
 
 void RingReaders::LetIn(std::unique_ptr<Reader> reader, uint64_t head) {
   reader->fences = reader->words().fences == 1;
-  reader->tail = TailWatch<>(&reader->words().tail, head);
+  reader->tail = ConsumedWatch<>(&reader->words().tail, head, head);
   slots_[reader->index].joined = true;
   RingProducerWords::Entry& entry = words().readers[reader->index];
   A::Store(entry.start, head, std::memory_order_relaxed);
@@ -187,7 +187,7 @@ bool RingReaders::Refresh(uint64_t head) {
   for (const auto& reader : readers_) {
     good &= !reader->has_left();
     good &= reader->tail.Refresh(head);
-    longest = std::max(longest, head - reader->tail.tail());
+    longest = std::max(longest, head - reader->tail.position());
   }
   oldest_ = head - longest;
   return good;
@@ -211,7 +211,7 @@ void RingReaders::DropBad(uint64_t head) {
 void RingReaders::DropSlow(uint64_t head, uint64_t count) {
   std::vector<uint64_t> slow;
   for (const auto& reader : readers_) {
-    if (head - reader->tail.tail() + count > capacity_) {
+    if (head - reader->tail.position() + count > capacity_) {
       slow.push_back(reader->number);
     }
   }
@@ -242,13 +242,13 @@ std::string RingReaders::DescribeSlowest(uint64_t head) const {
   const Reader* slowest = nullptr;
   for (const auto& reader : readers_) {
     if (slowest == nullptr ||
-        head - reader->tail.tail() > head - slowest->tail.tail()) {
+        head - reader->tail.position() > head - slowest->tail.position()) {
       slowest = reader.get();
     }
   }
   if (slowest == nullptr) return "there is no reader";
   return absl::StrCat(slowest->Describe(), " has not read the last ",
-                      head - slowest->tail.tail(), " records");
+                      head - slowest->tail.position(), " records");
 }
 
 uint64_t RingReaders::rings() const {

@@ -24,6 +24,7 @@
 #include "tenon/ipc/ring/ring_geometry.h"
 #include "tenon/ipc/ring/ring_offer.h"
 #include "tenon/ipc/ring/ring_report.h"
+#include "tenon/ipc/slots/slot_array.h"
 #include "tenon/shm/base/atomics.h"
 #include "tenon/shm/base/random_id.h"
 #include "tenon/shm/process/pid_fd.h"
@@ -46,7 +47,7 @@ class RingReaders {
         what_(std::move(what)),
         capacity_(words().geometry.capacity),
         policy_(static_cast<RingPolicy>(words().geometry.policy)),
-        slots_(RingSizes::kMaxReaders) {}
+        slots_(RingGeometry::kMaxReaders) {}
 
   // As the functions of RingProducer.
   absl::StatusOr<RingOffer> Offer();
@@ -91,7 +92,7 @@ class RingReaders {
     std::optional<PidFd> process;
     DoorbellRinger ringer;
     bool fences = false;
-    TailWatch<> tail;
+    ConsumedWatch<> tail;
 
     const RingReaderWords& words() const {
       return *reinterpret_cast<const RingReaderWords*>(memory.data());

@@ -192,11 +192,11 @@ struct ReserveRelaxed : SimRingProtocol {
 struct SeeReservedRelaxed : SimRingProtocol {
   static constexpr auto kSeeReserved = std::memory_order_relaxed;
 };
-struct AcknowledgeRelease : SimRingProtocol {
-  static constexpr auto kAcknowledge = std::memory_order_release;
+struct ConsumeRelease : SimRingProtocol {
+  static constexpr auto kConsume = std::memory_order_release;
 };
-struct AcknowledgeRelaxed : SimRingProtocol {
-  static constexpr auto kAcknowledge = std::memory_order_relaxed;
+struct ConsumeRelaxed : SimRingProtocol {
+  static constexpr auto kConsume = std::memory_order_relaxed;
 };
 struct SeePublishedAcquire : SimRingProtocol {
   static constexpr auto kSeePublished = std::memory_order_acquire;
@@ -204,11 +204,11 @@ struct SeePublishedAcquire : SimRingProtocol {
 struct SeePublishedRelaxed : SimRingProtocol {
   static constexpr auto kSeePublished = std::memory_order_relaxed;
 };
-struct SeeAcknowledgedAcquire : SimRingProtocol {
-  static constexpr auto kSeeAcknowledged = std::memory_order_acquire;
+struct SeeConsumedAcquire : SimRingProtocol {
+  static constexpr auto kSeeConsumed = std::memory_order_acquire;
 };
-struct SeeAcknowledgedRelaxed : SimRingProtocol {
-  static constexpr auto kSeeAcknowledged = std::memory_order_relaxed;
+struct SeeConsumedRelaxed : SimRingProtocol {
+  static constexpr auto kSeeConsumed = std::memory_order_relaxed;
 };
 struct FallAsleepRelease : SimRingProtocol {
   static constexpr auto kFallAsleep = std::memory_order_release;
@@ -242,18 +242,18 @@ INSTANTIATE_TEST_SUITE_P(
                   {1, SimVictim::kNobody, kFenced}},
         WrongCase{"PublishRelaxed", &ExploreWaiting<PublishRelaxed>,
                   Harm::kRace},
-        WrongCase{"AcknowledgeRelease", &ExploreWaiting<AcknowledgeRelease>,
+        WrongCase{"ConsumeRelease", &ExploreWaiting<ConsumeRelease>,
                   Harm::kLostWakeUp},
-        WrongCase{"AcknowledgeRelaxed", &ExploreWaiting<AcknowledgeRelaxed>,
+        WrongCase{"ConsumeRelaxed", &ExploreWaiting<ConsumeRelaxed>,
                   Harm::kRace},
         WrongCase{"SeePublishedAcquire", &ExploreWaiting<SeePublishedAcquire>,
                   Harm::kLostWakeUp},
         WrongCase{"SeePublishedRelaxed", &ExploreWaiting<SeePublishedRelaxed>,
                   Harm::kRace},
-        WrongCase{"SeeAcknowledgedAcquire",
-                  &ExploreWaiting<SeeAcknowledgedAcquire>, Harm::kLostWakeUp},
-        WrongCase{"SeeAcknowledgedRelaxed",
-                  &ExploreWaiting<SeeAcknowledgedRelaxed>, Harm::kRace},
+        WrongCase{"SeeConsumedAcquire", &ExploreWaiting<SeeConsumedAcquire>,
+                  Harm::kLostWakeUp},
+        WrongCase{"SeeConsumedRelaxed", &ExploreWaiting<SeeConsumedRelaxed>,
+                  Harm::kRace},
         WrongCase{"FallAsleepRelease", &ExploreWaiting<FallAsleepRelease>,
                   Harm::kLostWakeUp},
         WrongCase{"LoadSleepingAcquire", &ExploreWaiting<LoadSleepingAcquire>,

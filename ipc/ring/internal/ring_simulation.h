@@ -19,6 +19,7 @@
 #include "tenon/ipc/doorbell/sim_fence.h"
 #include "tenon/ipc/doorbell/sleep_protocol.h"
 #include "tenon/ipc/ring/internal/ring_protocol.h"
+#include "tenon/ipc/slots/slot_array.h"
 #include "tenon/shm/base/atomics.h"
 #include "tenon/shm/testing/scheduler/schedule.h"
 #include "tenon/shm/testing/scheduler/sim_atomics.h"
@@ -48,6 +49,7 @@ struct SimPlainSlots {
   void Read(uint64_t position, uint64_t& value) const {
     value = (*slots)[position % kSimSlots];
   }
+  void ExpectWrite(uint64_t) const {}
 };
 
 // A ring with kWait, and one or two readers, each of which receives every
@@ -97,7 +99,7 @@ class WaitingRingSimulation {
     SimEvent bell{"reader's bell"};
     int thread = 0;
     // The producer's.
-    TailWatch<SimAtomics, P> watch;
+    ConsumedWatch<SimAtomics, P> watch;
     Ringer<SimAtomics, P> ringer;
     bool dead = false;
   };
@@ -108,7 +110,7 @@ class WaitingRingSimulation {
       if (of_[r].dead) continue;
       const bool good = of_[r].watch.Refresh(head);
       TENON_SIM_CHECK(good);
-      room &= head - of_[r].watch.tail() < kSimSlots;
+      room &= head - of_[r].watch.position() < kSimSlots;
     }
     return room;
   }
@@ -118,7 +120,7 @@ class WaitingRingSimulation {
                                                     SimPlainSlots{&slots_});
     Sleeper<SimAtomics, P> sleeper(&sleeping_);
     for (int r = 0; r < readers_; ++r) {
-      of_[r].watch = TailWatch<SimAtomics, P>(&of_[r].tail, 0);
+      of_[r].watch = ConsumedWatch<SimAtomics, P>(&of_[r].tail, 0, 0);
     }
     for (uint64_t i = 1; i <= kItems; ++i) {
       const auto room = [&] { return HasRoom(writer.head()); };
@@ -216,8 +218,9 @@ class OverwritingRingSimulation {
   using Record = std::array<uint64_t, 2>;
   static constexpr uint64_t kItems = 5;
 
-  RingSlots<SimAtomics, P> Slots() {
-    return RingSlots<SimAtomics, P>(words_.data(), kSimSlots, 2);
+  SlotArray<SimAtomics, P> Slots() {
+    return SlotArray<SimAtomics, P>(words_.data(), kSimSlots, sizeof(Record),
+                                    2);
   }
 
   void Produce() {
