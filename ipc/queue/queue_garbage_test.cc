@@ -177,8 +177,7 @@ TEST_F(QueueGarbageTest, CorruptWordsAreSurvived) {
       note(queue->Arm().status());
       queue->Disarm();
       EXPECT_LE(queue->size(), 3 * kCapacity);
-      uint64_t generation;
-      note(queue->ReadFds(random() % 4, &generation).status());
+      note(queue->ReadFds(random() % 4).status());
       if (random() % 8 != 0) continue;
       TENON_ASSERT_OK_AND_ASSIGN(QueueHandle handle, queue->Share());
       note(OpenItems(std::move(handle), type).status());

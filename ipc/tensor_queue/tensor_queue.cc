@@ -47,10 +47,7 @@ class Claimer : public QueueClaimer {
   // T: TensorMessage or Tensor, empty before.
   template <typename T>
   absl::Status Decode(const QueueItem& item, T* into) {
-    const auto take = [&] {
-      uint64_t generation = 0;
-      return parts_.queue->ReadFds(item.slot, &generation);
-    };
+    const auto take = [&] { return parts_.queue->ReadFds(item.slot); };
     TensorSource source(take, &found_);
     absl::Status status = parts_.decoder.Decode(item.bytes, source, into);
     TENON_CRASH_POINT("tensor_queue.claimed");

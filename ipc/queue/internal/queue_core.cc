@@ -150,10 +150,9 @@ absl::Status QueueCore::PublishFds(absl::string_view bytes,
   return context_->membership.PublishFds(bytes, fds);
 }
 
-absl::StatusOr<Message> QueueCore::ReadFds(size_t slot,
-                                           uint64_t* generation) const {
+absl::StatusOr<Message> QueueCore::ReadFds(size_t slot) const {
   TENON_RETURN_IF_ERROR(context_->CheckUsable());
-  return context_->members.ReadFds(slot, generation);
+  return context_->members.ReadFds(slot);
 }
 
 }  // namespace tenon

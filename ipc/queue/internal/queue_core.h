@@ -141,16 +141,13 @@ class QueueCore {
   // existed. One system call.
   absl::StatusOr<bool> IsAlone() { return putter_.IsAlone(); }
 
-  // This participant's slot, its generation (the number of the slot's holder),
-  // and descriptors published with the slot: up to FdBoard::kMaxFds - 4. They
-  // outlive their publisher: the next holder of the slot keeps them until all
-  // former items are taken, and PublishFds() is kResourceExhausted until then.
-  // PublishFds() is for one thread at a time. ReadFds() returns in `generation`
-  // the holder that has published them.
+  // This participant's slot, and descriptors published with a slot: up to
+  // FdBoard::kMaxFds - 4. They outlive their publisher: the next holder of the
+  // slot keeps them until all former items are taken, and PublishFds() is
+  // kResourceExhausted until then. PublishFds() is for one thread at a time.
   size_t slot() const { return context_->membership.slot(); }
-  uint64_t generation() const { return context_->membership.generation(); }
   absl::Status PublishFds(absl::string_view bytes, absl::Span<const int> fds);
-  absl::StatusOr<Message> ReadFds(size_t slot, uint64_t* generation) const;
+  absl::StatusOr<Message> ReadFds(size_t slot) const;
 
   // --- For event loops (doorbell.h): for an item or the end (kGet), or for
   // room for an item (kPut). Meanwhile no other thread may get, or put: if one

@@ -107,8 +107,7 @@ size_t QueueMembers::used() const {
   return 0;
 }
 
-absl::StatusOr<Message> QueueMembers::ReadFds(size_t slot,
-                                              uint64_t* generation) const {
+absl::StatusOr<Message> QueueMembers::ReadFds(size_t slot) const {
   if (slot >= memory_.geometry().participants) {
     return absl::InvalidArgumentError(
         absl::StrCat("a queue of ", memory_.geometry().participants,
@@ -116,15 +115,12 @@ absl::StatusOr<Message> QueueMembers::ReadFds(size_t slot,
   }
   absl::StatusOr<Message> item = memory_.board(slot).Read(kQueueMemberFds);
   if (!item.ok()) return item;
-  QueueBoardHeader header;
-  if (item->bytes.size() < sizeof(header)) {
+  if (item->bytes.size() < sizeof(QueueBoardHeader)) {
     return absl::DataLossError(
         absl::StrCat("malformed message on the board of slot ", slot,
                      " of a queue: no participant published it"));
   }
-  std::memcpy(&header, item->bytes.data(), sizeof(header));
-  *generation = header.generation;
-  item->bytes.erase(0, sizeof(header));
+  item->bytes.erase(0, sizeof(QueueBoardHeader));
   return item;
 }
 

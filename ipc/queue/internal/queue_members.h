@@ -74,9 +74,9 @@ class QueueMembers {
   // kResourceExhausted at a limit of descriptors.
   absl::StatusOr<std::shared_ptr<const QueueMember>> Read(
       size_t slot, uint64_t generation) const;
-  // Reads the descriptors that the holder of `slot`, of that generation, has
-  // published, or the holder before it.
-  absl::StatusOr<Message> ReadFds(size_t slot, uint64_t* generation) const;
+  // Reads the descriptors that the holder of `slot` has published, or the
+  // holder before it.
+  absl::StatusOr<Message> ReadFds(size_t slot) const;
 
   // Wakes all sleeping participants. Cannot fail: those whose descriptors
   // cannot be received, at a limit of descriptors, are woken through their

@@ -117,8 +117,7 @@ absl::Status QueueMembership::Join(const std::array<int, kQueueWaits>& bells) {
   QueueParticipant& words = memory_.at(slot_);
   Message kept;
   if (!memory_.IsEmpty(slot_)) {
-    uint64_t former = 0;
-    auto item = members_.ReadFds(slot_, &former);
+    auto item = members_.ReadFds(slot_);
     if (absl::IsResourceExhausted(item.status())) return item.status();
     if (item.ok()) kept = *std::move(item);
   }

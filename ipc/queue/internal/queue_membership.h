@@ -61,7 +61,6 @@ class QueueMembership {
   void Leave();
 
   size_t slot() const { return slot_; }
-  uint64_t generation() const { return generation_; }
   // Whether another participant has ever been ready.
   bool HadOthers() const;
 
