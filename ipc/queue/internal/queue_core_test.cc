@@ -16,6 +16,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -26,6 +27,7 @@
 #include "tenon/ipc/queue/internal/queue_layout.h"
 #include "tenon/ipc/queue/queue_handle.h"
 #include "tenon/ipc/queue/queue_testing.h"
+#include "tenon/shm/base/crash_point.h"
 #include "tenon/shm/base/deadline.h"
 #include "tenon/shm/base/unique_fd.h"
 #include "tenon/shm/testing/process_testing.h"
@@ -298,6 +300,41 @@ TEST(QueueLayoutTest, ASlotWastesNoCacheLine) {
     // Packed if larger than a line: there are no short items.
     ASSERT_EQ(whole.bytes_per_slot(), used > 64 ? (used + 7) / 8 * 8 : slot);
   }
+}
+
+// A queue of tasks, for the hook of the test below.
+struct LostTake {
+  std::unique_ptr<QueueCore> loser, winner;
+  absl::Status done;
+};
+LostTake* lost_take = nullptr;
+
+// The loser has announced that it begins a task. The winner takes it first.
+void TakeFirst(const CrashPoint& point) {
+  if (point.name() != std::string("queue.begun")) return;
+  SetCrashPointHook(nullptr);
+  EXPECT_THAT(GetItem(*lost_take->winner, kNow), IsOk());
+  lost_take->done = lost_take->loser->TaskDone(1);
+}
+
+TEST(QueueTasksTest, ATaskOfALostTakeIsNotDone) {
+  LostTake state;
+  lost_take = &state;
+  auto queue = QueueCore::Create(QueueType::kTasks, sizeof(TestItem), {});
+  ASSERT_THAT(queue, IsOk());
+  state.winner = *std::move(queue);
+  auto other = OpenItems(state.winner->Share().value(), QueueType::kTasks);
+  ASSERT_THAT(other, IsOk());
+  state.loser = *std::move(other);
+  ASSERT_THAT(state.winner->Put(BytesOf(MakeItem(0, 0)), kNow), IsOk());
+  TestItem item;
+  SetCrashPointHook(&TakeFirst);
+  EXPECT_THAT(state.loser->TryGet(std::as_writable_bytes(std::span(item))),
+              IsOkAndHolds(0u));
+  EXPECT_EQ(SetCrashPointHook(nullptr), nullptr) << "no take was lost";
+  EXPECT_THAT(state.done, StatusIs(absl::StatusCode::kFailedPrecondition));
+  EXPECT_THAT(state.winner->TaskDone(1), IsOk());
+  EXPECT_THAT(state.winner->JoinTasks(kNow), IsOk());
 }
 
 TEST_F(QueueCoreTest, DescriptorsArePublishedInASlot) {

@@ -127,6 +127,7 @@ bool QueueGetter::TakeAndRing(size_t slot, uint64_t count) {
     if (tasks_ != nullptr) tasks_->Undo(count);
     return false;
   }
+  if (tasks_ != nullptr) tasks_->Took(count);
   TENON_CRASH_POINT("queue.taken");
   endpoint_.RingHolder(slot);
   return true;

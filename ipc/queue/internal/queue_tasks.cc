@@ -49,13 +49,15 @@ void QueueTasks::Undo(uint64_t count) {
 absl::Status QueueTasks::Done(uint64_t count) {
   TENON_RETURN_IF_ERROR(context_.CheckUsable());
   const TimedMutexLock lock(&done_.mutex());
-  QueueParticipant& words = own();
-  if (count > Outstanding(words)) {
+  // Only Took() changes it meanwhile, and adds to it.
+  const uint64_t unfinished = unfinished_.load(std::memory_order_relaxed);
+  if (count > unfinished) {
     return absl::FailedPreconditionError(absl::StrCat(
         "TaskDone(): ", context_.what, ": ", count, " tasks exceed the ",
-        Outstanding(words), " unfinished tasks of this participant"));
+        unfinished, " unfinished tasks of this participant"));
   }
-  A::FetchAdd(words.done, count, kOrder);
+  unfinished_.fetch_sub(count, std::memory_order_relaxed);
+  A::FetchAdd(own().done, count, kOrder);
   TENON_CRASH_POINT("queue.task_done");
   done_.RingAll();
   return absl::OkStatus();

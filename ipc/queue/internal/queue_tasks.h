@@ -7,6 +7,7 @@
 #ifndef TENON_IPC_QUEUE_INTERNAL_QUEUE_TASKS_H_
 #define TENON_IPC_QUEUE_INTERNAL_QUEUE_TASKS_H_
 
+#include <atomic>
 #include <cstdint>
 
 #include "absl/base/thread_annotations.h"
@@ -27,9 +28,12 @@ class QueueTasks {
         join_(context, QueueWait::kJoin),
         done_(context, QueueWait::kJoin) {}
 
-  // This participant is about to take `count` tasks. Undo(): another one took
-  // them first.
+  // This participant is about to take `count` tasks. Then Took(), or Undo() if
+  // another one took them first.
   void Begin(uint64_t count);
+  void Took(uint64_t count) {
+    unfinished_.fetch_add(count, std::memory_order_relaxed);
+  }
   void Undo(uint64_t count);
 
   // QueueCore::TaskDone() and JoinTasks().
@@ -51,6 +55,8 @@ class QueueTasks {
   QueueContext& context_;
   QueueEndpoint join_;
   QueueEndpoint done_;  // Rings waiters for the end of tasks.
+  // Taken and not done: `begun` also counts tasks that are about to be taken.
+  std::atomic<uint64_t> unfinished_ = 0;
 };
 
 }  // namespace tenon
