@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <optional>
 #include <span>
@@ -25,11 +26,14 @@
 #include "tenon/ipc/tensor_codec/tensor_encoder.h"
 #include "tenon/ipc/tensor_codec/tensor_fds.h"
 #include "tenon/ipc/tensor_codec/tensor_message.h"
+#include "tenon/ipc/tensor_codec/tensor_wire.h"
 #include "tenon/shm/arena/arena.h"
 #include "tenon/shm/arena/arena_tensor.h"
 #include "tenon/shm/base/deadline.h"
 #include "tenon/shm/tensor/dtype.h"
+#include "tenon/shm/tensor/storage.h"
 #include "tenon/shm/tensor/tensor.h"
+#include "tenon/shm/tensor/tensor_spec.h"
 #include "tenon/shm/testing/process_testing.h"
 #include "tenon/shm/testing/status_matchers.h"
 
@@ -268,6 +272,77 @@ TEST_F(TensorCodecTest, MoreDescriptorsThanFitAreRefused) {
   for (const Tensor& tensor : tensors) all.Add(tensor);
   EXPECT_THAT(Encode(all), StatusIs(absl::StatusCode::kInvalidArgument,
                                     HasSubstr("a message needs")));
+}
+
+// Each word of a record is another process's word, also if the record is like
+// one that was good.
+TEST_F(TensorCodecTest, ARecordIsClaimedAgainOnlyIfItsBlockIsAsItSays) {
+  TENON_ASSERT_OK_AND_ASSIGN(const auto arena, Arena::Create());
+  TENON_ASSERT_OK_AND_ASSIGN(
+      Tensor tensor,
+      CreateTensor(*arena, kDtypeOf<float>, {2, 3}, Deadline::Passed()));
+  // Publishes the offer of the arena.
+  ASSERT_THAT(Through(TensorMessage(tensor)), IsOk());
+  WireWords record;
+  ASSERT_TRUE(encoder_->EncodeShort(tensor, ++number_, record));
+  const FittedSpec* spec = nullptr;
+  EXPECT_EQ(decoder_.ClaimLike(record, &spec), nullptr) << "the first";
+  const auto decode = [&](const WireWords& words) {
+    std::memcpy(record_.data(), &words, sizeof(words));
+    return Decode();
+  };
+  ASSERT_THAT(decode(record), IsOk());
+  for (size_t bit = 0; bit < 8 * sizeof(record); ++bit) {
+    WireWords other = record;
+    other.words[bit / 64] ^= uint64_t{1} << (bit % 64);
+    EXPECT_EQ(decoder_.ClaimLike(other, &spec), nullptr) << bit;
+    EXPECT_EQ(decode(record).ok(), true);
+  }
+  for (int i = 0; i < 3; ++i) {
+    const std::shared_ptr<Storage> got = decoder_.ClaimLike(record, &spec);
+    ASSERT_NE(got, nullptr);
+    EXPECT_EQ(spec->spec(), tensor.spec());
+    const Tensor again(*spec, got);
+    ASSERT_THAT(tensor.Fill(static_cast<float>(i)), IsOk());
+    ExpectIs(again, static_cast<float>(i));
+  }
+  // The failed claims hold nothing.
+  tensor = Tensor();
+  EXPECT_THAT(arena->Trim(), IsOk());
+  EXPECT_EQ(arena->Use().segments, 0u);
+  EXPECT_EQ(decoder_.ClaimLike(record, &spec), nullptr) << "reclaimed";
+  decoder_.Sweep();
+  EXPECT_EQ(decoder_.ClaimLike(record, &spec), nullptr) << "unmapped";
+}
+
+// Two tensors in one block have records that are not like each other.
+TEST_F(TensorCodecTest, ARecordOfTheSameBlockWithAnotherSpecIsDecodedAnew) {
+  TENON_ASSERT_OK_AND_ASSIGN(const auto arena, Arena::Create());
+  TENON_ASSERT_OK_AND_ASSIGN(
+      const Tensor wide,
+      CreateTensor(*arena, kDtypeOf<float>, {2, 32}, Deadline::Passed()));
+  TENON_ASSERT_OK_AND_ASSIGN(const Tensor high, wide.Reshape({32, 2}));
+  ASSERT_THAT(Through(TensorMessage(wide)), IsOk());
+  const FittedSpec* spec = nullptr;
+  for (int i = 0; i < 6; ++i) {
+    const Tensor& sent = i % 2 == 0 ? wide : high;
+    WireWords record;
+    ASSERT_TRUE(encoder_->EncodeShort(sent, ++number_, record));
+    EXPECT_EQ(decoder_.ClaimLike(record, &spec), nullptr) << i;
+    std::memcpy(record_.data(), &record, sizeof(record));
+    TENON_ASSERT_OK_AND_ASSIGN(const TensorMessage got, Decode());
+    EXPECT_EQ(got.tensor(0).value().spec(), sent.spec());
+    EXPECT_NE(decoder_.ClaimLike(record, &spec), nullptr) << i;
+    EXPECT_EQ(spec->spec(), sent.spec());
+  }
+  // These have other forms.
+  WireWords record;
+  TENON_ASSERT_OK_AND_ASSIGN(const Tensor part, wide.Select(0, 1));
+  EXPECT_FALSE(encoder_->EncodeShort(part, ++number_, record));
+  TENON_ASSERT_OK_AND_ASSIGN(const Tensor turned, wide.Transpose(0, 1));
+  EXPECT_FALSE(encoder_->EncodeShort(turned, ++number_, record));
+  EXPECT_FALSE(encoder_->EncodeShort(NewTensor(1), ++number_, record));
+  EXPECT_FALSE(encoder_->EncodeShort(Tensor(), ++number_, record));
 }
 
 TEST_F(TensorCodecTest, ABlockThatWasTakenBackIsDataLoss) {

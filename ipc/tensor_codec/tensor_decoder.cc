@@ -3,6 +3,7 @@
 
 #include "tenon/ipc/tensor_codec/tensor_decoder.h"
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -142,9 +143,9 @@ absl::Status TensorDecoder::Decode(std::span<const std::byte> record,
                                    TensorMessage* message) {
   if (alone_.Parse(record)) [[likely]] {
     absl::StatusOr<std::shared_ptr<Storage>> storage =
-        Claim(alone_.block(), source);
+        ClaimAlone(record, source);
     if (!storage.ok()) return AsLoss(storage.status());
-    message->Add(Tensor::FromSpec(alone_.spec(), *std::move(storage)));
+    message->Add(Tensor(alone_.spec(), *std::move(storage)));
     return absl::OkStatus();
   }
   const absl::Status status = Decoding(*this, source, *message).Decode(record);
@@ -157,9 +158,9 @@ absl::Status TensorDecoder::Decode(std::span<const std::byte> record,
                                    TensorSource& source, Tensor* tensor) {
   if (alone_.Parse(record)) [[likely]] {
     absl::StatusOr<std::shared_ptr<Storage>> storage =
-        Claim(alone_.block(), source);
+        ClaimAlone(record, source);
     if (!storage.ok()) return AsLoss(storage.status());
-    *tensor = Tensor::FromSpec(alone_.spec(), *std::move(storage));
+    *tensor = Tensor(alone_.spec(), *std::move(storage));
     return absl::OkStatus();
   }
   TensorMessage message;
@@ -174,9 +175,26 @@ absl::Status TensorDecoder::Decode(std::span<const std::byte> record,
   return absl::OkStatus();
 }
 
+// Claims the block of alone_, the parsed `record`. One of form 4 is kept for
+// ClaimLike().
+absl::StatusOr<std::shared_ptr<Storage>> TensorDecoder::ClaimAlone(
+    std::span<const std::byte> record, TensorSource& source) {
+  Seen seen;
+  if (!alone_.is_short()) return Claim(alone_.block(), source);
+  absl::StatusOr<std::shared_ptr<Storage>> storage =
+      Claim(alone_.block(), source, &seen.block);
+  if (!storage.ok()) return storage;
+  std::memcpy(&seen.record, record.data(), sizeof(seen.record));
+  seen.spec = alone_.spec();
+  if (seen_ == nullptr) seen_ = std::make_unique<std::array<Seen, kSeen>>();
+  (*seen_)[seen.record.block() % kSeen] = seen;
+  return storage;
+}
+
 absl::StatusOr<std::shared_ptr<Storage>> TensorDecoder::Claim(
-    const BlockDescriptor& block, TensorSource& source) {
-  absl::StatusOr<std::shared_ptr<Storage>> storage = arenas_.ClaimBlock(block);
+    const BlockDescriptor& block, TensorSource& source, KeptBlock* kept) {
+  absl::StatusOr<std::shared_ptr<Storage>> storage =
+      arenas_.ClaimBlock(block, kept);
   if (storage.ok() || !NeedsOffer(storage.status())) [[likely]]
     return storage;
   return AttachAndClaim(block, source);

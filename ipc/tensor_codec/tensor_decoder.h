@@ -7,6 +7,7 @@
 #ifndef TENON_IPC_TENSOR_CODEC_TENSOR_DECODER_H_
 #define TENON_IPC_TENSOR_CODEC_TENSOR_DECODER_H_
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -22,12 +23,15 @@
 #include "tenon/ipc/tensor_codec/tensor_wire.h"
 #include "tenon/shm/arena/arena_limits.h"
 #include "tenon/shm/arena/arena_tensor.h"
+#include "tenon/shm/arena/block_descriptor.h"
+#include "tenon/shm/arena/kept_block.h"
 #include "tenon/shm/base/message.h"
 #include "tenon/shm/base/status_macros.h"
 #include "tenon/shm/tensor/exchange/tensor_importer.h"
 #include "tenon/shm/tensor/exchange/tensor_importer_options.h"
 #include "tenon/shm/tensor/storage.h"
 #include "tenon/shm/tensor/tensor.h"
+#include "tenon/shm/tensor/tensor_spec.h"
 
 namespace tenon {
 
@@ -80,6 +84,19 @@ class TensorDecoder {
   absl::Status Decode(std::span<const std::byte> record, TensorSource& source,
                       Tensor* tensor);
 
+  // The short way for a record of form 4 that is like one that was decoded
+  // before, but for its generation: the storage, claimed, and the spec, valid
+  // until the next call. Null, without effect, for all other records and on any
+  // error: call Decode().
+  std::shared_ptr<Storage> ClaimLike(const WireWords& record,
+                                     const FittedSpec** spec) {
+    if (seen_ == nullptr) return nullptr;
+    const Seen& seen = (*seen_)[record.block() % kSeen];
+    if (!seen.record.IsLike(record)) return nullptr;
+    *spec = &seen.spec;
+    return arenas_.ClaimAgain(seen.block, record.generation());
+  }
+
   // Unmaps memory that senders no longer use: trimmed segments, and arenas of
   // which no tensor is held and whose owner has ended. SweepNowAndThen() acts
   // at most every 100 ms.
@@ -94,8 +111,19 @@ class TensorDecoder {
  private:
   class Decoding;
 
+  // A record of form 4 that was decoded. The spec fits the block.
+  struct Seen {
+    WireWords record = {};
+    KeptBlock block;
+    FittedSpec spec;
+  };
+  static constexpr size_t kSeen = 128;
+
+  absl::StatusOr<std::shared_ptr<Storage>> ClaimAlone(
+      std::span<const std::byte> record, TensorSource& source);
   absl::StatusOr<std::shared_ptr<Storage>> Claim(const BlockDescriptor& block,
-                                                 TensorSource& source);
+                                                 TensorSource& source,
+                                                 KeptBlock* kept = nullptr);
   absl::StatusOr<Tensor> Claim(const BlockDescriptor& block,
                                const TensorSpec& spec, TensorSource& source);
   absl::StatusOr<std::shared_ptr<Storage>> AttachAndClaim(
@@ -106,6 +134,8 @@ class TensorDecoder {
   ArenaTensorImporter arenas_;
   TensorImporter segments_;
   WireTensorRecord alone_;  // The last record of one tensor.
+  // By the number of the block; none before the first.
+  std::unique_ptr<std::array<Seen, kSeen>> seen_;
 };
 
 }  // namespace tenon

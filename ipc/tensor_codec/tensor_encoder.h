@@ -21,6 +21,8 @@
 #include "tenon/ipc/tensor_codec/tensor_message.h"
 #include "tenon/ipc/tensor_codec/tensor_wire.h"
 #include "tenon/shm/arena/arena.h"
+#include "tenon/shm/arena/arena_tensor.h"
+#include "tenon/shm/arena/block_descriptor.h"
 #include "tenon/shm/base/deadline.h"
 #include "tenon/shm/tensor/storage.h"
 #include "tenon/shm/tensor/tensor.h"
@@ -63,6 +65,16 @@ class TensorEncoder {
   size_t EncodeAlone(const Tensor& tensor, uint64_t number, uint64_t taken,
                      std::span<std::byte> record);
 
+  // The same as a record of form 4, if the offer of the block's segment is
+  // published. False, without effect, for others and on any error.
+  [[gnu::always_inline]] bool EncodeShort(const Tensor& tensor, uint64_t number,
+                                          WireWords& record) {
+    BlockDescriptor block;
+    return DescribeBlockTo(tensor, block) &&
+           words_.Write(block, tensor.spec(), record) &&
+           fds_.NeedPublishedOffer(block, number);
+  }
+
   PublishedTensorFds& fds() { return fds_; }
   // Errors: Arena::Create()'s.
   absl::StatusOr<Arena*> arena();
@@ -71,6 +83,7 @@ class TensorEncoder {
   absl::StatusOr<Block> Allocate(size_t bytes, Deadline deadline);
 
   PublishedTensorFds fds_;
+  WireWordsWriter words_;
   std::shared_ptr<Arena> arena_;
   const std::string name_;
 };

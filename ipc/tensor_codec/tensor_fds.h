@@ -71,6 +71,17 @@ class PublishedTensorFds {
   // more messages are taken, or as the publisher.
   absl::Status Publish(uint64_t number, uint64_t taken);
 
+  // The short form of these two, for a block of the same segment as before:
+  // true if its offer is published. False, without effect: call them.
+  bool NeedPublishedOffer(const BlockDescriptor& block, uint64_t number) {
+    if (new_ || last_offer_ == nullptr || last_key_.second != block.segment ||
+        last_key_.first != block.arena) [[unlikely]] {
+      return false;
+    }
+    last_offer_->last_needed = number;
+    return true;
+  }
+
   // Message `number` and those after it will not be sent.
   void Cancel(uint64_t number);
 

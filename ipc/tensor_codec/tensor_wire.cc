@@ -401,31 +401,40 @@ bool ReadExtents(const ShortRecord& record, SpecBytes& spec) {
                      [](uint8_t byte) { return byte == 0; });
 }
 
-bool WriteShort(const BlockDescriptor& block, const TensorSpec& spec,
-                std::span<std::byte> out) {
-  if (block.offset != 0 || spec.byte_offset() != 0 || block.size % 64 != 0 ||
-      block.size / 64 > std::numeric_limits<uint32_t>::max()) {
+}  // namespace
+
+// Where Write() puts the words.
+static_assert(offsetof(ShortRecord, arena) == 8);
+static_assert(offsetof(ShortRecord, block) == 28);
+static_assert(offsetof(ShortRecord, generation) ==
+              8 * WireWords::kGenerationWord);
+static_assert(kShortShapeAt == 40);
+
+bool WireWordsWriter::Describe(const TensorSpec& spec) {
+  ShortRecord record = {.dtype = spec.dtype(),
+                        .arena = {},
+                        .rank = static_cast<uint8_t>(spec.rank())};
+  if (spec.byte_offset() != 0 || !HasDenseStrides(spec) ||
+      !WriteExtents(spec.shape(), record)) {
     return false;
   }
-  ShortRecord record = {.dtype = spec.dtype(),
-                        .arena = block.arena,
-                        .segment = block.segment,
-                        .block = block.block,
-                        .generation = block.generation,
-                        .size_by_64 = static_cast<uint32_t>(block.size / 64),
-                        .rank = static_cast<uint8_t>(spec.rank())};
-  if (!WriteExtents(spec.shape(), record)) return false;
-  std::memcpy(out.data(), &record, sizeof(record));
+  const auto words = std::bit_cast<WireWords>(record).words;
+  rank_ = static_cast<size_t>(spec.rank());
+  dtype_ = std::bit_cast<uint32_t>(spec.dtype());
+  std::copy(spec.shape().begin(), spec.shape().end(), shape_.begin());
+  std::copy(spec.strides().begin(), spec.strides().end(), strides_.begin());
+  described_ = {words[0], words[5], words[6]};
   return true;
 }
-
-}  // namespace
 
 size_t WriteTensorRecord(const BlockDescriptor& block, const TensorSpec& spec,
                          std::span<std::byte> out) {
   if (!HasDenseStrides(spec)) return 0;
-  if (WriteShort(block, spec, out)) [[likely]]
-    return sizeof(ShortRecord);
+  WireWords words;
+  if (WireWordsWriter().Write(block, spec, words)) {
+    std::memcpy(out.data(), &words, sizeof(words));
+    return sizeof(words);
+  }
   const size_t spec_bytes =
       kShapeAt + sizeof(int64_t) * static_cast<size_t>(spec.rank());
   const size_t bytes = sizeof(block) + spec_bytes;
@@ -445,6 +454,7 @@ bool WireTensorRecord::Parse(std::span<const std::byte> record) {
       (header.form == kShort ? ParseShort(record)
                              : header.form == kOneTensor && ParseLong(record));
   if (!good) last_bytes_ = 0;
+  is_short_ = header.form == kShort;
   return good;
 }
 

@@ -43,8 +43,10 @@
 #define TENON_IPC_TENSOR_CODEC_TENSOR_WIRE_H_
 
 #include <array>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <variant>
 
@@ -126,6 +128,84 @@ inline constexpr size_t kWireRecordLeastBytes =
 // The size of a record of form 4.
 inline constexpr size_t kWireShortRecordBytes = 56;
 
+// A record of form 4 as the words of its slot.
+struct WireWords {
+  static constexpr size_t kWords = kWireShortRecordBytes / sizeof(uint64_t);
+  static constexpr size_t kBlockWord = 3, kGenerationWord = 4;
+
+  std::array<uint64_t, kWords> words;
+
+  uint64_t generation() const { return words[kGenerationWord]; }
+  // Of the block: near for those of one segment.
+  uint32_t block() const {
+    return std::bit_cast<std::array<uint32_t, 2>>(words[kBlockWord])[1];
+  }
+  // Whether both are equal but for the generation: then they name the same
+  // bytes and describe the same tensor.
+  bool IsLike(const WireWords& other) const {
+    const auto differ = [&](size_t i) { return words[i] ^ other.words[i]; };
+    static_assert(kWords == 7 && kGenerationWord == 4);
+    return (differ(0) | differ(1) | differ(2) | differ(3) | differ(5) |
+            differ(6)) == 0;
+  }
+};
+static_assert(sizeof(WireWords) == kWireShortRecordBytes);
+
+// Writes such records. Tensors of one sender mostly have one spec: it is
+// encoded once.
+class WireWordsWriter {
+ public:
+  // False if the record needs another form.
+  [[gnu::always_inline]] bool Write(const BlockDescriptor& block,
+                                    const TensorSpec& spec, WireWords& out) {
+    if (!IsLast(spec) && !Describe(spec)) [[unlikely]]
+      return false;
+    if (block.offset != 0 || block.size % kSizeUnit != 0 ||
+        block.size / kSizeUnit > std::numeric_limits<uint32_t>::max())
+        [[unlikely]] {
+      return false;
+    }
+    using Halves = std::array<uint32_t, 2>;
+    out.words = {
+        described_[0],
+        block.arena.high,
+        block.arena.low,
+        std::bit_cast<uint64_t>(Halves{block.segment, block.block}),
+        block.generation,
+        described_[1] | std::bit_cast<uint64_t>(Halves{
+                            static_cast<uint32_t>(block.size / kSizeUnit), 0}),
+        described_[2]};
+    return true;
+  }
+
+ private:
+  static constexpr uint64_t kSizeUnit = 64;
+
+  bool IsLast(const TensorSpec& spec) const {
+    const auto rank = static_cast<size_t>(spec.rank());
+    if (rank != rank_ || spec.byte_offset() != 0 ||
+        std::bit_cast<uint32_t>(spec.dtype()) != dtype_) {
+      return false;
+    }
+    for (size_t dim = 0; dim < rank; ++dim) {
+      if (spec.shape()[dim] != shape_[dim] ||
+          spec.strides()[dim] != strides_[dim]) {
+        return false;
+      }
+    }
+    return true;
+  }
+  bool Describe(const TensorSpec& spec);
+
+  // The last spec, if its rank is not kNone, and what a record says of it: its
+  // first word, and the last two without the size.
+  static constexpr size_t kNone = ~size_t{0};
+  size_t rank_ = kNone;
+  uint32_t dtype_ = 0;
+  std::array<int64_t, TensorSpec::kMaxRank> shape_ = {}, strides_ = {};
+  std::array<uint64_t, 3> described_ = {};
+};
+
 // Writes a whole record of at least kWireRecordLeastBytes into `out`: a message
 // of `body_bytes`, which must fit, or the block that holds it.
 void WriteInlineRecord(const TensorWire& wire, size_t body_bytes,
@@ -147,6 +227,8 @@ class WireTensorRecord {
   // fit its bytes; then there is no result.
   bool Parse(std::span<const std::byte> record);
 
+  // Of form 4.
+  bool is_short() const { return is_short_; }
   const BlockDescriptor& block() const { return block_; }
   // Fits block().size.
   const FittedSpec& spec() const { return spec_; }
@@ -154,6 +236,7 @@ class WireTensorRecord {
  private:
   BlockDescriptor block_;
   FittedSpec spec_;
+  bool is_short_ = false;
   bool ParseLong(std::span<const std::byte> record);
   bool ParseShort(std::span<const std::byte> record);
   bool IsLast(std::span<const std::byte> described) const;

@@ -34,6 +34,8 @@
 #include "tenon/shm/base/check.h"
 #include "tenon/shm/base/message.h"
 #include "tenon/shm/base/unique_fd.h"
+#include "tenon/shm/tensor/dtype.h"
+#include "tenon/shm/tensor/tensor_spec.h"
 
 #ifndef TENON_FUZZ
 #include "gtest/gtest.h"
@@ -226,6 +228,19 @@ bool FuzzTensorRecord(absl::string_view bytes) {
   TENON_CHECK(found.Parse(AsBytes(again)) && found.block() == block &&
                   found.spec().spec() == spec,
               "what is written is not what was read");
+  // The writer of short records writes the same, also after other records.
+  WireWordsWriter writer;
+  WireWords words;
+  for (int i = 0; i < 2; ++i) {
+    const bool is_short = writer.Write(block, spec, words);
+    TENON_CHECK(is_short == (again[3] == 4) &&
+                    (!is_short ||
+                     std::memcmp(&words, again.data(), sizeof(words)) == 0),
+                "the two writers differ");
+    const TensorSpec scalar =
+        TensorSpec::Contiguous(kDtypeOf<double>, {}).value();
+    TENON_CHECK(writer.Write({.size = 64}, scalar, words), "a scalar");
+  }
   // A short record has one form.
   TENON_CHECK(bytes[3] == 3 || again == bytes.substr(0, size),
               "what was read is not what is written");

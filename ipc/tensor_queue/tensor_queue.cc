@@ -25,11 +25,14 @@
 #include "tenon/ipc/queue/internal/queue_core.h"
 #include "tenon/ipc/tensor_codec/tensor_decoder.h"
 #include "tenon/ipc/tensor_codec/tensor_fds.h"
+#include "tenon/ipc/tensor_codec/tensor_wire.h"
 #include "tenon/ipc/tensor_queue/tensor_queue_parts.h"
 #include "tenon/ipc/tensor_queue/tensor_reaper.h"
 #include "tenon/ipc/tensor_queue/tensor_sender.h"
 #include "tenon/shm/base/crash_point.h"
 #include "tenon/shm/base/status_macros.h"
+#include "tenon/shm/tensor/storage.h"
+#include "tenon/shm/tensor/tensor_spec.h"
 
 namespace tenon {
 namespace {
@@ -90,6 +93,41 @@ class TensorClaimer final : public Claimer {
 
  private:
   Tensor& tensor_;
+};
+
+// Receives one message by the short way. `Into` makes a tensor in place, of a
+// const FittedSpec& and a std::shared_ptr<Storage>, or destroys it, of nothing.
+template <typename Into>
+class ShortClaimer {
+ public:
+  ShortClaimer(TensorDecoder* decoder, Into into)
+      : decoder_(*decoder), into_(into) {}
+
+  bool Claim(const std::array<uint64_t, WireWords::kWords>& item) {
+    const FittedSpec* spec = nullptr;
+    std::shared_ptr<Storage> storage = decoder_.ClaimLike({item}, &spec);
+    if (storage == nullptr) return false;
+    into_(*spec, std::move(storage));
+    TENON_CRASH_POINT("tensor_queue.claimed");
+    return true;
+  }
+  void Undo() { into_(); }
+
+ private:
+  TensorDecoder& decoder_;
+  Into into_;
+};
+
+template <typename Into>
+QueueTake TakeShort(TensorQueueParts& parts, Into into) {
+  parts.sender->ReapIfDue();
+  ShortClaimer<Into> claimer(&parts.decoder, into);
+  return parts.queue->TryGetWords<WireWords::kWords>(claimer);
+}
+
+template <typename... Functions>
+struct Overloaded : Functions... {
+  using Functions::operator()...;
 };
 
 // True if a message was received.
@@ -201,9 +239,21 @@ absl::Status TensorQueue::AwaitTaken(Deadline deadline) {
 // ---- Getting ----
 
 absl::StatusOr<TensorMessage> TensorQueue::Get(Deadline deadline) {
-  MessageClaimer claimer(parts_.get());
-  TENON_RETURN_IF_ERROR(Take(*parts_, deadline, &claimer));
-  return std::move(claimer.messages().front());
+  absl::StatusOr<TensorMessage> message(absl::in_place);
+  const auto made = [&](const FittedSpec& spec, std::shared_ptr<Storage> s) {
+    message->Add(Tensor(spec, std::move(s)));
+  };
+  const auto undone = [&] { *message = TensorMessage(); };
+  if (TakeShort(*parts_, Overloaded{made, undone}) != QueueTake::kTaken) {
+    MessageClaimer claimer(parts_.get());
+    absl::Status status = Take(*parts_, deadline, &claimer);
+    if (status.ok()) {
+      *message = std::move(claimer.messages().front());
+    } else {
+      message = std::move(status);
+    }
+  }
+  return message;
 }
 
 absl::StatusOr<std::optional<TensorMessage>> TensorQueue::TryGet() {
@@ -214,17 +264,35 @@ absl::StatusOr<std::optional<TensorMessage>> TensorQueue::TryGet() {
 }
 
 absl::StatusOr<Tensor> TensorQueue::GetTensor(Deadline deadline) {
-  absl::StatusOr<Tensor> tensor(absl::in_place);
-  TensorClaimer claimer(parts_.get(), &*tensor);
-  TENON_RETURN_IF_ERROR(Take(*parts_, deadline, &claimer));
+  absl::StatusOr<Tensor> tensor;
+  const auto made = [&](const FittedSpec& spec, std::shared_ptr<Storage> s) {
+    tensor.emplace(spec, std::move(s));
+  };
+  const auto undone = [&] { *tensor = Tensor(); };
+  if (TakeShort(*parts_, Overloaded{made, undone}) != QueueTake::kTaken) {
+    TensorClaimer claimer(parts_.get(), &tensor.emplace());
+    absl::Status status = Take(*parts_, deadline, &claimer);
+    if (!status.ok()) tensor = std::move(status);
+  }
   return tensor;
 }
 
 absl::StatusOr<std::optional<Tensor>> TensorQueue::TryGetTensor() {
   absl::StatusOr<std::optional<Tensor>> tensor(absl::in_place);
-  TensorClaimer claimer(parts_.get(), &tensor->emplace());
-  TENON_ASSIGN_OR_RETURN(const bool taken, TryTake(*parts_, &claimer));
-  if (!taken) tensor->reset();
+  const auto made = [&](const FittedSpec& spec, std::shared_ptr<Storage> s) {
+    tensor->emplace(spec, std::move(s));
+  };
+  const auto undone = [&] { tensor->reset(); };
+  const QueueTake take = TakeShort(*parts_, Overloaded{made, undone});
+  if (take == QueueTake::kOther) {
+    TensorClaimer claimer(parts_.get(), &tensor->emplace());
+    absl::StatusOr<bool> taken = TryTake(*parts_, &claimer);
+    if (!taken.ok()) {
+      tensor = std::move(taken).status();
+    } else if (!*taken) {
+      tensor->reset();
+    }
+  }
   return tensor;
 }
 

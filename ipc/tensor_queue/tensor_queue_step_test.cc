@@ -179,7 +179,7 @@ class TensorQueueGetStepTest : public TensorQueueStepTest {
       const auto got = queue->Get(Deadline::Passed());
       EndRegion();
       ASSERT_THAT(got, IsOk());
-      EXPECT_THAT(IsNumber(*got, kWarm), IsOk());
+      EXPECT_THAT(IsNumber(*got, ValueOf(kWarm)), IsOk());
     };
     scenario.check = [this](const StepPosition& p) {
       return CheckGet(p, kWarm);
@@ -189,7 +189,7 @@ class TensorQueueGetStepTest : public TensorQueueStepTest {
 
   void WarmUp(TensorQueue& queue) {
     for (int64_t i = 0; i < kWarm; ++i) {
-      ASSERT_TRUE(GetsTensorOf(queue, i));
+      ASSERT_TRUE(GetsTensorOf(queue, ValueOf(i)));
     }
   }
 
@@ -218,6 +218,30 @@ class TensorQueueGetStepTest : public TensorQueueStepTest {
 
 TEST_F(TensorQueueGetStepTest, Get) {
   EXPECT_EQ(Run(GetScenario(), 7), 0u);
+  ExpectBothWays();
+}
+
+// The short way: the block and the spec are those of the message before.
+TEST_F(TensorQueueGetStepTest, GetOfTheSameBlock) {
+  one_tensor_ = true;
+  EXPECT_EQ(Run(GetScenario(), 7), 0u);
+  ExpectBothWays();
+}
+
+TEST_F(TensorQueueGetStepTest, GetTensorOfTheSameBlock) {
+  one_tensor_ = true;
+  StepScenario scenario = GetScenario();
+  scenario.victim = [this](const Reporter&) {
+    const auto queue = OpenAsVictim();
+    WarmUp(*queue);
+    BeginRegion();
+    const auto got = queue->TryGetTensor();
+    EndRegion();
+    ASSERT_THAT(got, IsOk());
+    ASSERT_TRUE(got->has_value());
+    EXPECT_TRUE(IsTensorOf(**got, 0));
+  };
+  EXPECT_EQ(Run(scenario, 5), 0u);
   ExpectBothWays();
 }
 
@@ -266,7 +290,12 @@ TEST_F(TensorQueueGetStepTest, FirstGetThatWakes) {
 // While the victim is stopped the survivor receives all queued tensors, and
 // lets the owner reuse their blocks; the tensor that the victim then receives
 // is whole.
-TEST_F(TensorQueueGetStepTest, GetThatStandsStill) {
+class TensorQueueGetPauseTest : public TensorQueueGetStepTest {
+ protected:
+  void RunWithPauses();
+};
+
+void TensorQueueGetPauseTest::RunWithPauses() {
   constexpr int64_t kNothing = -1;
   SharedObject<int64_t> victims;
   StepScenario scenario = GetScenario();
@@ -280,7 +309,7 @@ TEST_F(TensorQueueGetStepTest, GetThatStandsStill) {
     EndRegion();
     ASSERT_THAT(got, IsOk());
     if (!got->has_value()) return;
-    EXPECT_THAT(IsNumber(**got, kWarm), IsOk());
+    EXPECT_THAT(IsNumber(**got, ValueOf(kWarm)), IsOk());
     *victims = kWarm;
   };
   int64_t first = kNothing;  // The first one the survivor received.
@@ -290,7 +319,7 @@ TEST_F(TensorQueueGetStepTest, GetThatStandsStill) {
       for (int64_t next = first; next < kCapacity; ++next) {
         TENON_ASSIGN_OR_RETURN(const auto got, queue_->TryGet());
         TENON_RETURN_IF_ERROR(Expect(got.has_value(), "one is gone"));
-        TENON_RETURN_IF_ERROR(IsNumber(*got, next));
+        TENON_RETURN_IF_ERROR(IsNumber(*got, ValueOf(next)));
       }
       TensorQueue::Reap();
       // The victim may hold a claim by now.
@@ -309,6 +338,13 @@ TEST_F(TensorQueueGetStepTest, GetThatStandsStill) {
   };
   Run(scenario, 13);
   ExpectBothWays();
+}
+
+TEST_F(TensorQueueGetPauseTest, GetThatStandsStill) { RunWithPauses(); }
+
+TEST_F(TensorQueueGetPauseTest, GetOfTheSameBlockThatStandsStill) {
+  one_tensor_ = true;
+  RunWithPauses();
 }
 
 // --- The victim forwards. ---
@@ -381,6 +417,12 @@ class TensorQueueForwardStepTest : public TensorQueueStepTest {
 };
 
 TEST_F(TensorQueueForwardStepTest, Forward) {
+  EXPECT_EQ(Run(ForwardScenario(kWarm), 15), 0u);
+  ExpectAllWays();
+}
+
+TEST_F(TensorQueueForwardStepTest, ForwardOfTheSameBlock) {
+  one_tensor_ = true;
   EXPECT_EQ(Run(ForwardScenario(kWarm), 15), 0u);
   ExpectAllWays();
 }

@@ -117,11 +117,20 @@ class TensorQueueStepTest : public testing::Test {
   }
 
   // Puts tensors 0 and so on, in the test's arena; only its queue holds them.
+  // Or the same tensor, 0, each time.
   void PutFromHere(int64_t count) {
+    if (one_tensor_) {
+      TENON_ASSERT_OK_AND_ASSIGN(const Tensor tensor, MakeTensor(*queue_, 0));
+      for (int64_t i = 0; i < count; ++i) {
+        ASSERT_THAT(queue_->Put(tensor, Soon()), IsOk());
+      }
+      return;
+    }
     for (int64_t i = 0; i < count; ++i) {
       ASSERT_THAT(PutOne(*queue_, i), IsOk());
     }
   }
+  int64_t ValueOf(int64_t number) const { return one_tensor_ ? 0 : number; }
 
   // --- In the victim. ---
 
@@ -138,7 +147,7 @@ class TensorQueueStepTest : public testing::Test {
 
   // --- Checks afterwards. ---
 
-  // Receives all tensors, which must count up from `first`, and keeps them;
+  // Receives all tensors, those from `first` on in their order, and keeps them;
   // returns their number. Stops at `most`, or when it is told that it is alone.
   absl::StatusOr<int64_t> GetRest(TensorQueue& queue, int64_t first,
                                   int64_t most = kCapacity + 1) {
@@ -147,8 +156,9 @@ class TensorQueueStepTest : public testing::Test {
       auto got = queue.Get(Soon());
       if (absl::IsUnavailable(got.status())) break;
       if (!got.ok()) return got.status();
-      TENON_RETURN_IF_ERROR(IsNumber(*got, first + count));
-      got_.push_back({*std::move(got), first + count});
+      const int64_t value = ValueOf(first + count);
+      TENON_RETURN_IF_ERROR(IsNumber(*got, value));
+      got_.push_back({*std::move(got), value});
     }
     return count;
   }
@@ -264,6 +274,7 @@ class TensorQueueStepTest : public testing::Test {
 
   const std::string prefix_ = UniqueShmPrefix();
   const Census before_ = TakeCensus({.shm_prefix = prefix_});
+  bool one_tensor_ = false;
   std::shared_ptr<Arena> arena_;
   std::unique_ptr<TensorQueue> queue_, onward_;
   QueueHandle handle_, onward_handle_;

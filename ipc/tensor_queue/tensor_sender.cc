@@ -20,6 +20,7 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "tenon/ipc/tensor_codec/tensor_fds.h"
+#include "tenon/ipc/tensor_codec/tensor_wire.h"
 #include "tenon/shm/arena/arena_tensor.h"
 #include "tenon/shm/base/crash_point.h"
 #include "tenon/shm/base/status_macros.h"
@@ -76,15 +77,12 @@ absl::Status TensorSender::CheckUsable() const {
 // Returns the number of the last taken message.
 uint64_t TensorSender::ReapLocked() {
   taken_ = queue_->taken();
-  while (!in_flight_.empty() && in_flight_.front().number <= taken_) {
-    held_bytes_ -= in_flight_.front().bytes;
-    in_flight_.pop_front();
-  }
+  in_flight_.DropTaken(taken_);
   Count();
   return taken_;
 }
 
-void TensorSender::Count() {
+inline void TensorSender::Count() {
   held_.store(in_flight_.size(), std::memory_order_relaxed);
   due_.store(IsDue(), std::memory_order_relaxed);
   idle_.store(in_flight_.empty() && !encoder_.fds().has_fds(),
@@ -185,9 +183,7 @@ absl::Status TensorSender::EncodeOne(const TensorMessage& message,
     const uint64_t taken = taken_;
     auto holds = encoder_.Encode(message, number, taken, slice, record);
     if (holds.ok()) {
-      const size_t bytes = holds->bytes();
-      held_bytes_ += bytes;
-      in_flight_.push_back({number, bytes, *std::move(holds)});
+      in_flight_.Add(number, *std::move(holds));
       return absl::OkStatus();
     }
     encoder_.fds().Cancel(number);
@@ -225,21 +221,14 @@ bool TensorSender::EncodeAlone(const Tensor& tensor, uint64_t number) {
     return false;
   }
   records_.resize(bytes);
-  Held& held = in_flight_.emplace_back();
-  held.number = number;
-  held.bytes = tensor.storage()->size_bytes();
-  held.holds.storages.push_back(tensor.storage());
-  held_bytes_ += held.bytes;
+  in_flight_.Add(number, tensor.storage());
   TENON_CRASH_POINT("tensor_queue.encoded");
   return true;
 }
 
 // Messages that were not put: frees their blocks, cancels their descriptors.
 void TensorSender::Cancel(uint64_t first) {
-  while (!in_flight_.empty() && in_flight_.back().number >= first) {
-    held_bytes_ -= in_flight_.back().bytes;
-    in_flight_.pop_back();
-  }
+  in_flight_.Cancel(first);
   encoder_.fds().Cancel(first);
   Count();
 }
@@ -265,10 +254,34 @@ absl::Status TensorSender::PutRecords(Deadline deadline) {
   });
 }
 
+// Puts a tensor as a record of form 4, which is encoded in place. False,
+// without effect, if it needs another form or a new offer, if there is no room,
+// and on any error.
+[[gnu::always_inline]] inline bool TensorSender::PutShort(
+    const Tensor& tensor) {
+  if (tensor.storage() == nullptr) return false;
+  if (due_.load(std::memory_order_relaxed)) ReapLocked();
+  const uint64_t number = queue_->put() + 1;
+  WireWords record;
+  if (!encoder_.EncodeShort(tensor, number, record)) return false;
+  // Before another process sees the message.
+  in_flight_.Add(number, tensor.storage());
+  TENON_CRASH_POINT("tensor_queue.encoded");
+  if (!queue_->TryPutWords(record.words)) [[unlikely]] {
+    in_flight_.Cancel(number);
+    return false;
+  }
+  Count();
+  TENON_CRASH_POINT("tensor_queue.put");
+  return true;
+}
+
 absl::Status TensorSender::Put(const Tensor& tensor, Deadline deadline) {
   TENON_RETURN_IF_ERROR(CheckUsable());
   const TimedMutexLock lock(&mutex_, deadline);
   if (!lock.held()) return LockTimedOut();
+  if (PutShort(tensor)) [[likely]]
+    return absl::OkStatus();
   const uint64_t number = queue_->put() + 1;
   if (!EncodeAlone(tensor, number)) [[unlikely]] {
     const TensorMessage message(tensor);

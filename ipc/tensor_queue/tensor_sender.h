@@ -10,7 +10,6 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <span>
 #include <string>
@@ -26,6 +25,7 @@
 #include "tenon/ipc/tensor_codec/tensor_decoder.h"
 #include "tenon/ipc/tensor_codec/tensor_encoder.h"
 #include "tenon/ipc/tensor_codec/tensor_message.h"
+#include "tenon/ipc/tensor_queue/sent_tensors.h"
 #include "tenon/ipc/tensor_queue/tensor_reaper.h"
 #include "tenon/shm/arena/arena.h"
 #include "tenon/shm/base/deadline.h"
@@ -70,12 +70,6 @@ class TensorSender : public TensorReaper {
   static constexpr size_t kReapFrom = 16;  // Messages.
   static constexpr size_t kReapFromBytes = size_t{256} << 10;
 
-  struct Held {
-    uint64_t number = 0;
-    size_t bytes = 0;
-    TensorHolds holds;
-  };
-
   TensorSender(QueueCore* queue, TensorDecoder* decoder, TensorEncoder encoder)
       : queue_(queue), decoder_(decoder), encoder_(std::move(encoder)) {}
 
@@ -83,9 +77,11 @@ class TensorSender : public TensorReaper {
   void ReapNow();
   uint64_t ReapLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool IsDue() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    return in_flight_.size() >= kReapFrom || held_bytes_ >= kReapFromBytes;
+    return in_flight_.size() >= kReapFrom ||
+           in_flight_.bytes() >= kReapFromBytes;
   }
   void Count() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool PutShort(const Tensor& tensor) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool EncodeAlone(const Tensor& tensor, uint64_t number)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status PutAll(absl::Span<const TensorMessage> messages,
@@ -111,9 +107,8 @@ class TensorSender : public TensorReaper {
 
   TimedMutex mutex_;
   TensorEncoder encoder_ ABSL_GUARDED_BY(mutex_);
-  std::deque<Held> in_flight_ ABSL_GUARDED_BY(mutex_);
+  SentTensors in_flight_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::byte> records_ ABSL_GUARDED_BY(mutex_);
-  size_t held_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t taken_ ABSL_GUARDED_BY(mutex_) = 0;  // At the last check.
 
   // Statistics of in_flight_.

@@ -315,6 +315,24 @@ void Block::Reset() {
   bytes_ = {};
 }
 
+bool Block::DescribeTo(BlockDescriptor& block) const {
+  if (block_ == nullptr) [[unlikely]]
+    return false;
+  ArenaParts& parts = *arena_->parts_;
+  if (parts.fork_count != ForkCount()) [[unlikely]]
+    return false;
+  parts.PollInboxNowAndThen();
+  block_->exposed.store(true, std::memory_order_relaxed);
+  block.arena = parts.table.header().arena;
+  block.segment = block_->segment->listed.id();
+  block.block = block_->number;
+  block.generation = StdAtomics::Load(parts.table.generations()[block.block],
+                                      std::memory_order_relaxed);
+  block.offset = 0;
+  block.size = size();
+  return true;
+}
+
 absl::StatusOr<BlockDescriptor> Block::Describe() const {
   return Describe(0, size());
 }
@@ -324,23 +342,17 @@ absl::StatusOr<BlockDescriptor> Block::Describe(size_t offset,
   if (block_ == nullptr) {
     return absl::FailedPreconditionError("Describe(): the Block is empty");
   }
-  ArenaParts& parts = *arena_->parts_;
-  TENON_RETURN_IF_ERROR(parts.CheckUsable());
+  TENON_RETURN_IF_ERROR(arena_->parts_->CheckUsable());
   if (size_bytes > size() || offset > size() - size_bytes) {
     return absl::InvalidArgumentError(
         absl::StrCat("Describe(): ", size_bytes, " bytes at offset ", offset,
                      " exceed the block of ", size(), " bytes"));
   }
-  parts.PollInboxNowAndThen();
-  block_->exposed.store(true, std::memory_order_relaxed);
-  return BlockDescriptor{
-      .arena = arena_->id(),
-      .segment = block_->segment->listed.id(),
-      .block = block_->number,
-      .generation = StdAtomics::Load(parts.table.generations()[block_->number],
-                                     std::memory_order_relaxed),
-      .offset = offset,
-      .size = size_bytes};
+  BlockDescriptor block;
+  DescribeTo(block);
+  block.offset = offset;
+  block.size = size_bytes;
+  return block;
 }
 
 }  // namespace tenon

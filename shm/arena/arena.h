@@ -155,6 +155,8 @@ class Block {
   // if the range exceeds the block.
   absl::StatusOr<BlockDescriptor> Describe() const;
   absl::StatusOr<BlockDescriptor> Describe(size_t offset, size_t size) const;
+  // The same as the first without a status: false on any error.
+  bool DescribeTo(BlockDescriptor& block) const;
 
   const std::shared_ptr<Arena>& arena() const { return arena_; }
 

@@ -56,10 +56,11 @@ const Storage::Lease* LeaseOf(const Tensor& tensor) {
   return tensor.storage() == nullptr ? nullptr : tensor.storage()->lease();
 }
 
-// Equivalent to dynamic_cast, but faster: no class derives from these.
+// Equivalent to dynamic_cast, but faster: these classes are final and have one
+// type_info each, as they are not in a public header.
 template <typename T>
 const T* LeaseAs(const Storage::Lease* lease) {
-  if (lease == nullptr || typeid(*lease) != typeid(T)) return nullptr;
+  if (lease == nullptr || &typeid(*lease) != &typeid(T)) return nullptr;
   return static_cast<const T*>(lease);
 }
 
@@ -114,6 +115,17 @@ absl::StatusOr<BlockDescriptor> DescribeBlock(const Tensor& tensor) {
     return received->block();
   }
   return NotInAnArena(tensor);
+}
+
+bool DescribeBlockTo(const Tensor& tensor, BlockDescriptor& block) {
+  const Storage::Lease* lease = LeaseOf(tensor);
+  if (const auto* own = LeaseAs<OwnBlock>(lease)) {
+    return own->block.DescribeTo(block);
+  }
+  const auto* received = LeaseAs<ReceivedLease>(lease);
+  if (received == nullptr || !tensor.storage()->IsAccessible()) return false;
+  block = received->block();
+  return true;
 }
 
 absl::StatusOr<ArenaTensorHandle> Describe(const Tensor& tensor) {
@@ -180,9 +192,14 @@ class ArenaTensorImporter::Imports {
       absl::string_view offer, std::vector<UniqueFd> fds,
       const BlockDescriptor& block);
   absl::StatusOr<std::shared_ptr<Storage>> ClaimBlock(
-      const BlockDescriptor& block) {
+      const BlockDescriptor& block, KeptBlock* kept) {
     const TimedMutexLock lock(&mutex_);
-    return ClaimBlockLocked(block);
+    return ClaimBlockLocked(block, kept);
+  }
+  std::shared_ptr<Storage> ClaimAgain(const KeptBlock& kept,
+                                      uint64_t generation) {
+    const TimedMutexLock lock(&mutex_);
+    return ReceivedBlocks::ClaimAgain(kept, generation);
   }
   void Sweep();
   MappedArenas mapped() {
@@ -204,7 +221,8 @@ class ArenaTensorImporter::Imports {
                             std::vector<UniqueFd> fds)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::StatusOr<std::shared_ptr<Storage>> ClaimBlockLocked(
-      const BlockDescriptor& block) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+      const BlockDescriptor& block, KeptBlock* kept)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void SweepLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void ForgetLocked(Arenas::iterator known)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -239,7 +257,8 @@ ArenaTensorImporter::Imports::AcceptAndClaim(absl::string_view offer,
   const TimedMutexLock lock(&mutex_);
   TENON_RETURN_IF_ERROR(AcceptLocked(offer, std::move(fds)));
   TENON_CRASH_POINT("arena_tensor.accepted");
-  absl::StatusOr<std::shared_ptr<Storage>> storage = ClaimBlockLocked(block);
+  absl::StatusOr<std::shared_ptr<Storage>> storage =
+      ClaimBlockLocked(block, nullptr);
   if (!absl::IsUnavailable(storage.status())) return storage;
   return absl::ResourceExhaustedError(storage.status().message());
 }
@@ -288,7 +307,8 @@ Known* ArenaTensorImporter::Imports::Find(const RandomId& arena) {
 }
 
 absl::StatusOr<std::shared_ptr<Storage>>
-ArenaTensorImporter::Imports::ClaimBlockLocked(const BlockDescriptor& block) {
+ArenaTensorImporter::Imports::ClaimBlockLocked(const BlockDescriptor& block,
+                                               KeptBlock* kept) {
   Known* const known = Find(block.arena);
   if (known == nullptr) {
     return absl::NotFoundError(absl::StrCat("Claim(): no offer of arena ",
@@ -298,7 +318,7 @@ ArenaTensorImporter::Imports::ClaimBlockLocked(const BlockDescriptor& block) {
   // Always claimed: this detects a release of the block in between, and a false
   // segment.
   absl::StatusOr<std::shared_ptr<Storage>> storage =
-      known->blocks->Claim(block);
+      known->blocks->Claim(block, kept);
   if (absl::IsUnavailable(storage.status())) [[unlikely]] {
     ForgetLocked(arenas_.find(block.arena));
   }
@@ -484,9 +504,15 @@ absl::StatusOr<Tensor> ArenaTensorImporter::Claim(
 }
 
 absl::StatusOr<std::shared_ptr<Storage>> ArenaTensorImporter::ClaimBlock(
-    const BlockDescriptor& block) {
+    const BlockDescriptor& block, KeptBlock* kept) {
   TENON_RETURN_IF_ERROR(CheckNotForked(fork_count_, kWhat));
-  return imports_->ClaimBlock(block);
+  return imports_->ClaimBlock(block, kept);
+}
+
+std::shared_ptr<Storage> ArenaTensorImporter::ClaimAgain(const KeptBlock& kept,
+                                                         uint64_t generation) {
+  if (fork_count_ != ForkCount()) return nullptr;
+  return imports_->ClaimAgain(kept, generation);
 }
 
 void ArenaTensorImporter::Sweep() {

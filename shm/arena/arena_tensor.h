@@ -36,6 +36,7 @@
 #include "tenon/shm/arena/arena_limits.h"
 #include "tenon/shm/arena/arena_offer.h"
 #include "tenon/shm/arena/block_descriptor.h"
+#include "tenon/shm/arena/kept_block.h"
 #include "tenon/shm/base/deadline.h"
 #include "tenon/shm/base/random_id.h"
 #include "tenon/shm/base/unique_fd.h"
@@ -83,6 +84,8 @@ static_assert(std::has_unique_object_representations_v<ArenaTensorHandle>);
 absl::StatusOr<ArenaTensorHandle> Describe(const Tensor& tensor);
 // Describes only the block.
 absl::StatusOr<BlockDescriptor> DescribeBlock(const Tensor& tensor);
+// The same without a status: false on any error.
+bool DescribeBlockTo(const Tensor& tensor, BlockDescriptor& block);
 absl::StatusOr<ArenaOffer> Offer(const Tensor& tensor);
 
 // Ownership: refers to the offered arenas until it forgets them or is destroyed
@@ -128,8 +131,15 @@ class ArenaTensorImporter {
   absl::StatusOr<Tensor> Claim(const ArenaTensorHandle& handle);
   // The same for callers that know the spec: the bytes that the descriptor
   // names, claimed. Errors: as Claim(), except those of the spec.
+  // Sets `kept`, if given, for ClaimAgain().
   absl::StatusOr<std::shared_ptr<Storage>> ClaimBlock(
-      const BlockDescriptor& block);
+      const BlockDescriptor& block, KeptBlock* kept = nullptr);
+  // Claims the same bytes of the same block as that call, with another
+  // generation: without a look-up, and without a status. Null on any error, or
+  // if the block is not kept any more: call ClaimBlock(), which returns the
+  // error.
+  std::shared_ptr<Storage> ClaimAgain(const KeptBlock& kept,
+                                      uint64_t generation);
 
   // Unmaps segments that their owners have retired and that have no tensors
   // left; with `forget_idle` forgets arenas that have no tensors left and whose

@@ -21,6 +21,8 @@
 #include "gtest/gtest.h"
 #include "tenon/shm/arena/arena.h"
 #include "tenon/shm/arena/arena_offer.h"
+#include "tenon/shm/arena/block_descriptor.h"
+#include "tenon/shm/arena/kept_block.h"
 #include "tenon/shm/base/deadline.h"
 #include "tenon/shm/base/unique_fd.h"
 #include "tenon/shm/tensor/dtype.h"
@@ -217,6 +219,63 @@ TEST_F(ArenaTensorTest, TheStorageOfABlockIsUsedAgain) {
   }
 }
 
+TEST_F(ArenaTensorTest, AKeptBlockIsClaimedAgain) {
+  ArenaTensorImporter importer;
+  KeptBlock kept;
+  const Storage* first = nullptr;
+  for (int i = 0; i < 5; ++i) {
+    TENON_ASSERT_OK_AND_ASSIGN(const Tensor sent, Create({kQuota / 4}));
+    ASSERT_THAT(SendOffer(sent, importer), IsOk());
+    TENON_ASSERT_OK_AND_ASSIGN(const BlockDescriptor block,
+                               DescribeBlock(sent));
+    BlockDescriptor same;
+    EXPECT_TRUE(DescribeBlockTo(sent, same));
+    EXPECT_EQ(same, block);
+    if (i == 0) {
+      EXPECT_EQ(importer.ClaimAgain(kept, block.generation), nullptr);
+      ASSERT_THAT(importer.ClaimBlock(block, &kept), IsOk());
+    }
+    EXPECT_EQ(importer.ClaimAgain(kept, block.generation - 1), nullptr);
+    EXPECT_EQ(importer.ClaimAgain(kept, block.generation + 1), nullptr);
+    const auto got = importer.ClaimAgain(kept, block.generation);
+    ASSERT_NE(got, nullptr);
+    if (i == 0) first = got.get();
+    EXPECT_EQ(got.get(), first);
+    TENON_ASSERT_OK_AND_ASSIGN(const Tensor received,
+                               Tensor::FromSpec(sent.spec(), got));
+    EXPECT_TRUE(DescribeBlockTo(received, same));
+    EXPECT_EQ(same, block);
+  }
+  // Failed claims are released.
+  EXPECT_THAT(arena_->Trim(), IsOk());
+  EXPECT_EQ(arena_->Use().segments, 0u);
+}
+
+TEST_F(ArenaTensorTest, AKeptBlockThatIsDroppedIsNotClaimedAgain) {
+  TENON_ASSERT_OK_AND_ASSIGN(Tensor sent, Create({3}));
+  TENON_ASSERT_OK_AND_ASSIGN(const BlockDescriptor block, DescribeBlock(sent));
+  ArenaTensorImporter importer;
+  KeptBlock kept;
+  for (const bool in_use : {false, true}) {
+    ASSERT_THAT(SendOffer(sent, importer), IsOk());
+    TENON_ASSERT_OK_AND_ASSIGN(auto held, importer.ClaimBlock(block, &kept));
+    EXPECT_NE(importer.ClaimAgain(kept, block.generation), nullptr);
+    if (!in_use) held.reset();
+    EXPECT_THAT(importer.Forget(block.arena), IsOk());
+    EXPECT_EQ(importer.ClaimAgain(kept, block.generation), nullptr);
+    ASSERT_THAT(SendOffer(sent, importer), IsOk());
+    EXPECT_EQ(importer.ClaimAgain(kept, block.generation), nullptr);
+  }
+  // By its owner.
+  ASSERT_THAT(importer.ClaimBlock(block, &kept), IsOk());
+  sent = Tensor();
+  EXPECT_THAT(arena_->Trim(), IsOk());
+  EXPECT_EQ(arena_->Use().segments, 0u);
+  EXPECT_EQ(importer.ClaimAgain(kept, block.generation), nullptr);
+  importer.Sweep();
+  EXPECT_EQ(importer.ClaimAgain(kept, block.generation), nullptr);
+}
+
 TEST_F(ArenaTensorTest, PartsOfABlockAreStoragesOfTheirOwn) {
   TENON_ASSERT_OK_AND_ASSIGN(Tensor sent, Create({4}));
   const float values[] = {1, 2, 3, 4};
@@ -385,6 +444,8 @@ TEST_F(ArenaTensorTest, IsInertInAForkedChild) {
   ASSERT_THAT(SendOffer(sent, importer), IsOk());
   TENON_ASSERT_OK_AND_ASSIGN(const ArenaTensorHandle handle, Describe(sent));
   TENON_ASSERT_OK_AND_ASSIGN(Tensor got, importer.Claim(handle));
+  KeptBlock kept;
+  ASSERT_THAT(importer.ClaimBlock(handle.block, &kept), IsOk());
   TENON_ASSERT_OK_AND_ASSIGN(
       ForkedChild child, ForkedChild::Fork({}, [&](const Reporter&) {
         constexpr auto kRefused = absl::StatusCode::kFailedPrecondition;
@@ -393,6 +454,10 @@ TEST_F(ArenaTensorTest, IsInertInAForkedChild) {
         EXPECT_THAT(Describe(sent), StatusIs(kRefused));
         EXPECT_THAT(Describe(got), StatusIs(kRefused));
         EXPECT_THAT(importer.Claim(handle), StatusIs(kRefused));
+        EXPECT_EQ(importer.ClaimAgain(kept, handle.block.generation), nullptr);
+        BlockDescriptor block;
+        EXPECT_FALSE(DescribeBlockTo(sent, block));
+        EXPECT_FALSE(DescribeBlockTo(got, block));
         EXPECT_THAT(arena_->TryAllocate(1), StatusIs(kRefused));
         got = Tensor();
         sent = Tensor();

@@ -188,6 +188,10 @@ absl::Status Storage::CheckAccessible() const {
   return CheckNotForked(fork_count_, "a tensor's shared storage");
 }
 
+bool Storage::IsAccessible() const {
+  return !is_shared() || fork_count_ == ForkCount();
+}
+
 absl::StatusOr<const std::byte*> Storage::Read() const {
   TENON_RETURN_IF_ERROR(CheckAccessible());
   return data_;

@@ -126,6 +126,8 @@ class Storage {
   // if the memory is read-only here.
   absl::StatusOr<const std::byte*> Read() const;
   absl::StatusOr<std::byte*> Write() const;
+  // Whether Read() succeeds.
+  bool IsAccessible() const;
 
   // Null unless it is memory of an arena.
   const Lease* lease() const { return lease_; }

@@ -91,12 +91,8 @@ absl::StatusOr<Tensor> Tensor::FromSpec(TensorSpec spec,
   return Tensor(spec, std::move(storage));
 }
 
-Tensor Tensor::FromSpec(const FittedSpec& spec,
-                        std::shared_ptr<Storage> storage) {
-  TENON_CHECK(
-      storage != nullptr && storage->size_bytes() >= spec.storage_bytes(),
-      "Tensor::FromSpec() with a smaller storage than was checked");
-  return Tensor(spec.spec(), std::move(storage));
+void Tensor::EndAsTooSmall() {
+  Abort("Tensor() with a smaller storage than was checked");
 }
 
 // ---- Elements ----

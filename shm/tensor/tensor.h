@@ -102,8 +102,13 @@ class Tensor {
   static absl::StatusOr<Tensor> FromSpec(TensorSpec spec,
                                          std::shared_ptr<Storage> storage);
   // Ends the program if the storage is smaller than the one of the check.
-  static Tensor FromSpec(const FittedSpec& spec,
-                         std::shared_ptr<Storage> storage);
+  Tensor(const FittedSpec& spec, std::shared_ptr<Storage> storage)
+      : spec_(spec.spec()), storage_(std::move(storage)) {
+    if (storage_ == nullptr || storage_->size_bytes() < spec.storage_bytes())
+        [[unlikely]] {
+      EndAsTooSmall();
+    }
+  }
 
   const TensorSpec& spec() const { return spec_; }
   // Null if default-constructed or moved from.
@@ -185,6 +190,8 @@ class Tensor {
     if constexpr (!kBytes) access.dtype = kDtypeOf<Element>;
     return access;
   }
+
+  [[noreturn, gnu::cold]] static void EndAsTooSmall();
 
   Tensor(const TensorSpec& spec, std::shared_ptr<Storage> storage)
       : spec_(spec), storage_(std::move(storage)) {}

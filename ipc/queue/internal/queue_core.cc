@@ -121,14 +121,6 @@ absl::Status QueueCore::Close() {
   return absl::OkStatus();
 }
 
-uint64_t QueueCore::put() const {
-  return A::Load(context_->memory.at(slot()).head, std::memory_order_acquire);
-}
-
-uint64_t QueueCore::taken() const {
-  return A::Load(context_->memory.at(slot()).take, std::memory_order_acquire);
-}
-
 bool QueueCore::IsAsleep(QueueWait wait) const {
   return (A::Load(context_->memory.sleeping(slot(), wait),
                   std::memory_order_acquire) &

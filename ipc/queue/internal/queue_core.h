@@ -14,6 +14,7 @@
 #ifndef TENON_IPC_QUEUE_INTERNAL_QUEUE_CORE_H_
 #define TENON_IPC_QUEUE_INTERNAL_QUEUE_CORE_H_
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -34,6 +35,7 @@
 #include "tenon/ipc/queue/queue_handle.h"
 #include "tenon/ipc/queue/queue_options.h"
 #include "tenon/ipc/queue/queue_stats.h"
+#include "tenon/shm/base/atomics.h"
 #include "tenon/shm/base/deadline.h"
 #include "tenon/shm/base/message.h"
 
@@ -94,6 +96,13 @@ class QueueCore {
     return putter_.TryPut(items);
   }
 
+  // The same, for a short item of a queue of tensors; without a status: false
+  // also on any error, and then call TryPut().
+  template <size_t kWords>
+  bool TryPutWords(const std::array<uint64_t, kWords>& item) {
+    return putter_.TryPutWords(item);
+  }
+
   // Takes at least one item, at most as many as fit into `out`, all from one
   // participant and in its order; returns their number. Waits for the first
   // item until `deadline`. Errors, none of them sticky:
@@ -112,6 +121,13 @@ class QueueCore {
   absl::StatusOr<size_t> TryGet(std::span<std::byte> out,
                                 QueueClaimer* claimer = nullptr) {
     return getter_.TryGet(out, claimer);
+  }
+
+  // The same, if the next item is a short one of `kWords` words, with a claimer
+  // that is inlined: see QueueGetter.
+  template <size_t kWords, typename Claimer>
+  QueueTake TryGetWords(Claimer& claimer) {
+    return getter_.TryGetWords<kWords>(claimer);
   }
 
   // Closes the queue for all participants: Put() fails from now on. Wakes all
@@ -134,8 +150,14 @@ class QueueCore {
   // former holders of the slot; it is the position of the next item. And the
   // position up to which they were taken: their takers had claimed them by
   // then.
-  uint64_t put() const;
-  uint64_t taken() const;
+  uint64_t put() const {
+    return StdAtomics::Load(context_->memory.at(slot()).head,
+                            std::memory_order_acquire);
+  }
+  uint64_t taken() const {
+    return StdAtomics::Load(context_->memory.at(slot()).take,
+                            std::memory_order_acquire);
+  }
 
   // Whether all other participants have left or died, and at least one has
   // existed. One system call.

@@ -81,34 +81,17 @@ absl::Status QueueEndpoint::SyncNow() {
       TENON_RETURN_IF_ERROR(bell_->AddParticipant(id, member->process.fd()));
     }
     const auto* sleeping = &context_.memory.sleeping(member->slot, rung_);
-    others_.push_back({std::move(member), sleeping, {}, false});
+    const size_t slot = member->slot;
+    others_.push_back({std::move(member), slot, sleeping, {}, false});
   }
   used_ = context_.members.used();
   membership_ = membership;
   return absl::OkStatus();
 }
 
-void QueueEndpoint::Ring(Other& other) {
-  if (!other.ringer.MustRing(*other.sleeping)) return;
+void QueueEndpoint::RingNow(const Other& other) {
   rings_.store(rings() + 1, std::memory_order_relaxed);
   RingQueueBell(other.member->bells[static_cast<size_t>(rung_)].get());
-}
-
-void QueueEndpoint::RingAll() {
-  // A compiler barrier only: a fence from outside then orders the publication
-  // before the load of the membership.
-  std::atomic_signal_fence(std::memory_order_seq_cst);
-  // A participant that has joined meanwhile and sleeps has not seen the
-  // publication.
-  if (!Sync().ok()) context_.members.WakeThroughBoards();
-  for (Other& other : others_) Ring(other);
-}
-
-void QueueEndpoint::RingHolder(size_t slot) {
-  if (!Sync().ok()) context_.members.WakeThroughBoards();
-  for (Other& other : others_) {
-    if (other.member->slot == slot) Ring(other);
-  }
 }
 
 absl::StatusOr<bool> QueueEndpoint::Wait(absl::FunctionRef<bool()> ready,

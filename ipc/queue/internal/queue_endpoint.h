@@ -67,8 +67,19 @@ class QueueEndpoint {
   // RingHolder() rings only the holder of `slot`. Includes participants
   // that have joined since Sync(): if their descriptors cannot be received, at
   // a limit of descriptors, all participants are woken through their boards.
-  void RingAll() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void RingHolder(size_t slot) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void RingAll() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    // A compiler barrier only: a fence from outside then orders the publication
+    // before the load of the membership.
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+    SyncToRing();
+    for (Other& other : others_) Ring(other);
+  }
+  void RingHolder(size_t slot) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    SyncToRing();
+    for (Other& other : others_) {
+      if (other.slot == slot) Ring(other);
+    }
+  }
 
   // Waits until `ready` holds, the membership changes, or a participant dies,
   // whose death is noted: true. False at the deadline. After true, `ready` need
@@ -98,6 +109,7 @@ class QueueEndpoint {
  private:
   struct Other {
     std::shared_ptr<const QueueMember> member;
+    size_t slot;  // Its.
     const SharedWord<uint64_t>* sleeping;
     Ringer<> ringer;
     bool dead = false;
@@ -106,7 +118,17 @@ class QueueEndpoint {
   absl::Status SyncNow() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status InUse(absl::string_view call) const;
   bool KnowsLiving() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void Ring(Other& other) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // A participant that has joined meanwhile and sleeps has not seen the
+  // publication.
+  void SyncToRing() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    if (!IsInSync() && !SyncNow().ok()) [[unlikely]]
+      context_.members.WakeThroughBoards();
+  }
+  void Ring(Other& other) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    if (other.ringer.MustRing(*other.sleeping)) [[unlikely]]
+      RingNow(other);
+  }
+  void RingNow(const Other& other) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool IsSelf(const QueueMember& member) const {
     return member.slot == context_.membership.slot();
   }

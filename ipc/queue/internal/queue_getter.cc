@@ -118,21 +118,6 @@ absl::StatusOr<size_t> QueueGetter::ClaimCopied(size_t slot,
   return failed;
 }
 
-// Moves `take`; false if another getter has moved it.
-bool QueueGetter::TakeAndRing(size_t slot, uint64_t count) {
-  // Before the take: a participant that sees the ring empty also sees the task
-  // begun.
-  if (tasks_ != nullptr) tasks_->Begin(count);
-  if (!takers_[slot].Take(count)) {
-    if (tasks_ != nullptr) tasks_->Undo(count);
-    return false;
-  }
-  if (tasks_ != nullptr) tasks_->Took(count);
-  TENON_CRASH_POINT("queue.taken");
-  endpoint_.RingHolder(slot);
-  return true;
-}
-
 absl::StatusOr<size_t> QueueGetter::TakeFromRing(size_t slot,
                                                  std::span<std::byte> out,
                                                  QueueClaimer* claimer) {

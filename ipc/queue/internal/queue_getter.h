@@ -7,6 +7,7 @@
 #ifndef TENON_IPC_QUEUE_INTERNAL_QUEUE_GETTER_H_
 #define TENON_IPC_QUEUE_INTERNAL_QUEUE_GETTER_H_
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -20,9 +21,20 @@
 #include "tenon/ipc/queue/internal/queue_endpoint.h"
 #include "tenon/ipc/queue/internal/queue_protocol.h"
 #include "tenon/ipc/queue/internal/queue_tasks.h"
+#include "tenon/ipc/queue/internal/queue_words.h"
+#include "tenon/shm/base/crash_point.h"
 #include "tenon/shm/base/deadline.h"
+#include "tenon/shm/base/fork_count.h"
+#include "tenon/shm/locks/timed_mutex.h"
 
 namespace tenon {
+
+// The outcome of TryGetWords().
+enum class QueueTake {
+  kTaken,
+  kNothing,  // There is no item.
+  kOther,    // No effect: call TryGet(), which has all cases and errors.
+};
 
 // The functions are those of QueueCore (queue_core.h).
 // Ownership: context and tasks are the caller's and outlive it.
@@ -36,6 +48,13 @@ class QueueGetter {
                              QueueClaimer* claimer);
   absl::StatusOr<size_t> TryGet(std::span<std::byte> out,
                                 QueueClaimer* claimer);
+  // The short way of TryGet() for one short item of `kWords` words, of a queue
+  // of tensors. Claimer has
+  //   bool Claim(const std::array<uint64_t, kWords>&)   false: kOther
+  //   void Undo()
+  // and is used like a QueueClaimer.
+  template <size_t kWords, typename Claimer>
+  QueueTake TryGetWords(Claimer& claimer);
   absl::StatusOr<uint64_t> Drain();
   absl::StatusOr<bool> Arm() {
     const auto ready = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(endpoint_.mutex()) {
@@ -87,6 +106,53 @@ class QueueGetter {
   // The slot to visit first.
   size_t next_ ABSL_GUARDED_BY(endpoint_.mutex()) = 0;
 };
+
+// Moves `take`; false if another getter has moved it.
+[[gnu::always_inline]] inline bool QueueGetter::TakeAndRing(size_t slot,
+                                                            uint64_t count) {
+  // Before the take: a participant that sees the ring empty also sees the task
+  // begun.
+  if (tasks_ != nullptr) tasks_->Begin(count);
+  if (!takers_[slot].Take(count)) {
+    if (tasks_ != nullptr) tasks_->Undo(count);
+    return false;
+  }
+  if (tasks_ != nullptr) tasks_->Took(count);
+  TENON_CRASH_POINT("queue.taken");
+  endpoint_.RingHolder(slot);
+  return true;
+}
+
+template <size_t kWords, typename Claimer>
+QueueTake QueueGetter::TryGetWords(Claimer& claimer) {
+  if (context_.fork_count != ForkCount()) return QueueTake::kOther;
+  const TimedMutexLock lock(&endpoint_.mutex(), Deadline::Passed());
+  if (!lock.held()) return QueueTake::kOther;
+  if (!endpoint_.IsInSync()) return QueueTake::kOther;
+  const size_t used = endpoint_.used();
+  if (next_ >= used) next_ = 0;
+  for (size_t i = 0; i < used; ++i) {
+    QueueTaker<>& taker = takers_[next_];
+    if (!taker.Refresh()) return QueueTake::kOther;
+    if (!taker.has_item()) {
+      next_ = next_ + 1 < used ? next_ + 1 : 0;
+      continue;
+    }
+    if (taker.BytesAt(0) != sizeof(uint64_t) * kWords) return QueueTake::kOther;
+    const auto item = ReadQueueWords<kWords>(taker.slots(), taker.position());
+    TENON_CRASH_POINT("queue.copied");
+    // Otherwise the copy may be torn.
+    if (!taker.StillThere() || !claimer.Claim(item)) return QueueTake::kOther;
+    TENON_CRASH_POINT("queue.item_claimed");
+    if (!TakeAndRing(next_, 1)) {
+      claimer.Undo();
+      return QueueTake::kOther;
+    }
+    next_ = next_ + 1 < used ? next_ + 1 : 0;
+    return QueueTake::kTaken;
+  }
+  return QueueTake::kNothing;
+}
 
 }  // namespace tenon
 

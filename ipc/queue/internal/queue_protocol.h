@@ -155,6 +155,7 @@ class QueueWriter {
         head_(A::Load(*head, std::memory_order_relaxed)),
         taken_(take, 0, A::Load(*take, std::memory_order_relaxed)) {}
 
+  const QueueSlots<A, P>& slots() const { return slots_; }
   uint64_t head() const { return head_; }
   // The position up to which items were taken, as of the last Refresh().
   uint64_t taken() const { return taken_.position(); }
@@ -255,6 +256,8 @@ class QueueTaker {
     return A::CompareExchange(*take_word_, expected, take_ + count,
                               P::kConsume);
   }
+
+  const QueueSlots<A, P>& slots() const { return slots_; }
 
  private:
   Word* take_word_ = nullptr;

@@ -17,7 +17,6 @@
 #include "tenon/ipc/queue/internal/queue_layout.h"
 #include "tenon/ipc/queue/internal/queue_protocol.h"
 #include "tenon/ipc/queue/queue_handle.h"
-#include "tenon/shm/base/crash_point.h"
 #include "tenon/shm/base/deadline.h"
 #include "tenon/shm/base/status_macros.h"
 #include "tenon/shm/locks/timed_mutex.h"
@@ -63,17 +62,10 @@ absl::StatusOr<bool> QueuePutter::PutNow(std::span<const std::byte> items,
       return context_.CorruptWords(context_.membership.slot());
     if (!writer_.KnowsRoom(count)) return false;
   }
-  const size_t first =
-      std::min(items.size(), context_.memory.geometry().item_bytes);
-  const bool is_short = first < context_.memory.geometry().item_bytes;
+  const size_t item_bytes = context_.memory.geometry().item_bytes;
+  const size_t first = std::min(items.size(), item_bytes);
   writer_.Write(items.data(), count, first);
-  TENON_CRASH_POINT("queue.written");
-  writer_.Publish(count, context_.memory.publication(),
-                  is_short ? first / sizeof(uint64_t) : 0);
-  TENON_CRASH_POINT("queue.published");
-  writer_.StoreHead();
-  TENON_CRASH_POINT("queue.counted");
-  endpoint_.RingAll();
+  Publish(count, first < item_bytes ? first / sizeof(uint64_t) : 0);
   return true;
 }
 

@@ -7,6 +7,7 @@
 #ifndef TENON_IPC_QUEUE_INTERNAL_QUEUE_PUTTER_H_
 #define TENON_IPC_QUEUE_INTERNAL_QUEUE_PUTTER_H_
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -18,7 +19,11 @@
 #include "tenon/ipc/queue/internal/queue_endpoint.h"
 #include "tenon/ipc/queue/internal/queue_layout.h"
 #include "tenon/ipc/queue/internal/queue_protocol.h"
+#include "tenon/ipc/queue/internal/queue_words.h"
+#include "tenon/shm/base/crash_point.h"
 #include "tenon/shm/base/deadline.h"
+#include "tenon/shm/base/fork_count.h"
+#include "tenon/shm/locks/timed_mutex.h"
 
 namespace tenon {
 
@@ -35,6 +40,11 @@ class QueuePutter {
 
   absl::Status Put(std::span<const std::byte> items, Deadline deadline);
   absl::StatusOr<bool> TryPut(std::span<const std::byte> items);
+  // The short way of TryPut() for a short item of `kWords` words, of a queue
+  // of tensors. False, without effect, if there is no room, and on any error
+  // or change of the membership: call TryPut().
+  template <size_t kWords>
+  bool TryPutWords(const std::array<uint64_t, kWords>& item);
   absl::StatusOr<bool> IsAlone();
   absl::StatusOr<bool> Arm() {
     const auto ready = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(endpoint_.mutex()) {
@@ -50,6 +60,9 @@ class QueuePutter {
  private:
   absl::StatusOr<uint64_t> Count(std::span<const std::byte> items) const;
   bool IsShortItem(size_t bytes) const;
+  // Of `count` written items; then rings the getters.
+  void Publish(uint64_t count, uint64_t short_words)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(endpoint_.mutex());
   absl::StatusOr<bool> PutNow(std::span<const std::byte> items, uint64_t count)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(endpoint_.mutex());
   bool RoomOrEnd(uint64_t count)
@@ -61,6 +74,32 @@ class QueuePutter {
   QueueEndpoint endpoint_;
   QueueWriter<> writer_ ABSL_GUARDED_BY(endpoint_.mutex());
 };
+
+[[gnu::always_inline]] inline void QueuePutter::Publish(uint64_t count,
+                                                        uint64_t short_words) {
+  TENON_CRASH_POINT("queue.written");
+  writer_.Publish(count, context_.memory.publication(), short_words);
+  TENON_CRASH_POINT("queue.published");
+  writer_.StoreHead();
+  TENON_CRASH_POINT("queue.counted");
+  endpoint_.RingAll();
+}
+
+template <size_t kWords>
+[[gnu::always_inline]] inline bool QueuePutter::TryPutWords(
+    const std::array<uint64_t, kWords>& item) {
+  static_assert(kWords <= QueueSequence::kMaxShortWords);
+  if (context_.fork_count != ForkCount()) return false;
+  const TimedMutexLock lock(&endpoint_.mutex(), Deadline::Passed());
+  if (!lock.held()) return false;
+  if (!endpoint_.IsInSync() || context_.closed()) return false;
+  if (!writer_.KnowsRoom(1) && !(writer_.Refresh() && writer_.KnowsRoom(1))) {
+    return false;
+  }
+  WriteQueueWords(writer_.slots(), writer_.head(), item);
+  Publish(1, kWords);
+  return true;
+}
 
 }  // namespace tenon
 

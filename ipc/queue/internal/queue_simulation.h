@@ -18,6 +18,7 @@
 #include "tenon/ipc/doorbell/sim_fence.h"
 #include "tenon/ipc/doorbell/sleep_protocol.h"
 #include "tenon/ipc/queue/internal/queue_protocol.h"
+#include "tenon/ipc/queue/internal/queue_words.h"
 #include "tenon/shm/base/atomics.h"
 #include "tenon/shm/testing/scheduler/schedule.h"
 #include "tenon/shm/testing/scheduler/sim_atomics.h"
@@ -275,6 +276,10 @@ class QueueSimulation {
     const uint64_t position = taker.position();
     const uint64_t count = taker.BytesAt(1) != 0 ? 2 : 1;
     const auto copy = [&] {
+      if (count == 1) {
+        items[0] = ReadQueueWords<2>(taker.slots(), position);
+        return;
+      }
       for (uint64_t i = 0; i < count; ++i) {
         taker.Copy(i, reinterpret_cast<std::byte*>(items[i].data()),
                    sizeof(Item));

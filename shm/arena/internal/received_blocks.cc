@@ -17,6 +17,7 @@
 #include "tenon/shm/arena/block_descriptor.h"
 #include "tenon/shm/arena/internal/arena_attachment.h"
 #include "tenon/shm/arena/internal/mapped_segment.h"
+#include "tenon/shm/arena/kept_block.h"
 #include "tenon/shm/base/atomics.h"
 #include "tenon/shm/base/crash_point.h"
 #include "tenon/shm/base/fork_count.h"
@@ -74,10 +75,10 @@ class ReceivedBlocks::Block {
 
   // The steps of AttachedArena::Claim(); false if that call has to find the
   // reason.
-  bool Claim(const BlockDescriptor& block) {
+  bool Claim(uint64_t generation) {
     // The claim is a barrier, after which alone this line would be fetched.
     __builtin_prefetch(&current_);
-    if (!Lease<>::Claim(cell_, current_, block.generation)) return false;
+    if (!Lease<>::Claim(cell_, current_, generation)) return false;
     TENON_CRASH_POINT("attached_arena.claimed");
     if (IsMapped() && !attachment_.MayBeRefused()) [[likely]] {
       return true;
@@ -87,7 +88,7 @@ class ReceivedBlocks::Block {
   }
 
   // After a claim, which is released with the last copy of the result.
-  std::shared_ptr<Storage> HandOut(uint64_t generation) {
+  [[gnu::always_inline]] std::shared_ptr<Storage> HandOut(uint64_t generation) {
     storage_.lease().SetGeneration(generation);
     if (control_used_.load(std::memory_order_acquire)) [[unlikely]] {
       others_.fetch_add(1, std::memory_order_relaxed);
@@ -184,15 +185,33 @@ class ReceivedBlocks::Block {
 ReceivedBlocks::ReceivedBlocks(std::shared_ptr<AttachedArena> arena)
     : arena_(std::move(arena)), drop_at_(kMostKept) {}
 
-ReceivedBlocks::~ReceivedBlocks() = default;
+ReceivedBlocks::~ReceivedBlocks() { EndEpoch(); }
+
+// After a claim.
+std::shared_ptr<Storage> ReceivedBlocks::HandOut(Block& block,
+                                                 uint64_t generation,
+                                                 KeptBlock* kept) {
+  if (kept != nullptr) {
+    *kept = KeptBlock(&block, epoch_.load(std::memory_order_relaxed));
+  }
+  return block.HandOut(generation);
+}
+
+std::shared_ptr<Storage> ReceivedBlocks::ClaimAgain(const KeptBlock& kept,
+                                                    uint64_t generation) {
+  if (kept.epoch_ != epoch_.load(std::memory_order_relaxed)) return nullptr;
+  Block& block = *static_cast<Block*>(kept.block_);
+  if (!block.Claim(generation)) return nullptr;
+  return block.HandOut(generation);
+}
 
 absl::StatusOr<std::shared_ptr<Storage>> ReceivedBlocks::Claim(
-    const BlockDescriptor& block) {
+    const BlockDescriptor& block, KeptBlock* kept_block) {
   const auto found = blocks_.find(block.block);
   if (found != blocks_.end()) [[likely]] {
     Block& kept = *found->second;
-    if (kept.Has(block) && kept.Claim(block)) [[likely]]
-      return kept.HandOut(block.generation);
+    if (kept.Has(block) && kept.Claim(block.generation)) [[likely]]
+      return HandOut(kept, block.generation, kept_block);
   }
   TENON_ASSIGN_OR_RETURN(const std::byte* const data, arena_->ClaimData(block));
   if (blocks_.size() >= drop_at_) {
@@ -204,15 +223,18 @@ absl::StatusOr<std::shared_ptr<Storage>> ReceivedBlocks::Claim(
     if (kept != nullptr && kept->IsInUse()) {
       replaced_.push_back(std::move(kept));
     }
+    if (kept != nullptr) EndEpoch();
     kept = std::make_unique<Block>(arena_.get(), block, data);
   }
-  return kept->HandOut(block.generation);
+  return HandOut(*kept, block.generation, kept_block);
 }
 
 template <typename Predicate>
 void ReceivedBlocks::Drop(const Predicate& is_dropped) {
   const auto drop = [&](const Block& block) {
-    return !block.IsInUse() && is_dropped(block);
+    if (block.IsInUse() || !is_dropped(block)) return false;
+    EndEpoch();
+    return true;
   };
   absl::erase_if(blocks_,
                  [&](const auto& entry) { return drop(*entry.second); });
@@ -231,6 +253,9 @@ bool ReceivedBlocks::IsInUse() const {
                      [](const auto& block) { return block->IsInUse(); });
 }
 
+// KeptBlock() is of epoch 0.
+constinit std::atomic<uint64_t> ReceivedBlocks::epoch_ = 1;
+
 struct ReceivedBlocks::Abandoned {
   ThreadMutex mutex;
   std::vector<std::unique_ptr<ReceivedBlocks>> all ABSL_GUARDED_BY(mutex);
@@ -242,6 +267,7 @@ ReceivedBlocks::Abandoned& ReceivedBlocks::OfThisProcess() {
 }
 
 void ReceivedBlocks::Abandon(std::unique_ptr<ReceivedBlocks> blocks) {
+  EndEpoch();
   if (!blocks->IsInUse()) return;
   {
     Abandoned& abandoned = OfThisProcess();

@@ -22,6 +22,7 @@
 #include "absl/status/statusor.h"
 #include "tenon/shm/arena/attached_arena.h"
 #include "tenon/shm/arena/block_descriptor.h"
+#include "tenon/shm/arena/kept_block.h"
 #include "tenon/shm/tensor/storage.h"
 
 namespace tenon {
@@ -70,8 +71,15 @@ class ReceivedBlocks {
 
   // Claims the bytes. Storages of the same bytes that are in use at the same
   // time are one storage, with one claim for each message.
+  // Sets `kept`, if given, for ClaimAgain().
   // Errors: AttachedArena::Claim()'s.
-  absl::StatusOr<std::shared_ptr<Storage>> Claim(const BlockDescriptor& block);
+  absl::StatusOr<std::shared_ptr<Storage>> Claim(const BlockDescriptor& block,
+                                                 KeptBlock* kept = nullptr);
+  // Claims the bytes of a block once more, if they are of that generation. The
+  // caller has the lock under which the block was claimed and is dropped. Null
+  // if it was dropped, or the claim fails: call Claim(), which finds out.
+  static std::shared_ptr<Storage> ClaimAgain(const KeptBlock& kept,
+                                             uint64_t generation);
 
   // Destroys storages that are not in use, of segments that are not mapped.
   void DropUnmapped();
@@ -85,6 +93,12 @@ class ReceivedBlocks {
  private:
   class Block;
   struct Abandoned;
+
+  // Counts up before any block of this process is destroyed, or abandoned.
+  static std::atomic<uint64_t> epoch_;
+  static void EndEpoch() { epoch_.fetch_add(1, std::memory_order_relaxed); }
+  std::shared_ptr<Storage> HandOut(Block& block, uint64_t generation,
+                                   KeptBlock* kept);
 
   template <typename Predicate>
   void Drop(const Predicate& is_dropped);
