@@ -44,8 +44,9 @@ class QueueEnd {
   void PutKeeping(const Tensor& tensor) { Put(tensor); }
   Tensor Get() {
     for (;;) {
-      auto got = Must(in_->TryGetTensor());
-      if (got) return *std::move(got);
+      auto got = in_->TryGetTensor();
+      Check(got.status());
+      if (*got) return **std::move(got);
       StdAtomics::Pause();
     }
   }

@@ -27,6 +27,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -236,6 +237,68 @@ TEST_F(TensorQueueLocksTest, Put) {
       },
       &costs_);
   ExpectLocked(kPut, "Put()", kPuts, 1, 5);
+}
+
+// Two participants of one process.
+struct BothEnds {
+  std::unique_ptr<TensorQueue> from = TensorQueue::Create().value();
+  std::unique_ptr<TensorQueue> to =
+      TensorQueue::Open(from->Share().value()).value();
+
+  void PutAndGet(const Tensor& tensor) {
+    ASSERT_THAT(from->Put(tensor, Deadline::Never()), IsOk());
+    ASSERT_THAT(to->GetTensor(Deadline::Never()), IsOk());
+  }
+};
+
+// Puts while another thread waits for another queue, 100 times in a row.
+// Returns the longest time between two calls.
+absl::Duration PutBesideAWaiter(BothEnds& ends, const Tensor& tensor) {
+  const auto other = TensorQueue::Create().value();
+  std::atomic<int> waits = 0;
+  std::thread waiter([&] {
+    while (waits.fetch_add(1) < 100) {
+      const auto soon = Deadline::After(absl::Microseconds(100));
+      EXPECT_FALSE(other->GetTensor(soon).ok());
+    }
+  });
+  absl::Duration longest;
+  for (absl::Time last = absl::Now(); waits.load() < 100;) {
+    ends.PutAndGet(tensor);
+    const absl::Time now = absl::Now();
+    longest = std::max(longest, now - std::exchange(last, now));
+  }
+  waiter.join();
+  return longest;
+}
+
+// A waiter does not take the lock of a sender from the thread that puts all the
+// time, not even if the kernel does not run it for some milliseconds.
+TEST_F(TensorQueueLocksTest, PutBesideAWaiter) {
+  Measure(
+      *call_,
+      [this](const Reporter&) {
+        std::unique_ptr<BothEnds> ends;
+        Tensor tensor;
+        // On a busy machine the kernel may not run the thread for longer.
+        do {
+          ends = std::make_unique<BothEnds>();
+          tensor = NewTensor(*ends->from);
+        } while (PutBesideAWaiter(*ends, tensor) > absl::Milliseconds(15));
+        const SecondThread second_thread;
+        BeginRegion();
+        for (int i = 0; i < kPuts; ++i) {
+          Begin(kPut);
+          const absl::Status put = ends->from->Put(tensor, Deadline::Never());
+          End();
+          ASSERT_THAT(put, IsOk());
+          ASSERT_THAT(ends->to->GetTensor(Deadline::Never()), IsOk());
+        }
+        EndRegion();
+      },
+      &costs_);
+  // One of them drops up to kPuts references, to a tensor that is in use.
+  ExpectLocked(kPut, "Put() beside a waiter", kPuts, 1, 2 * kPuts);
 }
 
 // The sender is another process, the test's.

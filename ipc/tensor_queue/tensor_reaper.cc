@@ -22,6 +22,18 @@ struct Reapers {
 
 constinit PerProcess<Reapers> reapers;
 
+template <typename Reap>
+bool ReapAll(const Reap& reap) {
+  Reapers& list = reapers.Get();
+  if (!list.mutex.TryLock()) return true;
+  const ThreadLock lock(&list.mutex, std::adopt_lock);
+  bool holds = false;
+  for (TensorReaper* reaper : list.all) {
+    if (reap(*reaper)) holds = true;
+  }
+  return holds;
+}
+
 }  // namespace
 
 void Enlist(TensorReaper* reaper) {
@@ -37,14 +49,11 @@ void Delist(TensorReaper* reaper) {
 }
 
 bool ReapAllTensors() {
-  Reapers& list = reapers.Get();
-  if (!list.mutex.TryLock()) return true;
-  const ThreadLock lock(&list.mutex, std::adopt_lock);
-  bool holds = false;
-  for (TensorReaper* reaper : list.all) {
-    if (reaper->ReapIfIdle()) holds = true;
-  }
-  return holds;
+  return ReapAll([](TensorReaper& reaper) { return reaper.ReapIfIdle(); });
+}
+
+bool ReapAllGently() {
+  return ReapAll([](TensorReaper& reaper) { return reaper.ReapGently(); });
 }
 
 }  // namespace tenon

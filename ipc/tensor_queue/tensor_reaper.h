@@ -27,6 +27,10 @@ class TensorReaper {
   // Drops the tensors that have been taken, unless another thread is doing so.
   // Does not block. Returns whether it still holds any.
   virtual bool ReapIfIdle() = 0;
+  // The same without taking a lock from a thread that has used it alone: that
+  // thread reaps at its next call, and if it makes none for some milliseconds
+  // a later call of this reaps.
+  virtual bool ReapGently() { return ReapIfIdle(); }
 };
 
 // Enlist() makes `reaper` visible to ReapAllTensors(). Delist() blocks until no
@@ -35,8 +39,9 @@ void Enlist(TensorReaper* reaper);
 void Delist(TensorReaper* reaper);
 
 // Reaps all. Returns whether any of them still holds a tensor, or another
-// thread was reaping it.
+// thread was reaping it. ReapAllGently() is for callers that repeat it.
 bool ReapAllTensors();
+bool ReapAllGently();
 
 // The result of `call`, which waits until the deadline it is given; while
 // tensors are held, `call` is repeated in short slices with reaping in between.
@@ -52,7 +57,7 @@ auto WaitAndReap(Deadline deadline, const Call& call) {
   };
   for (absl::Duration wait = absl::Milliseconds(5);;
        wait = std::min(2 * wait, kLongest)) {
-    const bool holds = ReapAllTensors();
+    const bool holds = ReapAllGently();
     auto result =
         call(holds ? Earlier(deadline, Deadline::After(wait)) : deadline);
     if (!holds || !timed_out(result) || deadline.has_passed()) return result;

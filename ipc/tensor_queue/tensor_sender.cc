@@ -23,6 +23,7 @@
 #include "tenon/ipc/tensor_codec/tensor_wire.h"
 #include "tenon/shm/arena/arena_tensor.h"
 #include "tenon/shm/base/crash_point.h"
+#include "tenon/shm/base/monotonic_ns.h"
 #include "tenon/shm/base/status_macros.h"
 
 namespace tenon {
@@ -30,6 +31,9 @@ namespace {
 
 // The time between checks where no wake-up is possible.
 constexpr absl::Duration kRecheck = absl::Milliseconds(1);
+
+// A thread that puts all the time reaps within this time of being asked.
+constexpr int64_t kAnswersInNs = 20'000'000;
 
 bool MaySucceedLater(const absl::Status& status) {
   return absl::IsResourceExhausted(status) || absl::IsDeadlineExceeded(status);
@@ -76,6 +80,7 @@ absl::Status TensorSender::CheckUsable() const {
 
 // Returns the number of the last taken message.
 uint64_t TensorSender::ReapLocked() {
+  asked_ns_.store(0, std::memory_order_relaxed);
   taken_ = queue_->taken();
   in_flight_.DropTaken(taken_);
   Count();
@@ -89,8 +94,27 @@ inline void TensorSender::Count() {
               std::memory_order_relaxed);
 }
 
+// Called if the thread that puts has the lock, or its bias: whether that thread
+// was asked to reap some time ago and has made no call since. A thread that
+// receives all the time would otherwise revoke the bias.
+bool TensorSender::HasNotAnswered() {
+  due_.store(true, std::memory_order_relaxed);
+  const int64_t now = MonotonicNs();
+  const int64_t asked = asked_ns_.load(std::memory_order_relaxed);
+  if (asked == 0) asked_ns_.store(now, std::memory_order_relaxed);
+  return asked != 0 && now - asked >= kAnswersInNs;
+}
+
 void TensorSender::ReapNow() {
   if (fork_count_ != ForkCount()) return;
+  {
+    const TimedMutexLock lock(&mutex_, TimedMutex::KeepBias());
+    if (lock.held()) {
+      ReapLocked();
+      return;
+    }
+  }
+  if (!HasNotAnswered()) return;
   const TimedMutexLock lock(&mutex_, Deadline::Passed());
   if (lock.held()) ReapLocked();
 }
@@ -100,10 +124,24 @@ bool TensorSender::ReapIfIdle() {
   if (idle_.load(std::memory_order_relaxed)) return false;
   const TimedMutexLock lock(&mutex_, Deadline::Passed());
   if (!lock.held()) return true;
+  return ReapIdleLocked();
+}
+
+bool TensorSender::ReapIdleLocked() {
   // Descriptors that cannot be removed now are removed at the next call.
   encoder_.fds().Reap(ReapLocked()).IgnoreError();
   Count();
   return !idle_.load(std::memory_order_relaxed);
+}
+
+bool TensorSender::ReapGently() {
+  if (fork_count_ != ForkCount()) return false;
+  if (idle_.load(std::memory_order_relaxed)) return false;
+  {
+    const TimedMutexLock lock(&mutex_, TimedMutex::KeepBias());
+    if (lock.held()) return ReapIdleLocked();
+  }
+  return !HasNotAnswered() || ReapIfIdle();
 }
 
 absl::Status TensorSender::Trim() {
@@ -178,7 +216,7 @@ absl::Status TensorSender::EncodeOne(const TensorMessage& message,
   const size_t size = queue_->item_bytes();
   records_.resize(records_.size() + size);
   const std::span<std::byte> record = std::span(records_).last(size);
-  if (IsDue() || encoder_.fds().has_fds()) ReapLocked();
+  if (MustReap()) ReapLocked();
   for (Deadline slice = Deadline::Passed();;) {
     const uint64_t taken = taken_;
     auto holds = encoder_.Encode(message, number, taken, slice, record);
@@ -214,7 +252,7 @@ bool TensorSender::EncodeAlone(const Tensor& tensor, uint64_t number) {
     return false;
   }
   records_.resize(queue_->item_bytes());
-  if (IsDue() || encoder_.fds().has_fds()) ReapLocked();
+  if (MustReap()) ReapLocked();
   const size_t bytes = encoder_.EncodeAlone(tensor, number, taken_, records_);
   if (bytes == 0) {
     encoder_.fds().Cancel(number);
@@ -264,13 +302,11 @@ absl::Status TensorSender::PutRecords(Deadline deadline) {
   const uint64_t number = queue_->put() + 1;
   WireWords record;
   if (!encoder_.EncodeShort(tensor, number, record)) return false;
-  // Before another process sees the message.
-  in_flight_.Add(number, tensor.storage());
   TENON_CRASH_POINT("tensor_queue.encoded");
-  if (!queue_->TryPutWords(record.words)) [[unlikely]] {
-    in_flight_.Cancel(number);
+  if (!queue_->TryPutWords(record.words)) [[unlikely]]
     return false;
-  }
+  // Until here the caller holds it.
+  in_flight_.Add(number, tensor.storage());
   Count();
   TENON_CRASH_POINT("tensor_queue.put");
   return true;

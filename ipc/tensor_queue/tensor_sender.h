@@ -57,6 +57,7 @@ class TensorSender : public TensorReaper {
   absl::Status Trim();
 
   bool ReapIfIdle() override;
+  bool ReapGently() override;
   // Only if many tensors are held, and only without system calls: to read how
   // many were taken is to fetch a cache line from the receiver.
   void ReapIfDue() {
@@ -75,11 +76,17 @@ class TensorSender : public TensorReaper {
 
   absl::Status CheckUsable() const;
   void ReapNow();
+  bool HasNotAnswered();
   uint64_t ReapLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool IsDue() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     return in_flight_.size() >= kReapFrom ||
            in_flight_.bytes() >= kReapFromBytes;
   }
+  bool MustReap() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return IsDue() || due_.load(std::memory_order_relaxed) ||
+           encoder_.fds().has_fds();
+  }
+  bool ReapIdleLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Count() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool PutShort(const Tensor& tensor) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool EncodeAlone(const Tensor& tensor, uint64_t number)
@@ -111,9 +118,11 @@ class TensorSender : public TensorReaper {
   std::vector<std::byte> records_ ABSL_GUARDED_BY(mutex_);
   uint64_t taken_ ABSL_GUARDED_BY(mutex_) = 0;  // At the last check.
 
-  // Statistics of in_flight_.
+  // Statistics of in_flight_. Another thread sets `due_` to ask the one that
+  // puts to reap, and since when; 0: not since it reaped.
   std::atomic<size_t> held_ = 0;
   std::atomic<bool> due_ = false;
+  std::atomic<int64_t> asked_ns_ = 0;
   std::atomic<Arena*> arena_ = nullptr;  // The encoder's, once it has one.
   // No message is in flight, and only offers are published.
   std::atomic<bool> idle_ = true;

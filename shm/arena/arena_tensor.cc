@@ -70,17 +70,33 @@ absl::Status NotInAnArena(const Tensor& tensor) {
       " is not in a block of an arena; create it with CreateTensor()"));
 }
 
+// A dense spec, in a storage of its size. The tensors of one thread mostly have
+// one shape, for which it is made once.
+absl::StatusOr<FittedSpec> DenseSpec(DLDataType dtype,
+                                     absl::Span<const int64_t> shape) {
+  constinit thread_local FittedSpec last;
+  const TensorSpec& spec = last.spec();
+  if (spec.dtype().code == dtype.code && spec.dtype().bits == dtype.bits &&
+      spec.dtype().lanes == dtype.lanes && spec.shape() == shape) [[likely]] {
+    return last;
+  }
+  TENON_ASSIGN_OR_RETURN(const TensorSpec made,
+                         TensorSpec::Contiguous(dtype, shape));
+  TENON_ASSIGN_OR_RETURN(
+      last, FittedSpec::Check(made, static_cast<uint64_t>(made.bytes())));
+  return last;
+}
+
 }  // namespace
 
 absl::StatusOr<Tensor> CreateTensor(Arena& arena, DLDataType dtype,
                                     absl::Span<const int64_t> shape,
                                     Deadline deadline) {
-  TENON_ASSIGN_OR_RETURN(const TensorSpec spec,
-                         TensorSpec::Contiguous(dtype, shape));
+  TENON_ASSIGN_OR_RETURN(const FittedSpec spec, DenseSpec(dtype, shape));
   TENON_ASSIGN_OR_RETURN(
       auto storage,
-      NewStorage(arena, static_cast<size_t>(spec.bytes()), deadline));
-  return Tensor::FromSpec(spec, std::move(storage));
+      NewStorage(arena, static_cast<size_t>(spec.storage_bytes()), deadline));
+  return absl::StatusOr<Tensor>(absl::in_place, spec, std::move(storage));
 }
 
 absl::StatusOr<std::vector<Tensor>> CreateTensors(

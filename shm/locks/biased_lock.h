@@ -77,6 +77,14 @@ class BiasedLock {
     return LockByBias(self) || LockByWord(self, deadline);
   }
 
+  // The same for a thread that can do without: false also where Lock() would
+  // revoke or claim the bias. Does not wait; the deadline has passed.
+  template <typename D>
+  bool LockKeepingBias(uint64_t self, D passed) {
+    if (LockByBias(self)) return true;
+    return IsRevoked() && LockRevoked(passed);
+  }
+
   void Unlock(uint64_t self) {
     if (IsHeldByBias(self)) [[likely]] {
       UnlockByBias();
@@ -129,6 +137,11 @@ class BiasedLock {
       Claim(self);
       if (LockByBias(self)) return true;
     }
+    return LockRevoked(deadline);
+  }
+
+  template <typename D>
+  bool LockRevoked(D deadline) {
     if (!LockWord(deadline)) return false;
     if (AwaitOwner(deadline)) return true;
     UnlockWord();

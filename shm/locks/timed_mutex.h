@@ -48,6 +48,8 @@ struct System : KernelFutex {
 // Failure: cannot fail.
 class ABSL_LOCKABLE TimedMutex {
  public:
+  struct KeepBias {};
+
   TimedMutex() = default;
   TimedMutex(const TimedMutex&) = delete;
   TimedMutex& operator=(const TimedMutex&) = delete;
@@ -56,6 +58,12 @@ class ABSL_LOCKABLE TimedMutex {
   // deadline has passed, unless the first thread is just locking it as well.
   bool Lock(Deadline deadline) ABSL_EXCLUSIVE_TRYLOCK_FUNCTION(true) {
     return lock_.Lock(ThisThread(), deadline);
+  }
+
+  // For a thread that can do without: does not wait, and fails where Lock()
+  // would take the mutex from the first thread that uses it.
+  bool LockKeepingBias() ABSL_EXCLUSIVE_TRYLOCK_FUNCTION(true) {
+    return lock_.LockKeepingBias(ThisThread(), Deadline::Passed());
   }
 
   void Unlock() ABSL_UNLOCK_FUNCTION() { lock_.Unlock(ThisThread()); }
@@ -74,6 +82,10 @@ class ABSL_SCOPED_LOCKABLE TimedMutexLock {
   TimedMutexLock(TimedMutex* mutex, Deadline deadline)
       ABSL_LOCKS_EXCLUDED(mutex)
       : mutex_(mutex->Lock(deadline) ? mutex : nullptr) {}
+  // As TimedMutex::LockKeepingBias().
+  TimedMutexLock(TimedMutex* mutex, TimedMutex::KeepBias)
+      ABSL_LOCKS_EXCLUDED(mutex)
+      : mutex_(mutex->LockKeepingBias() ? mutex : nullptr) {}
   // Waits for as long as it takes: the mutex is held.
   explicit TimedMutexLock(TimedMutex* mutex) ABSL_EXCLUSIVE_LOCK_FUNCTION(mutex)
       : mutex_(mutex) {

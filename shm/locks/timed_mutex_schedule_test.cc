@@ -115,12 +115,16 @@ struct User {
   bool again = false;
   // Begins after this one has ended; the first thread is 1.
   int after = 0;
+  bool keeps_bias = false;
 };
 
 struct Scenario {
   std::vector<User> users;
   bool can_fence = true;
+  // No thread revokes the bias of the first, which locks kOwners times.
+  bool is_kept = false;
 };
+constexpr uint64_t kOwners = 3;
 
 template <typename P>
 class Simulation {
@@ -141,12 +145,17 @@ class Simulation {
     TENON_SIM_CHECK(none_was_lost);
     const bool fenced_once = SimSystem::fences <= (scenario_.can_fence ? 1 : 0);
     TENON_SIM_CHECK(fenced_once);
+    const bool bias_was_kept =
+        !scenario_.is_kept || (SimSystem::fences == 0 && had_ >= kOwners);
+    TENON_SIM_CHECK(bias_was_kept);
   }
 
  private:
   bool Lock(const User& user) {
     int checks = user.checks;
-    return lock_.Lock(user.name, SimDeadline{&checks});
+    const SimDeadline deadline{&checks};
+    return user.keeps_bias ? lock_.LockKeepingBias(user.name, deadline)
+                           : lock_.Lock(user.name, deadline);
   }
 
   void Use(const User& user) {
@@ -198,6 +207,19 @@ Scenario Deadlines() {
   return {{{kA, 3}, {kB, 2, /*checks=*/1}, {kC, 2}, {kB + kC, 1, 3}}};
 }
 Scenario Tries() { return {{{kA, 3}, {kB, 3, /*checks=*/0}, {kC, 1}}}; }
+// The second and third lock it only if its bias was revoked before.
+Scenario Keepers() {
+  User keeper = {kB, 3, /*checks=*/0};
+  keeper.keeps_bias = true;
+  return {{{kA, 3}, keeper, {kC, 2}}};
+}
+Scenario OnlyKeepers() {
+  User keeper = {kB, 3, /*checks=*/0};
+  keeper.keeps_bias = true;
+  User other = keeper;
+  other.name = kC;
+  return {.users = {{kA, kOwners}, keeper, other}, .is_kept = true};
+}
 Scenario Again() { return {{{kA, 2, kNever, true}, {kB, 2, 2, true}, {kC}}}; }
 // The third thread has the name of the first.
 Scenario NameOfTheDead() {
@@ -227,7 +249,9 @@ INSTANTIATE_TEST_SUITE_P(
     All, BiasedLockScheduleTest,
     testing::Values(SoundCase{"Two", &Two}, SoundCase{"Three", &Three},
                     SoundCase{"Deadlines", &Deadlines},
-                    SoundCase{"Tries", &Tries}, SoundCase{"Again", &Again},
+                    SoundCase{"Tries", &Tries}, SoundCase{"Keepers", &Keepers},
+                    SoundCase{"OnlyKeepers", &OnlyKeepers},
+                    SoundCase{"Again", &Again},
                     SoundCase{"NameOfTheDead", &NameOfTheDead},
                     SoundCase{"WithoutFences", &WithoutFences}),
     [](const auto& test) { return test.param.name; });
