@@ -247,6 +247,32 @@ TEST_F(TensorCodecTest, DescriptorsLieOutUntilTheirMessageIsTaken) {
   EXPECT_EQ(CountOpenFds(), fds);
 }
 
+// Not while its successor is published: the receiver of that would wait.
+TEST_F(TensorCodecTest, ATakenSegmentIsFreedAfterTheNextIsSent) {
+  for (const bool sent : {true, false}) {
+    std::weak_ptr<Storage> first;
+    {
+      Tensor tensor = NewTensor(1);
+      ASSERT_THAT(tensor.Share(), IsOk());
+      first = tensor.storage();
+      ASSERT_THAT(Encode(TensorMessage(tensor)), IsOk());
+    }
+    taken_ = number_;
+    Tensor next = NewTensor(2);
+    ASSERT_THAT(next.Share(), IsOk());
+    ASSERT_THAT(Encode(TensorMessage(next)), IsOk());
+    EXPECT_EQ(fds_.Read()->fds.size(), 1u);
+    EXPECT_FALSE(first.expired());
+    if (sent) {
+      encoder_->fds().FreeRemoved();
+    } else {
+      encoder_->fds().Cancel(number_);
+    }
+    EXPECT_TRUE(first.expired());
+    taken_ = number_;
+  }
+}
+
 TEST_F(TensorCodecTest, MoreDescriptorsThanFitAreRefused) {
   std::vector<Tensor> tensors;
   std::vector<TensorHolds> holds;

@@ -127,10 +127,14 @@ std::string PublishedTensorFds::List(std::vector<int>& fds) const {
   return std::move(list).bytes();
 }
 
+// Their storages are in removed_ afterwards.
 bool PublishedTensorFds::DropFds(uint64_t taken) {
   const size_t before = fds_.size();
-  absl::erase_if(
-      fds_, [&](const auto& fd) { return fd.second.last_needed <= taken; });
+  absl::erase_if(fds_, [&](auto& fd) {
+    if (fd.second.last_needed > taken) return false;
+    removed_.push_back(std::move(fd.second.storage));
+    return true;
+  });
   return fds_.size() != before;
 }
 
@@ -198,6 +202,7 @@ void PublishedTensorFds::DropNew() {
 }
 
 void PublishedTensorFds::Cancel(uint64_t number) {
+  FreeRemoved();
   DropNew();
   for (auto& [key, offer] : offers_) {
     offer.last_needed = std::min(offer.last_needed, number - 1);
@@ -209,11 +214,13 @@ void PublishedTensorFds::Cancel(uint64_t number) {
 
 absl::Status PublishedTensorFds::Reap(uint64_t taken) {
   if (fds_.empty() || !DropFds(taken)) return absl::OkStatus();
+  FreeRemoved();
   return PublishNow();
 }
 
 absl::Status PublishedTensorFds::Trim(uint64_t taken) {
   bool changed = DropFds(taken);
+  FreeRemoved();
   while (MakeRoom(taken)) changed = true;
   return changed ? PublishNow() : absl::OkStatus();
 }

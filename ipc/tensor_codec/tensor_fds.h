@@ -65,10 +65,11 @@ class PublishedTensorFds {
   uint64_t NeedFd(const std::shared_ptr<Storage>& storage, uint64_t number);
 
   // Publishes the descriptors that message `number` needs, unless they already
-  // are; may drop those that only taken messages needed. No system call if
-  // there are no new ones. Errors: kInvalidArgument if the descriptors of this
-  // message exceed the limits; kResourceExhausted if there is no room until
-  // more messages are taken, or as the publisher.
+  // are; may remove those that only taken messages needed: FreeRemoved() frees
+  // their segments. No system call if there are no new ones. Errors:
+  // kInvalidArgument if the descriptors of this message exceed the limits;
+  // kResourceExhausted if there is no room until more messages are taken, or as
+  // the publisher.
   absl::Status Publish(uint64_t number, uint64_t taken);
 
   // The short form of these two, for a block of the same segment as before:
@@ -82,7 +83,13 @@ class PublishedTensorFds {
     return true;
   }
 
-  // Message `number` and those after it will not be sent.
+  // Frees the segments that Publish() has removed. Call it once the message is
+  // sent, so that its receiver does not wait for munmap() and close() of former
+  // ones, and before the caller waits.
+  void FreeRemoved() { removed_.clear(); }
+
+  // Message `number` and those after it will not be sent. Frees as
+  // FreeRemoved().
   void Cancel(uint64_t number);
 
   // Removes segments that no message in flight names. No system call if there
@@ -127,6 +134,7 @@ class PublishedTensorFds {
   Offer* last_offer_ = nullptr;  // The offer found last.
   OfferKey last_key_;
   bool new_ = false;  // There are unpublished entries.
+  std::vector<std::shared_ptr<Storage>> removed_;  // By Publish().
 };
 
 // A receiver's copy of a sender's published descriptors.

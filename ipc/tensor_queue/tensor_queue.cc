@@ -31,6 +31,7 @@
 #include "tenon/ipc/tensor_queue/tensor_sender.h"
 #include "tenon/shm/base/crash_point.h"
 #include "tenon/shm/base/status_macros.h"
+#include "tenon/shm/segment/segment.h"
 #include "tenon/shm/tensor/storage.h"
 #include "tenon/shm/tensor/tensor_spec.h"
 
@@ -171,8 +172,10 @@ absl::Status Take(TensorQueueParts& parts, Deadline deadline,
 absl::StatusOr<std::unique_ptr<TensorQueueParts>> MakeParts(
     std::unique_ptr<QueueCore> queue, const TensorQueueParticipantOptions& use,
     const std::string& name) {
+  TensorImporterOptions segments = use.segments;
+  segments.close_on_exec = CloseOnExec::kIsSet;  // By FdBoard::Read().
   auto parts = std::make_unique<TensorQueueParts>(std::move(queue), use.arenas,
-                                                  use.segments);
+                                                  segments);
   TENON_ASSIGN_OR_RETURN(
       parts->sender, TensorSender::Create(parts->queue.get(), &parts->decoder,
                                           use.arena, name));

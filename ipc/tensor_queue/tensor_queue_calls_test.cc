@@ -3,6 +3,7 @@
 
 // The functions of a TensorQueue, within one process.
 
+#include <fcntl.h>
 #include <poll.h>
 #include <sys/resource.h>
 
@@ -288,6 +289,20 @@ TEST(TensorQueueCallsTest, WithoutDescriptorsNothingIsTaken) {
   EXPECT_THAT(got, StatusIs(StatusCode::kResourceExhausted));
   EXPECT_EQ(pair.b->size(), 1u);
   EXPECT_TRUE(GetsTensorOf(*pair.b, 5));
+}
+
+TEST(TensorQueueCallsTest, ReceivedDescriptorsAreCloseOnExec) {
+  const Pair pair = NewPair(4);
+  for (const TensorWay way :
+       {TensorWay::kFileDescriptor, TensorWay::kOwnerWritten}) {
+    TensorMaker maker(way, pair.a.get(), "test");
+    TENON_ASSERT_OK_AND_ASSIGN(const Tensor tensor, maker.Make(1));
+    ASSERT_THAT(pair.a->Put(tensor, TestDeadline()), IsOk());
+    TENON_ASSERT_OK_AND_ASSIGN(const Tensor got,
+                               pair.b->GetTensor(TestDeadline()));
+    ASSERT_NE(got.storage()->fd(), tensor.storage()->fd());
+    EXPECT_EQ(fcntl(got.storage()->fd(), F_GETFD), FD_CLOEXEC);
+  }
 }
 
 // The descriptors published for a message whose Put() failed are removed.

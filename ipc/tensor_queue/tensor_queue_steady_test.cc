@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// The cost of many tensors: no system call while both ends spin, and neither
-// descriptors nor mappings.
+// The cost of many tensors: no system call while both ends spin, those that a
+// segment of its own needs, and neither descriptors nor mappings.
 
 #include <cstddef>
 #include <cstdint>
@@ -21,7 +21,9 @@
 #include "tenon/ipc/tensor_codec/tensor_message.h"
 #include "tenon/ipc/tensor_queue/tensor_queue.h"
 #include "tenon/ipc/tensor_queue/tensor_queue_testing.h"
+#include "tenon/shm/segment/sharing_strategy.h"
 #include "tenon/shm/tensor/dtype.h"
+#include "tenon/shm/tensor/tensor.h"
 #include "tenon/shm/testing/forked_child.h"
 #include "tenon/shm/testing/kill/census.h"
 #include "tenon/shm/testing/process_testing.h"
@@ -31,6 +33,9 @@
 
 namespace tenon {
 namespace {
+
+using testing::Pair;
+using testing::UnorderedElementsAre;
 
 // Spins until a message comes; gives up after several minutes.
 absl::StatusOr<TensorMessage> SpinForOne(TensorQueue& queue) {
@@ -130,6 +135,103 @@ TEST(TensorQueueSteadyTest, FewSystemCallsForBlocksThatAreUsedAgain) {
   const absl::Time begin = absl::Now();
   const size_t calls = CallsOfTenThousand(Tensors::kNewOnes, &what);
   EXPECT_LE(calls, 10'000 / 20 + kByChance + LooksSince(begin)) << what;
+}
+
+// ---- Segments of their own ----
+
+enum class End { kSender, kReceiver };
+
+absl::StatusOr<Tensor> NewSegment() {
+  return Tensor::CreateShared(
+      kDtypeOf<int64_t>, {512},
+      {.segment = {.strategy = SharingStrategy::kFileDescriptor}});
+}
+
+void SendSegments(TensorQueue& queue, int64_t count) {
+  for (int64_t i = 0; i < count; ++i) {
+    TENON_ASSERT_OK_AND_ASSIGN(const Tensor tensor, NewSegment());
+    ASSERT_THAT(tensor.Fill(i), IsOk());
+    ASSERT_THAT(queue.Put(tensor, TestDeadline()), IsOk());
+    while (!queue.empty()) {
+    }
+  }
+}
+
+void ReceiveSegments(TensorQueue& queue, int64_t count) {
+  for (int64_t i = 0; i < count; ++i) {
+    TENON_ASSERT_OK_AND_ASSIGN(const TensorMessage message, SpinForOne(queue));
+    ASSERT_TRUE(IsTensorOf(message.tensor(0), i));
+  }
+}
+
+// The system calls of one end while `count` tensors are sent, and of creating
+// and closing the queue.
+absl::StatusOr<std::map<std::string, size_t>> CallsOfSegments(End end,
+                                                              int64_t count) {
+  return CountSyscalls([&] {
+    TENON_ASSERT_OK_AND_ASSIGN(const auto queue, TensorQueue::Create());
+    TENON_ASSERT_OK_AND_ASSIGN(QueueHandle handle, queue->Share());
+    const auto run = [&](End own, TensorQueue& through) {
+      own == End::kSender ? SendSegments(through, count)
+                          : ReceiveSegments(through, count);
+    };
+    TENON_ASSERT_OK_AND_ASSIGN(
+        ForkedChild peer,
+        ForkedChild::Fork(
+            {.name = "peer", .watchdog = absl::Minutes(2)},
+            [&](const Reporter&) {
+              TENON_ASSERT_OK_AND_ASSIGN(const auto opened,
+                                         TensorQueue::Open(std::move(handle)));
+              run(end == End::kSender ? End::kReceiver : End::kSender, *opened);
+            }));
+    run(end, *queue);
+    EXPECT_TRUE(peer.EndsWell());
+  });
+}
+
+// The system calls of one end for each tensor.
+std::map<std::string, size_t> CallsOfASegment(End end) {
+  constexpr size_t kMore = 200;
+  std::map<std::string, size_t> each;
+  const auto few = CallsOfSegments(end, 50);
+  EXPECT_THAT(few, IsOk());
+  if (!few.ok()) return each;
+  const auto many = CallsOfSegments(end, 50 + kMore);
+  EXPECT_THAT(many, IsOk());
+  if (!many.ok()) return each;
+  for (const auto& [call, count] : *many) {
+    const auto before = few->find(call);
+    const size_t more = count - (before == few->end() ? 0 : before->second);
+    // Rounded: some come from the allocator, and from the wait for the peer.
+    if (2 * more < kMore) continue;
+    // Which of the two the C library calls depends on the processor.
+    each[call == "newfstatat" ? "fstat" : call] = (more + kMore / 2) / kMore;
+  }
+  return each;
+}
+
+// The first six are those of a bare segment. getrlimit (prlimit64): beyond
+// RLIMIT_FSIZE the kernel kills. fcntl: the seals. fstat: the identity by which
+// a tensor that comes back is recognized. recvmsg: removes the descriptor
+// published before.
+TEST(TensorQueueSteadyTest, SystemCallsToSendASegment) {
+  if (const absl::Status can = CanTrace(); !can.ok()) GTEST_SKIP() << can;
+  EXPECT_THAT(CallsOfASegment(End::kSender),
+              UnorderedElementsAre(
+                  Pair("memfd_create", 1), Pair("fallocate", 1),
+                  Pair("mmap", 1), Pair("sendmsg", 1), Pair("munmap", 1),
+                  Pair("close", 1), Pair("prlimit64", 1), Pair("fcntl", 1),
+                  Pair("fstat", 1), Pair("recvmsg", 1)));
+}
+
+// The checks of a received descriptor are its seals (fcntl), and its size and
+// identity (fstat).
+TEST(TensorQueueSteadyTest, SystemCallsToReceiveASegment) {
+  if (const absl::Status can = CanTrace(); !can.ok()) GTEST_SKIP() << can;
+  EXPECT_THAT(CallsOfASegment(End::kReceiver),
+              UnorderedElementsAre(Pair("recvmsg", 1), Pair("mmap", 1),
+                                   Pair("munmap", 1), Pair("close", 1),
+                                   Pair("fcntl", 1), Pair("fstat", 1)));
 }
 
 TEST(TensorQueueSteadyTest, AHundredThousandTensorsCostNoDescriptors) {

@@ -284,6 +284,7 @@ void TensorSender::Keep(absl::Span<const TensorMessage> messages) {
 
 absl::Status TensorSender::PutRecords(Deadline deadline) {
   TENON_ASSIGN_OR_RETURN(const bool put, queue_->TryPut(records_));
+  encoder_.fds().FreeRemoved();
   if (put) [[likely]]
     return absl::OkStatus();
   const std::span<const std::byte> records = records_;
@@ -388,6 +389,7 @@ absl::StatusOr<bool> TensorSender::TryPut(const TensorMessage& message) {
     Cancel(first);
     return put;
   }
+  encoder_.fds().FreeRemoved();
   Keep({&message, 1});
   return true;
 }

@@ -190,7 +190,8 @@ absl::StatusOr<Segment> Segment::CreateFilled(
   return segment;
 }
 
-absl::StatusOr<Segment> Segment::Adopt(UniqueFd fd, SegmentKind kind) {
+absl::StatusOr<Segment> Segment::Adopt(UniqueFd fd, SegmentKind kind,
+                                       CloseOnExec close_on_exec) {
   const std::string what = absl::StrCat("received file descriptor ", fd.get());
   // Before anything else: see segment_checks.h.
   absl::Status sealed = CheckSeals(fd.get(), RequiredSeals(kind), what);
@@ -209,7 +210,8 @@ absl::StatusOr<Segment> Segment::Adopt(UniqueFd fd, SegmentKind kind) {
         "owner-written"));
   }
   TENON_CRASH_POINT("segment.adopt.checked");
-  if (fcntl(fd.get(), F_SETFD, FD_CLOEXEC) != 0) {
+  if (close_on_exec == CloseOnExec::kSet &&
+      fcntl(fd.get(), F_SETFD, FD_CLOEXEC) != 0) {
     return PosixError(errno, "fcntl(F_SETFD)", what);
   }
   Segment segment(std::move(fd), memory.size_bytes, kind,

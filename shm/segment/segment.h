@@ -47,6 +47,13 @@ enum class SegmentKind {
   kSharedWritable,
 };
 
+// The close-on-exec flag of a descriptor that Adopt() takes over.
+enum class CloseOnExec {
+  kSet,    // Adopt() sets it.
+  kIsSet,  // The caller knows that it is set: recvmsg() with MSG_CMSG_CLOEXEC,
+           // as of all descriptors of a Channel.
+};
+
 // Ownership: owns a descriptor (close-on-exec; until CloseFd()) and, when it
 //   was created with kFileSystem, the name: destroying it or assigning to it
 //   removes the name. The memory is freed with the last descriptor and mapping
@@ -102,7 +109,9 @@ class Segment {
   // errors it is closed. Never blocks, whatever the type of the descriptor.
   // Errors: kInvalidArgument if it does not refer to memory or is empty,
   // kFailedPrecondition naming the seals that are missing.
-  static absl::StatusOr<Segment> Adopt(UniqueFd fd, SegmentKind kind);
+  static absl::StatusOr<Segment> Adopt(
+      UniqueFd fd, SegmentKind kind,
+      CloseOnExec close_on_exec = CloseOnExec::kSet);
 
   // Opens a kFileSystem segment by the name() from its creator. The creator
   // keeps the name: destroying this segment does not remove it.

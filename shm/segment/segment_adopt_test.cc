@@ -78,6 +78,21 @@ TEST(AdoptTest, TakesWhatIsSealedAndMakesItCloseOnExec) {
   }
 }
 
+TEST(AdoptTest, LeavesTheFlagOfADescriptorThatIsCloseOnExec) {
+  const UniqueFd fd = MakeMemfd(kSize, kFixed);
+  // Without the flag, to see that it is left.
+  const int raw = dup(fd.get());
+  TENON_ASSERT_OK_AND_ASSIGN(
+      const Segment segment,
+      Segment::Adopt(UniqueFd(raw), kSharedWritable, CloseOnExec::kIsSet));
+  EXPECT_EQ(fcntl(raw, F_GETFD), 0);
+  EXPECT_EQ(segment.size_bytes(), kSize);
+  // All else is checked.
+  EXPECT_THAT(
+      Segment::Adopt(MakeMemfd(kSize, 0), kSharedWritable, CloseOnExec::kIsSet),
+      StatusIs(kFailedPrecondition));
+}
+
 TEST(AdoptTest, TakesAReadOnlyDescriptorForReading) {
   const UniqueFd fd = MakeMemfd(kSize, kFixed);
   TENON_ASSERT_OK_AND_ASSIGN(

@@ -44,11 +44,12 @@ absl::Status CheckDescriptor(const TensorHandle& handle, const UniqueFd& fd) {
                        : "it came with an unexpected descriptor");
 }
 
-absl::StatusOr<Segment> OpenSegment(const TensorHandle& handle, UniqueFd fd) {
+absl::StatusOr<Segment> OpenSegment(const TensorHandle& handle, UniqueFd fd,
+                                    CloseOnExec close_on_exec) {
   if (handle.segment_strategy() == SharingStrategy::kFileSystem) {
     return Segment::Open(handle.segment_name(), handle.segment_kind());
   }
-  return Segment::Adopt(std::move(fd), handle.segment_kind());
+  return Segment::Adopt(std::move(fd), handle.segment_kind(), close_on_exec);
 }
 
 }  // namespace
@@ -77,7 +78,8 @@ absl::StatusOr<std::shared_ptr<Storage>> TensorImporter::Find(
     return Storage::CreateShared(0, handle.segment_kind(),
                                  {.strategy = handle.segment_strategy()});
   }
-  TENON_ASSIGN_OR_RETURN(Segment segment, OpenSegment(handle, std::move(fd)));
+  TENON_ASSIGN_OR_RETURN(Segment segment, OpenSegment(handle, std::move(fd),
+                                                      options_.close_on_exec));
   TENON_ASSIGN_OR_RETURN(const Storage::Id id, segment.Identify());
   if (id != handle.id) {
     return Refuse(absl::StrCat(

@@ -10,6 +10,7 @@
 #include <cstdint>
 
 #include "tenon/shm/base/cplusplus_20.h"
+#include "tenon/shm/segment/segment.h"
 
 namespace tenon {
 
@@ -20,6 +21,10 @@ struct TensorImporterOptions {
   // strides of 0 one byte of storage can represent any number of elements.
   uint64_t max_bytes = uint64_t{1} << 40;
   size_t max_storages = size_t{1} << 14;
+
+  // Whether the descriptors given to Import() are close-on-exec already, as
+  // those of a Channel are; Import() sets the flag otherwise.
+  CloseOnExec close_on_exec = CloseOnExec::kSet;
 };
 
 }  // namespace tenon
