@@ -49,10 +49,10 @@ static_assert(Channel::kMaxFds == kMaxFdsInMessage);
 // Since Linux 6.5, and younger than some C libraries.
 constexpr int kSoPassPidFd = 76;
 
-// The buffers of recvmsg().
+// The buffers of recvmsg(). A small message touches the first page or two.
 struct Inbox {
-  char datagram[sizeof(FrameHeader) + Channel::kMaxBytes];
   ControlBuffer control;
+  char datagram[sizeof(FrameHeader) + Channel::kMaxBytes];
 };
 
 absl::Status CheckUsable(int socket, uint64_t fork_count) {
@@ -282,6 +282,11 @@ absl::StatusOr<Channel> Channel::Adopt(UniqueFd socket,
   for (const int option : {SO_PASSCRED, SO_PASSSEC, kSoPassPidFd}) {
     setsockopt(fd, SOL_SOCKET, option, &off, sizeof(off));
   }
+  return Channel(std::move(socket), options);
+}
+
+Channel Channel::AdoptReleased(UniqueFd socket, const ChannelOptions& options) {
+  TENON_CHECK(CheckOptions(options).ok(), "max_fds_in_flight is 0");
   return Channel(std::move(socket), options);
 }
 

@@ -94,6 +94,11 @@ class Channel {
   static absl::StatusOr<Channel> Adopt(UniqueFd socket,
                                        const ChannelOptions& options = {});
 
+  // Takes back a socket that Release() has returned, here or in the process
+  // that this one was forked from; nothing is checked, and no system call made.
+  static Channel AdoptReleased(UniqueFd socket,
+                               const ChannelOptions& options = {});
+
   Channel(Channel&&) noexcept;
   Channel& operator=(Channel&&) noexcept;
   ~Channel();

@@ -43,6 +43,20 @@ TEST(ChannelAdoptTest, InheritedSocketBecomesCloseOnExec) {
   EXPECT_TRUE(IsCloseOnExec(a.fd()));
 }
 
+TEST(ChannelAdoptTest, AReleasedSocketIsTakenBackInAForkToo) {
+  TENON_ASSERT_OK_AND_ASSIGN(auto pair, Channel::CreatePair());
+  UniqueFd socket = pair.second.Release();
+  EXPECT_TRUE(PassesInChild([&] {
+    Channel own = Channel::AdoptReleased(std::move(socket));
+    ASSERT_THAT(own.Send("from the child", {}, Watchdog()), IsOk());
+  }));
+  TENON_ASSERT_OK_AND_ASSIGN(const Message message,
+                             pair.first.Receive(Watchdog()));
+  EXPECT_EQ(message.bytes, "from the child");
+  const Channel back = Channel::AdoptReleased(std::move(socket));
+  EXPECT_EQ(fcntl(back.fd(), F_GETFD), FD_CLOEXEC) << "as it was";
+}
+
 TEST(ChannelAdoptTest, FormerOwnersOptionsDoNotMatter) {
   auto [one, two] = SocketPair();
   const int on = 1;

@@ -70,9 +70,11 @@ ino_t control_identity = 0;
   const bool is_control = IdentityOf(control.fd()) == control_identity;
   // If the parent has ended, the report is not needed.
   if (is_control) {
-    SendReport(control, {.status = std::move(outcome.status),
-                         .time_ns = MonotonicNs(),
-                         .stack = std::move(outcome.stack)})
+    // Of success nothing asks for the time.
+    SendReport(control,
+               {.status = std::move(outcome.status),
+                .time_ns = exit_code == EXIT_SUCCESS ? 0 : MonotonicNs(),
+                .stack = std::move(outcome.stack)})
         .IgnoreError();
   }
   leave(exit_code);
@@ -160,13 +162,12 @@ EntryOutcome RunEntry(Channel& control, Leave leave) {
   });
 }
 
-[[noreturn]] void Run(Leave leave) {
-  // The user's descriptors may be anything, ends of channels among them.
+// The user's descriptors may be anything, ends of channels among them.
+constexpr ChannelOptions kControlOptions = {.allow_sockets = true};
+
+[[noreturn]] void Run(Channel control, Leave leave) {
   control_identity = IdentityOf(kControlFd);
-  absl::StatusOr<Channel> control =
-      Channel::Adopt(UniqueFd(kControlFd), {.allow_sockets = true});
-  if (!control.ok()) RefuseFlag(control.status());
-  Finish(*control, RunEntry(*control, leave), leave);
+  Finish(control, RunEntry(control, leave), leave);
 }
 
 }  // namespace
@@ -174,12 +175,16 @@ EntryOutcome RunEntry(Channel& control, Leave leave) {
 void RunChildMain() {
   OccupyStandardStreams();
   NameProcess();
-  Run(std::exit);
+  absl::StatusOr<Channel> control =
+      Channel::Adopt(UniqueFd(kControlFd), kControlOptions);
+  if (!control.ok()) RefuseFlag(control.status());
+  Run(*std::move(control), std::exit);
 }
 
 void RunForkedChildMain() {
   OccupyStandardStreams();
-  Run(EndForked);
+  // One end of the pair that the parent made.
+  Run(Channel::AdoptReleased(UniqueFd(kControlFd), kControlOptions), EndForked);
 }
 
 }  // namespace tenon::spawn

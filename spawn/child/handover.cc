@@ -148,7 +148,8 @@ absl::StatusOr<Handover> Unpack(Message message) {
 // killed now.
 absl::StatusOr<SharedArgument> SharedArgument::Create(
     absl::string_view argument) {
-  SharedArgument shared(argument);
+  TENON_ASSIGN_OR_RETURN(PidFd parent, PidFd::Open(getpid()));
+  SharedArgument shared(std::move(parent), argument);
   if (argument.size() <= kMaxShort) return shared;
   TENON_ASSIGN_OR_RETURN(
       shared.stored_,
@@ -164,16 +165,13 @@ absl::Status SendFirst(Channel& control, StartMessage start,
                        const SharedArgument& argument,
                        absl::Span<const int> fds, const HouseFds& house,
                        absl::Duration patience) {
-  // Opened by the parent itself: a child that opened its parent by pid could
-  // get a later process with the same pid.
-  TENON_ASSIGN_OR_RETURN(const PidFd self, PidFd::Open(getpid()));
   const Segment* const stored = argument.stored();
   start.argument = std::string(argument.short_text());
   start.argument_bytes = stored != nullptr ? stored->size_bytes() : 0;
   start.fd_count = fds.size();
   start.ancestor_count = static_cast<uint32_t>(house.ancestors.size());
   start.has_crash_record = house.crash_record >= 0;
-  std::vector<int> all = {self.fd()};
+  std::vector<int> all = {argument.parent().fd()};
   all.insert(all.end(), house.ancestors.begin(), house.ancestors.end());
   if (stored != nullptr) all.push_back(stored->fd());
   if (start.has_crash_record) all.push_back(house.crash_record);
@@ -186,7 +184,8 @@ absl::Status SendFirst(Channel& control, StartMessage start,
         "entry's name or inherited settings; at most ", kMaxStartBytes));
   }
   // There is no child yet whose end could matter; this process does not end.
-  return SendTo(control, self, {bytes, all}, Deadline::After(patience));
+  return SendTo(control, argument.parent(), {bytes, all},
+                Deadline::After(patience));
 }
 
 absl::Status SendRest(Channel& control, const PidFd& child,

@@ -24,6 +24,7 @@
 #include <cstddef>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -60,18 +61,21 @@ struct HouseFds {
   int crash_record = -1;
 };
 
-// The argument of all children of a start. A short one is part of each start
-// message; a longer one is stored once, in a sealed memfd that all children
-// map.
-// Ownership: borrows the text, and owns the memfd.
+// The argument of all children of a start, and their parent's pidfd. A short
+// argument is part of each start message; a longer one is stored once, in a
+// sealed memfd that all children map.
+// Ownership: borrows the text, and owns the memfd and the pidfd.
 // Threads: thread-compatible.
 class SharedArgument {
  public:
   static constexpr size_t kMaxShort = 4096;
 
-  // Errors: kResourceExhausted at a limit of descriptors or memory, for a long
-  // argument.
+  // Errors: kResourceExhausted at a limit of descriptors or memory.
   static absl::StatusOr<SharedArgument> Create(absl::string_view argument);
+
+  // This process. Opened here: a child that opened its parent by pid could get
+  // a later process with the same pid.
+  const PidFd& parent() const { return parent_; }
 
   // Empty for a long argument.
   absl::string_view short_text() const { return stored_ ? "" : text_; }
@@ -79,8 +83,10 @@ class SharedArgument {
   const Segment* stored() const { return stored_ ? &*stored_ : nullptr; }
 
  private:
-  explicit SharedArgument(absl::string_view text) : text_(text) {}
+  SharedArgument(PidFd parent, absl::string_view text)
+      : parent_(std::move(parent)), text_(text) {}
 
+  PidFd parent_;
   absl::string_view text_;
   std::optional<Segment> stored_;
 };

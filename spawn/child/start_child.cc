@@ -81,19 +81,6 @@ int CountThreadsThatStay() {
   return threads;
 }
 
-absl::Status CheckMethod(const ProcessOptions& options) {
-  if (options.method != StartMethod::kFork || options.fork_with_threads) {
-    return absl::OkStatus();
-  }
-  const int threads = CountThreadsThatStay();
-  if (threads == 1) return absl::OkStatus();
-  return absl::FailedPreconditionError(absl::StrCat(
-      "fork() of a process with ", threads,
-      " threads: the child would have only one, and locks of the others would "
-      "stay locked forever; use StartMethod::kSpawn, or set "
-      "fork_with_threads if no such lock is used"));
-}
-
 absl::Status CheckOptions(const ProcessOptions& options,
                           absl::Span<const int> fds) {
   if (!IsProgramRemembered()) {
@@ -112,7 +99,6 @@ absl::Status CheckOptions(const ProcessOptions& options,
         absl::StrCat("fds[", i, "] of ", fds.size(), " is empty"));
   }
   TENON_RETURN_IF_ERROR(CheckEnvironment(options));
-  TENON_RETURN_IF_ERROR(CheckMethod(options));
   return CheckChildSettings(options.settings);
 }
 
@@ -190,6 +176,19 @@ absl::StatusOr<std::vector<StartedChild>> FinishStart(
 }
 
 }  // namespace
+
+absl::Status CheckMethod(const ProcessOptions& options) {
+  if (options.method != StartMethod::kFork || options.fork_with_threads) {
+    return absl::OkStatus();
+  }
+  const int threads = CountThreadsThatStay();
+  if (threads == 1) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(
+      "fork() of a process with ", threads,
+      " threads: the child would have only one, and locks of the others would "
+      "stay locked forever; use StartMethod::kSpawn, or set "
+      "fork_with_threads if no such lock is used"));
+}
 
 absl::StatusOr<PreparedChild> PrepareChild(const ProcessOptions& options,
                                            const SharedArgument& argument,

@@ -11,6 +11,7 @@
 #include <optional>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
@@ -31,6 +32,10 @@ struct PreparedChild {
   std::unique_ptr<Output> output;
   UniqueFd crash_record;
 };
+
+// Whether this process may start children by options.method: by kFork, only if
+// it has one thread. Errors: kFailedPrecondition.
+absl::Status CheckMethod(const ProcessOptions& options);
 
 // Checks `options` and prepares the child's messages and descriptors;
 // options.fds are ignored, `fds` are sent, and `argument` is made from

@@ -74,6 +74,9 @@ struct Process::State {
   std::optional<absl::StatusOr<ExitStatus>> end;  // Set once reaped.
   std::optional<ExitStatus> exit_status;
   std::optional<absl::Status> outcome;
+  // What came before the child had ended.
+  absl::StatusOr<std::optional<Report>> early_report{std::nullopt};
+  bool report_polled = false;
   int64_t failed_at_ns = 0;
   ActiveChildEntry active = {{.pid = child.pid, .index = index, .entry = entry},
                              child.pid_fd.fd()};
@@ -180,6 +183,12 @@ absl::StatusOr<std::vector<Process>> Process::StartEach(
   };
   for (size_t i = 0; i < fds.size(); ++i) {
     templates.FillIn(first_index + static_cast<int>(i));
+    // For each batch: threads may copy the output of the one before.
+    if (prepared.empty()) {
+      if (const absl::Status may = CheckMethod(options); !may.ok()) {
+        return GiveUp(started, CannotStart(options, may));
+      }
+    }
     // Children that wait to be started receive the descriptors in flight once
     // they run.
     absl::StatusOr<PreparedChild> child = PrepareChild(
@@ -299,6 +308,21 @@ int64_t Process::lost_output_bytes() const {
 
 int64_t Process::failed_at_ns() const { return state_->failed_at_ns; }
 
+int Process::report_fd() const {
+  return state_->report_polled ? -1 : state_->child.control.fd();
+}
+
+bool Process::PollError() {
+  state_->report_polled = true;
+  state_->early_report = PollReport(state_->child.control);
+  return has_reported_error();
+}
+
+bool Process::has_reported_error() const {
+  const absl::StatusOr<std::optional<Report>>& report = state_->early_report;
+  return report.ok() && *report && !(*report)->status.ok();
+}
+
 absl::Status Process::CheckOurs() const {
   if (state_ == nullptr) {
     return absl::FailedPreconditionError("this Process has been moved from");
@@ -384,7 +408,9 @@ absl::Status Process::Verdict(const absl::StatusOr<ExitStatus>& exit) {
                               ? exit->ToString()
                               : absl::StrCat("ended, exit status unknown: ",
                                              exit.status().message());
-  absl::StatusOr<std::optional<Report>> report = ReceiveReport(child.control);
+  absl::StatusOr<std::optional<Report>> report =
+      std::exchange(state_->early_report, std::nullopt);
+  if (report.ok()) report = ReceiveReport(child.control, *std::move(report));
   if (!report.ok()) {
     absl::Status garbage = Annotate(Describe(), report.status());
     SetProcessError(state_->Exited(), garbage);

@@ -184,6 +184,14 @@ class Process {
   // that has been joined.
   int64_t failed_at_ns() const;
 
+  // For poll(): readable when PollError() has something to read; -1 if it has
+  // read it.
+  int report_fd() const;
+  // Reads the report of a child that still runs, if it has come, for Join().
+  // Returns whether it is an error.
+  bool PollError();
+  bool has_reported_error() const;
+
   absl::Status CheckOurs() const;
   // Kills a child that has not been joined, unless it is not a daemon, and
   // reaps it.

@@ -48,6 +48,8 @@ namespace tenon::spawn {
 namespace {
 
 constexpr char kExitAtOnce[] = "--exit-at-once";
+constexpr char kPause[] = "--pause";
+constexpr char kFailWhenTold[] = "--fail-when-told";
 
 absl::Status DoNothing(Child&) { return absl::OkStatus(); }
 TENON_SPAWN_ENTRY("do-nothing", DoNothing);
@@ -218,10 +220,10 @@ int64_t TellAndSeeWhen(const Pipe& go, const Pipe& when) {
   return at;
 }
 
-double OursFromErrorToKnowing(int siblings) {
+double OursFromErrorToKnowing(int siblings, StartMethod method) {
   const Pipe go = MakePipe();
   const Pipe when = MakePipe();
-  ProcessOptions options = {.entry = "fail-when-told"};
+  ProcessOptions options = {.entry = "fail-when-told", .method = method};
   options.fds.emplace_back(dup(go.out.get()));
   options.fds.emplace_back(dup(when.in.get()));
   absl::StatusOr<Processes> all =
@@ -234,20 +236,35 @@ double OursFromErrorToKnowing(int siblings) {
   return static_cast<double>(MonotonicNs() - at);
 }
 
+[[noreturn]] void BareFail(int go, int when) {
+  char byte = 0;
+  if (read(go, &byte, 1) != 1) _exit(2);
+  const int64_t now = MonotonicNs();
+  if (write(when, &now, sizeof(now)) < 0) _exit(3);
+  _exit(1);
+}
+
+// Executes this binary, which does the same.
+[[noreturn]] void ExecuteBare(int index, int go, int when) {
+  for (const int fd : {go, when}) fcntl(fd, F_SETFD, 0);
+  const std::string fds[] = {std::to_string(go), std::to_string(when)};
+  execl("/proc/self/exe", "process_benchmark",
+        index > 0 ? kPause : kFailWhenTold, fds[0].c_str(), fds[1].c_str(),
+        nullptr);
+  _exit(127);
+}
+
 // The minimum: forked children, one of which exits; kill() and waitpid().
-double BareFromErrorToKnowing(int siblings) {
+double BareFromErrorToKnowing(int siblings, bool execute) {
   const Pipe go = MakePipe();
   const Pipe when = MakePipe();
   std::vector<pid_t> pids;
   for (int i = 0; i <= siblings; ++i) {
     const pid_t pid = fork();
     if (pid == 0) {
-      char byte = 0;
+      if (execute) ExecuteBare(i, go.out.get(), when.in.get());
       if (i > 0) pause();
-      if (read(go.out.get(), &byte, 1) != 1) _exit(2);
-      const int64_t now = MonotonicNs();
-      if (write(when.in.get(), &now, sizeof(now)) < 0) _exit(3);
-      _exit(1);
+      BareFail(go.out.get(), when.in.get());
     }
     pids.push_back(pid);
   }
@@ -267,19 +284,38 @@ double Median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-void BM_Processes_ErrorToKnowing(benchmark::State& state) {
+// "limit" is of forked children, "exec_limit" of those that execute this
+// binary, whose memory takes longer to free.
+void MeasureErrorToKnowing(benchmark::State& state, StartMethod method) {
   const int siblings = static_cast<int>(state.range(0));
   std::vector<double> ours;
   std::vector<double> limit;
+  std::vector<double> exec_limit;
   for (auto _ : state) {
-    ours.push_back(OursFromErrorToKnowing(siblings));
-    limit.push_back(BareFromErrorToKnowing(siblings));
+    ours.push_back(OursFromErrorToKnowing(siblings, method));
+    limit.push_back(BareFromErrorToKnowing(siblings, /*execute=*/false));
+    exec_limit.push_back(BareFromErrorToKnowing(siblings, /*execute=*/true));
     state.SetIterationTime(ours.back() / 1e9);
   }
   state.counters["median_us"] = Median(ours) / 1e3;
   state.counters["limit_median_us"] = Median(limit) / 1e3;
+  state.counters["exec_limit_median_us"] = Median(exec_limit) / 1e3;
+}
+
+void BM_Processes_ErrorToKnowing(benchmark::State& state) {
+  MeasureErrorToKnowing(state, StartMethod::kSpawn);
 }
 BENCHMARK(BM_Processes_ErrorToKnowing)
+    ->ArgName("siblings")
+    ->Arg(8)
+    ->Iterations(51)
+    ->Unit(benchmark::kMicrosecond)
+    ->UseManualTime();
+
+void BM_Processes_ErrorToKnowing_Fork(benchmark::State& state) {
+  MeasureErrorToKnowing(state, StartMethod::kFork);
+}
+BENCHMARK(BM_Processes_ErrorToKnowing_Fork)
     ->ArgName("siblings")
     ->Arg(8)
     ->Iterations(51)
@@ -358,6 +394,12 @@ BENCHMARK(BM_Processes_ParentKilledToAllEnded)
 int main(int argc, char** argv) {
   if (argc == 2 && absl::string_view(argv[1]) == tenon::spawn::kExitAtOnce) {
     return 0;
+  }
+  if (argc == 4 && absl::string_view(argv[1]) == tenon::spawn::kPause) {
+    for (;;) pause();
+  }
+  if (argc == 4 && absl::string_view(argv[1]) == tenon::spawn::kFailWhenTold) {
+    tenon::spawn::BareFail(std::atoi(argv[2]), std::atoi(argv[3]));
   }
   tenon::spawn::Init(argc, argv);
   benchmark::Initialize(&argc, argv);

@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <sys/types.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -102,10 +103,16 @@ void Processes::JoinOne(size_t i) {
 
 absl::Status Processes::JoinSome(Deadline deadline) {
   std::vector<pollfd> fds;
-  fds.reserve(processes_.size());
+  fds.reserve(2 * processes_.size());
+  // poll() skips a negative descriptor.
   for (size_t i = 0; i < processes_.size(); ++i) {
-    // poll() skips a negative descriptor.
     fds.push_back({.fd = joined_[i] ? -1 : processes_[i].end_fd(),
+                   .events = POLLIN,
+                   .revents = 0});
+  }
+  // A child that reports an error ends some hundred microseconds later.
+  for (size_t i = 0; i < processes_.size(); ++i) {
+    fds.push_back({.fd = joined_[i] ? -1 : processes_[i].report_fd(),
                    .events = POLLIN,
                    .revents = 0});
   }
@@ -121,11 +128,27 @@ absl::Status Processes::JoinSome(Deadline deadline) {
   if (absl::IsDeadlineExceeded(ended.status())) return StillRunning();
   TENON_RETURN_IF_ERROR(ended.status());
   const size_t running = running_;
-  for (size_t i = 0; i < fds.size(); ++i) {
+  const bool had_failed = HasFailed();
+  for (size_t i = 0; i < processes_.size(); ++i) {
+    if (fds[processes_.size() + i].revents != 0) processes_[i].PollError();
     if (fds[i].revents != 0) JoinOne(i);
   }
-  if (running_ == running && deadline.has_passed()) return StillRunning();
+  const bool changed = running_ != running || HasFailed() != had_failed;
+  if (!changed && deadline.has_passed()) return StillRunning();
   return absl::OkStatus();
+}
+
+bool Processes::HasFailed() const {
+  return failure_ || std::any_of(processes_.begin(), processes_.end(),
+                                 [](const Process& process) {
+                                   return process.has_reported_error();
+                                 });
+}
+
+void Processes::Terminate() const {
+  for (const Process& process : processes_) {
+    if (!process.has_reported_error()) process.Terminate().IgnoreError();
+  }
 }
 
 void Processes::JoinAll(Deadline deadline) {
@@ -150,7 +173,7 @@ absl::Status Processes::StillRunning() const {
 void Processes::EndOthers(std::optional<absl::Duration> grace_period) {
   if (grace_period) JoinAll(Deadline::After(*grace_period));
   if (running_ == 0) return;
-  Kill(SIGTERM).IgnoreError();
+  Terminate();
   JoinAll(Deadline::After(grace_period.value_or(kPatience)));
   if (running_ == 0) return;
   Kill(SIGKILL).IgnoreError();
@@ -163,10 +186,10 @@ absl::Status Processes::Join(Deadline deadline,
     return absl::FailedPreconditionError("this Processes has been moved from");
   }
   TENON_RETURN_IF_ERROR(processes_[0].CheckOurs());
-  while (running_ > 0 && !failure_) {
+  while (running_ > 0 && !HasFailed()) {
     TENON_RETURN_IF_ERROR(JoinSome(deadline));
   }
-  if (failure_) EndOthers(grace_period);
+  if (HasFailed()) EndOthers(grace_period);
   return failure_ ? failure_->second : absl::OkStatus();
 }
 

@@ -56,7 +56,8 @@ class Processes {
   // until `deadline`. Children may end in any order; one poll() waits for all.
   //
   // If one child fails, the others are ended, which may take longer than
-  // `deadline`:
+  // `deadline`. It fails when its entry point returns an error or throws, or
+  // when it ends without success:
   //
   //   with a grace period g     the children may end by themselves for g, then
   //                             SIGTERM, then g again, then SIGKILL
@@ -89,11 +90,15 @@ class Processes {
   explicit Processes(bool daemon) : daemon_(daemon) {}
 
   void End();
-  // Joins the children that end by `deadline`; returns when at least one has.
+  // Joins the children that end by `deadline`; returns when at least one has
+  // ended, or reported.
   absl::Status JoinSome(Deadline deadline);
   // Repeats JoinSome() until all are joined or `deadline` passes.
   void JoinAll(Deadline deadline);
   void EndOthers(std::optional<absl::Duration> grace_period);
+  bool HasFailed() const;
+  // SIGTERM, but not to children that have reported an error: they are ending.
+  void Terminate() const;
   absl::Status StillRunning() const;
   void JoinOne(size_t i);
 

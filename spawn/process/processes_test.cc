@@ -178,6 +178,43 @@ TEST_F(ProcessesTest, ExceptionOfEither) {
   }
 }
 
+constexpr int kOutlived = 5;
+int others_end = -1;
+
+// Ends with kOutlived once no other process has the writing end.
+void OutliveTheOther() {
+  pollfd end = {.fd = others_end, .events = POLLIN, .revents = 0};
+  _exit(poll(&end, 1, 10'000) == 1 ? kOutlived : 6);
+}
+
+absl::Status FailAndEndLast(Child& child) {
+  const UniqueFd reading = child.TakeFd(0);
+  UniqueFd writing = child.TakeFd(1);
+  if (child.index() != 0) return Stay();
+  writing.Reset();
+  others_end = dup(reading.get());
+  std::atexit(OutliveTheOther);
+  return absl::NotFoundError("of one that ends late");
+}
+TENON_SPAWN_ENTRY("fail-and-end-last", FailAndEndLast);
+
+// An error is known once it is reported, not once its child has ended.
+TEST_F(ProcessesTest, OthersAreEndedBeforeTheFailedOneHasEnded) {
+  int ends[2];
+  ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);
+  ProcessOptions options = {.entry = "fail-and-end-last"};
+  options.fds.emplace_back(ends[0]);
+  options.fds.emplace_back(ends[1]);
+  TENON_ASSERT_OK_AND_ASSIGN(Processes both,
+                             Processes::Start(2, std::move(options)));
+  const absl::Status how = both.Join(Watchdog());
+  EXPECT_THAT(how, StatusIs(absl::StatusCode::kNotFound,
+                            HasSubstr("of one that ends late")));
+  EXPECT_EQ(both[0].exit_status()->exit_code, kOutlived);
+  EXPECT_EQ(both[1].exit_status()->signal, SIGTERM);
+  EXPECT_EQ(both.Join(), how) << "the same answer again";
+}
+
 // Upstream accepts either; here the one that failed first is the answer.
 TEST_F(ProcessesTest, FirstFailureByItsRecordIsTheAnswer) {
   TENON_ASSERT_OK_AND_ASSIGN(Processes two,

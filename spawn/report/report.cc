@@ -80,7 +80,7 @@ absl::Status SendReport(Channel& control, const Report& report) {
                       Deadline::After(absl::Seconds(1)));
 }
 
-absl::StatusOr<std::optional<Report>> ReceiveReport(Channel& control) {
+absl::StatusOr<std::optional<Report>> PollReport(Channel& control) {
   absl::StatusOr<Message> message = control.Receive(Deadline::Passed());
   if (IsEnd(message.status())) return std::nullopt;
   TENON_RETURN_IF_ERROR(message.status());
@@ -88,11 +88,19 @@ absl::StatusOr<std::optional<Report>> ReceiveReport(Channel& control) {
     return Garbage(
         absl::StrCat("it has ", message->fds.size(), " descriptors; want 0"));
   }
-  TENON_ASSIGN_OR_RETURN(Report report, DecodeReport(message->bytes));
+  return DecodeReport(message->bytes);
+}
+
+absl::StatusOr<std::optional<Report>> ReceiveReport(
+    Channel& control, std::optional<Report> early) {
+  if (!early) {
+    TENON_ASSIGN_OR_RETURN(early, PollReport(control));
+    if (!early) return std::nullopt;
+  }
   if (!IsEnd(control.Receive(Deadline::Passed()).status())) {
     return Garbage("more than one message");
   }
-  return report;
+  return early;
 }
 
 }  // namespace tenon::spawn

@@ -43,11 +43,17 @@ absl::StatusOr<Report> DecodeReport(absl::string_view bytes);
 // is closed or full.
 absl::Status SendReport(Channel& control, const Report& report);
 
-// Parent: the report of a child that has ended; empty if it sent none. Does not
-// block.
-// Errors: kDataLoss if it sent anything but exactly one report;
-// kResourceExhausted, kFailedPrecondition from Channel::Receive().
-absl::StatusOr<std::optional<Report>> ReceiveReport(Channel& control);
+// Parent: the report of a child that may still run; empty if none has come.
+// Does not block.
+// Errors: kDataLoss if it sent anything else; kResourceExhausted,
+// kFailedPrecondition from Channel::Receive().
+absl::StatusOr<std::optional<Report>> PollReport(Channel& control);
+
+// Parent: the report of a child that has ended; empty if it sent none. `early`
+// is the one that PollReport() has returned. Does not block.
+// Errors: as PollReport(); kDataLoss also if it sent more than one report.
+absl::StatusOr<std::optional<Report>> ReceiveReport(
+    Channel& control, std::optional<Report> early = std::nullopt);
 
 }  // namespace tenon::spawn
 

@@ -164,6 +164,24 @@ TEST_F(ReceiveReportTest, TwoMessagesAreNoReport) {
                                                 HasSubstr("more than one")));
 }
 
+TEST_F(ReceiveReportTest, OneThatCameEarlyIsKept) {
+  TENON_ASSERT_OK_AND_ASSIGN(const auto none, PollReport(*parent_));
+  EXPECT_FALSE(none.has_value());
+  EXPECT_THAT(SendReport(*child_, {Example()}), IsOk());
+  TENON_ASSERT_OK_AND_ASSIGN(const std::optional<Report> early,
+                             PollReport(*parent_));
+  ASSERT_TRUE(early.has_value());
+  EXPECT_EQ(early->status, Example());
+  TENON_ASSERT_OK_AND_ASSIGN(const auto report, ReceiveReport(*parent_, early));
+  ASSERT_TRUE(report.has_value());
+  EXPECT_EQ(report->status, Example());
+  // A second one is as malformed as if both were read at the end.
+  EXPECT_THAT(SendReport(*child_, {Example()}), IsOk());
+  EXPECT_THAT(ReceiveReport(*parent_, early),
+              StatusIs(absl::StatusCode::kDataLoss,
+                       HasSubstr("more than one message")));
+}
+
 TEST_F(ReceiveReportTest, DescriptorsAreNoReport) {
   const int fd = STDIN_FILENO;
   EXPECT_THAT(child_->Send(EncodeReport({absl::OkStatus()}), {&fd, 1},

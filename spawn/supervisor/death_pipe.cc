@@ -11,8 +11,8 @@
 #include <unistd.h>
 
 #include "absl/status/status.h"
-#include "tenon/shm/base/deadline.h"
 #include "tenon/shm/base/posix_error.h"
+#include "tenon/shm/base/retry_on_eintr.h"
 #include "tenon/shm/base/status_macros.h"
 #include "tenon/shm/base/unique_fd.h"
 
@@ -37,7 +37,9 @@ absl::Status TieToDeathPipe(UniqueFd death_pipe) {
   TENON_RETURN_IF_ERROR(KillOnEvent(death_pipe.get()));
   // It may have been closed before the settings were made.
   pollfd end = {.fd = death_pipe.get(), .events = POLLIN, .revents = 0};
-  TENON_RETURN_IF_ERROR(PollUntil(&end, 1, Deadline::Passed()).status());
+  if (RetryOnEintr([&] { return poll(&end, 1, 0); }) < 0) {
+    return PosixError(errno, "poll", "death pipe");
+  }
   if (end.revents == 0) return absl::OkStatus();
   return absl::UnavailableError("death pipe: the supervisor has ended");
 }

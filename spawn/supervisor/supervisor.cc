@@ -246,7 +246,7 @@ int ArrangeChildFds(const ChildFds& fds, int death_pipe) {
   }
   for (int fd = 0; fd < 5; ++fd) {
     if (moved[fd] >= 0) {
-      dup2(moved[fd], fd);
+      dup3(moved[fd], fd, fd > STDERR_FILENO ? O_CLOEXEC : 0);
       continue;
     }
     // Like exec: it occupies the slot of a closed standard stream.
@@ -256,7 +256,8 @@ int ArrangeChildFds(const ChildFds& fds, int death_pipe) {
   return CloseFrom(kSupervisorFirstFd);
 }
 
-// Resets handlers like exec, in a forked child.
+// Resets handlers like exec, in a fork of this process: once for all of its
+// children, which inherit the result.
 void ResetHandlers(uint64_t ignored) {
   struct sigaction action = {};
   for (int signal = 1; signal < NSIG; ++signal) {
@@ -270,7 +271,6 @@ void ResetHandlers(uint64_t ignored) {
                           int death_pipe) {
   if (start.own_group) setpgid(0, 0);
   if (ArrangeChildFds(start.children[index], death_pipe) != 0) _exit(127);
-  ResetHandlers(start.ignored_signals);
   sigset_t blocked;
   sigemptyset(&blocked);
   if (start.hold_interrupt) sigaddset(&blocked, SIGINT);
@@ -301,7 +301,7 @@ int ForkChildren(const SupervisedStart& start, const Plan& plan,
 [[noreturn]] void ForkAndBecomeSupervisor(const SupervisedStart& start,
                                           Plan& plan) {
   prctl(PR_SET_CHILD_SUBREAPER, 1);
-  signal(SIGCHLD, SIG_DFL);
+  ResetHandlers(start.ignored_signals);
   std::vector<pid_t> pids;
   const int error = ForkChildren(start, plan, pids);
   if (error == 0) {

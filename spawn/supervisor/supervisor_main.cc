@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/close_range.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
@@ -374,8 +375,10 @@ class Supervisor {
     const SignalAction by_default = {0, 0, 0, 0};
     Call(SYS_rt_sigaction, SIGCHLD, Address(&by_default), 0, kSignalSetSize);
     // The children get duplicates of their descriptors.
-    for (int fd = kSupervisorFirstFd; fd < FdsEnd(); ++fd) {
-      Call(SYS_fcntl, fd, F_SETFD, FD_CLOEXEC);
+    if (!CloseRange(kSupervisorFirstFd, FdsEnd(), CLOSE_RANGE_CLOEXEC)) {
+      for (int fd = kSupervisorFirstFd; fd < FdsEnd(); ++fd) {
+        Call(SYS_fcntl, fd, F_SETFD, FD_CLOEXEC);
+      }
     }
     for (int i = 0; i < ancestor_count_; ++i) {
       PollAt(1 + i, SupervisorFirstAncestor(count_) + i);
@@ -533,9 +536,18 @@ class Supervisor {
   }
 
   void CloseWhatWasTheParents() {
-    for (int fd = 0; fd < SupervisorReadingEnd(0); ++fd) Call(SYS_close, fd);
-    const int first = SupervisorFdsOf(0, count_, ancestor_count_);
-    for (int fd = first; fd < FdsEnd(); ++fd) Call(SYS_close, fd);
+    CloseAll(0, SupervisorReadingEnd(0));
+    CloseAll(SupervisorFdsOf(0, count_, ancestor_count_), FdsEnd());
+  }
+
+  // [first, end). False if the kernel cannot, or must not.
+  static bool CloseRange(int first, int end, unsigned flags) {
+    return Call(SYS_close_range, first, end - 1, flags) >= 0;
+  }
+
+  static void CloseAll(int first, int end) {
+    if (CloseRange(first, end, 0)) return;
+    for (int fd = first; fd < end; ++fd) Call(SYS_close, fd);
   }
 
   // ---- Watching the children ----
