@@ -36,7 +36,7 @@
 #include "tenon/loader/data/batch.h"
 #include "tenon/loader/data/dataset.h"
 #include "tenon/loader/data/on_sample_error.h"
-#include "tenon/loader/data/sampler.h"
+#include "tenon/loader/sampling/sampler.h"
 #include "tenon/shm/base/deadline.h"
 #include "tenon/shm/segment/sharing_strategy.h"
 

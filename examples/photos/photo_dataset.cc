@@ -22,7 +22,7 @@
 #include "tenon/ipc/channel/archive.h"
 #include "tenon/loader/data/dataset.h"
 #include "tenon/loader/data/field.h"
-#include "tenon/loader/data/sample_random.h"
+#include "tenon/loader/sampling/sample_random.h"
 #include "tenon/shm/base/status_macros.h"
 
 namespace tenon {

@@ -13,7 +13,7 @@
 
 #include "absl/status/statusor.h"
 #include "tenon/loader/data/batch.h"
-#include "tenon/loader/data/sampler.h"
+#include "tenon/loader/sampling/sampler.h"
 #include "tenon/shm/base/deadline.h"
 
 namespace tenon::loader {

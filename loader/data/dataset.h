@@ -38,7 +38,7 @@
 #include "absl/strings/string_view.h"
 #include "tenon/loader/data/batch_layout.h"
 #include "tenon/loader/data/field.h"
-#include "tenon/loader/data/sample_random.h"
+#include "tenon/loader/sampling/sample_random.h"
 
 namespace tenon::loader {
 

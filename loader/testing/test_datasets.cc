@@ -22,7 +22,7 @@
 #include "absl/time/time.h"
 #include "tenon/loader/data/dataset.h"
 #include "tenon/loader/data/field.h"
-#include "tenon/loader/data/sample_random.h"
+#include "tenon/loader/sampling/sample_random.h"
 
 namespace tenon::loader {
 namespace {

@@ -13,7 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "tenon/loader/data/batch.h"
 #include "tenon/loader/data/dataset.h"
-#include "tenon/loader/data/sample_random.h"
+#include "tenon/loader/sampling/sample_random.h"
 #include "tenon/shm/base/status_macros.h"
 
 namespace tenon::loader {

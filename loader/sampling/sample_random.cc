@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-#include "tenon/loader/data/sample_random.h"
+#include "tenon/loader/sampling/sample_random.h"
 
 #include <Random123/philox.h>
 

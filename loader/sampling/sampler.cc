@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-#include "tenon/loader/data/sampler.h"
+#include "tenon/loader/sampling/sampler.h"
 
 #include <cstdint>
 #include <numeric>

@@ -3,8 +3,8 @@
 
 // Sampler: which items of a dataset make up an epoch, and in which order.
 
-#ifndef TENON_LOADER_DATA_SAMPLER_H_
-#define TENON_LOADER_DATA_SAMPLER_H_
+#ifndef TENON_LOADER_SAMPLING_SAMPLER_H_
+#define TENON_LOADER_SAMPLING_SAMPLER_H_
 
 #include <cstdint>
 
@@ -46,4 +46,4 @@ class SequentialSampler : public Sampler {
 
 }  // namespace tenon::loader
 
-#endif  // TENON_LOADER_DATA_SAMPLER_H_
+#endif  // TENON_LOADER_SAMPLING_SAMPLER_H_

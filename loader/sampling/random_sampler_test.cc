@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-#include "tenon/loader/data/random_sampler.h"
+#include "tenon/loader/sampling/random_sampler.h"
 
 #include <algorithm>
 #include <cstdint>

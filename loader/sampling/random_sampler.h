@@ -3,8 +3,8 @@
 
 // RandomSampler: random order, with or without replacement.
 
-#ifndef TENON_LOADER_DATA_RANDOM_SAMPLER_H_
-#define TENON_LOADER_DATA_RANDOM_SAMPLER_H_
+#ifndef TENON_LOADER_SAMPLING_RANDOM_SAMPLER_H_
+#define TENON_LOADER_SAMPLING_RANDOM_SAMPLER_H_
 
 #include <cstdint>
 #include <memory>
@@ -13,8 +13,8 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "tenon/loader/data/sample_random.h"
-#include "tenon/loader/data/sampler.h"
+#include "tenon/loader/sampling/sample_random.h"
+#include "tenon/loader/sampling/sampler.h"
 
 namespace tenon::loader {
 
@@ -58,4 +58,4 @@ class RandomSampler : public Sampler {
 
 }  // namespace tenon::loader
 
-#endif  // TENON_LOADER_DATA_RANDOM_SAMPLER_H_
+#endif  // TENON_LOADER_SAMPLING_RANDOM_SAMPLER_H_

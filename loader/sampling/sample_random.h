@@ -12,8 +12,8 @@
 // Numbers: As Easy as 1, 2, 3", SC'11), from the Random123 library. Key: the
 // seed. Counter: {block of 4 draws, epoch, position}.
 
-#ifndef TENON_LOADER_DATA_SAMPLE_RANDOM_H_
-#define TENON_LOADER_DATA_SAMPLE_RANDOM_H_
+#ifndef TENON_LOADER_SAMPLING_SAMPLE_RANDOM_H_
+#define TENON_LOADER_SAMPLING_SAMPLE_RANDOM_H_
 
 #include <array>
 #include <cstdint>
@@ -53,4 +53,4 @@ class SampleRandom {
 
 }  // namespace tenon::loader
 
-#endif  // TENON_LOADER_DATA_SAMPLE_RANDOM_H_
+#endif  // TENON_LOADER_SAMPLING_SAMPLE_RANDOM_H_
