@@ -99,7 +99,8 @@ class QueueCore {
   // The same, for a short item of a queue of tensors; without a status: false
   // also on any error, and then call TryPut().
   template <size_t kWords>
-  bool TryPutWords(const std::array<uint64_t, kWords>& item) {
+  [[gnu::always_inline]] bool TryPutWords(
+      const std::array<uint64_t, kWords>& item) {
     return putter_.TryPutWords(item);
   }
 

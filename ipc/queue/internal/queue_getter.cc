@@ -114,7 +114,8 @@ absl::StatusOr<size_t> QueueGetter::ClaimCopied(size_t slot,
   // Returns the good items first, and the error at the next call.
   if (failed.ok() || claimed != 0) return claimed;
   if (!takers_[slot].StillThere()) return 0;
-  if (absl::IsDataLoss(failed) && !TakeAndRing(slot, 1)) return 0;
+  if (absl::IsDataLoss(failed) && !TakeAndRing(takers_[slot], slot, 1))
+    return 0;
   return failed;
 }
 
@@ -131,7 +132,7 @@ absl::StatusOr<size_t> QueueGetter::TakeFromRing(size_t slot,
       TENON_ASSIGN_OR_RETURN(copied.count, ClaimCopied(slot, copied, claimer));
       if (copied.count == 0) continue;
     }
-    if (TakeAndRing(slot, copied.count)) return copied.count;
+    if (TakeAndRing(taker, slot, copied.count)) return copied.count;
     if (claimer != nullptr) UndoAll(slot, copied, claimer);
   }
 }

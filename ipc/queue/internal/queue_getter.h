@@ -96,7 +96,7 @@ class QueueGetter {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(endpoint_.mutex());
   void UndoAll(size_t slot, const Copied& copied, QueueClaimer* claimer)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(endpoint_.mutex());
-  bool TakeAndRing(size_t slot, uint64_t count)
+  bool TakeAndRing(QueueTaker<>& taker, size_t slot, uint64_t count)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(endpoint_.mutex());
 
   QueueContext& context_;
@@ -108,12 +108,13 @@ class QueueGetter {
 };
 
 // Moves `take`; false if another getter has moved it.
-[[gnu::always_inline]] inline bool QueueGetter::TakeAndRing(size_t slot,
+[[gnu::always_inline]] inline bool QueueGetter::TakeAndRing(QueueTaker<>& taker,
+                                                            size_t slot,
                                                             uint64_t count) {
   // Before the take: a participant that sees the ring empty also sees the task
   // begun.
   if (tasks_ != nullptr) tasks_->Begin(count);
-  if (!takers_[slot].Take(count)) {
+  if (!taker.Take(count)) {
     if (tasks_ != nullptr) tasks_->Undo(count);
     return false;
   }
@@ -132,7 +133,8 @@ QueueTake QueueGetter::TryGetWords(Claimer& claimer) {
   const size_t used = endpoint_.used();
   if (next_ >= used) next_ = 0;
   for (size_t i = 0; i < used; ++i) {
-    QueueTaker<>& taker = takers_[next_];
+    // A copy, whose members stay in registers.
+    QueueTaker<> taker = takers_[next_];
     if (!taker.Refresh()) return QueueTake::kOther;
     if (!taker.has_item()) {
       next_ = next_ + 1 < used ? next_ + 1 : 0;
@@ -144,7 +146,7 @@ QueueTake QueueGetter::TryGetWords(Claimer& claimer) {
     // Otherwise the copy may be torn.
     if (!taker.StillThere() || !claimer.Claim(item)) return QueueTake::kOther;
     TENON_CRASH_POINT("queue.item_claimed");
-    if (!TakeAndRing(next_, 1)) {
+    if (!TakeAndRing(taker, next_, 1)) {
       claimer.Undo();
       return QueueTake::kOther;
     }
