@@ -12,6 +12,7 @@
 #include <string>
 #include <utility>
 #include <variant>
+#include <vector>
 
 #include "absl/container/inlined_vector.h"
 #include "absl/status/status.h"
@@ -54,13 +55,13 @@ class TensorDecoder::Decoding {
       : decoder_(decoder), source_(source), message_(message) {}
 
   absl::Status Decode(std::span<const std::byte> record);
+  absl::StatusOr<Tensor> Make(const WireStorage& from, const WireTensor& tensor,
+                              const std::shared_ptr<Storage>& storage);
 
  private:
   absl::Status DecodeBody(std::span<const std::byte> body);
   absl::StatusOr<std::span<const std::byte>> ClaimBody(
       const WireRecord& record);
-  absl::StatusOr<Tensor> Make(const WireStorage& from, const WireTensor& tensor,
-                              const std::shared_ptr<Storage>& storage);
 
   TensorDecoder& decoder_;
   TensorSource& source_;
@@ -189,6 +190,26 @@ absl::StatusOr<std::shared_ptr<Storage>> TensorDecoder::ClaimAlone(
   if (seen_ == nullptr) seen_ = std::make_unique<std::array<Seen, kSeen>>();
   (*seen_)[seen.record.block() % kSeen] = seen;
   return storage;
+}
+
+absl::StatusOr<std::vector<absl::StatusOr<Tensor>>> TensorDecoder::DecodeEach(
+    std::span<const std::byte> bytes, TensorSource& source) {
+  TENON_ASSIGN_OR_RETURN(const WireRecord record, ParseWireRecord(bytes));
+  TensorWire wire;
+  TENON_RETURN_IF_ERROR(ParseWire(record.body, &wire));
+  TensorMessage none;
+  Decoding decoding(*this, source, none);
+  std::vector<std::shared_ptr<Storage>> storages(wire.storages.size());
+  std::vector<absl::StatusOr<Tensor>> tensors;
+  for (const WireField& field : wire.fields) {
+    const auto* tensor = std::get_if<WireTensor>(&field);
+    if (tensor == nullptr) return Refuse("a field is not a tensor");
+    std::shared_ptr<Storage>& storage = storages[tensor->storage];
+    const auto& made = tensors.emplace_back(
+        decoding.Make(wire.storages[tensor->storage], *tensor, storage));
+    if (made.ok()) storage = made->storage();
+  }
+  return tensors;
 }
 
 absl::StatusOr<std::shared_ptr<Storage>> TensorDecoder::Claim(

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // TensorDecoder: decodes a record into a message with its tensors claimed or
-// imported. Internal to tensor queues.
+// imported. Internal to tensor queues and //spawn.
 
 #ifndef TENON_IPC_TENSOR_CODEC_TENSOR_DECODER_H_
 #define TENON_IPC_TENSOR_CODEC_TENSOR_DECODER_H_
@@ -14,6 +14,7 @@
 #include <optional>
 #include <span>
 #include <utility>
+#include <vector>
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
@@ -35,8 +36,8 @@
 
 namespace tenon {
 
-// A sender's published descriptors, read when the first is needed and kept in
-// `*item` for later ones.
+// A sender's descriptors, read when the first is needed and kept in `*item` for
+// later ones.
 class TensorSource {
  public:
   using Take = absl::FunctionRef<absl::StatusOr<Message>()>;
@@ -44,14 +45,15 @@ class TensorSource {
   TensorSource(Take take, std::optional<ReceivedTensorFds>* item)
       : take_(take), item_(*item) {}
 
-  // The result of `find`, a StatusOr; if the kept item does not have it, the
-  // published item is read again. Errors: find's; those of reading.
+  // The result of `find`, a StatusOr; if the kept item does not have it
+  // (kNotFound), the published item is read again. Errors: find's; those of
+  // reading.
   template <typename Find>
   auto Get(const Find& find)
       -> decltype(find(std::declval<ReceivedTensorFds&>())) {
     if (item_) {
       auto found = find(*item_);
-      if (found.ok()) return found;
+      if (!absl::IsNotFound(found.status())) return found;
     }
     TENON_ASSIGN_OR_RETURN(Message item, take_());
     TENON_ASSIGN_OR_RETURN(item_, ReceivedTensorFds::From(std::move(item)));
@@ -83,6 +85,11 @@ class TensorDecoder {
   // if it has other fields.
   absl::Status Decode(std::span<const std::byte> record, TensorSource& source,
                       Tensor* tensor);
+  // Decodes the result of EncodeRecord() for a message of tensors: each tensor,
+  // or why it cannot be claimed or imported, unchanged. Thread-safe. Errors:
+  // kDataLoss if the record is malformed.
+  absl::StatusOr<std::vector<absl::StatusOr<Tensor>>> DecodeEach(
+      std::span<const std::byte> record, TensorSource& source);
 
   // The short way for a record of form 4 that is like one that was decoded
   // before, but for its generation: the storage, claimed, and the spec, valid

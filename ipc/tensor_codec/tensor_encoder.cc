@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <span>
 #include <string>
@@ -19,6 +20,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "tenon/ipc/tensor_codec/tensor_copies.h"
+#include "tenon/ipc/tensor_codec/tensor_fds.h"
 #include "tenon/ipc/tensor_codec/tensor_wire.h"
 #include "tenon/shm/arena/arena_tensor.h"
 #include "tenon/shm/base/status_macros.h"
@@ -37,13 +39,13 @@ struct CopiedTensor {
 // The encoding of one message.
 class Encoding {
  public:
-  Encoding(PublishedTensorFds& fds, uint64_t number)
-      : fds_(fds), number_(number) {}
+  Encoding(TensorFds& fds, uint64_t number) : fds_(fds), number_(number) {}
 
   absl::Status Add(const TensorMessage& message);
   size_t body_bytes() const { return body_bytes_; }
+  bool has_copies() const { return !copied_tensors_.empty(); }
   bool fits(size_t inline_bytes) const {
-    return copied_tensors_.empty() && body_bytes_ <= inline_bytes;
+    return !has_copies() && body_bytes_ <= inline_bytes;
   }
   // The size of the block that holds the message.
   size_t PlaceInBlock() { return copies_.Place(body_bytes_); }
@@ -62,7 +64,7 @@ class Encoding {
     wire_.fields.push_back(WireTensor{.storage = storage, .spec = &spec});
   }
 
-  PublishedTensorFds& fds_;
+  TensorFds& fds_;
   const uint64_t number_;
   TensorWire wire_;
   TensorHolds holds_;
@@ -233,6 +235,27 @@ absl::StatusOr<TensorHolds> TensorEncoder::Encode(const TensorMessage& message,
   WriteBlockRecord(where, encoding.body_bytes(), record);
   encoding.holds().block = std::move(block);
   return std::move(encoding.holds());
+}
+
+absl::StatusOr<std::string> EncodeRecord(const TensorMessage& message,
+                                         TensorFdList& fds) {
+  constexpr size_t kMaxBytes = std::numeric_limits<uint32_t>::max();
+  Encoding encoding(fds, /*number=*/0);
+  TENON_RETURN_IF_ERROR(encoding.Add(message));
+  if (encoding.has_copies()) {
+    return absl::FailedPreconditionError(
+        "EncodeRecord(): a tensor is in private memory; copy it into an arena");
+  }
+  if (!encoding.fits(kMaxBytes) || fds.fds().size() > TensorFdList::kMaxFds) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "EncodeRecord(): a message of ", encoding.body_bytes(), " bytes and ",
+        fds.fds().size(), " descriptors; the limits are ", kMaxBytes, " and ",
+        TensorFdList::kMaxFds));
+  }
+  std::string record(kWireRecordHeaderBytes + encoding.body_bytes(), '\0');
+  WriteInlineRecord(encoding.wire(), encoding.body_bytes(),
+                    std::as_writable_bytes(std::span(record)));
+  return record;
 }
 
 }  // namespace tenon

@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // TensorEncoder: encodes a message into a record, and publishes the descriptors
-// that belong to it. Internal to tensor queues.
+// that belong to it. EncodeRecord(): the same without a queue. Internal to
+// tensor queues and //spawn.
 
 #ifndef TENON_IPC_TENSOR_CODEC_TENSOR_ENCODER_H_
 #define TENON_IPC_TENSOR_CODEC_TENSOR_ENCODER_H_
@@ -87,6 +88,15 @@ class TensorEncoder {
   std::shared_ptr<Arena> arena_;
   const std::string name_;
 };
+
+// The record, of any size, of a message that is sent together with the
+// descriptors in `fds`. Tensors in private memory cannot be encoded: see
+// CopyIntoArena() (tensor_copies.h). The caller holds the tensors until they
+// are claimed. Errors: kFailedPrecondition if a tensor was inherited by fork()
+// or is private; kInvalidArgument if the descriptors exceed
+// TensorFdList::kMaxFds, or the record 4 GiB.
+absl::StatusOr<std::string> EncodeRecord(const TensorMessage& message,
+                                         TensorFdList& fds);
 
 }  // namespace tenon
 

@@ -11,12 +11,14 @@
 #include <utility>
 #include <vector>
 
+#include "absl/container/inlined_vector.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "tenon/ipc/channel/archive.h"
 #include "tenon/shm/arena/arena_offer.h"
+#include "tenon/shm/arena/block_descriptor.h"
 #include "tenon/shm/base/duplicate_fd.h"
 #include "tenon/shm/base/message.h"
 #include "tenon/shm/base/status_macros.h"
@@ -24,9 +26,9 @@
 namespace tenon {
 namespace {
 
-// The list: the number of entries, then each of them.
-//   kOffer: u8 descriptors, u8 number of each, u8 length and bytes
-//   kFd:    u64 key, u8 number of the descriptor
+// The list: entries, each with its type in a byte.
+//   kOffer: u8 descriptors, u16 index of each, u8 length and bytes
+//   kFd:    u64 key, u16 index of the descriptor
 constexpr uint8_t kOffer = 1;
 constexpr uint8_t kFd = 2;
 
@@ -39,7 +41,42 @@ absl::Status NotPublished(absl::string_view what) {
 
 }  // namespace
 
-// ---- Sender ----
+// ---- The list ----
+
+void TensorFdList::PutIndexOf(int fd) {
+  const auto [at, is_new] =
+      indices_.emplace(fd, static_cast<uint16_t>(fds_.size()));
+  if (is_new) fds_.push_back(fd);
+  list_.Put(at->second);
+}
+
+void TensorFdList::AddOffer(absl::string_view bytes,
+                            absl::Span<const int> fds) {
+  list_.Put(kOffer);
+  list_.Put(static_cast<uint8_t>(fds.size()));
+  for (const int fd : fds) PutIndexOf(fd);
+  list_.Put(static_cast<uint8_t>(bytes.size()));
+  for (const char byte : bytes) list_.Put(byte);
+}
+
+void TensorFdList::AddFd(uint64_t key, int fd) {
+  list_.Put(kFd);
+  list_.Put(key);
+  PutIndexOf(fd);
+}
+
+absl::Status TensorFdList::NeedOffer(
+    const BlockDescriptor& block, uint64_t /*number*/,
+    absl::FunctionRef<absl::StatusOr<ArenaOffer>()> make) {
+  if (!offered_.emplace(block.arena, block.segment).second) {
+    return absl::OkStatus();
+  }
+  TENON_ASSIGN_OR_RETURN(const ArenaOffer offer, make());
+  AddOffer(offer.bytes, offer.fds);
+  return absl::OkStatus();
+}
+
+// ---- Sender of a queue ----
 
 absl::StatusOr<PublishedTensorFds> PublishedTensorFds::On(Publisher publisher) {
   // Random, so that a key of the slot's former holder does not match one of
@@ -102,29 +139,15 @@ uint64_t PublishedTensorFds::NeedFd(const std::shared_ptr<Storage>& storage,
   return fd.key;
 }
 
-std::string PublishedTensorFds::List(std::vector<int>& fds) const {
-  ArchiveWriter list;
-  list.Put(static_cast<uint16_t>(offers_.size() + fds_.size()));
-  std::map<int, uint8_t> numbers;
-  const auto number_of = [&](int fd) {
-    const auto [at, is_new] =
-        numbers.emplace(fd, static_cast<uint8_t>(fds.size()));
-    if (is_new) fds.push_back(fd);
-    return at->second;
-  };
+TensorFdList PublishedTensorFds::List() const {
+  TensorFdList list;
   for (const auto& [key, offer] : offers_) {
-    list.Put(kOffer);
-    list.Put(static_cast<uint8_t>(offer.fds.size()));
-    for (const auto& fd : offer.fds) list.Put(number_of(fd->get()));
-    list.Put(static_cast<uint8_t>(offer.bytes.size()));
-    for (const char byte : offer.bytes) list.Put(byte);
+    absl::InlinedVector<int, 3> fds;
+    for (const auto& fd : offer.fds) fds.push_back(fd->get());
+    list.AddOffer(offer.bytes, fds);
   }
-  for (const auto& [storage, fd] : fds_) {
-    list.Put(kFd);
-    list.Put(fd.key);
-    list.Put(number_of(storage->fd()));
-  }
-  return std::move(list).bytes();
+  for (const auto& [storage, fd] : fds_) list.AddFd(fd.key, storage->fd());
+  return list;
 }
 
 // Their storages are in removed_ afterwards.
@@ -153,9 +176,8 @@ bool PublishedTensorFds::MakeRoom(uint64_t taken) {
 }
 
 absl::Status PublishedTensorFds::PublishNow() {
-  std::vector<int> fds;
-  const std::string list = List(fds);
-  TENON_RETURN_IF_ERROR(publisher_(list, fds));
+  const TensorFdList list = List();
+  TENON_RETURN_IF_ERROR(publisher_(list.bytes(), list.fds()));
   for (auto& [key, offer] : offers_) offer.published = true;
   for (auto& [storage, fd] : fds_) fd.published = true;
   new_ = false;
@@ -182,12 +204,11 @@ absl::Status PublishedTensorFds::Publish(uint64_t number, uint64_t taken) {
     return absl::OkStatus();
   DropFds(taken);
   for (;;) {
-    std::vector<int> fds;
-    const std::string list = List(fds);
-    if (list.size() <= kMaxBytes && fds.size() <= kMaxFds) {
+    const TensorFdList list = List();
+    if (list.bytes().size() <= kMaxBytes && list.fds().size() <= kMaxFds) {
       break;
     }
-    if (!MakeRoom(taken)) return NoRoom(number, fds.size());
+    if (!MakeRoom(taken)) return NoRoom(number, list.fds().size());
   }
   return PublishNow();
 }
@@ -238,18 +259,17 @@ absl::StatusOr<ReceivedTensorFds> ReceivedTensorFds::From(Message item) {
 
 absl::Status ReceivedTensorFds::ParseList(absl::string_view list) {
   ArchiveReader reader(list);
-  TENON_ASSIGN_OR_RETURN(const uint16_t entries, reader.Get<uint16_t>());
-  const auto get_number = [&]() -> absl::StatusOr<uint8_t> {
-    absl::StatusOr<uint8_t> number = reader.Get<uint8_t>();
-    if (!number.ok() || *number < taken_.size()) return number;
+  const auto get_index = [&]() -> absl::StatusOr<uint16_t> {
+    absl::StatusOr<uint16_t> index = reader.Get<uint16_t>();
+    if (!index.ok() || *index < taken_.size()) return index;
     return absl::DataLossError(
-        absl::StrCat("index ", *number, " of ", taken_.size(), " descriptors"));
+        absl::StrCat("index ", *index, " of ", taken_.size(), " descriptors"));
   };
-  for (uint16_t i = 0; i < entries; ++i) {
+  while (reader.left() > 0) {
     TENON_ASSIGN_OR_RETURN(const uint8_t kind, reader.Get<uint8_t>());
     if (kind == kFd) {
       TENON_ASSIGN_OR_RETURN(const uint64_t key, reader.Get<uint64_t>());
-      TENON_ASSIGN_OR_RETURN(fds_[key], get_number());
+      TENON_ASSIGN_OR_RETURN(fds_[key], get_index());
       continue;
     }
     if (kind != kOffer)
@@ -257,7 +277,7 @@ absl::Status ReceivedTensorFds::ParseList(absl::string_view list) {
     Listed listed;
     TENON_ASSIGN_OR_RETURN(const uint8_t count, reader.Get<uint8_t>());
     for (uint8_t n = 0; n < count; ++n) {
-      TENON_ASSIGN_OR_RETURN(listed.fds.emplace_back(), get_number());
+      TENON_ASSIGN_OR_RETURN(listed.fds.emplace_back(), get_index());
     }
     TENON_ASSIGN_OR_RETURN(const uint8_t length, reader.Get<uint8_t>());
     for (uint8_t n = 0; n < length; ++n) {
@@ -268,11 +288,11 @@ absl::Status ReceivedTensorFds::ParseList(absl::string_view list) {
                            ArenaOfferFacts::FromBytes(listed.bytes));
     offers_[{facts.arena, facts.segment}] = std::move(listed);
   }
-  return reader.Finish();
+  return absl::OkStatus();
 }
 
-absl::StatusOr<UniqueFd> ReceivedTensorFds::Copy(uint8_t number) const {
-  return DuplicateFd(taken_[number].get(), kWhat);
+absl::StatusOr<UniqueFd> ReceivedTensorFds::Copy(uint16_t index) const {
+  return DuplicateFd(taken_[index].get(), kWhat);
 }
 
 absl::StatusOr<Message> ReceivedTensorFds::OfferOf(
@@ -283,8 +303,8 @@ absl::StatusOr<Message> ReceivedTensorFds::OfferOf(
                                      " of arena ", block.arena.ToString()));
   }
   Message offer = {.bytes = listed->second.bytes, .fds = {}};
-  for (const uint8_t number : listed->second.fds) {
-    TENON_ASSIGN_OR_RETURN(offer.fds.emplace_back(), Copy(number));
+  for (const uint16_t index : listed->second.fds) {
+    TENON_ASSIGN_OR_RETURN(offer.fds.emplace_back(), Copy(index));
   }
   return offer;
 }

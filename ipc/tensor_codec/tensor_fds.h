@@ -1,13 +1,16 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// PublishedTensorFds: the descriptors that a sender publishes for messages of
-// tensors. ReceivedTensorFds: a receiver's copy of them. Internal to tensor
-// queues.
+// The descriptors that messages of tensors need, as a list of bytes beside the
+// descriptors. PublishedTensorFds: a sender publishes them for the messages of
+// a queue. TensorFdList: they are sent with their only message.
+// ReceivedTensorFds: a receiver's copy of either. Internal to tensor queues and
+// //spawn.
 //
-// There are two kinds: offers of arenas, which stay published as long as there
-// is room, so that each is published once; and segments of single tensors, each
-// under a key, for as long as a message in flight names them.
+// There are two kinds: offers of arenas, and segments of single tensors, each
+// under a key. In a queue, offers stay published as long as there is room, so
+// that each is published once; segments, as long as a message in flight names
+// them.
 
 #ifndef TENON_IPC_TENSOR_CODEC_TENSOR_FDS_H_
 #define TENON_IPC_TENSOR_CODEC_TENSOR_FDS_H_
@@ -17,6 +20,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -27,6 +31,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
+#include "tenon/ipc/channel/archive.h"
 #include "tenon/shm/arena/arena_offer.h"
 #include "tenon/shm/arena/block_descriptor.h"
 #include "tenon/shm/base/message.h"
@@ -36,13 +41,63 @@
 
 namespace tenon {
 
-// The sender's part. Messages are numbered from 1 on and are taken in that
-// order: `taken` is the number of the last one taken.
+// Collects the descriptors that messages need.
+class TensorFds {
+ public:
+  // Notes that message `number` needs the offer of the block's segment; calls
+  // `make` if there is no such offer yet. Errors: make's; kResourceExhausted at
+  // a limit of descriptors.
+  virtual absl::Status NeedOffer(
+      const BlockDescriptor& block, uint64_t number,
+      absl::FunctionRef<absl::StatusOr<ArenaOffer>()> make) = 0;
+  // The same for the descriptor of a segment; returns its key.
+  virtual uint64_t NeedFd(const std::shared_ptr<Storage>& storage,
+                          uint64_t number) = 0;
+
+ protected:
+  ~TensorFds() = default;
+};
+
+// The list, and the descriptors that it names by their indices. Collects those
+// of one message, whatever its number.
+// Ownership: borrows the descriptors, from the arenas and storages.
+// Threads: thread-compatible.
+class TensorFdList final : public TensorFds {
+ public:
+  static constexpr size_t kMaxFds = 65'536;
+
+  absl::Status NeedOffer(
+      const BlockDescriptor& block, uint64_t number,
+      absl::FunctionRef<absl::StatusOr<ArenaOffer>()> make) override;
+  uint64_t NeedFd(const std::shared_ptr<Storage>& storage,
+                  uint64_t /*number*/) override {
+    AddFd(next_key_, storage->fd());
+    return next_key_++;
+  }
+  void AddOffer(absl::string_view bytes, absl::Span<const int> fds);
+  void AddFd(uint64_t key, int fd);
+
+  const std::string& bytes() const { return list_.bytes(); }
+  // Each once. Send at most kMaxFds.
+  const std::vector<int>& fds() const { return fds_; }
+
+ private:
+  void PutIndexOf(int fd);
+
+  ArchiveWriter list_;
+  std::vector<int> fds_;
+  std::map<int, uint16_t> indices_;
+  std::set<std::pair<RandomId, uint32_t>> offered_;  // Arena, segment.
+  uint64_t next_key_ = 0;
+};
+
+// Messages are numbered from 1 on and are taken in that order: `taken` is the
+// number of the last one taken.
 // Ownership: owns duplicates of the published descriptors, or the storage, for
 //   as long as they are published.
 // Threads: thread-compatible.
 // Failure: a call that fails has no visible effect.
-class PublishedTensorFds {
+class PublishedTensorFds final : public TensorFds {
  public:
   // Publishes bytes and duplicates of descriptors in place of the former ones.
   using Publisher =
@@ -56,13 +111,11 @@ class PublishedTensorFds {
   PublishedTensorFds(PublishedTensorFds&&) = default;
   PublishedTensorFds& operator=(PublishedTensorFds&&) = default;
 
-  // Notes that message `number` needs the offer of the block's segment; calls
-  // `make` if there is no such offer yet. Errors: make's; kResourceExhausted at
-  // a limit of descriptors.
-  absl::Status NeedOffer(const BlockDescriptor& block, uint64_t number,
-                         absl::FunctionRef<absl::StatusOr<ArenaOffer>()> make);
-  // The same for the descriptor of a segment; returns its key.
-  uint64_t NeedFd(const std::shared_ptr<Storage>& storage, uint64_t number);
+  absl::Status NeedOffer(
+      const BlockDescriptor& block, uint64_t number,
+      absl::FunctionRef<absl::StatusOr<ArenaOffer>()> make) override;
+  uint64_t NeedFd(const std::shared_ptr<Storage>& storage,
+                  uint64_t number) override;
 
   // Publishes the descriptors that message `number` needs, unless they already
   // are; may remove those that only taken messages needed: FreeRemoved() frees
@@ -120,7 +173,7 @@ class PublishedTensorFds {
 
   std::shared_ptr<UniqueFd> SharedInArena(const RandomId& arena,
                                           size_t which) const;
-  std::string List(std::vector<int>& fds) const;
+  TensorFdList List() const;
   bool MakeRoom(uint64_t taken);
   bool DropFds(uint64_t taken);
   absl::Status NoRoom(uint64_t number, size_t fds) const;
@@ -137,7 +190,7 @@ class PublishedTensorFds {
   std::vector<std::shared_ptr<Storage>> removed_;  // By Publish().
 };
 
-// A receiver's copy of a sender's published descriptors.
+// A receiver's copy of the descriptors of a sender.
 // Ownership: owns the descriptors.
 // Trust: the list is validated; the type of each descriptor is not.
 class ReceivedTensorFds {
@@ -145,7 +198,7 @@ class ReceivedTensorFds {
   // Errors: kDataLoss if the list is malformed.
   static absl::StatusOr<ReceivedTensorFds> From(Message item);
 
-  // Errors: kNotFound if it is not published; kResourceExhausted at the limit
+  // Errors: kNotFound if it is not listed; kResourceExhausted at the limit
   // of descriptors.
   absl::StatusOr<Message> OfferOf(const BlockDescriptor& block) const;
   // Moves the descriptor to the caller: it is kNotFound afterwards.
@@ -157,14 +210,14 @@ class ReceivedTensorFds {
  private:
   struct Listed {
     std::string bytes;
-    std::vector<uint8_t> fds;  // Indices into `taken_`.
+    std::vector<uint16_t> fds;  // Indices into `taken_`.
   };
   absl::Status ParseList(absl::string_view list);
-  absl::StatusOr<UniqueFd> Copy(uint8_t number) const;
+  absl::StatusOr<UniqueFd> Copy(uint16_t index) const;
 
   std::vector<UniqueFd> taken_;
   std::map<std::pair<RandomId, uint32_t>, Listed> offers_;
-  std::map<uint64_t, uint8_t> fds_;
+  std::map<uint64_t, uint16_t> fds_;
 };
 
 }  // namespace tenon

@@ -2,13 +2,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Fuzz target of a tensor receiver's parsers: records, bodies, and the list of
-// a sender's published descriptors. Each is compared with a second, plainer
+// a sender's descriptors. Each is compared with a second, plainer
 // implementation; parsed values are encoded to the same bytes.
 //
 // The first byte of an input selects:
 //   0 mod 3: a record
 //   1 mod 3: the body of a message
-//   2 mod 3: a byte, the number of published descriptors, and the list
+//   2 mod 3: a byte, the number of descriptors, and the list
 //
 // As a test it replays testdata/tensor_wire_fuzz and mutations of it. As a
 // fuzzer: clang++ -std=c++20 -DTENON_FUZZ -fsanitize=fuzzer,address,undefined,
@@ -277,7 +277,7 @@ void FuzzRecord(absl::string_view bytes) {
               "what was read is not what is written");
 }
 
-// ---- The list of published descriptors ----
+// ---- The list of descriptors ----
 
 bool IsOffer(absl::string_view offer) {
   Walk walk(offer);
@@ -289,17 +289,16 @@ bool IsOffer(absl::string_view offer) {
 
 bool IsList(absl::string_view list, size_t fds) {
   Walk walk(list);
-  const uint64_t entries = walk.Number(2);
-  for (uint64_t i = 0; i < entries && walk.ok(); ++i) {
+  while (walk.ok() && walk.at() < list.size()) {
     const uint64_t kind = walk.Number(1);
     walk.Require(kind == 1 || kind == 2);
     if (kind == 2) {
       walk.Skip(8);
-      walk.Require(walk.Number(1) < fds);
+      walk.Require(walk.Number(2) < fds);
       continue;
     }
     const uint64_t count = walk.Number(1);
-    for (uint64_t n = 0; n < count; ++n) walk.Require(walk.Number(1) < fds);
+    for (uint64_t n = 0; n < count; ++n) walk.Require(walk.Number(2) < fds);
     const uint64_t length = walk.Number(1);
     const size_t begin = walk.at();
     walk.Skip(length);

@@ -33,7 +33,7 @@ absl::Status ArgumentWriter::PutFd(int fd) {
   return absl::OkStatus();
 }
 
-void ArgumentWriter::PutPooled(Tensor tensor) {
+void ArgumentWriter::PutTensor(Tensor tensor) {
   tensors_.list.emplace_back(std::move(tensor));
 }
 
@@ -69,10 +69,10 @@ absl::StatusOr<UniqueFd> ArgumentReader::TakeFd() {
   return std::move(fds_[next_fd_++]);
 }
 
-absl::StatusOr<Tensor> ArgumentReader::TakePooled() {
+absl::StatusOr<Tensor> ArgumentReader::TakeTensor() {
   if (next_tensor_ == tensors_.list.size()) {
-    return absl::DataLossError(absl::StrCat(
-        "arguments have only ", tensors_.list.size(), " tensors in blocks"));
+    return absl::DataLossError(
+        absl::StrCat("arguments have only ", tensors_.list.size(), " tensors"));
   }
   return std::move(tensors_.list[next_tensor_++]);
 }

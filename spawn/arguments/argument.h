@@ -28,11 +28,8 @@
 
 #include <concepts>
 #include <cstddef>
-#include <map>
-#include <memory>
 #include <string>
 #include <type_traits>
-#include <typeindex>
 #include <typeinfo>
 #include <utility>
 #include <vector>
@@ -49,9 +46,9 @@ class Tensor;
 
 namespace tenon::spawn {
 
-// Tensors in blocks of arenas. The sender holds them until the receiver has
-// claimed them (tensor_parcel.h). On receipt: claimed, or the error of the
-// claim. Code that uses the list includes tensor.h.
+// The tensors of arguments. The sender holds those in blocks of arenas until
+// the receiver has claimed them (tensor_parcel.h). On receipt: claimed, or the
+// error of the claim. Code that uses the list includes tensor.h.
 struct PackedTensors {
   PackedTensors();
   ~PackedTensors();
@@ -85,10 +82,10 @@ class ArgumentWriter {
   // kResourceExhausted at the limit of descriptors.
   absl::Status PutFd(int fd);
 
-  // A tensor in a block of an arena, which is held until the receiver has
-  // claimed it or can no longer claim it; or a tensor in private memory, which
-  // Finish() copies into such a block.
-  void PutPooled(Tensor tensor);
+  // A tensor in a segment of its own; in a block of an arena, which is held
+  // until the receiver has claimed it or can no longer claim it; or in private
+  // memory, which Finish() copies into such a block.
+  void PutTensor(Tensor tensor);
 
   // Marks the arguments as exclusive: `what` cannot be given to several
   // processes.
@@ -130,10 +127,11 @@ class ArgumentReader {
   // The next descriptor. Errors: kDataLoss if none is left.
   absl::StatusOr<UniqueFd> TakeFd();
 
-  // The next tensor of PutPooled(), claimed. Errors: kDataLoss if none is left,
-  // or if it could not be claimed because its sender was killed;
+  // The next tensor of PutTensor(), claimed; of one storage with others that
+  // share theirs. Errors: kDataLoss if none is left, or if it could not be
+  // claimed, because its sender was killed or its name is gone;
   // kResourceExhausted at a limit of this process.
-  absl::StatusOr<Tensor> TakePooled();
+  absl::StatusOr<Tensor> TakeTensor();
 
   // Errors: kDataLoss if bytes, descriptors or tensors are left over.
   absl::Status Finish() const;
@@ -141,22 +139,12 @@ class ArgumentReader {
   // Number of unread bytes.
   size_t left() const { return bytes_.left(); }
 
-  // A T shared by all Unpack() calls on this reader, created on first use:
-  // through it, two tensors of one storage are unpacked as two of one storage.
-  template <typename T>
-  T& Shared() {
-    std::shared_ptr<void>& shared = shared_[typeid(T)];
-    if (shared == nullptr) shared = std::make_shared<T>();
-    return *static_cast<T*>(shared.get());
-  }
-
  private:
   ArchiveReader bytes_;
   std::vector<UniqueFd> fds_;
   size_t next_fd_ = 0;
   PackedTensors tensors_;
   size_t next_tensor_ = 0;
-  std::map<std::type_index, std::shared_ptr<void>> shared_;
 };
 
 template <typename T>

@@ -7,7 +7,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <limits>
 #include <map>
 #include <optional>
@@ -22,11 +21,14 @@
 #include "absl/status/statusor.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tenon/ipc/channel/archive.h"
+#include "tenon/ipc/tensor_codec/tensor_message.h"
 #include "tenon/shm/base/unique_fd.h"
 #include "tenon/shm/testing/process_testing.h"
 #include "tenon/shm/testing/status_matchers.h"
 #include "tenon/spawn/arguments/packed_call.h"
 #include "tenon/spawn/arguments/plain_arguments.h"
+#include "tenon/spawn/arguments/tensor_parcel.h"
 
 namespace tenon::spawn {
 namespace {
@@ -158,13 +160,29 @@ TEST(ArgumentTest, ShortenedOrLengthenedBytesAreRefused) {
 }
 
 // A call of (int) with a parcel as a peer may send it.
-std::string CallWithParcel(uint32_t count, const std::string& parcel) {
-  const uint64_t size = parcel.size();
-  std::string head(sizeof(count) + sizeof(size), '\0');
-  std::memcpy(head.data(), &count, sizeof(count));
-  std::memcpy(head.data() + sizeof(count), &size, sizeof(size));
+std::string CallWithParcel(const std::string& parcel) {
+  ArchiveWriter head;
+  head.PutString(parcel);
   std::string bytes = PackCall<int>(1)->bytes;
-  return bytes.replace(sizeof(uint32_t), head.size(), head + parcel);
+  return bytes.replace(sizeof(uint32_t), sizeof(uint64_t), head.bytes());
+}
+
+// Without a record, or with that of an empty message.
+std::string ParcelOf(uint32_t fds) {
+  ArchiveWriter parcel;
+  parcel.PutString("");
+  parcel.PutString("");
+  parcel.Put(fds);
+  return parcel.bytes();
+}
+std::string EmptyParcel() {
+  ArchiveWriter parcel;
+  std::vector<int> fds;
+  EXPECT_THAT(
+      WriteParcel(TensorMessage(), TensorHold::kUntilClaimed, parcel, fds),
+      IsOk());
+  EXPECT_TRUE(fds.empty());
+  return parcel.bytes();
 }
 
 std::vector<UniqueFd> OneFd() {
@@ -174,22 +192,35 @@ std::vector<UniqueFd> OneFd() {
 }
 
 TEST(ArgumentTest, AParcelThatDoesNotFitItsDescriptorsIsRefused) {
-  EXPECT_THAT(UnpackCall<int>(CallWithParcel(0, ""), {}), IsOk());
-  EXPECT_THAT(UnpackCall<int>(CallWithParcel(1, ""), OneFd()),
-              StatusIs(absl::StatusCode::kDataLoss,
-                       HasSubstr("1 descriptors for a parcel of 0 bytes")));
-  EXPECT_THAT(UnpackCall<int>(CallWithParcel(0, "parcel"), {}),
-              StatusIs(absl::StatusCode::kDataLoss,
-                       HasSubstr("0 descriptors for a parcel of 6 bytes")));
-  EXPECT_THAT(UnpackCall<int>(CallWithParcel(2, "parcel"), OneFd()),
-              StatusIs(absl::StatusCode::kDataLoss,
-                       HasSubstr("1 descriptors; want at least 2")));
-  EXPECT_THAT(UnpackCall<int>(CallWithParcel(1, "parcel"), OneFd()),
+  EXPECT_THAT(UnpackCall<int>(CallWithParcel(""), {}), IsOk());
+  EXPECT_THAT(UnpackCall<int>(CallWithParcel(EmptyParcel()), {}), IsOk());
+  for (const std::string& parcel : {std::string(), EmptyParcel()}) {
+    EXPECT_THAT(UnpackCall<int>(CallWithParcel(parcel), OneFd()),
+                StatusIs(absl::StatusCode::kDataLoss,
+                         HasSubstr("1 surplus descriptors")));
+  }
+  EXPECT_THAT(UnpackCall<int>(CallWithParcel("parcel"), {}),
               StatusIs(absl::StatusCode::kDataLoss));
+  EXPECT_THAT(UnpackCall<int>(CallWithParcel(EmptyParcel() + "x"), {}),
+              StatusIs(absl::StatusCode::kDataLoss));
+  EXPECT_THAT(UnpackCall<int>(CallWithParcel(ParcelOf(2)), OneFd()),
+              StatusIs(absl::StatusCode::kDataLoss,
+                       HasSubstr("1 descriptors; want 2")));
+  EXPECT_THAT(
+      UnpackCall<int>(CallWithParcel(ParcelOf(1)), OneFd()),
+      StatusIs(absl::StatusCode::kDataLoss, HasSubstr("bad record header")));
+}
+
+TEST(ArgumentTest, AParcelOfAnotherVersionIsRefused) {
+  std::string parcel = EmptyParcel();
+  ++parcel[sizeof(uint64_t) + 2];  // Behind the length and the magic.
+  EXPECT_THAT(UnpackCall<int>(CallWithParcel(parcel), {}),
+              StatusIs(absl::StatusCode::kDataLoss,
+                       HasSubstr("; this build of Tenon has version")));
 }
 
 TEST(ArgumentTest, TheSignatureIsComparedBeforeTensorsAreClaimed) {
-  EXPECT_THAT(UnpackCall<double>(CallWithParcel(2, "parcel"), OneFd()),
+  EXPECT_THAT(UnpackCall<double>(CallWithParcel("parcel"), OneFd()),
               StatusIs(absl::StatusCode::kInvalidArgument,
                        HasSubstr("takes (double), got (int)")));
 }

@@ -4,11 +4,11 @@
 // A call of a function as bytes and descriptors; used by start.h, function.h
 // and the pool.
 //
-//   | magic | descriptors of the parcel | parcel |
-//   | signature: "(std::string, std::vector<double>)" | arguments |
+//   | magic | parcel | signature: "(std::string, std::vector<double>)" |
+//   | arguments |
 //
 // The receiver compares the signature with its own before it reads on. Tensors
-// in blocks of arenas are sent in a parcel (tensor_parcel.h), whose descriptors
+// are sent in a parcel (tensor_parcel.h), whose descriptors
 // are the last ones: in that of the call for a start; for a message with
 // several calls, in that of the message (pool_protocol.h). A call without
 // tensors of its own has an empty one.

@@ -16,7 +16,6 @@
 #include "tenon/shm/base/unique_fd.h"
 #include "tenon/shm/segment/segment.h"
 #include "tenon/shm/tensor/exchange/tensor_handle.h"
-#include "tenon/shm/tensor/exchange/tensor_importer.h"
 #include "tenon/shm/tensor/storage.h"
 #include "tenon/shm/tensor/tensor.h"
 #include "tenon/spawn/arguments/argument.h"
@@ -53,33 +52,18 @@ absl::StatusOr<Segment> ArgumentTraits<Segment>::Unpack(ArgumentReader& from) {
 
 absl::Status ArgumentTraits<Tensor>::Pack(const Tensor& tensor,
                                           ArgumentWriter& to) {
-  const bool is_private = !tensor.is_shared();
-  const bool pooled = is_private || tensor.storage()->lease() != nullptr;
-  to.Put(pooled);
-  if (pooled) {
-    // An error that would prevent sending is returned here.
-    if (!is_private) TENON_RETURN_IF_ERROR(Describe(tensor).status());
-    to.PutPooled(tensor);
-    return absl::OkStatus();
+  // An error that would prevent sending is returned here.
+  if (tensor.is_shared()) {
+    TENON_RETURN_IF_ERROR(tensor.storage()->lease() != nullptr
+                              ? DescribeBlock(tensor).status()
+                              : Export(tensor).status());
   }
-  TENON_ASSIGN_OR_RETURN(const ExportedTensor exported, Export(tensor));
-  to.PutString({reinterpret_cast<const char*>(&exported.handle),
-                sizeof(exported.handle)});
-  to.Put(exported.fd >= 0);
-  return exported.fd >= 0 ? to.PutFd(exported.fd) : absl::OkStatus();
+  to.PutTensor(tensor);
+  return absl::OkStatus();
 }
 
 absl::StatusOr<Tensor> ArgumentTraits<Tensor>::Unpack(ArgumentReader& from) {
-  TENON_ASSIGN_OR_RETURN(const bool pooled, from.Get<bool>());
-  if (pooled) return from.TakePooled();
-  TENON_ASSIGN_OR_RETURN(const std::string bytes, from.GetString());
-  TENON_ASSIGN_OR_RETURN(const TensorHandle handle, TensorHandle::Parse(bytes));
-  TENON_ASSIGN_OR_RETURN(const bool has_fd, from.Get<bool>());
-  UniqueFd fd;
-  if (has_fd) {
-    TENON_ASSIGN_OR_RETURN(fd, from.TakeFd());
-  }
-  return from.Shared<TensorImporter>().Import(handle, std::move(fd));
+  return from.TakeTensor();
 }
 
 }  // namespace tenon::spawn

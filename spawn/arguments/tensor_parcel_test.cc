@@ -4,28 +4,32 @@
 #include "tenon/spawn/arguments/tensor_parcel.h"
 
 #include <fcntl.h>
-#include <poll.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/types/span.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tenon/ipc/channel/archive.h"
+#include "tenon/ipc/tensor_codec/tensor_message.h"
 #include "tenon/shm/arena/arena.h"
 #include "tenon/shm/base/unique_fd.h"
+#include "tenon/shm/segment/segment_options.h"
+#include "tenon/shm/segment/sharing_strategy.h"
+#include "tenon/shm/tensor/dtype.h"
 #include "tenon/shm/tensor/tensor.h"
+#include "tenon/shm/testing/kill/census.h"
 #include "tenon/shm/testing/process_testing.h"
 #include "tenon/shm/testing/status_matchers.h"
-#include "tenon/spawn/arguments/hold_until_closed.h"
 #include "tenon/spawn/testing/mutate_testing.h"
 #include "tenon/spawn/testing/pooled_tensor_testing.h"
 
@@ -38,14 +42,22 @@ std::shared_ptr<Arena> MakeArena() {
   return Arena::Create({.max_blocks = 8192}).value();
 }
 
+// Ten elements in a segment of their own.
+Tensor MakeOwn(const SegmentOptions& options) {
+  return Tensor::CreateShared(kDtypeOf<int64_t>, {10}, {.segment = options})
+      .value();
+}
+
 // A parcel in a message.
 struct Sent {
   std::string bytes;
   std::vector<int> fds;
+  UniqueFd receipt;
 
-  explicit Sent(const TensorParcel& parcel) {
+  explicit Sent(const TensorMessage& tensors,
+                TensorHold hold = TensorHold::kByCaller) {
     ArchiveWriter writer;
-    parcel.Write(writer, fds);
+    receipt = WriteParcel(tensors, hold, writer, fds).value();
     bytes = writer.bytes();
   }
   std::vector<UniqueFd> Arrive() const {
@@ -61,22 +73,125 @@ absl::StatusOr<std::vector<absl::StatusOr<Tensor>>> ClaimIn(
     TensorClaimer& claimer, const std::string& bytes,
     std::vector<UniqueFd> fds) {
   ArchiveReader reader(bytes);
-  auto tensors = claimer.Claim(reader, absl::MakeSpan(fds));
+  auto tensors = claimer.Claim(reader, fds);
   if (tensors.ok() && !reader.Finish().ok()) return reader.Finish();
   return tensors;
 }
 
 TEST(TensorParcelTest, OneOfferForEachSegment) {
   const auto arena = MakeArena();
-  TensorParcel parcel;
-  EXPECT_TRUE(parcel.empty());
+  TensorMessage tensors;
   for (int64_t i = 0; i < 10; ++i) {
-    ASSERT_THAT(parcel.Add(MakeCounting(*arena, 10, i).value()), IsOk());
+    tensors.Add(MakeCounting(*arena, 10, i).value());
   }
-  EXPECT_FALSE(parcel.empty());
-  EXPECT_EQ(Sent(parcel).fds.size(), 3u);
-  ASSERT_THAT(parcel.Add(MakeCounting(*arena, 100'000, 0).value()), IsOk());
-  EXPECT_EQ(Sent(parcel).fds.size(), 6u);
+  EXPECT_EQ(Sent(tensors).fds.size(), 3u);
+  // Segments of one arena share two of their descriptors.
+  tensors.Add(MakeCounting(*arena, 100'000, 0).value());
+  EXPECT_EQ(Sent(tensors).fds.size(), 4u);
+}
+
+// Own segments, an arena, and views, of which none is a second storage.
+TEST(TensorParcelTest, EachStorageIsSentOnce) {
+  const auto arena = MakeArena();
+  const size_t fds = CountOpenFds();
+  const std::string prefix = UniqueShmPrefix();
+  {
+    TENON_ASSERT_OK_AND_ASSIGN(const Tensor block, MakeCounting(*arena, 10, 1));
+    const Tensor own = MakeOwn({});
+    const Tensor named = MakeOwn(
+        {.strategy = SharingStrategy::kFileSystem, .name_prefix = prefix});
+    TensorMessage tensors;
+    for (const Tensor& tensor : {own, block, named, Tensor(own), own}) {
+      tensors.Add(tensor.Slice(0, {.start = 5}).value());
+      tensors.Add(tensor);
+    }
+    const Sent sent(tensors, TensorHold::kUntilClaimed);
+    EXPECT_EQ(sent.fds.size(), 3u + 1u + 1u);
+    TensorClaimer claimer;
+    TENON_ASSERT_OK_AND_ASSIGN(const auto got,
+                               ClaimIn(claimer, sent.bytes, sent.Arrive()));
+    ASSERT_EQ(got.size(), 10u);
+    for (const auto& tensor : got) ASSERT_THAT(tensor, IsOk());
+    EXPECT_EQ(got[0]->storage(), got[1]->storage());
+    EXPECT_EQ(got[0]->storage(), got[6]->storage());
+    EXPECT_EQ(got[0]->storage(), got[9]->storage());
+    EXPECT_EQ(got[2]->storage(), got[3]->storage());
+    EXPECT_EQ(got[4]->storage(), got[5]->storage());
+    // The same memory, not a copy.
+    ASSERT_THAT(got[1]->Fill(int64_t{7}), IsOk());
+    EXPECT_EQ(*own.at<const int64_t>({3}).value(), 7);
+    ASSERT_THAT(got[5]->Fill(int64_t{8}), IsOk());
+    EXPECT_EQ(*named.at<const int64_t>({9}).value(), 8);
+  }
+  EXPECT_TRUE(NothingIsLeftIn(*arena));
+  EXPECT_LE(CountOpenFds(), fds + 1);  // The column of this process.
+}
+
+TEST(TensorParcelTest, MoreSegmentsThanOneMessageOfAChannelHasDescriptors) {
+  std::vector<Tensor> all;
+  TensorMessage tensors;
+  for (int i = 0; i < 300; ++i) {
+    tensors.Add(all.emplace_back(MakeOwn({})));
+    ASSERT_THAT(all.back().Fill(int64_t{i}), IsOk());
+  }
+  const Sent sent(tensors, TensorHold::kUntilClaimed);
+  EXPECT_EQ(sent.fds.size(), 300u);
+  TensorClaimer claimer;
+  TENON_ASSERT_OK_AND_ASSIGN(const auto got,
+                             ClaimIn(claimer, sent.bytes, sent.Arrive()));
+  ASSERT_EQ(got.size(), 300u);
+  for (size_t i = 0; i < 300; ++i) {
+    ASSERT_THAT(got[i], IsOk());
+    ASSERT_EQ(*got[i]->at<const int64_t>({9}).value(), static_cast<int64_t>(i));
+  }
+}
+
+TEST(TensorParcelTest, ANameThatIsGoneIsALossOfItsTensorsAlone) {
+  std::optional<Tensor> named =
+      MakeOwn({.strategy = SharingStrategy::kFileSystem,
+               .name_prefix = UniqueShmPrefix()});
+  const Tensor own = MakeOwn({});
+  const Sent sent(TensorMessage(own).Add(*named));
+  named.reset();
+  TensorClaimer claimer;
+  TENON_ASSERT_OK_AND_ASSIGN(const auto got,
+                             ClaimIn(claimer, sent.bytes, sent.Arrive()));
+  EXPECT_THAT(got[0], IsOk());
+  EXPECT_THAT(got[1], StatusIs(absl::StatusCode::kDataLoss,
+                               HasSubstr("a tensor cannot be claimed")));
+}
+
+TEST(TensorParcelTest, APrivateTensorIsRefused) {
+  ArchiveWriter bytes;
+  std::vector<int> fds;
+  EXPECT_THAT(
+      WriteParcel(TensorMessage(Tensor::Create(kDtypeOf<int>, {1}).value()),
+                  TensorHold::kByCaller, bytes, fds),
+      StatusIs(absl::StatusCode::kFailedPrecondition,
+               HasSubstr("private memory")));
+}
+
+// At the limit of descriptors, another try may succeed.
+TEST(TensorParcelTest, TheLimitOfDescriptorsIsNotALoss) {
+  EXPECT_TRUE(PassesInChild([&] {
+    const auto arena = MakeArena();
+    TENON_ASSERT_OK_AND_ASSIGN(const Tensor tensor,
+                               MakeCounting(*arena, 10, 5));
+    const Sent sent((TensorMessage(tensor)));
+    std::vector<UniqueFd> arrived = sent.Arrive();
+    rlimit limit;
+    ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    const rlimit none = {.rlim_cur = 3, .rlim_max = limit.rlim_max};
+    ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+    TensorClaimer claimer;
+    TENON_ASSERT_OK_AND_ASSIGN(
+        const auto got, ClaimIn(claimer, sent.bytes, std::move(arrived)));
+    EXPECT_THAT(got[0], StatusIs(absl::StatusCode::kResourceExhausted));
+    ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    TENON_ASSERT_OK_AND_ASSIGN(const auto again,
+                               ClaimIn(claimer, sent.bytes, sent.Arrive()));
+    EXPECT_THAT(again[0], IsOk());
+  }));
 }
 
 TEST(TensorParcelTest, WhatIsClaimedIsWhatWasSent) {
@@ -84,10 +199,7 @@ TEST(TensorParcelTest, WhatIsClaimedIsWhatWasSent) {
   {
     TENON_ASSERT_OK_AND_ASSIGN(const Tensor tensor,
                                MakeCounting(*arena, 10, 5));
-    TensorParcel parcel;
-    ASSERT_THAT(parcel.Add(tensor), IsOk());
-    ASSERT_THAT(parcel.Add(tensor), IsOk());
-    const Sent sent(parcel);
+    const Sent sent(TensorMessage(tensor).Add(tensor));
     TensorClaimer claimer;
     TENON_ASSERT_OK_AND_ASSIGN(const auto tensors,
                                ClaimIn(claimer, sent.bytes, sent.Arrive()));
@@ -102,17 +214,12 @@ TEST(TensorParcelTest, AReceiptEndsTheHold) {
   const auto arena = MakeArena();
   const size_t fds = CountOpenFds();
   {
-    TensorParcel parcel;
-    TENON_ASSERT_OK_AND_ASSIGN(Tensor tensor, MakeCounting(*arena, 10, 5));
-    ASSERT_THAT(parcel.Add(tensor), IsOk());
-    TENON_ASSERT_OK_AND_ASSIGN(UniqueFd receipt,
-                               HoldUntilClosed({std::move(tensor)}));
-    parcel.set_receipt(receipt.get());
-    const Sent sent(parcel);
+    Sent sent(TensorMessage(MakeCounting(*arena, 10, 5).value()),
+              TensorHold::kUntilClaimed);
     EXPECT_EQ(sent.fds.size(), 4u);
     std::vector<UniqueFd> first = sent.Arrive();
     std::vector<UniqueFd> second = sent.Arrive();
-    receipt.Reset();
+    sent.receipt.Reset();
     TensorClaimer claimer;
     EXPECT_THAT(ClaimIn(claimer, sent.bytes, std::move(first)), IsOk());
     arena->Trim().IgnoreError();
@@ -127,11 +234,8 @@ TEST(TensorParcelTest, AReceiptEndsTheHold) {
 
 TEST(TensorParcelTest, WhatWasTakenBackIsLost) {
   const auto arena = MakeArena();
-  TensorParcel parcel;
   TENON_ASSERT_OK_AND_ASSIGN(const Tensor kept, MakeCounting(*arena, 10, 1));
-  ASSERT_THAT(parcel.Add(MakeCounting(*arena, 10, 2).value()), IsOk());
-  ASSERT_THAT(parcel.Add(kept), IsOk());
-  const Sent sent(parcel);
+  const Sent sent(TensorMessage(MakeCounting(*arena, 10, 2).value()).Add(kept));
   std::vector<UniqueFd> fds = sent.Arrive();
   arena->Trim().IgnoreError();
   TensorClaimer claimer;
@@ -149,9 +253,7 @@ TEST(TensorParcelTest, ArenasOfOldGiveWay) {
     const auto arena = MakeArena();
     TENON_ASSERT_OK_AND_ASSIGN(const Tensor tensor,
                                MakeCounting(*arena, 10, i));
-    TensorParcel parcel;
-    ASSERT_THAT(parcel.Add(tensor), IsOk());
-    const Sent sent(parcel);
+    const Sent sent((TensorMessage(tensor)));
     TENON_ASSERT_OK_AND_ASSIGN(const auto tensors,
                                ClaimIn(claimer, sent.bytes, sent.Arrive()));
     ASSERT_THAT(tensors[0], IsOk());
@@ -162,14 +264,14 @@ TEST(TensorParcelTest, ArenasOfOldGiveWay) {
 TEST(TensorParcelTest, DescriptorsThatDoNotFit) {
   const auto arena = MakeArena();
   TENON_ASSERT_OK_AND_ASSIGN(const Tensor tensor, MakeCounting(*arena, 10, 1));
-  TensorParcel parcel;
-  ASSERT_THAT(parcel.Add(tensor), IsOk());
-  const Sent sent(parcel);
+  const Sent sent((TensorMessage(tensor)));
   TensorClaimer claimer;
   std::vector<UniqueFd> more = sent.Arrive();
   more.emplace_back(dup(STDERR_FILENO));
-  EXPECT_THAT(ClaimIn(claimer, sent.bytes, std::move(more)),
-              StatusIs(absl::StatusCode::kDataLoss));
+  // Its last ones are taken for the parcel's.
+  TENON_ASSERT_OK_AND_ASSIGN(const auto wrong,
+                             ClaimIn(claimer, sent.bytes, std::move(more)));
+  EXPECT_THAT(wrong[0], StatusIs(absl::StatusCode::kDataLoss));
   std::vector<UniqueFd> fewer = sent.Arrive();
   fewer.pop_back();
   EXPECT_THAT(ClaimIn(claimer, sent.bytes, std::move(fewer)),
@@ -186,18 +288,17 @@ TEST(TensorParcelFuzzTest, AnyBytesAreRefusedOrNameWhatIsThere) {
   const auto arena = MakeArena();
   TENON_ASSERT_OK_AND_ASSIGN(const Tensor one, MakeCounting(*arena, 10, 1));
   TENON_ASSERT_OK_AND_ASSIGN(const Tensor two, MakeCounting(*arena, 99, 1));
-  TensorParcel parcel;
-  ASSERT_THAT(parcel.Add(one), IsOk());
-  ASSERT_THAT(parcel.Add(two), IsOk());
-  const Sent sent(parcel);
-  TensorClaimer claimer;
+  const Tensor own = MakeOwn({});
+  const Sent sent(TensorMessage(one).Add(two).Add(own).Add(Tensor(own)));
+  const size_t fds = CountOpenFds();
+  auto claimer = std::make_unique<TensorClaimer>();
   Mutator mutator(20260705);
   int claimed = 0;
   int lost = 0;
   int refused = 0;
   for (int i = 0; i < 20'000; ++i) {
     const auto tensors =
-        ClaimIn(claimer, mutator.Mutate(sent.bytes), sent.Arrive());
+        ClaimIn(*claimer, mutator.Mutate(sent.bytes), sent.Arrive());
     if (!tensors.ok()) {
       ++refused;
       ASSERT_THAT(tensors, StatusIs(absl::StatusCode::kDataLoss));
@@ -220,6 +321,8 @@ TEST(TensorParcelFuzzTest, AnyBytesAreRefusedOrNameWhatIsThere) {
   EXPECT_GT(claimed, 100);
   EXPECT_GT(lost, 100);
   EXPECT_GT(refused, 100);
+  claimer.reset();
+  EXPECT_LE(CountOpenFds(), fds + 1);  // The column of this process.
 }
 
 }  // namespace

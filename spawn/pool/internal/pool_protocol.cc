@@ -17,13 +17,15 @@
 #include "absl/types/span.h"
 #include "tenon/ipc/channel/archive.h"
 #include "tenon/ipc/channel/channel.h"
+#include "tenon/ipc/tensor_codec/tensor_message.h"
 #include "tenon/shm/arena/arena_tensor.h"
+#include "tenon/shm/arena/block_descriptor.h"
 #include "tenon/shm/base/deadline.h"
 #include "tenon/shm/base/status_macros.h"
 #include "tenon/shm/base/unique_fd.h"
+#include "tenon/shm/tensor/storage.h"
 #include "tenon/shm/tensor/tensor.h"
 #include "tenon/spawn/arguments/argument.h"
-#include "tenon/spawn/arguments/hold_until_closed.h"
 #include "tenon/spawn/arguments/tensor_parcel.h"
 
 namespace tenon::spawn {
@@ -38,24 +40,17 @@ class PoolMessage {
     writer.Put(static_cast<uint32_t>(packed.tensors.list.size()));
     for (const absl::StatusOr<Tensor>& tensor : packed.tensors.list) {
       TENON_RETURN_IF_ERROR(tensor.status());
-      TENON_RETURN_IF_ERROR(parcel_.Add(*tensor));
-      tensors_.push_back(*tensor);
+      tensors_.Add(*tensor);
     }
     return absl::OkStatus();
   }
 
-  // For tensors that this process holds until the receiver has claimed them.
-  absl::Status HoldTensors() {
-    if (parcel_.empty()) return absl::OkStatus();
-    TENON_ASSIGN_OR_RETURN(receipt_, HoldUntilClosed(std::move(tensors_)));
-    parcel_.set_receipt(receipt_.get());
-    return absl::OkStatus();
-  }
-
   // Called after all puts; from then on this object is not moved.
-  absl::Status Prepare() {
-    tensors_.clear();
-    if (!parcel_.empty()) parcel_.Write(writer, fds);
+  absl::Status Prepare(TensorHold hold) {
+    if (!tensors_.empty()) {
+      TENON_ASSIGN_OR_RETURN(receipt_, WriteParcel(std::exchange(tensors_, {}),
+                                                   hold, writer, fds));
+    }
     if (fds.size() > Channel::kMaxFds) {
       return absl::InvalidArgumentError(absl::StrCat("message has ", fds.size(),
                                                      " descriptors; at most ",
@@ -73,8 +68,7 @@ class PoolMessage {
   std::vector<int> fds;
 
  private:
-  TensorParcel parcel_;
-  std::vector<Tensor> tensors_;
+  TensorMessage tensors_;
   UniqueFd receipt_;
   Channel::Prepared prepared_;
 };
@@ -86,7 +80,7 @@ constexpr size_t kMaxFds = Channel::kMaxFds - 1;
 // A quarter of a channel's limit.
 constexpr uint64_t kMaxBytes = uint64_t{256} << 20;
 
-// For the offer of one segment.
+// For the offer of one segment, at most.
 constexpr size_t kFdsOfOffer = 3;
 
 class Receiver {
@@ -115,9 +109,7 @@ class Receiver {
   // Called after all gets: claims their tensors.
   absl::Status ClaimTensors(TensorClaimer& claimer) {
     if (wanted_ == 0) return absl::OkStatus();
-    TENON_ASSIGN_OR_RETURN(
-        tensors_, claimer.Claim(reader, absl::MakeSpan(fds_).subspan(next_)));
-    next_ = fds_.size();
+    TENON_ASSIGN_OR_RETURN(tensors_, claimer.Claim(reader, fds_));
     if (tensors_.size() == wanted_) return absl::OkStatus();
     return absl::DataLossError(absl::StrCat("pool message: ", tensors_.size(),
                                             " tensors; want ", wanted_));
@@ -133,8 +125,9 @@ class Receiver {
 
   absl::Status Finish() const {
     if (next_ != fds_.size()) {
-      return absl::DataLossError(absl::StrCat(
-          "pool message: ", fds_.size() - next_, " surplus descriptors"));
+      return absl::DataLossError(
+          absl::StrCat("pool message: ", fds_.size(),
+                       " descriptors beside those of tensors; want ", next_));
     }
     return reader.Finish();
   }
@@ -154,9 +147,14 @@ class Receiver {
 }  // namespace
 
 void MessageRoom::TakeTensor(const Tensor& tensor) {
-  const absl::StatusOr<ArenaTensorHandle> handle = Describe(tensor);
-  if (!handle.ok()) return;  // Sending it fails later.
-  const Segment segment = {handle->block.arena, handle->block.segment};
+  const Storage* const storage = tensor.storage().get();
+  if (storage == nullptr || storage->lease() == nullptr) {
+    ++fds_;  // At most.
+    return;
+  }
+  const absl::StatusOr<BlockDescriptor> block = DescribeBlock(tensor);
+  if (!block.ok()) return;  // Sending it fails later.
+  const Segment segment = {block->arena, block->segment};
   if (std::find(segments_.rbegin(), segments_.rend(), segment) !=
       segments_.rend()) {
     return;
@@ -192,7 +190,7 @@ absl::StatusOr<PackedBatch> PackedBatch::Of(
   for (const PackedArguments& call : calls) {
     TENON_RETURN_IF_ERROR(message->Put(call));
   }
-  TENON_RETURN_IF_ERROR(message->Prepare());
+  TENON_RETURN_IF_ERROR(message->Prepare(TensorHold::kByCaller));
   return PackedBatch(std::move(message));
 }
 
@@ -235,8 +233,7 @@ absl::Status SendAnswers(Channel& channel, const PoolAnswers& answers,
     sender.writer.PutString(answer.stack);
     TENON_RETURN_IF_ERROR(sender.Put(answer.value));
   }
-  TENON_RETURN_IF_ERROR(sender.HoldTensors());
-  TENON_RETURN_IF_ERROR(sender.Prepare());
+  TENON_RETURN_IF_ERROR(sender.Prepare(TensorHold::kUntilClaimed));
   return sender.Send(channel, deadline);
 }
 

@@ -9,11 +9,11 @@
 //   closes the channel                ------>  ends
 //
 // A batch is one call or a chunk of a Map(). One batch at a time is in flight.
-// The pool's initializer is the first. Tensors in blocks of arenas are sent
-// behind their calls or answers, in one parcel (tensor_parcel.h). The pool
-// holds the tensors of a batch until it has been answered; the worker holds
-// those of its answers until the pool has claimed them, which ReadAnswers()
-// does. Answers that exceed the capacity of one message are split into several.
+// The pool's initializer is the first. Tensors are sent behind their calls or
+// answers, in one parcel (tensor_parcel.h). The pool holds the tensors of a
+// batch until it has been answered; the worker holds the blocks among those of
+// its answers until the pool has claimed them, which ReadAnswers() does.
+// Answers that exceed the capacity of one message are split into several.
 
 #ifndef TENON_SPAWN_POOL_INTERNAL_POOL_PROTOCOL_H_
 #define TENON_SPAWN_POOL_INTERNAL_POOL_PROTOCOL_H_
@@ -90,7 +90,7 @@ class PackedBatch {
  public:
   // The slow half of sending: takes as long as copying `calls`. Errors:
   // kInvalidArgument for more descriptors than a message carries; those of
-  // Offer() of arena_tensor.h; those of Channel::Prepare().
+  // WriteParcel(); those of Channel::Prepare().
   static absl::StatusOr<PackedBatch> Of(
       uint64_t id, const std::string& function,
       absl::Span<const PackedArguments> calls);
