@@ -103,6 +103,34 @@ void ExpectIs(const absl::StatusOr<Tensor>& tensor, float value) {
   for (const float element : elements) ASSERT_EQ(element, value);
 }
 
+// Without a queue.
+TEST_F(TensorCodecTest, ARecordOfTensorsHasNoOtherFields) {
+  Tensor tensor = NewTensor(1);
+  ASSERT_THAT(tensor.Share(), IsOk());
+  const auto take = []() -> absl::StatusOr<Message> {
+    return absl::NotFoundError("nothing is published");
+  };
+  std::optional<ReceivedTensorFds> item;
+  TensorSource source(take, &item);
+  TensorFdList fds;
+  TENON_ASSERT_OK_AND_ASSIGN(const std::string other,
+                             EncodeRecord(TensorMessage(tensor).Add(5), fds));
+  EXPECT_THAT(decoder_.DecodeEach(std::as_bytes(std::span(other)), source),
+              StatusIs(absl::StatusCode::kDataLoss,
+                       HasSubstr("a field is not a tensor")));
+  // Each has its own error.
+  TENON_ASSERT_OK_AND_ASSIGN(
+      const std::string record,
+      EncodeRecord(TensorMessage(Tensor()).Add(tensor), fds));
+  TENON_ASSERT_OK_AND_ASSIGN(
+      const auto tensors,
+      decoder_.DecodeEach(std::as_bytes(std::span(record)), source));
+  ASSERT_EQ(tensors.size(), 2u);
+  EXPECT_THAT(tensors[0], IsOk());
+  EXPECT_THAT(tensors[1], StatusIs(absl::StatusCode::kNotFound,
+                                   HasSubstr("nothing is published")));
+}
+
 TEST_F(TensorCodecTest, ScalarsAndStringsGoIntoTheRecord) {
   TensorMessage message;
   message.Add(-5).Add(2.5).Add("text").Add("");

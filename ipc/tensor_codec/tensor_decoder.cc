@@ -203,7 +203,9 @@ absl::StatusOr<std::vector<absl::StatusOr<Tensor>>> TensorDecoder::DecodeEach(
   std::vector<absl::StatusOr<Tensor>> tensors;
   for (const WireField& field : wire.fields) {
     const auto* tensor = std::get_if<WireTensor>(&field);
-    if (tensor == nullptr) return Refuse("a field is not a tensor");
+    if (tensor == nullptr) {
+      return Refuse("malformed tensor message: a field is not a tensor");
+    }
     std::shared_ptr<Storage>& storage = storages[tensor->storage];
     const auto& made = tensors.emplace_back(
         decoding.Make(wire.storages[tensor->storage], *tensor, storage));

@@ -184,10 +184,11 @@ TEST(TensorParcelTest, TheLimitOfDescriptorsIsNotALoss) {
     const rlimit none = {.rlim_cur = 3, .rlim_max = limit.rlim_max};
     ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
     TensorClaimer claimer;
-    TENON_ASSERT_OK_AND_ASSIGN(
-        const auto got, ClaimIn(claimer, sent.bytes, std::move(arrived)));
-    EXPECT_THAT(got[0], StatusIs(absl::StatusCode::kResourceExhausted));
+    // Not checked here: the sanitizers need descriptors.
+    const auto got = ClaimIn(claimer, sent.bytes, std::move(arrived));
     ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    ASSERT_THAT(got, IsOk());
+    EXPECT_THAT((*got)[0], StatusIs(absl::StatusCode::kResourceExhausted));
     TENON_ASSERT_OK_AND_ASSIGN(const auto again,
                                ClaimIn(claimer, sent.bytes, sent.Arrive()));
     EXPECT_THAT(again[0], IsOk());
