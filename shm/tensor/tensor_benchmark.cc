@@ -13,11 +13,16 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <span>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "benchmark/benchmark.h"
+#include "tenon/shm/arena/arena.h"
+#include "tenon/shm/arena/arena_tensor.h"
+#include "tenon/shm/base/deadline.h"
 #include "tenon/shm/base/posix_error.h"
 #include "tenon/shm/base/status_macros.h"
 #include "tenon/shm/base/unique_fd.h"
@@ -129,6 +134,52 @@ void BM_TensorFromBytesOrByCopy(benchmark::State& state) {
       });
 }
 
+// The limit of all new tensors: memcpy into memory that was written before.
+void MeasureVersusWarm(
+    benchmark::State& state,
+    absl::FunctionRef<absl::Status(std::span<const std::byte>)> ours) {
+  const std::vector<std::byte> from(static_cast<size_t>(state.range(0)),
+                                    std::byte{1});
+  std::vector<std::byte> to = from;
+  MeasureVersus(
+      state, [&] { return ours(from); },
+      [&] {
+        std::memcpy(to.data(), from.data(), from.size());
+        benchmark::ClobberMemory();
+        return absl::OkStatus();
+      });
+}
+
+void BM_TensorFromBytesOrWarmMemory(benchmark::State& state) {
+  MeasureVersusWarm(state, [](std::span<const std::byte> bytes) {
+    return Tensor::CreateSharedFrom(
+               kDtypeOf<uint8_t>, {static_cast<int64_t>(bytes.size())}, bytes,
+               {.segment = {.strategy = SharingStrategy::kFileDescriptor}})
+        .status();
+  });
+}
+
+// A block is used again, and so are its pages.
+void BM_TensorInArenaOrWarmMemory(benchmark::State& state) {
+  const auto arena = Arena::Create();
+  if (!arena.ok()) {
+    state.SkipWithError("no arena");
+    return;
+  }
+  MeasureVersusWarm(
+      state, [&](std::span<const std::byte> bytes) -> absl::Status {
+        TENON_ASSIGN_OR_RETURN(
+            const Tensor tensor,
+            CreateTensor(**arena, kDtypeOf<uint8_t>,
+                         {static_cast<int64_t>(bytes.size())},
+                         Deadline::Passed()));
+        TENON_ASSIGN_OR_RETURN(const auto to, tensor.data<std::byte>());
+        std::memcpy(to.data(), bytes.data(), bytes.size());
+        benchmark::ClobberMemory();
+        return absl::OkStatus();
+      });
+}
+
 void Sizes(benchmark::internal::Benchmark* benchmark) {
   for (int64_t bytes : {4 << 10, 1 << 20, 4 << 20, 16 << 20}) {
     benchmark->Arg(bytes);
@@ -140,6 +191,8 @@ BENCHMARK(BM_TensorCopy)->Apply(Sizes);
 BENCHMARK(BM_TensorShare)->Apply(Sizes);
 BENCHMARK(BM_TensorFromBytes)->Apply(Sizes);
 BENCHMARK(BM_TensorFromBytesOrByCopy)->Apply(Sizes);
+BENCHMARK(BM_TensorFromBytesOrWarmMemory)->Apply(Sizes);
+BENCHMARK(BM_TensorInArenaOrWarmMemory)->Apply(Sizes);
 
 }  // namespace
 }  // namespace tenon
