@@ -37,6 +37,7 @@ _ROWS = [
     ["spawn/process"],
     ["spawn/pool"],
     ["shm_manager", "spawn"],
+    ["loader/job"],
     ["loader/sampling"],
     ["loader/data"],
     ["loader/worker"],

@@ -8,14 +8,22 @@
 #define TENON_LOADER_EXAMPLE_NAMES_H_
 
 #include <cstdint>
+#include <iostream>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "absl/random/distributions.h"
 #include "absl/status/status.h"
 #include "absl/types/span.h"
+#include "tenon/loader/job/job.h"
 #include "tenon/loader/loader.h"
+#include "tenon/loader/sampling/distributed_sampler.h"
+#include "tenon/loader/sampling/random_sampler.h"
+#include "tenon/loader/sampling/sample_random.h"
+#include "tenon/loader/sampling/subset_sampler.h"
 #include "tenon/shm/base/status_macros.h"
 #include "tenon/spawn/child/init.h"
 
@@ -23,5 +31,6 @@ int Fail(const absl::Status& status);
 void Train(absl::Span<const float> images, int64_t count);
 void Use(absl::Span<const float> values);
 extern const std::string config;
+extern tenon::loader::SampleRandom draws;
 
 #endif  // TENON_LOADER_EXAMPLE_NAMES_H_

@@ -3,8 +3,8 @@
 
 #include "tenon/loader/sampling/random_sampler.h"
 
+#include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <memory>
 #include <numeric>
 #include <utility>
@@ -14,28 +14,25 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
+#include "tenon/loader/sampling/keyed_permutation.h"
 #include "tenon/loader/sampling/sample_random.h"
+#include "tenon/loader/sampling/sampler_stream.h"
 
 namespace tenon::loader {
-namespace {
-
-// Positions of samples are not negative, so these streams are the sampler's
-// own.
-constexpr int64_t kSamplerStream = std::numeric_limits<int64_t>::min();
-
-}  // namespace
 
 absl::StatusOr<std::unique_ptr<RandomSampler>> RandomSampler::Create(
     const RandomSamplerOptions& options) {
   const int64_t samples = options.samples.value_or(options.dataset_size);
   if (options.dataset_size < 0 || samples < 0) {
     return absl::InvalidArgumentError(
-        absl::StrCat("cannot draw ", samples, " samples from a dataset of ",
-                     options.dataset_size, " items"));
+        absl::StrCat("RandomSampler::Create(): cannot draw ", samples,
+                     " samples from a dataset of ", options.dataset_size,
+                     " items; both must be at least 0"));
   }
   if (options.dataset_size == 0 && samples > 0) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "cannot draw ", samples, " samples from an empty dataset"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("RandomSampler::Create(): cannot draw ", samples,
+                     " samples from an empty dataset"));
   }
   return absl::WrapUnique(new RandomSampler(options));
 }
@@ -46,6 +43,8 @@ RandomSampler::RandomSampler(const RandomSamplerOptions& options)
       replacement_(options.replacement),
       seed_(options.seed) {}
 
+RandomSampler::~RandomSampler() = default;
+
 void RandomSampler::Fill(int64_t epoch, int64_t first,
                          absl::Span<int64_t> indices) {
   for (int64_t& index : indices) index = At(epoch, first++);
@@ -53,24 +52,38 @@ void RandomSampler::Fill(int64_t epoch, int64_t first,
 
 int64_t RandomSampler::At(int64_t epoch, int64_t position) {
   if (replacement_) {
-    SampleRandom random(seed_, epoch, kSamplerStream + position);
+    SampleRandom random =
+        SamplerRandom(SamplerStream::kOrder, seed_, epoch, position);
     return static_cast<int64_t>(
         random.UniformInt(static_cast<uint64_t>(dataset_size_)));
   }
   const int64_t round = position / dataset_size_;
   if (epoch != epoch_ || round != round_) Permute(epoch, round);
-  return permutation_[static_cast<size_t>(position % dataset_size_)];
+  position -= round * dataset_size_;
+  return permutation_ != nullptr ? permutation_->At(position)
+                                 : table_[static_cast<size_t>(position)];
 }
 
 void RandomSampler::Permute(int64_t epoch, int64_t round) {
-  permutation_.resize(static_cast<size_t>(dataset_size_));
-  std::iota(permutation_.begin(), permutation_.end(), 0);
-  SampleRandom random(seed_, epoch, kSamplerStream + round);
-  for (size_t left = permutation_.size(); left > 1; --left) {  // Fisher-Yates.
-    std::swap(permutation_[left - 1], permutation_[random.UniformInt(left)]);
+  if (dataset_size_ > kTableSize) {
+    permutation_ = std::make_unique<KeyedPermutation>(
+        dataset_size_,
+        SamplerRandom(SamplerStream::kOrder, seed_, epoch, round));
+  } else {
+    Shuffle(epoch, round);
   }
   epoch_ = epoch;
   round_ = round;
+}
+
+void RandomSampler::Shuffle(int64_t epoch, int64_t round) {
+  table_.resize(static_cast<size_t>(dataset_size_));
+  std::iota(table_.begin(), table_.end(), 0);
+  SampleRandom random =
+      SamplerRandom(SamplerStream::kOrder, seed_, epoch, round);
+  for (size_t left = table_.size(); left > 1; --left) {  // Fisher-Yates.
+    std::swap(table_[left - 1], table_[random.UniformInt(left)]);
+  }
 }
 
 }  // namespace tenon::loader

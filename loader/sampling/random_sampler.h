@@ -13,10 +13,11 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "tenon/loader/sampling/sample_random.h"
 #include "tenon/loader/sampling/sampler.h"
 
 namespace tenon::loader {
+
+class KeyedPermutation;
 
 struct RandomSamplerOptions {
   int64_t dataset_size = 0;
@@ -29,13 +30,21 @@ struct RandomSamplerOptions {
   uint64_t seed = 0;
 };
 
-// Memory: 8 bytes per item of the dataset without replacement, none with it.
+// Cost: an index costs the same at any position; no permutation of a large
+//   dataset is stored. Datasets of up to kTableSize items are shuffled at the
+//   first call of an epoch (Fisher-Yates, each permutation equally likely) into
+//   8 bytes per item; for larger ones an index is computed from its position
+//   (keyed_permutation.h).
+// Stability: the order of an epoch stays the same in all versions of Tenon.
 class RandomSampler : public Sampler {
  public:
+  static constexpr int64_t kTableSize = 65'536;
+
   // Errors: kInvalidArgument for a negative number, or for samples to be drawn
   // from an empty dataset.
   static absl::StatusOr<std::unique_ptr<RandomSampler>> Create(
       const RandomSamplerOptions& options);
+  ~RandomSampler() override;
 
   int64_t size() const override { return samples_; }
   void Fill(int64_t epoch, int64_t first, absl::Span<int64_t> indices) override;
@@ -44,16 +53,18 @@ class RandomSampler : public Sampler {
   explicit RandomSampler(const RandomSamplerOptions& options);
 
   int64_t At(int64_t epoch, int64_t position);
-  // Makes permutation_ the `round`th one of `epoch`.
+  // Makes permutation_ or table_ the `round`th one of `epoch`.
   void Permute(int64_t epoch, int64_t round);
+  void Shuffle(int64_t epoch, int64_t round);
 
   int64_t dataset_size_;
   int64_t samples_;
   bool replacement_;
   uint64_t seed_;
-  std::vector<int64_t> permutation_;
   int64_t epoch_ = -1;
   int64_t round_ = -1;
+  std::vector<int64_t> table_;
+  std::unique_ptr<KeyedPermutation> permutation_;
 };
 
 }  // namespace tenon::loader

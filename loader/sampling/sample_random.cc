@@ -37,18 +37,20 @@ uint32_t SampleRandom::operator()() {
   return block_[used_++];
 }
 
-double SampleRandom::Uniform() {
+uint64_t SampleRandom::Bits64() {
   const uint64_t high = (*this)();
-  const uint64_t low = (*this)();
-  return static_cast<double>(((high << 32) | low) >> 11) * 0x1p-53;
+  return (high << 32) | (*this)();
+}
+
+double SampleRandom::Uniform() {
+  return static_cast<double>(Bits64() >> 11) * 0x1p-53;
 }
 
 uint64_t SampleRandom::UniformInt(uint64_t bound) {
   // Rejects the draws beyond the last whole multiple of bound.
   const uint64_t reject_below = (0 - bound) % bound;
   for (;;) {
-    const uint64_t high = (*this)();
-    const uint64_t draw = (high << 32) | (*this)();
+    const uint64_t draw = Bits64();
     if (draw >= reject_below) return draw % bound;
   }
 }

@@ -4,13 +4,22 @@
 // SampleRandom: the random numbers of one sample.
 //
 // They are a function of (seed, epoch, position in the epoch) and of nothing
-// else: not of the worker that draws them, of how many workers there are, or of
-// what was drawn for other samples. So an epoch is the same with 0 workers and
-// with 50, and can be entered in the middle.
+// else: not of the worker, thread, process or rank that draws them, of their
+// number, or of what was drawn for other samples. So an epoch is the same with
+// 0 workers and with 50, and can be entered in the middle. The position is that
+// in the whole job's epoch (Sampler::GlobalPosition()): an item that an epoch
+// has twice is augmented in two ways.
 //
 // Generator: Philox4x32-10 (Salmon, Moraes, Dror, Shaw: "Parallel Random
 // Numbers: As Easy as 1, 2, 3", SC'11), from the Random123 library. Key: the
-// seed. Counter: {block of 4 draws, epoch, position}.
+// seed. Counter: {block of 4 draws, epoch, position}, low words first.
+//
+// Stability: the words, Uniform() and UniformInt() stay the same, bit for bit,
+// in all versions of Tenon and on all processors; tests hold known answers.
+// As a UniformRandomBitGenerator a SampleRandom also serves distributions of
+// Abseil and of <random>, whose results may change with their versions:
+//
+//   int angle = absl::Uniform(absl::IntervalClosed, draws, -10, 10);
 
 #ifndef TENON_LOADER_SAMPLING_SAMPLE_RANDOM_H_
 #define TENON_LOADER_SAMPLING_SAMPLE_RANDOM_H_
@@ -23,12 +32,10 @@
 namespace tenon::loader {
 
 // A value of 48 bytes; copying it copies the state. Thread-compatible. Draws
-// 2^34 words before it repeats. Also a UniformRandomBitGenerator; the
-// distributions of <random> differ between standard libraries, those here do
-// not.
+// 2^34 words before it repeats.
 class SampleRandom {
  public:
-  // Epochs count modulo 2^32.
+  // Epochs count modulo 2^32. Negative positions are reserved for samplers.
   SampleRandom(uint64_t seed, int64_t epoch, int64_t position);
 
   using result_type = uint32_t;
@@ -38,10 +45,14 @@ class SampleRandom {
   // 32 uniform bits.
   uint32_t operator()();
 
-  // Uniform in [0, 1), a multiple of 2^-53.
+  // 64 uniform bits: two draws, the first one high.
+  uint64_t Bits64();
+
+  // Uniform in [0, 1), a multiple of 2^-53: the high 53 bits of Bits64().
   double Uniform();
 
-  // Uniform in [0, bound), without bias; `bound` must not be 0.
+  // Uniform in [0, bound), without bias; `bound` must not be 0. Draws Bits64()
+  // until it is at least 2^64 mod bound, and returns it modulo bound.
   uint64_t UniformInt(uint64_t bound);
 
  private:

@@ -2,6 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Sampler: which items of a dataset make up an epoch, and in which order.
+//
+// Samplers are composed. The global order comes first: it is the epoch of one
+// process. Slices of it, for the ranks of a job, come last:
+//
+//   RandomSampler -> BucketSampler -> DistributedSampler
 
 #ifndef TENON_LOADER_SAMPLING_SAMPLER_H_
 #define TENON_LOADER_SAMPLING_SAMPLER_H_
@@ -13,15 +18,16 @@
 
 namespace tenon::loader {
 
-// The global order of an epoch, as a function of the epoch alone. A loader asks
-// for it in pieces.
+// The order of an epoch, as a function of the epoch alone: the sampler has no
+// position, and no call changes the result of another. To resume, ask for the
+// positions from the one that was reached.
 // Threads: thread-compatible. Processes: lives in the consumer; workers are
-// told indices and have no sampler.
+// sent indices and have no sampler.
 class Sampler {
  public:
   virtual ~Sampler() = default;
 
-  // How many samples an epoch has.
+  // How many samples an epoch has. The same for each epoch.
   virtual int64_t size() const = 0;
 
   // Writes the dataset indices at positions [first, first + indices.size()) of
@@ -29,6 +35,12 @@ class Sampler {
   // first call of an epoch.
   virtual void Fill(int64_t epoch, int64_t first,
                     absl::Span<int64_t> indices) = 0;
+
+  // The position in the epoch of the whole job that `position` stands for. The
+  // random numbers of a sample are keyed by it (sample_random.h), so that they
+  // are the same for any number of ranks. Other than `position` only where a
+  // sampler is a slice of another one.
+  virtual int64_t GlobalPosition(int64_t position) const { return position; }
 };
 
 // 0, 1, 2, ... in each epoch.

@@ -1,0 +1,94 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// BatchSampler: which items form each batch of an epoch, for batches of any
+// sizes.
+
+#ifndef TENON_LOADER_SAMPLING_BATCH_SAMPLER_H_
+#define TENON_LOADER_SAMPLING_BATCH_SAMPLER_H_
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "tenon/loader/job/rank.h"
+#include "tenon/loader/sampling/remainder.h"
+#include "tenon/loader/sampling/sampler.h"
+
+namespace tenon::loader {
+
+// The batches of an epoch, as a function of the epoch alone, as in sampler.h.
+// Threads: thread-compatible. Processes: lives in the consumer.
+class BatchSampler {
+ public:
+  virtual ~BatchSampler() = default;
+
+  // How many batches an epoch has. The same for each epoch.
+  virtual int64_t size() const = 0;
+
+  // Replaces `indices` by the dataset indices of batch `number` of `epoch`;
+  // `number` is in [0, size()).
+  virtual void Fill(int64_t epoch, int64_t number,
+                    std::vector<int64_t>& indices) = 0;
+
+  // What keys the random numbers of sample `i` in batch `number`: different for
+  // each sample of an epoch, and the same for any number of ranks. Unless
+  // overridden, the number and `i`, of up to 2^32 samples a batch.
+  virtual int64_t GlobalPosition(int64_t number, int64_t i) const {
+    return (number << 32) | i;
+  }
+};
+
+// An order cut into batches of one size.
+class FixedBatchSampler : public BatchSampler {
+ public:
+  // `drop_last`: without the last batch if it is not full.
+  // Errors: kInvalidArgument for no `order`, and for a batch_size below 1.
+  static absl::StatusOr<std::unique_ptr<FixedBatchSampler>> Create(
+      std::unique_ptr<Sampler> order, int64_t batch_size,
+      bool drop_last = false);
+
+  int64_t size() const override;
+  void Fill(int64_t epoch, int64_t number,
+            std::vector<int64_t>& indices) override;
+  int64_t GlobalPosition(int64_t number, int64_t i) const override;
+
+ private:
+  FixedBatchSampler(std::unique_ptr<Sampler> order, int64_t batch_size,
+                    bool drop_last);
+
+  std::unique_ptr<Sampler> order_;
+  int64_t batch_size_;
+  bool drop_last_;
+};
+
+// The batches of one rank of a job: batch k of rank r is batch k * W + r of W
+// ranks. All ranks have the same number of batches.
+class DistributedBatchSampler : public BatchSampler {
+ public:
+  // `batches` must be the same on each rank.
+  // Errors: kInvalidArgument for no `batches`, and for a rank that is not in
+  // [0, world_size).
+  static absl::StatusOr<std::unique_ptr<DistributedBatchSampler>> Create(
+      std::unique_ptr<BatchSampler> batches, const Rank& rank,
+      Remainder remainder = Remainder::kPad);
+
+  int64_t size() const override { return size_; }
+  void Fill(int64_t epoch, int64_t number,
+            std::vector<int64_t>& indices) override;
+  int64_t GlobalPosition(int64_t number, int64_t i) const override;
+
+ private:
+  DistributedBatchSampler(std::unique_ptr<BatchSampler> batches,
+                          const Rank& rank, Remainder remainder);
+
+  std::unique_ptr<BatchSampler> batches_;
+  int64_t rank_;
+  int64_t world_size_;
+  int64_t size_;
+};
+
+}  // namespace tenon::loader
+
+#endif  // TENON_LOADER_SAMPLING_BATCH_SAMPLER_H_

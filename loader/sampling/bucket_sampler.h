@@ -1,0 +1,68 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// BucketSampler: batches of samples of similar length, so that little is
+// padded.
+
+#ifndef TENON_LOADER_SAMPLING_BUCKET_SAMPLER_H_
+#define TENON_LOADER_SAMPLING_BUCKET_SAMPLER_H_
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "tenon/loader/sampling/sampler.h"
+
+namespace tenon::loader {
+
+struct BucketSamplerOptions {
+  // Of each item of the dataset, in any unit.
+  std::vector<int64_t> lengths;
+  // The loader's batch size.
+  int64_t batch_size = 1;
+  // How many batches are sorted together. More of them are more alike within,
+  // and the order is less random.
+  int64_t window = 64;
+  uint64_t seed = 0;
+};
+
+// Takes `window` batches of samples at a time from another order, sorts them by
+// length, cuts them into batches, and shuffles the batches. Cut into batches of
+// batch_size from its beginning, the order has those batches, and the last one
+// of the epoch may be smaller, of any length.
+//
+// Ranks: a DistributedSampler of the same batch_size hands out whole batches.
+// Cost: the first call in a window sorts it, in 24 bytes for each of its
+// samples.
+class BucketSampler : public Sampler {
+ public:
+  // `order` is that of the whole job: a DistributedSampler comes after this.
+  // Errors: kInvalidArgument for no `order`, and for a batch_size, window or
+  // length out of range.
+  static absl::StatusOr<std::unique_ptr<BucketSampler>> Create(
+      BucketSamplerOptions options, std::unique_ptr<Sampler> order);
+
+  int64_t size() const override { return order_->size(); }
+  // An index without a length sorts like length 0.
+  void Fill(int64_t epoch, int64_t first, absl::Span<int64_t> indices) override;
+
+ private:
+  BucketSampler(BucketSamplerOptions options, std::unique_ptr<Sampler> order);
+
+  // Makes sorted_ the order of the `window`th window of `epoch`.
+  void Sort(int64_t epoch, int64_t window);
+  int64_t LengthOf(int64_t index) const;
+
+  BucketSamplerOptions options_;
+  std::unique_ptr<Sampler> order_;
+  int64_t window_size_;  // In samples.
+  int64_t epoch_ = -1;
+  int64_t window_ = -1;
+  std::vector<int64_t> sorted_;
+};
+
+}  // namespace tenon::loader
+
+#endif  // TENON_LOADER_SAMPLING_BUCKET_SAMPLER_H_

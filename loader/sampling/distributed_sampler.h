@@ -1,0 +1,69 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// DistributedSampler: the part of an order that belongs to one rank of a job.
+//
+//   TENON_ASSIGN_OR_RETURN(Rank rank, FindRank());  // loader/job/job.h
+//   TENON_ASSIGN_OR_RETURN(
+//       auto order, RandomSampler::Create({.dataset_size = 50'000}));
+//   TENON_ASSIGN_OR_RETURN(
+//       auto sampler, DistributedSampler::Create(std::move(order), rank,
+//                                                {.batch_size = 64}));
+
+#ifndef TENON_LOADER_SAMPLING_DISTRIBUTED_SAMPLER_H_
+#define TENON_LOADER_SAMPLING_DISTRIBUTED_SAMPLER_H_
+
+#include <cstdint>
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "tenon/loader/job/rank.h"
+#include "tenon/loader/sampling/remainder.h"
+#include "tenon/loader/sampling/sampler.h"
+
+namespace tenon::loader {
+
+struct DistributedSamplerOptions {
+  // The loader's batch size: the ranks take batches of the order in turn. With
+  // 1 they take samples in turn, as torch's DistributedSampler does.
+  int64_t batch_size = 1;
+  Remainder remainder = Remainder::kPad;
+};
+
+// With W ranks, batch k of rank r is batch k * W + r of the order. So the
+// ranks' batches, one of each rank in turn, are the batches of an epoch of one
+// process, for any number of ranks. The last samples, fewer than W batches, are
+// divided into W equal parts, one after another.
+//
+// All ranks have the same number of samples, of full batches, and the same last
+// batch size. The epoch is an argument of Fill(): it cannot be forgotten.
+class DistributedSampler : public Sampler {
+ public:
+  // `order` must be the same on each rank, its seed included.
+  // Errors: kInvalidArgument for no `order`, a batch_size below 1, and a rank
+  // that is not in [0, world_size).
+  static absl::StatusOr<std::unique_ptr<DistributedSampler>> Create(
+      std::unique_ptr<Sampler> order, const Rank& rank,
+      const DistributedSamplerOptions& options = {});
+
+  int64_t size() const override;
+  void Fill(int64_t epoch, int64_t first, absl::Span<int64_t> indices) override;
+  // At least the order's size() for a sample that fills up an epoch.
+  int64_t GlobalPosition(int64_t position) const override;
+
+ private:
+  DistributedSampler(std::unique_ptr<Sampler> order, const Rank& rank,
+                     const DistributedSamplerOptions& options);
+
+  std::unique_ptr<Sampler> order_;
+  int64_t rank_;
+  int64_t world_size_;
+  int64_t batch_size_;
+  int64_t steps_;  // In which each rank has a full batch.
+  int64_t rest_;   // Samples of each rank after them.
+};
+
+}  // namespace tenon::loader
+
+#endif  // TENON_LOADER_SAMPLING_DISTRIBUTED_SAMPLER_H_

@@ -1,0 +1,48 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// SubsetSampler: some items of a dataset, in the order of another sampler.
+//
+//   TENON_ASSIGN_OR_RETURN(auto order,
+//                          RandomSampler::Create({.dataset_size = 3}));
+//   TENON_ASSIGN_OR_RETURN(
+//       auto sampler, SubsetSampler::Create({4, 8, 15}, std::move(order)));
+
+#ifndef TENON_LOADER_SAMPLING_SUBSET_SAMPLER_H_
+#define TENON_LOADER_SAMPLING_SUBSET_SAMPLER_H_
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "tenon/loader/sampling/sampler.h"
+
+namespace tenon::loader {
+
+// `order` samples the list of indices as if it were a dataset.
+class SubsetSampler : public Sampler {
+ public:
+  // Without an `order`, the indices as they are. An index may occur twice.
+  // Errors: kInvalidArgument for a negative index.
+  static absl::StatusOr<std::unique_ptr<SubsetSampler>> Create(
+      std::vector<int64_t> indices, std::unique_ptr<Sampler> order = nullptr);
+
+  int64_t size() const override { return order_->size(); }
+  // An index of -1, which no dataset has, where `order` is beyond the list.
+  void Fill(int64_t epoch, int64_t first, absl::Span<int64_t> indices) override;
+  int64_t GlobalPosition(int64_t position) const override {
+    return order_->GlobalPosition(position);
+  }
+
+ private:
+  SubsetSampler(std::vector<int64_t> indices, std::unique_ptr<Sampler> order);
+
+  std::vector<int64_t> indices_;
+  std::unique_ptr<Sampler> order_;
+};
+
+}  // namespace tenon::loader
+
+#endif  // TENON_LOADER_SAMPLING_SUBSET_SAMPLER_H_
