@@ -260,10 +260,22 @@ absl::StatusOr<TensorMessage> TensorQueue::Get(Deadline deadline) {
 }
 
 absl::StatusOr<std::optional<TensorMessage>> TensorQueue::TryGet() {
-  MessageClaimer claimer(parts_.get());
-  TENON_ASSIGN_OR_RETURN(const bool taken, TryTake(*parts_, &claimer));
-  if (!taken) return std::optional<TensorMessage>();
-  return std::optional<TensorMessage>(std::move(claimer.messages().front()));
+  absl::StatusOr<std::optional<TensorMessage>> message(absl::in_place);
+  const auto made = [&](const FittedSpec& spec, std::shared_ptr<Storage> s) {
+    message->emplace().Add(Tensor(spec, std::move(s)));
+  };
+  const auto undone = [&] { message->reset(); };
+  const QueueTake take = TakeShort(*parts_, Overloaded{made, undone});
+  if (take == QueueTake::kOther) {
+    MessageClaimer claimer(parts_.get());
+    absl::StatusOr<bool> taken = TryTake(*parts_, &claimer);
+    if (!taken.ok()) {
+      message = std::move(taken).status();
+    } else if (*taken) {
+      *message = std::move(claimer.messages().front());
+    }
+  }
+  return message;
 }
 
 absl::StatusOr<Tensor> TensorQueue::GetTensor(Deadline deadline) {
