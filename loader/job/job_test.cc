@@ -3,13 +3,14 @@
 
 #include "tenon/loader/job/job.h"
 
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <map>
@@ -441,28 +442,18 @@ struct RealLauncher {
 
 class JobLauncherTest : public ::testing::TestWithParam<RealLauncher> {};
 
-TEST_P(JobLauncherTest, InterleavedBatchesOfTwoRanksAreTheEpochOfOne) {
-  const RealLauncher& launcher = GetParam();
-  if (std::system(
-          absl::StrCat("(", launcher.probe, ") >/dev/null 2>&1").c_str()) !=
-      0) {
-    GTEST_SKIP() << launcher.name << " cannot run here: " << launcher.probe;
-  }
-  std::string folder = absl::StrCat(testing::TempDir(), "/job.XXXXXX");
-  ASSERT_NE(mkdtemp(folder.data()), nullptr);
-  ASSERT_EQ(std::system(absl::StrCat("timeout 200 ", launcher.start, " ",
-                                     Self(), " --epoch ", folder)
-                            .c_str()),
-            0);
+// What two ranks have written into `folder`.
+void ExpectTheEpochOfOneProcess(const std::string& folder,
+                                const std::vector<int>& local_ranks) {
   std::vector<int64_t> ranks[2];
-  for (int rank = 0; rank < 2; ++rank) {
+  for (size_t rank = 0; rank < 2; ++rank) {
     std::ifstream file(absl::StrCat(folder, "/", rank));
     int world_size = 0;
     int local_rank = 0;
     std::string node;
     file >> world_size >> local_rank >> node;
     EXPECT_EQ(world_size, 2);
-    EXPECT_EQ(local_rank, rank);
+    EXPECT_EQ(local_rank, local_ranks[rank]);
     EXPECT_EQ(node, Host());
     for (int64_t index = 0; file >> index;) ranks[rank].push_back(index);
   }
@@ -478,7 +469,43 @@ TEST_P(JobLauncherTest, InterleavedBatchesOfTwoRanksAreTheEpochOfOne) {
   }
   epoch.pop_back();  // 1003 = 2 * 501 + 1: the last one is dropped.
   EXPECT_EQ(interleaved, epoch);
-  std::system(absl::StrCat("rm -r ", folder).c_str());
+}
+
+std::string NewFolder() {
+  std::string folder = absl::StrCat(testing::TempDir(), "/job.XXXXXX");
+  return mkdtemp(folder.data()) == nullptr ? "" : folder;
+}
+
+TEST_P(JobLauncherTest, InterleavedBatchesOfTwoRanksAreTheEpochOfOne) {
+  const RealLauncher& launcher = GetParam();
+  if (std::system(
+          absl::StrCat("(", launcher.probe, ") >/dev/null 2>&1").c_str()) !=
+      0) {
+    GTEST_SKIP() << launcher.name << " cannot run here: " << launcher.probe;
+  }
+  const std::string folder = NewFolder();
+  ASSERT_EQ(std::system(absl::StrCat("timeout 100 ", launcher.start, " ",
+                                     Self(), " --epoch ", folder)
+                            .c_str()),
+            0);
+  ExpectTheEpochOfOneProcess(folder, {0, 1});
+  std::filesystem::remove_all(folder);
+}
+
+// Two network namespaces, as two hosts.
+TEST(JobHostsTest, InterleavedBatchesOfTwoHostsAreTheEpochOfOne) {
+  const std::string folder = NewFolder();
+  const int status =
+      std::system(absl::StrCat("loader/job/two_hosts_testing.sh ", Self(),
+                               " --epoch ", folder)
+                      .c_str());
+  ASSERT_TRUE(WIFEXITED(status));
+  if (WEXITSTATUS(status) == 77) {
+    GTEST_SKIP() << "the script says why: loader/job/two_hosts_testing.sh";
+  }
+  ASSERT_EQ(WEXITSTATUS(status), 0);
+  ExpectTheEpochOfOneProcess(folder, {0, 0});
+  std::filesystem::remove_all(folder);
 }
 
 INSTANTIATE_TEST_SUITE_P(
