@@ -37,7 +37,7 @@ _ROWS = [
     ["spawn/process"],
     ["spawn/pool"],
     ["shm_manager", "spawn"],
-    ["loader/job"],
+    ["loader/collate", "loader/job"],
     ["loader/sampling"],
     ["loader/data"],
     ["loader/worker"],

@@ -18,6 +18,7 @@
 #include "absl/random/distributions.h"
 #include "absl/status/status.h"
 #include "absl/types/span.h"
+#include "tenon/loader/collate/collate.h"
 #include "tenon/loader/job/job.h"
 #include "tenon/loader/loader.h"
 #include "tenon/loader/sampling/distributed_sampler.h"
@@ -31,6 +32,7 @@ int Fail(const absl::Status& status);
 void Train(absl::Span<const float> images, int64_t count);
 void Use(absl::Span<const float> values);
 extern const std::string config;
+extern const std::vector<tenon::Tensor> samples;
 extern tenon::loader::SampleRandom draws;
 
 #endif  // TENON_LOADER_EXAMPLE_NAMES_H_

@@ -37,7 +37,8 @@ struct DistributedSamplerOptions {
 // divided into W equal parts, one after another.
 //
 // All ranks have the same number of samples, of full batches, and the same last
-// batch size. The epoch is an argument of Fill(): it cannot be forgotten.
+// batch size. The global positions of a batch's samples are consecutive. The
+// epoch is an argument of Fill(): it cannot be forgotten.
 class DistributedSampler : public Sampler {
  public:
   // `order` must be the same on each rank, its seed included.
