@@ -95,7 +95,7 @@ absl::StatusOr<OnSampleError> OnBadImage() {
 // The parsed flags.
 struct Job {
   LoaderOptions options;
-  int64_t dataset_size = 0;
+  std::vector<Photo> photos;
 };
 
 absl::StatusOr<Job> JobOfFlags() {
@@ -103,33 +103,30 @@ absl::StatusOr<Job> JobOfFlags() {
   TENON_ASSIGN_OR_RETURN(const OnSampleError on_bad_image, OnBadImage());
   TENON_ASSIGN_OR_RETURN(const SharingStrategy strategy,
                          ParseSharingStrategy(absl::GetFlag(FLAGS_strategy)));
-  TENON_ASSIGN_OR_RETURN(const PhotoFolder folder,
+  TENON_ASSIGN_OR_RETURN(PhotoFolder folder,
                          ListPhotos(absl::GetFlag(FLAGS_images)));
   std::printf("%zu photographs in %zu classes\n", folder.photos.size(),
               folder.classes.size());
-  return Job{{.dataset = kPhotoDataset,
-              .dataset_config =
-                  PhotoDatasetConfig(folder, absl::GetFlag(FLAGS_image_size)),
-              .batch_size = absl::GetFlag(FLAGS_batch_size),
+  TENON_ASSIGN_OR_RETURN(
+      std::shared_ptr<RandomSampler> sampler,
+      RandomSampler::Create({.dataset_size = std::ssize(folder.photos),
+                             .samples = absl::GetFlag(FLAGS_samples),
+                             .seed = absl::GetFlag(FLAGS_seed)}));
+  return Job{{.batch_size = absl::GetFlag(FLAGS_batch_size),
+              .sampler = std::move(sampler),
               .workers = absl::GetFlag(FLAGS_workers),
               .seed = absl::GetFlag(FLAGS_seed),
               .on_sample_error = on_bad_image,
               .strategy = strategy},
-             static_cast<int64_t>(folder.photos.size())};
-}
-
-absl::StatusOr<std::unique_ptr<Loader>> MakeLoader(const Job& job) {
-  TENON_ASSIGN_OR_RETURN(
-      auto sampler,
-      RandomSampler::Create({.dataset_size = job.dataset_size,
-                             .samples = absl::GetFlag(FLAGS_samples),
-                             .seed = job.options.seed}));
-  return Loader::Create(job.options, std::move(sampler));
+             std::move(folder.photos)};
 }
 
 absl::StatusOr<EpochResults> Run(const Job& job, bool show) {
   const auto began = std::chrono::steady_clock::now();
-  TENON_ASSIGN_OR_RETURN(const std::unique_ptr<Loader> loader, MakeLoader(job));
+  TENON_ASSIGN_OR_RETURN(
+      const std::unique_ptr<Loader> loader,
+      Loader::Create<PhotoDataset>(job.options, job.photos,
+                                   absl::GetFlag(FLAGS_image_size)));
   const InterruptCancels cancels(loader.get());
   return RunEpochs(
       *loader,

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Names that the examples of this package use without declaring them. Examples
-// are compiled, not run: nothing here is defined.
+// are compiled, not run: little here is defined.
 
 #ifndef TENON_LOADER_EXAMPLE_NAMES_H_
 #define TENON_LOADER_EXAMPLE_NAMES_H_
@@ -26,12 +26,26 @@
 #include "tenon/loader/sampling/sample_random.h"
 #include "tenon/loader/sampling/subset_sampler.h"
 #include "tenon/shm/base/status_macros.h"
+#include "tenon/shm/tensor/tensor.h"
 #include "tenon/spawn/child/init.h"
+
+class Squares : public tenon::loader::Dataset {
+ public:
+  explicit Squares(int64_t size);
+  int64_t size() const override;
+  tenon::loader::SampleSpec spec() const override;
+  absl::Status Get(int64_t index, tenon::loader::SampleRandom& random,
+                   tenon::loader::Sample& sample) override;
+};
+TENON_LOADER_DATASET(Squares(int64_t));
 
 int Fail(const absl::Status& status);
 void Train(absl::Span<const float> images, int64_t count);
-void Use(absl::Span<const float> values);
-extern const std::string config;
+void Use(absl::Span<const int64_t> values);
+void Use(const tenon::Tensor& tensor);
+extern std::unique_ptr<tenon::loader::Loader> photos;
+extern const tenon::Deadline deadline;
+extern const std::string folder;
 extern const std::vector<tenon::Tensor> samples;
 extern tenon::loader::SampleRandom draws;
 

@@ -12,11 +12,14 @@
 #include "absl/memory/memory.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "tenon/loader/check_options.h"
 #include "tenon/loader/data/batch_layout.h"
 #include "tenon/loader/data/batch_source.h"
 #include "tenon/loader/data/cancellation.h"
+#include "tenon/loader/epoch_range.h"
 #include "tenon/loader/local_source.h"
+#include "tenon/loader/sampling/random_sampler.h"
 #include "tenon/loader/worker/messages.h"
 #include "tenon/loader/worker/worker_source.h"
 #include "tenon/shm/base/status_macros.h"
@@ -24,91 +27,92 @@
 namespace tenon::loader {
 namespace {
 
-constexpr int kMaxWorkers = 1024;
-constexpr int kMaxPrefetch = 1024;
-
-absl::Status CheckOptions(const LoaderOptions& options) {
-  if (options.workers < 0 || options.workers > kMaxWorkers) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "workers must be 0 to ", kMaxWorkers, ", not ", options.workers));
-  }
-  if (options.prefetch < 1 || options.prefetch > kMaxPrefetch) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "prefetch must be 1 to ", kMaxPrefetch, ", not ", options.prefetch));
-  }
-  return absl::OkStatus();
+absl::StatusOr<std::shared_ptr<Sampler>> MakeSampler(
+    const LoaderOptions& options, int64_t size) {
+  if (options.sampler != nullptr) return options.sampler;
+  if (!options.shuffle) return std::make_shared<SequentialSampler>(size);
+  return RandomSampler::Create({.dataset_size = size, .seed = options.seed});
 }
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Loader>> Loader::Create(
-    LoaderOptions options, std::unique_ptr<Sampler> sampler) {
+absl::StatusOr<std::unique_ptr<Loader>> Loader::FromRecipe(
+    absl::StatusOr<DatasetRecipe> recipe, LoaderOptions options) {
   TENON_RETURN_IF_ERROR(CheckOptions(options));
-  TENON_ASSIGN_OR_RETURN(std::unique_ptr<Dataset> dataset,
-                         MakeDataset(options.dataset, options.dataset_config));
-  if (sampler == nullptr) {
-    sampler = std::make_unique<SequentialSampler>(dataset->size());
-  }
+  TENON_RETURN_IF_ERROR(recipe.status());
+  TENON_ASSIGN_OR_RETURN(std::unique_ptr<Dataset> dataset, recipe->Make());
   TENON_ASSIGN_OR_RETURN(std::unique_ptr<Cancellation> cancellation,
                          Cancellation::Create());
   auto loader =
-      absl::WrapUnique(new Loader(std::move(options), std::move(sampler),
+      absl::WrapUnique(new Loader(std::move(options), *std::move(recipe),
                                   std::move(dataset), std::move(cancellation)));
   TENON_RETURN_IF_ERROR(loader->Start());
   return loader;
 }
 
-Loader::Loader(LoaderOptions options, std::unique_ptr<Sampler> sampler,
+Loader::Loader(LoaderOptions options, DatasetRecipe recipe,
                std::unique_ptr<Dataset> dataset,
                std::unique_ptr<Cancellation> cancellation)
     : options_(std::move(options)),
-      sampler_(std::move(sampler)),
+      recipe_(std::move(recipe)),
       dataset_(std::move(dataset)),
       cancellation_(std::move(cancellation)) {}
 
 Loader::~Loader() = default;
 
 absl::Status Loader::Start() {
-  TENON_ASSIGN_OR_RETURN(
-      BatchLayout created,
-      BatchLayout::Create(dataset_->fields(), options_.batch_size));
+  TENON_ASSIGN_OR_RETURN(sampler_, MakeSampler(options_, dataset_->size()));
+  const SampleSpec spec = dataset_->spec();
+  TENON_ASSIGN_OR_RETURN(BatchLayout created,
+                         BatchLayout::Create(spec, options_.batch_size));
   auto layout = std::make_shared<const BatchLayout>(std::move(created));
+  const SharingStrategy strategy =
+      options_.strategy.value_or(GetSharingStrategy());
   if (options_.workers == 0) {
-    source_ = std::make_unique<LocalSource>(
-        dataset_.get(), std::move(layout), options_.seed,
-        options_.on_sample_error, cancellation_.get());
+    TENON_ASSIGN_OR_RETURN(
+        source_, LocalSource::Create(dataset_.get(), std::move(layout),
+                                     {.seed = options_.seed,
+                                      .on_error = options_.on_sample_error,
+                                      .strategy = strategy},
+                                     cancellation_.get()));
     return absl::OkStatus();
   }
-  WorkerSetup setup = {
-      .dataset = options_.dataset,
-      .dataset_config = options_.dataset_config,
-      .fields = layout->fields(),
-      .batch_size = options_.batch_size,
-      .seed = options_.seed,
-      .on_error = options_.on_sample_error,
-      .strategy = options_.strategy.value_or(GetSharingStrategy()),
-      .name_prefix = ""};
+  WorkerSetup setup;
+  setup.spec = spec.ToString();
+  setup.batch_size = options_.batch_size;
+  setup.prefetch = options_.prefetch.value_or(kDefaultPrefetch);
+  setup.seed = options_.seed;
+  setup.on_error = options_.on_sample_error;
+  setup.strategy = strategy;
   TENON_ASSIGN_OR_RETURN(
-      source_, WorkerSource::Create(options_.workers, options_.prefetch,
-                                    std::move(setup), std::move(layout),
-                                    cancellation_.get()));
+      source_, WorkerSource::Create(options_.workers, std::move(setup), recipe_,
+                                    std::move(layout), cancellation_.get()));
   return absl::OkStatus();
 }
 
-void Loader::StartEpoch(int64_t epoch) {
-  if (!failure_.ok()) return;
-  left_ = batches();
-  source_->StartEpoch({.epoch = epoch,
-                       .sampler = sampler_.get(),
-                       .dataset_size = dataset_->size(),
-                       .batch_size = options_.batch_size,
-                       .batches = left_});
+EpochRange Loader::Epoch(int64_t epoch) {
+  ++epoch_ticket_;
+  if (failure_.ok()) {
+    left_ = batches();
+    source_->StartEpoch({.epoch = epoch,
+                         .sampler = sampler_.get(),
+                         .dataset_size = dataset_->size(),
+                         .batch_size = options_.batch_size,
+                         .batches = left_});
+  }
+  return EpochRange(this, epoch_ticket_, options_.timeout);
 }
 
-absl::StatusOr<std::optional<Batch>> Loader::Next(Deadline deadline) {
+absl::StatusOr<std::optional<BatchResult>> Loader::Next(uint64_t ticket,
+                                                        Deadline deadline) {
   TENON_RETURN_IF_ERROR(failure_);
+  if (ticket != epoch_ticket_) {
+    return absl::FailedPreconditionError(
+        "EpochRange::Next(): the epoch was abandoned when another one was "
+        "begun by Loader::Epoch()");
+  }
   if (left_ == 0) return std::nullopt;
-  absl::StatusOr<Batch> batch = source_->Next(deadline);
+  absl::StatusOr<BatchResult> batch = source_->Next(deadline);
   if (absl::IsDeadlineExceeded(batch.status())) return batch.status();
   if (!batch.ok()) {
     failure_ = batch.status();
@@ -132,6 +136,49 @@ int64_t Loader::batches() const {
 
 std::vector<pid_t> Loader::worker_pids() const {
   return source_ == nullptr ? std::vector<pid_t>() : source_->WorkerPids();
+}
+
+absl::StatusOr<std::optional<Batch>> EpochRange::Next(Deadline deadline) {
+  TENON_ASSIGN_OR_RETURN(std::optional<BatchResult> batch,
+                         loader_->Next(ticket_, deadline));
+  if (!batch) return std::nullopt;
+  TENON_RETURN_IF_ERROR(batch->batch.status());
+  return *std::move(batch->batch);
+}
+
+EpochRange::Iterator EpochRange::begin() {
+  if (begun_) {
+    ended_ = false;
+    last_ = true;
+    current_ = absl::FailedPreconditionError(
+        "EpochRange::begin(): an epoch can be iterated over once; call "
+        "Loader::Epoch() again");
+  } else {
+    begun_ = true;
+    Advance();
+  }
+  return Iterator(this);
+}
+
+void EpochRange::Advance() {
+  if (last_) {
+    ended_ = true;
+    return;
+  }
+  // The memory of the batch is free before the next one is waited for.
+  current_ = absl::CancelledError();
+  absl::StatusOr<std::optional<BatchResult>> batch =
+      loader_->Next(ticket_, timeout_ == absl::InfiniteDuration()
+                                 ? Deadline::Never()
+                                 : Deadline::After(timeout_));
+  if (!batch.ok()) {
+    last_ = true;
+    current_ = batch.status();
+  } else if (!batch->has_value()) {
+    ended_ = true;
+  } else {
+    current_ = std::move((*batch)->batch);
+  }
 }
 
 }  // namespace tenon::loader

@@ -5,15 +5,12 @@
 //
 //   int main(int argc, char** argv) {
 //     tenon::spawn::Init(argc, argv);  // Workers are this program, too.
-//     auto loader = Loader::Create(
-//         {.dataset = "squares", .batch_size = 64, .workers = 2});
+//     auto loader = Loader::Create<Squares>({.batch_size = 64, .workers = 2},
+//                                           1000);
 //     if (!loader.ok()) return Fail(loader.status());
-//     (*loader)->StartEpoch(0);
-//     for (;;) {
-//       absl::StatusOr<std::optional<Batch>> batch = (*loader)->Next();
+//     for (absl::StatusOr<Batch>& batch : (*loader)->Epoch(0)) {
 //       if (!batch.ok()) return Fail(batch.status());  // Names the worker.
-//       if (!batch->has_value()) break;                // End of the epoch.
-//       std::span<const float> squares = (**batch).field<float>("square");
+//       Use(*batch->data<int64_t>("square"));
 //     }
 //   }
 //
@@ -28,109 +25,110 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "tenon/loader/data/batch.h"
 #include "tenon/loader/data/dataset.h"
-#include "tenon/loader/data/on_sample_error.h"
+#include "tenon/loader/data/dataset_registry.h"
+#include "tenon/loader/epoch_range.h"
+#include "tenon/loader/loader_options.h"  // IWYU pragma: export
 #include "tenon/loader/sampling/sampler.h"
 #include "tenon/shm/base/deadline.h"
-#include "tenon/shm/segment/sharing_strategy.h"
 
 namespace tenon::loader {
 
+struct BatchResult;
 class BatchSource;
 class Cancellation;
-
-struct LoaderOptions {
-  // The name of a TENON_LOADER_DATASET, and what its factory is given.
-  std::string dataset;
-  std::string dataset_config;
-
-  int64_t batch_size = 1;
-  // Leaves out the last batch of an epoch if it is not full.
-  bool drop_last = false;
-
-  // Processes that make batches; 0: the consumer makes them itself.
-  int workers = 0;
-  // How many batches each worker is ahead, at the price of their memory.
-  int prefetch = 2;
-
-  // Of every random number that samples draw; see sample_random.h.
-  uint64_t seed = 0;
-  OnSampleError on_sample_error = OnSampleError::kFail;
-  // How batches are named to the consumer. Unset: GetSharingStrategy().
-  std::optional<SharingStrategy> strategy;
-};
 
 // Ownership: owns the worker processes; destroying it ends them, which takes
 //   no time if they are idle, as long as a sample takes if not, and 1.5 s if
 //   they do not answer. Batches outlive it.
 // Threads: thread-compatible, but Cancel() may be called at any time.
 // Processes: belongs to the process that made it.
-// Trust: workers are this user's processes and run the same program; what they
-//   say is checked all the same, and a bad one costs an error.
-// Failure: after any error but kDeadlineExceeded the workers have been ended,
-//   and every later call gives the same error.
+// Trust: workers are this user's processes and run the same program; their
+//   messages are checked all the same, and a malformed one is an error.
+// Failure: after kAborted, kDataLoss, kCancelled and errors of the system the
+//   workers have been ended, and every later call returns the same error.
 class Loader {
  public:
-  // Makes the dataset and starts the workers. With no `sampler`, the dataset in
-  // its own order.
-  // Errors: kInvalidArgument for options out of range; kNotFound for an unknown
-  // dataset; the dataset's own; kFailedPrecondition if workers are asked for
-  // and spawn::Init() was not called; kResourceExhausted at a limit.
+  // A loader of D, a TENON_LOADER_DATASET (dataset_registry.h). `arguments` are
+  // converted to the parameters of its registration, and sent to each worker.
+  // Starts the workers and waits until they run, but not until they have made
+  // the dataset.
+  // Errors: kInvalidArgument for options that are out of range or contradict
+  // one another; the dataset's own; those of packing an argument;
+  // kFailedPrecondition if workers are asked for and spawn::Init() was not
+  // called; kResourceExhausted at a limit.
+  template <typename D, typename... A>
+  static absl::StatusOr<std::unique_ptr<Loader>> Create(LoaderOptions options,
+                                                        A&&... arguments) {
+    return FromRecipe(DatasetRecipe::Of<D>(std::forward<A>(arguments)...),
+                      std::move(options));
+  }
+
+  // The same by the name of the dataset, with arguments of the types they have.
+  // Errors: also kNotFound, listing the names; kInvalidArgument if the dataset
+  // takes other types.
+  template <typename... A>
   static absl::StatusOr<std::unique_ptr<Loader>> Create(
-      LoaderOptions options, std::unique_ptr<Sampler> sampler = nullptr);
+      absl::string_view dataset, LoaderOptions options, A&&... arguments) {
+    return FromRecipe(
+        DatasetRecipe::ByName(dataset, std::forward<A>(arguments)...),
+        std::move(options));
+  }
+
+  static absl::StatusOr<std::unique_ptr<Loader>> FromRecipe(
+      absl::StatusOr<DatasetRecipe> recipe, LoaderOptions options);
 
   ~Loader();
   Loader(const Loader&) = delete;
   Loader& operator=(const Loader&) = delete;
 
-  // Begins epoch `epoch` (>= 0). One that is under way is abandoned; workers
-  // finish the samples they have in hand.
-  void StartEpoch(int64_t epoch);
-
-  // The next batch, or nothing at the end of the epoch (and before the first
-  // StartEpoch()). Blocks until the batch is there or `deadline` passes;
-  // without workers, it computes the batch and the deadline does not interrupt
-  // that. Errors:
-  //   kDeadlineExceeded  names what each worker is doing; try again
-  //   kCancelled         after Cancel()
-  //   a sample's error   with worker, position and item, if options say kFail
-  //   kAborted           a worker was killed or ended by itself: worker, pid,
-  //                      signal or exit code
-  //   kDataLoss          a worker sent something that cannot be
-  absl::StatusOr<std::optional<Batch>> Next(
-      Deadline deadline = Deadline::Never());
+  // Begins epoch `epoch` (>= 0); workers begin with its first batches. An epoch
+  // that has not been finished is abandoned; workers finish the samples they
+  // have in hand.
+  EpochRange Epoch(int64_t epoch);
 
   // Makes a running and every later Next() return kCancelled. Safe from any
   // thread and from a signal handler, as long as the loader lives.
   void Cancel();
 
-  // How many samples and batches an epoch has.
+  // The numbers of samples and batches of an epoch.
   int64_t samples() const;
   int64_t batches() const;
 
+  // This process's own instance.
   const Dataset& dataset() const { return *dataset_; }
+  const LoaderOptions& options() const { return options_; }
   // By number; empty if there are none, or not any more.
   std::vector<pid_t> worker_pids() const;
 
  private:
-  Loader(LoaderOptions options, std::unique_ptr<Sampler> sampler,
+  friend class EpochRange;
+
+  Loader(LoaderOptions options, DatasetRecipe recipe,
          std::unique_ptr<Dataset> dataset,
          std::unique_ptr<Cancellation> cancellation);
 
   absl::Status Start();
+  // The next batch of the epoch that was begun with `ticket`; its own error
+  // inside, the loader's outside.
+  absl::StatusOr<std::optional<BatchResult>> Next(uint64_t ticket,
+                                                  Deadline deadline);
 
-  LoaderOptions options_;
-  std::unique_ptr<Sampler> sampler_;
+  const LoaderOptions options_;
+  const DatasetRecipe recipe_;
   std::unique_ptr<Dataset> dataset_;
+  std::shared_ptr<Sampler> sampler_;
   std::unique_ptr<Cancellation> cancellation_;
   std::unique_ptr<BatchSource> source_;
-  int64_t left_ = 0;  // Batches of this epoch not yet handed out.
+  uint64_t epoch_ticket_ = 0;  // Counts calls of Epoch().
+  int64_t left_ = 0;           // Batches of this epoch not yet returned.
   absl::Status failure_;
 };
 

@@ -11,10 +11,8 @@
 
 #include <cstdint>
 #include <optional>
-#include <span>
 #include <string>
 #include <tuple>
-#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -23,7 +21,9 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tenon/loader/data/batch.h"
+#include "tenon/loader/epoch_range.h"
 #include "tenon/loader/loader.h"
+#include "tenon/loader/testing/test_datasets.h"
 #include "tenon/shm/base/deadline.h"
 #include "tenon/shm/process/pid_fd.h"
 #include "tenon/shm/segment/sharing_strategy.h"
@@ -43,23 +43,21 @@ struct Copy {
   friend bool operator==(const Copy&, const Copy&) = default;
 };
 
-template <typename T>
-std::vector<T> ToVector(std::span<const T> from) {
-  return {from.begin(), from.end()};
-}
-
 inline Copy CopyOf(const Batch& batch) {
-  return {batch.number(), ToVector(batch.field<int64_t>("value")),
-          ToVector(batch.field<float>("noise"))};
+  const auto values = *batch.data<int64_t>("value");
+  const auto noise = *batch.data<float>("noise");
+  return {batch.number(),
+          {values.begin(), values.end()},
+          {noise.begin(), noise.end()}};
 }
 
 // All batches of one epoch, or the first error.
 inline absl::StatusOr<std::vector<Copy>> RunEpoch(Loader& loader,
                                                   int64_t epoch) {
   std::vector<Copy> batches;
-  loader.StartEpoch(epoch);
+  EpochRange range = loader.Epoch(epoch);
   for (;;) {
-    absl::StatusOr<std::optional<Batch>> batch = loader.Next(Watchdog());
+    absl::StatusOr<std::optional<Batch>> batch = range.Next(Watchdog());
     if (!batch.ok()) return batch.status();
     if (!batch->has_value()) return batches;
     batches.push_back(CopyOf(**batch));
@@ -104,9 +102,8 @@ class LoaderTest
  protected:
   int workers() const { return std::get<0>(GetParam()); }
 
-  LoaderOptions Options(std::string dataset, std::string config = "") const {
-    return {.dataset = std::move(dataset),
-            .dataset_config = std::move(config),
+  LoaderOptions Options(int64_t batch_size = 1) const {
+    return {.batch_size = batch_size,
             .workers = workers(),
             .seed = 7,
             .strategy = std::get<1>(GetParam())};

@@ -17,8 +17,10 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tenon/loader/data/batch.h"
+#include "tenon/loader/epoch_range.h"
 #include "tenon/loader/loader.h"
 #include "tenon/loader/loader_testing.h"
+#include "tenon/loader/testing/test_datasets.h"
 #include "tenon/shm/base/deadline.h"
 #include "tenon/shm/segment/sharing_strategy.h"
 #include "tenon/shm/testing/kill/census.h"
@@ -43,7 +45,7 @@ INSTANTIATE_TEST_SUITE_P(
     LoaderCaseName);
 
 TEST_P(LoaderWorkerTest, AWorkerThatKillsItself) {
-  TENON_ASSERT_OK_AND_ASSIGN(auto loader, Loader::Create(Options("dies")));
+  TENON_ASSERT_OK_AND_ASSIGN(auto loader, Loader::Create("Dies", Options()));
   const Pids pids(*loader);
   EXPECT_THAT(RunEpoch(*loader, 0),
               StatusIs(StatusCode::kAborted,
@@ -53,9 +55,9 @@ TEST_P(LoaderWorkerTest, AWorkerThatKillsItself) {
 }
 
 TEST_P(LoaderWorkerTest, TheWorkersShareASupervisor) {
-  LoaderOptions options = Options("numbers", "10");
+  LoaderOptions options = Options();
   options.workers = 4 * workers();
-  TENON_ASSERT_OK_AND_ASSIGN(auto loader, Loader::Create(options));
+  TENON_ASSERT_OK_AND_ASSIGN(auto loader, Loader::Create<Numbers>(options, 10));
   std::set<pid_t> supervisors;
   for (const pid_t pid : loader->worker_pids()) {
     supervisors.insert(ParentPid(pid));
@@ -65,20 +67,20 @@ TEST_P(LoaderWorkerTest, TheWorkersShareASupervisor) {
 
 TEST_P(LoaderWorkerTest, AKilledSupervisorIsAnErrorAndLeavesNoWorker) {
   TENON_ASSERT_OK_AND_ASSIGN(auto loader,
-                             Loader::Create(Options("sleeps", "1")));
-  loader->StartEpoch(0);
-  ASSERT_THAT(loader->Next(Watchdog()), IsOk());
+                             Loader::Create("Sleeps", Options(), int64_t{1}));
+  EpochRange epoch = loader->Epoch(0);
+  ASSERT_THAT(epoch.Next(Watchdog()), IsOk());
   const Pids pids(*loader);
   kill(ParentPid(loader->worker_pids()[0]), SIGKILL);
-  absl::StatusOr<std::optional<Batch>> batch = loader->Next(Watchdog());
-  while (batch.ok() && batch->has_value()) batch = loader->Next(Watchdog());
+  absl::StatusOr<std::optional<Batch>> batch = epoch.Next(Watchdog());
+  while (batch.ok() && batch->has_value()) batch = epoch.Next(Watchdog());
   EXPECT_THAT(batch, StatusIs(StatusCode::kAborted,
                               HasSubstr("its supervisor was killed")));
   EXPECT_TRUE(pids.AllEnded());
 }
 
 TEST_P(LoaderWorkerTest, AWorkerThatExits) {
-  TENON_ASSERT_OK_AND_ASSIGN(auto loader, Loader::Create(Options("exits")));
+  TENON_ASSERT_OK_AND_ASSIGN(auto loader, Loader::Create("Exits", Options()));
   EXPECT_THAT(RunEpoch(*loader, 0),
               StatusIs(StatusCode::kAborted, HasSubstr("exited with code 3")));
 }
@@ -86,16 +88,16 @@ TEST_P(LoaderWorkerTest, AWorkerThatExits) {
 TEST_P(LoaderWorkerTest, AWorkerKilledFromOutsideAtAnyBatch) {
   for (int after = 0; after < 20; ++after) {
     TENON_ASSERT_OK_AND_ASSIGN(auto loader,
-                               Loader::Create(Options("sleeps", "1")));
-    loader->StartEpoch(0);
+                               Loader::Create("Sleeps", Options(), int64_t{1}));
+    EpochRange epoch = loader->Epoch(0);
     for (int i = 0; i < after; ++i) {
-      ASSERT_THAT(loader->Next(Watchdog()), IsOk());
+      ASSERT_THAT(epoch.Next(Watchdog()), IsOk());
     }
     const Pids pids(*loader);
     const pid_t victim = loader->worker_pids()[after % workers()];
     kill(victim, SIGKILL);
-    absl::StatusOr<std::optional<Batch>> batch = loader->Next(Watchdog());
-    while (batch.ok() && batch->has_value()) batch = loader->Next(Watchdog());
+    absl::StatusOr<std::optional<Batch>> batch = epoch.Next(Watchdog());
+    while (batch.ok() && batch->has_value()) batch = epoch.Next(Watchdog());
     EXPECT_THAT(batch, StatusIs(StatusCode::kAborted,
                                 AllOf(HasSubstr(absl::StrCat("pid ", victim)),
                                       HasSubstr("SIGKILL"))));
@@ -104,23 +106,23 @@ TEST_P(LoaderWorkerTest, AWorkerKilledFromOutsideAtAnyBatch) {
 }
 
 TEST_P(LoaderWorkerTest, ADeadlineNamesWhatIsAwaitedAndNothingIsLost) {
-  LoaderOptions options = Options("sleeps", "100");
-  options.batch_size = 5;
-  TENON_ASSERT_OK_AND_ASSIGN(auto loader, Loader::Create(options));
-  loader->StartEpoch(0);
-  EXPECT_THAT(loader->Next(Deadline::After(absl::Milliseconds(50))),
+  TENON_ASSERT_OK_AND_ASSIGN(
+      auto loader, Loader::Create("Sleeps", Options(5), int64_t{100}));
+  EpochRange epoch = loader->Epoch(0);
+  EXPECT_THAT(epoch.Next(Deadline::After(absl::Milliseconds(50))),
               StatusIs(StatusCode::kDeadlineExceeded,
                        AllOf(HasSubstr("no batch 0"), HasSubstr("worker 0"),
                              HasSubstr("pid"))));
-  TENON_ASSERT_OK_AND_ASSIGN(auto batch, loader->Next(Watchdog()));
-  EXPECT_THAT(batch->field<int64_t>(0), ElementsAre(0, 1, 2, 3, 4));
+  TENON_ASSERT_OK_AND_ASSIGN(auto batch, epoch.Next(Watchdog()));
+  EXPECT_THAT(batch->data<int64_t>("value"),
+              IsOkAndHolds(ElementsAre(0, 1, 2, 3, 4)));
 }
 
 TEST_P(LoaderWorkerTest, AWorkerThatWillNotStopIsKilled) {
-  LoaderOptions options = Options("sleeps", "60000");
-  TENON_ASSERT_OK_AND_ASSIGN(auto loader, Loader::Create(options));
-  loader->StartEpoch(0);
-  EXPECT_THAT(loader->Next(Deadline::After(absl::Milliseconds(100))),
+  TENON_ASSERT_OK_AND_ASSIGN(
+      auto loader, Loader::Create("Sleeps", Options(), int64_t{60'000}));
+  EpochRange epoch = loader->Epoch(0);
+  EXPECT_THAT(epoch.Next(Deadline::After(absl::Milliseconds(100))),
               StatusIs(StatusCode::kDeadlineExceeded));
   const Pids pids(*loader);
   const Deadline watchdog = Deadline::After(absl::Seconds(20));
@@ -130,11 +132,11 @@ TEST_P(LoaderWorkerTest, AWorkerThatWillNotStopIsKilled) {
 }
 
 TEST_P(LoaderWorkerTest, AStoppedWorkerIsWaitedForAndThenGoesOn) {
-  LoaderOptions options = Options("numbers", "50");
-  TENON_ASSERT_OK_AND_ASSIGN(auto loader, Loader::Create(options));
+  TENON_ASSERT_OK_AND_ASSIGN(auto loader,
+                             Loader::Create<Numbers>(Options(), 50));
   for (const pid_t pid : loader->worker_pids()) kill(pid, SIGSTOP);
-  loader->StartEpoch(0);
-  EXPECT_THAT(loader->Next(Deadline::After(absl::Milliseconds(100))),
+  EpochRange epoch = loader->Epoch(0);
+  EXPECT_THAT(epoch.Next(Deadline::After(absl::Milliseconds(100))),
               StatusIs(StatusCode::kDeadlineExceeded));
   for (const pid_t pid : loader->worker_pids()) kill(pid, SIGCONT);
   EXPECT_THAT(RunEpoch(*loader, 0), IsOkAndHolds(SizeIs(50)));
@@ -142,10 +144,54 @@ TEST_P(LoaderWorkerTest, AStoppedWorkerIsWaitedForAndThenGoesOn) {
 
 TEST_P(LoaderWorkerTest, FieldsMustBeTheSameInEachProcess) {
   TENON_ASSERT_OK_AND_ASSIGN(auto loader,
-                             Loader::Create(Options("per_process")));
+                             Loader::Create("PerProcess", Options()));
   EXPECT_THAT(RunEpoch(*loader, 0),
               StatusIs(StatusCode::kFailedPrecondition,
                        AllOf(HasSubstr("worker"), HasSubstr("other fields"))));
+}
+
+TEST_P(LoaderWorkerTest, AWorkerThatCannotMakeItsDatasetSaysWhy) {
+  TENON_ASSERT_OK_AND_ASSIGN(auto loader,
+                             Loader::Create("NotInWorkers", Options()));
+  EXPECT_THAT(RunEpoch(*loader, 0),
+              StatusIs(StatusCode::kNotFound,
+                       AllOf(HasSubstr("worker"),
+                             HasSubstr("cannot make dataset 'NotInWorkers': "
+                                       "not in a worker"))));
+}
+
+TEST_P(LoaderWorkerTest, AnErrorOfTheLoaderIsTheLastElementAndStays) {
+  TENON_ASSERT_OK_AND_ASSIGN(auto loader, Loader::Create("Dies", Options()));
+  absl::Status last;
+  for (const absl::StatusOr<Batch>& batch : loader->Epoch(0)) {
+    ASSERT_THAT(last, IsOk());
+    last = batch.status();
+  }
+  EXPECT_THAT(last, StatusIs(StatusCode::kAborted));
+  EpochRange epoch = loader->Epoch(1);
+  EXPECT_EQ(epoch.Next().status(), last);
+}
+
+TEST_P(LoaderWorkerTest, TheTimeoutOptionBoundsTheWaitForABatch) {
+  LoaderOptions options = Options();
+  options.timeout = absl::Milliseconds(50);
+  TENON_ASSERT_OK_AND_ASSIGN(
+      auto loader, Loader::Create("Sleeps", options, int64_t{60'000}));
+  int elements = 0;
+  for (const absl::StatusOr<Batch>& batch : loader->Epoch(0)) {
+    EXPECT_THAT(batch, StatusIs(StatusCode::kDeadlineExceeded,
+                                HasSubstr("is making batch 0")));
+    ++elements;
+  }
+  EXPECT_EQ(elements, 1);
+}
+
+TEST_P(LoaderWorkerTest, PrefetchBoundsTheBatchesAhead) {
+  LoaderOptions options = Options();
+  options.prefetch = 3;
+  TENON_ASSERT_OK_AND_ASSIGN(auto loader,
+                             Loader::Create<Numbers>(options, 1000));
+  EXPECT_THAT(RunEpoch(*loader, 0), IsOkAndHolds(SizeIs(1000)));
 }
 
 }  // namespace

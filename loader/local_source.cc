@@ -3,105 +3,76 @@
 
 #include "tenon/loader/local_source.h"
 
+#include <unistd.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <new>
 #include <utility>
 #include <vector>
 
-#include "absl/base/thread_annotations.h"
+#include "absl/memory/memory.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
 #include "tenon/loader/data/batch.h"
 #include "tenon/loader/worker/fill_batch.h"
+#include "tenon/shm/arena/arena.h"
+#include "tenon/shm/arena/arena_tensor.h"
 #include "tenon/shm/base/deadline.h"
 #include "tenon/shm/base/status_macros.h"
-#include "tenon/shm/base/thread_mutex.h"
+#include "tenon/shm/tensor/dtype.h"
+#include "tenon/shm/tensor/tensor.h"
 
 namespace tenon::loader {
 
-// Aligned pieces of memory, kept for the next batch. Thread-safe; lives as long
-// as any batch.
-class LocalSource::Memories
-    : public std::enable_shared_from_this<LocalSource::Memories> {
- public:
-  explicit Memories(size_t size) : size_(size) {}
-
-  std::shared_ptr<std::byte> Take() {
-    Piece piece = TakeFree();
-    if (piece == nullptr) {
-      piece.reset(static_cast<std::byte*>(operator new(size_, kAlignment)));
-    }
-    return {piece.release(), [owner = shared_from_this()](std::byte* used) {
-              const ThreadLock lock(&owner->mutex_);
-              owner->free_.emplace_back(used);
-            }};
-  }
-
- private:
-  static constexpr std::align_val_t kAlignment{BatchLayout::kAlignment};
-  struct Delete {
-    void operator()(std::byte* piece) const {
-      operator delete(piece, kAlignment);
-    }
-  };
-  using Piece = std::unique_ptr<std::byte, Delete>;
-
-  Piece TakeFree() {
-    const ThreadLock lock(&mutex_);
-    if (free_.empty()) return nullptr;
-    Piece piece = std::move(free_.back());
-    free_.pop_back();
-    return piece;
-  }
-
-  const size_t size_;
-  ThreadMutex mutex_;
-  std::vector<Piece> free_ ABSL_GUARDED_BY(mutex_);
-};
-
-LocalSource::LocalSource(Dataset* dataset,
-                         std::shared_ptr<const BatchLayout> layout,
-                         uint64_t seed, OnSampleError on_error,
-                         const Cancellation* cancellation)
-    : dataset_(dataset),
-      layout_(std::move(layout)),
-      seed_(seed),
-      on_error_(on_error),
-      cancellation_(cancellation),
-      memories_(std::make_shared<Memories>(
-          static_cast<size_t>(layout_->total_bytes()))) {}
+absl::StatusOr<std::unique_ptr<LocalSource>> LocalSource::Create(
+    Dataset* dataset, std::shared_ptr<const BatchLayout> layout,
+    const Options& options, const Cancellation* cancellation) {
+  ArenaOptions arena_options;
+  arena_options.name = "loader";
+  arena_options.segment.strategy = options.strategy;
+  arena_options.segment.name_prefix = absl::StrCat("tenon-loader-", getpid());
+  TENON_ASSIGN_OR_RETURN(std::shared_ptr<Arena> arena,
+                         Arena::Create(arena_options));
+  return absl::WrapUnique(new LocalSource(dataset, std::move(layout), options,
+                                          std::move(arena), cancellation));
+}
 
 void LocalSource::StartEpoch(const EpochPlan& plan) {
   plan_ = plan;
   next_ = 0;
 }
 
-absl::StatusOr<Batch> LocalSource::Next(Deadline /*deadline*/) {
-  TENON_ASSIGN_OR_RETURN(const std::vector<int64_t> indices,
-                         plan_.Indices(next_));
-  std::shared_ptr<std::byte> memory = memories_->Take();
-  Batch::Contents contents = {.number = next_};
-  const BatchTask task = {.seed = seed_,
-                          .epoch = plan_.epoch,
-                          .first_position = plan_.first_position(next_),
-                          .indices = indices,
-                          .on_error = on_error_};
-  absl::StatusOr<int64_t> filled = FillBatch(
-      *dataset_, *layout_, task, memory.get(),
-      [&](SkippedSample sample) {
-        contents.skipped.push_back(std::move(sample));
-        return absl::OkStatus();
-      },
-      [&] { return cancellation_->is_cancelled(); });
-  if (absl::IsCancelled(filled.status()) && cancellation_->is_cancelled()) {
-    return Cancellation::Error();
-  }
-  TENON_RETURN_IF_ERROR(filled.status());
-  contents.size = *filled;
+absl::StatusOr<BatchResult> LocalSource::Next(Deadline /*deadline*/) {
+  absl::StatusOr<Batch> batch = Make(next_);
+  if (cancellation_->is_cancelled()) return Cancellation::Error();
   ++next_;
-  return Batch(std::move(contents), layout_, std::move(memory));
+  return BatchResult{std::move(batch)};
+}
+
+absl::StatusOr<Batch> LocalSource::Make(int64_t number) {
+  TENON_ASSIGN_OR_RETURN(const std::vector<int64_t> indices,
+                         plan_.Indices(number));
+  TENON_ASSIGN_OR_RETURN(
+      const Tensor block,
+      CreateTensor(*arena_, kDtypeOf<uint8_t>, {layout_->total_bytes()},
+                   Deadline::Passed()));
+  TENON_ASSIGN_OR_RETURN(std::byte* const memory, block.storage()->Write());
+  const BatchTask task = {.seed = options_.seed,
+                          .epoch = plan_.epoch,
+                          .first_position = plan_.first_position(number),
+                          .indices = indices,
+                          .on_error = options_.on_error};
+  TENON_ASSIGN_OR_RETURN(FilledBatch filled,
+                         FillBatch(*dataset_, *layout_, task, memory, [&] {
+                           return cancellation_->is_cancelled();
+                         }));
+  Batch::Contents contents = {.number = number,
+                              .size = filled.samples,
+                              .worker = -1,
+                              .skipped = std::move(filled.skipped)};
+  return Batch(std::move(contents), layout_, block.storage());
 }
 
 }  // namespace tenon::loader

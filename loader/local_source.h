@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -20,32 +21,49 @@
 #include "tenon/loader/data/cancellation.h"
 #include "tenon/loader/data/dataset.h"
 #include "tenon/loader/worker/fill_batch.h"
+#include "tenon/shm/arena/arena.h"
 #include "tenon/shm/base/deadline.h"
+#include "tenon/shm/segment/sharing_strategy.h"
 
 namespace tenon::loader {
 
-// Batches are in private memory, which is reused as they are destroyed.
+// Batches are blocks of an arena, as those of workers: so they can be sent to
+// other processes without a copy, and their memory is reused.
 class LocalSource : public BatchSource {
  public:
-  // `dataset` and `cancellation` must outlive it.
-  LocalSource(Dataset* dataset, std::shared_ptr<const BatchLayout> layout,
-              uint64_t seed, OnSampleError on_error,
-              const Cancellation* cancellation);
+  struct Options {
+    uint64_t seed = 0;
+    OnSampleError on_error = OnSampleError::kFail;
+    SharingStrategy strategy = SharingStrategy::kFileDescriptor;
+  };
+
+  // `dataset` and `cancellation` must outlive it. Errors: Arena::Create()'s.
+  static absl::StatusOr<std::unique_ptr<LocalSource>> Create(
+      Dataset* dataset, std::shared_ptr<const BatchLayout> layout,
+      const Options& options, const Cancellation* cancellation);
 
   void StartEpoch(const EpochPlan& plan) override;
-  // Computes the batch; the deadline cannot interrupt Dataset::Get().
-  absl::StatusOr<Batch> Next(Deadline deadline) override;
+  // Computes the batch; the deadline cannot interrupt the dataset.
+  absl::StatusOr<BatchResult> Next(Deadline deadline) override;
   std::vector<pid_t> WorkerPids() const override { return {}; }
 
  private:
-  class Memories;
+  LocalSource(Dataset* dataset, std::shared_ptr<const BatchLayout> layout,
+              const Options& options, std::shared_ptr<Arena> arena,
+              const Cancellation* cancellation)
+      : dataset_(dataset),
+        layout_(std::move(layout)),
+        options_(options),
+        arena_(std::move(arena)),
+        cancellation_(cancellation) {}
+
+  absl::StatusOr<Batch> Make(int64_t number);
 
   Dataset* dataset_;
   std::shared_ptr<const BatchLayout> layout_;
-  uint64_t seed_;
-  OnSampleError on_error_;
+  Options options_;
+  std::shared_ptr<Arena> arena_;
   const Cancellation* cancellation_;
-  std::shared_ptr<Memories> memories_;
   EpochPlan plan_;
   int64_t next_ = 0;
 };

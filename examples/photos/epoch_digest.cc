@@ -9,7 +9,9 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "absl/types/span.h"
 #include "tenon/loader/data/batch.h"
 #include "xxhash.h"
 
@@ -24,9 +26,9 @@ void EpochDigest::Add(const loader::Batch& batch) {
   XXH3_128bits_reset(one_.get());
   const int64_t header[] = {batch.number(), batch.size()};
   XXH3_128bits_update(one_.get(), header, sizeof(header));
-  for (size_t f = 0; f < batch.fields().size(); ++f) {
-    XXH3_128bits_update(one_.get(), batch.bytes(f).data(),
-                        batch.bytes(f).size());
+  for (int f = 0; f < batch.num_fields(); ++f) {
+    const absl::Span<const std::byte> bytes = batch.data<std::byte>(f).value();
+    XXH3_128bits_update(one_.get(), bytes.data(), bytes.size());
   }
   const XXH128_hash_t hash = XXH3_128bits_digest(one_.get());
   const BatchHash kept = {hash.low64, hash.high64};

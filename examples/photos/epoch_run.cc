@@ -67,10 +67,8 @@ absl::Status RunEpoch(Loader& loader, int64_t epoch,
     bar.emplace(ProgressOptions{.label = absl::StrCat("epoch ", epoch + 1),
                                 .total_images = loader.samples()});
   }
-  loader.StartEpoch(epoch);
-  for (;;) {
-    TENON_ASSIGN_OR_RETURN(const std::optional<Batch> batch, loader.Next());
-    if (!batch) break;
+  for (const absl::StatusOr<Batch>& batch : loader.Epoch(epoch)) {
+    TENON_RETURN_IF_ERROR(batch.status());
     if (results.batches == 0) {
       results.time_to_first_batch = Since(options.began);
     }

@@ -3,45 +3,51 @@
 
 #include "tenon/loader/data/batch.h"
 
-#include <cstddef>
 #include <cstdint>
-#include <span>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "tenon/loader/data/field.h"
-#include "tenon/shm/base/check.h"
+#include "tenon/loader/data/batch_layout.h"
+#include "tenon/shm/base/status_macros.h"
+#include "tenon/shm/tensor/tensor.h"
+#include "tenon/shm/tensor/tensor_spec.h"
 
 namespace tenon::loader {
+namespace {
 
-std::span<const std::byte> Batch::bytes(size_t f) const {
-  const auto size =
-      static_cast<size_t>(layout_->sample_bytes(f) * this->size());
-  return {memory_.get() + layout_->offset(f), size};
+absl::Status InTensor(const absl::Status& status) {
+  return absl::Status(status.code(),
+                      absl::StrCat("Batch::tensor(): ", status.message()));
+}
+
+}  // namespace
+
+absl::StatusOr<Tensor> Batch::tensor(absl::string_view name) const {
+  const absl::StatusOr<int> f = layout_->Find(name);
+  if (!f.ok()) return InTensor(f.status());
+  return tensor(*f);
+}
+
+absl::StatusOr<Tensor> Batch::tensor(int f) const {
+  if (const absl::Status known = layout_->Check(f); !known.ok()) {
+    return InTensor(known);
+  }
+  const FittedSpec& full = layout_->fields()[static_cast<size_t>(f)].tensor;
+  if (size() == layout_->batch_size()) return Tensor::FromSpec(full, storage_);
+  TENON_ASSIGN_OR_RETURN(
+      const TensorSpec part,
+      full.spec().Slice(0, {.start = 0, .stop = size(), .step = 1}));
+  return Tensor::FromSpec(part, storage_);
 }
 
 int64_t Batch::total_bytes() const {
   int64_t total = 0;
-  for (size_t f = 0; f < fields().size(); ++f) {
-    total += layout_->sample_bytes(f) * size();
+  for (const BatchLayout::Field& field : layout_->fields()) {
+    total += field.sample_bytes * size();
   }
   return total;
-}
-
-void Batch::CheckElementSize(size_t f, size_t size) const {
-  const FieldSpec& field = fields()[f];
-  const size_t want = size_t{field.dtype.bits} / 8 * field.dtype.lanes;
-  if (size != want) {
-    Abort(absl::StrCat("Batch::field<T>: T has ", size, " bytes, field '",
-                       field.name, "' has ", want));
-  }
-}
-
-size_t Batch::IndexOf(absl::string_view name) const {
-  for (size_t f = 0; f < fields().size(); ++f) {
-    if (fields()[f].name == name) return f;
-  }
-  Abort(absl::StrCat("Batch::field: there is no field '", name, "'"));
 }
 
 }  // namespace tenon::loader

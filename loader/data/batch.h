@@ -1,15 +1,16 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Batch: the samples that a loader hands out together.
+// Batch: the samples that a loader returns together.
 //
-//   absl::Status TrainEpoch(Loader& loader) {
-//     while (true) {
-//       TENON_ASSIGN_OR_RETURN(std::optional<Batch> batch, loader.Next());
-//       if (!batch) return absl::OkStatus();
-//       std::span<const float> images = batch->field<float>("image");
+//   absl::Status TrainEpoch(Loader& loader, int64_t epoch) {
+//     for (absl::StatusOr<Batch>& batch : loader.Epoch(epoch)) {
+//       TENON_RETURN_IF_ERROR(batch.status());
+//       TENON_ASSIGN_OR_RETURN(absl::Span<const float> images,
+//                              batch->data<float>("image"));
 //       Train(images, batch->size());
 //     }
+//     return absl::OkStatus();
 //   }
 
 #ifndef TENON_LOADER_DATA_BATCH_H_
@@ -18,91 +19,95 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 #include "tenon/loader/data/batch_layout.h"
+#include "tenon/shm/tensor/storage.h"
+#include "tenon/shm/tensor/tensor.h"
 
 namespace tenon::loader {
 
-// A sample that was left out of its batch because Dataset::Get() failed on it.
+// A sample that was left out of its batch because the dataset failed on it.
 struct SkippedSample {
-  int64_t position;  // In the epoch.
-  int64_t index;     // In the dataset.
+  int64_t position = 0;  // In the epoch.
+  int64_t index = 0;     // In the dataset.
   absl::Status status;
 };
 
-// Ownership: keeps its memory, which goes back to the worker for another batch
-//   when the Batch is destroyed. Any number of batches may be kept, each at the
-//   price of its memory; they may outlive the loader.
+// Ownership: a batch, and each tensor of it, keeps the memory of the batch,
+//   which is a block of the arena of the process or thread that made it; the
+//   last one releases it, for another batch. Any number of batches may be kept,
+//   each at the price of its memory; they may outlive the loader and its
+//   workers.
 // Threads: thread-compatible; may be destroyed in any thread.
-// Processes: with workers, the memory is shared with the one worker that wrote
-//   it, and read-only here. That worker does not write while the Batch lives.
+// Processes: the memory is shared with the worker that wrote it, which does not
+//   write it while a process holds it, and read-only here. Tensors may be sent
+//   to other processes without a copy, such as in a TensorQueue.
+// Trust: a worker is a process of this user that runs this program.
 class Batch {
  public:
-  // The memory of a batch, and the function that releases it.
-  using Memory = std::shared_ptr<const std::byte>;
-
   struct Contents {
     int64_t number = 0;
     int64_t size = 0;
     int worker = -1;
     std::vector<SkippedSample> skipped;
   };
-  // For loaders. `layout` says the offsets of the fields in `memory`.
+  // For loaders. `storage` has at least layout->total_bytes().
   Batch(Contents contents, std::shared_ptr<const BatchLayout> layout,
-        Memory memory)
+        std::shared_ptr<Storage> storage)
       : contents_(std::move(contents)),
         layout_(std::move(layout)),
-        memory_(std::move(memory)) {}
+        storage_(std::move(storage)) {}
 
-  // Which batch of the epoch this is, from 0.
+  // The number of this batch in its epoch, from 0.
   int64_t number() const { return contents_.number; }
 
-  // How many samples it has: LoaderOptions::batch_size, less in the last batch
-  // of an epoch and when samples were skipped, down to 0.
+  // The number of samples: LoaderOptions::batch_size, less in the last batch of
+  // an epoch and when samples were skipped, down to 0.
   int64_t size() const { return contents_.size; }
 
-  // Which worker made it; -1 without workers.
+  // The worker that made it; -1 without workers.
   int worker() const { return contents_.worker; }
 
   const std::vector<SkippedSample>& skipped() const {
     return contents_.skipped;
   }
 
-  // Fields in the order of Dataset::fields().
-  const std::vector<FieldSpec>& fields() const { return layout_->fields(); }
-
-  // The bytes of field `f`: size() samples, dense.
-  std::span<const std::byte> bytes(size_t f) const;
-
-  // The elements of a field, [size(), shape...] in row-major order. T must have
-  // the size of the elements, and the field must exist; anything else is a
-  // programming error and ends the process.
-  template <typename T>
-  std::span<const T> field(size_t f) const {
-    CheckElementSize(f, sizeof(T));
-    const std::span<const std::byte> raw = bytes(f);
-    return {reinterpret_cast<const T*>(raw.data()), raw.size() / sizeof(T)};
+  // The fields, in the order of Dataset::spec().
+  int num_fields() const { return static_cast<int>(layout_->fields().size()); }
+  const std::string& field_name(int f) const {
+    return layout_->fields()[static_cast<size_t>(f)].name;
   }
-  template <typename T>
-  std::span<const T> field(absl::string_view name) const {
-    return field<T>(IndexOf(name));
+
+  // A field by its name or number: a dense tensor of shape [size(), ...].
+  // Errors: kNotFound, listing the fields.
+  absl::StatusOr<Tensor> tensor(absl::string_view name) const;
+  absl::StatusOr<Tensor> tensor(int f) const;
+
+  // Its elements in row-major order; std::byte reads the bytes of any dtype.
+  // Valid as long as this batch, or a tensor of it.
+  // Errors: tensor()'s; Tensor::data()'s, such as kInvalidArgument if T is not
+  // the type of the field.
+  template <typename T, typename NameOrNumber>
+  absl::StatusOr<absl::Span<const T>> data(NameOrNumber field) const {
+    const absl::StatusOr<Tensor> tensor = this->tensor(field);
+    if (!tensor.ok()) return tensor.status();
+    return tensor->template data<const T>();
   }
 
   // Bytes of all fields together.
   int64_t total_bytes() const;
 
  private:
-  void CheckElementSize(size_t f, size_t size) const;
-  size_t IndexOf(absl::string_view name) const;
-
   Contents contents_;
   std::shared_ptr<const BatchLayout> layout_;
-  Memory memory_;
+  std::shared_ptr<Storage> storage_;
 };
 
 }  // namespace tenon::loader

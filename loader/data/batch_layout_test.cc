@@ -5,76 +5,84 @@
 
 #include <cstdint>
 #include <limits>
-#include <string>
-#include <utility>
-#include <vector>
 
 #include "absl/status/status.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tenon/loader/data/field.h"
+#include "tenon/loader/data/sample_spec.h"
 #include "tenon/shm/testing/status_matchers.h"
 
 namespace tenon::loader {
 namespace {
 
 using ::absl::StatusCode;
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 constexpr int64_t kHuge = std::numeric_limits<int64_t>::max();
 
-FieldSpec Floats(std::string name, std::vector<int64_t> shape) {
-  return {std::move(name), DtypeOf<float>(), std::move(shape)};
-}
-
 TEST(BatchLayoutTest, PutsAlignedFieldsBehindOneAnother) {
   TENON_ASSERT_OK_AND_ASSIGN(
-      const auto layout,
-      BatchLayout::Create({{"label", DtypeOf<int64_t>(), {}},
-                           Floats("image", {3, 5, 7}),
-                           {"flag", DtypeOf<uint8_t>(), {2}}},
-                          10));
-  EXPECT_EQ(layout.sample_bytes(0), 8);
-  EXPECT_EQ(layout.sample_bytes(1), 3 * 5 * 7 * 4);
-  EXPECT_EQ(layout.sample_bytes(2), 2);
-  EXPECT_EQ(layout.offset(0), 0);
-  EXPECT_EQ(layout.offset(1), 128);         // 80 bytes, rounded up.
-  EXPECT_EQ(layout.offset(2), 128 + 4224);  // 4200, rounded up.
+      const auto layout, BatchLayout::Create(SampleSpec()
+                                                 .Add<int64_t>("label")
+                                                 .Add<float>("image", {3, 5, 7})
+                                                 .Add<uint8_t>("flag", {2}),
+                                             10));
+  const auto& fields = layout.fields();
+  EXPECT_EQ(fields[0].sample_bytes, 8);
+  EXPECT_EQ(fields[1].sample_bytes, 3 * 5 * 7 * 4);
+  EXPECT_EQ(fields[2].sample_bytes, 2);
+  EXPECT_EQ(fields[0].offset, 0);
+  EXPECT_EQ(fields[1].offset, 128);         // 80 bytes, rounded up.
+  EXPECT_EQ(fields[2].offset, 128 + 4224);  // 4200, rounded up.
   EXPECT_EQ(layout.total_bytes(), 128 + 4224 + 64);
+  EXPECT_EQ(fields[0].tensor.spec().ToString(), "int64[10]");
+  const TensorSpec& images = fields[1].tensor.spec();
+  EXPECT_THAT(images.shape(), ::testing::ElementsAre(10, 3, 5, 7));
+  EXPECT_EQ(images.byte_offset(), 128u);
+  EXPECT_TRUE(images.is_contiguous());
 }
 
-TEST(BatchLayoutTest, AFieldOfNoBytesHasAPlace) {
-  TENON_ASSERT_OK_AND_ASSIGN(const auto layout,
-                             BatchLayout::Create({Floats("none", {0, 3})}, 4));
-  EXPECT_EQ(layout.sample_bytes(0), 0);
+TEST(BatchLayoutTest, AFieldWithoutBytesHasAnOffset) {
+  TENON_ASSERT_OK_AND_ASSIGN(
+      const auto layout,
+      BatchLayout::Create(SampleSpec().Add<float>("none", {0, 3}), 4));
+  EXPECT_EQ(layout.fields()[0].sample_bytes, 0);
   EXPECT_EQ(layout.total_bytes(), BatchLayout::kAlignment);
 }
 
-TEST(BatchLayoutTest, Refuses) {
-  const auto refused = [](std::vector<FieldSpec> fields, int64_t batch_size,
-                          const char* why) {
-    EXPECT_THAT(BatchLayout::Create(std::move(fields), batch_size),
-                StatusIs(StatusCode::kInvalidArgument, HasSubstr(why)));
-  };
-  refused({Floats("a", {})}, 0, "batch_size");
-  refused({Floats("a", {})}, -1, "batch_size");
-  refused({}, 1, "at least one field");
-  refused({Floats("a", {}), Floats("a", {2})}, 1, "two fields");
-  refused({Floats("a", {-1})}, 1, "negative extent");
-  refused({Floats("a", {kHuge})}, 1, "larger than 2^63-1");
-  refused({Floats("a", {kHuge / 8})}, 3, "larger than 2^63-1");
-  refused(
-      {Floats("a", {kHuge / 8}), Floats("b", {kHuge / 8}), Floats("c", {4})}, 1,
-      "larger than 2^63-1");
-  refused({{"a", {kDLInt, 4, 1}, {}}}, 1, "whole bytes");
-  refused({{"a", {kDLInt, 0, 1}, {}}}, 1, "whole bytes");
-  refused({{"a", {kDLInt, 8, 0}, {}}}, 1, "lane");
+TEST(BatchLayoutTest, FindsFieldsByName) {
+  TENON_ASSERT_OK_AND_ASSIGN(
+      const auto layout,
+      BatchLayout::Create(SampleSpec().Add<float>("a").Add<float>("b"), 1));
+  EXPECT_THAT(layout.Find("b"), IsOkAndHolds(1));
+  EXPECT_THAT(layout.Find("c"),
+              StatusIs(StatusCode::kNotFound,
+                       AllOf(HasSubstr("'c'"), HasSubstr("a, b"))));
+  EXPECT_THAT(layout.Check(1), IsOk());
+  EXPECT_THAT(layout.Check(2),
+              StatusIs(StatusCode::kNotFound, HasSubstr("2 fields")));
+  EXPECT_THAT(layout.Check(-1), StatusIs(StatusCode::kNotFound));
 }
 
-TEST(FieldTest, InWords) {
-  EXPECT_EQ(FieldToString(Floats("image", {3, 224, 224})),
-            "image: float32[3, 224, 224]");
-  EXPECT_EQ(FieldToString({"x", {kDLUInt, 8, 4}, {}}), "x: uint8x4[]");
+TEST(BatchLayoutTest, Refuses) {
+  const auto refused = [](const SampleSpec& spec, int64_t batch_size,
+                          const char* why) {
+    EXPECT_THAT(BatchLayout::Create(spec, batch_size),
+                StatusIs(StatusCode::kInvalidArgument, HasSubstr(why)));
+  };
+  refused(SampleSpec().Add<float>("a"), 0, "batch_size");
+  refused(SampleSpec().Add<float>("a"), -1, "batch_size");
+  refused(SampleSpec(), 1, "a sample needs a field");
+  refused(SampleSpec().Add<float>("a", {kHuge / 8}), 3,
+          "a batch of 3 samples of field 'a'");
+  refused(SampleSpec()
+              .Add<float>("a", {kHuge / 8})
+              .Add<float>("b", {kHuge / 8})
+              .Add<float>("c", {4}),
+          1, "larger than 2^63-1");
+  refused(SampleSpec().Add<float>("deep", {1, 1, 1, 1, 1, 1, 1, 1}), 1,
+          "field 'deep'");
 }
 
 }  // namespace

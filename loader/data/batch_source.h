@@ -32,17 +32,23 @@ struct EpochPlan {
   absl::StatusOr<std::vector<int64_t>> Indices(int64_t number) const;
 };
 
-// Threads: thread-compatible. Failure: after an error other than
-//   kDeadlineExceeded it must not be used again.
+// A batch, or its own error.
+struct BatchResult {
+  absl::StatusOr<Batch> batch;
+};
+
+// Threads: thread-compatible.
 class BatchSource {
  public:
   virtual ~BatchSource() = default;
 
-  // Begins an epoch; one that is under way is abandoned.
+  // Begins an epoch; one that has not been finished is abandoned.
   virtual void StartEpoch(const EpochPlan& plan) = 0;
 
-  // The next batch in order. Not called when the epoch has no more.
-  virtual absl::StatusOr<Batch> Next(Deadline deadline) = 0;
+  // The next batch in order; if it is an error, the following one may be good.
+  // Not called when the epoch has no more. Errors: kDeadlineExceeded, after
+  // which it may be called again; after any other it must not be.
+  virtual absl::StatusOr<BatchResult> Next(Deadline deadline) = 0;
 
   // The workers' processes by number; empty if there are none.
   virtual std::vector<pid_t> WorkerPids() const = 0;

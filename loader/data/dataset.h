@@ -1,122 +1,94 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Dataset: a map-style dataset, and how worker processes find it by name.
+// Dataset: samples by index.
 //
 //   class Squares : public loader::Dataset {
 //    public:
-//     int64_t size() const override { return 1000; }
-//     std::vector<loader::FieldSpec> fields() const override {
-//       return {{"square", loader::DtypeOf<float>(), {}}};
-//     }
-//     absl::Status Get(int64_t index, loader::SampleRandom&,
-//                      loader::Sample sample) override {
-//       sample.field<float>(0)[0] = static_cast<float>(index * index);
-//       return absl::OkStatus();
-//     }
-//   };
-//   TENON_LOADER_DATASET("squares", [](absl::string_view /*config*/)
-//       -> absl::StatusOr<std::unique_ptr<loader::Dataset>> {
-//     return std::make_unique<Squares>();
-//   });
+//     explicit Squares(int64_t size) : size_(size) {}
 //
-// A sample is written straight into its slot of the batch, in shared memory:
-// collation costs nothing.
+//     int64_t size() const override { return size_; }
+//     loader::SampleSpec spec() const override {
+//       return loader::SampleSpec().Add<int64_t>("square");
+//     }
+//     absl::Status Get(int64_t index, loader::SampleRandom& random,
+//                      loader::Sample& sample) override {
+//       return sample.Set("square", index * index);
+//     }
+//
+//    private:
+//     int64_t size_;
+//   };
+//   TENON_LOADER_DATASET(Squares(int64_t));     // dataset_registry.h
+//
+// A sample is written into its place in the batch, in shared memory: collation
+// costs nothing.
 
 #ifndef TENON_LOADER_DATA_DATASET_H_
 #define TENON_LOADER_DATA_DATASET_H_
 
-#include <cstddef>
 #include <cstdint>
-#include <memory>
-#include <span>
-#include <string>
-#include <vector>
 
 #include "absl/status/status.h"
-#include "absl/status/statusor.h"
-#include "absl/strings/string_view.h"
-#include "tenon/loader/data/batch_layout.h"
-#include "tenon/loader/data/field.h"
+#include "absl/types/span.h"
+#include "tenon/loader/data/sample.h"
+#include "tenon/loader/data/sample_spec.h"
 #include "tenon/loader/sampling/sample_random.h"
 
 namespace tenon::loader {
 
-// The place of one sample in a batch. Its bytes may hold anything before they
-// are written. A view; valid during the call that it is given to.
-class Sample {
+// The samples of one GetBatch(), and their random numbers.
+class SampleBatch : public SampleSpan {
  public:
-  // Sample `i` of a batch whose memory begins at `batch`.
-  Sample(const BatchLayout& layout, std::byte* batch, int64_t i)
-      : layout_(layout), batch_(batch), i_(i) {}
+  // For loaders. The samples are at `first_position` and following of an epoch.
+  SampleBatch(const SampleSpan& samples, uint64_t seed, int64_t epoch,
+              int64_t first_position)
+      : SampleSpan(samples),
+        seed_(seed),
+        epoch_(epoch),
+        first_position_(first_position) {}
 
-  // All bytes of field `f`, in the order of Dataset::fields().
-  std::span<std::byte> bytes(size_t f) const;
-
-  // The elements of field `f`. T must have the size of the field's elements;
-  // anything else is a programming error and ends the process.
-  template <typename T>
-  std::span<T> field(size_t f) const {
-    CheckElementSize(f, sizeof(T));
-    const std::span<std::byte> raw = bytes(f);
-    return {reinterpret_cast<T*>(raw.data()), raw.size() / sizeof(T)};
+  // The random numbers of sample `i`: those that Get() would be given for it.
+  SampleRandom random(int64_t i) const {
+    return SampleRandom(seed_, epoch_, first_position_ + i);
   }
 
  private:
-  void CheckElementSize(size_t f, size_t size) const;
-
-  const BatchLayout& layout_;
-  std::byte* batch_;
-  int64_t i_;
+  uint64_t seed_;
+  int64_t epoch_;
+  int64_t first_position_;
 };
 
-// Threads: an instance is used by one thread. Processes: each worker makes its
-//   own by the registered factory; with no workers the consumer's is used.
-// Failure: Get() returns a status or throws, and the loader's options say
-//   whether that skips the sample or ends the epoch. An instance must be usable
-//   after either.
+// Threads: an instance is used by one thread at a time. Processes: each worker
+//   makes its own; with no workers the consumer's is used.
+// Failure: Get() returns a status or throws std::exception, and the loader's
+//   options say what that does to the batch. An instance must be usable after
+//   either.
 class Dataset {
  public:
   virtual ~Dataset() = default;
 
-  // How many items there are. Must not change.
+  // The number of samples. Must not change.
   virtual int64_t size() const = 0;
 
-  // What a sample consists of. Must not change, and must be the same in each
+  // The fields of a sample. Must not change, and must be the same in each
   // process.
-  virtual std::vector<FieldSpec> fields() const = 0;
+  virtual SampleSpec spec() const = 0;
 
-  // Writes item `index` (in [0, size())) into `sample`: every byte of every
-  // field. All randomness must come from `random`, which makes the epoch
-  // independent of the number of workers.
+  // Writes item `index` (in [0, size())) to `sample`: every byte of every
+  // field. All randomness must come from `random`: then the epoch does not
+  // depend on the number of workers.
   virtual absl::Status Get(int64_t index, SampleRandom& random,
-                           Sample sample) = 0;
+                           Sample& sample) = 0;
+
+  // Optional: writes item indices[i] to samples.sample(i), for all i; for
+  // datasets that fetch many items at once for less. Must write the same as
+  // Get() would. Returns kUnimplemented if there is no such way: then, and if
+  // it fails while bad samples are skipped, Get() is called for each.
+  virtual absl::Status GetBatch(absl::Span<const int64_t> indices,
+                                SampleBatch& samples);
 };
 
-// Makes a dataset from what LoaderOptions::dataset_config says. Runs in the
-// consumer and in each worker; keep it cheap and free of surprises.
-using DatasetFactory =
-    absl::StatusOr<std::unique_ptr<Dataset>> (*)(absl::string_view config);
-
-// Done before main() by TENON_LOADER_DATASET. A second one of the same name
-// ends the program with a message.
-bool RegisterDataset(absl::string_view name, DatasetFactory factory);
-
-// Makes the dataset registered under `name`.
-// Errors: kNotFound listing the names there are; the factory's; kInternal for
-// an exception in it.
-absl::StatusOr<std::unique_ptr<Dataset>> MakeDataset(absl::string_view name,
-                                                     absl::string_view config);
-
 }  // namespace tenon::loader
-
-// At namespace scope in a .cc file; a library needs `alwayslink = True`.
-#define TENON_LOADER_DATASET(name, ...) \
-  TENON_LOADER_DATASET_(__COUNTER__, name, __VA_ARGS__)
-#define TENON_LOADER_DATASET_(n, name, ...) \
-  TENON_LOADER_DATASET_INNER_(n, name, __VA_ARGS__)
-#define TENON_LOADER_DATASET_INNER_(n, name, ...)               \
-  [[maybe_unused]] static const bool tenon_loader_dataset_##n = \
-      ::tenon::loader::RegisterDataset(name, __VA_ARGS__)
 
 #endif  // TENON_LOADER_DATA_DATASET_H_

@@ -7,59 +7,52 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/string_view.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "absl/types/span.h"
 #include "tenon/loader/data/dataset.h"
-#include "tenon/loader/data/field.h"
+#include "tenon/loader/data/dataset_registry.h"
 #include "tenon/loader/sampling/sample_random.h"
+#include "tenon/shm/base/status_macros.h"
 
 namespace tenon::loader {
 namespace {
 
-using DatasetOr = absl::StatusOr<std::unique_ptr<Dataset>>;
-
 bool is_consumer = false;
 
-class Numbers : public Dataset {
+class Bulk : public Numbers {
  public:
-  explicit Numbers(int64_t size) : size_(size) {}
-
-  int64_t size() const override { return size_; }
-
-  std::vector<FieldSpec> fields() const override {
-    return {{"value", DtypeOf<int64_t>(), {}},
-            {"noise", DtypeOf<float>(), {kNoiseSize}}};
+  explicit Bulk(int64_t size) : Numbers(size) {}
+  absl::Status Get(int64_t, SampleRandom&, Sample&) override {
+    return absl::InternalError("Get() was called");
   }
-
-  absl::Status Get(int64_t index, SampleRandom& random,
-                   Sample sample) override {
-    sample.field<int64_t>(0)[0] = index;
-    for (float& noise : sample.field<float>(1)) {
-      noise = static_cast<float>(random.Uniform());
+  absl::Status GetBatch(absl::Span<const int64_t> indices,
+                        SampleBatch& samples) override {
+    for (int64_t i = 0; i < samples.size(); ++i) {
+      SampleRandom random = samples.random(i);
+      Sample sample = samples.sample(i);
+      TENON_RETURN_IF_ERROR(Numbers::Get(indices[i], random, sample));
     }
     return absl::OkStatus();
   }
-
- private:
-  int64_t size_;
 };
 
 class Bad : public Numbers {
  public:
   Bad() : Numbers(100) {}
   absl::Status Get(int64_t index, SampleRandom& random,
-                   Sample sample) override {
+                   Sample& sample) override {
     if (index % 10 == 3) {
       return absl::DataLossError(absl::StrCat("item ", index, " is rotten"));
     }
@@ -73,7 +66,7 @@ class Ends : public Numbers {
  public:
   Ends() : Numbers(100) {}
   absl::Status Get(int64_t index, SampleRandom& random,
-                   Sample sample) override {
+                   Sample& sample) override {
     if (index == 42 && !is_consumer) End()();
     return Numbers::Get(index, random, sample);
   }
@@ -84,12 +77,15 @@ struct KillItself {
 struct Exit3 {
   void operator()() const { _exit(3); }
 };
+using Dies = Ends<KillItself>;
+using Exits = Ends<Exit3>;
 
 class Sleeps : public Numbers {
  public:
-  explicit Sleeps(absl::Duration each) : Numbers(1000), each_(each) {}
+  explicit Sleeps(int64_t milliseconds)
+      : Numbers(1000), each_(absl::Milliseconds(milliseconds)) {}
   absl::Status Get(int64_t index, SampleRandom& random,
-                   Sample sample) override {
+                   Sample& sample) override {
     absl::SleepFor(each_);
     return Numbers::Get(index, random, sample);
   }
@@ -101,55 +97,76 @@ class Sleeps : public Numbers {
 class PerProcess : public Numbers {
  public:
   PerProcess() : Numbers(10) {}
-  std::vector<FieldSpec> fields() const override {
-    return {{absl::StrCat("pid", getpid()), DtypeOf<float>(), {}}};
+  SampleSpec spec() const override {
+    return SampleSpec().Add<float>(absl::StrCat("pid", getpid()));
   }
 };
 
-absl::StatusOr<int64_t> ParseNumber(absl::string_view config) {
-  int64_t number;
-  if (!absl::SimpleAtoi(config, &number)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("'", config, "' is no number"));
+class NoSuchThing : public Numbers {
+ public:
+  static absl::StatusOr<std::unique_ptr<NoSuchThing>> Create() {
+    return absl::InvalidArgumentError("no such thing");
   }
-  return number;
-}
+};
 
-DatasetOr MakeNumbers(absl::string_view config) {
-  absl::StatusOr<int64_t> size = ParseNumber(config);
-  if (!size.ok()) return size.status();
-  return std::make_unique<Numbers>(*size);
-}
+class Throws : public Numbers {
+ public:
+  Throws() : Numbers(10) { throw std::runtime_error("it is on fire"); }
+};
 
-DatasetOr MakeSleeps(absl::string_view config) {
-  absl::StatusOr<int64_t> milliseconds = ParseNumber(config);
-  if (!milliseconds.ok()) return milliseconds.status();
-  return std::make_unique<Sleeps>(absl::Milliseconds(*milliseconds));
-}
+class NotInWorkers : public Numbers {
+ public:
+  static absl::StatusOr<std::unique_ptr<NotInWorkers>> Create() {
+    if (!is_consumer) return absl::NotFoundError("not in a worker");
+    return std::make_unique<NotInWorkers>(10);
+  }
+  using Numbers::Numbers;
+};
 
-template <typename T>
-DatasetOr Make(absl::string_view /*config*/) {
-  return std::make_unique<T>();
-}
+class Described : public Dataset {
+ public:
+  Described(const std::string& text, std::vector<double> values)
+      : length_(std::ssize(text)), values_(std::move(values)) {}
 
-DatasetOr MakeNothing(absl::string_view /*config*/) {
-  return absl::InvalidArgumentError("no such thing");
-}
+  int64_t size() const override { return 1; }
+  SampleSpec spec() const override {
+    return SampleSpec().Add<int64_t>("length").Add<double>("values", {3});
+  }
+  absl::Status Get(int64_t, SampleRandom&, Sample& sample) override {
+    TENON_ASSIGN_OR_RETURN(const absl::Span<double> to,
+                           sample.data<double>("values"));
+    std::copy(values_.begin(), values_.end(), to.begin());
+    return sample.Set("length", length_);
+  }
 
-DatasetOr MakeTrouble(absl::string_view /*config*/) {
-  throw std::runtime_error("the factory is on fire");
-}
+ private:
+  int64_t length_;
+  std::vector<double> values_;
+};
 
-TENON_LOADER_DATASET("numbers", MakeNumbers);
-TENON_LOADER_DATASET("bad", Make<Bad>);
-TENON_LOADER_DATASET("dies", Make<Ends<KillItself>>);
-TENON_LOADER_DATASET("exits", Make<Ends<Exit3>>);
-TENON_LOADER_DATASET("sleeps", MakeSleeps);
-TENON_LOADER_DATASET("per_process", Make<PerProcess>);
-TENON_LOADER_DATASET("no_factory", MakeNothing);
-TENON_LOADER_DATASET("throwing_factory", MakeTrouble);
+TENON_LOADER_DATASET(Bulk(int64_t));
+TENON_LOADER_DATASET(Bad());
+TENON_LOADER_DATASET(Dies());
+TENON_LOADER_DATASET(Exits());
+TENON_LOADER_DATASET(Sleeps(int64_t));
+TENON_LOADER_DATASET(PerProcess());
+TENON_LOADER_DATASET(NoSuchThing());
+TENON_LOADER_DATASET(Throws());
+TENON_LOADER_DATASET(NotInWorkers());
+TENON_LOADER_DATASET(Described(std::string, std::vector<double>));
 
 }  // namespace
+
+SampleSpec Numbers::spec() const {
+  return SampleSpec().Add<int64_t>("value").Add<float>("noise", {kNoiseSize});
+}
+
+absl::Status Numbers::Get(int64_t index, SampleRandom& random, Sample& sample) {
+  TENON_ASSIGN_OR_RETURN(const absl::Span<float> noise,
+                         sample.data<float>("noise"));
+  for (float& value : noise) value = static_cast<float>(random.Uniform());
+  return sample.Set("value", index);
+}
 
 void MarkAsConsumer() { is_consumer = true; }
 

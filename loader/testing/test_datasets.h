@@ -4,20 +4,30 @@
 // Datasets that the loader's tests run on, registered by name; each does one
 // thing well or badly. Linking this file is enough to use them.
 //
-//   "numbers"   config: how many items. Item i: value = i (int64), and noise =
-//               16 floats from the sample's random numbers.
-//   "bad"       as "numbers" with 100 items; item i fails with kDataLoss if
-//               i % 10 == 3, and throws std::runtime_error if i % 10 == 7.
-//   "dies"      as "numbers" with 100 items; item 42 raises SIGKILL, in a worker
-//               and nowhere else.
-//   "exits"     the same, with exit(3).
-//   "sleeps"    config: milliseconds that each item takes; 1000 items.
-//   "per_process"  fields that differ from process to process: always refused.
-//   "no_factory"   a factory that fails with kInvalidArgument "no such thing".
-//   "throwing_factory"  a factory that throws.
+//   "Numbers(int64_t size)"  item i: value = i (int64), and noise = 16 floats
+//               from the sample's random numbers.
+//   "Bulk(int64_t size)"  the same by GetBatch() alone.
+//   "Bad()"     as Numbers(100); item i fails with kDataLoss if i % 10 == 3, and
+//               throws std::runtime_error if i % 10 == 7.
+//   "Dies()"    as Numbers(100); item 42 raises SIGKILL, in a worker and not in
+//               the consumer.
+//   "Exits()"   the same, with exit(3).
+//   "Sleeps(int64_t ms)"  as Numbers(1000); each item takes so long.
+//   "PerProcess()"  a spec that differs from process to process: refused.
+//   "NoSuchThing()"  Create() fails with kInvalidArgument "no such thing".
+//   "Throws()"  a constructor that throws.
+//   "NotInWorkers()"  Create() fails in workers only: "not in a worker".
+//   "Described(std::string text, std::vector<double> values)"  one item, with
+//               the arguments: length (int64) and values (float64[3]).
 
 #ifndef TENON_LOADER_TESTING_TEST_DATASETS_H_
 #define TENON_LOADER_TESTING_TEST_DATASETS_H_
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "tenon/loader/data/dataset.h"
+#include "tenon/loader/data/dataset_registry.h"
 
 namespace tenon::loader {
 
@@ -26,6 +36,20 @@ inline constexpr int kNoiseSize = 16;
 // Tells the datasets above that this process is the consumer and not a worker.
 // Call it in main() after spawn::Init().
 void MarkAsConsumer();
+
+class Numbers : public Dataset {
+ public:
+  explicit Numbers(int64_t size) : size_(size) {}
+
+  int64_t size() const override { return size_; }
+  SampleSpec spec() const override;
+  absl::Status Get(int64_t index, SampleRandom& random,
+                   Sample& sample) override;
+
+ private:
+  int64_t size_;
+};
+TENON_LOADER_DATASET(Numbers(int64_t));
 
 }  // namespace tenon::loader
 

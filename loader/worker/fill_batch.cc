@@ -6,50 +6,63 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <utility>
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "tenon/loader/data/batch.h"
 #include "tenon/loader/data/dataset.h"
+#include "tenon/loader/data/sample.h"
 #include "tenon/loader/sampling/sample_random.h"
 #include "tenon/shm/base/status_macros.h"
 
 namespace tenon::loader {
 namespace {
 
-// Dataset::Get(), its exceptions turned into a status.
-absl::Status GetSample(Dataset& dataset, int64_t index, SampleRandom random,
-                       Sample sample) {
+// Calls `get`; turns its exceptions into a status.
+template <typename Get>
+absl::Status Catching(absl::string_view what, Get get) {
   try {
-    return dataset.Get(index, random, sample);
+    return get();
   } catch (const std::exception& error) {
     return absl::InternalError(
-        absl::StrCat("Dataset::Get threw: ", error.what()));
+        absl::StrCat("Dataset::", what, " threw: ", error.what()));
   } catch (...) {
-    return absl::InternalError(
-        "Dataset::Get threw something that is no std::exception");
+    return absl::InternalError(absl::StrCat(
+        "Dataset::", what, " threw something that is no std::exception"));
   }
 }
 
-}  // namespace
+absl::Status CheckIndices(const Dataset& dataset,
+                          absl::Span<const int64_t> indices) {
+  const int64_t size = dataset.size();
+  for (const int64_t index : indices) {
+    if (index < 0 || index >= size) {
+      return absl::OutOfRangeError(absl::StrCat(
+          "the sampler asks for item ", index, " of a dataset of ", size));
+    }
+  }
+  return absl::OkStatus();
+}
 
-absl::StatusOr<int64_t> FillBatch(
+absl::StatusOr<FilledBatch> FillOneByOne(
     Dataset& dataset, const BatchLayout& layout, const BatchTask& task,
-    std::byte* memory, absl::FunctionRef<absl::Status(SkippedSample)> skipped,
-    absl::FunctionRef<bool()> should_stop) {
-  int64_t filled = 0;
+    std::byte* memory, absl::FunctionRef<bool()> should_stop) {
+  FilledBatch filled;
   int64_t position = task.first_position;
   for (const int64_t index : task.indices) {
     if (should_stop()) return absl::CancelledError("the batch was cancelled");
-    const absl::Status status =
-        GetSample(dataset, index, SampleRandom(task.seed, task.epoch, position),
-                  Sample(layout, memory, filled));
+    SampleRandom random(task.seed, task.epoch, position);
+    Sample sample(layout, memory, filled.samples, 1);
+    absl::Status status =
+        Catching("Get()", [&] { return dataset.Get(index, random, sample); });
     if (status.ok()) {
-      ++filled;
+      ++filled.samples;
     } else if (task.on_error == OnSampleError::kSkip) {
-      TENON_RETURN_IF_ERROR(skipped({position, index, status}));
+      filled.skipped.push_back({position, index, std::move(status)});
     } else {
       return absl::Status(status.code(),
                           absl::StrCat("sample ", position, " (item ", index,
@@ -58,6 +71,29 @@ absl::StatusOr<int64_t> FillBatch(
     ++position;
   }
   return filled;
+}
+
+}  // namespace
+
+absl::StatusOr<FilledBatch> FillBatch(Dataset& dataset,
+                                      const BatchLayout& layout,
+                                      const BatchTask& task, std::byte* memory,
+                                      absl::FunctionRef<bool()> should_stop) {
+  TENON_RETURN_IF_ERROR(CheckIndices(dataset, task.indices));
+  if (should_stop()) return absl::CancelledError("the batch was cancelled");
+  const auto size = static_cast<int64_t>(task.indices.size());
+  SampleBatch samples(SampleSpan(layout, memory, 0, size), task.seed,
+                      task.epoch, task.first_position);
+  const absl::Status status = Catching(
+      "GetBatch()", [&] { return dataset.GetBatch(task.indices, samples); });
+  if (status.ok()) return FilledBatch{.samples = size, .skipped = {}};
+  if (absl::IsUnimplemented(status) || task.on_error == OnSampleError::kSkip) {
+    return FillOneByOne(dataset, layout, task, memory, should_stop);
+  }
+  return absl::Status(
+      status.code(),
+      absl::StrCat("samples ", task.first_position, " to ",
+                   task.first_position + size - 1, ": ", status.message()));
 }
 
 }  // namespace tenon::loader

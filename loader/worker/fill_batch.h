@@ -1,17 +1,17 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// FillBatch: runs a dataset over the samples of one batch. The one place where
-// samples are made, with workers and without.
+// FillBatch: runs a dataset over the samples of one batch: the only function
+// that makes samples, with workers and without.
 
 #ifndef TENON_LOADER_WORKER_FILL_BATCH_H_
 #define TENON_LOADER_WORKER_FILL_BATCH_H_
 
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "absl/functional/function_ref.h"
-#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "tenon/loader/data/batch.h"
@@ -21,7 +21,7 @@
 
 namespace tenon::loader {
 
-// Which samples.
+// The samples of a batch.
 struct BatchTask {
   uint64_t seed = 0;
   int64_t epoch = 0;
@@ -30,16 +30,20 @@ struct BatchTask {
   OnSampleError on_error = OnSampleError::kFail;
 };
 
-// Writes the samples of `task` into `memory` (layout.total_bytes() of it), the
-// good ones close together, and returns how many there are. `skipped` is told
-// of each that was left out; if it fails, so does this. `should_stop` is asked
-// before each sample.
-// Errors: the dataset's, with position and index, if task.on_error is kFail;
-// kInternal for an exception in it; kCancelled if should_stop() said so.
-absl::StatusOr<int64_t> FillBatch(
-    Dataset& dataset, const BatchLayout& layout, const BatchTask& task,
-    std::byte* memory, absl::FunctionRef<absl::Status(SkippedSample)> skipped,
-    absl::FunctionRef<bool()> should_stop);
+struct FilledBatch {
+  int64_t samples = 0;
+  std::vector<SkippedSample> skipped;
+};
+
+// Writes the samples of `task` to `memory` (layout.total_bytes() of it), the
+// good ones one after the other. Calls `should_stop` before each sample.
+// Errors: kOutOfRange for an index that is not in the dataset; the dataset's,
+// with position and index, if task.on_error is kFail; kInternal for an
+// exception in it; kCancelled if should_stop() returned true.
+absl::StatusOr<FilledBatch> FillBatch(Dataset& dataset,
+                                      const BatchLayout& layout,
+                                      const BatchTask& task, std::byte* memory,
+                                      absl::FunctionRef<bool()> should_stop);
 
 }  // namespace tenon::loader
 

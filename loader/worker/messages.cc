@@ -3,6 +3,7 @@
 
 #include "tenon/loader/worker/messages.h"
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -12,17 +13,16 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "tenon/ipc/channel/archive.h"
-#include "tenon/loader/data/field.h"
-#include "tenon/loader/worker/fill_batch.h"
+#include "tenon/loader/data/batch.h"
 #include "tenon/shm/base/status_macros.h"
 #include "tenon/shm/segment/sharing_strategy.h"
 
 namespace tenon::loader {
 namespace {
 
-enum class MessageType : uint8_t { kSampleFailed = 1, kBatchDone = 2 };
+enum class MessageType : uint8_t { kOffer = 1, kNote = 2 };
 
-// A message must fit a channel's; the end of a long one says least.
+// A note is bounded: the end of a long message says least.
 constexpr size_t kMaxStatusMessage = 4096;
 
 void PutStatus(ArchiveWriter& writer, const absl::Status& status) {
@@ -41,46 +41,19 @@ absl::StatusOr<Enum> GetEnum(ArchiveReader& reader, Enum last) {
   return static_cast<Enum>(value);
 }
 
-void PutField(ArchiveWriter& writer, const FieldSpec& field) {
-  writer.PutString(field.name);
-  writer.Put(field.dtype.code);
-  writer.Put(field.dtype.bits);
-  writer.Put(field.dtype.lanes);
-  writer.Put(static_cast<uint64_t>(field.shape.size()));
-  for (const int64_t extent : field.shape) writer.Put(extent);
-}
-
-absl::StatusOr<FieldSpec> GetField(ArchiveReader& reader) {
-  FieldSpec field;
-  TENON_ASSIGN_OR_RETURN(field.name, reader.GetString());
-  TENON_ASSIGN_OR_RETURN(field.dtype.code, reader.Get<uint8_t>());
-  TENON_ASSIGN_OR_RETURN(field.dtype.bits, reader.Get<uint8_t>());
-  TENON_ASSIGN_OR_RETURN(field.dtype.lanes, reader.Get<uint16_t>());
-  TENON_ASSIGN_OR_RETURN(const uint64_t rank, reader.Get<uint64_t>());
-  for (uint64_t i = 0; i < rank; ++i) {  // Ends with the bytes, whatever rank.
-    TENON_ASSIGN_OR_RETURN(const int64_t extent, reader.Get<int64_t>());
-    field.shape.push_back(extent);
+absl::StatusOr<BatchNote> GetNote(ArchiveReader& reader) {
+  BatchNote note;
+  TENON_RETURN_IF_ERROR(reader.GetStatus(&note.status));
+  TENON_ASSIGN_OR_RETURN(const uint64_t skipped, reader.Get<uint64_t>());
+  for (uint64_t i = 0; i < skipped;
+       ++i) {  // Ends with the bytes at the latest.
+    SkippedSample sample;
+    TENON_ASSIGN_OR_RETURN(sample.position, reader.Get<int64_t>());
+    TENON_ASSIGN_OR_RETURN(sample.index, reader.Get<int64_t>());
+    TENON_RETURN_IF_ERROR(reader.GetStatus(&sample.status));
+    note.skipped.push_back(std::move(sample));
   }
-  return field;
-}
-
-absl::StatusOr<SampleFailed> GetSampleFailed(ArchiveReader& reader) {
-  SampleFailed failed;
-  TENON_ASSIGN_OR_RETURN(failed.ticket, reader.Get<uint64_t>());
-  TENON_ASSIGN_OR_RETURN(failed.position, reader.Get<int64_t>());
-  TENON_ASSIGN_OR_RETURN(failed.index, reader.Get<int64_t>());
-  TENON_RETURN_IF_ERROR(reader.GetStatus(&failed.status));
-  return failed;
-}
-
-absl::StatusOr<BatchDone> GetBatchDone(ArchiveReader& reader) {
-  BatchDone done;
-  TENON_ASSIGN_OR_RETURN(done.ticket, reader.Get<uint64_t>());
-  TENON_ASSIGN_OR_RETURN(done.filled, reader.Get<int64_t>());
-  TENON_RETURN_IF_ERROR(reader.GetStatus(&done.status));
-  TENON_ASSIGN_OR_RETURN(done.has_segment, reader.Get<bool>());
-  TENON_ASSIGN_OR_RETURN(done.segment_name, reader.GetString());
-  return done;
+  return note;
 }
 
 }  // namespace
@@ -88,10 +61,10 @@ absl::StatusOr<BatchDone> GetBatchDone(ArchiveReader& reader) {
 std::string Encode(const WorkerSetup& setup) {
   ArchiveWriter writer;
   writer.PutString(setup.dataset);
-  writer.PutString(setup.dataset_config);
-  writer.Put(static_cast<uint64_t>(setup.fields.size()));
-  for (const FieldSpec& field : setup.fields) PutField(writer, field);
+  writer.PutString(setup.arguments);
+  writer.PutString(setup.spec);
   writer.Put(setup.batch_size);
+  writer.Put(setup.prefetch);
   writer.Put(setup.seed);
   writer.Put(setup.on_error);
   writer.Put(static_cast<uint8_t>(setup.strategy));
@@ -99,69 +72,46 @@ std::string Encode(const WorkerSetup& setup) {
   return std::move(writer).bytes();
 }
 
-std::string Encode(const Task& task) {
-  ArchiveWriter writer;
-  writer.Put(task.ticket);
-  writer.Put(task.epoch);
-  writer.Put(task.first_position);
-  writer.Put(task.count);
-  writer.Put(task.list);
-  writer.Put(task.slot);
-  return std::move(writer).bytes();
-}
-
-std::string Encode(const SampleFailed& failed) {
-  ArchiveWriter writer;
-  writer.Put(MessageType::kSampleFailed);
-  writer.Put(failed.ticket);
-  writer.Put(failed.position);
-  writer.Put(failed.index);
-  PutStatus(writer, failed.status);
-  return std::move(writer).bytes();
-}
-
-std::string Encode(const BatchDone& done) {
-  ArchiveWriter writer;
-  writer.Put(MessageType::kBatchDone);
-  writer.Put(done.ticket);
-  writer.Put(done.filled);
-  PutStatus(writer, done.status);
-  writer.Put(done.has_segment);
-  writer.PutString(done.segment_name);
-  return std::move(writer).bytes();
-}
-
 absl::StatusOr<WorkerSetup> DecodeWorkerSetup(absl::string_view bytes) {
   ArchiveReader reader(bytes);
   WorkerSetup setup;
   TENON_ASSIGN_OR_RETURN(setup.dataset, reader.GetString());
-  TENON_ASSIGN_OR_RETURN(setup.dataset_config, reader.GetString());
-  TENON_ASSIGN_OR_RETURN(const uint64_t fields, reader.Get<uint64_t>());
-  for (uint64_t i = 0; i < fields; ++i) {
-    TENON_ASSIGN_OR_RETURN(FieldSpec field, GetField(reader));
-    setup.fields.push_back(std::move(field));
-  }
+  TENON_ASSIGN_OR_RETURN(setup.arguments, reader.GetString());
+  TENON_ASSIGN_OR_RETURN(setup.spec, reader.GetString());
   TENON_ASSIGN_OR_RETURN(setup.batch_size, reader.Get<int64_t>());
+  TENON_ASSIGN_OR_RETURN(setup.prefetch, reader.Get<int32_t>());
   TENON_ASSIGN_OR_RETURN(setup.seed, reader.Get<uint64_t>());
   TENON_ASSIGN_OR_RETURN(setup.on_error, GetEnum(reader, OnSampleError::kSkip));
   TENON_ASSIGN_OR_RETURN(setup.strategy,
                          GetEnum(reader, SharingStrategy::kFileSystem));
   TENON_ASSIGN_OR_RETURN(setup.name_prefix, reader.GetString());
   TENON_RETURN_IF_ERROR(reader.Finish());
+  if (setup.batch_size < 1 || setup.prefetch < 1) {
+    return absl::DataLossError(
+        absl::StrCat("worker setup: batch_size ", setup.batch_size,
+                     ", prefetch ", setup.prefetch, "; want 1 or more"));
+  }
   return setup;
 }
 
-absl::StatusOr<Task> DecodeTask(absl::string_view bytes) {
-  ArchiveReader reader(bytes);
-  Task task;
-  TENON_ASSIGN_OR_RETURN(task.ticket, reader.Get<uint64_t>());
-  TENON_ASSIGN_OR_RETURN(task.epoch, reader.Get<int64_t>());
-  TENON_ASSIGN_OR_RETURN(task.first_position, reader.Get<int64_t>());
-  TENON_ASSIGN_OR_RETURN(task.count, reader.Get<uint32_t>());
-  TENON_ASSIGN_OR_RETURN(task.list, reader.Get<uint32_t>());
-  TENON_ASSIGN_OR_RETURN(task.slot, reader.Get<uint32_t>());
-  TENON_RETURN_IF_ERROR(reader.Finish());
-  return task;
+std::string EncodeOffer(absl::string_view offer) {
+  ArchiveWriter writer;
+  writer.Put(MessageType::kOffer);
+  writer.PutString(offer);
+  return std::move(writer).bytes();
+}
+
+std::string EncodeNote(const BatchNote& note) {
+  ArchiveWriter writer;
+  writer.Put(MessageType::kNote);
+  PutStatus(writer, note.status);
+  writer.Put(static_cast<uint64_t>(note.skipped.size()));
+  for (const SkippedSample& sample : note.skipped) {
+    writer.Put(sample.position);
+    writer.Put(sample.index);
+    PutStatus(writer, sample.status);
+  }
+  return std::move(writer).bytes();
 }
 
 absl::StatusOr<WorkerMessage> DecodeWorkerMessage(absl::string_view bytes) {
@@ -169,17 +119,18 @@ absl::StatusOr<WorkerMessage> DecodeWorkerMessage(absl::string_view bytes) {
   TENON_ASSIGN_OR_RETURN(const uint8_t type, reader.Get<uint8_t>());
   WorkerMessage message;
   switch (static_cast<MessageType>(type)) {
-    case MessageType::kSampleFailed: {
-      TENON_ASSIGN_OR_RETURN(message, GetSampleFailed(reader));
+    case MessageType::kOffer: {
+      message.is_offer = true;
+      TENON_ASSIGN_OR_RETURN(message.offer, reader.GetString());
       break;
     }
-    case MessageType::kBatchDone: {
-      TENON_ASSIGN_OR_RETURN(message, GetBatchDone(reader));
+    case MessageType::kNote: {
+      TENON_ASSIGN_OR_RETURN(message.note, GetNote(reader));
       break;
     }
     default:
       return absl::DataLossError(
-          absl::StrCat("a worker's message has unknown type ", type));
+          absl::StrCat("worker message of unknown type ", type));
   }
   TENON_RETURN_IF_ERROR(reader.Finish());
   return message;

@@ -1,79 +1,114 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// What a loader and its workers say to each other. A worker gets its setup as
-// the argument of its process, then tasks over a channel; it answers each task
-// with any number of SampleFailed messages and one BatchDone.
+// The messages between a loader and one worker, which is a process or a thread.
+//
+//   tasks     ring to the worker: a TaskRecord, then records of 8 indices
+//   batches   ring from the worker: one BatchRecord for each task, in order
+//   channel   both ways, for the rest: the offers of the rings at the start;
+//             from the worker, with BatchRecord::messages, an offer of its
+//             arena for each new segment, and a BatchNote for each batch that
+//             failed or skipped samples
+//   control   memory that the loader writes and all workers map read-only
 
 #ifndef TENON_LOADER_WORKER_MESSAGES_H_
 #define TENON_LOADER_WORKER_MESSAGES_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
-#include <variant>
+#include <type_traits>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "tenon/loader/data/field.h"
-#include "tenon/loader/worker/fill_batch.h"
+#include "tenon/loader/data/batch.h"
+#include "tenon/loader/data/on_sample_error.h"
+#include "tenon/shm/arena/block_descriptor.h"
+#include "tenon/shm/base/atomics.h"
 #include "tenon/shm/segment/sharing_strategy.h"
 
 namespace tenon::loader {
 
-// What a worker must know for its whole life.
+// The argument of a worker process.
 struct WorkerSetup {
-  std::string dataset;
-  std::string dataset_config;
-  std::vector<FieldSpec> fields;  // What the consumer expects.
+  std::string dataset;  // DatasetRecipe's name and bytes.
+  std::string arguments;
+  std::string spec;  // SampleSpec::ToString() in the consumer.
   int64_t batch_size = 0;
+  int32_t prefetch = 1;  // Tasks at a time, at most.
   uint64_t seed = 0;
   OnSampleError on_error = OnSampleError::kFail;
   SharingStrategy strategy = SharingStrategy::kFileDescriptor;
   std::string name_prefix;  // Of its segments.
 };
 
-// One batch to make. Its indices are in the index segment, in list `list`.
-struct Task {
-  uint64_t ticket = 0;  // Unique; the answer has it too.
+std::string Encode(const WorkerSetup& setup);
+// Errors: kDataLoss for anything that Encode() does not make.
+absl::StatusOr<WorkerSetup> DecodeWorkerSetup(absl::string_view bytes);
+
+// The loader's words; zero at first.
+struct WorkerControl {
+  // Tasks with a lower ticket were abandoned.
+  SharedWord<uint64_t> first_ticket;
+  // Not 0: stop before the next sample, and end.
+  SharedWord<uint64_t> stop;
+};
+
+// One batch to make.
+struct TaskRecord {
+  uint64_t ticket = 0;  // Unique; in BatchRecord, too.
   int64_t epoch = 0;
   int64_t first_position = 0;
-  uint32_t count = 0;
-  uint32_t list = 0;
-  uint32_t slot = 0;  // Which of the worker's memory slots to use.
+  uint64_t count = 0;
+  uint64_t unused[4] = {};
 };
+struct IndexRecord {
+  static constexpr uint64_t kIndices = 8;
+  int64_t indices[kIndices] = {};
+};
+static_assert(sizeof(TaskRecord) == 64 && sizeof(IndexRecord) == 64);
+static_assert(std::has_unique_object_representations_v<TaskRecord>);
 
-// A sample that was skipped.
-struct SampleFailed {
+// How many records a task of `count` samples has.
+constexpr uint64_t TaskRecords(uint64_t count) {
+  return 1 + (count + IndexRecord::kIndices - 1) / IndexRecord::kIndices;
+}
+
+// The result of a task.
+struct BatchRecord {
+  enum Outcome : uint64_t {
+    kMade = 0,
+    kFailed = 1,     // The note has the error; there is no block.
+    kAbandoned = 2,  // As WorkerControl demanded; there is no block.
+  };
   uint64_t ticket = 0;
-  int64_t position = 0;
-  int64_t index = 0;
-  absl::Status status;
+  uint64_t outcome = kMade;
+  int64_t samples = 0;
+  // Messages of the channel to be received before this record is used.
+  uint64_t messages = 0;
+  BlockDescriptor block;
+  uint64_t unused[2] = {};
 };
+static_assert(sizeof(BatchRecord) == 96);
+static_assert(std::has_unique_object_representations_v<BatchRecord>);
 
-// A task that is done, or has failed as a whole. The first batch in a slot
-// brings the slot's segment: as the message's one descriptor, or by name.
-struct BatchDone {
-  uint64_t ticket = 0;
-  int64_t filled = 0;
+// A message of the channel: the offer of a segment, with its descriptors, or a
+// note.
+struct BatchNote {
   absl::Status status;
-  bool has_segment = false;
-  std::string segment_name;  // Empty under the file_descriptor strategy.
+  std::vector<SkippedSample> skipped;
 };
+std::string EncodeOffer(absl::string_view offer);
+std::string EncodeNote(const BatchNote& note);
 
-using WorkerMessage = std::variant<SampleFailed, BatchDone>;
-
-std::string Encode(const WorkerSetup& setup);
-std::string Encode(const Task& task);
-std::string Encode(const SampleFailed& failed);
-std::string Encode(const BatchDone& done);
-
-// Errors of all: kDataLoss for anything that Encode() does not make. Numbers
-// are in the range of their type, and no more: what they refer to is the
-// caller's to check.
-absl::StatusOr<WorkerSetup> DecodeWorkerSetup(absl::string_view bytes);
-absl::StatusOr<Task> DecodeTask(absl::string_view bytes);
+struct WorkerMessage {
+  bool is_offer = false;
+  std::string offer;
+  BatchNote note;
+};
+// Errors: kDataLoss for anything that the two above do not make.
 absl::StatusOr<WorkerMessage> DecodeWorkerMessage(absl::string_view bytes);
 
 }  // namespace tenon::loader

@@ -3,11 +3,14 @@
 
 #include "tenon/loader/worker/worker_source.h"
 
+#include <errno.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/epoll.h>
 #include <unistd.h>
 
-#include <algorithm>
+#include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -20,33 +23,109 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
-#include "tenon/loader/worker/remote_worker.h"
+#include "tenon/loader/worker/worker_link.h"
+#include "tenon/shm/base/atomics.h"
 #include "tenon/shm/base/deadline.h"
+#include "tenon/shm/base/posix_error.h"
 #include "tenon/shm/base/status_macros.h"
 #include "tenon/shm/segment/shm_name.h"
 
 namespace tenon::loader {
+namespace {
+
+// How long a worker may take from its start to main().
+constexpr absl::Duration kStartPatience = absl::Seconds(60);
+
+// What epoll reports; ends of workers count from kEnds.
+constexpr uint64_t kWakeOnly = 0;
+constexpr uint64_t kEnds = 1;
+
+}  // namespace
 
 absl::StatusOr<std::unique_ptr<WorkerSource>> WorkerSource::Create(
-    int workers, int prefetch, WorkerSetup setup,
+    int workers, WorkerSetup setup, const DatasetRecipe& recipe,
     std::shared_ptr<const BatchLayout> layout,
     const Cancellation* cancellation) {
   TENON_ASSIGN_OR_RETURN(setup.name_prefix,
                          MakeShmName(absl::StrCat("tenon-loader-", getpid())));
-  auto source = absl::WrapUnique(new WorkerSource(
-      setup.name_prefix, int64_t{workers} * prefetch, cancellation));
-  TENON_ASSIGN_OR_RETURN(
-      source->workers_,
-      RemoteWorker::Start(workers, prefetch, setup, std::move(layout)));
+  setup.dataset = recipe.name();
+  setup.arguments = recipe.bytes();
+  // Whatever the strategy of the data: workers get the descriptor at the start.
+  TENON_ASSIGN_OR_RETURN(Segment::OwnerWritten control,
+                         Segment::CreateOwnerWritten(
+                             sizeof(WorkerControl),
+                             {.strategy = SharingStrategy::kFileDescriptor}));
+  auto source = absl::WrapUnique(
+      new WorkerSource(setup.name_prefix, std::move(control), cancellation));
+  TENON_RETURN_IF_ERROR(source->Start(workers, setup, recipe, layout));
   return source;
 }
 
+WorkerSource::WorkerSource(std::string name_prefix,
+                           Segment::OwnerWritten control,
+                           const Cancellation* cancellation)
+    : name_prefix_(std::move(name_prefix)),
+      control_(std::move(control)),
+      cancellation_(cancellation),
+      spin_(SpinBudget::ForThisProcess()) {}
+
+absl::Status WorkerSource::Start(
+    int workers, const WorkerSetup& setup, const DatasetRecipe& recipe,
+    const std::shared_ptr<const BatchLayout>& layout) {
+  std::vector<WorkerLink> links;
+  std::vector<Channel> ends;
+  std::vector<std::vector<int>> fds;
+  for (int i = 0; i < workers; ++i) {
+    TENON_ASSIGN_OR_RETURN(WorkerLink link,
+                           WorkerLink::Create(i, setup.prefetch, layout));
+    ends.push_back(link.TakeWorkerEnd());
+    fds.push_back({ends.back().fd(), control_.segment.fd()});
+    for (const int fd : recipe.fds()) fds.back().push_back(fd);
+    links.push_back(std::move(link));
+  }
+  spawn::ProcessOptions options = {.entry = "tenon.loader.worker",
+                                   .argument = Encode(setup),
+                                   .ignore_interrupt = true};
+  TENON_ASSIGN_OR_RETURN(std::vector<spawn::Process> processes,
+                         spawn::Process::StartEach(options, fds));
+  ends.clear();  // So that the channel of a worker that ends is closed.
+  for (size_t i = 0; i < links.size(); ++i) {
+    workers_.push_back({std::move(processes[i]), std::move(links[i])});
+  }
+  epoll_.Reset(epoll_create1(EPOLL_CLOEXEC));
+  if (!epoll_.valid()) return PosixError(errno, "epoll_create1", "loader");
+  TENON_RETURN_IF_ERROR(Watch(cancellation_->fd(), kWakeOnly));
+  const Deadline deadline = Deadline::After(kStartPatience);
+  for (size_t i = 0; i < workers_.size(); ++i) {
+    Worker& worker = workers_[i];
+    const absl::Status met = worker.link.Meet(deadline);
+    if (!met.ok()) return Failure(worker, met);
+    TENON_ASSIGN_OR_RETURN(const int bell, worker.link.PollFd());
+    TENON_RETURN_IF_ERROR(Watch(bell, kWakeOnly));
+    TENON_RETURN_IF_ERROR(Watch(worker.process.end_fd(), kEnds + i));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status WorkerSource::Watch(int fd, uint64_t what) {
+  epoll_event event = {.events = EPOLLIN, .data = {.u64 = what}};
+  if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) != 0) {
+    return PosixError(errno, "epoll_ctl", "loader");
+  }
+  return absl::OkStatus();
+}
+
 WorkerSource::~WorkerSource() {
-  for (RemoteWorker& worker : workers_) worker.HangUp();
+  StdAtomics::Store(control().stop, 1, std::memory_order_release);
+  for (Worker& worker : workers_) worker.link.HangUp();
   JoinAll(Deadline::After(absl::Seconds(1)));
-  for (RemoteWorker& worker : workers_) worker.Signal(SIGTERM);
+  for (const Worker& worker : workers_) {
+    worker.process.Signal(SIGTERM).IgnoreError();
+  }
   JoinAll(Deadline::After(absl::Milliseconds(500)));
-  for (RemoteWorker& worker : workers_) worker.Signal(SIGKILL);
+  for (const Worker& worker : workers_) {
+    worker.process.Signal(SIGKILL).IgnoreError();
+  }
   JoinAll(Deadline::Never());
   // A worker that was killed could not remove its names.
   const auto names = ListShmNames(name_prefix_);
@@ -55,104 +134,157 @@ WorkerSource::~WorkerSource() {
 }
 
 void WorkerSource::JoinAll(Deadline deadline) {
-  for (RemoteWorker& worker : workers_) worker.Join(deadline).IgnoreError();
+  for (Worker& worker : workers_) worker.process.Join(deadline).IgnoreError();
+}
+
+WorkerControl& WorkerSource::control() {
+  return *reinterpret_cast<WorkerControl*>(control_.mapping.data());
 }
 
 void WorkerSource::StartEpoch(const EpochPlan& plan) {
   plan_ = plan;
   next_to_assign_ = 0;
   next_to_return_ = 0;
-  ready_.clear();
   first_ticket_ = next_ticket_;
+  StdAtomics::Store(control().first_ticket, first_ticket_,
+                    std::memory_order_release);
 }
 
-absl::StatusOr<Batch> WorkerSource::Next(Deadline deadline) {
+absl::StatusOr<BatchResult> WorkerSource::Next(Deadline deadline) {
+  Worker& worker = WorkerOf(next_to_return_);
   for (;;) {
     if (cancellation_->is_cancelled()) return Cancellation::Error();
     TENON_RETURN_IF_ERROR(Dispatch());
-    auto found = ready_.find(next_to_return_);
-    if (found != ready_.end()) {
-      absl::StatusOr<Batch> batch = std::move(found->second);
-      ready_.erase(found);
-      TENON_RETURN_IF_ERROR(batch.status());
+    TENON_ASSIGN_OR_RETURN(std::optional<BatchResult> batch, Take(worker));
+    if (batch) {
       ++next_to_return_;
-      // The window has moved: let the workers go on while the caller works.
+      // Let the worker go on while the caller uses the batch.
       TENON_RETURN_IF_ERROR(Dispatch());
-      return batch;
+      return *std::move(batch);
     }
-    TENON_RETURN_IF_ERROR(Wait(deadline));
+    // Where the results of abandoned tasks were in the way.
+    if (CanDispatch()) continue;
+    TENON_RETURN_IF_ERROR(Wait(worker, deadline));
   }
 }
 
+bool WorkerSource::CanDispatch() {
+  return next_to_assign_ < plan_.batches &&
+         WorkerOf(next_to_assign_).link.CanTake();
+}
+
 absl::Status WorkerSource::Dispatch() {
-  const int64_t end = std::min(plan_.batches, next_to_return_ + window_);
-  while (next_to_assign_ < end) {
-    RemoteWorker* worker = LeastBusy();
-    if (worker == nullptr) break;
+  while (next_to_assign_ < plan_.batches) {
+    Worker& worker = WorkerOf(next_to_assign_);
+    TENON_RETURN_IF_ERROR(DropAbandoned(worker));
+    if (!worker.link.CanTake()) break;
     TENON_ASSIGN_OR_RETURN(const std::vector<int64_t> indices,
                            plan_.Indices(next_to_assign_));
-    const RemoteWorker::Job job = {
+    const WorkerLink::Job job = {
         .ticket = next_ticket_++,
         .number = next_to_assign_,
         .epoch = plan_.epoch,
         .first_position = plan_.first_position(next_to_assign_)};
-    TENON_RETURN_IF_ERROR(worker->Assign(job, indices));
+    const absl::Status assigned = worker.link.Assign(job, indices);
+    if (!assigned.ok()) return Failure(worker, assigned);
     ++next_to_assign_;
   }
   return absl::OkStatus();
 }
 
-RemoteWorker* WorkerSource::LeastBusy() {
-  const auto least =
-      std::min_element(workers_.begin(), workers_.end(),
-                       [](const RemoteWorker& a, const RemoteWorker& b) {
-                         return a.outstanding() < b.outstanding();
-                       });
-  return least->CanTake() ? &*least : nullptr;
+absl::Status WorkerSource::DropAbandoned(Worker& worker) {
+  for (;;) {
+    const WorkerLink::Job* job = worker.link.current();
+    if (job == nullptr || job->ticket >= first_ticket_) return absl::OkStatus();
+    const auto finished = worker.link.Take();
+    if (!finished.ok()) return Failure(worker, finished.status());
+    if (!finished->has_value()) return absl::OkStatus();
+  }
 }
 
-absl::Status WorkerSource::Wait(Deadline deadline) {
-  std::vector<pollfd> fds;
-  for (const RemoteWorker& worker : workers_) {
-    fds.push_back({.fd = worker.channel_fd(), .events = POLLIN, .revents = 0});
-    fds.push_back({.fd = worker.end_fd(), .events = POLLIN, .revents = 0});
+absl::StatusOr<std::optional<BatchResult>> WorkerSource::Take(Worker& worker) {
+  TENON_RETURN_IF_ERROR(DropAbandoned(worker));
+  const WorkerLink::Job* job = worker.link.current();
+  if (job == nullptr || job->ticket < first_ticket_) return std::nullopt;
+  absl::StatusOr<std::optional<WorkerLink::Finished>> finished =
+      worker.link.Take();
+  if (!finished.ok()) return Failure(worker, finished.status());
+  if (!finished->has_value()) return std::nullopt;
+  absl::StatusOr<Batch>& batch = (*finished)->batch;
+  if (!batch.ok()) {
+    batch = absl::Status(batch.status().code(),
+                         absl::StrCat(worker.process.Describe(), ": ",
+                                      batch.status().message()));
   }
-  fds.push_back({.fd = cancellation_->fd(), .events = POLLIN, .revents = 0});
-  TENON_ASSIGN_OR_RETURN(const int ready,
-                         PollUntil(fds.data(), fds.size(), deadline));
-  if (ready == 0) return absl::DeadlineExceededError(Waiting());
-  for (size_t i = 0; i < workers_.size(); ++i) {
-    if (fds[2 * i].revents != 0 || fds[2 * i + 1].revents != 0) {
-      TENON_RETURN_IF_ERROR(TakeIn(workers_[i]));
+  return BatchResult{std::move(batch)};
+}
+
+absl::Status WorkerSource::Wait(Worker& worker, Deadline deadline) {
+  const auto ready = [&] {
+    return worker.link.HasFinished() || cancellation_->is_cancelled();
+  };
+  for (uint32_t turn = 0; turn < spin_.turns(); ++turn) {
+    if (ready()) {
+      spin_.Succeeded();
+      return absl::OkStatus();
     }
+    StdAtomics::Pause();
+  }
+  spin_.Failed();
+  return Sleep(worker, deadline);
+}
+
+absl::Status WorkerSource::Sleep(Worker& worker, Deadline deadline) {
+  const absl::StatusOr<bool> armed = worker.link.Arm();
+  if (!armed.ok()) return Failure(worker, armed.status());
+  absl::StatusOr<int> woken = 1;
+  if (*armed) {
+    pollfd poll = {.fd = epoll_.get(), .events = POLLIN, .revents = 0};
+    woken = PollUntil(&poll, 1, deadline);
+  }
+  worker.link.Disarm();
+  TENON_RETURN_IF_ERROR(woken.status());
+  if (*woken == 0) return absl::DeadlineExceededError(Waiting());
+  const absl::Status alive = worker.link.CheckAlive();
+  if (!alive.ok()) return Failure(worker, alive);
+  epoll_event events[16];
+  const int count = epoll_wait(epoll_.get(), events, 16, 0);
+  for (int i = 0; i < count; ++i) {
+    if (events[i].data.u64 < kEnds) continue;
+    Worker& ended = workers_[events[i].data.u64 - kEnds];
+    return Failure(ended, absl::UnavailableError("it has ended"));
   }
   return absl::OkStatus();
 }
 
-absl::Status WorkerSource::TakeIn(RemoteWorker& worker) {
-  for (;;) {
-    TENON_ASSIGN_OR_RETURN(std::optional<RemoteWorker::Finished> finished,
-                           worker.Receive());
-    if (!finished) return absl::OkStatus();
-    if (finished->ticket < first_ticket_) continue;  // Of an abandoned epoch.
-    ready_.emplace(finished->number, std::move(finished->batch));
+absl::Status WorkerSource::Failure(Worker& worker, const absl::Status& why) {
+  if (!absl::IsUnavailable(why)) {
+    return absl::Status(why.code(), absl::StrCat(worker.process.Describe(),
+                                                 ": ", why.message()));
   }
+  // The ring closes as the process goes; its end is a moment away.
+  const absl::Status how =
+      worker.process.Join(Deadline::After(absl::Seconds(1)));
+  if (!how.ok()) return how;
+  return absl::AbortedError(absl::StrCat(worker.process.Describe(),
+                                         " ended before its work was done"));
 }
 
 std::string WorkerSource::Waiting() const {
   std::string text = absl::StrCat("no batch ", next_to_return_, " in time");
-  for (const RemoteWorker& worker : workers_) {
-    const std::optional<int64_t> current = worker.current();
-    absl::StrAppend(&text, "; ", worker.Describe(),
-                    current ? absl::StrCat(" is making batch ", *current)
-                            : " has nothing to do");
+  for (const Worker& worker : workers_) {
+    const WorkerLink::Job* job = worker.link.current();
+    absl::StrAppend(&text, "; ", worker.process.Describe(),
+                    job != nullptr
+                        ? absl::StrCat(" is making batch ", job->number)
+                        : " has nothing to do");
   }
   return text;
 }
 
 std::vector<pid_t> WorkerSource::WorkerPids() const {
   std::vector<pid_t> pids;
-  for (const RemoteWorker& worker : workers_) pids.push_back(worker.pid());
+  for (const Worker& worker : workers_) pids.push_back(worker.process.pid());
   return pids;
 }
 

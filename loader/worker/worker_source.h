@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// WorkerSource: makes batches in worker processes and hands them out in order.
+// WorkerSource: makes batches in worker processes and returns them in order.
 
 #ifndef TENON_LOADER_WORKER_WORKER_SOURCE_H_
 #define TENON_LOADER_WORKER_WORKER_SOURCE_H_
@@ -9,77 +9,99 @@
 #include <sys/types.h>
 
 #include <cstdint>
-#include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "tenon/ipc/doorbell/spin_budget.h"
 #include "tenon/loader/data/batch.h"
 #include "tenon/loader/data/batch_layout.h"
 #include "tenon/loader/data/batch_source.h"
 #include "tenon/loader/data/cancellation.h"
+#include "tenon/loader/data/dataset_registry.h"
 #include "tenon/loader/worker/messages.h"
-#include "tenon/loader/worker/remote_worker.h"
+#include "tenon/loader/worker/worker_link.h"
 #include "tenon/shm/base/deadline.h"
+#include "tenon/shm/base/unique_fd.h"
+#include "tenon/shm/segment/segment.h"
+#include "tenon/spawn/process/process.h"
 
 namespace tenon::loader {
 
-// The batches in flight form a window: from the next one to be handed out, as
-// many as all workers may hold jobs. Within it, the lowest unassigned batch
-// goes to the worker with the fewest jobs, so a slow batch holds up its worker
-// and not the others. It has no thread: everything happens inside Next(), and
-// the workers' jobs in hand keep them busy while the consumer is elsewhere.
+// Batch n is made by worker n mod workers, each of which has up to `prefetch`
+// batches assigned: so the next batch is the next record of one known ring, and
+// no batch waits for its turn in this process. It has no thread: everything
+// happens inside Next(), and the tasks in their rings keep the workers busy
+// while the consumer is elsewhere.
 //
-// Ownership: owns the workers; destroying it ends them. They are given a second
-//   to end by themselves, then SIGTERM and half a second, then SIGKILL; after
-//   that no process and no name in /dev/shm of theirs is left.
+// Ownership: owns the workers; destroying it ends them. They have a second to
+//   end by themselves, then SIGTERM and half a second, then SIGKILL; after that
+//   no process and no name in /dev/shm of theirs is left.
 class WorkerSource : public BatchSource {
  public:
-  // Starts `workers` (> 0) processes, each with up to `prefetch` jobs.
-  // `cancellation` must outlive it.
+  // Starts `workers` (> 0) processes that make the dataset of `recipe`, and
+  // waits until they run. `cancellation` must outlive it.
+  // Errors: those of Process::StartEach() and WorkerLink.
   static absl::StatusOr<std::unique_ptr<WorkerSource>> Create(
-      int workers, int prefetch, WorkerSetup setup,
+      int workers, WorkerSetup setup, const DatasetRecipe& recipe,
       std::shared_ptr<const BatchLayout> layout,
       const Cancellation* cancellation);
 
   ~WorkerSource() override;
 
   void StartEpoch(const EpochPlan& plan) override;
-  absl::StatusOr<Batch> Next(Deadline deadline) override;
+  absl::StatusOr<BatchResult> Next(Deadline deadline) override;
   std::vector<pid_t> WorkerPids() const override;
 
  private:
-  WorkerSource(std::string name_prefix, int64_t window,
-               const Cancellation* cancellation)
-      : name_prefix_(std::move(name_prefix)),
-        window_(window),
-        cancellation_(cancellation) {}
+  struct Worker {
+    spawn::Process process;
+    WorkerLink link;
+  };
 
-  // Gives jobs to workers as far as the window reaches.
+  WorkerSource(std::string name_prefix, Segment::OwnerWritten control,
+               const Cancellation* cancellation);
+
+  absl::Status Start(int workers, const WorkerSetup& setup,
+                     const DatasetRecipe& recipe,
+                     const std::shared_ptr<const BatchLayout>& layout);
+  absl::Status Watch(int fd, uint64_t what);
+
+  WorkerControl& control();
+  // The worker of batch `number`.
+  Worker& WorkerOf(int64_t number) {
+    return workers_[static_cast<size_t>(number) % workers_.size()];
+  }
+  // Assigns batches as far as the workers take them.
   absl::Status Dispatch();
-  // The worker with the fewest jobs; null if all have as many as they take.
-  RemoteWorker* LeastBusy();
-  // Waits for a message or an end, and takes in what has come.
-  absl::Status Wait(Deadline deadline);
-  absl::Status TakeIn(RemoteWorker& worker);
+  bool CanDispatch();
+  // Removes the results of abandoned tasks.
+  absl::Status DropAbandoned(Worker& worker);
+  // The next batch, if `worker` has finished it.
+  absl::StatusOr<std::optional<BatchResult>> Take(Worker& worker);
+  // Waits until `worker` has finished a job, or any worker has ended.
+  absl::Status Wait(Worker& worker, Deadline deadline);
+  absl::Status Sleep(Worker& worker, Deadline deadline);
+  // Puts the worker's name before a message; if it has ended, says how.
+  absl::Status Failure(Worker& worker, const absl::Status& why);
   // The batches and workers that are awaited, for the error of a deadline.
   std::string Waiting() const;
 
   void JoinAll(Deadline deadline);
 
   std::string name_prefix_;
-  int64_t window_;
+  Segment::OwnerWritten control_;
   const Cancellation* cancellation_;
-  std::vector<RemoteWorker> workers_;
+  std::vector<Worker> workers_;
+  UniqueFd epoll_;  // The rings, the ends of the workers, the cancellation.
+  SpinBudget spin_;
 
   EpochPlan plan_;
   int64_t next_to_assign_ = 0;
   int64_t next_to_return_ = 0;
-  // Batches that are done before their turn, and errors: these are returned in
-  // order, too.
-  std::map<int64_t, absl::StatusOr<Batch>> ready_;
   uint64_t next_ticket_ = 0;
   uint64_t first_ticket_ = 0;  // Of this epoch; older ones were abandoned.
 };

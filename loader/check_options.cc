@@ -1,0 +1,56 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "tenon/loader/check_options.h"
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "tenon/loader/loader_options.h"
+
+namespace tenon::loader {
+namespace {
+
+absl::Status Refused(absl::string_view why) {
+  return absl::InvalidArgumentError(absl::StrCat("Loader::Create(): ", why));
+}
+
+}  // namespace
+
+absl::Status CheckOptions(const LoaderOptions& options) {
+  if (options.batch_size < 1) {
+    return Refused(
+        absl::StrCat("batch_size must be positive, not ", options.batch_size));
+  }
+  if (options.workers < 0 || options.workers > kMaxWorkers) {
+    return Refused(absl::StrCat("workers must be 0 to ", kMaxWorkers, ", not ",
+                                options.workers));
+  }
+  if (options.prefetch &&
+      (*options.prefetch < 1 || *options.prefetch > kMaxPrefetch)) {
+    return Refused(absl::StrCat("prefetch must be 1 to ", kMaxPrefetch,
+                                ", not ", *options.prefetch));
+  }
+  if (options.timeout <= absl::ZeroDuration()) {
+    return Refused(absl::StrCat("timeout must be positive, not ",
+                                absl::FormatDuration(options.timeout)));
+  }
+  if (options.shuffle && options.sampler != nullptr) {
+    return Refused(
+        "shuffle and sampler both give the order of an epoch; set one of them");
+  }
+  if (options.workers == 0 && options.prefetch) {
+    return Refused(
+        "prefetch without workers: the consumer makes each batch when it asks "
+        "for it; set workers or leave prefetch unset");
+  }
+  if (options.workers == 0 && options.timeout != absl::InfiniteDuration()) {
+    return Refused(
+        "timeout without workers: it cannot interrupt the consumer itself; set "
+        "workers or leave timeout unset");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace tenon::loader

@@ -1,0 +1,24 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// CheckOptions: refuses options that are out of range or contradict one
+// another, by the rules of torch's DataLoader.
+
+#ifndef TENON_LOADER_CHECK_OPTIONS_H_
+#define TENON_LOADER_CHECK_OPTIONS_H_
+
+#include "absl/status/status.h"
+#include "tenon/loader/loader_options.h"
+
+namespace tenon::loader {
+
+inline constexpr int kMaxWorkers = 1024;
+inline constexpr int kMaxPrefetch = 1024;
+inline constexpr int kDefaultPrefetch = 2;
+
+// Errors: kInvalidArgument, naming the options and what to change.
+absl::Status CheckOptions(const LoaderOptions& options);
+
+}  // namespace tenon::loader
+
+#endif  // TENON_LOADER_CHECK_OPTIONS_H_

@@ -1,0 +1,72 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "tenon/loader/check_options.h"
+
+#include <memory>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tenon/loader/loader_options.h"
+#include "tenon/loader/sampling/sampler.h"
+#include "tenon/shm/testing/status_matchers.h"
+
+namespace tenon::loader {
+namespace {
+
+using ::absl::StatusCode;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+void ExpectRefused(const LoaderOptions& options, const char* why) {
+  EXPECT_THAT(CheckOptions(options),
+              StatusIs(StatusCode::kInvalidArgument,
+                       AllOf(HasSubstr("Loader::Create(): "), HasSubstr(why))));
+}
+
+TEST(CheckOptionsTest, TheDefaultsAreGood) {
+  const LoaderOptions options;
+  EXPECT_THAT(CheckOptions(options), IsOk());
+  EXPECT_EQ(options.batch_size, 1);
+  EXPECT_FALSE(options.shuffle);
+  EXPECT_FALSE(options.drop_last);
+  EXPECT_EQ(options.workers, 0);
+  EXPECT_EQ(options.timeout, absl::InfiniteDuration());
+}
+
+TEST(CheckOptionsTest, NumbersOutOfRange) {
+  ExpectRefused({.batch_size = 0}, "batch_size must be positive, not 0");
+  ExpectRefused({.batch_size = -3}, "batch_size must be positive, not -3");
+  ExpectRefused({.workers = -1}, "workers must be 0 to 1024, not -1");
+  ExpectRefused({.workers = 1025}, "workers must be 0 to 1024, not 1025");
+  ExpectRefused({.workers = 1, .prefetch = 0},
+                "prefetch must be 1 to 1024, not 0");
+  ExpectRefused({.workers = 1, .prefetch = 1025},
+                "prefetch must be 1 to 1024, not 1025");
+  ExpectRefused({.workers = 1, .timeout = absl::ZeroDuration()},
+                "timeout must be positive, not 0");
+  ExpectRefused({.workers = 1, .timeout = -absl::Seconds(1)},
+                "timeout must be positive, not -1s");
+}
+
+TEST(CheckOptionsTest, Contradictions) {
+  ExpectRefused(
+      {.shuffle = true, .sampler = std::make_shared<SequentialSampler>(3)},
+      "shuffle and sampler");
+  ExpectRefused({.prefetch = 2}, "prefetch without workers");
+  ExpectRefused({.timeout = absl::Seconds(1)}, "timeout without workers");
+}
+
+TEST(CheckOptionsTest, WhatBelongsTogether) {
+  EXPECT_THAT(CheckOptions({.sampler = std::make_shared<SequentialSampler>(3)}),
+              IsOk());
+  EXPECT_THAT(
+      CheckOptions(
+          {.workers = 1024, .prefetch = 1024, .timeout = absl::Nanoseconds(1)}),
+      IsOk());
+}
+
+}  // namespace
+}  // namespace tenon::loader

@@ -1,0 +1,188 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// TENON_LOADER_DATASET: datasets that workers can make, with the arguments of
+// their constructor.
+//
+//   class Photos : public loader::Dataset {
+//    public:
+//     static absl::StatusOr<std::unique_ptr<Photos>> Create(std::string folder,
+//                                                           int pixels);
+//     int64_t size() const override;
+//     SampleSpec spec() const override;
+//     absl::Status Get(int64_t index, SampleRandom& random,
+//                      Sample& sample) override;
+//   };
+//   TENON_LOADER_DATASET(Photos(std::string, int));
+//
+//   auto photos = Loader::Create<Photos>({.workers = 4}, folder, 224);
+//
+// Each parameter is of a type with ArgumentTraits (spawn/arguments/argument.h):
+// numbers, strings and containers; with shm_arguments.h tensors and segments,
+// which all workers then share.
+
+#ifndef TENON_LOADER_DATA_DATASET_REGISTRY_H_
+#define TENON_LOADER_DATA_DATASET_REGISTRY_H_
+
+#include <concepts>
+#include <memory>
+#include <string>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "tenon/loader/data/dataset.h"
+#include "tenon/shm/base/unique_fd.h"
+#include "tenon/spawn/arguments/packed_call.h"
+#include "tenon/spawn/arguments/plain_arguments.h"
+
+namespace tenon::loader {
+
+// A dataset and the arguments of its constructor, to be made any number of
+// times, here and in workers.
+// Ownership: owns descriptors among the arguments, and holds tensors among them
+//   until it is destroyed.
+// Threads: thread-compatible.
+class DatasetRecipe {
+ public:
+  // Of the dataset registered as `name`, with arguments of the types they have:
+  // text is a std::string, and 5 an int.
+  // Errors: kNotFound, listing the names; kInvalidArgument if it takes other
+  // types, naming both, or if an argument is exclusive to one process; errors
+  // of packing an argument (ArgumentTraits).
+  template <typename... A>
+  static absl::StatusOr<DatasetRecipe> ByName(absl::string_view name,
+                                              A&&... arguments) {
+    return Pack(
+        name, spawn::Signature<spawn::TravelsAs<A>...>(),
+        spawn::PackCall<spawn::TravelsAs<A>...>(std::forward<A>(arguments)...));
+  }
+
+  // Of the dataset D, with arguments that are converted to the types of its
+  // registration.
+  template <typename D, typename... A>
+  static absl::StatusOr<DatasetRecipe> Of(A&&... arguments);
+
+  // Of arguments that are packed already.
+  static absl::StatusOr<DatasetRecipe> Pack(
+      absl::string_view name, const std::string& signature,
+      absl::StatusOr<spawn::PackedArguments> arguments);
+
+  // The same in a process that was sent name(), bytes() and fds().
+  static DatasetRecipe FromParts(std::string name, std::string bytes,
+                                 std::vector<UniqueFd> fds);
+
+  const std::string& name() const { return name_; }
+  const std::string& bytes() const { return bytes_; }
+  // Still owned here.
+  std::vector<int> fds() const;
+
+  // Makes the dataset. Errors: those of the dataset, or kInternal for an
+  // exception, naming it; kNotFound; kResourceExhausted at a limit of
+  // descriptors; errors of unpacking an argument.
+  absl::StatusOr<std::unique_ptr<Dataset>> Make() const;
+
+ private:
+  DatasetRecipe() = default;
+
+  std::string name_;
+  std::string bytes_;
+  std::vector<UniqueFd> fds_;
+};
+
+// What follows is used by the macro.
+
+using MakeDataset = absl::StatusOr<std::unique_ptr<Dataset>> (*)(
+    absl::string_view bytes, std::vector<UniqueFd> fds);
+
+// `declaration` is "Photos(std::string, int)"; the name is "Photos". A second
+// dataset of the same name ends the program with a message.
+bool RegisterDataset(absl::string_view declaration, std::string signature,
+                     MakeDataset make);
+absl::StatusOr<std::string> NameOfDataset(MakeDataset make);
+
+template <typename F>
+struct DatasetDeclaration;
+
+template <typename D, typename... P>
+struct DatasetDeclaration<D(P...)> {
+  static_assert(std::derived_from<D, Dataset>,
+                "TENON_LOADER_DATASET(D(P...)): D is a loader::Dataset");
+  static_assert((spawn::RequireArgument<std::decay_t<P>>::kIsChecked && ...));
+
+  using Type = D;
+
+  static absl::StatusOr<std::unique_ptr<Dataset>> New(
+      std::decay_t<P>... arguments) {
+    if constexpr (requires { D::Create(std::move(arguments)...); }) {
+      return D::Create(std::move(arguments)...);
+    } else {
+      return std::make_unique<D>(std::move(arguments)...);
+    }
+  }
+
+  static absl::StatusOr<std::unique_ptr<Dataset>> Make(
+      absl::string_view bytes, std::vector<UniqueFd> fds) {
+    auto arguments =
+        spawn::UnpackCall<std::decay_t<P>...>(bytes, std::move(fds));
+    if (!arguments.ok()) return arguments.status();
+    return std::apply(
+        [](auto&... argument) { return New(std::move(argument)...); },
+        *arguments);
+  }
+
+  // True; the same declaration in several files is registered once.
+  static bool Register(absl::string_view declaration) {
+    static const bool registered = RegisterDataset(
+        declaration, spawn::Signature<std::decay_t<P>...>(), Make);
+    return registered;
+  }
+
+  template <typename... A>
+  static absl::StatusOr<DatasetRecipe> Pack(A&&... arguments) {
+    const absl::StatusOr<std::string> name = NameOfDataset(Make);
+    if (!name.ok()) return name.status();
+    return DatasetRecipe::Pack(
+        *name, spawn::Signature<std::decay_t<P>...>(),
+        spawn::PackCall<std::decay_t<P>...>(std::forward<A>(arguments)...));
+  }
+};
+
+template <typename D>
+concept RegisteredDataset = requires(const D* dataset) {
+  TenonLoaderDataset(dataset);
+};
+
+template <typename D, typename... A>
+absl::StatusOr<DatasetRecipe> DatasetRecipe::Of(A&&... arguments) {
+  static_assert(RegisteredDataset<D>,
+                "this dataset is not registered: write "
+                "TENON_LOADER_DATASET(D(P...)) after the class, where P... are "
+                "the parameters of its constructor or of D::Create()");
+  using Declaration = decltype(TenonLoaderDataset(std::declval<const D*>()));
+  return Declaration::Pack(std::forward<A>(arguments)...);
+}
+
+}  // namespace tenon::loader
+
+// At namespace scope, in the namespace of the class, after it; in a header or a
+// .cc file. In a library that is used by name alone, the target needs
+// `alwayslink = True`.
+#define TENON_LOADER_DATASET(...) \
+  TENON_LOADER_DATASET_(__COUNTER__, __VA_ARGS__)
+#define TENON_LOADER_DATASET_(n, ...) \
+  TENON_LOADER_DATASET_INNER_(n, __VA_ARGS__)
+#define TENON_LOADER_DATASET_INNER_(n, ...)                                \
+  [[maybe_unused]] inline ::tenon::loader::DatasetDeclaration<__VA_ARGS__> \
+  TenonLoaderDataset(                                                      \
+      const ::tenon::loader::DatasetDeclaration<__VA_ARGS__>::Type*) {     \
+    return {};                                                             \
+  }                                                                        \
+  [[maybe_unused]] static const bool tenon_loader_dataset_##n =            \
+      ::tenon::loader::DatasetDeclaration<__VA_ARGS__>::Register(#__VA_ARGS__)
+
+#endif  // TENON_LOADER_DATA_DATASET_REGISTRY_H_

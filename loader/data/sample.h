@@ -1,0 +1,114 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Sample: the place of one sample in a batch, to be written by a dataset.
+//
+//   absl::Status Get(int64_t index, SampleRandom& random, Sample& sample) {
+//     TENON_ASSIGN_OR_RETURN(absl::Span<float> noise,
+//                            sample.data<float>("noise"));
+//     for (float& value : noise) value = float(random.Uniform());
+//     return sample.Set("square", index * index);
+//   }
+
+#ifndef TENON_LOADER_DATA_SAMPLE_H_
+#define TENON_LOADER_DATA_SAMPLE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "dlpack/dlpack.h"
+#include "tenon/loader/data/batch_layout.h"
+#include "tenon/shm/tensor/dtype.h"
+#include "tenon/shm/tensor/tensor.h"
+
+namespace tenon::loader {
+
+// Consecutive samples of a batch, in its memory. Its bytes are undefined before
+// they are written.
+// Ownership: a view; valid during the call that it is passed to.
+// Threads: thread-compatible; two views of different samples are independent.
+class SampleSpan {
+ public:
+  // Samples [first, first + size) of a batch whose memory begins at `batch`.
+  SampleSpan(const BatchLayout& layout, std::byte* batch, int64_t first,
+             int64_t size)
+      : layout_(&layout), batch_(batch), first_(first), size_(size) {}
+
+  // The number of samples.
+  int64_t size() const { return size_; }
+  SampleSpan sample(int64_t i) const {
+    return SampleSpan(*layout_, batch_, first_ + i, 1);
+  }
+
+  // The elements of a field, by name or number, of all samples, one after the
+  // other; std::byte writes the bytes of any dtype, uint8_t those of bools.
+  // Errors: kNotFound, listing the fields; kInvalidArgument if T is not the
+  // type of the field, naming both.
+  template <TensorAccess T>
+  absl::StatusOr<absl::Span<T>> data(absl::string_view name) const {
+    const absl::StatusOr<int> f = layout_->Find(name);
+    if (!f.ok()) return InData(f.status());
+    return data<T>(*f);
+  }
+  template <TensorAccess T>
+  absl::StatusOr<absl::Span<T>> data(int f) const {
+    if (f < 0 || static_cast<size_t>(f) >= layout_->fields().size()) {
+      return InData(layout_->Check(f));
+    }
+    const BatchLayout::Field& field = layout_->fields()[static_cast<size_t>(f)];
+    if constexpr (!std::is_same_v<T, std::byte>) {
+      const absl::Status same = CheckDtype(field, kDtypeOf<T>);
+      if (!same.ok()) return same;
+    }
+    std::byte* const bytes =
+        batch_ + field.offset + first_ * field.sample_bytes;
+    return absl::Span<T>(
+        reinterpret_cast<T*>(bytes),
+        static_cast<size_t>(size_ * field.sample_bytes) / sizeof(T));
+  }
+
+  // Writes all of a field that has one element in these samples: a scalar of
+  // one sample. Errors: data()'s; kInvalidArgument if it has more elements.
+  template <TensorElement T, typename NameOrNumber>
+  absl::Status Set(NameOrNumber field, const T& value) const {
+    const absl::StatusOr<absl::Span<T>> elements = data<T>(field);
+    if (!elements.ok()) return elements.status();
+    if (elements->size() != 1) return NotOneElement(elements->size());
+    (*elements)[0] = value;
+    return absl::OkStatus();
+  }
+
+ private:
+  static absl::Status InData(const absl::Status& status);
+  static absl::Status WrongDtype(const BatchLayout::Field& field,
+                                 DLDataType used);
+  static absl::Status NotOneElement(size_t elements);
+
+  static absl::Status CheckDtype(const BatchLayout::Field& field,
+                                 DLDataType used) {
+    const DLDataType dtype = field.tensor.spec().dtype();
+    if (SameDtype(dtype, used)) [[likely]]
+      return absl::OkStatus();
+    if (dtype.code == kBoolCode && used.code == kDLUInt &&
+        dtype.bits == used.bits && dtype.lanes == used.lanes) {
+      return absl::OkStatus();
+    }
+    return WrongDtype(field, used);
+  }
+
+  const BatchLayout* layout_;
+  std::byte* batch_;
+  int64_t first_;
+  int64_t size_;
+};
+
+using Sample = SampleSpan;
+
+}  // namespace tenon::loader
+
+#endif  // TENON_LOADER_DATA_SAMPLE_H_

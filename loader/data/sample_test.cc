@@ -1,0 +1,106 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "tenon/loader/data/sample.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tenon/loader/data/batch_layout.h"
+#include "tenon/loader/data/sample_spec.h"
+#include "tenon/shm/tensor/dtype.h"
+#include "tenon/shm/testing/status_matchers.h"
+
+namespace tenon::loader {
+namespace {
+
+using ::absl::StatusCode;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::SizeIs;
+
+class SampleTest : public ::testing::Test {
+ protected:
+  static constexpr int64_t kBatch = 4;
+
+  BatchLayout layout_ =
+      *BatchLayout::Create(SampleSpec()
+                               .Add<float>("image", {2, 3})
+                               .Add<int64_t>("label")
+                               .Add("flag", {kBoolCode, 8, 1}),
+                           kBatch);
+  // Of the alignment of a block.
+  struct alignas(64) Line {
+    std::byte bytes[64];
+  };
+  std::vector<Line> memory_ =
+      std::vector<Line>(static_cast<size_t>(layout_.total_bytes()) / 64);
+  std::byte* memory() { return memory_.data()->bytes; }
+};
+
+TEST_F(SampleTest, WritesToItsPlace) {
+  const Sample sample(layout_, memory(), 2, 1);
+  TENON_ASSERT_OK_AND_ASSIGN(const absl::Span<float> image,
+                             sample.data<float>("image"));
+  ASSERT_THAT(image, SizeIs(6));
+  EXPECT_EQ(reinterpret_cast<std::byte*>(image.data()), memory() + 2 * 24);
+  ASSERT_THAT(sample.Set("label", int64_t{77}), IsOk());
+  TENON_ASSERT_OK_AND_ASSIGN(const absl::Span<int64_t> label,
+                             sample.data<int64_t>(1));
+  EXPECT_EQ(label[0], 77);
+  EXPECT_EQ(reinterpret_cast<std::byte*>(label.data()),
+            memory() + layout_.fields()[1].offset + 16);
+}
+
+TEST_F(SampleTest, SeveralSamplesAreOneSpan) {
+  const SampleSpan samples(layout_, memory(), 1, 3);
+  TENON_ASSERT_OK_AND_ASSIGN(const absl::Span<float> images,
+                             samples.data<float>("image"));
+  EXPECT_THAT(images, SizeIs(18));
+  TENON_ASSERT_OK_AND_ASSIGN(const absl::Span<float> third,
+                             samples.sample(2).data<float>("image"));
+  EXPECT_EQ(third.data(), images.data() + 12);
+  EXPECT_THAT(samples.Set("label", int64_t{1}),
+              StatusIs(StatusCode::kInvalidArgument, HasSubstr("3 elements")));
+}
+
+TEST_F(SampleTest, WrongElementTypesAreRefusedByDtypeNotBySize) {
+  const Sample sample(layout_, memory(), 0, 1);
+  EXPECT_THAT(sample.data<int32_t>("image"),
+              StatusIs(StatusCode::kInvalidArgument,
+                       AllOf(HasSubstr("'image'"), HasSubstr("float32"),
+                             HasSubstr("int32"))));
+  EXPECT_THAT(sample.data<double>("label"),
+              StatusIs(StatusCode::kInvalidArgument));
+  EXPECT_THAT(sample.data<uint64_t>("label"),
+              StatusIs(StatusCode::kInvalidArgument));
+  EXPECT_THAT(sample.Set("label", 1),
+              StatusIs(StatusCode::kInvalidArgument, HasSubstr("int32")));
+}
+
+TEST_F(SampleTest, BytesOfAnyTypeAndBoolsAsUint8) {
+  const Sample sample(layout_, memory(), 0, 1);
+  TENON_ASSERT_OK_AND_ASSIGN(const auto bytes, sample.data<std::byte>("image"));
+  EXPECT_THAT(bytes, SizeIs(24));
+  EXPECT_THAT(sample.Set("flag", uint8_t{1}), IsOk());
+  EXPECT_THAT(sample.data<int8_t>("flag"),
+              StatusIs(StatusCode::kInvalidArgument));
+}
+
+TEST_F(SampleTest, UnknownFieldsAreErrors) {
+  const Sample sample(layout_, memory(), 0, 1);
+  EXPECT_THAT(sample.data<float>("depth"),
+              StatusIs(StatusCode::kNotFound,
+                       AllOf(HasSubstr("'depth'"), HasSubstr("image, label"))));
+  EXPECT_THAT(sample.data<float>(3), StatusIs(StatusCode::kNotFound));
+  EXPECT_THAT(sample.data<float>(-1), StatusIs(StatusCode::kNotFound));
+}
+
+}  // namespace
+}  // namespace tenon::loader

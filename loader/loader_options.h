@@ -1,0 +1,48 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// LoaderOptions: how a loader makes batches. A value; see loader.h.
+
+#ifndef TENON_LOADER_LOADER_OPTIONS_H_
+#define TENON_LOADER_LOADER_OPTIONS_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+#include "absl/time/time.h"
+#include "tenon/loader/data/on_sample_error.h"  // IWYU pragma: export
+#include "tenon/loader/sampling/sampler.h"
+#include "tenon/shm/segment/sharing_strategy.h"
+
+namespace tenon::loader {
+
+struct LoaderOptions {
+  int64_t batch_size = 1;
+  // Another order of all samples in each epoch. Not together with `sampler`.
+  bool shuffle = false;
+  // The order of an epoch. Unset: that of the dataset, or of `shuffle`.
+  std::shared_ptr<Sampler> sampler;
+  // Leaves out the last batch of an epoch if it is not full.
+  bool drop_last = false;
+
+  // Processes that make batches; 0: the consumer makes them itself.
+  int workers = 0;
+  // How many batches each worker is ahead, at the price of their memory. Unset:
+  // 2. Not without workers.
+  std::optional<int> prefetch;
+  // The longest wait for a batch of an iteration; then its element is
+  // kDeadlineExceeded. Not without workers, which it could not interrupt.
+  absl::Duration timeout = absl::InfiniteDuration();
+
+  // Of all random numbers: those of samples (sample_random.h), and of
+  // `shuffle`.
+  uint64_t seed = 0;
+  OnSampleError on_sample_error = OnSampleError::kFail;
+  // How batches are named to the consumer. Unset: GetSharingStrategy().
+  std::optional<SharingStrategy> strategy;
+};
+
+}  // namespace tenon::loader
+
+#endif  // TENON_LOADER_LOADER_OPTIONS_H_

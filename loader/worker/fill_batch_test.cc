@@ -1,0 +1,176 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "tenon/loader/worker/fill_batch.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <stdexcept>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/types/span.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tenon/loader/data/batch_layout.h"
+#include "tenon/loader/data/dataset.h"
+#include "tenon/loader/sampling/sample_random.h"
+#include "tenon/shm/testing/status_matchers.h"
+
+namespace tenon::loader {
+namespace {
+
+using ::absl::StatusCode;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+// Item i: i and a random number. Items 3 and 5 fail.
+class Items : public Dataset {
+ public:
+  int64_t size() const override { return 10; }
+  SampleSpec spec() const override {
+    return SampleSpec().Add<int64_t>("i").Add<double>("random");
+  }
+  absl::Status Get(int64_t index, SampleRandom& random,
+                   Sample& sample) override {
+    ++gets;
+    if (index == 3) return absl::DataLossError("rotten");
+    if (index == 5) throw std::runtime_error("on fire");
+    if (index == 6) throw 6;
+    EXPECT_THAT(sample.Set("random", random.Uniform()), IsOk());
+    return sample.Set("i", index);
+  }
+  int gets = 0;
+};
+
+class BulkItems : public Items {
+ public:
+  absl::Status GetBatch(absl::Span<const int64_t> indices,
+                        SampleBatch& samples) override {
+    ++bulks;
+    if (fails) return absl::DataLossError("no bulk");
+    for (int64_t i = 0; i < samples.size(); ++i) {
+      SampleRandom random = samples.random(i);
+      Sample sample = samples.sample(i);
+      EXPECT_THAT(sample.Set("random", random.Uniform()), IsOk());
+      EXPECT_THAT(sample.Set("i", indices[static_cast<size_t>(i)]), IsOk());
+    }
+    return absl::OkStatus();
+  }
+  int bulks = 0;
+  bool fails = false;
+};
+
+class FillBatchTest : public ::testing::Test {
+ protected:
+  absl::StatusOr<FilledBatch> Fill(
+      Dataset& dataset, const std::vector<int64_t>& indices,
+      OnSampleError on_error = OnSampleError::kFail) {
+    return FillBatch(dataset, layout_,
+                     {.seed = 1,
+                      .epoch = 2,
+                      .first_position = 100,
+                      .indices = indices,
+                      .on_error = on_error},
+                     memory_.data()->bytes, [&] { return stop_-- == 0; });
+  }
+
+  std::vector<int64_t> Values(int64_t size) {
+    const auto values =
+        SampleSpan(layout_, memory_.data()->bytes, 0, size).data<int64_t>("i");
+    return {values->begin(), values->end()};
+  }
+  std::vector<double> Randoms(int64_t size) {
+    const auto values = SampleSpan(layout_, memory_.data()->bytes, 0, size)
+                            .data<double>("random");
+    return {values->begin(), values->end()};
+  }
+
+  Items items_;
+  BulkItems bulk_;
+  int stop_ = 1000;  // Calls of should_stop() until it returns true.
+  BatchLayout layout_ = *BatchLayout::Create(items_.spec(), 8);
+  struct alignas(64) Line {
+    std::byte bytes[64];
+  };
+  std::vector<Line> memory_ = std::vector<Line>(2);
+};
+
+TEST_F(FillBatchTest, WritesSamplesOneAfterTheOther) {
+  TENON_ASSERT_OK_AND_ASSIGN(const auto filled, Fill(items_, {9, 0, 4}));
+  EXPECT_EQ(filled.samples, 3);
+  EXPECT_THAT(filled.skipped, IsEmpty());
+  EXPECT_THAT(Values(3), ElementsAre(9, 0, 4));
+  for (int64_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(Randoms(3)[static_cast<size_t>(i)],
+              SampleRandom(1, 2, 100 + i).Uniform());
+  }
+}
+
+TEST_F(FillBatchTest, BulkGivesTheSameBytes) {
+  ASSERT_THAT(Fill(items_, {9, 0, 4}), IsOk());
+  const auto values = Values(3);
+  const auto randoms = Randoms(3);
+  memory_.assign(2, Line());
+  TENON_ASSERT_OK_AND_ASSIGN(const auto filled, Fill(bulk_, {9, 0, 4}));
+  EXPECT_EQ(filled.samples, 3);
+  EXPECT_EQ(bulk_.bulks, 1);
+  EXPECT_EQ(bulk_.gets, 0);
+  EXPECT_EQ(Values(3), values);
+  EXPECT_EQ(Randoms(3), randoms);
+}
+
+TEST_F(FillBatchTest, SkipsBadSamples) {
+  TENON_ASSERT_OK_AND_ASSIGN(const auto filled, Fill(items_, {2, 3, 4, 5, 6, 7},
+                                                     OnSampleError::kSkip));
+  EXPECT_EQ(filled.samples, 3);
+  EXPECT_THAT(Values(3), ElementsAre(2, 4, 7));
+  ASSERT_THAT(filled.skipped, SizeIs(3));
+  EXPECT_EQ(filled.skipped[0].position, 101);
+  EXPECT_EQ(filled.skipped[0].index, 3);
+  EXPECT_THAT(filled.skipped[0].status,
+              StatusIs(StatusCode::kDataLoss, "rotten"));
+  EXPECT_THAT(filled.skipped[1].status,
+              StatusIs(StatusCode::kInternal, HasSubstr("on fire")));
+  EXPECT_THAT(filled.skipped[2].status,
+              StatusIs(StatusCode::kInternal, HasSubstr("no std::exception")));
+}
+
+TEST_F(FillBatchTest, ABadSampleIsTheErrorOfTheBatch) {
+  EXPECT_THAT(Fill(items_, {2, 3}),
+              StatusIs(StatusCode::kDataLoss, "sample 101 (item 3): rotten"));
+  bulk_.fails = true;
+  EXPECT_THAT(Fill(bulk_, {2, 3}),
+              StatusIs(StatusCode::kDataLoss, "samples 100 to 101: no bulk"));
+}
+
+TEST_F(FillBatchTest, AFailedBulkIsRepeatedOneByOneToSkip) {
+  bulk_.fails = true;
+  TENON_ASSERT_OK_AND_ASSIGN(const auto filled,
+                             Fill(bulk_, {2, 3, 4}, OnSampleError::kSkip));
+  EXPECT_EQ(bulk_.gets, 3);
+  EXPECT_THAT(Values(filled.samples), ElementsAre(2, 4));
+}
+
+TEST_F(FillBatchTest, StopsBetweenSamples) {
+  stop_ = 3;  // Once for the batch, then before each sample.
+  EXPECT_THAT(Fill(items_, {0, 1, 2, 4}), StatusIs(StatusCode::kCancelled));
+  EXPECT_EQ(items_.gets, 2);
+}
+
+TEST_F(FillBatchTest, AnIndexOutsideOfTheDatasetIsAnError) {
+  for (const int64_t bad : {int64_t{-1}, int64_t{10}}) {
+    EXPECT_THAT(Fill(items_, {0, bad}),
+                StatusIs(StatusCode::kOutOfRange,
+                         AllOf(HasSubstr(absl::StrCat("item ", bad)),
+                               HasSubstr("dataset of 10"))));
+  }
+  EXPECT_EQ(items_.gets, 0);
+}
+
+}  // namespace
+}  // namespace tenon::loader

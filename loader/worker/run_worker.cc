@@ -1,0 +1,242 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "tenon/loader/worker/run_worker.h"
+
+#include <atomic>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "tenon/ipc/channel/channel.h"
+#include "tenon/ipc/ring/ring.h"
+#include "tenon/ipc/ring/ring_channel.h"
+#include "tenon/loader/data/batch_layout.h"
+#include "tenon/loader/data/dataset.h"
+#include "tenon/loader/worker/fill_batch.h"
+#include "tenon/loader/worker/messages.h"
+#include "tenon/shm/arena/arena.h"
+#include "tenon/shm/base/atomics.h"
+#include "tenon/shm/base/deadline.h"
+#include "tenon/shm/base/status_macros.h"
+
+namespace tenon::loader {
+namespace {
+
+template <typename T>
+std::span<std::byte> BytesOf(T& record) {
+  return std::as_writable_bytes(std::span(&record, 1));
+}
+
+class Worker {
+ public:
+  // Joins the rings before it makes the dataset, which may take long.
+  static absl::StatusOr<Worker> Create(int index, const WorkerSetup& setup,
+                                       const DatasetRecipe& recipe,
+                                       Channel channel,
+                                       const WorkerControl& control);
+
+  // Works until the loader closes the tasks or dies.
+  absl::Status Run();
+
+ private:
+  Worker(const WorkerSetup& setup, Channel channel,
+         const WorkerControl& control, BatchLayout layout)
+      : setup_(setup),
+        channel_(std::move(channel)),
+        control_(control),
+        layout_(std::move(layout)) {}
+
+  absl::StatusOr<TaskRecord> NextTask();
+  // Makes the batch of `task` and reports it. Fails only if it cannot report.
+  absl::Status Serve(const TaskRecord& task);
+  absl::StatusOr<FilledBatch> Make(const TaskRecord& task, Block& block);
+  // Sends the offer of the block's segment, if the loader does not have it.
+  absl::Status Offer(const Block& block, BatchRecord& record);
+  absl::Status SendNote(const BatchNote& note, BatchRecord& record);
+  bool ShouldStop(const TaskRecord& task) const;
+  // Drops the blocks that the loader has claimed.
+  void ReleaseTaken();
+
+  const WorkerSetup& setup_;
+  Channel channel_;
+  const WorkerControl& control_;
+  const BatchLayout layout_;
+  std::unique_ptr<RingReader> tasks_;
+  std::unique_ptr<RingProducer> batches_;
+  std::unique_ptr<Dataset> dataset_;
+  std::shared_ptr<Arena> arena_;
+  absl::flat_hash_set<uint32_t> offered_;  // Segments.
+  std::vector<int64_t> indices_;
+
+  struct Sent {
+    uint64_t number = 0;  // Of its record in batches_, from 1.
+    Block block;
+  };
+  std::deque<Sent> sent_;
+};
+
+absl::StatusOr<std::unique_ptr<Dataset>> MakeSameDataset(
+    const WorkerSetup& setup, const DatasetRecipe& recipe) {
+  TENON_ASSIGN_OR_RETURN(std::unique_ptr<Dataset> dataset, recipe.Make());
+  if (dataset->spec().ToString() != setup.spec) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "dataset '", setup.dataset, "' has other fields in this worker (",
+        dataset->spec().ToString(), ") than in the consumer (", setup.spec,
+        "); spec() must depend on the arguments alone"));
+  }
+  return dataset;
+}
+
+absl::StatusOr<Worker> Worker::Create(int index, const WorkerSetup& setup,
+                                      const DatasetRecipe& recipe,
+                                      Channel channel,
+                                      const WorkerControl& control) {
+  TENON_ASSIGN_OR_RETURN(auto tasks, JoinRing(channel, Deadline::Never()));
+  const std::string name = absl::StrCat("loader-worker-", index);
+  TENON_ASSIGN_OR_RETURN(
+      auto batches,
+      RingProducer::Create(
+          {.name = name,
+           .record_bytes = sizeof(BatchRecord),
+           .capacity = std::bit_ceil(static_cast<size_t>(setup.prefetch))}));
+  TENON_RETURN_IF_ERROR(
+      AddRingReader(*batches, channel, Deadline::Never()).status());
+  TENON_ASSIGN_OR_RETURN(std::unique_ptr<Dataset> dataset,
+                         MakeSameDataset(setup, recipe));
+  TENON_ASSIGN_OR_RETURN(
+      BatchLayout layout,
+      BatchLayout::Create(dataset->spec(), setup.batch_size));
+  Worker worker(setup, std::move(channel), control, std::move(layout));
+  ArenaOptions arena;
+  arena.name = name;
+  arena.segment.strategy = setup.strategy;
+  arena.segment.name_prefix = setup.name_prefix;
+  TENON_ASSIGN_OR_RETURN(worker.arena_, Arena::Create(arena));
+  worker.tasks_ = std::move(tasks);
+  worker.batches_ = std::move(batches);
+  worker.dataset_ = std::move(dataset);
+  return worker;
+}
+
+absl::Status Worker::Run() {
+  for (;;) {
+    const absl::StatusOr<TaskRecord> task = NextTask();
+    if (absl::IsUnavailable(task.status())) return absl::OkStatus();
+    TENON_RETURN_IF_ERROR(task.status());
+    TENON_RETURN_IF_ERROR(Serve(*task));
+  }
+}
+
+absl::StatusOr<TaskRecord> Worker::NextTask() {
+  TaskRecord task;
+  TENON_RETURN_IF_ERROR(tasks_->Get(BytesOf(task), Deadline::Never()).status());
+  if (task.count > static_cast<uint64_t>(setup_.batch_size)) {
+    return absl::DataLossError(absl::StrCat(
+        "task of ", task.count, " samples; want at most ", setup_.batch_size));
+  }
+  // All records of a task are put at once.
+  const size_t records = TaskRecords(task.count) - 1;
+  indices_.resize(records * IndexRecord::kIndices);
+  std::span<std::byte> left = std::as_writable_bytes(std::span(indices_));
+  while (!left.empty()) {
+    TENON_ASSIGN_OR_RETURN(const size_t got,
+                           tasks_->Get(left, Deadline::Never()));
+    left = left.subspan(got * sizeof(IndexRecord));
+  }
+  indices_.resize(task.count);
+  return task;
+}
+
+absl::Status Worker::Serve(const TaskRecord& task) {
+  ReleaseTaken();
+  BatchRecord record = {.ticket = task.ticket};
+  Block block;
+  absl::StatusOr<FilledBatch> filled = Make(task, block);
+  if (filled.ok()) {
+    record.samples = filled->samples;
+    TENON_ASSIGN_OR_RETURN(record.block, block.Describe());
+    TENON_RETURN_IF_ERROR(Offer(block, record));
+    if (!filled->skipped.empty()) {
+      TENON_RETURN_IF_ERROR(SendNote(
+          {.status = {}, .skipped = std::move(filled->skipped)}, record));
+    }
+  } else if (ShouldStop(task)) {
+    record.outcome = BatchRecord::kAbandoned;
+  } else {
+    record.outcome = BatchRecord::kFailed;
+    TENON_RETURN_IF_ERROR(
+        SendNote({.status = filled.status(), .skipped = {}}, record));
+  }
+  // There is room: there are at most `prefetch` tasks at a time.
+  TENON_RETURN_IF_ERROR(batches_->Put(BytesOf(record), Deadline::Never()));
+  if (record.outcome == BatchRecord::kMade) {
+    sent_.push_back({batches_->put(), std::move(block)});
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<FilledBatch> Worker::Make(const TaskRecord& task, Block& block) {
+  if (ShouldStop(task)) return absl::CancelledError("the task was abandoned");
+  TENON_ASSIGN_OR_RETURN(
+      block, arena_->Allocate(static_cast<size_t>(layout_.total_bytes()),
+                              Deadline::Never()));
+  const BatchTask batch = {.seed = setup_.seed,
+                           .epoch = task.epoch,
+                           .first_position = task.first_position,
+                           .indices = indices_,
+                           .on_error = setup_.on_error};
+  return FillBatch(*dataset_, layout_, batch, block.data(),
+                   [&] { return ShouldStop(task); });
+}
+
+absl::Status Worker::Offer(const Block& block, BatchRecord& record) {
+  if (offered_.contains(record.block.segment)) return absl::OkStatus();
+  TENON_ASSIGN_OR_RETURN(const ArenaOffer offer, arena_->Offer(block));
+  TENON_RETURN_IF_ERROR(
+      channel_.Send(EncodeOffer(offer.bytes), offer.fds, Deadline::Never()));
+  offered_.insert(record.block.segment);
+  ++record.messages;
+  return absl::OkStatus();
+}
+
+absl::Status Worker::SendNote(const BatchNote& note, BatchRecord& record) {
+  ++record.messages;
+  return channel_.Send(EncodeNote(note), {}, Deadline::Never());
+}
+
+bool Worker::ShouldStop(const TaskRecord& task) const {
+  constexpr auto kRelaxed = std::memory_order_relaxed;
+  return StdAtomics::Load(control_.stop, kRelaxed) != 0 ||
+         task.ticket < StdAtomics::Load(control_.first_ticket, kRelaxed);
+}
+
+void Worker::ReleaseTaken() {
+  const uint64_t taken = batches_->acknowledged();
+  while (!sent_.empty() && sent_.front().number <= taken) sent_.pop_front();
+}
+
+}  // namespace
+
+absl::Status RunWorker(int index, const WorkerSetup& setup,
+                       const DatasetRecipe& recipe, Channel channel,
+                       const WorkerControl& control) {
+  TENON_ASSIGN_OR_RETURN(
+      Worker worker,
+      Worker::Create(index, setup, recipe, std::move(channel), control));
+  const absl::Status status = worker.Run();
+  // The loader has gone, or is about to.
+  return absl::IsUnavailable(status) ? absl::OkStatus() : status;
+}
+
+}  // namespace tenon::loader

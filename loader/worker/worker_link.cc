@@ -1,0 +1,227 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "tenon/loader/worker/worker_link.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <span>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/types/span.h"
+#include "tenon/ipc/channel/channel.h"
+#include "tenon/ipc/ring/ring.h"
+#include "tenon/ipc/ring/ring_channel.h"
+#include "tenon/loader/data/batch.h"
+#include "tenon/loader/worker/messages.h"
+#include "tenon/shm/arena/arena_tensor.h"
+#include "tenon/shm/base/deadline.h"
+#include "tenon/shm/base/status_macros.h"
+#include "tenon/shm/tensor/storage.h"
+
+namespace tenon::loader {
+namespace {
+
+// A batch has one note at most, and its block one new segment.
+constexpr uint64_t kMaxMessages = 2;
+
+}  // namespace
+
+absl::StatusOr<WorkerLink> WorkerLink::Create(
+    int index, int capacity, std::shared_ptr<const BatchLayout> layout) {
+  const uint64_t task_records =
+      TaskRecords(static_cast<uint64_t>(layout->batch_size()));
+  const RingSizes sizes = {.record_bytes = sizeof(TaskRecord),
+                           .capacity = std::bit_ceil(
+                               static_cast<uint64_t>(capacity) * task_records)};
+  if (!sizes.valid()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "batches of ", layout->batch_size(), " samples, ", capacity,
+        " ahead, have more indices than a ring takes (", RingSizes::kMaxBytes,
+        " bytes); lower batch_size or prefetch"));
+  }
+  TENON_ASSIGN_OR_RETURN(
+      auto tasks,
+      RingProducer::Create({.name = absl::StrCat("loader-tasks-", index),
+                            .record_bytes = sizes.record_bytes,
+                            .capacity = sizes.capacity}));
+  // The offer of an arena has a socket.
+  TENON_ASSIGN_OR_RETURN(auto channels,
+                         Channel::CreatePair({.allow_sockets = true}));
+  return WorkerLink(index, capacity, std::move(layout), std::move(tasks),
+                    std::move(channels));
+}
+
+WorkerLink::WorkerLink(int index, int capacity,
+                       std::shared_ptr<const BatchLayout> layout,
+                       std::unique_ptr<RingProducer> tasks,
+                       std::pair<Channel, Channel> channels)
+    : index_(index),
+      capacity_(static_cast<size_t>(capacity)),
+      layout_(std::move(layout)),
+      channel_(std::move(channels.first)),
+      worker_end_(std::move(channels.second)),
+      tasks_(std::move(tasks)),
+      importer_(std::make_unique<ArenaTensorImporter>()) {}
+
+absl::Status WorkerLink::Meet(Deadline deadline) {
+  TENON_RETURN_IF_ERROR(AddRingReader(*tasks_, channel_, deadline).status());
+  TENON_ASSIGN_OR_RETURN(batches_, JoinRing(channel_, deadline));
+  if (batches_->record_bytes() != sizeof(BatchRecord)) {
+    return absl::DataLossError(
+        absl::StrCat("its batches have records of ", batches_->record_bytes(),
+                     " bytes; want ", sizeof(BatchRecord)));
+  }
+  return absl::OkStatus();
+}
+
+const WorkerLink::Job* WorkerLink::current() const {
+  return outstanding_.empty() ? nullptr : &outstanding_.front().job;
+}
+
+absl::Status WorkerLink::Assign(const Job& job,
+                                absl::Span<const int64_t> indices) {
+  constexpr size_t kTaskWords = sizeof(TaskRecord) / sizeof(int64_t);
+  words_.resize(TaskRecords(indices.size()) * kTaskWords);
+  const TaskRecord task = {.ticket = job.ticket,
+                           .epoch = job.epoch,
+                           .first_position = job.first_position,
+                           .count = indices.size()};
+  std::memcpy(words_.data(), &task, sizeof(task));
+  std::copy(indices.begin(), indices.end(), words_.begin() + kTaskWords);
+  TENON_ASSIGN_OR_RETURN(const bool put,
+                         tasks_->TryPut(std::as_bytes(std::span(words_))));
+  if (!put) {
+    return absl::DataLossError(
+        "acknowledges tasks after their batches: its ring is full");
+  }
+  outstanding_.push_back({job, static_cast<int64_t>(indices.size())});
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::optional<WorkerLink::Finished>> WorkerLink::Take() {
+  BatchRecord record;
+  TENON_ASSIGN_OR_RETURN(
+      const size_t got,
+      batches_->TryPeek(std::as_writable_bytes(std::span(&record, 1))));
+  if (got == 0) return std::nullopt;
+  TENON_ASSIGN_OR_RETURN(Finished finished, OnRecord(record));
+  // The block has been claimed: now the worker may drop it.
+  TENON_RETURN_IF_ERROR(batches_->Advance(1));
+  return finished;
+}
+
+bool WorkerLink::HasFinished() {
+  BatchRecord record;
+  const absl::StatusOr<size_t> got =
+      batches_->TryPeek(std::as_writable_bytes(std::span(&record, 1)));
+  return !got.ok() || *got != 0;
+}
+
+absl::Status WorkerLink::CheckAlive() {
+  BatchRecord record;
+  const absl::Status peeked =
+      batches_
+          ->Peek(std::as_writable_bytes(std::span(&record, 1)),
+                 Deadline::Passed())
+          .status();
+  return absl::IsDeadlineExceeded(peeked) ? absl::OkStatus() : peeked;
+}
+
+absl::StatusOr<WorkerLink::Finished> WorkerLink::OnRecord(
+    const BatchRecord& record) {
+  if (outstanding_.empty() ||
+      record.ticket != outstanding_.front().job.ticket) {
+    return absl::DataLossError("reports a batch that it was not asked for");
+  }
+  const Outstanding job = outstanding_.front();
+  outstanding_.pop_front();
+  BatchNote note;
+  TENON_RETURN_IF_ERROR(ReceiveMessages(record, note));
+  Finished finished = {.ticket = record.ticket,
+                       .number = job.job.number,
+                       .batch = absl::CancelledError("abandoned")};
+  switch (record.outcome) {
+    case BatchRecord::kMade: {
+      TENON_ASSIGN_OR_RETURN(finished.batch,
+                             MakeBatch(record, job, std::move(note)));
+      return finished;
+    }
+    case BatchRecord::kFailed:
+      if (note.status.ok()) {
+        return absl::DataLossError("reports a failed batch without an error");
+      }
+      finished.batch = std::move(note.status);
+      return finished;
+    case BatchRecord::kAbandoned:
+      return finished;
+    default:
+      return absl::DataLossError(
+          absl::StrCat("reports a batch of unknown outcome ", record.outcome));
+  }
+}
+
+absl::Status WorkerLink::ReceiveMessages(const BatchRecord& record,
+                                         BatchNote& note) {
+  if (record.messages > kMaxMessages) {
+    return absl::DataLossError(
+        absl::StrCat("reports a batch with ", record.messages,
+                     " messages; want at most ", kMaxMessages));
+  }
+  for (uint64_t i = 0; i < record.messages; ++i) {
+    // Sent before the record, so no wait.
+    absl::StatusOr<Message> message = channel_.Receive(Deadline::Passed());
+    if (absl::IsDeadlineExceeded(message.status())) {
+      return absl::DataLossError("reports a batch before its messages");
+    }
+    TENON_RETURN_IF_ERROR(message.status());
+    TENON_ASSIGN_OR_RETURN(WorkerMessage decoded,
+                           DecodeWorkerMessage(message->bytes));
+    if (decoded.is_offer) {
+      TENON_RETURN_IF_ERROR(
+          importer_->Accept(decoded.offer, std::move(message->fds)));
+    } else {
+      note = std::move(decoded.note);
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Batch> WorkerLink::MakeBatch(const BatchRecord& record,
+                                            const Outstanding& job,
+                                            BatchNote note) {
+  const auto skipped = std::ssize(note.skipped);
+  if (record.samples < 0 || record.samples != job.count - skipped) {
+    return absl::DataLossError(absl::StrCat("reports ", record.samples,
+                                            " samples made and ", skipped,
+                                            " skipped of ", job.count));
+  }
+  TENON_ASSIGN_OR_RETURN(std::shared_ptr<Storage> storage,
+                         importer_->ClaimBlock(record.block));
+  if (storage->size_bytes() < static_cast<size_t>(layout_->total_bytes())) {
+    return absl::DataLossError(
+        absl::StrCat("sent a block of ", storage->size_bytes(),
+                     " bytes for a batch of ", layout_->total_bytes()));
+  }
+  Batch::Contents contents = {.number = job.job.number,
+                              .size = record.samples,
+                              .worker = index_,
+                              .skipped = std::move(note.skipped)};
+  return Batch(std::move(contents), layout_, std::move(storage));
+}
+
+void WorkerLink::HangUp() {
+  tasks_.reset();
+  worker_end_.Release().Reset();
+  channel_.Release().Reset();
+}
+
+}  // namespace tenon::loader

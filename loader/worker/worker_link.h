@@ -1,0 +1,119 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// WorkerLink: the rings and the channel to one worker, in the loader.
+
+#ifndef TENON_LOADER_WORKER_WORKER_LINK_H_
+#define TENON_LOADER_WORKER_WORKER_LINK_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "tenon/ipc/channel/channel.h"
+#include "tenon/ipc/ring/ring.h"
+#include "tenon/loader/data/batch.h"
+#include "tenon/loader/data/batch_layout.h"
+#include "tenon/loader/worker/messages.h"
+#include "tenon/shm/arena/arena_tensor.h"
+#include "tenon/shm/base/deadline.h"
+
+namespace tenon::loader {
+
+// Ownership: owns its ends of the rings and the channel. Batches keep what they
+//   need of the worker's arena.
+// Threads: thread-compatible.
+// Trust: each record and message of the worker is checked against the task it
+//   was given.
+// Failure: after any error the link is unusable. kUnavailable: the worker is
+//   gone.
+class WorkerLink {
+ public:
+  struct Job {
+    uint64_t ticket = 0;
+    int64_t number = 0;  // Of the batch, in its epoch.
+    int64_t epoch = 0;
+    int64_t first_position = 0;
+  };
+  struct Finished {
+    uint64_t ticket = 0;
+    int64_t number = 0;
+    absl::StatusOr<Batch> batch;  // Or its error; the worker goes on.
+  };
+
+  // To worker number `index`, which has up to `capacity` jobs at a time.
+  // Errors: kInvalidArgument if so many samples exceed the size of a ring;
+  // kResourceExhausted at a limit of descriptors or memory.
+  static absl::StatusOr<WorkerLink> Create(
+      int index, int capacity, std::shared_ptr<const BatchLayout> layout);
+
+  // The worker's end of the channel, to be passed to it.
+  Channel TakeWorkerEnd() { return std::move(worker_end_); }
+
+  // Exchanges the ends of the rings with the worker, which has been started.
+  // Errors: kDeadlineExceeded; kUnavailable.
+  absl::Status Meet(Deadline deadline);
+
+  size_t outstanding() const { return outstanding_.size(); }
+  bool CanTake() const { return outstanding() < capacity_; }
+  // The job that the worker does now, or has finished last, if any.
+  const Job* current() const;
+
+  // Assigns the batch of the dataset items `indices`. Does not block. CanTake()
+  // must hold.
+  absl::Status Assign(const Job& job, absl::Span<const int64_t> indices);
+
+  // The next finished job, in the order of Assign(), if there is one. Does not
+  // block.
+  absl::StatusOr<std::optional<Finished>> Take();
+  // Whether Take() would return a job or an error. For spinning.
+  bool HasFinished();
+  // After a wake-up. Errors: kUnavailable if the worker is gone.
+  absl::Status CheckAlive();
+
+  // For event loops (doorbell.h): waits for a finished job.
+  absl::StatusOr<int> PollFd() { return batches_->PollFd(); }
+  absl::StatusOr<bool> Arm() { return batches_->Arm(); }
+  void Disarm() { batches_->Disarm(); }
+
+  // Closes the tasks and the channel, on which the worker exits.
+  void HangUp();
+
+ private:
+  struct Outstanding {
+    Job job;
+    int64_t count = 0;
+  };
+
+  WorkerLink(int index, int capacity, std::shared_ptr<const BatchLayout> layout,
+             std::unique_ptr<RingProducer> tasks,
+             std::pair<Channel, Channel> channels);
+
+  absl::StatusOr<Finished> OnRecord(const BatchRecord& record);
+  // Receives the messages that belong to a record.
+  absl::Status ReceiveMessages(const BatchRecord& record, BatchNote& note);
+  absl::StatusOr<Batch> MakeBatch(const BatchRecord& record,
+                                  const Outstanding& job, BatchNote note);
+
+  int index_;
+  size_t capacity_;
+  std::shared_ptr<const BatchLayout> layout_;
+  Channel channel_;
+  Channel worker_end_;
+  std::unique_ptr<RingProducer> tasks_;
+  std::unique_ptr<RingReader> batches_;
+  std::unique_ptr<ArenaTensorImporter> importer_;
+  std::deque<Outstanding> outstanding_;  // In the order of their assignment.
+  std::vector<int64_t> words_;           // Kept for its memory.
+};
+
+}  // namespace tenon::loader
+
+#endif  // TENON_LOADER_WORKER_WORKER_LINK_H_

@@ -1,0 +1,289 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// The link to a worker that is played by the test: what it accepts, and what it
+// refuses.
+
+#include "tenon/loader/worker/worker_link.h"
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <span>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tenon/ipc/channel/channel.h"
+#include "tenon/ipc/ring/ring.h"
+#include "tenon/ipc/ring/ring_channel.h"
+#include "tenon/loader/data/batch_layout.h"
+#include "tenon/loader/data/sample_spec.h"
+#include "tenon/loader/worker/messages.h"
+#include "tenon/shm/arena/arena.h"
+#include "tenon/shm/base/deadline.h"
+#include "tenon/shm/testing/status_matchers.h"
+
+namespace tenon::loader {
+namespace {
+
+using ::absl::StatusCode;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+Deadline Watchdog() { return Deadline::After(absl::Seconds(60)); }
+
+constexpr int64_t kBatchSize = 10;
+
+// The worker's ends, in this process.
+class FakeWorker {
+ public:
+  explicit FakeWorker(WorkerLink& link) : channel_(link.TakeWorkerEnd()) {
+    std::thread worker([&] {
+      tasks_ = *JoinRing(channel_, Watchdog());
+      batches_ = *RingProducer::Create({.name = "batches",
+                                        .record_bytes = sizeof(BatchRecord),
+                                        .capacity = 4});
+      EXPECT_THAT(AddRingReader(*batches_, channel_, Watchdog()), IsOk());
+    });
+    EXPECT_THAT(link.Meet(Watchdog()), IsOk());
+    worker.join();
+    arena_ = *Arena::Create({.name = "fake"});
+  }
+
+  // The next task and its indices.
+  std::pair<TaskRecord, std::vector<int64_t>> Task() {
+    TaskRecord task;
+    EXPECT_THAT(
+        tasks_->Get(std::as_writable_bytes(std::span(&task, 1)), Watchdog()),
+        IsOkAndHolds(1u));
+    std::vector<int64_t> indices((TaskRecords(task.count) - 1) * 8);
+    auto left = std::as_writable_bytes(std::span(indices));
+    while (!left.empty()) {
+      const auto got = tasks_->Get(left, Watchdog());
+      EXPECT_THAT(got, IsOk());
+      left = left.subspan(*got * sizeof(TaskRecord));
+    }
+    indices.resize(task.count);
+    return {task, indices};
+  }
+
+  // A block for a batch; its offer is sent if it is the first.
+  Block NewBlock(size_t bytes, BatchRecord& record) {
+    Block block = *arena_->TryAllocate(bytes);
+    record.block = *block.Describe();
+    if (!std::exchange(offered_, true)) {
+      const ArenaOffer offer = *arena_->Offer(block);
+      EXPECT_THAT(
+          channel_.Send(EncodeOffer(offer.bytes), offer.fds, Watchdog()),
+          IsOk());
+      ++record.messages;
+    }
+    return block;
+  }
+  void SendNote(const BatchNote& note, BatchRecord& record) {
+    EXPECT_THAT(channel_.Send(EncodeNote(note), {}, Watchdog()), IsOk());
+    ++record.messages;
+  }
+  void Report(const BatchRecord& record) {
+    EXPECT_THAT(batches_->Put(std::as_bytes(std::span(&record, 1)), Watchdog()),
+                IsOk());
+  }
+  void Leave() { batches_.reset(); }
+  uint64_t acknowledged() { return batches_->acknowledged(); }
+
+ private:
+  Channel channel_;
+  std::unique_ptr<RingReader> tasks_;
+  std::unique_ptr<RingProducer> batches_;
+  std::shared_ptr<Arena> arena_;
+  bool offered_ = false;
+};
+
+class WorkerLinkTest : public ::testing::Test {
+ protected:
+  // Assigns 3 samples with that ticket.
+  void Assign(uint64_t ticket) {
+    ASSERT_THAT(
+        link_.Assign(
+            {.ticket = ticket, .number = 5, .epoch = 1, .first_position = 50},
+            {4, 2, 9}),
+        IsOk());
+  }
+  void Refuses(const BatchRecord& record, const char* why) {
+    worker_.Report(record);
+    EXPECT_THAT(link_.Take(), StatusIs(StatusCode::kDataLoss, HasSubstr(why)));
+    EXPECT_EQ(worker_.acknowledged(), 0u);  // It was not taken.
+  }
+
+  std::shared_ptr<const BatchLayout> layout_ =
+      std::make_shared<const BatchLayout>(
+          *BatchLayout::Create(SampleSpec().Add<int64_t>("value"), kBatchSize));
+  WorkerLink link_ = *WorkerLink::Create(3, 2, layout_);
+  FakeWorker worker_{link_};
+};
+
+TEST_F(WorkerLinkTest, ATaskArrivesWithItsIndices) {
+  Assign(7);
+  const auto [task, indices] = worker_.Task();
+  EXPECT_EQ(task.ticket, 7u);
+  EXPECT_EQ(task.epoch, 1);
+  EXPECT_EQ(task.first_position, 50);
+  EXPECT_THAT(indices, ElementsAre(4, 2, 9));
+  EXPECT_EQ(link_.current()->number, 5);
+}
+
+TEST_F(WorkerLinkTest, TakesUpToItsCapacityOfFullTasks) {
+  const std::vector<int64_t> full(kBatchSize, 1);
+  for (uint64_t ticket = 0; ticket < 1000; ++ticket) {
+    while (link_.CanTake()) {
+      ASSERT_THAT(link_.Assign({.ticket = ticket + link_.outstanding()}, full),
+                  IsOk());
+    }
+    EXPECT_EQ(link_.outstanding(), 2u);
+    worker_.Task();
+    worker_.Report({.ticket = ticket, .outcome = BatchRecord::kAbandoned});
+    TENON_ASSERT_OK_AND_ASSIGN(const auto finished, link_.Take());
+    ASSERT_TRUE(finished);
+    EXPECT_EQ(finished->ticket, ticket);
+  }
+}
+
+TEST_F(WorkerLinkTest, ABatchIsABlockOfTheWorker) {
+  Assign(7);
+  EXPECT_THAT(link_.Take(), IsOkAndHolds(::testing::Eq(std::nullopt)));
+  EXPECT_FALSE(link_.HasFinished());
+  BatchRecord record = {.ticket = 7, .samples = 3};
+  Block block =
+      worker_.NewBlock(static_cast<size_t>(layout_->total_bytes()), record);
+  const std::array<int64_t, 3> values = {1, 2, 3};
+  std::memcpy(block.data(), values.data(), sizeof(values));
+  worker_.Report(record);
+  EXPECT_TRUE(link_.HasFinished());
+  TENON_ASSERT_OK_AND_ASSIGN(auto finished, link_.Take());
+  ASSERT_TRUE(finished);
+  ASSERT_THAT(finished->batch, IsOk());
+  EXPECT_EQ(worker_.acknowledged(), 1u);  // Claimed, so the worker may drop it.
+  block.Reset();
+  const Batch& batch = *finished->batch;
+  EXPECT_EQ(batch.number(), 5);
+  EXPECT_EQ(batch.worker(), 3);
+  EXPECT_THAT(batch.data<int64_t>("value"), IsOkAndHolds(ElementsAre(1, 2, 3)));
+  EXPECT_THAT(batch.skipped(), IsEmpty());
+}
+
+TEST_F(WorkerLinkTest, SkippedSamplesComeInTheNote) {
+  Assign(7);
+  BatchRecord record = {.ticket = 7, .samples = 2};
+  const Block block =
+      worker_.NewBlock(static_cast<size_t>(layout_->total_bytes()), record);
+  worker_.SendNote(
+      {.status = {}, .skipped = {{51, 2, absl::DataLossError("rotten")}}},
+      record);
+  worker_.Report(record);
+  TENON_ASSERT_OK_AND_ASSIGN(auto finished, link_.Take());
+  ASSERT_THAT(finished->batch, IsOk());
+  EXPECT_EQ(finished->batch->size(), 2);
+  ASSERT_THAT(finished->batch->skipped(), SizeIs(1));
+  EXPECT_EQ(finished->batch->skipped()[0].position, 51);
+}
+
+TEST_F(WorkerLinkTest, AnErrorIsThatOfItsBatchOnly) {
+  Assign(7);
+  Assign(8);
+  BatchRecord failed = {.ticket = 7, .outcome = BatchRecord::kFailed};
+  worker_.SendNote({.status = absl::AbortedError("no"), .skipped = {}}, failed);
+  worker_.Report(failed);
+  worker_.Report({.ticket = 8, .outcome = BatchRecord::kAbandoned});
+  TENON_ASSERT_OK_AND_ASSIGN(auto finished, link_.Take());
+  EXPECT_THAT(finished->batch, StatusIs(StatusCode::kAborted, "no"));
+  TENON_ASSERT_OK_AND_ASSIGN(finished, link_.Take());
+  EXPECT_EQ(finished->ticket, 8u);
+}
+
+TEST_F(WorkerLinkTest, RefusesAnAnswerToNoTask) {
+  Refuses({.ticket = 7}, "not asked for");
+}
+
+TEST_F(WorkerLinkTest, RefusesAnAnswerToAnotherTask) {
+  Assign(7);
+  Refuses({.ticket = 8}, "not asked for");
+}
+
+TEST_F(WorkerLinkTest, RefusesMoreSamplesThanAskedFor) {
+  Assign(7);
+  BatchRecord record = {.ticket = 7, .samples = 4};
+  const Block block =
+      worker_.NewBlock(static_cast<size_t>(layout_->total_bytes()), record);
+  Refuses(record, "4 samples made and 0 skipped of 3");
+}
+
+TEST_F(WorkerLinkTest, RefusesANegativeNumberOfSamples) {
+  Assign(7);
+  Refuses({.ticket = 7, .samples = -1}, "-1 samples made");
+}
+
+TEST_F(WorkerLinkTest, RefusesABlockThatIsTooSmall) {
+  Assign(7);
+  BatchRecord record = {.ticket = 7, .samples = 3};
+  Block block = worker_.NewBlock(4096, record);
+  record.block = *block.Describe(0, 64);
+  Refuses(record, "a block of 64 bytes for a batch of 128");
+}
+
+TEST_F(WorkerLinkTest, RefusesABlockWhoseSegmentWasNotOffered) {
+  Assign(7);
+  BatchRecord record = {.ticket = 7, .samples = 3};
+  const Block block = worker_.NewBlock(128, record);
+  record.messages = 0;
+  worker_.Report(record);
+  EXPECT_THAT(link_.Take(), StatusIs(StatusCode::kNotFound));
+}
+
+TEST_F(WorkerLinkTest, RefusesMessagesThatWereNotSent) {
+  Assign(7);
+  Refuses({.ticket = 7, .messages = 1}, "before its messages");
+}
+
+TEST_F(WorkerLinkTest, RefusesTooManyMessages) {
+  Assign(7);
+  Refuses({.ticket = 7, .messages = 3}, "3 messages");
+}
+
+TEST_F(WorkerLinkTest, RefusesUnknownOutcomes) {
+  Assign(7);
+  Refuses({.ticket = 7, .outcome = 99}, "unknown outcome 99");
+}
+
+TEST_F(WorkerLinkTest, RefusesAFailureWithoutAnError) {
+  Assign(7);
+  Refuses({.ticket = 7, .outcome = BatchRecord::kFailed}, "without an error");
+}
+
+TEST_F(WorkerLinkTest, AWorkerThatLeavesIsUnavailable) {
+  Assign(7);
+  worker_.Report({.ticket = 7, .outcome = BatchRecord::kAbandoned});
+  worker_.Leave();
+  EXPECT_THAT(link_.Take(), IsOk());  // What it had reported comes first.
+  EXPECT_THAT(link_.CheckAlive(), StatusIs(StatusCode::kUnavailable));
+}
+
+TEST(WorkerLinkSizeTest, RefusesMoreIndicesThanARingTakes) {
+  auto layout = std::make_shared<const BatchLayout>(*BatchLayout::Create(
+      SampleSpec().Add<uint8_t>("value"), int64_t{1} << 27));
+  EXPECT_THAT(WorkerLink::Create(0, 2, layout),
+              StatusIs(StatusCode::kInvalidArgument,
+                       HasSubstr("lower batch_size or prefetch")));
+}
+
+}  // namespace
+}  // namespace tenon::loader
