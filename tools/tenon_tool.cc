@@ -6,6 +6,7 @@
 #include <sys/types.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <limits>
 #include <ostream>
 #include <string>
@@ -19,6 +20,7 @@
 #include "tenon/ipc/queue/queue_query.h"
 #include "tenon/shm/arena/query/ledger_query.h"
 #include "tenon/shm/base/status_macros.h"
+#include "tenon/shm/segment/named_segments.h"
 #include "tenon/tools/cli/command_line.h"
 #include "tenon/tools/cli/json.h"
 #include "tenon/tools/cli/table.h"
@@ -28,6 +30,7 @@
 #include "tenon/tools/live/mem.h"
 #include "tenon/tools/live/process_scan.h"
 #include "tenon/tools/live/ps.h"
+#include "tenon/tools/live/shm.h"
 
 namespace tenon::tools {
 namespace {
@@ -50,7 +53,11 @@ FlagSpec JsonFlag() {
 
 absl::StatusOr<int> RunPs(const CommandLine& line, std::ostream& out) {
   TENON_ASSIGN_OR_RETURN(const LedgerReport report, QueryLedger());
-  TENON_ASSIGN_OR_RETURN(const ProcessScan scan, ScanProcesses());
+  // Without those in a /dev/shm that cannot be read.
+  const auto named = ListNamedSegments();
+  TENON_ASSIGN_OR_RETURN(
+      const ProcessScan scan,
+      ScanProcesses(named.ok() ? ChosenNamesOf(*named) : ChosenNames()));
   const std::vector<PsRow> rows = PsRows(scan, report);
   out << (line.Has("json") ? JsonText(PsJson(rows, scan.hidden, absl::Now()))
                            : PsText(rows, scan.hidden));
@@ -78,6 +85,30 @@ absl::StatusOr<int> RunMem(const CommandLine& line, std::ostream& out) {
     absl::SleepFor(absl::Seconds(pause));
     if (!line.Has("json")) out << "\n";
   }
+}
+
+absl::StatusOr<int> RunShmList(const CommandLine& line, std::ostream& out) {
+  // In this order: a process that opens a segment after the scan is not shown
+  // as its holder, but none is shown that never held it.
+  TENON_ASSIGN_OR_RETURN(const auto segments, ListNamedSegments());
+  const absl::StatusOr<ProcessScan> scan =
+      ScanProcesses(ChosenNamesOf(segments));
+  // Without /proc the states are still exact; only holders are not shown.
+  const std::vector<ShmRow> rows =
+      ShmRows(segments, scan.ok() ? *scan : ProcessScan());
+  out << (line.Has("json") ? JsonText(ShmJson(rows))
+                           : ShmText(rows, absl::Now()));
+  return 0;
+}
+
+absl::StatusOr<int> RunShmGc(const CommandLine& line, std::ostream& out) {
+  const bool remove = !line.Has("dry-run");
+  TENON_ASSIGN_OR_RETURN(std::vector<NamedSegment> dead,
+                         remove ? ReclaimDeadNames() : ListNamedSegments());
+  std::erase_if(dead, [](const NamedSegment& name) { return name.is_held; });
+  out << (line.Has("json") ? JsonText(ShmGcJson(dead, remove))
+                           : ShmGcText(dead, remove));
+  return 0;
 }
 
 absl::StatusOr<int> RunDoctor(const CommandLine& line, std::ostream& out) {
@@ -128,6 +159,31 @@ const std::vector<Subcommand>& Subcommands() {
                    "select(.state == \"stopped\")'\n"
                    "  tenon mem --json | jq '.queues[] | {name, items}'\n",
        .run = RunMem},
+      {.name = "shm list",
+       .summary = "named segments in /dev/shm and their holders",
+       .details =
+           "STATE: held by a living process, dead, or being created. It is\n"
+           "exact, in containers too: each holder has a lock of the kernel on\n"
+           "the file. HOLDERS: the processes of this user that have it open\n"
+           "or mapped, as far as /proc shows them here. MEMORY: allocated\n"
+           "pages. AGE: since the segment was complete.\n",
+       .flags = {JsonFlag()},
+       .examples = "  tenon shm list\n"
+                   "  tenon shm list --json | jq '.segments[] | select(.state "
+                   "== \"dead\") | .name'\n",
+       .run = RunShmList},
+      {.name = "shm gc",
+       .summary = "removes names in /dev/shm that dead processes left",
+       .details =
+           "Removes the names of this user's segments that no living process\n"
+           "holds, and thereby frees their memory. Names in use, also by\n"
+           "processes in other containers, and names that are not Tenon's are\n"
+           "never touched. Safe at any time. A process that creates a named\n"
+           "segment and finds /dev/shm full does the same by itself.\n",
+       .flags = {{.name = "dry-run", .help = "only list them"}, JsonFlag()},
+       .examples = "  tenon shm gc --dry-run\n"
+                   "  tenon shm gc --json | jq .bytes\n",
+       .run = RunShmGc},
       {.name = "doctor",
        .summary = "whether Tenon works here, at which cost, and how to fix it",
        .details =
@@ -197,9 +253,21 @@ int UnknownCommand(const std::string& word, std::ostream& errors) {
                  "", errors);
 }
 
+// Joins the two words of `shm list` at `index`, so that it is found as one.
+std::vector<std::string> JoinCommand(std::vector<std::string> words,
+                                     size_t index) {
+  if (words.size() > index + 1 && words[index] == "shm" &&
+      !IsHelp(words[index + 1])) {
+    words[index] = absl::StrCat("shm ", words[index + 1]);
+    words.erase(words.begin() + static_cast<ptrdiff_t>(index) + 1);
+  }
+  return words;
+}
+
 // `tenon help [COMMAND]`.
-int Help(const std::vector<std::string>& words, std::ostream& out,
+int Help(const std::vector<std::string>& given, std::ostream& out,
          std::ostream& errors) {
+  const std::vector<std::string> words = JoinCommand(given, 1);
   if (words.size() < 2 || IsHelp(words[1])) {
     out << HelpText();
     return 0;
@@ -212,8 +280,9 @@ int Help(const std::vector<std::string>& words, std::ostream& out,
 
 }  // namespace
 
-int RunTenonTool(const std::vector<std::string>& words, std::ostream& out,
+int RunTenonTool(const std::vector<std::string>& given, std::ostream& out,
                  std::ostream& errors) {
+  const std::vector<std::string> words = JoinCommand(given, 0);
   if (words.empty()) return Misused("no command", "", errors);
   if (IsHelp(words[0])) return Help(words, out, errors);
   const Subcommand* subcommand = Find(words[0]);

@@ -198,6 +198,12 @@ Arena::~Arena() = default;
 absl::StatusOr<std::shared_ptr<Arena>> Arena::Create(
     const ArenaOptions& options) {
   TENON_RETURN_IF_ERROR(CheckName(options.name));
+  if (!options.segment.name.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "Create(): segment.name '", options.segment.name,
+        "' for an arena, which has several segments; leave it empty and send "
+        "an ArenaOffer"));
+  }
   const ArenaOptions complete = Complete(options);
   TENON_ASSIGN_OR_RETURN(const RandomId id, RandomId::New());
   ArenaHeader header = MakeHeader(complete, id);

@@ -30,7 +30,8 @@ struct ArenaOptions {
   std::string name = "arena";
   // Of its segments. The strategy is segment.strategy if set, else
   // GetSharingStrategy(). Segments under kFileSystem cannot be sealed: for
-  // groups that trust each other.
+  // groups that trust each other. They have random names: segment.name is
+  // empty.
   SegmentOptions segment;
   // kSharedWritable: any holder of a block may write it.
   SegmentKind kind = SegmentKind::kOwnerWritten;

@@ -55,6 +55,13 @@ std::vector<std::byte> BytesOf(const Block& block) {
   return {block.data(), block.data() + block.size()};
 }
 
+TEST(ArenaOptionsTest, SegmentsHaveNoChosenName) {
+  ArenaOptions options = Options();
+  options.segment = {.name = "frames"};
+  EXPECT_THAT(Arena::Create(options),
+              StatusIs(kInvalidArgument, HasSubstr("leave it empty")));
+}
+
 TEST(ArenaOptionsTest, NamesThatCannotBeAreRefused) {
   ArenaOptions options = Options();
   for (const std::string& name :

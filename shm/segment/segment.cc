@@ -7,9 +7,12 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/types.h>
+#include <sys/vfs.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <limits>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -18,13 +21,20 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "tenon/shm/base/available_memory.h"
 #include "tenon/shm/base/crash_point.h"
+#include "tenon/shm/base/deadline.h"
 #include "tenon/shm/base/fork_count.h"
 #include "tenon/shm/base/posix_error.h"
 #include "tenon/shm/base/received_fd.h"
 #include "tenon/shm/base/status_macros.h"
 #include "tenon/shm/base/unique_fd.h"
 #include "tenon/shm/pages/mapping.h"
+#include "tenon/shm/segment/name_token.h"
+#include "tenon/shm/segment/named_segments.h"
+#include "tenon/shm/segment/open_or_create.h"
 #include "tenon/shm/segment/segment_checks.h"
 #include "tenon/shm/segment/segment_files.h"
 #include "tenon/shm/segment/segment_options.h"
@@ -65,6 +75,59 @@ FilePlan Plan(size_t size_bytes, SegmentKind kind,
           .numa_node = options.numa_node};
 }
 
+struct NamedFile {
+  SegmentFile file;
+  std::string name;
+};
+
+// A process that reclaims may take a new name for a dead one before the creator
+// holds it: then it is created under another name.
+absl::StatusOr<NamedFile> CreateNamed(const FilePlan& plan,
+                                      const std::string& prefix) {
+  constexpr int kTries = 8;
+  for (int i = 1;; ++i) {
+    TENON_ASSIGN_OR_RETURN(std::string name, MakeShmName(prefix));
+    absl::StatusOr<SegmentFile> file = CreateNamedFile(plan, name);
+    if (file.ok()) return NamedFile{*std::move(file), std::move(name)};
+    if (!absl::IsAborted(file.status()) || i == kTries) return file.status();
+  }
+}
+
+// Makes `fd` a holder of a name that a program chose, which ceases to exist
+// with its last holder. False if another process is removing it or has done so:
+// then it is worth another look at the name.
+absl::StatusOr<bool> HoldChosenName(int fd, absl::string_view name,
+                                    absl::string_view what) {
+  TENON_ASSIGN_OR_RETURN(const bool is_held, IsNameHeld(fd, what));
+  if (!is_held) {
+    TENON_RETURN_IF_ERROR(ReclaimDeadName(name).status());
+    return false;
+  }
+  TENON_CRASH_POINT("segment.open.seen_held");
+  const absl::Status held = HoldName(fd, what);
+  if (absl::IsNotFound(held)) return false;
+  TENON_RETURN_IF_ERROR(held);
+  struct stat file;
+  if (fstat(fd, &file) != 0) return PosixError(errno, "fstat", what);
+  return file.st_nlink != 0;
+}
+
+// If memory for names is short (and not, say, descriptors): removes the names
+// that dead processes left. Whether there were any.
+bool ReclaimMemory(size_t size_bytes) {
+  struct statfs fs;
+  if (statfs("/dev/shm", &fs) != 0) return false;
+  const auto block = static_cast<uint64_t>(fs.f_bsize);
+  const bool is_limited = fs.f_blocks != 0;
+  if (is_limited && size_bytes > fs.f_blocks * block) return false;
+  const bool is_short = (is_limited && size_bytes > fs.f_bavail * block) ||
+                        (fs.f_files != 0 && fs.f_ffree == 0) ||
+                        size_bytes > GetAvailableMemory().bytes;
+  if (!is_short) return false;
+  const auto removed = ReclaimDeadNames();
+  return removed.ok() && !removed->empty();
+}
+
 }  // namespace
 
 Segment::Segment(UniqueFd fd, size_t size_bytes, SegmentKind kind,
@@ -83,13 +146,14 @@ Segment::Segment(Segment&& other) noexcept
       pages_(other.pages_),
       name_(std::exchange(other.name_, std::string())),
       owns_name_(std::exchange(other.owns_name_, false)),
+      is_chosen_(std::exchange(other.is_chosen_, false)),
       unlinked_(other.unlinked_),
       id_(other.id_),
       fork_count_(other.fork_count_) {}
 
 Segment& Segment::operator=(Segment&& other) noexcept {
   if (this == &other) return *this;
-  if (owns_name_) Unlink().IgnoreError();
+  ReleaseName();
   fd_ = std::move(other.fd_);
   size_bytes_ = std::exchange(other.size_bytes_, 0);
   kind_ = other.kind_;
@@ -97,14 +161,20 @@ Segment& Segment::operator=(Segment&& other) noexcept {
   pages_ = other.pages_;
   name_ = std::exchange(other.name_, std::string());
   owns_name_ = std::exchange(other.owns_name_, false);
+  is_chosen_ = std::exchange(other.is_chosen_, false);
   unlinked_ = other.unlinked_;
   id_ = other.id_;
   fork_count_ = other.fork_count_;
   return *this;
 }
 
-Segment::~Segment() {
+Segment::~Segment() { ReleaseName(); }
+
+void Segment::ReleaseName() {
   if (owns_name_) Unlink().IgnoreError();
+  if (!is_chosen_ || unlinked_ || fork_count_ != ForkCount()) return;
+  fd_.Reset();
+  ReclaimDeadName(name_).IgnoreError();
 }
 
 absl::StatusOr<Segment> Segment::Create(size_t size_bytes, SegmentKind kind,
@@ -113,7 +183,7 @@ absl::StatusOr<Segment> Segment::Create(size_t size_bytes, SegmentKind kind,
   TENON_RETURN_IF_ERROR(CheckSize(size_bytes));
   TENON_RETURN_IF_ERROR(CheckShmPrefix(options.name_prefix));
   const FilePlan plan = Plan(size_bytes, kind, options, contents);
-  const auto strategy = options.strategy.value_or(GetSharingStrategy());
+  TENON_ASSIGN_OR_RETURN(const SharingStrategy strategy, StrategyOf(options));
   if (strategy == SharingStrategy::kFileDescriptor) {
     TENON_ASSIGN_OR_RETURN(SegmentFile file,
                            CreateMemfd(plan, options.name_prefix));
@@ -121,11 +191,15 @@ absl::StatusOr<Segment> Segment::Create(size_t size_bytes, SegmentKind kind,
     segment.pages_ = file.pages;
     return segment;
   }
-  TENON_ASSIGN_OR_RETURN(std::string name, MakeShmName(options.name_prefix));
-  TENON_ASSIGN_OR_RETURN(SegmentFile file, CreateNamedFile(plan, name));
-  Segment segment(std::move(file.fd), size_bytes, kind, strategy);
-  segment.pages_ = file.pages;
-  segment.name_ = std::move(name);
+  absl::StatusOr<NamedFile> named = CreateNamed(plan, options.name_prefix);
+  if (absl::IsResourceExhausted(named.status()) && ReclaimMemory(size_bytes)) {
+    named = CreateNamed(plan, options.name_prefix);
+  }
+  if (!named.ok()) return named.status();
+  Segment segment(std::move(named->file.fd), size_bytes, kind, strategy);
+  segment.pages_ = named->file.pages;
+  segment.id_ = {.device = named->file.device, .inode = named->file.inode};
+  segment.name_ = std::move(named->name);
   segment.owns_name_ = true;
   return segment;
 }
@@ -146,7 +220,23 @@ absl::StatusOr<Segment> Segment::CreateSharedWritable(
       Segment segment,
       Create(size_bytes, SegmentKind::kSharedWritable, options, {}));
   TENON_RETURN_IF_ERROR(segment.Seal());
+  TENON_RETURN_IF_ERROR(segment.PublishIfNamed(options));
   return segment;
+}
+
+absl::StatusOr<Segment> Segment::OpenOrCreateSharedWritable(
+    size_t size_bytes, const SegmentOptions& options, bool* created) {
+  TENON_RETURN_IF_ERROR(CheckChosenShmName(options.name));
+  const auto open = [&]() -> absl::StatusOr<Segment> {
+    TENON_ASSIGN_OR_RETURN(Segment segment,
+                           Open(options.name, SegmentKind::kSharedWritable));
+    if (segment.size_bytes() == size_bytes) return segment;
+    return absl::FailedPreconditionError(
+        absl::StrCat(segment.Describe(), " exists with ", segment.size_bytes(),
+                     " bytes; want ", size_bytes));
+  };
+  return OpenOrCreate(
+      open, [&] { return CreateSharedWritable(size_bytes, options); }, created);
 }
 
 absl::StatusOr<Segment::OwnerWritten> Segment::CreateOwnerWritten(
@@ -177,6 +267,7 @@ absl::StatusOr<Segment::OwnerWritten> Segment::MapByOwner(
   // Sealed after the mapping: the seal prevents new writers, and this one
   // remains.
   TENON_RETURN_IF_ERROR(segment.Seal());
+  TENON_RETURN_IF_ERROR(segment.PublishIfNamed(options));
   return OwnerWritten{std::move(segment), std::move(mapping)};
 }
 
@@ -187,6 +278,7 @@ absl::StatusOr<Segment> Segment::CreateFilled(
                          Create(contents.size(), kind, options, contents));
   TENON_CRASH_POINT("segment.filled");
   TENON_RETURN_IF_ERROR(segment.Seal());
+  TENON_RETURN_IF_ERROR(segment.PublishIfNamed(options));
   return segment;
 }
 
@@ -224,6 +316,24 @@ absl::StatusOr<Segment> Segment::Adopt(UniqueFd fd, SegmentKind kind,
 absl::StatusOr<Segment> Segment::Open(absl::string_view name,
                                       SegmentKind kind) {
   TENON_RETURN_IF_ERROR(CheckShmName(name));
+  const Deadline deadline = Deadline::After(absl::Seconds(1));
+  for (;;) {
+    TENON_ASSIGN_OR_RETURN(std::optional<Segment> segment, TryOpen(name, kind));
+    if (segment) return *std::move(segment);
+    if (deadline.has_passed()) {
+      return absl::UnavailableError(absl::StrCat(
+          "segment '", name,
+          "' in /dev/shm: a stopped process is removing the name; continue or "
+          "kill it"));
+    }
+    absl::SleepFor(absl::Microseconds(100));
+  }
+}
+
+// Nothing if a process is removing the name, or has removed it from the file
+// that was opened.
+absl::StatusOr<std::optional<Segment>> Segment::TryOpen(absl::string_view name,
+                                                        SegmentKind kind) {
   const std::string what = absl::StrCat("segment '", name, "' in /dev/shm");
   const bool writable = kind == SegmentKind::kSharedWritable;
   TENON_ASSIGN_OR_RETURN(UniqueFd fd, OpenNamedFile(name, writable, what));
@@ -234,9 +344,19 @@ absl::StatusOr<Segment> Segment::Open(absl::string_view name,
     return absl::FailedPreconditionError(memory.status().message());
   }
   if (!memory.ok()) return memory.status();
+  const bool is_chosen = memory->has_name_token && !IsMadeShmName(name);
+  if (is_chosen) {
+    TENON_ASSIGN_OR_RETURN(const bool held,
+                           HoldChosenName(fd.get(), name, what));
+    if (!held) return std::nullopt;
+  } else if (memory->has_name_token) {
+    TENON_RETURN_IF_ERROR(HoldName(fd.get(), what));
+  }
+  TENON_CRASH_POINT("segment.open.held");
   Segment segment(std::move(fd), memory->size_bytes, kind,
                   SharingStrategy::kFileSystem);
   segment.name_.assign(name.data(), name.size());
+  segment.is_chosen_ = is_chosen;
   segment.id_ = {.device = memory->device, .inode = memory->inode};
   return segment;
 }
@@ -321,8 +441,35 @@ MapOptions Segment::Aligned(MapOptions options) const {
   return options;
 }
 
+absl::Status Segment::PublishIfNamed(const SegmentOptions& options) {
+  return options.name.empty() ? absl::OkStatus() : PublishAs(options.name);
+}
+
+absl::Status Segment::PublishAs(absl::string_view name) {
+  TENON_RETURN_IF_ERROR(CheckNotForked(fork_count_, Describe()));
+  TENON_RETURN_IF_ERROR(CheckChosenShmName(name));
+  if (!owns_name_) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "PublishAs('", name, "'): ", Describe(),
+        " has no random name of its own; create it with the file_system "
+        "strategy and without SegmentOptions::name"));
+  }
+  TENON_CRASH_POINT("segment.publish.begun");
+  TENON_RETURN_IF_ERROR(GiveChosenName(name_, name));
+  TENON_CRASH_POINT("segment.publish.named");
+  name_.assign(name.data(), name.size());
+  owns_name_ = false;
+  is_chosen_ = true;
+  return absl::OkStatus();
+}
+
 absl::Status Segment::Unlink() {
   TENON_RETURN_IF_ERROR(CheckNotForked(fork_count_, Describe()));
+  if (is_chosen_ && !unlinked_) {
+    TENON_RETURN_IF_ERROR(RemoveNameOfFile(name_, id_->device, id_->inode));
+    unlinked_ = true;
+    return absl::OkStatus();
+  }
   if (!owns_name_) return absl::OkStatus();
   TENON_CRASH_POINT("segment.unlink.begun");
   TENON_RETURN_IF_ERROR(RemoveShmName(name_));

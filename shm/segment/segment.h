@@ -56,7 +56,9 @@ enum class CloseOnExec {
 
 // Ownership: owns a descriptor (close-on-exec; until CloseFd()) and, when it
 //   was created with kFileSystem, the name: destroying it or assigning to it
-//   removes the name. The memory is freed with the last descriptor and mapping
+//   removes the name. A name that a program chose (SegmentOptions::name) is
+//   removed with its last holder: destroy mappings before the segment, or the
+//   name stays until it is reclaimed or used again. The memory is freed with the last descriptor and mapping
 //   of any process.
 // Threads: thread-compatible; const calls may run concurrently.
 // Processes: inert in a forked child: calls fail with kFailedPrecondition, and
@@ -64,6 +66,10 @@ enum class CloseOnExec {
 // Trust: Adopt() and Open() check descriptor and name before use. A kFileSystem
 //   segment cannot be sealed: any process of the same user may truncate it, so
 //   it is for groups that trust each other.
+// Death: a process holds a name as long as it has the segment open or mapped.
+//   A name that dead processes left is removed by ReclaimDeadNames()
+//   (named_segments.h), by `tenon shm gc`, and by the creation of a named
+//   segment in any process that is short of memory.
 // Failure: a failed factory leaves nothing behind (a process killed in it may
 //   leave a name that Open() refuses), a failed call leaves the segment
 //   unchanged. A moved-from segment may only be destroyed or assigned to.
@@ -114,11 +120,25 @@ class Segment {
       CloseOnExec close_on_exec = CloseOnExec::kSet);
 
   // Opens a kFileSystem segment by the name() from its creator. The creator
-  // keeps the name: destroying this segment does not remove it.
-  // Errors: kInvalidArgument for a malformed name; kNotFound; kPermissionDenied
-  // if another user owns it, or if its mode is not that of a finished segment,
-  // 0600; kFailedPrecondition if it is not a regular tmpfs file or is empty.
+  // keeps the name: destroying this segment does not remove it. A name that a
+  // program chose exists as long as it has holders, and this segment becomes
+  // one; waits up to a second for processes that are just removing it.
+  // Errors: kInvalidArgument for a malformed name; kNotFound, also while it is
+  // being reclaimed; kPermissionDenied if another user owns it, or if its mode
+  // is not that of a finished segment (01600) or of another program's private
+  // file (0600); kUnavailable if a stopped process is removing the name;
+  // kFailedPrecondition if it is not a regular tmpfs file or is
+  // empty.
   static absl::StatusOr<Segment> Open(absl::string_view name, SegmentKind kind);
+
+  // The segment of that name in the options, of `size_bytes`: opens it, or
+  // creates it zeroed. Exactly one of any number of processes creates it, and
+  // `created`, if not null, tells which one did. See also open_or_create.h.
+  // Errors: kInvalidArgument without a name; kFailedPrecondition if it exists
+  // with another size; those of CreateSharedWritable() and Open().
+  static absl::StatusOr<Segment> OpenOrCreateSharedWritable(
+      size_t size_bytes, const SegmentOptions& options,
+      bool* created = nullptr);
 
   ~Segment();
   Segment(Segment&&) noexcept;
@@ -149,17 +169,29 @@ class Segment {
       const MapOptions& options = {}) const;
 
   // Closes the descriptor of a segment that has a name. Mappings and the name
-  // stay; MapReadOnly() and MapWritable() open the name for the length of the
-  // call, so they also have Open()'s errors then, and kFailedPrecondition if
-  // the name now refers to another file. No effect if it is closed already.
-  // Errors: kFailedPrecondition under kFileDescriptor and after Unlink(), where
-  // the descriptor is the only way to the memory, and in a forked child;
-  // fstat()'s.
+  // stay, and the mappings hold the name: without any, it may be reclaimed as
+  // if this process had died. MapReadOnly() and MapWritable() open the name for
+  // the length of the call, so they also have Open()'s errors then, and
+  // kFailedPrecondition if the name now refers to another file. No effect if it
+  // is closed already. Errors: kFailedPrecondition under kFileDescriptor and
+  // after Unlink(), where the descriptor is the only way to the memory, and in
+  // a forked child; fstat()'s.
   absl::Status CloseFd();
 
-  // Removes the name now, if this segment owns one. A process that has it open
-  // keeps it; a name that does not exist any more is not an error.
-  // Errors: kFailedPrecondition in a forked child, kPermissionDenied.
+  // Gives a segment that this process created with kFileSystem a name of the
+  // caller's choice in place of its random one, in one step: for segments that
+  // are to be complete before another program finds them. From then on it is as
+  // if it had been created with SegmentOptions::name.
+  // Errors: kAlreadyExists naming what has the name; kInvalidArgument for a bad
+  // name; kFailedPrecondition if the segment has no random name of its own, and
+  // in a forked child. The segment keeps its name then.
+  absl::Status PublishAs(absl::string_view name);
+
+  // Removes the name now, if this segment owns one, or if a program chose it. A
+  // process that has it open keeps it; a name that does not exist any more, or
+  // belongs to a new segment, is not an error.
+  // Errors: kFailedPrecondition in a forked child, kPermissionDenied;
+  // kUnavailable if a stopped process is removing the name.
   absl::Status Unlink();
 
  private:
@@ -172,6 +204,10 @@ class Segment {
   static absl::StatusOr<OwnerWritten> MapByOwner(Segment segment,
                                                  const SegmentOptions& options);
   bool is_closed() const { return !fd_.valid() && !name_.empty(); }
+  static absl::StatusOr<std::optional<Segment>> TryOpen(absl::string_view name,
+                                                        SegmentKind kind);
+  absl::Status PublishIfNamed(const SegmentOptions& options);
+  void ReleaseName();
   absl::StatusOr<Segment> Reopen() const;
   MapOptions Aligned(MapOptions options) const;
   absl::Status Seal();
@@ -183,9 +219,10 @@ class Segment {
   SharingStrategy strategy_ = SharingStrategy::kFileDescriptor;
   SegmentPages pages_ = SegmentPages::kSmall;
   std::string name_;
-  bool owns_name_ = false;
-  bool unlinked_ = false;  // By this object.
-  std::optional<Id> id_;   // Once known.
+  bool owns_name_ = false;  // A random one.
+  bool is_chosen_ = false;  // By a program: the last holder removes it.
+  bool unlinked_ = false;   // By this object.
+  std::optional<Id> id_;    // Once known.
   uint64_t fork_count_;
 };
 

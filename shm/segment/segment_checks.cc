@@ -26,11 +26,12 @@
 #include "absl/strings/string_view.h"
 #include "tenon/shm/base/posix_error.h"
 #include "tenon/shm/base/status_macros.h"
+#include "tenon/shm/segment/name_token.h"
 
 namespace tenon {
 namespace {
 
-constexpr mode_t kPrivateMode = 0600;
+constexpr mode_t kPrivateMode = 0600;  // The sticky bit aside.
 
 constexpr std::pair<int, const char*> kSealNames[] = {
     {F_SEAL_SEAL, "F_SEAL_SEAL"},
@@ -129,7 +130,9 @@ absl::StatusOr<CheckedMemory> CheckPages(int fd, const struct stat& file,
 absl::Status CheckIsPrivate(const struct stat& file, absl::string_view what) {
   const mode_t mode = file.st_mode & 07777;
   const uid_t user = geteuid();
-  if (file.st_uid == user && mode == kPrivateMode) return absl::OkStatus();
+  if (file.st_uid == user && (mode & ~mode_t{S_ISVTX}) == kPrivateMode) {
+    return absl::OkStatus();
+  }
   return absl::PermissionDeniedError(absl::StrFormat(
       "%s belongs to user %d and has mode %04o; it must belong to user %d and "
       "have mode %04o",
@@ -168,7 +171,9 @@ absl::StatusOr<CheckedMemory> CheckNamedMemory(int fd, absl::string_view what) {
     return PosixError(errno, "fcntl(F_GET_SEALS)", what);
   }
   TENON_RETURN_IF_ERROR(CheckIsPrivate(file, what));
-  return CheckPages(fd, file, what);
+  TENON_ASSIGN_OR_RETURN(CheckedMemory memory, CheckPages(fd, file, what));
+  memory.has_name_token = HasNameToken(file);
+  return memory;
 }
 
 }  // namespace tenon

@@ -36,6 +36,7 @@ struct CheckedMemory {
   bool is_hugetlb = false;
   uint64_t device = 0;  // st_dev and st_ino.
   uint64_t inode = 0;
+  bool has_name_token = false;  // By CheckNamedMemory(): see name_token.h.
 };
 
 // Size and pages of `fd`, a file in memory. On hugetlbfs, where touching a
@@ -44,8 +45,9 @@ struct CheckedMemory {
 absl::StatusOr<CheckedMemory> CheckMemory(int fd, absl::string_view what);
 
 // For a file opened by its name, which has no seals: checks that `fd` is a
-// regular file in memory, belongs to this user, and has the mode that a
-// finished segment has, 0600. Then as CheckMemory(). Queries the file system,
+// regular file in memory, belongs to this user, and has the mode of a finished
+// segment or of another program's private file, 01600 or 0600. Then as
+// CheckMemory(). Queries the file system,
 // so call it only where that is known not to be a peer's. Errors:
 // kInvalidArgument naming the actual type; kPermissionDenied with the owner and
 // the mode found; fstat()'s and fstatfs()'s.

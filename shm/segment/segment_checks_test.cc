@@ -226,8 +226,14 @@ TEST(CheckMemoryTest, HugePagesMustBeThere) {
 TEST(CheckNamedMemoryTest, WantsExactlyTheModeOfAFinishedSegment) {
   const UniqueFd fd = MakeMemfdOf(1);
   ASSERT_EQ(fchmod(fd.get(), 0600), 0);
-  EXPECT_THAT(CheckNamedMemory(fd.get(), "x"), IsOk());
-  for (mode_t mode : {0400, 0000, 0640, 0644, 0604, 0620, 0700, 0666, 04600}) {
+  TENON_ASSERT_OK_AND_ASSIGN(CheckedMemory memory,
+                             CheckNamedMemory(fd.get(), "x"));
+  EXPECT_FALSE(memory.has_name_token);
+  ASSERT_EQ(fchmod(fd.get(), 01600), 0);
+  TENON_ASSERT_OK_AND_ASSIGN(memory, CheckNamedMemory(fd.get(), "x"));
+  EXPECT_TRUE(memory.has_name_token);
+  for (mode_t mode : {01200, 01400, 01644, 03600, 0200, 0400, 0000, 0640, 0644,
+                      0604, 0620, 0700, 0666, 04600}) {
     ASSERT_EQ(fchmod(fd.get(), mode), 0);
     EXPECT_THAT(CheckNamedMemory(fd.get(), "segment 'x'"),
                 StatusIs(kPermissionDenied, HasSubstr("segment 'x'")))

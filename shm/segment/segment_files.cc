@@ -27,6 +27,7 @@
 #include "tenon/shm/pages/memfd.h"
 #include "tenon/shm/pages/numa_node.h"
 #include "tenon/shm/pages/reserve_pages.h"
+#include "tenon/shm/segment/name_token.h"
 #include "tenon/shm/segment/segment_options.h"
 #include "tenon/shm/segment/shm_name.h"
 
@@ -110,10 +111,27 @@ absl::StatusOr<SegmentFile> CreatePlainMemfd(const FilePlan& plan,
   return SegmentFile{std::move(fd), pages};
 }
 
+// Makes the creator a holder. Until then the name looks like one that a dead
+// creator left, and a process that reclaims may remove it: kAborted.
+absl::StatusOr<struct stat> HoldNewName(int fd, absl::string_view what) {
+  const absl::Status held = HoldName(fd, what);
+  struct stat file;
+  if (held.ok() && fstat(fd, &file) != 0) {
+    return PosixError(errno, "fstat", what);
+  }
+  if (absl::IsNotFound(held) || (held.ok() && file.st_nlink == 0)) {
+    return absl::AbortedError(absl::StrCat(
+        what, " was reclaimed by another process while it was being created"));
+  }
+  if (!held.ok()) return held;
+  return file;
+}
+
 // From here on Open() accepts it.
 absl::Status Publish(int fd, absl::string_view what) {
   // fchmod(), unlike the mode of open(), ignores the umask.
-  if (fchmod(fd, 0600) != 0) return PosixError(errno, "fchmod", what);
+  if (fchmod(fd, kFinishedNameMode) != 0)
+    return PosixError(errno, "fchmod", what);
   return absl::OkStatus();
 }
 
@@ -136,15 +154,25 @@ absl::StatusOr<SegmentFile> CreateNamedFile(const FilePlan& plan,
   const std::string what = What("/dev/shm", name, plan.size_bytes);
   const std::string path = absl::StrCat("/", name);
   // shm_open() adds O_NOFOLLOW and O_CLOEXEC.
-  UniqueFd fd(shm_open(path.c_str(), O_RDWR | O_CREAT | O_EXCL, 0400));
+  UniqueFd fd(
+      shm_open(path.c_str(), O_RDWR | O_CREAT | O_EXCL, kUnfinishedNameMode));
   if (!fd.valid()) return PosixError(errno, "shm_open", what);
   TENON_CRASH_POINT("segment.named.created");
-  const absl::StatusOr<SegmentPages> pages = Allocate(fd.get(), plan, what);
+  const absl::StatusOr<struct stat> held = HoldNewName(fd.get(), what);
+  if (absl::IsAborted(held.status())) return held.status();
+  TENON_CRASH_POINT("segment.named.held");
+  const absl::StatusOr<SegmentPages> pages =
+      held.ok() ? Allocate(fd.get(), plan, what) : held.status();
   TENON_CRASH_POINT("segment.named.reserved");
   absl::Status made = pages.status();
   if (made.ok()) made = Publish(fd.get(), what);
   TENON_CRASH_POINT("segment.named.published");
-  if (made.ok()) return SegmentFile{std::move(fd), *pages};
+  if (made.ok()) {
+    return SegmentFile{.fd = std::move(fd),
+                       .pages = *pages,
+                       .device = held->st_dev,
+                       .inode = held->st_ino};
+  }
   RemoveShmName(name).IgnoreError();
   return made;
 }

@@ -8,6 +8,7 @@
 #define TENON_SHM_SEGMENT_SEGMENT_FILES_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
@@ -33,6 +34,8 @@ struct FilePlan {
 struct SegmentFile {
   UniqueFd fd;
   SegmentPages pages = SegmentPages::kSmall;
+  uint64_t device = 0;  // st_dev and st_ino, of a named file.
+  uint64_t inode = 0;
 };
 
 // Makes a memfd with its pages reserved, not yet sealed. The kernel shows
@@ -43,11 +46,12 @@ struct SegmentFile {
 absl::StatusOr<SegmentFile> CreateMemfd(const FilePlan& plan,
                                         const std::string& label);
 
-// Makes the file /dev/shm/NAME with its pages reserved, and removes it again on
-// errors. Its mode is 0400 until it is complete, contents included, then 0600,
-// whatever the umask. Never kHugetlb.
+// Makes the file /dev/shm/NAME with its pages reserved, held by its descriptor
+// (name_token.h), and removes it again on errors. Its mode is 01200 until it is
+// complete, contents included, then 01600, whatever the umask. Never kHugetlb.
 // Errors: CreateMemfd()'s, kAlreadyExists, kNotFound if there is no /dev/shm,
-// kPermissionDenied.
+// kPermissionDenied; kAborted if another process has reclaimed the name before
+// it was held: try another name.
 absl::StatusOr<SegmentFile> CreateNamedFile(const FilePlan& plan,
                                             const std::string& name);
 

@@ -103,7 +103,7 @@ TEST_F(NamedFileTest, IsWholeAndPrivate) {
       const SegmentFile file,
       CreateNamedFile({.size_bytes = kFileBytes}, name_));
   ExpectWhole(file.fd);
-  EXPECT_EQ(Stat(file.fd).st_mode & 07777, 0600u);
+  EXPECT_EQ(Stat(file.fd).st_mode & 07777, 01600u);
   EXPECT_EQ(Stat(file.fd).st_uid, geteuid());
 }
 
@@ -113,7 +113,7 @@ TEST_F(NamedFileTest, UmaskDoesNotMatter) {
       CreateNamedFile({.size_bytes = kFileBytes}, name_);
   umask(old);
   ASSERT_THAT(file, IsOk());
-  EXPECT_EQ(Stat(file->fd).st_mode & 07777, 0600u);
+  EXPECT_EQ(Stat(file->fd).st_mode & 07777, 01600u);
   EXPECT_THAT(OpenNamedFile(name_, true, "x"), IsOk());
 }
 

@@ -20,6 +20,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tenon/shm/base/unique_fd.h"
+#include "tenon/shm/segment/name_token.h"
 #include "tenon/shm/segment/proof/segment_trust_testing.h"
 #include "tenon/shm/segment/segment.h"
 #include "tenon/shm/segment/sharing_strategy.h"
@@ -160,7 +161,7 @@ TEST_F(OpenTest, RefusesAFileThatItsGroupMayWrite) {
 }
 
 TEST_F(OpenTest, RefusesASegmentThatIsStillBeingCreated) {
-  PlantFile(kSize, 0400);
+  PlantFile(kSize, kUnfinishedNameMode);
   ExpectOpenRefused(kPermissionDenied);
 }
 

@@ -6,6 +6,8 @@
 //   return Segment::CreateOwnerWritten(size, {.huge_pages = HugePages::kTry,
 //                                             .numa_node = 0,
 //                                             .prefault = true});
+//
+//   return Segment::CreateSharedWritable(size, {.name = "camera.frames"});
 
 #ifndef TENON_SHM_SEGMENT_SEGMENT_OPTIONS_H_
 #define TENON_SHM_SEGMENT_SEGMENT_OPTIONS_H_
@@ -13,6 +15,7 @@
 #include <optional>
 #include <string>
 
+#include "absl/status/statusor.h"
 #include "tenon/shm/segment/sharing_strategy.h"
 
 namespace tenon {
@@ -50,6 +53,14 @@ struct SegmentOptions {
   // Begins the name of a kFileSystem segment and labels a memfd in
   // /proc/PID/maps. See CheckShmPrefix() in shm_name.h.
   std::string name_prefix = "tenon";
+  // A name of the caller's choice in place of a random one, by which programs
+  // that share nothing else meet (CheckChosenShmName() in shm_name.h). It
+  // implies kFileSystem. Other processes can open it once the object is
+  // complete, and as long as any process has it open or mapped: the last one
+  // removes the name, however it ends.
+  // Errors: kAlreadyExists naming what has the name; kInvalidArgument, also
+  // together with kFileDescriptor.
+  std::string name;
   // From the pool if SegmentPages::kHugetlb is possible, else joined.
   HugePages huge_pages = HugePages::kNo;
   // The memory comes from this NUMA node alone, whichever process touches it
@@ -60,6 +71,10 @@ struct SegmentOptions {
   // For the mapping made at creation: MapOptions::prefault.
   bool prefault = false;
 };
+
+// The strategy of a segment with these options.
+// Errors: kInvalidArgument if the name is malformed, or needs another strategy.
+absl::StatusOr<SharingStrategy> StrategyOf(const SegmentOptions& options);
 
 }  // namespace tenon
 

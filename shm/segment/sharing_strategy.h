@@ -22,9 +22,9 @@ enum class SharingStrategy {
   // default.
   kFileDescriptor,
   // "file_system": a name in /dev/shm, passed as a string. A tensor holds no
-  // descriptor, neither in its creator nor in a process that opens it. It
-  // cannot be sealed, and the name outlives its users unless a process removes
-  // it: for groups of processes that trust each other.
+  // descriptor, neither in its creator nor in a process that opens it. Names
+  // that dead processes left can be reclaimed (named_segments.h). It cannot be
+  // sealed: for groups of processes that trust each other.
   kFileSystem,
 };
 

@@ -27,6 +27,8 @@
 namespace tenon {
 namespace {
 
+constexpr size_t kRandomDigits = 32;  // Of a made name.
+
 bool IsNameCharacter(char c) {
   return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '.' ||
          c == '_' || c == '-';
@@ -65,6 +67,24 @@ absl::StatusOr<std::string> MakeShmName(absl::string_view prefix) {
   return absl::StrCat(
       prefix, "-",
       absl::BytesToHexString(absl::string_view(random, sizeof(random))));
+}
+
+bool IsMadeShmName(absl::string_view name) {
+  if (name.size() < kRandomDigits + 2) return false;
+  const absl::string_view random = name.substr(name.size() - kRandomDigits);
+  return name[name.size() - kRandomDigits - 1] == '-' &&
+         std::all_of(random.begin(), random.end(), [](char c) {
+           return absl::ascii_isxdigit(static_cast<unsigned char>(c)) &&
+                  !absl::ascii_isupper(static_cast<unsigned char>(c));
+         });
+}
+
+absl::Status CheckChosenShmName(absl::string_view name) {
+  TENON_RETURN_IF_ERROR(CheckShmName(name));
+  if (!IsMadeShmName(name)) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "bad shared memory name '", name, "': names that end in a dash and ",
+      kRandomDigits, " hex digits are reserved; choose another"));
 }
 
 absl::StatusOr<std::vector<std::string>> ListShmNames(

@@ -39,6 +39,14 @@ absl::Status CheckShmPrefix(absl::string_view prefix);
 // Errors: kInvalidArgument for a bad prefix.
 absl::StatusOr<std::string> MakeShmName(absl::string_view prefix);
 
+// Whether MakeShmName() may have made `name`: it ends in a dash and 32 hex
+// digits.
+bool IsMadeShmName(absl::string_view name);
+
+// OK if a program may choose `name` (SegmentOptions::name): as CheckShmName(),
+// and not IsMadeShmName(). Errors: kInvalidArgument.
+absl::Status CheckChosenShmName(absl::string_view name);
+
 // The names in /dev/shm that begin with `prefix`, sorted. A snapshot: names
 // come and go. No /dev/shm at all is an empty list.
 // Errors: kInvalidArgument for a bad prefix; opendir()'s and readdir()'s.

@@ -180,6 +180,8 @@ class Storage {
   std::byte* data_ = nullptr;
   size_t size_bytes_ = 0;
   bool writable_ = true;
+  // Before the mapping, so that it is the last holder of its name.
+  std::optional<Segment> segment_;
   std::shared_ptr<void> memory_;  // Owns the memory at data_.
   // Owns the memory at data_ if set by FromPool(), else null.
   const Lease* lease_ = nullptr;
@@ -188,7 +190,6 @@ class Storage {
   SegmentKind kind_ = SegmentKind::kSharedWritable;
   SharingStrategy strategy_ = SharingStrategy::kFileDescriptor;
   std::string name_;
-  std::optional<Segment> segment_;
 
   std::atomic<int> pins_ = 0;
   uint64_t fork_count_;

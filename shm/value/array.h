@@ -65,14 +65,9 @@ class Array {
   // Segment::CreateSharedWritable()'s.
   static absl::StatusOr<Array> Create(size_t count,
                                       const SegmentOptions& options = {}) {
-    return Wrap(
-        ByteArray::Create(Elements(count), options, [&](std::byte* elements) {
-          // New memory is zeroed; for most types the zeros are a valid value.
-          if constexpr (!std::is_trivially_default_constructible_v<T>) {
-            std::uninitialized_value_construct_n(reinterpret_cast<T*>(elements),
-                                                 count);
-          }
-        }));
+    return Wrap(ByteArray::Create(
+        Elements(count), options,
+        [count](std::byte* elements) { Construct(elements, count); }));
   }
 
   // An array that another process has created, with the same T.
@@ -85,6 +80,24 @@ class Array {
   static absl::StatusOr<Array> Open(absl::string_view name) {
     return Wrap(ByteArray::Open(name, Elements(0)));
   }
+
+  // The array of that name in the options, opened, or created as Create() does;
+  // exactly one of any number of processes creates it. For other initial values
+  // see open_or_create.h. Errors: kInvalidArgument, also without a name, or if
+  // it exists with another number of elements; those of Create() and Open().
+  static absl::StatusOr<Array> OpenOrCreate(size_t count,
+                                            const SegmentOptions& options,
+                                            bool* created = nullptr) {
+    return Wrap(ByteArray::OpenOrCreate(
+        Elements(count), options,
+        [count](std::byte* elements) { Construct(elements, count); }, created));
+  }
+
+  // Segment::PublishAs() and Segment::Unlink(). Errors: as there.
+  absl::Status PublishAs(absl::string_view name) {
+    return bytes_.PublishAs(name);
+  }
+  absl::Status Unlink() { return bytes_.Unlink(); }
 
   // To send to a peer: the descriptor (-1 under kFileSystem), or the name
   // (empty under kFileDescriptor).
@@ -135,6 +148,14 @@ class Array {
   static absl::StatusOr<Array> Wrap(absl::StatusOr<ByteArray> bytes) {
     if (!bytes.ok()) return bytes.status();
     return Array(*std::move(bytes));
+  }
+
+  static void Construct(std::byte* elements, size_t count) {
+    // New memory is zeroed; for most types the zeros are a valid value.
+    if constexpr (!std::is_trivially_default_constructible_v<T>) {
+      std::uninitialized_value_construct_n(reinterpret_cast<T*>(elements),
+                                           count);
+    }
   }
 
   static ByteArray::Elements Elements(uint64_t count) {

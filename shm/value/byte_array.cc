@@ -21,8 +21,11 @@
 #include "tenon/shm/base/status_macros.h"
 #include "tenon/shm/base/unique_fd.h"
 #include "tenon/shm/pages/mapping.h"
+#include "tenon/shm/segment/open_or_create.h"
 #include "tenon/shm/segment/segment.h"
+#include "tenon/shm/segment/segment_options.h"
 #include "tenon/shm/segment/sharing_strategy.h"
+#include "tenon/shm/segment/shm_name.h"
 #include "tenon/shm/value/value_header.h"
 
 namespace tenon {
@@ -108,6 +111,15 @@ ByteArray::ByteArray(Segment segment, WritableMapping mapping, uint64_t count)
       count_(count),
       fork_count_(ForkCount()) {}
 
+ByteArray& ByteArray::operator=(ByteArray&& other) noexcept {
+  // In this order: a chosen name is removed by the last holder's segment.
+  mapping_ = std::move(other.mapping_);
+  segment_ = std::move(other.segment_);
+  count_ = other.count_;
+  fork_count_ = other.fork_count_;
+  return *this;
+}
+
 absl::StatusOr<ByteArray> ByteArray::Create(
     const Elements& elements, const SegmentOptions& options,
     const std::function<void(std::byte*)>& construct) {
@@ -119,8 +131,12 @@ absl::StatusOr<ByteArray> ByteArray::Create(
         "an Array of ", elements.count, " elements of ", elements.size_bytes,
         " bytes; want at least one, and at most 2^63-1 bytes"));
   }
+  // Named when it is complete.
+  SegmentOptions unnamed = options;
+  TENON_ASSIGN_OR_RETURN(unnamed.strategy, StrategyOf(options));
+  unnamed.name.clear();
   TENON_ASSIGN_OR_RETURN(Segment segment,
-                         Segment::CreateSharedWritable(*size, options));
+                         Segment::CreateSharedWritable(*size, unnamed));
   TENON_ASSIGN_OR_RETURN(WritableMapping mapping, segment.MapWritable());
   TENON_RETURN_IF_ERROR(CloseIfNamed(segment));
   auto* header = reinterpret_cast<ValueHeader*>(mapping.data());
@@ -131,6 +147,9 @@ absl::StatusOr<ByteArray> ByteArray::Create(
   header->count = elements.count;
   if (construct) construct(mapping.data() + sizeof(ValueHeader));
   __atomic_store_n(&header->magic, ValueHeader::kMagic, __ATOMIC_RELEASE);
+  if (!options.name.empty()) {
+    TENON_RETURN_IF_ERROR(segment.PublishAs(options.name));
+  }
   return ByteArray(std::move(segment), std::move(mapping), elements.count);
 }
 
@@ -147,6 +166,15 @@ absl::StatusOr<ByteArray> ByteArray::Open(absl::string_view name,
   TENON_ASSIGN_OR_RETURN(Segment segment,
                          Segment::Open(name, SegmentKind::kSharedWritable));
   return FromSegment(std::move(segment), wanted);
+}
+
+absl::StatusOr<ByteArray> ByteArray::OpenOrCreate(
+    const Elements& elements, const SegmentOptions& options,
+    const std::function<void(std::byte*)>& construct, bool* created) {
+  TENON_RETURN_IF_ERROR(CheckChosenShmName(options.name));
+  return tenon::OpenOrCreate(
+      [&] { return Open(options.name, elements); },
+      [&] { return Create(elements, options, construct); }, created);
 }
 
 absl::StatusOr<ByteArray> ByteArray::FromSegment(Segment segment,

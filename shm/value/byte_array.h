@@ -49,6 +49,9 @@ class ByteArray {
     uint64_t count = 0;
   };
 
+  ByteArray(ByteArray&&) = default;
+  ByteArray& operator=(ByteArray&& other) noexcept;
+
   // An array of zeroed elements, on which `construct` is called, if there is
   // one, before any other process can access it.
   // Errors: kInvalidArgument for no elements, more than 2^63-1 bytes, or a size
@@ -64,6 +67,19 @@ class ByteArray {
   static absl::StatusOr<ByteArray> Adopt(UniqueFd fd, const Elements& wanted);
   static absl::StatusOr<ByteArray> Open(absl::string_view name,
                                         const Elements& wanted);
+
+  // Opens the array of that name in the options, with these elements, or
+  // creates it, as Segment::OpenOrCreateSharedWritable() does.
+  static absl::StatusOr<ByteArray> OpenOrCreate(
+      const Elements& elements, const SegmentOptions& options,
+      const std::function<void(std::byte*)>& construct = {},
+      bool* created = nullptr);
+
+  // Segment::PublishAs() and Segment::Unlink().
+  absl::Status PublishAs(absl::string_view name) {
+    return segment_.PublishAs(name);
+  }
+  absl::Status Unlink() { return segment_.Unlink(); }
 
   // To send to a peer: the descriptor (-1 under kFileSystem), or the name
   // (empty under kFileDescriptor).

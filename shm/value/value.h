@@ -55,6 +55,20 @@ class Value {
     return Wrap(Array<T>::Wrap(ByteArray::Open(name, Array<T>::Elements(1))));
   }
 
+  // As Array::OpenOrCreate(): the object is a copy of `value` if it is created.
+  static absl::StatusOr<Value> OpenOrCreate(
+      const T& value, const SegmentOptions& options,
+      bool* created = nullptr) requires std::copy_constructible<T> {
+    return Wrap(Array<T>::Wrap(ByteArray::OpenOrCreate(
+        Array<T>::Elements(1), options,
+        [&value](std::byte* element) { new (element) T(value); }, created)));
+  }
+
+  absl::Status PublishAs(absl::string_view name) {
+    return array_.PublishAs(name);
+  }
+  absl::Status Unlink() { return array_.Unlink(); }
+
   // -1 under kFileSystem: send name().
   int fd() const { return array_.fd(); }
   const std::string& name() const { return array_.name(); }

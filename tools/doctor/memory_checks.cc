@@ -3,42 +3,28 @@
 
 #include "tenon/tools/doctor/memory_checks.h"
 
-#include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <linux/magic.h>
-#include <sys/stat.h>
 #include <sys/statfs.h>
-#include <sys/sysmacros.h>
-#include <unistd.h>
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
-#include <memory>
-#include <set>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "tenon/shm/base/available_memory.h"
-#include "tenon/shm/base/posix_error.h"
-#include "tenon/shm/base/status_macros.h"
+#include "tenon/shm/segment/named_segments.h"
 #include "tenon/shm/segment/segment.h"
 #include "tenon/shm/segment/segment_options.h"
 #include "tenon/shm/segment/sharing_strategy.h"
-#include "tenon/shm/segment/shm_name.h"
 #include "tenon/tools/cli/quantity.h"
 #include "tenon/tools/doctor/finding.h"
 #include "tenon/tools/doctor/system_files.h"
-#include "tenon/tools/live/process_scan.h"
 
 namespace tenon::tools {
 namespace {
@@ -46,71 +32,6 @@ namespace {
 constexpr char kShm[] = "/dev/shm";
 constexpr char kPrefix[] = "tenon-doctor";
 constexpr size_t kHugePage = size_t{2} << 20;
-
-struct NamedFile {
-  DeadName name;
-  FileId id;
-};
-
-// Files of this user whose names MakeShmName() may have made.
-absl::StatusOr<std::vector<NamedFile>> OwnNames() {
-  std::vector<NamedFile> names;
-  const std::unique_ptr<DIR, int (*)(DIR*)> dir(opendir(kShm), closedir);
-  if (dir == nullptr && errno == ENOENT) return names;
-  if (dir == nullptr) return PosixError(errno, "opendir", kShm);
-  while (const dirent* entry = readdir(dir.get())) {
-    const std::string name = entry->d_name;
-    struct stat file;
-    if (!IsMadeName(name) || !CheckShmName(name).ok() ||
-        fstatat(dirfd(dir.get()), name.c_str(), &file, AT_SYMLINK_NOFOLLOW) !=
-            0 ||
-        !S_ISREG(file.st_mode) || file.st_uid != geteuid()) {
-      continue;
-    }
-    names.push_back(
-        {{name, static_cast<uint64_t>(file.st_blocks) * 512},
-         {major(file.st_dev), minor(file.st_dev), uint64_t{file.st_ino}}});
-  }
-  std::sort(names.begin(), names.end(),
-            [](const NamedFile& a, const NamedFile& b) {
-              return a.name.name < b.name.name;
-            });
-  return names;
-}
-
-absl::Status FindNames(ShmNameFacts& facts) {
-  // In this order: a name created after the listing is not checked, and the
-  // creator of a listed name still has it open when processes are scanned, or
-  // is dead.
-  TENON_ASSIGN_OR_RETURN(const std::vector<NamedFile> names, OwnNames());
-  TENON_ASSIGN_OR_RETURN(const ProcessScan scan, ScanProcesses());
-  facts.hidden = scan.hidden.size();
-  std::set<FileId> used;
-  for (const TenonProcess& process : scan.processes) {
-    for (const auto& [id, bytes] : process.segments) used.insert(id);
-  }
-  for (const NamedFile& name : names) {
-    if (used.contains(name.id)) {
-      ++facts.alive;
-    } else {
-      facts.dead.push_back(name.name);
-    }
-  }
-  return absl::OkStatus();
-}
-
-std::string RemoveCommand(const std::vector<DeadName>& dead) {
-  constexpr size_t kShown = 4;
-  std::string command = "rm";
-  for (size_t i = 0; i < std::min(kShown, dead.size()); ++i) {
-    absl::StrAppend(&command, " ", kShm, "/", dead[i].name);
-  }
-  if (dead.size() > kShown) {
-    absl::StrAppend(&command, " (and ", dead.size() - kShown,
-                    " more: tenon doctor says which, once these are gone)");
-  }
-  return command;
-}
 
 }  // namespace
 
@@ -241,7 +162,13 @@ Finding CheckJoinedHugePages(const HugePageFacts& facts) {
 
 ShmNameFacts ProbeShmNames() {
   ShmNameFacts facts;
-  facts.found = FindNames(facts);
+  const absl::StatusOr<std::vector<NamedSegment>> names = ListNamedSegments();
+  facts.found = names.status();
+  if (!names.ok()) return facts;
+  for (const NamedSegment& name : *names) {
+    ++(name.is_held ? facts.alive : facts.dead);
+    if (!name.is_held) facts.dead_bytes += name.allocated_bytes;
+  }
   return facts;
 }
 
@@ -251,24 +178,17 @@ Finding CheckShmNames(const ShmNameFacts& facts) {
     finding.level = Level::kWarning;
     finding.found = std::string(facts.found.message());
     finding.cost = "names left by dead processes are not known";
-    finding.fix = "make /proc and /dev/shm readable";
+    finding.fix = "make /dev/shm readable and writable";
     return finding;
   }
-  uint64_t bytes = 0;
-  for (const DeadName& name : facts.dead) bytes += name.bytes;
-  finding.found = absl::StrCat(facts.alive, " in use, ", facts.dead.size(),
+  finding.found = absl::StrCat(facts.alive, " in use, ", facts.dead,
                                " left by dead processes");
-  if (facts.dead.empty()) return finding;
-  absl::StrAppend(&finding.found, " (", FormatBytes(bytes), ")");
+  if (facts.dead == 0) return finding;
+  absl::StrAppend(&finding.found, " (", FormatBytes(facts.dead_bytes), ")");
   finding.level = Level::kWarning;
   finding.cost =
-      "memory that is neither used nor freed, unless a container "
-      "with processes that are not visible here shares /dev/shm";
-  finding.fix = facts.hidden == 0
-                    ? RemoveCommand(facts.dead)
-                    : absl::StrCat("not certain: ", facts.hidden,
-                                   " processes could not be looked into; run "
-                                   "it as root");
+      "memory that is neither used nor freed until a process is short of it";
+  finding.fix = "tenon shm gc";
   return finding;
 }
 

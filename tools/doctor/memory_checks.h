@@ -13,7 +13,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
-#include <vector>
 
 #include "absl/status/status.h"
 #include "tenon/shm/base/available_memory.h"
@@ -44,16 +43,12 @@ HugePageFacts ProbeHugePages();
 Finding CheckHugePagePool(const HugePageFacts& facts);
 Finding CheckJoinedHugePages(const HugePageFacts& facts);
 
-// Names in /dev/shm that MakeShmName() has made, of this user.
-struct DeadName {
-  std::string name;
-  uint64_t bytes = 0;
-};
+// Named segments of this user.
 struct ShmNameFacts {
-  absl::Status found;          // Whether names and processes could be listed.
-  size_t alive = 0;            // Open or mapped in a process of this user.
-  std::vector<DeadName> dead;  // In no process.
-  size_t hidden = 0;           // Processes that could not be inspected.
+  absl::Status found;  // Whether they could be listed.
+  size_t alive = 0;    // Open or mapped in a living process.
+  size_t dead = 0;     // In none.
+  uint64_t dead_bytes = 0;
 };
 ShmNameFacts ProbeShmNames();
 Finding CheckShmNames(const ShmNameFacts& facts);

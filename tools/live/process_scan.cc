@@ -18,7 +18,6 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -30,6 +29,8 @@
 #include "tenon/shm/base/status_macros.h"
 #include "tenon/shm/pages/shown_memfd.h"
 #include "tenon/shm/process/process_info.h"
+#include "tenon/shm/segment/named_segments.h"
+#include "tenon/shm/segment/shm_name.h"
 
 namespace tenon::tools {
 namespace {
@@ -66,13 +67,14 @@ bool IsLedgerPath(absl::string_view path) {
          path == "/memfd:tenon.column (deleted)";
 }
 
-void AddOpenFile(const std::string& path, TenonProcess& process) {
+void AddOpenFile(const std::string& path, const ChosenNames& chosen,
+                 TenonProcess& process) {
   char link[256];
   const ssize_t length = readlink(path.c_str(), link, sizeof(link));
   if (length <= 0) return;
   const absl::string_view target(link, static_cast<size_t>(length));
   if (IsLedgerPath(target)) process.has_ledger = true;
-  if (!IsSegmentPath(target)) return;
+  if (!IsSegmentPath(target, chosen)) return;
   // A process can give a file of its own file system (FUSE) such a path, and
   // never answer. Attributes in the kernel's cache are enough.
   struct statx file;
@@ -86,10 +88,11 @@ void AddOpenFile(const std::string& path, TenonProcess& process) {
 
 // "7f..-7f.. rw-s 00000000 00:01 1234   /memfd:tenon (deleted)". The size of a
 // segment that is no longer open is unknown: the mapped bytes count.
-void AddMapping(absl::string_view line, TenonProcess& process) {
+void AddMapping(absl::string_view line, const ChosenNames& chosen,
+                TenonProcess& process) {
   const size_t path_at = line.find('/');
   if (path_at == absl::string_view::npos ||
-      !IsSegmentPath(line.substr(path_at))) {
+      !IsSegmentPath(line.substr(path_at), chosen)) {
     return;
   }
   FileId id;
@@ -113,7 +116,7 @@ void AddMapping(absl::string_view line, TenonProcess& process) {
 }
 
 // Errors: this process's own limits.
-absl::Status LookInto(pid_t pid, ProcessScan& scan) {
+absl::Status LookInto(pid_t pid, const ChosenNames& chosen, ProcessScan& scan) {
   const std::string folder = absl::StrCat("/proc/", pid);
   if (!IsOfThisUser(pid)) return absl::OkStatus();
   TenonProcess process = {.pid = pid};
@@ -127,11 +130,11 @@ absl::Status LookInto(pid_t pid, ProcessScan& scan) {
   if (absl::StrContains(maps, " /memfd:tenon") ||
       absl::StrContains(maps, " /dev/shm/")) {
     for (absl::string_view line : absl::StrSplit(maps, '\n')) {
-      AddMapping(line, process);
+      AddMapping(line, chosen, process);
     }
   }
   for (const int fd : *fds) {
-    AddOpenFile(absl::StrCat(folder, "/fd/", fd), process);
+    AddOpenFile(absl::StrCat(folder, "/fd/", fd), chosen, process);
   }
   if (process.segments.empty() && !process.has_ledger) return absl::OkStatus();
   process.state = StateOf(pid);
@@ -144,27 +147,25 @@ absl::Status LookInto(pid_t pid, ProcessScan& scan) {
 
 }  // namespace
 
-bool IsMadeName(absl::string_view name) {
-  constexpr size_t kRandom = 32;
-  if (name.size() < kRandom + 2) return false;
-  const absl::string_view random = name.substr(name.size() - kRandom);
-  return name[name.size() - kRandom - 1] == '-' &&
-         std::all_of(random.begin(), random.end(), [](char c) {
-           return absl::ascii_isxdigit(static_cast<unsigned char>(c)) &&
-                  !absl::ascii_isupper(static_cast<unsigned char>(c));
-         });
+ChosenNames ChosenNamesOf(const std::vector<NamedSegment>& segments) {
+  ChosenNames chosen;
+  for (const NamedSegment& segment : segments) {
+    if (!IsMadeShmName(segment.name)) chosen.insert(segment.name);
+  }
+  return chosen;
 }
 
-bool IsSegmentPath(absl::string_view path) {
+bool IsSegmentPath(absl::string_view path, const ChosenNames& chosen) {
   absl::ConsumeSuffix(&path, " (deleted)");
   if (absl::ConsumePrefix(&path, "/memfd:")) {
     return absl::StartsWith(path, "tenon") && path != "tenon.arena" &&
            path != "tenon.column";
   }
-  return absl::ConsumePrefix(&path, "/dev/shm/") && IsMadeName(path);
+  return absl::ConsumePrefix(&path, "/dev/shm/") &&
+         (IsMadeShmName(path) || chosen.contains(std::string(path)));
 }
 
-absl::StatusOr<ProcessScan> ScanProcesses() {
+absl::StatusOr<ProcessScan> ScanProcesses(const ChosenNames& chosen) {
   TENON_ASSIGN_OR_RETURN(std::vector<pid_t> pids, AllPids());
   std::sort(pids.begin(), pids.end());
   // If not even this process is visible, an apparently unused name may be in
@@ -175,7 +176,8 @@ absl::StatusOr<ProcessScan> ScanProcesses() {
         "/proc shows no processes; as root: mount -t proc proc /proc");
   }
   ProcessScan scan;
-  for (const pid_t pid : pids) TENON_RETURN_IF_ERROR(LookInto(pid, scan));
+  for (const pid_t pid : pids)
+    TENON_RETURN_IF_ERROR(LookInto(pid, chosen, scan));
   return scan;
 }
 

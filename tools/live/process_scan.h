@@ -14,13 +14,16 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "tenon/shm/segment/named_segments.h"
 
 namespace tenon::tools {
 
@@ -48,14 +51,17 @@ struct ProcessScan {
   std::vector<pid_t> hidden;
 };
 
+// Names in /dev/shm that programs chose (SegmentOptions::name).
+using ChosenNames = std::set<std::string, std::less<>>;
+
+// Those of `segments`. Pure.
+ChosenNames ChosenNamesOf(const std::vector<NamedSegment>& segments);
+
 // Whether a path from /proc/PID/fd or /proc/PID/maps is a segment of Tenon: a
 // memfd whose label begins with "tenon", except the ledger's, or
-// "/dev/shm/<prefix>-<32 hex digits>". A memfd with another
-// SegmentOptions::name_prefix is known only by its arena. Pure.
-bool IsSegmentPath(absl::string_view path);
-
-// Whether a name in /dev/shm looks like one that MakeShmName() made. Pure.
-bool IsMadeName(absl::string_view name);
+// "/dev/shm/<prefix>-<32 hex digits>", or a name in `chosen` there. A memfd
+// with another SegmentOptions::name_prefix is known only by its arena. Pure.
+bool IsSegmentPath(absl::string_view path, const ChosenNames& chosen = {});
 
 // Inspects every process once: some 200 us of CPU time for a process with a
 // hundred mappings, 2 us more for each open file and mapping; at most 16 MiB of
@@ -64,7 +70,7 @@ bool IsMadeName(absl::string_view name);
 // inherited the descriptors is included.
 // Errors: kNotFound if no /proc shows this process, kResourceExhausted at a
 // limit of descriptors.
-absl::StatusOr<ProcessScan> ScanProcesses();
+absl::StatusOr<ProcessScan> ScanProcesses(const ChosenNames& chosen = {});
 
 }  // namespace tenon::tools
 

@@ -50,7 +50,7 @@ TEST(ProcessScanTest, TellsSegmentsByTheirPaths) {
   }
   const auto made = MakeShmName("x");
   TENON_ASSERT_OK_AND_ASSIGN(const std::string name, made);
-  EXPECT_TRUE(IsMadeName(name));
+  EXPECT_TRUE(IsMadeShmName(name));
 }
 
 TEST(ProcessScanTest, CountsASegmentOnceWhetherOpenOrMapped) {

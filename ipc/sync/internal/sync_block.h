@@ -46,13 +46,22 @@ class SyncBlock {
   template <typename Init>
   static absl::StatusOr<std::unique_ptr<SyncBlock>> Create(
       const SegmentOptions& options, const Init& init) {
-    auto value = Value<Bytes>::Create(options);
+    const auto strategy = StrategyOf(options);
+    if (!strategy.ok()) return strategy.status();
+    SegmentOptions unnamed = options;  // Named when it is complete.
+    unnamed.strategy = *strategy;
+    unnamed.name.clear();
+    auto value = Value<Bytes>::Create(unnamed);
     if (!value.ok()) return value.status();
     auto block = Wrap(*std::move(value));
     if (!block.ok()) return block.status();
     Layout& layout = *(*block)->layout();
     if (absl::Status made = init(layout); !made.ok()) return made;
     StdAtomics::Store(layout.kind, Layout::kKind, std::memory_order_release);
+    if (!options.name.empty()) {
+      const absl::Status named = (*block)->value_.PublishAs(options.name);
+      if (!named.ok()) return named;
+    }
     return block;
   }
 
@@ -108,7 +117,7 @@ class SyncBlock {
     return block;
   }
 
-  const Value<Bytes> value_;
+  Value<Bytes> value_;
   Layout* const layout_;
   const uint64_t fork_count_ = ForkCount();
 };

@@ -122,8 +122,23 @@ TEST_F(SegmentFaultTest, CreateFilledNamed) {
   Run(Scenario("filled named segment", body),
       Faults({"getrandom"}, {EINTR, ENOSYS}) +
           Faults({"openat"}, {EMFILE, ENFILE, ENOMEM, ENOSPC, EACCES, EEXIST}) +
-          FillFaults() + Faults({"fchmod"}, {EPERM, EROFS}) + CloseFaults(),
+          Faults({"fcntl"}, {ENOLCK, EINVAL}) + StatFaults() + FillFaults() +
+          Faults({"fchmod"}, {EPERM, EROFS}) + CloseFaults(),
       {"unlink"});
+}
+
+TEST_F(SegmentFaultTest, PublishAs) {
+  const auto body = [&]() -> absl::Status {
+    TENON_ASSIGN_OR_RETURN(Segment segment,
+                           Segment::CreateSharedWritable(
+                               kSize, Options(SharingStrategy::kFileSystem)));
+    return segment.PublishAs(prefix_ + ".chosen");
+  };
+  // Creation is the test above; the name is removed in the destructor.
+  Run(Scenario("published segment", body),
+      Faults({"renameat2"}, {EACCES, EROFS, EINVAL, ENOMEM}) + CloseFaults(),
+      {"fallocate", "fchmod", "fcntl", "fstat", "getrandom", "newfstatat",
+       "openat", "unlink", "unlinkat"});
 }
 
 // A descriptor that is not memory may be of a peer's file system, which may
@@ -244,6 +259,7 @@ TEST_F(SegmentFaultTest, CreateTensorFromBytes) {
           FillFaults() + StatFaults() +
               Faults({"mmap"}, {ENOMEM, EAGAIN, EACCES}) + CloseFaults() +
               (named ? Faults({"openat"}, {EMFILE, ENFILE, EEXIST}) +
+                           Faults({"fcntl"}, {ENOLCK}) +
                            Faults({"fchmod"}, {EPERM})
                      : Faults({"memfd_create"}, {EMFILE, ENFILE}) +
                            Faults({"fcntl"}, {EPERM, EBUSY})),

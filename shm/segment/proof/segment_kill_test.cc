@@ -17,7 +17,9 @@
 #include "gtest/gtest.h"
 #include "tenon/shm/base/crash_point.h"
 #include "tenon/shm/pages/mapping.h"
+#include "tenon/shm/segment/named_segments.h"
 #include "tenon/shm/segment/segment.h"
+#include "tenon/shm/segment/segment_files.h"
 #include "tenon/shm/segment/segment_options.h"
 #include "tenon/shm/segment/sharing_strategy.h"
 #include "tenon/shm/segment/shm_name.h"
@@ -33,6 +35,7 @@ namespace tenon {
 namespace {
 
 using ::testing::AnyOf;
+using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
 constexpr size_t kSize = 8192;
@@ -43,6 +46,7 @@ struct Way {
   SegmentKind kind;
   bool filled;
   bool mapped = false;  // While it is created, though it is filled.
+  bool chosen = false;  // Under a name that a program chose.
 };
 
 struct Made {
@@ -111,6 +115,7 @@ absl::StatusOr<Segment> Take(Peer& self, const Way& way,
     TENON_CRASH_POINT("segment_kill_test.taken");
     return Segment::Adopt(*std::move(fd), way.kind);
   }
+  if (way.chosen) return Segment::Open(options.name, way.kind);
   const auto names = ListShmNames(options.name_prefix);
   if (!names.ok()) return names.status();
   EXPECT_EQ(names->size(), 1u);
@@ -122,6 +127,8 @@ void Inspect(Peer& self, const Way& way, const SegmentOptions& options) {
   if (!self.Await("owner", "given").ok()) return;
   const auto segment = Take(self, way, options);
   TENON_CRASH_POINT("segment_kill_test.adopted");
+  // A chosen name does not outlive its owner, who may have been killed.
+  if (way.chosen && absl::IsNotFound(segment.status())) return;
   ASSERT_THAT(segment, IsOk());
   const auto mapping = segment->MapReadOnly();
   ASSERT_THAT(mapping, IsOk());
@@ -140,7 +147,12 @@ constexpr Way kWays[] = {
     {.kind = SegmentKind::kOwnerWritten, .filled = true},
     {.kind = SegmentKind::kOwnerWritten, .filled = true, .mapped = true},
     {.kind = SegmentKind::kSharedWritable, .filled = false},
-    {.kind = SegmentKind::kSharedWritable, .filled = true}};
+    {.kind = SegmentKind::kSharedWritable, .filled = true},
+    {.kind = SegmentKind::kSharedWritable, .filled = true, .chosen = true}};
+
+std::string ChosenName(const std::string& prefix) {
+  return absl::StrCat(prefix, ".chosen");
+}
 
 // For each strategy and way to create it.
 void ForEach(const std::string& prefix,
@@ -148,9 +160,11 @@ void ForEach(const std::string& prefix,
              Peer& self) {
   for (SharingStrategy strategy : AllSharingStrategies()) {
     for (const Way& way : kWays) {
+      if (way.chosen && strategy != SharingStrategy::kFileSystem) continue;
       play(self, way,
            {.strategy = strategy,
             .name_prefix = way.filled ? FilledPrefix(prefix) : prefix,
+            .name = way.chosen ? ChosenName(prefix) : "",
             .huge_pages = way.filled ? HugePages::kTry : HugePages::kNo});
     }
   }
@@ -163,6 +177,26 @@ void CheckFilled(const Segment& segment) {
   for (std::byte byte : mapping->bytes()) ASSERT_EQ(byte, kMark);
 }
 
+absl::StatusOr<Segment> CreateNamed(const std::string& prefix) {
+  return Segment::CreateSharedWritable(
+      kSize, {.strategy = SharingStrategy::kFileSystem, .name_prefix = prefix});
+}
+
+// The rest of a killed owner, and a segment that this process creates and does
+// not hold, are reclaimed.
+void ReclaimAll(const std::string& prefix) {
+  {
+    TENON_ASSERT_OK_AND_ASSIGN(Segment segment, CreateNamed(prefix));
+    ASSERT_THAT(segment.CloseFd(), IsOk());
+    const auto names = ListShmNames(prefix);
+    ASSERT_THAT(names, IsOk());
+    for (const std::string& name : *names) {
+      EXPECT_THAT(ReclaimDeadName(name), IsOkAndHolds(true));
+    }
+  }
+  EXPECT_THAT(ListShmNames(prefix), IsOkAndHolds(IsEmpty()));
+}
+
 // A killed owner may leave the name of one segment that it was creating or had
 // created. Opening it gives a complete segment, or fails because it is
 // incomplete.
@@ -172,11 +206,17 @@ void CheckWorld(const Reporter& reporter, const std::string& prefix,
   ASSERT_THAT(names, IsOk());
   if (fired.empty() || fired[0].role != "owner") {
     EXPECT_THAT(*names, IsEmpty());
+    ReclaimAll(prefix);
     return;
   }
   EXPECT_LE(names->size(), 1u);
   for (const std::string& name : *names) {
     const auto segment = Segment::Open(name, SegmentKind::kSharedWritable);
+    if (name == ChosenName(prefix)) {
+      EXPECT_THAT(segment, StatusIs(absl::StatusCode::kNotFound));
+      reporter.Note("the killed owner left a chosen name");
+      continue;
+    }
     EXPECT_THAT(segment,
                 AnyOf(IsOk(), StatusIs(absl::StatusCode::kPermissionDenied)));
     EXPECT_EQ(segment.ok() ? segment->size_bytes() : kSize, kSize);
@@ -185,8 +225,53 @@ void CheckWorld(const Reporter& reporter, const std::string& prefix,
     }
     reporter.Note(segment.ok() ? "the killed owner left the name of a segment"
                                : "the killed owner left an unfinished name");
-    EXPECT_THAT(RemoveShmName(name), IsOk());
+    // Only then is it reclaimed.
+    if (segment.ok()) {
+      EXPECT_THAT(ReclaimDeadName(name), IsOkAndHolds(false));
+    }
   }
+  ReclaimAll(prefix);
+}
+
+// Reclaims all names under `prefix`, among them one of a dead process and one
+// that this process holds.
+void ReclaimBeside(const std::string& prefix) {
+  ASSERT_THAT(CreateNamedFile({.size_bytes = kSize}, prefix + "-dead"), IsOk());
+  TENON_ASSERT_OK_AND_ASSIGN(const Segment alive, CreateNamed(prefix));
+  const auto names = ListShmNames(prefix);
+  ASSERT_THAT(names, IsOk());
+  for (const std::string& name : *names) {
+    EXPECT_THAT(ReclaimDeadName(name), IsOk());
+  }
+  EXPECT_THAT(ListShmNames(prefix), IsOkAndHolds(ElementsAre(alive.name())));
+}
+
+// Two processes that reclaim one after the other are killed at every point; the
+// second finds what the first left.
+TEST(ReclaimKillTest, AtEveryPoint) {
+  const std::string prefix = UniqueShmPrefix();
+  KillScenario scenario;
+  scenario.name = "reclaim";
+  scenario.victims = 2;
+  scenario.points = "segment.reclaim";
+  scenario.shm_prefix = prefix;
+  scenario.roles = {{"first",
+                     [&](Peer& self) {
+                       ReclaimBeside(prefix + "-1");
+                       self.Step("reclaimed");
+                     }},
+                    {"second", [&](Peer& self) {
+                       // It may be killed.
+                       self.Await("first", "reclaimed").IgnoreError();
+                       ReclaimBeside(prefix + "-2");
+                       ReclaimAll(prefix + "-1");
+                     }}};
+  scenario.check = [&](const Reporter&, const std::vector<KillOrder>&) {
+    ReclaimAll(prefix);
+  };
+  const KillReport report = RunKillMatrix(scenario);
+  std::cout << report.ToString();
+  EXPECT_TRUE(report.ok()) << report.ToString();
 }
 
 class SegmentKillTest : public testing::TestWithParam<KillMethod> {};

@@ -17,6 +17,7 @@
 #include "absl/strings/numbers.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tenon/shm/segment/named_segments.h"
 #include "tenon/shm/segment/segment.h"
 #include "tenon/shm/segment/sharing_strategy.h"
 #include "tenon/shm/segment/shm_name.h"
@@ -44,6 +45,7 @@ struct Case {
   SharingStrategy strategy;
   SegmentKind kind;
   bool filled = false;
+  bool chosen = false;  // Under a name that a program chose.
 };
 
 class SegmentStepTest : public testing::TestWithParam<Case> {
@@ -55,7 +57,8 @@ class SegmentStepTest : public testing::TestWithParam<Case> {
 
   void CreateMapDestroy() {
     const SegmentOptions options = {.strategy = GetParam().strategy,
-                                    .name_prefix = prefix_};
+                                    .name_prefix = prefix_,
+                                    .name = GetParam().chosen ? Chosen() : ""};
     if (GetParam().filled) {
       const auto filled =
           Segment::CreateFilled(contents_, GetParam().kind, options);
@@ -72,6 +75,8 @@ class SegmentStepTest : public testing::TestWithParam<Case> {
     const auto mapping = segment->MapWritable();
     if (mapping.ok()) mapping->data()[0] = std::byte{1};
   }
+
+  std::string Chosen() const { return prefix_ + ".chosen"; }
 
   StepScenario Scenario() {
     StepScenario scenario;
@@ -101,15 +106,29 @@ class SegmentStepTest : public testing::TestWithParam<Case> {
         position.moment == StepMoment::kEnded || names->size() > 1) {
       return absl::InternalError("names were left");
     }
-    const auto segment = Segment::Open(names->at(0), GetParam().kind);
-    if (segment.ok() && IsWhole(*segment)) {
+    if (names->at(0) == Chosen()) {
+      // Opening it removes the name, as all its holders are dead.
+      const auto segment = Segment::Open(Chosen(), GetParam().kind);
+      if (!absl::IsNotFound(segment.status())) {
+        return absl::InternalError("the name of a dead process was opened");
+      }
       ++left_whole_;
-    } else if (absl::IsPermissionDenied(segment.status())) {
-      ++left_unfinished_;
-    } else {
-      return absl::InternalError("a torn segment can be opened");
+      return absl::OkStatus();
     }
-    return RemoveShmName(names->at(0));
+    {
+      const auto segment = Segment::Open(names->at(0), GetParam().kind);
+      if (segment.ok() && IsWhole(*segment)) {
+        ++left_whole_;
+      } else if (absl::IsPermissionDenied(segment.status())) {
+        ++left_unfinished_;
+      } else {
+        return absl::InternalError("a torn segment can be opened");
+      }
+    }
+    const auto removed = ReclaimDeadName(names->at(0));
+    if (!removed.ok()) return removed.status();
+    return *removed ? absl::OkStatus()
+                    : absl::InternalError("the name was not reclaimed");
   }
 
   // A segment that can be opened has its contents.
@@ -141,6 +160,7 @@ TEST_P(SegmentStepTest, LeavesNothingAroundEachSystemCall) {
 TEST_P(SegmentStepTest, LeavesNothingWhereverItIsKilled) {
   const Census before = TakeCensus({.shm_prefix = prefix_});
   StepScenario scenario = Scenario();
+  if (GetParam().chosen) scenario.stride *= 4;  // Most of it is as without.
   TENON_ASSERT_OK_AND_ASSIGN(const StepReport report,
                              KillAtEveryInstruction(scenario));
   std::cout << report.ToString() << "names left: " << left_whole_ << " whole, "
@@ -163,7 +183,9 @@ INSTANTIATE_TEST_SUITE_P(
         Case{SharingStrategy::kFileSystem, SegmentKind::kSharedWritable},
         Case{SharingStrategy::kFileDescriptor, SegmentKind::kOwnerWritten,
              true},
-        Case{SharingStrategy::kFileSystem, SegmentKind::kSharedWritable, true}),
+        Case{SharingStrategy::kFileSystem, SegmentKind::kSharedWritable, true},
+        Case{SharingStrategy::kFileSystem, SegmentKind::kSharedWritable, true,
+             true}),
     [](const auto& param) {
       return std::string(param.param.strategy == SharingStrategy::kFileSystem
                              ? "FileSystem"
@@ -171,7 +193,8 @@ INSTANTIATE_TEST_SUITE_P(
              (param.param.kind == SegmentKind::kOwnerWritten
                   ? "OwnerWritten"
                   : "SharedWritable") +
-             (param.param.filled ? "Filled" : "");
+             (param.param.filled ? "Filled" : "") +
+             (param.param.chosen ? "Chosen" : "");
     });
 
 }  // namespace

@@ -1,0 +1,256 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Reclaiming all names of a /dev/shm: in mount namespaces with a /dev/shm of
+// their own, beside processes in other pid namespaces, and when it is full.
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstddef>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tenon/shm/base/unique_fd.h"
+#include "tenon/shm/segment/named_segments.h"
+#include "tenon/shm/segment/segment.h"
+#include "tenon/shm/segment/segment_options.h"
+#include "tenon/shm/segment/sharing_strategy.h"
+#include "tenon/shm/segment/shm_name.h"
+#include "tenon/shm/testing/mount_namespace_testing.h"
+#include "tenon/shm/testing/pid_namespace_testing.h"
+#include "tenon/shm/testing/process_testing.h"
+#include "tenon/shm/testing/status_matchers.h"
+
+namespace tenon {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+constexpr size_t kMiB = size_t{1} << 20;
+
+absl::StatusOr<Segment> CreateIn(const std::string& prefix, size_t bytes) {
+  return Segment::CreateSharedWritable(
+      bytes, {.strategy = SharingStrategy::kFileSystem, .name_prefix = prefix});
+}
+
+// A process that creates a segment and is killed.
+void LeaveDead(const std::string& prefix, size_t bytes) {
+  const pid_t child = fork();
+  if (child == 0) {
+    const auto segment = CreateIn(prefix, bytes);
+    if (segment.ok()) raise(SIGKILL);
+    _exit(1);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFSIGNALED(status)) << "not created";
+}
+
+void PlantForeign(const char* path) {
+  const UniqueFd fd(open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+  ASSERT_TRUE(fd.valid());
+  ASSERT_EQ(ftruncate(fd.get(), 4096), 0);
+}
+
+class NamedSegmentsWorldTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!CanEnterOwnMountNamespace()) GTEST_SKIP() << kNoMountNamespace;
+  }
+
+  // Runs `body` with an empty /dev/shm.
+  static testing::AssertionResult InOwnShm(const char* options,
+                                           const std::function<void()>& body) {
+    return PassesInChild([&] {
+      ASSERT_TRUE(EnterOwnMountNamespace());
+      ASSERT_TRUE(MountTmpfs("/dev/shm", options));
+      body();
+    });
+  }
+};
+
+TEST_F(NamedSegmentsWorldTest, ReclaimsTheDeadAndNothingElse) {
+  EXPECT_TRUE(InOwnShm("size=64m", [] {
+    TENON_ASSERT_OK_AND_ASSIGN(const Segment alive, CreateIn("alive", kMiB));
+    PlantForeign("/dev/shm/dead-0123456789abcdef0123456789abcdef");
+    PlantForeign("/dev/shm/psm_4711");
+    for (int i = 0; i < 3; ++i) LeaveDead("dead", 2 * kMiB);
+    TENON_ASSERT_OK_AND_ASSIGN(const auto all, ListNamedSegments());
+    EXPECT_THAT(all, SizeIs(4));
+    TENON_ASSERT_OK_AND_ASSIGN(const auto removed, ReclaimDeadNames());
+    ASSERT_THAT(removed, SizeIs(3));
+    for (const NamedSegment& segment : removed) {
+      EXPECT_EQ(segment.name.rfind("dead-", 0), 0u) << segment.name;
+      EXPECT_EQ(segment.allocated_bytes, 2 * kMiB);
+      EXPECT_FALSE(segment.is_held);
+    }
+    EXPECT_THAT(
+        ListShmNames("dead"),
+        IsOkAndHolds(ElementsAre("dead-0123456789abcdef0123456789abcdef")));
+    EXPECT_THAT(ListShmNames("psm"), IsOkAndHolds(SizeIs(1)));
+    EXPECT_THAT(ListShmNames("alive"), IsOkAndHolds(ElementsAre(alive.name())));
+    EXPECT_THAT(ReclaimDeadNames(), IsOkAndHolds(IsEmpty()));
+  }));
+}
+
+TEST_F(NamedSegmentsWorldTest, CreationInAFullShmReclaims) {
+  EXPECT_TRUE(InOwnShm("size=8m", [] {
+    TENON_ASSERT_OK_AND_ASSIGN(const Segment alive, CreateIn("alive", kMiB));
+    for (int i = 0; i < 3; ++i) LeaveDead("dead", 2 * kMiB);
+    // Nothing is reclaimed while there is space.
+    TENON_ASSERT_OK_AND_ASSIGN(const Segment small, CreateIn("small", 4096));
+    EXPECT_THAT(ListShmNames("dead"), IsOkAndHolds(SizeIs(3)));
+    const std::vector<std::byte> contents(5 * kMiB, std::byte{1});
+    {
+      TENON_ASSERT_OK_AND_ASSIGN(
+          const Segment filled,
+          Segment::CreateFilled(contents, SegmentKind::kOwnerWritten,
+                                {.strategy = SharingStrategy::kFileSystem}));
+      EXPECT_THAT(ListShmNames("dead"), IsOkAndHolds(IsEmpty()));
+      EXPECT_THAT(Segment::Open(alive.name(), SegmentKind::kSharedWritable),
+                  IsOk());
+    }
+    // With no dead names left, the limit is an error as before.
+    const auto too_much = CreateIn("x", 7 * kMiB);
+    EXPECT_THAT(too_much, StatusIs(absl::StatusCode::kResourceExhausted,
+                                   testing::HasSubstr("/dev/shm")));
+    EXPECT_THAT(ListShmNames("x"), IsOkAndHolds(IsEmpty()));
+  }));
+}
+
+TEST_F(NamedSegmentsWorldTest, CreationWithoutInodesReclaims) {
+  EXPECT_TRUE(InOwnShm("size=8m,nr_inodes=3", [] {
+    LeaveDead("dead", 4096);
+    LeaveDead("dead", 4096);
+    TENON_ASSERT_OK_AND_ASSIGN(const Segment made, CreateIn("new", 4096));
+    EXPECT_THAT(ListShmNames("dead"), IsOkAndHolds(IsEmpty()));
+  }));
+}
+
+TEST_F(NamedSegmentsWorldTest, WhatCanNeverFitReclaimsNothing) {
+  EXPECT_TRUE(InOwnShm("size=8m", [] {
+    LeaveDead("dead", kMiB);
+    EXPECT_THAT(CreateIn("x", size_t{1} << 60),
+                StatusIs(absl::StatusCode::kResourceExhausted));
+    EXPECT_THAT(ListShmNames("dead"), IsOkAndHolds(SizeIs(1)));
+  }));
+}
+
+TEST_F(NamedSegmentsWorldTest, ReadOnlyShmIsAnError) {
+  EXPECT_TRUE(InOwnShm("size=8m", [] {
+    LeaveDead("dead", 4096);
+    ASSERT_EQ(
+        mount("none", "/dev/shm", nullptr, MS_REMOUNT | MS_RDONLY, nullptr), 0);
+    for (const absl::Status& status :
+         {ListNamedSegments().status(), ReclaimDeadNames().status()}) {
+      EXPECT_THAT(status, StatusIs(absl::StatusCode::kPermissionDenied,
+                                   testing::HasSubstr("[EROFS]")));
+    }
+  }));
+}
+
+TEST_F(NamedSegmentsWorldTest, NoShmIsAnEmptyList) {
+  EXPECT_TRUE(PassesInChild([] {
+    ASSERT_TRUE(EnterOwnMountNamespace());
+    ASSERT_TRUE(MountTmpfs("/dev", "size=1m"));
+    EXPECT_THAT(ListNamedSegments(), IsOkAndHolds(IsEmpty()));
+    EXPECT_THAT(ReclaimDeadNames(), IsOkAndHolds(IsEmpty()));
+    EXPECT_THAT(ReclaimDeadName("x"), IsOkAndHolds(false));
+  }));
+}
+
+// As two containers that share /dev/shm: no process of one is visible in the
+// other, and their pids are the same numbers.
+class PidNamespaceTest : public testing::TestWithParam<Proc> {
+ protected:
+  void SetUp() override {
+    if (!CanEnterOwnPidNamespace()) GTEST_SKIP() << kNoPidNamespace;
+  }
+  const std::string prefix_ = UniqueTestPrefix();
+};
+
+TEST_P(PidNamespaceTest, TellsLiveFromDeadAcrossThem) {
+  TENON_ASSERT_OK_AND_ASSIGN(const Segment outside, CreateIn(prefix_, 4096));
+  LeaveDead(prefix_ + "-dead", 4096);
+  EXPECT_TRUE(PassesInPidNamespace(GetParam(), [&] {
+    EXPECT_THAT(ReclaimDeadName(outside.name()), IsOkAndHolds(false));
+    TENON_ASSERT_OK_AND_ASSIGN(const auto dead,
+                               ListShmNames(prefix_ + "-dead"));
+    ASSERT_THAT(dead, SizeIs(1));
+    EXPECT_THAT(ReclaimDeadName(dead[0]), IsOkAndHolds(true));
+    LeaveDead(prefix_ + "-inside", 4096);
+  }));
+  EXPECT_THAT(Segment::Open(outside.name(), SegmentKind::kSharedWritable),
+              IsOk());
+  TENON_ASSERT_OK_AND_ASSIGN(const auto inside,
+                             ListShmNames(prefix_ + "-inside"));
+  ASSERT_THAT(inside, SizeIs(1));
+  EXPECT_THAT(ReclaimDeadName(inside[0]), IsOkAndHolds(true));
+}
+
+TEST_P(PidNamespaceTest, AHolderInsideKeepsTheNameOfADeadCreator) {
+  int made[2], opened[2], end[2];
+  for (int* const ends : {made, opened, end}) ASSERT_EQ(pipe(ends), 0);
+  const pid_t creator = fork();
+  if (creator == 0) {
+    const auto segment = CreateIn(prefix_, 4096);
+    if (!segment.ok() || write(made[1], "x", 1) != 1) _exit(1);
+    for (;;) pause();
+  }
+  char byte;
+  ASSERT_EQ(read(made[0], &byte, 1), 1);
+  TENON_ASSERT_OK_AND_ASSIGN(const auto names, ListShmNames(prefix_));
+  ASSERT_THAT(names, SizeIs(1));
+  const pid_t opener = fork();
+  if (opener == 0) {
+    close(end[1]);
+    const auto passed = PassesInPidNamespace(GetParam(), [&] {
+      TENON_ASSERT_OK_AND_ASSIGN(
+          const Segment segment,
+          Segment::Open(names[0], SegmentKind::kSharedWritable));
+      ASSERT_EQ(write(opened[1], "x", 1), 1);
+      ASSERT_EQ(read(end[0], &byte, 1), 0);
+    });
+    _exit(passed ? 0 : 1);
+  }
+  ASSERT_EQ(read(opened[0], &byte, 1), 1);
+  ASSERT_EQ(kill(creator, SIGKILL), 0);
+  int status = 0;
+  ASSERT_EQ(waitpid(creator, &status, 0), creator);
+  EXPECT_THAT(ReclaimDeadName(names[0]), IsOkAndHolds(false));
+  close(end[1]);
+  ASSERT_EQ(waitpid(opener, &status, 0), opener);
+  EXPECT_EQ(status, 0);
+  EXPECT_THAT(ReclaimDeadName(names[0]), IsOkAndHolds(true));
+  for (const int fd : {made[0], made[1], opened[0], opened[1], end[0]}) {
+    close(fd);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Procs, PidNamespaceTest,
+                         testing::Values(Proc::kOuter, Proc::kOwn, Proc::kNone),
+                         [](const auto& param) {
+                           switch (param.param) {
+                             case Proc::kOuter:
+                               return "OuterProc";
+                             case Proc::kOwn:
+                               return "OwnProc";
+                             default:
+                               return "NoProc";
+                           }
+                         });
+
+}  // namespace
+}  // namespace tenon
