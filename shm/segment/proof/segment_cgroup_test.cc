@@ -4,6 +4,8 @@
 // A memory cgroup that is too small is an error, where filling the segment
 // would make the kernel kill the process.
 
+#include <sched.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -21,6 +23,7 @@
 #include "tenon/shm/segment/sharing_strategy.h"
 #include "tenon/shm/segment/shm_name.h"
 #include "tenon/shm/testing/kill/census.h"
+#include "tenon/shm/testing/mount_namespace_testing.h"
 #include "tenon/shm/testing/process_testing.h"
 #include "tenon/shm/testing/status_matchers.h"
 
@@ -100,7 +103,14 @@ class SegmentCgroupTest : public testing::TestWithParam<SharingStrategy> {
   bool SetLimit(size_t bytes) const {
     return WriteFile(absl::StrCat(cgroup_, "/", limit_), absl::StrCat(bytes));
   }
+  // Creating a named segment without memory reclaims dead names: where mount
+  // namespaces are permitted, not those of other tests.
   bool Enter() const {
+    if (unshare(CLONE_NEWNS) == 0 &&
+        (mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
+         !MountTmpfs("/dev/shm", "mode=1777"))) {
+      return false;
+    }
     return WriteFile(cgroup_ + "/cgroup.procs", absl::StrCat(getpid()));
   }
 
@@ -157,6 +167,25 @@ TEST_P(SegmentCgroupTest, ManySmallOnesAreAnErrorAndNoKillEither) {
                                  HasSubstr(limit_)));
     segments.clear();
     EXPECT_THAT(Create(8 * kMiB), IsOk());
+  }));
+}
+
+TEST_P(SegmentCgroupTest, MemoryOfTheDeadIsReclaimed) {
+  if (GetParam() != SharingStrategy::kFileSystem) {
+    GTEST_SKIP() << "the kernel frees it";
+  }
+  EXPECT_TRUE(PassesInChild([&] {
+    ASSERT_TRUE(Enter());
+    EXPECT_TRUE(PassesInChild([&] {
+      TENON_ASSERT_OK_AND_ASSIGN(
+          const Segment dies,
+          Segment::CreateSharedWritable(
+              40 * kMiB, {.strategy = GetParam(), .name_prefix = prefix_}));
+      _exit(0);  // Without its destructor.
+    }));
+    EXPECT_THAT(ListShmNames(prefix_), IsOkAndHolds(testing::SizeIs(1)));
+    EXPECT_THAT(Create(48 * kMiB + FreeSwap()), IsOk());
+    EXPECT_THAT(ListShmNames(prefix_), IsOkAndHolds(IsEmpty()));
   }));
 }
 
