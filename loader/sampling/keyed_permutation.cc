@@ -3,6 +3,7 @@
 
 #include "tenon/loader/sampling/keyed_permutation.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 
@@ -27,7 +28,7 @@ uint64_t SquareRootUp(uint64_t value) {
 
 KeyedPermutation::KeyedPermutation(int64_t size, SampleRandom random)
     : size_(static_cast<uint64_t>(size)),
-      a_(SquareRootUp(size_)),
+      a_(std::max(SquareRootUp(size_), uint64_t{1})),
       b_((size_ + a_ - 1) / a_),
       keys_{} {
   for (RoundKey& key : keys_) {
