@@ -50,6 +50,12 @@ absl::Status CheckOptions(const LoaderOptions& options) {
         "timeout without workers: it cannot interrupt the consumer itself; set "
         "workers or leave timeout unset");
   }
+  if (options.start_method &&
+      (options.workers == 0 || options.worker_kind == WorkerKind::kThread)) {
+    return Refused(
+        "start_method without worker processes: there is no process to start; "
+        "set workers and WorkerKind::kProcess, or leave start_method unset");
+  }
   return absl::OkStatus();
 }
 

@@ -57,6 +57,12 @@ TEST(CheckOptionsTest, Contradictions) {
       "shuffle and sampler");
   ExpectRefused({.prefetch = 2}, "prefetch without workers");
   ExpectRefused({.timeout = absl::Seconds(1)}, "timeout without workers");
+  ExpectRefused({.start_method = spawn::StartMethod::kFork},
+                "start_method without worker processes");
+  ExpectRefused({.workers = 2,
+                 .worker_kind = WorkerKind::kThread,
+                 .start_method = spawn::StartMethod::kSpawn},
+                "start_method without worker processes");
 }
 
 TEST(CheckOptionsTest, WhatBelongsTogether) {

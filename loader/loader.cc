@@ -85,8 +85,13 @@ absl::Status Loader::Start() {
   setup.on_error = options_.on_sample_error;
   setup.strategy = strategy;
   TENON_ASSIGN_OR_RETURN(
-      source_, WorkerSource::Create(options_.workers, std::move(setup), recipe_,
-                                    std::move(layout), cancellation_.get()));
+      source_,
+      WorkerSource::Create(
+          {.workers = options_.workers,
+           .kind = options_.worker_kind,
+           .start_method =
+               options_.start_method.value_or(spawn::StartMethod::kSpawn)},
+          std::move(setup), recipe_, std::move(layout), cancellation_.get()));
   return absl::OkStatus();
 }
 

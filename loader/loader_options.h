@@ -12,8 +12,10 @@
 
 #include "absl/time/time.h"
 #include "tenon/loader/data/on_sample_error.h"  // IWYU pragma: export
+#include "tenon/loader/data/worker_kind.h"      // IWYU pragma: export
 #include "tenon/loader/sampling/sampler.h"
 #include "tenon/shm/segment/sharing_strategy.h"
+#include "tenon/spawn/settings/start_method.h"
 
 namespace tenon::loader {
 
@@ -26,8 +28,12 @@ struct LoaderOptions {
   // Leaves out the last batch of an epoch if it is not full.
   bool drop_last = false;
 
-  // Processes that make batches; 0: the consumer makes them itself.
+  // How many processes or threads make batches; 0: the consumer makes them
+  // itself.
   int workers = 0;
+  WorkerKind worker_kind = WorkerKind::kProcess;
+  // How worker processes are started. Unset: kSpawn. Only for these.
+  std::optional<spawn::StartMethod> start_method;
   // How many batches each worker is ahead, at the price of their memory. Unset:
   // 2. Not without workers.
   std::optional<int> prefetch;

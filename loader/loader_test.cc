@@ -51,7 +51,14 @@ INSTANTIATE_TEST_SUITE_P(
     Workers, LoaderTest,
     ::testing::Combine(::testing::Values(0, 1, 2, 5),
                        ::testing::Values(SharingStrategy::kFileDescriptor,
-                                         SharingStrategy::kFileSystem)),
+                                         SharingStrategy::kFileSystem),
+                       ::testing::Values(WorkerKind::kProcess)),
+    LoaderCaseName);
+INSTANTIATE_TEST_SUITE_P(
+    Threads, LoaderTest,
+    ::testing::Combine(::testing::Values(1, 2, 5),
+                       ::testing::Values(SharingStrategy::kFileDescriptor),
+                       ::testing::Values(WorkerKind::kThread)),
     LoaderCaseName);
 
 TEST_P(LoaderTest, GivesAllBatchesInOrder) {

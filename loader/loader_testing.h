@@ -96,20 +96,24 @@ class Pids {
   std::vector<PidFd> fds_;
 };
 
-// Every test of a running loader: with these many workers, by this strategy.
-class LoaderTest
-    : public ::testing::TestWithParam<std::tuple<int, SharingStrategy>> {
+// Every test of a running loader: with so many workers of that kind, by that
+// strategy.
+class LoaderTest : public ::testing::TestWithParam<
+                       std::tuple<int, SharingStrategy, WorkerKind>> {
  protected:
   int workers() const { return std::get<0>(GetParam()); }
 
   LoaderOptions Options(int64_t batch_size = 1) const {
     return {.batch_size = batch_size,
             .workers = workers(),
+            .worker_kind = std::get<2>(GetParam()),
             .seed = 7,
             .strategy = std::get<1>(GetParam())};
   }
 
-  void SetUp() override { fds_before_ = OpenFds(); }
+  void SetUp() override { NoteFds(); }
+  // What is open now may stay open.
+  void NoteFds() { fds_before_ = OpenFds(); }
 
   // Nothing is left of any loader: it must be gone when the test ends.
   void TearDown() override {
@@ -126,7 +130,8 @@ class LoaderTest
 inline std::string LoaderCaseName(
     const ::testing::TestParamInfo<LoaderTest::ParamType>& test) {
   return absl::StrCat(
-      "w", std::get<0>(test.param), "_",
+      std::get<2>(test.param) == WorkerKind::kThread ? "t" : "w",
+      std::get<0>(test.param), "_",
       std::string(SharingStrategyName(std::get<1>(test.param))));
 }
 

@@ -25,6 +25,7 @@
 #include "tenon/shm/segment/sharing_strategy.h"
 #include "tenon/shm/testing/kill/census.h"
 #include "tenon/shm/testing/status_matchers.h"
+#include "tenon/spawn/settings/start_method.h"
 
 namespace tenon::loader {
 namespace {
@@ -41,7 +42,8 @@ INSTANTIATE_TEST_SUITE_P(
     Workers, LoaderWorkerTest,
     ::testing::Combine(::testing::Values(1, 2),
                        ::testing::Values(SharingStrategy::kFileDescriptor,
-                                         SharingStrategy::kFileSystem)),
+                                         SharingStrategy::kFileSystem),
+                       ::testing::Values(WorkerKind::kProcess)),
     LoaderCaseName);
 
 TEST_P(LoaderWorkerTest, AWorkerThatKillsItself) {
@@ -184,6 +186,24 @@ TEST_P(LoaderWorkerTest, TheTimeoutOptionBoundsTheWaitForABatch) {
     ++elements;
   }
   EXPECT_EQ(elements, 1);
+}
+
+TEST_P(LoaderWorkerTest, BatchesDoNotDependOnTheStartMethod) {
+  LoaderOptions options = Options(8);
+  const auto run = [&] {
+    auto loader = Loader::Create<Numbers>(options, 100);
+    return *RunEpoch(**loader, 3);
+  };
+  options.workers = 0;
+  const auto expected = run();
+  options.workers = workers();
+  options.start_method = spawn::StartMethod::kForkServer;
+  run();
+  NoteFds();  // Those of the fork server, which stays.
+  for (const spawn::StartMethod method : spawn::AllStartMethods()) {
+    options.start_method = method;
+    EXPECT_EQ(run(), expected) << spawn::StartMethodName(method);
+  }
 }
 
 TEST_P(LoaderWorkerTest, PrefetchBoundsTheBatchesAhead) {

@@ -23,6 +23,9 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "tenon/ipc/channel/channel.h"
+#include "tenon/loader/data/worker_kind.h"
+#include "tenon/loader/worker/worker_host.h"
 #include "tenon/loader/worker/worker_link.h"
 #include "tenon/shm/base/atomics.h"
 #include "tenon/shm/base/deadline.h"
@@ -43,7 +46,7 @@ constexpr uint64_t kEnds = 1;
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<WorkerSource>> WorkerSource::Create(
-    int workers, WorkerSetup setup, const DatasetRecipe& recipe,
+    const Options& options, WorkerSetup setup, const DatasetRecipe& recipe,
     std::shared_ptr<const BatchLayout> layout,
     const Cancellation* cancellation) {
   TENON_ASSIGN_OR_RETURN(setup.name_prefix,
@@ -56,42 +59,29 @@ absl::StatusOr<std::unique_ptr<WorkerSource>> WorkerSource::Create(
                              sizeof(WorkerControl),
                              {.strategy = SharingStrategy::kFileDescriptor}));
   auto source = absl::WrapUnique(
-      new WorkerSource(setup.name_prefix, std::move(control), cancellation));
-  TENON_RETURN_IF_ERROR(source->Start(workers, setup, recipe, layout));
+      new WorkerSource(std::move(setup), std::move(control), cancellation));
+  TENON_RETURN_IF_ERROR(source->Start(options, recipe, layout));
   return source;
 }
 
-WorkerSource::WorkerSource(std::string name_prefix,
-                           Segment::OwnerWritten control,
+WorkerSource::WorkerSource(WorkerSetup setup, Segment::OwnerWritten control,
                            const Cancellation* cancellation)
-    : name_prefix_(std::move(name_prefix)),
+    : setup_(std::move(setup)),
       control_(std::move(control)),
       cancellation_(cancellation),
       spin_(SpinBudget::ForThisProcess()) {}
 
 absl::Status WorkerSource::Start(
-    int workers, const WorkerSetup& setup, const DatasetRecipe& recipe,
+    const Options& options, const DatasetRecipe& recipe,
     const std::shared_ptr<const BatchLayout>& layout) {
-  std::vector<WorkerLink> links;
   std::vector<Channel> ends;
-  std::vector<std::vector<int>> fds;
-  for (int i = 0; i < workers; ++i) {
+  for (int i = 0; i < options.workers; ++i) {
     TENON_ASSIGN_OR_RETURN(WorkerLink link,
-                           WorkerLink::Create(i, setup.prefetch, layout));
+                           WorkerLink::Create(i, setup_.prefetch, layout));
     ends.push_back(link.TakeWorkerEnd());
-    fds.push_back({ends.back().fd(), control_.segment.fd()});
-    for (const int fd : recipe.fds()) fds.back().push_back(fd);
-    links.push_back(std::move(link));
+    workers_.push_back({nullptr, std::move(link)});
   }
-  spawn::ProcessOptions options = {.entry = "tenon.loader.worker",
-                                   .argument = Encode(setup),
-                                   .ignore_interrupt = true};
-  TENON_ASSIGN_OR_RETURN(std::vector<spawn::Process> processes,
-                         spawn::Process::StartEach(options, fds));
-  ends.clear();  // So that the channel of a worker that ends is closed.
-  for (size_t i = 0; i < links.size(); ++i) {
-    workers_.push_back({std::move(processes[i]), std::move(links[i])});
-  }
+  TENON_RETURN_IF_ERROR(StartHosts(options, recipe, std::move(ends)));
   epoll_.Reset(epoll_create1(EPOLL_CLOEXEC));
   if (!epoll_.valid()) return PosixError(errno, "epoll_create1", "loader");
   TENON_RETURN_IF_ERROR(Watch(cancellation_->fd(), kWakeOnly));
@@ -102,9 +92,27 @@ absl::Status WorkerSource::Start(
     if (!met.ok()) return Failure(worker, met);
     TENON_ASSIGN_OR_RETURN(const int bell, worker.link.PollFd());
     TENON_RETURN_IF_ERROR(Watch(bell, kWakeOnly));
-    TENON_RETURN_IF_ERROR(Watch(worker.process.end_fd(), kEnds + i));
+    TENON_RETURN_IF_ERROR(Watch(worker.host->end_fd(), kEnds + i));
   }
   return absl::OkStatus();
+}
+
+absl::Status WorkerSource::StartHosts(const Options& options,
+                                      const DatasetRecipe& recipe,
+                                      std::vector<Channel> ends) {
+  std::vector<std::unique_ptr<WorkerHost>> hosts;
+  const absl::Status started =
+      options.kind == WorkerKind::kThread
+          ? StartWorkerThreads(std::move(ends), setup_, recipe, control(),
+                               hosts)
+          : StartWorkerProcesses(std::move(ends), setup_, recipe,
+                                 options.start_method, control_.segment, hosts);
+  for (size_t i = 0; i < hosts.size(); ++i) {
+    workers_[i].host = std::move(hosts[i]);
+  }
+  // After an error the destructor ends those that were started.
+  workers_.erase(workers_.begin() + std::ssize(hosts), workers_.end());
+  return started;
 }
 
 absl::Status WorkerSource::Watch(int fd, uint64_t what) {
@@ -119,22 +127,18 @@ WorkerSource::~WorkerSource() {
   StdAtomics::Store(control().stop, 1, std::memory_order_release);
   for (Worker& worker : workers_) worker.link.HangUp();
   JoinAll(Deadline::After(absl::Seconds(1)));
-  for (const Worker& worker : workers_) {
-    worker.process.Signal(SIGTERM).IgnoreError();
-  }
+  for (const Worker& worker : workers_) worker.host->Signal(SIGTERM);
   JoinAll(Deadline::After(absl::Milliseconds(500)));
-  for (const Worker& worker : workers_) {
-    worker.process.Signal(SIGKILL).IgnoreError();
-  }
+  for (const Worker& worker : workers_) worker.host->Signal(SIGKILL);
   JoinAll(Deadline::Never());
   // A worker that was killed could not remove its names.
-  const auto names = ListShmNames(name_prefix_);
+  const auto names = ListShmNames(setup_.name_prefix);
   if (!names.ok()) return;
   for (const std::string& name : *names) RemoveShmName(name).IgnoreError();
 }
 
 void WorkerSource::JoinAll(Deadline deadline) {
-  for (Worker& worker : workers_) worker.process.Join(deadline).IgnoreError();
+  for (Worker& worker : workers_) worker.host->Join(deadline).IgnoreError();
 }
 
 WorkerControl& WorkerSource::control() {
@@ -212,9 +216,9 @@ absl::StatusOr<std::optional<BatchResult>> WorkerSource::Take(Worker& worker) {
   if (!finished->has_value()) return std::nullopt;
   absl::StatusOr<Batch>& batch = (*finished)->batch;
   if (!batch.ok()) {
-    batch = absl::Status(batch.status().code(),
-                         absl::StrCat(worker.process.Describe(), ": ",
-                                      batch.status().message()));
+    batch = absl::Status(
+        batch.status().code(),
+        absl::StrCat(worker.host->Describe(), ": ", batch.status().message()));
   }
   return BatchResult{std::move(batch)};
 }
@@ -259,22 +263,21 @@ absl::Status WorkerSource::Sleep(Worker& worker, Deadline deadline) {
 
 absl::Status WorkerSource::Failure(Worker& worker, const absl::Status& why) {
   if (!absl::IsUnavailable(why)) {
-    return absl::Status(why.code(), absl::StrCat(worker.process.Describe(),
-                                                 ": ", why.message()));
+    return absl::Status(
+        why.code(), absl::StrCat(worker.host->Describe(), ": ", why.message()));
   }
   // The ring closes as the process goes; its end is a moment away.
-  const absl::Status how =
-      worker.process.Join(Deadline::After(absl::Seconds(1)));
+  const absl::Status how = worker.host->Join(Deadline::After(absl::Seconds(1)));
   if (!how.ok()) return how;
-  return absl::AbortedError(absl::StrCat(worker.process.Describe(),
-                                         " ended before its work was done"));
+  return absl::AbortedError(
+      absl::StrCat(worker.host->Describe(), " ended before its work was done"));
 }
 
 std::string WorkerSource::Waiting() const {
   std::string text = absl::StrCat("no batch ", next_to_return_, " in time");
   for (const Worker& worker : workers_) {
     const WorkerLink::Job* job = worker.link.current();
-    absl::StrAppend(&text, "; ", worker.process.Describe(),
+    absl::StrAppend(&text, "; ", worker.host->Describe(),
                     job != nullptr
                         ? absl::StrCat(" is making batch ", job->number)
                         : " has nothing to do");
@@ -284,7 +287,9 @@ std::string WorkerSource::Waiting() const {
 
 std::vector<pid_t> WorkerSource::WorkerPids() const {
   std::vector<pid_t> pids;
-  for (const Worker& worker : workers_) pids.push_back(worker.process.pid());
+  for (const Worker& worker : workers_) {
+    if (worker.host->pid() != 0) pids.push_back(worker.host->pid());
+  }
   return pids;
 }
 

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// WorkerSource: makes batches in worker processes and returns them in order.
+// WorkerSource: makes batches in workers and returns them in order.
 
 #ifndef TENON_LOADER_WORKER_WORKER_SOURCE_H_
 #define TENON_LOADER_WORKER_WORKER_SOURCE_H_
@@ -22,12 +22,14 @@
 #include "tenon/loader/data/batch_source.h"
 #include "tenon/loader/data/cancellation.h"
 #include "tenon/loader/data/dataset_registry.h"
+#include "tenon/loader/data/worker_kind.h"
 #include "tenon/loader/worker/messages.h"
+#include "tenon/loader/worker/worker_host.h"
 #include "tenon/loader/worker/worker_link.h"
 #include "tenon/shm/base/deadline.h"
 #include "tenon/shm/base/unique_fd.h"
 #include "tenon/shm/segment/segment.h"
-#include "tenon/spawn/process/process.h"
+#include "tenon/spawn/settings/start_method.h"
 
 namespace tenon::loader {
 
@@ -39,14 +41,20 @@ namespace tenon::loader {
 //
 // Ownership: owns the workers; destroying it ends them. They have a second to
 //   end by themselves, then SIGTERM and half a second, then SIGKILL; after that
-//   no process and no name in /dev/shm of theirs is left.
+//   no process and no name in /dev/shm of theirs is left. Threads have as long
+//   as they take.
 class WorkerSource : public BatchSource {
  public:
-  // Starts `workers` (> 0) processes that make the dataset of `recipe`, and
-  // waits until they run. `cancellation` must outlive it.
-  // Errors: those of Process::StartEach() and WorkerLink.
+  struct Options {
+    int workers = 1;
+    WorkerKind kind = WorkerKind::kProcess;
+    spawn::StartMethod start_method = spawn::StartMethod::kSpawn;
+  };
+  // Starts workers that make the dataset of `recipe`, and waits until they run.
+  // `recipe` and `cancellation` must outlive it.
+  // Errors: those of starting a worker (worker_host.h) and of WorkerLink.
   static absl::StatusOr<std::unique_ptr<WorkerSource>> Create(
-      int workers, WorkerSetup setup, const DatasetRecipe& recipe,
+      const Options& options, WorkerSetup setup, const DatasetRecipe& recipe,
       std::shared_ptr<const BatchLayout> layout,
       const Cancellation* cancellation);
 
@@ -58,16 +66,17 @@ class WorkerSource : public BatchSource {
 
  private:
   struct Worker {
-    spawn::Process process;
+    std::unique_ptr<WorkerHost> host;
     WorkerLink link;
   };
 
-  WorkerSource(std::string name_prefix, Segment::OwnerWritten control,
+  WorkerSource(WorkerSetup setup, Segment::OwnerWritten control,
                const Cancellation* cancellation);
 
-  absl::Status Start(int workers, const WorkerSetup& setup,
-                     const DatasetRecipe& recipe,
+  absl::Status Start(const Options& options, const DatasetRecipe& recipe,
                      const std::shared_ptr<const BatchLayout>& layout);
+  absl::Status StartHosts(const Options& options, const DatasetRecipe& recipe,
+                          std::vector<Channel> ends);
   absl::Status Watch(int fd, uint64_t what);
 
   WorkerControl& control();
@@ -92,7 +101,7 @@ class WorkerSource : public BatchSource {
 
   void JoinAll(Deadline deadline);
 
-  std::string name_prefix_;
+  const WorkerSetup setup_;
   Segment::OwnerWritten control_;
   const Cancellation* cancellation_;
   std::vector<Worker> workers_;
