@@ -35,7 +35,7 @@ absl::StatusOr<Tensor> Batch::tensor(int f) const {
     return InTensor(known);
   }
   const FittedSpec& full = layout_->fields()[static_cast<size_t>(f)].tensor;
-  if (size() == layout_->batch_size()) return Tensor::FromSpec(full, storage_);
+  if (size() == layout_->batch_size()) return Tensor(full, storage_);
   TENON_ASSIGN_OR_RETURN(
       const TensorSpec part,
       full.spec().Slice(0, {.start = 0, .stop = size(), .step = 1}));

@@ -20,6 +20,7 @@
 #include "tenon/ipc/channel/channel.h"
 #include "tenon/ipc/ring/ring.h"
 #include "tenon/ipc/ring/ring_channel.h"
+#include "tenon/ipc/ring/ring_geometry.h"
 #include "tenon/loader/data/batch.h"
 #include "tenon/loader/worker/messages.h"
 #include "tenon/shm/arena/arena_tensor.h"
@@ -39,14 +40,15 @@ absl::StatusOr<WorkerLink> WorkerLink::Create(
     int index, int capacity, std::shared_ptr<const BatchLayout> layout) {
   const uint64_t task_records =
       TaskRecords(static_cast<uint64_t>(layout->batch_size()));
-  const RingSizes sizes = {.record_bytes = sizeof(TaskRecord),
-                           .capacity = std::bit_ceil(
-                               static_cast<uint64_t>(capacity) * task_records)};
-  if (!sizes.valid()) {
+  const RingGeometry sizes = {
+      .record_bytes = sizeof(TaskRecord),
+      .capacity =
+          std::bit_ceil(static_cast<uint64_t>(capacity) * task_records)};
+  if (!sizes.valid_sizes()) {
     return absl::InvalidArgumentError(absl::StrCat(
         "batches of ", layout->batch_size(), " samples, ", capacity,
-        " ahead, have more indices than a ring takes (", RingSizes::kMaxBytes,
-        " bytes); lower batch_size or prefetch"));
+        " ahead, have more indices than a ring takes (",
+        RingGeometry::kMaxBytes, " bytes); lower batch_size or prefetch"));
   }
   TENON_ASSIGN_OR_RETURN(
       auto tasks,
