@@ -26,12 +26,15 @@
 #include "tenon/ipc/tensor_queue/tensor_queue.h"
 #include "tenon/loader/data/batch.h"
 #include "tenon/loader/epoch_range.h"
+#include "tenon/loader/job/rank.h"
 #include "tenon/loader/loader_testing.h"
+#include "tenon/loader/sampling/distributed_sampler.h"
 #include "tenon/loader/sampling/random_sampler.h"
 #include "tenon/loader/sampling/sample_random.h"
 #include "tenon/loader/sampling/sampler.h"
 #include "tenon/loader/testing/test_datasets.h"
 #include "tenon/shm/arena/arena_tensor.h"
+#include "tenon/shm/base/status_macros.h"
 #include "tenon/shm/segment/sharing_strategy.h"
 #include "tenon/shm/tensor/exchange/dlpack.h"
 #include "tenon/shm/tensor/tensor.h"
@@ -269,6 +272,42 @@ TEST_P(LoaderTest, WrongElementTypesAreRefused) {
               StatusIs(StatusCode::kInvalidArgument));
   EXPECT_THAT(batch->data<int32_t>("noise"),
               StatusIs(StatusCode::kInvalidArgument));
+}
+
+// Of both ranks in turn: the same samples and random numbers as of one process.
+TEST_P(LoaderTest, RanksTakeTheBatchesOfOneProcessInTurn) {
+  const auto run = [&](const Rank& rank) -> absl::StatusOr<std::vector<Copy>> {
+    LoaderOptions options = Options(4);
+    options.sampler = *DistributedSampler::Create(
+        *RandomSampler::Create({.dataset_size = 24, .seed = 7}), rank,
+        {.batch_size = 4});
+    TENON_ASSIGN_OR_RETURN(auto loader, Loader::Create<Numbers>(options, 24));
+    return RunEpoch(*loader, 3);
+  };
+  TENON_ASSERT_OK_AND_ASSIGN(const auto whole, run({}));
+  ASSERT_THAT(whole, SizeIs(6));
+  for (int rank = 0; rank < 2; ++rank) {
+    TENON_ASSERT_OK_AND_ASSIGN(const auto part,
+                               run({.rank = rank, .world_size = 2}));
+    ASSERT_THAT(part, SizeIs(3));
+    for (size_t i = 0; i < part.size(); ++i) {
+      const Copy& same = whole[2 * i + static_cast<size_t>(rank)];
+      EXPECT_EQ(part[i].values, same.values);
+      EXPECT_EQ(part[i].noise, same.noise);
+    }
+  }
+}
+
+TEST_P(LoaderTest, ASamplerOfRanksHasTheBatchSizeOfTheLoader) {
+  LoaderOptions options = Options(4);
+  options.sampler = *DistributedSampler::Create(
+      *RandomSampler::Create({.dataset_size = 24, .seed = 7}),
+      {.rank = 1, .world_size = 2}, {.batch_size = 1});
+  TENON_ASSERT_OK_AND_ASSIGN(auto loader, Loader::Create<Numbers>(options, 24));
+  EXPECT_THAT(
+      RunEpoch(*loader, 0),
+      StatusIs(StatusCode::kInvalidArgument,
+               HasSubstr("give the sampler the loader's batch_size (4)")));
 }
 
 TEST_P(LoaderTest, MemoryIsReused) {

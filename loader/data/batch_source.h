@@ -26,9 +26,15 @@ struct EpochPlan {
   int64_t batch_size = 1;
   int64_t batches = 0;
 
-  int64_t first_position(int64_t number) const { return number * batch_size; }
+  // The position of the first sample of batch `number` in the epoch of the
+  // whole job; the other samples follow.
+  int64_t first_position(int64_t number) const {
+    return sampler->GlobalPosition(number * batch_size);
+  }
   // The dataset indices of batch `number`.
-  // Errors: kOutOfRange if the sampler gives one that is not in the dataset.
+  // Errors: kOutOfRange if the sampler gives one that is not in the dataset;
+  // kInvalidArgument if the positions of the batch do not follow one another,
+  // because the sampler is for another batch size.
   absl::StatusOr<std::vector<int64_t>> Indices(int64_t number) const;
 };
 
