@@ -188,9 +188,10 @@ class TensorQueueLocksTest : public testing::Test {
   void End() { Begin(kNone); }
 
   // Of `count` executions of `call`, half have at most `typical` locked
-  // instructions and all have at most `most`; none has a system call.
+  // instructions and all have at most `most`; at most `polls` of them have
+  // system calls.
   void ExpectLocked(Call call, const char* name, size_t count, uint64_t typical,
-                    uint64_t most) {
+                    uint64_t most, ptrdiff_t polls = 0) {
     std::vector<Cost>& all = costs_[call];
     ASSERT_EQ(all.size(), count);
     std::sort(all.begin(), all.end(),
@@ -202,7 +203,9 @@ class TensorQueueLocksTest : public testing::Test {
     EXPECT_GT(median.instructions, 0u);
     EXPECT_LE(median.locked, typical);
     EXPECT_LE(all.back().locked, most);
-    for (const Cost& cost : all) EXPECT_EQ(cost.syscalls, 0u);
+    EXPECT_LE(std::count_if(all.begin(), all.end(),
+                            [](const Cost& c) { return c.syscalls != 0; }),
+              polls);
   }
 
   std::unique_ptr<TensorQueue> here_;
@@ -297,8 +300,9 @@ TEST_F(TensorQueueLocksTest, PutBesideAWaiter) {
         EndRegion();
       },
       &costs_);
-  // One of them drops up to kPuts references, to a tensor that is in use.
-  ExpectLocked(kPut, "Put() beside a waiter", kPuts, 1, 2 * kPuts);
+  // One of them drops up to kPuts references, to a tensor that is in use. Each
+  // 64th description of a block polls the arena's inbox.
+  ExpectLocked(kPut, "Put() beside a waiter", kPuts, 1, 2 * kPuts, 1);
 }
 
 // The sender is another process, the test's.
