@@ -9,6 +9,8 @@
 
 #include <cstdint>
 
+#include "tenon/shm/base/cplusplus_20.h"
+
 namespace tenon {
 
 class ReceivedBlocks;
