@@ -16,12 +16,15 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tenon/shm/base/crash_point.h"
@@ -78,6 +81,11 @@ class ChosenNameTest : public testing::Test {
     ASSERT_EQ(waitpid(child, &status, 0), child);
     ASSERT_TRUE(WIFSIGNALED(status));
     ASSERT_THAT(ListShmNames(name_), IsOkAndHolds(ElementsAre(name_)));
+  }
+
+  // As a process that removes the name does.
+  UniqueFd OpenFile() const {
+    return UniqueFd(open(("/dev/shm/" + name_).c_str(), O_WRONLY | O_CLOEXEC));
   }
 
   const std::string name_ = UniqueTestPrefix() + ".frames";
@@ -341,6 +349,22 @@ class ChosenNameRaceTest : public ChosenNameTest {
   std::function<void()> race_;
 };
 
+TEST_F(ChosenNameTest, ARemoverThatIsKilledLeavesItDead) {
+  CreateInDying();
+  const UniqueFd looker = OpenFile();
+  std::optional<UniqueFd> remover = OpenFile();
+  ASSERT_THAT(LockDeadName(remover->get(), "x"), IsOkAndHolds(true));
+  // Its exclusive lock is no holder's.
+  EXPECT_THAT(IsNameHeld(looker.get(), "x"), IsOkAndHolds(false));
+  std::thread end([&] {
+    absl::SleepFor(absl::Milliseconds(20));
+    remover.reset();
+  });
+  EXPECT_THAT(Segment::Open(name_, kWritable), StatusIs(kNotFound));
+  end.join();
+  EXPECT_THAT(ListShmNames(name_), IsOkAndHolds(IsEmpty()));
+}
+
 TEST_F(ChosenNameRaceTest, TheLastHolderEndsBeforeAnOpenerHolds) {
   // Then the opener is a holder in time, or the name is gone.
   auto made = Create();
@@ -388,7 +412,7 @@ TEST_F(ChosenNameRaceTest, AnotherProcessIsFasterToPublish) {
 
 TEST_F(ChosenNameRaceTest, AStoppedRemoverIsAnErrorInTime) {
   TENON_ASSERT_OK_AND_ASSIGN(Segment made, Create());
-  const UniqueFd remover(open(("/dev/shm/" + name_).c_str(), O_WRONLY));
+  const UniqueFd remover = OpenFile();
   EXPECT_THAT(LockNameRemoval(remover.get(), "x"), IsOkAndHolds(true));
   EXPECT_THAT(made.Unlink(), StatusIs(absl::StatusCode::kUnavailable,
                                       HasSubstr("stopped process")));

@@ -61,7 +61,7 @@ absl::StatusOr<bool> IsNameHeld(int fd, absl::string_view what) {
   if (fcntl(fd, F_OFD_GETLK, &lock) != 0) {
     return PosixError(errno, "fcntl(F_OFD_GETLK)", what);
   }
-  return lock.l_type != F_UNLCK;
+  return lock.l_type == F_RDLCK;  // F_WRLCK is a remover's.
 }
 
 absl::StatusOr<bool> LockNameRemoval(int fd, absl::string_view what) {

@@ -47,8 +47,9 @@ bool HasNameToken(const struct stat& file);
 // have died; kResourceExhausted if the kernel has no memory for the lock.
 absl::Status HoldName(int fd, absl::string_view what);
 
-// Whether any process holds the name of `fd`, other than through `fd`, or is
-// removing it. Errors: fcntl()'s.
+// Whether any process holds the name of `fd`, other than through `fd`. False
+// while a process is removing the name of dead holders: that process may be
+// killed before it has done so. Errors: fcntl()'s.
 absl::StatusOr<bool> IsNameHeld(int fd, absl::string_view what);
 
 // Locks byte 1: of all processes that remove this name from this file, one at a

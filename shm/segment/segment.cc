@@ -99,6 +99,8 @@ absl::StatusOr<NamedFile> CreateNamed(const FilePlan& plan,
 absl::StatusOr<bool> HoldChosenName(int fd, absl::string_view name,
                                     absl::string_view what) {
   TENON_ASSIGN_OR_RETURN(const bool is_held, IsNameHeld(fd, what));
+  // Not even while another process is removing it: if that is killed before it
+  // has done so, this process must not become a holder of a dead name.
   if (!is_held) {
     TENON_RETURN_IF_ERROR(ReclaimDeadName(name).status());
     return false;
