@@ -365,6 +365,22 @@ TEST_F(ChosenNameTest, ARemoverThatIsKilledLeavesItDead) {
   EXPECT_THAT(ListShmNames(name_), IsOkAndHolds(IsEmpty()));
 }
 
+TEST_F(ChosenNameTest, CreationWaitsForARemover) {
+  CreateInDying();
+  std::optional<UniqueFd> remover = OpenFile();
+  ASSERT_THAT(LockDeadName(remover->get(), "x"), IsOkAndHolds(true));
+  EXPECT_THAT(Create(),
+              StatusIs(absl::StatusCode::kUnavailable,
+                       AllOf(HasSubstr(name_), HasSubstr("stopped process"))));
+  EXPECT_THAT(ListShmNames(name_), IsOkAndHolds(ElementsAre(name_)));
+  std::thread end([&] {
+    absl::SleepFor(absl::Milliseconds(20));
+    remover.reset();
+  });
+  EXPECT_THAT(Create(), IsOk());
+  end.join();
+}
+
 TEST_F(ChosenNameRaceTest, TheLastHolderEndsBeforeAnOpenerHolds) {
   // Then the opener is a holder in time, or the name is gone.
   auto made = Create();

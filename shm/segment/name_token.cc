@@ -13,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "absl/time/time.h"
 #include "tenon/shm/base/posix_error.h"
 
 namespace tenon {
@@ -70,6 +71,13 @@ absl::StatusOr<bool> LockNameRemoval(int fd, absl::string_view what) {
 
 absl::StatusOr<bool> LockDeadName(int fd, absl::string_view what) {
   return TryLock(fd, Lock(F_WRLCK, kAllBytes), what);
+}
+
+absl::Status NameRemovalTimeout(absl::string_view what) {
+  return absl::UnavailableError(absl::StrCat(
+      what, ": other processes were removing the name at each attempt for ",
+      absl::FormatDuration(kNameRemovalTime),
+      "; if one of them is a stopped process, continue or kill it"));
 }
 
 }  // namespace tenon

@@ -30,6 +30,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/time/time.h"
 
 namespace tenon {
 
@@ -53,12 +54,17 @@ absl::Status HoldName(int fd, absl::string_view what);
 absl::StatusOr<bool> IsNameHeld(int fd, absl::string_view what);
 
 // Locks byte 1: of all processes that remove this name from this file, one at a
-// time. False if another one is at it. Errors: fcntl()'s.
+// time. False if another process holds that lock. Errors: fcntl()'s.
 absl::StatusOr<bool> LockNameRemoval(int fd, absl::string_view what);
 
 // If no process holds the name of `fd`, which is open for writing: true, and no
 // process can until `fd` is closed. Errors: fcntl()'s.
 absl::StatusOr<bool> LockDeadName(int fd, absl::string_view what);
+
+// For how long a process retries while others are removing a name that it wants
+// to open, remove or give; and the error after that: kUnavailable.
+inline constexpr absl::Duration kNameRemovalTime = absl::Seconds(1);
+absl::Status NameRemovalTimeout(absl::string_view what);
 
 }  // namespace tenon
 

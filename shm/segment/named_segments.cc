@@ -60,8 +60,8 @@ absl::StatusOr<Folder> OpenFolder() {
   return folder;
 }
 
-// The file of a named segment, open for writing; nullopt if the name is none's
-// of this user, or is gone.
+// The file of a named segment, open for writing; nullopt if the name is not a
+// segment of this user, or is gone.
 struct OpenName {
   UniqueFd fd;
   struct stat file;
@@ -174,33 +174,52 @@ absl::StatusOr<std::vector<NamedSegment>> ReclaimDeadNames() {
   return VisitAll(Reclaim);
 }
 
+namespace {
+
+// Why a chosen name cannot be given to a new segment; OK if it is free, or will
+// be as soon as another process has removed it.
+absl::Status CheckIsFree(int folder, const std::string& name) {
+  struct stat file;
+  if (fstatat(folder, name.c_str(), &file, AT_SYMLINK_NOFOLLOW) != 0) {
+    return absl::OkStatus();
+  }
+  if (!HasNameToken(file)) {
+    return absl::AlreadyExistsError(absl::StrCat(
+        Describe(name),
+        " is a file of another program or user; choose another name"));
+  }
+  TENON_ASSIGN_OR_RETURN(const Maybe segment, Examine(folder, name));
+  if (!segment || !segment->is_held) return absl::OkStatus();
+  return absl::AlreadyExistsError(absl::StrCat(
+      Describe(name), " exists (", segment->size_bytes,
+      " bytes) and is in use; open it instead, or choose another name"));
+}
+
+}  // namespace
+
 absl::Status GiveChosenName(absl::string_view made, absl::string_view chosen) {
-  constexpr int kTries = 100;
   TENON_RETURN_IF_ERROR(CheckShmName(made));
   TENON_RETURN_IF_ERROR(CheckChosenShmName(chosen));
   const std::string from = absl::StrCat("/dev/shm/", made);
-  const std::string to = absl::StrCat("/dev/shm/", chosen);
-  for (int i = 0; i < kTries; ++i) {
+  const std::string name(chosen);
+  const std::string to = absl::StrCat("/dev/shm/", name);
+  const Deadline deadline = Deadline::After(kNameRemovalTime);
+  for (;;) {
     if (renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(),
                   RENAME_NOREPLACE) == 0) {
       return absl::OkStatus();
     }
     if (errno != EEXIST) return PosixError(errno, "renameat2", Describe(made));
-    TENON_ASSIGN_OR_RETURN(const bool was_dead, ReclaimDeadName(chosen));
-    struct stat file;
-    if (was_dead || lstat(to.c_str(), &file) != 0) continue;
-    if (!HasNameToken(file)) {
-      return absl::AlreadyExistsError(absl::StrCat(
-          Describe(chosen),
-          " is a file of another program or user; choose another name"));
+    TENON_ASSIGN_OR_RETURN(const Folder folder, OpenFolder());
+    if (folder == nullptr) continue;  // renameat2() says so.
+    TENON_ASSIGN_OR_RETURN(const Maybe removed,
+                           Reclaim(dirfd(folder.get()), name));
+    if (!removed) {
+      TENON_RETURN_IF_ERROR(CheckIsFree(dirfd(folder.get()), name));
     }
-    return absl::AlreadyExistsError(absl::StrCat(
-        Describe(chosen), " exists (", file.st_size,
-        " bytes) and is in use; open it instead, or choose another name"));
+    if (deadline.has_passed()) return NameRemovalTimeout(Describe(name));
+    if (!removed) absl::SleepFor(absl::Microseconds(100));
   }
-  return absl::UnavailableError(absl::StrCat(
-      Describe(chosen), ": other processes have created and removed it ",
-      kTries, " times meanwhile"));
 }
 
 namespace {
@@ -211,7 +230,7 @@ absl::Status RemoveHeldName(absl::string_view name, const FileId* only) {
   const std::string text(name);
   TENON_ASSIGN_OR_RETURN(const Folder folder, OpenFolder());
   if (folder == nullptr) return absl::OkStatus();
-  const Deadline deadline = Deadline::After(absl::Seconds(1));
+  const Deadline deadline = Deadline::After(kNameRemovalTime);
   for (;;) {
     TENON_ASSIGN_OR_RETURN(const std::optional<OpenName> open,
                            Open(dirfd(folder.get()), text));
@@ -224,12 +243,7 @@ absl::Status RemoveHeldName(absl::string_view name, const FileId* only) {
       TENON_CRASH_POINT("segment.remove.locked");
       return Remove(dirfd(folder.get()), text, open->file).status();
     }
-    if (deadline.has_passed()) {
-      return absl::UnavailableError(
-          absl::StrCat(Describe(name),
-                       ": a stopped process is removing the name; continue "
-                       "or kill it"));
-    }
+    if (deadline.has_passed()) return NameRemovalTimeout(Describe(name));
     absl::SleepFor(absl::Microseconds(100));
   }
 }

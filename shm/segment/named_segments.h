@@ -63,15 +63,19 @@ absl::StatusOr<bool> ReclaimDeadName(absl::string_view name);
 
 // Renames the segment `made` to `chosen`, if no living process holds a segment
 // of that name: the name of a dead one is reclaimed. In one step: others open
-// the complete segment or none.
-// Errors: kAlreadyExists naming what has the name; kInvalidArgument for a
-// malformed name; renameat2()'s.
+// the complete segment or none. Waits up to a second for other processes that
+// are removing the name.
+// Errors: kAlreadyExists naming the file that has it; kInvalidArgument for a
+// malformed name; kUnavailable if other processes were removing it all the
+// time, as a stopped one does; kNotFound if `made` does not exist;
+// renameat2()'s; those of ReclaimDeadName().
 absl::Status GiveChosenName(absl::string_view made, absl::string_view chosen);
 
 // Removes a name now, held or not: its holders keep the memory, and the name is
-// free again. For any type that has a name. Not an error if it does not exist.
-// Waits up to a second for other processes that are just removing it.
-// Errors: kUnavailable if one of them is stopped; as above.
+// free again. For any type that has a name. Not an error if it does not exist,
+// or is a file of another program or user, which stays. Waits up to a second
+// for other processes that are removing it.
+// Errors: kUnavailable as above; those of ReclaimDeadName().
 absl::Status RemoveSegmentName(absl::string_view name);
 
 // The same if it still refers to that file (st_dev and st_ino).

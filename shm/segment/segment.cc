@@ -318,15 +318,13 @@ absl::StatusOr<Segment> Segment::Adopt(UniqueFd fd, SegmentKind kind,
 absl::StatusOr<Segment> Segment::Open(absl::string_view name,
                                       SegmentKind kind) {
   TENON_RETURN_IF_ERROR(CheckShmName(name));
-  const Deadline deadline = Deadline::After(absl::Seconds(1));
+  const Deadline deadline = Deadline::After(kNameRemovalTime);
   for (;;) {
     TENON_ASSIGN_OR_RETURN(std::optional<Segment> segment, TryOpen(name, kind));
     if (segment) return *std::move(segment);
     if (deadline.has_passed()) {
-      return absl::UnavailableError(absl::StrCat(
-          "segment '", name,
-          "' in /dev/shm: a stopped process is removing the name; continue or "
-          "kill it"));
+      return NameRemovalTimeout(
+          absl::StrCat("segment '", name, "' in /dev/shm"));
     }
     absl::SleepFor(absl::Microseconds(100));
   }

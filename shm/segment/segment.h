@@ -122,11 +122,12 @@ class Segment {
   // Opens a kFileSystem segment by the name() from its creator. The creator
   // keeps the name: destroying this segment does not remove it. A name that a
   // program chose exists as long as it has holders, and this segment becomes
-  // one; waits up to a second for processes that are just removing it.
+  // one; waits up to a second for processes that are removing it.
   // Errors: kInvalidArgument for a malformed name; kNotFound, also while it is
   // being reclaimed; kPermissionDenied if another user owns it, or if its mode
   // is not that of a finished segment (01600) or of another program's private
-  // file (0600); kUnavailable if a stopped process is removing the name;
+  // file (0600); kUnavailable if other processes were removing a chosen name
+  // for a second, as a stopped one does;
   // kFailedPrecondition if it is not a regular tmpfs file or is
   // empty.
   static absl::StatusOr<Segment> Open(absl::string_view name, SegmentKind kind);
@@ -182,16 +183,18 @@ class Segment {
   // caller's choice in place of its random one, in one step: for segments that
   // are to be complete before another program finds them. From then on it is as
   // if it had been created with SegmentOptions::name.
-  // Errors: kAlreadyExists naming what has the name; kInvalidArgument for a bad
-  // name; kFailedPrecondition if the segment has no random name of its own, and
-  // in a forked child. The segment keeps its name then.
+  // Errors: kAlreadyExists naming the file that has it; kInvalidArgument for a
+  // bad name; kUnavailable if other processes were removing the name for a
+  // second, as a stopped one does; kNotFound if the random name is gone;
+  // kPermissionDenied; kFailedPrecondition if the segment has no random name of
+  // its own, and in a forked child. The segment keeps its name then.
   absl::Status PublishAs(absl::string_view name);
 
   // Removes the name now, if this segment owns one, or if a program chose it. A
   // process that has it open keeps it; a name that does not exist any more, or
   // belongs to a new segment, is not an error.
   // Errors: kFailedPrecondition in a forked child, kPermissionDenied;
-  // kUnavailable if a stopped process is removing the name.
+  // kUnavailable if other processes were removing a chosen name for a second.
   absl::Status Unlink();
 
  private:

@@ -58,8 +58,9 @@ struct SegmentOptions {
   // implies kFileSystem. Other processes can open it once the object is
   // complete, and as long as any process has it open or mapped: the last one
   // removes the name, however it ends.
-  // Errors: kAlreadyExists naming what has the name; kInvalidArgument, also
-  // together with kFileDescriptor.
+  // Errors: kAlreadyExists naming the file that has it; kInvalidArgument, also
+  // together with kFileDescriptor; kUnavailable if other processes were
+  // removing the name for a second, as a stopped one does.
   std::string name;
   // From the pool if SegmentPages::kHugetlb is possible, else joined.
   HugePages huge_pages = HugePages::kNo;
