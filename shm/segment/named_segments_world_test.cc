@@ -18,9 +18,12 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tenon/shm/base/deadline.h"
 #include "tenon/shm/base/unique_fd.h"
+#include "tenon/shm/segment/name_token.h"
 #include "tenon/shm/segment/named_segments.h"
 #include "tenon/shm/segment/segment.h"
 #include "tenon/shm/segment/segment_options.h"
@@ -62,6 +65,14 @@ void PlantForeign(const char* path) {
   const UniqueFd fd(open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
   ASSERT_TRUE(fd.valid());
   ASSERT_EQ(ftruncate(fd.get(), 4096), 0);
+}
+
+// A file as Segment makes them, whose creator has died.
+void PlantDead(const char* path, size_t bytes) {
+  const UniqueFd fd(open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+  ASSERT_TRUE(fd.valid());
+  ASSERT_EQ(fallocate(fd.get(), 0, 0, static_cast<off_t>(bytes)), 0);
+  ASSERT_EQ(fchmod(fd.get(), kFinishedNameMode), 0);
 }
 
 class NamedSegmentsWorldTest : public testing::Test {
@@ -127,6 +138,30 @@ TEST_F(NamedSegmentsWorldTest, CreationInAFullShmReclaims) {
     EXPECT_THAT(too_much, StatusIs(absl::StatusCode::kResourceExhausted,
                                    testing::HasSubstr("/dev/shm")));
     EXPECT_THAT(ListShmNames("x"), IsOkAndHolds(IsEmpty()));
+  }));
+}
+
+TEST_F(NamedSegmentsWorldTest, AFruitlessScanIsNotRepeatedAtOnce) {
+  EXPECT_TRUE(InOwnShm("size=8m", [] {
+    TENON_ASSERT_OK_AND_ASSIGN(const Segment alive,
+                               CreateIn("alive", 2 * kMiB));
+    bool in_time = false;
+    for (int tries = 0; !in_time && tries < 100; ++tries) {
+      const Deadline pause = Deadline::After(absl::Milliseconds(100));
+      EXPECT_THAT(CreateIn("x", 7 * kMiB),
+                  StatusIs(absl::StatusCode::kResourceExhausted));
+      PlantDead("/dev/shm/dead", 4 * kMiB);
+      const auto early = CreateIn("y", 5 * kMiB);
+      in_time = !pause.has_passed();
+      if (in_time) {
+        EXPECT_THAT(early, StatusIs(absl::StatusCode::kResourceExhausted,
+                                    testing::HasSubstr("/dev/shm")));
+      }
+      // A scan that finds something ends the pause.
+      EXPECT_TRUE(early.ok() ||
+                  Becomes([] { return CreateIn("y", 5 * kMiB).ok(); }));
+    }
+    EXPECT_TRUE(in_time) << "the machine is too slow";
   }));
 }
 

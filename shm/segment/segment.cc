@@ -9,6 +9,9 @@
 #include <sys/types.h>
 #include <sys/vfs.h>
 
+#include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -114,8 +117,26 @@ absl::StatusOr<bool> HoldChosenName(int fd, absl::string_view name,
   return file.st_nlink != 0;
 }
 
-// If memory for names is short (and not, say, descriptors): removes the names
-// that dead processes left. Whether there were any.
+using Clock = std::chrono::steady_clock;
+
+// Removes the names that dead processes left; whether there were any. A scan
+// opens each segment of this user, and an arena whose memory is short asks at
+// each of many tries, under its lock. So a scan that found nothing is followed
+// by none for 20 times as long, and for at least 100 ms.
+bool ReclaimNames() {
+  constexpr Clock::duration kPause = std::chrono::milliseconds(100);
+  static std::atomic<Clock::rep> no_scan_before{0};
+  const Clock::time_point begin = Clock::now();
+  if (begin.time_since_epoch().count() < no_scan_before.load()) return false;
+  const auto removed = ReclaimDeadNames();
+  const bool found = removed.ok() && !removed->empty();
+  const Clock::time_point end = Clock::now();
+  const Clock::time_point next = end + std::max(kPause, 20 * (end - begin));
+  no_scan_before.store(found ? 0 : next.time_since_epoch().count());
+  return found;
+}
+
+// If memory for names is short (and not, say, descriptors): ReclaimNames().
 bool ReclaimMemory(size_t size_bytes) {
   struct statfs fs;
   if (statfs("/dev/shm", &fs) != 0) return false;
@@ -125,9 +146,7 @@ bool ReclaimMemory(size_t size_bytes) {
   const bool is_short = (is_limited && size_bytes > fs.f_bavail * block) ||
                         (fs.f_files != 0 && fs.f_ffree == 0) ||
                         size_bytes > GetAvailableMemory().bytes;
-  if (!is_short) return false;
-  const auto removed = ReclaimDeadNames();
-  return removed.ok() && !removed->empty();
+  return is_short && ReclaimNames();
 }
 
 }  // namespace
