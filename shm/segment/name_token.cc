@@ -30,12 +30,10 @@ struct flock Lock(short type, off_t bytes, off_t begin = 0) {
           .l_pid = 0};
 }
 
-bool IsTaken(int error) { return error == EAGAIN || error == EACCES; }
-
 absl::StatusOr<bool> TryLock(int fd, struct flock lock,
                              absl::string_view what) {
   if (fcntl(fd, F_OFD_SETLK, &lock) == 0) return true;
-  if (IsTaken(errno)) return false;
+  if (errno == EAGAIN) return false;  // Locked by another.
   return PosixError(errno, "fcntl(F_OFD_SETLK)", what);
 }
 
@@ -50,7 +48,7 @@ bool HasNameToken(const struct stat& file) {
 absl::Status HoldName(int fd, absl::string_view what) {
   struct flock lock = Lock(F_RDLCK, kTokenBytes);
   if (fcntl(fd, F_OFD_SETLK, &lock) == 0) return absl::OkStatus();
-  if (!IsTaken(errno)) return PosixError(errno, "fcntl(F_OFD_SETLK)", what);
+  if (errno != EAGAIN) return PosixError(errno, "fcntl(F_OFD_SETLK)", what);
   return absl::NotFoundError(absl::StrCat(
       what,
       ": all processes that held it have ended; another process is "

@@ -45,7 +45,8 @@ bool HasNameToken(const struct stat& file);
 // Makes `fd`, opened for reading, a holder of its name. A creator checks
 // afterwards that the file still has its name: before, no process held it.
 // Errors: kNotFound if another process is removing the name, as all its holders
-// have died; kResourceExhausted if the kernel has no memory for the lock.
+// have died; kResourceExhausted if the kernel has no memory for the lock;
+// kPermissionDenied where a filter or security module forbids locks.
 absl::Status HoldName(int fd, absl::string_view what);
 
 // Whether any process holds the name of `fd`, other than through `fd`. False

@@ -122,8 +122,8 @@ TEST_F(SegmentFaultTest, CreateFilledNamed) {
   Run(Scenario("filled named segment", body),
       Faults({"getrandom"}, {EINTR, ENOSYS}) +
           Faults({"openat"}, {EMFILE, ENFILE, ENOMEM, ENOSPC, EACCES, EEXIST}) +
-          Faults({"fcntl"}, {ENOLCK, EINVAL}) + StatFaults() + FillFaults() +
-          Faults({"fchmod"}, {EPERM, EROFS}) + CloseFaults(),
+          Faults({"fcntl"}, {ENOLCK, EACCES, EINVAL}) + StatFaults() +
+          FillFaults() + Faults({"fchmod"}, {EPERM, EROFS}) + CloseFaults(),
       {"unlink"});
 }
 
@@ -201,7 +201,7 @@ TEST_F(SegmentFaultTest, CreateMapOpenAndUnlinkNamed) {
           Faults({"openat"}, {EMFILE, ENFILE, ENOMEM, ENOSPC, EACCES, EPERM,
                               EEXIST, ENOENT, ELOOP, ENXIO, EINVAL}) +
           AllocationFaults() + Faults({"fchmod"}, {EPERM, EROFS}) +
-          StatFaults() + Faults({"fcntl"}, {EPERM, ENOMEM}) +
+          StatFaults() + Faults({"fcntl"}, {EPERM, EACCES, ENOMEM}) +
           Faults({"unlink"}, {EACCES, EROFS}) + CloseFaults());
 }
 
