@@ -165,6 +165,7 @@ absl::StatusCode Code(int error_number) {
   switch (error_number) {
     case EDQUOT:
     case EFBIG:
+    case ENOLCK:
     case ETOOMANYREFS:
       return absl::StatusCode::kResourceExhausted;
     default:

@@ -26,7 +26,7 @@
 namespace tenon {
 
 // A status whose code is absl::ErrnoToStatusCode(error_number), except that
-// EDQUOT, EFBIG and ETOOMANYREFS become kResourceExhausted. The message
+// EDQUOT, EFBIG, ENOLCK and ETOOMANYREFS become kResourceExhausted. The message
 // contains the call, the object, the errno in words and by name and, when a
 // limit was hit (open files, mappings, memory, file size, space in /dev/shm,
 // descriptors in flight, processes), the limit's current value and the command

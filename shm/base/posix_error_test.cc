@@ -50,7 +50,7 @@ TEST(PosixErrorTest, UnknownErrorsAreShownByNumber) {
 }
 
 TEST(PosixErrorTest, CodesAreThoseOfAbseilButForLimits) {
-  const std::set<int> limits = {EDQUOT, EFBIG, ETOOMANYREFS};
+  const std::set<int> limits = {EDQUOT, EFBIG, ENOLCK, ETOOMANYREFS};
   for (int error = 1; error < 200; ++error) {
     const absl::StatusCode want = limits.contains(error)
                                       ? absl::StatusCode::kResourceExhausted
