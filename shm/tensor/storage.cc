@@ -24,6 +24,7 @@
 #include "tenon/shm/base/status_macros.h"
 #include "tenon/shm/pages/mapping.h"
 #include "tenon/shm/segment/segment.h"
+#include "tenon/shm/segment/segment_options.h"
 #include "tenon/shm/segment/sharing_strategy.h"
 
 namespace tenon {
@@ -80,10 +81,17 @@ absl::StatusOr<std::shared_ptr<Storage>> Storage::CreatePrivate(
 absl::StatusOr<std::shared_ptr<Storage>> Storage::CreateShared(
     size_t size_bytes, SegmentKind kind, const SegmentOptions& options) {
   if (size_bytes == 0) {
+    TENON_ASSIGN_OR_RETURN(const SharingStrategy strategy, StrategyOf(options));
+    if (!options.name.empty()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "SegmentOptions: name '", options.name,
+          "' for a storage of 0 bytes, which has no segment; leave `name` "
+          "empty, or share at least 1 byte"));
+    }
     std::shared_ptr<Storage> storage(new Storage);
     storage->place_ = Place::kShared;
     storage->kind_ = kind;
-    storage->strategy_ = options.strategy.value_or(GetSharingStrategy());
+    storage->strategy_ = strategy;
     return storage;
   }
   if (kind == SegmentKind::kOwnerWritten) {

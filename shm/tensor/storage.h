@@ -65,7 +65,8 @@ class Storage {
 
   // A new segment, which this process may write whatever its kind. One of size
   // 0 has no segment, but counts as shared.
-  // Errors: those of Segment::Create...().
+  // Errors: those of Segment::Create...(); kInvalidArgument for size 0 with
+  // SegmentOptions::name.
   static absl::StatusOr<std::shared_ptr<Storage>> CreateShared(
       size_t size_bytes, SegmentKind kind, const SegmentOptions& options = {});
   // The same with a copy of `contents`, which is written before it is mapped:

@@ -225,6 +225,15 @@ TEST_P(SharedStorageTest, WithoutBytesThereIsNoSegment) {
   EXPECT_TRUE((*from)->is_shared());
   EXPECT_EQ((*from)->kind(), GetParam().kind);
   EXPECT_EQ(CountOpenFds(), fds);
+  const SegmentOptions named = {.name = prefix_ + ".named"};
+  for (const auto& status :
+       {Storage::CreateShared(0, GetParam().kind, named).status(),
+        Storage::CreateSharedFrom({}, GetParam().kind, named).status()}) {
+    EXPECT_THAT(status, StatusIs(absl::StatusCode::kInvalidArgument,
+                                 HasSubstr("0 bytes")));
+  }
+  EXPECT_THAT(Storage::CreateShared(0, GetParam().kind, {.name = "a/b"}),
+              StatusIs(absl::StatusCode::kInvalidArgument));
 }
 
 INSTANTIATE_TEST_SUITE_P(
