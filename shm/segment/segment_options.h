@@ -56,8 +56,9 @@ struct SegmentOptions {
   // A name of the caller's choice in place of a random one, by which programs
   // that share nothing else meet (CheckChosenShmName() in shm_name.h). It
   // implies kFileSystem. Other processes can open it once the object is
-  // complete, and as long as any process has it open or mapped: the last one
-  // removes the name, however it ends.
+  // complete, and as long as any process has it open or mapped. The last holder
+  // removes it when it is destroyed; after a kill, or if a forked child is the
+  // last holder, the next Open(), Create() or reclaim does.
   // Errors: kAlreadyExists naming the file that has it; kInvalidArgument, also
   // together with kFileDescriptor; kUnavailable if other processes were
   // removing the name for a second, as a stopped one does.
