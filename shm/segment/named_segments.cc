@@ -143,35 +143,52 @@ absl::StatusOr<Maybe> Reclaim(int folder, const std::string& name) {
   return FromStat(name, open->file, false);
 }
 
-absl::StatusOr<std::vector<NamedSegment>> VisitAll(Visit visit) {
-  std::vector<NamedSegment> segments;
-  TENON_ASSIGN_OR_RETURN(const Folder folder, OpenFolder());
-  if (folder == nullptr) return segments;
+struct Visited {
+  std::vector<NamedSegment> segments;  // Sorted by name.
+  absl::Status first_error;            // Of any name, or of the folder.
+};
+
+Visited VisitAll(Visit visit) {
+  Visited visited;
+  const absl::StatusOr<Folder> folder = OpenFolder();
+  visited.first_error = folder.status();
+  if (!folder.ok() || *folder == nullptr) return visited;
   for (;;) {
     errno = 0;  // readdir() returns null at the end and on an error.
-    const dirent* entry = readdir(folder.get());
+    const dirent* entry = readdir(folder->get());
     if (entry == nullptr) break;
     const std::string name = entry->d_name;
     if (!CheckShmName(name).ok()) continue;
-    TENON_ASSIGN_OR_RETURN(Maybe segment, visit(dirfd(folder.get()), name));
-    if (segment) segments.push_back(*std::move(segment));
+    absl::StatusOr<Maybe> segment = visit(dirfd(folder->get()), name);
+    visited.first_error.Update(segment.status());
+    if (segment.ok() && *segment) {
+      visited.segments.push_back(**std::move(segment));
+    }
   }
-  if (errno != 0) return PosixError(errno, "readdir", "/dev/shm");
-  std::sort(segments.begin(), segments.end(),
+  if (errno != 0) {
+    visited.first_error.Update(PosixError(errno, "readdir", "/dev/shm"));
+  }
+  std::sort(visited.segments.begin(), visited.segments.end(),
             [](const NamedSegment& a, const NamedSegment& b) {
               return a.name < b.name;
             });
-  return segments;
+  return visited;
 }
 
 }  // namespace
 
 absl::StatusOr<std::vector<NamedSegment>> ListNamedSegments() {
-  return VisitAll(Examine);
+  Visited visited = VisitAll(Examine);
+  if (!visited.first_error.ok()) return visited.first_error;
+  return std::move(visited.segments);
 }
 
 absl::StatusOr<std::vector<NamedSegment>> ReclaimDeadNames() {
-  return VisitAll(Reclaim);
+  Visited visited = VisitAll(Reclaim);
+  if (!visited.first_error.ok() && visited.segments.empty()) {
+    return visited.first_error;
+  }
+  return std::move(visited.segments);
 }
 
 namespace {

@@ -53,8 +53,9 @@ struct NamedSegment {
 absl::StatusOr<std::vector<NamedSegment>> ListNamedSegments();
 
 // Removes all names of this user that no process holds, and thereby frees their
-// memory; returns them. Five system calls for a name that is held.
-// Errors: as above.
+// memory; returns them. Five system calls for a name that is held. Goes on
+// after an error with one name.
+// Errors: the first one, as above, if no name was removed.
 absl::StatusOr<std::vector<NamedSegment>> ReclaimDeadNames();
 
 // The same for one name: whether it was removed by this call.

@@ -196,6 +196,23 @@ TEST_F(NamedSegmentsWorldTest, ReadOnlyShmIsAnError) {
   }));
 }
 
+TEST_F(NamedSegmentsWorldTest, ANameThatCannotBeRemovedDoesNotStopTheScan) {
+  EXPECT_TRUE(InOwnShm("size=8m", [] {
+    for (int i = 0; i < 3; ++i) LeaveDead("dead", 4096);
+    TENON_ASSERT_OK_AND_ASSIGN(const auto names, ListShmNames("dead"));
+    ASSERT_THAT(names, SizeIs(3));
+    const std::string busy = "/dev/shm/" + names[1];
+    // A file over which another one is mounted is busy.
+    ASSERT_EQ(mount(busy.c_str(), busy.c_str(), nullptr, MS_BIND, nullptr), 0);
+    EXPECT_THAT(ReclaimDeadNames(), IsOkAndHolds(SizeIs(2)));
+    EXPECT_THAT(ListShmNames("dead"), IsOkAndHolds(ElementsAre(names[1])));
+    const absl::Status alone = ReclaimDeadNames().status();
+    EXPECT_THAT(std::string(alone.message()), testing::HasSubstr("[EBUSY]"));
+    ASSERT_EQ(umount(busy.c_str()), 0);
+    EXPECT_THAT(ReclaimDeadNames(), IsOkAndHolds(SizeIs(1)));
+  }));
+}
+
 TEST_F(NamedSegmentsWorldTest, NoShmIsAnEmptyList) {
   EXPECT_TRUE(PassesInChild([] {
     ASSERT_TRUE(EnterOwnMountNamespace());
