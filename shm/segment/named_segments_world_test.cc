@@ -43,16 +43,20 @@ using ::testing::SizeIs;
 
 constexpr size_t kMiB = size_t{1} << 20;
 
-absl::StatusOr<Segment> CreateIn(const std::string& prefix, size_t bytes) {
+absl::StatusOr<Segment> CreateIn(const std::string& prefix, size_t bytes,
+                                 const std::string& chosen = "") {
   return Segment::CreateSharedWritable(
-      bytes, {.strategy = SharingStrategy::kFileSystem, .name_prefix = prefix});
+      bytes, {.strategy = SharingStrategy::kFileSystem,
+              .name_prefix = prefix,
+              .name = chosen});
 }
 
 // A process that creates a segment and is killed.
-void LeaveDead(const std::string& prefix, size_t bytes) {
+void LeaveDead(const std::string& prefix, size_t bytes,
+               const std::string& chosen = "") {
   const pid_t child = fork();
   if (child == 0) {
-    const auto segment = CreateIn(prefix, bytes);
+    const auto segment = CreateIn(prefix, bytes, chosen);
     if (segment.ok()) raise(SIGKILL);
     _exit(1);
   }
@@ -186,6 +190,7 @@ TEST_F(NamedSegmentsWorldTest, WhatCanNeverFitReclaimsNothing) {
 TEST_F(NamedSegmentsWorldTest, ReadOnlyShmIsAnError) {
   EXPECT_TRUE(InOwnShm("size=8m", [] {
     LeaveDead("dead", 4096);
+    LeaveDead("dead", 4096, "chosen");
     ASSERT_EQ(
         mount("none", "/dev/shm", nullptr, MS_REMOUNT | MS_RDONLY, nullptr), 0);
     for (const absl::Status& status :
@@ -193,6 +198,11 @@ TEST_F(NamedSegmentsWorldTest, ReadOnlyShmIsAnError) {
       EXPECT_THAT(status, StatusIs(absl::StatusCode::kPermissionDenied,
                                    testing::HasSubstr("[EROFS]")));
     }
+    // A chosen name without a holder does not exist, removed or not.
+    EXPECT_THAT(Segment::Open("chosen", SegmentKind::kOwnerWritten),
+                StatusIs(absl::StatusCode::kNotFound,
+                         testing::AllOf(testing::HasSubstr("have ended"),
+                                        testing::HasSubstr("[EROFS]"))));
   }));
 }
 

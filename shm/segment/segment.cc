@@ -96,6 +96,19 @@ absl::StatusOr<NamedFile> CreateNamed(const FilePlan& plan,
   }
 }
 
+// Removes a name without a holder, which therefore does not exist: kNotFound.
+// OK if another process is removing it or has done so.
+absl::Status RemoveDeadName(absl::string_view name, absl::string_view what) {
+  const absl::StatusOr<bool> removed = ReclaimDeadName(name);
+  if (removed.ok() && !*removed) return absl::OkStatus();
+  // As in a /dev/shm that is read-only.
+  const bool is_forbidden = absl::IsPermissionDenied(removed.status());
+  if (!removed.ok() && !is_forbidden) return removed.status();
+  return absl::NotFoundError(absl::StrCat(
+      what, ": all processes that held it have ended",
+      is_forbidden ? "; the name stays: " : "", removed.status().message()));
+}
+
 // Makes `fd` a holder of a name that a program chose, which ceases to exist
 // with its last holder. False if another process is removing it or has done so:
 // then it is worth another look at the name.
@@ -105,7 +118,7 @@ absl::StatusOr<bool> HoldChosenName(int fd, absl::string_view name,
   // Not even while another process is removing it: if that is killed before it
   // has done so, this process must not become a holder of a dead name.
   if (!is_held) {
-    TENON_RETURN_IF_ERROR(ReclaimDeadName(name).status());
+    TENON_RETURN_IF_ERROR(RemoveDeadName(name, what));
     return false;
   }
   TENON_CRASH_POINT("segment.open.seen_held");

@@ -124,12 +124,12 @@ class Segment {
   // program chose exists as long as it has holders, and this segment becomes
   // one; waits up to a second for processes that are removing it.
   // Errors: kInvalidArgument for a malformed name; kNotFound, also while it is
-  // being reclaimed; kPermissionDenied if another user owns it, or if its mode
-  // is not that of a finished segment (01600) or of another program's private
-  // file (0600); kUnavailable if other processes were removing a chosen name
-  // for a second, as a stopped one does;
-  // kFailedPrecondition if it is not a regular tmpfs file or is
-  // empty.
+  // being reclaimed, and for a chosen name that dead processes left, even where
+  // it cannot be removed; kPermissionDenied if another user owns it, or if its
+  // mode is not that of a finished segment (01600) or of another program's
+  // private file (0600); kUnavailable if other processes were removing a chosen
+  // name for a second, as a stopped one does; kFailedPrecondition if it is not
+  // a regular tmpfs file or is empty.
   static absl::StatusOr<Segment> Open(absl::string_view name, SegmentKind kind);
 
   // The segment of that name in the options, of `size_bytes`: opens it, or
