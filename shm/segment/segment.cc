@@ -127,7 +127,7 @@ absl::StatusOr<bool> HoldChosenName(int fd, absl::string_view name,
   TENON_RETURN_IF_ERROR(held);
   struct stat file;
   if (fstat(fd, &file) != 0) return PosixError(errno, "fstat", what);
-  return file.st_nlink != 0;
+  return file.st_nlink == 1;
 }
 
 using Clock = std::chrono::steady_clock;

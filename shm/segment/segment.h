@@ -127,9 +127,9 @@ class Segment {
   // being reclaimed, and for a chosen name that dead processes left, even where
   // it cannot be removed; kPermissionDenied if another user owns it, or if its
   // mode is not that of a finished segment (01600) or of another program's
-  // private file (0600); kUnavailable if other processes were removing a chosen
-  // name for a second, as a stopped one does; kFailedPrecondition if it is not
-  // a regular tmpfs file or is empty.
+  // private file (0600), or if it has a second hard link; kUnavailable if other
+  // processes were removing a chosen name for a second, as a stopped one does;
+  // kFailedPrecondition if it is not a regular tmpfs file or is empty.
   static absl::StatusOr<Segment> Open(absl::string_view name, SegmentKind kind);
 
   // The segment of that name in the options, of `size_bytes`: opens it, or

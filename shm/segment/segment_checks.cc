@@ -130,13 +130,19 @@ absl::StatusOr<CheckedMemory> CheckPages(int fd, const struct stat& file,
 absl::Status CheckIsPrivate(const struct stat& file, absl::string_view what) {
   const mode_t mode = file.st_mode & 07777;
   const uid_t user = geteuid();
-  if (file.st_uid == user && (mode & ~mode_t{S_ISVTX}) == kPrivateMode) {
-    return absl::OkStatus();
+  if (file.st_uid != user || (mode & ~mode_t{S_ISVTX}) != kPrivateMode) {
+    return absl::PermissionDeniedError(absl::StrFormat(
+        "%s belongs to user %d and has mode %04o; it must belong to user %d "
+        "and have mode %04o, or %04o if another program made it",
+        what, file.st_uid, mode, user, kFinishedNameMode, kPrivateMode));
   }
-  return absl::PermissionDeniedError(absl::StrFormat(
-      "%s belongs to user %d and has mode %04o; it must belong to user %d and "
-      "have mode %04o",
-      what, file.st_uid, mode, user, kPrivateMode));
+  // 0 if it was removed since it was opened.
+  if (file.st_nlink > 1) {
+    return absl::PermissionDeniedError(absl::StrFormat(
+        "%s has %d names (hard links); it must have one: remove the others",
+        what, file.st_nlink));
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace

@@ -45,12 +45,12 @@ struct CheckedMemory {
 absl::StatusOr<CheckedMemory> CheckMemory(int fd, absl::string_view what);
 
 // For a file opened by its name, which has no seals: checks that `fd` is a
-// regular file in memory, belongs to this user, and has the mode of a finished
-// segment or of another program's private file, 01600 or 0600. Then as
-// CheckMemory(). Queries the file system,
-// so call it only where that is known not to be a peer's. Errors:
-// kInvalidArgument naming the actual type; kPermissionDenied with the owner and
-// the mode found; fstat()'s and fstatfs()'s.
+// regular file in memory, belongs to this user, has the mode of a finished
+// segment or of another program's private file, 01600 or 0600, and no second
+// hard link. Then as CheckMemory(). Queries the file system, so call it only
+// where that is known not to be a peer's.
+// Errors: kInvalidArgument naming the actual type; kPermissionDenied with the
+// owner and the mode or the number of links found; fstat()'s and fstatfs()'s.
 absl::StatusOr<CheckedMemory> CheckNamedMemory(int fd, absl::string_view what);
 
 }  // namespace tenon

@@ -119,7 +119,7 @@ absl::StatusOr<struct stat> HoldNewName(int fd, absl::string_view what) {
   if (held.ok() && fstat(fd, &file) != 0) {
     return PosixError(errno, "fstat", what);
   }
-  if (absl::IsNotFound(held) || (held.ok() && file.st_nlink == 0)) {
+  if (absl::IsNotFound(held) || (held.ok() && file.st_nlink != 1)) {
     return absl::AbortedError(absl::StrCat(
         what, " was reclaimed by another process while it was being created"));
   }
@@ -159,7 +159,6 @@ absl::StatusOr<SegmentFile> CreateNamedFile(const FilePlan& plan,
   if (!fd.valid()) return PosixError(errno, "shm_open", what);
   TENON_CRASH_POINT("segment.named.created");
   const absl::StatusOr<struct stat> held = HoldNewName(fd.get(), what);
-  if (absl::IsAborted(held.status())) return held.status();
   TENON_CRASH_POINT("segment.named.held");
   const absl::StatusOr<SegmentPages> pages =
       held.ok() ? Allocate(fd.get(), plan, what) : held.status();

@@ -165,6 +165,18 @@ TEST_F(OpenTest, RefusesASegmentThatIsStillBeingCreated) {
   ExpectOpenRefused(kPermissionDenied);
 }
 
+TEST_F(OpenTest, RefusesAFileWithASecondName) {
+  const std::string second = path_ + ".second";
+  for (const mode_t mode : {mode_t{0600}, kFinishedNameMode}) {
+    PlantFile(kSize, mode);
+    ASSERT_EQ(link(path_.c_str(), second.c_str()), 0);
+    ExpectOpenRefused(kPermissionDenied, "has 2 names (hard links)");
+    ASSERT_EQ(unlink(second.c_str()), 0);
+    EXPECT_THAT(Segment::Open(name_, SegmentKind::kOwnerWritten), IsOk());
+    unlink(path_.c_str());
+  }
+}
+
 TEST_F(OpenTest, RefusesAnotherUsersFileAlsoForRoot) {
   if (!CanBecomeAnotherUser()) GTEST_SKIP() << kNoOtherUser;
   PlantFile(kSize, 0600);
