@@ -9,8 +9,10 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstddef>
@@ -215,6 +217,23 @@ TEST_F(NamedSegmentsTest, OneThatIsBeingCreatedIsHeldOrDead) {
     ExpectHeld(prefix_);
   }
   ExpectDead(prefix_);
+}
+
+TEST_F(NamedSegmentsTest, AnUnfinishedNameIsReclaimedWhateverTheUmask) {
+  const pid_t creator = fork();
+  if (creator == 0) {
+    umask(0777);
+    SetCrashPointHook([](const CrashPoint& point) {
+      if (std::string(point.name()) == "segment.named.held") raise(SIGKILL);
+    });
+    _exit(Create().ok() ? 1 : 2);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(creator, &status, 0), creator);
+  ASSERT_TRUE(WIFSIGNALED(status));
+  TENON_ASSERT_OK_AND_ASSIGN(const auto names, ListShmNames(prefix_));
+  ASSERT_THAT(names, SizeIs(1));
+  ExpectDead(names[0]);
 }
 
 TEST_F(NamedSegmentsTest, FilesOfOtherProgramsAreNotTouched) {

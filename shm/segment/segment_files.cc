@@ -124,6 +124,12 @@ absl::StatusOr<struct stat> HoldNewName(int fd, absl::string_view what) {
         what, " was reclaimed by another process while it was being created"));
   }
   if (!held.ok()) return held;
+  // A umask may have taken the owner's right to write away, and processes that
+  // reclaim need it.
+  if ((file.st_mode & 07777) != kUnfinishedNameMode &&
+      fchmod(fd, kUnfinishedNameMode) != 0) {
+    return PosixError(errno, "fchmod", what);
+  }
   return file;
 }
 

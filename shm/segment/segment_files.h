@@ -47,8 +47,9 @@ absl::StatusOr<SegmentFile> CreateMemfd(const FilePlan& plan,
                                         const std::string& label);
 
 // Makes the file /dev/shm/NAME with its pages reserved, held by its descriptor
-// (name_token.h), and removes it again on errors. Its mode is 01200 until it is
-// complete, contents included, then 01600, whatever the umask. Never kHugetlb.
+// (name_token.h), and removes it again on errors. Once it is held its mode is
+// 01200 until it is complete, contents included, then 01600, whatever the
+// umask. Never kHugetlb.
 // Errors: CreateMemfd()'s, kAlreadyExists, kNotFound if there is no /dev/shm,
 // kPermissionDenied; kAborted if another process has reclaimed the name before
 // it was held: try another name.
