@@ -150,6 +150,12 @@ std::string Hint(int error_number, absl::string_view call,
                  : "";
     case ENOENT:
       return mentions("/dev/shm") ? NoShmHint() : "";
+    case EINVAL:
+      return absl::StrContains(call, "F_OFD_")
+                 ? "; this kernel or sandbox lacks locks of open file "
+                   "descriptions, which hold names; use the file_descriptor "
+                   "strategy"
+                 : "";
     case EAGAIN:
       if (!mentions("fork") && !mentions("spawn") && !mentions("clone")) {
         return "";

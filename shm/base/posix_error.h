@@ -30,8 +30,8 @@ namespace tenon {
 // contains the call, the object, the errno in words and by name and, when a
 // limit was hit (open files, mappings, memory, file size, space in /dev/shm,
 // descriptors in flight, processes), the limit's current value and the command
-// that raises it; also what to do if /dev/shm is missing or read-only. It may
-// read files under /proc and /sys.
+// that raises it; also what to do if /dev/shm is missing or read-only, or if
+// the kernel has no locks for names. It may read files under /proc and /sys.
 //
 // `error_number` must not be 0. `object` describes the object of the call, with
 // sizes in bytes; it may be empty. Thread-safe.

@@ -20,6 +20,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
+#include "tenon/shm/base/unique_fd.h"
 #include "tenon/shm/pages/memfd.h"
 
 namespace tenon {
@@ -44,10 +45,23 @@ bool MayWrite(const char* directory) {
   return errno == EPERM && access(directory, kMode) == 0;
 }
 
+// Whether names can be held (name_token.h). A limit of descriptors says nothing
+// about that.
+bool HasLocks(const char* directory) {
+  const UniqueFd fd(open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!fd.valid()) return true;
+  struct flock lock = {.l_type = F_RDLCK,
+                       .l_whence = SEEK_SET,
+                       .l_start = 0,
+                       .l_len = 1,
+                       .l_pid = 0};
+  return fcntl(fd.get(), F_OFD_GETLK, &lock) == 0;
+}
+
 bool CanMakeNames() {
   struct statfs fs;
   return statfs("/dev/shm", &fs) == 0 && fs.f_type == TMPFS_MAGIC &&
-         MayWrite("/dev/shm");
+         MayWrite("/dev/shm") && HasLocks("/dev/shm");
 }
 
 bool IsSupported(SharingStrategy strategy) {

@@ -34,8 +34,9 @@ std::span<const SharingStrategy> AllSharingStrategies();
 // The strategies with which this process can create segments now:
 // kFileDescriptor unless the kernel lacks memfd_create() or a seccomp filter
 // forbids it; kFileSystem if /dev/shm is a tmpfs that this process may write
-// to. A currently exhausted limit (descriptors, memory, space) does not exclude
-// a strategy: creating the segment then fails and names the limit. Queries the
+// to, and the kernel has locks of open file descriptions (F_OFD_SETLK). A
+// currently exhausted limit (descriptors, memory, space) does not exclude a
+// strategy: creating the segment then fails and names the limit. Queries the
 // kernel at each call and leaves nothing behind. Thread-safe.
 std::vector<SharingStrategy> SupportedSharingStrategies();
 

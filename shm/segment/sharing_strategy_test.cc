@@ -4,6 +4,7 @@
 #include "tenon/shm/segment/sharing_strategy.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -17,6 +18,7 @@
 #include "absl/status/status.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tenon/shm/segment/segment.h"
 #include "tenon/shm/testing/mount_namespace_testing.h"
 #include "tenon/shm/testing/process_testing.h"
 #include "tenon/shm/testing/seccomp_testing.h"
@@ -25,6 +27,7 @@
 namespace tenon {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::AnyOf;
 using ::testing::ElementsAre;
 using ::testing::Eq;
@@ -61,6 +64,24 @@ TEST(SupportedSharingStrategiesTest, WithoutAUsableDevShm) {
     EXPECT_THAT(SupportedSharingStrategies(), ElementsAre(kFileDescriptor));
     ASSERT_TRUE(FailSystemCall({.number = SYS_memfd_create, .error = EPERM}));
     EXPECT_THAT(SupportedSharingStrategies(), testing::IsEmpty());
+  }));
+}
+
+TEST(SupportedSharingStrategiesTest, WithoutLocksOfOpenFileDescriptions) {
+  EXPECT_TRUE(PassesInChild([] {
+    ASSERT_TRUE(FailSystemCall({.number = SYS_fcntl,
+                                .argument = 1,
+                                .value = F_OFD_GETLK,
+                                .error = EINVAL}));
+    ASSERT_TRUE(FailSystemCall({.number = SYS_fcntl,
+                                .argument = 1,
+                                .value = F_OFD_SETLK,
+                                .error = EINVAL}));
+    EXPECT_THAT(SupportedSharingStrategies(), ElementsAre(kFileDescriptor));
+    EXPECT_THAT(Segment::CreateSharedWritable(1, {.strategy = kFileSystem}),
+                StatusIs(absl::StatusCode::kInvalidArgument,
+                         AllOf(HasSubstr("F_OFD_SETLK"),
+                               HasSubstr("use the file_descriptor strategy"))));
   }));
 }
 
