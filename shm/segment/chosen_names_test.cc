@@ -149,6 +149,28 @@ TEST_F(ChosenNameTest, AFileOfAnotherProgramIsLeftAlone) {
   ASSERT_EQ(unlink(path.c_str()), 0) << "it is still there";
 }
 
+TEST_F(ChosenNameTest, AnotherUserCanOccupyItAndGetsNothing) {
+  if (!CanBecomeAnotherUser()) GTEST_SKIP() << kNoOtherUser;
+  const std::string path = "/dev/shm/" + name_;
+  for (const mode_t mode : {mode_t{0666}, kFinishedNameMode}) {
+    EXPECT_TRUE(PassesInChild([&] {
+      ASSERT_TRUE(BecomeAnotherUser());
+      const UniqueFd fd(
+          open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+      ASSERT_TRUE(fd.valid());
+      ASSERT_EQ(ftruncate(fd.get(), kChosenBytes), 0);
+      ASSERT_EQ(fchmod(fd.get(), mode), 0);
+    }));
+    EXPECT_THAT(Create(), StatusIs(kAlreadyExists, HasSubstr("user")));
+    EXPECT_THAT(Segment::Open(name_, SegmentKind::kOwnerWritten),
+                StatusIs(absl::StatusCode::kPermissionDenied));
+    EXPECT_THAT(Segment::OpenOrCreateSharedWritable(kChosenBytes, Named()),
+                StatusIs(absl::StatusCode::kPermissionDenied));
+    EXPECT_THAT(RemoveSegmentName(name_), IsOk());
+    ASSERT_EQ(unlink(path.c_str()), 0) << "it is still there";
+  }
+}
+
 TEST_F(ChosenNameTest, TheLastHolderRemovesIt) {
   std::optional<Segment> opened;
   {
