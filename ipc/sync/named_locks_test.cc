@@ -107,7 +107,7 @@ TEST_F(NamedLockTest, OneOfManyProgramsCreatesIt) {
   }
 }
 
-TEST_F(NamedLockTest, OneThatDiedHoldingItLeavesNone) {
+TEST_F(NamedLockTest, AMutexOfADeadHolderIsNotFound) {
   const pid_t child = fork();
   if (child == 0) {
     const auto mutex = CreateMutex();

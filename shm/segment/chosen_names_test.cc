@@ -271,7 +271,7 @@ TEST_F(ChosenNameTest, AFailedPublishKeepsTheRandomName) {
   EXPECT_THAT(Segment::Open(made.name(), kWritable), IsOk());
 }
 
-TEST_F(ChosenNameTest, RefusesWhatCannotBeAName) {
+TEST_F(ChosenNameTest, RefusesMalformedNames) {
   const std::string made =
       absl::StrCat(name_, "-0123456789abcdef0123456789abcdef");
   for (const std::string& bad : {std::string("a/b"), std::string(".x"), made}) {

@@ -246,7 +246,7 @@ TEST_F(NamedSegmentsTest, FilesOfOtherProgramsAreNotTouched) {
   }
 }
 
-TEST_F(NamedSegmentsTest, WhatIsNotAFileIsNotTouched) {
+TEST_F(NamedSegmentsTest, FilesOfOtherTypesAreNotTouched) {
   const std::string target = absl::StrCat(prefix_, "-target");
   const std::string path = PathOfName(prefix_);
   ASSERT_EQ(mkdir(path.c_str(), 0700), 0);
@@ -315,7 +315,7 @@ TEST_F(NamedSegmentsTest, ANameThatIsBeingRemovedCannotBeOpened) {
   ExpectDead(prefix_);
 }
 
-TEST_F(NamedSegmentsTest, RefusesNamesThatCannotBe) {
+TEST_F(NamedSegmentsTest, RefusesMalformedNames) {
   EXPECT_THAT(ReclaimDeadName("../x"),
               StatusIs(absl::StatusCode::kInvalidArgument));
   EXPECT_THAT(ReclaimDeadName(absl::StrCat(prefix_, "-none")),

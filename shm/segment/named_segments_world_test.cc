@@ -178,7 +178,7 @@ TEST_F(NamedSegmentsWorldTest, CreationWithoutInodesReclaims) {
   }));
 }
 
-TEST_F(NamedSegmentsWorldTest, WhatCanNeverFitReclaimsNothing) {
+TEST_F(NamedSegmentsWorldTest, AnImpossibleSizeReclaimsNothing) {
   EXPECT_TRUE(InOwnShm("size=8m", [] {
     LeaveDead("dead", kMiB);
     EXPECT_THAT(CreateIn("x", size_t{1} << 60),

@@ -89,8 +89,9 @@ class Segment {
   // Errors: kInvalidArgument for size 0, a size over 2^63-1 or a bad prefix;
   // kResourceExhausted naming the limit (memory, /dev/shm, file size,
   // descriptors, mappings); under kFileSystem also kNotFound if there is no
-  // /dev/shm and kPermissionDenied if it is not writable; those of the options
-  // (segment_options.h).
+  // /dev/shm, kPermissionDenied if it is not writable, and kAborted if other
+  // processes reclaimed each of 8 new names before this one held it; those of
+  // the options (segment_options.h).
   static absl::StatusOr<Segment> CreateSharedWritable(
       size_t size_bytes, const SegmentOptions& options = {});
   static absl::StatusOr<OwnerWritten> CreateOwnerWritten(

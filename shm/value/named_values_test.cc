@@ -129,7 +129,7 @@ TEST_F(NamedValueTest, CanBeNamedWhenComplete) {
               StatusIs(absl::StatusCode::kNotFound));
 }
 
-TEST_F(NamedValueTest, OfTheFileDescriptorStrategyThereIsNone) {
+TEST_F(NamedValueTest, FileDescriptorStrategyIsRefused) {
   const SegmentOptions bad = {.strategy = SharingStrategy::kFileDescriptor,
                               .name = name_};
   EXPECT_THAT(Value<int64_t>::Create(1, bad),
