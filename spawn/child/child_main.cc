@@ -70,7 +70,7 @@ ino_t control_identity = 0;
   const bool is_control = IdentityOf(control.fd()) == control_identity;
   // If the parent has ended, the report is not needed.
   if (is_control) {
-    // Of success nothing asks for the time.
+    // The time is only needed for a failure.
     SendReport(control,
                {.status = std::move(outcome.status),
                 .time_ns = exit_code == EXIT_SUCCESS ? 0 : MonotonicNs(),

@@ -74,7 +74,7 @@ struct Process::State {
   std::optional<absl::StatusOr<ExitStatus>> end;  // Set once reaped.
   std::optional<ExitStatus> exit_status;
   std::optional<absl::Status> outcome;
-  // What came before the child had ended.
+  // The report, if it was read before the child ended.
   absl::StatusOr<std::optional<Report>> early_report{std::nullopt};
   bool report_polled = false;
   int64_t failed_at_ns = 0;
@@ -175,6 +175,10 @@ absl::StatusOr<std::vector<Process>> Process::StartEach(
   std::vector<Process> started;
   std::vector<PreparedChild> prepared;
   const auto start_prepared = [&] {
+    // For each batch: threads may copy the output of the one before.
+    if (const absl::Status may = CheckMethod(options); !may.ok()) {
+      return GiveUp(started, CannotStart(options, may));
+    }
     const size_t first = started.size();
     const int index = first_index + static_cast<int>(first);
     const auto fds_of_batch = fds.subspan(first, prepared.size());
@@ -183,12 +187,6 @@ absl::StatusOr<std::vector<Process>> Process::StartEach(
   };
   for (size_t i = 0; i < fds.size(); ++i) {
     templates.FillIn(first_index + static_cast<int>(i));
-    // For each batch: threads may copy the output of the one before.
-    if (prepared.empty()) {
-      if (const absl::Status may = CheckMethod(options); !may.ok()) {
-        return GiveUp(started, CannotStart(options, may));
-      }
-    }
     // Children that wait to be started receive the descriptors in flight once
     // they run.
     absl::StatusOr<PreparedChild> child = PrepareChild(

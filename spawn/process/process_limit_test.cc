@@ -25,6 +25,9 @@
 #include "tenon/shm/testing/status_matchers.h"
 #include "tenon/spawn/child/entry.h"
 #include "tenon/spawn/process/process.h"
+#include "tenon/spawn/process/processes.h"
+#include "tenon/spawn/settings/process_options.h"
+#include "tenon/spawn/settings/start_method.h"
 #include "tenon/spawn/testing/child_testing.h"
 
 namespace tenon::spawn {
@@ -209,6 +212,40 @@ TEST_F(ProcessLimitTest, LimitOfDescriptorsInFlightIsWaitedOut) {
   const absl::Status status = process.Join(Watchdog());
   if (absl::IsUnimplemented(status)) GTEST_SKIP() << status;
   EXPECT_THAT(status, IsOk());
+}
+
+absl::Status Stay(Child&) {
+  for (;;) pause();
+}
+TENON_SPAWN_ENTRY("stay", Stay);
+
+// The fourth child exceeds the limit of descriptors in flight until the others
+// run; their output is then copied by threads.
+absl::Status ForkBesideOutputThreads(Child&) {
+  TENON_RETURN_IF_ERROR(BecomeOrdinary());
+  const rlimit limit = {200, 200};
+  if (setrlimit(RLIMIT_NOFILE, &limit) != 0) {
+    return absl::InternalError("setrlimit");
+  }
+  ProcessOptions options = {.entry = "stay",
+                            .fds = MakeFds(80),
+                            .method = StartMethod::kFork,
+                            .keep_stderr_tail = true};
+  const absl::Status forked = Processes::Start(4, std::move(options)).status();
+  if (HasChildren()) return absl::InternalError("a child is left");
+  return forked;
+}
+TENON_SPAWN_ENTRY("fork-beside-output-threads", ForkBesideOutputThreads);
+
+TEST_F(ProcessLimitTest, ABatchIsNotForkedBesideTheThreadsOfTheOneBefore) {
+  TENON_ASSERT_OK_AND_ASSIGN(
+      Process process, Process::Start({.entry = "fork-beside-output-threads"}));
+  const absl::Status status = process.Join(Watchdog());
+  if (absl::IsUnimplemented(status)) GTEST_SKIP() << status;
+  EXPECT_THAT(status,
+              StatusIs(absl::StatusCode::kFailedPrecondition,
+                       AllOf(HasSubstr("cannot start worker 3"),
+                             HasSubstr("locks of the others would stay"))));
 }
 
 }  // namespace
