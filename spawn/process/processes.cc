@@ -145,9 +145,9 @@ bool Processes::HasFailed() const {
                                  });
 }
 
-void Processes::Terminate() const {
+void Processes::SignalOthers(int signal) const {
   for (const Process& process : processes_) {
-    if (!process.has_reported_error()) process.Terminate().IgnoreError();
+    if (!process.has_reported_error()) process.Signal(signal).IgnoreError();
   }
 }
 
@@ -173,8 +173,11 @@ absl::Status Processes::StillRunning() const {
 void Processes::EndOthers(std::optional<absl::Duration> grace_period) {
   if (grace_period) JoinAll(Deadline::After(*grace_period));
   if (running_ == 0) return;
-  Terminate();
+  SignalOthers(SIGTERM);
   JoinAll(Deadline::After(grace_period.value_or(kPatience)));
+  if (running_ == 0) return;
+  SignalOthers(SIGKILL);
+  JoinAll(Deadline::After(kPatience));
   if (running_ == 0) return;
   Kill(SIGKILL).IgnoreError();
   JoinAll(Deadline::Never());

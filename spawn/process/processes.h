@@ -39,7 +39,7 @@ namespace tenon::spawn {
 class Processes {
  public:
   // Time from SIGTERM to SIGKILL for the other children if Join() is given no
-  // grace period.
+  // grace period, and then for the one that failed.
   static constexpr absl::Duration kPatience = absl::Seconds(30);
 
   // Starts `nprocs` children with the same options, in parallel. Their indices
@@ -63,8 +63,10 @@ class Processes {
   //                             SIGTERM, then g again, then SIGKILL
   //   without                   SIGTERM at once, SIGKILL after kPatience
   //
-  // These times are for all children together, not for each. Join() returns
-  // once all are reaped. Later calls return the same answer.
+  // These times are for all children together, not for each. A child that has
+  // reported its error is ending by itself: it gets no SIGTERM, and SIGKILL
+  // only kPatience after the others. Join() returns once all are reaped. Later
+  // calls return the same answer.
   // Errors: kDeadlineExceeded, naming a child that still runs; then nothing has
   // changed. Otherwise the failure of the child that failed first: by the time
   // in its error record, or, without a record, by the time at which its end was
@@ -97,8 +99,8 @@ class Processes {
   void JoinAll(Deadline deadline);
   void EndOthers(std::optional<absl::Duration> grace_period);
   bool HasFailed() const;
-  // SIGTERM, but not to children that have reported an error: they are ending.
-  void Terminate() const;
+  // Not to children that have reported an error: they are ending.
+  void SignalOthers(int signal) const;
   absl::Status StillRunning() const;
   void JoinOne(size_t i);
 

@@ -358,6 +358,8 @@ TEST_F(ProcessesTest, NoGraceAtAllIsAGracePeriodToo) {
   TENON_ASSERT_OK_AND_ASSIGN(Processes all, StartAndSee("error,deaf"));
   EXPECT_THAT(all.Join(Deadline::Never(), absl::ZeroDuration()),
               StatusIs(absl::StatusCode::kNotFound));
+  // Its own end: it flushes its output and runs its exit handlers.
+  EXPECT_EQ(all[0].exit_status()->exit_code, EXIT_FAILURE);
   EXPECT_EQ(all[1].exit_status()->signal, SIGKILL);
 }
 
