@@ -29,6 +29,7 @@
 #include "tenon/ipc/tensor_codec/tensor_wire.h"
 #include "tenon/shm/arena/arena.h"
 #include "tenon/shm/arena/arena_tensor.h"
+#include "tenon/shm/arena/block_descriptor.h"
 #include "tenon/shm/base/deadline.h"
 #include "tenon/shm/tensor/dtype.h"
 #include "tenon/shm/tensor/storage.h"
@@ -397,6 +398,51 @@ TEST_F(TensorCodecTest, ARecordOfTheSameBlockWithAnotherSpecIsDecodedAnew) {
   EXPECT_FALSE(encoder_->EncodeShort(turned, ++number_, record));
   EXPECT_FALSE(encoder_->EncodeShort(NewTensor(1), ++number_, record));
   EXPECT_FALSE(encoder_->EncodeShort(Tensor(), ++number_, record));
+}
+
+// A record of form 3 that ends after its block.
+std::vector<std::byte> RecordWithoutSpec(const BlockDescriptor& block) {
+  const struct {
+    uint16_t magic = 0x5154;
+    uint8_t version = 2;
+    uint8_t form = 3;
+    uint32_t bytes = sizeof(BlockDescriptor);
+  } header = {};
+  std::vector<std::byte> record(kRecordBytes);
+  std::memcpy(record.data(), &header, sizeof(header));
+  std::memcpy(&record[sizeof(header)], &block, sizeof(block));
+  return record;
+}
+
+// Nothing is kept of the record before: a record without a spec is not like
+// that.
+TEST_F(TensorCodecTest, ARecordWithoutASpecIsDataLoss) {
+  const auto is_loss = StatusIs(
+      absl::StatusCode::kDataLoss,
+      HasSubstr("a record of one tensor, of which the spec is malformed"));
+  record_ = RecordWithoutSpec({});
+  EXPECT_THAT(Decode(), is_loss) << "the first record";
+  TENON_ASSERT_OK_AND_ASSIGN(const auto arena, Arena::Create());
+  TENON_ASSERT_OK_AND_ASSIGN(
+      const Tensor tensor,
+      CreateTensor(*arena, kDtypeOf<float>, {2, 3}, Deadline::Passed()));
+  // Publishes the offer of the arena.
+  ASSERT_THAT(Through(TensorMessage(tensor)), IsOk());
+  TENON_ASSERT_OK_AND_ASSIGN(const BlockDescriptor block,
+                             DescribeBlock(tensor));
+  record_.assign(kRecordBytes, std::byte{0});
+  ASSERT_NE(WriteTensorRecord(block, tensor.spec(), record_), 0u);
+  const std::vector<std::byte> good = record_;
+  for (const bool after_malformed : {false, true}) {
+    record_ = good;
+    ASSERT_THAT(Decode(), IsOk());
+    if (after_malformed) {
+      record_.assign(kRecordBytes, std::byte{0});
+      EXPECT_THAT(Decode(), StatusIs(absl::StatusCode::kDataLoss));
+    }
+    record_ = RecordWithoutSpec(block);
+    EXPECT_THAT(Decode(), is_loss) << after_malformed;
+  }
 }
 
 TEST_F(TensorCodecTest, ABlockThatWasTakenBackIsDataLoss) {

@@ -459,7 +459,7 @@ bool WireTensorRecord::Parse(std::span<const std::byte> record) {
 }
 
 bool WireTensorRecord::IsLast(std::span<const std::byte> described) const {
-  return described.size() == last_bytes_ &&
+  return last_bytes_ != 0 && described.size() == last_bytes_ &&
          std::memcmp(described.data(), last_.data(), last_bytes_) == 0;
 }
 
