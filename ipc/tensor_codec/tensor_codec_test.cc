@@ -4,6 +4,8 @@
 // TensorEncoder, PublishedTensorFds and TensorDecoder together, without a
 // queue.
 
+#include <fcntl.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -31,6 +33,7 @@
 #include "tenon/shm/arena/arena_tensor.h"
 #include "tenon/shm/arena/block_descriptor.h"
 #include "tenon/shm/base/deadline.h"
+#include "tenon/shm/base/message.h"
 #include "tenon/shm/tensor/dtype.h"
 #include "tenon/shm/tensor/storage.h"
 #include "tenon/shm/tensor/tensor.h"
@@ -130,6 +133,40 @@ TEST_F(TensorCodecTest, ARecordOfTensorsHasNoOtherFields) {
   EXPECT_THAT(tensors[0], IsOk());
   EXPECT_THAT(tensors[1], StatusIs(absl::StatusCode::kNotFound,
                                    HasSubstr("nothing is published")));
+}
+
+// The descriptor of a segment is used by the first tensor of it.
+TEST_F(TensorCodecTest, ALimitIsTheErrorOfEachTensorOfAStorage) {
+  Tensor first = NewTensor(1);
+  Tensor second = NewTensor(2);
+  ASSERT_THAT(first.Share(), IsOk());
+  ASSERT_THAT(second.Share(), IsOk());
+  TENON_ASSERT_OK_AND_ASSIGN(const Tensor row, second.Select(0, 1));
+  TensorFdList fds;
+  TENON_ASSERT_OK_AND_ASSIGN(
+      const std::string record,
+      EncodeRecord(TensorMessage(first).Add(second).Add(row).Add(first), fds));
+  Message list = {.bytes = fds.bytes(), .fds = {}};
+  for (const int fd : fds.fds()) {
+    list.fds.emplace_back(fcntl(fd, F_DUPFD_CLOEXEC, 0));
+  }
+  const auto take = []() -> absl::StatusOr<Message> {
+    return absl::NotFoundError("nothing is published");
+  };
+  std::optional<ReceivedTensorFds> item;
+  TENON_ASSERT_OK_AND_ASSIGN(item, ReceivedTensorFds::From(std::move(list)));
+  TensorSource source(take, &item);
+  TensorDecoder decoder({}, {.max_storages = 1});
+  TENON_ASSERT_OK_AND_ASSIGN(
+      const auto tensors,
+      decoder.DecodeEach(std::as_bytes(std::span(record)), source));
+  ASSERT_EQ(tensors.size(), 4u);
+  ExpectIs(tensors[0], 1);
+  ExpectIs(tensors[3], 1);
+  for (const size_t i : {size_t{1}, size_t{2}}) {
+    EXPECT_THAT(tensors[i], StatusIs(absl::StatusCode::kResourceExhausted,
+                                     HasSubstr("at most 1 storages")));
+  }
 }
 
 TEST_F(TensorCodecTest, ScalarsAndStringsGoIntoTheRecord) {

@@ -199,17 +199,30 @@ absl::StatusOr<std::vector<absl::StatusOr<Tensor>>> TensorDecoder::DecodeEach(
   TENON_RETURN_IF_ERROR(ParseWire(record.body, &wire));
   TensorMessage none;
   Decoding decoding(*this, source, none);
-  std::vector<std::shared_ptr<Storage>> storages(wire.storages.size());
+  // A storage, or why it cannot be had now: its descriptor is gone by then.
+  struct Opened {
+    std::shared_ptr<Storage> storage;
+    absl::Status failure;
+  };
+  std::vector<Opened> storages(wire.storages.size());
   std::vector<absl::StatusOr<Tensor>> tensors;
   for (const WireField& field : wire.fields) {
     const auto* tensor = std::get_if<WireTensor>(&field);
     if (tensor == nullptr) {
       return Refuse("malformed tensor message: a field is not a tensor");
     }
-    std::shared_ptr<Storage>& storage = storages[tensor->storage];
+    Opened& opened = storages[tensor->storage];
+    if (!opened.failure.ok()) {
+      tensors.emplace_back(opened.failure);
+      continue;
+    }
     const auto& made = tensors.emplace_back(
-        decoding.Make(wire.storages[tensor->storage], *tensor, storage));
-    if (made.ok()) storage = made->storage();
+        decoding.Make(wire.storages[tensor->storage], *tensor, opened.storage));
+    if (made.ok()) {
+      opened.storage = made->storage();
+    } else if (absl::IsResourceExhausted(made.status())) {
+      opened.failure = made.status();
+    }
   }
   return tensors;
 }

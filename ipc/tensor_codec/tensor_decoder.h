@@ -86,7 +86,8 @@ class TensorDecoder {
   absl::Status Decode(std::span<const std::byte> record, TensorSource& source,
                       Tensor* tensor);
   // Decodes the result of EncodeRecord() for a message of tensors: each tensor,
-  // or why it cannot be claimed or imported, unchanged. Thread-safe. Errors:
+  // or why it cannot be claimed or imported, unchanged: kResourceExhausted for
+  // all tensors of a storage after the first of them. Thread-safe. Errors:
   // kDataLoss if the record is malformed.
   absl::StatusOr<std::vector<absl::StatusOr<Tensor>>> DecodeEach(
       std::span<const std::byte> record, TensorSource& source);
