@@ -54,7 +54,9 @@ class TensorCodecTest : public testing::Test {
 
   std::unique_ptr<TensorEncoder> NewEncoder(std::shared_ptr<Arena> arena = {}) {
     auto published = PublishedTensorFds::On(
-        [this](absl::string_view bytes, absl::Span<const int> fds) {
+        [this](absl::string_view bytes,
+               absl::Span<const int> fds) -> absl::Status {
+          if (refuses_) return absl::ResourceExhaustedError("it refuses");
           ++published_;
           return fds_.Publish(bytes, fds);
         });
@@ -87,6 +89,7 @@ class TensorCodecTest : public testing::Test {
 
   FdBoard fds_;
   int published_ = 0;
+  bool refuses_ = false;
   std::unique_ptr<TensorEncoder> encoder_ = NewEncoder();
   TensorDecoder decoder_{{}, {}};
   uint64_t number_ = 0;
@@ -336,6 +339,37 @@ TEST_F(TensorCodecTest, ATakenSegmentIsFreedAfterTheNextIsSent) {
     }
     EXPECT_TRUE(first.expired());
     taken_ = number_;
+  }
+}
+
+// Otherwise receivers of later messages would keep a taken segment.
+TEST_F(TensorCodecTest, ARemovalThatFailsIsTriedAgain) {
+  PublishedTensorFds& published = encoder_->fds();
+  const auto encode = [&] {
+    Tensor tensor = NewTensor(1);
+    EXPECT_THAT(tensor.Share(), IsOk());
+    return Encode(TensorMessage(tensor)).status();
+  };
+  for (const bool by_publish : {false, true}) {
+    ASSERT_THAT(encode(), IsOk());
+    taken_ = number_;
+    refuses_ = true;
+    // The error is that of the removal, or of a new message.
+    EXPECT_THAT(by_publish ? encode() : published.Reap(taken_),
+                StatusIs(absl::StatusCode::kResourceExhausted));
+    if (by_publish) published.Cancel(number_);
+    EXPECT_TRUE(published.has_fds());
+    EXPECT_EQ(fds_.Read()->fds.size(), 1u);
+    EXPECT_THAT(published.Reap(taken_),
+                StatusIs(absl::StatusCode::kResourceExhausted));
+    refuses_ = false;
+    const int before = published_;
+    for (int i = 0; i < 2; ++i) {
+      EXPECT_THAT(published.Reap(taken_), IsOk());
+      EXPECT_EQ(published_, before + 1);
+    }
+    EXPECT_FALSE(published.has_fds());
+    EXPECT_EQ(fds_.Read()->fds.size(), 0u);
   }
 }
 

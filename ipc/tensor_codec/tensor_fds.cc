@@ -151,14 +151,14 @@ TensorFdList PublishedTensorFds::List() const {
 }
 
 // Their storages are in removed_ afterwards.
-bool PublishedTensorFds::DropFds(uint64_t taken) {
+void PublishedTensorFds::DropFds(uint64_t taken) {
   const size_t before = fds_.size();
   absl::erase_if(fds_, [&](auto& fd) {
     if (fd.second.last_needed > taken) return false;
     removed_.push_back(std::move(fd.second.storage));
     return true;
   });
-  return fds_.size() != before;
+  if (fds_.size() != before) stale_ = true;
 }
 
 // False if no more offers can be dropped.
@@ -172,6 +172,7 @@ bool PublishedTensorFds::MakeRoom(uint64_t taken) {
   }
   offers_.erase(oldest);
   last_offer_ = nullptr;
+  stale_ = true;
   return true;
 }
 
@@ -181,6 +182,7 @@ absl::Status PublishedTensorFds::PublishNow() {
   for (auto& [key, offer] : offers_) offer.published = true;
   for (auto& [storage, fd] : fds_) fd.published = true;
   new_ = false;
+  stale_ = false;
   return absl::OkStatus();
 }
 
@@ -234,16 +236,17 @@ void PublishedTensorFds::Cancel(uint64_t number) {
 }
 
 absl::Status PublishedTensorFds::Reap(uint64_t taken) {
-  if (fds_.empty() || !DropFds(taken)) return absl::OkStatus();
+  DropFds(taken);
   FreeRemoved();
-  return PublishNow();
+  return stale_ ? PublishNow() : absl::OkStatus();
 }
 
 absl::Status PublishedTensorFds::Trim(uint64_t taken) {
-  bool changed = DropFds(taken);
+  DropFds(taken);
   FreeRemoved();
-  while (MakeRoom(taken)) changed = true;
-  return changed ? PublishNow() : absl::OkStatus();
+  while (MakeRoom(taken)) {
+  }
+  return stale_ ? PublishNow() : absl::OkStatus();
 }
 
 // ---- Receiver ----

@@ -126,7 +126,8 @@ class PublishedTensorFds final : public TensorFds {
   absl::Status Publish(uint64_t number, uint64_t taken);
 
   // The short form of these two, for a block of the same segment as before:
-  // true if its offer is published. False, without effect: call them.
+  // true if its offer is published, which message `number` needs from now on,
+  // as by NeedOffer(). False, without effect: call them.
   bool NeedPublishedOffer(const BlockDescriptor& block, uint64_t number) {
     if (new_ || last_offer_ == nullptr || last_key_.second != block.segment ||
         last_key_.first != block.arena) [[unlikely]] {
@@ -146,12 +147,13 @@ class PublishedTensorFds final : public TensorFds {
   void Cancel(uint64_t number);
 
   // Removes segments that no message in flight names. No system call if there
-  // are none.
+  // are none. Errors: the publisher's; then the next call tries again.
   absl::Status Reap(uint64_t taken);
   // Removes offers as well.
   absl::Status Trim(uint64_t taken);
 
-  bool has_fds() const { return !fds_.empty(); }
+  // Whether segments are published, or some could not be removed.
+  bool has_fds() const { return !fds_.empty() || stale_; }
 
  private:
   using OfferKey = std::pair<RandomId, uint32_t>;  // Arena, segment.
@@ -175,7 +177,7 @@ class PublishedTensorFds final : public TensorFds {
                                           size_t which) const;
   TensorFdList List() const;
   bool MakeRoom(uint64_t taken);
-  bool DropFds(uint64_t taken);
+  void DropFds(uint64_t taken);
   absl::Status NoRoom(uint64_t number, size_t fds) const;
   absl::Status PublishNow();
   void DropNew();
@@ -186,7 +188,8 @@ class PublishedTensorFds final : public TensorFds {
   absl::flat_hash_map<const Storage*, Fd> fds_;
   Offer* last_offer_ = nullptr;  // The offer found last.
   OfferKey last_key_;
-  bool new_ = false;  // There are unpublished entries.
+  bool new_ = false;    // There are unpublished entries.
+  bool stale_ = false;  // Entries were dropped that are still published.
   std::vector<std::shared_ptr<Storage>> removed_;  // By Publish().
 };
 
