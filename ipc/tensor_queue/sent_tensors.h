@@ -1,9 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// SentTensors: the tensors of the messages that a sender has put and of which
-// it does not know that they were taken, oldest first. Internal to
-// TensorSender.
+// SentTensors: the tensors of the messages that a sender has put and that are
+// not known to be taken, oldest first. Internal to TensorSender.
 
 #ifndef TENON_IPC_TENSOR_QUEUE_SENT_TENSORS_H_
 #define TENON_IPC_TENSOR_QUEUE_SENT_TENSORS_H_
@@ -19,8 +18,9 @@
 
 namespace tenon {
 
-// Ownership: owns references to the tensors' memory. Allocates only when it has
-//   more messages than ever before.
+// Ownership: owns references to the tensors' memory. Allocates for more
+//   messages than ever before, in MakeRoom() and Add(), and for each message of
+//   any fields.
 // Threads: thread-compatible.
 class SentTensors {
  public:
@@ -29,6 +29,11 @@ class SentTensors {
   size_t size() const { return static_cast<size_t>(end_ - first_); }
   size_t bytes() const { return bytes_; }
 
+  // After this, the next Add() of a single tensor does not allocate.
+  void MakeRoom() {
+    if (size() == room_) [[unlikely]]
+      Grow();
+  }
   // Message `number`, of one tensor, or of any fields. Numbers count up.
   void Add(uint64_t number, const std::shared_ptr<Storage>& storage) {
     Sent& sent = New(number, storage->size_bytes());
@@ -60,8 +65,7 @@ class SentTensors {
   Sent& At(uint64_t position) { return ring_[position & (room_ - 1)]; }
 
   Sent& New(uint64_t number, size_t bytes) {
-    if (size() == room_) [[unlikely]]
-      Grow();
+    MakeRoom();
     bytes_ += bytes;
     Sent& sent = At(end_++);
     sent.number = number;

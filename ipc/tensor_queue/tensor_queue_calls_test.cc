@@ -215,6 +215,26 @@ TEST(TensorQueueCallsTest, AWaitElsewhereDropsTakenTensors) {
   waiting.join();
 }
 
+// A thread that waits asks the one that puts to drop taken tensors; it may only
+// create tensors from then on.
+TEST(TensorQueueCallsTest, CreateTensorAnswersARequestToReap) {
+  const Pair pair = NewPair(4);
+  const Pair other = NewPair(4);
+  const auto create = [&] {
+    return pair.a->CreateTensor(kDtypeOf<int64_t>, {3}, TestDeadline());
+  };
+  TENON_ASSERT_OK_AND_ASSIGN(const Tensor tensor, create());
+  ASSERT_THAT(pair.a->Put(tensor, TestDeadline()), IsOk());
+  ASSERT_THAT(pair.b->GetTensor(TestDeadline()), IsOk());
+  EXPECT_EQ(pair.a->held(), 1u);
+  std::thread([&] {
+    EXPECT_THAT(other.b->Get(Deadline::Passed()),
+                StatusIs(StatusCode::kDeadlineExceeded));
+  }).join();
+  EXPECT_THAT(create(), IsOk());
+  EXPECT_EQ(pair.a->held(), 0u);
+}
+
 TEST(TensorQueueCallsTest, AQuotaIsWaitedForAndIsNoTrap) {
   ArenaOptions options;
   options.segment_bytes = size_t{256} << 10;

@@ -196,7 +196,7 @@ absl::StatusOr<Tensor> TensorSender::NewTensor(DLDataType dtype,
     if (!lock.held()) return LockTimedOut();
     TENON_ASSIGN_OR_RETURN(arena, encoder_.arena());
     arena_.store(arena, std::memory_order_release);
-    if (IsDue()) ReapLocked();
+    if (due_.load(std::memory_order_relaxed)) ReapLocked();
   }
   for (Deadline slice = Deadline::Passed();;) {
     auto tensor = CreateTensor(*arena, dtype, shape, slice);
@@ -293,9 +293,10 @@ absl::Status TensorSender::PutRecords(Deadline deadline) {
   });
 }
 
-// Puts a tensor as a record of form 4, which is encoded in place. False,
-// without effect, if it needs another form or a new offer, if there is no room,
-// and on any error.
+// Puts a tensor as a record of form 4, which is encoded in place. False, with
+// nothing put, if it needs another form or a new offer, if there is no room,
+// and on any error. The offer may count as needed by the message then: encode
+// the message in another way under the same number, or cancel that.
 [[gnu::always_inline]] inline bool TensorSender::PutShort(
     const Tensor& tensor) {
   if (tensor.storage() == nullptr) return false;
@@ -304,6 +305,8 @@ absl::Status TensorSender::PutRecords(Deadline deadline) {
   WireWords record;
   if (!encoder_.EncodeShort(tensor, number, record)) return false;
   TENON_CRASH_POINT("tensor_queue.encoded");
+  // Before the message is published: to hold its tensor must not fail then.
+  in_flight_.MakeRoom();
   if (!queue_->TryPutWords(record.words)) [[unlikely]]
     return false;
   // Until here the caller holds it.
