@@ -97,7 +97,7 @@ class QueueCore {
   }
 
   // The same, for a short item of a queue of tensors; without a status: false
-  // also on any error, and then call TryPut().
+  // also if it is none and on any error, and then call TryPut().
   template <size_t kWords>
   [[gnu::always_inline]] bool TryPutWords(
       const std::array<uint64_t, kWords>& item) {

@@ -269,6 +269,28 @@ TEST_F(QueueCoreTest, ShortItemsAreOfWholeWordsAndAlone) {
   EXPECT_THAT(items->Put(Short(0, 24), kNow), StatusIs(kInvalid));
 }
 
+// By the short way, too: it would write beyond the slot.
+TEST_F(QueueCoreTest, WordsArePutOnlyWhereTheyAreAShortItem) {
+  const std::array<uint64_t, 7> words = {1, 2, 3, 4, 5, 6, 7};
+  struct Case {
+    QueueType type;
+    size_t item_bytes;
+    bool puts;
+  };
+  for (const Case& c : {Case{QueueType::kTensors, 57, true},
+                        Case{QueueType::kTensors, 56, false},
+                        Case{QueueType::kTensors, 8, false},
+                        Case{QueueType::kItems, 64, false}}) {
+    TENON_ASSERT_OK_AND_ASSIGN(
+        const auto queue,
+        QueueCore::Create(c.type, c.item_bytes, {.capacity = 2}));
+    // From then on it knows its participants, as the short way requires.
+    ASSERT_THAT(queue->Put(std::vector<std::byte>(c.item_bytes), kNow), IsOk());
+    EXPECT_EQ(queue->TryPutWords(words), c.puts) << c.item_bytes;
+    EXPECT_EQ(queue->size(), c.puts ? 2u : 1u);
+  }
+}
+
 TEST_F(QueueCoreTest, AShortItemHasAtMost255Words) {
   TENON_ASSERT_OK_AND_ASSIGN(
       const auto queue,

@@ -40,9 +40,7 @@ absl::StatusOr<uint64_t> QueuePutter::Count(
 }
 
 bool QueuePutter::IsShortItem(size_t bytes) const {
-  const QueueGeometry& geometry = context_.memory.geometry();
-  return geometry.has_short_items() && bytes != 0 &&
-         bytes < geometry.item_bytes && bytes % sizeof(uint64_t) == 0 &&
+  return bytes != 0 && bytes < short_below_ && bytes % sizeof(uint64_t) == 0 &&
          bytes / sizeof(uint64_t) <= QueueSequence::kMaxShortWords;
 }
 

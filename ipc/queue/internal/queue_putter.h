@@ -36,13 +36,17 @@ class QueuePutter {
   explicit QueuePutter(QueueContext* context)
       : context_(*context),
         endpoint_(context, QueueWait::kGet),
-        writer_(context->memory.MakeWriter(context->membership.slot())) {}
+        writer_(context->memory.MakeWriter(context->membership.slot())),
+        short_below_(context->memory.geometry().has_short_items()
+                         ? context->memory.geometry().item_bytes
+                         : 0) {}
 
   absl::Status Put(std::span<const std::byte> items, Deadline deadline);
   absl::StatusOr<bool> TryPut(std::span<const std::byte> items);
   // The short way of TryPut() for a short item of `kWords` words, of a queue
-  // of tensors. False, without effect, if there is no room, and on any error
-  // or change of the membership: call TryPut().
+  // of tensors. False, without effect, if there is no room, if it is not a
+  // short item of this queue, and on any error or change of the membership:
+  // call TryPut().
   template <size_t kWords>
   bool TryPutWords(const std::array<uint64_t, kWords>& item);
   absl::StatusOr<bool> IsAlone();
@@ -73,6 +77,8 @@ class QueuePutter {
   QueueContext& context_;
   QueueEndpoint endpoint_;
   QueueWriter<> writer_ ABSL_GUARDED_BY(endpoint_.mutex());
+  // Short items have fewer bytes; 0 if there are none.
+  const size_t short_below_;
 };
 
 [[gnu::always_inline]] inline void QueuePutter::Publish(uint64_t count,
@@ -89,7 +95,10 @@ template <size_t kWords>
 [[gnu::always_inline]] inline bool QueuePutter::TryPutWords(
     const std::array<uint64_t, kWords>& item) {
   static_assert(kWords <= QueueSequence::kMaxShortWords);
-  if (context_.fork_count != ForkCount()) return false;
+  if (kWords * sizeof(uint64_t) >= short_below_ ||
+      context_.fork_count != ForkCount()) [[unlikely]] {
+    return false;
+  }
   const TimedMutexLock lock(&endpoint_.mutex(), Deadline::Passed());
   if (!lock.held()) return false;
   if (!endpoint_.IsInSync() || context_.closed()) return false;
