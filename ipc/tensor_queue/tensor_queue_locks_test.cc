@@ -172,6 +172,9 @@ class TensorQueueLocksTest : public testing::Test {
  protected:
   static constexpr int kPuts = 18;  // More than a sender keeps: 16.
   static constexpr int kGets = 5;
+  // By the short way Put() and Get() take 461 and 488, otherwise 1,100 and
+  // more.
+  static constexpr uint64_t kMostInstructions = 700;
 
   void SetUp() override {
     if (const absl::Status can = CanTrace(); !can.ok()) GTEST_SKIP() << can;
@@ -188,19 +191,24 @@ class TensorQueueLocksTest : public testing::Test {
   void End() { Begin(kNone); }
 
   // Of `count` executions of `call`, half have at most `typical` locked
-  // instructions and all have at most `most`; at most `polls` of them have
-  // system calls.
+  // instructions, and at most kMostInstructions, and all have at most `most`
+  // locked ones; at most `polls` of them have system calls.
   void ExpectLocked(Call call, const char* name, size_t count, uint64_t typical,
                     uint64_t most, ptrdiff_t polls = 0) {
     std::vector<Cost>& all = costs_[call];
     ASSERT_EQ(all.size(), count);
-    std::sort(all.begin(), all.end(),
-              [](const Cost& a, const Cost& b) { return a.locked < b.locked; });
+    std::sort(all.begin(), all.end(), [](const Cost& a, const Cost& b) {
+      return std::pair(a.locked, a.instructions) <
+             std::pair(b.locked, b.instructions);
+    });
     const Cost& median = all[all.size() / 2];
     std::cout << name << ": " << median.instructions << " instructions, "
               << median.locked << " locked; at most " << all.back().locked
               << "\n";
     EXPECT_GT(median.instructions, 0u);
+#ifdef NDEBUG  // The libraries are optimised.
+    EXPECT_LE(median.instructions, kMostInstructions);
+#endif
     EXPECT_LE(median.locked, typical);
     EXPECT_LE(all.back().locked, most);
     EXPECT_LE(std::count_if(all.begin(), all.end(),
@@ -278,19 +286,23 @@ absl::Duration PutBesideAWaiter(BothEnds& ends, const Tensor& tensor) {
 // A waiter does not take the lock of a sender from the thread that puts all the
 // time, not even if the kernel does not run it for some milliseconds.
 TEST_F(TensorQueueLocksTest, PutBesideAWaiter) {
+  constexpr int kTries = 200;
   Measure(
       *call_,
       [this](const Reporter&) {
         std::unique_ptr<BothEnds> ends;
         Tensor tensor;
         // On a busy machine the kernel may not run the thread for longer.
-        do {
+        bool undisturbed = false;
+        for (int i = 0; i < kTries && !undisturbed; ++i) {
           ends = std::make_unique<BothEnds>();
           tensor = NewTensor(*ends->from);
-        } while (PutBesideAWaiter(*ends, tensor) > absl::Milliseconds(15));
+          undisturbed =
+              PutBesideAWaiter(*ends, tensor) <= absl::Milliseconds(15);
+        }
         const SecondThread second_thread;
         BeginRegion();
-        for (int i = 0; i < kPuts; ++i) {
+        for (int i = 0; undisturbed && i < kPuts; ++i) {
           Begin(kPut);
           const absl::Status put = ends->from->Put(tensor, Deadline::Never());
           End();
@@ -300,6 +312,10 @@ TEST_F(TensorQueueLocksTest, PutBesideAWaiter) {
         EndRegion();
       },
       &costs_);
+  if (costs_[kPut].empty() && !HasFailure()) {
+    GTEST_SKIP() << "in each of " << kTries
+                 << " tries the thread that puts stood still for 15 ms";
+  }
   // One of them drops up to kPuts references, to a tensor that is in use. Each
   // 64th description of a block polls the arena's inbox.
   ExpectLocked(kPut, "Put() beside a waiter", kPuts, 1, 2 * kPuts, 1);
