@@ -60,9 +60,9 @@ class TensorEncoder {
                                      Deadline deadline,
                                      std::span<std::byte> record);
 
-  // The same for a message of one tensor, by the fast path: returns the size of
-  // the record, which may be less than that of `record`; 0 if the tensor has no
-  // fast path, or on any error; call Encode() then.
+  // The same for a message of one tensor in a block, as a record of form 3 or
+  // 4: returns its size, which may be less than that of `record`; 0 if the
+  // tensor has no such record, or on any error; call Encode() then.
   size_t EncodeAlone(const Tensor& tensor, uint64_t number, uint64_t taken,
                      std::span<std::byte> record);
 

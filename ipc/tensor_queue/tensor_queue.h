@@ -67,15 +67,16 @@ struct TensorQueueParticipantOptions {
   std::shared_ptr<Arena> arena;
   // Limits on the memory that peers can make this process map.
   ArenaTensorImporterOptions arenas = {.max_arenas = 128};
+  // Its close_on_exec is ignored: received descriptors are close-on-exec.
   TensorImporterOptions segments;
 };
 
 // Ownership: owns its slot in the queue. Holds each tensor that was put until
 //   its message is taken; drops these references in later calls if they are
 //   many (16) or large (256 KiB), otherwise when any TensorQueue of this
-//   process waits, in Reap(), and in AwaitTaken(). Destruction leaves the queue
-//   without waiting: an untaken message is lost once its memory is reused; so
-//   call AwaitTaken() first.
+//   process waits (if another thread puts, within some 20 ms), in Reap(), and
+//   in AwaitTaken(). Destruction leaves the queue without waiting: an untaken
+//   message is lost once its memory is reused; so call AwaitTaken() first.
 // Threads: thread-safe. Calls that put run one at a time, and so do calls that
 //   get.
 // Processes: each opens its own, a forked child too; inert in a child of its

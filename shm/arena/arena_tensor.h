@@ -134,10 +134,10 @@ class ArenaTensorImporter {
   // Sets `kept`, if given, for ClaimAgain().
   absl::StatusOr<std::shared_ptr<Storage>> ClaimBlock(
       const BlockDescriptor& block, KeptBlock* kept = nullptr);
-  // Claims the same bytes of the same block as that call, with another
-  // generation: without a look-up, and without a status. Null on any error, or
-  // if the block is not kept any more: call ClaimBlock(), which returns the
-  // error.
+  // Claims the same bytes of the same block as that call of this importer, with
+  // another generation: without a look-up, and without a status. Null on any
+  // error, or if the block is not kept any more: call ClaimBlock(), which
+  // returns the error. Undefined for a KeptBlock of another importer.
   std::shared_ptr<Storage> ClaimAgain(const KeptBlock& kept,
                                       uint64_t generation);
 

@@ -8,10 +8,10 @@
 //   | arguments |
 //
 // The receiver compares the signature with its own before it reads on. Tensors
-// are sent in a parcel (tensor_parcel.h), whose descriptors
-// are the last ones: in that of the call for a start; for a message with
-// several calls, in that of the message (pool_protocol.h). A call without
-// tensors of its own has an empty one.
+// are sent in a parcel (tensor_parcel.h), whose descriptors are the last ones:
+// in that of the call for a start; for a message with several calls, in that of
+// the message (pool_protocol.h). A call without tensors of its own has an empty
+// one.
 
 #ifndef TENON_SPAWN_ARGUMENTS_PACKED_CALL_H_
 #define TENON_SPAWN_ARGUMENTS_PACKED_CALL_H_

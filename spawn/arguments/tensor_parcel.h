@@ -57,10 +57,12 @@ class TensorClaimer {
   TensorClaimer() : decoder_({.max_arenas = kMaxArenas}, {}) {}
 
   // Reads the parcel from `bytes` and takes its descriptors, the last of `fds`;
-  // closes the receipt in any case. Each element is a claimed
-  // tensor or the error of its claim: kDataLoss, among others if the block was
-  // reused because the sender was killed; kResourceExhausted at a limit of this
-  // process. Errors: kDataLoss if the parcel is malformed.
+  // closes the receipt, one of them, after the claims. Each element is a
+  // claimed tensor or the error of its claim: kDataLoss, among others if the
+  // block was reused because the sender was killed; kResourceExhausted at a
+  // limit of this process. Errors: kDataLoss if the parcel is malformed; then
+  // its descriptors may have stayed in `fds`: close them, so that the sender's
+  // hold ends.
   absl::StatusOr<std::vector<absl::StatusOr<Tensor>>> Claim(
       ArchiveReader& bytes, std::vector<UniqueFd>& fds);
 

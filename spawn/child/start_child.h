@@ -34,7 +34,8 @@ struct PreparedChild {
 };
 
 // Whether this process may start children by options.method: by kFork, only if
-// it has one thread. Errors: kFailedPrecondition.
+// it has one thread. Call it just before each start. Errors:
+// kFailedPrecondition.
 absl::Status CheckMethod(const ProcessOptions& options);
 
 // Checks `options` and prepares the child's messages and descriptors;

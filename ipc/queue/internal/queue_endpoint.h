@@ -109,7 +109,7 @@ class QueueEndpoint {
  private:
   struct Other {
     std::shared_ptr<const QueueMember> member;
-    size_t slot;  // Its.
+    size_t slot;  // The member's.
     const SharedWord<uint64_t>* sleeping;
     Ringer<> ringer;
     bool dead = false;

@@ -237,8 +237,7 @@ class QueueTaker {
   }
 
   // Copies `bytes` bytes of the item that is `ahead` of the first and is there.
-  // The copy may be torn if another getter has taken the
-  // item.
+  // The copy may be torn if another getter has taken the item.
   void Copy(uint64_t ahead, std::byte* item, size_t bytes) const {
     slots_.Read(take_ + ahead, item, bytes);
   }

@@ -77,7 +77,8 @@ class ReceivedBlocks {
                                                  KeptBlock* kept = nullptr);
   // Claims the bytes of a block once more, if they are of that generation. The
   // caller has the lock under which the block was claimed and is dropped. Null
-  // if it was dropped, or the claim fails: call Claim(), which finds out.
+  // if it was dropped, or the claim fails: call Claim(), which returns the
+  // reason.
   static std::shared_ptr<Storage> ClaimAgain(const KeptBlock& kept,
                                              uint64_t generation);
 
