@@ -190,7 +190,10 @@ void OutliveTheOther() {
 absl::Status FailAndEndLast(Child& child) {
   const UniqueFd reading = child.TakeFd(0);
   UniqueFd writing = child.TakeFd(1);
-  if (child.index() != 0) return Stay();
+  if (child.index() != 0) {
+    if (child.argument() == "deaf") signal(SIGTERM, SIG_IGN);
+    return Stay();
+  }
   writing.Reset();
   others_end = dup(reading.get());
   std::atexit(OutliveTheOther);
@@ -213,6 +216,22 @@ TEST_F(ProcessesTest, OthersAreEndedBeforeTheFailedOneHasEnded) {
   EXPECT_EQ(both[0].exit_status()->exit_code, kOutlived);
   EXPECT_EQ(both[1].exit_status()->signal, SIGTERM);
   EXPECT_EQ(both.Join(), how) << "the same answer again";
+}
+
+// Its exit handlers run to their end, also if the others must be killed.
+TEST_F(ProcessesTest, TheFailedOneIsNotKilledWithTheOthers) {
+  int ends[2];
+  ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);
+  ProcessOptions options = {.entry = "fail-and-end-last", .argument = "deaf"};
+  options.fds.emplace_back(ends[0]);
+  options.fds.emplace_back(ends[1]);
+  TENON_ASSERT_OK_AND_ASSIGN(Processes both,
+                             Processes::Start(2, std::move(options)));
+  EXPECT_THAT(both.Join(Watchdog(), absl::ZeroDuration()),
+              StatusIs(absl::StatusCode::kNotFound));
+  EXPECT_EQ(both[0].exit_status()->exit_code, kOutlived);
+  // It may have ended before it ignored SIGTERM.
+  EXPECT_NE(both[1].exit_status()->signal, 0);
 }
 
 // Upstream accepts either; here the one that failed first is the answer.
