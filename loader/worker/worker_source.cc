@@ -74,14 +74,13 @@ WorkerSource::WorkerSource(WorkerSetup setup, Segment::OwnerWritten control,
 absl::Status WorkerSource::Start(
     const Options& options, const DatasetRecipe& recipe,
     const std::shared_ptr<const BatchLayout>& layout) {
-  std::vector<Channel> ends;
+  std::vector<WorkerLink> links;
   for (int i = 0; i < options.workers; ++i) {
     TENON_ASSIGN_OR_RETURN(WorkerLink link,
                            WorkerLink::Create(i, setup_.prefetch, layout));
-    ends.push_back(link.TakeWorkerEnd());
-    workers_.push_back({nullptr, std::move(link)});
+    links.push_back(std::move(link));
   }
-  TENON_RETURN_IF_ERROR(StartHosts(options, recipe, std::move(ends)));
+  TENON_RETURN_IF_ERROR(StartHosts(options, recipe, std::move(links)));
   epoll_.Reset(epoll_create1(EPOLL_CLOEXEC));
   if (!epoll_.valid()) return PosixError(errno, "epoll_create1", "loader");
   TENON_RETURN_IF_ERROR(Watch(cancellation_->fd(), kWakeOnly));
@@ -99,7 +98,9 @@ absl::Status WorkerSource::Start(
 
 absl::Status WorkerSource::StartHosts(const Options& options,
                                       const DatasetRecipe& recipe,
-                                      std::vector<Channel> ends) {
+                                      std::vector<WorkerLink> links) {
+  std::vector<Channel> ends;
+  for (WorkerLink& link : links) ends.push_back(link.TakeWorkerEnd());
   std::vector<std::unique_ptr<WorkerHost>> hosts;
   const absl::Status started =
       options.kind == WorkerKind::kThread
@@ -107,11 +108,10 @@ absl::Status WorkerSource::StartHosts(const Options& options,
                                hosts)
           : StartWorkerProcesses(std::move(ends), setup_, recipe,
                                  options.start_method, control_.segment, hosts);
-  for (size_t i = 0; i < hosts.size(); ++i) {
-    workers_[i].host = std::move(hosts[i]);
-  }
   // After an error the destructor ends those that were started.
-  workers_.erase(workers_.begin() + std::ssize(hosts), workers_.end());
+  for (size_t i = 0; i < hosts.size(); ++i) {
+    workers_.push_back({std::move(hosts[i]), std::move(links[i])});
+  }
   return started;
 }
 

@@ -76,7 +76,7 @@ class WorkerSource : public BatchSource {
   absl::Status Start(const Options& options, const DatasetRecipe& recipe,
                      const std::shared_ptr<const BatchLayout>& layout);
   absl::Status StartHosts(const Options& options, const DatasetRecipe& recipe,
-                          std::vector<Channel> ends);
+                          std::vector<WorkerLink> links);
   absl::Status Watch(int fd, uint64_t what);
 
   WorkerControl& control();
