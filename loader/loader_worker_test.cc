@@ -4,11 +4,14 @@
 // What only workers can do: die, be stopped, take too long.
 
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/types.h>
 
 #include <cstdint>
 #include <optional>
 #include <set>
+#include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -23,6 +26,7 @@
 #include "tenon/loader/testing/test_datasets.h"
 #include "tenon/shm/base/deadline.h"
 #include "tenon/shm/segment/sharing_strategy.h"
+#include "tenon/shm/testing/few_fds.h"
 #include "tenon/shm/testing/kill/census.h"
 #include "tenon/shm/testing/status_matchers.h"
 #include "tenon/spawn/settings/start_method.h"
@@ -44,6 +48,16 @@ INSTANTIATE_TEST_SUITE_P(
                        ::testing::Values(SharingStrategy::kFileDescriptor,
                                          SharingStrategy::kFileSystem),
                        ::testing::Values(WorkerKind::kProcess)),
+    LoaderCaseName);
+
+// What workers of either kind can do.
+class LoaderAnyWorkerTest : public LoaderTest {};
+INSTANTIATE_TEST_SUITE_P(
+    Workers, LoaderAnyWorkerTest,
+    ::testing::Combine(::testing::Values(1, 2),
+                       ::testing::Values(SharingStrategy::kFileDescriptor),
+                       ::testing::Values(WorkerKind::kProcess,
+                                         WorkerKind::kThread)),
     LoaderCaseName);
 
 TEST_P(LoaderWorkerTest, AWorkerThatKillsItself) {
@@ -142,6 +156,44 @@ TEST_P(LoaderWorkerTest, AStoppedWorkerIsWaitedForAndThenGoesOn) {
               StatusIs(StatusCode::kDeadlineExceeded));
   for (const pid_t pid : loader->worker_pids()) kill(pid, SIGCONT);
   EXPECT_THAT(RunEpoch(*loader, 0), IsOkAndHolds(SizeIs(50)));
+}
+
+TEST_P(LoaderAnyWorkerTest, AShortageOfMemoryIsTheErrorOfABatch) {
+  TENON_ASSERT_OK_AND_ASSIGN(auto loader,
+                             Loader::Create("RunsOutOfFds", Options(100)));
+  const Pids pids(*loader);
+  std::vector<Batch> kept;
+  absl::Status shortage;
+  {
+    const FewFds restored(200);  // Threads share the limit with the test.
+    EpochRange epoch = loader->Epoch(0);
+    for (;;) {
+      absl::StatusOr<std::optional<Batch>> batch = epoch.Next(Watchdog());
+      shortage = batch.status();
+      if (!batch.ok() || !batch->has_value()) break;
+      kept.push_back(**std::move(batch));
+    }
+    loader.reset();
+  }
+  EXPECT_THAT(shortage, StatusIs(StatusCode::kResourceExhausted,
+                                 AllOf(HasSubstr("worker"),
+                                       HasSubstr("no free block"))));
+  EXPECT_TRUE(pids.AllEnded());
+  ASSERT_GE(kept.size(), 40u);
+  EXPECT_THAT(kept[0].data<int64_t>("value"), IsOkAndHolds(SizeIs(100)));
+}
+
+TEST_P(LoaderAnyWorkerTest, TooFewDescriptorsForAllWorkers) {
+  LoaderOptions options = Options();
+  options.workers = 16;
+  for (const rlim_t room : {5, 20, 40, 60}) {
+    absl::Status status;
+    {
+      const FewFds few(room);
+      status = Loader::Create<Numbers>(options, 10).status();
+    }
+    EXPECT_THAT(status, StatusIs(StatusCode::kResourceExhausted)) << room;
+  }
 }
 
 TEST_P(LoaderWorkerTest, FieldsMustBeTheSameInEachProcess) {

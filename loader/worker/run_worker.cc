@@ -17,6 +17,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "tenon/ipc/channel/channel.h"
 #include "tenon/ipc/ring/ring.h"
@@ -32,6 +33,11 @@
 
 namespace tenon::loader {
 namespace {
+
+// How long a worker without memory for a batch tries again, and how often. The
+// loader's end does not wake it.
+constexpr absl::Duration kMemoryPatience = absl::Seconds(1);
+constexpr absl::Duration kMemoryNap = absl::Milliseconds(10);
 
 template <typename T>
 std::span<std::byte> BytesOf(T& record) {
@@ -61,6 +67,9 @@ class Worker {
   // Makes the batch of `task` and reports it. Fails only if it cannot report.
   absl::Status Serve(const TaskRecord& task);
   absl::StatusOr<FilledBatch> Make(const TaskRecord& task, Block& block);
+  // The memory of the batch. Waits a moment for the consumer to release some.
+  // Errors: kResourceExhausted.
+  absl::StatusOr<Block> Allocate(const TaskRecord& task);
   // Sends the offer of the block's segment, if the loader does not have it.
   absl::Status Offer(const Block& block, BatchRecord& record);
   absl::Status SendNote(const BatchNote& note, BatchRecord& record);
@@ -188,9 +197,7 @@ absl::Status Worker::Serve(const TaskRecord& task) {
 
 absl::StatusOr<FilledBatch> Worker::Make(const TaskRecord& task, Block& block) {
   if (ShouldStop(task)) return absl::CancelledError("the task was abandoned");
-  TENON_ASSIGN_OR_RETURN(
-      block, arena_->Allocate(static_cast<size_t>(layout_.total_bytes()),
-                              Deadline::Never()));
+  TENON_ASSIGN_OR_RETURN(block, Allocate(task));
   const BatchTask batch = {.seed = setup_.seed,
                            .epoch = task.epoch,
                            .first_position = task.first_position,
@@ -198,6 +205,18 @@ absl::StatusOr<FilledBatch> Worker::Make(const TaskRecord& task, Block& block) {
                            .on_error = setup_.on_error};
   return FillBatch(*dataset_, layout_, batch, block.data(),
                    [&] { return ShouldStop(task); });
+}
+
+absl::StatusOr<Block> Worker::Allocate(const TaskRecord& task) {
+  const Deadline deadline = Deadline::After(kMemoryPatience);
+  for (;;) {
+    absl::StatusOr<Block> block =
+        arena_->TryAllocate(static_cast<size_t>(layout_.total_bytes()));
+    if (!absl::IsResourceExhausted(block.status())) return block;
+    if (deadline.has_passed() || ShouldStop(task)) return block;
+    absl::SleepFor(kMemoryNap);
+    ReleaseTaken();
+  }
 }
 
 absl::Status Worker::Offer(const Block& block, BatchRecord& record) {
