@@ -118,7 +118,13 @@ struct DatasetDeclaration<D(P...)> {
 
   static absl::StatusOr<std::unique_ptr<Dataset>> New(
       std::decay_t<P>... arguments) {
-    if constexpr (requires { D::Create(std::move(arguments)...); }) {
+    // Create() of a base is not D's.
+    if constexpr (requires {
+                    {
+                      D::Create(std::move(arguments)...)
+                      } -> std::convertible_to<
+                          absl::StatusOr<std::unique_ptr<D>>>;
+                  }) {
       return D::Create(std::move(arguments)...);
     } else {
       return std::make_unique<D>(std::move(arguments)...);
@@ -152,9 +158,11 @@ struct DatasetDeclaration<D(P...)> {
   }
 };
 
+// The registration of a base is not D's.
 template <typename D>
 concept RegisteredDataset = requires(const D* dataset) {
-  TenonLoaderDataset(dataset);
+  requires std::same_as<typename decltype(TenonLoaderDataset(dataset))::Type,
+                        D>;
 };
 
 template <typename D, typename... A>

@@ -52,10 +52,26 @@ class Named : public Constant {
     return std::unique_ptr<Named>(new Named(name));
   }
 
- private:
+ protected:
   explicit Named(const std::string& name) : Constant(std::ssize(name), 0) {}
 };
 TENON_LOADER_DATASET(Named(std::string));
+
+// Inherits Create(), which makes the base.
+class Renamed : public Named {
+ public:
+  explicit Renamed(const std::string& name) : Named(name + name) {}
+};
+TENON_LOADER_DATASET(Renamed(std::string));
+
+// Not registered, but its base is.
+class Derived : public Constant {
+ public:
+  using Constant::Constant;
+};
+static_assert(RegisteredDataset<Constant>);
+static_assert(RegisteredDataset<Renamed>);
+static_assert(!RegisteredDataset<Derived>);
 
 // Shares a tensor among all that make it.
 class Shared : public Constant {
@@ -109,7 +125,7 @@ TEST(DatasetRecipeTest, AnUnknownNameListsTheKnownOnes) {
   EXPECT_THAT(DatasetRecipe::ByName("Nonsense"),
               StatusIs(StatusCode::kNotFound,
                        AllOf(HasSubstr("'Nonsense'"),
-                             HasSubstr("Constant, Named, Shared"))));
+                             HasSubstr("Constant, Named, Renamed, Shared"))));
 }
 
 TEST(DatasetRecipeTest, TheErrorOfCreateNamesTheDataset) {
@@ -117,6 +133,13 @@ TEST(DatasetRecipeTest, TheErrorOfCreateNamesTheDataset) {
   EXPECT_THAT(recipe.Make(),
               StatusIs(StatusCode::kInvalidArgument,
                        "cannot make dataset 'Named': the name is empty"));
+}
+
+TEST(DatasetRecipeTest, AnInheritedCreateIsNotUsed) {
+  TENON_ASSERT_OK_AND_ASSIGN(const auto recipe,
+                             DatasetRecipe::Of<Renamed>("four"));
+  TENON_ASSERT_OK_AND_ASSIGN(const auto dataset, recipe.Make());
+  EXPECT_EQ(As<Renamed>(dataset).size(), 8);
 }
 
 TEST(DatasetRecipeTest, FromPartsIsTheSame) {
