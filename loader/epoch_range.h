@@ -82,11 +82,14 @@ class EpochRange {
   // deadline does not interrupt that. Errors:
   //   kDeadlineExceeded    names what each worker does; try again
   //   the error of a sample, with worker, position and item, if options say
-  //     kFail; the next batch may be good
+  //     kFail; the next batch may be good. A sample's kDeadlineExceeded or
+  //     kCancelled is kInternal with its name in the text
   //   kFailedPrecondition  another epoch was begun after this one
   //   kCancelled           after Loader::Cancel()
   //   kAborted             a worker was killed or ended by itself: worker, pid,
   //                        signal or exit code
+  //   the error of a dataset that cannot be made in a worker; kAborted for
+  //     kDeadlineExceeded and kCancelled
   //   kDataLoss            a worker sent a malformed message
   absl::StatusOr<std::optional<Batch>> Next(
       Deadline deadline = Deadline::Never());

@@ -12,8 +12,10 @@
 #include "absl/memory/memory.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "tenon/loader/check_options.h"
+#include "tenon/loader/data/batch.h"
 #include "tenon/loader/data/batch_layout.h"
 #include "tenon/loader/data/batch_source.h"
 #include "tenon/loader/data/cancellation.h"
@@ -32,6 +34,18 @@ absl::StatusOr<std::shared_ptr<Sampler>> MakeSampler(
   if (options.sampler != nullptr) return options.sampler;
   if (!options.shuffle) return std::make_shared<SequentialSampler>(size);
   return RandomSampler::Create({.dataset_size = size, .seed = options.seed});
+}
+
+// As the element of its batch: kDeadlineExceeded would ask the caller to try
+// again, kCancelled is that of Loader::Cancel().
+absl::StatusOr<Batch> OfBatch(absl::StatusOr<Batch> batch) {
+  const absl::Status status = batch.status();
+  if (absl::IsDeadlineExceeded(status) || absl::IsCancelled(status)) {
+    return absl::InternalError(
+        absl::StrCat(absl::StatusCodeToString(status.code()), " of a sample: ",
+                     status.message()));
+  }
+  return batch;
 }
 
 }  // namespace
@@ -125,6 +139,7 @@ absl::StatusOr<std::optional<BatchResult>> Loader::Next(uint64_t ticket,
     return failure_;
   }
   --left_;
+  batch->batch = OfBatch(std::move(batch->batch));
   return *std::move(batch);
 }
 

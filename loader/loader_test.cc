@@ -438,6 +438,24 @@ TEST_P(LoaderTest, ABadSampleIsTheErrorOfItsBatch) {
   EXPECT_EQ(third->number(), 2);  // and the next one comes all the same.
 }
 
+TEST_P(LoaderTest, ASampleThatFailsAsTheLoaderMightIsAnErrorOfItsBatch) {
+  for (const StatusCode code :
+       {StatusCode::kDeadlineExceeded, StatusCode::kCancelled}) {
+    TENON_ASSERT_OK_AND_ASSIGN(
+        auto loader, Loader::Create("ItemFailsWith", Options(2),
+                                    static_cast<int>(code)));
+    EpochRange epoch = loader->Epoch(0);
+    ASSERT_THAT(epoch.Next(Watchdog()), IsOk());
+    EXPECT_THAT(
+        epoch.Next(Watchdog()),
+        StatusIs(StatusCode::kInternal,
+                 AllOf(HasSubstr(absl::StatusCodeToString(code)),
+                       HasSubstr("sample 3 (item 3): item 3 fails"))));
+    TENON_ASSERT_OK_AND_ASSIGN(const auto third, epoch.Next(Watchdog()));
+    EXPECT_EQ(third->number(), 2);
+  }
+}
+
 TEST_P(LoaderTest, CancelBefore) {
   TENON_ASSERT_OK_AND_ASSIGN(auto loader,
                              Loader::Create<Numbers>(Options(), 10));

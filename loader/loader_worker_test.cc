@@ -214,6 +214,30 @@ TEST_P(LoaderWorkerTest, AWorkerThatCannotMakeItsDatasetSaysWhy) {
                                        "not in a worker"))));
 }
 
+TEST_P(LoaderWorkerTest, AWorkerThatFailsAsACallMightHasEnded) {
+  for (const StatusCode code :
+       {StatusCode::kDeadlineExceeded, StatusCode::kCancelled}) {
+    TENON_ASSERT_OK_AND_ASSIGN(
+        auto loader, Loader::Create("WorkerFailsWith", Options(),
+                                    static_cast<int>(code)));
+    EXPECT_THAT(RunEpoch(*loader, 0),
+                StatusIs(StatusCode::kAborted,
+                         AllOf(HasSubstr(absl::StatusCodeToString(code)),
+                               HasSubstr("not in a worker"))));
+  }
+}
+
+TEST(LoaderLingersTest, AWorkerWhoseEndIsNotKnownYetHasFailed) {
+  absl::Status status;
+  {
+    TENON_ASSERT_OK_AND_ASSIGN(auto loader,
+                               Loader::Create("Lingers", {.workers = 1}));
+    status = RunEpoch(*loader, 0).status();
+  }
+  EXPECT_THAT(status, StatusIs(StatusCode::kAborted,
+                               AllOf(HasSubstr("worker"), HasSubstr("pid"))));
+}
+
 TEST_P(LoaderWorkerTest, AnErrorOfTheLoaderIsTheLastElementAndStays) {
   TENON_ASSERT_OK_AND_ASSIGN(auto loader, Loader::Create("Dies", Options()));
   absl::Status last;

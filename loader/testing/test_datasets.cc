@@ -4,12 +4,12 @@
 #include "tenon/loader/testing/test_datasets.h"
 
 #include <signal.h>
-#include <stdlib.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdint>
+#include <cstdlib>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -139,6 +139,40 @@ class NotInWorkers : public Numbers {
   using Numbers::Numbers;
 };
 
+class ItemFailsWith : public Numbers {
+ public:
+  explicit ItemFailsWith(int code) : Numbers(10), code_(code) {}
+  absl::Status Get(int64_t index, SampleRandom& random,
+                   Sample& sample) override {
+    if (index == 3) {
+      return absl::Status(static_cast<absl::StatusCode>(code_), "item 3 fails");
+    }
+    return Numbers::Get(index, random, sample);
+  }
+
+ private:
+  int code_;
+};
+
+class WorkerFailsWith : public Numbers {
+ public:
+  static absl::StatusOr<std::unique_ptr<WorkerFailsWith>> Create(int code) {
+    if (is_consumer) return std::make_unique<WorkerFailsWith>(10);
+    return absl::Status(static_cast<absl::StatusCode>(code), "not in a worker");
+  }
+  using Numbers::Numbers;
+};
+
+class Lingers : public Numbers {
+ public:
+  static absl::StatusOr<std::unique_ptr<Lingers>> Create() {
+    if (is_consumer) return std::make_unique<Lingers>(10);
+    std::atexit([] { absl::SleepFor(absl::Seconds(60)); });
+    return absl::NotFoundError("not in a worker");
+  }
+  using Numbers::Numbers;
+};
+
 class Described : public Dataset {
  public:
   Described(const std::string& text, std::vector<double> values)
@@ -170,6 +204,9 @@ TENON_LOADER_DATASET(PerProcess());
 TENON_LOADER_DATASET(NoSuchThing());
 TENON_LOADER_DATASET(Throws());
 TENON_LOADER_DATASET(NotInWorkers());
+TENON_LOADER_DATASET(ItemFailsWith(int));
+TENON_LOADER_DATASET(WorkerFailsWith(int));
+TENON_LOADER_DATASET(Lingers());
 TENON_LOADER_DATASET(Described(std::string, std::vector<double>));
 
 }  // namespace

@@ -19,6 +19,12 @@
 //   "NoSuchThing()"  Create() fails with kInvalidArgument "no such thing".
 //   "Throws()"  a constructor that throws.
 //   "NotInWorkers()"  Create() fails in workers only: "not in a worker".
+//   "ItemFailsWith(int code)"  as Numbers(10); item 3 fails with that
+//               absl::StatusCode.
+//   "WorkerFailsWith(int code)"  Create() fails in worker processes only, with
+//               that absl::StatusCode.
+//   "Lingers()"  Create() fails in worker processes only, which then take a
+//               minute to exit.
 //   "Described(std::string text, std::vector<double> values)"  one item, with
 //               the arguments: length (int64) and values (float64[3]).
 

@@ -22,6 +22,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "tenon/ipc/channel/channel.h"
 #include "tenon/loader/data/worker_kind.h"
@@ -42,6 +43,15 @@ constexpr absl::Duration kStartPatience = absl::Seconds(60);
 // What epoll reports; ends of workers count from kEnds.
 constexpr uint64_t kWakeOnly = 0;
 constexpr uint64_t kEnds = 1;
+
+// `status` with `prefix`, as an error of the loader: kDeadlineExceeded would
+// ask the caller to try again, kCancelled is that of Loader::Cancel().
+absl::Status Final(const absl::Status& status, absl::string_view prefix) {
+  if (absl::IsDeadlineExceeded(status) || absl::IsCancelled(status)) {
+    return absl::AbortedError(absl::StrCat(prefix, status.ToString()));
+  }
+  return absl::Status(status.code(), absl::StrCat(prefix, status.message()));
+}
 
 }  // namespace
 
@@ -263,12 +273,16 @@ absl::Status WorkerSource::Sleep(Worker& worker, Deadline deadline) {
 
 absl::Status WorkerSource::Failure(Worker& worker, const absl::Status& why) {
   if (!absl::IsUnavailable(why)) {
-    return absl::Status(
-        why.code(), absl::StrCat(worker.host->Describe(), ": ", why.message()));
+    return Final(why, absl::StrCat(worker.host->Describe(), ": "));
   }
   // The ring closes as the process goes; its end is a moment away.
   const absl::Status how = worker.host->Join(Deadline::After(absl::Seconds(1)));
-  if (!how.ok()) return how;
+  if (!how.ok()) {
+    return Final(how, absl::IsDeadlineExceeded(how)
+                          ? absl::StrCat(worker.host->Describe(),
+                                         " has closed its ring: ")
+                          : "");
+  }
   return absl::AbortedError(
       absl::StrCat(worker.host->Describe(), " ended before its work was done"));
 }

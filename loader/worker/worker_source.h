@@ -94,7 +94,8 @@ class WorkerSource : public BatchSource {
   // Waits until `worker` has finished a job, or any worker has ended.
   absl::Status Wait(Worker& worker, Deadline deadline);
   absl::Status Sleep(Worker& worker, Deadline deadline);
-  // Puts the worker's name before a message; if it has ended, says how.
+  // Puts the worker's name before a message; if it has ended, says how. Never
+  // kDeadlineExceeded nor kCancelled.
   absl::Status Failure(Worker& worker, const absl::Status& why);
   // The batches and workers that are awaited, for the error of a deadline.
   std::string Waiting() const;
