@@ -13,6 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "tenon/loader/check_options.h"
 #include "tenon/loader/data/batch.h"
@@ -28,6 +29,14 @@
 
 namespace tenon::loader {
 namespace {
+
+template <typename T>
+absl::StatusOr<int64_t> SizeOf(absl::string_view what, const T& object) {
+  const int64_t size = object.size();
+  if (size >= 0) return size;
+  return absl::InvalidArgumentError(absl::StrCat(
+      "Loader::Create(): size() of the ", what, " is ", size, "; want >= 0"));
+}
 
 absl::StatusOr<std::shared_ptr<Sampler>> MakeSampler(
     const LoaderOptions& options, int64_t size) {
@@ -75,7 +84,9 @@ Loader::Loader(LoaderOptions options, DatasetRecipe recipe,
 Loader::~Loader() = default;
 
 absl::Status Loader::Start() {
-  TENON_ASSIGN_OR_RETURN(sampler_, MakeSampler(options_, dataset_->size()));
+  TENON_ASSIGN_OR_RETURN(const int64_t size, SizeOf("dataset", *dataset_));
+  TENON_ASSIGN_OR_RETURN(sampler_, MakeSampler(options_, size));
+  TENON_RETURN_IF_ERROR(SizeOf("sampler", *sampler_).status());
   const SampleSpec spec = dataset_->spec();
   TENON_ASSIGN_OR_RETURN(BatchLayout created,
                          BatchLayout::Create(spec, options_.batch_size));
@@ -151,7 +162,8 @@ int64_t Loader::samples() const {
 }
 
 int64_t Loader::batches() const {
-  return (samples() + options_.batch_size - 1) / options_.batch_size;
+  const int64_t all = samples();
+  return all / options_.batch_size + (all % options_.batch_size != 0 ? 1 : 0);
 }
 
 std::vector<pid_t> Loader::worker_pids() const {

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <iterator>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <set>
@@ -493,6 +494,41 @@ TEST_P(LoaderTest, SamplerOutOfRangeIsAnError) {
   TENON_ASSERT_OK_AND_ASSIGN(auto loader, Loader::Create<Numbers>(options, 10));
   EXPECT_THAT(RunEpoch(*loader, 0),
               StatusIs(StatusCode::kOutOfRange, HasSubstr("item 10")));
+}
+
+// Of so many items, all of them 0.
+class Zeros : public Sampler {
+ public:
+  explicit Zeros(int64_t size) : size_(size) {}
+  int64_t size() const override { return size_; }
+  void Fill(int64_t, int64_t, absl::Span<int64_t> to) override {
+    std::ranges::fill(to, 0);
+  }
+
+ private:
+  int64_t size_;
+};
+
+TEST_P(LoaderTest, AnEpochMayHaveAnyNumberOfSamples) {
+  LoaderOptions options = Options(2);
+  options.sampler =
+      std::make_shared<Zeros>(std::numeric_limits<int64_t>::max());
+  TENON_ASSERT_OK_AND_ASSIGN(auto loader, Loader::Create<Numbers>(options, 10));
+  EXPECT_EQ(loader->batches(), int64_t{1} << 62);
+  EpochRange epoch = loader->Epoch(0);
+  TENON_ASSERT_OK_AND_ASSIGN(const auto batch, epoch.Next(Watchdog()));
+  EXPECT_THAT(batch->data<int64_t>("value"), IsOkAndHolds(ElementsAre(0, 0)));
+}
+
+TEST_P(LoaderTest, RefusesNegativeSizes) {
+  EXPECT_THAT(Loader::Create<Numbers>(Options(), -1),
+              StatusIs(StatusCode::kInvalidArgument,
+                       HasSubstr("size() of the dataset is -1; want >= 0")));
+  LoaderOptions options = Options();
+  options.sampler = std::make_shared<Zeros>(-1);
+  EXPECT_THAT(Loader::Create<Numbers>(options, 10),
+              StatusIs(StatusCode::kInvalidArgument,
+                       HasSubstr("size() of the sampler is -1; want >= 0")));
 }
 
 TEST_P(LoaderTest, RefusesBadDatasets) {
