@@ -496,6 +496,43 @@ TEST_P(LoaderTest, SamplerOutOfRangeIsAnError) {
               StatusIs(StatusCode::kOutOfRange, HasSubstr("item 10")));
 }
 
+// The index of item 30 is not in the dataset: that is batch 3's.
+class OneBadIndex : public SequentialSampler {
+ public:
+  OneBadIndex() : SequentialSampler(50) {}
+  void Fill(int64_t epoch, int64_t first, absl::Span<int64_t> to) override {
+    SequentialSampler::Fill(epoch, first, to);
+    std::ranges::replace(to, 30, -30);
+  }
+};
+
+TEST_P(LoaderTest, ABadIndexIsTheErrorOfItsBatchAtItsPlace) {
+  const auto run = [&](int with_workers) {
+    LoaderOptions options = Options(10);
+    options.workers = with_workers;
+    options.sampler = std::make_shared<OneBadIndex>();
+    auto loader = *Loader::Create<Numbers>(options, 50);
+    std::vector<absl::StatusOr<Copy>> elements;
+    for (int64_t epoch = 0; epoch < 2; ++epoch) {
+      for (const absl::StatusOr<Batch>& batch : loader->Epoch(epoch)) {
+        if (batch.ok()) {
+          elements.emplace_back(CopyOf(*batch));
+        } else {
+          elements.emplace_back(batch.status());
+        }
+      }
+    }
+    return elements;
+  };
+  const auto elements = run(workers());
+  ASSERT_THAT(elements, SizeIs(10));
+  EXPECT_THAT(elements[2], IsOk());
+  EXPECT_THAT(elements[3],
+              StatusIs(StatusCode::kOutOfRange, HasSubstr("item -30")));
+  EXPECT_THAT(elements[4], IsOk());
+  EXPECT_EQ(elements, run(0));
+}
+
 // Of so many items, all of them 0.
 class Zeros : public Sampler {
  public:

@@ -159,6 +159,7 @@ void WorkerSource::StartEpoch(const EpochPlan& plan) {
   plan_ = plan;
   next_to_assign_ = 0;
   next_to_return_ = 0;
+  bad_indices_ = absl::OkStatus();
   first_ticket_ = next_ticket_;
   StdAtomics::Store(control().first_ticket, first_ticket_,
                     std::memory_order_release);
@@ -168,12 +169,19 @@ absl::StatusOr<BatchResult> WorkerSource::Next(Deadline deadline) {
   Worker& worker = WorkerOf(next_to_return_);
   for (;;) {
     if (cancellation_->is_cancelled()) return Cancellation::Error();
+    TENON_RETURN_IF_ERROR(failure_);
     TENON_RETURN_IF_ERROR(Dispatch());
+    if (!bad_indices_.ok() && next_to_return_ == next_to_assign_) {
+      ++next_to_assign_;
+      ++next_to_return_;
+      return BatchResult{std::exchange(bad_indices_, absl::OkStatus())};
+    }
     TENON_ASSIGN_OR_RETURN(std::optional<BatchResult> batch, Take(worker));
     if (batch) {
       ++next_to_return_;
-      // Let the worker go on while the caller uses the batch.
-      TENON_RETURN_IF_ERROR(Dispatch());
+      // Let the worker go on while the caller uses the batch, which is good
+      // also if another worker has failed meanwhile.
+      failure_ = Dispatch();
       return *std::move(batch);
     }
     // Where the results of abandoned tasks were in the way.
@@ -183,23 +191,27 @@ absl::StatusOr<BatchResult> WorkerSource::Next(Deadline deadline) {
 }
 
 bool WorkerSource::CanDispatch() {
-  return next_to_assign_ < plan_.batches &&
+  return bad_indices_.ok() && next_to_assign_ < plan_.batches &&
          WorkerOf(next_to_assign_).link.CanTake();
 }
 
 absl::Status WorkerSource::Dispatch() {
-  while (next_to_assign_ < plan_.batches) {
+  while (bad_indices_.ok() && next_to_assign_ < plan_.batches) {
     Worker& worker = WorkerOf(next_to_assign_);
     TENON_RETURN_IF_ERROR(DropAbandoned(worker));
     if (!worker.link.CanTake()) break;
-    TENON_ASSIGN_OR_RETURN(const std::vector<int64_t> indices,
-                           plan_.Indices(next_to_assign_));
+    const absl::StatusOr<std::vector<int64_t>> indices =
+        plan_.Indices(next_to_assign_);
+    if (!indices.ok()) {
+      bad_indices_ = indices.status();
+      break;
+    }
     const WorkerLink::Job job = {
         .ticket = next_ticket_++,
         .number = next_to_assign_,
         .epoch = plan_.epoch,
         .first_position = plan_.first_position(next_to_assign_)};
-    const absl::Status assigned = worker.link.Assign(job, indices);
+    const absl::Status assigned = worker.link.Assign(job, *indices);
     if (!assigned.ok()) return Failure(worker, assigned);
     ++next_to_assign_;
   }

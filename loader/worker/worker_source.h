@@ -84,7 +84,8 @@ class WorkerSource : public BatchSource {
   Worker& WorkerOf(int64_t number) {
     return workers_[static_cast<size_t>(number) % workers_.size()];
   }
-  // Assigns batches as far as the workers take them.
+  // Assigns batches as far as the workers take them, up to one whose indices
+  // are bad.
   absl::Status Dispatch();
   bool CanDispatch();
   // Removes the results of abandoned tasks.
@@ -112,6 +113,9 @@ class WorkerSource : public BatchSource {
   EpochPlan plan_;
   int64_t next_to_assign_ = 0;
   int64_t next_to_return_ = 0;
+  // Why batch next_to_assign_ cannot be: its error, when it is its turn.
+  absl::Status bad_indices_;
+  absl::Status failure_;  // For the next call of Next().
   uint64_t next_ticket_ = 0;
   uint64_t first_ticket_ = 0;  // Of this epoch; older ones were abandoned.
 };
