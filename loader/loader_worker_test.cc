@@ -4,18 +4,23 @@
 // What only workers can do: die, be stopped, take too long.
 
 #include <signal.h>
+#include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <sys/types.h>
+#include <unistd.h>
 
 #include <cstdint>
+#include <ctime>
 #include <optional>
 #include <set>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -132,6 +137,36 @@ TEST_P(LoaderWorkerTest, ADeadlineNamesWhatIsAwaitedAndNothingIsLost) {
   TENON_ASSERT_OK_AND_ASSIGN(auto batch, epoch.Next(Watchdog()));
   EXPECT_THAT(batch->data<int64_t>("value"),
               IsOkAndHolds(ElementsAre(0, 1, 2, 3, 4)));
+}
+
+// The eventfds of this process.
+std::set<int> EventFds() {
+  std::set<int> fds;
+  for (int fd = 0; fd < 1000; ++fd) {
+    char target[64] = {};
+    const std::string link = absl::StrCat("/proc/self/fd/", fd);
+    if (readlink(link.c_str(), target, sizeof(target) - 1) < 0) continue;
+    if (absl::string_view(target) == "anon_inode:[eventfd]") fds.insert(fd);
+  }
+  return fds;
+}
+
+// A worker may ring just as the loader stops waiting for it.
+TEST_P(LoaderWorkerTest, AStaleBellOfAWorkerDoesNotKeepTheLoaderAwake) {
+  const std::set<int> before = EventFds();
+  TENON_ASSERT_OK_AND_ASSIGN(
+      auto loader, Loader::Create("Sleeps", Options(), int64_t{60'000}));
+  std::set<int> bells = EventFds();
+  for (const int fd : before) bells.erase(fd);
+  ASSERT_GT(bells.size(), 1u);
+  bells.erase(bells.begin());  // The cancellation, which was made first.
+  for (const int bell : bells) ASSERT_EQ(eventfd_write(bell, 1), 0);
+  EpochRange epoch = loader->Epoch(0);
+  const std::clock_t began = std::clock();
+  EXPECT_THAT(epoch.Next(Deadline::After(absl::Milliseconds(500))),
+              StatusIs(StatusCode::kDeadlineExceeded));
+  const std::clock_t used = std::clock() - began;
+  EXPECT_LT(used, CLOCKS_PER_SEC / 10);
 }
 
 TEST_P(LoaderWorkerTest, AWorkerThatWillNotStopIsKilled) {

@@ -12,6 +12,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <string>
@@ -99,8 +100,8 @@ absl::Status WorkerSource::Start(
     Worker& worker = workers_[i];
     const absl::Status met = worker.link.Meet(deadline);
     if (!met.ok()) return Failure(worker, met);
-    TENON_ASSIGN_OR_RETURN(const int bell, worker.link.PollFd());
-    TENON_RETURN_IF_ERROR(Watch(bell, kWakeOnly));
+    // Made now: Next() then needs no descriptor.
+    TENON_RETURN_IF_ERROR(worker.link.PollFd().status());
     TENON_RETURN_IF_ERROR(Watch(worker.host->end_fd(), kEnds + i));
   }
   return absl::OkStatus();
@@ -261,12 +262,15 @@ absl::Status WorkerSource::Wait(Worker& worker, Deadline deadline) {
 }
 
 absl::Status WorkerSource::Sleep(Worker& worker, Deadline deadline) {
+  TENON_ASSIGN_OR_RETURN(const int bell, worker.link.PollFd());
   const absl::StatusOr<bool> armed = worker.link.Arm();
   if (!armed.ok()) return Failure(worker, armed.status());
   absl::StatusOr<int> woken = 1;
   if (*armed) {
-    pollfd poll = {.fd = epoll_.get(), .events = POLLIN, .revents = 0};
-    woken = PollUntil(&poll, 1, deadline);
+    // The bells of the other workers may be rung already: they are not awaited.
+    pollfd polled[] = {{.fd = bell, .events = POLLIN, .revents = 0},
+                       {.fd = epoll_.get(), .events = POLLIN, .revents = 0}};
+    woken = PollUntil(polled, std::size(polled), deadline);
   }
   worker.link.Disarm();
   TENON_RETURN_IF_ERROR(woken.status());

@@ -107,7 +107,7 @@ class WorkerSource : public BatchSource {
   Segment::OwnerWritten control_;
   const Cancellation* cancellation_;
   std::vector<Worker> workers_;
-  UniqueFd epoll_;  // The rings, the ends of the workers, the cancellation.
+  UniqueFd epoll_;  // The ends of the workers, and the cancellation.
   SpinBudget spin_;
 
   EpochPlan plan_;
