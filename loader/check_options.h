@@ -12,7 +12,8 @@
 
 namespace tenon::loader {
 
-inline constexpr int kMaxWorkers = 1024;
+// Each has an arena, and a process attaches to at most 512.
+inline constexpr int kMaxWorkers = 512;
 inline constexpr int kMaxPrefetch = 1024;
 inline constexpr int kDefaultPrefetch = 2;
 

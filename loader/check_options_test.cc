@@ -39,8 +39,8 @@ TEST(CheckOptionsTest, TheDefaultsAreGood) {
 TEST(CheckOptionsTest, NumbersOutOfRange) {
   ExpectRefused({.batch_size = 0}, "batch_size must be positive, not 0");
   ExpectRefused({.batch_size = -3}, "batch_size must be positive, not -3");
-  ExpectRefused({.workers = -1}, "workers must be 0 to 1024, not -1");
-  ExpectRefused({.workers = 1025}, "workers must be 0 to 1024, not 1025");
+  ExpectRefused({.workers = -1}, "workers must be 0 to 512, not -1");
+  ExpectRefused({.workers = 513}, "workers must be 0 to 512, not 513");
   ExpectRefused({.workers = 1, .prefetch = 0},
                 "prefetch must be 1 to 1024, not 0");
   ExpectRefused({.workers = 1, .prefetch = 1025},
@@ -70,7 +70,7 @@ TEST(CheckOptionsTest, WhatBelongsTogether) {
               IsOk());
   EXPECT_THAT(
       CheckOptions(
-          {.workers = 1024, .prefetch = 1024, .timeout = absl::Nanoseconds(1)}),
+          {.workers = 512, .prefetch = 1024, .timeout = absl::Nanoseconds(1)}),
       IsOk());
 }
 
