@@ -49,7 +49,8 @@ class Cancellation;
 //   no time if they are idle, as long as a sample takes if not, and 1.5 s if
 //   they do not answer. Batches outlive it.
 // Threads: thread-compatible, but Cancel() may be called at any time.
-// Processes: belongs to the process that made it.
+// Processes: belongs to the process that made it. In a forked child no function
+//   may be called, and the destructor leaves the workers alone.
 // Trust: workers are this user's processes and run the same program; their
 //   messages are checked all the same, and a malformed one is an error.
 // Failure: after kAborted, kDataLoss, kCancelled and errors of the system the

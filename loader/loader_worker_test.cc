@@ -7,6 +7,7 @@
 #include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <sys/types.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstdint>
@@ -60,7 +61,8 @@ class LoaderAnyWorkerTest : public LoaderTest {};
 INSTANTIATE_TEST_SUITE_P(
     Workers, LoaderAnyWorkerTest,
     ::testing::Combine(::testing::Values(1, 2),
-                       ::testing::Values(SharingStrategy::kFileDescriptor),
+                       ::testing::Values(SharingStrategy::kFileDescriptor,
+                                         SharingStrategy::kFileSystem),
                        ::testing::Values(WorkerKind::kProcess,
                                          WorkerKind::kThread)),
     LoaderCaseName);
@@ -228,6 +230,27 @@ TEST_P(LoaderAnyWorkerTest, TooFewDescriptorsForAllWorkers) {
       status = Loader::Create<Numbers>(options, 10).status();
     }
     EXPECT_THAT(status, StatusIs(StatusCode::kResourceExhausted)) << room;
+  }
+}
+
+TEST_P(LoaderAnyWorkerTest, AForkedChildLeavesTheWorkersAlone) {
+  TENON_ASSERT_OK_AND_ASSIGN(auto loader,
+                             Loader::Create<Numbers>(Options(), 100));
+  EpochRange epoch = loader->Epoch(0);
+  ASSERT_THAT(epoch.Next(Watchdog()), IsOk());
+  const pid_t child = fork();
+  if (child == 0) {
+    loader.reset();
+    _exit(0);
+  }
+  ASSERT_GT(child, 0);
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  for (int64_t i = 1; i < 100; ++i) {
+    TENON_ASSERT_OK_AND_ASSIGN(const auto batch, epoch.Next(Watchdog()));
+    ASSERT_TRUE(batch);
+    EXPECT_EQ(batch->number(), i);
   }
 }
 

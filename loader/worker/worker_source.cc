@@ -31,6 +31,7 @@
 #include "tenon/loader/worker/worker_link.h"
 #include "tenon/shm/base/atomics.h"
 #include "tenon/shm/base/deadline.h"
+#include "tenon/shm/base/fork_count.h"
 #include "tenon/shm/base/posix_error.h"
 #include "tenon/shm/base/status_macros.h"
 #include "tenon/shm/segment/shm_name.h"
@@ -135,6 +136,11 @@ absl::Status WorkerSource::Watch(int fd, uint64_t what) {
 }
 
 WorkerSource::~WorkerSource() {
+  if (fork_count_ != ForkCount()) {
+    // The workers are the parent's, and of its threads this process has none.
+    for (Worker& worker : workers_) static_cast<void>(worker.host.release());
+    return;
+  }
   StdAtomics::Store(control().stop, 1, std::memory_order_release);
   for (Worker& worker : workers_) worker.link.HangUp();
   JoinAll(Deadline::After(absl::Seconds(1)));

@@ -27,6 +27,7 @@
 #include "tenon/loader/worker/worker_host.h"
 #include "tenon/loader/worker/worker_link.h"
 #include "tenon/shm/base/deadline.h"
+#include "tenon/shm/base/fork_count.h"
 #include "tenon/shm/base/unique_fd.h"
 #include "tenon/shm/segment/segment.h"
 #include "tenon/spawn/settings/start_method.h"
@@ -43,6 +44,8 @@ namespace tenon::loader {
 //   end by themselves, then SIGTERM and half a second, then SIGKILL; after that
 //   no process and no name in /dev/shm of theirs is left. Threads have as long
 //   as they take.
+// Processes: of the process that made it; in a forked child the destructor
+//   leaves the workers alone.
 class WorkerSource : public BatchSource {
  public:
   struct Options {
@@ -103,6 +106,7 @@ class WorkerSource : public BatchSource {
 
   void JoinAll(Deadline deadline);
 
+  const uint64_t fork_count_ = ForkCount();
   const WorkerSetup setup_;
   Segment::OwnerWritten control_;
   const Cancellation* cancellation_;
