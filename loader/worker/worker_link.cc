@@ -12,10 +12,12 @@
 #include <optional>
 #include <span>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "tenon/ipc/channel/channel.h"
 #include "tenon/ipc/ring/ring.h"
@@ -33,6 +35,15 @@ namespace {
 
 // A batch has one note at most, and its block one new segment.
 constexpr uint64_t kMaxMessages = 2;
+
+// What another try can change stays as it is; all other errors are the
+// worker's.
+absl::Status Malformed(absl::string_view what, const absl::Status& status) {
+  if (absl::IsUnavailable(status) || absl::IsResourceExhausted(status)) {
+    return status;
+  }
+  return absl::DataLossError(absl::StrCat(what, ": ", status.message()));
+}
 
 }  // namespace
 
@@ -89,8 +100,7 @@ const WorkerLink::Job* WorkerLink::current() const {
   return outstanding_.empty() ? nullptr : &outstanding_.front().job;
 }
 
-absl::Status WorkerLink::Assign(const Job& job,
-                                absl::Span<const int64_t> indices) {
+absl::Status WorkerLink::Assign(const Job& job, std::vector<int64_t> indices) {
   constexpr size_t kTaskWords = sizeof(TaskRecord) / sizeof(int64_t);
   words_.resize(TaskRecords(indices.size()) * kTaskWords);
   const TaskRecord task = {.ticket = job.ticket,
@@ -105,7 +115,7 @@ absl::Status WorkerLink::Assign(const Job& job,
     return absl::DataLossError(
         "acknowledges tasks after their batches: its ring is full");
   }
-  outstanding_.push_back({job, static_cast<int64_t>(indices.size())});
+  outstanding_.push_back({job, std::move(indices)});
   return absl::OkStatus();
 }
 
@@ -144,26 +154,41 @@ absl::StatusOr<WorkerLink::Finished> WorkerLink::OnRecord(
       record.ticket != outstanding_.front().job.ticket) {
     return absl::DataLossError("reports a batch that it was not asked for");
   }
-  const Outstanding job = outstanding_.front();
+  const Outstanding job = std::move(outstanding_.front());
   outstanding_.pop_front();
-  BatchNote note;
-  TENON_RETURN_IF_ERROR(ReceiveMessages(record, note));
+  TENON_ASSIGN_OR_RETURN(std::optional<BatchNote> note,
+                         ReceiveMessages(record));
   Finished finished = {.ticket = record.ticket,
                        .number = job.job.number,
                        .batch = absl::CancelledError("abandoned")};
   switch (record.outcome) {
     case BatchRecord::kMade: {
-      TENON_ASSIGN_OR_RETURN(finished.batch,
-                             MakeBatch(record, job, std::move(note)));
+      if (note && !note->status.ok()) {
+        return absl::DataLossError(absl::StrCat(
+            "reports a batch with an error: ", note->status.message()));
+      }
+      TENON_ASSIGN_OR_RETURN(
+          finished.batch,
+          MakeBatch(record, job, std::move(note).value_or(BatchNote())));
       return finished;
     }
     case BatchRecord::kFailed:
-      if (note.status.ok()) {
+      if (!note || note->status.ok()) {
         return absl::DataLossError("reports a failed batch without an error");
       }
-      finished.batch = std::move(note.status);
+      if (!note->skipped.empty()) {
+        return absl::DataLossError(absl::StrCat("reports a failed batch with ",
+                                                note->skipped.size(),
+                                                " skipped samples; want none"));
+      }
+      finished.batch = std::move(note->status);
       return finished;
     case BatchRecord::kAbandoned:
+      if (record.ticket >= first_ticket_) {
+        return absl::DataLossError(absl::StrCat(
+            "reports task ", record.ticket, " as abandoned; only those before ",
+            first_ticket_, " are"));
+      }
       return finished;
     default:
       return absl::DataLossError(
@@ -171,28 +196,64 @@ absl::StatusOr<WorkerLink::Finished> WorkerLink::OnRecord(
   }
 }
 
-absl::Status WorkerLink::ReceiveMessages(const BatchRecord& record,
-                                         BatchNote& note) {
+absl::StatusOr<std::optional<BatchNote>> WorkerLink::ReceiveMessages(
+    const BatchRecord& record) {
   if (record.messages > kMaxMessages) {
     return absl::DataLossError(
         absl::StrCat("reports a batch with ", record.messages,
                      " messages; want at most ", kMaxMessages));
   }
+  std::optional<BatchNote> note;
+  bool has_offer = false;
   for (uint64_t i = 0; i < record.messages; ++i) {
     // Sent before the record, so no wait.
     absl::StatusOr<Message> message = channel_.Receive(Deadline::Passed());
     if (absl::IsDeadlineExceeded(message.status())) {
       return absl::DataLossError("reports a batch before its messages");
     }
-    TENON_RETURN_IF_ERROR(message.status());
+    if (!message.ok()) return Malformed("bad message", message.status());
     TENON_ASSIGN_OR_RETURN(WorkerMessage decoded,
                            DecodeWorkerMessage(message->bytes));
+    if (decoded.is_offer ? has_offer : note.has_value()) {
+      return absl::DataLossError(
+          absl::StrCat("reports a batch with two ",
+                       decoded.is_offer ? "offers" : "notes", "; want one"));
+    }
     if (decoded.is_offer) {
-      TENON_RETURN_IF_ERROR(
-          importer_->Accept(decoded.offer, std::move(message->fds)));
+      const absl::Status accepted =
+          importer_->Accept(decoded.offer, std::move(message->fds));
+      if (!accepted.ok()) return Malformed("bad offer", accepted);
+      has_offer = true;
     } else {
       note = std::move(decoded.note);
     }
+  }
+  return note;
+}
+
+absl::Status WorkerLink::CheckSkipped(absl::Span<const SkippedSample> skipped,
+                                      const Outstanding& job) {
+  const int64_t first = job.job.first_position;
+  int64_t next = first;
+  for (const SkippedSample& sample : skipped) {
+    const int64_t end = first + std::ssize(job.indices);
+    if (sample.position < next || sample.position >= end) {
+      return absl::DataLossError(absl::StrCat("skipped the sample at position ",
+                                              sample.position, "; want ", next,
+                                              " to ", end - 1));
+    }
+    const int64_t index =
+        job.indices[static_cast<size_t>(sample.position - first)];
+    if (sample.index != index) {
+      return absl::DataLossError(absl::StrCat("skipped item ", sample.index,
+                                              " at position ", sample.position,
+                                              "; want item ", index));
+    }
+    if (sample.status.ok()) {
+      return absl::DataLossError(
+          absl::StrCat("skipped item ", index, " without an error"));
+    }
+    next = sample.position + 1;
   }
   return absl::OkStatus();
 }
@@ -200,14 +261,18 @@ absl::Status WorkerLink::ReceiveMessages(const BatchRecord& record,
 absl::StatusOr<Batch> WorkerLink::MakeBatch(const BatchRecord& record,
                                             const Outstanding& job,
                                             BatchNote note) {
-  const auto skipped = std::ssize(note.skipped);
-  if (record.samples < 0 || record.samples != job.count - skipped) {
+  const int64_t count = std::ssize(job.indices);
+  const int64_t skipped = std::ssize(note.skipped);
+  if (record.samples < 0 || record.samples != count - skipped) {
     return absl::DataLossError(absl::StrCat("reports ", record.samples,
                                             " samples made and ", skipped,
-                                            " skipped of ", job.count));
+                                            " skipped of ", count));
   }
-  TENON_ASSIGN_OR_RETURN(std::shared_ptr<Storage> storage,
-                         importer_->ClaimBlock(record.block));
+  TENON_RETURN_IF_ERROR(CheckSkipped(note.skipped, job));
+  absl::StatusOr<std::shared_ptr<Storage>> claimed =
+      importer_->ClaimBlock(record.block);
+  if (!claimed.ok()) return Malformed("bad block", claimed.status());
+  std::shared_ptr<Storage> storage = *std::move(claimed);
   if (storage->size_bytes() < static_cast<size_t>(layout_->total_bytes())) {
     return absl::DataLossError(
         absl::StrCat("sent a block of ", storage->size_bytes(),

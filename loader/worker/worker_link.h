@@ -33,7 +33,7 @@ namespace tenon::loader {
 // Trust: each record and message of the worker is checked against the task it
 //   was given.
 // Failure: after any error the link is unusable. kUnavailable: the worker is
-//   gone.
+//   gone. kDataLoss: it sent what no worker of this program sends.
 class WorkerLink {
  public:
   struct Job {
@@ -68,7 +68,10 @@ class WorkerLink {
 
   // Assigns the batch of the dataset items `indices`. Does not block. CanTake()
   // must hold.
-  absl::Status Assign(const Job& job, absl::Span<const int64_t> indices);
+  absl::Status Assign(const Job& job, std::vector<int64_t> indices);
+
+  // From now on the worker may report jobs with a lower ticket as abandoned.
+  void AbandonBefore(uint64_t ticket) { first_ticket_ = ticket; }
 
   // The next finished job, in the order of Assign(), if there is one. Does not
   // block.
@@ -89,7 +92,7 @@ class WorkerLink {
  private:
   struct Outstanding {
     Job job;
-    int64_t count = 0;
+    std::vector<int64_t> indices;
   };
 
   WorkerLink(int index, int capacity, std::shared_ptr<const BatchLayout> layout,
@@ -97,8 +100,11 @@ class WorkerLink {
              std::pair<Channel, Channel> channels);
 
   absl::StatusOr<Finished> OnRecord(const BatchRecord& record);
-  // Receives the messages that belong to a record.
-  absl::Status ReceiveMessages(const BatchRecord& record, BatchNote& note);
+  // Receives the messages that belong to a record; returns its note, if any.
+  absl::StatusOr<std::optional<BatchNote>> ReceiveMessages(
+      const BatchRecord& record);
+  static absl::Status CheckSkipped(absl::Span<const SkippedSample> skipped,
+                                   const Outstanding& job);
   absl::StatusOr<Batch> MakeBatch(const BatchRecord& record,
                                   const Outstanding& job, BatchNote note);
 
@@ -111,7 +117,8 @@ class WorkerLink {
   std::unique_ptr<RingReader> batches_;
   std::unique_ptr<ArenaTensorImporter> importer_;
   std::deque<Outstanding> outstanding_;  // In the order of their assignment.
-  std::vector<int64_t> words_;           // Kept for its memory.
+  uint64_t first_ticket_ = 0;
+  std::vector<int64_t> words_;  // Kept for its memory.
 };
 
 }  // namespace tenon::loader

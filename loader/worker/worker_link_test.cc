@@ -13,11 +13,13 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -90,9 +92,15 @@ class FakeWorker {
     }
     return block;
   }
-  void SendNote(const BatchNote& note, BatchRecord& record) {
-    EXPECT_THAT(channel_.Send(EncodeNote(note), {}, Watchdog()), IsOk());
+  void Send(const std::string& message, BatchRecord& record) {
+    EXPECT_THAT(channel_.Send(message, {}, Watchdog()), IsOk());
     ++record.messages;
+  }
+  void SendNote(const BatchNote& note, BatchRecord& record) {
+    Send(EncodeNote(note), record);
+  }
+  void SendOffer(absl::string_view offer, BatchRecord& record) {
+    Send(EncodeOffer(offer), record);
   }
   void Report(const BatchRecord& record) {
     EXPECT_THAT(batches_->Put(std::as_bytes(std::span(&record, 1)), Watchdog()),
@@ -144,6 +152,7 @@ TEST_F(WorkerLinkTest, ATaskArrivesWithItsIndices) {
 
 TEST_F(WorkerLinkTest, TakesUpToItsCapacityOfFullTasks) {
   const std::vector<int64_t> full(kBatchSize, 1);
+  link_.AbandonBefore(1000);
   for (uint64_t ticket = 0; ticket < 1000; ++ticket) {
     while (link_.CanTake()) {
       ASSERT_THAT(link_.Assign({.ticket = ticket + link_.outstanding()}, full),
@@ -200,6 +209,7 @@ TEST_F(WorkerLinkTest, SkippedSamplesComeInTheNote) {
 TEST_F(WorkerLinkTest, AnErrorIsThatOfItsBatchOnly) {
   Assign(7);
   Assign(8);
+  link_.AbandonBefore(9);
   BatchRecord failed = {.ticket = 7, .outcome = BatchRecord::kFailed};
   worker_.SendNote({.status = absl::AbortedError("no"), .skipped = {}}, failed);
   worker_.Report(failed);
@@ -245,8 +255,81 @@ TEST_F(WorkerLinkTest, RefusesABlockWhoseSegmentWasNotOffered) {
   BatchRecord record = {.ticket = 7, .samples = 3};
   const Block block = worker_.NewBlock(128, record);
   record.messages = 0;
-  worker_.Report(record);
-  EXPECT_THAT(link_.Take(), StatusIs(StatusCode::kNotFound));
+  Refuses(record, "bad block: ");
+}
+
+TEST_F(WorkerLinkTest, RefusesAMalformedOffer) {
+  Assign(7);
+  BatchRecord record = {.ticket = 7, .samples = 3};
+  worker_.SendOffer("no offer", record);
+  Refuses(record, "bad offer: ");
+}
+
+TEST_F(WorkerLinkTest, RefusesAMalformedMessage) {
+  Assign(7);
+  BatchRecord record = {.ticket = 7, .samples = 3};
+  worker_.Send("nonsense", record);
+  Refuses(record, "unknown type");
+}
+
+TEST_F(WorkerLinkTest, RefusesTwoNotes) {
+  Assign(7);
+  BatchRecord record = {.ticket = 7, .outcome = BatchRecord::kFailed};
+  const BatchNote note = {.status = absl::AbortedError("no"), .skipped = {}};
+  worker_.SendNote(note, record);
+  worker_.SendNote(note, record);
+  Refuses(record, "two notes");
+}
+
+TEST_F(WorkerLinkTest, RefusesAMadeBatchWithAnError) {
+  Assign(7);
+  BatchRecord record = {.ticket = 7, .samples = 3};
+  worker_.SendNote({.status = absl::AbortedError("no"), .skipped = {}}, record);
+  Refuses(record, "a batch with an error: no");
+}
+
+TEST_F(WorkerLinkTest, RefusesAFailedBatchWithSkippedSamples) {
+  Assign(7);
+  BatchRecord record = {.ticket = 7, .outcome = BatchRecord::kFailed};
+  worker_.SendNote({.status = absl::AbortedError("no"),
+                    .skipped = {{51, 2, absl::DataLossError("rotten")}}},
+                   record);
+  Refuses(record, "a failed batch with 1 skipped samples");
+}
+
+// Assign() gives items 4, 2 and 9 the positions 50 to 52.
+class SkippedSamplesTest : public WorkerLinkTest {
+ protected:
+  void Skips(std::vector<SkippedSample> skipped, const char* why) {
+    Assign(7);
+    BatchRecord record = {.ticket = 7, .samples = 3 - std::ssize(skipped)};
+    worker_.SendNote({.status = {}, .skipped = std::move(skipped)}, record);
+    Refuses(record, why);
+  }
+  const absl::Status rotten_ = absl::DataLossError("rotten");
+};
+
+TEST_F(SkippedSamplesTest, BeforeTheBatch) {
+  Skips({{49, 4, rotten_}}, "at position 49; want 50 to 52");
+}
+TEST_F(SkippedSamplesTest, AfterTheBatch) {
+  Skips({{53, 9, rotten_}}, "at position 53; want 50 to 52");
+}
+TEST_F(SkippedSamplesTest, Twice) {
+  Skips({{51, 2, rotten_}, {51, 2, rotten_}}, "at position 51; want 52 to 52");
+}
+TEST_F(SkippedSamplesTest, OfAnotherItem) {
+  Skips({{51, 4, rotten_}}, "item 4 at position 51; want item 2");
+}
+TEST_F(SkippedSamplesTest, WithoutAnError) {
+  Skips({{51, 2, absl::OkStatus()}}, "item 2 without an error");
+}
+
+TEST_F(WorkerLinkTest, RefusesToAbandonATaskThatIsWanted) {
+  Assign(7);
+  link_.AbandonBefore(7);
+  Refuses({.ticket = 7, .outcome = BatchRecord::kAbandoned},
+          "task 7 as abandoned; only those before 7 are");
 }
 
 TEST_F(WorkerLinkTest, RefusesMessagesThatWereNotSent) {
@@ -271,6 +354,7 @@ TEST_F(WorkerLinkTest, RefusesAFailureWithoutAnError) {
 
 TEST_F(WorkerLinkTest, AWorkerThatLeavesIsUnavailable) {
   Assign(7);
+  link_.AbandonBefore(8);
   worker_.Report({.ticket = 7, .outcome = BatchRecord::kAbandoned});
   worker_.Leave();
   EXPECT_THAT(link_.Take(), IsOk());  // What it had reported comes first.

@@ -170,6 +170,7 @@ void WorkerSource::StartEpoch(const EpochPlan& plan) {
   first_ticket_ = next_ticket_;
   StdAtomics::Store(control().first_ticket, first_ticket_,
                     std::memory_order_release);
+  for (Worker& worker : workers_) worker.link.AbandonBefore(first_ticket_);
 }
 
 absl::StatusOr<BatchResult> WorkerSource::Next(Deadline deadline) {
@@ -207,7 +208,7 @@ absl::Status WorkerSource::Dispatch() {
     Worker& worker = WorkerOf(next_to_assign_);
     TENON_RETURN_IF_ERROR(DropAbandoned(worker));
     if (!worker.link.CanTake()) break;
-    const absl::StatusOr<std::vector<int64_t>> indices =
+    absl::StatusOr<std::vector<int64_t>> indices =
         plan_.Indices(next_to_assign_);
     if (!indices.ok()) {
       bad_indices_ = indices.status();
@@ -218,7 +219,7 @@ absl::Status WorkerSource::Dispatch() {
         .number = next_to_assign_,
         .epoch = plan_.epoch,
         .first_position = plan_.first_position(next_to_assign_)};
-    const absl::Status assigned = worker.link.Assign(job, *indices);
+    const absl::Status assigned = worker.link.Assign(job, *std::move(indices));
     if (!assigned.ok()) return Failure(worker, assigned);
     ++next_to_assign_;
   }
@@ -301,8 +302,8 @@ absl::Status WorkerSource::Failure(Worker& worker, const absl::Status& why) {
   const absl::Status how = worker.host->Join(Deadline::After(absl::Seconds(1)));
   if (!how.ok()) {
     return Final(how, absl::IsDeadlineExceeded(how)
-                          ? absl::StrCat(worker.host->Describe(),
-                                         " has closed its ring: ")
+                          ? absl::StrCat(worker.host->Describe(), ": ",
+                                         why.message(), "; its end: ")
                           : "");
   }
   return absl::AbortedError(
