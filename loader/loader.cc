@@ -51,8 +51,8 @@ absl::StatusOr<Batch> OfBatch(absl::StatusOr<Batch> batch) {
   const absl::Status status = batch.status();
   if (absl::IsDeadlineExceeded(status) || absl::IsCancelled(status)) {
     return absl::InternalError(
-        absl::StrCat(absl::StatusCodeToString(status.code()), " of a sample: ",
-                     status.message()));
+        absl::StrCat(absl::StatusCodeToString(status.code()),
+                     " of a sample: ", status.message()));
   }
   return batch;
 }
@@ -122,7 +122,10 @@ absl::Status Loader::Start() {
 
 EpochRange Loader::Epoch(int64_t epoch) {
   ++epoch_ticket_;
-  if (failure_.ok()) {
+  refusal_ = epoch >= 0 ? absl::OkStatus()
+                        : absl::InvalidArgumentError(absl::StrCat(
+                              "Loader::Epoch(): epoch ", epoch, "; want >= 0"));
+  if (failure_.ok() && refusal_.ok()) {
     left_ = batches();
     source_->StartEpoch({.epoch = epoch,
                          .sampler = sampler_.get(),
@@ -141,6 +144,7 @@ absl::StatusOr<std::optional<BatchResult>> Loader::Next(uint64_t ticket,
         "EpochRange::Next(): the epoch was abandoned when another one was "
         "begun by Loader::Epoch()");
   }
+  TENON_RETURN_IF_ERROR(refusal_);
   if (left_ == 0) return std::nullopt;
   absl::StatusOr<BatchResult> batch = source_->Next(deadline);
   if (absl::IsDeadlineExceeded(batch.status())) return batch.status();

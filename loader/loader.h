@@ -92,7 +92,7 @@ class Loader {
 
   // Begins epoch `epoch` (>= 0); workers begin with its first batches. An epoch
   // that has not been finished is abandoned; workers finish the samples they
-  // have in hand.
+  // have in hand. A negative epoch has one element, kInvalidArgument.
   EpochRange Epoch(int64_t epoch);
 
   // Makes a running and every later Next() return kCancelled. Safe from any
@@ -130,6 +130,7 @@ class Loader {
   std::unique_ptr<BatchSource> source_;
   uint64_t epoch_ticket_ = 0;  // Counts calls of Epoch().
   int64_t left_ = 0;           // Batches of this epoch not yet returned.
+  absl::Status refusal_;       // Of this epoch.
   absl::Status failure_;
 };
 

@@ -122,6 +122,19 @@ TEST_P(LoaderTest, AfterItsEndAnEpochStaysEmpty) {
   }
 }
 
+TEST_P(LoaderTest, RefusesANegativeEpoch) {
+  TENON_ASSERT_OK_AND_ASSIGN(auto loader,
+                             Loader::Create<Numbers>(Options(4), 10));
+  int elements = 0;
+  for (const absl::StatusOr<Batch>& batch : loader->Epoch(-1)) {
+    EXPECT_THAT(batch, StatusIs(StatusCode::kInvalidArgument,
+                                HasSubstr("epoch -1; want >= 0")));
+    ++elements;
+  }
+  EXPECT_EQ(elements, 1);
+  EXPECT_THAT(RunEpoch(*loader, 0), IsOkAndHolds(SizeIs(3)));
+}
+
 TEST_P(LoaderTest, ByName) {
   TENON_ASSERT_OK_AND_ASSIGN(
       auto loader, Loader::Create("Numbers", Options(4), int64_t{10}));
@@ -443,15 +456,14 @@ TEST_P(LoaderTest, ASampleThatFailsAsTheLoaderMightIsAnErrorOfItsBatch) {
   for (const StatusCode code :
        {StatusCode::kDeadlineExceeded, StatusCode::kCancelled}) {
     TENON_ASSERT_OK_AND_ASSIGN(
-        auto loader, Loader::Create("ItemFailsWith", Options(2),
-                                    static_cast<int>(code)));
+        auto loader,
+        Loader::Create("ItemFailsWith", Options(2), static_cast<int>(code)));
     EpochRange epoch = loader->Epoch(0);
     ASSERT_THAT(epoch.Next(Watchdog()), IsOk());
-    EXPECT_THAT(
-        epoch.Next(Watchdog()),
-        StatusIs(StatusCode::kInternal,
-                 AllOf(HasSubstr(absl::StatusCodeToString(code)),
-                       HasSubstr("sample 3 (item 3): item 3 fails"))));
+    EXPECT_THAT(epoch.Next(Watchdog()),
+                StatusIs(StatusCode::kInternal,
+                         AllOf(HasSubstr(absl::StatusCodeToString(code)),
+                               HasSubstr("sample 3 (item 3): item 3 fails"))));
     TENON_ASSERT_OK_AND_ASSIGN(const auto third, epoch.Next(Watchdog()));
     EXPECT_EQ(third->number(), 2);
   }

@@ -212,9 +212,9 @@ TEST_P(LoaderAnyWorkerTest, AShortageOfMemoryIsTheErrorOfABatch) {
     }
     loader.reset();
   }
-  EXPECT_THAT(shortage, StatusIs(StatusCode::kResourceExhausted,
-                                 AllOf(HasSubstr("worker"),
-                                       HasSubstr("no free block"))));
+  EXPECT_THAT(shortage,
+              StatusIs(StatusCode::kResourceExhausted,
+                       AllOf(HasSubstr("worker"), HasSubstr("no free block"))));
   EXPECT_TRUE(pids.AllEnded());
   ASSERT_GE(kept.size(), 40u);
   EXPECT_THAT(kept[0].data<int64_t>("value"), IsOkAndHolds(SizeIs(100)));
@@ -276,8 +276,8 @@ TEST_P(LoaderWorkerTest, AWorkerThatFailsAsACallMightHasEnded) {
   for (const StatusCode code :
        {StatusCode::kDeadlineExceeded, StatusCode::kCancelled}) {
     TENON_ASSERT_OK_AND_ASSIGN(
-        auto loader, Loader::Create("WorkerFailsWith", Options(),
-                                    static_cast<int>(code)));
+        auto loader,
+        Loader::Create("WorkerFailsWith", Options(), static_cast<int>(code)));
     EXPECT_THAT(RunEpoch(*loader, 0),
                 StatusIs(StatusCode::kAborted,
                          AllOf(HasSubstr(absl::StatusCodeToString(code)),

@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -57,8 +58,8 @@ class BucketSampler : public Sampler {
 
   BucketSamplerOptions options_;
   std::unique_ptr<Sampler> order_;
-  int64_t window_size_;  // In samples.
-  int64_t epoch_ = -1;
+  int64_t window_size_;           // In samples.
+  std::optional<int64_t> epoch_;  // Of what follows.
   int64_t window_ = -1;
   std::vector<int64_t> sorted_;
 };

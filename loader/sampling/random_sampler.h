@@ -61,7 +61,7 @@ class RandomSampler : public Sampler {
   int64_t samples_;
   bool replacement_;
   uint64_t seed_;
-  int64_t epoch_ = -1;
+  std::optional<int64_t> epoch_;  // Of what follows.
   int64_t round_ = -1;
   std::vector<int64_t> table_;
   std::unique_ptr<KeyedPermutation> permutation_;

@@ -63,8 +63,8 @@ class WeightedSampler : public Sampler {
   uint64_t seed_;
   // With replacement: sums of weights up to each item. Without: the weights.
   std::vector<double> weights_;
-  int64_t last_ = 0;  // The last item whose weight is positive.
-  int64_t epoch_ = -1;
+  int64_t last_ = 0;              // The last item whose weight is positive.
+  std::optional<int64_t> epoch_;  // Of drawn_.
   std::vector<Drawn> drawn_;
 };
 

@@ -38,6 +38,13 @@ TEST(WeightedSamplerTest, DrawsByWeight) {
   EXPECT_NEAR(counts[5], 20'000, 760);
 }
 
+TEST(WeightedSamplerTest, AnyEpochMayComeFirst) {
+  TENON_ASSERT_OK_AND_ASSIGN(
+      auto sampler,
+      WeightedSampler::Create({.weights = {1, 2, 3}, .replacement = false}));
+  EXPECT_EQ(Sorted(EpochOf(*sampler, -1)), Iota(3));
+}
+
 // Two items of five: each pair by its probability, in the order of the draws.
 TEST(WeightedSamplerTest, WithoutReplacementEachDrawIsByWeight) {
   const std::vector<double> weights = {1, 2, 3, 4};
