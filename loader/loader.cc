@@ -20,9 +20,11 @@
 #include "tenon/loader/data/batch_layout.h"
 #include "tenon/loader/data/batch_source.h"
 #include "tenon/loader/data/cancellation.h"
+#include "tenon/loader/data/sample_spec.h"
 #include "tenon/loader/epoch_range.h"
 #include "tenon/loader/local_source.h"
 #include "tenon/loader/sampling/random_sampler.h"
+#include "tenon/loader/worker/catching.h"
 #include "tenon/loader/worker/messages.h"
 #include "tenon/loader/worker/worker_source.h"
 #include "tenon/shm/base/status_macros.h"
@@ -32,7 +34,10 @@ namespace {
 
 template <typename T>
 absl::StatusOr<int64_t> SizeOf(absl::string_view what, const T& object) {
-  const int64_t size = object.size();
+  TENON_ASSIGN_OR_RETURN(
+      const int64_t size,
+      Catching(absl::StrCat("size() of the ", what),
+               [&]() -> absl::StatusOr<int64_t> { return object.size(); }));
   if (size >= 0) return size;
   return absl::InvalidArgumentError(absl::StrCat(
       "Loader::Create(): size() of the ", what, " is ", size, "; want >= 0"));
@@ -84,10 +89,14 @@ Loader::Loader(LoaderOptions options, DatasetRecipe recipe,
 Loader::~Loader() = default;
 
 absl::Status Loader::Start() {
-  TENON_ASSIGN_OR_RETURN(const int64_t size, SizeOf("dataset", *dataset_));
-  TENON_ASSIGN_OR_RETURN(sampler_, MakeSampler(options_, size));
+  TENON_ASSIGN_OR_RETURN(dataset_size_, SizeOf("dataset", *dataset_));
+  TENON_ASSIGN_OR_RETURN(sampler_, MakeSampler(options_, dataset_size_));
   TENON_RETURN_IF_ERROR(SizeOf("sampler", *sampler_).status());
-  const SampleSpec spec = dataset_->spec();
+  TENON_ASSIGN_OR_RETURN(
+      const SampleSpec spec,
+      Catching("spec() of the dataset", [&]() -> absl::StatusOr<SampleSpec> {
+        return dataset_->spec();
+      }));
   TENON_ASSIGN_OR_RETURN(BatchLayout created,
                          BatchLayout::Create(spec, options_.batch_size));
   auto layout = std::make_shared<const BatchLayout>(std::move(created));
@@ -129,7 +138,7 @@ EpochRange Loader::Epoch(int64_t epoch) {
     left_ = batches();
     source_->StartEpoch({.epoch = epoch,
                          .sampler = sampler_.get(),
-                         .dataset_size = dataset_->size(),
+                         .dataset_size = dataset_size_,
                          .batch_size = options_.batch_size,
                          .batches = left_});
   }
@@ -145,8 +154,11 @@ absl::StatusOr<std::optional<BatchResult>> Loader::Next(uint64_t ticket,
         "begun by Loader::Epoch()");
   }
   TENON_RETURN_IF_ERROR(refusal_);
-  if (left_ == 0) return std::nullopt;
-  absl::StatusOr<BatchResult> batch = source_->Next(deadline);
+  absl::StatusOr<BatchResult> batch = Cancellation::Error();
+  if (!cancellation_->is_cancelled()) {
+    if (left_ == 0) return std::nullopt;
+    batch = source_->Next(deadline);
+  }
   if (absl::IsDeadlineExceeded(batch.status())) return batch.status();
   if (!batch.ok()) {
     failure_ = batch.status();

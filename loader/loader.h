@@ -83,6 +83,8 @@ class Loader {
         std::move(options));
   }
 
+  // The same for a dataset and arguments that are packed already, or for the
+  // error of packing them, which it returns.
   static absl::StatusOr<std::unique_ptr<Loader>> FromRecipe(
       absl::StatusOr<DatasetRecipe> recipe, LoaderOptions options);
 
@@ -90,13 +92,15 @@ class Loader {
   Loader(const Loader&) = delete;
   Loader& operator=(const Loader&) = delete;
 
-  // Begins epoch `epoch` (>= 0); workers begin with its first batches. An epoch
+  // Begins epoch `epoch` (>= 0); the first Next() assigns its batches to the
+  // workers. An epoch
   // that has not been finished is abandoned; workers finish the samples they
   // have in hand. A negative epoch has one element, kInvalidArgument.
   EpochRange Epoch(int64_t epoch);
 
-  // Makes a running and every later Next() return kCancelled. Safe from any
-  // thread and from a signal handler, as long as the loader lives.
+  // Makes a running and every later Next() return kCancelled, also at the end
+  // of an epoch; without workers a sample in hand is finished first. Safe from
+  // any thread and from a signal handler, as long as the loader lives.
   void Cancel();
 
   // The numbers of samples and batches of an epoch.
@@ -125,6 +129,7 @@ class Loader {
   const LoaderOptions options_;
   const DatasetRecipe recipe_;
   std::unique_ptr<Dataset> dataset_;
+  int64_t dataset_size_ = 0;
   std::shared_ptr<Sampler> sampler_;
   std::unique_ptr<Cancellation> cancellation_;
   std::unique_ptr<BatchSource> source_;

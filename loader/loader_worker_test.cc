@@ -22,6 +22,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -34,6 +35,7 @@
 #include "tenon/shm/segment/sharing_strategy.h"
 #include "tenon/shm/testing/few_fds.h"
 #include "tenon/shm/testing/kill/census.h"
+#include "tenon/shm/testing/process_testing.h"
 #include "tenon/shm/testing/status_matchers.h"
 #include "tenon/spawn/settings/start_method.h"
 
@@ -296,6 +298,21 @@ TEST(LoaderLingersTest, AWorkerWhoseEndIsNotKnownYetHasFailed) {
                                AllOf(HasSubstr("worker"), HasSubstr("pid"))));
 }
 
+TEST_P(LoaderWorkerTest, ADatasetThatThrowsInAWorkerIsAnError) {
+  TENON_ASSERT_OK_AND_ASSIGN(auto loader,
+                             Loader::Create("SpecThrows", Options(), true));
+  EXPECT_THAT(RunEpoch(*loader, 0),
+              StatusIs(StatusCode::kInternal,
+                       AllOf(HasSubstr("worker"),
+                             HasSubstr("Dataset::spec() threw: no spec"))));
+  TENON_ASSERT_OK_AND_ASSIGN(loader,
+                             Loader::Create("SizeThrows", Options(), true));
+  EXPECT_THAT(RunEpoch(*loader, 0),
+              StatusIs(StatusCode::kInternal,
+                       AllOf(HasSubstr("worker"),
+                             HasSubstr("Dataset::size() threw: no size"))));
+}
+
 TEST_P(LoaderWorkerTest, AnErrorOfTheLoaderIsTheLastElementAndStays) {
   TENON_ASSERT_OK_AND_ASSIGN(auto loader, Loader::Create("Dies", Options()));
   absl::Status last;
@@ -340,12 +357,20 @@ TEST_P(LoaderWorkerTest, BatchesDoNotDependOnTheStartMethod) {
   }
 }
 
-TEST_P(LoaderWorkerTest, PrefetchBoundsTheBatchesAhead) {
-  LoaderOptions options = Options();
-  options.prefetch = 3;
-  TENON_ASSERT_OK_AND_ASSIGN(auto loader,
-                             Loader::Create<Numbers>(options, 1000));
-  EXPECT_THAT(RunEpoch(*loader, 0), IsOkAndHolds(SizeIs(1000)));
+TEST(LoaderPrefetchTest, BoundsTheBatchesAhead) {
+  for (const int workers : {1, 2}) {
+    const LoaderOptions options = {
+        .workers = workers, .worker_kind = WorkerKind::kThread, .prefetch = 3};
+    TENON_ASSERT_OK_AND_ASSIGN(auto loader,
+                               Loader::Create<Numbers>(options, 1000));
+    const int64_t before = SamplesMade();
+    EpochRange epoch = loader->Epoch(0);
+    ASSERT_THAT(epoch.Next(Watchdog()), IsOk());
+    const int64_t ahead = 3 * workers;
+    EXPECT_TRUE(Becomes([&] { return SamplesMade() - before >= 1 + ahead; }));
+    absl::SleepFor(absl::Milliseconds(50));
+    EXPECT_EQ(SamplesMade() - before, 1 + ahead);
+  }
 }
 
 }  // namespace

@@ -23,10 +23,6 @@
 namespace tenon::loader {
 namespace {
 
-bool IsSameDtype(DLDataType x, DLDataType y) {
-  return x.code == y.code && x.bits == y.bits && x.lanes == y.lanes;
-}
-
 // Checks that all samples have the dtype of the first one, and its extents from
 // dimension `first` on; with first = 1 they have that dimension 0.
 absl::Status CheckAlike(absl::string_view call,
@@ -43,7 +39,7 @@ absl::Status CheckAlike(absl::string_view call,
   }
   for (size_t i = 1; i < samples.size(); ++i) {
     const TensorSpec& spec = samples[i].spec();
-    if (IsSameDtype(spec.dtype(), want.dtype()) && spec.rank() == want.rank() &&
+    if (SameDtype(spec.dtype(), want.dtype()) && spec.rank() == want.rank() &&
         spec.shape().subspan(first) == want.shape().subspan(first)) {
       continue;
     }

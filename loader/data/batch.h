@@ -35,7 +35,7 @@ namespace tenon::loader {
 
 // A sample that was left out of its batch because the dataset failed on it.
 struct SkippedSample {
-  int64_t position = 0;  // In the epoch.
+  int64_t position = 0;  // In the epoch of the whole job.
   int64_t index = 0;     // In the dataset.
   absl::Status status;
 };

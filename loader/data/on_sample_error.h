@@ -14,8 +14,8 @@ namespace tenon::loader {
 
 // What to do with a sample that Dataset::Get() fails on.
 enum class OnSampleError : uint8_t {
-  kFail,  // The epoch ends with its error.
-  kSkip,  // The batch goes without it; Batch::skipped() says so.
+  kFail,  // Its error is that of its batch; the next batch follows.
+  kSkip,  // The batch has the other samples; Batch::skipped() lists it.
 };
 
 }  // namespace tenon::loader

@@ -41,7 +41,9 @@ class SampleSpan {
 
   // The number of samples.
   int64_t size() const { return size_; }
+  // Sample i of [0, size()); an empty span for any other i.
   SampleSpan sample(int64_t i) const {
+    if (i < 0 || i >= size_) return SampleSpan(*layout_, batch_, first_, 0);
     return SampleSpan(*layout_, batch_, first_ + i, 1);
   }
 

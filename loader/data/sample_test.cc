@@ -44,6 +44,17 @@ class SampleTest : public ::testing::Test {
   std::byte* memory() { return memory_.data()->bytes; }
 };
 
+TEST_F(SampleTest, ASampleThatIsNotOfTheSpanIsEmpty) {
+  const SampleSpan span(layout_, memory(), 1, 2);
+  EXPECT_EQ(span.sample(1).size(), 1);
+  for (const int64_t i : {int64_t{-1}, int64_t{2}, INT64_MAX}) {
+    EXPECT_EQ(span.sample(i).size(), 0);
+    EXPECT_THAT(span.sample(i).Set("label", int64_t{1}),
+                StatusIs(StatusCode::kInvalidArgument,
+                         HasSubstr("the field has 0 elements")));
+  }
+}
+
 TEST_F(SampleTest, WritesToItsPlace) {
   const Sample sample(layout_, memory(), 2, 1);
   TENON_ASSERT_OK_AND_ASSIGN(const absl::Span<float> image,

@@ -27,7 +27,7 @@
 
 namespace tenon::loader {
 
-// A value of 160 bytes. Immutable, so thread-safe.
+// A value of 152 bytes. Immutable, so thread-safe.
 class KeyedPermutation {
  public:
   // Of [0, size), `size` >= 1, chosen by numbers that `random` draws.
@@ -50,6 +50,7 @@ class KeyedPermutation {
   uint64_t b_;
   std::array<RoundKey, kRounds> keys_;
 };
+static_assert(sizeof(KeyedPermutation) == 152);
 
 }  // namespace tenon::loader
 

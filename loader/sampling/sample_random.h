@@ -31,7 +31,7 @@
 
 namespace tenon::loader {
 
-// A value of 48 bytes; copying it copies the state. Thread-compatible. Draws
+// A value of 44 bytes; copying it copies the state. Thread-compatible. Draws
 // 2^34 words before it repeats.
 class SampleRandom {
  public:
@@ -61,6 +61,7 @@ class SampleRandom {
   std::array<uint32_t, 4> block_;
   int used_ = 4;  // Words of block_ that are spent.
 };
+static_assert(sizeof(SampleRandom) == 44);
 
 }  // namespace tenon::loader
 

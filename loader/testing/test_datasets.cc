@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <cstdlib>
 #include <memory>
@@ -31,6 +32,7 @@ namespace tenon::loader {
 namespace {
 
 bool is_consumer = false;
+std::atomic<int64_t> samples_made = 0;
 
 class Bulk : public Numbers {
  public:
@@ -173,6 +175,32 @@ class Lingers : public Numbers {
   using Numbers::Numbers;
 };
 
+class SizeThrows : public Numbers {
+ public:
+  explicit SizeThrows(bool only_in_workers)
+      : Numbers(10), throws_(!only_in_workers || !is_consumer) {}
+  int64_t size() const override {
+    if (throws_) throw std::runtime_error("no size");
+    return Numbers::size();
+  }
+
+ private:
+  bool throws_;
+};
+
+class SpecThrows : public Numbers {
+ public:
+  explicit SpecThrows(bool only_in_workers)
+      : Numbers(10), throws_(!only_in_workers || !is_consumer) {}
+  SampleSpec spec() const override {
+    if (throws_) throw std::runtime_error("no spec");
+    return Numbers::spec();
+  }
+
+ private:
+  bool throws_;
+};
+
 class Described : public Dataset {
  public:
   Described(const std::string& text, std::vector<double> values)
@@ -207,6 +235,8 @@ TENON_LOADER_DATASET(NotInWorkers());
 TENON_LOADER_DATASET(ItemFailsWith(int));
 TENON_LOADER_DATASET(WorkerFailsWith(int));
 TENON_LOADER_DATASET(Lingers());
+TENON_LOADER_DATASET(SizeThrows(bool));
+TENON_LOADER_DATASET(SpecThrows(bool));
 TENON_LOADER_DATASET(Described(std::string, std::vector<double>));
 
 }  // namespace
@@ -219,9 +249,12 @@ absl::Status Numbers::Get(int64_t index, SampleRandom& random, Sample& sample) {
   TENON_ASSIGN_OR_RETURN(const absl::Span<float> noise,
                          sample.data<float>("noise"));
   for (float& value : noise) value = static_cast<float>(random.Uniform());
+  ++samples_made;
   return sample.Set("value", index);
 }
 
 void MarkAsConsumer() { is_consumer = true; }
+
+int64_t SamplesMade() { return samples_made; }
 
 }  // namespace tenon::loader

@@ -25,6 +25,8 @@
 //               that absl::StatusCode.
 //   "Lingers()"  Create() fails in worker processes only, which then take a
 //               minute to exit.
+//   "SizeThrows(bool only_in_workers)", "SpecThrows(bool only_in_workers)"
+//               as Numbers(10); that function throws std::runtime_error.
 //   "Described(std::string text, std::vector<double> values)"  one item, with
 //               the arguments: length (int64) and values (float64[3]).
 
@@ -44,6 +46,9 @@ inline constexpr int kNoiseSize = 16;
 // Tells the datasets above that this process is the consumer and not a worker.
 // Call it in main() after spawn::Init().
 void MarkAsConsumer();
+
+// How many samples the datasets above have made in this process, by any thread.
+int64_t SamplesMade();
 
 class Numbers : public Dataset {
  public:

@@ -5,36 +5,21 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <exception>
 #include <utility>
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/string_view.h"
 #include "tenon/loader/data/batch.h"
 #include "tenon/loader/data/dataset.h"
 #include "tenon/loader/data/sample.h"
 #include "tenon/loader/sampling/sample_random.h"
+#include "tenon/loader/worker/catching.h"
 #include "tenon/shm/base/status_macros.h"
 
 namespace tenon::loader {
 namespace {
-
-// Calls `get`; turns its exceptions into a status.
-template <typename Get>
-absl::Status Catching(absl::string_view what, Get get) {
-  try {
-    return get();
-  } catch (const std::exception& error) {
-    return absl::InternalError(
-        absl::StrCat("Dataset::", what, " threw: ", error.what()));
-  } catch (...) {
-    return absl::InternalError(absl::StrCat(
-        "Dataset::", what, " threw something that is no std::exception"));
-  }
-}
 
 absl::Status CheckIndices(const Dataset& dataset,
                           absl::Span<const int64_t> indices) {
@@ -57,8 +42,8 @@ absl::StatusOr<FilledBatch> FillOneByOne(
     if (should_stop()) return absl::CancelledError("the batch was cancelled");
     SampleRandom random(task.seed, task.epoch, position);
     Sample sample(layout, memory, filled.samples, 1);
-    absl::Status status =
-        Catching("Get()", [&] { return dataset.Get(index, random, sample); });
+    absl::Status status = Catching(
+        "Dataset::Get()", [&] { return dataset.Get(index, random, sample); });
     if (status.ok()) {
       ++filled.samples;
     } else if (task.on_error == OnSampleError::kSkip) {
@@ -79,13 +64,15 @@ absl::StatusOr<FilledBatch> FillBatch(Dataset& dataset,
                                       const BatchLayout& layout,
                                       const BatchTask& task, std::byte* memory,
                                       absl::FunctionRef<bool()> should_stop) {
-  TENON_RETURN_IF_ERROR(CheckIndices(dataset, task.indices));
+  TENON_RETURN_IF_ERROR(Catching(
+      "Dataset::size()", [&] { return CheckIndices(dataset, task.indices); }));
   if (should_stop()) return absl::CancelledError("the batch was cancelled");
   const auto size = static_cast<int64_t>(task.indices.size());
   SampleBatch samples(SampleSpan(layout, memory, 0, size), task.seed,
                       task.epoch, task.first_position);
-  const absl::Status status = Catching(
-      "GetBatch()", [&] { return dataset.GetBatch(task.indices, samples); });
+  const absl::Status status = Catching("Dataset::GetBatch()", [&] {
+    return dataset.GetBatch(task.indices, samples);
+  });
   if (status.ok()) return FilledBatch{.samples = size, .skipped = {}};
   if (absl::IsUnimplemented(status) || task.on_error == OnSampleError::kSkip) {
     return FillOneByOne(dataset, layout, task, memory, should_stop);

@@ -25,7 +25,7 @@ namespace tenon::loader {
 struct BatchTask {
   uint64_t seed = 0;
   int64_t epoch = 0;
-  int64_t first_position = 0;         // Of the first sample, in the epoch.
+  int64_t first_position = 0;  // Of the first sample, in the job's epoch.
   absl::Span<const int64_t> indices;  // Into the dataset.
   OnSampleError on_error = OnSampleError::kFail;
 };

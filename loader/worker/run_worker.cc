@@ -10,6 +10,7 @@
 #include <deque>
 #include <memory>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -24,6 +25,7 @@
 #include "tenon/ipc/ring/ring_channel.h"
 #include "tenon/loader/data/batch_layout.h"
 #include "tenon/loader/data/dataset.h"
+#include "tenon/loader/worker/catching.h"
 #include "tenon/loader/worker/fill_batch.h"
 #include "tenon/loader/worker/messages.h"
 #include "tenon/shm/arena/arena.h"
@@ -98,10 +100,15 @@ class Worker {
 absl::StatusOr<std::unique_ptr<Dataset>> MakeSameDataset(
     const WorkerSetup& setup, const DatasetRecipe& recipe) {
   TENON_ASSIGN_OR_RETURN(std::unique_ptr<Dataset> dataset, recipe.Make());
-  if (dataset->spec().ToString() != setup.spec) {
+  TENON_ASSIGN_OR_RETURN(
+      const std::string spec,
+      Catching("Dataset::spec()", [&]() -> absl::StatusOr<std::string> {
+        return dataset->spec().ToString();
+      }));
+  if (spec != setup.spec) {
     return absl::FailedPreconditionError(absl::StrCat(
-        "dataset '", setup.dataset, "' has other fields in this worker (",
-        dataset->spec().ToString(), ") than in the consumer (", setup.spec,
+        "dataset '", setup.dataset, "' has other fields in this worker (", spec,
+        ") than in the consumer (", setup.spec,
         "); spec() must depend on the arguments alone"));
   }
   return dataset;

@@ -51,10 +51,13 @@ absl::StatusOr<WorkerLink> WorkerLink::Create(
     int index, int capacity, std::shared_ptr<const BatchLayout> layout) {
   const uint64_t task_records =
       TaskRecords(static_cast<uint64_t>(layout->batch_size()));
-  const RingGeometry sizes = {
-      .record_bytes = sizeof(TaskRecord),
-      .capacity =
-          std::bit_ceil(static_cast<uint64_t>(capacity) * task_records)};
+  const auto tasks_ahead = static_cast<uint64_t>(capacity);
+  RingGeometry sizes = {.record_bytes = sizeof(TaskRecord)};
+  // Else the product may overflow.
+  if (task_records <=
+      RingGeometry::kMaxBytes / sizeof(TaskRecord) / tasks_ahead) {
+    sizes.capacity = std::bit_ceil(tasks_ahead * task_records);
+  }
   if (!sizes.valid_sizes()) {
     return absl::InvalidArgumentError(absl::StrCat(
         "batches of ", layout->batch_size(), " samples, ", capacity,
@@ -85,7 +88,7 @@ WorkerLink::WorkerLink(int index, int capacity,
       tasks_(std::move(tasks)),
       importer_(std::make_unique<ArenaTensorImporter>()) {}
 
-absl::Status WorkerLink::Meet(Deadline deadline) {
+absl::Status WorkerLink::Handshake(Deadline deadline) {
   TENON_RETURN_IF_ERROR(AddRingReader(*tasks_, channel_, deadline).status());
   TENON_ASSIGN_OR_RETURN(batches_, JoinRing(channel_, deadline));
   if (batches_->record_bytes() != sizeof(BatchRecord)) {
@@ -152,7 +155,10 @@ absl::StatusOr<WorkerLink::Finished> WorkerLink::OnRecord(
     const BatchRecord& record) {
   if (outstanding_.empty() ||
       record.ticket != outstanding_.front().job.ticket) {
-    return absl::DataLossError("reports a batch that it was not asked for");
+    return absl::DataLossError(absl::StrCat(
+        "reports task ", record.ticket, ", which it was not asked for; want ",
+        outstanding_.empty() ? "none"
+                             : absl::StrCat(outstanding_.front().job.ticket)));
   }
   const Outstanding job = std::move(outstanding_.front());
   outstanding_.pop_front();

@@ -59,7 +59,7 @@ class WorkerLink {
 
   // Exchanges the ends of the rings with the worker, which has been started.
   // Errors: kDeadlineExceeded; kUnavailable.
-  absl::Status Meet(Deadline deadline);
+  absl::Status Handshake(Deadline deadline);
 
   size_t outstanding() const { return outstanding_.size(); }
   bool CanTake() const { return outstanding() < capacity_; }

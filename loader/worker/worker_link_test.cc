@@ -57,7 +57,7 @@ class FakeWorker {
                                         .capacity = 4});
       EXPECT_THAT(AddRingReader(*batches_, channel_, Watchdog()), IsOk());
     });
-    EXPECT_THAT(link.Meet(Watchdog()), IsOk());
+    EXPECT_THAT(link.Handshake(Watchdog()), IsOk());
     worker.join();
     arena_ = *Arena::Create({.name = "fake"});
   }
@@ -221,12 +221,12 @@ TEST_F(WorkerLinkTest, AnErrorIsThatOfItsBatchOnly) {
 }
 
 TEST_F(WorkerLinkTest, RefusesAnAnswerToNoTask) {
-  Refuses({.ticket = 7}, "not asked for");
+  Refuses({.ticket = 7}, "task 7, which it was not asked for; want none");
 }
 
 TEST_F(WorkerLinkTest, RefusesAnAnswerToAnotherTask) {
   Assign(7);
-  Refuses({.ticket = 8}, "not asked for");
+  Refuses({.ticket = 8}, "task 8, which it was not asked for; want 7");
 }
 
 TEST_F(WorkerLinkTest, RefusesMoreSamplesThanAskedFor) {
@@ -365,6 +365,12 @@ TEST(WorkerLinkSizeTest, RefusesMoreIndicesThanARingTakes) {
   auto layout = std::make_shared<const BatchLayout>(*BatchLayout::Create(
       SampleSpec().Add<uint8_t>("value"), int64_t{1} << 27));
   EXPECT_THAT(WorkerLink::Create(0, 2, layout),
+              StatusIs(StatusCode::kInvalidArgument,
+                       HasSubstr("lower batch_size or prefetch")));
+  // 1024 times its records are 2^64 + 1024.
+  layout = std::make_shared<const BatchLayout>(*BatchLayout::Create(
+      SampleSpec().Add<uint8_t>("value"), int64_t{1} << 57));
+  EXPECT_THAT(WorkerLink::Create(0, 1024, layout),
               StatusIs(StatusCode::kInvalidArgument,
                        HasSubstr("lower batch_size or prefetch")));
 }

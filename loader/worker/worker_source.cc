@@ -99,8 +99,8 @@ absl::Status WorkerSource::Start(
   const Deadline deadline = Deadline::After(kStartPatience);
   for (size_t i = 0; i < workers_.size(); ++i) {
     Worker& worker = workers_[i];
-    const absl::Status met = worker.link.Meet(deadline);
-    if (!met.ok()) return Failure(worker, met);
+    const absl::Status joined = worker.link.Handshake(deadline);
+    if (!joined.ok()) return Failure(worker, joined);
     // Made now: Next() then needs no descriptor.
     TENON_RETURN_IF_ERROR(worker.link.PollFd().status());
     TENON_RETURN_IF_ERROR(Watch(worker.host->end_fd(), kEnds + i));

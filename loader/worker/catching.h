@@ -1,0 +1,33 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Catching: exceptions of the user's functions as statuses.
+
+#ifndef TENON_LOADER_WORKER_CATCHING_H_
+#define TENON_LOADER_WORKER_CATCHING_H_
+
+#include <exception>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+
+namespace tenon::loader {
+
+// Returns what `call` returns: a Status or a StatusOr; kInternal for an
+// exception, which names `what`, such as "Dataset::Get()".
+template <typename Call>
+auto Catching(absl::string_view what, Call&& call) -> decltype(call()) {
+  try {
+    return call();
+  } catch (const std::exception& error) {
+    return absl::InternalError(absl::StrCat(what, " threw: ", error.what()));
+  } catch (...) {
+    return absl::InternalError(
+        absl::StrCat(what, " threw something that is no std::exception"));
+  }
+}
+
+}  // namespace tenon::loader
+
+#endif  // TENON_LOADER_WORKER_CATCHING_H_
