@@ -93,9 +93,9 @@ class Loader {
   Loader& operator=(const Loader&) = delete;
 
   // Begins epoch `epoch` (>= 0); the first Next() assigns its batches to the
-  // workers. An epoch
-  // that has not been finished is abandoned; workers finish the samples they
-  // have in hand. A negative epoch has one element, kInvalidArgument.
+  // workers. An epoch that has not been finished is abandoned; workers finish
+  // the samples they have in hand. A negative epoch has one element,
+  // kInvalidArgument.
   EpochRange Epoch(int64_t epoch);
 
   // Makes a running and every later Next() return kCancelled, also at the end
