@@ -4,10 +4,12 @@
 #include "tenon/ipc/listener/listener.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/types.h>
+#include <sys/un.h>
 
 #include <algorithm>
 #include <cstddef>
@@ -79,6 +81,46 @@ absl::Status AddToEpoll(int epoll, int fd) {
     return absl::OkStatus();
   }
   return PosixError(errno, "epoll_ctl", "a listener");
+}
+
+int OptionOf(int socket, int option) {
+  int value = -1;
+  socklen_t size = sizeof(value);
+  getsockopt(socket, SOL_SOCKET, option, &value, &size);
+  return value;
+}
+
+absl::Status CheckListens(int socket) {
+  if (OptionOf(socket, SO_DOMAIN) == AF_UNIX &&
+      OptionOf(socket, SO_TYPE) == SOCK_SEQPACKET &&
+      OptionOf(socket, SO_ACCEPTCONN) == 1) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "Listener::Adopt(): descriptor ", socket,
+      " is not a listening socket of AF_UNIX and SOCK_SEQPACKET (systemd: "
+      "ListenSequentialPacket=)"));
+}
+
+absl::StatusOr<std::string> NameOf(int socket) {
+  sockaddr_un address = {};
+  socklen_t size = sizeof(address);
+  if (getsockname(socket, reinterpret_cast<sockaddr*>(&address), &size) != 0) {
+    return PosixError(errno, "getsockname", "a listener");
+  }
+  const std::string name(address.sun_path,
+                         size - offsetof(sockaddr_un, sun_path));
+  // A path ends with a zero byte, an abstract name begins with one.
+  if (name.empty()) return std::string("(unnamed)");
+  return name[0] == '\0' ? absl::StrCat("@", name.substr(1))
+                         : std::string(name.c_str());
+}
+
+void CloseQueued(int socket) {
+  for (int i = 0; i < kLastRounds; ++i) {
+    const UniqueFd queued(accept4(socket, nullptr, nullptr, SOCK_CLOEXEC));
+    if (!queued.valid() && errno != EINTR && errno != ECONNABORTED) return;
+  }
 }
 
 uid_t UserOf(int socket) {
@@ -385,6 +427,25 @@ absl::StatusOr<Listener> Listener::CreateAtPath(
   TENON_ASSIGN_OR_RETURN(auto state,
                          State::Create(std::move(socket), std::move(name),
                                        std::move(file), options));
+  return Listener(std::move(state));
+}
+
+absl::StatusOr<Listener> Listener::Adopt(UniqueFd socket,
+                                         const ListenerOptions& options) {
+  TENON_RETURN_IF_ERROR(CheckOptions(options));
+  const int fd = socket.get();
+  TENON_RETURN_IF_ERROR(CheckListens(fd));
+  if (fcntl(fd, F_SETFD, FD_CLOEXEC) != 0 ||
+      fcntl(fd, F_SETFL, O_NONBLOCK) != 0) {
+    return PosixError(errno, "fcntl", "a listener");
+  }
+  // Makes this process the one that SO_PEERCRED names.
+  if (listen(fd, kBacklog) != 0) return PosixError(errno, "listen", "");
+  CloseQueued(fd);
+  TENON_ASSIGN_OR_RETURN(std::string name, NameOf(fd));
+  TENON_ASSIGN_OR_RETURN(
+      auto state,
+      State::Create(std::move(socket), std::move(name), SocketFile(), options));
   return Listener(std::move(state));
 }
 

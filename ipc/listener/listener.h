@@ -29,6 +29,7 @@
 #include "absl/time/time.h"
 #include "tenon/ipc/channel/channel.h"
 #include "tenon/shm/base/deadline.h"
+#include "tenon/shm/base/unique_fd.h"
 
 namespace tenon {
 
@@ -76,6 +77,15 @@ class Listener {
   // directory for a second.
   static absl::StatusOr<Listener> CreateAtPath(
       absl::string_view path, const ListenerOptions& options = {});
+
+  // Takes over a socket of SOCK_SEQPACKET that listens already, as those of
+  // socket activation by systemd do. From now on the kernel vouches for this
+  // process. Connections that are queued are closed, because it vouches to them
+  // for the process that made the socket: Connect() tries again. A socket file
+  // stays, as it belongs to the maker of the socket.
+  // Errors: kInvalidArgument if it is not such a socket.
+  static absl::StatusOr<Listener> Adopt(UniqueFd socket,
+                                        const ListenerOptions& options = {});
 
   ~Listener();
   Listener(Listener&&) noexcept;

@@ -30,7 +30,9 @@
 #include "tenon/ipc/channel/channel.h"
 #include "tenon/ipc/channel/channel_testing.h"
 #include "tenon/ipc/channel/peer.h"
+#include "tenon/ipc/listener/socket_address.h"
 #include "tenon/shm/base/deadline.h"
+#include "tenon/shm/base/message.h"
 #include "tenon/shm/base/unique_fd.h"
 #include "tenon/shm/testing/process_testing.h"
 #include "tenon/shm/testing/status_matchers.h"
@@ -72,6 +74,16 @@ class TempDirectory {
 bool Exists(const std::string& path) {
   struct stat file;
   return lstat(path.c_str(), &file) == 0;
+}
+
+// Listens, as systemd does for a service.
+UniqueFd ListeningSocket(const std::string& address, int type) {
+  UniqueFd listening(socket(AF_UNIX, type | SOCK_CLOEXEC, 0));
+  const auto parsed = SocketAddress::Parse(address);
+  EXPECT_THAT(parsed, IsOk());
+  EXPECT_EQ(bind(listening.get(), parsed->get(), parsed->size), 0);
+  EXPECT_EQ(listen(listening.get(), 8), 0);
+  return listening;
 }
 
 // Both kinds of address.
@@ -274,6 +286,47 @@ TEST(ListenerNameTest, BadAddressesAreRefused) {
 }
 
 // ---- Paths ----
+
+// The kernel vouches to those in the queue for this process, which made it.
+TEST(ListenerAdoptTest, VouchesForTheAdopterAlsoToThoseInTheQueue) {
+  const TempDirectory directory;
+  for (const std::string& name :
+       {directory.File(), std::string("@tenon_listener_test_adopted")}) {
+    UniqueFd listening = ListeningSocket(name, SOCK_SEQPACKET);
+    const pid_t client = StartChild([&] {
+      TENON_ASSERT_OK_AND_ASSIGN(Channel channel, Connect(name, Watchdog()));
+      TENON_ASSERT_OK_AND_ASSIGN(const Message said,
+                                 channel.Receive(Watchdog()));
+      EXPECT_EQ(absl::StrCat(channel.peer()->pid), said.bytes);
+    });
+    pollfd fd = {.fd = listening.get(), .events = POLLIN, .revents = 0};
+    EXPECT_THAT(PollUntil(&fd, 1, Watchdog()), IsOkAndHolds(1));
+    const pid_t server = StartChild([&] {
+      TENON_ASSERT_OK_AND_ASSIGN(Listener listener,
+                                 Listener::Adopt(std::move(listening)));
+      EXPECT_EQ(listener.name(), name);
+      TENON_ASSERT_OK_AND_ASSIGN(Channel channel, listener.Accept(Watchdog()));
+      EXPECT_THAT(channel.Send(absl::StrCat(getpid()), {}, Watchdog()), IsOk());
+    });
+    EXPECT_EQ(ExitCodeOf(server), 0);
+    EXPECT_EQ(ExitCodeOf(client), 0);
+  }
+  EXPECT_TRUE(Exists(directory.File())) << "it belongs to its maker";
+}
+
+TEST(ListenerAdoptTest, RefusesWhatDoesNotListen) {
+  const TempDirectory directory;
+  int ends[2];
+  ASSERT_EQ(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), 0);
+  const UniqueFd other(ends[1]);
+  EXPECT_THAT(Listener::Adopt(UniqueFd(ends[0])),
+              StatusIs(kInvalidArgument, HasSubstr("not a listening socket")));
+  EXPECT_THAT(Listener::Adopt(ListeningSocket(directory.File(), SOCK_STREAM)),
+              StatusIs(kInvalidArgument, HasSubstr("ListenSequentialPacket")));
+  EXPECT_THAT(Listener::Adopt(UniqueFd()), StatusIs(kInvalidArgument));
+  EXPECT_THAT(Listener::Adopt(UniqueFd(open("/dev/null", O_RDWR | O_CLOEXEC))),
+              StatusIs(kInvalidArgument));
+}
 
 TEST(ListenerPathTest, FileIsRemovedWithTheListener) {
   const TempDirectory directory;
