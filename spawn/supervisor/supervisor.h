@@ -27,6 +27,8 @@
 //     they watch the same deaths, and give their own children the grace period
 //     that those were started with. The outer supervisor stays until they have
 //     ended, and reaps them.
+//   - Keepers (//shm/process:keeper) are spared: they become the children of the
+//     supervisor above, or of init.
 //
 // Why there is a process in between: docs/decisions/009-a-guardian-for-those-
 // started-together.md. How it is created, and why no other process shares this

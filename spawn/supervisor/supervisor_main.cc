@@ -17,6 +17,8 @@
 #include <sys/wait.h>
 #include <time.h>
 
+#include "tenon/shm/process/keeper_name.h"
+
 namespace tenon::spawn {
 namespace {
 
@@ -234,6 +236,26 @@ int PidHere(int shown) {
 bool IsSupervisor(int pid) {
   return BeginsWithName(pid, "/comm", '\n') ||
          BeginsWithName(pid, "/cmdline", '\0');
+}
+
+// Whether the process must outlive its starter (keeper.h).
+bool IsKeeper(int pid) {
+  char path[40];
+  Append(AppendNumber(Append(path, "/proc/"), pid), "/comm");
+  char name[32];
+  const long size = ReadFile(path, name, sizeof(name));
+  int pids[kMaxPidNamespaces];
+  Append(AppendNumber(Append(path, "/proc/"), pid), "/status");
+  const int count = ReadPids(path, pids);
+  if (count == 0) return false;
+  char wanted[32];
+  char* end = Append(wanted, kKeeperName);
+  end = Append(AppendNumber(end, pids[count - 1]), "\n");
+  if (size != end - wanted) return false;
+  for (long i = 0; i < size; ++i) {
+    if (name[i] != wanted[i]) return false;
+  }
+  return true;
 }
 
 // ---- The supervisor ----
@@ -651,16 +673,16 @@ class Supervisor {
     return has;
   }
 
-  // Kills the children of this process that are not supervisors, if they were
-  // already seen at the previous check, or if `at_first_sight`. Returns whether
-  // there are any, without those that have changed to another user and cannot
-  // be killed.
+  // Kills the children of this process that are neither supervisors nor
+  // keepers, if they were already seen at the previous check, or if
+  // `at_first_sight`. Returns whether there are any, without those that have
+  // changed to another user and cannot be killed.
   bool KillStrays(bool at_first_sight) {
     const bool second = NowMs() - looked_ms_ >= kSecondLookMs;
     int found[kMaxStrays];
     int count = 0;
     ForEachChild([&](int shown) {
-      if (count == kMaxStrays || IsSupervisor(shown)) return;
+      if (count == kMaxStrays || IsSupervisor(shown) || IsKeeper(shown)) return;
       const int pid = PidHere(shown);
       const bool doomed = at_first_sight || (second && WasStray(pid));
       if (pid > 0 && Kill(pid, doomed ? SIGKILL : 0) == 0) found[count++] = pid;

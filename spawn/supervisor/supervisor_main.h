@@ -10,8 +10,8 @@
 // and to keep; and into every program that links //spawn/child:init, which is
 // entered as a supervisor before any constructor runs, where memory cannot or
 // must not be executed (supervisor_entry.cc). So it may use nothing but system
-// calls, and include no header except this one and those of the kernel's
-// constants.
+// calls, and include no header except this one, keeper_name.h and those of the
+// kernel's constants.
 
 #ifndef TENON_SPAWN_SUPERVISOR_SUPERVISOR_MAIN_H_
 #define TENON_SPAWN_SUPERVISOR_SUPERVISOR_MAIN_H_

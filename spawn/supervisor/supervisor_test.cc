@@ -28,7 +28,9 @@
 #include "tenon/shm/base/retry_on_eintr.h"
 #include "tenon/shm/base/status_macros.h"
 #include "tenon/shm/base/unique_fd.h"
+#include "tenon/shm/process/keeper.h"
 #include "tenon/shm/process/pid_fd.h"
+#include "tenon/shm/process/process_identity.h"
 #include "tenon/shm/testing/kill/census.h"
 #include "tenon/shm/testing/process_testing.h"
 #include "tenon/shm/testing/status_matchers.h"
@@ -131,13 +133,54 @@ absl::Status HaveChildren(Child& child) {
 }
 TENON_SPAWN_ENTRY("have-children", HaveChildren);
 
+// A daemon that outlives its starter, and an orphan that has its name. Returns
+// their pids.
+std::vector<pid_t> StartKeeper() {
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) return {};
+  const pid_t middle = fork();
+  if (middle == 0) {
+    if (fork() == 0) {
+      setsid();
+      if (!BecomeKeeper().ok()) _exit(1);
+      const pid_t pids[] = {getpid(), DoubleFork(true)};
+      if (write(ends[1], pids, sizeof(pids)) < 0) _exit(1);
+      StayForEver();
+    }
+    _exit(0);
+  }
+  RetryOnEintr([&] { return waitpid(middle, nullptr, 0); });
+  std::vector<pid_t> pids(2);
+  if (read(ends[0], pids.data(), 2 * sizeof(pid_t)) != 2 * sizeof(pid_t)) {
+    return {};
+  }
+  close(ends[0]);
+  close(ends[1]);
+  return pids;
+}
+
+// Starts a keeper and its orphan, sends their pidfds, and ends on a message.
+absl::Status HaveKeeper(Child& child) {
+  TENON_ASSIGN_OR_RETURN(Channel test, TakeChannel(child));
+  std::vector<PidFd> pid_fds;
+  std::vector<int> fds;
+  for (const pid_t pid : StartKeeper()) {
+    TENON_ASSIGN_OR_RETURN(PidFd one, PidFd::Open(pid));
+    pid_fds.push_back(std::move(one));
+    fds.push_back(pid_fds.back().fd());
+  }
+  TENON_RETURN_IF_ERROR(test.Send("", fds, Watchdog()));
+  return test.Receive(Watchdog()).status();
+}
+TENON_SPAWN_ENTRY("have-keeper", HaveKeeper);
+
 struct Family {
   Talker child;
   std::vector<PidFd> grandchildren;
 };
 
 absl::StatusOr<Family> StartFamily(ProcessOptions options) {
-  options.entry = "have-children";
+  if (options.entry.empty()) options.entry = "have-children";
   TENON_ASSIGN_OR_RETURN(Talker child, StartTalker(std::move(options)));
   TENON_ASSIGN_OR_RETURN(Message born, child.channel.Receive(Watchdog()));
   std::vector<PidFd> grandchildren;
@@ -186,6 +229,28 @@ TEST_P(SupervisorMethodTest, GrandchildrenEndWithAChildThatIsStoppedAndKilled) {
   EXPECT_THAT(family.child.process.Kill(), IsOk());
   family.child.process.Join(Watchdog()).IgnoreError();
   ExpectAllEnded(family.grandchildren, "stopped and killed");
+}
+
+// `orphan` has the keeper's name, but another pid.
+void ExpectSpared(const PidFd& keeper, const PidFd& orphan) {
+  EXPECT_THAT(orphan.WaitForEnd(Watchdog()), IsOk());
+  EXPECT_THAT(keeper.WaitForEnd(Deadline::After(absl::Milliseconds(50))),
+              StatusIs(absl::StatusCode::kDeadlineExceeded));
+  EXPECT_THAT(keeper.SendSignal(SIGKILL), IsOk());
+  EXPECT_THAT(keeper.WaitForEnd(Watchdog()), IsOk());
+}
+
+TEST_P(SupervisorMethodTest, AKeeperIsSparedAndNoOtherProcess) {
+  TENON_ASSERT_OK_AND_ASSIGN(
+      Family family,
+      StartFamily({.entry = "have-keeper", .method = GetParam()}));
+  ASSERT_EQ(family.grandchildren.size(), 2u);
+  EXPECT_THAT(family.child.channel.Send("end", {}, Watchdog()), IsOk());
+  EXPECT_THAT(family.child.process.Join(Watchdog()), IsOk());
+  EXPECT_TRUE(family.grandchildren[1].HasEnded());
+  ExpectSpared(family.grandchildren[0], family.grandchildren[1]);
+  StopForkServer();
+  while (HasChildren()) waitpid(-1, nullptr, 0);
 }
 
 INSTANTIATE_TEST_SUITE_P(All, SupervisorMethodTest,
@@ -301,10 +366,11 @@ TEST_F(SupervisorTest, TheWholeTreeSeesTheDeathOfItsRoot) {
 // The argument is "" or the reason why it does not lead its group.
 absl::Status StartFamilyHere(Child& child) {
   const bool together = child.argument() == "together";
-  ProcessOptions options = {.entry = "have-children",
-                            .orphan_grace = together ? absl::InfiniteDuration()
-                                                     : absl::ZeroDuration(),
-                            .own_group = child.argument() != "no group"};
+  ProcessOptions options = {
+      .entry = child.argument() == "keeper" ? "have-keeper" : "have-children",
+      .orphan_grace =
+          together ? absl::InfiniteDuration() : absl::ZeroDuration(),
+      .own_group = child.argument() != "no group"};
   options.fds.push_back(child.TakeFd(0));
   TENON_ASSIGN_OR_RETURN(const Process one, Process::Start(std::move(options)));
   Channel test = *Channel::Adopt(child.TakeFd(1));
@@ -368,6 +434,24 @@ TEST_F(SupervisorTest, GrandchildrenEndThoughParentAndChildAreKilledTogether) {
   family.parent.process.Join(Watchdog()).IgnoreError();
   EXPECT_THAT(family.child.WaitForEnd(Watchdog()), IsOk());
   ExpectAllEnd(family.grandchildren);
+}
+
+// By each of the supervisors above it, of which one has been killed.
+TEST_F(SupervisorTest, AKeeperOutlivesAllSupervisors) {
+  for (const bool killed : {false, true}) {
+    TENON_ASSERT_OK_AND_ASSIGN(WholeFamily family, StartWholeFamily("keeper"));
+    ASSERT_EQ(family.grandchildren.size(), 2u);
+    if (killed) {
+      TENON_ASSERT_OK_AND_ASSIGN(const pid_t child, PidOf(family.child));
+      ASSERT_EQ(kill(ParentPid(child), SIGKILL), 0);
+      EXPECT_THAT(family.child.WaitForEnd(Watchdog()), IsOk());
+    }
+    EXPECT_THAT(family.parent.process.Kill(), IsOk());
+    family.parent.process.Join(Watchdog()).IgnoreError();
+    EXPECT_THAT(family.child.WaitForEnd(Watchdog()), IsOk());
+    ExpectSpared(family.grandchildren[0], family.grandchildren[1]);
+    while (HasChildren()) waitpid(-1, nullptr, 0);
+  }
 }
 
 // ---- A parent that is PID 1 or a subreaper ----
