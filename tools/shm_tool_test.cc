@@ -1,10 +1,11 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// `tenon shm list` and `tenon shm gc`, in a /dev/shm of their own.
+// `tenon shm list`, `gc` and `stats`, in a /dev/shm of their own.
 
 #include <fcntl.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <sys/types.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -17,14 +18,19 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tenon/shm/base/deadline.h"
+#include "tenon/shm/process/pid_fd.h"
 #include "tenon/shm/segment/segment.h"
 #include "tenon/shm/segment/sharing_strategy.h"
 #include "tenon/shm/segment/shm_name.h"
 #include "tenon/shm/testing/mount_namespace_testing.h"
 #include "tenon/shm/testing/process_testing.h"
 #include "tenon/shm/testing/status_matchers.h"
+#include "tenon/shm_manager/manager.h"
+#include "tenon/shm_manager/manager_client.h"
 #include "tenon/tools/cli/json.h"
 #include "tenon/tools/tenon_tool.h"
 
@@ -34,6 +40,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
+using ::testing::Property;
 using ::testing::SizeIs;
 
 constexpr size_t kShmToolBytes = 8192;
@@ -151,9 +158,45 @@ TEST_F(ShmToolTest, GcRemovesTheDeadOnly) {
   }));
 }
 
+TEST_F(ShmToolTest, StatsAreThoseOfTheDaemon) {
+  EXPECT_TRUE(InOwnShm([] {
+    char folder[] = "/tmp/tenon_shm_tool_XXXXXX";
+    ASSERT_NE(mkdtemp(folder), nullptr);
+    ASSERT_EQ(setenv("XDG_RUNTIME_DIR", folder, 1), 0);
+    EXPECT_THAT(ShmTool({"shm", "stats"}, 1), HasSubstr("no daemon listens"));
+    TENON_ASSERT_OK_AND_ASSIGN(const std::string path, ManagerPath("training"));
+    LeaveDeadName();
+    TENON_ASSERT_OK_AND_ASSIGN(const auto manager, Manager::Create(path, {}));
+    const pid_t child = fork();
+    if (child == 0) {
+      const bool shown =
+          ShmToolJson({"shm", "stats", "--group", "training"}) ==
+              Json({{"clients", 1},
+                    {"kept_names", 0},
+                    {"attached", 1},
+                    {"refused", 0},
+                    {"malformed", 0},
+                    {"sweeps", 1},
+                    {"failed_sweeps", 0},
+                    {"removed_names", 1},
+                    {"removed_bytes", kShmToolBytes}}) &&
+          ShmTool({"shm", "stats", "--group=training"}).find("8.0 KiB") !=
+              std::string::npos;
+      _exit(shown ? 0 : 1);
+    }
+    TENON_ASSERT_OK_AND_ASSIGN(const PidFd tool, PidFd::Open(child));
+    EXPECT_THAT(manager->Run(tool.fd()), IsOk());
+    EXPECT_THAT(tool.Reap(Deadline::After(absl::Seconds(10))),
+                IsOkAndHolds(Property(&ExitStatus::success, true)));
+    EXPECT_EQ(rmdir((std::string(folder) + "/tenon").c_str()), 0);
+    EXPECT_EQ(rmdir(folder), 0);
+  }));
+}
+
 TEST(ShmToolHelpTest, SubcommandsHaveHelpAndErrors) {
   EXPECT_THAT(ShmTool({"help"}),
-              AllOf(HasSubstr("shm list"), HasSubstr("shm gc")));
+              AllOf(HasSubstr("shm list"), HasSubstr("shm gc"),
+                    HasSubstr("shm stats")));
   EXPECT_THAT(ShmTool({"help", "shm", "gc"}), HasSubstr("--dry-run"));
   EXPECT_THAT(ShmTool({"shm", "list", "--help"}), HasSubstr("HOLDERS"));
   EXPECT_THAT(ShmTool({"shm"}, 2), HasSubstr("unknown command 'shm'"));

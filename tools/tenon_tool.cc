@@ -10,6 +10,7 @@
 #include <limits>
 #include <ostream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -19,8 +20,11 @@
 #include "absl/time/time.h"
 #include "tenon/ipc/queue/queue_query.h"
 #include "tenon/shm/arena/query/ledger_query.h"
+#include "tenon/shm/base/deadline.h"
 #include "tenon/shm/base/status_macros.h"
 #include "tenon/shm/segment/named_segments.h"
+#include "tenon/shm_manager/manager_client.h"
+#include "tenon/shm_manager/manager_stats.h"
 #include "tenon/tools/cli/command_line.h"
 #include "tenon/tools/cli/json.h"
 #include "tenon/tools/cli/table.h"
@@ -111,6 +115,19 @@ absl::StatusOr<int> RunShmGc(const CommandLine& line, std::ostream& out) {
   return 0;
 }
 
+absl::StatusOr<int> RunShmStats(const CommandLine& line, std::ostream& out) {
+  const Deadline deadline = Deadline::After(absl::Seconds(10));
+  TENON_ASSIGN_OR_RETURN(std::string path,
+                         ManagerPath(line.Text("group", "default")));
+  TENON_ASSIGN_OR_RETURN(
+      ManagerClient client,
+      ManagerClient::Attach({.path = std::move(path)}, deadline));
+  TENON_ASSIGN_OR_RETURN(const ManagerStats stats, client.QueryStats(deadline));
+  out << (line.Has("json") ? JsonText(ShmStatsJson(stats))
+                           : ShmStatsText(stats));
+  return 0;
+}
+
 absl::StatusOr<int> RunDoctor(const CommandLine& line, std::ostream& out) {
   const std::vector<Finding> findings = Examine();
   out << (line.Has("json") ? JsonText(FindingsJson(findings))
@@ -184,6 +201,22 @@ const std::vector<Subcommand>& Subcommands() {
        .examples = "  tenon shm gc --dry-run\n"
                    "  tenon shm gc --json | jq .bytes\n",
        .run = RunShmGc},
+      {.name = "shm stats",
+       .summary = "counts of the daemon that removes names of dead processes",
+       .details =
+           "Attaches to the daemon for a moment, so it counts itself as a\n"
+           "client. KEPT: names in flight that the daemon holds. REFUSED: "
+           "over\n"
+           "a quota, or of another user. Starts no daemon: without one the\n"
+           "exit code is 1.\n",
+       .flags = {{.name = "group",
+                  .value = "NAME",
+                  .help = "the daemon's group, else \"default\""},
+                 JsonFlag()},
+       .examples = "  tenon shm stats\n"
+                   "  tenon shm stats --group training --json | jq "
+                   ".removed_bytes\n",
+       .run = RunShmStats},
       {.name = "doctor",
        .summary = "whether Tenon works here, at which cost, and how to fix it",
        .details =

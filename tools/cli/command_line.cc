@@ -86,6 +86,12 @@ absl::StatusOr<CommandLine> CommandLine::Parse(
   return line;
 }
 
+std::string CommandLine::Text(const std::string& name,
+                              const std::string& otherwise) const {
+  const auto found = flags_.find(name);
+  return found == flags_.end() ? otherwise : found->second;
+}
+
 absl::StatusOr<double> CommandLine::Number(const std::string& name,
                                            double otherwise, double least,
                                            double most) const {

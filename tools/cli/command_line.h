@@ -39,6 +39,9 @@ class CommandLine {
 
   bool Has(const std::string& name) const { return flags_.contains(name); }
 
+  // The flag's value, or `otherwise` without the flag.
+  std::string Text(const std::string& name, const std::string& otherwise) const;
+
   // The flag's value as a number, or `otherwise` without the flag. Errors:
   // kInvalidArgument if it is not a number from `least` to `most`.
   absl::StatusOr<double> Number(const std::string& name, double otherwise,

@@ -15,6 +15,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/time/time.h"
 #include "tenon/shm/segment/named_segments.h"
+#include "tenon/shm_manager/manager_stats.h"
 #include "tenon/tools/cli/json.h"
 #include "tenon/tools/cli/quantity.h"
 #include "tenon/tools/cli/table.h"
@@ -123,6 +124,32 @@ Json ShmGcJson(const std::vector<NamedSegment>& dead, bool removed) {
   return {{"removed", removed},
           {"names", std::move(names)},
           {"bytes", SumOfBytes(dead)}};
+}
+
+std::string ShmStatsText(const ManagerStats& stats) {
+  Table table({"COUNT", ">VALUE"});
+  table.AddRow({"attached clients", absl::StrCat(stats.clients)});
+  table.AddRow({"names kept", absl::StrCat(stats.kept_names)});
+  table.AddRow({"clients in all", absl::StrCat(stats.attached)});
+  table.AddRow({"connections refused", absl::StrCat(stats.refused)});
+  table.AddRow({"malformed messages", absl::StrCat(stats.malformed)});
+  table.AddRow({"sweeps", absl::StrCat(stats.sweeps)});
+  table.AddRow({"failed sweeps", absl::StrCat(stats.failed_sweeps)});
+  table.AddRow({"names removed", absl::StrCat(stats.removed_names)});
+  table.AddRow({"memory freed", FormatBytes(stats.removed_bytes)});
+  return table.ToText();
+}
+
+Json ShmStatsJson(const ManagerStats& stats) {
+  return {{"clients", stats.clients},
+          {"kept_names", stats.kept_names},
+          {"attached", stats.attached},
+          {"refused", stats.refused},
+          {"malformed", stats.malformed},
+          {"sweeps", stats.sweeps},
+          {"failed_sweeps", stats.failed_sweeps},
+          {"removed_names", stats.removed_names},
+          {"removed_bytes", stats.removed_bytes}};
 }
 
 }  // namespace tenon::tools

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// `tenon shm list` and `tenon shm gc`: named segments in /dev/shm, and the
-// processes that hold them.
+// `tenon shm list`, `gc` and `stats`: named segments in /dev/shm, the processes
+// that hold them, and the daemon that removes them.
 
 #ifndef TENON_TOOLS_LIVE_SHM_H_
 #define TENON_TOOLS_LIVE_SHM_H_
@@ -14,6 +14,7 @@
 
 #include "absl/time/time.h"
 #include "tenon/shm/segment/named_segments.h"
+#include "tenon/shm_manager/manager_stats.h"
 #include "tenon/tools/cli/json.h"
 #include "tenon/tools/live/process_scan.h"
 
@@ -43,6 +44,11 @@ Json ShmJson(const std::vector<ShmRow>& rows);
 std::string ShmGcText(const std::vector<NamedSegment>& dead, bool removed);
 // {"removed": true, "names": [...], "bytes": N}. Pure.
 Json ShmGcJson(const std::vector<NamedSegment>& dead, bool removed);
+
+// A line for each count of the daemon. Pure.
+std::string ShmStatsText(const ManagerStats& stats);
+// {"clients": N, ...}. Pure.
+Json ShmStatsJson(const ManagerStats& stats);
 
 }  // namespace tenon::tools
 

@@ -1,0 +1,214 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// A client that creates, a client that opens, and the daemon are killed at each
+// step: nothing is lost that a living process holds, and the next daemon
+// removes all the rest.
+
+#include <fcntl.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <cstddef>
+#include <iostream>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tenon/shm/process/pid_fd.h"
+#include "tenon/shm/segment/named_segments.h"
+#include "tenon/shm/segment/segment.h"
+#include "tenon/shm/segment/shm_name.h"
+#include "tenon/shm/testing/kill/census.h"
+#include "tenon/shm/testing/kill/kill_driver.h"
+#include "tenon/shm/testing/kill/kill_report.h"
+#include "tenon/shm/testing/kill/kill_scenario.h"
+#include "tenon/shm/testing/kill/peer.h"
+#include "tenon/shm/testing/mount_namespace_testing.h"
+#include "tenon/shm/testing/process_testing.h"
+#include "tenon/shm/testing/reporter.h"
+#include "tenon/shm/testing/status_matchers.h"
+#include "tenon/shm_manager/manager.h"
+#include "tenon/shm_manager/manager_client.h"
+#include "tenon/shm_manager/manager_testing.h"
+
+namespace tenon {
+namespace {
+
+using ::testing::AnyOf;
+using ::testing::IsEmpty;
+
+constexpr char kForeign[] = "/dev/shm/of-another-program";
+
+auto MayBeDead() {
+  return AnyOf(IsOk(), StatusIs(absl::StatusCode::kUnavailable));
+}
+
+class World {
+ public:
+  explicit World(size_t victims) : victims_(victims) {}
+
+  const std::string& path() const { return path_; }
+
+  // Leaves a dead name and the socket file of a dead daemon.
+  void Prepare() {
+    EXPECT_FALSE(PassesInChild([&] {
+      const auto daemon = Manager::Create(path_, {});
+      const auto segment = CreateIn("dead");
+      raise(SIGKILL);
+    }));
+  }
+
+  // Serves until the opener has ended.
+  void Serve(Peer& self) {
+    const auto opener = self.TakeFd("opener");
+    if (!opener.ok()) return;
+    TENON_ASSERT_OK_AND_ASSIGN(const auto manager, Manager::Create(path_, {}));
+    EXPECT_EQ(CountNames("dead"), 0u);
+    self.Step("listening");
+    EXPECT_THAT(manager->Run(opener->get()), IsOk());
+  }
+
+  // Creates a segment and keeps its name.
+  void Own(Peer& self) {
+    if (!self.Await("daemon", "listening").ok()) return;
+    auto client = ManagerClient::Attach({.path = path_}, Soon());
+    EXPECT_THAT(client, MayBeDead());
+    TENON_ASSERT_OK_AND_ASSIGN(Segment segment, CreateIn("owned"));
+    if (client.ok()) {
+      const absl::Status kept = client->KeepName(segment.name(), Soon());
+      EXPECT_THAT(kept, MayBeDead());
+      if (kept.ok()) {
+        self.Step("kept");
+        self.Await("opener", "opened").IgnoreError();  // It may be killed.
+      }
+    }
+    EXPECT_THAT(segment.Unlink(), IsOk());
+  }
+
+  // Opens the segment, even if its owner has been killed, and releases it.
+  void Open(Peer& self) {
+    TENON_ASSERT_OK_AND_ASSIGN(const PidFd self_fd, PidFd::Open(getpid()));
+    if (!self.GiveFd("daemon", self_fd.fd()).ok()) return;
+    if (!self.Await("daemon", "listening").ok()) return;
+    auto client = ManagerClient::Attach({.path = path_}, Soon());
+    EXPECT_THAT(client, MayBeDead());
+    if (!self.Await("owner", "kept").ok()) return;
+    const auto names = ListShmNames("owned");
+    ASSERT_THAT(names, IsOk());
+    if (names->empty() && victims_ > 1) return;
+    ASSERT_EQ(names->size(), 1u);
+    const auto segment =
+        Segment::Open(names->at(0), SegmentKind::kSharedWritable);
+    if (victims_ == 1) {
+      EXPECT_THAT(segment, IsOk());
+    }
+    self.Step("opened");
+    if (client.ok()) {
+      EXPECT_THAT(client->ReleaseName(names->at(0), Soon()), MayBeDead());
+    }
+  }
+
+  // The next daemon replaces the socket, and removes all that is dead.
+  void Check() {
+    TENON_ASSERT_OK_AND_ASSIGN(const auto next, Manager::Create(path_, {}));
+    // A process that is being killed holds its locks a little longer.
+    EXPECT_TRUE(Becomes([] {
+      EXPECT_THAT(ReclaimDeadNames(), IsOk());
+      return CountNames("owned") + CountNames("dead") == 0;
+    }));
+    EXPECT_EQ(CountNames("alive"), 1u);
+    EXPECT_EQ(access(kForeign, F_OK), 0);
+  }
+
+ private:
+  const ManagerFolder folder_;
+  const std::string path_ = folder_.path();
+  const size_t victims_;
+};
+
+struct Matrix {
+  std::string points;
+  KillMethod method = KillMethod::kKill;
+  size_t victims = 1;
+  // Of which all are reached.
+  bool complete = true;
+};
+
+void RunMatrix(const Matrix& matrix) {
+  EXPECT_TRUE(InOwnShm([&] {
+    TENON_ASSERT_OK_AND_ASSIGN(const Segment alive, CreateIn("alive"));
+    const int foreign = open(kForeign, O_CREAT | O_RDWR | O_CLOEXEC, 0600);
+    ASSERT_GE(foreign, 0);
+    World world(matrix.victims);
+    KillScenario scenario;
+    scenario.name = "manager";
+    scenario.method = matrix.method;
+    scenario.victims = matrix.victims;
+    scenario.points = matrix.points;
+    scenario.prepare = [&] { world.Prepare(); };
+    scenario.roles = {{"daemon", [&](Peer& self) { world.Serve(self); }},
+                      {"owner", [&](Peer& self) { world.Own(self); }},
+                      {"opener", [&](Peer& self) { world.Open(self); }}};
+    scenario.check = [&](const Reporter&, const std::vector<KillOrder>&) {
+      world.Check();
+    };
+    const Census before = TakeCensus();
+    const KillReport report = RunKillMatrix(scenario);
+    std::cout << report.ToString();
+    EXPECT_TRUE(report.failures.empty()) << report.ToString();
+    EXPECT_FALSE(report.given_up);
+    EXPECT_GT(report.kills, 0u);
+    if (matrix.complete) {
+      EXPECT_THAT(report.unreached, IsEmpty());
+    }
+    EXPECT_TRUE(ExpectSame(before, TakeCensus()));
+    close(foreign);
+    EXPECT_EQ(CountNames("alive"), 1u);
+  }));
+}
+
+class ManagerKillTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!CanEnterOwnMountNamespace()) GTEST_SKIP() << kNoMountNamespace;
+  }
+};
+
+TEST_F(ManagerKillTest, TheDaemonAtEachOfItsSteps) {
+  RunMatrix({.points = "manager."});
+}
+TEST_F(ManagerKillTest, WhileItRemovesNames) {
+  RunMatrix({.points = "segment.reclaim."});
+}
+TEST_F(ManagerKillTest, AClientThatCreates) {
+  RunMatrix({.points = "segment.named."});
+}
+TEST_F(ManagerKillTest, AClientThatOpens) {
+  RunMatrix({.points = "segment.open.", .complete = false});
+}
+TEST_F(ManagerKillTest, AClientThatUnlinks) {
+  RunMatrix({.points = "segment.unlink."});
+}
+TEST_F(ManagerKillTest, EachWhereItListensConnectsAndAttaches) {
+  for (const char* points : {"listener.", "connect.", "handshake."}) {
+    RunMatrix({.points = points});
+  }
+}
+TEST_F(ManagerKillTest, DaemonAndClientsTogether) {
+  for (const char* points : {"segment.", "handshake."}) {
+    RunMatrix({.points = points, .victims = 2, .complete = false});
+  }
+}
+TEST_F(ManagerKillTest, SlowIsNotDead) {
+  for (const char* points : {"manager.", "segment.named.", "segment.open."}) {
+    RunMatrix(
+        {.points = points, .method = KillMethod::kStop, .complete = false});
+  }
+}
+
+}  // namespace
+}  // namespace tenon

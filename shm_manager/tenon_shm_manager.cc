@@ -1,0 +1,234 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// tenon_shm_manager: the daemon of names (manager.h). ManagerClient starts it;
+// by hand:
+//
+//   GLOG_minloglevel=0 tenon_shm_manager --group=training --idle_exit=1m
+//
+// Under systemd it serves the socket that it inherits (LISTEN_FDS); see
+// docs/shm_manager.md.
+//
+// Logs through glog: problems to stderr, with GLOG_minloglevel=0 also each name
+// that is removed; with GLOG_log_dir to files there. Of a detached daemon only
+// the files are seen.
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/flags/flag.h"
+#include "absl/flags/parse.h"
+#include "absl/flags/usage.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "glog/logging.h"
+#include "tenon/shm/base/posix_error.h"
+#include "tenon/shm/base/retry_on_eintr.h"
+#include "tenon/shm/base/status_macros.h"
+#include "tenon/shm/base/unique_fd.h"
+#include "tenon/shm/process/keeper.h"
+#include "tenon/shm_manager/manager.h"
+#include "tenon/shm_manager/manager_client.h"
+
+ABSL_FLAG(std::string, path, "", "the socket; empty: that of --group");
+ABSL_FLAG(std::string, group, "default", "the group of processes it serves");
+ABSL_FLAG(absl::Duration, idle_exit, absl::Seconds(10),
+          "exits so long after its last client");
+ABSL_FLAG(bool, detach, false,
+          "returns once a daemon in a session of its own listens");
+ABSL_FLAG(size_t, max_clients, tenon::ManagerOptions().max_clients,
+          "the most processes that are attached");
+ABSL_FLAG(size_t, max_kept_names, tenon::ManagerOptions().max_kept_names,
+          "the most names in flight");
+ABSL_FLAG(size_t, max_kept_names_per_client,
+          tenon::ManagerOptions().max_kept_names_per_client,
+          "of these, asked for by one client");
+ABSL_FLAG(absl::Duration, keep_after_death,
+          tenon::ManagerOptions().keep_after_death,
+          "drops names in flight so long after the end of their sender");
+ABSL_FLAG(uint64_t, max_kept_bytes, tenon::ManagerOptions().max_kept_bytes,
+          "the sum of the sizes of kept segments");
+
+namespace tenon {
+namespace {
+
+// Those of the standard library, of the log, and of calls.
+constexpr size_t kOtherFds = 64;
+
+// The first socket of sd_listen_fds(3).
+constexpr int kActivationFd = 3;
+
+// The number of sockets that this process was activated with; -1: it was not.
+int ActivationSockets() {
+  const char* const pid = getenv("LISTEN_PID");
+  const char* const count = getenv("LISTEN_FDS");
+  int for_pid = 0;
+  int sockets = 0;
+  if (pid == nullptr || count == nullptr || !absl::SimpleAtoi(pid, &for_pid) ||
+      for_pid != getpid() || !absl::SimpleAtoi(count, &sockets)) {
+    return -1;
+  }
+  return sockets;
+}
+
+// Other processes' descriptors would live as long as the daemon.
+void CloseInherited() {
+  const int first = STDERR_FILENO + 1 + (ActivationSockets() == 1 ? 1 : 0);
+  if (syscall(SYS_close_range, first, ~0U, 0) == 0) return;
+  const long most = sysconf(_SC_OPEN_MAX);  // Before Linux 5.9.
+  for (int fd = first; fd < most; ++fd) close(fd);
+}
+
+void ForgetTerminal() {
+  const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+  for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; ++fd) dup2(null, fd);
+  if (null > STDERR_FILENO) close(null);
+}
+
+void LogLine(LogKind kind, const std::string& line) {
+  if (kind == LogKind::kProblem) {
+    LOG(WARNING) << line;
+  } else {
+    LOG(INFO) << line;
+  }
+}
+
+// Quotas that exceed the limit of descriptors are lowered: refusals tell more
+// than failed calls.
+ManagerOptions OptionsOf() {
+  rlimit limit = {};
+  getrlimit(RLIMIT_NOFILE, &limit);
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &limit);
+  getrlimit(RLIMIT_NOFILE, &limit);
+  const size_t fds = std::max<size_t>(limit.rlim_cur, 2 * kOtherFds);
+  const size_t third = (fds - kOtherFds) / 3;
+  return {
+      .idle_exit = absl::GetFlag(FLAGS_idle_exit),
+      .max_clients = std::min(absl::GetFlag(FLAGS_max_clients), third),
+      .max_kept_names = std::min(absl::GetFlag(FLAGS_max_kept_names), third),
+      .max_kept_names_per_client =
+          absl::GetFlag(FLAGS_max_kept_names_per_client),
+      .keep_after_death = absl::GetFlag(FLAGS_keep_after_death),
+      .max_kept_bytes = absl::GetFlag(FLAGS_max_kept_bytes),
+      .log = LogLine};
+}
+
+absl::StatusOr<UniqueFd> StopFd() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGTERM);
+  sigaddset(&signals, SIGINT);
+  if (sigprocmask(SIG_BLOCK, &signals, nullptr) != 0) {
+    return PosixError(errno, "sigprocmask", "SIGTERM and SIGINT");
+  }
+  UniqueFd fd(signalfd(-1, &signals, SFD_CLOEXEC));
+  if (!fd.valid()) return PosixError(errno, "signalfd", "");
+  return fd;
+}
+
+void TellParent(UniqueFd* ready, char code) {
+  RetryOnEintr([&] { return write(ready->get(), &code, 1); });
+  ready->Reset();
+}
+
+absl::StatusOr<std::unique_ptr<Manager>> Listen() {
+  const int sockets = ActivationSockets();
+  if (sockets == 1) {
+    return Manager::CreateOn(UniqueFd(kActivationFd), OptionsOf());
+  }
+  if (sockets >= 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("LISTEN_FDS is ", sockets,
+                     "; want 1 socket (systemd: ListenSequentialPacket=)"));
+  }
+  std::string path = absl::GetFlag(FLAGS_path);
+  if (path.empty()) {
+    TENON_ASSIGN_OR_RETURN(path, ManagerPath(absl::GetFlag(FLAGS_group)));
+  }
+  return Manager::Create(path, OptionsOf());
+}
+
+// `ready`: of Detach(); invalid if it was not called.
+absl::Status RunDaemon(UniqueFd* ready) {
+  TENON_ASSIGN_OR_RETURN(const UniqueFd stop, StopFd());
+  TENON_ASSIGN_OR_RETURN(const std::unique_ptr<Manager> manager, Listen());
+  if (ready->valid()) {
+    // It keeps no file system busy, and no terminal.
+    if (chdir("/") != 0) return PosixError(errno, "chdir", "/");
+    ForgetTerminal();
+    TellParent(ready, 0);
+  }
+  return manager->Run(stop.get());
+}
+
+// Returns in a child in a session of its own, which outlives all supervisors of
+// its starter. The parent exits with the code
+// that it is told, or with 0 if the child is killed: then its starter tries
+// again.
+absl::StatusOr<UniqueFd> Detach() {
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) return PosixError(errno, "pipe2", "");
+  const UniqueFd reader(ends[0]);
+  UniqueFd writer(ends[1]);
+  const pid_t pid = fork();
+  if (pid < 0) return PosixError(errno, "fork", "the daemon");
+  if (pid == 0) {
+    setsid();
+    TENON_RETURN_IF_ERROR(BecomeKeeper());
+    return writer;
+  }
+  writer.Reset();
+  char code = 0;
+  RetryOnEintr([&] { return read(reader.get(), &code, 1); });
+  _exit(code);
+}
+
+int Main(bool detach) {
+  absl::StatusOr<UniqueFd> ready = UniqueFd();
+  if (detach) ready = Detach();
+  const absl::Status status = ready.ok() ? RunDaemon(&*ready) : ready.status();
+  // Detached, another process has won the race to start one.
+  const bool failed =
+      !status.ok() && !(detach && absl::IsAlreadyExists(status));
+  if (failed) LOG(ERROR) << status.message();
+  if (ready.ok() && ready->valid()) TellParent(&*ready, failed ? 1 : 0);
+  return failed ? 1 : 0;
+}
+
+}  // namespace
+}  // namespace tenon
+
+int main(int argc, char** argv) {
+  tenon::CloseInherited();
+  umask(0077);
+  signal(SIGPIPE, SIG_IGN);  // Of a starter that has gone.
+  // Quiet, and no files, unless the environment says otherwise.
+  FLAGS_logtostderr = getenv("GLOG_log_dir") == nullptr;
+  if (getenv("GLOG_minloglevel") == nullptr) {
+    FLAGS_minloglevel = google::GLOG_WARNING;
+  }
+  google::InitGoogleLogging(argv[0]);
+  absl::SetProgramUsageMessage(
+      "removes names in /dev/shm at once when their holders die; exits some "
+      "time after its last client");
+  absl::ParseCommandLine(argc, argv);
+  return tenon::Main(absl::GetFlag(FLAGS_detach));
+}
