@@ -1,11 +1,11 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// The locked instructions and system calls of Put(), Get() and the release of
-// one tensor in the steady state, and of a TimedMutex: the process runs
-// instruction by instruction, and each is recognised by its bytes. The
-// libraries are as users build them. A second thread lives, as the C and C++
-// libraries otherwise omit atomic steps.
+// The locked instructions and system calls of CreateTensor(), Put(), Get() and
+// the release of one tensor in the steady state, and of a TimedMutex: the
+// process runs instruction by instruction, and each is recognised by its bytes.
+// The libraries are as users build them. A second thread lives, as the C and
+// C++ libraries otherwise omit atomic steps.
 
 #include <sys/ptrace.h>
 #include <sys/types.h>
@@ -35,6 +35,8 @@
 #include "tenon/ipc/tensor_queue/locked_instruction_testing.h"
 #include "tenon/ipc/tensor_queue/tensor_queue.h"
 #include "tenon/ipc/tensor_queue/tensor_queue_testing.h"
+#include "tenon/shm/arena/arena.h"
+#include "tenon/shm/arena/arena_tensor.h"
 #include "tenon/shm/arena/benchmark_support.h"
 #include "tenon/shm/base/deadline.h"
 #include "tenon/shm/locks/timed_mutex.h"
@@ -85,6 +87,8 @@ enum Call : uint32_t {
   kPut,
   kGet,
   kRelease,
+  kNew,
+  kDrop,
   kOwnMutex,
   kSharedMutex,
   kCalls
@@ -248,6 +252,78 @@ TEST_F(TensorQueueLocksTest, Put) {
       },
       &costs_);
   ExpectLocked(kPut, "Put()", kPuts, 1, 5);
+}
+
+// New tensors, which are put and taken, and then their last references, in
+// blocks that were all used before. At least one call reclaims 64 blocks; each
+// 64th polls the inbox, and each 64th Put().
+TEST_F(TensorQueueLocksTest, NewAndDrop) {
+  constexpr int kWarmUp = 100, kRounds = 4;
+  Measure(
+      *call_,
+      [this](const Reporter&) {
+        const SecondThread second_thread;
+        TENON_ASSERT_OK_AND_ASSIGN(const auto from,
+                                   TensorQueue::Open(std::move(handle_)));
+        TENON_ASSERT_OK_AND_ASSIGN(QueueHandle handle, from->Share());
+        TENON_ASSERT_OK_AND_ASSIGN(const auto to,
+                                   TensorQueue::Open(std::move(handle)));
+        for (int round = 0; round < kWarmUp + kRounds; ++round) {
+          if (round == kWarmUp) BeginRegion();
+          const bool counts = round >= kWarmUp;
+          std::vector<Tensor> tensors;
+          tensors.reserve(kPuts);
+          for (int i = 0; i < kPuts; ++i) {
+            Begin(counts ? kNew : kNone);
+            auto created = from->CreateTensor(kDtypeOf<uint8_t>, {4096},
+                                              Deadline::Never());
+            End();
+            ASSERT_THAT(created, IsOk());
+            tensors.push_back(*std::move(created));
+          }
+          for (const Tensor& tensor : tensors) {
+            ASSERT_THAT(from->Put(tensor, Deadline::Never()), IsOk());
+            ASSERT_THAT(to->GetTensor(Deadline::Never()), IsOk());
+          }
+          ASSERT_THAT(from->AwaitTaken(Deadline::Never()), IsOk());
+          for (Tensor& tensor : tensors) {
+            Begin(counts ? kDrop : kNone);
+            tensor = Tensor();
+            End();
+          }
+        }
+        EndRegion();
+      },
+      &costs_);
+  ExpectLocked(kNew, "CreateTensor()", kRounds * kPuts, 0, 64 + 10, 4);
+  ExpectLocked(kDrop, "drop", kRounds * kPuts, 0, 0);
+}
+
+// The same of tensors that are never described, by the only thread that uses
+// the arena.
+TEST_F(TensorQueueLocksTest, NewAndDropInAnArena) {
+  Measure(
+      *call_,
+      [this](const Reporter&) {
+        const SecondThread second_thread;
+        TENON_ASSERT_OK_AND_ASSIGN(const auto arena, Arena::Create());
+        for (int i = 0; i < 2 * kPuts; ++i) {
+          if (i == kPuts) BeginRegion();
+          Begin(i < kPuts ? kNone : kNew);
+          auto created = CreateTensor(*arena, kDtypeOf<uint8_t>, {4096},
+                                      Deadline::Never());
+          End();
+          ASSERT_THAT(created, IsOk());
+          Tensor tensor = *std::move(created);
+          Begin(i < kPuts ? kNone : kDrop);
+          tensor = Tensor();
+          End();
+        }
+        EndRegion();
+      },
+      &costs_);
+  ExpectLocked(kNew, "CreateTensor() of an arena", kPuts, 0, 0);
+  ExpectLocked(kDrop, "drop of its tensor", kPuts, 0, 0);
 }
 
 // Two participants of one process.

@@ -186,27 +186,34 @@ absl::Status TensorSender::AwaitTaken(Deadline deadline) {
   }
 }
 
+absl::StatusOr<Arena*> TensorSender::ArenaOfNew(Deadline deadline) {
+  TENON_RETURN_IF_ERROR(CheckUsable());
+  Arena* const arena = arena_.load(std::memory_order_acquire);
+  if (arena != nullptr && !due_.load(std::memory_order_relaxed)) return arena;
+  const TimedMutexLock lock(&mutex_, deadline);
+  if (!lock.held()) return LockTimedOut();
+  if (due_.load(std::memory_order_relaxed)) ReapLocked();
+  if (arena != nullptr) return arena;
+  TENON_ASSIGN_OR_RETURN(Arena* const made, encoder_.arena());
+  arena_.store(made, std::memory_order_release);
+  return made;
+}
+
 absl::StatusOr<Tensor> TensorSender::NewTensor(DLDataType dtype,
                                                absl::Span<const int64_t> shape,
                                                Deadline deadline) {
-  TENON_RETURN_IF_ERROR(CheckUsable());
-  Arena* arena = arena_.load(std::memory_order_acquire);
-  if (arena == nullptr || due_.load(std::memory_order_relaxed)) {
-    const TimedMutexLock lock(&mutex_, deadline);
-    if (!lock.held()) return LockTimedOut();
-    TENON_ASSIGN_OR_RETURN(arena, encoder_.arena());
-    arena_.store(arena, std::memory_order_release);
-    if (due_.load(std::memory_order_relaxed)) ReapLocked();
-  }
-  for (Deadline slice = Deadline::Passed();;) {
-    auto tensor = CreateTensor(*arena, dtype, shape, slice);
-    if (tensor.ok() || !MaySucceedLater(tensor.status()) ||
-        deadline.has_passed()) {
-      return tensor;
-    }
+  const absl::StatusOr<Arena*> arena = ArenaOfNew(deadline);
+  // One variable, which is returned in place.
+  absl::StatusOr<Tensor> tensor =
+      arena.ok() ? CreateTensor(**arena, dtype, shape, Deadline::Passed())
+                 : arena.status();
+  while (!tensor.ok() && arena.ok() && MaySucceedLater(tensor.status()) &&
+         !deadline.has_passed()) {
     ReapAllTensors();
-    slice = Earlier(deadline, Deadline::After(kRecheck));
+    tensor = CreateTensor(**arena, dtype, shape,
+                          Earlier(deadline, Deadline::After(kRecheck)));
   }
+  return tensor;
 }
 
 // ---- Putting ----

@@ -75,6 +75,7 @@ class TensorSender : public TensorReaper {
       : queue_(queue), decoder_(decoder), encoder_(std::move(encoder)) {}
 
   absl::Status CheckUsable() const;
+  absl::StatusOr<Arena*> ArenaOfNew(Deadline deadline);
   void ReapNow();
   bool HasNotAnswered();
   uint64_t ReapLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -23,6 +23,7 @@
 #include "absl/time/time.h"
 #include "tenon/shm/arena/internal/arena_table.h"
 #include "tenon/shm/arena/internal/block_shelves.h"
+#include "tenon/shm/arena/internal/kept_object.h"
 #include "tenon/shm/arena/internal/reclaimer.h"
 #include "tenon/shm/arena/internal/segment_table.h"
 #include "tenon/shm/arena/internal/size_class.h"
@@ -75,6 +76,32 @@ struct ArenaParts {
     mutex.Unlock();
   }
 
+  // Of a segment that is retired. Moves those that are in use to `used`: no
+  // tensor uses them, but perhaps a weak reference does, or a thread that has
+  // just released a block.
+  void DropKept(OwnedSegment& segment,
+                std::vector<std::unique_ptr<KeptObject>>& used) {
+    for (uint64_t i = 0; i < segment.listed.block_count; ++i) {
+      std::unique_ptr<KeptObject> object = std::move(segment.blocks[i].kept);
+      if (object == nullptr) continue;
+      kept.fetch_sub(1, std::memory_order_relaxed);
+      if (object->IsInUse()) used.push_back(std::move(object));
+    }
+  }
+  // Those in use, for the only thread that refers to the arena.
+  std::vector<KeptObject*> KeptInUse() const ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    std::vector<KeptObject*> in_use;
+    const auto add = [&](const std::unique_ptr<KeptObject>& object) {
+      if (object != nullptr && object->IsInUse()) {
+        in_use.push_back(object.get());
+      }
+    };
+    for (const auto& object : formerly_kept) add(object);
+    if (kept.load(std::memory_order_relaxed) == 0) return in_use;
+    segments.ForEachBlock([&](const OwnedBlock& block) { add(block.kept); });
+    return in_use;
+  }
+
   const ArenaOptions options;
   const uint64_t fork_count = ForkCount();
   ArenaTable table;
@@ -85,6 +112,9 @@ struct ArenaParts {
   Reclaimer reclaimer ABSL_GUARDED_BY(mutex){options, table, attachments,
                                              segments, shelves};
   std::atomic<uint32_t> calls{0};  // Not exact if threads race.
+  // The number of OwnedBlock::kept; those of retired segments that were in use.
+  std::atomic<uint32_t> kept{0};
+  std::vector<std::unique_ptr<KeptObject>> formerly_kept ABSL_GUARDED_BY(mutex);
 };
 
 namespace {
@@ -137,9 +167,16 @@ absl::Status Grow(ArenaParts& parts, size_t block_bytes)
 // Returns the bytes.
 size_t RetireIdleSegments(ArenaParts& parts)
     ABSL_EXCLUSIVE_LOCKS_REQUIRED(parts.mutex) {
-  return parts.segments.RetireIf([&](const OwnedSegment& segment) {
-    return parts.shelves.RemoveIfIdle(segment);
+  std::vector<std::unique_ptr<KeptObject>> used =
+      std::move(parts.formerly_kept);
+  std::erase_if(used, [](const auto& object) { return !object->IsInUse(); });
+  const size_t bytes = parts.segments.RetireIf([&](OwnedSegment& segment) {
+    if (!parts.shelves.RemoveIfIdle(segment)) return false;
+    parts.DropKept(segment, used);
+    return true;
   });
+  parts.formerly_kept = std::move(used);
+  return bytes;
 }
 
 absl::StatusOr<OwnedBlock*> TryTake(ArenaParts& parts, size_t block_bytes) {
@@ -192,8 +229,28 @@ absl::StatusOr<OwnedBlock*> WaitForBlock(ArenaParts& parts, size_t block_bytes,
 
 }  // namespace
 
+// An arena to which only tensors refer, by storages that do not count.
+class Arena::Ended final : public KeptObject {
+ public:
+  explicit Ended(std::unique_ptr<Arena> arena)
+      : arena_(std::move(arena)), in_use_(arena_->parts_->KeptInUse()) {}
+
+  bool IsInUse() override {
+    while (!in_use_.empty() && !in_use_.back()->IsInUse()) in_use_.pop_back();
+    return !in_use_.empty();
+  }
+
+ private:
+  const std::unique_ptr<Arena> arena_;
+  std::vector<KeptObject*> in_use_;  // Others may be among them.
+};
+
 Arena::Arena(std::unique_ptr<ArenaParts> parts) : parts_(std::move(parts)) {}
 Arena::~Arena() = default;
+
+void Arena::End(Arena* arena) {
+  KeptObject::Abandon(std::make_unique<Ended>(std::unique_ptr<Arena>(arena)));
+}
 
 absl::StatusOr<std::shared_ptr<Arena>> Arena::Create(
     const ArenaOptions& options) {
@@ -211,14 +268,17 @@ absl::StatusOr<std::shared_ptr<Arena>> Arena::Create(
                          Attachments::Create(id, complete.max_blocks));
   TENON_ASSIGN_OR_RETURN(header.inbox_cookie, attachments.socket_cookie());
   TENON_ASSIGN_OR_RETURN(ArenaTable table, ArenaTable::Create(header));
-  return std::shared_ptr<Arena>(new Arena(std::make_unique<ArenaParts>(
-      complete, std::move(table), std::move(attachments))));
+  return std::shared_ptr<Arena>(
+      new Arena(std::make_unique<ArenaParts>(complete, std::move(table),
+                                             std::move(attachments))),
+      End);
 }
 
 const RandomId& Arena::id() const { return parts_->table.header().arena; }
 const ArenaOptions& Arena::options() const { return parts_->options; }
 
-absl::StatusOr<Block> Arena::Allocate(size_t bytes, Deadline deadline) {
+[[gnu::always_inline]] inline absl::StatusOr<OwnedBlock*> Arena::TakeInline(
+    size_t bytes, Deadline deadline) {
   TENON_RETURN_IF_ERROR(parts_->CheckUsable());
   const size_t block_bytes = BlockBytesFor(bytes);
   if (block_bytes == 0 || block_bytes > parts_->options.quota_bytes) {
@@ -233,6 +293,27 @@ absl::StatusOr<Block> Arena::Allocate(size_t bytes, Deadline deadline) {
     TENON_ASSIGN_OR_RETURN(block, WaitForBlock(*parts_, block_bytes, deadline));
   }
   TENON_RETURN_IF_ERROR(parts_->shelves.MakeReady(*block));
+  return block;
+}
+
+absl::StatusOr<OwnedBlock*> Arena::Take(size_t bytes, Deadline deadline) {
+  return TakeInline(bytes, deadline);
+}
+
+std::atomic<uint32_t>& Arena::kept() { return parts_->kept; }
+
+// Its last reference is gone.
+void Arena::Release(OwnedBlock& block) {
+  block.references.store(0, std::memory_order_relaxed);
+  if (!parts_->is_inherited()) parts_->shelves.Release(block);
+}
+
+Block Arena::ReferTo(OwnedBlock& block) {
+  return Block(shared_from_this(), &block, {block.data(), block.size()});
+}
+
+absl::StatusOr<Block> Arena::Allocate(size_t bytes, Deadline deadline) {
+  TENON_ASSIGN_OR_RETURN(OwnedBlock* const block, TakeInline(bytes, deadline));
   return Block(shared_from_this(), block, {block->data(), block->size()});
 }
 

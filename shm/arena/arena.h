@@ -18,6 +18,7 @@
 #ifndef TENON_SHM_ARENA_ARENA_H_
 #define TENON_SHM_ARENA_ARENA_H_
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -38,12 +39,14 @@
 namespace tenon {
 
 class Block;
+class OwnStorages;
 struct ArenaParts;
 struct OwnedBlock;
 
 // Ownership: held by shared_ptr, which each Block has; owns the memory. When
-//   the last reference is dropped the arena is closed: blocks held by peers
-//   stay valid, and their memory is freed with the last holder.
+//   the last reference is dropped, and the last tensor of CreateTensor(), the
+//   arena is closed: blocks held by peers stay valid, and their memory is freed
+//   with the last holder.
 // Threads: thread-safe. Allocating a free block does not block; every call that
 //   reads the ledger (reclaiming, growing, Offer(), reports) takes a lock that
 //   another thread may hold while the kernel creates a segment, or while a
@@ -114,8 +117,21 @@ class Arena : public std::enable_shared_from_this<Arena> {
 
  private:
   friend class Block;
+  friend class OwnStorages;
+  class Ended;
 
   explicit Arena(std::unique_ptr<ArenaParts> parts);
+  // Of its last reference.
+  static void End(Arena* arena);
+
+  // A block with one reference, and its release. Errors: Allocate()'s.
+  absl::StatusOr<OwnedBlock*> Take(size_t bytes, Deadline deadline);
+  absl::StatusOr<OwnedBlock*> TakeInline(size_t bytes, Deadline deadline);
+  Block ReferTo(OwnedBlock& block);
+  void Release(OwnedBlock& block);
+
+  // How many storages OwnStorages keeps.
+  std::atomic<uint32_t>& kept();
 
   const std::unique_ptr<ArenaParts> parts_;
 };
@@ -165,6 +181,7 @@ class Block {
 
  private:
   friend class Arena;
+  friend class OwnStorages;
   Block(std::shared_ptr<Arena> arena, OwnedBlock* block,
         std::span<std::byte> bytes)
       : arena_(std::move(arena)), block_(block), bytes_(bytes) {}

@@ -28,11 +28,13 @@
 #include "absl/strings/str_cat.h"
 #include "benchmark/benchmark.h"
 #include "tenon/shm/arena/arena.h"
+#include "tenon/shm/arena/arena_tensor.h"
 #include "tenon/shm/arena/attached_arena.h"
 #include "tenon/shm/arena/benchmark_support.h"
 #include "tenon/shm/arena/block_descriptor.h"
 #include "tenon/shm/base/deadline.h"
 #include "tenon/shm/base/status_macros.h"
+#include "tenon/shm/tensor/dtype.h"
 #include "tenon/shm/testing/forked_child.h"
 #include "tenon/shm/testing/kill/census.h"
 #include "tenon/shm/testing/reporter.h"
@@ -86,6 +88,33 @@ void BM_Arena_AllocateRelease(benchmark::State& state) {
       });
 }
 BENCHMARK(BM_Arena_AllocateRelease);
+
+// A tensor, which is never described. Limit: an uncontended mutex. With two
+// threads, one arena: each shelf is locked by both.
+void BM_Arena_CreateTensor(benchmark::State& state) {
+  static const std::shared_ptr<Arena>* const shared =
+      new std::shared_ptr<Arena>(Arena::Create().value());
+  std::shared_ptr<Arena> arena = *shared;
+  if (state.threads() == 1) arena = Arena::Create().value();
+  const SecondThread second_thread;
+  std::mutex mutex;
+  Compare(
+      state, kRepeats,
+      [&] {
+        auto tensor =
+            CreateTensor(*arena, kDtypeOf<uint8_t>, {4096}, Deadline::Never());
+        benchmark::DoNotOptimize(tensor);
+      },
+      [&] {
+        mutex.lock();
+        benchmark::ClobberMemory();
+        mutex.unlock();
+      });
+  for (auto& [name, counter] : state.counters) {
+    counter.flags = benchmark::Counter::kAvgThreads;
+  }
+}
+BENCHMARK(BM_Arena_CreateTensor)->Threads(1)->Threads(2);
 
 // A block, and an attachment of this process to its arena.
 struct Lent {

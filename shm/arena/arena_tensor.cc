@@ -22,6 +22,7 @@
 #include "tenon/shm/arena/attached_arena.h"
 #include "tenon/shm/arena/internal/arena_attachment.h"
 #include "tenon/shm/arena/internal/arena_table.h"
+#include "tenon/shm/arena/internal/own_storage.h"
 #include "tenon/shm/arena/internal/received_blocks.h"
 #include "tenon/shm/arena/internal/size_class.h"
 #include "tenon/shm/base/crash_point.h"
@@ -35,22 +36,6 @@ namespace tenon {
 namespace {
 
 constexpr char kWhat[] = "an importer of arena tensors";
-
-// The lease of a new storage; ReceivedLease is that of a received one.
-struct OwnBlock final : Storage::Lease {
-  explicit OwnBlock(Block b) : block(std::move(b)) {}
-  Block block;
-};
-
-absl::StatusOr<std::shared_ptr<Storage>> NewStorage(Arena& arena, size_t bytes,
-                                                    Deadline deadline) {
-  TENON_ASSIGN_OR_RETURN(Block block, arena.Allocate(bytes, deadline));
-  const Storage::Pooled pooled = {.data = block.data(),
-                                  .size_bytes = block.size(),
-                                  .writable = true,
-                                  .kind = arena.options().kind};
-  return Storage::FromPool(pooled, OwnBlock(std::move(block)));
-}
 
 const Storage::Lease* LeaseOf(const Tensor& tensor) {
   return tensor.storage() == nullptr ? nullptr : tensor.storage()->lease();
@@ -71,20 +56,20 @@ absl::Status NotInAnArena(const Tensor& tensor) {
 }
 
 // A dense spec, in a storage of its size. The tensors of one thread mostly have
-// one shape, for which it is made once.
-absl::StatusOr<FittedSpec> DenseSpec(DLDataType dtype,
-                                     absl::Span<const int64_t> shape) {
+// one shape, for which it is made once. Valid until the next call.
+absl::StatusOr<const FittedSpec*> DenseSpec(DLDataType dtype,
+                                            absl::Span<const int64_t> shape) {
   constinit thread_local FittedSpec last;
   const TensorSpec& spec = last.spec();
   if (spec.dtype().code == dtype.code && spec.dtype().bits == dtype.bits &&
       spec.dtype().lanes == dtype.lanes && spec.shape() == shape) [[likely]] {
-    return last;
+    return &last;
   }
   TENON_ASSIGN_OR_RETURN(const TensorSpec made,
                          TensorSpec::Contiguous(dtype, shape));
   TENON_ASSIGN_OR_RETURN(
       last, FittedSpec::Check(made, static_cast<uint64_t>(made.bytes())));
-  return last;
+  return &last;
 }
 
 }  // namespace
@@ -92,11 +77,11 @@ absl::StatusOr<FittedSpec> DenseSpec(DLDataType dtype,
 absl::StatusOr<Tensor> CreateTensor(Arena& arena, DLDataType dtype,
                                     absl::Span<const int64_t> shape,
                                     Deadline deadline) {
-  TENON_ASSIGN_OR_RETURN(const FittedSpec spec, DenseSpec(dtype, shape));
-  TENON_ASSIGN_OR_RETURN(
-      auto storage,
-      NewStorage(arena, static_cast<size_t>(spec.storage_bytes()), deadline));
-  return absl::StatusOr<Tensor>(absl::in_place, spec, std::move(storage));
+  TENON_ASSIGN_OR_RETURN(const FittedSpec* const spec, DenseSpec(dtype, shape));
+  const auto bytes = static_cast<size_t>(spec->storage_bytes());
+  TENON_ASSIGN_OR_RETURN(auto storage,
+                         OwnStorages::Create(arena, bytes, deadline));
+  return absl::StatusOr<Tensor>(absl::in_place, *spec, std::move(storage));
 }
 
 absl::StatusOr<std::vector<Tensor>> CreateTensors(
@@ -114,8 +99,9 @@ absl::StatusOr<std::vector<Tensor>> CreateTensors(
   }
   std::vector<Tensor> tensors;
   if (specs.empty()) return tensors;
-  TENON_ASSIGN_OR_RETURN(const auto storage,
-                         NewStorage(arena, static_cast<size_t>(end), deadline));
+  TENON_ASSIGN_OR_RETURN(
+      const auto storage,
+      OwnStorages::Create(arena, static_cast<size_t>(end), deadline));
   for (const TensorSpec& spec : specs) {
     TENON_ASSIGN_OR_RETURN(tensors.emplace_back(),
                            Tensor::FromSpec(spec, storage));
@@ -125,7 +111,7 @@ absl::StatusOr<std::vector<Tensor>> CreateTensors(
 
 absl::StatusOr<BlockDescriptor> DescribeBlock(const Tensor& tensor) {
   const Storage::Lease* lease = LeaseOf(tensor);
-  if (const auto* own = LeaseAs<OwnBlock>(lease)) return own->block.Describe();
+  if (const auto* own = LeaseAs<OwnLease>(lease)) return own->block.Describe();
   if (const auto* received = LeaseAs<ReceivedLease>(lease)) {
     TENON_RETURN_IF_ERROR(tensor.storage()->Read().status());
     return received->block();
@@ -135,7 +121,7 @@ absl::StatusOr<BlockDescriptor> DescribeBlock(const Tensor& tensor) {
 
 bool DescribeBlockTo(const Tensor& tensor, BlockDescriptor& block) {
   const Storage::Lease* lease = LeaseOf(tensor);
-  if (const auto* own = LeaseAs<OwnBlock>(lease)) {
+  if (const auto* own = LeaseAs<OwnLease>(lease)) {
     return own->block.DescribeTo(block);
   }
   const auto* received = LeaseAs<ReceivedLease>(lease);
@@ -151,7 +137,7 @@ absl::StatusOr<ArenaTensorHandle> Describe(const Tensor& tensor) {
 
 absl::StatusOr<ArenaOffer> Offer(const Tensor& tensor) {
   const Storage::Lease* lease = LeaseOf(tensor);
-  if (const auto* own = LeaseAs<OwnBlock>(lease)) {
+  if (const auto* own = LeaseAs<OwnLease>(lease)) {
     return own->block.arena()->Offer(own->block);
   }
   if (const auto* received = LeaseAs<ReceivedLease>(lease)) {

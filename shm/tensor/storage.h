@@ -177,23 +177,24 @@ class Storage {
   template <typename Mapping>
   absl::Status Attach(Segment segment, Mapping mapping);
 
-  Place place_ = Place::kPrivate;
+  // First those that a hand-over reads, side by side.
   std::byte* data_ = nullptr;
   size_t size_bytes_ = 0;
+  // Owns the memory at data_ if set by FromPool(), else null.
+  const Lease* lease_ = nullptr;
+  uint64_t fork_count_;
+  Place place_ = Place::kPrivate;
   bool writable_ = true;
+  std::atomic<int> pins_ = 0;
+
   // Before the mapping, so that it is the last holder of its name.
   std::optional<Segment> segment_;
   std::shared_ptr<void> memory_;  // Owns the memory at data_.
-  // Owns the memory at data_ if set by FromPool(), else null.
-  const Lease* lease_ = nullptr;
 
   std::optional<Id> id_;
   SegmentKind kind_ = SegmentKind::kSharedWritable;
   SharingStrategy strategy_ = SharingStrategy::kFileDescriptor;
   std::string name_;
-
-  std::atomic<int> pins_ = 0;
-  uint64_t fork_count_;
 };
 
 // A storage and its lease in one object, for pools that keep the object of a

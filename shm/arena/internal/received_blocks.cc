@@ -11,20 +11,17 @@
 #include <utility>
 #include <vector>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
 #include "tenon/shm/arena/attached_arena.h"
 #include "tenon/shm/arena/block_descriptor.h"
 #include "tenon/shm/arena/internal/arena_attachment.h"
+#include "tenon/shm/arena/internal/kept_object.h"
 #include "tenon/shm/arena/internal/mapped_segment.h"
 #include "tenon/shm/arena/kept_block.h"
 #include "tenon/shm/base/atomics.h"
 #include "tenon/shm/base/crash_point.h"
 #include "tenon/shm/base/fork_count.h"
-#include "tenon/shm/base/per_process.h"
 #include "tenon/shm/base/status_macros.h"
-#include "tenon/shm/base/system_fence.h"
-#include "tenon/shm/base/thread_mutex.h"
 #include "tenon/shm/ledger/lease.h"
 #include "tenon/shm/segment/segment.h"
 #include "tenon/shm/tensor/storage.h"
@@ -34,9 +31,6 @@ namespace {
 
 // Kept storages take memory of this process.
 constexpr size_t kMostKept = 4096;
-
-// How many ReceivedBlocks are abandoned and in use.
-constinit std::atomic<size_t> abandoned_count = 0;
 
 Storage::Pooled PooledAt(const AttachedArena& arena,
                          const BlockDescriptor& block, const std::byte* data) {
@@ -62,7 +56,6 @@ class ReceivedBlocks::Block {
         segment_(attachment_.SlotOf(block.segment)),
         id_(block.segment),
         opened_(segment_.opened()),
-        fenced_(JoinSystemFence()),
         storage_(PooledAt(*arena, block, data), arena, block) {}
   Block(const Block&) = delete;
   Block& operator=(const Block&) = delete;
@@ -90,80 +83,34 @@ class ReceivedBlocks::Block {
   // After a claim, which is released with the last copy of the result.
   [[gnu::always_inline]] std::shared_ptr<Storage> HandOut(uint64_t generation) {
     storage_.lease().SetGeneration(generation);
-    if (control_used_.load(std::memory_order_acquire)) [[unlikely]] {
+    if (control_.IsInUse()) [[unlikely]] {
       others_.fetch_add(1, std::memory_order_relaxed);
       return {&storage_, ReleaseOther{this}};
     }
-    control_used_.store(true, std::memory_order_relaxed);
-    return {&storage_, ReleaseClaim{this}, InPlace<char>(this)};
+    return control_.Make<Storage>(&storage_, [this](Storage*) { Release(); });
   }
 
   bool IsInUse() const {
-    return control_used_.load(std::memory_order_acquire) ||
-           others_.load(std::memory_order_acquire) != 0;
+    return control_.IsInUse() || others_.load(std::memory_order_acquire) != 0;
   }
 
  private:
-  // For the counts, a virtual table, deleter and allocator of a control block.
-  static constexpr size_t kControlBytes = 48;
-
-  struct ReleaseClaim {
-    void operator()(Storage*) const { block->Release(); }
-    Block* block;
-  };
-  // The same for a control block on the heap.
+  // For a control block on the heap.
   struct ReleaseOther {
     void operator()(Storage*) const {
       block->Release();
-      const bool fenced = block->fenced_;
+      const bool fenced = block->control_.fenced();
       // The last access: then the block may be destroyed.
       block->others_.fetch_sub(1, std::memory_order_release);
-      SweepIfAbandoned(fenced);
+      KeptObject::AfterUse(fenced);
     }
     Block* block;
   };
-  // Allocates the control block in `control_`.
-  template <typename T>
-  struct InPlace {
-    using value_type = T;
-
-    explicit InPlace(Block* of) : block(of) {}
-    template <typename Other>
-    explicit InPlace(const InPlace<Other>& other) : block(other.block) {}
-
-    T* allocate(size_t) {
-      static_assert(sizeof(T) <= kControlBytes);
-      static_assert(alignof(T) <= alignof(void*));
-      return reinterpret_cast<T*>(block->control_);
-    }
-    void deallocate(T*, size_t) {
-      const bool fenced = block->fenced_;
-      // The last access: then the block may be destroyed.
-      block->control_used_.store(false, std::memory_order_release);
-      SweepIfAbandoned(fenced);
-    }
-
-    Block* block;
-  };
-
   void Release() {
     if (fork_count_ != ForkCount()) return;
     // A block in use was claimed: it cannot fail.
     Lease<>::Release(cell_);
     TENON_CRASH_POINT("attached_arena.released");
-  }
-
-  static void SweepIfAbandoned(bool fenced) {
-    // So that either this thread sees the count, or the thread that abandons
-    // sees the block unused.
-    if (fenced) [[likely]] {
-      std::atomic_signal_fence(std::memory_order_seq_cst);
-    } else {
-      std::atomic_thread_fence(std::memory_order_seq_cst);
-    }
-    if (abandoned_count.load(std::memory_order_relaxed) != 0) [[unlikely]] {
-      SweepAbandoned();
-    }
   }
 
   ArenaAttachment& attachment_;
@@ -173,12 +120,8 @@ class ReceivedBlocks::Block {
   const uint32_t id_;  // Of the segment.
   const uint64_t opened_;
   const uint64_t fork_count_ = ForkCount();
-  // Whether a thread that abandons blocks fences all others; else each release
-  // of a storage has a fence of its own.
-  const bool fenced_;
-  std::atomic<bool> control_used_ = false;
+  ControlBlock control_;
   std::atomic<uint32_t> others_ = 0;
-  alignas(void*) std::byte control_[kControlBytes];
   PooledStorage<ReceivedLease> storage_;
 };
 
@@ -245,7 +188,7 @@ void ReceivedBlocks::DropUnmapped() {
   Drop([](const Block& block) { return !block.IsOpen(); });
 }
 
-bool ReceivedBlocks::IsInUse() const {
+bool ReceivedBlocks::IsInUse() {
   return std::any_of(
              blocks_.begin(), blocks_.end(),
              [](const auto& entry) { return entry.second->IsInUse(); }) ||
@@ -256,41 +199,9 @@ bool ReceivedBlocks::IsInUse() const {
 // KeptBlock() is of epoch 0.
 constinit std::atomic<uint64_t> ReceivedBlocks::epoch_ = 1;
 
-struct ReceivedBlocks::Abandoned {
-  ThreadMutex mutex;
-  std::vector<std::unique_ptr<ReceivedBlocks>> all ABSL_GUARDED_BY(mutex);
-};
-
-ReceivedBlocks::Abandoned& ReceivedBlocks::OfThisProcess() {
-  static constinit PerProcess<Abandoned> of_process;
-  return of_process.Get();
-}
-
 void ReceivedBlocks::Abandon(std::unique_ptr<ReceivedBlocks> blocks) {
   EndEpoch();
-  if (!blocks->IsInUse()) return;
-  {
-    Abandoned& abandoned = OfThisProcess();
-    const ThreadLock lock(&abandoned.mutex);
-    abandoned.all.push_back(std::move(blocks));
-    abandoned_count.fetch_add(1, std::memory_order_seq_cst);
-  }
-  // A thread that has released a storage and not seen the count has done so
-  // before this fence, and is seen after it.
-  if (JoinSystemFence()) SystemFence().IgnoreError();
-  SweepAbandoned();
-}
-
-void ReceivedBlocks::SweepAbandoned() {
-  Abandoned& abandoned = OfThisProcess();
-  // Destroyed without the lock.
-  std::vector<std::unique_ptr<ReceivedBlocks>> unused;
-  const ThreadLock lock(&abandoned.mutex);
-  for (auto& blocks : abandoned.all) {
-    if (!blocks->IsInUse()) unused.push_back(std::move(blocks));
-  }
-  std::erase(abandoned.all, nullptr);
-  abandoned_count.fetch_sub(unused.size(), std::memory_order_relaxed);
+  KeptObject::Abandon(std::move(blocks));
 }
 
 }  // namespace tenon

@@ -22,6 +22,7 @@
 #include "absl/status/statusor.h"
 #include "tenon/shm/arena/attached_arena.h"
 #include "tenon/shm/arena/block_descriptor.h"
+#include "tenon/shm/arena/internal/kept_object.h"
 #include "tenon/shm/arena/kept_block.h"
 #include "tenon/shm/tensor/storage.h"
 
@@ -60,12 +61,10 @@ class ReceivedLease final : public Storage::Lease {
 //   Destroy it by Abandon().
 // Threads: thread-compatible; storages are released in any thread.
 // Processes: inert in a forked child: storages release no claim there.
-class ReceivedBlocks {
+class ReceivedBlocks final : public KeptObject {
  public:
   explicit ReceivedBlocks(std::shared_ptr<AttachedArena> arena);
-  ~ReceivedBlocks();
-  ReceivedBlocks(const ReceivedBlocks&) = delete;
-  ReceivedBlocks& operator=(const ReceivedBlocks&) = delete;
+  ~ReceivedBlocks() override;
 
   AttachedArena& arena() const { return *arena_; }
 
@@ -85,15 +84,13 @@ class ReceivedBlocks {
   // Destroys storages that are not in use, of segments that are not mapped.
   void DropUnmapped();
   // Whether one of its storages is in use. Looks at each.
-  bool IsInUse() const;
+  bool IsInUse() override;
 
-  // Destroys it once none of its storages is in use: now, or in the thread that
-  // releases the last one.
+  // As KeptObject::Abandon(); ends the epoch.
   static void Abandon(std::unique_ptr<ReceivedBlocks> blocks);
 
  private:
   class Block;
-  struct Abandoned;
 
   // Counts up before any block of this process is destroyed, or abandoned.
   static std::atomic<uint64_t> epoch_;
@@ -103,8 +100,6 @@ class ReceivedBlocks {
 
   template <typename Predicate>
   void Drop(const Predicate& is_dropped);
-  static Abandoned& OfThisProcess();
-  static void SweepAbandoned();
 
   const std::shared_ptr<AttachedArena> arena_;
   // By the number of the block; those that have been replaced while in use.

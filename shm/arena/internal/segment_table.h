@@ -18,6 +18,7 @@
 #include "absl/status/statusor.h"
 #include "tenon/shm/arena/arena_options.h"
 #include "tenon/shm/arena/internal/arena_table.h"
+#include "tenon/shm/arena/internal/kept_object.h"
 #include "tenon/shm/arena/internal/size_class.h"
 #include "tenon/shm/ledger/attachments.h"
 #include "tenon/shm/ledger/range_allocator.h"
@@ -39,6 +40,9 @@ struct OwnedBlock {
   uint32_t number = 0;             // In the arena.
   uint64_t refusals = 0;  // ArenaHeader::refused, when it was last taken.
   OwnedSegment* segment = nullptr;
+  // The storage of its last tensor, for the next one (own_storage.h). It may be
+  // in use also when the block is on its shelf.
+  std::unique_ptr<KeptObject> kept;
 
   std::byte* data() const;
   size_t size() const;
