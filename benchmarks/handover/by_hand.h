@@ -40,10 +40,19 @@ namespace tenon::benchmarks::by_hand {
 using A = StdAtomics;
 using Word = SharedWord<uint64_t>;
 
-inline constexpr uint64_t kSlots = 64, kBlocks = 128;  // Of each process.
+// Of each process.
+inline constexpr uint64_t kSlots = 64, kBlocks = 128;
 // A cell: {claims:32, held:32}.
 inline constexpr uint64_t kHeld = 1, kClaim = (uint64_t{1} << 32) + kHeld;
 inline constexpr size_t kBlockBytes = 4096;
+
+// The blocks of each process.
+template <size_t kBytesOfEach, uint64_t kNumber>
+struct BlocksOf {
+  static constexpr size_t kBytes = kBytesOfEach;
+  static constexpr uint64_t kCount = kNumber;
+};
+using Blocks4K = BlocksOf<kBlockBytes, kBlocks>;
 
 // The content of a record: a block of process `owner`.
 struct Message {
@@ -145,33 +154,36 @@ struct OneLine {
 // In memory that both processes share; initially zero. By process: a ring that
 // it writes; of its blocks the generations, the bytes, and the cells of each
 // process.
-template <typename Ring>
+template <typename Ring, typename Blocks>
 struct Memory {
   std::array<Ring, 2> rings;
-  alignas(64) std::array<std::array<Word, kBlocks>, 2> generations;
+  alignas(64) std::array<std::array<Word, Blocks::kCount>, 2> generations;
   // [column][owner][block]
-  alignas(64) std::array<std::array<std::array<Word, kBlocks>, 2>, 2> cells;
+  alignas(
+      64) std::array<std::array<std::array<Word, Blocks::kCount>, 2>, 2> cells;
   alignas(4096) std::array<
-      std::array<std::array<std::byte, kBlockBytes>, kBlocks>, 2> bytes;
+      std::array<std::array<std::byte, Blocks::kBytes>, Blocks::kCount>,
+      2> bytes;
 };
 
 // One process's end. Ownership: the memory outlives it. Threads: one.
-template <typename Ring, typename Steps>
+template <typename Ring, typename Steps, typename Blocks = Blocks4K>
 class End {
  public:
   using Item = Message;
 
-  End(Memory<Ring>& memory, uint64_t self) : memory_(memory), self_(self) {}
+  End(Memory<Ring, Blocks>& memory, uint64_t self)
+      : memory_(memory), self_(self) {}
 
   // A block of this process, held.
   Message New() {
-    const uint64_t block = next_++ % kBlocks;
+    const uint64_t block = next_++ % Blocks::kCount;
     Word& generation = memory_.generations[self_][block];
     SpinUntil([&] { return IsFree(block) || (DropTaken(), false); });
     const uint64_t now = A::Load(generation, std::memory_order_relaxed) + 1;
     A::Store(generation, now, std::memory_order_seq_cst);
     SpinUntil([&] { return IsFree(block); });
-    const Message message = {self_, block, now, kBlockBytes};
+    const Message message = {self_, block, now, Blocks::kBytes};
     Word& cell = CellOf(message);  // No other thread has the block.
     A::Store(cell, A::Load(cell, std::memory_order_relaxed) + kClaim,
              std::memory_order_relaxed);
@@ -244,7 +256,7 @@ class End {
     }
   }
 
-  Memory<Ring>& memory_;
+  Memory<Ring, Blocks>& memory_;
   const uint64_t self_;
   std::array<Message, 2 * kSlots> sent_;  // From dropped_ to put_.
   uint64_t put_ = 0, taken_ = 0, dropped_ = 0, got_ = 0, next_ = 0;

@@ -13,16 +13,16 @@
 
 namespace tenon::benchmarks {
 
-template <typename Ring, typename Steps>
+template <typename Ring, typename Steps, typename Blocks = by_hand::Blocks4K>
 class HandLink {
  public:
-  using End = by_hand::End<Ring, Steps>;
+  using End = by_hand::End<Ring, Steps, Blocks>;
 
   std::unique_ptr<End> Asker() { return std::make_unique<End>(*memory_, 0); }
   std::unique_ptr<End> Answerer() { return std::make_unique<End>(*memory_, 1); }
 
  private:
-  SharedObject<by_hand::Memory<Ring>> memory_;
+  SharedObject<by_hand::Memory<Ring, Blocks>> memory_;
 };
 
 }  // namespace tenon::benchmarks

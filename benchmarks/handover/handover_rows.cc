@@ -3,6 +3,7 @@
 
 #include "tenon/benchmarks/handover/handover_rows.h"
 
+#include <cstddef>
 #include <memory>
 #include <string>
 #include <utility>
@@ -11,6 +12,7 @@
 #include "tenon/benchmarks/handover/bare.h"
 #include "tenon/benchmarks/handover/by_hand.h"
 #include "tenon/benchmarks/handover/hand_link.h"
+#include "tenon/benchmarks/handover/own_segment.h"
 #include "tenon/benchmarks/handover/queue_link.h"
 #include "tenon/benchmarks/handover/works.h"
 #include "tenon/benchmarks/harness/peer_program.h"
@@ -26,6 +28,10 @@ constexpr char kOneLinePlain[] = "hand.one_line.plain";
 constexpr char kPoll[] = "bare.poll";
 constexpr char kFutex[] = "bare.futex";
 constexpr char kFill[] = "bare.fill";
+constexpr char kPwrite[] = "bare.pwrite";
+constexpr char kFromBytes[] = "tenon.own";
+
+constexpr size_t kOwnBytes = size_t{16} << 20;
 
 using HandTwoLines = HandLink<by_hand::TwoLines, by_hand::Locked>;
 using HandOneLine = HandLink<by_hand::OneLine, by_hand::Locked>;
@@ -78,6 +84,26 @@ Row StreamRow(const PeerPlace& peers) {
   return row;
 }
 
+// By hand four blocks are written in turn, so that small ones stay cached.
+template <size_t kBytes>
+Row FilledRow(const std::string& size, int count) {
+  using Hand = HandLink<by_hand::TwoLines, by_hand::Locked,
+                        by_hand::BlocksOf<kBytes, 4>>;
+  return {.name = "handover." + size + ".filled.spin",
+          .what = "a new tensor there, filled, another back",
+          .limit = kTwoLines,
+          .count = count,
+          .subjects = [] {
+            std::vector<NamedSubject> all;
+            all.push_back(Named(
+                kTwoLines, std::make_unique<TwoProcesses<Hand, Filled>>()));
+            all.push_back(Named(
+                kQueue,
+                std::make_unique<TwoProcesses<QueueLinkOf<kBytes>, Filled>>()));
+            return all;
+          }};
+}
+
 Row AsleepRow() {
   return {.name = "handover.4k.forwarded.asleep",
           .what =
@@ -118,6 +144,37 @@ Row OneThreadRow(const std::string& name, const std::string& what) {
           }};
 }
 
+Row CreateRow() {
+  return {.name = "create.4k.one_thread",
+          .what = "a new tensor, and the drop of it",
+          .limit = kTwoLines,
+          .crosses_cores = false,
+          .subjects = [] {
+            std::vector<NamedSubject> all;
+            all.push_back(Named(
+                kTwoLines, std::make_unique<CreateAndDrop<HandTwoLines>>()));
+            all.push_back(
+                Named(kQueue, std::make_unique<CreateAndDrop<QueueLink>>()));
+            return all;
+          }};
+}
+
+Row OwnRow() {
+  return {.name = "own.16m.from_bytes.one_thread",
+          .what =
+              "a tensor of 16 MiB in a segment of its own from bytes, and "
+              "the drop of it",
+          .limit = kPwrite,
+          .count = 2,
+          .crosses_cores = false,
+          .subjects = [] {
+            std::vector<NamedSubject> all;
+            all.push_back(Named(kPwrite, NewBarePwrite(kOwnBytes)));
+            all.push_back(Named(kFromBytes, NewOwnFromBytes(kOwnBytes)));
+            return all;
+          }};
+}
+
 }  // namespace
 
 std::vector<Row> HandoverRows(const PeerPlace& peers) {
@@ -127,11 +184,16 @@ std::vector<Row> HandoverRows(const PeerPlace& peers) {
       SpinRow<New>("handover.4k.new.spin", "a new tensor there, another back",
                    peers),
       StreamRow(peers),
+      FilledRow<size_t{4} << 10>("4k", 512),
+      FilledRow<size_t{1} << 20>("1m", 32),
+      FilledRow<size_t{16} << 20>("16m", 4),
       AsleepRow(),
       OneThreadRow<Half::kPut>("put.4k.one_thread",
                                "put of a tensor, all in one thread"),
       OneThreadRow<Half::kGet>("get.4k.one_thread",
                                "get and release of it, all in one thread"),
+      CreateRow(),
+      OwnRow(),
   };
 }
 

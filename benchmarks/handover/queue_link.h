@@ -22,6 +22,7 @@
 
 namespace tenon::benchmarks {
 
+template <int64_t kBytes>
 class QueueEnd {
  public:
   using Item = Tensor;
@@ -31,7 +32,7 @@ class QueueEnd {
 
   Tensor New() {
     return Must(
-        out_->CreateTensor(kDtypeOf<uint8_t>, {4096}, Deadline::Never()));
+        out_->CreateTensor(kDtypeOf<uint8_t>, {kBytes}, Deadline::Never()));
   }
   static std::span<uint8_t> Bytes(const Tensor& tensor) {
     const auto bytes = Must(tensor.data<uint8_t>());
@@ -57,9 +58,11 @@ class QueueEnd {
   const std::unique_ptr<TensorQueue> out_, in_;
 };
 
-class QueueLink {
+// Of tensors of that size.
+template <int64_t kBytes>
+class QueueLinkOf {
  public:
-  using End = QueueEnd;
+  using End = QueueEnd<kBytes>;
 
   std::unique_ptr<End> Asker() {
     return std::make_unique<End>(std::move(there_), std::move(back_));
@@ -76,6 +79,8 @@ class QueueLink {
   QueueHandle there_handle_ = Must(there_->Share());
   QueueHandle back_handle_ = Must(back_->Share());
 };
+
+using QueueLink = QueueLinkOf<4096>;
 
 }  // namespace tenon::benchmarks
 

@@ -4,7 +4,7 @@
 // Works: the two halves of a hand-over, over any Link. A Link has
 // two Ends, one for each process:
 //
-//   Item New()         a new tensor of 4 KiB
+//   Item New()         a new tensor, 4 KiB if the link has no other size
 //   Bytes(item)        its memory
 //   Put(item)          to the other end. PutKeeping(): the caller has it, too
 //   Item Get()         from the other end; spins. GetAsleep(): sleeps
@@ -23,6 +23,7 @@
 #include <cstring>
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "tenon/benchmarks/harness/subject.h"
 #include "tenon/shm/arena/benchmark_support.h"
@@ -59,6 +60,33 @@ struct New {
     for (int i = 0; i < count; ++i) {
       end.Release(end.Get());
       end.Put(end.New());
+    }
+  }
+};
+
+// Copies into the memory of a new tensor from plain memory.
+template <typename End>
+typename End::Item NewFilled(End& end) {
+  typename End::Item item = end.New();
+  const auto to = end.Bytes(item);
+  static const std::vector<std::byte> from(to.size(), std::byte{1});
+  std::memcpy(to.data(), from.data(), from.size());
+  return item;
+}
+
+// A new tensor each way, filled.
+template <typename End>
+struct Filled {
+  static void Ask(End& end, int count) {
+    for (int i = 0; i < count; ++i) {
+      end.Put(NewFilled(end));
+      end.Release(end.Get());
+    }
+  }
+  static void Answer(End& end, int count) {
+    for (int i = 0; i < count; ++i) {
+      end.Release(end.Get());
+      end.Put(NewFilled(end));
     }
   }
 };
@@ -176,6 +204,20 @@ class OneThread : public Subject {
   Link link_;
   std::unique_ptr<typename Link::End> from_, to_;
   double ns_ = 0;
+};
+
+// A new tensor that is dropped again.
+template <typename Link>
+class CreateAndDrop : public Subject {
+ public:
+  void BeginAsking(const PidFd&) override { end_ = link_.Asker(); }
+  void Ask(int count) override {
+    for (int i = 0; i < count; ++i) end_->Release(end_->New());
+  }
+
+ private:
+  Link link_;
+  std::unique_ptr<typename Link::End> end_;
 };
 
 }  // namespace tenon::benchmarks
