@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -62,8 +63,8 @@ struct ArenaParts {
   // the inbox, without waiting for the mutex. So processes can attach to an
   // owner that is never short of memory, and find their cells free (model:
   // limit). The inbox holds some 278 messages, and a process attaches because
-  // it was sent a block.
-  void PollInboxNowAndThen() {
+  // it was sent a block. Not exact if threads race.
+  void PollInboxNowAndThen(std::atomic<uint32_t>& calls) {
     constexpr uint32_t kCallsPerPoll = 64;
     const uint32_t n = calls.load(std::memory_order_relaxed) + 1;
     calls.store(n, std::memory_order_relaxed);
@@ -111,7 +112,12 @@ struct ArenaParts {
   BlockShelves shelves{options, table};
   Reclaimer reclaimer ABSL_GUARDED_BY(mutex){options, table, attachments,
                                              segments, shelves};
-  std::atomic<uint32_t> calls{0};  // Not exact if threads race.
+  // Calls of PollInboxNowAndThen(): descriptions, and allocations by lane.
+  std::atomic<uint32_t> described{0};
+  struct alignas(64) Calls {
+    std::atomic<uint32_t> count{0};
+  };
+  std::array<Calls, BlockShelves::kLanes> allocated;
   // The number of OwnedBlock::kept; those of retired segments that were in use.
   std::atomic<uint32_t> kept{0};
   std::vector<std::unique_ptr<KeptObject>> formerly_kept ABSL_GUARDED_BY(mutex);
@@ -187,12 +193,15 @@ absl::StatusOr<OwnedBlock*> TryTake(ArenaParts& parts, size_t block_bytes) {
   if (OwnedBlock* block = shelves.TakeFree(size_class)) return block;
   parts.reclaimer.ReclaimSome(size_class);
   if (OwnedBlock* block = shelves.TakeFree(size_class)) return block;
+  if (shelves.EmptyLanes()) {
+    if (OwnedBlock* block = shelves.TakeFree(size_class)) return block;
+  }
   absl::Status grown = Grow(parts, block_bytes);
   if (!grown.ok()) {
     // Memory may be idle in blocks of other sizes.
     parts.reclaimer.ReclaimAll();
     // Before the segment that has a block of this size is retired.
-    if (OwnedBlock* block = shelves.TakeFree(size_class)) return block;
+    if (OwnedBlock* block = shelves.TakeAnyFree(size_class)) return block;
     if (RetireIdleSegments(parts) > 0) grown = Grow(parts, block_bytes);
   }
   if (OwnedBlock* block = shelves.TakeFree(size_class)) return block;
@@ -287,7 +296,8 @@ const ArenaOptions& Arena::options() const { return parts_->options; }
         options().name, "' or its quota of ", options().quota_bytes,
         " bytes (ArenaOptions::quota_bytes)"));
   }
-  parts_->PollInboxNowAndThen();
+  parts_->PollInboxNowAndThen(
+      parts_->allocated[BlockShelves::ThisLane()].count);
   OwnedBlock* block = parts_->shelves.TakeFree(SizeClassOf(block_bytes));
   if (block == nullptr) {
     TENON_ASSIGN_OR_RETURN(block, WaitForBlock(*parts_, block_bytes, deadline));
@@ -408,7 +418,7 @@ bool Block::DescribeTo(BlockDescriptor& block) const {
   ArenaParts& parts = *arena_->parts_;
   if (parts.fork_count != ForkCount()) [[unlikely]]
     return false;
-  parts.PollInboxNowAndThen();
+  parts.PollInboxNowAndThen(parts.described);
   block_->exposed.store(true, std::memory_order_relaxed);
   block.arena = parts.table.header().arena;
   block.segment = block_->segment->listed.id();

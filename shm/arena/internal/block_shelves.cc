@@ -13,9 +13,11 @@
 #include <cstdint>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "tenon/shm/base/atomics.h"
+#include "tenon/shm/base/deadline.h"
 #include "tenon/shm/base/posix_error.h"
 #include "tenon/shm/base/thread_mutex.h"
 #include "tenon/shm/locks/timed_mutex.h"
@@ -27,19 +29,82 @@ constexpr int kPoison = 0xDF;
 
 }  // namespace
 
-OwnedBlock* BlockShelves::TakeFree(size_t size_class) {
+size_t BlockShelves::NextLane() {
+  static constinit std::atomic<size_t> next = 0;
+  return next.fetch_add(1, std::memory_order_relaxed) % kLanes;
+}
+
+void BlockShelves::Lane::Push(OwnedBlock& block, size_t size_class) {
+  const size_t count = count_.load(std::memory_order_relaxed);
+  entries_[count] = {&block, size_class};
+  count_.store(count + 1, std::memory_order_relaxed);
+}
+
+OwnedBlock* BlockShelves::Lane::Pop(size_t size_class) {
+  const size_t count = count_.load(std::memory_order_relaxed);
+  for (size_t i = count; i-- > 0;) {
+    if (entries_[i].size_class != size_class) continue;
+    OwnedBlock* const block = entries_[i].block;
+    for (; i + 1 < count; ++i) entries_[i] = entries_[i + 1];
+    count_.store(count - 1, std::memory_order_relaxed);
+    return block;
+  }
+  return nullptr;
+}
+
+OwnedBlock* BlockShelves::Lane::PopAny() {
+  const size_t count = count_.load(std::memory_order_relaxed) - 1;
+  count_.store(count, std::memory_order_relaxed);
+  return entries_[count].block;
+}
+
+OwnedBlock* BlockShelves::Refill(Lane& lane, size_t size_class) {
   Shelf& shelf = shelves_[size_class];
   const TimedMutexLock lock(&shelf.mutex);
   if (shelf.free.empty()) return nullptr;
-  OwnedBlock* block = shelf.free.back();
-  shelf.free.pop_back();
-  --block->segment->free_blocks;
+  // The last one is taken, those before it follow in the same order.
+  const size_t size = shelf.free.size();
+  const size_t more = std::min({(size - 1) / 2, kRefill, lane.room()});
+  for (size_t i = size - 1 - more; i < size; ++i) {
+    --shelf.free[i]->segment->free_blocks;
+    if (i < size - 1) lane.Push(*shelf.free[i], size_class);
+  }
+  OwnedBlock* const taken = shelf.free.back();
+  shelf.free.resize(size - 1 - more);
+  return taken;
+}
+
+[[gnu::always_inline]] inline OwnedBlock* BlockShelves::Taken(
+    OwnedBlock* block) {
+  if (block == nullptr) return nullptr;
   // With the lock held: without it a report could count the block as free.
   block->references.store(1, std::memory_order_relaxed);
   // Before any message about it (model: late). No order is needed: a claim that
   // follows such a message reads this value or a later one, and acquires it.
   block->refusals =
       StdAtomics::Load(*table_.refused(), std::memory_order_relaxed);
+  return block;
+}
+
+OwnedBlock* BlockShelves::TakeFree(size_t size_class) {
+  Lane& lane = lanes_[ThisLane()];
+  const TimedMutexLock lock(&lane.mutex);
+  OwnedBlock* const block = lane.Pop(size_class);
+  return Taken(block != nullptr ? block : Refill(lane, size_class));
+}
+
+// With the locks of all lanes: between one lane and the next a block could be
+// taken from the one and another be released to the other.
+OwnedBlock* BlockShelves::TakeAnyFree(size_t size_class)
+    ABSL_NO_THREAD_SAFETY_ANALYSIS {
+  for (Lane& lane : lanes_) lane.mutex.Lock(Deadline::Never());
+  OwnedBlock* block = nullptr;
+  for (Lane& lane : lanes_) {
+    if (block == nullptr) block = lane.Pop(size_class);
+  }
+  if (block == nullptr) block = Refill(lanes_[ThisLane()], size_class);
+  Taken(block);
+  for (Lane& lane : lanes_) lane.mutex.Unlock();
   return block;
 }
 
@@ -61,11 +126,20 @@ absl::Status BlockShelves::MakeReady(OwnedBlock& block) {
   return absl::OkStatus();
 }
 
+// False if the lane is full.
+bool BlockShelves::ReleaseToLane(OwnedBlock& block) {
+  Lane& lane = lanes_[ThisLane()];
+  const TimedMutexLock lock(&lane.mutex);
+  if (lane.room() == 0) return false;
+  lane.Push(block, SizeClassOf(block.size()));
+  return true;
+}
+
 void BlockShelves::Release(OwnedBlock& block) {
   const bool exposed = block.exposed.load(std::memory_order_relaxed);
   if (!exposed) MarkFree(block);
-  Shelf& shelf = ShelfOf(block.size());
-  {
+  if (exposed || !ReleaseToLane(block)) {
+    Shelf& shelf = ShelfOf(block.size());
     const TimedMutexLock lock(&shelf.mutex);
     if (exposed) {
       table_.SetState(block.number, BlockState::kReleased,
@@ -94,7 +168,25 @@ void BlockShelves::Add(OwnedSegment& segment) {
   }
 }
 
+bool BlockShelves::EmptyLanes() {
+  bool any = false;
+  for (Lane& lane : lanes_) {
+    // Its thread keeps the bias of the lock.
+    if (lane.IsEmpty()) continue;
+    const TimedMutexLock lock(&lane.mutex);
+    while (!lane.IsEmpty()) {
+      any = true;
+      OwnedBlock* const block = lane.PopAny();
+      Shelf& shelf = ShelfOf(block->size());
+      const TimedMutexLock shelf_lock(&shelf.mutex);
+      shelf.PushFree(*block);
+    }
+  }
+  return any;
+}
+
 bool BlockShelves::RemoveIfIdle(const OwnedSegment& segment) {
+  EmptyLanes();
   Shelf& shelf = ShelfOf(segment.listed.block_bytes);
   const TimedMutexLock lock(&shelf.mutex);
   if (segment.free_blocks != segment.listed.block_count) return false;

@@ -7,7 +7,8 @@
 //   a block is   is moved by                and then is
 //   new          Add()                      free
 //   free         TakeFree(), MakeReady()    referenced by Block objects
-//   referenced   Release()                  free, if it was never described,
+//   referenced   Release()                  free, if it was never described
+//                                           (in the thread's lane, if it fits),
 //                                           else released
 //   released     TakeReleased()             in a batch that is reclaimed
 //   in a batch   PutFree(), PutReleased()   free, released
@@ -37,15 +38,21 @@ namespace tenon {
 // Ownership: the blocks are the segments'. What the constructor is given is not
 //   owned and outlives the BlockShelves.
 // Threads: thread-safe. There is a shelf for each size class (size_class.h),
-//   with a lock of its own; no other lock is acquired while it is held.
+//   and a lane for each eighth thread of the process: a few free blocks of any
+//   size class, which a thread takes and releases without the lock of a shelf.
+//   Each has a lock of its own. While that of a lane is held that of a shelf is
+//   acquired, and no other.
 class BlockShelves {
  public:
   BlockShelves(const ArenaOptions& options, const ArenaTable& table)
       : options_(options), table_(table) {}
 
-  // Removes a free block from its shelf, with one reference. Null if there is
-  // none.
+  // Removes a free block from the thread's lane or from its shelf, with one
+  // reference. Null if there is none; other lanes may have one.
   OwnedBlock* TakeFree(size_t size_class);
+  // The same from any lane or its shelf: null only if no block of that size
+  // class is free. By one thread at a time.
+  OwnedBlock* TakeAnyFree(size_t size_class);
   // Makes a block that TakeFree() returned accessible, and zeroes it if
   // ArenaOptions::wipe is set.
   // Errors: kResourceExhausted; the block is on its shelf again.
@@ -59,7 +66,11 @@ class BlockShelves {
 
   // Adds the blocks of a new segment as free ones.
   void Add(OwnedSegment& segment);
+  // Moves the free blocks of all lanes to their shelves, so that each thread
+  // can take them. Returns whether there were any.
+  bool EmptyLanes();
   // If all blocks of the segment are free, removes them and returns true.
+  // Empties the lanes.
   bool RemoveIfIdle(const OwnedSegment& segment);
 
   // For the reclaimer, by one thread at a time: no other call removes released
@@ -73,7 +84,58 @@ class BlockShelves {
   void PutFree(size_t size_class, const std::vector<OwnedBlock*>& blocks);
   void PutReleased(size_t size_class, const std::vector<OwnedBlock*>& blocks);
 
+  // The lane of the calling thread: less than kLanes.
+  static constexpr size_t kLanes = 8;
+  static size_t ThisLane() {
+    constinit thread_local size_t lane = kLanes;
+    if (lane == kLanes) [[unlikely]]
+      lane = NextLane();
+    return lane;
+  }
+
  private:
+  // Threads beyond the eighth share lanes. A lane is the arena's, not the
+  // thread's: nothing is to be done when a thread ends.
+  class alignas(64) Lane {
+   public:
+    bool IsEmpty() const { return count_.load(std::memory_order_relaxed) == 0; }
+    size_t room() const {
+      return kMost - count_.load(std::memory_order_relaxed);
+    }
+    // Requires that there is room.
+    void Push(OwnedBlock& block, size_t size_class)
+        ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
+    // Of that size class the block that was pushed last, or null.
+    OwnedBlock* Pop(size_t size_class) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
+    // Any block. Requires that it is not empty.
+    OwnedBlock* PopAny() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
+
+    TimedMutex mutex;
+
+   private:
+    static constexpr size_t kMost = 16;
+
+    struct Entry {
+      OwnedBlock* block;
+      size_t size_class;
+    };
+    std::atomic<size_t> count_ = 0;  // Written with the lock held.
+    std::array<Entry, kMost> entries_ ABSL_GUARDED_BY(mutex);
+  };
+
+  static constexpr size_t kRefill = 7;
+
+  static size_t NextLane();
+
+  // Makes a block that was removed the caller's, with the lock held.
+  OwnedBlock* Taken(OwnedBlock* block);
+
+  // Removes a block from the shelf, and moves up to kRefill more to the lane:
+  // at most half of what is left. Null if there is none.
+  OwnedBlock* Refill(Lane& lane, size_t size_class)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(lane.mutex);
+  bool ReleaseToLane(OwnedBlock& block);
+
   struct Shelf {
     void PushFree(OwnedBlock& block) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
       free.push_back(&block);
@@ -95,6 +157,7 @@ class BlockShelves {
   const ArenaOptions& options_;
   const ArenaTable& table_;
   std::array<Shelf, kSizeClasses> shelves_;
+  std::array<Lane, kLanes> lanes_;
 
   ThreadMutex wait_mutex_;  // Guards sleeping, no data.
   ThreadCondition released_;

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstring>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -96,6 +97,67 @@ TEST_F(BlockShelvesTest, ABlockThatWasNeverDescribedIsFreeAtOnce) {
   EXPECT_EQ(StateOf(block), BlockState::kFree);
   EXPECT_EQ(shelves_.CountReleased(kShelf), 0u);
   EXPECT_EQ(Take(), block);
+}
+
+// Runs `body` in a thread whose lane is not that of this thread.
+template <typename Body>
+void InAnotherLane(const Body& body) {
+  const size_t lane = BlockShelves::ThisLane();
+  bool done = false;
+  while (!done) {
+    std::thread([&] {
+      if (BlockShelves::ThisLane() == lane) return;
+      body();
+      done = true;
+    }).join();
+  }
+}
+
+TEST_F(BlockShelvesTest, AFreeBlockIsInTheLaneOfTheThreadThatReleasedIt) {
+  OwnedBlock* blocks[4];
+  for (OwnedBlock*& block : blocks) block = Take();
+  Release(blocks[2], /*described=*/false);
+  EXPECT_EQ(StateOf(blocks[2]), BlockState::kFree);
+  InAnotherLane([&] {
+    EXPECT_EQ(shelves_.TakeFree(kShelf), nullptr);
+    EXPECT_EQ(shelves_.TakeAnyFree(SizeClassOf(2 * kShelvedBytes)), nullptr);
+    EXPECT_EQ(shelves_.TakeAnyFree(kShelf), blocks[2]);
+    EXPECT_EQ(blocks[2]->references.load(), 1u);
+    EXPECT_EQ(shelves_.TakeAnyFree(kShelf), nullptr);
+  });
+  Release(blocks[2], /*described=*/false);
+  InAnotherLane([&] {
+    EXPECT_EQ(shelves_.TakeFree(kShelf), nullptr);
+    EXPECT_TRUE(shelves_.EmptyLanes());
+    EXPECT_FALSE(shelves_.EmptyLanes());
+    EXPECT_EQ(Take(), blocks[2]);
+  });
+  Release(blocks[1], /*described=*/false);
+  Release(blocks[3], /*described=*/false);
+  EXPECT_EQ(shelves_.TakeFree(SizeClassOf(2 * kShelvedBytes)), nullptr);
+  EXPECT_EQ(Take(), blocks[3]);
+  EXPECT_EQ(Take(), blocks[1]);
+}
+
+// Two of the three that are left stay on the shelf.
+TEST_F(BlockShelvesTest, ALaneGetsNotMoreThanHalfOfAShelf) {
+  EXPECT_EQ(Take(), &segment_.blocks[0]);
+  InAnotherLane([&] {
+    EXPECT_EQ(Take(), &segment_.blocks[2]);
+    EXPECT_EQ(Take(), &segment_.blocks[3]);
+    EXPECT_EQ(shelves_.TakeFree(kShelf), nullptr);
+  });
+  EXPECT_EQ(Take(), &segment_.blocks[1]);
+}
+
+TEST_F(BlockShelvesTest, ASegmentIsIdleWithBlocksInLanes) {
+  OwnedBlock* block = Take();
+  InAnotherLane([&] { Release(block, /*described=*/false); });
+  block = Take();
+  EXPECT_FALSE(shelves_.RemoveIfIdle(segment_));
+  Release(block, /*described=*/false);
+  EXPECT_TRUE(shelves_.RemoveIfIdle(segment_));
+  EXPECT_EQ(shelves_.TakeFree(kShelf), nullptr);
 }
 
 TEST_F(BlockShelvesTest, ADescribedBlockIsNotFreeBeforeItIsReclaimed) {

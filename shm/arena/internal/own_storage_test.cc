@@ -99,7 +99,12 @@ TEST_F(OwnStorageTest, MoreThanAreKept) {
     }
     EXPECT_EQ(all.size(), kMany);
     EXPECT_EQ(places.size(), kMany);
-    EXPECT_EQ(kept, kKept);
+    // Later on, blocks may be used that were not before.
+    if (turn == 0) {
+      EXPECT_EQ(kept, kKept);
+    }
+    EXPECT_LE(kept, kKept);
+    EXPECT_GT(kept, kKept / 2);
     EXPECT_EQ(arena_->Use().blocks_in_use, kMany);
     all.clear();
     EXPECT_EQ(arena_->Use().blocks_in_use, 0u);
@@ -181,6 +186,63 @@ TEST_F(OwnStorageTest, IsReleasedInOtherThreads) {
   }
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(arena_->Use().blocks_in_use, 0u);
+}
+
+// All blocks that the quota permits, of which another thread has released more
+// than its lane takes.
+TEST_F(OwnStorageTest, BlocksThatAnotherThreadReleasedAreFound) {
+  constexpr size_t kBytes = 4096, kMany = kQuota / kBytes;
+  for (int round = 0; round < 20; ++round) {
+    std::thread([&] {
+      std::vector<std::shared_ptr<Storage>> all;
+      for (size_t i = 0; i < kMany; ++i) all.push_back(New(kBytes));
+    }).join();
+    ASSERT_FALSE(HasFailure());
+  }
+  // Of another size: the segments are retired.
+  EXPECT_NE(New(kQuota), nullptr);
+}
+
+TEST_F(OwnStorageTest, LanesAreEmptiedBeforeTheArenaGrows) {
+  constexpr size_t kBytes = 4096, kMany = (256 << 10) / kBytes;
+  TENON_ASSERT_OK_AND_ASSIGN(arena_, Arena::Create());
+  for (int round = 0; round < 4; ++round) {
+    std::thread([&] {
+      std::vector<std::shared_ptr<Storage>> all;
+      for (size_t i = 0; i < kMany; ++i) all.push_back(New(kBytes));
+    }).join();
+    EXPECT_EQ(arena_->Use().segments, 1u);
+  }
+}
+
+// At most as many as the quota permits are in use, so each thread gets one at
+// once, also if all others are in lanes.
+TEST_F(OwnStorageTest, LanesWithholdNoBlock) {
+  constexpr int kThreads = 4, kTurns = 3000;
+  constexpr size_t kBytes = kQuota / kThreads;
+  // All of one size are there before.
+  {
+    std::vector<std::shared_ptr<Storage>> all;
+    for (int i = 0; i < kThreads; ++i) all.push_back(New(kBytes));
+  }
+  std::vector<std::thread> threads;
+  for (int self = 0; self < kThreads; ++self) {
+    threads.emplace_back([&, self] {
+      for (int i = 0; i < kTurns; ++i) {
+        const std::shared_ptr<Storage> mine = New(kBytes);
+        ASSERT_NE(mine, nullptr);
+        std::byte* const bytes = mine->Write().value();
+        bytes[0] = bytes[kBytes - 1] = static_cast<std::byte>(self);
+        if (i % 16 == 0) std::this_thread::yield();
+        ASSERT_EQ(bytes[0], static_cast<std::byte>(self));
+        ASSERT_EQ(bytes[kBytes - 1], static_cast<std::byte>(self));
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(arena_->Use().blocks_in_use, 0u);
+  EXPECT_THAT(arena_->Trim(), IsOk());
+  EXPECT_EQ(arena_->Use().segments, 0u);
 }
 
 // Each round ends an arena while other threads drop its storages.
