@@ -256,9 +256,11 @@ void Manager::RefuseAtLimit() {
   reserve_.Reset();
   for (int i = 0; i < kAcceptedAtOnce; ++i) {
     absl::StatusOr<Channel> channel = listener_->Accept(Deadline::Passed());
-    // If meanwhile a descriptor has become free.
-    if (channel.ok()) AddClient(*std::move(channel));
-    if (absl::IsDeadlineExceeded(channel.status())) break;
+    if (channel.ok()) {  // Meanwhile a descriptor has become free.
+      AddClient(*std::move(channel));
+    } else if (absl::IsDeadlineExceeded(channel.status())) {
+      break;
+    }
   }
   reserve_ = OpenReserve();
 }

@@ -98,6 +98,7 @@ void CloseInherited() {
 
 void ForgetTerminal() {
   const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+  if (null < 0) return;
   for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; ++fd) dup2(null, fd);
   if (null > STDERR_FILENO) close(null);
 }

@@ -113,7 +113,7 @@ absl::StatusOr<std::string> NameOf(int socket) {
   // A path ends with a zero byte, an abstract name begins with one.
   if (name.empty()) return std::string("(unnamed)");
   return name[0] == '\0' ? absl::StrCat("@", name.substr(1))
-                         : std::string(name.c_str());
+                         : name.substr(0, name.find('\0'));
 }
 
 void CloseQueued(int socket) {
