@@ -1,0 +1,498 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// A loader beside its floor, by turns in the same run. The floor is written by
+// hand: processes that copy samples into one mapped memory by memcpy(), a
+// counter for each batch and no more; it spins, or it sleeps on a futex.
+//
+//   BM_Batch       epochs of batches of one size: time of a batch; vs_spin and
+//                  vs_sleep are the ratios to both floors, vs_copy without
+//                  workers that to memcpy() in this process
+//   BM_FirstBatch  Create() and the first batch, against starting as many
+//                  processes of this program and copying one batch
+//   BM_Stop        the destructor, workers idle, against SIGTERM to and wait
+//                  for as many sleeping processes
+//
+// Ratios are of medians of wall time. It has a main() of its own, since a
+// worker must reach Init() first.
+
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <sched.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/types.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "benchmark/benchmark.h"
+#include "tenon/loader/data/batch.h"
+#include "tenon/loader/data/dataset.h"
+#include "tenon/loader/data/dataset_registry.h"
+#include "tenon/loader/epoch_range.h"
+#include "tenon/loader/loader.h"
+#include "tenon/shm/arena/benchmark_support.h"
+#include "tenon/shm/base/atomics.h"
+#include "tenon/shm/base/unique_fd.h"
+#include "tenon/shm/testing/forked_child.h"
+#include "tenon/shm/testing/reporter.h"
+#include "tenon/shm/testing/shared_object.h"
+#include "tenon/spawn/child/init.h"
+
+namespace tenon::loader {
+namespace {
+
+constexpr char kStart[] = "--bare-start";
+constexpr char kPause[] = "--bare-pause";
+constexpr int64_t kPrefetch = 2;
+
+// A benchmark that measures failures must not succeed.
+void DieUnless(bool good, const std::string& why) {
+  if (good) return;
+  std::fprintf(stderr, "loader_benchmark: %s\n", why.c_str());
+  std::exit(1);
+}
+
+// Each item is a copy of the same values, which stay in the cache.
+class Flat : public Dataset {
+ public:
+  Flat(int64_t floats, int64_t size)
+      : values_(static_cast<size_t>(floats), 1.0f), size_(size) {}
+  int64_t size() const override { return size_; }
+  SampleSpec spec() const override {
+    return SampleSpec().Add<float>("values", {std::ssize(values_)});
+  }
+  absl::Status Get(int64_t, SampleRandom&, Sample& sample) override {
+    const absl::StatusOr<absl::Span<float>> to = sample.data<float>(0);
+    if (!to.ok()) return to.status();
+    std::memcpy(to->data(), values_.data(), to->size() * sizeof(float));
+    return absl::OkStatus();
+  }
+
+ private:
+  std::vector<float> values_;
+  int64_t size_;
+};
+TENON_LOADER_DATASET(Flat(int64_t, int64_t));
+
+// What a round of both makes.
+struct Shape {
+  int64_t floats = 1;  // Of a sample.
+  int64_t batch_size = 64;
+  int64_t batches = 1;
+
+  size_t sample_bytes() const {
+    return static_cast<size_t>(floats) * sizeof(float);
+  }
+  size_t batch_bytes() const {
+    return sample_bytes() * static_cast<size_t>(batch_size);
+  }
+};
+
+// --- The floor. ---
+
+using Word = std::atomic<uint32_t>;
+
+bool Reached(const Word& word, uint32_t least) {
+  return static_cast<int32_t>(word.load(std::memory_order_acquire) - least) >=
+         0;
+}
+
+void FutexWait(Word& word, uint32_t value) {
+  syscall(SYS_futex, &word, FUTEX_WAIT, value, nullptr, nullptr, 0);
+}
+
+// Waits until `word` has reached `least`.
+void AwaitSpinning(const Word& word, uint32_t least) {
+  for (uint32_t turn = 1; !Reached(word, least); ++turn) {
+    StdAtomics::Pause();
+    if (turn % 4096 == 0) sched_yield();  // There may be too few cores.
+  }
+}
+void AwaitAsleep(Word& word, uint32_t least, Word& sleeps) {
+  while (!Reached(word, least)) {
+    sleeps.store(1);
+    const uint32_t seen = word.load();
+    if (static_cast<int32_t>(seen - least) < 0) FutexWait(word, seen);
+    sleeps.store(0, std::memory_order_relaxed);
+  }
+}
+void Post(Word& word, uint32_t value) {
+  word.store(value, std::memory_order_release);
+}
+void PostAndWake(Word& word, uint32_t value, const Word& sleeps) {
+  word.store(value);
+  if (sleeps.load() != 0) {
+    syscall(SYS_futex, &word, FUTEX_WAKE, 1, nullptr, nullptr, 0);
+  }
+}
+
+class SharedMemory {
+ public:
+  explicit SharedMemory(size_t size)
+      : size_(size),
+        data_(mmap(nullptr, size, PROT_READ | PROT_WRITE,
+                   MAP_SHARED | MAP_ANONYMOUS, -1, 0)) {
+    DieUnless(data_ != MAP_FAILED, "mmap");
+  }
+  ~SharedMemory() { munmap(data_, size_); }
+  SharedMemory(const SharedMemory&) = delete;
+  SharedMemory& operator=(const SharedMemory&) = delete;
+  std::byte* data() const { return static_cast<std::byte*>(data_); }
+
+ private:
+  size_t size_;
+  void* data_;
+};
+
+class Floor {
+ public:
+  Floor(const Shape& shape, int workers)
+      : shape_(shape),
+        source_(static_cast<size_t>(shape.floats), 1.0f),
+        memory_(shape.batch_bytes() * static_cast<size_t>(kPrefetch) *
+                static_cast<size_t>(workers)) {
+    for (int worker = 0; worker < workers; ++worker) {
+      auto child =
+          ForkedChild::Fork({.name = "floor",
+                             .watchdog = absl::Minutes(20),
+                             .may_have_threads = true},
+                            [&](const Reporter&) { Work(worker, workers); });
+      DieUnless(child.ok(), child.status().ToString());
+      children_.push_back(*std::move(child));
+    }
+  }
+
+  // One round: the consumer reads the first element of each batch.
+  void Run(bool asleep) {
+    control_->asleep.store(asleep ? 1 : 0);
+    control_->round.fetch_add(1);
+    syscall(SYS_futex, &control_->round, FUTEX_WAKE, INT32_MAX, nullptr,
+            nullptr, 0);
+    const auto workers = static_cast<int64_t>(children_.size());
+    for (int64_t n = 0; n < shape_.batches; ++n) {
+      const auto worker = static_cast<size_t>(n % workers);
+      Lane& lane = control_->lanes[worker];
+      const uint32_t next = lane.taken.load(std::memory_order_relaxed) + 1;
+      asleep ? AwaitAsleep(lane.made, next, lane.consumer_sleeps)
+             : AwaitSpinning(lane.made, next);
+      benchmark::DoNotOptimize(*SlotOf(worker, next - 1));
+      asleep ? PostAndWake(lane.taken, next, lane.worker_sleeps)
+             : Post(lane.taken, next);
+    }
+  }
+
+ private:
+  struct Lane {
+    alignas(64) Word made{0};
+    Word worker_sleeps{0};
+    alignas(64) Word taken{0};
+    Word consumer_sleeps{0};
+  };
+  struct Control {
+    alignas(64) Word round{0};
+    Word asleep{0};
+    Lane lanes[2];
+  };
+
+  std::byte* SlotOf(size_t worker, uint32_t made) {
+    const size_t slot = worker * static_cast<size_t>(kPrefetch) +
+                        made % static_cast<uint32_t>(kPrefetch);
+    return memory_.data() + slot * shape_.batch_bytes();
+  }
+
+  void Work(int worker, int workers) {
+    Lane& lane = control_->lanes[worker];
+    uint32_t made = 0;
+    for (uint32_t round = 0;; ++round) {
+      while (control_->round.load() == round) {
+        FutexWait(control_->round, round);
+      }
+      const bool asleep = control_->asleep.load() != 0;
+      for (int64_t n = worker; n < shape_.batches; n += workers) {
+        const uint32_t room = made + 1 - static_cast<uint32_t>(kPrefetch);
+        asleep ? AwaitAsleep(lane.taken, room, lane.worker_sleeps)
+               : AwaitSpinning(lane.taken, room);
+        std::byte* const to = SlotOf(static_cast<size_t>(worker), made);
+        for (int64_t i = 0; i < shape_.batch_size; ++i) {
+          std::memcpy(to + static_cast<size_t>(i) * shape_.sample_bytes(),
+                      source_.data(), shape_.sample_bytes());
+        }
+        ++made;
+        asleep ? PostAndWake(lane.made, made, lane.consumer_sleeps)
+               : Post(lane.made, made);
+      }
+    }
+  }
+
+  Shape shape_;
+  std::vector<float> source_;
+  SharedMemory memory_;
+  SharedObject<Control> control_;
+  std::vector<ForkedChild> children_;
+};
+
+// Without workers.
+class CopyFloor {
+ public:
+  explicit CopyFloor(const Shape& shape)
+      : shape_(shape),
+        source_(static_cast<size_t>(shape.floats), 1.0f),
+        memory_(shape.batch_bytes()) {}
+
+  void Run() {
+    for (int64_t n = 0; n < shape_.batches; ++n) {
+      for (int64_t i = 0; i < shape_.batch_size; ++i) {
+        std::memcpy(
+            memory_.data() + static_cast<size_t>(i) * shape_.sample_bytes(),
+            source_.data(), shape_.sample_bytes());
+      }
+      benchmark::DoNotOptimize(*memory_.data());
+      benchmark::ClobberMemory();
+    }
+  }
+
+ private:
+  Shape shape_;
+  std::vector<float> source_;
+  SharedMemory memory_;
+};
+
+// --- The loader. ---
+
+std::unique_ptr<Loader> MakeLoader(const Shape& shape, int workers,
+                                   WorkerKind kind) {
+  LoaderOptions options = {
+      .batch_size = shape.batch_size, .workers = workers, .worker_kind = kind};
+  if (workers > 0) options.prefetch = static_cast<int>(kPrefetch);
+  auto loader = Loader::Create<Flat>(options, shape.floats,
+                                     shape.batch_size * shape.batches);
+  DieUnless(loader.ok(), loader.status().ToString());
+  return *std::move(loader);
+}
+
+void RunEpoch(Loader& loader, int64_t epoch) {
+  for (const absl::StatusOr<Batch>& batch : loader.Epoch(epoch)) {
+    DieUnless(batch.ok(), batch.status().ToString());
+    const auto values = batch->data<float>(0);
+    DieUnless(values.ok(), values.status().ToString());
+    benchmark::DoNotOptimize(values->front());
+  }
+}
+
+void TakeFirst(Loader& loader) {
+  EpochRange epoch = loader.Epoch(0);
+  const auto batch = epoch.Next();
+  DieUnless(batch.ok() && batch->has_value(), batch.status().ToString());
+}
+
+// --- A batch. ---
+
+// The round is some milliseconds long.
+Shape ShapeOf(int64_t floats) {
+  if (floats <= 1) return {.floats = floats, .batch_size = 64, .batches = 4096};
+  if (floats <= 3 * 32 * 32) {
+    return {.floats = floats, .batch_size = 64, .batches = 128};
+  }
+  return {.floats = floats, .batch_size = 32, .batches = 8};
+}
+
+template <typename Round>
+double MicrosecondsOfABatch(const Shape& shape, Round&& round) {
+  return Nanoseconds(CLOCK_MONOTONIC, round) /
+         static_cast<double>(shape.batches) / 1e3;
+}
+
+void MeasureLocal(benchmark::State& state, const Shape& shape) {
+  const auto loader = MakeLoader(shape, 0, WorkerKind::kProcess);
+  CopyFloor floor(shape);
+  Samples ours, copy;
+  int64_t epoch = 0;
+  for (auto _ : state) {
+    const double us =
+        MicrosecondsOfABatch(shape, [&] { RunEpoch(*loader, epoch++); });
+    ours.Add(us);
+    copy.Add(MicrosecondsOfABatch(shape, [&] { floor.Run(); }));
+    state.SetIterationTime(us * 1e-6 * static_cast<double>(shape.batches));
+  }
+  state.counters["us"] = ours.Median();
+  state.counters["copy_us"] = copy.Median();
+  state.counters["vs_copy"] = ours.Median() / copy.Median();
+}
+
+void MeasureWorkers(benchmark::State& state, const Shape& shape, int workers,
+                    WorkerKind kind) {
+  Floor floor(shape, workers);  // Forks: before there are threads.
+  const auto loader = MakeLoader(shape, workers, kind);
+  RunEpoch(*loader, 0);         // The workers have their datasets and memory,
+  floor.Run(/*asleep=*/false);  // and so has the floor.
+  Samples ours, spinning, sleeping;
+  int64_t epoch = 0;
+  for (auto _ : state) {
+    const double us =
+        MicrosecondsOfABatch(shape, [&] { RunEpoch(*loader, ++epoch); });
+    ours.Add(us);
+    spinning.Add(MicrosecondsOfABatch(shape, [&] { floor.Run(false); }));
+    sleeping.Add(MicrosecondsOfABatch(shape, [&] { floor.Run(true); }));
+    state.SetIterationTime(us * 1e-6 * static_cast<double>(shape.batches));
+  }
+  state.counters["us"] = ours.Median();
+  state.counters["spin_us"] = spinning.Median();
+  state.counters["sleep_us"] = sleeping.Median();
+  state.counters["vs_spin"] = ours.Median() / spinning.Median();
+  state.counters["vs_sleep"] = ours.Median() / sleeping.Median();
+}
+
+void BM_Batch(benchmark::State& state) {
+  const Shape shape = ShapeOf(state.range(0));
+  const int workers = static_cast<int>(state.range(1));
+  const WorkerKind kind =
+      state.range(2) != 0 ? WorkerKind::kThread : WorkerKind::kProcess;
+  workers == 0 ? MeasureLocal(state, shape)
+               : MeasureWorkers(state, shape, workers, kind);
+}
+// An iteration is an epoch and a round of each floor; its time is the epoch's.
+BENCHMARK(BM_Batch)
+    ->ArgNames({"floats", "workers", "threads"})
+    ->ArgsProduct({{1, 3 * 32 * 32, 3 * 224 * 224}, {0}, {0}})
+    ->ArgsProduct({{1, 3 * 32 * 32, 3 * 224 * 224}, {1, 2}, {0, 1}})
+    ->UseManualTime();
+
+// --- Start and stop. ---
+
+// Processes of this program that have reached main(), and sleep or exit there.
+class BareProcesses {
+ public:
+  BareProcesses(int count, const char* mode) {
+    int ends[2];
+    DieUnless(pipe2(ends, O_CLOEXEC) == 0, "pipe2");
+    const UniqueFd out(ends[0]);
+    const UniqueFd in(ends[1]);
+    posix_spawn_file_actions_t actions;
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_adddup2(&actions, in.get(), STDOUT_FILENO);
+    char* const argv[] = {const_cast<char*>("loader_benchmark"),
+                          const_cast<char*>(mode), nullptr};
+    for (int i = 0; i < count; ++i) {
+      pid_t pid = -1;
+      DieUnless(posix_spawn(&pid, "/proc/self/exe", &actions, nullptr, argv,
+                            environ) == 0,
+                "posix_spawn");
+      pids_.push_back(pid);
+    }
+    posix_spawn_file_actions_destroy(&actions);
+    for (int i = 0; i < count; ++i) {
+      char byte = 0;
+      DieUnless(read(out.get(), &byte, 1) == 1, "read");
+    }
+  }
+
+  void TerminateAndWait() {
+    for (const pid_t pid : pids_) kill(pid, SIGTERM);
+    Wait();
+  }
+  void Wait() {
+    for (const pid_t pid : pids_) {
+      DieUnless(waitpid(pid, nullptr, 0) == pid, "waitpid");
+    }
+  }
+
+ private:
+  std::vector<pid_t> pids_;
+};
+
+void SetCounters(benchmark::State& state, const Samples& ours,
+                 const Samples& limit) {
+  state.counters["ms"] = ours.Median() / 1e6;
+  state.counters["limit_ms"] = limit.Median() / 1e6;
+  state.counters["vs_limit"] = ours.Median() / limit.Median();
+}
+
+void BM_FirstBatch(benchmark::State& state) {
+  const Shape shape = ShapeOf(3 * 32 * 32);
+  const int workers = static_cast<int>(state.range(0));
+  Samples ours, limit;
+  for (auto _ : state) {
+    std::unique_ptr<Loader> loader;
+    const double ns = Nanoseconds(CLOCK_MONOTONIC, [&] {
+      loader = MakeLoader(shape, workers, WorkerKind::kProcess);
+      TakeFirst(*loader);
+    });
+    ours.Add(ns);
+    loader.reset();
+    std::optional<BareProcesses> bare;
+    limit.Add(Nanoseconds(CLOCK_MONOTONIC, [&] {
+      bare.emplace(workers, kStart);
+      CopyFloor({.floats = shape.floats, .batch_size = 64, .batches = 1}).Run();
+    }));
+    bare->Wait();
+    state.SetIterationTime(ns * 1e-9);
+  }
+  SetCounters(state, ours, limit);
+}
+BENCHMARK(BM_FirstBatch)->ArgName("workers")->Arg(1)->Arg(2)->UseManualTime();
+
+void BM_Stop(benchmark::State& state) {
+  const Shape shape = ShapeOf(1);
+  const int workers = static_cast<int>(state.range(0));
+  Samples ours, limit;
+  for (auto _ : state) {
+    auto loader = MakeLoader(shape, workers, WorkerKind::kProcess);
+    RunEpoch(*loader, 0);
+    const double ns = Nanoseconds(CLOCK_MONOTONIC, [&] { loader.reset(); });
+    ours.Add(ns);
+    BareProcesses bare(workers, kPause);
+    limit.Add(Nanoseconds(CLOCK_MONOTONIC, [&] { bare.TerminateAndWait(); }));
+    state.SetIterationTime(ns * 1e-9);
+  }
+  SetCounters(state, ours, limit);
+}
+BENCHMARK(BM_Stop)
+    ->ArgName("workers")
+    ->Arg(1)
+    ->Arg(2)
+    ->Arg(8)
+    ->Iterations(21)
+    ->UseManualTime();
+
+int BareMain(bool pauses) {
+  if (write(STDOUT_FILENO, "x", 1) != 1) return 1;
+  while (pauses) pause();
+  return 0;
+}
+
+}  // namespace
+}  // namespace tenon::loader
+
+int main(int argc, char** argv) {
+  const absl::string_view mode = argc == 2 ? argv[1] : "";
+  if (mode == tenon::loader::kStart) return tenon::loader::BareMain(false);
+  if (mode == tenon::loader::kPause) return tenon::loader::BareMain(true);
+  tenon::spawn::Init(argc, argv);
+  benchmark::Initialize(&argc, argv);
+  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
+  if (benchmark::RunSpecifiedBenchmarks() == 0) {
+    std::fprintf(stderr, "no benchmark has run\n");
+    return 1;
+  }
+}
