@@ -17,8 +17,10 @@
 
 #include "absl/random/distributions.h"
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "tenon/loader/collate/collate.h"
+#include "tenon/loader/data/iterable_dataset.h"
 #include "tenon/loader/job/job.h"
 #include "tenon/loader/loader.h"
 #include "tenon/loader/sampling/distributed_sampler.h"
@@ -40,6 +42,9 @@ class Squares : public tenon::loader::Dataset {
 TENON_LOADER_DATASET(Squares(int64_t));
 
 int Fail(const absl::Status& status);
+tenon::loader::SampleSpec LineSpec();
+absl::StatusOr<std::unique_ptr<tenon::loader::SampleStream>> OpenLines(
+    const std::string& path);
 void Train(absl::Span<const float> images, int64_t count);
 void Use(absl::Span<const int64_t> values);
 void Use(const tenon::Tensor& tensor);

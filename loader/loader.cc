@@ -20,6 +20,7 @@
 #include "tenon/loader/data/batch_layout.h"
 #include "tenon/loader/data/batch_source.h"
 #include "tenon/loader/data/cancellation.h"
+#include "tenon/loader/data/iterable_dataset.h"
 #include "tenon/loader/data/sample_spec.h"
 #include "tenon/loader/epoch_range.h"
 #include "tenon/loader/local_source.h"
@@ -88,10 +89,31 @@ Loader::Loader(LoaderOptions options, DatasetRecipe recipe,
 
 Loader::~Loader() = default;
 
+absl::Status Loader::SetOrder() {
+  const auto* iterable = dynamic_cast<const IterableDataset*>(dataset_.get());
+  if (iterable == nullptr) {
+    TENON_ASSIGN_OR_RETURN(dataset_size_, SizeOf("dataset", *dataset_));
+    TENON_ASSIGN_OR_RETURN(sampler_, MakeSampler(options_, dataset_size_));
+    return SizeOf("sampler", *sampler_).status();
+  }
+  if (options_.shuffle || options_.sampler != nullptr) {
+    return absl::InvalidArgumentError(
+        "Loader::Create(): an iterable dataset gives the order of its samples "
+        "itself; leave shuffle and sampler unset, and shuffle in Open(), such "
+        "as by WindowShuffle");
+  }
+  TENON_ASSIGN_OR_RETURN(shards_, Catching("shards() of the dataset",
+                                           [&]() -> absl::StatusOr<int64_t> {
+                                             return iterable->shards();
+                                           }));
+  if (shards_ >= 1 && shards_ <= kMaxShards) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("Loader::Create(): the dataset has ", shards_,
+                   " shards; want 1 to ", kMaxShards));
+}
+
 absl::Status Loader::Start() {
-  TENON_ASSIGN_OR_RETURN(dataset_size_, SizeOf("dataset", *dataset_));
-  TENON_ASSIGN_OR_RETURN(sampler_, MakeSampler(options_, dataset_size_));
-  TENON_RETURN_IF_ERROR(SizeOf("sampler", *sampler_).status());
+  TENON_RETURN_IF_ERROR(SetOrder());
   TENON_ASSIGN_OR_RETURN(
       const SampleSpec spec,
       Catching("spec() of the dataset", [&]() -> absl::StatusOr<SampleSpec> {
@@ -107,6 +129,7 @@ absl::Status Loader::Start() {
         source_, LocalSource::Create(dataset_.get(), std::move(layout),
                                      {.seed = options_.seed,
                                       .on_error = options_.on_sample_error,
+                                      .drop_last = options_.drop_last,
                                       .strategy = strategy},
                                      cancellation_.get()));
     return absl::OkStatus();
@@ -117,6 +140,7 @@ absl::Status Loader::Start() {
   setup.prefetch = options_.prefetch.value_or(kDefaultPrefetch);
   setup.seed = options_.seed;
   setup.on_error = options_.on_sample_error;
+  setup.drop_last = options_.drop_last;
   setup.strategy = strategy;
   TENON_ASSIGN_OR_RETURN(
       source_,
@@ -135,12 +159,12 @@ EpochRange Loader::Epoch(int64_t epoch) {
                         : absl::InvalidArgumentError(absl::StrCat(
                               "Loader::Epoch(): epoch ", epoch, "; want >= 0"));
   if (failure_.ok() && refusal_.ok()) {
-    left_ = batches();
     source_->StartEpoch({.epoch = epoch,
+                         .shards = shards_,
                          .sampler = sampler_.get(),
                          .dataset_size = dataset_size_,
                          .batch_size = options_.batch_size,
-                         .batches = left_});
+                         .batches = batches()});
   }
   return EpochRange(this, epoch_ticket_, options_.timeout);
 }
@@ -154,30 +178,28 @@ absl::StatusOr<std::optional<BatchResult>> Loader::Next(uint64_t ticket,
         "begun by Loader::Epoch()");
   }
   TENON_RETURN_IF_ERROR(refusal_);
-  absl::StatusOr<BatchResult> batch = Cancellation::Error();
-  if (!cancellation_->is_cancelled()) {
-    if (left_ == 0) return std::nullopt;
-    batch = source_->Next(deadline);
-  }
+  absl::StatusOr<std::optional<BatchResult>> batch = Cancellation::Error();
+  if (!cancellation_->is_cancelled()) batch = source_->Next(deadline);
   if (absl::IsDeadlineExceeded(batch.status())) return batch.status();
   if (!batch.ok()) {
     failure_ = batch.status();
     source_.reset();  // Ends the workers.
     return failure_;
   }
-  --left_;
-  batch->batch = OfBatch(std::move(batch->batch));
-  return *std::move(batch);
+  if (batch->has_value()) (*batch)->batch = OfBatch(std::move((*batch)->batch));
+  return batch;
 }
 
 void Loader::Cancel() { cancellation_->Cancel(); }
 
 int64_t Loader::samples() const {
+  if (sampler_ == nullptr) return -1;
   const int64_t all = sampler_->size();
   return options_.drop_last ? all - all % options_.batch_size : all;
 }
 
 int64_t Loader::batches() const {
+  if (sampler_ == nullptr) return -1;
   const int64_t all = samples();
   return all / options_.batch_size + (all % options_.batch_size != 0 ? 1 : 0);
 }

@@ -103,7 +103,8 @@ class Loader {
   // any thread and from a signal handler, as long as the loader lives.
   void Cancel();
 
-  // The numbers of samples and batches of an epoch.
+  // The numbers of samples and batches of an epoch; -1 for an iterable dataset,
+  // of which they are not known.
   int64_t samples() const;
   int64_t batches() const;
 
@@ -120,6 +121,7 @@ class Loader {
          std::unique_ptr<Dataset> dataset,
          std::unique_ptr<Cancellation> cancellation);
 
+  absl::Status SetOrder();
   absl::Status Start();
   // The next batch of the epoch that was begun with `ticket`; its own error
   // inside, the loader's outside.
@@ -129,12 +131,12 @@ class Loader {
   const LoaderOptions options_;
   const DatasetRecipe recipe_;
   std::unique_ptr<Dataset> dataset_;
-  int64_t dataset_size_ = 0;
-  std::shared_ptr<Sampler> sampler_;
+  int64_t dataset_size_ = 0;          // Of a map-style dataset.
+  std::shared_ptr<Sampler> sampler_;  // Of a map-style dataset.
+  int64_t shards_ = 0;                // Of an iterable dataset.
   std::unique_ptr<Cancellation> cancellation_;
   std::unique_ptr<BatchSource> source_;
   uint64_t epoch_ticket_ = 0;  // Counts calls of Epoch().
-  int64_t left_ = 0;           // Batches of this epoch not yet returned.
   absl::Status refusal_;       // Of this epoch.
   absl::Status failure_;
 };

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -16,7 +17,9 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "tenon/loader/data/batch.h"
+#include "tenon/loader/data/shard_order.h"
 #include "tenon/loader/worker/fill_batch.h"
+#include "tenon/loader/worker/shard_reader.h"
 #include "tenon/shm/arena/arena.h"
 #include "tenon/shm/arena/arena_tensor.h"
 #include "tenon/shm/base/deadline.h"
@@ -42,22 +45,55 @@ absl::StatusOr<std::unique_ptr<LocalSource>> LocalSource::Create(
 void LocalSource::StartEpoch(const EpochPlan& plan) {
   plan_ = plan;
   next_ = 0;
+  shard_order_ = ShardOrder(plan.shards);
+  shards_ = iterable_ == nullptr
+                ? nullptr
+                : std::make_unique<ShardReader>(iterable_, layout_.get());
 }
 
-absl::StatusOr<BatchResult> LocalSource::Next(Deadline /*deadline*/) {
-  absl::StatusOr<Batch> batch = Make(next_);
-  if (cancellation_->is_cancelled()) return Cancellation::Error();
-  ++next_;
-  return BatchResult{std::move(batch)};
+absl::StatusOr<std::optional<BatchResult>> LocalSource::Next(
+    Deadline /*deadline*/) {
+  while (iterable_ != nullptr ? !shard_order_.done() : next_ < plan_.batches) {
+    absl::StatusOr<std::optional<Batch>> batch =
+        iterable_ != nullptr ? MakeOfShard() : Make(next_++);
+    if (cancellation_->is_cancelled()) return Cancellation::Error();
+    if (!batch.ok()) return BatchResult{batch.status()};
+    if (batch->has_value()) return BatchResult{**std::move(batch)};
+  }
+  return std::nullopt;
 }
 
-absl::StatusOr<Batch> LocalSource::Make(int64_t number) {
+absl::StatusOr<std::optional<Batch>> LocalSource::MakeOfShard() {
+  const int64_t shard = shard_order_.shard();
+  const int64_t number = shard_order_.number();
+  shard_order_.Advance();
+  TENON_ASSIGN_OR_RETURN(const Tensor block, NewBlock());
+  TENON_ASSIGN_OR_RETURN(std::byte* const memory, block.storage()->Write());
+  const ShardTask task = {.seed = options_.seed,
+                          .epoch = plan_.epoch,
+                          .shard = shard,
+                          .samples = layout_->batch_size(),
+                          .on_error = options_.on_error,
+                          .drop_last = options_.drop_last};
+  TENON_ASSIGN_OR_RETURN(std::optional<FilledBatch> filled,
+                         shards_->Fill(task, memory, [&] {
+                           return cancellation_->is_cancelled();
+                         }));
+  if (!filled) {
+    shard_order_.End(shard);
+    return std::nullopt;
+  }
+  Batch::Contents contents = {.number = number,
+                              .size = filled->samples,
+                              .worker = -1,
+                              .skipped = std::move(filled->skipped)};
+  return Batch(std::move(contents), layout_, block.storage());
+}
+
+absl::StatusOr<std::optional<Batch>> LocalSource::Make(int64_t number) {
   TENON_ASSIGN_OR_RETURN(const std::vector<int64_t> indices,
                          plan_.Indices(number));
-  TENON_ASSIGN_OR_RETURN(
-      const Tensor block,
-      CreateTensor(*arena_, kDtypeOf<uint8_t>, {layout_->total_bytes()},
-                   Deadline::Passed()));
+  TENON_ASSIGN_OR_RETURN(const Tensor block, NewBlock());
   TENON_ASSIGN_OR_RETURN(std::byte* const memory, block.storage()->Write());
   const BatchTask task = {.seed = options_.seed,
                           .epoch = plan_.epoch,
@@ -73,6 +109,11 @@ absl::StatusOr<Batch> LocalSource::Make(int64_t number) {
                               .worker = -1,
                               .skipped = std::move(filled.skipped)};
   return Batch(std::move(contents), layout_, block.storage());
+}
+
+absl::StatusOr<Tensor> LocalSource::NewBlock() {
+  return CreateTensor(*arena_, kDtypeOf<uint8_t>, {layout_->total_bytes()},
+                      Deadline::Passed());
 }
 
 }  // namespace tenon::loader

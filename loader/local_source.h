@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -20,10 +21,14 @@
 #include "tenon/loader/data/batch_source.h"
 #include "tenon/loader/data/cancellation.h"
 #include "tenon/loader/data/dataset.h"
+#include "tenon/loader/data/iterable_dataset.h"
+#include "tenon/loader/data/shard_order.h"
 #include "tenon/loader/worker/fill_batch.h"
+#include "tenon/loader/worker/shard_reader.h"
 #include "tenon/shm/arena/arena.h"
 #include "tenon/shm/base/deadline.h"
 #include "tenon/shm/segment/sharing_strategy.h"
+#include "tenon/shm/tensor/tensor.h"
 
 namespace tenon::loader {
 
@@ -34,6 +39,7 @@ class LocalSource : public BatchSource {
   struct Options {
     uint64_t seed = 0;
     OnSampleError on_error = OnSampleError::kFail;
+    bool drop_last = false;  // Of an iterable dataset: that of each shard.
     SharingStrategy strategy = SharingStrategy::kFileDescriptor;
   };
 
@@ -44,7 +50,7 @@ class LocalSource : public BatchSource {
 
   void StartEpoch(const EpochPlan& plan) override;
   // Computes the batch; the deadline cannot interrupt the dataset.
-  absl::StatusOr<BatchResult> Next(Deadline deadline) override;
+  absl::StatusOr<std::optional<BatchResult>> Next(Deadline deadline) override;
   std::vector<pid_t> WorkerPids() const override { return {}; }
 
  private:
@@ -52,20 +58,27 @@ class LocalSource : public BatchSource {
               const Options& options, std::shared_ptr<Arena> arena,
               const Cancellation* cancellation)
       : dataset_(dataset),
+        iterable_(dynamic_cast<IterableDataset*>(dataset)),
         layout_(std::move(layout)),
         options_(options),
         arena_(std::move(arena)),
         cancellation_(cancellation) {}
 
-  absl::StatusOr<Batch> Make(int64_t number);
+  // Nothing if the shard, which comes next, has ended.
+  absl::StatusOr<std::optional<Batch>> MakeOfShard();
+  absl::StatusOr<std::optional<Batch>> Make(int64_t number);
+  absl::StatusOr<Tensor> NewBlock();
 
   Dataset* dataset_;
+  IterableDataset* iterable_;  // Null for a map-style dataset.
   std::shared_ptr<const BatchLayout> layout_;
   Options options_;
   std::shared_ptr<Arena> arena_;
   const Cancellation* cancellation_;
   EpochPlan plan_;
   int64_t next_ = 0;
+  ShardOrder shard_order_;
+  std::unique_ptr<ShardReader> shards_;  // Of the epoch.
 };
 
 }  // namespace tenon::loader

@@ -35,8 +35,8 @@ namespace tenon::loader {
 
 // A sample that was left out of its batch because the dataset failed on it.
 struct SkippedSample {
-  int64_t position = 0;  // In the epoch of the whole job.
-  int64_t index = 0;     // In the dataset.
+  int64_t position = 0;  // In the epoch of the whole job; PositionInShard().
+  int64_t index = 0;     // In the dataset, or in the shard.
   absl::Status status;
 };
 
@@ -65,7 +65,8 @@ class Batch {
         layout_(std::move(layout)),
         storage_(std::move(storage)) {}
 
-  // The number of this batch in its epoch, from 0.
+  // The number of this batch in its epoch, from 0. Of an iterable dataset of S
+  // shards: batch k of shard s is k * S + s.
   int64_t number() const { return contents_.number; }
 
   // The number of samples: LoaderOptions::batch_size, less in the last batch of

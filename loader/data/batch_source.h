@@ -9,6 +9,7 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -18,10 +19,12 @@
 
 namespace tenon::loader {
 
-// An epoch, cut into batches.
+// An epoch, cut into batches: those of a sampler, or of the shards of an
+// iterable dataset, whose number is not known.
 struct EpochPlan {
   int64_t epoch = 0;
-  Sampler* sampler = nullptr;
+  int64_t shards = 0;          // Of an iterable dataset; 0: there is a sampler.
+  Sampler* sampler = nullptr;  // What follows is for it.
   int64_t dataset_size = 0;
   int64_t batch_size = 1;
   int64_t batches = 0;
@@ -52,9 +55,10 @@ class BatchSource {
   virtual void StartEpoch(const EpochPlan& plan) = 0;
 
   // The next batch in order; if it is an error, the following one may be good.
-  // Not called when the epoch has no more. Errors: kDeadlineExceeded, after
-  // which it may be called again; after any other it must not be.
-  virtual absl::StatusOr<BatchResult> Next(Deadline deadline) = 0;
+  // Nothing at the end of the epoch. Errors: kDeadlineExceeded, after which it
+  // may be called again; after any other it must not be.
+  virtual absl::StatusOr<std::optional<BatchResult>> Next(
+      Deadline deadline) = 0;
 
   // The workers' processes by number; empty if there are none.
   virtual std::vector<pid_t> WorkerPids() const = 0;

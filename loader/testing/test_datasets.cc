@@ -222,7 +222,54 @@ class Described : public Dataset {
   std::vector<double> values_;
 };
 
+class NumberStream : public SampleStream {
+ public:
+  NumberStream(int64_t first, int64_t size) : first_(first), size_(size) {}
+  absl::StatusOr<bool> Next(SampleRandom& random, Sample& sample) override {
+    if (next_ == size_) return false;
+    Numbers numbers(0);
+    TENON_RETURN_IF_ERROR(numbers.Get(first_ + next_++, random, sample));
+    return true;
+  }
+
+ private:
+  int64_t first_;
+  int64_t size_;
+  int64_t next_ = 0;
+};
+
+class BadStream : public NumberStream {
+ public:
+  explicit BadStream(int64_t size) : NumberStream(0, size) {}
+  absl::StatusOr<bool> Next(SampleRandom& random, Sample& sample) override {
+    const int64_t n = next_++;
+    TENON_ASSIGN_OR_RETURN(const bool more, NumberStream::Next(random, sample));
+    if (n % 10 == 3) {
+      return absl::DataLossError(absl::StrCat("sample ", n, " is rotten"));
+    }
+    if (n % 10 == 7) throw std::runtime_error("sample is on fire");
+    return more;
+  }
+
+ private:
+  int64_t next_ = 0;
+};
+
+class BadStreams : public Streams {
+ public:
+  explicit BadStreams(const std::vector<int64_t>& sizes)
+      : Streams(sizes), sizes_(sizes) {}
+  absl::StatusOr<std::unique_ptr<SampleStream>> Open(int64_t shard,
+                                                     int64_t) override {
+    return std::make_unique<BadStream>(sizes_[static_cast<size_t>(shard)]);
+  }
+
+ private:
+  std::vector<int64_t> sizes_;
+};
+
 TENON_LOADER_DATASET(Bulk(int64_t));
+TENON_LOADER_DATASET(BadStreams(std::vector<int64_t>));
 TENON_LOADER_DATASET(Bad());
 TENON_LOADER_DATASET(Dies());
 TENON_LOADER_DATASET(Exits());
@@ -251,6 +298,13 @@ absl::Status Numbers::Get(int64_t index, SampleRandom& random, Sample& sample) {
   for (float& value : noise) value = static_cast<float>(random.Uniform());
   ++samples_made;
   return sample.Set("value", index);
+}
+
+absl::StatusOr<std::unique_ptr<SampleStream>> Streams::Open(int64_t shard,
+                                                            int64_t) {
+  const int64_t size = sizes_[static_cast<size_t>(shard)];
+  if (size < 0) return absl::NotFoundError("no such file");
+  return std::make_unique<NumberStream>(1000 * shard, size);
 }
 
 void MarkAsConsumer() { is_consumer = true; }

@@ -29,15 +29,25 @@
 //               as Numbers(10); that function throws std::runtime_error.
 //   "Described(std::string text, std::vector<double> values)"  one item, with
 //               the arguments: length (int64) and values (float64[3]).
+//   "Streams(std::vector<int64_t> sizes)"  iterable; shard s has sizes[s]
+//               samples. Fields as of Numbers; sample n of shard s has the value
+//               1000 s + n. Cannot open a shard of a negative size.
+//   "BadStreams(std::vector<int64_t> sizes)"  the same; a sample n fails with
+//               kDataLoss if n % 10 == 3, and throws if n % 10 == 7.
 
 #ifndef TENON_LOADER_TESTING_TEST_DATASETS_H_
 #define TENON_LOADER_TESTING_TEST_DATASETS_H_
 
 #include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "tenon/loader/data/dataset.h"
 #include "tenon/loader/data/dataset_registry.h"
+#include "tenon/loader/data/iterable_dataset.h"
 
 namespace tenon::loader {
 
@@ -63,6 +73,20 @@ class Numbers : public Dataset {
   int64_t size_;
 };
 TENON_LOADER_DATASET(Numbers(int64_t));
+
+class Streams : public IterableDataset {
+ public:
+  explicit Streams(std::vector<int64_t> sizes) : sizes_(std::move(sizes)) {}
+
+  int64_t shards() const override { return std::ssize(sizes_); }
+  SampleSpec spec() const override { return Numbers(0).spec(); }
+  absl::StatusOr<std::unique_ptr<SampleStream>> Open(int64_t shard,
+                                                     int64_t epoch) override;
+
+ private:
+  std::vector<int64_t> sizes_;
+};
+TENON_LOADER_DATASET(Streams(std::vector<int64_t>));
 
 }  // namespace tenon::loader
 

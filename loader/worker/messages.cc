@@ -67,6 +67,7 @@ std::string Encode(const WorkerSetup& setup) {
   writer.Put(setup.prefetch);
   writer.Put(setup.seed);
   writer.Put(setup.on_error);
+  writer.Put(static_cast<uint8_t>(setup.drop_last));
   writer.Put(static_cast<uint8_t>(setup.strategy));
   writer.PutString(setup.name_prefix);
   return std::move(writer).bytes();
@@ -82,6 +83,7 @@ absl::StatusOr<WorkerSetup> DecodeWorkerSetup(absl::string_view bytes) {
   TENON_ASSIGN_OR_RETURN(setup.prefetch, reader.Get<int32_t>());
   TENON_ASSIGN_OR_RETURN(setup.seed, reader.Get<uint64_t>());
   TENON_ASSIGN_OR_RETURN(setup.on_error, GetEnum(reader, OnSampleError::kSkip));
+  TENON_ASSIGN_OR_RETURN(setup.drop_last, GetEnum(reader, true));
   TENON_ASSIGN_OR_RETURN(setup.strategy,
                          GetEnum(reader, SharingStrategy::kFileSystem));
   TENON_ASSIGN_OR_RETURN(setup.name_prefix, reader.GetString());

@@ -40,6 +40,7 @@ struct WorkerSetup {
   int32_t prefetch = 1;  // Tasks at a time, at most.
   uint64_t seed = 0;
   OnSampleError on_error = OnSampleError::kFail;
+  bool drop_last = false;  // Of an iterable dataset: that of each shard.
   SharingStrategy strategy = SharingStrategy::kFileDescriptor;
   std::string name_prefix;  // Of its segments.
 };
@@ -56,13 +57,18 @@ struct WorkerControl {
   SharedWord<uint64_t> stop;
 };
 
-// One batch to make.
+// One batch to make: of `count` items, whose indices follow, or the next batch
+// of a shard of an iterable dataset, of up to `count` samples.
 struct TaskRecord {
+  static constexpr int64_t kNoShard = -1;
+
   uint64_t ticket = 0;  // Unique; in BatchRecord, too.
   int64_t epoch = 0;
   int64_t first_position = 0;
   uint64_t count = 0;
-  uint64_t unused[4] = {};
+  int64_t shard = kNoShard;
+  uint64_t run = 0;  // Of the epoch: another one begins all shards again.
+  uint64_t unused[2] = {};
 };
 struct IndexRecord {
   static constexpr uint64_t kIndices = 8;
@@ -71,7 +77,7 @@ struct IndexRecord {
 static_assert(sizeof(TaskRecord) == 64 && sizeof(IndexRecord) == 64);
 static_assert(std::has_unique_object_representations_v<TaskRecord>);
 
-// How many records a task of `count` samples has.
+// How many records a task of `count` indices has.
 constexpr uint64_t TaskRecords(uint64_t count) {
   return 1 + (count + IndexRecord::kIndices - 1) / IndexRecord::kIndices;
 }
@@ -82,6 +88,7 @@ struct BatchRecord {
     kMade = 0,
     kFailed = 1,     // The note has the error; there is no block.
     kAbandoned = 2,  // As WorkerControl demanded; there is no block.
+    kEnded = 3,      // The shard has no more; there is no block.
   };
   uint64_t ticket = 0;
   uint64_t outcome = kMade;

@@ -28,6 +28,7 @@ WorkerSetup SomeSetup() {
           .prefetch = 3,
           .seed = 7,
           .on_error = OnSampleError::kSkip,
+          .drop_last = true,
           .strategy = SharingStrategy::kFileSystem,
           .name_prefix = "tenon-x"};
 }
@@ -49,6 +50,7 @@ TEST(MessagesTest, SetupComesBack) {
   EXPECT_EQ(back.prefetch, setup.prefetch);
   EXPECT_EQ(back.seed, setup.seed);
   EXPECT_EQ(back.on_error, setup.on_error);
+  EXPECT_EQ(back.drop_last, setup.drop_last);
   EXPECT_EQ(back.strategy, setup.strategy);
   EXPECT_EQ(back.name_prefix, setup.name_prefix);
 }

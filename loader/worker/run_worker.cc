@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -25,9 +26,11 @@
 #include "tenon/ipc/ring/ring_channel.h"
 #include "tenon/loader/data/batch_layout.h"
 #include "tenon/loader/data/dataset.h"
+#include "tenon/loader/data/iterable_dataset.h"
 #include "tenon/loader/worker/catching.h"
 #include "tenon/loader/worker/fill_batch.h"
 #include "tenon/loader/worker/messages.h"
+#include "tenon/loader/worker/shard_reader.h"
 #include "tenon/shm/arena/arena.h"
 #include "tenon/shm/base/atomics.h"
 #include "tenon/shm/base/deadline.h"
@@ -68,7 +71,11 @@ class Worker {
   absl::StatusOr<TaskRecord> NextTask();
   // Makes the batch of `task` and reports it. Fails only if it cannot report.
   absl::Status Serve(const TaskRecord& task);
-  absl::StatusOr<FilledBatch> Make(const TaskRecord& task, Block& block);
+  // Nothing if the task's shard has ended.
+  absl::StatusOr<std::optional<FilledBatch>> Make(const TaskRecord& task,
+                                                  Block& block);
+  absl::StatusOr<std::optional<FilledBatch>> MakeOfShard(const TaskRecord& task,
+                                                         Block& block);
   // The memory of the batch. Waits a moment for the consumer to release some.
   // Errors: kResourceExhausted.
   absl::StatusOr<Block> Allocate(const TaskRecord& task);
@@ -86,6 +93,10 @@ class Worker {
   std::unique_ptr<RingReader> tasks_;
   std::unique_ptr<RingProducer> batches_;
   std::unique_ptr<Dataset> dataset_;
+  IterableDataset* iterable_ = nullptr;  // dataset_, if it is one.
+  int64_t num_shards_ = 0;               // Of it.
+  std::unique_ptr<ShardReader> shards_;  // Of the epoch with this `run`.
+  uint64_t run_ = 0;
   std::shared_ptr<Arena> arena_;
   absl::flat_hash_set<uint32_t> offered_;  // Segments.
   std::vector<int64_t> indices_;
@@ -142,6 +153,14 @@ absl::StatusOr<Worker> Worker::Create(int index, const WorkerSetup& setup,
   worker.tasks_ = std::move(tasks);
   worker.batches_ = std::move(batches);
   worker.dataset_ = std::move(dataset);
+  worker.iterable_ = dynamic_cast<IterableDataset*>(worker.dataset_.get());
+  if (worker.iterable_ != nullptr) {
+    TENON_ASSIGN_OR_RETURN(
+        worker.num_shards_,
+        Catching("IterableDataset::shards()", [&]() -> absl::StatusOr<int64_t> {
+          return worker.iterable_->shards();
+        }));
+  }
   return worker;
 }
 
@@ -161,6 +180,14 @@ absl::StatusOr<TaskRecord> Worker::NextTask() {
     return absl::DataLossError(absl::StrCat(
         "task of ", task.count, " samples; want at most ", setup_.batch_size));
   }
+  if (task.shard != TaskRecord::kNoShard) {
+    if (task.shard < 0 || task.shard >= num_shards_) {
+      return absl::DataLossError(
+          absl::StrCat("task of shard ", task.shard,
+                       ", which the dataset does not have in this worker"));
+    }
+    return task;
+  }
   // All records of a task are put at once.
   const size_t records = TaskRecords(task.count) - 1;
   indices_.resize(records * IndexRecord::kIndices);
@@ -178,15 +205,17 @@ absl::Status Worker::Serve(const TaskRecord& task) {
   ReleaseTaken();
   BatchRecord record = {.ticket = task.ticket};
   Block block;
-  absl::StatusOr<FilledBatch> filled = Make(task, block);
-  if (filled.ok()) {
-    record.samples = filled->samples;
+  absl::StatusOr<std::optional<FilledBatch>> filled = Make(task, block);
+  if (filled.ok() && filled->has_value()) {
+    record.samples = (*filled)->samples;
     TENON_ASSIGN_OR_RETURN(record.block, block.Describe());
     TENON_RETURN_IF_ERROR(Offer(block, record));
-    if (!filled->skipped.empty()) {
+    if (!(*filled)->skipped.empty()) {
       TENON_RETURN_IF_ERROR(SendNote(
-          {.status = {}, .skipped = std::move(filled->skipped)}, record));
+          {.status = {}, .skipped = std::move((*filled)->skipped)}, record));
     }
+  } else if (filled.ok()) {
+    record.outcome = BatchRecord::kEnded;
   } else if (ShouldStop(task)) {
     record.outcome = BatchRecord::kAbandoned;
   } else {
@@ -202,9 +231,11 @@ absl::Status Worker::Serve(const TaskRecord& task) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<FilledBatch> Worker::Make(const TaskRecord& task, Block& block) {
+absl::StatusOr<std::optional<FilledBatch>> Worker::Make(const TaskRecord& task,
+                                                        Block& block) {
   if (ShouldStop(task)) return absl::CancelledError("the task was abandoned");
   TENON_ASSIGN_OR_RETURN(block, Allocate(task));
+  if (task.shard != TaskRecord::kNoShard) return MakeOfShard(task, block);
   const BatchTask batch = {.seed = setup_.seed,
                            .epoch = task.epoch,
                            .first_position = task.first_position,
@@ -212,6 +243,21 @@ absl::StatusOr<FilledBatch> Worker::Make(const TaskRecord& task, Block& block) {
                            .on_error = setup_.on_error};
   return FillBatch(*dataset_, layout_, batch, block.data(),
                    [&] { return ShouldStop(task); });
+}
+
+absl::StatusOr<std::optional<FilledBatch>> Worker::MakeOfShard(
+    const TaskRecord& task, Block& block) {
+  if (shards_ == nullptr || run_ != task.run) {
+    shards_ = std::make_unique<ShardReader>(iterable_, &layout_);
+    run_ = task.run;
+  }
+  const ShardTask batch = {.seed = setup_.seed,
+                           .epoch = task.epoch,
+                           .shard = task.shard,
+                           .samples = static_cast<int64_t>(task.count),
+                           .on_error = setup_.on_error,
+                           .drop_last = setup_.drop_last};
+  return shards_->Fill(batch, block.data(), [&] { return ShouldStop(task); });
 }
 
 absl::StatusOr<Block> Worker::Allocate(const TaskRecord& task) {

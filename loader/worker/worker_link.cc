@@ -24,6 +24,7 @@
 #include "tenon/ipc/ring/ring_channel.h"
 #include "tenon/ipc/ring/ring_geometry.h"
 #include "tenon/loader/data/batch.h"
+#include "tenon/loader/data/iterable_dataset.h"
 #include "tenon/loader/worker/messages.h"
 #include "tenon/shm/arena/arena_tensor.h"
 #include "tenon/shm/base/deadline.h"
@@ -106,19 +107,22 @@ const WorkerLink::Job* WorkerLink::current() const {
 absl::Status WorkerLink::Assign(const Job& job, std::vector<int64_t> indices) {
   constexpr size_t kTaskWords = sizeof(TaskRecord) / sizeof(int64_t);
   words_.resize(TaskRecords(indices.size()) * kTaskWords);
+  std::copy(indices.begin(), indices.end(), words_.begin() + kTaskWords);
+  Outstanding outstanding = {job, std::move(indices)};
   const TaskRecord task = {.ticket = job.ticket,
                            .epoch = job.epoch,
                            .first_position = job.first_position,
-                           .count = indices.size()};
+                           .count = static_cast<uint64_t>(outstanding.count()),
+                           .shard = job.shard,
+                           .run = job.run};
   std::memcpy(words_.data(), &task, sizeof(task));
-  std::copy(indices.begin(), indices.end(), words_.begin() + kTaskWords);
   TENON_ASSIGN_OR_RETURN(const bool put,
                          tasks_->TryPut(std::as_bytes(std::span(words_))));
   if (!put) {
     return absl::DataLossError(
         "acknowledges tasks after their batches: its ring is full");
   }
-  outstanding_.push_back({job, std::move(indices)});
+  outstanding_.push_back(std::move(outstanding));
   return absl::OkStatus();
 }
 
@@ -164,8 +168,7 @@ absl::StatusOr<WorkerLink::Finished> WorkerLink::OnRecord(
   outstanding_.pop_front();
   TENON_ASSIGN_OR_RETURN(std::optional<BatchNote> note,
                          ReceiveMessages(record));
-  Finished finished = {.ticket = record.ticket,
-                       .number = job.job.number,
+  Finished finished = {.job = job.job,
                        .batch = absl::CancelledError("abandoned")};
   switch (record.outcome) {
     case BatchRecord::kMade: {
@@ -195,6 +198,12 @@ absl::StatusOr<WorkerLink::Finished> WorkerLink::OnRecord(
             "reports task ", record.ticket, " as abandoned; only those before ",
             first_ticket_, " are"));
       }
+      return finished;
+    case BatchRecord::kEnded:
+      if (!job.is_of_shard()) {
+        return absl::DataLossError("reports the end of no shard");
+      }
+      finished.ended = true;
       return finished;
     default:
       return absl::DataLossError(
@@ -239,17 +248,20 @@ absl::StatusOr<std::optional<BatchNote>> WorkerLink::ReceiveMessages(
 
 absl::Status WorkerLink::CheckSkipped(absl::Span<const SkippedSample> skipped,
                                       const Outstanding& job) {
-  const int64_t first = job.job.first_position;
+  const int64_t first = job.is_of_shard() ? PositionInShard(job.job.shard, 0)
+                                          : job.job.first_position;
   int64_t next = first;
+  int64_t end = first + (job.is_of_shard() ? kSamplesOfShard : job.count());
   for (const SkippedSample& sample : skipped) {
-    const int64_t end = first + std::ssize(job.indices);
     if (sample.position < next || sample.position >= end) {
       return absl::DataLossError(absl::StrCat("skipped the sample at position ",
                                               sample.position, "; want ", next,
                                               " to ", end - 1));
     }
     const int64_t index =
-        job.indices[static_cast<size_t>(sample.position - first)];
+        job.is_of_shard()
+            ? sample.position - first
+            : job.indices[static_cast<size_t>(sample.position - first)];
     if (sample.index != index) {
       return absl::DataLossError(absl::StrCat("skipped item ", sample.index,
                                               " at position ", sample.position,
@@ -260,6 +272,8 @@ absl::Status WorkerLink::CheckSkipped(absl::Span<const SkippedSample> skipped,
           absl::StrCat("skipped item ", index, " without an error"));
     }
     next = sample.position + 1;
+    // A batch of a shard begins anywhere in it.
+    end = std::min(end, sample.position + job.count());
   }
   return absl::OkStatus();
 }
@@ -267,9 +281,11 @@ absl::Status WorkerLink::CheckSkipped(absl::Span<const SkippedSample> skipped,
 absl::StatusOr<Batch> WorkerLink::MakeBatch(const BatchRecord& record,
                                             const Outstanding& job,
                                             BatchNote note) {
-  const int64_t count = std::ssize(job.indices);
   const int64_t skipped = std::ssize(note.skipped);
-  if (record.samples < 0 || record.samples != count - skipped) {
+  const int64_t count = job.count();
+  const int64_t least = job.is_of_shard() ? 1 : count;
+  if (record.samples < 0 || record.samples > count - skipped ||
+      record.samples + skipped < least) {
     return absl::DataLossError(absl::StrCat("reports ", record.samples,
                                             " samples made and ", skipped,
                                             " skipped of ", count));

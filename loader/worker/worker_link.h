@@ -41,10 +41,14 @@ class WorkerLink {
     int64_t number = 0;  // Of the batch, in its epoch.
     int64_t epoch = 0;
     int64_t first_position = 0;
+    // Of an iterable dataset, and of how many samples at most.
+    int64_t shard = TaskRecord::kNoShard;
+    int64_t samples = 0;
+    uint64_t run = 0;  // TaskRecord
   };
   struct Finished {
-    uint64_t ticket = 0;
-    int64_t number = 0;
+    Job job;
+    bool ended = false;           // The shard has, and there is no batch.
     absl::StatusOr<Batch> batch;  // Or its error; the worker goes on.
   };
 
@@ -66,8 +70,8 @@ class WorkerLink {
   // The job that the worker does now, or has finished last, if any.
   const Job* current() const;
 
-  // Assigns the batch of the dataset items `indices`. Does not block. CanTake()
-  // must hold.
+  // Assigns the batch of the dataset items `indices`, or the next one of a
+  // shard, without indices. Does not block. CanTake() must hold.
   absl::Status Assign(const Job& job, std::vector<int64_t> indices);
 
   // From now on the worker may report jobs with a lower ticket as abandoned.
@@ -93,6 +97,12 @@ class WorkerLink {
   struct Outstanding {
     Job job;
     std::vector<int64_t> indices;
+
+    bool is_of_shard() const { return job.shard != TaskRecord::kNoShard; }
+    // Samples, at most.
+    int64_t count() const {
+      return is_of_shard() ? job.samples : std::ssize(indices);
+    }
   };
 
   WorkerLink(int index, int capacity, std::shared_ptr<const BatchLayout> layout,

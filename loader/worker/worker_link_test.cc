@@ -27,6 +27,7 @@
 #include "tenon/ipc/ring/ring.h"
 #include "tenon/ipc/ring/ring_channel.h"
 #include "tenon/loader/data/batch_layout.h"
+#include "tenon/loader/data/iterable_dataset.h"
 #include "tenon/loader/data/sample_spec.h"
 #include "tenon/loader/worker/messages.h"
 #include "tenon/shm/arena/arena.h"
@@ -77,6 +78,14 @@ class FakeWorker {
     }
     indices.resize(task.count);
     return {task, indices};
+  }
+
+  TaskRecord TaskOfShard() {
+    TaskRecord task;
+    EXPECT_THAT(
+        tasks_->Get(std::as_writable_bytes(std::span(&task, 1)), Watchdog()),
+        IsOkAndHolds(1u));
+    return task;
   }
 
   // A block for a batch; its offer is sent if it is the first.
@@ -163,7 +172,7 @@ TEST_F(WorkerLinkTest, TakesUpToItsCapacityOfFullTasks) {
     worker_.Report({.ticket = ticket, .outcome = BatchRecord::kAbandoned});
     TENON_ASSERT_OK_AND_ASSIGN(const auto finished, link_.Take());
     ASSERT_TRUE(finished);
-    EXPECT_EQ(finished->ticket, ticket);
+    EXPECT_EQ(finished->job.ticket, ticket);
   }
 }
 
@@ -217,7 +226,51 @@ TEST_F(WorkerLinkTest, AnErrorIsThatOfItsBatchOnly) {
   TENON_ASSERT_OK_AND_ASSIGN(auto finished, link_.Take());
   EXPECT_THAT(finished->batch, StatusIs(StatusCode::kAborted, "no"));
   TENON_ASSERT_OK_AND_ASSIGN(finished, link_.Take());
-  EXPECT_EQ(finished->ticket, 8u);
+  EXPECT_EQ(finished->job.ticket, 8u);
+}
+
+TEST_F(WorkerLinkTest, ATaskOfAShardHasNoIndices) {
+  ASSERT_THAT(
+      link_.Assign({.ticket = 7, .shard = 2, .samples = 3, .run = 6}, {}),
+      IsOk());
+  Assign(8);
+  const TaskRecord task = worker_.TaskOfShard();
+  EXPECT_EQ(task.shard, 2);
+  EXPECT_EQ(task.count, 3u);
+  EXPECT_EQ(task.run, 6u);
+  EXPECT_EQ(worker_.Task().first.ticket, 8u);
+}
+
+TEST_F(WorkerLinkTest, ABatchOfAShardMayBeShort) {
+  ASSERT_THAT(link_.Assign({.ticket = 7, .shard = 2, .samples = 3}, {}),
+              IsOk());
+  ASSERT_THAT(link_.Assign({.ticket = 8, .shard = 2, .samples = 3}, {}),
+              IsOk());
+  BatchRecord record = {.ticket = 7, .samples = 2};
+  const Block block =
+      worker_.NewBlock(static_cast<size_t>(layout_->total_bytes()), record);
+  worker_.Report(record);
+  worker_.Report({.ticket = 8, .outcome = BatchRecord::kEnded});
+  TENON_ASSERT_OK_AND_ASSIGN(auto finished, link_.Take());
+  EXPECT_FALSE(finished->ended);
+  ASSERT_THAT(finished->batch, IsOk());
+  EXPECT_EQ(finished->batch->size(), 2);
+  TENON_ASSERT_OK_AND_ASSIGN(finished, link_.Take());
+  EXPECT_TRUE(finished->ended);
+  EXPECT_EQ(finished->job.shard, 2);
+}
+
+TEST_F(WorkerLinkTest, RefusesTheEndOfNoShard) {
+  Assign(7);
+  Refuses({.ticket = 7, .outcome = BatchRecord::kEnded}, "the end of no shard");
+}
+
+TEST_F(WorkerLinkTest, RefusesFewerSamplesThanTheIndices) {
+  Assign(7);
+  BatchRecord record = {.ticket = 7, .samples = 2};
+  const Block block =
+      worker_.NewBlock(static_cast<size_t>(layout_->total_bytes()), record);
+  Refuses(record, "2 samples made and 0 skipped of 3");
 }
 
 TEST_F(WorkerLinkTest, RefusesAnAnswerToNoTask) {
@@ -323,6 +376,51 @@ TEST_F(SkippedSamplesTest, OfAnotherItem) {
 }
 TEST_F(SkippedSamplesTest, WithoutAnError) {
   Skips({{51, 2, absl::OkStatus()}}, "item 2 without an error");
+}
+
+// Of a batch of up to 3 samples of shard 2.
+class SkippedInAShardTest : public WorkerLinkTest {
+ protected:
+  void Skips(std::vector<SkippedSample> skipped, const char* why) {
+    ASSERT_THAT(link_.Assign({.ticket = 7, .shard = 2, .samples = 3}, {}),
+                IsOk());
+    BatchRecord record = {.ticket = 7, .samples = 3 - std::ssize(skipped)};
+    worker_.SendNote({.status = {}, .skipped = std::move(skipped)}, record);
+    Refuses(record, why);
+  }
+  const absl::Status rotten_ = absl::DataLossError("rotten");
+};
+
+TEST_F(SkippedInAShardTest, OfAnotherShard) {
+  Skips({{PositionInShard(1, 4), 4, rotten_}}, "at position 1099511627780");
+  EXPECT_EQ(PositionInShard(1, 4), 1099511627780);
+}
+TEST_F(SkippedInAShardTest, Twice) {
+  Skips({{PositionInShard(2, 4), 4, rotten_},
+         {PositionInShard(2, 4), 4, rotten_}},
+        "at position 2199023255556");
+}
+TEST_F(SkippedInAShardTest, FurtherApartThanABatch) {
+  Skips({{PositionInShard(2, 4), 4, rotten_},
+         {PositionInShard(2, 7), 7, rotten_}},
+        "at position 2199023255559; want 2199023255557 to 2199023255558");
+}
+TEST_F(SkippedInAShardTest, OfAnotherItem) {
+  Skips({{PositionInShard(2, 4), 5, rotten_}}, "want item 4");
+}
+TEST_F(SkippedInAShardTest, WithoutAnError) {
+  Skips({{PositionInShard(2, 4), 4, absl::OkStatus()}},
+        "item 4 without an error");
+}
+TEST_F(WorkerLinkTest, RefusesAnEmptyBatchOfAShard) {
+  ASSERT_THAT(link_.Assign({.ticket = 7, .shard = 2, .samples = 3}, {}),
+              IsOk());
+  Refuses({.ticket = 7}, "0 samples made and 0 skipped of 3");
+}
+TEST_F(WorkerLinkTest, RefusesMoreSamplesOfAShardThanAsked) {
+  ASSERT_THAT(link_.Assign({.ticket = 7, .shard = 2, .samples = 3}, {}),
+              IsOk());
+  Refuses({.ticket = 7, .samples = 4}, "4 samples made and 0 skipped of 3");
 }
 
 TEST_F(WorkerLinkTest, RefusesToAbandonATaskThatIsWanted) {

@@ -165,7 +165,8 @@ WorkerControl& WorkerSource::control() {
 void WorkerSource::StartEpoch(const EpochPlan& plan) {
   plan_ = plan;
   next_to_assign_ = 0;
-  next_to_return_ = 0;
+  shard_order_ = ShardOrder(plan.shards);
+  awaited_.clear();
   bad_indices_ = absl::OkStatus();
   first_ticket_ = next_ticket_;
   StdAtomics::Store(control().first_ticket, first_ticket_,
@@ -173,24 +174,30 @@ void WorkerSource::StartEpoch(const EpochPlan& plan) {
   for (Worker& worker : workers_) worker.link.AbandonBefore(first_ticket_);
 }
 
-absl::StatusOr<BatchResult> WorkerSource::Next(Deadline deadline) {
-  Worker& worker = WorkerOf(next_to_return_);
+absl::StatusOr<std::optional<BatchResult>> WorkerSource::Next(
+    Deadline deadline) {
   for (;;) {
+    if (awaited_.empty() && AllAssigned()) return std::nullopt;
     if (cancellation_->is_cancelled()) return Cancellation::Error();
     TENON_RETURN_IF_ERROR(failure_);
     TENON_RETURN_IF_ERROR(Dispatch());
-    if (!bad_indices_.ok() && next_to_return_ == next_to_assign_) {
+    if (!bad_indices_.ok() && awaited_.empty()) {
       ++next_to_assign_;
-      ++next_to_return_;
       return BatchResult{std::exchange(bad_indices_, absl::OkStatus())};
     }
-    TENON_ASSIGN_OR_RETURN(std::optional<BatchResult> batch, Take(worker));
-    if (batch) {
-      ++next_to_return_;
+    // Only results of abandoned tasks can keep a worker from taking one.
+    Worker& worker =
+        workers_[awaited_.empty() ? NextWorker() : awaited_.front().worker];
+    TENON_ASSIGN_OR_RETURN(std::optional<WorkerLink::Finished> finished,
+                           Take(worker));
+    if (finished) {
+      awaited_.pop_front();
+      if (finished->ended) shard_order_.End(finished->job.shard);
       // Let the worker go on while the caller uses the batch, which is good
       // also if another worker has failed meanwhile.
       failure_ = Dispatch();
-      return *std::move(batch);
+      if (finished->ended) continue;
+      return BatchResult{std::move(finished->batch)};
     }
     // Where the results of abandoned tasks were in the way.
     if (CanDispatch()) continue;
@@ -198,31 +205,56 @@ absl::StatusOr<BatchResult> WorkerSource::Next(Deadline deadline) {
   }
 }
 
+bool WorkerSource::AllAssigned() const {
+  return plan_.shards > 0 ? shard_order_.done()
+                          : next_to_assign_ >= plan_.batches;
+}
+
+size_t WorkerSource::NextWorker() const {
+  const int64_t next =
+      plan_.shards > 0 ? shard_order_.shard() : next_to_assign_;
+  return static_cast<size_t>(next) % workers_.size();
+}
+
 bool WorkerSource::CanDispatch() {
-  return bad_indices_.ok() && next_to_assign_ < plan_.batches &&
-         WorkerOf(next_to_assign_).link.CanTake();
+  return bad_indices_.ok() && !AllAssigned() &&
+         workers_[NextWorker()].link.CanTake();
 }
 
 absl::Status WorkerSource::Dispatch() {
-  while (bad_indices_.ok() && next_to_assign_ < plan_.batches) {
-    Worker& worker = WorkerOf(next_to_assign_);
-    TENON_RETURN_IF_ERROR(DropAbandoned(worker));
-    if (!worker.link.CanTake()) break;
-    absl::StatusOr<std::vector<int64_t>> indices =
-        plan_.Indices(next_to_assign_);
-    if (!indices.ok()) {
-      bad_indices_ = indices.status();
-      break;
-    }
-    const WorkerLink::Job job = {
-        .ticket = next_ticket_++,
-        .number = next_to_assign_,
-        .epoch = plan_.epoch,
-        .first_position = plan_.first_position(next_to_assign_)};
-    const absl::Status assigned = worker.link.Assign(job, *std::move(indices));
-    if (!assigned.ok()) return Failure(worker, assigned);
-    ++next_to_assign_;
+  while (bad_indices_.ok() && !AllAssigned()) {
+    const size_t next = NextWorker();
+    TENON_RETURN_IF_ERROR(DropAbandoned(workers_[next]));
+    if (!workers_[next].link.CanTake()) break;
+    TENON_RETURN_IF_ERROR(AssignNext(next));
   }
+  return absl::OkStatus();
+}
+
+absl::Status WorkerSource::AssignNext(size_t to) {
+  WorkerLink::Job job = {.epoch = plan_.epoch, .run = first_ticket_};
+  std::vector<int64_t> indices;
+  if (plan_.shards > 0) {
+    job.number = shard_order_.number();
+    job.shard = shard_order_.shard();
+    job.samples = setup_.batch_size;
+    shard_order_.Advance();
+  } else {
+    absl::StatusOr<std::vector<int64_t>> filled =
+        plan_.Indices(next_to_assign_);
+    if (!filled.ok()) {
+      bad_indices_ = filled.status();
+      return absl::OkStatus();
+    }
+    indices = *std::move(filled);
+    job.number = next_to_assign_;
+    job.first_position = plan_.first_position(next_to_assign_++);
+  }
+  job.ticket = next_ticket_++;
+  Worker& worker = workers_[to];
+  const absl::Status assigned = worker.link.Assign(job, std::move(indices));
+  if (!assigned.ok()) return Failure(worker, assigned);
+  awaited_.push_back({.worker = to, .number = job.number});
   return absl::OkStatus();
 }
 
@@ -236,7 +268,8 @@ absl::Status WorkerSource::DropAbandoned(Worker& worker) {
   }
 }
 
-absl::StatusOr<std::optional<BatchResult>> WorkerSource::Take(Worker& worker) {
+absl::StatusOr<std::optional<WorkerLink::Finished>> WorkerSource::Take(
+    Worker& worker) {
   TENON_RETURN_IF_ERROR(DropAbandoned(worker));
   const WorkerLink::Job* job = worker.link.current();
   if (job == nullptr || job->ticket < first_ticket_) return std::nullopt;
@@ -250,7 +283,7 @@ absl::StatusOr<std::optional<BatchResult>> WorkerSource::Take(Worker& worker) {
         batch.status().code(),
         absl::StrCat(worker.host->Describe(), ": ", batch.status().message()));
   }
-  return BatchResult{std::move(batch)};
+  return finished;
 }
 
 absl::Status WorkerSource::Wait(Worker& worker, Deadline deadline) {
@@ -311,7 +344,10 @@ absl::Status WorkerSource::Failure(Worker& worker, const absl::Status& why) {
 }
 
 std::string WorkerSource::Waiting() const {
-  std::string text = absl::StrCat("no batch ", next_to_return_, " in time");
+  std::string text = "no batch in time";
+  if (!awaited_.empty()) {
+    text = absl::StrCat("no batch ", awaited_.front().number, " in time");
+  }
   for (const Worker& worker : workers_) {
     const WorkerLink::Job* job = worker.link.current();
     absl::StrAppend(&text, "; ", worker.host->Describe(),

@@ -8,7 +8,9 @@
 
 #include <sys/types.h>
 
+#include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <optional>
 #include <string>
@@ -22,6 +24,7 @@
 #include "tenon/loader/data/batch_source.h"
 #include "tenon/loader/data/cancellation.h"
 #include "tenon/loader/data/dataset_registry.h"
+#include "tenon/loader/data/shard_order.h"
 #include "tenon/loader/data/worker_kind.h"
 #include "tenon/loader/worker/messages.h"
 #include "tenon/loader/worker/worker_host.h"
@@ -34,11 +37,11 @@
 
 namespace tenon::loader {
 
-// Batch n is made by worker n mod workers, each of which has up to `prefetch`
-// batches assigned: so the next batch is the next record of one known ring, and
-// no batch waits for its turn in this process. It has no thread: everything
-// happens inside Next(), and the tasks in their rings keep the workers busy
-// while the consumer is elsewhere.
+// Batch n is made by worker n mod workers, those of shard s by worker s mod
+// workers; each has up to `prefetch` batches assigned. So the next batch is the
+// next record of one known ring, and no batch waits for its turn in this
+// process. It has no thread: everything happens inside Next(), and the tasks in
+// their rings keep the workers busy while the consumer is elsewhere.
 //
 // Ownership: owns the workers; destroying it ends them. They have a second to
 //   end by themselves, then SIGTERM and half a second, then SIGKILL; after that
@@ -64,13 +67,17 @@ class WorkerSource : public BatchSource {
   ~WorkerSource() override;
 
   void StartEpoch(const EpochPlan& plan) override;
-  absl::StatusOr<BatchResult> Next(Deadline deadline) override;
+  absl::StatusOr<std::optional<BatchResult>> Next(Deadline deadline) override;
   std::vector<pid_t> WorkerPids() const override;
 
  private:
   struct Worker {
     std::unique_ptr<WorkerHost> host;
     WorkerLink link;
+  };
+  struct Awaited {
+    size_t worker = 0;
+    int64_t number = 0;
   };
 
   WorkerSource(WorkerSetup setup, Segment::OwnerWritten control,
@@ -83,18 +90,19 @@ class WorkerSource : public BatchSource {
   absl::Status Watch(int fd, uint64_t what);
 
   WorkerControl& control();
-  // The worker of batch `number`.
-  Worker& WorkerOf(int64_t number) {
-    return workers_[static_cast<size_t>(number) % workers_.size()];
-  }
+  // Whether all batches of the epoch have been assigned.
+  bool AllAssigned() const;
+  // The worker of the next batch to be assigned.
+  size_t NextWorker() const;
   // Assigns batches as far as the workers take them, up to one whose indices
   // are bad.
   absl::Status Dispatch();
+  absl::Status AssignNext(size_t to);
   bool CanDispatch();
   // Removes the results of abandoned tasks.
   absl::Status DropAbandoned(Worker& worker);
-  // The next batch, if `worker` has finished it.
-  absl::StatusOr<std::optional<BatchResult>> Take(Worker& worker);
+  // The next result of this epoch, if `worker` has finished one.
+  absl::StatusOr<std::optional<WorkerLink::Finished>> Take(Worker& worker);
   // Waits until `worker` has finished a job, or any worker has ended.
   absl::Status Wait(Worker& worker, Deadline deadline);
   absl::Status Sleep(Worker& worker, Deadline deadline);
@@ -115,8 +123,10 @@ class WorkerSource : public BatchSource {
   SpinBudget spin_;
 
   EpochPlan plan_;
-  int64_t next_to_assign_ = 0;
-  int64_t next_to_return_ = 0;
+  int64_t next_to_assign_ = 0;  // A batch of the sampler.
+  ShardOrder shard_order_;      // The next of an iterable dataset.
+  // Batches that are assigned and not yet returned, in their order.
+  std::deque<Awaited> awaited_;
   // Why batch next_to_assign_ cannot be: its error, when it is its turn.
   absl::Status bad_indices_;
   absl::Status failure_;  // For the next call of Next().

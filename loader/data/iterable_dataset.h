@@ -1,0 +1,89 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// IterableDataset: samples one after another, for data that cannot be reached
+// by index: files of records, sockets, generators.
+//
+//   class Lines : public loader::IterableDataset {
+//    public:
+//     explicit Lines(std::vector<std::string> paths) : paths_(paths) {}
+//
+//     int64_t shards() const override { return std::ssize(paths_); }
+//     loader::SampleSpec spec() const override { return LineSpec(); }
+//     absl::StatusOr<std::unique_ptr<loader::SampleStream>> Open(
+//         int64_t shard, int64_t /*epoch*/) override {
+//       return OpenLines(paths_[shard]);
+//     }
+//
+//    private:
+//     std::vector<std::string> paths_;
+//   };
+//   TENON_LOADER_DATASET(Lines(std::vector<std::string>));
+//
+// The dataset has a fixed number of shards, and workers take them: shard s is
+// read by worker s mod workers. A batch is of one shard; batches come from the
+// shards in turn: the first batch of each shard, then the second of each, until
+// all have ended. So neither batches nor their order depend on the number of
+// workers, and at most as many workers as shards are of use.
+
+#ifndef TENON_LOADER_DATA_ITERABLE_DATASET_H_
+#define TENON_LOADER_DATA_ITERABLE_DATASET_H_
+
+#include <cstdint>
+#include <memory>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "tenon/loader/data/dataset.h"
+#include "tenon/loader/data/sample.h"
+#include "tenon/loader/sampling/sample_random.h"
+
+namespace tenon::loader {
+
+// The samples of one shard in one epoch.
+// Threads: an instance is used by one thread at a time.
+class SampleStream {
+ public:
+  virtual ~SampleStream() = default;
+
+  // Writes the next sample, every byte of every field, and returns true; or
+  // returns false at the end, after which it is not called again. All
+  // randomness must come from `random`, which is keyed by the shard and the
+  // number of the sample in it.
+  // Errors, and exceptions: of this sample. If options say kFail, the stream is
+  // closed, and the shard ends with the error of its batch; if kSkip, Next() is
+  // called again: a stream that cannot go on returns false from then on.
+  virtual absl::StatusOr<bool> Next(SampleRandom& random, Sample& sample) = 0;
+};
+
+// Threads, processes: as a Dataset.
+class IterableDataset : public Dataset {
+ public:
+  // At least 1, at most kMaxShards. Must not change, and must be the same in
+  // each process: it is part of the order of an epoch.
+  virtual int64_t shards() const { return 1; }
+
+  // Begins shard `shard`, in [0, shards()), of `epoch`. Streams of several
+  // shards are open at the same time; the dataset outlives them.
+  // Errors: that of the shard's first batch; the shard has no other.
+  virtual absl::StatusOr<std::unique_ptr<SampleStream>> Open(int64_t shard,
+                                                             int64_t epoch) = 0;
+
+  // The number of samples is not known: -1.
+  int64_t size() const final { return -1; }
+  // kUnimplemented.
+  absl::Status Get(int64_t index, SampleRandom& random, Sample& sample) final;
+};
+
+// Limits of a dataset.
+inline constexpr int64_t kMaxShards = (int64_t{1} << 22) - 1;
+inline constexpr int64_t kSamplesOfShard = int64_t{1} << 40;
+
+// The position of sample `n` of a shard, which keys its random numbers.
+inline int64_t PositionInShard(int64_t shard, int64_t n) {
+  return shard * kSamplesOfShard + n;
+}
+
+}  // namespace tenon::loader
+
+#endif  // TENON_LOADER_DATA_ITERABLE_DATASET_H_

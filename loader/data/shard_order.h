@@ -1,0 +1,60 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// ShardOrder: the order of the batches of an iterable dataset: one of each
+// shard in turn, without the shards that have ended.
+
+#ifndef TENON_LOADER_DATA_SHARD_ORDER_H_
+#define TENON_LOADER_DATA_SHARD_ORDER_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "tenon/shm/base/cplusplus_20.h"
+
+namespace tenon::loader {
+
+// A value; thread-compatible.
+class ShardOrder {
+ public:
+  explicit ShardOrder(int64_t shards = 0)
+      : ended_(static_cast<size_t>(shards)), open_(shards) {}
+
+  // Whether all shards have ended. The next two are for when not.
+  bool done() const { return open_ == 0; }
+  // The shard of the next batch, and its number in the epoch: shards that have
+  // ended leave gaps.
+  int64_t shard() const { return static_cast<int64_t>(at_); }
+  int64_t number() const {
+    return round_ * static_cast<int64_t>(ended_.size()) + shard();
+  }
+
+  // Goes on to the next batch.
+  void Advance() {
+    do {
+      if (++at_ < ended_.size()) continue;
+      at_ = 0;
+      ++round_;
+    } while (ended_[at_]);
+  }
+
+  // May be repeated for a shard.
+  void End(int64_t shard) {
+    const auto index = static_cast<size_t>(shard);
+    if (ended_[index]) return;
+    ended_[index] = true;
+    --open_;
+    if (index == at_ && !done()) Advance();
+  }
+
+ private:
+  std::vector<bool> ended_;
+  int64_t open_;
+  size_t at_ = 0;
+  int64_t round_ = 0;
+};
+
+}  // namespace tenon::loader
+
+#endif  // TENON_LOADER_DATA_SHARD_ORDER_H_

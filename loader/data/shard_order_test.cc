@@ -1,0 +1,69 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "tenon/loader/data/shard_order.h"
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace tenon::loader {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::Pair;
+
+// Of shards with so many batches: (shard, number) of all, where the end of a
+// shard is known when a batch of it is asked for that it does not have.
+std::vector<std::pair<int64_t, int64_t>> Order(std::vector<int64_t> batches) {
+  ShardOrder order(std::ssize(batches));
+  std::vector<std::pair<int64_t, int64_t>> all;
+  while (!order.done()) {
+    const int64_t shard = order.shard();
+    if (batches[static_cast<size_t>(shard)]-- == 0) {
+      order.End(shard);
+      order.End(shard);
+    } else {
+      all.emplace_back(shard, order.number());
+      order.Advance();
+    }
+  }
+  return all;
+}
+
+TEST(ShardOrderTest, OneBatchOfEachShardInTurn) {
+  EXPECT_THAT(Order({2, 2}),
+              ElementsAre(Pair(0, 0), Pair(1, 1), Pair(0, 2), Pair(1, 3)));
+  EXPECT_THAT(Order({3}), ElementsAre(Pair(0, 0), Pair(0, 1), Pair(0, 2)));
+}
+
+TEST(ShardOrderTest, ShardsThatHaveEndedLeaveGaps) {
+  EXPECT_THAT(Order({1, 3, 0, 2}),
+              ElementsAre(Pair(0, 0), Pair(1, 1), Pair(3, 3), Pair(1, 5),
+                          Pair(3, 7), Pair(1, 9)));
+}
+
+// With batches assigned ahead the end of a shard is known later.
+TEST(ShardOrderTest, ALateEndSkipsWhatFollows) {
+  ShardOrder order(3);
+  for (int i = 0; i < 4; ++i) order.Advance();
+  EXPECT_EQ(order.number(), 4);
+  order.End(1);  // The one it is at.
+  EXPECT_EQ(order.number(), 5);
+  order.End(0);  // One that it is not at.
+  EXPECT_EQ(order.number(), 5);
+  order.Advance();
+  EXPECT_EQ(order.number(), 8);
+  order.End(2);
+  EXPECT_TRUE(order.done());
+}
+
+TEST(ShardOrderTest, WithoutShardsItIsDone) {
+  EXPECT_TRUE(ShardOrder().done());
+}
+
+}  // namespace
+}  // namespace tenon::loader

@@ -1,0 +1,63 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// WindowShuffle: the samples of a stream in another order, for streams larger
+// than memory.
+//
+//   absl::StatusOr<std::unique_ptr<SampleStream>> OpenShuffled(
+//       const std::string& path) {
+//     TENON_ASSIGN_OR_RETURN(auto lines, OpenLines(path));
+//     return WindowShuffle::Create(std::move(lines), LineSpec(), 10'000);
+//   }
+
+#ifndef TENON_LOADER_DATA_WINDOW_SHUFFLE_H_
+#define TENON_LOADER_DATA_WINDOW_SHUFFLE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <utility>
+
+#include "absl/status/statusor.h"
+#include "tenon/loader/data/batch_layout.h"
+#include "tenon/loader/data/iterable_dataset.h"
+#include "tenon/loader/data/sample.h"
+#include "tenon/loader/data/sample_spec.h"
+#include "tenon/loader/sampling/sample_random.h"
+
+namespace tenon::loader {
+
+// Keeps `window` samples in memory of the process; each sample that is asked
+// for is one of them, drawn uniformly, and the stream's next one takes its
+// place. So a sample comes at most `window` - 1 places early, and at any place
+// later. The order is drawn from the samples' random numbers: it is another one
+// in each epoch, and does not depend on workers.
+// Threads: an instance is used by one thread at a time.
+// Failure: after an error of the stream's Next() no sample is lost.
+class WindowShuffle : public SampleStream {
+ public:
+  // Errors: kInvalidArgument for no stream and a window below 1;
+  // BatchLayout::Create()'s for `window` samples of `spec`.
+  static absl::StatusOr<std::unique_ptr<SampleStream>> Create(
+      std::unique_ptr<SampleStream> stream, const SampleSpec& spec,
+      int64_t window);
+
+  absl::StatusOr<bool> Next(SampleRandom& random, Sample& sample) override;
+
+ private:
+  WindowShuffle(std::unique_ptr<SampleStream> stream, BatchLayout layout);
+
+  // Copies all fields of slot `from`.
+  absl::Status Copy(int64_t from, const Sample& to) const;
+  Sample Slot(int64_t i) const { return Sample(layout_, memory_.get(), i, 1); }
+
+  std::unique_ptr<SampleStream> stream_;
+  const BatchLayout layout_;
+  std::unique_ptr<std::byte[]> memory_;
+  int64_t kept_ = 0;    // Samples in slots [0, kept_).
+  bool ended_ = false;  // The stream has.
+};
+
+}  // namespace tenon::loader
+
+#endif  // TENON_LOADER_DATA_WINDOW_SHUFFLE_H_

@@ -1,0 +1,86 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "tenon/loader/worker/shard_reader.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <utility>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "tenon/loader/data/batch.h"
+#include "tenon/loader/data/iterable_dataset.h"
+#include "tenon/loader/data/sample.h"
+#include "tenon/loader/sampling/sample_random.h"
+#include "tenon/loader/worker/catching.h"
+#include "tenon/shm/base/status_macros.h"
+
+namespace tenon::loader {
+
+absl::StatusOr<std::optional<FilledBatch>> ShardReader::Fill(
+    const ShardTask& task, std::byte* memory,
+    absl::FunctionRef<bool()> should_stop) {
+  const auto [found, is_new] = shards_.try_emplace(task.shard);
+  Shard& shard = found->second;
+  if (is_new) TENON_RETURN_IF_ERROR(Open(task, shard));
+  FilledBatch filled;
+  for (int64_t i = 0; i < task.samples && shard.stream != nullptr; ++i) {
+    if (should_stop()) return absl::CancelledError("the batch was cancelled");
+    absl::StatusOr<bool> more = FillOne(task, shard, memory, filled);
+    if (!more.ok()) {
+      shard.stream.reset();
+      return more.status();
+    }
+    if (!*more) shard.stream.reset();
+  }
+  const int64_t seen = filled.samples + std::ssize(filled.skipped);
+  if (seen == 0 || (task.drop_last && seen < task.samples)) {
+    return std::nullopt;
+  }
+  return filled;
+}
+
+absl::Status ShardReader::Open(const ShardTask& task, Shard& shard) {
+  auto stream = Catching("IterableDataset::Open()", [&] {
+    return dataset_->Open(task.shard, task.epoch);
+  });
+  if (stream.ok() && *stream == nullptr) {
+    stream = absl::InternalError("Open() returned a null pointer");
+  }
+  if (!stream.ok()) {
+    return absl::Status(
+        stream.status().code(),
+        absl::StrCat("shard ", task.shard, ": ", stream.status().message()));
+  }
+  shard.stream = *std::move(stream);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<bool> ShardReader::FillOne(const ShardTask& task, Shard& shard,
+                                          std::byte* memory,
+                                          FilledBatch& filled) {
+  const int64_t n = shard.next++;
+  const int64_t position = PositionInShard(task.shard, n);
+  SampleRandom random(task.seed, task.epoch, position);
+  Sample sample(*layout_, memory, filled.samples, 1);
+  absl::StatusOr<bool> more = Catching("SampleStream::Next()", [&] {
+    return shard.stream->Next(random, sample);
+  });
+  if (more.ok()) {
+    filled.samples += *more ? 1 : 0;
+    return more;
+  }
+  if (task.on_error == OnSampleError::kSkip) {
+    filled.skipped.push_back({position, n, std::move(more).status()});
+    return true;
+  }
+  return absl::Status(more.status().code(),
+                      absl::StrCat("shard ", task.shard, ", sample ", n, ": ",
+                                   more.status().message()));
+}
+
+}  // namespace tenon::loader

@@ -1,0 +1,169 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "tenon/loader/worker/shard_reader.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tenon/loader/data/batch_layout.h"
+#include "tenon/loader/data/iterable_dataset.h"
+#include "tenon/loader/data/sample.h"
+#include "tenon/loader/sampling/sample_random.h"
+#include "tenon/shm/testing/status_matchers.h"
+
+namespace tenon::loader {
+namespace {
+
+using ::absl::StatusCode;
+using ::testing::ElementsAre;
+using ::testing::Eq;
+using ::testing::HasSubstr;
+using ::testing::SizeIs;
+
+// Shard s has 5 samples: 100 s + n, and a random number. Sample 3 of shard 1
+// fails, sample 3 of shard 2 throws; shard 3 cannot be opened, shard 4 throws.
+class Shards : public IterableDataset {
+ public:
+  int64_t shards() const override { return 5; }
+  SampleSpec spec() const override {
+    return SampleSpec().Add<int64_t>("i").Add<double>("random");
+  }
+  absl::StatusOr<std::unique_ptr<SampleStream>> Open(int64_t shard,
+                                                     int64_t) override {
+    ++opened;
+    if (shard == 3) return absl::NotFoundError("no file");
+    if (shard == 4) throw std::runtime_error("on fire");
+    return std::make_unique<Stream>(shard);
+  }
+  int opened = 0;
+
+ private:
+  class Stream : public SampleStream {
+   public:
+    explicit Stream(int64_t shard) : shard_(shard) {}
+    absl::StatusOr<bool> Next(SampleRandom& random, Sample& sample) override {
+      if (next_ == 5) return false;
+      const int64_t n = next_++;
+      if (n == 3 && shard_ == 1) return absl::DataLossError("rotten");
+      if (n == 3 && shard_ == 2) throw std::runtime_error("on fire");
+      EXPECT_THAT(sample.Set("random", random.Uniform()), IsOk());
+      EXPECT_THAT(sample.Set("i", 100 * shard_ + n), IsOk());
+      return true;
+    }
+
+   private:
+    int64_t shard_;
+    int64_t next_ = 0;
+  };
+};
+
+class ShardReaderTest : public ::testing::Test {
+ protected:
+  absl::StatusOr<std::optional<FilledBatch>> ReadShard(ShardTask task) {
+    task.seed = 1;
+    task.epoch = 2;
+    return reader_.Fill(task, memory_.data()->bytes,
+                        [&] { return stop_-- == 0; });
+  }
+  std::vector<int64_t> Ints(int64_t size) {
+    const auto values =
+        SampleSpan(layout_, memory_.data()->bytes, 0, size).data<int64_t>("i");
+    return {values->begin(), values->end()};
+  }
+
+  Shards shards_;
+  int stop_ = 1000;
+  BatchLayout layout_ = *BatchLayout::Create(shards_.spec(), 8);
+  struct alignas(64) Line {
+    std::byte bytes[64];
+  };
+  std::vector<Line> memory_ = std::vector<Line>(2);
+  ShardReader reader_{&shards_, &layout_};
+};
+
+TEST_F(ShardReaderTest, ABatchAfterTheOtherUntilTheEnd) {
+  TENON_ASSERT_OK_AND_ASSIGN(auto batch, ReadShard({.shard = 0, .samples = 3}));
+  EXPECT_EQ(batch->samples, 3);
+  EXPECT_THAT(Ints(3), ElementsAre(0, 1, 2));
+  EXPECT_EQ(SampleSpan(layout_, memory_.data()->bytes, 2, 1)
+                .data<double>("random")
+                ->front(),
+            SampleRandom(1, 2, PositionInShard(0, 2)).Uniform());
+  TENON_ASSERT_OK_AND_ASSIGN(batch, ReadShard({.shard = 0, .samples = 3}));
+  EXPECT_EQ(batch->samples, 2);
+  EXPECT_THAT(Ints(2), ElementsAre(3, 4));
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_THAT(ReadShard({.shard = 0, .samples = 3}),
+                IsOkAndHolds(Eq(std::nullopt)));
+  }
+  EXPECT_EQ(shards_.opened, 1);
+}
+
+TEST_F(ShardReaderTest, ShardsAreIndependent) {
+  ASSERT_THAT(ReadShard({.shard = 1, .samples = 2}), IsOk());
+  ASSERT_THAT(ReadShard({.shard = 2, .samples = 1}), IsOk());
+  ASSERT_THAT(ReadShard({.shard = 1, .samples = 1}), IsOk());
+  EXPECT_THAT(Ints(1), ElementsAre(102));
+  ASSERT_THAT(ReadShard({.shard = 2, .samples = 2}), IsOk());
+  EXPECT_THAT(Ints(2), ElementsAre(201, 202));
+}
+
+TEST_F(ShardReaderTest, DropLastLeavesOutTheShortBatch) {
+  const ShardTask task = {.shard = 0, .samples = 3, .drop_last = true};
+  EXPECT_THAT(ReadShard(task), IsOkAndHolds(::testing::Ne(std::nullopt)));
+  EXPECT_THAT(ReadShard(task), IsOkAndHolds(Eq(std::nullopt)));
+}
+
+TEST_F(ShardReaderTest, AnErrorEndsItsShard) {
+  EXPECT_THAT(ReadShard({.shard = 1, .samples = 5}),
+              StatusIs(StatusCode::kDataLoss, "shard 1, sample 3: rotten"));
+  EXPECT_THAT(ReadShard({.shard = 1, .samples = 5}),
+              IsOkAndHolds(Eq(std::nullopt)));
+  EXPECT_THAT(ReadShard({.shard = 2, .samples = 5}),
+              StatusIs(StatusCode::kInternal, HasSubstr("threw: on fire")));
+  EXPECT_THAT(ReadShard({.shard = 0, .samples = 5}), IsOk());
+}
+
+TEST_F(ShardReaderTest, SkipsBadSamples) {
+  for (const int64_t shard : {1, 2}) {
+    TENON_ASSERT_OK_AND_ASSIGN(
+        const auto batch,
+        ReadShard(
+            {.shard = shard, .samples = 5, .on_error = OnSampleError::kSkip}));
+    EXPECT_EQ(batch->samples, 4);
+    EXPECT_THAT(Ints(4), ElementsAre(100 * shard, 100 * shard + 1,
+                                     100 * shard + 2, 100 * shard + 4));
+    ASSERT_THAT(batch->skipped, SizeIs(1));
+    EXPECT_EQ(batch->skipped[0].position, PositionInShard(shard, 3));
+    EXPECT_EQ(batch->skipped[0].index, 3);
+  }
+}
+
+TEST_F(ShardReaderTest, AShardThatCannotBeOpenedHasOneError) {
+  EXPECT_THAT(ReadShard({.shard = 3, .samples = 5}),
+              StatusIs(StatusCode::kNotFound, "shard 3: no file"));
+  EXPECT_THAT(ReadShard({.shard = 3, .samples = 5}),
+              IsOkAndHolds(Eq(std::nullopt)));
+  EXPECT_THAT(ReadShard({.shard = 4, .samples = 5}),
+              StatusIs(StatusCode::kInternal,
+                       HasSubstr("IterableDataset::Open() threw: on fire")));
+  EXPECT_EQ(shards_.opened, 2);
+}
+
+TEST_F(ShardReaderTest, StopsBetweenSamples) {
+  stop_ = 2;
+  EXPECT_THAT(ReadShard({.shard = 0, .samples = 5}),
+              StatusIs(StatusCode::kCancelled));
+}
+
+}  // namespace
+}  // namespace tenon::loader
