@@ -40,6 +40,21 @@ absl::Status CheckOptions(const LoaderOptions& options) {
     return Refused(
         "shuffle and sampler both give the order of an epoch; set one of them");
   }
+  if (options.batch_sampler != nullptr &&
+      (options.shuffle || options.sampler != nullptr || options.drop_last)) {
+    return Refused(
+        "batch_sampler gives whole batches; leave shuffle, sampler and "
+        "drop_last unset");
+  }
+  if (options.memory_quota && *options.memory_quota < 1) {
+    return Refused(absl::StrCat("memory_quota must be positive, not ",
+                                *options.memory_quota));
+  }
+  if (options.workers == 0 && options.worker_init != nullptr) {
+    return Refused(
+        "worker_init without workers: it would not be called; set workers or "
+        "leave worker_init unset");
+  }
   if (options.workers == 0 && options.prefetch) {
     return Refused(
         "prefetch without workers: the consumer makes each batch when it asks "

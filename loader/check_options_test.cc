@@ -10,6 +10,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tenon/loader/loader_options.h"
+#include "tenon/loader/sampling/batch_sampler.h"
 #include "tenon/loader/sampling/sampler.h"
 #include "tenon/shm/testing/status_matchers.h"
 
@@ -63,6 +64,30 @@ TEST(CheckOptionsTest, Contradictions) {
                  .worker_kind = WorkerKind::kThread,
                  .start_method = spawn::StartMethod::kSpawn},
                 "start_method without worker processes");
+}
+
+TEST(CheckOptionsTest, ABatchSamplerGivesWholeBatches) {
+  const auto batches = [] {
+    return std::shared_ptr<BatchSampler>(
+        *FixedBatchSampler::Create(std::make_unique<SequentialSampler>(3), 2));
+  };
+  EXPECT_THAT(CheckOptions({.batch_size = 2, .batch_sampler = batches()}),
+              IsOk());
+  ExpectRefused({.shuffle = true, .batch_sampler = batches()},
+                "leave shuffle, sampler and drop_last unset");
+  ExpectRefused({.sampler = std::make_shared<SequentialSampler>(3),
+                 .batch_sampler = batches()},
+                "leave shuffle, sampler and drop_last unset");
+  ExpectRefused({.batch_sampler = batches(), .drop_last = true},
+                "leave shuffle, sampler and drop_last unset");
+}
+
+absl::Status NoInit(const WorkerInfo&) { return absl::OkStatus(); }
+
+TEST(CheckOptionsTest, QuotaAndInit) {
+  ExpectRefused({.memory_quota = 0}, "memory_quota must be positive, not 0");
+  ExpectRefused({.worker_init = NoInit}, "worker_init without workers");
+  EXPECT_THAT(CheckOptions({.workers = 1, .worker_init = NoInit}), IsOk());
 }
 
 TEST(CheckOptionsTest, WhatBelongsTogether) {

@@ -7,6 +7,8 @@
 #ifndef TENON_LOADER_EXAMPLE_NAMES_H_
 #define TENON_LOADER_EXAMPLE_NAMES_H_
 
+#include <sched.h>
+
 #include <cstdint>
 #include <iostream>
 #include <memory>
@@ -21,6 +23,8 @@
 #include "absl/types/span.h"
 #include "tenon/loader/collate/collate.h"
 #include "tenon/loader/data/iterable_dataset.h"
+#include "tenon/loader/data/window_shuffle.h"
+#include "tenon/loader/data/worker_init.h"
 #include "tenon/loader/job/job.h"
 #include "tenon/loader/loader.h"
 #include "tenon/loader/sampling/distributed_sampler.h"

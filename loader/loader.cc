@@ -3,9 +3,11 @@
 
 #include "tenon/loader/loader.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -15,6 +17,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "tenon/ipc/doorbell/spin_budget.h"
 #include "tenon/loader/check_options.h"
 #include "tenon/loader/data/batch.h"
 #include "tenon/loader/data/batch_layout.h"
@@ -22,6 +25,7 @@
 #include "tenon/loader/data/cancellation.h"
 #include "tenon/loader/data/iterable_dataset.h"
 #include "tenon/loader/data/sample_spec.h"
+#include "tenon/loader/data/worker_init.h"
 #include "tenon/loader/epoch_range.h"
 #include "tenon/loader/local_source.h"
 #include "tenon/loader/sampling/random_sampler.h"
@@ -93,13 +97,17 @@ absl::Status Loader::SetOrder() {
   const auto* iterable = dynamic_cast<const IterableDataset*>(dataset_.get());
   if (iterable == nullptr) {
     TENON_ASSIGN_OR_RETURN(dataset_size_, SizeOf("dataset", *dataset_));
+    if (options_.batch_sampler != nullptr) {
+      return SizeOf("batch sampler", *options_.batch_sampler).status();
+    }
     TENON_ASSIGN_OR_RETURN(sampler_, MakeSampler(options_, dataset_size_));
     return SizeOf("sampler", *sampler_).status();
   }
-  if (options_.shuffle || options_.sampler != nullptr) {
+  if (options_.shuffle || options_.sampler != nullptr ||
+      options_.batch_sampler != nullptr) {
     return absl::InvalidArgumentError(
         "Loader::Create(): an iterable dataset gives the order of its samples "
-        "itself; leave shuffle and sampler unset, and shuffle in Open(), such "
+        "itself; leave shuffle and samplers unset, and shuffle in Open(), such "
         "as by WindowShuffle");
   }
   TENON_ASSIGN_OR_RETURN(shards_, Catching("shards() of the dataset",
@@ -112,6 +120,18 @@ absl::Status Loader::SetOrder() {
                    " shards; want 1 to ", kMaxShards));
 }
 
+absl::StatusOr<int> Loader::Prefetch(int64_t batch_bytes) const {
+  const int wanted = options_.prefetch.value_or(kDefaultPrefetch);
+  if (!options_.memory_quota) return wanted;
+  const int workers = std::max(options_.workers, 1);
+  const int64_t each = *options_.memory_quota / workers / batch_bytes;
+  if (each >= 1) return static_cast<int>(std::min<int64_t>(wanted, each));
+  return absl::InvalidArgumentError(absl::StrCat(
+      "Loader::Create(): memory_quota of ", *options_.memory_quota,
+      " bytes does not hold a batch of ", batch_bytes, " bytes for each of ",
+      workers, " workers; raise it, or lower batch_size or workers"));
+}
+
 absl::Status Loader::Start() {
   TENON_RETURN_IF_ERROR(SetOrder());
   TENON_ASSIGN_OR_RETURN(
@@ -122,6 +142,7 @@ absl::Status Loader::Start() {
   TENON_ASSIGN_OR_RETURN(BatchLayout created,
                          BatchLayout::Create(spec, options_.batch_size));
   auto layout = std::make_shared<const BatchLayout>(std::move(created));
+  TENON_ASSIGN_OR_RETURN(const int prefetch, Prefetch(layout->total_bytes()));
   const SharingStrategy strategy =
       options_.strategy.value_or(GetSharingStrategy());
   if (options_.workers == 0) {
@@ -137,7 +158,12 @@ absl::Status Loader::Start() {
   WorkerSetup setup;
   setup.spec = spec.ToString();
   setup.batch_size = options_.batch_size;
-  setup.prefetch = options_.prefetch.value_or(kDefaultPrefetch);
+  setup.prefetch = prefetch;
+  setup.workers = options_.workers;
+  if (options_.worker_init != nullptr) {
+    TENON_ASSIGN_OR_RETURN(setup.worker_init,
+                           NameOfWorkerInit(options_.worker_init));
+  }
   setup.seed = options_.seed;
   setup.on_error = options_.on_sample_error;
   setup.drop_last = options_.drop_last;
@@ -148,7 +174,8 @@ absl::Status Loader::Start() {
           {.workers = options_.workers,
            .kind = options_.worker_kind,
            .start_method =
-               options_.start_method.value_or(spawn::StartMethod::kSpawn)},
+               options_.start_method.value_or(spawn::StartMethod::kSpawn),
+           .in_order = options_.in_order},
           std::move(setup), recipe_, std::move(layout), cancellation_.get()));
   return absl::OkStatus();
 }
@@ -162,6 +189,7 @@ EpochRange Loader::Epoch(int64_t epoch) {
     source_->StartEpoch({.epoch = epoch,
                          .shards = shards_,
                          .sampler = sampler_.get(),
+                         .batch_sampler = options_.batch_sampler.get(),
                          .dataset_size = dataset_size_,
                          .batch_size = options_.batch_size,
                          .batches = batches()});
@@ -199,6 +227,7 @@ int64_t Loader::samples() const {
 }
 
 int64_t Loader::batches() const {
+  if (options_.batch_sampler != nullptr) return options_.batch_sampler->size();
   if (sampler_ == nullptr) return -1;
   const int64_t all = samples();
   return all / options_.batch_size + (all % options_.batch_size != 0 ? 1 : 0);
@@ -206,6 +235,21 @@ int64_t Loader::batches() const {
 
 std::vector<pid_t> Loader::worker_pids() const {
   return source_ == nullptr ? std::vector<pid_t>() : source_->WorkerPids();
+}
+
+std::vector<std::string> Loader::warnings() const {
+  std::vector<std::string> warnings;
+  if (options_.pin_memory) {
+    warnings.push_back(
+        "pin_memory has no effect: batches are in memory that is not pinned");
+  }
+  if (const int cores = UsableCores(); options_.workers > cores) {
+    warnings.push_back(absl::StrCat("workers (", options_.workers,
+                                    ") exceed the cores that this process may "
+                                    "use (",
+                                    cores, ")"));
+  }
+  return warnings;
 }
 
 absl::StatusOr<std::optional<Batch>> EpochRange::Next(Deadline deadline) {

@@ -25,6 +25,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -103,8 +104,8 @@ class Loader {
   // any thread and from a signal handler, as long as the loader lives.
   void Cancel();
 
-  // The numbers of samples and batches of an epoch; -1 for an iterable dataset,
-  // of which they are not known.
+  // The numbers of samples and batches of an epoch. -1 where they are not
+  // known: both of an iterable dataset, samples() with a batch sampler.
   int64_t samples() const;
   int64_t batches() const;
 
@@ -113,6 +114,9 @@ class Loader {
   const LoaderOptions& options() const { return options_; }
   // By number; empty if there are none, or not any more.
   std::vector<pid_t> worker_pids() const;
+  // Options that have no effect here, or make the loader slower, in a sentence
+  // each.
+  std::vector<std::string> warnings() const;
 
  private:
   friend class EpochRange;
@@ -122,6 +126,8 @@ class Loader {
          std::unique_ptr<Cancellation> cancellation);
 
   absl::Status SetOrder();
+  // The prefetch under the quota.
+  absl::StatusOr<int> Prefetch(int64_t batch_bytes) const;
   absl::Status Start();
   // The next batch of the epoch that was begun with `ticket`; its own error
   // inside, the loader's outside.

@@ -12,7 +12,9 @@
 
 #include "absl/time/time.h"
 #include "tenon/loader/data/on_sample_error.h"  // IWYU pragma: export
+#include "tenon/loader/data/worker_init.h"      // IWYU pragma: export
 #include "tenon/loader/data/worker_kind.h"      // IWYU pragma: export
+#include "tenon/loader/sampling/batch_sampler.h"
 #include "tenon/loader/sampling/sampler.h"
 #include "tenon/shm/segment/sharing_strategy.h"
 #include "tenon/spawn/settings/start_method.h"
@@ -20,11 +22,15 @@
 namespace tenon::loader {
 
 struct LoaderOptions {
+  // With `batch_sampler`: at least as many samples as its largest batch has.
   int64_t batch_size = 1;
   // Another order of all samples in each epoch. Not together with `sampler`.
   bool shuffle = false;
   // The order of an epoch. Unset: that of the dataset, or of `shuffle`.
   std::shared_ptr<Sampler> sampler;
+  // The batches of an epoch, of any sizes. Not together with `shuffle`,
+  // `sampler` and `drop_last`.
+  std::shared_ptr<BatchSampler> batch_sampler;
   // Leaves out the last batch of an epoch if it is not full.
   bool drop_last = false;
 
@@ -37,6 +43,16 @@ struct LoaderOptions {
   // How many batches each worker is ahead, at the price of their memory. Unset:
   // 2. Not without workers.
   std::optional<int> prefetch;
+  // Bytes for the batches that workers are ahead: lowers `prefetch` as far as
+  // needed. Each worker needs one batch; without workers it is one batch.
+  std::optional<int64_t> memory_quota;
+  // False: batches in the order in which they are ready. A free worker takes
+  // the next batch, so a slow one delays no other. Batch::number() is still
+  // that of the fixed order, and each batch has the same bytes.
+  bool in_order = true;
+  // Called in each worker before it makes the dataset; registered by
+  // TENON_LOADER_WORKER_INIT (worker_init.h). Not without workers.
+  WorkerInit worker_init = nullptr;
   // The longest wait for a batch of an iteration; then its element is
   // kDeadlineExceeded. Not without workers, which it could not interrupt.
   absl::Duration timeout = absl::InfiniteDuration();
@@ -45,6 +61,9 @@ struct LoaderOptions {
   // `shuffle`.
   uint64_t seed = 0;
   OnSampleError on_sample_error = OnSampleError::kFail;
+  // Has no effect, as there is no device memory here: Loader::warnings() says
+  // so.
+  bool pin_memory = false;
   // How batches are named to the consumer. Unset: GetSharingStrategy().
   std::optional<SharingStrategy> strategy;
 };

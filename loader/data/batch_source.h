@@ -14,31 +14,41 @@
 
 #include "absl/status/statusor.h"
 #include "tenon/loader/data/batch.h"
+#include "tenon/loader/sampling/batch_sampler.h"
 #include "tenon/loader/sampling/sampler.h"
 #include "tenon/shm/base/deadline.h"
 
 namespace tenon::loader {
 
-// An epoch, cut into batches: those of a sampler, or of the shards of an
-// iterable dataset, whose number is not known.
+// An epoch, cut into batches: those of a sampler or a batch sampler, or of the
+// shards of an iterable dataset, whose number is not known.
 struct EpochPlan {
   int64_t epoch = 0;
-  int64_t shards = 0;          // Of an iterable dataset; 0: there is a sampler.
-  Sampler* sampler = nullptr;  // What follows is for it.
+  int64_t shards = 0;  // Of an iterable dataset; 0: what follows is used.
+  Sampler* sampler = nullptr;
+  BatchSampler* batch_sampler = nullptr;  // In place of `sampler`.
   int64_t dataset_size = 0;
   int64_t batch_size = 1;
   int64_t batches = 0;
 
   // The position of the first sample of batch `number` in the epoch of the
   // whole job; the other samples follow.
-  int64_t first_position(int64_t number) const {
-    return sampler->GlobalPosition(number * batch_size);
-  }
+  int64_t first_position(int64_t number) const { return Position(number, 0); }
   // The dataset indices of batch `number`.
   // Errors: kOutOfRange if the sampler gives one that is not in the dataset;
   // kInvalidArgument if the positions of the batch do not follow one another,
-  // because the sampler is for another batch size.
+  // because the sampler is for another batch size, and for a batch of a batch
+  // sampler that is empty or larger than batch_size.
   absl::StatusOr<std::vector<int64_t>> Indices(int64_t number) const;
+
+ private:
+  // Of sample `i` of a batch.
+  int64_t Position(int64_t number, int64_t i) const {
+    return batch_sampler != nullptr
+               ? batch_sampler->GlobalPosition(number, i)
+               : sampler->GlobalPosition(number * batch_size + i);
+  }
+  absl::StatusOr<std::vector<int64_t>> Fill(int64_t number) const;
 };
 
 // A batch, or its own error.

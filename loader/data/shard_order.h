@@ -18,17 +18,21 @@ namespace tenon::loader {
 // A value; thread-compatible.
 class ShardOrder {
  public:
-  explicit ShardOrder(int64_t shards = 0)
-      : ended_(static_cast<size_t>(shards)), open_(shards) {}
+  ShardOrder() : ShardOrder(0) {}
+  // Of every `step`-th of `shards` shards, from `first` on.
+  explicit ShardOrder(int64_t shards, int64_t first = 0, int64_t step = 1)
+      : shards_(shards),
+        first_(first),
+        step_(step),
+        open_(first < shards ? (shards - first + step - 1) / step : 0),
+        ended_(static_cast<size_t>(open_)) {}
 
   // Whether all shards have ended. The next two are for when not.
   bool done() const { return open_ == 0; }
   // The shard of the next batch, and its number in the epoch: shards that have
   // ended leave gaps.
-  int64_t shard() const { return static_cast<int64_t>(at_); }
-  int64_t number() const {
-    return round_ * static_cast<int64_t>(ended_.size()) + shard();
-  }
+  int64_t shard() const { return first_ + static_cast<int64_t>(at_) * step_; }
+  int64_t number() const { return round_ * shards_ + shard(); }
 
   // Goes on to the next batch.
   void Advance() {
@@ -41,7 +45,7 @@ class ShardOrder {
 
   // May be repeated for a shard.
   void End(int64_t shard) {
-    const auto index = static_cast<size_t>(shard);
+    const auto index = static_cast<size_t>((shard - first_) / step_);
     if (ended_[index]) return;
     ended_[index] = true;
     --open_;
@@ -49,8 +53,11 @@ class ShardOrder {
   }
 
  private:
-  std::vector<bool> ended_;
+  int64_t shards_;
+  int64_t first_;
+  int64_t step_;
   int64_t open_;
+  std::vector<bool> ended_;
   size_t at_ = 0;
   int64_t round_ = 0;
 };

@@ -65,5 +65,26 @@ TEST(ShardOrderTest, WithoutShardsItIsDone) {
   EXPECT_TRUE(ShardOrder().done());
 }
 
+TEST(ShardOrderTest, EverySecondShard) {
+  ShardOrder order(5, 1, 2);
+  std::vector<int64_t> shards, numbers;
+  for (int i = 0; i < 4; ++i, order.Advance()) {
+    shards.push_back(order.shard());
+    numbers.push_back(order.number());
+  }
+  EXPECT_THAT(shards, ElementsAre(1, 3, 1, 3));
+  EXPECT_THAT(numbers, ElementsAre(1, 3, 6, 8));
+  order.End(1);
+  EXPECT_EQ(order.shard(), 3);
+  EXPECT_EQ(order.number(), 13);
+  order.End(3);
+  EXPECT_TRUE(order.done());
+}
+
+TEST(ShardOrderTest, OfMoreWorkersThanShards) {
+  EXPECT_FALSE(ShardOrder(2, 1, 3).done());
+  EXPECT_TRUE(ShardOrder(2, 2, 3).done());
+}
+
 }  // namespace
 }  // namespace tenon::loader

@@ -70,6 +70,8 @@ std::string Encode(const WorkerSetup& setup) {
   writer.Put(static_cast<uint8_t>(setup.drop_last));
   writer.Put(static_cast<uint8_t>(setup.strategy));
   writer.PutString(setup.name_prefix);
+  writer.PutString(setup.worker_init);
+  writer.Put(setup.workers);
   return std::move(writer).bytes();
 }
 
@@ -87,6 +89,8 @@ absl::StatusOr<WorkerSetup> DecodeWorkerSetup(absl::string_view bytes) {
   TENON_ASSIGN_OR_RETURN(setup.strategy,
                          GetEnum(reader, SharingStrategy::kFileSystem));
   TENON_ASSIGN_OR_RETURN(setup.name_prefix, reader.GetString());
+  TENON_ASSIGN_OR_RETURN(setup.worker_init, reader.GetString());
+  TENON_ASSIGN_OR_RETURN(setup.workers, reader.Get<int32_t>());
   TENON_RETURN_IF_ERROR(reader.Finish());
   if (setup.batch_size < 1 || setup.prefetch < 1) {
     return absl::DataLossError(

@@ -43,6 +43,8 @@ struct WorkerSetup {
   bool drop_last = false;  // Of an iterable dataset: that of each shard.
   SharingStrategy strategy = SharingStrategy::kFileDescriptor;
   std::string name_prefix;  // Of its segments.
+  std::string worker_init;  // Its registered name; empty: none.
+  int32_t workers = 1;
 };
 
 std::string Encode(const WorkerSetup& setup);

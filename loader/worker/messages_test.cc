@@ -30,7 +30,9 @@ WorkerSetup SomeSetup() {
           .on_error = OnSampleError::kSkip,
           .drop_last = true,
           .strategy = SharingStrategy::kFileSystem,
-          .name_prefix = "tenon-x"};
+          .name_prefix = "tenon-x",
+          .worker_init = "OneCoreEach",
+          .workers = 4};
 }
 
 BatchNote SomeNote() {
@@ -53,6 +55,8 @@ TEST(MessagesTest, SetupComesBack) {
   EXPECT_EQ(back.drop_last, setup.drop_last);
   EXPECT_EQ(back.strategy, setup.strategy);
   EXPECT_EQ(back.name_prefix, setup.name_prefix);
+  EXPECT_EQ(back.worker_init, setup.worker_init);
+  EXPECT_EQ(back.workers, setup.workers);
 }
 
 TEST(MessagesTest, SetupsOutOfRangeAreRefused) {

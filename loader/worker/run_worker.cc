@@ -27,6 +27,7 @@
 #include "tenon/loader/data/batch_layout.h"
 #include "tenon/loader/data/dataset.h"
 #include "tenon/loader/data/iterable_dataset.h"
+#include "tenon/loader/data/worker_init.h"
 #include "tenon/loader/worker/catching.h"
 #include "tenon/loader/worker/fill_batch.h"
 #include "tenon/loader/worker/messages.h"
@@ -108,6 +109,20 @@ class Worker {
   std::deque<Sent> sent_;
 };
 
+absl::Status CallWorkerInit(int index, const WorkerSetup& setup) {
+  if (setup.worker_init.empty()) return absl::OkStatus();
+  TENON_ASSIGN_OR_RETURN(const WorkerInit init,
+                         FindWorkerInit(setup.worker_init));
+  const absl::Status status =
+      Catching(setup.worker_init, [&]() -> absl::Status {
+        return init(
+            {.index = index, .workers = setup.workers, .seed = setup.seed});
+      });
+  if (status.ok()) return status;
+  return absl::Status(status.code(),
+                      absl::StrCat("worker_init: ", status.message()));
+}
+
 absl::StatusOr<std::unique_ptr<Dataset>> MakeSameDataset(
     const WorkerSetup& setup, const DatasetRecipe& recipe) {
   TENON_ASSIGN_OR_RETURN(std::unique_ptr<Dataset> dataset, recipe.Make());
@@ -139,6 +154,7 @@ absl::StatusOr<Worker> Worker::Create(int index, const WorkerSetup& setup,
            .capacity = std::bit_ceil(static_cast<size_t>(setup.prefetch))}));
   TENON_RETURN_IF_ERROR(
       AddRingReader(*batches, channel, Deadline::Never()).status());
+  TENON_RETURN_IF_ERROR(CallWorkerInit(index, setup));
   TENON_ASSIGN_OR_RETURN(std::unique_ptr<Dataset> dataset,
                          MakeSameDataset(setup, recipe));
   TENON_ASSIGN_OR_RETURN(

@@ -16,9 +16,9 @@ namespace tenon::loader {
 // Makes the dataset of `recipe`, and then the batches of the tasks that come
 // over a ring (messages.h), in an arena of its own, until the loader closes the
 // ring or dies. `control` must outlive the call.
-// Errors: DatasetRecipe::Make()'s; kFailedPrecondition if the dataset has
-// another spec than in the consumer; kResourceExhausted at a limit of this
-// process.
+// Errors: those of setup.worker_init; DatasetRecipe::Make()'s;
+// kFailedPrecondition if the dataset has another spec than in the consumer;
+// kResourceExhausted at a limit of this process.
 absl::Status RunWorker(int index, const WorkerSetup& setup,
                        const DatasetRecipe& recipe, Channel channel,
                        const WorkerControl& control);

@@ -9,6 +9,7 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -25,6 +26,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "absl/types/span.h"
 #include "tenon/ipc/channel/channel.h"
 #include "tenon/loader/data/worker_kind.h"
 #include "tenon/loader/worker/worker_host.h"
@@ -70,15 +72,17 @@ absl::StatusOr<std::unique_ptr<WorkerSource>> WorkerSource::Create(
                          Segment::CreateOwnerWritten(
                              sizeof(WorkerControl),
                              {.strategy = SharingStrategy::kFileDescriptor}));
-  auto source = absl::WrapUnique(
-      new WorkerSource(std::move(setup), std::move(control), cancellation));
+  auto source = absl::WrapUnique(new WorkerSource(
+      std::move(setup), options.in_order, std::move(control), cancellation));
   TENON_RETURN_IF_ERROR(source->Start(options, recipe, layout));
   return source;
 }
 
-WorkerSource::WorkerSource(WorkerSetup setup, Segment::OwnerWritten control,
+WorkerSource::WorkerSource(WorkerSetup setup, bool in_order,
+                           Segment::OwnerWritten control,
                            const Cancellation* cancellation)
     : setup_(std::move(setup)),
+      in_order_(in_order),
       control_(std::move(control)),
       cancellation_(cancellation),
       spin_(SpinBudget::ForThisProcess()) {}
@@ -165,7 +169,12 @@ WorkerControl& WorkerSource::control() {
 void WorkerSource::StartEpoch(const EpochPlan& plan) {
   plan_ = plan;
   next_to_assign_ = 0;
-  shard_order_ = ShardOrder(plan.shards);
+  shard_orders_.clear();
+  const auto orders =
+      in_order_ ? int64_t{1} : static_cast<int64_t>(workers_.size());
+  for (int64_t i = 0; i < orders; ++i) {
+    shard_orders_.emplace_back(plan.shards, i, orders);
+  }
   awaited_.clear();
   bad_indices_ = absl::OkStatus();
   first_ticket_ = next_ticket_;
@@ -181,18 +190,14 @@ absl::StatusOr<std::optional<BatchResult>> WorkerSource::Next(
     if (cancellation_->is_cancelled()) return Cancellation::Error();
     TENON_RETURN_IF_ERROR(failure_);
     TENON_RETURN_IF_ERROR(Dispatch());
-    if (!bad_indices_.ok() && awaited_.empty()) {
+    if (!bad_indices_.ok() && (awaited_.empty() || !in_order_)) {
       ++next_to_assign_;
       return BatchResult{std::exchange(bad_indices_, absl::OkStatus())};
     }
-    // Only results of abandoned tasks can keep a worker from taking one.
-    Worker& worker =
-        workers_[awaited_.empty() ? NextWorker() : awaited_.front().worker];
+    const absl::Span<Worker> awaited = AwaitedWorkers();
     TENON_ASSIGN_OR_RETURN(std::optional<WorkerLink::Finished> finished,
-                           Take(worker));
+                           TakeOne(awaited));
     if (finished) {
-      awaited_.pop_front();
-      if (finished->ended) shard_order_.End(finished->job.shard);
       // Let the worker go on while the caller uses the batch, which is good
       // also if another worker has failed meanwhile.
       failure_ = Dispatch();
@@ -201,19 +206,58 @@ absl::StatusOr<std::optional<BatchResult>> WorkerSource::Next(
     }
     // Where the results of abandoned tasks were in the way.
     if (CanDispatch()) continue;
-    TENON_RETURN_IF_ERROR(Wait(worker, deadline));
+    TENON_RETURN_IF_ERROR(Wait(awaited, deadline));
   }
 }
 
+absl::Span<WorkerSource::Worker> WorkerSource::AwaitedWorkers() {
+  if (!in_order_) return absl::MakeSpan(workers_);
+  // Only results of abandoned tasks can keep a worker from taking one.
+  return {&workers_[awaited_.empty() ? NextWorker() : awaited_.front().worker],
+          1};
+}
+
+absl::StatusOr<std::optional<WorkerLink::Finished>> WorkerSource::TakeOne(
+    absl::Span<Worker> workers) {
+  for (size_t i = 0; i < workers.size(); ++i) {
+    // Each in turn, so that a fast one does not keep the others waiting.
+    Worker& worker = workers[(first_look_ + i) % workers.size()];
+    absl::StatusOr<std::optional<WorkerLink::Finished>> finished = Take(worker);
+    if (finished.ok() && !finished->has_value()) continue;
+    if (!finished.ok()) return finished;
+    const auto index = static_cast<size_t>(&worker - workers_.data());
+    first_look_ = index + 1;
+    awaited_.erase(std::find_if(
+        awaited_.begin(), awaited_.end(),
+        [&](const Awaited& awaited) { return awaited.worker == index; }));
+    const WorkerLink::Finished& result = **finished;
+    if (result.ended) OrderOf(index).End(result.job.shard);
+    return finished;
+  }
+  return std::nullopt;
+}
+
 bool WorkerSource::AllAssigned() const {
-  return plan_.shards > 0 ? shard_order_.done()
-                          : next_to_assign_ >= plan_.batches;
+  if (plan_.shards == 0) return next_to_assign_ >= plan_.batches;
+  return std::all_of(shard_orders_.begin(), shard_orders_.end(),
+                     [](const ShardOrder& order) { return order.done(); });
 }
 
 size_t WorkerSource::NextWorker() const {
-  const int64_t next =
-      plan_.shards > 0 ? shard_order_.shard() : next_to_assign_;
-  return static_cast<size_t>(next) % workers_.size();
+  if (in_order_) {
+    const int64_t next =
+        plan_.shards > 0 ? shard_orders_[0].shard() : next_to_assign_;
+    return static_cast<size_t>(next) % workers_.size();
+  }
+  std::optional<size_t> least;
+  for (size_t i = 0; i < workers_.size(); ++i) {
+    if (plan_.shards > 0 && shard_orders_[i].done()) continue;
+    if (!least ||
+        workers_[i].link.outstanding() < workers_[*least].link.outstanding()) {
+      least = i;
+    }
+  }
+  return *least;  // Not all are assigned.
 }
 
 bool WorkerSource::CanDispatch() {
@@ -235,10 +279,11 @@ absl::Status WorkerSource::AssignNext(size_t to) {
   WorkerLink::Job job = {.epoch = plan_.epoch, .run = first_ticket_};
   std::vector<int64_t> indices;
   if (plan_.shards > 0) {
-    job.number = shard_order_.number();
-    job.shard = shard_order_.shard();
+    ShardOrder& order = OrderOf(to);
+    job.number = order.number();
+    job.shard = order.shard();
     job.samples = setup_.batch_size;
-    shard_order_.Advance();
+    order.Advance();
   } else {
     absl::StatusOr<std::vector<int64_t>> filled =
         plan_.Indices(next_to_assign_);
@@ -286,9 +331,12 @@ absl::StatusOr<std::optional<WorkerLink::Finished>> WorkerSource::Take(
   return finished;
 }
 
-absl::Status WorkerSource::Wait(Worker& worker, Deadline deadline) {
+absl::Status WorkerSource::Wait(absl::Span<Worker> workers, Deadline deadline) {
   const auto ready = [&] {
-    return worker.link.HasFinished() || cancellation_->is_cancelled();
+    return cancellation_->is_cancelled() ||
+           std::any_of(workers.begin(), workers.end(), [](Worker& worker) {
+             return worker.link.HasFinished();
+           });
   };
   for (uint32_t turn = 0; turn < spin_.turns(); ++turn) {
     if (ready()) {
@@ -298,25 +346,35 @@ absl::Status WorkerSource::Wait(Worker& worker, Deadline deadline) {
     StdAtomics::Pause();
   }
   spin_.Failed();
-  return Sleep(worker, deadline);
+  return Sleep(workers, deadline);
 }
 
-absl::Status WorkerSource::Sleep(Worker& worker, Deadline deadline) {
-  TENON_ASSIGN_OR_RETURN(const int bell, worker.link.PollFd());
-  const absl::StatusOr<bool> armed = worker.link.Arm();
-  if (!armed.ok()) return Failure(worker, armed.status());
+absl::Status WorkerSource::Sleep(absl::Span<Worker> workers,
+                                 Deadline deadline) {
+  // The bells of workers that are not awaited may be rung already.
+  polled_.assign(1, {.fd = epoll_.get(), .events = POLLIN, .revents = 0});
   absl::StatusOr<int> woken = 1;
-  if (*armed) {
-    // The bells of the other workers may be rung already: they are not awaited.
-    pollfd polled[] = {{.fd = bell, .events = POLLIN, .revents = 0},
-                       {.fd = epoll_.get(), .events = POLLIN, .revents = 0}};
-    woken = PollUntil(polled, std::size(polled), deadline);
+  bool may_sleep = true;
+  for (Worker& worker : workers) {
+    TENON_ASSIGN_OR_RETURN(const int bell, worker.link.PollFd());
+    polled_.push_back({.fd = bell, .events = POLLIN, .revents = 0});
+    const absl::StatusOr<bool> armed = worker.link.Arm();
+    if (!armed.ok()) return Failure(worker, armed.status());
+    may_sleep = *armed;
+    if (!may_sleep) break;
   }
-  worker.link.Disarm();
+  if (may_sleep) woken = PollUntil(polled_.data(), polled_.size(), deadline);
+  for (Worker& worker : workers.first(polled_.size() - 1)) {
+    worker.link.Disarm();
+  }
   TENON_RETURN_IF_ERROR(woken.status());
   if (*woken == 0) return absl::DeadlineExceededError(Waiting());
-  const absl::Status alive = worker.link.CheckAlive();
-  if (!alive.ok()) return Failure(worker, alive);
+  for (size_t i = 1; i < polled_.size(); ++i) {
+    if (polled_[i].revents == 0) continue;
+    const absl::Status alive = workers[i - 1].link.CheckAlive();
+    if (!alive.ok()) return Failure(workers[i - 1], alive);
+  }
+  if (polled_[0].revents == 0) return absl::OkStatus();
   epoll_event events[16];
   const int count = epoll_wait(epoll_.get(), events, 16, 0);
   for (int i = 0; i < count; ++i) {
@@ -345,7 +403,7 @@ absl::Status WorkerSource::Failure(Worker& worker, const absl::Status& why) {
 
 std::string WorkerSource::Waiting() const {
   std::string text = "no batch in time";
-  if (!awaited_.empty()) {
+  if (in_order_ && !awaited_.empty()) {
     text = absl::StrCat("no batch ", awaited_.front().number, " in time");
   }
   for (const Worker& worker : workers_) {

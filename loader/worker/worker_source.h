@@ -6,6 +6,7 @@
 #ifndef TENON_LOADER_WORKER_WORKER_SOURCE_H_
 #define TENON_LOADER_WORKER_WORKER_SOURCE_H_
 
+#include <poll.h>
 #include <sys/types.h>
 
 #include <cstddef>
@@ -18,6 +19,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "tenon/ipc/doorbell/spin_budget.h"
 #include "tenon/loader/data/batch.h"
 #include "tenon/loader/data/batch_layout.h"
@@ -37,11 +39,14 @@
 
 namespace tenon::loader {
 
-// Batch n is made by worker n mod workers, those of shard s by worker s mod
-// workers; each has up to `prefetch` batches assigned. So the next batch is the
-// next record of one known ring, and no batch waits for its turn in this
+// In order: batch n is made by worker n mod workers, those of shard s by worker
+// s mod workers; each has up to `prefetch` batches assigned. So the next batch
+// is the next record of one known ring, and no batch waits for its turn in this
 // process. It has no thread: everything happens inside Next(), and the tasks in
 // their rings keep the workers busy while the consumer is elsewhere.
+//
+// As ready: the worker with the fewest batches gets the next one, or the next
+// one of its shards, and the first result of any worker is returned.
 //
 // Ownership: owns the workers; destroying it ends them. They have a second to
 //   end by themselves, then SIGTERM and half a second, then SIGKILL; after that
@@ -55,6 +60,7 @@ class WorkerSource : public BatchSource {
     int workers = 1;
     WorkerKind kind = WorkerKind::kProcess;
     spawn::StartMethod start_method = spawn::StartMethod::kSpawn;
+    bool in_order = true;
   };
   // Starts workers that make the dataset of `recipe`, and waits until they run.
   // `recipe` and `cancellation` must outlive it.
@@ -80,7 +86,7 @@ class WorkerSource : public BatchSource {
     int64_t number = 0;
   };
 
-  WorkerSource(WorkerSetup setup, Segment::OwnerWritten control,
+  WorkerSource(WorkerSetup setup, bool in_order, Segment::OwnerWritten control,
                const Cancellation* cancellation);
 
   absl::Status Start(const Options& options, const DatasetRecipe& recipe,
@@ -101,11 +107,19 @@ class WorkerSource : public BatchSource {
   bool CanDispatch();
   // Removes the results of abandoned tasks.
   absl::Status DropAbandoned(Worker& worker);
+  ShardOrder& OrderOf(size_t worker) {
+    return shard_orders_[in_order_ ? 0 : worker];
+  }
+  // The workers whose next result is awaited; not empty before the end.
+  absl::Span<Worker> AwaitedWorkers();
+  // The next result of this epoch that one of `workers` has finished.
+  absl::StatusOr<std::optional<WorkerLink::Finished>> TakeOne(
+      absl::Span<Worker> workers);
   // The next result of this epoch, if `worker` has finished one.
   absl::StatusOr<std::optional<WorkerLink::Finished>> Take(Worker& worker);
-  // Waits until `worker` has finished a job, or any worker has ended.
-  absl::Status Wait(Worker& worker, Deadline deadline);
-  absl::Status Sleep(Worker& worker, Deadline deadline);
+  // Waits until one of `workers` has finished a job, or any worker has ended.
+  absl::Status Wait(absl::Span<Worker> workers, Deadline deadline);
+  absl::Status Sleep(absl::Span<Worker> workers, Deadline deadline);
   // Puts the worker's name before a message; if it has ended, says how. Never
   // kDeadlineExceeded nor kCancelled.
   absl::Status Failure(Worker& worker, const absl::Status& why);
@@ -116,6 +130,7 @@ class WorkerSource : public BatchSource {
 
   const uint64_t fork_count_ = ForkCount();
   const WorkerSetup setup_;
+  const bool in_order_;
   Segment::OwnerWritten control_;
   const Cancellation* cancellation_;
   std::vector<Worker> workers_;
@@ -124,12 +139,15 @@ class WorkerSource : public BatchSource {
 
   EpochPlan plan_;
   int64_t next_to_assign_ = 0;  // A batch of the sampler.
-  ShardOrder shard_order_;      // The next of an iterable dataset.
+  // The next of an iterable dataset; as ready, those of each worker.
+  std::vector<ShardOrder> shard_orders_;
   // Batches that are assigned and not yet returned, in their order.
   std::deque<Awaited> awaited_;
+  size_t first_look_ = 0;  // As ready: the worker whose result is taken first.
   // Why batch next_to_assign_ cannot be: its error, when it is its turn.
   absl::Status bad_indices_;
-  absl::Status failure_;  // For the next call of Next().
+  absl::Status failure_;        // For the next call of Next().
+  std::vector<pollfd> polled_;  // Kept for its memory.
   uint64_t next_ticket_ = 0;
   uint64_t first_ticket_ = 0;  // Of this epoch; older ones were abandoned.
 };

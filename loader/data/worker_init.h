@@ -1,0 +1,57 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// TENON_LOADER_WORKER_INIT: functions that a loader calls in each worker before
+// it makes the dataset (LoaderOptions::worker_init).
+//
+//   absl::Status OneCoreEach(const WorkerInfo& info) {
+//     cpu_set_t core;
+//     CPU_ZERO(&core);
+//     CPU_SET(info.index, &core);
+//     if (sched_setaffinity(0, sizeof(core), &core) == 0) {
+//       return absl::OkStatus();
+//     }
+//     return absl::UnavailableError("no such core");
+//   }
+//   TENON_LOADER_WORKER_INIT(OneCoreEach);
+//
+//   LoaderOptions options = {.workers = 2, .worker_init = OneCoreEach};
+
+#ifndef TENON_LOADER_DATA_WORKER_INIT_H_
+#define TENON_LOADER_DATA_WORKER_INIT_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+namespace tenon::loader {
+
+struct WorkerInfo {
+  int index = 0;      // Of the worker, from 0.
+  int workers = 1;    // Of the loader.
+  uint64_t seed = 0;  // LoaderOptions::seed: the same in each worker.
+};
+
+// An error, or an exception, ends the worker, and with it the loader.
+using WorkerInit = absl::Status (*)(const WorkerInfo& info);
+
+// What follows is for the macro and for loaders.
+
+// A second function of the same name ends the program with a message.
+bool RegisterWorkerInit(absl::string_view name, WorkerInit init);
+// Errors: kNotFound for a function that is not registered.
+absl::StatusOr<std::string> NameOfWorkerInit(WorkerInit init);
+// Errors: kNotFound, listing the names.
+absl::StatusOr<WorkerInit> FindWorkerInit(absl::string_view name);
+
+}  // namespace tenon::loader
+
+// In a .cc file, after the function, at namespace scope.
+#define TENON_LOADER_WORKER_INIT(function)                                 \
+  [[maybe_unused]] static const bool tenon_loader_worker_init_##function = \
+      ::tenon::loader::RegisterWorkerInit(#function, function)
+
+#endif  // TENON_LOADER_DATA_WORKER_INIT_H_
