@@ -40,7 +40,7 @@ _ROWS = [
     ["loader/collate", "loader/job"],
     ["loader/sampling"],
     ["loader/data"],
-    ["loader/worker"],
+    ["loader/datasets", "loader/worker"],
     ["loader"],
     ["benchmarks", "examples", "tools"],
 ]

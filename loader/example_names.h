@@ -25,6 +25,8 @@
 #include "tenon/loader/data/iterable_dataset.h"
 #include "tenon/loader/data/window_shuffle.h"
 #include "tenon/loader/data/worker_init.h"
+#include "tenon/loader/datasets/subset_dataset.h"
+#include "tenon/loader/datasets/tensor_dataset.h"
 #include "tenon/loader/job/job.h"
 #include "tenon/loader/loader.h"
 #include "tenon/loader/sampling/distributed_sampler.h"

@@ -7,6 +7,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "dlpack/dlpack.h"
 #include "tenon/loader/data/batch_layout.h"
 #include "tenon/shm/tensor/dtype.h"
@@ -16,6 +17,18 @@ namespace tenon::loader {
 absl::Status SampleSpan::InData(const absl::Status& status) {
   return absl::Status(status.code(),
                       absl::StrCat("Sample::data(): ", status.message()));
+}
+
+absl::Status SampleSpan::NoField(int f) const {
+  return absl::NotFoundError(absl::StrCat("Sample::data(): there is no field ",
+                                          f, "; there are ", fields_,
+                                          " fields"));
+}
+
+absl::Status SampleSpan::NotInPart(absl::string_view name) {
+  return absl::NotFoundError(
+      absl::StrCat("Sample::data(): field '", name,
+                   "' is not among those of this part of the sample"));
 }
 
 absl::Status SampleSpan::WrongDtype(const BatchLayout::Field& field,

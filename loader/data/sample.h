@@ -37,14 +37,29 @@ class SampleSpan {
   // Samples [first, first + size) of a batch whose memory begins at `batch`.
   SampleSpan(const BatchLayout& layout, std::byte* batch, int64_t first,
              int64_t size)
-      : layout_(&layout), batch_(batch), first_(first), size_(size) {}
+      : layout_(&layout),
+        batch_(batch),
+        first_(first),
+        size_(size),
+        fields_(static_cast<int>(layout.fields().size())) {}
 
   // The number of samples.
   int64_t size() const { return size_; }
   // Sample i of [0, size()); an empty span for any other i.
   SampleSpan sample(int64_t i) const {
-    if (i < 0 || i >= size_) return SampleSpan(*layout_, batch_, first_, 0);
-    return SampleSpan(*layout_, batch_, first_ + i, 1);
+    SampleSpan sample = *this;
+    const bool is_there = i >= 0 && i < size_;
+    sample.first_ += is_there ? i : 0;
+    sample.size_ = is_there ? 1 : 0;
+    return sample;
+  }
+  // The same samples with fields [first, first + count) alone, of which `first`
+  // is number 0. The fields must be there.
+  SampleSpan WithFields(int first, int count) const {
+    SampleSpan part = *this;
+    part.first_field_ += first;
+    part.fields_ = count;
+    return part;
   }
 
   // The elements of a field, by name or number, of all samples, one after the
@@ -55,14 +70,15 @@ class SampleSpan {
   absl::StatusOr<absl::Span<T>> data(absl::string_view name) const {
     const absl::StatusOr<int> f = layout_->Find(name);
     if (!f.ok()) return InData(f.status());
-    return data<T>(*f);
+    const int own = *f - first_field_;
+    if (own < 0 || own >= fields_) return NotInPart(name);
+    return data<T>(own);
   }
   template <TensorAccess T>
   absl::StatusOr<absl::Span<T>> data(int f) const {
-    if (f < 0 || static_cast<size_t>(f) >= layout_->fields().size()) {
-      return InData(layout_->Check(f));
-    }
-    const BatchLayout::Field& field = layout_->fields()[static_cast<size_t>(f)];
+    if (f < 0 || f >= fields_) return NoField(f);
+    const BatchLayout::Field& field =
+        layout_->fields()[static_cast<size_t>(first_field_ + f)];
     if constexpr (!std::is_same_v<T, std::byte>) {
       const absl::Status same = CheckDtype(field, kDtypeOf<T>);
       if (!same.ok()) return same;
@@ -87,6 +103,8 @@ class SampleSpan {
 
  private:
   static absl::Status InData(const absl::Status& status);
+  absl::Status NoField(int f) const;
+  static absl::Status NotInPart(absl::string_view name);
   static absl::Status WrongDtype(const BatchLayout::Field& field,
                                  DLDataType used);
   static absl::Status NotOneElement(size_t elements);
@@ -107,6 +125,8 @@ class SampleSpan {
   std::byte* batch_;
   int64_t first_;
   int64_t size_;
+  int first_field_ = 0;
+  int fields_;
 };
 
 using Sample = SampleSpan;

@@ -104,6 +104,23 @@ TEST_F(SampleTest, BytesOfAnyTypeAndBoolsAsUint8) {
               StatusIs(StatusCode::kInvalidArgument));
 }
 
+TEST_F(SampleTest, WithSomeFieldsTheyAreNumberedFromTheFirst) {
+  const Sample whole(layout_, memory(), 2, 1);
+  const Sample part = whole.WithFields(1, 1);
+  ASSERT_THAT(part.Set(0, int64_t{5}), IsOk());
+  EXPECT_EQ(whole.data<int64_t>("label")->front(), 5);
+  ASSERT_THAT(part.Set("label", int64_t{6}), IsOk());
+  EXPECT_EQ(whole.data<int64_t>(1)->front(), 6);
+  EXPECT_EQ(part.sample(0).data<int64_t>(0)->data(),
+            whole.data<int64_t>(1)->data());
+  EXPECT_THAT(part.data<float>("image"),
+              StatusIs(StatusCode::kNotFound,
+                       HasSubstr("'image' is not among those of this part")));
+  EXPECT_THAT(part.data<uint8_t>("flag"), StatusIs(StatusCode::kNotFound));
+  EXPECT_THAT(part.data<int64_t>(1),
+              StatusIs(StatusCode::kNotFound, HasSubstr("there are 1 fields")));
+}
+
 TEST_F(SampleTest, UnknownFieldsAreErrors) {
   const Sample sample(layout_, memory(), 0, 1);
   EXPECT_THAT(sample.data<float>("depth"),

@@ -1,0 +1,200 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Iterable datasets that are made of others.
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tenon/loader/data/batch_layout.h"
+#include "tenon/loader/data/iterable_dataset.h"
+#include "tenon/loader/data/sample.h"
+#include "tenon/loader/data/sample_spec.h"
+#include "tenon/loader/datasets/chain_dataset.h"
+#include "tenon/loader/datasets/mix_dataset.h"
+#include "tenon/loader/sampling/sample_random.h"
+#include "tenon/shm/testing/status_matchers.h"
+
+namespace tenon::loader {
+namespace {
+
+using ::absl::StatusCode;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::SizeIs;
+
+// Shard s: first + 1000 s and the following `size`.
+class CountingUp : public IterableDataset {
+ public:
+  CountingUp(int64_t first, int64_t size, int64_t shards = 2,
+             std::string field = "i")
+      : first_(first), size_(size), shards_(shards), field_(std::move(field)) {}
+  int64_t shards() const override { return shards_; }
+  SampleSpec spec() const override { return SampleSpec().Add<int64_t>(field_); }
+  absl::StatusOr<std::unique_ptr<SampleStream>> Open(int64_t shard,
+                                                     int64_t) override {
+    if (size_ < 0) return absl::NotFoundError("no such file");
+    return std::make_unique<Stream>(first_ + 1000 * shard, size_);
+  }
+
+ private:
+  class Stream : public SampleStream {
+   public:
+    Stream(int64_t next, int64_t size) : next_(next), left_(size) {}
+    absl::StatusOr<bool> Next(SampleRandom&, Sample& sample) override {
+      EXPECT_GE(left_, 0);  // Not called after the end.
+      if (left_-- == 0) return false;
+      EXPECT_THAT(sample.Set(0, next_++), IsOk());
+      return true;
+    }
+
+   private:
+    int64_t next_;
+    int64_t left_;
+  };
+
+  int64_t first_;
+  int64_t size_;
+  int64_t shards_;
+  std::string field_;
+};
+
+template <typename... D>
+std::vector<std::unique_ptr<IterableDataset>> Several(D... datasets) {
+  std::vector<std::unique_ptr<IterableDataset>> all;
+  (all.push_back(std::make_unique<CountingUp>(std::move(datasets))), ...);
+  return all;
+}
+
+// All samples of a shard; ends with -1 for an error.
+std::vector<int64_t> ShardOf(IterableDataset& dataset, int64_t shard,
+                             int64_t epoch = 0) {
+  const BatchLayout layout = *BatchLayout::Create(dataset.spec(), 1);
+  alignas(64) std::byte memory[64];
+  std::vector<int64_t> all;
+  const auto stream = dataset.Open(shard, epoch);
+  EXPECT_THAT(stream, IsOk());
+  for (int64_t n = 0;; ++n) {
+    SampleRandom random(1, epoch, PositionInShard(shard, n));
+    Sample sample(layout, memory, 0, 1);
+    const absl::StatusOr<bool> more = (*stream)->Next(random, sample);
+    if (more.ok() && !*more) return all;
+    all.push_back(more.ok() ? sample.data<int64_t>(0)->front() : -1);
+    if (!more.ok()) return all;
+  }
+}
+
+// ---- ChainDataset ----
+
+TEST(ChainDatasetTest, OneAfterTheOtherInEachShard) {
+  TENON_ASSERT_OK_AND_ASSIGN(
+      const auto chain,
+      ChainDataset::Create(
+          Several(CountingUp(0, 3), CountingUp(50, 0), CountingUp(70, 2))));
+  EXPECT_EQ(chain->shards(), 2);
+  EXPECT_THAT(ShardOf(*chain, 0), ElementsAre(0, 1, 2, 70, 71));
+  EXPECT_THAT(ShardOf(*chain, 1), ElementsAre(1000, 1001, 1002, 1070, 1071));
+}
+
+TEST(ChainDatasetTest, ALaterErrorIsThatOfASample) {
+  TENON_ASSERT_OK_AND_ASSIGN(
+      const auto chain,
+      ChainDataset::Create(Several(CountingUp(0, 2), CountingUp(50, -1))));
+  EXPECT_THAT(ShardOf(*chain, 0), ElementsAre(0, 1, -1));
+}
+
+TEST(ChainDatasetTest, RefusesOtherFieldsAndShards) {
+  EXPECT_THAT(
+      ChainDataset::Create(Several(CountingUp(0, 1), CountingUp(0, 1, 3))),
+      StatusIs(StatusCode::kInvalidArgument,
+               HasSubstr("dataset 1 has 3 shards, dataset 0 has 2")));
+  EXPECT_THAT(
+      ChainDataset::Create(Several(CountingUp(0, 1), CountingUp(0, 1, 2, "j"))),
+      StatusIs(StatusCode::kInvalidArgument, HasSubstr("fields")));
+  EXPECT_THAT(ChainDataset::Create({}), StatusIs(StatusCode::kInvalidArgument));
+}
+
+// ---- MixDataset ----
+
+MixWeights Always(std::vector<double> weights) {
+  return [weights](int64_t) { return weights; };
+}
+
+TEST(MixDatasetTest, HasAllSamplesEachInItsOrder) {
+  TENON_ASSERT_OK_AND_ASSIGN(
+      const auto mix,
+      MixDataset::Create(Several(CountingUp(0, 30), CountingUp(100, 20)),
+                         Always({1, 1})));
+  const std::vector<int64_t> all = ShardOf(*mix, 0);
+  ASSERT_THAT(all, SizeIs(50));
+  int64_t first = 0;
+  int64_t second = 100;
+  for (const int64_t value : all) {
+    EXPECT_EQ(value, value < 100 ? first : second);
+    ++(value < 100 ? first : second);
+  }
+  EXPECT_EQ(ShardOf(*mix, 0), all);
+  EXPECT_NE(ShardOf(*mix, 0, 1), all);
+}
+
+TEST(MixDatasetTest, DrawsByWeight) {
+  TENON_ASSERT_OK_AND_ASSIGN(
+      const auto mix,
+      MixDataset::Create(
+          Several(CountingUp(0, 100'000, 1), CountingUp(1'000'000, 100'000, 1),
+                  CountingUp(2'000'000, 5, 1)),
+          Always({1, 3, 0})));
+  std::vector<int64_t> all = ShardOf(*mix, 0);
+  EXPECT_THAT(all, SizeIs(200'000));  // None of weight 0.
+  int64_t of_first = 0;
+  for (int64_t i = 0; i < 40'000; ++i) {
+    if (all[static_cast<size_t>(i)] < 1'000'000) ++of_first;
+  }
+  // Binomial: mean 10,000, deviation 87; 6 of them.
+  EXPECT_NEAR(static_cast<double>(of_first), 10'000, 522);
+}
+
+TEST(MixDatasetTest, WeightsMayChangeWithTheEpoch) {
+  TENON_ASSERT_OK_AND_ASSIGN(
+      const auto mix,
+      MixDataset::Create(Several(CountingUp(0, 2), CountingUp(100, 2)),
+                         [](int64_t epoch) {
+                           return epoch == 0 ? std::vector<double>{1, 0}
+                                             : std::vector<double>{0, 1};
+                         }));
+  EXPECT_THAT(ShardOf(*mix, 0, 0), ElementsAre(0, 1));
+  EXPECT_THAT(ShardOf(*mix, 0, 1), ElementsAre(100, 101));
+}
+
+TEST(MixDatasetTest, RefusesBadWeights) {
+  const double bad[] = {-1, std::numeric_limits<double>::infinity(),
+                        std::numeric_limits<double>::quiet_NaN()};
+  for (const double weight : bad) {
+    TENON_ASSERT_OK_AND_ASSIGN(
+        const auto mix,
+        MixDataset::Create(Several(CountingUp(0, 2), CountingUp(9, 2)),
+                           Always({1, weight})));
+    EXPECT_THAT(mix->Open(0, 0), StatusIs(StatusCode::kInvalidArgument,
+                                          HasSubstr("of dataset 1")));
+  }
+  TENON_ASSERT_OK_AND_ASSIGN(
+      const auto mix,
+      MixDataset::Create(Several(CountingUp(0, 2), CountingUp(9, 2)),
+                         Always({1})));
+  EXPECT_THAT(mix->Open(0, 7), StatusIs(StatusCode::kInvalidArgument,
+                                        HasSubstr("1 weights for 2 datasets")));
+  EXPECT_THAT(MixDataset::Create(Several(CountingUp(0, 2)), nullptr),
+              StatusIs(StatusCode::kInvalidArgument));
+}
+
+}  // namespace
+}  // namespace tenon::loader

@@ -1,0 +1,62 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// TransformDataset: the samples of a dataset, changed by a function.
+
+#ifndef TENON_LOADER_DATASETS_TRANSFORM_DATASET_H_
+#define TENON_LOADER_DATASETS_TRANSFORM_DATASET_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "tenon/loader/data/batch_layout.h"
+#include "tenon/loader/data/dataset.h"
+#include "tenon/loader/data/sample.h"
+#include "tenon/loader/data/sample_spec.h"
+#include "tenon/loader/sampling/sample_random.h"
+
+namespace tenon::loader {
+
+class TransformDataset : public Dataset {
+ public:
+  // Changes a sample in its place in the batch.
+  using InPlace = std::function<absl::Status(SampleRandom&, Sample&)>;
+  // Writes every byte of `to`, from a sample that is in memory of its own.
+  using FromTo = std::function<absl::Status(const Sample& from, SampleRandom&,
+                                            Sample& to)>;
+
+  // The same fields. Errors: kInvalidArgument for a null or iterable dataset
+  // and for no function.
+  static absl::StatusOr<std::unique_ptr<TransformDataset>> Create(
+      std::unique_ptr<Dataset> dataset, InPlace function);
+  // Samples with the fields of `spec`. Errors: also those of both specs.
+  static absl::StatusOr<std::unique_ptr<TransformDataset>> Create(
+      std::unique_ptr<Dataset> dataset, const SampleSpec& spec,
+      FromTo function);
+
+  int64_t size() const override { return dataset_->size(); }
+  SampleSpec spec() const override { return spec_; }
+  // The function draws after the dataset, from the same random numbers.
+  absl::Status Get(int64_t index, SampleRandom& random,
+                   Sample& sample) override;
+
+ private:
+  TransformDataset(std::unique_ptr<Dataset> dataset, const SampleSpec& spec);
+
+  std::unique_ptr<Dataset> dataset_;
+  SampleSpec spec_;
+  InPlace in_place_;
+  FromTo from_to_;
+  // Of the dataset's sample, for from_to_.
+  std::optional<BatchLayout> layout_;
+  std::unique_ptr<std::byte[]> memory_;
+};
+
+}  // namespace tenon::loader
+
+#endif  // TENON_LOADER_DATASETS_TRANSFORM_DATASET_H_
