@@ -24,11 +24,17 @@ SpinBudget::SpinBudget(int cores) : most_(MostFor(cores)), turns_(most_) {}
 SpinBudget SpinBudget::ForThisProcess() { return SpinBudget(UsableCores()); }
 
 void SpinBudget::Succeeded() {
+  turns_ = IsProbe() ? most_ : std::min(most_, turns_ * 2);
   failed_ = 0;
-  turns_ = std::min(most_, turns_ * 2);
+  unsuccessful_ = 0;
 }
 
 void SpinBudget::Failed() {
+  if (IsProbe()) {
+    unsuccessful_ = 0;
+    return;
+  }
+  unsuccessful_ = std::min(unsuccessful_ + 1, kProbeAfter);
   if (++failed_ < kPatience) return;
   failed_ = 0;
   turns_ = std::min(most_, std::max(kLeast, turns_ / 2));

@@ -6,7 +6,8 @@
 // To be woken across cores costs about 35 us, to see a cache line change 0.1
 // us; but a spinning thread takes a core from working ones. So it does not spin
 // on one core, spins briefly on two and longer on more, and less after spins in
-// vain.
+// vain. Two that wait for each other and both sleep make each other's short
+// spins fail: so now and then one spin is a long one.
 
 #ifndef TENON_IPC_DOORBELL_SPIN_BUDGET_H_
 #define TENON_IPC_DOORBELL_SPIN_BUDGET_H_
@@ -21,10 +22,14 @@ class SpinBudget {
  public:
   static constexpr uint32_t kTwoCores = 256;    // About 10 us.
   static constexpr uint32_t kManyCores = 1024;  // About 40 us.
-  // To detect that spinning pays off again.
   static constexpr uint32_t kLeast = 8;
   // This many spins in vain halve the budget; one success doubles it.
   static constexpr uint32_t kPatience = 4;
+  // After this many spins in vain the next one lasts longer than a wake-up of
+  // the other side, to detect that spinning pays off again. Its success restores
+  // the budget.
+  static constexpr uint32_t kProbeAfter = 64;
+  static constexpr uint32_t kProbe = kManyCores;
 
   // For a process that may use `cores` cores.
   explicit SpinBudget(int cores);
@@ -32,14 +37,17 @@ class SpinBudget {
   static SpinBudget ForThisProcess();
 
   // The turns of the next spin; 0: none.
-  uint32_t turns() const { return turns_; }
+  uint32_t turns() const { return IsProbe() ? kProbe : turns_; }
   void Succeeded();
   void Failed();
 
  private:
+  bool IsProbe() const { return unsuccessful_ == kProbeAfter && most_ != 0; }
+
   uint32_t most_;
   uint32_t turns_;
-  uint32_t failed_ = 0;  // In a row.
+  uint32_t failed_ = 0;        // In a row, at this budget.
+  uint32_t unsuccessful_ = 0;  // In a row, since the last probe.
 };
 
 // The number of cores on which the calling thread may run; 1 if unknown.

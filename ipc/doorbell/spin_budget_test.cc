@@ -61,6 +61,44 @@ TEST(SpinBudgetTest, ASuccessForgivesWhatFailedBefore) {
   }
 }
 
+// How many of the next `count` spins, all in vain, are long ones.
+int Probes(SpinBudget& budget, uint32_t count) {
+  int probes = 0;
+  for (uint32_t i = 0; i < count; ++i, budget.Failed()) {
+    probes += budget.turns() == SpinBudget::kProbe ? 1 : 0;
+  }
+  return probes;
+}
+
+TEST(SpinBudgetTest, NowAndThenASpinIsALongOne) {
+  SpinBudget budget(2);
+  for (int i = 0; i < 31; ++i) budget.Failed();
+  ASSERT_EQ(budget.turns(), SpinBudget::kLeast);
+  EXPECT_EQ(Probes(budget, 10 * (SpinBudget::kProbeAfter + 1)), 10);
+  EXPECT_EQ(budget.turns(), SpinBudget::kLeast);
+}
+
+TEST(SpinBudgetTest, ALongSpinThatSucceedsRestoresTheBudget) {
+  SpinBudget budget(2);
+  while (budget.turns() != SpinBudget::kLeast) budget.Failed();
+  while (budget.turns() == SpinBudget::kLeast) budget.Failed();
+  ASSERT_EQ(budget.turns(), SpinBudget::kProbe);
+  budget.Succeeded();
+  EXPECT_EQ(budget.turns(), SpinBudget::kTwoCores);
+  for (uint32_t i = 0; i < SpinBudget::kPatience; ++i) budget.Failed();
+  EXPECT_EQ(budget.turns(), SpinBudget::kTwoCores / 2);
+}
+
+TEST(SpinBudgetTest, ALongSpinInVainChangesNothing) {
+  SpinBudget budget(2);
+  while (budget.turns() != SpinBudget::kLeast) budget.Failed();
+  while (budget.turns() == SpinBudget::kLeast) budget.Failed();
+  budget.Failed();
+  EXPECT_EQ(budget.turns(), SpinBudget::kLeast);
+  budget.Succeeded();
+  EXPECT_EQ(budget.turns(), 2 * SpinBudget::kLeast);
+}
+
 TEST(SpinBudgetTest, SeesTheAffinityOfThisProcess) {
   cpu_set_t before;
   ASSERT_EQ(sched_getaffinity(0, sizeof(before), &before), 0);

@@ -277,15 +277,17 @@ absl::StatusOr<std::optional<FilledBatch>> Worker::MakeOfShard(
 }
 
 absl::StatusOr<Block> Worker::Allocate(const TaskRecord& task) {
+  const auto bytes = static_cast<size_t>(layout_.total_bytes());
+  absl::StatusOr<Block> block = arena_->TryAllocate(bytes);
+  if (!absl::IsResourceExhausted(block.status())) return block;
   const Deadline deadline = Deadline::After(kMemoryPatience);
-  for (;;) {
-    absl::StatusOr<Block> block =
-        arena_->TryAllocate(static_cast<size_t>(layout_.total_bytes()));
-    if (!absl::IsResourceExhausted(block.status())) return block;
-    if (deadline.has_passed() || ShouldStop(task)) return block;
+  while (absl::IsResourceExhausted(block.status()) && !deadline.has_passed() &&
+         !ShouldStop(task)) {
     absl::SleepFor(kMemoryNap);
     ReleaseTaken();
+    block = arena_->TryAllocate(bytes);
   }
+  return block;
 }
 
 absl::Status Worker::Offer(const Block& block, BatchRecord& record) {

@@ -370,7 +370,7 @@ absl::Status WorkerSource::Sleep(absl::Span<Worker> workers,
   TENON_RETURN_IF_ERROR(woken.status());
   if (*woken == 0) return absl::DeadlineExceededError(Waiting());
   for (size_t i = 1; i < polled_.size(); ++i) {
-    if (polled_[i].revents == 0) continue;
+    if (polled_[i].revents == 0 || workers[i - 1].link.HasFinished()) continue;
     const absl::Status alive = workers[i - 1].link.CheckAlive();
     if (!alive.ok()) return Failure(workers[i - 1], alive);
   }
