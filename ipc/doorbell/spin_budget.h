@@ -26,8 +26,8 @@ class SpinBudget {
   // This many spins in vain halve the budget; one success doubles it.
   static constexpr uint32_t kPatience = 4;
   // After this many spins in vain the next one lasts longer than a wake-up of
-  // the other side, to detect that spinning pays off again. Its success restores
-  // the budget.
+  // the other side, to detect that spinning pays off again. Its success
+  // restores the budget.
   static constexpr uint32_t kProbeAfter = 64;
   static constexpr uint32_t kProbe = kManyCores;
 
