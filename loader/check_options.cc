@@ -19,9 +19,21 @@ absl::Status Refused(absl::string_view why) {
 }  // namespace
 
 absl::Status CheckOptions(const LoaderOptions& options) {
-  if (options.batch_size < 1) {
+  if (options.batch_size && *options.batch_size < 1) {
     return Refused(
-        absl::StrCat("batch_size must be positive, not ", options.batch_size));
+        absl::StrCat("batch_size must be positive, not ", *options.batch_size,
+                     "; leave it unset for samples without a batch dimension"));
+  }
+  if (!options.batch_size && options.batch_sampler != nullptr) {
+    return Refused(
+        "batch_sampler without a batch_size: it gives batches; set batch_size "
+        "to the samples of its largest one, or give a sampler");
+  }
+  if (!options.batch_size && options.drop_last) {
+    return Refused(
+        "drop_last without a batch_size: each sample is a batch of its own, "
+        "and "
+        "full; set batch_size or leave drop_last unset");
   }
   if (options.workers < 0 || options.workers > kMaxWorkers) {
     return Refused(absl::StrCat("workers must be 0 to ", kMaxWorkers, ", not ",

@@ -4,6 +4,7 @@
 #include "tenon/loader/check_options.h"
 
 #include <memory>
+#include <optional>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
@@ -56,6 +57,8 @@ TEST(CheckOptionsTest, Contradictions) {
   ExpectRefused(
       {.shuffle = true, .sampler = std::make_shared<SequentialSampler>(3)},
       "shuffle and sampler");
+  ExpectRefused({.batch_size = std::nullopt, .drop_last = true},
+                "drop_last without a batch_size");
   ExpectRefused({.prefetch = 2}, "prefetch without workers");
   ExpectRefused({.timeout = absl::Seconds(1)}, "timeout without workers");
   ExpectRefused({.start_method = spawn::StartMethod::kFork},
@@ -78,6 +81,8 @@ TEST(CheckOptionsTest, ABatchSamplerGivesWholeBatches) {
   ExpectRefused({.sampler = std::make_shared<SequentialSampler>(3),
                  .batch_sampler = batches()},
                 "leave shuffle, sampler and drop_last unset");
+  ExpectRefused({.batch_size = std::nullopt, .batch_sampler = batches()},
+                "batch_sampler without a batch_size");
   ExpectRefused({.batch_sampler = batches(), .drop_last = true},
                 "leave shuffle, sampler and drop_last unset");
 }

@@ -157,7 +157,8 @@ absl::Status Loader::Start() {
   }
   WorkerSetup setup;
   setup.spec = spec.ToString();
-  setup.batch_size = options_.batch_size;
+  setup.batch_size = batch_size();
+  setup.unbatched = !options_.batch_size.has_value();
   setup.prefetch = prefetch;
   setup.workers = options_.workers;
   if (options_.worker_init != nullptr) {
@@ -191,7 +192,7 @@ EpochRange Loader::Epoch(int64_t epoch) {
                          .sampler = sampler_.get(),
                          .batch_sampler = options_.batch_sampler.get(),
                          .dataset_size = dataset_size_,
-                         .batch_size = options_.batch_size,
+                         .batch_size = batch_size(),
                          .batches = batches()});
   }
   return EpochRange(this, epoch_ticket_, options_.timeout);
@@ -223,14 +224,14 @@ void Loader::Cancel() { cancellation_->Cancel(); }
 int64_t Loader::samples() const {
   if (sampler_ == nullptr) return -1;
   const int64_t all = sampler_->size();
-  return options_.drop_last ? all - all % options_.batch_size : all;
+  return options_.drop_last ? all - all % batch_size() : all;
 }
 
 int64_t Loader::batches() const {
   if (options_.batch_sampler != nullptr) return options_.batch_sampler->size();
   if (sampler_ == nullptr) return -1;
   const int64_t all = samples();
-  return all / options_.batch_size + (all % options_.batch_size != 0 ? 1 : 0);
+  return all / batch_size() + (all % batch_size() != 0 ? 1 : 0);
 }
 
 std::vector<pid_t> Loader::worker_pids() const {

@@ -125,6 +125,7 @@ class Loader {
          std::unique_ptr<Dataset> dataset,
          std::unique_ptr<Cancellation> cancellation);
 
+  int64_t batch_size() const { return options_.batch_size.value_or(1); }
   absl::Status SetOrder();
   // The prefetch under the quota.
   absl::StatusOr<int> Prefetch(int64_t batch_bytes) const;

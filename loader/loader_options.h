@@ -23,7 +23,8 @@ namespace tenon::loader {
 
 struct LoaderOptions {
   // With `batch_sampler`: at least as many samples as its largest batch has.
-  int64_t batch_size = 1;
+  // Unset (std::nullopt): each sample is a batch, without a batch dimension.
+  std::optional<int64_t> batch_size = 1;
   // Another order of all samples in each epoch. Not together with `sampler`.
   bool shuffle = false;
   // The order of an epoch. Unset: that of the dataset, or of `shuffle`.
@@ -31,7 +32,8 @@ struct LoaderOptions {
   // The batches of an epoch, of any sizes. Not together with `shuffle`,
   // `sampler` and `drop_last`.
   std::shared_ptr<BatchSampler> batch_sampler;
-  // Leaves out the last batch of an epoch if it is not full.
+  // Leaves out the last batch of an epoch if it is not full. Not without a
+  // batch_size.
   bool drop_last = false;
 
   // How many processes or threads make batches; 0: the consumer makes them
@@ -44,7 +46,8 @@ struct LoaderOptions {
   // 2. Not without workers.
   std::optional<int> prefetch;
   // Bytes for the batches that workers are ahead: lowers `prefetch` as far as
-  // needed. Each worker needs one batch; without workers it is one batch.
+  // needed. Each worker needs one batch; without workers it is one batch. Fields
+  // whose shape differs from sample to sample are not counted.
   std::optional<int64_t> memory_quota;
   // False: batches in the order in which they are ready. A free worker takes
   // the next batch, so a slow one delays no other. Batch::number() is still

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -18,6 +19,7 @@
 #include "absl/strings/str_cat.h"
 #include "tenon/loader/data/batch.h"
 #include "tenon/loader/data/shard_order.h"
+#include "tenon/loader/worker/collate_batch.h"
 #include "tenon/loader/worker/fill_batch.h"
 #include "tenon/loader/worker/shard_reader.h"
 #include "tenon/shm/arena/arena.h"
@@ -67,14 +69,15 @@ absl::StatusOr<std::optional<Batch>> LocalSource::MakeOfShard() {
   const int64_t shard = shard_order_.shard();
   const int64_t number = shard_order_.number();
   shard_order_.Advance();
-  TENON_ASSIGN_OR_RETURN(const Tensor block, NewBlock());
+  TENON_ASSIGN_OR_RETURN(Tensor block, NewBlock());
   TENON_ASSIGN_OR_RETURN(std::byte* const memory, block.storage()->Write());
   const ShardTask task = {.seed = options_.seed,
                           .epoch = plan_.epoch,
                           .shard = shard,
                           .samples = layout_->batch_size(),
                           .on_error = options_.on_error,
-                          .drop_last = options_.drop_last};
+                          .drop_last = options_.drop_last,
+                          .scratch = scratch()};
   TENON_ASSIGN_OR_RETURN(std::optional<FilledBatch> filled,
                          shards_->Fill(task, memory, [&] {
                            return cancellation_->is_cancelled();
@@ -83,37 +86,60 @@ absl::StatusOr<std::optional<Batch>> LocalSource::MakeOfShard() {
     shard_order_.End(shard);
     return std::nullopt;
   }
+  TENON_RETURN_IF_ERROR(Collate(filled->samples, block));
   Batch::Contents contents = {.number = number,
                               .size = filled->samples,
                               .worker = -1,
                               .skipped = std::move(filled->skipped)};
-  return Batch(std::move(contents), layout_, block.storage());
+  return Batch::Create(std::move(contents), layout_, block.storage());
 }
 
 absl::StatusOr<std::optional<Batch>> LocalSource::Make(int64_t number) {
   TENON_ASSIGN_OR_RETURN(const std::vector<int64_t> indices,
                          plan_.Indices(number));
-  TENON_ASSIGN_OR_RETURN(const Tensor block, NewBlock());
+  TENON_ASSIGN_OR_RETURN(Tensor block, NewBlock());
   TENON_ASSIGN_OR_RETURN(std::byte* const memory, block.storage()->Write());
   const BatchTask task = {.seed = options_.seed,
                           .epoch = plan_.epoch,
                           .first_position = plan_.first_position(number),
                           .indices = indices,
-                          .on_error = options_.on_error};
+                          .on_error = options_.on_error,
+                          .scratch = scratch()};
   TENON_ASSIGN_OR_RETURN(FilledBatch filled,
                          FillBatch(*dataset_, *layout_, task, memory, [&] {
                            return cancellation_->is_cancelled();
                          }));
+  TENON_RETURN_IF_ERROR(Collate(filled.samples, block));
   Batch::Contents contents = {.number = number,
                               .size = filled.samples,
                               .worker = -1,
                               .skipped = std::move(filled.skipped)};
-  return Batch(std::move(contents), layout_, block.storage());
+  return Batch::Create(std::move(contents), layout_, block.storage());
 }
 
 absl::StatusOr<Tensor> LocalSource::NewBlock() {
-  return CreateTensor(*arena_, kDtypeOf<uint8_t>, {layout_->total_bytes()},
+  return CreateTensor(*arena_, kDtypeOf<uint8_t>, {block_bytes_},
                       Deadline::Passed());
+}
+
+absl::Status LocalSource::Collate(int64_t samples, Tensor& block) {
+  std::optional<Tensor> larger;
+  const auto bytes_of =
+      [](const Tensor& tensor) -> absl::StatusOr<std::span<std::byte>> {
+    TENON_ASSIGN_OR_RETURN(std::byte* const memory, tensor.storage()->Write());
+    return std::span(memory, tensor.storage()->size_bytes());
+  };
+  const auto grow = [&](size_t bytes) -> absl::StatusOr<std::span<std::byte>> {
+    // Somewhat more, so that few of the next ones grow.
+    block_bytes_ = static_cast<int64_t>(bytes + bytes / 4);
+    TENON_ASSIGN_OR_RETURN(larger, NewBlock());
+    return bytes_of(*larger);
+  };
+  TENON_ASSIGN_OR_RETURN(const std::span<std::byte> memory, bytes_of(block));
+  TENON_RETURN_IF_ERROR(
+      CollateBatch(*dataset_, *layout_, scratch_, samples, memory, grow));
+  if (larger) block = *std::move(larger);
+  return absl::OkStatus();
 }
 
 }  // namespace tenon::loader

@@ -22,6 +22,7 @@
 #include "tenon/loader/data/cancellation.h"
 #include "tenon/loader/data/dataset.h"
 #include "tenon/loader/data/iterable_dataset.h"
+#include "tenon/loader/data/sample_scratch.h"
 #include "tenon/loader/data/shard_order.h"
 #include "tenon/loader/worker/fill_batch.h"
 #include "tenon/loader/worker/shard_reader.h"
@@ -60,6 +61,8 @@ class LocalSource : public BatchSource {
       : dataset_(dataset),
         iterable_(dynamic_cast<IterableDataset*>(dataset)),
         layout_(std::move(layout)),
+        scratch_(layout_.get()),
+        block_bytes_(layout_->total_bytes()),
         options_(options),
         arena_(std::move(arena)),
         cancellation_(cancellation) {}
@@ -68,10 +71,17 @@ class LocalSource : public BatchSource {
   absl::StatusOr<std::optional<Batch>> MakeOfShard();
   absl::StatusOr<std::optional<Batch>> Make(int64_t number);
   absl::StatusOr<Tensor> NewBlock();
+  // Exchanges the block for a larger one if the batch needs that.
+  absl::Status Collate(int64_t samples, Tensor& block);
+  SampleScratch* scratch() {
+    return layout_->varying() > 0 ? &scratch_ : nullptr;
+  }
 
   Dataset* dataset_;
   IterableDataset* iterable_;  // Null for a map-style dataset.
   std::shared_ptr<const BatchLayout> layout_;
+  SampleScratch scratch_;
+  int64_t block_bytes_;  // Of the next block: what an earlier one needed.
   Options options_;
   std::shared_ptr<Arena> arena_;
   const Cancellation* cancellation_;

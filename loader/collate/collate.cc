@@ -155,7 +155,11 @@ absl::StatusOr<RaggedBatch> Concatenate(absl::Span<const Tensor> samples,
                                         TensorAllocator allocate) {
   TENON_RETURN_IF_ERROR(CheckAlike("Concatenate()", samples, 1));
   const auto count = static_cast<int64_t>(samples.size());
+  int64_t total = 0;
+  for (const Tensor& sample : samples) total += LengthOf(sample);
   RaggedBatch batch;
+  TENON_ASSIGN_OR_RETURN(batch.values, allocate(samples[0].spec().dtype(),
+                                                ShapeOf({total}, samples[0])));
   TENON_ASSIGN_OR_RETURN(batch.offsets,
                          allocate(kDtypeOf<int64_t>, {count + 1}));
   TENON_ASSIGN_OR_RETURN(const absl::Span<int64_t> offsets,
@@ -164,9 +168,6 @@ absl::StatusOr<RaggedBatch> Concatenate(absl::Span<const Tensor> samples,
   for (size_t i = 0; i < samples.size(); ++i) {
     offsets[i + 1] = offsets[i] + LengthOf(samples[i]);
   }
-  TENON_ASSIGN_OR_RETURN(batch.values,
-                         allocate(samples[0].spec().dtype(),
-                                  ShapeOf({offsets.back()}, samples[0])));
   for (size_t i = 0; i < samples.size(); ++i) {
     TENON_RETURN_IF_ERROR(CopyTo(batch.values, offsets[i], samples[i]));
   }

@@ -6,8 +6,9 @@
 //   TENON_ASSIGN_OR_RETURN(Tensor images, Stack(samples));
 //   TENON_ASSIGN_OR_RETURN(PaddedBatch ids, PadToLongest(samples, int64_t{0}));
 //
-// Samples may have any strides. Results are dense, and copies. Functions are
-// pure and thread-safe.
+// Samples may have any strides. Results are dense, and copies; each tensor of
+// one is allocated once, in the order of the members. Functions are pure and
+// thread-safe.
 //
 // Errors of all: kInvalidArgument if there are no samples, or if the dtypes or
 // shapes of two do not go together, with the number of the sample and both

@@ -30,6 +30,7 @@
 #include "tenon/loader/data/batch_layout.h"
 #include "tenon/shm/tensor/storage.h"
 #include "tenon/shm/tensor/tensor.h"
+#include "tenon/shm/tensor/tensor_spec.h"
 
 namespace tenon::loader {
 
@@ -58,19 +59,20 @@ class Batch {
     int worker = -1;
     std::vector<SkippedSample> skipped;
   };
-  // For loaders. `storage` has at least layout->total_bytes().
-  Batch(Contents contents, std::shared_ptr<const BatchLayout> layout,
-        std::shared_ptr<Storage> storage)
-      : contents_(std::move(contents)),
-        layout_(std::move(layout)),
-        storage_(std::move(storage)) {}
+  // For loaders. `storage` has at least layout->total_bytes(), and the table of
+  // a layout that has one.
+  // Errors: Storage::Read()'s; BatchLayout::ReadTable()'s.
+  static absl::StatusOr<Batch> Create(Contents contents,
+                                      std::shared_ptr<const BatchLayout> layout,
+                                      std::shared_ptr<Storage> storage);
 
   // The number of this batch in its epoch, from 0. Of an iterable dataset of S
   // shards: batch k of shard s is k * S + s.
   int64_t number() const { return contents_.number; }
 
   // The number of samples: LoaderOptions::batch_size, less in the last batch of
-  // an epoch and when samples were skipped, down to 0.
+  // an epoch and when samples were skipped, down to 0. 1, or 0, with batch_size
+  // unset.
   int64_t size() const { return contents_.size; }
 
   // The worker that made it; -1 without workers.
@@ -80,14 +82,17 @@ class Batch {
     return contents_.skipped;
   }
 
-  // The fields, in the order of Dataset::spec().
-  int num_fields() const { return static_cast<int>(layout_->fields().size()); }
+  // The tensors, in the order of Dataset::spec(); one whose shape differs from
+  // sample to sample may be followed by "NAME.lengths" and others (FieldKind).
+  int num_fields() const { return static_cast<int>(layout_->tensors().size()); }
   const std::string& field_name(int f) const {
-    return layout_->fields()[static_cast<size_t>(f)].name;
+    return layout_->tensors()[static_cast<size_t>(f)].name;
   }
 
-  // A field by its name or number: a dense tensor of shape [size(), ...].
-  // Errors: kNotFound, listing the fields.
+  // A field by its name or number: a dense tensor of shape [size(), ...], or as
+  // FieldKind says; that of the sample with batch_size unset.
+  // Errors: kNotFound, listing the fields; kFailedPrecondition for the one
+  // sample of a batch that was skipped.
   absl::StatusOr<Tensor> tensor(absl::string_view name) const;
   absl::StatusOr<Tensor> tensor(int f) const;
 
@@ -102,13 +107,29 @@ class Batch {
     return tensor->template data<const T>();
   }
 
+  // The string of sample `i` in a field of SampleSpec::AddText(). Valid as long
+  // as this batch, or a tensor of it.
+  // Errors: tensor()'s; kInvalidArgument for another field; kOutOfRange for a
+  // sample that the batch does not have; kDataLoss if the worker has
+  // overwritten the offsets.
+  absl::StatusOr<absl::string_view> text(absl::string_view name,
+                                         int64_t i) const;
+
   // Bytes of all fields together.
   int64_t total_bytes() const;
 
  private:
+  Batch(Contents contents, std::shared_ptr<const BatchLayout> layout,
+        std::shared_ptr<Storage> storage, std::vector<FittedSpec> table)
+      : contents_(std::move(contents)),
+        layout_(std::move(layout)),
+        storage_(std::move(storage)),
+        table_(std::move(table)) {}
+
   Contents contents_;
   std::shared_ptr<const BatchLayout> layout_;
   std::shared_ptr<Storage> storage_;
+  std::vector<FittedSpec> table_;  // The rows of the layout's table.
 };
 
 }  // namespace tenon::loader

@@ -4,9 +4,13 @@
 #include "tenon/loader/data/batch_layout.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <optional>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -15,7 +19,9 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
 #include "tenon/loader/data/sample_spec.h"
+#include "tenon/shm/base/copy_from_shared.h"
 #include "tenon/shm/base/status_macros.h"
+#include "tenon/shm/tensor/dtype.h"
 #include "tenon/shm/tensor/tensor_spec.h"
 
 namespace tenon::loader {
@@ -35,61 +41,168 @@ absl::StatusOr<TensorSpec> Batched(const SampleSpec::Field& field,
       field.tensor.ToString(), "): ", tensor.status().message()));
 }
 
-}  // namespace
-
-absl::StatusOr<BatchLayout> BatchLayout::Create(const SampleSpec& spec,
-                                                int64_t batch_size) {
-  TENON_RETURN_IF_ERROR(spec.status());
-  if (batch_size <= 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("batch_size must be positive, not ", batch_size));
-  }
-  BatchLayout layout;
-  layout.batch_size_ = batch_size;
-  std::vector<TensorSpec> tensors;
-  int64_t offset = 0;
-  for (const SampleSpec::Field& field : spec.fields()) {
-    TENON_ASSIGN_OR_RETURN(const TensorSpec tensor,
-                           Batched(field, batch_size, offset));
-    tensors.push_back(tensor);
-    layout.fields_.push_back({.name = field.name,
-                              .tensor = {},
-                              .sample_bytes = field.tensor.bytes(),
-                              .offset = offset});
-    const int64_t end = offset + tensor.bytes();  // Contiguous() checked it.
-    if (end > std::numeric_limits<int64_t>::max() - kAlignment) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("a batch of ", batch_size, " samples of ",
-                       spec.ToString(), " is larger than 2^63-1 bytes"));
-    }
-    offset = (end + kAlignment - 1) / kAlignment * kAlignment;
-  }
-  // Fields of no bytes still need memory to point at.
-  layout.total_bytes_ = std::max(offset, kAlignment);
-  for (size_t f = 0; f < tensors.size(); ++f) {
-    TENON_ASSIGN_OR_RETURN(
-        layout.fields_[f].tensor,
-        FittedSpec::Check(tensors[f],
-                          static_cast<uint64_t>(layout.total_bytes_)));
-  }
-  return layout;
+absl::Status TooLarge(const SampleSpec& spec, int64_t batch_size) {
+  return absl::InvalidArgumentError(
+      absl::StrCat("a batch of ", batch_size, " samples of ", spec.ToString(),
+                   " is larger than 2^63-1 bytes"));
 }
 
-absl::StatusOr<int> BatchLayout::Find(absl::string_view name) const {
-  for (size_t f = 0; f < fields_.size(); ++f) {
-    if (fields_[f].name == name) return static_cast<int>(f);
+// Offsets are multiples of this.
+int64_t Aligned(int64_t offset) {
+  return (offset + BatchLayout::kAlignment - 1) / BatchLayout::kAlignment *
+         BatchLayout::kAlignment;
+}
+
+template <typename Named>
+absl::StatusOr<int> FindName(const std::vector<Named>& all,
+                             absl::string_view name) {
+  for (size_t i = 0; i < all.size(); ++i) {
+    if (all[i].name == name) return static_cast<int>(i);
   }
   return absl::NotFoundError(absl::StrCat(
       "there is no field '", name, "'; the fields are: ",
-      absl::StrJoin(fields_, ", ", [](std::string* to, const Field& field) {
-        to->append(field.name);
+      absl::StrJoin(all, ", ", [](std::string* to, const Named& named) {
+        to->append(named.name);
       })));
 }
 
+absl::Status CheckNumber(int f, size_t size) {
+  if (f >= 0 && static_cast<size_t>(f) < size) return absl::OkStatus();
+  return absl::NotFoundError(
+      absl::StrCat("there is no field ", f, "; there are ", size, " fields"));
+}
+
+}  // namespace
+
+absl::StatusOr<BatchLayout> BatchLayout::Create(
+    const SampleSpec& spec, std::optional<int64_t> batch_size) {
+  TENON_RETURN_IF_ERROR(spec.status());
+  if (batch_size && *batch_size <= 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("batch_size must be positive, not ", *batch_size));
+  }
+  BatchLayout layout;
+  layout.batch_size_ = batch_size.value_or(1);
+  layout.unbatched_ = !batch_size.has_value();
+  TENON_RETURN_IF_ERROR(layout.Place(spec));
+  layout.NameTensors();
+  return layout;
+}
+
+absl::Status BatchLayout::Place(const SampleSpec& spec) {
+  constexpr int64_t kMost = std::numeric_limits<int64_t>::max() - kAlignment;
+  std::vector<TensorSpec> tensors;
+  int64_t offset = 0;
+  for (const SampleSpec::Field& field : spec.fields()) {
+    fields_.push_back({.name = field.name, .tensor = {}, .declared = field});
+    if (field.kind != FieldKind::kFixed) {
+      fields_.back().varying = varying_++;
+      // For the dtype.
+      TENON_ASSIGN_OR_RETURN(const TensorSpec none,
+                             TensorSpec::Contiguous(field.tensor.dtype(), {0}));
+      tensors.push_back(none);
+      continue;
+    }
+    TENON_ASSIGN_OR_RETURN(const TensorSpec tensor,
+                           Batched(field, batch_size_, offset));
+    tensors.push_back(tensor);
+    fields_.back().sample_bytes = field.tensor.bytes();
+    fields_.back().offset = offset;
+    const int64_t end = offset + tensor.bytes();  // Contiguous() checked it.
+    if (end > kMost) return TooLarge(spec, batch_size_);
+    offset = Aligned(end);
+  }
+  for (Field& field : fields_) {
+    if (field.declared.kind == FieldKind::kFixed) continue;
+    field.first_row = rows_;
+    rows_ += static_cast<int>(BatchNames(field).size());
+  }
+  table_offset_ = offset;
+  const auto table = static_cast<int64_t>(sizeof(TensorSpec)) * rows_;
+  if (offset > kMost - table) return TooLarge(spec, batch_size_);
+  // Fields of no bytes still need memory to point at.
+  total_bytes_ = std::max(Aligned(offset + table), kAlignment);
+  for (size_t f = 0; f < tensors.size(); ++f) {
+    TENON_ASSIGN_OR_RETURN(
+        fields_[f].tensor,
+        FittedSpec::Check(tensors[f], static_cast<uint64_t>(total_bytes_)));
+  }
+  return absl::OkStatus();
+}
+
+std::vector<std::string> BatchLayout::BatchNames(const Field& field) const {
+  std::vector<std::string> names = field.declared.BatchNames();
+  if (unbatched_) names.resize(std::min<size_t>(names.size(), 1));
+  return names;
+}
+
+void BatchLayout::NameTensors() {
+  for (size_t f = 0; f < fields_.size(); ++f) {
+    const Field& field = fields_[f];
+    std::vector<std::string> names = BatchNames(field);
+    for (size_t i = 0; i < names.size(); ++i) {
+      BatchTensor tensor = {.name = std::move(names[i]),
+                            .field = static_cast<int>(f),
+                            .dtype = field.declared.tensor.dtype()};
+      if (field.declared.kind != FieldKind::kFixed) {
+        tensor.row = field.first_row + static_cast<int>(i);
+      }
+      if (i > 0) {
+        tensor.dtype = field.declared.kind == FieldKind::kPacked
+                           ? kDtypeOf<int32_t>
+                           : kDtypeOf<int64_t>;
+      }
+      tensors_.push_back(std::move(tensor));
+    }
+  }
+}
+
+absl::StatusOr<std::vector<FittedSpec>> BatchLayout::ReadTable(
+    std::span<const std::byte> block) const {
+  std::vector<FittedSpec> table;
+  if (rows_ == 0) return table;
+  if (block.size() < static_cast<size_t>(total_bytes_)) {
+    return absl::DataLossError(absl::StrCat("block of ", block.size(),
+                                            " bytes for a batch of at least ",
+                                            total_bytes_));
+  }
+  table.resize(static_cast<size_t>(rows_));
+  for (const BatchTensor& tensor : tensors_) {
+    if (tensor.row < 0) continue;
+    const auto row = static_cast<size_t>(tensor.row);
+    const auto spec = CopyFromShared(reinterpret_cast<const TensorSpec*>(
+        block.data() + table_offset_ + row * sizeof(TensorSpec)));
+    if (!SameDtype(spec.dtype(), tensor.dtype)) {
+      return absl::DataLossError(absl::StrCat(
+          "tensor '", tensor.name, "' of a batch is ", DtypeName(spec.dtype()),
+          "; want ", DtypeName(tensor.dtype)));
+    }
+    const absl::StatusOr<FittedSpec> fitted =
+        FittedSpec::Check(spec, block.size());
+    if (!fitted.ok()) {
+      return absl::DataLossError(
+          absl::StrCat("tensor '", tensor.name,
+                       "' of a batch: ", fitted.status().message()));
+    }
+    table[row] = *fitted;
+  }
+  return table;
+}
+
+absl::StatusOr<int> BatchLayout::Find(absl::string_view name) const {
+  return FindName(fields_, name);
+}
+
 absl::Status BatchLayout::Check(int f) const {
-  if (f >= 0 && f < std::ssize(fields_)) return absl::OkStatus();
-  return absl::NotFoundError(absl::StrCat(
-      "there is no field ", f, "; there are ", fields_.size(), " fields"));
+  return CheckNumber(f, fields_.size());
+}
+
+absl::StatusOr<int> BatchLayout::FindTensor(absl::string_view name) const {
+  return FindName(tensors_, name);
+}
+
+absl::Status BatchLayout::CheckTensor(int t) const {
+  return CheckNumber(t, tensors_.size());
 }
 
 }  // namespace tenon::loader

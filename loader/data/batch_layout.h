@@ -6,18 +6,29 @@
 //   0          field 0: sample 0, sample 1, ... sample B-1
 //   offset(1)  field 1: sample 0, ...                      (64 B aligned)
 //
+//   ...
+//   table      a TensorSpec for each tensor of a field whose shape differs
+//   ...        those tensors
+//
 // Each field is one dense tensor of shape [B, ...], ready to be used or sent to
-// a device in one piece.
+// a device in one piece. The tensors behind the table are collated (FieldKind)
+// when all samples are there: where they begin and end differs from batch to
+// batch.
 
 #ifndef TENON_LOADER_DATA_BATCH_LAYOUT_H_
 #define TENON_LOADER_DATA_BATCH_LAYOUT_H_
 
+#include <cstddef>
 #include <cstdint>
+#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "dlpack/dlpack.h"
 #include "tenon/loader/data/sample_spec.h"
 #include "tenon/shm/tensor/tensor_spec.h"
 
@@ -30,32 +41,72 @@ class BatchLayout {
 
   struct Field {
     std::string name;
-    FittedSpec tensor;  // Of a full batch, in a block of total_bytes().
+    // Of a full batch, in a block of total_bytes(). Without elements if the
+    // field is not kFixed.
+    FittedSpec tensor;
     int64_t sample_bytes = 0;
     int64_t offset = 0;
+    SampleSpec::Field declared;
+    int varying = -1;    // Its number among those that are not kFixed.
+    int first_row = -1;  // Of the table, if not kFixed.
+  };
+  // A tensor of a batch: all of a kFixed field, or a row of the table.
+  struct BatchTensor {
+    std::string name;
+    int field = 0;  // In fields().
+    int row = -1;
+    DLDataType dtype = {};
   };
 
-  // The layout of `batch_size` samples.
+  // The layout of `batch_size` samples; of one without a batch dimension if
+  // that is unset.
   // Errors: the spec's; kInvalidArgument if batch_size is not positive, for a
   // sample of TensorSpec::kMaxRank dimensions, or if a batch would be larger
   // than 2^63-1 bytes.
   static absl::StatusOr<BatchLayout> Create(const SampleSpec& spec,
-                                            int64_t batch_size);
+                                            std::optional<int64_t> batch_size);
 
+  // Those of a sample.
   const std::vector<Field>& fields() const { return fields_; }
   // The index of a field. Errors: kNotFound, listing the fields.
   absl::StatusOr<int> Find(absl::string_view name) const;
   // OK if there is a field `f`. Errors: kNotFound.
   absl::Status Check(int f) const;
 
+  // Those of a batch, and the same for them.
+  const std::vector<BatchTensor>& tensors() const { return tensors_; }
+  absl::StatusOr<int> FindTensor(absl::string_view name) const;
+  absl::Status CheckTensor(int t) const;
+
   int64_t batch_size() const { return batch_size_; }
-  // Of a full batch; never 0.
+  // Whether a batch is one sample without a batch dimension.
+  bool unbatched() const { return unbatched_; }
+  // Of a full batch, as far as the end of the table; never 0.
   int64_t total_bytes() const { return total_bytes_; }
+
+  // How many fields are not kFixed, and rows of the table; 0 or more.
+  int varying() const { return varying_; }
+  int rows() const { return rows_; }
+  int64_t table_offset() const { return table_offset_; }
+  // The table of a batch in `block`, which a peer may write meanwhile.
+  // Errors: kDataLoss if it does not fit the block or the fields.
+  absl::StatusOr<std::vector<FittedSpec>> ReadTable(
+      std::span<const std::byte> block) const;
 
  private:
   BatchLayout() = default;
 
+  // Places the fields and the table.
+  absl::Status Place(const SampleSpec& spec);
+  void NameTensors();
+  std::vector<std::string> BatchNames(const Field& field) const;
+
   std::vector<Field> fields_;
+  std::vector<BatchTensor> tensors_;
+  bool unbatched_ = false;
+  int varying_ = 0;
+  int rows_ = 0;
+  int64_t table_offset_ = 0;
   int64_t batch_size_ = 0;
   int64_t total_bytes_ = 0;
 };

@@ -3,13 +3,19 @@
 
 #include "tenon/loader/data/batch_layout.h"
 
+#include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <limits>
+#include <optional>
+#include <span>
 
 #include "absl/status/status.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tenon/loader/data/sample_spec.h"
+#include "tenon/shm/tensor/dtype.h"
+#include "tenon/shm/tensor/tensor_spec.h"
 #include "tenon/shm/testing/status_matchers.h"
 
 namespace tenon::loader {
@@ -83,6 +89,59 @@ TEST(BatchLayoutTest, Refuses) {
           1, "larger than 2^63-1");
   refused(SampleSpec().Add<float>("deep", {1, 1, 1, 1, 1, 1, 1, 1}), 1,
           "field 'deep'");
+}
+
+TEST(BatchLayoutTest, ATableForFieldsWhoseShapeDiffers) {
+  const SampleSpec spec = SampleSpec()
+                              .AddText("file")
+                              .Add<int64_t>("label")
+                              .AddInput<float>("wave")
+                              .AddPadded<float>("ids", 0);
+  TENON_ASSERT_OK_AND_ASSIGN(const auto layout, BatchLayout::Create(spec, 10));
+  EXPECT_EQ(layout.varying(), 3);
+  EXPECT_EQ(layout.rows(), 4);
+  EXPECT_EQ(layout.fields()[1].offset, 0);
+  EXPECT_EQ(layout.table_offset(), 128);
+  EXPECT_EQ(layout.total_bytes(), 128 + 4 * 144);
+  EXPECT_THAT(layout.FindTensor("label"), IsOkAndHolds(2));
+  EXPECT_THAT(layout.FindTensor("ids.lengths"), IsOkAndHolds(4));
+  EXPECT_THAT(layout.FindTensor("wave"), StatusIs(StatusCode::kNotFound));
+  EXPECT_THAT(layout.CheckTensor(5), StatusIs(StatusCode::kNotFound));
+  TENON_ASSERT_OK_AND_ASSIGN(const auto alone,
+                             BatchLayout::Create(spec, std::nullopt));
+  EXPECT_TRUE(alone.unbatched());
+  EXPECT_EQ(alone.rows(), 2);
+}
+
+TEST(BatchLayoutTest, ReadsNoTableThatAWorkerCouldNotWrite) {
+  TENON_ASSERT_OK_AND_ASSIGN(
+      const auto layout, BatchLayout::Create(SampleSpec().AddText("file"), 10));
+  alignas(64) std::byte block[512] = {};
+  const auto put = [&](int row, const TensorSpec& spec) {
+    std::memcpy(
+        block + layout.table_offset() + static_cast<size_t>(row) * sizeof(spec),
+        &spec, sizeof(spec));
+  };
+  const auto spec = [](DLDataType dtype, int64_t extent, uint64_t offset) {
+    return *TensorSpec::Contiguous(dtype, {extent}, offset);
+  };
+  put(0, spec(kDtypeOf<uint8_t>, 4, 320));
+  put(1, spec(kDtypeOf<int64_t>, 11, 384));
+  TENON_ASSERT_OK_AND_ASSIGN(const auto table, layout.ReadTable(block));
+  EXPECT_EQ(table[1].spec().byte_offset(), 384u);
+  const auto refused = [&](const char* why) {
+    EXPECT_THAT(layout.ReadTable(block),
+                StatusIs(StatusCode::kDataLoss, HasSubstr(why)));
+  };
+  EXPECT_THAT(layout.ReadTable(std::span(block).first(287)),
+              StatusIs(StatusCode::kDataLoss, HasSubstr("block of 287 bytes")));
+  put(1, spec(kDtypeOf<int64_t>, 11, 432));  // 8 bytes too far.
+  refused("tensor 'file.offsets' of a batch: ");
+  put(1, spec(kDtypeOf<int32_t>, 11, 384));
+  refused("is int32; want int64");
+  put(1, TensorSpec());
+  std::memset(block + layout.table_offset() + 144 + 16, 0xff, 128);
+  refused("tensor 'file.offsets' of a batch");
 }
 
 }  // namespace

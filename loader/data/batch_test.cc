@@ -44,8 +44,8 @@ Batch MakeBatch(int64_t size) {
     pair[0] = static_cast<float>(i);
     pair[1] = static_cast<float>(-i);
   }
-  return Batch({.number = 7, .size = size, .worker = 3, .skipped = {}},
-               std::move(layout), std::move(storage));
+  return *Batch::Create({.number = 7, .size = size, .worker = 3, .skipped = {}},
+                        std::move(layout), std::move(storage));
 }
 
 TEST(BatchTest, FieldsAreTensors) {

@@ -16,4 +16,10 @@ absl::Status Dataset::GetBatch(absl::Span<const int64_t> /*indices*/,
   return absl::Status(absl::StatusCode::kUnimplemented, "");
 }
 
+absl::Status Dataset::Collate(Collation& /*batch*/) {
+  return absl::UnimplementedError(
+      "the dataset has fields of SampleSpec::AddInput() or AddOutput(), and "
+      "does not override Collate()");
+}
+
 }  // namespace tenon::loader

@@ -22,7 +22,7 @@
 //   TENON_LOADER_DATASET(Squares(int64_t));     // dataset_registry.h
 //
 // A sample is written into its place in the batch, in shared memory: collation
-// costs nothing.
+// costs nothing. Fields whose shape differs are collated (sample_spec.h).
 
 #ifndef TENON_LOADER_DATA_DATASET_H_
 #define TENON_LOADER_DATA_DATASET_H_
@@ -31,6 +31,7 @@
 
 #include "absl/status/status.h"
 #include "absl/types/span.h"
+#include "tenon/loader/data/collation.h"
 #include "tenon/loader/data/sample.h"
 #include "tenon/loader/data/sample_spec.h"
 #include "tenon/loader/sampling/sample_random.h"
@@ -87,6 +88,11 @@ class Dataset {
   // it fails while bad samples are skipped, Get() is called for each.
   virtual absl::Status GetBatch(absl::Span<const int64_t> indices,
                                 SampleBatch& samples);
+
+  // Makes the tensors of SampleSpec::AddOutput(), from those of AddInput() and
+  // of all other fields whose shape differs. Called for each batch that has a
+  // sample, if the spec has such fields.
+  virtual absl::Status Collate(Collation& batch);
 };
 
 }  // namespace tenon::loader

@@ -9,12 +9,22 @@
 //     for (float& value : noise) value = float(random.Uniform());
 //     return sample.Set("square", index * index);
 //   }
+//
+// A field whose shape differs from sample to sample is allocated first:
+//
+//   absl::Status GetRange(int64_t count, Sample& sample) {
+//     TENON_ASSIGN_OR_RETURN(absl::Span<int64_t> ids,
+//                            sample.Allocate<int64_t>("ids", {count}));
+//     std::iota(ids.begin(), ids.end(), 0);
+//     return sample.SetText("file", "0001.jpeg");
+//   }
 
 #ifndef TENON_LOADER_DATA_SAMPLE_H_
 #define TENON_LOADER_DATA_SAMPLE_H_
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <type_traits>
 
 #include "absl/status/status.h"
@@ -23,6 +33,7 @@
 #include "absl/types/span.h"
 #include "dlpack/dlpack.h"
 #include "tenon/loader/data/batch_layout.h"
+#include "tenon/loader/data/sample_scratch.h"
 #include "tenon/shm/tensor/dtype.h"
 #include "tenon/shm/tensor/tensor.h"
 
@@ -35,13 +46,15 @@ namespace tenon::loader {
 class SampleSpan {
  public:
   // Samples [first, first + size) of a batch whose memory begins at `batch`.
+  // What differs in shape goes to `scratch`, which may be null if nothing does.
   SampleSpan(const BatchLayout& layout, std::byte* batch, int64_t first,
-             int64_t size)
+             int64_t size, SampleScratch* scratch = nullptr)
       : layout_(&layout),
         batch_(batch),
         first_(first),
         size_(size),
-        fields_(static_cast<int>(layout.fields().size())) {}
+        fields_(static_cast<int>(layout.fields().size())),
+        scratch_(scratch) {}
 
   // The number of samples.
   int64_t size() const { return size_; }
@@ -65,7 +78,8 @@ class SampleSpan {
   // The elements of a field, by name or number, of all samples, one after the
   // other; std::byte writes the bytes of any dtype, uint8_t those of bools.
   // Errors: kNotFound, listing the fields; kInvalidArgument if T is not the
-  // type of the field, naming both.
+  // type of the field, naming both; kFailedPrecondition if the field differs in
+  // shape and Allocate() has not been called, or there are several samples.
   template <TensorAccess T>
   absl::StatusOr<absl::Span<T>> data(absl::string_view name) const {
     const absl::StatusOr<int> f = layout_->Find(name);
@@ -83,12 +97,46 @@ class SampleSpan {
       const absl::Status same = CheckDtype(field, kDtypeOf<T>);
       if (!same.ok()) return same;
     }
+    if (field.varying >= 0) [[unlikely]]
+      return ElementsOf<T>(Scratch(first_field_ + f));
     std::byte* const bytes =
         batch_ + field.offset + first_ * field.sample_bytes;
     return absl::Span<T>(
         reinterpret_cast<T*>(bytes),
         static_cast<size_t>(size_ * field.sample_bytes) / sizeof(T));
   }
+
+  // The elements of a field of one sample, in this shape, to be written. One of
+  // kFixed is in its place already; others are allocated, which invalidates
+  // what an earlier call for this sample returned.
+  // Errors: data()'s; kInvalidArgument if the field cannot have that shape,
+  // naming it and the declared one; kFailedPrecondition for several samples.
+  template <TensorAccess T, typename NameOrNumber>
+  absl::StatusOr<absl::Span<T>> Allocate(
+      NameOrNumber field, absl::Span<const int64_t> shape) const {
+    const absl::StatusOr<int> f = Find(field);
+    if (!f.ok()) return InAllocate(f.status());
+    if constexpr (!std::is_same_v<T, std::byte>) {
+      const absl::Status same =
+          CheckDtype(layout_->fields()[static_cast<size_t>(*f)], kDtypeOf<T>);
+      if (!same.ok()) return same;
+    }
+    return ElementsOf<T>(Place(*f, shape));
+  }
+
+  // The same for a field of AddText(), with a copy of `text`.
+  template <typename NameOrNumber>
+  absl::Status SetText(NameOrNumber field, absl::string_view text) const {
+    const absl::StatusOr<int> f = Find(field);
+    if (!f.ok()) return InAllocate(f.status());
+    return CopyText(*f, text);
+  }
+
+  // Copies all fields of one sample to those of this one, in their order, which
+  // must be the same.
+  // Errors: kFailedPrecondition for several samples or another number of
+  // fields; kInvalidArgument if a field cannot have that shape.
+  absl::Status CopyFrom(const SampleSpan& from) const;
 
   // Writes all of a field that has one element in these samples: a scalar of
   // one sample. Errors: data()'s; kInvalidArgument if it has more elements.
@@ -102,6 +150,25 @@ class SampleSpan {
   }
 
  private:
+  // The number in the layout of a field of this part.
+  absl::StatusOr<int> Find(absl::string_view name) const;
+  absl::StatusOr<int> Find(int f) const;
+  template <typename T>
+  static absl::StatusOr<absl::Span<T>> ElementsOf(
+      const absl::StatusOr<std::span<std::byte>>& bytes) {
+    if (!bytes.ok()) return bytes.status();
+    return absl::Span<T>(reinterpret_cast<T*>(bytes->data()),
+                         bytes->size() / sizeof(T));
+  }
+  // What Allocate() has allocated.
+  absl::StatusOr<std::span<std::byte>> Scratch(int f) const;
+  absl::StatusOr<std::span<std::byte>> Place(
+      int f, absl::Span<const int64_t> shape) const;
+  absl::Status CopyText(int f, absl::string_view text) const;
+
+  absl::Status CopyField(int f, const SampleSpan& from) const;
+
+  static absl::Status InAllocate(const absl::Status& status);
   static absl::Status InData(const absl::Status& status);
   absl::Status NoField(int f) const;
   static absl::Status NotInPart(absl::string_view name);
@@ -127,6 +194,7 @@ class SampleSpan {
   int64_t size_;
   int first_field_ = 0;
   int fields_;
+  SampleScratch* scratch_;
 };
 
 using Sample = SampleSpan;

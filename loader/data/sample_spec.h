@@ -6,6 +6,14 @@
 //   SampleSpec spec = SampleSpec()
 //                         .Add<float>("image", {3, 224, 224})
 //                         .Add<int64_t>("label");
+//
+// A field whose shape differs from sample to sample says what a batch has of
+// it. Dataset::Get() makes it with Sample::Allocate() or SetText().
+//
+//   SampleSpec spec = SampleSpec()
+//                         .AddPadded<int64_t>("ids", 0)      // + "ids.lengths"
+//                         .AddRagged<float>("boxes", {4})  // + "boxes.offsets"
+//                         .AddText("file");                 // + "file.offsets"
 
 #ifndef TENON_LOADER_DATA_SAMPLE_SPEC_H_
 #define TENON_LOADER_DATA_SAMPLE_SPEC_H_
@@ -18,10 +26,25 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "dlpack/dlpack.h"
+#include "tenon/shm/base/cplusplus_20.h"
 #include "tenon/shm/tensor/dtype.h"
 #include "tenon/shm/tensor/tensor_spec.h"
 
 namespace tenon::loader {
+
+// What a batch has of a field, the samples of which have a tensor each. In a
+// batch of one sample without a batch dimension (LoaderOptions::batch_size) all
+// but kOutput are the sample's own tensor.
+enum class FieldKind : uint8_t {
+  kFixed,    // [samples, shape...]; samples are written into it.
+  kStacked,  // The same; the shape is that of the samples of this batch.
+  kPadded,   // collate.h: PaddedBatch; the lengths are "NAME.lengths".
+  kRagged,   // RaggedBatch; the offsets are "NAME.offsets".
+  kPacked,   // PackedBatch; "NAME.segments", "NAME.positions".
+  kText,     // Ragged, of uint8; for Batch::text().
+  kInput,    // Nothing: for Dataset::Collate() only.
+  kOutput,   // What Dataset::Collate() makes; samples do not have it.
+};
 
 // A value. Threads: thread-compatible.
 // Failure: an error of Add() is kept for status(); the loader reports it.
@@ -29,7 +52,16 @@ class SampleSpec {
  public:
   struct Field {
     std::string name;
-    TensorSpec tensor;  // Of one sample: dense.
+    // Of one sample: dense. For kPadded, kRagged and kPacked without the first
+    // dimension, which differs; for kStacked, kInput and kOutput only the dtype
+    // counts.
+    TensorSpec tensor;
+    FieldKind kind = FieldKind::kFixed;
+    std::string padding;     // The bytes of an element.
+    int64_t row_length = 0;  // Of kPacked.
+
+    // The names of its tensors in a batch.
+    std::vector<std::string> BatchNames() const;
   };
 
   // Adds a tensor; one without a shape is a scalar. T is float, int64_t, ...
@@ -44,15 +76,71 @@ class SampleSpec {
   SampleSpec& Add(absl::string_view name, DLDataType dtype,
                   absl::Span<const int64_t> shape = {});
 
+  // Tensors of shape [n, rest...], where n differs from sample to sample:
+  // padded to the longest one of the batch, one after another, or packed into
+  // rows, of which none is longer than `row_length`. Errors: as Add();
+  // kInvalidArgument if row_length is not 1 to 2^31-1.
+  template <TensorElement T>
+  SampleSpec& AddPadded(absl::string_view name, T padding,
+                        absl::Span<const int64_t> rest = {}) {
+    return AddVarying(name, FieldKind::kPadded, kDtypeOf<T>, rest,
+                      BytesOf(padding));
+  }
+  template <TensorElement T>
+  SampleSpec& AddRagged(absl::string_view name,
+                        absl::Span<const int64_t> rest = {}) {
+    return AddVarying(name, FieldKind::kRagged, kDtypeOf<T>, rest);
+  }
+  template <TensorElement T>
+  SampleSpec& AddPacked(absl::string_view name, int64_t row_length, T padding,
+                        absl::Span<const int64_t> rest = {}) {
+    return AddVarying(name, FieldKind::kPacked, kDtypeOf<T>, rest,
+                      BytesOf(padding), row_length);
+  }
+
+  // Tensors of any shape, which all samples of a batch must have.
+  template <TensorElement T>
+  SampleSpec& AddStacked(absl::string_view name) {
+    return AddVarying(name, FieldKind::kStacked, kDtypeOf<T>);
+  }
+
+  // A string.
+  SampleSpec& AddText(absl::string_view name) {
+    return AddVarying(name, FieldKind::kText, kDtypeOf<uint8_t>);
+  }
+
+  // For Dataset::Collate(): tensors of any shape that it gets of the samples,
+  // and tensors of the batch that it makes.
+  template <TensorElement T>
+  SampleSpec& AddInput(absl::string_view name) {
+    return AddVarying(name, FieldKind::kInput, kDtypeOf<T>);
+  }
+  template <TensorElement T>
+  SampleSpec& AddOutput(absl::string_view name) {
+    return AddVarying(name, FieldKind::kOutput, kDtypeOf<T>);
+  }
+
+  // A field of any kind and dtype.
+  SampleSpec& Add(Field field);
+
   const std::vector<Field>& fields() const { return fields_; }
 
   // The first error of Add(); kInvalidArgument if there are no fields.
   absl::Status status() const;
 
-  // "image: float32[3, 224, 224], label: int64[]".
+  // "image: float32[3, 224, 224], ids: int64[?] padded (0000000000000000)".
   std::string ToString() const;
 
  private:
+  template <TensorElement T>
+  static std::string BytesOf(const T& value) {
+    return std::string(reinterpret_cast<const char*>(&value), sizeof(value));
+  }
+  SampleSpec& AddVarying(absl::string_view name, FieldKind kind,
+                         DLDataType dtype, absl::Span<const int64_t> rest = {},
+                         std::string padding = {}, int64_t row_length = 0);
+  absl::Status Check(const Field& field) const;
+
   std::vector<Field> fields_;
   absl::Status error_;
 };

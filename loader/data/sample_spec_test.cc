@@ -54,5 +54,48 @@ TEST(SampleSpecTest, KeepsTheFirstError) {
   refused(SampleSpec().Add<float>("a", {-1}).Add<float>(""), "field 'a'");
 }
 
+TEST(SampleSpecTest, FieldsWhoseShapeDiffers) {
+  const SampleSpec spec = SampleSpec()
+                              .AddPadded<int16_t>("ids", 258)
+                              .AddRagged<float>("boxes", {4})
+                              .AddPacked<uint8_t>("tokens", 512, 7, {2})
+                              .AddStacked<float>("image")
+                              .AddText("file")
+                              .AddInput<float>("wave")
+                              .AddOutput<double>("sum");
+  EXPECT_THAT(spec.status(), IsOk());
+  EXPECT_EQ(spec.ToString(),
+            "ids: int16[?] padded (0201), boxes: float32[?, 4] ragged, tokens: "
+            "uint8[?, 2] packed in rows of 512 (07), image: float32 stacked, "
+            "file: text, wave: float32 input, sum: float64 output");
+  EXPECT_THAT(spec.fields()[0].BatchNames(), ElementsAre("ids", "ids.lengths"));
+  EXPECT_THAT(spec.fields()[1].BatchNames(),
+              ElementsAre("boxes", "boxes.offsets"));
+  EXPECT_THAT(spec.fields()[2].BatchNames(),
+              ElementsAre("tokens", "tokens.segments", "tokens.positions"));
+  EXPECT_THAT(spec.fields()[5].BatchNames(), SizeIs(0));
+}
+
+TEST(SampleSpecTest, RefusesFieldsWhoseShapeDiffers) {
+  const auto refused = [](const SampleSpec& spec, const char* why) {
+    EXPECT_THAT(spec.status(),
+                StatusIs(StatusCode::kInvalidArgument, HasSubstr(why)));
+  };
+  refused(SampleSpec().AddText("a").Add<int64_t>("a.offsets"),
+          "a batch has two tensors 'a.offsets', of fields 'a' and 'a.offsets'");
+  refused(SampleSpec().Add<float>("a.lengths").AddPadded<float>("a", 0),
+          "two tensors 'a.lengths'");
+  refused(SampleSpec().AddPacked<float>("a", 0, 0), "has rows of 0");
+  refused(SampleSpec().AddPacked<float>("a", int64_t{1} << 31, 0), "rows of 2");
+  refused(SampleSpec().AddRagged<float>("a", {-1}), "field 'a'");
+  refused(SampleSpec().Add({.name = "a",
+                            .tensor = {},
+                            .kind = FieldKind::kPadded,
+                            .padding = "ab"}),
+          "has a padding of 2 bytes; want 4");
+  refused(SampleSpec().Add({.name = "a", .tensor = {}, .padding = "ab"}),
+          "has a padding of 2 bytes; want 0");
+}
+
 }  // namespace
 }  // namespace tenon::loader

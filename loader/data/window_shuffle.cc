@@ -3,7 +3,6 @@
 
 #include "tenon/loader/data/window_shuffle.h"
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -13,7 +12,6 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
-#include "absl/types/span.h"
 #include "tenon/shm/base/status_macros.h"
 
 namespace tenon::loader {
@@ -30,21 +28,28 @@ absl::StatusOr<std::unique_ptr<SampleStream>> WindowShuffle::Create(
         absl::StrCat("WindowShuffle::Create(): window is ", window,
                      "; it must be at least 1"));
   }
-  TENON_ASSIGN_OR_RETURN(BatchLayout layout, BatchLayout::Create(spec, window));
+  TENON_ASSIGN_OR_RETURN(BatchLayout layout, BatchLayout::Create(spec, 1));
   return absl::WrapUnique(
-      new WindowShuffle(std::move(stream), std::move(layout)));
+      new WindowShuffle(std::move(stream), std::move(layout), window));
 }
 
 WindowShuffle::WindowShuffle(std::unique_ptr<SampleStream> stream,
-                             BatchLayout layout)
+                             BatchLayout layout, int64_t window)
     : stream_(std::move(stream)),
-      layout_(std::move(layout)),
-      memory_(new std::byte[static_cast<size_t>(layout_.total_bytes())]) {}
+      window_(static_cast<size_t>(window)),
+      layout_(std::move(layout)) {}
 
 absl::StatusOr<bool> WindowShuffle::Next(SampleRandom& random, Sample& sample) {
-  while (!ended_ && kept_ < layout_.batch_size()) {
-    Sample slot = Slot(kept_);
-    TENON_ASSIGN_OR_RETURN(const bool more, stream_->Next(random, slot));
+  while (!ended_ && kept_ < window_) {
+    if (kept_ == slots_.size()) {
+      const auto bytes = static_cast<size_t>(layout_.total_bytes());
+      slots_.push_back({std::make_unique<std::byte[]>(bytes),
+                        std::make_unique<SampleScratch>(&layout_)});
+    }
+    const Slot& slot = slots_[kept_];
+    slot.scratch->Reset();
+    Sample kept = SampleOf(slot);
+    TENON_ASSIGN_OR_RETURN(const bool more, stream_->Next(random, kept));
     if (more) {
       ++kept_;
     } else {
@@ -52,23 +57,11 @@ absl::StatusOr<bool> WindowShuffle::Next(SampleRandom& random, Sample& sample) {
     }
   }
   if (kept_ == 0) return false;
-  const auto drawn =
-      static_cast<int64_t>(random.UniformInt(static_cast<uint64_t>(kept_)));
-  TENON_RETURN_IF_ERROR(Copy(drawn, sample));
+  const auto drawn = static_cast<size_t>(random.UniformInt(kept_));
+  TENON_RETURN_IF_ERROR(sample.CopyFrom(SampleOf(slots_[drawn])));
   --kept_;
-  if (drawn != kept_) TENON_RETURN_IF_ERROR(Copy(kept_, Slot(drawn)));
+  std::swap(slots_[drawn], slots_[kept_]);
   return true;
-}
-
-absl::Status WindowShuffle::Copy(int64_t from, const Sample& to) const {
-  for (int f = 0; f < static_cast<int>(layout_.fields().size()); ++f) {
-    TENON_ASSIGN_OR_RETURN(const absl::Span<std::byte> source,
-                           Slot(from).data<std::byte>(f));
-    TENON_ASSIGN_OR_RETURN(const absl::Span<std::byte> target,
-                           to.data<std::byte>(f));
-    std::copy(source.begin(), source.end(), target.begin());
-  }
-  return absl::OkStatus();
 }
 
 }  // namespace tenon::loader

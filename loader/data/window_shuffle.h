@@ -16,12 +16,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <utility>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "tenon/loader/data/batch_layout.h"
 #include "tenon/loader/data/iterable_dataset.h"
 #include "tenon/loader/data/sample.h"
+#include "tenon/loader/data/sample_scratch.h"
 #include "tenon/loader/data/sample_spec.h"
 #include "tenon/loader/sampling/sample_random.h"
 
@@ -37,7 +38,7 @@ namespace tenon::loader {
 class WindowShuffle : public SampleStream {
  public:
   // Errors: kInvalidArgument for no stream and a window below 1;
-  // BatchLayout::Create()'s for `window` samples of `spec`.
+  // BatchLayout::Create()'s for a sample of `spec`.
   static absl::StatusOr<std::unique_ptr<SampleStream>> Create(
       std::unique_ptr<SampleStream> stream, const SampleSpec& spec,
       int64_t window);
@@ -45,17 +46,24 @@ class WindowShuffle : public SampleStream {
   absl::StatusOr<bool> Next(SampleRandom& random, Sample& sample) override;
 
  private:
-  WindowShuffle(std::unique_ptr<SampleStream> stream, BatchLayout layout);
+  struct Slot {
+    std::unique_ptr<std::byte[]> memory;
+    std::unique_ptr<SampleScratch> scratch;
+  };
 
-  // Copies all fields of slot `from`.
-  absl::Status Copy(int64_t from, const Sample& to) const;
-  Sample Slot(int64_t i) const { return Sample(layout_, memory_.get(), i, 1); }
+  WindowShuffle(std::unique_ptr<SampleStream> stream, BatchLayout layout,
+                int64_t window);
+
+  Sample SampleOf(const Slot& slot) const {
+    return Sample(layout_, slot.memory.get(), 0, 1, slot.scratch.get());
+  }
 
   std::unique_ptr<SampleStream> stream_;
-  const BatchLayout layout_;
-  std::unique_ptr<std::byte[]> memory_;
-  int64_t kept_ = 0;    // Samples in slots [0, kept_).
-  bool ended_ = false;  // The stream has.
+  const size_t window_;
+  const BatchLayout layout_;  // Of one sample.
+  std::vector<Slot> slots_;   // At most window_.
+  size_t kept_ = 0;           // Samples in slots [0, kept_).
+  bool ended_ = false;        // The stream has.
 };
 
 }  // namespace tenon::loader

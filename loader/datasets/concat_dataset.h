@@ -13,6 +13,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "tenon/loader/data/collation.h"
 #include "tenon/loader/data/dataset.h"
 #include "tenon/loader/data/sample.h"
 #include "tenon/loader/data/sample_spec.h"
@@ -31,6 +32,10 @@ class ConcatDataset : public Dataset {
   SampleSpec spec() const override { return datasets_[0]->spec(); }
   absl::Status Get(int64_t index, SampleRandom& random,
                    Sample& sample) override;
+  // That of the first dataset.
+  absl::Status Collate(Collation& batch) override {
+    return datasets_[0]->Collate(batch);
+  }
 
  private:
   ConcatDataset(std::vector<std::unique_ptr<Dataset>> datasets,

@@ -12,7 +12,9 @@
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "tenon/loader/data/collation.h"
 #include "tenon/loader/data/iterable_dataset.h"
 #include "tenon/loader/data/sample_spec.h"
 
@@ -43,6 +45,10 @@ class MixDataset : public IterableDataset {
   // or one is negative, infinite or not a number.
   absl::StatusOr<std::unique_ptr<SampleStream>> Open(int64_t shard,
                                                      int64_t epoch) override;
+  // That of the first dataset.
+  absl::Status Collate(Collation& batch) override {
+    return datasets_[0]->Collate(batch);
+  }
 
  private:
   MixDataset(std::vector<std::unique_ptr<IterableDataset>> datasets,

@@ -40,7 +40,12 @@ absl::StatusOr<std::unique_ptr<StackDataset>> StackDataset::Create(
     const SampleSpec own = dataset->spec();
     TENON_RETURN_IF_ERROR(own.status());
     for (const SampleSpec::Field& field : own.fields()) {
-      spec.Add(field.name, field.tensor.dtype(), field.tensor.shape());
+      if (field.kind == FieldKind::kInput || field.kind == FieldKind::kOutput) {
+        return absl::InvalidArgumentError(absl::StrCat(
+            kCreate, ": dataset ", members.size(), " has field '", field.name,
+            "' for its own Collate(); a stack has none"));
+      }
+      spec.Add(field);
     }
     members.push_back({.dataset = std::move(dataset),
                        .first_field = first_field,

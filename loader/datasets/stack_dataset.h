@@ -25,7 +25,8 @@ namespace tenon::loader {
 class StackDataset : public Dataset {
  public:
   // Errors: kInvalidArgument for no datasets, a null or iterable one, different
-  // sizes, and a name of a field that two of them have.
+  // sizes, a name of a field that two of them have, and fields of
+  // SampleSpec::AddInput() or AddOutput(): they would need one Collate().
   static absl::StatusOr<std::unique_ptr<StackDataset>> Create(
       std::vector<std::unique_ptr<Dataset>> datasets);
 

@@ -23,6 +23,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "tenon/loader/data/collation.h"
 #include "tenon/loader/data/dataset.h"
 #include "tenon/loader/data/sample.h"
 #include "tenon/loader/data/sample_spec.h"
@@ -43,6 +44,9 @@ class SubsetDataset : public Dataset {
   SampleSpec spec() const override { return dataset_->spec(); }
   absl::Status Get(int64_t index, SampleRandom& random,
                    Sample& sample) override;
+  absl::Status Collate(Collation& batch) override {
+    return dataset_->Collate(batch);
+  }
 
  private:
   SubsetDataset(std::unique_ptr<Dataset> dataset, std::vector<int64_t> indices)

@@ -50,6 +50,7 @@ absl::StatusOr<std::unique_ptr<TransformDataset>> TransformDataset::Create(
   made->from_to_ = std::move(function);
   made->memory_.reset(new std::byte[static_cast<size_t>(layout.total_bytes())]);
   made->layout_ = std::move(layout);
+  made->scratch_.emplace(&*made->layout_);
   return made;
 }
 
@@ -63,9 +64,15 @@ absl::Status TransformDataset::Get(int64_t index, SampleRandom& random,
     TENON_RETURN_IF_ERROR(dataset_->Get(index, random, sample));
     return in_place_(random, sample);
   }
-  Sample from(*layout_, memory_.get(), 0, 1);
+  scratch_->Reset();
+  Sample from(*layout_, memory_.get(), 0, 1, &*scratch_);
   TENON_RETURN_IF_ERROR(dataset_->Get(index, random, from));
   return from_to_(from, random, sample);
+}
+
+absl::Status TransformDataset::Collate(Collation& batch) {
+  return in_place_ != nullptr ? dataset_->Collate(batch)
+                              : Dataset::Collate(batch);
 }
 
 }  // namespace tenon::loader

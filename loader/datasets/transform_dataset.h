@@ -15,8 +15,10 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "tenon/loader/data/batch_layout.h"
+#include "tenon/loader/data/collation.h"
 #include "tenon/loader/data/dataset.h"
 #include "tenon/loader/data/sample.h"
+#include "tenon/loader/data/sample_scratch.h"
 #include "tenon/loader/data/sample_spec.h"
 #include "tenon/loader/sampling/sample_random.h"
 
@@ -44,6 +46,8 @@ class TransformDataset : public Dataset {
   // The function draws after the dataset, from the same random numbers.
   absl::Status Get(int64_t index, SampleRandom& random,
                    Sample& sample) override;
+  // That of the dataset; there is none for another spec.
+  absl::Status Collate(Collation& batch) override;
 
  private:
   TransformDataset(std::unique_ptr<Dataset> dataset, const SampleSpec& spec);
@@ -55,6 +59,7 @@ class TransformDataset : public Dataset {
   // Of the dataset's sample, for from_to_.
   std::optional<BatchLayout> layout_;
   std::unique_ptr<std::byte[]> memory_;
+  std::optional<SampleScratch> scratch_;
 };
 
 }  // namespace tenon::loader

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <utility>
 
 #include "absl/functional/function_ref.h"
@@ -14,6 +15,7 @@
 #include "tenon/loader/data/batch.h"
 #include "tenon/loader/data/dataset.h"
 #include "tenon/loader/data/sample.h"
+#include "tenon/loader/data/sample_scratch.h"
 #include "tenon/loader/sampling/sample_random.h"
 #include "tenon/loader/worker/catching.h"
 #include "tenon/shm/base/status_macros.h"
@@ -33,6 +35,13 @@ absl::Status CheckIndices(const Dataset& dataset,
   return absl::OkStatus();
 }
 
+absl::Status OfSample(int64_t position, int64_t index,
+                      const absl::Status& status) {
+  return absl::Status(status.code(),
+                      absl::StrCat("sample ", position, " (item ", index,
+                                   "): ", status.message()));
+}
+
 absl::StatusOr<FilledBatch> FillOneByOne(
     Dataset& dataset, const BatchLayout& layout, const BatchTask& task,
     std::byte* memory, absl::FunctionRef<bool()> should_stop) {
@@ -41,21 +50,35 @@ absl::StatusOr<FilledBatch> FillOneByOne(
   for (const int64_t index : task.indices) {
     if (should_stop()) return absl::CancelledError("the batch was cancelled");
     SampleRandom random(task.seed, task.epoch, position);
-    Sample sample(layout, memory, filled.samples, 1);
+    if (task.scratch != nullptr) task.scratch->Clear(filled.samples);
+    Sample sample(layout, memory, filled.samples, 1, task.scratch);
     absl::Status status = Catching(
         "Dataset::Get()", [&] { return dataset.Get(index, random, sample); });
+    if (status.ok() && task.scratch != nullptr) {
+      status = task.scratch->Check(filled.samples);
+    }
     if (status.ok()) {
       ++filled.samples;
     } else if (task.on_error == OnSampleError::kSkip) {
       filled.skipped.push_back({position, index, std::move(status)});
     } else {
-      return absl::Status(status.code(),
-                          absl::StrCat("sample ", position, " (item ", index,
-                                       "): ", status.message()));
+      return OfSample(position, index, status);
     }
     ++position;
   }
   return filled;
+}
+
+absl::Status CheckScratch(const BatchTask& task) {
+  if (task.scratch == nullptr) return absl::OkStatus();
+  for (int64_t i = 0; i < std::ssize(task.indices); ++i) {
+    const absl::Status written = task.scratch->Check(i);
+    if (!written.ok()) {
+      return OfSample(task.first_position + i,
+                      task.indices[static_cast<size_t>(i)], written);
+    }
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -68,13 +91,19 @@ absl::StatusOr<FilledBatch> FillBatch(Dataset& dataset,
       "Dataset::size()", [&] { return CheckIndices(dataset, task.indices); }));
   if (should_stop()) return absl::CancelledError("the batch was cancelled");
   const auto size = static_cast<int64_t>(task.indices.size());
-  SampleBatch samples(SampleSpan(layout, memory, 0, size), task.seed,
-                      task.epoch, task.first_position);
+  if (task.scratch != nullptr) task.scratch->Reset();
+  SampleBatch samples(SampleSpan(layout, memory, 0, size, task.scratch),
+                      task.seed, task.epoch, task.first_position);
   const absl::Status status = Catching("Dataset::GetBatch()", [&] {
     return dataset.GetBatch(task.indices, samples);
   });
-  if (status.ok()) return FilledBatch{.samples = size, .skipped = {}};
-  if (absl::IsUnimplemented(status) || task.on_error == OnSampleError::kSkip) {
+  if (status.ok()) {
+    const absl::Status written = CheckScratch(task);
+    if (written.ok()) return FilledBatch{.samples = size, .skipped = {}};
+    if (task.on_error != OnSampleError::kSkip) return written;
+  }
+  if (status.ok() || absl::IsUnimplemented(status) ||
+      task.on_error == OnSampleError::kSkip) {
     return FillOneByOne(dataset, layout, task, memory, should_stop);
   }
   return absl::Status(

@@ -18,6 +18,7 @@
 #include "tenon/loader/data/batch_layout.h"
 #include "tenon/loader/data/dataset.h"
 #include "tenon/loader/data/on_sample_error.h"
+#include "tenon/loader/data/sample_scratch.h"
 
 namespace tenon::loader {
 
@@ -28,6 +29,8 @@ struct BatchTask {
   int64_t first_position = 0;  // Of the first sample, in the job's epoch.
   absl::Span<const int64_t> indices;  // Into the dataset.
   OnSampleError on_error = OnSampleError::kFail;
+  // For what differs in shape, if anything does.
+  SampleScratch* scratch = nullptr;
 };
 
 struct FilledBatch {
@@ -36,10 +39,11 @@ struct FilledBatch {
 };
 
 // Writes the samples of `task` to `memory` (layout.total_bytes() of it), the
-// good ones one after the other. Calls `should_stop` before each sample.
-// Errors: kOutOfRange for an index that is not in the dataset; the dataset's,
-// with position and index, if task.on_error is kFail; kInternal for an
-// exception in it; kCancelled if should_stop() returned true.
+// good ones one after the other, and task.scratch from its beginning. Calls
+// `should_stop` before each sample. Errors: kOutOfRange for an index that is
+// not in the dataset; the dataset's, with position and index, if task.on_error
+// is kFail; kInternal for an exception in it; kCancelled if should_stop()
+// returned true.
 absl::StatusOr<FilledBatch> FillBatch(Dataset& dataset,
                                       const BatchLayout& layout,
                                       const BatchTask& task, std::byte* memory,

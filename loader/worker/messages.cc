@@ -64,6 +64,7 @@ std::string Encode(const WorkerSetup& setup) {
   writer.PutString(setup.arguments);
   writer.PutString(setup.spec);
   writer.Put(setup.batch_size);
+  writer.Put(static_cast<uint8_t>(setup.unbatched));
   writer.Put(setup.prefetch);
   writer.Put(setup.seed);
   writer.Put(setup.on_error);
@@ -82,6 +83,8 @@ absl::StatusOr<WorkerSetup> DecodeWorkerSetup(absl::string_view bytes) {
   TENON_ASSIGN_OR_RETURN(setup.arguments, reader.GetString());
   TENON_ASSIGN_OR_RETURN(setup.spec, reader.GetString());
   TENON_ASSIGN_OR_RETURN(setup.batch_size, reader.Get<int64_t>());
+  TENON_ASSIGN_OR_RETURN(const uint8_t unbatched, reader.Get<uint8_t>());
+  setup.unbatched = unbatched != 0;
   TENON_ASSIGN_OR_RETURN(setup.prefetch, reader.Get<int32_t>());
   TENON_ASSIGN_OR_RETURN(setup.seed, reader.Get<uint64_t>());
   TENON_ASSIGN_OR_RETURN(setup.on_error, GetEnum(reader, OnSampleError::kSkip));

@@ -37,6 +37,8 @@ struct WorkerSetup {
   std::string arguments;
   std::string spec;  // SampleSpec::ToString() in the consumer.
   int64_t batch_size = 0;
+  bool unbatched =
+      false;             // batch_size is 1, and a batch has no dimension of it.
   int32_t prefetch = 1;  // Tasks at a time, at most.
   uint64_t seed = 0;
   OnSampleError on_error = OnSampleError::kFail;

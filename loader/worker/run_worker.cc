@@ -27,8 +27,10 @@
 #include "tenon/loader/data/batch_layout.h"
 #include "tenon/loader/data/dataset.h"
 #include "tenon/loader/data/iterable_dataset.h"
+#include "tenon/loader/data/sample_scratch.h"
 #include "tenon/loader/data/worker_init.h"
 #include "tenon/loader/worker/catching.h"
+#include "tenon/loader/worker/collate_batch.h"
 #include "tenon/loader/worker/fill_batch.h"
 #include "tenon/loader/worker/messages.h"
 #include "tenon/loader/worker/shard_reader.h"
@@ -67,7 +69,9 @@ class Worker {
       : setup_(setup),
         channel_(std::move(channel)),
         control_(control),
-        layout_(std::move(layout)) {}
+        layout_(std::make_unique<const BatchLayout>(std::move(layout))),
+        scratch_(layout_.get()),
+        block_bytes_(static_cast<size_t>(layout_->total_bytes())) {}
 
   absl::StatusOr<TaskRecord> NextTask();
   // Makes the batch of `task` and reports it. Fails only if it cannot report.
@@ -77,12 +81,17 @@ class Worker {
                                                   Block& block);
   absl::StatusOr<std::optional<FilledBatch>> MakeOfShard(const TaskRecord& task,
                                                          Block& block);
+  // Exchanges the block for a larger one if the batch needs that.
+  absl::Status Collate(const TaskRecord& task, int64_t samples, Block& block);
   // The memory of the batch. Waits a moment for the consumer to release some.
   // Errors: kResourceExhausted.
   absl::StatusOr<Block> Allocate(const TaskRecord& task);
   // Sends the offer of the block's segment, if the loader does not have it.
   absl::Status Offer(const Block& block, BatchRecord& record);
   absl::Status SendNote(const BatchNote& note, BatchRecord& record);
+  SampleScratch* scratch() {
+    return layout_->varying() > 0 ? &scratch_ : nullptr;
+  }
   bool ShouldStop(const TaskRecord& task) const;
   // Drops the blocks that the loader has claimed.
   void ReleaseTaken();
@@ -90,7 +99,9 @@ class Worker {
   const WorkerSetup& setup_;
   Channel channel_;
   const WorkerControl& control_;
-  const BatchLayout layout_;
+  std::unique_ptr<const BatchLayout> layout_;
+  SampleScratch scratch_;
+  size_t block_bytes_;  // Of the next block: what an earlier one needed.
   std::unique_ptr<RingReader> tasks_;
   std::unique_ptr<RingProducer> batches_;
   std::unique_ptr<Dataset> dataset_;
@@ -159,7 +170,9 @@ absl::StatusOr<Worker> Worker::Create(int index, const WorkerSetup& setup,
                          MakeSameDataset(setup, recipe));
   TENON_ASSIGN_OR_RETURN(
       BatchLayout layout,
-      BatchLayout::Create(dataset->spec(), setup.batch_size));
+      BatchLayout::Create(
+          dataset->spec(),
+          setup.unbatched ? std::nullopt : std::optional(setup.batch_size)));
   Worker worker(setup, std::move(channel), control, std::move(layout));
   ArenaOptions arena;
   arena.name = name;
@@ -256,15 +269,34 @@ absl::StatusOr<std::optional<FilledBatch>> Worker::Make(const TaskRecord& task,
                            .epoch = task.epoch,
                            .first_position = task.first_position,
                            .indices = indices_,
-                           .on_error = setup_.on_error};
-  return FillBatch(*dataset_, layout_, batch, block.data(),
-                   [&] { return ShouldStop(task); });
+                           .on_error = setup_.on_error,
+                           .scratch = scratch()};
+  TENON_ASSIGN_OR_RETURN(FilledBatch filled,
+                         FillBatch(*dataset_, *layout_, batch, block.data(),
+                                   [&] { return ShouldStop(task); }));
+  TENON_RETURN_IF_ERROR(Collate(task, filled.samples, block));
+  return filled;
+}
+
+absl::Status Worker::Collate(const TaskRecord& task, int64_t samples,
+                             Block& block) {
+  Block larger;
+  const auto grow = [&](size_t bytes) -> absl::StatusOr<std::span<std::byte>> {
+    // Somewhat more, so that few of the next ones grow.
+    block_bytes_ = bytes + bytes / 4;
+    TENON_ASSIGN_OR_RETURN(larger, Allocate(task));
+    return larger.bytes();
+  };
+  TENON_RETURN_IF_ERROR(CollateBatch(*dataset_, *layout_, scratch_, samples,
+                                     block.bytes(), grow));
+  if (larger.size() > 0) block = std::move(larger);
+  return absl::OkStatus();
 }
 
 absl::StatusOr<std::optional<FilledBatch>> Worker::MakeOfShard(
     const TaskRecord& task, Block& block) {
   if (shards_ == nullptr || run_ != task.run) {
-    shards_ = std::make_unique<ShardReader>(iterable_, &layout_);
+    shards_ = std::make_unique<ShardReader>(iterable_, layout_.get());
     run_ = task.run;
   }
   const ShardTask batch = {.seed = setup_.seed,
@@ -272,20 +304,24 @@ absl::StatusOr<std::optional<FilledBatch>> Worker::MakeOfShard(
                            .shard = task.shard,
                            .samples = static_cast<int64_t>(task.count),
                            .on_error = setup_.on_error,
-                           .drop_last = setup_.drop_last};
-  return shards_->Fill(batch, block.data(), [&] { return ShouldStop(task); });
+                           .drop_last = setup_.drop_last,
+                           .scratch = scratch()};
+  TENON_ASSIGN_OR_RETURN(
+      std::optional<FilledBatch> filled,
+      shards_->Fill(batch, block.data(), [&] { return ShouldStop(task); }));
+  if (filled) TENON_RETURN_IF_ERROR(Collate(task, filled->samples, block));
+  return filled;
 }
 
 absl::StatusOr<Block> Worker::Allocate(const TaskRecord& task) {
-  const auto bytes = static_cast<size_t>(layout_.total_bytes());
-  absl::StatusOr<Block> block = arena_->TryAllocate(bytes);
+  absl::StatusOr<Block> block = arena_->TryAllocate(block_bytes_);
   if (!absl::IsResourceExhausted(block.status())) return block;
   const Deadline deadline = Deadline::After(kMemoryPatience);
   while (absl::IsResourceExhausted(block.status()) && !deadline.has_passed() &&
          !ShouldStop(task)) {
     absl::SleepFor(kMemoryNap);
     ReleaseTaken();
-    block = arena_->TryAllocate(bytes);
+    block = arena_->TryAllocate(block_bytes_);
   }
   return block;
 }

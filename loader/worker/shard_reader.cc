@@ -15,6 +15,7 @@
 #include "tenon/loader/data/batch.h"
 #include "tenon/loader/data/iterable_dataset.h"
 #include "tenon/loader/data/sample.h"
+#include "tenon/loader/data/sample_scratch.h"
 #include "tenon/loader/sampling/sample_random.h"
 #include "tenon/loader/worker/catching.h"
 #include "tenon/shm/base/status_macros.h"
@@ -27,6 +28,7 @@ absl::StatusOr<std::optional<FilledBatch>> ShardReader::Fill(
   const auto [found, is_new] = shards_.try_emplace(task.shard);
   Shard& shard = found->second;
   if (is_new) TENON_RETURN_IF_ERROR(Open(task, shard));
+  if (task.scratch != nullptr) task.scratch->Reset();
   FilledBatch filled;
   for (int64_t i = 0; i < task.samples && shard.stream != nullptr; ++i) {
     if (should_stop()) return absl::CancelledError("the batch was cancelled");
@@ -66,10 +68,15 @@ absl::StatusOr<bool> ShardReader::FillOne(const ShardTask& task, Shard& shard,
   const int64_t n = shard.next++;
   const int64_t position = PositionInShard(task.shard, n);
   SampleRandom random(task.seed, task.epoch, position);
-  Sample sample(*layout_, memory, filled.samples, 1);
+  if (task.scratch != nullptr) task.scratch->Clear(filled.samples);
+  Sample sample(*layout_, memory, filled.samples, 1, task.scratch);
   absl::StatusOr<bool> more = Catching("SampleStream::Next()", [&] {
     return shard.stream->Next(random, sample);
   });
+  if (more.ok() && *more && task.scratch != nullptr) {
+    const absl::Status written = task.scratch->Check(filled.samples);
+    if (!written.ok()) more = written;
+  }
   if (more.ok()) {
     filled.samples += *more ? 1 : 0;
     return more;

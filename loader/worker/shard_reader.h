@@ -19,6 +19,7 @@
 #include "tenon/loader/data/batch_layout.h"
 #include "tenon/loader/data/iterable_dataset.h"
 #include "tenon/loader/data/on_sample_error.h"
+#include "tenon/loader/data/sample_scratch.h"
 #include "tenon/loader/worker/fill_batch.h"
 
 namespace tenon::loader {
@@ -31,6 +32,8 @@ struct ShardTask {
   int64_t samples = 1;  // At most.
   OnSampleError on_error = OnSampleError::kFail;
   bool drop_last = false;  // Without a batch of fewer.
+  // For what differs in shape, if anything does.
+  SampleScratch* scratch = nullptr;
 };
 
 // One epoch: the first batch of each shard opens it.
@@ -42,10 +45,10 @@ class ShardReader {
       : dataset_(dataset), layout_(layout) {}
 
   // Writes the samples of the shard's next batch to `memory`
-  // (layout->total_bytes() of it); nothing if the shard has ended. Calls
-  // `should_stop` before each sample.
-  // Errors: those of the dataset, which end the shard; kInternal for an
-  // exception in it; kCancelled if should_stop() returned true.
+  // (layout->total_bytes() of it) and task.scratch; nothing if the shard has
+  // ended. Calls `should_stop` before each sample. Errors: those of the
+  // dataset, which end the shard; kInternal for an exception in it; kCancelled
+  // if should_stop() returned true.
   absl::StatusOr<std::optional<FilledBatch>> Fill(
       const ShardTask& task, std::byte* memory,
       absl::FunctionRef<bool()> should_stop);

@@ -304,7 +304,10 @@ absl::StatusOr<Batch> WorkerLink::MakeBatch(const BatchRecord& record,
                               .size = record.samples,
                               .worker = index_,
                               .skipped = std::move(note.skipped)};
-  return Batch(std::move(contents), layout_, std::move(storage));
+  absl::StatusOr<Batch> batch =
+      Batch::Create(std::move(contents), layout_, std::move(storage));
+  if (!batch.ok()) return Malformed("bad batch", batch.status());
+  return batch;
 }
 
 void WorkerLink::HangUp() {

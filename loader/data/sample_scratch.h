@@ -1,0 +1,77 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// SampleScratch: the tensors of a batch's samples whose shapes differ, until
+// they are collated.
+
+#ifndef TENON_LOADER_DATA_SAMPLE_SCRATCH_H_
+#define TENON_LOADER_DATA_SAMPLE_SCRATCH_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "tenon/loader/data/batch_layout.h"
+#include "tenon/shm/tensor/storage.h"
+#include "tenon/shm/tensor/tensor.h"
+#include "tenon/shm/tensor/tensor_spec.h"
+
+namespace tenon::loader {
+
+// Ownership: owns the memory of the tensors, and keeps it for the next batch.
+//   Refers to the layout, which must outlive it.
+// Threads: thread-compatible.
+class SampleScratch {
+ public:
+  explicit SampleScratch(const BatchLayout* layout);
+
+  // Begins a batch: there are no tensors.
+  void Reset();
+  // Removes the tensors of sample `sample`, so that it can be made again.
+  void Clear(int64_t sample);
+
+  // The memory of field `f`, which is not kFixed, of a sample of [0,
+  // layout.batch_size()), instead of one that it may have; of any contents.
+  // Errors: TensorSpec::Contiguous()'s.
+  absl::StatusOr<std::span<std::byte>> Allocate(
+      int f, int64_t sample, absl::Span<const int64_t> shape);
+  // Empty if there is none.
+  std::optional<Tensor> Find(int f, int64_t sample) const;
+  std::span<std::byte> bytes(int f, int64_t sample) const;
+
+  // OK if the sample has all of its tensors, and those of kStacked have the
+  // shape that they have in sample 0.
+  // Errors: kInvalidArgument, naming the field and both shapes.
+  absl::Status Check(int64_t sample) const;
+
+ private:
+  struct Chunk {
+    std::unique_ptr<std::byte[]> memory;
+    size_t size = 0;
+    std::shared_ptr<Storage> storage;  // Over the memory.
+  };
+  struct Entry {
+    int chunk = -1;  // -1: there is no tensor.
+    TensorSpec spec;
+  };
+
+  size_t IndexOf(int f, int64_t sample) const;
+  Entry Place(const TensorSpec& spec);
+
+  const BatchLayout& layout_;
+  std::vector<Chunk> chunks_;
+  size_t total_ = 0;  // Of all chunks.
+  size_t chunk_ = 0;  // The one in use, from used_ on.
+  size_t used_ = 0;
+  std::vector<Entry> entries_;  // Those of sample 0, of sample 1, ...
+};
+
+}  // namespace tenon::loader
+
+#endif  // TENON_LOADER_DATA_SAMPLE_SCRATCH_H_

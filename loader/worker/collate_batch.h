@@ -1,0 +1,31 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// CollateBatch: the tensors of a batch whose samples differ in shape.
+
+#ifndef TENON_LOADER_WORKER_COLLATE_BATCH_H_
+#define TENON_LOADER_WORKER_COLLATE_BATCH_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "absl/status/status.h"
+#include "tenon/loader/data/batch_layout.h"
+#include "tenon/loader/data/collation.h"
+#include "tenon/loader/data/dataset.h"
+#include "tenon/loader/data/sample_scratch.h"
+
+namespace tenon::loader {
+
+// Completes a batch of `samples` samples in `memory` by what differs in shape,
+// which is in `scratch`. Calls `grow` if it needs more memory than that.
+// No effect for a layout in which nothing differs.
+// Errors: Dataset::Collate()'s; Collation::Finish()'s.
+absl::Status CollateBatch(Dataset& dataset, const BatchLayout& layout,
+                          const SampleScratch& scratch, int64_t samples,
+                          std::span<std::byte> memory, Collation::Grow grow);
+
+}  // namespace tenon::loader
+
+#endif  // TENON_LOADER_WORKER_COLLATE_BATCH_H_
