@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "tenon/loader/job/rank.h"
 #include "tenon/loader/loader_options.h"
 
 namespace tenon::loader {
@@ -32,8 +33,7 @@ absl::Status CheckOptions(const LoaderOptions& options) {
   if (!options.batch_size && options.drop_last) {
     return Refused(
         "drop_last without a batch_size: each sample is a batch of its own, "
-        "and "
-        "full; set batch_size or leave drop_last unset");
+        "and full; set batch_size or leave drop_last unset");
   }
   if (options.workers < 0 || options.workers > kMaxWorkers) {
     return Refused(absl::StrCat("workers must be 0 to ", kMaxWorkers, ", not ",
@@ -83,7 +83,8 @@ absl::Status CheckOptions(const LoaderOptions& options) {
         "start_method without worker processes: there is no process to start; "
         "set workers and WorkerKind::kProcess, or leave start_method unset");
   }
-  return absl::OkStatus();
+  return options.rank ? CheckRank("Loader::Create()", *options.rank)
+                      : absl::OkStatus();
 }
 
 }  // namespace tenon::loader

@@ -10,6 +10,7 @@
 #include "absl/time/time.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tenon/loader/job/rank.h"
 #include "tenon/loader/loader_options.h"
 #include "tenon/loader/sampling/batch_sampler.h"
 #include "tenon/loader/sampling/sampler.h"
@@ -47,6 +48,7 @@ TEST(CheckOptionsTest, NumbersOutOfRange) {
                 "prefetch must be 1 to 1024, not 0");
   ExpectRefused({.workers = 1, .prefetch = 1025},
                 "prefetch must be 1 to 1024, not 1025");
+  ExpectRefused({.rank = Rank{.rank = 2, .world_size = 2}}, "the rank is 2");
   ExpectRefused({.workers = 1, .timeout = absl::ZeroDuration()},
                 "timeout must be positive, not 0");
   ExpectRefused({.workers = 1, .timeout = -absl::Seconds(1)},

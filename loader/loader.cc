@@ -14,6 +14,8 @@
 #include "absl/memory/memory.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/cord.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
@@ -27,6 +29,7 @@
 #include "tenon/loader/data/sample_spec.h"
 #include "tenon/loader/data/worker_init.h"
 #include "tenon/loader/epoch_range.h"
+#include "tenon/loader/job/rank.h"
 #include "tenon/loader/local_source.h"
 #include "tenon/loader/sampling/random_sampler.h"
 #include "tenon/loader/worker/catching.h"
@@ -67,11 +70,34 @@ absl::StatusOr<Batch> OfBatch(absl::StatusOr<Batch> batch) {
   return batch;
 }
 
+// `status` with the rank before it: "rank 3 on node1, worker 2 (...): ...".
+absl::Status OfRank(const std::optional<Rank>& rank,
+                    const absl::Status& status) {
+  if (status.ok() || !rank) return status;
+  const bool names_a_worker = absl::StartsWith(status.message(), "worker ");
+  absl::Status named(status.code(), absl::StrCat(rank->ToString(),
+                                                 names_a_worker ? ", " : ": ",
+                                                 status.message()));
+  status.ForEachPayload([&](absl::string_view type, const absl::Cord& payload) {
+    named.SetPayload(type, payload);
+  });
+  return named;
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Loader>> Loader::FromRecipe(
     absl::StatusOr<DatasetRecipe> recipe, LoaderOptions options) {
   TENON_RETURN_IF_ERROR(CheckOptions(options));
+  const std::optional<Rank> rank = options.rank;
+  absl::StatusOr<std::unique_ptr<Loader>> loader =
+      Make(std::move(recipe), std::move(options));
+  if (!loader.ok()) return OfRank(rank, loader.status());
+  return loader;
+}
+
+absl::StatusOr<std::unique_ptr<Loader>> Loader::Make(
+    absl::StatusOr<DatasetRecipe> recipe, LoaderOptions options) {
   TENON_RETURN_IF_ERROR(recipe.status());
   TENON_ASSIGN_OR_RETURN(std::unique_ptr<Dataset> dataset, recipe->Make());
   TENON_ASSIGN_OR_RETURN(std::unique_ptr<Cancellation> cancellation,
@@ -200,6 +226,15 @@ EpochRange Loader::Epoch(int64_t epoch) {
 
 absl::StatusOr<std::optional<BatchResult>> Loader::Next(uint64_t ticket,
                                                         Deadline deadline) {
+  absl::StatusOr<std::optional<BatchResult>> batch =
+      NextUnnamed(ticket, deadline);
+  if (!batch.ok()) return OfRank(options_.rank, batch.status());
+  if (!batch->has_value() || (*batch)->batch.ok()) return batch;
+  return BatchResult{OfRank(options_.rank, (*batch)->batch.status())};
+}
+
+absl::StatusOr<std::optional<BatchResult>> Loader::NextUnnamed(
+    uint64_t ticket, Deadline deadline) {
   TENON_RETURN_IF_ERROR(failure_);
   if (ticket != epoch_ticket_) {
     return absl::FailedPreconditionError(

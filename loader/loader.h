@@ -129,11 +129,17 @@ class Loader {
   absl::Status SetOrder();
   // The prefetch under the quota.
   absl::StatusOr<int> Prefetch(int64_t batch_bytes) const;
+  // FromRecipe() with checked options.
+  static absl::StatusOr<std::unique_ptr<Loader>> Make(
+      absl::StatusOr<DatasetRecipe> recipe, LoaderOptions options);
   absl::Status Start();
   // The next batch of the epoch that was begun with `ticket`; its own error
   // inside, the loader's outside.
   absl::StatusOr<std::optional<BatchResult>> Next(uint64_t ticket,
                                                   Deadline deadline);
+  // The same, with errors that do not name the rank.
+  absl::StatusOr<std::optional<BatchResult>> NextUnnamed(uint64_t ticket,
+                                                         Deadline deadline);
 
   const LoaderOptions options_;
   const DatasetRecipe recipe_;

@@ -14,6 +14,7 @@
 #include "tenon/loader/data/on_sample_error.h"  // IWYU pragma: export
 #include "tenon/loader/data/worker_init.h"      // IWYU pragma: export
 #include "tenon/loader/data/worker_kind.h"      // IWYU pragma: export
+#include "tenon/loader/job/rank.h"
 #include "tenon/loader/sampling/batch_sampler.h"
 #include "tenon/loader/sampling/sampler.h"
 #include "tenon/shm/segment/sharing_strategy.h"
@@ -46,8 +47,8 @@ struct LoaderOptions {
   // 2. Not without workers.
   std::optional<int> prefetch;
   // Bytes for the batches that workers are ahead: lowers `prefetch` as far as
-  // needed. Each worker needs one batch; without workers it is one batch. Fields
-  // whose shape differs from sample to sample are not counted.
+  // needed. Each worker needs one batch; without workers it is one batch.
+  // Fields whose shape differs from sample to sample are not counted.
   std::optional<int64_t> memory_quota;
   // False: batches in the order in which they are ready. A free worker takes
   // the next batch, so a slow one delays no other. Batch::number() is still
@@ -67,6 +68,9 @@ struct LoaderOptions {
   // Has no effect, as there is no device memory here: Loader::warnings() says
   // so.
   bool pin_memory = false;
+  // This process in its job (FindRank(), job.h): stands in every error. The
+  // order of a rank is that of a DistributedSampler.
+  std::optional<Rank> rank;
   // How batches are named to the consumer. Unset: GetSharingStrategy().
   std::optional<SharingStrategy> strategy;
 };

@@ -50,6 +50,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
+using ::testing::StartsWith;
 
 INSTANTIATE_TEST_SUITE_P(
     Workers, LoaderTest,
@@ -149,6 +150,29 @@ TEST_P(LoaderTest, ConstructorArgumentsTravel) {
   EXPECT_THAT(batch->data<int64_t>("length"), IsOkAndHolds(ElementsAre(12)));
   EXPECT_THAT(batch->data<double>("values"),
               IsOkAndHolds(ElementsAre(1.5, 2.5, 3.5)));
+}
+
+TEST_P(LoaderTest, ErrorsNameTheRank) {
+  LoaderOptions options = Options(10);
+  options.rank = Rank{.rank = 3, .world_size = 8, .node = "node1"};
+  const char* const named = workers() == 0
+                                ? "rank 3 on node1: sample 3 (item 3)"
+                                : "rank 3 on node1, worker 0 (";
+  {
+    TENON_ASSERT_OK_AND_ASSIGN(auto loader, Loader::Create("Bad", options));
+    EpochRange epoch = loader->Epoch(0);
+    EXPECT_THAT(epoch.Next(Watchdog()),
+                StatusIs(StatusCode::kDataLoss,
+                         AllOf(StartsWith(named), HasSubstr("is rotten"))));
+    loader->Cancel();
+    EXPECT_THAT(
+        epoch.Next(Watchdog()),
+        StatusIs(StatusCode::kCancelled, StartsWith("rank 3 on node1: ")));
+  }
+  EXPECT_THAT(Loader::Create("NoSuchThing", options),
+              StatusIs(StatusCode::kInvalidArgument,
+                       AllOf(StartsWith("rank 3 on node1: "),
+                             HasSubstr("no such thing"))));
 }
 
 TEST_P(LoaderTest, DropLastLeavesOutTheShortBatch) {

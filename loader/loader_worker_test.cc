@@ -28,6 +28,7 @@
 #include "gtest/gtest.h"
 #include "tenon/loader/data/batch.h"
 #include "tenon/loader/epoch_range.h"
+#include "tenon/loader/job/rank.h"
 #include "tenon/loader/loader.h"
 #include "tenon/loader/loader_testing.h"
 #include "tenon/loader/testing/test_datasets.h"
@@ -102,6 +103,19 @@ TEST_P(LoaderWorkerTest, AKilledSupervisorIsAnErrorAndLeavesNoWorker) {
   EXPECT_THAT(batch, StatusIs(StatusCode::kAborted,
                               HasSubstr("its supervisor was killed")));
   EXPECT_TRUE(pids.AllEnded());
+}
+
+TEST_P(LoaderWorkerTest, ADeadWorkersErrorNamesTheRank) {
+  LoaderOptions options = Options();
+  options.rank = Rank{.rank = 1, .world_size = 2, .node = "node0"};
+  TENON_ASSERT_OK_AND_ASSIGN(auto loader, Loader::Create("Dies", options));
+  EXPECT_THAT(RunEpoch(*loader, 0),
+              StatusIs(StatusCode::kAborted,
+                       ::testing::StartsWith("rank 1 on node0, worker ")));
+  // Also later.
+  EXPECT_THAT(RunEpoch(*loader, 1),
+              StatusIs(StatusCode::kAborted,
+                       ::testing::StartsWith("rank 1 on node0, worker ")));
 }
 
 TEST_P(LoaderWorkerTest, AWorkerThatExits) {
