@@ -1,0 +1,205 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// What torch's DataLoader promises and no other test here shows
+// (docs/parity.md).
+
+#include <sched.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tenon/loader/data/batch.h"
+#include "tenon/loader/data/dataset.h"
+#include "tenon/loader/data/dataset_registry.h"
+#include "tenon/loader/data/iterable_dataset.h"
+#include "tenon/loader/data/worker_init.h"
+#include "tenon/loader/epoch_range.h"
+#include "tenon/loader/loader.h"
+#include "tenon/loader/loader_testing.h"
+#include "tenon/loader/testing/test_datasets.h"
+#include "tenon/shm/base/status_macros.h"
+#include "tenon/shm/segment/sharing_strategy.h"
+#include "tenon/shm/testing/status_matchers.h"
+
+namespace tenon::loader {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::SizeIs;
+
+// Item i: calls = how many items this instance has made before; cpus = on how
+// many this process or thread may run, and the first of them.
+class Instance : public Dataset {
+ public:
+  int64_t size() const override { return 6; }
+  SampleSpec spec() const override {
+    return SampleSpec().Add<int64_t>("calls").Add<int64_t>("cpus").Add<int64_t>(
+        "first_cpu");
+  }
+  absl::Status Get(int64_t, SampleRandom&, Sample& sample) override {
+    cpu_set_t cpus;
+    if (sched_getaffinity(0, sizeof(cpus), &cpus) != 0) {
+      return absl::InternalError("sched_getaffinity");
+    }
+    int64_t first = 0;
+    while (!CPU_ISSET(static_cast<size_t>(first), &cpus)) ++first;
+    TENON_RETURN_IF_ERROR(
+        sample.Set("cpus", static_cast<int64_t>(CPU_COUNT(&cpus))));
+    TENON_RETURN_IF_ERROR(sample.Set("first_cpu", first));
+    return sample.Set("calls", calls_++);
+  }
+
+ private:
+  int64_t calls_ = 0;
+};
+TENON_LOADER_DATASET(Instance());
+
+int64_t LastCpu() {
+  cpu_set_t cpus;
+  EXPECT_EQ(sched_getaffinity(0, sizeof(cpus), &cpus), 0);
+  int64_t last = 0;
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+    if (CPU_ISSET(static_cast<size_t>(cpu), &cpus)) last = cpu;
+  }
+  return last;
+}
+// Lets the worker run on the last of its CPUs alone.
+absl::Status UseTheLastCpu(const WorkerInfo&) {
+  cpu_set_t cpus;
+  CPU_ZERO(&cpus);
+  CPU_SET(static_cast<size_t>(LastCpu()), &cpus);
+  if (sched_setaffinity(0, sizeof(cpus), &cpus) == 0) return absl::OkStatus();
+  return absl::InternalError("sched_setaffinity");
+}
+TENON_LOADER_WORKER_INIT(UseTheLastCpu);
+
+// 0, 1, 2, ... without an end.
+class Endless : public IterableDataset {
+ public:
+  SampleSpec spec() const override { return SampleSpec().Add<int64_t>("n"); }
+  absl::StatusOr<std::unique_ptr<SampleStream>> Open(int64_t,
+                                                     int64_t) override {
+    class Stream : public SampleStream {
+     public:
+      absl::StatusOr<bool> Next(SampleRandom&, Sample& sample) override {
+        TENON_RETURN_IF_ERROR(sample.Set("n", next_));
+        ++next_;
+        return true;
+      }
+
+     private:
+      int64_t next_ = 0;
+    };
+    return std::make_unique<Stream>();
+  }
+};
+TENON_LOADER_DATASET(Endless());
+
+class LoaderTorchTest : public LoaderTest {};
+INSTANTIATE_TEST_SUITE_P(
+    Workers, LoaderTorchTest,
+    ::testing::Combine(::testing::Values(0, 2),
+                       ::testing::Values(SharingStrategy::kFileDescriptor),
+                       ::testing::Values(WorkerKind::kProcess)),
+    LoaderCaseName);
+INSTANTIATE_TEST_SUITE_P(
+    Threads, LoaderTorchTest,
+    ::testing::Combine(::testing::Values(2),
+                       ::testing::Values(SharingStrategy::kFileDescriptor),
+                       ::testing::Values(WorkerKind::kThread)),
+    LoaderCaseName);
+
+TEST_P(LoaderTorchTest, EpochsUseTheSameDatasets) {
+  TENON_ASSERT_OK_AND_ASSIGN(auto loader, Loader::Create<Instance>(Options()));
+  const int64_t instances = workers() == 0 ? 1 : workers();
+  for (int64_t epoch = 0; epoch < 10; ++epoch) {
+    for (const absl::StatusOr<Batch>& batch : loader->Epoch(epoch)) {
+      ASSERT_THAT(batch, IsOk());
+      EXPECT_THAT(batch->data<int64_t>("calls"),
+                  IsOkAndHolds(ElementsAre(epoch * (6 / instances) +
+                                           batch->number() / instances)));
+    }
+  }
+}
+
+TEST_P(LoaderTorchTest, AnAffinityThatInitSetsIsThatOfTheWorker) {
+  if (workers() == 0) GTEST_SKIP() << "worker_init without workers";
+  LoaderOptions options = Options();
+  options.worker_init = UseTheLastCpu;
+  TENON_ASSERT_OK_AND_ASSIGN(auto loader, Loader::Create<Instance>(options));
+  for (const absl::StatusOr<Batch>& batch : loader->Epoch(0)) {
+    ASSERT_THAT(batch, IsOk());
+    EXPECT_THAT(batch->data<int64_t>("cpus"), IsOkAndHolds(ElementsAre(1)));
+    EXPECT_THAT(batch->data<int64_t>("first_cpu"),
+                IsOkAndHolds(ElementsAre(LastCpu())));
+  }
+}
+
+TEST_P(LoaderTorchTest, AnEndlessStreamIsReadAsFarAsWanted) {
+  TENON_ASSERT_OK_AND_ASSIGN(auto loader, Loader::Create<Endless>(Options(13)));
+  for (int64_t epoch = 0; epoch < 2; ++epoch) {
+    EpochRange range = loader->Epoch(epoch);
+    for (int64_t n = 0; n < 3; ++n) {
+      TENON_ASSERT_OK_AND_ASSIGN(std::optional<Batch> batch,
+                                 range.Next(Watchdog()));
+      ASSERT_TRUE(batch.has_value());
+      TENON_ASSERT_OK_AND_ASSIGN(const auto values, batch->data<int64_t>("n"));
+      ASSERT_THAT(values, SizeIs(13));
+      EXPECT_EQ(values.front(), 13 * n);
+      EXPECT_EQ(values.back(), 13 * n + 12);
+    }
+  }
+}
+
+// Two batches of a shard: 17 and 3.
+TEST_P(LoaderTorchTest, TheLastBatchHasTheRest) {
+  for (const auto& [batch_size, sizes] :
+       {std::pair(17, std::vector<int64_t>{17, 3}),
+        std::pair(30, std::vector<int64_t>{20}),
+        std::pair(20, std::vector<int64_t>{20})}) {
+    TENON_ASSERT_OK_AND_ASSIGN(
+        auto loader, Loader::Create<Numbers>(Options(batch_size), 20));
+    std::vector<int64_t> seen;
+    for (const absl::StatusOr<Batch>& batch : loader->Epoch(0)) {
+      ASSERT_THAT(batch, IsOk());
+      seen.push_back(batch->size());
+    }
+    EXPECT_EQ(seen, sizes);
+  }
+}
+
+// 10 samples: 10, 10, 5, 5, 4, 3; 100: 34 batches of 3.
+TEST_P(LoaderTorchTest, NumbersOfBatches) {
+  const auto batches = [&](int64_t size, int64_t batch_size, bool drop_last) {
+    LoaderOptions options = Options(batch_size);
+    options.drop_last = drop_last;
+    const auto loader = Loader::Create<Numbers>(options, size);
+    EXPECT_THAT(loader, IsOk());
+    int64_t count = 0;
+    for (const absl::StatusOr<Batch>& batch : (*loader)->Epoch(0)) {
+      EXPECT_THAT(batch, IsOk());
+      ++count;
+    }
+    EXPECT_EQ((*loader)->batches(), count);
+    return count;
+  };
+  EXPECT_EQ(batches(10, 1, false), 10);
+  EXPECT_EQ(batches(10, 1, true), 10);
+  EXPECT_EQ(batches(10, 2, false), 5);
+  EXPECT_EQ(batches(10, 2, true), 5);
+  EXPECT_EQ(batches(10, 3, false), 4);
+  EXPECT_EQ(batches(10, 3, true), 3);
+  EXPECT_EQ(batches(100, 3, false), 34);
+}
+
+}  // namespace
+}  // namespace tenon::loader
