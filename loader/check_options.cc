@@ -35,9 +35,10 @@ absl::Status CheckOptions(const LoaderOptions& options) {
         "drop_last without a batch_size: each sample is a batch of its own, "
         "and full; set batch_size or leave drop_last unset");
   }
-  if (options.workers < 0 || options.workers > kMaxWorkers) {
-    return Refused(absl::StrCat("workers must be 0 to ", kMaxWorkers, ", not ",
-                                options.workers));
+  if (options.workers != kAuto &&
+      (options.workers < 0 || options.workers > kMaxWorkers)) {
+    return Refused(absl::StrCat("workers must be 0 to ", kMaxWorkers,
+                                ", or kAuto, not ", options.workers));
   }
   if (options.prefetch &&
       (*options.prefetch < 1 || *options.prefetch > kMaxPrefetch)) {

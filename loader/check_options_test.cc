@@ -42,8 +42,9 @@ TEST(CheckOptionsTest, TheDefaultsAreGood) {
 TEST(CheckOptionsTest, NumbersOutOfRange) {
   ExpectRefused({.batch_size = 0}, "batch_size must be positive, not 0");
   ExpectRefused({.batch_size = -3}, "batch_size must be positive, not -3");
-  ExpectRefused({.workers = -1}, "workers must be 0 to 512, not -1");
-  ExpectRefused({.workers = 513}, "workers must be 0 to 512, not 513");
+  ExpectRefused({.workers = -1}, "workers must be 0 to 512, or kAuto, not -1");
+  ExpectRefused({.workers = 513},
+                "workers must be 0 to 512, or kAuto, not 513");
   ExpectRefused({.workers = 1, .prefetch = 0},
                 "prefetch must be 1 to 1024, not 0");
   ExpectRefused({.workers = 1, .prefetch = 1025},
@@ -98,6 +99,7 @@ TEST(CheckOptionsTest, QuotaAndInit) {
 }
 
 TEST(CheckOptionsTest, WhatBelongsTogether) {
+  EXPECT_THAT(CheckOptions({.workers = kAuto, .prefetch = 2}), IsOk());
   EXPECT_THAT(CheckOptions({.sampler = std::make_shared<SequentialSampler>(3)}),
               IsOk());
   EXPECT_THAT(

@@ -146,10 +146,18 @@ absl::Status Loader::SetOrder() {
                    " shards; want 1 to ", kMaxShards));
 }
 
-absl::StatusOr<int> Loader::Prefetch(int64_t batch_bytes) const {
+int Loader::MostWorkers(int64_t batch_bytes) const {
+  if (options_.workers != kAuto) return options_.workers;
+  const int64_t cores = std::clamp(UsableCores(), 1, kMaxWorkers);
+  if (!options_.memory_quota) return static_cast<int>(cores);
+  return static_cast<int>(
+      std::clamp<int64_t>(*options_.memory_quota / batch_bytes, 1, cores));
+}
+
+absl::StatusOr<int> Loader::Prefetch(int64_t batch_bytes, int workers) const {
   const int wanted = options_.prefetch.value_or(kDefaultPrefetch);
   if (!options_.memory_quota) return wanted;
-  const int workers = std::max(options_.workers, 1);
+  workers = std::max(workers, 1);
   const int64_t each = *options_.memory_quota / workers / batch_bytes;
   if (each >= 1) return static_cast<int>(std::min<int64_t>(wanted, each));
   return absl::InvalidArgumentError(absl::StrCat(
@@ -168,7 +176,9 @@ absl::Status Loader::Start() {
   TENON_ASSIGN_OR_RETURN(BatchLayout created,
                          BatchLayout::Create(spec, options_.batch_size));
   auto layout = std::make_shared<const BatchLayout>(std::move(created));
-  TENON_ASSIGN_OR_RETURN(const int prefetch, Prefetch(layout->total_bytes()));
+  const int workers = MostWorkers(layout->total_bytes());
+  TENON_ASSIGN_OR_RETURN(const int prefetch,
+                         Prefetch(layout->total_bytes(), workers));
   const SharingStrategy strategy =
       options_.strategy.value_or(GetSharingStrategy());
   if (options_.workers == 0) {
@@ -186,7 +196,7 @@ absl::Status Loader::Start() {
   setup.batch_size = batch_size();
   setup.unbatched = !options_.batch_size.has_value();
   setup.prefetch = prefetch;
-  setup.workers = options_.workers;
+  setup.workers = workers;
   if (options_.worker_init != nullptr) {
     TENON_ASSIGN_OR_RETURN(setup.worker_init,
                            NameOfWorkerInit(options_.worker_init));
@@ -198,11 +208,12 @@ absl::Status Loader::Start() {
   TENON_ASSIGN_OR_RETURN(
       source_,
       WorkerSource::Create(
-          {.workers = options_.workers,
+          {.workers = workers,
            .kind = options_.worker_kind,
            .start_method =
                options_.start_method.value_or(spawn::StartMethod::kSpawn),
-           .in_order = options_.in_order},
+           .in_order = options_.in_order,
+           .tune = options_.workers == kAuto},
           std::move(setup), recipe_, std::move(layout), cancellation_.get()));
   return absl::OkStatus();
 }
@@ -271,6 +282,14 @@ int64_t Loader::batches() const {
 
 std::vector<pid_t> Loader::worker_pids() const {
   return source_ == nullptr ? std::vector<pid_t>() : source_->WorkerPids();
+}
+
+int Loader::workers() const {
+  return source_ == nullptr ? 0 : source_->Workers();
+}
+
+std::string Loader::tuning() const {
+  return source_ == nullptr ? std::string() : source_->Tuning();
 }
 
 std::vector<std::string> Loader::warnings() const {

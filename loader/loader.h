@@ -114,6 +114,12 @@ class Loader {
   const LoaderOptions& options() const { return options_; }
   // By number; empty if there are none, or not any more.
   std::vector<pid_t> worker_pids() const;
+  // How many workers make batches now: LoaderOptions::workers, or what kAuto
+  // has chosen so far. 0 if there are none, or not any more.
+  int workers() const;
+  // With kAuto: that number and the reason, such as "4 of at most 16: 8 were
+  // not faster than 4"; else empty.
+  std::string tuning() const;
   // Options that have no effect here, or make the loader slower, in a sentence
   // each.
   std::vector<std::string> warnings() const;
@@ -128,7 +134,8 @@ class Loader {
   int64_t batch_size() const { return options_.batch_size.value_or(1); }
   absl::Status SetOrder();
   // The prefetch under the quota.
-  absl::StatusOr<int> Prefetch(int64_t batch_bytes) const;
+  absl::StatusOr<int> Prefetch(int64_t batch_bytes, int workers) const;
+  int MostWorkers(int64_t batch_bytes) const;
   // FromRecipe() with checked options.
   static absl::StatusOr<std::unique_ptr<Loader>> Make(
       absl::StatusOr<DatasetRecipe> recipe, LoaderOptions options);

@@ -7,6 +7,7 @@
 #define TENON_LOADER_LOADER_OPTIONS_H_
 
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <optional>
 
@@ -21,6 +22,9 @@
 #include "tenon/spawn/settings/start_method.h"
 
 namespace tenon::loader {
+
+// LoaderOptions::workers: as many as are of use.
+inline constexpr int kAuto = std::numeric_limits<int>::min();
 
 struct LoaderOptions {
   // With `batch_sampler`: at least as many samples as its largest batch has.
@@ -38,7 +42,10 @@ struct LoaderOptions {
   bool drop_last = false;
 
   // How many processes or threads make batches; 0: the consumer makes them
-  // itself.
+  // itself. kAuto: starts as many as there are usable cores and `memory_quota`
+  // has room for, and uses 1 of them or more, by the time that the consumer
+  // waits for batches; see Loader::tuning(). For a stream the number changes
+  // between epochs only.
   int workers = 0;
   WorkerKind worker_kind = WorkerKind::kProcess;
   // How worker processes are started. Unset: kSpawn. Only for these.

@@ -6,17 +6,22 @@
 
 #include <sched.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <memory>
 #include <optional>
+#include <tuple>
 #include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tenon/ipc/doorbell/spin_budget.h"
 #include "tenon/loader/data/batch.h"
 #include "tenon/loader/data/dataset.h"
 #include "tenon/loader/data/dataset_registry.h"
@@ -34,7 +39,10 @@ namespace tenon::loader {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::SizeIs;
+using ::testing::StartsWith;
 
 // Item i: calls = how many items this instance has made before; cpus = on how
 // many this process or thread may run, and the first of them.
@@ -199,6 +207,79 @@ TEST_P(LoaderTorchTest, NumbersOfBatches) {
   EXPECT_EQ(batches(10, 3, false), 4);
   EXPECT_EQ(batches(10, 3, true), 3);
   EXPECT_EQ(batches(100, 3, false), 34);
+}
+
+// Batches are the same while the number of workers changes, and it changes if
+// there is more than one core.
+class LoaderTuningTest : public LoaderTest {};
+INSTANTIATE_TEST_SUITE_P(
+    Workers, LoaderTuningTest,
+    ::testing::Combine(::testing::Values(kAuto),
+                       ::testing::Values(SharingStrategy::kFileDescriptor),
+                       ::testing::Values(WorkerKind::kProcess,
+                                         WorkerKind::kThread)),
+    [](const auto& test) {
+      return std::get<2>(test.param) == WorkerKind::kThread ? "threads"
+                                                            : "processes";
+    });
+
+TEST_P(LoaderTuningTest, BatchesDoNotDependOnTheChanges) {
+  for (const bool in_order : {true, false}) {
+    LoaderOptions options = Options(4);
+    options.shuffle = true;
+    options.in_order = in_order;
+    TENON_ASSERT_OK_AND_ASSIGN(auto tuned,
+                               Loader::Create("Sleeps", options, int64_t{1}));
+    EXPECT_EQ(
+        std::ssize(tuned->worker_pids()),
+        std::get<2>(GetParam()) == WorkerKind::kThread ? 0 : UsableCores());
+    options.workers = 0;
+    options.in_order = true;
+    TENON_ASSERT_OK_AND_ASSIGN(auto local,
+                               Loader::Create("Sleeps", options, int64_t{0}));
+    for (int64_t epoch = 0; epoch < 2; ++epoch) {
+      TENON_ASSERT_OK_AND_ASSIGN(auto batches, RunEpoch(*tuned, epoch));
+      TENON_ASSERT_OK_AND_ASSIGN(const auto want, RunEpoch(*local, epoch));
+      std::sort(
+          batches.begin(), batches.end(),
+          [](const Copy& a, const Copy& b) { return a.number < b.number; });
+      EXPECT_EQ(batches, want);
+    }
+    // It waits for all of its time, as samples sleep: 2 are tried, and kept
+    // unless this machine is too busy for them.
+    if (UsableCores() > 1) {
+      EXPECT_THAT(tuned->tuning(), Not(HasSubstr("to begin with")));
+    }
+    EXPECT_THAT(tuned->tuning(),
+                StartsWith(absl::StrCat(tuned->workers(), " of at most ")));
+    EXPECT_EQ(local->tuning(), "");
+  }
+}
+
+TEST_P(LoaderTuningTest, AShardStaysWithItsWorker) {
+  LoaderOptions options = Options(2);
+  TENON_ASSERT_OK_AND_ASSIGN(auto loader, Loader::Create<Endless>(options));
+  EpochRange range = loader->Epoch(0);
+  for (int64_t n = 0; n < 200; ++n) {
+    TENON_ASSERT_OK_AND_ASSIGN(std::optional<Batch> batch,
+                               range.Next(Watchdog()));
+    ASSERT_TRUE(batch.has_value());
+    EXPECT_THAT(batch->data<int64_t>("n"),
+                IsOkAndHolds(ElementsAre(2 * n, 2 * n + 1)));
+  }
+}
+
+TEST_P(LoaderTuningTest, TheQuotaBoundsTheWorkers) {
+  LoaderOptions options = Options(4);
+  options.memory_quota = 1;  // Refused: not even one batch.
+  EXPECT_THAT(Loader::Create<Numbers>(options, 100),
+              StatusIs(absl::StatusCode::kInvalidArgument));
+  options.memory_quota = 4 * (8 + 64) + 64;  // One batch.
+  TENON_ASSERT_OK_AND_ASSIGN(auto loader,
+                             Loader::Create<Numbers>(options, 100));
+  EXPECT_THAT(RunEpoch(*loader, 0), IsOkAndHolds(SizeIs(25)));
+  EXPECT_EQ(loader->workers(), 1);
+  EXPECT_THAT(loader->tuning(), StartsWith("1 of at most 1"));
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -72,6 +73,10 @@ class BatchSource {
 
   // The workers' processes by number; empty if there are none.
   virtual std::vector<pid_t> WorkerPids() const = 0;
+
+  // How many workers make batches now, and why so many, if it chooses that.
+  virtual int Workers() const { return 0; }
+  virtual std::string Tuning() const { return ""; }
 };
 
 }  // namespace tenon::loader

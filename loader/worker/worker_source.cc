@@ -34,6 +34,7 @@
 #include "tenon/shm/base/atomics.h"
 #include "tenon/shm/base/deadline.h"
 #include "tenon/shm/base/fork_count.h"
+#include "tenon/shm/base/monotonic_ns.h"
 #include "tenon/shm/base/posix_error.h"
 #include "tenon/shm/base/status_macros.h"
 #include "tenon/shm/segment/shm_name.h"
@@ -75,6 +76,10 @@ absl::StatusOr<std::unique_ptr<WorkerSource>> WorkerSource::Create(
   auto source = absl::WrapUnique(new WorkerSource(
       std::move(setup), options.in_order, std::move(control), cancellation));
   TENON_RETURN_IF_ERROR(source->Start(options, recipe, layout));
+  source->active_ = source->workers_.size();
+  if (options.tune) {
+    source->tuner_.emplace(options.workers, source->setup_.prefetch);
+  }
   return source;
 }
 
@@ -169,9 +174,11 @@ WorkerControl& WorkerSource::control() {
 void WorkerSource::StartEpoch(const EpochPlan& plan) {
   plan_ = plan;
   next_to_assign_ = 0;
+  if (tuner_) active_ = static_cast<size_t>(tuner_->workers());
+  returned_at_ns_ = 0;
+  waited_ns_ = 0;
   shard_orders_.clear();
-  const auto orders =
-      in_order_ ? int64_t{1} : static_cast<int64_t>(workers_.size());
+  const auto orders = in_order_ ? int64_t{1} : static_cast<int64_t>(active_);
   for (int64_t i = 0; i < orders; ++i) {
     shard_orders_.emplace_back(plan.shards, i, orders);
   }
@@ -184,6 +191,23 @@ void WorkerSource::StartEpoch(const EpochPlan& plan) {
 }
 
 absl::StatusOr<std::optional<BatchResult>> WorkerSource::Next(
+    Deadline deadline) {
+  if (!tuner_) return NextResult(deadline);
+  const int64_t begin = MonotonicNs();
+  absl::StatusOr<std::optional<BatchResult>> result = NextResult(deadline);
+  const int64_t end = MonotonicNs();
+  waited_ns_ += end - begin;
+  if (!result.ok() || !result->has_value()) return result;
+  if (returned_at_ns_ != 0) {
+    tuner_->OnBatch(waited_ns_, end - returned_at_ns_);
+  }
+  returned_at_ns_ = end;
+  waited_ns_ = 0;
+  if (plan_.shards == 0) active_ = static_cast<size_t>(tuner_->workers());
+  return result;
+}
+
+absl::StatusOr<std::optional<BatchResult>> WorkerSource::NextResult(
     Deadline deadline) {
   for (;;) {
     if (awaited_.empty() && AllAssigned()) return std::nullopt;
@@ -247,10 +271,10 @@ size_t WorkerSource::NextWorker() const {
   if (in_order_) {
     const int64_t next =
         plan_.shards > 0 ? shard_orders_[0].shard() : next_to_assign_;
-    return static_cast<size_t>(next) % workers_.size();
+    return static_cast<size_t>(next) % active_;
   }
   std::optional<size_t> least;
-  for (size_t i = 0; i < workers_.size(); ++i) {
+  for (size_t i = 0; i < active_; ++i) {
     if (plan_.shards > 0 && shard_orders_[i].done()) continue;
     if (!least ||
         workers_[i].link.outstanding() < workers_[*least].link.outstanding()) {

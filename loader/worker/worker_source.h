@@ -31,6 +31,7 @@
 #include "tenon/loader/worker/messages.h"
 #include "tenon/loader/worker/worker_host.h"
 #include "tenon/loader/worker/worker_link.h"
+#include "tenon/loader/worker/worker_tuner.h"
 #include "tenon/shm/base/deadline.h"
 #include "tenon/shm/base/fork_count.h"
 #include "tenon/shm/base/unique_fd.h"
@@ -44,6 +45,9 @@ namespace tenon::loader {
 // is the next record of one known ring, and no batch waits for its turn in this
 // process. It has no thread: everything happens inside Next(), and the tasks in
 // their rings keep the workers busy while the consumer is elsewhere.
+//
+// Tuned: the same with the first workers only, more or fewer of them from some
+// batch on.
 //
 // As ready: the worker with the fewest batches gets the next one, or the next
 // one of its shards, and the first result of any worker is returned.
@@ -61,6 +65,8 @@ class WorkerSource : public BatchSource {
     WorkerKind kind = WorkerKind::kProcess;
     spawn::StartMethod start_method = spawn::StartMethod::kSpawn;
     bool in_order = true;
+    // Uses 1 to `workers` of them, by the time that the consumer waits.
+    bool tune = false;
   };
   // Starts workers that make the dataset of `recipe`, and waits until they run.
   // `recipe` and `cancellation` must outlive it.
@@ -75,6 +81,10 @@ class WorkerSource : public BatchSource {
   void StartEpoch(const EpochPlan& plan) override;
   absl::StatusOr<std::optional<BatchResult>> Next(Deadline deadline) override;
   std::vector<pid_t> WorkerPids() const override;
+  int Workers() const override { return static_cast<int>(active_); }
+  std::string Tuning() const override {
+    return tuner_ ? tuner_->reason() : std::string();
+  }
 
  private:
   struct Worker {
@@ -94,6 +104,9 @@ class WorkerSource : public BatchSource {
   absl::Status StartHosts(const Options& options, const DatasetRecipe& recipe,
                           std::vector<WorkerLink> links);
   absl::Status Watch(int fd, uint64_t what);
+
+  // Next() without a look at the clock.
+  absl::StatusOr<std::optional<BatchResult>> NextResult(Deadline deadline);
 
   WorkerControl& control();
   // Whether all batches of the epoch have been assigned.
@@ -136,6 +149,12 @@ class WorkerSource : public BatchSource {
   std::vector<Worker> workers_;
   UniqueFd epoll_;  // The ends of the workers, and the cancellation.
   SpinBudget spin_;
+  // Batches are assigned to the first `active_` workers. In an epoch of shards
+  // it does not change: a shard stays with its worker.
+  size_t active_ = 0;
+  std::optional<WorkerTuner> tuner_;
+  int64_t returned_at_ns_ = 0;  // The last batch of this epoch; 0: none.
+  int64_t waited_ns_ = 0;       // Since then.
 
   EpochPlan plan_;
   int64_t next_to_assign_ = 0;  // A batch of the sampler.
