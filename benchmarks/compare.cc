@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Compares ways of handing tensors over with their limits and with peers, in
-// turns: see README.md.
+// Compares ways of handing tensors over, and futures, with their limits and
+// with peers, in turns: see README.md.
 //
 //   ./bazelw run -c opt //benchmarks:compare -- --only=handover --json=compare.json
 //
@@ -14,6 +14,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/flags/flag.h"
@@ -21,6 +22,7 @@
 #include "absl/flags/usage.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "tenon/benchmarks/futures/future_rows.h"
 #include "tenon/benchmarks/handover/handover_rows.h"
 #include "tenon/benchmarks/harness/machine.h"
 #include "tenon/benchmarks/harness/peer_program.h"
@@ -58,6 +60,12 @@ PeerPlace Peers(const TwoCores& cores) {
   const char* const environment = getenv("TENON_PEERS");
   if (folder.empty() && environment != nullptr) folder = environment;
   return {.folder = PathOf(folder), .cores = cores};
+}
+
+std::vector<Row> AllRows(const PeerPlace& peers) {
+  std::vector<Row> rows = HandoverRows(peers);
+  for (Row& row : FutureRows(peers)) rows.push_back(std::move(row));
+  return rows;
 }
 
 // The rows that --only names. False if it is no regular expression.
@@ -99,7 +107,7 @@ int Write(const Report& report) {
 
 int Compare() {
   const TwoCores cores;
-  std::vector<Row> rows = HandoverRows(Peers(cores));
+  std::vector<Row> rows = AllRows(Peers(cores));
   if (!Choose(rows) || rows.empty()) {
     std::fprintf(stderr, "compare: no row matches --only=%s; see --list\n",
                  absl::GetFlag(FLAGS_only).c_str());
@@ -134,7 +142,7 @@ int Compare() {
 
 int main(int argc, char** argv) {
   absl::SetProgramUsageMessage(
-      "compares hand-overs of tensors with their limits and with peers");
+      "compares hand-overs of tensors, and futures, with limits and peers");
   const std::vector<char*> rest = absl::ParseCommandLine(argc, argv);
   if (rest.size() > 1) {
     std::fprintf(stderr, "compare: unexpected argument '%s'\n", rest[1]);
