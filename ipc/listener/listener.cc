@@ -50,6 +50,8 @@ constexpr int kBacklog = 128;
 constexpr int kEvents = 64;
 // Once the deadline has passed: enough to get through a full queue.
 constexpr int kLastRounds = 2 * kBacklog;
+// More than any queue of an adopted socket has entries by default (4096).
+constexpr int kMostQueued = 1 << 16;
 
 absl::Status CheckOptions(const ListenerOptions& options) {
   if (options.max_unfinished == 0) {
@@ -108,19 +110,24 @@ absl::StatusOr<std::string> NameOf(int socket) {
   if (getsockname(socket, reinterpret_cast<sockaddr*>(&address), &size) != 0) {
     return PosixError(errno, "getsockname", "a listener");
   }
+  // For a path of 108 bytes the kernel counts a zero byte beyond the end.
   const std::string name(address.sun_path,
-                         size - offsetof(sockaddr_un, sun_path));
+                         std::min<size_t>(size, sizeof(address)) -
+                             offsetof(sockaddr_un, sun_path));
   // A path ends with a zero byte, an abstract name begins with one.
   if (name.empty()) return std::string("(unnamed)");
   return name[0] == '\0' ? absl::StrCat("@", name.substr(1))
                          : name.substr(0, name.find('\0'));
 }
 
-void CloseQueued(int socket) {
-  for (int i = 0; i < kLastRounds; ++i) {
+absl::Status CloseQueued(int socket) {
+  for (int i = 0; i < kMostQueued; ++i) {
     const UniqueFd queued(accept4(socket, nullptr, nullptr, SOCK_CLOEXEC));
-    if (!queued.valid() && errno != EINTR && errno != ECONNABORTED) return;
+    if (queued.valid() || errno == EINTR || errno == ECONNABORTED) continue;
+    if (errno == EAGAIN) break;
+    return PosixError(errno, "accept4", "an adopted listener");
   }
+  return absl::OkStatus();
 }
 
 uid_t UserOf(int socket) {
@@ -441,7 +448,7 @@ absl::StatusOr<Listener> Listener::Adopt(UniqueFd socket,
   }
   // Makes this process the one that SO_PEERCRED names.
   if (listen(fd, kBacklog) != 0) return PosixError(errno, "listen", "");
-  CloseQueued(fd);
+  TENON_RETURN_IF_ERROR(CloseQueued(fd));
   TENON_ASSIGN_OR_RETURN(std::string name, NameOf(fd));
   TENON_ASSIGN_OR_RETURN(
       auto state,

@@ -70,8 +70,9 @@ class Listener {
 
   // Listens at a path. Its directory must belong to this user, have mode 0700
   // and not be a symbolic link. The file of a dead listener is replaced.
-  // Errors: as above; kAlreadyExists if another process listens there, or the
-  // file is not a socket; kNotFound if there is no such directory;
+  // Errors: as above; kAlreadyExists if another process listens there;
+  // kFailedPrecondition if the file is not a socket; kNotFound if there is no
+  // such directory;
   // kPermissionDenied naming owner and mode if it is open to others;
   // kUnavailable if another process has been creating a listener in the
   // directory for a second.
@@ -81,9 +82,12 @@ class Listener {
   // Takes over a socket of SOCK_SEQPACKET that listens already, as those of
   // socket activation by systemd do. From now on the kernel vouches for this
   // process. Connections that are queued are closed, because it vouches to them
-  // for the process that made the socket: Connect() tries again. A socket file
-  // stays, as it belongs to the maker of the socket.
-  // Errors: kInvalidArgument if it is not such a socket.
+  // for the process that made the socket: Connect() tries again if that was a
+  // process of the same user, and fails with kPermissionDenied otherwise. A
+  // socket file stays, as it belongs to the maker of the socket. The backlog
+  // becomes 128 for all processes that have the socket open.
+  // Errors: kInvalidArgument if it is not such a socket; kResourceExhausted if
+  // queued connections cannot be closed at a limit of descriptors.
   static absl::StatusOr<Listener> Adopt(UniqueFd socket,
                                         const ListenerOptions& options = {});
 

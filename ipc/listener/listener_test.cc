@@ -12,14 +12,17 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/types.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <cstddef>
+#include <cstring>
 #include <optional>
 #include <set>
 #include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -34,6 +37,7 @@
 #include "tenon/shm/base/deadline.h"
 #include "tenon/shm/base/message.h"
 #include "tenon/shm/base/unique_fd.h"
+#include "tenon/shm/testing/few_fds.h"
 #include "tenon/shm/testing/process_testing.h"
 #include "tenon/shm/testing/status_matchers.h"
 
@@ -43,6 +47,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::MatchesRegex;
+using ::testing::Not;
 
 using absl::StatusCode::kAlreadyExists;
 using absl::StatusCode::kDeadlineExceeded;
@@ -314,6 +319,55 @@ TEST(ListenerAdoptTest, VouchesForTheAdopterAlsoToThoseInTheQueue) {
   EXPECT_TRUE(Exists(directory.File())) << "it belongs to its maker";
 }
 
+// The queue may be longer than that of a listener of its own; none of it may be
+// accepted later, with the maker's credentials.
+TEST(ListenerAdoptTest, ClosesTheWholeQueue) {
+  constexpr int kQueued = 600;
+  const TempDirectory directory;
+  UniqueFd listening = ListeningSocket(directory.File(), SOCK_SEQPACKET);
+  ASSERT_EQ(listen(listening.get(), kQueued), 0);
+  sockaddr_un address = {};
+  address.sun_family = AF_UNIX;
+  const std::string path = directory.File();
+  std::memcpy(address.sun_path, path.data(), path.size());
+  std::vector<UniqueFd> queued;
+  for (int i = 0; i < kQueued; ++i) {
+    UniqueFd fd(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+    ASSERT_EQ(connect(fd.get(), reinterpret_cast<sockaddr*>(&address),
+                      sizeof(address)),
+              0);
+    queued.push_back(std::move(fd));
+  }
+  {
+    const FewFds few;
+    EXPECT_THAT(Listener::Adopt(UniqueFd(dup(listening.get()))), Not(IsOk()));
+  }
+  TENON_ASSERT_OK_AND_ASSIGN(const Listener listener,
+                             Listener::Adopt(std::move(listening)));
+  for (const UniqueFd& fd : queued) {
+    pollfd poll_fd = {.fd = fd.get(), .events = POLLIN, .revents = 0};
+    EXPECT_THAT(PollUntil(&poll_fd, 1, Deadline::Passed()), IsOkAndHolds(1));
+  }
+}
+
+TEST(ListenerAdoptTest, HasAPathOfTheGreatestLength) {
+  const TempDirectory directory;
+  sockaddr_un address = {};
+  address.sun_family = AF_UNIX;
+  std::string path = directory.File();
+  path.resize(sizeof(address.sun_path), 'p');  // Without a zero byte.
+  std::memcpy(address.sun_path, path.data(), path.size());
+  UniqueFd socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+  ASSERT_EQ(bind(socket.get(), reinterpret_cast<sockaddr*>(&address),
+                 sizeof(address)),
+            0);
+  ASSERT_EQ(listen(socket.get(), 8), 0);
+  TENON_ASSERT_OK_AND_ASSIGN(const Listener listener,
+                             Listener::Adopt(std::move(socket)));
+  EXPECT_EQ(listener.name(), path);
+  EXPECT_EQ(unlink(path.c_str()), 0);
+}
+
 TEST(ListenerAdoptTest, RefusesWhatDoesNotListen) {
   const TempDirectory directory;
   int ends[2];
@@ -387,13 +441,14 @@ TEST(ListenerPathTest, AFileThatIsNotASocketIsLeftAlone) {
   const UniqueFd file(
       open(directory.File().c_str(), O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
   EXPECT_THAT(Listener::CreateAtPath(directory.File()).status(),
-              StatusIs(kAlreadyExists, HasSubstr("is not a socket")));
+              StatusIs(absl::StatusCode::kFailedPrecondition,
+                       HasSubstr("is not a socket")));
   EXPECT_TRUE(Exists(directory.File()));
   // Nor is the target of a symbolic link.
   ASSERT_EQ(unlink(directory.File().c_str()), 0);
   ASSERT_EQ(symlink("/tmp/somewhere", directory.File().c_str()), 0);
   EXPECT_THAT(Listener::CreateAtPath(directory.File()).status(),
-              StatusIs(kAlreadyExists));
+              StatusIs(absl::StatusCode::kFailedPrecondition));
 }
 
 TEST(ListenerPathTest, DirectoryMustBeOnesOwnAlone) {

@@ -81,7 +81,7 @@ absl::Status RemoveDead(int directory, const std::string& name,
     return PosixError(errno, "fstatat", path);
   }
   if (!S_ISSOCK(file.st_mode)) {
-    return absl::AlreadyExistsError(
+    return absl::FailedPreconditionError(
         absl::StrCat(path, " exists and is not a socket"));
   }
   if (IsLive(address)) {
