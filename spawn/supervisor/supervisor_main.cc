@@ -197,22 +197,56 @@ bool BeginsWithName(int pid, const char* file, char end) {
 // A process has a pid in its own pid namespace and in each outer one.
 constexpr int kMaxPidNamespaces = 33;
 
+// The characters of a file of any length.
+class FileReader {
+ public:
+  explicit FileReader(const char* path)
+      : fd_(Call(SYS_openat, AT_FDCWD, Address(path), O_RDONLY | O_CLOEXEC)) {}
+  ~FileReader() {
+    if (fd_ >= 0) Call(SYS_close, fd_);
+  }
+  FileReader(const FileReader&) = delete;
+  FileReader& operator=(const FileReader&) = delete;
+
+  // -1 at the end.
+  int Next() {
+    if (at_ == size_) {
+      at_ = 0;
+      size_ =
+          fd_ < 0 ? 0 : Call(SYS_read, fd_, Address(bytes_), sizeof(bytes_));
+      if (size_ <= 0) {
+        size_ = 0;
+        return -1;
+      }
+    }
+    return static_cast<unsigned char>(bytes_[at_++]);
+  }
+
+ private:
+  const long fd_;
+  char bytes_[1024];
+  long at_ = 0;
+  long size_ = 0;
+};
+
 // Reads the pids of a process from its status file, from the pid namespace of
-// /proc down to the process's own. Returns their number.
+// /proc down to the process's own. Returns their number. The line of the
+// groups, which comes before, may have any length.
 int ReadPids(const char* path, int* pids) {
-  char status[4096];
-  const long size = ReadFile(path, status, sizeof(status));
+  FileReader status(path);
   constexpr char kLine[] = "\nNSpid:";
   constexpr long kLineSize = sizeof(kLine) - 1;
-  long at = 0;
-  for (long matched = 0; at < size && matched < kLineSize; ++at) {
-    matched = status[at] == kLine[matched] ? matched + 1 : status[at] == '\n';
+  int next = status.Next();
+  for (long matched = 0; next >= 0 && matched < kLineSize;
+       next = status.Next()) {
+    matched = next == kLine[matched] ? matched + 1 : next == '\n';
   }
   int count = 0;
-  while (at < size && status[at] == '\t' && count < kMaxPidNamespaces) {
+  while (next == '\t' && count < kMaxPidNamespaces) {
     int pid = 0;
-    for (++at; at < size && status[at] >= '0' && status[at] <= '9'; ++at) {
-      pid = pid * 10 + (status[at] - '0');
+    for (next = status.Next(); next >= '0' && next <= '9';
+         next = status.Next()) {
+      pid = pid * 10 + (next - '0');
     }
     pids[count++] = pid;
   }
@@ -247,10 +281,11 @@ bool IsKeeper(int pid) {
   int pids[kMaxPidNamespaces];
   Append(AppendNumber(Append(path, "/proc/"), pid), "/status");
   const int count = ReadPids(path, pids);
-  if (count == 0) return false;
+  // A kernel without pid namespaces has no such line.
+  const int own = count > 0 ? pids[count - 1] : pid;
   char wanted[32];
   char* end = Append(wanted, kKeeperName);
-  end = Append(AppendNumber(end, pids[count - 1]), "\n");
+  end = Append(AppendNumber(end, own), "\n");
   if (size != end - wanted) return false;
   for (long i = 0; i < size; ++i) {
     if (name[i] != wanted[i]) return false;

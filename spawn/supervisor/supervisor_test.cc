@@ -5,14 +5,19 @@
 
 #include "tenon/spawn/supervisor/supervisor.h"
 
+#include <errno.h>
 #include <fcntl.h>
+#include <grp.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
+#include <sys/types.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstddef>
+#include <cstring>
+#include <iostream>
 #include <optional>
 #include <string>
 #include <utility>
@@ -133,6 +138,16 @@ absl::Status HaveChildren(Child& child) {
 }
 TENON_SPAWN_ENTRY("have-children", HaveChildren);
 
+// If this process may: the kernel lists them before the pids that a supervisor
+// reads.
+void JoinManyGroups() {
+  std::vector<gid_t> groups;
+  for (gid_t i = 0; i < 1000; ++i) groups.push_back(4'000'000'000u + i);
+  if (setgroups(groups.size(), groups.data()) != 0) {
+    std::cerr << "setgroups: " << std::strerror(errno) << "\n";
+  }
+}
+
 // A daemon that outlives its starter, and an orphan that has its name. Returns
 // their pids.
 std::vector<pid_t> StartKeeper() {
@@ -142,6 +157,7 @@ std::vector<pid_t> StartKeeper() {
   if (middle == 0) {
     if (fork() == 0) {
       setsid();
+      JoinManyGroups();
       if (!BecomeKeeper().ok()) _exit(1);
       const pid_t pids[] = {getpid(), DoubleFork(true)};
       if (write(ends[1], pids, sizeof(pids)) < 0) _exit(1);
