@@ -5,9 +5,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <sys/epoll.h>
+#include <sys/stat.h>
+#include <sys/types.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
@@ -15,7 +17,6 @@
 #include <optional>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -27,26 +28,21 @@
 #include "tenon/ipc/listener/listener.h"
 #include "tenon/shm/base/crash_point.h"
 #include "tenon/shm/base/deadline.h"
+#include "tenon/shm/base/fork_count.h"
 #include "tenon/shm/base/message.h"
 #include "tenon/shm/base/posix_error.h"
+#include "tenon/shm/base/random_id.h"
 #include "tenon/shm/base/status_macros.h"
 #include "tenon/shm/base/unique_fd.h"
-#include "tenon/shm/segment/named_segments.h"
 #include "tenon/shm/segment/segment.h"
 #include "tenon/shm/segment/shm_name.h"
 #include "tenon/shm_manager/manager_message.h"
 #include "tenon/shm_manager/manager_stats.h"
+#include "tenon/shm_manager/name_reclaimer.h"
 
 namespace tenon {
 namespace {
 
-// After a client's end, names are examined so often, each time so much later.
-// The first pause lets the clients of a group that is killed share one sweep. A
-// pidfd is readable after the kernel has dropped the locks of its process, but
-// a socket may be closed before them, and a child may hold them a little
-// longer.
-constexpr absl::Duration kSweepPauses[] = {
-    absl::Milliseconds(2), absl::Milliseconds(50), absl::Seconds(1)};
 // Before the next accept() at a limit of descriptors.
 constexpr absl::Duration kAcceptPause = absl::Milliseconds(100);
 // Accepted before the clients are served again.
@@ -54,11 +50,26 @@ constexpr int kAcceptedAtOnce = 64;
 constexpr int kEventsAtOnce = 64;
 // How often unfinished connections are examined.
 constexpr absl::Duration kHandshakePause = absl::Seconds(1);
+// How often kept names are examined.
+constexpr absl::Duration kExaminePause = absl::Seconds(1);
+// Of the log, for problems that clients cause.
+constexpr absl::Duration kLogPause = absl::Seconds(1);
+// A starter attaches after it has learned that the daemon listens.
+constexpr absl::Duration kFirstClientPatience = absl::Seconds(1);
+
+// Events: those of a client have twice its number; that of a process's pidfd
+// has twice the number of the process, plus 1.
+constexpr uint64_t kStopEvent = 0;
+constexpr uint64_t kListenerEvent = 1;
 
 absl::Status CheckOptions(const ManagerOptions& options) {
   if (options.max_clients == 0) {
     return absl::InvalidArgumentError(
         "shm_manager: max_clients is 0; want at least 1");
+  }
+  if (options.max_clients_per_process == 0) {
+    return absl::InvalidArgumentError(
+        "shm_manager: max_clients_per_process is 0; want at least 1");
   }
   if (options.idle_exit < absl::ZeroDuration()) {
     return absl::InvalidArgumentError(
@@ -71,20 +82,33 @@ absl::Status CheckOptions(const ManagerOptions& options) {
   return absl::OkStatus();
 }
 
-ListenerOptions ListenerOptionsOf() {
-  return {.channel = {.max_message_bytes = kMaxManagerMessage}};
+ListenerOptions ListenerOptionsOf(const ManagerOptions& options) {
+  return {.channel = {.max_message_bytes = kMaxManagerMessage},
+          .handshake_patience = options.handshake_patience};
 }
 
 UniqueFd OpenReserve() {
   return UniqueFd(open("/dev/null", O_RDONLY | O_CLOEXEC));
 }
 
-pollfd ForInput(int fd) { return {.fd = fd, .events = POLLIN, .revents = 0}; }
-
-// -1 if it is not known: then the socket alone tells.
+// -1 if it is not known: then only a hang-up shows the end of the process.
 int PidFdOf(const Channel& channel) {
   const PeerProcess* peer = channel.peer();
   return peer != nullptr && peer->pid_fd ? peer->pid_fd->fd() : -1;
+}
+
+// Without its pidfd: that of the process is watched once.
+Channel WithoutIdentity(Channel& channel) {
+  return Channel::AdoptReleased(channel.Release(),
+                                {.max_message_bytes = kMaxManagerMessage});
+}
+
+// For epoll_wait().
+int MillisecondsUntil(Deadline deadline) {
+  const absl::Duration wait = deadline.Remaining();
+  if (wait == absl::InfiniteDuration()) return -1;
+  return static_cast<int>(absl::ToInt64Milliseconds(
+      absl::Ceil(std::min(wait, absl::Hours(1)), absl::Milliseconds(1))));
 }
 
 bool SendReply(Channel& channel, const ManagerReply& reply) {
@@ -103,13 +127,14 @@ Manager::Manager(Listener listener, UniqueFd epoll,
 absl::StatusOr<std::unique_ptr<Manager>> Manager::Create(
     absl::string_view path, const ManagerOptions& options) {
   TENON_RETURN_IF_ERROR(CheckOptions(options));
-  return Begin(Listener::CreateAtPath(path, ListenerOptionsOf()), options);
+  return Begin(Listener::CreateAtPath(path, ListenerOptionsOf(options)),
+               options);
 }
 
 absl::StatusOr<std::unique_ptr<Manager>> Manager::CreateOn(
     UniqueFd socket, const ManagerOptions& options) {
   TENON_RETURN_IF_ERROR(CheckOptions(options));
-  return Begin(Listener::Adopt(std::move(socket), ListenerOptionsOf()),
+  return Begin(Listener::Adopt(std::move(socket), ListenerOptionsOf(options)),
                options);
 }
 
@@ -120,15 +145,20 @@ absl::StatusOr<std::unique_ptr<Manager>> Manager::Begin(
   if (!epoll.valid()) return PosixError(errno, "epoll_create1", "shm_manager");
   std::unique_ptr<Manager> manager(
       new Manager(*std::move(listener), std::move(epoll), options));
-  manager->Sweep();
+  TENON_RETURN_IF_ERROR(
+      manager->Watch(manager->listener_->fd(), kListenerEvent));
   return manager;
 }
 
 absl::Status Manager::Run(int stop_fd) {
-  idle_at_ = Deadline::After(options_.idle_exit);
+  TENON_RETURN_IF_ERROR(CheckNotForked(fork_count_, "shm_manager"));
+  if (stop_fd >= 0) TENON_RETURN_IF_ERROR(Watch(stop_fd, kStopEvent));
+  TENON_ASSIGN_OR_RETURN(reclaimer_, NameReclaimer::Start(options_.log));
+  idle_at_ =
+      Deadline::After(std::max(options_.idle_exit, kFirstClientPatience));
   absl::Status status;
   for (bool stopped = false; status.ok() && !stopped && !IsIdle();) {
-    status = Serve(stop_fd, &stopped);
+    status = Serve(&stopped);
   }
   TENON_CRASH_POINT("manager.ends");
   // In this order: a process that finds no socket any more starts the next
@@ -137,7 +167,8 @@ absl::Status Manager::Run(int stop_fd) {
   TENON_CRASH_POINT("manager.closed");
   clients_.clear();
   kept_.clear();
-  Sweep();
+  processes_.clear();
+  reclaimer_.reset();  // Sweeps once more.
   return status;
 }
 
@@ -145,6 +176,13 @@ const ManagerStats& Manager::stats() {
   stats_.clients = clients_.size();
   stats_.kept_names = kept_.size();
   if (listener_) stats_.refused = listener_->counts().refused + over_quota_;
+  if (reclaimer_) {
+    const NameReclaimer::Counts counts = reclaimer_->counts();
+    stats_.sweeps = counts.sweeps;
+    stats_.failed_sweeps = counts.failed_sweeps;
+    stats_.removed_names = counts.removed_names;
+    stats_.removed_bytes = counts.removed_bytes;
+  }
   return stats_;
 }
 
@@ -153,9 +191,8 @@ bool Manager::IsIdle() const {
          listener_->counts().unfinished == 0;
 }
 
-Deadline Manager::NextTimer(bool accepts) const {
-  Deadline next = Earlier(sweep_at_, drop_at_);
-  if (!accepts) next = Earlier(next, accept_at_);
+Deadline Manager::NextTimer() const {
+  Deadline next = Earlier(Earlier(accept_at_, attach_by_), examine_at_);
   if (listener_->counts().unfinished > 0) {
     next = Earlier(next, Deadline::After(kHandshakePause));
   } else if (clients_.empty()) {
@@ -164,72 +201,127 @@ Deadline Manager::NextTimer(bool accepts) const {
   return next;
 }
 
+absl::Status Manager::Watch(int fd, uint64_t event_data) {
+  epoll_event event = {.events = EPOLLIN, .data = {.u64 = event_data}};
+  if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) == 0) {
+    return absl::OkStatus();
+  }
+  return PosixError(errno, "epoll_ctl", "shm_manager");
+}
+
+// Closing it would not do that while another process has it open.
+void Manager::Unwatch(int fd) {
+  epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr);
+}
+
 // One wait, and all that it reports.
-absl::Status Manager::Serve(int stop_fd, bool* stopped) {
-  const bool accepts = accept_at_.has_passed();
-  pollfd fds[] = {ForInput(stop_fd), ForInput(accepts ? listener_->fd() : -1),
-                  ForInput(epoll_.get())};
-  TENON_RETURN_IF_ERROR(
-      PollUntil(fds, std::size(fds), NextTimer(accepts)).status());
-  *stopped = fds[0].revents != 0;
-  if (fds[2].revents != 0) ServeClients();
-  // Also without an event, to drop connections that stay silent.
-  if (accepts && (fds[1].revents != 0 || listener_->counts().unfinished > 0)) {
-    AcceptClients();
-  }
-  if (drop_at_.has_passed()) DropExpired();
-  if (sweep_at_.has_passed()) {
-    ++sweeps_done_;
-    sweep_at_ = sweeps_done_ < std::size(kSweepPauses)
-                    ? Deadline::After(kSweepPauses[sweeps_done_])
-                    : Deadline::Never();
-    Sweep();
-  }
-  return absl::OkStatus();
-}
-
-void Manager::ServeClients() {
+absl::Status Manager::Serve(bool* stopped) {
   epoll_event events[kEventsAtOnce];
-  const int count = epoll_wait(epoll_.get(), events, kEventsAtOnce, 0);
-  for (int i = 0; i < count; ++i) {
-    const auto client = clients_.find(events[i].data.u64 / 2);
-    if (client == clients_.end()) continue;  // Removed by an event before.
-    const bool has_ended = events[i].data.u64 % 2 == 1;
-    if (has_ended || !HandleMessage(*client)) RemoveClient(client);
+  const int count = epoll_wait(epoll_.get(), events, kEventsAtOnce,
+                               MillisecondsUntil(NextTimer()));
+  if (count < 0 && errno != EINTR) {
+    return PosixError(errno, "epoll_wait", "shm_manager");
   }
-}
-
-// An event has the client's key, twice; plus 1 for that of its pidfd.
-absl::Status Manager::Watch(const Clients::value_type& client) {
-  const auto& [key, held] = client;
-  const int fds[] = {held.channel.fd(), PidFdOf(held.channel)};
-  for (size_t i = 0; i < std::size(fds); ++i) {
-    epoll_event event = {.events = EPOLLIN, .data = {.u64 = 2 * key + i}};
-    if (fds[i] >= 0 &&
-        epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fds[i], &event) != 0) {
-      return PosixError(errno, "epoll_ctl", "a client");
+  bool connects = false;
+  for (int i = 0; i < count; ++i) {
+    const uint64_t event = events[i].data.u64;
+    if (event == kStopEvent) {
+      *stopped = true;
+    } else if (event == kListenerEvent) {
+      connects = true;
+    } else if (event % 2 == 1) {
+      const auto process = processes_.find(event / 2);
+      if (process != processes_.end()) EndProcess(process);
+    } else {
+      const auto client = clients_.find(event / 2);
+      // It may have been removed by an event before.
+      if (client != clients_.end() && !HandleMessage(*client)) {
+        RemoveClient(client);
+      }
     }
   }
+  if (accept_at_.has_passed()) PauseAccepting(false);
+  // Also without an event, to drop connections that stay silent.
+  if (accept_at_.is_never() &&
+      (connects || listener_->counts().unfinished > 0)) {
+    AcceptClients();
+  }
+  if (attach_by_.has_passed()) DropSilent();
+  if (examine_at_.has_passed()) ExamineKeptNames();
   return absl::OkStatus();
 }
 
-// Closing them would not do that while another process has them open.
-void Manager::Unwatch(const Channel& channel) {
-  for (const int fd : {channel.fd(), PidFdOf(channel)}) {
-    if (fd >= 0) epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr);
-  }
+void Manager::PauseAccepting(bool pause) {
+  epoll_event event = {.events = pause ? 0u : EPOLLIN,
+                       .data = {.u64 = kListenerEvent}};
+  epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, listener_->fd(), &event);
+  accept_at_ = pause ? Deadline::After(kAcceptPause) : Deadline::Never();
 }
 
 void Manager::RemoveClient(Clients::iterator client) {
-  Unwatch(client->second.channel);
-  const Deadline expires = Deadline::After(options_.keep_after_death);
-  for (auto& [name, kept] : kept_) {
-    if (kept.client != client->first) continue;
-    kept.expires = expires;
-    drop_at_ = Earlier(drop_at_, expires);
-  }
+  Unwatch(client->second.channel.fd());
+  const bool was_attached = client->second.is_attached;
+  const auto process = client->second.process;
   clients_.erase(client);
-  ScheduleSweeps();
+  if (was_attached) reclaimer_->Schedule();
+  if (clients_.empty()) idle_at_ = Deadline::After(options_.idle_exit);
+  if (--process->second.connections > 0) return;
+  process->second.names_expire = Deadline::After(options_.keep_after_death);
+  // The kernel may have closed the socket long before it drops the locks.
+  if (!process->second.has_attached ||
+      processes_.size() > 2 * options_.max_clients) {
+    ForgetIdentity(process->second);
+  }
+  ForgetUnneeded(process);
+}
+
+void Manager::ForgetIdentity(Process& process) {
+  if (!process.identity) return;
+  Unwatch(PidFdOf(*process.identity));
+  process.identity.reset();
+}
+
+void Manager::ForgetUnneeded(Processes::iterator process) {
+  const Process& held = process->second;
+  if (held.connections == 0 && held.kept_names == 0 && !held.identity) {
+    processes_.erase(process);
+  }
+}
+
+// Also if forked children have its sockets open.
+void Manager::EndProcess(Processes::iterator process) {
+  const bool has_attached = process->second.has_attached;
+  ForgetIdentity(process->second);
+  ++process->second.connections;  // It is needed below.
+  for (auto client = clients_.begin(); client != clients_.end();) {
+    const auto next = std::next(client);
+    if (client->second.process == process) {
+      // Its last request, if any, still counts.
+      HandleMessage(*client);
+      RemoveClient(client);
+    }
+    client = next;
+  }
+  --process->second.connections;
+  process->second.names_expire = Deadline::After(options_.keep_after_death);
+  process->second.pid = -1;  // The number may be reused.
+  ForgetUnneeded(process);
+  if (has_attached) reclaimer_->Schedule();
+}
+
+void Manager::DropSilent() {
+  attach_by_ = Deadline::Never();
+  for (auto client = clients_.begin(); client != clients_.end();) {
+    const auto next = std::next(client);
+    if (!client->second.is_attached) {
+      if (client->second.attach_by.has_passed()) {
+        RemoveClient(client);
+      } else {
+        attach_by_ = Earlier(attach_by_, client->second.attach_by);
+      }
+    }
+    client = next;
+  }
 }
 
 void Manager::AcceptClients() {
@@ -240,10 +332,9 @@ void Manager::AcceptClients() {
       continue;
     }
     if (!absl::IsDeadlineExceeded(channel.status())) {
-      Log(LogKind::kProblem,
-          absl::StrCat("cannot accept: ", channel.status().message()));
+      LogProblem(absl::StrCat("cannot accept: ", channel.status().message()));
       if (absl::IsResourceExhausted(channel.status())) RefuseAtLimit();
-      accept_at_ = Deadline::After(kAcceptPause);
+      PauseAccepting(true);
     }
     return;
   }
@@ -266,23 +357,74 @@ void Manager::RefuseAtLimit() {
 }
 
 void Manager::AddClient(Channel channel) {
-  absl::Status status;
-  if (clients_.size() < options_.max_clients) {
-    const auto client =
-        clients_.emplace(next_client_++, Client{.channel = std::move(channel)})
-            .first;
-    status = Watch(*client);
-    if (status.ok()) return;
-    channel = std::move(client->second.channel);
-    Unwatch(channel);
-    clients_.erase(client);
-  } else {
-    status = absl::ResourceExhaustedError(absl::StrCat(
-        "shm_manager: ", clients_.size(),
-        " clients are attached, the most that it takes; raise --max_clients"));
-  }
+  const absl::Status status = TryAddClient(&channel);
+  if (status.ok()) return;
   ++over_quota_;
   SendReply(channel, {.status = status});
+}
+
+// The record of the process at the other end, which may be a new one.
+absl::StatusOr<Manager::Processes::iterator> Manager::FindProcess(
+    const Channel& channel) {
+  const pid_t pid = channel.peer() == nullptr ? 0 : channel.peer()->pid;
+  const RandomId id =
+      channel.peer() == nullptr ? RandomId{} : channel.peer()->id;
+  auto found = std::find_if(
+      processes_.begin(), processes_.end(), [&](const auto& entry) {
+        return entry.second.pid == pid && (pid != 0 || entry.second.id == id);
+      });
+  // A dead one had the number before.
+  if (found != processes_.end() && found->second.identity &&
+      found->second.identity->peer()->pid_fd->HasEnded()) {
+    EndProcess(found);
+    found = processes_.end();
+  }
+  if (found != processes_.end()) {
+    if (found->second.connections < options_.max_clients_per_process) {
+      return found;
+    }
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "shm_manager: ", found->second.connections,
+        " connections of this process, the most that a process may have; share "
+        "a ManagerClient, or raise --max_clients_per_process"));
+  }
+  return processes_
+      .emplace(next_number_++,
+               Process{.identity = std::nullopt, .pid = pid, .id = id})
+      .first;
+}
+
+// On an error the socket stays in `channel`.
+absl::Status Manager::TryAddClient(Channel* channel) {
+  if (clients_.size() >= options_.max_clients) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "shm_manager: ", clients_.size(),
+        " clients are attached, the most that it takes; raise --max_clients, "
+        "and RLIMIT_NOFILE of the daemon to 4 for each client"));
+  }
+  TENON_ASSIGN_OR_RETURN(const auto process, FindProcess(*channel));
+  const uint64_t number = next_number_++;
+  absl::Status status = Watch(channel->fd(), 2 * number);
+  const int pid_fd = PidFdOf(*channel);
+  const bool is_new = !process->second.identity && pid_fd >= 0;
+  if (status.ok() && is_new) {
+    status = Watch(pid_fd, 2 * process->first + 1);
+  }
+  if (!status.ok()) {
+    Unwatch(channel->fd());
+    ForgetUnneeded(process);
+    return status;
+  }
+  Channel socket = WithoutIdentity(*channel);
+  if (is_new) process->second.identity = std::move(*channel);
+  ++process->second.connections;
+  process->second.names_expire = Deadline::Never();
+  const Deadline attach_by = Deadline::After(options_.handshake_patience);
+  attach_by_ = Earlier(attach_by_, attach_by);
+  clients_.emplace(number, Client{.channel = std::move(socket),
+                                  .process = process,
+                                  .attach_by = attach_by});
+  return absl::OkStatus();
 }
 
 // Whether the client stays.
@@ -296,8 +438,8 @@ bool Manager::HandleMessage(Clients::value_type& client) {
       message.ok() ? ParseManagerRequest(message->bytes) : message.status();
   if (!request.ok()) {
     ++stats_.malformed;
-    Log(LogKind::kProblem, absl::StrCat("client ", client.first, ": ",
-                                        request.status().message()));
+    LogProblem(absl::StrCat("client ", client.first, ": ",
+                            request.status().message()));
     return false;
   }
   ManagerReply reply = {.status = Answer(client, *request)};
@@ -319,6 +461,7 @@ absl::Status Manager::Answer(Clients::value_type& client,
     if (!is_attached) ++stats_.attached;
     TENON_CRASH_POINT("manager.attached");
     is_attached = true;
+    client.second.process->second.has_attached = true;
     return absl::OkStatus();
   }
   if (!is_attached) {
@@ -339,7 +482,8 @@ absl::Status Manager::Answer(Clients::value_type& client,
 // is removing it, and its file may change.
 absl::Status Manager::KeepName(Clients::value_type& client,
                                const std::string& name) {
-  size_t& kept_for_client = client.second.kept_names;
+  const auto process = client.second.process;
+  size_t& kept_for_process = process->second.kept_names;
   if (!IsMadeShmName(name)) {
     return absl::InvalidArgumentError(
         absl::StrCat("shm_manager: cannot keep '", name,
@@ -349,22 +493,26 @@ absl::Status Manager::KeepName(Clients::value_type& client,
   if (found != kept_.end()) {
     KeptName& kept = found->second;
     ++kept.times;
-    if (clients_.count(kept.client) == 0) {
-      kept.client = client.first;
-      kept.expires = Deadline::Never();
-      ++kept_for_client;
+    const auto before = kept.process;
+    if (before->second.connections == 0) {
+      kept.process = process;
+      ++kept_for_process;
+      --before->second.kept_names;
+      ForgetUnneeded(before);
     }
     return absl::OkStatus();
   }
-  if (kept_for_client >= options_.max_kept_names_per_client ||
-      kept_.size() >= options_.max_kept_names) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("shm_manager: cannot keep '", name, "': ", kept_for_client,
-                     " names are kept for this client (limit ",
-                     options_.max_kept_names_per_client, "), ", kept_.size(),
-                     " in all (limit ", options_.max_kept_names,
-                     "); release some, or raise --max_kept_names_per_client or "
-                     "--max_kept_names"));
+  // Each release in progress has a descriptor open.
+  const size_t kept_in_all = kept_.size() + reclaimer_->pending();
+  if (kept_for_process >= options_.max_kept_names_per_client ||
+      kept_in_all >= options_.max_kept_names) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "shm_manager: cannot keep '", name, "': ", kept_for_process,
+        " names are kept for this process (limit ",
+        options_.max_kept_names_per_client, "), ", kept_in_all,
+        " in all (limit ", options_.max_kept_names,
+        "); release some, or raise --max_kept_names_per_client or "
+        "--max_kept_names"));
   }
   TENON_ASSIGN_OR_RETURN(Segment segment,
                          Segment::Open(name, SegmentKind::kOwnerWritten));
@@ -377,9 +525,10 @@ absl::Status Manager::KeepName(Clients::value_type& client,
         options_.max_kept_bytes, "; release some, or raise --max_kept_bytes"));
   }
   kept_bytes_ += bytes;
-  kept_.emplace(
-      name, KeptName{.segment = std::move(segment), .client = client.first});
-  ++kept_for_client;
+  kept_.emplace(name,
+                KeptName{.segment = std::move(segment), .process = process});
+  ++kept_for_process;
+  if (examine_at_.is_never()) examine_at_ = Deadline::After(kExaminePause);
   return absl::OkStatus();
 }
 
@@ -389,65 +538,53 @@ absl::Status Manager::ReleaseName(const std::string& name) {
     return absl::NotFoundError(
         absl::StrCat("shm_manager: '", name, "' is not kept"));
   }
-  if (--found->second.times > 0) return absl::OkStatus();
-  return Drop(found);
+  if (--found->second.times == 0) Drop(found);
+  return absl::OkStatus();
 }
 
-absl::Status Manager::Drop(KeptNames::iterator kept) {
-  const auto client = clients_.find(kept->second.client);
-  if (client != clients_.end()) --client->second.kept_names;
+void Manager::Drop(KeptNames::iterator kept) {
+  const auto process = kept->second.process;
+  --process->second.kept_names;
+  ForgetUnneeded(process);
   kept_bytes_ -= kept->second.segment.size_bytes();
-  const std::string name = kept->first;
+  reclaimer_->Release(std::move(kept->second.segment));
   kept_.erase(kept);
-  TENON_CRASH_POINT("manager.name_dropped");
-  const absl::StatusOr<bool> removed = ReclaimDeadName(name);
-  if (removed.ok() && *removed) ++stats_.removed_names;
-  return removed.status();
 }
 
-void Manager::DropExpired() {
-  drop_at_ = Deadline::Never();
+// A name that its creator has removed cannot be opened any more; to hold its
+// memory would serve no process.
+void Manager::ExamineKeptNames() {
   for (auto kept = kept_.begin(); kept != kept_.end();) {
     const auto next = std::next(kept);
-    if (kept->second.expires.has_passed()) {
-      Log(LogKind::kProblem,
-          absl::StrCat("'", kept->first, "' was kept, and not released within ",
-                       absl::FormatDuration(options_.keep_after_death),
-                       " of the end of its client"));
-      Drop(kept).IgnoreError();
-    } else {
-      drop_at_ = Earlier(drop_at_, kept->second.expires);
+    struct stat file;
+    if (fstat(kept->second.segment.fd(), &file) == 0 && file.st_nlink == 0) {
+      Drop(kept);
+    } else if (kept->second.process->second.names_expire.has_passed()) {
+      LogProblem(absl::StrCat("'", kept->first,
+                              "' was kept, and not released within ",
+                              absl::FormatDuration(options_.keep_after_death),
+                              " of the end of its client"));
+      Drop(kept);
     }
     kept = next;
   }
+  examine_at_ =
+      kept_.empty() ? Deadline::Never() : Deadline::After(kExaminePause);
 }
 
-// A sweep that is due is not put off by further ends.
-void Manager::ScheduleSweeps() {
-  sweeps_done_ = 0;
-  sweep_at_ = Earlier(sweep_at_, Deadline::After(kSweepPauses[0]));
-  if (clients_.empty()) idle_at_ = Deadline::After(options_.idle_exit);
-}
-
-void Manager::Sweep() {
-  ++stats_.sweeps;
-  const absl::StatusOr<std::vector<NamedSegment>> removed = ReclaimDeadNames();
-  if (!removed.ok()) {
-    ++stats_.failed_sweeps;
-    Log(LogKind::kProblem,
-        absl::StrCat("cannot examine names: ", removed.status().message()));
+// Clients cause it, and must not fill the log.
+void Manager::LogProblem(const std::string& line) {
+  if (!options_.log) return;
+  if (!log_at_.has_passed()) {
+    ++unlogged_;
     return;
   }
-  for (const NamedSegment& segment : *removed) {
-    ++stats_.removed_names;
-    stats_.removed_bytes += segment.allocated_bytes;
-    Log(LogKind::kEvent, absl::StrCat("removed '", segment.name, "' (",
-                                      segment.allocated_bytes, " bytes)"));
-  }
-}
-
-void Manager::Log(LogKind kind, const std::string& line) const {
-  if (options_.log) options_.log(kind, line);
+  log_at_ = Deadline::After(kLogPause);
+  const uint64_t unlogged = std::exchange(unlogged_, 0);
+  options_.log(LogKind::kProblem, unlogged == 0
+                                      ? line
+                                      : absl::StrCat(line, " (and ", unlogged,
+                                                     " problems before it)"));
 }
 
 }  // namespace tenon

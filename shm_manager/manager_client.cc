@@ -5,10 +5,13 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/types.h>
+#include <sys/un.h>
 #include <unistd.h>
 
+#include <cstddef>
 #include <string>
 #include <utility>
 
@@ -20,6 +23,7 @@
 #include "tenon/ipc/channel/channel.h"
 #include "tenon/ipc/listener/listener.h"
 #include "tenon/shm/base/deadline.h"
+#include "tenon/shm/base/fork_count.h"
 #include "tenon/shm/base/message.h"
 #include "tenon/shm/base/posix_error.h"
 #include "tenon/shm/base/status_macros.h"
@@ -34,16 +38,23 @@ namespace {
 // Before the next try, after a daemon that has just ended.
 constexpr absl::Duration kPause = absl::Milliseconds(5);
 
-bool IsDirectory(const std::string& path) {
+// The longest path of a socket.
+constexpr size_t kMaxPath = sizeof(sockaddr_un::sun_path) - 1;
+
+// After `su` the variable may name the directory of another user, who could not
+// use what this one makes there.
+bool IsOwnDirectory(const std::string& path) {
   struct stat file;
-  return stat(path.c_str(), &file) == 0 && S_ISDIR(file.st_mode);
+  return path[0] == '/' && stat(path.c_str(), &file) == 0 &&
+         S_ISDIR(file.st_mode) && file.st_uid == geteuid();
 }
 
 std::string RuntimeDirectory() {
   const char* const set = getenv("XDG_RUNTIME_DIR");
-  if (set != nullptr && set[0] == '/') return absl::StrCat(set, "/tenon");
-  const std::string of_user = absl::StrCat("/run/user/", geteuid());
-  if (IsDirectory(of_user)) return absl::StrCat(of_user, "/tenon");
+  for (const std::string& directory : {std::string(set == nullptr ? "" : set),
+                                       absl::StrCat("/run/user/", geteuid())}) {
+    if (IsOwnDirectory(directory)) return absl::StrCat(directory, "/tenon");
+  }
   return absl::StrCat("/tmp/tenon-", geteuid());
 }
 
@@ -56,12 +67,28 @@ bool IsGone(const absl::Status& status) {
 
 absl::StatusOr<std::string> ManagerPath(absl::string_view group) {
   TENON_RETURN_IF_ERROR(CheckShmPrefix(group));
-  const std::string directory = RuntimeDirectory();
-  // Its owner and mode are checked by the listener.
-  if (mkdir(directory.c_str(), 0700) != 0 && errno != EEXIST) {
-    return PosixError(errno, "mkdir", directory);
+  std::string path = absl::StrCat(RuntimeDirectory(), "/shm_manager-", group);
+  if (path.size() <= kMaxPath) return path;
+  return absl::InvalidArgumentError(
+      absl::StrCat("ManagerPath(): ", path, " has ", path.size(),
+                   " bytes; the path of a socket has at most ", kMaxPath,
+                   "; use a shorter group"));
+}
+
+// The owner and mode of one that exists are checked by the listener.
+absl::Status MakeManagerFolder(const std::string& path) {
+  const std::string folder = path.substr(0, path.rfind('/'));
+  if (mkdir(folder.c_str(), 0700) == 0 || errno == EEXIST) {
+    return absl::OkStatus();
   }
-  return absl::StrCat(directory, "/shm_manager-", group);
+  return PosixError(errno, "mkdir", folder);
+}
+
+void ManagerClient::Detach::operator()(Channel* channel) const {
+  if (CheckNotForked(fork_count, "shm_manager").ok()) {
+    shutdown(channel->fd(), SHUT_RDWR);
+  }
+  delete channel;
 }
 
 absl::StatusOr<ManagerClient> ManagerClient::Attach(
@@ -69,6 +96,9 @@ absl::StatusOr<ManagerClient> ManagerClient::Attach(
   std::string path = options.path;
   if (path.empty()) {
     TENON_ASSIGN_OR_RETURN(path, ManagerPath());
+    if (!options.program.empty()) {
+      TENON_RETURN_IF_ERROR(MakeManagerFolder(path));
+    }
   }
   for (;;) {
     absl::StatusOr<Channel> channel = Connect(

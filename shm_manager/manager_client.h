@@ -16,7 +16,8 @@
 #ifndef TENON_SHM_MANAGER_MANAGER_CLIENT_H_
 #define TENON_SHM_MANAGER_MANAGER_CLIENT_H_
 
-#include <optional>
+#include <cstdint>
+#include <memory>
 #include <string>
 #include <utility>
 
@@ -27,17 +28,23 @@
 #include "tenon/ipc/channel/channel.h"
 #include "tenon/ipc/channel/peer.h"
 #include "tenon/shm/base/deadline.h"
+#include "tenon/shm/base/fork_count.h"
 #include "tenon/shm_manager/manager_message.h"
 #include "tenon/shm_manager/manager_stats.h"
 
 namespace tenon {
 
-// The socket of a group: shm_manager-GROUP in the folder "tenon" (0700, made if
-// it does not exist) of $XDG_RUNTIME_DIR, else of /run/user/UID, else
-// /tmp/tenon-UID. Groups have a daemon each, and see nothing of one another.
-// Errors: kInvalidArgument for a group that CheckShmPrefix() rejects;
-// mkdir()'s.
+// The socket of a group: shm_manager-GROUP in the folder "tenon" of
+// $XDG_RUNTIME_DIR, or of /run/user/UID, if that is a directory of this user;
+// else in /tmp/tenon-UID. Groups have a daemon each, and see nothing of one
+// another. Makes nothing. Errors: kInvalidArgument for a group that
+// CheckShmPrefix() rejects, or if the path exceeds 107 bytes.
 absl::StatusOr<std::string> ManagerPath(absl::string_view group = "default");
+
+// Makes the folder of that socket (0700), if it does not exist. Attach() with a
+// program, and the daemon, do so for the path of ManagerPath().
+// Errors: mkdir()'s.
+absl::Status MakeManagerFolder(const std::string& path);
 
 struct ManagerClientOptions {
   // The daemon's socket; empty: that of ManagerPath().
@@ -48,7 +55,9 @@ struct ManagerClientOptions {
   absl::Duration idle_exit = absl::Seconds(10);
 };
 
-// Ownership: owns a socket. Destruction detaches.
+// Ownership: owns a socket. Destruction detaches, also if a forked child has
+// the
+//   socket open; in a forked child it does nothing to the parent's attachment.
 // Threads: thread-compatible.
 // Processes: inert in a forked child, which attaches itself. A child that is
 //   forked and not attached is not noticed when it ends; its names are removed
@@ -56,16 +65,19 @@ struct ManagerClientOptions {
 // Trust: the daemon is a process of this user, by the kernel's word.
 // Failure: after kDeadlineExceeded, kDataLoss or kUnavailable from a call, or
 //   once fd() is readable, the client is detached: Attach() makes a new one, and
-//   starts the next daemon. Nothing is lost with a daemon but the names that it
-//   kept.
+//   starts the next daemon. Whether the daemon has done what the failed call
+//   asked is then unknown: a KeepName() that is repeated may count twice, and
+//   is undone by the end of its keep_after_death. Nothing is lost with a daemon
+//   but the names that it kept.
 class ManagerClient {
  public:
   // Connects, and starts the daemon if none listens. Of several processes that
   // start one at once, all attach to the same. Blocks until `deadline`.
   // Errors: kUnavailable if there is no daemon and no `program`, or if the
-  // program failed, with its message; kDeadlineExceeded; kResourceExhausted
-  // over the daemon's quota, or at a limit here; kFailedPrecondition if the
-  // daemon is of another version; those of Connect() (listener.h).
+  // program failed, with its message; kNotFound or kPermissionDenied if it
+  // cannot be executed; kDeadlineExceeded; kResourceExhausted over the daemon's
+  // quota, or at a limit here; kFailedPrecondition if the daemon is of another
+  // version; those of Connect() (listener.h).
   static absl::StatusOr<ManagerClient> Attach(
       const ManagerClientOptions& options, Deadline deadline);
 
@@ -74,14 +86,15 @@ class ManagerClient {
 
   // The daemon becomes a holder of a random name (Segment::name()), so that it
   // outlives this process while a message with it is in flight. Each call
-  // counts. Blocks until `deadline`, as all calls below. Errors: kNotFound;
+  // counts. Blocks until `deadline`, as all calls below. Errors:
   // kInvalidArgument for a name that a program chose; kResourceExhausted over a
-  // quota; as above.
+  // quota; those of Segment::Open(), as kNotFound; as above.
   absl::Status KeepName(absl::string_view name, Deadline deadline);
 
-  // Takes back one KeepName() of any client of the group. With the last one the
-  // name is removed, if it has no other holder.
-  // Errors: kNotFound if the name is not kept; as above.
+  // Undoes one KeepName() of any client of the group. Soon after the last one
+  // the name is removed, if it has no other holder.
+  // Errors: kNotFound if the name is not kept, or not any more because its
+  // creator has removed it; as above.
   absl::Status ReleaseName(absl::string_view name, Deadline deadline);
 
   absl::StatusOr<ManagerStats> QueryStats(Deadline deadline);
@@ -93,12 +106,21 @@ class ManagerClient {
   int fd() const { return channel_ ? channel_->fd() : -1; }
 
  private:
-  explicit ManagerClient(Channel channel) : channel_(std::move(channel)) {}
+  // Closing the socket would not detach while a forked child has it open.
+  struct Detach {
+    Detach() : fork_count(ForkCount()) {}
+    void operator()(Channel* channel) const;
+
+    uint64_t fork_count;
+  };
+
+  explicit ManagerClient(Channel channel)
+      : channel_(new Channel(std::move(channel))) {}
 
   absl::StatusOr<ManagerReply> Ask(const ManagerRequest& request,
                                    Deadline deadline);
 
-  std::optional<Channel> channel_;
+  std::unique_ptr<Channel, Detach> channel_;
 };
 
 }  // namespace tenon

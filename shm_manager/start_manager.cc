@@ -13,11 +13,14 @@
 #include <unistd.h>
 
 #include <cstddef>
+#include <iterator>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
@@ -27,11 +30,14 @@
 #include "tenon/shm/base/retry_on_eintr.h"
 #include "tenon/shm/base/status_macros.h"
 #include "tenon/shm/base/unique_fd.h"
+#include "tenon/shm/process/pid_fd.h"
 
 namespace tenon {
 namespace {
 
 constexpr size_t kMaxText = 4096;
+// For the end of a process that was killed.
+constexpr absl::Duration kReapPatience = absl::Seconds(1);
 
 // The attributes and actions of posix_spawn(): destroyed on every path.
 class SpawnSettings {
@@ -74,24 +80,48 @@ class SpawnSettings {
   posix_spawn_file_actions_t actions;
 };
 
-// What is written until the last writer has closed its end.
-absl::StatusOr<std::string> ReadToEnd(int fd, absl::string_view program,
-                                      Deadline deadline) {
-  std::string text;
+// Appends what has been written so far. False at the end.
+bool ReadAvailable(int fd, std::string* text) {
   for (;;) {
-    pollfd poll_fd = {.fd = fd, .events = POLLIN, .revents = 0};
-    TENON_ASSIGN_OR_RETURN(const int ready, PollUntil(&poll_fd, 1, deadline));
-    if (ready == 0) {
-      return absl::DeadlineExceededError(absl::StrCat(
-          program, " has not begun to listen before the deadline"));
-    }
     char bytes[512];
     const ssize_t got =
         RetryOnEintr([&] { return read(fd, bytes, sizeof(bytes)); });
-    if (got < 0) return PosixError(errno, "read", program);
-    if (got == 0) return text;
-    if (text.size() < kMaxText) text.append(bytes, static_cast<size_t>(got));
+    if (got <= 0) return got < 0 && errno == EAGAIN;
+    if (text->size() < kMaxText) text->append(bytes, static_cast<size_t>(got));
   }
+}
+
+// The text that the program writes until it ends. The end of the pipe may come
+// much later: a child that another thread forks meanwhile has it open.
+absl::StatusOr<std::string> ReadUntilEnd(int fd, const PidFd& program,
+                                         absl::string_view name,
+                                         Deadline deadline) {
+  std::string text;
+  pollfd fds[] = {{.fd = program.fd(), .events = POLLIN, .revents = 0},
+                  {.fd = fd, .events = POLLIN, .revents = 0}};
+  for (;;) {
+    TENON_ASSIGN_OR_RETURN(const int ready,
+                           PollUntil(fds, std::size(fds), deadline));
+    if (ready == 0) {
+      return absl::DeadlineExceededError(
+          absl::StrCat(name, " has not begun to listen before the deadline"));
+    }
+    if (!ReadAvailable(fd, &text)) fds[1].fd = -1;
+    if (fds[0].revents != 0) {
+      ReadAvailable(fd, &text);  // Written since.
+      return text;
+    }
+  }
+}
+
+// Without the variables of socket activation, which are not for the program.
+std::vector<char*> EnvironmentOfProgram() {
+  std::vector<char*> result;
+  for (char** variable = environ; *variable != nullptr; ++variable) {
+    if (!absl::StartsWith(*variable, "LISTEN_")) result.push_back(*variable);
+  }
+  result.push_back(nullptr);
+  return result;
 }
 
 }  // namespace
@@ -102,6 +132,9 @@ absl::Status StartManager(const std::string& program, const std::string& path,
   if (pipe2(ends, O_CLOEXEC) != 0) return PosixError(errno, "pipe2", program);
   const UniqueFd reader(ends[0]);
   UniqueFd writer(ends[1]);
+  if (fcntl(reader.get(), F_SETFL, O_NONBLOCK) != 0) {
+    return PosixError(errno, "fcntl", program);
+  }
   SpawnSettings settings;
   int error = settings.Prepare(writer.get());
   if (error != 0) return PosixError(error, "posix_spawn", program);
@@ -113,19 +146,28 @@ absl::Status StartManager(const std::string& program, const std::string& path,
                        words[3].data(), nullptr};
   pid_t pid = 0;
   error = posix_spawn(&pid, program.c_str(), &settings.actions,
-                      &settings.attributes, arguments, environ);
+                      &settings.attributes, arguments,
+                      EnvironmentOfProgram().data());
   if (error != 0) return PosixError(error, "posix_spawn", program);
   writer.Reset();
-  // The program closes its end, and exits, when its daemon listens.
-  const auto text = ReadToEnd(reader.get(), program, deadline);
-  // Not reaped yet: the number is still its own.
-  if (!text.ok()) kill(pid, SIGKILL);
-  int status = 0;
-  // Fails if SIGCHLD is ignored, or another thread reaps all children: then the
-  // caller learns by connecting whether there is a daemon.
-  const pid_t reaped = RetryOnEintr([&] { return waitpid(pid, &status, 0); });
+  absl::StatusOr<PidFd> process = PidFd::Open(pid);
+  if (!process.ok()) {
+    // Ignored SIGCHLD, or a thread that reaps all children: the caller learns
+    // by connecting whether there is a daemon. Else at a limit: wait here.
+    RetryOnEintr([&] { return waitpid(pid, nullptr, 0); });
+    return absl::IsNotFound(process.status()) ? absl::OkStatus()
+                                              : process.status();
+  }
+  // The program exits when its daemon listens.
+  const absl::StatusOr<std::string> text =
+      ReadUntilEnd(reader.get(), *process, program, deadline);
+  if (!text.ok()) process->SendSignal(SIGKILL).IgnoreError();
+  const absl::StatusOr<ExitStatus> exit =
+      process->Reap(Deadline::After(kReapPatience));
   TENON_RETURN_IF_ERROR(text.status());
-  if (reaped != pid || (WIFEXITED(status) && WEXITSTATUS(status) == 0)) {
+  // Killed, it may have left a daemon that listens. Its status may have been
+  // taken, as above.
+  if (!exit.ok() || exit->signal != 0 || exit->exit_code == 0) {
     return absl::OkStatus();
   }
   return absl::UnavailableError(absl::StrCat(

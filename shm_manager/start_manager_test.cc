@@ -19,6 +19,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <climits>
 #include <cstddef>
 #include <cstdint>
@@ -77,6 +78,29 @@ absl::StatusOr<ManagerClient> AttachAndStart(const std::string& path,
       {.path = path, .program = kProgram, .idle_exit = idle_exit}, Soon());
 }
 
+// Ends a daemon with the test, also if the test fails.
+class DaemonGuard {
+ public:
+  explicit DaemonGuard(const ManagerClient& client)
+      : daemon_(PidFd::Open(client.daemon().pid)) {}
+  ~DaemonGuard() {
+    if (daemon_.ok()) daemon_->SendSignal(SIGKILL).IgnoreError();
+  }
+  DaemonGuard(const DaemonGuard&) = delete;
+  DaemonGuard& operator=(const DaemonGuard&) = delete;
+
+ private:
+  const absl::StatusOr<PidFd> daemon_;
+};
+
+// An executable file that /bin/sh runs.
+void WriteScript(const std::string& path, const std::string& text) {
+  const UniqueFd file(open(path.c_str(), O_CREAT | O_WRONLY | O_CLOEXEC, 0700));
+  const std::string whole = absl::StrCat("#!/bin/sh\n", text, "\n");
+  EXPECT_EQ(write(file.get(), whole.data(), whole.size()),
+            static_cast<ssize_t>(whole.size()));
+}
+
 // Its parent need not reap it.
 bool HasEnded(pid_t pid) {
   const char state = ProcessState(pid);
@@ -132,6 +156,7 @@ TEST_F(StartManagerTest, HasNothingOfItsStarter) {
                                AttachAndStart(folder.path(), absl::Seconds(1)));
     ASSERT_EQ(pthread_sigmask(SIG_BLOCK, nullptr, &after), 0);
     EXPECT_EQ(std::memcmp(&before, &after, sizeof(before)), 0);
+    const DaemonGuard guard(client);
     const pid_t daemon = client.daemon().pid;
     EXPECT_EQ(getsid(daemon), daemon);
     EXPECT_NE(ParentPid(daemon), getpid());
@@ -163,6 +188,7 @@ TEST_F(StartManagerTest, OutlivesTheGroupOfItsStarter) {
         }));
     ASSERT_TRUE(BecomesCount("starter", 1));
     TENON_ASSERT_OK_AND_ASSIGN(ManagerClient other, AttachTo(folder.path()));
+    const DaemonGuard guard(other);
     ASSERT_EQ(kill(-starter.pid(), SIGKILL), 0);
     EXPECT_TRUE(BecomesCount("starter", 0));
     EXPECT_THAT(other.QueryStats(Soon()), IsOk());
@@ -189,7 +215,7 @@ TEST_F(StartManagerTest, KilledWithItsClientsNothingIsLeftAfterTheNextStart) {
         const auto next,
         AttachAndStart(folder.path(), absl::Milliseconds(100)));
     EXPECT_NE(next.daemon().pid, daemon);
-    EXPECT_EQ(CountNames("dead"), 0u);
+    EXPECT_TRUE(BecomesCount("dead", 0));
   }));
 }
 
@@ -236,20 +262,81 @@ TEST_F(StartManagerTest, ReportsWhyThereIsNoDaemon) {
     ASSERT_EQ(chmod(folder.folder().c_str(), 0755), 0);
     EXPECT_THAT(AttachAndStart(folder.path(), absl::Seconds(1)),
                 StatusIs(kUnavailable, HasSubstr("chmod 0700")));
+    ASSERT_EQ(chmod(folder.folder().c_str(), 0700), 0);
+    {
+      const UniqueFd file(
+          open(folder.path().c_str(), O_CREAT | O_CLOEXEC, 0600));
+    }
+    EXPECT_THAT(AttachAndStart(folder.path(), absl::Seconds(1)),
+                StatusIs(kUnavailable, HasSubstr("is not a socket")));
+    EXPECT_EQ(unlink(folder.path().c_str()), 0);
     EXPECT_THAT(ChildPids(), IsEmpty());
+  }));
+}
+
+// As a child that another thread forks has it.
+TEST_F(StartManagerTest, APipeThatAnotherProcessHasOpenDelaysNothing) {
+  EXPECT_TRUE(InOwnShm([] {
+    const ManagerFolder folder;
+    const std::string program = folder.folder() + "/program";
+    const std::string pid_file = folder.folder() + "/pid";
+    WriteScript(program, absl::StrCat("sleep 60 &\necho $! > ", pid_file));
+    EXPECT_THAT(StartManager(program, folder.path(), absl::Seconds(1), Soon()),
+                IsOk());
+    const UniqueFd file(open(pid_file.c_str(), O_RDONLY | O_CLOEXEC));
+    char text[16] = {};
+    EXPECT_GT(read(file.get(), text, sizeof(text) - 1), 0);
+    int sleeper = 0;
+    ASSERT_TRUE(absl::SimpleAtoi(text, &sleeper));
+    EXPECT_EQ(kill(sleeper, SIGKILL), 0);
+    EXPECT_EQ(unlink(program.c_str()), 0);
+    EXPECT_EQ(unlink(pid_file.c_str()), 0);
+  }));
+}
+
+// The daemon may listen though the program has been killed.
+TEST_F(StartManagerTest, AProgramThatIsKilledIsNoError) {
+  EXPECT_TRUE(InOwnShm([] {
+    const ManagerFolder folder;
+    const std::string program = folder.folder() + "/program";
+    WriteScript(program, "kill -9 $$");
+    EXPECT_THAT(StartManager(program, folder.path(), absl::Seconds(1), Soon()),
+                IsOk());
+    EXPECT_EQ(unlink(program.c_str()), 0);
+  }));
+}
+
+TEST_F(StartManagerTest, NeedsNoStandardDescriptors) {
+  EXPECT_TRUE(InOwnShm([] {
+    const ManagerFolder folder;
+    TENON_ASSERT_OK_AND_ASSIGN(
+        ForkedChild program,
+        ForkedChild::Fork({.name = "program"}, [&](const Reporter&) {
+          for (int fd = 0; fd <= 2; ++fd) close(fd);
+          const std::string path = absl::StrCat("--path=", folder.path());
+          execl(kProgram, kProgram, path.c_str(), "--detach", nullptr);
+        }));
+    EXPECT_TRUE(program.EndsWell());
+    TENON_ASSERT_OK_AND_ASSIGN(
+        auto client, ManagerClient::Attach({.path = folder.path()}, Soon()));
+    const DaemonGuard guard(client);
+    EXPECT_THAT(client.QueryStats(Soon()), IsOk());
   }));
 }
 
 TEST_F(StartManagerTest, TerminatesOnASignal) {
   EXPECT_TRUE(InOwnShm([] {
-    const ManagerFolder folder;
-    TENON_ASSERT_OK_AND_ASSIGN(
-        const auto client, AttachAndStart(folder.path(), absl::Seconds(60)));
-    const pid_t daemon = client.daemon().pid;
-    ASSERT_EQ(kill(daemon, SIGTERM), 0);
-    EXPECT_TRUE(Becomes([&] { return HasEnded(daemon); }));
-    struct stat file;
-    EXPECT_NE(stat(folder.path().c_str(), &file), 0) << "the socket is left";
+    for (const int signal : {SIGTERM, SIGINT}) {
+      const ManagerFolder folder;
+      TENON_ASSERT_OK_AND_ASSIGN(
+          const auto client, AttachAndStart(folder.path(), absl::Seconds(60)));
+      const DaemonGuard guard(client);
+      const pid_t daemon = client.daemon().pid;
+      ASSERT_EQ(kill(daemon, signal), 0);
+      EXPECT_TRUE(Becomes([&] { return HasEnded(daemon); }));
+      struct stat file;
+      EXPECT_NE(stat(folder.path().c_str(), &file), 0) << "the socket is left";
+    }
   }));
 }
 
@@ -265,18 +352,18 @@ TEST_F(StartManagerTest, ServesTheSocketThatItIsActivatedWith) {
                    sizeof(address)),
               0);
     ASSERT_EQ(listen(listening.get(), 8), 0);
-    const auto activate = [&](const char* sockets) {
+    const auto activate = [&](const char* sockets, const char* flag) {
       return ForkedChild::Fork({.name = "daemon"}, [&](const Reporter&) {
         dup2(listening.get(), 3);
         fcntl(3, F_SETFD, 0);
         setenv("LISTEN_PID", absl::StrCat(getpid()).c_str(), 1);
         setenv("LISTEN_FDS", sockets, 1);
-        execl(kProgram, kProgram, "--idle_exit=100ms", nullptr);
+        execl(kProgram, kProgram, "--idle_exit=1s", flag, nullptr);
       });
     };
     // It ends when it is idle, and is activated again; the socket stays.
     for (int i = 0; i < 2; ++i) {
-      TENON_ASSERT_OK_AND_ASSIGN(ForkedChild daemon, activate("1"));
+      TENON_ASSERT_OK_AND_ASSIGN(ForkedChild daemon, activate("1", nullptr));
       TENON_ASSERT_OK_AND_ASSIGN(
           auto client, ManagerClient::Attach({.path = folder.path()}, Soon()));
       EXPECT_EQ(client.daemon().pid, daemon.pid());
@@ -285,7 +372,9 @@ TEST_F(StartManagerTest, ServesTheSocketThatItIsActivatedWith) {
       EXPECT_TRUE(daemon.EndsWell());
       EXPECT_EQ(access(folder.path().c_str(), F_OK), 0);
     }
-    TENON_ASSERT_OK_AND_ASSIGN(ForkedChild refuses, activate("2"));
+    TENON_ASSERT_OK_AND_ASSIGN(ForkedChild refuses, activate("2", nullptr));
+    EXPECT_FALSE(refuses.EndsWell());
+    TENON_ASSERT_OK_AND_ASSIGN(refuses, activate("1", "--detach"));
     EXPECT_FALSE(refuses.EndsWell());
   }));
 }
@@ -346,9 +435,9 @@ void ActAsClient(const std::string& path, uint64_t seed, size_t most) {
 TEST_F(StartManagerTest, RandomKillsOfClientsAndDaemonsLeaveNothing) {
   const auto clients_in_all =
       static_cast<size_t>(FromEnvironment("TENON_MANAGER_CLIENTS", 6));
-  const auto most =
-      static_cast<size_t>(FromEnvironment("TENON_MANAGER_SEGMENTS", 60) /
-                          static_cast<int>(clients_in_all));
+  const auto most = static_cast<size_t>(
+      std::max(1, FromEnvironment("TENON_MANAGER_SEGMENTS", 60) /
+                      static_cast<int>(clients_in_all)));
   const int kills = FromEnvironment("TENON_MANAGER_KILLS", 60);
   const int pause_ms = FromEnvironment("TENON_MANAGER_PAUSE_MS", 25);
   EXPECT_TRUE(InOwnShm([&] {

@@ -13,6 +13,7 @@
 // that is removed; with GLOG_log_dir to files there. Of a detached daemon only
 // the files are seen.
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -22,6 +23,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/types.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -29,6 +31,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/flags/flag.h"
 #include "absl/flags/parse.h"
@@ -55,6 +58,9 @@ ABSL_FLAG(bool, detach, false,
           "returns once a daemon in a session of its own listens");
 ABSL_FLAG(size_t, max_clients, tenon::ManagerOptions().max_clients,
           "the most processes that are attached");
+ABSL_FLAG(size_t, max_clients_per_process,
+          tenon::ManagerOptions().max_clients_per_process,
+          "of these, connections of one process");
 ABSL_FLAG(size_t, max_kept_names, tenon::ManagerOptions().max_kept_names,
           "the most names in flight");
 ABSL_FLAG(size_t, max_kept_names_per_client,
@@ -69,31 +75,56 @@ ABSL_FLAG(uint64_t, max_kept_bytes, tenon::ManagerOptions().max_kept_bytes,
 namespace tenon {
 namespace {
 
-// Those of the standard library, of the log, and of calls.
+// Descriptors of the standard library, of the log, and of calls in progress.
 constexpr size_t kOtherFds = 64;
 
 // The first socket of sd_listen_fds(3).
 constexpr int kActivationFd = 3;
 
 // The number of sockets that this process was activated with; -1: it was not.
-int ActivationSockets() {
+// The variables are for this process, and not for a child that it forks.
+int TakeActivationSockets() {
   const char* const pid = getenv("LISTEN_PID");
   const char* const count = getenv("LISTEN_FDS");
   int for_pid = 0;
-  int sockets = 0;
+  int sockets = -1;
   if (pid == nullptr || count == nullptr || !absl::SimpleAtoi(pid, &for_pid) ||
       for_pid != getpid() || !absl::SimpleAtoi(count, &sockets)) {
-    return -1;
+    sockets = -1;
+  }
+  for (const char* name : {"LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES"}) {
+    unsetenv(name);
   }
   return sockets;
 }
 
+// So that no descriptor of the daemon is taken for its input, output or errors.
+void OpenStandardFds() {
+  int fd = open("/dev/null", O_RDWR);
+  while (fd >= 0 && fd <= STDERR_FILENO) fd = open("/dev/null", O_RDWR);
+  if (fd > STDERR_FILENO) close(fd);
+}
+
+// Before Linux 5.9, or where a filter rejects close_range().
+void CloseListed(int first) {
+  DIR* const directory = opendir("/proc/self/fd");
+  if (directory == nullptr) return;
+  std::vector<int> fds;
+  while (const dirent* const entry = readdir(directory)) {
+    int fd = -1;
+    if (absl::SimpleAtoi(entry->d_name, &fd) && fd >= first &&
+        fd != dirfd(directory)) {
+      fds.push_back(fd);
+    }
+  }
+  closedir(directory);
+  for (const int fd : fds) close(fd);
+}
+
 // Other processes' descriptors would live as long as the daemon.
-void CloseInherited() {
-  const int first = STDERR_FILENO + 1 + (ActivationSockets() == 1 ? 1 : 0);
-  if (syscall(SYS_close_range, first, ~0U, 0) == 0) return;
-  const long most = sysconf(_SC_OPEN_MAX);  // Before Linux 5.9.
-  for (int fd = first; fd < most; ++fd) close(fd);
+void CloseInherited(int sockets) {
+  const int first = STDERR_FILENO + 1 + (sockets == 1 ? 1 : 0);
+  if (syscall(SYS_close_range, first, ~0U, 0) != 0) CloseListed(first);
 }
 
 void ForgetTerminal() {
@@ -111,8 +142,8 @@ void LogLine(LogKind kind, const std::string& line) {
   }
 }
 
-// Quotas that exceed the limit of descriptors are lowered: refusals tell more
-// than failed calls.
+// Quotas that exceed the limit of descriptors are lowered: the reason of a
+// refusal is clearer than that of a failed call.
 ManagerOptions OptionsOf() {
   rlimit limit = {};
   getrlimit(RLIMIT_NOFILE, &limit);
@@ -120,11 +151,13 @@ ManagerOptions OptionsOf() {
   setrlimit(RLIMIT_NOFILE, &limit);
   getrlimit(RLIMIT_NOFILE, &limit);
   const size_t fds = std::max<size_t>(limit.rlim_cur, 2 * kOtherFds);
-  const size_t third = (fds - kOtherFds) / 3;
+  // Three for each client and one for each kept name.
+  const size_t fourth = (fds - kOtherFds) / 4;
   return {
       .idle_exit = absl::GetFlag(FLAGS_idle_exit),
-      .max_clients = std::min(absl::GetFlag(FLAGS_max_clients), third),
-      .max_kept_names = std::min(absl::GetFlag(FLAGS_max_kept_names), third),
+      .max_clients = std::min(absl::GetFlag(FLAGS_max_clients), fourth),
+      .max_clients_per_process = absl::GetFlag(FLAGS_max_clients_per_process),
+      .max_kept_names = std::min(absl::GetFlag(FLAGS_max_kept_names), fourth),
       .max_kept_names_per_client =
           absl::GetFlag(FLAGS_max_kept_names_per_client),
       .keep_after_death = absl::GetFlag(FLAGS_keep_after_death),
@@ -145,13 +178,12 @@ absl::StatusOr<UniqueFd> StopFd() {
   return fd;
 }
 
-void TellParent(UniqueFd* ready, char code) {
+void ReportReady(UniqueFd* ready, char code) {
   RetryOnEintr([&] { return write(ready->get(), &code, 1); });
   ready->Reset();
 }
 
-absl::StatusOr<std::unique_ptr<Manager>> Listen() {
-  const int sockets = ActivationSockets();
+absl::StatusOr<std::unique_ptr<Manager>> Listen(int sockets) {
   if (sockets == 1) {
     return Manager::CreateOn(UniqueFd(kActivationFd), OptionsOf());
   }
@@ -163,27 +195,41 @@ absl::StatusOr<std::unique_ptr<Manager>> Listen() {
   std::string path = absl::GetFlag(FLAGS_path);
   if (path.empty()) {
     TENON_ASSIGN_OR_RETURN(path, ManagerPath(absl::GetFlag(FLAGS_group)));
+    TENON_RETURN_IF_ERROR(MakeManagerFolder(path));
   }
   return Manager::Create(path, OptionsOf());
 }
 
 // `ready`: of Detach(); invalid if it was not called.
-absl::Status RunDaemon(UniqueFd* ready) {
+absl::Status RunDaemon(UniqueFd* ready, int sockets) {
   TENON_ASSIGN_OR_RETURN(const UniqueFd stop, StopFd());
-  TENON_ASSIGN_OR_RETURN(const std::unique_ptr<Manager> manager, Listen());
+  TENON_ASSIGN_OR_RETURN(const std::unique_ptr<Manager> manager,
+                         Listen(sockets));
   if (ready->valid()) {
     // It keeps no file system busy, and no terminal.
     if (chdir("/") != 0) return PosixError(errno, "chdir", "/");
     ForgetTerminal();
-    TellParent(ready, 0);
+    ReportReady(ready, 0);
   }
   return manager->Run(stop.get());
 }
 
+// The exit code for a daemon that has ended without a report: 0 if it was
+// killed, after which its starter tries again, else 1.
+char CodeOf(pid_t daemon) {
+  int status = 0;
+  if (RetryOnEintr([&] { return waitpid(daemon, &status, 0); }) != daemon) {
+    return 0;
+  }
+  if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) return 0;
+  if (WIFSIGNALED(status)) {
+    LOG(ERROR) << "the daemon was killed by signal " << WTERMSIG(status);
+  }
+  return 1;
+}
+
 // Returns in a child in a session of its own, which outlives all supervisors of
-// its starter. The parent exits with the code
-// that it is told, or with 0 if the child is killed: then its starter tries
-// again.
+// its starter. The parent exits with the code that the child reports.
 absl::StatusOr<UniqueFd> Detach() {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) return PosixError(errno, "pipe2", "");
@@ -198,19 +244,28 @@ absl::StatusOr<UniqueFd> Detach() {
   }
   writer.Reset();
   char code = 0;
-  RetryOnEintr([&] { return read(reader.get(), &code, 1); });
+  if (RetryOnEintr([&] { return read(reader.get(), &code, 1); }) != 1) {
+    code = CodeOf(pid);
+  }
   _exit(code);
 }
 
-int Main(bool detach) {
+int Main(bool detach, int sockets) {
   absl::StatusOr<UniqueFd> ready = UniqueFd();
-  if (detach) ready = Detach();
-  const absl::Status status = ready.ok() ? RunDaemon(&*ready) : ready.status();
+  if (detach && sockets >= 0) {
+    ready = absl::InvalidArgumentError(
+        "--detach with a socket of LISTEN_FDS; a daemon that is activated runs "
+        "in the foreground");
+  } else if (detach) {
+    ready = Detach();
+  }
+  const absl::Status status =
+      ready.ok() ? RunDaemon(&*ready, sockets) : ready.status();
   // Detached, another process has won the race to start one.
   const bool failed =
       !status.ok() && !(detach && absl::IsAlreadyExists(status));
   if (failed) LOG(ERROR) << status.message();
-  if (ready.ok() && ready->valid()) TellParent(&*ready, failed ? 1 : 0);
+  if (ready.ok() && ready->valid()) ReportReady(&*ready, failed ? 1 : 0);
   return failed ? 1 : 0;
 }
 
@@ -218,11 +273,15 @@ int Main(bool detach) {
 }  // namespace tenon
 
 int main(int argc, char** argv) {
-  tenon::CloseInherited();
+  tenon::OpenStandardFds();
+  const int sockets = tenon::TakeActivationSockets();
+  tenon::CloseInherited(sockets);
   umask(0077);
-  signal(SIGPIPE, SIG_IGN);  // Of a starter that has gone.
+  signal(SIGPIPE, SIG_IGN);  // The reader of stderr may have ended.
   // Quiet, and no files, unless the environment says otherwise.
-  FLAGS_logtostderr = getenv("GLOG_log_dir") == nullptr;
+  if (getenv("GLOG_logtostderr") == nullptr) {
+    FLAGS_logtostderr = getenv("GLOG_log_dir") == nullptr;
+  }
   if (getenv("GLOG_minloglevel") == nullptr) {
     FLAGS_minloglevel = google::GLOG_WARNING;
   }
@@ -231,5 +290,5 @@ int main(int argc, char** argv) {
       "removes names in /dev/shm at once when their holders die; exits some "
       "time after its last client");
   absl::ParseCommandLine(argc, argv);
-  return tenon::Main(absl::GetFlag(FLAGS_detach));
+  return tenon::Main(absl::GetFlag(FLAGS_detach), sockets);
 }

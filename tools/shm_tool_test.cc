@@ -165,15 +165,28 @@ TEST_F(ShmToolTest, StatsAreThoseOfTheDaemon) {
     ASSERT_EQ(setenv("XDG_RUNTIME_DIR", folder, 1), 0);
     EXPECT_THAT(ShmTool({"shm", "stats"}, 1), HasSubstr("no daemon listens"));
     TENON_ASSERT_OK_AND_ASSIGN(const std::string path, ManagerPath("training"));
+    EXPECT_EQ(rmdir((std::string(folder) + "/tenon").c_str()), -1)
+        << "a question has made a folder";
+    EXPECT_THAT(MakeManagerFolder(path), IsOk());
     LeaveDeadName();
     TENON_ASSERT_OK_AND_ASSIGN(const auto manager, Manager::Create(path, {}));
     const pid_t child = fork();
     if (child == 0) {
+      // Until the sweep with which the daemon begins.
+      auto client = ManagerClient::Attach({.path = path},
+                                          Deadline::After(absl::Seconds(10)));
+      if (!client.ok() || !Becomes([&] {
+            const auto stats =
+                client->QueryStats(Deadline::After(absl::Seconds(10)));
+            return stats.ok() && stats->sweeps == 1;
+          })) {
+        _exit(1);
+      }
       const bool shown =
           ShmToolJson({"shm", "stats", "--group", "training"}) ==
-              Json({{"clients", 1},
+              Json({{"clients", 2},
                     {"kept_names", 0},
-                    {"attached", 1},
+                    {"attached", 2},
                     {"refused", 0},
                     {"malformed", 0},
                     {"sweeps", 1},

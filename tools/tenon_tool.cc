@@ -205,10 +205,9 @@ const std::vector<Subcommand>& Subcommands() {
        .summary = "counts of the daemon that removes names of dead processes",
        .details =
            "Attaches to the daemon for a moment, so it counts itself as a\n"
-           "client. KEPT: names in flight that the daemon holds. REFUSED: "
-           "over\n"
-           "a quota, or of another user. Starts no daemon: without one the\n"
-           "exit code is 1.\n",
+           "client. Names kept: names in flight that the daemon holds.\n"
+           "Connections refused: over a quota, or of another user. Starts no\n"
+           "daemon: without one the exit code is 1.\n",
        .flags = {{.name = "group",
                   .value = "NAME",
                   .help = "the daemon's group, else \"default\""},

@@ -1,0 +1,192 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "tenon/shm_manager/name_reclaimer.h"
+
+#include <signal.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <memory>
+#include <string>
+#include <system_error>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "tenon/shm/base/crash_point.h"
+#include "tenon/shm/base/deadline.h"
+#include "tenon/shm/base/fork_count.h"
+#include "tenon/shm/base/status_macros.h"
+#include "tenon/shm/base/thread_mutex.h"
+#include "tenon/shm/segment/named_segments.h"
+#include "tenon/shm/segment/segment.h"
+
+namespace tenon {
+namespace {
+
+// The pauses before the sweeps after a client's end. The first one lets the
+// clients of a group that is killed share one sweep. A pidfd is readable after
+// the kernel has dropped the locks of its process, but a socket may be closed
+// before them, and a child may hold them a little longer.
+constexpr absl::Duration kSweepPauses[] = {
+    absl::Milliseconds(2), absl::Milliseconds(50), absl::Seconds(1)};
+// After a sweep that found nothing, in multiples of its duration.
+constexpr int kRest = 20;
+// After a sweep that failed at a limit.
+constexpr absl::Duration kRetryPause = absl::Seconds(1);
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<NameReclaimer>> NameReclaimer::Start(
+    LogFunction log) {
+  std::unique_ptr<NameReclaimer> reclaimer(new NameReclaimer(std::move(log)));
+  // Signals are for the user's threads.
+  sigset_t all;
+  sigset_t before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  absl::Status status;
+  try {
+    reclaimer->thread_ = std::thread(&NameReclaimer::Loop, reclaimer.get());
+  } catch (const std::system_error& e) {
+    status = absl::ResourceExhaustedError(
+        absl::StrCat("pthread_create: shm_manager: ", e.what()));
+  }
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  TENON_RETURN_IF_ERROR(status);
+  return reclaimer;
+}
+
+NameReclaimer::~NameReclaimer() {
+  if (!thread_.joinable()) return;
+  if (!CheckNotForked(fork_count_, "shm_manager").ok()) {
+    thread_.detach();  // There is none here.
+    return;
+  }
+  {
+    const ThreadLock lock(&mutex_);
+    stopped_ = true;
+    changed_.NotifyAll();
+  }
+  thread_.join();
+}
+
+void NameReclaimer::Schedule() {
+  const ThreadLock lock(&mutex_);
+  sweeps_left_ = std::size(kSweepPauses);
+  sweep_at_ = Earlier(sweep_at_, Deadline::After(kSweepPauses[0]));
+  changed_.NotifyAll();
+}
+
+void NameReclaimer::Release(Segment segment) {
+  const ThreadLock lock(&mutex_);
+  releases_.push_back(std::move(segment));
+  ++pending_;
+  changed_.NotifyAll();
+}
+
+size_t NameReclaimer::pending() const {
+  const ThreadLock lock(&mutex_);
+  return pending_;
+}
+
+NameReclaimer::Counts NameReclaimer::counts() const {
+  const ThreadLock lock(&mutex_);
+  return counts_;
+}
+
+absl::Duration NameReclaimer::Pause() const {
+  if (stopped_ || !releases_.empty()) return absl::ZeroDuration();
+  return std::max(sweep_at_.Remaining(), rested_at_.Remaining());
+}
+
+void NameReclaimer::Loop() {
+  for (;;) {
+    mutex_.Lock();
+    for (auto pause = Pause(); pause > absl::ZeroDuration(); pause = Pause()) {
+      changed_.WaitFor(&mutex_, pause);
+    }
+    if (!releases_.empty()) {
+      Segment segment = std::move(releases_.front());
+      releases_.pop_front();
+      mutex_.Unlock();
+      DoRelease(std::move(segment));
+      continue;
+    }
+    const bool stopped = stopped_;
+    if (sweeps_left_ > 0) --sweeps_left_;
+    sweep_at_ = sweeps_left_ > 0
+                    ? Deadline::After(
+                          kSweepPauses[std::size(kSweepPauses) - sweeps_left_])
+                    : Deadline::Never();
+    mutex_.Unlock();
+    Sweep();
+    if (stopped) return;
+  }
+}
+
+void NameReclaimer::DoRelease(Segment segment) {
+  const std::string name = segment.name();
+  const uint64_t bytes = segment.size_bytes();
+  { const Segment dropped = std::move(segment); }
+  TENON_CRASH_POINT("manager.name_dropped");
+  const absl::StatusOr<bool> removed = ReclaimDeadName(name);
+  if (!removed.ok()) {
+    Log(LogKind::kProblem, absl::StrCat("cannot remove '", name,
+                                        "': ", removed.status().message()));
+  } else if (*removed) {
+    Log(LogKind::kEvent,
+        absl::StrCat("removed '", name, "' (", bytes, " bytes)"));
+  }
+  const ThreadLock lock(&mutex_);
+  --pending_;
+  if (removed.ok() && *removed) {
+    ++counts_.removed_names;
+    counts_.removed_bytes += bytes;
+  }
+}
+
+void NameReclaimer::Sweep() {
+  using Clock = std::chrono::steady_clock;
+  const Clock::time_point begin = Clock::now();
+  const absl::StatusOr<std::vector<NamedSegment>> removed = ReclaimDeadNames();
+  const absl::Duration took = absl::FromChrono(Clock::now() - begin);
+  if (!removed.ok()) {
+    Log(LogKind::kProblem,
+        absl::StrCat("cannot examine names: ", removed.status().message()));
+  } else {
+    for (const NamedSegment& segment : *removed) {
+      Log(LogKind::kEvent, absl::StrCat("removed '", segment.name, "' (",
+                                        segment.allocated_bytes, " bytes)"));
+    }
+  }
+  const ThreadLock lock(&mutex_);
+  ++counts_.sweeps;
+  if (!removed.ok()) {
+    ++counts_.failed_sweeps;
+    if (absl::IsResourceExhausted(removed.status())) {
+      sweep_at_ = Earlier(sweep_at_, Deadline::After(kRetryPause));
+    }
+  } else {
+    counts_.removed_names += removed->size();
+    for (const NamedSegment& segment : *removed) {
+      counts_.removed_bytes += segment.allocated_bytes;
+    }
+  }
+  const bool found = removed.ok() && !removed->empty();
+  rested_at_ = Deadline::After(found ? took : kRest * took);
+}
+
+void NameReclaimer::Log(LogKind kind, const std::string& line) const {
+  if (log_) log_(kind, line);
+}
+
+}  // namespace tenon
