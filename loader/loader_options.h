@@ -57,9 +57,12 @@ struct LoaderOptions {
   // needed. Each worker needs one batch; without workers it is one batch.
   // Fields whose shape differs from sample to sample are not counted.
   std::optional<int64_t> memory_quota;
-  // False: batches in the order in which they are ready. A free worker takes
-  // the next batch, so a slow one delays no other. Batch::number() is still
-  // that of the fixed order, and each batch has the same bytes.
+  // False: batches in the order in which they are ready; without workers, that
+  // is the fixed order. A free worker takes the next batch, so a slow one
+  // delays only the `prefetch` - 1 batches that its worker has been assigned
+  // already. Shards of an iterable dataset stay with their worker.
+  // Batch::number() is still that of the fixed order, and each batch has the
+  // same bytes.
   bool in_order = true;
   // Called in each worker before it makes the dataset; registered by
   // TENON_LOADER_WORKER_INIT (worker_init.h). Not without workers.

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
+#include <cstdlib>
 #include <memory>
 #include <optional>
 #include <stdexcept>
@@ -25,6 +26,7 @@
 #include "tenon/loader/data/batch.h"
 #include "tenon/loader/data/dataset.h"
 #include "tenon/loader/data/dataset_registry.h"
+#include "tenon/loader/data/iterable_dataset.h"
 #include "tenon/loader/data/worker_init.h"
 #include "tenon/loader/epoch_range.h"
 #include "tenon/loader/job/rank.h"
@@ -39,6 +41,7 @@
 #include "tenon/shm/segment/sharing_strategy.h"
 #include "tenon/shm/tensor/dtype.h"
 #include "tenon/shm/tensor/tensor.h"
+#include "tenon/shm/testing/process_testing.h"
 #include "tenon/shm/testing/status_matchers.h"
 #include "tenon/spawn/arguments/shm_arguments.h"
 
@@ -70,6 +73,38 @@ class Gated : public Numbers {
   Tensor gate_;
 };
 TENON_LOADER_DATASET(Gated(Tensor));
+
+// Two shards. Counts the samples that were begun of each.
+class CountedStreams : public Streams {
+ public:
+  explicit CountedStreams(Tensor begun)
+      : Streams({1000, 1000}), begun_(std::move(begun)) {}
+  absl::StatusOr<std::unique_ptr<SampleStream>> Open(int64_t shard,
+                                                     int64_t epoch) override {
+    TENON_ASSIGN_OR_RETURN(auto stream, Streams::Open(shard, epoch));
+    TENON_ASSIGN_OR_RETURN(const auto begun, begun_.data<int64_t>());
+    return std::make_unique<Counted>(std::move(stream),
+                                     &begun[static_cast<size_t>(shard)]);
+  }
+
+ private:
+  class Counted : public SampleStream {
+   public:
+    Counted(std::unique_ptr<SampleStream> stream, int64_t* begun)
+        : stream_(std::move(stream)), begun_(begun) {}
+    absl::StatusOr<bool> Next(SampleRandom& random, Sample& sample) override {
+      std::atomic_ref(*begun_).fetch_add(1);
+      return stream_->Next(random, sample);
+    }
+
+   private:
+    std::unique_ptr<SampleStream> stream_;
+    int64_t* begun_;
+  };
+
+  Tensor begun_;
+};
+TENON_LOADER_DATASET(CountedStreams(Tensor));
 
 // Each item is what the worker's init has noted.
 thread_local WorkerInfo noted;
@@ -103,6 +138,10 @@ absl::Status ThrowingInit(const WorkerInfo&) {
   throw std::runtime_error("on fire");
 }
 TENON_LOADER_WORKER_INIT(ThrowingInit);
+absl::Status SecondFails(const WorkerInfo& info) {
+  return info.index == 1 ? absl::NotFoundError("no device") : absl::OkStatus();
+}
+TENON_LOADER_WORKER_INIT(SecondFails);
 absl::Status UnknownInit(const WorkerInfo&) { return absl::OkStatus(); }
 
 class LoaderReadyTest : public LoaderTest {
@@ -133,7 +172,7 @@ INSTANTIATE_TEST_SUITE_P(
                                          WorkerKind::kThread)),
     LoaderCaseName);
 
-TEST_P(LoaderReadyTest, ASlowBatchDelaysNoOther) {
+TEST_P(LoaderReadyTest, ASlowBatchDelaysOnlyThoseOfItsWorker) {
   const Tensor gate = ClosedGate();
   LoaderOptions options = Options();
   options.in_order = false;
@@ -214,20 +253,29 @@ TEST_P(LoaderReadyTest, BadIndicesAreTheErrorOfTheirBatch) {
 TEST_P(LoaderReadyTest, AFastWorkerDoesNotKeepTheOthersWaiting) {
   LoaderOptions options = Options();
   options.in_order = false;
-  TENON_ASSERT_OK_AND_ASSIGN(
-      auto loader,
-      Loader::Create<Streams>(options, std::vector<int64_t>{1000, 1000}));
+  options.prefetch = 2;
+  const Tensor begun = *Tensor::CreateShared(kDtypeOf<int64_t>, {2});
+  TENON_ASSERT_OK_AND_ASSIGN(auto loader,
+                             Loader::Create<CountedStreams>(options, begun));
   EpochRange epoch = loader->Epoch(0);
-  std::vector<int> taken(2);
-  for (int i = 0; i < 20; ++i) {
-    // Both have finished batches after it.
-    absl::SleepFor(absl::Milliseconds(20));
+  int64_t taken[2] = {};
+  const auto take = [&] {
     const auto batch = epoch.Next(Watchdog());
     ASSERT_THAT(batch, IsOkAndHolds(::testing::Ne(std::nullopt)));
-    ++taken[static_cast<size_t>((*batch)->worker())];
+    ++taken[(*batch)->worker()];
+  };
+  take();  // Assigns the first ones.
+  for (int64_t i = 0; i < 20; ++i) {
+    // A worker that has begun its second batch has reported the first.
+    const auto both_are_ready = [&] {
+      const auto counts = *begun.data<int64_t>();
+      return std::atomic_ref(counts[0]).load() >= taken[0] + 2 &&
+             std::atomic_ref(counts[1]).load() >= taken[1] + 2;
+    };
+    ASSERT_TRUE(Becomes(both_are_ready));
+    take();
+    EXPECT_LE(std::abs(taken[0] - taken[1]), 2);
   }
-  EXPECT_GT(taken[0], 5);
-  EXPECT_GT(taken[1], 5);
 }
 
 TEST_P(LoaderReadyTest, AWorkerThatFailsEndsTheLoader) {
@@ -241,6 +289,21 @@ TEST_P(LoaderReadyTest, AWorkerThatFailsEndsTheLoader) {
   } else {
     EXPECT_THAT(batches, IsOkAndHolds(SizeIs(10)));
   }
+}
+
+// The second worker never has a task.
+TEST(LoaderReadyIdleTest, AnIdleWorkerThatFailsEndsTheLoader) {
+  const Tensor gate = *Tensor::CreateShared(kDtypeOf<int64_t>, {1});
+  TENON_ASSERT_OK_AND_ASSIGN(auto loader,
+                             Loader::Create<Gated>({.batch_size = 10,
+                                                    .workers = 2,
+                                                    .in_order = false,
+                                                    .worker_init = SecondFails},
+                                                   gate));
+  EXPECT_THAT(loader->Epoch(0).Next(Watchdog()),
+              StatusIs(StatusCode::kNotFound,
+                       ::testing::AllOf(HasSubstr("worker 1"),
+                                        HasSubstr("no device"))));
 }
 
 TEST_P(LoaderReadyTest, AQuotaOfMemoryLowersPrefetch) {

@@ -371,6 +371,24 @@ TEST_P(LoaderWorkerTest, BatchesDoNotDependOnTheStartMethod) {
   }
 }
 
+TEST(LoaderPrefetchTest, ABatchThatCannotBeAssignedIsNotTheEnd) {
+  for (const bool in_order : {true, false}) {
+    TENON_ASSERT_OK_AND_ASSIGN(
+        auto loader,
+        Loader::Create("CannotSleep",
+                       {.workers = 1, .prefetch = 1, .in_order = in_order}));
+    const Pids pids(*loader);
+    EpochRange epoch = loader->Epoch(0);
+    for (int i = 0; i < 3; ++i) ASSERT_THAT(epoch.Next(Watchdog()), IsOk());
+    EXPECT_TRUE(Becomes([&] { return pids.AllEnded(); }));
+    absl::StatusOr<std::optional<Batch>> batch = epoch.Next(Watchdog());
+    EXPECT_THAT(batch, IsOkAndHolds(::testing::Ne(std::nullopt)));
+    EXPECT_THAT(epoch.Next(Watchdog()),
+                StatusIs(StatusCode::kInvalidArgument,
+                         AllOf(HasSubstr("worker 0"), HasSubstr("poll"))));
+  }
+}
+
 TEST(LoaderPrefetchTest, BoundsTheBatchesAhead) {
   for (const int workers : {1, 2}) {
     const LoaderOptions options = {

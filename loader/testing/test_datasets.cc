@@ -112,6 +112,21 @@ class RunsOutOfFds : public Numbers {
   }
 };
 
+class CannotSleep : public Numbers {
+ public:
+  CannotSleep() : Numbers(5) {}
+  absl::Status Get(int64_t index, SampleRandom& random,
+                   Sample& sample) override {
+    if (index == 3) {
+      rlimit limit;
+      getrlimit(RLIMIT_NOFILE, &limit);
+      limit.rlim_cur = 0;
+      setrlimit(RLIMIT_NOFILE, &limit);
+    }
+    return Numbers::Get(index, random, sample);
+  }
+};
+
 class PerProcess : public Numbers {
  public:
   PerProcess() : Numbers(10) {}
@@ -275,6 +290,7 @@ TENON_LOADER_DATASET(Dies());
 TENON_LOADER_DATASET(Exits());
 TENON_LOADER_DATASET(Sleeps(int64_t));
 TENON_LOADER_DATASET(RunsOutOfFds());
+TENON_LOADER_DATASET(CannotSleep());
 TENON_LOADER_DATASET(PerProcess());
 TENON_LOADER_DATASET(NoSuchThing());
 TENON_LOADER_DATASET(Throws());

@@ -210,9 +210,10 @@ absl::StatusOr<std::optional<BatchResult>> WorkerSource::Next(
 absl::StatusOr<std::optional<BatchResult>> WorkerSource::NextResult(
     Deadline deadline) {
   for (;;) {
+    // Before the end: a batch that could not be assigned is missing.
+    TENON_RETURN_IF_ERROR(failure_);
     if (awaited_.empty() && AllAssigned()) return std::nullopt;
     if (cancellation_->is_cancelled()) return Cancellation::Error();
-    TENON_RETURN_IF_ERROR(failure_);
     TENON_RETURN_IF_ERROR(Dispatch());
     if (!bad_indices_.ok() && (awaited_.empty() || !in_order_)) {
       ++next_to_assign_;
@@ -245,15 +246,13 @@ absl::StatusOr<std::optional<WorkerLink::Finished>> WorkerSource::TakeOne(
     absl::Span<Worker> workers) {
   for (size_t i = 0; i < workers.size(); ++i) {
     // Each in turn, so that a fast one does not keep the others waiting.
-    Worker& worker = workers[(first_look_ + i) % workers.size()];
+    Worker& worker = workers[(next_polled_ + i) % workers.size()];
     absl::StatusOr<std::optional<WorkerLink::Finished>> finished = Take(worker);
     if (finished.ok() && !finished->has_value()) continue;
     if (!finished.ok()) return finished;
     const auto index = static_cast<size_t>(&worker - workers_.data());
-    first_look_ = index + 1;
-    awaited_.erase(std::find_if(
-        awaited_.begin(), awaited_.end(),
-        [&](const Awaited& awaited) { return awaited.worker == index; }));
+    next_polled_ = index + 1;
+    awaited_.pop_front();
     const WorkerLink::Finished& result = **finished;
     if (result.ended) OrderOf(index).End(result.job.shard);
     return finished;
@@ -341,7 +340,9 @@ absl::StatusOr<std::optional<WorkerLink::Finished>> WorkerSource::Take(
     Worker& worker) {
   TENON_RETURN_IF_ERROR(DropAbandoned(worker));
   const WorkerLink::Job* job = worker.link.current();
-  if (job == nullptr || job->ticket < first_ticket_) return std::nullopt;
+  if (job != nullptr && job->ticket < first_ticket_) return std::nullopt;
+  // Without a task, too: a worker that has ended, or reports a task that it was
+  // not given, would else be ready for ever.
   absl::StatusOr<std::optional<WorkerLink::Finished>> finished =
       worker.link.Take();
   if (!finished.ok()) return Failure(worker, finished.status());
@@ -362,7 +363,8 @@ absl::Status WorkerSource::Wait(absl::Span<Worker> workers, Deadline deadline) {
              return worker.link.HasFinished();
            });
   };
-  for (uint32_t turn = 0; turn < spin_.turns(); ++turn) {
+  // A turn of the budget is the check of one ring.
+  for (uint64_t turn = 0; turn < spin_.turns(); turn += workers.size()) {
     if (ready()) {
       spin_.Succeeded();
       return absl::OkStatus();

@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// WorkerSource: makes batches in workers and returns them in order.
+// WorkerSource: makes batches in workers and returns them, in order or as they
+// are ready.
 
 #ifndef TENON_LOADER_WORKER_WORKER_SOURCE_H_
 #define TENON_LOADER_WORKER_WORKER_SOURCE_H_
@@ -50,7 +51,8 @@ namespace tenon::loader {
 // batch on.
 //
 // As ready: the worker with the fewest batches gets the next one, or the next
-// one of its shards, and the first result of any worker is returned.
+// one of its shards, and the first result of any worker is returned. A sleep
+// then arms the bell of each worker.
 //
 // Ownership: owns the workers; destroying it ends them. They have a second to
 //   end by themselves, then SIGTERM and half a second, then SIGKILL; after that
@@ -160,10 +162,11 @@ class WorkerSource : public BatchSource {
   int64_t next_to_assign_ = 0;  // A batch of the sampler.
   // The next of an iterable dataset; as ready, those of each worker.
   std::vector<ShardOrder> shard_orders_;
-  // Batches that are assigned and not yet returned, in their order.
+  // Batches that are assigned and not yet returned, in their order. As ready
+  // only their number is used.
   std::deque<Awaited> awaited_;
-  size_t first_look_ = 0;  // As ready: the worker whose result is taken first.
-  // Why batch next_to_assign_ cannot be: its error, when it is its turn.
+  size_t next_polled_ = 0;  // As ready: the worker whose result is taken first.
+  // The error of batch next_to_assign_, returned when its turn comes.
   absl::Status bad_indices_;
   absl::Status failure_;        // For the next call of Next().
   std::vector<pollfd> polled_;  // Kept for its memory.
