@@ -24,7 +24,12 @@
 // read by worker s mod workers. A batch is of one shard; batches come from the
 // shards in turn: the first batch of each shard, then the second of each, until
 // all have ended. So neither batches nor their order depend on the number of
-// workers, and at most as many workers as shards are of use.
+// workers, and at most as many workers as shards are of use. A batch for which
+// there is no memory ends its shard, as any other error does.
+//
+// Ranks: each rank of a job reads all shards of its dataset, and its random
+// numbers are those of its own shards: give each rank a dataset of its own
+// files, and a seed of its own.
 
 #ifndef TENON_LOADER_DATA_ITERABLE_DATASET_H_
 #define TENON_LOADER_DATA_ITERABLE_DATASET_H_
@@ -61,10 +66,14 @@ class IterableDataset : public Dataset {
  public:
   // At least 1, at most kMaxShards. Must not change, and must be the same in
   // each process: it is part of the order of an epoch.
+  // All shards of an epoch are open at the same time, each with its files and
+  // its window (WindowShuffle): have a few for each worker, and several files
+  // in each, such as by a ChainDataset.
   virtual int64_t shards() const { return 1; }
 
-  // Begins shard `shard`, in [0, shards()), of `epoch`. Streams of several
-  // shards are open at the same time; the dataset outlives them.
+  // Begins shard `shard`, in [0, shards()), of `epoch`. The dataset outlives
+  // the stream. Streams of an abandoned epoch stay open until their worker
+  // begins another epoch.
   // Errors: that of the shard's first batch; the shard has no other.
   virtual absl::StatusOr<std::unique_ptr<SampleStream>> Open(int64_t shard,
                                                              int64_t epoch) = 0;
@@ -74,6 +83,10 @@ class IterableDataset : public Dataset {
   // kUnimplemented.
   absl::Status Get(int64_t index, SampleRandom& random, Sample& sample) final;
 };
+
+// dataset.Open(). Errors: also kInternal for a null stream.
+absl::StatusOr<std::unique_ptr<SampleStream>> OpenShard(
+    IterableDataset& dataset, int64_t shard, int64_t epoch);
 
 // Limits of a dataset.
 inline constexpr int64_t kMaxShards = (int64_t{1} << 22) - 1;

@@ -105,7 +105,20 @@ absl::Status SampleSpan::CopyField(int f, const SampleSpan& from) const {
   const int source = from.first_field_ + f;
   const BatchLayout::Field& field =
       from.layout_->fields()[static_cast<size_t>(source)];
-  if (field.declared.kind == FieldKind::kOutput) return absl::OkStatus();
+  const BatchLayout::Field& target =
+      layout_->fields()[static_cast<size_t>(first_field_ + f)];
+  const bool is_output = field.declared.kind == FieldKind::kOutput;
+  if (is_output && target.declared.kind == FieldKind::kOutput) {
+    return absl::OkStatus();
+  }
+  const DLDataType dtype = field.declared.tensor.dtype();
+  const DLDataType to_dtype = target.declared.tensor.dtype();
+  if (is_output || !SameDtype(dtype, to_dtype)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "Sample::CopyFrom(): field '", field.name, "' (", DtypeName(dtype),
+        is_output ? ", made by Dataset::Collate()" : "", ") does not fit '",
+        target.name, "' (", DtypeName(to_dtype), "); want the same fields"));
+  }
   absl::Span<const int64_t> shape = field.declared.tensor.shape();
   std::optional<Tensor> tensor;
   if (field.varying >= 0) {
@@ -174,16 +187,26 @@ absl::Status SampleSpan::InData(const absl::Status& status) {
                       absl::StrCat("Sample::data(): ", status.message()));
 }
 
+std::string SampleSpan::FieldNames() const {
+  const auto fields = absl::MakeConstSpan(layout_->fields())
+                          .subspan(static_cast<size_t>(first_field_),
+                                   static_cast<size_t>(fields_));
+  return absl::StrJoin(fields, ", ",
+                       [](std::string* text, const BatchLayout::Field& field) {
+                         absl::StrAppend(text, field.name);
+                       });
+}
+
 absl::Status SampleSpan::NoField(int f) const {
   return absl::NotFoundError(absl::StrCat("Sample::data(): there is no field ",
                                           f, "; there are ", fields_,
-                                          " fields"));
+                                          " fields: ", FieldNames()));
 }
 
-absl::Status SampleSpan::NotInPart(absl::string_view name) {
-  return absl::NotFoundError(
-      absl::StrCat("Sample::data(): field '", name,
-                   "' is not among those of this part of the sample"));
+absl::Status SampleSpan::NotInPart(absl::string_view name) const {
+  return absl::NotFoundError(absl::StrCat(
+      "Sample::data(): field '", name,
+      "' is not among those of this part of the sample: ", FieldNames()));
 }
 
 absl::Status SampleSpan::WrongDtype(const BatchLayout::Field& field,

@@ -25,6 +25,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <type_traits>
 
 #include "absl/status/status.h"
@@ -135,7 +136,8 @@ class SampleSpan {
   // Copies all fields of one sample to those of this one, in their order, which
   // must be the same.
   // Errors: kFailedPrecondition for several samples or another number of
-  // fields; kInvalidArgument if a field cannot have that shape.
+  // fields; kInvalidArgument if a field has another dtype, or cannot have that
+  // shape.
   absl::Status CopyFrom(const SampleSpan& from) const;
 
   // Writes all of a field that has one element in these samples: a scalar of
@@ -171,7 +173,8 @@ class SampleSpan {
   static absl::Status InAllocate(const absl::Status& status);
   static absl::Status InData(const absl::Status& status);
   absl::Status NoField(int f) const;
-  static absl::Status NotInPart(absl::string_view name);
+  absl::Status NotInPart(absl::string_view name) const;
+  std::string FieldNames() const;
   static absl::Status WrongDtype(const BatchLayout::Field& field,
                                  DLDataType used);
   static absl::Status NotOneElement(size_t elements);

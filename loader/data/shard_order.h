@@ -9,6 +9,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <numeric>
 #include <vector>
 
 #include "tenon/shm/base/cplusplus_20.h"
@@ -25,7 +26,9 @@ class ShardOrder {
         first_(first),
         step_(step),
         open_(first < shards ? (shards - first + step - 1) / step : 0),
-        ended_(static_cast<size_t>(open_)) {}
+        next_open_(static_cast<size_t>(open_) + 1) {
+    std::iota(next_open_.begin(), next_open_.end(), uint32_t{0});
+  }
 
   // Whether all shards have ended. The next two are for when not.
   bool done() const { return open_ == 0; }
@@ -36,28 +39,37 @@ class ShardOrder {
 
   // Goes on to the next batch.
   void Advance() {
-    do {
-      if (++at_ < ended_.size()) continue;
-      at_ = 0;
-      ++round_;
-    } while (ended_[at_]);
+    at_ = FirstOpen(at_ + 1);
+    if (at_ + 1 < next_open_.size()) return;
+    at_ = FirstOpen(0);
+    ++round_;
   }
 
   // May be repeated for a shard.
   void End(int64_t shard) {
     const auto index = static_cast<size_t>((shard - first_) / step_);
-    if (ended_[index]) return;
-    ended_[index] = true;
+    if (next_open_[index] != index) return;
+    ++next_open_[index];
     --open_;
     if (index == at_ && !done()) Advance();
   }
 
  private:
+  size_t FirstOpen(size_t index) {
+    while (next_open_[index] != index) {
+      next_open_[index] = next_open_[next_open_[index]];
+      index = next_open_[index];
+    }
+    return index;
+  }
+
   int64_t shards_;
   int64_t first_;
   int64_t step_;
   int64_t open_;
-  std::vector<bool> ended_;
+  // Of an open shard its own index, of one that has ended a later one; the last
+  // element is the end. Paths are halved as they are followed.
+  std::vector<uint32_t> next_open_;
   size_t at_ = 0;
   int64_t round_ = 0;
 };

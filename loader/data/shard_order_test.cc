@@ -61,6 +61,30 @@ TEST(ShardOrderTest, ALateEndSkipsWhatFollows) {
   EXPECT_TRUE(order.done());
 }
 
+// All but two of the shards have ended, each in another order.
+TEST(ShardOrderTest, ShardsThatHaveEndedAreNotVisited) {
+  constexpr int64_t kShards = 100'000;
+  for (const int64_t step : {1, 7, -1}) {
+    ShardOrder order(kShards);
+    for (int64_t i = 0; i < kShards; ++i) {
+      const int64_t shard = (i * step % kShards + kShards) % kShards;
+      if (shard != 5 && shard != 99'000) order.End(shard);
+    }
+    std::vector<int64_t> shards;
+    for (int i = 0; i < 100'000; ++i) {
+      shards.push_back(order.shard());
+      order.Advance();
+    }
+    EXPECT_EQ(shards[0], 5);
+    EXPECT_EQ(shards[99'999], 99'000);
+    EXPECT_EQ(order.number(), 50'000 * kShards + 5);
+    order.End(5);
+    EXPECT_EQ(order.number(), 50'000 * kShards + 99'000);
+    order.End(99'000);
+    EXPECT_TRUE(order.done());
+  }
+}
+
 TEST(ShardOrderTest, WithoutShardsItIsDone) {
   EXPECT_TRUE(ShardOrder().done());
 }

@@ -33,11 +33,17 @@ namespace tenon::loader {
 // place. So a sample comes at most `window` - 1 places early, and at any place
 // later. The order is drawn from the samples' random numbers: it is another one
 // in each epoch, and does not depend on workers.
+// The first Next() reads `window` samples. It cannot be stopped: while it runs,
+// Loader::Cancel(), another epoch and the loader's destructor wait for it (or
+// kill its worker process). The window is not part of memory_quota.
 // Threads: an instance is used by one thread at a time.
-// Failure: after an error of the stream's Next() no sample is lost.
+// Failure: after an error of the stream's Next() no sample is lost, but with
+//   OnSampleError::kFail the shard ends there, and what is in the window is not
+//   returned.
 class WindowShuffle : public SampleStream {
  public:
-  // Errors: kInvalidArgument for no stream and a window below 1;
+  // `spec` must be that of the dataset: samples of another one are errors of
+  // Next(). Errors: kInvalidArgument for no stream and a window below 1;
   // BatchLayout::Create()'s for a sample of `spec`.
   static absl::StatusOr<std::unique_ptr<SampleStream>> Create(
       std::unique_ptr<SampleStream> stream, const SampleSpec& spec,

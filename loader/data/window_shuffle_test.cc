@@ -119,6 +119,33 @@ TEST(WindowShuffleTest, TheOrderIsThatOfItsRandomNumbers) {
   EXPECT_THAT(first, SizeIs(8));
 }
 
+TEST(WindowShuffleTest, TheOrderStaysTheSameInAllVersions) {
+  EXPECT_THAT(Shuffled(10, 4), ElementsAre(0, 2, 5, 4, 1, 8, 6, 9, 3, 7));
+}
+
+// A window whose spec is not that of the batch.
+TEST(WindowShuffleTest, RefusesSamplesOfAnotherSpec) {
+  const SampleSpec others[] = {
+      SampleSpec().Add<int64_t>("count").Add<uint8_t>("twice", {1}),
+      SampleSpec().Add<int64_t>("count").Add<int8_t>("twice", {2}),
+      SampleSpec().Add<int64_t>("count").Add<uint8_t>("twice", {3}),
+      SampleSpec().Add<int64_t>("count"),
+      SampleSpec()
+          .Add<int64_t>("count")
+          .Add<uint8_t>("twice", {2})
+          .Add<float>("more")};
+  for (const SampleSpec& spec : others) {
+    const BatchLayout layout = *BatchLayout::Create(spec, 1);
+    alignas(64) std::byte memory[256];
+    auto stream =
+        *WindowShuffle::Create(std::make_unique<Count>(5), CountSpec(), 2);
+    SampleRandom random(1, 0, 0);
+    Sample sample(layout, memory, 0, 1);
+    EXPECT_THAT(stream->Next(random, sample), ::testing::Not(IsOk()))
+        << spec.ToString();
+  }
+}
+
 TEST(WindowShuffleTest, AnErrorOfTheStreamLosesNoSample) {
   auto stream =
       *WindowShuffle::Create(std::make_unique<Count>(20, 7), CountSpec(), 4);

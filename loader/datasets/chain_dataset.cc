@@ -30,8 +30,8 @@ class ChainStream : public SampleStream {
     for (;;) {
       if (stream_ == nullptr) {
         if (next_ == members_->size()) return false;
-        TENON_ASSIGN_OR_RETURN(stream_,
-                               (*members_)[next_++]->Open(shard_, epoch_));
+        TENON_ASSIGN_OR_RETURN(
+            stream_, OpenShard(*(*members_)[next_++], shard_, epoch_));
       }
       TENON_ASSIGN_OR_RETURN(const bool more, stream_->Next(random, sample));
       if (more) return true;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -13,6 +14,7 @@
 #include "absl/memory/memory.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
 #include "tenon/loader/datasets/members.h"
 #include "tenon/shm/base/status_macros.h"
 
@@ -28,9 +30,17 @@ absl::StatusOr<std::unique_ptr<ConcatDataset>> ConcatDataset::Create(
   TENON_RETURN_IF_ERROR(CheckMembers(kCreate, datasets));
   TENON_RETURN_IF_ERROR(CheckSameFields(kCreate, datasets));
   std::vector<int64_t> ends;
-  for (const std::unique_ptr<Dataset>& dataset : datasets) {
-    TENON_RETURN_IF_ERROR(CheckMapStyle(kCreate, *dataset));
-    ends.push_back((ends.empty() ? 0 : ends.back()) + dataset->size());
+  int64_t end = 0;
+  for (size_t i = 0; i < datasets.size(); ++i) {
+    TENON_RETURN_IF_ERROR(CheckMapStyle(kCreate, i, *datasets[i]));
+    const int64_t size = datasets[i]->size();
+    if (size < 0 || size > std::numeric_limits<int64_t>::max() - end) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          kCreate, ": dataset ", i, " has ", size, " samples after ", end,
+          " of those before it; want a sum of 0 to 2^63-1"));
+    }
+    end += size;
+    ends.push_back(end);
   }
   return absl::WrapUnique(
       new ConcatDataset(std::move(datasets), std::move(ends)));

@@ -21,10 +21,12 @@
 
 namespace tenon::loader {
 
+// Dataset::GetBatch() of its members is not used.
 class ConcatDataset : public Dataset {
  public:
-  // Errors: kInvalidArgument for no datasets, a null or iterable one, and for
-  // datasets with different fields, naming both.
+  // Errors: kInvalidArgument for no datasets, a null or iterable one, one of a
+  // negative size, more than 2^63-1 samples, and for datasets with different
+  // fields, naming both.
   static absl::StatusOr<std::unique_ptr<ConcatDataset>> Create(
       std::vector<std::unique_ptr<Dataset>> datasets);
 

@@ -75,6 +75,22 @@ std::vector<std::unique_ptr<IterableDataset>> Several(D... datasets) {
   return all;
 }
 
+// Open() returns no stream.
+class OpensNothing : public CountingUp {
+ public:
+  OpensNothing() : CountingUp(0, 1) {}
+  absl::StatusOr<std::unique_ptr<SampleStream>> Open(int64_t,
+                                                     int64_t) override {
+    return nullptr;
+  }
+};
+
+std::vector<std::unique_ptr<IterableDataset>> WithOneThatOpensNothing() {
+  std::vector<std::unique_ptr<IterableDataset>> all = Several(CountingUp(0, 2));
+  all.push_back(std::make_unique<OpensNothing>());
+  return all;
+}
+
 // All samples of a shard; ends with -1 for an error.
 std::vector<int64_t> ShardOf(IterableDataset& dataset, int64_t shard,
                              int64_t epoch = 0) {
@@ -109,6 +125,12 @@ TEST(ChainDatasetTest, ALaterErrorIsThatOfASample) {
   TENON_ASSERT_OK_AND_ASSIGN(
       const auto chain,
       ChainDataset::Create(Several(CountingUp(0, 2), CountingUp(50, -1))));
+  EXPECT_THAT(ShardOf(*chain, 0), ElementsAre(0, 1, -1));
+}
+
+TEST(ChainDatasetTest, AMemberThatOpensNoStreamIsAnError) {
+  TENON_ASSERT_OK_AND_ASSIGN(const auto chain,
+                             ChainDataset::Create(WithOneThatOpensNothing()));
   EXPECT_THAT(ShardOf(*chain, 0), ElementsAre(0, 1, -1));
 }
 
@@ -175,6 +197,23 @@ TEST(MixDatasetTest, WeightsMayChangeWithTheEpoch) {
   EXPECT_THAT(ShardOf(*mix, 0, 1), ElementsAre(100, 101));
 }
 
+TEST(MixDatasetTest, AMemberThatOpensNoStreamIsAnError) {
+  TENON_ASSERT_OK_AND_ASSIGN(
+      const auto mix,
+      MixDataset::Create(WithOneThatOpensNothing(), Always({1, 1})));
+  EXPECT_THAT(mix->Open(0, 0),
+              StatusIs(StatusCode::kInternal, HasSubstr("null pointer")));
+}
+
+TEST(MixDatasetTest, TheDrawsStayTheSameInAllVersions) {
+  TENON_ASSERT_OK_AND_ASSIGN(
+      const auto mix,
+      MixDataset::Create(Several(CountingUp(0, 8), CountingUp(100, 8)),
+                         Always({1, 1})));
+  EXPECT_THAT(ShardOf(*mix, 0), ElementsAre(100, 0, 101, 102, 103, 104, 1, 2,
+                                            105, 3, 106, 107, 4, 5, 6, 7));
+}
+
 TEST(MixDatasetTest, RefusesBadWeights) {
   const double bad[] = {-1, std::numeric_limits<double>::infinity(),
                         std::numeric_limits<double>::quiet_NaN()};
@@ -190,8 +229,21 @@ TEST(MixDatasetTest, RefusesBadWeights) {
       const auto mix,
       MixDataset::Create(Several(CountingUp(0, 2), CountingUp(9, 2)),
                          Always({1})));
-  EXPECT_THAT(mix->Open(0, 7), StatusIs(StatusCode::kInvalidArgument,
-                                        HasSubstr("1 weights for 2 datasets")));
+  EXPECT_THAT(mix->Open(0, 7),
+              StatusIs(StatusCode::kInvalidArgument,
+                       HasSubstr("1 weights in epoch 7; want one "
+                                 "for each of 2 datasets")));
+  constexpr double kMost = std::numeric_limits<double>::max();
+  for (const auto& weights :
+       {std::vector<double>{0, 0}, std::vector<double>{kMost, kMost}}) {
+    TENON_ASSERT_OK_AND_ASSIGN(
+        const auto without_sum,
+        MixDataset::Create(Several(CountingUp(0, 2), CountingUp(9, 2)),
+                           Always(weights)));
+    EXPECT_THAT(without_sum->Open(0, 0),
+                StatusIs(StatusCode::kInvalidArgument,
+                         HasSubstr("want a positive, finite sum")));
+  }
   EXPECT_THAT(MixDataset::Create(Several(CountingUp(0, 2)), nullptr),
               StatusIs(StatusCode::kInvalidArgument));
 }

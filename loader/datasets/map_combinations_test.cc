@@ -186,10 +186,21 @@ TEST(ConcatDatasetTest, RefusesOtherFields) {
               StatusIs(StatusCode::kInvalidArgument, HasSubstr("1 is null")));
 }
 
+TEST(ConcatDatasetTest, RefusesSizesWithoutASum) {
+  EXPECT_THAT(ConcatDataset::Create(
+                  List(Ints(0, 3), Ints(0, INT64_MAX - 3), Ints(0, 1))),
+              StatusIs(StatusCode::kInvalidArgument,
+                       HasSubstr("dataset 2 has 1 samples after")));
+  EXPECT_THAT(ConcatDataset::Create(List(Ints(0, 3), Ints(0, -1))),
+              StatusIs(StatusCode::kInvalidArgument,
+                       HasSubstr("dataset 1 has -1 samples")));
+}
+
 TEST(ConcatDatasetTest, RefusesIterableMembers) {
   EXPECT_THAT(
       ConcatDataset::Create(List(Ints(0, 3), std::make_unique<NoIndex>())),
-      StatusIs(StatusCode::kInvalidArgument, HasSubstr("iterable")));
+      StatusIs(StatusCode::kInvalidArgument,
+               HasSubstr("dataset 1 is iterable")));
 }
 
 // ---- StackDataset ----
@@ -238,14 +249,41 @@ TEST(SubsetDatasetTest, HasItsIndices) {
 
 TEST(SubsetDatasetTest, RefusesIndicesOutOfRange) {
   for (const int64_t bad : {-1, 9}) {
-    EXPECT_THAT(SubsetDataset::Create(Ints(0, 9), {1, bad}),
-                StatusIs(StatusCode::kOutOfRange,
-                         HasSubstr("of a dataset of 9 samples")));
+    EXPECT_THAT(
+        SubsetDataset::Create(Ints(0, 9), {1, bad}),
+        StatusIs(StatusCode::kOutOfRange, HasSubstr("is out of range [0, 9)")));
   }
   EXPECT_THAT(SubsetDataset::Create(nullptr, {}),
               StatusIs(StatusCode::kInvalidArgument));
   EXPECT_THAT(SubsetDataset::Create(std::make_unique<NoIndex>(), {}),
               StatusIs(StatusCode::kInvalidArgument));
+}
+
+// Writes whole batches alone.
+class InBatches : public From {
+ public:
+  InBatches() : From("i", 100, 9) {}
+  absl::Status GetBatch(absl::Span<const int64_t> indices,
+                        SampleBatch& samples) override {
+    for (int64_t i = 0; i < samples.size(); ++i) {
+      const int64_t value = 1000 + indices[static_cast<size_t>(i)];
+      EXPECT_THAT(samples.sample(i).Set(0, value), IsOk());
+    }
+    return absl::OkStatus();
+  }
+};
+
+TEST(SubsetDatasetTest, GetsWholeBatches) {
+  TENON_ASSERT_OK_AND_ASSIGN(
+      const auto subset,
+      SubsetDataset::Create(std::make_unique<InBatches>(), {8, 2, 0}));
+  const BatchLayout layout = *BatchLayout::Create(subset->spec(), 2);
+  std::vector<std::byte> memory(static_cast<size_t>(layout.total_bytes()));
+  SampleBatch samples(SampleSpan(layout, memory.data(), 0, 2), 1, 2, 3);
+  const int64_t indices[] = {2, 0};
+  ASSERT_THAT(subset->GetBatch(indices, samples), IsOk());
+  EXPECT_THAT(samples.data<int64_t>("i"),
+              IsOkAndHolds(ElementsAre(1000, 1008)));
 }
 
 TEST(RandomSplitTest, PartsShareNoSample) {
@@ -258,7 +296,9 @@ TEST(RandomSplitTest, PartsShareNoSample) {
 }
 
 TEST(RandomSplitTest, IsThatOfItsSeed) {
-  EXPECT_EQ(*RandomSplit(100, {50, 50}, 1), *RandomSplit(100, {50, 50}, 1));
+  const auto parts = *RandomSplit(8, {5, 3}, 1);
+  EXPECT_THAT(parts[0], ElementsAre(5, 2, 1, 7, 0));
+  EXPECT_THAT(parts[1], ElementsAre(4, 6, 3));
   EXPECT_NE(*RandomSplit(100, {50, 50}, 1), *RandomSplit(100, {50, 50}, 2));
 }
 
@@ -276,6 +316,8 @@ TEST(SplitLengthsTest, RemainingSamplesGoToTheFirst) {
   EXPECT_THAT(SplitLengths(106, {0.1, 0.2, 0.3, 0.4}),
               IsOkAndHolds(ElementsAre(11, 22, 31, 42)));
   EXPECT_THAT(SplitLengths(0, {1}), IsOkAndHolds(ElementsAre(0)));
+  EXPECT_THAT(SplitLengths(INT64_MAX, {1}),
+              IsOkAndHolds(ElementsAre(INT64_MAX)));
 }
 
 TEST(SplitLengthsTest, RefusesOtherSums) {

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// What the datasets of this package check of the datasets they are made of.
+// Checks of member datasets.
 
 #ifndef TENON_LOADER_DATASETS_MEMBERS_H_
 #define TENON_LOADER_DATASETS_MEMBERS_H_
@@ -20,7 +20,7 @@
 
 namespace tenon::loader {
 
-// That there are members, and none is null. `call` is for errors, such as
+// Fails if a member is null or there is none. `call` is for errors, such as
 // "ConcatDataset::Create()".
 template <typename D>
 absl::Status CheckMembers(absl::string_view call,
@@ -37,17 +37,18 @@ absl::Status CheckMembers(absl::string_view call,
   return absl::OkStatus();
 }
 
-// That a dataset has samples by index.
-inline absl::Status CheckMapStyle(absl::string_view call,
+// Fails if a dataset, member number `i`, has no samples by index.
+inline absl::Status CheckMapStyle(absl::string_view call, size_t i,
                                   const Dataset& dataset) {
   if (dynamic_cast<const IterableDataset*>(&dataset) == nullptr) {
     return absl::OkStatus();
   }
-  return absl::InvalidArgumentError(
-      absl::StrCat(call, ": an iterable dataset has no samples by index"));
+  return absl::InvalidArgumentError(absl::StrCat(
+      call, ": dataset ", i,
+      " is iterable, without samples by index; give a map-style dataset"));
 }
 
-// That all have the same fields.
+// Fails if one has other fields than the first.
 template <typename D>
 absl::Status CheckSameFields(absl::string_view call,
                              const std::vector<std::unique_ptr<D>>& members) {
@@ -62,7 +63,7 @@ absl::Status CheckSameFields(absl::string_view call,
   return absl::OkStatus();
 }
 
-// That all have as many shards.
+// Fails if one has another number of shards than the first.
 inline absl::Status CheckSameShards(
     absl::string_view call,
     const std::vector<std::unique_ptr<IterableDataset>>& members) {

@@ -78,22 +78,30 @@ absl::StatusOr<std::unique_ptr<MixDataset>> MixDataset::Create(
 
 absl::StatusOr<std::unique_ptr<SampleStream>> MixDataset::Open(int64_t shard,
                                                                int64_t epoch) {
+  constexpr char kOpen[] = "MixDataset::Open()";
   const std::vector<double> weights = weights_(epoch);
   if (weights.size() != datasets_.size()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("MixDataset: there are ", weights.size(), " weights for ",
-                     datasets_.size(), " datasets in epoch ", epoch));
+    return absl::InvalidArgumentError(absl::StrCat(
+        kOpen, ": there are ", weights.size(), " weights in epoch ", epoch,
+        "; want one for each of ", datasets_.size(), " datasets"));
   }
   std::vector<Source> sources;
+  double sum = 0;
   for (size_t i = 0; i < weights.size(); ++i) {
     if (!(weights[i] >= 0) || std::isinf(weights[i])) {
       return absl::InvalidArgumentError(absl::StrCat(
-          "MixDataset: weight ", weights[i], " of dataset ", i, " in epoch ",
-          epoch, " is negative, infinite or not a number"));
+          kOpen, ": weight ", weights[i], " of dataset ", i, " in epoch ",
+          epoch, " is negative, infinite or not a number; want >= 0"));
     }
     if (weights[i] == 0) continue;
-    TENON_ASSIGN_OR_RETURN(auto stream, datasets_[i]->Open(shard, epoch));
+    sum += weights[i];
+    TENON_ASSIGN_OR_RETURN(auto stream, OpenShard(*datasets_[i], shard, epoch));
     sources.push_back({std::move(stream), weights[i]});
+  }
+  if (!(sum > 0) || std::isinf(sum)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(kOpen, ": the weights of epoch ", epoch, " sum up to ",
+                     sum, "; want a positive, finite sum"));
   }
   return std::make_unique<MixStream>(std::move(sources));
 }

@@ -42,7 +42,7 @@ class MixDataset : public IterableDataset {
   int64_t shards() const override { return datasets_[0]->shards(); }
   SampleSpec spec() const override { return datasets_[0]->spec(); }
   // Errors: also kInvalidArgument if there are not as many weights as datasets,
-  // or one is negative, infinite or not a number.
+  // one is negative, infinite or not a number, or their sum is 0 or infinite.
   absl::StatusOr<std::unique_ptr<SampleStream>> Open(int64_t shard,
                                                      int64_t epoch) override;
   // That of the first dataset.

@@ -28,7 +28,7 @@ absl::StatusOr<std::unique_ptr<StackDataset>> StackDataset::Create(
   SampleSpec spec;
   std::vector<Member> members;
   for (std::unique_ptr<Dataset>& dataset : datasets) {
-    TENON_RETURN_IF_ERROR(CheckMapStyle(kCreate, *dataset));
+    TENON_RETURN_IF_ERROR(CheckMapStyle(kCreate, members.size(), *dataset));
     const int64_t first_size =
         members.empty() ? dataset->size() : members[0].dataset->size();
     if (dataset->size() != first_size) {

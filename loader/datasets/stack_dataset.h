@@ -21,7 +21,8 @@
 namespace tenon::loader {
 
 // Sample i has all fields of sample i of each dataset. They draw from one
-// sequence of random numbers, in their order.
+// sequence of random numbers, in their order; so Dataset::GetBatch() of the
+// members is not used.
 class StackDataset : public Dataset {
  public:
   // Errors: kInvalidArgument for no datasets, a null or iterable one, different

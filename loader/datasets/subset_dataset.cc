@@ -29,12 +29,12 @@ absl::StatusOr<std::unique_ptr<SubsetDataset>> SubsetDataset::Create(
     return absl::InvalidArgumentError(
         absl::StrCat(kCreate, ": the dataset is null"));
   }
-  TENON_RETURN_IF_ERROR(CheckMapStyle(kCreate, *dataset));
+  TENON_RETURN_IF_ERROR(CheckMapStyle(kCreate, 0, *dataset));
   for (const int64_t index : indices) {
     if (index >= 0 && index < dataset->size()) continue;
     return absl::OutOfRangeError(absl::StrCat(kCreate, ": index ", index,
-                                              " of a dataset of ",
-                                              dataset->size(), " samples"));
+                                              " is out of range [0, ",
+                                              dataset->size(), ")"));
   }
   return absl::WrapUnique(
       new SubsetDataset(std::move(dataset), std::move(indices)));
@@ -43,6 +43,16 @@ absl::StatusOr<std::unique_ptr<SubsetDataset>> SubsetDataset::Create(
 absl::Status SubsetDataset::Get(int64_t index, SampleRandom& random,
                                 Sample& sample) {
   return dataset_->Get(indices_[static_cast<size_t>(index)], random, sample);
+}
+
+absl::Status SubsetDataset::GetBatch(absl::Span<const int64_t> indices,
+                                     SampleBatch& samples) {
+  std::vector<int64_t> own;
+  own.reserve(indices.size());
+  for (const int64_t index : indices) {
+    own.push_back(indices_[static_cast<size_t>(index)]);
+  }
+  return dataset_->GetBatch(own, samples);
 }
 
 absl::StatusOr<std::vector<std::vector<int64_t>>> RandomSplit(
@@ -93,9 +103,11 @@ absl::StatusOr<std::vector<int64_t>> SplitLengths(
   std::vector<int64_t> lengths;
   int64_t left = size;
   for (const double fraction : fractions) {
-    const auto length =
-        static_cast<int64_t>(std::floor(static_cast<double>(size) * fraction));
-    lengths.push_back(std::min(length, left));
+    const double length = std::floor(static_cast<double>(size) * fraction);
+    // The double of a large size is above it: no cast of that.
+    lengths.push_back(length < static_cast<double>(left)
+                          ? static_cast<int64_t>(length)
+                          : left);
     left -= lengths.back();
   }
   for (size_t i = 0; left > 0; i = (i + 1) % lengths.size(), --left) {

@@ -23,6 +23,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "tenon/loader/data/collation.h"
 #include "tenon/loader/data/dataset.h"
 #include "tenon/loader/data/sample.h"
@@ -44,6 +45,8 @@ class SubsetDataset : public Dataset {
   SampleSpec spec() const override { return dataset_->spec(); }
   absl::Status Get(int64_t index, SampleRandom& random,
                    Sample& sample) override;
+  absl::Status GetBatch(absl::Span<const int64_t> indices,
+                        SampleBatch& samples) override;
   absl::Status Collate(Collation& batch) override {
     return dataset_->Collate(batch);
   }

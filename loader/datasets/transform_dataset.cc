@@ -26,7 +26,7 @@ absl::Status CheckParts(const Dataset* dataset, bool has_function) {
         absl::StrCat(kCreate, ": the ",
                      dataset == nullptr ? "dataset" : "function", " is null"));
   }
-  return CheckMapStyle(kCreate, *dataset);
+  return CheckMapStyle(kCreate, 0, *dataset);
 }
 
 }  // namespace

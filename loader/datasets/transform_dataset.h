@@ -24,6 +24,7 @@
 
 namespace tenon::loader {
 
+// Dataset::GetBatch() of the dataset is not used: the function draws after it.
 class TransformDataset : public Dataset {
  public:
   // Changes a sample in its place in the batch.
