@@ -25,11 +25,6 @@ absl::Status CheckOptions(const LoaderOptions& options) {
         absl::StrCat("batch_size must be positive, not ", *options.batch_size,
                      "; leave it unset for samples without a batch dimension"));
   }
-  if (!options.batch_size && options.batch_sampler != nullptr) {
-    return Refused(
-        "batch_sampler without a batch_size: it gives batches; set batch_size "
-        "to the samples of its largest one, or give a sampler");
-  }
   if (!options.batch_size && options.drop_last) {
     return Refused(
         "drop_last without a batch_size: each sample is a batch of its own, "
@@ -54,10 +49,11 @@ absl::Status CheckOptions(const LoaderOptions& options) {
         "shuffle and sampler both give the order of an epoch; set one of them");
   }
   if (options.batch_sampler != nullptr &&
-      (options.shuffle || options.sampler != nullptr || options.drop_last)) {
+      (options.batch_size != 1 || options.shuffle ||
+       options.sampler != nullptr || options.drop_last)) {
     return Refused(
-        "batch_sampler gives whole batches; leave shuffle, sampler and "
-        "drop_last unset");
+        "batch_sampler gives whole batches; leave batch_size (1), shuffle, "
+        "sampler and drop_last as they are");
   }
   if (options.memory_quota && *options.memory_quota < 1) {
     return Refused(absl::StrCat("memory_quota must be positive, not ",

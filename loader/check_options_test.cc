@@ -77,17 +77,18 @@ TEST(CheckOptionsTest, ABatchSamplerGivesWholeBatches) {
     return std::shared_ptr<BatchSampler>(
         *FixedBatchSampler::Create(std::make_unique<SequentialSampler>(3), 2));
   };
-  EXPECT_THAT(CheckOptions({.batch_size = 2, .batch_sampler = batches()}),
-              IsOk());
+  EXPECT_THAT(CheckOptions({.batch_sampler = batches()}), IsOk());
+  ExpectRefused({.batch_size = 2, .batch_sampler = batches()},
+                "batch_sampler gives whole batches");
   ExpectRefused({.shuffle = true, .batch_sampler = batches()},
-                "leave shuffle, sampler and drop_last unset");
+                "leave batch_size (1), shuffle, sampler");
   ExpectRefused({.sampler = std::make_shared<SequentialSampler>(3),
                  .batch_sampler = batches()},
-                "leave shuffle, sampler and drop_last unset");
+                "leave batch_size (1), shuffle, sampler");
   ExpectRefused({.batch_size = std::nullopt, .batch_sampler = batches()},
-                "batch_sampler without a batch_size");
+                "batch_sampler gives whole batches");
   ExpectRefused({.batch_sampler = batches(), .drop_last = true},
-                "leave shuffle, sampler and drop_last unset");
+                "leave batch_size (1), shuffle, sampler");
 }
 
 absl::Status NoInit(const WorkerInfo&) { return absl::OkStatus(); }

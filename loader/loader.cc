@@ -25,6 +25,7 @@
 #include "tenon/loader/data/batch_layout.h"
 #include "tenon/loader/data/batch_source.h"
 #include "tenon/loader/data/cancellation.h"
+#include "tenon/loader/data/catching.h"
 #include "tenon/loader/data/iterable_dataset.h"
 #include "tenon/loader/data/sample_spec.h"
 #include "tenon/loader/data/worker_init.h"
@@ -32,7 +33,6 @@
 #include "tenon/loader/job/rank.h"
 #include "tenon/loader/local_source.h"
 #include "tenon/loader/sampling/random_sampler.h"
-#include "tenon/loader/worker/catching.h"
 #include "tenon/loader/worker/messages.h"
 #include "tenon/loader/worker/worker_source.h"
 #include "tenon/shm/base/status_macros.h"
@@ -115,19 +115,37 @@ Loader::Loader(LoaderOptions options, DatasetRecipe recipe,
     : options_(std::move(options)),
       recipe_(std::move(recipe)),
       dataset_(std::move(dataset)),
+      batch_size_(options_.batch_size.value_or(1)),
       cancellation_(std::move(cancellation)) {}
 
 Loader::~Loader() = default;
+
+absl::Status Loader::SetBatches() {
+  TENON_ASSIGN_OR_RETURN(batches_,
+                         SizeOf("batch sampler", *options_.batch_sampler));
+  TENON_ASSIGN_OR_RETURN(
+      batch_size_, Catching("max_batch_size() of the batch sampler",
+                            [&]() -> absl::StatusOr<int64_t> {
+                              return options_.batch_sampler->max_batch_size();
+                            }));
+  if (batch_size_ >= 1) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "Loader::Create(): max_batch_size() of the batch sampler is ",
+      batch_size_, "; want >= 1"));
+}
 
 absl::Status Loader::SetOrder() {
   const auto* iterable = dynamic_cast<const IterableDataset*>(dataset_.get());
   if (iterable == nullptr) {
     TENON_ASSIGN_OR_RETURN(dataset_size_, SizeOf("dataset", *dataset_));
-    if (options_.batch_sampler != nullptr) {
-      return SizeOf("batch sampler", *options_.batch_sampler).status();
-    }
+    if (options_.batch_sampler != nullptr) return SetBatches();
     TENON_ASSIGN_OR_RETURN(sampler_, MakeSampler(options_, dataset_size_));
-    return SizeOf("sampler", *sampler_).status();
+    TENON_ASSIGN_OR_RETURN(samples_, SizeOf("sampler", *sampler_));
+    const int64_t rest = samples_ % batch_size_;
+    if (options_.drop_last) samples_ -= rest;
+    batches_ = samples_ / batch_size_;
+    if (rest != 0 && !options_.drop_last) ++batches_;
+    return absl::OkStatus();
   }
   if (options_.shuffle || options_.sampler != nullptr ||
       options_.batch_sampler != nullptr) {
@@ -160,10 +178,14 @@ absl::StatusOr<int> Loader::Prefetch(int64_t batch_bytes, int workers) const {
   workers = std::max(workers, 1);
   const int64_t each = *options_.memory_quota / workers / batch_bytes;
   if (each >= 1) return static_cast<int>(std::min<int64_t>(wanted, each));
-  return absl::InvalidArgumentError(absl::StrCat(
-      "Loader::Create(): memory_quota of ", *options_.memory_quota,
-      " bytes does not hold a batch of ", batch_bytes, " bytes for each of ",
-      workers, " workers; raise it, or lower batch_size or workers"));
+  const std::string what =
+      absl::StrCat("Loader::Create(): memory_quota of ", *options_.memory_quota,
+                   " bytes does not hold a batch of ", batch_bytes, " bytes");
+  return absl::InvalidArgumentError(
+      options_.workers == 0
+          ? absl::StrCat(what, "; raise it, or lower batch_size")
+          : absl::StrCat(what, " for each of ", workers,
+                         " workers; raise it, or lower batch_size or workers"));
 }
 
 absl::Status Loader::Start() {
@@ -173,8 +195,10 @@ absl::Status Loader::Start() {
       Catching("spec() of the dataset", [&]() -> absl::StatusOr<SampleSpec> {
         return dataset_->spec();
       }));
-  TENON_ASSIGN_OR_RETURN(BatchLayout created,
-                         BatchLayout::Create(spec, options_.batch_size));
+  TENON_ASSIGN_OR_RETURN(
+      BatchLayout created,
+      BatchLayout::Create(spec, options_.batch_size ? std::optional(batch_size_)
+                                                    : std::nullopt));
   auto layout = std::make_shared<const BatchLayout>(std::move(created));
   const int workers = MostWorkers(layout->total_bytes());
   TENON_ASSIGN_OR_RETURN(const int prefetch,
@@ -193,9 +217,11 @@ absl::Status Loader::Start() {
   }
   WorkerSetup setup;
   setup.spec = spec.ToString();
+  setup.shards = shards_;
   setup.batch_size = batch_size();
   setup.unbatched = !options_.batch_size.has_value();
   setup.prefetch = prefetch;
+  prefetch_ = prefetch;
   setup.workers = workers;
   if (options_.worker_init != nullptr) {
     TENON_ASSIGN_OR_RETURN(setup.worker_init,
@@ -267,19 +293,6 @@ absl::StatusOr<std::optional<BatchResult>> Loader::NextUnnamed(
 
 void Loader::Cancel() { cancellation_->Cancel(); }
 
-int64_t Loader::samples() const {
-  if (sampler_ == nullptr) return -1;
-  const int64_t all = sampler_->size();
-  return options_.drop_last ? all - all % batch_size() : all;
-}
-
-int64_t Loader::batches() const {
-  if (options_.batch_sampler != nullptr) return options_.batch_sampler->size();
-  if (sampler_ == nullptr) return -1;
-  const int64_t all = samples();
-  return all / batch_size() + (all % batch_size() != 0 ? 1 : 0);
-}
-
 std::vector<pid_t> Loader::worker_pids() const {
   return source_ == nullptr ? std::vector<pid_t>() : source_->WorkerPids();
 }
@@ -297,6 +310,10 @@ std::vector<std::string> Loader::warnings() const {
   if (options_.pin_memory) {
     warnings.push_back(
         "pin_memory has no effect: batches are in memory that is not pinned");
+  }
+  if (prefetch_ > 0 && options_.prefetch && prefetch_ < *options_.prefetch) {
+    warnings.push_back(absl::StrCat("memory_quota lowers prefetch (",
+                                    *options_.prefetch, ") to ", prefetch_));
   }
   if (const int cores = UsableCores(); options_.workers > cores) {
     warnings.push_back(absl::StrCat("workers (", options_.workers,

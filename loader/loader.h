@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Loader: batches of a dataset, made by worker processes, in a fixed order.
+// Loader: batches of a dataset, made by worker processes, in a fixed order (or,
+// by LoaderOptions::in_order, as they are ready).
 //
 //   int main(int argc, char** argv) {
 //     tenon::spawn::Init(argc, argv);  // Workers are this program, too.
@@ -14,8 +15,9 @@
 //     }
 //   }
 //
-// The batches of an epoch, their order and every bit in them depend on the
-// dataset, the sampler, batch_size, seed and epoch, and not on the workers.
+// The batches of an epoch, their numbers and every bit in them depend on the
+// dataset, the sampler, batch_size, seed and epoch, and not on the workers; in
+// a fixed order so does their order.
 
 #ifndef TENON_LOADER_LOADER_H_
 #define TENON_LOADER_LOADER_H_
@@ -47,8 +49,9 @@ class BatchSource;
 class Cancellation;
 
 // Ownership: owns the worker processes; destroying it ends them, which takes
-//   no time if they are idle, as long as a sample takes if not, and 1.5 s if
-//   they do not answer. Batches outlive it.
+//   no time if they are idle, as long as a sample takes if not (a GetBatch(), a
+//   SampleStream::Next()), and 1.5 s if they do not answer. Worker threads have
+//   as long as that takes. Batches outlive it.
 // Threads: thread-compatible, but Cancel() may be called at any time.
 // Processes: belongs to the process that made it. In a forked child no function
 //   may be called, and the destructor leaves the workers alone.
@@ -95,19 +98,20 @@ class Loader {
 
   // Begins epoch `epoch` (>= 0); the first Next() assigns its batches to the
   // workers. An epoch that has not been finished is abandoned; workers finish
-  // the samples they have in hand. A negative epoch has one element,
-  // kInvalidArgument.
+  // the samples they have in hand: a Get(), GetBatch() or SampleStream::Next(),
+  // whose first call reads a whole window of a WindowShuffle. A negative epoch
+  // has one element, kInvalidArgument.
   EpochRange Epoch(int64_t epoch);
 
   // Makes a running and every later Next() return kCancelled, also at the end
-  // of an epoch; without workers a sample in hand is finished first. Safe from
-  // any thread and from a signal handler, as long as the loader lives.
+  // of an epoch; without workers such a call in hand is finished first. Safe
+  // from any thread and from a signal handler, as long as the loader lives.
   void Cancel();
 
   // The numbers of samples and batches of an epoch. -1 where they are not
   // known: both of an iterable dataset, samples() with a batch sampler.
-  int64_t samples() const;
-  int64_t batches() const;
+  int64_t samples() const { return samples_; }
+  int64_t batches() const { return batches_; }
 
   // This process's own instance.
   const Dataset& dataset() const { return *dataset_; }
@@ -131,8 +135,10 @@ class Loader {
          std::unique_ptr<Dataset> dataset,
          std::unique_ptr<Cancellation> cancellation);
 
-  int64_t batch_size() const { return options_.batch_size.value_or(1); }
+  // The most samples of a batch.
+  int64_t batch_size() const { return batch_size_; }
   absl::Status SetOrder();
+  absl::Status SetBatches();  // Of a batch sampler.
   // The prefetch under the quota.
   absl::StatusOr<int> Prefetch(int64_t batch_bytes, int workers) const;
   int MostWorkers(int64_t batch_bytes) const;
@@ -151,6 +157,10 @@ class Loader {
   const LoaderOptions options_;
   const DatasetRecipe recipe_;
   std::unique_ptr<Dataset> dataset_;
+  int prefetch_ = 0;  // Under the quota; 0 without workers.
+  int64_t batch_size_ = 1;
+  int64_t samples_ = -1;
+  int64_t batches_ = -1;
   int64_t dataset_size_ = 0;          // Of a map-style dataset.
   std::shared_ptr<Sampler> sampler_;  // Of a map-style dataset.
   int64_t shards_ = 0;                // Of an iterable dataset.

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -20,6 +21,7 @@
 #include "tenon/loader/sampling/sampler.h"
 #include "tenon/loader/testing/test_datasets.h"
 #include "tenon/shm/segment/sharing_strategy.h"
+#include "tenon/shm/testing/few_fds.h"
 #include "tenon/shm/testing/status_matchers.h"
 
 namespace tenon::loader {
@@ -152,6 +154,27 @@ TEST_P(LoaderIterableTest, AnErrorEndsItsShardAndNoOther) {
   EXPECT_THAT(errors,
               ElementsAre(StatusIs(StatusCode::kNotFound,
                                    HasSubstr("shard 1: no such file"))));
+}
+
+// The next batch of the shard would else have the samples of the one that found
+// no memory.
+TEST(LoaderIterableMemoryTest, ABatchWithoutMemoryEndsItsShard) {
+  TENON_ASSERT_OK_AND_ASSIGN(
+      auto loader,
+      Loader::Create<Streams>({.batch_size = 10'000}, Sizes{1'000'000}));
+  EpochRange epoch = loader->Epoch(0);
+  std::vector<Batch> kept;
+  absl::Status shortage;
+  {
+    const FewFds none(0);  // For another segment.
+    while (shortage.ok() && kept.size() < 99) {
+      absl::StatusOr<std::optional<Batch>> batch = epoch.Next();
+      shortage = batch.status();
+      if (batch.ok()) kept.push_back(**std::move(batch));
+    }
+  }
+  EXPECT_THAT(shortage, StatusIs(StatusCode::kResourceExhausted));
+  EXPECT_THAT(epoch.Next(), IsOkAndHolds(::testing::Eq(std::nullopt)));
 }
 
 TEST_P(LoaderIterableTest, SkipsBadSamplesAndSaysWhich) {

@@ -27,15 +27,14 @@ namespace tenon::loader {
 inline constexpr int kAuto = std::numeric_limits<int>::min();
 
 struct LoaderOptions {
-  // With `batch_sampler`: at least as many samples as its largest batch has.
   // Unset (std::nullopt): each sample is a batch, without a batch dimension.
   std::optional<int64_t> batch_size = 1;
   // Another order of all samples in each epoch. Not together with `sampler`.
   bool shuffle = false;
   // The order of an epoch. Unset: that of the dataset, or of `shuffle`.
   std::shared_ptr<Sampler> sampler;
-  // The batches of an epoch, of any sizes. Not together with `shuffle`,
-  // `sampler` and `drop_last`.
+  // The batches of an epoch, of any sizes. Not together with `batch_size`,
+  // `shuffle`, `sampler` and `drop_last`.
   std::shared_ptr<BatchSampler> batch_sampler;
   // Leaves out the last batch of an epoch if it is not full. Not without a
   // batch_size.
@@ -54,8 +53,12 @@ struct LoaderOptions {
   // 2. Not without workers.
   std::optional<int> prefetch;
   // Bytes for the batches that workers are ahead: lowers `prefetch` as far as
-  // needed. Each worker needs one batch; without workers it is one batch.
-  // Fields whose shape differs from sample to sample are not counted.
+  // needed, and Loader::warnings() says so. Each worker needs one batch;
+  // without workers it is one batch. Counted are the tensors of fields of one
+  // shape. Not counted: the rounding of blocks (up to a fifth, below 16 KiB up
+  // to a half) and of segments (256 KiB and more), fields whose shape differs
+  // from sample to sample, windows of WindowShuffle, and batches that the
+  // consumer keeps.
   std::optional<int64_t> memory_quota;
   // False: batches in the order in which they are ready; without workers, that
   // is the fixed order. A free worker takes the next batch, so a slow one

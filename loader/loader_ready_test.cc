@@ -4,6 +4,8 @@
 // Options of loaders with workers: batches as they are ready, worker_init, a
 // quota of memory; and batch samplers.
 
+#include <signal.h>
+
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
@@ -243,7 +245,8 @@ TEST_P(LoaderReadyTest, BadIndicesAreTheErrorOfTheirBatch) {
     } else {
       ++errors;
       EXPECT_THAT(batch,
-                  StatusIs(StatusCode::kOutOfRange, HasSubstr("item 77")));
+                  StatusIs(StatusCode::kOutOfRange,
+                           HasSubstr("batch 3: the sampler asks for item 77")));
     }
   }
   EXPECT_EQ(errors, 1);
@@ -313,6 +316,8 @@ TEST_P(LoaderReadyTest, AQuotaOfMemoryLowersPrefetch) {
   options.prefetch = 8;
   options.memory_quota = 2 * 128 + 127;  // One batch each, two fields of 64.
   TENON_ASSERT_OK_AND_ASSIGN(auto loader, Loader::Create<Gated>(options, gate));
+  EXPECT_THAT(loader->warnings(),
+              ::testing::Contains("memory_quota lowers prefetch (8) to 1"));
   EpochRange epoch = loader->Epoch(0);
   // With more than one batch assigned to it, the first worker had number 2.
   EXPECT_THAT(Numbered(epoch, 9), ElementsAre(1, 2, 3, 4, 5, 6, 7, 8, 9));
@@ -330,6 +335,64 @@ TEST_P(LoaderReadyTest, AQuotaHoldsABatchForEachWorker) {
                          "128 bytes for each of 2 workers")));
   options.workers = 0;
   EXPECT_THAT(Loader::Create<Numbers>(options, 10), IsOk());
+  options.memory_quota = 127;
+  EXPECT_THAT(Loader::Create<Numbers>(options, 10),
+              StatusIs(StatusCode::kInvalidArgument,
+                       HasSubstr("128 bytes; raise it, or lower batch_size")));
+}
+
+// Batches that the consumer keeps are not part of the quota.
+TEST_P(LoaderReadyTest, AQuotaDoesNotBoundWhatTheConsumerKeeps) {
+  LoaderOptions options = Options();
+  options.memory_quota = 2 * 128;
+  TENON_ASSERT_OK_AND_ASSIGN(auto loader, Loader::Create<Numbers>(options, 50));
+  std::vector<Batch> kept;
+  for (absl::StatusOr<Batch>& batch : loader->Epoch(0)) {
+    ASSERT_THAT(batch, IsOk());
+    kept.push_back(*std::move(batch));
+  }
+  ASSERT_THAT(kept, SizeIs(50));
+  for (int64_t i = 0; i < 50; ++i) {
+    EXPECT_EQ(CopyOf(kept[static_cast<size_t>(i)]).values[0], i);
+  }
+}
+
+// As ready, in each call and while idle.
+TEST_P(LoaderReadyTest, AWorkerThatDiesIsNamed) {
+  if (Options().worker_kind == WorkerKind::kThread) GTEST_SKIP();
+  LoaderOptions options = Options();
+  options.in_order = false;
+  for (const char* dataset : {"Dies", "Exits"}) {
+    TENON_ASSERT_OK_AND_ASSIGN(auto loader, Loader::Create(dataset, options));
+    const Pids pids(*loader);
+    EXPECT_THAT(RunEpoch(*loader, 0),
+                StatusIs(StatusCode::kAborted, HasSubstr("worker ")));
+    EXPECT_TRUE(pids.AllEnded());
+  }
+  for (const bool in_open : {true, false}) {
+    TENON_ASSERT_OK_AND_ASSIGN(
+        auto loader, Loader::Create("DyingStreams", options, in_open));
+    const Pids pids(*loader);
+    EXPECT_THAT(
+        RunEpoch(*loader, 0),
+        StatusIs(StatusCode::kAborted, ::testing::AllOf(HasSubstr("worker 1"),
+                                                        HasSubstr("SIGKILL"))));
+    EXPECT_TRUE(pids.AllEnded());
+  }
+}
+
+TEST_P(LoaderReadyTest, AnIdleWorkerThatIsKilledEndsTheLoader) {
+  if (Options().worker_kind == WorkerKind::kThread) GTEST_SKIP();
+  const Tensor gate = ClosedGate();
+  LoaderOptions options = Options(10);  // One batch: worker 1 has none.
+  options.in_order = false;
+  TENON_ASSERT_OK_AND_ASSIGN(auto loader, Loader::Create<Gated>(options, gate));
+  EpochRange epoch = loader->Epoch(0);
+  EXPECT_THAT(epoch.Next(Deadline::After(absl::Milliseconds(50))),
+              StatusIs(StatusCode::kDeadlineExceeded));
+  kill(loader->worker_pids()[1], SIGKILL);
+  EXPECT_THAT(epoch.Next(Watchdog()),
+              StatusIs(StatusCode::kAborted, HasSubstr("worker 1")));
 }
 
 TEST_P(LoaderReadyTest, InitIsCalledInEachWorker) {
@@ -353,9 +416,11 @@ TEST_P(LoaderReadyTest, AFailedInitIsTheErrorOfTheLoader) {
       StatusIs(StatusCode::kNotFound, HasSubstr("worker_init: no device")));
   options.worker_init = ThrowingInit;
   TENON_ASSERT_OK_AND_ASSIGN(loader, Loader::Create<Noted>(options));
-  EXPECT_THAT(loader->Epoch(0).Next(Watchdog()),
-              StatusIs(StatusCode::kInternal,
-                       HasSubstr("worker_init: ThrowingInit threw: on fire")));
+  EXPECT_THAT(
+      loader->Epoch(0).Next(Watchdog()),
+      StatusIs(StatusCode::kInternal,
+               ::testing::AllOf(HasSubstr("worker_init: "),
+                                HasSubstr("ThrowingInit threw: on fire"))));
 }
 
 TEST_P(LoaderReadyTest, AnInitThatIsNotRegisteredIsRefused) {
@@ -391,15 +456,20 @@ INSTANTIATE_TEST_SUITE_P(
 // Batch n has 1 + n % 3 items: n and the following ones.
 class Growing : public BatchSampler {
  public:
+  explicit Growing(int64_t most = 3) : most_(most) {}
   int64_t size() const override { return 7; }
+  int64_t max_batch_size() const override { return most_; }
   void Fill(int64_t, int64_t number, std::vector<int64_t>& indices) override {
     indices.clear();
     for (int64_t i = 0; i <= number % 3; ++i) indices.push_back(number + i);
   }
+
+ private:
+  int64_t most_;
 };
 
 TEST_P(LoaderBatchSamplerTest, BatchesOfAnySizes) {
-  LoaderOptions options = Options(3);
+  LoaderOptions options = Options();
   options.batch_sampler = std::make_shared<Growing>();
   TENON_ASSERT_OK_AND_ASSIGN(auto loader, Loader::Create<Numbers>(options, 10));
   EXPECT_EQ(loader->batches(), 7);
@@ -416,27 +486,60 @@ TEST_P(LoaderBatchSamplerTest, BatchesOfAnySizes) {
 }
 
 TEST_P(LoaderBatchSamplerTest, ABatchThatIsTooLargeIsAnError) {
-  LoaderOptions options = Options(2);
-  options.batch_sampler = std::make_shared<Growing>();
+  LoaderOptions options = Options();
+  options.batch_sampler = std::make_shared<Growing>(0);
+  EXPECT_THAT(
+      Loader::Create<Numbers>(options, 10),
+      StatusIs(StatusCode::kInvalidArgument,
+               HasSubstr("max_batch_size() of the batch sampler is 0")));
+  options.batch_sampler = std::make_shared<Growing>(2);
   TENON_ASSERT_OK_AND_ASSIGN(auto loader, Loader::Create<Numbers>(options, 10));
   EXPECT_THAT(
       RunEpoch(*loader, 0),
       StatusIs(StatusCode::kInvalidArgument,
                HasSubstr("batch 2 of the batch sampler has 3 samples; want 1 "
-                         "to the loader's batch_size (2)")));
+                         "to its max_batch_size() (2)")));
 }
 
 // Batch 1 is empty.
 class Empty : public BatchSampler {
  public:
   int64_t size() const override { return 3; }
+  int64_t max_batch_size() const override { return 2; }
   void Fill(int64_t, int64_t number, std::vector<int64_t>& indices) override {
     indices.assign(number == 1 ? 0 : 1, number);
   }
 };
 
+// Throws for batch 2.
+class Throwing : public Growing {
+ public:
+  void Fill(int64_t epoch, int64_t number,
+            std::vector<int64_t>& indices) override {
+    if (number == 2) throw std::runtime_error("on fire");
+    Growing::Fill(epoch, number, indices);
+  }
+};
+
+TEST_P(LoaderBatchSamplerTest, AnExceptionIsTheErrorOfItsBatch) {
+  LoaderOptions options = Options();
+  options.batch_sampler = std::make_shared<Throwing>();
+  TENON_ASSERT_OK_AND_ASSIGN(auto loader, Loader::Create<Numbers>(options, 10));
+  std::vector<int64_t> good;
+  std::vector<absl::Status> errors;
+  for (const absl::StatusOr<Batch>& batch : loader->Epoch(0)) {
+    if (batch.ok()) good.push_back(batch->number());
+    if (!batch.ok()) errors.push_back(batch.status());
+  }
+  EXPECT_THAT(good, ElementsAre(0, 1, 3, 4, 5, 6));
+  EXPECT_THAT(errors,
+              ElementsAre(StatusIs(
+                  StatusCode::kInternal,
+                  HasSubstr("batch 2: the batch sampler threw: on fire"))));
+}
+
 TEST_P(LoaderBatchSamplerTest, AnEmptyBatchIsAnErrorOfItsOwn) {
-  LoaderOptions options = Options(2);
+  LoaderOptions options = Options();
   options.batch_sampler = std::make_shared<Empty>();
   TENON_ASSERT_OK_AND_ASSIGN(auto loader, Loader::Create<Numbers>(options, 10));
   std::vector<absl::Status> statuses;
@@ -451,7 +554,7 @@ TEST_P(LoaderBatchSamplerTest, AnEmptyBatchIsAnErrorOfItsOwn) {
 }
 
 TEST_P(LoaderBatchSamplerTest, AFixedSizeIsTheSameAsASampler) {
-  LoaderOptions options = Options(4);
+  LoaderOptions options = Options();
   const auto order = [] {
     return *RandomSampler::Create({.dataset_size = 22, .seed = 7});
   };
@@ -459,13 +562,14 @@ TEST_P(LoaderBatchSamplerTest, AFixedSizeIsTheSameAsASampler) {
   TENON_ASSERT_OK_AND_ASSIGN(auto loader, Loader::Create<Numbers>(options, 22));
   TENON_ASSERT_OK_AND_ASSIGN(const auto batches, RunEpoch(*loader, 5));
   options.batch_sampler = nullptr;
+  options.batch_size = 4;
   options.sampler = order();
   TENON_ASSERT_OK_AND_ASSIGN(loader, Loader::Create<Numbers>(options, 22));
   EXPECT_THAT(RunEpoch(*loader, 5), IsOkAndHolds(batches));
 }
 
 TEST_P(LoaderBatchSamplerTest, RanksTakeTheBatchesOfOneProcessInTurn) {
-  LoaderOptions options = Options(3);
+  LoaderOptions options = Options();
   options.batch_sampler = std::make_shared<Growing>();
   TENON_ASSERT_OK_AND_ASSIGN(auto loader, Loader::Create<Numbers>(options, 10));
   TENON_ASSERT_OK_AND_ASSIGN(const auto whole, RunEpoch(*loader, 0));
@@ -485,7 +589,7 @@ TEST_P(LoaderBatchSamplerTest, RanksTakeTheBatchesOfOneProcessInTurn) {
 }
 
 TEST_P(LoaderBatchSamplerTest, AnIndexOutOfRangeIsAnError) {
-  LoaderOptions options = Options(3);
+  LoaderOptions options = Options();
   options.batch_sampler = std::make_shared<Growing>();
   TENON_ASSERT_OK_AND_ASSIGN(auto loader, Loader::Create<Numbers>(options, 3));
   EXPECT_THAT(RunEpoch(*loader, 0), StatusIs(StatusCode::kOutOfRange));

@@ -278,6 +278,17 @@ TEST_P(LoaderWorkerTest, FieldsMustBeTheSameInEachProcess) {
                        AllOf(HasSubstr("worker"), HasSubstr("other fields"))));
 }
 
+TEST_P(LoaderWorkerTest, ShardsMustBeTheSameInEachProcess) {
+  TENON_ASSERT_OK_AND_ASSIGN(auto loader,
+                             Loader::Create("OtherShards", Options()));
+  EXPECT_THAT(
+      RunEpoch(*loader, 0),
+      StatusIs(StatusCode::kFailedPrecondition,
+               AllOf(HasSubstr("worker"),
+                     HasSubstr("another number of shards in this "
+                               "worker (3) than in the consumer (2)"))));
+}
+
 TEST_P(LoaderWorkerTest, AWorkerThatCannotMakeItsDatasetSaysWhy) {
   TENON_ASSERT_OK_AND_ASSIGN(auto loader,
                              Loader::Create("NotInWorkers", Options()));

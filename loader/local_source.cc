@@ -69,7 +69,14 @@ absl::StatusOr<std::optional<Batch>> LocalSource::MakeOfShard() {
   const int64_t shard = shard_order_.shard();
   const int64_t number = shard_order_.number();
   shard_order_.Advance();
-  TENON_ASSIGN_OR_RETURN(Tensor block, NewBlock());
+  if (shards_->HasEnded(shard)) {
+    shard_order_.End(shard);
+    return std::nullopt;
+  }
+  absl::StatusOr<Tensor> allocated = NewBlock();
+  // Else the shard's next batch had the samples of this one.
+  if (!allocated.ok()) shards_->Close(shard);
+  TENON_ASSIGN_OR_RETURN(Tensor block, std::move(allocated));
   TENON_ASSIGN_OR_RETURN(std::byte* const memory, block.storage()->Write());
   const ShardTask task = {.seed = options_.seed,
                           .epoch = plan_.epoch,
@@ -95,14 +102,13 @@ absl::StatusOr<std::optional<Batch>> LocalSource::MakeOfShard() {
 }
 
 absl::StatusOr<std::optional<Batch>> LocalSource::Make(int64_t number) {
-  TENON_ASSIGN_OR_RETURN(const std::vector<int64_t> indices,
-                         plan_.Indices(number));
+  TENON_ASSIGN_OR_RETURN(const EpochPlan::Items items, plan_.ItemsOf(number));
   TENON_ASSIGN_OR_RETURN(Tensor block, NewBlock());
   TENON_ASSIGN_OR_RETURN(std::byte* const memory, block.storage()->Write());
   const BatchTask task = {.seed = options_.seed,
                           .epoch = plan_.epoch,
-                          .first_position = plan_.first_position(number),
-                          .indices = indices,
+                          .first_position = items.first_position,
+                          .indices = items.indices,
                           .on_error = options_.on_error,
                           .scratch = scratch()};
   TENON_ASSIGN_OR_RETURN(FilledBatch filled,

@@ -4,51 +4,67 @@
 #include "tenon/loader/data/batch_source.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
+#include "tenon/loader/data/catching.h"
 #include "tenon/shm/base/status_macros.h"
 
 namespace tenon::loader {
 
-absl::StatusOr<std::vector<int64_t>> EpochPlan::Fill(int64_t number) const {
-  std::vector<int64_t> indices;
-  if (batch_sampler == nullptr) {
-    const int64_t first = number * batch_size;
-    indices.resize(
-        static_cast<size_t>(std::min(batch_size, sampler->size() - first)));
-    sampler->Fill(epoch, first, absl::MakeSpan(indices));
-    return indices;
+absl::StatusOr<EpochPlan::Items> EpochPlan::FromSampler(int64_t number) const {
+  const int64_t first = number * batch_size;
+  const int64_t count = std::min(batch_size, sampler->size() - first);
+  Items items = {.indices = std::vector<int64_t>(static_cast<size_t>(count)),
+                 .first_position = sampler->GlobalPosition(first)};
+  sampler->Fill(epoch, first, absl::MakeSpan(items.indices));
+  if (sampler->GlobalPosition(first + count - 1) ==
+      items.first_position + count - 1) {
+    return items;
   }
-  batch_sampler->Fill(epoch, number, indices);
-  if (!indices.empty() && std::ssize(indices) <= batch_size) return indices;
-  return absl::InvalidArgumentError(absl::StrCat(
-      "batch ", number, " of the batch sampler has ", indices.size(),
-      " samples; want 1 to the loader's batch_size (", batch_size, ")"));
+  return absl::InvalidArgumentError(
+      absl::StrCat("batch ", number, " of ", count,
+                   " samples has samples of several batches of the job; give "
+                   "the sampler the loader's batch_size (",
+                   batch_size, ")"));
 }
 
-absl::StatusOr<std::vector<int64_t>> EpochPlan::Indices(int64_t number) const {
-  TENON_ASSIGN_OR_RETURN(std::vector<int64_t> indices, Fill(number));
-  const int64_t last = std::ssize(indices) - 1;
-  if (Position(number, last) != first_position(number) + last) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "batch ", number, " of ", indices.size(),
-        " samples has samples of several batches of the job; give the sampler "
-        "the loader's batch_size (",
-        batch_size, ")"));
+absl::StatusOr<EpochPlan::Items> EpochPlan::FromBatchSampler(
+    int64_t number) const {
+  Items items = {.indices = {},
+                 .first_position = batch_sampler->FirstPosition(number)};
+  batch_sampler->Fill(epoch, number, items.indices);
+  if (!items.indices.empty() && std::ssize(items.indices) <= batch_size) {
+    return items;
   }
-  for (const int64_t index : indices) {
+  return absl::InvalidArgumentError(absl::StrCat(
+      "batch ", number, " of the batch sampler has ", items.indices.size(),
+      " samples; want 1 to its max_batch_size() (", batch_size, ")"));
+}
+
+absl::StatusOr<EpochPlan::Items> EpochPlan::ItemsOf(int64_t number) const {
+  absl::StatusOr<Items> items = Catching(
+      absl::StrCat("batch ", number, ": the ",
+                   batch_sampler != nullptr ? "batch sampler" : "sampler"),
+      [&] {
+        return batch_sampler != nullptr ? FromBatchSampler(number)
+                                        : FromSampler(number);
+      });
+  TENON_RETURN_IF_ERROR(items.status());
+  for (const int64_t index : items->indices) {
     if (index < 0 || index >= dataset_size) {
-      return absl::OutOfRangeError(absl::StrCat("the sampler asks for item ",
-                                                index, " of a dataset of ",
-                                                dataset_size));
+      return absl::OutOfRangeError(
+          absl::StrCat("batch ", number, ": the sampler asks for item ", index,
+                       " of a dataset of ", dataset_size));
     }
   }
-  return indices;
+  return items;
 }
 
 }  // namespace tenon::loader

@@ -32,24 +32,22 @@ struct EpochPlan {
   int64_t batch_size = 1;
   int64_t batches = 0;
 
-  // The position of the first sample of batch `number` in the epoch of the
-  // whole job; the other samples follow.
-  int64_t first_position(int64_t number) const { return Position(number, 0); }
-  // The dataset indices of batch `number`.
+  struct Items {
+    std::vector<int64_t> indices;  // In the dataset.
+    // Of the first sample, in the epoch of the whole job; the others follow.
+    int64_t first_position = 0;
+  };
+  // Those of batch `number`.
   // Errors: kOutOfRange if the sampler gives one that is not in the dataset;
   // kInvalidArgument if the positions of the batch do not follow one another,
   // because the sampler is for another batch size, and for a batch of a batch
-  // sampler that is empty or larger than batch_size.
-  absl::StatusOr<std::vector<int64_t>> Indices(int64_t number) const;
+  // sampler that is empty or larger than batch_size; kInternal for an exception
+  // of the sampler.
+  absl::StatusOr<Items> ItemsOf(int64_t number) const;
 
  private:
-  // Of sample `i` of a batch.
-  int64_t Position(int64_t number, int64_t i) const {
-    return batch_sampler != nullptr
-               ? batch_sampler->GlobalPosition(number, i)
-               : sampler->GlobalPosition(number * batch_size + i);
-  }
-  absl::StatusOr<std::vector<int64_t>> Fill(int64_t number) const;
+  absl::StatusOr<Items> FromSampler(int64_t number) const;
+  absl::StatusOr<Items> FromBatchSampler(int64_t number) const;
 };
 
 // A batch, or its own error.
@@ -65,7 +63,8 @@ class BatchSource {
   // Begins an epoch; one that has not been finished is abandoned.
   virtual void StartEpoch(const EpochPlan& plan) = 0;
 
-  // The next batch in order; if it is an error, the following one may be good.
+  // The next batch, in order or as ready; if it is an error, the following one
+  // may be good.
   // Nothing at the end of the epoch. Errors: kDeadlineExceeded, after which it
   // may be called again; after any other it must not be.
   virtual absl::StatusOr<std::optional<BatchResult>> Next(

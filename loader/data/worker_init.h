@@ -39,9 +39,10 @@ struct WorkerInfo {
 // An error, or an exception, ends the worker, and with it the loader.
 using WorkerInit = absl::Status (*)(const WorkerInfo& info);
 
-// What follows is for the macro and for loaders.
+// Internal: used by the macro and by loaders.
 
-// A second function of the same name ends the program with a message.
+// `name` is that of the file and the function; a second function of both ends
+// the program with a message.
 bool RegisterWorkerInit(absl::string_view name, WorkerInit init);
 // Errors: kNotFound for a function that is not registered.
 absl::StatusOr<std::string> NameOfWorkerInit(WorkerInit init);
@@ -53,6 +54,6 @@ absl::StatusOr<WorkerInit> FindWorkerInit(absl::string_view name);
 // In a .cc file, after the function, at namespace scope.
 #define TENON_LOADER_WORKER_INIT(function)                                 \
   [[maybe_unused]] static const bool tenon_loader_worker_init_##function = \
-      ::tenon::loader::RegisterWorkerInit(#function, function)
+      ::tenon::loader::RegisterWorkerInit(__FILE__ ":" #function, function)
 
 #endif  // TENON_LOADER_DATA_WORKER_INIT_H_

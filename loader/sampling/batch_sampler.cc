@@ -22,6 +22,9 @@
 namespace tenon::loader {
 namespace {
 
+// How many batches of an order are checked.
+constexpr int64_t kChecked = 4096;
+
 int64_t QuotientUp(int64_t value, int64_t divisor) {
   return value / divisor + (value % divisor == 0 ? 0 : 1);
 }
@@ -38,6 +41,21 @@ absl::StatusOr<std::unique_ptr<FixedBatchSampler>> FixedBatchSampler::Create(
     return absl::InvalidArgumentError(
         absl::StrCat("FixedBatchSampler::Create(): batch_size is ", batch_size,
                      "; it must be at least 1"));
+  }
+  const int64_t size = order->size();
+  for (int64_t number = 0; number < kChecked && number * batch_size < size;
+       ++number) {
+    const int64_t first = number * batch_size;
+    const int64_t more = std::min(batch_size, size - first) - 1;
+    if (order->GlobalPosition(first + more) ==
+        order->GlobalPosition(first) + more) {
+      continue;
+    }
+    return absl::InvalidArgumentError(absl::StrCat(
+        "FixedBatchSampler::Create(): batch ", number,
+        " has samples of several batches of the job; give the order the same "
+        "batch_size (",
+        batch_size, ")"));
   }
   return absl::WrapUnique(
       new FixedBatchSampler(std::move(order), batch_size, drop_last));
@@ -62,8 +80,8 @@ void FixedBatchSampler::Fill(int64_t epoch, int64_t number,
   order_->Fill(epoch, first, absl::MakeSpan(indices));
 }
 
-int64_t FixedBatchSampler::GlobalPosition(int64_t number, int64_t i) const {
-  return order_->GlobalPosition(number * batch_size_ + i);
+int64_t FixedBatchSampler::FirstPosition(int64_t number) const {
+  return order_->GlobalPosition(number * batch_size_);
 }
 
 absl::StatusOr<std::unique_ptr<DistributedBatchSampler>>
@@ -94,9 +112,8 @@ void DistributedBatchSampler::Fill(int64_t epoch, int64_t number,
                  indices);
 }
 
-int64_t DistributedBatchSampler::GlobalPosition(int64_t number,
-                                                int64_t i) const {
-  return batches_->GlobalPosition(number * world_size_ + rank_, i);
+int64_t DistributedBatchSampler::FirstPosition(int64_t number) const {
+  return batches_->FirstPosition(number * world_size_ + rank_);
 }
 
 }  // namespace tenon::loader

@@ -32,27 +32,33 @@ class BatchSampler {
   virtual void Fill(int64_t epoch, int64_t number,
                     std::vector<int64_t>& indices) = 0;
 
-  // What keys the random numbers of sample `i` in batch `number`: different for
-  // each sample of an epoch, and the same for any number of ranks. Unless
-  // overridden, the number and `i`, of up to 2^32 samples a batch.
-  virtual int64_t GlobalPosition(int64_t number, int64_t i) const {
-    return (number << 32) | i;
-  }
+  // The most samples of a batch, at least 1: the loader's memory for each. The
+  // same for each epoch.
+  virtual int64_t max_batch_size() const = 0;
+
+  // What keys the random numbers of the first sample of batch `number`; those
+  // of the others follow it. Different for each sample of an epoch, and the
+  // same for any number of ranks. Unless overridden, `number` * 2^32, for up to
+  // 2^31 batches of up to 2^32 samples.
+  virtual int64_t FirstPosition(int64_t number) const { return number << 32; }
 };
 
 // An order cut into batches of one size.
 class FixedBatchSampler : public BatchSampler {
  public:
   // `drop_last`: without the last batch if it is not full.
-  // Errors: kInvalidArgument for no `order`, and for a batch_size below 1.
+  // Errors: kInvalidArgument for no `order`, for a batch_size below 1, and if
+  // `order` is a DistributedSampler of another one, so that a batch (of the
+  // first 4096) has samples of several batches of the job.
   static absl::StatusOr<std::unique_ptr<FixedBatchSampler>> Create(
       std::unique_ptr<Sampler> order, int64_t batch_size,
       bool drop_last = false);
 
   int64_t size() const override;
+  int64_t max_batch_size() const override { return batch_size_; }
   void Fill(int64_t epoch, int64_t number,
             std::vector<int64_t>& indices) override;
-  int64_t GlobalPosition(int64_t number, int64_t i) const override;
+  int64_t FirstPosition(int64_t number) const override;
 
  private:
   FixedBatchSampler(std::unique_ptr<Sampler> order, int64_t batch_size,
@@ -75,9 +81,10 @@ class DistributedBatchSampler : public BatchSampler {
       Remainder remainder = Remainder::kPad);
 
   int64_t size() const override { return size_; }
+  int64_t max_batch_size() const override { return batches_->max_batch_size(); }
   void Fill(int64_t epoch, int64_t number,
             std::vector<int64_t>& indices) override;
-  int64_t GlobalPosition(int64_t number, int64_t i) const override;
+  int64_t FirstPosition(int64_t number) const override;
 
  private:
   DistributedBatchSampler(std::unique_ptr<BatchSampler> batches,

@@ -41,6 +41,7 @@ class TwosAndThrees : public BatchSampler {
   explicit TwosAndThrees(int64_t pairs) : pairs_(pairs) {}
 
   int64_t size() const override { return 2 * pairs_; }
+  int64_t max_batch_size() const override { return 3; }
   void Fill(int64_t /*epoch*/, int64_t number,
             std::vector<int64_t>& indices) override {
     const int64_t first = number / 2 * 5 + number % 2 * 2;
@@ -59,7 +60,8 @@ TEST(FixedBatchSamplerTest, CutsAnOrder) {
   EXPECT_THAT(
       AllBatches(*all, 0),
       ElementsAre(ElementsAre(0, 1, 2), ElementsAre(3, 4, 5), ElementsAre(6)));
-  EXPECT_EQ(all->GlobalPosition(2, 0), 6);
+  EXPECT_EQ(all->FirstPosition(2), 6);
+  EXPECT_EQ(all->max_batch_size(), 3);
   TENON_ASSERT_OK_AND_ASSIGN(
       auto full, FixedBatchSampler::Create(
                      std::make_unique<SequentialSampler>(7), 3, true));
@@ -96,6 +98,18 @@ TEST(FixedBatchSamplerTest, RefusesWhatItCannotCut) {
                "least 1"));
 }
 
+TEST(FixedBatchSamplerTest, RefusesAnOrderOfOtherBatches) {
+  for (const int64_t batch_size : {3, 6}) {
+    TENON_ASSERT_OK_AND_ASSIGN(
+        auto slice, DistributedSampler::Create(
+                        std::make_unique<SequentialSampler>(48),
+                        {.rank = 1, .world_size = 3}, {.batch_size = 4}));
+    EXPECT_THAT(FixedBatchSampler::Create(std::move(slice), batch_size),
+                StatusIs(StatusCode::kInvalidArgument,
+                         HasSubstr("samples of several batches of the job")));
+  }
+}
+
 TEST(BatchSamplerTest, AUsersMayHaveBatchesOfAnySize) {
   TwosAndThrees sampler(2);
   EXPECT_THAT(AllBatches(sampler, 0),
@@ -104,7 +118,7 @@ TEST(BatchSamplerTest, AUsersMayHaveBatchesOfAnySize) {
   std::set<int64_t> positions;
   for (int64_t number = 0; number < 4; ++number) {
     for (int64_t i = 0; i < 3; ++i) {
-      EXPECT_TRUE(positions.insert(sampler.GlobalPosition(number, i)).second);
+      EXPECT_TRUE(positions.insert(sampler.FirstPosition(number) + i).second);
     }
   }
 }
@@ -124,13 +138,14 @@ TEST(DistributedBatchSamplerTest, RanksTakeBatchesInTurn) {
                 std::make_unique<TwosAndThrees>(4),
                 Rank{.rank = rank, .world_size = world_size}, remainder));
         ASSERT_EQ(sampler->size(), each);
+        EXPECT_EQ(sampler->max_batch_size(), 3);
         const Batches mine = AllBatches(*sampler, 0);
         for (int64_t number = 0; number < each; ++number) {
           const int64_t global = number * world_size + rank;
           EXPECT_EQ(mine[static_cast<size_t>(number)],
                     batches[static_cast<size_t>(global % 8)]);
-          EXPECT_EQ(sampler->GlobalPosition(number, 1),
-                    whole.GlobalPosition(global, 1));
+          EXPECT_EQ(sampler->FirstPosition(number),
+                    whole.FirstPosition(global));
         }
       }
     }
@@ -153,7 +168,7 @@ TEST(DistributedBatchSamplerTest, IsAsADistributedSampler) {
     TENON_ASSERT_OK_AND_ASSIGN(auto sliced, DistributedBatchSampler::Create(
                                                 std::move(batches), place));
     EXPECT_EQ(AllBatches(*cut, 0), AllBatches(*sliced, 0));
-    EXPECT_EQ(cut->GlobalPosition(2, 3), sliced->GlobalPosition(2, 3));
+    EXPECT_EQ(cut->FirstPosition(2), sliced->FirstPosition(2));
   }
 }
 

@@ -283,6 +283,41 @@ class BadStreams : public Streams {
   std::vector<int64_t> sizes_;
 };
 
+class DyingStreams : public Streams {
+ public:
+  explicit DyingStreams(bool in_open)
+      : Streams({100, 100}), in_open_(in_open) {}
+  absl::StatusOr<std::unique_ptr<SampleStream>> Open(int64_t shard,
+                                                     int64_t epoch) override {
+    if (shard == 0) return Streams::Open(shard, epoch);
+    if (in_open_ && !is_consumer) KillItself()();
+    return std::make_unique<Dying>();
+  }
+
+ private:
+  class Dying : public NumberStream {
+   public:
+    Dying() : NumberStream(1000, 100) {}
+    absl::StatusOr<bool> Next(SampleRandom& random, Sample& sample) override {
+      if (++next_ == 4 && !is_consumer) KillItself()();
+      return NumberStream::Next(random, sample);
+    }
+
+   private:
+    int next_ = 0;
+  };
+
+  bool in_open_;
+};
+
+class OtherShards : public Streams {
+ public:
+  OtherShards() : Streams({3, 3, 3}) {}
+  int64_t shards() const override { return is_consumer ? 2 : 3; }
+};
+
+TENON_LOADER_DATASET(DyingStreams(bool));
+TENON_LOADER_DATASET(OtherShards());
 TENON_LOADER_DATASET(Bulk(int64_t));
 TENON_LOADER_DATASET(BadStreams(std::vector<int64_t>));
 TENON_LOADER_DATASET(Bad());

@@ -35,6 +35,9 @@
 //               1000 s + n. Cannot open a shard of a negative size.
 //   "BadStreams(std::vector<int64_t> sizes)"  the same; a sample n fails with
 //               kDataLoss if n % 10 == 3, and throws if n % 10 == 7.
+//   "DyingStreams(bool in_open)"  as Streams({100, 100}); opening shard 1, or
+//               its sample 3, raises SIGKILL in a worker.
+//   "OtherShards()"  as Streams; two shards in the consumer, three in workers.
 
 #ifndef TENON_LOADER_TESTING_TEST_DATASETS_H_
 #define TENON_LOADER_TESTING_TEST_DATASETS_H_

@@ -13,11 +13,11 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "tenon/loader/data/batch.h"
+#include "tenon/loader/data/catching.h"
 #include "tenon/loader/data/dataset.h"
 #include "tenon/loader/data/sample.h"
 #include "tenon/loader/data/sample_scratch.h"
 #include "tenon/loader/sampling/sample_random.h"
-#include "tenon/loader/worker/catching.h"
 #include "tenon/shm/base/status_macros.h"
 
 namespace tenon::loader {

@@ -35,7 +35,8 @@ namespace tenon::loader {
 struct WorkerSetup {
   std::string dataset;  // DatasetRecipe's name and bytes.
   std::string arguments;
-  std::string spec;  // SampleSpec::ToString() in the consumer.
+  std::string spec;    // SampleSpec::ToString() in the consumer.
+  int64_t shards = 0;  // Of an iterable dataset, in the consumer.
   int64_t batch_size = 0;
   bool unbatched =
       false;             // batch_size is 1, and a batch has no dimension of it.

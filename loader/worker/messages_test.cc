@@ -24,6 +24,7 @@ WorkerSetup SomeSetup() {
   return {.dataset = "Photos",
           .arguments = std::string("with\0nul", 8),
           .spec = "image: float32[3, 4]",
+          .shards = 5,
           .batch_size = 64,
           .prefetch = 3,
           .seed = 7,
@@ -48,6 +49,7 @@ TEST(MessagesTest, SetupComesBack) {
   EXPECT_EQ(back.dataset, setup.dataset);
   EXPECT_EQ(back.arguments, setup.arguments);
   EXPECT_EQ(back.spec, setup.spec);
+  EXPECT_EQ(back.shards, setup.shards);
   EXPECT_EQ(back.batch_size, setup.batch_size);
   EXPECT_EQ(back.prefetch, setup.prefetch);
   EXPECT_EQ(back.seed, setup.seed);

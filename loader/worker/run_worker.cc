@@ -25,11 +25,12 @@
 #include "tenon/ipc/ring/ring.h"
 #include "tenon/ipc/ring/ring_channel.h"
 #include "tenon/loader/data/batch_layout.h"
+#include "tenon/loader/data/catching.h"
 #include "tenon/loader/data/dataset.h"
 #include "tenon/loader/data/iterable_dataset.h"
 #include "tenon/loader/data/sample_scratch.h"
+#include "tenon/loader/data/sample_spec.h"
 #include "tenon/loader/data/worker_init.h"
-#include "tenon/loader/worker/catching.h"
 #include "tenon/loader/worker/collate_batch.h"
 #include "tenon/loader/worker/fill_batch.h"
 #include "tenon/loader/worker/messages.h"
@@ -106,7 +107,6 @@ class Worker {
   std::unique_ptr<RingProducer> batches_;
   std::unique_ptr<Dataset> dataset_;
   IterableDataset* iterable_ = nullptr;  // dataset_, if it is one.
-  int64_t num_shards_ = 0;               // Of it.
   std::unique_ptr<ShardReader> shards_;  // Of the epoch with this `run`.
   uint64_t run_ = 0;
   std::shared_ptr<Arena> arena_;
@@ -134,21 +134,38 @@ absl::Status CallWorkerInit(int index, const WorkerSetup& setup) {
                       absl::StrCat("worker_init: ", status.message()));
 }
 
-absl::StatusOr<std::unique_ptr<Dataset>> MakeSameDataset(
-    const WorkerSetup& setup, const DatasetRecipe& recipe) {
-  TENON_ASSIGN_OR_RETURN(std::unique_ptr<Dataset> dataset, recipe.Make());
+absl::Status CheckSameShards(const WorkerSetup& setup, const Dataset& dataset) {
+  const auto* iterable = dynamic_cast<const IterableDataset*>(&dataset);
+  if (iterable == nullptr) return absl::OkStatus();
   TENON_ASSIGN_OR_RETURN(
-      const std::string spec,
-      Catching("Dataset::spec()", [&]() -> absl::StatusOr<std::string> {
-        return dataset->spec().ToString();
+      const int64_t shards,
+      Catching("IterableDataset::shards()", [&]() -> absl::StatusOr<int64_t> {
+        return iterable->shards();
       }));
-  if (spec != setup.spec) {
+  if (shards == setup.shards) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat("dataset '", setup.dataset,
+                   "' has another number of shards in this "
+                   "worker (",
+                   shards, ") than in the consumer (", setup.shards,
+                   "); shards() must depend on the arguments alone"));
+}
+
+// The layout of a batch of `dataset`, if it is that of the consumer.
+absl::StatusOr<BatchLayout> SameLayout(const WorkerSetup& setup,
+                                       const Dataset& dataset) {
+  TENON_ASSIGN_OR_RETURN(
+      const SampleSpec spec,
+      Catching("Dataset::spec()",
+               [&]() -> absl::StatusOr<SampleSpec> { return dataset.spec(); }));
+  if (const std::string fields = spec.ToString(); fields != setup.spec) {
     return absl::FailedPreconditionError(absl::StrCat(
-        "dataset '", setup.dataset, "' has other fields in this worker (", spec,
-        ") than in the consumer (", setup.spec,
+        "dataset '", setup.dataset, "' has other fields in this worker (",
+        fields, ") than in the consumer (", setup.spec,
         "); spec() must depend on the arguments alone"));
   }
-  return dataset;
+  return BatchLayout::Create(
+      spec, setup.unbatched ? std::nullopt : std::optional(setup.batch_size));
 }
 
 absl::StatusOr<Worker> Worker::Create(int index, const WorkerSetup& setup,
@@ -166,13 +183,9 @@ absl::StatusOr<Worker> Worker::Create(int index, const WorkerSetup& setup,
   TENON_RETURN_IF_ERROR(
       AddRingReader(*batches, channel, Deadline::Never()).status());
   TENON_RETURN_IF_ERROR(CallWorkerInit(index, setup));
-  TENON_ASSIGN_OR_RETURN(std::unique_ptr<Dataset> dataset,
-                         MakeSameDataset(setup, recipe));
-  TENON_ASSIGN_OR_RETURN(
-      BatchLayout layout,
-      BatchLayout::Create(
-          dataset->spec(),
-          setup.unbatched ? std::nullopt : std::optional(setup.batch_size)));
+  TENON_ASSIGN_OR_RETURN(std::unique_ptr<Dataset> dataset, recipe.Make());
+  TENON_ASSIGN_OR_RETURN(BatchLayout layout, SameLayout(setup, *dataset));
+  TENON_RETURN_IF_ERROR(CheckSameShards(setup, *dataset));
   Worker worker(setup, std::move(channel), control, std::move(layout));
   ArenaOptions arena;
   arena.name = name;
@@ -183,13 +196,6 @@ absl::StatusOr<Worker> Worker::Create(int index, const WorkerSetup& setup,
   worker.batches_ = std::move(batches);
   worker.dataset_ = std::move(dataset);
   worker.iterable_ = dynamic_cast<IterableDataset*>(worker.dataset_.get());
-  if (worker.iterable_ != nullptr) {
-    TENON_ASSIGN_OR_RETURN(
-        worker.num_shards_,
-        Catching("IterableDataset::shards()", [&]() -> absl::StatusOr<int64_t> {
-          return worker.iterable_->shards();
-        }));
-  }
   return worker;
 }
 
@@ -210,12 +216,9 @@ absl::StatusOr<TaskRecord> Worker::NextTask() {
         "task of ", task.count, " samples; want at most ", setup_.batch_size));
   }
   if (task.shard != TaskRecord::kNoShard) {
-    if (task.shard < 0 || task.shard >= num_shards_) {
-      return absl::DataLossError(
-          absl::StrCat("task of shard ", task.shard,
-                       ", which the dataset does not have in this worker"));
-    }
-    return task;
+    if (task.shard >= 0 && task.shard < setup_.shards) return task;
+    return absl::DataLossError(absl::StrCat("task of shard ", task.shard,
+                                            "; want one of ", setup_.shards));
   }
   // All records of a task are put at once.
   const size_t records = TaskRecords(task.count) - 1;
@@ -263,8 +266,8 @@ absl::Status Worker::Serve(const TaskRecord& task) {
 absl::StatusOr<std::optional<FilledBatch>> Worker::Make(const TaskRecord& task,
                                                         Block& block) {
   if (ShouldStop(task)) return absl::CancelledError("the task was abandoned");
-  TENON_ASSIGN_OR_RETURN(block, Allocate(task));
   if (task.shard != TaskRecord::kNoShard) return MakeOfShard(task, block);
+  TENON_ASSIGN_OR_RETURN(block, Allocate(task));
   const BatchTask batch = {.seed = setup_.seed,
                            .epoch = task.epoch,
                            .first_position = task.first_position,
@@ -299,6 +302,11 @@ absl::StatusOr<std::optional<FilledBatch>> Worker::MakeOfShard(
     shards_ = std::make_unique<ShardReader>(iterable_, layout_.get());
     run_ = task.run;
   }
+  if (shards_->HasEnded(task.shard)) return std::nullopt;
+  absl::StatusOr<Block> allocated = Allocate(task);
+  // Else the shard's next batch had the samples of this one.
+  if (!allocated.ok()) shards_->Close(task.shard);
+  TENON_ASSIGN_OR_RETURN(block, std::move(allocated));
   const ShardTask batch = {.seed = setup_.seed,
                            .epoch = task.epoch,
                            .shard = task.shard,

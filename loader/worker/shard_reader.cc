@@ -13,11 +13,11 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "tenon/loader/data/batch.h"
+#include "tenon/loader/data/catching.h"
 #include "tenon/loader/data/iterable_dataset.h"
 #include "tenon/loader/data/sample.h"
 #include "tenon/loader/data/sample_scratch.h"
 #include "tenon/loader/sampling/sample_random.h"
-#include "tenon/loader/worker/catching.h"
 #include "tenon/shm/base/status_macros.h"
 
 namespace tenon::loader {
@@ -46,13 +46,15 @@ absl::StatusOr<std::optional<FilledBatch>> ShardReader::Fill(
   return filled;
 }
 
+bool ShardReader::HasEnded(int64_t shard) const {
+  const auto found = shards_.find(shard);
+  return found != shards_.end() && found->second.stream == nullptr;
+}
+
 absl::Status ShardReader::Open(const ShardTask& task, Shard& shard) {
   auto stream = Catching("IterableDataset::Open()", [&] {
-    return dataset_->Open(task.shard, task.epoch);
+    return OpenShard(*dataset_, task.shard, task.epoch);
   });
-  if (stream.ok() && *stream == nullptr) {
-    stream = absl::InternalError("Open() returned a null pointer");
-  }
   if (!stream.ok()) {
     return absl::Status(
         stream.status().code(),

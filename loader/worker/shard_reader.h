@@ -31,7 +31,7 @@ struct ShardTask {
   int64_t shard = 0;
   int64_t samples = 1;  // At most.
   OnSampleError on_error = OnSampleError::kFail;
-  bool drop_last = false;  // Without a batch of fewer.
+  bool drop_last = false;  // Drops a last batch of fewer samples.
   // For what differs in shape, if anything does.
   SampleScratch* scratch = nullptr;
 };
@@ -46,12 +46,17 @@ class ShardReader {
 
   // Writes the samples of the shard's next batch to `memory`
   // (layout->total_bytes() of it) and task.scratch; nothing if the shard has
-  // ended. Calls `should_stop` before each sample. Errors: those of the
-  // dataset, which end the shard; kInternal for an exception in it; kCancelled
-  // if should_stop() returned true.
+  // ended. Calls `should_stop` before each SampleStream::Next(). Errors: those
+  // of the dataset, which end the shard; kInternal for an exception in it;
+  // kCancelled if should_stop() returned true.
   absl::StatusOr<std::optional<FilledBatch>> Fill(
       const ShardTask& task, std::byte* memory,
       absl::FunctionRef<bool()> should_stop);
+
+  // Whether Fill() has read the shard to its end, or it was closed.
+  bool HasEnded(int64_t shard) const;
+  // Ends a shard, which has no other batch then.
+  void Close(int64_t shard) { shards_[shard].stream.reset(); }
 
  private:
   struct Shard {

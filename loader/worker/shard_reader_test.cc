@@ -159,6 +159,19 @@ TEST_F(ShardReaderTest, AShardThatCannotBeOpenedHasOneError) {
   EXPECT_EQ(shards_.opened, 2);
 }
 
+TEST_F(ShardReaderTest, AClosedShardHasEnded) {
+  EXPECT_FALSE(reader_.HasEnded(0));
+  ASSERT_THAT(ReadShard({.shard = 0, .samples = 2}), IsOk());
+  EXPECT_FALSE(reader_.HasEnded(0));
+  for (const int64_t shard : {0, 1}) {  // Open, and not opened yet.
+    reader_.Close(shard);
+    EXPECT_TRUE(reader_.HasEnded(shard));
+    EXPECT_THAT(ReadShard({.shard = shard, .samples = 2}),
+                IsOkAndHolds(Eq(std::nullopt)));
+  }
+  EXPECT_EQ(shards_.opened, 1);
+}
+
 TEST_F(ShardReaderTest, StopsBetweenSamples) {
   stop_ = 2;
   EXPECT_THAT(ReadShard({.shard = 0, .samples = 5}),

@@ -170,8 +170,21 @@ absl::StatusOr<WorkerLink::Finished> WorkerLink::OnRecord(
                          ReceiveMessages(record));
   Finished finished = {.job = job.job,
                        .batch = absl::CancelledError("abandoned")};
+  const bool has_batch = record.outcome == BatchRecord::kMade ||
+                         record.outcome == BatchRecord::kFailed;
+  if (has_batch && job.after_end) {
+    return absl::DataLossError(absl::StrCat(
+        "reports a batch of shard ", job.job.shard, " after the shard's end"));
+  }
+  if (!has_batch && (record.samples != 0 || note)) {
+    return absl::DataLossError(absl::StrCat(
+        "reports ", record.samples, " samples ", note ? "and a note " : "",
+        "for a task without a batch; want neither"));
+  }
   switch (record.outcome) {
     case BatchRecord::kMade: {
+      const int64_t made =
+          record.samples + (note ? std::ssize(note->skipped) : 0);
       if (note && !note->status.ok()) {
         return absl::DataLossError(absl::StrCat(
             "reports a batch with an error: ", note->status.message()));
@@ -179,6 +192,7 @@ absl::StatusOr<WorkerLink::Finished> WorkerLink::OnRecord(
       TENON_ASSIGN_OR_RETURN(
           finished.batch,
           MakeBatch(record, job, std::move(note).value_or(BatchNote())));
+      if (made < job.count()) NoteEnd(job.job);
       return finished;
     }
     case BatchRecord::kFailed:
@@ -201,13 +215,20 @@ absl::StatusOr<WorkerLink::Finished> WorkerLink::OnRecord(
       return finished;
     case BatchRecord::kEnded:
       if (!job.is_of_shard()) {
-        return absl::DataLossError("reports the end of no shard");
+        return absl::DataLossError("reports kEnded for a task of indices");
       }
+      NoteEnd(job.job);
       finished.ended = true;
       return finished;
     default:
       return absl::DataLossError(
           absl::StrCat("reports a batch of unknown outcome ", record.outcome));
+  }
+}
+
+void WorkerLink::NoteEnd(const Job& job) {
+  for (Outstanding& later : outstanding_) {
+    later.after_end |= later.job.shard == job.shard && later.job.run == job.run;
   }
 }
 
@@ -283,7 +304,7 @@ absl::StatusOr<Batch> WorkerLink::MakeBatch(const BatchRecord& record,
                                             BatchNote note) {
   const int64_t skipped = std::ssize(note.skipped);
   const int64_t count = job.count();
-  const int64_t least = job.is_of_shard() ? 1 : count;
+  const int64_t least = job.is_of_shard() && !job.job.full ? 1 : count;
   if (record.samples < 0 || record.samples > count - skipped ||
       record.samples + skipped < least) {
     return absl::DataLossError(absl::StrCat("reports ", record.samples,

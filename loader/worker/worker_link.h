@@ -44,7 +44,8 @@ class WorkerLink {
     // Of an iterable dataset, and of how many samples at most.
     int64_t shard = TaskRecord::kNoShard;
     int64_t samples = 0;
-    uint64_t run = 0;  // TaskRecord
+    bool full = false;  // Of a shard: not of fewer samples.
+    uint64_t run = 0;   // TaskRecord
   };
   struct Finished {
     Job job;
@@ -97,6 +98,7 @@ class WorkerLink {
   struct Outstanding {
     Job job;
     std::vector<int64_t> indices;
+    bool after_end = false;  // Of a shard that has ended before.
 
     bool is_of_shard() const { return job.shard != TaskRecord::kNoShard; }
     // Samples, at most.
@@ -110,6 +112,8 @@ class WorkerLink {
              std::pair<Channel, Channel> channels);
 
   absl::StatusOr<Finished> OnRecord(const BatchRecord& record);
+  // The shard of `job` has no more batches.
+  void NoteEnd(const Job& job);
   // Receives the messages that belong to a record; returns its note, if any.
   absl::StatusOr<std::optional<BatchNote>> ReceiveMessages(
       const BatchRecord& record);

@@ -262,7 +262,71 @@ TEST_F(WorkerLinkTest, ABatchOfAShardMayBeShort) {
 
 TEST_F(WorkerLinkTest, RefusesTheEndOfNoShard) {
   Assign(7);
-  Refuses({.ticket = 7, .outcome = BatchRecord::kEnded}, "the end of no shard");
+  Refuses({.ticket = 7, .outcome = BatchRecord::kEnded},
+          "kEnded for a task of indices");
+}
+
+TEST_F(WorkerLinkTest, RefusesSamplesAndNotesWithoutABatch) {
+  ASSERT_THAT(link_.Assign({.ticket = 7, .shard = 2, .samples = 3}, {}),
+              IsOk());
+  Refuses({.ticket = 7, .outcome = BatchRecord::kEnded, .samples = 1},
+          "1 samples for a task without a batch");
+}
+
+TEST_F(WorkerLinkTest, RefusesAnAbandonedTaskWithANote) {
+  Assign(7);
+  link_.AbandonBefore(8);
+  BatchRecord record = {.ticket = 7, .outcome = BatchRecord::kAbandoned};
+  worker_.SendNote({.status = absl::AbortedError("no"), .skipped = {}}, record);
+  Refuses(record, "0 samples and a note for a task without a batch");
+}
+
+// A batch of shard 2 after one of `samples` samples, or its end.
+class AfterTheEndTest : public WorkerLinkTest {
+ protected:
+  void SetUp() override {
+    for (const uint64_t ticket : {7, 8}) {
+      ASSERT_THAT(
+          link_.Assign({.ticket = ticket, .shard = 2, .samples = 3}, {}),
+          IsOk());
+    }
+  }
+  absl::Status SecondOf(BatchRecord first) {
+    const auto bytes = static_cast<size_t>(layout_->total_bytes());
+    const Block block =
+        first.samples > 0 ? worker_.NewBlock(bytes, first) : Block();
+    worker_.Report(first);
+    EXPECT_THAT(link_.Take(), IsOk());
+    BatchRecord second = {.ticket = 8, .samples = 3};
+    const Block another = worker_.NewBlock(bytes, second);
+    worker_.Report(second);
+    return link_.Take().status();
+  }
+};
+
+TEST_F(AfterTheEndTest, RefusesABatchAfterTheEnd) {
+  EXPECT_THAT(SecondOf({.ticket = 7, .outcome = BatchRecord::kEnded}),
+              StatusIs(StatusCode::kDataLoss,
+                       HasSubstr("a batch of shard 2 after the shard's end")));
+}
+
+TEST_F(AfterTheEndTest, RefusesABatchAfterAShortOne) {
+  EXPECT_THAT(SecondOf({.ticket = 7, .samples = 2}),
+              StatusIs(StatusCode::kDataLoss, HasSubstr("after the shard's")));
+}
+
+TEST_F(AfterTheEndTest, TakesABatchAfterAFullOne) {
+  EXPECT_THAT(SecondOf({.ticket = 7, .samples = 3}), IsOk());
+}
+
+TEST_F(WorkerLinkTest, RefusesAShortBatchWhereThoseAreDropped) {
+  ASSERT_THAT(
+      link_.Assign({.ticket = 7, .shard = 2, .samples = 3, .full = true}, {}),
+      IsOk());
+  BatchRecord record = {.ticket = 7, .samples = 2};
+  const Block block =
+      worker_.NewBlock(static_cast<size_t>(layout_->total_bytes()), record);
+  Refuses(record, "2 samples made and 0 skipped of 3");
 }
 
 TEST_F(WorkerLinkTest, RefusesFewerSamplesThanTheIndices) {

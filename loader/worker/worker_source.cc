@@ -306,17 +306,17 @@ absl::Status WorkerSource::AssignNext(size_t to) {
     job.number = order.number();
     job.shard = order.shard();
     job.samples = setup_.batch_size;
+    job.full = setup_.drop_last;
     order.Advance();
   } else {
-    absl::StatusOr<std::vector<int64_t>> filled =
-        plan_.Indices(next_to_assign_);
-    if (!filled.ok()) {
-      bad_indices_ = filled.status();
+    absl::StatusOr<EpochPlan::Items> items = plan_.ItemsOf(next_to_assign_);
+    if (!items.ok()) {
+      bad_indices_ = items.status();
       return absl::OkStatus();
     }
-    indices = *std::move(filled);
-    job.number = next_to_assign_;
-    job.first_position = plan_.first_position(next_to_assign_++);
+    indices = std::move(items->indices);
+    job.first_position = items->first_position;
+    job.number = next_to_assign_++;
   }
   job.ticket = next_ticket_++;
   Worker& worker = workers_[to];

@@ -3,8 +3,8 @@
 
 // Catching: exceptions of the user's functions as statuses.
 
-#ifndef TENON_LOADER_WORKER_CATCHING_H_
-#define TENON_LOADER_WORKER_CATCHING_H_
+#ifndef TENON_LOADER_DATA_CATCHING_H_
+#define TENON_LOADER_DATA_CATCHING_H_
 
 #include <exception>
 
@@ -30,4 +30,4 @@ auto Catching(absl::string_view what, Call&& call) -> decltype(call()) {
 
 }  // namespace tenon::loader
 
-#endif  // TENON_LOADER_WORKER_CATCHING_H_
+#endif  // TENON_LOADER_DATA_CATCHING_H_
