@@ -11,7 +11,7 @@
 //     loader::SampleSpec spec() const override {
 //       return loader::SampleSpec().Add<int64_t>("square");
 //     }
-//     absl::Status Get(int64_t index, loader::SampleRandom& random,
+//     absl::Status Get(int64_t index, loader::SampleRandom&,
 //                      loader::Sample& sample) override {
 //       return sample.Set("square", index * index);
 //     }
