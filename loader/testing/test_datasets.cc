@@ -97,21 +97,6 @@ class Sleeps : public Numbers {
   absl::Duration each_;
 };
 
-class RunsOutOfFds : public Numbers {
- public:
-  RunsOutOfFds() : Numbers(100'000) {}
-  absl::Status Get(int64_t index, SampleRandom& random,
-                   Sample& sample) override {
-    if (index == 4000) {
-      rlimit limit;
-      getrlimit(RLIMIT_NOFILE, &limit);
-      limit.rlim_cur = 3;  // poll() takes up to so many.
-      setrlimit(RLIMIT_NOFILE, &limit);
-    }
-    return Numbers::Get(index, random, sample);
-  }
-};
-
 class CannotSleep : public Numbers {
  public:
   CannotSleep() : Numbers(5) {}
@@ -324,7 +309,6 @@ TENON_LOADER_DATASET(Bad());
 TENON_LOADER_DATASET(Dies());
 TENON_LOADER_DATASET(Exits());
 TENON_LOADER_DATASET(Sleeps(int64_t));
-TENON_LOADER_DATASET(RunsOutOfFds());
 TENON_LOADER_DATASET(CannotSleep());
 TENON_LOADER_DATASET(PerProcess());
 TENON_LOADER_DATASET(NoSuchThing());

@@ -13,8 +13,6 @@
 //               the consumer.
 //   "Exits()"   the same, with exit(3).
 //   "Sleeps(int64_t ms)"  as Numbers(1000); each item takes so long.
-//   "RunsOutOfFds()"  as Numbers(100'000); at item 4000 it takes all further
-//               descriptors from its process (RLIMIT_NOFILE).
 //   "CannotSleep()"  as Numbers(5); from item 3 on poll() fails in its process.
 //   "PerProcess()"  a spec that differs from process to process: refused.
 //   "NoSuchThing()"  Create() fails with kInvalidArgument "no such thing".
