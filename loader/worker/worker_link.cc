@@ -337,4 +337,9 @@ void WorkerLink::HangUp() {
   channel_.Release().Reset();
 }
 
+void WorkerLink::Release() {
+  batches_.reset();
+  importer_.reset();
+}
+
 }  // namespace tenon::loader

@@ -93,6 +93,8 @@ class WorkerLink {
 
   // Closes the tasks and the channel, on which the worker exits.
   void HangUp();
+  // After HangUp(): releases the rest, so that only the destructor may follow.
+  void Release();
 
  private:
   struct Outstanding {

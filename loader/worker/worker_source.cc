@@ -37,6 +37,7 @@
 #include "tenon/shm/base/monotonic_ns.h"
 #include "tenon/shm/base/posix_error.h"
 #include "tenon/shm/base/status_macros.h"
+#include "tenon/shm/segment/sharing_strategy.h"
 #include "tenon/shm/segment/shm_name.h"
 
 namespace tenon::loader {
@@ -152,12 +153,15 @@ WorkerSource::~WorkerSource() {
   }
   StdAtomics::Store(control().stop, 1, std::memory_order_release);
   for (Worker& worker : workers_) worker.link.HangUp();
+  // While the workers exit.
+  for (Worker& worker : workers_) worker.link.Release();
   JoinAll(Deadline::After(absl::Seconds(1)));
   for (const Worker& worker : workers_) worker.host->Signal(SIGTERM);
   JoinAll(Deadline::After(absl::Milliseconds(500)));
   for (const Worker& worker : workers_) worker.host->Signal(SIGKILL);
   JoinAll(Deadline::Never());
   // A worker that was killed could not remove its names.
+  if (setup_.strategy == SharingStrategy::kFileDescriptor) return;
   const auto names = ListShmNames(setup_.name_prefix);
   if (!names.ok()) return;
   for (const std::string& name : *names) RemoveShmName(name).IgnoreError();
