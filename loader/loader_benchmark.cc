@@ -5,23 +5,27 @@
 // hand: processes that copy samples into one mapped memory by memcpy(), a
 // counter for each batch and no more; it spins, or it sleeps on a futex.
 //
-//   BM_Batch       epochs of batches of one size: time of a batch; vs_spin and
-//                  vs_sleep are the ratios to both floors, vs_copy without
-//                  workers that to memcpy() in this process
-//   BM_FirstBatch  Create() and the first batch, against starting as many
-//                  processes of this program and copying one batch
-//   BM_Stop        the destructor, workers idle, against SIGTERM to and wait
-//                  for as many sleeping processes
+//   BM_Batch       epochs of batches of one size: time of a batch. vs_spin is
+//                  the ratio of a loader that may spin to the floor that spins,
+//                  vs_sleep that of one that sleeps to the floor asleep; vs_copy
+//                  without workers that to memcpy() in this process
+//   BM_FirstBatch  Create() and the first batch, of samples that take 1 ms each;
+//                  over_ms is that without one sample and without starting as
+//                  many bare processes of this program
+//   BM_Stop        the destructor, workers idle; vs_bare is the ratio to SIGTERM
+//                  to and wait for as many sleeping processes
 //
 // Ratios are of medians of wall time. It has a main() of its own, since a
 // worker must reach Init() first.
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <linux/futex.h>
 #include <sched.h>
 #include <signal.h>
 #include <spawn.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/types.h>
 #include <sys/wait.h>
@@ -42,6 +46,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
@@ -53,6 +59,7 @@
 #include "tenon/loader/loader.h"
 #include "tenon/shm/arena/benchmark_support.h"
 #include "tenon/shm/base/atomics.h"
+#include "tenon/shm/base/deadline.h"
 #include "tenon/shm/base/unique_fd.h"
 #include "tenon/shm/testing/forked_child.h"
 #include "tenon/shm/testing/reporter.h"
@@ -71,6 +78,12 @@ void DieUnless(bool good, const std::string& why) {
   if (good) return;
   std::fprintf(stderr, "loader_benchmark: %s\n", why.c_str());
   std::exit(1);
+}
+
+// The same, with a text only if it is needed.
+template <typename T>
+void DieUnlessOk(const absl::StatusOr<T>& value) {
+  if (!value.ok()) DieUnless(false, value.status().ToString());
 }
 
 // Each item is a copy of the same values, which stay in the cache.
@@ -95,7 +108,20 @@ class Flat : public Dataset {
 };
 TENON_LOADER_DATASET(Flat(int64_t, int64_t));
 
-// What a round of both makes.
+// Each item takes a millisecond of the processor.
+class Slow : public Flat {
+ public:
+  using Flat::Flat;
+  absl::Status Get(int64_t index, SampleRandom& random,
+                   Sample& sample) override {
+    const Deadline end = Deadline::After(absl::Milliseconds(1));
+    while (!end.has_passed()) StdAtomics::Pause();
+    return Flat::Get(index, random, sample);
+  }
+};
+TENON_LOADER_DATASET(Slow(int64_t, int64_t));
+
+// The batches of a round.
 struct Shape {
   int64_t floats = 1;  // Of a sample.
   int64_t batch_size = 64;
@@ -280,22 +306,27 @@ class CopyFloor {
 
 // --- The loader. ---
 
-std::unique_ptr<Loader> MakeLoader(const Shape& shape, int workers,
-                                   WorkerKind kind) {
+template <typename D>
+std::unique_ptr<Loader> MakeLoaderOf(const Shape& shape, int workers,
+                                     WorkerKind kind) {
   LoaderOptions options = {
       .batch_size = shape.batch_size, .workers = workers, .worker_kind = kind};
   if (workers > 0) options.prefetch = static_cast<int>(kPrefetch);
-  auto loader = Loader::Create<Flat>(options, shape.floats,
-                                     shape.batch_size * shape.batches);
-  DieUnless(loader.ok(), loader.status().ToString());
+  auto loader = Loader::Create<D>(options, shape.floats,
+                                  shape.batch_size * shape.batches);
+  DieUnlessOk(loader);
   return *std::move(loader);
+}
+std::unique_ptr<Loader> MakeLoader(const Shape& shape, int workers,
+                                   WorkerKind kind) {
+  return MakeLoaderOf<Flat>(shape, workers, kind);
 }
 
 void RunEpoch(Loader& loader, int64_t epoch) {
   for (const absl::StatusOr<Batch>& batch : loader.Epoch(epoch)) {
-    DieUnless(batch.ok(), batch.status().ToString());
+    DieUnlessOk(batch);
     const auto values = batch->data<float>(0);
-    DieUnless(values.ok(), values.status().ToString());
+    DieUnlessOk(values);
     benchmark::DoNotOptimize(values->front());
   }
 }
@@ -303,7 +334,40 @@ void RunEpoch(Loader& loader, int64_t epoch) {
 void TakeFirst(Loader& loader) {
   EpochRange epoch = loader.Epoch(0);
   const auto batch = epoch.Next();
-  DieUnless(batch.ok() && batch->has_value(), batch.status().ToString());
+  DieUnlessOk(batch);
+  DieUnless(batch->has_value(), "an epoch without batches");
+}
+
+// Runs all threads of a process on these cores.
+void RunOn(pid_t pid, const cpu_set_t& cores) {
+  const std::string tasks = absl::StrCat("/proc/", pid, "/task");
+  DIR* const directory = opendir(tasks.c_str());
+  DieUnless(directory != nullptr, tasks);
+  while (const dirent* entry = readdir(directory)) {
+    int tid = 0;
+    if (!absl::SimpleAtoi(entry->d_name, &tid)) continue;
+    DieUnless(sched_setaffinity(tid, sizeof(cores), &cores) == 0, tasks);
+  }
+  closedir(directory);
+}
+
+// A loader that never spins, nor do its workers: they are started on one core,
+// where spinning is of no use, and then run on all.
+std::unique_ptr<Loader> MakeSleepingLoader(const Shape& shape, int workers,
+                                           WorkerKind kind) {
+  cpu_set_t all;
+  DieUnless(sched_getaffinity(0, sizeof(all), &all) == 0, "sched_getaffinity");
+  cpu_set_t one;
+  CPU_ZERO(&one);
+  for (int core = 0; CPU_COUNT(&one) == 0; ++core) {
+    if (CPU_ISSET(core, &all)) CPU_SET(core, &one);
+  }
+  RunOn(getpid(), one);
+  auto loader = MakeLoader(shape, workers, kind);
+  RunEpoch(*loader, 0);
+  RunOn(getpid(), all);
+  for (const pid_t pid : loader->worker_pids()) RunOn(pid, all);
+  return loader;
 }
 
 // --- A batch. ---
@@ -344,23 +408,27 @@ void MeasureWorkers(benchmark::State& state, const Shape& shape, int workers,
                     WorkerKind kind) {
   Floor floor(shape, workers);  // Forks: before there are threads.
   const auto loader = MakeLoader(shape, workers, kind);
+  const auto sleeping_loader = MakeSleepingLoader(shape, workers, kind);
   RunEpoch(*loader, 0);         // The workers have their datasets and memory,
   floor.Run(/*asleep=*/false);  // and so has the floor.
-  Samples ours, spinning, sleeping;
+  Samples ours, ours_asleep, spinning, sleeping;
   int64_t epoch = 0;
   for (auto _ : state) {
     const double us =
         MicrosecondsOfABatch(shape, [&] { RunEpoch(*loader, ++epoch); });
     ours.Add(us);
+    ours_asleep.Add(MicrosecondsOfABatch(
+        shape, [&] { RunEpoch(*sleeping_loader, epoch); }));
     spinning.Add(MicrosecondsOfABatch(shape, [&] { floor.Run(false); }));
     sleeping.Add(MicrosecondsOfABatch(shape, [&] { floor.Run(true); }));
     state.SetIterationTime(us * 1e-6 * static_cast<double>(shape.batches));
   }
   state.counters["us"] = ours.Median();
+  state.counters["asleep_us"] = ours_asleep.Median();
   state.counters["spin_us"] = spinning.Median();
   state.counters["sleep_us"] = sleeping.Median();
   state.counters["vs_spin"] = ours.Median() / spinning.Median();
-  state.counters["vs_sleep"] = ours.Median() / sleeping.Median();
+  state.counters["vs_sleep"] = ours_asleep.Median() / sleeping.Median();
 }
 
 void BM_Batch(benchmark::State& state) {
@@ -371,7 +439,8 @@ void BM_Batch(benchmark::State& state) {
   workers == 0 ? MeasureLocal(state, shape)
                : MeasureWorkers(state, shape, workers, kind);
 }
-// An iteration is an epoch and a round of each floor; its time is the epoch's.
+// An iteration is an epoch of each loader and a round of each floor; its time
+// is the first epoch's.
 BENCHMARK(BM_Batch)
     ->ArgNames({"floats", "workers", "threads"})
     ->ArgsProduct({{1, 3 * 32 * 32, 3 * 224 * 224}, {0}, {0}})
@@ -422,50 +491,50 @@ class BareProcesses {
 };
 
 void SetCounters(benchmark::State& state, const Samples& ours,
-                 const Samples& limit) {
+                 const Samples& bare) {
   state.counters["ms"] = ours.Median() / 1e6;
-  state.counters["limit_ms"] = limit.Median() / 1e6;
-  state.counters["vs_limit"] = ours.Median() / limit.Median();
+  state.counters["bare_ms"] = bare.Median() / 1e6;
 }
 
 void BM_FirstBatch(benchmark::State& state) {
   const Shape shape = ShapeOf(3 * 32 * 32);
   const int workers = static_cast<int>(state.range(0));
-  Samples ours, limit;
+  Samples ours, bare_starts;
   for (auto _ : state) {
     std::unique_ptr<Loader> loader;
     const double ns = Nanoseconds(CLOCK_MONOTONIC, [&] {
-      loader = MakeLoader(shape, workers, WorkerKind::kProcess);
+      loader = MakeLoaderOf<Slow>(shape, workers, WorkerKind::kProcess);
       TakeFirst(*loader);
     });
     ours.Add(ns);
     loader.reset();
     std::optional<BareProcesses> bare;
-    limit.Add(Nanoseconds(CLOCK_MONOTONIC, [&] {
-      bare.emplace(workers, kStart);
-      CopyFloor({.floats = shape.floats, .batch_size = 64, .batches = 1}).Run();
-    }));
+    bare_starts.Add(
+        Nanoseconds(CLOCK_MONOTONIC, [&] { bare.emplace(workers, kStart); }));
     bare->Wait();
     state.SetIterationTime(ns * 1e-9);
   }
-  SetCounters(state, ours, limit);
+  SetCounters(state, ours, bare_starts);
+  state.counters["over_ms"] = (ours.Median() - bare_starts.Median()) / 1e6 - 1;
 }
 BENCHMARK(BM_FirstBatch)->ArgName("workers")->Arg(1)->Arg(2)->UseManualTime();
 
 void BM_Stop(benchmark::State& state) {
   const Shape shape = ShapeOf(1);
   const int workers = static_cast<int>(state.range(0));
-  Samples ours, limit;
+  Samples ours, bare_stops;
   for (auto _ : state) {
     auto loader = MakeLoader(shape, workers, WorkerKind::kProcess);
     RunEpoch(*loader, 0);
     const double ns = Nanoseconds(CLOCK_MONOTONIC, [&] { loader.reset(); });
     ours.Add(ns);
     BareProcesses bare(workers, kPause);
-    limit.Add(Nanoseconds(CLOCK_MONOTONIC, [&] { bare.TerminateAndWait(); }));
+    bare_stops.Add(
+        Nanoseconds(CLOCK_MONOTONIC, [&] { bare.TerminateAndWait(); }));
     state.SetIterationTime(ns * 1e-9);
   }
-  SetCounters(state, ours, limit);
+  SetCounters(state, ours, bare_stops);
+  state.counters["vs_bare"] = ours.Median() / bare_stops.Median();
 }
 BENCHMARK(BM_Stop)
     ->ArgName("workers")
@@ -476,6 +545,8 @@ BENCHMARK(BM_Stop)
     ->UseManualTime();
 
 int BareMain(bool pauses) {
+  // However the benchmark ends.
+  if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() == 1) return 1;
   if (write(STDOUT_FILENO, "x", 1) != 1) return 1;
   while (pauses) pause();
   return 0;
