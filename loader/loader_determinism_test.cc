@@ -16,14 +16,22 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "absl/types/span.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tenon/loader/data/dataset.h"
 #include "tenon/loader/data/dataset_registry.h"
 #include "tenon/loader/data/iterable_dataset.h"
 #include "tenon/loader/data/window_shuffle.h"
+#include "tenon/loader/datasets/concat_dataset.h"
+#include "tenon/loader/datasets/subset_dataset.h"
+#include "tenon/loader/datasets/transform_dataset.h"
 #include "tenon/loader/job/rank.h"
 #include "tenon/loader/loader.h"
 #include "tenon/loader/loader_testing.h"
+#include "tenon/loader/sampling/batch_sampler.h"
 #include "tenon/loader/sampling/distributed_sampler.h"
 #include "tenon/loader/sampling/random_sampler.h"
 #include "tenon/loader/testing/test_datasets.h"
@@ -47,6 +55,53 @@ class ShuffledStreams : public Streams {
   }
 };
 TENON_LOADER_DATASET(ShuffledStreams(std::vector<int64_t>));
+
+// Items that take longer than others: batches are not ready in their order.
+class Uneven : public Numbers {
+ public:
+  using Numbers::Numbers;
+  absl::Status Get(int64_t index, SampleRandom& random,
+                   Sample& sample) override {
+    if (index % 5 == 0) absl::SleepFor(absl::Microseconds(index % 3 * 400));
+    return Numbers::Get(index, random, sample);
+  }
+};
+TENON_LOADER_DATASET(Uneven(int64_t));
+
+// Datasets of datasets: every third item of twice 50, changed.
+class Combined : public Dataset {
+ public:
+  Combined() {
+    std::vector<std::unique_ptr<Dataset>> parts;
+    for (int i = 0; i < 2; ++i) parts.push_back(std::make_unique<Uneven>(50));
+    std::vector<int64_t> indices;
+    for (int64_t i = 0; i < 100; i += 3) indices.push_back(i);
+    dataset_ = *TransformDataset::Create(
+        *SubsetDataset::Create(*ConcatDataset::Create(std::move(parts)),
+                               indices),
+        [](SampleRandom& random, Sample& sample) {
+          const auto noise = sample.data<float>("noise");
+          for (float& value : *noise) {
+            value += static_cast<float>(random.Uniform());
+          }
+          return absl::OkStatus();
+        });
+  }
+  int64_t size() const override { return dataset_->size(); }
+  SampleSpec spec() const override { return dataset_->spec(); }
+  absl::Status Get(int64_t index, SampleRandom& random,
+                   Sample& sample) override {
+    return dataset_->Get(index, random, sample);
+  }
+  absl::Status GetBatch(absl::Span<const int64_t> indices,
+                        SampleBatch& samples) override {
+    return dataset_->GetBatch(indices, samples);
+  }
+
+ private:
+  std::unique_ptr<Dataset> dataset_;
+};
+TENON_LOADER_DATASET(Combined());
 
 struct Case {
   int workers = 0;
@@ -90,7 +145,7 @@ class LoaderDeterminismTest : public ::testing::TestWithParam<Case> {
   }
   static auto Mapped(LoaderOptions options) {
     options.shuffle = true;
-    return TwoEpochs(Loader::Create<Numbers>(std::move(options), 73));
+    return TwoEpochs(Loader::Create<Uneven>(std::move(options), 73));
   }
   static auto Iterated(const LoaderOptions& options) {
     return TwoEpochs(Loader::Create<ShuffledStreams>(
@@ -127,6 +182,45 @@ TEST_P(LoaderDeterminismTest, AsReadyEachBatchIsTheSame) {
   options.in_order = false;
   EXPECT_EQ(*Mapped(options), *Mapped(Options({})));
   EXPECT_EQ(*Iterated(options), *Iterated(Options({})));
+}
+
+TEST_P(LoaderDeterminismTest, OfABatchSampler) {
+  const auto run = [](LoaderOptions options) {
+    options.batch_size = 1;
+    options.batch_sampler = *FixedBatchSampler::Create(
+        *RandomSampler::Create({.dataset_size = 73, .seed = 7}), 5);
+    return TwoEpochs(Loader::Create<Uneven>(options, 73));
+  };
+  TENON_ASSERT_OK_AND_ASSIGN(const auto expected, run(Options({})));
+  ASSERT_THAT(expected, SizeIs(2 * 15));
+  EXPECT_THAT(run(Options(GetParam())), IsOkAndHolds(expected));
+}
+
+TEST_P(LoaderDeterminismTest, OfSkippedSamples) {
+  const auto run = [](LoaderOptions options) {
+    options.on_sample_error = OnSampleError::kSkip;
+    return TwoEpochs(Loader::Create("Bad", options));
+  };
+  TENON_ASSERT_OK_AND_ASSIGN(const auto expected, run(Options({})));
+  ASSERT_THAT(expected, SizeIs(2 * 25));
+  EXPECT_THAT(expected[0].values, SizeIs(3));
+  EXPECT_THAT(run(Options(GetParam())), IsOkAndHolds(expected));
+}
+
+TEST_P(LoaderDeterminismTest, OfGetBatchAndDatasetsOfDatasets) {
+  const auto bulk = [](const LoaderOptions& options) {
+    return TwoEpochs(Loader::Create("Bulk", options, int64_t{50}));
+  };
+  TENON_ASSERT_OK_AND_ASSIGN(const auto expected, bulk(Options({})));
+  EXPECT_THAT(bulk(Options(GetParam())), IsOkAndHolds(expected));
+  EXPECT_THAT(TwoEpochs(Loader::Create<Numbers>(Options(GetParam()), 50)),
+              IsOkAndHolds(expected));
+  const auto combined = [](const LoaderOptions& options) {
+    return TwoEpochs(Loader::Create<Combined>(options));
+  };
+  TENON_ASSERT_OK_AND_ASSIGN(const auto whole, combined(Options({})));
+  ASSERT_THAT(whole, SizeIs(2 * 9));
+  EXPECT_THAT(combined(Options(GetParam())), IsOkAndHolds(whole));
 }
 
 // Interleaved, the batches of all ranks are those of one process.
