@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -56,6 +57,15 @@ OwnedBlock* BlockShelves::Lane::PopAny() {
   const size_t count = count_.load(std::memory_order_relaxed) - 1;
   count_.store(count, std::memory_order_relaxed);
   return entries_[count].block;
+}
+
+auto BlockShelves::Lane::PopOldest() -> std::array<Entry, kMost / 2> {
+  std::array<Entry, kMost / 2> oldest;
+  const auto middle = entries_.begin() + oldest.size();
+  std::copy(entries_.begin(), middle, oldest.begin());
+  std::copy(middle, entries_.end(), entries_.begin());
+  count_.store(kMost - oldest.size(), std::memory_order_relaxed);
+  return oldest;
 }
 
 OwnedBlock* BlockShelves::Refill(Lane& lane, size_t size_class) {
@@ -126,28 +136,39 @@ absl::Status BlockShelves::MakeReady(OwnedBlock& block) {
   return absl::OkStatus();
 }
 
-// False if the lane is full.
-bool BlockShelves::ReleaseToLane(OwnedBlock& block) {
+// So that a lane is not for ever full of blocks of a size that its thread no
+// longer allocates, nor of blocks that other threads allocate. The lock of a
+// shelf is acquired once for blocks of one size.
+void BlockShelves::MakeRoom(Lane& lane) {
+  const auto oldest = lane.PopOldest();
+  for (size_t i = 0; i < oldest.size();) {
+    const size_t size_class = oldest[i].size_class;
+    Shelf& shelf = shelves_[size_class];
+    const TimedMutexLock lock(&shelf.mutex);
+    for (; i < oldest.size() && oldest[i].size_class == size_class; ++i) {
+      shelf.PushFree(*oldest[i].block);
+    }
+  }
+}
+
+void BlockShelves::ReleaseToLane(OwnedBlock& block) {
   Lane& lane = lanes_[ThisLane()];
   const TimedMutexLock lock(&lane.mutex);
-  if (lane.room() == 0) return false;
+  if (lane.room() == 0) [[unlikely]]
+    MakeRoom(lane);
   lane.Push(block, SizeClassOf(block.size()));
-  return true;
 }
 
 void BlockShelves::Release(OwnedBlock& block) {
-  const bool exposed = block.exposed.load(std::memory_order_relaxed);
-  if (!exposed) MarkFree(block);
-  if (exposed || !ReleaseToLane(block)) {
+  if (block.exposed.load(std::memory_order_relaxed)) {
     Shelf& shelf = ShelfOf(block.size());
     const TimedMutexLock lock(&shelf.mutex);
-    if (exposed) {
-      table_.SetState(block.number, BlockState::kReleased,
-                      table_.StateOf(block.number).since_ms);
-      shelf.released.push_back(&block);
-    } else {
-      shelf.PushFree(block);
-    }
+    table_.SetState(block.number, BlockState::kReleased,
+                    table_.StateOf(block.number).since_ms);
+    shelf.released.push_back(&block);
+  } else {
+    MarkFree(block);
+    ReleaseToLane(block);
   }
   if (waiting_.load(std::memory_order_relaxed) > 0) released_.NotifyOne();
 }

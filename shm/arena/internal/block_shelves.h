@@ -8,8 +8,8 @@
 //   new          Add()                      free
 //   free         TakeFree(), MakeReady()    referenced by Block objects
 //   referenced   Release()                  free, if it was never described
-//                                           (in the thread's lane, if it fits),
-//                                           else released
+//                                           (in the thread's lane), else
+//                                           released
 //   released     TakeReleased()             in a batch that is reclaimed
 //   in a batch   PutFree(), PutReleased()   free, released
 //   free         RemoveIfIdle()             retired with its segment
@@ -57,8 +57,9 @@ class BlockShelves {
   // ArenaOptions::wipe is set.
   // Errors: kResourceExhausted; the block is on its shelf again.
   absl::Status MakeReady(OwnedBlock& block);
-  // Puts a block without references on its shelf: free if it has not been
-  // described since it was last free, else released. Wakes a waiter.
+  // Puts a block without references into the thread's lane if it has not been
+  // described since it was last free, else on its shelf as released. Wakes a
+  // waiter.
   void Release(OwnedBlock& block);
   // Blocks until another thread calls Release(), or for `at_most`. Releases in
   // other processes wake nothing.
@@ -95,7 +96,8 @@ class BlockShelves {
 
  private:
   // Threads beyond the eighth share lanes. A lane is the arena's, not the
-  // thread's: nothing is to be done when a thread ends.
+  // thread's: nothing is to be done when a thread ends. Its lock loses its bias
+  // when another thread empties or searches the lane.
   class alignas(64) Lane {
    public:
     bool IsEmpty() const { return count_.load(std::memory_order_relaxed) == 0; }
@@ -110,15 +112,18 @@ class BlockShelves {
     // Any block. Requires that it is not empty.
     OwnedBlock* PopAny() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
 
-    TimedMutex mutex;
-
-   private:
     static constexpr size_t kMost = 16;
-
     struct Entry {
       OwnedBlock* block;
       size_t size_class;
     };
+    // The half that was pushed first. Requires that the lane is full.
+    std::array<Entry, kMost / 2> PopOldest()
+        ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
+
+    TimedMutex mutex;
+
+   private:
     std::atomic<size_t> count_ = 0;  // Written with the lock held.
     std::array<Entry, kMost> entries_ ABSL_GUARDED_BY(mutex);
   };
@@ -134,7 +139,9 @@ class BlockShelves {
   // at most half of what is left. Null if there is none.
   OwnedBlock* Refill(Lane& lane, size_t size_class)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(lane.mutex);
-  bool ReleaseToLane(OwnedBlock& block);
+  void ReleaseToLane(OwnedBlock& block);
+  // Moves the older half of a full lane to the shelves.
+  void MakeRoom(Lane& lane) ABSL_EXCLUSIVE_LOCKS_REQUIRED(lane.mutex);
 
   struct Shelf {
     void PushFree(OwnedBlock& block) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {

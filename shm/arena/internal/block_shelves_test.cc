@@ -150,6 +150,41 @@ TEST_F(BlockShelvesTest, ALaneGetsNotMoreThanHalfOfAShelf) {
   EXPECT_EQ(Take(), &segment_.blocks[1]);
 }
 
+// A thread that has used one size and now uses another one.
+TEST_F(BlockShelvesTest, AFullLaneMakesRoomForBlocksOfAnotherSize) {
+  constexpr size_t kCount = 32, kInLane = 16;
+  constexpr size_t kOtherShelf = SizeClassOf(2 * kShelvedBytes);
+  auto memory = Segment::CreateOwnerWritten(
+      4096, {.strategy = SharingStrategy::kFileDescriptor});
+  ASSERT_THAT(memory, IsOk());
+  OwnedSegment other({.id_and_state = ArenaSegment::kLive,
+                      .block_bytes = 2 * kShelvedBytes,
+                      .block_count = kCount,
+                      .first_block = 64},
+                     std::move(memory->segment), std::move(memory->mapping));
+  shelves_.Add(other);
+  std::vector<OwnedBlock*> blocks;
+  for (size_t i = 0; i < kCount; ++i) {
+    blocks.push_back(shelves_.TakeFree(kOtherShelf));
+    ASSERT_NE(blocks.back(), nullptr);
+  }
+  for (OwnedBlock* block : blocks) Release(block, /*described=*/false);
+  EXPECT_EQ(other.free_blocks, kCount - kInLane);
+
+  OwnedBlock* const block = Take();
+  for (int i = 0; i < 10; ++i) {
+    Release(block, /*described=*/false);
+    EXPECT_EQ(segment_.free_blocks, 3u);
+    ASSERT_EQ(Take(), block);
+  }
+  // The newest ones are left.
+  EXPECT_EQ(other.free_blocks, kCount - kInLane / 2);
+  EXPECT_EQ(shelves_.TakeFree(kOtherShelf), blocks.back());
+  Release(block, /*described=*/false);
+  Release(blocks.back(), /*described=*/false);
+  EXPECT_TRUE(shelves_.RemoveIfIdle(other));
+}
+
 TEST_F(BlockShelvesTest, ASegmentIsIdleWithBlocksInLanes) {
   OwnedBlock* block = Take();
   InAnotherLane([&] { Release(block, /*described=*/false); });

@@ -34,10 +34,11 @@ void KeptObject::Abandon(std::unique_ptr<KeptObject> object) {
     Abandoned& abandoned = OfThisProcess();
     const ThreadLock lock(&abandoned.mutex);
     abandoned.all.push_back(std::move(object));
-    abandoned_.fetch_add(1, std::memory_order_seq_cst);
+    abandoned_.store(abandoned.all.size(), std::memory_order_relaxed);
   }
   // A thread that has ended a use and not seen the count has done so before
   // this fence, and is seen after it.
+  std::atomic_thread_fence(std::memory_order_seq_cst);
   if (JoinSystemFence()) SystemFence().IgnoreError();
   DestroyUnused();
 }
@@ -51,7 +52,8 @@ void KeptObject::DestroyUnused() {
     if (!object->IsInUse()) unused.push_back(std::move(object));
   }
   std::erase(abandoned.all, nullptr);
-  abandoned_.fetch_sub(unused.size(), std::memory_order_relaxed);
+  // Stored, as a forked child has inherited the count of its parent.
+  abandoned_.store(abandoned.all.size(), std::memory_order_relaxed);
 }
 
 }  // namespace tenon
