@@ -88,7 +88,6 @@ absl::Status OfRank(const std::optional<Rank>& rank,
 
 absl::StatusOr<std::unique_ptr<Loader>> Loader::FromRecipe(
     absl::StatusOr<DatasetRecipe> recipe, LoaderOptions options) {
-  TENON_RETURN_IF_ERROR(CheckOptions(options));
   const std::optional<Rank> rank = options.rank;
   absl::StatusOr<std::unique_ptr<Loader>> loader =
       Make(std::move(recipe), std::move(options));
@@ -98,6 +97,7 @@ absl::StatusOr<std::unique_ptr<Loader>> Loader::FromRecipe(
 
 absl::StatusOr<std::unique_ptr<Loader>> Loader::Make(
     absl::StatusOr<DatasetRecipe> recipe, LoaderOptions options) {
+  TENON_RETURN_IF_ERROR(CheckOptions(options));
   TENON_RETURN_IF_ERROR(recipe.status());
   TENON_ASSIGN_OR_RETURN(std::unique_ptr<Dataset> dataset, recipe->Make());
   TENON_ASSIGN_OR_RETURN(std::unique_ptr<Cancellation> cancellation,
@@ -166,10 +166,13 @@ absl::Status Loader::SetOrder() {
 
 int Loader::MostWorkers(int64_t batch_bytes) const {
   if (options_.workers != kAuto) return options_.workers;
-  const int64_t cores = std::clamp(UsableCores(), 1, kMaxWorkers);
-  if (!options_.memory_quota) return static_cast<int>(cores);
-  return static_cast<int>(
-      std::clamp<int64_t>(*options_.memory_quota / batch_bytes, 1, cores));
+  int64_t most = std::clamp(UsableCores(), 1, kMaxWorkers);
+  // A shard is read by one worker.
+  if (shards_ > 0) most = std::min(most, shards_);
+  if (options_.memory_quota) {
+    most = std::clamp<int64_t>(*options_.memory_quota / batch_bytes, 1, most);
+  }
+  return static_cast<int>(most);
 }
 
 absl::StatusOr<int> Loader::Prefetch(int64_t batch_bytes, int workers) const {
@@ -336,9 +339,11 @@ EpochRange::Iterator EpochRange::begin() {
   if (begun_) {
     ended_ = false;
     last_ = true;
-    current_ = absl::FailedPreconditionError(
-        "EpochRange::begin(): an epoch can be iterated over once; call "
-        "Loader::Epoch() again");
+    current_ = OfRank(
+        loader_->options().rank,
+        absl::FailedPreconditionError(
+            "EpochRange::begin(): an epoch can be iterated over once; call "
+            "Loader::Epoch() again"));
   } else {
     begun_ = true;
     Advance();

@@ -122,7 +122,7 @@ class Loader {
   // has chosen so far. 0 if there are none, or not any more.
   int workers() const;
   // With kAuto: that number and the reason, such as "4 of at most 16: 8 were
-  // not faster than 4"; else empty.
+  // not faster than 4"; else empty. For a stream that of the next epoch.
   std::string tuning() const;
   // Options that have no effect here, or make the loader slower, in a sentence
   // each.
@@ -142,7 +142,7 @@ class Loader {
   // The prefetch under the quota.
   absl::StatusOr<int> Prefetch(int64_t batch_bytes, int workers) const;
   int MostWorkers(int64_t batch_bytes) const;
-  // FromRecipe() with checked options.
+  // FromRecipe() with errors that do not name the rank.
   static absl::StatusOr<std::unique_ptr<Loader>> Make(
       absl::StatusOr<DatasetRecipe> recipe, LoaderOptions options);
   absl::Status Start();

@@ -13,6 +13,7 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -35,6 +36,7 @@
 #include "tenon/loader/epoch_range.h"
 #include "tenon/loader/loader.h"
 #include "tenon/loader/loader_testing.h"
+#include "tenon/loader/worker/collate_batch.h"
 #include "tenon/shm/base/status_macros.h"
 #include "tenon/shm/segment/sharing_strategy.h"
 #include "tenon/shm/tensor/tensor.h"
@@ -134,6 +136,29 @@ class VariedBulk : public Varied {
 };
 TENON_LOADER_DATASET(VariedBulk(int64_t));
 
+// The same by a thread for each sample of a batch.
+class VariedThreads : public Varied {
+ public:
+  using Varied::Varied;
+  absl::Status GetBatch(absl::Span<const int64_t> indices,
+                        SampleBatch& samples) override {
+    std::vector<absl::Status> made(indices.size());
+    {
+      std::vector<std::jthread> threads;
+      for (size_t i = 0; i < indices.size(); ++i) {
+        threads.emplace_back([&, i] {
+          SampleRandom random = samples.random(static_cast<int64_t>(i));
+          Sample sample = samples.sample(static_cast<int64_t>(i));
+          made[i] = Get(indices[i], random, sample);
+        });
+      }
+    }
+    for (const absl::Status& status : made) TENON_RETURN_IF_ERROR(status);
+    return absl::OkStatus();
+  }
+};
+TENON_LOADER_DATASET(VariedThreads(int64_t));
+
 // Item i: a text of i * bytes letters; item 5 also does `fault`.
 class Texts : public Dataset {
  public:
@@ -153,6 +178,9 @@ class Texts : public Dataset {
     const int64_t width = bad && fault_ == "shape" ? 5 : 4;
     TENON_RETURN_IF_ERROR(sample.Allocate<float>("image", {3, width}).status());
     if (bad && fault_ == "unwritten") return absl::OkStatus();
+    if (bad && fault_ == "huge") {
+      return sample.Allocate<float>("image", {int64_t{1} << 46}).status();
+    }
     return sample.SetText("text",
                           std::string(static_cast<size_t>(index * bytes_),
                                       static_cast<char>('a' + index)));
@@ -339,6 +367,27 @@ TEST_P(LoaderCollateTest, GetBatchWritesTheSame) {
   }
 }
 
+TEST_P(LoaderCollateTest, SamplesAreMadeInSeveralThreads) {
+  TENON_ASSERT_OK_AND_ASSIGN(auto loader,
+                             Loader::Create<VariedThreads>(Options(8), 64));
+  const auto batches = Run(*loader);
+  ASSERT_THAT(batches, SizeIs(8));
+  for (const absl::StatusOr<Batch>& batch : batches) {
+    // Of two shapes of images.
+    EXPECT_THAT(batch, StatusIs(StatusCode::kInvalidArgument,
+                                HasSubstr("field 'image'")));
+  }
+  TENON_ASSERT_OK_AND_ASSIGN(loader,
+                             Loader::Create<VariedThreads>(Options(4), 64));
+  int64_t first = 0;
+  for (const absl::StatusOr<Batch>& batch : loader->Epoch(0)) {
+    ASSERT_THAT(batch, IsOk());
+    ExpectVaried(*batch, first, first + 4);
+    first += 4;
+  }
+  EXPECT_EQ(first, 64);
+}
+
 TEST_P(LoaderCollateTest, DatasetsOfDatasets) {
   TENON_ASSERT_OK_AND_ASSIGN(auto loader, Loader::Create<Composed>(Options(4)));
   const auto batches = Run(*loader);
@@ -414,6 +463,35 @@ TEST_P(LoaderCollateTest, ShapesThatDoNotMatchAreErrorsOfTheSample) {
   refused("fixed", AllOf(HasSubstr("'pair' cannot have shape [3]"),
                          HasSubstr("every sample has [2]")));
   refused("unwritten", HasSubstr("field 'text' was not written"));
+}
+
+TEST_P(LoaderCollateTest, ASampleWithoutMemoryFailsAlone) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "the sanitizer ends a process that asks for so much";
+#endif
+  TENON_ASSERT_OK_AND_ASSIGN(auto loader,
+                             Loader::Create<Texts>(Options(4), 9000, "huge"));
+  for (int64_t epoch = 0; epoch < 2; ++epoch) {
+    const auto batches = Run(*loader);
+    ASSERT_THAT(batches, SizeIs(3));
+    EXPECT_THAT(batches[0], IsOk());
+    EXPECT_THAT(batches[1].status(),
+                StatusIs(StatusCode::kResourceExhausted,
+                         HasSubstr("sample 5 (item 5): Sample::Allocate()")));
+    EXPECT_THAT(batches[2], IsOk());
+  }
+}
+
+TEST(NextBlockBytesTest, GrowsAtOnceAndShrinksSlowly) {
+  EXPECT_EQ(NextBlockBytes(1000, 4000), 5000u);
+  EXPECT_EQ(NextBlockBytes(5000, 4000), 5000u);
+  EXPECT_EQ(NextBlockBytes(5000, 4500), 5000u);
+  size_t block = NextBlockBytes(1000, 1 << 30);
+  for (int i = 0; i < 4; ++i) block = NextBlockBytes(block, 1000);
+  EXPECT_GT(block, size_t{1} << 30);
+  for (int i = 0; i < 600; ++i) block = NextBlockBytes(block, 1000);
+  EXPECT_GE(block, 1250u);
+  EXPECT_LT(block, 1300u);
 }
 
 TEST_P(LoaderCollateTest, ASampleOfAnotherShapeCanBeSkipped) {

@@ -41,10 +41,10 @@ struct LoaderOptions {
   bool drop_last = false;
 
   // How many processes or threads make batches; 0: the consumer makes them
-  // itself. kAuto: starts as many as there are usable cores and `memory_quota`
-  // has room for, and uses 1 of them or more, by the time that the consumer
-  // waits for batches; see Loader::tuning(). For a stream the number changes
-  // between epochs only.
+  // itself. kAuto: starts as many as there are usable cores, shards of a
+  // stream, and batches in `memory_quota`, and uses 1 of them or more, by the
+  // time that the consumer waits for batches; see Loader::tuning(). For a
+  // stream the number changes between epochs only.
   int workers = 0;
   WorkerKind worker_kind = WorkerKind::kProcess;
   // How worker processes are started. Unset: kSpawn. Only for these.
@@ -81,8 +81,9 @@ struct LoaderOptions {
   // Has no effect, as there is no device memory here: Loader::warnings() says
   // so.
   bool pin_memory = false;
-  // This process in its job (FindRank(), job.h): stands in every error. The
-  // order of a rank is that of a DistributedSampler.
+  // This process in its job (FindRank(), job.h): stands before each error of
+  // the loader and its batches. The order of a rank is that of a
+  // DistributedSampler.
   std::optional<Rank> rank;
   // How batches are named to the consumer. Unset: GetSharingStrategy().
   std::optional<SharingStrategy> strategy;

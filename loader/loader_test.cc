@@ -173,6 +173,18 @@ TEST_P(LoaderTest, ErrorsNameTheRank) {
               StatusIs(StatusCode::kInvalidArgument,
                        AllOf(StartsWith("rank 3 on node1: "),
                              HasSubstr("no such thing"))));
+  {
+    TENON_ASSERT_OK_AND_ASSIGN(auto loader,
+                               Loader::Create<Numbers>(options, 0));
+    EpochRange epoch = loader->Epoch(0);
+    epoch.begin();
+    EXPECT_THAT(*epoch.begin(), StatusIs(StatusCode::kFailedPrecondition,
+                                         StartsWith("rank 3 on node1: ")));
+  }
+  options.batch_size = 0;
+  EXPECT_THAT(Loader::Create<Numbers>(options, 10),
+              StatusIs(StatusCode::kInvalidArgument,
+                       StartsWith("rank 3 on node1: Loader::Create(): ")));
 }
 
 TEST_P(LoaderTest, DropLastLeavesOutTheShortBatch) {

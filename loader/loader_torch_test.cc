@@ -13,12 +13,15 @@
 #include <memory>
 #include <optional>
 #include <tuple>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tenon/ipc/doorbell/spin_budget.h"
@@ -112,6 +115,48 @@ class Endless : public IterableDataset {
 };
 TENON_LOADER_DATASET(Endless());
 
+// 4 shards; sample n of shard s is 1000 s + n, and takes a millisecond.
+constexpr int64_t kSleepySamples = 20;
+class SleepyShards : public IterableDataset {
+ public:
+  int64_t shards() const override { return 4; }
+  SampleSpec spec() const override { return SampleSpec().Add<int64_t>("n"); }
+  absl::StatusOr<std::unique_ptr<SampleStream>> Open(int64_t shard,
+                                                     int64_t) override {
+    class Stream : public SampleStream {
+     public:
+      explicit Stream(int64_t shard) : shard_(shard) {}
+      absl::StatusOr<bool> Next(SampleRandom&, Sample& sample) override {
+        if (next_ == kSleepySamples) return false;
+        absl::SleepFor(absl::Milliseconds(1));
+        TENON_RETURN_IF_ERROR(sample.Set("n", 1000 * shard_ + next_));
+        ++next_;
+        return true;
+      }
+
+     private:
+      int64_t shard_;
+      int64_t next_ = 0;
+    };
+    return std::make_unique<Stream>(shard);
+  }
+};
+TENON_LOADER_DATASET(SleepyShards());
+
+// One item more each time that it is asked.
+class GrowsWhenAsked : public Dataset {
+ public:
+  int64_t size() const override { return size_++; }
+  SampleSpec spec() const override { return SampleSpec().Add<int64_t>("n"); }
+  absl::Status Get(int64_t index, SampleRandom&, Sample& sample) override {
+    return sample.Set("n", index);
+  }
+
+ private:
+  mutable int64_t size_ = 4;
+};
+TENON_LOADER_DATASET(GrowsWhenAsked());
+
 class LoaderTorchTest : public LoaderTest {};
 INSTANTIATE_TEST_SUITE_P(
     Workers, LoaderTorchTest,
@@ -185,6 +230,25 @@ TEST_P(LoaderTorchTest, TheLastBatchHasTheRest) {
   }
 }
 
+TEST_P(LoaderTorchTest, ADatasetThatGrowsHasTheSizeOfTheStart) {
+  TENON_ASSERT_OK_AND_ASSIGN(auto loader,
+                             Loader::Create<GrowsWhenAsked>(Options()));
+  for (int64_t epoch = 0; epoch < 3; ++epoch) {
+    EXPECT_EQ(loader->batches(), 4);
+    int64_t next = 0;
+    for (const absl::StatusOr<Batch>& batch : loader->Epoch(epoch)) {
+      ASSERT_THAT(batch, IsOk());
+      EXPECT_THAT(batch->data<int64_t>("n"), IsOkAndHolds(ElementsAre(next)));
+      ++next;
+    }
+    EXPECT_EQ(next, 4);
+  }
+}
+
+// Options, and what they have, cannot be assigned later.
+static_assert(std::is_same_v<decltype(std::declval<Loader&>().options()),
+                             const LoaderOptions&>);
+
 // 10 samples: 10, 10, 5, 5, 4, 3; 100: 34 batches of 3.
 TEST_P(LoaderTorchTest, NumbersOfBatches) {
   const auto batches = [&](int64_t size, int64_t batch_size, bool drop_last) {
@@ -257,16 +321,34 @@ TEST_P(LoaderTuningTest, BatchesDoNotDependOnTheChanges) {
 }
 
 TEST_P(LoaderTuningTest, AShardStaysWithItsWorker) {
-  LoaderOptions options = Options(2);
-  TENON_ASSERT_OK_AND_ASSIGN(auto loader, Loader::Create<Endless>(options));
-  EpochRange range = loader->Epoch(0);
-  for (int64_t n = 0; n < 200; ++n) {
-    TENON_ASSERT_OK_AND_ASSIGN(std::optional<Batch> batch,
-                               range.Next(Watchdog()));
-    ASSERT_TRUE(batch.has_value());
-    EXPECT_THAT(batch->data<int64_t>("n"),
-                IsOkAndHolds(ElementsAre(2 * n, 2 * n + 1)));
+  TENON_ASSERT_OK_AND_ASSIGN(auto loader,
+                             Loader::Create<SleepyShards>(Options()));
+  EXPECT_EQ(loader->workers(), 1);
+  for (int64_t epoch = 0; epoch < 3; ++epoch) {
+    EpochRange range = loader->Epoch(epoch);
+    const int workers = loader->workers();
+    // It waits for all of its time, as samples sleep.
+    if (epoch == 1) {
+      EXPECT_EQ(workers, std::min(2, UsableCores()));
+    }
+    for (int64_t k = 0; k < 4 * kSleepySamples; ++k) {
+      TENON_ASSERT_OK_AND_ASSIGN(std::optional<Batch> batch,
+                                 range.Next(Watchdog()));
+      ASSERT_TRUE(batch.has_value());
+      const int64_t shard = k % 4;
+      EXPECT_EQ(batch->worker(), shard % workers);
+      EXPECT_THAT(batch->data<int64_t>("n"),
+                  IsOkAndHolds(ElementsAre(1000 * shard + k / 4)));
+      EXPECT_EQ(loader->workers(), workers);
+    }
+    EXPECT_THAT(range.Next(Watchdog()),
+                IsOkAndHolds(::testing::Eq(std::nullopt)));
   }
+}
+
+TEST_P(LoaderTuningTest, NoMoreWorkersThanShards) {
+  TENON_ASSERT_OK_AND_ASSIGN(auto loader, Loader::Create<Endless>(Options()));
+  EXPECT_THAT(loader->tuning(), StartsWith("1 of at most 1"));
 }
 
 TEST_P(LoaderTuningTest, TheQuotaBoundsTheWorkers) {

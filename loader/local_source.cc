@@ -73,7 +73,7 @@ absl::StatusOr<std::optional<Batch>> LocalSource::MakeOfShard() {
     shard_order_.End(shard);
     return std::nullopt;
   }
-  absl::StatusOr<Tensor> allocated = NewBlock();
+  absl::StatusOr<Tensor> allocated = NewBlock(block_bytes_);
   // Else the shard's next batch had the samples of this one.
   if (!allocated.ok()) shards_->Close(shard);
   TENON_ASSIGN_OR_RETURN(Tensor block, std::move(allocated));
@@ -103,7 +103,7 @@ absl::StatusOr<std::optional<Batch>> LocalSource::MakeOfShard() {
 
 absl::StatusOr<std::optional<Batch>> LocalSource::Make(int64_t number) {
   TENON_ASSIGN_OR_RETURN(const EpochPlan::Items items, plan_.ItemsOf(number));
-  TENON_ASSIGN_OR_RETURN(Tensor block, NewBlock());
+  TENON_ASSIGN_OR_RETURN(Tensor block, NewBlock(block_bytes_));
   TENON_ASSIGN_OR_RETURN(std::byte* const memory, block.storage()->Write());
   const BatchTask task = {.seed = options_.seed,
                           .epoch = plan_.epoch,
@@ -123,8 +123,8 @@ absl::StatusOr<std::optional<Batch>> LocalSource::Make(int64_t number) {
   return Batch::Create(std::move(contents), layout_, block.storage());
 }
 
-absl::StatusOr<Tensor> LocalSource::NewBlock() {
-  return CreateTensor(*arena_, kDtypeOf<uint8_t>, {block_bytes_},
+absl::StatusOr<Tensor> LocalSource::NewBlock(size_t bytes) {
+  return CreateTensor(*arena_, kDtypeOf<uint8_t>, {static_cast<int64_t>(bytes)},
                       Deadline::Passed());
 }
 
@@ -136,14 +136,14 @@ absl::Status LocalSource::Collate(int64_t samples, Tensor& block) {
     return std::span(memory, tensor.storage()->size_bytes());
   };
   const auto grow = [&](size_t bytes) -> absl::StatusOr<std::span<std::byte>> {
-    // Somewhat more, so that few of the next ones grow.
-    block_bytes_ = static_cast<int64_t>(bytes + bytes / 4);
-    TENON_ASSIGN_OR_RETURN(larger, NewBlock());
+    TENON_ASSIGN_OR_RETURN(larger, NewBlock(bytes));
     return bytes_of(*larger);
   };
   TENON_ASSIGN_OR_RETURN(const std::span<std::byte> memory, bytes_of(block));
-  TENON_RETURN_IF_ERROR(
+  TENON_ASSIGN_OR_RETURN(
+      const size_t needed,
       CollateBatch(*dataset_, *layout_, scratch_, samples, memory, grow));
+  block_bytes_ = NextBlockBytes(block_bytes_, needed);
   if (larger) block = *std::move(larger);
   return absl::OkStatus();
 }

@@ -62,7 +62,7 @@ class LocalSource : public BatchSource {
         iterable_(dynamic_cast<IterableDataset*>(dataset)),
         layout_(std::move(layout)),
         scratch_(layout_.get()),
-        block_bytes_(layout_->total_bytes()),
+        block_bytes_(static_cast<size_t>(layout_->total_bytes())),
         options_(options),
         arena_(std::move(arena)),
         cancellation_(cancellation) {}
@@ -70,7 +70,7 @@ class LocalSource : public BatchSource {
   // Nothing if the shard, which comes next, has ended.
   absl::StatusOr<std::optional<Batch>> MakeOfShard();
   absl::StatusOr<std::optional<Batch>> Make(int64_t number);
-  absl::StatusOr<Tensor> NewBlock();
+  absl::StatusOr<Tensor> NewBlock(size_t bytes);
   // Exchanges the block for a larger one if the batch needs that.
   absl::Status Collate(int64_t samples, Tensor& block);
   SampleScratch* scratch() {
@@ -81,7 +81,7 @@ class LocalSource : public BatchSource {
   IterableDataset* iterable_;  // Null for a map-style dataset.
   std::shared_ptr<const BatchLayout> layout_;
   SampleScratch scratch_;
-  int64_t block_bytes_;  // Of the next block: what an earlier one needed.
+  size_t block_bytes_;  // Of the next block.
   Options options_;
   std::shared_ptr<Arena> arena_;
   const Cancellation* cancellation_;

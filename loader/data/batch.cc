@@ -41,7 +41,8 @@ absl::StatusOr<Batch> Batch::Create(Contents contents,
   if (layout->rows() > 0) {
     TENON_ASSIGN_OR_RETURN(const std::byte* const block, storage->Read());
     TENON_ASSIGN_OR_RETURN(
-        table, layout->ReadTable(std::span(block, storage->size_bytes())));
+        table, layout->ReadTable(std::span(block, storage->size_bytes()),
+                                 contents.size));
   }
   return Batch(std::move(contents), std::move(layout), std::move(storage),
                std::move(table));

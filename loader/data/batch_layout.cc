@@ -13,11 +13,13 @@
 #include <utility>
 #include <vector>
 
+#include "absl/algorithm/container.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 #include "tenon/loader/data/sample_spec.h"
 #include "tenon/shm/base/copy_from_shared.h"
 #include "tenon/shm/base/status_macros.h"
@@ -157,8 +159,38 @@ void BatchLayout::NameTensors() {
   }
 }
 
+bool BatchLayout::MayHave(const SampleSpec::Field& field, int i,
+                          int64_t samples, absl::Span<const int64_t> first,
+                          absl::Span<const int64_t> shape) const {
+  if (field.kind == FieldKind::kOutput || (unbatched_ && samples == 0)) {
+    return true;
+  }
+  if (field.kind == FieldKind::kStacked) {
+    return unbatched_ || (!shape.empty() && shape[0] == samples);
+  }
+  constexpr int64_t kAny = -1;
+  std::vector<int64_t> want;
+  if (unbatched_) {
+    want = {kAny};
+  } else if (field.kind == FieldKind::kPadded) {
+    want = {samples, kAny};
+    want.resize(i == 0 ? 2 : 1);
+  } else if (field.kind == FieldKind::kPacked) {
+    want = {i == 0 ? kAny : first[0], field.row_length};
+  } else {
+    want = {i == 0 ? kAny : samples + 1};
+  }
+  if (i == 0) {
+    want.insert(want.end(), field.tensor.shape().begin(),
+                field.tensor.shape().end());
+  }
+  return absl::c_equal(shape, want, [](int64_t extent, int64_t wanted) {
+    return wanted == kAny || extent == wanted;
+  });
+}
+
 absl::StatusOr<std::vector<FittedSpec>> BatchLayout::ReadTable(
-    std::span<const std::byte> block) const {
+    std::span<const std::byte> block, int64_t samples) const {
   std::vector<FittedSpec> table;
   if (rows_ == 0) return table;
   if (block.size() < static_cast<size_t>(total_bytes_)) {
@@ -185,6 +217,15 @@ absl::StatusOr<std::vector<FittedSpec>> BatchLayout::ReadTable(
                        "' of a batch: ", fitted.status().message()));
     }
     table[row] = *fitted;
+    const Field& field = fields_[static_cast<size_t>(tensor.field)];
+    const auto first_row = static_cast<size_t>(field.first_row);
+    if (!spec.is_contiguous() ||
+        !MayHave(field.declared, static_cast<int>(row - first_row), samples,
+                 table[first_row].spec().shape(), spec.shape())) {
+      return absl::DataLossError(absl::StrCat(
+          "tensor '", tensor.name, "' of a batch of ", samples, " samples is ",
+          spec.ToString(), ", which the field cannot have"));
+    }
   }
   return table;
 }

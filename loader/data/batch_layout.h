@@ -28,6 +28,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 #include "dlpack/dlpack.h"
 #include "tenon/loader/data/sample_spec.h"
 #include "tenon/shm/tensor/tensor_spec.h"
@@ -88,10 +89,11 @@ class BatchLayout {
   int varying() const { return varying_; }
   int rows() const { return rows_; }
   int64_t table_offset() const { return table_offset_; }
-  // The table of a batch in `block`, which a peer may write meanwhile.
-  // Errors: kDataLoss if it does not fit the block or the fields.
+  // The table of a batch of `samples` in `block`, which a peer may write
+  // meanwhile. Errors: kDataLoss if it does not fit the block, the fields or
+  // the number of samples.
   absl::StatusOr<std::vector<FittedSpec>> ReadTable(
-      std::span<const std::byte> block) const;
+      std::span<const std::byte> block, int64_t samples) const;
 
  private:
   BatchLayout() = default;
@@ -100,6 +102,11 @@ class BatchLayout {
   absl::Status Place(const SampleSpec& spec);
   void NameTensors();
   std::vector<std::string> BatchNames(const Field& field) const;
+  // Whether tensor `i` of a field may have this shape in a batch of `samples`,
+  // the first tensor of the field having `first`.
+  bool MayHave(const SampleSpec::Field& field, int i, int64_t samples,
+               absl::Span<const int64_t> first,
+               absl::Span<const int64_t> shape) const;
 
   std::vector<Field> fields_;
   std::vector<BatchTensor> tensors_;

@@ -6,9 +6,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <iterator>
 #include <limits>
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "gmock/gmock.h"
@@ -127,21 +129,70 @@ TEST(BatchLayoutTest, ReadsNoTableThatAWorkerCouldNotWrite) {
   };
   put(0, spec(kDtypeOf<uint8_t>, 4, 320));
   put(1, spec(kDtypeOf<int64_t>, 11, 384));
-  TENON_ASSERT_OK_AND_ASSIGN(const auto table, layout.ReadTable(block));
+  TENON_ASSERT_OK_AND_ASSIGN(const auto table, layout.ReadTable(block, 10));
   EXPECT_EQ(table[1].spec().byte_offset(), 384u);
   const auto refused = [&](const char* why) {
-    EXPECT_THAT(layout.ReadTable(block),
+    EXPECT_THAT(layout.ReadTable(block, 10),
                 StatusIs(StatusCode::kDataLoss, HasSubstr(why)));
   };
-  EXPECT_THAT(layout.ReadTable(std::span(block).first(287)),
+  EXPECT_THAT(layout.ReadTable(std::span(block).first(287), 10),
               StatusIs(StatusCode::kDataLoss, HasSubstr("block of 287 bytes")));
   put(1, spec(kDtypeOf<int64_t>, 11, 432));  // 8 bytes too far.
   refused("tensor 'file.offsets' of a batch: ");
   put(1, spec(kDtypeOf<int32_t>, 11, 384));
   refused("is int32; want int64");
+  put(1, spec(kDtypeOf<int64_t>, 10, 384));
+  refused("'file.offsets' of a batch of 10 samples is int64[10] at byte 384");
+  put(1, *TensorSpec::Strided(kDtypeOf<int64_t>, {11}, {0}, 384));
+  refused("of a batch of 10 samples is int64[11] with strides [0]");
   put(1, TensorSpec());
   std::memset(block + layout.table_offset() + 144 + 16, 0xff, 128);
   refused("tensor 'file.offsets' of a batch");
+}
+
+TEST(BatchLayoutTest, ATableHasTheShapesOfItsFields) {
+  using Shapes = std::vector<std::vector<int64_t>>;
+  const auto read = [](const SampleSpec& spec, std::optional<int64_t> batch,
+                       int64_t samples, const Shapes& shapes) {
+    const BatchLayout layout = *BatchLayout::Create(spec, batch);
+    EXPECT_EQ(layout.rows(), std::ssize(shapes));
+    std::vector<std::byte> block(4096);
+    for (const BatchLayout::BatchTensor& tensor : layout.tensors()) {
+      const TensorSpec row = *TensorSpec::Contiguous(
+          tensor.dtype, shapes[static_cast<size_t>(tensor.row)], 1024);
+      std::memcpy(block.data() + layout.table_offset() +
+                      static_cast<size_t>(tensor.row) * sizeof(row),
+                  &row, sizeof(row));
+    }
+    return layout.ReadTable(block, samples).status();
+  };
+  const auto bad =
+      StatusIs(StatusCode::kDataLoss, HasSubstr("which the field cannot have"));
+  const SampleSpec padded = SampleSpec().AddPadded<float>("f", 0, {2});
+  EXPECT_THAT(read(padded, 4, 3, {{3, 7, 2}, {3}}), IsOk());
+  EXPECT_THAT(read(padded, 4, 3, {{4, 7, 2}, {3}}), bad);
+  EXPECT_THAT(read(padded, 4, 3, {{3, 7, 1}, {3}}), bad);
+  EXPECT_THAT(read(padded, 4, 3, {{3, 7}, {3}}), bad);
+  EXPECT_THAT(read(padded, 4, 3, {{3, 7, 2}, {2}}), bad);
+  EXPECT_THAT(read(padded, 4, 0, {{0, 0, 2}, {0}}), IsOk());
+  EXPECT_THAT(read(padded, std::nullopt, 1, {{7, 2}}), IsOk());
+  EXPECT_THAT(read(padded, std::nullopt, 1, {{7}}), bad);
+  EXPECT_THAT(read(padded, std::nullopt, 0, {{0}}), IsOk());
+  const SampleSpec ragged = SampleSpec().AddRagged<float>("f", {2});
+  EXPECT_THAT(read(ragged, 4, 3, {{7, 2}, {4}}), IsOk());
+  EXPECT_THAT(read(ragged, 4, 3, {{7, 3}, {4}}), bad);
+  EXPECT_THAT(read(ragged, 4, 3, {{7, 2}, {3}}), bad);
+  const SampleSpec packed = SampleSpec().AddPacked<float>("f", 8, 0);
+  EXPECT_THAT(read(packed, 4, 3, {{2, 8}, {2, 8}, {2, 8}}), IsOk());
+  EXPECT_THAT(read(packed, 4, 3, {{2, 9}, {2, 8}, {2, 8}}), bad);
+  EXPECT_THAT(read(packed, 4, 3, {{2, 8}, {2, 8}, {1, 8}}), bad);
+  const SampleSpec stacked = SampleSpec().AddStacked<float>("f");
+  EXPECT_THAT(read(stacked, 4, 3, {{3, 5}}), IsOk());
+  EXPECT_THAT(read(stacked, 4, 3, {{4, 5}}), bad);
+  EXPECT_THAT(read(stacked, 4, 3, {{}}), bad);
+  EXPECT_THAT(read(stacked, std::nullopt, 1, {{}}), IsOk());
+  const SampleSpec output = SampleSpec().AddOutput<float>("f");
+  EXPECT_THAT(read(output, 4, 3, {{9, 9}}), IsOk());
 }
 
 }  // namespace

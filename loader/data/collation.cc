@@ -105,7 +105,7 @@ absl::StatusOr<Tensor> Collation::Place(int row, DLDataType dtype,
   return placed.tensor;
 }
 
-absl::Status Collation::Finish(Grow grow) {
+absl::StatusOr<size_t> Collation::Finish(Grow grow) {
   for (const BatchLayout::BatchTensor& tensor : layout_.tensors()) {
     if (tensor.row < 0 || rows_[static_cast<size_t>(tensor.row)].has_value()) {
       continue;
@@ -130,7 +130,7 @@ absl::Status Collation::Finish(Grow grow) {
                            rows_[row]->tensor.data<const std::byte>());
     std::memcpy(memory.data() + spec.byte_offset(), bytes.data(), bytes.size());
   }
-  return absl::OkStatus();
+  return end_;
 }
 
 }  // namespace tenon::loader

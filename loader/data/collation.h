@@ -75,9 +75,9 @@ class Collation {
   using Grow =
       absl::FunctionRef<absl::StatusOr<std::span<std::byte>>(size_t bytes)>;
   // Writes the table, when all of its rows are placed, and copies the batch to
-  // larger memory first if it needs that.
+  // larger memory first if it needs that. Returns the bytes of the batch.
   // Errors: kInvalidArgument, naming the tensor that was not placed; grow()'s.
-  absl::Status Finish(Grow grow);
+  absl::StatusOr<size_t> Finish(Grow grow);
 
  private:
   struct Row {

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <new>
 #include <optional>
 #include <span>
 #include <utility>
@@ -14,6 +15,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
 #include "absl/types/span.h"
 #include "tenon/loader/data/batch_layout.h"
 #include "tenon/loader/data/sample_spec.h"
@@ -60,11 +62,13 @@ absl::StatusOr<std::span<std::byte>> SampleScratch::Allocate(
       TensorSpec::Contiguous(
           layout_.fields()[static_cast<size_t>(f)].declared.tensor.dtype(),
           shape));
-  entries_[IndexOf(f, sample)] = Place(spec);
+  TENON_ASSIGN_OR_RETURN(entries_[IndexOf(f, sample)], Place(spec));
   return bytes(f, sample);
 }
 
-SampleScratch::Entry SampleScratch::Place(const TensorSpec& spec) {
+absl::StatusOr<SampleScratch::Entry> SampleScratch::Place(
+    const TensorSpec& spec) {
+  const absl::MutexLock lock(&mutex_);
   const auto bytes = static_cast<size_t>(spec.bytes());
   while (chunk_ < chunks_.size() && bytes > chunks_[chunk_].size - used_) {
     ++chunk_;
@@ -73,8 +77,13 @@ SampleScratch::Entry SampleScratch::Place(const TensorSpec& spec) {
   if (chunk_ == chunks_.size()) {
     Chunk chunk;
     chunk.size = std::max({bytes, kChunkBytes, total_});
+    chunk.memory.reset(new (std::nothrow) std::byte[chunk.size]);
+    if (chunk.memory == nullptr) {
+      return absl::ResourceExhaustedError(
+          absl::StrCat("no memory for ", spec.ToString(), ", ", chunk.size,
+                       " bytes with what is kept for the next samples"));
+    }
     total_ += chunk.size;
-    chunk.memory = std::make_unique_for_overwrite<std::byte[]>(chunk.size);
     chunk.storage = Storage::FromLent({.data = chunk.memory.get(),
                                        .size_bytes = chunk.size,
                                        .writable = true,
@@ -91,6 +100,7 @@ SampleScratch::Entry SampleScratch::Place(const TensorSpec& spec) {
 std::span<std::byte> SampleScratch::bytes(int f, int64_t sample) const {
   const Entry& entry = entries_[IndexOf(f, sample)];
   if (entry.chunk < 0) return {};
+  const absl::MutexLock lock(&mutex_);
   const Chunk& chunk = chunks_[static_cast<size_t>(entry.chunk)];
   return std::span(chunk.memory.get(), chunk.size)
       .subspan(entry.spec.byte_offset(),
@@ -100,6 +110,7 @@ std::span<std::byte> SampleScratch::bytes(int f, int64_t sample) const {
 std::optional<Tensor> SampleScratch::Find(int f, int64_t sample) const {
   const Entry& entry = entries_[IndexOf(f, sample)];
   if (entry.chunk < 0) return std::nullopt;
+  const absl::MutexLock lock(&mutex_);
   const Chunk& chunk = chunks_[static_cast<size_t>(entry.chunk)];
   const auto tensor = Tensor::FromSpec(entry.spec, chunk.storage);
   return tensor.ok() ? std::optional(*tensor) : std::nullopt;

@@ -16,6 +16,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
 #include "absl/types/span.h"
 #include "tenon/loader/data/batch_layout.h"
 #include "tenon/shm/tensor/storage.h"
@@ -26,7 +27,8 @@ namespace tenon::loader {
 
 // Ownership: owns the memory of the tensors, and keeps it for the next batch.
 //   Refers to the layout, which must outlive it.
-// Threads: thread-compatible.
+// Threads: thread-compatible; Allocate(), Find() and bytes() may be called for
+//   different samples at the same time.
 class SampleScratch {
  public:
   explicit SampleScratch(const BatchLayout* layout);
@@ -38,7 +40,8 @@ class SampleScratch {
 
   // The memory of field `f`, which is not kFixed, of a sample of [0,
   // layout.batch_size()), instead of one that it may have; of any contents.
-  // Errors: TensorSpec::Contiguous()'s.
+  // Errors: TensorSpec::Contiguous()'s; kResourceExhausted if this process
+  // has no memory for it.
   absl::StatusOr<std::span<std::byte>> Allocate(
       int f, int64_t sample, absl::Span<const int64_t> shape);
   // Empty if there is none.
@@ -62,9 +65,10 @@ class SampleScratch {
   };
 
   size_t IndexOf(int f, int64_t sample) const;
-  Entry Place(const TensorSpec& spec);
+  absl::StatusOr<Entry> Place(const TensorSpec& spec);
 
   const BatchLayout& layout_;
+  mutable absl::Mutex mutex_;  // Of the chunks.
   std::vector<Chunk> chunks_;
   size_t total_ = 0;  // Of all chunks.
   size_t chunk_ = 0;  // The one in use, from used_ on.

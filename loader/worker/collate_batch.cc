@@ -114,10 +114,12 @@ absl::Status CollateField(int f, const BatchLayout& layout, Collation& batch) {
 
 }  // namespace
 
-absl::Status CollateBatch(Dataset& dataset, const BatchLayout& layout,
-                          const SampleScratch& scratch, int64_t samples,
-                          std::span<std::byte> memory, Collation::Grow grow) {
-  if (layout.varying() == 0) return absl::OkStatus();
+absl::StatusOr<size_t> CollateBatch(Dataset& dataset, const BatchLayout& layout,
+                                    const SampleScratch& scratch,
+                                    int64_t samples,
+                                    std::span<std::byte> memory,
+                                    Collation::Grow grow) {
+  if (layout.varying() == 0) return static_cast<size_t>(layout.total_bytes());
   Collation batch(layout, scratch, samples, memory);
   bool has_function = false;
   for (size_t f = 0; f < layout.fields().size(); ++f) {
@@ -141,6 +143,13 @@ absl::Status CollateBatch(Dataset& dataset, const BatchLayout& layout,
     }
   }
   return batch.Finish(grow);
+}
+
+size_t NextBlockBytes(size_t block, size_t batch) {
+  constexpr size_t kSlowly = 32;
+  const size_t wanted = batch + batch / 4;
+  if (batch > block) return wanted;
+  return block - (block > wanted ? (block - wanted) / kSlowly : 0);
 }
 
 }  // namespace tenon::loader

@@ -85,8 +85,7 @@ absl::StatusOr<WorkerSetup> DecodeWorkerSetup(absl::string_view bytes) {
   TENON_ASSIGN_OR_RETURN(setup.spec, reader.GetString());
   TENON_ASSIGN_OR_RETURN(setup.shards, reader.Get<int64_t>());
   TENON_ASSIGN_OR_RETURN(setup.batch_size, reader.Get<int64_t>());
-  TENON_ASSIGN_OR_RETURN(const uint8_t unbatched, reader.Get<uint8_t>());
-  setup.unbatched = unbatched != 0;
+  TENON_ASSIGN_OR_RETURN(setup.unbatched, GetEnum(reader, true));
   TENON_ASSIGN_OR_RETURN(setup.prefetch, reader.Get<int32_t>());
   TENON_ASSIGN_OR_RETURN(setup.seed, reader.Get<uint64_t>());
   TENON_ASSIGN_OR_RETURN(setup.on_error, GetEnum(reader, OnSampleError::kSkip));

@@ -3,6 +3,8 @@
 
 #include "tenon/loader/worker/messages.h"
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <random>
 #include <string>
@@ -70,6 +72,21 @@ TEST(MessagesTest, SetupsOutOfRangeAreRefused) {
   setup.prefetch = 0;
   EXPECT_THAT(DecodeWorkerSetup(Encode(setup)),
               StatusIs(StatusCode::kDataLoss, HasSubstr("prefetch 0")));
+}
+
+TEST(MessagesTest, ABoolIsZeroOrOne) {
+  WorkerSetup setup = SomeSetup();
+  setup.unbatched = false;
+  std::string bytes = Encode(setup);
+  setup.unbatched = true;
+  const std::string other = Encode(setup);
+  ASSERT_EQ(bytes.size(), other.size());
+  const size_t at = static_cast<size_t>(
+      std::mismatch(bytes.begin(), bytes.end(), other.begin()).first -
+      bytes.begin());
+  bytes[at] = 2;
+  EXPECT_THAT(DecodeWorkerSetup(bytes),
+              StatusIs(StatusCode::kDataLoss, HasSubstr("enum value 2")));
 }
 
 TEST(MessagesTest, NoteComesBack) {

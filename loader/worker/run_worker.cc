@@ -71,7 +71,7 @@ class Worker {
         channel_(std::move(channel)),
         control_(control),
         layout_(std::make_unique<const BatchLayout>(std::move(layout))),
-        scratch_(layout_.get()),
+        scratch_(std::make_unique<SampleScratch>(layout_.get())),
         block_bytes_(static_cast<size_t>(layout_->total_bytes())) {}
 
   absl::StatusOr<TaskRecord> NextTask();
@@ -86,12 +86,12 @@ class Worker {
   absl::Status Collate(const TaskRecord& task, int64_t samples, Block& block);
   // The memory of the batch. Waits a moment for the consumer to release some.
   // Errors: kResourceExhausted.
-  absl::StatusOr<Block> Allocate(const TaskRecord& task);
+  absl::StatusOr<Block> Allocate(const TaskRecord& task, size_t bytes);
   // Sends the offer of the block's segment, if the loader does not have it.
   absl::Status Offer(const Block& block, BatchRecord& record);
   absl::Status SendNote(const BatchNote& note, BatchRecord& record);
   SampleScratch* scratch() {
-    return layout_->varying() > 0 ? &scratch_ : nullptr;
+    return layout_->varying() > 0 ? scratch_.get() : nullptr;
   }
   bool ShouldStop(const TaskRecord& task) const;
   // Drops the blocks that the loader has claimed.
@@ -101,8 +101,8 @@ class Worker {
   Channel channel_;
   const WorkerControl& control_;
   std::unique_ptr<const BatchLayout> layout_;
-  SampleScratch scratch_;
-  size_t block_bytes_;  // Of the next block: what an earlier one needed.
+  std::unique_ptr<SampleScratch> scratch_;
+  size_t block_bytes_;  // Of the next block.
   std::unique_ptr<RingReader> tasks_;
   std::unique_ptr<RingProducer> batches_;
   std::unique_ptr<Dataset> dataset_;
@@ -267,7 +267,7 @@ absl::StatusOr<std::optional<FilledBatch>> Worker::Make(const TaskRecord& task,
                                                         Block& block) {
   if (ShouldStop(task)) return absl::CancelledError("the task was abandoned");
   if (task.shard != TaskRecord::kNoShard) return MakeOfShard(task, block);
-  TENON_ASSIGN_OR_RETURN(block, Allocate(task));
+  TENON_ASSIGN_OR_RETURN(block, Allocate(task, block_bytes_));
   const BatchTask batch = {.seed = setup_.seed,
                            .epoch = task.epoch,
                            .first_position = task.first_position,
@@ -285,13 +285,13 @@ absl::Status Worker::Collate(const TaskRecord& task, int64_t samples,
                              Block& block) {
   Block larger;
   const auto grow = [&](size_t bytes) -> absl::StatusOr<std::span<std::byte>> {
-    // Somewhat more, so that few of the next ones grow.
-    block_bytes_ = bytes + bytes / 4;
-    TENON_ASSIGN_OR_RETURN(larger, Allocate(task));
+    TENON_ASSIGN_OR_RETURN(larger, Allocate(task, bytes));
     return larger.bytes();
   };
-  TENON_RETURN_IF_ERROR(CollateBatch(*dataset_, *layout_, scratch_, samples,
-                                     block.bytes(), grow));
+  TENON_ASSIGN_OR_RETURN(const size_t needed,
+                         CollateBatch(*dataset_, *layout_, *scratch_, samples,
+                                      block.bytes(), grow));
+  block_bytes_ = NextBlockBytes(block_bytes_, needed);
   if (larger.size() > 0) block = std::move(larger);
   return absl::OkStatus();
 }
@@ -303,7 +303,7 @@ absl::StatusOr<std::optional<FilledBatch>> Worker::MakeOfShard(
     run_ = task.run;
   }
   if (shards_->HasEnded(task.shard)) return std::nullopt;
-  absl::StatusOr<Block> allocated = Allocate(task);
+  absl::StatusOr<Block> allocated = Allocate(task, block_bytes_);
   // Else the shard's next batch had the samples of this one.
   if (!allocated.ok()) shards_->Close(task.shard);
   TENON_ASSIGN_OR_RETURN(block, std::move(allocated));
@@ -321,15 +321,15 @@ absl::StatusOr<std::optional<FilledBatch>> Worker::MakeOfShard(
   return filled;
 }
 
-absl::StatusOr<Block> Worker::Allocate(const TaskRecord& task) {
-  absl::StatusOr<Block> block = arena_->TryAllocate(block_bytes_);
+absl::StatusOr<Block> Worker::Allocate(const TaskRecord& task, size_t bytes) {
+  absl::StatusOr<Block> block = arena_->TryAllocate(bytes);
   if (!absl::IsResourceExhausted(block.status())) return block;
   const Deadline deadline = Deadline::After(kMemoryPatience);
   while (absl::IsResourceExhausted(block.status()) && !deadline.has_passed() &&
          !ShouldStop(task)) {
     absl::SleepFor(kMemoryNap);
     ReleaseTaken();
-    block = arena_->TryAllocate(block_bytes_);
+    block = arena_->TryAllocate(bytes);
   }
   return block;
 }

@@ -80,6 +80,7 @@ absl::StatusOr<std::unique_ptr<WorkerSource>> WorkerSource::Create(
   source->active_ = source->workers_.size();
   if (options.tune) {
     source->tuner_.emplace(options.workers, source->setup_.prefetch);
+    source->active_ = static_cast<size_t>(source->tuner_->workers());
   }
   return source;
 }
@@ -202,7 +203,9 @@ absl::StatusOr<std::optional<BatchResult>> WorkerSource::Next(
   const int64_t end = MonotonicNs();
   waited_ns_ += end - begin;
   if (!result.ok() || !result->has_value()) return result;
-  if (returned_at_ns_ != 0) {
+  // A change that an epoch of shards has yet to see is not judged by it.
+  if (returned_at_ns_ != 0 &&
+      active_ == static_cast<size_t>(tuner_->workers())) {
     tuner_->OnBatch(waited_ns_, end - returned_at_ns_);
   }
   returned_at_ns_ = end;

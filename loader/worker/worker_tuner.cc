@@ -19,6 +19,7 @@ constexpr double kWaits = 0.05;  // Of the consumer's time.
 constexpr double kHardlyWaits = 0.01;
 constexpr double kFaster = 0.95;  // Of the time for a batch.
 constexpr int kIdleWindows = 8;
+constexpr int kRetryWindows = 16;  // After the first failed trial.
 
 std::string Percent(double share) {
   return absl::StrCat(std::lround(100 * share), "%");
@@ -30,6 +31,8 @@ WorkerTuner::WorkerTuner(int most, int prefetch)
     : most_(most),
       prefetch_(prefetch),
       enough_(most),
+      to_retry_(kRetryWindows),
+      retry_after_(kRetryWindows),
       reason_(absl::StrCat("1 of at most ", most, ", to begin with")) {}
 
 void WorkerTuner::OnBatch(int64_t waited_ns, int64_t passed_ns) {
@@ -53,6 +56,8 @@ void WorkerTuner::OnWindow(double waiting, double ns_per_batch) {
     const Trial trial = *std::exchange(trial_, std::nullopt);
     if (ns_per_batch > kFaster * trial.ns_per_batch) {
       enough_ = trial.before;
+      to_retry_ = retry_after_;
+      retry_after_ = std::min(2 * retry_after_, 1 << 20);
       Use(trial.before,
           absl::StrCat(workers_, " were not faster than ", trial.before));
       return;
@@ -60,6 +65,7 @@ void WorkerTuner::OnWindow(double waiting, double ns_per_batch) {
   }
   if (waiting > kWaits) {
     idle_windows_ = 0;
+    if (workers_ >= enough_ && --to_retry_ <= 0) enough_ = most_;
     if (workers_ >= enough_) return;
     too_few_ = std::max(too_few_, workers_);
     if (std::exchange(lowered_, false)) {

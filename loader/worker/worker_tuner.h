@@ -16,7 +16,9 @@ namespace tenon::loader {
 // Looks at a window of batches at a time. While the consumer waits for more
 // than a twentieth of its time, twice as many workers are tried, and kept if
 // batches come a twentieth faster. A consumer that hardly waits for several
-// windows has one worker less, unless that number was too small before.
+// windows has one worker less, unless that number was too small before. A trial
+// that failed is repeated, more and more seldom: something else may have slowed
+// it.
 //
 // Ownership: a value. Threads: thread-compatible.
 class WorkerTuner {
@@ -45,7 +47,9 @@ class WorkerTuner {
   const int most_;
   const int prefetch_;
   int workers_ = 1;
-  int enough_;            // More are not tried.
+  int enough_;            // More are not tried, until:
+  int to_retry_;          // So many windows with waiting have passed.
+  int retry_after_;       // to_retry_ after the next failed trial.
   int too_few_ = 0;       // So many were.
   bool lowered_ = false;  // The last change was to one less.
   std::string reason_;

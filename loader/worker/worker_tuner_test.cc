@@ -65,6 +65,20 @@ TEST(WorkerTunerTest, MoreThanHelpAreNotKept) {
   EXPECT_THAT(tuner.reason(), HasSubstr("8 were not faster than 4"));
 }
 
+TEST(WorkerTunerTest, RepeatsATrialThatFailed) {
+  WorkerTuner tuner(16, 2);
+  const Pipeline pipeline{.step_ns = 10, .make_ns = 100'000};
+  pipeline.Run(tuner, 8);
+  ASSERT_EQ(tuner.workers(), 2);
+  // While 2 are tried, the machine does something else.
+  Pipeline{.step_ns = 10, .make_ns = 1'000'000}.Run(tuner, 4 + 8);
+  ASSERT_EQ(tuner.reason(), "1 of at most 16: 2 were not faster than 1");
+  pipeline.Run(tuner, 4 + 15 * 8);
+  EXPECT_EQ(tuner.workers(), 1);
+  pipeline.Run(tuner, 2000);
+  EXPECT_EQ(tuner.workers(), 16);
+}
+
 TEST(WorkerTunerTest, FollowsAConsumerThatGetsFaster) {
   WorkerTuner tuner(16, 2);
   Pipeline{.step_ns = 1000, .make_ns = 900}.Run(tuner, 1000);
