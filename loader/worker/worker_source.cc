@@ -45,6 +45,8 @@ namespace {
 
 // How long a worker may take from its start to main().
 constexpr absl::Duration kStartPatience = absl::Seconds(60);
+// Of a worker that has closed its ring: the reason comes with its end.
+constexpr absl::Duration kEndPatience = absl::Seconds(5);
 
 // What epoll reports; ends of workers count from kEnds.
 constexpr uint64_t kWakeOnly = 0;
@@ -423,7 +425,7 @@ absl::Status WorkerSource::Failure(Worker& worker, const absl::Status& why) {
     return Final(why, absl::StrCat(worker.host->Describe(), ": "));
   }
   // The ring closes as the process goes; its end is a moment away.
-  const absl::Status how = worker.host->Join(Deadline::After(absl::Seconds(1)));
+  const absl::Status how = worker.host->Join(Deadline::After(kEndPatience));
   if (!how.ok()) {
     return Final(how, absl::IsDeadlineExceeded(how)
                           ? absl::StrCat(worker.host->Describe(), ": ",
