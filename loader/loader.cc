@@ -154,21 +154,40 @@ absl::Status Loader::SetOrder() {
         "itself; leave shuffle and samplers unset, and shuffle in Open(), such "
         "as by WindowShuffle");
   }
+  return SetLanes(*iterable);
+}
+
+absl::Status Loader::SetLanes(const IterableDataset& dataset) {
   TENON_ASSIGN_OR_RETURN(shards_, Catching("shards() of the dataset",
                                            [&]() -> absl::StatusOr<int64_t> {
-                                             return iterable->shards();
+                                             return dataset.shards();
                                            }));
-  if (shards_ >= 1 && shards_ <= kMaxShards) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("Loader::Create(): the dataset has ", shards_,
-                   " shards; want 1 to ", kMaxShards));
+  if (shards_ < 1 || shards_ > kMaxShards) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("Loader::Create(): the dataset has ", shards_,
+                     " shards; want 1 to ", kMaxShards));
+  }
+  TENON_ASSIGN_OR_RETURN(lanes_, Catching("open_shards() of the dataset",
+                                          [&]() -> absl::StatusOr<int64_t> {
+                                            return dataset.open_shards();
+                                          }));
+  lanes_ = std::min(lanes_, shards_);
+  const int world_size = options_.rank.value_or(Rank()).world_size;
+  if (lanes_ >= world_size) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "Loader::Create(): the dataset has ", lanes_, " open shards (of ",
+      shards_, "); want at least one for each of ", world_size,
+      " ranks: more shards(), or open_shards()"));
 }
 
 int Loader::MostWorkers(int64_t batch_bytes) const {
   if (options_.workers != kAuto) return options_.workers;
   int64_t most = std::clamp(UsableCores(), 1, kMaxWorkers);
-  // A shard is read by one worker.
-  if (shards_ > 0) most = std::min(most, shards_);
+  // A lane is read by one worker.
+  if (shards_ > 0) {
+    const Rank rank = options_.rank.value_or(Rank());
+    most = std::min(most, (lanes_ - rank.rank - 1) / rank.world_size + 1);
+  }
   if (options_.memory_quota) {
     most = std::clamp<int64_t>(*options_.memory_quota / batch_bytes, 1, most);
   }
@@ -221,6 +240,7 @@ absl::Status Loader::Start() {
   WorkerSetup setup;
   setup.spec = spec.ToString();
   setup.shards = shards_;
+  setup.lanes = lanes_;
   setup.batch_size = batch_size();
   setup.unbatched = !options_.batch_size.has_value();
   setup.prefetch = prefetch;
@@ -253,8 +273,12 @@ EpochRange Loader::Epoch(int64_t epoch) {
                         : absl::InvalidArgumentError(absl::StrCat(
                               "Loader::Epoch(): epoch ", epoch, "; want >= 0"));
   if (failure_.ok() && refusal_.ok()) {
+    const Rank rank = options_.rank.value_or(Rank());
     source_->StartEpoch({.epoch = epoch,
                          .shards = shards_,
+                         .lanes = lanes_,
+                         .first_lane = rank.rank,
+                         .lane_step = rank.world_size,
                          .sampler = sampler_.get(),
                          .batch_sampler = options_.batch_sampler.get(),
                          .dataset_size = dataset_size_,

@@ -47,6 +47,7 @@ namespace tenon::loader {
 struct BatchResult;
 class BatchSource;
 class Cancellation;
+class IterableDataset;
 
 // Ownership: owns the worker processes; destroying it ends them, which takes
 //   no time if they are idle, as long as a sample takes if not (a GetBatch(), a
@@ -139,6 +140,7 @@ class Loader {
   int64_t batch_size() const { return batch_size_; }
   absl::Status SetOrder();
   absl::Status SetBatches();  // Of a batch sampler.
+  absl::Status SetLanes(const IterableDataset& dataset);
   // The prefetch under the quota.
   absl::StatusOr<int> Prefetch(int64_t batch_bytes, int workers) const;
   int MostWorkers(int64_t batch_bytes) const;
@@ -164,6 +166,7 @@ class Loader {
   int64_t dataset_size_ = 0;          // Of a map-style dataset.
   std::shared_ptr<Sampler> sampler_;  // Of a map-style dataset.
   int64_t shards_ = 0;                // Of an iterable dataset.
+  int64_t lanes_ = 0;                 // That these are in.
   std::unique_ptr<Cancellation> cancellation_;
   std::unique_ptr<BatchSource> source_;
   uint64_t epoch_ticket_ = 0;  // Counts calls of Epoch().

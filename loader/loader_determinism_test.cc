@@ -44,17 +44,22 @@ namespace {
 
 using ::testing::SizeIs;
 
-// Streams in another order.
+// Streams in another order, `open` of them open at a time.
 class ShuffledStreams : public Streams {
  public:
-  using Streams::Streams;
+  ShuffledStreams(std::vector<int64_t> sizes, int64_t open)
+      : Streams(std::move(sizes)), open_(open) {}
+  int64_t open_shards() const override { return open_; }
   absl::StatusOr<std::unique_ptr<SampleStream>> Open(int64_t shard,
                                                      int64_t epoch) override {
     TENON_ASSIGN_OR_RETURN(auto stream, Streams::Open(shard, epoch));
     return WindowShuffle::Create(std::move(stream), spec(), 6);
   }
+
+ private:
+  int64_t open_;
 };
-TENON_LOADER_DATASET(ShuffledStreams(std::vector<int64_t>));
+TENON_LOADER_DATASET(ShuffledStreams(std::vector<int64_t>, int64_t));
 
 // Items that take longer than others: batches are not ready in their order.
 class Uneven : public Numbers {
@@ -109,6 +114,8 @@ struct Case {
   std::optional<spawn::StartMethod> method;
 };
 
+bool ByNumber(const Copy& a, const Copy& b) { return a.number < b.number; }
+
 std::vector<Case> AllCases() {
   std::vector<Case> cases = {{}};
   for (const int workers : {1, 2, 5}) {
@@ -136,9 +143,7 @@ class LoaderDeterminismTest : public ::testing::TestWithParam<Case> {
     std::vector<Copy> all;
     for (const int64_t epoch : {0, 3}) {
       TENON_ASSIGN_OR_RETURN(auto batches, RunEpoch(**loader, epoch));
-      std::stable_sort(
-          batches.begin(), batches.end(),
-          [](const Copy& a, const Copy& b) { return a.number < b.number; });
+      std::stable_sort(batches.begin(), batches.end(), ByNumber);
       all.insert(all.end(), batches.begin(), batches.end());
     }
     return all;
@@ -149,7 +154,7 @@ class LoaderDeterminismTest : public ::testing::TestWithParam<Case> {
   }
   static auto Iterated(const LoaderOptions& options) {
     return TwoEpochs(Loader::Create<ShuffledStreams>(
-        options, std::vector<int64_t>{13, 0, 40, 7, 1, 22, 8}));
+        options, std::vector<int64_t>{13, 0, 40, 7, 1, 22, 8}, 7));
   }
 };
 INSTANTIATE_TEST_SUITE_P(
@@ -246,6 +251,32 @@ TEST_P(LoaderDeterminismTest, OfAnyNumberOfRanks) {
       }
     }
     EXPECT_EQ(interleaved, whole) << ranks << " ranks";
+  }
+}
+
+// The lanes of all ranks, by the numbers of their batches.
+TEST_P(LoaderDeterminismTest, OfAnyNumberOfRanksOfAnIterableDataset) {
+  const auto run = [&](const Case& with, const std::optional<Rank>& rank) {
+    LoaderOptions options = Options(with);
+    options.rank = rank;
+    return RunEpoch(
+        **Loader::Create<ShuffledStreams>(
+            options, std::vector<int64_t>{13, 0, 40, 7, 1, 22, 8, 5}, 4),
+        3);
+  };
+  TENON_ASSERT_OK_AND_ASSIGN(const auto whole, run({}, std::nullopt));
+  ASSERT_THAT(whole, SizeIs(4 + 10 + 2 + 1 + 6 + 2 + 2));
+  for (const int ranks : {1, 2, 3}) {
+    std::vector<Copy> all;
+    for (int rank = 0; rank < ranks; ++rank) {
+      TENON_ASSERT_OK_AND_ASSIGN(
+          const auto part,
+          run(GetParam(), Rank{.rank = rank, .world_size = ranks}));
+      EXPECT_TRUE(std::is_sorted(part.begin(), part.end(), ByNumber));
+      all.insert(all.end(), part.begin(), part.end());
+    }
+    std::sort(all.begin(), all.end(), ByNumber);
+    EXPECT_EQ(all, whole) << ranks << " ranks";
   }
 }
 

@@ -3,6 +3,8 @@
 
 // Loaders of iterable datasets.
 
+#include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -14,12 +16,16 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tenon/loader/data/batch.h"
+#include "tenon/loader/data/dataset_registry.h"
 #include "tenon/loader/data/iterable_dataset.h"
 #include "tenon/loader/epoch_range.h"
+#include "tenon/loader/job/rank.h"
 #include "tenon/loader/loader.h"
 #include "tenon/loader/loader_testing.h"
+#include "tenon/loader/sampling/sample_random.h"
 #include "tenon/loader/sampling/sampler.h"
 #include "tenon/loader/testing/test_datasets.h"
+#include "tenon/shm/base/status_macros.h"
 #include "tenon/shm/segment/sharing_strategy.h"
 #include "tenon/shm/testing/few_fds.h"
 #include "tenon/shm/testing/status_matchers.h"
@@ -175,6 +181,122 @@ TEST(LoaderIterableMemoryTest, ABatchWithoutMemoryEndsItsShard) {
   }
   EXPECT_THAT(shortage, StatusIs(StatusCode::kResourceExhausted));
   EXPECT_THAT(epoch.Next(), IsOkAndHolds(::testing::Eq(std::nullopt)));
+}
+
+// Two of the shards are open at a time; a third one is an error.
+class TwoOpen : public Streams {
+ public:
+  using Streams::Streams;
+  int64_t open_shards() const override { return 2; }
+  absl::StatusOr<std::unique_ptr<SampleStream>> Open(int64_t shard,
+                                                     int64_t epoch) override {
+    TENON_ASSIGN_OR_RETURN(auto stream, Streams::Open(shard, epoch));
+    auto counted = std::make_unique<Counted>(std::move(stream));
+    if (open <= 2) return counted;
+    return absl::ResourceExhaustedError("a third open shard");
+  }
+
+ private:
+  static inline std::atomic<int> open = 0;  // In this process.
+
+  class Counted : public SampleStream {
+   public:
+    explicit Counted(std::unique_ptr<SampleStream> stream)
+        : stream_(std::move(stream)) {
+      ++open;
+    }
+    ~Counted() override { --open; }
+    absl::StatusOr<bool> Next(SampleRandom& random, Sample& sample) override {
+      return stream_->Next(random, sample);
+    }
+
+   private:
+    std::unique_ptr<SampleStream> stream_;
+  };
+};
+TENON_LOADER_DATASET(TwoOpen(std::vector<int64_t>));
+
+std::vector<int64_t> NumbersOf(const std::vector<Copy>& batches) {
+  std::vector<int64_t> numbers;
+  for (const Copy& batch : batches) numbers.push_back(batch.number);
+  return numbers;
+}
+
+TEST_P(LoaderIterableTest, AShardThatEndsMakesRoomForTheNext) {
+  TENON_ASSERT_OK_AND_ASSIGN(
+      auto loader, Loader::Create<TwoOpen>(Options(), Sizes{3, 1, 2, 2, 0}));
+  for (int64_t epoch = 0; epoch < 2; ++epoch) {
+    TENON_ASSERT_OK_AND_ASSIGN(const auto batches, RunEpoch(*loader, epoch));
+    EXPECT_THAT(FirstValues(batches),
+                ElementsAre(0, 1000, 1, 3000, 2, 3001, 2000, 2001));
+    EXPECT_THAT(NumbersOf(batches), ElementsAre(0, 1, 2, 3, 4, 5, 6, 8));
+  }
+}
+
+TEST_P(LoaderIterableTest, ManyShardsOfWhichFewAreOpen) {
+  LoaderOptions options = Options(3);
+  const Sizes sizes(500, 2);
+  TENON_ASSERT_OK_AND_ASSIGN(auto loader,
+                             Loader::Create<TwoOpen>(options, sizes));
+  TENON_ASSERT_OK_AND_ASSIGN(const auto batches, RunEpoch(*loader, 0));
+  ASSERT_THAT(batches, SizeIs(500));
+  for (int64_t i = 0; i < 500; ++i) {
+    EXPECT_THAT(batches[static_cast<size_t>(i)].values,
+                ElementsAre(1000 * i, 1000 * i + 1));
+  }
+}
+
+TEST_P(LoaderIterableTest, AnErrorEndsItsShardAndNotItsLane) {
+  TENON_ASSERT_OK_AND_ASSIGN(
+      auto loader, Loader::Create<TwoOpen>(Options(2), Sizes{3, -1, 4, 2}));
+  std::vector<int64_t> first;
+  for (const absl::StatusOr<Batch>& batch : loader->Epoch(0)) {
+    first.push_back(batch.ok() ? batch->data<int64_t>("value")->front() : -1);
+  }
+  EXPECT_THAT(first, ElementsAre(0, -1, 2, 3000, 2000, 2002));
+}
+
+TEST_P(LoaderIterableTest, RanksReadEachShardOnce) {
+  const auto run = [&](std::optional<Rank> rank) {
+    LoaderOptions options = Options(4);
+    options.rank = std::move(rank);
+    return *RunEpoch(
+        **Loader::Create<Streams>(options, Sizes{13, 0, 40, 7, 1, 22, 8}), 2);
+  };
+  std::vector<Copy> all = run(Rank{.rank = 1, .world_size = 2});
+  for (const Copy& batch : all) {
+    EXPECT_EQ(batch.values[0] / 1000 % 2, 1);
+  }
+  for (Copy& batch : run(Rank{.rank = 0, .world_size = 2})) {
+    all.push_back(std::move(batch));
+  }
+  std::sort(all.begin(), all.end(),
+            [](const Copy& a, const Copy& b) { return a.number < b.number; });
+  EXPECT_EQ(all, run(std::nullopt));
+}
+
+TEST_P(LoaderIterableTest, RefusesMoreRanksThanOpenShards) {
+  LoaderOptions options = Options();
+  options.rank = Rank{.rank = 0, .world_size = 3};
+  EXPECT_THAT(
+      Loader::Create<TwoOpen>(options, Sizes{1, 2, 3, 4}),
+      StatusIs(StatusCode::kInvalidArgument,
+               "rank 0: Loader::Create(): the dataset has 2 open shards (of "
+               "4); want at least one for each of 3 ranks: more shards(), or "
+               "open_shards()"));
+}
+
+// Rank 1 of 2 has one lane.
+TEST(LoaderIterableTuningTest, NoMoreWorkersThanLanesOfTheRank) {
+  TENON_ASSERT_OK_AND_ASSIGN(
+      auto loader,
+      Loader::Create<Streams>({.workers = kAuto,
+                               .worker_kind = WorkerKind::kThread,
+                               .rank = Rank{.rank = 1, .world_size = 2}},
+                              Sizes{2, 2, 2}));
+  EXPECT_THAT(loader->tuning(), HasSubstr("of at most 1"));
+  TENON_ASSERT_OK_AND_ASSIGN(const auto batches, RunEpoch(*loader, 0));
+  EXPECT_THAT(FirstValues(batches), ElementsAre(1000, 1001));
 }
 
 TEST_P(LoaderIterableTest, SkipsBadSamplesAndSaysWhich) {

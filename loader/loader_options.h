@@ -82,8 +82,9 @@ struct LoaderOptions {
   // so.
   bool pin_memory = false;
   // This process in its job (FindRank(), job.h): stands before each error of
-  // the loader and its batches. The order of a rank is that of a
-  // DistributedSampler.
+  // the loader and its batches. Of an iterable dataset it is also the part that
+  // this process reads (iterable_dataset.h); of another one that part is the
+  // order of a DistributedSampler.
   std::optional<Rank> rank;
   // How batches are named to the consumer. Unset: GetSharingStrategy().
   std::optional<SharingStrategy> strategy;

@@ -47,10 +47,11 @@ absl::StatusOr<std::unique_ptr<LocalSource>> LocalSource::Create(
 void LocalSource::StartEpoch(const EpochPlan& plan) {
   plan_ = plan;
   next_ = 0;
-  shard_order_ = ShardOrder(plan.shards);
-  shards_ = iterable_ == nullptr
-                ? nullptr
-                : std::make_unique<ShardReader>(iterable_, layout_.get());
+  shard_order_ = ShardOrder(plan.lanes, plan.first_lane, plan.lane_step);
+  if (iterable_ == nullptr) return;
+  shards_ = std::make_unique<ShardReader>(
+      iterable_, layout_.get(),
+      ShardLanes{.shards = plan.shards, .lanes = plan.lanes});
 }
 
 absl::StatusOr<std::optional<BatchResult>> LocalSource::Next(
@@ -66,21 +67,21 @@ absl::StatusOr<std::optional<BatchResult>> LocalSource::Next(
 }
 
 absl::StatusOr<std::optional<Batch>> LocalSource::MakeOfShard() {
-  const int64_t shard = shard_order_.shard();
+  const int64_t lane = shard_order_.lane();
   const int64_t number = shard_order_.number();
   shard_order_.Advance();
-  if (shards_->HasEnded(shard)) {
-    shard_order_.End(shard);
+  if (shards_->HasEnded(lane)) {
+    shard_order_.End(lane);
     return std::nullopt;
   }
   absl::StatusOr<Tensor> allocated = NewBlock(block_bytes_);
   // Else the shard's next batch had the samples of this one.
-  if (!allocated.ok()) shards_->Close(shard);
+  if (!allocated.ok()) shards_->CloseShard(lane);
   TENON_ASSIGN_OR_RETURN(Tensor block, std::move(allocated));
   TENON_ASSIGN_OR_RETURN(std::byte* const memory, block.storage()->Write());
   const ShardTask task = {.seed = options_.seed,
                           .epoch = plan_.epoch,
-                          .shard = shard,
+                          .lane = lane,
                           .samples = layout_->batch_size(),
                           .on_error = options_.on_error,
                           .drop_last = options_.drop_last,
@@ -90,7 +91,7 @@ absl::StatusOr<std::optional<Batch>> LocalSource::MakeOfShard() {
                            return cancellation_->is_cancelled();
                          }));
   if (!filled) {
-    shard_order_.End(shard);
+    shard_order_.End(lane);
     return std::nullopt;
   }
   TENON_RETURN_IF_ERROR(Collate(filled->samples, block));

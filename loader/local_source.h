@@ -67,7 +67,7 @@ class LocalSource : public BatchSource {
         arena_(std::move(arena)),
         cancellation_(cancellation) {}
 
-  // Nothing if the shard, which comes next, has ended.
+  // Nothing if the lane, which comes next, has ended.
   absl::StatusOr<std::optional<Batch>> MakeOfShard();
   absl::StatusOr<std::optional<Batch>> Make(int64_t number);
   absl::StatusOr<Tensor> NewBlock(size_t bytes);

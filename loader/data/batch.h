@@ -66,8 +66,9 @@ class Batch {
                                       std::shared_ptr<const BatchLayout> layout,
                                       std::shared_ptr<Storage> storage);
 
-  // The number of this batch in its epoch, from 0. Of an iterable dataset of S
-  // shards: batch k of shard s is k * S + s.
+  // The number of this batch in its epoch, from 0. Of an iterable dataset of L
+  // lanes (by default, shards): batch k of lane l is k * L + l, in the epoch of
+  // the whole job.
   int64_t number() const { return contents_.number; }
 
   // The number of samples: LoaderOptions::batch_size, less in the last batch of

@@ -25,7 +25,12 @@ namespace tenon::loader {
 // shards of an iterable dataset, whose number is not known.
 struct EpochPlan {
   int64_t epoch = 0;
-  int64_t shards = 0;  // Of an iterable dataset; 0: what follows is used.
+  int64_t shards = 0;  // Of an iterable dataset; 0: of a sampler.
+  // Of an iterable dataset: its lanes (shard_order.h), and which are to be
+  // read: every `lane_step`-th, from `first_lane` on.
+  int64_t lanes = 0;
+  int64_t first_lane = 0;
+  int64_t lane_step = 1;
   Sampler* sampler = nullptr;
   BatchSampler* batch_sampler = nullptr;  // In place of `sampler`.
   int64_t dataset_size = 0;

@@ -20,16 +20,21 @@
 //   };
 //   TENON_LOADER_DATASET(Lines(std::vector<std::string>));
 //
-// The dataset has a fixed number of shards, and workers take them: shard s is
-// read by worker s mod workers. A batch is of one shard; batches come from the
-// shards in turn: the first batch of each shard, then the second of each, until
-// all have ended. So neither batches nor their order depend on the number of
-// workers, and at most as many workers as shards are of use. A batch for which
-// there is no memory ends its shard, as any other error does.
+// The dataset has a fixed number of shards, and workers take them. A batch is
+// of one shard; batches come from the shards in turn: the first batch of each
+// shard, then the second of each, until all have ended. So neither batches nor
+// their order depend on the number of workers. A batch for which there is no
+// memory ends its shard, as any other error does.
 //
-// Ranks: each rank of a job reads all shards of its dataset, and its random
-// numbers are those of its own shards: give each rank a dataset of its own
-// files, and a seed of its own.
+// Where fewer shards are open at a time (open_shards()), they are in as many
+// lanes: lane l reads shard l, then shard l + lanes, and so on, and batches
+// come from the lanes in turn. Lane l is read by worker l mod workers, so at
+// most as many workers as lanes are of use.
+//
+// Ranks: with LoaderOptions::rank, and the same dataset on all ranks, rank r
+// reads the lanes l with l mod world_size = r, and the batches of all ranks, in
+// the order of Batch::number(), are those of one process, bit for bit. Ranks
+// may have different numbers of batches.
 
 #ifndef TENON_LOADER_DATA_ITERABLE_DATASET_H_
 #define TENON_LOADER_DATA_ITERABLE_DATASET_H_
@@ -66,10 +71,14 @@ class IterableDataset : public Dataset {
  public:
   // At least 1, at most kMaxShards. Must not change, and must be the same in
   // each process: it is part of the order of an epoch.
-  // All shards of an epoch are open at the same time, each with its files and
-  // its window (WindowShuffle): have a few for each worker, and several files
-  // in each, such as by a ChainDataset.
   virtual int64_t shards() const { return 1; }
+
+  // How many shards are open at the same time in the whole job, each with its
+  // files and its window (WindowShuffle): a shard that ends makes room for the
+  // next one of its lane. At least 1, and the number of ranks; more than
+  // shards() is shards(). Part of the order of an epoch, as shards() is.
+  // Lower it for many shards, to a few for each worker of each rank.
+  virtual int64_t open_shards() const { return shards(); }
 
   // Begins shard `shard`, in [0, shards()), of `epoch`. The dataset outlives
   // the stream. Streams of an abandoned epoch stay open until their worker
@@ -96,6 +105,7 @@ inline constexpr int64_t kSamplesOfShard = int64_t{1} << 40;
 inline int64_t PositionInShard(int64_t shard, int64_t n) {
   return shard * kSamplesOfShard + n;
 }
+inline int64_t ShardOf(int64_t position) { return position / kSamplesOfShard; }
 
 }  // namespace tenon::loader
 

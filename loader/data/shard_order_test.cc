@@ -3,7 +3,9 @@
 
 #include "tenon/loader/data/shard_order.h"
 
+#include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -22,7 +24,7 @@ std::vector<std::pair<int64_t, int64_t>> Order(std::vector<int64_t> batches) {
   ShardOrder order(std::ssize(batches));
   std::vector<std::pair<int64_t, int64_t>> all;
   while (!order.done()) {
-    const int64_t shard = order.shard();
+    const int64_t shard = order.lane();
     if (batches[static_cast<size_t>(shard)]-- == 0) {
       order.End(shard);
       order.End(shard);
@@ -72,7 +74,7 @@ TEST(ShardOrderTest, ShardsThatHaveEndedAreNotVisited) {
     }
     std::vector<int64_t> shards;
     for (int i = 0; i < 100'000; ++i) {
-      shards.push_back(order.shard());
+      shards.push_back(order.lane());
       order.Advance();
     }
     EXPECT_EQ(shards[0], 5);
@@ -93,16 +95,36 @@ TEST(ShardOrderTest, EverySecondShard) {
   ShardOrder order(5, 1, 2);
   std::vector<int64_t> shards, numbers;
   for (int i = 0; i < 4; ++i, order.Advance()) {
-    shards.push_back(order.shard());
+    shards.push_back(order.lane());
     numbers.push_back(order.number());
   }
   EXPECT_THAT(shards, ElementsAre(1, 3, 1, 3));
   EXPECT_THAT(numbers, ElementsAre(1, 3, 6, 8));
   order.End(1);
-  EXPECT_EQ(order.shard(), 3);
+  EXPECT_EQ(order.lane(), 3);
   EXPECT_EQ(order.number(), 13);
   order.End(3);
   EXPECT_TRUE(order.done());
+}
+
+TEST(ShardLanesTest, EachShardIsInOneLane) {
+  const ShardLanes lanes = {.shards = 7, .lanes = 3};
+  std::vector<std::vector<int64_t>> all;
+  for (int64_t lane = 0; lane < 3; ++lane) {
+    all.emplace_back();
+    std::optional<int64_t> shard = lane;
+    for (; shard; shard = lanes.After(*shard)) all.back().push_back(*shard);
+    for (int64_t s = -1; s < 9; ++s) {
+      EXPECT_EQ(lanes.Contains(lane, s),
+                std::count(all.back().begin(), all.back().end(), s) == 1)
+          << lane << " " << s;
+    }
+  }
+  EXPECT_THAT(all, ElementsAre(ElementsAre(0, 3, 6), ElementsAre(1, 4),
+                               ElementsAre(2, 5)));
+  EXPECT_EQ(ShardLanes().After(2), std::nullopt);
+  EXPECT_TRUE(ShardLanes().Contains(2, 2));
+  EXPECT_FALSE(ShardLanes().Contains(2, 3));
 }
 
 TEST(ShardOrderTest, OfMoreWorkersThanShards) {

@@ -58,6 +58,10 @@ absl::StatusOr<std::unique_ptr<ChainDataset>> ChainDataset::Create(
   return absl::WrapUnique(new ChainDataset(std::move(datasets)));
 }
 
+int64_t ChainDataset::open_shards() const {
+  return FewestOpenShards(datasets_);
+}
+
 absl::StatusOr<std::unique_ptr<SampleStream>> ChainDataset::Open(
     int64_t shard, int64_t epoch) {
   return std::make_unique<ChainStream>(&datasets_, shard, epoch);

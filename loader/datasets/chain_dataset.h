@@ -30,6 +30,8 @@ class ChainDataset : public IterableDataset {
       std::vector<std::unique_ptr<IterableDataset>> datasets);
 
   int64_t shards() const override { return datasets_[0]->shards(); }
+  // The fewest of the datasets'.
+  int64_t open_shards() const override;
   SampleSpec spec() const override { return datasets_[0]->spec(); }
   absl::StatusOr<std::unique_ptr<SampleStream>> Open(int64_t shard,
                                                      int64_t epoch) override;

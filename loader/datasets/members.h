@@ -6,6 +6,7 @@
 #ifndef TENON_LOADER_DATASETS_MEMBERS_H_
 #define TENON_LOADER_DATASETS_MEMBERS_H_
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -75,6 +76,16 @@ inline absl::Status CheckSameShards(
                      " shards, dataset 0 has ", first));
   }
   return absl::OkStatus();
+}
+
+// The fewest of the members' open shards.
+inline int64_t FewestOpenShards(
+    const std::vector<std::unique_ptr<IterableDataset>>& members) {
+  int64_t fewest = members[0]->open_shards();
+  for (const auto& member : members) {
+    fewest = std::min(fewest, member->open_shards());
+  }
+  return fewest;
 }
 
 }  // namespace tenon::loader

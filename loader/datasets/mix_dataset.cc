@@ -76,6 +76,8 @@ absl::StatusOr<std::unique_ptr<MixDataset>> MixDataset::Create(
       new MixDataset(std::move(datasets), std::move(weights)));
 }
 
+int64_t MixDataset::open_shards() const { return FewestOpenShards(datasets_); }
+
 absl::StatusOr<std::unique_ptr<SampleStream>> MixDataset::Open(int64_t shard,
                                                                int64_t epoch) {
   constexpr char kOpen[] = "MixDataset::Open()";

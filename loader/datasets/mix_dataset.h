@@ -40,6 +40,8 @@ class MixDataset : public IterableDataset {
       MixWeights weights);
 
   int64_t shards() const override { return datasets_[0]->shards(); }
+  // The fewest of the datasets'.
+  int64_t open_shards() const override;
   SampleSpec spec() const override { return datasets_[0]->spec(); }
   // Errors: also kInvalidArgument if there are not as many weights as datasets,
   // one is negative, infinite or not a number, or their sum is 0 or infinite.

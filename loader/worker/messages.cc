@@ -64,6 +64,7 @@ std::string Encode(const WorkerSetup& setup) {
   writer.PutString(setup.arguments);
   writer.PutString(setup.spec);
   writer.Put(setup.shards);
+  writer.Put(setup.lanes);
   writer.Put(setup.batch_size);
   writer.Put(static_cast<uint8_t>(setup.unbatched));
   writer.Put(setup.prefetch);
@@ -84,6 +85,7 @@ absl::StatusOr<WorkerSetup> DecodeWorkerSetup(absl::string_view bytes) {
   TENON_ASSIGN_OR_RETURN(setup.arguments, reader.GetString());
   TENON_ASSIGN_OR_RETURN(setup.spec, reader.GetString());
   TENON_ASSIGN_OR_RETURN(setup.shards, reader.Get<int64_t>());
+  TENON_ASSIGN_OR_RETURN(setup.lanes, reader.Get<int64_t>());
   TENON_ASSIGN_OR_RETURN(setup.batch_size, reader.Get<int64_t>());
   TENON_ASSIGN_OR_RETURN(setup.unbatched, GetEnum(reader, true));
   TENON_ASSIGN_OR_RETURN(setup.prefetch, reader.Get<int32_t>());

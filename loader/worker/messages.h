@@ -37,6 +37,7 @@ struct WorkerSetup {
   std::string arguments;
   std::string spec;    // SampleSpec::ToString() in the consumer.
   int64_t shards = 0;  // Of an iterable dataset, in the consumer.
+  int64_t lanes = 0;   // That these shards are in (shard_order.h).
   int64_t batch_size = 0;
   bool unbatched =
       false;             // batch_size is 1, and a batch has no dimension of it.
@@ -63,16 +64,16 @@ struct WorkerControl {
 };
 
 // One batch to make: of `count` items, whose indices follow, or the next batch
-// of a shard of an iterable dataset, of up to `count` samples.
+// of a lane of an iterable dataset, of up to `count` samples.
 struct TaskRecord {
-  static constexpr int64_t kNoShard = -1;
+  static constexpr int64_t kNoLane = -1;
 
   uint64_t ticket = 0;  // Unique; in BatchRecord, too.
   int64_t epoch = 0;
   int64_t first_position = 0;
   uint64_t count = 0;
-  int64_t shard = kNoShard;
-  uint64_t run = 0;  // Of the epoch: another one begins all shards again.
+  int64_t lane = kNoLane;
+  uint64_t run = 0;  // Of the epoch: another one begins all lanes again.
   uint64_t unused[2] = {};
 };
 struct IndexRecord {
@@ -93,7 +94,7 @@ struct BatchRecord {
     kMade = 0,
     kFailed = 1,     // The note has the error; there is no block.
     kAbandoned = 2,  // As WorkerControl demanded; there is no block.
-    kEnded = 3,      // The shard has no more; there is no block.
+    kEnded = 3,      // The lane has no more; there is no block.
   };
   uint64_t ticket = 0;
   uint64_t outcome = kMade;

@@ -27,6 +27,7 @@ WorkerSetup SomeSetup() {
           .arguments = std::string("with\0nul", 8),
           .spec = "image: float32[3, 4]",
           .shards = 5,
+          .lanes = 3,
           .batch_size = 64,
           .prefetch = 3,
           .seed = 7,
@@ -52,6 +53,7 @@ TEST(MessagesTest, SetupComesBack) {
   EXPECT_EQ(back.arguments, setup.arguments);
   EXPECT_EQ(back.spec, setup.spec);
   EXPECT_EQ(back.shards, setup.shards);
+  EXPECT_EQ(back.lanes, setup.lanes);
   EXPECT_EQ(back.batch_size, setup.batch_size);
   EXPECT_EQ(back.prefetch, setup.prefetch);
   EXPECT_EQ(back.seed, setup.seed);

@@ -30,6 +30,7 @@
 #include "tenon/loader/data/iterable_dataset.h"
 #include "tenon/loader/data/sample_scratch.h"
 #include "tenon/loader/data/sample_spec.h"
+#include "tenon/loader/data/shard_order.h"
 #include "tenon/loader/data/worker_init.h"
 #include "tenon/loader/worker/collate_batch.h"
 #include "tenon/loader/worker/fill_batch.h"
@@ -77,7 +78,7 @@ class Worker {
   absl::StatusOr<TaskRecord> NextTask();
   // Makes the batch of `task` and reports it. Fails only if it cannot report.
   absl::Status Serve(const TaskRecord& task);
-  // Nothing if the task's shard has ended.
+  // Nothing if the task's lane has ended.
   absl::StatusOr<std::optional<FilledBatch>> Make(const TaskRecord& task,
                                                   Block& block);
   absl::StatusOr<std::optional<FilledBatch>> MakeOfShard(const TaskRecord& task,
@@ -215,10 +216,10 @@ absl::StatusOr<TaskRecord> Worker::NextTask() {
     return absl::DataLossError(absl::StrCat(
         "task of ", task.count, " samples; want at most ", setup_.batch_size));
   }
-  if (task.shard != TaskRecord::kNoShard) {
-    if (task.shard >= 0 && task.shard < setup_.shards) return task;
-    return absl::DataLossError(absl::StrCat("task of shard ", task.shard,
-                                            "; want one of ", setup_.shards));
+  if (task.lane != TaskRecord::kNoLane) {
+    if (task.lane >= 0 && task.lane < setup_.lanes) return task;
+    return absl::DataLossError(absl::StrCat("task of lane ", task.lane,
+                                            "; want one of ", setup_.lanes));
   }
   // All records of a task are put at once.
   const size_t records = TaskRecords(task.count) - 1;
@@ -266,7 +267,7 @@ absl::Status Worker::Serve(const TaskRecord& task) {
 absl::StatusOr<std::optional<FilledBatch>> Worker::Make(const TaskRecord& task,
                                                         Block& block) {
   if (ShouldStop(task)) return absl::CancelledError("the task was abandoned");
-  if (task.shard != TaskRecord::kNoShard) return MakeOfShard(task, block);
+  if (task.lane != TaskRecord::kNoLane) return MakeOfShard(task, block);
   TENON_ASSIGN_OR_RETURN(block, Allocate(task, block_bytes_));
   const BatchTask batch = {.seed = setup_.seed,
                            .epoch = task.epoch,
@@ -299,17 +300,19 @@ absl::Status Worker::Collate(const TaskRecord& task, int64_t samples,
 absl::StatusOr<std::optional<FilledBatch>> Worker::MakeOfShard(
     const TaskRecord& task, Block& block) {
   if (shards_ == nullptr || run_ != task.run) {
-    shards_ = std::make_unique<ShardReader>(iterable_, layout_.get());
+    shards_ = std::make_unique<ShardReader>(
+        iterable_, layout_.get(),
+        ShardLanes{.shards = setup_.shards, .lanes = setup_.lanes});
     run_ = task.run;
   }
-  if (shards_->HasEnded(task.shard)) return std::nullopt;
+  if (shards_->HasEnded(task.lane)) return std::nullopt;
   absl::StatusOr<Block> allocated = Allocate(task, block_bytes_);
   // Else the shard's next batch had the samples of this one.
-  if (!allocated.ok()) shards_->Close(task.shard);
+  if (!allocated.ok()) shards_->CloseShard(task.lane);
   TENON_ASSIGN_OR_RETURN(block, std::move(allocated));
   const ShardTask batch = {.seed = setup_.seed,
                            .epoch = task.epoch,
-                           .shard = task.shard,
+                           .lane = task.lane,
                            .samples = static_cast<int64_t>(task.count),
                            .on_error = setup_.on_error,
                            .drop_last = setup_.drop_last,

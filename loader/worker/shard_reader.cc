@@ -25,9 +25,21 @@ namespace tenon::loader {
 absl::StatusOr<std::optional<FilledBatch>> ShardReader::Fill(
     const ShardTask& task, std::byte* memory,
     absl::FunctionRef<bool()> should_stop) {
-  const auto [found, is_new] = shards_.try_emplace(task.shard);
-  Shard& shard = found->second;
-  if (is_new) TENON_RETURN_IF_ERROR(Open(task, shard));
+  Shard& shard = ShardOf(task.lane);
+  for (;;) {
+    TENON_ASSIGN_OR_RETURN(std::optional<FilledBatch> filled,
+                           FillFrom(task, shard, memory, should_stop));
+    if (filled) return filled;
+    const std::optional<int64_t> after = lanes_.After(shard.number);
+    if (!after) return std::nullopt;
+    shard = {.number = *after};
+  }
+}
+
+absl::StatusOr<std::optional<FilledBatch>> ShardReader::FillFrom(
+    const ShardTask& task, Shard& shard, std::byte* memory,
+    absl::FunctionRef<bool()> should_stop) {
+  if (!shard.opened) TENON_RETURN_IF_ERROR(Open(task, shard));
   if (task.scratch != nullptr) task.scratch->Reset();
   FilledBatch filled;
   for (int64_t i = 0; i < task.samples && shard.stream != nullptr; ++i) {
@@ -46,19 +58,22 @@ absl::StatusOr<std::optional<FilledBatch>> ShardReader::Fill(
   return filled;
 }
 
-bool ShardReader::HasEnded(int64_t shard) const {
-  const auto found = shards_.find(shard);
-  return found != shards_.end() && found->second.stream == nullptr;
+bool ShardReader::HasEnded(int64_t lane) const {
+  const auto found = shards_.find(lane);
+  if (found == shards_.end()) return false;
+  const Shard& shard = found->second;
+  return shard.opened && shard.stream == nullptr && !lanes_.After(shard.number);
 }
 
 absl::Status ShardReader::Open(const ShardTask& task, Shard& shard) {
+  shard.opened = true;
   auto stream = Catching("IterableDataset::Open()", [&] {
-    return OpenShard(*dataset_, task.shard, task.epoch);
+    return OpenShard(*dataset_, shard.number, task.epoch);
   });
   if (!stream.ok()) {
     return absl::Status(
         stream.status().code(),
-        absl::StrCat("shard ", task.shard, ": ", stream.status().message()));
+        absl::StrCat("shard ", shard.number, ": ", stream.status().message()));
   }
   shard.stream = *std::move(stream);
   return absl::OkStatus();
@@ -68,7 +83,7 @@ absl::StatusOr<bool> ShardReader::FillOne(const ShardTask& task, Shard& shard,
                                           std::byte* memory,
                                           FilledBatch& filled) {
   const int64_t n = shard.next++;
-  const int64_t position = PositionInShard(task.shard, n);
+  const int64_t position = PositionInShard(shard.number, n);
   SampleRandom random(task.seed, task.epoch, position);
   if (task.scratch != nullptr) task.scratch->Clear(filled.samples);
   Sample sample(*layout_, memory, filled.samples, 1, task.scratch);
@@ -88,7 +103,7 @@ absl::StatusOr<bool> ShardReader::FillOne(const ShardTask& task, Shard& shard,
     return true;
   }
   return absl::Status(more.status().code(),
-                      absl::StrCat("shard ", task.shard, ", sample ", n, ": ",
+                      absl::StrCat("shard ", shard.number, ", sample ", n, ": ",
                                    more.status().message()));
 }
 

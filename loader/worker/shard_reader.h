@@ -20,15 +20,16 @@
 #include "tenon/loader/data/iterable_dataset.h"
 #include "tenon/loader/data/on_sample_error.h"
 #include "tenon/loader/data/sample_scratch.h"
+#include "tenon/loader/data/shard_order.h"
 #include "tenon/loader/worker/fill_batch.h"
 
 namespace tenon::loader {
 
-// The next batch of a shard.
+// The next batch of a lane.
 struct ShardTask {
   uint64_t seed = 0;
   int64_t epoch = 0;
-  int64_t shard = 0;
+  int64_t lane = 0;
   int64_t samples = 1;  // At most.
   OnSampleError on_error = OnSampleError::kFail;
   bool drop_last = false;  // Drops a last batch of fewer samples.
@@ -36,42 +37,60 @@ struct ShardTask {
   SampleScratch* scratch = nullptr;
 };
 
-// One epoch: the first batch of each shard opens it.
+// One epoch. A shard is opened by the first batch that needs it, when the one
+// before it in its lane has ended.
 // Ownership: owns the open streams. Threads: thread-compatible.
 class ShardReader {
  public:
   // `dataset` and `layout` must outlive it.
-  ShardReader(IterableDataset* dataset, const BatchLayout* layout)
-      : dataset_(dataset), layout_(layout) {}
+  ShardReader(IterableDataset* dataset, const BatchLayout* layout,
+              const ShardLanes& lanes)
+      : dataset_(dataset), layout_(layout), lanes_(lanes) {}
 
-  // Writes the samples of the shard's next batch to `memory`
-  // (layout->total_bytes() of it) and task.scratch; nothing if the shard has
+  // Writes the samples of the lane's next batch to `memory`
+  // (layout->total_bytes() of it) and task.scratch; nothing if the lane has
   // ended. Calls `should_stop` before each SampleStream::Next(). Errors: those
   // of the dataset, which end the shard; kInternal for an exception in it;
-  // kCancelled if should_stop() returned true.
+  // kCancelled if should_stop() returned true, after which the lane must not be
+  // read.
   absl::StatusOr<std::optional<FilledBatch>> Fill(
       const ShardTask& task, std::byte* memory,
       absl::FunctionRef<bool()> should_stop);
 
-  // Whether Fill() has read the shard to its end, or it was closed.
-  bool HasEnded(int64_t shard) const;
-  // Ends a shard, which has no other batch then.
-  void Close(int64_t shard) { shards_[shard].stream.reset(); }
+  // Whether Fill() has read the lane's last shard to its end, or it was closed.
+  bool HasEnded(int64_t lane) const;
+  // Ends the lane's current shard, which has no other batch then.
+  void CloseShard(int64_t lane) { ShardOf(lane).Close(); }
 
  private:
   struct Shard {
-    std::unique_ptr<SampleStream> stream;  // Null after the end.
+    void Close() {
+      opened = true;
+      stream.reset();
+    }
+
+    int64_t number = 0;
+    bool opened = false;
+    std::unique_ptr<SampleStream> stream;  // Null before and after.
     int64_t next = 0;                      // The number of the next sample.
   };
 
+  Shard& ShardOf(int64_t lane) {
+    return shards_.try_emplace(lane, Shard{.number = lane}).first->second;
+  }
   absl::Status Open(const ShardTask& task, Shard& shard);
+  // Nothing if the shard has no other batch.
+  absl::StatusOr<std::optional<FilledBatch>> FillFrom(
+      const ShardTask& task, Shard& shard, std::byte* memory,
+      absl::FunctionRef<bool()> should_stop);
   // Whether there was a sample, good or skipped.
   absl::StatusOr<bool> FillOne(const ShardTask& task, Shard& shard,
                                std::byte* memory, FilledBatch& filled);
 
   IterableDataset* dataset_;
   const BatchLayout* layout_;
-  absl::flat_hash_map<int64_t, Shard> shards_;
+  const ShardLanes lanes_;
+  absl::flat_hash_map<int64_t, Shard> shards_;  // The current ones, by lane.
 };
 
 }  // namespace tenon::loader

@@ -87,50 +87,50 @@ class ShardReaderTest : public ::testing::Test {
     std::byte bytes[64];
   };
   std::vector<Line> memory_ = std::vector<Line>(2);
-  ShardReader reader_{&shards_, &layout_};
+  ShardReader reader_{&shards_, &layout_, {}};
 };
 
 TEST_F(ShardReaderTest, ABatchAfterTheOtherUntilTheEnd) {
-  TENON_ASSERT_OK_AND_ASSIGN(auto batch, ReadShard({.shard = 0, .samples = 3}));
+  TENON_ASSERT_OK_AND_ASSIGN(auto batch, ReadShard({.lane = 0, .samples = 3}));
   EXPECT_EQ(batch->samples, 3);
   EXPECT_THAT(Ints(3), ElementsAre(0, 1, 2));
   EXPECT_EQ(SampleSpan(layout_, memory_.data()->bytes, 2, 1)
                 .data<double>("random")
                 ->front(),
             SampleRandom(1, 2, PositionInShard(0, 2)).Uniform());
-  TENON_ASSERT_OK_AND_ASSIGN(batch, ReadShard({.shard = 0, .samples = 3}));
+  TENON_ASSERT_OK_AND_ASSIGN(batch, ReadShard({.lane = 0, .samples = 3}));
   EXPECT_EQ(batch->samples, 2);
   EXPECT_THAT(Ints(2), ElementsAre(3, 4));
   for (int i = 0; i < 2; ++i) {
-    EXPECT_THAT(ReadShard({.shard = 0, .samples = 3}),
+    EXPECT_THAT(ReadShard({.lane = 0, .samples = 3}),
                 IsOkAndHolds(Eq(std::nullopt)));
   }
   EXPECT_EQ(shards_.opened, 1);
 }
 
 TEST_F(ShardReaderTest, ShardsAreIndependent) {
-  ASSERT_THAT(ReadShard({.shard = 1, .samples = 2}), IsOk());
-  ASSERT_THAT(ReadShard({.shard = 2, .samples = 1}), IsOk());
-  ASSERT_THAT(ReadShard({.shard = 1, .samples = 1}), IsOk());
+  ASSERT_THAT(ReadShard({.lane = 1, .samples = 2}), IsOk());
+  ASSERT_THAT(ReadShard({.lane = 2, .samples = 1}), IsOk());
+  ASSERT_THAT(ReadShard({.lane = 1, .samples = 1}), IsOk());
   EXPECT_THAT(Ints(1), ElementsAre(102));
-  ASSERT_THAT(ReadShard({.shard = 2, .samples = 2}), IsOk());
+  ASSERT_THAT(ReadShard({.lane = 2, .samples = 2}), IsOk());
   EXPECT_THAT(Ints(2), ElementsAre(201, 202));
 }
 
 TEST_F(ShardReaderTest, DropLastLeavesOutTheShortBatch) {
-  const ShardTask task = {.shard = 0, .samples = 3, .drop_last = true};
+  const ShardTask task = {.lane = 0, .samples = 3, .drop_last = true};
   EXPECT_THAT(ReadShard(task), IsOkAndHolds(::testing::Ne(std::nullopt)));
   EXPECT_THAT(ReadShard(task), IsOkAndHolds(Eq(std::nullopt)));
 }
 
 TEST_F(ShardReaderTest, AnErrorEndsItsShard) {
-  EXPECT_THAT(ReadShard({.shard = 1, .samples = 5}),
+  EXPECT_THAT(ReadShard({.lane = 1, .samples = 5}),
               StatusIs(StatusCode::kDataLoss, "shard 1, sample 3: rotten"));
-  EXPECT_THAT(ReadShard({.shard = 1, .samples = 5}),
+  EXPECT_THAT(ReadShard({.lane = 1, .samples = 5}),
               IsOkAndHolds(Eq(std::nullopt)));
-  EXPECT_THAT(ReadShard({.shard = 2, .samples = 5}),
+  EXPECT_THAT(ReadShard({.lane = 2, .samples = 5}),
               StatusIs(StatusCode::kInternal, HasSubstr("threw: on fire")));
-  EXPECT_THAT(ReadShard({.shard = 0, .samples = 5}), IsOk());
+  EXPECT_THAT(ReadShard({.lane = 0, .samples = 5}), IsOk());
 }
 
 TEST_F(ShardReaderTest, SkipsBadSamples) {
@@ -138,7 +138,7 @@ TEST_F(ShardReaderTest, SkipsBadSamples) {
     TENON_ASSERT_OK_AND_ASSIGN(
         const auto batch,
         ReadShard(
-            {.shard = shard, .samples = 5, .on_error = OnSampleError::kSkip}));
+            {.lane = shard, .samples = 5, .on_error = OnSampleError::kSkip}));
     EXPECT_EQ(batch->samples, 4);
     EXPECT_THAT(Ints(4), ElementsAre(100 * shard, 100 * shard + 1,
                                      100 * shard + 2, 100 * shard + 4));
@@ -149,11 +149,11 @@ TEST_F(ShardReaderTest, SkipsBadSamples) {
 }
 
 TEST_F(ShardReaderTest, AShardThatCannotBeOpenedHasOneError) {
-  EXPECT_THAT(ReadShard({.shard = 3, .samples = 5}),
+  EXPECT_THAT(ReadShard({.lane = 3, .samples = 5}),
               StatusIs(StatusCode::kNotFound, "shard 3: no file"));
-  EXPECT_THAT(ReadShard({.shard = 3, .samples = 5}),
+  EXPECT_THAT(ReadShard({.lane = 3, .samples = 5}),
               IsOkAndHolds(Eq(std::nullopt)));
-  EXPECT_THAT(ReadShard({.shard = 4, .samples = 5}),
+  EXPECT_THAT(ReadShard({.lane = 4, .samples = 5}),
               StatusIs(StatusCode::kInternal,
                        HasSubstr("IterableDataset::Open() threw: on fire")));
   EXPECT_EQ(shards_.opened, 2);
@@ -161,20 +161,55 @@ TEST_F(ShardReaderTest, AShardThatCannotBeOpenedHasOneError) {
 
 TEST_F(ShardReaderTest, AClosedShardHasEnded) {
   EXPECT_FALSE(reader_.HasEnded(0));
-  ASSERT_THAT(ReadShard({.shard = 0, .samples = 2}), IsOk());
+  ASSERT_THAT(ReadShard({.lane = 0, .samples = 2}), IsOk());
   EXPECT_FALSE(reader_.HasEnded(0));
   for (const int64_t shard : {0, 1}) {  // Open, and not opened yet.
-    reader_.Close(shard);
+    reader_.CloseShard(shard);
     EXPECT_TRUE(reader_.HasEnded(shard));
-    EXPECT_THAT(ReadShard({.shard = shard, .samples = 2}),
+    EXPECT_THAT(ReadShard({.lane = shard, .samples = 2}),
                 IsOkAndHolds(Eq(std::nullopt)));
   }
   EXPECT_EQ(shards_.opened, 1);
 }
 
+// Lane 1 of two: shards 1 and 3; lane 0: shards 0, 2 and 4.
+TEST_F(ShardReaderTest, TheShardsOfALaneOneAfterTheOther) {
+  ShardReader reader(&shards_, &layout_, {.shards = 5, .lanes = 2});
+  const auto read = [&](int64_t lane, int64_t samples) {
+    const ShardTask task = {
+        .seed = 1, .epoch = 2, .lane = lane, .samples = samples};
+    return reader.Fill(task, memory_.data()->bytes, [] { return false; });
+  };
+  ASSERT_THAT(read(0, 3), IsOk());
+  EXPECT_EQ(shards_.opened, 1);
+  // The short last batch of shard 0, then the first of shard 2.
+  TENON_ASSERT_OK_AND_ASSIGN(auto batch, read(0, 3));
+  EXPECT_EQ(batch->samples, 2);
+  EXPECT_FALSE(reader.HasEnded(0));
+  EXPECT_EQ(shards_.opened, 1);
+  ASSERT_THAT(read(0, 3), IsOk());
+  EXPECT_THAT(Ints(3), ElementsAre(200, 201, 202));
+  EXPECT_EQ(SampleSpan(layout_, memory_.data()->bytes, 2, 1)
+                .data<double>("random")
+                ->front(),
+            SampleRandom(1, 2, PositionInShard(2, 2)).Uniform());
+  // Each shard has its error, and the lane goes on.
+  EXPECT_THAT(read(0, 3), StatusIs(StatusCode::kInternal,
+                                   HasSubstr("shard 2, sample 3: ")));
+  EXPECT_THAT(read(0, 3),
+              StatusIs(StatusCode::kInternal, HasSubstr("shard 4: ")));
+  EXPECT_TRUE(reader.HasEnded(0));
+  EXPECT_THAT(read(0, 3), IsOkAndHolds(Eq(std::nullopt)));
+  // A closed shard makes room for the next one.
+  reader.CloseShard(1);
+  EXPECT_FALSE(reader.HasEnded(1));
+  EXPECT_THAT(read(1, 3), StatusIs(StatusCode::kNotFound, "shard 3: no file"));
+  EXPECT_TRUE(reader.HasEnded(1));
+}
+
 TEST_F(ShardReaderTest, StopsBetweenSamples) {
   stop_ = 2;
-  EXPECT_THAT(ReadShard({.shard = 0, .samples = 5}),
+  EXPECT_THAT(ReadShard({.lane = 0, .samples = 5}),
               StatusIs(StatusCode::kCancelled));
 }
 

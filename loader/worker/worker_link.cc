@@ -113,7 +113,7 @@ absl::Status WorkerLink::Assign(const Job& job, std::vector<int64_t> indices) {
                            .epoch = job.epoch,
                            .first_position = job.first_position,
                            .count = static_cast<uint64_t>(outstanding.count()),
-                           .shard = job.shard,
+                           .lane = job.lane,
                            .run = job.run};
   std::memcpy(words_.data(), &task, sizeof(task));
   TENON_ASSIGN_OR_RETURN(const bool put,
@@ -174,7 +174,7 @@ absl::StatusOr<WorkerLink::Finished> WorkerLink::OnRecord(
                          record.outcome == BatchRecord::kFailed;
   if (has_batch && job.after_end) {
     return absl::DataLossError(absl::StrCat(
-        "reports a batch of shard ", job.job.shard, " after the shard's end"));
+        "reports a batch of lane ", job.job.lane, " after the lane's end"));
   }
   if (!has_batch && (record.samples != 0 || note)) {
     return absl::DataLossError(absl::StrCat(
@@ -192,7 +192,10 @@ absl::StatusOr<WorkerLink::Finished> WorkerLink::OnRecord(
       TENON_ASSIGN_OR_RETURN(
           finished.batch,
           MakeBatch(record, job, std::move(note).value_or(BatchNote())));
-      if (made < job.count()) NoteEnd(job.job);
+      // The last of its shard: if the lane has no other one, its end, too.
+      if (made < job.count() && !job.job.lanes.After(job.job.lane)) {
+        NoteEnd(job.job);
+      }
       return finished;
     }
     case BatchRecord::kFailed:
@@ -214,7 +217,7 @@ absl::StatusOr<WorkerLink::Finished> WorkerLink::OnRecord(
       }
       return finished;
     case BatchRecord::kEnded:
-      if (!job.is_of_shard()) {
+      if (!job.is_of_lane()) {
         return absl::DataLossError("reports kEnded for a task of indices");
       }
       NoteEnd(job.job);
@@ -228,7 +231,7 @@ absl::StatusOr<WorkerLink::Finished> WorkerLink::OnRecord(
 
 void WorkerLink::NoteEnd(const Job& job) {
   for (Outstanding& later : outstanding_) {
-    later.after_end |= later.job.shard == job.shard && later.job.run == job.run;
+    later.after_end |= later.job.lane == job.lane && later.job.run == job.run;
   }
 }
 
@@ -269,10 +272,17 @@ absl::StatusOr<std::optional<BatchNote>> WorkerLink::ReceiveMessages(
 
 absl::Status WorkerLink::CheckSkipped(absl::Span<const SkippedSample> skipped,
                                       const Outstanding& job) {
-  const int64_t first = job.is_of_shard() ? PositionInShard(job.job.shard, 0)
-                                          : job.job.first_position;
+  int64_t first = job.job.first_position;
+  if (job.is_of_lane()) {
+    int64_t shard = job.job.lane;
+    if (!skipped.empty()) {
+      const int64_t named = ShardOf(skipped[0].position);
+      if (job.job.lanes.Contains(shard, named)) shard = named;
+    }
+    first = PositionInShard(shard, 0);
+  }
   int64_t next = first;
-  int64_t end = first + (job.is_of_shard() ? kSamplesOfShard : job.count());
+  int64_t end = first + (job.is_of_lane() ? kSamplesOfShard : job.count());
   for (const SkippedSample& sample : skipped) {
     if (sample.position < next || sample.position >= end) {
       return absl::DataLossError(absl::StrCat("skipped the sample at position ",
@@ -280,7 +290,7 @@ absl::Status WorkerLink::CheckSkipped(absl::Span<const SkippedSample> skipped,
                                               " to ", end - 1));
     }
     const int64_t index =
-        job.is_of_shard()
+        job.is_of_lane()
             ? sample.position - first
             : job.indices[static_cast<size_t>(sample.position - first)];
     if (sample.index != index) {
@@ -304,7 +314,7 @@ absl::StatusOr<Batch> WorkerLink::MakeBatch(const BatchRecord& record,
                                             BatchNote note) {
   const int64_t skipped = std::ssize(note.skipped);
   const int64_t count = job.count();
-  const int64_t least = job.is_of_shard() && !job.job.full ? 1 : count;
+  const int64_t least = job.is_of_lane() && !job.job.full ? 1 : count;
   if (record.samples < 0 || record.samples > count - skipped ||
       record.samples + skipped < least) {
     return absl::DataLossError(absl::StrCat("reports ", record.samples,

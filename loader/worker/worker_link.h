@@ -21,6 +21,7 @@
 #include "tenon/ipc/ring/ring.h"
 #include "tenon/loader/data/batch.h"
 #include "tenon/loader/data/batch_layout.h"
+#include "tenon/loader/data/shard_order.h"
 #include "tenon/loader/worker/messages.h"
 #include "tenon/shm/arena/arena_tensor.h"
 #include "tenon/shm/base/deadline.h"
@@ -41,15 +42,16 @@ class WorkerLink {
     int64_t number = 0;  // Of the batch, in its epoch.
     int64_t epoch = 0;
     int64_t first_position = 0;
-    // Of an iterable dataset, and of how many samples at most.
-    int64_t shard = TaskRecord::kNoShard;
+    // Of an iterable dataset: the lane, and of how many samples at most.
+    int64_t lane = TaskRecord::kNoLane;
+    ShardLanes lanes = {};  // All of the dataset.
     int64_t samples = 0;
-    bool full = false;  // Of a shard: not of fewer samples.
+    bool full = false;  // Of a lane: not of fewer samples.
     uint64_t run = 0;   // TaskRecord
   };
   struct Finished {
     Job job;
-    bool ended = false;           // The shard has, and there is no batch.
+    bool ended = false;           // The lane has, and there is no batch.
     absl::StatusOr<Batch> batch;  // Or its error; the worker goes on.
   };
 
@@ -72,7 +74,7 @@ class WorkerLink {
   const Job* current() const;
 
   // Assigns the batch of the dataset items `indices`, or the next one of a
-  // shard, without indices. Does not block. CanTake() must hold.
+  // lane, without indices. Does not block. CanTake() must hold.
   absl::Status Assign(const Job& job, std::vector<int64_t> indices);
 
   // From now on the worker may report jobs with a lower ticket as abandoned.
@@ -100,12 +102,12 @@ class WorkerLink {
   struct Outstanding {
     Job job;
     std::vector<int64_t> indices;
-    bool after_end = false;  // Of a shard that has ended before.
+    bool after_end = false;  // Of a lane that has ended before.
 
-    bool is_of_shard() const { return job.shard != TaskRecord::kNoShard; }
+    bool is_of_lane() const { return job.lane != TaskRecord::kNoLane; }
     // Samples, at most.
     int64_t count() const {
-      return is_of_shard() ? job.samples : std::ssize(indices);
+      return is_of_lane() ? job.samples : std::ssize(indices);
     }
   };
 
@@ -114,7 +116,7 @@ class WorkerLink {
              std::pair<Channel, Channel> channels);
 
   absl::StatusOr<Finished> OnRecord(const BatchRecord& record);
-  // The shard of `job` has no more batches.
+  // The lane of `job` has no more batches.
   void NoteEnd(const Job& job);
   // Receives the messages that belong to a record; returns its note, if any.
   absl::StatusOr<std::optional<BatchNote>> ReceiveMessages(

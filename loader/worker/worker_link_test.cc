@@ -32,6 +32,7 @@
 #include "tenon/loader/worker/messages.h"
 #include "tenon/shm/arena/arena.h"
 #include "tenon/shm/base/deadline.h"
+#include "tenon/shm/base/status_macros.h"
 #include "tenon/shm/testing/status_matchers.h"
 
 namespace tenon::loader {
@@ -231,21 +232,19 @@ TEST_F(WorkerLinkTest, AnErrorIsThatOfItsBatchOnly) {
 
 TEST_F(WorkerLinkTest, ATaskOfAShardHasNoIndices) {
   ASSERT_THAT(
-      link_.Assign({.ticket = 7, .shard = 2, .samples = 3, .run = 6}, {}),
+      link_.Assign({.ticket = 7, .lane = 2, .samples = 3, .run = 6}, {}),
       IsOk());
   Assign(8);
   const TaskRecord task = worker_.TaskOfShard();
-  EXPECT_EQ(task.shard, 2);
+  EXPECT_EQ(task.lane, 2);
   EXPECT_EQ(task.count, 3u);
   EXPECT_EQ(task.run, 6u);
   EXPECT_EQ(worker_.Task().first.ticket, 8u);
 }
 
 TEST_F(WorkerLinkTest, ABatchOfAShardMayBeShort) {
-  ASSERT_THAT(link_.Assign({.ticket = 7, .shard = 2, .samples = 3}, {}),
-              IsOk());
-  ASSERT_THAT(link_.Assign({.ticket = 8, .shard = 2, .samples = 3}, {}),
-              IsOk());
+  ASSERT_THAT(link_.Assign({.ticket = 7, .lane = 2, .samples = 3}, {}), IsOk());
+  ASSERT_THAT(link_.Assign({.ticket = 8, .lane = 2, .samples = 3}, {}), IsOk());
   BatchRecord record = {.ticket = 7, .samples = 2};
   const Block block =
       worker_.NewBlock(static_cast<size_t>(layout_->total_bytes()), record);
@@ -257,7 +256,7 @@ TEST_F(WorkerLinkTest, ABatchOfAShardMayBeShort) {
   EXPECT_EQ(finished->batch->size(), 2);
   TENON_ASSERT_OK_AND_ASSIGN(finished, link_.Take());
   EXPECT_TRUE(finished->ended);
-  EXPECT_EQ(finished->job.shard, 2);
+  EXPECT_EQ(finished->job.lane, 2);
 }
 
 TEST_F(WorkerLinkTest, RefusesTheEndOfNoShard) {
@@ -267,8 +266,7 @@ TEST_F(WorkerLinkTest, RefusesTheEndOfNoShard) {
 }
 
 TEST_F(WorkerLinkTest, RefusesSamplesAndNotesWithoutABatch) {
-  ASSERT_THAT(link_.Assign({.ticket = 7, .shard = 2, .samples = 3}, {}),
-              IsOk());
+  ASSERT_THAT(link_.Assign({.ticket = 7, .lane = 2, .samples = 3}, {}), IsOk());
   Refuses({.ticket = 7, .outcome = BatchRecord::kEnded, .samples = 1},
           "1 samples for a task without a batch");
 }
@@ -286,9 +284,8 @@ class AfterTheEndTest : public WorkerLinkTest {
  protected:
   void SetUp() override {
     for (const uint64_t ticket : {7, 8}) {
-      ASSERT_THAT(
-          link_.Assign({.ticket = ticket, .shard = 2, .samples = 3}, {}),
-          IsOk());
+      ASSERT_THAT(link_.Assign({.ticket = ticket, .lane = 2, .samples = 3}, {}),
+                  IsOk());
     }
   }
   absl::Status SecondOf(BatchRecord first) {
@@ -307,21 +304,79 @@ class AfterTheEndTest : public WorkerLinkTest {
 TEST_F(AfterTheEndTest, RefusesABatchAfterTheEnd) {
   EXPECT_THAT(SecondOf({.ticket = 7, .outcome = BatchRecord::kEnded}),
               StatusIs(StatusCode::kDataLoss,
-                       HasSubstr("a batch of shard 2 after the shard's end")));
+                       HasSubstr("a batch of lane 2 after the lane's end")));
 }
 
 TEST_F(AfterTheEndTest, RefusesABatchAfterAShortOne) {
   EXPECT_THAT(SecondOf({.ticket = 7, .samples = 2}),
-              StatusIs(StatusCode::kDataLoss, HasSubstr("after the shard's")));
+              StatusIs(StatusCode::kDataLoss, HasSubstr("after the lane's")));
 }
 
 TEST_F(AfterTheEndTest, TakesABatchAfterAFullOne) {
   EXPECT_THAT(SecondOf({.ticket = 7, .samples = 3}), IsOk());
 }
 
+// Shards 2, 5 and 8 of a lane.
+class LaneOfShardsTest : public WorkerLinkTest {
+ protected:
+  absl::StatusOr<std::optional<WorkerLink::Finished>> Next(
+      BatchRecord record, std::vector<SkippedSample> skipped = {}) {
+    record.ticket = ticket_++;
+    TENON_RETURN_IF_ERROR(link_.Assign({.ticket = record.ticket,
+                                        .lane = 2,
+                                        .lanes = {.shards = 9, .lanes = 3},
+                                        .samples = 3},
+                                       {}));
+    if (!skipped.empty()) {
+      worker_.SendNote({.status = {}, .skipped = std::move(skipped)}, record);
+    }
+    const Block block =
+        worker_.NewBlock(static_cast<size_t>(layout_->total_bytes()), record);
+    worker_.Report(record);
+    return link_.Take();
+  }
+  uint64_t ticket_ = 7;
+};
+
+TEST_F(LaneOfShardsTest, AShortBatchIsNotTheEnd) {
+  for (int i = 0; i < 3; ++i) EXPECT_THAT(Next({.samples = 1}), IsOk());
+}
+
+TEST_F(LaneOfShardsTest, SkipsSamplesOfItsShards) {
+  for (const int64_t shard : {2, 5, 8}) {
+    TENON_ASSERT_OK_AND_ASSIGN(
+        const auto finished,
+        Next({.samples = 2},
+             {{PositionInShard(shard, 4), 4, absl::DataLossError("rotten")}}));
+    ASSERT_THAT(finished->batch, IsOk());
+    EXPECT_EQ(finished->batch->skipped()[0].position,
+              PositionInShard(shard, 4));
+  }
+}
+
+TEST_F(LaneOfShardsTest, RefusesSkippedSamplesOfOthers) {
+  EXPECT_THAT(
+      Next({.samples = 2},
+           {{PositionInShard(4, 4), 4, absl::DataLossError("rotten")}}),
+      StatusIs(StatusCode::kDataLoss, HasSubstr("at position 4398046511108")));
+}
+
+TEST_F(LaneOfShardsTest, RefusesSkippedSamplesBeyondItsLastShard) {
+  EXPECT_THAT(Next({.samples = 2}, {{PositionInShard(11, 4), 4,
+                                     absl::DataLossError("rotten")}}),
+              StatusIs(StatusCode::kDataLoss, HasSubstr("at position")));
+}
+
+TEST_F(LaneOfShardsTest, RefusesSkippedSamplesOfTwoShards) {
+  EXPECT_THAT(Next({.samples = 1},
+                   {{PositionInShard(2, 4), 4, absl::DataLossError("rotten")},
+                    {PositionInShard(5, 0), 0, absl::DataLossError("rotten")}}),
+              StatusIs(StatusCode::kDataLoss, HasSubstr("at position")));
+}
+
 TEST_F(WorkerLinkTest, RefusesAShortBatchWhereThoseAreDropped) {
   ASSERT_THAT(
-      link_.Assign({.ticket = 7, .shard = 2, .samples = 3, .full = true}, {}),
+      link_.Assign({.ticket = 7, .lane = 2, .samples = 3, .full = true}, {}),
       IsOk());
   BatchRecord record = {.ticket = 7, .samples = 2};
   const Block block =
@@ -446,7 +501,7 @@ TEST_F(SkippedSamplesTest, WithoutAnError) {
 class SkippedInAShardTest : public WorkerLinkTest {
  protected:
   void Skips(std::vector<SkippedSample> skipped, const char* why) {
-    ASSERT_THAT(link_.Assign({.ticket = 7, .shard = 2, .samples = 3}, {}),
+    ASSERT_THAT(link_.Assign({.ticket = 7, .lane = 2, .samples = 3}, {}),
                 IsOk());
     BatchRecord record = {.ticket = 7, .samples = 3 - std::ssize(skipped)};
     worker_.SendNote({.status = {}, .skipped = std::move(skipped)}, record);
@@ -477,13 +532,11 @@ TEST_F(SkippedInAShardTest, WithoutAnError) {
         "item 4 without an error");
 }
 TEST_F(WorkerLinkTest, RefusesAnEmptyBatchOfAShard) {
-  ASSERT_THAT(link_.Assign({.ticket = 7, .shard = 2, .samples = 3}, {}),
-              IsOk());
+  ASSERT_THAT(link_.Assign({.ticket = 7, .lane = 2, .samples = 3}, {}), IsOk());
   Refuses({.ticket = 7}, "0 samples made and 0 skipped of 3");
 }
 TEST_F(WorkerLinkTest, RefusesMoreSamplesOfAShardThanAsked) {
-  ASSERT_THAT(link_.Assign({.ticket = 7, .shard = 2, .samples = 3}, {}),
-              IsOk());
+  ASSERT_THAT(link_.Assign({.ticket = 7, .lane = 2, .samples = 3}, {}), IsOk());
   Refuses({.ticket = 7, .samples = 4}, "4 samples made and 0 skipped of 3");
 }
 

@@ -187,7 +187,8 @@ void WorkerSource::StartEpoch(const EpochPlan& plan) {
   shard_orders_.clear();
   const auto orders = in_order_ ? int64_t{1} : static_cast<int64_t>(active_);
   for (int64_t i = 0; i < orders; ++i) {
-    shard_orders_.emplace_back(plan.shards, i, orders);
+    shard_orders_.emplace_back(plan.lanes, plan.first_lane + i * plan.lane_step,
+                               orders * plan.lane_step);
   }
   awaited_.clear();
   bad_indices_ = absl::OkStatus();
@@ -263,7 +264,7 @@ absl::StatusOr<std::optional<WorkerLink::Finished>> WorkerSource::TakeOne(
     next_polled_ = index + 1;
     awaited_.pop_front();
     const WorkerLink::Finished& result = **finished;
-    if (result.ended) OrderOf(index).End(result.job.shard);
+    if (result.ended) OrderOf(index).End(result.job.lane);
     return finished;
   }
   return std::nullopt;
@@ -277,8 +278,11 @@ bool WorkerSource::AllAssigned() const {
 
 size_t WorkerSource::NextWorker() const {
   if (in_order_) {
+    // Of the lanes of this rank, or the batches.
     const int64_t next =
-        plan_.shards > 0 ? shard_orders_[0].shard() : next_to_assign_;
+        plan_.shards > 0
+            ? (shard_orders_[0].lane() - plan_.first_lane) / plan_.lane_step
+            : next_to_assign_;
     return static_cast<size_t>(next) % active_;
   }
   std::optional<size_t> least;
@@ -313,7 +317,8 @@ absl::Status WorkerSource::AssignNext(size_t to) {
   if (plan_.shards > 0) {
     ShardOrder& order = OrderOf(to);
     job.number = order.number();
-    job.shard = order.shard();
+    job.lane = order.lane();
+    job.lanes = {.shards = plan_.shards, .lanes = plan_.lanes};
     job.samples = setup_.batch_size;
     job.full = setup_.drop_last;
     order.Advance();

@@ -41,8 +41,8 @@
 
 namespace tenon::loader {
 
-// In order: batch n is made by worker n mod workers, those of shard s by worker
-// s mod workers; each has up to `prefetch` batches assigned. So the next batch
+// In order: batch n is made by worker n mod workers, those of lane l by worker
+// l mod workers; each has up to `prefetch` batches assigned. So the next batch
 // is the next record of one known ring, and no batch waits for its turn in this
 // process. It has no thread: everything happens inside Next(), and the tasks in
 // their rings keep the workers busy while the consumer is elsewhere.
@@ -51,7 +51,7 @@ namespace tenon::loader {
 // batch on.
 //
 // As ready: the worker with the fewest batches gets the next one, or the next
-// one of its shards, and the first result of any worker is returned. A sleep
+// one of its lanes, and the first result of any worker is returned. A sleep
 // then arms the bell of each worker.
 //
 // Ownership: owns the workers; destroying it ends them. They have a second to
@@ -152,7 +152,7 @@ class WorkerSource : public BatchSource {
   UniqueFd epoll_;  // The ends of the workers, and the cancellation.
   SpinBudget spin_;
   // Batches are assigned to the first `active_` workers. In an epoch of shards
-  // it does not change: a shard stays with its worker.
+  // it does not change: a lane stays with its worker.
   size_t active_ = 0;
   std::optional<WorkerTuner> tuner_;
   int64_t returned_at_ns_ = 0;  // The last batch of this epoch; 0: none.
