@@ -64,6 +64,11 @@ absl::Status CheckOptions(const LoaderOptions& options) {
         "worker_init without workers: it would not be called; set workers or "
         "leave worker_init unset");
   }
+  if (options.workers == 0 && options.overlap_epochs) {
+    return Refused(
+        "overlap_epochs without workers: the consumer makes each batch when it "
+        "asks for it; set workers or leave overlap_epochs unset");
+  }
   if (options.workers == 0 && options.prefetch) {
     return Refused(
         "prefetch without workers: the consumer makes each batch when it asks "

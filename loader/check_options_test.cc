@@ -63,6 +63,7 @@ TEST(CheckOptionsTest, Contradictions) {
   ExpectRefused({.batch_size = std::nullopt, .drop_last = true},
                 "drop_last without a batch_size");
   ExpectRefused({.prefetch = 2}, "prefetch without workers");
+  ExpectRefused({.overlap_epochs = true}, "overlap_epochs without workers");
   ExpectRefused({.timeout = absl::Seconds(1)}, "timeout without workers");
   ExpectRefused({.start_method = spawn::StartMethod::kFork},
                 "start_method without worker processes");

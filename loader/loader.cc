@@ -262,6 +262,7 @@ absl::Status Loader::Start() {
            .start_method =
                options_.start_method.value_or(spawn::StartMethod::kSpawn),
            .in_order = options_.in_order,
+           .overlap_epochs = options_.overlap_epochs,
            .tune = options_.workers == kAuto},
           std::move(setup), recipe_, std::move(layout), cancellation_.get()));
   return absl::OkStatus();

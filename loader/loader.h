@@ -98,7 +98,8 @@ class Loader {
   Loader& operator=(const Loader&) = delete;
 
   // Begins epoch `epoch` (>= 0); the first Next() assigns its batches to the
-  // workers. An epoch that has not been finished is abandoned; workers finish
+  // workers, where LoaderOptions::overlap_epochs has not done so before. An
+  // epoch that has not been finished is abandoned; workers finish
   // the samples they have in hand: a Get(), GetBatch() or SampleStream::Next(),
   // whose first call reads a whole window of a WindowShuffle. A negative epoch
   // has one element, kInvalidArgument.

@@ -67,6 +67,12 @@ struct LoaderOptions {
   // Batch::number() is still that of the fixed order, and each batch has the
   // same bytes.
   bool in_order = true;
+  // True: when all batches of an epoch have been assigned, workers go on with
+  // those of the next one (its number + 1), up to `prefetch` of them, so that
+  // they do not idle between epochs; of a stream, when the end of all shards is
+  // known. An epoch with another number abandons them. After the last epoch
+  // they are made in vain. Not without workers.
+  bool overlap_epochs = false;
   // Called in each worker before it makes the dataset; registered by
   // TENON_LOADER_WORKER_INIT (worker_init.h). Not without workers.
   WorkerInit worker_init = nullptr;

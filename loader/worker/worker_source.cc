@@ -14,6 +14,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -77,7 +78,7 @@ absl::StatusOr<std::unique_ptr<WorkerSource>> WorkerSource::Create(
                              sizeof(WorkerControl),
                              {.strategy = SharingStrategy::kFileDescriptor}));
   auto source = absl::WrapUnique(new WorkerSource(
-      std::move(setup), options.in_order, std::move(control), cancellation));
+      std::move(setup), options, std::move(control), cancellation));
   TENON_RETURN_IF_ERROR(source->Start(options, recipe, layout));
   source->active_ = source->workers_.size();
   if (options.tune) {
@@ -87,11 +88,12 @@ absl::StatusOr<std::unique_ptr<WorkerSource>> WorkerSource::Create(
   return source;
 }
 
-WorkerSource::WorkerSource(WorkerSetup setup, bool in_order,
+WorkerSource::WorkerSource(WorkerSetup setup, const Options& options,
                            Segment::OwnerWritten control,
                            const Cancellation* cancellation)
     : setup_(std::move(setup)),
-      in_order_(in_order),
+      in_order_(options.in_order),
+      overlap_epochs_(options.overlap_epochs),
       control_(std::move(control)),
       cancellation_(cancellation),
       spin_(SpinBudget::ForThisProcess()) {}
@@ -179,23 +181,46 @@ WorkerControl& WorkerSource::control() {
 }
 
 void WorkerSource::StartEpoch(const EpochPlan& plan) {
-  plan_ = plan;
-  next_to_assign_ = 0;
-  if (tuner_) active_ = static_cast<size_t>(tuner_->workers());
   returned_at_ns_ = 0;
   waited_ns_ = 0;
+  if (is_ahead() && plan.epoch == plan_.epoch) {
+    first_ticket_ = ahead_ticket_;
+    awaited_ = std::move(ahead_);
+  } else {
+    Plan(plan);
+    first_ticket_ = next_ticket_;
+    awaited_.clear();
+  }
+  ahead_ticket_ = kNotAhead;
+  ahead_.clear();
+  StdAtomics::Store(control().first_ticket, first_ticket_,
+                    std::memory_order_release);
+  for (Worker& worker : workers_) worker.link.AbandonBefore(first_ticket_);
+}
+
+void WorkerSource::Plan(const EpochPlan& plan) {
+  plan_ = plan;
+  next_to_assign_ = 0;
+  bad_indices_ = absl::OkStatus();
+  if (tuner_) active_ = static_cast<size_t>(tuner_->workers());
   shard_orders_.clear();
   const auto orders = in_order_ ? int64_t{1} : static_cast<int64_t>(active_);
   for (int64_t i = 0; i < orders; ++i) {
     shard_orders_.emplace_back(plan.lanes, plan.first_lane + i * plan.lane_step,
                                orders * plan.lane_step);
   }
-  awaited_.clear();
-  bad_indices_ = absl::OkStatus();
-  first_ticket_ = next_ticket_;
-  StdAtomics::Store(control().first_ticket, first_ticket_,
-                    std::memory_order_release);
-  for (Worker& worker : workers_) worker.link.AbandonBefore(first_ticket_);
+}
+
+bool WorkerSource::PlanNextEpoch() {
+  if (!overlap_epochs_ || is_ahead() ||
+      plan_.epoch == std::numeric_limits<int64_t>::max()) {
+    return false;
+  }
+  EpochPlan next = plan_;
+  ++next.epoch;
+  Plan(next);
+  ahead_ticket_ = next_ticket_;
+  return HasUnassigned();
 }
 
 absl::StatusOr<std::optional<BatchResult>> WorkerSource::Next(
@@ -222,10 +247,14 @@ absl::StatusOr<std::optional<BatchResult>> WorkerSource::NextResult(
   for (;;) {
     // Before the end: a batch that could not be assigned is missing.
     TENON_RETURN_IF_ERROR(failure_);
-    if (awaited_.empty() && AllAssigned()) return std::nullopt;
+    if (awaited_.empty() && AllAssigned()) {
+      // Of shards, the end may be known only now.
+      failure_ = Dispatch();
+      return std::nullopt;
+    }
     if (cancellation_->is_cancelled()) return Cancellation::Error();
     TENON_RETURN_IF_ERROR(Dispatch());
-    if (!bad_indices_.ok() && (awaited_.empty() || !in_order_)) {
+    if (!bad_indices_.ok() && !is_ahead() && (awaited_.empty() || !in_order_)) {
       ++next_to_assign_;
       return BatchResult{std::exchange(bad_indices_, absl::OkStatus())};
     }
@@ -264,16 +293,16 @@ absl::StatusOr<std::optional<WorkerLink::Finished>> WorkerSource::TakeOne(
     next_polled_ = index + 1;
     awaited_.pop_front();
     const WorkerLink::Finished& result = **finished;
-    if (result.ended) OrderOf(index).End(result.job.lane);
+    if (result.ended && !is_ahead()) OrderOf(index).End(result.job.lane);
     return finished;
   }
   return std::nullopt;
 }
 
-bool WorkerSource::AllAssigned() const {
-  if (plan_.shards == 0) return next_to_assign_ >= plan_.batches;
-  return std::all_of(shard_orders_.begin(), shard_orders_.end(),
-                     [](const ShardOrder& order) { return order.done(); });
+bool WorkerSource::HasUnassigned() const {
+  if (plan_.shards == 0) return next_to_assign_ < plan_.batches;
+  return std::any_of(shard_orders_.begin(), shard_orders_.end(),
+                     [](const ShardOrder& order) { return !order.done(); });
 }
 
 size_t WorkerSource::NextWorker() const {
@@ -297,12 +326,12 @@ size_t WorkerSource::NextWorker() const {
 }
 
 bool WorkerSource::CanDispatch() {
-  return bad_indices_.ok() && !AllAssigned() &&
+  return bad_indices_.ok() && HasUnassigned() &&
          workers_[NextWorker()].link.CanTake();
 }
 
 absl::Status WorkerSource::Dispatch() {
-  while (bad_indices_.ok() && !AllAssigned()) {
+  while (bad_indices_.ok() && (HasUnassigned() || PlanNextEpoch())) {
     const size_t next = NextWorker();
     TENON_RETURN_IF_ERROR(DropAbandoned(workers_[next]));
     if (!workers_[next].link.CanTake()) break;
@@ -312,7 +341,8 @@ absl::Status WorkerSource::Dispatch() {
 }
 
 absl::Status WorkerSource::AssignNext(size_t to) {
-  WorkerLink::Job job = {.epoch = plan_.epoch, .run = first_ticket_};
+  WorkerLink::Job job = {.epoch = plan_.epoch,
+                         .run = is_ahead() ? ahead_ticket_ : first_ticket_};
   std::vector<int64_t> indices;
   if (plan_.shards > 0) {
     ShardOrder& order = OrderOf(to);
@@ -336,7 +366,8 @@ absl::Status WorkerSource::AssignNext(size_t to) {
   Worker& worker = workers_[to];
   const absl::Status assigned = worker.link.Assign(job, std::move(indices));
   if (!assigned.ok()) return Failure(worker, assigned);
-  awaited_.push_back({.worker = to, .number = job.number});
+  (is_ahead() ? ahead_ : awaited_)
+      .push_back({.worker = to, .number = job.number});
   return absl::OkStatus();
 }
 
@@ -353,6 +384,7 @@ absl::Status WorkerSource::DropAbandoned(Worker& worker) {
 absl::StatusOr<std::optional<WorkerLink::Finished>> WorkerSource::Take(
     Worker& worker) {
   TENON_RETURN_IF_ERROR(DropAbandoned(worker));
+  if (!IsAwaited(worker)) return std::nullopt;
   const WorkerLink::Job* job = worker.link.current();
   if (job != nullptr && job->ticket < first_ticket_) return std::nullopt;
   // Without a task, too: a worker that has ended, or reports a task that it was
@@ -373,8 +405,8 @@ absl::StatusOr<std::optional<WorkerLink::Finished>> WorkerSource::Take(
 absl::Status WorkerSource::Wait(absl::Span<Worker> workers, Deadline deadline) {
   const auto ready = [&] {
     return cancellation_->is_cancelled() ||
-           std::any_of(workers.begin(), workers.end(), [](Worker& worker) {
-             return worker.link.HasFinished();
+           std::any_of(workers.begin(), workers.end(), [this](Worker& worker) {
+             return IsAwaited(worker) && worker.link.HasFinished();
            });
   };
   // A turn of the budget is the check of one ring.
@@ -396,6 +428,10 @@ absl::Status WorkerSource::Sleep(absl::Span<Worker> workers,
   absl::StatusOr<int> woken = 1;
   bool may_sleep = true;
   for (Worker& worker : workers) {
+    if (!IsAwaited(worker)) {
+      polled_.push_back({.fd = -1, .events = 0, .revents = 0});
+      continue;
+    }
     TENON_ASSIGN_OR_RETURN(const int bell, worker.link.PollFd());
     polled_.push_back({.fd = bell, .events = POLLIN, .revents = 0});
     const absl::StatusOr<bool> armed = worker.link.Arm();
@@ -451,7 +487,8 @@ std::string WorkerSource::Waiting() const {
     absl::StrAppend(&text, "; ", worker.host->Describe(),
                     job != nullptr
                         ? absl::StrCat(" is making batch ", job->number)
-                        : " has nothing to do");
+                        : " has nothing to do",
+                    IsAwaited(worker) ? "" : " of the next epoch");
   }
   return text;
 }

@@ -13,6 +13,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -54,6 +55,10 @@ namespace tenon::loader {
 // one of its lanes, and the first result of any worker is returned. A sleep
 // then arms the bell of each worker.
 //
+// Overlapping epochs: once all batches of an epoch have been assigned, workers
+// are assigned those of the next one; StartEpoch() of that one then goes on, of
+// any other abandons them.
+//
 // Ownership: owns the workers; destroying it ends them. They have a second to
 //   end by themselves, then SIGTERM and half a second, then SIGKILL; after that
 //   no process and no name in /dev/shm of theirs is left. Threads have as long
@@ -67,6 +72,7 @@ class WorkerSource : public BatchSource {
     WorkerKind kind = WorkerKind::kProcess;
     spawn::StartMethod start_method = spawn::StartMethod::kSpawn;
     bool in_order = true;
+    bool overlap_epochs = false;
     // Uses 1 to `workers` of them, by the time that the consumer waits.
     bool tune = false;
   };
@@ -98,8 +104,8 @@ class WorkerSource : public BatchSource {
     int64_t number = 0;
   };
 
-  WorkerSource(WorkerSetup setup, bool in_order, Segment::OwnerWritten control,
-               const Cancellation* cancellation);
+  WorkerSource(WorkerSetup setup, const Options& options,
+               Segment::OwnerWritten control, const Cancellation* cancellation);
 
   absl::Status Start(const Options& options, const DatasetRecipe& recipe,
                      const std::shared_ptr<const BatchLayout>& layout);
@@ -111,8 +117,15 @@ class WorkerSource : public BatchSource {
   absl::StatusOr<std::optional<BatchResult>> NextResult(Deadline deadline);
 
   WorkerControl& control();
-  // Whether all batches of the epoch have been assigned.
-  bool AllAssigned() const;
+  // The batches of `plan` are to be assigned.
+  void Plan(const EpochPlan& plan);
+  // Begins to assign the epoch after this one. Whether there is a batch.
+  bool PlanNextEpoch();
+  bool is_ahead() const { return ahead_ticket_ != kNotAhead; }
+  // Whether plan_ has a batch that has not been assigned.
+  bool HasUnassigned() const;
+  // Whether all batches of this epoch have been assigned.
+  bool AllAssigned() const { return is_ahead() || !HasUnassigned(); }
   // The worker of the next batch to be assigned.
   size_t NextWorker() const;
   // Assigns batches as far as the workers take them, up to one whose indices
@@ -130,6 +143,11 @@ class WorkerSource : public BatchSource {
   // The next result of this epoch that one of `workers` has finished.
   absl::StatusOr<std::optional<WorkerLink::Finished>> TakeOne(
       absl::Span<Worker> workers);
+  // Whether a result of `worker` would be of this epoch, or an error.
+  bool IsAwaited(const Worker& worker) const {
+    const WorkerLink::Job* job = worker.link.current();
+    return job == nullptr || job->ticket < ahead_ticket_;
+  }
   // The next result of this epoch, if `worker` has finished one.
   absl::StatusOr<std::optional<WorkerLink::Finished>> Take(Worker& worker);
   // Waits until one of `workers` has finished a job, or any worker has ended.
@@ -146,6 +164,7 @@ class WorkerSource : public BatchSource {
   const uint64_t fork_count_ = ForkCount();
   const WorkerSetup setup_;
   const bool in_order_;
+  const bool overlap_epochs_;
   Segment::OwnerWritten control_;
   const Cancellation* cancellation_;
   std::vector<Worker> workers_;
@@ -158,13 +177,15 @@ class WorkerSource : public BatchSource {
   int64_t returned_at_ns_ = 0;  // The last batch of this epoch; 0: none.
   int64_t waited_ns_ = 0;       // Since then.
 
+  // What is assigned: this epoch, or the next one.
   EpochPlan plan_;
   int64_t next_to_assign_ = 0;  // A batch of the sampler.
   // The next of an iterable dataset; as ready, those of each worker.
   std::vector<ShardOrder> shard_orders_;
-  // Batches that are assigned and not yet returned, in their order. As ready
-  // only their number is used.
+  // Batches of this epoch that are assigned and not yet returned, in their
+  // order. As ready only their number is used.
   std::deque<Awaited> awaited_;
+  std::deque<Awaited> ahead_;  // Those of the next epoch.
   size_t next_polled_ = 0;  // As ready: the worker whose result is taken first.
   // The error of batch next_to_assign_, returned when its turn comes.
   absl::Status bad_indices_;
@@ -172,6 +193,9 @@ class WorkerSource : public BatchSource {
   std::vector<pollfd> polled_;  // Kept for its memory.
   uint64_t next_ticket_ = 0;
   uint64_t first_ticket_ = 0;  // Of this epoch; older ones were abandoned.
+  // That of the next epoch, if that is assigned already.
+  static constexpr uint64_t kNotAhead = std::numeric_limits<uint64_t>::max();
+  uint64_t ahead_ticket_ = kNotAhead;
 };
 
 }  // namespace tenon::loader
