@@ -11,15 +11,18 @@
 
 #include <string>
 
+#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tenon/spawn/child/entry.h"
 #include "tenon/spawn/supervisor/program.h"
 
 namespace tenon::spawn {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 
 struct Outcome {
@@ -45,6 +48,43 @@ Outcome RunInShell(const std::string& command) {
 std::string Neighbour(const std::string& name) {
   const std::string& self = ProgramName();
   return absl::StrCat("'", self.substr(0, self.rfind('/') + 1), name, "'");
+}
+
+// Runs in a child of program_without_init.
+absl::Status Answer(Child& child) {
+  return absl::DataLossError(
+      absl::StrCat(child.index(), " ", child.argument(), ", ", ProgramName()));
+}
+TENON_SPAWN_ENTRY("answer", Answer);
+
+Outcome StartFromAProgramWithoutInit(const std::string& program,
+                                     const std::string& entry) {
+  return RunInShell(absl::StrCat(Neighbour("program_without_init"), " '",
+                                 program, "' '", entry, "'"));
+}
+
+TEST(InitTest, AProgramWithoutInitStartsOneByPath) {
+  EXPECT_THAT(StartFromAProgramWithoutInit(ProgramName(), "answer").output,
+              AllOf(HasSubstr("DATA_LOSS: worker 7 (entry 'answer', pid "),
+                    HasSubstr(absl::StrCat("): 7 of another program, ",
+                                           ProgramName(), " "))));
+  EXPECT_THAT(StartFromAProgramWithoutInit(ProgramName(), "none").output,
+              AllOf(HasSubstr("NOT_FOUND: worker 7 (entry 'none'"),
+                    HasSubstr("registered: answer")));
+}
+
+TEST(InitTest, AProgramThatCannotBeExecutedIsNamed) {
+  EXPECT_THAT(
+      StartFromAProgramWithoutInit("/nowhere/program", "answer").output,
+      AllOf(HasSubstr("NOT_FOUND: cannot start worker 7 (entry 'answer')"),
+            HasSubstr("open(/nowhere/program)")));
+  EXPECT_THAT(StartFromAProgramWithoutInit("/etc/passwd", "answer").output,
+              AllOf(HasSubstr("PERMISSION_DENIED: cannot start worker 7"),
+                    HasSubstr("execve(/etc/passwd)")));
+  // One that does not call Init().
+  EXPECT_THAT(StartFromAProgramWithoutInit("/bin/false", "answer").output,
+              ContainsRegex("worker 7 .entry 'answer', pid [0-9]+. exited "
+                            "with code 1"));
 }
 
 TEST(InitTest, ProgramWithoutInitSaysSoAndStartsNothing) {

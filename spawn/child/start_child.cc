@@ -81,8 +81,13 @@ int CountThreadsThatStay() {
   return threads;
 }
 
-absl::Status CheckOptions(const ProcessOptions& options,
-                          absl::Span<const int> fds) {
+absl::Status CheckProgram(const ProcessOptions& options) {
+  if (!options.program.empty()) {
+    if (options.method == StartMethod::kSpawn) return absl::OkStatus();
+    return absl::InvalidArgumentError(absl::StrCat(
+        "program '", options.program, "' cannot be started by StartMethod '",
+        StartMethodName(options.method), "'; use kSpawn"));
+  }
   if (!IsProgramRemembered()) {
     return absl::FailedPreconditionError(
         "this program has not called tenon::spawn::Init(); add "
@@ -93,6 +98,12 @@ absl::Status CheckOptions(const ProcessOptions& options,
         absl::StrCat("no such TENON_SPAWN_ENTRY in this program; registered: ",
                      absl::StrJoin(EntryNames(), ", ")));
   }
+  return absl::OkStatus();
+}
+
+absl::Status CheckOptions(const ProcessOptions& options,
+                          absl::Span<const int> fds) {
+  TENON_RETURN_IF_ERROR(CheckProgram(options));
   for (size_t i = 0; i < fds.size(); ++i) {
     if (fds[i] >= 0) continue;
     return absl::InvalidArgumentError(
@@ -126,6 +137,7 @@ SupervisedStart StartOf(const ProcessOptions& options,
   std::vector<int> ancestors = AncestorsOfChild();
   ancestors.push_back(self);
   return {.children = fds,
+          .program = options.program,
           .run = forks ? RunForkedChildMain : nullptr,
           .ignored_signals =
               options.method == StartMethod::kSpawn ? 0 : IgnoredSignals(),

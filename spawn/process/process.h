@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Process: a child that runs a registered entry point of this same program.
+// Process: a child that runs a registered entry point of this same program, or
+// of another one (ProcessOptions::program).
 //
 //   absl::Status Greet(spawn::Child& child) {
 //     std::printf("child %d: %s\n", child.index(), child.argument().c_str());
@@ -66,7 +67,9 @@ class Process {
   // inherited, whether or not they are close-on-exec. Signal mask and handlers
   // are reset. The sharing strategy (shm/segment/sharing_strategy.h) is
   // inherited. A failed start leaves nothing behind; options.fds are closed.
-  // Errors: kNotFound if no entry has that name, listing the registered names;
+  // Errors: kNotFound if no entry has that name, listing the registered names
+  // (of another program, Join() returns that error), or options.program is not
+  // there; kPermissionDenied if it is no executable;
   // kFailedPrecondition if this program did not call spawn::Init() at the top
   // of main, or if it would fork with more than one thread; kInvalidArgument
   // for an empty UniqueFd and other bad options; kResourceExhausted at a limit

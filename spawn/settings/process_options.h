@@ -20,6 +20,10 @@ namespace tenon::spawn {
 struct ProcessOptions {
   // The name of a TENON_SPAWN_ENTRY.
   std::string entry;
+  // The path of another program, which calls Init() and has the entry point;
+  // built with the same version of Tenon. Empty: this program. With another one
+  // this program need not have called Init(). Only with kSpawn.
+  std::string program;
   // Passed to the child: its number among its siblings.
   int index = 0;
   // The entry point's argument(). Any bytes, any length.

@@ -54,7 +54,11 @@ namespace {
 
 // Not the path of the file, which may have been replaced since: the child must
 // run the same program.
-constexpr char kProgram[] = "/proc/self/exe";
+constexpr char kThisProgram[] = "/proc/self/exe";
+
+const char* PathOf(const SupervisedStart& start) {
+  return start.program.empty() ? kThisProgram : start.program.c_str();
+}
 
 constexpr int kMaxSupervisorFds =
     2 + (2 + kFdsOfAChild) * kMaxSupervised + kMaxSupervisorAncestors;
@@ -84,10 +88,10 @@ absl::StatusOr<Ends> MakeReportChannel() {
   return Ends{UniqueFd(ends[0]), UniqueFd(ends[1])};
 }
 
-absl::StatusOr<UniqueFd> OpenProgram() {
-  UniqueFd program(open(kProgram, O_PATH | O_CLOEXEC));
+absl::StatusOr<UniqueFd> OpenProgram(const char* path) {
+  UniqueFd program(open(path, O_PATH | O_CLOEXEC));
   if (program.valid()) return program;
-  return PosixError(errno, "open", kProgram);
+  return PosixError(errno, "open", path);
 }
 
 std::vector<char*> Pointers(std::vector<std::string>& words) {
@@ -116,6 +120,7 @@ struct Plan {
   std::vector<char*> argv;
   std::vector<char*> env;
   std::string image_path;
+  const char* program_path = nullptr;  // Borrowed from the SupervisedStart.
 
   // The image's descriptor comes after all that survive exec.
   int image_target() const {
@@ -154,7 +159,7 @@ absl::StatusOr<Plan> MakePlan(const SupervisedStart& start) {
   TENON_RETURN_IF_ERROR(CheckStart(start));
   Plan plan;
   TENON_ASSIGN_OR_RETURN(plan.report_channel, MakeReportChannel());
-  TENON_ASSIGN_OR_RETURN(plan.program, OpenProgram());
+  TENON_ASSIGN_OR_RETURN(plan.program, OpenProgram(PathOf(start)));
   for (size_t i = 0; i < start.children.size(); ++i) {
     TENON_ASSIGN_OR_RETURN(Ends death_pipe, MakeDeathPipe());
     plan.death_pipes.push_back(std::move(death_pipe));
@@ -163,7 +168,7 @@ absl::StatusOr<Plan> MakePlan(const SupervisedStart& start) {
   ListFds(start, plan);
   plan.arguments = {kSupervisorName,
                     kSupervisorFlag,
-                    ProgramName(),
+                    start.program.empty() ? ProgramName() : start.program,
                     start.own_group ? "1" : "0",
                     start.hold_interrupt ? "1" : "0",
                     GraceArgument(start.orphan_grace),
@@ -172,6 +177,7 @@ absl::StatusOr<Plan> MakePlan(const SupervisedStart& start) {
   plan.environment = MergedEnvironment(start.environment);
   plan.argv = Pointers(plan.arguments);
   plan.env = Pointers(plan.environment);
+  plan.program_path = PathOf(start);
   plan.image_path = absl::StrCat("/proc/self/fd/", plan.image_target());
   return plan;
 }
@@ -226,8 +232,8 @@ void BecomeSupervisor(const Plan& plan) {
   char* const* const argv = plan.argv.data();
   char* const* const env = plan.env.data();
   if (plan.image.valid()) execve(plan.image_path.c_str(), argv, env);
-  // This program itself can become the supervisor, too; it takes more memory.
-  execve(kProgram, argv, env);
+  // The program itself can become the supervisor, too; it takes more memory.
+  execve(plan.program_path, argv, env);
   SendError(kSupervisorReportFd, kExec, errno);
 }
 
@@ -322,7 +328,7 @@ int ForkChildren(const SupervisedStart& start, const Plan& plan,
 
 // ---- In this process ----
 
-absl::Status ReportedError(const SpawnReport& report) {
+absl::Status ReportedError(const SpawnReport& report, const char* program) {
   constexpr const char* kCalls[] = {"vfork",    "fork",    "dup2",
                                     "execve",   "setpgid", "pidfd_open",
                                     "signalfd", "sendmsg"};
@@ -330,7 +336,7 @@ absl::Status ReportedError(const SpawnReport& report) {
   const absl::Status status = PosixError(
       report.error,
       known ? kCalls[report.call] : "unknown system call of the supervisor",
-      kProgram);
+      program);
   if (report.error != EAGAIN) return status;
   return absl::ResourceExhaustedError(status.message());
 }
@@ -387,7 +393,7 @@ absl::StatusOr<std::vector<SupervisedChild>> Handshake(
   TENON_RETURN_IF_ERROR(WaitForReport(socket, supervisor));
   TENON_ASSIGN_OR_RETURN(ReceivedReport received, ReceiveReport(socket));
   const SpawnReport& report = received.report;
-  if (report.error != 0) return ReportedError(report);
+  if (report.error != 0) return ReportedError(report, plan.program_path);
   if (received.fds.size() != plan.death_pipes.size()) {
     // This process had no free descriptors.
     return PosixError(EMFILE, "recvmsg", "pidfds of children");
@@ -533,7 +539,8 @@ absl::StatusOr<SupervisedChildren> StartSupervised(
     return ReportedError({.error = errno,
                           .call = start.run == nullptr ? kVfork : kFork,
                           .self = 0,
-                          .pids = {}});
+                          .pids = {}},
+                         plan.program_path);
   }
   for (Ends& death_pipe : plan.death_pipes) death_pipe.writing.Reset();
   plan.report_channel.writing.Reset();

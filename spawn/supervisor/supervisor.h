@@ -151,8 +151,12 @@ uint64_t IgnoredSignals();
 struct SupervisedStart {
   // One element per child; 1 to kMaxSupervised of them.
   absl::Span<const ChildFds> children;
-  // Null: each child executes this program (/proc/self/exe) with the arguments
-  // {ProgramName(), kChildFlag}. Otherwise each child is a fork of this process
+  // The path of the program that the children execute, which links
+  // //spawn/child:init; empty: this program.
+  std::string program = {};
+  // Null: each child executes the program (/proc/self/exe if it is this one)
+  // with the arguments {its name, kChildFlag}: the path, or this program's
+  // ProgramName(). Otherwise each child is a fork of this process
   // that calls `run`, which must not return.
   void (*run)() = nullptr;
   // Signals that a fork ignores, in the format of IgnoredSignals(); a program
