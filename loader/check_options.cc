@@ -9,12 +9,42 @@
 #include "absl/time/time.h"
 #include "tenon/loader/job/rank.h"
 #include "tenon/loader/loader_options.h"
+#include "tenon/shm/base/status_macros.h"
+#include "tenon/spawn/settings/start_method.h"
 
 namespace tenon::loader {
 namespace {
 
 absl::Status Refused(absl::string_view why) {
   return absl::InvalidArgumentError(absl::StrCat("Loader::Create(): ", why));
+}
+
+absl::Status CheckWorkerProgram(const LoaderOptions& options) {
+  if (!options.worker_program) return absl::OkStatus();
+  if (options.workers == 0 || options.worker_kind == WorkerKind::kThread) {
+    return Refused(
+        "worker_program without worker processes: there is no process to "
+        "start; set workers and WorkerKind::kProcess, or leave worker_program "
+        "unset");
+  }
+  if (options.worker_program->program.empty()) {
+    return Refused(
+        "worker_program without the path of a program; set "
+        "WorkerProgram::program");
+  }
+  if (options.start_method.value_or(spawn::StartMethod::kSpawn) !=
+      spawn::StartMethod::kSpawn) {
+    return Refused(absl::StrCat(
+        "worker_program with start_method '",
+        spawn::StartMethodName(*options.start_method),
+        "', which is for workers of this program; leave one of them unset"));
+  }
+  if (options.worker_init != nullptr) {
+    return Refused(
+        "worker_init with worker_program: the function is of this program; "
+        "call it where the dataset is made, and leave worker_init unset");
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -85,6 +115,7 @@ absl::Status CheckOptions(const LoaderOptions& options) {
         "start_method without worker processes: there is no process to start; "
         "set workers and WorkerKind::kProcess, or leave start_method unset");
   }
+  TENON_RETURN_IF_ERROR(CheckWorkerProgram(options));
   return options.rank ? CheckRank("Loader::Create()", *options.rank)
                       : absl::OkStatus();
 }

@@ -100,6 +100,30 @@ TEST(CheckOptionsTest, QuotaAndInit) {
   EXPECT_THAT(CheckOptions({.workers = 1, .worker_init = NoInit}), IsOk());
 }
 
+TEST(CheckOptionsTest, AWorkerProgramNeedsProcessesOfItsOwn) {
+  const WorkerProgram program = {.program = "/bin/worker"};
+  EXPECT_THAT(CheckOptions({.workers = 1, .worker_program = program}), IsOk());
+  EXPECT_THAT(CheckOptions({.workers = kAuto,
+                            .start_method = spawn::StartMethod::kSpawn,
+                            .worker_program = program}),
+              IsOk());
+  ExpectRefused({.worker_program = program},
+                "worker_program without worker processes");
+  ExpectRefused({.workers = 1,
+                 .worker_kind = WorkerKind::kThread,
+                 .worker_program = program},
+                "worker_program without worker processes");
+  ExpectRefused({.workers = 1, .worker_program = WorkerProgram()},
+                "worker_program without the path of a program");
+  ExpectRefused({.workers = 1,
+                 .start_method = spawn::StartMethod::kFork,
+                 .worker_program = program},
+                "worker_program with start_method 'fork'");
+  ExpectRefused(
+      {.workers = 1, .worker_program = program, .worker_init = NoInit},
+      "worker_init with worker_program");
+}
+
 TEST(CheckOptionsTest, WhatBelongsTogether) {
   EXPECT_THAT(CheckOptions({.workers = kAuto, .prefetch = 2}), IsOk());
   EXPECT_THAT(CheckOptions({.sampler = std::make_shared<SequentialSampler>(3)}),

@@ -29,10 +29,12 @@
 #include "tenon/loader/data/iterable_dataset.h"
 #include "tenon/loader/data/sample_spec.h"
 #include "tenon/loader/data/worker_init.h"
+#include "tenon/loader/data/worker_program.h"
 #include "tenon/loader/epoch_range.h"
 #include "tenon/loader/job/rank.h"
 #include "tenon/loader/local_source.h"
 #include "tenon/loader/sampling/random_sampler.h"
+#include "tenon/loader/worker/dataset_facts.h"
 #include "tenon/loader/worker/messages.h"
 #include "tenon/loader/worker/worker_source.h"
 #include "tenon/shm/base/status_macros.h"
@@ -99,7 +101,10 @@ absl::StatusOr<std::unique_ptr<Loader>> Loader::Make(
     absl::StatusOr<DatasetRecipe> recipe, LoaderOptions options) {
   TENON_RETURN_IF_ERROR(CheckOptions(options));
   TENON_RETURN_IF_ERROR(recipe.status());
-  TENON_ASSIGN_OR_RETURN(std::unique_ptr<Dataset> dataset, recipe->Make());
+  TENON_ASSIGN_OR_RETURN(std::unique_ptr<Dataset> dataset,
+                         options.worker_program
+                             ? DescribeDataset(*options.worker_program, *recipe)
+                             : recipe->Make());
   TENON_ASSIGN_OR_RETURN(std::unique_ptr<Cancellation> cancellation,
                          Cancellation::Create());
   auto loader =
@@ -250,6 +255,9 @@ absl::Status Loader::Start() {
     TENON_ASSIGN_OR_RETURN(setup.worker_init,
                            NameOfWorkerInit(options_.worker_init));
   }
+  const WorkerProgram program =
+      options_.worker_program.value_or(WorkerProgram());
+  setup.plugin = program.plugin;
   setup.seed = options_.seed;
   setup.on_error = options_.on_sample_error;
   setup.drop_last = options_.drop_last;
@@ -261,6 +269,7 @@ absl::Status Loader::Start() {
            .kind = options_.worker_kind,
            .start_method =
                options_.start_method.value_or(spawn::StartMethod::kSpawn),
+           .program = program.program,
            .in_order = options_.in_order,
            .overlap_epochs = options_.overlap_epochs,
            .tune = options_.workers == kAuto},

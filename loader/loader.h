@@ -65,11 +65,14 @@ class Loader {
   // A loader of D, a TENON_LOADER_DATASET (dataset_registry.h). `arguments` are
   // converted to the parameters of its registration, and sent to each worker.
   // Starts the workers and waits until they run, but not until they have made
-  // the dataset.
+  // the dataset. With a worker_program it waits for a process that makes the
+  // dataset, without a limit.
   // Errors: kInvalidArgument for options that are out of range or contradict
   // one another; the dataset's own; those of packing an argument;
   // kFailedPrecondition if workers are asked for and spawn::Init() was not
-  // called; kResourceExhausted at a limit.
+  // called, or for a worker_program whose plugin cannot be loaded (with the
+  // text of dlopen()) or is of another version of Tenon; kNotFound if there is
+  // no such program; kResourceExhausted at a limit.
   template <typename D, typename... A>
   static absl::StatusOr<std::unique_ptr<Loader>> Create(LoaderOptions options,
                                                         A&&... arguments) {
@@ -77,14 +80,19 @@ class Loader {
                       std::move(options));
   }
 
-  // The same by the name of the dataset, with arguments of the types they have.
+  // The same by the name of the dataset, with arguments of the types they have;
+  // with a worker_program the dataset is that of the program, and need not be
+  // registered here.
   // Errors: also kNotFound, listing the names; kInvalidArgument if the dataset
   // takes other types.
   template <typename... A>
   static absl::StatusOr<std::unique_ptr<Loader>> Create(
       absl::string_view dataset, LoaderOptions options, A&&... arguments) {
     return FromRecipe(
-        DatasetRecipe::ByName(dataset, std::forward<A>(arguments)...),
+        options.worker_program
+            ? DatasetRecipe::ByNameElsewhere(dataset,
+                                             std::forward<A>(arguments)...)
+            : DatasetRecipe::ByName(dataset, std::forward<A>(arguments)...),
         std::move(options));
   }
 
@@ -115,7 +123,8 @@ class Loader {
   int64_t samples() const { return samples_; }
   int64_t batches() const { return batches_; }
 
-  // This process's own instance.
+  // This process's own instance; with a worker_program one of the same size
+  // and fields that makes no samples (kUnimplemented).
   const Dataset& dataset() const { return *dataset_; }
   const LoaderOptions& options() const { return options_; }
   // By number; empty if there are none, or not any more.

@@ -15,6 +15,7 @@
 #include "tenon/loader/data/on_sample_error.h"  // IWYU pragma: export
 #include "tenon/loader/data/worker_init.h"      // IWYU pragma: export
 #include "tenon/loader/data/worker_kind.h"      // IWYU pragma: export
+#include "tenon/loader/data/worker_program.h"   // IWYU pragma: export
 #include "tenon/loader/job/rank.h"
 #include "tenon/loader/sampling/batch_sampler.h"
 #include "tenon/loader/sampling/sampler.h"
@@ -49,6 +50,12 @@ struct LoaderOptions {
   WorkerKind worker_kind = WorkerKind::kProcess;
   // How worker processes are started. Unset: kSpawn. Only for these.
   std::optional<spawn::StartMethod> start_method;
+  // Another program in which worker processes run (worker_program.h), so that
+  // this one need not call spawn::Init() and is not executed again. The dataset
+  // need not be registered here: Create() by its name has one process of that
+  // program make the dataset, and learns its size and fields. Not together
+  // with worker_init: such a dataset does that itself.
+  std::optional<WorkerProgram> worker_program = std::nullopt;
   // How many batches each worker is ahead, at the price of their memory. Unset:
   // 2. Not without workers.
   std::optional<int> prefetch;

@@ -68,6 +68,11 @@ absl::StatusOr<DatasetRecipe> DatasetRecipe::Pack(
     return spawn::SignatureMismatch(absl::StrCat("dataset '", name, "'"),
                                     dataset.signature, signature);
   }
+  return PackUnchecked(name, std::move(arguments));
+}
+
+absl::StatusOr<DatasetRecipe> DatasetRecipe::PackUnchecked(
+    absl::string_view name, absl::StatusOr<spawn::PackedArguments> arguments) {
   if (arguments.ok() && !arguments->exclusive.empty()) {
     return absl::InvalidArgumentError(absl::StrCat(
         "dataset '", name, "': ", arguments->exclusive,

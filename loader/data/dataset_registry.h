@@ -36,6 +36,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "tenon/loader/data/dataset.h"
+#include "tenon/loader/data/plugin_version.h"  // IWYU pragma: keep
 #include "tenon/shm/base/unique_fd.h"
 #include "tenon/spawn/arguments/packed_call.h"
 #include "tenon/spawn/arguments/plain_arguments.h"
@@ -62,6 +63,15 @@ class DatasetRecipe {
         spawn::PackCall<spawn::TravelsAs<A>...>(std::forward<A>(arguments)...));
   }
 
+  // The same of a dataset that need not be registered here: Make() of the
+  // process that has it returns the first two errors.
+  template <typename... A>
+  static absl::StatusOr<DatasetRecipe> ByNameElsewhere(absl::string_view name,
+                                                       A&&... arguments) {
+    return PackUnchecked(name, spawn::PackCall<spawn::TravelsAs<A>...>(
+                                   std::forward<A>(arguments)...));
+  }
+
   // Of the dataset D, with arguments that are converted to the types of its
   // registration.
   template <typename D, typename... A>
@@ -71,6 +81,8 @@ class DatasetRecipe {
   static absl::StatusOr<DatasetRecipe> Pack(
       absl::string_view name, const std::string& signature,
       absl::StatusOr<spawn::PackedArguments> arguments);
+  static absl::StatusOr<DatasetRecipe> PackUnchecked(
+      absl::string_view name, absl::StatusOr<spawn::PackedArguments> arguments);
 
   // The same in a process that was sent name(), bytes() and fds().
   static DatasetRecipe FromParts(std::string name, std::string bytes,

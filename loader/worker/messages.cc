@@ -10,10 +10,12 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "tenon/ipc/channel/archive.h"
 #include "tenon/loader/data/batch.h"
+#include "tenon/loader/data/plugin_version.h"
 #include "tenon/shm/base/status_macros.h"
 #include "tenon/shm/segment/sharing_strategy.h"
 
@@ -60,6 +62,8 @@ absl::StatusOr<BatchNote> GetNote(ArchiveReader& reader) {
 
 std::string Encode(const WorkerSetup& setup) {
   ArchiveWriter writer;
+  writer.PutString(kPluginVersion);
+  writer.PutString(setup.plugin);
   writer.PutString(setup.dataset);
   writer.PutString(setup.arguments);
   writer.PutString(setup.spec);
@@ -81,6 +85,14 @@ std::string Encode(const WorkerSetup& setup) {
 absl::StatusOr<WorkerSetup> DecodeWorkerSetup(absl::string_view bytes) {
   ArchiveReader reader(bytes);
   WorkerSetup setup;
+  TENON_ASSIGN_OR_RETURN(const std::string version, reader.GetString());
+  if (version != kPluginVersion) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("the worker's program was built with version ",
+                     kPluginVersion, " of Tenon, the loader's with ",
+                     absl::CHexEscape(version.substr(0, 32))));
+  }
+  TENON_ASSIGN_OR_RETURN(setup.plugin, reader.GetString());
   TENON_ASSIGN_OR_RETURN(setup.dataset, reader.GetString());
   TENON_ASSIGN_OR_RETURN(setup.arguments, reader.GetString());
   TENON_ASSIGN_OR_RETURN(setup.spec, reader.GetString());

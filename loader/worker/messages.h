@@ -31,8 +31,9 @@
 
 namespace tenon::loader {
 
-// The argument of a worker process.
+// The argument of a worker process, and of one that describes a dataset.
 struct WorkerSetup {
+  std::string plugin;   // WorkerProgram::plugin; empty: none.
   std::string dataset;  // DatasetRecipe's name and bytes.
   std::string arguments;
   std::string spec;    // SampleSpec::ToString() in the consumer.
@@ -52,7 +53,8 @@ struct WorkerSetup {
 };
 
 std::string Encode(const WorkerSetup& setup);
-// Errors: kDataLoss for anything that Encode() does not make.
+// Errors: kDataLoss for anything that Encode() does not make;
+// kFailedPrecondition for what it makes in another version (kPluginVersion).
 absl::StatusOr<WorkerSetup> DecodeWorkerSetup(absl::string_view bytes);
 
 // The loader's words; zero at first.

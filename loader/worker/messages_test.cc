@@ -13,6 +13,7 @@
 #include "absl/strings/string_view.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tenon/loader/data/plugin_version.h"
 #include "tenon/shm/testing/status_matchers.h"
 
 namespace tenon::loader {
@@ -23,7 +24,8 @@ using ::testing::HasSubstr;
 using ::testing::SizeIs;
 
 WorkerSetup SomeSetup() {
-  return {.dataset = "Photos",
+  return {.plugin = "libphotos.so",
+          .dataset = "Photos",
           .arguments = std::string("with\0nul", 8),
           .spec = "image: float32[3, 4]",
           .shards = 5,
@@ -49,6 +51,7 @@ BatchNote SomeNote() {
 TEST(MessagesTest, SetupComesBack) {
   const WorkerSetup setup = SomeSetup();
   TENON_ASSERT_OK_AND_ASSIGN(const auto back, DecodeWorkerSetup(Encode(setup)));
+  EXPECT_EQ(back.plugin, setup.plugin);
   EXPECT_EQ(back.dataset, setup.dataset);
   EXPECT_EQ(back.arguments, setup.arguments);
   EXPECT_EQ(back.spec, setup.spec);
@@ -63,6 +66,15 @@ TEST(MessagesTest, SetupComesBack) {
   EXPECT_EQ(back.name_prefix, setup.name_prefix);
   EXPECT_EQ(back.worker_init, setup.worker_init);
   EXPECT_EQ(back.workers, setup.workers);
+}
+
+TEST(MessagesTest, ASetupOfAnotherVersionIsRefused) {
+  std::string bytes = Encode(SomeSetup());
+  bytes.replace(bytes.find(kPluginVersion), sizeof(kPluginVersion) - 1,
+                "9.9.9/9");
+  EXPECT_THAT(DecodeWorkerSetup(bytes),
+              StatusIs(StatusCode::kFailedPrecondition,
+                       HasSubstr("of Tenon, the loader's with 9.9.9/9")));
 }
 
 TEST(MessagesTest, SetupsOutOfRangeAreRefused) {

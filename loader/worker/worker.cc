@@ -3,9 +3,11 @@
 
 // The loader's worker process: entry point "tenon.loader.worker". Its
 // descriptors are its end of the channel, the control memory, and those of the
-// dataset's arguments.
+// dataset's arguments. "tenon.loader.describe" sends the facts of a dataset;
+// its descriptors are the same without the control memory.
 
 #include <cstddef>
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -13,9 +15,13 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "tenon/ipc/channel/channel.h"
+#include "tenon/loader/data/dataset.h"
 #include "tenon/loader/data/dataset_registry.h"
+#include "tenon/loader/worker/dataset_facts.h"
+#include "tenon/loader/worker/load_plugin.h"
 #include "tenon/loader/worker/messages.h"
 #include "tenon/loader/worker/run_worker.h"
+#include "tenon/shm/base/deadline.h"
 #include "tenon/shm/base/status_macros.h"
 #include "tenon/shm/base/unique_fd.h"
 #include "tenon/shm/pages/mapping.h"
@@ -24,6 +30,19 @@
 
 namespace tenon::loader {
 namespace {
+
+// The recipe, with the descriptors from number `first_fd` on; after the plugin
+// has been loaded.
+absl::StatusOr<DatasetRecipe> RecipeOf(const WorkerSetup& setup,
+                                       spawn::Child& child, size_t first_fd) {
+  TENON_RETURN_IF_ERROR(LoadPlugin(setup.plugin));
+  std::vector<UniqueFd> fds;
+  for (size_t i = first_fd; i < child.fd_count(); ++i) {
+    fds.push_back(child.TakeFd(i));
+  }
+  return DatasetRecipe::FromParts(setup.dataset, setup.arguments,
+                                  std::move(fds));
+}
 
 absl::Status RunWorkerProcess(spawn::Child& child) {
   TENON_ASSIGN_OR_RETURN(const WorkerSetup setup,
@@ -38,15 +57,23 @@ absl::Status RunWorkerProcess(spawn::Child& child) {
                      " bytes; want ", sizeof(WorkerControl)));
   }
   TENON_ASSIGN_OR_RETURN(const ReadOnlyMapping control, segment.MapReadOnly());
-  std::vector<UniqueFd> fds;
-  for (size_t i = 2; i < child.fd_count(); ++i) fds.push_back(child.TakeFd(i));
-  const DatasetRecipe recipe =
-      DatasetRecipe::FromParts(setup.dataset, setup.arguments, std::move(fds));
+  TENON_ASSIGN_OR_RETURN(const DatasetRecipe recipe, RecipeOf(setup, child, 2));
   return RunWorker(child.index(), setup, recipe, std::move(channel),
                    *reinterpret_cast<const WorkerControl*>(control.data()));
 }
 
+absl::Status DescribeOnce(spawn::Child& child) {
+  TENON_ASSIGN_OR_RETURN(const WorkerSetup setup,
+                         DecodeWorkerSetup(child.argument_view()));
+  TENON_ASSIGN_OR_RETURN(Channel channel, Channel::Adopt(child.TakeFd(0)));
+  TENON_ASSIGN_OR_RETURN(const DatasetRecipe recipe, RecipeOf(setup, child, 1));
+  TENON_ASSIGN_OR_RETURN(const std::unique_ptr<Dataset> dataset, recipe.Make());
+  TENON_ASSIGN_OR_RETURN(const DatasetFacts facts, FactsOf(*dataset));
+  return channel.Send(Encode(facts), {}, Deadline::Never());
+}
+
 TENON_SPAWN_ENTRY("tenon.loader.worker", RunWorkerProcess);
+TENON_SPAWN_ENTRY("tenon.loader.describe", DescribeOnce);
 
 }  // namespace
 }  // namespace tenon::loader

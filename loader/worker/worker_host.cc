@@ -118,14 +118,16 @@ class WorkerThread : public WorkerHost {
 
 absl::Status StartWorkerProcesses(
     std::vector<Channel> ends, const WorkerSetup& setup,
-    const DatasetRecipe& recipe, spawn::StartMethod method,
-    const Segment& control, std::vector<std::unique_ptr<WorkerHost>>& hosts) {
+    const DatasetRecipe& recipe, const std::string& program,
+    spawn::StartMethod method, const Segment& control,
+    std::vector<std::unique_ptr<WorkerHost>>& hosts) {
   std::vector<std::vector<int>> fds;
   for (const Channel& end : ends) {
     fds.push_back({end.fd(), control.fd()});
     for (const int fd : recipe.fds()) fds.back().push_back(fd);
   }
   spawn::ProcessOptions options = {.entry = "tenon.loader.worker",
+                                   .program = program,
                                    .argument = Encode(setup),
                                    .ignore_interrupt = true,
                                    .method = method};

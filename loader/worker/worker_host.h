@@ -43,14 +43,15 @@ class WorkerHost {
 };
 
 // Starts worker i for ends[i], the worker's end of its channel, in a process of
-// this program or in a thread of this process, and sets hosts[i]. After an
-// error some may have been started.
+// `program` (empty: of this program) or in a thread of this process, and sets
+// hosts[i]. After an error some may have been started.
 // Errors: those of Process::StartEach(); kResourceExhausted at a limit of
 // threads or descriptors.
 absl::Status StartWorkerProcesses(
     std::vector<Channel> ends, const WorkerSetup& setup,
-    const DatasetRecipe& recipe, spawn::StartMethod method,
-    const Segment& control, std::vector<std::unique_ptr<WorkerHost>>& hosts);
+    const DatasetRecipe& recipe, const std::string& program,
+    spawn::StartMethod method, const Segment& control,
+    std::vector<std::unique_ptr<WorkerHost>>& hosts);
 // `setup`, `recipe` and `control` outlive the workers.
 absl::Status StartWorkerThreads(
     std::vector<Channel> ends, const WorkerSetup& setup,

@@ -134,7 +134,8 @@ absl::Status WorkerSource::StartHosts(const Options& options,
           ? StartWorkerThreads(std::move(ends), setup_, recipe, control(),
                                hosts)
           : StartWorkerProcesses(std::move(ends), setup_, recipe,
-                                 options.start_method, control_.segment, hosts);
+                                 options.program, options.start_method,
+                                 control_.segment, hosts);
   // After an error the destructor ends those that were started.
   for (size_t i = 0; i < hosts.size(); ++i) {
     workers_.push_back({std::move(hosts[i]), std::move(links[i])});

@@ -71,6 +71,7 @@ class WorkerSource : public BatchSource {
     int workers = 1;
     WorkerKind kind = WorkerKind::kProcess;
     spawn::StartMethod start_method = spawn::StartMethod::kSpawn;
+    std::string program = {};  // Of the processes; empty: this program.
     bool in_order = true;
     bool overlap_epochs = false;
     // Uses 1 to `workers` of them, by the time that the consumer waits.

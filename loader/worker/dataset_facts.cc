@@ -1,0 +1,196 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "tenon/loader/worker/dataset_facts.h"
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "dlpack/dlpack.h"
+#include "tenon/ipc/channel/archive.h"
+#include "tenon/ipc/channel/channel.h"
+#include "tenon/loader/data/catching.h"
+#include "tenon/loader/data/iterable_dataset.h"
+#include "tenon/loader/worker/messages.h"
+#include "tenon/shm/base/deadline.h"
+#include "tenon/shm/base/status_macros.h"
+#include "tenon/shm/tensor/tensor_spec.h"
+#include "tenon/spawn/process/process.h"
+#include "tenon/spawn/settings/process_options.h"
+
+namespace tenon::loader {
+namespace {
+
+constexpr char kNoSamples[] =
+    "this dataset has no samples: only the loader's worker program can make it";
+
+class Described : public Dataset {
+ public:
+  explicit Described(DatasetFacts facts) : facts_(std::move(facts)) {}
+  int64_t size() const override { return facts_.size; }
+  SampleSpec spec() const override { return facts_.spec; }
+  absl::Status Get(int64_t, SampleRandom&, Sample&) override {
+    return absl::UnimplementedError(kNoSamples);
+  }
+
+ private:
+  DatasetFacts facts_;
+};
+
+class DescribedIterable : public IterableDataset {
+ public:
+  explicit DescribedIterable(DatasetFacts facts) : facts_(std::move(facts)) {}
+  int64_t shards() const override { return facts_.shards; }
+  int64_t open_shards() const override { return facts_.open_shards; }
+  SampleSpec spec() const override { return facts_.spec; }
+  absl::StatusOr<std::unique_ptr<SampleStream>> Open(int64_t,
+                                                     int64_t) override {
+    return absl::UnimplementedError(kNoSamples);
+  }
+
+ private:
+  DatasetFacts facts_;
+};
+
+absl::StatusOr<SampleSpec::Field> GetField(ArchiveReader& reader) {
+  SampleSpec::Field field;
+  TENON_ASSIGN_OR_RETURN(field.name, reader.GetString());
+  DLDataType dtype = {};
+  TENON_ASSIGN_OR_RETURN(dtype.code, reader.Get<uint8_t>());
+  TENON_ASSIGN_OR_RETURN(dtype.bits, reader.Get<uint8_t>());
+  TENON_ASSIGN_OR_RETURN(dtype.lanes, reader.Get<uint16_t>());
+  TENON_ASSIGN_OR_RETURN(const uint64_t dimensions, reader.Get<uint64_t>());
+  std::vector<int64_t> shape;
+  // Ends with the bytes at the latest.
+  for (uint64_t i = 0; i < dimensions; ++i) {
+    TENON_ASSIGN_OR_RETURN(const int64_t extent, reader.Get<int64_t>());
+    shape.push_back(extent);
+  }
+  TENON_ASSIGN_OR_RETURN(field.tensor, TensorSpec::Contiguous(dtype, shape));
+  TENON_ASSIGN_OR_RETURN(const uint8_t kind, reader.Get<uint8_t>());
+  if (kind > static_cast<uint8_t>(FieldKind::kOutput)) {
+    return absl::DataLossError(absl::StrCat("unknown kind of field ", kind));
+  }
+  field.kind = static_cast<FieldKind>(kind);
+  TENON_ASSIGN_OR_RETURN(field.padding, reader.GetString());
+  TENON_ASSIGN_OR_RETURN(field.row_length, reader.Get<int64_t>());
+  return field;
+}
+
+absl::StatusOr<DatasetFacts> Get(ArchiveReader& reader) {
+  DatasetFacts facts;
+  TENON_ASSIGN_OR_RETURN(const uint64_t fields, reader.Get<uint64_t>());
+  for (uint64_t i = 0; i < fields; ++i) {
+    TENON_ASSIGN_OR_RETURN(SampleSpec::Field field, GetField(reader));
+    facts.spec.Add(std::move(field));
+  }
+  TENON_RETURN_IF_ERROR(facts.spec.status());
+  TENON_ASSIGN_OR_RETURN(facts.size, reader.Get<int64_t>());
+  TENON_ASSIGN_OR_RETURN(facts.shards, reader.Get<int64_t>());
+  TENON_ASSIGN_OR_RETURN(facts.open_shards, reader.Get<int64_t>());
+  TENON_RETURN_IF_ERROR(reader.Finish());
+  return facts;
+}
+
+}  // namespace
+
+absl::StatusOr<DatasetFacts> FactsOf(const Dataset& dataset) {
+  DatasetFacts facts;
+  TENON_ASSIGN_OR_RETURN(
+      facts.spec,
+      Catching("spec() of the dataset",
+               [&]() -> absl::StatusOr<SampleSpec> { return dataset.spec(); }));
+  TENON_RETURN_IF_ERROR(facts.spec.status());
+  TENON_ASSIGN_OR_RETURN(facts.size, Catching("size() of the dataset",
+                                              [&]() -> absl::StatusOr<int64_t> {
+                                                return dataset.size();
+                                              }));
+  const auto* const iterable = dynamic_cast<const IterableDataset*>(&dataset);
+  if (iterable == nullptr) return facts;
+  TENON_ASSIGN_OR_RETURN(
+      facts.shards,
+      Catching("shards() of the dataset", [&]() -> absl::StatusOr<int64_t> {
+        return iterable->shards();
+      }));
+  TENON_ASSIGN_OR_RETURN(facts.open_shards,
+                         Catching("open_shards() of the dataset",
+                                  [&]() -> absl::StatusOr<int64_t> {
+                                    return iterable->open_shards();
+                                  }));
+  if (facts.shards >= 1) return facts;
+  return absl::InvalidArgumentError(absl::StrCat(
+      "the dataset has ", facts.shards, " shards; want 1 to ", kMaxShards));
+}
+
+std::string Encode(const DatasetFacts& facts) {
+  ArchiveWriter writer;
+  writer.Put(static_cast<uint64_t>(facts.spec.fields().size()));
+  for (const SampleSpec::Field& field : facts.spec.fields()) {
+    writer.PutString(field.name);
+    const DLDataType dtype = field.tensor.dtype();
+    writer.Put(dtype.code);
+    writer.Put(dtype.bits);
+    writer.Put(dtype.lanes);
+    writer.Put(static_cast<uint64_t>(field.tensor.shape().size()));
+    for (const int64_t extent : field.tensor.shape()) writer.Put(extent);
+    writer.Put(field.kind);
+    writer.PutString(field.padding);
+    writer.Put(field.row_length);
+  }
+  writer.Put(facts.size);
+  writer.Put(facts.shards);
+  writer.Put(facts.open_shards);
+  return std::move(writer).bytes();
+}
+
+absl::StatusOr<DatasetFacts> DecodeDatasetFacts(absl::string_view bytes) {
+  ArchiveReader reader(bytes);
+  absl::StatusOr<DatasetFacts> facts = Get(reader);
+  if (facts.ok() && facts->shards >= 0) return facts;
+  return absl::DataLossError(absl::StrCat(
+      "malformed facts of a dataset: ",
+      facts.ok() ? absl::StrCat(facts->shards, " shards; want 0 or more")
+                 : std::string(facts.status().message())));
+}
+
+std::unique_ptr<Dataset> DatasetOf(DatasetFacts facts) {
+  if (facts.shards == 0) return std::make_unique<Described>(std::move(facts));
+  return std::make_unique<DescribedIterable>(std::move(facts));
+}
+
+absl::StatusOr<std::unique_ptr<Dataset>> DescribeDataset(
+    const WorkerProgram& program, const DatasetRecipe& recipe) {
+  TENON_ASSIGN_OR_RETURN(auto ends, Channel::CreatePair());
+  WorkerSetup setup;
+  setup.batch_size = 1;
+  setup.dataset = recipe.name();
+  setup.arguments = recipe.bytes();
+  setup.plugin = program.plugin;
+  std::vector<int> fds = {ends.second.fd()};
+  for (const int fd : recipe.fds()) fds.push_back(fd);
+  // Its stderr says why a library has ended the process.
+  spawn::ProcessOptions options = {.entry = "tenon.loader.describe",
+                                   .program = program.program,
+                                   .argument = Encode(setup),
+                                   .ignore_interrupt = true,
+                                   .keep_stderr_tail = true};
+  TENON_ASSIGN_OR_RETURN(std::vector<spawn::Process> processes,
+                         spawn::Process::StartEach(options, {&fds, 1}));
+  ends.second.Release().Reset();
+  const absl::StatusOr<Message> message =
+      ends.first.Receive(Deadline::Never(), 0);
+  TENON_RETURN_IF_ERROR(processes[0].Join(Deadline::Never()));
+  TENON_RETURN_IF_ERROR(message.status());
+  TENON_ASSIGN_OR_RETURN(DatasetFacts facts,
+                         DecodeDatasetFacts(message->bytes));
+  return DatasetOf(std::move(facts));
+}
+
+}  // namespace tenon::loader
