@@ -4,6 +4,7 @@
 #include "tenon/shm/arena/arena_tensor.h"
 
 #include <fcntl.h>
+#include <malloc.h>
 
 #include <algorithm>
 #include <atomic>
@@ -274,6 +275,24 @@ TEST_F(ArenaTensorTest, AKeptBlockThatIsDroppedIsNotClaimedAgain) {
   EXPECT_EQ(importer.ClaimAgain(kept, block.generation), nullptr);
   importer.Sweep();
   EXPECT_EQ(importer.ClaimAgain(kept, block.generation), nullptr);
+}
+
+// Each part is claimed while the one before it is in use.
+TEST_F(ArenaTensorTest, AlternatingPartsOfABlockTakeBoundedMemory) {
+  constexpr int kMessages = 100'000;
+  constexpr size_t kMost = 8 << 20;
+  TENON_ASSERT_OK_AND_ASSIGN(const Tensor sent, Create({2}));
+  ArenaTensorImporter importer;
+  ASSERT_THAT(SendOffer(sent, importer), IsOk());
+  TENON_ASSERT_OK_AND_ASSIGN(BlockDescriptor part, DescribeBlock(sent));
+  part.size = sizeof(float);
+  const size_t before = mallinfo2().uordblks;
+  std::shared_ptr<Storage> held;
+  for (int i = 0; i < kMessages; ++i) {
+    part.offset = i % 2 * sizeof(float);
+    TENON_ASSERT_OK_AND_ASSIGN(held, importer.ClaimBlock(part));
+  }
+  EXPECT_LT(mallinfo2().uordblks, before + kMost);
 }
 
 TEST_F(ArenaTensorTest, PartsOfABlockAreStoragesOfTheirOwn) {

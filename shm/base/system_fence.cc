@@ -8,13 +8,12 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdint>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "tenon/shm/base/fork_count.h"
 #include "tenon/shm/base/posix_error.h"
-#include "tenon/shm/base/thread_mutex.h"
 
 namespace tenon {
 namespace {
@@ -25,16 +24,20 @@ int Membarrier(int command) {
 
 }  // namespace
 
+// Without a lock: a child may be forked while another thread is here.
 bool JoinSystemFence() {
-  static ThreadMutex mutex;
-  static uint64_t asked_under ABSL_GUARDED_BY(mutex) = UINT64_MAX;
-  static bool joined ABSL_GUARDED_BY(mutex) = false;
-  const ThreadLock lock(&mutex);
-  if (asked_under != ForkCount()) {
-    joined = Membarrier(MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED) == 0;
-    asked_under = ForkCount();
+  // Twice the fork count of the process that asked last, and whether it joined.
+  static constinit std::atomic<uint64_t> answer = UINT64_MAX;
+  const uint64_t fork_count = ForkCount();
+  uint64_t last = answer.load(std::memory_order_acquire);
+  if (last >> 1 == fork_count) return (last & 1) != 0;
+  const bool joined = Membarrier(MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED) == 0;
+  const uint64_t mine = fork_count << 1 | (joined ? 1 : 0);
+  // Of threads that ask at the same time the first decides for all.
+  if (answer.compare_exchange_strong(last, mine, std::memory_order_acq_rel)) {
+    return joined;
   }
-  return joined;
+  return (last & 1) != 0;
 }
 
 absl::Status SystemFence() {

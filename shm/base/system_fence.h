@@ -30,8 +30,9 @@ namespace tenon {
 // Makes the threads of this process, including later ones, subject to
 // SystemFence() from any process. False if the kernel does not support or
 // permit it (before Linux 4.16; a seccomp filter): then both sides need
-// barriers of their own. Thread-safe; a system call the first time, and once
-// more in each forked child that calls it.
+// barriers of their own. Thread-safe, and takes no lock, so that a child may
+// be forked at any time; a system call the first time, and once more in each
+// forked child that calls it.
 bool JoinSystemFence();
 
 // Some microseconds; does not wait for threads that are stopped or asleep.

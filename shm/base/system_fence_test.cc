@@ -91,6 +91,23 @@ TEST(SystemFenceTest, AForkedChildJoinsByItself) {
   }));
 }
 
+// A child that finds a lock held waits for ever: its watchdog kills it.
+TEST(SystemFenceTest, JoinsInAChildForkedWhileAnotherThreadJoins) {
+  const bool can = JoinSystemFence();
+  std::atomic<bool> done = false;
+  std::thread other([&done] {
+    while (!done.load()) JoinSystemFence();
+  });
+  bool all = true;
+  for (int i = 0; i < 100 && all; ++i) {
+    all = PassesInChild([can] { EXPECT_EQ(JoinSystemFence(), can); },
+                        /*may_have_threads=*/true);
+  }
+  done.store(true);
+  other.join();
+  EXPECT_TRUE(all);
+}
+
 TEST(SystemFenceTest, IsAnErrorWhereItIsForbidden) {
   EXPECT_TRUE(PassesInChild([] {
     ASSERT_TRUE(FailSystemCall({.number = SYS_membarrier, .error = EPERM}));

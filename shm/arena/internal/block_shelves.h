@@ -40,8 +40,8 @@ namespace tenon {
 // Threads: thread-safe. There is a shelf for each size class (size_class.h),
 //   and a lane for each eighth thread of the process: a few free blocks of any
 //   size class, which a thread takes and releases without the lock of a shelf.
-//   Each has a lock of its own. While that of a lane is held that of a shelf is
-//   acquired, and no other.
+//   Each has a lock of its own. The lock of a shelf is acquired last, and alone;
+//   those of all lanes together by TakeAnyFree(), in their order.
 class BlockShelves {
  public:
   BlockShelves(const ArenaOptions& options, const ArenaTable& table)
@@ -51,7 +51,7 @@ class BlockShelves {
   // reference. Null if there is none; other lanes may have one.
   OwnedBlock* TakeFree(size_t size_class);
   // The same from any lane or its shelf: null only if no block of that size
-  // class is free. By one thread at a time.
+  // class is free. Locks all lanes at once. By one thread at a time.
   OwnedBlock* TakeAnyFree(size_t size_class);
   // Makes a block that TakeFree() returned accessible, and zeroes it if
   // ArenaOptions::wipe is set.
@@ -61,8 +61,9 @@ class BlockShelves {
   // described since it was last free, else on its shelf as released. Wakes a
   // waiter.
   void Release(OwnedBlock& block);
-  // Blocks until another thread calls Release(), or for `at_most`. Releases in
-  // other processes wake nothing.
+  // Blocks for `at_most`, or until another thread calls Release(). May miss a
+  // call that has begun already, and releases in other processes wake nothing:
+  // keep `at_most` short.
   void WaitForRelease(absl::Duration at_most);
 
   // Adds the blocks of a new segment as free ones.

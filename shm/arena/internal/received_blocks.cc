@@ -157,9 +157,9 @@ absl::StatusOr<std::shared_ptr<Storage>> ReceivedBlocks::Claim(
       return HandOut(kept, block.generation, kept_block);
   }
   TENON_ASSIGN_OR_RETURN(const std::byte* const data, arena_->ClaimData(block));
-  if (blocks_.size() >= drop_at_) {
+  if (size() >= drop_at_) {
     Drop([](const Block&) { return true; });
-    drop_at_ = std::max(kMostKept, 2 * blocks_.size());
+    drop_at_ = std::max(kMostKept, 2 * size());
   }
   std::unique_ptr<Block>& kept = blocks_[block.block];
   if (kept == nullptr || !kept->Has(block) || !kept->IsMapped()) {
@@ -201,6 +201,9 @@ constinit std::atomic<uint64_t> ReceivedBlocks::epoch_ = 1;
 
 void ReceivedBlocks::Abandon(std::unique_ptr<ReceivedBlocks> blocks) {
   EndEpoch();
+  // So that IsInUse(), which is called after each use that ends in this
+  // process, looks at few.
+  blocks->Drop([](const Block&) { return true; });
   KeptObject::Abandon(std::move(blocks));
 }
 

@@ -98,6 +98,7 @@ class ReceivedBlocks final : public KeptObject {
   std::shared_ptr<Storage> HandOut(Block& block, uint64_t generation,
                                    KeptBlock* kept);
 
+  size_t size() const { return blocks_.size() + replaced_.size(); }
   template <typename Predicate>
   void Drop(const Predicate& is_dropped);
 
@@ -105,7 +106,7 @@ class ReceivedBlocks final : public KeptObject {
   // By the number of the block; those that have been replaced while in use.
   absl::flat_hash_map<uint32_t, std::unique_ptr<Block>> blocks_;
   std::vector<std::unique_ptr<Block>> replaced_;
-  size_t drop_at_;  // The number of blocks_.
+  size_t drop_at_;  // A size().
 };
 
 }  // namespace tenon
