@@ -32,7 +32,10 @@
 #include "tenon/shm/testing/two_cores.h"
 
 ABSL_FLAG(std::string, only, "", "Only rows whose names match this regex.");
-ABSL_FLAG(double, seconds, 10, "The longest time for each row.");
+ABSL_FLAG(
+    double, seconds, 10,
+    "The longest time for each row; ten times as long while no turn of it "
+    "was kept.");
 ABSL_FLAG(size_t, turns, 51, "Enough turns for each distance of a row.");
 ABSL_FLAG(double, near_below_ns, 250,
           "Cores are near if a cache line there and back takes less.");

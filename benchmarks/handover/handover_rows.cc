@@ -86,20 +86,22 @@ Row StreamRow(const PeerPlace& peers) {
 
 // By hand four blocks are written in turn, so that small ones stay cached.
 template <size_t kBytes>
-Row FilledRow(const std::string& size, int count) {
+Row FilledRow(const std::string& size, int count, const PeerPlace& peers) {
   using Hand = HandLink<by_hand::TwoLines, by_hand::Locked,
                         by_hand::BlocksOf<kBytes, 4>>;
-  return {.name = "handover." + size + ".filled.spin",
+  const std::string name = "handover." + size + ".filled.spin";
+  return {.name = name,
           .what = "a new tensor there, filled, another back",
           .limit = kTwoLines,
           .count = count,
-          .subjects = [] {
+          .subjects = [=] {
             std::vector<NamedSubject> all;
             all.push_back(Named(
                 kTwoLines, std::make_unique<TwoProcesses<Hand, Filled>>()));
             all.push_back(Named(
                 kQueue,
                 std::make_unique<TwoProcesses<QueueLinkOf<kBytes>, Filled>>()));
+            AddPeers(name, peers, all);
             return all;
           }};
 }
@@ -184,9 +186,9 @@ std::vector<Row> HandoverRows(const PeerPlace& peers) {
       SpinRow<New>("handover.4k.new.spin", "a new tensor there, another back",
                    peers),
       StreamRow(peers),
-      FilledRow<size_t{4} << 10>("4k", 512),
-      FilledRow<size_t{1} << 20>("1m", 32),
-      FilledRow<size_t{16} << 20>("16m", 4),
+      FilledRow<size_t{4} << 10>("4k", 512, peers),
+      FilledRow<size_t{1} << 20>("1m", 32, peers),
+      FilledRow<size_t{16} << 20>("16m", 4, peers),
       AsleepRow(),
       OneThreadRow<Half::kPut>("put.4k.one_thread",
                                "put of a tensor, all in one thread"),

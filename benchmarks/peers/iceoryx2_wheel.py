@@ -21,7 +21,9 @@ UNSUPPORTED = {
     "handover.4k.forwarded.spin":
         "iceoryx2 does not forward a received sample: see handover.4k.new.spin",
 }
-SUPPORTED = ["handover.4k.new.spin", "handover.4k.stream_filled.spin"]
+NEW = "handover.4k.new.spin"
+FILLED = "handover.4k.filled.spin"
+STREAM = "handover.4k.stream_filled.spin"
 
 
 class Ports:
@@ -67,16 +69,21 @@ class Ports:
 def answer(ports, row, count):
     for _ in range(count):
         ports.receive()
-        if row == "handover.4k.new.spin":
-            ports.send(filled=False)
+        if row != STREAM:
+            ports.send(filled=row == FILLED)
+    if row == STREAM:
+        ports.send(filled=False)
 
 
+# Returns when the other process has received the last sample. It spins for
+# that, as in the other subjects: a line of the pipe would wake this process.
 def ask(ports, row, count):
-    stream = row == "handover.4k.stream_filled.spin"
     for _ in range(count):
-        ports.send(filled=stream)
-        if not stream:
+        ports.send(filled=row != NEW)
+        if row != STREAM:
             ports.receive()
+    if row == STREAM:
+        ports.receive()
 
 
 def serve_answers(ports, row):
@@ -101,8 +108,9 @@ def serve_turns(ports, row, other):
         expect("begun")
         begin = time.perf_counter_ns()
         ask(ports, row, count)
+        elapsed = time.perf_counter_ns() - begin
         expect("done")
-        print("ns", (time.perf_counter_ns() - begin) / count, flush=True)
+        print("ns", elapsed / count, flush=True)
 
 
 def main():
@@ -111,7 +119,7 @@ def main():
     parser.add_argument("--cores", required=True)
     parser.add_argument("--answer", default="")
     flags = parser.parse_args()
-    if flags.row not in SUPPORTED:
+    if flags.row not in (NEW, FILLED, STREAM):
         reason = UNSUPPORTED.get(flags.row, "this row is not implemented")
         print("unsupported", reason, flush=True)
         return

@@ -251,7 +251,7 @@ TEST_F(TensorQueueLocksTest, Put) {
         EndRegion();
       },
       &costs_);
-  ExpectLocked(kPut, "Put()", kPuts, 1, 5);
+  ExpectLocked(kPut, "Put()", kPuts, 1, 3);
 }
 
 // New tensors, which are put and taken, and then their last references, in
@@ -295,7 +295,7 @@ TEST_F(TensorQueueLocksTest, NewAndDrop) {
         EndRegion();
       },
       &costs_);
-  ExpectLocked(kNew, "CreateTensor()", kRounds * kPuts, 0, 64 + 10, 4);
+  ExpectLocked(kNew, "CreateTensor()", kRounds * kPuts, 0, 64, 4);
   ExpectLocked(kDrop, "drop", kRounds * kPuts, 0, 0);
 }
 
