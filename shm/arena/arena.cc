@@ -41,8 +41,8 @@
 namespace tenon {
 
 // The mutex is held while blocks are reclaimed and while a segment is made; the
-// lock of a shelf may be acquired while it is held, never the other way round.
-// Taking a free block and releasing one need the lock of their shelf alone.
+// locks of lanes and shelves may be acquired while it is held, never the other
+// way round. Taking a free block and releasing one need these alone.
 struct ArenaParts {
   ArenaParts(const ArenaOptions& wanted, ArenaTable listing, Attachments inbox)
       : options(wanted),
@@ -163,11 +163,11 @@ ArenaHeader MakeHeader(const ArenaOptions& options, const RandomId& id) {
   return header;
 }
 
-absl::Status Grow(ArenaParts& parts, size_t block_bytes)
+// A block of a new segment.
+absl::StatusOr<OwnedBlock*> Grow(ArenaParts& parts, size_t block_bytes)
     ABSL_EXCLUSIVE_LOCKS_REQUIRED(parts.mutex) {
   TENON_ASSIGN_OR_RETURN(OwnedSegment * made, parts.segments.Add(block_bytes));
-  parts.shelves.Add(*made);
-  return absl::OkStatus();
+  return parts.shelves.AddAndTake(*made);
 }
 
 // Returns the bytes.
@@ -196,17 +196,14 @@ absl::StatusOr<OwnedBlock*> TryTake(ArenaParts& parts, size_t block_bytes) {
   if (shelves.EmptyLanes()) {
     if (OwnedBlock* block = shelves.TakeFree(size_class)) return block;
   }
-  absl::Status grown = Grow(parts, block_bytes);
-  if (!grown.ok()) {
-    // Memory may be idle in blocks of other sizes.
-    parts.reclaimer.ReclaimAll();
-    // Before the segment that has a block of this size is retired.
-    if (OwnedBlock* block = shelves.TakeAnyFree(size_class)) return block;
-    if (RetireIdleSegments(parts) > 0) grown = Grow(parts, block_bytes);
-  }
-  if (OwnedBlock* block = shelves.TakeFree(size_class)) return block;
-  return grown.ok() ? absl::AbortedError("other threads took every free block")
-                    : grown;
+  absl::StatusOr<OwnedBlock*> grown = Grow(parts, block_bytes);
+  if (grown.ok()) return grown;
+  // Memory may be idle in blocks of other sizes.
+  parts.reclaimer.ReclaimAll();
+  // Before the segment that has a block of this size is retired.
+  if (OwnedBlock* block = shelves.TakeAnyFree(size_class)) return block;
+  if (RetireIdleSegments(parts) > 0) grown = Grow(parts, block_bytes);
+  return grown;
 }
 
 absl::Status ShortageError(ArenaParts& parts, size_t block_bytes, bool waited,

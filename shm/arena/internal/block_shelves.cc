@@ -180,13 +180,14 @@ void BlockShelves::WaitForRelease(absl::Duration at_most) {
   waiting_.fetch_sub(1, std::memory_order_relaxed);
 }
 
-void BlockShelves::Add(OwnedSegment& segment) {
+OwnedBlock* BlockShelves::AddAndTake(OwnedSegment& segment) {
   Shelf& shelf = ShelfOf(segment.listed.block_bytes);
   const TimedMutexLock lock(&shelf.mutex);
-  // The first block is taken first.
-  for (uint64_t i = segment.listed.block_count; i-- > 0;) {
+  // The second block is taken next.
+  for (uint64_t i = segment.listed.block_count; i-- > 1;) {
     shelf.PushFree(segment.blocks[i]);
   }
+  return Taken(&segment.blocks[0]);
 }
 
 bool BlockShelves::EmptyLanes() {

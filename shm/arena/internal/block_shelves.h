@@ -5,7 +5,7 @@
 // and released ones that peers may still hold. Internal to Arena.
 //
 //   a block is   is moved by                and then is
-//   new          Add()                      free
+//   new          AddAndTake()               free, or as after TakeFree()
 //   free         TakeFree(), MakeReady()    referenced by Block objects
 //   referenced   Release()                  free, if it was never described
 //                                           (in the thread's lane), else
@@ -66,8 +66,10 @@ class BlockShelves {
   // keep `at_most` short.
   void WaitForRelease(absl::Duration at_most);
 
-  // Adds the blocks of a new segment as free ones.
-  void Add(OwnedSegment& segment);
+  // Adds the blocks of a new segment as free ones, but for the first, which it
+  // returns with one reference: no other thread can take the block for which
+  // the arena has grown.
+  OwnedBlock* AddAndTake(OwnedSegment& segment);
   // Moves the free blocks of all lanes to their shelves, so that each thread
   // can take them. Returns whether there were any.
   bool EmptyLanes();

@@ -38,9 +38,18 @@ class BlockShelvesTest : public testing::Test {
 
   void SetUp() override {
     ASSERT_THAT(table_.Add(kListing), IsOk());
-    shelves_.Add(segment_);
+    Add(segment_);
   }
 
+  // All blocks of the segment are free.
+  void Add(OwnedSegment& segment) {
+    OwnedBlock* const first = shelves_.AddAndTake(segment);
+    EXPECT_EQ(first, &segment.blocks[0]);
+    EXPECT_EQ(first->references.load(), 1u);
+    EXPECT_EQ(segment.free_blocks, segment.listed.block_count - 1);
+    first->references.store(0);
+    shelves_.PutFree(SizeClassOf(first->size()), {first});
+  }
   // As Arena::Allocate().
   OwnedBlock* Take() {
     OwnedBlock* block = shelves_.TakeFree(kShelf);
@@ -162,7 +171,7 @@ TEST_F(BlockShelvesTest, AFullLaneMakesRoomForBlocksOfAnotherSize) {
                       .block_count = kCount,
                       .first_block = 64},
                      std::move(memory->segment), std::move(memory->mapping));
-  shelves_.Add(other);
+  Add(other);
   std::vector<OwnedBlock*> blocks;
   for (size_t i = 0; i < kCount; ++i) {
     blocks.push_back(shelves_.TakeFree(kOtherShelf));

@@ -245,6 +245,27 @@ TEST_F(OwnStorageTest, LanesWithholdNoBlock) {
   EXPECT_EQ(arena_->Use().segments, 0u);
 }
 
+// Of a segment with one block each time, which a thread that does not grow the
+// arena must not take.
+TEST_F(OwnStorageTest, EachThreadGetsTheBlockForWhichItGrewTheArena) {
+  constexpr int kThreads = 16, kRounds = 200, kTurns = 50;
+  constexpr size_t kBytes = 64 << 10;
+  for (int round = 0; round < kRounds && !HasFailure(); ++round) {
+    TENON_ASSERT_OK_AND_ASSIGN(arena_, Arena::Create({.segment_bytes = 512}));
+    std::atomic<int> ready = 0;
+    std::vector<std::thread> threads;
+    for (int self = 0; self < kThreads; ++self) {
+      threads.emplace_back([&] {
+        ready.fetch_add(1);
+        while (ready.load() < kThreads) std::this_thread::yield();
+        std::vector<std::shared_ptr<Storage>> mine;
+        for (int i = 0; i < kTurns; ++i) mine.push_back(New(kBytes));
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+  }
+}
+
 // Each round ends an arena while other threads drop its storages.
 TEST_F(OwnStorageTest, ArenasEndWhileTheirStoragesAreDropped) {
   arena_ = nullptr;

@@ -49,7 +49,7 @@ class ReclaimerTest : public testing::Test {
   void SetUp() override {
     TENON_ASSERT_OK_AND_ASSIGN(OwnedSegment * made, segments_.Add(kBlockBytes));
     ASSERT_EQ(made->listed.block_count, kBlocks);
-    shelves_.Add(*made);
+    shelves_.PutFree(kClass, {shelves_.AddAndTake(*made)});
     ASSERT_TRUE(holder_.Send(attachments_.socket()));
   }
 
