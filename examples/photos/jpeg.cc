@@ -15,6 +15,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
+#include "tenon/examples/photos/needed_scans.h"
 #include "tenon/examples/photos/rgb_image.h"
 #include "tenon/shm/base/status_macros.h"
 
@@ -126,7 +127,9 @@ absl::StatusOr<DecodedJpeg> JpegDecoder::Decode(absl::Span<const uint8_t> jpeg,
   const size_t size_bytes =
       static_cast<size_t>(width) * height * kBytesPerPixel;
   TENON_RETURN_IF_ERROR(Reserve(size_bytes));
-  if (tjDecompress2(handle.get(), jpeg.data(), jpeg.size(), pixels_.get(),
+  const bool skips = factor.num == 1 && NeededScans(jpeg, needed_scans_);
+  const absl::Span<const uint8_t> file = skips ? needed_scans_ : jpeg;
+  if (tjDecompress2(handle.get(), file.data(), file.size(), pixels_.get(),
                     width, /*pitch=*/0, height, TJPF_RGB, kFlags) != 0) {
     return LastError(handle, jpeg);
   }

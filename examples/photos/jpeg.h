@@ -20,6 +20,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -52,7 +53,8 @@ struct JpegDecoderOptions {
 // Threads: thread-compatible: one decoder for each thread.
 // Trust: the bytes may be anything, and the result depends only on them.
 //   Warnings of libjpeg-turbo (a truncated file, corrupt data) are errors here,
-//   and so are more than 500 scans. Decoding takes time in proportion to the
+//   and so are more than 500 scans; but scans of a progressive file that scale
+//   1/8 does not need are skipped, whatever is in them. Decoding takes time in proportion to the
 //   declared pixels times the scans.
 // Failure: after an error the decoder is as good as new, and the pixels of the
 //   last image are gone.
@@ -85,6 +87,7 @@ class JpegDecoder {
   absl::Status Reserve(size_t size_bytes);
 
   JpegDecoderOptions options_;
+  std::vector<uint8_t> needed_scans_;  // Kept for its memory.
   // A vector would write zeros that are never read.
   std::unique_ptr<uint8_t[]> pixels_;
   size_t capacity_ = 0;  // In bytes.

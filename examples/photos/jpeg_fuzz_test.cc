@@ -142,6 +142,7 @@ INSTANTIATE_TEST_SUITE_P(Kinds, JpegFuzzTest,
                          ::testing::Values(TestJpegKind::kBaseline,
                                            TestJpegKind::kFine,
                                            TestJpegKind::kProgressive,
+                                           TestJpegKind::kProgressive422,
                                            TestJpegKind::kGrey));
 
 }  // namespace

@@ -30,6 +30,12 @@ Encoding EncodingOf(TestJpegKind kind) {
       return {TJSAMP_444, 100, TJFLAG_ACCURATEDCT};
     case TestJpegKind::kProgressive:
       return {TJSAMP_420, 90, TJFLAG_ACCURATEDCT | TJFLAG_PROGRESSIVE};
+    case TestJpegKind::kProgressive422:
+      return {TJSAMP_422, 90, TJFLAG_ACCURATEDCT | TJFLAG_PROGRESSIVE};
+    case TestJpegKind::kProgressiveFine:
+      return {TJSAMP_444, 100, TJFLAG_ACCURATEDCT | TJFLAG_PROGRESSIVE};
+    case TestJpegKind::kProgressiveGrey:
+      return {TJSAMP_GRAY, 90, TJFLAG_ACCURATEDCT | TJFLAG_PROGRESSIVE};
     case TestJpegKind::kGrey:
       return {TJSAMP_GRAY, 90, TJFLAG_ACCURATEDCT};
     case TestJpegKind::kCmyk:

@@ -35,6 +35,9 @@ enum class TestJpegKind {
   kBaseline,     // 4:2:0, as from cameras and in ImageNet.
   kFine,         // Chroma at full size and quality 100.
   kProgressive,  // 4:2:0, in several scans.
+  kProgressive422,
+  kProgressiveFine,
+  kProgressiveGrey,
   kGrey,
   kCmyk,
 };
