@@ -3,36 +3,22 @@
 
 #include "tenon/loader/job/job.h"
 
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <cstddef>
-#include <cstdint>
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
-#include <iostream>
 #include <map>
-#include <memory>
 #include <optional>
 #include <sstream>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
-#include "absl/types/span.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tenon/loader/job/rank.h"
-#include "tenon/loader/sampling/distributed_sampler.h"
-#include "tenon/loader/sampling/random_sampler.h"
-#include "tenon/loader/sampling/sampler.h"
 #include "tenon/shm/testing/status_matchers.h"
 
 namespace tenon::loader {
@@ -401,133 +387,5 @@ TEST(JobTest, EveryLauncherHasAName) {
   }
 }
 
-// The epoch that the processes of a real job divide.
-constexpr int64_t kItems = 1003;
-constexpr int64_t kBatch = 16;
-constexpr int64_t kEpoch = 5;
-
-std::unique_ptr<Sampler> Order() {
-  return *RandomSampler::Create({.dataset_size = kItems, .seed = 8});
-}
-
-// A process of a job: writes its rank and its epoch into a file of `folder`.
-int WriteEpoch(const std::string& folder) {
-  const absl::StatusOr<Rank> rank = FindRank();
-  if (!rank.ok()) {
-    std::cerr << rank.status() << "\n";
-    return 1;
-  }
-  const auto sampler = *DistributedSampler::Create(
-      Order(), *rank, {.batch_size = kBatch, .remainder = Remainder::kDrop});
-  std::vector<int64_t> indices(static_cast<size_t>(sampler->size()));
-  sampler->Fill(kEpoch, 0, absl::MakeSpan(indices));
-  std::ofstream file(absl::StrCat(folder, "/", rank->rank));
-  file << rank->world_size << " " << rank->local_rank.value_or(-1) << " "
-       << (rank->node.empty() ? "-" : rank->node) << "\n";
-  for (const int64_t index : indices) file << index << "\n";
-  return file.flush().good() ? 0 : 1;
-}
-
-std::string Self() {
-  char path[4096] = {};
-  return readlink("/proc/self/exe", path, sizeof(path) - 1) > 0 ? path : "";
-}
-
-// A launcher and two processes; `probe` succeeds where it can run.
-struct RealLauncher {
-  const char* name;
-  const char* probe;
-  const char* start;
-};
-
-class JobLauncherTest : public ::testing::TestWithParam<RealLauncher> {};
-
-// What two ranks have written into `folder`.
-void ExpectTheEpochOfOneProcess(const std::string& folder,
-                                const std::vector<int>& local_ranks) {
-  std::vector<int64_t> ranks[2];
-  for (size_t rank = 0; rank < 2; ++rank) {
-    std::ifstream file(absl::StrCat(folder, "/", rank));
-    int world_size = 0;
-    int local_rank = 0;
-    std::string node;
-    file >> world_size >> local_rank >> node;
-    EXPECT_EQ(world_size, 2);
-    EXPECT_EQ(local_rank, local_ranks[rank]);
-    EXPECT_EQ(node, Host());
-    for (int64_t index = 0; file >> index;) ranks[rank].push_back(index);
-  }
-  std::vector<int64_t> epoch(kItems);
-  Order()->Fill(kEpoch, 0, absl::MakeSpan(epoch));
-  std::vector<int64_t> interleaved;
-  for (size_t first = 0; first < ranks[0].size(); first += kBatch) {
-    for (const std::vector<int64_t>& rank : ranks) {
-      const size_t last = std::min<size_t>(first + kBatch, rank.size());
-      interleaved.insert(interleaved.end(), rank.begin() + first,
-                         rank.begin() + last);
-    }
-  }
-  epoch.pop_back();  // 1003 = 2 * 501 + 1: the last one is dropped.
-  EXPECT_EQ(interleaved, epoch);
-}
-
-std::string NewFolder() {
-  std::string folder = absl::StrCat(testing::TempDir(), "/job.XXXXXX");
-  return mkdtemp(folder.data()) == nullptr ? "" : folder;
-}
-
-TEST_P(JobLauncherTest, InterleavedBatchesOfTwoRanksAreTheEpochOfOne) {
-  const RealLauncher& launcher = GetParam();
-  if (std::system(
-          absl::StrCat("(", launcher.probe, ") >/dev/null 2>&1").c_str()) !=
-      0) {
-    GTEST_SKIP() << launcher.name << " cannot run here: " << launcher.probe;
-  }
-  const std::string folder = NewFolder();
-  ASSERT_EQ(std::system(absl::StrCat("timeout 100 ", launcher.start, " ",
-                                     Self(), " --epoch ", folder)
-                            .c_str()),
-            0);
-  ExpectTheEpochOfOneProcess(folder, {0, 1});
-  std::filesystem::remove_all(folder);
-}
-
-// Two network namespaces, as two hosts.
-TEST(JobHostsTest, InterleavedBatchesOfTwoHostsAreTheEpochOfOne) {
-  const std::string folder = NewFolder();
-  const int status =
-      std::system(absl::StrCat("loader/job/two_hosts_testing.sh ", Self(),
-                               " --epoch ", folder)
-                      .c_str());
-  ASSERT_TRUE(WIFEXITED(status));
-  if (WEXITSTATUS(status) == 77) {
-    GTEST_SKIP() << "the script says why: loader/job/two_hosts_testing.sh";
-  }
-  ASSERT_EQ(WEXITSTATUS(status), 0);
-  ExpectTheEpochOfOneProcess(folder, {0, 0});
-  std::filesystem::remove_all(folder);
-}
-
-INSTANTIATE_TEST_SUITE_P(
-    All, JobLauncherTest,
-    ::testing::Values(
-        RealLauncher{"mpirun", "mpirun --version | grep 'Open MPI'",
-                     "mpirun --allow-run-as-root --oversubscribe -n 2"},
-        RealLauncher{"mpiexec_hydra", "mpiexec.hydra --version",
-                     "mpiexec.hydra -n 2"},
-        RealLauncher{"srun", "timeout 5 sinfo -h | grep idle",
-                     "srun -n 2 --overcommit"},
-        RealLauncher{"torchrun", "timeout 60 torchrun --help",
-                     "torchrun --no-python --nproc-per-node=2"}),
-    [](const auto& launcher) { return launcher.param.name; });
-
 }  // namespace
 }  // namespace tenon::loader
-
-int main(int argc, char** argv) {
-  if (argc == 3 && absl::string_view(argv[1]) == "--epoch") {
-    return tenon::loader::WriteEpoch(argv[2]);
-  }
-  testing::InitGoogleTest(&argc, argv);
-  return RUN_ALL_TESTS();
-}
