@@ -24,6 +24,7 @@
 #include "absl/types/span.h"
 #include "tenon/loader/collate/collate.h"
 #include "tenon/loader/data/iterable_dataset.h"
+#include "tenon/loader/data/sealed_tensor.h"
 #include "tenon/loader/data/window_shuffle.h"
 #include "tenon/loader/data/worker_init.h"
 #include "tenon/loader/datasets/subset_dataset.h"

@@ -19,7 +19,8 @@
 //
 // Each parameter is of a type with ArgumentTraits (spawn/arguments/argument.h):
 // numbers, strings and containers; with shm_arguments.h tensors and segments,
-// which all workers then share.
+// which all workers then share: a large index is in memory once
+// (sealed_tensor.h).
 
 #ifndef TENON_LOADER_DATA_DATASET_REGISTRY_H_
 #define TENON_LOADER_DATA_DATASET_REGISTRY_H_
