@@ -15,7 +15,7 @@ namespace tenon::loader {
 // Afterwards its datasets are registered, for good. `path` is as dlopen() takes
 // it; empty: does nothing.
 // Trust: the library's code runs. A static initializer of it that throws ends
-// the process (std::terminate()).
+// the process (std::terminate()), or LoadPlugin() throws.
 // Errors: kFailedPrecondition with the text of dlopen(), for a library without
 // datasets, and for one that was built with another version of Tenon.
 absl::Status LoadPlugin(const std::string& path);
