@@ -21,6 +21,7 @@
 #include "absl/random/distributions.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
 #include "tenon/loader/collate/collate.h"
 #include "tenon/loader/data/iterable_dataset.h"

@@ -167,6 +167,18 @@ absl::Status Loader::SetLanes(const IterableDataset& dataset) {
                                            [&]() -> absl::StatusOr<int64_t> {
                                              return dataset.shards();
                                            }));
+  const int world_size = options_.rank.value_or(Rank()).world_size;
+  if (shards_ == kShardPerWorker) {
+    if (options_.workers == kAuto) {
+      return absl::InvalidArgumentError(
+          "Loader::Create(): the dataset has a shard for each worker "
+          "(kShardPerWorker), so its batches depend on the number of workers, "
+          "which kAuto changes; set workers to a number");
+    }
+    shards_ = int64_t{std::max(options_.workers, 1)} * world_size;
+    lanes_ = shards_;
+    return absl::OkStatus();
+  }
   if (shards_ < 1 || shards_ > kMaxShards) {
     return absl::InvalidArgumentError(
         absl::StrCat("Loader::Create(): the dataset has ", shards_,
@@ -177,7 +189,6 @@ absl::Status Loader::SetLanes(const IterableDataset& dataset) {
                                             return dataset.open_shards();
                                           }));
   lanes_ = std::min(lanes_, shards_);
-  const int world_size = options_.rank.value_or(Rank()).world_size;
   if (lanes_ >= world_size) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
       "Loader::Create(): the dataset has ", lanes_, " open shards (of ",
@@ -251,6 +262,9 @@ absl::Status Loader::Start() {
   setup.prefetch = prefetch;
   prefetch_ = prefetch;
   setup.workers = workers;
+  const Rank rank = options_.rank.value_or(Rank());
+  setup.rank = rank.rank;
+  setup.world_size = rank.world_size;
   if (options_.worker_init != nullptr) {
     TENON_ASSIGN_OR_RETURN(setup.worker_init,
                            NameOfWorkerInit(options_.worker_init));

@@ -66,11 +66,31 @@ class SampleStream {
   virtual absl::StatusOr<bool> Next(SampleRandom& random, Sample& sample) = 0;
 };
 
+// IterableDataset::shards(): one for each worker of each rank, which the
+// dataset divides its samples among itself, as with get_worker_info() of torch.
+// Shard s of n is opened by worker s / world_size of rank s mod world_size, and
+// n = workers * world_size (GetWorkerInfo(), worker_init.h); without workers it
+// is the consumer's, shard `rank`. Batches then depend on the number of
+// workers, so kAuto is refused, and on that of ranks.
+//
+//   class Lines : public IterableDataset {
+//    public:
+//     int64_t shards() const override { return kShardPerWorker; }
+//     SampleSpec spec() const override { return LineSpec(); }
+//     absl::StatusOr<std::unique_ptr<SampleStream>> Open(
+//         int64_t shard, int64_t /*epoch*/) override {
+//       const WorkerInfo info = GetWorkerInfo().value_or(WorkerInfo());
+//       const int all = info.workers * info.world_size;
+//       return OpenLines(absl::StrCat("part", shard, "of", all));
+//     }
+//   };
+inline constexpr int64_t kShardPerWorker = -1;
+
 // Threads, processes: as a Dataset.
 class IterableDataset : public Dataset {
  public:
-  // At least 1, at most kMaxShards. Must not change, and must be the same in
-  // each process: it is part of the order of an epoch.
+  // At least 1, at most kMaxShards, or kShardPerWorker. Must not change, and
+  // must be the same in each process: it is part of the order of an epoch.
   virtual int64_t shards() const { return 1; }
 
   // How many shards are open at the same time in the whole job, each with its

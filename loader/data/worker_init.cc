@@ -18,7 +18,17 @@ namespace {
 
 constinit NameRegistry<WorkerInit> inits("TENON_LOADER_WORKER_INIT");
 
+constinit thread_local std::optional<WorkerInfo> info_of_this_thread;
+
 }  // namespace
+
+std::optional<WorkerInfo> GetWorkerInfo() { return info_of_this_thread; }
+
+ScopedWorkerInfo::ScopedWorkerInfo(const WorkerInfo& info) {
+  info_of_this_thread = info;
+}
+
+ScopedWorkerInfo::~ScopedWorkerInfo() { info_of_this_thread.reset(); }
 
 bool RegisterWorkerInit(absl::string_view name, WorkerInit init) {
   inits.Add(name, init);

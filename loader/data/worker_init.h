@@ -1,8 +1,9 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// TENON_LOADER_WORKER_INIT: functions that a loader calls in each worker before
-// it makes the dataset (LoaderOptions::worker_init).
+// WorkerInfo, which a dataset may ask for; and TENON_LOADER_WORKER_INIT:
+// functions that a loader calls in each worker before it makes the dataset
+// (LoaderOptions::worker_init).
 //
 //   absl::Status OneCoreEach(const WorkerInfo& info) {
 //     cpu_set_t core;
@@ -21,6 +22,7 @@
 #define TENON_LOADER_DATA_WORKER_INIT_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "absl/status/status.h"
@@ -32,14 +34,31 @@ namespace tenon::loader {
 
 struct WorkerInfo {
   int index = 0;      // Of the worker, from 0.
-  int workers = 1;    // Of the loader.
+  int workers = 1;    // Of the loader; with kAuto the most that may be used.
   uint64_t seed = 0;  // LoaderOptions::seed: the same in each worker.
+  int rank = 0;       // LoaderOptions::rank.
+  int world_size = 1;
 };
+
+// In a worker, process or thread: its own. In the consumer, which makes its own
+// instance of a dataset, in threads of the dataset, and where a worker_program
+// describes a dataset: empty. What samples are must not depend on it, or
+// batches do; a stream that does says so (kShardPerWorker, iterable_dataset.h).
+std::optional<WorkerInfo> GetWorkerInfo();
 
 // An error, or an exception, ends the worker, and with it the loader.
 using WorkerInit = absl::Status (*)(const WorkerInfo& info);
 
 // Internal: used by the macro and by loaders.
+
+// During its lifetime GetWorkerInfo() of this thread returns `info`.
+class ScopedWorkerInfo {
+ public:
+  explicit ScopedWorkerInfo(const WorkerInfo& info);
+  ~ScopedWorkerInfo();
+  ScopedWorkerInfo(const ScopedWorkerInfo&) = delete;
+  ScopedWorkerInfo& operator=(const ScopedWorkerInfo&) = delete;
+};
 
 // `name` is that of the file and the function; a second function of both ends
 // the program with a message.

@@ -124,7 +124,7 @@ absl::StatusOr<DatasetFacts> FactsOf(const Dataset& dataset) {
                                   [&]() -> absl::StatusOr<int64_t> {
                                     return iterable->open_shards();
                                   }));
-  if (facts.shards >= 1) return facts;
+  if (facts.shards >= 1 || facts.shards == kShardPerWorker) return facts;
   return absl::InvalidArgumentError(absl::StrCat(
       "the dataset has ", facts.shards, " shards; want 1 to ", kMaxShards));
 }
@@ -153,11 +153,12 @@ std::string Encode(const DatasetFacts& facts) {
 absl::StatusOr<DatasetFacts> DecodeDatasetFacts(absl::string_view bytes) {
   ArchiveReader reader(bytes);
   absl::StatusOr<DatasetFacts> facts = Get(reader);
-  if (facts.ok() && facts->shards >= 0) return facts;
-  return absl::DataLossError(absl::StrCat(
-      "malformed facts of a dataset: ",
-      facts.ok() ? absl::StrCat(facts->shards, " shards; want 0 or more")
-                 : std::string(facts.status().message())));
+  if (facts.ok() && facts->shards >= kShardPerWorker) return facts;
+  return absl::DataLossError(
+      absl::StrCat("malformed facts of a dataset: ",
+                   facts.ok() ? absl::StrCat(facts->shards, " shards; want ",
+                                             kShardPerWorker, " or more")
+                              : std::string(facts.status().message())));
 }
 
 std::unique_ptr<Dataset> DatasetOf(DatasetFacts facts) {

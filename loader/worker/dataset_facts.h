@@ -24,7 +24,7 @@ namespace tenon::loader {
 struct DatasetFacts {
   SampleSpec spec;
   int64_t size = 0;
-  int64_t shards = 0;  // 0: map-style.
+  int64_t shards = 0;  // 0: map-style. Or kShardPerWorker.
   int64_t open_shards = 0;
 };
 

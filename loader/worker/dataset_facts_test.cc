@@ -44,10 +44,10 @@ TEST(DatasetFactsTest, ComeBack) {
 }
 
 TEST(DatasetFactsTest, AreThoseOfTheDatasetThatIsMadeOfThem) {
-  for (const int64_t shards : {0, 5}) {
+  for (const int64_t shards : {int64_t{0}, int64_t{5}, kShardPerWorker}) {
     DatasetFacts facts = FactsWithEachKind();
     facts.shards = shards;
-    if (shards > 0) {
+    if (shards != 0) {
       facts.size = -1;
       facts.open_shards = 2;
     }
@@ -58,7 +58,7 @@ TEST(DatasetFactsTest, AreThoseOfTheDatasetThatIsMadeOfThem) {
     EXPECT_EQ(same.shards, shards);
     EXPECT_EQ(same.open_shards, facts.open_shards);
     auto* const iterable = dynamic_cast<IterableDataset*>(dataset.get());
-    ASSERT_EQ(iterable != nullptr, shards > 0);
+    ASSERT_EQ(iterable != nullptr, shards != 0);
     if (iterable != nullptr) {
       EXPECT_THAT(iterable->Open(0, 0),
                   StatusIs(absl::StatusCode::kUnimplemented));

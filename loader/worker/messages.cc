@@ -79,6 +79,8 @@ std::string Encode(const WorkerSetup& setup) {
   writer.PutString(setup.name_prefix);
   writer.PutString(setup.worker_init);
   writer.Put(setup.workers);
+  writer.Put(setup.rank);
+  writer.Put(setup.world_size);
   return std::move(writer).bytes();
 }
 
@@ -109,6 +111,8 @@ absl::StatusOr<WorkerSetup> DecodeWorkerSetup(absl::string_view bytes) {
   TENON_ASSIGN_OR_RETURN(setup.name_prefix, reader.GetString());
   TENON_ASSIGN_OR_RETURN(setup.worker_init, reader.GetString());
   TENON_ASSIGN_OR_RETURN(setup.workers, reader.Get<int32_t>());
+  TENON_ASSIGN_OR_RETURN(setup.rank, reader.Get<int32_t>());
+  TENON_ASSIGN_OR_RETURN(setup.world_size, reader.Get<int32_t>());
   TENON_RETURN_IF_ERROR(reader.Finish());
   if (setup.batch_size < 1 || setup.prefetch < 1) {
     return absl::DataLossError(

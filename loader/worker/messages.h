@@ -50,6 +50,8 @@ struct WorkerSetup {
   std::string name_prefix;  // Of its segments.
   std::string worker_init;  // Its registered name; empty: none.
   int32_t workers = 1;
+  int32_t rank = 0;
+  int32_t world_size = 1;
 };
 
 std::string Encode(const WorkerSetup& setup);

@@ -38,7 +38,9 @@ WorkerSetup SomeSetup() {
           .strategy = SharingStrategy::kFileSystem,
           .name_prefix = "tenon-x",
           .worker_init = "OneCoreEach",
-          .workers = 4};
+          .workers = 4,
+          .rank = 2,
+          .world_size = 3};
 }
 
 BatchNote SomeNote() {
@@ -66,6 +68,8 @@ TEST(MessagesTest, SetupComesBack) {
   EXPECT_EQ(back.name_prefix, setup.name_prefix);
   EXPECT_EQ(back.worker_init, setup.worker_init);
   EXPECT_EQ(back.workers, setup.workers);
+  EXPECT_EQ(back.rank, setup.rank);
+  EXPECT_EQ(back.world_size, setup.world_size);
 }
 
 TEST(MessagesTest, ASetupOfAnotherVersionIsRefused) {

@@ -121,15 +121,21 @@ class Worker {
   std::deque<Sent> sent_;
 };
 
+WorkerInfo InfoOf(int index, const WorkerSetup& setup) {
+  return {.index = index,
+          .workers = setup.workers,
+          .seed = setup.seed,
+          .rank = setup.rank,
+          .world_size = setup.world_size};
+}
+
 absl::Status CallWorkerInit(int index, const WorkerSetup& setup) {
   if (setup.worker_init.empty()) return absl::OkStatus();
   TENON_ASSIGN_OR_RETURN(const WorkerInit init,
                          FindWorkerInit(setup.worker_init));
   const absl::Status status =
-      Catching(setup.worker_init, [&]() -> absl::Status {
-        return init(
-            {.index = index, .workers = setup.workers, .seed = setup.seed});
-      });
+      Catching(setup.worker_init,
+               [&]() -> absl::Status { return init(InfoOf(index, setup)); });
   if (status.ok()) return status;
   return absl::Status(status.code(),
                       absl::StrCat("worker_init: ", status.message()));
@@ -139,10 +145,13 @@ absl::Status CheckSameShards(const WorkerSetup& setup, const Dataset& dataset) {
   const auto* iterable = dynamic_cast<const IterableDataset*>(&dataset);
   if (iterable == nullptr) return absl::OkStatus();
   TENON_ASSIGN_OR_RETURN(
-      const int64_t shards,
+      int64_t shards,
       Catching("IterableDataset::shards()", [&]() -> absl::StatusOr<int64_t> {
         return iterable->shards();
       }));
+  if (shards == kShardPerWorker) {
+    shards = int64_t{setup.workers} * setup.world_size;
+  }
   if (shards == setup.shards) return absl::OkStatus();
   return absl::FailedPreconditionError(
       absl::StrCat("dataset '", setup.dataset,
@@ -368,6 +377,7 @@ void Worker::ReleaseTaken() {
 absl::Status RunWorker(int index, const WorkerSetup& setup,
                        const DatasetRecipe& recipe, Channel channel,
                        const WorkerControl& control) {
+  const ScopedWorkerInfo info(InfoOf(index, setup));
   TENON_ASSIGN_OR_RETURN(
       Worker worker,
       Worker::Create(index, setup, recipe, std::move(channel), control));
