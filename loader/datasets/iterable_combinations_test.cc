@@ -21,6 +21,7 @@
 #include "tenon/loader/data/sample_spec.h"
 #include "tenon/loader/datasets/chain_dataset.h"
 #include "tenon/loader/datasets/mix_dataset.h"
+#include "tenon/loader/datasets/transform_stream.h"
 #include "tenon/loader/sampling/sample_random.h"
 #include "tenon/shm/testing/status_matchers.h"
 
@@ -246,6 +247,96 @@ TEST(MixDatasetTest, RefusesBadWeights) {
   }
   EXPECT_THAT(MixDataset::Create(Several(CountingUp(0, 2)), nullptr),
               StatusIs(StatusCode::kInvalidArgument));
+}
+
+// ---- TransformIterable ----
+
+absl::Status AddOne(SampleRandom&, Sample& sample) {
+  return sample.Set(0, sample.data<int64_t>(0)->front() + 1);
+}
+
+TEST(TransformIterableTest, InPlace) {
+  TENON_ASSERT_OK_AND_ASSIGN(
+      const auto dataset,
+      TransformIterable::Create(std::make_unique<CountingUp>(0, 3), AddOne));
+  EXPECT_EQ(dataset->shards(), 2);
+  EXPECT_EQ(dataset->open_shards(), 2);
+  EXPECT_EQ(dataset->spec().ToString(), "i: int64[]");
+  for (int i = 0; i < 2; ++i) {  // Another epoch begins anew.
+    EXPECT_THAT(ShardOf(*dataset, 1, i), ElementsAre(1001, 1002, 1003));
+  }
+}
+
+TEST(TransformIterableTest, IntoOtherFields) {
+  TENON_ASSERT_OK_AND_ASSIGN(
+      const auto dataset,
+      TransformIterable::Create(
+          std::make_unique<CountingUp>(5, 3),
+          SampleSpec().Add<int64_t>("twice"),
+          [](const Sample& from, SampleRandom&, Sample& to) {
+            return to.Set("twice", 2 * from.data<const int64_t>(0)->front());
+          }));
+  EXPECT_EQ(dataset->spec().ToString(), "twice: int64[]");
+  EXPECT_THAT(ShardOf(*dataset, 0), ElementsAre(10, 12, 14));
+  EXPECT_THAT(ShardOf(*dataset, 1), ElementsAre(2010, 2012, 2014));
+}
+
+TEST(TransformIterableTest, DrawsAfterTheStreamFromTheSameNumbers) {
+  const auto draw = [](SampleRandom& random, Sample& sample) {
+    return sample.Set(0, static_cast<int64_t>(random.UniformInt(1'000'000)));
+  };
+  TENON_ASSERT_OK_AND_ASSIGN(
+      const auto dataset,
+      TransformIterable::Create(std::make_unique<CountingUp>(0, 3), draw));
+  const std::vector<int64_t> drawn = ShardOf(*dataset, 0);
+  for (int64_t n = 0; n < 3; ++n) {
+    SampleRandom random(1, 0, PositionInShard(0, n));
+    EXPECT_EQ(drawn[static_cast<size_t>(n)], random.UniformInt(1'000'000));
+  }
+  EXPECT_NE(ShardOf(*dataset, 0, 1), drawn);
+}
+
+TEST(TransformIterableTest, ErrorsOfBothAreThoseOfTheSample) {
+  TENON_ASSERT_OK_AND_ASSIGN(
+      const auto fails,
+      TransformIterable::Create(
+          std::make_unique<CountingUp>(0, 3),
+          [](SampleRandom& random, Sample& sample) -> absl::Status {
+            if (sample.data<int64_t>(0)->front() == 1) {
+              return absl::DataLossError("one");
+            }
+            return AddOne(random, sample);
+          }));
+  EXPECT_THAT(ShardOf(*fails, 0), ElementsAre(1, -1));
+  TENON_ASSERT_OK_AND_ASSIGN(
+      const auto cannot_open,
+      TransformIterable::Create(std::make_unique<CountingUp>(0, -1), AddOne));
+  EXPECT_THAT(cannot_open->Open(0, 0), StatusIs(StatusCode::kNotFound));
+  TENON_ASSERT_OK_AND_ASSIGN(
+      const auto opens_nothing,
+      TransformIterable::Create(std::make_unique<OpensNothing>(), AddOne));
+  EXPECT_THAT(opens_nothing->Open(0, 0),
+              StatusIs(StatusCode::kInternal, HasSubstr("null pointer")));
+}
+
+TEST(TransformIterableTest, RefusesMissingParts) {
+  EXPECT_THAT(TransformIterable::Create(nullptr, AddOne),
+              StatusIs(StatusCode::kInvalidArgument,
+                       "TransformIterable::Create(): the dataset is null"));
+  EXPECT_THAT(TransformIterable::Create(std::make_unique<CountingUp>(0, 3),
+                                        TransformIterable::InPlace()),
+              StatusIs(StatusCode::kInvalidArgument,
+                       "TransformIterable::Create(): the function is null"));
+  EXPECT_THAT(TransformIterable::Create(
+                  std::make_unique<CountingUp>(0, 3), SampleSpec(),
+                  [](const Sample&, SampleRandom&, Sample&) {
+                    return absl::OkStatus();
+                  }),
+              StatusIs(StatusCode::kInvalidArgument,
+                       HasSubstr("a sample needs a field")));
+  EXPECT_THAT(TransformStream::Create(nullptr, AddOne),
+              StatusIs(StatusCode::kInvalidArgument,
+                       "TransformStream::Create(): the stream is null"));
 }
 
 }  // namespace

@@ -3,7 +3,6 @@
 
 #include "tenon/loader/datasets/transform_dataset.h"
 
-#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <utility>
@@ -44,13 +43,10 @@ absl::StatusOr<std::unique_ptr<TransformDataset>> TransformDataset::Create(
     std::unique_ptr<Dataset> dataset, const SampleSpec& spec, FromTo function) {
   TENON_RETURN_IF_ERROR(CheckParts(dataset.get(), function != nullptr));
   TENON_RETURN_IF_ERROR(spec.status());
-  TENON_ASSIGN_OR_RETURN(BatchLayout layout,
-                         BatchLayout::Create(dataset->spec(), 1));
+  TENON_ASSIGN_OR_RETURN(auto from, ScratchSample::Create(dataset->spec()));
   auto made = absl::WrapUnique(new TransformDataset(std::move(dataset), spec));
   made->from_to_ = std::move(function);
-  made->memory_.reset(new std::byte[static_cast<size_t>(layout.total_bytes())]);
-  made->layout_ = std::move(layout);
-  made->scratch_.emplace(&*made->layout_);
+  made->from_ = std::move(from);
   return made;
 }
 
@@ -64,8 +60,7 @@ absl::Status TransformDataset::Get(int64_t index, SampleRandom& random,
     TENON_RETURN_IF_ERROR(dataset_->Get(index, random, sample));
     return in_place_(random, sample);
   }
-  scratch_->Reset();
-  Sample from(*layout_, memory_.get(), 0, 1, &*scratch_);
+  Sample from = from_->Reset();
   TENON_RETURN_IF_ERROR(dataset_->Get(index, random, from));
   return from_to_(from, random, sample);
 }

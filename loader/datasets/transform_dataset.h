@@ -1,25 +1,23 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// TransformDataset: the samples of a dataset, changed by a function.
+// TransformDataset: the samples of a map-style dataset, changed by a function.
+// For an iterable one: transform_stream.h.
 
 #ifndef TENON_LOADER_DATASETS_TRANSFORM_DATASET_H_
 #define TENON_LOADER_DATASETS_TRANSFORM_DATASET_H_
 
-#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <optional>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "tenon/loader/data/batch_layout.h"
 #include "tenon/loader/data/collation.h"
 #include "tenon/loader/data/dataset.h"
 #include "tenon/loader/data/sample.h"
-#include "tenon/loader/data/sample_scratch.h"
 #include "tenon/loader/data/sample_spec.h"
+#include "tenon/loader/datasets/scratch_sample.h"
 #include "tenon/loader/sampling/sample_random.h"
 
 namespace tenon::loader {
@@ -57,10 +55,7 @@ class TransformDataset : public Dataset {
   SampleSpec spec_;
   InPlace in_place_;
   FromTo from_to_;
-  // Of the dataset's sample, for from_to_.
-  std::optional<BatchLayout> layout_;
-  std::unique_ptr<std::byte[]> memory_;
-  std::optional<SampleScratch> scratch_;
+  std::unique_ptr<ScratchSample> from_;  // For from_to_.
 };
 
 }  // namespace tenon::loader
