@@ -12,6 +12,7 @@
 #include <fstream>
 #include <numeric>
 #include <optional>
+#include <span>
 #include <sstream>
 #include <string>
 #include <utility>
@@ -246,6 +247,23 @@ TEST_P(LoaderIndexTest, TheConsumerCannotWriteItEither) {
             "");
   EXPECT_THAT(*index.data<const int64_t>(),
               ::testing::ElementsAreArray(values));
+}
+
+// What the attacks do to a tensor that is not sealed.
+TEST_P(LoaderIndexTest, AnotherSharedTensorIsChanged) {
+  const std::vector<int64_t> values = Squares(10'000);
+  TENON_ASSERT_OK_AND_ASSIGN(
+      const Tensor shared,
+      Tensor::CreateSharedFrom(
+          kDtypeOf<int64_t>, {10'000}, std::as_bytes(std::span(values)),
+          {.segment = {.strategy = SharingStrategy::kFileDescriptor}}));
+  const std::string succeeded = AttackMemory(
+      shared.data<const int64_t>()->data(), values.size() * sizeof(int64_t),
+      shared.storage()->id()->inode);
+  for (const char* const attack :
+       {"mprotect ", "mem ", "pwrite ", "mmap ", "punch ", "remove "}) {
+    EXPECT_THAT(succeeded, HasSubstr(attack));
+  }
 }
 
 TEST_P(LoaderIndexTest, MayHaveAnyShapeThatFits) {
