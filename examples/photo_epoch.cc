@@ -4,15 +4,18 @@
 // photo_epoch: an epoch of photographs through worker processes.
 //
 //   ./bazelw run -c opt //examples:photo_epoch -- --workers 2 --verify
+//   mpirun -n 2 bazel-bin/examples/photo_epoch --images FOLDER
 //
 // Workers decode JPEG files, crop, resize, flip and normalise them directly
-// into shared memory; this process takes the batches in order. Exit codes: 0
-// success; 1 failure; 2 bad input or flag; 128 + N ended by signal N.
+// into shared memory; this process takes the batches in order. Started by a
+// launcher, it takes those of its rank. Exit codes: 0 success; 1 failure; 2 bad
+// input or flag; 128 + N ended by signal N.
 
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -27,7 +30,9 @@
 #include "tenon/examples/photos/interrupt.h"
 #include "tenon/examples/photos/photo_dataset.h"
 #include "tenon/examples/photos/photo_folder.h"
+#include "tenon/loader/job/job.h"
 #include "tenon/loader/loader.h"
+#include "tenon/loader/sampling/distributed_sampler.h"
 #include "tenon/loader/sampling/random_sampler.h"
 #include "tenon/shm/base/status_macros.h"
 #include "tenon/shm/segment/sharing_strategy.h"
@@ -35,7 +40,8 @@
 
 ABSL_FLAG(std::string, images, "/usr/share/backgrounds/mate",
           "a folder with a folder of JPEG files for each class");
-ABSL_FLAG(int, workers, 2, "worker processes; 0: decode in this one");
+ABSL_FLAG(std::optional<int>, workers, 2,
+          "worker processes; 0: decode in this one; empty: as many as help");
 ABSL_FLAG(int64_t, batch_size, 16, "images in a batch");
 ABSL_FLAG(int64_t, samples, 400, "random crops in an epoch");
 ABSL_FLAG(int64_t, epochs, 1, "how often to go through the samples");
@@ -51,6 +57,7 @@ ABSL_FLAG(bool, verify, false,
 namespace tenon {
 namespace {
 
+using loader::DistributedSampler;
 using loader::Loader;
 using loader::LoaderOptions;
 using loader::OnSampleError;
@@ -62,26 +69,6 @@ int Fail(int code, const absl::Status& status) {
   std::fprintf(stderr, "photo_epoch: %s\n",
                std::string(status.message()).c_str());
   return code;
-}
-
-absl::Status CheckRange(const char* flag, int64_t value, int64_t least,
-                        int64_t most) {
-  if (value >= least && value <= most) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(
-      "--", flag, " must be ", least, " to ", most, ", not ", value));
-}
-
-absl::Status CheckNumbers() {
-  constexpr int64_t kMany = int64_t{1} << 40;
-  TENON_RETURN_IF_ERROR(
-      CheckRange("workers", absl::GetFlag(FLAGS_workers), 0, 1024));
-  TENON_RETURN_IF_ERROR(
-      CheckRange("batch_size", absl::GetFlag(FLAGS_batch_size), 1, 65536));
-  TENON_RETURN_IF_ERROR(
-      CheckRange("samples", absl::GetFlag(FLAGS_samples), 1, kMany));
-  TENON_RETURN_IF_ERROR(
-      CheckRange("epochs", absl::GetFlag(FLAGS_epochs), 1, kMany));
-  return CheckRange("image_size", absl::GetFlag(FLAGS_image_size), 1, 4096);
 }
 
 absl::StatusOr<OnSampleError> OnBadImage() {
@@ -99,32 +86,44 @@ struct Job {
 };
 
 absl::StatusOr<Job> JobOfFlags() {
-  TENON_RETURN_IF_ERROR(CheckNumbers());
+  const int64_t samples = absl::GetFlag(FLAGS_samples);
+  const int workers = absl::GetFlag(FLAGS_workers).value_or(loader::kAuto);
+  if (samples < 1 || absl::GetFlag(FLAGS_epochs) < 1 ||
+      absl::GetFlag(FLAGS_image_size) < 1 ||
+      (workers < 0 && workers != loader::kAuto)) {
+    return absl::InvalidArgumentError(
+        "--samples, --epochs and --image_size must be at least 1, --workers 0");
+  }
   TENON_ASSIGN_OR_RETURN(const OnSampleError on_bad_image, OnBadImage());
   TENON_ASSIGN_OR_RETURN(const SharingStrategy strategy,
                          ParseSharingStrategy(absl::GetFlag(FLAGS_strategy)));
+  TENON_ASSIGN_OR_RETURN(const auto rank, loader::FindRank());
   TENON_ASSIGN_OR_RETURN(PhotoFolder folder,
                          ListPhotos(absl::GetFlag(FLAGS_images)));
   std::printf("%zu photographs in %zu classes\n", folder.photos.size(),
               folder.classes.size());
   TENON_ASSIGN_OR_RETURN(
-      std::shared_ptr<RandomSampler> sampler,
+      auto order,
       RandomSampler::Create({.dataset_size = std::ssize(folder.photos),
-                             .samples = absl::GetFlag(FLAGS_samples),
+                             .samples = samples,
                              .seed = absl::GetFlag(FLAGS_seed)}));
-  return Job{{.batch_size = absl::GetFlag(FLAGS_batch_size),
-              .sampler = std::move(sampler),
-              .workers = absl::GetFlag(FLAGS_workers),
-              .seed = absl::GetFlag(FLAGS_seed),
-              .on_sample_error = on_bad_image,
-              .strategy = strategy},
-             std::move(folder.photos)};
+  LoaderOptions options = {.batch_size = absl::GetFlag(FLAGS_batch_size),
+                           .workers = workers,
+                           .seed = absl::GetFlag(FLAGS_seed),
+                           .on_sample_error = on_bad_image,
+                           .rank = rank,
+                           .strategy = strategy};
+  TENON_ASSIGN_OR_RETURN(
+      options.sampler,
+      DistributedSampler::Create(std::move(order), rank,
+                                 {.batch_size = *options.batch_size}));
+  return Job{std::move(options), std::move(folder.photos)};
 }
 
 absl::StatusOr<EpochResults> Run(const Job& job, bool show) {
   const auto began = std::chrono::steady_clock::now();
   TENON_ASSIGN_OR_RETURN(
-      const std::unique_ptr<Loader> loader,
+      const auto loader,
       Loader::Create<PhotoDataset>(job.options, job.photos,
                                    absl::GetFlag(FLAGS_image_size)));
   const InterruptCancels cancels(loader.get());

@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -124,13 +125,29 @@ TEST_F(PhotoEpochTest, TheChecksumDependsOnTheSeedAndNotOnTheWorkers) {
   const std::string with_none = checksum({"--workers=0"});
   EXPECT_THAT(with_none, MatchesRegex("[0-9a-f]+"));
   for (const char* strategy : {"file_descriptor", "file_system"}) {
-    for (const char* workers : {"1", "2", "5", "40"}) {
+    for (const char* workers : {"1", "2", "5", "40", ""}) {
       EXPECT_EQ(checksum({absl::StrCat("--workers=", workers),
                           absl::StrCat("--strategy=", strategy)}),
                 with_none);
     }
   }
   EXPECT_NE(checksum({"--workers=2", "--seed=1"}), with_none);
+}
+
+// As torchrun would start them.
+TEST_F(PhotoEpochTest, RanksTakeTheBatchesInTurn) {
+  std::vector<std::string> checksums;
+  for (const char* rank : {"RANK=0", "RANK=1"}) {
+    std::vector<std::string> arguments = {"/usr/bin/env", rank, "WORLD_SIZE=2"};
+    for (std::string& argument : Arguments({"--samples=60", "--verify"})) {
+      arguments.push_back(std::move(argument));
+    }
+    const Outcome outcome = Run(arguments);
+    EXPECT_TRUE(outcome.status.success()) << outcome.output;
+    EXPECT_THAT(outcome.output, HasSubstr("images:              30\n"));
+    checksums.push_back(ChecksumOf(outcome));
+  }
+  EXPECT_NE(checksums[0], checksums[1]);
 }
 
 TEST_F(PhotoEpochTest, BadFoldersAndFlagsAreOneLineAndCode2) {

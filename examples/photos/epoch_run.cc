@@ -88,6 +88,7 @@ absl::StatusOr<EpochResults> RunEpochs(Loader& loader,
     TENON_RETURN_IF_ERROR(RunEpoch(loader, epoch, options, results));
   }
   results.wall_time = Since(options.began);
+  results.tuning = loader.tuning();
   return results;
 }
 
@@ -107,6 +108,9 @@ std::string Summary(const EpochResults& results) {
     absl::StrAppendFormat(&text, "skipped:             %d samples of %d %s\n",
                           results.skipped, results.bad_files.size(),
                           results.bad_files.size() == 1 ? "file" : "files");
+  }
+  if (!results.tuning.empty()) {
+    absl::StrAppend(&text, "workers:             ", results.tuning, "\n");
   }
   for (const auto& [worker, images] : results.images_of_worker) {
     const double share = results.images == 0

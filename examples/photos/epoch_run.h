@@ -28,6 +28,7 @@ struct EpochResults {
   std::set<std::string> bad_files;  // of these files.
   absl::Duration wall_time;
   absl::Duration time_to_first_batch;
+  std::string tuning;  // Loader::tuning()
   std::map<int, int64_t> images_of_worker;
   EpochDigest digest;
 };
