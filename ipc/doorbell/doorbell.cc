@@ -82,16 +82,17 @@ struct Doorbell::Waiter {
 };
 
 absl::StatusOr<std::unique_ptr<Doorbell>> Doorbell::Create(
-    SleepingWord* sleeping, std::string what) {
+    SleepingWord* sleeping, std::string what, Barriers barriers) {
   UniqueFd bell(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!bell.valid()) return PosixError(errno, "eventfd", what);
   return absl::WrapUnique(
-      new Doorbell(sleeping, std::move(bell), std::move(what)));
+      new Doorbell(sleeping, std::move(bell), std::move(what), barriers));
 }
 
-Doorbell::Doorbell(SleepingWord* sleeping, UniqueFd bell, std::string what)
+Doorbell::Doorbell(SleepingWord* sleeping, UniqueFd bell, std::string what,
+                   Barriers barriers)
     : waiter_(new Waiter{Sleeper<>(sleeping), SpinBudget::ForThisProcess()}),
-      fences_(JoinSystemFence()),
+      fences_(barriers == Barriers::kBySleeper && JoinSystemFence()),
       bell_(std::move(bell)),
       what_(std::move(what)),
       fork_count_(ForkCount()) {

@@ -76,11 +76,22 @@ class Doorbell {
   static constexpr uint64_t kFreeEmptyWakes = 16;
   static constexpr int kLongestPauseMs = 16;
 
+  // How a sleep that begins and a publication do not miss each other
+  // (sleep_protocol.h).
+  enum class Barriers {
+    // The sleeper fences all, if the kernel permits it: a publication has no
+    // barrier, a sleep has a system call that interrupts the cores of peers.
+    kBySleeper,
+    // Each publication is a seq_cst store, and a sleep does not fence.
+    kByPublisher,
+  };
+
   // For the word `sleeping`, in memory that only this process writes. `what`
   // names the bell in errors.
   // Errors: kResourceExhausted at a limit of descriptors.
   static absl::StatusOr<std::unique_ptr<Doorbell>> Create(
-      SleepingWord* sleeping, std::string what);
+      SleepingWord* sleeping, std::string what,
+      Barriers barriers = Barriers::kBySleeper);
 
   ~Doorbell();
   Doorbell(const Doorbell&) = delete;
@@ -140,7 +151,8 @@ class Doorbell {
     bool dead;
   };
 
-  Doorbell(SleepingWord* sleeping, UniqueFd bell, std::string what);
+  Doorbell(SleepingWord* sleeping, UniqueFd bell, std::string what,
+           Barriers barriers);
   bool Spin(absl::FunctionRef<bool()> ready, Deadline deadline);
   absl::StatusOr<int> Poll(bool with_bell, Deadline deadline);
   absl::Status Pause(Deadline deadline);

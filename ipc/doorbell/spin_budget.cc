@@ -23,6 +23,14 @@ SpinBudget::SpinBudget(int cores) : most_(MostFor(cores)), turns_(most_) {}
 
 SpinBudget SpinBudget::ForThisProcess() { return SpinBudget(UsableCores()); }
 
+SpinBudget SpinBudget::ForThisProcess(int others) {
+  SpinBudget budget(UsableCores());
+  if (UsableCores() > std::max(1, others)) {
+    budget.most_ = budget.turns_ = kManyCores;
+  }
+  return budget;
+}
+
 void SpinBudget::Succeeded() {
   turns_ = IsProbe() ? most_ : std::min(most_, turns_ * 2);
   failed_ = 0;

@@ -35,6 +35,10 @@ class SpinBudget {
   explicit SpinBudget(int cores);
   // For this process, by its affinity at the time of the call.
   static SpinBudget ForThisProcess();
+  // The same, for a thread that waits for `others` threads or processes: if all
+  // of them and the waiter have a core each, its spins take none from them, and
+  // may last as long as a wake-up also on two cores.
+  static SpinBudget ForThisProcess(int others);
 
   // The turns of the next spin; 0: none.
   uint32_t turns() const { return IsProbe() ? kProbe : turns_; }

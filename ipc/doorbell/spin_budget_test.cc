@@ -111,7 +111,19 @@ TEST(SpinBudgetTest, SeesTheAffinityOfThisProcess) {
   ASSERT_EQ(sched_setaffinity(0, sizeof(one), &one), 0);
   EXPECT_EQ(UsableCores(), 1);
   EXPECT_EQ(SpinBudget::ForThisProcess().turns(), 0u);
+  EXPECT_EQ(SpinBudget::ForThisProcess(0).turns(), 0u);
+  EXPECT_EQ(SpinBudget::ForThisProcess(1).turns(), 0u);
   ASSERT_EQ(sched_setaffinity(0, sizeof(before), &before), 0);
+}
+
+TEST(SpinBudgetTest, IsLongIfAllThatAreAwaitedHaveAnotherCore) {
+  const int cores = UsableCores();
+  if (cores < 2) GTEST_SKIP() << "needs two cores; there is " << cores;
+  EXPECT_EQ(SpinBudget::ForThisProcess(1).turns(), SpinBudget::kManyCores);
+  EXPECT_EQ(SpinBudget::ForThisProcess(cores - 1).turns(),
+            SpinBudget::kManyCores);
+  EXPECT_EQ(SpinBudget::ForThisProcess(cores).turns(),
+            SpinBudget::ForThisProcess().turns());
 }
 
 }  // namespace

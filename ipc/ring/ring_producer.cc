@@ -101,7 +101,11 @@ absl::StatusOr<std::unique_ptr<RingProducer>> RingProducer::Create(
   words.geometry = geometry;
   TENON_ASSIGN_OR_RETURN(const RandomId id, RandomId::New());
   std::string what = absl::StrCat("ring '", options.name, "'");
-  TENON_ASSIGN_OR_RETURN(auto bell, Doorbell::Create(&words.sleeping, what));
+  TENON_ASSIGN_OR_RETURN(
+      auto bell, Doorbell::Create(&words.sleeping, what,
+                                  options.sleeper_fences
+                                      ? Doorbell::Barriers::kBySleeper
+                                      : Doorbell::Barriers::kByPublisher));
   words.fences = bell->fences() ? 1 : 0;
   auto state = std::make_unique<State>(options, std::move(memory), id,
                                        std::move(bell), std::move(what));

@@ -143,12 +143,19 @@ absl::Status RingReader::State::MakeOwn(RingFds& fds) {
   own = std::make_unique<ControlMemory>(std::move(memory));
   words().magic = RingReaderWords::kMagic;
   words().version = kRingVersion;
-  TENON_ASSIGN_OR_RETURN(bell, Doorbell::Create(&words().sleeping, what));
+  // A producer that does not fence publishes by seq_cst stores, whatever its
+  // readers do.
+  const bool producer_fences = producer().fences == 1;
+  TENON_ASSIGN_OR_RETURN(
+      bell,
+      Doorbell::Create(&words().sleeping, what,
+                       producer_fences ? Doorbell::Barriers::kBySleeper
+                                       : Doorbell::Barriers::kByPublisher));
   TENON_ASSIGN_OR_RETURN(process, PidFd::Adopt(std::move(fds.process)));
   TENON_ASSIGN_OR_RETURN(
       ringer, DoorbellRinger::Adopt(&producer().sleeping, std::move(fds.bell)));
   words().fences = bell->fences() ? 1 : 0;
-  if (bell->fences() && producer().fences == 1) {
+  if (bell->fences() && producer_fences) {
     publication = Publication::kFenced;
   }
   TENON_RETURN_IF_ERROR(bell->AddParticipant(kProducer, process->fd()));

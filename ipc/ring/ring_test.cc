@@ -3,7 +3,9 @@
 
 #include "tenon/ipc/ring/ring.h"
 
+#include <errno.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 
 #include <array>
 #include <cstddef>
@@ -22,8 +24,10 @@
 #include "tenon/ipc/ring/ring_offer.h"
 #include "tenon/ipc/ring/ring_testing.h"
 #include "tenon/shm/base/deadline.h"
+#include "tenon/shm/base/system_fence.h"
 #include "tenon/shm/testing/few_fds.h"
 #include "tenon/shm/testing/process_testing.h"
+#include "tenon/shm/testing/seccomp_testing.h"
 #include "tenon/shm/testing/status_matchers.h"
 
 namespace tenon {
@@ -62,6 +66,28 @@ TEST(RingTest, DeliversInOrderRoundAndRound) {
   }
   EXPECT_EQ(ring->put(), 200u);
   EXPECT_EQ(ring->acknowledged(), 200u);
+}
+
+// By a kernel that refuses the fence from the first sleep on.
+TEST(RingTest, AnEndOfARingWhoseSleepersDoNotFenceSleepsWithoutTheSystemCall) {
+  EXPECT_TRUE(PassesInChild([] {
+    if (!JoinSystemFence()) GTEST_SKIP() << "no membarrier";
+    const auto soon = [] { return Deadline::After(absl::Milliseconds(5)); };
+    const auto fenced = MakeTestRing(1);
+    TENON_ASSERT_OK_AND_ASSIGN(const auto fenced_reader, AddReaderTo(*fenced));
+    TENON_ASSERT_OK_AND_ASSIGN(
+        const auto ring,
+        RingProducer::Create({.capacity = 1, .sleeper_fences = false}));
+    TENON_ASSERT_OK_AND_ASSIGN(const auto reader, AddReaderTo(*ring));
+    ASSERT_TRUE(FailSystemCall({.number = SYS_membarrier, .error = EPERM}));
+    EXPECT_THAT(
+        GetRecord(*fenced_reader, 0, soon()),
+        StatusIs(absl::StatusCode::kPermissionDenied, HasSubstr("membarrier")));
+    EXPECT_THAT(GetRecord(*reader, 0, soon()), StatusIs(kDeadlineExceeded));
+    ASSERT_THAT(PutRecord(*ring, 0, kAtOnce), IsOk());
+    EXPECT_THAT(PutRecord(*ring, 1, soon()), StatusIs(kDeadlineExceeded));
+    EXPECT_THAT(GetRecord(*reader, 0, kAtOnce), IsOk());
+  }));
 }
 
 TEST(RingTest, AnOfferThatCannotBeAttachedToNowCanBeLater) {

@@ -77,23 +77,25 @@ TEST_P(RingTwoPeersTest, ManyRecordsThroughFewSlots) {
 
 TEST_P(RingTwoPeersTest, SleepersAreWoken) {
   static constexpr uint64_t kRecords = 200;
-  Run(
-      {.capacity = 2},
-      [](RingProducer& ring, Peer&) {
-        for (uint64_t i = 0; i < kRecords; ++i) {
-          if (i % 3 == 0) absl::SleepFor(absl::Microseconds(300));
-          ASSERT_THAT(PutRecord(ring, i, Soon()), IsOk());
-        }
-        EXPECT_THAT(ring.Close(Soon()), IsOk());
-      },
-      [](RingReader& reader, Peer&) {
-        for (uint64_t i = 0; i < kRecords; ++i) {
-          if (i % 7 == 0) absl::SleepFor(absl::Milliseconds(1));
-          ASSERT_THAT(GetRecord(reader, i, Soon()), IsOk());
-        }
-        // Each sleep is ended by at most one wake-up of the peer.
-        EXPECT_GT(reader.stats().sleeps, 0u);
-      });
+  for (const bool sleeper_fences : {true, false}) {
+    Run(
+        {.capacity = 2, .sleeper_fences = sleeper_fences},
+        [](RingProducer& ring, Peer&) {
+          for (uint64_t i = 0; i < kRecords; ++i) {
+            if (i % 3 == 0) absl::SleepFor(absl::Microseconds(300));
+            ASSERT_THAT(PutRecord(ring, i, Soon()), IsOk());
+          }
+          EXPECT_THAT(ring.Close(Soon()), IsOk());
+        },
+        [](RingReader& reader, Peer&) {
+          for (uint64_t i = 0; i < kRecords; ++i) {
+            if (i % 7 == 0) absl::SleepFor(absl::Milliseconds(1));
+            ASSERT_THAT(GetRecord(reader, i, Soon()), IsOk());
+          }
+          // Each sleep is ended by at most one wake-up of the peer.
+          EXPECT_GT(reader.stats().sleeps, 0u);
+        });
+  }
 }
 
 // A slow reader receives whole records in order, and the number of missing

@@ -189,7 +189,8 @@ absl::StatusOr<Worker> Worker::Create(int index, const WorkerSetup& setup,
       RingProducer::Create(
           {.name = name,
            .record_bytes = sizeof(BatchRecord),
-           .capacity = std::bit_ceil(static_cast<size_t>(setup.prefetch))}));
+           .capacity = std::bit_ceil(static_cast<size_t>(setup.prefetch)),
+           .sleeper_fences = false}));
   TENON_RETURN_IF_ERROR(
       AddRingReader(*batches, channel, Deadline::Never()).status());
   TENON_RETURN_IF_ERROR(CallWorkerInit(index, setup));

@@ -69,7 +69,8 @@ absl::StatusOr<WorkerLink> WorkerLink::Create(
       auto tasks,
       RingProducer::Create({.name = absl::StrCat("loader-tasks-", index),
                             .record_bytes = sizes.record_bytes,
-                            .capacity = sizes.capacity}));
+                            .capacity = sizes.capacity,
+                            .sleeper_fences = false}));
   // The offer of an arena has a socket.
   TENON_ASSIGN_OR_RETURN(auto channels,
                          Channel::CreatePair({.allow_sockets = true}));

@@ -96,7 +96,7 @@ WorkerSource::WorkerSource(WorkerSetup setup, const Options& options,
       overlap_epochs_(options.overlap_epochs),
       control_(std::move(control)),
       cancellation_(cancellation),
-      spin_(SpinBudget::ForThisProcess()) {}
+      spin_(SpinBudget::ForThisProcess(setup_.workers)) {}
 
 absl::Status WorkerSource::Start(
     const Options& options, const DatasetRecipe& recipe,

@@ -47,7 +47,8 @@ struct RingProducerWords {
   SharedWord<uint64_t> reserved;
   SharedWord<uint64_t> closed;
   alignas(64) SharedWord<uint64_t> sleeping;
-  // 1: Doorbell::fences(). Set once, before any reader maps it.
+  // 1: Doorbell::fences(). Set once, before any reader maps it; readers fence
+  // only if it is 1.
   uint64_t fences;
   alignas(64) Entry readers[RingGeometry::kMaxReaders];
 };
