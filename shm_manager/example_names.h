@@ -15,7 +15,10 @@
 #include "tenon/shm/base/status_macros.h"
 #include "tenon/shm/segment/segment.h"
 
+extern const std::string manager;
+extern const std::string name;
 extern const std::string path;
+extern const tenon::Deadline deadline;
 extern const int stop_fd;
 
 #endif  // TENON_SHM_MANAGER_EXAMPLE_NAMES_H_

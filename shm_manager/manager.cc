@@ -39,6 +39,7 @@
 #include "tenon/shm_manager/manager_message.h"
 #include "tenon/shm_manager/manager_stats.h"
 #include "tenon/shm_manager/name_reclaimer.h"
+#include "tenon/shm_manager/torch_listener.h"
 
 namespace tenon {
 namespace {
@@ -58,9 +59,10 @@ constexpr absl::Duration kLogPause = absl::Seconds(1);
 constexpr absl::Duration kFirstClientPatience = absl::Seconds(1);
 
 // Events: those of a client have twice its number; that of a process's pidfd
-// has twice the number of the process, plus 1.
+// has twice the number of the process, plus 1. Both count from 2.
 constexpr uint64_t kStopEvent = 0;
 constexpr uint64_t kListenerEvent = 1;
+constexpr uint64_t kTorchEvent = 2;
 
 absl::Status CheckOptions(const ManagerOptions& options) {
   if (options.max_clients == 0) {
@@ -70,6 +72,11 @@ absl::Status CheckOptions(const ManagerOptions& options) {
   if (options.max_clients_per_process == 0) {
     return absl::InvalidArgumentError(
         "shm_manager: max_clients_per_process is 0; want at least 1");
+  }
+  if (!options.torch_path.empty() &&
+      options.handshake_patience <= absl::ZeroDuration()) {
+    return absl::InvalidArgumentError(
+        "shm_manager: handshake_patience must be positive");
   }
   if (options.idle_exit < absl::ZeroDuration()) {
     return absl::InvalidArgumentError(
@@ -147,7 +154,26 @@ absl::StatusOr<std::unique_ptr<Manager>> Manager::Begin(
       new Manager(*std::move(listener), std::move(epoll), options));
   TENON_RETURN_IF_ERROR(
       manager->Watch(manager->listener_->fd(), kListenerEvent));
+  TENON_RETURN_IF_ERROR(manager->ListenForTorch());
   return manager;
+}
+
+absl::Status Manager::ListenForTorch() {
+  if (options_.torch_path.empty()) return absl::OkStatus();
+  TENON_ASSIGN_OR_RETURN(
+      torch_,
+      TorchListener::Create(
+          options_.torch_path,
+          {.max_clients = options_.max_clients,
+           .max_clients_per_process = options_.max_clients_per_process,
+           .max_names = options_.max_torch_names,
+           .max_names_per_process = options_.max_torch_names_per_process,
+           .keep_after_death = options_.keep_after_death,
+           .handshake_patience = options_.handshake_patience,
+           .log_problem = [this](const std::string& line) {
+             LogProblem(line);
+           }}));
+  return Watch(torch_->fd(), kTorchEvent);
 }
 
 absl::Status Manager::Run(int stop_fd) {
@@ -165,6 +191,7 @@ absl::Status Manager::Run(int stop_fd) {
   // daemon, which may examine the names meanwhile.
   listener_.reset();
   TENON_CRASH_POINT("manager.closed");
+  if (torch_) torch_->Close(reclaimer_.get());
   clients_.clear();
   kept_.clear();
   processes_.clear();
@@ -172,33 +199,41 @@ absl::Status Manager::Run(int stop_fd) {
   return status;
 }
 
-const ManagerStats& Manager::stats() {
-  stats_.clients = clients_.size();
-  stats_.kept_names = kept_.size();
-  if (listener_) stats_.refused = listener_->counts().refused + over_quota_;
+ManagerStats Manager::stats() {
+  ManagerStats stats = stats_;
+  stats.clients = clients_.size();
+  stats.kept_names = kept_.size();
+  if (listener_) stats.refused = listener_->counts().refused + over_quota_;
+  if (torch_) {
+    const TorchListener::Counts counts = torch_->counts();
+    stats.clients += counts.clients;
+    stats.attached += counts.attached;
+    stats.refused += counts.refused;
+    stats.malformed += counts.malformed;
+  }
   if (reclaimer_) {
     const NameReclaimer::Counts counts = reclaimer_->counts();
-    stats_.sweeps = counts.sweeps;
-    stats_.failed_sweeps = counts.failed_sweeps;
-    stats_.removed_names = counts.removed_names;
-    stats_.removed_bytes = counts.removed_bytes;
+    stats.sweeps = counts.sweeps;
+    stats.failed_sweeps = counts.failed_sweeps;
+    stats.removed_names = counts.removed_names;
+    stats.removed_bytes = counts.removed_bytes;
   }
-  return stats_;
+  return stats;
 }
 
 bool Manager::IsIdle() const {
-  return clients_.empty() && idle_at_.has_passed() &&
-         listener_->counts().unfinished == 0;
+  return clients_.empty() && (!torch_ || torch_->IsIdle()) &&
+         idle_at_.has_passed() && listener_->counts().unfinished == 0;
 }
 
 Deadline Manager::NextTimer() const {
   Deadline next = Earlier(Earlier(accept_at_, attach_by_), examine_at_);
   if (listener_->counts().unfinished > 0) {
     next = Earlier(next, Deadline::After(kHandshakePause));
-  } else if (clients_.empty()) {
+  } else if (clients_.empty() && (!torch_ || torch_->IsIdle())) {
     next = Earlier(next, idle_at_);
   }
-  return next;
+  return torch_ ? Earlier(next, torch_->NextTimer()) : next;
 }
 
 absl::Status Manager::Watch(int fd, uint64_t event_data) {
@@ -223,12 +258,15 @@ absl::Status Manager::Serve(bool* stopped) {
     return PosixError(errno, "epoll_wait", "shm_manager");
   }
   bool connects = false;
+  bool torch_has_events = false;
   for (int i = 0; i < count; ++i) {
     const uint64_t event = events[i].data.u64;
     if (event == kStopEvent) {
       *stopped = true;
     } else if (event == kListenerEvent) {
       connects = true;
+    } else if (event == kTorchEvent) {
+      torch_has_events = true;
     } else if (event % 2 == 1) {
       const auto process = processes_.find(event / 2);
       if (process != processes_.end()) EndProcess(process);
@@ -248,7 +286,18 @@ absl::Status Manager::Serve(bool* stopped) {
   }
   if (attach_by_.has_passed()) DropSilent();
   if (examine_at_.has_passed()) ExamineKeptNames();
+  if (torch_ && (torch_has_events || torch_->NextTimer().has_passed())) {
+    ServeTorch();
+  }
   return absl::OkStatus();
+}
+
+void Manager::ServeTorch() {
+  const bool was_idle = torch_->IsIdle();
+  torch_->Serve(reclaimer_.get());
+  if (!was_idle && torch_->IsIdle()) {
+    idle_at_ = Deadline::After(options_.idle_exit);
+  }
 }
 
 void Manager::PauseAccepting(bool pause) {

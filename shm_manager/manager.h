@@ -7,7 +7,8 @@
 //   TENON_ASSIGN_OR_RETURN(auto manager, Manager::Create(path, {}));
 //   return manager->Run(stop_fd);  // Until its last client has gone.
 //
-// It knows neither which process holds which name nor how many names there are:
+// Of Tenon's names it knows neither which process holds which nor how many
+// there are:
 // the kernel's locks say that (named_segments.h). A client only attaches, so
 // that its end is noticed; what the daemon does then is ReclaimDeadNames(). So
 // a superfluous event costs one examination of the names, a missed one a delay,
@@ -40,6 +41,7 @@
 #include "tenon/shm_manager/manager_message.h"
 #include "tenon/shm_manager/manager_stats.h"
 #include "tenon/shm_manager/name_reclaimer.h"
+#include "tenon/shm_manager/torch_listener.h"
 
 namespace tenon {
 
@@ -62,6 +64,13 @@ struct ManagerOptions {
   uint64_t max_kept_bytes = uint64_t{1} << 40;
   // How long a connection may take until it has attached.
   absl::Duration handshake_patience = absl::Seconds(5);
+  // A second socket, for processes of torch, which take this daemon for their
+  // torch_shm_manager (torch_listener.h); empty: none. Its limits are the same,
+  // beside these of the names that torch registers; vm.max_map_count has fewer
+  // mappings for a process.
+  std::string torch_path;
+  size_t max_torch_names = size_t{1} << 18;
+  size_t max_torch_names_per_process = size_t{1} << 16;
   // Called by Run() at most once a second for what clients cause, and by the
   // thread that removes names.
   LogFunction log = nullptr;
@@ -80,7 +89,7 @@ struct ManagerOptions {
 //   and dead names, which the next one removes when it begins to serve.
 class Manager {
  public:
-  // Listens at `path` (Listener::CreateAtPath()).
+  // Listens at `path` (Listener::CreateAtPath()), and at torch_path.
   // Errors: kInvalidArgument for bad options; those of
   // Listener::CreateAtPath(): kAlreadyExists if another daemon listens there.
   static absl::StatusOr<std::unique_ptr<Manager>> Create(
@@ -103,7 +112,7 @@ class Manager {
   // Errors: those of epoll; kResourceExhausted if no thread can be made.
   absl::Status Run(int stop_fd);
 
-  const ManagerStats& stats();
+  ManagerStats stats();
 
  private:
   // A process with connections, with kept names, or one that has attached and
@@ -139,7 +148,9 @@ class Manager {
 
   static absl::StatusOr<std::unique_ptr<Manager>> Begin(
       absl::StatusOr<Listener> listener, const ManagerOptions& options);
+  absl::Status ListenForTorch();
   absl::Status Serve(bool* stopped);
+  void ServeTorch();
   absl::Status Watch(int fd, uint64_t event);
   void Unwatch(int fd);
   Deadline NextTimer() const;
@@ -173,9 +184,10 @@ class Manager {
   KeptNames kept_;
   uint64_t kept_bytes_ = 0;
   std::unique_ptr<NameReclaimer> reclaimer_;  // During Run().
+  std::unique_ptr<TorchListener> torch_;      // May be null.
   // Closed to refuse a connection at the limit of descriptors.
   UniqueFd reserve_;
-  uint64_t next_number_ = 1;  // Of a client or a process; never reused.
+  uint64_t next_number_ = 2;  // Of a client or a process; never reused.
   ManagerStats stats_;
   uint64_t over_quota_ = 0;
   Deadline idle_at_ = Deadline::Never();

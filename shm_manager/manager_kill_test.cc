@@ -8,14 +8,19 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/eventfd.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <iostream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -35,6 +40,8 @@
 #include "tenon/shm_manager/manager.h"
 #include "tenon/shm_manager/manager_client.h"
 #include "tenon/shm_manager/manager_testing.h"
+#include "tenon/shm_manager/torch_storage.h"
+#include "tenon/shm_manager/torch_testing.h"
 
 namespace tenon {
 namespace {
@@ -175,6 +182,117 @@ void RunMatrix(const Matrix& matrix) {
   }));
 }
 
+// Two processes that speak torch's protocol share two files, by a daemon. One
+// of them ends without dropping its reference to the first file.
+class TorchWorld {
+ public:
+  explicit TorchWorld(size_t victims) : victims_(victims) {}
+
+  void Serve(Peer& self) {
+    ManagerOptions options = WithTorch(folder_);
+    options.idle_exit = absl::ZeroDuration();
+    TENON_ASSERT_OK_AND_ASSIGN(const auto manager,
+                               Manager::Create(folder_.path(), options));
+    self.Step("listening");
+    // Until both have ended.
+    EXPECT_THAT(manager->Run(-1), IsOk());
+  }
+
+  void Own(Peer& self) {
+    if (!self.Await("daemon", "listening").ok()) return;
+    const TorchConnection torch(TorchPath(folder_));
+    // Without the daemon torch creates no files.
+    for (const char* name : {kFirst, kSecond}) {
+      if (torch.valid() && torch.Register(name) == "OK") {
+        EXPECT_TRUE(MakeTorchFile(name, 1));
+      }
+    }
+    self.Step("shared");
+    self.Await("opener", "opened").IgnoreError();  // It may be killed.
+    const int32_t references = ReferencesOf(kSecond);
+    if (references >= 0) SetReferences(kSecond, references - 1);
+    if (torch.valid()) torch.Deregister(kSecond);
+    self.Step("closed");
+  }
+
+  void Open(Peer& self) {
+    if (!self.Await("owner", "shared").ok()) return;
+    std::vector<TorchStorage> storages;
+    for (const char* name : {kFirst, kSecond}) {
+      auto storage = TorchStorage::Open(TorchPath(folder_),
+                                        absl::StrCat("/", name), 8, Soon());
+      if (storage.ok()) storages.push_back(*std::move(storage));
+    }
+    self.Step("opened");
+    self.Await("owner", "closed").IgnoreError();
+    for (const TorchStorage& storage : storages) {
+      if (victims_ == 1) {
+        EXPECT_TRUE(TorchFileExists(storage.name().substr(1)));
+      }
+    }
+  }
+
+  void Check(const std::vector<KillOrder>& fired) {
+    const bool without_daemon = std::any_of(
+        fired.begin(), fired.end(),
+        [](const KillOrder& order) { return order.role == "daemon"; });
+    for (const char* name : {kFirst, kSecond}) {
+      if (without_daemon) {  // Its table is lost.
+        shm_unlink(absl::StrCat("/", name).c_str());
+      } else {
+        EXPECT_FALSE(TorchFileExists(name)) << name;
+      }
+    }
+    const UniqueFd stop(eventfd(1, EFD_CLOEXEC));
+    const auto next = Manager::Create(folder_.path(), WithTorch(folder_));
+    EXPECT_THAT(next, IsOk());
+    if (next.ok()) {
+      EXPECT_THAT((*next)->Run(stop.get()), IsOk());
+    }
+    EXPECT_EQ(access(kForeign, F_OK), 0);
+  }
+
+ private:
+  static constexpr char kFirst[] = "torch_3_1";
+  static constexpr char kSecond[] = "torch_3_2";
+
+  const ManagerFolder folder_;
+  const TorchSocketGuard guard_{folder_};
+  const size_t victims_;
+};
+
+void RunTorchMatrix(const Matrix& matrix) {
+  EXPECT_TRUE(InOwnShm([&] {
+    const int foreign = open(kForeign, O_CREAT | O_RDWR | O_CLOEXEC, 0600);
+    ASSERT_GE(foreign, 0);
+    TorchWorld world(matrix.victims);
+    KillScenario scenario;
+    scenario.name = "torch";
+    scenario.method = matrix.method;
+    scenario.victims = matrix.victims;
+    scenario.points = matrix.points;
+    scenario.roles = {{"daemon", [&](Peer& self) { world.Serve(self); }},
+                      {"owner", [&](Peer& self) { world.Own(self); }},
+                      {"opener", [&](Peer& self) { world.Open(self); }}};
+    scenario.check = [&](const Reporter&, const std::vector<KillOrder>& fired) {
+      world.Check(matrix.method == KillMethod::kKill
+                      ? fired
+                      : std::vector<KillOrder>());
+    };
+    const Census before = TakeCensus();
+    const KillReport report = RunKillMatrix(scenario);
+    std::cout << report.ToString();
+    EXPECT_TRUE(report.failures.empty()) << report.ToString();
+    EXPECT_FALSE(report.given_up);
+    EXPECT_GT(report.kills, 0u);
+    if (matrix.complete) {
+      EXPECT_THAT(report.unreached, IsEmpty());
+    }
+    EXPECT_TRUE(ExpectSame(before, TakeCensus()));
+    close(foreign);
+  }));
+}
+
 class ManagerKillTest : public testing::Test {
  protected:
   void SetUp() override {
@@ -206,6 +324,15 @@ TEST_F(ManagerKillTest, DaemonAndClientsTogether) {
   for (const char* points : {"segment.", "handshake.", "manager."}) {
     RunMatrix({.points = points, .victims = 2, .complete = false});
   }
+}
+TEST_F(ManagerKillTest, TheListenerForTorchAndAClientOfIt) {
+  RunTorchMatrix({.points = "torch."});
+}
+TEST_F(ManagerKillTest, TheListenerForTorchAndAClientTogether) {
+  RunTorchMatrix({.points = "torch.", .victims = 2, .complete = false});
+}
+TEST_F(ManagerKillTest, TorchIsSlowAndNotDead) {
+  RunTorchMatrix({.points = "torch.", .method = KillMethod::kStop});
 }
 TEST_F(ManagerKillTest, SlowIsNotDead) {
   for (const char* points : {"manager.", "segment.named.", "segment.open."}) {

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <iterator>
 #include <memory>
+#include <optional>
 #include <string>
 #include <system_error>
 #include <thread>
@@ -28,6 +29,7 @@
 #include "tenon/shm/base/thread_mutex.h"
 #include "tenon/shm/segment/named_segments.h"
 #include "tenon/shm/segment/segment.h"
+#include "tenon/shm_manager/torch_file.h"
 
 namespace tenon {
 namespace {
@@ -93,6 +95,12 @@ void NameReclaimer::Release(Segment segment) {
   changed_.NotifyAll();
 }
 
+void NameReclaimer::RemoveTorchName(std::string name) {
+  const ThreadLock lock(&mutex_);
+  torch_names_.push_back(std::move(name));
+  changed_.NotifyAll();
+}
+
 size_t NameReclaimer::pending() const {
   const ThreadLock lock(&mutex_);
   return pending_;
@@ -104,7 +112,9 @@ NameReclaimer::Counts NameReclaimer::counts() const {
 }
 
 absl::Duration NameReclaimer::Pause() const {
-  if (stopped_ || !releases_.empty()) return absl::ZeroDuration();
+  if (stopped_ || !releases_.empty() || !torch_names_.empty()) {
+    return absl::ZeroDuration();
+  }
   return std::max(sweep_at_.Remaining(), rested_at_.Remaining());
 }
 
@@ -119,6 +129,13 @@ void NameReclaimer::Loop() {
       releases_.pop_front();
       mutex_.Unlock();
       DoRelease(std::move(segment));
+      continue;
+    }
+    if (!torch_names_.empty()) {
+      const std::string name = std::move(torch_names_.front());
+      torch_names_.pop_front();
+      mutex_.Unlock();
+      DoRemove(name);
       continue;
     }
     const bool stopped = stopped_;
@@ -152,6 +169,23 @@ void NameReclaimer::DoRelease(Segment segment) {
     ++counts_.removed_names;
     counts_.removed_bytes += bytes;
   }
+}
+
+void NameReclaimer::DoRemove(const std::string& name) {
+  const absl::StatusOr<std::optional<TorchFile>> removed =
+      RemoveTorchFile(name);
+  if (!removed.ok()) {
+    Log(LogKind::kProblem, absl::StrCat("cannot remove '", name,
+                                        "': ", removed.status().message()));
+    return;
+  }
+  if (!removed->has_value()) return;
+  const uint64_t bytes = (*removed)->allocated_bytes;
+  Log(LogKind::kEvent,
+      absl::StrCat("removed '", name, "' (", bytes, " bytes)"));
+  const ThreadLock lock(&mutex_);
+  ++counts_.removed_names;
+  counts_.removed_bytes += bytes;
 }
 
 void NameReclaimer::Sweep() {

@@ -61,6 +61,9 @@ class NameReclaimer {
   // Ceases to hold a segment, and removes its name if no process holds it.
   void Release(Segment segment);
 
+  // Removes the name of a file of torch whose holders have ended.
+  void RemoveTorchName(std::string name);
+
   // Releases that are not finished.
   size_t pending() const;
 
@@ -73,6 +76,7 @@ class NameReclaimer {
   // The pause before the next work; zero if there is some.
   absl::Duration Pause() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void DoRelease(Segment segment);
+  void DoRemove(const std::string& name);
   void Sweep();
   void Log(LogKind kind, const std::string& line) const;
 
@@ -82,6 +86,7 @@ class NameReclaimer {
   ThreadCondition changed_;
   bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
   std::deque<Segment> releases_ ABSL_GUARDED_BY(mutex_);
+  std::deque<std::string> torch_names_ ABSL_GUARDED_BY(mutex_);
   size_t pending_ ABSL_GUARDED_BY(mutex_) = 0;
   size_t sweeps_left_ ABSL_GUARDED_BY(mutex_) = 0;
   Deadline sweep_at_ ABSL_GUARDED_BY(mutex_) = Deadline::Passed();

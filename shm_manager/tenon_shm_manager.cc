@@ -6,8 +6,9 @@
 //
 //   GLOG_minloglevel=0 tenon_shm_manager --group=training --idle_exit=1m
 //
-// Under systemd it serves the socket that it inherits (LISTEN_FDS); see
-// docs/shm_manager.md.
+// With --torch_path it also serves processes of torch, in place of their
+// torch_shm_manager. Under systemd it serves the socket that it inherits
+// (LISTEN_FDS); see docs/shm_manager.md.
 //
 // Logs through glog: problems to stderr, with GLOG_minloglevel=0 also each name
 // that is removed; with GLOG_log_dir to files there. Of a detached daemon only
@@ -71,6 +72,14 @@ ABSL_FLAG(absl::Duration, keep_after_death,
           "drops names in flight so long after the end of their sender");
 ABSL_FLAG(uint64_t, max_kept_bytes, tenon::ManagerOptions().max_kept_bytes,
           "the sum of the sizes of kept segments");
+ABSL_FLAG(std::string, torch_path, "",
+          "a second socket, which processes of torch take for that of their "
+          "torch_shm_manager; empty: none");
+ABSL_FLAG(size_t, max_torch_names, tenon::ManagerOptions().max_torch_names,
+          "the most names that torch has registered");
+ABSL_FLAG(size_t, max_torch_names_per_process,
+          tenon::ManagerOptions().max_torch_names_per_process,
+          "of these, by one process");
 
 namespace tenon {
 namespace {
@@ -151,17 +160,22 @@ ManagerOptions OptionsOf() {
   setrlimit(RLIMIT_NOFILE, &limit);
   getrlimit(RLIMIT_NOFILE, &limit);
   const size_t fds = std::max<size_t>(limit.rlim_cur, 2 * kOtherFds);
-  // Three for each client and one for each kept name.
-  const size_t fourth = (fds - kOtherFds) / 4;
+  const std::string torch_path = absl::GetFlag(FLAGS_torch_path);
+  // Three for each client and one for each kept name; two for each of torch.
+  const size_t share = (fds - kOtherFds) / (torch_path.empty() ? 4 : 6);
   return {
       .idle_exit = absl::GetFlag(FLAGS_idle_exit),
-      .max_clients = std::min(absl::GetFlag(FLAGS_max_clients), fourth),
+      .max_clients = std::min(absl::GetFlag(FLAGS_max_clients), share),
       .max_clients_per_process = absl::GetFlag(FLAGS_max_clients_per_process),
-      .max_kept_names = std::min(absl::GetFlag(FLAGS_max_kept_names), fourth),
+      .max_kept_names = std::min(absl::GetFlag(FLAGS_max_kept_names), share),
       .max_kept_names_per_client =
           absl::GetFlag(FLAGS_max_kept_names_per_client),
       .keep_after_death = absl::GetFlag(FLAGS_keep_after_death),
       .max_kept_bytes = absl::GetFlag(FLAGS_max_kept_bytes),
+      .torch_path = torch_path,
+      .max_torch_names = absl::GetFlag(FLAGS_max_torch_names),
+      .max_torch_names_per_process =
+          absl::GetFlag(FLAGS_max_torch_names_per_process),
       .log = LogLine};
 }
 

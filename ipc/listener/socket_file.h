@@ -21,10 +21,10 @@ namespace tenon {
 // Threads: thread-compatible.
 class SocketFile {
  public:
-  // Binds `socket`, of SOCK_SEQPACKET, to `path` and listens. Replaces a file
-  // without a listener, under a lock of the directory: without it, the second
-  // of two replacing processes would replace the first one's new file.
-  // Errors: those of Listener::CreateAtPath().
+  // Binds `socket`, of SOCK_SEQPACKET or SOCK_STREAM, to `path` and listens.
+  // Replaces a file without a listener, under a lock of the directory: without
+  // it, the second of two replacing processes would replace the first one's new
+  // file. Errors: those of Listener::CreateAtPath().
   static absl::StatusOr<SocketFile> Listen(int socket, const std::string& path);
 
   SocketFile() = default;

@@ -1,0 +1,53 @@
+# SPDX-FileCopyrightText: 2026 The Tenon Authors
+# SPDX-License-Identifier: Apache-2.0
+"""A process of torch that a test controls: one statement a line.
+
+Answers each line of its input with one line: the value of the last expression,
+"ok", or "error: " and the exception. Ends with its input.
+"""
+
+import os
+import sys
+
+import torch
+import torch.multiprocessing
+
+torch.multiprocessing.set_sharing_strategy("file_system")
+
+
+def share(tensor):
+    """Moves the tensor into shared memory: its manager, name and size."""
+    manager, name, size = tensor.untyped_storage()._share_filename_cpu_()
+    return f"{manager.decode()} {name.decode()} {size}"
+
+
+def receive(manager, name, size, dtype=torch.uint8):
+    """The tensor in shared memory that has this name."""
+    storage = torch.UntypedStorage._new_shared_filename_cpu(
+        manager.encode(), name.encode(), size)
+    return torch.empty(0, dtype=dtype).set_(storage)
+
+
+def forked(function):
+    """Runs `function` in a forked child, which prints nothing; its pid."""
+    pid = os.fork()
+    if pid == 0:
+        sys.stdin.close()
+        function()
+        os._exit(0)
+    return pid
+
+
+names = {"os": os, "torch": torch, "mp": torch.multiprocessing,
+         "share": share, "receive": receive, "forked": forked}
+print("torch", torch.__version__, flush=True)
+for line in sys.stdin:
+    answer = "ok"
+    try:
+        try:
+            answer = repr(eval(line, names))
+        except SyntaxError:
+            exec(line, names)
+    except Exception as error:  # Any, of torch.
+        answer = "error: " + str(error).split("\n")[0]
+    print(answer, flush=True)
