@@ -35,6 +35,7 @@
 #include "tenon/shm/testing/forked_child.h"
 #include "tenon/shm/testing/kill/census.h"
 #include "tenon/shm/testing/mount_namespace_testing.h"
+#include "tenon/shm/testing/pid_namespace_testing.h"
 #include "tenon/shm/testing/process_testing.h"
 #include "tenon/shm/testing/reporter.h"
 #include "tenon/shm/testing/status_matchers.h"
@@ -215,6 +216,22 @@ TEST_F(TorchListenerTest, ThePidOfAMessageIsThatOfItsSender) {
     }));
     EXPECT_TRUE(Stays(kName));
     EXPECT_EQ(honest.Register(NameOf(1)), "OK");
+  }));
+}
+
+// It is pid 1 there, by its own word.
+TEST_F(TorchListenerTest, AProcessOfAnotherPidNamespaceIsRefused) {
+  if (!CanEnterOwnPidNamespace()) GTEST_SKIP() << kNoPidNamespace;
+  EXPECT_TRUE(InOwnShm([] {
+    const ManagerFolder folder;
+    const TorchSocketGuard guard(folder);
+    TENON_ASSERT_OK_AND_ASSIGN(ForkedChild daemon,
+                               StartDaemon(folder.path(), WithTorch(folder)));
+    EXPECT_EQ(ConnectAsTorch(folder).Register(kName), "OK");
+    EXPECT_TRUE(PassesInPidNamespace(Proc::kOuter, [&] {
+      const TorchConnection torch = ConnectAsTorch(folder);
+      EXPECT_EQ(torch.Register(kName), "");
+    }));
   }));
 }
 
