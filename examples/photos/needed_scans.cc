@@ -208,7 +208,8 @@ void PutEmptyScan(const Frame& frame, const Component& component,
   BitWriter bits(jpeg);
   while (blocks > 0) {
     const int run = std::min<int>(
-        kRuns - 1, std::bit_width(static_cast<uint64_t>(blocks)) - 1);
+        kRuns - 1,
+        static_cast<int>(std::bit_width(static_cast<uint64_t>(blocks))) - 1);
     const int64_t length = std::min(blocks, (int64_t{2} << run) - 1);
     bits.Put(static_cast<uint32_t>(run), 4);
     bits.Put(static_cast<uint32_t>(length - (int64_t{1} << run)), run);
