@@ -4,15 +4,15 @@
 // tenon_shm_manager: the daemon of names (manager.h). ManagerClient starts it;
 // by hand:
 //
-//   GLOG_minloglevel=0 tenon_shm_manager --group=training --idle_exit=1m
+//   tenon_shm_manager --group=training --idle_exit=1m --minloglevel=0
 //
 // With --torch_path it also serves processes of torch, in place of their
 // torch_shm_manager. Under systemd it serves the socket that it inherits
 // (LISTEN_FDS); see docs/shm_manager.md.
 //
-// Logs through glog: problems to stderr, with GLOG_minloglevel=0 also each name
-// that is removed; with GLOG_log_dir to files there. Of a detached daemon only
-// the files are seen.
+// Logs through glog: problems to stderr, with --minloglevel=0 also each name
+// that is removed; with --log_dir to files there (log_flags.h, or GLOG_log_dir
+// and so on). Of a detached daemon only the files are seen.
 
 #include <dirent.h>
 #include <errno.h>
@@ -30,6 +30,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <iostream>
 #include <memory>
 #include <string>
 #include <vector>
@@ -48,6 +49,7 @@
 #include "tenon/shm/base/status_macros.h"
 #include "tenon/shm/base/unique_fd.h"
 #include "tenon/shm/process/keeper.h"
+#include "tenon/shm_manager/log_flags.h"
 #include "tenon/shm_manager/manager.h"
 #include "tenon/shm_manager/manager_client.h"
 
@@ -292,17 +294,18 @@ int main(int argc, char** argv) {
   tenon::CloseInherited(sockets);
   umask(0077);
   signal(SIGPIPE, SIG_IGN);  // The reader of stderr may have ended.
-  // Quiet, and no files, unless the environment says otherwise.
-  if (getenv("GLOG_logtostderr") == nullptr) {
-    FLAGS_logtostderr = getenv("GLOG_log_dir") == nullptr;
+  std::vector<std::string> words(argv + 1, argv + argc);
+  const absl::Status log = tenon::InitLog(argv[0], &words);
+  if (!log.ok()) {
+    std::cerr << argv[0] << ": " << log.message() << "\n";
+    return 1;
   }
-  if (getenv("GLOG_minloglevel") == nullptr) {
-    FLAGS_minloglevel = google::GLOG_WARNING;
-  }
-  google::InitGoogleLogging(argv[0]);
   absl::SetProgramUsageMessage(
       "removes names in /dev/shm at once when their holders die; exits some "
-      "time after its last client");
-  absl::ParseCommandLine(argc, argv);
+      "time after its last client. Also the flags of glog: --v, --minloglevel, "
+      "--log_dir, ...");
+  std::vector<char*> others = {argv[0]};
+  for (std::string& word : words) others.push_back(word.data());
+  absl::ParseCommandLine(static_cast<int>(others.size()), others.data());
   return tenon::Main(absl::GetFlag(FLAGS_detach), sockets);
 }

@@ -11,6 +11,8 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
+#include "tenon/shm_manager/log_flags.h"
 #include "tenon/tools/tenon_tool.h"
 
 namespace {
@@ -27,7 +29,12 @@ void RaiseFileLimit() {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const std::vector<std::string> words(argv + 1, argv + argc);
+  std::vector<std::string> words(argv + 1, argv + argc);
+  const absl::Status log = tenon::InitLog(argv[0], &words);
+  if (!log.ok()) {
+    std::cerr << "tenon: " << log.message() << "\nsee: tenon help\n";
+    return 2;
+  }
   if (!words.empty() && words[0] != "doctor") RaiseFileLimit();
   const int code = tenon::tools::RunTenonTool(words, std::cout, std::cerr);
   std::cout.flush();

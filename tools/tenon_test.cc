@@ -5,21 +5,29 @@
 
 #include <fcntl.h>
 #include <spawn.h>
+#include <stdlib.h>
 #include <sys/types.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <fstream>
+#include <iterator>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
 namespace tenon::tools {
 namespace {
 
-// Runs tools/tenon with these arguments, with its output in the file `out`.
-// Returns its exit code.
-int Tenon(std::vector<std::string> words, const char* out = "/dev/null") {
+using ::testing::HasSubstr;
+
+// Runs tools/tenon with these arguments, with its output in the file `out` and
+// its errors in `errors`. Returns its exit code.
+int Tenon(std::vector<std::string> words, const char* out = "/dev/null",
+          const char* errors = "/dev/null") {
   words.insert(words.begin(), "tools/tenon");
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());
@@ -27,6 +35,7 @@ int Tenon(std::vector<std::string> words, const char* out = "/dev/null") {
   posix_spawn_file_actions_t files;
   posix_spawn_file_actions_init(&files);
   posix_spawn_file_actions_addopen(&files, 1, out, O_WRONLY, 0);
+  posix_spawn_file_actions_addopen(&files, 2, errors, O_WRONLY | O_TRUNC, 0);
   pid_t pid;
   const int error =
       posix_spawn(&pid, argv[0], &files, nullptr, argv.data(), environ);
@@ -45,6 +54,37 @@ TEST(TenonTest, ExitCodesAreThoseOfTheHelp) {
   EXPECT_EQ(Tenon({}), 2);
   EXPECT_EQ(Tenon({"nonsense"}), 2);
   EXPECT_EQ(Tenon({"ps", "--nonsense"}), 2);
+}
+
+// What it logs.
+std::string LogOf(std::vector<std::string> words, int code) {
+  std::string path = testing::TempDir() + "/tenon_log_XXXXXX";
+  close(mkstemp(path.data()));
+  EXPECT_EQ(Tenon(std::move(words), "/dev/null", path.c_str()), code);
+  std::ifstream file(path);
+  std::string text{std::istreambuf_iterator<char>(file), {}};
+  unlink(path.c_str());
+  return text;
+}
+
+TEST(TenonTest, IsQuietAndHasTheFlagsOfGlog) {
+  EXPECT_EQ(LogOf({"shm", "gc", "--dry-run"}, 0), "");
+  for (const std::vector<std::string>& flags :
+       {std::vector<std::string>{"--v=1"},
+        {"-v=1"},
+        {"--v", "1"},
+        {"--vmodule=tenon_tool=1", "--minloglevel=0"}}) {
+    std::vector<std::string> words = {"shm"};
+    words.insert(words.end(), flags.begin(), flags.end());
+    words.insert(words.end(), {"gc", "--dry-run"});
+    EXPECT_THAT(LogOf(words, 0), HasSubstr("examined the names"));
+  }
+  EXPECT_EQ(LogOf({"shm", "gc", "--dry-run", "--v=1", "--minloglevel=1"}, 0),
+            "");
+  EXPECT_THAT(LogOf({"shm", "gc", "--v=much"}, 2),
+              HasSubstr("--v cannot be 'much'"));
+  EXPECT_THAT(LogOf({"shm", "gc", "--v"}, 2), HasSubstr("--v needs a value"));
+  EXPECT_THAT(LogOf({"shm", "gc", "--nonsense"}, 2), HasSubstr("--nonsense"));
 }
 
 TEST(TenonTest, OutputThatCannotBeWrittenIsAFailure) {

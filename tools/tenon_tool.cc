@@ -18,6 +18,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "glog/logging.h"
 #include "tenon/ipc/queue/queue_query.h"
 #include "tenon/shm/arena/query/ledger_query.h"
 #include "tenon/shm/base/deadline.h"
@@ -98,6 +99,7 @@ absl::StatusOr<int> RunShmList(const CommandLine& line, std::ostream& out) {
   const absl::StatusOr<ProcessScan> scan =
       ScanProcesses(ChosenNamesOf(segments));
   // Without /proc the states are still exact; only holders are not shown.
+  if (!scan.ok()) LOG(WARNING) << "no holders: " << scan.status().message();
   const std::vector<ShmRow> rows =
       ShmRows(segments, scan.ok() ? *scan : ProcessScan());
   out << (line.Has("json") ? JsonText(ShmJson(rows))
@@ -109,7 +111,11 @@ absl::StatusOr<int> RunShmGc(const CommandLine& line, std::ostream& out) {
   const bool remove = !line.Has("dry-run");
   TENON_ASSIGN_OR_RETURN(std::vector<NamedSegment> dead,
                          remove ? ReclaimDeadNames() : ListNamedSegments());
+  VLOG(1) << "examined the names in /dev/shm";
   std::erase_if(dead, [](const NamedSegment& name) { return name.is_held; });
+  for (const NamedSegment& name : dead) {
+    if (remove) LOG(INFO) << "removed '" << name.name << "'";
+  }
   out << (line.Has("json") ? JsonText(ShmGcJson(dead, remove))
                            : ShmGcText(dead, remove));
   return 0;
@@ -119,9 +125,11 @@ absl::StatusOr<int> RunShmStats(const CommandLine& line, std::ostream& out) {
   const Deadline deadline = Deadline::After(absl::Seconds(10));
   TENON_ASSIGN_OR_RETURN(std::string path,
                          ManagerPath(line.Text("group", "default")));
+  VLOG(1) << "attaching at " << path;
   TENON_ASSIGN_OR_RETURN(
       ManagerClient client,
       ManagerClient::Attach({.path = std::move(path)}, deadline));
+  VLOG(1) << "attached to process " << client.daemon().pid;
   TENON_ASSIGN_OR_RETURN(const ManagerStats stats, client.QueryStats(deadline));
   out << (line.Has("json") ? JsonText(ShmStatsJson(stats))
                            : ShmStatsText(stats));
@@ -242,7 +250,10 @@ std::string HelpText() {
       "tenon: shows Tenon's processes and memory on this machine\n\n"
       "Usage: tenon COMMAND [FLAGS]\n\n",
       table.ToText(),
-      "\nExit codes: 0 success; 1 failure; 2 bad command or flag.\n");
+      "\nExit codes: 0 success; 1 failure; 2 bad command or flag.\n"
+      "Log: to stderr, only problems; --v=1, --minloglevel=0, --log_dir=DIR "
+      "and "
+      "the\nother flags of glog change that.\n");
 }
 
 std::string HelpText(const Subcommand& subcommand) {
