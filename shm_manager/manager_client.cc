@@ -4,6 +4,7 @@
 #include "tenon/shm_manager/manager_client.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -141,6 +142,9 @@ absl::StatusOr<ManagerReply> ManagerClient::Ask(const ManagerRequest& request,
     const absl::Status sent =
         channel_->Send(EncodeManagerRequest(request), {}, deadline);
     if (!sent.ok() && !absl::IsUnavailable(sent)) return sent;
+    // A reply is not there yet: one call less than to try first.
+    pollfd fd = {.fd = channel_->fd(), .events = POLLIN, .revents = 0};
+    TENON_RETURN_IF_ERROR(PollUntil(&fd, 1, deadline).status());
     TENON_ASSIGN_OR_RETURN(const Message message,
                            channel_->Receive(deadline, 0));
     return ParseManagerReply(message.bytes);

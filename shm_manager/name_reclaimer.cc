@@ -42,6 +42,8 @@ constexpr absl::Duration kSweepPauses[] = {
     absl::Milliseconds(2), absl::Milliseconds(50), absl::Seconds(1)};
 // After a sweep that found nothing, in multiples of its duration.
 constexpr int kRest = 20;
+// In about a millisecond; to wake the thread takes longer than to close a file.
+constexpr size_t kQuicklyFreed = size_t{8} << 20;
 // After a sweep that failed at a limit.
 constexpr absl::Duration kRetryPause = absl::Seconds(1);
 
@@ -89,6 +91,12 @@ void NameReclaimer::Schedule() {
 }
 
 void NameReclaimer::Release(Segment segment) {
+  // The other holder, or the sweep after its death, removes the name. If it
+  // does so at this very moment, the memory is freed here.
+  if (segment.size_bytes() <= kQuicklyFreed && DropHoldOfName(segment.fd())) {
+    TENON_CRASH_POINT("manager.name_dropped");
+    return;
+  }
   const ThreadLock lock(&mutex_);
   releases_.push_back(std::move(segment));
   ++pending_;

@@ -55,6 +55,11 @@ absl::Status HoldName(int fd, absl::string_view what) {
       "removing the name"));
 }
 
+void DropName(int fd) {
+  struct flock lock = Lock(F_UNLCK, kTokenBytes);
+  fcntl(fd, F_OFD_SETLK, &lock);  // It fails only for bad arguments.
+}
+
 absl::StatusOr<bool> IsNameHeld(int fd, absl::string_view what) {
   struct flock lock = Lock(F_WRLCK, kTokenBytes);
   if (fcntl(fd, F_OFD_GETLK, &lock) != 0) {

@@ -49,6 +49,9 @@ bool HasNameToken(const struct stat& file);
 // kPermissionDenied where a filter or security module forbids locks.
 absl::Status HoldName(int fd, absl::string_view what);
 
+// Ends this descriptor's hold, before it is closed.
+void DropName(int fd);
+
 // Whether any process holds the name of `fd`, other than through `fd`. False
 // while a process is removing the name of dead holders: that process may be
 // killed before it has done so. Errors: fcntl()'s.

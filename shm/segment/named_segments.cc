@@ -214,6 +214,11 @@ absl::Status CheckIsFree(int folder, const std::string& name) {
 
 }  // namespace
 
+bool DropHoldOfName(int fd) {
+  DropName(fd);
+  return IsNameHeld(fd, "a segment").value_or(false);
+}
+
 absl::Status GiveChosenName(absl::string_view made, absl::string_view chosen) {
   TENON_RETURN_IF_ERROR(CheckShmName(made));
   TENON_RETURN_IF_ERROR(CheckChosenShmName(chosen));

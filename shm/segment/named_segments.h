@@ -62,6 +62,11 @@ absl::StatusOr<std::vector<NamedSegment>> ReclaimDeadNames();
 // Errors: kInvalidArgument for a malformed name; as above.
 absl::StatusOr<bool> ReclaimDeadName(absl::string_view name);
 
+// Ends the hold of `fd`, the descriptor of a segment with a random name that is
+// not mapped here, and returns whether another process holds the name. A holder
+// that ends after this call finds no hold of `fd`. Two system calls.
+bool DropHoldOfName(int fd);
+
 // Renames the segment `made` to `chosen`, if no living process holds a segment
 // of that name: the name of a dead one is reclaimed. In one step: others open
 // the complete segment or none. Waits up to a second for other processes that
