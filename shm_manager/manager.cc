@@ -53,6 +53,8 @@ constexpr int kEventsAtOnce = 64;
 constexpr absl::Duration kHandshakePause = absl::Seconds(1);
 // How often kept names are examined.
 constexpr absl::Duration kExaminePause = absl::Seconds(1);
+// And at a quota.
+constexpr absl::Duration kExamineAgainPause = absl::Milliseconds(20);
 // Of the log, for problems that clients cause.
 constexpr absl::Duration kLogPause = absl::Seconds(1);
 // A starter attaches after it has learned that the daemon listens.
@@ -551,10 +553,11 @@ absl::Status Manager::KeepName(Clients::value_type& client,
     }
     return absl::OkStatus();
   }
-  // Each release in progress has a descriptor open.
-  const size_t kept_in_all = kept_.size() + reclaimer_->pending();
-  if (kept_for_process >= options_.max_kept_names_per_client ||
-      kept_in_all >= options_.max_kept_names) {
+  if (!MayKeep(process->second) && examine_again_at_.has_passed()) {
+    ExamineKeptNames();
+  }
+  if (!MayKeep(process->second)) {
+    const size_t kept_in_all = kept_.size() + reclaimer_->pending();
     return absl::ResourceExhaustedError(absl::StrCat(
         "shm_manager: cannot keep '", name, "': ", kept_for_process,
         " names are kept for this process (limit ",
@@ -600,6 +603,12 @@ void Manager::Drop(KeptNames::iterator kept) {
   kept_.erase(kept);
 }
 
+// Each release in progress has a descriptor open.
+bool Manager::MayKeep(const Process& process) const {
+  return process.kept_names < options_.max_kept_names_per_client &&
+         kept_.size() + reclaimer_->pending() < options_.max_kept_names;
+}
+
 // A name that its creator has removed cannot be opened any more; to hold its
 // memory would serve no process.
 void Manager::ExamineKeptNames() {
@@ -619,6 +628,7 @@ void Manager::ExamineKeptNames() {
   }
   examine_at_ =
       kept_.empty() ? Deadline::Never() : Deadline::After(kExaminePause);
+  examine_again_at_ = Deadline::After(kExamineAgainPause);
 }
 
 // Clients cause it, and must not fill the log.

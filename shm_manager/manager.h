@@ -172,6 +172,7 @@ class Manager {
   absl::Status KeepName(Clients::value_type& client, const std::string& name);
   absl::Status ReleaseName(const std::string& name);
   void Drop(KeptNames::iterator kept);
+  bool MayKeep(const Process& process) const;
   void ExamineKeptNames();
   void LogProblem(const std::string& line);
 
@@ -194,6 +195,7 @@ class Manager {
   Deadline accept_at_ = Deadline::Never();  // After a pause.
   Deadline attach_by_ = Deadline::Never();  // The earliest of the clients'.
   Deadline examine_at_ = Deadline::Never();
+  Deadline examine_again_at_ = Deadline::Passed();  // Earlier than that.
   Deadline log_at_ = Deadline::Passed();
   uint64_t unlogged_ = 0;
 };

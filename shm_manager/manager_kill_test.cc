@@ -15,6 +15,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <iostream>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -24,10 +25,15 @@
 #include "absl/time/time.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tenon/ipc/queue/queue_handle.h"
+#include "tenon/ipc/tensor_queue/tensor_queue.h"
 #include "tenon/shm/base/unique_fd.h"
 #include "tenon/shm/process/pid_fd.h"
 #include "tenon/shm/segment/segment.h"
+#include "tenon/shm/segment/sharing_strategy.h"
 #include "tenon/shm/segment/shm_name.h"
+#include "tenon/shm/tensor/dtype.h"
+#include "tenon/shm/tensor/tensor.h"
 #include "tenon/shm/testing/kill/census.h"
 #include "tenon/shm/testing/kill/kill_driver.h"
 #include "tenon/shm/testing/kill/kill_report.h"
@@ -37,6 +43,7 @@
 #include "tenon/shm/testing/process_testing.h"
 #include "tenon/shm/testing/reporter.h"
 #include "tenon/shm/testing/status_matchers.h"
+#include "tenon/shm_manager/attach_process.h"
 #include "tenon/shm_manager/manager.h"
 #include "tenon/shm_manager/manager_client.h"
 #include "tenon/shm_manager/manager_testing.h"
@@ -47,6 +54,7 @@ namespace tenon {
 namespace {
 
 using ::testing::AnyOf;
+using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
 constexpr char kForeign[] = "/dev/shm/of-another-program";
@@ -147,6 +155,88 @@ struct Matrix {
   size_t victims = 1;
   // Of which all are reached.
   bool complete = true;
+};
+
+// A message with a name: its sender leaves at once, and either end is killed.
+class MessageWorld {
+ public:
+  const std::string& path() const { return path_; }
+
+  void Prepare() {
+    queue_ = TensorQueue::Create({.capacity = 4}).value();
+    for (QueueHandle& handle : handles_) handle = queue_->Share().value();
+  }
+
+  void Serve(Peer& self) {
+    const auto receiver = self.TakeFd("receiver");
+    if (!receiver.ok()) return;
+    TENON_ASSERT_OK_AND_ASSIGN(const auto manager, Manager::Create(path_, {}));
+    self.Step("listening");
+    EXPECT_THAT(manager->Run(receiver->get()), IsOk());
+  }
+
+  void Send(Peer& self) {
+    if (!self.Await("daemon", "listening").ok()) return;
+    EXPECT_THAT(AttachProcess({.path = path_}, Soon()), IsOk());
+    TENON_ASSERT_OK_AND_ASSIGN(auto queue,
+                               TensorQueue::Open(std::move(handles_[0])));
+    {
+      TENON_ASSERT_OK_AND_ASSIGN(
+          const Tensor tensor,
+          Tensor::CreateShared(
+              kDtypeOf<int64_t>, {16},
+              {.segment = {.strategy = SharingStrategy::kFileSystem,
+                           .name_prefix = "owned"}}));
+      ASSERT_THAT(tensor.Fill(int64_t{7}), IsOk());
+      ASSERT_THAT(queue->Put(tensor, Soon()), IsOk());
+      queue.reset();
+    }
+    EXPECT_EQ(GetProcessAttachment().unkept_names, 0u);
+    self.Step("left");
+    self.Await("receiver", "got").IgnoreError();  // It may be killed.
+  }
+
+  void Receive(Peer& self) {
+    TENON_ASSERT_OK_AND_ASSIGN(const PidFd self_fd, PidFd::Open(getpid()));
+    if (!self.GiveFd("daemon", self_fd.fd()).ok()) return;
+    if (!self.Await("daemon", "listening").ok()) return;
+    EXPECT_THAT(AttachProcess({.path = path_}, Soon()), IsOk());
+    TENON_ASSERT_OK_AND_ASSIGN(auto queue,
+                               TensorQueue::Open(std::move(handles_[1])));
+    // If the sender has been killed, the message may have been sent all the
+    // same.
+    const bool has_left = self.Await("sender", "left").ok();
+    const auto tensor = queue->GetTensor(
+        has_left ? Soon() : Deadline::After(absl::Milliseconds(100)));
+    if (tensor.ok()) {
+      EXPECT_EQ(**tensor->at<const int64_t>({15}), 7);
+    } else {
+      EXPECT_FALSE(has_left) << tensor.status();
+      EXPECT_THAT(tensor.status(),
+                  AnyOf(StatusIs(absl::StatusCode::kDeadlineExceeded),
+                        StatusIs(absl::StatusCode::kUnavailable)));
+    }
+    self.Step("got");
+  }
+
+  void Check() {
+    queue_.reset();
+    const UniqueFd stop(eventfd(1, EFD_CLOEXEC));
+    EXPECT_TRUE(Becomes([&] {
+      const auto next = Manager::Create(path_, {});
+      EXPECT_THAT(next, IsOk());
+      if (next.ok()) {
+        EXPECT_THAT((*next)->Run(stop.get()), IsOk());
+      }
+      return CountNames("owned") == 0;
+    }));
+  }
+
+ private:
+  const ManagerFolder folder_;
+  const std::string path_ = folder_.path();
+  std::unique_ptr<TensorQueue> queue_;
+  QueueHandle handles_[2];
 };
 
 void RunMatrix(const Matrix& matrix) {
@@ -333,6 +423,28 @@ TEST_F(ManagerKillTest, TheListenerForTorchAndAClientTogether) {
 }
 TEST_F(ManagerKillTest, TorchIsSlowAndNotDead) {
   RunTorchMatrix({.points = "torch.", .method = KillMethod::kStop});
+}
+TEST_F(ManagerKillTest, EitherEndOfAMessageWithAName) {
+  EXPECT_TRUE(InOwnShm([] {
+    MessageWorld world;
+    KillScenario scenario;
+    scenario.name = "message";
+    scenario.points = "tensor_";
+    scenario.prepare = [&] { world.Prepare(); };
+    scenario.roles = {{"daemon", [&](Peer& self) { world.Serve(self); }},
+                      {"sender", [&](Peer& self) { world.Send(self); }},
+                      {"receiver", [&](Peer& self) { world.Receive(self); }}};
+    scenario.check = [&](const Reporter&, const std::vector<KillOrder>&) {
+      world.Check();
+    };
+    const KillReport report = RunKillMatrix(scenario);
+    std::cout << report.ToString();
+    EXPECT_TRUE(report.failures.empty()) << report.ToString();
+    EXPECT_FALSE(report.given_up);
+    EXPECT_GE(report.kills, 5u);
+    // A name needs no descriptor.
+    EXPECT_THAT(report.unreached, ElementsAre("tensor_queue.fds_published"));
+  }));
 }
 TEST_F(ManagerKillTest, SlowIsNotDead) {
   for (const char* points : {"manager.", "segment.named.", "segment.open."}) {

@@ -150,7 +150,8 @@ TEST_F(StartManagerTest, HasNothingOfItsStarter) {
     ASSERT_EQ(pipe(ends), 0);  // Inherited by programs.
     const UniqueFd reader(ends[0]);
     UniqueFd writer(ends[1]);
-    sigset_t before, after;
+    // The kernel fills a part of them.
+    sigset_t before = {}, after = {};
     ASSERT_EQ(pthread_sigmask(SIG_BLOCK, nullptr, &before), 0);
     TENON_ASSERT_OK_AND_ASSIGN(const auto client,
                                AttachAndStart(folder.path(), absl::Seconds(1)));

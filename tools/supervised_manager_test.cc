@@ -1,12 +1,14 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// The first client of the daemon of names, which starts it, is a supervised
-// worker of a supervised worker: the daemon outlives them.
+// The daemon of names and supervised processes: it outlives a first client that
+// is a supervised worker of a supervised worker, and workers attach to it if
+// their starter has.
 
 #include <signal.h>
 #include <unistd.h>
 
+#include <cstdint>
 #include <string>
 
 #include "absl/status/status.h"
@@ -16,12 +18,18 @@
 #include "tenon/shm/base/status_macros.h"
 #include "tenon/shm/process/pid_fd.h"
 #include "tenon/shm/segment/segment.h"
+#include "tenon/shm/segment/sharing_strategy.h"
+#include "tenon/shm/tensor/dtype.h"
+#include "tenon/shm/tensor/tensor.h"
 #include "tenon/shm/testing/mount_namespace_testing.h"
 #include "tenon/shm/testing/process_testing.h"
 #include "tenon/shm/testing/status_matchers.h"
+#include "tenon/shm_manager/attach_process.h"
 #include "tenon/shm_manager/manager_client.h"
+#include "tenon/shm_manager/manager_stats.h"
 #include "tenon/shm_manager/manager_testing.h"
 #include "tenon/spawn/arguments/plain_arguments.h"
+#include "tenon/spawn/arguments/shm_arguments.h"
 #include "tenon/spawn/child/function.h"
 #include "tenon/spawn/process/processes.h"
 #include "tenon/spawn/process/start.h"
@@ -45,6 +53,48 @@ absl::Status HaveFirstClient(int, std::string path) {
   return inner.Join();
 }
 TENON_SPAWN_FUNCTION(HaveFirstClient);
+
+// Does not know of the daemon, to which its parent is attached.
+absl::Status HaveNamedSegment(int, Tensor tensor) {
+  TENON_ASSIGN_OR_RETURN(const int64_t* last, tensor.at<const int64_t>({15}));
+  if (*last != 7) return absl::InternalError("another tensor");
+  TENON_ASSIGN_OR_RETURN(const Segment segment, CreateIn("child"));
+  TENON_RETURN_IF_ERROR(GetProcessAttachment().status);
+  for (;;) pause();
+}
+TENON_SPAWN_FUNCTION(HaveNamedSegment);
+
+TEST(SupervisedManagerTest, SpawnedChildrenInheritTheAttachment) {
+  if (!CanEnterOwnMountNamespace()) GTEST_SKIP() << kNoMountNamespace;
+  EXPECT_TRUE(InOwnShm([] {
+    const ManagerFolder folder;
+    ASSERT_THAT(
+        AttachProcess({.path = folder.path(), .program = kProgram}, Soon()),
+        IsOk());
+    TENON_ASSERT_OK_AND_ASSIGN(
+        Tensor tensor,
+        Tensor::CreateShared(
+            kDtypeOf<int64_t>, {16},
+            {.segment = {.strategy = SharingStrategy::kFileSystem,
+                         .name_prefix = "argument"}}));
+    ASSERT_THAT(tensor.Fill(int64_t{7}), IsOk());
+    TENON_ASSERT_OK_AND_ASSIGN(auto workers,
+                               spawn::Start(2, HaveNamedSegment, {}, tensor));
+    // Its creator drops it while it is in flight.
+    tensor = Tensor();
+    ASSERT_TRUE(BecomesCount("child", 2));
+    TENON_ASSERT_OK_AND_ASSIGN(ManagerClient other, AttachTo(folder.path()));
+    TENON_ASSERT_OK_AND_ASSIGN(const ManagerStats stats,
+                               other.QueryStats(Soon()));
+    EXPECT_EQ(stats.clients, 4u);
+    EXPECT_THAT(workers.Kill(SIGKILL), IsOk());
+    EXPECT_FALSE(workers.Join().ok());
+    EXPECT_TRUE(BecomesCount("child", 0));
+    ASSERT_TRUE(other.daemon().pid_fd.has_value());
+    EXPECT_THAT(other.daemon().pid_fd->SendSignal(SIGTERM), IsOk());
+    EXPECT_THAT(other.daemon().pid_fd->WaitForEnd(Soon()), IsOk());
+  }));
+}
 
 TEST(SupervisedManagerTest, OutlivesTheTreeOfItsStarter) {
   if (!CanEnterOwnMountNamespace()) GTEST_SKIP() << kNoMountNamespace;

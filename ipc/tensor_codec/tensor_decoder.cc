@@ -20,10 +20,12 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "tenon/ipc/tensor_codec/tensor_wire.h"
+#include "tenon/shm/base/crash_point.h"
 #include "tenon/shm/base/message.h"
 #include "tenon/shm/base/posix_error.h"
 #include "tenon/shm/base/status_macros.h"
 #include "tenon/shm/base/unique_fd.h"
+#include "tenon/shm/segment/name_keeper.h"
 #include "tenon/shm/segment/segment.h"
 #include "tenon/shm/tensor/dtype.h"
 #include "tenon/shm/tensor/exchange/tensor_handle.h"
@@ -48,11 +50,20 @@ bool NeedsOffer(const absl::Status& status) {
 
 }  // namespace
 
+void ReleaseKeptNames(const KeptNames& names) {
+  if (names.empty()) return;
+  TENON_CRASH_POINT("tensor_codec.names_opened");
+  NameKeeper* const keeper = GetNameKeeper();
+  if (keeper == nullptr) return;
+  for (const std::string& name : names) keeper->ReleaseName(name);
+}
+
 // The decoding of one message.
 class TensorDecoder::Decoding {
  public:
-  Decoding(TensorDecoder& decoder, TensorSource& source, TensorMessage& message)
-      : decoder_(decoder), source_(source), message_(message) {}
+  Decoding(TensorDecoder& decoder, TensorSource& source, TensorMessage& message,
+           KeptNames* kept)
+      : decoder_(decoder), source_(source), message_(message), kept_(kept) {}
 
   absl::Status Decode(std::span<const std::byte> record);
   absl::StatusOr<Tensor> Make(const WireStorage& from, const WireTensor& tensor,
@@ -66,6 +77,7 @@ class TensorDecoder::Decoding {
   TensorDecoder& decoder_;
   TensorSource& source_;
   TensorMessage& message_;
+  KeptNames* const kept_;
   std::shared_ptr<Storage> here_;  // The block that holds the body.
 };
 
@@ -124,7 +136,7 @@ absl::StatusOr<Tensor> TensorDecoder::Decoding::Make(
     case WireLocation::kBlock:
       return decoder_.Claim(from.block, *tensor.spec, source_);
     case WireLocation::kSegment:
-      return decoder_.Import(from.segment, *tensor.spec, source_);
+      return decoder_.Import(from.segment, *tensor.spec, source_, kept_);
     case WireLocation::kHere:
       if (here_ == nullptr) break;
       return Tensor::FromSpec(*tensor.spec, here_);
@@ -140,8 +152,8 @@ absl::StatusOr<Tensor> TensorDecoder::Decoding::Make(
 }
 
 absl::Status TensorDecoder::Decode(std::span<const std::byte> record,
-                                   TensorSource& source,
-                                   TensorMessage* message) {
+                                   TensorSource& source, TensorMessage* message,
+                                   KeptNames* kept) {
   if (alone_.Parse(record)) [[likely]] {
     absl::StatusOr<std::shared_ptr<Storage>> storage =
         ClaimAlone(record, source);
@@ -149,14 +161,16 @@ absl::Status TensorDecoder::Decode(std::span<const std::byte> record,
     message->Add(Tensor(alone_.spec(), *std::move(storage)));
     return absl::OkStatus();
   }
-  const absl::Status status = Decoding(*this, source, *message).Decode(record);
+  const absl::Status status =
+      Decoding(*this, source, *message, kept).Decode(record);
   if (status.ok()) return status;
   *message = TensorMessage();
   return AsLoss(status);
 }
 
 absl::Status TensorDecoder::Decode(std::span<const std::byte> record,
-                                   TensorSource& source, Tensor* tensor) {
+                                   TensorSource& source, Tensor* tensor,
+                                   KeptNames* kept) {
   if (alone_.Parse(record)) [[likely]] {
     absl::StatusOr<std::shared_ptr<Storage>> storage =
         ClaimAlone(record, source);
@@ -165,7 +179,7 @@ absl::Status TensorDecoder::Decode(std::span<const std::byte> record,
     return absl::OkStatus();
   }
   TensorMessage message;
-  TENON_RETURN_IF_ERROR(Decode(record, source, &message));
+  TENON_RETURN_IF_ERROR(Decode(record, source, &message, kept));
   absl::StatusOr<Tensor> only = message.tensor(0);
   if (message.size() != 1 || !only.ok()) {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -198,7 +212,7 @@ absl::StatusOr<std::vector<absl::StatusOr<Tensor>>> TensorDecoder::DecodeEach(
   TensorWire wire;
   TENON_RETURN_IF_ERROR(ParseWire(record.body, &wire));
   TensorMessage none;
-  Decoding decoding(*this, source, none);
+  Decoding decoding(*this, source, none, nullptr);
   // A storage, or why it cannot be had now: its descriptor is gone by then.
   struct Opened {
     std::shared_ptr<Storage> storage;
@@ -264,7 +278,8 @@ absl::StatusOr<std::shared_ptr<Storage>> TensorDecoder::AttachAndClaim(
 
 absl::StatusOr<Tensor> TensorDecoder::Import(const WireSegment& segment,
                                              const TensorSpec& spec,
-                                             TensorSource& source) {
+                                             TensorSource& source,
+                                             KeptNames* kept) {
   TensorHandle handle = {.magic = TensorHandle::kMagic,
                          .version = TensorHandle::kVersion,
                          .strategy = segment.strategy,
@@ -286,7 +301,15 @@ absl::StatusOr<Tensor> TensorDecoder::Import(const WireSegment& segment,
       return item.FdOf(segment.key);
     }));
   }
-  return segments_.Import(handle, std::move(fd));
+  absl::StatusOr<Tensor> tensor = segments_.Import(handle, std::move(fd));
+  if (handle.has_segment() &&
+      handle.segment_strategy() == SharingStrategy::kFileSystem &&
+      segment.key == kKeptName && tensor.ok()) {
+    // This process is a holder now, and removes the name if it is the last one.
+    tensor->storage()->LeaveNameToLastHolder();
+    if (kept != nullptr) kept->emplace_back(segment.name);
+  }
+  return tensor;
 }
 
 }  // namespace tenon

@@ -13,6 +13,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -65,6 +66,11 @@ class TensorSource {
   std::optional<ReceivedTensorFds>& item_;
 };
 
+// Names that the senders' NameKeepers hold for messages that were decoded. Once
+// a message is taken, its receiver releases them.
+using KeptNames = std::vector<std::string>;
+void ReleaseKeptNames(const KeptNames& names);
+
 // Threads: one thread at a time decodes; the other functions are thread-safe.
 // Trust: records may be anything, half-written ones included: an error, at most
 //   with the named memory claimed or mapped for a moment.
@@ -78,17 +84,19 @@ class TensorDecoder {
 
   // Errors: kResourceExhausted if a limit of this process or its importers was
   // hit (a retry may succeed); kDataLoss if no retry can succeed. `message` is
-  // empty before.
+  // empty before. Appends the names that are kept for it to `kept`, also if it
+  // fails.
   absl::Status Decode(std::span<const std::byte> record, TensorSource& source,
-                      TensorMessage* message);
+                      TensorMessage* message, KeptNames* kept = nullptr);
   // The same for a message of exactly one tensor. Errors: also kInvalidArgument
   // if it has other fields.
   absl::Status Decode(std::span<const std::byte> record, TensorSource& source,
-                      Tensor* tensor);
+                      Tensor* tensor, KeptNames* kept = nullptr);
   // Decodes the result of EncodeRecord() for a message of tensors: each tensor,
   // or why it cannot be claimed or imported, unchanged: kResourceExhausted for
-  // all tensors of a storage after the first of them. Thread-safe. Errors:
-  // kDataLoss if the record is malformed.
+  // all tensors of a storage after the first of them. Releases no kept names,
+  // as the message may have other receivers. Thread-safe. Errors: kDataLoss if
+  // the record is malformed.
   absl::StatusOr<std::vector<absl::StatusOr<Tensor>>> DecodeEach(
       std::span<const std::byte> record, TensorSource& source);
 
@@ -137,7 +145,8 @@ class TensorDecoder {
   absl::StatusOr<std::shared_ptr<Storage>> AttachAndClaim(
       const BlockDescriptor& block, TensorSource& source);
   absl::StatusOr<Tensor> Import(const WireSegment& segment,
-                                const TensorSpec& spec, TensorSource& source);
+                                const TensorSpec& spec, TensorSource& source,
+                                KeptNames* kept);
 
   ArenaTensorImporter arenas_;
   TensorImporter segments_;

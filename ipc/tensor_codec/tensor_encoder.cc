@@ -23,7 +23,10 @@
 #include "tenon/ipc/tensor_codec/tensor_fds.h"
 #include "tenon/ipc/tensor_codec/tensor_wire.h"
 #include "tenon/shm/arena/arena_tensor.h"
+#include "tenon/shm/base/crash_point.h"
 #include "tenon/shm/base/status_macros.h"
+#include "tenon/shm/segment/name_keeper.h"
+#include "tenon/shm/segment/shm_name.h"
 #include "tenon/shm/tensor/exchange/tensor_handle.h"
 #include "tenon/shm/tensor/tensor.h"
 #include "tenon/shm/tensor/tensor_spec.h"
@@ -40,6 +43,10 @@ struct CopiedTensor {
 class Encoding {
  public:
   Encoding(TensorFds& fds, uint64_t number) : fds_(fds), number_(number) {}
+  // Unless its holds have been taken, the message is not sent.
+  ~Encoding() { holds_.ReleaseNames(); }
+  Encoding(const Encoding&) = delete;
+  Encoding& operator=(const Encoding&) = delete;
 
   absl::Status Add(const TensorMessage& message);
   size_t body_bytes() const { return body_bytes_; }
@@ -57,6 +64,7 @@ class Encoding {
  private:
   absl::Status Add(const Tensor& tensor);
   absl::Status AddShared(const Tensor& tensor, WireStorage& storage);
+  bool Keep(const std::shared_ptr<Storage>& storage);
   void AddCopied(const Tensor& tensor);
   // The number of the storage in the message, and whether it is new.
   std::pair<uint32_t, bool> NumberOf(const void* storage);
@@ -154,8 +162,22 @@ absl::Status Encoding::AddShared(const Tensor& tensor, WireStorage& storage) {
                      .name = tensor.storage()->name()};
   if (exported.fd >= 0) {
     storage.segment.key = fds_.NeedFd(tensor.storage(), number_);
+  } else if (Keep(tensor.storage())) {
+    storage.segment.key = kKeptName;
   }
   return absl::OkStatus();
+}
+
+// Whether the process's NameKeeper, if any, holds the storage's name for this
+// message. Else this process alone holds it.
+bool Encoding::Keep(const std::shared_ptr<Storage>& storage) {
+  NameKeeper* const keeper = GetNameKeeper();
+  if (keeper == nullptr || !IsMadeShmName(storage->name())) return false;
+  holds_.kept.reserve(holds_.kept.size() + 1);  // Before it is to be released.
+  if (!keeper->KeepName(storage->name()).ok()) return false;
+  holds_.kept.push_back(storage);
+  TENON_CRASH_POINT("tensor_codec.name_kept");
+  return true;
 }
 
 void Encoding::AddCopied(const Tensor& tensor) {
@@ -187,6 +209,19 @@ size_t TensorHolds::bytes() const {
   size_t bytes = block.size();
   for (const auto& storage : storages) bytes += storage->size_bytes();
   return bytes;
+}
+
+void TensorHolds::ReleaseNames() {
+  NameKeeper* const keeper = GetNameKeeper();
+  for (const auto& storage : std::exchange(kept, {})) {
+    if (keeper != nullptr) keeper->ReleaseName(storage->name());
+  }
+}
+
+void TensorHolds::LeaveNames() {
+  for (const auto& storage : std::exchange(kept, {})) {
+    storage->LeaveNameToLastHolder();
+  }
 }
 
 absl::StatusOr<Arena*> TensorEncoder::arena() {
@@ -255,6 +290,7 @@ absl::StatusOr<std::string> EncodeRecord(const TensorMessage& message,
   std::string record(kWireRecordHeaderBytes + encoding.body_bytes(), '\0');
   WriteInlineRecord(encoding.wire(), encoding.body_bytes(),
                     std::as_writable_bytes(std::span(record)));
+  encoding.holds().kept.clear();
   return record;
 }
 

@@ -14,6 +14,7 @@
 #include <span>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/container/inlined_vector.h"
 #include "absl/status/status.h"
@@ -34,8 +35,16 @@ namespace tenon {
 struct TensorHolds {
   absl::InlinedVector<std::shared_ptr<Storage>, 1> storages;
   Block block;
+  // Of the storages, those whose names are kept for this message
+  // (name_keeper.h). If they are dropped, the receiver releases the names.
+  std::vector<std::shared_ptr<Storage>> kept;
 
   size_t bytes() const;
+  // For a message that will not be sent.
+  void ReleaseNames();
+  // For a message that is in flight when its sender leaves: the names do not
+  // end with their storages here.
+  void LeaveNames();
 };
 
 // Threads: thread-compatible.
@@ -92,9 +101,11 @@ class TensorEncoder {
 // The record, of any size, of a message that is sent together with the
 // descriptors in `fds`. Tensors in private memory cannot be encoded: see
 // CopyIntoArena() (tensor_copies.h). The caller holds the tensors until they
-// are claimed. Errors: kFailedPrecondition if a tensor was inherited by fork()
-// or is private; kInvalidArgument if the descriptors exceed
-// TensorFdList::kMaxFds, or the record 4 GiB.
+// are claimed. If this process has a NameKeeper, names are kept until their
+// creators remove them, as the message may have several receivers. Errors:
+// kFailedPrecondition if a tensor was inherited by fork() or is private;
+// kInvalidArgument if the descriptors exceed TensorFdList::kMaxFds, or the
+// record 4 GiB.
 absl::StatusOr<std::string> EncodeRecord(const TensorMessage& message,
                                          TensorFdList& fds);
 

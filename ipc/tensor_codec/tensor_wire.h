@@ -68,13 +68,19 @@ enum class WireLocation : uint8_t {
   kSegment = 3,  // In a segment of its own.
 };
 
+// The key of a name that the sender's NameKeeper holds for this message: its
+// receiver releases it.
+inline constexpr uint64_t kKeptName = 1;
+
 // A TensorHandle without its spec.
 struct WireSegment {
   TensorHandle::Strategy strategy = TensorHandle::Strategy::kFileDescriptor;
   TensorHandle::Kind kind = TensorHandle::Kind::kSharedWritable;
   uint64_t storage_bytes = 0;
   Storage::Id id;
-  uint64_t key = 0;        // Of the descriptor that the sender has published.
+  // Of the descriptor that the sender has published; of a name: kKeptName, or
+  // 0.
+  uint64_t key = 0;
   absl::string_view name;  // Up to 255 bytes.
 };
 

@@ -50,7 +50,17 @@ class SentTensors {
   }
   // Drops message `number` and those after it.
   void Cancel(uint64_t number) {
-    while (!empty() && At(end_ - 1).number >= number) Drop(At(--end_));
+    while (!empty() && At(end_ - 1).number >= number) {
+      Sent& sent = At(--end_);
+      if (sent.holds != nullptr) sent.holds->ReleaseNames();
+      Drop(sent);
+    }
+  }
+  // Before the messages are dropped although they are in flight.
+  void LeaveNames() {
+    for (uint64_t i = first_; i < end_; ++i) {
+      if (At(i).holds != nullptr) At(i).holds->LeaveNames();
+    }
   }
 
  private:

@@ -43,8 +43,14 @@ namespace {
 // to three dimensions.
 constexpr size_t kRecordBytes = 120;
 
-// Decodes the records of one call before they are taken.
+// Decodes the records of one call before they are taken. Its destructor
+// releases the names that are kept for those that were.
 class Claimer : public QueueClaimer {
+ public:
+  ~Claimer() override {
+    for (const Kept& kept : kept_) ReleaseKeptNames(kept.names);
+  }
+
  protected:
   explicit Claimer(TensorQueueParts* parts) : parts_(*parts) {}
 
@@ -53,13 +59,32 @@ class Claimer : public QueueClaimer {
   absl::Status Decode(const QueueItem& item, T* into) {
     const auto take = [&] { return parts_.queue->ReadFds(item.slot); };
     TensorSource source(take, &found_);
-    absl::Status status = parts_.decoder.Decode(item.bytes, source, into);
+    KeptNames names;
+    absl::Status status =
+        parts_.decoder.Decode(item.bytes, source, into, &names);
+    if (status.ok() && !names.empty()) {
+      kept_.push_back({.slot = item.slot,
+                       .position = item.position,
+                       .names = std::move(names)});
+    }
     TENON_CRASH_POINT("tensor_queue.claimed");
     return status;
   }
+  void UndoDecode(const QueueItem& item) {
+    std::erase_if(kept_, [&](const Kept& kept) {
+      return kept.slot == item.slot && kept.position == item.position;
+    });
+  }
 
  private:
+  struct Kept {
+    size_t slot = 0;
+    uint64_t position = 0;
+    KeptNames names;
+  };
+
   TensorQueueParts& parts_;
+  std::vector<Kept> kept_;
   // The sender's published descriptors.
   std::optional<ReceivedTensorFds> found_;
 };
@@ -73,7 +98,10 @@ class MessageClaimer final : public Claimer {
     if (!status.ok()) messages_.pop_back();
     return status;
   }
-  void Undo(const QueueItem&) override { messages_.pop_back(); }
+  void Undo(const QueueItem& item) override {
+    UndoDecode(item);
+    messages_.pop_back();
+  }
 
   absl::InlinedVector<TensorMessage, 1>& messages() { return messages_; }
 
@@ -90,7 +118,10 @@ class TensorClaimer final : public Claimer {
   absl::Status Claim(const QueueItem& item) override {
     return Decode(item, &tensor_);
   }
-  void Undo(const QueueItem&) override { tensor_ = Tensor(); }
+  void Undo(const QueueItem& item) override {
+    UndoDecode(item);
+    tensor_ = Tensor();
+  }
 
  private:
   Tensor& tensor_;

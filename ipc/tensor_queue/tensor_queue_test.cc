@@ -161,16 +161,17 @@ TEST_P(TensorQueueTest, ALateJoinerGetsAllAlsoOfTheDead) {
   }));
 }
 
-// Also messages of a sender that has left without waiting, except by a name
-// that was removed with it.
+// Also messages of a sender that has left without waiting, and has dropped the
+// tensor. A name needs a NameKeeper for that (attach_process_test, with the
+// daemon); without one its creator keeps the tensor.
 TEST_P(TensorQueueTest, WhatWasPutOutlivesItsSender) {
-  if (way() == TensorWay::kFileSystem) GTEST_SKIP() << "the name goes with it";
   EXPECT_TRUE(RunTwoPeers(mode(), [&](Peer& self) {
     auto queue = Open(self);
     if (self.name() == "a") {
       TensorMaker maker(way(), queue.get(), prefix_);
-      TENON_ASSERT_OK_AND_ASSIGN(const Tensor tensor, maker.Make(3));
+      TENON_ASSERT_OK_AND_ASSIGN(Tensor tensor, maker.Make(3));
       ASSERT_THAT(queue->Put(tensor, TestDeadline()), IsOk());
+      if (way() != TensorWay::kFileSystem) tensor = Tensor();
       queue.reset();
       self.Step("left");
       EXPECT_THAT(self.Await("got"), IsOk());

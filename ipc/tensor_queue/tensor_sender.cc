@@ -70,7 +70,12 @@ absl::StatusOr<std::unique_ptr<TensorSender>> TensorSender::Create(
   return sender;
 }
 
-TensorSender::~TensorSender() { Delist(this); }
+TensorSender::~TensorSender() {
+  Delist(this);
+  if (fork_count_ != ForkCount() || in_flight_.empty()) return;
+  in_flight_.DropTaken(queue_->taken());
+  in_flight_.LeaveNames();
+}
 
 absl::Status TensorSender::CheckUsable() const {
   return CheckNotForked(fork_count_, "a queue of tensors");
@@ -157,7 +162,8 @@ absl::Status TensorSender::WaitForTaken(uint64_t taken, Deadline deadline) {
       PollUntil(nullptr, 0, Earlier(deadline, Deadline::After(kRecheck)))
           .status());
   TENON_ASSIGN_OR_RETURN(const bool alone, queue_->IsAlone());
-  if (!alone) return absl::OkStatus();
+  // The last one may have taken messages just before it left.
+  if (!alone || queue_->taken() != taken) return absl::OkStatus();
   return absl::UnavailableError(
       "TensorQueue: all others have left or died, and messages of this "
       "participant have not been taken");

@@ -35,6 +35,7 @@
 #include "tenon/shm/base/status_macros.h"
 #include "tenon/shm/base/unique_fd.h"
 #include "tenon/shm/pages/mapping.h"
+#include "tenon/shm/segment/name_keeper.h"
 #include "tenon/shm/segment/name_token.h"
 #include "tenon/shm/segment/named_segments.h"
 #include "tenon/shm/segment/open_or_create.h"
@@ -182,6 +183,7 @@ Segment::Segment(Segment&& other) noexcept
       owns_name_(std::exchange(other.owns_name_, false)),
       is_chosen_(std::exchange(other.is_chosen_, false)),
       unlinked_(other.unlinked_),
+      is_left_to_last_(std::exchange(other.is_left_to_last_, false)),
       id_(other.id_),
       fork_count_(other.fork_count_) {}
 
@@ -197,6 +199,7 @@ Segment& Segment::operator=(Segment&& other) noexcept {
   owns_name_ = std::exchange(other.owns_name_, false);
   is_chosen_ = std::exchange(other.is_chosen_, false);
   unlinked_ = other.unlinked_;
+  is_left_to_last_ = std::exchange(other.is_left_to_last_, false);
   id_ = other.id_;
   fork_count_ = other.fork_count_;
   return *this;
@@ -205,8 +208,9 @@ Segment& Segment::operator=(Segment&& other) noexcept {
 Segment::~Segment() { ReleaseName(); }
 
 void Segment::ReleaseName() {
-  if (owns_name_) Unlink().IgnoreError();
-  if (!is_chosen_ || unlinked_ || fork_count_ != ForkCount()) return;
+  const bool last_removes = is_chosen_ || is_left_to_last_;
+  if (owns_name_ && !last_removes) Unlink().IgnoreError();
+  if (!last_removes || unlinked_ || fork_count_ != ForkCount()) return;
   fd_.Reset();
   ReclaimDeadName(name_).IgnoreError();
 }
@@ -225,6 +229,7 @@ absl::StatusOr<Segment> Segment::Create(size_t size_bytes, SegmentKind kind,
     segment.pages_ = file.pages;
     return segment;
   }
+  if (NameKeeper* const keeper = GetNameKeeper()) keeper->Attend();
   absl::StatusOr<NamedFile> named = CreateNamed(plan, options.name_prefix);
   if (absl::IsResourceExhausted(named.status()) && ReclaimMemory(size_bytes)) {
     named = CreateNamed(plan, options.name_prefix);
@@ -350,6 +355,7 @@ absl::StatusOr<Segment> Segment::Adopt(UniqueFd fd, SegmentKind kind,
 absl::StatusOr<Segment> Segment::Open(absl::string_view name,
                                       SegmentKind kind) {
   TENON_RETURN_IF_ERROR(CheckShmName(name));
+  if (NameKeeper* const keeper = GetNameKeeper()) keeper->Attend();
   const Deadline deadline = Deadline::After(kNameRemovalTime);
   for (;;) {
     TENON_ASSIGN_OR_RETURN(std::optional<Segment> segment, TryOpen(name, kind));
@@ -493,6 +499,11 @@ absl::Status Segment::PublishAs(absl::string_view name) {
   owns_name_ = false;
   is_chosen_ = true;
   return absl::OkStatus();
+}
+
+void Segment::LeaveNameToLastHolder() {
+  if (strategy_ != SharingStrategy::kFileSystem) return;
+  std::atomic_ref(is_left_to_last_).store(true, std::memory_order_relaxed);
 }
 
 absl::Status Segment::Unlink() {

@@ -191,6 +191,13 @@ class Segment {
   // its own, and in a forked child. The segment keeps its name then.
   absl::Status PublishAs(absl::string_view name);
 
+  // From now on the destruction of this segment removes a random name only if
+  // no other process holds it: for a name that is in flight, in its sender, and
+  // in each process that opens it then, so that the last of them removes it.
+  // The same rule holds for it as for a name that a program chose: destroy
+  // mappings before the segment. No effect under kFileDescriptor. Thread-safe.
+  void LeaveNameToLastHolder();
+
   // Removes the name now, if this segment owns one, or if a program chose it. A
   // process that has it open keeps it; a name that does not exist any more, or
   // belongs to a new segment, is not an error.
@@ -226,7 +233,9 @@ class Segment {
   bool owns_name_ = false;  // A random one.
   bool is_chosen_ = false;  // By a program: the last holder removes it.
   bool unlinked_ = false;   // By this object.
-  std::optional<Id> id_;    // Once known.
+  // The last holder removes a random name. Written atomically.
+  bool is_left_to_last_ = false;
+  std::optional<Id> id_;  // Once known.
   uint64_t fork_count_;
 };
 

@@ -142,6 +142,12 @@ class Storage {
   const std::string& name() const { return name_; }
   int fd() const { return segment_ ? segment_->fd() : -1; }
 
+  // Under kFileSystem: the name stays until its last holder has ended
+  // (Segment::LeaveNameToLastHolder()). Else no effect. Thread-safe.
+  void LeaveNameToLastHolder() {
+    if (segment_) segment_->LeaveNameToLastHolder();
+  }
+
   // Moves private memory into a new shared-writable segment: every tensor over
   // this storage is then over the shared one, and addresses taken before are
   // dangling. No effect if it is shared already, whatever the options.

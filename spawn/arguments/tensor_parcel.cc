@@ -26,6 +26,7 @@
 #include "tenon/shm/base/message.h"
 #include "tenon/shm/base/status_macros.h"
 #include "tenon/shm/base/unique_fd.h"
+#include "tenon/shm/segment/name_keeper.h"
 #include "tenon/shm/tensor/storage.h"
 #include "tenon/shm/tensor/tensor.h"
 #include "tenon/spawn/arguments/hold_until_closed.h"
@@ -36,12 +37,18 @@
 namespace tenon::spawn {
 namespace {
 
-// The descriptor or name of a segment needs no receipt.
-std::vector<Tensor> InBlocks(const TensorMessage& tensors) {
+// A descriptor needs no receipt. A name does only where a NameKeeper removes it
+// if this process ends without having removed it.
+bool NeedsReceipt(const Storage& storage) {
+  return storage.lease() != nullptr ||
+         (!storage.name().empty() && GetNameKeeper() != nullptr);
+}
+
+std::vector<Tensor> ToHold(const TensorMessage& tensors) {
   std::vector<Tensor> found;
   for (const TensorMessage::Field& field : tensors.fields()) {
     const auto& tensor = std::get<Tensor>(field);
-    if (tensor.storage() != nullptr && tensor.storage()->lease() != nullptr) {
+    if (tensor.storage() != nullptr && NeedsReceipt(*tensor.storage())) {
       found.push_back(tensor);
     }
   }
@@ -64,7 +71,7 @@ absl::StatusOr<UniqueFd> WriteParcel(const TensorMessage& tensors,
                          EncodeRecord(tensors, needed));
   UniqueFd receipt;
   if (hold == TensorHold::kUntilClaimed) {
-    std::vector<Tensor> held = InBlocks(tensors);
+    std::vector<Tensor> held = ToHold(tensors);
     if (!held.empty()) {
       TENON_ASSIGN_OR_RETURN(receipt, HoldUntilClosed(std::move(held)));
     }

@@ -31,7 +31,8 @@
 
 namespace tenon::spawn {
 
-// Until when the blocks of arenas are held.
+// Until when the blocks of arenas are held, and named segments if this process
+// has a NameKeeper (name_keeper.h).
 enum class TensorHold {
   kByCaller,      // Until the caller knows that they are claimed.
   kUntilClaimed,  // Until each receiver has closed its copy of the receipt.
