@@ -94,6 +94,7 @@ class AttachProcessTest : public testing::Test {
       const std::string path = folder.path();
       std::optional<ForkedChild> daemon;
       const std::function<void()> start = [&] {
+        daemon.reset();  // Its socket is closed after its connections.
         daemon.emplace(StartDaemon(path, options).value());
       };
       start();
