@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "tenon/cuda_ipc/driver.h"
 
@@ -37,6 +38,13 @@ struct Device {
 // All devices, by ordinal. `driver` comes from GetDriver. Thread-safe.
 // Errors: those of CudaError for the failed call, with the device's ordinal.
 absl::StatusOr<std::vector<Device>> ListDevices(const DriverTable& driver);
+
+// OK if the driver has all functions of `feature` and this device supports it.
+// Thread-safe.
+// Errors: kFailedPrecondition if the driver is too old for it; kUnimplemented
+// if this device does not support it; else those of CudaError.
+absl::Status CheckFeature(const DriverTable& driver, int ordinal,
+                          DriverFeature feature);
 
 // In the usual form, 8-4-4-4-12 lower-case digits. nvidia-smi prefixes it with
 // "GPU-" or "MIG-".

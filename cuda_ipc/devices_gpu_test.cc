@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "cuda.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tenon/cuda_ipc/cuda_api.h"
 #include "tenon/cuda_ipc/devices.h"
 #include "tenon/cuda_ipc/driver.h"
 #include "tenon/shm/testing/status_matchers.h"

@@ -12,10 +12,13 @@
 // with and without a GPU, and detects here which it is on. No contexts, streams
 // or memory are created here, and nothing is ever unloaded.
 //
-// cuda.h maps most names to a versioned one (cuDeviceTotalMem is a macro for
-// cuDeviceTotalMem_v2), while libcuda also exports the plain name, with another
-// signature. Member, type and symbol are all derived from the one
-// macro-expanded name, so they cannot disagree. dlsym finds them, not
+// Four answers are told apart by their code, in GetDriver and CheckFeature:
+// - kNotFound: there is no driver;
+// - kUnavailable: the driver has no device;
+// - kFailedPrecondition: the driver is too old, or lacks a function;
+// - kUnimplemented: this device does not support the feature (devices.h).
+//
+// dlsym finds the functions, by the versioned names of cuda_api.h, and not
 // cuGetProcAddress: that function must itself be found by dlsym, and selects by
 // a version number; here the name selects.
 
@@ -27,16 +30,27 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "cuda.h"
+#include "tenon/cuda_ipc/cuda_api.h"
 #include "tenon/shm/base/cplusplus_20.h"
 
 namespace tenon::cuda_ipc {
 
-// 11.4, which introduced the newest function below: cuDeviceGetUuid_v2, which
-// distinguishes the instances of a partitioned GPU.
+// 11.4, which introduced the newest required function: cuDeviceGetUuid_v2,
+// which distinguishes the instances of a partitioned GPU.
 inline constexpr int kOldestDriverVersion = 11040;
 
-// Functions of a loaded driver, none of them null, after cuInit.
+// Parts of the driver that may be missing. What needs them is off without them.
+enum class DriverFeature {
+  kVirtualMemory,    // cuMemCreate, cuMemMap, export as descriptors: 11.0.
+  kLegacyIpc,        // cuIpcOpenMemHandle_v2: 11.0.
+  kIpcEvents,        // cuIpcOpenEventHandle: 4.1.
+  kStreamMemoryOps,  // cuStreamWaitValue32_v2: 11.7.
+  kHostRegister,     // cuMemHostRegister_v2: 6.5.
+  kKernels,          // cuModuleLoadData, cuLaunchKernel: 4.0.
+};
+
+// Functions of a loaded driver, after cuInit. The required ones are never null.
+// The functions of a feature are all null if one of them is missing.
 //
 // Ownership: a value; the functions stay loaded until the process ends.
 // Threads: const, so any number; the functions are as safe as CUDA says.
@@ -46,31 +60,40 @@ inline constexpr int kOldestDriverVersion = 11040;
 // Trust: the driver is trusted, like any library.
 // Failure: the functions return a CUresult; CudaError converts it to a status.
 struct DriverTable {
-  decltype(&::cuInit) cuInit;
-  decltype(&::cuDriverGetVersion) cuDriverGetVersion;
-  decltype(&::cuGetErrorName) cuGetErrorName;
-  decltype(&::cuGetErrorString) cuGetErrorString;
-  decltype(&::cuDeviceGetCount) cuDeviceGetCount;
-  decltype(&::cuDeviceGet) cuDeviceGet;
-  decltype(&::cuDeviceGetName) cuDeviceGetName;
-  decltype(&::cuDeviceGetUuid) cuDeviceGetUuid;
-  decltype(&::cuDeviceTotalMem) cuDeviceTotalMem;
+#define TENON_CUDA_MEMBER(symbol, parameters) CUresult(*symbol) parameters;
+#define TENON_CUDA_OPTIONAL_MEMBER(feature, symbol, parameters) \
+  CUresult(*symbol) parameters;
+  TENON_CUDA_REQUIRED_FUNCTIONS(TENON_CUDA_MEMBER)
+  TENON_CUDA_OPTIONAL_FUNCTIONS(TENON_CUDA_OPTIONAL_MEMBER)
+#undef TENON_CUDA_MEMBER
+#undef TENON_CUDA_OPTIONAL_MEMBER
 
-  int version;       // 12040 is CUDA 12.4.
-  std::string path;  // Path of the loaded file.
+  int version;          // 12040 is CUDA 12.4.
+  std::string path;     // Path of the loaded file.
+  std::string missing;  // Optional functions that it lacks: " cuA cuB".
 };
 
-// The driver of this process: libcuda.so.1, as found by the dynamic loader. The
-// first call loads it, calls cuInit and may block for as long as that takes;
-// later calls return the same result, an error too. Thread-safe.
-// Errors: kNotFound with the loader's message if the library cannot be loaded;
-// kUnavailable if it is loaded but not usable: a function is missing or the
-// driver older than kOldestDriverVersion, cuInit fails, there is no device.
+// The driver of this process: the library that $TENON_LIBCUDA names, else
+// libcuda.so.1 as the dynamic loader finds it, else the one in
+// /usr/local/nvidia/lib64, where container runtimes mount it. The first call
+// loads it, calls cuInit and may block for as long as that takes; later calls
+// return the same result, an error too. Thread-safe.
+// Errors: kNotFound with the loader's message if the library cannot be loaded,
+// or is the toolkit's stub for linking; kFailedPrecondition if it lacks a
+// required function or is older than kOldestDriverVersion; kUnavailable if
+// there is no device; kInternal with the driver's text if it fails otherwise.
 absl::StatusOr<const DriverTable*> GetDriver();
 
 // GetDriver's single load, for `library`: a path if it has a slash, else a name
 // to search for. For tests, and for drivers in other locations.
 absl::StatusOr<DriverTable> LoadDriver(const std::string& library);
+
+// "virtual memory": for messages.
+absl::string_view FeatureName(DriverFeature feature);
+
+// OK if the driver has all functions of `feature`. Thread-safe.
+// Errors: kFailedPrecondition that names the missing functions.
+absl::Status CheckFeature(const DriverTable& driver, DriverFeature feature);
 
 // The result of `call` as a status; OK if it is CUDA_SUCCESS. The message has
 // the call, the object it was made on, the driver's text and the error's name:
@@ -78,8 +101,9 @@ absl::StatusOr<DriverTable> LoadDriver(const std::string& library);
 //   [CUDA_ERROR_OUT_OF_MEMORY]
 // The table is a parameter because it provides the texts. Codes:
 // kInvalidArgument, kResourceExhausted, kFailedPrecondition (not initialized,
-// wrong context), kUnavailable (no driver, device or service), kNotFound,
-// kPermissionDenied, kUnimplemented (not supported here), else kInternal.
+// wrong context), kUnavailable (no driver, device or service; not ready),
+// kNotFound, kAlreadyExists (memory is registered), kPermissionDenied,
+// kUnimplemented (not supported here), else kInternal.
 absl::Status CudaError(const DriverTable& driver, CUresult result,
                        absl::string_view call, absl::string_view object);
 

@@ -3,10 +3,10 @@
 
 """The headers of CUDA's driver API, where there is a toolkit.
 
-Tenon calls the driver through dlopen, so this is all it needs to build, and a
-GPU is not. The toolkit is at $CUDA_PATH, else at /usr/local/cuda. Without one
-@local_cuda//:cuda_headers, and all that depends on it, is incompatible: a
-build of //... passes it over.
+Tenon calls the driver through dlopen and has its own declarations, in
+//cuda_ipc:cuda_api; a test compares them with these headers. The toolkit is at $CUDA_PATH, else at /usr/local/cuda. Without one
+@local_cuda//:cuda_headers and that test are incompatible: a build of //...
+passes them over.
 """
 
 _FOUND = """
