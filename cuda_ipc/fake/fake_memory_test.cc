@@ -155,6 +155,10 @@ TEST_F(FakeMemoryTest, AMappingIsOfAWholeAllocationInFreeReservedAddresses) {
   const CUdeviceptr address = Reserve(4 * kPage);
   EXPECT_EQ(d_.cuMemMap(address, kPage, kPage, handle, 0),
             CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(d_.cuMemMap(address, 2 * kPage, kPage, handle, 0),
+            CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(d_.cuMemMap(address, 2 * kPage, 0, handle, 1),
+            CUDA_ERROR_INVALID_VALUE);
   EXPECT_EQ(d_.cuMemMap(address, kPage, 0, handle, 0),
             CUDA_ERROR_INVALID_VALUE);
   EXPECT_EQ(d_.cuMemMap(address + 4096, 2 * kPage, 0, handle, 0),

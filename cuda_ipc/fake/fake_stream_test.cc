@@ -5,14 +5,13 @@
 // each broken once.
 
 #include <sys/mman.h>
-#include <time.h>
 
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <numeric>
-#include <vector>
 
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tenon/cuda_ipc/driver.h"
@@ -28,21 +27,25 @@ class FakeStreamTest : public FakeDriverTest {
   // A stream that waits until Open().
   CUstream CreateClosedStream() {
     const CUstream stream = CreateStream();
+    ++gate_.streams;
     EXPECT_EQ(d_.cuLaunchHostFunc(
                   stream,
-                  [](void* is_open) {
-                    auto* const open = static_cast<std::atomic<bool>*>(is_open);
-                    EXPECT_TRUE(Becomes([open] { return open->load(); }));
+                  [](void* data) {
+                    auto* const gate = static_cast<Gate*>(data);
+                    EXPECT_TRUE(Becomes([gate] { return gate->open.load(); }));
+                    --gate->streams;
                   },
-                  &is_open_),
+                  &gate_),
               CUDA_SUCCESS);
     return stream;
   }
-  void Open() { is_open_ = true; }
+  void Open() { gate_.open = true; }
   void TearDown() override {
     Open();
-    EXPECT_TRUE(Becomes(
-        [this] { return d_.cuCtxSynchronize() != CUDA_ERROR_NOT_READY; }));
+    EXPECT_TRUE(Becomes([this] { return gate_.streams == 0; }));
+  }
+  bool Completes(CUstream stream) {
+    return Becomes([&] { return d_.cuStreamQuery(stream) == CUDA_SUCCESS; });
   }
 
   CUevent CreateEvent(unsigned flags = kCuEventDisableTiming) {
@@ -51,7 +54,10 @@ class FakeStreamTest : public FakeDriverTest {
     return event;
   }
 
-  std::atomic<bool> is_open_ = false;
+  struct Gate {
+    std::atomic<bool> open = false;
+    std::atomic<int> streams = 0;  // That wait.
+  } gate_;
 };
 
 TEST_F(FakeStreamTest, WorkOfAStreamIsInOrderAndLaterThanTheCall) {
@@ -74,6 +80,7 @@ TEST_F(FakeStreamTest, ADelayShowsAMissingWait) {
   const CUdeviceptr address = Allocate(4);
   const CUstream stream = CreateStream();
   int early = 0;
+  const absl::Time began = absl::Now();
   for (int i = 0; i < 20; ++i) {
     EXPECT_EQ(d_.cuMemsetD8Async(address, i + 1, 4, stream), CUDA_SUCCESS);
     if (Read(address) != 0x01010101u * (i + 1)) ++early;
@@ -81,6 +88,8 @@ TEST_F(FakeStreamTest, ADelayShowsAMissingWait) {
     EXPECT_EQ(Read(address), 0x01010101u * (i + 1));
   }
   EXPECT_GT(early, 0);
+  // 10 ms on average.
+  EXPECT_GT(absl::Now() - began, absl::Milliseconds(50));
 }
 
 TEST_F(FakeStreamTest, StreamsAreHandlesOfTheCurrentContext) {
@@ -268,6 +277,26 @@ TEST_F(FakeHostMemoryTest, PageableMemoryIsReadBeforeTheCallReturns) {
   EXPECT_EQ(Read(address), 1);
 }
 
+TEST_F(FakeHostMemoryTest, PageableMemoryIsWrittenBeforeTheCallReturns) {
+  Start("delay_us=10000");
+  const CUdeviceptr address = Allocate(4);
+  const CUstream stream = CreateStream();
+  for (uint32_t i = 1; i < 10; ++i) {
+    EXPECT_EQ(d_.cuMemsetD8Async(address, i, 4, stream), CUDA_SUCCESS);
+    EXPECT_EQ(d_.cuMemcpyDtoHAsync_v2(memory_, address, 4, stream),
+              CUDA_SUCCESS);
+    EXPECT_EQ(Word(), 0x01010101 * i);
+  }
+  Register();
+  EXPECT_EQ(d_.cuMemsetD8_v2(address, 0, 4), CUDA_SUCCESS);
+  const CUstream closed = CreateClosedStream();
+  EXPECT_EQ(d_.cuMemcpyDtoHAsync_v2(memory_, address, 4, closed), CUDA_SUCCESS);
+  EXPECT_NE(Word(), 0);
+  Open();
+  EXPECT_TRUE(Completes(closed));
+  EXPECT_EQ(Word(), 0);
+}
+
 TEST_F(FakeHostMemoryTest, RegisteredMemoryIsReadWhenTheStreamComesToIt) {
   const CUdeviceptr address = Allocate(4);
   Register();
@@ -307,7 +336,7 @@ TEST_F(FakeHostMemoryTest, GreaterOrEqualIsCyclic) {
   EXPECT_EQ(d_.cuStreamWaitValue32_v2(stream, word, 0xfffffffe,
                                       kCuStreamWaitValueGeq),
             CUDA_SUCCESS);
-  EXPECT_EQ(d_.cuStreamSynchronize(stream), CUDA_SUCCESS);
+  EXPECT_TRUE(Completes(stream));
 }
 
 TEST_F(FakeHostMemoryTest, WordsAreAlignedAndOfKnownMemory) {
