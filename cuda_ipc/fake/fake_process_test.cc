@@ -243,8 +243,8 @@ TEST_F(FakeProcessTest, ADescriptorInAMessageKeepsMemory) {
 TEST_F(FakeProcessTest, KilledProcessesLeaveNoMemory) {
   fake_.Reset(machine_);
   ForkedChild exporter = Run("exporter", [this](int socket) {
-    Export(socket, 42);
     Allocate(kPage);
+    Export(socket, 42);  // The importer may go on from here.
     pause();
   });
   ForkedChild importer = Run("importer", [this](int socket) {
