@@ -20,6 +20,8 @@
 
 #include "tenon/shm/base/cplusplus_20.h"
 
+// NOLINTBEGIN(readability-identifier-naming): CUDA's names.
+
 // Declared where cuda.h declares them, never defined.
 struct CUctx_st;
 struct CUevent_st;
@@ -36,8 +38,8 @@ using CUmodule = ::CUmod_st*;
 using CUstream = ::CUstream_st*;
 
 using CUdevice = int;
-using CUdeviceptr = unsigned long long;  // NOLINT(runtime/int): CUDA's type.
-using CUmemGenericAllocationHandle = unsigned long long;  // NOLINT(runtime/int)
+using CUdeviceptr = unsigned long long;
+using CUmemGenericAllocationHandle = unsigned long long;
 using CUhostFn = void (*)(void* data);
 
 // Of CUDA's enumerations, the values that Tenon uses. The underlying type is
@@ -169,7 +171,7 @@ struct CUmemAllocationProp {
   struct {
     unsigned char compressionType;
     unsigned char gpuDirectRDMACapable;
-    unsigned short usage;  // NOLINT(runtime/int)
+    unsigned short usage;
     unsigned char reserved[4];
   } allocFlags;
 };
@@ -180,6 +182,7 @@ struct CUmemAccessDesc {
 };
 
 }  // namespace tenon::cuda_ipc
+// NOLINTEND(readability-identifier-naming)
 
 // The functions, by the name of their symbol. cuda.h maps most names to a
 // versioned one (cuMemAlloc to cuMemAlloc_v2), while libcuda also exports the

@@ -28,7 +28,9 @@ std::string VersionText(int version) {
 
 std::string PathOf(void* library, const std::string& name) {
   link_map* map = nullptr;
-  if (dlinfo(library, RTLD_DI_LINKMAP, &map) != 0) return name;
+  if (dlinfo(library, RTLD_DI_LINKMAP, static_cast<void*>(&map)) != 0) {
+    return name;
+  }
   return map->l_name;
 }
 

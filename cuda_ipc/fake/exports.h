@@ -22,6 +22,7 @@ TENON_CUDA_OPTIONAL_FUNCTIONS(TENON_FAKE_DECLARE_OPTIONAL)
 #undef TENON_FAKE_DECLARE
 #undef TENON_FAKE_DECLARE_OPTIONAL
 
+// NOLINTBEGIN(readability-identifier-naming): CUDA's names.
 #define TENON_FAKE_ENTRY(symbol, parameters) symbol,
 #define TENON_FAKE_OPTIONAL_ENTRY(feature, symbol, parameters) symbol,
 enum class Entry {
@@ -30,6 +31,7 @@ enum class Entry {
 };
 #undef TENON_FAKE_ENTRY
 #undef TENON_FAKE_OPTIONAL_ENTRY
+// NOLINTEND(readability-identifier-naming)
 
 // What an entry needs of its caller.
 enum Need : unsigned {

@@ -95,7 +95,7 @@ void AddMappings(const std::string& process, const std::string& name,
   if (maps == nullptr) return;
   char line[1024];
   while (fgets(line, sizeof(line), maps) != nullptr) {
-    unsigned long start = 0, end = 0, inode = 0;  // NOLINT(runtime/int)
+    unsigned long start = 0, end = 0, inode = 0;
     int path = 0;
     if (sscanf(line, "%lx-%lx %*s %*s %*s %lu %n", &start, &end, &inode,
                &path) != 3) {

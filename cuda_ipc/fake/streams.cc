@@ -66,7 +66,7 @@ void Stream::Run() {
 void Stream::Delay() {
   const unsigned most = CurrentSettings().delay_us;
   if (most == 0) return;
-  const auto delay = static_cast<long>(random_() % most);  // NOLINT
+  const auto delay = static_cast<long>(random_() % most);
   const timespec time = {.tv_sec = delay / 1'000'000,
                          .tv_nsec = delay % 1'000'000 * 1'000};
   nanosleep(&time, nullptr);
