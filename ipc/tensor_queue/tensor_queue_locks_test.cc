@@ -178,7 +178,7 @@ class TensorQueueLocksTest : public testing::Test {
   static constexpr int kGets = 5;
   // By the short way Put() and Get() take 461 and 488, otherwise 1,100 and
   // more.
-  static constexpr uint64_t kMostInstructions = 700;
+  [[maybe_unused]] static constexpr uint64_t kMostInstructions = 700;
 
   void SetUp() override {
     if (const absl::Status can = CanTrace(); !can.ok()) GTEST_SKIP() << can;
