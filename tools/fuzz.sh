@@ -31,11 +31,12 @@ trap 'rm -rf "$work"' EXIT
 ln -s "$PWD" "$work/tenon"
 mkdir "$work/new"
 
-# Only files of this repository, and without the code that runs it as a test.
+# Only files of this repository, and without //shm/testing, which runs it as a
+# test of GoogleTest.
 mapfile -t sources < <(
   ./bazelw query --noshow_progress \
     "kind('source file', deps($target))" 2> "$work/query" |
-    sed -n 's|^//\([^:]*\):\(.*\.cc\)$|\1/\2|p' | grep -v '/fuzz_testing\.cc$')
+    sed -n 's|^//\([^:]*\):\(.*\.cc\)$|\1/\2|p' | grep -v '^shm/testing/')
 ((${#sources[@]} > 0)) || { cat "$work/query" >&2; exit 2; }
 
 mapfile -t libraries < <(
