@@ -8,11 +8,10 @@
 //   return manager->Run(stop_fd);  // Until its last client has gone.
 //
 // Of Tenon's names it knows neither which process holds which nor how many
-// there are:
-// the kernel's locks say that (named_segments.h). A client only attaches, so
-// that its end is noticed; what the daemon does then is ReclaimDeadNames(). So
-// a superfluous event costs one examination of the names, a missed one a delay,
-// and nothing is lost with the daemon.
+// there are: the kernel's locks say that (named_segments.h). A client only
+// attaches, so that its end is noticed; what the daemon does then is
+// ReclaimDeadNames(). So a superfluous event costs one examination of the
+// names, a missed one a delay, and nothing is lost with the daemon.
 
 #ifndef TENON_SHM_MANAGER_MANAGER_H_
 #define TENON_SHM_MANAGER_MANAGER_H_

@@ -10,6 +10,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -40,6 +41,7 @@
 #include "tenon/shm_manager/manager_client.h"
 #include "tenon/shm_manager/manager_message.h"
 #include "tenon/shm_manager/manager_testing.h"
+#include "tenon/shm_manager/name_reclaimer.h"
 
 namespace tenon {
 namespace {
@@ -181,6 +183,41 @@ TEST_F(ManagerHostileTest, AtTheLimitOfDescriptorsAClientIsToldSo) {
     EXPECT_TRUE(Becomes([&] {
       return ManagerClient::Attach({.path = folder.path()}, Soon()).ok();
     }));
+  }));
+}
+
+TEST_F(ManagerHostileTest, AtTheLimitOfDescriptorsAReleasedNameGoesLater) {
+  EXPECT_TRUE(InOwnShm([] {
+    TENON_ASSERT_OK_AND_ASSIGN(
+        ForkedChild creator,
+        ForkedChild::Fork({.name = "creator"}, [&](const Reporter&) {
+          TENON_ASSERT_OK_AND_ASSIGN(const Segment made, CreateIn("kept"));
+          for (;;) pause();
+        }));
+    std::atomic<int> problems = 0;
+    TENON_ASSERT_OK_AND_ASSIGN(
+        const auto reclaimer,
+        NameReclaimer::Start([&](LogKind kind, const std::string&) {
+          if (kind == LogKind::kProblem) ++problems;
+        }));
+    ASSERT_TRUE(Becomes([&] { return reclaimer->counts().sweeps == 1; }));
+    // Its descriptor must not make room when it is closed.
+    UniqueFd below(open("/dev/null", O_RDONLY | O_CLOEXEC));
+    absl::StatusOr<Segment> segment = absl::UnknownError("not tried");
+    ASSERT_TRUE(Becomes([&] {
+      const auto names = ListShmNames("kept");
+      if (!names.ok() || names->empty()) return false;
+      segment = Segment::Open(names->front(), SegmentKind::kSharedWritable);
+      return segment.ok();
+    }));
+    creator.Kill();
+    below.Reset();
+    {
+      const FewFds few;
+      reclaimer->Release(*std::move(segment));
+      EXPECT_TRUE(Becomes([&] { return problems > 0; }));
+    }
+    EXPECT_TRUE(BecomesCount("kept", 0));
   }));
 }
 

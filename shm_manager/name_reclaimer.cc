@@ -44,7 +44,7 @@ constexpr absl::Duration kSweepPauses[] = {
 constexpr int kRest = 20;
 // In about a millisecond; to wake the thread takes longer than to close a file.
 constexpr size_t kQuicklyFreed = size_t{8} << 20;
-// After a sweep that failed at a limit.
+// After a sweep, or a removal, that failed at a limit.
 constexpr absl::Duration kRetryPause = absl::Seconds(1);
 
 }  // namespace
@@ -119,11 +119,18 @@ NameReclaimer::Counts NameReclaimer::counts() const {
   return counts_;
 }
 
+bool NameReclaimer::CanRemoveTorchName() const {
+  return !torch_names_.empty() && (stopped_ || torch_names_at_.has_passed());
+}
+
 absl::Duration NameReclaimer::Pause() const {
-  if (stopped_ || !releases_.empty() || !torch_names_.empty()) {
+  if (stopped_ || !releases_.empty() || CanRemoveTorchName()) {
     return absl::ZeroDuration();
   }
-  return std::max(sweep_at_.Remaining(), rested_at_.Remaining());
+  const absl::Duration sweep =
+      std::max(sweep_at_.Remaining(), rested_at_.Remaining());
+  return torch_names_.empty() ? sweep
+                              : std::min(sweep, torch_names_at_.Remaining());
 }
 
 void NameReclaimer::Loop() {
@@ -139,11 +146,11 @@ void NameReclaimer::Loop() {
       DoRelease(std::move(segment));
       continue;
     }
-    if (!torch_names_.empty()) {
-      const std::string name = std::move(torch_names_.front());
+    if (CanRemoveTorchName()) {
+      std::string name = std::move(torch_names_.front());
       torch_names_.pop_front();
       mutex_.Unlock();
-      DoRemove(name);
+      DoRemove(std::move(name));
       continue;
     }
     const bool stopped = stopped_;
@@ -176,15 +183,22 @@ void NameReclaimer::DoRelease(Segment segment) {
   if (removed.ok() && *removed) {
     ++counts_.removed_names;
     counts_.removed_bytes += bytes;
+  } else if (absl::IsResourceExhausted(removed.status())) {
+    sweep_at_ = Earlier(sweep_at_, Deadline::After(kRetryPause));
   }
 }
 
-void NameReclaimer::DoRemove(const std::string& name) {
+void NameReclaimer::DoRemove(std::string name) {
   const absl::StatusOr<std::optional<TorchFile>> removed =
       RemoveTorchFile(name);
   if (!removed.ok()) {
     Log(LogKind::kProblem, absl::StrCat("cannot remove '", name,
                                         "': ", removed.status().message()));
+    const ThreadLock lock(&mutex_);
+    if (absl::IsResourceExhausted(removed.status()) && !stopped_) {
+      torch_names_.push_front(std::move(name));
+      torch_names_at_ = Deadline::After(kRetryPause);
+    }
     return;
   }
   if (!removed->has_value()) return;

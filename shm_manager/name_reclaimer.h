@@ -58,10 +58,12 @@ class NameReclaimer {
   // core.
   void Schedule();
 
-  // Ceases to hold a segment, and removes its name if no process holds it.
+  // Ceases to hold a segment, and removes its name if no process holds it; at a
+  // limit of descriptors a sweep does that later.
   void Release(Segment segment);
 
-  // Removes the name of a file of torch whose holders have ended.
+  // Removes the name of a file of torch whose holders have ended. Is repeated
+  // at a limit of descriptors, every second until the destructor.
   void RemoveTorchName(std::string name);
 
   // Releases that are not finished.
@@ -73,10 +75,11 @@ class NameReclaimer {
   explicit NameReclaimer(LogFunction log) : log_(std::move(log)) {}
 
   void Loop();
+  bool CanRemoveTorchName() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The pause before the next work; zero if there is some.
   absl::Duration Pause() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void DoRelease(Segment segment);
-  void DoRemove(const std::string& name);
+  void DoRemove(std::string name);
   void Sweep();
   void Log(LogKind kind, const std::string& line) const;
 
@@ -87,6 +90,7 @@ class NameReclaimer {
   bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
   std::deque<Segment> releases_ ABSL_GUARDED_BY(mutex_);
   std::deque<std::string> torch_names_ ABSL_GUARDED_BY(mutex_);
+  Deadline torch_names_at_ ABSL_GUARDED_BY(mutex_) = Deadline::Passed();
   size_t pending_ ABSL_GUARDED_BY(mutex_) = 0;
   size_t sweeps_left_ ABSL_GUARDED_BY(mutex_) = 0;
   Deadline sweep_at_ ABSL_GUARDED_BY(mutex_) = Deadline::Passed();

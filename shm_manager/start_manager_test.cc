@@ -50,6 +50,7 @@
 #include "tenon/shm/testing/process_testing.h"
 #include "tenon/shm/testing/reporter.h"
 #include "tenon/shm/testing/status_matchers.h"
+#include "tenon/shm_manager/manager.h"
 #include "tenon/shm_manager/manager_client.h"
 #include "tenon/shm_manager/manager_testing.h"
 
@@ -322,6 +323,38 @@ TEST_F(StartManagerTest, NeedsNoStandardDescriptors) {
         auto client, ManagerClient::Attach({.path = folder.path()}, Soon()));
     const DaemonGuard guard(client);
     EXPECT_THAT(client.QueryStats(Soon()), IsOk());
+  }));
+}
+
+// A success would send torch to a socket at which no daemon listens.
+TEST_F(StartManagerTest, ADaemonWithoutTorchIsNoneThatServesIt) {
+  EXPECT_TRUE(InOwnShm([] {
+    const ManagerFolder folder;
+    TENON_ASSERT_OK_AND_ASSIGN(const auto client,
+                               AttachAndStart(folder.path(), absl::Seconds(1)));
+    const DaemonGuard guard(client);
+    const auto run = [&](const std::string& torch_path) {
+      auto program =
+          ForkedChild::Fork({.name = "program"}, [&](const Reporter&) {
+            const std::string path = absl::StrCat("--path=", folder.path());
+            const std::string torch = absl::StrCat("--torch_path=", torch_path);
+            execl(kProgram, kProgram, path.c_str(), torch.c_str(), "--detach",
+                  nullptr);
+          });
+      EXPECT_THAT(program, IsOk());
+      const auto end = program->Wait(Soon());
+      EXPECT_THAT(end, IsOk());
+      return end.ok() ? end->exit_code : -1;
+    };
+    const std::string torch_path = folder.folder() + "/torch";
+    EXPECT_EQ(run(torch_path), 1);
+    {
+      TENON_ASSERT_OK_AND_ASSIGN(const auto other,
+                                 Manager::Create(folder.folder() + "/other",
+                                                 {.torch_path = torch_path}));
+      EXPECT_EQ(run(torch_path), 0);
+    }
+    EXPECT_EQ(run(""), 0);
   }));
 }
 

@@ -21,9 +21,11 @@
 #include <stdlib.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/types.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -42,8 +44,10 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "glog/logging.h"
+#include "tenon/shm/base/deadline.h"
 #include "tenon/shm/base/posix_error.h"
 #include "tenon/shm/base/retry_on_eintr.h"
 #include "tenon/shm/base/status_macros.h"
@@ -60,7 +64,7 @@ ABSL_FLAG(absl::Duration, idle_exit, absl::Seconds(10),
 ABSL_FLAG(bool, detach, false,
           "returns once a daemon in a session of its own listens");
 ABSL_FLAG(size_t, max_clients, tenon::ManagerOptions().max_clients,
-          "the most processes that are attached");
+          "the most connections of clients; beside them as many of torch");
 ABSL_FLAG(size_t, max_clients_per_process,
           tenon::ManagerOptions().max_clients_per_process,
           "of these, connections of one process");
@@ -88,6 +92,10 @@ namespace {
 
 // Descriptors of the standard library, of the log, and of calls in progress.
 constexpr size_t kOtherFds = 64;
+
+// For a daemon that has won the race to start one, and its second socket.
+constexpr absl::Duration kRivalPatience = absl::Seconds(1);
+constexpr absl::Duration kRivalPause = absl::Milliseconds(2);
 
 // The first socket of sd_listen_fds(3).
 constexpr int kActivationFd = 3;
@@ -153,6 +161,39 @@ void LogLine(LogKind kind, const std::string& line) {
   }
 }
 
+// Connects with a socket of the other kind: the kernel refuses that, and says
+// whether any listens. `kind`: of the listener.
+bool IsListening(const std::string& path, int kind) {
+  sockaddr_un address = {};
+  address.sun_family = AF_UNIX;
+  if (path.size() >= sizeof(address.sun_path)) return false;
+  path.copy(address.sun_path, path.size());
+  const int other = kind == SOCK_STREAM ? SOCK_SEQPACKET : SOCK_STREAM;
+  const UniqueFd probe(socket(AF_UNIX, other | SOCK_CLOEXEC, 0));
+  return connect(probe.get(), reinterpret_cast<sockaddr*>(&address),
+                 sizeof(address)) != 0 &&
+         errno == EPROTOTYPE;
+}
+
+// `rival`: of Listen(), another daemon listens at a path already. A starter
+// without --detach gets it. Detached, the other one has won a race, which is as
+// good if it serves all paths, some moments later.
+absl::Status CheckRival(const absl::Status& rival, const std::string& path) {
+  const std::string torch_path = absl::GetFlag(FLAGS_torch_path);
+  if (torch_path.empty()) return rival;
+  const Deadline deadline = Deadline::After(kRivalPatience);
+  while (!IsListening(path, SOCK_SEQPACKET) ||
+         !IsListening(torch_path, SOCK_STREAM)) {
+    if (deadline.has_passed()) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          rival.message(), ", and no daemon serves both --path=", path,
+          " and --torch_path=", torch_path, "; end it, or choose other paths"));
+    }
+    absl::SleepFor(kRivalPause);
+  }
+  return rival;
+}
+
 // Quotas that exceed the limit of descriptors are lowered: the reason of a
 // refusal is clearer than that of a failed call.
 ManagerOptions OptionsOf() {
@@ -213,7 +254,9 @@ absl::StatusOr<std::unique_ptr<Manager>> Listen(int sockets) {
     TENON_ASSIGN_OR_RETURN(path, ManagerPath(absl::GetFlag(FLAGS_group)));
     TENON_RETURN_IF_ERROR(MakeManagerFolder(path));
   }
-  return Manager::Create(path, OptionsOf());
+  auto manager = Manager::Create(path, OptionsOf());
+  if (!absl::IsAlreadyExists(manager.status())) return manager;
+  return CheckRival(manager.status(), path);
 }
 
 // `ready`: of Detach(); invalid if it was not called.

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
@@ -32,6 +33,7 @@
 #include "tenon/ipc/listener/socket_file.h"
 #include "tenon/shm/base/crash_point.h"
 #include "tenon/shm/base/deadline.h"
+#include "tenon/shm/base/fork_count.h"
 #include "tenon/shm/base/posix_error.h"
 #include "tenon/shm/base/status_macros.h"
 #include "tenon/shm/base/unique_fd.h"
@@ -49,12 +51,20 @@ constexpr size_t kMaxUnfinished = 64;
 constexpr int kAcceptedAtOnce = 64;
 constexpr int kEventsAtOnce = 64;
 constexpr absl::Duration kAcceptPause = absl::Milliseconds(100);
+// How old a connection without a message has to be before it is dropped in
+// favour of others, which wait meanwhile: with the kernel's queue of 128 full
+// of silent ones less than the second that torch waits for its answer.
+constexpr absl::Duration kYouth = absl::Milliseconds(200);
+constexpr absl::Duration kYouthPause = absl::Milliseconds(10);
 // Of one connection before the next one is served.
 constexpr int kMessagesAtOnce = 16;
 // Of a process that has ended: more than a socket's buffer holds.
 constexpr int kLastMessages = 4096;
 // Before a name is examined again that could not be.
 constexpr absl::Duration kExaminePause = absl::Seconds(1);
+// After all names of a process have been examined, in multiples of the time
+// that it took.
+constexpr int kRest = 20;
 
 // Events: those of a client have twice its number; that of a process's pidfd
 // has twice the number of the process, plus 1.
@@ -144,7 +154,9 @@ absl::StatusOr<std::unique_ptr<TorchListener>> TorchListener::Create(
   return listener;
 }
 
-TorchListener::~TorchListener() { file_.Remove(); }
+TorchListener::~TorchListener() {
+  if (CheckNotForked(fork_count_, "shm_manager").ok()) file_.Remove();
+}
 
 TorchListener::Counts TorchListener::counts() const {
   Counts counts = counts_;
@@ -184,7 +196,7 @@ void TorchListener::Serve(NameReclaimer* reclaimer) {
       }
     }
   }
-  if (accept_at_.has_passed()) PauseAccepting(false);
+  if (accept_at_.has_passed()) ResumeAccepting();
   if (connects && accept_at_.is_never()) AcceptClients();
   if (message_timer_.has_passed()) DropSlow();
   if (name_timer_.has_passed()) ExamineNames();
@@ -203,15 +215,29 @@ void TorchListener::Close(NameReclaimer* reclaimer) {
   by_pid_.clear();
 }
 
-void TorchListener::PauseAccepting(bool pause) {
-  epoll_event event = {.events = pause ? 0u : EPOLLIN,
-                       .data = {.u64 = kListenerEvent}};
+void TorchListener::PauseAccepting(absl::Duration pause) {
+  epoll_event event = {.events = 0, .data = {.u64 = kListenerEvent}};
   epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, socket_.get(), &event);
-  accept_at_ = pause ? Deadline::After(kAcceptPause) : Deadline::Never();
+  accept_at_ = Deadline::After(pause);
+}
+
+void TorchListener::ResumeAccepting() {
+  epoll_event event = {.events = EPOLLIN, .data = {.u64 = kListenerEvent}};
+  epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, socket_.get(), &event);
+  accept_at_ = Deadline::Never();
 }
 
 void TorchListener::AcceptClients() {
   for (int i = 0; i < kAcceptedAtOnce; ++i) {
+    // Silent connections must not delay others; but a process that has just
+    // connected may only not have been scheduled since.
+    if (unfinished_ >= kMaxUnfinished) {
+      if (!OldestUnfinished()->second.young_until.has_passed()) {
+        PauseAccepting(kYouthPause);
+        return;
+      }
+      DropOneUnfinished();
+    }
     UniqueFd socket(
         accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (socket.valid()) {
@@ -222,7 +248,6 @@ void TorchListener::AcceptClients() {
     const int error = errno;
     if (error == EINTR || error == ECONNABORTED) continue;
     if (error == EAGAIN) return;
-    // Silent connections must not delay others.
     if (IsAtLimit(error) && unfinished_ > 0) {
       DropOneUnfinished();
       continue;
@@ -230,7 +255,7 @@ void TorchListener::AcceptClients() {
     LogProblem(absl::StrCat("cannot accept: ",
                             PosixError(error, "accept4", "torch").message()));
     if (IsAtLimit(error)) ShedLoad();
-    PauseAccepting(true);
+    PauseAccepting(kAcceptPause);
     return;
   }
 }
@@ -248,10 +273,14 @@ void TorchListener::ShedLoad() {
   reserve_ = OpenReserve();
 }
 
+TorchListener::Clients::iterator TorchListener::OldestUnfinished() {
+  return std::find_if(clients_.begin(), clients_.end(), [](const auto& client) {
+    return !client.second.is_attached;
+  });
+}
+
 void TorchListener::DropOneUnfinished() {
-  const auto oldest = std::find_if(
-      clients_.begin(), clients_.end(),
-      [](const auto& client) { return !client.second.is_attached; });
+  const auto oldest = OldestUnfinished();
   if (oldest != clients_.end()) RemoveClient(oldest);
 }
 
@@ -296,9 +325,10 @@ absl::Status TorchListener::TryAddClient(UniqueFd* socket) {
   message_timer_ = Earlier(message_timer_, by);
   clients_.emplace(number, Client{.socket = std::move(*socket),
                                   .process = process,
+                                  .young_until = Deadline::After(kYouth),
                                   .message_by = by,
                                   .bytes = std::string()});
-  if (++unfinished_ > kMaxUnfinished) DropOneUnfinished();
+  ++unfinished_;
   return absl::OkStatus();
 }
 
@@ -313,6 +343,12 @@ absl::StatusOr<TorchListener::Processes::iterator> TorchListener::FindProcess(
     const auto process = processes_.find(found->second);
     if (!process->second.pid_fd.HasEnded()) return process;
     return absl::NotFoundError(absl::StrCat("process ", pid, " has ended"));
+  }
+  if (processes_.size() >= options_.max_clients) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat(processes_.size(),
+                     " processes have connected or registered names, the most "
+                     "that it takes; raise --max_clients"));
   }
   absl::StatusOr<PidFd> pid_fd =
       socket >= 0 ? PidFd::OfPeer(socket)
@@ -541,7 +577,12 @@ void TorchListener::Deregister(const TorchMessage& message) {
 
 // Names in flight on behalf of the process whose last receiver has removed them
 // without having been registered here.
+// Torch waits a second for an answer, so that a flood of registrations must not
+// make the daemon do nothing else.
 void TorchListener::ForgetRemoved(Processes::iterator process) {
+  if (!process->second.rested_at.has_passed()) return;
+  using Clock = std::chrono::steady_clock;
+  const Clock::time_point begin = Clock::now();
   ++process->second.connections;  // It is needed below.
   const std::set<std::string> names = process->second.names;
   for (const std::string& held : names) {
@@ -549,6 +590,8 @@ void TorchListener::ForgetRemoved(Processes::iterator process) {
     if (name != names_.end()) Examine(name);
   }
   --process->second.connections;
+  process->second.rested_at =
+      Deadline::After(kRest * absl::FromChrono(Clock::now() - begin));
 }
 
 // Removes the name unless a process holds it, or messages in flight do.

@@ -38,6 +38,7 @@
 #include "absl/time/time.h"
 #include "tenon/ipc/listener/socket_file.h"
 #include "tenon/shm/base/deadline.h"
+#include "tenon/shm/base/fork_count.h"
 #include "tenon/shm/base/unique_fd.h"
 #include "tenon/shm/process/pid_fd.h"
 #include "tenon/shm_manager/name_reclaimer.h"
@@ -46,8 +47,10 @@
 namespace tenon {
 
 struct TorchListenerOptions {
-  size_t max_clients = 0;              // Connections.
-  size_t max_clients_per_process = 0;  // That made them.
+  // Connections, and processes, of which each takes a descriptor: those that
+  // connected, or registered a name over the connection of their parent.
+  size_t max_clients = 0;
+  size_t max_clients_per_process = 0;  // Connections that it made.
   size_t max_names = 0;                // That are registered.
   size_t max_names_per_process = 0;
   absl::Duration keep_after_death;
@@ -60,7 +63,7 @@ struct TorchListenerOptions {
 
 // Ownership: owns its sockets and pidfds. Does not own the reclaimer.
 // Threads: thread-compatible; has none of its own, and never blocks.
-// Processes: of the process that made it only.
+// Processes: of the process that made it only; a forked child may destroy it.
 // Trust: clients are of this process's user and in its pid namespace, by the
 //   kernel's word for each message, which also has to agree with the pid in it.
 //   A message that is malformed, comes in pieces of several processes, takes
@@ -115,12 +118,15 @@ class TorchListener {
     size_t connections = 0;
     std::set<std::string> names;
     uint64_t via = 0;  // The connection of its last message.
+    // Until then its names are not examined for another one that it registers.
+    Deadline rested_at = Deadline::Passed();
   };
   using Processes = std::map<uint64_t, Process>;
   struct Client {
     UniqueFd socket;
     Processes::iterator process;  // That made it.
     bool is_attached = false;     // Has sent a message.
+    Deadline young_until = Deadline::Never();
     Deadline message_by = Deadline::Never();
     std::string bytes;  // Of an incomplete message.
     pid_t sender = 0;   // Of these.
@@ -144,7 +150,9 @@ class TorchListener {
   void AddClient(UniqueFd socket);
   absl::Status TryAddClient(UniqueFd* socket);
   void ShedLoad();
-  void PauseAccepting(bool pause);
+  void PauseAccepting(absl::Duration pause);
+  void ResumeAccepting();
+  Clients::iterator OldestUnfinished();
   void DropOneUnfinished();
   absl::StatusOr<Processes::iterator> FindProcess(pid_t pid, int socket);
   void ForgetUnneeded(Processes::iterator process);
@@ -165,6 +173,7 @@ class TorchListener {
   void LogProblem(const std::string& line);
 
   const TorchListenerOptions options_;
+  const uint64_t fork_count_ = ForkCount();
   UniqueFd socket_;
   UniqueFd epoll_;
   SocketFile file_;

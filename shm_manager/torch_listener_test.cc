@@ -5,13 +5,18 @@
 // are removed with their holders and not before, and no client ends or stalls
 // the daemon. With torch itself: torch_test.cc.
 
+#include "tenon/shm_manager/torch_listener.h"
+
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/types.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -20,6 +25,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/clock.h"
@@ -42,6 +48,7 @@
 #include "tenon/shm_manager/manager.h"
 #include "tenon/shm_manager/manager_client.h"
 #include "tenon/shm_manager/manager_testing.h"
+#include "tenon/shm_manager/name_reclaimer.h"
 #include "tenon/shm_manager/torch_message.h"
 #include "tenon/shm_manager/torch_storage.h"
 #include "tenon/shm_manager/torch_testing.h"
@@ -544,6 +551,152 @@ TEST_F(TorchListenerTest, AtTheLimitOfDescriptorsAConnectionFailsAtOnce) {
     EXPECT_TRUE(Becomes(
         [&] { return ConnectAsTorch(folder).Register(kName) == "OK"; }));
   }));
+}
+
+// Processes that connect, and are not scheduled again before others have.
+TEST_F(TorchListenerTest, ManyMayConnectAtOnce) {
+  constexpr size_t kClients = 100;
+  EXPECT_TRUE(InOwnShm([] {
+    const ManagerFolder folder;
+    TENON_ASSERT_OK_AND_ASSIGN(const auto reclaimer,
+                               NameReclaimer::Start(nullptr));
+    TENON_ASSERT_OK_AND_ASSIGN(
+        const auto listener,
+        TorchListener::Create(TorchPath(folder),
+                              {.max_clients = kClients,
+                               .max_clients_per_process = kClients,
+                               .max_names = 1,
+                               .max_names_per_process = 1,
+                               .handshake_patience = absl::Seconds(20)}));
+    std::vector<TorchConnection> torch;
+    for (size_t i = 0; i < kClients; ++i) {
+      torch.emplace_back(TorchPath(folder));
+      ASSERT_TRUE(torch.back().valid());
+    }
+    for (int i = 0; i < 4; ++i) listener->Serve(reclaimer.get());
+    for (const TorchConnection& client : torch) {
+      EXPECT_TRUE(client.Send(Message(kName)));
+    }
+    ASSERT_TRUE(Becomes([&] {
+      listener->Serve(reclaimer.get());
+      return listener->counts().attached == kClients;
+    }));
+    for (const TorchConnection& client : torch) {
+      EXPECT_EQ(client.Answer(), "OK");
+    }
+  }));
+}
+
+// Each of them has a pidfd in the daemon.
+TEST_F(TorchListenerTest, ProcessesThatShareAConnectionAreCounted) {
+  EXPECT_TRUE(InOwnShm([] {
+    const ManagerFolder folder;
+    const TorchSocketGuard guard(folder);
+    TENON_ASSERT_OK_AND_ASSIGN(
+        ForkedChild daemon,
+        StartDaemon(folder.path(), WithTorch(folder, {.max_clients = 3})));
+    const TorchConnection torch = ConnectAsTorch(folder);
+    EXPECT_EQ(torch.Register(kName), "OK");
+    {
+      std::vector<ForkedChild> children;
+      for (int i = 0; i < 3; ++i) {
+        TENON_ASSERT_OK_AND_ASSIGN(
+            ForkedChild child,
+            ForkedChild::Fork({.name = "child"}, [&](const Reporter&) {
+              const std::string answer = torch.Register(NameOf(i));
+              EXPECT_TRUE(MakeTorchFile(absl::StrCat(answer, i), 0));
+              for (;;) pause();
+            }));
+        children.push_back(std::move(child));
+        const std::string answer = absl::StrCat(i < 2 ? "OK" : "NO", i);
+        EXPECT_TRUE(Becomes([&] { return TorchFileExists(answer); })) << i;
+      }
+      EXPECT_EQ(torch.Register(kName), "OK");
+    }
+    EXPECT_TRUE(PassesInChild([&] {
+      EXPECT_TRUE(Becomes([&] { return torch.Register(NameOf(9)) == "OK"; }));
+    }));
+  }));
+}
+
+// A registration beyond its limit makes the daemon examine the names in flight
+// on behalf of the process; further ones must not do so each time.
+TEST_F(TorchListenerTest, AFloodBeyondTheLimitOfNamesCostsLittle) {
+  constexpr int kNames = 300;
+  constexpr int kFlood = 50;
+  EXPECT_TRUE(InOwnShm([] {
+    const ManagerFolder folder;
+    TENON_ASSERT_OK_AND_ASSIGN(const auto reclaimer,
+                               NameReclaimer::Start(nullptr));
+    int examined = 0;
+    TENON_ASSERT_OK_AND_ASSIGN(
+        const auto listener,
+        TorchListener::Create(TorchPath(folder),
+                              {.max_clients = 1,
+                               .max_clients_per_process = 1,
+                               .max_names = kNames,
+                               .max_names_per_process = kNames,
+                               .handshake_patience = absl::Seconds(20),
+                               .log_problem = [&](const std::string& line) {
+                                 if (absl::StrContains(line, "examine")) {
+                                   ++examined;
+                                 }
+                               }}));
+    const TorchConnection torch(TorchPath(folder));
+    // The message is served when a byte can be read.
+    const auto answer = [&](const std::string& name) {
+      EXPECT_TRUE(torch.Send(Message(name)));
+      pollfd fd = {.fd = torch.fd(), .events = POLLIN, .revents = 0};
+      while (poll(&fd, 1, 0) == 0) listener->Serve(reclaimer.get());
+      return torch.Answer();
+    };
+    for (int i = 0; i < kNames; ++i) {
+      ASSERT_EQ(answer(NameOf(i)), "OK");
+      ASSERT_TRUE(MakeTorchFile(NameOf(i), 1));
+      torch.Deregister(NameOf(i));
+    }
+    const std::string more = NameOf(kNames);
+    ASSERT_EQ(answer(more), "NO");
+    ASSERT_EQ(examined, 0);
+    {
+      const FewFds few;  // Each examination is logged.
+      for (int i = 0; i < kFlood; ++i) ASSERT_EQ(answer(more), "NO");
+    }
+    EXPECT_LT(examined, kNames * kFlood / 5);
+    // One is removed by its receiver, which is noticed in the end.
+    ASSERT_EQ(shm_unlink(absl::StrCat("/", NameOf(0)).c_str()), 0);
+    EXPECT_TRUE(Becomes([&] { return answer(more) == "OK"; }));
+  }));
+}
+
+// The thread that removes it may run while the daemon has no descriptor left.
+TEST_F(TorchListenerTest, ANameThatCannotBeRemovedAtALimitIsRemovedLater) {
+  EXPECT_TRUE(InOwnShm([] {
+    ASSERT_TRUE(MakeTorchFile(kName, 1));
+    std::atomic<int> problems = 0;
+    TENON_ASSERT_OK_AND_ASSIGN(
+        const auto reclaimer,
+        NameReclaimer::Start([&](LogKind kind, const std::string&) {
+          if (kind == LogKind::kProblem) ++problems;
+        }));
+    ASSERT_TRUE(Becomes([&] { return reclaimer->counts().sweeps == 1; }));
+    {
+      const FewFds few;
+      reclaimer->RemoveTorchName(kName);
+      EXPECT_TRUE(Becomes([&] { return problems > 0; }));
+      EXPECT_TRUE(TorchFileExists(kName));
+    }
+    EXPECT_TRUE(IsRemoved(kName));
+  }));
+}
+
+TEST_F(TorchListenerTest, AForkedChildLeavesTheSocketFile) {
+  const ManagerFolder folder;
+  TENON_ASSERT_OK_AND_ASSIGN(auto manager,
+                             Manager::Create(folder.path(), WithTorch(folder)));
+  EXPECT_TRUE(PassesInChild([&] { manager.reset(); }));
+  EXPECT_EQ(access(folder.path().c_str(), F_OK), 0);
+  EXPECT_EQ(access(TorchPath(folder).c_str(), F_OK), 0);
 }
 
 TEST_F(TorchListenerTest, AStorageOfTorchIsOpenedAndDropped) {
