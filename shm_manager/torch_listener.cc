@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -26,6 +27,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
@@ -99,8 +101,9 @@ absl::Status CheckUser(const ucred& sender) {
                    "; want one of user ", geteuid()));
 }
 
-// OK if the name may be a file of torch, which need not exist yet.
-absl::Status CheckName(const std::string& name) {
+// Whether there is such a file, which may be one of torch: a process that makes
+// it registers it before.
+absl::StatusOr<bool> CheckName(const std::string& name) {
   if (!IsTorchName(name)) {
     return absl::PermissionDeniedError(absl::StrCat(
         "'", name,
@@ -108,12 +111,18 @@ absl::Status CheckName(const std::string& name) {
         "Tenon; it is not registered"));
   }
   struct stat file;
-  if (lstat(absl::StrCat("/dev/shm/", name).c_str(), &file) != 0 ||
-      (S_ISREG(file.st_mode) && file.st_uid == geteuid())) {
-    return absl::OkStatus();
-  }
+  if (lstat(absl::StrCat("/dev/shm/", name).c_str(), &file) != 0) return false;
+  if (S_ISREG(file.st_mode) && file.st_uid == geteuid()) return true;
   return absl::PermissionDeniedError(
       absl::StrCat("'", name, "' is not a regular file of user ", geteuid()));
+}
+
+// By the pid in the name; another process may have that number by now.
+bool MayCreatorLive(absl::string_view name) {
+  name.remove_prefix(kTorchNamePrefix.size());
+  pid_t pid = 0;
+  return absl::SimpleAtoi(name.substr(0, name.find('_')), &pid) && pid > 0 &&
+         (kill(pid, 0) == 0 || errno == EPERM);
 }
 
 bool SendAnswer(int socket, absl::string_view answer) {
@@ -208,7 +217,9 @@ void TorchListener::Close(NameReclaimer* reclaimer) {
   socket_.Reset();
   clients_.clear();
   for (const auto& [name, registered] : names_) {
-    if (registered.holders.empty()) reclaimer_->RemoveTorchName(name);
+    if (registered.holders.empty() && !MayHaveUnknownHolder(name, registered)) {
+      reclaimer_->RemoveTorchName(name);
+    }
   }
   names_.clear();
   processes_.clear();
@@ -523,7 +534,7 @@ absl::Status TorchListener::Register(Clients::value_type& client,
                                      const TorchMessage& message) {
   // The kernel knows its holders.
   if (IsMadeShmName(message.name)) return absl::OkStatus();
-  TENON_RETURN_IF_ERROR(CheckName(message.name));
+  TENON_ASSIGN_OR_RETURN(const bool exists, CheckName(message.name));
   const Client& from = client.second;
   const bool is_own = message.pid == from.process->second.pid;
   TENON_ASSIGN_OR_RETURN(const auto process,
@@ -550,7 +561,9 @@ absl::Status TorchListener::Register(Clients::value_type& client,
     }
     holder.names.insert(message.name);
   }
-  Name& name = names_[message.name];
+  const auto [entry, is_first] = names_.try_emplace(message.name);
+  Name& name = entry->second;
+  if (is_first) name.is_older = exists;
   ++name.holders[process->first];
   name.expires = Deadline::Never();
   return absl::OkStatus();
@@ -626,6 +639,11 @@ void TorchListener::Examine(Names::iterator name) {
   }
 }
 
+bool TorchListener::MayHaveUnknownHolder(const std::string& name,
+                                         const Name& held) {
+  return held.is_older && MayCreatorLive(name);
+}
+
 void TorchListener::Forget(Names::iterator name) {
   for (const auto& holder : name->second.holders) {
     const auto process = processes_.find(holder.first);
@@ -659,7 +677,10 @@ void TorchListener::ExamineNames() {
   for (auto name = names_.begin(); name != names_.end();) {
     const auto next = std::next(name);
     Name& held = name->second;
-    if (held.expires.has_passed()) {
+    if (held.expires.has_passed() && MayHaveUnknownHolder(name->first, held)) {
+      held.expires = Deadline::After(options_.keep_after_death);
+      earliest = Earlier(earliest, held.expires);
+    } else if (held.expires.has_passed()) {
       LogProblem(absl::StrCat("'", name->first,
                               "' was in flight, and not received within ",
                               absl::FormatDuration(options_.keep_after_death),

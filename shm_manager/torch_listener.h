@@ -14,7 +14,8 @@
 //                          holders that died, is that of messages in flight:
 //     none                   the name is removed at once
 //     some                   it is removed keep_after_death after the end of
-//                            the last process that held it
+//                            the last process that held it; if its file is
+//                            older than its registration, that of its creator
 //
 // Names of Tenon are accepted and not entered: their locks say who holds them.
 
@@ -72,7 +73,7 @@ struct TorchListenerOptions {
 //   user's file, is refused, and its file never touched.
 // Failure: a killed daemon leaves its socket file, which the next one replaces.
 //   Its table is lost: names that were registered are removed by torch's own
-//   count alone.
+//   count alone, until another process registers them with the next one.
 class TorchListener {
  public:
   struct Counts {
@@ -137,6 +138,9 @@ class TorchListener {
     // 0 it is in flight on behalf of the process.
     std::map<uint64_t, int64_t> holders;
     int64_t lost = 0;  // References of holders that have died.
+    // Its file was there before it was registered: a process that registered it
+    // with a former daemon may hold it.
+    bool is_older = false;
     Deadline expires = Deadline::Never();     // Once no process is left.
     Deadline examine_at = Deadline::Never();  // If it could not be.
   };
@@ -167,6 +171,7 @@ class TorchListener {
   void Deregister(const TorchMessage& message);
   void ForgetRemoved(Processes::iterator process);
   void Examine(Names::iterator name);
+  static bool MayHaveUnknownHolder(const std::string& name, const Name& held);
   void Forget(Names::iterator name);
   void DropSlow();
   void ExamineNames();

@@ -153,6 +153,37 @@ TEST_F(TorchListenerTest, ANameInFlightOutlivesItsSenderForAWhile) {
   }));
 }
 
+// A process that registered it with a daemon that was killed since holds it.
+TEST_F(TorchListenerTest, ANameOfALivingCreatorOutlivesAnUnknownHolder) {
+  EXPECT_TRUE(InOwnShm([] {
+    const ManagerFolder folder;
+    const TorchSocketGuard guard(folder);
+    TENON_ASSERT_OK_AND_ASSIGN(
+        ForkedChild daemon,
+        StartDaemon(folder.path(),
+                    WithTorch(folder, {.keep_after_death = absl::Seconds(1)})));
+    EXPECT_TRUE(ConnectAsTorch(folder).valid());
+    pid_t dead = 0;
+    {
+      TENON_ASSERT_OK_AND_ASSIGN(ForkedChild creator,
+                                 StartHolder(folder, NameOf(1), 0));
+      dead = creator.pid();
+    }
+    const std::string kept = absl::StrCat("torch_", getpid(), "_1");
+    const std::string lost = absl::StrCat("torch_", dead, "_1");
+    for (const std::string& name : {kept, lost}) {
+      ASSERT_TRUE(MakeTorchFile(name, 2));
+      TENON_ASSERT_OK_AND_ASSIGN(ForkedChild receiver,
+                                 StartHolder(folder, name, 0));
+      receiver.Kill();
+      EXPECT_TRUE(TorchFileExists(name));
+    }
+    EXPECT_TRUE(IsRemoved(lost));
+    absl::SleepFor(absl::Milliseconds(1500));
+    EXPECT_TRUE(TorchFileExists(kept));
+  }));
+}
+
 // More than the daemon reads from one connection before it serves others.
 TEST_F(TorchListenerTest, TheLastMessagesOfADeadProcessCount) {
   constexpr int kNames = 60;

@@ -83,7 +83,7 @@ absl::StatusOr<TorchMessage> ParseTorchMessage(absl::string_view bytes) {
 
 bool IsTorchName(absl::string_view name) {
   if (name.size() > kMaxTorchNameLength ||
-      !absl::ConsumePrefix(&name, "torch_") || !ConsumeNumber(&name)) {
+      !absl::ConsumePrefix(&name, kTorchNamePrefix) || !ConsumeNumber(&name)) {
     return false;
   }
   for (int i = 0; i < 2 && absl::ConsumePrefix(&name, "_"); ++i) {

@@ -43,6 +43,8 @@ std::string EncodeTorchMessage(const TorchMessage& message);
 // Errors: kDataLoss naming the malformed part.
 absl::StatusOr<TorchMessage> ParseTorchMessage(absl::string_view bytes);
 
+inline constexpr absl::string_view kTorchNamePrefix = "torch_";
+
 // Whether torch may have made `name`: "torch_", the pid of the creator, and one
 // or two numbers, with underscores between them.
 bool IsTorchName(absl::string_view name);
