@@ -20,7 +20,11 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -42,6 +46,7 @@
 #include "tenon/shm_manager/manager_message.h"
 #include "tenon/shm_manager/manager_testing.h"
 #include "tenon/shm_manager/name_reclaimer.h"
+#include "tenon/shm_manager/torch_testing.h"
 
 namespace tenon {
 namespace {
@@ -218,6 +223,59 @@ TEST_F(ManagerHostileTest, AtTheLimitOfDescriptorsAReleasedNameGoesLater) {
       EXPECT_TRUE(Becomes([&] { return problems > 0; }));
     }
     EXPECT_TRUE(BecomesCount("kept", 0));
+  }));
+}
+
+// A sweep that is due waits neither for all releases nor for all names of
+// torch, of which clients may cause one after the other.
+TEST_F(ManagerHostileTest, AFloodOfReleasesPutsOffNoSweep) {
+  static constexpr size_t kReleases = 20;
+  EXPECT_TRUE(InOwnShm([] {
+    TENON_ASSERT_OK_AND_ASSIGN(
+        ForkedChild creator,
+        ForkedChild::Fork({.name = "creator"}, [&](const Reporter&) {
+          TENON_ASSERT_OK_AND_ASSIGN(const Segment dead, CreateIn("dead"));
+          std::vector<Segment> made;
+          for (size_t i = 0; i < kReleases; ++i) {
+            TENON_ASSERT_OK_AND_ASSIGN(Segment segment, CreateIn("kept"));
+            made.push_back(std::move(segment));
+          }
+          TENON_ASSERT_OK_AND_ASSIGN(const Segment last, CreateIn("last"));
+          for (;;) pause();
+        }));
+    std::atomic<size_t> released = 0;
+    std::atomic<size_t> released_before_sweep = 0;
+    TENON_ASSERT_OK_AND_ASSIGN(
+        const auto reclaimer,
+        NameReclaimer::Start([&](LogKind, const std::string& line) {
+          if (absl::StrContains(line, "dead")) {
+            released_before_sweep = released.load();
+          } else if (!absl::StrContains(line, "last")) {
+            ++released;
+            absl::SleepFor(absl::Milliseconds(20));
+          }
+        }));
+    ASSERT_TRUE(BecomesCount("last", 1));
+    ASSERT_TRUE(Becomes([&] { return reclaimer->counts().sweeps == 1; }));
+    TENON_ASSERT_OK_AND_ASSIGN(const auto names, ListShmNames("kept"));
+    ASSERT_EQ(names.size(), kReleases);
+    std::vector<Segment> kept;
+    for (const std::string& name : names) {
+      TENON_ASSERT_OK_AND_ASSIGN(
+          Segment segment, Segment::Open(name, SegmentKind::kSharedWritable));
+      kept.push_back(std::move(segment));
+    }
+    creator.Kill();
+    for (Segment& segment : kept) reclaimer->Release(std::move(segment));
+    for (size_t i = 0; i < kReleases; ++i) {
+      const std::string name = absl::StrCat("torch_1_", i);
+      ASSERT_TRUE(MakeTorchFile(name, 1));
+      reclaimer->RemoveTorchName(name);
+    }
+    reclaimer->Schedule();
+    EXPECT_TRUE(BecomesCount("dead", 0));
+    EXPECT_TRUE(Becomes([&] { return released == 2 * kReleases; }));
+    EXPECT_LT(released_before_sweep, kReleases);
   }));
 }
 

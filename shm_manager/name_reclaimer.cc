@@ -123,30 +123,39 @@ bool NameReclaimer::CanRemoveTorchName() const {
   return !torch_names_.empty() && (stopped_ || torch_names_at_.has_passed());
 }
 
+absl::Duration NameReclaimer::SweepPause() const {
+  return std::max(sweep_at_.Remaining(), rested_at_.Remaining());
+}
+
 absl::Duration NameReclaimer::Pause() const {
   if (stopped_ || !releases_.empty() || CanRemoveTorchName()) {
     return absl::ZeroDuration();
   }
-  const absl::Duration sweep =
-      std::max(sweep_at_.Remaining(), rested_at_.Remaining());
-  return torch_names_.empty() ? sweep
-                              : std::min(sweep, torch_names_at_.Remaining());
+  return torch_names_.empty()
+             ? SweepPause()
+             : std::min(SweepPause(), torch_names_at_.Remaining());
 }
 
 void NameReclaimer::Loop() {
+  bool was_release = false;
   for (;;) {
     mutex_.Lock();
     for (auto pause = Pause(); pause > absl::ZeroDuration(); pause = Pause()) {
       changed_.WaitFor(&mutex_, pause);
     }
-    if (!releases_.empty()) {
+    // They take turns: a flood of one kind of work puts off no other.
+    const bool sweeps = !stopped_ && SweepPause() <= absl::ZeroDuration();
+    const bool releases =
+        !releases_.empty() && !(was_release && CanRemoveTorchName());
+    was_release = releases;
+    if (!sweeps && releases) {
       Segment segment = std::move(releases_.front());
       releases_.pop_front();
       mutex_.Unlock();
       DoRelease(std::move(segment));
       continue;
     }
-    if (CanRemoveTorchName()) {
+    if (!sweeps && CanRemoveTorchName()) {
       std::string name = std::move(torch_names_.front());
       torch_names_.pop_front();
       mutex_.Unlock();

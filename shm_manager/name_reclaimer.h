@@ -76,6 +76,7 @@ class NameReclaimer {
 
   void Loop();
   bool CanRemoveTorchName() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Duration SweepPause() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The pause before the next work; zero if there is some.
   absl::Duration Pause() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void DoRelease(Segment segment);
