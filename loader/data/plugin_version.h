@@ -13,7 +13,9 @@ namespace tenon::loader {
 
 // The version of Tenon, and a number that changes with each change of the
 // messages between a loader and its workers, and of the classes of datasets.
-inline constexpr char kPluginVersion[] = "0.1.0/1";
+// Not inline: an inline variable is one in the whole process, and that of the
+// worker program would take the place of the plugin's.
+constexpr char kPluginVersion[] = "0.1.0/1";
 
 }  // namespace tenon::loader
 

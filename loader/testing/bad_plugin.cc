@@ -22,8 +22,6 @@ const int died = raise(SIGKILL);
 void TenonFunctionThatIsNowhere();
 void (*tenon_needs_it)() = TenonFunctionThatIsNowhere;
 #elif defined(TENON_PLUGIN_OF_ANOTHER_VERSION)
-extern "C" {
-extern const char* const tenon_loader_plugin_version;
-const char* const tenon_loader_plugin_version = "0.0.9/3";
-}
+// That of this Tenon, but for the number.
+#include "loader/testing/another_plugin_version.h"
 #endif
