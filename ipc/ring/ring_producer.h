@@ -27,10 +27,11 @@ struct RingOptions {
   size_t record_bytes = 64;   // A multiple of 8, up to 64 KiB.
   size_t capacity = 1024;     // Records; a power of two.
   RingPolicy policy = RingPolicy::kWait;
-  // Who pays for the barrier between a record and a sleep (decision 008). True:
-  // the end that goes to sleep, by a system call that interrupts the core of
-  // the other; for many records and few sleeps. False: each record and
-  // acknowledgement, by some tens of nanoseconds; for a ring that often sleeps.
+  // Which end executes the barrier between a record and a sleep (decision 008).
+  // True: the end that goes to sleep, by a system call that interrupts the core
+  // of the other; for many records and few sleeps. False: the end that puts or
+  // acknowledges a record, each time, which takes some tens of nanoseconds; for
+  // a ring that often sleeps.
   bool sleeper_fences = true;
 };
 

@@ -97,8 +97,10 @@ class RingReaders {
     const RingReaderWords& words() const {
       return *reinterpret_cast<const RingReaderWords*>(memory.data());
     }
+    // A producer that falls asleep without a fence must see it or be rung, as
+    // with a tail: hence seq_cst (sleep_protocol.h).
     bool has_left() const {
-      return StdAtomics::Load(words().left, std::memory_order_acquire) != 0;
+      return StdAtomics::Load(words().left, std::memory_order_seq_cst) != 0;
     }
     std::string Describe() const;
   };
