@@ -62,7 +62,18 @@ bool ShardReader::HasEnded(int64_t lane) const {
   const auto found = shards_.find(lane);
   if (found == shards_.end()) return false;
   const Shard& shard = found->second;
-  return shard.opened && shard.stream == nullptr && !lanes_.After(shard.number);
+  return shard.has_ended() && !lanes_.After(shard.number);
+}
+
+void ShardReader::CloseShard(int64_t lane) {
+  Shard& shard = ShardOf(lane);
+  if (shard.has_ended()) {
+    if (const std::optional<int64_t> after = lanes_.After(shard.number)) {
+      shard = {.number = *after};
+    }
+  }
+  shard.opened = true;
+  shard.stream.reset();
 }
 
 absl::Status ShardReader::Open(const ShardTask& task, Shard& shard) {

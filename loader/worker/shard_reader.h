@@ -59,15 +59,12 @@ class ShardReader {
 
   // Whether Fill() has read the lane's last shard to its end, or it was closed.
   bool HasEnded(int64_t lane) const;
-  // Ends the lane's current shard, which has no other batch then.
-  void CloseShard(int64_t lane) { ShardOf(lane).Close(); }
+  // Ends the shard of the lane's next batch, which has no other batch then.
+  void CloseShard(int64_t lane);
 
  private:
   struct Shard {
-    void Close() {
-      opened = true;
-      stream.reset();
-    }
+    bool has_ended() const { return opened && stream == nullptr; }
 
     int64_t number = 0;
     bool opened = false;

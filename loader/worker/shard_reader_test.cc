@@ -207,6 +207,23 @@ TEST_F(ShardReaderTest, TheShardsOfALaneOneAfterTheOther) {
   EXPECT_TRUE(reader.HasEnded(1));
 }
 
+// As of a batch without memory, which would be of the next shard.
+TEST_F(ShardReaderTest, ToCloseALaneAtTheEndOfAShardClosesTheNextOne) {
+  ShardReader reader(&shards_, &layout_, {.shards = 3, .lanes = 1});
+  const auto read = [&](int64_t samples) {
+    return reader.Fill({.samples = samples}, memory_.data()->bytes,
+                       [] { return false; });
+  };
+  ASSERT_THAT(read(8), IsOk());
+  EXPECT_THAT(Ints(5), ElementsAre(0, 1, 2, 3, 4));
+  reader.CloseShard(0);
+  EXPECT_FALSE(reader.HasEnded(0));
+  ASSERT_THAT(read(2), IsOk());
+  EXPECT_THAT(Ints(2), ElementsAre(200, 201));
+  reader.CloseShard(0);
+  EXPECT_TRUE(reader.HasEnded(0));
+}
+
 TEST_F(ShardReaderTest, StopsBetweenSamples) {
   stop_ = 2;
   EXPECT_THAT(ReadShard({.lane = 0, .samples = 5}),
