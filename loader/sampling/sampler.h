@@ -21,9 +21,9 @@ namespace tenon::loader {
 // The order of an epoch, as a function of the epoch alone: the sampler has no
 // position, and no call changes the result of another. An epoch may be asked
 // for before the one before it has ended (LoaderOptions::overlap_epochs). To
-// resume, ask for the positions from the one that was reached. Threads:
-// thread-compatible. Processes: lives in the consumer; workers are sent indices
-// and have no sampler.
+// resume, ask for the positions from the one that was reached.
+// Threads: thread-compatible. Processes: lives in the consumer; workers are
+// sent indices and have no sampler.
 class Sampler {
  public:
   virtual ~Sampler() = default;
