@@ -168,7 +168,8 @@ absl::Status Loader::SetLanes(const IterableDataset& dataset) {
                                              return dataset.shards();
                                            }));
   const int world_size = options_.rank.value_or(Rank()).world_size;
-  if (shards_ == kShardPerWorker) {
+  is_shard_per_worker_ = shards_ == kShardPerWorker;
+  if (is_shard_per_worker_) {
     if (options_.workers == kAuto) {
       return absl::InvalidArgumentError(
           "Loader::Create(): the dataset has a shard for each worker "
@@ -177,7 +178,10 @@ absl::Status Loader::SetLanes(const IterableDataset& dataset) {
     }
     shards_ = int64_t{std::max(options_.workers, 1)} * world_size;
     lanes_ = shards_;
-    return absl::OkStatus();
+    if (shards_ <= kMaxShards) return absl::OkStatus();
+    return absl::InvalidArgumentError(absl::StrCat(
+        "Loader::Create(): the dataset has a shard for each worker of ",
+        world_size, " ranks, ", shards_, " shards; want at most ", kMaxShards));
   }
   if (shards_ < 1 || shards_ > kMaxShards) {
     return absl::InvalidArgumentError(
@@ -243,13 +247,19 @@ absl::Status Loader::Start() {
                          Prefetch(layout->total_bytes(), workers));
   const SharingStrategy strategy =
       options_.strategy.value_or(GetSharingStrategy());
+  const Rank rank = options_.rank.value_or(Rank());
   if (options_.workers == 0) {
+    LocalSource::Options local = {.seed = options_.seed,
+                                  .on_error = options_.on_sample_error,
+                                  .drop_last = options_.drop_last,
+                                  .strategy = strategy};
+    if (is_shard_per_worker_) {
+      local.worker_info = {.seed = options_.seed,
+                           .rank = rank.rank,
+                           .world_size = rank.world_size};
+    }
     TENON_ASSIGN_OR_RETURN(
-        source_, LocalSource::Create(dataset_.get(), std::move(layout),
-                                     {.seed = options_.seed,
-                                      .on_error = options_.on_sample_error,
-                                      .drop_last = options_.drop_last,
-                                      .strategy = strategy},
+        source_, LocalSource::Create(dataset_.get(), std::move(layout), local,
                                      cancellation_.get()));
     return absl::OkStatus();
   }
@@ -262,7 +272,6 @@ absl::Status Loader::Start() {
   setup.prefetch = prefetch;
   prefetch_ = prefetch;
   setup.workers = workers;
-  const Rank rank = options_.rank.value_or(Rank());
   setup.rank = rank.rank;
   setup.world_size = rank.world_size;
   if (options_.worker_init != nullptr) {

@@ -16,8 +16,9 @@
 //   }
 //
 // The batches of an epoch, their numbers and every bit in them depend on the
-// dataset, the sampler, batch_size, seed and epoch, and not on the workers; in
-// a fixed order so does their order.
+// dataset, the sampler, batch_size, seed and epoch, and not on the workers
+// (except of a stream with kShardPerWorker); in a fixed order so does their
+// order.
 
 #ifndef TENON_LOADER_LOADER_H_
 #define TENON_LOADER_LOADER_H_
@@ -177,6 +178,7 @@ class Loader {
   std::shared_ptr<Sampler> sampler_;  // Of a map-style dataset.
   int64_t shards_ = 0;                // Of an iterable dataset.
   int64_t lanes_ = 0;                 // That these are in.
+  bool is_shard_per_worker_ = false;  // kShardPerWorker
   std::unique_ptr<Cancellation> cancellation_;
   std::unique_ptr<BatchSource> source_;
   uint64_t epoch_ticket_ = 0;  // Counts calls of Epoch().

@@ -227,6 +227,38 @@ TEST(LoaderInfoTest, WithoutWorkersTheConsumerReadsAll) {
   EXPECT_THAT(batches[2].values, ElementsAre(8, 9));
 }
 
+TEST(LoaderInfoTest, WithoutWorkersARankReadsItsPart) {
+  std::vector<int64_t> all;
+  for (int rank = 0; rank < 3; ++rank) {
+    TENON_ASSERT_OK_AND_ASSIGN(
+        const auto loader,
+        Loader::Create<DividedByWorkers>(
+            {.batch_size = 4, .rank = Rank{.rank = rank, .world_size = 3}},
+            50));
+    TENON_ASSERT_OK_AND_ASSIGN(const auto batches, RunEpoch(*loader, 0));
+    EXPECT_EQ(GetWorkerInfo(), std::nullopt);
+    for (const Copy& batch : batches) {
+      for (const int64_t value : batch.values) EXPECT_EQ(value % 3, rank);
+      all.insert(all.end(), batch.values.begin(), batch.values.end());
+    }
+  }
+  std::sort(all.begin(), all.end());
+  std::vector<int64_t> expected(50);
+  std::iota(expected.begin(), expected.end(), 0);
+  EXPECT_EQ(all, expected);
+}
+
+TEST(LoaderInfoTest, MoreWorkersOfAllRanksThanShardsAreRefused) {
+  EXPECT_THAT(
+      Loader::Create<DividedByWorkers>(
+          {.rank =
+               Rank{.rank = 5, .world_size = static_cast<int>(kMaxShards) + 1}},
+          10),
+      StatusIs(StatusCode::kInvalidArgument,
+               HasSubstr("a shard for each worker of 4194304 ranks, 4194304 "
+                         "shards; want at most 4194303")));
+}
+
 TEST(LoaderInfoTest, AutotuneIsRefused) {
   EXPECT_THAT(Loader::Create<DividedByWorkers>({.workers = kAuto}, 10),
               StatusIs(StatusCode::kInvalidArgument,

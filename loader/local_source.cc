@@ -19,6 +19,7 @@
 #include "absl/strings/str_cat.h"
 #include "tenon/loader/data/batch.h"
 #include "tenon/loader/data/shard_order.h"
+#include "tenon/loader/data/worker_init.h"
 #include "tenon/loader/worker/collate_batch.h"
 #include "tenon/loader/worker/fill_batch.h"
 #include "tenon/loader/worker/shard_reader.h"
@@ -79,6 +80,8 @@ absl::StatusOr<std::optional<Batch>> LocalSource::MakeOfShard() {
   if (!allocated.ok()) shards_->CloseShard(lane);
   TENON_ASSIGN_OR_RETURN(Tensor block, std::move(allocated));
   TENON_ASSIGN_OR_RETURN(std::byte* const memory, block.storage()->Write());
+  std::optional<ScopedWorkerInfo> info;
+  if (options_.worker_info) info.emplace(*options_.worker_info);
   const ShardTask task = {.seed = options_.seed,
                           .epoch = plan_.epoch,
                           .lane = lane,

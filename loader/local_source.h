@@ -24,6 +24,7 @@
 #include "tenon/loader/data/iterable_dataset.h"
 #include "tenon/loader/data/sample_scratch.h"
 #include "tenon/loader/data/shard_order.h"
+#include "tenon/loader/data/worker_init.h"
 #include "tenon/loader/worker/fill_batch.h"
 #include "tenon/loader/worker/shard_reader.h"
 #include "tenon/shm/arena/arena.h"
@@ -42,6 +43,8 @@ class LocalSource : public BatchSource {
     OnSampleError on_error = OnSampleError::kFail;
     bool drop_last = false;  // Of an iterable dataset: that of each shard.
     SharingStrategy strategy = SharingStrategy::kFileDescriptor;
+    // GetWorkerInfo() of a stream that divides itself (kShardPerWorker).
+    std::optional<WorkerInfo> worker_info = {};
   };
 
   // `dataset` and `cancellation` must outlive it. Errors: Arena::Create()'s.

@@ -28,13 +28,13 @@
 //
 // Where fewer shards are open at a time (open_shards()), they are in as many
 // lanes: lane l reads shard l, then shard l + lanes, and so on, and batches
-// come from the lanes in turn. Lane l is read by worker l mod workers, so at
-// most as many workers as lanes are of use.
+// come from the lanes in turn. Without ranks, lane l is read by worker l mod
+// workers, so at most as many workers as lanes are of use.
 //
 // Ranks: with LoaderOptions::rank, and the same dataset on all ranks, rank r
-// reads the lanes l with l mod world_size = r, and the batches of all ranks, in
-// the order of Batch::number(), are those of one process, bit for bit. Ranks
-// may have different numbers of batches.
+// reads the lanes l with l mod world_size = r, its workers these in turn, and
+// the batches of all ranks, in the order of Batch::number(), are those of one
+// process, bit for bit. Ranks may have different numbers of batches.
 
 #ifndef TENON_LOADER_DATA_ITERABLE_DATASET_H_
 #define TENON_LOADER_DATA_ITERABLE_DATASET_H_
@@ -69,9 +69,10 @@ class SampleStream {
 // IterableDataset::shards(): one for each worker of each rank, which the
 // dataset divides its samples among itself, as with get_worker_info() of torch.
 // Shard s of n is opened by worker s / world_size of rank s mod world_size, and
-// n = workers * world_size (GetWorkerInfo(), worker_init.h); without workers it
-// is the consumer's, shard `rank`. Batches then depend on the number of
-// workers, so kAuto is refused, and on that of ranks.
+// n = workers * world_size (GetWorkerInfo(), worker_init.h); without workers
+// the consumer is the only worker of its rank. n is at most kMaxShards. Batches
+// then depend on the number of workers, so kAuto is refused, and on that of
+// ranks.
 //
 //   class Lines : public IterableDataset {
 //    public:

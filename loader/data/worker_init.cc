@@ -24,11 +24,12 @@ constinit thread_local std::optional<WorkerInfo> info_of_this_thread;
 
 std::optional<WorkerInfo> GetWorkerInfo() { return info_of_this_thread; }
 
-ScopedWorkerInfo::ScopedWorkerInfo(const WorkerInfo& info) {
+ScopedWorkerInfo::ScopedWorkerInfo(const WorkerInfo& info)
+    : before_(info_of_this_thread) {
   info_of_this_thread = info;
 }
 
-ScopedWorkerInfo::~ScopedWorkerInfo() { info_of_this_thread.reset(); }
+ScopedWorkerInfo::~ScopedWorkerInfo() { info_of_this_thread = before_; }
 
 bool RegisterWorkerInit(absl::string_view name, WorkerInit init) {
   inits.Add(name, init);

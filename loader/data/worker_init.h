@@ -42,8 +42,10 @@ struct WorkerInfo {
 
 // In a worker, process or thread: its own. In the consumer, which makes its own
 // instance of a dataset, in threads of the dataset, and where a worker_program
-// describes a dataset: empty. What samples are must not depend on it, or
-// batches do; a stream that does says so (kShardPerWorker, iterable_dataset.h).
+// describes a dataset: empty. Samples must not depend on it, or batches do; a
+// stream that does says so (kShardPerWorker, iterable_dataset.h). While a
+// loader without workers opens or reads such a stream, it is that of an only
+// worker of its rank.
 std::optional<WorkerInfo> GetWorkerInfo();
 
 // An error, or an exception, ends the worker, and with it the loader.
@@ -51,13 +53,17 @@ using WorkerInit = absl::Status (*)(const WorkerInfo& info);
 
 // Internal: used by the macro and by loaders.
 
-// During its lifetime GetWorkerInfo() of this thread returns `info`.
+// During its lifetime GetWorkerInfo() of this thread returns `info`, afterwards
+// what it returned before.
 class ScopedWorkerInfo {
  public:
   explicit ScopedWorkerInfo(const WorkerInfo& info);
   ~ScopedWorkerInfo();
   ScopedWorkerInfo(const ScopedWorkerInfo&) = delete;
   ScopedWorkerInfo& operator=(const ScopedWorkerInfo&) = delete;
+
+ private:
+  const std::optional<WorkerInfo> before_;
 };
 
 // `name` is that of the file and the function; a second function of both ends
