@@ -24,6 +24,8 @@ namespace {
 using ::testing::AllOf;
 using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
 
 struct Outcome {
   std::string output;
@@ -85,6 +87,20 @@ TEST(InitTest, AProgramThatCannotBeExecutedIsNamed) {
   EXPECT_THAT(StartFromAProgramWithoutInit("/bin/false", "answer").output,
               ContainsRegex("worker 7 .entry 'answer', pid [0-9]+. exited "
                             "with code 1"));
+}
+
+// Else each would start the next one, without end.
+TEST(InitTest, AProgramWithoutInitThatStartsItselfStartsOne) {
+  const std::string self = Neighbour("program_without_init");
+  const std::string output =
+      RunInShell(absl::StrCat(self, " ", self, " nothing")).output;
+  EXPECT_THAT(
+      output,
+      AllOf(StartsWith("a child\nFAILED_PRECONDITION: cannot start worker 7 "
+                       "(entry 'nothing')"),
+            HasSubstr("this process is a child itself, whose program has not "
+                      "called tenon::spawn::Init()"),
+            Not(HasSubstr("a child\na child"))));
 }
 
 TEST(InitTest, ProgramWithoutInitSaysSoAndStartsNothing) {

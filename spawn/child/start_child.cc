@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -20,6 +21,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "tenon/ipc/channel/channel.h"
@@ -27,6 +29,7 @@
 #include "tenon/shm/base/fork_count.h"
 #include "tenon/shm/base/monotonic_ns.h"
 #include "tenon/shm/base/posix_error.h"
+#include "tenon/shm/base/read_file.h"
 #include "tenon/shm/base/received_fd.h"
 #include "tenon/shm/base/status_macros.h"
 #include "tenon/shm/base/unique_fd.h"
@@ -81,8 +84,24 @@ int CountThreadsThatStay() {
   return threads;
 }
 
+// Whether this process is a child whose program has not called Init().
+bool IsChildWithoutInit() {
+  if (IsProgramRemembered()) return false;
+  constexpr absl::string_view kEndOfWord("\0", 1);
+  const absl::StatusOr<std::string> words = ReadFile("/proc/self/cmdline");
+  return words.ok() &&
+         absl::EndsWith(*words,
+                        absl::StrCat(kEndOfWord, kChildFlag, kEndOfWord));
+}
+
 absl::Status CheckProgram(const ProcessOptions& options) {
   if (!options.program.empty()) {
+    if (IsChildWithoutInit()) {
+      return absl::FailedPreconditionError(
+          "this process is a child itself, whose program has not called "
+          "tenon::spawn::Init(): it would start children without end; call it "
+          "as the first line of main()");
+    }
     if (options.method == StartMethod::kSpawn) return absl::OkStatus();
     return absl::InvalidArgumentError(absl::StrCat(
         "program '", options.program, "' cannot be started by StartMethod '",

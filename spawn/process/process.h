@@ -71,7 +71,8 @@ class Process {
   // (of another program, Join() returns that error), or options.program is not
   // there; kPermissionDenied if it is no executable;
   // kFailedPrecondition if this program did not call spawn::Init() at the top
-  // of main, or if it would fork with more than one thread; kInvalidArgument
+  // of main, and needs to (with options.program: if it is a child itself), or
+  // if it would fork with more than one thread; kInvalidArgument
   // for an empty UniqueFd and other bad options; kResourceExhausted at a limit
   // of descriptors, processes or memory; kUnavailable if the child ended before
   // it received its descriptors; otherwise the error of the supervisor's
