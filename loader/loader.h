@@ -67,12 +67,14 @@ class Loader {
   // converted to the parameters of its registration, and sent to each worker.
   // Starts the workers and waits until they run, but not until they have made
   // the dataset. With a worker_program it waits for a process that makes the
-  // dataset, without a limit.
+  // dataset: for a minute until the program has called spawn::Init(), then
+  // without a limit.
   // Errors: kInvalidArgument for options that are out of range or contradict
   // one another; the dataset's own; those of packing an argument;
   // kFailedPrecondition if workers are asked for and spawn::Init() was not
-  // called, or for a worker_program whose plugin cannot be loaded (with the
-  // text of dlopen()) or is of another version of Tenon; kNotFound if there is
+  // called, or for a worker_program that does not call it, or whose plugin
+  // cannot be loaded (with the text of dlopen()) or is of another version of
+  // Tenon; kNotFound if there is
   // no such program; kResourceExhausted at a limit.
   template <typename D, typename... A>
   static absl::StatusOr<std::unique_ptr<Loader>> Create(LoaderOptions options,

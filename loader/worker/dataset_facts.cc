@@ -13,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "absl/time/time.h"
 #include "dlpack/dlpack.h"
 #include "tenon/ipc/channel/archive.h"
 #include "tenon/ipc/channel/channel.h"
@@ -167,7 +168,8 @@ std::unique_ptr<Dataset> DatasetOf(DatasetFacts facts) {
 }
 
 absl::StatusOr<std::unique_ptr<Dataset>> DescribeDataset(
-    const WorkerProgram& program, const DatasetRecipe& recipe) {
+    const WorkerProgram& program, const DatasetRecipe& recipe,
+    absl::Duration start_patience) {
   TENON_ASSIGN_OR_RETURN(auto ends, Channel::CreatePair());
   WorkerSetup setup;
   setup.batch_size = 1;
@@ -185,8 +187,18 @@ absl::StatusOr<std::unique_ptr<Dataset>> DescribeDataset(
   TENON_ASSIGN_OR_RETURN(std::vector<spawn::Process> processes,
                          spawn::Process::StartEach(options, {&fds, 1}));
   ends.second.Release().Reset();
-  const absl::StatusOr<Message> message =
-      ends.first.Receive(Deadline::Never(), 0);
+  // An empty message when it runs, then the facts.
+  absl::StatusOr<Message> message =
+      ends.first.Receive(Deadline::After(start_patience), 0);
+  if (absl::IsDeadlineExceeded(message.status())) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        processes[0].Describe(), ": program '", program.program,
+        "' has not called tenon::spawn::Init() within ",
+        absl::FormatDuration(start_patience),
+        "; call it at the top of main, or set WorkerProgram::program to "
+        "//loader:tenon_loader_worker"));
+  }
+  if (message.ok()) message = ends.first.Receive(Deadline::Never(), 0);
   TENON_RETURN_IF_ERROR(processes[0].Join(Deadline::Never()));
   TENON_RETURN_IF_ERROR(message.status());
   TENON_ASSIGN_OR_RETURN(DatasetFacts facts,

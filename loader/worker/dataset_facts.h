@@ -13,6 +13,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/time/time.h"
 #include "tenon/loader/data/dataset.h"
 #include "tenon/loader/data/dataset_registry.h"
 #include "tenon/loader/data/sample_spec.h"
@@ -40,11 +41,14 @@ absl::StatusOr<DatasetFacts> DecodeDatasetFacts(absl::string_view bytes);
 std::unique_ptr<Dataset> DatasetOf(DatasetFacts facts);
 
 // Has a process of `program` make the dataset of `recipe`, and returns
-// DatasetOf() its facts. Blocks as long as that takes.
+// DatasetOf() its facts. Blocks as long as that takes, but no longer than
+// `start_patience` until the program has called Init().
 // Errors: those of Process::Start() and of the worker program, which name it:
-// of LoadPlugin() and of DatasetRecipe::Make().
+// of LoadPlugin() and of DatasetRecipe::Make(); kFailedPrecondition for a
+// program that does not call Init() in time.
 absl::StatusOr<std::unique_ptr<Dataset>> DescribeDataset(
-    const WorkerProgram& program, const DatasetRecipe& recipe);
+    const WorkerProgram& program, const DatasetRecipe& recipe,
+    absl::Duration start_patience = absl::Seconds(60));
 
 }  // namespace tenon::loader
 

@@ -10,15 +10,20 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
+#include "absl/time/time.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tenon/loader/data/dataset.h"
+#include "tenon/loader/data/dataset_registry.h"
 #include "tenon/loader/data/iterable_dataset.h"
 #include "tenon/loader/data/sample_spec.h"
 #include "tenon/shm/testing/status_matchers.h"
 
 namespace tenon::loader {
 namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
 
 DatasetFacts FactsWithEachKind() {
   return {.spec = SampleSpec()
@@ -64,6 +69,19 @@ TEST(DatasetFactsTest, AreThoseOfTheDatasetThatIsMadeOfThem) {
                   StatusIs(absl::StatusCode::kUnimplemented));
     }
   }
+}
+
+TEST(DatasetFactsTest, AProgramThatDoesNotCallInitIsNotWaitedForWithoutLimit) {
+  TENON_ASSERT_OK_AND_ASSIGN(const auto recipe,
+                             DatasetRecipe::ByNameElsewhere("Photos"));
+  EXPECT_THAT(
+      DescribeDataset({.program = "loader/testing/program_that_hangs"}, recipe,
+                      absl::Milliseconds(100)),
+      StatusIs(absl::StatusCode::kFailedPrecondition,
+               AllOf(HasSubstr("entry 'tenon.loader.describe', pid "),
+                     HasSubstr("program 'loader/testing/program_that_hangs' "
+                               "has not called tenon::spawn::Init() within "
+                               "100ms"))));
 }
 
 TEST(DatasetFactsTest, AnyBytesAreAnErrorAtMost) {

@@ -3,8 +3,8 @@
 
 // The loader's worker process: entry point "tenon.loader.worker". Its
 // descriptors are its end of the channel, the control memory, and those of the
-// dataset's arguments. "tenon.loader.describe" sends the facts of a dataset;
-// its descriptors are the same without the control memory.
+// dataset's arguments. "tenon.loader.describe" sends an empty message, then the
+// facts of a dataset; its descriptors are the same without the control memory.
 
 #include <cstddef>
 #include <memory>
@@ -66,6 +66,8 @@ absl::Status DescribeOnce(spawn::Child& child) {
   TENON_ASSIGN_OR_RETURN(const WorkerSetup setup,
                          DecodeWorkerSetup(child.argument_view()));
   TENON_ASSIGN_OR_RETURN(Channel channel, Channel::Adopt(child.TakeFd(0)));
+  // The consumer waits for the program with a limit, for the dataset without.
+  TENON_RETURN_IF_ERROR(channel.Send("", {}, Deadline::Never()));
   TENON_ASSIGN_OR_RETURN(const DatasetRecipe recipe, RecipeOf(setup, child, 1));
   TENON_ASSIGN_OR_RETURN(const std::unique_ptr<Dataset> dataset, recipe.Make());
   TENON_ASSIGN_OR_RETURN(const DatasetFacts facts, FactsOf(*dataset));
