@@ -24,7 +24,7 @@ namespace tenon::loader {
 // Both are built with the consumer's version of Tenon (kPluginVersion).
 struct WorkerProgram {
   // The path of //loader:tenon_loader_worker, or of another program that calls
-  // spawn::Init() and links //loader.
+  // spawn::Init() at the top of main and links //loader.
   std::string program;
   // A shared library in which TENON_LOADER_DATASET registers the dataset, as
   // dlopen() takes it: a path, or a name without a slash, which is searched

@@ -22,7 +22,9 @@ struct ProcessOptions {
   std::string entry;
   // The path of another program, which calls Init() and has the entry point;
   // built with the same version of Tenon. Empty: this program. With another one
-  // this program need not have called Init(). Only with kSpawn.
+  // this program need not have called Init(), unless it is a child itself: if
+  // it were started by its own path, each would start the next one. Only with
+  // kSpawn.
   std::string program;
   // Passed to the child: its number among its siblings.
   int index = 0;
