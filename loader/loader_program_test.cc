@@ -199,7 +199,11 @@ TEST_F(LoaderProgramTest, ProgramsThatCannotBeStarted) {
       CreationOf("Dies", options),
       StatusIs(StatusCode::kNotFound, HasSubstr("open(/nowhere/worker)")));
   options.worker_program->program = "/bin/true";
-  EXPECT_FALSE(CreationOf("Dies", options).ok());
+  EXPECT_THAT(CreationOf("Dies", options),
+              StatusIs(StatusCode::kFailedPrecondition,
+                       AllOf(HasSubstr("entry 'tenon.loader.describe'"),
+                             HasSubstr("program '/bin/true' has ended before "
+                                       "a call of tenon::spawn::Init()"))));
 }
 
 TEST_F(LoaderProgramTest, LibrariesThatAreNoPlugins) {

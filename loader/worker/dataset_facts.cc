@@ -100,6 +100,16 @@ absl::StatusOr<DatasetFacts> Get(ArchiveReader& reader) {
   return facts;
 }
 
+// `how` the process was without it.
+absl::Status LacksInit(absl::string_view process, const WorkerProgram& program,
+                       absl::string_view how) {
+  return absl::FailedPreconditionError(
+      absl::StrCat(process, ": program '", program.program, "' ", how,
+                   " a call of tenon::spawn::Init(); call it at the top of "
+                   "main, or set WorkerProgram::program to "
+                   "//loader:tenon_loader_worker"));
+}
+
 }  // namespace
 
 absl::StatusOr<DatasetFacts> FactsOf(const Dataset& dataset) {
@@ -184,23 +194,35 @@ absl::StatusOr<std::unique_ptr<Dataset>> DescribeDataset(
                                    .argument = Encode(setup),
                                    .ignore_interrupt = true,
                                    .keep_stderr_tail = true};
-  TENON_ASSIGN_OR_RETURN(std::vector<spawn::Process> processes,
-                         spawn::Process::StartEach(options, {&fds, 1}));
+  absl::StatusOr<std::vector<spawn::Process>> processes =
+      spawn::Process::StartEach(options, {&fds, 1});
+  // It has ended before it got its descriptors.
+  if (absl::IsUnavailable(processes.status())) {
+    return LacksInit(processes.status().message(), program, "has ended before");
+  }
+  TENON_RETURN_IF_ERROR(processes.status());
+  spawn::Process& process = processes->front();
   ends.second.Release().Reset();
   // An empty message when it runs, then the facts.
   absl::StatusOr<Message> message =
       ends.first.Receive(Deadline::After(start_patience), 0);
   if (absl::IsDeadlineExceeded(message.status())) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        processes[0].Describe(), ": program '", program.program,
-        "' has not called tenon::spawn::Init() within ",
-        absl::FormatDuration(start_patience),
-        "; call it at the top of main, or set WorkerProgram::program to "
-        "//loader:tenon_loader_worker"));
+    return LacksInit(
+        process.Describe(), program,
+        absl::StrCat("has run for ", absl::FormatDuration(start_patience),
+                     " without"));
   }
-  if (message.ok()) message = ends.first.Receive(Deadline::Never(), 0);
-  TENON_RETURN_IF_ERROR(processes[0].Join(Deadline::Never()));
-  TENON_RETURN_IF_ERROR(message.status());
+  const bool has_run = message.ok();
+  if (has_run) message = ends.first.Receive(Deadline::Never(), 0);
+  TENON_RETURN_IF_ERROR(process.Join(Deadline::Never()));
+  if (!has_run && absl::IsUnavailable(message.status())) {
+    return LacksInit(process.Describe(), program, "has ended before");
+  }
+  if (!message.ok()) {
+    return absl::Status(
+        message.status().code(),
+        absl::StrCat(process.Describe(), ": ", message.status().message()));
+  }
   TENON_ASSIGN_OR_RETURN(DatasetFacts facts,
                          DecodeDatasetFacts(message->bytes));
   return DatasetOf(std::move(facts));

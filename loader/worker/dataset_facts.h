@@ -45,7 +45,7 @@ std::unique_ptr<Dataset> DatasetOf(DatasetFacts facts);
 // `start_patience` until the program has called Init().
 // Errors: those of Process::Start() and of the worker program, which name it:
 // of LoadPlugin() and of DatasetRecipe::Make(); kFailedPrecondition for a
-// program that does not call Init() in time.
+// program that ends, or takes longer, without a call of Init().
 absl::StatusOr<std::unique_ptr<Dataset>> DescribeDataset(
     const WorkerProgram& program, const DatasetRecipe& recipe,
     absl::Duration start_patience = absl::Seconds(60));
