@@ -230,6 +230,24 @@ absl::StatusOr<int> Loader::Prefetch(int64_t batch_bytes, int workers) const {
                          " workers; raise it, or lower batch_size or workers"));
 }
 
+absl::Status Loader::StartLocal(std::shared_ptr<const BatchLayout> layout,
+                                SharingStrategy strategy) {
+  const Rank rank = options_.rank.value_or(Rank());
+  LocalSource::Options local = {.seed = options_.seed,
+                                .on_error = options_.on_sample_error,
+                                .drop_last = options_.drop_last,
+                                .strategy = strategy};
+  if (is_shard_per_worker_) {
+    local.worker_info = {.seed = options_.seed,
+                         .rank = rank.rank,
+                         .world_size = rank.world_size};
+  }
+  TENON_ASSIGN_OR_RETURN(
+      source_, LocalSource::Create(dataset_.get(), std::move(layout), local,
+                                   cancellation_.get()));
+  return absl::OkStatus();
+}
+
 absl::Status Loader::Start() {
   TENON_RETURN_IF_ERROR(SetOrder());
   TENON_ASSIGN_OR_RETURN(
@@ -247,22 +265,8 @@ absl::Status Loader::Start() {
                          Prefetch(layout->total_bytes(), workers));
   const SharingStrategy strategy =
       options_.strategy.value_or(GetSharingStrategy());
+  if (options_.workers == 0) return StartLocal(std::move(layout), strategy);
   const Rank rank = options_.rank.value_or(Rank());
-  if (options_.workers == 0) {
-    LocalSource::Options local = {.seed = options_.seed,
-                                  .on_error = options_.on_sample_error,
-                                  .drop_last = options_.drop_last,
-                                  .strategy = strategy};
-    if (is_shard_per_worker_) {
-      local.worker_info = {.seed = options_.seed,
-                           .rank = rank.rank,
-                           .world_size = rank.world_size};
-    }
-    TENON_ASSIGN_OR_RETURN(
-        source_, LocalSource::Create(dataset_.get(), std::move(layout), local,
-                                     cancellation_.get()));
-    return absl::OkStatus();
-  }
   WorkerSetup setup;
   setup.spec = spec.ToString();
   setup.shards = shards_;

@@ -42,10 +42,12 @@
 #include "tenon/loader/loader_options.h"  // IWYU pragma: export
 #include "tenon/loader/sampling/sampler.h"
 #include "tenon/shm/base/deadline.h"
+#include "tenon/shm/segment/sharing_strategy.h"
 
 namespace tenon::loader {
 
 struct BatchResult;
+class BatchLayout;
 class BatchSource;
 class Cancellation;
 class IterableDataset;
@@ -161,6 +163,9 @@ class Loader {
   static absl::StatusOr<std::unique_ptr<Loader>> Make(
       absl::StatusOr<DatasetRecipe> recipe, LoaderOptions options);
   absl::Status Start();
+  // Without workers.
+  absl::Status StartLocal(std::shared_ptr<const BatchLayout> layout,
+                          SharingStrategy strategy);
   // The next batch of the epoch that was begun with `ticket`; its own error
   // inside, the loader's outside.
   absl::StatusOr<std::optional<BatchResult>> Next(uint64_t ticket,

@@ -20,12 +20,14 @@ constexpr char kPluginVersion[] = "0.1.0/2";
 }  // namespace tenon::loader
 
 // Of the shared library or program that includes this; found by dlsym(). Weak,
-// so each file that includes it may have one.
+// so each file that includes it may have one; the name is that of a C symbol.
+// NOLINTBEGIN(misc-definitions-in-headers,readability-identifier-naming)
 extern "C" {
 [[gnu::weak,
   gnu::visibility(
       "default")]] extern const char* const tenon_loader_plugin_version;
 const char* const tenon_loader_plugin_version = ::tenon::loader::kPluginVersion;
 }
+// NOLINTEND(misc-definitions-in-headers,readability-identifier-naming)
 
 #endif  // TENON_LOADER_DATA_PLUGIN_VERSION_H_
