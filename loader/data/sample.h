@@ -93,7 +93,8 @@ class SampleSpan {
   absl::StatusOr<absl::Span<T>> data(int f) const {
     if (f < 0 || f >= fields_) return NoField(f);
     const BatchLayout::Field& field =
-        layout_->fields()[static_cast<size_t>(first_field_ + f)];
+        layout_->fields()[static_cast<size_t>(first_field_) +
+                          static_cast<size_t>(f)];
     if constexpr (!std::is_same_v<T, std::byte>) {
       const absl::Status same = CheckDtype(field, kDtypeOf<T>);
       if (!same.ok()) return same;

@@ -160,8 +160,8 @@ absl::Status GrowAtTheLimit(Child&) {
   if (setrlimit(RLIMIT_NOFILE, &limit) != 0) {
     return absl::InternalError("setrlimit");
   }
-  TENON_ASSIGN_OR_RETURN(const size_t few, GrowWith(24));
-  TENON_ASSIGN_OR_RETURN(const size_t more, GrowWith(40));
+  TENON_ASSIGN_OR_RETURN(const size_t few, GrowWith(20));
+  TENON_ASSIGN_OR_RETURN(const size_t more, GrowWith(36));
   if (few >= 2 && more >= few + 2 && more < 8) return absl::OkStatus();
   return absl::InternalError(
       absl::StrCat(few, " workers, then ", more, " workers"));
