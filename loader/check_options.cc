@@ -19,6 +19,32 @@ absl::Status Refused(absl::string_view why) {
   return absl::InvalidArgumentError(absl::StrCat("Loader::Create(): ", why));
 }
 
+// Options that are for workers.
+absl::Status CheckWithoutWorkers(const LoaderOptions& options) {
+  if (options.workers != 0) return absl::OkStatus();
+  if (options.worker_init != nullptr) {
+    return Refused(
+        "worker_init without workers: it would not be called; set workers or "
+        "leave worker_init unset");
+  }
+  if (options.overlap_epochs) {
+    return Refused(
+        "overlap_epochs without workers: the consumer makes each batch when it "
+        "asks for it; set workers or leave overlap_epochs unset");
+  }
+  if (options.prefetch) {
+    return Refused(
+        "prefetch without workers: the consumer makes each batch when it asks "
+        "for it; set workers or leave prefetch unset");
+  }
+  if (options.timeout != absl::InfiniteDuration()) {
+    return Refused(
+        "timeout without workers: it cannot interrupt the consumer itself; set "
+        "workers or leave timeout unset");
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckWorkerProgram(const LoaderOptions& options) {
   if (!options.worker_program) return absl::OkStatus();
   if (options.workers == 0 || options.worker_kind == WorkerKind::kThread) {
@@ -89,26 +115,7 @@ absl::Status CheckOptions(const LoaderOptions& options) {
     return Refused(absl::StrCat("memory_quota must be positive, not ",
                                 *options.memory_quota));
   }
-  if (options.workers == 0 && options.worker_init != nullptr) {
-    return Refused(
-        "worker_init without workers: it would not be called; set workers or "
-        "leave worker_init unset");
-  }
-  if (options.workers == 0 && options.overlap_epochs) {
-    return Refused(
-        "overlap_epochs without workers: the consumer makes each batch when it "
-        "asks for it; set workers or leave overlap_epochs unset");
-  }
-  if (options.workers == 0 && options.prefetch) {
-    return Refused(
-        "prefetch without workers: the consumer makes each batch when it asks "
-        "for it; set workers or leave prefetch unset");
-  }
-  if (options.workers == 0 && options.timeout != absl::InfiniteDuration()) {
-    return Refused(
-        "timeout without workers: it cannot interrupt the consumer itself; set "
-        "workers or leave timeout unset");
-  }
+  TENON_RETURN_IF_ERROR(CheckWithoutWorkers(options));
   if (options.start_method &&
       (options.workers == 0 || options.worker_kind == WorkerKind::kThread)) {
     return Refused(

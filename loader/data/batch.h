@@ -102,7 +102,7 @@ class Batch {
   // Errors: tensor()'s; Tensor::data()'s, such as kInvalidArgument if T is not
   // the type of the field.
   template <typename T, typename NameOrNumber>
-  absl::StatusOr<absl::Span<const T>> data(NameOrNumber field) const {
+  absl::StatusOr<absl::Span<const T>> data(const NameOrNumber& field) const {
     const absl::StatusOr<Tensor> tensor = this->tensor(field);
     if (!tensor.ok()) return tensor.status();
     return tensor->template data<const T>();

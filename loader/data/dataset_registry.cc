@@ -114,13 +114,13 @@ absl::StatusOr<std::unique_ptr<Dataset>> DatasetRecipe::Make() const {
                            DuplicateFd(fd.get(), "an argument of a dataset"));
     copies.push_back(std::move(copy));
   }
-  absl::StatusOr<std::unique_ptr<Dataset>> made =
-      absl::InternalError("it threw something that is no std::exception");
+  absl::StatusOr<std::unique_ptr<Dataset>> made;
   try {
     made = registered.make(bytes_, std::move(copies));
   } catch (const std::exception& error) {
     made = absl::InternalError(absl::StrCat("it threw: ", error.what()));
   } catch (...) {
+    made = absl::InternalError("it threw something that is no std::exception");
   }
   if (made.ok() && *made == nullptr) {
     made = absl::InternalError("Create() returned a null pointer");

@@ -130,6 +130,7 @@ struct DatasetDeclaration<D(P...)> {
   using Type = D;
 
   static absl::StatusOr<std::unique_ptr<Dataset>> New(
+      // NOLINTNEXTLINE(performance-unnecessary-value-param): D may move them.
       std::decay_t<P>... arguments) {
     // Create() of a base is not D's.
     if constexpr (requires {

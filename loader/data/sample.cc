@@ -106,7 +106,8 @@ absl::Status SampleSpan::CopyField(int f, const SampleSpan& from) const {
   const BatchLayout::Field& field =
       from.layout_->fields()[static_cast<size_t>(source)];
   const BatchLayout::Field& target =
-      layout_->fields()[static_cast<size_t>(first_field_ + f)];
+      layout_->fields()[static_cast<size_t>(first_field_) +
+                        static_cast<size_t>(f)];
   const bool is_output = field.declared.kind == FieldKind::kOutput;
   if (is_output && target.declared.kind == FieldKind::kOutput) {
     return absl::OkStatus();

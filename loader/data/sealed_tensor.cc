@@ -53,7 +53,7 @@ absl::StatusOr<Tensor> SealedTensor(DLDataType dtype,
   }
   TENON_ASSIGN_OR_RETURN(std::shared_ptr<Storage> storage,
                          SealedStorage(bytes));
-  return Tensor::FromSpec(std::move(spec), std::move(storage));
+  return Tensor::FromSpec(spec, std::move(storage));
 }
 
 }  // namespace tenon::loader

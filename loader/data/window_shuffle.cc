@@ -43,8 +43,10 @@ absl::StatusOr<bool> WindowShuffle::Next(SampleRandom& random, Sample& sample) {
   while (!ended_ && kept_ < window_) {
     if (kept_ == slots_.size()) {
       const auto bytes = static_cast<size_t>(layout_.total_bytes());
-      slots_.push_back({std::make_unique<std::byte[]>(bytes),
-                        std::make_unique<SampleScratch>(&layout_)});
+      Slot added;
+      added.memory = std::make_unique<std::byte[]>(bytes);
+      added.scratch = std::make_unique<SampleScratch>(&layout_);
+      slots_.push_back(std::move(added));
     }
     const Slot& slot = slots_[kept_];
     slot.scratch->Reset();
