@@ -157,7 +157,7 @@ TEST_P(LoaderTest, ErrorsNameTheRank) {
   options.rank = Rank{.rank = 3, .world_size = 8, .node = "node1"};
   const char* const named = workers() == 0
                                 ? "rank 3 on node1: sample 3 (item 3)"
-                                : "rank 3 on node1, worker 0 (";
+                                : "rank 3 on node1, worker ";
   {
     TENON_ASSERT_OK_AND_ASSIGN(auto loader, Loader::Create("Bad", options));
     EpochRange epoch = loader->Epoch(0);

@@ -76,7 +76,7 @@ class Batch {
   // unset.
   int64_t size() const { return contents_.size; }
 
-  // The worker that made it; -1 without workers.
+  // The worker that made it, or its first samples; -1 without workers.
   int worker() const { return contents_.worker; }
 
   const std::vector<SkippedSample>& skipped() const {

@@ -32,6 +32,8 @@
 #include "tenon/loader/data/worker_kind.h"
 #include "tenon/loader/worker/worker_host.h"
 #include "tenon/loader/worker/worker_link.h"
+#include "tenon/shm/arena/arena.h"
+#include "tenon/shm/arena/arena_tensor.h"
 #include "tenon/shm/base/atomics.h"
 #include "tenon/shm/base/deadline.h"
 #include "tenon/shm/base/fork_count.h"
@@ -40,6 +42,8 @@
 #include "tenon/shm/base/status_macros.h"
 #include "tenon/shm/segment/sharing_strategy.h"
 #include "tenon/shm/segment/shm_name.h"
+#include "tenon/shm/tensor/dtype.h"
+#include "tenon/shm/tensor/tensor.h"
 
 namespace tenon::loader {
 namespace {
@@ -77,9 +81,10 @@ absl::StatusOr<std::unique_ptr<WorkerSource>> WorkerSource::Create(
                          Segment::CreateOwnerWritten(
                              sizeof(WorkerControl),
                              {.strategy = SharingStrategy::kFileDescriptor}));
-  auto source = absl::WrapUnique(new WorkerSource(
-      std::move(setup), options, std::move(control), cancellation));
-  TENON_RETURN_IF_ERROR(source->Start(options, recipe, layout));
+  auto source = absl::WrapUnique(
+      new WorkerSource(std::move(setup), options, std::move(layout),
+                       std::move(control), cancellation));
+  TENON_RETURN_IF_ERROR(source->Start(options, recipe));
   source->active_ = source->workers_.size();
   if (options.tune) {
     source->tuner_.emplace(options.workers, source->setup_.prefetch);
@@ -89,22 +94,23 @@ absl::StatusOr<std::unique_ptr<WorkerSource>> WorkerSource::Create(
 }
 
 WorkerSource::WorkerSource(WorkerSetup setup, const Options& options,
+                           std::shared_ptr<const BatchLayout> layout,
                            Segment::OwnerWritten control,
                            const Cancellation* cancellation)
     : setup_(std::move(setup)),
       in_order_(options.in_order),
       overlap_epochs_(options.overlap_epochs),
+      layout_(std::move(layout)),
       control_(std::move(control)),
       cancellation_(cancellation),
       spin_(SpinBudget::ForThisProcess(setup_.workers)) {}
 
-absl::Status WorkerSource::Start(
-    const Options& options, const DatasetRecipe& recipe,
-    const std::shared_ptr<const BatchLayout>& layout) {
+absl::Status WorkerSource::Start(const Options& options,
+                                 const DatasetRecipe& recipe) {
   std::vector<WorkerLink> links;
   for (int i = 0; i < options.workers; ++i) {
     TENON_ASSIGN_OR_RETURN(WorkerLink link,
-                           WorkerLink::Create(i, setup_.prefetch, layout));
+                           WorkerLink::Create(i, setup_.prefetch, layout_));
     links.push_back(std::move(link));
   }
   TENON_RETURN_IF_ERROR(StartHosts(options, recipe, std::move(links)));
@@ -184,6 +190,7 @@ WorkerControl& WorkerSource::control() {
 void WorkerSource::StartEpoch(const EpochPlan& plan) {
   returned_at_ns_ = 0;
   waited_ns_ = 0;
+  joined_.reset();
   if (is_ahead() && plan.epoch == plan_.epoch) {
     first_ticket_ = ahead_ticket_;
     awaited_ = std::move(ahead_);
@@ -267,7 +274,10 @@ absl::StatusOr<std::optional<BatchResult>> WorkerSource::NextResult(
       // also if another worker has failed meanwhile.
       failure_ = Dispatch();
       if (finished->ended) continue;
-      return BatchResult{std::move(finished->batch)};
+      if (!joined_) return BatchResult{std::move(finished->batch)};
+      Join(std::move(finished->batch));
+      if (joined_->parts_left == 0) return BatchResult{FinishJoined()};
+      continue;
     }
     // Where the results of abandoned tasks were in the way.
     if (CanDispatch()) continue;
@@ -362,6 +372,7 @@ absl::Status WorkerSource::AssignNext(size_t to) {
     indices = std::move(items->indices);
     job.first_position = items->first_position;
     job.number = next_to_assign_++;
+    if (BeginParts(job, indices.size())) return AssignParts(job, indices);
   }
   job.ticket = next_ticket_++;
   Worker& worker = workers_[to];
@@ -370,6 +381,81 @@ absl::Status WorkerSource::AssignNext(size_t to) {
   (is_ahead() ? ahead_ : awaited_)
       .push_back({.worker = to, .number = job.number});
   return absl::OkStatus();
+}
+
+bool WorkerSource::BeginParts(const WorkerLink::Job& job, size_t samples) {
+  const size_t parts = std::min(workers_.size(), samples);
+  if (job.number != 0 || parts < 2 || !in_order_ || is_ahead() ||
+      layout_->varying() > 0 ||
+      std::any_of(workers_.begin(), workers_.end(), [](const Worker& worker) {
+        return worker.link.outstanding() > 0;
+      })) {
+    return false;
+  }
+  // Without memory for it, it is a batch like others.
+  if (arena_ == nullptr) {
+    ArenaOptions options;
+    options.name = "loader";
+    options.segment.strategy = setup_.strategy;
+    options.segment.name_prefix = absl::StrCat("tenon-loader-", getpid());
+    absl::StatusOr<std::shared_ptr<Arena>> arena = Arena::Create(options);
+    if (!arena.ok()) return false;
+    arena_ = *std::move(arena);
+  }
+  absl::StatusOr<Tensor> block = CreateTensor(
+      *arena_, kDtypeOf<uint8_t>, {layout_->total_bytes()}, Deadline::Passed());
+  if (!block.ok()) return false;
+  joined_.emplace(
+      Joined{.block = *std::move(block),
+             .parts_left = parts,
+             .contents = {.number = job.number, .size = 0, .worker = 0}});
+  return true;
+}
+
+absl::Status WorkerSource::AssignParts(const WorkerLink::Job& job,
+                                       absl::Span<const int64_t> indices) {
+  const size_t parts = joined_->parts_left;
+  for (size_t i = 0; i < parts; ++i) {
+    const size_t begin = i * indices.size() / parts;
+    const size_t end = (i + 1) * indices.size() / parts;
+    WorkerLink::Job part = job;
+    part.ticket = next_ticket_++;
+    part.first_position += static_cast<int64_t>(begin);
+    const absl::Status assigned = workers_[i].link.Assign(
+        part, {indices.begin() + begin, indices.begin() + end});
+    if (!assigned.ok()) return Failure(workers_[i], assigned);
+    awaited_.push_back({.worker = i, .number = part.number});
+  }
+  return absl::OkStatus();
+}
+
+void WorkerSource::Join(absl::StatusOr<Batch> part) {
+  --joined_->parts_left;
+  if (!joined_->status.ok()) return;
+  joined_->status = part.ok() ? Append(*part) : part.status();
+}
+
+absl::Status WorkerSource::Append(const Batch& part) {
+  TENON_ASSIGN_OR_RETURN(std::byte* const memory,
+                         joined_->block.storage()->Write());
+  Batch::Contents& contents = joined_->contents;
+  for (int f = 0; f < part.num_fields(); ++f) {
+    const BatchLayout::Field& field = layout_->fields()[static_cast<size_t>(f)];
+    TENON_ASSIGN_OR_RETURN(const absl::Span<const std::byte> bytes,
+                           part.data<std::byte>(f));
+    std::copy(bytes.begin(), bytes.end(),
+              memory + field.offset + contents.size * field.sample_bytes);
+  }
+  contents.size += part.size();
+  contents.skipped.insert(contents.skipped.end(), part.skipped().begin(),
+                          part.skipped().end());
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Batch> WorkerSource::FinishJoined() {
+  const Joined joined = *std::exchange(joined_, std::nullopt);
+  TENON_RETURN_IF_ERROR(joined.status);
+  return Batch::Create(joined.contents, layout_, joined.block.storage());
 }
 
 absl::Status WorkerSource::DropAbandoned(Worker& worker) {

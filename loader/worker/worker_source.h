@@ -34,10 +34,12 @@
 #include "tenon/loader/worker/worker_host.h"
 #include "tenon/loader/worker/worker_link.h"
 #include "tenon/loader/worker/worker_tuner.h"
+#include "tenon/shm/arena/arena.h"
 #include "tenon/shm/base/deadline.h"
 #include "tenon/shm/base/fork_count.h"
 #include "tenon/shm/base/unique_fd.h"
 #include "tenon/shm/segment/segment.h"
+#include "tenon/shm/tensor/tensor.h"
 #include "tenon/spawn/settings/start_method.h"
 
 namespace tenon::loader {
@@ -54,6 +56,10 @@ namespace tenon::loader {
 // As ready: the worker with the fewest batches gets the next one, or the next
 // one of its lanes, and the first result of any worker is returned. A sleep
 // then arms the bell of each worker.
+//
+// The first batch of an epoch that finds all workers idle is in parts, in
+// order: each worker makes some of its samples, and Next() copies them into a
+// block of this process. So it takes the time of batch_size / workers samples.
 //
 // Overlapping epochs: once all batches of an epoch have been assigned, workers
 // are assigned those of the next one; StartEpoch() of that one then goes on, of
@@ -104,12 +110,19 @@ class WorkerSource : public BatchSource {
     size_t worker = 0;
     int64_t number = 0;
   };
+  // A batch in parts, of which some have come.
+  struct Joined {
+    Tensor block;
+    size_t parts_left = 0;
+    Batch::Contents contents;  // Of the parts so far.
+    absl::Status status;       // The first error of a part.
+  };
 
   WorkerSource(WorkerSetup setup, const Options& options,
+               std::shared_ptr<const BatchLayout> layout,
                Segment::OwnerWritten control, const Cancellation* cancellation);
 
-  absl::Status Start(const Options& options, const DatasetRecipe& recipe,
-                     const std::shared_ptr<const BatchLayout>& layout);
+  absl::Status Start(const Options& options, const DatasetRecipe& recipe);
   absl::Status StartHosts(const Options& options, const DatasetRecipe& recipe,
                           std::vector<WorkerLink> links);
   absl::Status Watch(int fd, uint64_t what);
@@ -133,6 +146,16 @@ class WorkerSource : public BatchSource {
   // are bad.
   absl::Status Dispatch();
   absl::Status AssignNext(size_t to);
+  // Whether the first batch, of `samples`, is to be made in parts. Allocates
+  // its block.
+  bool BeginParts(const WorkerLink::Job& job, size_t samples);
+  absl::Status AssignParts(const WorkerLink::Job& job,
+                           absl::Span<const int64_t> indices);
+  void Join(absl::StatusOr<Batch> part);
+  // Copies a part behind those before it.
+  absl::Status Append(const Batch& part);
+  // The batch, once all its parts have come.
+  absl::StatusOr<Batch> FinishJoined();
   bool CanDispatch();
   // Removes the results of abandoned tasks.
   absl::Status DropAbandoned(Worker& worker);
@@ -166,6 +189,7 @@ class WorkerSource : public BatchSource {
   const WorkerSetup setup_;
   const bool in_order_;
   const bool overlap_epochs_;
+  const std::shared_ptr<const BatchLayout> layout_;
   Segment::OwnerWritten control_;
   const Cancellation* cancellation_;
   std::vector<Worker> workers_;
@@ -187,6 +211,9 @@ class WorkerSource : public BatchSource {
   // order. As ready only their number is used.
   std::deque<Awaited> awaited_;
   std::deque<Awaited> ahead_;  // Those of the next epoch.
+  // While parts are awaited, before all other batches.
+  std::optional<Joined> joined_;
+  std::shared_ptr<Arena> arena_;  // Of batches in parts; null before the first.
   size_t next_polled_ = 0;  // As ready: the worker whose result is taken first.
   // The error of batch next_to_assign_, returned when its turn comes.
   absl::Status bad_indices_;
