@@ -166,6 +166,7 @@ TEST_F(ManagerHostileTest, AtTheLimitOfDescriptorsAClientIsToldSo) {
     TENON_ASSERT_OK_AND_ASSIGN(
         ForkedChild daemon,
         ForkedChild::Fork({.name = "daemon"}, [&](const Reporter&) {
+          MakeDaemonOnce(folder.path());
           TENON_ASSERT_OK_AND_ASSIGN(const auto manager,
                                      Manager::Create(folder.path(), {}));
           const FewFds few(9);

@@ -79,6 +79,13 @@ inline absl::StatusOr<ForkedChild> StartDaemon(
       });
 }
 
+// Makes a daemon as the next one at `path` and ends it. UBSan has then seen the
+// types of its threads, for which it needs descriptors.
+inline void MakeDaemonOnce(const std::string& path,
+                           const ManagerOptions& options = {}) {
+  EXPECT_THAT(Manager::Create(path, options).status(), IsOk());
+}
+
 // Waits for a daemon that is being started.
 inline absl::StatusOr<ManagerClient> AttachTo(const std::string& path) {
   absl::StatusOr<ManagerClient> client = absl::UnknownError("not tried");

@@ -563,6 +563,7 @@ TEST_F(TorchListenerTest, AtTheLimitOfDescriptorsAConnectionFailsAtOnce) {
     TENON_ASSERT_OK_AND_ASSIGN(
         ForkedChild daemon,
         ForkedChild::Fork({.name = "daemon"}, [&](const Reporter&) {
+          MakeDaemonOnce(folder.path(), WithTorch(folder));
           TENON_ASSERT_OK_AND_ASSIGN(
               const auto manager,
               Manager::Create(folder.path(), WithTorch(folder)));
