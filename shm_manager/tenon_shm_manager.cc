@@ -170,7 +170,8 @@ bool IsListening(const std::string& path, int kind) {
   path.copy(address.sun_path, path.size());
   const int other = kind == SOCK_STREAM ? SOCK_SEQPACKET : SOCK_STREAM;
   const UniqueFd probe(socket(AF_UNIX, other | SOCK_CLOEXEC, 0));
-  return connect(probe.get(), reinterpret_cast<sockaddr*>(&address),
+  return probe.valid() &&
+         connect(probe.get(), reinterpret_cast<sockaddr*>(&address),
                  sizeof(address)) != 0 &&
          errno == EPROTOTYPE;
 }

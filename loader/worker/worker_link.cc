@@ -156,6 +156,47 @@ absl::Status WorkerLink::CheckAlive() {
   return absl::IsDeadlineExceeded(peeked) ? absl::OkStatus() : peeked;
 }
 
+absl::Status WorkerLink::CheckRecord(
+    const BatchRecord& record, const Outstanding& job,
+    const std::optional<BatchNote>& note) const {
+  const bool has_batch = record.outcome == BatchRecord::kMade ||
+                         record.outcome == BatchRecord::kFailed;
+  if (has_batch && job.after_end) {
+    return absl::DataLossError(absl::StrCat(
+        "reports a batch of lane ", job.job.lane, " after the lane's end"));
+  }
+  if (!has_batch && (record.samples != 0 || note)) {
+    return absl::DataLossError(absl::StrCat(
+        "reports ", record.samples, " samples ", note ? "and a note " : "",
+        "for a task without a batch; want neither"));
+  }
+  switch (record.outcome) {
+    case BatchRecord::kMade:
+      if (!note || note->status.ok()) return absl::OkStatus();
+      return absl::DataLossError(absl::StrCat("reports a batch with an error: ",
+                                              note->status.message()));
+    case BatchRecord::kFailed:
+      if (!note || note->status.ok()) {
+        return absl::DataLossError("reports a failed batch without an error");
+      }
+      if (note->skipped.empty()) return absl::OkStatus();
+      return absl::DataLossError(absl::StrCat("reports a failed batch with ",
+                                              note->skipped.size(),
+                                              " skipped samples; want none"));
+    case BatchRecord::kAbandoned:
+      if (record.ticket < first_ticket_) return absl::OkStatus();
+      return absl::DataLossError(absl::StrCat(
+          "reports task ", record.ticket, " as abandoned; only those before ",
+          first_ticket_, " are"));
+    case BatchRecord::kEnded:
+      if (job.is_of_lane()) return absl::OkStatus();
+      return absl::DataLossError("reports kEnded for a task of indices");
+    default:
+      return absl::DataLossError(
+          absl::StrCat("reports a batch of unknown outcome ", record.outcome));
+  }
+}
+
 absl::StatusOr<WorkerLink::Finished> WorkerLink::OnRecord(
     const BatchRecord& record) {
   if (outstanding_.empty() ||
@@ -171,25 +212,11 @@ absl::StatusOr<WorkerLink::Finished> WorkerLink::OnRecord(
                          ReceiveMessages(record));
   Finished finished = {.job = job.job,
                        .batch = absl::CancelledError("abandoned")};
-  const bool has_batch = record.outcome == BatchRecord::kMade ||
-                         record.outcome == BatchRecord::kFailed;
-  if (has_batch && job.after_end) {
-    return absl::DataLossError(absl::StrCat(
-        "reports a batch of lane ", job.job.lane, " after the lane's end"));
-  }
-  if (!has_batch && (record.samples != 0 || note)) {
-    return absl::DataLossError(absl::StrCat(
-        "reports ", record.samples, " samples ", note ? "and a note " : "",
-        "for a task without a batch; want neither"));
-  }
+  TENON_RETURN_IF_ERROR(CheckRecord(record, job, note));
   switch (record.outcome) {
     case BatchRecord::kMade: {
       const int64_t made =
           record.samples + (note ? std::ssize(note->skipped) : 0);
-      if (note && !note->status.ok()) {
-        return absl::DataLossError(absl::StrCat(
-            "reports a batch with an error: ", note->status.message()));
-      }
       TENON_ASSIGN_OR_RETURN(
           finished.batch,
           MakeBatch(record, job, std::move(note).value_or(BatchNote())));
@@ -200,33 +227,14 @@ absl::StatusOr<WorkerLink::Finished> WorkerLink::OnRecord(
       return finished;
     }
     case BatchRecord::kFailed:
-      if (!note || note->status.ok()) {
-        return absl::DataLossError("reports a failed batch without an error");
-      }
-      if (!note->skipped.empty()) {
-        return absl::DataLossError(absl::StrCat("reports a failed batch with ",
-                                                note->skipped.size(),
-                                                " skipped samples; want none"));
-      }
       finished.batch = std::move(note->status);
       return finished;
-    case BatchRecord::kAbandoned:
-      if (record.ticket >= first_ticket_) {
-        return absl::DataLossError(absl::StrCat(
-            "reports task ", record.ticket, " as abandoned; only those before ",
-            first_ticket_, " are"));
-      }
-      return finished;
     case BatchRecord::kEnded:
-      if (!job.is_of_lane()) {
-        return absl::DataLossError("reports kEnded for a task of indices");
-      }
       NoteEnd(job.job);
       finished.ended = true;
       return finished;
     default:
-      return absl::DataLossError(
-          absl::StrCat("reports a batch of unknown outcome ", record.outcome));
+      return finished;  // Abandoned.
   }
 }
 

@@ -116,6 +116,9 @@ class WorkerLink {
              std::pair<Channel, Channel> channels);
 
   absl::StatusOr<Finished> OnRecord(const BatchRecord& record);
+  // Errors: kDataLoss for what no worker reports of this job.
+  absl::Status CheckRecord(const BatchRecord& record, const Outstanding& job,
+                           const std::optional<BatchNote>& note) const;
   // The lane of `job` has no more batches.
   void NoteEnd(const Job& job);
   // Receives the messages that belong to a record; returns its note, if any.

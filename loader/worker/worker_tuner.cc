@@ -84,7 +84,7 @@ void WorkerTuner::OnWindow(double waiting, double ns_per_batch) {
   Use(workers_ - 1, absl::StrCat("the consumer hardly waited with ", workers_));
 }
 
-void WorkerTuner::Use(int workers, std::string reason) {
+void WorkerTuner::Use(int workers, const std::string& reason) {
   // What is ahead now was assigned to the workers so far.
   to_skip_ = int64_t{prefetch_} * std::max(workers, workers_);
   workers_ = workers;

@@ -36,7 +36,7 @@ class WorkerTuner {
 
  private:
   void OnWindow(double waiting, double ns_per_batch);
-  void Use(int workers, std::string reason);
+  void Use(int workers, const std::string& reason);
 
   // Of a trial of more workers.
   struct Trial {
