@@ -4,9 +4,9 @@
 #include "tenon/shm_manager/name_reclaimer.h"
 
 #include <signal.h>
+#include <time.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
@@ -40,12 +40,20 @@ namespace {
 // before them, and a child may hold them a little longer.
 constexpr absl::Duration kSweepPauses[] = {
     absl::Milliseconds(2), absl::Milliseconds(50), absl::Seconds(1)};
-// After a sweep that found nothing, in multiples of its duration.
+// After a sweep that found nothing, in multiples of its CPU time.
 constexpr int kRest = 20;
 // In about a millisecond; to wake the thread takes longer than to close a file.
 constexpr size_t kQuicklyFreed = size_t{8} << 20;
 // After a sweep, or a removal, that failed at a limit.
 constexpr absl::Duration kRetryPause = absl::Seconds(1);
+
+// Of this thread: a sweep that other processes have interrupted does not put
+// off the next one.
+absl::Duration CpuTime() {
+  timespec now = {};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return absl::DurationFromTimespec(now);
+}
 
 }  // namespace
 
@@ -220,10 +228,9 @@ void NameReclaimer::DoRemove(std::string name) {
 }
 
 void NameReclaimer::Sweep() {
-  using Clock = std::chrono::steady_clock;
-  const Clock::time_point begin = Clock::now();
+  const absl::Duration begin = CpuTime();
   const absl::StatusOr<std::vector<NamedSegment>> removed = ReclaimDeadNames();
-  const absl::Duration took = absl::FromChrono(Clock::now() - begin);
+  const absl::Duration took = CpuTime() - begin;
   if (!removed.ok()) {
     Log(LogKind::kProblem,
         absl::StrCat("cannot examine names: ", removed.status().message()));

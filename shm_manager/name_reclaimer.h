@@ -54,7 +54,7 @@ class NameReclaimer {
 
   // A process has ended: sweeps soon, and twice more. A sweep that is due is
   // not put off by a further call. After one that found nothing there is none
-  // for 20 times as long as it took, so that they never take more than 5% of a
+  // for 20 times the CPU time that it took: they never take more than 5% of a
   // core.
   void Schedule();
 
