@@ -396,8 +396,9 @@ bool WorkerSource::BeginParts(const WorkerLink::Job& job, size_t samples) {
   if (arena_ == nullptr) {
     ArenaOptions options;
     options.name = "loader";
-    options.segment.strategy = setup_.strategy;
-    options.segment.name_prefix = absl::StrCat("tenon-loader-", getpid());
+    // Whatever the strategy: nobody could remove a name if this process is
+    // killed.
+    options.segment.strategy = SharingStrategy::kFileDescriptor;
     absl::StatusOr<std::shared_ptr<Arena>> arena = Arena::Create(options);
     if (!arena.ok()) return false;
     arena_ = *std::move(arena);
