@@ -25,6 +25,7 @@
 #include "tenon/loader/data/dataset_registry.h"
 #include "tenon/loader/data/sample.h"
 #include "tenon/loader/epoch_range.h"
+#include "tenon/loader/gated_testing.h"
 #include "tenon/loader/loader.h"
 #include "tenon/loader/loader_testing.h"
 #include "tenon/loader/sampling/sample_random.h"
@@ -49,26 +50,6 @@ using ::testing::Eq;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
-
-// Item 0 is ready once the gate is open: its element is not 0.
-class GatedItem : public Numbers {
- public:
-  explicit GatedItem(Tensor gate) : Numbers(10), gate_(std::move(gate)) {}
-  absl::Status Get(int64_t index, SampleRandom& random,
-                   Sample& sample) override {
-    TENON_ASSIGN_OR_RETURN(const auto gate, gate_.data<int64_t>());
-    const Deadline watchdog = Watchdog();
-    while (index == 0 && std::atomic_ref(gate[0]).load() == 0) {
-      if (watchdog.has_passed()) return absl::DeadlineExceededError("gate");
-      absl::SleepFor(absl::Milliseconds(1));
-    }
-    return Numbers::Get(index, random, sample);
-  }
-
- private:
-  Tensor gate_;
-};
-TENON_LOADER_DATASET(GatedItem(Tensor));
 
 class LoaderOverlapTest : public LoaderTest {
  protected:
@@ -262,8 +243,7 @@ TEST_P(LoaderOverlapTest, ASlowBatchIsWaitedForBeforeTheNextEpoch) {
   const Tensor gate = *Tensor::CreateShared(kDtypeOf<int64_t>, {1});
   LoaderOptions options = Overlapping();
   options.in_order = false;
-  TENON_ASSERT_OK_AND_ASSIGN(auto loader,
-                             Loader::Create<GatedItem>(options, gate));
+  TENON_ASSERT_OK_AND_ASSIGN(auto loader, Loader::Create<Gated>(options, gate));
   EpochRange epoch = loader->Epoch(0);
   const auto next = [&]() -> int64_t {
     const auto batch = epoch.Next(Watchdog());

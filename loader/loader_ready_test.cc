@@ -31,6 +31,7 @@
 #include "tenon/loader/data/iterable_dataset.h"
 #include "tenon/loader/data/worker_init.h"
 #include "tenon/loader/epoch_range.h"
+#include "tenon/loader/gated_testing.h"
 #include "tenon/loader/job/rank.h"
 #include "tenon/loader/loader.h"
 #include "tenon/loader/loader_testing.h"
@@ -55,26 +56,6 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::SizeIs;
 using ::testing::UnorderedElementsAre;
-
-// Item 0 is ready once the gate is open: its element is not 0.
-class Gated : public Numbers {
- public:
-  explicit Gated(Tensor gate) : Numbers(10), gate_(std::move(gate)) {}
-  absl::Status Get(int64_t index, SampleRandom& random,
-                   Sample& sample) override {
-    TENON_ASSIGN_OR_RETURN(const auto gate, gate_.data<int64_t>());
-    const Deadline watchdog = Watchdog();
-    while (index == 0 && std::atomic_ref(gate[0]).load() == 0) {
-      if (watchdog.has_passed()) return absl::DeadlineExceededError("gate");
-      absl::SleepFor(absl::Milliseconds(1));
-    }
-    return Numbers::Get(index, random, sample);
-  }
-
- private:
-  Tensor gate_;
-};
-TENON_LOADER_DATASET(Gated(Tensor));
 
 // Two shards. Counts the samples that were begun of each.
 class CountedStreams : public Streams {

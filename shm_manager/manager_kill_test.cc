@@ -239,6 +239,16 @@ class MessageWorld {
   QueueHandle handles_[2];
 };
 
+// Expects that processes were killed or stopped, and that no check failed.
+KillReport RunChecked(const KillScenario& scenario) {
+  KillReport report = RunKillMatrix(scenario);
+  std::cout << report.ToString();
+  EXPECT_TRUE(report.failures.empty()) << report.ToString();
+  EXPECT_FALSE(report.given_up);
+  EXPECT_GT(report.kills, 0u);
+  return report;
+}
+
 void RunMatrix(const Matrix& matrix) {
   EXPECT_TRUE(InOwnShm([&] {
     TENON_ASSERT_OK_AND_ASSIGN(const Segment alive, CreateIn("alive"));
@@ -258,11 +268,7 @@ void RunMatrix(const Matrix& matrix) {
       world.Check();
     };
     const Census before = TakeCensus();
-    const KillReport report = RunKillMatrix(scenario);
-    std::cout << report.ToString();
-    EXPECT_TRUE(report.failures.empty()) << report.ToString();
-    EXPECT_FALSE(report.given_up);
-    EXPECT_GT(report.kills, 0u);
+    const KillReport report = RunChecked(scenario);
     if (matrix.complete) {
       EXPECT_THAT(report.unreached, IsEmpty());
     }
@@ -370,11 +376,7 @@ void RunTorchMatrix(const Matrix& matrix) {
                       : std::vector<KillOrder>());
     };
     const Census before = TakeCensus();
-    const KillReport report = RunKillMatrix(scenario);
-    std::cout << report.ToString();
-    EXPECT_TRUE(report.failures.empty()) << report.ToString();
-    EXPECT_FALSE(report.given_up);
-    EXPECT_GT(report.kills, 0u);
+    const KillReport report = RunChecked(scenario);
     if (matrix.complete) {
       EXPECT_THAT(report.unreached, IsEmpty());
     }
@@ -437,10 +439,7 @@ TEST_F(ManagerKillTest, EitherEndOfAMessageWithAName) {
     scenario.check = [&](const Reporter&, const std::vector<KillOrder>&) {
       world.Check();
     };
-    const KillReport report = RunKillMatrix(scenario);
-    std::cout << report.ToString();
-    EXPECT_TRUE(report.failures.empty()) << report.ToString();
-    EXPECT_FALSE(report.given_up);
+    const KillReport report = RunChecked(scenario);
     EXPECT_GE(report.kills, 5u);
     // A name needs no descriptor.
     EXPECT_THAT(report.unreached, ElementsAre("tensor_queue.fds_published"));

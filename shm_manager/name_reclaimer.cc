@@ -4,7 +4,6 @@
 #include "tenon/shm_manager/name_reclaimer.h"
 
 #include <signal.h>
-#include <time.h>
 
 #include <algorithm>
 #include <cstddef>
@@ -26,6 +25,7 @@
 #include "tenon/shm/base/deadline.h"
 #include "tenon/shm/base/fork_count.h"
 #include "tenon/shm/base/status_macros.h"
+#include "tenon/shm/base/thread_cpu_time.h"
 #include "tenon/shm/base/thread_mutex.h"
 #include "tenon/shm/segment/named_segments.h"
 #include "tenon/shm/segment/segment.h"
@@ -46,14 +46,6 @@ constexpr int kRest = 20;
 constexpr size_t kQuicklyFreed = size_t{8} << 20;
 // After a sweep, or a removal, that failed at a limit.
 constexpr absl::Duration kRetryPause = absl::Seconds(1);
-
-// Of this thread: a sweep that other processes have interrupted does not put
-// off the next one.
-absl::Duration CpuTime() {
-  timespec now = {};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return absl::DurationFromTimespec(now);
-}
 
 }  // namespace
 
@@ -228,9 +220,9 @@ void NameReclaimer::DoRemove(std::string name) {
 }
 
 void NameReclaimer::Sweep() {
-  const absl::Duration begin = CpuTime();
+  const absl::Duration begin = ThreadCpuTime();
   const absl::StatusOr<std::vector<NamedSegment>> removed = ReclaimDeadNames();
-  const absl::Duration took = CpuTime() - begin;
+  const absl::Duration took = ThreadCpuTime() - begin;
   if (!removed.ok()) {
     Log(LogKind::kProblem,
         absl::StrCat("cannot examine names: ", removed.status().message()));

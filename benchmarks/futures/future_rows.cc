@@ -50,7 +50,7 @@ NamedSubject Named(const std::string& name, int (*work)(int), int size,
           .subject = std::make_unique<OneThreadWork>(work, size, expected)};
 }
 
-// What is measured: `works` of `size`, `count` times in a turn.
+// A turn runs each of `works`, of `size`, `count` times.
 struct Measure {
   Works works;
   int size = 0;

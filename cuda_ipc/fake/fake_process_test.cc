@@ -197,7 +197,7 @@ TEST_F(FakeProcessTest, ADescriptorsMemoryIsTheSameInBothProcesses) {
     const CUdeviceptr address = Import(fd);
     EXPECT_EQ(Read(address), 42);
     EXPECT_EQ(Write(address, 43), CUDA_SUCCESS);
-    // One memory, whoever holds it.
+    // Both processes hold the same page, which is counted once.
     EXPECT_EQ(fake_.HeldBytes(0), kPage);
     Signal(socket);
   });

@@ -11,7 +11,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -30,9 +29,11 @@
 #include "tenon/shm/base/crash_point.h"
 #include "tenon/shm/base/deadline.h"
 #include "tenon/shm/base/fork_count.h"
+#include "tenon/shm/base/monotonic_ns.h"
 #include "tenon/shm/base/posix_error.h"
 #include "tenon/shm/base/received_fd.h"
 #include "tenon/shm/base/status_macros.h"
+#include "tenon/shm/base/thread_cpu_time.h"
 #include "tenon/shm/base/unique_fd.h"
 #include "tenon/shm/pages/mapping.h"
 #include "tenon/shm/segment/name_keeper.h"
@@ -131,22 +132,20 @@ absl::StatusOr<bool> HoldChosenName(int fd, absl::string_view name,
   return file.st_nlink == 1;
 }
 
-using Clock = std::chrono::steady_clock;
-
 // Removes the names that dead processes left; whether there were any. A scan
 // opens each segment of this user, and an arena whose memory is short asks at
 // each of many tries, under its lock. So a scan that found nothing is followed
-// by none for 20 times as long, and for at least 100 ms.
+// by none for 20 times the CPU time that it took, and for at least 100 ms.
 bool ReclaimNames() {
-  constexpr Clock::duration kPause = std::chrono::milliseconds(100);
-  static std::atomic<Clock::rep> no_scan_before{0};
-  const Clock::time_point begin = Clock::now();
-  if (begin.time_since_epoch().count() < no_scan_before.load()) return false;
+  constexpr absl::Duration kPause = absl::Milliseconds(100);
+  static std::atomic<int64_t> no_scan_before_ns{0};
+  if (MonotonicNs() < no_scan_before_ns.load()) return false;
+  const absl::Duration begin = ThreadCpuTime();
   const auto removed = ReclaimDeadNames();
   const bool found = removed.ok() && !removed->empty();
-  const Clock::time_point end = Clock::now();
-  const Clock::time_point next = end + std::max(kPause, 20 * (end - begin));
-  no_scan_before.store(found ? 0 : next.time_since_epoch().count());
+  const absl::Duration pause = std::max(kPause, 20 * (ThreadCpuTime() - begin));
+  no_scan_before_ns.store(
+      found ? 0 : MonotonicNs() + absl::ToInt64Nanoseconds(pause));
   return found;
 }
 
