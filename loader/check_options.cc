@@ -115,6 +115,17 @@ absl::Status CheckOptions(const LoaderOptions& options) {
     return Refused(absl::StrCat("memory_quota must be positive, not ",
                                 *options.memory_quota));
   }
+  if (options.failure_budget && *options.failure_budget < 0) {
+    return Refused(absl::StrCat("failure_budget must be 0 or more, not ",
+                                *options.failure_budget));
+  }
+  if (options.failure_budget &&
+      options.on_sample_error == OnSampleError::kFail) {
+    return Refused(
+        "failure_budget with on_sample_error kFail: each sample that fails is "
+        "the error of its batch; set kSkip or kReplace, or leave "
+        "failure_budget unset");
+  }
   TENON_RETURN_IF_ERROR(CheckWithoutWorkers(options));
   if (options.start_method &&
       (options.workers == 0 || options.worker_kind == WorkerKind::kThread)) {

@@ -56,6 +56,16 @@ TEST(CheckOptionsTest, NumbersOutOfRange) {
                 "timeout must be positive, not -1s");
 }
 
+TEST(CheckOptionsTest, TheFailureBudget) {
+  ExpectRefused({.on_sample_error = OnSampleError::kSkip, .failure_budget = -1},
+                "failure_budget must be 0 or more, not -1");
+  ExpectRefused({.failure_budget = 3},
+                "failure_budget with on_sample_error kFail");
+  EXPECT_THAT(CheckOptions({.on_sample_error = OnSampleError::kReplace,
+                            .failure_budget = 0}),
+              IsOk());
+}
+
 TEST(CheckOptionsTest, Contradictions) {
   ExpectRefused(
       {.shuffle = true, .sampler = std::make_shared<SequentialSampler>(3)},

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <string>
@@ -159,6 +160,11 @@ absl::Status Loader::SetOrder() {
         "itself; leave shuffle and samplers unset, and shuffle in Open(), such "
         "as by WindowShuffle");
   }
+  if (options_.on_sample_error == OnSampleError::kReplace) {
+    return absl::InvalidArgumentError(
+        "Loader::Create(): on_sample_error kReplace with an iterable dataset: "
+        "it has no item to put in the place of a sample; use kSkip");
+  }
   return SetLanes(*iterable);
 }
 
@@ -304,8 +310,29 @@ absl::Status Loader::Start() {
   return absl::OkStatus();
 }
 
+absl::Status Loader::CountFailures(const Batch& batch) {
+  failed_samples_ += std::ssize(batch.skipped());
+  if (!options_.failure_budget || failed_samples_ <= *options_.failure_budget) {
+    return absl::OkStatus();
+  }
+  const SkippedSample& last = batch.skipped().back();
+  const std::string sample =
+      shards_ > 0
+          ? absl::StrCat("shard ", ShardOf(last.position), ", sample ",
+                         last.index)
+          : absl::StrCat("sample ", last.position, " (item ", last.index, ")");
+  return absl::ResourceExhaustedError(
+      absl::StrCat("failure_budget of ", *options_.failure_budget,
+                   " samples exceeded: ", failed_samples_, " failed in epoch ",
+                   epoch_, " up to batch ", batch.number(),
+                   "; the last one is ", sample, ": ", last.status.message()));
+}
+
 EpochRange Loader::Epoch(int64_t epoch) {
   ++epoch_ticket_;
+  epoch_ = epoch;
+  failed_samples_ = 0;
+  is_drained_ = false;
   refusal_ = epoch >= 0 ? absl::OkStatus()
                         : absl::InvalidArgumentError(absl::StrCat(
                               "Loader::Epoch(): epoch ", epoch, "; want >= 0"));
@@ -343,19 +370,31 @@ absl::StatusOr<std::optional<BatchResult>> Loader::NextUnnamed(
         "begun by Loader::Epoch()");
   }
   TENON_RETURN_IF_ERROR(refusal_);
+  if (is_drained_) return std::nullopt;
   absl::StatusOr<std::optional<BatchResult>> batch = Cancellation::Error();
   if (!cancellation_->is_cancelled()) batch = source_->Next(deadline);
   if (absl::IsDeadlineExceeded(batch.status())) return batch.status();
+  if (batch.ok() && batch->has_value() && (*batch)->batch.ok()) {
+    const absl::Status counted = CountFailures(*(*batch)->batch);
+    if (!counted.ok()) batch = counted;
+  }
   if (!batch.ok()) {
     failure_ = batch.status();
     source_.reset();  // Ends the workers.
     return failure_;
   }
-  if (batch->has_value()) (*batch)->batch = OfBatch(std::move((*batch)->batch));
+  if (batch->has_value()) {
+    (*batch)->batch = OfBatch(std::move((*batch)->batch));
+  } else if (cancellation_->is_draining()) {
+    is_drained_ = true;
+    cancellation_->EndDrain();
+  }
   return batch;
 }
 
 void Loader::Cancel() { cancellation_->Cancel(); }
+
+void Loader::Drain() { cancellation_->Drain(); }
 
 std::vector<pid_t> Loader::worker_pids() const {
   return source_ == nullptr ? std::vector<pid_t>() : source_->WorkerPids();

@@ -56,7 +56,8 @@ class IterableDataset;
 //   no time if they are idle, as long as a sample takes if not (a GetBatch(), a
 //   SampleStream::Next()), and 1.5 s if they do not answer. Worker threads have
 //   as long as that takes. Batches outlive it.
-// Threads: thread-compatible, but Cancel() may be called at any time.
+// Threads: thread-compatible, but Cancel() and Drain() may be called at any
+//   time.
 // Processes: belongs to the process that made it. In a forked child no function
 //   may be called, and the destructor leaves the workers alone.
 // Trust: workers are this user's processes and run the same program; their
@@ -123,6 +124,13 @@ class Loader {
   // from any thread and from a signal handler, as long as the loader lives.
   void Cancel();
 
+  // Ends the epoch at hand early, or the next one if none is at hand, without
+  // the loss of a batch that is begun: Next() returns those that have been
+  // assigned to workers, up to `prefetch` of each, then the end. The epoch
+  // after it is a whole one again. Safe from any thread and from a signal
+  // handler (one atomic store), as long as the loader lives.
+  void Drain();
+
   // The numbers of samples and batches of an epoch. -1 where they are not
   // known: both of an iterable dataset, samples() with a batch sampler.
   int64_t samples() const { return samples_; }
@@ -163,6 +171,8 @@ class Loader {
   static absl::StatusOr<std::unique_ptr<Loader>> Make(
       absl::StatusOr<DatasetRecipe> recipe, LoaderOptions options);
   absl::Status Start();
+  // Errors: kResourceExhausted beyond LoaderOptions::failure_budget.
+  absl::Status CountFailures(const Batch& batch);
   // Without workers.
   absl::Status StartLocal(std::shared_ptr<const BatchLayout> layout,
                           SharingStrategy strategy);
@@ -188,8 +198,11 @@ class Loader {
   bool is_shard_per_worker_ = false;  // kShardPerWorker
   std::unique_ptr<Cancellation> cancellation_;
   std::unique_ptr<BatchSource> source_;
-  uint64_t epoch_ticket_ = 0;  // Counts calls of Epoch().
-  absl::Status refusal_;       // Of this epoch.
+  uint64_t epoch_ticket_ = 0;   // Counts calls of Epoch().
+  int64_t epoch_ = 0;           // That of the last call.
+  int64_t failed_samples_ = 0;  // In its batches so far, without kFail.
+  bool is_drained_ = false;     // It has ended by Drain().
+  absl::Status refusal_;        // Of this epoch.
   absl::Status failure_;
 };
 

@@ -57,7 +57,9 @@ void LocalSource::StartEpoch(const EpochPlan& plan) {
 
 absl::StatusOr<std::optional<BatchResult>> LocalSource::Next(
     Deadline /*deadline*/) {
-  while (iterable_ != nullptr ? !shard_order_.done() : next_ < plan_.batches) {
+  while (
+      !cancellation_->is_draining() &&
+      (iterable_ != nullptr ? !shard_order_.done() : next_ < plan_.batches)) {
     absl::StatusOr<std::optional<Batch>> batch =
         iterable_ != nullptr ? MakeOfShard() : Make(next_++);
     if (cancellation_->is_cancelled()) return Cancellation::Error();

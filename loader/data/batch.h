@@ -34,11 +34,14 @@
 
 namespace tenon::loader {
 
-// A sample that was left out of its batch because the dataset failed on it.
+// A sample that was left out of its batch, or replaced, because the dataset
+// failed on it.
 struct SkippedSample {
   int64_t position = 0;  // In the epoch of the whole job; PositionInShard().
   int64_t index = 0;     // In the dataset, or in the shard.
   absl::Status status;
+  // The item that is in its place (OnSampleError::kReplace); -1: none.
+  int64_t replaced_by = -1;
 };
 
 // Ownership: a batch, and each tensor of it, keeps the memory of the batch,
@@ -72,8 +75,8 @@ class Batch {
   int64_t number() const { return contents_.number; }
 
   // The number of samples: LoaderOptions::batch_size, less in the last batch of
-  // an epoch and when samples were skipped, down to 0. 1, or 0, with batch_size
-  // unset.
+  // an epoch and when samples were left out, down to 0. 1, or 0, with
+  // batch_size unset.
   int64_t size() const { return contents_.size; }
 
   // The worker that made it, or its first samples; -1 without workers.

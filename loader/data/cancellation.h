@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Cancellation: a request to stop that any thread, or a signal handler, may
-// make, and that a poll loop sees at once.
+// make, and that a poll loop sees at once; and a request to end an epoch.
 
 #ifndef TENON_LOADER_DATA_CANCELLATION_H_
 #define TENON_LOADER_DATA_CANCELLATION_H_
@@ -33,6 +33,12 @@ class Cancellation {
   // For poll(): readable once cancelled.
   int fd() const { return event_.get(); }
 
+  // A request that no batch is begun any more, which EndDrain() withdraws. It
+  // wakes nothing: what is waited for has been begun. Async-signal-safe.
+  void Drain() { draining_.store(true, std::memory_order_relaxed); }
+  void EndDrain() { draining_.store(false, std::memory_order_relaxed); }
+  bool is_draining() const { return draining_.load(std::memory_order_relaxed); }
+
   static absl::Status Error() {
     return absl::CancelledError("the loader was cancelled");
   }
@@ -41,6 +47,7 @@ class Cancellation {
   explicit Cancellation(UniqueFd event) : event_(std::move(event)) {}
 
   std::atomic<bool> cancelled_{false};
+  std::atomic<bool> draining_{false};
   static_assert(std::atomic<bool>::is_always_lock_free);
   UniqueFd event_;
 };

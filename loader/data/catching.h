@@ -7,12 +7,21 @@
 #define TENON_LOADER_DATA_CATCHING_H_
 
 #include <exception>
+#include <string>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "tenon/spawn/child/call_entry.h"
 
 namespace tenon::loader {
+
+// The stack of the throw, on lines of its own, if the program links
+// //spawn/child:throw_stack; else empty.
+inline std::string StackOfThrow() {
+  const std::string stack = spawn::CaughtStack();
+  return stack.empty() ? stack : absl::StrCat("\n", stack);
+}
 
 // Returns what `call` returns: a Status or a StatusOr; kInternal for an
 // exception, which names `what`, such as "Dataset::Get()".
@@ -21,10 +30,11 @@ auto Catching(absl::string_view what, Call&& call) -> decltype(call()) {
   try {
     return call();
   } catch (const std::exception& error) {
-    return absl::InternalError(absl::StrCat(what, " threw: ", error.what()));
-  } catch (...) {
     return absl::InternalError(
-        absl::StrCat(what, " threw something that is no std::exception"));
+        absl::StrCat(what, " threw: ", error.what(), StackOfThrow()));
+  } catch (...) {
+    return absl::InternalError(absl::StrCat(
+        what, " threw something that is no std::exception", StackOfThrow()));
   }
 }
 

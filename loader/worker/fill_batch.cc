@@ -3,6 +3,7 @@
 
 #include "tenon/loader/worker/fill_batch.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
@@ -23,8 +24,12 @@
 namespace tenon::loader {
 namespace {
 
-absl::Status CheckIndices(const Dataset& dataset,
-                          absl::Span<const int64_t> indices) {
+// How many items are tried in the place of one that failed.
+constexpr int64_t kReplacements = 8;
+
+// The size of the dataset.
+absl::StatusOr<int64_t> CheckIndices(const Dataset& dataset,
+                                     absl::Span<const int64_t> indices) {
   const int64_t size = dataset.size();
   for (const int64_t index : indices) {
     if (index < 0 || index >= size) {
@@ -32,7 +37,7 @@ absl::Status CheckIndices(const Dataset& dataset,
           "the sampler asks for item ", index, " of a dataset of ", size));
     }
   }
-  return absl::OkStatus();
+  return size;
 }
 
 absl::Status OfSample(int64_t position, int64_t index,
@@ -42,32 +47,89 @@ absl::Status OfSample(int64_t position, int64_t index,
                                    "): ", status.message()));
 }
 
-absl::StatusOr<FilledBatch> FillOneByOne(
-    Dataset& dataset, const BatchLayout& layout, const BatchTask& task,
-    std::byte* memory, absl::FunctionRef<bool()> should_stop) {
-  FilledBatch filled;
-  int64_t position = task.first_position;
-  for (const int64_t index : task.indices) {
-    if (should_stop()) return absl::CancelledError("the batch was cancelled");
-    SampleRandom random(task.seed, task.epoch, position);
-    if (task.scratch != nullptr) task.scratch->Clear(filled.samples);
-    Sample sample(layout, memory, filled.samples, 1, task.scratch);
-    absl::Status status = Catching(
-        "Dataset::Get()", [&] { return dataset.Get(index, random, sample); });
-    if (status.ok() && task.scratch != nullptr) {
-      status = task.scratch->Check(filled.samples);
+// Makes samples one by one.
+class Filler {
+ public:
+  Filler(Dataset& dataset, int64_t size, const BatchLayout& layout,
+         const BatchTask& task, std::byte* memory)
+      : dataset_(dataset),
+        size_(size),
+        layout_(layout),
+        task_(task),
+        memory_(memory) {}
+
+  absl::StatusOr<FilledBatch> Fill(absl::FunctionRef<bool()> should_stop) {
+    int64_t position = task_.first_position;
+    for (const int64_t index : task_.indices) {
+      if (should_stop()) return absl::CancelledError("the batch was cancelled");
+      absl::Status status = FillOne(position, index);
+      if (!status.ok()) {
+        TENON_RETURN_IF_ERROR(
+            OnError({position, index, std::move(status)}, should_stop));
+      }
+      ++position;
     }
-    if (status.ok()) {
-      ++filled.samples;
-    } else if (task.on_error == OnSampleError::kSkip) {
-      filled.skipped.push_back({position, index, std::move(status)});
-    } else {
-      return OfSample(position, index, status);
-    }
-    ++position;
+    return std::move(filled_);
   }
-  return filled;
-}
+
+ private:
+  // Makes item `index` at `position`, behind the samples that are there.
+  absl::Status FillOne(int64_t position, int64_t index) {
+    SampleRandom random(task_.seed, task_.epoch, position);
+    if (task_.scratch != nullptr) task_.scratch->Clear(filled_.samples);
+    Sample sample(layout_, memory_, filled_.samples, 1, task_.scratch);
+    absl::Status status = Catching(
+        "Dataset::Get()", [&] { return dataset_.Get(index, random, sample); });
+    if (status.ok() && task_.scratch != nullptr) {
+      status = task_.scratch->Check(filled_.samples);
+    }
+    if (status.ok()) ++filled_.samples;
+    return status;
+  }
+
+  absl::Status OnError(SkippedSample failed,
+                       absl::FunctionRef<bool()> should_stop) {
+    switch (task_.on_error) {
+      case OnSampleError::kFail:
+        return OfSample(failed.position, failed.index, failed.status);
+      case OnSampleError::kReplace:
+        TENON_RETURN_IF_ERROR(Replace(failed, should_stop));
+        break;
+      case OnSampleError::kSkip:
+        break;
+    }
+    filled_.skipped.push_back(std::move(failed));
+    return absl::OkStatus();
+  }
+
+  absl::Status Replace(SkippedSample& failed,
+                       absl::FunctionRef<bool()> should_stop) {
+    const int64_t others = std::min(kReplacements, size_ - 1);
+    for (int64_t n = 1; n <= others; ++n) {
+      if (should_stop()) return absl::CancelledError("the batch was cancelled");
+      // As index + n, which may overflow.
+      const int64_t item = failed.index < size_ - n
+                               ? failed.index + n
+                               : failed.index - (size_ - n);
+      if (FillOne(failed.position, item).ok()) {
+        failed.replaced_by = item;
+        return absl::OkStatus();
+      }
+    }
+    return OfSample(
+        failed.position, failed.index,
+        absl::Status(failed.status.code(),
+                     absl::StrCat(failed.status.message(), "; of the ", others,
+                                  " items after it, each fails, too")));
+  }
+
+  Dataset& dataset_;
+  const int64_t size_;  // Of the dataset.
+  const BatchLayout& layout_;
+  const BatchTask& task_;
+  std::byte* const memory_;
+  FilledBatch filled_;
+};
 
 absl::Status CheckScratch(const BatchTask& task) {
   if (task.scratch == nullptr) return absl::OkStatus();
@@ -87,8 +149,10 @@ absl::StatusOr<FilledBatch> FillBatch(Dataset& dataset,
                                       const BatchLayout& layout,
                                       const BatchTask& task, std::byte* memory,
                                       absl::FunctionRef<bool()> should_stop) {
-  TENON_RETURN_IF_ERROR(Catching(
-      "Dataset::size()", [&] { return CheckIndices(dataset, task.indices); }));
+  TENON_ASSIGN_OR_RETURN(const int64_t dataset_size,
+                         Catching("Dataset::size()", [&] {
+                           return CheckIndices(dataset, task.indices);
+                         }));
   if (should_stop()) return absl::CancelledError("the batch was cancelled");
   const auto size = static_cast<int64_t>(task.indices.size());
   if (task.scratch != nullptr) task.scratch->Reset();
@@ -100,11 +164,12 @@ absl::StatusOr<FilledBatch> FillBatch(Dataset& dataset,
   if (status.ok()) {
     const absl::Status written = CheckScratch(task);
     if (written.ok()) return FilledBatch{.samples = size, .skipped = {}};
-    if (task.on_error != OnSampleError::kSkip) return written;
+    if (task.on_error == OnSampleError::kFail) return written;
   }
   if (status.ok() || absl::IsUnimplemented(status) ||
-      task.on_error == OnSampleError::kSkip) {
-    return FillOneByOne(dataset, layout, task, memory, should_stop);
+      task.on_error != OnSampleError::kFail) {
+    return Filler(dataset, dataset_size, layout, task, memory)
+        .Fill(should_stop);
   }
   return absl::Status(
       status.code(),

@@ -42,8 +42,8 @@ struct FilledBatch {
 // good ones one after the other, and task.scratch from its beginning. Calls
 // `should_stop` before each sample. Errors: kOutOfRange for an index that is
 // not in the dataset; the dataset's, with position and index, if task.on_error
-// is kFail; kInternal for an exception in it; kCancelled if should_stop()
-// returned true.
+// is kFail, or kReplace and no item could take the place; kInternal for an
+// exception in it; kCancelled if should_stop() returned true.
 absl::StatusOr<FilledBatch> FillBatch(Dataset& dataset,
                                       const BatchLayout& layout,
                                       const BatchTask& task, std::byte* memory,

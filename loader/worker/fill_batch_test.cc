@@ -140,6 +140,69 @@ TEST_F(FillBatchTest, SkipsBadSamples) {
               StatusIs(StatusCode::kInternal, HasSubstr("no std::exception")));
 }
 
+TEST_F(FillBatchTest, ReplacesBadSamplesByTheNextGoodItems) {
+  bulk_.fails = true;
+  for (Dataset* dataset :
+       {static_cast<Dataset*>(&items_), static_cast<Dataset*>(&bulk_)}) {
+    TENON_ASSERT_OK_AND_ASSIGN(
+        const auto filled,
+        Fill(*dataset, {2, 3, 4, 5, 9}, OnSampleError::kReplace));
+    EXPECT_EQ(filled.samples, 5);
+    EXPECT_THAT(Values(5), ElementsAre(2, 4, 4, 7, 9));
+    // Random numbers are those of the place.
+    EXPECT_EQ(Randoms(5)[1], SampleRandom(1, 2, 101).Uniform());
+    EXPECT_EQ(Randoms(5)[3], SampleRandom(1, 2, 103).Uniform());
+    ASSERT_THAT(filled.skipped, SizeIs(2));
+    EXPECT_EQ(filled.skipped[0].position, 101);
+    EXPECT_EQ(filled.skipped[0].index, 3);
+    EXPECT_EQ(filled.skipped[0].replaced_by, 4);
+    EXPECT_THAT(filled.skipped[0].status, StatusIs(StatusCode::kDataLoss));
+    EXPECT_EQ(filled.skipped[1].index, 5);
+    EXPECT_EQ(filled.skipped[1].replaced_by, 7);
+  }
+}
+
+// All items but the first fail, of which there are `size`.
+class OneGood : public Items {
+ public:
+  explicit OneGood(int64_t size) : size_(size) {}
+  int64_t size() const override { return size_; }
+  absl::Status Get(int64_t index, SampleRandom&, Sample& sample) override {
+    ++gets;
+    if (index != 0) return absl::DataLossError("rotten");
+    return sample.Set("i", index);
+  }
+
+ private:
+  int64_t size_;
+};
+
+TEST_F(FillBatchTest, AReplacementIsLookedForFromTheEndToTheBeginning) {
+  OneGood ten(10);
+  TENON_ASSERT_OK_AND_ASSIGN(auto filled,
+                             Fill(ten, {8}, OnSampleError::kReplace));
+  EXPECT_THAT(Values(1), ElementsAre(0));
+  EXPECT_EQ(filled.skipped[0].replaced_by, 0);
+  ten.gets = 0;
+  EXPECT_THAT(Fill(ten, {1}, OnSampleError::kReplace),
+              StatusIs(StatusCode::kDataLoss,
+                       "sample 100 (item 1): rotten; of the 8 items after it, "
+                       "each fails, too"));
+  EXPECT_EQ(ten.gets, 9);
+  // An item does not replace itself.
+  OneGood three(3);
+  ASSERT_THAT(Fill(three, {1}, OnSampleError::kReplace), IsOk());
+  EXPECT_EQ(three.gets, 3);
+}
+
+TEST_F(FillBatchTest, AReplacementCanBeStopped) {
+  OneGood ten(10);
+  stop_ = 4;
+  EXPECT_THAT(Fill(ten, {1}, OnSampleError::kReplace),
+              StatusIs(StatusCode::kCancelled));
+  EXPECT_EQ(ten.gets, 3);
+}
+
 TEST_F(FillBatchTest, ABadSampleIsTheErrorOfTheBatch) {
   EXPECT_THAT(Fill(items_, {2, 3}),
               StatusIs(StatusCode::kDataLoss, "sample 101 (item 3): rotten"));

@@ -53,6 +53,7 @@ absl::StatusOr<BatchNote> GetNote(ArchiveReader& reader) {
     TENON_ASSIGN_OR_RETURN(sample.position, reader.Get<int64_t>());
     TENON_ASSIGN_OR_RETURN(sample.index, reader.Get<int64_t>());
     TENON_RETURN_IF_ERROR(reader.GetStatus(&sample.status));
+    TENON_ASSIGN_OR_RETURN(sample.replaced_by, reader.Get<int64_t>());
     note.skipped.push_back(std::move(sample));
   }
   return note;
@@ -104,7 +105,8 @@ absl::StatusOr<WorkerSetup> DecodeWorkerSetup(absl::string_view bytes) {
   TENON_ASSIGN_OR_RETURN(setup.unbatched, GetEnum(reader, true));
   TENON_ASSIGN_OR_RETURN(setup.prefetch, reader.Get<int32_t>());
   TENON_ASSIGN_OR_RETURN(setup.seed, reader.Get<uint64_t>());
-  TENON_ASSIGN_OR_RETURN(setup.on_error, GetEnum(reader, OnSampleError::kSkip));
+  TENON_ASSIGN_OR_RETURN(setup.on_error,
+                         GetEnum(reader, OnSampleError::kReplace));
   TENON_ASSIGN_OR_RETURN(setup.drop_last, GetEnum(reader, true));
   TENON_ASSIGN_OR_RETURN(setup.strategy,
                          GetEnum(reader, SharingStrategy::kFileSystem));
@@ -138,6 +140,7 @@ std::string EncodeNote(const BatchNote& note) {
     writer.Put(sample.position);
     writer.Put(sample.index);
     PutStatus(writer, sample.status);
+    writer.Put(sample.replaced_by);
   }
   return std::move(writer).bytes();
 }

@@ -47,7 +47,8 @@ BatchNote SomeNote() {
   return {.status = absl::AbortedError("no"),
           .skipped = {{.position = 8,
                        .index = 7,
-                       .status = absl::DataLossError("rotten")}}};
+                       .status = absl::DataLossError("rotten"),
+                       .replaced_by = 6}}};
 }
 
 TEST(MessagesTest, SetupComesBack) {

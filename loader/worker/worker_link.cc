@@ -37,6 +37,13 @@ namespace {
 // A batch has one note at most, and its block one new segment.
 constexpr uint64_t kMaxMessages = 2;
 
+// Those of `skipped` that no other item replaces.
+int64_t LeftOut(absl::Span<const SkippedSample> skipped) {
+  return std::count_if(
+      skipped.begin(), skipped.end(),
+      [](const SkippedSample& sample) { return sample.replaced_by < 0; });
+}
+
 // What another try can change stays as it is; all other errors are the
 // worker's.
 absl::Status Malformed(absl::string_view what, const absl::Status& status) {
@@ -215,8 +222,7 @@ absl::StatusOr<WorkerLink::Finished> WorkerLink::OnRecord(
   TENON_RETURN_IF_ERROR(CheckRecord(record, job, note));
   switch (record.outcome) {
     case BatchRecord::kMade: {
-      const int64_t made =
-          record.samples + (note ? std::ssize(note->skipped) : 0);
+      const int64_t made = record.samples + (note ? LeftOut(note->skipped) : 0);
       TENON_ASSIGN_OR_RETURN(
           finished.batch,
           MakeBatch(record, job, std::move(note).value_or(BatchNote())));
@@ -311,6 +317,11 @@ absl::Status WorkerLink::CheckSkipped(absl::Span<const SkippedSample> skipped,
       return absl::DataLossError(
           absl::StrCat("skipped item ", index, " without an error"));
     }
+    if (sample.replaced_by < -1 ||
+        (sample.replaced_by >= 0 && job.is_of_lane())) {
+      return absl::DataLossError(absl::StrCat("replaced item ", index,
+                                              " by item ", sample.replaced_by));
+    }
     next = sample.position + 1;
     // A batch of a shard begins anywhere in it.
     end = std::min(end, sample.position + job.count());
@@ -321,7 +332,7 @@ absl::Status WorkerLink::CheckSkipped(absl::Span<const SkippedSample> skipped,
 absl::StatusOr<Batch> WorkerLink::MakeBatch(const BatchRecord& record,
                                             const Outstanding& job,
                                             BatchNote note) {
-  const int64_t skipped = std::ssize(note.skipped);
+  const int64_t skipped = LeftOut(note.skipped);
   const int64_t count = job.count();
   const int64_t least = job.is_of_lane() && !job.job.full ? 1 : count;
   if (record.samples < 0 || record.samples > count - skipped ||

@@ -493,6 +493,15 @@ TEST_F(SkippedSamplesTest, Twice) {
 TEST_F(SkippedSamplesTest, OfAnotherItem) {
   Skips({{51, 4, rotten_}}, "item 4 at position 51; want item 2");
 }
+TEST_F(SkippedSamplesTest, ReplacedByNoItem) {
+  Skips({{51, 2, rotten_, -2}}, "replaced item 2 by item -2");
+}
+TEST_F(SkippedSamplesTest, AReplacedOneIsAmongTheSamples) {
+  Assign(7);
+  BatchRecord record = {.ticket = 7, .samples = 2};
+  worker_.SendNote({.status = {}, .skipped = {{51, 2, rotten_, 8}}}, record);
+  Refuses(record, "reports 2 samples made and 0 skipped of 3");
+}
 TEST_F(SkippedSamplesTest, WithoutAnError) {
   Skips({{51, 2, absl::OkStatus()}}, "item 2 without an error");
 }
@@ -526,6 +535,9 @@ TEST_F(SkippedInAShardTest, FurtherApartThanABatch) {
 }
 TEST_F(SkippedInAShardTest, OfAnotherItem) {
   Skips({{PositionInShard(2, 4), 5, rotten_}}, "want item 4");
+}
+TEST_F(SkippedInAShardTest, ReplacedByAnItem) {
+  Skips({{PositionInShard(2, 4), 4, rotten_, 3}}, "replaced item 4 by item 3");
 }
 TEST_F(SkippedInAShardTest, WithoutAnError) {
   Skips({{PositionInShard(2, 4), 4, absl::OkStatus()}},

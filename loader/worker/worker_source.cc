@@ -255,13 +255,15 @@ absl::StatusOr<std::optional<BatchResult>> WorkerSource::NextResult(
   for (;;) {
     // Before the end: a batch that could not be assigned is missing.
     TENON_RETURN_IF_ERROR(failure_);
-    if (awaited_.empty() && AllAssigned()) {
+    if (awaited_.empty() && (AllAssigned() || cancellation_->is_draining())) {
       // Of shards, the end may be known only now.
       failure_ = Dispatch();
       return std::nullopt;
     }
     if (cancellation_->is_cancelled()) return Cancellation::Error();
     TENON_RETURN_IF_ERROR(Dispatch());
+    // A drain that began just now: there is nothing to wait for.
+    if (awaited_.empty() && cancellation_->is_draining()) continue;
     if (!bad_indices_.ok() && !is_ahead() && (awaited_.empty() || !in_order_)) {
       ++next_to_assign_;
       return BatchResult{std::exchange(bad_indices_, absl::OkStatus())};
@@ -337,12 +339,13 @@ size_t WorkerSource::NextWorker() const {
 }
 
 bool WorkerSource::CanDispatch() {
-  return bad_indices_.ok() && HasUnassigned() &&
-         workers_[NextWorker()].link.CanTake();
+  return bad_indices_.ok() && !cancellation_->is_draining() &&
+         HasUnassigned() && workers_[NextWorker()].link.CanTake();
 }
 
 absl::Status WorkerSource::Dispatch() {
-  while (bad_indices_.ok() && (HasUnassigned() || PlanNextEpoch())) {
+  while (bad_indices_.ok() && !cancellation_->is_draining() &&
+         (HasUnassigned() || PlanNextEpoch())) {
     const size_t next = NextWorker();
     TENON_RETURN_IF_ERROR(DropAbandoned(workers_[next]));
     if (!workers_[next].link.CanTake()) break;

@@ -21,12 +21,16 @@ ThrowStack throw_stack = nullptr;
 EntryOutcome Uncaught(const std::type_info& type, const std::string& what) {
   return {absl::InternalError(
               absl::StrCat("uncaught exception ", Demangle(type.name()), what)),
-          throw_stack != nullptr ? throw_stack() : ""};
+          CaughtStack()};
 }
 
 }  // namespace
 
 void SetThrowStack(ThrowStack function) { throw_stack = function; }
+
+std::string CaughtStack() {
+  return throw_stack != nullptr ? throw_stack() : std::string();
+}
 
 EntryOutcome CatchAll(const std::function<absl::Status()>& body,
                       const std::function<void(EntryOutcome)>& on_unwinding) {

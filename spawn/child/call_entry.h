@@ -24,6 +24,8 @@ struct EntryOutcome {
 // by //spawn/child:throw_stack if that is linked, before main(); else null.
 using ThrowStack = std::string (*)();
 void SetThrowStack(ThrowStack function);
+// Its result; empty if it is null.
+std::string CaughtStack();
 
 // Runs `body`, which may throw anything; an exception becomes kInternal with
 // its type and its what(), or its text if text was thrown. If the unwinding is
