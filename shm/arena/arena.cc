@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -22,10 +23,13 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "tenon/shm/arena/block_store.h"
 #include "tenon/shm/arena/internal/arena_table.h"
 #include "tenon/shm/arena/internal/block_shelves.h"
 #include "tenon/shm/arena/internal/kept_object.h"
+#include "tenon/shm/arena/internal/mapped_memory.h"
 #include "tenon/shm/arena/internal/reclaimer.h"
+#include "tenon/shm/arena/internal/segment_offer.h"
 #include "tenon/shm/arena/internal/segment_table.h"
 #include "tenon/shm/arena/internal/size_class.h"
 #include "tenon/shm/arena/reclaim_hook.h"
@@ -44,14 +48,20 @@ namespace tenon {
 // locks of lanes and shelves may be acquired while it is held, never the other
 // way round. Taking a free block and releasing one need these alone.
 struct ArenaParts {
-  ArenaParts(const ArenaOptions& wanted, ArenaTable listing, Attachments inbox)
+  ArenaParts(const ArenaOptions& wanted, std::unique_ptr<BlockStore> storing,
+             ArenaTable listing, Attachments inbox)
       : options(wanted),
+        store(std::move(storing)),
         table(std::move(listing)),
         attachments(std::move(inbox)) {
     attachments.PublishRefused(table.refused());
   }
   ~ArenaParts() {
     if (!is_inherited()) table.Close();
+  }
+
+  std::span<std::byte> BytesOf(const OwnedBlock& block) const {
+    return {is_of_cpu ? block.data() : nullptr, block.size()};
   }
 
   bool is_inherited() const { return fork_count != ForkCount(); }
@@ -104,12 +114,15 @@ struct ArenaParts {
   }
 
   const ArenaOptions options;
+  const std::unique_ptr<BlockStore> store;
+  const bool is_of_cpu = store->is_of_cpu();
   const uint64_t fork_count = ForkCount();
   ArenaTable table;
   ThreadMutex mutex;
   Attachments attachments ABSL_GUARDED_BY(mutex);
-  SegmentTable segments ABSL_GUARDED_BY(mutex){options, table, attachments};
-  BlockShelves shelves{options, table};
+  SegmentTable segments ABSL_GUARDED_BY(mutex){options, *store, table,
+                                               attachments};
+  BlockShelves shelves{options, *store, table};
   Reclaimer reclaimer ABSL_GUARDED_BY(mutex){options, table, attachments,
                                              segments, shelves};
   // Calls of PollInboxNowAndThen(): descriptions, and allocations by lane.
@@ -139,14 +152,12 @@ absl::Status CheckName(const std::string& name) {
       sizeof(ArenaHeader::name) - 1, " printable characters"));
 }
 
-ArenaOptions Complete(ArenaOptions options) {
+ArenaOptions Complete(ArenaOptions options, const BlockStore& store) {
   constexpr uint64_t kUnit = ColumnLayout::kCellsAlignment;
   if (options.max_blocks <= ArenaTableLayout::kMaxBlocks) {
     options.max_blocks = (options.max_blocks + kUnit - 1) / kUnit * kUnit;
   }
-  if (!options.segment.strategy) {
-    options.segment.strategy = GetSharingStrategy();
-  }
+  options.segment.strategy = store.facts().strategy;
   return options;
 }
 
@@ -260,6 +271,11 @@ void Arena::End(Arena* arena) {
 
 absl::StatusOr<std::shared_ptr<Arena>> Arena::Create(
     const ArenaOptions& options) {
+  return Create(options, std::make_unique<MappedStore>(options));
+}
+
+absl::StatusOr<std::shared_ptr<Arena>> Arena::Create(
+    const ArenaOptions& options, std::unique_ptr<BlockStore> store) {
   TENON_RETURN_IF_ERROR(CheckName(options.name));
   if (!options.segment.name.empty()) {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -267,21 +283,23 @@ absl::StatusOr<std::shared_ptr<Arena>> Arena::Create(
         "' for an arena, which has several segments; leave it empty and send "
         "an ArenaOffer"));
   }
-  const ArenaOptions complete = Complete(options);
+  TENON_RETURN_IF_ERROR(store->CheckOptions(options));
+  const ArenaOptions complete = Complete(options, *store);
   TENON_ASSIGN_OR_RETURN(const RandomId id, RandomId::New());
   ArenaHeader header = MakeHeader(complete, id);
   TENON_ASSIGN_OR_RETURN(Attachments attachments,
                          Attachments::Create(id, complete.max_blocks));
   TENON_ASSIGN_OR_RETURN(header.inbox_cookie, attachments.socket_cookie());
   TENON_ASSIGN_OR_RETURN(ArenaTable table, ArenaTable::Create(header));
-  return std::shared_ptr<Arena>(
-      new Arena(std::make_unique<ArenaParts>(complete, std::move(table),
-                                             std::move(attachments))),
-      End);
+  return std::shared_ptr<Arena>(new Arena(std::make_unique<ArenaParts>(
+                                    complete, std::move(store),
+                                    std::move(table), std::move(attachments))),
+                                End);
 }
 
 const RandomId& Arena::id() const { return parts_->table.header().arena; }
 const ArenaOptions& Arena::options() const { return parts_->options; }
+const BlockStore& Arena::store() const { return *parts_->store; }
 
 [[gnu::always_inline]] inline absl::StatusOr<OwnedBlock*> Arena::TakeInline(
     size_t bytes, Deadline deadline) {
@@ -315,13 +333,17 @@ void Arena::Release(OwnedBlock& block) {
   if (!parts_->is_inherited()) parts_->shelves.Release(block);
 }
 
+std::span<std::byte> Arena::BytesOf(const OwnedBlock& block) const {
+  return parts_->BytesOf(block);
+}
+
 Block Arena::ReferTo(OwnedBlock& block) {
-  return Block(shared_from_this(), &block, {block.data(), block.size()});
+  return Block(shared_from_this(), &block, BytesOf(block));
 }
 
 absl::StatusOr<Block> Arena::Allocate(size_t bytes, Deadline deadline) {
   TENON_ASSIGN_OR_RETURN(OwnedBlock* const block, TakeInline(bytes, deadline));
-  return Block(shared_from_this(), block, {block->data(), block->size()});
+  return Block(shared_from_this(), block, parts_->BytesOf(*block));
 }
 
 absl::StatusOr<Block> Arena::TryAllocate(size_t bytes) {
@@ -343,16 +365,8 @@ absl::StatusOr<ArenaOffer> Arena::Offer(const Block& block) {
     inbox = parts_->attachments.socket();
   }
   const OwnedSegment& segment = *block.block_->segment;
-  ArenaOffer offer;
-  offer.bytes =
-      ArenaOfferFacts{id(), segment.listed.id(), segment.segment.strategy(),
-                      segment.segment.name()}
-          .ToBytes();
-  offer.fds = {parts_->table.fd(), inbox};
-  if (segment.segment.strategy() == SharingStrategy::kFileDescriptor) {
-    offer.fds.push_back(segment.segment.fd());
-  }
-  return offer;
+  return OfferOf(id(), segment.listed.id(), *segment.memory, parts_->table.fd(),
+                 inbox);
 }
 
 absl::Status Arena::CheckHolder(const RandomId& column, size_t more_bytes) {
@@ -389,6 +403,10 @@ Block::Block(const Block& other)
   if (block_ != nullptr) {
     block_->references.fetch_add(1, std::memory_order_relaxed);
   }
+}
+
+uintptr_t Block::address() const {
+  return block_ == nullptr ? 0 : reinterpret_cast<uintptr_t>(block_->data());
 }
 
 void Block::Reset() {

@@ -39,6 +39,7 @@
 namespace tenon {
 
 class Block;
+class BlockStore;
 class OwnStorages;
 struct ArenaParts;
 struct OwnedBlock;
@@ -70,6 +71,11 @@ class Arena : public std::enable_shared_from_this<Arena> {
   // the limit.
   static absl::StatusOr<std::shared_ptr<Arena>> Create(
       const ArenaOptions& options = {});
+  // The same with blocks in other memory, for libraries that have a BlockStore
+  // (block_store.h). The store replaces ArenaOptions::segment.
+  // Errors: also the store's, for options that it does not support.
+  static absl::StatusOr<std::shared_ptr<Arena>> Create(
+      const ArenaOptions& options, std::unique_ptr<BlockStore> store);
 
   Arena(const Arena&) = delete;
   Arena& operator=(const Arena&) = delete;
@@ -77,6 +83,7 @@ class Arena : public std::enable_shared_from_this<Arena> {
 
   const RandomId& id() const;
   const ArenaOptions& options() const;
+  const BlockStore& store() const;
 
   // A block of at least `bytes`, aligned to 64 bytes, from one page on to the
   // page. Its contents are undefined unless ArenaOptions::wipe. Uses, in this
@@ -128,6 +135,8 @@ class Arena : public std::enable_shared_from_this<Arena> {
   absl::StatusOr<OwnedBlock*> Take(size_t bytes, Deadline deadline);
   absl::StatusOr<OwnedBlock*> TakeInline(size_t bytes, Deadline deadline);
   Block ReferTo(OwnedBlock& block);
+  // For the CPU: without an address if it is of a device.
+  std::span<std::byte> BytesOf(const OwnedBlock& block) const;
   void Release(OwnedBlock& block);
 
   // How many storages OwnStorages keeps.
@@ -161,9 +170,16 @@ class Block {
   }
 
   // Null and 0 if empty. The size is that of the block, not the requested one.
+  // Memory that the CPU cannot access has no data() and no bytes(), only a size
+  // and an address(), so that an access by mistake ends at address 0.
   std::byte* data() const { return bytes_.data(); }
   size_t size() const { return bytes_.size(); }
-  std::span<std::byte> bytes() const { return bytes_; }
+  std::span<std::byte> bytes() const {
+    return data() == nullptr ? std::span<std::byte>() : bytes_;
+  }
+  // In the memory of the arena's store: on a device the device's address. 0 if
+  // empty.
+  uintptr_t address() const;
 
   // Describes it, or `size` bytes of it from `offset` on, for a message. From
   // then on other processes may hold it.

@@ -236,6 +236,8 @@ void Hold::Reset() {
   descriptor_ = BlockDescriptor();
 }
 
+uintptr_t Hold::address() const { return reinterpret_cast<uintptr_t>(data_); }
+
 absl::StatusOr<std::byte*> Hold::mutable_data() const {
   if (arena_ == nullptr ||
       arena_->attachment()->table().header().shared_writable == 0) {

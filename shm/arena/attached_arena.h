@@ -151,12 +151,19 @@ class Hold {
     if (arena_ != nullptr) Reset();
   }
 
-  // The bytes that the descriptor named; empty if the hold is empty.
-  std::span<const std::byte> bytes() const { return {data_, size()}; }
+  // The bytes that the descriptor named; empty if the hold is empty. Memory
+  // that the CPU cannot access has no data() and no bytes(), only a size and an
+  // address().
+  std::span<const std::byte> bytes() const {
+    return data_ == nullptr ? std::span<const std::byte>()
+                            : std::span<const std::byte>(data_, size());
+  }
   const std::byte* data() const { return data_; }
   size_t size() const { return static_cast<size_t>(descriptor_.size); }
+  // On a device the device's address. 0 if empty.
+  uintptr_t address() const;
   // For writing. Errors: kFailedPrecondition unless the arena is
-  // shared-writable.
+  // shared-writable and its memory is the CPU's.
   absl::StatusOr<std::byte*> mutable_data() const;
 
   // To send when forwarding the block. The hold has to live until the receiver

@@ -20,6 +20,11 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "tenon/shm/arena/arena_offer.h"
+#include "tenon/shm/arena/file_identity.h"
+#include "tenon/shm/arena/internal/mapped_memory.h"
+#include "tenon/shm/arena/internal/segment_offer.h"
+#include "tenon/shm/arena/stored_segment.h"
 #include "tenon/shm/base/atomics.h"
 #include "tenon/shm/base/crash_point.h"
 #include "tenon/shm/base/deadline.h"
@@ -34,6 +39,8 @@
 #include "tenon/shm/ledger/lease.h"
 #include "tenon/shm/process/pid_fd.h"
 #include "tenon/shm/segment/control_memory.h"
+#include "tenon/shm/segment/segment.h"
+#include "tenon/shm/segment/sharing_strategy.h"
 
 namespace tenon {
 namespace {
@@ -90,12 +97,14 @@ absl::Status CheckSegmentSize(absl::string_view arena, uint64_t size,
       " bytes in total (max_bytes)"));
 }
 
-absl::StatusOr<Segment> OpenSegment(const ArenaOfferFacts& facts,
-                                    SegmentKind kind, ReceivedFds& fds) {
-  if (facts.strategy == SharingStrategy::kFileSystem) {
-    return Segment::Open(facts.name, kind);
-  }
-  return Segment::Adopt(fds.Take(ArenaOfferFacts::kSegment), kind);
+absl::StatusOr<std::unique_ptr<StoredSegment>> OpenSegment(
+    const ArenaOfferFacts& facts, SegmentKind kind, ReceivedFds& fds) {
+  TENON_ASSIGN_OR_RETURN(
+      Segment segment,
+      facts.strategy == SharingStrategy::kFileSystem
+          ? Segment::Open(facts.name, kind)
+          : Segment::Adopt(fds.Take(ArenaOfferFacts::kSegment), kind));
+  return std::make_unique<MappedMemory>(std::move(segment));
 }
 
 }  // namespace
@@ -256,31 +265,32 @@ absl::Status ArenaAttachment::CheckIsTable(int fd) const {
       "arena offer: its table is not that of the attached arena");
 }
 
-absl::StatusOr<Segment> ArenaAttachment::OpenChecked(
+// Not mapped yet.
+absl::StatusOr<std::unique_ptr<StoredSegment>> ArenaAttachment::OpenChecked(
     const ArenaOfferFacts& facts, ReceivedFds& fds, const AttachLimits& limits,
     ArenaSegment* listed) const {
   const SegmentKind kind = table_.header().shared_writable != 0
                                ? SegmentKind::kSharedWritable
                                : SegmentKind::kOwnerWritten;
-  TENON_ASSIGN_OR_RETURN(Segment segment, OpenSegment(facts, kind, fds));
+  TENON_ASSIGN_OR_RETURN(std::unique_ptr<StoredSegment> memory,
+                         OpenSegment(facts, kind, fds));
   TENON_RETURN_IF_ERROR(
-      CheckSegmentSize(table_.name(), segment.size_bytes(), limits));
+      CheckSegmentSize(table_.name(), memory->size_bytes(), limits));
   // Allocates memory for the words of its blocks: not earlier.
   TENON_ASSIGN_OR_RETURN(*listed, table_.Find(facts.segment));
-  TENON_ASSIGN_OR_RETURN(const FileIdentity file,
-                         FileIdentity::Of(segment.fd()));
+  TENON_ASSIGN_OR_RETURN(const FileIdentity file, memory->Identify());
   if (file != listed->file) {
     return absl::InvalidArgumentError(
         absl::StrCat("arena offer: its memory is not that of segment ",
                      facts.segment, " of arena '", table_.name(), "'"));
   }
-  if (segment.size_bytes() / listed->block_bytes < listed->block_count) {
+  if (memory->size_bytes() / listed->block_bytes < listed->block_count) {
     return absl::InvalidArgumentError(
         absl::StrCat("arena offer: ", listed->block_count, " blocks of ",
                      listed->block_bytes, " bytes exceed the segment of ",
-                     segment.size_bytes(), " bytes"));
+                     memory->size_bytes(), " bytes"));
   }
-  return segment;
+  return memory;
 }
 
 absl::Status ArenaAttachment::MapSegment(const ArenaOfferFacts& facts,
@@ -289,7 +299,7 @@ absl::Status ArenaAttachment::MapSegment(const ArenaOfferFacts& facts,
   const ThreadLock lock(&mutex_);
   MappedSegment& slot = segments_[Layout::SlotOf(facts.segment)];
   if (slot.IsOpen(facts.segment)) {
-    return CheckSegmentSize(table_.name(), slot.segment().size_bytes(), limits);
+    return CheckSegmentSize(table_.name(), slot.memory().size_bytes(), limits);
   }
   if (slot.is_open()) {
     return absl::NotFoundError(absl::StrCat(
@@ -297,26 +307,19 @@ absl::Status ArenaAttachment::MapSegment(const ArenaOfferFacts& facts,
         "' has the slot of a segment whose blocks are still held"));
   }
   ArenaSegment listed;
-  TENON_ASSIGN_OR_RETURN(Segment segment,
+  TENON_ASSIGN_OR_RETURN(std::unique_ptr<StoredSegment> memory,
                          OpenChecked(facts, fds, limits, &listed));
-  ReadOnlyMapping readable;
-  WritableMapping writable;
-  if (table_.header().shared_writable != 0) {
-    TENON_ASSIGN_OR_RETURN(writable, segment.MapWritable());
-  } else {
-    TENON_ASSIGN_OR_RETURN(readable, segment.MapReadOnly());
-  }
+  TENON_RETURN_IF_ERROR(memory->Map());
   TENON_RETURN_IF_ERROR(
       column_->Reserve(range_, listed.first_block, listed.block_count));
-  slot.Open(listed, std::move(segment), std::move(readable),
-            std::move(writable));
+  slot.Open(listed, std::move(memory));
   return absl::OkStatus();
 }
 
 uint64_t ArenaAttachment::BytesOf(uint32_t segment) const {
   const ThreadLock lock(&mutex_);
   const MappedSegment& slot = segments_[Layout::SlotOf(segment)];
-  return slot.IsOpen(segment) ? slot.segment().size_bytes() : 0;
+  return slot.IsOpen(segment) ? slot.memory().size_bytes() : 0;
 }
 
 absl::StatusOr<ArenaOffer> ArenaAttachment::Offer(uint32_t segment_id) const {
@@ -327,16 +330,8 @@ absl::StatusOr<ArenaOffer> ArenaAttachment::Offer(uint32_t segment_id) const {
                                             " of arena '", table_.name(),
                                             "' is not mapped"));
   }
-  const Segment& segment = slot.segment();
-  ArenaOffer offer;
-  offer.bytes = ArenaOfferFacts{table_.header().arena, segment_id,
-                                segment.strategy(), segment.name()}
-                    .ToBytes();
-  offer.fds = {table_.fd(), inbox_.get()};
-  if (segment.strategy() == SharingStrategy::kFileDescriptor) {
-    offer.fds.push_back(segment.fd());
-  }
-  return offer;
+  return OfferOf(table_.header().arena, segment_id, slot.memory(), table_.fd(),
+                 inbox_.get());
 }
 
 bool ArenaAttachment::HasClaims(const ArenaSegment& segment) const {

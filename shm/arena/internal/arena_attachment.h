@@ -24,8 +24,10 @@
 #include "absl/status/statusor.h"
 #include "tenon/shm/arena/arena_limits.h"
 #include "tenon/shm/arena/arena_offer.h"
+#include "tenon/shm/arena/file_identity.h"
 #include "tenon/shm/arena/internal/arena_table.h"
 #include "tenon/shm/arena/internal/mapped_segment.h"
+#include "tenon/shm/arena/stored_segment.h"
 #include "tenon/shm/base/atomics.h"
 #include "tenon/shm/base/fork_count.h"
 #include "tenon/shm/base/random_id.h"
@@ -33,7 +35,6 @@
 #include "tenon/shm/base/thread_mutex.h"
 #include "tenon/shm/base/unique_fd.h"
 #include "tenon/shm/ledger/column.h"
-#include "tenon/shm/segment/segment.h"
 
 namespace tenon {
 
@@ -115,10 +116,9 @@ class ArenaAttachment {
   absl::Status MapSegment(const ArenaOfferFacts& facts, ReceivedFds& fds,
                           const AttachLimits& limits);
   bool HasClaims(const ArenaSegment& segment) const;
-  absl::StatusOr<Segment> OpenChecked(const ArenaOfferFacts& facts,
-                                      ReceivedFds& fds,
-                                      const AttachLimits& limits,
-                                      ArenaSegment* listed) const;
+  absl::StatusOr<std::unique_ptr<StoredSegment>> OpenChecked(
+      const ArenaOfferFacts& facts, ReceivedFds& fds,
+      const AttachLimits& limits, ArenaSegment* listed) const;
 
   const ArenaTableView table_;
   UniqueFd inbox_;

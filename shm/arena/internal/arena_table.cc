@@ -3,9 +3,7 @@
 
 #include "tenon/shm/arena/internal/arena_table.h"
 
-#include <errno.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <time.h>
 
 #include <atomic>
@@ -21,7 +19,6 @@
 #include "tenon/shm/base/atomics.h"
 #include "tenon/shm/base/copy_from_shared.h"
 #include "tenon/shm/base/crash_point.h"
-#include "tenon/shm/base/posix_error.h"
 #include "tenon/shm/base/received_fd.h"
 #include "tenon/shm/base/status_macros.h"
 #include "tenon/shm/base/unique_fd.h"
@@ -54,12 +51,6 @@ absl::Status ReserveWords(int fd, uint64_t max_blocks,
 }
 
 }  // namespace
-
-absl::StatusOr<FileIdentity> FileIdentity::Of(int fd) {
-  struct stat file;
-  if (fstat(fd, &file) != 0) return PosixError(errno, "fstat", "a memory file");
-  return FileIdentity{.device = file.st_dev, .inode = file.st_ino};
-}
 
 bool ArenaSegment::IsSane(uint64_t max_blocks) const {
   uint64_t bytes;

@@ -22,6 +22,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "tenon/shm/arena/file_identity.h"
 #include "tenon/shm/base/atomics.h"
 #include "tenon/shm/base/random_id.h"
 #include "tenon/shm/base/unique_fd.h"
@@ -52,17 +53,6 @@ struct ArenaHeader {
   // system call.
   uint64_t refused = 0;
   char name[40] = {};
-};
-
-// The kernel's identity of a file, unique among existing files.
-struct FileIdentity {
-  uint64_t device = 0;
-  uint64_t inode = 0;
-
-  // Of memory. Does not block.
-  static absl::StatusOr<FileIdentity> Of(int fd);
-
-  friend bool operator==(const FileIdentity&, const FileIdentity&) = default;
 };
 
 // One segment. The slot is reused when the segment is gone, the id is not.

@@ -3,10 +3,6 @@
 
 #include "tenon/shm/arena/internal/block_shelves.h"
 
-#include <errno.h>
-#include <string.h>
-#include <sys/mman.h>
-
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -19,16 +15,11 @@
 #include "absl/time/time.h"
 #include "tenon/shm/base/atomics.h"
 #include "tenon/shm/base/deadline.h"
-#include "tenon/shm/base/posix_error.h"
+#include "tenon/shm/base/status_macros.h"
 #include "tenon/shm/base/thread_mutex.h"
 #include "tenon/shm/locks/timed_mutex.h"
 
 namespace tenon {
-namespace {
-
-constexpr int kPoison = 0xDF;
-
-}  // namespace
 
 size_t BlockShelves::NextLane() {
   static constinit std::atomic<size_t> next = 0;
@@ -118,19 +109,27 @@ OwnedBlock* BlockShelves::TakeAnyFree(size_t size_class)
   return block;
 }
 
-absl::Status BlockShelves::MakeReady(OwnedBlock& block) {
-  if (Protects(options_, block.size()) &&
-      mprotect(block.data(), block.size(), PROT_READ | PROT_WRITE) != 0) {
-    // A block with a protection of its own is a mapping of its own, and the
-    // number of mappings of a process is limited.
-    absl::Status status = PosixError(errno, "mprotect", "a block of an arena");
-    Shelf& shelf = ShelfOf(block.size());
-    const TimedMutexLock lock(&shelf.mutex);
-    block.references.store(0, std::memory_order_relaxed);
-    shelf.PushFree(block);
-    return status;
+absl::Status BlockShelves::Prepare(OwnedBlock& block) {
+  if (Protects(options_, block.size())) {
+    TENON_RETURN_IF_ERROR(store_.Unprotect(block.data(), block.size()));
   }
-  if (options_.wipe && block.used) memset(block.data(), 0, block.size());
+  if (options_.wipe && block.used) {
+    TENON_RETURN_IF_ERROR(store_.Wipe(block.data(), block.size()));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status BlockShelves::MakeReady(OwnedBlock& block) {
+  if (options_.wipe || options_.debug != ArenaDebug::kNone) [[unlikely]] {
+    absl::Status status = Prepare(block);
+    if (!status.ok()) {
+      Shelf& shelf = ShelfOf(block.size());
+      const TimedMutexLock lock(&shelf.mutex);
+      block.references.store(0, std::memory_order_relaxed);
+      shelf.PushFree(block);
+      return status;
+    }
+  }
   block.used = true;
   table_.SetState(block.number, BlockState::kInUse, CoarseNowMs());
   return absl::OkStatus();
@@ -256,10 +255,10 @@ void BlockShelves::MarkFree(OwnedBlock& block) {
   block.generation_bumped = false;
   table_.SetState(block.number, BlockState::kFree, 0);
   if (options_.debug == ArenaDebug::kNone) return;
-  memset(block.data(), kPoison, block.size());
+  store_.Poison(block.data(), block.size());
   // If this fails, the block is poisoned all the same.
   if (Protects(options_, block.size())) {
-    mprotect(block.data(), block.size(), PROT_NONE);
+    store_.Protect(block.data(), block.size()).IgnoreError();
   }
 }
 

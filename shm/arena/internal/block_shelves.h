@@ -27,6 +27,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "tenon/shm/arena/arena_options.h"
+#include "tenon/shm/arena/block_store.h"
 #include "tenon/shm/arena/internal/arena_table.h"
 #include "tenon/shm/arena/internal/segment_table.h"
 #include "tenon/shm/arena/internal/size_class.h"
@@ -44,8 +45,9 @@ namespace tenon {
 //   those of all lanes together by TakeAnyFree(), in their order.
 class BlockShelves {
  public:
-  BlockShelves(const ArenaOptions& options, const ArenaTable& table)
-      : options_(options), table_(table) {}
+  BlockShelves(const ArenaOptions& options, BlockStore& store,
+               const ArenaTable& table)
+      : options_(options), store_(store), table_(table) {}
 
   // Removes a free block from the thread's lane or from its shelf, with one
   // reference. Null if there is none; other lanes may have one.
@@ -55,7 +57,7 @@ class BlockShelves {
   OwnedBlock* TakeAnyFree(size_t size_class);
   // Makes a block that TakeFree() returned accessible, and zeroes it if
   // ArenaOptions::wipe is set.
-  // Errors: kResourceExhausted; the block is on its shelf again.
+  // Errors: the store's; the block is on its shelf again.
   absl::Status MakeReady(OwnedBlock& block);
   // Puts a block without references into the thread's lane if it has not been
   // described since it was last free, else on its shelf as released. Wakes a
@@ -162,9 +164,12 @@ class BlockShelves {
   Shelf& ShelfOf(size_t block_bytes) {
     return shelves_[SizeClassOf(block_bytes)];
   }
+  // Unprotects and wipes it, as the options require.
+  absl::Status Prepare(OwnedBlock& block);
   void MarkFree(OwnedBlock& block);
 
   const ArenaOptions& options_;
+  BlockStore& store_;
   const ArenaTable& table_;
   std::array<Shelf, kSizeClasses> shelves_;
   std::array<Lane, kLanes> lanes_;

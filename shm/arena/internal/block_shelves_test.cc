@@ -14,10 +14,10 @@
 #include "gtest/gtest.h"
 #include "tenon/shm/arena/arena_options.h"
 #include "tenon/shm/arena/internal/arena_table.h"
+#include "tenon/shm/arena/internal/mapped_memory.h"
 #include "tenon/shm/arena/internal/segment_table.h"
 #include "tenon/shm/arena/internal/size_class.h"
 #include "tenon/shm/base/random_id.h"
-#include "tenon/shm/segment/segment.h"
 #include "tenon/shm/segment/sharing_strategy.h"
 #include "tenon/shm/testing/status_matchers.h"
 
@@ -77,13 +77,10 @@ class BlockShelvesTest : public testing::Test {
   ArenaOptions options_;
   ArenaTable table_ =
       ArenaTable::Create({.arena = RandomId{1, 2}, .max_blocks = 8192}).value();
-  Segment::OwnerWritten memory_ =
-      Segment::CreateOwnerWritten(
-          4096, {.strategy = SharingStrategy::kFileDescriptor})
-          .value();
-  OwnedSegment segment_{kListing, std::move(memory_.segment),
-                        std::move(memory_.mapping)};
-  BlockShelves shelves_{options_, table_};
+  MappedStore store_{
+      {.segment = {.strategy = SharingStrategy::kFileDescriptor}}};
+  OwnedSegment segment_{kListing, store_.Create(4096).value()};
+  BlockShelves shelves_{options_, store_, table_};
 };
 
 TEST_F(BlockShelvesTest, ANewSegmentIsTakenFromItsFirstBlockOn) {
@@ -163,14 +160,13 @@ TEST_F(BlockShelvesTest, ALaneGetsNotMoreThanHalfOfAShelf) {
 TEST_F(BlockShelvesTest, AFullLaneMakesRoomForBlocksOfAnotherSize) {
   constexpr size_t kCount = 32, kInLane = 16;
   constexpr size_t kOtherShelf = SizeClassOf(2 * kShelvedBytes);
-  auto memory = Segment::CreateOwnerWritten(
-      4096, {.strategy = SharingStrategy::kFileDescriptor});
+  auto memory = store_.Create(4096);
   ASSERT_THAT(memory, IsOk());
   OwnedSegment other({.id_and_state = ArenaSegment::kLive,
                       .block_bytes = 2 * kShelvedBytes,
                       .block_count = kCount,
                       .first_block = 64},
-                     std::move(memory->segment), std::move(memory->mapping));
+                     *std::move(memory));
   Add(other);
   std::vector<OwnedBlock*> blocks;
   for (size_t i = 0; i < kCount; ++i) {

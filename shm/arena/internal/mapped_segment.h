@@ -10,12 +10,12 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <optional>
+#include <memory>
+#include <utility>
 
 #include "absl/functional/function_ref.h"
 #include "tenon/shm/arena/internal/arena_table.h"
-#include "tenon/shm/pages/mapping.h"
-#include "tenon/shm/segment/segment.h"
+#include "tenon/shm/arena/stored_segment.h"
 
 namespace tenon {
 
@@ -72,16 +72,12 @@ class MappedSegment : public SegmentAccess {
     return static_cast<uint32_t>(state_.load(std::memory_order_relaxed) >> 32);
   }
 
-  // Of a closed slot. `writable` only if the arena is shared-writable.
-  void Open(const ArenaSegment& listed, Segment segment,
-            ReadOnlyMapping readable, WritableMapping writable) {
+  // Of a closed slot. `memory` is mapped.
+  void Open(const ArenaSegment& listed, std::unique_ptr<StoredSegment> memory) {
     listed_ = listed;
     ++opened_;
-    segment_.emplace(std::move(segment));
-    readable_ = std::move(readable);
-    writable_ = std::move(writable);
-    const std::byte* read_only = readable_.data();
-    data_ = read_only != nullptr ? read_only : writable_.data();
+    memory_ = std::move(memory);
+    data_ = memory_->data();
     state_.store(uint64_t{listed.id()} << 32 | kOpen,
                  std::memory_order_release);
   }
@@ -97,19 +93,15 @@ class MappedSegment : public SegmentAccess {
       state_.store(idle, std::memory_order_release);
       return false;
     }
-    segment_.reset();
-    readable_ = ReadOnlyMapping();
-    writable_ = WritableMapping();
+    memory_.reset();
     return true;
   }
 
-  const Segment& segment() const { return *segment_; }
-  std::byte* writable_data() const { return writable_.data(); }
+  // Of an open slot.
+  const StoredSegment& memory() const { return *memory_; }
 
  private:
-  std::optional<Segment> segment_;
-  ReadOnlyMapping readable_;
-  WritableMapping writable_;
+  std::unique_ptr<StoredSegment> memory_;
 };
 
 }  // namespace tenon

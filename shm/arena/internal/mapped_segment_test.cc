@@ -6,16 +6,18 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "gtest/gtest.h"
 #include "tenon/shm/arena/internal/arena_table.h"
-#include "tenon/shm/pages/mapping.h"
+#include "tenon/shm/arena/internal/mapped_memory.h"
 #include "tenon/shm/segment/segment.h"
 #include "tenon/shm/segment/sharing_strategy.h"
 #include "tenon/shm/testing/process_testing.h"
+#include "tenon/shm/testing/status_matchers.h"
 
 namespace tenon {
 namespace {
@@ -30,12 +32,13 @@ void Open(MappedSegment& slot, uint32_t id) {
                   4096, {.strategy = SharingStrategy::kFileDescriptor})
                   .value();
   made.mapping.data()[0] = std::byte(id);
-  ReadOnlyMapping readable = made.segment.MapReadOnly().value();
+  auto memory = std::make_unique<MappedMemory>(std::move(made.segment));
+  ASSERT_THAT(memory->Map(), IsOk());
   slot.Open({.id_and_state = uint64_t{id} << 32 | ArenaSegment::kLive,
              .block_bytes = 4096,
              .block_count = 1,
              .first_block = 0},
-            std::move(made.segment), std::move(readable), WritableMapping());
+            std::move(memory));
 }
 
 TEST(MappedSegmentTest, NothingIsOpenAtFirstAlsoNotTheSegmentZero) {
@@ -56,7 +59,6 @@ TEST(MappedSegmentTest, OnlyTheSegmentThatIsOpenCanBeEntered) {
   ASSERT_TRUE(slot.Enter(7));
   EXPECT_EQ(slot.data()[0], std::byte{7});
   EXPECT_EQ(slot.listed().block_bytes, 4096u);
-  EXPECT_EQ(slot.writable_data(), nullptr);
   slot.Leave();
 }
 

@@ -32,7 +32,7 @@ class OwnStorages::Kept final : public KeptObject {
         storage_(PooledAt(arena, block),
                  // Not counted.
                  Block(std::shared_ptr<Arena>(std::shared_ptr<void>(), &arena),
-                       &block, {block.data(), block.size()})) {}
+                       &block, arena.BytesOf(block))) {}
   // Arena and segment may be gone.
   ~Kept() override { storage_.lease().block.block_ = nullptr; }
 

@@ -17,6 +17,7 @@
 #include "tenon/shm/arena/arena_options.h"
 #include "tenon/shm/arena/internal/arena_table.h"
 #include "tenon/shm/arena/internal/block_shelves.h"
+#include "tenon/shm/arena/internal/mapped_memory.h"
 #include "tenon/shm/arena/internal/segment_table.h"
 #include "tenon/shm/arena/internal/size_class.h"
 #include "tenon/shm/base/atomics.h"
@@ -96,11 +97,12 @@ class ReclaimerTest : public testing::Test {
       .quota_bytes_per_holder = 4 * kBlockBytes,
       .max_blocks = 8192,
       .segment_bytes = kBlocks * kBlockBytes};
+  MappedStore store_{options_};
   ArenaTable table_ =
       ArenaTable::Create({.arena = kArena, .max_blocks = 8192}).value();
   Attachments attachments_ = Attachments::Create(kArena, 8192).value();
-  SegmentTable segments_{options_, table_, attachments_};
-  BlockShelves shelves_{options_, table_};
+  SegmentTable segments_{options_, store_, table_, attachments_};
+  BlockShelves shelves_{options_, store_, table_};
   Reclaimer reclaimer_{options_, table_, attachments_, segments_, shelves_};
   const TestColumn column_;
   const TestAttach holder_{kArena, 8192, &column_};

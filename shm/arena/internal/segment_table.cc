@@ -3,9 +3,6 @@
 
 #include "tenon/shm/arena/internal/segment_table.h"
 
-#include <errno.h>
-#include <sys/mman.h>
-
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -17,35 +14,26 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "tenon/shm/arena/arena_options.h"
+#include "tenon/shm/arena/block_store.h"
+#include "tenon/shm/arena/internal/arena_table.h"
+#include "tenon/shm/arena/internal/size_class.h"
+#include "tenon/shm/arena/stored_segment.h"
 #include "tenon/shm/base/crash_point.h"
-#include "tenon/shm/base/posix_error.h"
 #include "tenon/shm/base/status_macros.h"
 
 namespace tenon {
 namespace {
 
-constexpr size_t kLargestSegment = size_t{32} << 20;
 constexpr uint32_t kMostDoublings = 7;
-
-// The mapping is the owner's, also of a segment that all may write.
-absl::StatusOr<Segment::OwnerWritten> CreateSegment(const ArenaOptions& options,
-                                                    size_t bytes) {
-  if (options.kind == SegmentKind::kOwnerWritten) {
-    return Segment::CreateOwnerWritten(bytes, options.segment);
-  }
-  TENON_ASSIGN_OR_RETURN(Segment segment,
-                         Segment::CreateSharedWritable(bytes, options.segment));
-  TENON_ASSIGN_OR_RETURN(WritableMapping mapping, segment.MapWritable());
-  return Segment::OwnerWritten{std::move(segment), std::move(mapping)};
-}
 
 }  // namespace
 
-OwnedSegment::OwnedSegment(const ArenaSegment& listing, Segment memory,
-                           WritableMapping mapped)
+OwnedSegment::OwnedSegment(const ArenaSegment& listing,
+                           std::unique_ptr<StoredSegment> stored)
     : listed(listing),
-      segment(std::move(memory)),
-      mapping(std::move(mapped)),
+      data(stored->data()),
+      memory(std::move(stored)),
       blocks(new OwnedBlock[listing.block_count]) {
   for (uint64_t i = 0; i < listing.block_count; ++i) {
     blocks[i].number = static_cast<uint32_t>(listing.first_block + i);
@@ -53,9 +41,10 @@ OwnedSegment::OwnedSegment(const ArenaSegment& listing, Segment memory,
   }
 }
 
-SegmentTable::SegmentTable(const ArenaOptions& options, ArenaTable& table,
-                           Attachments& attachments)
+SegmentTable::SegmentTable(const ArenaOptions& options, BlockStore& store,
+                           ArenaTable& table, Attachments& attachments)
     : options_(options),
+      store_(store),
       table_(table),
       attachments_(attachments),
       free_numbers_(options.max_blocks) {
@@ -68,17 +57,30 @@ absl::StatusOr<OwnedSegment*> SegmentTable::Add(size_t block_bytes) {
     auto made = Make(plan);
     if (made.ok()) return made;
     // Where memory is short there may be enough for a smaller segment.
-    const uint64_t fewer =
+    uint64_t fewer =
         absl::IsResourceExhausted(made.status()) ? plan.block_count / 2 : 0;
+    if (RoundUp(fewer * block_bytes) ==
+        RoundUp(plan.block_count * block_bytes)) {
+      fewer = 0;
+    }
     free_numbers_.Free(plan.first_block + fewer, plan.block_count - fewer);
     if (fewer == 0) return made;
     plan.block_count = fewer;
   }
 }
 
+// To what the store makes.
+size_t SegmentTable::RoundUp(size_t bytes) const {
+  const size_t unit = store_.facts().segment_unit;
+  return (bytes + unit - 1) / unit * unit;
+}
+
 // Allocates the id and the numbers of the blocks.
 absl::StatusOr<ArenaSegment> SegmentTable::Plan(size_t block_bytes) {
-  const size_t left = options_.quota_bytes - bytes_;
+  const BlockStore::Facts& store = store_.facts();
+  // Whole units, so that what is made of them is within the quota.
+  const size_t left =
+      (options_.quota_bytes - bytes_) / store.segment_unit * store.segment_unit;
   if (left < block_bytes) {
     return absl::ResourceExhaustedError(
         "the quota is used up (ArenaOptions::quota_bytes)");
@@ -90,8 +92,8 @@ absl::StatusOr<ArenaSegment> SegmentTable::Plan(size_t block_bytes) {
   }
   const uint32_t doublings =
       std::min(segments_of_class_[SizeClassOf(block_bytes)], kMostDoublings);
-  const size_t wanted =
-      std::min(options_.segment_bytes << doublings, kLargestSegment);
+  const size_t wanted = RoundUp(
+      std::min(options_.segment_bytes << doublings, store.largest_segment));
   uint64_t count = std::max<size_t>(1, std::min(wanted, left) / block_bytes);
   for (; count > 0; count /= 2) {
     const auto first = free_numbers_.Allocate(count);
@@ -118,21 +120,18 @@ uint32_t SegmentTable::FreeSlot() const {
 
 absl::StatusOr<OwnedSegment*> SegmentTable::Make(ArenaSegment plan) {
   TENON_ASSIGN_OR_RETURN(
-      Segment::OwnerWritten made,
-      CreateSegment(options_, plan.block_bytes * plan.block_count));
-  if (Protects(options_, plan.block_bytes) &&
-      mprotect(made.mapping.data(), made.mapping.size_bytes(), PROT_NONE) !=
-          0) {
-    return PosixError(errno, "mprotect", "a segment of an arena");
+      std::unique_ptr<StoredSegment> made,
+      store_.Create(RoundUp(plan.block_bytes * plan.block_count)));
+  if (Protects(options_, plan.block_bytes)) {
+    TENON_RETURN_IF_ERROR(store_.Protect(made->data(), made->size_bytes()));
   }
   // The cells of a block must be readable before a process can claim it.
   TENON_RETURN_IF_ERROR(
       attachments_.Reserve(plan.first_block, plan.block_count));
-  TENON_ASSIGN_OR_RETURN(plan.file, FileIdentity::Of(made.segment.fd()));
+  TENON_ASSIGN_OR_RETURN(plan.file, made->Identify());
   TENON_RETURN_IF_ERROR(table_.Add(plan));
   const uint32_t slot = ArenaTableLayout::SlotOf(plan.id());
-  segments_[slot] = std::make_unique<OwnedSegment>(
-      plan, std::move(made.segment), std::move(made.mapping));
+  segments_[slot] = std::make_unique<OwnedSegment>(plan, std::move(made));
   next_id_[slot] += kMaxSegments;
   bytes_ += segments_[slot]->bytes();
   ++segments_of_class_[SizeClassOf(plan.block_bytes)];

@@ -17,13 +17,14 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "tenon/shm/arena/arena_options.h"
+#include "tenon/shm/arena/block_store.h"
 #include "tenon/shm/arena/internal/arena_table.h"
 #include "tenon/shm/arena/internal/kept_object.h"
 #include "tenon/shm/arena/internal/size_class.h"
+#include "tenon/shm/arena/stored_segment.h"
 #include "tenon/shm/ledger/attachments.h"
 #include "tenon/shm/ledger/range_allocator.h"
 #include "tenon/shm/pages/mapping.h"
-#include "tenon/shm/segment/segment.h"
 
 namespace tenon {
 
@@ -49,20 +50,20 @@ struct OwnedBlock {
 };
 
 struct OwnedSegment {
-  OwnedSegment(const ArenaSegment& listing, Segment memory,
-               WritableMapping mapped);
+  OwnedSegment(const ArenaSegment& listing,
+               std::unique_ptr<StoredSegment> stored);
 
-  size_t bytes() const { return segment.size_bytes(); }
+  size_t bytes() const { return memory->size_bytes(); }
 
   const ArenaSegment listed;
-  const Segment segment;
-  const WritableMapping mapping;
+  std::byte* const data;  // Of `memory`; perhaps an address of a device.
+  const std::unique_ptr<StoredSegment> memory;
   const std::unique_ptr<OwnedBlock[]> blocks;
   size_t free_blocks = 0;  // On their shelf; guarded by its lock.
 };
 
 inline std::byte* OwnedBlock::data() const {
-  return segment->mapping.data() +
+  return segment->data +
          (number - segment->listed.first_block) * segment->listed.block_bytes;
 }
 inline size_t OwnedBlock::size() const { return segment->listed.block_bytes; }
@@ -72,18 +73,19 @@ inline bool Protects(const ArenaOptions& options, size_t block_bytes) {
   return options.debug == ArenaDebug::kProtect && block_bytes >= kPageBytes;
 }
 
-// Ownership: owns the segments and their mappings. What the constructor is
-//   given is not owned and outlives the SegmentTable.
+// Ownership: owns the segments. What the constructor is given is not owned and
+//   outlives the SegmentTable.
 // Threads: thread-compatible; guarded by the arena's lock.
 // Failure: a failed call changes nothing.
 class SegmentTable {
  public:
-  SegmentTable(const ArenaOptions& options, ArenaTable& table,
-               Attachments& attachments);
+  SegmentTable(const ArenaOptions& options, BlockStore& store,
+               ArenaTable& table, Attachments& attachments);
 
   // Makes a segment of blocks of that size and lists it in the arena's table.
-  // Each further segment of a size is twice as large, up to 32 MiB, within the
-  // quota and the number of blocks, and smaller where memory is short. Its
+  // Each further segment of a size is twice as large, up to the store's
+  // largest (32 MiB if it is mapped), within the quota and the number of
+  // blocks, and smaller where memory is short. Its
   // blocks are on no shelf yet.
   // Errors: kResourceExhausted naming the limit.
   absl::StatusOr<OwnedSegment*> Add(size_t block_bytes);
@@ -120,11 +122,13 @@ class SegmentTable {
   static constexpr uint32_t kMaxSegments = ArenaTableLayout::kMaxSegments;
 
   absl::StatusOr<ArenaSegment> Plan(size_t block_bytes);
+  size_t RoundUp(size_t bytes) const;
   uint32_t FreeSlot() const;
   absl::StatusOr<OwnedSegment*> Make(ArenaSegment plan);
   void Retire(const OwnedSegment& segment);
 
   const ArenaOptions& options_;
+  BlockStore& store_;
   ArenaTable& table_;
   Attachments& attachments_;
   RangeAllocator free_numbers_;  // Of blocks.

@@ -14,6 +14,7 @@
 #include "gtest/gtest.h"
 #include "tenon/shm/arena/arena_options.h"
 #include "tenon/shm/arena/internal/arena_table.h"
+#include "tenon/shm/arena/internal/mapped_memory.h"
 #include "tenon/shm/base/random_id.h"
 #include "tenon/shm/base/unique_fd.h"
 #include "tenon/shm/ledger/attachments.h"
@@ -37,7 +38,9 @@ class SegmentTableTest : public testing::Test {
     options_.segment_bytes = 4 * kPage;
   }
 
-  SegmentTable NewSegments() { return {options_, table_, attachments_}; }
+  SegmentTable NewSegments() {
+    return {options_, store_, table_, attachments_};
+  }
   ArenaSegment InSlot(uint32_t slot) const {
     return ArenaTableView::Adopt(
                UniqueFd(fcntl(table_.fd(), F_DUPFD_CLOEXEC, 0)))
@@ -46,6 +49,8 @@ class SegmentTableTest : public testing::Test {
   }
 
   ArenaOptions options_;
+  MappedStore store_{
+      {.segment = {.strategy = SharingStrategy::kFileDescriptor}}};
   ArenaTable table_ =
       ArenaTable::Create({.arena = kTableArena, .max_blocks = 8192}).value();
   Attachments attachments_ = Attachments::Create(kTableArena, 8192).value();
@@ -72,7 +77,7 @@ TEST_F(SegmentTableTest, BlocksAreNumberedThroughAllSegments) {
   const OwnedBlock& block = second->blocks[1];
   EXPECT_EQ(block.number, first->listed.block_count + 1);
   EXPECT_EQ(block.segment, second);
-  EXPECT_EQ(block.data(), second->mapping.data() + kPage);
+  EXPECT_EQ(block.data(), second->memory->data() + kPage);
   EXPECT_EQ(block.size(), kPage);
 }
 

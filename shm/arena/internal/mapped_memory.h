@@ -1,0 +1,66 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// MappedStore: blocks in mapped segments, the memory of the CPU. MappedMemory:
+// one of these segments. Internal to arenas.
+
+#ifndef TENON_SHM_ARENA_INTERNAL_MAPPED_MEMORY_H_
+#define TENON_SHM_ARENA_INTERNAL_MAPPED_MEMORY_H_
+
+#include <cstddef>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "tenon/shm/arena/arena_options.h"
+#include "tenon/shm/arena/block_store.h"
+#include "tenon/shm/arena/stored_segment.h"
+#include "tenon/shm/pages/mapping.h"
+#include "tenon/shm/segment/segment.h"
+
+namespace tenon {
+
+class MappedMemory final : public StoredSegment {
+ public:
+  // Of a segment that was created here: its only writer, or one of all.
+  explicit MappedMemory(Segment::OwnerWritten made)
+      : StoredSegment(made.segment.size_bytes(), made.mapping.data()),
+        segment_(std::move(made.segment)),
+        writable_(std::move(made.mapping)) {}
+  // Of a segment that was offered. Not mapped yet.
+  explicit MappedMemory(Segment segment)
+      : StoredSegment(segment.size_bytes()), segment_(std::move(segment)) {}
+
+  int fd() const override { return segment_.fd(); }
+  std::string name() const override { return segment_.name(); }
+  // Writable if the segment is shared-writable.
+  absl::Status Map() override;
+
+ private:
+  const Segment segment_;
+  ReadOnlyMapping readable_;
+  WritableMapping writable_;
+};
+
+class MappedStore : public BlockStore {
+ public:
+  // Segments of ArenaOptions::kind with ArenaOptions::segment. `facts` for
+  // tests of other kinds.
+  explicit MappedStore(const ArenaOptions& options, Facts facts = {});
+
+  absl::Status CheckOptions(const ArenaOptions& options) const override;
+  absl::StatusOr<std::unique_ptr<StoredSegment>> Create(size_t bytes) override;
+  absl::Status Wipe(std::byte* block, size_t bytes) override;
+  void Poison(std::byte* block, size_t bytes) override;
+  absl::Status Protect(std::byte* block, size_t bytes) override;
+  absl::Status Unprotect(std::byte* block, size_t bytes) override;
+
+ private:
+  const SegmentKind kind_;
+  SegmentOptions options_;
+};
+
+}  // namespace tenon
+
+#endif  // TENON_SHM_ARENA_INTERNAL_MAPPED_MEMORY_H_
