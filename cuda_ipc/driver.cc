@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include <cstdint>
 #include <string>
 
 #include "absl/status/status.h"
@@ -16,6 +17,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "tenon/cuda_ipc/cuda_api.h"
+#include "tenon/shm/base/fork_count.h"
+#include "tenon/shm/base/fork_hazard.h"
 #include "tenon/shm/base/status_macros.h"
 
 namespace tenon::cuda_ipc {
@@ -203,16 +206,29 @@ absl::StatusOr<DriverTable> LoadDriver(const std::string& library) {
   }
   FindOptional(handle, table);
   TENON_RETURN_IF_ERROR(CheckVersion(table));
+  // Before the call: a driver that fails in it may be of no use to a fork
+  // either.
+  NoteForkHazard("CUDA has been initialized");
   TENON_RETURN_IF_ERROR(Initialize(table));
   return table;
 }
 
 absl::StatusOr<const DriverTable*> GetDriver() {
+  struct Loaded {
+    uint64_t fork_count;
+    absl::StatusOr<DriverTable> driver;
+  };
   // Never destroyed: the last threads of the process may still use it.
-  static const auto* const driver =
-      new absl::StatusOr<DriverTable>(LoadDriver(DriverLibrary()));
-  if (!driver->ok()) return driver->status();
-  return &**driver;
+  static const auto* const loaded =
+      new Loaded{ForkCount(), LoadDriver(DriverLibrary())};
+  if (!loaded->driver.ok()) return loaded->driver.status();
+  if (loaded->fork_count != ForkCount()) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        loaded->driver->path,
+        " was initialized before this process was forked, and cannot be used "
+        "here; start children by exec (StartMethod::kSpawn)"));
+  }
+  return &*loaded->driver;
 }
 
 absl::string_view FeatureName(DriverFeature feature) {

@@ -56,7 +56,8 @@ enum class DriverFeature {
 // Threads: const, so any number; the functions are as safe as CUDA says.
 // Processes: in a forked child the functions fail with
 //   CUDA_ERROR_NOT_INITIALIZED if the parent has loaded a driver. Start
-//   children with exec.
+//   children with exec: a process that has loaded a driver refuses to start
+//   them by fork (fork_hazard.h).
 // Trust: the driver is trusted, like any library.
 // Failure: the functions return a CUresult; CudaError converts it to a status.
 struct DriverTable {
@@ -80,8 +81,9 @@ struct DriverTable {
 // return the same result, an error too. Thread-safe.
 // Errors: kNotFound with the loader's message if the library cannot be loaded,
 // or is the toolkit's stub for linking; kFailedPrecondition if it lacks a
-// required function or is older than kOldestDriverVersion; kUnavailable if
-// there is no device; kInternal with the driver's text if it fails otherwise.
+// required function or is older than kOldestDriverVersion, and in a child
+// forked after it was loaded; kUnavailable if there is no device; kInternal
+// with the driver's text if it fails otherwise.
 absl::StatusOr<const DriverTable*> GetDriver();
 
 // GetDriver's single load, for `library`: a path if it has a slash, else a name

@@ -1,0 +1,34 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// What the examples of this package use without declaring it.
+
+#ifndef TENON_CUDA_IPC_EXAMPLE_NAMES_H_
+#define TENON_CUDA_IPC_EXAMPLE_NAMES_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "tenon/cuda_ipc/cuda_api.h"
+#include "tenon/cuda_ipc/device_allocation.h"
+#include "tenon/cuda_ipc/device_context.h"
+#include "tenon/cuda_ipc/legacy_memory.h"
+#include "tenon/shm/base/unique_fd.h"
+
+namespace tenon::cuda_ipc {
+
+extern std::array<uint8_t, 16> uuid;
+extern DeviceContexts* devices;
+extern const DeviceContext* gpu;
+extern DeviceAllocation memory;
+extern LegacyImports legacy;
+extern LegacyHandle handle;
+extern CUdeviceptr address;
+extern size_t bytes;
+extern const void* pixels;
+extern UniqueFd fd;
+
+}  // namespace tenon::cuda_ipc
+
+#endif  // TENON_CUDA_IPC_EXAMPLE_NAMES_H_
