@@ -21,6 +21,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
+#include "dlpack/dlpack.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tenon/ipc/queue/fd_board.h"
@@ -108,6 +109,34 @@ void ExpectIs(const absl::StatusOr<Tensor>& tensor, float value) {
   TENON_ASSERT_OK_AND_ASSIGN(const Tensor dense, tensor->Contiguous());
   TENON_ASSERT_OK_AND_ASSIGN(const auto elements, dense.data<const float>());
   for (const float element : elements) ASSERT_EQ(element, value);
+}
+
+// Four numbers on cuda:1, in memory that no pool has.
+Tensor OnCuda() {
+  return Tensor::FromSpec(
+             TensorSpec::Contiguous(kDtypeOf<float>, {4}).value(),
+             Storage::FromLent({.data = reinterpret_cast<std::byte*>(0x10000),
+                                .size_bytes = 16,
+                                .writable = true,
+                                .device = {kDLCUDA, 1}}))
+      .value();
+}
+
+TEST_F(TensorCodecTest, DeviceMemoryOfNoPoolIsNotCopied) {
+  const auto refused = StatusIs(
+      absl::StatusCode::kFailedPrecondition,
+      HasSubstr("tensor float32[4] is on cuda:1 in memory that other processes "
+                "cannot map; create it in a pool of the device, or send a copy "
+                "on the CPU (Tensor::ToCpu())"));
+  EXPECT_THAT(Encode(TensorMessage(OnCuda())), refused);
+  // Nor is anything of the message.
+  EXPECT_THAT(Encode(TensorMessage(NewTensor(1)).Add(OnCuda())), refused);
+  TensorFdList fds;
+  EXPECT_THAT(EncodeRecord(TensorMessage(OnCuda()), fds), refused);
+  EXPECT_EQ(published_, 0);
+  TENON_ASSERT_OK_AND_ASSIGN(const TensorMessage got,
+                             Through(TensorMessage(NewTensor(1))));
+  ExpectIs(got.tensor(0), 1);
 }
 
 // Without a queue.

@@ -12,18 +12,27 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
 #include "tenon/shm/arena/arena.h"
 #include "tenon/shm/arena/arena_tensor.h"
 #include "tenon/shm/base/deadline.h"
 #include "tenon/shm/base/status_macros.h"
+#include "tenon/shm/tensor/device.h"
 #include "tenon/shm/tensor/dtype.h"
 #include "tenon/shm/tensor/tensor.h"
 #include "tenon/shm/tensor/tensor_spec.h"
 
 namespace tenon {
 
-size_t TensorCopies::Add(const Tensor& tensor) {
+absl::StatusOr<size_t> TensorCopies::Add(const Tensor& tensor) {
+  if (!tensor.is_on_cpu()) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "tensor ", tensor.spec().ToString(), " is on ",
+        DeviceName(tensor.device()),
+        " in memory that other processes cannot map; create it in a pool of "
+        "the device, or send a copy on the CPU (Tensor::ToCpu())"));
+  }
   const TensorSpec::ByteRange range = tensor.spec().byte_range();
   const uint64_t first = range.first / kAlignment * kAlignment;
   const auto [number, is_new] =
@@ -74,7 +83,9 @@ absl::StatusOr<std::vector<Tensor>> CopyIntoArena(
     Arena& arena, absl::Span<const Tensor> tensors, Deadline deadline) {
   TensorCopies copies;
   std::vector<size_t> numbers;
-  for (const Tensor& tensor : tensors) numbers.push_back(copies.Add(tensor));
+  for (const Tensor& tensor : tensors) {
+    TENON_ASSIGN_OR_RETURN(numbers.emplace_back(), copies.Add(tensor));
+  }
   const auto bytes = std::max(copies.Place(0), size_t{1});
   TENON_ASSIGN_OR_RETURN(const Tensor block,
                          CreateTensor(arena, kDtypeOf<uint8_t>,

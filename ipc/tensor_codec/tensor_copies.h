@@ -34,7 +34,8 @@ namespace tenon {
 class TensorCopies {
  public:
   // Returns the number of the copy, which views of one storage share.
-  size_t Add(const Tensor& tensor);
+  // Errors: kFailedPrecondition if the tensor is on a device.
+  absl::StatusOr<size_t> Add(const Tensor& tensor);
 
   // Arranges the copies after the first `offset` bytes of a block; returns the
   // size that the block must have.
@@ -67,7 +68,7 @@ class TensorCopies {
 
 // Copies the tensors into one block of `arena`, which is free again when all of
 // the copies are gone. Waits for memory until `deadline`.
-// Errors: Arena::Allocate()'s.
+// Errors: Arena::Allocate()'s; kFailedPrecondition if a tensor is on a device.
 absl::StatusOr<std::vector<Tensor>> CopyIntoArena(
     Arena& arena, absl::Span<const Tensor> tensors, Deadline deadline);
 

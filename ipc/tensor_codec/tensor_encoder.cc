@@ -65,7 +65,7 @@ class Encoding {
   absl::Status Add(const Tensor& tensor);
   absl::Status AddShared(const Tensor& tensor, WireStorage& storage);
   bool Keep(const std::shared_ptr<Storage>& storage);
-  void AddCopied(const Tensor& tensor);
+  absl::Status AddCopied(const Tensor& tensor);
   // The number of the storage in the message, and whether it is new.
   std::pair<uint32_t, bool> NumberOf(const void* storage);
   void AddTensor(uint32_t storage, const TensorSpec& spec) {
@@ -131,10 +131,7 @@ absl::Status Encoding::Add(const Tensor& tensor) {
     AddTensor(NumberOf(nullptr).first, tensor.spec());
     return absl::OkStatus();
   }
-  if (!storage->is_shared()) {
-    AddCopied(tensor);
-    return absl::OkStatus();
-  }
+  if (!storage->is_shared()) return AddCopied(tensor);
   const auto [number, is_new] = NumberOf(storage.get());
   if (is_new) {
     TENON_RETURN_IF_ERROR(AddShared(tensor, wire_.storages[number]));
@@ -180,12 +177,13 @@ bool Encoding::Keep(const std::shared_ptr<Storage>& storage) {
   return true;
 }
 
-void Encoding::AddCopied(const Tensor& tensor) {
-  copied_tensors_.push_back(
-      {.field = wire_.fields.size(), .copy = copies_.Add(tensor)});
+absl::Status Encoding::AddCopied(const Tensor& tensor) {
+  TENON_ASSIGN_OR_RETURN(const size_t copy, copies_.Add(tensor));
+  copied_tensors_.push_back({.field = wire_.fields.size(), .copy = copy});
   const uint32_t here = NumberOf(&copies_).first;
   wire_.storages[here].location = WireLocation::kHere;
   AddTensor(here, tensor.spec());
+  return absl::OkStatus();
 }
 
 absl::Status Encoding::WriteBlock(std::span<std::byte> block) {

@@ -61,9 +61,9 @@ class TensorEncoder {
   // Encodes message `number` into `record`, which has the size of the queue's
   // records. Of the messages before, `taken` were taken. Waits for memory until
   // `deadline`. Errors: kFailedPrecondition if a tensor was inherited by
-  // fork(); kInvalidArgument if the message can never be sent;
-  // kResourceExhausted or kDeadlineExceeded if it cannot be sent now. Call
-  // Cancel() after each of these.
+  // fork(), or is on a device in memory of no pool; kInvalidArgument if the
+  // message can never be sent; kResourceExhausted or kDeadlineExceeded if it
+  // cannot be sent now. Call Cancel() after each of these.
   absl::StatusOr<TensorHolds> Encode(const TensorMessage& message,
                                      uint64_t number, uint64_t taken,
                                      Deadline deadline,

@@ -113,7 +113,7 @@ absl::StatusOr<BlockDescriptor> DescribeBlock(const Tensor& tensor) {
   const Storage::Lease* lease = LeaseOf(tensor);
   if (const auto* own = LeaseAs<OwnLease>(lease)) return own->block.Describe();
   if (const auto* received = LeaseAs<ReceivedLease>(lease)) {
-    TENON_RETURN_IF_ERROR(tensor.storage()->Read().status());
+    TENON_RETURN_IF_ERROR(tensor.storage()->CheckUsable());
     return received->block();
   }
   return NotInAnArena(tensor);
@@ -125,7 +125,7 @@ bool DescribeBlockTo(const Tensor& tensor, BlockDescriptor& block) {
     return own->block.DescribeTo(block);
   }
   const auto* received = LeaseAs<ReceivedLease>(lease);
-  if (received == nullptr || !tensor.storage()->IsAccessible()) return false;
+  if (received == nullptr || !tensor.storage()->IsUsable()) return false;
   block = received->block();
   return true;
 }

@@ -19,6 +19,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "dlpack/dlpack.h"
 #include "tenon/shm/base/fork_count.h"
 #include "tenon/shm/base/posix_error.h"
 #include "tenon/shm/base/status_macros.h"
@@ -26,6 +27,7 @@
 #include "tenon/shm/segment/segment.h"
 #include "tenon/shm/segment/segment_options.h"
 #include "tenon/shm/segment/sharing_strategy.h"
+#include "tenon/shm/tensor/device.h"
 
 namespace tenon {
 namespace {
@@ -151,6 +153,7 @@ std::shared_ptr<Storage> Storage::FromLent(Lent lent) {
   storage->size_bytes_ = lent.size_bytes;
   storage->writable_ = lent.writable;
   storage->memory_ = std::move(lent.lender);
+  storage->SetDevice(lent.device);
   return storage;
 }
 
@@ -161,6 +164,7 @@ void Storage::PlaceInPool(const Pooled& pooled, const Lease* lease) {
   writable_ = pooled.writable;
   kind_ = pooled.kind;
   lease_ = lease;
+  SetDevice(pooled.device);
 }
 
 absl::StatusOr<Storage::Id> Storage::Identify(int fd, absl::string_view what) {
@@ -191,23 +195,19 @@ absl::Status Storage::Attach(Segment segment, Mapping mapping) {
   return absl::OkStatus();
 }
 
-absl::Status Storage::CheckAccessible() const {
-  if (!is_shared()) return absl::OkStatus();
-  return CheckNotForked(fork_count_, "a tensor's shared storage");
+absl::Status Storage::CheckUsable() const {
+  if (may_be_forked()) return absl::OkStatus();
+  return CheckNotForked(fork_count_, is_shared() ? "a tensor's shared storage"
+                                                 : "a tensor's device memory");
 }
 
-bool Storage::IsAccessible() const {
-  return !is_shared() || fork_count_ == ForkCount();
+bool Storage::IsUsable() const {
+  return may_be_forked() || fork_count_ == ForkCount();
 }
 
-absl::StatusOr<const std::byte*> Storage::Read() const {
-  TENON_RETURN_IF_ERROR(CheckAccessible());
-  return data_;
-}
-
-absl::StatusOr<std::byte*> Storage::Write() const {
-  TENON_RETURN_IF_ERROR(CheckAccessible());
-  if (writable_) return data_;
+absl::Status Storage::CheckWritable() const {
+  TENON_RETURN_IF_ERROR(CheckUsable());
+  if (writable_) return absl::OkStatus();
   return absl::FailedPreconditionError(
       is_shared() ? "the tensor is read-only here: its segment is written by "
                     "its owner alone"
@@ -215,8 +215,40 @@ absl::StatusOr<std::byte*> Storage::Write() const {
                     "read-only");
 }
 
+absl::Status Storage::NotOnCpu(absl::string_view remedy) const {
+  TENON_RETURN_IF_ERROR(CheckUsable());
+  return absl::FailedPreconditionError(
+      absl::StrCat("the tensor is on ", DeviceName(device_),
+                   ", which the CPU cannot access; ", remedy));
+}
+
+absl::StatusOr<const std::byte*> Storage::Read() const {
+  if (!on_cpu_) [[unlikely]]
+    return NotOnCpu("copy it to the CPU by Tensor::ToCpu()");
+  TENON_RETURN_IF_ERROR(CheckUsable());
+  return data_;
+}
+
+absl::StatusOr<std::byte*> Storage::Write() const {
+  if (!on_cpu_) [[unlikely]]
+    return NotOnCpu("write a tensor on the CPU and Tensor::CopyFrom() it");
+  TENON_RETURN_IF_ERROR(CheckWritable());
+  return data_;
+}
+
+absl::StatusOr<std::byte*> Storage::Address() const {
+  TENON_RETURN_IF_ERROR(CheckUsable());
+  return data_;
+}
+
 absl::Status Storage::MoveToSegment(const SegmentOptions& options) {
-  if (is_shared()) return CheckAccessible();
+  if (is_shared()) return CheckUsable();
+  if (!on_cpu_) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "the tensor is on ", DeviceName(device_),
+        ", whose memory cannot be moved into a segment; create it in a pool of "
+        "the device, or share a copy of it (Tensor::ToCpu())"));
+  }
   if (place_ == Place::kLent) {
     return absl::FailedPreconditionError(
         "memory that another library lent cannot be moved: copy the tensor");

@@ -7,9 +7,11 @@
 //   TENON_ASSIGN_OR_RETURN(std::byte* bytes, storage->Write());
 //   TENON_RETURN_IF_ERROR(storage->MoveToSegment());  // `bytes` are gone now.
 //
-// It is private (heap or anonymous pages), a mapped segment, or memory that
-// another library lends. A storage knows nothing of its contents, which a
-// TensorSpec describes. Users of tensors seldom need it.
+// It is private (heap or anonymous pages), a mapped segment, a block of an
+// arena, or memory that another library lends. A storage knows nothing of its
+// contents, which a TensorSpec describes. Users of tensors seldom need it.
+//
+// Blocks and lent memory may be on a device, where the CPU cannot access them.
 
 #ifndef TENON_SHM_TENSOR_STORAGE_H_
 #define TENON_SHM_TENSOR_STORAGE_H_
@@ -27,8 +29,10 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "dlpack/dlpack.h"
 #include "tenon/shm/segment/segment.h"
 #include "tenon/shm/segment/sharing_strategy.h"
+#include "tenon/shm/tensor/device.h"
 
 namespace tenon {
 
@@ -47,9 +51,9 @@ enum class MemoryInit {
 //   name instead and no descriptor; the creator of the segment owns the name.
 // Threads: const calls may run concurrently. MoveToSegment() needs exclusive
 //   access to the storage, all tensors over it and their elements.
-// Processes: in a forked child shared memory is inert: its calls fail with
-//   kFailedPrecondition. Private and lent memory is the child's own copy there;
-//   a lender is not notified when the copy is destroyed.
+// Processes: in a forked child shared and device memory is inert: its calls
+//   fail with kFailedPrecondition. Other private and lent memory is the child's
+//   own copy there; a lender is not notified when the copy is destroyed.
 // Trust: the contents of a shared storage are untrusted and may change at any
 //   time.
 // Failure: a failed call leaves the storage as it was.
@@ -84,10 +88,11 @@ class Storage {
 
   // Memory that another library lends until the last `lender` is gone.
   struct Lent {
-    std::byte* data = nullptr;
+    std::byte* data = nullptr;  // An address on `device`.
     size_t size_bytes = 0;
     bool writable = false;
     std::shared_ptr<void> lender;
+    DLDevice device = kCpuDevice;
   };
   static std::shared_ptr<Storage> FromLent(Lent lent);
 
@@ -99,10 +104,11 @@ class Storage {
   };
   // Memory of an arena: shared. The storage owns the lease, in one allocation.
   struct Pooled {
-    std::byte* data = nullptr;
+    std::byte* data = nullptr;  // An address on `device`.
     size_t size_bytes = 0;
     bool writable = false;  // In this process.
     SegmentKind kind = SegmentKind::kOwnerWritten;
+    DLDevice device = kCpuDevice;
   };
   template <std::derived_from<Lease> T>
   static std::shared_ptr<Storage> FromPool(const Pooled& pooled, T lease) {
@@ -121,14 +127,29 @@ class Storage {
     return place_ == Place::kShared || place_ == Place::kPooled;
   }
   bool writable() const { return writable_; }
+  const DLDevice& device() const { return device_; }
+  // Whether the CPU can access the bytes (device.h).
+  bool is_on_cpu() const { return on_cpu_; }
 
   // The bytes, null only if there are none; valid until MoveToSegment().
-  // Errors: kFailedPrecondition in a forked child if shared; for Write() also
-  // if the memory is read-only here.
+  // Errors: kFailedPrecondition if the CPU cannot access the device, naming it;
+  // in a forked child if shared; for Write() also if the memory is read-only
+  // here.
   absl::StatusOr<const std::byte*> Read() const;
   absl::StatusOr<std::byte*> Write() const;
-  // Whether Read() succeeds.
-  bool IsAccessible() const;
+  // The address on device(): for its driver and its kernels, and for code that
+  // handles any device.
+  // Errors: those of CheckUsable().
+  absl::StatusOr<std::byte*> Address() const;
+
+  // OK if this process may use the memory, wherever it is.
+  // Errors: kFailedPrecondition in a forked child if it is shared or on a
+  // device.
+  absl::Status CheckUsable() const;
+  bool IsUsable() const;
+  // The same, and that it may be written. Errors: also kFailedPrecondition if
+  // the memory is read-only here.
+  absl::Status CheckWritable() const;
 
   // Null unless it is memory of an arena.
   const Lease* lease() const { return lease_; }
@@ -151,8 +172,8 @@ class Storage {
   // Moves private memory into a new shared-writable segment: every tensor over
   // this storage is then over the shared one, and addresses taken before are
   // dangling. No effect if it is shared already, whatever the options.
-  // Errors: kFailedPrecondition if the memory is lent, or its address is pinned
-  // (a Pin); those of Segment::CreateSharedWritable().
+  // Errors: kFailedPrecondition if the memory is lent or on a device, or its
+  // address is pinned (a Pin); those of Segment::CreateSharedWritable().
   absl::Status MoveToSegment(const SegmentOptions& options = {});
 
   // Keeps a storage alive, and its address the same. Thread-safe.
@@ -170,7 +191,7 @@ class Storage {
  private:
   template <typename T>
   friend class PooledStorage;
-  enum class Place { kPrivate, kShared, kPooled, kLent };
+  enum class Place : uint8_t { kPrivate, kShared, kPooled, kLent };
 
   Storage();
   // Of a segment that has just been created.
@@ -179,7 +200,12 @@ class Storage {
   static absl::StatusOr<std::shared_ptr<Storage>> MapNew(
       absl::StatusOr<Segment> segment, const SegmentOptions& options);
   void PlaceInPool(const Pooled& pooled, const Lease* lease);
-  absl::Status CheckAccessible() const;
+  void SetDevice(const DLDevice& device) {
+    device_ = device;
+    on_cpu_ = IsOnCpu(device);
+  }
+  bool may_be_forked() const { return !is_shared() && on_cpu_; }
+  [[gnu::cold]] absl::Status NotOnCpu(absl::string_view remedy) const;
   template <typename Mapping>
   absl::Status Attach(Segment segment, Mapping mapping);
 
@@ -191,7 +217,9 @@ class Storage {
   uint64_t fork_count_;
   Place place_ = Place::kPrivate;
   bool writable_ = true;
+  bool on_cpu_ = true;  // IsOnCpu(device_).
   std::atomic<int> pins_ = 0;
+  DLDevice device_ = kCpuDevice;
 
   // Before the mapping, so that it is the last holder of its name.
   std::optional<Segment> segment_;

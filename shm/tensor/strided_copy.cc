@@ -8,8 +8,11 @@
 #include <cstdint>
 #include <cstring>
 
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "tenon/shm/base/check.h"
+#include "tenon/shm/base/status_macros.h"
 #include "tenon/shm/tensor/tensor_spec.h"
 
 namespace tenon {
@@ -103,12 +106,71 @@ void CopyBlock(absl::Span<const Dimension> dimensions, size_t size,
   }
 }
 
+void CheckMatch(const TensorSpec& to, const TensorSpec& from) {
+  TENON_CHECK(
+      to.shape() == from.shape() && to.element_bytes() == from.element_bytes(),
+      "StridedCopy() of tensors of different shape or dtype");
+}
+
+// The dimensions outside of the runs, and the bytes of a run.
+struct Runs {
+  absl::Span<const Dimension> outer;
+  size_t bytes;
+};
+
+Runs RunsOf(const Plan& plan, size_t size) {
+  const absl::Span<const Dimension> all(plan.dimensions.data(), plan.rank);
+  const auto stride = static_cast<int64_t>(size);
+  if (all.empty() || all.back().to != stride || all.back().from != stride) {
+    return {all, size};
+  }
+  return {all.first(all.size() - 1),
+          static_cast<size_t>(all.back().extent) * size};
+}
+
+// Adding negative strides modulo 2^64 is exact, as each sum is an offset.
+absl::Status ForEachRunIn(
+    absl::Span<const Dimension> outer, const StridedRun& first,
+    absl::FunctionRef<absl::Status(const StridedRun&)> copy) {
+  if (outer.empty()) return copy(first);
+  StridedRun run = first;
+  for (int64_t i = 0; i < outer.front().extent; ++i) {
+    TENON_RETURN_IF_ERROR(ForEachRunIn(outer.subspan(1), run, copy));
+    run.to += static_cast<uint64_t>(outer.front().to);
+    run.from += static_cast<uint64_t>(outer.front().from);
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
+uint64_t CountRuns(const TensorSpec& to, const TensorSpec& from) {
+  CheckMatch(to, from);
+  if (to.elements() == 0) return 0;
+  const Plan plan = PlanFor(to, from);
+  uint64_t runs = 1;
+  for (const Dimension& outer :
+       RunsOf(plan, static_cast<size_t>(to.element_bytes())).outer) {
+    runs *= static_cast<uint64_t>(outer.extent);
+  }
+  return runs;
+}
+
+absl::Status ForEachRun(
+    const TensorSpec& to, const TensorSpec& from,
+    absl::FunctionRef<absl::Status(const StridedRun& run)> copy) {
+  CheckMatch(to, from);
+  if (to.elements() == 0) return absl::OkStatus();
+  const Plan plan = PlanFor(to, from);
+  const Runs runs = RunsOf(plan, static_cast<size_t>(to.element_bytes()));
+  return ForEachRunIn(
+      runs.outer,
+      {.to = to.byte_offset(), .from = from.byte_offset(), .bytes = runs.bytes},
+      copy);
+}
+
 void StridedCopy(const ElementsTo& to, const ElementsFrom& from) {
-  TENON_CHECK(to.spec.shape() == from.spec.shape() &&
-                  to.spec.element_bytes() == from.spec.element_bytes(),
-              "StridedCopy() of tensors of different shape or dtype");
+  CheckMatch(to.spec, from.spec);
   if (to.spec.elements() == 0) return;
   const Plan plan = PlanFor(to.spec, from.spec);
   CopyBlock(absl::MakeConstSpan(plan.dimensions.data(), plan.rank),

@@ -11,6 +11,7 @@
 #include <random>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "dlpack/dlpack.h"
 #include "gtest/gtest.h"
 #include "tenon/shm/tensor/tensor_spec.h"
@@ -74,6 +75,7 @@ TensorSpec RandomSpec(DLDataType dtype, const Extents& shape,
 TEST(StridedCopyTest, IsWhatTheDefinitionSays) {
   std::mt19937_64 random(1);
   int copied = 0;
+  int in_runs = 0;
   for (int round = 0; round < 20'000; ++round) {
     static constexpr uint8_t kBits[] = {8, 16, 24, 32, 64, 128};
     const DLDataType dtype = {kDLUInt, kBits[random() % 6],
@@ -87,13 +89,29 @@ TEST(StridedCopyTest, IsWhatTheDefinitionSays) {
     // Of exactly their size, for AddressSanitizer to guard.
     const Bytes source = RandomBytes(from.byte_range().end, random);
     Bytes expected = RandomBytes(to.byte_range().end, random);
-    Bytes copy = expected;
+    const Bytes before = expected;
+    Bytes copy = before;
     PlainCopy(to, expected.data(), from, source.data());
     StridedCopy({to, copy.data()}, {from, source.data()});
     ASSERT_EQ(copy, expected) << to.ToString() << " from " << from.ToString();
     copied += to.elements() > 1;
+    // By runs as well, from the same bytes.
+    copy = before;
+    uint64_t runs = 0;
+    ASSERT_THAT(ForEachRun(to, from,
+                           [&](const StridedRun& run) {
+                             std::memcpy(copy.data() + run.to,
+                                         source.data() + run.from, run.bytes);
+                             ++runs;
+                             return absl::OkStatus();
+                           }),
+                IsOk());
+    ASSERT_EQ(copy, expected) << to.ToString() << " from " << from.ToString();
+    ASSERT_EQ(CountRuns(to, from), runs);
+    in_runs += runs < static_cast<uint64_t>(to.elements());
   }
   EXPECT_GT(copied, 10'000);
+  EXPECT_GT(in_runs, 1'000);
 }
 
 TEST(StridedCopyTest, LargeAndDenseIsOneStep) {
@@ -104,6 +122,22 @@ TEST(StridedCopyTest, LargeAndDenseIsOneStep) {
   Bytes copy(spec->bytes());
   StridedCopy({*spec, copy.data()}, {*spec, source.data()});
   EXPECT_EQ(copy, source);
+  EXPECT_EQ(CountRuns(*spec, *spec), 1u);
+}
+
+TEST(StridedCopyTest, RunsEndWithTheFirstError) {
+  const auto to = TensorSpec::Contiguous({kDLUInt, 8, 1}, {4, 2});
+  const auto from = TensorSpec::Strided({kDLUInt, 8, 1}, {4, 2}, {8, 1});
+  ASSERT_EQ(CountRuns(*to, *from), 4u);
+  int runs = 0;
+  EXPECT_THAT(ForEachRun(*to, *from,
+                         [&](const StridedRun& run) {
+                           EXPECT_EQ(run.bytes, 2u);
+                           return ++runs == 3 ? absl::UnknownError("third")
+                                              : absl::OkStatus();
+                         }),
+              StatusIs(absl::StatusCode::kUnknown));
+  EXPECT_EQ(runs, 3);
 }
 
 TEST(StridedCopyDeathTest, OfDifferentShapesIsAMistake) {

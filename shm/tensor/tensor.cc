@@ -19,6 +19,8 @@
 #include "tenon/shm/base/check.h"
 #include "tenon/shm/base/status_macros.h"
 #include "tenon/shm/segment/segment.h"
+#include "tenon/shm/tensor/device.h"
+#include "tenon/shm/tensor/device_memory.h"
 #include "tenon/shm/tensor/dtype.h"
 #include "tenon/shm/tensor/storage.h"
 #include "tenon/shm/tensor/strided_copy.h"
@@ -135,6 +137,21 @@ absl::StatusOr<std::byte*> Tensor::At(const Access& access,
   return memory + offset;
 }
 
+absl::StatusOr<std::byte*> Tensor::FirstOnDevice(const Access& access) const {
+  TENON_RETURN_IF_ERROR(CheckDtype(access));
+  if (is_on_cpu()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("Tensor::device_data(): tensor ", spec_.ToString(),
+                     " is on the CPU; use data()"));
+  }
+  if (access.writes) TENON_RETURN_IF_ERROR(storage_->CheckWritable());
+  TENON_ASSIGN_OR_RETURN(std::byte * memory, storage_->Address());
+  if (spec_.elements() == 0) return nullptr;
+  memory += spec_.byte_offset();
+  TENON_RETURN_IF_ERROR(CheckAligned(memory, access.alignment));
+  return memory;
+}
+
 absl::Status Tensor::FillWith(const Access& access, const void* value) const {
   TENON_RETURN_IF_ERROR(CheckDtype(access));
   TENON_ASSIGN_OR_RETURN(std::byte * memory, Memory(/*writes=*/true));
@@ -156,9 +173,9 @@ bool Tensor::MayOverlap(const Tensor& other) const {
       (storage_->id() && storage_->id() == other.storage_->id())) {
     return a.first < b.end && b.first < a.end;
   }
-  // Lent memory may have other users as well.
-  const absl::StatusOr<const std::byte*> here = storage_->Read();
-  const absl::StatusOr<const std::byte*> there = other.storage_->Read();
+  // Lent memory may have other users as well. No address is one of two devices.
+  const absl::StatusOr<std::byte*> here = storage_->Address();
+  const absl::StatusOr<std::byte*> there = other.storage_->Address();
   if (!here.ok() || !there.ok()) return true;
   const std::less<const std::byte*> before;
   return before(*here + a.first, *there + b.end) &&
@@ -172,6 +189,7 @@ absl::Status Tensor::CopyFrom(const Tensor& other) const {
         absl::StrCat("tensor ", other.spec_.ToString(),
                      " cannot be copied to tensor ", spec_.ToString()));
   }
+  if (!is_on_cpu() || !other.is_on_cpu()) return CopyAcross(other);
   TENON_ASSIGN_OR_RETURN(std::byte * to, Memory(/*writes=*/true));
   TENON_ASSIGN_OR_RETURN(const std::byte* from, other.Memory(/*writes=*/false));
   if (MayOverlap(other)) {
@@ -182,11 +200,110 @@ absl::Status Tensor::CopyFrom(const Tensor& other) const {
   return absl::OkStatus();
 }
 
+absl::StatusOr<Tensor> Tensor::DenseOn(const DLDevice& device) const {
+  if (DeviceType(device) == kDLCPU) {
+    return Create(spec_.dtype(), spec_.shape(), MemoryInit::kUninitialized);
+  }
+  TENON_ASSIGN_OR_RETURN(const DeviceMemory* const memory,
+                         DeviceMemoryOf(device));
+  TENON_ASSIGN_OR_RETURN(const TensorSpec spec,
+                         TensorSpec::Contiguous(spec_.dtype(), spec_.shape()));
+  if (spec.bytes() == 0) {
+    return Tensor(spec,
+                  Storage::FromLent({.writable = true, .device = device}));
+  }
+  TENON_ASSIGN_OR_RETURN(
+      std::shared_ptr<Storage> storage,
+      memory->Allocate(device, static_cast<size_t>(spec.bytes())));
+  return FromSpec(spec, std::move(storage));
+}
+
 absl::StatusOr<Tensor> Tensor::Clone() const {
-  TENON_ASSIGN_OR_RETURN(Tensor copy, Create(spec_.dtype(), spec_.shape(),
-                                             MemoryInit::kUninitialized));
+  TENON_ASSIGN_OR_RETURN(Tensor copy,
+                         DenseOn(is_on_cpu() ? kCpuDevice : device()));
   TENON_RETURN_IF_ERROR(copy.CopyFrom(*this));
   return copy;
+}
+
+absl::StatusOr<Tensor> Tensor::To(DLDevice device) const {
+  if (SameDevice(device, this->device()) ||
+      (DeviceType(device) == kDLCPU && is_on_cpu())) {
+    return *this;
+  }
+  TENON_ASSIGN_OR_RETURN(Tensor copy, DenseOn(device));
+  TENON_RETURN_IF_ERROR(copy.CopyFrom(*this));
+  return copy;
+}
+
+// ---- Copies from and to devices ----
+
+// A copy of all bytes from the first element to the last one, with the strides
+// of this tensor.
+absl::StatusOr<Tensor> Tensor::ToCpuWithGaps() const {
+  const TensorSpec::ByteRange range = spec_.byte_range();
+  const auto bytes = static_cast<size_t>(range.end - range.first);
+  TENON_ASSIGN_OR_RETURN(
+      std::shared_ptr<Storage> here,
+      Storage::CreatePrivate(bytes, MemoryInit::kUninitialized));
+  TENON_ASSIGN_OR_RETURN(const DeviceMemory* const memory,
+                         DeviceMemoryOf(device()));
+  TENON_ASSIGN_OR_RETURN(std::byte* const to, here->Write());
+  TENON_ASSIGN_OR_RETURN(const std::byte* const from, storage_->Address());
+  TENON_RETURN_IF_ERROR(memory->Copy({here->device(), to},
+                                     {device(), from + range.first}, bytes));
+  TENON_ASSIGN_OR_RETURN(
+      const TensorSpec spec,
+      TensorSpec::Strided(spec_.dtype(), spec_.shape(), spec_.strides(),
+                          spec_.byte_offset() - range.first));
+  return FromSpec(spec, std::move(here));
+}
+
+absl::Status Tensor::CopyRuns(const Tensor& other) const {
+  TENON_ASSIGN_OR_RETURN(
+      const DeviceMemory* const memory,
+      DeviceMemoryOf(is_on_cpu() ? other.device() : device()));
+  TENON_ASSIGN_OR_RETURN(std::byte* const to, storage_->Address());
+  TENON_ASSIGN_OR_RETURN(const std::byte* const from,
+                         other.storage_->Address());
+  return ForEachRun(spec_, other.spec_, [&](const StridedRun& run) {
+    return memory->Copy({device(), to + run.to},
+                        {other.device(), from + run.from}, run.bytes);
+  });
+}
+
+absl::Status Tensor::CopyAcross(const Tensor& other) const {
+  // A tensor without storage has no elements.
+  if (storage_ != nullptr) TENON_RETURN_IF_ERROR(storage_->CheckWritable());
+  if (other.storage_ != nullptr) {
+    TENON_RETURN_IF_ERROR(other.storage_->CheckUsable());
+  }
+  const uint64_t runs = CountRuns(spec_, other.spec_);
+  if (runs == 0) return absl::OkStatus();
+  if (MayOverlap(other)) {
+    TENON_ASSIGN_OR_RETURN(const Tensor copy, other.Clone());
+    return CopyFrom(copy);
+  }
+  // A driver copies between devices of its type and the CPU.
+  if (!is_on_cpu() && !other.is_on_cpu() &&
+      DeviceType(device()) != DeviceType(other.device())) {
+    TENON_ASSIGN_OR_RETURN(const Tensor here, other.ToCpu());
+    return CopyFrom(here);
+  }
+  if (runs == 1) return CopyRuns(other);
+  // A call of a driver costs about as much as so many bytes.
+  constexpr uint64_t kBytesOfACall = 64 << 10;
+  if (!other.is_on_cpu()) {
+    const TensorSpec::ByteRange range = other.spec_.byte_range();
+    if ((range.end - range.first) / kBytesOfACall < runs) {
+      TENON_ASSIGN_OR_RETURN(const Tensor here, other.ToCpuWithGaps());
+      return CopyFrom(here);
+    }
+  } else if (spec_.is_contiguous() && !other.spec_.is_contiguous()) {
+    TENON_ASSIGN_OR_RETURN(const Tensor dense, other.Clone());
+    return CopyFrom(dense);
+  }
+  // What is between the elements stays as it is.
+  return CopyRuns(other);
 }
 
 absl::StatusOr<Tensor> Tensor::Contiguous() const {

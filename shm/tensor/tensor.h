@@ -13,6 +13,9 @@
 //
 // A tensor does not compute. To send one: tensor_handle.h. To exchange one with
 // other libraries: dlpack.h.
+//
+// The device is the storage's: views, specs and messages are the same on all
+// devices, and only what reads or writes elements differs.
 
 #ifndef TENON_SHM_TENSOR_TENSOR_H_
 #define TENON_SHM_TENSOR_TENSOR_H_
@@ -29,6 +32,7 @@
 #include "absl/types/span.h"
 #include "dlpack/dlpack.h"
 #include "tenon/shm/segment/segment.h"
+#include "tenon/shm/tensor/device.h"
 #include "tenon/shm/tensor/dtype.h"
 #include "tenon/shm/tensor/storage.h"
 #include "tenon/shm/tensor/tensor_spec.h"
@@ -115,14 +119,20 @@ class Tensor {
   const std::shared_ptr<Storage>& storage() const { return storage_; }
   bool is_shared() const { return storage_ && storage_->is_shared(); }
   bool writable() const { return !storage_ || storage_->writable(); }
+  // Where the elements are; kCpuDevice for a tensor without storage.
+  DLDevice device() const { return storage_ ? storage_->device() : kCpuDevice; }
+  // Whether the CPU can access the elements: data(), at() and Fill() fail
+  // otherwise.
+  bool is_on_cpu() const { return !storage_ || storage_->is_on_cpu(); }
 
   // All elements of a dense tensor; valid until Share(), as long as a tensor of
   // this storage lives. `data<const float>()` reads, `data<float>()` writes,
   // `data<const std::byte>()` reads the bytes, whatever the dtype. Tensors of
   // bools are accessed as uint8_t.
   // Errors: kInvalidArgument if T is not the dtype's type; kFailedPrecondition
-  // if the tensor is not contiguous, not writable here, not where a T may be
-  // (memory that was lent may be aligned to less), or inherited by fork().
+  // if the tensor is on a device that the CPU cannot access, not contiguous,
+  // not writable here, not where a T may be (memory that was lent may be
+  // aligned to less), or inherited by fork().
   template <TensorAccess T>
   absl::StatusOr<absl::Span<T>> data() const {
     const auto first = Dense(AccessAs<T>());
@@ -141,6 +151,19 @@ class Tensor {
     return reinterpret_cast<T*>(*element);
   }
 
+  // The address of the first element ([0, 0, ...]) of a tensor on a device, for
+  // its kernels and its driver: to dereference it on the CPU is a fault. Null
+  // without elements. spec().strides() says where the others are.
+  // `device_data<float>()` is for kernels that write.
+  // Errors: as data(), except that the tensor need not be contiguous;
+  // kFailedPrecondition if it is on the CPU.
+  template <TensorAccess T>
+  absl::StatusOr<T*> device_data() const {
+    const auto first = FirstOnDevice(AccessAs<T>());
+    if (!first.ok()) return first.status();
+    return reinterpret_cast<T*>(*first);
+  }
+
   // Views: tensors of the same storage. Errors: those of TensorSpec's
   // functions.
   absl::StatusOr<Tensor> Slice(int dim, const SliceRange& range) const;
@@ -148,11 +171,25 @@ class Tensor {
   absl::StatusOr<Tensor> Transpose(int dim_a, int dim_b) const;
   absl::StatusOr<Tensor> Reshape(absl::Span<const int64_t> shape) const;
 
-  // A dense copy in memory of this process.
-  // Errors: Storage::CreatePrivate()'s, kFailedPrecondition as data().
+  // A dense copy in memory of this process, on the same device; of pinned
+  // memory in ordinary memory.
+  // Errors: To()'s.
   absl::StatusOr<Tensor> Clone() const;
   // This tensor itself if it is dense, else Clone().
   absl::StatusOr<Tensor> Contiguous() const;
+
+  // This tensor itself if it is on the device, else a dense copy there, in
+  // memory of this process. To(kCpuDevice) is the tensor itself if it is in
+  // pinned memory.
+  //
+  //   TENON_ASSIGN_OR_RETURN(Tensor there, batch.To({kDLCUDA, 1}));
+  //   TENON_ASSIGN_OR_RETURN(Tensor here, there.ToCpu());
+  //
+  // Errors: Storage::CreatePrivate()'s; DeviceMemoryOf()'s (device_memory.h),
+  // such as kFailedPrecondition naming the target to link; the driver's;
+  // kFailedPrecondition if inherited by fork().
+  absl::StatusOr<Tensor> To(DLDevice device) const;
+  absl::StatusOr<Tensor> ToCpu() const { return To(kCpuDevice); }
 
   // Sets all elements. Errors: as data(), except that it need not be dense.
   template <TensorElement T>
@@ -161,11 +198,17 @@ class Tensor {
   }
 
   // Copies the elements of a tensor of the same shape and dtype, whatever the
-  // strides of both. The two may overlap: the result is as if `other` had been
-  // copied first. Where several elements of this tensor share an address, the
-  // last one in row-major order stays.
-  // Errors: kInvalidArgument if shape or dtype differ; kFailedPrecondition as
-  // data(); Storage::CreatePrivate()'s if they overlap.
+  // strides and the devices of both. The two may overlap: the result is as if
+  // `other` had been copied first. Where several elements of this tensor share
+  // an address, the last one in row-major order stays.
+  //
+  // From or to a device it returns when the elements have arrived. It waits for
+  // no stream: kernels that write `other` have ended before the call. Elements
+  // that are not dense may be copied by way of the CPU, or run by run.
+  // Errors: kInvalidArgument if shape or dtype differ; kFailedPrecondition if
+  // this tensor is read-only here, or one was inherited by fork(); To()'s if
+  // one is on a device, after which some elements may have been copied;
+  // Storage::CreatePrivate()'s if they overlap.
   absl::Status CopyFrom(const Tensor& other) const;
 
   // Moves the storage into a shared-writable segment, in place: all tensors
@@ -201,8 +244,15 @@ class Tensor {
   absl::StatusOr<std::byte*> Dense(const Access& access) const;
   absl::StatusOr<std::byte*> At(const Access& access,
                                 absl::Span<const int64_t> index) const;
+  absl::StatusOr<std::byte*> FirstOnDevice(const Access& access) const;
   absl::Status FillWith(const Access& access, const void* value) const;
   bool MayOverlap(const Tensor& other) const;
+  // A dense tensor of the same shape, of undefined elements.
+  absl::StatusOr<Tensor> DenseOn(const DLDevice& device) const;
+  // Of which at least one is on a device.
+  absl::Status CopyAcross(const Tensor& other) const;
+  absl::Status CopyRuns(const Tensor& other) const;
+  absl::StatusOr<Tensor> ToCpuWithGaps() const;
 
   TensorSpec spec_;
   std::shared_ptr<Storage> storage_;

@@ -15,6 +15,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
+#include "dlpack/dlpack.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tenon/futures/future.h"
@@ -22,7 +23,9 @@
 #include "tenon/shm/arena/arena.h"
 #include "tenon/shm/base/status_macros.h"
 #include "tenon/shm/tensor/dtype.h"
+#include "tenon/shm/tensor/storage.h"
 #include "tenon/shm/tensor/tensor.h"
+#include "tenon/shm/tensor/tensor_spec.h"
 #include "tenon/shm/testing/process_testing.h"
 #include "tenon/shm/testing/status_matchers.h"
 #include "tenon/spawn/arguments/argument_arena.h"
@@ -42,6 +45,9 @@
 
 namespace tenon::spawn {
 namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
 
 class PrivateTensorTest : public ChildTest {
  protected:
@@ -106,6 +112,26 @@ TEST_F(PrivateTensorTest, AsArgumentsOfStart) {
     EXPECT_THAT(three.Join(Watchdog()), IsOk());
   }
   EXPECT_FALSE(whole.is_shared());
+}
+
+absl::Status TakeOne(int, Tensor) { return absl::OkStatus(); }
+TENON_SPAWN_FUNCTION(TakeOne);
+
+TEST_F(PrivateTensorTest, DeviceMemoryOfNoPoolStartsNoProcess) {
+  TENON_ASSERT_OK_AND_ASSIGN(
+      const Tensor tensor,
+      Tensor::FromSpec(
+          TensorSpec(),
+          Storage::FromLent({.data = reinterpret_cast<std::byte*>(0x10000),
+                             .size_bytes = 16,
+                             .writable = true,
+                             .device = {kDLCUDA, 1}})));
+  for (const StartMethod method : {StartMethod::kSpawn, StartMethod::kFork}) {
+    EXPECT_THAT(Start(1, TakeOne, {.method = method}, tensor),
+                StatusIs(absl::StatusCode::kFailedPrecondition,
+                         AllOf(HasSubstr("is on cuda:1"),
+                               HasSubstr("Tensor::ToCpu()"))));
+  }
 }
 
 TEST_F(PrivateTensorTest, AForkedProcessCopiesIntoAnArenaOfItsOwn) {

@@ -138,7 +138,7 @@ TEST_F(OwnStorageTest, OutlivesTheReferenceToItsArena) {
 TEST_F(OwnStorageTest, IsInertInAForkedChild) {
   std::shared_ptr<Storage> storage = New(64);
   EXPECT_TRUE(PassesInChild([&] {
-    EXPECT_FALSE(storage->IsAccessible());
+    EXPECT_FALSE(storage->IsUsable());
     storage = nullptr;
     arena_ = nullptr;
   }));

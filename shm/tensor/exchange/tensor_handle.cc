@@ -88,7 +88,7 @@ absl::StatusOr<ExportedTensor> Export(const Tensor& tensor) {
                      " is private: call Share() before Export()"));
   }
   const Storage& storage = *tensor.storage();
-  TENON_RETURN_IF_ERROR(storage.Read().status());
+  TENON_RETURN_IF_ERROR(storage.CheckUsable());
   if (storage.lease() != nullptr) {
     return absl::FailedPreconditionError(
         "the tensor is in a block of an arena; send it as an ArenaTensorHandle "
