@@ -161,8 +161,11 @@ ArenaOptions Complete(ArenaOptions options, const BlockStore& store) {
   return options;
 }
 
-ArenaHeader MakeHeader(const ArenaOptions& options, const RandomId& id) {
+ArenaHeader MakeHeader(const ArenaOptions& options,
+                       const BlockStore::Facts& store, const RandomId& id) {
   ArenaHeader header;
+  header.kind = static_cast<uint64_t>(store.kind);
+  header.device = store.identity;
   header.arena = id;
   header.owner_pid = static_cast<uint64_t>(getpid());
   header.max_blocks = options.max_blocks;
@@ -286,7 +289,7 @@ absl::StatusOr<std::shared_ptr<Arena>> Arena::Create(
   TENON_RETURN_IF_ERROR(store->CheckOptions(options));
   const ArenaOptions complete = Complete(options, *store);
   TENON_ASSIGN_OR_RETURN(const RandomId id, RandomId::New());
-  ArenaHeader header = MakeHeader(complete, id);
+  ArenaHeader header = MakeHeader(complete, store->facts(), id);
   TENON_ASSIGN_OR_RETURN(Attachments attachments,
                          Attachments::Create(id, complete.max_blocks));
   TENON_ASSIGN_OR_RETURN(header.inbox_cookie, attachments.socket_cookie());

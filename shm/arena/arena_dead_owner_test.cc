@@ -31,6 +31,7 @@
 #include "tenon/shm/arena/arena_testing.h"
 #include "tenon/shm/arena/attached_arena.h"
 #include "tenon/shm/arena/block_descriptor.h"
+#include "tenon/shm/arena/every_memory.h"
 #include "tenon/shm/arena/internal/arena_attachment.h"
 #include "tenon/shm/base/unique_fd.h"
 #include "tenon/shm/ledger/column_testing.h"
@@ -86,7 +87,7 @@ class ArenaDeadOwnerTest : public testing::Test {
  private:
   // Offers a block, and forks a process that stays until `end_` is closed.
   static void BeOwner(int socket, int stay) {
-    TENON_ASSERT_OK_AND_ASSIGN(const auto arena, Arena::Create());
+    TENON_ASSERT_OK_AND_ASSIGN(const auto arena, CreateArena());
     TENON_ASSERT_OK_AND_ASSIGN(const Block block, arena->TryAllocate(4096));
     TENON_ASSERT_OK_AND_ASSIGN(const BlockDescriptor message, block.Describe());
     TENON_ASSERT_OK_AND_ASSIGN(const ArenaOffer offer, arena->Offer(block));

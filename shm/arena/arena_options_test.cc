@@ -23,6 +23,7 @@
 #include "tenon/shm/arena/arena.h"
 #include "tenon/shm/arena/arena_testing.h"
 #include "tenon/shm/arena/attached_arena.h"
+#include "tenon/shm/arena/every_memory.h"
 #include "tenon/shm/arena/holder_use.h"
 #include "tenon/shm/base/random_id.h"
 #include "tenon/shm/ledger/column.h"
@@ -48,7 +49,7 @@ ArenaOptions Options() {
 }
 
 std::shared_ptr<Arena> MakeArena(const ArenaOptions& options) {
-  return Arena::Create(options).value();
+  return CreateArena(options).value();
 }
 
 std::vector<std::byte> BytesOf(const Block& block) {
@@ -58,7 +59,7 @@ std::vector<std::byte> BytesOf(const Block& block) {
 TEST(ArenaOptionsTest, SegmentsHaveNoChosenName) {
   ArenaOptions options = Options();
   options.segment = {.name = "frames"};
-  EXPECT_THAT(Arena::Create(options),
+  EXPECT_THAT(CreateArena(options),
               StatusIs(kInvalidArgument, HasSubstr("leave it empty")));
 }
 
@@ -68,11 +69,11 @@ TEST(ArenaOptionsTest, NamesThatCannotBeAreRefused) {
        {std::string(40, 'x'), std::string("new\nline"), std::string(1, '\0'),
         std::string("\xc3\xa4")}) {
     options.name = name;
-    EXPECT_THAT(Arena::Create(options), StatusIs(kInvalidArgument)) << name;
+    EXPECT_THAT(CreateArena(options), StatusIs(kInvalidArgument)) << name;
   }
   for (const std::string& name : {std::string(), std::string(39, 'x')}) {
     options.name = name;
-    EXPECT_THAT(Arena::Create(options), IsOk());
+    EXPECT_THAT(CreateArena(options), IsOk());
   }
 }
 
@@ -81,7 +82,7 @@ TEST(ArenaOptionsTest, NumbersOfBlocksAreBoundedAndRoundedUp) {
   for (const uint64_t blocks :
        {uint64_t{0}, (uint64_t{1} << 24) + 1, UINT64_MAX}) {
     options.max_blocks = blocks;
-    EXPECT_THAT(Arena::Create(options), StatusIs(kInvalidArgument)) << blocks;
+    EXPECT_THAT(CreateArena(options), StatusIs(kInvalidArgument)) << blocks;
   }
   options.max_blocks = 1;
   EXPECT_EQ(MakeArena(options)->options().max_blocks, 8192u);
@@ -255,7 +256,7 @@ TEST(ArenaOptionsTest, AtTheLimitOfDescriptorsTheErrorNamesIt) {
     ASSERT_EQ(close(next), 0);
     const rlimit none = {static_cast<rlim_t>(next), limit.rlim_max};
     ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
-    const auto second = Arena::Create(Options());
+    const auto second = CreateArena(Options());
     const auto block = arena->TryAllocate(kBytes);
     ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
     EXPECT_THAT(second,

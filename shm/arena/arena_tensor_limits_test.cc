@@ -25,6 +25,7 @@
 #include "tenon/shm/arena/arena_offer.h"
 #include "tenon/shm/arena/arena_tensor.h"
 #include "tenon/shm/arena/arena_testing.h"
+#include "tenon/shm/arena/every_memory.h"
 #include "tenon/shm/base/deadline.h"
 #include "tenon/shm/base/unique_fd.h"
 #include "tenon/shm/ledger/column_testing.h"
@@ -54,7 +55,7 @@ struct Sender {
   Tensor sent;
 
   explicit Sender(uint64_t max_blocks = 8192, size_t bytes = 64)
-      : arena(Arena::Create(
+      : arena(CreateArena(
                   {.segment = {.strategy = SharingStrategy::kFileDescriptor},
                    .max_blocks = max_blocks})
                   .value()),

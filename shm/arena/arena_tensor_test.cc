@@ -23,6 +23,7 @@
 #include "tenon/shm/arena/arena.h"
 #include "tenon/shm/arena/arena_offer.h"
 #include "tenon/shm/arena/block_descriptor.h"
+#include "tenon/shm/arena/every_memory.h"
 #include "tenon/shm/arena/kept_block.h"
 #include "tenon/shm/base/deadline.h"
 #include "tenon/shm/base/unique_fd.h"
@@ -60,7 +61,7 @@ absl::Status SendOffer(const Tensor& tensor, ArenaTensorImporter& to) {
 class ArenaTensorTest : public testing::Test {
  protected:
   void SetUp() override {
-    TENON_ASSERT_OK_AND_ASSIGN(arena_, Arena::Create({.quota_bytes = kQuota}));
+    TENON_ASSERT_OK_AND_ASSIGN(arena_, CreateArena({.quota_bytes = kQuota}));
   }
   absl::StatusOr<Tensor> Create(const std::vector<int64_t>& shape) {
     return CreateTensor(*arena_, kFloat, shape, Deadline::Passed());
@@ -87,7 +88,7 @@ TEST_F(ArenaTensorTest, IsWrittenByItsOwnerAndReadByOthers) {
 
 TEST_F(ArenaTensorTest, SharedWritableArenasAreWrittenByAll) {
   TENON_ASSERT_OK_AND_ASSIGN(
-      arena_, Arena::Create({.kind = SegmentKind::kSharedWritable}));
+      arena_, CreateArena({.kind = SegmentKind::kSharedWritable}));
   TENON_ASSERT_OK_AND_ASSIGN(const Tensor sent, Create({4}));
   ArenaTensorImporter importer;
   ASSERT_THAT(SendOffer(sent, importer), IsOk());
@@ -378,7 +379,7 @@ TEST_F(ArenaTensorTest, ImportersEndWhileTheirTensorsAreDropped) {
 // More blocks than an importer keeps storages of.
 TEST_F(ArenaTensorTest, ManyBlocksAreReceivedAgainAndAgain) {
   constexpr int kBlocks = 5000;
-  TENON_ASSERT_OK_AND_ASSIGN(arena_, Arena::Create({}));
+  TENON_ASSERT_OK_AND_ASSIGN(arena_, CreateArena({}));
   std::vector<Tensor> sent;
   for (int i = 0; i < kBlocks; ++i) {
     TENON_ASSERT_OK_AND_ASSIGN(sent.emplace_back(), Create({1}));

@@ -24,6 +24,7 @@
 #include "tenon/shm/arena/arena_offer.h"
 #include "tenon/shm/arena/attached_arena.h"
 #include "tenon/shm/arena/block_descriptor.h"
+#include "tenon/shm/arena/every_memory.h"
 #include "tenon/shm/base/deadline.h"
 #include "tenon/shm/base/unique_fd.h"
 #include "tenon/shm/segment/sharing_strategy.h"
@@ -58,7 +59,7 @@ class ArenaTest : public testing::TestWithParam<SharingStrategy> {
 };
 
 TEST_P(ArenaTest, GivesAlignedBlocksOfTheirOwn) {
-  TENON_ASSERT_OK_AND_ASSIGN(auto arena, Arena::Create(Options()));
+  TENON_ASSERT_OK_AND_ASSIGN(auto arena, CreateArena(Options()));
   std::vector<Block> blocks;
   for (const size_t bytes : {1, 64, 65, 1000, 4096, 5000, 100'000, 5'000'000}) {
     TENON_ASSERT_OK_AND_ASSIGN(Block block, arena->TryAllocate(bytes));
@@ -77,7 +78,7 @@ TEST_P(ArenaTest, GivesAlignedBlocksOfTheirOwn) {
 TEST_P(ArenaTest, BlockThatIsClaimedIsNotReusedBeforeItIsReleased) {
   ArenaOptions options = Options();
   options.quota_bytes = 4096;
-  TENON_ASSERT_OK_AND_ASSIGN(auto arena, Arena::Create(options));
+  TENON_ASSERT_OK_AND_ASSIGN(auto arena, CreateArena(options));
   TENON_ASSERT_OK_AND_ASSIGN(Block block, arena->TryAllocate(4096));
   block.data()[100] = std::byte{42};
   TENON_ASSERT_OK_AND_ASSIGN(const ArenaOffer offer, arena->Offer(block));
@@ -105,7 +106,7 @@ TEST_P(ArenaTest, BlockThatIsClaimedIsNotReusedBeforeItIsReleased) {
 }
 
 TEST_P(ArenaTest, CopiesInManyThreadsLetGoOnce) {
-  TENON_ASSERT_OK_AND_ASSIGN(auto arena, Arena::Create(Options()));
+  TENON_ASSERT_OK_AND_ASSIGN(auto arena, CreateArena(Options()));
   for (int turn = 0; turn < 200; ++turn) {
     TENON_ASSERT_OK_AND_ASSIGN(Block block, arena->TryAllocate(4096));
     std::vector<std::thread> threads;
@@ -130,7 +131,7 @@ TEST_P(ArenaTest, CopiesInManyThreadsLetGoOnce) {
 }
 
 TEST_P(ArenaTest, AgeOfWhatIsHeldCountsFromAllocation) {
-  TENON_ASSERT_OK_AND_ASSIGN(auto arena, Arena::Create(Options()));
+  TENON_ASSERT_OK_AND_ASSIGN(auto arena, CreateArena(Options()));
   TENON_ASSERT_OK_AND_ASSIGN(Block block, arena->TryAllocate(4096));
   TENON_ASSERT_OK_AND_ASSIGN(const ArenaOffer offer, arena->Offer(block));
   TENON_ASSERT_OK_AND_ASSIGN(auto attached, Attach(offer));
@@ -145,7 +146,7 @@ TEST_P(ArenaTest, AgeOfWhatIsHeldCountsFromAllocation) {
 }
 
 TEST_P(ArenaTest, ManySmallBlocksNeedFewSegments) {
-  TENON_ASSERT_OK_AND_ASSIGN(auto arena, Arena::Create(Options()));
+  TENON_ASSERT_OK_AND_ASSIGN(auto arena, CreateArena(Options()));
   std::vector<Block> blocks;
   for (int i = 0; i < 100'000; ++i) {
     TENON_ASSERT_OK_AND_ASSIGN(Block block, arena->TryAllocate(1024));
@@ -162,14 +163,14 @@ TEST_P(ArenaTest, ManySmallBlocksNeedFewSegments) {
 TEST_P(ArenaTest, IdleSegmentsMakeRoomForOtherSizes) {
   ArenaOptions options = Options();
   options.quota_bytes = 1 << 20;
-  TENON_ASSERT_OK_AND_ASSIGN(auto arena, Arena::Create(options));
+  TENON_ASSERT_OK_AND_ASSIGN(auto arena, CreateArena(options));
   for (const size_t bytes : {1 << 20, 1000, 500'000, 1 << 20}) {
     EXPECT_THAT(arena->TryAllocate(bytes), IsOk()) << bytes;
   }
 }
 
 TEST_P(ArenaTest, RetiredSegmentsAreUnmappedByThoseAttached) {
-  TENON_ASSERT_OK_AND_ASSIGN(auto arena, Arena::Create(Options()));
+  TENON_ASSERT_OK_AND_ASSIGN(auto arena, CreateArena(Options()));
   TENON_ASSERT_OK_AND_ASSIGN(Block block, arena->TryAllocate(4096));
   TENON_ASSERT_OK_AND_ASSIGN(const ArenaOffer offer, arena->Offer(block));
   TENON_ASSERT_OK_AND_ASSIGN(auto attached, Attach(offer));

@@ -19,6 +19,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "dlpack/dlpack.h"
 #include "tenon/shm/arena/arena_limits.h"
 #include "tenon/shm/arena/internal/arena_attachment.h"
 #include "tenon/shm/arena/internal/arena_table.h"
@@ -133,7 +134,17 @@ absl::Status AttachedArena::Add(absl::string_view offer,
 
 absl::StatusOr<Hold> AttachedArena::Claim(const BlockDescriptor& descriptor) {
   TENON_ASSIGN_OR_RETURN(const std::byte* const data, ClaimData(descriptor));
-  return Hold(shared_from_this(), data, descriptor);
+  const bool is_of_cpu = attachment_->device().device_type == kDLCPU;
+  return Hold(shared_from_this(), is_of_cpu ? data : nullptr, descriptor);
+}
+
+// A claimed block keeps its segment open.
+uintptr_t AttachedArena::AddressOf(const Hold& hold) const {
+  const BlockDescriptor& block = hold.descriptor_;
+  const SegmentAccess& segment = attachment_->SlotOf(block.segment);
+  const ArenaSegment& listed = segment.listed();
+  return reinterpret_cast<uintptr_t>(segment.data()) +
+         (block.block - listed.first_block) * listed.block_bytes + block.offset;
 }
 
 absl::StatusOr<const std::byte*> AttachedArena::ClaimData(
@@ -236,13 +247,20 @@ void Hold::Reset() {
   descriptor_ = BlockDescriptor();
 }
 
-uintptr_t Hold::address() const { return reinterpret_cast<uintptr_t>(data_); }
+uintptr_t Hold::address() const {
+  return arena_ == nullptr ? 0 : arena_->AddressOf(*this);
+}
 
 absl::StatusOr<std::byte*> Hold::mutable_data() const {
   if (arena_ == nullptr ||
       arena_->attachment()->table().header().shared_writable == 0) {
     return absl::FailedPreconditionError(
         "mutable_data(): the block is read-only: its arena is owner-written");
+  }
+  if (data_ == nullptr) {
+    return absl::FailedPreconditionError(
+        "mutable_data(): the block is in memory of a device, which the CPU "
+        "cannot access; address() is the device's");
   }
   return const_cast<std::byte*>(data_);
 }

@@ -66,7 +66,9 @@ class AttachedArena : public std::enable_shared_from_this<AttachedArena> {
   // segment is gone; kResourceExhausted naming the limit, also if the owner has
   // not read its inbox for so long that it is full, or that ended attachments
   // of this process still count (64); kUnavailable if the owner lives and yet
-  // cannot be reached. Limits are checked before memory is reserved for blocks
+  // cannot be reached; kFailedPrecondition naming the kind of memory and the
+  // target to link, if this program does not have it, or if it lacks the
+  // arena's device. Limits are checked before memory is reserved for blocks
   // or a segment is mapped. Unused descriptors are closed without blocking
   // (received_fd.h).
   static absl::StatusOr<std::shared_ptr<AttachedArena>> Attach(
@@ -127,6 +129,7 @@ class AttachedArena : public std::enable_shared_from_this<AttachedArena> {
   // and keeps this object until then.
   absl::StatusOr<const std::byte*> ClaimData(const BlockDescriptor& descriptor);
   void Release(const Hold& hold);
+  uintptr_t AddressOf(const Hold& hold) const;
 
   const std::shared_ptr<ArenaAttachment> attachment_;
   const uint64_t fork_count_;

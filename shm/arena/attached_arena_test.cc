@@ -18,6 +18,7 @@
 #include "tenon/shm/arena/arena_offer.h"
 #include "tenon/shm/arena/arena_testing.h"
 #include "tenon/shm/arena/block_descriptor.h"
+#include "tenon/shm/arena/every_memory.h"
 #include "tenon/shm/arena/internal/arena_table.h"
 #include "tenon/shm/base/unique_fd.h"
 #include "tenon/shm/segment/segment.h"
@@ -37,10 +38,10 @@ class AttachedArenaTest : public testing::TestWithParam<SharingStrategy> {
   AttachedArenaTest() { block_.data()[0] = std::byte{42}; }
 
   std::shared_ptr<Arena> MakeArena(SegmentKind kind) {
-    return Arena::Create({.name = "frames",
-                          .segment = {.strategy = GetParam()},
-                          .kind = kind,
-                          .max_blocks = 8192})
+    return CreateArena({.name = "frames",
+                        .segment = {.strategy = GetParam()},
+                        .kind = kind,
+                        .max_blocks = 8192})
         .value();
   }
   size_t BlocksReleased() { return arena_->Use().blocks_released; }

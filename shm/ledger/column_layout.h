@@ -23,7 +23,7 @@ struct ColumnLayout {
   static constexpr uint64_t kMagic = 0x316e6d756c6f6354;  // "Tcolumn1".
   // Of columns, attach messages and the tables of arenas: a process that can
   // read one of them can read all.
-  static constexpr uint32_t kVersion = 3;
+  static constexpr uint32_t kVersion = 4;
   static constexpr char kLabel[] = "tenon.column";
 
   // Of addresses; unused pages take no memory.

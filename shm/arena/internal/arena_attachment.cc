@@ -24,6 +24,8 @@
 #include "tenon/shm/arena/file_identity.h"
 #include "tenon/shm/arena/internal/mapped_memory.h"
 #include "tenon/shm/arena/internal/segment_offer.h"
+#include "tenon/shm/arena/memory_kind.h"
+#include "tenon/shm/arena/memory_kind_id.h"
 #include "tenon/shm/arena/stored_segment.h"
 #include "tenon/shm/base/atomics.h"
 #include "tenon/shm/base/crash_point.h"
@@ -39,7 +41,6 @@
 #include "tenon/shm/ledger/lease.h"
 #include "tenon/shm/process/pid_fd.h"
 #include "tenon/shm/segment/control_memory.h"
-#include "tenon/shm/segment/segment.h"
 #include "tenon/shm/segment/sharing_strategy.h"
 
 namespace tenon {
@@ -97,14 +98,12 @@ absl::Status CheckSegmentSize(absl::string_view arena, uint64_t size,
       " bytes in total (max_bytes)"));
 }
 
-absl::StatusOr<std::unique_ptr<StoredSegment>> OpenSegment(
-    const ArenaOfferFacts& facts, SegmentKind kind, ReceivedFds& fds) {
-  TENON_ASSIGN_OR_RETURN(
-      Segment segment,
-      facts.strategy == SharingStrategy::kFileSystem
-          ? Segment::Open(facts.name, kind)
-          : Segment::Adopt(fds.Take(ArenaOfferFacts::kSegment), kind));
-  return std::make_unique<MappedMemory>(std::move(segment));
+// By what its header says. Errors: FindMemoryKind()'s.
+absl::StatusOr<const MemoryKind*> KindOf(const ArenaTableView& table) {
+  static constexpr MappedKind kOfCpu;
+  const auto id = static_cast<MemoryKindId>(table.header().kind);
+  if (id == MemoryKindId::kCpu) return &kOfCpu;
+  return FindMemoryKind(id, table.name());
 }
 
 }  // namespace
@@ -184,10 +183,14 @@ absl::StatusOr<std::shared_ptr<ArenaAttachment>> ArenaAttachment::Create(
   }
   TENON_RETURN_IF_ERROR(
       CheckInbox(table.header(), fds[ArenaOfferFacts::kInbox]));
+  TENON_ASSIGN_OR_RETURN(const MemoryKind* const kind, KindOf(table));
+  TENON_ASSIGN_OR_RETURN(const DLDevice device,
+                         kind->DeviceOf(table.header().device));
   TENON_ASSIGN_OR_RETURN(std::shared_ptr<Column> column,
                          Column::OfThisProcess());
   std::shared_ptr<ArenaAttachment> arena(new ArenaAttachment(
-      std::move(table), fds.Take(ArenaOfferFacts::kInbox), std::move(column)));
+      std::move(table), kind, device, fds.Take(ArenaOfferFacts::kInbox),
+      std::move(column)));
   TENON_ASSIGN_OR_RETURN(
       arena->range_,
       arena->column_->Enter(facts.arena, arena->table_.header().max_blocks));
@@ -269,11 +272,16 @@ absl::Status ArenaAttachment::CheckIsTable(int fd) const {
 absl::StatusOr<std::unique_ptr<StoredSegment>> ArenaAttachment::OpenChecked(
     const ArenaOfferFacts& facts, ReceivedFds& fds, const AttachLimits& limits,
     ArenaSegment* listed) const {
-  const SegmentKind kind = table_.header().shared_writable != 0
-                               ? SegmentKind::kSharedWritable
-                               : SegmentKind::kOwnerWritten;
+  TENON_ASSIGN_OR_RETURN(const ArenaSegment wanted, table_.Peek(facts.segment));
+  OfferedSegment offered = {.identity = table_.header().device,
+                            .bytes = wanted.block_bytes * wanted.block_count,
+                            .writable = table_.header().shared_writable != 0,
+                            .name = facts.name};
+  if (facts.strategy == SharingStrategy::kFileDescriptor) {
+    offered.fd = fds.Take(ArenaOfferFacts::kSegment);
+  }
   TENON_ASSIGN_OR_RETURN(std::unique_ptr<StoredSegment> memory,
-                         OpenSegment(facts, kind, fds));
+                         kind_.Open(std::move(offered)));
   TENON_RETURN_IF_ERROR(
       CheckSegmentSize(table_.name(), memory->size_bytes(), limits));
   // Allocates memory for the words of its blocks: not earlier.

@@ -22,11 +22,13 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "dlpack/dlpack.h"
 #include "tenon/shm/arena/arena_limits.h"
 #include "tenon/shm/arena/arena_offer.h"
 #include "tenon/shm/arena/file_identity.h"
 #include "tenon/shm/arena/internal/arena_table.h"
 #include "tenon/shm/arena/internal/mapped_segment.h"
+#include "tenon/shm/arena/memory_kind.h"
 #include "tenon/shm/arena/stored_segment.h"
 #include "tenon/shm/base/atomics.h"
 #include "tenon/shm/base/fork_count.h"
@@ -58,6 +60,8 @@ class ArenaAttachment {
   ~ArenaAttachment();
 
   const ArenaTableView& table() const { return table_; }
+  // Of the blocks, in this process.
+  DLDevice device() const { return device_; }
   // To forward; still owned here.
   int inbox() const { return inbox_.get(); }
   SharedWord<uint64_t>& cell(uint32_t block) const {
@@ -101,9 +105,11 @@ class ArenaAttachment {
   struct Slot;
   struct Registry;
 
-  ArenaAttachment(ArenaTableView table, UniqueFd inbox,
-                  std::shared_ptr<Column> column)
+  ArenaAttachment(ArenaTableView table, const MemoryKind* kind, DLDevice device,
+                  UniqueFd inbox, std::shared_ptr<Column> column)
       : table_(std::move(table)),
+        kind_(*kind),
+        device_(device),
         inbox_(std::move(inbox)),
         column_(std::move(column)) {}
 
@@ -121,6 +127,8 @@ class ArenaAttachment {
       const AttachLimits& limits, ArenaSegment* listed) const;
 
   const ArenaTableView table_;
+  const MemoryKind& kind_;
+  const DLDevice device_;
   UniqueFd inbox_;
   const std::shared_ptr<Column> column_;
   std::shared_ptr<Slot> slot_;

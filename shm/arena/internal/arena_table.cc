@@ -174,13 +174,18 @@ ArenaSegment ArenaTableView::InSlot(uint32_t slot) const {
   return whole ? segment : ArenaSegment();
 }
 
-absl::StatusOr<ArenaSegment> ArenaTableView::Find(uint32_t segment_id) const {
+absl::StatusOr<ArenaSegment> ArenaTableView::Peek(uint32_t segment_id) const {
   const ArenaSegment segment = InSlot(Layout::SlotOf(segment_id));
   if (segment.state() != ArenaSegment::kLive || segment.id() != segment_id) {
     return absl::NotFoundError(absl::StrCat("arena '", name(),
                                             "' has no segment ", segment_id,
                                             ", or has retired it"));
   }
+  return segment;
+}
+
+absl::StatusOr<ArenaSegment> ArenaTableView::Find(uint32_t segment_id) const {
+  TENON_ASSIGN_OR_RETURN(const ArenaSegment segment, Peek(segment_id));
   TENON_RETURN_IF_ERROR(ReserveWords(fd_.get(), header_.max_blocks, segment));
   return segment;
 }

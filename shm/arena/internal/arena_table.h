@@ -23,6 +23,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "tenon/shm/arena/file_identity.h"
+#include "tenon/shm/arena/memory_kind_id.h"
 #include "tenon/shm/base/atomics.h"
 #include "tenon/shm/base/random_id.h"
 #include "tenon/shm/base/unique_fd.h"
@@ -52,6 +53,9 @@ struct ArenaHeader {
   // sees it change polls its lease: so a claim detects a refusal without a
   // system call.
   uint64_t refused = 0;
+  // Of the memory of its blocks (memory_kind_id.h).
+  uint64_t kind = 0;
+  DeviceIdentity device = {};
   char name[40] = {};
 };
 
@@ -181,9 +185,10 @@ class ArenaTableView {
   // To forward; still owned here.
   int fd() const { return fd_.get(); }
 
-  // A live segment. Its blocks' words may be read from then on.
-  // Errors: kNotFound if the id is not listed, or the segment is retired;
-  // kInvalidArgument if its entry is malformed; kResourceExhausted.
+  // A live segment. After Find() its blocks' words may be read.
+  // Errors: kNotFound if the id is not listed, the segment is retired, or its
+  // entry is malformed; Find() also kResourceExhausted.
+  absl::StatusOr<ArenaSegment> Peek(uint32_t segment_id) const;
   absl::StatusOr<ArenaSegment> Find(uint32_t segment_id) const;
   bool IsClosed() const;
   uint64_t refused() const {

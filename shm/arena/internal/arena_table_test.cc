@@ -144,7 +144,7 @@ TEST(ArenaTableViewTest, HeadersThatCannotBeAreRefused) {
   header.version = 9;
   EXPECT_THAT(AdoptHeader(header, bytes),
               StatusIs(kInvalidArgument,
-                       AllOf(HasSubstr("version 9"), HasSubstr("version 3"))));
+                       AllOf(HasSubstr("version 9"), HasSubstr("version 4"))));
   for (const uint64_t blocks :
        {uint64_t{0}, uint64_t{1}, kTableBlocks - 1, 2 * kTableBlocks,
         Layout::kMaxBlocks + kTableBlocks, uint64_t{1} << 61, UINT64_MAX}) {

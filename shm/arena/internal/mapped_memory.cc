@@ -15,6 +15,7 @@
 #include "absl/status/statusor.h"
 #include "tenon/shm/arena/arena_options.h"
 #include "tenon/shm/arena/block_store.h"
+#include "tenon/shm/arena/memory_kind.h"
 #include "tenon/shm/arena/stored_segment.h"
 #include "tenon/shm/base/posix_error.h"
 #include "tenon/shm/base/status_macros.h"
@@ -51,6 +52,17 @@ absl::Status MappedMemory::Map() {
     set_data(const_cast<std::byte*>(readable_.data()));
   }
   return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<StoredSegment>> MappedKind::Open(
+    OfferedSegment offered) const {
+  const SegmentKind kind = offered.writable ? SegmentKind::kSharedWritable
+                                            : SegmentKind::kOwnerWritten;
+  TENON_ASSIGN_OR_RETURN(Segment segment,
+                         offered.fd.valid()
+                             ? Segment::Adopt(std::move(offered.fd), kind)
+                             : Segment::Open(offered.name, kind));
+  return std::make_unique<MappedMemory>(std::move(segment));
 }
 
 MappedStore::MappedStore(const ArenaOptions& options, Facts facts)

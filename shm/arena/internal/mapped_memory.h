@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // MappedStore: blocks in mapped segments, the memory of the CPU. MappedMemory:
-// one of these segments. Internal to arenas.
+// one of these segments. MappedKind: opens them in other processes. Internal to
+// arenas.
 
 #ifndef TENON_SHM_ARENA_INTERNAL_MAPPED_MEMORY_H_
 #define TENON_SHM_ARENA_INTERNAL_MAPPED_MEMORY_H_
@@ -10,11 +11,15 @@
 #include <cstddef>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "dlpack/dlpack.h"
 #include "tenon/shm/arena/arena_options.h"
 #include "tenon/shm/arena/block_store.h"
+#include "tenon/shm/arena/memory_kind.h"
+#include "tenon/shm/arena/memory_kind_id.h"
 #include "tenon/shm/arena/stored_segment.h"
 #include "tenon/shm/pages/mapping.h"
 #include "tenon/shm/segment/segment.h"
@@ -59,6 +64,19 @@ class MappedStore : public BlockStore {
  private:
   const SegmentKind kind_;
   SegmentOptions options_;
+};
+
+// The CPU's memory. Another kind of the same memory is for tests.
+class MappedKind final : public MemoryKind {
+ public:
+  explicit constexpr MappedKind(MemoryKindId id = MemoryKindId::kCpu)
+      : MemoryKind(id) {}
+
+  absl::StatusOr<DLDevice> DeviceOf(const DeviceIdentity&) const override {
+    return DLDevice{kDLCPU, 0};
+  }
+  absl::StatusOr<std::unique_ptr<StoredSegment>> Open(
+      OfferedSegment offered) const override;
 };
 
 }  // namespace tenon

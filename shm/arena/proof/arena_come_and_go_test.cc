@@ -27,6 +27,7 @@
 #include "tenon/shm/arena/arena_offer.h"
 #include "tenon/shm/arena/attached_arena.h"
 #include "tenon/shm/arena/block_descriptor.h"
+#include "tenon/shm/arena/every_memory.h"
 #include "tenon/shm/arena/proof/arena_kill_testing.h"
 #include "tenon/shm/base/retry_on_eintr.h"
 #include "tenon/shm/base/status_macros.h"
@@ -55,7 +56,7 @@ constexpr int kForks = 2'000;
 class ArenaComeAndGoTest : public testing::TestWithParam<SharingStrategy> {
  protected:
   absl::StatusOr<std::shared_ptr<Arena>> MakeArena(size_t blocks) const {
-    return Arena::Create(SmallArena(GetParam(), prefix_, blocks, kBlock));
+    return CreateArena(SmallArena(GetParam(), prefix_, blocks, kBlock));
   }
   // Counts once threads that close received sockets have ended.
   Census Count() const {

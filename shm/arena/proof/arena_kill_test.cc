@@ -21,6 +21,7 @@
 #include "gtest/gtest.h"
 #include "tenon/shm/arena/arena.h"
 #include "tenon/shm/arena/attached_arena.h"
+#include "tenon/shm/arena/every_memory.h"
 #include "tenon/shm/arena/proof/arena_kill_testing.h"
 #include "tenon/shm/base/deadline.h"
 #include "tenon/shm/segment/sharing_strategy.h"
@@ -65,7 +66,7 @@ class World {
   void Own(Peer& self) {
     TENON_ASSERT_OK_AND_ASSIGN(
         auto arena,
-        Arena::Create(SmallArena(strategy_, prefix_, kQuota, kBlock)));
+        CreateArena(SmallArena(strategy_, prefix_, kQuota, kBlock)));
     TENON_ASSERT_OK_AND_ASSIGN(SentBlock first, MakeSentBlock(*arena, kBlock));
     TENON_ASSERT_OK_AND_ASSIGN(SentBlock second, MakeSentBlock(*arena, kBlock));
     Send(self, "holder", boards_->holder, *arena, first);

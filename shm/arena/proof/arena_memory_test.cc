@@ -10,6 +10,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tenon/shm/arena/arena.h"
+#include "tenon/shm/arena/every_memory.h"
 #include "tenon/shm/base/deadline.h"
 #include "tenon/shm/segment/sharing_strategy.h"
 #include "tenon/shm/testing/mount_namespace_testing.h"
@@ -29,7 +30,7 @@ TEST(ArenaMemoryTest, SmallerSegmentsUseWhatIsLeft) {
     ASSERT_TRUE(EnterOwnMountNamespace());
     ASSERT_TRUE(MountTmpfs("/dev/shm", "size=3m"));
     const auto arena =
-        Arena::Create({.segment = {.strategy = SharingStrategy::kFileSystem}});
+        CreateArena({.segment = {.strategy = SharingStrategy::kFileSystem}});
     ASSERT_THAT(arena, IsOk());
     std::vector<Block> blocks;
     absl::Status refused;

@@ -20,6 +20,7 @@
 #include "tenon/shm/arena/arena_tensor.h"
 #include "tenon/shm/arena/arena_testing.h"
 #include "tenon/shm/arena/attached_arena.h"
+#include "tenon/shm/arena/every_memory.h"
 #include "tenon/shm/arena/internal/arena_attachment.h"
 #include "tenon/shm/base/deadline.h"
 #include "tenon/shm/ledger/attachments.h"
@@ -57,7 +58,7 @@ class ArenaRefusalTest : public testing::Test {
     return AttachTo(arena_->Offer(block_).value()).value();
   }
 
-  const std::shared_ptr<Arena> arena_ = Arena::Create().value();
+  const std::shared_ptr<Arena> arena_ = CreateArena().value();
   const Block block_ = arena_->TryAllocate(4096).value();
   const TestColumn column_;
   std::deque<TestAttach> others_;

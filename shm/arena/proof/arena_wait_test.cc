@@ -23,6 +23,7 @@
 #include "tenon/shm/arena/arena.h"
 #include "tenon/shm/arena/arena_testing.h"
 #include "tenon/shm/arena/attached_arena.h"
+#include "tenon/shm/arena/every_memory.h"
 #include "tenon/shm/arena/reclaim_hook.h"
 #include "tenon/shm/base/deadline.h"
 #include "tenon/shm/segment/sharing_strategy.h"
@@ -36,10 +37,9 @@ using ::testing::HasSubstr;
 constexpr size_t kBytes = 4096;
 
 std::shared_ptr<Arena> MakeArena(size_t blocks) {
-  return Arena::Create(
-             {.segment = {.strategy = SharingStrategy::kFileDescriptor},
-              .quota_bytes = blocks * kBytes,
-              .max_blocks = 8192})
+  return CreateArena({.segment = {.strategy = SharingStrategy::kFileDescriptor},
+                      .quota_bytes = blocks * kBytes,
+                      .max_blocks = 8192})
       .value();
 }
 Deadline Soon() { return Deadline::After(absl::Seconds(60)); }

@@ -31,6 +31,7 @@
 #include "tenon/shm/arena/arena_testing.h"
 #include "tenon/shm/arena/attached_arena.h"
 #include "tenon/shm/arena/block_descriptor.h"
+#include "tenon/shm/arena/every_memory.h"
 #include "tenon/shm/arena/holder_use.h"
 #include "tenon/shm/base/deadline.h"
 #include "tenon/shm/ledger/attachments.h"
@@ -148,9 +149,9 @@ class HostileFlipperTest : public testing::Test {
   }
 
   const std::shared_ptr<Arena> arena_ =
-      Arena::Create({.segment = {.strategy = SharingStrategy::kFileDescriptor},
-                     .quota_bytes = kQuotaBlocks * kBlockBytes,
-                     .max_blocks = kCells})
+      CreateArena({.segment = {.strategy = SharingStrategy::kFileDescriptor},
+                   .quota_bytes = kQuotaBlocks * kBlockBytes,
+                   .max_blocks = kCells})
           .value();
   ArenaOffer offer_;
   std::shared_ptr<AttachedArena> honest_;

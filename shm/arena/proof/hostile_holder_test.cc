@@ -25,6 +25,7 @@
 #include "gtest/gtest.h"
 #include "tenon/shm/arena/arena.h"
 #include "tenon/shm/arena/arena_testing.h"
+#include "tenon/shm/arena/every_memory.h"
 #include "tenon/shm/base/unique_fd.h"
 #include "tenon/shm/ledger/attachments.h"
 #include "tenon/shm/ledger/column_layout.h"
@@ -95,10 +96,10 @@ class HostileHolderTest : public testing::Test {
   }
 
   const std::shared_ptr<Arena> arena_ =
-      Arena::Create({.name = "victim",
-                     .segment = {.strategy = kFileDescriptor},
-                     .quota_bytes = kQuota,
-                     .max_blocks = kBlocks})
+      CreateArena({.name = "victim",
+                   .segment = {.strategy = kFileDescriptor},
+                   .quota_bytes = kQuota,
+                   .max_blocks = kBlocks})
           .value();
   Block block_;
   ArenaOffer offer_;

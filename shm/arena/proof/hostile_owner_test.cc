@@ -33,6 +33,7 @@
 #include "tenon/shm/arena/arena_testing.h"
 #include "tenon/shm/arena/attached_arena.h"
 #include "tenon/shm/arena/block_descriptor.h"
+#include "tenon/shm/arena/every_memory.h"
 #include "tenon/shm/arena/internal/arena_table.h"
 #include "tenon/shm/base/deadline.h"
 #include "tenon/shm/base/random_id.h"
@@ -71,6 +72,7 @@ class FakeOwner {
     ArenaHeader header;
     header.arena = RandomId::New().value();
     header.max_blocks = max_blocks;
+    header.kind = static_cast<uint64_t>(MemoryUnderTest());
     strcpy(header.name, "hostile");
     arena_ = header.arena;
     int ends[2] = {-1, -1};
@@ -159,7 +161,7 @@ TEST(HostileOwnerTest, GoodOneIsAttachedTo) {
 // A process offers the true table of another one, with one part replaced by its
 // own: no owner would see the claims, or they would be on other memory.
 TEST(HostileOwnerTest, PartsThatAreNotTheOwnersAreRefused) {
-  TENON_ASSERT_OK_AND_ASSIGN(const auto arena, Arena::Create());
+  TENON_ASSERT_OK_AND_ASSIGN(const auto arena, CreateArena());
   TENON_ASSERT_OK_AND_ASSIGN(const Block block,
                              arena->TryAllocate(kBlockBytes));
   TENON_ASSERT_OK_AND_ASSIGN(const ArenaOffer good, arena->Offer(block));

@@ -33,6 +33,7 @@
 #include "tenon/shm/arena/arena_testing.h"
 #include "tenon/shm/arena/attached_arena.h"
 #include "tenon/shm/arena/block_descriptor.h"
+#include "tenon/shm/arena/every_memory.h"
 #include "tenon/shm/arena/holder_use.h"
 #include "tenon/shm/base/deadline.h"
 #include "tenon/shm/base/random_id.h"
@@ -112,7 +113,7 @@ size_t HeldBy(Arena& arena, pid_t pid) {
 TEST(HostileProcessTest, WhoKeepsAllIsNamedAndRefusedMore) {
   ArenaOptions options = Options(16);
   options.quota_bytes_per_holder = 16 * kBytes;
-  TENON_ASSERT_OK_AND_ASSIGN(const auto arena, Arena::Create(options));
+  TENON_ASSERT_OK_AND_ASSIGN(const auto arena, CreateArena(options));
   Lent lent = Lend(*arena, 16);
   TENON_ASSERT_OK_AND_ASSIGN(auto hog, ForkHolder(lent, Keep));
   ASSERT_TRUE(Becomes([&] { return HeldBy(*arena, hog.pid()) == 16; }))
@@ -140,7 +141,7 @@ TEST(HostileProcessTest, WhoKeepsAllIsNamedAndRefusedMore) {
 }
 
 TEST(HostileProcessTest, WhoIsStoppedIsNamedSoAndKeepsWhatItHolds) {
-  TENON_ASSERT_OK_AND_ASSIGN(const auto arena, Arena::Create(Options(1)));
+  TENON_ASSERT_OK_AND_ASSIGN(const auto arena, CreateArena(Options(1)));
   Lent lent = Lend(*arena, 1);
   TENON_ASSERT_OK_AND_ASSIGN(auto holder,
                              ForkHolder(lent, [](std::vector<Hold>& holds) {
@@ -166,7 +167,7 @@ TEST(HostileProcessTest, WhoIsStoppedIsNamedSoAndKeepsWhatItHolds) {
 }
 
 TEST(HostileProcessTest, WhoMovesIsNamedAndOthersBlocksComeBack) {
-  TENON_ASSERT_OK_AND_ASSIGN(const auto arena, Arena::Create(Options(32)));
+  TENON_ASSERT_OK_AND_ASSIGN(const auto arena, CreateArena(Options(32)));
   Lent lent = Lend(*arena, 32);
   const TestColumn column;
   const TestAttach attach(arena->id(), kMaxBlocks, &column);
@@ -202,7 +203,7 @@ TEST(HostileProcessTest, WhoMovesIsNamedAndOthersBlocksComeBack) {
 }
 
 TEST(HostileProcessTest, AFullInboxEndsNothingButAttachingAndTakingBack) {
-  TENON_ASSERT_OK_AND_ASSIGN(const auto arena, Arena::Create(Options(4)));
+  TENON_ASSERT_OK_AND_ASSIGN(const auto arena, CreateArena(Options(4)));
   Lent lent = Lend(*arena, 1);
   const int inbox = lent.offer.fds[ArenaOfferFacts::kInbox];
   TENON_ASSERT_OK_AND_ASSIGN(
@@ -237,7 +238,7 @@ TEST(HostileProcessTest, AFullInboxEndsNothingButAttachingAndTakingBack) {
 // been handed out, and no other one.
 TEST(HostileProcessTest, OneThatIsRefusedWithholdsOlderBlocksOnly) {
   constexpr size_t kAll = 16, kOlder = 4;
-  TENON_ASSERT_OK_AND_ASSIGN(const auto arena, Arena::Create(Options(kAll)));
+  TENON_ASSERT_OK_AND_ASSIGN(const auto arena, CreateArena(Options(kAll)));
   Lent lent = Lend(*arena, kOlder);
   std::set<const std::byte*> older;
   for (const Block& block : lent.blocks) {
@@ -291,7 +292,7 @@ TEST(HostileProcessTest, OneThatIsRefusedWithholdsOlderBlocksOnly) {
 // reclaims nothing, and names the process. A process that claims every block
 // can do as much.
 TEST(HostileProcessTest, WhoAttachesAllTheTimeIsNamedUntilItEnds) {
-  TENON_ASSERT_OK_AND_ASSIGN(const auto arena, Arena::Create(Options(1)));
+  TENON_ASSERT_OK_AND_ASSIGN(const auto arena, CreateArena(Options(1)));
   Lent lent = Lend(*arena, 1);
   const int inbox = lent.offer.fds[ArenaOfferFacts::kInbox];
   TENON_ASSERT_OK_AND_ASSIGN(
@@ -324,7 +325,7 @@ TEST(HostileProcessTest, WhoAttachesAllTheTimeIsNamedUntilItEnds) {
 
 TEST(HostileProcessTest, SixtyFourHoldersAtOnce) {
   constexpr size_t kHolders = 64;
-  TENON_ASSERT_OK_AND_ASSIGN(const auto arena, Arena::Create(Options(8)));
+  TENON_ASSERT_OK_AND_ASSIGN(const auto arena, CreateArena(Options(8)));
   Lent lent = Lend(*arena, 8);
   std::vector<ForkedChild> holders;
   for (size_t i = 0; i < kHolders; ++i) {
@@ -368,8 +369,8 @@ TEST(HostileProcessTest, AHundredThousandBlocksOfWhichOneHalfIsKept) {
   constexpr size_t kCount = 13 * kMaxBlocks;
   TENON_ASSERT_OK_AND_ASSIGN(
       const auto arena,
-      Arena::Create({.segment = {.strategy = SharingStrategy::kFileDescriptor},
-                     .max_blocks = kCount}));
+      CreateArena({.segment = {.strategy = SharingStrategy::kFileDescriptor},
+                   .max_blocks = kCount}));
   std::vector<Block> blocks;
   std::vector<Hold> holds;
   std::shared_ptr<AttachedArena> attached;

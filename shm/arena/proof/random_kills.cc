@@ -27,6 +27,7 @@
 #include "gtest/gtest.h"
 #include "tenon/shm/arena/arena.h"
 #include "tenon/shm/arena/attached_arena.h"
+#include "tenon/shm/arena/every_memory.h"
 #include "tenon/shm/arena/internal/mailbox.h"
 #include "tenon/shm/arena/proof/arena_kill_testing.h"
 #include "tenon/shm/base/deadline.h"
@@ -182,8 +183,8 @@ class Run {
   absl::StatusOr<RandomKillReport> Go() {
     const absl::Time began = absl::Now();
     TENON_ASSIGN_OR_RETURN(
-        arena_, Arena::Create(SmallArena(options_.strategy, options_.shm_prefix,
-                                         options_.blocks, kBlock)));
+        arena_, CreateArena(SmallArena(options_.strategy, options_.shm_prefix,
+                                       options_.blocks, kBlock)));
     TENON_ASSIGN_OR_RETURN(Block any, arena_->TryAllocate(kBlock));
     TENON_ASSIGN_OR_RETURN(offer_, arena_->Offer(any));
     any.Reset();
