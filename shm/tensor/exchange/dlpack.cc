@@ -7,7 +7,6 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <memory>
 #include <utility>
 
@@ -19,6 +18,8 @@
 #include "dlpack/dlpack.h"
 #include "tenon/shm/base/fork_count.h"
 #include "tenon/shm/base/status_macros.h"
+#include "tenon/shm/tensor/device.h"
+#include "tenon/shm/tensor/device_memory.h"
 #include "tenon/shm/tensor/storage.h"
 #include "tenon/shm/tensor/tensor.h"
 #include "tenon/shm/tensor/tensor_spec.h"
@@ -51,7 +52,7 @@ absl::StatusOr<std::unique_ptr<Managed, DLPackDeleter>> Lend(Tensor tensor) {
     TENON_ASSIGN_OR_RETURN(
         tensor, Tensor::Create(tensor.spec().dtype(), tensor.spec().shape()));
   }
-  TENON_ASSIGN_OR_RETURN(const std::byte* bytes, tensor.storage()->Read());
+  TENON_ASSIGN_OR_RETURN(std::byte* const bytes, tensor.storage()->Address());
   const TensorSpec& spec = tensor.spec();
   auto loan = std::make_unique<Loan<Managed>>(tensor);
   std::copy(spec.shape().begin(), spec.shape().end(), loan->shape.begin());
@@ -59,10 +60,8 @@ absl::StatusOr<std::unique_ptr<Managed, DLPackDeleter>> Lend(Tensor tensor) {
             loan->strides.begin());
   DLTensor& out = loan->managed.dl_tensor;
   // The caller's flags or error prevent writes.
-  out.data = spec.elements() == 0
-                 ? nullptr
-                 : const_cast<std::byte*>(bytes) + spec.byte_offset();
-  out.device = {kDLCPU, 0};
+  out.data = spec.elements() == 0 ? nullptr : bytes + spec.byte_offset();
+  out.device = tensor.device();
   out.ndim = spec.rank();
   out.dtype = spec.dtype();
   out.shape = loan->shape.data();
@@ -76,16 +75,6 @@ absl::StatusOr<std::unique_ptr<Managed, DLPackDeleter>> Lend(Tensor tensor) {
 
 absl::Status Refuse(absl::string_view why) {
   return absl::InvalidArgumentError(absl::StrCat("DLPack tensor: ", why));
-}
-
-absl::Status CheckOnCpu(const DLDevice& device) {
-  // As a number: it may be a device that this header does not name.
-  int32_t type;
-  static_assert(sizeof(type) == sizeof(device.device_type));
-  std::memcpy(&type, &device.device_type, sizeof(type));
-  if (type == kDLCPU) return absl::OkStatus();
-  return Refuse(absl::StrCat("it is on device type ", type,
-                             ", not on the CPU (", int{kDLCPU}, ")"));
 }
 
 // With an offset into memory that begins with its lowest element.
@@ -124,13 +113,35 @@ absl::StatusOr<Bytes> BytesOf(const DLTensor& in, const TensorSpec& spec) {
   return Bytes{reinterpret_cast<std::byte*>(end - size), size};
 }
 
+// By its driver, unless it is the CPU's.
+absl::Status CheckDevice(const DLDevice& device) {
+  if (IsOnCpu(device)) return absl::OkStatus();
+  return DeviceMemoryOf(device).status();
+}
+absl::Status CheckBytes(const DLDevice& device, const Bytes& bytes) {
+  if (IsOnCpu(device) || bytes.size == 0) return absl::OkStatus();
+  TENON_ASSIGN_OR_RETURN(const DeviceMemory* const memory,
+                         DeviceMemoryOf(device));
+  return memory->CheckLent(device, bytes.data, bytes.size);
+}
+
+absl::Status OnDevice(const DLDevice& device, const absl::Status& status) {
+  if (status.ok()) return status;
+  return absl::Status(
+      status.code(), absl::StrCat("DLPack tensor on ", DeviceName(device), ": ",
+                                  status.message()));
+}
+
 template <typename Managed>
 absl::StatusOr<Tensor> Borrow(std::unique_ptr<Managed, DLPackDeleter> managed,
                               bool writable) {
   const DLTensor& in = managed->dl_tensor;
-  TENON_RETURN_IF_ERROR(CheckOnCpu(in.device));
+  DLDevice device = in.device;
+  if (IsOnCpu(device)) device.device_id = 0;  // Some libraries number it.
+  TENON_RETURN_IF_ERROR(OnDevice(device, CheckDevice(device)));
   TENON_ASSIGN_OR_RETURN(const TensorSpec spec, SpecOf(in));
   TENON_ASSIGN_OR_RETURN(const Bytes bytes, BytesOf(in, spec));
+  TENON_RETURN_IF_ERROR(OnDevice(device, CheckBytes(device, bytes)));
   std::shared_ptr<void> lender(managed.release(),
                                [made_under = ForkCount()](Managed* lent) {
                                  // In a forked child the lender's locks may be
@@ -138,11 +149,11 @@ absl::StatusOr<Tensor> Borrow(std::unique_ptr<Managed, DLPackDeleter> managed,
                                  if (ForkCount() == made_under)
                                    DLPackDeleter()(lent);
                                });
-  return Tensor::FromSpec(spec,
-                          Storage::FromLent({.data = bytes.data,
-                                             .size_bytes = bytes.size,
-                                             .writable = writable,
-                                             .lender = std::move(lender)}));
+  return Tensor::FromSpec(spec, Storage::FromLent({.data = bytes.data,
+                                                   .size_bytes = bytes.size,
+                                                   .writable = writable,
+                                                   .lender = std::move(lender),
+                                                   .device = device}));
 }
 
 }  // namespace

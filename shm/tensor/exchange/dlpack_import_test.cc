@@ -3,17 +3,23 @@
 
 // Tensors from another library.
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <iterator>
 #include <limits>
+#include <random>
 #include <string>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "dlpack/dlpack.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tenon/shm/tensor/device.h"
+#include "tenon/shm/tensor/device_testing.h"
 #include "tenon/shm/tensor/exchange/dlpack.h"
 #include "tenon/shm/tensor/exchange/dlpack_testing.h"
 #include "tenon/shm/tensor/storage.h"
@@ -136,14 +142,185 @@ TYPED_TEST(DLPackTest, NullIsRefused) {
       StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("it is null")));
 }
 
-TYPED_TEST(DLPackTest, OtherDevicesAreRefused) {
+// ---- Devices ----
+
+TYPED_TEST(DLPackTest, DevicesOfOtherTypesAreRefused) {
   // Not every header has the last ones.
-  for (const int32_t type : {0, 2, 3, 13, 18, 1000, -1}) {
+  for (const int32_t type : {0, 13, 18, 1000, -1, -0x7fffffff - 1}) {
     typename TestFixture::Producer producer;
     std::memcpy(&producer.tensor.device.device_type, &type, sizeof(type));
     this->ExpectRefused(producer, "on device type " + std::to_string(type));
   }
 }
+
+TYPED_TEST(DLPackTest, CudaNeedsItsTarget) {
+  typename TestFixture::Producer producer;
+  producer.tensor.device = {kDLCUDA, 1};
+  EXPECT_THAT(producer.Give(),
+              StatusIs(absl::StatusCode::kFailedPrecondition,
+                       HasSubstr("DLPack tensor on cuda:1: this program cannot "
+                                 "access the memory of cuda:1; link "
+                                 "//cuda_ipc:device_tensor")));
+  EXPECT_EQ(producer.returned, 1);
+}
+
+TYPED_TEST(DLPackTest, NoDeviceHasANegativeNumber) {
+  TestDevices::Get();
+  for (const DLDeviceType type : {kDLCUDA, kDLExtDev, kDLVulkan}) {
+    for (const int number : {-1, std::numeric_limits<int>::min()}) {
+      typename TestFixture::Producer producer;
+      producer.tensor.device = {type, number};
+      this->ExpectRefused(producer,
+                          "the negative number " + std::to_string(number));
+    }
+  }
+}
+
+TYPED_TEST(DLPackTest, TheCpusNumberMeansNothing) {
+  for (const DLDeviceType type : {kDLCPU, kDLCUDAHost}) {
+    typename TestFixture::Producer producer;
+    producer.tensor.device = {type, -1};
+    const absl::StatusOr<Tensor> tensor = producer.Give();
+    ASSERT_THAT(tensor, IsOk());
+    EXPECT_TRUE(SameDevice(tensor->device(), {type, 0}));
+    // As pinned memory is the CPU's.
+    EXPECT_EQ(*tensor->at<const int32_t>({1, 2, 3}).value(), 23);
+    // Which its next consumer is told.
+    const auto out = DLPackForm<TypeParam>::To(*tensor).value();
+    EXPECT_EQ(out->dl_tensor.device.device_type, type);
+  }
+}
+
+TYPED_TEST(DLPackTest, DeviceMemoryComesIn) {
+  const TestDevices& devices = TestDevices::Get();
+  typename TestFixture::Producer producer;
+  auto memory = devices.NewMemory(1, sizeof(producer.numbers));
+  std::memcpy(devices.Alias(memory.get()), producer.numbers,
+              sizeof(producer.numbers));
+  producer.tensor.data = memory.get();
+  producer.tensor.device = devices.device(1);
+  Tensor view;
+  {
+    const absl::StatusOr<Tensor> tensor = producer.Give();
+    ASSERT_THAT(tensor, IsOk());
+    EXPECT_TRUE(SameDevice(tensor->device(), devices.device(1)));
+    EXPECT_FALSE(tensor->is_shared());
+    EXPECT_TRUE(tensor->writable());
+    EXPECT_THAT(tensor->device_data<const std::byte>(),
+                IsOkAndHolds(memory.get()));
+    EXPECT_THAT(tensor->data<const int32_t>(),
+                StatusIs(absl::StatusCode::kFailedPrecondition));
+    view = tensor->Select(0, 1).value();
+  }
+  // Given back with the last view.
+  EXPECT_EQ(producer.returned, 0);
+  EXPECT_EQ(*view.ToCpu().value().template at<const int32_t>({2, 3}).value(),
+            23);
+  EXPECT_TRUE(PassesInChild([&] {
+    view = Tensor();
+    EXPECT_EQ(producer.returned, 0);
+  }));
+  view = Tensor();
+  EXPECT_EQ(producer.returned, 1);
+  memory.reset();
+  EXPECT_EQ(devices.allocations(), 0);
+}
+
+TYPED_TEST(DLPackTest, ADriverChecksDeviceMemory) {
+  const TestDevices& devices = TestDevices::Get();
+  const auto memory = devices.NewMemory(0, 4096);
+  // 96 bytes, of which the last or the first is elsewhere; another device's; no
+  // device's.
+  for (const auto& [data, number] :
+       {std::pair(memory.get() + 4096 - 95, 0), std::pair(memory.get() - 1, 0),
+        std::pair(memory.get(), 1), std::pair(memory.get(), 7)}) {
+    typename TestFixture::Producer producer;
+    producer.tensor.data = data;
+    producer.tensor.device = devices.device(number);
+    this->ExpectRefused(producer, "its 96 bytes are not in memory of");
+  }
+  typename TestFixture::Producer producer;
+  producer.tensor.data = memory.get() + 4096 - 96;
+  producer.tensor.device = devices.device(0);
+  EXPECT_THAT(producer.Give(), IsOk());
+  // With negative strides its data is its last element.
+  producer.strides = {-12, -4, -1};
+  producer.tensor.strides = producer.strides.data();
+  producer.tensor.data = memory.get() + 92;
+  EXPECT_THAT(producer.Give(), IsOk());
+  producer.tensor.data = memory.get() + 91;
+  EXPECT_THAT(producer.Give(), StatusIs(absl::StatusCode::kInvalidArgument));
+}
+
+TYPED_TEST(DLPackTest, WithoutElementsItKeepsTheDevice) {
+  typename TestFixture::Producer producer;
+  producer.shape[1] = 0;
+  producer.tensor.data = nullptr;
+  producer.tensor.device = TestDevices::Get().device(1);
+  const absl::StatusOr<Tensor> tensor = producer.Give();
+  ASSERT_THAT(tensor, IsOk());
+  EXPECT_TRUE(SameDevice(tensor->device(), TestDevices::Get().device(1)));
+}
+
+// Any numbers in the struct: refused, or inside the memory of a device. What
+// says that it is on the CPU is not checked by anything but TensorSpec.
+TYPED_TEST(DLPackTest, AnyNumbersAreRefusedOrFit) {
+  const TestDevices& devices = TestDevices::Get();
+  constexpr int64_t kBytesThere = 4096;
+  const auto memory = devices.NewMemory(0, kBytesThere);
+  const auto first = reinterpret_cast<uintptr_t>(memory.get());
+  static constexpr int32_t kTypes[] = {
+      kDLCPU, kDLCUDA, kDLCUDAHost, 0, kDLExtDev, -1, 1000, kMax & 0x7fffffff};
+  static constexpr int64_t kNumbers[] = {
+      0, 1, 2, 3, 4, 12, 64, 1024, -1, -4, int64_t{1} << 40, kMax, kMin};
+  std::mt19937_64 random(1);
+  const auto any = [&] { return kNumbers[random() % std::size(kNumbers)]; };
+  int accepted = 0;
+  for (int round = 0; round < 20'000; ++round) {
+    typename TestFixture::Producer producer;
+    const int32_t type =
+        random() % 2 == 0 ? kDLExtDev : kTypes[random() % std::size(kTypes)];
+    std::memcpy(&producer.tensor.device.device_type, &type, sizeof(type));
+    producer.tensor.device.device_id =
+        random() % 4 == 0 ? static_cast<int>(any()) : 0;
+    producer.tensor.ndim = static_cast<int>(random() % 5) - 1;
+    const auto rank =
+        static_cast<size_t>(std::max<int32_t>(producer.tensor.ndim, 0));
+    producer.shape.assign(rank, 1);
+    producer.strides.assign(rank, 1);
+    for (size_t i = 0; i < rank; ++i) {
+      producer.shape[i] = random() % 3 == 0 ? any() : int64_t{3};
+      producer.strides[i] = any();
+    }
+    producer.tensor.shape = producer.shape.data();
+    producer.tensor.strides =
+        random() % 3 == 0 ? nullptr : producer.strides.data();
+    producer.tensor.data = reinterpret_cast<void*>(
+        first + static_cast<uint64_t>(random() % 4 == 0 ? any() : 2048));
+    producer.tensor.byte_offset =
+        random() % 4 == 0 ? static_cast<uint64_t>(any()) : 0;
+    {
+      const absl::StatusOr<Tensor> tensor = producer.Give();
+      ASSERT_EQ(producer.returned, tensor.ok() ? 0 : 1);
+      if (tensor.ok() && type == kDLExtDev && tensor->spec().elements() > 0) {
+        const auto begin =
+            reinterpret_cast<uintptr_t>(tensor->storage()->Address().value());
+        ASSERT_EQ(tensor->device().device_id, 0);
+        ASSERT_GE(begin, first);
+        ASSERT_LE(begin + tensor->storage()->size_bytes(), first + kBytesThere);
+        // A stride of 0 may make it larger than all memory.
+        if (tensor->spec().bytes() <= kBytesThere) {
+          ASSERT_THAT(tensor->ToCpu(), IsOk());
+        }
+        ++accepted;
+      }
+    }
+    ASSERT_EQ(producer.returned, 1);
+  }
+  EXPECT_GT(accepted, 500);
+}
+
+// ---- Numbers that cannot be ----
 
 TYPED_TEST(DLPackTest, RanksAndShapesThatCannotBe) {
   for (const int rank : {-1, 9, std::numeric_limits<int>::max()}) {

@@ -20,11 +20,15 @@
 #include "gtest/gtest.h"
 #include "tenon/shm/base/unique_fd.h"
 #include "tenon/shm/segment/segment.h"
+#include "tenon/shm/tensor/device.h"
+#include "tenon/shm/tensor/device_testing.h"
 #include "tenon/shm/tensor/exchange/dlpack_testing.h"
 #include "tenon/shm/tensor/exchange/tensor_handle.h"
 #include "tenon/shm/tensor/exchange/tensor_importer.h"
 #include "tenon/shm/tensor/storage.h"
 #include "tenon/shm/tensor/tensor.h"
+#include "tenon/shm/tensor/tensor_spec.h"
+#include "tenon/shm/testing/process_testing.h"
 #include "tenon/shm/testing/status_matchers.h"
 #include "tenon/third_party/dlpack/dlpack_versioned.h"
 
@@ -132,7 +136,58 @@ TYPED_TEST(DLPackTest, ThereAndBackIsTheSameMemory) {
   EXPECT_EQ(*tensor.at<const int32_t>({3, 5}).value(), -1);
 }
 
+TYPED_TEST(DLPackTest, DeviceMemoryGoesOut) {
+  const TestDevices& devices = TestDevices::Get();
+  {
+    const Tensor tensor = Counting({4, 6}).To(devices.device(1)).value();
+    const Tensor view = tensor.Slice(1, {.start = 1, .step = 2}).value();
+    auto out = DLPackForm<TypeParam>::To(view).value();
+    const DLTensor& dl = out->dl_tensor;
+    EXPECT_TRUE(SameDevice(dl.device, devices.device(1)));
+    EXPECT_EQ(dl.data, view.template device_data<int32_t>().value());
+    EXPECT_EQ(dl.byte_offset, 0u);
+    EXPECT_THAT(absl::MakeConstSpan(dl.strides, 2), ElementsAre(6, 2));
+    // And back, of the same memory.
+    const Tensor back = FromDLPack(std::move(out)).value();
+    EXPECT_THAT(back.CopyFrom(Counting({4, 3})), IsOk());
+    const Tensor here = tensor.ToCpu().value();
+    EXPECT_EQ(*here.template at<const int32_t>({3, 5}).value(), 11);
+    EXPECT_EQ(*here.template at<const int32_t>({3, 4}).value(), 22);
+    EXPECT_TRUE(PassesInChild([&] {
+      EXPECT_THAT(DLPackForm<TypeParam>::To(tensor),
+                  StatusIs(absl::StatusCode::kFailedPrecondition,
+                           HasSubstr("inherited by fork()")));
+    }));
+  }
+  EXPECT_EQ(devices.allocations(), 0);
+}
+
 // ---- Differences of the two forms ----
+
+// Of a pool whose receivers may not write it, say. No driver is needed.
+Tensor ReadOnlyOnCuda() {
+  return Tensor::FromSpec(
+             TensorSpec::Contiguous(kInt32, {4}).value(),
+             Storage::FromLent({.data = reinterpret_cast<std::byte*>(0x10000),
+                                .size_bytes = 16,
+                                .writable = false,
+                                .device = {kDLCUDA, 0}}))
+      .value();
+}
+
+TEST(VersionedDLPackTest, ReadOnlyDeviceMemoryIsMarked) {
+  const auto out = ToDLPack(ReadOnlyOnCuda());
+  ASSERT_THAT(out, IsOk());
+  EXPECT_EQ((*out)->flags, DLPACK_FLAG_BITMASK_READ_ONLY);
+  EXPECT_EQ((*out)->dl_tensor.device.device_type, kDLCUDA);
+  EXPECT_EQ((*out)->dl_tensor.data, reinterpret_cast<void*>(0x10000));
+}
+
+TEST(LegacyDLPackTest, ReadOnlyDeviceMemoryDoesNotGoOut) {
+  EXPECT_THAT(ToLegacyDLPack(ReadOnlyOnCuda()),
+              StatusIs(absl::StatusCode::kFailedPrecondition,
+                       HasSubstr("use the versioned form")));
+}
 
 Tensor ReadOnly() {
   const Tensor tensor =
