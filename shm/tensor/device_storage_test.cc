@@ -23,14 +23,14 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-constexpr size_t kBytes = 64;
+constexpr size_t kOnDeviceBytes = 64;
 
 // No test dereferences it.
 std::byte* const kAddress = reinterpret_cast<std::byte*>(0x7f0000000000);
 
 std::shared_ptr<Storage> LentOn(const DLDevice& device, bool writable = true) {
   return Storage::FromLent({.data = kAddress,
-                            .size_bytes = kBytes,
+                            .size_bytes = kOnDeviceBytes,
                             .writable = writable,
                             .device = device});
 }
@@ -39,7 +39,7 @@ struct NoLease final : Storage::Lease {};
 
 std::shared_ptr<Storage> PooledOn(const DLDevice& device) {
   return Storage::FromPool({.data = kAddress,
-                            .size_bytes = kBytes,
+                            .size_bytes = kOnDeviceBytes,
                             .writable = true,
                             .device = device},
                            NoLease());
@@ -47,8 +47,9 @@ std::shared_ptr<Storage> PooledOn(const DLDevice& device) {
 
 TEST(DeviceStorageTest, OthersAreOnTheCpu) {
   for (const auto& storage :
-       {Storage::CreatePrivate(kBytes).value(),
-        Storage::CreateShared(kBytes, SegmentKind::kSharedWritable).value(),
+       {Storage::CreatePrivate(kOnDeviceBytes).value(),
+        Storage::CreateShared(kOnDeviceBytes, SegmentKind::kSharedWritable)
+            .value(),
         LentOn(kCpuDevice), PooledOn(kCpuDevice)}) {
     EXPECT_TRUE(SameDevice(storage->device(), kCpuDevice));
     EXPECT_TRUE(storage->is_on_cpu());
@@ -78,14 +79,14 @@ TEST(DeviceStorageTest, TheCpuCannotAccessIt) {
 }
 
 TEST(DeviceStorageTest, PinnedMemoryIsAccessible) {
-  std::array<std::byte, kBytes> pinned = {};
+  std::array<std::byte, kOnDeviceBytes> pinned = {};
   const auto storage = Storage::FromLent({.data = pinned.data(),
-                                          .size_bytes = kBytes,
+                                          .size_bytes = kOnDeviceBytes,
                                           .writable = true,
                                           .device = {kDLCUDAHost, 0}});
   EXPECT_EQ(DeviceName(storage->device()), "cuda_host");
-  std::memset(storage->Write().value(), 7, kBytes);
-  EXPECT_EQ(storage->Read().value()[kBytes - 1], std::byte{7});
+  std::memset(storage->Write().value(), 7, kOnDeviceBytes);
+  EXPECT_EQ(storage->Read().value()[kOnDeviceBytes - 1], std::byte{7});
 }
 
 TEST(DeviceStorageTest, MayBeReadOnly) {

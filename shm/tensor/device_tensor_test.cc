@@ -292,9 +292,8 @@ View RandomView(std::vector<int64_t> shape, std::mt19937_64& random) {
   std::swap(whole[0], whole[turned]);
   View made;
   made.whole = Tensor::Create(kNumber, whole).value();
-  for (int32_t& element : made.whole.data<int32_t>().value()) {
-    element = static_cast<int32_t>(random());
-  }
+  const auto elements = made.whole.data<int32_t>().value();
+  for (int32_t& element : elements) element = static_cast<int32_t>(random());
   made.view = made.whole.Transpose(0, static_cast<int>(turned)).value();
   for (size_t i = 0; i < ranges.size(); ++i) {
     made.view = made.view.Slice(static_cast<int>(i), ranges[i]).value();
