@@ -8,11 +8,15 @@ starts its workers anew for each iteration.
 """
 
 import statistics
+import sys
 import time
 
 import grain
 import numpy
 
+# For each case, of --seconds=S; other arguments do not matter.
+SECONDS = float(next((argument[len("--seconds="):] for argument in sys.argv
+                      if argument.startswith("--seconds=")), 1))
 # Floats of a sample, samples of a batch, batches of a round.
 SHAPES = [(1, 64, 512), (3 * 32 * 32, 64, 128), (3 * 224 * 224, 32, 16)]
 
@@ -28,7 +32,7 @@ class Copy(grain.transforms.Map):
 
 def batch_microseconds(iterator, batches):
     times = []
-    end = time.perf_counter() + 1
+    end = time.perf_counter() + SECONDS
     while len(times) < 4 or time.perf_counter() < end:
         begin = time.perf_counter()
         for _ in range(batches):

@@ -54,8 +54,8 @@ double Microseconds() {
          static_cast<double>(now.tv_nsec) * 1e-3;
 }
 
-// The median of a batch's time over epochs of about a second in all.
-double BatchMicroseconds(const Shape& shape, size_t workers) {
+// The median of a batch's time over epochs of about `seconds` in all.
+double BatchMicroseconds(const Shape& shape, size_t workers, double seconds) {
   auto options = torch::data::DataLoaderOptions()
                      .batch_size(static_cast<size_t>(shape.batch_size))
                      .workers(workers);
@@ -64,7 +64,7 @@ double BatchMicroseconds(const Shape& shape, size_t workers) {
       torch::data::make_data_loader<torch::data::samplers::SequentialSampler>(
           Flat(shape.floats, shape.batch_size * shape.batches), options);
   std::vector<double> epochs;
-  const double end = Microseconds() + 1e6;
+  const double end = Microseconds() + seconds * 1e6;
   while (epochs.size() < 6 || Microseconds() < end) {
     const double begin = Microseconds();
     for (const torch::Tensor& batch : *loader) {
@@ -81,11 +81,15 @@ double BatchMicroseconds(const Shape& shape, size_t workers) {
 
 }  // namespace
 
-int main() {
+// --seconds=S is the time of each case; other arguments do not matter.
+int main(int argc, char** argv) {
+  double seconds = 1;
+  for (int i = 1; i < argc; ++i)
+    std::sscanf(argv[i], "--seconds=%lf", &seconds);
   torch::set_num_threads(1);
   for (const Shape& shape : kShapes) {
     for (const size_t workers : {0, 1, 2}) {
-      const double us = BatchMicroseconds(shape, workers);
+      const double us = BatchMicroseconds(shape, workers, seconds);
       if (us < 0) return 1;
       std::printf("BM_Batch/floats:%lld/workers:%zu/threads:%d  us=%.3f\n",
                   static_cast<long long>(shape.floats), workers, workers > 0,

@@ -9,18 +9,22 @@ has no form without threads.
 
 import itertools
 import statistics
+import sys
 import time
 
 import numpy
 from spdl.pipeline import PipelineBuilder
 
+# For each case, of --seconds=S; other arguments do not matter.
+SECONDS = float(next((argument[len("--seconds="):] for argument in sys.argv
+                      if argument.startswith("--seconds=")), 1))
 # Floats of a sample, samples of a batch, batches of a round.
 SHAPES = [(1, 64, 512), (3 * 32 * 32, 64, 128), (3 * 224 * 224, 32, 16)]
 
 
 def batch_microseconds(batches_of, batches):
     times = []
-    end = time.perf_counter() + 1
+    end = time.perf_counter() + SECONDS
     while len(times) < 4 or time.perf_counter() < end:
         begin = time.perf_counter()
         for _ in range(batches):

@@ -7,11 +7,15 @@ for each worker are made ahead, and the workers stay between epochs.
 """
 
 import statistics
+import sys
 import time
 
 import torch
 from torch.utils.data import DataLoader, Dataset
 
+# For each case, of --seconds=S; other arguments do not matter.
+SECONDS = float(next((argument[len("--seconds="):] for argument in sys.argv
+                      if argument.startswith("--seconds=")), 1))
 # Floats of a sample, samples of a batch, batches of an epoch.
 SHAPES = [(1, 64, 512), (3 * 32 * 32, 64, 128), (3 * 224 * 224, 32, 16)]
 
@@ -31,7 +35,7 @@ class Flat(Dataset):
 
 def batch_microseconds(loader, batches):
     times = []
-    end = time.perf_counter() + 1
+    end = time.perf_counter() + SECONDS
     while len(times) < 4 or time.perf_counter() < end:
         begin = time.perf_counter()
         count = 0

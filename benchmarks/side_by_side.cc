@@ -4,7 +4,7 @@
 // Compares ways of handing tensors over, and futures, with their limits and
 // with peers, in turns: see README.md.
 //
-//   ./bazelw run -c opt //benchmarks:compare -- --only=handover --json=compare.json
+//   ./bazelw run -c opt //benchmarks:side_by_side -- --only=handover --json=rows.json
 //
 // Exits with 1 if a row could not be measured, and 2 for a bad flag.
 
@@ -104,7 +104,7 @@ int Write(const Report& report) {
   std::ofstream file(path);
   file << JsonOf(report) << std::flush;
   if (file.good()) return 0;
-  std::fprintf(stderr, "compare: '%s' cannot be written\n", path.c_str());
+  std::fprintf(stderr, "side_by_side: '%s' cannot be written\n", path.c_str());
   return 1;
 }
 
@@ -112,7 +112,7 @@ int Compare() {
   const TwoCores cores;
   std::vector<Row> rows = AllRows(Peers(cores));
   if (!Choose(rows) || rows.empty()) {
-    std::fprintf(stderr, "compare: no row matches --only=%s; see --list\n",
+    std::fprintf(stderr, "side_by_side: no row matches --only=%s; see --list\n",
                  absl::GetFlag(FLAGS_only).c_str());
     return 2;
   }
@@ -148,7 +148,7 @@ int main(int argc, char** argv) {
       "compares hand-overs of tensors, and futures, with limits and peers");
   const std::vector<char*> rest = absl::ParseCommandLine(argc, argv);
   if (rest.size() > 1) {
-    std::fprintf(stderr, "compare: unexpected argument '%s'\n", rest[1]);
+    std::fprintf(stderr, "side_by_side: unexpected argument '%s'\n", rest[1]);
     return 2;
   }
   return tenon::benchmarks::Compare();

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Runs all rows of //benchmarks:compare for a moment, and checks the shape of
-// the report. Figures are not checked: the machine may be busy.
+// Runs all rows of //benchmarks:side_by_side for a moment, and checks the shape
+// of the report. Figures are not checked: the machine may be busy.
 
 #include <stdlib.h>
 #include <sys/wait.h>
@@ -24,12 +24,13 @@ namespace {
 using Json = nlohmann::json;
 using testing::ElementsAre;
 
-int RunCompare(const std::string& flags) {
-  const int status = system(absl::StrCat("benchmarks/compare ", flags).c_str());
+int RunProgram(const std::string& flags) {
+  const int status =
+      system(absl::StrCat("benchmarks/side_by_side ", flags).c_str());
   return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-std::string ReportPath() { return testing::TempDir() + "/compare.json"; }
+std::string ReportPath() { return testing::TempDir() + "/rows.json"; }
 
 std::string Text(const Json& json, const char* member) {
   return json.at(member).get<std::string>();
@@ -108,9 +109,9 @@ void CheckRow(const Json& row) {
   EXPECT_EQ(CountOf(row, "awake"), 0u);
 }
 
-TEST(CompareSmokeTest, MeasuresEachRow) {
+TEST(SideBySideSmokeTest, MeasuresEachRow) {
   unsetenv("TENON_PEERS");
-  const int end = RunCompare(absl::StrCat(
+  const int end = RunProgram(absl::StrCat(
       "--seconds=0.3 --turns=3 --commit=abc --json=", ReportPath()));
   EXPECT_TRUE(end == 0 || end == 1) << end;
   std::ifstream file(ReportPath());
@@ -140,12 +141,12 @@ TEST(CompareSmokeTest, MeasuresEachRow) {
   }
 }
 
-TEST(CompareSmokeTest, ChoosesRows) {
-  EXPECT_EQ(RunCompare("--only='^put[.]' --list | grep -qx put.4k.one_thread"),
+TEST(SideBySideSmokeTest, ChoosesRows) {
+  EXPECT_EQ(RunProgram("--only='^put[.]' --list | grep -qx put.4k.one_thread"),
             0);
-  EXPECT_EQ(RunCompare("--only='^no such row$' 2> /dev/null"), 2);
-  EXPECT_EQ(RunCompare("--only='(' 2> /dev/null"), 2);
-  EXPECT_EQ(RunCompare("surplus 2> /dev/null"), 2);
+  EXPECT_EQ(RunProgram("--only='^no such row$' 2> /dev/null"), 2);
+  EXPECT_EQ(RunProgram("--only='(' 2> /dev/null"), 2);
+  EXPECT_EQ(RunProgram("surplus 2> /dev/null"), 2);
 }
 
 }  // namespace

@@ -1,0 +1,204 @@
+#!/usr/bin/env python3
+# SPDX-FileCopyrightText: 2026 The Tenon Authors
+# SPDX-License-Identifier: Apache-2.0
+"""Runs each scenario for a moment, and checks what the runner makes of figures.
+
+Figures of the short run are not checked: the machine may be busy.
+"""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+from runner import bounds, machine, results, rounds, scenarios  # noqa: E402
+
+STABLE_NAMES = """
+handover_spin handover_new handover_sleep ring_64B stream_4KiB small_1KiB
+fresh_fd_4KiB own_16MiB own_recycled_16MiB shm_register pooled_copy_1MiB
+pooled_copy_16MiB loader_machinery_spin loader_machinery_asleep
+loader_machinery_2 loader_w0 loader_small loader_image loader_first_batch
+loader_stop spawn_2 spawn_8 spawn_32 fork_8 error_to_parent future_wait
+future_then future_chain future_collect_all
+""".split()
+
+FACTS = {"processor": "P", "kernel": "K", "memory_bytes": 2**30, "date": "D",
+         "commit": "C", "mode": "quick", "usable_cores": [0, 1], "cores": [0, 1],
+         "num_cpus": 2, "share_a_core": False, "busy_share": [0.02]}
+
+
+def compare(*flags):
+    environment = {k: v for k, v in os.environ.items() if k != "TENON_PEERS"}
+    return subprocess.run(["benchmarks/compare", *flags], env=environment,
+                          capture_output=True, text=True, check=False)
+
+
+def scenario_called(name):
+    return next(s for s in scenarios.ALL if s.name == name)
+
+
+def sample(number, distance, tenon, limit, **others):
+    def figures(ns):
+        return {"ns": ns, "lower": ns * 0.9, "upper": ns * 1.1}
+    return rounds.Sample(number, distance, figures(tenon), figures(limit),
+                         tenon / limit, {n: figures(v) for n, v in others.items()})
+
+
+def example_report():
+    spin, wait = scenario_called("handover_spin"), scenario_called("future_wait")
+    measured = {
+        "handover_spin": rounds.Measured(
+            [sample(0, "near", 200, 100, **{"iceoryx2.native": 300}),
+             sample(1, "near", 260, 100, **{"iceoryx2.native": 300}),
+             sample(1, "far", 300, 300)],
+            missing={"iceoryx2.wheel": "not <there>"}),
+        "future_wait": rounds.Measured([sample(0, "any", 60, 50)]),
+        "spawn_2": rounds.Measured(failure="it ended"),
+    }
+    return results.build([spin, wait, scenario_called("spawn_2")], measured,
+                         dict(FACTS),
+                         {"handover_spin": {"bound": {"near": 1.4, "far": 1.05}}})
+
+
+class SmokeTest(unittest.TestCase):
+
+    def test_measures_each_scenario(self):
+        with tempfile.TemporaryDirectory() as folder:
+            ended = compare("--smoke", "--no-report", "--out", folder)
+            self.assertIn(ended.returncode, (0, 1), ended.stderr)
+            report = json.loads(pathlib.Path(folder, "results.json").read_text())
+        for name in STABLE_NAMES:
+            with self.subTest(name):
+                self.check(name, report["scenarios"][name])
+        names = {b["name"] for b in report["benchmarks"]}
+        self.assertIn("spawn_2/tenon", names)
+        self.assertIn("spawn_2/limit_median", names)
+        for benchmark in report["benchmarks"]:
+            self.assertGreater(benchmark["real_time"], 0)
+
+    def check(self, name, scenario):
+        for member in ["tenon", "limit", "tenon_over_limit", "peers"]:
+            self.assertIn(member, scenario)
+        if scenario["status"] == "skipped":
+            self.assertEqual(machine.usable_cores()[1:], [])
+            return
+        if scenario["status"] == "failed":
+            # The distance of the cores may change in each of a few turns.
+            self.assertIn("the distance of the cores changed",
+                          scenario["reason"])
+            return
+        self.assertGreater(scenario["tenon_over_limit"], 0)
+        if name == "handover_sleep":
+            distance = scenario["distances"][scenario["distance"]]
+            self.assertGreaterEqual(distance["slept_for_each"], 0.9)
+        for peer in scenario["peers"].values():
+            self.assertEqual(peer["status"], "missing")
+            self.assertIn("tools/install_peers", peer["reason"])
+
+    def test_flags(self):
+        listed = compare("--list", "--only", "^spawn_")
+        self.assertEqual(listed.stdout.split(), ["spawn_2", "spawn_8", "spawn_32"])
+        self.assertEqual(compare("--list", "--only", "^none$").returncode, 2)
+        self.assertEqual(compare("--list", "--only", "(").returncode, 2)
+        self.assertEqual(compare().returncode, 2)
+        self.assertEqual(compare("--out", "x", "--rounds", "0").returncode, 2)
+
+
+class ResultsTest(unittest.TestCase):
+
+    def test_keeps_distances_apart(self):
+        spin = example_report()["scenarios"]["handover_spin"]
+        self.assertEqual(spin["distance"], "near")
+        self.assertEqual(spin["tenon"], 230)
+        self.assertEqual(spin["near"]["tenon_over_limit"], 2.3)
+        self.assertEqual(spin["far"]["tenon_over_limit"], 1)
+        self.assertEqual(spin["near"]["tenon_spread"], [180, 286])
+        self.assertTrue(spin["near"]["missed"])
+        self.assertFalse(spin["far"]["missed"])
+        self.assertTrue(spin["missed"])
+
+    def test_peers(self):
+        spin = example_report()["scenarios"]["handover_spin"]
+        self.assertAlmostEqual(spin["peer_over_tenon"]["iceoryx2.native"], 300 / 230)
+        self.assertEqual(spin["far"]["peers"], {"iceoryx2.wheel": {
+            "status": "missing", "reason": "not <there>"}})
+
+    def test_entries_of_google_benchmark(self):
+        entries = {b["name"]: b for b in example_report()["benchmarks"]}
+        self.assertEqual(entries["handover_spin/near/tenon_median"]["real_time"], 230)
+        self.assertEqual(entries["handover_spin/far/tenon"]["tenon_over_limit"], 1)
+        self.assertEqual(entries["future_wait/tenon"]["tenon_over_limit"], 1.2)
+        self.assertNotIn("tenon_over_limit", entries["future_wait/limit"])
+
+    def test_a_failure_is_told(self):
+        failed = example_report()["scenarios"]["spawn_2"]
+        self.assertEqual(failed["status"], "failed")
+        self.assertEqual(failed["reason"], "it ended")
+        self.assertIsNone(failed["tenon"])
+
+    def test_units(self):
+        self.assertEqual(results.time_text(123.4), "123 ns")
+        self.assertEqual(results.time_text(1234), "1.23 us")
+        self.assertEqual(results.time_text(2.5e6), "2.5 ms")
+        figure = scenarios.Figure("real_time", 0.5)
+        self.assertEqual(rounds.nanoseconds(
+            figure, {"real_time": 3, "time_unit": "us"}), 1500)
+
+
+class CheckTest(unittest.TestCase):
+
+    def test_fails_above_a_bound_or_without_figures(self):
+        report = example_report()
+        self.assertEqual(bounds.check(report), 1)
+        del report["scenarios"]["spawn_2"]
+        self.assertEqual(bounds.check(report), 1)
+        report["scenarios"]["handover_spin"]["distances"]["near"]["guard"] = 2.5
+        self.assertEqual(bounds.check(report), 0)
+        self.assertEqual(bounds.check({"scenarios": {}}), 1)
+
+    def test_each_bound_has_a_scenario(self):
+        names = {s.name for s in scenarios.ALL}
+        for name, of_name in bounds.load().items():
+            self.assertIn(name, names)
+            for distance in ["near", "far", "any"]:
+                bound = bounds.of(of_name and {name: of_name}, name, distance)
+                guard = bounds.guard_of({name: of_name}, name, distance)
+                if bound is not None:
+                    self.assertLessEqual(bound, guard)
+
+
+class MachineTest(unittest.TestCase):
+
+    def test_says_that_it_is_busy(self):
+        self.assertIn("idle:", machine.idle_line({"busy_share": [0.05]}))
+        self.assertIn("NOT IDLE", machine.idle_line({"busy_share": [0.05, 0.4]}))
+
+    def test_says_that_cores_are_shared(self):
+        facts = {"cores": [0, 1], "num_cpus": 2, "share_a_core": True}
+        self.assertIn("hardware threads of one core", machine.cores_line(facts))
+
+
+class ReportTest(unittest.TestCase):
+
+    def test_is_one_file_that_says_what_is_missed(self):
+        try:
+            from runner import report as html
+        except ImportError as error:
+            self.skipTest(f"{error}: pip install matplotlib tqdm")
+        with tempfile.TemporaryDirectory() as folder:
+            out = pathlib.Path(folder)
+            html.write(example_report(), out)
+            page = (out / "report.html").read_text()
+            self.assertTrue((out / "ratios.png").read_bytes().startswith(b"\x89PNG"))
+        self.assertIn("Bounds are exceeded: handover_spin", page)
+        self.assertIn("not &lt;there&gt;", page)
+        self.assertNotIn('src="http', page)
+
+
+if __name__ == "__main__":
+    unittest.main()

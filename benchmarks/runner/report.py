@@ -1,0 +1,193 @@
+# SPDX-FileCopyrightText: 2026 The Tenon Authors
+# SPDX-License-Identifier: Apache-2.0
+"""report.html, one file without references to others, and its plots as PNGs."""
+
+import base64
+import html
+
+import matplotlib
+
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt  # noqa: E402
+from matplotlib import ticker  # noqa: E402
+
+from runner import machine  # noqa: E402
+from runner.results import time_text  # noqa: E402
+
+TENON, LIMIT, MISSED, PEER = "#1f5fa8", "#444444", "#c62828", "#2e7d32"
+
+STYLE = """
+body { font: 15px/1.45 sans-serif; margin: 2em auto; max-width: 75em;
+       padding: 0 1em; color: #222 }
+table { border-collapse: collapse; margin: 1em 0 }
+th, td { border-bottom: 1px solid #ddd; padding: .25em .6em; text-align: left;
+         vertical-align: top }
+td.n, th.n { text-align: right; font-variant-numeric: tabular-nums;
+             white-space: nowrap }
+.missed { color: #c62828; font-weight: bold }
+.quiet { color: #777 }
+.warning { background: #fdecea; border: 1px solid #c62828; padding: .6em 1em }
+img { max-width: 100% }
+h2 { margin-top: 2em }
+"""
+
+HOW_TO_READ = """
+<p>A ratio compares Tenon with its <em>limit</em>: the least work that the machine
+needs for the same, measured in the same run. 1 is as fast as the limit; a bound
+that is exceeded is <span class="missed">red</span>. Where two cores exchange cache
+lines, figures are of one distance: <em>near</em> if a line there and back takes less
+than 250 ns, else <em>far</em>; a virtual machine changes between them. In brackets:
+from the lowest lower quartile of a repetition to the highest upper one; a program
+without quartiles has the lowest and the highest repetition. docs/benchmarks.md has
+more.</p>
+"""
+
+
+# ---- Text. ----
+
+def text(value):
+    return html.escape(str(value))
+
+
+def range_text(spread):
+    low, high = spread
+    return f"[{time_text(low)} to {time_text(high)}]"
+
+
+def peer_text(name, peer):
+    if peer["status"] != "measured":
+        return f'<span class="quiet">{text(name)}: {text(peer["reason"])}</span>'
+    return (f"{text(name)} {time_text(peer['time'])}, "
+            f"<b>{peer['peer_over_tenon']:.2f}</b> of Tenon")
+
+
+def row_of(name, scenario, distance, group):
+    bound = "" if group["bound"] is None else f"{group['bound']:.2f}"
+    low, high = group["tenon_over_limit_spread"]
+    missed = ' class="n missed"' if group["missed"] else ' class="n"'
+    peers = "<br>".join(peer_text(n, p) for n, p in group["peers"].items())
+    return (f"<tr><td><b>{text(name)}</b><br><span class=quiet>"
+            f"{text(scenario['what'])}</span></td>"
+            f"<td>{'' if distance == 'any' else distance}</td>"
+            f"<td class=n>{time_text(group['tenon'])}<br><span class=quiet>"
+            f"{range_text(group['tenon_spread'])}</span></td>"
+            f"<td class=n>{time_text(group['limit'])}<br><span class=quiet>"
+            f"{range_text(group['limit_spread'])}</span></td>"
+            f"<td{missed}>{group['tenon_over_limit']:.2f}<br><span class=quiet>"
+            f"[{low:.2f} to {high:.2f}]</span></td>"
+            f"<td class=n>{bound}</td><td>{text(scenario['limit_is'])}</td>"
+            f"<td>{peers}</td></tr>")
+
+
+def table_of(scenarios):
+    head = ("<tr><th>scenario<th>cores<th class=n>Tenon<th class=n>limit"
+            "<th class=n>ratio<th class=n>bound<th>the limit is<th>peers</tr>")
+    rows = []
+    for name, scenario in scenarios.items():
+        rows += [row_of(name, scenario, distance, group)
+                 for distance, group in scenario["distances"].items()]
+        if scenario["status"] != "measured":
+            rows.append(f"<tr><td><b>{text(name)}</b><td colspan=7>"
+                        f"{text(scenario['status'])}: {text(scenario['reason'])}"
+                        "</tr>")
+    return f"<table>{head}{''.join(rows)}</table>"
+
+
+def head_of(context):
+    idle = text(machine.idle_line(context))
+    if not machine.is_idle(context):
+        idle = f"<p class=warning>{idle}</p>"
+    else:
+        idle = f"<p>{idle}</p>"
+    return (f"<p>{text(context['processor'])}, {text(context['kernel'])}, "
+            f"{context['memory_bytes'] / 2**30:.0f} GiB; {text(context['date'])}; "
+            f"commit {text(context['commit'])}; mode {text(context['mode'])}</p>"
+            f"<p>{text(machine.cores_line(context))}</p>{idle}")
+
+
+# ---- Plots. ----
+
+def lines_of(scenarios):
+    return [(name if distance == "any" else f"{name}, {distance}", group)
+            for name, scenario in scenarios.items()
+            for distance, group in scenario["distances"].items()]
+
+
+def log_ticks(axis, values):
+    axis.set_major_locator(ticker.LogLocator(base=10, subs=values, numticks=50))
+    axis.set_major_formatter(ticker.FuncFormatter(lambda v, _: f"{v:g}"))
+    axis.set_minor_formatter(ticker.NullFormatter())
+
+
+def plot_ratios(scenarios):
+    """Ratios to the limit, with their spread and bounds."""
+    lines = lines_of(scenarios)
+    figure, axes = plt.subplots(figsize=(9, 1.2 + 0.28 * len(lines)))
+    for y, (_, group) in enumerate(lines):
+        low, high = group["tenon_over_limit_spread"]
+        ratio = group["tenon_over_limit"]
+        color = MISSED if group["missed"] else TENON
+        axes.plot([low, high], [y, y], color=color, lw=2, alpha=0.45)
+        axes.plot(ratio, y, "o", color=color, ms=6)
+        if group["bound"] is not None:
+            axes.plot(group["bound"], y, "|", color="black", ms=12, mew=1.5)
+    axes.axvline(1, color=LIMIT, lw=1)
+    axes.set_xscale("log")
+    log_ticks(axes.xaxis, [1, 2, 5])
+    axes.set_yticks(range(len(lines)), [name for name, _ in lines], fontsize=8)
+    axes.invert_yaxis()
+    axes.grid(axis="x", which="major", alpha=0.3)
+    axes.set_xlabel("time of Tenon / time of its limit (logarithmic); "
+                    "line: the limit; | the bound; red: missed")
+    axes.set_title("How far from the limit of the machine")
+    return figure
+
+
+def plot_peers(scenarios):
+    """Times of peers to that of Tenon."""
+    lines = [(f"{name}: {peer}", ratio) for name, group in lines_of(scenarios)
+             for peer, ratio in group["peer_over_tenon"].items()]
+    if not lines:
+        return None
+    figure, axes = plt.subplots(figsize=(9, 1.2 + 0.26 * len(lines)))
+    for y, (_, ratio) in enumerate(lines):
+        color = PEER if ratio >= 1 else MISSED
+        axes.plot([1, ratio], [y, y], color=color, lw=4, alpha=0.6)
+        axes.annotate(f" {ratio:.3g}", (ratio, y), va="center", fontsize=8,
+                      ha="left" if ratio >= 1 else "right")
+    axes.axvline(1, color=TENON, lw=1.5)
+    axes.set_xscale("log")
+    low, high = axes.get_xlim()
+    axes.set_xlim(low / 1.5, high * 2)
+    log_ticks(axes.xaxis, [1])
+    axes.set_yticks(range(len(lines)), [name for name, _ in lines], fontsize=8)
+    axes.invert_yaxis()
+    axes.grid(axis="x", which="major", alpha=0.3)
+    axes.set_xlabel("time of the peer / time of Tenon (logarithmic); "
+                    "left of the line the peer is faster")
+    axes.set_title("Beside peers")
+    return figure
+
+
+def png_of(figure, path):
+    figure.tight_layout()
+    figure.savefig(path, dpi=110)
+    plt.close(figure)
+    return base64.b64encode(path.read_bytes()).decode()
+
+
+def write(report, out):
+    scenarios = report["scenarios"]
+    plots = [("ratios", plot_ratios(scenarios)), ("peers", plot_peers(scenarios))]
+    images = "".join(
+        f'<h2 id="{name}"></h2><img alt="{name}" src="data:image/png;base64,'
+        f'{png_of(figure, out / f"{name}.png")}">'
+        for name, figure in plots if figure is not None)
+    missed = [name for name, s in scenarios.items() if s["missed"]]
+    misses = ("<p>No bound is exceeded.</p>" if not missed else
+              f'<p class=missed>Bounds are exceeded: {text(", ".join(missed))}.</p>')
+    (out / "report.html").write_text(
+        "<!doctype html><html lang=en><meta charset=utf-8>"
+        f"<title>Tenon side by side</title><style>{STYLE}</style>"
+        f"<h1>Tenon side by side</h1>{head_of(report['context'])}{HOW_TO_READ}"
+        f"{misses}{images}<h2>All figures</h2>{table_of(scenarios)}</html>\n")

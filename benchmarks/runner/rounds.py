@@ -1,0 +1,319 @@
+# SPDX-FileCopyrightText: 2026 The Tenon Authors
+# SPDX-License-Identifier: Apache-2.0
+"""Runs the programs: each once in a fixed order, and all of that several times.
+
+So a scenario's repetitions are far apart in time, and a disturbance of some
+seconds reaches one repetition of several scenarios instead of all of one.
+"""
+
+import collections
+import dataclasses
+import json
+import os
+import pathlib
+import re
+import subprocess
+import tempfile
+import time
+
+from runner import machine
+from runner.scenarios import Figure
+
+# Of peers that are programs of their own.
+PEER_LINE = re.compile(r"(\S+)\s+us=([0-9.]+)$")
+UNITS = {"ns": 1.0, "us": 1e3, "ms": 1e6, "s": 1e9}
+# A run that hangs is ended after so many times its expected length.
+PATIENCE = 30
+
+
+@dataclasses.dataclass(frozen=True)
+class Mode:
+    name: str
+    rounds: int
+    row_seconds: float  # Of side_by_side; at least one turn is kept.
+    row_turns: int
+    min_time: float  # Of Google Benchmark.
+    budget_s: float  # Later rounds end when it is used up. 0: none.
+    peer_seconds: float
+    idle_seconds: float = 1.0
+
+
+FULL = Mode("full", rounds=5, row_seconds=4, row_turns=51, min_time=0.5,
+            budget_s=0, peer_seconds=1)
+QUICK = Mode("quick", rounds=2, row_seconds=0.8, row_turns=21, min_time=0.1,
+             budget_s=165, peer_seconds=0.1)
+SMOKE = Mode("smoke", rounds=1, row_seconds=0.05, row_turns=1, min_time=0.001,
+             budget_s=0, peer_seconds=0.01, idle_seconds=0.05)
+
+
+def mode_of(args):
+    mode = SMOKE if args.smoke else QUICK if args.quick else FULL
+    return dataclasses.replace(mode, rounds=args.rounds) if args.rounds else mode
+
+
+@dataclasses.dataclass
+class Sample:
+    """One repetition of a scenario, at one distance of the cores, in ns."""
+    round: int
+    distance: str  # near, far, or any.
+    tenon: dict  # ns, lower, upper
+    limit: dict
+    ratio: float
+    others: dict = dataclasses.field(default_factory=dict)
+    cpu_ns: float = None
+    slept: float = None
+    iterations: int = 1
+
+
+@dataclasses.dataclass
+class Measured:
+    samples: list = dataclasses.field(default_factory=list)
+    missing: dict = dataclasses.field(default_factory=dict)  # Peer: why.
+    failure: str = ""
+    skipped: str = ""
+
+
+class Bar:
+    """tqdm's bar of the expected seconds, or plain lines without tqdm."""
+
+    def __init__(self, seconds):
+        try:
+            from tqdm import tqdm
+        except ImportError:
+            self.bar = None
+            return
+        self.bar = tqdm(total=round(seconds, 1), unit="s", bar_format=(
+            "{percentage:3.0f}% |{bar:20}| {elapsed} gone, {remaining} left  "
+            "{desc}"))
+
+    def begin(self, what):
+        if self.bar is not None:
+            self.bar.set_description_str(what)
+
+    def done(self, seconds):
+        if self.bar is not None:
+            self.bar.update(min(seconds, self.bar.total - self.bar.n))
+
+    def close(self):
+        if self.bar is not None:
+            self.bar.close()
+
+
+def expected(run, mode):
+    if run.fixed:
+        return run.seconds
+    if run.is_rows:
+        return mode.row_seconds + 0.2
+    return run.seconds * (1 if mode.name == "full" else 0.3)
+
+
+# ---- Calling a program. ----
+
+def call(command, timeout, one_core=False):
+    """Its output. Raises RuntimeError with a reason."""
+    core = {machine.usable_cores()[-1]}
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=timeout,
+            check=False, stdin=subprocess.DEVNULL,
+            preexec_fn=(lambda: os.sched_setaffinity(0, core)) if one_core
+            else None)
+    except subprocess.TimeoutExpired:
+        raise RuntimeError(f"{command[0]}: no end after {timeout:.0f} s")
+    except OSError as error:
+        raise RuntimeError(f"{command[0]}: {error.strerror}")
+    # side_by_side exits with 1 if a row failed, and its report says why.
+    if done.returncode not in (0, 1):
+        lines = done.stderr.strip().splitlines() or ["no message"]
+        raise RuntimeError(f"{command[0]}: exit code {done.returncode}: {lines[-1]}")
+    return done.stdout
+
+
+def run_row(run, mode, programs, peers):
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder, "row.json")
+        command = [str(programs / run.program),
+                   f"--only=^{re.escape(run.select)}$", f"--json={path}",
+                   f"--seconds={mode.row_seconds}", f"--turns={mode.row_turns}"]
+        if peers:
+            command.append(f"--peers={peers}")
+        # A row goes on for ten times as long while it has kept no turn.
+        call(command, 60 + PATIENCE * mode.row_seconds)
+        if not path.exists():
+            raise RuntimeError(f"{run.program} has no row {run.select}")
+        return json.loads(path.read_text())["rows"][0]
+
+
+def run_benchmark(run, mode, programs):
+    output = call(
+        [str(programs / run.program), f"--benchmark_filter=^{run.select}$",
+         "--benchmark_format=json", f"--benchmark_min_time={mode.min_time}"],
+        60 + PATIENCE * run.seconds, run.one_core)
+    for benchmark in json.loads(output[output.index("{"):])["benchmarks"]:
+        if benchmark.get("error_occurred"):
+            raise RuntimeError(benchmark.get("error_message", "an error"))
+        return benchmark
+    raise RuntimeError(f"{run.program} has no benchmark {run.select}")
+
+
+# ---- Samples. ----
+
+def quartiles(figures):
+    ns = figures["ns"]
+    return {"ns": ns["median"], "lower": ns["lower_quartile"],
+            "upper": ns["upper_quartile"]}
+
+
+def samples_of_row(scenario, row, number, measured):
+    subjects = {s["name"]: s for s in row["subjects"]}
+    for name, subject in subjects.items():
+        if subject["status"] != "measured":
+            measured.missing[name] = subject["reason"]
+    for distance in ["near", "far", "any"]:
+        turns = row["turns"].get(distance, {"count": 0})
+        if turns["count"] == 0:
+            continue
+        tenon = subjects[scenario.tenon][distance]
+        limit = subjects[scenario.limit][distance]
+        others = {
+            name: quartiles(subject[distance])
+            for name, subject in subjects.items()
+            if name not in (scenario.tenon, scenario.limit)
+            and subject.get(distance)}
+        measured.samples.append(Sample(
+            number, distance, quartiles(tenon), quartiles(limit),
+            tenon["over_limit"]["median"], others, iterations=turns["count"],
+            slept=turns["slept"]["median"] if "slept" in turns else None))
+
+
+def nanoseconds(figure, benchmark):
+    factor = UNITS[benchmark["time_unit"]] if figure.member == "real_time" else 1.0
+    return benchmark[figure.member] * figure.factor * factor + figure.plus_ns
+
+
+def sample_of_benchmark(scenario, benchmark, number, measured):
+    if "not measured" in benchmark.get("label", ""):
+        measured.skipped = benchmark["label"]
+        return
+    tenon = nanoseconds(scenario.tenon, benchmark)
+    limit = nanoseconds(scenario.limit, benchmark)
+    if not (tenon > 0 and limit > 0):
+        raise RuntimeError(f"no figures: {tenon} and {limit} ns")
+    measured.samples.append(Sample(
+        number, "any", {"ns": tenon}, {"ns": limit}, tenon / limit,
+        cpu_ns=benchmark["cpu_time"] * UNITS[benchmark["time_unit"]],
+        iterations=benchmark["iterations"]))
+
+
+def measure(run, group, number, mode, programs, peers, all_measured):
+    """Runs it, for all scenarios of `group`."""
+    try:
+        if run.is_rows:
+            printed = run_row(run, mode, programs, peers)
+        else:
+            printed = run_benchmark(run, mode, programs)
+        for scenario in group:
+            measured = all_measured[scenario.name]
+            if isinstance(scenario.tenon, Figure):
+                sample_of_benchmark(scenario, printed, number, measured)
+            elif printed["status"] == "measured":
+                samples_of_row(scenario, printed, number, measured)
+            elif printed["status"] == "skipped":
+                measured.skipped = printed["reason"]
+            else:
+                raise RuntimeError(printed["reason"])
+    except RuntimeError as error:
+        for scenario in group:
+            all_measured[scenario.name].failure = str(error)
+
+
+# ---- Peers that are programs of their own. ----
+
+def run_peer(peer, keys, mode, peers):
+    """The figures that it prints, KEY -> ns; or a reason instead."""
+    if peers is None:
+        return {}, "no folder of peers: run tools/install_peers"
+    path = peers / "bin" / peer
+    if not os.access(path, os.X_OK):
+        return {}, f"there is no program {path}: run tools/install_peers"
+    command = [str(path), f"--seconds={mode.peer_seconds}", *sorted(keys)]
+    try:
+        output = call(command, 600)
+    except RuntimeError as error:
+        return {}, str(error)
+    figures = {}
+    for line in output.splitlines():
+        found = PEER_LINE.match(line.strip())
+        if found:
+            # Those of loaders end with /threads:N, which differs by peer.
+            key = re.sub(r"/threads:\d$", "", found[1])
+            figures[key] = float(found[2]) * 1e3
+    return figures, "" if figures else f"{path} printed no figures"
+
+
+def measure_peers(chosen, mode, peers, all_measured, figures):
+    keys = collections.defaultdict(set)
+    for scenario in chosen:
+        for peer, key in scenario.peers.items():
+            keys[peer].add(key)
+    for peer in sorted(keys):
+        printed, reason = run_peer(peer, keys[peer], mode, peers)
+        for scenario in chosen:
+            key = scenario.peers.get(peer)
+            if key is None:
+                continue
+            if key in printed:
+                figures[scenario.name][peer].append(printed[key])
+            else:
+                all_measured[scenario.name].missing[peer] = (
+                    reason or f"{peer} printed no figure for {key}")
+
+
+# ---- All of it. ----
+
+def groups_of(chosen):
+    groups = {}
+    for scenario in chosen:
+        groups.setdefault(scenario.run, []).append(scenario)
+    return groups
+
+
+def run(chosen, mode, programs, peers, context):
+    """What was measured, by scenario; the peers' programs come last in a round."""
+    all_measured = {scenario.name: Measured() for scenario in chosen}
+    peer_figures = collections.defaultdict(lambda: collections.defaultdict(list))
+    groups = groups_of(chosen)
+    begin = time.monotonic()
+    bar = Bar(sum(expected(each, mode) * (1 if is_once(each, mode) else mode.rounds)
+                  for each in groups))
+    for number in range(mode.rounds):
+        if number > 0:
+            context["busy_share"].append(round(machine.busy_share(
+                context["usable_cores"], mode.idle_seconds), 3))
+        for each, group in groups.items():
+            seconds = expected(each, mode)
+            if number > 0 and (is_once(each, mode) or (
+                    mode.budget_s and
+                    time.monotonic() - begin + seconds > mode.budget_s)):
+                continue
+            bar.begin(f"round {number + 1} of {mode.rounds}: {group[0].name}")
+            measure(each, group, number, mode, programs, peers, all_measured)
+            bar.done(seconds)
+        if number == 0 or mode.name == "full":
+            bar.begin(f"round {number + 1} of {mode.rounds}: peers")
+            measure_peers(chosen, mode, peers, all_measured, peer_figures)
+    bar.close()
+    for name, figures in peer_figures.items():
+        add_peers(all_measured[name], figures)
+    return all_measured
+
+
+def is_once(run_of, mode):
+    return run_of.fixed and mode.name == "quick"
+
+
+def add_peers(measured, figures):
+    for sample in measured.samples:
+        for peer, all_ns in figures.items():
+            ns = all_ns[min(sample.round, len(all_ns) - 1)]
+            sample.others[peer] = {"ns": ns}

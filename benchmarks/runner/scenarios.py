@@ -1,0 +1,179 @@
+# SPDX-FileCopyrightText: 2026 The Tenon Authors
+# SPDX-License-Identifier: Apache-2.0
+"""The scenarios, in the order in which they are run.
+
+A scenario has a stable name, and says which run of which program measures it,
+where its figures are in what the program prints, and which peers do the same
+work. Several scenarios may share a run.
+"""
+
+import dataclasses
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """One call of a program: Google Benchmark's, or side_by_side."""
+    program: str
+    select: str  # The benchmark, or the row of side_by_side. No regex.
+    seconds: float = 1.0  # Expected, at full length.
+    one_core: bool = False  # Both processes on one core.
+    fixed: bool = False  # Its length cannot be chosen: once in --quick.
+
+    @property
+    def is_rows(self):
+        return self.program == SIDE_BY_SIDE
+
+
+@dataclasses.dataclass(frozen=True)
+class Figure:
+    """A member of a benchmark's JSON, and its factor to nanoseconds.
+
+    real_time has a unit of its own; its factor is applied after that.
+    """
+    member: str
+    factor: float = 1.0
+    plus_ns: float = 0.0
+
+
+@dataclasses.dataclass(frozen=True)
+class Scenario:
+    name: str
+    what: str
+    run: Run
+    tenon: object  # A Figure, or a subject of the row.
+    limit: object  # A Figure, or a subject of the row.
+    limit_is: str
+    # Peers in the row's own turns are found there; these are programs that
+    # print "KEY us=FIGURE": peer -> KEY.
+    peers: dict = dataclasses.field(default_factory=dict)
+    # Other subjects of the row that are shown beside the limit.
+    size_bytes: int = 0  # Of a sweep over sizes.
+    sweep: str = ""
+
+
+SIDE_BY_SIDE = "benchmarks/side_by_side"
+US, MS = 1e3, 1e6
+
+BY_HAND = "the protocol by hand, in the same turns"
+
+
+def row(name, what, select, tenon="tenon.queue", limit="hand.two_lines",
+        limit_is=BY_HAND, **more):
+    return Scenario(name, what, Run(SIDE_BY_SIDE, select), tenon, limit,
+                    limit_is, **more)
+
+
+def loader(name, what, floats, workers, tenon, limit, limit_is):
+    run = Run("loader/loader_benchmark",
+              f"BM_Batch/floats:{floats}/workers:{workers}/threads:0/manual_time",
+              seconds=2)
+    key = f"BM_Batch/floats:{floats}/workers:{workers}"
+    peers = {peer: key for peer in LOADERS
+             if workers > 0 or peer != "loader.spdl"}
+    return Scenario(name, what, run, Figure(tenon, US), Figure(limit, US),
+                    limit_is, peers)
+
+
+LOADERS = ["loader.torch", "loader.libtorch", "loader.spdl", "loader.grain"]
+IMAGE = 3 * 224 * 224
+SMALL = 3 * 32 * 32
+PROCESS = "spawn/process/process_benchmark"
+SPIN_FLOOR = "processes by hand that copy and count, spinning"
+SLEEP_FLOOR = "processes by hand that copy and count, asleep on a futex"
+
+
+def spawn(children):
+    return Scenario(
+        f"spawn_{children}", f"start and join {children} new programs",
+        Run(PROCESS, f"BM_Spawn_StartJoin/children:{children}/argument_bytes:0"
+            "/manual_time"), Figure("real_time"), Figure("limit_us", US),
+        "posix_spawn() and waitpid() of the same program",
+        {"torch.processes": f"spawn_{children}"})
+
+
+ALL = [
+    row("handover_spin", "a tensor of 4 KiB there and the same one back, both spin",
+        "handover.4k.forwarded.spin"),
+    row("handover_new", "a new tensor of 4 KiB there, another back, both spin",
+        "handover.4k.new.spin"),
+    row("handover_sleep", "a tensor of 4 KiB there and back, both really asleep",
+        "handover.4k.forwarded.asleep", limit="bare.poll",
+        limit_is="a bare wake there and back by ppoll()"),
+    Scenario("ring_64B", "a record of 64 B through a ring, both spin",
+             Run("ipc/ring/ring_benchmark", "BM_Stream/batch:1/iterations:32"),
+             Figure("ns"), Figure("limit_ns"), "a bare ring of 64 B"),
+    row("stream_4KiB", "new tensors of 4 KiB in a row, filled",
+        "handover.4k.stream_filled.spin"),
+    Scenario("small_1KiB", "new tensors of 1 KiB in a row, filled",
+             Run("ipc/tensor_queue/tensor_queue_benchmark",
+                 "BM_Stream/bytes:1024/real_time"),
+             Figure("ns"), Figure("limit_ns"), "memcpy() of 1 KiB alone"),
+    Scenario("fresh_fd_4KiB", "a tensor of 4 KiB in a new segment, by descriptor",
+             Run("ipc/tensor_queue/tensor_queue_benchmark",
+                 "BM_Fresh/from_bytes:0/real_time"),
+             Figure("ns"), Figure("limit_ns"),
+             "memfd, SCM_RIGHTS, mmap at both ends",
+             {"torch.processes": "fresh_fd_4KiB"}),
+    row("own_16MiB", "a tensor of 16 MiB in a segment of its own, from bytes",
+        "own.16m.from_bytes.one_thread", "tenon.own", "bare.pwrite",
+        "memfd, pwrite(), mmap()"),
+    Scenario("own_recycled_16MiB",
+             "the same, beside what a recycled segment would cost",
+             Run("shm/tensor/tensor_benchmark",
+                 "BM_TensorFromBytesOrWarmMemory/bytes:16777216/manual_time"),
+             Figure("real_time"), Figure("limit_us", US),
+             "memcpy() into memory that was written before"),
+    Scenario("shm_register", "a name kept or released by the daemon, on one core",
+             Run("shm_manager/shm_manager_benchmark",
+                 "BM_KeepAndReleaseName/manual_time", one_core=True),
+             Figure("real_time", 0.5), Figure("limit_us", US),
+             "64 bytes there and back over a socket"),
+    row("pooled_copy_1MiB", "1 MiB filled there, another back, both spin",
+        "handover.1m.filled.spin"),
+    row("pooled_copy_16MiB", "16 MiB filled there, another back, both spin",
+        "handover.16m.filled.spin"),
+    loader("loader_machinery_spin", "a batch of 64 floats, 1 worker", 1, 1, "us",
+           "spin_us", SPIN_FLOOR),
+    loader("loader_machinery_asleep", "the same, a loader that never spins", 1, 1,
+           "asleep_us", "sleep_us", SLEEP_FLOOR),
+    loader("loader_machinery_2", "the same with 2 workers, never spinning", 1, 2,
+           "asleep_us", "sleep_us", SLEEP_FLOOR),
+    loader("loader_w0", "a batch of 64 floats without workers", 1, 0, "us",
+           "copy_us", "memcpy() of the samples"),
+    loader("loader_small", "a batch of 64 of 3x32x32 floats, 1 worker", SMALL, 1,
+           "us", "spin_us", SPIN_FLOOR),
+    loader("loader_image", "a batch of 32 of 3x224x224 floats, 1 worker", IMAGE, 1,
+           "us", "spin_us", SPIN_FLOOR),
+    Scenario("loader_first_batch", "Create() and the first batch, 2 workers",
+             Run("loader/loader_benchmark", "BM_FirstBatch/workers:2/manual_time"),
+             Figure("ms", MS), Figure("bare_ms", MS, plus_ns=1 * MS),
+             "bare starts of 2 programs, and one sample of 1 ms"),
+    Scenario("loader_stop", "the destructor, 2 idle workers",
+             Run("loader/loader_benchmark",
+                 "BM_Stop/workers:2/iterations:21/manual_time"),
+             Figure("ms", MS), Figure("bare_ms", MS),
+             "SIGTERM to 2 sleeping programs and waitpid()"),
+    spawn(2),
+    spawn(8),
+    spawn(32),
+    Scenario("fork_8", "start and join 8 children by fork, of a small process",
+             Run(PROCESS, "BM_Fork_StartJoin/children:8/argument_bytes:0"
+                 "/parent_mib:0/manual_time"),
+             Figure("real_time"), Figure("limit_us", US),
+             "fork() and waitpid()", {"torch.processes": "fork_8"}),
+    Scenario("error_to_parent",
+             "a child's error until its parent has ended 8 siblings",
+             Run(PROCESS, "BM_Processes_ErrorToKnowing/siblings:8/iterations:51"
+                 "/manual_time", seconds=12, fixed=True),
+             Figure("median_us", US), Figure("limit_median_us", US),
+             "bare forks, kill() and waitpid()",
+             {"torch.processes": "error_to_parent"}),
+    row("future_wait", "a future created, set and waited for", "future.set_wait",
+        "tenon.future", "hand.mutex", "the same by hand with a mutex"),
+    row("future_then", "the same with one Then()", "future.then",
+        "tenon.future", "hand.mutex", "the same by hand with a mutex"),
+    row("future_chain", "a chain of 1,000 Then()", "future.chain_1000",
+        "tenon.future", "hand.mutex", "the same by hand with a mutex"),
+    row("future_collect_all", "1,000 futures collected", "future.collect_1000",
+        "tenon.future", "hand.mutex", "the same by hand with a mutex"),
+]
