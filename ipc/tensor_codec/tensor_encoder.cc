@@ -231,7 +231,14 @@ absl::StatusOr<Arena*> TensorEncoder::arena() {
 
 absl::StatusOr<Block> TensorEncoder::Allocate(size_t bytes, Deadline deadline) {
   TENON_ASSIGN_OR_RETURN(Arena* const arena, this->arena());
-  return arena->Allocate(bytes, deadline);
+  TENON_ASSIGN_OR_RETURN(Block block, arena->Allocate(bytes, deadline));
+  if (block.data() == nullptr) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "arena '", arena->options().name,
+        "', which this sender copies messages into, is on a device, where the "
+        "CPU cannot write; give the sender an arena of the CPU, or none"));
+  }
+  return block;
 }
 
 size_t TensorEncoder::EncodeAlone(const Tensor& tensor, uint64_t number,

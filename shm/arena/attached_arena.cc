@@ -19,7 +19,6 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "dlpack/dlpack.h"
 #include "tenon/shm/arena/arena_limits.h"
 #include "tenon/shm/arena/internal/arena_attachment.h"
 #include "tenon/shm/arena/internal/arena_table.h"
@@ -33,6 +32,7 @@
 #include "tenon/shm/base/unix_socket.h"
 #include "tenon/shm/ledger/lease.h"
 #include "tenon/shm/segment/control_memory.h"
+#include "tenon/shm/tensor/device.h"
 
 namespace tenon {
 namespace {
@@ -134,7 +134,7 @@ absl::Status AttachedArena::Add(absl::string_view offer,
 
 absl::StatusOr<Hold> AttachedArena::Claim(const BlockDescriptor& descriptor) {
   TENON_ASSIGN_OR_RETURN(const std::byte* const data, ClaimData(descriptor));
-  const bool is_of_cpu = attachment_->device().device_type == kDLCPU;
+  const bool is_of_cpu = IsOnCpu(attachment_->device());
   return Hold(shared_from_this(), is_of_cpu ? data : nullptr, descriptor);
 }
 

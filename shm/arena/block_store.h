@@ -31,6 +31,7 @@
 #include "tenon/shm/arena/memory_kind_id.h"
 #include "tenon/shm/arena/stored_segment.h"
 #include "tenon/shm/segment/sharing_strategy.h"
+#include "tenon/shm/tensor/device.h"
 
 namespace tenon {
 
@@ -46,9 +47,9 @@ class BlockStore {
   struct Facts {
     MemoryKindId kind = MemoryKindId::kCpu;
     DeviceIdentity identity = {};  // Zeros if the kind has no devices.
-    // As DLPack has it, in this process. If it is not kDLCPU, blocks have no
-    // address that the CPU may access (Block::data()).
-    DLDevice device = {kDLCPU, 0};
+    // In this process. Unless IsOnCpu(), blocks have no address that the CPU
+    // may access (Block::data()).
+    DLDevice device = kCpuDevice;
     // How its segments are offered: all by descriptor or all by name.
     SharingStrategy strategy = SharingStrategy::kFileDescriptor;
     // The size of each segment is a multiple of `segment_unit`. Further
@@ -63,7 +64,7 @@ class BlockStore {
   virtual ~BlockStore() = default;
 
   const Facts& facts() const { return facts_; }
-  bool is_of_cpu() const { return facts_.device.device_type == kDLCPU; }
+  bool is_of_cpu() const { return IsOnCpu(facts_.device); }
 
   // Whether arenas with these options can use it; called once, before any
   // other. By default `wipe` and `debug` are refused.

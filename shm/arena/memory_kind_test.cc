@@ -30,9 +30,13 @@
 #include "tenon/shm/arena/internal/mapped_memory.h"
 #include "tenon/shm/arena/memory_kind_id.h"
 #include "tenon/shm/arena/stored_segment.h"
+#include "tenon/shm/base/deadline.h"
 #include "tenon/shm/base/status_macros.h"
 #include "tenon/shm/segment/segment.h"
 #include "tenon/shm/segment/sharing_strategy.h"
+#include "tenon/shm/tensor/device.h"
+#include "tenon/shm/tensor/dtype.h"
+#include "tenon/shm/tensor/tensor.h"
 #include "tenon/shm/testing/process_testing.h"
 #include "tenon/shm/testing/status_matchers.h"
 
@@ -203,6 +207,35 @@ TEST(MemoryKindTest, OpensTheSegmentsOfItsArenas) {
     EXPECT_THAT(writable.mutable_data(),
                 StatusIs(absl::StatusCode::kFailedPrecondition,
                          HasSubstr("memory of a device")));
+  }));
+}
+
+TEST(MemoryKindTest, TensorsAreOnTheDeviceAsEachProcessNamesIt) {
+  EXPECT_TRUE(PassesInChild([] {
+    const DeviceKind kind;
+    ASSERT_THAT(RegisterMemoryKind(kind), IsOk());
+    const KindArena owner(kDeviceKind);
+    TENON_ASSERT_OK_AND_ASSIGN(
+        const Tensor sent,
+        CreateTensor(*owner.arena, kDtypeOf<float>, {10}, Deadline::Passed()));
+    EXPECT_TRUE(SameDevice(sent.device(), {kDLCUDA, 0}));
+    EXPECT_THAT(
+        sent.data<float>(),
+        StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("cuda:0")));
+    ArenaTensorImporter importer;
+    TENON_ASSERT_OK_AND_ASSIGN(const auto offer, Offer(sent));
+    ASSERT_THAT(importer.Accept(offer.bytes, Travel(offer.fds)), IsOk());
+    TENON_ASSERT_OK_AND_ASSIGN(const auto handle, Describe(sent));
+    for (int i = 0; i < 2; ++i) {
+      TENON_ASSERT_OK_AND_ASSIGN(const Tensor got, importer.Claim(handle));
+      EXPECT_TRUE(SameDevice(got.device(), {kDLCUDA, 3}));
+      EXPECT_THAT(
+          got.data<const float>(),
+          StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("cuda:3")));
+      TENON_ASSERT_OK_AND_ASSIGN(const auto forwarded, Describe(got));
+      EXPECT_EQ(forwarded.block, handle.block);
+      EXPECT_THAT(Offer(got), IsOk());
+    }
   }));
 }
 

@@ -23,6 +23,7 @@
 #include "tenon/shm/arena/stored_segment.h"
 #include "tenon/shm/pages/mapping.h"
 #include "tenon/shm/segment/segment.h"
+#include "tenon/shm/tensor/device.h"
 
 namespace tenon {
 
@@ -73,7 +74,7 @@ class MappedKind final : public MemoryKind {
       : MemoryKind(id) {}
 
   absl::StatusOr<DLDevice> DeviceOf(const DeviceIdentity&) const override {
-    return DLDevice{kDLCPU, 0};
+    return kCpuDevice;
   }
   absl::StatusOr<std::unique_ptr<StoredSegment>> Open(
       OfferedSegment offered) const override;

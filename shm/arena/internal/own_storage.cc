@@ -10,6 +10,7 @@
 
 #include "absl/status/statusor.h"
 #include "tenon/shm/arena/arena.h"
+#include "tenon/shm/arena/block_store.h"
 #include "tenon/shm/arena/internal/kept_object.h"
 #include "tenon/shm/arena/internal/segment_table.h"
 #include "tenon/shm/base/deadline.h"
@@ -56,7 +57,8 @@ Storage::Pooled OwnStorages::PooledAt(const Arena& arena,
   return {.data = block.data(),
           .size_bytes = block.size(),
           .writable = true,
-          .kind = arena.options().kind};
+          .kind = arena.options().kind,
+          .device = arena.store().facts().device};
 }
 
 // Null if there are too many, or the control block is in use: by a weak

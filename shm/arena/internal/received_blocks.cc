@@ -36,12 +36,14 @@ Storage::Pooled PooledAt(const AttachedArena& arena,
                          const BlockDescriptor& block, const std::byte* data) {
   const bool writable =
       arena.attachment()->table().header().shared_writable != 0;
-  return {// Only Storage::Write() returns it, after a check of `writable`.
+  return {// Only Storage::Write() and Address() return it, the first after a
+          // check of `writable`.
           .data = const_cast<std::byte*>(data),
           .size_bytes = static_cast<size_t>(block.size),
           .writable = writable,
           .kind = writable ? SegmentKind::kSharedWritable
-                           : SegmentKind::kOwnerWritten};
+                           : SegmentKind::kOwnerWritten,
+          .device = arena.attachment()->device()};
 }
 
 }  // namespace
