@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -41,6 +42,16 @@ class BatchSampler {
   // same for any number of ranks. Unless overridden, `number` * 2^32, for up to
   // 2^31 batches of up to 2^32 samples.
   virtual int64_t FirstPosition(int64_t number) const { return number << 32; }
+
+  // For Loader::State() and Load(), as those of a Sampler, in batches: the
+  // batches of the whole job, how many of them all ranks have been given
+  // together when each has been given its first `number` ones, and this slice
+  // of all but the first `start` ones.
+  virtual BatchSampler& Whole() { return *this; }
+  virtual std::optional<int64_t> WholePosition(int64_t number) const {
+    return number;
+  }
+  virtual std::unique_ptr<BatchSampler> From(int64_t start);
 };
 
 // An order cut into batches of one size.
@@ -59,14 +70,18 @@ class FixedBatchSampler : public BatchSampler {
   void Fill(int64_t epoch, int64_t number,
             std::vector<int64_t>& indices) override;
   int64_t FirstPosition(int64_t number) const override;
+  BatchSampler& Whole() override;
+  std::optional<int64_t> WholePosition(int64_t number) const override;
+  std::unique_ptr<BatchSampler> From(int64_t start) override;
 
  private:
-  FixedBatchSampler(std::unique_ptr<Sampler> order, int64_t batch_size,
+  FixedBatchSampler(std::shared_ptr<Sampler> order, int64_t batch_size,
                     bool drop_last);
 
-  std::unique_ptr<Sampler> order_;
+  std::shared_ptr<Sampler> order_;
   int64_t batch_size_;
   bool drop_last_;
+  std::unique_ptr<FixedBatchSampler> whole_;  // Of a slice.
 };
 
 // The batches of one rank of a job: batch k of rank r is batch k * W + r of W
@@ -85,14 +100,21 @@ class DistributedBatchSampler : public BatchSampler {
   void Fill(int64_t epoch, int64_t number,
             std::vector<int64_t>& indices) override;
   int64_t FirstPosition(int64_t number) const override;
+  BatchSampler& Whole() override { return *batches_; }
+  std::optional<int64_t> WholePosition(int64_t number) const override;
+  std::unique_ptr<BatchSampler> From(int64_t start) override;
 
  private:
-  DistributedBatchSampler(std::unique_ptr<BatchSampler> batches,
-                          const Rank& rank, Remainder remainder);
+  // Of `batches` from `start` on.
+  DistributedBatchSampler(std::shared_ptr<BatchSampler> batches, int64_t start,
+                          int64_t rank, int64_t world_size,
+                          Remainder remainder);
 
-  std::unique_ptr<BatchSampler> batches_;
+  std::shared_ptr<BatchSampler> batches_;
+  int64_t start_;
   int64_t rank_;
   int64_t world_size_;
+  Remainder remainder_;
   int64_t size_;
 };
 

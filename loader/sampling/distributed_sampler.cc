@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "absl/memory/memory.h"
@@ -33,20 +34,24 @@ absl::StatusOr<std::unique_ptr<DistributedSampler>> DistributedSampler::Create(
         absl::StrCat("DistributedSampler::Create(): batch_size is ",
                      options.batch_size, "; it must be at least 1"));
   }
-  return absl::WrapUnique(
-      new DistributedSampler(std::move(order), rank, options));
+  return absl::WrapUnique(new DistributedSampler(std::move(order), 0, rank.rank,
+                                                 rank.world_size, options));
 }
 
-DistributedSampler::DistributedSampler(std::unique_ptr<Sampler> order,
-                                       const Rank& rank,
+DistributedSampler::DistributedSampler(std::shared_ptr<Sampler> order,
+                                       int64_t start, int64_t rank,
+                                       int64_t world_size,
                                        const DistributedSamplerOptions& options)
     : order_(std::move(order)),
-      rank_(rank.rank),
-      world_size_(rank.world_size),
-      batch_size_(options.batch_size) {
+      start_(start),
+      rank_(rank),
+      world_size_(world_size),
+      batch_size_(options.batch_size),
+      remainder_(options.remainder) {
+  const int64_t samples = order_->size() - start_;
   // Divided twice, as the product of batch_size and world size may overflow.
-  steps_ = order_->size() / batch_size_ / world_size_;
-  const int64_t left = order_->size() - steps_ * batch_size_ * world_size_;
+  steps_ = samples / batch_size_ / world_size_;
+  const int64_t left = samples - steps_ * batch_size_ * world_size_;
   rest_ = left / world_size_;
   if (options.remainder == Remainder::kPad && left % world_size_ != 0) ++rest_;
 }
@@ -58,10 +63,24 @@ int64_t DistributedSampler::size() const {
 int64_t DistributedSampler::GlobalPosition(int64_t position) const {
   const int64_t step = position / batch_size_;
   if (step < steps_) {
-    return (step * world_size_ + rank_) * batch_size_ + position % batch_size_;
+    return start_ + (step * world_size_ + rank_) * batch_size_ +
+           position % batch_size_;
   }
-  return steps_ * batch_size_ * world_size_ + rank_ * rest_ +
+  return start_ + steps_ * batch_size_ * world_size_ + rank_ * rest_ +
          (position - steps_ * batch_size_);
+}
+
+std::optional<int64_t> DistributedSampler::WholePosition(
+    int64_t position) const {
+  if (position >= size()) return order_->size();
+  if (position % batch_size_ != 0) return std::nullopt;
+  return start_ + position * world_size_;
+}
+
+std::unique_ptr<Sampler> DistributedSampler::From(int64_t start) {
+  return absl::WrapUnique(new DistributedSampler(
+      order_, start, rank_, world_size_,
+      {.batch_size = batch_size_, .remainder = remainder_}));
 }
 
 void DistributedSampler::Fill(int64_t epoch, int64_t first,

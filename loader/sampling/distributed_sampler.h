@@ -15,6 +15,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
@@ -52,15 +53,25 @@ class DistributedSampler : public Sampler {
   void Fill(int64_t epoch, int64_t first, absl::Span<int64_t> indices) override;
   // At least the order's size() for a sample that fills up an epoch.
   int64_t GlobalPosition(int64_t position) const override;
+  Sampler& Whole() override { return *order_; }
+  // Known at the end of each batch.
+  std::optional<int64_t> WholePosition(int64_t position) const override;
+  // The samples from `start` on are divided as an epoch of so many would be,
+  // so a job may go on with other numbers of ranks and batch sizes.
+  std::unique_ptr<Sampler> From(int64_t start) override;
 
  private:
-  DistributedSampler(std::unique_ptr<Sampler> order, const Rank& rank,
+  // Of `order` from `start` on.
+  DistributedSampler(std::shared_ptr<Sampler> order, int64_t start,
+                     int64_t rank, int64_t world_size,
                      const DistributedSamplerOptions& options);
 
-  std::unique_ptr<Sampler> order_;
+  std::shared_ptr<Sampler> order_;
+  int64_t start_;
   int64_t rank_;
   int64_t world_size_;
   int64_t batch_size_;
+  Remainder remainder_;
   int64_t steps_;  // In which each rank has a full batch.
   int64_t rest_;   // Samples of each rank after them.
 };

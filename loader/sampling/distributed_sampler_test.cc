@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <utility>
 #include <vector>
@@ -194,6 +195,45 @@ TEST(DistributedSamplerTest, ResumesAtAPosition) {
   std::vector<int64_t> rest(static_cast<size_t>(after[1]->size() - 7));
   after[1]->Fill(3, 7, absl::MakeSpan(rest));
   EXPECT_EQ(rest, std::vector<int64_t>(epoch.begin() + 7, epoch.end()));
+}
+
+// Whatever ranks and batches an epoch began with.
+TEST(DistributedSamplerTest, WhatRemainsIsDividedAnew) {
+  constexpr int64_t kSize = 43;
+  std::vector<int64_t> whole(kSize);
+  const auto order = AllRanks(kSize, 1, {});
+  order[0]->Whole().Fill(3, 0, absl::MakeSpan(whole));
+  for (int64_t start = 0; start <= kSize; ++start) {
+    for (const int world_size : {1, 2, 3}) {
+      const auto ranks = AllRanks(kSize, world_size, {.batch_size = 4});
+      std::vector<std::unique_ptr<Sampler>> rests;
+      for (const auto& rank : ranks) {
+        EXPECT_EQ(rank->Whole().size(), kSize);
+        rests.push_back(rank->From(start));
+      }
+      std::map<int64_t, int64_t> by_position;
+      for (const auto& rest : rests) {
+        EXPECT_EQ(rest->size(), rests[0]->size());
+        const std::vector<int64_t> indices = EpochOf(*rest, 3);
+        for (size_t i = 0; i < indices.size(); ++i) {
+          const int64_t at = rest->GlobalPosition(static_cast<int64_t>(i));
+          EXPECT_GE(at, start);
+          EXPECT_TRUE(by_position.emplace(at, indices[i]).second);
+          // What fills up the epoch is what filled it up before.
+          EXPECT_EQ(indices[i], whole[static_cast<size_t>(at % kSize)]);
+        }
+        EXPECT_EQ(rest->WholePosition(0), start);
+        EXPECT_EQ(rest->WholePosition(rest->size()), kSize);
+        if (rest->size() > 4) {
+          EXPECT_EQ(rest->WholePosition(4), start + 4 * world_size);
+          EXPECT_EQ(rest->WholePosition(3), std::nullopt);
+        }
+      }
+      for (int64_t at = start; at < kSize; ++at) {
+        EXPECT_TRUE(by_position.contains(at)) << at;
+      }
+    }
+  }
 }
 
 TEST(DistributedSamplerTest, MoreRanksThanItems) {

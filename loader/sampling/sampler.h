@@ -12,6 +12,8 @@
 #define TENON_LOADER_SAMPLING_SAMPLER_H_
 
 #include <cstdint>
+#include <memory>
+#include <optional>
 
 #include "absl/types/span.h"
 #include "tenon/shm/base/cplusplus_20.h"
@@ -21,7 +23,9 @@ namespace tenon::loader {
 // The order of an epoch, as a function of the epoch alone: the sampler has no
 // position, and no call changes the result of another. An epoch may be asked
 // for before the one before it has ended (LoaderOptions::overlap_epochs). To
-// resume, ask for the positions from the one that was reached.
+// resume, a loader asks for the positions from the one that was reached, which
+// costs no more than those before it: an order that can only be computed from
+// its beginning is computed inside Fill(), and no sample is loaded for that.
 // Threads: thread-compatible. Processes: lives in the consumer; workers are
 // sent indices and have no sampler.
 class Sampler {
@@ -42,6 +46,24 @@ class Sampler {
   // are the same for any number of ranks. Other than `position` only where a
   // sampler is a slice of another one.
   virtual int64_t GlobalPosition(int64_t position) const { return position; }
+
+  // The rest is for Loader::State() and Load(). A sampler that is a slice of
+  // another one overrides all three; else a state is refused (kUnimplemented).
+
+  // The order of the whole job that this is a slice of.
+  virtual Sampler& Whole() { return *this; }
+
+  // How many samples of Whole() all ranks have been given together when each
+  // has been given the first `position` samples of its slice, if these are the
+  // first ones of Whole(); else nothing, as between the ends of batches.
+  virtual std::optional<int64_t> WholePosition(int64_t position) const {
+    return position;
+  }
+
+  // The slice that this rank has of Whole() without its first `start` samples
+  // (0 to its size()). GlobalPosition() and the indices are those of the
+  // complete epoch. Never null; must not outlive this sampler.
+  virtual std::unique_ptr<Sampler> From(int64_t start);
 };
 
 // 0, 1, 2, ... in each epoch.

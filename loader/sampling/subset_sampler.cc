@@ -31,20 +31,35 @@ absl::StatusOr<std::unique_ptr<SubsetSampler>> SubsetSampler::Create(
     order = std::make_unique<SequentialSampler>(
         static_cast<int64_t>(indices.size()));
   }
-  return absl::WrapUnique(
-      new SubsetSampler(std::move(indices), std::move(order)));
+  return absl::WrapUnique(new SubsetSampler(
+      std::make_shared<const std::vector<int64_t>>(std::move(indices)),
+      std::move(order)));
 }
 
-SubsetSampler::SubsetSampler(std::vector<int64_t> indices,
-                             std::unique_ptr<Sampler> order)
+SubsetSampler::SubsetSampler(Indices indices, std::shared_ptr<Sampler> order)
     : indices_(std::move(indices)), order_(std::move(order)) {}
+
+Sampler& SubsetSampler::Whole() {
+  Sampler& whole = order_->Whole();
+  if (&whole == order_.get()) return *this;
+  if (whole_ == nullptr) {
+    // Owns what `whole` is a part of.
+    whole_ = absl::WrapUnique(
+        new SubsetSampler(indices_, std::shared_ptr<Sampler>(order_, &whole)));
+  }
+  return *whole_;
+}
+
+std::unique_ptr<Sampler> SubsetSampler::From(int64_t start) {
+  return absl::WrapUnique(new SubsetSampler(indices_, order_->From(start)));
+}
 
 void SubsetSampler::Fill(int64_t epoch, int64_t first,
                          absl::Span<int64_t> indices) {
   order_->Fill(epoch, first, indices);
   for (int64_t& index : indices) {
     const auto place = static_cast<uint64_t>(index);
-    index = place < indices_.size() ? indices_[place] : -1;
+    index = place < indices_->size() ? (*indices_)[place] : -1;
   }
 }
 

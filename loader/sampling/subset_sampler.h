@@ -13,6 +13,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -35,12 +36,20 @@ class SubsetSampler : public Sampler {
   int64_t GlobalPosition(int64_t position) const override {
     return order_->GlobalPosition(position);
   }
+  Sampler& Whole() override;
+  std::optional<int64_t> WholePosition(int64_t position) const override {
+    return order_->WholePosition(position);
+  }
+  std::unique_ptr<Sampler> From(int64_t start) override;
 
  private:
-  SubsetSampler(std::vector<int64_t> indices, std::unique_ptr<Sampler> order);
+  using Indices = std::shared_ptr<const std::vector<int64_t>>;
 
-  std::vector<int64_t> indices_;
-  std::unique_ptr<Sampler> order_;
+  SubsetSampler(Indices indices, std::shared_ptr<Sampler> order);
+
+  Indices indices_;
+  std::shared_ptr<Sampler> order_;
+  std::unique_ptr<SubsetSampler> whole_;  // Of a slice; null before Whole().
 };
 
 }  // namespace tenon::loader
