@@ -64,6 +64,15 @@ class SampleStream {
   // closed, and the shard ends with the error of its batch; if kSkip, Next() is
   // called again: a stream that cannot go on returns false from then on.
   virtual absl::StatusOr<bool> Next(SampleRandom& random, Sample& sample) = 0;
+
+  // Optional: passes over up to `samples` samples without making them, and
+  // returns how many those were: fewer, or none, if it cannot, or at its end. A
+  // loader that resumes reads the others by Next() and drops them. Samples that
+  // Next() would fail on count, too: with kFail a shard that such a sample had
+  // ended goes on after it. A stream whose samples depend on the random numbers
+  // of those before, such as a WindowShuffle or a mix, passes over none.
+  // Errors: as those of Next(), of the first sample that was not passed over.
+  virtual absl::StatusOr<int64_t> Skip(int64_t /*samples*/) { return 0; }
 };
 
 // IterableDataset::shards(): one for each worker of each rank, which the

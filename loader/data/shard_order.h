@@ -8,10 +8,13 @@
 #ifndef TENON_LOADER_DATA_SHARD_ORDER_H_
 #define TENON_LOADER_DATA_SHARD_ORDER_H_
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <numeric>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "tenon/shm/base/cplusplus_20.h"
@@ -36,18 +39,42 @@ struct ShardLanes {
   }
 };
 
+// Where an epoch that is resumed begins: of n positions, lane l goes on with
+// its first batch whose number is at least positions[l % n]. A value.
+struct LaneStart {
+  int64_t lanes = 0;
+  std::vector<int64_t> positions = {};  // None: each lane's first batch.
+
+  bool at_beginning() const { return positions.empty(); }
+  // How many batches of the lane come before.
+  int64_t BatchesBefore(int64_t lane) const {
+    if (positions.empty()) return 0;
+    const int64_t position =
+        positions[static_cast<size_t>(lane) % positions.size()];
+    return position / lanes + (lane < position % lanes ? 1 : 0);
+  }
+};
+
 // A value; thread-compatible.
 class ShardOrder {
  public:
   ShardOrder() : ShardOrder(0) {}
   // Of every `step`-th of `lanes` lanes, from `first` on.
-  explicit ShardOrder(int64_t lanes, int64_t first = 0, int64_t step = 1)
+  explicit ShardOrder(int64_t lanes, int64_t first = 0, int64_t step = 1,
+                      LaneStart start = {})
       : lanes_(lanes),
         first_(first),
         step_(step),
         open_(first < lanes ? (lanes - first + step - 1) / step : 0),
-        next_open_(static_cast<size_t>(open_) + 1) {
+        next_open_(static_cast<size_t>(open_) + 1),
+        start_(std::move(start)) {
     std::iota(next_open_.begin(), next_open_.end(), uint32_t{0});
+    if (start_.at_beginning() || done()) return;
+    for (int64_t l = first_; l < lanes_; l += step_) {
+      all_begun_ = std::max(all_begun_, start_.BatchesBefore(l));
+    }
+    round_ = FirstRound();
+    PassOverBatchesBefore();
   }
 
   // Whether all lanes have ended. The next two are for when not.
@@ -59,10 +86,8 @@ class ShardOrder {
 
   // Goes on to the next batch.
   void Advance() {
-    at_ = FirstOpen(at_ + 1);
-    if (at_ + 1 < next_open_.size()) return;
-    at_ = FirstOpen(0);
-    ++round_;
+    Step();
+    PassOverBatchesBefore();
   }
 
   // May be repeated for a lane.
@@ -75,6 +100,33 @@ class ShardOrder {
   }
 
  private:
+  void Step() {
+    at_ = FirstOpen(at_ + 1);
+    if (at_ + 1 < next_open_.size()) return;
+    at_ = FirstOpen(0);
+    ++round_;
+  }
+
+  void PassOverBatchesBefore() {
+    while (round_ < all_begun_ && round_ < start_.BatchesBefore(lane())) {
+      const int64_t round = round_;
+      Step();
+      // At once, however far away that round is.
+      if (round_ != round) round_ = std::max(round_, FirstRound());
+    }
+  }
+
+  // The first one in which an open lane has a batch. There is an open lane.
+  int64_t FirstRound() {
+    int64_t first = std::numeric_limits<int64_t>::max();
+    for (size_t i = FirstOpen(0); i + 1 < next_open_.size();
+         i = FirstOpen(i + 1)) {
+      first = std::min(first, start_.BatchesBefore(
+                                  first_ + static_cast<int64_t>(i) * step_));
+    }
+    return first;
+  }
+
   size_t FirstOpen(size_t index) {
     while (next_open_[index] != index) {
       next_open_[index] = next_open_[next_open_[index]];
@@ -92,6 +144,8 @@ class ShardOrder {
   std::vector<uint32_t> next_open_;
   size_t at_ = 0;
   int64_t round_ = 0;
+  LaneStart start_;
+  int64_t all_begun_ = 0;  // The round from which on all lanes have batches.
 };
 
 }  // namespace tenon::loader

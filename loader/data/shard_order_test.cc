@@ -4,6 +4,7 @@
 #include "tenon/loader/data/shard_order.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <utility>
@@ -125,6 +126,51 @@ TEST(ShardLanesTest, EachShardIsInOneLane) {
   EXPECT_EQ(ShardLanes().After(2), std::nullopt);
   EXPECT_TRUE(ShardLanes().Contains(2, 2));
   EXPECT_FALSE(ShardLanes().Contains(2, 3));
+}
+
+TEST(LaneStartTest, CountsTheBatchesBefore) {
+  const LaneStart start = {.lanes = 3, .positions = {7, 4}};
+  EXPECT_FALSE(start.at_beginning());
+  EXPECT_EQ(start.BatchesBefore(0), 3);  // 0, 3, 6
+  EXPECT_EQ(start.BatchesBefore(1), 1);  // 1
+  EXPECT_EQ(start.BatchesBefore(2), 2);  // 2, 5
+  EXPECT_TRUE(LaneStart().at_beginning());
+  EXPECT_EQ(LaneStart().BatchesBefore(2), 0);
+}
+
+// The numbers of the first batches, of every `step`-th lane.
+std::vector<int64_t> Numbers(ShardOrder order, size_t count) {
+  std::vector<int64_t> numbers;
+  for (; numbers.size() < count; order.Advance()) {
+    numbers.push_back(order.number());
+  }
+  return numbers;
+}
+
+TEST(ShardOrderTest, BeginsWhereEachLaneGoesOn) {
+  for (int64_t position = 0; position < 12; ++position) {
+    EXPECT_EQ(
+        Numbers(ShardOrder(4, 0, 1, {.lanes = 4, .positions = {position}}),
+                1)[0],
+        position);
+  }
+  EXPECT_THAT(Numbers(ShardOrder(5, 1, 2, {.lanes = 5, .positions = {7}}), 4),
+              ElementsAre(8, 11, 13, 16));
+  // Lane 0 has 5 batches before, lane 1 has 2.
+  const LaneStart uneven = {.lanes = 2, .positions = {10, 5}};
+  EXPECT_THAT(Numbers(ShardOrder(2, 0, 1, uneven), 5),
+              ElementsAre(5, 7, 9, 10, 11));
+  EXPECT_THAT(Numbers(ShardOrder(2, 1, 2, uneven), 2), ElementsAre(5, 7));
+}
+
+TEST(ShardOrderTest, APositionFarAwayIsReachedAtOnce) {
+  constexpr int64_t kFar = int64_t{1} << 60;
+  ShardOrder order(2, 0, 1, {.lanes = 2, .positions = {kFar, 1}});
+  EXPECT_THAT(Numbers(order, 2), ElementsAre(1, 3));
+  order.End(1);
+  EXPECT_EQ(order.number(), kFar);
+  order.End(0);
+  EXPECT_TRUE(order.done());
 }
 
 TEST(ShardOrderTest, OfMoreWorkersThanShards) {

@@ -36,8 +36,11 @@ namespace tenon::loader {
 // The first Next() reads `window` samples. It cannot be stopped: while it runs,
 // Loader::Cancel(), another epoch and the loader's destructor wait for it (or
 // kill its worker process). The window is not part of memory_quota.
-// Threads: an instance is used by one thread at a time.
-// Failure: after an error of the stream's Next() no sample is lost, but with
+// Resuming: what is in the window depends on all samples before, so a loader
+// that resumes in mid-shard reads the shard from its beginning, and then
+// returns the same samples in the same order. Threads: an instance is used by
+// one thread at a time. Failure: after an error of the stream's Next() no
+// sample is lost, but with
 //   OnSampleError::kFail the shard ends there, and what is in the window is not
 //   returned.
 class WindowShuffle : public SampleStream {

@@ -39,6 +39,10 @@ class ChainStream : public SampleStream {
     }
   }
 
+  absl::StatusOr<int64_t> Skip(int64_t samples) override {
+    return stream_ == nullptr ? 0 : stream_->Skip(samples);
+  }
+
  private:
   const Members* members_;
   int64_t shard_;

@@ -3,6 +3,7 @@
 
 // Iterable datasets that are made of others.
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -57,6 +58,12 @@ class CountingUp : public IterableDataset {
       EXPECT_THAT(sample.Set(0, next_++), IsOk());
       return true;
     }
+    absl::StatusOr<int64_t> Skip(int64_t samples) override {
+      samples = std::min(samples, left_);
+      next_ += samples;
+      left_ -= samples;
+      return samples;
+    }
 
    private:
     int64_t next_;
@@ -110,6 +117,17 @@ std::vector<int64_t> ShardOf(IterableDataset& dataset, int64_t shard,
   }
 }
 
+absl::StatusOr<int64_t> NextValue(SampleStream& stream) {
+  const BatchLayout layout =
+      *BatchLayout::Create(SampleSpec().Add<int64_t>("i"), 1);
+  alignas(64) std::byte memory[64];
+  SampleRandom random(1, 0, 0);
+  Sample sample(layout, memory, 0, 1);
+  const absl::StatusOr<bool> more = stream.Next(random, sample);
+  if (!more.ok()) return more.status();
+  return *more ? sample.data<int64_t>(0)->front() : -1;
+}
+
 // ---- ChainDataset ----
 
 TEST(ChainDatasetTest, OneAfterTheOtherInEachShard) {
@@ -150,6 +168,36 @@ TEST(ChainDatasetTest, RefusesOtherFieldsAndShards) {
 
 MixWeights Always(std::vector<double> weights) {
   return [weights](int64_t) { return weights; };
+}
+
+// Skip() passes over what the stream at hand can, and the rest is read.
+TEST(ChainDatasetTest, PassesOverSamplesOfTheStreamAtHand) {
+  std::vector<std::unique_ptr<IterableDataset>> members;
+  members.push_back(std::make_unique<CountingUp>(0, 3));
+  members.push_back(std::make_unique<CountingUp>(10, 3));
+  TENON_ASSERT_OK_AND_ASSIGN(auto chain,
+                             ChainDataset::Create(std::move(members)));
+  TENON_ASSERT_OK_AND_ASSIGN(auto stream, chain->Open(0, 0));
+  EXPECT_THAT(stream->Skip(5), IsOkAndHolds(0));  // Not open.
+  EXPECT_THAT(NextValue(*stream), IsOkAndHolds(0));
+  EXPECT_THAT(stream->Skip(5), IsOkAndHolds(2));
+  EXPECT_THAT(stream->Skip(3), IsOkAndHolds(0));
+  EXPECT_THAT(NextValue(*stream), IsOkAndHolds(10));
+  EXPECT_THAT(stream->Skip(1), IsOkAndHolds(1));
+  EXPECT_THAT(NextValue(*stream), IsOkAndHolds(12));
+}
+
+TEST(TransformIterableTest, PassesOverWithoutItsFunction) {
+  TENON_ASSERT_OK_AND_ASSIGN(
+      auto dataset,
+      TransformIterable::Create(std::make_unique<CountingUp>(0, 5),
+                                [](SampleRandom&, Sample&) -> absl::Status {
+                                  return absl::InternalError("called");
+                                }));
+  TENON_ASSERT_OK_AND_ASSIGN(auto stream, dataset->Open(0, 0));
+  EXPECT_THAT(stream->Skip(4), IsOkAndHolds(4));
+  EXPECT_THAT(NextValue(*stream), StatusIs(StatusCode::kInternal, "called"));
+  EXPECT_THAT(stream->Skip(4), IsOkAndHolds(0));
 }
 
 TEST(MixDatasetTest, HasAllSamplesEachInItsOrder) {

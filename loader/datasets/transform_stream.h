@@ -52,6 +52,10 @@ class TransformStream : public SampleStream {
       FromTo function);
 
   absl::StatusOr<bool> Next(SampleRandom& random, Sample& sample) override;
+  // As the stream does, without a call of the function.
+  absl::StatusOr<int64_t> Skip(int64_t samples) override {
+    return stream_->Skip(samples);
+  }
 
  private:
   TransformStream() = default;

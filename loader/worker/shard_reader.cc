@@ -26,32 +26,60 @@ absl::StatusOr<std::optional<FilledBatch>> ShardReader::Fill(
     const ShardTask& task, std::byte* memory,
     absl::FunctionRef<bool()> should_stop) {
   Shard& shard = ShardOf(task.lane);
+  while (shard.passed_over < task.before) {
+    const absl::StatusOr<std::optional<FilledBatch>> passed =
+        NextBatch(task, shard, memory, true, should_stop);
+    if (absl::IsCancelled(passed.status()) && should_stop()) {
+      return passed.status();
+    }
+    // An error was that of a batch, too.
+    if (passed.ok() && !passed->has_value()) return std::nullopt;
+    ++shard.passed_over;
+  }
+  return NextBatch(task, shard, memory, false, should_stop);
+}
+
+absl::StatusOr<std::optional<FilledBatch>> ShardReader::NextBatch(
+    const ShardTask& task, Shard& shard, std::byte* memory, bool pass_over,
+    absl::FunctionRef<bool()> should_stop) {
   for (;;) {
-    TENON_ASSIGN_OR_RETURN(std::optional<FilledBatch> filled,
-                           FillFrom(task, shard, memory, should_stop));
+    TENON_ASSIGN_OR_RETURN(
+        std::optional<FilledBatch> filled,
+        FillFrom(task, shard, memory, pass_over, should_stop));
     if (filled) return filled;
     const std::optional<int64_t> after = lanes_.After(shard.number);
     if (!after) return std::nullopt;
-    shard = {.number = *after};
+    shard = {.number = *after, .passed_over = shard.passed_over};
   }
 }
 
 absl::StatusOr<std::optional<FilledBatch>> ShardReader::FillFrom(
-    const ShardTask& task, Shard& shard, std::byte* memory,
+    const ShardTask& task, Shard& shard, std::byte* memory, bool pass_over,
     absl::FunctionRef<bool()> should_stop) {
   if (!shard.opened) TENON_RETURN_IF_ERROR(Open(task, shard));
   if (task.scratch != nullptr) task.scratch->Reset();
   FilledBatch filled;
-  for (int64_t i = 0; i < task.samples && shard.stream != nullptr; ++i) {
+  int64_t seen = 0;  // Good, skipped or passed over.
+  while (seen < task.samples && shard.stream != nullptr) {
     if (should_stop()) return absl::CancelledError("the batch was cancelled");
+    if (pass_over) {
+      filled = FilledBatch();  // Each sample is made in the first one's place.
+      TENON_ASSIGN_OR_RETURN(const int64_t skipped,
+                             Skip(shard, task.samples - seen));
+      seen += skipped;
+      if (seen == task.samples) break;
+    }
     absl::StatusOr<bool> more = FillOne(task, shard, memory, filled);
     if (!more.ok()) {
       shard.stream.reset();
       return more.status();
     }
-    if (!*more) shard.stream.reset();
+    if (*more) {
+      ++seen;
+    } else {
+      shard.stream.reset();
+    }
   }
-  const int64_t seen = filled.samples + std::ssize(filled.skipped);
   if (seen == 0 || (task.drop_last && seen < task.samples)) {
     return std::nullopt;
   }
@@ -65,11 +93,15 @@ bool ShardReader::HasEnded(int64_t lane) const {
   return shard.has_ended() && !lanes_.After(shard.number);
 }
 
-void ShardReader::CloseShard(int64_t lane) {
+void ShardReader::CloseShard(int64_t lane, int64_t before) {
   Shard& shard = ShardOf(lane);
+  if (shard.passed_over < before) {
+    --shard.passed_over;  // Which shard it is will be known later.
+    return;
+  }
   if (shard.has_ended()) {
     if (const std::optional<int64_t> after = lanes_.After(shard.number)) {
-      shard = {.number = *after};
+      shard = {.number = *after, .passed_over = shard.passed_over};
     }
   }
   shard.opened = true;
@@ -88,6 +120,22 @@ absl::Status ShardReader::Open(const ShardTask& task, Shard& shard) {
   }
   shard.stream = *std::move(stream);
   return absl::OkStatus();
+}
+
+absl::StatusOr<int64_t> ShardReader::Skip(Shard& shard, int64_t samples) {
+  absl::StatusOr<int64_t> skipped = Catching(
+      "SampleStream::Skip()", [&] { return shard.stream->Skip(samples); });
+  if (skipped.ok() && (*skipped < 0 || *skipped > samples)) {
+    skipped = absl::InternalError(
+        absl::StrCat("SampleStream::Skip() passed over ", *skipped, " of ",
+                     samples, " samples; want 0 to ", samples));
+  }
+  if (!skipped.ok()) {
+    shard.stream.reset();
+    return skipped.status();
+  }
+  shard.next += *skipped;
+  return *skipped;
 }
 
 absl::StatusOr<bool> ShardReader::FillOne(const ShardTask& task, Shard& shard,

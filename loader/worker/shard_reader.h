@@ -30,6 +30,9 @@ struct ShardTask {
   uint64_t seed = 0;
   int64_t epoch = 0;
   int64_t lane = 0;
+  // Batches of the lane to be passed over before its first one, as they have
+  // been received before the epoch was resumed.
+  int64_t before = 0;
   int64_t samples = 1;  // At most.
   OnSampleError on_error = OnSampleError::kFail;
   bool drop_last = false;  // Drops a last batch of fewer samples.
@@ -49,18 +52,21 @@ class ShardReader {
 
   // Writes the samples of the lane's next batch to `memory`
   // (layout->total_bytes() of it) and task.scratch; nothing if the lane has
-  // ended. Calls `should_stop` before each SampleStream::Next(). Errors: those
-  // of the dataset, which end the shard; kInternal for an exception in it;
-  // kCancelled if should_stop() returned true, after which the lane must not be
-  // read.
+  // ended. The first call passes over task.before batches: by
+  // SampleStream::Skip(), and what that leaves is made and dropped. Calls
+  // `should_stop` before each SampleStream::Next(). Errors: those of the
+  // dataset, which end the shard; kInternal for an exception in it; kCancelled
+  // if should_stop() returned true, after which the lane must not be read.
   absl::StatusOr<std::optional<FilledBatch>> Fill(
       const ShardTask& task, std::byte* memory,
       absl::FunctionRef<bool()> should_stop);
 
   // Whether Fill() has read the lane's last shard to its end, or it was closed.
   bool HasEnded(int64_t lane) const;
-  // Ends the shard of the lane's next batch, which has no other batch then.
-  void CloseShard(int64_t lane);
+  // Ends the shard of the lane's next batch, which has no other batch then; if
+  // that is the first after the `before` ones of ShardTask, passes over it,
+  // too.
+  void CloseShard(int64_t lane, int64_t before = 0);
 
  private:
   struct Shard {
@@ -70,16 +76,23 @@ class ShardReader {
     bool opened = false;
     std::unique_ptr<SampleStream> stream;  // Null before and after.
     int64_t next = 0;                      // The number of the next sample.
+    int64_t passed_over = 0;               // ShardTask::before, of its lane.
   };
 
   Shard& ShardOf(int64_t lane) {
     return shards_.try_emplace(lane, Shard{.number = lane}).first->second;
   }
+  // The next batch of the lane, made or passed over.
+  absl::StatusOr<std::optional<FilledBatch>> NextBatch(
+      const ShardTask& task, Shard& shard, std::byte* memory, bool pass_over,
+      absl::FunctionRef<bool()> should_stop);
   absl::Status Open(const ShardTask& task, Shard& shard);
   // Nothing if the shard has no other batch.
   absl::StatusOr<std::optional<FilledBatch>> FillFrom(
-      const ShardTask& task, Shard& shard, std::byte* memory,
+      const ShardTask& task, Shard& shard, std::byte* memory, bool pass_over,
       absl::FunctionRef<bool()> should_stop);
+  // Passes over up to `samples`, by SampleStream::Skip(); returns how many.
+  static absl::StatusOr<int64_t> Skip(Shard& shard, int64_t samples);
   // Whether there was a sample, good or skipped.
   absl::StatusOr<bool> FillOne(const ShardTask& task, Shard& shard,
                                std::byte* memory, FilledBatch& filled);

@@ -3,6 +3,7 @@
 
 #include "tenon/loader/worker/shard_reader.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -115,6 +116,110 @@ TEST_F(ShardReaderTest, ShardsAreIndependent) {
   EXPECT_THAT(Ints(1), ElementsAre(102));
   ASSERT_THAT(ReadShard({.lane = 2, .samples = 2}), IsOk());
   EXPECT_THAT(Ints(2), ElementsAre(201, 202));
+}
+
+TEST_F(ShardReaderTest, PassesOverBatchesBeforeTheFirst) {
+  const ShardTask task = {.lane = 0, .before = 1, .samples = 3};
+  TENON_ASSERT_OK_AND_ASSIGN(auto batch, ReadShard(task));
+  EXPECT_EQ(batch->samples, 2);
+  EXPECT_THAT(Ints(2), ElementsAre(3, 4));
+  EXPECT_EQ(SampleSpan(layout_, memory_.data()->bytes, 0, 1)
+                .data<double>("random")
+                ->front(),
+            SampleRandom(1, 2, PositionInShard(0, 3)).Uniform());
+  // Once.
+  EXPECT_THAT(ReadShard(task), IsOkAndHolds(Eq(std::nullopt)));
+  // More than there are.
+  EXPECT_THAT(ReadShard({.lane = 1, .before = 9, .samples = 3}),
+              IsOkAndHolds(Eq(std::nullopt)));
+}
+
+// What ended a shard was the error of one batch.
+TEST_F(ShardReaderTest, ErrorsThatArePassedOverCount) {
+  TENON_ASSERT_OK_AND_ASSIGN(auto batch,
+                             ReadShard({.lane = 1,
+                                        .before = 1,
+                                        .samples = 2,
+                                        .on_error = OnSampleError::kSkip}));
+  EXPECT_EQ(batch->samples, 1);
+  EXPECT_THAT(batch->skipped, SizeIs(1));
+  for (const int64_t lane : {2, 3, 4}) {
+    ShardReader reader(&shards_, &layout_, {.shards = 5, .lanes = 5});
+    const ShardTask task = {.lane = lane, .before = 1, .samples = 5};
+    EXPECT_THAT(reader.Fill(task, memory_.data()->bytes, [] { return false; }),
+                IsOkAndHolds(Eq(std::nullopt)));
+  }
+}
+
+TEST_F(ShardReaderTest, StopsWhilePassingOver) {
+  int asked = 0;
+  EXPECT_THAT(reader_.Fill({.lane = 0, .before = 2, .samples = 2},
+                           memory_.data()->bytes, [&] { return ++asked > 3; }),
+              StatusIs(StatusCode::kCancelled));
+  EXPECT_EQ(asked, 5);  // The second time for the error.
+}
+
+// A batch without memory, when its shard is not yet known.
+TEST_F(ShardReaderTest, ABatchThatIsLostIsPassedOver) {
+  reader_.CloseShard(0, 1);
+  TENON_ASSERT_OK_AND_ASSIGN(auto batch,
+                             ReadShard({.lane = 0, .before = 1, .samples = 2}));
+  EXPECT_EQ(batch->samples, 1);
+  EXPECT_THAT(Ints(1), ElementsAre(4));
+}
+
+// A stream that passes over all but every fifth sample.
+class Skipping : public Shards {
+ public:
+  explicit Skipping(int64_t too_many = 0) : too_many_(too_many) {}
+  absl::StatusOr<std::unique_ptr<SampleStream>> Open(int64_t,
+                                                     int64_t) override {
+    return std::make_unique<Stream>(too_many_);
+  }
+
+ private:
+  class Stream : public SampleStream {
+   public:
+    explicit Stream(int64_t too_many) : too_many_(too_many) {}
+    absl::StatusOr<bool> Next(SampleRandom& random, Sample& sample) override {
+      EXPECT_THAT(sample.Set("random", random.Uniform()), IsOk());
+      EXPECT_THAT(sample.Set("i", next_++), IsOk());
+      return true;
+    }
+    absl::StatusOr<int64_t> Skip(int64_t samples) override {
+      samples = std::min<int64_t>(samples, 4 - next_ % 5) + too_many_;
+      next_ += samples;
+      return samples;
+    }
+
+   private:
+    int64_t too_many_;
+    int64_t next_ = 0;
+  };
+
+  int64_t too_many_;
+};
+
+TEST_F(ShardReaderTest, AStreamMayPassOverSomeSamplesItself) {
+  Skipping skipping;
+  ShardReader reader(&skipping, &layout_, {});
+  const ShardTask task = {
+      .seed = 1, .epoch = 2, .lane = 0, .before = 3, .samples = 4};
+  ASSERT_THAT(reader.Fill(task, memory_.data()->bytes, [] { return false; }),
+              IsOk());
+  EXPECT_THAT(Ints(4), ElementsAre(12, 13, 14, 15));
+  EXPECT_EQ(SampleSpan(layout_, memory_.data()->bytes, 0, 1)
+                .data<double>("random")
+                ->front(),
+            SampleRandom(1, 2, PositionInShard(0, 12)).Uniform());
+}
+
+TEST_F(ShardReaderTest, AStreamThatPassesOverTooManyEndsItsShard) {
+  Skipping skipping(7);
+  ShardReader reader(&skipping, &layout_, {});
+  const ShardTask task = {.lane = 0, .before = 3, .samples = 4};
+  EXPECT_THAT(reader.Fill(task, memory_.data()->bytes, [] { return false; }),
+              IsOkAndHolds(Eq(std::nullopt)));
 }
 
 TEST_F(ShardReaderTest, DropLastLeavesOutTheShortBatch) {
