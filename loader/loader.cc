@@ -33,6 +33,8 @@
 #include "tenon/loader/data/worker_program.h"
 #include "tenon/loader/epoch_range.h"
 #include "tenon/loader/job/rank.h"
+#include "tenon/loader/loader_progress.h"
+#include "tenon/loader/loader_state.h"
 #include "tenon/loader/local_source.h"
 #include "tenon/loader/sampling/random_sampler.h"
 #include "tenon/loader/worker/dataset_facts.h"
@@ -85,6 +87,11 @@ absl::Status OfRank(const std::optional<Rank>& rank,
     named.SetPayload(type, payload);
   });
   return named;
+}
+
+absl::Status OfCall(absl::string_view call, const absl::Status& status) {
+  return absl::Status(status.code(),
+                      absl::StrCat(call, ": ", status.message()));
 }
 
 }  // namespace
@@ -254,8 +261,23 @@ absl::Status Loader::StartLocal(std::shared_ptr<const BatchLayout> layout,
   return absl::OkStatus();
 }
 
+EpochPlan Loader::WholePlan() const {
+  const Rank rank = options_.rank.value_or(Rank());
+  return {.shards = shards_,
+          .lanes = lanes_,
+          .first_lane = rank.rank,
+          .lane_step = rank.world_size,
+          .sampler = sampler_.get(),
+          .batch_sampler = options_.batch_sampler.get(),
+          .dataset_size = dataset_size_,
+          .batch_size = batch_size(),
+          .batches = batches()};
+}
+
 absl::Status Loader::Start() {
   TENON_RETURN_IF_ERROR(SetOrder());
+  progress_ =
+      std::make_unique<LoaderProgress>(recipe_.name(), options_, WholePlan());
   TENON_ASSIGN_OR_RETURN(
       const SampleSpec spec,
       Catching("spec() of the dataset", [&]() -> absl::StatusOr<SampleSpec> {
@@ -337,17 +359,9 @@ EpochRange Loader::Epoch(int64_t epoch) {
                         : absl::InvalidArgumentError(absl::StrCat(
                               "Loader::Epoch(): epoch ", epoch, "; want >= 0"));
   if (failure_.ok() && refusal_.ok()) {
-    const Rank rank = options_.rank.value_or(Rank());
-    source_->StartEpoch({.epoch = epoch,
-                         .shards = shards_,
-                         .lanes = lanes_,
-                         .first_lane = rank.rank,
-                         .lane_step = rank.world_size,
-                         .sampler = sampler_.get(),
-                         .batch_sampler = options_.batch_sampler.get(),
-                         .dataset_size = dataset_size_,
-                         .batch_size = batch_size(),
-                         .batches = batches()});
+    const absl::StatusOr<EpochPlan> plan = progress_->Begin(epoch);
+    refusal_ = plan.status();
+    if (plan.ok()) source_->StartEpoch(*plan);
   }
   return EpochRange(this, epoch_ticket_, options_.timeout);
 }
@@ -358,7 +372,8 @@ absl::StatusOr<std::optional<BatchResult>> Loader::Next(uint64_t ticket,
       NextUnnamed(ticket, deadline);
   if (!batch.ok()) return OfRank(options_.rank, batch.status());
   if (!batch->has_value() || (*batch)->batch.ok()) return batch;
-  return BatchResult{OfRank(options_.rank, (*batch)->batch.status())};
+  return BatchResult{OfRank(options_.rank, (*batch)->batch.status()),
+                     (*batch)->number};
 }
 
 absl::StatusOr<std::optional<BatchResult>> Loader::NextUnnamed(
@@ -367,7 +382,7 @@ absl::StatusOr<std::optional<BatchResult>> Loader::NextUnnamed(
   if (ticket != epoch_ticket_) {
     return absl::FailedPreconditionError(
         "EpochRange::Next(): the epoch was abandoned when another one was "
-        "begun by Loader::Epoch()");
+        "begun by Loader::Epoch(), or a state was loaded by Loader::Load()");
   }
   TENON_RETURN_IF_ERROR(refusal_);
   if (is_drained_) return std::nullopt;
@@ -385,11 +400,30 @@ absl::StatusOr<std::optional<BatchResult>> Loader::NextUnnamed(
   }
   if (batch->has_value()) {
     (*batch)->batch = OfBatch(std::move((*batch)->batch));
+    progress_->OnBatch((*batch)->number);
   } else if (cancellation_->is_draining()) {
-    is_drained_ = true;
+    is_drained_ = true;  // The state is that of the last batch.
     cancellation_->EndDrain();
+  } else {
+    progress_->OnEnd();
   }
   return batch;
+}
+
+absl::StatusOr<LoaderState> Loader::State() {
+  absl::StatusOr<LoaderState> state = progress_->State();
+  if (state.ok()) return state;
+  return OfRank(options_.rank, OfCall("Loader::State()", state.status()));
+}
+
+absl::Status Loader::Load(const LoaderState& state) {
+  TENON_RETURN_IF_ERROR(OfRank(options_.rank, failure_));
+  const absl::Status loaded = progress_->Load(state);
+  if (!loaded.ok()) {
+    return OfRank(options_.rank, OfCall("Loader::Load()", loaded));
+  }
+  ++epoch_ticket_;  // Abandons the epoch.
+  return absl::OkStatus();
 }
 
 void Loader::Cancel() { cancellation_->Cancel(); }

@@ -40,6 +40,7 @@
 #include "tenon/loader/data/dataset_registry.h"
 #include "tenon/loader/epoch_range.h"
 #include "tenon/loader/loader_options.h"  // IWYU pragma: export
+#include "tenon/loader/loader_state.h"    // IWYU pragma: export
 #include "tenon/loader/sampling/sampler.h"
 #include "tenon/shm/base/deadline.h"
 #include "tenon/shm/segment/sharing_strategy.h"
@@ -51,6 +52,8 @@ class BatchLayout;
 class BatchSource;
 class Cancellation;
 class IterableDataset;
+class LoaderProgress;
+struct EpochPlan;
 
 // Ownership: owns the worker processes; destroying it ends them, which takes
 //   no time if they are idle, as long as a sample takes if not (a GetBatch(), a
@@ -63,7 +66,8 @@ class IterableDataset;
 // Trust: workers are this user's processes and run the same program; their
 //   messages are checked all the same, and a malformed one is an error.
 // Failure: after kAborted, kDataLoss, kCancelled and errors of the system the
-//   workers have been ended, and every later call returns the same error.
+//   workers have been ended, and every later call returns the same error, but
+//   State() still returns what was received.
 class Loader {
  public:
   // A loader of D, a TENON_LOADER_DATASET (dataset_registry.h). `arguments` are
@@ -119,6 +123,38 @@ class Loader {
   // has one element, kInvalidArgument.
   EpochRange Epoch(int64_t epoch);
 
+  // What has been received: all batches, and errors of batches, that Next() or
+  // an iteration has returned. In the body of a loop its batch is among them;
+  // those that workers have made ahead are not, so none is lost. Once the epoch
+  // has returned its end, it is the beginning of the next epoch, but not after
+  // Drain(); before the first epoch, that of epoch 0. A value, which later
+  // batches do not change. It costs no look at the samples, and 8 indices of
+  // the sampler in an epoch. Ranks of a map-style dataset have the same state
+  // when each has received the same number of batches: keep one of them. Those
+  // of an iterable dataset differ: keep LoaderState::Combine() of all. Errors:
+  // kUnimplemented for a sampler that is a slice and does not say of which
+  // order (sampler.h); kFailedPrecondition where it divides the order in
+  // another way than the loader, and with in_order false, if batches are late,
+  // for a rank of several and for lanes with kAuto; kInternal for an exception
+  // of the sampler.
+  absl::StatusOr<LoaderState> State();
+
+  // The next Epoch(), if it is of state.epoch(), begins where `state` says: the
+  // batches of all ranks are the samples that remain, in the global order and
+  // with the same bits, for any number of workers and ranks. A batch_size may
+  // be another one for a map-style dataset: then batches begin where the state
+  // is, the last one has the number that it has in a complete epoch, and
+  // drop_last drops what is left over of what remains. Any other epoch
+  // begins at its beginning, and forgets the state.
+  // An epoch that has begun is abandoned, and what workers have made ahead.
+  // No sample is loaded again, except of an iterable dataset whose
+  // SampleStream::Skip() does not pass over them.
+  // Errors: kInvalidArgument for a state of another dataset, seed or order, of
+  // other shards or batches of an iterable dataset, naming both values, and for
+  // one of a single rank of another job (LoaderState::Combine()); State()'s.
+  // After an error nothing has changed.
+  absl::Status Load(const LoaderState& state);
+
   // Makes a running and every later Next() return kCancelled, also at the end
   // of an epoch; without workers such a call in hand is finished first. Safe
   // from any thread and from a signal handler, as long as the loader lives.
@@ -164,6 +200,8 @@ class Loader {
   absl::Status SetOrder();
   absl::Status SetBatches();  // Of a batch sampler.
   absl::Status SetLanes(const IterableDataset& dataset);
+  // Of any epoch, from its beginning.
+  EpochPlan WholePlan() const;
   // The prefetch under the quota.
   absl::StatusOr<int> Prefetch(int64_t batch_bytes, int workers) const;
   int MostWorkers(int64_t batch_bytes) const;
@@ -197,6 +235,7 @@ class Loader {
   int64_t lanes_ = 0;                 // That these are in.
   bool is_shard_per_worker_ = false;  // kShardPerWorker
   std::unique_ptr<Cancellation> cancellation_;
+  std::unique_ptr<LoaderProgress> progress_;
   std::unique_ptr<BatchSource> source_;
   uint64_t epoch_ticket_ = 0;   // Counts calls of Epoch().
   int64_t epoch_ = 0;           // That of the last call.

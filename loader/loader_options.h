@@ -94,7 +94,8 @@ struct LoaderOptions {
   // How many samples of an epoch may fail; one more is an error of the loader,
   // kResourceExhausted, in place of the batch that has it: with `in_order` the
   // same batch for any number of workers. Unset: all may. Counted are the
-  // samples of Batch::skipped(). Not with kFail.
+  // samples of Batch::skipped(), from where the epoch was resumed
+  // (Loader::Load()). Not with kFail.
   std::optional<int64_t> failure_budget;
   // Has no effect, as there is no device memory here: Loader::warnings() says
   // so.

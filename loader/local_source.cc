@@ -47,8 +47,9 @@ absl::StatusOr<std::unique_ptr<LocalSource>> LocalSource::Create(
 
 void LocalSource::StartEpoch(const EpochPlan& plan) {
   plan_ = plan;
-  next_ = 0;
-  shard_order_ = ShardOrder(plan.lanes, plan.first_lane, plan.lane_step);
+  next_ = plan.first_batch;
+  shard_order_ =
+      ShardOrder(plan.lanes, plan.first_lane, plan.lane_step, plan.start);
   if (iterable_ == nullptr) return;
   shards_ = std::make_unique<ShardReader>(
       iterable_, layout_.get(),
@@ -60,26 +61,34 @@ absl::StatusOr<std::optional<BatchResult>> LocalSource::Next(
   while (
       !cancellation_->is_draining() &&
       (iterable_ != nullptr ? !shard_order_.done() : next_ < plan_.batches)) {
-    absl::StatusOr<std::optional<Batch>> batch =
-        iterable_ != nullptr ? MakeOfShard() : Make(next_++);
+    int64_t number = next_;
+    absl::StatusOr<std::optional<Batch>> batch = std::nullopt;
+    if (iterable_ != nullptr) {
+      const int64_t lane = shard_order_.lane();
+      number = shard_order_.number();
+      shard_order_.Advance();
+      batch = MakeOfShard(lane, number);
+    } else {
+      ++next_;
+      batch = Make(number);
+    }
     if (cancellation_->is_cancelled()) return Cancellation::Error();
-    if (!batch.ok()) return BatchResult{batch.status()};
-    if (batch->has_value()) return BatchResult{**std::move(batch)};
+    if (!batch.ok()) return BatchResult{batch.status(), number};
+    if (batch->has_value()) return BatchResult{**std::move(batch), number};
   }
   return std::nullopt;
 }
 
-absl::StatusOr<std::optional<Batch>> LocalSource::MakeOfShard() {
-  const int64_t lane = shard_order_.lane();
-  const int64_t number = shard_order_.number();
-  shard_order_.Advance();
+absl::StatusOr<std::optional<Batch>> LocalSource::MakeOfShard(int64_t lane,
+                                                              int64_t number) {
   if (shards_->HasEnded(lane)) {
     shard_order_.End(lane);
     return std::nullopt;
   }
   absl::StatusOr<Tensor> allocated = NewBlock(block_bytes_);
   // Else the shard's next batch had the samples of this one.
-  if (!allocated.ok()) shards_->CloseShard(lane);
+  const int64_t before = plan_.start.BatchesBefore(lane);
+  if (!allocated.ok()) shards_->CloseShard(lane, before);
   TENON_ASSIGN_OR_RETURN(Tensor block, std::move(allocated));
   TENON_ASSIGN_OR_RETURN(std::byte* const memory, block.storage()->Write());
   std::optional<ScopedWorkerInfo> info;
@@ -87,6 +96,7 @@ absl::StatusOr<std::optional<Batch>> LocalSource::MakeOfShard() {
   const ShardTask task = {.seed = options_.seed,
                           .epoch = plan_.epoch,
                           .lane = lane,
+                          .before = before,
                           .samples = layout_->batch_size(),
                           .on_error = options_.on_error,
                           .drop_last = options_.drop_last,

@@ -71,7 +71,8 @@ class LocalSource : public BatchSource {
         cancellation_(cancellation) {}
 
   // Nothing if the lane, which comes next, has ended.
-  absl::StatusOr<std::optional<Batch>> MakeOfShard();
+  absl::StatusOr<std::optional<Batch>> MakeOfShard(int64_t lane,
+                                                   int64_t number);
   absl::StatusOr<std::optional<Batch>> Make(int64_t number);
   absl::StatusOr<Tensor> NewBlock(size_t bytes);
   // Exchanges the block for a larger one if the batch needs that.

@@ -18,8 +18,33 @@
 
 namespace tenon::loader {
 
+EpochPlan::Missing EpochPlan::MissingBatch(int64_t n) const {
+  const auto after = std::upper_bound(
+      missing.begin(), missing.end(), n,
+      [](int64_t m, const Missing& range) { return m < range.batches_before; });
+  Missing batch = *std::prev(after);
+  const int64_t samples = missing_batches_from != nullptr ? 1 : batch_size;
+  batch.first += (n - batch.batches_before) * samples;
+  batch.end = std::min(batch.end, batch.first + samples);
+  return batch;
+}
+
+absl::StatusOr<EpochPlan::Items> EpochPlan::FromMissing(int64_t n) const {
+  const Missing batch = MissingBatch(n);
+  Items items;
+  if (missing_batches_from != nullptr) {
+    items.first_position = missing_batches_from->FirstPosition(batch.first);
+    missing_batches_from->Fill(epoch, batch.first, items.indices);
+    return items;
+  }
+  items.indices.resize(static_cast<size_t>(batch.end - batch.first));
+  items.first_position = missing_from->GlobalPosition(batch.first);
+  missing_from->Fill(epoch, batch.first, absl::MakeSpan(items.indices));
+  return items;
+}
+
 absl::StatusOr<EpochPlan::Items> EpochPlan::FromSampler(int64_t number) const {
-  const int64_t first = number * batch_size;
+  const int64_t first = (number - first_batch - missing_batches) * batch_size;
   const int64_t count = std::min(batch_size, sampler->size() - first);
   Items items = {.indices = std::vector<int64_t>(static_cast<size_t>(count)),
                  .first_position = sampler->GlobalPosition(first)};
@@ -37,9 +62,10 @@ absl::StatusOr<EpochPlan::Items> EpochPlan::FromSampler(int64_t number) const {
 
 absl::StatusOr<EpochPlan::Items> EpochPlan::FromBatchSampler(
     int64_t number) const {
+  const int64_t n = number - first_batch - missing_batches;
   Items items = {.indices = {},
-                 .first_position = batch_sampler->FirstPosition(number)};
-  batch_sampler->Fill(epoch, number, items.indices);
+                 .first_position = batch_sampler->FirstPosition(n)};
+  batch_sampler->Fill(epoch, n, items.indices);
   if (!items.indices.empty() && std::ssize(items.indices) <= batch_size) {
     return items;
   }
@@ -53,6 +79,8 @@ absl::StatusOr<EpochPlan::Items> EpochPlan::ItemsOf(int64_t number) const {
       absl::StrCat("batch ", number, ": the ",
                    batch_sampler != nullptr ? "batch sampler" : "sampler"),
       [&] {
+        const int64_t n = number - first_batch;
+        if (n < missing_batches) return FromMissing(n);
         return batch_sampler != nullptr ? FromBatchSampler(number)
                                         : FromSampler(number);
       });

@@ -15,6 +15,7 @@
 
 #include "absl/status/statusor.h"
 #include "tenon/loader/data/batch.h"
+#include "tenon/loader/data/shard_order.h"
 #include "tenon/loader/sampling/batch_sampler.h"
 #include "tenon/loader/sampling/sampler.h"
 #include "tenon/shm/base/deadline.h"
@@ -31,26 +32,49 @@ struct EpochPlan {
   int64_t lanes = 0;
   int64_t first_lane = 0;
   int64_t lane_step = 1;
+  LaneStart start = {};  // Where the lanes begin, if not at their beginning.
   Sampler* sampler = nullptr;
   BatchSampler* batch_sampler = nullptr;  // In place of `sampler`.
   int64_t dataset_size = 0;
   int64_t batch_size = 1;
   int64_t batches = 0;
+  // The number of the sampler's first batch: not 0 in an epoch that is resumed,
+  // which has those before `batches` only.
+  int64_t first_batch = 0;
+  // The first batches of an epoch that is resumed are these: positions
+  // [first, end) of `missing_from`, batch_size in each batch, or batches
+  // [first, end) of `missing_batches_from`.
+  struct Missing {
+    int64_t first = 0;
+    int64_t end = 0;
+    int64_t batches_before = 0;  // Those of the ranges before it.
+  };
+  std::vector<Missing> missing = {};
+  int64_t missing_batches = 0;  // Of all ranges.
+  Sampler* missing_from = nullptr;
+  BatchSampler* missing_batches_from = nullptr;
+  // If this is an epoch that is resumed: the plan of others, from their
+  // beginning. Outlives this.
+  const EpochPlan* whole = nullptr;
 
   struct Items {
     std::vector<int64_t> indices;  // In the dataset.
     // Of the first sample, in the epoch of the whole job; the others follow.
     int64_t first_position = 0;
   };
-  // Those of batch `number`.
+  // Those of batch `number`, in [first_batch, batches).
   // Errors: kOutOfRange if the sampler gives one that is not in the dataset;
   // kInvalidArgument if the positions of the batch do not follow one another,
   // because the sampler is for another batch size, and for a batch of a batch
   // sampler that is empty or larger than batch_size; kInternal for an exception
   // of the sampler.
   absl::StatusOr<Items> ItemsOf(int64_t number) const;
+  // Batch `n` of the missing ones, in [0, missing_batches): its positions, or
+  // its number.
+  Missing MissingBatch(int64_t n) const;
 
  private:
+  absl::StatusOr<Items> FromMissing(int64_t n) const;
   absl::StatusOr<Items> FromSampler(int64_t number) const;
   absl::StatusOr<Items> FromBatchSampler(int64_t number) const;
 };
@@ -58,6 +82,7 @@ struct EpochPlan {
 // A batch, or its own error.
 struct BatchResult {
   absl::StatusOr<Batch> batch;
+  int64_t number = 0;  // In the epoch, of an error, too.
 };
 
 // Threads: thread-compatible.

@@ -318,11 +318,12 @@ absl::StatusOr<std::optional<FilledBatch>> Worker::MakeOfShard(
   if (shards_->HasEnded(task.lane)) return std::nullopt;
   absl::StatusOr<Block> allocated = Allocate(task, block_bytes_);
   // Else the shard's next batch had the samples of this one.
-  if (!allocated.ok()) shards_->CloseShard(task.lane);
+  if (!allocated.ok()) shards_->CloseShard(task.lane, task.first_position);
   TENON_ASSIGN_OR_RETURN(block, std::move(allocated));
   const ShardTask batch = {.seed = setup_.seed,
                            .epoch = task.epoch,
                            .lane = task.lane,
+                           .before = task.first_position,
                            .samples = static_cast<int64_t>(task.count),
                            .on_error = setup_.on_error,
                            .drop_last = setup_.drop_last,

@@ -41,7 +41,7 @@ class WorkerLink {
     uint64_t ticket = 0;
     int64_t number = 0;  // Of the batch, in its epoch.
     int64_t epoch = 0;
-    int64_t first_position = 0;
+    int64_t first_position = 0;  // TaskRecord
     // Of an iterable dataset: the lane, and of how many samples at most.
     int64_t lane = TaskRecord::kNoLane;
     ShardLanes lanes = {};  // All of the dataset.

@@ -191,7 +191,7 @@ void WorkerSource::StartEpoch(const EpochPlan& plan) {
   returned_at_ns_ = 0;
   waited_ns_ = 0;
   joined_.reset();
-  if (is_ahead() && plan.epoch == plan_.epoch) {
+  if (is_ahead() && plan.epoch == plan_.epoch && plan.whole == nullptr) {
     first_ticket_ = ahead_ticket_;
     awaited_ = std::move(ahead_);
   } else {
@@ -208,14 +208,14 @@ void WorkerSource::StartEpoch(const EpochPlan& plan) {
 
 void WorkerSource::Plan(const EpochPlan& plan) {
   plan_ = plan;
-  next_to_assign_ = 0;
+  next_to_assign_ = plan.first_batch;
   bad_indices_ = absl::OkStatus();
   if (tuner_) active_ = static_cast<size_t>(tuner_->workers());
   shard_orders_.clear();
   const auto orders = in_order_ ? int64_t{1} : static_cast<int64_t>(active_);
   for (int64_t i = 0; i < orders; ++i) {
     shard_orders_.emplace_back(plan.lanes, plan.first_lane + i * plan.lane_step,
-                               orders * plan.lane_step);
+                               orders * plan.lane_step, plan.start);
   }
 }
 
@@ -224,8 +224,8 @@ bool WorkerSource::PlanNextEpoch() {
       plan_.epoch == std::numeric_limits<int64_t>::max()) {
     return false;
   }
-  EpochPlan next = plan_;
-  ++next.epoch;
+  EpochPlan next = plan_.whole == nullptr ? plan_ : *plan_.whole;
+  next.epoch = plan_.epoch + 1;
   Plan(next);
   ahead_ticket_ = next_ticket_;
   return HasUnassigned();
@@ -265,8 +265,8 @@ absl::StatusOr<std::optional<BatchResult>> WorkerSource::NextResult(
     // A drain that began just now: there is nothing to wait for.
     if (awaited_.empty() && cancellation_->is_draining()) continue;
     if (!bad_indices_.ok() && !is_ahead() && (awaited_.empty() || !in_order_)) {
-      ++next_to_assign_;
-      return BatchResult{std::exchange(bad_indices_, absl::OkStatus())};
+      return BatchResult{std::exchange(bad_indices_, absl::OkStatus()),
+                         next_to_assign_++};
     }
     const absl::Span<Worker> awaited = AwaitedWorkers();
     TENON_ASSIGN_OR_RETURN(std::optional<WorkerLink::Finished> finished,
@@ -276,9 +276,10 @@ absl::StatusOr<std::optional<BatchResult>> WorkerSource::NextResult(
       // also if another worker has failed meanwhile.
       failure_ = Dispatch();
       if (finished->ended) continue;
-      if (!joined_) return BatchResult{std::move(finished->batch)};
+      const int64_t number = finished->job.number;
+      if (!joined_) return BatchResult{std::move(finished->batch), number};
       Join(std::move(finished->batch));
-      if (joined_->parts_left == 0) return BatchResult{FinishJoined()};
+      if (joined_->parts_left == 0) return BatchResult{FinishJoined(), number};
       continue;
     }
     // Where the results of abandoned tasks were in the way.
@@ -362,6 +363,7 @@ absl::Status WorkerSource::AssignNext(size_t to) {
     ShardOrder& order = OrderOf(to);
     job.number = order.number();
     job.lane = order.lane();
+    job.first_position = plan_.start.BatchesBefore(job.lane);
     job.lanes = {.shards = plan_.shards, .lanes = plan_.lanes};
     job.samples = setup_.batch_size;
     job.full = setup_.drop_last;
@@ -388,8 +390,8 @@ absl::Status WorkerSource::AssignNext(size_t to) {
 
 bool WorkerSource::BeginParts(const WorkerLink::Job& job, size_t samples) {
   const size_t parts = std::min(workers_.size(), samples);
-  if (job.number != 0 || parts < 2 || !in_order_ || is_ahead() ||
-      layout_->varying() > 0 ||
+  if (job.number != plan_.first_batch || parts < 2 || !in_order_ ||
+      is_ahead() || layout_->varying() > 0 ||
       std::any_of(workers_.begin(), workers_.end(), [](const Worker& worker) {
         return worker.link.outstanding() > 0;
       })) {
