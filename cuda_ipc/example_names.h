@@ -15,6 +15,7 @@
 #include "tenon/cuda_ipc/device_context.h"
 #include "tenon/cuda_ipc/legacy_memory.h"
 #include "tenon/shm/base/unique_fd.h"
+#include "tenon/shm/tensor/tensor.h"
 
 namespace tenon::cuda_ipc {
 
@@ -28,6 +29,7 @@ extern CUdeviceptr address;
 extern size_t bytes;
 extern const void* pixels;
 extern UniqueFd fd;
+extern Tensor tensor;
 
 }  // namespace tenon::cuda_ipc
 

@@ -49,13 +49,15 @@ class DeviceMemory {
   // New writable memory of a device, at least one byte, aligned as its kernels
   // need it. Its contents are undefined. In a forked child it is destroyed
   // without a call of the driver.
-  // Errors: kInvalidArgument if there is no such device; kResourceExhausted.
+  // Errors: kNotFound if there is no such device; kResourceExhausted; the
+  // driver's.
   virtual absl::StatusOr<std::shared_ptr<Storage>> Allocate(
       const DLDevice& device, size_t bytes) const = 0;
 
   // OK if another library may lend these bytes, at least one, as far as the
   // driver can tell: the device exists, and the addresses are its own.
-  // Errors: kInvalidArgument.
+  // Errors: kInvalidArgument; kNotFound if there is no such device; the
+  // driver's.
   virtual absl::Status CheckLent(const DLDevice& device,
                                  const std::byte* address,
                                  size_t bytes) const = 0;

@@ -370,7 +370,7 @@ TEST_F(DeviceTensorTest, ADriversErrorIsTheErrorOfTheCopy) {
               fails);
   EXPECT_EQ(devices_.allocations(), 1);
   EXPECT_THAT(here.To(devices_.device(2)),
-              StatusIs(absl::StatusCode::kInvalidArgument,
+              StatusIs(absl::StatusCode::kNotFound,
                        HasSubstr("there is no device type 12 (number 2)")));
 }
 

@@ -136,7 +136,7 @@ absl::Status TestDevices::Copy(const To& to, const From& from,
 absl::StatusOr<std::shared_ptr<Storage>> TestDevices::Allocate(
     const DLDevice& device, size_t bytes) const {
   if (device.device_id >= kDevices) {
-    return absl::InvalidArgumentError(
+    return absl::NotFoundError(
         absl::StrCat("there is no ", DeviceName(device)));
   }
   auto memory = NewMemory(device.device_id, bytes);

@@ -68,7 +68,8 @@ absl::StatusOr<LegacyDLPackTensor> ToLegacyDLPack(const Tensor& tensor);
 // Errors: kInvalidArgument if it is null, of another major version, on a device
 // of no known type or of a negative number, of a dtype, rank or shape that
 // TensorSpec rejects, has elements but no data, or data that the device's
-// driver rejects; kFailedPrecondition naming the target to link for CUDA.
+// driver rejects; kNotFound if the driver knows no such device, and others of
+// its errors; kFailedPrecondition naming the target to link for CUDA.
 absl::StatusOr<Tensor> FromDLPack(DLPackTensor managed);
 absl::StatusOr<Tensor> FromDLPack(LegacyDLPackTensor managed);
 

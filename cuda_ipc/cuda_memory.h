@@ -1,0 +1,52 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// CudaMemory: how tensors copy, make and borrow memory of CUDA devices.
+// Internal to //cuda_ipc:device_tensor, which registers it.
+
+#ifndef TENON_CUDA_IPC_CUDA_MEMORY_H_
+#define TENON_CUDA_IPC_CUDA_MEMORY_H_
+
+#include <cstddef>
+#include <memory>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "dlpack/dlpack.h"
+#include "tenon/cuda_ipc/device_context.h"
+#include "tenon/shm/tensor/device_memory.h"
+#include "tenon/shm/tensor/storage.h"
+
+namespace tenon::cuda_ipc {
+
+// A device's number is this process's ordinal.
+// Ownership, threads, processes, order: as DeviceMemory.
+// Errors: also those of DeviceContexts, such as kNotFound if there is no driver
+//   or no such device, kFailedPrecondition in a forked child; of CudaError.
+class CudaMemory final : public DeviceMemory {
+ public:
+  // Those of DeviceContexts::OfProcess(), which the first call loads.
+  CudaMemory() = default;
+  // For tests. Not owned.
+  explicit CudaMemory(DeviceContexts* devices) : devices_(devices) {}
+
+  absl::Status Copy(const To& to, const From& from,
+                    size_t bytes) const override;
+  // A DeviceAllocation for each: its release waits for nothing, as that of
+  // cuMemFree() would.
+  absl::StatusOr<std::shared_ptr<Storage>> Allocate(
+      const DLDevice& device, size_t bytes) const override;
+  // Whether the first and the last byte are on the device. What is between them
+  // may be of several mappings, as PyTorch's expandable segments are.
+  absl::Status CheckLent(const DLDevice& device, const std::byte* address,
+                         size_t bytes) const override;
+
+ private:
+  absl::StatusOr<const DeviceContext*> Of(const DLDevice& device) const;
+
+  DeviceContexts* const devices_ = nullptr;
+};
+
+}  // namespace tenon::cuda_ipc
+
+#endif  // TENON_CUDA_IPC_CUDA_MEMORY_H_

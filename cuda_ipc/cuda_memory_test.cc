@@ -1,0 +1,143 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "tenon/cuda_ipc/cuda_memory.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "dlpack/dlpack.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tenon/cuda_ipc/device_allocation.h"
+#include "tenon/cuda_ipc/device_testing.h"
+#include "tenon/shm/base/status_macros.h"
+#include "tenon/shm/tensor/device.h"
+#include "tenon/shm/tensor/storage.h"
+#include "tenon/shm/testing/process_testing.h"
+#include "tenon/shm/testing/status_matchers.h"
+
+namespace tenon::cuda_ipc {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr DLDevice kGpu = {kDLCUDA, 0};
+constexpr DLDevice kOther = {kDLCUDA, 1};
+
+class CudaMemoryTest : public DeviceTest {
+ protected:
+  static constexpr size_t kCopied = 10'000;
+
+  void SetUp() override {
+    DeviceTest::SetUp();
+    memory_ = std::make_unique<CudaMemory>(devices_.get());
+    std::iota(here_.begin(), here_.end(), uint8_t{1});
+  }
+
+  std::byte* Here() { return reinterpret_cast<std::byte*>(here_.data()); }
+
+  // To a device, to another place of it, to another device, and back.
+  absl::Status RoundTrip() {
+    TENON_ASSIGN_OR_RETURN(const auto first, memory_->Allocate(kGpu, kCopied));
+    TENON_ASSIGN_OR_RETURN(const auto second, memory_->Allocate(kGpu, kCopied));
+    TENON_ASSIGN_OR_RETURN(const auto far, memory_->Allocate(kOther, kCopied));
+    TENON_ASSIGN_OR_RETURN(std::byte* const a, first->Address());
+    TENON_ASSIGN_OR_RETURN(std::byte* const b, second->Address());
+    TENON_ASSIGN_OR_RETURN(std::byte* const c, far->Address());
+    TENON_RETURN_IF_ERROR(
+        memory_->Copy({kGpu, a}, {kCpuDevice, Here()}, kCopied));
+    TENON_RETURN_IF_ERROR(memory_->Copy({kGpu, b}, {kGpu, a}, kCopied));
+    TENON_RETURN_IF_ERROR(memory_->Copy({kOther, c}, {kGpu, b}, kCopied));
+    back_.assign(kCopied, 0);
+    return memory_->Copy(
+        {kCpuDevice, reinterpret_cast<std::byte*>(back_.data())}, {kOther, c},
+        kCopied);
+  }
+
+  std::unique_ptr<CudaMemory> memory_;
+  std::vector<uint8_t> here_ = std::vector<uint8_t>(kCopied);
+  std::vector<uint8_t> back_;
+};
+
+TEST_F(CudaMemoryTest, CopiesBetweenAllMemories) {
+  const std::string before = Held();
+  ASSERT_THAT(RoundTrip(), IsOk());
+  EXPECT_EQ(back_, here_);
+  EXPECT_EQ(Held(), before);
+}
+
+TEST_F(CudaMemoryTest, ACallThatFailsLeavesNothing) {
+  FailEachCall({"cuMemCreate", "cuMemMap", "cuMemcpyHtoDAsync_v2",
+                "cuMemcpyDtoDAsync_v2", "cuMemcpyPeerAsync",
+                "cuMemcpyDtoHAsync_v2", "cuStreamSynchronize"},
+               [&] { return RoundTrip(); });
+}
+
+TEST_F(CudaMemoryTest, AReleaseWaitsForNothing) {
+  auto storage = memory_->Allocate(kGpu, 1);
+  ASSERT_THAT(storage, IsOk());
+  EXPECT_EQ((*storage)->size_bytes(), 1u);
+  const uint64_t waits =
+      fake_.Calls("cuStreamSynchronize") + fake_.Calls("cuCtxSynchronize");
+  const uint64_t frees = fake_.Calls("cuMemFree_v2");
+  storage->reset();
+  EXPECT_EQ(fake_.HeldBytes(0), 0u);
+  EXPECT_EQ(
+      fake_.Calls("cuStreamSynchronize") + fake_.Calls("cuCtxSynchronize"),
+      waits);
+  EXPECT_EQ(fake_.Calls("cuMemFree_v2"), frees);
+}
+
+TEST_F(CudaMemoryTest, MoreThanThereIs) {
+  EXPECT_THAT(memory_->Allocate(kGpu, size_t{1} << 60),
+              StatusIs(absl::StatusCode::kResourceExhausted));
+  EXPECT_THAT(memory_->Allocate(kGpu, ~size_t{0}),
+              StatusIs(absl::StatusCode::kResourceExhausted));
+  EXPECT_THAT(memory_->Allocate({kDLCUDA, 2}, 1),
+              StatusIs(absl::StatusCode::kNotFound, HasSubstr("no device 2")));
+}
+
+TEST_F(CudaMemoryTest, KnowsItsAddresses) {
+  const auto made = DeviceAllocation::Create(*gpu_, 2 * kPage);
+  ASSERT_THAT(made, IsOk());
+  auto* const first = reinterpret_cast<std::byte*>(made->address());
+  EXPECT_THAT(memory_->CheckLent(kGpu, first, 2 * kPage), IsOk());
+  EXPECT_THAT(memory_->CheckLent(kGpu, first + kPage, 1), IsOk());
+  for (const auto& [address, bytes] :
+       {std::pair(first, 2 * kPage + 1), std::pair(first - 1, size_t{1}),
+        std::pair(Here(), size_t{1})}) {
+    EXPECT_THAT(memory_->CheckLent(kGpu, address, bytes),
+                StatusIs(absl::StatusCode::kInvalidArgument,
+                         HasSubstr("is not of the driver's memory")));
+  }
+  EXPECT_THAT(
+      memory_->CheckLent(kOther, first, 1),
+      StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("is on cuda:0")));
+  EXPECT_THAT(memory_->CheckLent({kDLCUDA, 9}, first, 1),
+              StatusIs(absl::StatusCode::kNotFound));
+}
+
+TEST_F(CudaMemoryTest, IsInertInAForkedChild) {
+  auto storage = memory_->Allocate(kGpu, 100).value();
+  EXPECT_TRUE(PassesInChild(
+      [&] {
+        EXPECT_THAT(memory_->Allocate(kGpu, 100),
+                    StatusIs(absl::StatusCode::kFailedPrecondition));
+        EXPECT_THAT(memory_->Copy({kGpu, nullptr}, {kCpuDevice, Here()}, 100),
+                    StatusIs(absl::StatusCode::kFailedPrecondition));
+        const uint64_t calls = fake_.AllCalls();
+        storage.reset();
+        EXPECT_EQ(fake_.AllCalls(), calls);
+      },
+      /*may_have_threads=*/true));
+}
+
+}  // namespace
+}  // namespace tenon::cuda_ipc

@@ -1,0 +1,33 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "tenon/cuda_ipc/device_tensor.h"
+
+#include <array>
+#include <cstdint>
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "dlpack/dlpack.h"
+#include "tenon/cuda_ipc/cuda_memory.h"
+#include "tenon/cuda_ipc/device_context.h"
+#include "tenon/shm/base/status_macros.h"
+#include "tenon/shm/tensor/device_memory.h"
+
+namespace tenon::cuda_ipc {
+namespace {
+
+// Before main(), in each program with this file.
+[[maybe_unused]] const bool registered =
+    RegisterDeviceMemory(kDLCUDA, std::make_unique<CudaMemory>()).ok();
+
+}  // namespace
+
+absl::StatusOr<DLDevice> FindCudaDevice(const std::array<uint8_t, 16>& uuid) {
+  TENON_ASSIGN_OR_RETURN(DeviceContexts* const devices,
+                         DeviceContexts::OfProcess());
+  TENON_ASSIGN_OR_RETURN(const DeviceContext* const found, devices->Find(uuid));
+  return DLDevice{kDLCUDA, found->device().ordinal};
+}
+
+}  // namespace tenon::cuda_ipc

@@ -1,0 +1,41 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Tensors on CUDA devices. A program that links this target copies tensors to
+// devices and back, and takes device memory from other libraries (DLPack); it
+// calls nothing to begin with.
+//
+//   TENON_ASSIGN_OR_RETURN(const DLDevice gpu, FindCudaDevice(uuid));
+//   TENON_ASSIGN_OR_RETURN(const Tensor there, tensor.To(gpu));
+//   TENON_ASSIGN_OR_RETURN(float* const pixels, there.device_data<float>());
+//   // A kernel writes `pixels`; after it has ended:
+//   TENON_ASSIGN_OR_RETURN(const Tensor here, there.ToCpu());
+//
+// The driver is loaded, and the device's primary context retained, by the first
+// of these calls. Copies return when the bytes have arrived, and wait for no
+// stream but their own (device_copy.h). A tensor has to outlive the kernels
+// that use it: its memory is unmapped with its last reference, without a wait.
+//
+// To() and Clone() make memory of its own for each tensor, of 2 MiB at least on
+// most devices, which cannot be sent to other processes.
+
+#ifndef TENON_CUDA_IPC_DEVICE_TENSOR_H_
+#define TENON_CUDA_IPC_DEVICE_TENSOR_H_
+
+#include <array>
+#include <cstdint>
+
+#include "absl/status/statusor.h"
+#include "dlpack/dlpack.h"
+
+namespace tenon::cuda_ipc {
+
+// The device that this process knows by a number of its own
+// (CUDA_VISIBLE_DEVICES). Thread-safe.
+// Errors: kNotFound naming the devices that this process sees, or if there is
+// no driver; others of GetDriver() and ListDevices().
+absl::StatusOr<DLDevice> FindCudaDevice(const std::array<uint8_t, 16>& uuid);
+
+}  // namespace tenon::cuda_ipc
+
+#endif  // TENON_CUDA_IPC_DEVICE_TENSOR_H_
