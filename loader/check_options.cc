@@ -3,6 +3,8 @@
 
 #include "tenon/loader/check_options.h"
 
+#include <utility>
+
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
@@ -73,6 +75,39 @@ absl::Status CheckWorkerProgram(const LoaderOptions& options) {
   return absl::OkStatus();
 }
 
+absl::Status CheckReplacement(const LoaderOptions& options) {
+  if (options.max_restarts < 0 || options.max_restarts > 1000) {
+    return Refused(absl::StrCat("max_restarts must be 0 to 1000, not ",
+                                options.max_restarts));
+  }
+  if (options.sample_timeout < absl::Milliseconds(1)) {
+    return Refused(absl::StrCat("sample_timeout must be 1ms or more, not ",
+                                absl::FormatDuration(options.sample_timeout)));
+  }
+  for (const auto& [name, value] :
+       {std::pair("recycle_after_samples", options.recycle_after_samples),
+        std::pair("recycle_after_bytes", options.recycle_after_bytes)}) {
+    if (value && *value < 1) {
+      return Refused(absl::StrCat(name, " must be positive, not ", *value));
+    }
+  }
+  if (options.workers != 0 && options.worker_kind == WorkerKind::kProcess) {
+    return absl::OkStatus();
+  }
+  const char* const what =
+      options.on_worker_death != OnWorkerDeath::kFail      ? "on_worker_death"
+      : options.sample_timeout != absl::InfiniteDuration() ? "sample_timeout"
+      : options.recycle_after_samples ? "recycle_after_samples"
+      : options.recycle_after_bytes   ? "recycle_after_bytes"
+                                      : nullptr;
+  if (what == nullptr) return absl::OkStatus();
+  return Refused(absl::StrCat(
+      what,
+      " without worker processes: the consumer and its threads cannot be "
+      "replaced; set workers and WorkerKind::kProcess, or leave ",
+      what, " unset"));
+}
+
 }  // namespace
 
 absl::Status CheckOptions(const LoaderOptions& options) {
@@ -120,7 +155,8 @@ absl::Status CheckOptions(const LoaderOptions& options) {
                                 *options.failure_budget));
   }
   if (options.failure_budget &&
-      options.on_sample_error == OnSampleError::kFail) {
+      options.on_sample_error == OnSampleError::kFail &&
+      options.on_worker_death != OnWorkerDeath::kSkipSample) {
     return Refused(
         "failure_budget with on_sample_error kFail: each sample that fails is "
         "the error of its batch; set kSkip or kReplace, or leave "
@@ -134,6 +170,7 @@ absl::Status CheckOptions(const LoaderOptions& options) {
         "set workers and WorkerKind::kProcess, or leave start_method unset");
   }
   TENON_RETURN_IF_ERROR(CheckWorkerProgram(options));
+  TENON_RETURN_IF_ERROR(CheckReplacement(options));
   return options.rank ? CheckRank("Loader::Create()", *options.rank)
                       : absl::OkStatus();
 }

@@ -66,6 +66,33 @@ TEST(CheckOptionsTest, TheFailureBudget) {
               IsOk());
 }
 
+TEST(CheckOptionsTest, ReplacedWorkers) {
+  ExpectRefused({.workers = 1, .max_restarts = -1},
+                "max_restarts must be 0 to 1000, not -1");
+  ExpectRefused({.workers = 1, .sample_timeout = absl::Microseconds(1)},
+                "sample_timeout must be 1ms or more, not 1us");
+  ExpectRefused({.workers = 1, .recycle_after_samples = 0},
+                "recycle_after_samples must be positive, not 0");
+  ExpectRefused({.workers = 1, .recycle_after_bytes = -1},
+                "recycle_after_bytes must be positive, not -1");
+  const char* const why = " without worker processes: the consumer";
+  ExpectRefused({.on_worker_death = OnWorkerDeath::kRestart}, why);
+  ExpectRefused({.workers = 1,
+                 .worker_kind = WorkerKind::kThread,
+                 .sample_timeout = absl::Seconds(1)},
+                why);
+  ExpectRefused({.recycle_after_samples = 1}, why);
+  ExpectRefused({.recycle_after_bytes = 1}, why);
+  EXPECT_THAT(CheckOptions({.workers = 1,
+                            .failure_budget = 1,
+                            .on_worker_death = OnWorkerDeath::kSkipSample,
+                            .max_restarts = 0,
+                            .sample_timeout = absl::Seconds(1),
+                            .recycle_after_samples = 1,
+                            .recycle_after_bytes = 1}),
+              IsOk());
+}
+
 TEST(CheckOptionsTest, Contradictions) {
   ExpectRefused(
       {.shuffle = true, .sampler = std::make_shared<SequentialSampler>(3)},

@@ -172,6 +172,13 @@ absl::Status Loader::SetOrder() {
         "Loader::Create(): on_sample_error kReplace with an iterable dataset: "
         "it has no item to put in the place of a sample; use kSkip");
   }
+  if (options_.on_worker_death != OnWorkerDeath::kFail ||
+      options_.recycle_after_samples || options_.recycle_after_bytes) {
+    return absl::InvalidArgumentError(
+        "Loader::Create(): on_worker_death and recycle_after_... with an "
+        "iterable dataset: another worker could only read the shards from "
+        "their beginning; leave them unset");
+  }
   return SetLanes(*iterable);
 }
 
@@ -327,7 +334,12 @@ absl::Status Loader::Start() {
            .program = program.program,
            .in_order = options_.in_order,
            .overlap_epochs = options_.overlap_epochs,
-           .tune = options_.workers == kAuto},
+           .tune = options_.workers == kAuto,
+           .on_death = options_.on_worker_death,
+           .max_restarts = options_.max_restarts,
+           .sample_timeout = options_.sample_timeout,
+           .recycle_after_samples = options_.recycle_after_samples,
+           .recycle_after_bytes = options_.recycle_after_bytes},
           std::move(setup), recipe_, std::move(layout), cancellation_.get()));
   return absl::OkStatus();
 }
@@ -440,6 +452,15 @@ int Loader::workers() const {
 
 std::string Loader::tuning() const {
   return source_ == nullptr ? std::string() : source_->Tuning();
+}
+
+std::vector<absl::Status> Loader::incidents() const {
+  return source_ == nullptr ? std::vector<absl::Status>()
+                            : source_->Incidents();
+}
+
+int64_t Loader::replaced_workers() const {
+  return source_ == nullptr ? 0 : source_->Replaced();
 }
 
 std::vector<std::string> Loader::warnings() const {

@@ -184,6 +184,12 @@ class Loader {
   // With kAuto: that number and the reason, such as "4 of at most 16: 8 were
   // not faster than 4"; else empty. For a stream that of the next epoch.
   std::string tuning() const;
+  // How the last 64 workers that died, and were replaced, ended: worker, pid,
+  // signal or exit code, the sample that it was loading, and its stack if it
+  // crashed or was ended. Empty if there are no workers any more.
+  std::vector<absl::Status> incidents() const;
+  // How many workers have been replaced: dead, hung or recycled ones.
+  int64_t replaced_workers() const;
   // Options that have no effect here, or make the loader slower, in a sentence
   // each.
   std::vector<std::string> warnings() const;

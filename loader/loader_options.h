@@ -13,6 +13,7 @@
 
 #include "absl/time/time.h"
 #include "tenon/loader/data/on_sample_error.h"  // IWYU pragma: export
+#include "tenon/loader/data/on_worker_death.h"  // IWYU pragma: export
 #include "tenon/loader/data/worker_init.h"      // IWYU pragma: export
 #include "tenon/loader/data/worker_kind.h"      // IWYU pragma: export
 #include "tenon/loader/data/worker_program.h"   // IWYU pragma: export
@@ -95,8 +96,29 @@ struct LoaderOptions {
   // kResourceExhausted, in place of the batch that has it: with `in_order` the
   // same batch for any number of workers. Unset: all may. Counted are the
   // samples of Batch::skipped(), from where the epoch was resumed
-  // (Loader::Load()). Not with kFail.
+  // (Loader::Load()). Not with kFail, unless on_worker_death is kSkipSample.
   std::optional<int64_t> failure_budget;
+
+  // The following are for worker processes alone.
+  // Other than kFail not for an iterable dataset, whose shards another process
+  // could only read from their beginning.
+  OnWorkerDeath on_worker_death = OnWorkerDeath::kFail;
+  // How often in a row a worker is started again, without a batch from it
+  // between, or a sample that is left out; one more death is the error of the
+  // loader. 0 to 1000.
+  int max_restarts = 3;
+  // The longest time for a sample, or a call of Dataset::GetBatch(), while the
+  // consumer waits for a batch: seen at 1 to 1.5 times that. Then the worker is
+  // ended; the error names sample and stack; then on_worker_death holds. The
+  // time in which a process is stopped or traced (SIGSTOP, a debugger) does not
+  // count.
+  absl::Duration sample_timeout = absl::InfiniteDuration();
+  // Another process takes a worker's place after so many samples; after its
+  // private memory has grown by so many bytes since its first batch. It
+  // finishes the batches that it has been assigned. Not for an iterable
+  // dataset.
+  std::optional<int64_t> recycle_after_samples;
+  std::optional<int64_t> recycle_after_bytes;
   // Has no effect, as there is no device memory here: Loader::warnings() says
   // so.
   bool pin_memory = false;

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "tenon/loader/data/batch.h"
 #include "tenon/loader/data/shard_order.h"
@@ -106,6 +107,11 @@ class BatchSource {
   // How many workers make batches now, and why so many, if it chooses that.
   virtual int Workers() const { return 0; }
   virtual std::string Tuning() const { return ""; }
+
+  // How the workers ended that were replaced, the last one last, and how many
+  // there were.
+  virtual std::vector<absl::Status> Incidents() const { return {}; }
+  virtual int64_t Replaced() const { return 0; }
 };
 
 }  // namespace tenon::loader

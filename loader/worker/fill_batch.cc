@@ -4,6 +4,7 @@
 #include "tenon/loader/worker/fill_batch.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
@@ -19,10 +20,18 @@
 #include "tenon/loader/data/sample.h"
 #include "tenon/loader/data/sample_scratch.h"
 #include "tenon/loader/sampling/sample_random.h"
+#include "tenon/loader/worker/messages.h"
+#include "tenon/shm/base/atomics.h"
 #include "tenon/shm/base/status_macros.h"
 
 namespace tenon::loader {
 namespace {
+
+void NoteSample(SharedWord<uint64_t>* now, uint64_t sample) {
+  if (now != nullptr) {
+    StdAtomics::Store(*now, sample, std::memory_order_relaxed);
+  }
+}
 
 // How many items are tried in the place of one that failed.
 constexpr int64_t kReplacements = 8;
@@ -60,9 +69,21 @@ class Filler {
 
   absl::StatusOr<FilledBatch> Fill(absl::FunctionRef<bool()> should_stop) {
     int64_t position = task_.first_position;
+    const int64_t* left_out = task_.left_out.begin();
     for (const int64_t index : task_.indices) {
       if (should_stop()) return absl::CancelledError("the batch was cancelled");
-      absl::Status status = FillOne(position, index);
+      absl::Status status;
+      if (left_out != task_.left_out.end() &&
+          *left_out == position - task_.first_position) {
+        ++left_out;
+        status = absl::AbortedError("it has ended a worker");
+        if (task_.on_error == OnSampleError::kFail) {
+          filled_.skipped.push_back({position++, index, std::move(status)});
+          continue;
+        }
+      } else {
+        status = FillOne(position, index);
+      }
       if (!status.ok()) {
         TENON_RETURN_IF_ERROR(
             OnError({position, index, std::move(status)}, should_stop));
@@ -75,6 +96,8 @@ class Filler {
  private:
   // Makes item `index` at `position`, behind the samples that are there.
   absl::Status FillOne(int64_t position, int64_t index) {
+    NoteSample(task_.now,
+               static_cast<uint64_t>(position - task_.first_position) + 1);
     SampleRandom random(task_.seed, task_.epoch, position);
     if (task_.scratch != nullptr) task_.scratch->Clear(filled_.samples);
     Sample sample(layout_, memory_, filled_.samples, 1, task_.scratch);
@@ -156,8 +179,13 @@ absl::StatusOr<FilledBatch> FillBatch(Dataset& dataset,
   if (should_stop()) return absl::CancelledError("the batch was cancelled");
   const auto size = static_cast<int64_t>(task.indices.size());
   if (task.scratch != nullptr) task.scratch->Reset();
+  Filler one_by_one(dataset, dataset_size, layout, task, memory);
+  if (task.one_by_one || !task.left_out.empty()) {
+    return one_by_one.Fill(should_stop);
+  }
   SampleBatch samples(SampleSpan(layout, memory, 0, size, task.scratch),
                       task.seed, task.epoch, task.first_position);
+  NoteSample(task.now, WorkerNote::kAll);
   const absl::Status status = Catching("Dataset::GetBatch()", [&] {
     return dataset.GetBatch(task.indices, samples);
   });
@@ -168,8 +196,7 @@ absl::StatusOr<FilledBatch> FillBatch(Dataset& dataset,
   }
   if (status.ok() || absl::IsUnimplemented(status) ||
       task.on_error != OnSampleError::kFail) {
-    return Filler(dataset, dataset_size, layout, task, memory)
-        .Fill(should_stop);
+    return one_by_one.Fill(should_stop);
   }
   return absl::Status(
       status.code(),

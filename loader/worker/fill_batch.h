@@ -19,6 +19,7 @@
 #include "tenon/loader/data/dataset.h"
 #include "tenon/loader/data/on_sample_error.h"
 #include "tenon/loader/data/sample_scratch.h"
+#include "tenon/shm/base/atomics.h"
 
 namespace tenon::loader {
 
@@ -31,6 +32,14 @@ struct BatchTask {
   OnSampleError on_error = OnSampleError::kFail;
   // For what differs in shape, if anything does.
   SampleScratch* scratch = nullptr;
+  // Not by Dataset::GetBatch().
+  bool one_by_one = false;
+  // Numbers in the batch, ascending, of samples that are not made: they have
+  // failed.
+  absl::Span<const int64_t> left_out = {};
+  // Where the sample that is being made is noted (WorkerNote::sample), if not
+  // null.
+  SharedWord<uint64_t>* now = nullptr;
 };
 
 struct FilledBatch {

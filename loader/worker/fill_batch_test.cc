@@ -3,6 +3,7 @@
 
 #include "tenon/loader/worker/fill_batch.h"
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <stdexcept>
@@ -16,6 +17,8 @@
 #include "tenon/loader/data/batch_layout.h"
 #include "tenon/loader/data/dataset.h"
 #include "tenon/loader/sampling/sample_random.h"
+#include "tenon/loader/worker/messages.h"
+#include "tenon/shm/base/atomics.h"
 #include "tenon/shm/testing/status_matchers.h"
 
 namespace tenon::loader {
@@ -193,6 +196,70 @@ TEST_F(FillBatchTest, AReplacementIsLookedForFromTheEndToTheBeginning) {
   OneGood three(3);
   ASSERT_THAT(Fill(three, {1}, OnSampleError::kReplace), IsOk());
   EXPECT_EQ(three.gets, 3);
+}
+
+// Notes what was noted at each call.
+class Noted : public Items {
+ public:
+  absl::Status Get(int64_t index, SampleRandom& random,
+                   Sample& sample) override {
+    seen.push_back(StdAtomics::Load(now, std::memory_order_relaxed));
+    return Items::Get(index, random, sample);
+  }
+  absl::Status GetBatch(absl::Span<const int64_t> indices,
+                        SampleBatch& samples) override {
+    seen.push_back(StdAtomics::Load(now, std::memory_order_relaxed));
+    return Items::GetBatch(indices, samples);
+  }
+  SharedWord<uint64_t> now = {};
+  std::vector<uint64_t> seen;
+};
+
+TEST_F(FillBatchTest, NotesTheSampleBeforeItIsMade) {
+  Noted noted;
+  const std::vector<int64_t> indices = {9, 3, 0};
+  BatchTask task = {.indices = indices,
+                    .on_error = OnSampleError::kReplace,
+                    .now = &noted.now};
+  const auto go_on = [] { return false; };
+  ASSERT_THAT(FillBatch(noted, layout_, task, memory_.data()->bytes, go_on),
+              IsOk());
+  // The item in the place of 3 is noted as its place.
+  EXPECT_THAT(noted.seen, ElementsAre(WorkerNote::kAll, 1, 2, 2, 3));
+  noted.seen.clear();
+  task.one_by_one = true;
+  ASSERT_THAT(FillBatch(noted, layout_, task, memory_.data()->bytes, go_on),
+              IsOk());
+  EXPECT_THAT(noted.seen, ElementsAre(1, 2, 2, 3));
+}
+
+TEST_F(FillBatchTest, LeavesOutSamplesThatHaveEndedAWorker) {
+  const std::vector<int64_t> indices = {9, 4, 0, 2};
+  const std::vector<int64_t> left_out = {1, 3};
+  for (const OnSampleError on_error :
+       {OnSampleError::kFail, OnSampleError::kSkip, OnSampleError::kReplace}) {
+    bulk_.gets = 0;
+    BatchTask task = {.first_position = 100,
+                      .indices = indices,
+                      .on_error = on_error,
+                      .left_out = left_out};
+    TENON_ASSERT_OK_AND_ASSIGN(
+        const auto filled,
+        FillBatch(bulk_, layout_, task, memory_.data()->bytes,
+                  [] { return false; }));
+    EXPECT_EQ(bulk_.bulks, 0);
+    ASSERT_THAT(filled.skipped, SizeIs(2));
+    EXPECT_EQ(filled.skipped[0].position, 101);
+    EXPECT_EQ(filled.skipped[0].index, 4);
+    EXPECT_EQ(filled.skipped[1].position, 103);
+    if (on_error == OnSampleError::kReplace) {
+      // 5 and 6 fail, and 3.
+      EXPECT_THAT(Values(filled.samples), ElementsAre(9, 7, 0, 4));
+    } else {
+      EXPECT_EQ(bulk_.gets, 2);
+      EXPECT_THAT(Values(filled.samples), ElementsAre(9, 0));
+    }
+  }
 }
 
 TEST_F(FillBatchTest, AReplacementCanBeStopped) {

@@ -61,6 +61,10 @@ absl::StatusOr<BatchNote> GetNote(ArchiveReader& reader) {
 
 }  // namespace
 
+std::string NamePrefixOf(const WorkerSetup& setup, int worker) {
+  return absl::StrCat(setup.name_prefix, "-w", worker);
+}
+
 std::string Encode(const WorkerSetup& setup) {
   ArchiveWriter writer;
   writer.PutString(kPluginVersion);

@@ -10,6 +10,8 @@
 //             arena for each new segment, and a BatchNote for each batch that
 //             failed or skipped samples
 //   control   memory that the loader writes and all workers map read-only
+//   note      memory that the worker writes and the loader reads, when it waits
+//             or the worker has died
 
 #ifndef TENON_LOADER_WORKER_MESSAGES_H_
 #define TENON_LOADER_WORKER_MESSAGES_H_
@@ -47,12 +49,15 @@ struct WorkerSetup {
   OnSampleError on_error = OnSampleError::kFail;
   bool drop_last = false;  // Of an iterable dataset: that of each shard.
   SharingStrategy strategy = SharingStrategy::kFileDescriptor;
-  std::string name_prefix;  // Of its segments.
+  std::string name_prefix;  // Of the segments of all workers.
   std::string worker_init;  // Its registered name; empty: none.
   int32_t workers = 1;
   int32_t rank = 0;
   int32_t world_size = 1;
 };
+
+// Of the segments of one worker.
+std::string NamePrefixOf(const WorkerSetup& setup, int worker);
 
 std::string Encode(const WorkerSetup& setup);
 // Errors: kDataLoss for anything that Encode() does not make;
@@ -67,10 +72,26 @@ struct WorkerControl {
   SharedWord<uint64_t> stop;
 };
 
+// A worker's words, in memory that outlives it; zero at first.
+struct WorkerNote {
+  // `sample`; other values are the number of a sample in its batch, plus 1.
+  static constexpr uint64_t kNone = 0;
+  static constexpr uint64_t kAll = ~uint64_t{0};  // In Dataset::GetBatch().
+
+  // The task that it has begun last.
+  SharedWord<uint64_t> ticket;
+  // What it loads of this task's batch. One store for each sample.
+  SharedWord<uint64_t> sample;
+};
+
 // One batch to make: of `count` items, whose indices follow, or the next batch
 // of a lane of an iterable dataset, of up to `count` samples.
 struct TaskRecord {
   static constexpr int64_t kNoLane = -1;
+  // Flags: the batch is not made by Dataset::GetBatch(); it is made without the
+  // samples whose index is ~index.
+  static constexpr uint64_t kOneByOne = 1;
+  static constexpr uint64_t kLeavesOut = 2;
 
   uint64_t ticket = 0;  // Unique; in BatchRecord, too.
   int64_t epoch = 0;
@@ -80,7 +101,8 @@ struct TaskRecord {
   uint64_t count = 0;
   int64_t lane = kNoLane;
   uint64_t run = 0;  // Of the epoch: another one begins all lanes again.
-  uint64_t unused[2] = {};
+  uint64_t flags = 0;
+  uint64_t unused = 0;
 };
 struct IndexRecord {
   static constexpr uint64_t kIndices = 8;

@@ -60,17 +60,19 @@ class Worker {
   static absl::StatusOr<Worker> Create(int index, const WorkerSetup& setup,
                                        const DatasetRecipe& recipe,
                                        Channel channel,
-                                       const WorkerControl& control);
+                                       const WorkerControl& control,
+                                       WorkerNote& note);
 
   // Works until the loader closes the tasks or dies.
   absl::Status Run();
 
  private:
   Worker(const WorkerSetup& setup, Channel channel,
-         const WorkerControl& control, BatchLayout layout)
+         const WorkerControl& control, WorkerNote& note, BatchLayout layout)
       : setup_(setup),
         channel_(std::move(channel)),
         control_(control),
+        note_(note),
         layout_(std::make_unique<const BatchLayout>(std::move(layout))),
         scratch_(std::make_unique<SampleScratch>(layout_.get())),
         block_bytes_(static_cast<size_t>(layout_->total_bytes())) {}
@@ -101,6 +103,7 @@ class Worker {
   const WorkerSetup& setup_;
   Channel channel_;
   const WorkerControl& control_;
+  WorkerNote& note_;
   std::unique_ptr<const BatchLayout> layout_;
   std::unique_ptr<SampleScratch> scratch_;
   size_t block_bytes_;  // Of the next block.
@@ -113,6 +116,7 @@ class Worker {
   std::shared_ptr<Arena> arena_;
   absl::flat_hash_set<uint32_t> offered_;  // Segments.
   std::vector<int64_t> indices_;
+  std::vector<int64_t> left_out_;  // BatchTask
 
   struct Sent {
     uint64_t number = 0;  // Of its record in batches_, from 1.
@@ -181,7 +185,8 @@ absl::StatusOr<BatchLayout> SameLayout(const WorkerSetup& setup,
 absl::StatusOr<Worker> Worker::Create(int index, const WorkerSetup& setup,
                                       const DatasetRecipe& recipe,
                                       Channel channel,
-                                      const WorkerControl& control) {
+                                      const WorkerControl& control,
+                                      WorkerNote& note) {
   TENON_ASSIGN_OR_RETURN(auto tasks, JoinRing(channel, Deadline::Never()));
   const std::string name = absl::StrCat("loader-worker-", index);
   TENON_ASSIGN_OR_RETURN(
@@ -197,11 +202,11 @@ absl::StatusOr<Worker> Worker::Create(int index, const WorkerSetup& setup,
   TENON_ASSIGN_OR_RETURN(std::unique_ptr<Dataset> dataset, recipe.Make());
   TENON_ASSIGN_OR_RETURN(BatchLayout layout, SameLayout(setup, *dataset));
   TENON_RETURN_IF_ERROR(CheckSameShards(setup, *dataset));
-  Worker worker(setup, std::move(channel), control, std::move(layout));
+  Worker worker(setup, std::move(channel), control, note, std::move(layout));
   ArenaOptions arena;
   arena.name = name;
   arena.segment.strategy = setup.strategy;
-  arena.segment.name_prefix = setup.name_prefix;
+  arena.segment.name_prefix = NamePrefixOf(setup, index);
   TENON_ASSIGN_OR_RETURN(worker.arena_, Arena::Create(arena));
   worker.tasks_ = std::move(tasks);
   worker.batches_ = std::move(batches);
@@ -241,14 +246,25 @@ absl::StatusOr<TaskRecord> Worker::NextTask() {
     left = left.subspan(got * sizeof(IndexRecord));
   }
   indices_.resize(task.count);
+  left_out_.clear();
+  if ((task.flags & TaskRecord::kLeavesOut) == 0) return task;
+  for (size_t i = 0; i < indices_.size(); ++i) {
+    if (indices_[i] >= 0) continue;
+    left_out_.push_back(static_cast<int64_t>(i));
+    indices_[i] = ~indices_[i];
+  }
   return task;
 }
 
 absl::Status Worker::Serve(const TaskRecord& task) {
   ReleaseTaken();
+  // In this order: a sample is never noted of another task.
+  StdAtomics::Store(note_.sample, WorkerNote::kNone, std::memory_order_release);
+  StdAtomics::Store(note_.ticket, task.ticket, std::memory_order_release);
   BatchRecord record = {.ticket = task.ticket};
   Block block;
   absl::StatusOr<std::optional<FilledBatch>> filled = Make(task, block);
+  StdAtomics::Store(note_.sample, WorkerNote::kNone, std::memory_order_relaxed);
   if (filled.ok() && filled->has_value()) {
     record.samples = (*filled)->samples;
     TENON_ASSIGN_OR_RETURN(record.block, block.Describe());
@@ -279,12 +295,16 @@ absl::StatusOr<std::optional<FilledBatch>> Worker::Make(const TaskRecord& task,
   if (ShouldStop(task)) return absl::CancelledError("the task was abandoned");
   if (task.lane != TaskRecord::kNoLane) return MakeOfShard(task, block);
   TENON_ASSIGN_OR_RETURN(block, Allocate(task, block_bytes_));
-  const BatchTask batch = {.seed = setup_.seed,
-                           .epoch = task.epoch,
-                           .first_position = task.first_position,
-                           .indices = indices_,
-                           .on_error = setup_.on_error,
-                           .scratch = scratch()};
+  const BatchTask batch = {
+      .seed = setup_.seed,
+      .epoch = task.epoch,
+      .first_position = task.first_position,
+      .indices = indices_,
+      .on_error = setup_.on_error,
+      .scratch = scratch(),
+      .one_by_one = (task.flags & TaskRecord::kOneByOne) != 0,
+      .left_out = left_out_,
+      .now = &note_.sample};
   TENON_ASSIGN_OR_RETURN(FilledBatch filled,
                          FillBatch(*dataset_, *layout_, batch, block.data(),
                                    [&] { return ShouldStop(task); }));
@@ -327,7 +347,8 @@ absl::StatusOr<std::optional<FilledBatch>> Worker::MakeOfShard(
                            .samples = static_cast<int64_t>(task.count),
                            .on_error = setup_.on_error,
                            .drop_last = setup_.drop_last,
-                           .scratch = scratch()};
+                           .scratch = scratch(),
+                           .now = &note_.sample};
   TENON_ASSIGN_OR_RETURN(
       std::optional<FilledBatch> filled,
       shards_->Fill(batch, block.data(), [&] { return ShouldStop(task); }));
@@ -378,11 +399,11 @@ void Worker::ReleaseTaken() {
 
 absl::Status RunWorker(int index, const WorkerSetup& setup,
                        const DatasetRecipe& recipe, Channel channel,
-                       const WorkerControl& control) {
+                       const WorkerControl& control, WorkerNote& note) {
   const ScopedWorkerInfo info(InfoOf(index, setup));
   TENON_ASSIGN_OR_RETURN(
       Worker worker,
-      Worker::Create(index, setup, recipe, std::move(channel), control));
+      Worker::Create(index, setup, recipe, std::move(channel), control, note));
   const absl::Status status = worker.Run();
   // The loader has gone, or is about to.
   return absl::IsUnavailable(status) ? absl::OkStatus() : status;

@@ -3,6 +3,7 @@
 
 #include "tenon/loader/worker/shard_reader.h"
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -18,6 +19,7 @@
 #include "tenon/loader/data/sample.h"
 #include "tenon/loader/data/sample_scratch.h"
 #include "tenon/loader/sampling/sample_random.h"
+#include "tenon/shm/base/atomics.h"
 #include "tenon/shm/base/status_macros.h"
 
 namespace tenon::loader {
@@ -68,6 +70,10 @@ absl::StatusOr<std::optional<FilledBatch>> ShardReader::FillFrom(
                              Skip(shard, task.samples - seen));
       seen += skipped;
       if (seen == task.samples) break;
+    }
+    if (task.now != nullptr) {
+      StdAtomics::Store(*task.now, static_cast<uint64_t>(seen) + 1,
+                        std::memory_order_relaxed);
     }
     absl::StatusOr<bool> more = FillOne(task, shard, memory, filled);
     if (!more.ok()) {

@@ -22,6 +22,7 @@
 #include "tenon/loader/data/sample_scratch.h"
 #include "tenon/loader/data/shard_order.h"
 #include "tenon/loader/worker/fill_batch.h"
+#include "tenon/shm/base/atomics.h"
 
 namespace tenon::loader {
 
@@ -38,6 +39,8 @@ struct ShardTask {
   bool drop_last = false;  // Drops a last batch of fewer samples.
   // For what differs in shape, if anything does.
   SampleScratch* scratch = nullptr;
+  // As BatchTask::now.
+  SharedWord<uint64_t>* now = nullptr;
 };
 
 // One epoch. A shard is opened by the first batch that needs it, when the one

@@ -2,9 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // The loader's worker process: entry point "tenon.loader.worker". Its
-// descriptors are its end of the channel, the control memory, and those of the
-// dataset's arguments. "tenon.loader.describe" sends an empty message, then the
-// facts of a dataset; its descriptors are the same without the control memory.
+// descriptors are its end of the channel, the control memory, its note, and
+// those of the dataset's arguments. "tenon.loader.describe" sends an empty
+// message, then the facts of a dataset; its descriptors are the same without
+// the two.
 
 #include <cstddef>
 #include <memory>
@@ -57,9 +58,20 @@ absl::Status RunWorkerProcess(spawn::Child& child) {
                      " bytes; want ", sizeof(WorkerControl)));
   }
   TENON_ASSIGN_OR_RETURN(const ReadOnlyMapping control, segment.MapReadOnly());
-  TENON_ASSIGN_OR_RETURN(const DatasetRecipe recipe, RecipeOf(setup, child, 2));
+  TENON_ASSIGN_OR_RETURN(
+      const Segment note_segment,
+      Segment::Adopt(child.TakeFd(2), SegmentKind::kSharedWritable));
+  if (note_segment.size_bytes() < sizeof(WorkerNote)) {
+    return absl::DataLossError(
+        absl::StrCat("note of ", note_segment.size_bytes(), " bytes; want ",
+                     sizeof(WorkerNote)));
+  }
+  TENON_ASSIGN_OR_RETURN(const WritableMapping note,
+                         note_segment.MapWritable());
+  TENON_ASSIGN_OR_RETURN(const DatasetRecipe recipe, RecipeOf(setup, child, 3));
   return RunWorker(child.index(), setup, recipe, std::move(channel),
-                   *reinterpret_cast<const WorkerControl*>(control.data()));
+                   *reinterpret_cast<const WorkerControl*>(control.data()),
+                   *reinterpret_cast<WorkerNote*>(note.data()));
 }
 
 absl::Status DescribeOnce(spawn::Child& child) {

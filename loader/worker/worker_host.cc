@@ -55,16 +55,17 @@ class WorkerThread : public WorkerHost {
  public:
   static absl::StatusOr<std::unique_ptr<WorkerThread>> Start(
       int index, Channel end, const WorkerSetup& setup,
-      const DatasetRecipe& recipe, const WorkerControl& control) {
+      const DatasetRecipe& recipe, const WorkerControl& control,
+      WorkerNote& note) {
     UniqueFd ended(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     if (!ended.valid())
       return PosixError(errno, "eventfd", "a loader's thread");
     auto thread = std::unique_ptr<WorkerThread>(
         new WorkerThread(index, std::move(ended)));
     try {
-      thread->thread_ =
-          std::thread(&WorkerThread::Run, thread.get(), std::move(end),
-                      std::cref(setup), std::cref(recipe), std::cref(control));
+      thread->thread_ = std::thread(
+          &WorkerThread::Run, thread.get(), std::move(end), std::cref(setup),
+          std::cref(recipe), std::cref(control), std::ref(note));
     } catch (const std::system_error& error) {
       return PosixError(error.code().value(), "std::thread",
                         thread->Describe());
@@ -102,9 +103,9 @@ class WorkerThread : public WorkerHost {
       : index_(index), ended_(std::move(ended)) {}
 
   void Run(Channel end, const WorkerSetup& setup, const DatasetRecipe& recipe,
-           const WorkerControl& control) {
+           const WorkerControl& control, WorkerNote& note) {
     pthread_setname_np(pthread_self(), absl::StrCat("loader-", index_).c_str());
-    status_ = RunWorker(index_, setup, recipe, std::move(end), control);
+    status_ = RunWorker(index_, setup, recipe, std::move(end), control, note);
     eventfd_write(ended_.get(), 1);
   }
 
@@ -117,20 +118,21 @@ class WorkerThread : public WorkerHost {
 }  // namespace
 
 absl::Status StartWorkerProcesses(
-    std::vector<Channel> ends, const WorkerSetup& setup,
-    const DatasetRecipe& recipe, const std::string& program,
-    spawn::StartMethod method, const Segment& control,
-    std::vector<std::unique_ptr<WorkerHost>>& hosts) {
+    std::vector<WorkerEnd> ends, const WorkerSetup& setup,
+    const DatasetRecipe& recipe, const WorkerProcessOptions& how,
+    const Segment& control, std::vector<std::unique_ptr<WorkerHost>>& hosts) {
   std::vector<std::vector<int>> fds;
-  for (const Channel& end : ends) {
-    fds.push_back({end.fd(), control.fd()});
+  for (const WorkerEnd& end : ends) {
+    fds.push_back({end.channel.fd(), control.fd(), end.note.fd()});
     for (const int fd : recipe.fds()) fds.back().push_back(fd);
   }
   spawn::ProcessOptions options = {.entry = "tenon.loader.worker",
-                                   .program = program,
+                                   .program = how.program,
+                                   .index = how.first,
                                    .argument = Encode(setup),
                                    .ignore_interrupt = true,
-                                   .method = method};
+                                   .method = how.method,
+                                   .crash_stack = how.crash_stack};
   TENON_ASSIGN_OR_RETURN(std::vector<spawn::Process> processes,
                          spawn::Process::StartEach(options, fds));
   for (spawn::Process& process : processes) {
@@ -141,14 +143,15 @@ absl::Status StartWorkerProcesses(
 }
 
 absl::Status StartWorkerThreads(
-    std::vector<Channel> ends, const WorkerSetup& setup,
+    std::vector<WorkerEnd> ends, const WorkerSetup& setup,
     const DatasetRecipe& recipe, const WorkerControl& control,
+    const std::vector<WorkerNote*>& notes,
     std::vector<std::unique_ptr<WorkerHost>>& hosts) {
   for (size_t i = 0; i < ends.size(); ++i) {
     TENON_ASSIGN_OR_RETURN(
         hosts.emplace_back(),
-        WorkerThread::Start(static_cast<int>(i), std::move(ends[i]), setup,
-                            recipe, control));
+        WorkerThread::Start(static_cast<int>(i), std::move(ends[i].channel),
+                            setup, recipe, control, *notes[i]));
   }
   return absl::OkStatus();
 }

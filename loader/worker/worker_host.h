@@ -42,20 +42,33 @@ class WorkerHost {
   virtual void Signal(int signal) = 0;
 };
 
-// Starts worker i for ends[i], the worker's end of its channel, in a process of
-// `program` (empty: of this program) or in a thread of this process, and sets
-// hosts[i]. After an error some may have been started.
+// What belongs to one worker.
+struct WorkerEnd {
+  Channel channel;  // The worker's end.
+  Segment note;     // Its WorkerNote.
+};
+
+struct WorkerProcessOptions {
+  std::string program = {};  // Empty: this program.
+  spawn::StartMethod method = spawn::StartMethod::kSpawn;
+  bool crash_stack = false;  // spawn::ProcessOptions
+  int first = 0;             // The number of the first worker.
+};
+
+// Starts worker i for ends[i], in a process or in a thread of this process, and
+// sets hosts[i]. After an error some may have been started.
 // Errors: those of Process::StartEach(); kResourceExhausted at a limit of
 // threads or descriptors.
 absl::Status StartWorkerProcesses(
-    std::vector<Channel> ends, const WorkerSetup& setup,
-    const DatasetRecipe& recipe, const std::string& program,
-    spawn::StartMethod method, const Segment& control,
-    std::vector<std::unique_ptr<WorkerHost>>& hosts);
-// `setup`, `recipe` and `control` outlive the workers.
+    std::vector<WorkerEnd> ends, const WorkerSetup& setup,
+    const DatasetRecipe& recipe, const WorkerProcessOptions& how,
+    const Segment& control, std::vector<std::unique_ptr<WorkerHost>>& hosts);
+// `setup`, `recipe`, `control` and the notes, one for each end, outlive the
+// workers.
 absl::Status StartWorkerThreads(
-    std::vector<Channel> ends, const WorkerSetup& setup,
+    std::vector<WorkerEnd> ends, const WorkerSetup& setup,
     const DatasetRecipe& recipe, const WorkerControl& control,
+    const std::vector<WorkerNote*>& notes,
     std::vector<std::unique_ptr<WorkerHost>>& hosts);
 
 }  // namespace tenon::loader

@@ -112,35 +112,53 @@ const WorkerLink::Job* WorkerLink::current() const {
   return outstanding_.empty() ? nullptr : &outstanding_.front().job;
 }
 
-absl::Status WorkerLink::Assign(const Job& job, std::vector<int64_t> indices) {
+const WorkerLink::Task* WorkerLink::Find(uint64_t ticket) const {
+  const auto found =
+      std::find_if(outstanding_.begin(), outstanding_.end(),
+                   [&](const Task& task) { return task.job.ticket == ticket; });
+  return found == outstanding_.end() ? nullptr : &*found;
+}
+
+absl::Status WorkerLink::Assign(Task task) {
   constexpr size_t kTaskWords = sizeof(TaskRecord) / sizeof(int64_t);
-  words_.resize(TaskRecords(indices.size()) * kTaskWords);
-  std::copy(indices.begin(), indices.end(), words_.begin() + kTaskWords);
-  Outstanding outstanding = {job, std::move(indices)};
-  const TaskRecord task = {.ticket = job.ticket,
-                           .epoch = job.epoch,
-                           .first_position = job.first_position,
-                           .count = static_cast<uint64_t>(outstanding.count()),
-                           .lane = job.lane,
-                           .run = job.run};
-  std::memcpy(words_.data(), &task, sizeof(task));
+  words_.resize(TaskRecords(task.indices.size()) * kTaskWords);
+  std::copy(task.indices.begin(), task.indices.end(),
+            words_.begin() + kTaskWords);
+  for (const SkippedSample& sample : task.left_out) {
+    int64_t& index =
+        words_[kTaskWords +
+               static_cast<size_t>(sample.position - task.job.first_position)];
+    index = ~index;
+  }
+  const TaskRecord record = {
+      .ticket = task.job.ticket,
+      .epoch = task.job.epoch,
+      .first_position = task.job.first_position,
+      .count = static_cast<uint64_t>(task.count()),
+      .lane = task.job.lane,
+      .run = task.job.run,
+      .flags = (task.one_by_one ? TaskRecord::kOneByOne : 0) |
+               (task.left_out.empty() ? 0 : TaskRecord::kLeavesOut)};
+  std::memcpy(words_.data(), &record, sizeof(record));
   TENON_ASSIGN_OR_RETURN(const bool put,
                          tasks_->TryPut(std::as_bytes(std::span(words_))));
   if (!put) {
     return absl::DataLossError(
         "acknowledges tasks after their batches: its ring is full");
   }
-  outstanding_.push_back(std::move(outstanding));
+  outstanding_.push_back(std::move(task));
   return absl::OkStatus();
 }
 
 absl::StatusOr<std::optional<WorkerLink::Finished>> WorkerLink::Take() {
+  if (batches_ == nullptr) return absl::UnavailableError("it has not begun");
   BatchRecord record;
   TENON_ASSIGN_OR_RETURN(
       const size_t got,
       batches_->TryPeek(std::as_writable_bytes(std::span(&record, 1))));
   if (got == 0) return std::nullopt;
   TENON_ASSIGN_OR_RETURN(Finished finished, OnRecord(record));
+  outstanding_.pop_front();
   // The block has been claimed: now the worker may drop it.
   TENON_RETURN_IF_ERROR(batches_->Advance(1));
   return finished;
@@ -164,7 +182,7 @@ absl::Status WorkerLink::CheckAlive() {
 }
 
 absl::Status WorkerLink::CheckRecord(
-    const BatchRecord& record, const Outstanding& job,
+    const BatchRecord& record, const Task& job,
     const std::optional<BatchNote>& note) const {
   const bool has_batch = record.outcome == BatchRecord::kMade ||
                          record.outcome == BatchRecord::kFailed;
@@ -213,8 +231,7 @@ absl::StatusOr<WorkerLink::Finished> WorkerLink::OnRecord(
         outstanding_.empty() ? "none"
                              : absl::StrCat(outstanding_.front().job.ticket)));
   }
-  const Outstanding job = std::move(outstanding_.front());
-  outstanding_.pop_front();
+  const Task& job = outstanding_.front();
   TENON_ASSIGN_OR_RETURN(std::optional<BatchNote> note,
                          ReceiveMessages(record));
   Finished finished = {.job = job.job,
@@ -245,7 +262,7 @@ absl::StatusOr<WorkerLink::Finished> WorkerLink::OnRecord(
 }
 
 void WorkerLink::NoteEnd(const Job& job) {
-  for (Outstanding& later : outstanding_) {
+  for (Task& later : outstanding_) {
     later.after_end |= later.job.lane == job.lane && later.job.run == job.run;
   }
 }
@@ -286,7 +303,7 @@ absl::StatusOr<std::optional<BatchNote>> WorkerLink::ReceiveMessages(
 }
 
 absl::Status WorkerLink::CheckSkipped(absl::Span<const SkippedSample> skipped,
-                                      const Outstanding& job) {
+                                      const Task& job) {
   int64_t first = job.job.first_position;
   if (job.is_of_lane()) {
     int64_t shard = job.job.lane;
@@ -330,8 +347,7 @@ absl::Status WorkerLink::CheckSkipped(absl::Span<const SkippedSample> skipped,
 }
 
 absl::StatusOr<Batch> WorkerLink::MakeBatch(const BatchRecord& record,
-                                            const Outstanding& job,
-                                            BatchNote note) {
+                                            const Task& job, BatchNote note) {
   const int64_t skipped = LeftOut(note.skipped);
   const int64_t count = job.count();
   const int64_t least = job.is_of_lane() && !job.job.full ? 1 : count;
@@ -350,6 +366,11 @@ absl::StatusOr<Batch> WorkerLink::MakeBatch(const BatchRecord& record,
     return absl::DataLossError(
         absl::StrCat("sent a block of ", storage->size_bytes(),
                      " bytes for a batch of ", layout_->total_bytes()));
+  }
+  for (SkippedSample& sample : note.skipped) {
+    for (const SkippedSample& left_out : job.left_out) {
+      if (left_out.position == sample.position) sample.status = left_out.status;
+    }
   }
   Batch::Contents contents = {.number = job.job.number,
                               .size = record.samples,

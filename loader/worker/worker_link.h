@@ -49,6 +49,22 @@ class WorkerLink {
     bool full = false;  // Of a lane: not of fewer samples.
     uint64_t run = 0;   // TaskRecord
   };
+  // A job, and what it is made of.
+  struct Task {
+    Job job;
+    std::vector<int64_t> indices;
+    // Samples that are not made: they have ended a worker, as their status
+    // says. In the order of their positions.
+    std::vector<SkippedSample> left_out = {};
+    bool one_by_one = false;  // BatchTask
+    bool after_end = false;   // Of a lane that has ended before.
+
+    bool is_of_lane() const { return job.lane != TaskRecord::kNoLane; }
+    // Samples, at most.
+    int64_t count() const {
+      return is_of_lane() ? job.samples : std::ssize(indices);
+    }
+  };
   struct Finished {
     Job job;
     bool ended = false;           // The lane has, and there is no batch.
@@ -72,16 +88,23 @@ class WorkerLink {
   bool CanTake() const { return outstanding() < capacity_; }
   // The job that the worker does now, or has finished last, if any.
   const Job* current() const;
+  // The task with this ticket; null if there is none.
+  const Task* Find(uint64_t ticket) const;
 
   // Assigns the batch of the dataset items `indices`, or the next one of a
   // lane, without indices. Does not block. CanTake() must hold.
-  absl::Status Assign(const Job& job, std::vector<int64_t> indices);
+  absl::Status Assign(const Job& job, std::vector<int64_t> indices) {
+    return Assign({job, std::move(indices)});
+  }
+  absl::Status Assign(Task task);
+  // The tasks that are not finished, which the worker has no more.
+  std::deque<Task> TakeTasks() { return std::exchange(outstanding_, {}); }
 
   // From now on the worker may report jobs with a lower ticket as abandoned.
   void AbandonBefore(uint64_t ticket) { first_ticket_ = ticket; }
 
-  // The next finished job, in the order of Assign(), if there is one. Does not
-  // block.
+  // The next finished job, in the order of Assign(), if there is one. After an
+  // error it is not finished. Does not block.
   absl::StatusOr<std::optional<Finished>> Take();
   // Whether Take() would return a job or an error. For spinning.
   bool HasFinished();
@@ -99,25 +122,13 @@ class WorkerLink {
   void Release();
 
  private:
-  struct Outstanding {
-    Job job;
-    std::vector<int64_t> indices;
-    bool after_end = false;  // Of a lane that has ended before.
-
-    bool is_of_lane() const { return job.lane != TaskRecord::kNoLane; }
-    // Samples, at most.
-    int64_t count() const {
-      return is_of_lane() ? job.samples : std::ssize(indices);
-    }
-  };
-
   WorkerLink(int index, int capacity, std::shared_ptr<const BatchLayout> layout,
              std::unique_ptr<RingProducer> tasks,
              std::pair<Channel, Channel> channels);
 
   absl::StatusOr<Finished> OnRecord(const BatchRecord& record);
   // Errors: kDataLoss for what no worker reports of this job.
-  absl::Status CheckRecord(const BatchRecord& record, const Outstanding& job,
+  absl::Status CheckRecord(const BatchRecord& record, const Task& job,
                            const std::optional<BatchNote>& note) const;
   // The lane of `job` has no more batches.
   void NoteEnd(const Job& job);
@@ -125,9 +136,9 @@ class WorkerLink {
   absl::StatusOr<std::optional<BatchNote>> ReceiveMessages(
       const BatchRecord& record);
   static absl::Status CheckSkipped(absl::Span<const SkippedSample> skipped,
-                                   const Outstanding& job);
-  absl::StatusOr<Batch> MakeBatch(const BatchRecord& record,
-                                  const Outstanding& job, BatchNote note);
+                                   const Task& job);
+  absl::StatusOr<Batch> MakeBatch(const BatchRecord& record, const Task& job,
+                                  BatchNote note);
 
   int index_;
   size_t capacity_;
@@ -137,7 +148,7 @@ class WorkerLink {
   std::unique_ptr<RingProducer> tasks_;
   std::unique_ptr<RingReader> batches_;
   std::unique_ptr<ArenaTensorImporter> importer_;
-  std::deque<Outstanding> outstanding_;  // In the order of their assignment.
+  std::deque<Task> outstanding_;  // In the order of their assignment.
   uint64_t first_ticket_ = 0;
   std::vector<int64_t> words_;  // Kept for its memory.
 };

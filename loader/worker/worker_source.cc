@@ -13,6 +13,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <iterator>
 #include <limits>
 #include <memory>
@@ -21,15 +22,21 @@
 #include <utility>
 #include <vector>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/memory/memory.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "tenon/ipc/channel/channel.h"
+#include "tenon/loader/data/on_worker_death.h"
 #include "tenon/loader/data/worker_kind.h"
+#include "tenon/loader/worker/messages.h"
 #include "tenon/loader/worker/worker_host.h"
 #include "tenon/loader/worker/worker_link.h"
 #include "tenon/shm/arena/arena.h"
@@ -39,11 +46,13 @@
 #include "tenon/shm/base/fork_count.h"
 #include "tenon/shm/base/monotonic_ns.h"
 #include "tenon/shm/base/posix_error.h"
+#include "tenon/shm/base/read_file.h"
 #include "tenon/shm/base/status_macros.h"
 #include "tenon/shm/segment/sharing_strategy.h"
 #include "tenon/shm/segment/shm_name.h"
 #include "tenon/shm/tensor/dtype.h"
 #include "tenon/shm/tensor/tensor.h"
+#include "tenon/spawn/report/process_error.h"
 
 namespace tenon::loader {
 namespace {
@@ -52,6 +61,12 @@ namespace {
 constexpr absl::Duration kStartPatience = absl::Seconds(60);
 // Of a worker that has closed its ring: the reason comes with its end.
 constexpr absl::Duration kEndPatience = absl::Seconds(5);
+
+// Of one that is asked for its stack.
+constexpr absl::Duration kStackPatience = absl::Seconds(2);
+// How often a worker is looked at in LoaderOptions::sample_timeout.
+constexpr int kLooksPerTimeout = 4;
+constexpr size_t kMaxIncidents = 64;
 
 // What epoll reports; ends of workers count from kEnds.
 constexpr uint64_t kWakeOnly = 0;
@@ -64,6 +79,57 @@ absl::Status Final(const absl::Status& status, absl::string_view prefix) {
     return absl::AbortedError(absl::StrCat(prefix, status.ToString()));
   }
   return absl::Status(status.code(), absl::StrCat(prefix, status.message()));
+}
+
+// Whether a signal or a debugger keeps the process from running, or may.
+bool IsHeld(pid_t pid) {
+  const std::string status =
+      ReadFile(absl::StrCat("/proc/", pid, "/status")).value_or("");
+  for (const absl::string_view line : absl::StrSplit(status, '\n')) {
+    if (absl::StartsWith(line, "State:\tT") ||
+        absl::StartsWith(line, "State:\tt")) {
+      return true;
+    }
+    int tracer = 0;
+    if (absl::StartsWith(line, "TracerPid:") &&
+        absl::SimpleAtoi(line.substr(sizeof("TracerPid:") - 1), &tracer)) {
+      return tracer != 0;
+    }
+  }
+  return false;
+}
+
+// "; it waits in the kernel's futex_wait_queue", if the kernel says where.
+std::string WaitsIn(pid_t pid) {
+  const std::string where =
+      ReadFile(absl::StrCat("/proc/", pid, "/wchan")).value_or("");
+  if (where.empty() || where == "0") return "";
+  return absl::StrCat("; it waits in the kernel's ", where);
+}
+
+// Memory of the process that it shares with no other. 0 if unknown.
+int64_t PrivateBytesOf(pid_t pid) {
+  const std::string statm =
+      ReadFile(absl::StrCat("/proc/", pid, "/statm")).value_or("");
+  const std::vector<absl::string_view> pages = absl::StrSplit(statm, ' ');
+  int64_t resident = 0;
+  int64_t shared = 0;
+  if (pages.size() < 3 || !absl::SimpleAtoi(pages[1], &resident) ||
+      !absl::SimpleAtoi(pages[2], &shared)) {
+    return 0;
+  }
+  return (resident - shared) * sysconf(_SC_PAGESIZE);
+}
+
+void RemoveNames(absl::string_view prefix) {
+  const auto names = ListShmNames(prefix);
+  if (!names.ok()) return;
+  for (const std::string& name : *names) RemoveShmName(name).IgnoreError();
+}
+
+absl::StatusOr<Segment> CreateNote() {
+  return Segment::CreateSharedWritable(
+      sizeof(WorkerNote), {.strategy = SharingStrategy::kFileDescriptor});
 }
 
 }  // namespace
@@ -82,9 +148,9 @@ absl::StatusOr<std::unique_ptr<WorkerSource>> WorkerSource::Create(
                              sizeof(WorkerControl),
                              {.strategy = SharingStrategy::kFileDescriptor}));
   auto source = absl::WrapUnique(
-      new WorkerSource(std::move(setup), options, std::move(layout),
+      new WorkerSource(std::move(setup), options, recipe, std::move(layout),
                        std::move(control), cancellation));
-  TENON_RETURN_IF_ERROR(source->Start(options, recipe));
+  TENON_RETURN_IF_ERROR(source->Start());
   source->active_ = source->workers_.size();
   if (options.tune) {
     source->tuner_.emplace(options.workers, source->setup_.prefetch);
@@ -94,10 +160,13 @@ absl::StatusOr<std::unique_ptr<WorkerSource>> WorkerSource::Create(
 }
 
 WorkerSource::WorkerSource(WorkerSetup setup, const Options& options,
+                           const DatasetRecipe& recipe,
                            std::shared_ptr<const BatchLayout> layout,
                            Segment::OwnerWritten control,
                            const Cancellation* cancellation)
     : setup_(std::move(setup)),
+      options_(options),
+      recipe_(recipe),
       in_order_(options.in_order),
       overlap_epochs_(options.overlap_epochs),
       layout_(std::move(layout)),
@@ -105,46 +174,58 @@ WorkerSource::WorkerSource(WorkerSetup setup, const Options& options,
       cancellation_(cancellation),
       spin_(SpinBudget::ForThisProcess(setup_.workers)) {}
 
-absl::Status WorkerSource::Start(const Options& options,
-                                 const DatasetRecipe& recipe) {
+absl::Status WorkerSource::Start() {
   std::vector<WorkerLink> links;
-  for (int i = 0; i < options.workers; ++i) {
+  for (int i = 0; i < options_.workers; ++i) {
     TENON_ASSIGN_OR_RETURN(WorkerLink link,
                            WorkerLink::Create(i, setup_.prefetch, layout_));
     links.push_back(std::move(link));
   }
-  TENON_RETURN_IF_ERROR(StartHosts(options, recipe, std::move(links)));
+  TENON_RETURN_IF_ERROR(StartHosts(std::move(links)));
   epoll_.Reset(epoll_create1(EPOLL_CLOEXEC));
   if (!epoll_.valid()) return PosixError(errno, "epoll_create1", "loader");
   TENON_RETURN_IF_ERROR(Watch(cancellation_->fd(), kWakeOnly));
   const Deadline deadline = Deadline::After(kStartPatience);
   for (size_t i = 0; i < workers_.size(); ++i) {
-    Worker& worker = workers_[i];
-    const absl::Status joined = worker.link.Handshake(deadline);
-    if (!joined.ok()) return Failure(worker, joined);
-    // Made now: Next() then needs no descriptor.
-    TENON_RETURN_IF_ERROR(worker.link.PollFd().status());
-    TENON_RETURN_IF_ERROR(Watch(worker.host->end_fd(), kEnds + i));
+    const absl::Status met = Meet(i, deadline);
+    if (!met.ok()) return Failure(workers_[i], met);
   }
   return absl::OkStatus();
 }
 
-absl::Status WorkerSource::StartHosts(const Options& options,
-                                      const DatasetRecipe& recipe,
-                                      std::vector<WorkerLink> links) {
-  std::vector<Channel> ends;
-  for (WorkerLink& link : links) ends.push_back(link.TakeWorkerEnd());
+absl::Status WorkerSource::Meet(size_t index, Deadline deadline) {
+  Worker& worker = workers_[index];
+  TENON_RETURN_IF_ERROR(worker.link.Handshake(deadline));
+  // Made now: Next() then needs no descriptor.
+  TENON_RETURN_IF_ERROR(worker.link.PollFd().status());
+  return Watch(worker.host->end_fd(), kEnds + index);
+}
+
+absl::Status WorkerSource::StartHosts(std::vector<WorkerLink> links) {
+  std::vector<WorkerEnd> ends;
+  std::vector<WritableMapping> notes;
+  std::vector<WorkerNote*> words;
+  for (WorkerLink& link : links) {
+    TENON_ASSIGN_OR_RETURN(Segment note, CreateNote());
+    TENON_ASSIGN_OR_RETURN(notes.emplace_back(), note.MapWritable());
+    words.push_back(reinterpret_cast<WorkerNote*>(notes.back().data()));
+    ends.push_back({link.TakeWorkerEnd(), std::move(note)});
+  }
   std::vector<std::unique_ptr<WorkerHost>> hosts;
   const absl::Status started =
-      options.kind == WorkerKind::kThread
-          ? StartWorkerThreads(std::move(ends), setup_, recipe, control(),
-                               hosts)
-          : StartWorkerProcesses(std::move(ends), setup_, recipe,
-                                 options.program, options.start_method,
+      options_.kind == WorkerKind::kThread
+          ? StartWorkerThreads(std::move(ends), setup_, recipe_, control(),
+                               words, hosts)
+          : StartWorkerProcesses(std::move(ends), setup_, recipe_,
+                                 {.program = options_.program,
+                                  .method = options_.start_method,
+                                  .crash_stack = wants_stacks()},
                                  control_.segment, hosts);
   // After an error the destructor ends those that were started.
   for (size_t i = 0; i < hosts.size(); ++i) {
-    workers_.push_back({std::move(hosts[i]), std::move(links[i])});
+    workers_.push_back({.note = std::move(notes[i]),
+                        .host = std::move(hosts[i]),
+                        .link = std::move(links[i])});
   }
   return started;
 }
@@ -161,26 +242,27 @@ WorkerSource::~WorkerSource() {
   if (fork_count_ != ForkCount()) {
     // The workers are the parent's, and of its threads this process has none.
     for (Worker& worker : workers_) static_cast<void>(worker.host.release());
+    for (auto& host : retired_) static_cast<void>(host.release());
     return;
   }
   StdAtomics::Store(control().stop, 1, std::memory_order_release);
   for (Worker& worker : workers_) worker.link.HangUp();
   // While the workers exit.
   for (Worker& worker : workers_) worker.link.Release();
+  for (Worker& worker : workers_) retired_.push_back(std::move(worker.host));
   JoinAll(Deadline::After(absl::Seconds(1)));
-  for (const Worker& worker : workers_) worker.host->Signal(SIGTERM);
+  for (const auto& host : retired_) host->Signal(SIGTERM);
   JoinAll(Deadline::After(absl::Milliseconds(500)));
-  for (const Worker& worker : workers_) worker.host->Signal(SIGKILL);
+  for (const auto& host : retired_) host->Signal(SIGKILL);
   JoinAll(Deadline::Never());
+  retired_.clear();  // Threads, before their notes.
   // A worker that was killed could not remove its names.
   if (setup_.strategy == SharingStrategy::kFileDescriptor) return;
-  const auto names = ListShmNames(setup_.name_prefix);
-  if (!names.ok()) return;
-  for (const std::string& name : *names) RemoveShmName(name).IgnoreError();
+  RemoveNames(setup_.name_prefix);
 }
 
 void WorkerSource::JoinAll(Deadline deadline) {
-  for (Worker& worker : workers_) worker.host->Join(deadline).IgnoreError();
+  for (const auto& host : retired_) host->Join(deadline).IgnoreError();
 }
 
 WorkerControl& WorkerSource::control() {
@@ -331,8 +413,9 @@ size_t WorkerSource::NextWorker() const {
   std::optional<size_t> least;
   for (size_t i = 0; i < active_; ++i) {
     if (plan_.shards > 0 && shard_orders_[i].done()) continue;
-    if (!least ||
-        workers_[i].link.outstanding() < workers_[*least].link.outstanding()) {
+    if (!least || (workers_[*least].retires && !workers_[i].retires) ||
+        (workers_[i].link.outstanding() < workers_[*least].link.outstanding() &&
+         !workers_[i].retires)) {
       least = i;
     }
   }
@@ -341,7 +424,7 @@ size_t WorkerSource::NextWorker() const {
 
 bool WorkerSource::CanDispatch() {
   return bad_indices_.ok() && !cancellation_->is_draining() &&
-         HasUnassigned() && workers_[NextWorker()].link.CanTake();
+         HasUnassigned() && CanTake(workers_[NextWorker()]);
 }
 
 absl::Status WorkerSource::Dispatch() {
@@ -349,7 +432,7 @@ absl::Status WorkerSource::Dispatch() {
          (HasUnassigned() || PlanNextEpoch())) {
     const size_t next = NextWorker();
     TENON_RETURN_IF_ERROR(DropAbandoned(workers_[next]));
-    if (!workers_[next].link.CanTake()) break;
+    if (!CanTake(workers_[next])) break;
     TENON_RETURN_IF_ERROR(AssignNext(next));
   }
   return absl::OkStatus();
@@ -381,11 +464,18 @@ absl::Status WorkerSource::AssignNext(size_t to) {
   }
   job.ticket = next_ticket_++;
   Worker& worker = workers_[to];
-  const absl::Status assigned = worker.link.Assign(job, std::move(indices));
-  if (!assigned.ok()) return Failure(worker, assigned);
+  TENON_RETURN_IF_ERROR(AssignTo(worker, {job, std::move(indices)}));
   (is_ahead() ? ahead_ : awaited_)
       .push_back({.worker = to, .number = job.number});
   return absl::OkStatus();
+}
+
+absl::Status WorkerSource::AssignTo(Worker& worker, WorkerLink::Task task) {
+  const absl::Status assigned = worker.link.Assign(task);
+  if (assigned.ok()) return assigned;
+  TENON_RETURN_IF_ERROR(OnError(worker, assigned));
+  const absl::Status again = worker.link.Assign(std::move(task));
+  return again.ok() ? again : Failure(worker, again);
 }
 
 bool WorkerSource::BeginParts(const WorkerLink::Job& job, size_t samples) {
@@ -427,9 +517,8 @@ absl::Status WorkerSource::AssignParts(const WorkerLink::Job& job,
     WorkerLink::Job part = job;
     part.ticket = next_ticket_++;
     part.first_position += static_cast<int64_t>(begin);
-    const absl::Status assigned = workers_[i].link.Assign(
-        part, {indices.begin() + begin, indices.begin() + end});
-    if (!assigned.ok()) return Failure(workers_[i], assigned);
+    TENON_RETURN_IF_ERROR(AssignTo(
+        workers_[i], {part, {indices.begin() + begin, indices.begin() + end}}));
     awaited_.push_back({.worker = i, .number = part.number});
   }
   return absl::OkStatus();
@@ -466,11 +555,12 @@ absl::StatusOr<Batch> WorkerSource::FinishJoined() {
 
 absl::Status WorkerSource::DropAbandoned(Worker& worker) {
   for (;;) {
-    const WorkerLink::Job* job = worker.link.current();
+    const WorkerLink::Job* job = Current(worker);
     if (job == nullptr || job->ticket >= first_ticket_) return absl::OkStatus();
-    const auto finished = worker.link.Take();
-    if (!finished.ok()) return Failure(worker, finished.status());
+    const auto finished = TakeAny(worker);
+    if (!finished.ok()) return OnError(worker, finished.status());
     if (!finished->has_value()) return absl::OkStatus();
+    TENON_RETURN_IF_ERROR(Recycle(worker));
   }
 }
 
@@ -478,13 +568,16 @@ absl::StatusOr<std::optional<WorkerLink::Finished>> WorkerSource::Take(
     Worker& worker) {
   TENON_RETURN_IF_ERROR(DropAbandoned(worker));
   if (!IsAwaited(worker)) return std::nullopt;
-  const WorkerLink::Job* job = worker.link.current();
+  const WorkerLink::Job* job = Current(worker);
   if (job != nullptr && job->ticket < first_ticket_) return std::nullopt;
   // Without a task, too: a worker that has ended, or reports a task that it was
   // not given, would else be ready for ever.
   absl::StatusOr<std::optional<WorkerLink::Finished>> finished =
-      worker.link.Take();
-  if (!finished.ok()) return Failure(worker, finished.status());
+      TakeAny(worker);
+  if (!finished.ok()) {
+    TENON_RETURN_IF_ERROR(OnError(worker, finished.status()));
+    return std::nullopt;
+  }
   if (!finished->has_value()) return std::nullopt;
   absl::StatusOr<Batch>& batch = (*finished)->batch;
   if (!batch.ok()) {
@@ -492,6 +585,21 @@ absl::StatusOr<std::optional<WorkerLink::Finished>> WorkerSource::Take(
         batch.status().code(),
         absl::StrCat(worker.host->Describe(), ": ", batch.status().message()));
   }
+  const absl::Status recycled = Recycle(worker);
+  if (failure_.ok()) failure_ = recycled;
+  return finished;
+}
+
+absl::StatusOr<std::optional<WorkerLink::Finished>> WorkerSource::TakeAny(
+    Worker& worker) {
+  if (!worker.finished.empty()) {
+    const absl::Cleanup pop = [&] { worker.finished.pop_front(); };
+    return std::move(worker.finished.front());
+  }
+  auto finished = worker.link.Take();
+  if (!finished.ok() || !finished->has_value()) return finished;
+  worker.deaths = 0;
+  if ((*finished)->batch.ok()) worker.samples += (*finished)->batch->size();
   return finished;
 }
 
@@ -499,9 +607,15 @@ absl::Status WorkerSource::Wait(absl::Span<Worker> workers, Deadline deadline) {
   const auto ready = [&] {
     return cancellation_->is_cancelled() ||
            std::any_of(workers.begin(), workers.end(), [this](Worker& worker) {
-             return IsAwaited(worker) && worker.link.HasFinished();
+             return IsAwaited(worker) && HasFinished(worker);
            });
   };
+  // Where it does not spin: no bell rings for what a former process has left.
+  if (std::any_of(workers.begin(), workers.end(), [this](Worker& worker) {
+        return IsAwaited(worker) && !worker.finished.empty();
+      })) {
+    return absl::OkStatus();
+  }
   // A turn of the budget is the check of one ring.
   for (uint64_t turn = 0; turn < spin_.turns(); turn += workers.size()) {
     if (ready()) {
@@ -516,58 +630,296 @@ absl::Status WorkerSource::Wait(absl::Span<Worker> workers, Deadline deadline) {
 
 absl::Status WorkerSource::Sleep(absl::Span<Worker> workers,
                                  Deadline deadline) {
+  TENON_RETURN_IF_ERROR(EndHung());
   // The bells of workers that are not awaited may be rung already.
   polled_.assign(1, {.fd = epoll_.get(), .events = POLLIN, .revents = 0});
   absl::StatusOr<int> woken = 1;
-  bool may_sleep = true;
+  absl::StatusOr<bool> may_sleep = true;
   for (Worker& worker : workers) {
-    if (!IsAwaited(worker)) {
-      polled_.push_back({.fd = -1, .events = 0, .revents = 0});
-      continue;
-    }
+    polled_.push_back({.fd = -1, .events = 0, .revents = 0});
+    if (!IsAwaited(worker)) continue;
     TENON_ASSIGN_OR_RETURN(const int bell, worker.link.PollFd());
-    polled_.push_back({.fd = bell, .events = POLLIN, .revents = 0});
-    const absl::StatusOr<bool> armed = worker.link.Arm();
-    if (!armed.ok()) return Failure(worker, armed.status());
-    may_sleep = *armed;
-    if (!may_sleep) break;
+    polled_.back() = {.fd = bell, .events = POLLIN, .revents = 0};
+    may_sleep = worker.link.Arm();
+    if (!may_sleep.ok() || !*may_sleep) break;
   }
-  if (may_sleep) woken = PollUntil(polled_.data(), polled_.size(), deadline);
-  for (Worker& worker : workers.first(polled_.size() - 1)) {
-    worker.link.Disarm();
-  }
+  if (may_sleep.ok() && *may_sleep) woken = Poll(deadline);
+  const size_t armed = polled_.size() - 1;
+  for (Worker& worker : workers.first(armed)) worker.link.Disarm();
+  if (!may_sleep.ok()) return OnError(workers[armed - 1], may_sleep.status());
   TENON_RETURN_IF_ERROR(woken.status());
-  if (*woken == 0) return absl::DeadlineExceededError(Waiting());
+  if (*woken == 0) {
+    return deadline.has_passed() ? absl::DeadlineExceededError(Waiting())
+                                 : absl::OkStatus();
+  }
   for (size_t i = 1; i < polled_.size(); ++i) {
     if (polled_[i].revents == 0 || workers[i - 1].link.HasFinished()) continue;
     const absl::Status alive = workers[i - 1].link.CheckAlive();
-    if (!alive.ok()) return Failure(workers[i - 1], alive);
+    if (!alive.ok()) return OnError(workers[i - 1], alive);
   }
   if (polled_[0].revents == 0) return absl::OkStatus();
   epoll_event events[16];
   const int count = epoll_wait(epoll_.get(), events, 16, 0);
   for (int i = 0; i < count; ++i) {
     if (events[i].data.u64 < kEnds) continue;
-    Worker& ended = workers_[events[i].data.u64 - kEnds];
-    return Failure(ended, absl::UnavailableError("it has ended"));
+    return OnError(workers_[events[i].data.u64 - kEnds],
+                   absl::UnavailableError("it has ended"));
   }
   return absl::OkStatus();
 }
 
-absl::Status WorkerSource::Failure(Worker& worker, const absl::Status& why) {
+absl::StatusOr<int> WorkerSource::Poll(Deadline deadline) {
+  if (options_.sample_timeout != absl::InfiniteDuration()) {
+    // To look for samples that take too long.
+    deadline = Earlier(
+        deadline, Deadline::After(options_.sample_timeout / kLooksPerTimeout));
+  }
+  return PollUntil(polled_.data(), polled_.size(), deadline);
+}
+
+absl::Status WorkerSource::OnError(Worker& worker, const absl::Status& why) {
+  End end = EndOf(worker, why);
+  return end.is_death ? Replace(worker, std::move(end.status)) : end.status;
+}
+
+WorkerSource::End WorkerSource::EndOf(Worker& worker, const absl::Status& why) {
   if (!absl::IsUnavailable(why)) {
-    return Final(why, absl::StrCat(worker.host->Describe(), ": "));
+    return {Final(why, absl::StrCat(worker.host->Describe(), ": "))};
   }
   // The ring closes as the process goes; its end is a moment away.
   const absl::Status how = worker.host->Join(Deadline::After(kEndPatience));
-  if (!how.ok()) {
-    return Final(how, absl::IsDeadlineExceeded(how)
-                          ? absl::StrCat(worker.host->Describe(), ": ",
-                                         why.message(), "; its end: ")
-                          : "");
+  const std::string loading = LoadingOf(worker);
+  if (how.ok()) {
+    return {absl::AbortedError(absl::StrCat(
+                worker.host->Describe(), " ended before its work was done",
+                loading.empty() ? "" : ", while it loaded ", loading)),
+            true};
   }
-  return absl::AbortedError(
-      absl::StrCat(worker.host->Describe(), " ended before its work was done"));
+  if (!spawn::GetProcessExited(how)) {
+    return {Final(how, absl::IsDeadlineExceeded(how)
+                           ? absl::StrCat(worker.host->Describe(), ": ",
+                                          why.message(), "; its end: ")
+                           : "")};
+  }
+  if (loading.empty()) return {Final(how, ""), true};
+  // Behind the first line: a stack may follow.
+  std::string text(how.message());
+  text.insert(std::min(text.find('\n'), text.size()),
+              absl::StrCat(", while it loaded ", loading));
+  return {Final(absl::Status(how.code(), text), ""), true};
+}
+
+std::string WorkerSource::LoadingOf(const Worker& worker) const {
+  const WorkerNote& note = NoteOf(worker);
+  const uint64_t sample =
+      StdAtomics::Load(note.sample, std::memory_order_acquire);
+  const WorkerLink::Task* task = worker.link.Find(
+      StdAtomics::Load(note.ticket, std::memory_order_acquire));
+  if (task == nullptr || sample == WorkerNote::kNone) return "";
+  if (task->is_of_lane()) {
+    return absl::StrCat("sample ", sample - 1, " of batch ", task->job.number);
+  }
+  const int64_t first = task->job.first_position;
+  if (sample == WorkerNote::kAll) {
+    return absl::StrCat("samples ", first, " to ", first + task->count() - 1);
+  }
+  if (sample > task->indices.size()) return "";
+  return absl::StrCat("sample ", first + static_cast<int64_t>(sample) - 1,
+                      " (item ", task->indices[sample - 1], ")");
+}
+
+bool WorkerSource::LeaveOut(const Worker& worker, const absl::Status& end,
+                            std::deque<WorkerLink::Task>& tasks) const {
+  if (options_.on_death != OnWorkerDeath::kSkipSample || tasks.empty()) {
+    return false;
+  }
+  WorkerLink::Task& task = tasks.front();
+  const WorkerNote& note = NoteOf(worker);
+  const uint64_t sample =
+      StdAtomics::Load(note.sample, std::memory_order_acquire);
+  if (StdAtomics::Load(note.ticket, std::memory_order_acquire) !=
+          task.job.ticket ||
+      sample == WorkerNote::kNone) {
+    return false;
+  }
+  if (sample == WorkerNote::kAll) return !std::exchange(task.one_by_one, true);
+  if (sample > task.indices.size()) return false;
+  const int64_t position =
+      task.job.first_position + static_cast<int64_t>(sample) - 1;
+  const auto place = std::lower_bound(
+      task.left_out.begin(), task.left_out.end(), position,
+      [](const SkippedSample& other, int64_t p) { return other.position < p; });
+  if (place != task.left_out.end() && place->position == position) return false;
+  task.left_out.insert(
+      place,
+      {.position = position, .index = task.indices[sample - 1], .status = end});
+  return true;
+}
+
+absl::Status WorkerSource::Replace(Worker& worker, absl::Status end) {
+  if (options_.on_death == OnWorkerDeath::kFail) return end;
+  for (;;) {
+    absl::StatusOr<std::optional<WorkerLink::Finished>> left =
+        worker.link.Take();
+    // The worker may have died before the loader has its arena: then its batch
+    // is made again.
+    if (!left.ok() && !absl::IsUnavailable(left.status())) {
+      return Failure(worker, left.status());
+    }
+    if (!left.ok() || !left->has_value()) break;
+    worker.deaths = 0;
+    worker.finished.push_back(std::move(left));
+  }
+  std::deque<WorkerLink::Task> tasks = worker.link.TakeTasks();
+  while (!tasks.empty() && tasks.front().job.ticket < first_ticket_) {
+    tasks.pop_front();
+  }
+  if (LeaveOut(worker, end, tasks)) worker.deaths = 0;
+  if (setup_.strategy != SharingStrategy::kFileDescriptor) {
+    const auto index = static_cast<int>(&worker - workers_.data());
+    RemoveNames(absl::StrCat(NamePrefixOf(setup_, index), "-"));
+  }
+  for (;;) {
+    ++replaced_;
+    incidents_.push_back(end);
+    if (incidents_.size() > kMaxIncidents) incidents_.pop_front();
+    if (++worker.deaths > options_.max_restarts) {
+      return absl::AbortedError(absl::StrCat(
+          end.message(), "\nIt was the death number ", worker.deaths,
+          " in a row of worker ", &worker - workers_.data(),
+          " without a batch between; max_restarts is ", options_.max_restarts));
+    }
+    absl::Status started = StartAgain(worker);
+    for (auto task = tasks.begin(); started.ok() && task != tasks.end();
+         ++task) {
+      started = worker.link.Assign(*task);
+    }
+    if (started.ok()) return started;
+    worker.link.TakeTasks();
+    End again = EndOf(worker, started);
+    if (!again.is_death) return again.status;
+    end = std::move(again.status);
+  }
+}
+
+absl::Status WorkerSource::StartAgain(Worker& worker) {
+  const auto index = static_cast<int>(&worker - workers_.data());
+  epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, worker.host->end_fd(), nullptr);
+  TENON_ASSIGN_OR_RETURN(WorkerLink link,
+                         WorkerLink::Create(index, setup_.prefetch, layout_));
+  TENON_ASSIGN_OR_RETURN(Segment note, CreateNote());
+  TENON_ASSIGN_OR_RETURN(WritableMapping mapped, note.MapWritable());
+  std::vector<WorkerEnd> ends;
+  ends.push_back({link.TakeWorkerEnd(), std::move(note)});
+  std::vector<std::unique_ptr<WorkerHost>> hosts;
+  const absl::Status started =
+      StartWorkerProcesses(std::move(ends), setup_, recipe_,
+                           {.program = options_.program,
+                            .method = options_.start_method,
+                            .crash_stack = wants_stacks(),
+                            .first = index},
+                           control_.segment, hosts);
+  if (!started.ok()) {
+    // Not the end of the one before, which is known.
+    return Final(
+        absl::Status(absl::IsUnavailable(started) ? absl::StatusCode::kAborted
+                                                  : started.code(),
+                     started.message()),
+        "it cannot be replaced: ");
+  }
+  retired_.push_back(std::exchange(worker.host, std::move(hosts[0])));
+  // Most have ended.
+  std::erase_if(retired_, [](const std::unique_ptr<WorkerHost>& host) {
+    return !absl::IsDeadlineExceeded(host->Join(Deadline::Passed()));
+  });
+  worker.link = std::move(link);
+  worker.note = std::move(mapped);
+  worker.samples = 0;
+  worker.first_bytes = -1;
+  worker.retires = false;
+  worker.seen_sample = WorkerNote::kNone;
+  worker.link.AbandonBefore(first_ticket_);
+  return Meet(static_cast<size_t>(index), Deadline::After(kStartPatience));
+}
+
+bool WorkerSource::IsWorn(Worker& worker) {
+  if (options_.recycle_after_samples &&
+      worker.samples >= *options_.recycle_after_samples) {
+    return true;
+  }
+  if (!options_.recycle_after_bytes) return false;
+  const int64_t bytes = PrivateBytesOf(worker.host->pid());
+  if (worker.first_bytes < 0) worker.first_bytes = bytes;
+  return bytes - worker.first_bytes >= *options_.recycle_after_bytes;
+}
+
+absl::Status WorkerSource::Recycle(Worker& worker) {
+  if (!options_.recycle_after_samples && !options_.recycle_after_bytes) {
+    return absl::OkStatus();
+  }
+  worker.retires = worker.retires || IsWorn(worker);
+  if (!worker.retires || worker.link.outstanding() > 0) return absl::OkStatus();
+  worker.link.HangUp();
+  worker.link.Release();
+  const absl::Status started = StartAgain(worker);
+  ++replaced_;
+  return started.ok() ? started : OnError(worker, started);
+}
+
+bool WorkerSource::Hangs(Worker& worker, int64_t now) {
+  const WorkerNote& note = NoteOf(worker);
+  const uint64_t ticket =
+      StdAtomics::Load(note.ticket, std::memory_order_acquire);
+  const uint64_t sample =
+      StdAtomics::Load(note.sample, std::memory_order_acquire);
+  if (ticket != worker.seen_ticket || sample != worker.seen_sample ||
+      sample == WorkerNote::kNone || worker.link.Find(ticket) == nullptr) {
+    worker.seen_ticket = ticket;
+    worker.seen_sample = sample;
+    worker.seen_since_ns = now;
+    return false;
+  }
+  if (now - worker.seen_since_ns <
+      absl::ToInt64Nanoseconds(options_.sample_timeout)) {
+    return false;
+  }
+  if (!IsHeld(worker.host->pid())) return true;
+  worker.seen_since_ns = now;  // The time does not count.
+  return false;
+}
+
+absl::Status WorkerSource::EndHung() {
+  if (options_.sample_timeout == absl::InfiniteDuration()) {
+    return absl::OkStatus();
+  }
+  const int64_t now = MonotonicNs();
+  // Only time in which this process waits counts: between two calls of Next() a
+  // worker may have been stopped and continued.
+  const bool was_away = now - looked_at_ns_ >
+                        absl::ToInt64Nanoseconds(options_.sample_timeout) / 2;
+  looked_at_ns_ = now;
+  for (Worker& worker : workers_) {
+    if (was_away) worker.seen_since_ns = now;
+    if (!Hangs(worker, now)) continue;
+    const std::string what =
+        absl::StrCat(worker.host->Describe(), " was ended: ", LoadingOf(worker),
+                     " takes longer than sample_timeout (",
+                     absl::FormatDuration(options_.sample_timeout), ")",
+                     WaitsIn(worker.host->pid()));
+    // Its handler notes its stack.
+    worker.host->Signal(SIGABRT);
+    absl::Status how = worker.host->Join(Deadline::After(kStackPatience));
+    if (absl::IsDeadlineExceeded(how)) {
+      worker.host->Signal(SIGKILL);
+      how = worker.host->Join(Deadline::After(kEndPatience));
+    }
+    const auto exited = spawn::GetProcessExited(how);
+    return Replace(worker, absl::AbortedError(absl::StrCat(
+                               what, exited && !exited->stack.empty()
+                                         ? absl::StrCat("\n", exited->stack)
+                                         : "")));
+  }
+  return absl::OkStatus();
 }
 
 std::string WorkerSource::Waiting() const {
@@ -582,6 +934,8 @@ std::string WorkerSource::Waiting() const {
                         ? absl::StrCat(" is making batch ", job->number)
                         : " has nothing to do",
                     IsAwaited(worker) ? "" : " of the next epoch");
+    const std::string loading = LoadingOf(worker);
+    if (!loading.empty()) absl::StrAppend(&text, ", ", loading);
   }
   return text;
 }

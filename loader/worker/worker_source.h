@@ -21,6 +21,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "tenon/ipc/doorbell/spin_budget.h"
 #include "tenon/loader/data/batch.h"
@@ -28,6 +29,7 @@
 #include "tenon/loader/data/batch_source.h"
 #include "tenon/loader/data/cancellation.h"
 #include "tenon/loader/data/dataset_registry.h"
+#include "tenon/loader/data/on_worker_death.h"
 #include "tenon/loader/data/shard_order.h"
 #include "tenon/loader/data/worker_kind.h"
 #include "tenon/loader/worker/messages.h"
@@ -38,6 +40,7 @@
 #include "tenon/shm/base/deadline.h"
 #include "tenon/shm/base/fork_count.h"
 #include "tenon/shm/base/unique_fd.h"
+#include "tenon/shm/pages/mapping.h"
 #include "tenon/shm/segment/segment.h"
 #include "tenon/shm/tensor/tensor.h"
 #include "tenon/spawn/settings/start_method.h"
@@ -65,6 +68,12 @@ namespace tenon::loader {
 // are assigned those of the next one; StartEpoch() of that one then goes on, of
 // any other abandons them.
 //
+// Replaced: a process that has died takes with it what it had not finished. Its
+// results that are in its ring are kept, the tasks that are left are those of
+// the process that takes its place, in the same order: so a batch is neither
+// lost nor made twice. What hangs is ended, and has died then; what is recycled
+// gets no more tasks, and is replaced when it has none.
+//
 // Ownership: owns the workers; destroying it ends them. They have a second to
 //   end by themselves, then SIGTERM and half a second, then SIGKILL; after that
 //   no process and no name in /dev/shm of theirs is left. Threads have as long
@@ -82,6 +91,13 @@ class WorkerSource : public BatchSource {
     bool overlap_epochs = false;
     // Uses 1 to `workers` of them, by the time that the consumer waits.
     bool tune = false;
+
+    // As in LoaderOptions. Only for processes that make a map-style dataset.
+    OnWorkerDeath on_death = OnWorkerDeath::kFail;
+    int max_restarts = 3;
+    absl::Duration sample_timeout = absl::InfiniteDuration();
+    std::optional<int64_t> recycle_after_samples = {};
+    std::optional<int64_t> recycle_after_bytes = {};
   };
   // Starts workers that make the dataset of `recipe`, and waits until they run.
   // `recipe` and `cancellation` must outlive it.
@@ -100,11 +116,35 @@ class WorkerSource : public BatchSource {
   std::string Tuning() const override {
     return tuner_ ? tuner_->reason() : std::string();
   }
+  std::vector<absl::Status> Incidents() const override {
+    return {incidents_.begin(), incidents_.end()};
+  }
+  int64_t Replaced() const override { return replaced_; }
 
  private:
   struct Worker {
+    WritableMapping note;  // Outlives a thread.
     std::unique_ptr<WorkerHost> host;
     WorkerLink link;
+    // Results that a process has left that was replaced. Before those of link.
+    std::deque<absl::StatusOr<std::optional<WorkerLink::Finished>>> finished =
+        {};
+    int deaths = 0;  // In a row, without a batch or a sample less.
+
+    // Of this process.
+    int64_t samples = 0;
+    int64_t first_bytes = -1;  // Of memory, at its first batch; -1: none yet.
+    bool retires = false;      // Gets no more tasks.
+
+    // What it was seen to do, and since when.
+    uint64_t seen_ticket = 0;
+    uint64_t seen_sample = 0;
+    int64_t seen_since_ns = 0;
+  };
+  // How a worker has ended.
+  struct End {
+    absl::Status status;
+    bool is_death = false;  // Not an error that it returned.
   };
   struct Awaited {
     size_t worker = 0;
@@ -119,13 +159,23 @@ class WorkerSource : public BatchSource {
   };
 
   WorkerSource(WorkerSetup setup, const Options& options,
+               const DatasetRecipe& recipe,
                std::shared_ptr<const BatchLayout> layout,
                Segment::OwnerWritten control, const Cancellation* cancellation);
 
-  absl::Status Start(const Options& options, const DatasetRecipe& recipe);
-  absl::Status StartHosts(const Options& options, const DatasetRecipe& recipe,
-                          std::vector<WorkerLink> links);
+  absl::Status Start();
+  absl::Status StartHosts(std::vector<WorkerLink> links);
+  // Waits until the worker runs. Errors: kUnavailable if it has ended.
+  absl::Status Meet(size_t index, Deadline deadline);
+  const WorkerNote& NoteOf(const Worker& worker) const {
+    return *reinterpret_cast<const WorkerNote*>(worker.note.data());
+  }
   absl::Status Watch(int fd, uint64_t what);
+  // For what a worker has that was ended, or has crashed.
+  bool wants_stacks() const {
+    return options_.on_death != OnWorkerDeath::kFail ||
+           options_.sample_timeout != absl::InfiniteDuration();
+  }
 
   // Next() without a look at the clock.
   absl::StatusOr<std::optional<BatchResult>> NextResult(Deadline deadline);
@@ -146,6 +196,7 @@ class WorkerSource : public BatchSource {
   // are bad.
   absl::Status Dispatch();
   absl::Status AssignNext(size_t to);
+  absl::Status AssignTo(Worker& worker, WorkerLink::Task task);
   // Whether the first batch, of `samples`, is to be made in parts. Allocates
   // its block.
   bool BeginParts(const WorkerLink::Job& job, size_t samples);
@@ -157,6 +208,19 @@ class WorkerSource : public BatchSource {
   // The batch, once all its parts have come.
   absl::StatusOr<Batch> FinishJoined();
   bool CanDispatch();
+  static bool CanTake(const Worker& worker) {
+    return !worker.retires && worker.link.CanTake();
+  }
+  // The job of its next result.
+  static const WorkerLink::Job* Current(const Worker& worker) {
+    return worker.finished.empty() ? worker.link.current()
+                                   : &(*worker.finished.front())->job;
+  }
+  static bool HasFinished(Worker& worker) {
+    return !worker.finished.empty() || worker.link.HasFinished();
+  }
+  // Its next result, whichever epoch it is of.
+  absl::StatusOr<std::optional<WorkerLink::Finished>> TakeAny(Worker& worker);
   // Removes the results of abandoned tasks.
   absl::Status DropAbandoned(Worker& worker);
   ShardOrder& OrderOf(size_t worker) {
@@ -169,7 +233,7 @@ class WorkerSource : public BatchSource {
       absl::Span<Worker> workers);
   // Whether a result of `worker` would be of this epoch, or an error.
   bool IsAwaited(const Worker& worker) const {
-    const WorkerLink::Job* job = worker.link.current();
+    const WorkerLink::Job* job = Current(worker);
     return job == nullptr || job->ticket < ahead_ticket_;
   }
   // The next result of this epoch, if `worker` has finished one.
@@ -177,9 +241,37 @@ class WorkerSource : public BatchSource {
   // Waits until one of `workers` has finished a job, or any worker has ended.
   absl::Status Wait(absl::Span<Worker> workers, Deadline deadline);
   absl::Status Sleep(absl::Span<Worker> workers, Deadline deadline);
-  // Puts the worker's name before a message; if it has ended, says how. Never
-  // kDeadlineExceeded nor kCancelled.
-  absl::Status Failure(Worker& worker, const absl::Status& why);
+  // Waits as Sleep() says.
+  absl::StatusOr<int> Poll(Deadline deadline);
+
+  // An error of a worker. OK if another process has taken its place; else the
+  // error of the loader, never kDeadlineExceeded nor kCancelled.
+  absl::Status OnError(Worker& worker, const absl::Status& why);
+  // The same for an error that may be its end. Puts the worker's name before a
+  // message; if it has ended, says how, and what it was loading.
+  End EndOf(Worker& worker, const absl::Status& why);
+  absl::Status Failure(Worker& worker, const absl::Status& why) {
+    return EndOf(worker, why).status;
+  }
+  // What the worker loads of a task that it has: "sample 17 (item 4)". Empty if
+  // nothing.
+  std::string LoadingOf(const Worker& worker) const;
+  // Puts another process in the place of one that has ended so.
+  absl::Status Replace(Worker& worker, absl::Status end);
+  // Leaves out of `tasks` the sample that the worker has died of. Whether there
+  // is one, or a better way to find it.
+  bool LeaveOut(const Worker& worker, const absl::Status& end,
+                std::deque<WorkerLink::Task>& tasks) const;
+  // Starts another process for `worker`, which has no tasks then. Errors:
+  // kUnavailable if that has ended already.
+  absl::Status StartAgain(Worker& worker);
+  // After a result: replaces a worker that has done enough.
+  absl::Status Recycle(Worker& worker);
+  bool IsWorn(Worker& worker);
+  // Ends a worker that loads a sample for too long.
+  absl::Status EndHung();
+  // Whether it loads one for so long; `now` is the time.
+  bool Hangs(Worker& worker, int64_t now);
   // The batches and workers that are awaited, for the error of a deadline.
   std::string Waiting() const;
 
@@ -187,13 +279,20 @@ class WorkerSource : public BatchSource {
 
   const uint64_t fork_count_ = ForkCount();
   const WorkerSetup setup_;
+  const Options options_;
+  const DatasetRecipe& recipe_;
   const bool in_order_;
   const bool overlap_epochs_;
   const std::shared_ptr<const BatchLayout> layout_;
   Segment::OwnerWritten control_;
   const Cancellation* cancellation_;
   std::vector<Worker> workers_;
-  UniqueFd epoll_;  // The ends of the workers, and the cancellation.
+  // Those that were replaced and may still run.
+  std::vector<std::unique_ptr<WorkerHost>> retired_;
+  std::deque<absl::Status> incidents_;  // The last ones.
+  int64_t replaced_ = 0;
+  int64_t looked_at_ns_ = 0;  // EndHung()
+  UniqueFd epoll_;            // The ends of the workers, and the cancellation.
   SpinBudget spin_;
   // Batches are assigned to the first `active_` workers. In an epoch of shards
   // it does not change: a lane stays with its worker.

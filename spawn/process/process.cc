@@ -116,8 +116,10 @@ absl::Status Process::State::Aborted(absl::string_view how) {
   ProcessExited exited = Exited();
   std::string message = absl::StrCat(Describe(), " ", how);
   if (exited.killed_for_memory) {
-    absl::StrAppend(&message, ", by the kernel for lack of memory; its peak: ",
-                    exited.peak_rss_bytes >> 20, " MiB");
+    const std::string group = DescribeGroupMemory();
+    absl::StrAppend(&message, ", by the kernel for lack of memory",
+                    group.empty() ? "" : absl::StrCat(" (", group, ")"),
+                    "; its peak: ", exited.peak_rss_bytes >> 20, " MiB");
   }
   if (child.crash_record.valid()) {
     absl::StatusOr<std::optional<CrashRecord>> crash =

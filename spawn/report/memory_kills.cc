@@ -8,8 +8,10 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
@@ -47,6 +49,38 @@ std::optional<int64_t> ParseMemoryKills(absl::string_view events) {
     }
   }
   return std::nullopt;
+}
+
+std::string DescribeMemory(absl::string_view limit, absl::string_view peak) {
+  constexpr int64_t kNoLimit = int64_t{1} << 60;  // As version 1 says it.
+  constexpr double kGiB = 1 << 30;
+  int64_t most = 0;
+  int64_t used = 0;
+  if (!absl::SimpleAtoi(limit, &most) || most >= kNoLimit) return "";
+  if (!absl::SimpleAtoi(peak, &used)) {
+    return absl::StrFormat("limit %.1f GiB", static_cast<double>(most) / kGiB);
+  }
+  return absl::StrFormat("peak %.1f of %.1f GiB",
+                         static_cast<double>(used) / kGiB,
+                         static_cast<double>(most) / kGiB);
+}
+
+std::string DescribeGroupMemory() {
+  std::string group =
+      MemoryEventsFile(ReadFile("/proc/self/cgroup").value_or(""));
+  const bool version_2 = absl::EndsWith(group, "/memory.events");
+  while (!group.empty()) {
+    group.resize(group.rfind('/'));
+    const auto read = [&](absl::string_view v2, absl::string_view v1) {
+      return ReadFile(absl::StrCat(group, "/", version_2 ? v2 : v1))
+          .value_or("");
+    };
+    const std::string text =
+        DescribeMemory(read("memory.max", "memory.limit_in_bytes"),
+                       read("memory.peak", "memory.max_usage_in_bytes"));
+    if (!text.empty() || group == "/sys/fs/cgroup") return text;
+  }
+  return "";
 }
 
 std::optional<int64_t> CountMemoryKills() {

@@ -26,6 +26,14 @@ std::string MemoryEventsFile(absl::string_view proc_cgroup);
 // "oom_kill" among lines of "name value". Empty if missing.
 std::optional<int64_t> ParseMemoryKills(absl::string_view events);
 
+// The memory of that group, or of the nearest one above it that has a limit:
+// "peak 3.9 of 4.0 GiB"; "limit 4.0 GiB" if its peak cannot be read; empty if
+// no limit can be.
+std::string DescribeGroupMemory();
+
+// The same for contents of files: a limit and a peak, in bytes.
+std::string DescribeMemory(absl::string_view limit, absl::string_view peak);
+
 }  // namespace tenon::spawn
 
 #endif  // TENON_SPAWN_REPORT_MEMORY_KILLS_H_

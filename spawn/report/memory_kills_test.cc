@@ -50,6 +50,20 @@ TEST(MemoryKillsTest, MalformedCountsAreRejected) {
   EXPECT_EQ(ParseMemoryKills("oom_kill 4"), 4);  // Cut off after it.
 }
 
+TEST(MemoryKillsTest, TheMemoryOfAGroupInWords) {
+  EXPECT_EQ(DescribeMemory("4294967296\n", "4187593113\n"),
+            "peak 3.9 of 4.0 GiB");
+  EXPECT_EQ(DescribeMemory("4294967296\n", ""), "limit 4.0 GiB");
+  EXPECT_EQ(DescribeMemory("max\n", "4187593113\n"), "");
+  EXPECT_EQ(DescribeMemory("9223372036854771712\n", "4187593113\n"), "");
+  EXPECT_EQ(DescribeMemory("", ""), "");
+}
+
+TEST(MemoryKillsTest, TheMemoryOfThisGroupIsALimitOrNothing) {
+  const std::string text = DescribeGroupMemory();
+  EXPECT_TRUE(text.empty() || text.ends_with(" GiB")) << text;
+}
+
 TEST(MemoryKillsTest, OfThisProcessItIsTheNumberInItsFile) {
   const std::string file = MemoryEventsFile(TextOf("/proc/self/cgroup"));
   // Kills of other processes of the group may come between.

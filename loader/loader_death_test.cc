@@ -1,0 +1,555 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Workers that die, hang or are recycled, and others that take their places.
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/ptrace.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tenon/loader/data/batch.h"
+#include "tenon/loader/data/dataset.h"
+#include "tenon/loader/data/dataset_registry.h"
+#include "tenon/loader/data/worker_init.h"
+#include "tenon/loader/epoch_range.h"
+#include "tenon/loader/loader.h"
+#include "tenon/loader/loader_testing.h"
+#include "tenon/loader/testing/test_datasets.h"
+#include "tenon/shm/base/deadline.h"
+#include "tenon/shm/process/process_info.h"
+#include "tenon/shm/segment/sharing_strategy.h"
+#include "tenon/shm/testing/status_matchers.h"
+
+namespace tenon::loader {
+namespace {
+
+using ::absl::StatusCode;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::Ge;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+enum How : int { kSigkill, kSegfault, kExit3, kExit0, kHang, kStop };
+
+void EndBy(int how) {
+  switch (how) {
+    case kSigkill:
+      raise(SIGKILL);
+      break;
+    case kSegfault: {
+      int* volatile nowhere = nullptr;
+      // What a bug in a decoder does. NOLINTNEXTLINE
+      *nowhere = 1;
+      break;
+    }
+    case kExit3:
+      _exit(3);
+    case kExit0:
+      _exit(0);
+    case kHang:
+      for (;;) absl::SleepFor(absl::Seconds(60));
+    default:
+      raise(SIGSTOP);
+  }
+}
+
+// In a worker, some of its items end it, or hang: each time, or with a
+// `folder`, where that is noted, the first time only.
+class Deadly : public Numbers {
+ public:
+  Deadly(const std::string& folder, std::vector<int64_t> items, int how,
+         bool in_bulk)
+      : Numbers(100),
+        folder_(folder),
+        items_(std::move(items)),
+        how_(how),
+        in_bulk_(in_bulk) {}
+
+  absl::Status Get(int64_t index, SampleRandom& random,
+                   Sample& sample) override {
+    if (GetWorkerInfo() &&
+        std::find(items_.begin(), items_.end(), index) != items_.end() &&
+        IsDue(index)) {
+      EndBy(how_);
+    }
+    return Numbers::Get(index, random, sample);
+  }
+  absl::Status GetBatch(absl::Span<const int64_t> indices,
+                        SampleBatch& samples) override {
+    if (!in_bulk_) return Numbers::GetBatch(indices, samples);
+    for (int64_t i = 0; i < samples.size(); ++i) {
+      SampleRandom random = samples.random(i);
+      Sample sample = samples.sample(i);
+      const absl::Status got =
+          Get(indices[static_cast<size_t>(i)], random, sample);
+      if (!got.ok()) return got;
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  bool IsDue(int64_t index) const {
+    if (folder_.empty()) return true;
+    const std::string mark = absl::StrCat(folder_, "/", index);
+    const int fd = open(mark.c_str(), O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (fd < 0) return false;
+    close(fd);
+    return true;
+  }
+
+  std::string folder_;
+  std::vector<int64_t> items_;
+  int how_;
+  bool in_bulk_;
+};
+TENON_LOADER_DATASET(Deadly(std::string, std::vector<int64_t>, int, bool));
+
+class DiesAtStart : public Numbers {
+ public:
+  DiesAtStart() : Numbers(10) {
+    if (GetWorkerInfo()) raise(SIGKILL);
+  }
+};
+TENON_LOADER_DATASET(DiesAtStart());
+
+// Keeps a MiB of each sample.
+class Grows : public Numbers {
+ public:
+  Grows() : Numbers(100) {}
+  absl::Status Get(int64_t index, SampleRandom& random,
+                   Sample& sample) override {
+    if (GetWorkerInfo()) kept_.emplace_back(1 << 20, 'x');
+    return Numbers::Get(index, random, sample);
+  }
+
+ private:
+  std::vector<std::string> kept_;
+};
+TENON_LOADER_DATASET(Grows());
+
+class LoaderDeathTest : public LoaderTest {
+ protected:
+  LoaderOptions Options(OnWorkerDeath on_death) const {
+    LoaderOptions options = LoaderTest::Options(8);
+    options.shuffle = true;
+    options.on_worker_death = on_death;
+    return options;
+  }
+  // A new folder for marks.
+  static std::string Folder() {
+    std::string path = absl::StrCat(::testing::TempDir(), "/marks-XXXXXX");
+    EXPECT_NE(mkdtemp(path.data()), nullptr);
+    return path;
+  }
+};
+INSTANTIATE_TEST_SUITE_P(
+    Workers, LoaderDeathTest,
+    ::testing::Combine(::testing::Values(1, 3),
+                       ::testing::Values(SharingStrategy::kFileDescriptor,
+                                         SharingStrategy::kFileSystem),
+                       ::testing::Values(WorkerKind::kProcess)),
+    LoaderCaseName);
+
+// The epoch as it is where no sample dies.
+std::vector<Copy> Reference(LoaderOptions options, int64_t epoch) {
+  options.workers = 0;
+  options.on_worker_death = OnWorkerDeath::kFail;
+  options.sample_timeout = absl::InfiniteDuration();
+  options.recycle_after_samples.reset();
+  options.recycle_after_bytes.reset();
+  options.overlap_epochs = false;
+  auto loader = Loader::Create<Numbers>(options, 100);
+  EXPECT_THAT(loader, IsOk());
+  auto batches = RunEpoch(**loader, epoch);
+  EXPECT_THAT(batches, IsOk());
+  return *batches;
+}
+
+// `batches` without these items.
+std::vector<Copy> Without(std::vector<Copy> batches,
+                          const std::set<int64_t>& items) {
+  for (Copy& batch : batches) {
+    Copy rest = {batch.number, {}, {}};
+    for (size_t i = 0; i < batch.values.size(); ++i) {
+      if (items.contains(batch.values[i])) continue;
+      rest.values.push_back(batch.values[i]);
+      const auto noise =
+          batch.noise.begin() + static_cast<int64_t>(i) * kNoiseSize;
+      rest.noise.insert(rest.noise.end(), noise, noise + kNoiseSize);
+    }
+    batch = rest;
+  }
+  return batches;
+}
+
+std::string Texts(const std::vector<absl::Status>& statuses) {
+  std::string text;
+  for (const absl::Status& status : statuses) {
+    absl::StrAppend(&text, status.ToString(), "\n");
+  }
+  return text;
+}
+
+TEST_P(LoaderDeathTest, BatchesOfADeadWorkerAreMadeAgain) {
+  const std::vector<std::pair<How, const char*>> ends = {
+      {kSigkill, "SIGKILL"},
+      {kSegfault, "SIGSEGV"},
+      {kExit3, "exited with code 3"},
+      {kExit0, "ended before its work was done"}};
+  for (const auto& [how, text] : ends) {
+    const LoaderOptions options = Options(OnWorkerDeath::kRestart);
+    TENON_ASSERT_OK_AND_ASSIGN(
+        auto loader,
+        Loader::Create<Deadly>(options, Folder(),
+                               std::vector<int64_t>{3, 42, 99}, how, false));
+    for (int epoch = 0; epoch < 2; ++epoch) {
+      EXPECT_THAT(RunEpoch(*loader, epoch),
+                  IsOkAndHolds(Reference(options, epoch)))
+          << text;
+    }
+    EXPECT_EQ(loader->replaced_workers(), 3);
+    const std::vector<absl::Status> incidents = loader->incidents();
+    ASSERT_THAT(incidents, SizeIs(3));
+    for (const absl::Status& incident : incidents) {
+      EXPECT_THAT(incident,
+                  StatusIs(StatusCode::kAborted,
+                           AllOf(HasSubstr("worker "), HasSubstr("pid"),
+                                 HasSubstr(text),
+                                 HasSubstr(", while it loaded sample "))));
+    }
+    EXPECT_THAT(Texts(incidents),
+                AllOf(HasSubstr("(item 3)"), HasSubstr("(item 42)"),
+                      HasSubstr("(item 99)")));
+#ifndef __SANITIZE_ADDRESS__
+    if (how == kSegfault) {
+      EXPECT_THAT(Texts(incidents), HasSubstr("\n#0 0x"));
+    }
+#endif
+  }
+}
+
+TEST_P(LoaderDeathTest, ASampleThatAlwaysKillsExceedsTheRestarts) {
+  for (const int restarts : {0, 2}) {
+    LoaderOptions options = Options(OnWorkerDeath::kRestart);
+    options.max_restarts = restarts;
+    TENON_ASSERT_OK_AND_ASSIGN(
+        auto loader,
+        Loader::Create<Deadly>(options, "", std::vector<int64_t>{42}, kSigkill,
+                               false));
+    const Pids pids(*loader);
+    EXPECT_THAT(
+        RunEpoch(*loader, 0),
+        StatusIs(StatusCode::kAborted,
+                 AllOf(HasSubstr("SIGKILL"), HasSubstr("(item 42)"),
+                       HasSubstr(absl::StrCat("death number ", restarts + 1,
+                                              " in a row of worker ")),
+                       HasSubstr(absl::StrCat("max_restarts is ", restarts)))));
+    EXPECT_TRUE(pids.AllEnded());
+  }
+}
+
+TEST_P(LoaderDeathTest, AWorkerThatDiesAtItsStartExceedsTheRestarts) {
+  TENON_ASSERT_OK_AND_ASSIGN(
+      auto loader,
+      Loader::Create<DiesAtStart>(Options(OnWorkerDeath::kSkipSample)));
+  EXPECT_THAT(RunEpoch(*loader, 0),
+              StatusIs(StatusCode::kAborted, HasSubstr("max_restarts is 3")));
+}
+
+TEST_P(LoaderDeathTest, AnErrorOfAWorkerIsNoDeath) {
+  TENON_ASSERT_OK_AND_ASSIGN(
+      auto loader,
+      Loader::Create("NotInWorkers", Options(OnWorkerDeath::kRestart)));
+  EXPECT_THAT(RunEpoch(*loader, 0),
+              StatusIs(StatusCode::kNotFound, HasSubstr("not in a worker")));
+}
+
+// Items 1, 2, 42 and 43 may be in one batch, and in the first.
+TEST_P(LoaderDeathTest, SamplesThatKillAreLeftOut) {
+  const std::vector<int64_t> items = {1, 2, 42, 43, 99};
+  for (const bool shuffle : {false, true}) {
+    for (const bool in_bulk : {false, true}) {
+      LoaderOptions options = Options(OnWorkerDeath::kSkipSample);
+      options.shuffle = shuffle;
+      TENON_ASSERT_OK_AND_ASSIGN(
+          auto loader,
+          Loader::Create<Deadly>(options, "", items, kSigkill, in_bulk));
+      EXPECT_THAT(RunEpoch(*loader, 0),
+                  IsOkAndHolds(Without(Reference(options, 0),
+                                       {items.begin(), items.end()})));
+      EXPECT_GE(loader->replaced_workers(), 5);
+    }
+  }
+}
+
+TEST_P(LoaderDeathTest, ASampleThatKillsIsNamedAndReplaced) {
+  LoaderOptions options = Options(OnWorkerDeath::kSkipSample);
+  options.on_sample_error = OnSampleError::kReplace;
+  options.failure_budget = 1;
+  options.shuffle = false;
+  TENON_ASSERT_OK_AND_ASSIGN(
+      auto loader, Loader::Create<Deadly>(options, "", std::vector<int64_t>{42},
+                                          kSegfault, true));
+  int failed = 0;
+  for (absl::StatusOr<Batch>& batch : loader->Epoch(0)) {
+    ASSERT_THAT(batch, IsOk());
+    EXPECT_EQ(batch->size(), batch->number() == 12 ? 4 : 8);
+    for (const SkippedSample& sample : batch->skipped()) {
+      ++failed;
+      EXPECT_EQ(sample.position, 42);
+      EXPECT_EQ(sample.index, 42);
+      EXPECT_EQ(sample.replaced_by, 43);
+      EXPECT_THAT(sample.status,
+                  StatusIs(StatusCode::kAborted,
+                           AllOf(HasSubstr("SIGSEGV"),
+                                 HasSubstr("sample 42 (item 42)"))));
+      EXPECT_THAT(batch->data<int64_t>("value"),
+                  IsOkAndHolds(ElementsAre(40, 41, 43, 43, 44, 45, 46, 47)));
+    }
+  }
+  EXPECT_EQ(failed, 1);
+}
+
+TEST_P(LoaderDeathTest, AsReadyEachSampleComesOnce) {
+  const std::vector<int64_t> items = {1, 42, 99};
+  LoaderOptions options = Options(OnWorkerDeath::kSkipSample);
+  options.in_order = false;
+  TENON_ASSERT_OK_AND_ASSIGN(
+      auto loader, Loader::Create<Deadly>(options, "", items, kExit3, false));
+  TENON_ASSERT_OK_AND_ASSIGN(std::vector<Copy> batches, RunEpoch(*loader, 0));
+  std::sort(batches.begin(), batches.end(),
+            [](const Copy& a, const Copy& b) { return a.number < b.number; });
+  EXPECT_EQ(batches,
+            Without(Reference(options, 0), {items.begin(), items.end()}));
+}
+
+// Kills a worker after each batch, the one that made it or another.
+TEST_P(LoaderDeathTest, WorkersKilledFromOutsideAfterEachBatch) {
+  LoaderOptions options = Options(OnWorkerDeath::kRestart);
+  options.overlap_epochs = true;
+  TENON_ASSERT_OK_AND_ASSIGN(auto loader,
+                             Loader::Create<Numbers>(options, 100));
+  int fds = 0;
+  std::vector<Batch> kept;
+  for (int64_t epoch = 0; epoch < 3; ++epoch) {
+    std::vector<Copy> batches;
+    EpochRange range = loader->Epoch(epoch);
+    for (;;) {
+      TENON_ASSERT_OK_AND_ASSIGN(auto batch, range.Next(Watchdog()));
+      if (!batch) break;
+      batches.push_back(CopyOf(*batch));
+      if (epoch == 0 && batches.size() < 3) kept.push_back(*batch);
+      const auto victim = batches.size() % static_cast<size_t>(workers());
+      kill(loader->worker_pids()[victim], SIGKILL);
+    }
+    EXPECT_EQ(batches, Reference(options, epoch));
+    if (epoch == 0) fds = OpenFds();
+  }
+  // Nothing is kept for those that have ended, but one at most.
+  EXPECT_NEAR(OpenFds(), fds, 12);
+  EXPECT_THAT(loader->replaced_workers(), Ge(13));
+  loader.reset();
+  ASSERT_THAT(kept, SizeIs(2));
+  for (const Batch& batch : kept) {
+    EXPECT_EQ(CopyOf(batch),
+              Reference(options, 0)[static_cast<size_t>(batch.number())]);
+  }
+}
+
+TEST_P(LoaderDeathTest, WithoutAPolicyTheErrorNamesTheSample) {
+  TENON_ASSERT_OK_AND_ASSIGN(
+      auto loader,
+      Loader::Create<Deadly>(Options(OnWorkerDeath::kFail), "",
+                             std::vector<int64_t>{42}, kSigkill, false));
+  EXPECT_THAT(RunEpoch(*loader, 0),
+              StatusIs(StatusCode::kAborted,
+                       AllOf(HasSubstr("SIGKILL"), HasSubstr("(item 42)"))));
+  EXPECT_THAT(loader->incidents(), IsEmpty());
+}
+
+TEST_P(LoaderDeathTest, AWorkerThatHangsIsNamedWithItsStackAndReplaced) {
+  LoaderOptions options = Options(OnWorkerDeath::kSkipSample);
+  options.sample_timeout = absl::Milliseconds(300);
+  TENON_ASSERT_OK_AND_ASSIGN(
+      auto loader, Loader::Create<Deadly>(options, "", std::vector<int64_t>{42},
+                                          kHang, false));
+  std::vector<Copy> batches;
+  absl::Status skipped;
+  for (absl::StatusOr<Batch>& batch : loader->Epoch(0)) {
+    ASSERT_THAT(batch, IsOk());
+    batches.push_back(CopyOf(*batch));
+    if (!batch->skipped().empty()) skipped = batch->skipped()[0].status;
+  }
+  EXPECT_EQ(batches, Without(Reference(options, 0), {42}));
+  EXPECT_THAT(
+      skipped,
+      StatusIs(StatusCode::kAborted,
+               AllOf(HasSubstr(" was ended: sample "), HasSubstr("(item 42)"),
+                     HasSubstr("takes longer than sample_timeout (300ms)"),
+                     HasSubstr("\n#0 0x"), HasSubstr("nanosleep"))));
+  EXPECT_EQ(loader->replaced_workers(), 1);
+}
+
+TEST_P(LoaderDeathTest, WithoutAPolicyAWorkerThatHangsIsAnError) {
+  LoaderOptions options = Options(OnWorkerDeath::kFail);
+  options.sample_timeout = absl::Milliseconds(300);
+  TENON_ASSERT_OK_AND_ASSIGN(
+      auto loader, Loader::Create<Deadly>(options, "", std::vector<int64_t>{42},
+                                          kHang, true));
+  const Pids pids(*loader);
+  EXPECT_THAT(RunEpoch(*loader, 0),
+              StatusIs(StatusCode::kAborted,
+                       AllOf(HasSubstr(" was ended: samples "),
+                             HasSubstr("takes longer"), HasSubstr("\n#0 0x"))));
+  EXPECT_TRUE(pids.AllEnded());
+}
+
+// The worker that is stopped, or 0.
+pid_t StoppedWorker(const Loader& loader) {
+  for (const pid_t pid : loader.worker_pids()) {
+    if (StateOf(pid) == "stopped") return pid;
+  }
+  return 0;
+}
+
+TEST_P(LoaderDeathTest, AStoppedWorkerIsNotHung) {
+  LoaderOptions options = Options(OnWorkerDeath::kSkipSample);
+  options.sample_timeout = absl::Milliseconds(100);
+  TENON_ASSERT_OK_AND_ASSIGN(
+      auto loader,
+      Loader::Create<Deadly>(options, Folder(), std::vector<int64_t>{42}, kStop,
+                             false));
+  std::vector<Copy> batches;
+  bool was_stopped = false;
+  EpochRange epoch = loader->Epoch(0);
+  for (;;) {
+    auto batch = epoch.Next(Deadline::After(absl::Milliseconds(600)));
+    if (batch.ok() && !batch->has_value()) break;
+    if (batch.ok()) {
+      batches.push_back(CopyOf(**batch));
+      continue;
+    }
+    ASSERT_THAT(
+        batch, StatusIs(StatusCode::kDeadlineExceeded, HasSubstr("(item 42)")));
+    const pid_t stopped = StoppedWorker(*loader);
+    ASSERT_NE(stopped, 0);
+    was_stopped = true;
+    kill(stopped, SIGCONT);
+  }
+  EXPECT_TRUE(was_stopped);
+  EXPECT_EQ(batches, Reference(options, 0));
+  EXPECT_EQ(loader->replaced_workers(), 0);
+}
+
+TEST_P(LoaderDeathTest, ATracedWorkerIsNotHung) {
+  LoaderOptions options = Options(OnWorkerDeath::kSkipSample);
+  options.sample_timeout = absl::Milliseconds(100);
+  TENON_ASSERT_OK_AND_ASSIGN(auto loader,
+                             Loader::Create<Numbers>(options, 100));
+  EpochRange epoch = loader->Epoch(0);
+  std::vector<Copy> batches;
+  TENON_ASSERT_OK_AND_ASSIGN(auto first, epoch.Next(Watchdog()));
+  batches.push_back(CopyOf(*first));
+  for (const pid_t pid : loader->worker_pids()) {
+    if (ptrace(PTRACE_SEIZE, pid, nullptr, nullptr) != 0) {
+      GTEST_SKIP() << "this process may not trace its descendants";
+    }
+    ASSERT_EQ(ptrace(PTRACE_INTERRUPT, pid, nullptr, nullptr), 0);
+    ASSERT_EQ(waitpid(pid, nullptr, __WALL), pid);
+  }
+  for (;;) {
+    auto batch = epoch.Next(Deadline::After(absl::Milliseconds(600)));
+    if (!batch.ok()) {
+      EXPECT_THAT(batch, StatusIs(StatusCode::kDeadlineExceeded));
+      break;
+    }
+    ASSERT_TRUE(batch->has_value());
+    batches.push_back(CopyOf(**batch));
+  }
+  for (const pid_t pid : loader->worker_pids()) {
+    ASSERT_EQ(ptrace(PTRACE_DETACH, pid, nullptr, nullptr), 0);
+  }
+  for (;;) {
+    TENON_ASSERT_OK_AND_ASSIGN(auto batch, epoch.Next(Watchdog()));
+    if (!batch) break;
+    batches.push_back(CopyOf(*batch));
+  }
+  EXPECT_EQ(batches, Reference(options, 0));
+  EXPECT_EQ(loader->replaced_workers(), 0);
+}
+
+TEST_P(LoaderDeathTest, AWorkerIsRecycledAfterSomeSamples) {
+  for (const bool in_order : {true, false}) {
+    LoaderOptions options = Options(OnWorkerDeath::kFail);
+    options.in_order = in_order;
+    options.recycle_after_samples = 16;
+    TENON_ASSERT_OK_AND_ASSIGN(auto loader,
+                               Loader::Create<Numbers>(options, 100));
+    const std::vector<pid_t> before = loader->worker_pids();
+    const Pids pids(*loader);
+    for (int64_t epoch = 0; epoch < 3; ++epoch) {
+      TENON_ASSERT_OK_AND_ASSIGN(std::vector<Copy> batches,
+                                 RunEpoch(*loader, epoch));
+      std::sort(
+          batches.begin(), batches.end(),
+          [](const Copy& a, const Copy& b) { return a.number < b.number; });
+      EXPECT_EQ(batches, Reference(options, epoch));
+    }
+    EXPECT_THAT(loader->replaced_workers(), Ge(300 / 40));
+    for (const pid_t pid : loader->worker_pids()) {
+      EXPECT_THAT(before, ::testing::Not(::testing::Contains(pid)));
+    }
+    loader.reset();
+    EXPECT_TRUE(pids.AllEnded());
+  }
+}
+
+TEST_P(LoaderDeathTest, AWorkerIsRecycledAsItsMemoryGrows) {
+  LoaderOptions options = Options(OnWorkerDeath::kFail);
+  options.recycle_after_bytes = 16 << 20;
+  TENON_ASSERT_OK_AND_ASSIGN(auto loader, Loader::Create<Grows>(options));
+  for (int64_t epoch = 0; epoch < 2; ++epoch) {
+    EXPECT_THAT(RunEpoch(*loader, epoch),
+                IsOkAndHolds(Reference(options, epoch)));
+  }
+  EXPECT_THAT(loader->replaced_workers(), Ge(2));
+  EXPECT_LE(loader->replaced_workers(), 200 / 8);
+}
+
+TEST_P(LoaderDeathTest, StreamsAreRefused) {
+  LoaderOptions options = LoaderTest::Options();
+  options.on_worker_death = OnWorkerDeath::kRestart;
+  EXPECT_THAT(Loader::Create<Streams>(options, std::vector<int64_t>{5}),
+              StatusIs(StatusCode::kInvalidArgument,
+                       HasSubstr("from their beginning")));
+  options.on_worker_death = OnWorkerDeath::kFail;
+  options.recycle_after_bytes = 1;
+  EXPECT_THAT(Loader::Create<Streams>(options, std::vector<int64_t>{5}),
+              StatusIs(StatusCode::kInvalidArgument));
+}
+
+}  // namespace
+}  // namespace tenon::loader
