@@ -33,6 +33,8 @@
 #include "tenon/shm/arena/arena_offer.h"
 #include "tenon/shm/arena/attached_arena.h"
 #include "tenon/shm/arena/block_descriptor.h"
+#include "tenon/shm/arena/every_memory.h"
+#include "tenon/shm/arena/memory_kind_id.h"
 #include "tenon/shm/base/deadline.h"
 #include "tenon/shm/base/unique_fd.h"
 #include "tenon/shm/testing/forked_child.h"
@@ -182,6 +184,8 @@ TEST_F(TenonToolTest, MemSaysWhoHoldsWhat) {
   EXPECT_EQ(arena["owner"]["pid"], owner());
   EXPECT_EQ(arena["owner"]["name"], "owner");
   EXPECT_EQ(arena["owner"]["state"], "running");
+  EXPECT_EQ(arena["memory"], "CPU");
+  EXPECT_EQ(arena["device"], nullptr);
   EXPECT_EQ(arena["strategy"], "file_descriptor");
   EXPECT_EQ(arena["shared_writable"], false);
   EXPECT_EQ(arena["quota_bytes"], kQuota);
@@ -228,6 +232,23 @@ TEST_F(TenonToolTest, MemReadsWell) {
           "  HOLDER  NAME")));
   EXPECT_THAT(output.out, HasSubstr("  running       2  128.0 KiB"));
   EXPECT_THAT(output.out, HasSubstr("owner (owner)"));
+}
+
+TEST(TenonToolMemoryTest, MemNamesMemoryThatIsNotTheCpus) {
+  SetMemoryUnderTest(kTestMemory);
+  const auto pool = CreateArena({.name = "pool"});
+  SetMemoryUnderTest(MemoryKindId::kCpu);
+  ASSERT_THAT(pool, IsOk());
+  const std::string pid = absl::StrCat(getpid());
+  const Json arenas = TenonJson({"mem", "--pid", pid})["arenas"];
+  ASSERT_EQ(arenas.size(), 1u);
+  EXPECT_EQ(arenas[0]["memory"], "kind 15");
+  EXPECT_EQ(arenas[0]["device"], "74657374-0000-0000-0000-000000000000");
+  EXPECT_THAT(
+      Tenon({"mem", "--pid", pid}).out,
+      StartsWith(absl::StrCat("arena 'pool' in memory of kind 15, device "
+                              "74657374-0000-0000-0000-000000000000, owner ",
+                              pid)));
 }
 
 TEST(TenonToolQueueTest, MemSaysHowMuchIsInAQueue) {

@@ -3,6 +3,7 @@
 
 #include "tenon/shm/arena/memory_kind_id.h"
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 
@@ -11,22 +12,44 @@
 namespace tenon {
 namespace {
 
-const char* TextOf(MemoryKindId kind) {
+// Null for a received number.
+const char* KnownName(MemoryKindId kind) {
   switch (kind) {
     case MemoryKindId::kCpu:
-      return " (CPU)";
+      return "CPU";
     case MemoryKindId::kCuda:
-      return " (CUDA)";
+      return "CUDA";
     case MemoryKindId::kCudaLegacy:
-      return " (CUDA, legacy handles)";
+      return "CUDA, legacy handles";
   }
-  return "";  // A received number.
+  return nullptr;
+}
+
+std::string Numbered(MemoryKindId kind) {
+  return absl::StrCat("kind ", static_cast<uint64_t>(kind));
 }
 
 }  // namespace
 
 std::string NameOf(MemoryKindId kind) {
-  return absl::StrCat("kind ", static_cast<uint64_t>(kind), TextOf(kind));
+  const char* const name = KnownName(kind);
+  return name == nullptr ? Numbered(kind)
+                         : absl::StrCat(Numbered(kind), " (", name, ")");
+}
+
+std::string ShortNameOf(MemoryKindId kind) {
+  const char* const name = KnownName(kind);
+  return name == nullptr ? Numbered(kind) : name;
+}
+
+std::string TextOf(const DeviceIdentity& device) {
+  if (device == DeviceIdentity{}) return "";
+  std::string text;
+  for (size_t i = 0; i < device.size(); ++i) {
+    if (i == 4 || i == 6 || i == 8 || i == 10) text += '-';
+    absl::StrAppend(&text, absl::Hex(device[i], absl::kZeroPad2));
+  }
+  return text;
 }
 
 }  // namespace tenon

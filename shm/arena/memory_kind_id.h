@@ -26,9 +26,14 @@ inline constexpr uint64_t kMaxMemoryKinds = 16;
 
 // For errors: "kind 1 (CUDA)", "kind 7".
 std::string NameOf(MemoryKindId kind);
+// For reports: "CPU", "CUDA", "kind 7".
+std::string ShortNameOf(MemoryKindId kind);
 
 // The same in all processes: the UUID of a GPU. Zeros if a kind has no devices.
 using DeviceIdentity = std::array<uint8_t, 16>;
+
+// As a UUID, 8-4-4-4-12 lower-case digits; empty if it is zeros.
+std::string TextOf(const DeviceIdentity& device);
 
 }  // namespace tenon
 

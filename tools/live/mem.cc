@@ -55,10 +55,17 @@ std::string HoldersText(const ArenaReport& arena) {
   return table.ToText(2);
 }
 
+// Empty for memory of the CPU, as most arenas are.
+std::string MemoryText(const ArenaReport& arena) {
+  if (arena.memory == "CPU") return "";
+  return absl::StrCat(" in memory of ", arena.memory,
+                      arena.device.empty() ? "" : ", device ", arena.device);
+}
+
 std::string ArenaText(const ArenaReport& arena) {
   return absl::StrCat(
-      "arena '", TerminalText(arena.name), "', ", OwnerText(arena.owner),
-      "\n  ", SharingStrategyName(arena.strategy),
+      "arena '", TerminalText(arena.name), "'", MemoryText(arena), ", ",
+      OwnerText(arena.owner), "\n  ", SharingStrategyName(arena.strategy),
       arena.shared_writable ? ", shared-writable" : ", owner-written", ", ",
       arena.segments, arena.segments == 1 ? " segment of " : " segments of ",
       FormatBytes(arena.segment_bytes),
@@ -96,6 +103,8 @@ Json ArenaJson(const ArenaReport& arena) {
        {{"pid", arena.owner},
         {"name", NameOf(arena.owner)},
         {"state", arena.owner == 0 ? "ended" : StateOf(arena.owner)}}},
+      {"memory", arena.memory},
+      {"device", arena.device.empty() ? Json(nullptr) : Json(arena.device)},
       {"strategy", std::string(SharingStrategyName(arena.strategy))},
       {"shared_writable", arena.shared_writable},
       {"quota_bytes",

@@ -23,6 +23,7 @@
 #include "absl/time/time.h"
 #include "tenon/shm/arena/holder_use.h"
 #include "tenon/shm/arena/internal/arena_table.h"
+#include "tenon/shm/arena/memory_kind_id.h"
 #include "tenon/shm/arena/query/ledger_files.h"
 #include "tenon/shm/base/random_id.h"
 #include "tenon/shm/base/status_macros.h"
@@ -259,6 +260,8 @@ absl::Status Query::AddReport(const LedgerTable& table, LedgerReport& report) {
   arena.arena = table.header.arena;
   arena.name = Printable(table.header.name, sizeof(table.header.name));
   arena.owner = table.maker;
+  arena.memory = ShortNameOf(static_cast<MemoryKindId>(table.header.kind));
+  arena.device = TextOf(table.header.device);
   arena.strategy = table.header.file_system == 1
                        ? SharingStrategy::kFileSystem
                        : SharingStrategy::kFileDescriptor;

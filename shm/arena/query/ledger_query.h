@@ -41,6 +41,10 @@ struct ArenaReport {
   // The process that allocates from it; 0 if it has died: the memory lives as
   // long as any process has it mapped.
   pid_t owner = 0;
+  // Where its blocks are: "CPU", "CUDA", "kind 7". The device's UUID, as its
+  // driver has it; empty if the memory is on none.
+  std::string memory;
+  std::string device;
   // How its segments are named, and whether holders may write them.
   SharingStrategy strategy = SharingStrategy::kFileDescriptor;
   bool shared_writable = false;

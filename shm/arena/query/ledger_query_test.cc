@@ -23,6 +23,7 @@
 #include "tenon/shm/arena/arena_offer.h"
 #include "tenon/shm/arena/attached_arena.h"
 #include "tenon/shm/arena/block_descriptor.h"
+#include "tenon/shm/arena/every_memory.h"
 #include "tenon/shm/base/deadline.h"
 #include "tenon/shm/base/unique_fd.h"
 #include "tenon/shm/segment/segment.h"
@@ -112,11 +113,25 @@ class LedgerQueryTest : public testing::Test {
   std::vector<Peer> self_;
 };
 
+TEST_F(LedgerQueryTest, NamesTheMemoryAndItsDevice) {
+  SetMemoryUnderTest(kTestMemory);
+  const auto other = CreateArena({.name = "other memory"});
+  SetMemoryUnderTest(MemoryKindId::kCpu);
+  ASSERT_THAT(other, IsOk());
+  TENON_ASSERT_OK_AND_ASSIGN(const LedgerReport report, QueryLedger());
+  const ArenaReport found = Find(report, (*other)->id());
+  EXPECT_EQ(found.name, "other memory");
+  EXPECT_EQ(found.memory, "kind 15");
+  EXPECT_EQ(found.device, "74657374-0000-0000-0000-000000000000");
+}
+
 TEST_F(LedgerQueryTest, FindsWhatThisProcessOwns) {
   TENON_ASSERT_OK_AND_ASSIGN(const LedgerReport report, QueryLedger());
   const ArenaReport found = Find(report, arena_->id());
   EXPECT_EQ(found.name, "query test");
   EXPECT_EQ(found.owner, getpid());
+  EXPECT_EQ(found.memory, "CPU");
+  EXPECT_EQ(found.device, "");
   EXPECT_EQ(found.strategy, arena_->options().segment.strategy);
   EXPECT_FALSE(found.shared_writable);
   EXPECT_EQ(found.segments, 1u);
