@@ -123,8 +123,9 @@ struct ArenaParts {
   SegmentTable segments ABSL_GUARDED_BY(mutex){options, *store, table,
                                                attachments};
   BlockShelves shelves{options, *store, table};
-  Reclaimer reclaimer ABSL_GUARDED_BY(mutex){options, table, attachments,
-                                             segments, shelves};
+  Reclaimer reclaimer ABSL_GUARDED_BY(mutex){
+      options,  table,   attachments,
+      segments, shelves, store->facts().quarantine};
   // Calls of PollInboxNowAndThen(): descriptions, and allocations by lane.
   std::atomic<uint32_t> described{0};
   struct alignas(64) Calls {

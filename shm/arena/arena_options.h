@@ -65,6 +65,9 @@ struct ArenaUse {
   // Of these, tested and not reclaimed while a refused process lives that may
   // hold them: it was refused after they had been handed out.
   size_t blocks_withheld = 0;
+  // Of these, reclaimed and not used again for the time that a device may still
+  // write for a process that has ended. 0 for memory of the CPU.
+  size_t blocks_quarantined = 0;
   size_t blocks_free = 0;
   size_t attached = 0;  // Attached processes.
   uint64_t tests = 0;   // Tests of single blocks for being free.

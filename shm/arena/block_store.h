@@ -26,6 +26,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "dlpack/dlpack.h"
 #include "tenon/shm/arena/arena_options.h"
 #include "tenon/shm/arena/memory_kind_id.h"
@@ -57,6 +58,10 @@ class BlockStore {
     // has a segment of its own.
     size_t segment_unit = 1;
     size_t largest_segment = size_t{32} << 20;
+    // How long a process that has ended may still write to blocks that it held.
+    // They are not used again for so long after the arena has seen its end,
+    // which takes no thread, and no call of the arena waits for it.
+    absl::Duration quarantine = absl::ZeroDuration();
   };
 
   BlockStore(const BlockStore&) = delete;

@@ -3,6 +3,9 @@
 
 #include "tenon/shm/arena/block_store.h"
 
+#include <unistd.h>
+
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -10,15 +13,23 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "dlpack/dlpack.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tenon/shm/arena/arena.h"
 #include "tenon/shm/arena/arena_options.h"
+#include "tenon/shm/arena/arena_testing.h"
+#include "tenon/shm/arena/attached_arena.h"
 #include "tenon/shm/arena/internal/mapped_memory.h"
 #include "tenon/shm/arena/memory_kind_id.h"
 #include "tenon/shm/arena/stored_segment.h"
+#include "tenon/shm/base/deadline.h"
 #include "tenon/shm/segment/sharing_strategy.h"
+#include "tenon/shm/testing/forked_child.h"
+#include "tenon/shm/testing/reporter.h"
+#include "tenon/shm/testing/shared_object.h"
 #include "tenon/shm/testing/status_matchers.h"
 
 namespace tenon {
@@ -224,6 +235,53 @@ TEST(BlockStoreTest, GrowsUpToItsLargestSegment) {
   EXPECT_EQ(arena->Use().segment_bytes, kLargest / 2);
   TENON_ASSERT_OK_AND_ASSIGN(const Block second, arena->TryAllocate(32 << 20));
   EXPECT_EQ(arena->Use().segment_bytes, kLargest / 2 + kLargest);
+}
+
+// Work of the dead process may go on. A watchdog is ten times as long.
+TEST(BlockStoreTest, BlocksThatADeadProcessHeldAreNotUsedForAWhile) {
+  constexpr absl::Duration kQuarantine = absl::Milliseconds(300);
+  for (const absl::Duration quarantine : {absl::ZeroDuration(), kQuarantine}) {
+    ArenaOptions options = StoredOptions();
+    options.quota_bytes = kStoredBytes;
+    CountingStore::Calls calls;
+    const auto arena = MakeCounting(options, calls, {.quarantine = quarantine});
+    TENON_ASSERT_OK_AND_ASSIGN(Block block, arena->TryAllocate(kStoredBytes));
+    const uintptr_t address = block.address();
+    TENON_ASSERT_OK_AND_ASSIGN(const auto offer, arena->Offer(block));
+    TENON_ASSERT_OK_AND_ASSIGN(const auto message, block.Describe());
+    const SharedObject<std::atomic<bool>> holds;
+    TENON_ASSERT_OK_AND_ASSIGN(
+        ForkedChild holder,
+        ForkedChild::Fork({.name = "holder"}, [&](const Reporter&) {
+          TENON_ASSERT_OK_AND_ASSIGN(const auto attached, AttachTo(offer));
+          TENON_ASSERT_OK_AND_ASSIGN(const Hold hold, attached->Claim(message));
+          *holds = true;
+          for (;;) pause();
+        }));
+    const Deadline watchdog = Deadline::After(10 * kQuarantine);
+    while (!*holds) ASSERT_FALSE(watchdog.has_passed());
+    block.Reset();
+    EXPECT_THAT(arena->TryAllocate(kStoredBytes),
+                StatusIs(absl::StatusCode::kResourceExhausted));
+
+    const absl::Time killed = absl::Now();
+    holder.Kill();
+    if (quarantine == kQuarantine) {
+      EXPECT_THAT(arena->TryAllocate(kStoredBytes),
+                  StatusIs(absl::StatusCode::kResourceExhausted,
+                           HasSubstr("1 blocks, 4096 bytes, are held back for "
+                                     "300ms after the end of a process")));
+      EXPECT_THAT(arena->Allocate(kStoredBytes,
+                                  Deadline::After(absl::Milliseconds(20))),
+                  StatusIs(absl::StatusCode::kDeadlineExceeded));
+      EXPECT_EQ(arena->Use().blocks_quarantined, 1u);
+      EXPECT_THAT(arena->Trim(), IsOkAndHolds(0u));
+    }
+    EXPECT_THAT(arena->Allocate(kStoredBytes, watchdog), IsOk());
+    EXPECT_GE(absl::Now() - killed, quarantine);
+    TENON_ASSERT_OK_AND_ASSIGN(block, arena->TryAllocate(kStoredBytes));
+    EXPECT_EQ(block.address(), address);
+  }
 }
 
 // A smaller one is tried as long as it is smaller to the store.

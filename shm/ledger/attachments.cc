@@ -527,6 +527,7 @@ size_t Attachments::RemoveExited() {
   size_t ended = 0;
   for (size_t i = unseen_.size(); i-- > 0;) {
     if (!has_ended(attached_.size() + i)) continue;
+    if (ended_) ended_(nullptr);
     EndLease(std::move(unseen_[i].lease));
     unseen_.erase(unseen_.begin() + static_cast<ptrdiff_t>(i));
     ++ended;
@@ -534,6 +535,7 @@ size_t Attachments::RemoveExited() {
   for (size_t i = attached_.size(); i-- > 0;) {
     if (!has_ended(i)) continue;
     TENON_CRASH_POINT("attachments.burying");
+    if (ended_) ended_(&attached_[i]);
     Remove(i);
     ++ended;
   }

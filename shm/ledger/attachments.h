@@ -24,8 +24,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -132,6 +134,12 @@ class Attachments {
   // descriptors.
   size_t RemoveExited();
 
+  // Calls `ended` in RemoveExited() for each process that is removed, while its
+  // cells can be read; with null for a refused process, whose cells cannot.
+  // Null: calls nothing.
+  using Ended = std::function<void(const Attachment* ended)>;
+  void OnEnd(Ended ended) { ended_ = std::move(ended); }
+
   // The reason why no block can be reclaimed now: a message could not be
   // received because a limit here is exhausted (descriptors, mappings, number
   // of processes). Names the process by its pid. OK otherwise. Updated by each
@@ -186,6 +194,7 @@ class Attachments {
   absl::Status status_;
   uint64_t refused_ = 0;
   SharedWord<uint64_t>* refused_word_ = nullptr;
+  Ended ended_;
   absl::Status last_refusal_;
 };
 

@@ -17,6 +17,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
+#include "tenon/shm/arena/internal/quarantine.h"
 #include "tenon/shm/arena/internal/size_class.h"
 #include "tenon/shm/base/atomics.h"
 #include "tenon/shm/base/crash_point.h"
@@ -32,7 +33,35 @@ constexpr size_t kHoldersInMessage = 3;
 constexpr uint64_t kPollEveryMs = 20;
 constexpr uint64_t kRemoveExitedEveryMs = 500;
 
+bool IsHeld(const SharedWord<uint64_t>& cell) {
+  return LeaseCell::Held(StdAtomics::Load(cell, std::memory_order_relaxed)) !=
+         0;
+}
+
 }  // namespace
+
+Reclaimer::Reclaimer(const ArenaOptions& options, const ArenaTable& table,
+                     Attachments& attachments, const SegmentTable& segments,
+                     BlockShelves& shelves, absl::Duration quarantine)
+    : options_(options),
+      table_(table),
+      attachments_(attachments),
+      segments_(segments),
+      shelves_(shelves),
+      quarantine_(quarantine) {
+  if (quarantine_.is_off()) return;
+  attachments_.OnEnd(
+      [this](const Attachment* ended) { QuarantineBlocksOf(ended); });
+}
+
+// Its cells are as the process left them. A refused process has none that this
+// one can read.
+void Reclaimer::QuarantineBlocksOf(const Attachment* ended) {
+  if (ended == nullptr) return quarantine_.AddAll();
+  segments_.ForEachBlock([&](const OwnedBlock& block) {
+    if (IsHeld(ended->cells()[block.number])) quarantine_.Add(block.number);
+  });
+}
 
 void Reclaimer::PollInbox() {
   const uint64_t now_ms = CoarseNowMs();
@@ -59,6 +88,11 @@ void Reclaimer::ReclaimAll() {
 }
 
 void Reclaimer::Reclaim(size_t size_class, size_t most, Until until) {
+  const std::vector<OwnedBlock*> rested = quarantine_.Return(size_class);
+  if (!rested.empty()) {
+    shelves_.PutFree(size_class, rested);
+    if (until == Until::kSome) return;
+  }
   ReturnWithheld(size_class);
   const size_t freed = ReclaimReleased(size_class, most, until);
   if (withheld_[size_class].blocks.empty()) return;
@@ -135,6 +169,7 @@ size_t Reclaimer::ReclaimBatch(size_t size_class,
     }
   }
   batch.resize(kept);
+  quarantine_.HoldBack(size_class, reclaimed_);
   shelves_.PutFree(size_class, reclaimed_);
   return reclaimed_.size();
 }
@@ -190,9 +225,7 @@ void Reclaimer::Count(const OwnedBlock& block, uint64_t now_ms,
 }
 
 bool Reclaimer::Holds(size_t column, const OwnedBlock& block) const {
-  const uint64_t cell = StdAtomics::Load(
-      attachments_.columns()[column][block.number], std::memory_order_relaxed);
-  return LeaseCell::Held(cell) != 0;
+  return IsHeld(attachments_.columns()[column][block.number]);
 }
 
 // Between two reads of its cells a holder gets no more than it was sent. So
@@ -266,6 +299,7 @@ void Reclaimer::Report(ArenaUse& use) {
   for (const Withheld& withheld : withheld_) {
     use.blocks_withheld += withheld.blocks.size();
   }
+  use.blocks_quarantined = quarantine_.count();
 }
 
 std::string Reclaimer::DescribeShortage() {
@@ -276,6 +310,8 @@ std::string Reclaimer::DescribeShortage() {
   if (!inbox.ok()) {
     absl::StrAppend(&text, "; no block can be reclaimed: ", inbox.message());
   }
+  const std::string rest = quarantine_.Describe();
+  if (!rest.empty()) absl::StrAppend(&text, "; ", rest);
   const std::string refused = attachments_.DescribeRefused();
   if (!refused.empty()) {
     size_t blocks = 0, bytes = 0;

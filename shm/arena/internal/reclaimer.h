@@ -16,10 +16,12 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/time/time.h"
 #include "tenon/shm/arena/arena_options.h"
 #include "tenon/shm/arena/holder_use.h"
 #include "tenon/shm/arena/internal/arena_table.h"
 #include "tenon/shm/arena/internal/block_shelves.h"
+#include "tenon/shm/arena/internal/quarantine.h"
 #include "tenon/shm/arena/internal/segment_table.h"
 #include "tenon/shm/arena/internal/size_class.h"
 #include "tenon/shm/base/random_id.h"
@@ -38,12 +40,11 @@ class Reclaimer {
  public:
   Reclaimer(const ArenaOptions& options, const ArenaTable& table,
             Attachments& attachments, const SegmentTable& segments,
-            BlockShelves& shelves)
-      : options_(options),
-        table_(table),
-        attachments_(attachments),
-        segments_(segments),
-        shelves_(shelves) {}
+            BlockShelves& shelves,
+            absl::Duration quarantine = absl::ZeroDuration());
+  Reclaimer(const Reclaimer&) = delete;
+  Reclaimer& operator=(const Reclaimer&) = delete;
+  ~Reclaimer() { attachments_.OnEnd(nullptr); }
 
   // Receives attachments, if 20 ms have passed since the last call that did,
   // and now and then removes those of processes that have exited.
@@ -74,6 +75,7 @@ class Reclaimer {
   void Reclaim(size_t size_class, size_t most, Until until);
   size_t ReclaimReleased(size_t size_class, size_t most, Until until);
   bool ReturnWithheld(size_t size_class);
+  void QuarantineBlocksOf(const Attachment* ended);
   size_t ReclaimBatch(size_t size_class, std::vector<OwnedBlock*>& batch);
   void CountRacingHolders();
   void Count(const OwnedBlock& block, uint64_t now_ms, HolderUse& holder) const;
@@ -100,6 +102,7 @@ class Reclaimer {
     uint64_t newest_refusal = 0;
   };
   std::array<Withheld, kSizeClasses> withheld_;
+  Quarantine quarantine_;  // Reclaimed blocks, on no shelf either.
 
   uint64_t polled_ms_ = 0;
   uint64_t removed_exited_ms_ = 0;

@@ -12,6 +12,8 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tenon/shm/arena/arena_options.h"
@@ -21,6 +23,7 @@
 #include "tenon/shm/arena/internal/segment_table.h"
 #include "tenon/shm/arena/internal/size_class.h"
 #include "tenon/shm/base/atomics.h"
+#include "tenon/shm/base/deadline.h"
 #include "tenon/shm/base/random_id.h"
 #include "tenon/shm/ledger/attach_message.h"
 #include "tenon/shm/ledger/attachments.h"
@@ -181,6 +184,85 @@ TEST_F(ReclaimerTest, WhatARefusedProcessMayHoldIsWithheld) {
   EXPECT_EQ(CountReleased(), 0u);
   EXPECT_EQ(CountWithheld(), 0u);
   Release(kBlocks);
+}
+
+// A reclaimer for memory to which a process may write for a while after its
+// end. A watchdog is ten times as long.
+class QuarantineTest : public ReclaimerTest {
+ protected:
+  static constexpr absl::Duration kLength = absl::Milliseconds(200);
+
+  // Reclaims until `blocks` are neither released nor quarantined.
+  void ReclaimAllButReleased(size_t blocks) {
+    const Deadline watchdog = Deadline::After(10 * kLength);
+    while (CountQuarantined() > 0) {
+      ASSERT_FALSE(watchdog.has_passed());
+      usleep(1000);
+      slow_.ReclaimSome(kClass);
+    }
+    EXPECT_EQ(CountReleased(), blocks);
+  }
+  size_t CountQuarantined() {
+    ArenaUse use;
+    slow_.Report(use);
+    return use.blocks_quarantined;
+  }
+
+  Reclaimer slow_{options_, table_, attachments_, segments_, shelves_, kLength};
+};
+
+TEST_F(QuarantineTest, BlocksThatAnEndedProcessHeldRestAndNoOthers) {
+  ReleaseAll();
+  Hold(3);
+  Hold(4);
+  slow_.ReclaimAll();
+  EXPECT_EQ(CountReleased(), 2u);
+  const absl::Time ended = absl::Now();
+  holder_.End();
+  slow_.ReclaimAll();
+  EXPECT_EQ(CountReleased(), 0u);
+  EXPECT_EQ(CountQuarantined(), 2u);
+  EXPECT_THAT(slow_.DescribeShortage(),
+              HasSubstr("2 blocks, 128 bytes, are held back for 200ms"));
+  // Other blocks are used and reclaimed meanwhile.
+  Release(kBatch);
+  slow_.ReclaimAll();
+  EXPECT_EQ(CountReleased(), 0u);
+  EXPECT_GE(CountQuarantined(), 2u);
+  ReclaimAllButReleased(0);
+  EXPECT_GE(absl::Now() - ended, kLength);
+  // All are on their shelf.
+  Release(kBlocks);
+}
+
+// The owner releases it after the end of the process.
+TEST_F(QuarantineTest, ABlockThatIsReleasedLaterRestsAsWell) {
+  OwnedBlock* const block = shelves_.TakeFree(kClass);
+  Hold(block->number);
+  slow_.ReclaimAll();
+  holder_.End();
+  slow_.ReclaimAll();
+  EXPECT_EQ(CountQuarantined(), 0u);
+  block->exposed.store(true);
+  block->references.store(0);
+  shelves_.Release(*block);
+  slow_.ReclaimAll();
+  EXPECT_EQ(CountQuarantined(), 1u);
+  ReclaimAllButReleased(0);
+}
+
+// Its cells are not read, so it may have held any block.
+TEST_F(QuarantineTest, AllBlocksRestAfterTheEndOfARefusedProcess) {
+  attachments_.PublishRefused(table_.refused());
+  const TestAttach refused{kArena, 8192, &column_};
+  Release(kBatch);
+  SendRefused(refused);
+  slow_.ReclaimAll();
+  EXPECT_EQ(CountQuarantined(), 0u);
+  refused.End();
+  slow_.ReclaimAll();
+  EXPECT_EQ(CountQuarantined(), kBatch);
+  ReclaimAllButReleased(0);
 }
 
 TEST_F(ReclaimerTest, HoldersAreThisProcessAndTheAttached) {

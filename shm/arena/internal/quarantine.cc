@@ -1,0 +1,75 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "tenon/shm/arena/internal/quarantine.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "tenon/shm/arena/internal/segment_table.h"
+#include "tenon/shm/base/deadline.h"
+
+namespace tenon {
+namespace {
+
+Deadline Later(Deadline a, Deadline b) {
+  return a.Remaining() < b.Remaining() ? b : a;
+}
+
+}  // namespace
+
+void Quarantine::Add(uint32_t block) {
+  last_ = Deadline::After(length_);
+  until_.insert_or_assign(block, last_);
+}
+
+Deadline Quarantine::Until(uint32_t block) const {
+  const auto found = until_.find(block);
+  if (found == until_.end()) return all_until_;
+  return Later(found->second, all_until_);
+}
+
+void Quarantine::HoldBack(size_t size_class, std::vector<OwnedBlock*>& blocks) {
+  if (is_off()) return;
+  if (last_.has_passed()) until_.clear();
+  std::erase_if(blocks, [&](OwnedBlock* block) {
+    const Deadline until = Until(block->number);
+    if (until.has_passed()) return false;
+    kept_[size_class].push_back({block, until});
+    return true;
+  });
+}
+
+std::vector<OwnedBlock*> Quarantine::Return(size_t size_class) {
+  std::vector<OwnedBlock*> returned;
+  std::erase_if(kept_[size_class], [&](const Kept& kept) {
+    if (!kept.until.has_passed()) return false;
+    returned.push_back(kept.block);
+    return true;
+  });
+  return returned;
+}
+
+size_t Quarantine::count() const {
+  size_t blocks = 0;
+  for (const auto& of_class : kept_) blocks += of_class.size();
+  return blocks;
+}
+
+std::string Quarantine::Describe() const {
+  const size_t blocks = count();
+  if (blocks == 0) return "";
+  size_t bytes = 0;
+  for (const auto& of_class : kept_) {
+    for (const Kept& kept : of_class) bytes += kept.block->size();
+  }
+  return absl::StrCat(blocks, " blocks, ", bytes, " bytes, are held back for ",
+                      absl::FormatDuration(length_),
+                      " after the end of a process that held them");
+}
+
+}  // namespace tenon
