@@ -19,7 +19,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).parent))
 from runner import bounds, machine, results, rounds, scenarios  # noqa: E402
 
 STABLE_NAMES = """
-handover_spin handover_new handover_sleep ring_64B stream_4KiB small_1KiB
+handover_spin handover_new handover_sleep arena_alone ring_64B stream_4KiB small_1KiB
 fresh_fd_4KiB own_16MiB own_recycled_16MiB shm_register pooled_copy_1MiB
 pooled_copy_16MiB loader_machinery_spin loader_machinery_asleep
 loader_machinery_2 loader_w0 loader_small loader_image loader_first_batch
@@ -60,7 +60,12 @@ def example_report():
         "future_wait": rounds.Measured([sample(0, "any", 60, 50)]),
         "spawn_2": rounds.Measured(failure="it ended"),
     }
-    return results.build([spin, wait, scenario_called("spawn_2")], measured,
+    sweeps = [s for s in scenarios.ALL if s.sweep]
+    for sweep in sweeps:
+        measured[sweep.name] = rounds.Measured([sample(
+            0, "far", sweep.size_bytes + 900, sweep.size_bytes + 500,
+            **{"tenon.descriptor": 3 * sweep.size_bytes + 30000})])
+    return results.build([spin, wait, scenario_called("spawn_2"), *sweeps], measured,
                          dict(FACTS),
                          {"handover_spin": {"bound": {"near": 1.4, "far": 1.05}}})
 
@@ -194,7 +199,9 @@ class ReportTest(unittest.TestCase):
             out = pathlib.Path(folder)
             html.write(example_report(), out)
             page = (out / "report.html").read_text()
-            self.assertTrue((out / "ratios.png").read_bytes().startswith(b"\x89PNG"))
+            for plot in ["ratios", "peers", "latency_by_size", "throughput_by_size"]:
+                image = (out / f"{plot}.png").read_bytes()
+                self.assertTrue(image.startswith(b"\x89PNG"), plot)
         self.assertIn("Bounds are exceeded: handover_spin", page)
         self.assertIn("not &lt;there&gt;", page)
         self.assertNotIn('src="http', page)

@@ -24,6 +24,7 @@
 #include "absl/time/time.h"
 #include "tenon/benchmarks/futures/future_rows.h"
 #include "tenon/benchmarks/handover/handover_rows.h"
+#include "tenon/benchmarks/handover/size_rows.h"
 #include "tenon/benchmarks/harness/machine.h"
 #include "tenon/benchmarks/harness/peer_program.h"
 #include "tenon/benchmarks/harness/report.h"
@@ -68,6 +69,7 @@ PeerPlace Peers(const TwoCores& cores) {
 std::vector<Row> AllRows(const PeerPlace& peers) {
   std::vector<Row> rows = HandoverRows(peers);
   for (Row& row : FutureRows(peers)) rows.push_back(std::move(row));
+  for (Row& row : SizeRows()) rows.push_back(std::move(row));
   return rows;
 }
 

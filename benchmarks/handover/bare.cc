@@ -10,6 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -101,6 +102,42 @@ class Futex {
   uint32_t seen_ = 0;
 };
 
+class BareLines : public Subject {
+ public:
+  void Ask(int count) override {
+    for (int i = 0; i < count; ++i) {
+      for (auto& word : lines_->message) {
+        StdAtomics::Store(word, number_, std::memory_order_relaxed);
+      }
+      StdAtomics::Store(lines_->sent, ++number_, std::memory_order_release);
+      Await(lines_->taken);
+    }
+  }
+  void Answer(int count) override {
+    for (int i = 0; i < count; ++i) {
+      ++number_;
+      Await(lines_->sent);
+      StdAtomics::Store(lines_->taken, number_, std::memory_order_release);
+    }
+  }
+
+ private:
+  struct Lines {
+    alignas(64) std::array<SharedWord<uint64_t>, 7> message;
+    SharedWord<uint64_t> sent{0};
+    alignas(64) SharedWord<uint64_t> taken{0};
+  };
+
+  void Await(const SharedWord<uint64_t>& word) const {
+    SpinUntil([&] {
+      return StdAtomics::Load(word, std::memory_order_acquire) == number_;
+    });
+  }
+
+  const SharedObject<Lines> lines_;
+  uint64_t number_ = 0;  // Of the last message.
+};
+
 class BareFill : public Subject {
  public:
   void Ask(int count) override {
@@ -124,6 +161,9 @@ std::unique_ptr<Subject> NewBarePoll() {
 }
 std::unique_ptr<Subject> NewBareFutex() {
   return std::make_unique<BareWake<Futex>>();
+}
+std::unique_ptr<Subject> NewBareLines() {
+  return std::make_unique<BareLines>();
 }
 std::unique_ptr<Subject> NewBareFill() { return std::make_unique<BareFill>(); }
 

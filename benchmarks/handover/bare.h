@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Limits without a hand-over: waking, and filling.
+// Limits without a hand-over: waking, cache lines, and filling.
 
 #ifndef TENON_BENCHMARKS_HANDOVER_BARE_H_
 #define TENON_BENCHMARKS_HANDOVER_BARE_H_
@@ -18,6 +18,9 @@ std::unique_ptr<Subject> NewBarePoll();
 
 // The same over a futex, which notices no deaths.
 std::unique_ptr<Subject> NewBareFutex();
+
+// A line of 64 bytes there, and another one back; both processes spin.
+std::unique_ptr<Subject> NewBareLines();
 
 // Copies 4 KiB into a pool of 1 MiB, in the asking process.
 std::unique_ptr<Subject> NewBareFill();

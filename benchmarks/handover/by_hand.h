@@ -220,6 +220,11 @@ class End {
     Steps::Add(CellOf(message), -kHeld, std::memory_order_release);
   }
 
+  // All that was put.
+  void AwaitTaken() {
+    SpinUntil([&] { return taken_ == put_ || (DropTaken(), false); });
+  }
+
  private:
   static constexpr uint64_t kKept = 16;
 

@@ -4,11 +4,13 @@
 #include "tenon/benchmarks/handover/handover_rows.h"
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "tenon/benchmarks/handover/arena_alone.h"
 #include "tenon/benchmarks/handover/bare.h"
 #include "tenon/benchmarks/handover/by_hand.h"
 #include "tenon/benchmarks/handover/hand_link.h"
@@ -27,9 +29,11 @@ constexpr char kOneLine[] = "hand.one_line";
 constexpr char kOneLinePlain[] = "hand.one_line.plain";
 constexpr char kPoll[] = "bare.poll";
 constexpr char kFutex[] = "bare.futex";
+constexpr char kLines[] = "bare.lines";
 constexpr char kFill[] = "bare.fill";
 constexpr char kPwrite[] = "bare.pwrite";
 constexpr char kFromBytes[] = "tenon.own";
+constexpr char kArena[] = "tenon.arena";
 
 constexpr size_t kOwnBytes = size_t{16} << 20;
 
@@ -84,6 +88,43 @@ Row StreamRow(const PeerPlace& peers) {
   return row;
 }
 
+Row SmallRow(const PeerPlace& peers) {
+  using Hand = HandLink<by_hand::TwoLines, by_hand::Locked,
+                        by_hand::BlocksOf<1024, by_hand::kBlocks>>;
+  const std::string name = "handover.1k.stream_filled.spin";
+  return {
+      .name = name,
+      .what = "new tensors of 1 KiB in a row, filled, one way",
+      .limit = kTwoLines,
+      .subjects = [=] {
+        std::vector<NamedSubject> all;
+        all.push_back(Named(
+            kTwoLines, std::make_unique<TwoProcesses<Hand, StreamFilled>>()));
+        all.push_back(Named(
+            kQueue, std::make_unique<TwoProcesses<QueueLink, StreamFilled>>(
+                        int64_t{1024})));
+        AddPeers(name, peers, all);
+        return all;
+      }};
+}
+
+// The protocol by hand is no limit here: it tests the cells of each block by
+// itself, where an arena frees many at once. Its receipt is the word `take`.
+Row ArenaRow() {
+  return {.name = "arena.4k.receipted.spin",
+          .what = "a new block there, its receipt back; no queue",
+          .limit = kLines,
+          .subjects = [] {
+            std::vector<NamedSubject> all;
+            all.push_back(Named(kLines, NewBareLines()));
+            all.push_back(Named(
+                kOneLine,
+                std::make_unique<TwoProcesses<HandOneLine, Receipted>>()));
+            all.push_back(Named(kArena, NewArenaAlone()));
+            return all;
+          }};
+}
+
 // By hand four blocks are written in turn, so that small ones stay cached.
 template <size_t kBytes>
 Row FilledRow(const std::string& size, int count, const PeerPlace& peers) {
@@ -98,9 +139,9 @@ Row FilledRow(const std::string& size, int count, const PeerPlace& peers) {
             std::vector<NamedSubject> all;
             all.push_back(Named(
                 kTwoLines, std::make_unique<TwoProcesses<Hand, Filled>>()));
-            all.push_back(Named(
-                kQueue,
-                std::make_unique<TwoProcesses<QueueLinkOf<kBytes>, Filled>>()));
+            all.push_back(
+                Named(kQueue, std::make_unique<TwoProcesses<QueueLink, Filled>>(
+                                  int64_t{kBytes})));
             AddPeers(name, peers, all);
             return all;
           }};
@@ -185,7 +226,9 @@ std::vector<Row> HandoverRows(const PeerPlace& peers) {
                          "a tensor there, and the same one back", peers),
       SpinRow<New>("handover.4k.new.spin", "a new tensor there, another back",
                    peers),
+      ArenaRow(),
       StreamRow(peers),
+      SmallRow(peers),
       FilledRow<size_t{4} << 10>("4k", 512, peers),
       FilledRow<size_t{1} << 20>("1m", 32, peers),
       FilledRow<size_t{16} << 20>("16m", 4, peers),

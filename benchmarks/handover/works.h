@@ -9,6 +9,7 @@
 //   Put(item)          to the other end. PutKeeping(): the caller has it, too
 //   Item Get()         from the other end; spins. GetAsleep(): sleeps
 //   Release(item)
+//   AwaitTaken()       until all that was put is taken; some links only
 //
 //   unique_ptr<End> Asker(), Answerer()    each called in its process
 
@@ -18,10 +19,10 @@
 #include <time.h>
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <cstring>
 #include <memory>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -64,14 +65,25 @@ struct New {
   }
 };
 
-// Copies into the memory of a new tensor from plain memory.
+// Plain memory, written before.
+inline std::span<const std::byte> PlainBytes(size_t size) {
+  static std::vector<std::byte> bytes;
+  if (bytes.size() < size) bytes.resize(size, std::byte{1});
+  return std::span(bytes).first(size);
+}
+
+// A new tensor that is filled from plain memory: copied into, unless its end
+// creates tensors from bytes.
 template <typename End>
 typename End::Item NewFilled(End& end) {
-  typename End::Item item = end.New();
-  const auto to = end.Bytes(item);
-  static const std::vector<std::byte> from(to.size(), std::byte{1});
-  std::memcpy(to.data(), from.data(), from.size());
-  return item;
+  if constexpr (requires { end.NewFrom(PlainBytes(0)); }) {
+    return end.NewFrom(PlainBytes(end.bytes()));
+  } else {
+    typename End::Item item = end.New();
+    const auto to = end.Bytes(item);
+    std::memcpy(to.data(), PlainBytes(to.size()).data(), to.size());
+    return item;
+  }
 }
 
 // A new tensor each way, filled.
@@ -95,11 +107,20 @@ struct Filled {
 template <typename End>
 struct StreamFilled {
   static void Ask(End& end, int count) {
-    static constexpr std::array<std::byte, 4096> kFrom = {};
+    for (int i = 0; i < count; ++i) end.Put(NewFilled(end));
+  }
+  static void Answer(End& end, int count) {
+    for (int i = 0; i < count; ++i) end.Release(end.Get());
+  }
+};
+
+// A new tensor there, and the receipt back that it was taken.
+template <typename End>
+struct Receipted {
+  static void Ask(End& end, int count) {
     for (int i = 0; i < count; ++i) {
-      typename End::Item item = end.New();
-      std::memcpy(end.Bytes(item).data(), kFrom.data(), kFrom.size());
-      end.Put(std::move(item));
+      end.Put(end.New());
+      end.AwaitTaken();
     }
   }
   static void Answer(End& end, int count) {
@@ -148,8 +169,12 @@ class TwoProcesses : public Subject {
  public:
   using End = typename Link::End;
 
+  template <typename... Arguments>
+  explicit TwoProcesses(const Arguments&... of_link) : link_(of_link...) {}
+
   void BeginAsking(const PidFd&) override { end_ = link_.Asker(); }
   void BeginAnswering(const PidFd&) override { end_ = link_.Answerer(); }
+  void EndAnswering() override { end_.reset(); }
   void Ask(int count) override {
     Work<End>::Ask(*end_, count);
     count_ = count;

@@ -138,7 +138,7 @@ void Pair::Answer(const PidFd& asker) {
     });
     const uint64_t order = A::Load(words_->order, std::memory_order_relaxed);
     const uint64_t count = A::Load(words_->count, std::memory_order_relaxed);
-    if (order == Words::kEnd) return;
+    if (order == Words::kEnd) break;
     const uint64_t slept_before = Sleeps();
     A::Store(words_->ready, turn, std::memory_order_release);
     if (order == Words::kLine) {
@@ -148,6 +148,9 @@ void Pair::Answer(const PidFd& asker) {
     }
     A::Store(words_->slept, Sleeps() - slept_before, std::memory_order_relaxed);
     A::Store(words_->done, turn, std::memory_order_release);
+  }
+  for (const NamedSubject& named : subjects_) {
+    if (named.subject) named.subject->EndAnswering();
   }
 }
 

@@ -51,6 +51,9 @@ class Subject {
   // other process.
   virtual void BeginAsking(const PidFd& /*peer*/) {}
   virtual void BeginAnswering(const PidFd& /*peer*/) {}
+  // After the last turn, in the answering process, which then exits without
+  // destroying its subjects.
+  virtual void EndAnswering() {}
 
   // `count` hand-overs, at the same time in both processes.
   virtual void Ask(int count) = 0;

@@ -65,7 +65,9 @@ def row_of(name, scenario, distance, group):
     bound = "" if group["bound"] is None else f"{group['bound']:.2f}"
     low, high = group["tenon_over_limit_spread"]
     missed = ' class="n missed"' if group["missed"] else ' class="n"'
-    peers = "<br>".join(peer_text(n, p) for n, p in group["peers"].items())
+    peers = "<br>".join([
+        *(peer_text(n, p) for n, p in group["peers"].items()),
+        *(f"{text(n)} {time_text(v['time'])}" for n, v in group["variants"].items())])
     return (f"<tr><td><b>{text(name)}</b><br><span class=quiet>"
             f"{text(scenario['what'])}</span></td>"
             f"<td>{'' if distance == 'any' else distance}</td>"
@@ -81,7 +83,7 @@ def row_of(name, scenario, distance, group):
 
 def table_of(scenarios):
     head = ("<tr><th>scenario<th>cores<th class=n>Tenon<th class=n>limit"
-            "<th class=n>ratio<th class=n>bound<th>the limit is<th>peers</tr>")
+            "<th class=n>ratio<th class=n>bound<th>the limit is<th>peers and variants</tr>")
     rows = []
     for name, scenario in scenarios.items():
         rows += [row_of(name, scenario, distance, group)
@@ -169,6 +171,98 @@ def plot_peers(scenarios):
     return figure
 
 
+# ---- Plots over sizes. ----
+
+CURVES = {  # Subject: label, color, marker.
+    "limit": ("limit: the protocol by hand, pooled", LIMIT, "s"),
+    "tenon": ("Tenon, pooled", TENON, "o"),
+    "tenon.descriptor": ("Tenon, own segment by descriptor", "#e08214", "^"),
+    "tenon.name": ("Tenon, own segment by name", "#8073ac", "v"),
+}
+
+
+def size_text(size):
+    for unit, factor in [("MiB", 2**20), ("KiB", 2**10)]:
+        if size >= factor:
+            return f"{size // factor} {unit}"
+    return f"{size} B"
+
+
+def figures_in(group):
+    """By curve: the time and its spread."""
+    figures = {"limit": (group["limit"], group["limit_spread"]),
+               "tenon": (group["tenon"], group["tenon_spread"])}
+    for name, one in {**group["variants"], **group["peers"]}.items():
+        if one.get("status") == "measured":
+            figures[name] = (one["time"], one["spread"])
+    return figures
+
+
+def curves_of(scenarios, sweep):
+    """The distance that has more sizes, and subject -> [(size, time, spread)]."""
+    of_sweep = [s for s in scenarios.values() if s.get("sweep") == sweep]
+    counts = {distance: sum(distance in s["distances"] for s in of_sweep)
+              for distance in ["near", "far"]}
+    distance = max(counts, key=counts.get)
+    curves = {}
+    for scenario in of_sweep:
+        if distance not in scenario["distances"]:
+            continue
+        for name, (ns, spread) in figures_in(
+                scenario["distances"][distance]).items():
+            curves.setdefault(name, []).append((scenario["size_bytes"], ns, spread))
+    return distance, {name: sorted(points) for name, points in curves.items()}
+
+
+def style_of(name, index):
+    if name in CURVES:
+        return CURVES[name]
+    return name, matplotlib.colormaps["Dark2"](index % 8), "x"
+
+
+def plot_sizes(scenarios, sweep, value, title, label, y_text):
+    """`value` makes what is shown of a size and a time."""
+    distance, curves = curves_of(scenarios, sweep)
+    if not curves:
+        return None
+    figure, axes = plt.subplots(figsize=(9, 5.5))
+    order = [*(n for n in CURVES if n in curves),
+             *sorted(n for n in curves if n not in CURVES)]
+    for index, name in enumerate(order):
+        text_of, color, marker = style_of(name, index)
+        sizes = [size for size, _, _ in curves[name]]
+        axes.plot(sizes, [value(s, ns) for s, ns, _ in curves[name]],
+                  marker=marker, ms=5, color=color, label=text_of,
+                  ls="--" if name == "limit" else "-")
+        axes.fill_between(
+            sizes, [value(s, spread[0]) for s, _, spread in curves[name]],
+            [value(s, spread[1]) for s, _, spread in curves[name]],
+            color=color, alpha=0.15, lw=0)
+    axes.set_xscale("log", base=2)
+    axes.set_yscale("log")
+    ticks = sorted({size for points in curves.values() for size, _, _ in points})
+    axes.set_xticks(ticks, [size_text(size) for size in ticks])
+    axes.yaxis.set_major_locator(ticker.LogLocator(base=10, numticks=20))
+    axes.yaxis.set_major_formatter(ticker.FuncFormatter(y_text))
+    axes.grid(alpha=0.3)
+    axes.set_xlabel("bytes of a tensor (logarithmic)")
+    axes.set_ylabel(f"{label} (logarithmic)")
+    axes.set_title(f"{title}; both spin, {distance} cores")
+    axes.legend(fontsize=8)
+    return figure
+
+
+def plot_latency(scenarios):
+    return plot_sizes(scenarios, "there_back", lambda size, ns: ns,
+                      "A filled tensor there and another back", "time",
+                      lambda ns, _: time_text(ns))
+
+
+def plot_throughput(scenarios):
+    return plot_sizes(scenarios, "stream", lambda size, ns: size / ns,
+                      "Filled tensors in a row", "GB/s", lambda v, _: f"{v:g}")
+
+
 def png_of(figure, path):
     figure.tight_layout()
     figure.savefig(path, dpi=110)
@@ -178,10 +272,13 @@ def png_of(figure, path):
 
 def write(report, out):
     scenarios = report["scenarios"]
-    plots = [("ratios", plot_ratios(scenarios)), ("peers", plot_peers(scenarios))]
+    named = {n: s for n, s in scenarios.items() if not s.get("sweep")}
+    plots = [("ratios", plot_ratios(named)), ("peers", plot_peers(scenarios)),
+             ("latency_by_size", plot_latency(scenarios)),
+             ("throughput_by_size", plot_throughput(scenarios))]
     images = "".join(
-        f'<h2 id="{name}"></h2><img alt="{name}" src="data:image/png;base64,'
-        f'{png_of(figure, out / f"{name}.png")}">'
+        f'<p><img alt="{name}" src="data:image/png;base64,'
+        f'{png_of(figure, out / f"{name}.png")}"></p>'
         for name, figure in plots if figure is not None)
     missed = [name for name, s in scenarios.items() if s["missed"]]
     misses = ("<p>No bound is exceeded.</p>" if not missed else

@@ -14,11 +14,11 @@ from runner import bounds
 
 # Subjects of rows that are limits or variants, as benchmarks/README.md lists
 # them. All others are peers.
-OURS = ("tenon.", "hand.", "bare.")
+NO_PEERS = ("tenon.", "hand.", "bare.")
 
 
 def is_peer(name):
-    return not name.startswith(OURS)
+    return not name.startswith(NO_PEERS)
 
 
 def spread_of(figures):

@@ -46,9 +46,8 @@ class Scenario:
     # Peers in the row's own turns are found there; these are programs that
     # print "KEY us=FIGURE": peer -> KEY.
     peers: dict = dataclasses.field(default_factory=dict)
-    # Other subjects of the row that are shown beside the limit.
-    size_bytes: int = 0  # Of a sweep over sizes.
-    sweep: str = ""
+    sweep: str = ""  # there_back or stream, by size.
+    size_bytes: int = 0
 
 
 SIDE_BY_SIDE = "benchmarks/side_by_side"
@@ -91,6 +90,19 @@ def spawn(children):
         {"torch.processes": f"spawn_{children}"})
 
 
+SIZES = {"64": 64, "1k": 1 << 10, "4k": 4 << 10, "64k": 64 << 10, "1m": 1 << 20,
+         "16m": 16 << 20, "64m": 64 << 20}
+SWEEPS = {"there_back": "a filled tensor there, another back",
+          "stream": "filled tensors in a row, one way"}
+
+
+def sizes(sweep):
+    """Tenon is the pooled tensor; the strategies of own segments are variants."""
+    return [row(f"size_{size}_{sweep}", f"{SWEEPS[sweep]}, both spin",
+                f"size.{size}.{sweep}.spin", "tenon.pooled", sweep=sweep,
+                size_bytes=size_bytes) for size, size_bytes in SIZES.items()]
+
+
 ALL = [
     row("handover_spin", "a tensor of 4 KiB there and the same one back, both spin",
         "handover.4k.forwarded.spin"),
@@ -99,15 +111,16 @@ ALL = [
     row("handover_sleep", "a tensor of 4 KiB there and back, both really asleep",
         "handover.4k.forwarded.asleep", limit="bare.poll",
         limit_is="a bare wake there and back by ppoll()"),
+    row("arena_alone", "a block of an arena there, its receipt back, no queue",
+        "arena.4k.receipted.spin", "tenon.arena", "bare.lines",
+        "a line of 64 B there, another back"),
     Scenario("ring_64B", "a record of 64 B through a ring, both spin",
              Run("ipc/ring/ring_benchmark", "BM_Stream/batch:1/iterations:32"),
              Figure("ns"), Figure("limit_ns"), "a bare ring of 64 B"),
     row("stream_4KiB", "new tensors of 4 KiB in a row, filled",
         "handover.4k.stream_filled.spin"),
-    Scenario("small_1KiB", "new tensors of 1 KiB in a row, filled",
-             Run("ipc/tensor_queue/tensor_queue_benchmark",
-                 "BM_Stream/bytes:1024/real_time"),
-             Figure("ns"), Figure("limit_ns"), "memcpy() of 1 KiB alone"),
+    row("small_1KiB", "new tensors of 1 KiB in a row, filled",
+        "handover.1k.stream_filled.spin"),
     Scenario("fresh_fd_4KiB", "a tensor of 4 KiB in a new segment, by descriptor",
              Run("ipc/tensor_queue/tensor_queue_benchmark",
                  "BM_Fresh/from_bytes:0/real_time"),
@@ -176,4 +189,6 @@ ALL = [
         "tenon.future", "hand.mutex", "the same by hand with a mutex"),
     row("future_collect_all", "1,000 futures collected", "future.collect_1000",
         "tenon.future", "hand.mutex", "the same by hand with a mutex"),
+    *sizes("there_back"),
+    *sizes("stream"),
 ]
