@@ -22,6 +22,7 @@
 #include "tenon/loader/sampling/sample_random.h"
 #include "tenon/loader/worker/messages.h"
 #include "tenon/shm/base/atomics.h"
+#include "tenon/shm/base/crash_point.h"
 #include "tenon/shm/base/status_macros.h"
 
 namespace tenon::loader {
@@ -100,6 +101,7 @@ class Filler {
                static_cast<uint64_t>(position - task_.first_position) + 1);
     SampleRandom random(task_.seed, task_.epoch, position);
     if (task_.scratch != nullptr) task_.scratch->Clear(filled_.samples);
+    TENON_CRASH_POINT("loader.worker.sample_noted");
     Sample sample(layout_, memory_, filled_.samples, 1, task_.scratch);
     absl::Status status = Catching(
         "Dataset::Get()", [&] { return dataset_.Get(index, random, sample); });

@@ -38,6 +38,7 @@
 #include "tenon/loader/worker/shard_reader.h"
 #include "tenon/shm/arena/arena.h"
 #include "tenon/shm/base/atomics.h"
+#include "tenon/shm/base/crash_point.h"
 #include "tenon/shm/base/deadline.h"
 #include "tenon/shm/base/status_macros.h"
 
@@ -261,9 +262,11 @@ absl::Status Worker::Serve(const TaskRecord& task) {
   // In this order: a sample is never noted of another task.
   StdAtomics::Store(note_.sample, WorkerNote::kNone, std::memory_order_release);
   StdAtomics::Store(note_.ticket, task.ticket, std::memory_order_release);
+  TENON_CRASH_POINT("loader.worker.begun");
   BatchRecord record = {.ticket = task.ticket};
   Block block;
   absl::StatusOr<std::optional<FilledBatch>> filled = Make(task, block);
+  TENON_CRASH_POINT("loader.worker.made");
   StdAtomics::Store(note_.sample, WorkerNote::kNone, std::memory_order_relaxed);
   if (filled.ok() && filled->has_value()) {
     record.samples = (*filled)->samples;
@@ -284,6 +287,7 @@ absl::Status Worker::Serve(const TaskRecord& task) {
   }
   // There is room: there are at most `prefetch` tasks at a time.
   TENON_RETURN_IF_ERROR(batches_->Put(BytesOf(record), Deadline::Never()));
+  TENON_CRASH_POINT("loader.worker.reported");
   if (record.outcome == BatchRecord::kMade) {
     sent_.push_back({batches_->put(), std::move(block)});
   }
@@ -374,6 +378,7 @@ absl::Status Worker::Offer(const Block& block, BatchRecord& record) {
   TENON_ASSIGN_OR_RETURN(const ArenaOffer offer, arena_->Offer(block));
   TENON_RETURN_IF_ERROR(
       channel_.Send(EncodeOffer(offer.bytes), offer.fds, Deadline::Never()));
+  TENON_CRASH_POINT("loader.worker.offered");
   offered_.insert(record.block.segment);
   ++record.messages;
   return absl::OkStatus();

@@ -27,6 +27,7 @@
 #include "tenon/loader/data/iterable_dataset.h"
 #include "tenon/loader/worker/messages.h"
 #include "tenon/shm/arena/arena_tensor.h"
+#include "tenon/shm/base/crash_point.h"
 #include "tenon/shm/base/deadline.h"
 #include "tenon/shm/base/status_macros.h"
 #include "tenon/shm/tensor/storage.h"
@@ -146,6 +147,7 @@ absl::Status WorkerLink::Assign(Task task) {
     return absl::DataLossError(
         "acknowledges tasks after their batches: its ring is full");
   }
+  TENON_CRASH_POINT("loader.assigned");
   outstanding_.push_back(std::move(task));
   return absl::OkStatus();
 }
@@ -158,9 +160,11 @@ absl::StatusOr<std::optional<WorkerLink::Finished>> WorkerLink::Take() {
       batches_->TryPeek(std::as_writable_bytes(std::span(&record, 1))));
   if (got == 0) return std::nullopt;
   TENON_ASSIGN_OR_RETURN(Finished finished, OnRecord(record));
+  TENON_CRASH_POINT("loader.claimed");
   outstanding_.pop_front();
   // The block has been claimed: now the worker may drop it.
   TENON_RETURN_IF_ERROR(batches_->Advance(1));
+  TENON_CRASH_POINT("loader.acknowledged");
   return finished;
 }
 

@@ -42,6 +42,7 @@
 #include "tenon/shm/arena/arena.h"
 #include "tenon/shm/arena/arena_tensor.h"
 #include "tenon/shm/base/atomics.h"
+#include "tenon/shm/base/crash_point.h"
 #include "tenon/shm/base/deadline.h"
 #include "tenon/shm/base/fork_count.h"
 #include "tenon/shm/base/monotonic_ns.h"
@@ -770,6 +771,7 @@ absl::Status WorkerSource::Replace(Worker& worker, absl::Status end) {
     worker.deaths = 0;
     worker.finished.push_back(std::move(left));
   }
+  TENON_CRASH_POINT("loader_replace.kept");
   std::deque<WorkerLink::Task> tasks = worker.link.TakeTasks();
   while (!tasks.empty() && tasks.front().job.ticket < first_ticket_) {
     tasks.pop_front();
@@ -790,10 +792,12 @@ absl::Status WorkerSource::Replace(Worker& worker, absl::Status end) {
           " without a batch between; max_restarts is ", options_.max_restarts));
     }
     absl::Status started = StartAgain(worker);
+    TENON_CRASH_POINT("loader_replace.started");
     for (auto task = tasks.begin(); started.ok() && task != tasks.end();
          ++task) {
       started = worker.link.Assign(*task);
     }
+    TENON_CRASH_POINT("loader_replace.assigned");
     if (started.ok()) return started;
     worker.link.TakeTasks();
     End again = EndOf(worker, started);
@@ -834,6 +838,7 @@ absl::Status WorkerSource::StartAgain(Worker& worker) {
   });
   worker.link = std::move(link);
   worker.note = std::move(mapped);
+  TENON_CRASH_POINT("loader_replace.forked");
   worker.samples = 0;
   worker.first_bytes = -1;
   worker.retires = false;
