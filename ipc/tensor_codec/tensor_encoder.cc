@@ -22,11 +22,13 @@
 #include "tenon/ipc/tensor_codec/tensor_copies.h"
 #include "tenon/ipc/tensor_codec/tensor_fds.h"
 #include "tenon/ipc/tensor_codec/tensor_wire.h"
+#include "tenon/shm/arena/arena.h"
 #include "tenon/shm/arena/arena_tensor.h"
 #include "tenon/shm/base/crash_point.h"
 #include "tenon/shm/base/status_macros.h"
 #include "tenon/shm/segment/name_keeper.h"
 #include "tenon/shm/segment/shm_name.h"
+#include "tenon/shm/tensor/device.h"
 #include "tenon/shm/tensor/exchange/tensor_handle.h"
 #include "tenon/shm/tensor/tensor.h"
 #include "tenon/shm/tensor/tensor_spec.h"
@@ -229,16 +231,17 @@ absl::StatusOr<Arena*> TensorEncoder::arena() {
   return arena_.get();
 }
 
-absl::StatusOr<Block> TensorEncoder::Allocate(size_t bytes, Deadline deadline) {
-  TENON_ASSIGN_OR_RETURN(Arena* const arena, this->arena());
-  TENON_ASSIGN_OR_RETURN(Block block, arena->Allocate(bytes, deadline));
-  if (block.data() == nullptr) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "arena '", arena->options().name,
-        "', which this sender copies messages into, is on a device, where the "
-        "CPU cannot write; give the sender an arena of the CPU, or none"));
+absl::StatusOr<Arena*> TensorEncoder::ArenaOfCpu() {
+  if (arena_ == nullptr || IsOnCpu(arena_->device())) return arena();
+  if (of_cpu_ == nullptr) {
+    TENON_ASSIGN_OR_RETURN(of_cpu_, Arena::Create({.name = name_}));
   }
-  return block;
+  return of_cpu_.get();
+}
+
+absl::StatusOr<Block> TensorEncoder::Allocate(size_t bytes, Deadline deadline) {
+  TENON_ASSIGN_OR_RETURN(Arena* const arena, ArenaOfCpu());
+  return arena->Allocate(bytes, deadline);
 }
 
 size_t TensorEncoder::EncodeAlone(const Tensor& tensor, uint64_t number,

@@ -51,7 +51,8 @@ struct TensorHolds {
 // Failure: a call that fails has no visible effect.
 class TensorEncoder {
  public:
-  // If `arena` is null it creates one of that name when it first needs memory.
+  // If `arena` is null it creates one of that name when it first needs memory;
+  // if it is on a device, one for messages, which are on the CPU.
   TensorEncoder(PublishedTensorFds fds, std::shared_ptr<Arena> arena,
                 std::string name)
       : fds_(std::move(fds)),
@@ -90,11 +91,14 @@ class TensorEncoder {
   absl::StatusOr<Arena*> arena();
 
  private:
+  // For messages, which the CPU reads and writes.
+  absl::StatusOr<Arena*> ArenaOfCpu();
   absl::StatusOr<Block> Allocate(size_t bytes, Deadline deadline);
 
   PublishedTensorFds fds_;
   WireWordsWriter words_;
   std::shared_ptr<Arena> arena_;
+  std::shared_ptr<Arena> of_cpu_;  // If arena_ is on a device.
   const std::string name_;
 };
 

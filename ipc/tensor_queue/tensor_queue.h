@@ -63,7 +63,8 @@ struct TensorQueueParts;
 // The options of one participant.
 struct TensorQueueParticipantOptions {
   // The arena in which CreateTensor() and Put() allocate. Null: the queue
-  // creates an arena without a quota when it first needs one.
+  // creates an arena without a quota when it first needs one. If it is on a
+  // device, only CreateTensor() uses it.
   std::shared_ptr<Arena> arena;
   // Limits on the memory that peers can make this process map.
   ArenaTensorImporterOptions arenas = {.max_arenas = 128};

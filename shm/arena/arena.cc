@@ -304,6 +304,7 @@ absl::StatusOr<std::shared_ptr<Arena>> Arena::Create(
 const RandomId& Arena::id() const { return parts_->table.header().arena; }
 const ArenaOptions& Arena::options() const { return parts_->options; }
 const BlockStore& Arena::store() const { return *parts_->store; }
+const DLDevice& Arena::device() const { return store().facts().device; }
 
 [[gnu::always_inline]] inline absl::StatusOr<OwnedBlock*> Arena::TakeInline(
     size_t bytes, Deadline deadline) {

@@ -29,6 +29,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "dlpack/dlpack.h"
 #include "tenon/shm/arena/arena_offer.h"
 #include "tenon/shm/arena/arena_options.h"
 #include "tenon/shm/arena/block_descriptor.h"
@@ -84,6 +85,8 @@ class Arena : public std::enable_shared_from_this<Arena> {
   const RandomId& id() const;
   const ArenaOptions& options() const;
   const BlockStore& store() const;
+  // Where the blocks are: kDLCPU unless the store says otherwise.
+  const DLDevice& device() const;
 
   // A block of at least `bytes`, aligned to 64 bytes, from one page on to the
   // page. Its contents are undefined unless ArenaOptions::wipe. Uses, in this

@@ -59,10 +59,16 @@ std::shared_ptr<std::byte> TestDevices::NewMemory(int number,
   const int fd = memfd_create("test device", MFD_CLOEXEC);
   TENON_CHECK(fd >= 0 && ftruncate(fd, static_cast<off_t>(bytes)) == 0,
               "a test's device memory");
+  std::shared_ptr<std::byte> memory = MapMemory(number, fd, bytes);
+  close(fd);
+  std::memset(Alias(memory.get()), 0xcd, bytes);
+  return memory;
+}
+
+std::shared_ptr<std::byte> TestDevices::MapMemory(int number, int fd,
+                                                  size_t bytes) const {
   std::byte* const alias = Map(fd, bytes, PROT_READ | PROT_WRITE);
   std::byte* const address = Map(fd, bytes, PROT_NONE);
-  close(fd);
-  std::memset(alias, 0xcd, bytes);
   {
     const ThreadLock lock(&mutex_);
     memory_[reinterpret_cast<uintptr_t>(address)] = {

@@ -41,6 +41,8 @@ class TestDevices final : public DeviceMemory {
   DLDevice device(int number) const { return {type_, number}; }
   // New memory, destroyed with the last reference.
   std::shared_ptr<std::byte> NewMemory(int number, size_t bytes) const;
+  // Memory of a device that is the file's, so that processes can share it.
+  std::shared_ptr<std::byte> MapMemory(int number, int fd, size_t bytes) const;
   // The same bytes for the CPU.
   std::byte* Alias(const std::byte* address) const;
 
