@@ -76,7 +76,7 @@ absl::StatusOr<DeviceAllocation> DeviceAllocation::Create(
 }
 
 absl::StatusOr<DeviceAllocation> DeviceAllocation::Import(
-    const DeviceContext& device, UniqueFd fd, size_t bytes,
+    const DeviceContext& device, UniqueFd&& fd, size_t bytes,
     DeviceAccess access) {
   TENON_RETURN_IF_ERROR(CheckVirtualMemory(device));
   DeviceAllocation memory(device, bytes);

@@ -53,11 +53,12 @@ class DeviceAllocation {
                                                  size_t bytes);
 
   // Maps the memory of a descriptor that another process sent; `bytes` is its
-  // size. A driver that refuses read-only access gives kReadWrite: see
-  // access(). Errors: kInvalidArgument if the descriptor is not device memory,
-  // or of another size or device; those of CudaError; CheckFeature()'s.
+  // size. Takes over the descriptor unless it fails. A driver that refuses
+  // read-only access gives kReadWrite: see access(). Errors: kInvalidArgument
+  // if the descriptor is not device memory, or of another size or device; those
+  // of CudaError; CheckFeature()'s.
   static absl::StatusOr<DeviceAllocation> Import(const DeviceContext& device,
-                                                 UniqueFd fd, size_t bytes,
+                                                 UniqueFd&& fd, size_t bytes,
                                                  DeviceAccess access);
 
   DeviceAllocation(DeviceAllocation&& other) noexcept;

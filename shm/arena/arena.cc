@@ -116,6 +116,7 @@ struct ArenaParts {
   const ArenaOptions options;
   const std::unique_ptr<BlockStore> store;
   const bool is_of_cpu = store->is_of_cpu();
+  const size_t misaligned = store->facts().block_alignment - 1;
   const uint64_t fork_count = ForkCount();
   ArenaTable table;
   ThreadMutex mutex;
@@ -309,7 +310,10 @@ const DLDevice& Arena::device() const { return store().facts().device; }
 [[gnu::always_inline]] inline absl::StatusOr<OwnedBlock*> Arena::TakeInline(
     size_t bytes, Deadline deadline) {
   TENON_RETURN_IF_ERROR(parts_->CheckUsable());
-  const size_t block_bytes = BlockBytesFor(bytes);
+  size_t block_bytes = BlockBytesFor(bytes);
+  if ((block_bytes & parts_->misaligned) != 0) [[unlikely]] {
+    block_bytes = BlockBytesFor(bytes, parts_->misaligned + 1);
+  }
   if (block_bytes == 0 || block_bytes > parts_->options.quota_bytes) {
     return absl::InvalidArgumentError(absl::StrCat(
         "Allocate(): ", bytes, " bytes exceed the largest block of arena '",

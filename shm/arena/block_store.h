@@ -62,6 +62,8 @@ class BlockStore {
     // They are not used again for so long after the arena has seen its end,
     // which takes no thread, and no call of the arena waits for it.
     absl::Duration quarantine = absl::ZeroDuration();
+    // Of each block, in its segment: a power of two, at least 64.
+    size_t block_alignment = 64;
   };
 
   BlockStore(const BlockStore&) = delete;

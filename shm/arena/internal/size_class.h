@@ -33,6 +33,14 @@ constexpr size_t BlockBytesFor(size_t bytes) {
   return (bytes + step - 1) / step * step;
 }
 
+// The same with a size that is a multiple of `alignment`, a power of two: so
+// are those of all blocks of that size, from their segment.
+constexpr size_t BlockBytesFor(size_t bytes, size_t alignment) {
+  const size_t least = BlockBytesFor(bytes);
+  if (least == 0) return 0;
+  return BlockBytesFor((least + alignment - 1) / alignment * alignment);
+}
+
 // A number, from 0, for each result of BlockBytesFor().
 constexpr size_t SizeClassOf(size_t block_bytes) {
   if (block_bytes <= kBlockAlignment) return 0;

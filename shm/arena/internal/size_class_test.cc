@@ -86,6 +86,19 @@ TEST(SizeClassTest, LargerSizesHaveNoSmallerBlocksNorClasses) {
   EXPECT_EQ(class_before, kSizeClasses - 1);
 }
 
+TEST(SizeClassTest, SizesForAnAlignmentAreMultiplesOfItAndSizesOfBlocks) {
+  for (const size_t alignment : {64, 256, 512, 4096}) {
+    for (size_t bytes = 0; bytes <= 20'000; ++bytes) {
+      const size_t block = BlockBytesFor(bytes, alignment);
+      ASSERT_EQ(block % alignment, 0u) << bytes;
+      ASSERT_GE(block, BlockBytesFor(bytes)) << bytes;
+      ASSERT_LE(block, BlockBytesFor(bytes) + alignment) << bytes;
+      ASSERT_EQ(BlockBytesFor(block), block) << bytes;
+    }
+  }
+  EXPECT_EQ(BlockBytesFor(SIZE_MAX, 256), 0u);
+}
+
 TEST(SizeClassTest, NoBytesAreABlockOfTheSmallestSize) {
   EXPECT_EQ(BlockBytesFor(0), kBlockAlignment);
   EXPECT_EQ(SizeClassOf(kBlockAlignment), 0u);
