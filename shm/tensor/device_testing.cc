@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <functional>
 #include <iterator>
 #include <memory>
 #include <utility>
@@ -134,6 +135,12 @@ absl::Status TestDevices::Copy(const To& to, const From& from,
     return absl::InvalidArgumentError(
         absl::StrCat("Copy(): ", bytes, " bytes from ", DeviceName(from.device),
                      " to ", DeviceName(to.device), " are not there"));
+  }
+  const std::less<const std::byte*> before;
+  if (before(to_alias, from_alias + bytes) &&
+      before(from_alias, to_alias + bytes)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("Copy(): ", bytes, " bytes overlap"));
   }
   std::memcpy(to_alias, from_alias, bytes);
   return absl::OkStatus();

@@ -24,7 +24,8 @@
 namespace tenon {
 
 // Two devices of a type. Stricter than a driver: each address of a call has to
-// be inside one allocation of the device that the call names.
+// be inside one allocation of the device that the call names, and no bytes may
+// overlap.
 // Threads: thread-safe.
 class TestDevices final : public DeviceMemory {
  public:

@@ -173,7 +173,8 @@ bool Tensor::MayOverlap(const Tensor& other) const {
       (storage_->id() && storage_->id() == other.storage_->id())) {
     return a.first < b.end && b.first < a.end;
   }
-  // Lent memory may have other users as well. No address is one of two devices.
+  // Lent memory may have other users as well. Addresses of two devices that are
+  // equal by chance cost a copy.
   const absl::StatusOr<std::byte*> here = storage_->Address();
   const absl::StatusOr<std::byte*> there = other.storage_->Address();
   if (!here.ok() || !there.ok()) return true;
