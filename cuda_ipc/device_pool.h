@@ -8,7 +8,7 @@
 //   TENON_ASSIGN_OR_RETURN(Tensor frame, pool->CreateTensor(
 //                                            kDtypeOf<float>, {3, 480, 640},
 //                                            deadline));
-//   TENON_RETURN_IF_ERROR(frame.CopyFrom(pixels));  // Or by a kernel.
+//   TENON_RETURN_IF_ERROR(frame.CopyFrom(image));  // Or by a kernel.
 //   TENON_RETURN_IF_ERROR(queue.Put(frame, deadline));
 //
 // A pool is an Arena (tenon/shm/arena/arena.h) whose blocks are in device
@@ -84,9 +84,10 @@ struct DevicePoolOptions {
 // Trust: as Arena. Receivers can write the memory, unless
 //   `read_only_for_receivers`, and then too where access() of their import says
 //   so; the owner's reads are of untrusted bytes.
-// Death: tensors of a receiver that died are free again when its death is
-//   noticed, as an Arena's. Receivers keep their tensors when the owner exits
-//   or dies, can forward them, and keep whole segments of it.
+// Death: tensors of a receiver that died are free again 100 ms after its death
+//   is noticed: a kernel of it may run on for a moment. Receivers keep their
+//   tensors when the owner exits or dies, can forward them, and keep whole
+//   segments of it.
 // Failure: a failed call has no visible effect.
 class DevicePool {
  public:

@@ -14,7 +14,11 @@
 #include "tenon/cuda_ipc/device_allocation.h"
 #include "tenon/cuda_ipc/device_context.h"
 #include "tenon/cuda_ipc/legacy_memory.h"
+#include "tenon/ipc/tensor_queue/tensor_queue.h"
+#include "tenon/shm/base/deadline.h"
+#include "tenon/shm/base/status_macros.h"
 #include "tenon/shm/base/unique_fd.h"
+#include "tenon/shm/tensor/dtype.h"
 #include "tenon/shm/tensor/tensor.h"
 
 namespace tenon::cuda_ipc {
@@ -30,6 +34,9 @@ extern size_t bytes;
 extern const void* pixels;
 extern UniqueFd fd;
 extern Tensor tensor;
+extern Tensor image;
+extern TensorQueue& queue;
+extern const Deadline deadline;
 
 }  // namespace tenon::cuda_ipc
 

@@ -10,6 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "dlpack/dlpack.h"
 #include "tenon/cuda_ipc/cuda_api.h"
 #include "tenon/cuda_ipc/device_copy.h"
@@ -23,6 +24,11 @@ namespace {
 
 // What kernels of CUDA expect of memory of the runtime.
 constexpr size_t kBlockAlignment = 256;
+
+// How long a kernel of a process that has ended may still write: its end is
+// seen before the driver has torn down its work. To be measured on a GPU. Also
+// where receivers map read-only, which their driver may refuse.
+constexpr absl::Duration kQuarantine = absl::Milliseconds(100);
 
 std::byte* BytesAt(CUdeviceptr address) {
   return reinterpret_cast<std::byte*>(static_cast<uintptr_t>(address));
@@ -81,6 +87,7 @@ DeviceStore::DeviceStore(const DeviceContext& device, size_t granularity,
                   .strategy = SharingStrategy::kFileDescriptor,
                   .segment_unit = granularity,
                   .largest_segment = largest_segment,
+                  .quarantine = kQuarantine,
                   .block_alignment = kBlockAlignment}),
       device_(device),
       zeroes_segments_(zeroes_segments) {}

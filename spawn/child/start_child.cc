@@ -27,6 +27,7 @@
 #include "tenon/ipc/channel/channel.h"
 #include "tenon/shm/base/deadline.h"
 #include "tenon/shm/base/fork_count.h"
+#include "tenon/shm/base/fork_hazard.h"
 #include "tenon/shm/base/monotonic_ns.h"
 #include "tenon/shm/base/posix_error.h"
 #include "tenon/shm/base/read_file.h"
@@ -209,9 +210,9 @@ absl::StatusOr<std::vector<StartedChild>> FinishStart(
 }  // namespace
 
 absl::Status CheckMethod(const ProcessOptions& options) {
-  if (options.method != StartMethod::kFork || options.fork_with_threads) {
-    return absl::OkStatus();
-  }
+  if (options.method != StartMethod::kFork) return absl::OkStatus();
+  TENON_RETURN_IF_ERROR(CheckNoForkHazard());
+  if (options.fork_with_threads) return absl::OkStatus();
   const int threads = CountThreadsThatStay();
   if (threads == 1) return absl::OkStatus();
   return absl::FailedPreconditionError(absl::StrCat(

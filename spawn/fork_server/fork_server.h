@@ -34,7 +34,7 @@ namespace tenon::spawn {
 struct ForkServerOptions {
   // Names of TENON_SPAWN_ENTRY functions that run in the server, in this order,
   // before the first child is forked. Every child inherits the memory they
-  // leave. They must not leave threads behind.
+  // leave. They must not leave threads behind, nor initialize CUDA.
   std::vector<std::string> preload;
 };
 

@@ -25,6 +25,7 @@
 #include "tenon/ipc/channel/channel.h"
 #include "tenon/shm/base/deadline.h"
 #include "tenon/shm/base/fork_count.h"
+#include "tenon/shm/base/fork_hazard.h"
 #include "tenon/shm/base/posix_error.h"
 #include "tenon/shm/base/status_macros.h"
 #include "tenon/shm/base/unique_fd.h"
@@ -111,6 +112,12 @@ class Server {
   absl::StatusOr<SupervisedChildren> Fork(const ForkRequest& request,
                                           absl::Span<const UniqueFd> fds) {
     TENON_RETURN_IF_ERROR(refusal_);
+    if (const absl::Status hazard = CheckNoForkHazard(); !hazard.ok()) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("the fork server cannot start children: a preloaded "
+                       "entry did what a fork does not survive: ",
+                       hazard.message()));
+    }
     const int threads = CountThreads();
     if (threads != 1) {
       return absl::FailedPreconditionError(absl::StrCat(

@@ -24,6 +24,7 @@
 #include "gtest/gtest.h"
 #include "tenon/ipc/channel/channel.h"
 #include "tenon/shm/base/deadline.h"
+#include "tenon/shm/base/fork_hazard.h"
 #include "tenon/shm/base/status_macros.h"
 #include "tenon/shm/base/unique_fd.h"
 #include "tenon/shm/process/pid_fd.h"
@@ -39,6 +40,7 @@
 namespace tenon::spawn {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 constexpr StartMethod kByServer = StartMethod::kForkServer;
@@ -69,6 +71,13 @@ absl::Status LoadAThread(Child&) {
   return absl::OkStatus();
 }
 TENON_SPAWN_ENTRY("load-a-thread", LoadAThread);
+
+// As a driver of CUDA does.
+absl::Status LoadADriver(Child&) {
+  NoteForkHazard("a driver has been initialized");
+  return absl::OkStatus();
+}
+TENON_SPAWN_ENTRY("load-a-driver", LoadADriver);
 
 // Answers the question in the argument.
 absl::Status Tell(Child& child) {
@@ -154,6 +163,14 @@ TEST_F(ForkServerTest, ThreadsInTheServerAreRefused) {
   EXPECT_THAT(StartForkServer({.preload = {"load-a-thread"}}), IsOk());
   EXPECT_THAT(Ask("server"), StatusIs(absl::StatusCode::kFailedPrecondition,
                                       HasSubstr("2 threads")));
+}
+
+TEST_F(ForkServerTest, ADriverThatNoForkSurvivesIsRefused) {
+  EXPECT_THAT(StartForkServer({.preload = {"load-a-driver"}}), IsOk());
+  EXPECT_THAT(Ask("server"),
+              StatusIs(absl::StatusCode::kFailedPrecondition,
+                       AllOf(HasSubstr("the fork server cannot start children"),
+                             HasSubstr("a driver has been initialized"))));
 }
 
 // ---- Ends ----

@@ -28,6 +28,7 @@
 #include "gtest/gtest.h"
 #include "tenon/ipc/channel/channel.h"
 #include "tenon/shm/base/deadline.h"
+#include "tenon/shm/base/fork_hazard.h"
 #include "tenon/shm/base/status_macros.h"
 #include "tenon/shm/base/unique_fd.h"
 #include "tenon/shm/testing/process_testing.h"
@@ -45,7 +46,9 @@
 namespace tenon::spawn {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
@@ -97,6 +100,32 @@ TENON_SPAWN_ENTRY("tell-of-others", TellOfOthers);
 TEST_F(ProcessFactsTest, GrandchildrenAndForksKnowToo) {
   EXPECT_THAT(AnswerOf({.entry = "tell-of-others", .index = 5}),
               IsOkAndHolds("1 0 5"));
+}
+
+// A process that has loaded a driver which no fork survives, as CUDA's.
+absl::Status ForkWithADriver(Child& child) {
+  NoteForkHazard("a driver has been initialized");
+  std::string answers;
+  for (const StartMethod method : {StartMethod::kFork, StartMethod::kSpawn}) {
+    const absl::StatusOr<std::string> answer =
+        AnswerOf({.entry = "tell-self",
+                  .method = method,
+                  .fork_with_threads = method == StartMethod::kFork});
+    absl::StrAppend(&answers,
+                    answer.ok() ? "started" : answer.status().message(), "; ");
+  }
+  return Say(child, answers);
+}
+TENON_SPAWN_ENTRY("fork-with-a-driver", ForkWithADriver);
+
+TEST_F(ProcessFactsTest, AProcessWithADriverThatNoForkSurvivesIsNotForked) {
+  TENON_ASSERT_OK_AND_ASSIGN(const std::string answers,
+                             AnswerOf({.entry = "fork-with-a-driver"}));
+  EXPECT_THAT(answers,
+              AllOf(HasSubstr("a driver has been initialized in this process, "
+                              "and cannot be used in a child that is forked "
+                              "from it; use StartMethod::kSpawn"),
+                    EndsWith("; started; ")));
 }
 
 // ---- Active children ----

@@ -20,10 +20,12 @@ enum class StartMethod {
   // exec of this same program: shares only explicitly passed arguments.
   kSpawn,
   // A copy of this process: quick, and safe only while it has a single thread;
-  // see ProcessOptions::fork_with_threads.
+  // see ProcessOptions::fork_with_threads. Refused once this process has
+  // initialized CUDA, which a copy cannot use.
   kFork,
   // A copy of a process that was started early, has a single thread, and has
-  // preloaded the common state (fork_server.h).
+  // preloaded the common state (fork_server.h). Refused if that has initialized
+  // CUDA.
   kForkServer,
 };
 
