@@ -37,7 +37,7 @@ _ROWS = [
     ["spawn/process"],
     ["spawn/pool"],
     ["shm_manager", "spawn"],
-    ["loader/collate", "loader/job"],
+    ["loader/collate", "loader/job", "loader/stats"],
     ["loader/sampling"],
     ["loader/data"],
     ["loader/datasets", "loader/worker"],

@@ -162,6 +162,10 @@ absl::Status CheckOptions(const LoaderOptions& options) {
         "the error of its batch; set kSkip or kReplace, or leave "
         "failure_budget unset");
   }
+  if (options.trace_events < 0 || options.trace_events > kMaxTraceEvents) {
+    return Refused(absl::StrCat("trace_events must be 0 to ", kMaxTraceEvents,
+                                ", not ", options.trace_events));
+  }
   TENON_RETURN_IF_ERROR(CheckWithoutWorkers(options));
   if (options.start_method &&
       (options.workers == 0 || options.worker_kind == WorkerKind::kThread)) {

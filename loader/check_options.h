@@ -15,6 +15,7 @@ namespace tenon::loader {
 // Each has an arena, and a process attaches to at most 512.
 inline constexpr int kMaxWorkers = 512;
 inline constexpr int kMaxPrefetch = 1024;
+inline constexpr int kMaxTraceEvents = 1 << 20;
 inline constexpr int kDefaultPrefetch = 2;
 
 // Errors: kInvalidArgument, naming the options and what to change.

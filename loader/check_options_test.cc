@@ -161,6 +161,14 @@ TEST(CheckOptionsTest, AWorkerProgramNeedsProcessesOfItsOwn) {
       "worker_init with worker_program");
 }
 
+TEST(CheckOptionsTest, ATraceHasABound) {
+  EXPECT_THAT(CheckOptions({.trace_events = 0}), IsOk());
+  EXPECT_THAT(CheckOptions({.trace_events = 1 << 20}), IsOk());
+  ExpectRefused({.trace_events = -1}, "trace_events must be 0 to 1048576");
+  ExpectRefused({.trace_events = (1 << 20) + 1},
+                "trace_events must be 0 to 1048576");
+}
+
 TEST(CheckOptionsTest, WhatBelongsTogether) {
   EXPECT_THAT(CheckOptions({.workers = kAuto, .prefetch = 2}), IsOk());
   EXPECT_THAT(CheckOptions({.sampler = std::make_shared<SequentialSampler>(3)}),

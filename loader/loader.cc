@@ -37,6 +37,12 @@
 #include "tenon/loader/loader_state.h"
 #include "tenon/loader/local_source.h"
 #include "tenon/loader/sampling/random_sampler.h"
+#include "tenon/loader/stats/loader_report.h"
+#include "tenon/loader/stats/loader_stats.h"
+#include "tenon/loader/stats/loader_trace.h"
+#include "tenon/loader/stats/open_metrics.h"
+#include "tenon/loader/stats/stage_meter.h"
+#include "tenon/loader/stats/stats_board.h"
 #include "tenon/loader/worker/dataset_facts.h"
 #include "tenon/loader/worker/messages.h"
 #include "tenon/loader/worker/worker_source.h"
@@ -256,7 +262,8 @@ absl::Status Loader::StartLocal(std::shared_ptr<const BatchLayout> layout,
   LocalSource::Options local = {.seed = options_.seed,
                                 .on_error = options_.on_sample_error,
                                 .drop_last = options_.drop_last,
-                                .strategy = strategy};
+                                .strategy = strategy,
+                                .meter = &stats_->meter()};
   if (is_shard_per_worker_) {
     local.worker_info = {.seed = options_.seed,
                          .rank = rank.rank,
@@ -300,6 +307,14 @@ absl::Status Loader::Start() {
                          Prefetch(layout->total_bytes(), workers));
   const SharingStrategy strategy =
       options_.strategy.value_or(GetSharingStrategy());
+  TENON_ASSIGN_OR_RETURN(
+      stats_, StatsBoard::Create({.dataset = recipe_.name(),
+                                  .workers = workers,
+                                  .prefetch = workers == 0 ? 0 : prefetch,
+                                  .batch_size = batch_size(),
+                                  .in_order = options_.in_order,
+                                  .cores = UsableCores(),
+                                  .events = options_.trace_events}));
   if (options_.workers == 0) return StartLocal(std::move(layout), strategy);
   const Rank rank = options_.rank.value_or(Rank());
   WorkerSetup setup;
@@ -313,6 +328,8 @@ absl::Status Loader::Start() {
   setup.workers = workers;
   setup.rank = rank.rank;
   setup.world_size = rank.world_size;
+  setup.loader = stats_->info().loader;
+  setup.trace_events = options_.trace_events;
   if (options_.worker_init != nullptr) {
     TENON_ASSIGN_OR_RETURN(setup.worker_init,
                            NameOfWorkerInit(options_.worker_init));
@@ -339,7 +356,8 @@ absl::Status Loader::Start() {
            .max_restarts = options_.max_restarts,
            .sample_timeout = options_.sample_timeout,
            .recycle_after_samples = options_.recycle_after_samples,
-           .recycle_after_bytes = options_.recycle_after_bytes},
+           .recycle_after_bytes = options_.recycle_after_bytes,
+           .stats = stats_.get()},
           std::move(setup), recipe_, std::move(layout), cancellation_.get()));
   return absl::OkStatus();
 }
@@ -367,6 +385,7 @@ EpochRange Loader::Epoch(int64_t epoch) {
   epoch_ = epoch;
   failed_samples_ = 0;
   is_drained_ = false;
+  stats_->meter().Pause();
   refusal_ = epoch >= 0 ? absl::OkStatus()
                         : absl::InvalidArgumentError(absl::StrCat(
                               "Loader::Epoch(): epoch ", epoch, "; want >= 0"));
@@ -398,27 +417,41 @@ absl::StatusOr<std::optional<BatchResult>> Loader::NextUnnamed(
   }
   TENON_RETURN_IF_ERROR(refusal_);
   if (is_drained_) return std::nullopt;
+  StageMeter& meter = stats_->meter();
+  meter.Begin(Stage::kTake);
   absl::StatusOr<std::optional<BatchResult>> batch = Cancellation::Error();
   if (!cancellation_->is_cancelled()) batch = source_->Next(deadline);
-  if (absl::IsDeadlineExceeded(batch.status())) return batch.status();
+  if (absl::IsDeadlineExceeded(batch.status())) {
+    meter.Pause();
+    return batch.status();
+  }
   if (batch.ok() && batch->has_value() && (*batch)->batch.ok()) {
     const absl::Status counted = CountFailures(*(*batch)->batch);
     if (!counted.ok()) batch = counted;
   }
+  if (!batch.ok() || !batch->has_value()) meter.Pause();
   if (!batch.ok()) {
     failure_ = batch.status();
     source_.reset();  // Ends the workers.
     return failure_;
   }
-  if (batch->has_value()) {
-    (*batch)->batch = OfBatch(std::move((*batch)->batch));
-    progress_->OnBatch((*batch)->number);
-  } else if (cancellation_->is_draining()) {
-    is_drained_ = true;  // The state is that of the last batch.
-    cancellation_->EndDrain();
-  } else {
-    progress_->OnEnd();
+  if (!batch->has_value()) {
+    if (cancellation_->is_draining()) {
+      is_drained_ = true;  // The state is that of the last batch.
+      cancellation_->EndDrain();
+    } else {
+      progress_->OnEnd();
+    }
+    return batch;
   }
+  absl::StatusOr<Batch>& element = (*batch)->batch;
+  element = OfBatch(std::move(element));
+  progress_->OnBatch((*batch)->number);
+  if (element.ok()) {
+    meter.SetBatch(epoch_, element->number());
+    meter.Done(static_cast<uint64_t>(element->size()));
+  }
+  meter.Enter(Stage::kUse);
   return batch;
 }
 
@@ -462,6 +495,17 @@ std::vector<absl::Status> Loader::incidents() const {
 int64_t Loader::replaced_workers() const {
   return source_ == nullptr ? 0 : source_->Replaced();
 }
+LoaderStats Loader::Stats() const { return stats_->Stats(); }
+
+LoaderReport Loader::Report() const { return MakeReport(Stats()); }
+
+std::string Loader::Metrics() const {
+  OpenMetrics metrics;
+  AddLoaders({Stats()}, metrics);
+  return metrics.ToText();
+}
+
+std::string Loader::Trace() const { return TraceJson(Stats()); }
 
 std::vector<std::string> Loader::warnings() const {
   std::vector<std::string> warnings;

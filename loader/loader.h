@@ -42,6 +42,8 @@
 #include "tenon/loader/loader_options.h"  // IWYU pragma: export
 #include "tenon/loader/loader_state.h"    // IWYU pragma: export
 #include "tenon/loader/sampling/sampler.h"
+#include "tenon/loader/stats/loader_report.h"
+#include "tenon/loader/stats/loader_stats.h"
 #include "tenon/shm/base/deadline.h"
 #include "tenon/shm/segment/sharing_strategy.h"
 
@@ -54,6 +56,7 @@ class Cancellation;
 class IterableDataset;
 class LoaderProgress;
 struct EpochPlan;
+class StatsBoard;
 
 // Ownership: owns the worker processes; destroying it ends them, which takes
 //   no time if they are idle, as long as a sample takes if not (a GetBatch(), a
@@ -190,6 +193,19 @@ class Loader {
   std::vector<absl::Status> incidents() const;
   // How many workers have been replaced: dead, hung or recycled ones.
   int64_t replaced_workers() const;
+  // Where the time of the consumer and of each worker went since Create(), by
+  // stage (loader_stats.h), also after an error. Copies some kilobytes for each
+  // worker, and its last LoaderOptions::trace_events stages.
+  LoaderStats Stats() const;
+  // Of these: whether the loader or the consumer is the bottleneck, and what to
+  // change, in words and as JSON (loader_report.h). For a part of the time:
+  // MakeReport(loader.Stats().Since(before)).
+  LoaderReport Report() const;
+  // The same as text of OpenMetrics 1.0.
+  std::string Metrics() const;
+  // The last LoaderOptions::trace_events stages of each process, as JSON that
+  // ui.perfetto.dev and chrome://tracing open.
+  std::string Trace() const;
   // Options that have no effect here, or make the loader slower, in a sentence
   // each.
   std::vector<std::string> warnings() const;
@@ -242,6 +258,7 @@ class Loader {
   bool is_shard_per_worker_ = false;  // kShardPerWorker
   std::unique_ptr<Cancellation> cancellation_;
   std::unique_ptr<LoaderProgress> progress_;
+  std::unique_ptr<StatsBoard> stats_;
   std::unique_ptr<BatchSource> source_;
   uint64_t epoch_ticket_ = 0;   // Counts calls of Epoch().
   int64_t epoch_ = 0;           // That of the last call.

@@ -127,6 +127,9 @@ struct LoaderOptions {
   // this process reads (iterable_dataset.h); of another one that part is the
   // order of a DistributedSampler.
   std::optional<Rank> rank;
+  // How many stages of batches each process keeps for Loader::Trace(), 32 bytes
+  // each; rounded up to a power of two. At most 1048576.
+  int trace_events = 1024;
   // How batches are named to the consumer. Unset: GetSharingStrategy().
   std::optional<SharingStrategy> strategy;
 };

@@ -20,6 +20,7 @@
 #include "tenon/loader/data/batch.h"
 #include "tenon/loader/data/shard_order.h"
 #include "tenon/loader/data/worker_init.h"
+#include "tenon/loader/stats/loader_stats.h"
 #include "tenon/loader/worker/collate_batch.h"
 #include "tenon/loader/worker/fill_batch.h"
 #include "tenon/loader/worker/shard_reader.h"
@@ -72,6 +73,7 @@ absl::StatusOr<std::optional<BatchResult>> LocalSource::Next(
       ++next_;
       batch = Make(number);
     }
+    meter().Enter(Stage::kTake);
     if (cancellation_->is_cancelled()) return Cancellation::Error();
     if (!batch.ok()) return BatchResult{batch.status(), number};
     if (batch->has_value()) return BatchResult{**std::move(batch), number};
@@ -85,6 +87,8 @@ absl::StatusOr<std::optional<Batch>> LocalSource::MakeOfShard(int64_t lane,
     shard_order_.End(lane);
     return std::nullopt;
   }
+  meter().SetBatch(plan_.epoch, number);
+  meter().Enter(Stage::kQueue);
   absl::StatusOr<Tensor> allocated = NewBlock(block_bytes_);
   // Else the shard's next batch had the samples of this one.
   const int64_t before = plan_.start.BatchesBefore(lane);
@@ -101,6 +105,7 @@ absl::StatusOr<std::optional<Batch>> LocalSource::MakeOfShard(int64_t lane,
                           .on_error = options_.on_error,
                           .drop_last = options_.drop_last,
                           .scratch = scratch()};
+  meter().Enter(Stage::kLoad);
   TENON_ASSIGN_OR_RETURN(std::optional<FilledBatch> filled,
                          shards_->Fill(task, memory, [&] {
                            return cancellation_->is_cancelled();
@@ -119,6 +124,8 @@ absl::StatusOr<std::optional<Batch>> LocalSource::MakeOfShard(int64_t lane,
 
 absl::StatusOr<std::optional<Batch>> LocalSource::Make(int64_t number) {
   TENON_ASSIGN_OR_RETURN(const EpochPlan::Items items, plan_.ItemsOf(number));
+  meter().SetBatch(plan_.epoch, number);
+  meter().Enter(Stage::kQueue);
   TENON_ASSIGN_OR_RETURN(Tensor block, NewBlock(block_bytes_));
   TENON_ASSIGN_OR_RETURN(std::byte* const memory, block.storage()->Write());
   const BatchTask task = {.seed = options_.seed,
@@ -127,6 +134,7 @@ absl::StatusOr<std::optional<Batch>> LocalSource::Make(int64_t number) {
                           .indices = items.indices,
                           .on_error = options_.on_error,
                           .scratch = scratch()};
+  meter().Enter(Stage::kLoad);
   TENON_ASSIGN_OR_RETURN(FilledBatch filled,
                          FillBatch(*dataset_, *layout_, task, memory, [&] {
                            return cancellation_->is_cancelled();
@@ -145,6 +153,7 @@ absl::StatusOr<Tensor> LocalSource::NewBlock(size_t bytes) {
 }
 
 absl::Status LocalSource::Collate(int64_t samples, Tensor& block) {
+  if (scratch() != nullptr) meter().Enter(Stage::kCollate);
   std::optional<Tensor> larger;
   const auto bytes_of =
       [](const Tensor& tensor) -> absl::StatusOr<std::span<std::byte>> {

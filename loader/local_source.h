@@ -25,6 +25,7 @@
 #include "tenon/loader/data/sample_scratch.h"
 #include "tenon/loader/data/shard_order.h"
 #include "tenon/loader/data/worker_init.h"
+#include "tenon/loader/stats/stage_meter.h"
 #include "tenon/loader/worker/fill_batch.h"
 #include "tenon/loader/worker/shard_reader.h"
 #include "tenon/shm/arena/arena.h"
@@ -45,6 +46,7 @@ class LocalSource : public BatchSource {
     SharingStrategy strategy = SharingStrategy::kFileDescriptor;
     // GetWorkerInfo() of a stream that divides itself (kShardPerWorker).
     std::optional<WorkerInfo> worker_info = {};
+    StageMeter* meter = nullptr;  // Must outlive it.
   };
 
   // `dataset` and `cancellation` must outlive it. Errors: Arena::Create()'s.
@@ -77,6 +79,7 @@ class LocalSource : public BatchSource {
   absl::StatusOr<Tensor> NewBlock(size_t bytes);
   // Exchanges the block for a larger one if the batch needs that.
   absl::Status Collate(int64_t samples, Tensor& block);
+  StageMeter& meter() { return *options_.meter; }
   SampleScratch* scratch() {
     return layout_->varying() > 0 ? &scratch_ : nullptr;
   }

@@ -86,6 +86,9 @@ std::string Encode(const WorkerSetup& setup) {
   writer.Put(setup.workers);
   writer.Put(setup.rank);
   writer.Put(setup.world_size);
+  writer.Put(setup.loader.high);
+  writer.Put(setup.loader.low);
+  writer.Put(setup.trace_events);
   return std::move(writer).bytes();
 }
 
@@ -119,6 +122,9 @@ absl::StatusOr<WorkerSetup> DecodeWorkerSetup(absl::string_view bytes) {
   TENON_ASSIGN_OR_RETURN(setup.workers, reader.Get<int32_t>());
   TENON_ASSIGN_OR_RETURN(setup.rank, reader.Get<int32_t>());
   TENON_ASSIGN_OR_RETURN(setup.world_size, reader.Get<int32_t>());
+  TENON_ASSIGN_OR_RETURN(setup.loader.high, reader.Get<uint64_t>());
+  TENON_ASSIGN_OR_RETURN(setup.loader.low, reader.Get<uint64_t>());
+  TENON_ASSIGN_OR_RETURN(setup.trace_events, reader.Get<int32_t>());
   TENON_RETURN_IF_ERROR(reader.Finish());
   if (setup.batch_size < 1 || setup.prefetch < 1) {
     return absl::DataLossError(

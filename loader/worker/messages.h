@@ -29,6 +29,7 @@
 #include "tenon/loader/data/on_sample_error.h"
 #include "tenon/shm/arena/block_descriptor.h"
 #include "tenon/shm/base/atomics.h"
+#include "tenon/shm/base/random_id.h"
 #include "tenon/shm/segment/sharing_strategy.h"
 
 namespace tenon::loader {
@@ -54,6 +55,9 @@ struct WorkerSetup {
   int32_t workers = 1;
   int32_t rank = 0;
   int32_t world_size = 1;
+  // Of its counters (loader/stats).
+  RandomId loader;
+  int32_t trace_events = 0;
 };
 
 // Of the segments of one worker.
@@ -102,7 +106,7 @@ struct TaskRecord {
   int64_t lane = kNoLane;
   uint64_t run = 0;  // Of the epoch: another one begins all lanes again.
   uint64_t flags = 0;
-  uint64_t unused = 0;
+  int64_t number = -1;  // Of the batch in its epoch, for reports.
 };
 struct IndexRecord {
   static constexpr uint64_t kIndices = 8;
@@ -134,6 +138,10 @@ struct BatchRecord {
 };
 static_assert(sizeof(BatchRecord) == 96);
 static_assert(std::has_unique_object_representations_v<BatchRecord>);
+
+// The first message of the channel after those of the rings, with the
+// descriptor of the worker's counters.
+inline constexpr absl::string_view kStatsMessage = "counters";
 
 // A message of the channel: the offer of a segment, with its descriptors, or a
 // note.

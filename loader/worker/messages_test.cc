@@ -40,7 +40,9 @@ WorkerSetup SomeSetup() {
           .worker_init = "OneCoreEach",
           .workers = 4,
           .rank = 2,
-          .world_size = 3};
+          .world_size = 3,
+          .loader = {8, 9},
+          .trace_events = 64};
 }
 
 BatchNote SomeNote() {
@@ -71,6 +73,8 @@ TEST(MessagesTest, SetupComesBack) {
   EXPECT_EQ(back.workers, setup.workers);
   EXPECT_EQ(back.rank, setup.rank);
   EXPECT_EQ(back.world_size, setup.world_size);
+  EXPECT_EQ(back.loader, setup.loader);
+  EXPECT_EQ(back.trace_events, setup.trace_events);
 }
 
 TEST(MessagesTest, ASetupOfAnotherVersionIsRefused) {

@@ -21,6 +21,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "absl/types/span.h"
 #include "tenon/ipc/channel/channel.h"
 #include "tenon/ipc/ring/ring.h"
 #include "tenon/ipc/ring/ring_channel.h"
@@ -32,6 +33,9 @@
 #include "tenon/loader/data/sample_spec.h"
 #include "tenon/loader/data/shard_order.h"
 #include "tenon/loader/data/worker_init.h"
+#include "tenon/loader/stats/loader_stats.h"
+#include "tenon/loader/stats/stage_meter.h"
+#include "tenon/loader/stats/stats_memory.h"
 #include "tenon/loader/worker/collate_batch.h"
 #include "tenon/loader/worker/fill_batch.h"
 #include "tenon/loader/worker/messages.h"
@@ -69,8 +73,11 @@ class Worker {
 
  private:
   Worker(const WorkerSetup& setup, Channel channel,
-         const WorkerControl& control, WorkerNote& note, BatchLayout layout)
+         const WorkerControl& control, WorkerNote& note, BatchLayout layout,
+         StatsMemory stats)
       : setup_(setup),
+        stats_(std::move(stats)),
+        meter_(stats_.meter()),
         channel_(std::move(channel)),
         control_(control),
         note_(note),
@@ -102,6 +109,8 @@ class Worker {
   void ReleaseTaken();
 
   const WorkerSetup& setup_;
+  StatsMemory stats_;
+  StageMeter meter_;
   Channel channel_;
   const WorkerControl& control_;
   WorkerNote& note_;
@@ -199,11 +208,23 @@ absl::StatusOr<Worker> Worker::Create(int index, const WorkerSetup& setup,
            .sleeper_fences = false}));
   TENON_RETURN_IF_ERROR(
       AddRingReader(*batches, channel, Deadline::Never()).status());
+  TENON_ASSIGN_OR_RETURN(StatsMemory stats,
+                         StatsMemory::Create({.loader = setup.loader,
+                                              .worker = index,
+                                              .dataset = setup.dataset,
+                                              .workers = setup.workers,
+                                              .prefetch = setup.prefetch,
+                                              .batch_size = setup.batch_size,
+                                              .events = setup.trace_events}));
+  const int stats_fd = stats.fd();
+  TENON_RETURN_IF_ERROR(channel.Send(
+      kStatsMessage, absl::MakeConstSpan(&stats_fd, 1), Deadline::Never()));
   TENON_RETURN_IF_ERROR(CallWorkerInit(index, setup));
   TENON_ASSIGN_OR_RETURN(std::unique_ptr<Dataset> dataset, recipe.Make());
   TENON_ASSIGN_OR_RETURN(BatchLayout layout, SameLayout(setup, *dataset));
   TENON_RETURN_IF_ERROR(CheckSameShards(setup, *dataset));
-  Worker worker(setup, std::move(channel), control, note, std::move(layout));
+  Worker worker(setup, std::move(channel), control, note, std::move(layout),
+                std::move(stats));
   ArenaOptions arena;
   arena.name = name;
   arena.segment.strategy = setup.strategy;
@@ -227,7 +248,16 @@ absl::Status Worker::Run() {
 
 absl::StatusOr<TaskRecord> Worker::NextTask() {
   TaskRecord task;
-  TENON_RETURN_IF_ERROR(tasks_->Get(BytesOf(task), Deadline::Never()).status());
+  meter_.Begin(Stage::kQueue);
+  TENON_ASSIGN_OR_RETURN(const size_t records_now,
+                         tasks_->TryGet(BytesOf(task)));
+  if (records_now == 0) {
+    meter_.EnterTimed(Stage::kWait);
+    TENON_RETURN_IF_ERROR(
+        tasks_->Get(BytesOf(task), Deadline::Never()).status());
+    meter_.Enter(Stage::kQueue);
+  }
+  meter_.SetBatch(task.epoch, task.number);
   if (task.count > static_cast<uint64_t>(setup_.batch_size)) {
     return absl::DataLossError(absl::StrCat(
         "task of ", task.count, " samples; want at most ", setup_.batch_size));
@@ -268,6 +298,7 @@ absl::Status Worker::Serve(const TaskRecord& task) {
   absl::StatusOr<std::optional<FilledBatch>> filled = Make(task, block);
   TENON_CRASH_POINT("loader.worker.made");
   StdAtomics::Store(note_.sample, WorkerNote::kNone, std::memory_order_relaxed);
+  meter_.Enter(Stage::kQueue);
   if (filled.ok() && filled->has_value()) {
     record.samples = (*filled)->samples;
     TENON_ASSIGN_OR_RETURN(record.block, block.Describe());
@@ -290,6 +321,7 @@ absl::Status Worker::Serve(const TaskRecord& task) {
   TENON_CRASH_POINT("loader.worker.reported");
   if (record.outcome == BatchRecord::kMade) {
     sent_.push_back({batches_->put(), std::move(block)});
+    meter_.Done(static_cast<uint64_t>(record.samples));
   }
   return absl::OkStatus();
 }
@@ -309,6 +341,7 @@ absl::StatusOr<std::optional<FilledBatch>> Worker::Make(const TaskRecord& task,
       .one_by_one = (task.flags & TaskRecord::kOneByOne) != 0,
       .left_out = left_out_,
       .now = &note_.sample};
+  meter_.Enter(Stage::kLoad);
   TENON_ASSIGN_OR_RETURN(FilledBatch filled,
                          FillBatch(*dataset_, *layout_, batch, block.data(),
                                    [&] { return ShouldStop(task); }));
@@ -318,6 +351,7 @@ absl::StatusOr<std::optional<FilledBatch>> Worker::Make(const TaskRecord& task,
 
 absl::Status Worker::Collate(const TaskRecord& task, int64_t samples,
                              Block& block) {
+  if (scratch() != nullptr) meter_.Enter(Stage::kCollate);
   Block larger;
   const auto grow = [&](size_t bytes) -> absl::StatusOr<std::span<std::byte>> {
     TENON_ASSIGN_OR_RETURN(larger, Allocate(task, bytes));
@@ -344,6 +378,7 @@ absl::StatusOr<std::optional<FilledBatch>> Worker::MakeOfShard(
   // Else the shard's next batch had the samples of this one.
   if (!allocated.ok()) shards_->CloseShard(task.lane, task.first_position);
   TENON_ASSIGN_OR_RETURN(block, std::move(allocated));
+  meter_.Enter(Stage::kLoad);
   const ShardTask batch = {.seed = setup_.seed,
                            .epoch = task.epoch,
                            .lane = task.lane,
@@ -363,6 +398,7 @@ absl::StatusOr<std::optional<FilledBatch>> Worker::MakeOfShard(
 absl::StatusOr<Block> Worker::Allocate(const TaskRecord& task, size_t bytes) {
   absl::StatusOr<Block> block = arena_->TryAllocate(bytes);
   if (!absl::IsResourceExhausted(block.status())) return block;
+  meter_.EnterTimed(Stage::kQueue);
   const Deadline deadline = Deadline::After(kMemoryPatience);
   while (absl::IsResourceExhausted(block.status()) && !deadline.has_passed() &&
          !ShouldStop(task)) {

@@ -106,6 +106,15 @@ absl::Status WorkerLink::Handshake(Deadline deadline) {
         absl::StrCat("its batches have records of ", batches_->record_bytes(),
                      " bytes; want ", sizeof(BatchRecord)));
   }
+  TENON_ASSIGN_OR_RETURN(const Message message, channel_.Receive(deadline, 1));
+  if (message.bytes != kStatsMessage || message.fds.size() != 1) {
+    return absl::DataLossError(absl::StrCat(
+        "sent no counters, but a message of ", message.bytes.size(),
+        " bytes and ", message.fds.size(), " descriptors"));
+  }
+  absl::StatusOr<StatsView> stats = StatsView::Adopt(message.fds[0].get());
+  if (!stats.ok()) return Malformed("bad counters", stats.status());
+  stats_ = *std::move(stats);
   return absl::OkStatus();
 }
 
@@ -139,7 +148,8 @@ absl::Status WorkerLink::Assign(Task task) {
       .lane = task.job.lane,
       .run = task.job.run,
       .flags = (task.one_by_one ? TaskRecord::kOneByOne : 0) |
-               (task.left_out.empty() ? 0 : TaskRecord::kLeavesOut)};
+               (task.left_out.empty() ? 0 : TaskRecord::kLeavesOut),
+      .number = task.job.number};
   std::memcpy(words_.data(), &record, sizeof(record));
   TENON_ASSIGN_OR_RETURN(const bool put,
                          tasks_->TryPut(std::as_bytes(std::span(words_))));
@@ -247,6 +257,7 @@ absl::StatusOr<WorkerLink::Finished> WorkerLink::OnRecord(
       TENON_ASSIGN_OR_RETURN(
           finished.batch,
           MakeBatch(record, job, std::move(note).value_or(BatchNote())));
+      ++claimed_;
       // The last of its shard: if the lane has no other one, its end, too.
       if (made < job.count() && !job.job.lanes.After(job.job.lane)) {
         NoteEnd(job.job);

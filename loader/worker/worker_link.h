@@ -22,6 +22,7 @@
 #include "tenon/loader/data/batch.h"
 #include "tenon/loader/data/batch_layout.h"
 #include "tenon/loader/data/shard_order.h"
+#include "tenon/loader/stats/stats_memory.h"
 #include "tenon/loader/worker/messages.h"
 #include "tenon/shm/arena/arena_tensor.h"
 #include "tenon/shm/base/deadline.h"
@@ -83,6 +84,11 @@ class WorkerLink {
   // Exchanges the ends of the rings with the worker, which has been started.
   // Errors: kDeadlineExceeded; kUnavailable.
   absl::Status Handshake(Deadline deadline);
+
+  // After Handshake(): the worker's counters.
+  StatsView TakeStats() { return std::move(stats_); }
+  // Batches that were claimed.
+  uint64_t claimed() const { return claimed_; }
 
   size_t outstanding() const { return outstanding_.size(); }
   bool CanTake() const { return outstanding() < capacity_; }
@@ -150,6 +156,8 @@ class WorkerLink {
   std::unique_ptr<ArenaTensorImporter> importer_;
   std::deque<Task> outstanding_;  // In the order of their assignment.
   uint64_t first_ticket_ = 0;
+  StatsView stats_;
+  uint64_t claimed_ = 0;
   std::vector<int64_t> words_;  // Kept for its memory.
 };
 

@@ -21,6 +21,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "absl/types/span.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tenon/ipc/channel/channel.h"
@@ -29,6 +30,7 @@
 #include "tenon/loader/data/batch_layout.h"
 #include "tenon/loader/data/iterable_dataset.h"
 #include "tenon/loader/data/sample_spec.h"
+#include "tenon/loader/stats/stats_memory.h"
 #include "tenon/loader/worker/messages.h"
 #include "tenon/shm/arena/arena.h"
 #include "tenon/shm/base/deadline.h"
@@ -58,6 +60,11 @@ class FakeWorker {
                                         .record_bytes = sizeof(BatchRecord),
                                         .capacity = 4});
       EXPECT_THAT(AddRingReader(*batches_, channel_, Watchdog()), IsOk());
+      const auto stats = StatsMemory::Create({.worker = 3});
+      const int fd = stats->fd();
+      EXPECT_THAT(
+          channel_.Send(kStatsMessage, absl::MakeConstSpan(&fd, 1), Watchdog()),
+          IsOk());
     });
     EXPECT_THAT(link.Handshake(Watchdog()), IsOk());
     worker.join();

@@ -36,6 +36,10 @@
 #include "tenon/ipc/channel/channel.h"
 #include "tenon/loader/data/on_worker_death.h"
 #include "tenon/loader/data/worker_kind.h"
+#include "tenon/loader/stats/loader_stats.h"
+#include "tenon/loader/stats/stage_meter.h"
+#include "tenon/loader/stats/stats_board.h"
+#include "tenon/loader/stats/stats_memory.h"
 #include "tenon/loader/worker/messages.h"
 #include "tenon/loader/worker/worker_host.h"
 #include "tenon/loader/worker/worker_link.h"
@@ -133,6 +137,22 @@ absl::StatusOr<Segment> CreateNote() {
       sizeof(WorkerNote), {.strategy = SharingStrategy::kFileDescriptor});
 }
 
+// What a worker does in a stage, for the error of a deadline.
+absl::string_view Doing(Stage stage) {
+  switch (stage) {
+    case Stage::kStart:
+      return "it has been making its dataset";
+    case Stage::kWait:
+      return "it has been waiting for a task";
+    case Stage::kLoad:
+      return "it has been loading samples";
+    case Stage::kCollate:
+      return "it has been collating them";
+    default:
+      return "it has been allocating memory, or handing over a batch,";
+  }
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<WorkerSource>> WorkerSource::Create(
@@ -168,6 +188,7 @@ WorkerSource::WorkerSource(WorkerSetup setup, const Options& options,
     : setup_(std::move(setup)),
       options_(options),
       recipe_(recipe),
+      stats_(options.stats),
       in_order_(options.in_order),
       overlap_epochs_(options.overlap_epochs),
       layout_(std::move(layout)),
@@ -199,6 +220,7 @@ absl::Status WorkerSource::Meet(size_t index, Deadline deadline) {
   TENON_RETURN_IF_ERROR(worker.link.Handshake(deadline));
   // Made now: Next() then needs no descriptor.
   TENON_RETURN_IF_ERROR(worker.link.PollFd().status());
+  stats_->SetWorker(static_cast<int>(index), worker.link.TakeStats());
   return Watch(worker.host->end_fd(), kEnds + index);
 }
 
@@ -273,6 +295,7 @@ WorkerControl& WorkerSource::control() {
 void WorkerSource::StartEpoch(const EpochPlan& plan) {
   returned_at_ns_ = 0;
   waited_ns_ = 0;
+  has_returned_ = false;
   joined_.reset();
   if (is_ahead() && plan.epoch == plan_.epoch && plan.whole == nullptr) {
     first_ticket_ = ahead_ticket_;
@@ -316,6 +339,7 @@ bool WorkerSource::PlanNextEpoch() {
 
 absl::StatusOr<std::optional<BatchResult>> WorkerSource::Next(
     Deadline deadline) {
+  if (stats_->meter().measured()) NoteReady();
   if (!tuner_) return NextResult(deadline);
   const int64_t begin = MonotonicNs();
   absl::StatusOr<std::optional<BatchResult>> result = NextResult(deadline);
@@ -360,10 +384,13 @@ absl::StatusOr<std::optional<BatchResult>> WorkerSource::NextResult(
       failure_ = Dispatch();
       if (finished->ended) continue;
       const int64_t number = finished->job.number;
+      if (joined_) {
+        Join(std::move(finished->batch));
+        if (joined_->parts_left > 0) continue;
+      }
+      has_returned_ = true;
       if (!joined_) return BatchResult{std::move(finished->batch), number};
-      Join(std::move(finished->batch));
-      if (joined_->parts_left == 0) return BatchResult{FinishJoined(), number};
-      continue;
+      return BatchResult{FinishJoined(), number};
     }
     // Where the results of abandoned tasks were in the way.
     if (CanDispatch()) continue;
@@ -554,6 +581,20 @@ absl::StatusOr<Batch> WorkerSource::FinishJoined() {
   return Batch::Create(joined.contents, layout_, joined.block.storage());
 }
 
+void WorkerSource::NoteReady() {
+  if (awaited_.empty()) return;
+  const absl::Span<Worker> awaited = AwaitedWorkers();
+  uint64_t ready = 0;
+  for (const Worker& worker : awaited) {
+    const StatsView* const stats =
+        stats_->worker(static_cast<int>(&worker - workers_.data()));
+    if (stats == nullptr) continue;
+    const uint64_t made = stats->batches();
+    if (made > worker.link.claimed()) ready += made - worker.link.claimed();
+  }
+  stats_->meter().AddReady(ready / awaited.size());
+}
+
 absl::Status WorkerSource::DropAbandoned(Worker& worker) {
   for (;;) {
     const WorkerLink::Job* job = Current(worker);
@@ -599,12 +640,27 @@ absl::StatusOr<std::optional<WorkerLink::Finished>> WorkerSource::TakeAny(
   }
   auto finished = worker.link.Take();
   if (!finished.ok() || !finished->has_value()) return finished;
+  stats_->meter().SetTaken(static_cast<int>(&worker - workers_.data()),
+                           worker.link.claimed());
   worker.deaths = 0;
   if ((*finished)->batch.ok()) worker.samples += (*finished)->batch->size();
   return finished;
 }
 
 absl::Status WorkerSource::Wait(absl::Span<Worker> workers, Deadline deadline) {
+  const bool is_first = !has_returned_;
+  StageMeter& meter = stats_->meter();
+  if (in_order_ && !awaited_.empty()) {
+    meter.SetBatch(plan_.epoch - (is_ahead() ? 1 : 0), awaited_.front().number);
+  }
+  is_first ? meter.EnterTimed(Stage::kStart) : meter.Enter(Stage::kWait);
+  const absl::Status waited = SpinAndSleep(workers, deadline);
+  meter.Enter(Stage::kTake);
+  return waited;
+}
+
+absl::Status WorkerSource::SpinAndSleep(absl::Span<Worker> workers,
+                                        Deadline deadline) {
   const auto ready = [&] {
     return cancellation_->is_cancelled() ||
            std::any_of(workers.begin(), workers.end(), [this](Worker& worker) {
@@ -626,6 +682,7 @@ absl::Status WorkerSource::Wait(absl::Span<Worker> workers, Deadline deadline) {
     StdAtomics::Pause();
   }
   spin_.Failed();
+  stats_->meter().EnterTimed(has_returned_ ? Stage::kWait : Stage::kStart);
   return Sleep(workers, deadline);
 }
 
@@ -941,6 +998,13 @@ std::string WorkerSource::Waiting() const {
                     IsAwaited(worker) ? "" : " of the next epoch");
     const std::string loading = LoadingOf(worker);
     if (!loading.empty()) absl::StrAppend(&text, ", ", loading);
+    const auto number = static_cast<int>(&worker - workers_.data());
+    const StatsView* const stats = stats_->worker(number);
+    if (job == nullptr || stats == nullptr) continue;
+    absl::StrAppend(&text, ": ", Doing(stats->stage()), " for ",
+                    absl::FormatDuration(absl::Trunc(
+                        absl::Nanoseconds(MonotonicNs() - stats->since_ns()),
+                        absl::Milliseconds(1))));
   }
   return text;
 }

@@ -32,6 +32,7 @@
 #include "tenon/loader/data/on_worker_death.h"
 #include "tenon/loader/data/shard_order.h"
 #include "tenon/loader/data/worker_kind.h"
+#include "tenon/loader/stats/stats_board.h"
 #include "tenon/loader/worker/messages.h"
 #include "tenon/loader/worker/worker_host.h"
 #include "tenon/loader/worker/worker_link.h"
@@ -98,6 +99,7 @@ class WorkerSource : public BatchSource {
     absl::Duration sample_timeout = absl::InfiniteDuration();
     std::optional<int64_t> recycle_after_samples = {};
     std::optional<int64_t> recycle_after_bytes = {};
+    StatsBoard* stats = nullptr;  // Must outlive it.
   };
   // Starts workers that make the dataset of `recipe`, and waits until they run.
   // `recipe` and `cancellation` must outlive it.
@@ -221,6 +223,8 @@ class WorkerSource : public BatchSource {
   }
   // Its next result, whichever epoch it is of.
   absl::StatusOr<std::optional<WorkerLink::Finished>> TakeAny(Worker& worker);
+  // Counts the batches that wait in the rings of those that are awaited.
+  void NoteReady();
   // Removes the results of abandoned tasks.
   absl::Status DropAbandoned(Worker& worker);
   ShardOrder& OrderOf(size_t worker) {
@@ -240,6 +244,7 @@ class WorkerSource : public BatchSource {
   absl::StatusOr<std::optional<WorkerLink::Finished>> Take(Worker& worker);
   // Waits until one of `workers` has finished a job, or any worker has ended.
   absl::Status Wait(absl::Span<Worker> workers, Deadline deadline);
+  absl::Status SpinAndSleep(absl::Span<Worker> workers, Deadline deadline);
   absl::Status Sleep(absl::Span<Worker> workers, Deadline deadline);
   // Waits as Sleep() says.
   absl::StatusOr<int> Poll(Deadline deadline);
@@ -281,6 +286,7 @@ class WorkerSource : public BatchSource {
   const WorkerSetup setup_;
   const Options options_;
   const DatasetRecipe& recipe_;
+  StatsBoard* const stats_;
   const bool in_order_;
   const bool overlap_epochs_;
   const std::shared_ptr<const BatchLayout> layout_;
@@ -300,6 +306,7 @@ class WorkerSource : public BatchSource {
   std::optional<WorkerTuner> tuner_;
   int64_t returned_at_ns_ = 0;  // The last batch of this epoch; 0: none.
   int64_t waited_ns_ = 0;       // Since then.
+  bool has_returned_ = false;   // A batch of this epoch.
 
   // What is assigned: this epoch, or the next one.
   EpochPlan plan_;

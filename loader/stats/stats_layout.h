@@ -1,0 +1,86 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// The memory of counters of one process of a loader: words of 64 bits, which
+// that process writes and all others may only read.
+//
+//   what it is     written once, before any other process sees it
+//   its state      current stage, since when, of which batch; exact counts
+//   stages         for each: total, longest, buckets of a histogram
+//   taken          the consumer's: batches taken of each worker
+//   events         the last stages, in turn; kEventsPut counts them
+
+#ifndef TENON_LOADER_STATS_STATS_LAYOUT_H_
+#define TENON_LOADER_STATS_STATS_LAYOUT_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "tenon/loader/stats/loader_stats.h"
+
+namespace tenon::loader {
+
+inline constexpr char kConsumerStatsLabel[] = "tenon.loader";
+inline constexpr char kWorkerStatsLabel[] = "tenon.loader-worker";
+
+struct StatsWord {
+  static constexpr uint64_t kMagicValue = 0x31304C534E4E5431;
+  static constexpr size_t kNameWords = 8;  // 64 bytes of text.
+  enum : size_t {
+    kMagic,
+    kLoaderHigh,
+    kLoaderLow,
+    kPid,
+    kWorker,  // 0: the consumer; else its number + 1.
+    kWorkers,
+    kPrefetch,
+    kBatchSize,
+    kInOrder,
+    kCores,
+    kStartedNs,
+    kEvents,  // Room for so many.
+    kName,
+    // A line of the cache of its own.
+    kStage = 24,
+    kSinceNs,
+    kEpoch,
+    kBatch,
+    kBatches,
+    kSamples,
+    kReadySum,
+    kReadyCount,
+    kEventsPut,
+    kStages = 40,
+  };
+};
+
+struct StageWord {
+  enum : size_t { kTotal, kLongest, kBuckets };
+  static constexpr size_t kWords = kBuckets + StageTimes::kBuckets;
+};
+constexpr size_t StageWordOf(Stage stage) {
+  return StatsWord::kStages + static_cast<size_t>(stage) * StageWord::kWords;
+}
+
+inline constexpr int kMaxStatsWorkers = 512;
+inline constexpr size_t kTakenWords =
+    StatsWord::kStages + kStages * StageWord::kWords;
+constexpr size_t TakenWord(int worker) {
+  return kTakenWords + static_cast<size_t>(worker);
+}
+
+struct EventWord {
+  enum : size_t { kBegin, kDurationAndStage, kEpoch, kBatch };
+  static constexpr size_t kWords = 4;
+  static constexpr unsigned kStageBits = 4;
+};
+inline constexpr size_t kEventWords = kTakenWords + kMaxStatsWorkers;
+inline constexpr uint64_t kMaxStatsEvents = uint64_t{1} << 20;
+
+constexpr size_t StatsWords(uint64_t events) {
+  return kEventWords + static_cast<size_t>(events) * EventWord::kWords;
+}
+
+}  // namespace tenon::loader
+
+#endif  // TENON_LOADER_STATS_STATS_LAYOUT_H_
