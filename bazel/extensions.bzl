@@ -5,11 +5,13 @@
 
 load("//third_party/cuda:cuda.bzl", "local_cuda")
 load("//third_party/libjpeg_turbo:libjpeg_turbo.bzl", "libjpeg_turbo")
+load("//third_party/ncurses:ncurses.bzl", "ncurses")
 load("//third_party/random123:random123.bzl", "random123")
 
 def _system_impl(_ctx):
     libjpeg_turbo(name = "libjpeg_turbo")
     local_cuda(name = "local_cuda")
+    ncurses(name = "ncurses")
     random123(name = "random123")
 
 system = module_extension(implementation = _system_impl)

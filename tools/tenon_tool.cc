@@ -4,9 +4,11 @@
 #include "tenon/tools/tenon_tool.h"
 
 #include <sys/types.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstddef>
+#include <iostream>
 #include <limits>
 #include <ostream>
 #include <string>
@@ -35,7 +37,9 @@
 #include "tenon/tools/live/mem.h"
 #include "tenon/tools/live/process_scan.h"
 #include "tenon/tools/live/ps.h"
+#include "tenon/tools/live/screen.h"
 #include "tenon/tools/live/shm.h"
+#include "tenon/tools/live/top.h"
 
 namespace tenon::tools {
 namespace {
@@ -90,6 +94,68 @@ absl::StatusOr<int> RunMem(const CommandLine& line, std::ostream& out) {
     absl::SleepFor(absl::Seconds(pause));
     if (!line.Has("json")) out << "\n";
   }
+}
+
+struct LastTop {
+  TopReading reading;
+  absl::Time at = absl::Now();
+};
+
+// What has been added since `last`, after a pause.
+absl::StatusOr<std::string> NextTop(absl::Duration pause, bool json,
+                                    LastTop& last) {
+  absl::SleepFor(pause);
+  LastTop now;
+  TENON_ASSIGN_OR_RETURN(now.reading, ReadTop());
+  const TopReading added = TopSince(now.reading, last.reading);
+  const double seconds = absl::ToDoubleSeconds(now.at - last.at);
+  last = std::move(now);
+  return json ? JsonText(TopJson(added, seconds)) : TopText(added, seconds);
+}
+
+absl::StatusOr<int> RunTop(const CommandLine& line, std::ostream& out) {
+  TENON_ASSIGN_OR_RETURN(const double seconds,
+                         line.Number("interval", 1, 0.05, 86400));
+  TENON_ASSIGN_OR_RETURN(const double count, line.Number("count", 1, 1, 1e9));
+  const absl::Duration pause = absl::Seconds(seconds);
+  LastTop last;
+  TENON_ASSIGN_OR_RETURN(last.reading, ReadTop());
+  if (&out == &std::cout && isatty(STDOUT_FILENO) != 0 && !line.Has("json") &&
+      !line.Has("count") && !line.Has("plain")) {
+    bool is_first = true;
+    const absl::Status shown = ShowOnScreen(
+        [&]() -> absl::StatusOr<std::string> {
+          // At once, and then after each pause, in which keys are read.
+          TENON_ASSIGN_OR_RETURN(
+              std::string text,
+              NextTop(is_first ? std::min(pause, absl::Seconds(0.2))
+                               : absl::ZeroDuration(),
+                      false, last));
+          is_first = false;
+          return "tenon top   q ends, arrows scroll\n" + text;
+        },
+        pause);
+    // Without a terminal that can be drawn on: lines.
+    if (!absl::IsFailedPrecondition(shown)) {
+      TENON_RETURN_IF_ERROR(shown);
+      return 0;
+    }
+    LOG(WARNING) << shown.message();
+  }
+  for (double i = 0; i < count && out; ++i) {
+    if (i > 0 && !line.Has("json")) out << "\n";
+    TENON_ASSIGN_OR_RETURN(const std::string text,
+                           NextTop(pause, line.Has("json"), last));
+    out << text;
+    out.flush();
+  }
+  return 0;
+}
+
+absl::StatusOr<int> RunMetrics(const CommandLine& /*line*/, std::ostream& out) {
+  TENON_ASSIGN_OR_RETURN(const std::string text, MetricsText());
+  out << text;
+  return 0;
 }
 
 absl::StatusOr<int> RunShmList(const CommandLine& line, std::ostream& out) {
@@ -184,6 +250,37 @@ const std::vector<Subcommand>& Subcommands() {
                    "select(.state == \"stopped\")'\n"
                    "  tenon mem --json | jq '.queues[] | {name, items}'\n",
        .run = RunMem},
+      {.name = "top",
+       .summary = "loaders: what they wait for, by worker and stage",
+       .details =
+           "What was added in the last interval, or since the loader's\n"
+           "beginning in the verdict, if there were too few batches. DOES and\n"
+           "FOR: the current stage, and since when; BATCH: its epoch and\n"
+           "number. READY: batches that are made and not taken. START to USE:\n"
+           "shares of the time (docs/loader_time.md). BLOCKS: batches in\n"
+           "memory. On a terminal: the whole screen, until q is typed.\n",
+       .flags = {{.name = "interval",
+                  .value = "SECONDS",
+                  .help = "of each picture, else 1"},
+                 {.name = "count",
+                  .value = "N",
+                  .help = "so many pictures, as lines; else 1, if piped"},
+                 {.name = "plain", .help = "lines on a terminal, too"},
+                 JsonFlag()},
+       .examples = "  tenon top\n"
+                   "  tenon top --interval 10 --count 6 >> stages.txt\n"
+                   "  tenon top --json | jq '.loaders[] | {dataset, "
+                   "bottleneck, advice}'\n",
+       .run = RunTop},
+      {.name = "metrics",
+       .summary = "loaders, arenas and queues as OpenMetrics text",
+       .details =
+           "For Prometheus and what else reads OpenMetrics 1.0, such as by a\n"
+           "file that node_exporter's textfile collector reads. Counters of a\n"
+           "loader begin with it and end with it.\n",
+       .flags = {},
+       .examples = "  tenon metrics > /var/lib/node_exporter/tenon.prom\n",
+       .run = RunMetrics},
       {.name = "shm list",
        .summary = "named segments in /dev/shm and their holders",
        .details =

@@ -43,9 +43,10 @@ uint64_t MakingNs(const ProcessStats& process) {
   return ns;
 }
 
+// Of a process that is in its first batch: so far.
 double PerBatch(uint64_t ns, uint64_t batches) {
-  return batches == 0 ? 0
-                      : static_cast<double>(ns) / static_cast<double>(batches);
+  return static_cast<double>(ns) /
+         static_cast<double>(std::max<uint64_t>(batches, 1));
 }
 
 std::string Percent(double share) {
@@ -346,10 +347,11 @@ std::string LoaderReport::ToText() const {
     text += "no workers\n";
   } else {
     absl::StrAppendFormat(&text,
-                          "%d workers, prefetch %d, on average %.1f batches "
+                          "%d worker%s, prefetch %d, on average %.1f batches "
                           "ready\n",
-                          stats.workers_configured, stats.prefetch,
-                          stats.ready);
+                          stats.workers_configured,
+                          stats.workers_configured == 1 ? "" : "s",
+                          stats.prefetch, stats.ready);
   }
   absl::StrAppend(&text, verdict, "\n");
   for (const std::string& item : advice) {

@@ -1,0 +1,270 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// `tenon top` and `tenon metrics` beside a loader of this process.
+
+#include "tenon/tools/live/top.h"
+
+#include <fcntl.h>
+#include <pty.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/types.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <sstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tenon/loader/data/batch.h"
+#include "tenon/loader/data/dataset.h"
+#include "tenon/loader/data/dataset_registry.h"
+#include "tenon/loader/loader.h"
+#include "tenon/loader/stats/loader_stats.h"
+#include "tenon/loader/stats/stats_memory.h"
+#include "tenon/loader/stats/stats_query.h"
+#include "tenon/shm/base/deadline.h"
+#include "tenon/shm/testing/status_matchers.h"
+#include "tenon/tools/cli/json.h"
+#include "tenon/tools/tenon_tool.h"
+
+namespace tenon::tools {
+namespace {
+
+using loader::Batch;
+using loader::EpochRange;
+using loader::Loader;
+using loader::LoaderStats;
+using loader::Stage;
+using ::testing::AllOf;
+using ::testing::Contains;
+using ::testing::EndsWith;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+class Slow : public loader::Dataset {
+ public:
+  explicit Slow(int64_t ms) : ms_(ms) {}
+  int64_t size() const override { return 10'000; }
+  loader::SampleSpec spec() const override {
+    return loader::SampleSpec().Add<int64_t>("value");
+  }
+  absl::Status Get(int64_t index, loader::SampleRandom&,
+                   loader::Sample& sample) override {
+    absl::SleepFor(absl::Milliseconds(ms_));
+    return sample.Set("value", index);
+  }
+
+ private:
+  int64_t ms_;
+};
+TENON_LOADER_DATASET(Slow(int64_t));
+
+struct Output {
+  int exit_code;
+  std::string out;
+  std::string errors;
+};
+
+Output Tenon(const std::vector<std::string>& words) {
+  std::ostringstream out, errors;
+  const int exit_code = RunTenonTool(words, out, errors);
+  return {exit_code, out.str(), errors.str()};
+}
+
+void Take(EpochRange& epoch, int batches) {
+  for (int i = 0; i < batches; ++i) {
+    TENON_ASSERT_OK_AND_ASSIGN(const auto batch,
+                               epoch.Next(Deadline::After(absl::Minutes(1))));
+    ASSERT_TRUE(batch.has_value());
+  }
+}
+
+// The loader of this process; other tests may have some, too.
+const LoaderStats* OwnOf(const loader::LoaderQuery& query) {
+  for (const LoaderStats& stats : query.loaders) {
+    if (stats.consumer.pid == getpid()) return &stats;
+  }
+  return nullptr;
+}
+
+class TopTest : public ::testing::TestWithParam<loader::WorkerKind> {
+ protected:
+  std::unique_ptr<Loader> Make() const {
+    return *Loader::Create<Slow>(
+        {.batch_size = 4, .workers = 2, .worker_kind = GetParam()}, int64_t{2});
+  }
+};
+
+TEST_P(TopTest, AStrangerFindsTheLoaderAndItsWorkers) {
+  {
+    const auto loader = Make();
+    EpochRange epoch = loader->Epoch(3);
+    Take(epoch, 10);
+    TENON_ASSERT_OK_AND_ASSIGN(const auto query, loader::QueryLoaders());
+    const LoaderStats* const found = OwnOf(query);
+    ASSERT_NE(found, nullptr);
+    const LoaderStats own = loader->Stats();
+    EXPECT_EQ(found->consumer.loader, own.consumer.loader);
+    EXPECT_EQ(found->consumer.dataset, "Slow");
+    EXPECT_EQ(found->consumer.batches, 10u);
+    EXPECT_EQ(found->workers_configured, 2);
+    ASSERT_EQ(found->workers.size(), 2u);
+    const std::vector<pid_t> pids = loader->worker_pids();
+    for (size_t i = 0; i < 2; ++i) {
+      EXPECT_EQ(found->workers[i].worker, static_cast<int>(i));
+      EXPECT_EQ(found->workers[i].pid, pids.empty() ? getpid() : pids[i]);
+      EXPECT_GE(found->workers[i].batches, 4u);
+    }
+  }
+  TENON_ASSERT_OK_AND_ASSIGN(const auto query, loader::QueryLoaders());
+  EXPECT_EQ(OwnOf(query), nullptr);
+}
+
+TEST_P(TopTest, PlainLinesShowStagesAndBlocks) {
+  const auto loader = Make();
+  EpochRange epoch = loader->Epoch(0);
+  Take(epoch, 20);
+  const Output output = Tenon({"top", "--interval", "0.1"});
+  EXPECT_EQ(output.exit_code, 0) << output.errors;
+  EXPECT_THAT(
+      output.out,
+      AllOf(HasSubstr(absl::StrCat("loader of Slow, process ", getpid(), ": ")),
+            HasSubstr("2 workers, prefetch 2"),
+            HasSubstr("The loader is the bottleneck"), HasSubstr("worker 1")));
+  const Output json = Tenon({"top", "--interval", "0.1", "--json"});
+  ASSERT_EQ(json.exit_code, 0) << json.errors;
+  const Json parsed = Json::parse(json.out);
+  bool found = false;
+  for (const Json& one : parsed["loaders"]) {
+    if (one["consumer"]["pid"] != getpid()) continue;
+    found = true;
+    EXPECT_EQ(one["dataset"], "Slow");
+    ASSERT_EQ(one["workers"].size(), 2u);
+    // Two batches of each wait, in blocks of their own.
+    EXPECT_GE(one["workers"][0]["blocks"], 1);
+  }
+  EXPECT_TRUE(found) << json.out;
+}
+
+TEST_P(TopTest, MetricsHaveLoadersAndArenas) {
+  const auto loader = Make();
+  EpochRange epoch = loader->Epoch(0);
+  Take(epoch, 5);
+  const Output output = Tenon({"metrics"});
+  EXPECT_EQ(output.exit_code, 0) << output.errors;
+  EXPECT_THAT(output.out, EndsWith("\n# EOF\n"));
+  EXPECT_THAT(output.out,
+              AllOf(HasSubstr(absl::StrCat("tenon_loader_batches_total{pid=\"",
+                                           getpid(), "\"")),
+                    HasSubstr("name=\"loader-worker-1\",state=\"in use\"}"),
+                    HasSubstr("# TYPE tenon_queue_items gauge\n")));
+}
+
+INSTANTIATE_TEST_SUITE_P(Kinds, TopTest,
+                         ::testing::Values(loader::WorkerKind::kProcess,
+                                           loader::WorkerKind::kThread),
+                         [](const auto& test) {
+                           return test.param == loader::WorkerKind::kThread
+                                      ? "threads"
+                                      : "processes";
+                         });
+
+// Two readings of a loader, without processes.
+TopReading Reading(uint64_t batches, int64_t now_ns) {
+  LoaderStats stats = {
+      .workers_configured = 1, .prefetch = 2, .taken_at_ns = now_ns};
+  stats.consumer.loader = {1, 2};
+  stats.consumer.pid = 4711;
+  stats.consumer.dataset = "Photos\x1b[31m";
+  stats.consumer.batches = batches;
+  stats.consumer.stage = Stage::kWait;
+  stats.consumer.since_ns = 1'000'000'000;
+  loader::ProcessStats worker;
+  worker.worker = 0;
+  worker.pid = 4712;
+  worker.stage = Stage::kLoad;
+  worker.since_ns = 1'000'000'000;
+  worker.epoch = 1;
+  worker.batch = 7;
+  stats.workers.push_back(worker);
+  stats.ready_now.push_back(1);
+  TopReading reading;
+  reading.loaders.loaders.push_back(stats);
+  ArenaReport arena = {.name = "loader-worker-0", .owner = 4712};
+  arena.in_use = {.blocks = 2, .bytes = 8192};
+  arena.lent = {.blocks = 1, .bytes = 4096};
+  reading.ledger.arenas.push_back(arena);
+  return reading;
+}
+
+TEST(TopTextTest, AHungSampleIsSeenWhileItHangs) {
+  const TopReading added =
+      TopSince(Reading(30, 62'000'000'000), Reading(20, 60'000'000'000));
+  const std::string text = TopText(added, 2);
+  EXPECT_THAT(text, StartsWith("loader of Photos\\x1b[31m, process 4711: 5.0 "
+                               "batches/s"));
+  EXPECT_THAT(text, HasSubstr("worker 0  4712  load  1m 1s    1:7"));
+  EXPECT_THAT(text, HasSubstr("100%"));
+  EXPECT_THAT(text, HasSubstr("3  12.0 KiB"));
+  EXPECT_EQ(added.loaders.loaders[0].workers[0].of(Stage::kLoad).total_ns,
+            2'000'000'000u);
+  EXPECT_EQ(TopText(TopReading(), 1), "no process of this user has a loader\n");
+}
+
+TEST(TopCommandTest, FlagsAreChecked) {
+  EXPECT_EQ(Tenon({"top", "--interval", "0"}).exit_code, 2);
+  EXPECT_EQ(Tenon({"top", "--count", "0"}).exit_code, 2);
+  EXPECT_THAT(Tenon({"help", "top"}).out, HasSubstr("--interval"));
+}
+
+// In a terminal of its own: the screen is drawn, and restored after q.
+TEST(TopScreenTest, DrawsAndEnds) {
+  int terminal = -1;
+  winsize size = {.ws_row = 24, .ws_col = 80};
+  const pid_t pid = forkpty(&terminal, nullptr, nullptr, &size);
+  ASSERT_GE(pid, 0);
+  if (pid == 0) {
+    setenv("TERM", "xterm", 1);
+    execl("tools/tenon", "tenon", "top", "--interval", "0.2", nullptr);
+    _exit(127);
+  }
+  ASSERT_EQ(fcntl(terminal, F_SETFL, O_NONBLOCK), 0);
+  std::string drawn;
+  const absl::Time watchdog = absl::Now() + absl::Seconds(60);
+  const auto read_until = [&](const std::string& text) {
+    while (drawn.find(text) == std::string::npos && absl::Now() < watchdog) {
+      char bytes[4096];
+      const ssize_t got = read(terminal, bytes, sizeof(bytes));
+      if (got > 0) drawn.append(bytes, static_cast<size_t>(got));
+      if (got == 0) break;
+      if (got < 0) absl::SleepFor(absl::Milliseconds(5));
+    }
+    return drawn.find(text) != std::string::npos;
+  };
+  // The other screen of the terminal, and back.
+  EXPECT_TRUE(read_until("\x1b[?1049h")) << drawn;
+  EXPECT_TRUE(read_until("q ends")) << drawn;
+  ASSERT_EQ(write(terminal, "q", 1), 1);
+  EXPECT_TRUE(read_until("\x1b[?1049l")) << drawn;
+  int status = -1;
+  EXPECT_EQ(waitpid(pid, &status, 0), pid);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+  close(terminal);
+}
+
+}  // namespace
+}  // namespace tenon::tools
