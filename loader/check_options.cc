@@ -162,6 +162,10 @@ absl::Status CheckOptions(const LoaderOptions& options) {
         "the error of its batch; set kSkip or kReplace, or leave "
         "failure_budget unset");
   }
+  if (options.replay && (*options.replay < 1 || *options.replay > kMaxReplay)) {
+    return Refused(absl::StrCat("replay must be 1 to ", kMaxReplay, ", not ",
+                                *options.replay, "; leave it unset to train"));
+  }
   if (options.trace_events < 0 || options.trace_events > kMaxTraceEvents) {
     return Refused(absl::StrCat("trace_events must be 0 to ", kMaxTraceEvents,
                                 ", not ", options.trace_events));

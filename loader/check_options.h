@@ -16,6 +16,7 @@ namespace tenon::loader {
 inline constexpr int kMaxWorkers = 512;
 inline constexpr int kMaxPrefetch = 1024;
 inline constexpr int kMaxTraceEvents = 1 << 20;
+inline constexpr int kMaxReplay = 4096;
 inline constexpr int kDefaultPrefetch = 2;
 
 // Errors: kInvalidArgument, naming the options and what to change.

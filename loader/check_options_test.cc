@@ -161,6 +161,12 @@ TEST(CheckOptionsTest, AWorkerProgramNeedsProcessesOfItsOwn) {
       "worker_init with worker_program");
 }
 
+TEST(CheckOptionsTest, AReplayHasABound) {
+  EXPECT_THAT(CheckOptions({.replay = 4096}), IsOk());
+  ExpectRefused({.replay = 0}, "replay must be 1 to 4096, not 0");
+  ExpectRefused({.replay = 4097}, "replay must be 1 to 4096");
+}
+
 TEST(CheckOptionsTest, ATraceHasABound) {
   EXPECT_THAT(CheckOptions({.trace_events = 0}), IsOk());
   EXPECT_THAT(CheckOptions({.trace_events = 1 << 20}), IsOk());

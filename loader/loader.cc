@@ -4,6 +4,7 @@
 #include "tenon/loader/loader.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <iterator>
 #include <memory>
@@ -36,6 +37,7 @@
 #include "tenon/loader/loader_progress.h"
 #include "tenon/loader/loader_state.h"
 #include "tenon/loader/local_source.h"
+#include "tenon/loader/replay_source.h"
 #include "tenon/loader/sampling/random_sampler.h"
 #include "tenon/loader/stats/loader_report.h"
 #include "tenon/loader/stats/loader_stats.h"
@@ -125,6 +127,11 @@ absl::StatusOr<std::unique_ptr<Loader>> Loader::Make(
       absl::WrapUnique(new Loader(std::move(options), *std::move(recipe),
                                   std::move(dataset), std::move(cancellation)));
   TENON_RETURN_IF_ERROR(loader->Start());
+  if (const std::optional<int> replay = loader->options_.replay) {
+    loader->source_ = std::make_unique<ReplaySource>(
+        std::move(loader->source_), static_cast<size_t>(*replay),
+        loader->cancellation_.get());
+  }
   return loader;
 }
 
@@ -509,6 +516,11 @@ std::string Loader::Trace() const { return TraceJson(Stats()); }
 
 std::vector<std::string> Loader::warnings() const {
   std::vector<std::string> warnings;
+  if (options_.replay) {
+    warnings.push_back(
+        absl::StrCat("replay returns the first ", *options_.replay,
+                     " batches again and again; it is for measurements"));
+  }
   if (options_.pin_memory) {
     warnings.push_back(
         "pin_memory has no effect: batches are in memory that is not pinned");

@@ -25,6 +25,8 @@
 #include "tenon/loader/data/dataset.h"
 #include "tenon/loader/data/dataset_registry.h"
 #include "tenon/loader/data/worker_init.h"
+#include "tenon/loader/data/worker_kind.h"
+#include "tenon/loader/epoch_range.h"
 #include "tenon/loader/loader.h"
 #include "tenon/loader/loader_testing.h"
 #include "tenon/loader/stats/loader_report.h"
@@ -218,6 +220,57 @@ TEST(LoaderReportLocalTest, WithoutWorkersTheConsumerMakesTheBatches) {
   const LoaderReport report = loader->Report();
   EXPECT_EQ(report.bottleneck, Bottleneck::kLoader) << report.ToText();
   EXPECT_THAT(report.advice, Contains(HasSubstr("use workers: ")));
+}
+
+std::vector<int64_t> NumbersOf(const std::vector<Copy>& batches) {
+  std::vector<int64_t> numbers;
+  for (const Copy& batch : batches) numbers.push_back(batch.number);
+  return numbers;
+}
+
+TEST(LoaderReplayTest, TheFirstBatchesAreReturnedAgain) {
+  for (const int workers : {0, 2}) {
+    TENON_ASSERT_OK_AND_ASSIGN(
+        auto loader,
+        Loader::Create<Numbers>({.batch_size = 20,
+                                 .workers = workers,
+                                 .worker_kind = WorkerKind::kThread,
+                                 .replay = 2},
+                                int64_t{100}));
+    TENON_ASSERT_OK_AND_ASSIGN(const auto first, RunEpoch(*loader, 0));
+    EXPECT_THAT(NumbersOf(first), ElementsAre(0, 1, 0, 1, 0));
+    EXPECT_EQ(first[2], first[0]);
+    // The workers finish what they had been assigned.
+    const int64_t most = SamplesMade() + int64_t{20} * 2 * workers;
+    for (int64_t epoch = 1; epoch < 50; ++epoch) {
+      TENON_ASSERT_OK_AND_ASSIGN(const auto again, RunEpoch(*loader, epoch));
+      ASSERT_EQ(NumbersOf(again), (std::vector<int64_t>{0, 1, 0, 1, 0}));
+      ASSERT_EQ(again[4], first[0]);
+    }
+    EXPECT_LE(SamplesMade(), most);
+    EXPECT_THAT(loader->warnings(), Contains(HasSubstr("replay")));
+  }
+}
+
+TEST(LoaderReplayTest, AShortEpochIsKeptWhole) {
+  TENON_ASSERT_OK_AND_ASSIGN(
+      auto loader,
+      Loader::Create<Numbers>({.batch_size = 50, .replay = 10}, int64_t{100}));
+  for (int64_t epoch = 0; epoch < 3; ++epoch) {
+    TENON_ASSERT_OK_AND_ASSIGN(const auto batches, RunEpoch(*loader, epoch));
+    EXPECT_THAT(NumbersOf(batches), ElementsAre(0, 1));
+  }
+}
+
+TEST(LoaderReplayTest, OfAStreamThereAreAsManyAsAreKept) {
+  TENON_ASSERT_OK_AND_ASSIGN(
+      auto loader,
+      Loader::Create<Streams>({.batch_size = 5, .workers = 1, .replay = 3},
+                              std::vector<int64_t>{100}));
+  for (int64_t epoch = 0; epoch < 3; ++epoch) {
+    TENON_ASSERT_OK_AND_ASSIGN(const auto batches, RunEpoch(*loader, epoch));
+    EXPECT_THAT(NumbersOf(batches), ElementsAre(0, 1, 2));
+  }
 }
 
 TEST(LoaderStatsOfTheDeadTest, WhatAWorkerDidOutlivesIt) {
