@@ -14,6 +14,7 @@
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
+#include <fstream>
 #include <memory>
 #include <optional>
 #include <string>
@@ -51,6 +52,10 @@ ABSL_FLAG(std::string, strategy, "file_descriptor",
           "how batches are shared: file_descriptor or file_system");
 ABSL_FLAG(std::string, on_bad_image, "skip",
           "action for files that are not valid JPEG: skip or fail");
+ABSL_FLAG(bool, report, false, "print where the time went, and what to change");
+ABSL_FLAG(std::string, trace, "",
+          "a file for the last stages of each process; open it in "
+          "ui.perfetto.dev");
 ABSL_FLAG(bool, verify, false,
           "repeat without workers; fail unless every bit is the same");
 
@@ -127,9 +132,20 @@ absl::StatusOr<EpochResults> Run(const Job& job, bool show) {
       Loader::Create<PhotoDataset>(job.options, job.photos,
                                    absl::GetFlag(FLAGS_image_size)));
   const InterruptCancels cancels(loader.get());
-  return RunEpochs(
+  absl::StatusOr<EpochResults> results = RunEpochs(
       *loader,
       {.epochs = absl::GetFlag(FLAGS_epochs), .began = began, .show = show});
+  if (!show) return results;
+  if (absl::GetFlag(FLAGS_report)) {
+    std::fputs(loader->Report().ToText().c_str(), stdout);
+  }
+  if (const std::string path = absl::GetFlag(FLAGS_trace); !path.empty()) {
+    std::ofstream file(path);
+    if (!(file << loader->Trace()).flush()) {
+      return absl::UnavailableError(absl::StrCat("cannot write ", path));
+    }
+  }
+  return results;
 }
 
 // Runs the same epochs without workers and compares.
