@@ -51,6 +51,7 @@ class Squares : public tenon::loader::Dataset {
 TENON_LOADER_DATASET(Squares(int64_t));
 
 int Fail(const absl::Status& status);
+void Save(const std::string& text);
 tenon::loader::SampleSpec LineSpec();
 absl::StatusOr<std::unique_ptr<tenon::loader::SampleStream>> OpenLines(
     const std::string& path);

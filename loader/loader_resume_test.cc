@@ -1158,6 +1158,31 @@ TEST(LoaderResumeTest, BatchesThatAreLateAreInTheState) {
                        HasSubstr("several ranks cannot load it")));
 }
 
+TEST(LoaderResumeTest, BatchesOfABatchSamplerThatAreLate) {
+  const Tensor gate = *Tensor::CreateShared(kDtypeOf<int64_t>, {1});
+  LoaderOptions options = {
+      .workers = 2, .worker_kind = WorkerKind::kThread, .in_order = false};
+  const auto set = [&] {
+    options.batch_sampler =
+        *FixedBatchSampler::Create(std::make_unique<SequentialSampler>(10), 1);
+  };
+  set();
+  TENON_ASSERT_OK_AND_ASSIGN(auto loader, Loader::Create<Gated>(options, gate));
+  EpochRange epoch = loader->Epoch(0);
+  for (int i = 0; i < 4; ++i) NextOf(epoch);
+  TENON_ASSERT_OK_AND_ASSIGN(const LoaderState state, loader->State());
+  EXPECT_THAT(state.ToString(), HasSubstr("position=6 missing=0-1,2-3 "));
+  std::atomic_ref(gate.data<int64_t>()->front()).store(1);
+  options.workers = 0;
+  set();
+  TENON_ASSERT_OK_AND_ASSIGN(auto other, Loader::Create<Gated>(options, gate));
+  ASSERT_THAT(other->Load(state), IsOk());
+  TENON_ASSERT_OK_AND_ASSIGN(const auto rest, RunEpoch(*other, 0));
+  std::vector<int64_t> values;
+  for (const Copy& batch : rest) values.push_back(batch.values[0]);
+  EXPECT_THAT(values, ElementsAre(0, 2, 6, 7, 8, 9));
+}
+
 TEST(LoaderResumeTest, StreamsAsReady) {
   const std::vector<int64_t> sizes = {13, 0, 7, 22, 5, 9, 16};
   Loaders alone = StreamLoaders<Streams>({0, 1}, sizes);

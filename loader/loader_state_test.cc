@@ -7,8 +7,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <limits>
-#include <random>
 #include <string>
 #include <utility>
 #include <vector>
@@ -130,43 +128,6 @@ TEST(LoaderStateTest, HostileTextsAreErrors) {
     // No error repeats a text of any length.
     EXPECT_LT(parsed.status().message().size(), 400u);
   }
-}
-
-// What is accepted is exactly what ToString() writes, so no two texts are one
-// state.
-TEST(LoaderStateTest, ChangedTextsAreErrorsOrStatesOfTheirOwn) {
-  std::mt19937 random(1);
-  constexpr char kLetters[] = "0123456789-,=/ anoeslk\n\0\xff";
-  const std::vector<std::string> seeds = {Full().ToString(),
-                                          OfRank(2, 4, {5, 0, 9}).ToString()};
-  int accepted = 0;
-  for (int i = 0; i < 40'000; ++i) {
-    std::string text = seeds[static_cast<size_t>(i) % seeds.size()];
-    const size_t changes = 1 + random() % 3;
-    for (size_t c = 0; c < changes; ++c) {
-      const size_t at = random() % text.size();
-      const char letter = kLetters[random() % (sizeof(kLetters) - 1)];
-      switch (random() % 4) {
-        case 0:
-          text[at] = letter;
-          break;
-        case 1:
-          text.insert(at, 1, letter);
-          break;
-        case 2:
-          text.erase(at, 1 + random() % 4);
-          break;
-        default:
-          text.insert(at, text.substr(random() % text.size(), random() % 9));
-      }
-      if (text.empty()) text = " ";
-    }
-    const auto parsed = LoaderState::Parse(text);
-    if (!parsed.ok()) continue;
-    ++accepted;
-    EXPECT_EQ(parsed->ToString(), text);
-  }
-  EXPECT_GT(accepted, 100);
 }
 
 TEST(LoaderStateTest, StatesOfRanksOfAMapStyleDatasetAreEqual) {

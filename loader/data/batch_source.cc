@@ -29,16 +29,14 @@ EpochPlan::Missing EpochPlan::MissingBatch(int64_t n) const {
   return batch;
 }
 
-absl::StatusOr<EpochPlan::Items> EpochPlan::FromMissing(int64_t n) const {
-  const Missing batch = MissingBatch(n);
-  Items items;
+absl::StatusOr<EpochPlan::Items> EpochPlan::FromMissing(int64_t number) const {
+  const Missing batch = MissingBatch(number - first_batch);
   if (missing_batches_from != nullptr) {
-    items.first_position = missing_batches_from->FirstPosition(batch.first);
-    missing_batches_from->Fill(epoch, batch.first, items.indices);
-    return items;
+    return FromBatchSampler(number, *missing_batches_from, batch.first);
   }
-  items.indices.resize(static_cast<size_t>(batch.end - batch.first));
-  items.first_position = missing_from->GlobalPosition(batch.first);
+  Items items = {.indices = std::vector<int64_t>(
+                     static_cast<size_t>(batch.end - batch.first)),
+                 .first_position = missing_from->GlobalPosition(batch.first)};
   missing_from->Fill(epoch, batch.first, absl::MakeSpan(items.indices));
   return items;
 }
@@ -60,12 +58,11 @@ absl::StatusOr<EpochPlan::Items> EpochPlan::FromSampler(int64_t number) const {
                    batch_size, ")"));
 }
 
-absl::StatusOr<EpochPlan::Items> EpochPlan::FromBatchSampler(
-    int64_t number) const {
-  const int64_t n = number - first_batch - missing_batches;
-  Items items = {.indices = {},
-                 .first_position = batch_sampler->FirstPosition(n)};
-  batch_sampler->Fill(epoch, n, items.indices);
+absl::StatusOr<EpochPlan::Items> EpochPlan::FromBatchSampler(int64_t number,
+                                                             BatchSampler& from,
+                                                             int64_t n) const {
+  Items items = {.indices = {}, .first_position = from.FirstPosition(n)};
+  from.Fill(epoch, n, items.indices);
   if (!items.indices.empty() && std::ssize(items.indices) <= batch_size) {
     return items;
   }
@@ -79,10 +76,11 @@ absl::StatusOr<EpochPlan::Items> EpochPlan::ItemsOf(int64_t number) const {
       absl::StrCat("batch ", number, ": the ",
                    batch_sampler != nullptr ? "batch sampler" : "sampler"),
       [&] {
-        const int64_t n = number - first_batch;
-        if (n < missing_batches) return FromMissing(n);
-        return batch_sampler != nullptr ? FromBatchSampler(number)
-                                        : FromSampler(number);
+        const int64_t n = number - first_batch - missing_batches;
+        if (n < 0) return FromMissing(number);
+        return batch_sampler != nullptr
+                   ? FromBatchSampler(number, *batch_sampler, n)
+                   : FromSampler(number);
       });
   TENON_RETURN_IF_ERROR(items.status());
   for (const int64_t index : items->indices) {

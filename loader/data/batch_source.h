@@ -75,9 +75,11 @@ struct EpochPlan {
   Missing MissingBatch(int64_t n) const;
 
  private:
-  absl::StatusOr<Items> FromMissing(int64_t n) const;
+  absl::StatusOr<Items> FromMissing(int64_t number) const;
   absl::StatusOr<Items> FromSampler(int64_t number) const;
-  absl::StatusOr<Items> FromBatchSampler(int64_t number) const;
+  // Batch `number` of the epoch, which is batch `n` of `from`.
+  absl::StatusOr<Items> FromBatchSampler(int64_t number, BatchSampler& from,
+                                         int64_t n) const;
 };
 
 // A batch, or its own error.
