@@ -188,6 +188,45 @@ TEST_F(DeviceSharingTest, AHundredThousandSendsMakeNoDriverCall) {
   EXPECT_TRUE(b.EndsWell());
 }
 
+// From A over B, which clones, to C, which adds them up.
+TEST_F(DeviceSharingTest, ManyTensorsPassAnotherProcess) {
+  constexpr int64_t kSends = 2'000;
+  ForkedChild a = Run("a", [&] {
+    const auto pool = MakePool();
+    const auto queue = queue_.Open(0);
+    for (int64_t i = 0; i < kSends; ++i) {
+      ASSERT_THAT(queue->Put(Make(*pool, 5, i), Soon()), IsOk());
+    }
+    EXPECT_THAT(queue->AwaitTaken(Soon()), IsOk());
+  });
+  ForkedChild b = Run("b", [&] {
+    const auto pool = MakePool();
+    const auto queue = queue_.Open(1);
+    const auto back = back_.Open(1);
+    for (int64_t i = 0; i < kSends; ++i) {
+      absl::StatusOr<Tensor> copy =
+          pool->CreateTensor(kDtypeOf<int64_t>, {5}, Soon());
+      ASSERT_THAT(copy, IsOk());
+      ASSERT_THAT(copy->CopyFrom(Get(*queue)), IsOk());
+      ASSERT_THAT(back->Put(*copy, Soon()), IsOk());
+    }
+    EXPECT_THAT(back->AwaitTaken(Soon()), IsOk());
+  });
+  ForkedChild c = Run("c", [&] {
+    const auto back = back_.Open(2);
+    int64_t sum = 0;
+    for (int64_t i = 0; i < kSends; ++i) {
+      const absl::StatusOr<Tensor> here = Get(*back).ToCpu();
+      ASSERT_THAT(here, IsOk());
+      sum += here->data<const int64_t>()->front();
+    }
+    EXPECT_EQ(sum, kSends * (kSends - 1) / 2);
+  });
+  EXPECT_TRUE(a.EndsWell());
+  EXPECT_TRUE(b.EndsWell());
+  EXPECT_TRUE(c.EndsWell());
+}
+
 TEST_F(DeviceSharingTest, ATensorIsSentBackAndIsTheSame) {
   ForkedChild a = Run("a", [&] {
     const auto pool = MakePool();

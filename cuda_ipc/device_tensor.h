@@ -27,6 +27,7 @@
 
 #include "absl/status/statusor.h"
 #include "dlpack/dlpack.h"
+#include "tenon/shm/base/cplusplus_20.h"
 
 namespace tenon::cuda_ipc {
 

@@ -34,8 +34,8 @@ struct PreparedChild {
 };
 
 // Whether this process may start children by options.method: by kFork, only if
-// it has one thread and no fork hazard (fork_hazard.h). Call it just before each start. Errors:
-// kFailedPrecondition.
+// it has one thread and no fork hazard (fork_hazard.h). Call it just before
+// each start. Errors: kFailedPrecondition.
 absl::Status CheckMethod(const ProcessOptions& options);
 
 // Checks `options` and prepares the child's messages and descriptors;
