@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <utility>
 
@@ -13,15 +14,30 @@
 #include "absl/strings/str_cat.h"
 #include "dlpack/dlpack.h"
 #include "tenon/cuda_ipc/cuda_api.h"
-#include "tenon/cuda_ipc/device_allocation.h"
 #include "tenon/cuda_ipc/device_context.h"
 #include "tenon/cuda_ipc/device_copy.h"
+#include "tenon/cuda_ipc/internal/device_store.h"
+#include "tenon/cuda_ipc/internal/retired_allocations.h"
+#include "tenon/shm/arena/arena.h"
+#include "tenon/shm/arena/arena_options.h"
+#include "tenon/shm/arena/arena_tensor.h"
+#include "tenon/shm/base/deadline.h"
+#include "tenon/shm/base/fork_count.h"
 #include "tenon/shm/base/status_macros.h"
+#include "tenon/shm/base/thread_mutex.h"
+#include "tenon/shm/segment/segment.h"
 #include "tenon/shm/tensor/device.h"
+#include "tenon/shm/tensor/dtype.h"
 #include "tenon/shm/tensor/storage.h"
+#include "tenon/shm/tensor/tensor.h"
 
 namespace tenon::cuda_ipc {
 namespace {
+
+// As DevicePoolOptions has them.
+constexpr uint64_t kMostTensors = uint64_t{1} << 18;
+constexpr size_t kFirstSegment = size_t{2} << 20;
+constexpr size_t kLargestSegment = size_t{256} << 20;
 
 CUdeviceptr AddressOf(const std::byte* address) {
   return reinterpret_cast<uintptr_t>(address);
@@ -68,25 +84,61 @@ absl::Status CudaMemory::Copy(const To& to, const From& from,
                             AddressOf(from.address), bytes);
 }
 
+// The caller has checked that this process is not a forked child, where another
+// thread of the parent may hold the lock.
+absl::StatusOr<std::shared_ptr<Arena>> CudaMemory::ArenaOf(
+    const DeviceContext& device) const {
+  used_under_.store(ForkCount() + 1);
+  const ThreadLock lock(&mutex_);
+  std::shared_ptr<Arena>& arena = arenas_[device.device().ordinal];
+  if (arena == nullptr) {
+    ArenaOptions options;
+    options.name = "tensors";
+    options.kind = SegmentKind::kSharedWritable;
+    options.max_blocks = kMostTensors;
+    options.segment_bytes = kFirstSegment;
+    TENON_ASSIGN_OR_RETURN(arena,
+                           CreateDeviceArena(device, options, kLargestSegment));
+  }
+  return arena;
+}
+
 absl::StatusOr<std::shared_ptr<Storage>> CudaMemory::Allocate(
     const DLDevice& device, size_t bytes) const {
-  TENON_ASSIGN_OR_RETURN(const DeviceContext* const context, Of(device));
-  TENON_ASSIGN_OR_RETURN(const size_t size, RoundUpToDevice(*context, bytes));
-  if (size == 0) {
+  if (bytes > static_cast<size_t>(std::numeric_limits<int64_t>::max())) {
     return absl::ResourceExhaustedError(
         absl::StrCat("no device has the ", bytes, " bytes of a tensor"));
   }
-  TENON_ASSIGN_OR_RETURN(DeviceAllocation made,
-                         DeviceAllocation::Create(*context, size));
-  auto owner = std::make_shared<DeviceAllocation>(std::move(made));
-  // The driver's addresses are numbers.
-  // NOLINTNEXTLINE(performance-no-int-to-ptr)
-  auto* const data = reinterpret_cast<std::byte*>(owner->address());
-  return Storage::FromLent({.data = data,
-                            .size_bytes = bytes,
-                            .writable = true,
-                            .lender = std::move(owner),
-                            .device = device});
+  TENON_ASSIGN_OR_RETURN(const DeviceContext* const context, Of(device));
+  TENON_ASSIGN_OR_RETURN(const std::shared_ptr<Arena> arena, ArenaOf(*context));
+  const auto create = [&] {
+    return CreateTensor(*arena, kDtypeOf<uint8_t>,
+                        {static_cast<int64_t>(bytes)}, Deadline::Passed());
+  };
+  absl::StatusOr<Tensor> made = create();
+  if (absl::IsResourceExhausted(made.status())) {
+    // Free memory for tensors of other sizes may suffice.
+    TENON_RETURN_IF_ERROR(Trim().status());
+    made = create();
+  }
+  if (!made.ok()) return std::move(made).status();
+  return made->storage();
+}
+
+absl::StatusOr<size_t> CudaMemory::Trim() const {
+  const uint64_t used_under = used_under_.load();
+  if (used_under == 0) return 0;
+  TENON_RETURN_IF_ERROR(
+      CheckNotForked(used_under - 1, "memory of tensors on CUDA devices"));
+  size_t bytes = 0;
+  const ThreadLock lock(&mutex_);
+  for (const auto& [ordinal, arena] : arenas_) {
+    if (arena == nullptr) continue;
+    TENON_ASSIGN_OR_RETURN(const size_t returned, arena->Trim());
+    bytes += returned;
+  }
+  RetiredAllocations::OfProcess().Release();
+  return bytes;
 }
 
 absl::Status CudaMemory::CheckLent(const DLDevice& device,

@@ -7,13 +7,19 @@
 #ifndef TENON_CUDA_IPC_CUDA_MEMORY_H_
 #define TENON_CUDA_IPC_CUDA_MEMORY_H_
 
+#include <atomic>
 #include <cstddef>
+#include <cstdint>
+#include <map>
 #include <memory>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "dlpack/dlpack.h"
 #include "tenon/cuda_ipc/device_context.h"
+#include "tenon/shm/arena/arena.h"
+#include "tenon/shm/base/thread_mutex.h"
 #include "tenon/shm/tensor/device_memory.h"
 #include "tenon/shm/tensor/storage.h"
 
@@ -32,8 +38,8 @@ class CudaMemory final : public DeviceMemory {
 
   absl::Status Copy(const To& to, const From& from,
                     size_t bytes) const override;
-  // A DeviceAllocation for each: its release waits for nothing, as that of
-  // cuMemFree() would.
+  // In an arena of this process, one for each device, so that the memory can be
+  // sent, and its release makes no driver call.
   absl::StatusOr<std::shared_ptr<Storage>> Allocate(
       const DLDevice& device, size_t bytes) const override;
   // Whether the first and the last byte are on the device. What is between them
@@ -41,10 +47,21 @@ class CudaMemory final : public DeviceMemory {
   absl::Status CheckLent(const DLDevice& device, const std::byte* address,
                          size_t bytes) const override;
 
+  // Returns memory of Allocate() that is not in use to the devices; the bytes.
+  // Waits for the driver. Errors: kFailedPrecondition in a forked child.
+  absl::StatusOr<size_t> Trim() const;
+
  private:
   absl::StatusOr<const DeviceContext*> Of(const DLDevice& device) const;
+  absl::StatusOr<std::shared_ptr<Arena>> ArenaOf(
+      const DeviceContext& device) const;
 
   DeviceContexts* const devices_ = nullptr;
+  // ForkCount() plus 1, once there may be an arena; 0 before.
+  mutable std::atomic<uint64_t> used_under_ = 0;
+  mutable ThreadMutex mutex_;
+  mutable std::map<int, std::shared_ptr<Arena>> arenas_
+      ABSL_GUARDED_BY(mutex_);  // By ordinal.
 };
 
 }  // namespace tenon::cuda_ipc

@@ -4,22 +4,32 @@
 #include "tenon/cuda_ipc/device_tensor.h"
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <utility>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "dlpack/dlpack.h"
 #include "tenon/cuda_ipc/cuda_memory.h"
 #include "tenon/cuda_ipc/device_context.h"
+#include "tenon/shm/base/check.h"
 #include "tenon/shm/base/status_macros.h"
 #include "tenon/shm/tensor/device_memory.h"
 
 namespace tenon::cuda_ipc {
 namespace {
 
-// Before main(), in each program with this file.
-[[maybe_unused]] const bool registered =
-    RegisterDeviceMemory(kDLCUDA, std::make_unique<CudaMemory>()).ok();
+// Before main(), in each program with this file. Never destroyed.
+const CudaMemory* Register() {
+  auto memory = std::make_unique<CudaMemory>();
+  const CudaMemory* const registered = memory.get();
+  const absl::Status done = RegisterDeviceMemory(kDLCUDA, std::move(memory));
+  TENON_CHECK(done.ok(), "another library has registered kDLCUDA");
+  return registered;
+}
+const CudaMemory* const memory_of_process = Register();
 
 }  // namespace
 
@@ -29,5 +39,7 @@ absl::StatusOr<DLDevice> FindCudaDevice(const std::array<uint8_t, 16>& uuid) {
   TENON_ASSIGN_OR_RETURN(const DeviceContext* const found, devices->Find(uuid));
   return DLDevice{kDLCUDA, found->device().ordinal};
 }
+
+absl::StatusOr<size_t> TrimDeviceTensors() { return memory_of_process->Trim(); }
 
 }  // namespace tenon::cuda_ipc

@@ -14,15 +14,17 @@
 // The driver is loaded, and the device's primary context retained, by the first
 // of these calls. Copies return when the bytes have arrived, and wait for no
 // stream but their own (device_copy.h). A tensor has to outlive the kernels
-// that use it: its memory is unmapped with its last reference, without a wait.
+// that use it: its memory is free again with its last reference.
 //
-// To() and Clone() make memory of its own for each tensor, of 2 MiB at least on
-// most devices, which cannot be sent to other processes.
+// To() and Clone() create tensors in pools of this process, one for each
+// device, so that they can be sent to other processes as those of a DevicePool
+// (device_pool.h), which is for limits, reports and an end of its own.
 
 #ifndef TENON_CUDA_IPC_DEVICE_TENSOR_H_
 #define TENON_CUDA_IPC_DEVICE_TENSOR_H_
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 
 #include "absl/status/statusor.h"
@@ -36,6 +38,12 @@ namespace tenon::cuda_ipc {
 // Errors: kNotFound naming the devices that this process sees, or if there is
 // no driver; others of GetDriver() and ListDevices().
 absl::StatusOr<DLDevice> FindCudaDevice(const std::array<uint8_t, 16>& uuid);
+
+// Returns memory of tensors of To() and Clone() that have been dropped to the
+// devices, which is else kept for later ones; the bytes. To() itself does so
+// before it fails with kResourceExhausted. Waits for the driver. Thread-safe.
+// Errors: kFailedPrecondition in a forked child that has inherited such memory.
+absl::StatusOr<size_t> TrimDeviceTensors();
 
 }  // namespace tenon::cuda_ipc
 

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <numeric>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -20,6 +21,10 @@
 #include "gtest/gtest.h"
 #include "tenon/cuda_ipc/device_context.h"
 #include "tenon/cuda_ipc/fake/fake_driver.h"
+#include "tenon/shm/arena/arena_offer.h"
+#include "tenon/shm/arena/arena_tensor.h"
+#include "tenon/shm/base/duplicate_fd.h"
+#include "tenon/shm/base/unique_fd.h"
 #include "tenon/shm/tensor/device.h"
 #include "tenon/shm/tensor/dtype.h"
 #include "tenon/shm/tensor/exchange/dlpack.h"
@@ -47,6 +52,7 @@ class CudaTensorTest : public testing::Test {
  protected:
   static void SetUpTestSuite() { Fake().SetEnvironment(); }
   ~CudaTensorTest() override {
+    EXPECT_THAT(TrimDeviceTensors(), IsOk());
     EXPECT_EQ(Fake().HeldBytes(0) + Fake().HeldBytes(1), 0u);
   }
 };
@@ -76,6 +82,24 @@ TEST_F(CudaTensorTest, ToDevicesAndBack) {
                        HasSubstr("the tensor is on cuda:0")));
   EXPECT_THAT(Counting({2}).To({kDLCUDA, 7}),
               StatusIs(absl::StatusCode::kNotFound, HasSubstr("no device 7")));
+}
+
+// As those of a DevicePool: device_sharing_test.cc.
+TEST_F(CudaTensorTest, CanBeSent) {
+  const Tensor there = Counting({2, 3}).To(kGpu).value();
+  EXPECT_TRUE(there.is_shared());
+  EXPECT_TRUE(there.Clone().value().is_shared());
+  const Tensor row = there.Select(0, 1).value();
+  const ArenaOffer offer = Offer(row).value();
+  std::vector<UniqueFd> fds;
+  for (const int fd : offer.fds) {
+    fds.push_back(DuplicateFd(fd, "an offer's").value());
+  }
+  ArenaTensorImporter importer;
+  ASSERT_THAT(importer.Accept(offer.bytes, std::move(fds)), IsOk());
+  const Tensor got = importer.Claim(Describe(row).value()).value();
+  EXPECT_TRUE(SameDevice(got.device(), kGpu));
+  EXPECT_THAT(Elements(got), ElementsAre(3, 4, 5));
 }
 
 TEST_F(CudaTensorTest, ViewsAndClones) {
