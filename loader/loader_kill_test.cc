@@ -124,7 +124,9 @@ void Train(OnWorkerDeath policy, int workers, KillMethod method) {
 }
 
 TEST_P(LoaderKillTest, AtEachStep) {
-  const auto [policy, workers, method] = GetParam();
+  const OnWorkerDeath policy = std::get<0>(GetParam());
+  const int workers = std::get<1>(GetParam());
+  const KillMethod method = std::get<2>(GetParam());
   const SharedObject<std::atomic<bool>> killed;
   has_killed = killed.get();
   KillScenario scenario;
@@ -134,9 +136,7 @@ TEST_P(LoaderKillTest, AtEachStep) {
   scenario.points = policy == OnWorkerDeath::kFail ? "loader." : "loader";
   scenario.prepare = [&] { killed->store(false); };
   scenario.roles = {
-      {"trainer", [policy = policy, workers = workers, method = method](Peer&) {
-         Train(policy, workers, method);
-       }}};
+      {"trainer", [=](Peer&) { Train(policy, workers, method); }}};
   scenario.method = method;
   const KillReport report = RunKillMatrix(scenario);
   std::cout << report.ToString();

@@ -22,14 +22,10 @@
 
 #include <cstdint>
 #include <cstdlib>
-#include <filesystem>
-#include <fstream>
 #include <iostream>
 #include <map>
 #include <random>
-#include <sstream>
 #include <string>
-#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -85,39 +81,6 @@ absl::Status Branch(Child& child) {
 }
 TENON_SPAWN_ENTRY("branch", Branch);
 
-// ---- Processes of this setsid() session ----
-
-struct Seen {
-  pid_t pid;
-  pid_t parent;
-  char state;
-  std::string name;
-};
-
-// All except `except`, including zombies.
-std::vector<Seen> OthersOfThisSession(pid_t except) {
-  std::vector<Seen> others;
-  std::error_code error;
-  for (const auto& entry :
-       std::filesystem::directory_iterator("/proc", error)) {
-    pid_t pid = 0;
-    if (!absl::SimpleAtoi(entry.path().filename().string(), &pid)) continue;
-    std::ifstream file(entry.path() / "stat");
-    std::string line;
-    if (!std::getline(file, line)) continue;
-    const size_t name_end = line.rfind(')');
-    if (name_end == std::string::npos) continue;
-    Seen seen{.pid = pid};
-    seen.name = line.substr(0, name_end + 1);
-    pid_t group = 0, session = 0;
-    std::istringstream(line.substr(name_end + 1)) >> seen.state >>
-        seen.parent >> group >> session;
-    if (session != getsid(0) || pid == getpid() || pid == except) continue;
-    others.push_back(seen);
-  }
-  return others;
-}
-
 // ---- The killer ----
 
 // Kills random processes of this setsid() session except `parent`, forever. A
@@ -127,9 +90,9 @@ std::vector<Seen> OthersOfThisSession(pid_t except) {
   Random random(seed);
   for (;;) {
     absl::SleepFor(absl::Microseconds(random() % 20'000));
-    const std::vector<Seen> others = OthersOfThisSession(parent);
+    const std::vector<SessionProcess> others = OthersOfThisSession(parent);
     if (others.empty()) continue;
-    const Seen& victim = others[random() % others.size()];
+    const SessionProcess& victim = others[random() % others.size()];
     const absl::StatusOr<PidFd> fd = PidFd::Open(victim.pid);
     if (!fd.ok() || ParentPid(victim.pid) != victim.parent) continue;
     fd->SendSignal(SIGKILL).IgnoreError();
@@ -212,7 +175,7 @@ class Parent {
   }
 
   absl::Status CheckNothingIsLeft() {
-    std::vector<Seen> left;
+    std::vector<SessionProcess> left;
     const bool none = Becomes([&] {
       ReapLingeringSupervisors();
       left = OthersOfThisSession(killer_);
@@ -220,7 +183,7 @@ class Parent {
     });
     if (none) return absl::OkStatus();
     std::string names;
-    for (const Seen& one : left) {
+    for (const SessionProcess& one : left) {
       absl::StrAppend(&names, " ", one.name, " ", std::string(1, one.state));
     }
     return absl::InternalError(absl::StrCat("left behind:", names));

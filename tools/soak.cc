@@ -9,10 +9,15 @@
 #include <unistd.h>
 
 #include <cstddef>
+#include <filesystem>
 #include <fstream>
+#include <sstream>
 #include <string>
+#include <system_error>
+#include <vector>
 
 #include "absl/status/status.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "tenon/shm/testing/kill/census.h"
 
@@ -37,6 +42,29 @@ void EndHung(int) {
 std::string Holdings::ToString() const {
   return absl::StrCat(rss_kb, " KiB resident, ", fds, " descriptors, ",
                       census.mappings, " mappings");
+}
+
+std::vector<SessionProcess> OthersOfThisSession(pid_t except) {
+  std::vector<SessionProcess> others;
+  std::error_code error;
+  for (const auto& entry :
+       std::filesystem::directory_iterator("/proc", error)) {
+    pid_t pid = 0;
+    if (!absl::SimpleAtoi(entry.path().filename().string(), &pid)) continue;
+    std::ifstream file(entry.path() / "stat");
+    std::string line;
+    if (!std::getline(file, line)) continue;
+    const size_t name_end = line.rfind(')');
+    if (name_end == std::string::npos) continue;
+    SessionProcess seen{.pid = pid};
+    seen.name = line.substr(0, name_end + 1);
+    pid_t group = 0, session = 0;
+    std::istringstream(line.substr(name_end + 1)) >> seen.state >>
+        seen.parent >> group >> session;
+    if (session != getsid(0) || pid == getpid() || pid == except) continue;
+    others.push_back(seen);
+  }
+  return others;
 }
 
 Holdings TakeHoldings(pid_t pid, const std::string& shm_prefix) {

@@ -11,6 +11,7 @@
 
 #include <cstddef>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "tenon/shm/testing/kill/census.h"
@@ -28,6 +29,17 @@ struct Holdings {
 // Resources of the process `pid`; 0 is the caller. Names in /dev/shm that begin
 // with `shm_prefix` count, unless it is empty.
 Holdings TakeHoldings(pid_t pid, const std::string& shm_prefix = {});
+
+// A process of this setsid() session.
+struct SessionProcess {
+  pid_t pid;
+  pid_t parent;
+  char state;
+  std::string name;
+};
+
+// All except this one and `except`, including zombies.
+std::vector<SessionProcess> OthersOfThisSession(pid_t except);
 
 // malloc() may retain this much more memory.
 inline constexpr size_t kRssSlackKb = 8 << 10;

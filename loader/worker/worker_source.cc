@@ -848,60 +848,69 @@ absl::Status WorkerSource::Replace(Worker& worker, absl::Status end) {
           " in a row of worker ", &worker - workers_.data(),
           " without a batch between; max_restarts is ", options_.max_restarts));
     }
-    absl::Status started = StartAgain(worker);
+    End again = StartAgain(worker);
     TENON_CRASH_POINT("loader_replace.started");
-    for (auto task = tasks.begin(); started.ok() && task != tasks.end();
+    for (auto task = tasks.begin(); again.status.ok() && task != tasks.end();
          ++task) {
-      started = worker.link.Assign(*task);
+      const absl::Status assigned = worker.link.Assign(*task);
+      if (!assigned.ok()) again = EndOf(worker, assigned);
     }
     TENON_CRASH_POINT("loader_replace.assigned");
-    if (started.ok()) return started;
+    if (again.status.ok() || !again.is_death) return again.status;
     worker.link.TakeTasks();
-    End again = EndOf(worker, started);
-    if (!again.is_death) return again.status;
     end = std::move(again.status);
   }
 }
 
-absl::Status WorkerSource::StartAgain(Worker& worker) {
-  const auto index = static_cast<int>(&worker - workers_.data());
-  epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, worker.host->end_fd(), nullptr);
-  TENON_ASSIGN_OR_RETURN(WorkerLink link,
-                         WorkerLink::Create(index, setup_.prefetch, layout_));
-  TENON_ASSIGN_OR_RETURN(Segment note, CreateNote());
-  TENON_ASSIGN_OR_RETURN(WritableMapping mapped, note.MapWritable());
+absl::StatusOr<std::unique_ptr<WorkerHost>> WorkerSource::StartHost(
+    int index, WorkerEnd end) {
   std::vector<WorkerEnd> ends;
-  ends.push_back({link.TakeWorkerEnd(), std::move(note)});
+  ends.push_back(std::move(end));
   std::vector<std::unique_ptr<WorkerHost>> hosts;
-  const absl::Status started =
-      StartWorkerProcesses(std::move(ends), setup_, recipe_,
-                           {.program = options_.program,
-                            .method = options_.start_method,
-                            .crash_stack = wants_stacks(),
-                            .first = index},
-                           control_.segment, hosts);
-  if (!started.ok()) {
-    // Not the end of the one before, which is known.
-    return Final(
-        absl::Status(absl::IsUnavailable(started) ? absl::StatusCode::kAborted
-                                                  : started.code(),
-                     started.message()),
-        "it cannot be replaced: ");
-  }
-  retired_.push_back(std::exchange(worker.host, std::move(hosts[0])));
+  TENON_RETURN_IF_ERROR(StartWorkerProcesses(std::move(ends), setup_, recipe_,
+                                             {.program = options_.program,
+                                              .method = options_.start_method,
+                                              .crash_stack = wants_stacks(),
+                                              .first = index},
+                                             control_.segment, hosts));
+  return std::move(hosts[0]);
+}
+
+WorkerSource::End WorkerSource::StartAgain(Worker& worker) {
+  const auto index = static_cast<int>(&worker - workers_.data());
+  const auto cannot = [&](const absl::Status& why) {
+    // Its supervisor, or it, may have been killed before it ran.
+    return End{Final(why, absl::StrCat("worker ", index,
+                                       " cannot be started again: ")),
+               absl::IsUnavailable(why) || absl::IsAborted(why)};
+  };
+  epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, worker.host->end_fd(), nullptr);
+  absl::StatusOr<WorkerLink> link =
+      WorkerLink::Create(index, setup_.prefetch, layout_);
+  if (!link.ok()) return cannot(link.status());
+  absl::StatusOr<Segment> note = CreateNote();
+  if (!note.ok()) return cannot(note.status());
+  absl::StatusOr<WritableMapping> mapped = note->MapWritable();
+  if (!mapped.ok()) return cannot(mapped.status());
+  absl::StatusOr<std::unique_ptr<WorkerHost>> host =
+      StartHost(index, {link->TakeWorkerEnd(), *std::move(note)});
+  if (!host.ok()) return cannot(host.status());
+  retired_.push_back(std::exchange(worker.host, *std::move(host)));
   // Most have ended.
-  std::erase_if(retired_, [](const std::unique_ptr<WorkerHost>& host) {
-    return !absl::IsDeadlineExceeded(host->Join(Deadline::Passed()));
+  std::erase_if(retired_, [](const std::unique_ptr<WorkerHost>& former) {
+    return !absl::IsDeadlineExceeded(former->Join(Deadline::Passed()));
   });
-  worker.link = std::move(link);
-  worker.note = std::move(mapped);
+  worker.link = *std::move(link);
+  worker.note = *std::move(mapped);
   TENON_CRASH_POINT("loader_replace.forked");
   worker.samples = 0;
   worker.first_bytes = -1;
   worker.retires = false;
   worker.seen_sample = WorkerNote::kNone;
   worker.link.AbandonBefore(first_ticket_);
-  return Meet(static_cast<size_t>(index), Deadline::After(kStartPatience));
+  const absl::Status met =
+      Meet(static_cast<size_t>(index), Deadline::After(kStartPatience));
+  return met.ok() ? End{} : EndOf(worker, met);
 }
 
 bool WorkerSource::IsWorn(Worker& worker) {
@@ -923,9 +932,10 @@ absl::Status WorkerSource::Recycle(Worker& worker) {
   if (!worker.retires || worker.link.outstanding() > 0) return absl::OkStatus();
   worker.link.HangUp();
   worker.link.Release();
-  const absl::Status started = StartAgain(worker);
+  End again = StartAgain(worker);
   ++replaced_;
-  return started.ok() ? started : OnError(worker, started);
+  return again.is_death ? Replace(worker, std::move(again.status))
+                        : again.status;
 }
 
 bool WorkerSource::Hangs(Worker& worker, int64_t now) {

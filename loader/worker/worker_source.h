@@ -267,9 +267,11 @@ class WorkerSource : public BatchSource {
   // is one, or a better way to find it.
   bool LeaveOut(const Worker& worker, const absl::Status& end,
                 std::deque<WorkerLink::Task>& tasks) const;
-  // Starts another process for `worker`, which has no tasks then. Errors:
-  // kUnavailable if that has ended already.
-  absl::Status StartAgain(Worker& worker);
+  // Starts another process for `worker`, which has no tasks then. OK, or how
+  // that process has ended already.
+  End StartAgain(Worker& worker);
+  absl::StatusOr<std::unique_ptr<WorkerHost>> StartHost(int index,
+                                                        WorkerEnd end);
   // After a result: replaces a worker that has done enough.
   absl::Status Recycle(Worker& worker);
   bool IsWorn(Worker& worker);
