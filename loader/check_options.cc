@@ -91,6 +91,13 @@ absl::Status CheckReplacement(const LoaderOptions& options) {
       return Refused(absl::StrCat(name, " must be positive, not ", *value));
     }
   }
+  if (options.sample_timeout != absl::InfiniteDuration() &&
+      options.threads_per_worker > 1) {
+    return Refused(
+        "sample_timeout with threads_per_worker: a worker that makes several "
+        "samples at the same time does not say how long each takes; leave one "
+        "of them unset");
+  }
   if (options.workers != 0 && options.worker_kind == WorkerKind::kProcess) {
     return absl::OkStatus();
   }
@@ -125,6 +132,12 @@ absl::Status CheckOptions(const LoaderOptions& options) {
       (options.workers < 0 || options.workers > kMaxWorkers)) {
     return Refused(absl::StrCat("workers must be 0 to ", kMaxWorkers,
                                 ", or kAuto, not ", options.workers));
+  }
+  if (options.threads_per_worker < 1 ||
+      options.threads_per_worker > kMaxThreadsPerWorker) {
+    return Refused(absl::StrCat("threads_per_worker must be 1 to ",
+                                kMaxThreadsPerWorker, ", not ",
+                                options.threads_per_worker));
   }
   if (options.prefetch &&
       (*options.prefetch < 1 || *options.prefetch > kMaxPrefetch)) {

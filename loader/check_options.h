@@ -14,6 +14,7 @@ namespace tenon::loader {
 
 // Each has an arena, and a process attaches to at most 512.
 inline constexpr int kMaxWorkers = 512;
+inline constexpr int kMaxThreadsPerWorker = 512;
 inline constexpr int kMaxPrefetch = 1024;
 inline constexpr int kMaxTraceEvents = 1 << 20;
 inline constexpr int kMaxReplay = 4096;

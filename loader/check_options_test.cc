@@ -45,6 +45,10 @@ TEST(CheckOptionsTest, NumbersOutOfRange) {
   ExpectRefused({.workers = -1}, "workers must be 0 to 512, or kAuto, not -1");
   ExpectRefused({.workers = 513},
                 "workers must be 0 to 512, or kAuto, not 513");
+  ExpectRefused({.threads_per_worker = 0},
+                "threads_per_worker must be 1 to 512, not 0");
+  ExpectRefused({.workers = 1, .threads_per_worker = 513},
+                "threads_per_worker must be 1 to 512, not 513");
   ExpectRefused({.workers = 1, .prefetch = 0},
                 "prefetch must be 1 to 1024, not 0");
   ExpectRefused({.workers = 1, .prefetch = 1025},
@@ -100,6 +104,10 @@ TEST(CheckOptionsTest, Contradictions) {
   ExpectRefused({.batch_size = std::nullopt, .drop_last = true},
                 "drop_last without a batch_size");
   ExpectRefused({.prefetch = 2}, "prefetch without workers");
+  ExpectRefused({.workers = 1,
+                 .threads_per_worker = 2,
+                 .sample_timeout = absl::Seconds(1)},
+                "sample_timeout with threads_per_worker");
   ExpectRefused({.overlap_epochs = true}, "overlap_epochs without workers");
   ExpectRefused({.timeout = absl::Seconds(1)}, "timeout without workers");
   ExpectRefused({.start_method = spawn::StartMethod::kFork},
@@ -177,6 +185,11 @@ TEST(CheckOptionsTest, ATraceHasABound) {
 
 TEST(CheckOptionsTest, WhatBelongsTogether) {
   EXPECT_THAT(CheckOptions({.workers = kAuto, .prefetch = 2}), IsOk());
+  EXPECT_THAT(CheckOptions({.threads_per_worker = 512}), IsOk());
+  EXPECT_THAT(CheckOptions({.workers = kAuto,
+                            .worker_kind = WorkerKind::kThread,
+                            .threads_per_worker = 2}),
+              IsOk());
   EXPECT_THAT(CheckOptions({.sampler = std::make_shared<SequentialSampler>(3)}),
               IsOk());
   EXPECT_THAT(

@@ -160,6 +160,30 @@ absl::Status Loader::SetBatches() {
       batch_size_, "; want >= 1"));
 }
 
+absl::Status Loader::CheckThreads() const {
+  if (options_.threads_per_worker == 1) return absl::OkStatus();
+  const std::string what = absl::StrCat(
+      "Loader::Create(): threads_per_worker is ", options_.threads_per_worker,
+      ", but dataset '", recipe_.name(), "' ");
+  if (dynamic_cast<const IterableDataset*>(dataset_.get()) != nullptr) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        what,
+        "is iterable, and the samples of a shard follow one another; "
+        "set workers, and leave threads_per_worker unset"));
+  }
+  TENON_ASSIGN_OR_RETURN(
+      const bool thread_safe,
+      Catching("thread_safe() of the dataset", [&]() -> absl::StatusOr<bool> {
+        return dataset_->thread_safe();
+      }));
+  if (thread_safe) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      what,
+      "is not thread-safe, and several threads would call its Get() at "
+      "the same time; return true from its thread_safe() if they may, or "
+      "set workers, and leave threads_per_worker unset"));
+}
+
 absl::Status Loader::SetOrder() {
   const auto* iterable = dynamic_cast<const IterableDataset*>(dataset_.get());
   if (iterable == nullptr) {
@@ -235,7 +259,8 @@ absl::Status Loader::SetLanes(const IterableDataset& dataset) {
 
 int Loader::MostWorkers(int64_t batch_bytes) const {
   if (options_.workers != kAuto) return options_.workers;
-  int64_t most = std::clamp(UsableCores(), 1, kMaxWorkers);
+  int64_t most =
+      std::clamp(UsableCores() / options_.threads_per_worker, 1, kMaxWorkers);
   // A lane is read by one worker.
   if (shards_ > 0) {
     const Rank rank = options_.rank.value_or(Rank());
@@ -270,6 +295,7 @@ absl::Status Loader::StartLocal(std::shared_ptr<const BatchLayout> layout,
                                 .on_error = options_.on_sample_error,
                                 .drop_last = options_.drop_last,
                                 .strategy = strategy,
+                                .threads = options_.threads_per_worker,
                                 .meter = &stats_->meter()};
   if (is_shard_per_worker_) {
     local.worker_info = {.seed = options_.seed,
@@ -296,6 +322,7 @@ EpochPlan Loader::WholePlan() const {
 }
 
 absl::Status Loader::Start() {
+  TENON_RETURN_IF_ERROR(CheckThreads());
   TENON_RETURN_IF_ERROR(SetOrder());
   progress_ =
       std::make_unique<LoaderProgress>(recipe_.name(), options_, WholePlan());
@@ -333,6 +360,7 @@ absl::Status Loader::Start() {
   setup.prefetch = prefetch;
   prefetch_ = prefetch;
   setup.workers = workers;
+  setup.threads = options_.threads_per_worker;
   setup.rank = rank.rank;
   setup.world_size = rank.world_size;
   setup.loader = stats_->info().loader;
@@ -529,9 +557,20 @@ std::vector<std::string> Loader::warnings() const {
     warnings.push_back(absl::StrCat("memory_quota lowers prefetch (",
                                     *options_.prefetch, ") to ", prefetch_));
   }
-  if (const int cores = UsableCores(); options_.workers > cores) {
-    warnings.push_back(absl::StrCat("workers (", options_.workers,
-                                    ") exceed the cores that this process may "
+  const int threads = options_.threads_per_worker;
+  if (threads > 1 && batch_size_ == 1) {
+    warnings.push_back(
+        absl::StrCat("threads_per_worker (", threads,
+                     ") has no effect: a batch has one sample; raise "
+                     "batch_size"));
+  }
+  const int workers = std::max(options_.workers, 1);  // kAuto is negative.
+  if (const int cores = UsableCores(); workers * threads > cores) {
+    const std::string each =
+        threads == 1 ? ""
+                     : absl::StrCat(" of threads_per_worker (", threads, ")");
+    warnings.push_back(absl::StrCat("workers (", workers, ")", each,
+                                    " exceed the cores that this process may "
                                     "use (",
                                     cores, ")"));
   }

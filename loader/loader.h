@@ -219,6 +219,8 @@ class Loader {
 
   // The most samples of a batch.
   int64_t batch_size() const { return batch_size_; }
+  // Whether the dataset bears LoaderOptions::threads_per_worker.
+  absl::Status CheckThreads() const;
   absl::Status SetOrder();
   absl::Status SetBatches();  // Of a batch sampler.
   absl::Status SetLanes(const IterableDataset& dataset);

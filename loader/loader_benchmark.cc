@@ -12,6 +12,10 @@
 //   BM_FirstBatch  Create() and the first batch, of samples that take 1 ms each;
 //                  over_ms is that without one sample and without starting as
 //                  many bare processes of this program
+//   BM_SlowSamples batches of 16 samples that wait for 1 ms each, as reads from a
+//                  store do, of a dataset with 32 MiB in memory: first_ms and
+//                  second_ms from Epoch() to these batches, batch_ms of one in
+//                  the mean of an epoch, worker_mb the memory of the workers
 //   BM_Stop        the destructor, workers idle; vs_bare is the ratio to SIGTERM
 //                  to and wait for as many sleeping processes
 //
@@ -38,6 +42,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <memory>
 #include <optional>
 #include <string>
@@ -49,6 +54,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "benchmark/benchmark.h"
@@ -120,6 +126,25 @@ class Slow : public Flat {
   }
 };
 TENON_LOADER_DATASET(Slow(int64_t, int64_t));
+
+// Each item takes a millisecond of waiting. Each instance has an index.
+class Stored : public Flat {
+ public:
+  Stored(int64_t floats, int64_t size) : Flat(floats, size), index_(kInts, 1) {}
+  absl::Status Get(int64_t index, SampleRandom& random,
+                   Sample& sample) override {
+    absl::SleepFor(absl::Milliseconds(1));
+    benchmark::DoNotOptimize(index_[static_cast<size_t>(index) % kInts]);
+    return Flat::Get(index, random, sample);
+  }
+  bool thread_safe() const override { return true; }
+
+ private:
+  static constexpr size_t kInts = size_t{4} << 20;
+
+  std::vector<int64_t> index_;
+};
+TENON_LOADER_DATASET(Stored(int64_t, int64_t));
 
 // The batches of a round.
 struct Shape {
@@ -518,6 +543,61 @@ void BM_FirstBatch(benchmark::State& state) {
   state.counters["over_ms"] = (ours.Median() - bare_starts.Median()) / 1e6 - 1;
 }
 BENCHMARK(BM_FirstBatch)->ArgName("workers")->Arg(1)->Arg(2)->UseManualTime();
+
+// The memory of processes; of what several of them map, their part.
+double MegabytesOf(const std::vector<pid_t>& pids) {
+  double kilobytes = 0;
+  for (const pid_t pid : pids) {
+    std::ifstream file(absl::StrCat("/proc/", pid, "/smaps_rollup"));
+    std::string word;
+    while (file >> word && word != "Pss:") {
+    }
+    double pss = 0;
+    DieUnless(static_cast<bool>(file >> pss), "smaps_rollup");
+    kilobytes += pss;
+  }
+  return kilobytes / 1024;
+}
+
+void BM_SlowSamples(benchmark::State& state) {
+  const Shape shape = {.floats = 3 * 32 * 32, .batch_size = 16, .batches = 32};
+  auto loader = Loader::Create<Stored>(
+      {.batch_size = shape.batch_size,
+       .workers = static_cast<int>(state.range(0)),
+       .threads_per_worker = static_cast<int>(state.range(1)),
+       .prefetch = static_cast<int>(kPrefetch)},
+      shape.floats, shape.batch_size * shape.batches);
+  DieUnlessOk(loader);
+  RunEpoch(**loader, 0);
+  Samples first, second, all;
+  int64_t epoch = 0;
+  for (auto _ : state) {
+    EpochRange range = (*loader)->Epoch(++epoch);
+    const auto next = [&] { DieUnlessOk(range.Next()); };
+    const double one = Nanoseconds(CLOCK_MONOTONIC, next);
+    const double two = one + Nanoseconds(CLOCK_MONOTONIC, next);
+    const double ns = two + Nanoseconds(CLOCK_MONOTONIC, [&] {
+                        for (int64_t i = 2; i < shape.batches; ++i) next();
+                      });
+    first.Add(one);
+    second.Add(two);
+    all.Add(ns / static_cast<double>(shape.batches));
+    state.SetIterationTime(ns * 1e-9);
+  }
+  state.counters["first_ms"] = first.Median() / 1e6;
+  state.counters["second_ms"] = second.Median() / 1e6;
+  state.counters["batch_ms"] = all.Median() / 1e6;
+  state.counters["worker_mb"] = MegabytesOf((*loader)->worker_pids());
+}
+BENCHMARK(BM_SlowSamples)
+    ->ArgNames({"workers", "threads"})
+    ->Args({1, 1})
+    ->Args({4, 1})
+    ->Args({1, 4})
+    ->Args({8, 1})
+    ->Args({2, 4})
+    ->Args({1, 8})
+    ->UseManualTime();
 
 void BM_Stop(benchmark::State& state) {
   const Shape shape = ShapeOf(1);

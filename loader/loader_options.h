@@ -49,6 +49,15 @@ struct LoaderOptions {
   // stream the number changes between epochs only.
   int workers = 0;
   WorkerKind worker_kind = WorkerKind::kProcess;
+  // How many threads make the samples of a batch, in each worker, or in the
+  // consumer if there are none: so a batch takes less time, and threads cost no
+  // memory for batches and datasets, as more workers do. They share the dataset
+  // of their worker: one that is not Dataset::thread_safe() is refused, and so
+  // is a stream, whose samples follow one another. Batches have the same bits
+  // for any number. With kAuto the workers are as many as the usable cores
+  // divided by it. worker_init is called once in a worker, before its threads
+  // start. Not together with sample_timeout.
+  int threads_per_worker = 1;
   // How worker processes are started. Unset: kSpawn. Only for these.
   std::optional<spawn::StartMethod> start_method;
   // Another program in which worker processes run (worker_program.h), so that

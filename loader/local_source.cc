@@ -23,6 +23,7 @@
 #include "tenon/loader/stats/loader_stats.h"
 #include "tenon/loader/worker/collate_batch.h"
 #include "tenon/loader/worker/fill_batch.h"
+#include "tenon/loader/worker/sample_threads.h"
 #include "tenon/loader/worker/shard_reader.h"
 #include "tenon/shm/arena/arena.h"
 #include "tenon/shm/arena/arena_tensor.h"
@@ -42,8 +43,13 @@ absl::StatusOr<std::unique_ptr<LocalSource>> LocalSource::Create(
   arena_options.segment.name_prefix = absl::StrCat("tenon-loader-", getpid());
   TENON_ASSIGN_OR_RETURN(std::shared_ptr<Arena> arena,
                          Arena::Create(arena_options));
+  std::unique_ptr<SampleThreads> threads;
+  if (options.threads > 1) {
+    TENON_ASSIGN_OR_RETURN(threads, SampleThreads::Create(options.threads));
+  }
   return absl::WrapUnique(new LocalSource(dataset, std::move(layout), options,
-                                          std::move(arena), cancellation));
+                                          std::move(arena), std::move(threads),
+                                          cancellation));
 }
 
 void LocalSource::StartEpoch(const EpochPlan& plan) {
@@ -133,7 +139,8 @@ absl::StatusOr<std::optional<Batch>> LocalSource::Make(int64_t number) {
                           .first_position = items.first_position,
                           .indices = items.indices,
                           .on_error = options_.on_error,
-                          .scratch = scratch()};
+                          .scratch = scratch(),
+                          .threads = threads_.get()};
   meter().Enter(Stage::kLoad);
   TENON_ASSIGN_OR_RETURN(FilledBatch filled,
                          FillBatch(*dataset_, *layout_, task, memory, [&] {

@@ -27,6 +27,7 @@
 #include "tenon/loader/data/worker_init.h"
 #include "tenon/loader/stats/stage_meter.h"
 #include "tenon/loader/worker/fill_batch.h"
+#include "tenon/loader/worker/sample_threads.h"
 #include "tenon/loader/worker/shard_reader.h"
 #include "tenon/shm/arena/arena.h"
 #include "tenon/shm/base/deadline.h"
@@ -46,10 +47,13 @@ class LocalSource : public BatchSource {
     SharingStrategy strategy = SharingStrategy::kFileDescriptor;
     // GetWorkerInfo() of a stream that divides itself (kShardPerWorker).
     std::optional<WorkerInfo> worker_info = {};
+    // That make the samples of a batch; 1: the consumer alone.
+    int threads = 1;
     StageMeter* meter = nullptr;  // Must outlive it.
   };
 
-  // `dataset` and `cancellation` must outlive it. Errors: Arena::Create()'s.
+  // `dataset` and `cancellation` must outlive it. Errors: Arena::Create()'s,
+  // SampleThreads::Create()'s.
   static absl::StatusOr<std::unique_ptr<LocalSource>> Create(
       Dataset* dataset, std::shared_ptr<const BatchLayout> layout,
       const Options& options, const Cancellation* cancellation);
@@ -62,6 +66,7 @@ class LocalSource : public BatchSource {
  private:
   LocalSource(Dataset* dataset, std::shared_ptr<const BatchLayout> layout,
               const Options& options, std::shared_ptr<Arena> arena,
+              std::unique_ptr<SampleThreads> threads,
               const Cancellation* cancellation)
       : dataset_(dataset),
         iterable_(dynamic_cast<IterableDataset*>(dataset)),
@@ -70,6 +75,7 @@ class LocalSource : public BatchSource {
         block_bytes_(static_cast<size_t>(layout_->total_bytes())),
         options_(options),
         arena_(std::move(arena)),
+        threads_(std::move(threads)),
         cancellation_(cancellation) {}
 
   // Nothing if the lane, which comes next, has ended.
@@ -91,6 +97,7 @@ class LocalSource : public BatchSource {
   size_t block_bytes_;  // Of the next block.
   Options options_;
   std::shared_ptr<Arena> arena_;
+  std::unique_ptr<SampleThreads> threads_;  // Null: the consumer alone.
   const Cancellation* cancellation_;
   EpochPlan plan_;
   int64_t next_ = 0;

@@ -60,8 +60,9 @@ class SampleBatch : public SampleSpan {
   int64_t first_position_;
 };
 
-// Threads: an instance is used by one thread at a time. Processes: each worker
-//   makes its own; with no workers the consumer's is used.
+// Threads: an instance is used by one thread at a time, unless it is
+//   thread_safe(). Processes: each worker makes its own; with no workers the
+//   consumer's is used.
 // Failure: Get() returns a status or throws std::exception, and the loader's
 //   options say what that does to the batch. An instance must be usable after
 //   either.
@@ -93,6 +94,13 @@ class Dataset {
   // of all other fields whose shape differs. Called for each batch that has a
   // sample, if the spec has such fields.
   virtual absl::Status Collate(Collation& batch);
+
+  // Whether several threads may call Get() and GetBatch() at the same time, for
+  // different samples. LoaderOptions::threads_per_worker needs this, and calls
+  // GetBatch() for a part of the batch in each thread; all other functions are
+  // called by one thread, while no other one is in the dataset. Must not
+  // change.
+  virtual bool thread_safe() const { return false; }
 };
 
 }  // namespace tenon::loader

@@ -50,6 +50,13 @@ void SampleScratch::Clear(int64_t sample) {
   std::fill_n(entries_.begin() + sample * layout_.varying(), count, Entry());
 }
 
+void SampleScratch::Move(int64_t from, int64_t to) {
+  const auto first = entries_.begin() + from * layout_.varying();
+  std::copy_n(first, layout_.varying(),
+              entries_.begin() + to * layout_.varying());
+  Clear(from);
+}
+
 size_t SampleScratch::IndexOf(int f, int64_t sample) const {
   const int varying = layout_.fields()[static_cast<size_t>(f)].varying;
   return static_cast<size_t>(sample * layout_.varying() + varying);

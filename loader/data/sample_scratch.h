@@ -27,8 +27,8 @@ namespace tenon::loader {
 
 // Ownership: owns the memory of the tensors, and keeps it for the next batch.
 //   Refers to the layout, which must outlive it.
-// Threads: thread-compatible; Allocate(), Find() and bytes() may be called for
-//   different samples at the same time.
+// Threads: thread-compatible; Clear(), Allocate(), Find() and bytes() may be
+//   called for different samples at the same time.
 class SampleScratch {
  public:
   explicit SampleScratch(const BatchLayout* layout);
@@ -37,6 +37,8 @@ class SampleScratch {
   void Reset();
   // Removes the tensors of sample `sample`, so that it can be made again.
   void Clear(int64_t sample);
+  // The tensors of sample `from` become those of `to`, in place of its own.
+  void Move(int64_t from, int64_t to);
 
   // The memory of field `f`, which is not kFixed, of a sample of [0,
   // layout.batch_size()), instead of one that it may have; of any contents.

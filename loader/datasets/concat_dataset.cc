@@ -54,4 +54,10 @@ absl::Status ConcatDataset::Get(int64_t index, SampleRandom& random,
   return datasets_[member]->Get(index - begin, random, sample);
 }
 
+bool ConcatDataset::thread_safe() const {
+  return std::all_of(
+      datasets_.begin(), datasets_.end(),
+      [](const auto& dataset) { return dataset->thread_safe(); });
+}
+
 }  // namespace tenon::loader

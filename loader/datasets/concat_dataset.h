@@ -38,6 +38,8 @@ class ConcatDataset : public Dataset {
   absl::Status Collate(Collation& batch) override {
     return datasets_[0]->Collate(batch);
   }
+  // If all datasets are.
+  bool thread_safe() const override;
 
  private:
   ConcatDataset(std::vector<std::unique_ptr<Dataset>> datasets,

@@ -4,11 +4,13 @@
 // Datasets by index that are made of others.
 
 #include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <numeric>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -370,6 +372,69 @@ TEST(TransformDatasetTest, ErrorsOfBothAreThoseOfTheSample) {
               StatusIs(StatusCode::kDataLoss));
   EXPECT_THAT(FieldOf<int64_t>(*dataset, 2, "i"),
               StatusIs(StatusCode::kAborted));
+}
+
+// ---- thread_safe() ----
+
+class Safe : public From {
+ public:
+  using From::From;
+  bool thread_safe() const override { return true; }
+};
+
+std::unique_ptr<Dataset> SafeInts(std::string name = "i") {
+  return std::make_unique<Safe>(std::move(name), 0, 1000);
+}
+
+TEST(ThreadSafeTest, ADatasetOfDatasetsIsIfAllOfThemAre) {
+  EXPECT_TRUE((*TensorDataset::Create({"i"}, {Counting({5})}))->thread_safe());
+  EXPECT_TRUE(
+      (*ConcatDataset::Create(List(SafeInts(), SafeInts())))->thread_safe());
+  EXPECT_FALSE(
+      (*ConcatDataset::Create(List(SafeInts(), Ints(0, 3))))->thread_safe());
+  EXPECT_TRUE(
+      (*StackDataset::Create(List(SafeInts(), SafeInts("j"))))->thread_safe());
+  EXPECT_FALSE((*StackDataset::Create(List(SafeInts(), Ints(0, 1000, "j"))))
+                   ->thread_safe());
+  EXPECT_TRUE((*SubsetDataset::Create(SafeInts(), {1, 2}))->thread_safe());
+  EXPECT_FALSE((*SubsetDataset::Create(Ints(0, 3), {1, 2}))->thread_safe());
+}
+
+TEST(ThreadSafeTest, ATransformedOneIsIfItsFunctionIs) {
+  const auto same = [](SampleRandom&, Sample&) { return absl::OkStatus(); };
+  const auto transform = [&](std::unique_ptr<Dataset> dataset, bool safe) {
+    return (*TransformDataset::Create(std::move(dataset), same,
+                                      {.thread_safe = safe}))
+        ->thread_safe();
+  };
+  EXPECT_TRUE(transform(SafeInts(), true));
+  EXPECT_FALSE(transform(SafeInts(), false));
+  EXPECT_FALSE(transform(Ints(0, 3), true));
+  EXPECT_FALSE((*TransformDataset::Create(SafeInts(), same))->thread_safe());
+}
+
+TEST(ThreadSafeTest, SamplesOfOtherFieldsAreMadeByManyThreads) {
+  TENON_ASSERT_OK_AND_ASSIGN(
+      const auto dataset,
+      TransformDataset::Create(
+          SafeInts(), SampleSpec().Add<int64_t>("twice"),
+          [](const Sample& from, SampleRandom&, Sample& to) {
+            return to.Set("twice", 2 * from.data<int64_t>("i")->front());
+          },
+          {.thread_safe = true}));
+  ASSERT_TRUE(dataset->thread_safe());
+  std::atomic<int> wrong = 0;
+  std::vector<std::thread> threads;
+  for (int64_t first = 0; first < 3; ++first) {
+    threads.emplace_back([&, first] {
+      for (int64_t i = 100 * first + 20; i < 100 * first + 120; ++i) {
+        const auto twice = FieldOf<int64_t>(*dataset, i, "twice");
+        if (!twice.ok() || twice->front() != 2 * i) ++wrong;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(wrong, 0);
 }
 
 TEST(TransformDatasetTest, RefusesMissingParts) {

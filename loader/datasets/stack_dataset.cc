@@ -3,6 +3,7 @@
 
 #include "tenon/loader/datasets/stack_dataset.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <utility>
@@ -63,6 +64,12 @@ absl::Status StackDataset::Get(int64_t index, SampleRandom& random,
     TENON_RETURN_IF_ERROR(member.dataset->Get(index, random, part));
   }
   return absl::OkStatus();
+}
+
+bool StackDataset::thread_safe() const {
+  return std::all_of(
+      members_.begin(), members_.end(),
+      [](const Member& member) { return member.dataset->thread_safe(); });
 }
 
 }  // namespace tenon::loader

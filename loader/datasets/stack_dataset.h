@@ -35,6 +35,8 @@ class StackDataset : public Dataset {
   SampleSpec spec() const override { return spec_; }
   absl::Status Get(int64_t index, SampleRandom& random,
                    Sample& sample) override;
+  // If all datasets are.
+  bool thread_safe() const override;
 
  private:
   struct Member {

@@ -50,6 +50,8 @@ class SubsetDataset : public Dataset {
   absl::Status Collate(Collation& batch) override {
     return dataset_->Collate(batch);
   }
+  // If the dataset is.
+  bool thread_safe() const override { return dataset_->thread_safe(); }
 
  private:
   SubsetDataset(std::unique_ptr<Dataset> dataset, std::vector<int64_t> indices)

@@ -55,6 +55,7 @@ class TensorDataset : public Dataset {
   SampleSpec spec() const override { return spec_; }
   absl::Status Get(int64_t index, SampleRandom& random,
                    Sample& sample) override;
+  bool thread_safe() const override { return true; }
 
  private:
   TensorDataset(int64_t size, SampleSpec spec)

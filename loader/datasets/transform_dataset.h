@@ -10,7 +10,9 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "tenon/loader/data/collation.h"
@@ -19,8 +21,15 @@
 #include "tenon/loader/data/sample_spec.h"
 #include "tenon/loader/datasets/scratch_sample.h"
 #include "tenon/loader/sampling/sample_random.h"
+#include "tenon/shm/base/thread_mutex.h"
 
 namespace tenon::loader {
+
+struct TransformOptions {
+  // The function may be called by several threads at the same time. The samples
+  // are then thread_safe() if the dataset is.
+  bool thread_safe = false;
+};
 
 // Dataset::GetBatch() of the dataset is not used: the function draws after it.
 class TransformDataset : public Dataset {
@@ -34,11 +43,12 @@ class TransformDataset : public Dataset {
   // The same fields. Errors: kInvalidArgument for a null or iterable dataset
   // and for no function.
   static absl::StatusOr<std::unique_ptr<TransformDataset>> Create(
-      std::unique_ptr<Dataset> dataset, InPlace function);
+      std::unique_ptr<Dataset> dataset, InPlace function,
+      const TransformOptions& options = {});
   // Samples with the fields of `spec`. Errors: also those of both specs.
   static absl::StatusOr<std::unique_ptr<TransformDataset>> Create(
-      std::unique_ptr<Dataset> dataset, const SampleSpec& spec,
-      FromTo function);
+      std::unique_ptr<Dataset> dataset, const SampleSpec& spec, FromTo function,
+      const TransformOptions& options = {});
 
   int64_t size() const override { return dataset_->size(); }
   SampleSpec spec() const override { return spec_; }
@@ -47,15 +57,26 @@ class TransformDataset : public Dataset {
                    Sample& sample) override;
   // That of the dataset; there is none for another spec.
   absl::Status Collate(Collation& batch) override;
+  bool thread_safe() const override {
+    return options_.thread_safe && dataset_->thread_safe();
+  }
 
  private:
-  TransformDataset(std::unique_ptr<Dataset> dataset, const SampleSpec& spec);
+  TransformDataset(std::unique_ptr<Dataset> dataset, const SampleSpec& spec,
+                   const TransformOptions& options);
+
+  // One that no thread uses.
+  absl::StatusOr<std::unique_ptr<ScratchSample>> TakeScratch();
+  void ReturnScratch(std::unique_ptr<ScratchSample> scratch);
 
   std::unique_ptr<Dataset> dataset_;
   SampleSpec spec_;
+  const TransformOptions options_;
   InPlace in_place_;
   FromTo from_to_;
-  std::unique_ptr<ScratchSample> from_;  // For from_to_.
+  ThreadMutex mutex_;
+  // For from_to_: as many as have been in use at the same time.
+  std::vector<std::unique_ptr<ScratchSample>> scratch_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace tenon::loader

@@ -97,6 +97,12 @@ class Sleeps : public Numbers {
   absl::Duration each_;
 };
 
+class OneThread : public Numbers {
+ public:
+  OneThread() : Numbers(10) {}
+  bool thread_safe() const override { return false; }
+};
+
 class CannotSleep : public Numbers {
  public:
   CannotSleep() : Numbers(5) {}
@@ -309,6 +315,7 @@ TENON_LOADER_DATASET(Bad());
 TENON_LOADER_DATASET(Dies());
 TENON_LOADER_DATASET(Exits());
 TENON_LOADER_DATASET(Sleeps(int64_t));
+TENON_LOADER_DATASET(OneThread());
 TENON_LOADER_DATASET(CannotSleep());
 TENON_LOADER_DATASET(PerProcess());
 TENON_LOADER_DATASET(NoSuchThing());

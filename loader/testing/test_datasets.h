@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Datasets that the loader's tests run on, registered by name; each does one
-// thing well or badly. Linking this file is enough to use them.
+// thing well or badly. Linking this file is enough to use them. Those by index
+// are thread_safe(), but for OneThread.
 //
 //   "Numbers(int64_t size)"  item i: value = i (int64), and noise = 16 floats
 //               from the sample's random numbers.
@@ -13,6 +14,7 @@
 //               the consumer.
 //   "Exits()"   the same, with exit(3).
 //   "Sleeps(int64_t ms)"  as Numbers(1000); each item takes so long.
+//   "OneThread()"  as Numbers(10).
 //   "CannotSleep()"  as Numbers(5); from item 3 on poll() fails in its process.
 //   "PerProcess()"  a spec that differs from process to process: refused.
 //   "NoSuchThing()"  Create() fails with kInvalidArgument "no such thing".
@@ -70,6 +72,7 @@ class Numbers : public Dataset {
   SampleSpec spec() const override;
   absl::Status Get(int64_t index, SampleRandom& random,
                    Sample& sample) override;
+  bool thread_safe() const override { return true; }
 
  private:
   int64_t size_;

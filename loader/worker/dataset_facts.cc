@@ -40,6 +40,7 @@ class Described : public Dataset {
   absl::Status Get(int64_t, SampleRandom&, Sample&) override {
     return absl::UnimplementedError(kNoSamples);
   }
+  bool thread_safe() const override { return facts_.thread_safe; }
 
  private:
   DatasetFacts facts_;
@@ -96,6 +97,12 @@ absl::StatusOr<DatasetFacts> Get(ArchiveReader& reader) {
   TENON_ASSIGN_OR_RETURN(facts.size, reader.Get<int64_t>());
   TENON_ASSIGN_OR_RETURN(facts.shards, reader.Get<int64_t>());
   TENON_ASSIGN_OR_RETURN(facts.open_shards, reader.Get<int64_t>());
+  TENON_ASSIGN_OR_RETURN(const uint8_t thread_safe, reader.Get<uint8_t>());
+  if (thread_safe > 1) {
+    return absl::DataLossError(
+        absl::StrCat("bool of value ", static_cast<int>(thread_safe)));
+  }
+  facts.thread_safe = thread_safe != 0;
   TENON_RETURN_IF_ERROR(reader.Finish());
   return facts;
 }
@@ -123,6 +130,11 @@ absl::StatusOr<DatasetFacts> FactsOf(const Dataset& dataset) {
                                               [&]() -> absl::StatusOr<int64_t> {
                                                 return dataset.size();
                                               }));
+  TENON_ASSIGN_OR_RETURN(
+      facts.thread_safe,
+      Catching("thread_safe() of the dataset", [&]() -> absl::StatusOr<bool> {
+        return dataset.thread_safe();
+      }));
   const auto* const iterable = dynamic_cast<const IterableDataset*>(&dataset);
   if (iterable == nullptr) return facts;
   TENON_ASSIGN_OR_RETURN(
@@ -158,6 +170,7 @@ std::string Encode(const DatasetFacts& facts) {
   writer.Put(facts.size);
   writer.Put(facts.shards);
   writer.Put(facts.open_shards);
+  writer.Put(static_cast<uint8_t>(facts.thread_safe));
   return std::move(writer).bytes();
 }
 

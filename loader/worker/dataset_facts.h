@@ -27,6 +27,7 @@ struct DatasetFacts {
   int64_t size = 0;
   int64_t shards = 0;  // 0: map-style. Or kShardPerWorker.
   int64_t open_shards = 0;
+  bool thread_safe = false;
 };
 
 // Errors: those of spec(), and kInternal for an exception in the dataset.

@@ -36,7 +36,8 @@ DatasetFacts FactsWithEachKind() {
                       .AddText("file")
                       .AddInput<float>("wave")
                       .AddOutput<float>("spectrum"),
-          .size = 17};
+          .size = 17,
+          .thread_safe = true};
 }
 
 TEST(DatasetFactsTest, ComeBack) {
@@ -46,6 +47,7 @@ TEST(DatasetFactsTest, ComeBack) {
   EXPECT_EQ(back.spec.ToString(), facts.spec.ToString());
   EXPECT_EQ(back.size, 17);
   EXPECT_EQ(back.shards, 0);
+  EXPECT_TRUE(back.thread_safe);
 }
 
 TEST(DatasetFactsTest, AreThoseOfTheDatasetThatIsMadeOfThem) {
@@ -62,6 +64,7 @@ TEST(DatasetFactsTest, AreThoseOfTheDatasetThatIsMadeOfThem) {
     EXPECT_EQ(same.size, facts.size);
     EXPECT_EQ(same.shards, shards);
     EXPECT_EQ(same.open_shards, facts.open_shards);
+    EXPECT_EQ(same.thread_safe, shards == 0);
     auto* const iterable = dynamic_cast<IterableDataset*>(dataset.get());
     ASSERT_EQ(iterable != nullptr, shards != 0);
     if (iterable != nullptr) {

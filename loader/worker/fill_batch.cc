@@ -7,20 +7,24 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <iterator>
 #include <utility>
+#include <vector>
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "tenon/loader/data/batch.h"
+#include "tenon/loader/data/batch_layout.h"
 #include "tenon/loader/data/catching.h"
 #include "tenon/loader/data/dataset.h"
 #include "tenon/loader/data/sample.h"
 #include "tenon/loader/data/sample_scratch.h"
 #include "tenon/loader/sampling/sample_random.h"
 #include "tenon/loader/worker/messages.h"
+#include "tenon/loader/worker/sample_threads.h"
 #include "tenon/shm/base/atomics.h"
 #include "tenon/shm/base/crash_point.h"
 #include "tenon/shm/base/status_macros.h"
@@ -57,7 +61,19 @@ absl::Status OfSample(int64_t position, int64_t index,
                                    "): ", status.message()));
 }
 
-// Makes samples one by one.
+void MoveSample(const BatchLayout& layout, const BatchTask& task,
+                std::byte* memory, int64_t from, int64_t to) {
+  for (const BatchLayout::Field& field : layout.fields()) {
+    if (field.varying >= 0) continue;
+    std::byte* const first = memory + field.offset;
+    std::memcpy(first + to * field.sample_bytes,
+                first + from * field.sample_bytes,
+                static_cast<size_t>(field.sample_bytes));
+  }
+  if (task.scratch != nullptr) task.scratch->Move(from, to);
+}
+
+// Makes samples by Dataset::Get().
 class Filler {
  public:
   Filler(Dataset& dataset, int64_t size, const BatchLayout& layout,
@@ -68,6 +84,7 @@ class Filler {
         task_(task),
         memory_(memory) {}
 
+  // One after the other, in this thread.
   absl::StatusOr<FilledBatch> Fill(absl::FunctionRef<bool()> should_stop) {
     int64_t position = task_.first_position;
     const int64_t* left_out = task_.left_out.begin();
@@ -94,22 +111,79 @@ class Filler {
     return std::move(filled_);
   }
 
+  // The same by task.threads: each sample has its own slot, and is counted when
+  // all have been made.
+  absl::StatusOr<FilledBatch> FillByThreads(
+      absl::FunctionRef<bool()> should_stop) {
+    TENON_ASSIGN_OR_RETURN(std::vector<absl::Status> made,
+                           MakeAll(should_stop));
+    for (int64_t i = 0; i < std::ssize(made); ++i) {
+      absl::Status& status = made[static_cast<size_t>(i)];
+      if (status.ok() && i != filled_.samples) {
+        MoveSample(layout_, task_, memory_, i, filled_.samples);
+      }
+      if (status.ok()) status = CountOne();
+      if (status.ok()) continue;
+      TENON_RETURN_IF_ERROR(
+          OnError({task_.first_position + i,
+                   task_.indices[static_cast<size_t>(i)], std::move(status)},
+                  should_stop));
+    }
+    return std::move(filled_);
+  }
+
  private:
+  // Makes sample i in slot i, for all, and returns how that went. Those after
+  // one whose error is the batch's may be missing.
+  absl::StatusOr<std::vector<absl::Status>> MakeAll(
+      absl::FunctionRef<bool()> should_stop) {
+    std::vector<absl::Status> made(task_.indices.size());
+    std::atomic<bool> stopped = false;
+    std::atomic<int64_t> last = std::ssize(made);
+    task_.threads->ForEach(std::ssize(made), [&](int64_t i) {
+      constexpr auto kRelaxed = std::memory_order_relaxed;
+      if (i > last.load(kRelaxed) || stopped.load(kRelaxed)) return;
+      if (should_stop()) {
+        stopped.store(true, kRelaxed);
+        return;
+      }
+      absl::Status& status = made[static_cast<size_t>(i)];
+      status = MakeOne(task_.first_position + i,
+                       task_.indices[static_cast<size_t>(i)], i);
+      if (status.ok() || task_.on_error != OnSampleError::kFail) return;
+      int64_t seen = last.load(kRelaxed);
+      while (i < seen && !last.compare_exchange_weak(seen, i, kRelaxed)) {
+      }
+    });
+    if (stopped) return absl::CancelledError("the batch was cancelled");
+    return made;
+  }
+
+  // Makes item `index` at `position` in slot `slot` of the batch.
+  absl::Status MakeOne(int64_t position, int64_t index, int64_t slot) {
+    SampleRandom random(task_.seed, task_.epoch, position);
+    if (task_.scratch != nullptr) task_.scratch->Clear(slot);
+    TENON_CRASH_POINT("loader.worker.sample_noted");
+    Sample sample(layout_, memory_, slot, 1, task_.scratch);
+    return Catching("Dataset::Get()",
+                    [&] { return dataset_.Get(index, random, sample); });
+  }
+
+  // Counts the sample behind those that are counted, if it is complete.
+  absl::Status CountOne() {
+    if (task_.scratch != nullptr) {
+      TENON_RETURN_IF_ERROR(task_.scratch->Check(filled_.samples));
+    }
+    ++filled_.samples;
+    return absl::OkStatus();
+  }
+
   // Makes item `index` at `position`, behind the samples that are there.
   absl::Status FillOne(int64_t position, int64_t index) {
     NoteSample(task_.now,
                static_cast<uint64_t>(position - task_.first_position) + 1);
-    SampleRandom random(task_.seed, task_.epoch, position);
-    if (task_.scratch != nullptr) task_.scratch->Clear(filled_.samples);
-    TENON_CRASH_POINT("loader.worker.sample_noted");
-    Sample sample(layout_, memory_, filled_.samples, 1, task_.scratch);
-    absl::Status status = Catching(
-        "Dataset::Get()", [&] { return dataset_.Get(index, random, sample); });
-    if (status.ok() && task_.scratch != nullptr) {
-      status = task_.scratch->Check(filled_.samples);
-    }
-    if (status.ok()) ++filled_.samples;
-    return status;
+    absl::Status status = MakeOne(position, index, filled_.samples);
+    return status.ok() ? CountOne() : status;
   }
 
   absl::Status OnError(SkippedSample failed,
@@ -156,6 +230,46 @@ class Filler {
   FilledBatch filled_;
 };
 
+// GetBatch() of `count` samples from `first` on.
+absl::Status GetInBulk(Dataset& dataset, const BatchLayout& layout,
+                       const BatchTask& task, std::byte* memory, int64_t first,
+                       int64_t count) {
+  SampleBatch samples(SampleSpan(layout, memory, first, count, task.scratch),
+                      task.seed, task.epoch, task.first_position + first);
+  const auto indices = task.indices.subspan(static_cast<size_t>(first),
+                                            static_cast<size_t>(count));
+  const absl::Status status = Catching("Dataset::GetBatch()", [&] {
+    return dataset.GetBatch(indices, samples);
+  });
+  if (status.ok() || absl::IsUnimplemented(status)) return status;
+  const int64_t position = task.first_position + first;
+  return absl::Status(status.code(), absl::StrCat("samples ", position, " to ",
+                                                  position + count - 1, ": ",
+                                                  status.message()));
+}
+
+// GetBatch() of all samples: a part of them in each thread.
+absl::Status GetAllInBulk(Dataset& dataset, const BatchLayout& layout,
+                          const BatchTask& task, std::byte* memory,
+                          absl::FunctionRef<bool()> should_stop) {
+  const int64_t size = std::ssize(task.indices);
+  const int64_t parts = task.threads == nullptr
+                            ? 1
+                            : std::min<int64_t>(task.threads->size(), size);
+  if (parts <= 1) return GetInBulk(dataset, layout, task, memory, 0, size);
+  std::vector<absl::Status> got(static_cast<size_t>(parts));
+  task.threads->ForEach(parts, [&](int64_t p) {
+    const int64_t first = p * size / parts;
+    const int64_t end = (p + 1) * size / parts;
+    got[static_cast<size_t>(p)] =
+        should_stop()
+            ? absl::CancelledError("the batch was cancelled")
+            : GetInBulk(dataset, layout, task, memory, first, end - first);
+  });
+  for (const absl::Status& status : got) TENON_RETURN_IF_ERROR(status);
+  return absl::OkStatus();
+}
+
 absl::Status CheckScratch(const BatchTask& task) {
   if (task.scratch == nullptr) return absl::OkStatus();
   for (int64_t i = 0; i < std::ssize(task.indices); ++i) {
@@ -181,16 +295,13 @@ absl::StatusOr<FilledBatch> FillBatch(Dataset& dataset,
   if (should_stop()) return absl::CancelledError("the batch was cancelled");
   const auto size = static_cast<int64_t>(task.indices.size());
   if (task.scratch != nullptr) task.scratch->Reset();
-  Filler one_by_one(dataset, dataset_size, layout, task, memory);
+  Filler filler(dataset, dataset_size, layout, task, memory);
   if (task.one_by_one || !task.left_out.empty()) {
-    return one_by_one.Fill(should_stop);
+    return filler.Fill(should_stop);
   }
-  SampleBatch samples(SampleSpan(layout, memory, 0, size, task.scratch),
-                      task.seed, task.epoch, task.first_position);
   NoteSample(task.now, WorkerNote::kAll);
-  const absl::Status status = Catching("Dataset::GetBatch()", [&] {
-    return dataset.GetBatch(task.indices, samples);
-  });
+  const absl::Status status =
+      GetAllInBulk(dataset, layout, task, memory, should_stop);
   if (status.ok()) {
     const absl::Status written = CheckScratch(task);
     if (written.ok()) return FilledBatch{.samples = size, .skipped = {}};
@@ -198,12 +309,10 @@ absl::StatusOr<FilledBatch> FillBatch(Dataset& dataset,
   }
   if (status.ok() || absl::IsUnimplemented(status) ||
       task.on_error != OnSampleError::kFail) {
-    return one_by_one.Fill(should_stop);
+    return task.threads == nullptr ? filler.Fill(should_stop)
+                                   : filler.FillByThreads(should_stop);
   }
-  return absl::Status(
-      status.code(),
-      absl::StrCat("samples ", task.first_position, " to ",
-                   task.first_position + size - 1, ": ", status.message()));
+  return status;
 }
 
 }  // namespace tenon::loader

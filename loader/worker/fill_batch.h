@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // FillBatch: runs a dataset over the samples of one batch: the only function
-// that makes samples, with workers and without.
+// that makes samples, with workers and without, in one thread or several.
 
 #ifndef TENON_LOADER_WORKER_FILL_BATCH_H_
 #define TENON_LOADER_WORKER_FILL_BATCH_H_
@@ -19,6 +19,7 @@
 #include "tenon/loader/data/dataset.h"
 #include "tenon/loader/data/on_sample_error.h"
 #include "tenon/loader/data/sample_scratch.h"
+#include "tenon/loader/worker/sample_threads.h"
 #include "tenon/shm/base/atomics.h"
 
 namespace tenon::loader {
@@ -32,14 +33,17 @@ struct BatchTask {
   OnSampleError on_error = OnSampleError::kFail;
   // For what differs in shape, if anything does.
   SampleScratch* scratch = nullptr;
-  // Not by Dataset::GetBatch().
+  // Not by Dataset::GetBatch(), and by the caller alone.
   bool one_by_one = false;
   // Numbers in the batch, ascending, of samples that are not made: they have
-  // failed.
+  // failed. The others are made one by one.
   absl::Span<const int64_t> left_out = {};
   // Where the sample that is being made is noted (WorkerNote::sample), if not
   // null.
   SharedWord<uint64_t>* now = nullptr;
+  // That make the samples, if not the caller alone; of a dataset that is
+  // thread_safe(). What is noted is then that all are being made.
+  SampleThreads* threads = nullptr;
 };
 
 struct FilledBatch {
@@ -49,9 +53,11 @@ struct FilledBatch {
 
 // Writes the samples of `task` to `memory` (layout.total_bytes() of it), the
 // good ones one after the other, and task.scratch from its beginning. Calls
-// `should_stop` before each sample. Errors: kOutOfRange for an index that is
-// not in the dataset; the dataset's, with position and index, if task.on_error
-// is kFail, or kReplace and no item could take the place; kInternal for an
+// `should_stop` before each sample, in the thread that makes it. The result
+// does not depend on task.threads.
+// Errors: kOutOfRange for an index that is not in the dataset; the dataset's,
+// of the first sample that fails, with position and index, if task.on_error is
+// kFail, or kReplace and no item could take the place; kInternal for an
 // exception in it; kCancelled if should_stop() returned true.
 absl::StatusOr<FilledBatch> FillBatch(Dataset& dataset,
                                       const BatchLayout& layout,

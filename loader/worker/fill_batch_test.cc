@@ -6,19 +6,29 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <stdexcept>
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tenon/loader/data/batch_layout.h"
 #include "tenon/loader/data/dataset.h"
+#include "tenon/loader/data/sample_scratch.h"
+#include "tenon/loader/data/sample_spec.h"
 #include "tenon/loader/sampling/sample_random.h"
 #include "tenon/loader/worker/messages.h"
+#include "tenon/loader/worker/sample_threads.h"
 #include "tenon/shm/base/atomics.h"
+#include "tenon/shm/base/status_macros.h"
 #include "tenon/shm/testing/status_matchers.h"
 
 namespace tenon::loader {
@@ -47,7 +57,8 @@ class Items : public Dataset {
     EXPECT_THAT(sample.Set("random", random.Uniform()), IsOk());
     return sample.Set("i", index);
   }
-  int gets = 0;
+  bool thread_safe() const override { return true; }
+  std::atomic<int> gets = 0;
 };
 
 class BulkItems : public Items {
@@ -64,11 +75,16 @@ class BulkItems : public Items {
     }
     return absl::OkStatus();
   }
-  int bulks = 0;
+  std::atomic<int> bulks = 0;
   bool fails = false;
 };
 
-class FillBatchTest : public ::testing::Test {
+// So many threads; null for one.
+std::unique_ptr<SampleThreads> Threads(int size) {
+  return size == 1 ? nullptr : *SampleThreads::Create(size);
+}
+
+class FillBatchTest : public ::testing::TestWithParam<int> {
  protected:
   absl::StatusOr<FilledBatch> Fill(
       Dataset& dataset, const std::vector<int64_t>& indices,
@@ -78,7 +94,8 @@ class FillBatchTest : public ::testing::Test {
                       .epoch = 2,
                       .first_position = 100,
                       .indices = indices,
-                      .on_error = on_error},
+                      .on_error = on_error,
+                      .threads = threads_.get()},
                      memory_.data()->bytes, [&] { return stop_-- == 0; });
   }
 
@@ -93,9 +110,11 @@ class FillBatchTest : public ::testing::Test {
     return {values->begin(), values->end()};
   }
 
+  const std::unique_ptr<SampleThreads> threads_ = Threads(GetParam());
   Items items_;
   BulkItems bulk_;
-  int stop_ = 1000;  // Calls of should_stop() until it returns true.
+  std::atomic<int> stop_ =
+      1000;  // Calls of should_stop() until it returns true.
   BatchLayout layout_ = *BatchLayout::Create(items_.spec(), 8);
   struct alignas(64) Line {
     std::byte bytes[64];
@@ -103,7 +122,9 @@ class FillBatchTest : public ::testing::Test {
   std::vector<Line> memory_ = std::vector<Line>(2);
 };
 
-TEST_F(FillBatchTest, WritesSamplesOneAfterTheOther) {
+INSTANTIATE_TEST_SUITE_P(Threads, FillBatchTest, ::testing::Values(1, 2, 3));
+
+TEST_P(FillBatchTest, WritesSamplesOneAfterTheOther) {
   TENON_ASSERT_OK_AND_ASSIGN(const auto filled, Fill(items_, {9, 0, 4}));
   EXPECT_EQ(filled.samples, 3);
   EXPECT_THAT(filled.skipped, IsEmpty());
@@ -114,20 +135,20 @@ TEST_F(FillBatchTest, WritesSamplesOneAfterTheOther) {
   }
 }
 
-TEST_F(FillBatchTest, BulkGivesTheSameBytes) {
+TEST_P(FillBatchTest, BulkGivesTheSameBytes) {
   ASSERT_THAT(Fill(items_, {9, 0, 4}), IsOk());
   const auto values = Values(3);
   const auto randoms = Randoms(3);
   memory_.assign(2, Line());
   TENON_ASSERT_OK_AND_ASSIGN(const auto filled, Fill(bulk_, {9, 0, 4}));
   EXPECT_EQ(filled.samples, 3);
-  EXPECT_EQ(bulk_.bulks, 1);
+  EXPECT_EQ(bulk_.bulks, GetParam());  // A part in each thread.
   EXPECT_EQ(bulk_.gets, 0);
   EXPECT_EQ(Values(3), values);
   EXPECT_EQ(Randoms(3), randoms);
 }
 
-TEST_F(FillBatchTest, SkipsBadSamples) {
+TEST_P(FillBatchTest, SkipsBadSamples) {
   TENON_ASSERT_OK_AND_ASSIGN(const auto filled, Fill(items_, {2, 3, 4, 5, 6, 7},
                                                      OnSampleError::kSkip));
   EXPECT_EQ(filled.samples, 3);
@@ -143,7 +164,7 @@ TEST_F(FillBatchTest, SkipsBadSamples) {
               StatusIs(StatusCode::kInternal, HasSubstr("no std::exception")));
 }
 
-TEST_F(FillBatchTest, ReplacesBadSamplesByTheNextGoodItems) {
+TEST_P(FillBatchTest, ReplacesBadSamplesByTheNextGoodItems) {
   bulk_.fails = true;
   for (Dataset* dataset :
        {static_cast<Dataset*>(&items_), static_cast<Dataset*>(&bulk_)}) {
@@ -180,7 +201,7 @@ class OneGood : public Items {
   int64_t size_;
 };
 
-TEST_F(FillBatchTest, AReplacementIsLookedForFromTheEndToTheBeginning) {
+TEST_P(FillBatchTest, AReplacementIsLookedForFromTheEndToTheBeginning) {
   OneGood ten(10);
   TENON_ASSERT_OK_AND_ASSIGN(auto filled,
                              Fill(ten, {8}, OnSampleError::kReplace));
@@ -215,7 +236,7 @@ class Noted : public Items {
   std::vector<uint64_t> seen;
 };
 
-TEST_F(FillBatchTest, NotesTheSampleBeforeItIsMade) {
+TEST_P(FillBatchTest, NotesTheSampleBeforeItIsMade) {
   Noted noted;
   const std::vector<int64_t> indices = {9, 3, 0};
   BatchTask task = {.indices = indices,
@@ -233,7 +254,7 @@ TEST_F(FillBatchTest, NotesTheSampleBeforeItIsMade) {
   EXPECT_THAT(noted.seen, ElementsAre(1, 2, 2, 3));
 }
 
-TEST_F(FillBatchTest, LeavesOutSamplesThatHaveEndedAWorker) {
+TEST_P(FillBatchTest, LeavesOutSamplesThatHaveEndedAWorker) {
   const std::vector<int64_t> indices = {9, 4, 0, 2};
   const std::vector<int64_t> left_out = {1, 3};
   for (const OnSampleError on_error :
@@ -262,7 +283,7 @@ TEST_F(FillBatchTest, LeavesOutSamplesThatHaveEndedAWorker) {
   }
 }
 
-TEST_F(FillBatchTest, AReplacementCanBeStopped) {
+TEST_P(FillBatchTest, AReplacementCanBeStopped) {
   OneGood ten(10);
   stop_ = 4;
   EXPECT_THAT(Fill(ten, {1}, OnSampleError::kReplace),
@@ -270,15 +291,17 @@ TEST_F(FillBatchTest, AReplacementCanBeStopped) {
   EXPECT_EQ(ten.gets, 3);
 }
 
-TEST_F(FillBatchTest, ABadSampleIsTheErrorOfTheBatch) {
+TEST_P(FillBatchTest, ABadSampleIsTheErrorOfTheBatch) {
   EXPECT_THAT(Fill(items_, {2, 3}),
               StatusIs(StatusCode::kDataLoss, "sample 101 (item 3): rotten"));
   bulk_.fails = true;
   EXPECT_THAT(Fill(bulk_, {2, 3}),
-              StatusIs(StatusCode::kDataLoss, "samples 100 to 101: no bulk"));
+              StatusIs(StatusCode::kDataLoss,
+                       absl::StrCat("samples 100 to ",
+                                    GetParam() == 1 ? 101 : 100, ": no bulk")));
 }
 
-TEST_F(FillBatchTest, AFailedBulkIsRepeatedOneByOneToSkip) {
+TEST_P(FillBatchTest, AFailedBulkIsRepeatedOneByOneToSkip) {
   bulk_.fails = true;
   TENON_ASSERT_OK_AND_ASSIGN(const auto filled,
                              Fill(bulk_, {2, 3, 4}, OnSampleError::kSkip));
@@ -286,13 +309,15 @@ TEST_F(FillBatchTest, AFailedBulkIsRepeatedOneByOneToSkip) {
   EXPECT_THAT(Values(filled.samples), ElementsAre(2, 4));
 }
 
-TEST_F(FillBatchTest, StopsBetweenSamples) {
-  stop_ = 3;  // Once for the batch, then before each sample.
+TEST_P(FillBatchTest, StopsBetweenSamples) {
+  // Once for the batch, with threads once for each call of GetBatch(), then
+  // before each sample.
+  stop_ = GetParam() == 1 ? 3 : 3 + GetParam();
   EXPECT_THAT(Fill(items_, {0, 1, 2, 4}), StatusIs(StatusCode::kCancelled));
   EXPECT_EQ(items_.gets, 2);
 }
 
-TEST_F(FillBatchTest, AnIndexOutsideOfTheDatasetIsAnError) {
+TEST_P(FillBatchTest, AnIndexOutsideOfTheDatasetIsAnError) {
   for (const int64_t bad : {int64_t{-1}, int64_t{10}}) {
     EXPECT_THAT(Fill(items_, {0, bad}),
                 StatusIs(StatusCode::kOutOfRange,
@@ -300,6 +325,122 @@ TEST_F(FillBatchTest, AnIndexOutsideOfTheDatasetIsAnError) {
                                HasSubstr("dataset of 10"))));
   }
   EXPECT_EQ(items_.gets, 0);
+}
+
+// 200 items that take different times: fields of each kind, and errors of each.
+class Mixed : public Dataset {
+ public:
+  int64_t size() const override { return 200; }
+  SampleSpec spec() const override {
+    return SampleSpec()
+        .Add<int64_t>("i")
+        .AddRagged<double>("random")
+        .AddStacked<int64_t>("pair")
+        .Add<int32_t>("twice");
+  }
+  absl::Status Get(int64_t index, SampleRandom& random,
+                   Sample& sample) override {
+    absl::SleepFor(absl::Microseconds(index * 7 % 5 * 30));
+    TENON_RETURN_IF_ERROR(sample.Set("i", index));
+    TENON_RETURN_IF_ERROR(sample.Set("twice", static_cast<int32_t>(2 * index)));
+    if (index % 11 == 3) return absl::DataLossError("rotten");
+    if (index % 11 == 5) throw std::runtime_error("on fire");
+    TENON_ASSIGN_OR_RETURN(const auto numbers,
+                           sample.Allocate<double>("random", {index % 4}));
+    for (double& number : numbers) number = random.Uniform();
+    if (index % 11 == 7) return absl::OkStatus();  // Without "pair".
+    const int64_t pairs = index % 13 == 1 ? 3 : 2;
+    TENON_ASSIGN_OR_RETURN(const auto pair,
+                           sample.Allocate<int64_t>("pair", {pairs}));
+    for (int64_t& number : pair) number = index;
+    return absl::OkStatus();
+  }
+  bool thread_safe() const override { return true; }
+};
+
+// All that a batch of it has, in words.
+std::string InWords(const absl::StatusOr<FilledBatch>& filled,
+                    const BatchLayout& layout, std::byte* memory,
+                    SampleScratch& scratch) {
+  if (!filled.ok()) return filled.status().ToString();
+  std::string words;
+  const SampleSpan all(layout, memory, 0, filled->samples, &scratch);
+  for (int64_t i = 0; i < filled->samples; ++i) {
+    const SampleSpan sample = all.sample(i);
+    absl::StrAppend(&words, sample.data<int64_t>("i")->front(), " ",
+                    sample.data<int32_t>("twice")->front(), ":");
+    for (const double number : *sample.data<double>("random")) {
+      absl::StrAppend(&words, " ", number);
+    }
+    for (const int64_t number : *sample.data<int64_t>("pair")) {
+      absl::StrAppend(&words, " ", number);
+    }
+    absl::StrAppend(&words, "\n");
+  }
+  for (const SkippedSample& skipped : filled->skipped) {
+    absl::StrAppend(&words, skipped.position, " ", skipped.index, " ",
+                    skipped.status.ToString(), "\n");
+  }
+  return words;
+}
+
+TEST(FillBatchThreadsTest, ABatchIsTheSameForAnyNumberOfThreads) {
+  Mixed dataset;
+  std::vector<int64_t> indices;
+  for (int64_t i = 0; i < 60; ++i) indices.push_back((i * 37 + 3) % 200);
+  const BatchLayout layout = *BatchLayout::Create(dataset.spec(), 60);
+  std::vector<std::byte> memory(static_cast<size_t>(layout.total_bytes()));
+  for (const OnSampleError on_error :
+       {OnSampleError::kSkip, OnSampleError::kFail}) {
+    std::string expected;
+    for (const int size : {1, 2, 3, 5}) {
+      const auto threads = Threads(size);
+      SampleScratch scratch(&layout);
+      for (int round = 0; round < 3; ++round) {
+        const std::string words =
+            InWords(FillBatch(dataset, layout,
+                              {.seed = 1,
+                               .epoch = 2,
+                               .first_position = 100,
+                               .indices = indices,
+                               .on_error = on_error,
+                               .scratch = &scratch,
+                               .threads = threads.get()},
+                              memory.data(), [] { return false; }),
+                    layout, memory.data(), scratch);
+        if (expected.empty()) expected = words;
+        EXPECT_EQ(words, expected) << size << " threads";
+      }
+    }
+    EXPECT_THAT(expected, HasSubstr("rotten"));
+    if (on_error == OnSampleError::kFail) continue;
+    EXPECT_THAT(expected,
+                AllOf(HasSubstr("on fire"), HasSubstr("'pair' was not written"),
+                      HasSubstr("'pair' is int64[3]")));
+  }
+}
+
+// Item 0 fails late, item 1 at once.
+class FailsLate : public Items {
+ public:
+  absl::Status Get(int64_t index, SampleRandom&, Sample&) override {
+    ++gets;
+    if (index == 0) absl::SleepFor(absl::Milliseconds(30));
+    return absl::DataLossError(absl::StrCat("item ", index, " is rotten"));
+  }
+};
+
+TEST(FillBatchThreadsTest, TheErrorIsThatOfTheFirstSampleThatFails) {
+  FailsLate dataset;
+  const auto threads = Threads(2);
+  const std::vector<int64_t> indices = {0, 1, 2, 3, 4, 5, 6, 7};
+  const BatchLayout layout = *BatchLayout::Create(dataset.spec(), 8);
+  std::vector<std::byte> memory(static_cast<size_t>(layout.total_bytes()));
+  EXPECT_THAT(
+      FillBatch(dataset, layout, {.indices = indices, .threads = threads.get()},
+                memory.data(), [] { return false; }),
+      StatusIs(StatusCode::kDataLoss, "sample 0 (item 0): item 0 is rotten"));
+  EXPECT_LE(dataset.gets, 2);  // Those after it are not made.
 }
 
 }  // namespace

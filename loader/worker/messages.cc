@@ -84,6 +84,7 @@ std::string Encode(const WorkerSetup& setup) {
   writer.PutString(setup.name_prefix);
   writer.PutString(setup.worker_init);
   writer.Put(setup.workers);
+  writer.Put(setup.threads);
   writer.Put(setup.rank);
   writer.Put(setup.world_size);
   writer.Put(setup.loader.high);
@@ -120,16 +121,17 @@ absl::StatusOr<WorkerSetup> DecodeWorkerSetup(absl::string_view bytes) {
   TENON_ASSIGN_OR_RETURN(setup.name_prefix, reader.GetString());
   TENON_ASSIGN_OR_RETURN(setup.worker_init, reader.GetString());
   TENON_ASSIGN_OR_RETURN(setup.workers, reader.Get<int32_t>());
+  TENON_ASSIGN_OR_RETURN(setup.threads, reader.Get<int32_t>());
   TENON_ASSIGN_OR_RETURN(setup.rank, reader.Get<int32_t>());
   TENON_ASSIGN_OR_RETURN(setup.world_size, reader.Get<int32_t>());
   TENON_ASSIGN_OR_RETURN(setup.loader.high, reader.Get<uint64_t>());
   TENON_ASSIGN_OR_RETURN(setup.loader.low, reader.Get<uint64_t>());
   TENON_ASSIGN_OR_RETURN(setup.trace_events, reader.Get<int32_t>());
   TENON_RETURN_IF_ERROR(reader.Finish());
-  if (setup.batch_size < 1 || setup.prefetch < 1) {
-    return absl::DataLossError(
-        absl::StrCat("worker setup: batch_size ", setup.batch_size,
-                     ", prefetch ", setup.prefetch, "; want 1 or more"));
+  if (setup.batch_size < 1 || setup.prefetch < 1 || setup.threads < 1) {
+    return absl::DataLossError(absl::StrCat(
+        "worker setup: batch_size ", setup.batch_size, ", prefetch ",
+        setup.prefetch, ", threads ", setup.threads, "; want 1 or more"));
   }
   return setup;
 }

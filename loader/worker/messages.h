@@ -53,6 +53,7 @@ struct WorkerSetup {
   std::string name_prefix;  // Of the segments of all workers.
   std::string worker_init;  // Its registered name; empty: none.
   int32_t workers = 1;
+  int32_t threads = 1;  // Of each.
   int32_t rank = 0;
   int32_t world_size = 1;
   // Of its counters (loader/stats).

@@ -39,6 +39,7 @@ WorkerSetup SomeSetup() {
           .name_prefix = "tenon-x",
           .worker_init = "OneCoreEach",
           .workers = 4,
+          .threads = 5,
           .rank = 2,
           .world_size = 3,
           .loader = {8, 9},
@@ -71,6 +72,7 @@ TEST(MessagesTest, SetupComesBack) {
   EXPECT_EQ(back.name_prefix, setup.name_prefix);
   EXPECT_EQ(back.worker_init, setup.worker_init);
   EXPECT_EQ(back.workers, setup.workers);
+  EXPECT_EQ(back.threads, setup.threads);
   EXPECT_EQ(back.rank, setup.rank);
   EXPECT_EQ(back.world_size, setup.world_size);
   EXPECT_EQ(back.loader, setup.loader);
@@ -91,6 +93,10 @@ TEST(MessagesTest, SetupsOutOfRangeAreRefused) {
   setup.batch_size = 0;
   EXPECT_THAT(DecodeWorkerSetup(Encode(setup)),
               StatusIs(StatusCode::kDataLoss, HasSubstr("batch_size 0")));
+  setup = SomeSetup();
+  setup.threads = 0;
+  EXPECT_THAT(DecodeWorkerSetup(Encode(setup)),
+              StatusIs(StatusCode::kDataLoss, HasSubstr("threads 0")));
   setup = SomeSetup();
   setup.prefetch = 0;
   EXPECT_THAT(DecodeWorkerSetup(Encode(setup)),

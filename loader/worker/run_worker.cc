@@ -39,6 +39,7 @@
 #include "tenon/loader/worker/collate_batch.h"
 #include "tenon/loader/worker/fill_batch.h"
 #include "tenon/loader/worker/messages.h"
+#include "tenon/loader/worker/sample_threads.h"
 #include "tenon/loader/worker/shard_reader.h"
 #include "tenon/shm/arena/arena.h"
 #include "tenon/shm/base/atomics.h"
@@ -120,8 +121,9 @@ class Worker {
   std::unique_ptr<RingReader> tasks_;
   std::unique_ptr<RingProducer> batches_;
   std::unique_ptr<Dataset> dataset_;
-  IterableDataset* iterable_ = nullptr;  // dataset_, if it is one.
-  std::unique_ptr<ShardReader> shards_;  // Of the epoch with this `run`.
+  std::unique_ptr<SampleThreads> threads_;  // Null: this thread alone.
+  IterableDataset* iterable_ = nullptr;     // dataset_, if it is one.
+  std::unique_ptr<ShardReader> shards_;     // Of the epoch with this `run`.
   uint64_t run_ = 0;
   std::shared_ptr<Arena> arena_;
   absl::flat_hash_set<uint32_t> offered_;  // Segments.
@@ -175,6 +177,24 @@ absl::Status CheckSameShards(const WorkerSetup& setup, const Dataset& dataset) {
                    "); shards() must depend on the arguments alone"));
 }
 
+// Null for one thread.
+absl::StatusOr<std::unique_ptr<SampleThreads>> StartThreads(
+    const WorkerSetup& setup, const Dataset& dataset) {
+  if (setup.threads == 1) return nullptr;
+  TENON_ASSIGN_OR_RETURN(
+      const bool thread_safe,
+      Catching("Dataset::thread_safe()", [&]() -> absl::StatusOr<bool> {
+        return dataset.thread_safe();
+      }));
+  if (!thread_safe) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("dataset '", setup.dataset,
+                     "' is thread-safe in the consumer and not in this worker; "
+                     "thread_safe() must depend on the arguments alone"));
+  }
+  return SampleThreads::Create(setup.threads);
+}
+
 // The layout of a batch of `dataset`, if it is that of the consumer.
 absl::StatusOr<BatchLayout> SameLayout(const WorkerSetup& setup,
                                        const Dataset& dataset) {
@@ -223,6 +243,9 @@ absl::StatusOr<Worker> Worker::Create(int index, const WorkerSetup& setup,
   TENON_ASSIGN_OR_RETURN(std::unique_ptr<Dataset> dataset, recipe.Make());
   TENON_ASSIGN_OR_RETURN(BatchLayout layout, SameLayout(setup, *dataset));
   TENON_RETURN_IF_ERROR(CheckSameShards(setup, *dataset));
+  // After worker_init: they have the affinity that it has set.
+  TENON_ASSIGN_OR_RETURN(std::unique_ptr<SampleThreads> threads,
+                         StartThreads(setup, *dataset));
   Worker worker(setup, std::move(channel), control, note, std::move(layout),
                 std::move(stats));
   ArenaOptions arena;
@@ -233,6 +256,7 @@ absl::StatusOr<Worker> Worker::Create(int index, const WorkerSetup& setup,
   worker.tasks_ = std::move(tasks);
   worker.batches_ = std::move(batches);
   worker.dataset_ = std::move(dataset);
+  worker.threads_ = std::move(threads);
   worker.iterable_ = dynamic_cast<IterableDataset*>(worker.dataset_.get());
   return worker;
 }
@@ -340,7 +364,8 @@ absl::StatusOr<std::optional<FilledBatch>> Worker::Make(const TaskRecord& task,
       .scratch = scratch(),
       .one_by_one = (task.flags & TaskRecord::kOneByOne) != 0,
       .left_out = left_out_,
-      .now = &note_.sample};
+      .now = &note_.sample,
+      .threads = threads_.get()};
   meter_.Enter(Stage::kLoad);
   TENON_ASSIGN_OR_RETURN(FilledBatch filled,
                          FillBatch(*dataset_, *layout_, batch, block.data(),

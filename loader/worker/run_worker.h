@@ -16,9 +16,11 @@ namespace tenon::loader {
 // Makes the dataset of `recipe`, and then the batches of the tasks that come
 // over a ring (messages.h), in an arena of its own, until the loader closes the
 // ring or dies. Writes to `note` what it does. `control` and `note` must
-// outlive the call. Errors: those of setup.worker_init;
-// DatasetRecipe::Make()'s; kFailedPrecondition if the dataset has another spec
-// than in the consumer; kResourceExhausted at a limit of this process.
+// outlive the call.
+// Errors: those of setup.worker_init; DatasetRecipe::Make()'s;
+// kFailedPrecondition if the dataset is another one than in the consumer, by
+// its spec, shards or thread_safe(); kResourceExhausted at a limit of this
+// process.
 absl::Status RunWorker(int index, const WorkerSetup& setup,
                        const DatasetRecipe& recipe, Channel channel,
                        const WorkerControl& control, WorkerNote& note);

@@ -194,7 +194,7 @@ WorkerSource::WorkerSource(WorkerSetup setup, const Options& options,
       layout_(std::move(layout)),
       control_(std::move(control)),
       cancellation_(cancellation),
-      spin_(SpinBudget::ForThisProcess(setup_.workers)) {}
+      spin_(SpinBudget::ForThisProcess(setup_.workers * setup_.threads)) {}
 
 absl::Status WorkerSource::Start() {
   std::vector<WorkerLink> links;
