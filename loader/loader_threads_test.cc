@@ -250,7 +250,8 @@ std::vector<std::string> InWords(Loader& loader) {
     }
     std::string& words = all.emplace_back();
     for (const char* name : {"i", "text.offsets", "ids", "ids.lengths"}) {
-      for (const int64_t value : *batch->data<int64_t>(name)) {
+      const auto values = *batch->data<int64_t>(name);
+      for (const int64_t value : values) {
         absl::StrAppend(&words, value, " ");
       }
     }

@@ -369,10 +369,12 @@ std::string InWords(const absl::StatusOr<FilledBatch>& filled,
     const SampleSpan sample = all.sample(i);
     absl::StrAppend(&words, sample.data<int64_t>("i")->front(), " ",
                     sample.data<int32_t>("twice")->front(), ":");
-    for (const double number : *sample.data<double>("random")) {
+    const auto numbers = *sample.data<double>("random");
+    for (const double number : numbers) {
       absl::StrAppend(&words, " ", number);
     }
-    for (const int64_t number : *sample.data<int64_t>("pair")) {
+    const auto pair = *sample.data<int64_t>("pair");
+    for (const int64_t number : pair) {
       absl::StrAppend(&words, " ", number);
     }
     absl::StrAppend(&words, "\n");
