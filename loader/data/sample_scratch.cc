@@ -15,11 +15,11 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
-#include "absl/synchronization/mutex.h"
 #include "absl/types/span.h"
 #include "tenon/loader/data/batch_layout.h"
 #include "tenon/loader/data/sample_spec.h"
 #include "tenon/shm/base/status_macros.h"
+#include "tenon/shm/base/thread_mutex.h"
 #include "tenon/shm/tensor/storage.h"
 #include "tenon/shm/tensor/tensor.h"
 #include "tenon/shm/tensor/tensor_spec.h"
@@ -41,6 +41,7 @@ SampleScratch::SampleScratch(const BatchLayout* layout)
 
 void SampleScratch::Reset() {
   std::fill(entries_.begin(), entries_.end(), Entry());
+  const ThreadLock lock(&mutex_);
   chunk_ = 0;
   used_ = 0;
 }
@@ -75,7 +76,7 @@ absl::StatusOr<std::span<std::byte>> SampleScratch::Allocate(
 
 absl::StatusOr<SampleScratch::Entry> SampleScratch::Place(
     const TensorSpec& spec) {
-  const absl::MutexLock lock(&mutex_);
+  const ThreadLock lock(&mutex_);
   const auto bytes = static_cast<size_t>(spec.bytes());
   while (chunk_ < chunks_.size() && bytes > chunks_[chunk_].size - used_) {
     ++chunk_;
@@ -107,7 +108,7 @@ absl::StatusOr<SampleScratch::Entry> SampleScratch::Place(
 std::span<std::byte> SampleScratch::bytes(int f, int64_t sample) const {
   const Entry& entry = entries_[IndexOf(f, sample)];
   if (entry.chunk < 0) return {};
-  const absl::MutexLock lock(&mutex_);
+  const ThreadLock lock(&mutex_);
   const Chunk& chunk = chunks_[static_cast<size_t>(entry.chunk)];
   return std::span(chunk.memory.get(), chunk.size)
       .subspan(entry.spec.byte_offset(),
@@ -117,7 +118,7 @@ std::span<std::byte> SampleScratch::bytes(int f, int64_t sample) const {
 std::optional<Tensor> SampleScratch::Find(int f, int64_t sample) const {
   const Entry& entry = entries_[IndexOf(f, sample)];
   if (entry.chunk < 0) return std::nullopt;
-  const absl::MutexLock lock(&mutex_);
+  const ThreadLock lock(&mutex_);
   const Chunk& chunk = chunks_[static_cast<size_t>(entry.chunk)];
   const auto tensor = Tensor::FromSpec(entry.spec, chunk.storage);
   return tensor.ok() ? std::optional(*tensor) : std::nullopt;

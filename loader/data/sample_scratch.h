@@ -14,11 +14,12 @@
 #include <span>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/synchronization/mutex.h"
 #include "absl/types/span.h"
 #include "tenon/loader/data/batch_layout.h"
+#include "tenon/shm/base/thread_mutex.h"
 #include "tenon/shm/tensor/storage.h"
 #include "tenon/shm/tensor/tensor.h"
 #include "tenon/shm/tensor/tensor_spec.h"
@@ -70,11 +71,12 @@ class SampleScratch {
   absl::StatusOr<Entry> Place(const TensorSpec& spec);
 
   const BatchLayout& layout_;
-  mutable absl::Mutex mutex_;  // Of the chunks.
-  std::vector<Chunk> chunks_;
-  size_t total_ = 0;  // Of all chunks.
-  size_t chunk_ = 0;  // The one in use, from used_ on.
-  size_t used_ = 0;
+  mutable ThreadMutex mutex_;
+  std::vector<Chunk> chunks_ ABSL_GUARDED_BY(mutex_);
+  size_t total_ ABSL_GUARDED_BY(mutex_) = 0;  // Of all chunks.
+  // The one in use, from used_ on.
+  size_t chunk_ ABSL_GUARDED_BY(mutex_) = 0;
+  size_t used_ ABSL_GUARDED_BY(mutex_) = 0;
   std::vector<Entry> entries_;  // Those of sample 0, of sample 1, ...
 };
 

@@ -10,15 +10,16 @@
 #include <optional>
 #include <utility>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/functional/function_ref.h"
 #include "absl/memory/memory.h"
 #include "absl/status/statusor.h"
-#include "absl/synchronization/blocking_counter.h"
 #include "tenon/futures/executor.h"
 #include "tenon/futures/thread_pool.h"
 #include "tenon/loader/data/worker_init.h"
 #include "tenon/shm/base/fork_count.h"
 #include "tenon/shm/base/status_macros.h"
+#include "tenon/shm/base/thread_mutex.h"
 
 namespace tenon::loader {
 namespace {
@@ -28,23 +29,33 @@ namespace {
 class Round {
  public:
   Round(int64_t count, absl::FunctionRef<void(int64_t)> call)
-      : count_(count), call_(call), left_(static_cast<int>(count)) {}
+      : count_(count), call_(call), left_(count), done_(count == 0) {}
 
   void Work() {
     for (;;) {
       const int64_t i = next_.fetch_add(1, std::memory_order_relaxed);
       if (i >= count_) return;
       call_(i);
-      left_.DecrementCount();
+      if (left_.fetch_sub(1, std::memory_order_acq_rel) > 1) continue;
+      const ThreadLock lock(&mutex_);
+      done_ = true;
+      changed_.NotifyAll();
     }
   }
-  void Wait() { left_.Wait(); }
+  // Until all calls have returned.
+  void Wait() {
+    const ThreadLock lock(&mutex_);
+    while (!done_) changed_.Wait(&mutex_);
+  }
 
  private:
   const int64_t count_;
   const absl::FunctionRef<void(int64_t)> call_;  // Until all have returned.
   std::atomic<int64_t> next_{0};
-  absl::BlockingCounter left_;
+  std::atomic<int64_t> left_;  // That have not returned.
+  ThreadMutex mutex_;
+  ThreadCondition changed_;
+  bool done_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace
