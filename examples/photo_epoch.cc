@@ -76,6 +76,26 @@ int Fail(int code, const absl::Status& status) {
   return code;
 }
 
+absl::Status CheckRange(const char* flag, int64_t value, int64_t least,
+                        int64_t most) {
+  if (value >= least && value <= most) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "--", flag, " must be ", least, " to ", most, ", not ", value));
+}
+
+absl::Status CheckNumbers() {
+  constexpr int64_t kMany = int64_t{1} << 40;
+  TENON_RETURN_IF_ERROR(
+      CheckRange("workers", absl::GetFlag(FLAGS_workers).value_or(0), 0, 512));
+  TENON_RETURN_IF_ERROR(
+      CheckRange("batch_size", absl::GetFlag(FLAGS_batch_size), 1, 65536));
+  TENON_RETURN_IF_ERROR(
+      CheckRange("samples", absl::GetFlag(FLAGS_samples), 1, kMany));
+  TENON_RETURN_IF_ERROR(
+      CheckRange("epochs", absl::GetFlag(FLAGS_epochs), 1, kMany));
+  return CheckRange("image_size", absl::GetFlag(FLAGS_image_size), 1, 4096);
+}
+
 absl::StatusOr<OnSampleError> OnBadImage() {
   const std::string value = absl::GetFlag(FLAGS_on_bad_image);
   if (value == "skip") return OnSampleError::kSkip;
@@ -91,14 +111,7 @@ struct Job {
 };
 
 absl::StatusOr<Job> JobOfFlags() {
-  const int64_t samples = absl::GetFlag(FLAGS_samples);
-  const int workers = absl::GetFlag(FLAGS_workers).value_or(loader::kAuto);
-  if (samples < 1 || absl::GetFlag(FLAGS_epochs) < 1 ||
-      absl::GetFlag(FLAGS_image_size) < 1 ||
-      (workers < 0 && workers != loader::kAuto)) {
-    return absl::InvalidArgumentError(
-        "--samples, --epochs and --image_size must be at least 1, --workers 0");
-  }
+  TENON_RETURN_IF_ERROR(CheckNumbers());
   TENON_ASSIGN_OR_RETURN(const OnSampleError on_bad_image, OnBadImage());
   TENON_ASSIGN_OR_RETURN(const SharingStrategy strategy,
                          ParseSharingStrategy(absl::GetFlag(FLAGS_strategy)));
@@ -110,14 +123,15 @@ absl::StatusOr<Job> JobOfFlags() {
   TENON_ASSIGN_OR_RETURN(
       auto order,
       RandomSampler::Create({.dataset_size = std::ssize(folder.photos),
-                             .samples = samples,
+                             .samples = absl::GetFlag(FLAGS_samples),
                              .seed = absl::GetFlag(FLAGS_seed)}));
-  LoaderOptions options = {.batch_size = absl::GetFlag(FLAGS_batch_size),
-                           .workers = workers,
-                           .seed = absl::GetFlag(FLAGS_seed),
-                           .on_sample_error = on_bad_image,
-                           .rank = rank,
-                           .strategy = strategy};
+  LoaderOptions options = {
+      .batch_size = absl::GetFlag(FLAGS_batch_size),
+      .workers = absl::GetFlag(FLAGS_workers).value_or(loader::kAuto),
+      .seed = absl::GetFlag(FLAGS_seed),
+      .on_sample_error = on_bad_image,
+      .rank = rank,
+      .strategy = strategy};
   TENON_ASSIGN_OR_RETURN(
       options.sampler,
       DistributedSampler::Create(std::move(order), rank,

@@ -167,6 +167,24 @@ TEST_F(PhotoEpochTest, BadFoldersAndFlagsAreOneLineAndCode2) {
   }
 }
 
+TEST_F(PhotoEpochTest, AFlagOutOfRangeIsNamedWithItsValueAndLimits) {
+  const std::vector<std::pair<std::string, std::string>> cases = {
+      {"--workers=-1", "--workers must be 0 to 512, not -1"},
+      {"--workers=513", "--workers must be 0 to 512, not 513"},
+      {"--batch_size=0", "--batch_size must be 1 to 65536, not 0"},
+      {"--batch_size=65537", "--batch_size must be 1 to 65536, not 65537"},
+      {"--samples=0", "--samples must be 1 to 1099511627776, not 0"},
+      {"--samples=1099511627777",
+       "--samples must be 1 to 1099511627776, not 1099511627777"},
+      {"--epochs=-2", "--epochs must be 1 to 1099511627776, not -2"},
+      {"--image_size=4097", "--image_size must be 1 to 4096, not 4097"}};
+  for (const auto& [flag, error] : cases) {
+    const Outcome outcome = Run(Arguments({flag}));
+    EXPECT_EQ(outcome.status.exit_code, 2) << flag;
+    EXPECT_EQ(outcome.output, absl::StrCat("photo_epoch: ", error, "\n"));
+  }
+}
+
 TEST_F(PhotoEpochTest, AnUnreadableFolder) {
   if (geteuid() == 0) GTEST_SKIP() << "root reads everything";
   chmod((dir_ / "cat").c_str(), 0);
