@@ -97,6 +97,13 @@ absl::Status SampleSpec::Check(const Field& field) const {
                      "' has a padding of ", padding, " bytes; want ",
                      has_padding ? field.tensor.element_bytes() : 0));
   }
+  if (field.kind == FieldKind::kText &&
+      (!SameDtype(field.tensor.dtype(), kDtypeOf<uint8_t>) ||
+       !field.tensor.shape().empty())) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "SampleSpec::Add(): field '", field.name, "' is text of ",
+        field.tensor.ToString(), "; want uint8[], as AddText() has"));
+  }
   if (field.kind == FieldKind::kPacked &&
       (field.row_length < 1 ||
        field.row_length > std::numeric_limits<int32_t>::max())) {

@@ -120,7 +120,8 @@ class SampleSpec {
     return AddVarying(name, FieldKind::kOutput, kDtypeOf<T>);
   }
 
-  // A field of any kind and dtype.
+  // A field of any kind and dtype; kText of uint8 alone. Errors: as those
+  // above.
   SampleSpec& Add(Field field);
 
   const std::vector<Field>& fields() const { return fields_; }

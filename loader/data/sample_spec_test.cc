@@ -11,6 +11,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tenon/shm/tensor/dtype.h"
+#include "tenon/shm/tensor/tensor_spec.h"
 #include "tenon/shm/testing/status_matchers.h"
 
 namespace tenon::loader {
@@ -93,6 +94,14 @@ TEST(SampleSpecTest, RefusesFieldsWhoseShapeDiffers) {
                             .kind = FieldKind::kPadded,
                             .padding = "ab"}),
           "has a padding of 2 bytes; want 4");
+  for (const TensorSpec& tensor :
+       {*TensorSpec::Contiguous(kDtypeOf<float>, {}),
+        *TensorSpec::Contiguous(kDtypeOf<int8_t>, {}),
+        *TensorSpec::Contiguous(kDtypeOf<uint8_t>, {4})}) {
+    refused(SampleSpec().Add(
+                {.name = "a", .tensor = tensor, .kind = FieldKind::kText}),
+            "field 'a' is text of ");
+  }
   refused(SampleSpec().Add({.name = "a", .tensor = {}, .padding = "ab"}),
           "has a padding of 2 bytes; want 0");
 }
