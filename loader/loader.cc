@@ -117,10 +117,11 @@ absl::StatusOr<std::unique_ptr<Loader>> Loader::Make(
     absl::StatusOr<DatasetRecipe> recipe, LoaderOptions options) {
   TENON_RETURN_IF_ERROR(CheckOptions(options));
   TENON_RETURN_IF_ERROR(recipe.status());
-  TENON_ASSIGN_OR_RETURN(std::unique_ptr<Dataset> dataset,
-                         options.worker_program
-                             ? DescribeDataset(*options.worker_program, *recipe)
-                             : recipe->Make());
+  TENON_ASSIGN_OR_RETURN(
+      std::unique_ptr<Dataset> dataset,
+      options.worker_program
+          ? DescribeDataset(*options.worker_program, *recipe, options.timeout)
+          : recipe->Make());
   TENON_ASSIGN_OR_RETURN(std::unique_ptr<Cancellation> cancellation,
                          Cancellation::Create());
   auto loader =

@@ -78,14 +78,14 @@ class Loader {
   // Starts the workers and waits until they run, but not until they have made
   // the dataset. With a worker_program it waits for a process that makes the
   // dataset: for a minute until the program has called spawn::Init(), then
-  // without a limit.
+  // for LoaderOptions::timeout, as the first batch would.
   // Errors: kInvalidArgument for options that are out of range or contradict
   // one another; the dataset's own; those of packing an argument;
   // kFailedPrecondition if workers are asked for and spawn::Init() was not
   // called, or for a worker_program that does not call it, or whose plugin
   // cannot be loaded (with the text of dlopen()) or is of another version of
-  // Tenon; kNotFound if there is
-  // no such program; kResourceExhausted at a limit.
+  // Tenon; kDeadlineExceeded if it has not made the dataset in time; kNotFound
+  // if there is no such program; kResourceExhausted at a limit.
   template <typename D, typename... A>
   static absl::StatusOr<std::unique_ptr<Loader>> Create(LoaderOptions options,
                                                         A&&... arguments) {

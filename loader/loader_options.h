@@ -94,7 +94,8 @@ struct LoaderOptions {
   // TENON_LOADER_WORKER_INIT (worker_init.h). Not without workers.
   WorkerInit worker_init = nullptr;
   // The longest wait for a batch of an iteration; then its element is
-  // kDeadlineExceeded. Not without workers, which it could not interrupt.
+  // kDeadlineExceeded. Of a worker_program also the longest wait of Create()
+  // for the dataset. Not without workers, which it could not interrupt.
   absl::Duration timeout = absl::InfiniteDuration();
 
   // Of all random numbers: those of samples (sample_random.h), and of

@@ -17,6 +17,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "absl/time/time.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tenon/loader/data/batch.h"
@@ -104,6 +105,21 @@ TEST_F(LoaderProgramTest, SoAreThoseOfAnIterableDataset) {
   EXPECT_THAT(RunEpoch(*loader, 1), IsOkAndHolds(expected));
   EXPECT_EQ(dynamic_cast<const IterableDataset&>(loader->dataset()).shards(),
             3);
+}
+
+TEST_F(LoaderProgramTest, ADatasetIsWaitedForAsLongAsTheTimeout) {
+  LoaderOptions options = OptionsOfPlugin(1);
+  options.timeout = absl::Milliseconds(300);
+  EXPECT_THAT(
+      Loader::Create("SlowToMake", options, int64_t{100'000}),
+      StatusIs(StatusCode::kDeadlineExceeded,
+               AllOf(HasSubstr("entry 'tenon.loader.describe', pid "),
+                     HasSubstr("has not made dataset 'SlowToMake' within "
+                               "300ms; raise LoaderOptions::timeout"))));
+  options.timeout = absl::Seconds(60);
+  TENON_ASSERT_OK_AND_ASSIGN(
+      auto loader, Loader::Create("SlowToMake", options, int64_t{20}));
+  EXPECT_THAT(RunEpoch(*loader, 0), IsOk());
 }
 
 TEST_F(LoaderProgramTest, WorkersAreThatProgram) {

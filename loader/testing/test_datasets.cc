@@ -181,6 +181,16 @@ class Lingers : public Numbers {
   using Numbers::Numbers;
 };
 
+class SlowToMake : public Numbers {
+ public:
+  static absl::StatusOr<std::unique_ptr<SlowToMake>> Create(
+      int64_t milliseconds) {
+    if (!is_consumer) absl::SleepFor(absl::Milliseconds(milliseconds));
+    return std::make_unique<SlowToMake>(10);
+  }
+  using Numbers::Numbers;
+};
+
 class SizeThrows : public Numbers {
  public:
   explicit SizeThrows(bool only_in_workers)
@@ -324,6 +334,7 @@ TENON_LOADER_DATASET(NotInWorkers());
 TENON_LOADER_DATASET(ItemFailsWith(int));
 TENON_LOADER_DATASET(WorkerFailsWith(int));
 TENON_LOADER_DATASET(Lingers());
+TENON_LOADER_DATASET(SlowToMake(int64_t));
 TENON_LOADER_DATASET(SizeThrows(bool));
 TENON_LOADER_DATASET(SpecThrows(bool));
 TENON_LOADER_DATASET(Described(std::string, std::vector<double>));

@@ -26,6 +26,8 @@
 //               that absl::StatusCode.
 //   "Lingers()"  Create() fails in worker processes only, which then take a
 //               minute to exit.
+//   "SlowToMake(int64_t ms)"  as Numbers(10); outside of the consumer Create()
+//               takes so long.
 //   "SizeThrows(bool only_in_workers)", "SpecThrows(bool only_in_workers)"
 //               as Numbers(10); that function throws std::runtime_error.
 //   "Described(std::string text, std::vector<double> values)"  one item, with

@@ -117,6 +117,13 @@ absl::Status LacksInit(absl::string_view process, const WorkerProgram& program,
                    "//loader:tenon_loader_worker"));
 }
 
+absl::Status NotMade(absl::string_view process, const DatasetRecipe& recipe,
+                     absl::Duration patience) {
+  return absl::DeadlineExceededError(absl::StrCat(
+      process, " has not made dataset '", recipe.name(), "' within ",
+      absl::FormatDuration(patience), "; raise LoaderOptions::timeout"));
+}
+
 }  // namespace
 
 absl::StatusOr<DatasetFacts> FactsOf(const Dataset& dataset) {
@@ -192,7 +199,7 @@ std::unique_ptr<Dataset> DatasetOf(DatasetFacts facts) {
 
 absl::StatusOr<std::unique_ptr<Dataset>> DescribeDataset(
     const WorkerProgram& program, const DatasetRecipe& recipe,
-    absl::Duration start_patience) {
+    absl::Duration patience, absl::Duration start_patience) {
   TENON_ASSIGN_OR_RETURN(auto ends, Channel::CreatePair());
   WorkerSetup setup;
   setup.batch_size = 1;
@@ -226,8 +233,18 @@ absl::StatusOr<std::unique_ptr<Dataset>> DescribeDataset(
                      " without"));
   }
   const bool has_run = message.ok();
-  if (has_run) message = ends.first.Receive(Deadline::Never(), 0);
-  TENON_RETURN_IF_ERROR(process.Join(Deadline::Never()));
+  const Deadline deadline = patience == absl::InfiniteDuration()
+                                ? Deadline::Never()
+                                : Deadline::After(patience);
+  if (has_run) message = ends.first.Receive(deadline, 0);
+  if (absl::IsDeadlineExceeded(message.status())) {
+    return NotMade(process.Describe(), recipe, patience);
+  }
+  const absl::Status ended = process.Join(deadline);
+  if (absl::IsDeadlineExceeded(ended)) {
+    return NotMade(process.Describe(), recipe, patience);
+  }
+  TENON_RETURN_IF_ERROR(ended);
   if (!has_run && absl::IsUnavailable(message.status())) {
     return LacksInit(process.Describe(), program, "has ended before");
   }

@@ -42,14 +42,15 @@ absl::StatusOr<DatasetFacts> DecodeDatasetFacts(absl::string_view bytes);
 std::unique_ptr<Dataset> DatasetOf(DatasetFacts facts);
 
 // Has a process of `program` make the dataset of `recipe`, and returns
-// DatasetOf() its facts. Blocks as long as that takes, but no longer than
-// `start_patience` until the program has called Init().
-// Errors: those of Process::Start() and of the worker program, which name it:
-// of LoadPlugin() and of DatasetRecipe::Make(); kFailedPrecondition for a
-// program that ends, or takes longer, without a call of Init().
+// DatasetOf() its facts. Blocks for `start_patience` at most until the program
+// has called Init(), then for `patience` until the process has ended.
+// Errors: kDeadlineExceeded after `patience`; those of Process::Start() and of
+// the worker program, which name it: of LoadPlugin() and of
+// DatasetRecipe::Make(); kFailedPrecondition for a program that ends, or takes
+// longer, without a call of Init().
 absl::StatusOr<std::unique_ptr<Dataset>> DescribeDataset(
     const WorkerProgram& program, const DatasetRecipe& recipe,
-    absl::Duration start_patience = absl::Seconds(60));
+    absl::Duration patience, absl::Duration start_patience = absl::Seconds(60));
 
 }  // namespace tenon::loader
 

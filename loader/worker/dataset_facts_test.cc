@@ -79,7 +79,7 @@ TEST(DatasetFactsTest, AProgramThatDoesNotCallInitIsNotWaitedForWithoutLimit) {
                              DatasetRecipe::ByNameElsewhere("Photos"));
   EXPECT_THAT(
       DescribeDataset({.program = "loader/testing/program_that_hangs"}, recipe,
-                      absl::Milliseconds(100)),
+                      absl::InfiniteDuration(), absl::Milliseconds(100)),
       StatusIs(absl::StatusCode::kFailedPrecondition,
                AllOf(HasSubstr("entry 'tenon.loader.describe', pid "),
                      HasSubstr("program 'loader/testing/program_that_hangs' "

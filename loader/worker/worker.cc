@@ -78,7 +78,7 @@ absl::Status DescribeOnce(spawn::Child& child) {
   TENON_ASSIGN_OR_RETURN(const WorkerSetup setup,
                          DecodeWorkerSetup(child.argument_view()));
   TENON_ASSIGN_OR_RETURN(Channel channel, Channel::Adopt(child.TakeFd(0)));
-  // The consumer waits for the program with a limit, for the dataset without.
+  // The consumer has one limit for the program and another for the dataset.
   TENON_RETURN_IF_ERROR(channel.Send("", {}, Deadline::Never()));
   TENON_ASSIGN_OR_RETURN(const DatasetRecipe recipe, RecipeOf(setup, child, 1));
   TENON_ASSIGN_OR_RETURN(const std::unique_ptr<Dataset> dataset, recipe.Make());
