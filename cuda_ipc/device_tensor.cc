@@ -29,7 +29,7 @@ const CudaMemory* Register() {
   TENON_CHECK(done.ok(), "another library has registered kDLCUDA");
   return registered;
 }
-const CudaMemory* const memory_of_process = Register();
+const CudaMemory* const kMemoryOfProcess = Register();
 
 }  // namespace
 
@@ -40,6 +40,6 @@ absl::StatusOr<DLDevice> FindCudaDevice(const std::array<uint8_t, 16>& uuid) {
   return DLDevice{kDLCUDA, found->device().ordinal};
 }
 
-absl::StatusOr<size_t> TrimDeviceTensors() { return memory_of_process->Trim(); }
+absl::StatusOr<size_t> TrimDeviceTensors() { return kMemoryOfProcess->Trim(); }
 
 }  // namespace tenon::cuda_ipc
