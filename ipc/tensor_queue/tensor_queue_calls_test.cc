@@ -18,13 +18,16 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "dlpack/dlpack.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tenon/ipc/tensor_codec/tensor_message.h"
 #include "tenon/ipc/tensor_queue/tensor_queue.h"
 #include "tenon/ipc/tensor_queue/tensor_queue_testing.h"
 #include "tenon/shm/arena/arena.h"
+#include "tenon/shm/arena/every_memory.h"
 #include "tenon/shm/base/deadline.h"
+#include "tenon/shm/tensor/device.h"
 #include "tenon/shm/tensor/dtype.h"
 #include "tenon/shm/tensor/tensor.h"
 #include "tenon/shm/tensor/tensor_spec.h"
@@ -68,6 +71,24 @@ TEST(TensorQueueCallsTest, TryPutAndTryGetNeverWait) {
   TENON_ASSERT_OK_AND_ASSIGN(const auto got, pair.b->TryGet());
   ASSERT_TRUE(got.has_value());
   EXPECT_THAT(got->integer(0), IsOkAndHolds(1));
+}
+
+// The CPU cannot write messages into it: they are in an arena of the CPU.
+TEST(TensorQueueCallsTest, AnArenaOnADeviceGetsTensorsAndNoMessages) {
+  TENON_ASSERT_OK_AND_ASSIGN(
+      const auto arena, CreateArenaOnDevice({kDLCUDA, 0}, {.name = "pool"}));
+  const Pair pair = NewPair(4, {.arena = arena});
+  TENON_ASSERT_OK_AND_ASSIGN(
+      const Tensor tensor,
+      pair.a->CreateTensor(kDtypeOf<float>, {1000}, TestDeadline()));
+  EXPECT_TRUE(SameDevice(tensor.device(), {kDLCUDA, 0}));
+  TensorMessage large;
+  large.Add(std::string(100'000, 'x'));
+  ASSERT_THAT(pair.a->Put(large, TestDeadline()), IsOk());
+  EXPECT_EQ(arena->Use().blocks_in_use, 1u);
+  TENON_ASSERT_OK_AND_ASSIGN(const TensorMessage got,
+                             pair.b->Get(TestDeadline()));
+  EXPECT_THAT(got.string(0), IsOkAndHolds(testing::SizeIs(100'000)));
 }
 
 TEST(TensorQueueCallsTest, AMessageThatIsNotOneTensorStaysThere) {

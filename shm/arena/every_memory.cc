@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "absl/status/statusor.h"
+#include "dlpack/dlpack.h"
 #include "tenon/shm/arena/arena.h"
 #include "tenon/shm/arena/arena_options.h"
 #include "tenon/shm/arena/block_store.h"
@@ -40,6 +41,15 @@ absl::StatusOr<std::shared_ptr<Arena>> CreateArena(
       options, std::make_unique<MappedStore>(
                    options, BlockStore::Facts{.kind = under_test,
                                               .identity = kTestDevice}));
+}
+
+absl::StatusOr<std::shared_ptr<Arena>> CreateArenaOnDevice(
+    const DLDevice& device, const ArenaOptions& options) {
+  return Arena::Create(options,
+                       std::make_unique<MappedStore>(
+                           options, BlockStore::Facts{.kind = kTestMemory,
+                                                      .identity = kTestDevice,
+                                                      .device = device}));
 }
 
 }  // namespace tenon

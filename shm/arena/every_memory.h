@@ -13,6 +13,7 @@
 #include <memory>
 
 #include "absl/status/statusor.h"
+#include "dlpack/dlpack.h"
 #include "tenon/shm/arena/arena.h"
 #include "tenon/shm/arena/arena_options.h"
 #include "tenon/shm/arena/memory_kind_id.h"
@@ -28,6 +29,10 @@ void SetMemoryUnderTest(MemoryKindId kind);
 // Of the MemoryUnderTest(). Errors: Arena::Create()'s.
 absl::StatusOr<std::shared_ptr<Arena>> CreateArena(
     const ArenaOptions& options = {});
+
+// Of mapped segments that are said to be on a device: Block::data() is null.
+absl::StatusOr<std::shared_ptr<Arena>> CreateArenaOnDevice(
+    const DLDevice& device, const ArenaOptions& options = {});
 
 }  // namespace tenon
 
