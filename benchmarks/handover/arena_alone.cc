@@ -44,7 +44,8 @@ class ArenaAlone : public Subject {
 
   void Ask(int count) override {
     for (int i = 0; i < count; ++i) {
-      const Block block = Must(arena_->Allocate(kBlockBytes, Deadline::Never()));
+      const Block block =
+          Must(arena_->Allocate(kBlockBytes, Deadline::Never()));
       lines_->message = Must(block.Describe());
       A::Store(lines_->sent, ++number_, std::memory_order_release);
       SpinUntil([&] {

@@ -11,7 +11,8 @@
 namespace tenon::benchmarks {
 
 // For each size from 64 B to 64 MiB two rows, of filled tensors there and back
-// and in a row, by each strategy: size.64k.there_back.spin, size.64k.stream.spin.
+// and in a row, by each strategy: size.64k.there_back.spin,
+// size.64k.stream.spin.
 std::vector<Row> SizeRows();
 
 }  // namespace tenon::benchmarks
