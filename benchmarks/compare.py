@@ -95,12 +95,14 @@ def missing_packages():
 def main(argv):
     args = parse(argv)
     chosen = [s for s in scenarios.ALL if args.only.search(s.name)]
-    if not chosen:
+    wants_in_flight = bool(args.only.search(scenarios.IN_FLIGHT)) and not args.check
+    if not (chosen or wants_in_flight):
         print(f"compare: no scenario matches --only={args.only.pattern}; "
               "see --list", file=sys.stderr)
         return 2
     if args.list:
-        print("\n".join(s.name for s in chosen))
+        print("\n".join([s.name for s in chosen] +
+                        [scenarios.IN_FLIGHT] * wants_in_flight))
         return 0
     wants_report = args.report and not args.check
     missing = missing_packages() if wants_report else []
@@ -110,9 +112,10 @@ def main(argv):
     mode = rounds.mode_of(args)
     context = machine.context(mode)
     machine.print_head(context)
-    measured = rounds.run(chosen, mode, programs_folder(),
-                          path_of(args.peers) if args.peers else None, context)
-    report = results.build(chosen, measured, context, bounds.load())
+    measured, in_flight = rounds.run(
+        chosen, mode, programs_folder(),
+        path_of(args.peers) if args.peers else None, context, wants_in_flight)
+    report = results.build(chosen, measured, context, bounds.load(), in_flight)
     if args.out:
         out = path_of(args.out)
         results.write(report, out)

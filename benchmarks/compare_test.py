@@ -49,6 +49,13 @@ def sample(number, distance, tenon, limit, **others):
                          tenon / limit, {n: figures(v) for n, v in others.items()})
 
 
+def in_flight_row(strategy, tensors):
+    row = dict.fromkeys(rounds.IN_FLIGHT_MEMBERS, tensors)
+    row.update(strategy=strategy, wanted=tensors, fd_limit=0,
+               error="too <many>" if strategy == "descriptor" else "")
+    return row
+
+
 def example_report():
     spin, wait = scenario_called("handover_spin"), scenario_called("future_wait")
     measured = {
@@ -67,19 +74,27 @@ def example_report():
             **{"tenon.descriptor": 3 * sweep.size_bytes + 30000})])
     return results.build([spin, wait, scenario_called("spawn_2"), *sweeps], measured,
                          dict(FACTS),
-                         {"handover_spin": {"bound": {"near": 1.4, "far": 1.05}}})
+                         {"handover_spin": {"bound": {"near": 1.4, "far": 1.05}}},
+                         [in_flight_row(s, n) for s in scenarios.STRATEGIES
+                          for n in (100, 1000)])
 
 
 class SmokeTest(unittest.TestCase):
 
     def test_measures_each_scenario(self):
         with tempfile.TemporaryDirectory() as folder:
-            ended = compare("--smoke", "--no-report", "--out", folder)
+            # Of the rows by size, which side_by_side_smoke_test runs, one.
+            ended = compare("--smoke", "--no-report", "--out", folder, "--only",
+                            "^(?!size_(?!4k))")
             self.assertIn(ended.returncode, (0, 1), ended.stderr)
             report = json.loads(pathlib.Path(folder, "results.json").read_text())
         for name in STABLE_NAMES:
             with self.subTest(name):
                 self.check(name, report["scenarios"][name])
+        self.assertEqual({row["strategy"] for row in report["in_flight"]},
+                         {"pooled", "descriptor", "name"})
+        for row in report["in_flight"]:
+            self.assertEqual(row["tensors"], 100, row["error"])
         names = {b["name"] for b in report["benchmarks"]}
         self.assertIn("spawn_2/tenon", names)
         self.assertIn("spawn_2/limit_median", names)
@@ -155,6 +170,39 @@ class ResultsTest(unittest.TestCase):
             figure, {"real_time": 3, "time_unit": "us"}), 1500)
 
 
+class PeersTest(unittest.TestCase):
+
+    def test_reads_what_a_program_prints(self):
+        with tempfile.TemporaryDirectory() as folder:
+            program = pathlib.Path(folder, "bin", "loader.torch")
+            program.parent.mkdir()
+            program.write_text("#!/bin/sh\necho BM_Batch/floats:1/workers:0"
+                               "/threads:0'  us='2.5\necho warning: $1 $2\n")
+            program.chmod(0o755)
+            figures, reason = rounds.run_peer(
+                "loader.torch", {"KEY"}, rounds.QUICK, pathlib.Path(folder))
+            self.assertEqual(figures, {"BM_Batch/floats:1/workers:0": 2500})
+            self.assertEqual(reason, "")
+            program.write_text("#!/bin/sh\necho nothing\n")
+            self.assertIn("printed no figures", rounds.run_peer(
+                "loader.torch", {"KEY"}, rounds.QUICK, pathlib.Path(folder))[1])
+        self.assertIn("run tools/install_peers", rounds.run_peer(
+            "loader.torch", {"KEY"}, rounds.QUICK, None)[1])
+
+    def test_a_peer_may_lack_a_scenario(self):
+        wait = scenario_called("fork_8")
+        measured = {"fork_8": rounds.Measured()}
+        with tempfile.TemporaryDirectory() as folder:
+            program = pathlib.Path(folder, "bin", "torch.processes")
+            program.parent.mkdir()
+            program.write_text("#!/bin/sh\necho spawn_2 us=1\n")
+            program.chmod(0o755)
+            rounds.measure_peers([wait], rounds.QUICK, pathlib.Path(folder),
+                                 measured, {})
+        self.assertEqual(measured["fork_8"].missing, {
+            "torch.processes": "torch.processes printed no figure for fork_8"})
+
+
 class CheckTest(unittest.TestCase):
 
     def test_fails_above_a_bound_or_without_figures(self):
@@ -199,11 +247,13 @@ class ReportTest(unittest.TestCase):
             out = pathlib.Path(folder)
             html.write(example_report(), out)
             page = (out / "report.html").read_text()
-            for plot in ["ratios", "peers", "latency_by_size", "throughput_by_size"]:
+            for plot in ["ratios", "peers", "latency_by_size", "throughput_by_size",
+                         "in_flight"]:
                 image = (out / f"{plot}.png").read_bytes()
                 self.assertTrue(image.startswith(b"\x89PNG"), plot)
         self.assertIn("Bounds are exceeded: handover_spin", page)
         self.assertIn("not &lt;there&gt;", page)
+        self.assertIn("too &lt;many&gt;", page)
         self.assertNotIn('src="http', page)
 
 

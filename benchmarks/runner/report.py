@@ -38,7 +38,9 @@ that is exceeded is <span class="missed">red</span>. Where two cores exchange ca
 lines, figures are of one distance: <em>near</em> if a line there and back takes less
 than 250 ns, else <em>far</em>; a virtual machine changes between them. In brackets:
 from the lowest lower quartile of a repetition to the highest upper one; a program
-without quartiles has the lowest and the highest repetition. docs/benchmarks.md has
+without quartiles has the lowest and the highest repetition. A peer with <em>cores
+unknown</em> is a program of its own that ran in the same run, not in the same turns:
+its time is the same beside near and far cores. docs/benchmarks.md has
 more.</p>
 """
 
@@ -54,11 +56,16 @@ def range_text(spread):
     return f"[{time_text(low)} to {time_text(high)}]"
 
 
-def peer_text(name, peer):
+def ratio_text(ratio):
+    return f"{ratio:,.0f}" if ratio >= 100 else f"{ratio:.3g}"
+
+
+def peer_text(name, peer, has_distance):
     if peer["status"] != "measured":
         return f'<span class="quiet">{text(name)}: {text(peer["reason"])}</span>'
+    note = "" if peer["in_turns"] or not has_distance else ", cores unknown"
     return (f"{text(name)} {time_text(peer['time'])}, "
-            f"<b>{peer['peer_over_tenon']:.2f}</b> of Tenon")
+            f"<b>{ratio_text(peer['peer_over_tenon'])}</b> of Tenon{note}")
 
 
 def row_of(name, scenario, distance, group):
@@ -66,7 +73,7 @@ def row_of(name, scenario, distance, group):
     low, high = group["tenon_over_limit_spread"]
     missed = ' class="n missed"' if group["missed"] else ' class="n"'
     peers = "<br>".join([
-        *(peer_text(n, p) for n, p in group["peers"].items()),
+        *(peer_text(n, p, distance != "any") for n, p in group["peers"].items()),
         *(f"{text(n)} {time_text(v['time'])}" for n, v in group["variants"].items())])
     return (f"<tr><td><b>{text(name)}</b><br><span class=quiet>"
             f"{text(scenario['what'])}</span></td>"
@@ -93,6 +100,27 @@ def table_of(scenarios):
                         f"{text(scenario['status'])}: {text(scenario['reason'])}"
                         "</tr>")
     return f"<table>{head}{''.join(rows)}</table>"
+
+
+def in_flight_of(rows):
+    if not rows:
+        return ""
+    head = ("<tr><th>strategy<th class=n>wanted<th class=n>limit of descriptors"
+            "<th class=n>held<th class=n>descriptors<th class=n>mappings"
+            "<th class=n>memory<th>ended by</tr>")
+    lines = "".join(
+        f"<tr><td>{text(row['strategy'])}<td class=n>{row['wanted']:,}"
+        f"<td class=n>{row['fd_limit'] or ''}<td class=n>{row['tensors']:,.0f}"
+        f"<td class=n>{row['sender_fds']:,.0f} / {row['receiver_fds']:,.0f}"
+        f"<td class=n>{row['sender_mappings']:,.0f} / "
+        f"{row['receiver_mappings']:,.0f}"
+        f"<td class=n>{row['sender_bytes'] / 2**20:.1f} / "
+        f"{row['receiver_bytes'] / 2**20:.1f} MiB<td>{text(row['error'])}</tr>"
+        for row in rows)
+    return ("<h2>Tensors in flight</h2><p>Of 1 KiB, held by the process that created "
+            "them and by one that received them: what each of the two has more than "
+            "before (sender / receiver).</p>"
+            f"<table>{head}{lines}</table>")
 
 
 def head_of(context):
@@ -137,7 +165,7 @@ def plot_ratios(scenarios):
     axes.set_xscale("log")
     log_ticks(axes.xaxis, [1, 2, 5])
     axes.set_yticks(range(len(lines)), [name for name, _ in lines], fontsize=8)
-    axes.invert_yaxis()
+    axes.set_ylim(len(lines) - 0.4, -0.6)
     axes.grid(axis="x", which="major", alpha=0.3)
     axes.set_xlabel("time of Tenon / time of its limit (logarithmic); "
                     "line: the limit; | the bound; red: missed")
@@ -148,14 +176,14 @@ def plot_ratios(scenarios):
 def plot_peers(scenarios):
     """Times of peers to that of Tenon."""
     lines = [(f"{name}: {peer}", ratio) for name, group in lines_of(scenarios)
-             for peer, ratio in group["peer_over_tenon"].items()]
+             for peer, ratio in sorted(group["peer_over_tenon"].items())]
     if not lines:
         return None
     figure, axes = plt.subplots(figsize=(9, 1.2 + 0.26 * len(lines)))
     for y, (_, ratio) in enumerate(lines):
         color = PEER if ratio >= 1 else MISSED
         axes.plot([1, ratio], [y, y], color=color, lw=4, alpha=0.6)
-        axes.annotate(f" {ratio:.3g}", (ratio, y), va="center", fontsize=8,
+        axes.annotate(f" {ratio_text(ratio)} ", (ratio, y), va="center", fontsize=8,
                       ha="left" if ratio >= 1 else "right")
     axes.axvline(1, color=TENON, lw=1.5)
     axes.set_xscale("log")
@@ -163,7 +191,7 @@ def plot_peers(scenarios):
     axes.set_xlim(low / 1.5, high * 2)
     log_ticks(axes.xaxis, [1])
     axes.set_yticks(range(len(lines)), [name for name, _ in lines], fontsize=8)
-    axes.invert_yaxis()
+    axes.set_ylim(len(lines) - 0.4, -0.6)
     axes.grid(axis="x", which="major", alpha=0.3)
     axes.set_xlabel("time of the peer / time of Tenon (logarithmic); "
                     "left of the line the peer is faster")
@@ -263,6 +291,35 @@ def plot_throughput(scenarios):
                       "Filled tensors in a row", "GB/s", lambda v, _: f"{v:g}")
 
 
+def plot_in_flight(rows):
+    """The receiver's descriptors by number of tensors, without a limit of them."""
+    rows = [row for row in rows if row["fd_limit"] == 0]
+    if not rows:
+        return None
+    figure, axes = plt.subplots(figsize=(9, 4.5))
+    for strategy, name in [("pooled", "tenon"), ("descriptor", "tenon.descriptor"),
+                           ("name", "tenon.name")]:
+        of_one = sorted((row["tensors"], row["receiver_fds"], row["error"])
+                        for row in rows if row["strategy"] == strategy)
+        _, color, marker = CURVES[name]
+        axes.plot([n for n, _, _ in of_one], [fds for _, fds, _ in of_one],
+                  marker=marker, color=color, label=strategy)
+        for count, fds, error in of_one:
+            if error:
+                axes.annotate(" a limit ends it", (count, fds), fontsize=8,
+                              va="center")
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    for axis in [axes.xaxis, axes.yaxis]:
+        axis.set_major_formatter(ticker.FuncFormatter(lambda v, _: f"{v:,.0f}"))
+    axes.grid(alpha=0.3)
+    axes.set_xlabel("tensors of 1 KiB that two processes hold (logarithmic)")
+    axes.set_ylabel("descriptors of the receiver (logarithmic)")
+    axes.set_title("Descriptors of tensors in flight, by strategy")
+    axes.legend(fontsize=8)
+    return figure
+
+
 def png_of(figure, path):
     figure.tight_layout()
     figure.savefig(path, dpi=110)
@@ -273,9 +330,10 @@ def png_of(figure, path):
 def write(report, out):
     scenarios = report["scenarios"]
     named = {n: s for n, s in scenarios.items() if not s.get("sweep")}
-    plots = [("ratios", plot_ratios(named)), ("peers", plot_peers(scenarios)),
+    plots = [("ratios", plot_ratios(named) if named else None), ("peers", plot_peers(named)),
              ("latency_by_size", plot_latency(scenarios)),
-             ("throughput_by_size", plot_throughput(scenarios))]
+             ("throughput_by_size", plot_throughput(scenarios)),
+             ("in_flight", plot_in_flight(report["in_flight"]))]
     images = "".join(
         f'<p><img alt="{name}" src="data:image/png;base64,'
         f'{png_of(figure, out / f"{name}.png")}"></p>'
@@ -287,4 +345,5 @@ def write(report, out):
         "<!doctype html><html lang=en><meta charset=utf-8>"
         f"<title>Tenon side by side</title><style>{STYLE}</style>"
         f"<h1>Tenon side by side</h1>{head_of(report['context'])}{HOW_TO_READ}"
-        f"{misses}{images}<h2>All figures</h2>{table_of(scenarios)}</html>\n")
+        f"{misses}{images}<h2>All figures</h2>{table_of(scenarios)}"
+        f"{in_flight_of(report['in_flight'])}</html>\n")

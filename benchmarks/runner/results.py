@@ -32,9 +32,12 @@ def median_of(figures):
 
 
 def peer_of(name, samples, tenon, limit):
+    """in_turns: measured turn by turn with Tenon, so at the same distance of the
+    cores; else the peer has chosen its cores, and their distance is unknown."""
     figures = [s.others[name] for s in samples if name in s.others]
     ns = median_of(figures)
     return {"status": "measured", "time": ns, "spread": spread_of(figures),
+            "in_turns": "lower" in figures[0],
             "peer_over_tenon": ns / tenon, "over_limit": ns / limit}
 
 
@@ -143,8 +146,9 @@ def entries_of(name, result, samples):
     return entries
 
 
-def build(chosen, measured, context, all_bounds):
-    report = {"context": context, "benchmarks": [], "scenarios": {}}
+def build(chosen, measured, context, all_bounds, in_flight=()):
+    report = {"context": context, "benchmarks": [], "scenarios": {},
+              "in_flight": list(in_flight)}
     for scenario in chosen:
         its = measured[scenario.name]
         result = scenario_of(scenario, its, all_bounds)
@@ -182,3 +186,9 @@ def print_table(report):
                   f"{'  MISSED' if group['missed'] else ''}")
         if scenario["status"] != "measured":
             print(f"{name:<24}{scenario['status']}: {scenario['reason']}")
+    for row in report["in_flight"]:
+        limit = f" of {row['fd_limit']} allowed" if row["fd_limit"] else ""
+        print(f"in flight, {row['strategy']}: {row['tensors']:,.0f} of "
+              f"{row['wanted']:,} tensors, {row['receiver_fds']:,.0f} descriptors"
+              f"{limit} and {row['receiver_mappings']:,.0f} mappings of the receiver"
+              f"{'; ' if row['error'] else ''}{row['error'][:80]}")

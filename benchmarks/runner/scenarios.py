@@ -53,6 +53,11 @@ class Scenario:
 SIDE_BY_SIDE = "benchmarks/side_by_side"
 US, MS = 1e3, 1e6
 
+# Not a ratio: what tensors in flight cost, once in a run.
+IN_FLIGHT = "in_flight"
+IN_FLIGHT_PROGRAM = "benchmarks/in_flight_benchmark"
+STRATEGIES = ["pooled", "descriptor", "name"]
+
 BY_HAND = "the protocol by hand, in the same turns"
 
 
@@ -73,6 +78,18 @@ def loader(name, what, floats, workers, tenon, limit, limit_is):
                     limit_is, peers)
 
 
+# Peers that are programs of their own print "KEY us=FIGURE"; here the KEY is the
+# scenario's name.
+QUEUES = ("torch.fd", "torch.fs")
+
+
+def called(name, *peers):
+    return {peer: name for peer in peers}
+
+
+# Too long for --quick: several seconds for each child.
+SLOW = {("torch.processes", "spawn_8"), ("torch.processes", "spawn_32")}
+
 LOADERS = ["loader.torch", "loader.libtorch", "loader.spdl", "loader.grain"]
 IMAGE = 3 * 224 * 224
 SMALL = 3 * 32 * 32
@@ -87,7 +104,7 @@ def spawn(children):
         Run(PROCESS, f"BM_Spawn_StartJoin/children:{children}/argument_bytes:0"
             "/manual_time"), Figure("real_time"), Figure("limit_us", US),
         "posix_spawn() and waitpid() of the same program",
-        {"torch.processes": f"spawn_{children}"})
+        called(f"spawn_{children}", "torch.processes"))
 
 
 SIZES = {"64": 64, "1k": 1 << 10, "4k": 4 << 10, "64k": 64 << 10, "1m": 1 << 20,
@@ -99,7 +116,8 @@ SWEEPS = {"there_back": "a filled tensor there, another back",
 def sizes(sweep):
     """Tenon is the pooled tensor; the strategies of own segments are variants."""
     return [row(f"size_{size}_{sweep}", f"{SWEEPS[sweep]}, both spin",
-                f"size.{size}.{sweep}.spin", "tenon.pooled", sweep=sweep,
+                f"size.{size}.{sweep}.spin", "tenon.pooled",
+                peers=called(f"size_{size}_{sweep}", *QUEUES), sweep=sweep,
                 size_bytes=size_bytes) for size, size_bytes in SIZES.items()]
 
 
@@ -107,7 +125,7 @@ ALL = [
     row("handover_spin", "a tensor of 4 KiB there and the same one back, both spin",
         "handover.4k.forwarded.spin"),
     row("handover_new", "a new tensor of 4 KiB there, another back, both spin",
-        "handover.4k.new.spin"),
+        "handover.4k.new.spin", peers=called("handover_new", *QUEUES)),
     row("handover_sleep", "a tensor of 4 KiB there and back, both really asleep",
         "handover.4k.forwarded.asleep", limit="bare.poll",
         limit_is="a bare wake there and back by ppoll()"),
@@ -116,17 +134,20 @@ ALL = [
         "a line of 64 B there, another back"),
     Scenario("ring_64B", "a record of 64 B through a ring, both spin",
              Run("ipc/ring/ring_benchmark", "BM_Stream/batch:1/iterations:32"),
-             Figure("ns"), Figure("limit_ns"), "a bare ring of 64 B"),
+             Figure("ns"), Figure("limit_ns"), "a bare ring of 64 B",
+             called("ring_64B", "boost")),
     row("stream_4KiB", "new tensors of 4 KiB in a row, filled",
-        "handover.4k.stream_filled.spin"),
+        "handover.4k.stream_filled.spin",
+        peers=called("stream_4KiB", *QUEUES, "boost")),
     row("small_1KiB", "new tensors of 1 KiB in a row, filled",
-        "handover.1k.stream_filled.spin"),
+        "handover.1k.stream_filled.spin",
+        peers=called("small_1KiB", *QUEUES, "boost")),
     Scenario("fresh_fd_4KiB", "a tensor of 4 KiB in a new segment, by descriptor",
              Run("ipc/tensor_queue/tensor_queue_benchmark",
                  "BM_Fresh/from_bytes:0/real_time"),
              Figure("ns"), Figure("limit_ns"),
              "memfd, SCM_RIGHTS, mmap at both ends",
-             {"torch.processes": "fresh_fd_4KiB"}),
+             called("fresh_fd_4KiB", "torch.fd")),
     row("own_16MiB", "a tensor of 16 MiB in a segment of its own, from bytes",
         "own.16m.from_bytes.one_thread", "tenon.own", "bare.pwrite",
         "memfd, pwrite(), mmap()"),
@@ -142,9 +163,11 @@ ALL = [
              Figure("real_time", 0.5), Figure("limit_us", US),
              "64 bytes there and back over a socket"),
     row("pooled_copy_1MiB", "1 MiB filled there, another back, both spin",
-        "handover.1m.filled.spin"),
+        "handover.1m.filled.spin",
+        peers=called("pooled_copy_1MiB", *QUEUES)),
     row("pooled_copy_16MiB", "16 MiB filled there, another back, both spin",
-        "handover.16m.filled.spin"),
+        "handover.16m.filled.spin",
+        peers=called("pooled_copy_16MiB", *QUEUES)),
     loader("loader_machinery_spin", "a batch of 64 floats, 1 worker", 1, 1, "us",
            "spin_us", SPIN_FLOOR),
     loader("loader_machinery_asleep", "the same, a loader that never spins", 1, 1,
@@ -173,14 +196,14 @@ ALL = [
              Run(PROCESS, "BM_Fork_StartJoin/children:8/argument_bytes:0"
                  "/parent_mib:0/manual_time"),
              Figure("real_time"), Figure("limit_us", US),
-             "fork() and waitpid()", {"torch.processes": "fork_8"}),
+             "fork() and waitpid()", called("fork_8", "torch.processes")),
     Scenario("error_to_parent",
              "a child's error until its parent has ended 8 siblings",
              Run(PROCESS, "BM_Processes_ErrorToKnowing/siblings:8/iterations:51"
                  "/manual_time", seconds=12, fixed=True),
              Figure("median_us", US), Figure("limit_median_us", US),
              "bare forks, kill() and waitpid()",
-             {"torch.processes": "error_to_parent"}),
+             called("error_to_parent", "torch.processes")),
     row("future_wait", "a future created, set and waited for", "future.set_wait",
         "tenon.future", "hand.mutex", "the same by hand with a mutex"),
     row("future_then", "the same with one Then()", "future.then",
