@@ -239,8 +239,8 @@ void BM_InFlight(benchmark::State& state) {
     TENON_CHECK(end, std::string(end.message()));
   }
 }
-// Own segments end at the limits of descriptors and mappings, far below
-// 100,000.
+// Own segments end at the limit of storages that a receiver maps by default,
+// 16,384.
 BENCHMARK(BM_InFlight)
     ->ArgNames({"strategy", "tensors", "fd_limit"})
     ->ArgsProduct({{kPooled, kDescriptor, kName}, {100, 1'000, 10'000}, {0}})
