@@ -24,7 +24,8 @@ fresh_fd_4KiB own_16MiB own_recycled_16MiB shm_register pooled_copy_1MiB
 pooled_copy_16MiB loader_machinery_spin loader_machinery_asleep
 loader_machinery_2 loader_w0 loader_small loader_image loader_first_batch
 loader_stop spawn_2 spawn_8 spawn_32 fork_8 error_to_parent future_wait
-future_then future_chain future_collect_all
+future_then future_chain future_collect_all queue_64B channel_64B channel_fd
+fan_out_4 many_small_blocks many_small_one_block
 """.split()
 
 FACTS = {"processor": "P", "kernel": "K", "memory_bytes": 2**30, "date": "D",

@@ -207,6 +207,10 @@ def sample_of_benchmark(scenario, benchmark, number, measured):
 
 def measure(run, group, number, mode, programs, peers, all_measured):
     """Runs it, for all scenarios of `group`."""
+    if "/cores:2/" in run.select and len(machine.usable_cores()) < 2:
+        for scenario in group:
+            all_measured[scenario.name].skipped = "there is one core"
+        return
     try:
         if run.is_rows:
             printed = run_row(run, mode, programs, peers)
