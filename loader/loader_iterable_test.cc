@@ -216,12 +216,6 @@ class TwoOpen : public Streams {
 };
 TENON_LOADER_DATASET(TwoOpen(std::vector<int64_t>));
 
-std::vector<int64_t> NumbersOf(const std::vector<Copy>& batches) {
-  std::vector<int64_t> numbers;
-  for (const Copy& batch : batches) numbers.push_back(batch.number);
-  return numbers;
-}
-
 TEST_P(LoaderIterableTest, AShardThatEndsMakesRoomForTheNext) {
   TENON_ASSERT_OK_AND_ASSIGN(
       auto loader, Loader::Create<TwoOpen>(Options(), Sizes{3, 1, 2, 2, 0}));

@@ -222,12 +222,6 @@ TEST(LoaderReportLocalTest, WithoutWorkersTheConsumerMakesTheBatches) {
   EXPECT_THAT(report.advice, Contains(HasSubstr("use workers: ")));
 }
 
-std::vector<int64_t> NumbersOf(const std::vector<Copy>& batches) {
-  std::vector<int64_t> numbers;
-  for (const Copy& batch : batches) numbers.push_back(batch.number);
-  return numbers;
-}
-
 TEST(LoaderReplayTest, TheFirstBatchesAreReturnedAgain) {
   for (const int workers : {0, 2}) {
     TENON_ASSERT_OK_AND_ASSIGN(

@@ -51,6 +51,12 @@ inline Copy CopyOf(const Batch& batch) {
           {noise.begin(), noise.end()}};
 }
 
+inline std::vector<int64_t> NumbersOf(const std::vector<Copy>& batches) {
+  std::vector<int64_t> numbers;
+  for (const Copy& batch : batches) numbers.push_back(batch.number);
+  return numbers;
+}
+
 // All batches of one epoch, or the first error.
 inline absl::StatusOr<std::vector<Copy>> RunEpoch(Loader& loader,
                                                   int64_t epoch) {

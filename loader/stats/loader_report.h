@@ -4,7 +4,7 @@
 // LoaderReport: whether the loader or its consumer is the bottleneck, and what
 // to change.
 //
-//   std::cout << loader.Report().ToText();
+//   std::cout << photos->Report().ToText();
 
 #ifndef TENON_LOADER_STATS_LOADER_REPORT_H_
 #define TENON_LOADER_STATS_LOADER_REPORT_H_

@@ -4,7 +4,7 @@
 // LoaderStats: where the time of a loader's processes went. A value, as
 // Loader::Stats() and `tenon top` read it.
 //
-//   const LoaderStats stats = loader.Stats();
+//   const LoaderStats stats = photos->Stats();
 //   for (const ProcessStats& worker : stats.workers) {
 //     std::cout << worker.worker << ": "
 //               << worker.of(Stage::kLoad).MeanNs() * 1e-6 << " ms a batch\n";
