@@ -54,20 +54,23 @@ std::vector<OwnedBlock*> Quarantine::Return(size_t size_class) {
   return returned;
 }
 
-size_t Quarantine::count() const {
-  size_t blocks = 0;
-  for (const auto& of_class : kept_) blocks += of_class.size();
-  return blocks;
+Quarantine::Sum Quarantine::HeldBack() const {
+  Sum held;
+  for (const auto& of_class : kept_) {
+    for (const Kept& kept : of_class) {
+      if (kept.until.has_passed()) continue;
+      ++held.blocks;
+      held.bytes += kept.block->size();
+    }
+  }
+  return held;
 }
 
 std::string Quarantine::Describe() const {
-  const size_t blocks = count();
-  if (blocks == 0) return "";
-  size_t bytes = 0;
-  for (const auto& of_class : kept_) {
-    for (const Kept& kept : of_class) bytes += kept.block->size();
-  }
-  return absl::StrCat(blocks, " blocks, ", bytes, " bytes, are held back for ",
+  const Sum held = HeldBack();
+  if (held.blocks == 0) return "";
+  return absl::StrCat(held.blocks, " blocks, ", held.bytes,
+                      " bytes, are held back for ",
                       absl::FormatDuration(length_),
                       " after the end of a process that held them");
 }

@@ -44,8 +44,8 @@ class Quarantine {
   // Those kept ones that may be used now. No system call if none is kept.
   std::vector<OwnedBlock*> Return(size_t size_class);
 
-  // How many blocks are kept; for errors, empty if none is.
-  size_t count() const;
+  // How many of the kept blocks may not be used yet; for errors, empty if none.
+  size_t CountHeldBack() const { return HeldBack().blocks; }
   std::string Describe() const;
 
  private:
@@ -54,6 +54,12 @@ class Quarantine {
     Deadline until;
   };
 
+  struct Sum {
+    size_t blocks = 0;
+    size_t bytes = 0;
+  };
+
+  Sum HeldBack() const;
   Deadline Until(uint32_t block) const;
 
   const absl::Duration length_;

@@ -299,7 +299,7 @@ void Reclaimer::Report(ArenaUse& use) {
   for (const Withheld& withheld : withheld_) {
     use.blocks_withheld += withheld.blocks.size();
   }
-  use.blocks_quarantined = quarantine_.count();
+  use.blocks_quarantined = quarantine_.CountHeldBack();
 }
 
 std::string Reclaimer::DescribeShortage() {

@@ -200,6 +200,7 @@ class QuarantineTest : public ReclaimerTest {
       usleep(1000);
       slow_.ReclaimSome(kClass);
     }
+    slow_.ReclaimAll();  // Some may have been ready since.
     EXPECT_EQ(CountReleased(), blocks);
   }
   size_t CountQuarantined() {
@@ -233,6 +234,18 @@ TEST_F(QuarantineTest, BlocksThatAnEndedProcessHeldRestAndNoOthers) {
   EXPECT_GE(absl::Now() - ended, kLength);
   // All are on their shelf.
   Release(kBlocks);
+}
+
+// Though no call needs a block, and so none is put on its shelf.
+TEST_F(QuarantineTest, ReportsCountABlockOnlyWhileItMayNotBeUsed) {
+  ReleaseAll();
+  Hold(3);
+  holder_.End();
+  slow_.ReclaimAll();
+  EXPECT_EQ(CountQuarantined(), 1u);
+  absl::SleepFor(kLength);
+  EXPECT_EQ(CountQuarantined(), 0u);
+  EXPECT_THAT(slow_.DescribeShortage(), Not(HasSubstr("held back")));
 }
 
 // The owner releases it after the end of the process.
