@@ -100,6 +100,21 @@ class DeviceLimitsTest : public DeviceProcessTest {
       TensorQueue::Create({.capacity = 8}).value();
 };
 
+TEST_F(DeviceLimitsTest, TensorsOfOneBlockAreAlignedAsKernelsExpect) {
+  RunAlone([&] {
+    const auto pool = MakePool();
+    const TensorShape small = {.dtype = kDtypeOf<uint8_t>, .shape = {3}};
+    const auto tensors =
+        CreateTensors(*pool->arena(), {small, small, small}, Soon());
+    ASSERT_THAT(tensors, IsOk());
+    for (const Tensor& tensor : *tensors) {
+      const auto address = reinterpret_cast<uintptr_t>(
+          tensor.device_data<const uint8_t>().value());
+      EXPECT_EQ(address % 256, 0);
+    }
+  });
+}
+
 TEST_F(DeviceLimitsTest, ManyReceiversThatDieCostNothing) {
   constexpr int kDeaths = 25;
   const Signal put, received, killed;

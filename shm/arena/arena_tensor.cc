@@ -20,11 +20,11 @@
 #include "absl/types/span.h"
 #include "tenon/shm/arena/arena.h"
 #include "tenon/shm/arena/attached_arena.h"
+#include "tenon/shm/arena/block_store.h"
 #include "tenon/shm/arena/internal/arena_attachment.h"
 #include "tenon/shm/arena/internal/arena_table.h"
 #include "tenon/shm/arena/internal/own_storage.h"
 #include "tenon/shm/arena/internal/received_blocks.h"
-#include "tenon/shm/arena/internal/size_class.h"
 #include "tenon/shm/base/crash_point.h"
 #include "tenon/shm/base/fork_count.h"
 #include "tenon/shm/base/received_fd.h"
@@ -86,12 +86,12 @@ absl::StatusOr<Tensor> CreateTensor(Arena& arena, DLDataType dtype,
 
 absl::StatusOr<std::vector<Tensor>> CreateTensors(
     Arena& arena, absl::Span<const TensorShape> shapes, Deadline deadline) {
+  const uint64_t alignment = arena.store().facts().block_alignment;
   std::vector<TensorSpec> specs;
   uint64_t end = 0;
   for (const TensorShape& wanted : shapes) {
     // Contiguous() ensures that this does not overflow.
-    const uint64_t begin =
-        (end + kBlockAlignment - 1) / kBlockAlignment * kBlockAlignment;
+    const uint64_t begin = (end + alignment - 1) / alignment * alignment;
     TENON_ASSIGN_OR_RETURN(
         specs.emplace_back(),
         TensorSpec::Contiguous(wanted.dtype, wanted.shape, begin));

@@ -55,10 +55,10 @@ absl::StatusOr<Tensor> CreateTensor(Arena& arena, DLDataType dtype,
                                     absl::Span<const int64_t> shape,
                                     Deadline deadline);
 
-// Several consecutive dense tensors in one block, each aligned to 64 bytes. The
-// block is free again when all of them are gone.
-// Errors: as CreateTensor(); kInvalidArgument if together they have more than
-// 2^63-1 bytes.
+// Several consecutive dense tensors in one block, each aligned as a block: to
+// 64 bytes, in a pool of device memory to 256. The block is free again when all
+// of them are gone. Errors: as CreateTensor(); kInvalidArgument if together
+// they have more than 2^63-1 bytes.
 struct TensorShape {
   DLDataType dtype;
   std::vector<int64_t> shape;
