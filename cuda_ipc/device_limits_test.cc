@@ -115,6 +115,35 @@ TEST_F(DeviceLimitsTest, TensorsOfOneBlockAreAlignedAsKernelsExpect) {
   });
 }
 
+// Memory of the device may be free a moment later.
+TEST_F(DeviceLimitsTest, AReceiverOnAFullDeviceCanTryAgain) {
+  if (!has_fake()) GTEST_SKIP() << "the fake driver's calls fail";
+  QueueHandle of_a = Share();
+  QueueHandle of_b = Share();
+  ForkedChild a = Run("a", [&] {
+    const auto pool = MakePool();
+    const auto queue = Open(of_a);
+    ASSERT_THAT(queue->Put(Make(*pool, 1000, 7), Soon()), IsOk());
+    EXPECT_THAT(queue->AwaitTaken(Soon()), IsOk());
+  });
+  ForkedChild b = Run("b", [&] {
+    const auto queue = Open(of_b);
+    for (const char* const entry : {"cuDevicePrimaryCtxRetain", "cuMemMap"}) {
+      fake_.Fail(entry, 1, CUDA_ERROR_OUT_OF_MEMORY);
+      EXPECT_THAT(queue->GetTensor(Soon()),
+                  StatusIs(absl::StatusCode::kResourceExhausted,
+                           HasSubstr("out of memory")))
+          << entry;
+      fake_.StopFailing(entry);
+    }
+    const absl::StatusOr<Tensor> tensor = queue->GetTensor(Soon());
+    ASSERT_THAT(tensor, IsOk());
+    EXPECT_TRUE(HasNumbers(*tensor, 7));
+  });
+  EXPECT_TRUE(b.EndsWell());
+  EXPECT_TRUE(a.EndsWell());
+}
+
 TEST_F(DeviceLimitsTest, ManyReceiversThatDieCostNothing) {
   constexpr int kDeaths = 25;
   const Signal put, received, killed;

@@ -33,7 +33,12 @@ absl::StatusOr<const DeviceContext*> ContextOf(const DeviceIdentity& identity) {
     if (device.ok()) return device;
     error = device.status();
   }
-  return absl::FailedPreconditionError(
+  // Memory that is short now may suffice for another try.
+  const absl::StatusCode code = absl::IsResourceExhausted(error)
+                                    ? absl::StatusCode::kResourceExhausted
+                                    : absl::StatusCode::kFailedPrecondition;
+  return absl::Status(
+      code,
       absl::StrCat("a tensor of a CUDA device was received, which this process "
                    "cannot use: ",
                    error.message()));

@@ -55,7 +55,8 @@ class MemoryKind {
 
   // The device of that identity, as DLPack names it in this process. Called
   // once for each attachment to an arena, before anything is opened.
-  // Errors: kFailedPrecondition if this process does not have it.
+  // Errors: kFailedPrecondition if this process does not have it;
+  // kResourceExhausted if another try may succeed.
   virtual absl::StatusOr<DLDevice> DeviceOf(
       const DeviceIdentity& identity) const = 0;
 
