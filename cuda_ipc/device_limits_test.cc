@@ -5,6 +5,7 @@
 // lie.
 
 #include <poll.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -142,6 +143,27 @@ TEST_F(DeviceLimitsTest, AReceiverOnAFullDeviceCanTryAgain) {
   });
   EXPECT_TRUE(b.EndsWell());
   EXPECT_TRUE(a.EndsWell());
+}
+
+TEST_F(DeviceLimitsTest, AProcessThatCanStartNoThreadIsRefused) {
+  RunAlone([&] {
+    const auto pool = MakePool();
+    const size_t fds = CountOpenFds();
+    // No stack of a thread has this size.
+    pthread_attr_t usual, too_large;
+    ASSERT_EQ(pthread_getattr_default_np(&usual), 0);
+    ASSERT_EQ(pthread_attr_init(&too_large), 0);
+    ASSERT_EQ(pthread_attr_setstacksize(&too_large, size_t{1} << 47), 0);
+    ASSERT_EQ(pthread_setattr_default_np(&too_large), 0);
+    const auto make = [&] {
+      return pool->CreateTensor(kDtypeOf<int64_t>, {10}, Deadline::Passed());
+    };
+    EXPECT_THAT(make(), StatusIs(absl::StatusCode::kResourceExhausted,
+                                 HasSubstr("pthread_create")));
+    EXPECT_EQ(CountOpenFds(), fds);
+    ASSERT_EQ(pthread_setattr_default_np(&usual), 0);
+    EXPECT_THAT(make(), IsOk());
+  });
 }
 
 TEST_F(DeviceLimitsTest, ManyReceiversThatDieCostNothing) {

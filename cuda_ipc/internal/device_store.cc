@@ -39,10 +39,11 @@ CUdeviceptr AddressOf(const std::byte* bytes) {
 
 }  // namespace
 
-DeviceSegment::DeviceSegment(DeviceAllocation made)
+DeviceSegment::DeviceSegment(DeviceAllocation made,
+                             std::unique_ptr<RetiredAllocations::Place> place)
     : StoredSegment(made.size(), BytesAt(made.address())),
       device_(made.device()),
-      place_(RetiredAllocations::OfProcess().Reserve()) {
+      place_(std::move(place)) {
   place_->allocation = std::make_unique<DeviceAllocation>(std::move(made));
 }
 
@@ -68,13 +69,14 @@ absl::Status DeviceSegment::Map() {
   if (place_ != nullptr) return absl::OkStatus();
   // What was evicted or trimmed may be what the device is short of.
   RetiredAllocations::OfProcess().Release();
+  TENON_ASSIGN_OR_RETURN(std::unique_ptr<RetiredAllocations::Place> place,
+                         RetiredAllocations::OfProcess().Reserve());
   TENON_ASSIGN_OR_RETURN(
       DeviceAllocation allocation,
       DeviceAllocation::Import(device_, std::move(fd_), size_bytes(), access_));
   set_data(BytesAt(allocation.address()));
-  place_ = RetiredAllocations::OfProcess().Reserve();
-  place_->allocation =
-      std::make_unique<DeviceAllocation>(std::move(allocation));
+  place->allocation = std::make_unique<DeviceAllocation>(std::move(allocation));
+  place_ = std::move(place);
   return absl::OkStatus();
 }
 
@@ -102,12 +104,14 @@ absl::StatusOr<std::unique_ptr<StoredSegment>> DeviceStore::Create(
     size_t bytes) {
   // What was trimmed may be what the device is short of.
   RetiredAllocations::OfProcess().Release();
+  TENON_ASSIGN_OR_RETURN(std::unique_ptr<RetiredAllocations::Place> place,
+                         RetiredAllocations::OfProcess().Reserve());
   TENON_ASSIGN_OR_RETURN(DeviceAllocation made,
                          DeviceAllocation::Create(device_, bytes));
   if (zeroes_segments_) {
     TENON_RETURN_IF_ERROR(FillDevice(device_, made.address(), 0, bytes));
   }
-  return std::make_unique<DeviceSegment>(std::move(made));
+  return std::make_unique<DeviceSegment>(std::move(made), std::move(place));
 }
 
 absl::Status DeviceStore::Wipe(std::byte* block, size_t bytes) {

@@ -26,8 +26,9 @@ namespace tenon::cuda_ipc {
 // Its destructor makes no driver call: RetiredAllocations does.
 class DeviceSegment final : public StoredSegment {
  public:
-  // Of the owner, mapped.
-  explicit DeviceSegment(DeviceAllocation made);
+  // Of the owner, mapped. `place` is of RetiredAllocations::Reserve().
+  DeviceSegment(DeviceAllocation made,
+                std::unique_ptr<RetiredAllocations::Place> place);
   // Of a received descriptor; Map() imports it.
   DeviceSegment(const DeviceContext& device, UniqueFd fd, size_t bytes,
                 DeviceAccess access);

@@ -6,10 +6,15 @@
 #include <signal.h>
 
 #include <memory>
+#include <system_error>
 #include <thread>
 #include <utility>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
 #include "tenon/shm/base/per_process.h"
+#include "tenon/shm/base/status_macros.h"
 
 namespace tenon::cuda_ipc {
 
@@ -18,18 +23,28 @@ RetiredAllocations& RetiredAllocations::OfProcess() {
   return of_process.Get();
 }
 
-std::unique_ptr<RetiredAllocations::Place> RetiredAllocations::Reserve() {
+absl::StatusOr<std::unique_ptr<RetiredAllocations::Place>>
+RetiredAllocations::Reserve() {
   const ThreadLock lock(&mutex_);
-  if (!has_thread_) {
-    // Signals are for threads of the program.
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    std::thread([this] { Run(); }).detach();
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
-    has_thread_ = true;
-  }
+  if (!has_thread_) TENON_RETURN_IF_ERROR(StartThread());
+  has_thread_ = true;
   return std::make_unique<Place>();
+}
+
+absl::Status RetiredAllocations::StartThread() {
+  // Signals are for threads of the program.
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  absl::Status started;
+  try {
+    std::thread([this] { Run(); }).detach();
+  } catch (const std::system_error& e) {
+    started = absl::ResourceExhaustedError(absl::StrCat(
+        "pthread_create: the thread that unmaps device memory: ", e.what()));
+  }
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  return started;
 }
 
 void RetiredAllocations::Add(std::unique_ptr<Place> place) {

@@ -10,9 +10,10 @@
 #define TENON_CUDA_IPC_INTERNAL_RETIRED_ALLOCATIONS_H_
 
 #include <memory>
-#include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "tenon/cuda_ipc/device_allocation.h"
 #include "tenon/shm/base/thread_mutex.h"
 
@@ -26,12 +27,13 @@ class RetiredAllocations {
   static RetiredAllocations& OfProcess();
 
   // An object for Add(): what Add() would have to allocate, and its thread. For
-  // calls that may block.
+  // calls that may block. Errors: kResourceExhausted if the thread cannot be
+  // started.
   struct Place {
     std::unique_ptr<DeviceAllocation> allocation;
     std::unique_ptr<Place> next;
   };
-  std::unique_ptr<Place> Reserve();
+  absl::StatusOr<std::unique_ptr<Place>> Reserve();
 
   // Neither calls the driver, nor allocates memory, nor waits for a call of the
   // driver.
@@ -41,6 +43,7 @@ class RetiredAllocations {
   void Release();
 
  private:
+  absl::Status StartThread() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Run();
   std::unique_ptr<Place> TakeAll() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   static void Free(std::unique_ptr<Place> first);
