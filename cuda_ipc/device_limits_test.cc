@@ -166,6 +166,34 @@ TEST_F(DeviceLimitsTest, AProcessThatCanStartNoThreadIsRefused) {
   });
 }
 
+TEST_F(DeviceLimitsTest, CloseTellsWhatIsQuarantined) {
+  const Signal received, killed;
+  QueueHandle of_a = Share();
+  QueueHandle of_b = Share();
+  ForkedChild a = Run("a", [&] {
+    const auto pool = MakePool();
+    const auto queue = Open(of_a);
+    ASSERT_THAT(queue->Put(Make(*pool, 1000, 7), Soon()), IsOk());
+    EXPECT_THAT(queue->AwaitTaken(Soon()), IsOk());
+    killed.Await();
+    EXPECT_THAT(pool->Close(Deadline::Passed()),
+                StatusIs(absl::StatusCode::kDeadlineExceeded,
+                         AllOf(HasSubstr("held by no process"),
+                               HasSubstr("1 blocks of processes that have "
+                                         "ended are quarantined"))));
+  });
+  ForkedChild b = Run("b", [&] {
+    const auto queue = Open(of_b);
+    const absl::StatusOr<Tensor> tensor = queue->GetTensor(Soon());
+    received.Send();
+    pause();
+  });
+  received.Await();
+  b.Kill();
+  killed.Send();
+  EXPECT_TRUE(a.EndsWell());
+}
+
 TEST_F(DeviceLimitsTest, ManyReceiversThatDieCostNothing) {
   constexpr int kDeaths = 25;
   const Signal put, received, killed;

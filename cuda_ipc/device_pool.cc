@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -28,6 +29,12 @@ namespace {
 
 constexpr absl::Duration kLongestNap = absl::Milliseconds(10);
 constexpr size_t kMostNamed = 5;
+
+std::string Quarantined(const ArenaUse& use) {
+  if (use.blocks_quarantined == 0) return "";
+  return absl::StrCat("; ", use.blocks_quarantined,
+                      " blocks of processes that have ended are quarantined");
+}
 
 ArenaOptions OptionsOf(const DevicePoolOptions& options) {
   ArenaOptions arena;
@@ -126,7 +133,7 @@ absl::Status DevicePool::Close(Deadline deadline) {
           "Close(): device pool '", closing->options().name,
           "' is closed, and ", use.segment_bytes, " bytes in ", use.segments,
           " segments stay until the last tensor is dropped; held by ",
-          DescribeHolders(holders, kMostNamed)));
+          DescribeHolders(holders, kMostNamed), Quarantined(use)));
       break;
     }
     absl::SleepFor(std::min(nap, deadline.Remaining()));

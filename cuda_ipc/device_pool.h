@@ -127,7 +127,8 @@ class DevicePool {
 
   // Returns segments without tensors to the device, in this process; a receiver
   // keeps a segment until it next receives, or calls Trim() or Sweep() of what
-  // it receives with. Returns the bytes. Waits for the driver.
+  // it receives with, and a queue in which this process has offered it until
+  // Trim() of that queue here. Returns the bytes. Waits for the driver.
   // Errors: kFailedPrecondition if the pool is closed.
   absl::StatusOr<size_t> Trim();
 
@@ -136,11 +137,13 @@ class DevicePool {
   ArenaUse Use() const;
 
   // Creates no tensor from now on, and waits until `deadline` for all tensors
-  // to be dropped, here and in all receivers. Then, in any case, drops the
-  // pool's own reference: tensors that are left stay valid, in this process and
-  // in others, and their memory is freed with the last one. No effect if it is
-  // closed.
-  // Errors: kDeadlineExceeded naming the holders that are left.
+  // to be dropped, here and in all receivers, and for the 100 ms after the
+  // death of one. Then, in any case, drops the pool's own reference: tensors
+  // that are left stay valid, in this process and in others. Their memory is
+  // freed with the last one, and as Trim() says. No effect if it is closed.
+  //
+  // Errors: kDeadlineExceeded naming the holders that are left, and how many
+  // blocks are quarantined.
   absl::Status Close(Deadline deadline);
 
  private:
