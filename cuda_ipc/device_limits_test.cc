@@ -116,6 +116,34 @@ TEST_F(DeviceLimitsTest, TensorsOfOneBlockAreAlignedAsKernelsExpect) {
   });
 }
 
+TEST_F(DeviceLimitsTest, SizesThatCannotBeAreErrorsAtOnce) {
+  RunAlone([&] {
+    // No segment has less than a page of the device.
+    const auto small = MakePool({.quota_bytes = kPage - 1});
+    const auto pool = MakePool({.quota_bytes = 2 * kPage - 1});
+    const auto unlimited = MakePool({.first_segment_bytes = SIZE_MAX,
+                                     .largest_segment_bytes = SIZE_MAX,
+                                     .wipe = true});
+    const auto make = [](DevicePool& from, int64_t bytes, Deadline deadline) {
+      return from.CreateTensor(kDtypeOf<uint8_t>, {bytes}, deadline).status();
+    };
+    const auto is_refused = StatusIs(
+        absl::StatusCode::kInvalidArgument,
+        HasSubstr(absl::StrCat("in segments of multiples of ", kPage)));
+    EXPECT_THAT(make(*small, 1, Soon()), is_refused);
+    EXPECT_THAT(make(*pool, kPage, Soon()), IsOk());
+    EXPECT_THAT(make(*pool, kPage + 1, Soon()), is_refused);
+    EXPECT_THAT(make(*unlimited, 0, Deadline::Passed()), IsOk());
+    EXPECT_THAT(make(*unlimited, int64_t{1} << 46, Deadline::Passed()),
+                StatusIs(absl::StatusCode::kResourceExhausted));
+    for (const int64_t bytes : {(int64_t{1} << 47) + 1, INT64_MAX}) {
+      EXPECT_THAT(make(*unlimited, bytes, Soon()),
+                  StatusIs(absl::StatusCode::kInvalidArgument));
+    }
+    EXPECT_THAT(make(*unlimited, 1, Deadline::Passed()), IsOk());
+  });
+}
+
 // Memory of the device may be free a moment later.
 TEST_F(DeviceLimitsTest, AReceiverOnAFullDeviceCanTryAgain) {
   if (!has_fake()) GTEST_SKIP() << "the fake driver's calls fail";

@@ -117,6 +117,9 @@ struct ArenaParts {
   const std::unique_ptr<BlockStore> store;
   const bool is_of_cpu = store->is_of_cpu();
   const size_t misaligned = store->facts().block_alignment - 1;
+  // In whole units of the store: those of all segments together.
+  const size_t usable_quota =
+      options.quota_bytes - options.quota_bytes % store->facts().segment_unit;
   const uint64_t fork_count = ForkCount();
   ArenaTable table;
   ThreadMutex mutex;
@@ -222,6 +225,15 @@ absl::StatusOr<OwnedBlock*> TryTake(ArenaParts& parts, size_t block_bytes) {
   return grown;
 }
 
+absl::Status TooLarge(const ArenaParts& parts, size_t bytes) {
+  const size_t unit = parts.store->facts().segment_unit;
+  return absl::InvalidArgumentError(absl::StrCat(
+      "Allocate(): ", bytes, " bytes exceed the largest block of arena '",
+      parts.options.name, "' or its quota of ", parts.options.quota_bytes,
+      " bytes (ArenaOptions::quota_bytes)",
+      unit == 1 ? "" : absl::StrCat(", in segments of multiples of ", unit)));
+}
+
 absl::Status ShortageError(ArenaParts& parts, size_t block_bytes, bool waited,
                            const absl::Status& reason) {
   const ThreadLock lock(&parts.mutex);
@@ -314,11 +326,8 @@ const DLDevice& Arena::device() const { return store().facts().device; }
   if ((block_bytes & parts_->misaligned) != 0) [[unlikely]] {
     block_bytes = BlockBytesFor(bytes, parts_->misaligned + 1);
   }
-  if (block_bytes == 0 || block_bytes > parts_->options.quota_bytes) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "Allocate(): ", bytes, " bytes exceed the largest block of arena '",
-        options().name, "' or its quota of ", options().quota_bytes,
-        " bytes (ArenaOptions::quota_bytes)"));
+  if (block_bytes == 0 || block_bytes > parts_->usable_quota) {
+    return TooLarge(*parts_, bytes);
   }
   parts_->PollInboxNowAndThen(
       parts_->allocated[BlockShelves::ThisLane()].count);

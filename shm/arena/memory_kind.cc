@@ -23,7 +23,6 @@ constinit Kinds registered = {};
 const char* HowToHaveIt(MemoryKindId kind) {
   switch (kind) {
     case MemoryKindId::kCuda:
-    case MemoryKindId::kCudaLegacy:
       return "link //cuda_ipc:device_pool";
     default:
       return "link the library of this memory, of the same Tenon";
