@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
@@ -15,7 +16,9 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <random>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -29,6 +32,7 @@
 #include "tenon/cuda_ipc/device_context.h"
 #include "tenon/cuda_ipc/device_pool.h"
 #include "tenon/cuda_ipc/device_process_testing.h"
+#include "tenon/cuda_ipc/device_tensor.h"
 #include "tenon/ipc/queue/queue_handle.h"
 #include "tenon/ipc/tensor_queue/tensor_queue.h"
 #include "tenon/shm/arena/arena.h"
@@ -272,6 +276,70 @@ TEST_F(DeviceLimitsTest, ManyReceiversThatDieCostNothing) {
     killed.Send();
   }
   EXPECT_TRUE(a.EndsWell());
+}
+
+TEST_F(DeviceLimitsTest, ALongLifeLeavesNothing) {
+  constexpr int kTensors = 10'000;
+  constexpr size_t kLive = 50;
+  RunAlone([&] {
+    const auto pool = MakePool();
+    std::mt19937 random(7);
+    std::vector<Tensor> live(kLive);
+    size_t fds = 0;
+    for (int i = 0; i < kTensors; ++i) {
+      const int64_t count = std::uniform_int_distribution<int64_t>(
+          0, int64_t{1} << (random() % 17))(random);
+      Tensor& tensor = live[random() % kLive];
+      tensor = *pool->CreateTensor(kDtypeOf<int64_t>, {count}, Soon());
+      // A copy in memory of the process, on the other device.
+      if (i % 20 == 0 && count < 1000) {
+        ASSERT_THAT(tensor.CopyFrom(Numbers(count, i)), IsOk());
+        tensor = *tensor.To({kDLCUDA, 1});
+        EXPECT_TRUE(HasNumbers(tensor, i));
+      }
+      if (i % 1000 == 999) {
+        ASSERT_THAT(pool->Trim(), IsOk());
+        ASSERT_THAT(TrimDeviceTensors(), IsOk());
+      }
+      if (i == kTensors / 10) fds = CountOpenFds();
+    }
+    EXPECT_LE(CountOpenFds(), fds + 20);
+    live.clear();
+    EXPECT_THAT(pool->Close(Deadline::Passed()), IsOk());
+    EXPECT_THAT(TrimDeviceTensors(), IsOk());
+    if (has_fake()) {
+      EXPECT_EQ(fake_.HeldBytes(0) + fake_.HeldBytes(1), 0);
+    }
+  });
+}
+
+// Its thread may unmap memory meanwhile, and the last tensors are dropped by
+// destructors of static variables.
+TEST_F(DeviceLimitsTest, AProcessMayExitWithTensors) {
+  constexpr int kExits = 10;
+  for (int i = 0; i < kExits; ++i) {
+    const pid_t child = fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+      if (has_fake()) {
+        fake_.Reset(machine_);
+        fake_.SetEnvironment();
+      }
+      static std::vector<Tensor> until_exit;
+      const auto pool = MakePool();
+      for (int64_t size : {10, 10'000, 1'000'000}) {
+        until_exit.push_back(Make(*pool, size, 1));
+        until_exit.push_back(*until_exit.back().Clone());
+      }
+      until_exit.erase(until_exit.begin() + 2);
+      pool->Close(Deadline::Passed()).IgnoreError();
+      std::thread([] { until_exit.pop_back(); }).join();
+      exit(HasFailure() ? 1 : 0);
+    }
+    int status = 0;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    ASSERT_EQ(status, 0);
+  }
 }
 
 TEST_F(DeviceLimitsTest, ADeviceHasItsNumberOfEachProcess) {
