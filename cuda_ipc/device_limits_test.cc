@@ -1,8 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Pools of devices at limits, beside receivers that die, and under offers that
-// lie.
+// Pools of devices at their limits, receivers that die, and hostile offers.
 
 #include <poll.h>
 #include <pthread.h>
@@ -120,7 +119,7 @@ TEST_F(DeviceLimitsTest, TensorsOfOneBlockAreAlignedAsKernelsExpect) {
   });
 }
 
-TEST_F(DeviceLimitsTest, SizesThatCannotBeAreErrorsAtOnce) {
+TEST_F(DeviceLimitsTest, SizesBeyondLimitsAreRefusedWithoutAWait) {
   RunAlone([&] {
     // No segment has less than a page of the device.
     const auto small = MakePool({.quota_bytes = kPage - 1});
@@ -385,14 +384,14 @@ TEST_F(DeviceLimitsTest, ADeviceHasItsNumberOfEachProcess) {
   EXPECT_TRUE(c.EndsWell());
 }
 
-// ---- Offers that lie ----
+// ---- Hostile offers ----
 
 // Of an owner that lists `bytes` on the device of `claimed`; the descriptor is
 // `make`'s.
-class LyingStore final : public BlockStore {
+class HostileStore final : public BlockStore {
  public:
-  LyingStore(const DeviceContext& claimed, size_t bytes,
-             std::function<UniqueFd()> make)
+  HostileStore(const DeviceContext& claimed, size_t bytes,
+               std::function<UniqueFd()> make)
       : BlockStore({.kind = MemoryKindId::kCuda,
                     .identity = claimed.device().uuid,
                     .device = {kDLCUDA, claimed.device().ordinal},
@@ -444,13 +443,13 @@ TEST_F(DeviceOfferTest, AnOwnerThatListsOtherMemoryIsRefused) {
       const DeviceAllocation made = *DeviceAllocation::Create(gpu, bytes);
       return UniqueFd(dup(made.fd()));
     };
-    struct Lie {
+    struct Hostile {
       const char* what;
       const DeviceContext& claimed;
       size_t bytes;
       std::function<UniqueFd()> make;
     };
-    for (const Lie& lie : std::vector<Lie>{
+    for (const Hostile& offered : std::vector<Hostile>{
              {"another device", other, kPage, [&] { return allocate(kPage); }},
              {"too small", gpu, 2 * kPage, [&] { return allocate(kPage); }},
              {"not of a device", gpu, kPage, [] { return PlainMemory(kPage); }},
@@ -462,15 +461,15 @@ TEST_F(DeviceOfferTest, AnOwnerThatListsOtherMemoryIsRefused) {
                 return UniqueFd(ends[0]);
               }},
          }) {
-      SCOPED_TRACE(lie.what);
+      SCOPED_TRACE(offered.what);
       const std::vector<std::string> held = fake_.Leaks();
       const size_t fds = CountOpenFds();
       {
         ArenaOptions options;
-        options.segment_bytes = lie.bytes;
+        options.segment_bytes = offered.bytes;
         absl::StatusOr<std::shared_ptr<Arena>> arena = Arena::Create(
-            options,
-            std::make_unique<LyingStore>(lie.claimed, lie.bytes, lie.make));
+            options, std::make_unique<HostileStore>(
+                         offered.claimed, offered.bytes, offered.make));
         ASSERT_THAT(arena, IsOk());
         const absl::StatusOr<Tensor> tensor =
             CreateTensor(**arena, kDtypeOf<uint8_t>, {10}, Soon());
@@ -509,9 +508,9 @@ TEST_F(DeviceOfferTest, AnOfferWithOtherDescriptorsIsRefused) {
       for (const int fd : {of_segment.fds[2], of_device.fds[0],
                            of_device.fds[1], of_device.fds[2], plain.get()}) {
         SCOPED_TRACE(absl::StrCat("descriptor ", i));
-        ArenaOffer lie = honest;
-        lie.fds[i] = fd;
-        EXPECT_THAT(Accept(lie), Not(IsOk()));
+        ArenaOffer exchanged = honest;
+        exchanged.fds[i] = fd;
+        EXPECT_THAT(Accept(exchanged), Not(IsOk()));
         EXPECT_EQ(CountOpenFds(), fds);
         EXPECT_EQ(fake_.Leaks(), held);
       }
