@@ -17,6 +17,7 @@
 #include "tenon/cuda_ipc/cuda_api.h"
 #include "tenon/cuda_ipc/devices.h"
 #include "tenon/cuda_ipc/driver.h"
+#include "tenon/shm/base/crash_point.h"
 #include "tenon/shm/base/posix_error.h"
 #include "tenon/shm/base/status_macros.h"
 
@@ -124,6 +125,7 @@ absl::Status DeviceAllocation::Allocate() {
       device_->driver().cuMemCreate(&handle, bytes_, &properties, 0),
       "cuMemCreate"));
   handle_ = handle;
+  TENON_CRASH_POINT("device_memory.created");
   return absl::OkStatus();
 }
 
@@ -137,6 +139,7 @@ absl::Status DeviceAllocation::Open(int fd) {
           &handle, number, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR),
       "cuMemImportFromShareableHandle"));
   handle_ = handle;
+  TENON_CRASH_POINT("device_memory.imported");
   CUmemAllocationProp properties = {};
   TENON_RETURN_IF_ERROR(device_->Error(
       driver.cuMemGetAllocationPropertiesFromHandle(&properties, handle),
@@ -162,6 +165,7 @@ absl::Status DeviceAllocation::Map(DeviceAccess access) {
   TENON_RETURN_IF_ERROR(device_->Error(
       driver.cuMemMap(address_, bytes_, 0, *handle_, 0), "cuMemMap"));
   is_mapped_ = true;
+  TENON_CRASH_POINT("device_memory.mapped");
   const absl::Status set = SetAccess(access);
   const bool is_refused =
       absl::IsUnimplemented(set) || absl::IsInvalidArgument(set);
@@ -189,6 +193,7 @@ absl::Status DeviceAllocation::Export() {
           &fd, *handle_, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0),
       "cuMemExportToShareableHandle"));
   fd_ = UniqueFd(fd);
+  TENON_CRASH_POINT("device_memory.exported");
   // The driver does not say whether it is close-on-exec.
   if (fcntl(fd, F_SETFD, FD_CLOEXEC) != 0) {
     return PosixError(errno, "fcntl", "a descriptor of device memory");
@@ -214,11 +219,13 @@ absl::Status DeviceAllocation::Release() {
     TENON_RETURN_IF_ERROR(
         device_->Error(driver.cuMemUnmap(address_, bytes_), "cuMemUnmap"));
     is_mapped_ = false;
+    TENON_CRASH_POINT("device_memory.unmapped");
   }
   if (address_ != 0) {
     TENON_RETURN_IF_ERROR(device_->Error(
         driver.cuMemAddressFree(address_, bytes_), "cuMemAddressFree"));
     address_ = 0;
+    TENON_CRASH_POINT("device_memory.freed");
   }
   return DropHandle();
 }

@@ -13,6 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "tenon/shm/base/crash_point.h"
 #include "tenon/shm/base/per_process.h"
 #include "tenon/shm/base/status_macros.h"
 
@@ -48,6 +49,7 @@ absl::Status RetiredAllocations::StartThread() {
 }
 
 void RetiredAllocations::Add(std::unique_ptr<Place> place) {
+  TENON_CRASH_POINT("device_memory.retired");
   const ThreadLock lock(&mutex_);
   place->next = std::move(first_);
   first_ = std::move(place);
