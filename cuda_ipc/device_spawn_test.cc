@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Start methods in a process that has initialized CUDA.
+// Start methods in a process that has initialized CUDA; tensors of devices as
+// arguments and results of processes.
 
 #include <sys/wait.h>
 #include <unistd.h>
@@ -9,6 +10,7 @@
 #include <cstdint>
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -16,9 +18,12 @@
 #include "absl/time/time.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tenon/cuda_ipc/device_mixed_testing.h"
 #include "tenon/cuda_ipc/device_pool.h"
 #include "tenon/cuda_ipc/driver.h"
 #include "tenon/cuda_ipc/fake/fake_driver.h"
+#include "tenon/futures/future_testing.h"
+#include "tenon/shm/arena/arena.h"
 #include "tenon/shm/base/deadline.h"
 #include "tenon/shm/base/status_macros.h"
 #include "tenon/shm/tensor/dtype.h"
@@ -29,6 +34,9 @@
 #include "tenon/spawn/child/function.h"
 #include "tenon/spawn/child/init.h"
 #include "tenon/spawn/fork_server/fork_server.h"
+#include "tenon/spawn/pool/pool_function.h"
+#include "tenon/spawn/pool/pool_options.h"
+#include "tenon/spawn/pool/process_pool.h"
 #include "tenon/spawn/process/process.h"
 #include "tenon/spawn/process/start.h"
 #include "tenon/spawn/settings/process_options.h"
@@ -72,6 +80,41 @@ absl::Status CountOnDevice(int, Tensor tensor) {
 }
 TENON_SPAWN_FUNCTION(CountOnDevice);
 
+// Passes them on to a child of its own, unless it is the last.
+absl::Status TakeMixed(int, int generations, Tensor here, Tensor there,
+                       Tensor view) {
+  TENON_RETURN_IF_ERROR(CheckMixed({here, there, view}, 7));
+  if (generations == 1) {
+    TENON_ASSIGN_OR_RETURN(const Tensor nines, Filled(9));
+    return there.CopyFrom(nines);
+  }
+  TENON_ASSIGN_OR_RETURN(
+      spawn::Process child,
+      spawn::StartProcess("TakeMixed", {.method = StartMethod::kSpawn},
+                          generations - 1, here, there, view));
+  return child.Join(Soon());
+}
+TENON_SPAWN_FUNCTION(TakeMixed);
+
+// In memory of a worker.
+absl::StatusOr<std::vector<Tensor>> MakeMixedHere(int64_t value) {
+  static const auto* const arena =
+      new absl::StatusOr<std::shared_ptr<Arena>>(Arena::Create({}));
+  static const auto* const pool =
+      new absl::StatusOr<std::shared_ptr<DevicePool>>(DevicePool::Create(0));
+  TENON_RETURN_IF_ERROR(arena->status());
+  TENON_RETURN_IF_ERROR(pool->status());
+  return MakeMixed(***arena, ***pool, value);
+}
+TENON_POOL_FUNCTION(MakeMixedHere);
+absl::StatusOr<std::vector<Tensor>> GiveBackMixed(Tensor here, Tensor there,
+                                                  Tensor view) {
+  std::vector<Tensor> tensors = {here, there, view};
+  TENON_RETURN_IF_ERROR(CheckMixed(tensors, 7));
+  return tensors;
+}
+TENON_POOL_FUNCTION(GiveBackMixed);
+
 absl::Status LoadCuda(spawn::Child&) { return GetDriver().status(); }
 TENON_SPAWN_ENTRY("load-cuda", LoadCuda);
 absl::Status DoNothing(int) { return absl::OkStatus(); }
@@ -109,6 +152,36 @@ TEST_F(DeviceSpawnTest, ADeviceTensorIsAnArgumentOfASpawnedChild) {
                           tensor));
   EXPECT_THAT(child.Join(Soon()), IsOk());
   EXPECT_THAT(CheckFilled(tensor, 8), IsOk());
+}
+
+TEST_F(DeviceSpawnTest, MixedArgumentsArePassedOnToAGrandchild) {
+  TENON_ASSERT_OK_AND_ASSIGN(const auto arena, Arena::Create({}));
+  TENON_ASSERT_OK_AND_ASSIGN(const std::vector<Tensor> sent,
+                             MakeMixed(*arena, *Pool(), 7));
+  TENON_ASSERT_OK_AND_ASSIGN(
+      spawn::Process child,
+      spawn::StartProcess("TakeMixed", {.method = StartMethod::kSpawn}, 3,
+                          sent[0], sent[1], sent[2]));
+  EXPECT_THAT(child.Join(Soon()), IsOk());
+  // The last of three generations has written there.
+  EXPECT_THAT(CheckFilled(sent[1], 9), IsOk());
+}
+
+TEST_F(DeviceSpawnTest, MixedResultsOfAPoolOutliveItsWorkers) {
+  std::vector<Tensor> own, back;
+  {
+    TENON_ASSERT_OK_AND_ASSIGN(const spawn::ProcessPool workers,
+                               spawn::ProcessPool::Create({.workers = 2}));
+    TENON_ASSERT_OK_AND_ASSIGN(
+        own, futures::Get(workers.Submit(MakeMixedHere, int64_t{7})));
+    EXPECT_THAT(CheckMixed(own, 7), IsOk());
+    TENON_ASSERT_OK_AND_ASSIGN(
+        back,
+        futures::Get(workers.Submit(GiveBackMixed, own[0], own[1], own[2])));
+    EXPECT_EQ(own[1].storage(), back[1].storage());
+  }
+  EXPECT_THAT(CheckMixed(own, 7), IsOk());
+  EXPECT_THAT(CheckMixed(back, 7), IsOk());
 }
 
 TEST_F(DeviceSpawnTest, ForkIsRefusedOnceCudaHasBeenInitialized) {
