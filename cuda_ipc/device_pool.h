@@ -115,7 +115,7 @@ class DevicePool {
   // DevicePoolOptions::wipe. Waits for memory until `deadline`.
   // Errors: those of the function of arena_tensor.h; kFailedPrecondition if the
   // pool is closed; kResourceExhausted with the driver's text if the device is
-  // full.
+  // full; at once those of a driver that fails otherwise.
   absl::StatusOr<Tensor> CreateTensor(DLDataType dtype,
                                       absl::Span<const int64_t> shape,
                                       Deadline deadline);

@@ -246,6 +246,12 @@ absl::Status ShortageError(ArenaParts& parts, size_t block_bytes, bool waited,
                 : absl::ResourceExhaustedError(message);
 }
 
+// Whether an error of growing may be gone when other memory is released. A
+// device that was lost stays so.
+bool MayPass(const absl::Status& error) {
+  return absl::IsResourceExhausted(error) || absl::IsUnavailable(error);
+}
+
 // Releases in other processes wake nothing: hence the short naps.
 absl::StatusOr<OwnedBlock*> WaitForBlock(ArenaParts& parts, size_t block_bytes,
                                          Deadline deadline) {
@@ -253,6 +259,7 @@ absl::StatusOr<OwnedBlock*> WaitForBlock(ArenaParts& parts, size_t block_bytes,
   for (bool waited = false;; waited = true) {
     absl::StatusOr<OwnedBlock*> block = TryTake(parts, block_bytes);
     if (block.ok()) return block;
+    if (!MayPass(block.status())) return block;
     if (deadline.has_passed()) {
       return ShortageError(parts, block_bytes, waited, block.status());
     }

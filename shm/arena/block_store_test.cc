@@ -68,6 +68,7 @@ class CountingStore final : public MappedStore {
     bool fail_wipe = false;
     bool fail_unprotect = false;
     size_t most_bytes = SIZE_MAX;  // Of a segment.
+    bool is_lost = false;
   };
 
   CountingStore(const ArenaOptions& options, const Facts& facts, Calls& calls)
@@ -75,6 +76,7 @@ class CountingStore final : public MappedStore {
 
   absl::StatusOr<std::unique_ptr<StoredSegment>> Create(size_t bytes) override {
     ++calls_.segments;
+    if (calls_.is_lost) return absl::InternalError("the device is lost");
     if (bytes > calls_.most_bytes) {
       return absl::ResourceExhaustedError("the device is full");
     }
@@ -197,6 +199,19 @@ TEST(BlockStoreTest, ABlockThatItCannotPrepareStaysFree) {
   TENON_ASSERT_OK_AND_ASSIGN(const Block block,
                              arena->TryAllocate(kStoredBytes));
   EXPECT_EQ(block.data()[0], std::byte{0});
+}
+
+// Until another deadline it would wait for a release.
+TEST(BlockStoreTest, AnErrorThatIsOfNoShortageIsReturnedAtOnce) {
+  CountingStore::Calls calls;
+  const auto arena = MakeCounting(StoredOptions(), calls);
+  calls.is_lost = true;
+  const auto is_lost =
+      StatusIs(absl::StatusCode::kInternal, HasSubstr("the device is lost"));
+  EXPECT_THAT(arena->Allocate(kStoredBytes, Deadline::Never()), is_lost);
+  EXPECT_THAT(arena->TryAllocate(kStoredBytes), is_lost);
+  calls.is_lost = false;
+  EXPECT_THAT(arena->Allocate(kStoredBytes, Deadline::Never()), IsOk());
 }
 
 TEST(BlockStoreTest, SegmentsAreWholeUnitsWithinTheQuota) {
