@@ -271,37 +271,5 @@ TEST_F(DevicePoolTest, AForkedChildIsRefused) {
   });
 }
 
-TEST_F(DevicePoolTest, EachCallThatFailsIsAnErrorAndNothingIsLost) {
-  if (!has_fake()) GTEST_SKIP() << "the fake driver's calls fail";
-  RunAlone([&] {
-    const auto pool = MakePool();
-    ASSERT_THAT(Make(*pool, 1000), IsOk());
-    ASSERT_THAT(pool->Trim(), IsOk());
-    const std::vector<std::string> before = fake_.Leaks();
-    const size_t fds = CountOpenFds();
-    for (const char* const entry :
-         {"cuCtxPushCurrent_v2", "cuCtxPopCurrent_v2", "cuMemCreate",
-          "cuMemAddressReserve", "cuMemMap", "cuMemSetAccess", "cuMemRelease",
-          "cuMemExportToShareableHandle", "cuMemUnmap", "cuMemAddressFree"}) {
-      for (const CUresult error : fake_.DocumentedErrors(entry)) {
-        SCOPED_TRACE(absl::StrCat(entry, " fails with ", error));
-        fake_.Fail(entry, 1, error);
-        // Out of memory is tried again, after idle memory has been returned.
-        const absl::Status made = Make(*pool, 1000).status();
-        EXPECT_TRUE(!made.ok() || error == CUDA_ERROR_OUT_OF_MEMORY ||
-                    std::string(entry) == "cuMemUnmap" ||
-                    std::string(entry) == "cuMemAddressFree");
-        pool->Trim().IgnoreError();
-        fake_.StopFailing(entry);
-        pool->Trim().IgnoreError();
-        ASSERT_EQ(fake_.Leaks(), before);
-        ASSERT_EQ(CountOpenFds(), fds);
-        ASSERT_EQ(fake_.HeldBytes(0), 0);
-      }
-    }
-    ASSERT_THAT(Make(*pool, 1000), IsOk());
-  });
-}
-
 }  // namespace
 }  // namespace tenon::cuda_ipc
