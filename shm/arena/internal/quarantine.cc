@@ -35,7 +35,9 @@ Deadline Quarantine::Until(uint32_t block) const {
 
 void Quarantine::HoldBack(size_t size_class, std::vector<OwnedBlock*>& blocks) {
   if (is_off()) return;
-  if (last_.has_passed()) until_.clear();
+  if (!until_.empty() && last_.has_passed()) until_.clear();
+  // One look at the clock, where no process has ended lately.
+  if (until_.empty() && all_until_.has_passed()) return;
   std::erase_if(blocks, [&](OwnedBlock* block) {
     const Deadline until = Until(block->number);
     if (until.has_passed()) return false;
