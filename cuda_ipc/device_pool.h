@@ -121,8 +121,8 @@ class DevicePool {
                                       Deadline deadline);
 
   // For functions that take an arena, such as CreateTensors() or the
-  // participants of a TensorQueue; do not keep it, as it keeps the memory. Null
-  // if the pool is closed.
+  // participants of a TensorQueue; it keeps the memory, also of a closed pool.
+  // Null if the pool is closed. CreateTensor() of it saves a lock, some 15 ns.
   std::shared_ptr<Arena> arena() const;
 
   // Returns segments without tensors to the device, in this process; a receiver

@@ -10,7 +10,9 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -19,15 +21,32 @@
 #include "tenon/shm/base/check.h"
 
 namespace tenon::cuda_ipc {
+namespace {
 
-FakeDriver::FakeDriver(absl::string_view settings, absl::string_view file) {
+// Beside a test, or beside another program that Bazel has built.
+std::string PathOf(absl::string_view file) {
+  const std::string below = absl::StrCat("cuda_ipc/fake/", file);
   const char* const sources = getenv("TEST_SRCDIR");
   const char* const workspace = getenv("TEST_WORKSPACE");
-  TENON_CHECK(sources != nullptr && workspace != nullptr,
-              "run this test with Bazel");
-  path_ = absl::StrCat(sources, "/", workspace, "/cuda_ipc/fake/", file);
+  if (sources != nullptr && workspace != nullptr) {
+    return absl::StrCat(sources, "/", workspace, "/", below);
+  }
+  std::error_code error;
+  const auto program = std::filesystem::read_symlink("/proc/self/exe", error);
+  for (auto folder = program.parent_path(); folder != folder.root_path();
+       folder = folder.parent_path()) {
+    if (std::filesystem::exists(folder / below, error)) return folder / below;
+  }
+  return below;
+}
+
+}  // namespace
+
+FakeDriver::FakeDriver(absl::string_view settings, absl::string_view file)
+    : path_(PathOf(file)) {
   void* const library = dlopen(path_.c_str(), RTLD_NOW | RTLD_LOCAL);
-  TENON_CHECK(library != nullptr, "cannot load the fake driver");
+  TENON_CHECK(library != nullptr,
+              absl::StrCat("cannot load the fake driver: ", dlerror()));
   const auto control = reinterpret_cast<decltype(&fake::TenonFakeCudaControl)>(
       dlsym(library, "TenonFakeCudaControl"));
   TENON_CHECK(control != nullptr, "not the fake driver");

@@ -34,8 +34,9 @@ namespace tenon::cuda_ipc {
 // Failure: ends the process if the library cannot be loaded.
 class FakeDriver {
  public:
-  // Loads the library and resets it. `settings` are the words of README.md, in
-  // addition to a machine of this process's own; "machine=" joins another.
+  // Loads the library, in a test or in another program that Bazel has built,
+  // and resets it. `settings` are the words of README.md, in addition to a
+  // machine of this process's own; "machine=" joins another.
   explicit FakeDriver(absl::string_view settings = "",
                       absl::string_view file = "libcuda.so.1");
 
