@@ -29,6 +29,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tenon/loader/data/batch.h"
+#include "tenon/loader/data/collation.h"
 #include "tenon/loader/data/dataset.h"
 #include "tenon/loader/data/dataset_registry.h"
 #include "tenon/loader/data/worker_init.h"
@@ -37,8 +38,10 @@
 #include "tenon/loader/loader_testing.h"
 #include "tenon/loader/testing/test_datasets.h"
 #include "tenon/shm/base/deadline.h"
+#include "tenon/shm/base/status_macros.h"
 #include "tenon/shm/process/process_info.h"
 #include "tenon/shm/segment/sharing_strategy.h"
+#include "tenon/shm/tensor/tensor.h"
 #include "tenon/shm/testing/status_matchers.h"
 
 namespace tenon::loader {
@@ -46,10 +49,12 @@ namespace {
 
 using ::absl::StatusCode;
 using ::testing::AllOf;
+using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::Ge;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 using ::testing::SizeIs;
 
 enum How : int { kSigkill, kSegfault, kExit3, kExit0, kHang, kStop };
@@ -131,6 +136,39 @@ class DiesAtStart : public Numbers {
   }
 };
 TENON_LOADER_DATASET(DiesAtStart());
+
+// In a worker, Collate() kills it, or takes `milliseconds`.
+class Collates : public Dataset {
+ public:
+  Collates(bool kills, int milliseconds)
+      : kills_(kills), milliseconds_(milliseconds) {}
+  int64_t size() const override { return 20; }
+  SampleSpec spec() const override {
+    return SampleSpec().AddInput<int64_t>("items").AddOutput<int64_t>("sum");
+  }
+  absl::Status Get(int64_t index, SampleRandom&, Sample& sample) override {
+    TENON_ASSIGN_OR_RETURN(const auto items,
+                           sample.Allocate<int64_t>("items", {1}));
+    items[0] = index;
+    return absl::OkStatus();
+  }
+  absl::Status Collate(Collation& batch) override {
+    if (GetWorkerInfo()) {
+      if (kills_) raise(SIGKILL);
+      absl::SleepFor(absl::Milliseconds(milliseconds_));
+    }
+    TENON_ASSIGN_OR_RETURN(const auto samples, batch.samples("items"));
+    int64_t sum = 0;
+    for (const Tensor& items : samples) sum += items.data<int64_t>()->front();
+    TENON_ASSIGN_OR_RETURN(const Tensor to, batch.Create("sum", {1}));
+    return to.Fill(sum);
+  }
+
+ private:
+  bool kills_;
+  int milliseconds_;
+};
+TENON_LOADER_DATASET(Collates(bool, int));
 
 // Keeps a MiB of each sample.
 class Grows : public Numbers {
@@ -422,6 +460,31 @@ TEST_P(LoaderDeathTest, WithoutAPolicyAWorkerThatHangsIsAnError) {
   EXPECT_TRUE(pids.AllEnded());
 }
 
+// Nor is a sample to blame that is not loaded any more.
+TEST_P(LoaderDeathTest, ASampleHasNotFailedWhereCollateKills) {
+  TENON_ASSERT_OK_AND_ASSIGN(
+      auto loader,
+      Loader::Create<Collates>(Options(OnWorkerDeath::kSkipSample), true, 0));
+  EXPECT_THAT(loader->Epoch(0).Next(Watchdog()),
+              StatusIs(StatusCode::kAborted,
+                       AllOf(HasSubstr("SIGKILL"), Not(HasSubstr("sample ")),
+                             HasSubstr("max_restarts is 3"))));
+}
+
+TEST_P(LoaderDeathTest, TheTimeOfASampleIsNotThatOfCollate) {
+  LoaderOptions options = Options(OnWorkerDeath::kFail);
+  options.shuffle = false;
+  options.sample_timeout = absl::Milliseconds(200);
+  TENON_ASSERT_OK_AND_ASSIGN(auto loader,
+                             Loader::Create<Collates>(options, false, 500));
+  EpochRange epoch = loader->Epoch(0);
+  for (const int64_t sum : {28, 92, 70}) {
+    TENON_ASSERT_OK_AND_ASSIGN(const auto batch, epoch.Next(Watchdog()));
+    ASSERT_TRUE(batch.has_value());
+    EXPECT_THAT(batch->data<int64_t>("sum"), IsOkAndHolds(ElementsAre(sum)));
+  }
+}
+
 // The worker that is stopped, or 0.
 pid_t StoppedWorker(const Loader& loader) {
   for (const pid_t pid : loader.worker_pids()) {
@@ -515,7 +578,7 @@ TEST_P(LoaderDeathTest, AWorkerIsRecycledAfterSomeSamples) {
     }
     EXPECT_THAT(loader->replaced_workers(), Ge(300 / 40));
     for (const pid_t pid : loader->worker_pids()) {
-      EXPECT_THAT(before, ::testing::Not(::testing::Contains(pid)));
+      EXPECT_THAT(before, Not(::testing::Contains(pid)));
     }
     loader.reset();
     EXPECT_TRUE(pids.AllEnded());

@@ -376,6 +376,8 @@ absl::StatusOr<std::optional<FilledBatch>> Worker::Make(const TaskRecord& task,
 
 absl::Status Worker::Collate(const TaskRecord& task, int64_t samples,
                              Block& block) {
+  // No sample is loaded any more: what happens now is not its failure.
+  StdAtomics::Store(note_.sample, WorkerNote::kNone, std::memory_order_release);
   if (scratch() != nullptr) meter_.Enter(Stage::kCollate);
   Block larger;
   const auto grow = [&](size_t bytes) -> absl::StatusOr<std::span<std::byte>> {
