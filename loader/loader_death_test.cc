@@ -185,6 +185,26 @@ class Grows : public Numbers {
 };
 TENON_LOADER_DATASET(Grows());
 
+// In a worker it takes a second to make, and 32 MiB; batch 2 of 8 samples
+// takes most of a second, too.
+class Heavy : public Numbers {
+ public:
+  Heavy() : Numbers(100) {
+    if (!GetWorkerInfo()) return;
+    absl::SleepFor(absl::Seconds(1));
+    memory_.assign(32 << 20, 'x');
+  }
+  absl::Status Get(int64_t index, SampleRandom& random,
+                   Sample& sample) override {
+    if (GetWorkerInfo() && index == 16) absl::SleepFor(absl::Milliseconds(700));
+    return Numbers::Get(index, random, sample);
+  }
+
+ private:
+  std::string memory_;
+};
+TENON_LOADER_DATASET(Heavy());
+
 class LoaderDeathTest : public LoaderTest {
  protected:
   LoaderOptions Options(OnWorkerDeath on_death) const {
@@ -595,6 +615,30 @@ TEST_P(LoaderDeathTest, AWorkerIsRecycledAsItsMemoryGrows) {
   }
   EXPECT_THAT(loader->replaced_workers(), Ge(2));
   EXPECT_LE(loader->replaced_workers(), 200 / 8);
+}
+
+// Memory that a worker has from its constructor is no growth, also if results
+// of the process before it are taken meanwhile.
+TEST_P(LoaderDeathTest, TheMemoryOfADatasetIsNoReasonToRecycle) {
+  if (workers() == 1) GTEST_SKIP() << "it dies while another one is awaited";
+  LoaderOptions options = Options(OnWorkerDeath::kRestart);
+  options.shuffle = false;
+  options.workers = 2;
+  options.recycle_after_bytes = 16 << 20;
+  TENON_ASSERT_OK_AND_ASSIGN(auto loader, Loader::Create<Heavy>(options));
+  EpochRange epoch = loader->Epoch(0);
+  std::vector<Copy> batches;
+  for (;;) {
+    TENON_ASSERT_OK_AND_ASSIGN(const auto batch, epoch.Next(Watchdog()));
+    if (!batch) break;
+    batches.push_back(CopyOf(*batch));
+    if (batches.size() == 2) {
+      absl::SleepFor(absl::Milliseconds(200));  // It makes batch 3.
+      kill(loader->worker_pids()[1], SIGKILL);
+    }
+  }
+  EXPECT_EQ(batches, Reference(options, 0));
+  EXPECT_EQ(loader->replaced_workers(), 1);
 }
 
 TEST_P(LoaderDeathTest, StreamsAreRefused) {

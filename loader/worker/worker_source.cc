@@ -918,7 +918,8 @@ bool WorkerSource::IsWorn(Worker& worker) {
       worker.samples >= *options_.recycle_after_samples) {
     return true;
   }
-  if (!options_.recycle_after_bytes) return false;
+  // What is claimed may be of the process before it.
+  if (!options_.recycle_after_bytes || worker.link.claimed() == 0) return false;
   const int64_t bytes = PrivateBytesOf(worker.host->pid());
   if (worker.first_bytes < 0) worker.first_bytes = bytes;
   return bytes - worker.first_bytes >= *options_.recycle_after_bytes;
