@@ -468,6 +468,8 @@ absl::StatusOr<std::optional<BatchResult>> Loader::NextUnnamed(
   if (!batch.ok() || !batch->has_value()) meter.Pause();
   if (!batch.ok()) {
     failure_ = batch.status();
+    incidents_ = source_->Incidents();
+    replaced_workers_ = source_->Replaced();
     source_.reset();  // Ends the workers.
     return failure_;
   }
@@ -524,13 +526,13 @@ std::string Loader::tuning() const {
 }
 
 std::vector<absl::Status> Loader::incidents() const {
-  return source_ == nullptr ? std::vector<absl::Status>()
-                            : source_->Incidents();
+  return source_ == nullptr ? incidents_ : source_->Incidents();
 }
 
 int64_t Loader::replaced_workers() const {
-  return source_ == nullptr ? 0 : source_->Replaced();
+  return source_ == nullptr ? replaced_workers_ : source_->Replaced();
 }
+
 LoaderStats Loader::Stats() const { return stats_->Stats(); }
 
 LoaderReport Loader::Report() const { return MakeReport(Stats()); }

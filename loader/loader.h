@@ -189,7 +189,8 @@ class Loader {
   std::string tuning() const;
   // How the last 64 workers that died, and were replaced, ended: worker, pid,
   // signal or exit code, the sample that it was loading, and its stack if it
-  // crashed or was ended. Empty if there are no workers any more.
+  // crashed or was ended. With that of which the loader failed, if it may
+  // replace workers.
   std::vector<absl::Status> incidents() const;
   // How many workers have been replaced: dead, hung or recycled ones.
   int64_t replaced_workers() const;
@@ -267,6 +268,9 @@ class Loader {
   int64_t failed_samples_ = 0;  // In its batches so far, without kFail.
   bool is_drained_ = false;     // It has ended by Drain().
   absl::Status refusal_;        // Of this epoch.
+  // What the source had at the loader's failure.
+  std::vector<absl::Status> incidents_;
+  int64_t replaced_workers_ = 0;
   absl::Status failure_;
 };
 

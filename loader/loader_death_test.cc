@@ -321,6 +321,12 @@ TEST_P(LoaderDeathTest, ASampleThatAlwaysKillsExceedsTheRestarts) {
                                               " in a row of worker ")),
                        HasSubstr(absl::StrCat("max_restarts is ", restarts)))));
     EXPECT_TRUE(pids.AllEnded());
+    // They are known where they are wanted most.
+    EXPECT_EQ(loader->replaced_workers(), restarts);
+    EXPECT_THAT(
+        loader->incidents(),
+        AllOf(SizeIs(restarts + 1),
+              Each(StatusIs(StatusCode::kAborted, HasSubstr("(item 42)")))));
   }
 }
 

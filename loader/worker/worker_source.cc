@@ -839,7 +839,6 @@ absl::Status WorkerSource::Replace(Worker& worker, absl::Status end) {
     RemoveNames(absl::StrCat(NamePrefixOf(setup_, index), "-"));
   }
   for (;;) {
-    ++replaced_;
     incidents_.push_back(end);
     if (incidents_.size() > kMaxIncidents) incidents_.pop_front();
     if (++worker.deaths > options_.max_restarts) {
@@ -849,6 +848,7 @@ absl::Status WorkerSource::Replace(Worker& worker, absl::Status end) {
           " without a batch between; max_restarts is ", options_.max_restarts));
     }
     End again = StartAgain(worker);
+    ++replaced_;
     TENON_CRASH_POINT("loader_replace.started");
     for (auto task = tasks.begin(); again.status.ok() && task != tasks.end();
          ++task) {
