@@ -392,6 +392,52 @@ TEST_P(LoaderDeathTest, ASampleThatKillsIsNamedAndReplaced) {
   EXPECT_EQ(failed, 1);
 }
 
+// Items that are tried in the place of a sample may kill, too.
+TEST_P(LoaderDeathTest, AnItemThatKillsReplacesNoSample) {
+  const std::vector<int64_t> items = {0, 42, 43, 44, 45, 46, 99};
+  LoaderOptions options = Options(OnWorkerDeath::kSkipSample);
+  options.on_sample_error = OnSampleError::kReplace;
+  options.failure_budget = 7;
+  options.shuffle = false;
+  TENON_ASSERT_OK_AND_ASSIGN(
+      auto loader, Loader::Create<Deadly>(options, "", items, kSigkill, false));
+  std::vector<int64_t> values;
+  std::vector<int64_t> skipped;
+  for (absl::StatusOr<Batch>& batch : loader->Epoch(0)) {
+    ASSERT_THAT(batch, IsOk());
+    const auto part = *batch->data<int64_t>("value");
+    values.insert(values.end(), part.begin(), part.end());
+    for (const SkippedSample& sample : batch->skipped()) {
+      EXPECT_EQ(sample.position, sample.index);
+      EXPECT_EQ(sample.replaced_by, sample.index % 99 == 0 ? 1 : 47);
+      EXPECT_THAT(sample.status.message(),
+                  HasSubstr(absl::StrCat("(item ", sample.index, ")")));
+      skipped.push_back(sample.index);
+    }
+  }
+  std::vector<int64_t> expected(100);
+  for (int64_t i = 0; i < 100; ++i) {
+    expected[static_cast<size_t>(i)] = i % 99 == 0          ? 1
+                                       : i >= 42 && i <= 46 ? 47
+                                                            : i;
+  }
+  EXPECT_EQ(values, expected);
+  EXPECT_EQ(skipped, items);
+}
+
+TEST_P(LoaderDeathTest, NoItemIsLeftToReplaceASample) {
+  LoaderOptions options = Options(OnWorkerDeath::kSkipSample);
+  options.on_sample_error = OnSampleError::kReplace;
+  std::vector<int64_t> items;
+  for (int64_t i = 40; i < 60; ++i) items.push_back(i);
+  TENON_ASSERT_OK_AND_ASSIGN(
+      auto loader, Loader::Create<Deadly>(options, "", items, kSigkill, false));
+  EXPECT_THAT(
+      RunEpoch(*loader, 0),
+      StatusIs(StatusCode::kAborted,
+               AllOf(HasSubstr("SIGKILL"), HasSubstr("max_restarts is 3"))));
+}
+
 TEST_P(LoaderDeathTest, AsReadyEachSampleComesOnce) {
   const std::vector<int64_t> items = {1, 42, 99};
   LoaderOptions options = Options(OnWorkerDeath::kSkipSample);

@@ -38,9 +38,6 @@ void NoteSample(SharedWord<uint64_t>* now, uint64_t sample) {
   }
 }
 
-// How many items are tried in the place of one that failed.
-constexpr int64_t kReplacements = 8;
-
 // The size of the dataset.
 absl::StatusOr<int64_t> CheckIndices(const Dataset& dataset,
                                      absl::Span<const int64_t> indices) {

@@ -36,7 +36,8 @@ struct BatchTask {
   // Not by Dataset::GetBatch(), and by the caller alone.
   bool one_by_one = false;
   // Numbers in the batch, ascending, of samples that are not made: they have
-  // failed. The others are made one by one.
+  // failed. Their index is that of the last item tried in their place, if any
+  // was. The others are made one by one.
   absl::Span<const int64_t> left_out = {};
   // Where the sample that is being made is noted (WorkerNote::sample), if not
   // null.

@@ -69,6 +69,9 @@ std::string Encode(const WorkerSetup& setup);
 // kFailedPrecondition for what it makes in another version (kPluginVersion).
 absl::StatusOr<WorkerSetup> DecodeWorkerSetup(absl::string_view bytes);
 
+// How many items a worker tries in the place of one that failed.
+inline constexpr int64_t kReplacements = 8;
+
 // The loader's words; zero at first.
 struct WorkerControl {
   // Tasks with a lower ticket were abandoned.
@@ -94,7 +97,8 @@ struct WorkerNote {
 struct TaskRecord {
   static constexpr int64_t kNoLane = -1;
   // Flags: the batch is not made by Dataset::GetBatch(); it is made without the
-  // samples whose index is ~index.
+  // samples whose index is ~index, of which the items up to this one have
+  // failed.
   static constexpr uint64_t kOneByOne = 1;
   static constexpr uint64_t kLeavesOut = 2;
 

@@ -38,8 +38,14 @@ namespace {
 // A batch has one note at most, and its block one new segment.
 constexpr uint64_t kMaxMessages = 2;
 
+// The item that the worker is told of a sample that is left out: those after it
+// are tried in its place.
+int64_t LastTried(const SkippedSample& left_out) {
+  return left_out.replaced_by >= 0 ? left_out.replaced_by : left_out.index;
+}
+
 // Those of `skipped` that no other item replaces.
-int64_t LeftOut(absl::Span<const SkippedSample> skipped) {
+int64_t NotReplaced(absl::Span<const SkippedSample> skipped) {
   return std::count_if(
       skipped.begin(), skipped.end(),
       [](const SkippedSample& sample) { return sample.replaced_by < 0; });
@@ -55,6 +61,13 @@ absl::Status Malformed(absl::string_view what, const absl::Status& status) {
 }
 
 }  // namespace
+
+const SkippedSample* WorkerLink::Task::LeftOut(int64_t position) const {
+  const auto found = std::find_if(
+      left_out.begin(), left_out.end(),
+      [&](const SkippedSample& s) { return s.position == position; });
+  return found == left_out.end() ? nullptr : &*found;
+}
 
 absl::StatusOr<WorkerLink> WorkerLink::Create(
     int index, int capacity, std::shared_ptr<const BatchLayout> layout) {
@@ -135,10 +148,9 @@ absl::Status WorkerLink::Assign(Task task) {
   std::copy(task.indices.begin(), task.indices.end(),
             words_.begin() + kTaskWords);
   for (const SkippedSample& sample : task.left_out) {
-    int64_t& index =
-        words_[kTaskWords +
-               static_cast<size_t>(sample.position - task.job.first_position)];
-    index = ~index;
+    words_[kTaskWords +
+           static_cast<size_t>(sample.position - task.job.first_position)] =
+        ~LastTried(sample);
   }
   const TaskRecord record = {
       .ticket = task.job.ticket,
@@ -253,7 +265,8 @@ absl::StatusOr<WorkerLink::Finished> WorkerLink::OnRecord(
   TENON_RETURN_IF_ERROR(CheckRecord(record, job, note));
   switch (record.outcome) {
     case BatchRecord::kMade: {
-      const int64_t made = record.samples + (note ? LeftOut(note->skipped) : 0);
+      const int64_t made =
+          record.samples + (note ? NotReplaced(note->skipped) : 0);
       TENON_ASSIGN_OR_RETURN(
           finished.batch,
           MakeBatch(record, job, std::move(note).value_or(BatchNote())));
@@ -336,8 +349,10 @@ absl::Status WorkerLink::CheckSkipped(absl::Span<const SkippedSample> skipped,
                                               sample.position, "; want ", next,
                                               " to ", end - 1));
     }
+    const SkippedSample* const left_out = job.LeftOut(sample.position);
     const int64_t index =
-        job.is_of_lane()
+        left_out != nullptr ? LastTried(*left_out)
+        : job.is_of_lane()
             ? sample.position - first
             : job.indices[static_cast<size_t>(sample.position - first)];
     if (sample.index != index) {
@@ -363,7 +378,7 @@ absl::Status WorkerLink::CheckSkipped(absl::Span<const SkippedSample> skipped,
 
 absl::StatusOr<Batch> WorkerLink::MakeBatch(const BatchRecord& record,
                                             const Task& job, BatchNote note) {
-  const int64_t skipped = LeftOut(note.skipped);
+  const int64_t skipped = NotReplaced(note.skipped);
   const int64_t count = job.count();
   const int64_t least = job.is_of_lane() && !job.job.full ? 1 : count;
   if (record.samples < 0 || record.samples > count - skipped ||
@@ -383,9 +398,10 @@ absl::StatusOr<Batch> WorkerLink::MakeBatch(const BatchRecord& record,
                      " bytes for a batch of ", layout_->total_bytes()));
   }
   for (SkippedSample& sample : note.skipped) {
-    for (const SkippedSample& left_out : job.left_out) {
-      if (left_out.position == sample.position) sample.status = left_out.status;
-    }
+    const SkippedSample* const left_out = job.LeftOut(sample.position);
+    if (left_out == nullptr) continue;
+    sample.index = left_out->index;
+    sample.status = left_out->status;
   }
   Batch::Contents contents = {.number = job.job.number,
                               .size = record.samples,

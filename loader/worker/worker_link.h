@@ -55,7 +55,8 @@ class WorkerLink {
     Job job;
     std::vector<int64_t> indices;
     // Samples that are not made: they have ended a worker, as their status
-    // says. In the order of their positions.
+    // says. In the order of their positions. `replaced_by` is the last item
+    // that has ended a worker in the sample's place; -1: none.
     std::vector<SkippedSample> left_out = {};
     bool one_by_one = false;  // BatchTask
     bool after_end = false;   // Of a lane that has ended before.
@@ -65,6 +66,8 @@ class WorkerLink {
     int64_t count() const {
       return is_of_lane() ? job.samples : std::ssize(indices);
     }
+    // That sample, if it is left out; else null.
+    const SkippedSample* LeftOut(int64_t position) const;
   };
   struct Finished {
     Job job;

@@ -34,6 +34,7 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "tenon/ipc/channel/channel.h"
+#include "tenon/loader/data/on_sample_error.h"
 #include "tenon/loader/data/on_worker_death.h"
 #include "tenon/loader/data/worker_kind.h"
 #include "tenon/loader/stats/loader_stats.h"
@@ -135,6 +136,19 @@ void RemoveNames(absl::string_view prefix) {
 absl::StatusOr<Segment> CreateNote() {
   return Segment::CreateSharedWritable(
       sizeof(WorkerNote), {.strategy = SharingStrategy::kFileDescriptor});
+}
+
+// An item in the place of `left_out` has ended a worker: goes on after the next
+// one. That is this item, or one whose error the worker has seen before. False
+// after as many as it would try.
+bool TryAnother(int64_t dataset_size, SkippedSample& left_out) {
+  const int64_t last =
+      left_out.replaced_by >= 0 ? left_out.replaced_by : left_out.index;
+  const int64_t tried =
+      last - left_out.index + (last < left_out.index ? dataset_size : 0);
+  if (tried >= std::min(kReplacements, dataset_size - 1)) return false;
+  left_out.replaced_by = last < dataset_size - 1 ? last + 1 : 0;
+  return true;
 }
 
 // What a worker does in a stage, for the error of a deadline.
@@ -807,7 +821,10 @@ bool WorkerSource::LeaveOut(const Worker& worker, const absl::Status& end,
   const auto place = std::lower_bound(
       task.left_out.begin(), task.left_out.end(), position,
       [](const SkippedSample& other, int64_t p) { return other.position < p; });
-  if (place != task.left_out.end() && place->position == position) return false;
+  if (place != task.left_out.end() && place->position == position) {
+    return setup_.on_error == OnSampleError::kReplace &&
+           TryAnother(plan_.dataset_size, *place);
+  }
   task.left_out.insert(
       place,
       {.position = position, .index = task.indices[sample - 1], .status = end});
