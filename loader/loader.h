@@ -189,8 +189,8 @@ class Loader {
   std::string tuning() const;
   // How the last 64 workers that died, and were replaced, ended: worker, pid,
   // signal or exit code, the sample that it was loading, and its stack if it
-  // crashed or was ended. With that of which the loader failed, if it may
-  // replace workers.
+  // crashed or was ended. Includes the death that exceeded max_restarts; kept
+  // after the loader has failed.
   std::vector<absl::Status> incidents() const;
   // How many workers have been replaced: dead, hung or recycled ones.
   int64_t replaced_workers() const;

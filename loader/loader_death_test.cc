@@ -532,7 +532,7 @@ TEST_P(LoaderDeathTest, WithoutAPolicyAWorkerThatHangsIsAnError) {
   EXPECT_TRUE(pids.AllEnded());
 }
 
-// Nor is a sample to blame that is not loaded any more.
+// The samples of the batch have been loaded by then.
 TEST_P(LoaderDeathTest, ASampleHasNotFailedWhereCollateKills) {
   TENON_ASSERT_OK_AND_ASSIGN(
       auto loader,
