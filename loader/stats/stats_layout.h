@@ -50,7 +50,7 @@ struct StatsWord {
     kReadySum,
     kReadyCount,
     kEventsPut,
-    kStages = 40,
+    kFirstStage = 40,
   };
 };
 
@@ -59,12 +59,13 @@ struct StageWord {
   static constexpr size_t kWords = kBuckets + StageTimes::kBuckets;
 };
 constexpr size_t StageWordOf(Stage stage) {
-  return StatsWord::kStages + static_cast<size_t>(stage) * StageWord::kWords;
+  return StatsWord::kFirstStage +
+         static_cast<size_t>(stage) * StageWord::kWords;
 }
 
 inline constexpr int kMaxStatsWorkers = 512;
 inline constexpr size_t kTakenWords =
-    StatsWord::kStages + kStages * StageWord::kWords;
+    StatsWord::kFirstStage + kStages * StageWord::kWords;
 constexpr size_t TakenWord(int worker) {
   return kTakenWords + static_cast<size_t>(worker);
 }

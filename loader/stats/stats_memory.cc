@@ -34,7 +34,7 @@ using Word = SharedWord<uint64_t>;
 
 constexpr size_t kNameBytes = StatsWord::kNameWords * sizeof(uint64_t);
 static_assert(StatsWord::kName + StatsWord::kNameWords <= StatsWord::kStage);
-static_assert(StatsWord::kEventsPut < StatsWord::kStages);
+static_assert(StatsWord::kEventsPut < StatsWord::kFirstStage);
 static_assert(kStages <= size_t{1} << EventWord::kStageBits);
 
 Word* WordsOf(std::byte* data) { return reinterpret_cast<Word*>(data); }
