@@ -33,9 +33,10 @@
 #include "tenon/loader/data/dataset_registry.h"
 #include "tenon/loader/loader.h"
 #include "tenon/loader/stats/loader_stats.h"
-#include "tenon/loader/stats/stats_memory.h"
+#include "tenon/loader/stats/stats_layout.h"
 #include "tenon/loader/stats/stats_query.h"
 #include "tenon/shm/base/deadline.h"
+#include "tenon/shm/segment/control_memory.h"
 #include "tenon/shm/testing/status_matchers.h"
 #include "tenon/tools/cli/json.h"
 #include "tenon/tools/tenon_tool.h"
@@ -182,6 +183,52 @@ INSTANTIATE_TEST_SUITE_P(Kinds, TopTest,
                                       ? "threads"
                                       : "processes";
                          });
+
+// Memory as a loader's, with `value` in every word that can have any.
+ControlMemory Garbage(const char* label, uint64_t worker, uint64_t value) {
+  constexpr size_t kWords = loader::StatsWords(0);
+  ControlMemory memory =
+      *ControlMemory::Create(kWords * sizeof(uint64_t), label);
+  auto* const words = reinterpret_cast<uint64_t*>(memory.data());
+  std::fill(words, words + kWords, value);
+  words[loader::StatsWord::kMagic] = loader::StatsWord::kMagicValue;
+  words[loader::StatsWord::kLoaderHigh] = 7;
+  words[loader::StatsWord::kLoaderLow] = 7;
+  words[loader::StatsWord::kEvents] = 0;
+  words[loader::StatsWord::kWorker] = worker;
+  return memory;
+}
+
+TEST(TopOfAHostileProcessTest, ShowsAnyFiguresAndEnds) {
+  for (const uint64_t value : {UINT64_MAX, uint64_t{1} << 63}) {
+    const ControlMemory consumer =
+        Garbage(loader::kConsumerStatsLabel, 0, value);
+    const ControlMemory worker = Garbage(loader::kWorkerStatsLabel, 1, value);
+    const Output text = Tenon({"top", "--interval", "0.1"});
+    EXPECT_EQ(text.exit_code, 0) << text.errors;
+    EXPECT_THAT(text.out, HasSubstr(absl::StrCat("process ", getpid())));
+    const Output json = Tenon({"top", "--interval", "0.1", "--json"});
+    EXPECT_EQ(json.exit_code, 0) << json.errors;
+    EXPECT_TRUE(Json::accept(json.out)) << json.out;
+    EXPECT_EQ(Tenon({"metrics"}).exit_code, 0);
+  }
+}
+
+TEST(TopOfAHostileProcessTest, OfTwoWorkersOfANumberTheLaterOneIsShown) {
+  const ControlMemory consumer = Garbage(loader::kConsumerStatsLabel, 0, 1);
+  // In whatever order they are found.
+  for (const uint64_t later : {0, 1}) {
+    const ControlMemory one =
+        Garbage(loader::kWorkerStatsLabel, 1, 100 + later);
+    const ControlMemory other =
+        Garbage(loader::kWorkerStatsLabel, 1, 101 - later);
+    TENON_ASSERT_OK_AND_ASSIGN(const auto query, loader::QueryLoaders());
+    const LoaderStats* const found = OwnOf(query);
+    ASSERT_NE(found, nullptr);
+    ASSERT_EQ(found->workers.size(), 1u);
+    EXPECT_EQ(found->workers[0].batches, 101u);
+  }
+}
 
 // Two readings of a loader, without processes.
 TopReading Reading(uint64_t batches, int64_t now_ns) {

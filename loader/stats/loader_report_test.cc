@@ -23,6 +23,9 @@
 #include "tenon/loader/stats/loader_stats.h"
 #include "tenon/loader/stats/loader_trace.h"
 #include "tenon/loader/stats/open_metrics.h"
+#include "tenon/loader/stats/stats_layout.h"
+#include "tenon/loader/stats/stats_memory.h"
+#include "tenon/shm/testing/status_matchers.h"
 
 namespace tenon::loader {
 namespace {
@@ -264,6 +267,35 @@ TEST(OpenMetricsTest, FollowsTheRules) {
   OpenMetrics none;
   AddLoaders({}, none);
   CheckOpenMetrics(none.ToText());
+}
+
+TEST(OpenMetricsTest, AHostileProcessDoesNotSpoilTheText) {
+  std::vector<uint64_t> words(StatsWords(0) + 1, UINT64_MAX);
+  words[StatsWord::kMagic] = StatsWord::kMagicValue;
+  words[StatsWord::kEvents] = 0;
+  words[StatsWord::kWorker] = 0;
+  TENON_ASSERT_OK_AND_ASSIGN(const ParsedStats consumer, ParseStats(words));
+  words[StatsWord::kWorker] = 1;
+  TENON_ASSERT_OK_AND_ASSIGN(const ParsedStats worker, ParseStats(words));
+  const LoaderStats stats = JoinStats(consumer, {worker}, 1'000'000'000);
+  OpenMetrics metrics;
+  AddLoaders({stats}, metrics);
+  CheckOpenMetrics(metrics.ToText());
+  const LoaderReport report = MakeReport(stats);
+  EXPECT_LE(report.waiting, 1.0);
+  EXPECT_TRUE(nlohmann::json::accept(report.ToJson()));
+}
+
+TEST(LoaderReportTest, ManyWorkersOfManyYearsAreAdded) {
+  // 2^64 ns in all, of which each worker idles for three quarters.
+  LoaderStats stats = Some(512, 25, 1, 0, 0);
+  for (ProcessStats& worker : stats.workers) {
+    worker.batches = 1;
+    AddTimes(worker, Stage::kLoad, 1, uint64_t{1} << 53);
+    AddTimes(worker, Stage::kWait, 1, uint64_t{3} << 53);
+  }
+  EXPECT_THAT(MakeReport(stats).advice,
+              Contains(HasSubstr("workers are idle for 75%")));
 }
 
 TEST(LoaderTraceTest, EventsHaveWhatThePerfettoUiNeeds) {

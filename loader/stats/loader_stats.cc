@@ -111,8 +111,13 @@ double ProcessStats::ShareOf(Stage s) const {
 LoaderStats LoaderStats::Since(const LoaderStats& before) const {
   LoaderStats added = *this;
   added.consumer = Added(consumer, before.consumer);
-  for (size_t i = 0; i < workers.size() && i < before.workers.size(); ++i) {
-    added.workers[i] = Added(workers[i], before.workers[i]);
+  for (ProcessStats& worker : added.workers) {
+    // By number: others may have begun or ended in between.
+    const auto old = std::find_if(before.workers.begin(), before.workers.end(),
+                                  [&](const ProcessStats& other) {
+                                    return other.worker == worker.worker;
+                                  });
+    if (old != before.workers.end()) worker = Added(worker, *old);
   }
   added.ready_sum = Added(ready_sum, before.ready_sum);
   added.ready_count = Added(ready_count, before.ready_count);

@@ -101,7 +101,9 @@ struct ProcessStats {
 
 struct LoaderStats {
   ProcessStats consumer;
-  std::vector<ProcessStats> workers;  // By number; empty without workers.
+  // By number; empty without workers. One that replaced another one began at
+  // zero: what the other one did is not here, except in the consumer's counts.
+  std::vector<ProcessStats> workers;
   int workers_configured = 0;  // 0: the consumer makes the batches itself.
   int prefetch = 0;
   int64_t batch_size = 0;
@@ -114,8 +116,9 @@ struct LoaderStats {
   // The same now, by worker.
   std::vector<uint64_t> ready_now;
 
-  // What has been added since `before`, an earlier value of the same loader.
-  // Longest times and events stay those of this value.
+  // What has been added since `before`, an earlier value of the same loader. Of
+  // a worker that has been replaced since: all of the new one. Longest times
+  // and events stay those of this value.
   LoaderStats Since(const LoaderStats& before) const;
 
   // Of the mean that underlies `ready`.

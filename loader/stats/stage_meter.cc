@@ -67,8 +67,7 @@ void StageMeter::EnterTimed(Stage stage) {
 
 void StageMeter::Pause() {
   if (words_ == nullptr) return;
-  if (timed_) Record(clock_());
-  timed_ = false;
+  Switch(Stage::kUse, false, 1);
   measured_ = false;
   // The time of a pause is not that of batches.
   begun_ns_ = 0;

@@ -78,8 +78,8 @@ class StageMeter {
     Add(StatsWord::kBatches, 1);
     Add(StatsWord::kSamples, samples);
   }
-  // Ends the current stage, without another one: the time from now on until
-  // Begin() is of none.
+  // Ends the current stage: the time from now on until Begin() is in no sum.
+  // Shown as kUse, as the caller of a batch has it.
   void Pause();
 
   // Whether the current batch is measured: then more may be looked at.

@@ -70,6 +70,19 @@ TEST_F(StageMeterTest, SlowBatchesAreMeasuredEach) {
             100u);
 }
 
+TEST_F(StageMeterTest, APauseIsShownAsUseAndCountsForNothing) {
+  meter_.Begin(Stage::kTake);
+  meter_.EnterTimed(Stage::kWait);
+  now_ns += 1000;
+  meter_.Pause();
+  EXPECT_EQ(Word(StatsWord::kStage), static_cast<uint64_t>(Stage::kUse));
+  EXPECT_EQ(Word(StatsWord::kSinceNs), static_cast<uint64_t>(now_ns));
+  now_ns += 3'600'000'000'000;
+  meter_.Begin(Stage::kTake);
+  EXPECT_EQ(Total(Stage::kWait), 1000u);
+  EXPECT_EQ(Total(Stage::kUse), 0u);
+}
+
 TEST_F(StageMeterTest, OfFastBatchesFewAreMeasuredAndStandForAll) {
   constexpr int kBatches = 200'000;
   for (int i = 0; i < kBatches; ++i) RunBatch(800, 200);

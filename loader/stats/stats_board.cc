@@ -39,11 +39,16 @@ const StatsView* StatsBoard::worker(int number) const {
 
 LoaderStats StatsBoard::Stats() const {
   std::vector<ParsedStats> workers;
-  for (const StatsView& view : workers_) {
+  for (size_t i = 0; i < workers_.size(); ++i) {
+    const StatsView& view = workers_[i];
     if (!view.has_memory()) continue;
     auto parsed = ParseStats(CopyStatsWords(view.data(), view.size_bytes()));
     // A worker that overwrites its own has none.
-    if (parsed.ok()) workers.push_back(*std::move(parsed));
+    if (!parsed.ok()) continue;
+    // Known here, whatever it has written.
+    parsed->process.worker = static_cast<int>(i);
+    parsed->process.loader = info_.loader;
+    workers.push_back(*std::move(parsed));
   }
   // Written by this process.
   const auto consumer =

@@ -18,7 +18,8 @@
 
 namespace tenon::loader {
 
-// Ownership: keeps the counters of workers that have ended.
+// Ownership: keeps the counters of workers that have ended, until another one
+//   has taken their place.
 // Threads: thread-compatible. Processes: of the one that made it.
 class StatsBoard {
  public:

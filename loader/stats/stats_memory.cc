@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <limits>
 #include <string>
 #include <utility>
 #include <vector>
@@ -50,6 +51,17 @@ int SmallInt(uint64_t word, int most) {
   return static_cast<int>(std::min(word, static_cast<uint64_t>(most)));
 }
 
+// A time of the clock. Differences of two do not overflow.
+int64_t TimeOf(uint64_t word) {
+  return static_cast<int64_t>(
+      std::min(word, uint64_t{std::numeric_limits<int64_t>::max()}));
+}
+
+// 36 years; the sum over all stages does not overflow.
+constexpr uint64_t kMaxTotalNs = uint64_t{1} << 60;
+// Nor does that over all buckets.
+constexpr uint64_t kMaxTimes = uint64_t{1} << 58;
+
 // The events that were complete when kEventsPut was read, and that none has
 // replaced since: `put` and `again` are that word before and after the others.
 std::vector<StageEvent> EventsOf(const std::vector<uint64_t>& words,
@@ -77,10 +89,10 @@ std::vector<StageEvent> EventsOf(const std::vector<uint64_t>& words,
 StageTimes TimesOf(const std::vector<uint64_t>& words, Stage stage) {
   const size_t at = StageWordOf(stage);
   StageTimes times;
-  times.total_ns = words[at + StageWord::kTotal];
+  times.total_ns = std::min(words[at + StageWord::kTotal], kMaxTotalNs);
   times.longest_ns = words[at + StageWord::kLongest];
   for (size_t b = 0; b < StageTimes::kBuckets; ++b) {
-    times.buckets[b] = words[at + StageWord::kBuckets + b];
+    times.buckets[b] = std::min(words[at + StageWord::kBuckets + b], kMaxTimes);
   }
   return times;
 }
@@ -158,13 +170,19 @@ uint64_t StatsView::Load(size_t word) const {
 }
 Stage StatsView::stage() const { return StageOf(Load(StatsWord::kStage)); }
 int64_t StatsView::since_ns() const {
-  return static_cast<int64_t>(Load(StatsWord::kSinceNs));
+  return TimeOf(Load(StatsWord::kSinceNs));
 }
 uint64_t StatsView::batches() const { return Load(StatsWord::kBatches); }
 
 std::vector<uint64_t> CopyStatsWords(const std::byte* data, size_t size_bytes) {
-  std::vector<uint64_t> words(size_bytes / sizeof(uint64_t));
   const Word* const from = WordsOf(data);
+  size_t size = size_bytes / sizeof(uint64_t);
+  if (size > StatsWord::kEvents) {
+    const uint64_t events =
+        StdAtomics::Load(from[StatsWord::kEvents], std::memory_order_relaxed);
+    size = std::min(size, StatsWords(std::min(events, kMaxStatsEvents)));
+  }
+  std::vector<uint64_t> words(size);
   for (size_t i = 0; i < words.size(); ++i) {
     words[i] = StdAtomics::Load(from[i], std::memory_order_acquire);
   }
@@ -206,11 +224,11 @@ absl::StatusOr<ParsedStats> ParseStats(const std::vector<uint64_t>& words) {
   process.worker = info.worker;
   process.dataset = info.dataset;
   process.pid = static_cast<pid_t>(words[StatsWord::kPid]);
-  process.started_ns = static_cast<int64_t>(words[StatsWord::kStartedNs]);
+  process.started_ns = TimeOf(words[StatsWord::kStartedNs]);
   process.batches = words[StatsWord::kBatches];
   process.samples = words[StatsWord::kSamples];
   process.stage = StageOf(words[StatsWord::kStage]);
-  process.since_ns = static_cast<int64_t>(words[StatsWord::kSinceNs]);
+  process.since_ns = TimeOf(words[StatsWord::kSinceNs]);
   process.epoch = static_cast<int64_t>(words[StatsWord::kEpoch]);
   process.batch = static_cast<int64_t>(words[StatsWord::kBatch]);
   for (size_t s = 0; s < kStages; ++s) {

@@ -83,7 +83,8 @@ class StatsView {
   ControlView view_;
 };
 
-// Copies the words of a memory that may be written meanwhile.
+// Copies the words of a memory that may be written meanwhile, and of any size
+// only those of its events.
 std::vector<uint64_t> CopyStatsWords(const std::byte* data, size_t size_bytes);
 
 // What the words say. The consumer's memory has the options of the loader, too.
@@ -94,6 +95,7 @@ struct ParsedStats {
   uint64_t ready_sum = 0;
   uint64_t ready_count = 0;
 };
+// Times and counts are limited so that no sum or difference of them overflows.
 // Errors: kDataLoss if they are not such a memory, or of another version.
 absl::StatusOr<ParsedStats> ParseStats(const std::vector<uint64_t>& words);
 

@@ -13,6 +13,7 @@
 #include "gtest/gtest.h"
 #include "tenon/loader/stats/loader_stats.h"
 #include "tenon/loader/stats/stage_meter.h"
+#include "tenon/loader/stats/stats_board.h"
 #include "tenon/loader/stats/stats_layout.h"
 #include "tenon/shm/segment/control_memory.h"
 #include "tenon/shm/testing/status_matchers.h"
@@ -128,6 +129,82 @@ TEST(StatsMemoryTest, AHostileWriterHarmsOnlyItsOwnFigures) {
   }
 }
 
+TEST(StatsMemoryTest, NoSumOrDifferenceOfWhatAWriterSaysOverflows) {
+  TENON_ASSERT_OK_AND_ASSIGN(const StatsMemory memory, StatsMemory::Create({}));
+  const std::vector<uint64_t> good =
+      CopyStatsWords(memory.data(), memory.size_bytes());
+  for (const uint64_t value : {UINT64_MAX, uint64_t{1} << 63}) {
+    std::vector<uint64_t> bad(good.size(), value);
+    bad[StatsWord::kMagic] = StatsWord::kMagicValue;
+    bad[StatsWord::kEvents] = 0;
+    TENON_ASSERT_OK_AND_ASSIGN(const ParsedStats parsed, ParseStats(bad));
+    const ProcessStats& process = parsed.process;
+    EXPECT_GE(process.since_ns, 0);
+    EXPECT_GE(process.started_ns, 0);
+    for (size_t s = 0; s < kStages; ++s) {
+      const StageTimes& times = process.stages[s];
+      uint64_t seen = 0;
+      for (const uint64_t bucket : times.buckets) {
+        EXPECT_GE(seen + bucket, seen);
+        seen += bucket;
+      }
+      EXPECT_EQ(times.count(), seen);
+      EXPECT_GE(process.TotalNs(), times.total_ns);
+      EXPECT_LE(process.ShareOf(static_cast<Stage>(s)), 1.0);
+    }
+  }
+}
+
+TEST(StatsMemoryTest, OfALargeMemoryNoMoreIsCopiedThanItSaysItHas) {
+  TENON_ASSERT_OK_AND_ASSIGN(
+      const ControlMemory large,
+      ControlMemory::Create(size_t{1} << 40, kWorkerStatsLabel));
+  auto* const words = reinterpret_cast<uint64_t*>(large.data());
+  words[StatsWord::kMagic] = StatsWord::kMagicValue;
+  words[StatsWord::kEvents] = 4;
+  TENON_ASSERT_OK_AND_ASSIGN(const StatsView view,
+                             StatsView::Adopt(large.fd()));
+  EXPECT_EQ(CopyStatsWords(view.data(), view.size_bytes()).size(),
+            StatsWords(4) + 1);
+}
+
+TEST(StatsBoardTest, WorkersHaveTheNumbersThatTheBoardGaveThem) {
+  TENON_ASSERT_OK_AND_ASSIGN(const auto board,
+                             StatsBoard::Create({.workers = 2}));
+  // Hostile ones: of another loader, with the number of the other or of none.
+  for (const int number : {1, 0}) {
+    TENON_ASSERT_OK_AND_ASSIGN(
+        const StatsMemory memory,
+        StatsMemory::Create({.loader = {9, 9}, .worker = number - 1}));
+    TENON_ASSERT_OK_AND_ASSIGN(StatsView view, StatsView::Adopt(memory.fd()));
+    board->SetWorker(number, std::move(view));
+  }
+  const LoaderStats stats = board->Stats();
+  ASSERT_EQ(stats.workers.size(), 2u);
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(stats.workers[static_cast<size_t>(i)].worker, i);
+    EXPECT_EQ(stats.workers[static_cast<size_t>(i)].loader,
+              stats.consumer.loader);
+  }
+}
+
+TEST(StatsBoardTest, AWorkerThatReplacesAnotherBeginsAtZero) {
+  TENON_ASSERT_OK_AND_ASSIGN(const auto board,
+                             StatsBoard::Create({.workers = 1}));
+  for (uint64_t batches = 5; batches >= 2; --batches) {
+    TENON_ASSERT_OK_AND_ASSIGN(const StatsMemory memory,
+                               StatsMemory::Create({.worker = 0}));
+    TENON_ASSERT_OK_AND_ASSIGN(StatsView view, StatsView::Adopt(memory.fd()));
+    board->SetWorker(0, std::move(view));
+    for (uint64_t i = 0; i < batches; ++i) memory.meter().Done(8);
+    board->meter().SetTaken(0, batches - 1);
+    const LoaderStats stats = board->Stats();
+    ASSERT_EQ(stats.workers.size(), 1u);
+    EXPECT_EQ(stats.workers[0].batches, batches);
+    EXPECT_THAT(stats.ready_now, ElementsAre(1u));
+  }
+}
+
 TEST(LoaderStatsTest, SinceIsWhatWasAdded) {
   TENON_ASSERT_OK_AND_ASSIGN(const StatsMemory memory,
                              StatsMemory::Create({.workers = 1}));
@@ -152,6 +229,26 @@ TEST(LoaderStatsTest, SinceIsWhatWasAdded) {
   EXPECT_EQ(added.consumer.of(Stage::kUse).count(), 1u);
   EXPECT_EQ(added.ready, 1.0);
   EXPECT_THAT(added.ready_now, ElementsAre(1u));
+}
+
+TEST(LoaderStatsTest, SinceFindsAWorkerBesideOthersThatHaveEnded) {
+  LoaderStats before;
+  for (int i = 0; i < 3; ++i) {
+    ProcessStats worker;
+    worker.worker = i;
+    worker.started_ns = 100 + i;
+    worker.batches = 1000;
+    before.workers.push_back(worker);
+  }
+  LoaderStats now = before;
+  now.workers.erase(now.workers.begin());
+  now.workers[0].batches += 7;
+  // Another process in the place of the last one.
+  now.workers[1].started_ns = 500;
+  now.workers[1].batches = 3;
+  const LoaderStats added = now.Since(before);
+  EXPECT_EQ(added.workers[0].batches, 7u);
+  EXPECT_EQ(added.workers[1].batches, 3u);
 }
 
 }  // namespace

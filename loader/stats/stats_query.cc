@@ -9,9 +9,9 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <map>
 #include <optional>
-#include <set>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -63,22 +63,27 @@ class LoaderSearch {
 
   LoaderQuery Finish() {
     const int64_t now = MonotonicNs();
-    std::map<RandomId, const ParsedStats*> consumers;
-    std::map<RandomId, std::vector<ParsedStats>> workers;
-    std::set<std::pair<RandomId, int>> seen;
-    for (const auto& [id, memory] : found_) {
+    // The processes of each loader, by number: the consumer, -1, is the first.
+    std::map<RandomId, std::map<int, ParsedStats>> loaders;
+    for (auto& [id, memory] : found_) {
       if (!memory) continue;
-      const int worker = memory->info.worker;
-      if (!seen.emplace(memory->info.loader, worker).second) continue;
-      if (worker < 0) {
-        consumers.emplace(memory->info.loader, &*memory);
-      } else {
-        workers[memory->info.loader].push_back(*memory);
+      const auto [at, is_new] =
+          loaders[memory->info.loader].try_emplace(memory->info.worker);
+      // A worker that is replaced may not have ended yet.
+      if (is_new ||
+          at->second.process.started_ns < memory->process.started_ns) {
+        at->second = *std::move(memory);
       }
     }
-    for (const auto& [id, consumer] : consumers) {
-      query_.loaders.push_back(
-          JoinStats(*consumer, std::move(workers[id]), now));
+    for (auto& [id, processes] : loaders) {
+      if (processes.begin()->first >= 0) continue;  // The consumer has ended.
+      const ParsedStats consumer = std::move(processes.begin()->second);
+      std::vector<ParsedStats> workers;
+      for (auto at = std::next(processes.begin()); at != processes.end();
+           ++at) {
+        workers.push_back(std::move(at->second));
+      }
+      query_.loaders.push_back(JoinStats(consumer, std::move(workers), now));
     }
     std::sort(query_.loaders.begin(), query_.loaders.end(),
               [](const LoaderStats& a, const LoaderStats& b) {
