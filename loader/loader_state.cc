@@ -31,7 +31,8 @@ using Order = std::vector<std::pair<std::string, std::string>>;
 
 constexpr char kMagic[] = "tenon-loader-state";
 constexpr int64_t kVersion = 1;
-constexpr size_t kMaxText = 1 << 20;
+// Holds kMaxStatePositions ranges of missing positions, of 2 x 20 bytes each.
+constexpr size_t kMaxText = 4 << 20;
 constexpr size_t kMaxOrder = 16;
 
 absl::Status Malformed(absl::string_view what) {

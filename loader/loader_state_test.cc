@@ -118,7 +118,7 @@ TEST(LoaderStateTest, HostileTextsAreErrors) {
       with("seed=7",
            "a=1 b=2 c=3 d=4 e=5 f=6 g=7 h=8 i=9 j=1 k=1 l=1 m=1 n=1 "
            "o=1 p=1"),
-      good + std::string(2 << 20, 'x'),
+      good + std::string(5 << 20, 'x'),
   };
   for (const std::string& text : texts) {
     const auto parsed = LoaderState::Parse(text);
@@ -128,6 +128,21 @@ TEST(LoaderStateTest, HostileTextsAreErrors) {
     // No error repeats a text of any length.
     EXPECT_LT(parsed.status().message().size(), 400u);
   }
+}
+
+TEST(LoaderStateTest, TheLongestTextsAreRead) {
+  LoaderState::Contents contents = Full().contents();
+  contents.missing.clear();
+  contents.positions.assign(kMaxStatePositions, kMaxStatePosition);
+  const LoaderState of_ranks(contents);
+  EXPECT_THAT(LoaderState::Parse(of_ranks.ToString()), IsOkAndHolds(of_ranks));
+  contents.positions = {kMaxStatePosition};
+  for (size_t i = kMaxStatePositions; i > 0; --i) {
+    const int64_t end = kMaxStatePosition - 2 * static_cast<int64_t>(i);
+    contents.missing.push_back({end - 1, end});
+  }
+  const LoaderState late(contents);
+  EXPECT_THAT(LoaderState::Parse(late.ToString()), IsOkAndHolds(late));
 }
 
 TEST(LoaderStateTest, StatesOfRanksOfAMapStyleDatasetAreEqual) {
