@@ -137,9 +137,9 @@ class Loader {
   // of an iterable dataset differ: keep LoaderState::Combine() of all. Errors:
   // kUnimplemented for a sampler that is a slice and does not say of which
   // order (sampler.h); kFailedPrecondition where it divides the order in
-  // another way than the loader, and with in_order false, if batches are late,
-  // for a rank of several and for lanes with kAuto; kInternal for an exception
-  // of the sampler.
+  // another way than the loader, with LoaderOptions::replay, and with in_order
+  // false, if batches are late, for a rank of several and for lanes with kAuto;
+  // kInternal for an exception of the sampler.
   absl::StatusOr<LoaderState> State();
 
   // The next Epoch(), if it is of state.epoch(), begins where `state` says: the

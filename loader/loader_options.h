@@ -140,8 +140,9 @@ struct LoaderOptions {
   // To measure the ideal, a loader that costs nothing: the first so many
   // batches are made and kept, and from then on returned again and again, in
   // their order and with their numbers, until each epoch has as many as it
-  // should have (of a stream: as are kept). Workers are idle then. 1 to 4096,
-  // and the memory of so many batches beside `memory_quota`.
+  // should have (of a stream: as are kept). Workers are idle then, and State()
+  // is an error. 1 to 4096, and the memory of so many batches beside
+  // `memory_quota`.
   std::optional<int> replay;
   // How many stages of batches each process keeps for Loader::Trace(), 32 bytes
   // each; rounded up to a power of two. At most 1048576.

@@ -148,6 +148,11 @@ absl::StatusOr<std::string> LoaderProgress::Digest(int64_t epoch) {
 }
 
 absl::StatusOr<LoaderProgress::Order> LoaderProgress::OrderOf(int64_t epoch) {
+  if (options_.replay) {
+    return absl::FailedPreconditionError(
+        "with LoaderOptions::replay batches are returned more than once, so "
+        "what was received is no position; leave replay unset");
+  }
   Order order = {{"dataset", dataset_}};
   const auto add = [&](absl::string_view name, const auto& value) {
     order.emplace_back(std::string(name), absl::StrCat(value));

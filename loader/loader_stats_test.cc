@@ -28,6 +28,7 @@
 #include "tenon/loader/data/worker_kind.h"
 #include "tenon/loader/epoch_range.h"
 #include "tenon/loader/loader.h"
+#include "tenon/loader/loader_state.h"
 #include "tenon/loader/loader_testing.h"
 #include "tenon/loader/stats/loader_report.h"
 #include "tenon/loader/testing/test_datasets.h"
@@ -43,6 +44,7 @@ using ::testing::AllOf;
 using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 // Sleeps in one of the places in which a dataset works.
 class Laggard : public Dataset {
@@ -243,6 +245,57 @@ TEST(LoaderReplayTest, TheFirstBatchesAreReturnedAgain) {
     }
     EXPECT_LE(SamplesMade(), most);
     EXPECT_THAT(loader->warnings(), Contains(HasSubstr("replay")));
+  }
+}
+
+TEST(LoaderReplayTest, HasNoState) {
+  TENON_ASSERT_OK_AND_ASSIGN(
+      auto loader,
+      Loader::Create<Numbers>({.batch_size = 50, .replay = 1}, int64_t{100}));
+  TENON_ASSERT_OK_AND_ASSIGN(
+      auto other, Loader::Create<Numbers>({.batch_size = 50}, int64_t{100}));
+  TENON_ASSERT_OK_AND_ASSIGN(const LoaderState state, other->State());
+  TENON_ASSERT_OK_AND_ASSIGN(const auto batches, RunEpoch(*loader, 0));
+  EXPECT_THAT(loader->State(), StatusIs(StatusCode::kFailedPrecondition,
+                                        StartsWith("Loader::State(): with "
+                                                   "LoaderOptions::replay ")));
+  EXPECT_THAT(loader->Load(state), StatusIs(StatusCode::kFailedPrecondition,
+                                            StartsWith("Loader::Load(): ")));
+  // Nothing has changed.
+  TENON_ASSERT_OK_AND_ASSIGN(const auto again, RunEpoch(*loader, 1));
+  EXPECT_THAT(NumbersOf(again), ElementsAre(0, 0));
+}
+
+TEST(LoaderReplayTest, WorkersThatWereReplacedAreReported) {
+  TENON_ASSERT_OK_AND_ASSIGN(
+      auto loader, Loader::Create<Numbers>({.batch_size = 10,
+                                            .workers = 1,
+                                            .recycle_after_samples = 20,
+                                            .replay = 8},
+                                           int64_t{100}));
+  TENON_ASSERT_OK_AND_ASSIGN(const auto batches, RunEpoch(*loader, 0));
+  EXPECT_GE(loader->replaced_workers(), 1);
+  const LoaderStats stats = loader->Stats();
+  ASSERT_EQ(stats.workers.size(), 1u);
+  // Those of the last process alone.
+  EXPECT_LE(stats.workers[0].samples, 40u);
+  EXPECT_EQ(stats.consumer.samples, 100u);
+}
+
+TEST(LoaderReplayTest, AnEpochThatWasBegunAheadIsReplayedToo) {
+  TENON_ASSERT_OK_AND_ASSIGN(
+      auto loader, Loader::Create<Numbers>({.batch_size = 20,
+                                            .workers = 2,
+                                            .worker_kind = WorkerKind::kThread,
+                                            .prefetch = 4,
+                                            .overlap_epochs = true,
+                                            .replay = 7},
+                                           int64_t{100}));
+  TENON_ASSERT_OK_AND_ASSIGN(auto batches, RunEpoch(*loader, 0));
+  EXPECT_THAT(NumbersOf(batches), ElementsAre(0, 1, 2, 3, 4));
+  for (int64_t epoch = 1; epoch < 20; ++epoch) {
+    TENON_ASSERT_OK_AND_ASSIGN(batches, RunEpoch(*loader, epoch));
+    EXPECT_THAT(NumbersOf(batches), ElementsAre(0, 1, 2, 3, 4));
   }
 }
 

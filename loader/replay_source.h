@@ -10,12 +10,14 @@
 #include <sys/types.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "tenon/loader/data/batch.h"
 #include "tenon/loader/data/batch_source.h"
@@ -45,6 +47,10 @@ class ReplaySource : public BatchSource {
   }
   int Workers() const override { return source_->Workers(); }
   std::string Tuning() const override { return source_->Tuning(); }
+  std::vector<absl::Status> Incidents() const override {
+    return source_->Incidents();
+  }
+  int64_t Replaced() const override { return source_->Replaced(); }
 
  private:
   absl::StatusOr<std::optional<BatchResult>> NextOfSource(Deadline deadline);
