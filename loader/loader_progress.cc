@@ -19,7 +19,6 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "absl/types/span.h"
 #include "tenon/loader/data/catching.h"
 #include "tenon/shm/base/status_macros.h"
@@ -393,9 +392,9 @@ absl::Status LoaderProgress::CheckLoadable(
   }
   const int64_t size = WholeSize();
   if (state.positions.size() != 1 || state.rank >= 0) {
-    return refused("has positions of lanes or ranks (",
-                   absl::StrJoin(state.positions, ","),
-                   "), which a map-style dataset does not have");
+    return refused(
+        "has positions of lanes or ranks, which a map-style dataset does not "
+        "have");
   }
   if (state.positions[0] > size) {
     return refused("has position ", state.positions[0], " in an order of ",

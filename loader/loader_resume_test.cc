@@ -954,6 +954,66 @@ TEST(LoaderResumeTest, AStateBeforeWorkersHaveDelivered) {
 }
 
 // Contents that no loader of this order has made.
+// Empty and tiny datasets, batches larger than these, with and without
+// drop_last, resumed after each batch, and again after one more batch of
+// another size.
+TEST(LoaderResumeTest, TinyEpochs) {
+  const auto loader_of = [](int64_t items, int64_t batch_size, bool drop_last,
+                            bool weighted) {
+    LoaderOptions options = {
+        .batch_size = batch_size, .shuffle = !weighted, .drop_last = drop_last};
+    if (weighted) {
+      options.sampler = *WeightedSampler::Create(
+          {.weights = std::vector<double>(static_cast<size_t>(items), 1.5),
+           .samples = items + 2});
+    }
+    return *Loader::Create<Numbers>(options, items);
+  };
+  int resumed = 0;
+  for (size_t i = 0; i < 5 * 3 * 3 * 4; ++i) {
+    const int64_t items = std::vector<int64_t>{0, 1, 2, 5, 7}[i % 5];
+    const int64_t batch_size = std::vector<int64_t>{1, 3, 8}[i / 5 % 3];
+    const int64_t another = std::vector<int64_t>{1, 2, 8}[i / 15 % 3];
+    const bool drop_last = i / 45 % 2 == 1;
+    const bool weighted = i / 90 == 1;
+    if (weighted && items == 0) continue;
+    SCOPED_TRACE(absl::StrCat(items, " items, batches of ", batch_size, ", ",
+                              another, drop_last ? ", drop_last" : "",
+                              weighted ? ", weighted" : ""));
+    Loaders of_whole, of_another;
+    of_whole.push_back(loader_of(items, 1, false, weighted));
+    const Items whole = RunJob(of_whole, SIZE_MAX);
+    of_another.push_back(loader_of(items, another, drop_last, weighted));
+    Loader& other = *of_another[0];
+    const auto loader = loader_of(items, batch_size, drop_last, weighted);
+    EpochRange range = loader->Epoch(kEpoch);
+    for (size_t received = 0;;) {
+      TENON_ASSERT_OK_AND_ASSIGN(LoaderState state, loader->State());
+      if (state.epoch() != kEpoch) break;
+      for (size_t position = received;;) {
+        ASSERT_EQ(state.contents().positions[0],
+                  static_cast<int64_t>(position));
+        TENON_ASSERT_OK_AND_ASSIGN(state, LoaderState::Parse(state.ToString()));
+        ASSERT_THAT(other.Load(state), IsOk());
+        size_t left = whole.size() - position;
+        if (drop_last) left -= left % static_cast<size_t>(another);
+        const auto first = whole.begin() + static_cast<int64_t>(position);
+        ASSERT_EQ(RunJob(of_another, SIZE_MAX),
+                  Items(first, first + static_cast<int64_t>(left)));
+        ++resumed;
+        if (position > received || left == 0) break;
+        ASSERT_THAT(other.Load(state), IsOk());
+        EpochRange one = other.Epoch(kEpoch);
+        position += NextOf(one).values.size();
+        TENON_ASSERT_OK_AND_ASSIGN(state, other.State());
+      }
+      TENON_ASSERT_OK_AND_ASSIGN(const auto batch, range.Next(Watchdog()));
+      if (batch) received += static_cast<size_t>(batch->size());
+    }
+  }
+  EXPECT_GT(resumed, 500);
+}
+
 TEST(LoaderResumeTest, HostileStatesAreErrors) {
   TENON_ASSERT_OK_AND_ASSIGN(
       auto loader,

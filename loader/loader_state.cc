@@ -40,11 +40,15 @@ absl::Status Malformed(absl::string_view what) {
       absl::StrCat("LoaderState::Parse(): ", what));
 }
 
-// `text` as it may be shown in an error.
-std::string Shown(absl::string_view text) {
+// `text` as it may be shown in an error: printable, and of a bounded length.
+std::string Cut(absl::string_view text) {
   constexpr size_t kMost = 60;
-  return absl::StrCat("'", absl::CHexEscape(text.substr(0, kMost)),
-                      text.size() > kMost ? "..." : "", "'");
+  return absl::StrCat(absl::CHexEscape(text.substr(0, kMost)),
+                      text.size() > kMost ? "..." : "");
+}
+
+std::string Shown(absl::string_view text) {
+  return absl::StrCat("'", Cut(text), "'");
 }
 
 // A number as ToString() writes it: decimal, without sign or leading zeros.
@@ -178,7 +182,7 @@ std::string OrderDifference(absl::string_view one, const Order& ones,
   for (size_t i = 0; i < std::max(ones.size(), others.size()); ++i) {
     const auto show = [&](const Order& order) {
       return i < order.size()
-                 ? absl::StrCat(order[i].first, " ", order[i].second)
+                 ? absl::StrCat(Cut(order[i].first), " ", Cut(order[i].second))
                  : std::string("no more");
     };
     if (i < ones.size() && i < others.size() && ones[i] == others[i]) continue;
@@ -311,8 +315,8 @@ absl::StatusOr<LoaderState> LoaderState::Combine(
       return Refused(
           absl::StrCat("the ranks have stopped at different batches: state 0 "
                        "is at position ",
-                       absl::StrJoin(first.positions, ","), ", ", name, " at ",
-                       absl::StrJoin(other.positions, ","),
+                       Cut(absl::StrJoin(first.positions, ",")), ", ", name,
+                       " at ", Cut(absl::StrJoin(other.positions, ",")),
                        "; take the states after the same number of batches"));
     }
   }

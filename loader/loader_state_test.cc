@@ -145,6 +145,19 @@ TEST(LoaderStateTest, TheLongestTextsAreRead) {
   EXPECT_THAT(LoaderState::Parse(late.ToString()), IsOkAndHolds(late));
 }
 
+TEST(LoaderStateTest, ErrorsRepeatNoTextOfAnyLength) {
+  LoaderState::Contents long_name = Full().contents();
+  long_name.order[0].second = std::string(1 << 20, 'x');
+  LoaderState::Contents many = Full().contents();
+  many.positions.assign(kMaxStatePositions, 40);
+  for (const LoaderState::Contents& other : {long_name, many}) {
+    const absl::Status refused =
+        LoaderState::Combine({Full(), LoaderState(other)}).status();
+    EXPECT_THAT(refused, StatusIs(StatusCode::kInvalidArgument));
+    EXPECT_LT(refused.message().size(), 500u);
+  }
+}
+
 TEST(LoaderStateTest, StatesOfRanksOfAMapStyleDatasetAreEqual) {
   EXPECT_THAT(LoaderState::Combine({Full(), Full(), Full()}),
               IsOkAndHolds(Full()));
