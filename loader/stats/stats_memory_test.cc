@@ -158,7 +158,7 @@ TEST(StatsMemoryTest, NoSumOrDifferenceOfWhatAWriterSaysOverflows) {
 TEST(StatsMemoryTest, OfALargeMemoryNoMoreIsCopiedThanItSaysItHas) {
   TENON_ASSERT_OK_AND_ASSIGN(
       const ControlMemory large,
-      ControlMemory::Create(size_t{1} << 40, kWorkerStatsLabel));
+      ControlMemory::Create(size_t{1} << 30, kWorkerStatsLabel));
   auto* const words = reinterpret_cast<uint64_t*>(large.data());
   words[StatsWord::kMagic] = StatsWord::kMagicValue;
   words[StatsWord::kEvents] = 4;
