@@ -61,7 +61,7 @@ void AddCurrent(int64_t from_ns, int64_t now_ns, ProcessStats& process) {
 std::string Rate(uint64_t count, double seconds) {
   if (seconds <= 0) return "-";
   const double rate = static_cast<double>(count) / seconds;
-  return absl::StrFormat(rate < 10 ? "%.1f" : "%.0f", rate);
+  return absl::StrFormat("%.*f", rate < 10 ? 1 : 0, rate);
 }
 
 std::string Share(const ProcessStats& process, Stage stage) {
