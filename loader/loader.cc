@@ -351,16 +351,23 @@ absl::Status Loader::Start() {
                                   .cores = UsableCores(),
                                   .events = options_.trace_events}));
   if (options_.workers == 0) return StartLocal(std::move(layout), strategy);
-  const Rank rank = options_.rank.value_or(Rank());
+  prefetch_ = prefetch;
   WorkerSetup setup;
   setup.spec = spec.ToString();
+  setup.workers = workers;
+  setup.strategy = strategy;
+  return StartWorkers(std::move(setup), std::move(layout));
+}
+
+absl::Status Loader::StartWorkers(WorkerSetup setup,
+                                  std::shared_ptr<const BatchLayout> layout) {
+  const Rank rank = options_.rank.value_or(Rank());
+  const int workers = setup.workers;
   setup.shards = shards_;
   setup.lanes = lanes_;
   setup.batch_size = batch_size();
   setup.unbatched = !options_.batch_size.has_value();
-  setup.prefetch = prefetch;
-  prefetch_ = prefetch;
-  setup.workers = workers;
+  setup.prefetch = prefetch_;
   setup.threads = options_.threads_per_worker;
   setup.rank = rank.rank;
   setup.world_size = rank.world_size;
@@ -376,7 +383,6 @@ absl::Status Loader::Start() {
   setup.seed = options_.seed;
   setup.on_error = options_.on_sample_error;
   setup.drop_last = options_.drop_last;
-  setup.strategy = strategy;
   TENON_ASSIGN_OR_RETURN(
       source_,
       WorkerSource::Create(

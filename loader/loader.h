@@ -57,6 +57,7 @@ class IterableDataset;
 class LoaderProgress;
 struct EpochPlan;
 class StatsBoard;
+struct WorkerSetup;
 
 // Ownership: owns the worker processes; destroying it ends them, which takes
 //   no time if they are idle, as long as a sample takes if not (a GetBatch(), a
@@ -239,6 +240,9 @@ class Loader {
   // Without workers.
   absl::Status StartLocal(std::shared_ptr<const BatchLayout> layout,
                           SharingStrategy strategy);
+  // With workers; `setup` has what depends on the layout.
+  absl::Status StartWorkers(WorkerSetup setup,
+                            std::shared_ptr<const BatchLayout> layout);
   // The next batch of the epoch that was begun with `ticket`; its own error
   // inside, the loader's outside.
   absl::StatusOr<std::optional<BatchResult>> Next(uint64_t ticket,

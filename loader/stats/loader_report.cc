@@ -208,7 +208,8 @@ void JudgeLocal(LoaderReport& report) {
       std::ceil(PerBatch(MakingNs(consumer), consumer.batches) / others);
   report.advice.push_back(absl::StrFormat(
       "use workers: %.0f of %d cores",
-      std::clamp(wanted, 1.0, std::max(1.0, double(report.stats.cores))),
+      std::clamp(wanted, 1.0,
+                 std::max(1.0, static_cast<double>(report.stats.cores))),
       report.stats.cores));
   report.advice.push_back(AboutStage(report.slowest));
 }
