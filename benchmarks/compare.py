@@ -110,7 +110,7 @@ def main(argv):
         sys.stderr.write(MISSING_PACKAGES.format(packages=" and no ".join(missing)))
         return 2
     mode = rounds.mode_of(args)
-    context = machine.context(mode)
+    context = machine.context(mode, argv)
     machine.print_head(context)
     measured, in_flight = rounds.run(
         chosen, mode, programs_folder(),

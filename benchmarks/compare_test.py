@@ -16,7 +16,8 @@ import unittest
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
-from runner import bounds, machine, results, rounds, scenarios  # noqa: E402
+from runner import bounds, figures, machine, results  # noqa: E402
+from runner import rounds, scenarios  # noqa: E402
 
 STABLE_NAMES = """
 handover_spin handover_new handover_sleep arena_alone ring_64B stream_4KiB small_1KiB
@@ -75,7 +76,8 @@ def example_report():
             **{"tenon.descriptor": 3 * sweep.size_bytes + 30000})])
     return results.build([spin, wait, scenario_called("spawn_2"), *sweeps], measured,
                          dict(FACTS),
-                         {"handover_spin": {"bound": {"near": 1.4, "far": 1.05}}},
+                         {"handover_spin": {"bound": {"near": 1.4, "far": 1.05},
+                                            "why_missed": "It has reasons."}},
                          [in_flight_row(s, n) for s in scenarios.STRATEGIES
                           for n in (100, 1000)])
 
@@ -224,6 +226,45 @@ class CheckTest(unittest.TestCase):
                 guard = bounds.guard_of({name: of_name}, name, distance)
                 if bound is not None:
                     self.assertLessEqual(bound, guard)
+            if "guard" in of_name:
+                self.assertIn("why_missed", of_name, name)
+
+
+class FiguresTest(unittest.TestCase):
+
+    def test_replaces_the_lines_between_markers(self):
+        page = "a\n<!-- figures -->\nold\n<!-- /figures -->\nb\n"
+        self.assertEqual(figures.replace(page, "figures", "new \\1"),
+                         "a\n<!-- figures -->\nnew \\1\n<!-- /figures -->\nb\n")
+        with self.assertRaisesRegex(ValueError, "<!-- figures -->"):
+            figures.replace("no markers", "figures", "new")
+
+    def test_the_documents_have_markers_and_pictures_exist(self):
+        report = example_report()
+        page = figures.readme(report, "p.png")
+        self.assertIn("| 230 ns | 100 ns | iceoryx2 300 ns |", page)
+        self.assertIn("(near cores)", page)
+        self.assertIn("2 cores in use", page)
+        page = figures.all_figures(report, "pictures")
+        self.assertIn("**2.30**", page)
+        self.assertIn("bound 1.4. It has reasons.", page)
+        self.assertIn("| `spawn_2`: failed: it ended", page.replace("- ", "| "))
+        self.assertIn("| 67108864 (far cores) |", page)
+        self.assertIn("too <many>", page)
+
+    def test_one_library_is_one_peer(self):
+        group = {"peers": {
+            "torch.fd": {"status": "measured", "time": 3e3},
+            "torch.fs": {"status": "measured", "time": 2e3},
+            "iceoryx2.native": {"status": "measured", "time": 500},
+            "iceoryx2.wheel": {"status": "missing"}}}
+        self.assertEqual(figures.peers_text(group), "iceoryx2 500 ns, torch 2 us")
+
+    def test_the_command_has_no_folders(self):
+        self.assertEqual(
+            machine.command(["--out", "/home/me/x", "--quick", "--peers=/p"]),
+            "./bazelw run -c opt //benchmarks:compare -- "
+            "--out DIR --quick --peers PEERS")
 
 
 class MachineTest(unittest.TestCase):
@@ -253,6 +294,7 @@ class ReportTest(unittest.TestCase):
                 image = (out / f"{plot}.png").read_bytes()
                 self.assertTrue(image.startswith(b"\x89PNG"), plot)
         self.assertIn("Bounds are exceeded: handover_spin", page)
+        self.assertIn("It has reasons.", page)
         self.assertIn("not &lt;there&gt;", page)
         self.assertIn("too &lt;many&gt;", page)
         self.assertNotIn('src="http', page)

@@ -6,6 +6,7 @@ import datetime
 import os
 import pathlib
 import platform
+import re
 import subprocess
 import time
 
@@ -69,7 +70,15 @@ def commit():
     return described.stdout.strip() or "unknown"
 
 
-def context(mode):
+def command(flags):
+    """How the figures are measured again, without the folders of this machine."""
+    shown = " ".join(flags)
+    for flag, folder in [("--out", "DIR"), ("--peers", "PEERS")]:
+        shown = re.sub(rf"{flag}[ =]\S+", f"{flag} {folder}", shown)
+    return f"./bazelw run -c opt //benchmarks:compare -- {shown}"
+
+
+def context(mode, flags):
     """Google Benchmark's context, and what figures mean nothing without."""
     cores = usable_cores()
     busy = busy_share(cores, mode.idle_seconds)
@@ -82,6 +91,7 @@ def context(mode):
         "load_avg": list(os.getloadavg()),
         "library_build_type": "release",
         "commit": commit(),
+        "command": command(flags),
         "mode": mode.name,
         "processor": processor(),
         "kernel": f"{platform.system()} {platform.release()} {platform.machine()}",

@@ -72,6 +72,8 @@ def row_of(name, scenario, distance, group):
     bound = "" if group["bound"] is None else f"{group['bound']:.2f}"
     low, high = group["tenon_over_limit_spread"]
     missed = ' class="n missed"' if group["missed"] else ' class="n"'
+    why = scenario.get("why_missed", "") if group["missed"] else ""
+    why = f"<br><span class=missed>{text(why)}</span>" if why else ""
     peers = "<br>".join([
         *(peer_text(n, p, distance != "any") for n, p in group["peers"].items()),
         *(f"{text(n)} {time_text(v['time'])}" for n, v in group["variants"].items())])
@@ -84,7 +86,7 @@ def row_of(name, scenario, distance, group):
             f"{range_text(group['limit_spread'])}</span></td>"
             f"<td{missed}>{group['tenon_over_limit']:.2f}<br><span class=quiet>"
             f"[{low:.2f} to {high:.2f}]</span></td>"
-            f"<td class=n>{bound}</td><td>{text(scenario['limit_is'])}</td>"
+            f"<td class=n>{bound}</td><td>{text(scenario['limit_is'])}{why}</td>"
             f"<td>{peers}</td></tr>")
 
 

@@ -87,6 +87,9 @@ def scenario_of(scenario, measured, all_bounds):
     for group in distances.values():
         group["peers"] = {**missing, **group["peers"]}
     result["distances"] = distances
+    why = all_bounds.get(scenario.name, {}).get("why_missed")
+    if why:
+        result["why_missed"] = why
     # At the top: the distance that occurred more often.
     main = max(distances, key=lambda d: distances[d]["repetitions"], default=None)
     result["distance"] = main

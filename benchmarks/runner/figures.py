@@ -1,0 +1,178 @@
+# SPDX-FileCopyrightText: 2026 The Tenon Authors
+# SPDX-License-Identifier: Apache-2.0
+"""Markdown of results.json, for README.md and docs/benchmarks.md."""
+
+import re
+
+from runner import machine
+from runner.results import time_text
+
+# In README.md.
+SHOWN = ["handover_spin", "handover_new", "handover_sleep", "stream_4KiB",
+         "pooled_copy_1MiB", "loader_machinery_spin", "loader_small",
+         "loader_image", "loader_first_batch", "loader_stop", "spawn_8",
+         "error_to_parent", "future_wait", "future_collect_all"]
+
+# How peers are called there; several programs of one library are one peer.
+PEERS = {"torch": "torch", "loader.torch": "torch", "loader.libtorch": "LibTorch",
+         "libtorch": "LibTorch", "loader.spdl": "SPDL", "loader.grain": "Grain",
+         "iceoryx2.native": "iceoryx2", "iceoryx2.wheel": "iceoryx2 through Python",
+         "boost": "Boost.Interprocess"}
+
+
+def replace(text, name, content):
+    """`text` with `content` between the markers of that name."""
+    begin, end = f"<!-- {name} -->", f"<!-- /{name} -->"
+    parts = re.compile(f"({re.escape(begin)}\n).*?({re.escape(end)})", re.DOTALL)
+    if not parts.search(text):
+        raise ValueError(f"no lines {begin} and {end}")
+    return parts.sub(lambda found: f"{found[1]}{content.strip()}\n{found[2]}", text)
+
+
+def table(head, rows):
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def library_of(program):
+    family = program.split(".")[0]
+    return PEERS.get(program) or PEERS.get(family) or program
+
+
+def peers_of(group):
+    """The best figure of each library, the fastest first."""
+    best = {}
+    for program, peer in group["peers"].items():
+        if peer["status"] == "measured":
+            name = library_of(program)
+            best[name] = min(best.get(name, peer["time"]), peer["time"])
+    return sorted(best.items(), key=lambda item: item[1])
+
+
+def peers_text(group):
+    return ", ".join(f"{name} {time_text(ns)}" for name, ns in peers_of(group))
+
+
+def where(distance):
+    return "" if distance == "any" else f" ({distance} cores)"
+
+
+def machine_text(context):
+    commit = context["commit"][:12] if context["commit"] != "unknown" else "unknown"
+    return (f"{context['processor']}, {context['num_cpus']} cores in use "
+            f"({machine.cores_line(context)}), {context['memory_bytes'] / 2**30:.0f} "
+            f"GiB, {context['kernel']}; {context['date'][:10]}, commit {commit}; "
+            f"{machine.idle_line(context)}")
+
+
+def provenance(context):
+    return (f"Medians of one run of `{context.get('command', 'unknown')}`: "
+            f"{machine_text(context)}.")
+
+
+def readme(report, picture):
+    rows = []
+    for name in SHOWN:
+        scenario = report["scenarios"].get(name)
+        if scenario is None or scenario["status"] != "measured":
+            continue
+        group = scenario["distances"][scenario["distance"]]
+        rows.append([scenario["what"] + where(scenario["distance"]),
+                     time_text(group["tenon"]), time_text(group["limit"]),
+                     peers_text(group)])
+    return (table(["one", "Tenon", "limit of the machine", "peers"], rows) +
+            f"\n\n![Time of a tensor there and back, by size]({picture})\n\n" +
+            provenance(report["context"]) +
+            " [docs/benchmarks.md](docs/benchmarks.md) has all figures, how they "
+            "are measured, and where bounds are missed.\n")
+
+
+def ratio_text(group):
+    text = f"{group['tenon_over_limit']:.2f}"
+    return f"**{text}**" if group["missed"] else text
+
+
+def bound_text(group):
+    return "" if group["bound"] is None else f"{group['bound']:g}"
+
+
+def all_figures(report, picture_folder):
+    """For docs/benchmarks.md: every scenario that is no sweep, the misses with
+    their reasons, sweeps as tables, and tensors in flight."""
+    named = {n: s for n, s in report["scenarios"].items() if not s.get("sweep")}
+    rows = [[f"`{name}`", "" if distance == "any" else distance,
+             time_text(group["tenon"]), time_text(group["limit"]),
+             ratio_text(group), bound_text(group), peers_text(group)]
+            for name, scenario in named.items()
+            for distance, group in scenario["distances"].items()]
+    parts = [provenance(report["context"]),
+             table(["name", "cores", "Tenon", "limit", "ratio", "bound", "peers"],
+                   rows)]
+    parts += missed(named)
+    parts += absent(report["scenarios"])
+    for sweep in ["there_back", "stream"]:
+        parts += by_size(report["scenarios"], sweep)
+    parts += [f"![{picture}]({picture_folder}/{picture}.png)"
+              for picture in PICTURES]
+    parts += in_flight(report["in_flight"])
+    return "\n\n".join(parts)
+
+
+PICTURES = ["latency_by_size", "throughput_by_size"]
+
+
+def missed(named):
+    lines = [f"- `{name}`{where(distance)}: {group['tenon_over_limit']:.2f}, bound "
+             f"{group['bound']:g}. {scenario.get('why_missed', '')}".rstrip()
+             for name, scenario in named.items()
+             for distance, group in scenario["distances"].items()
+             if group["missed"]]
+    return ["Bounds that this run missed, in bold above:", "\n".join(lines)] if (
+        lines) else ["This run missed no bound."]
+
+
+def absent(scenarios):
+    lines = [f"- `{name}`: {scenario['status']}: {scenario['reason']}"
+             for name, scenario in scenarios.items()
+             if scenario["status"] != "measured"]
+    return ["Without figures:", "\n".join(lines)] if lines else []
+
+
+def by_size(scenarios, sweep):
+    """A column for each way that a size of the sweep was measured in."""
+    of_sweep = [s for s in scenarios.values()
+                if s.get("sweep") == sweep and s["status"] == "measured"]
+    if not of_sweep:
+        return []
+    groups = [s["distances"][s["distance"]] for s in of_sweep]
+    ways = ["limit", "tenon", *sorted({
+        name for group in groups for name in [*group["variants"], *group["peers"]]
+        if {**group["variants"], **group["peers"]}[name]["status"] == "measured"})]
+    rows = [[str(s["size_bytes"]) + where(s["distance"]),
+             *(time_of(group, way) for way in ways)]
+            for s, group in zip(of_sweep, groups)]
+    return [f"By size, {of_sweep[0]['what'].split(', both')[0]}:",
+            table(["bytes", *(f"`{way}`" for way in ways)], rows)]
+
+
+def time_of(group, way):
+    if way in ("limit", "tenon"):
+        return time_text(group[way])
+    one = {**group["variants"], **group["peers"]}.get(way, {})
+    return time_text(one["time"]) if one.get("status") == "measured" else ""
+
+
+def in_flight(rows):
+    if not rows:
+        return []
+    return ["Tensors of 1 KiB that two processes hold (sender / receiver):", table(
+        ["strategy", "wanted", "limit of descriptors", "held", "descriptors",
+         "mappings", "memory", "ended by"],
+        [[row["strategy"], f"{row['wanted']:,}",
+          f"{row['fd_limit']:,}" if row["fd_limit"] else "hard",
+          f"{row['tensors']:,.0f}",
+          f"{row['sender_fds']:,.0f} / {row['receiver_fds']:,.0f}",
+          f"{row['sender_mappings']:,.0f} / {row['receiver_mappings']:,.0f}",
+          f"{row['sender_bytes'] / 2**20:.1f} / "
+          f"{row['receiver_bytes'] / 2**20:.1f} MiB",
+          row["error"].replace("|", "/")] for row in rows])]
