@@ -1,20 +1,27 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// One tensor to three processes at once: all read the same memory.
+// One tensor to three processes at once, through a ring: all read the same
+// memory.
 
-#include "tenon/examples/example.h"
+#include <iostream>
+#include <vector>
+
 #include "tenon/ipc/ring/ring_channel.h"
 #include "tenon/shm/arena/arena.h"
 #include "tenon/shm/arena/arena_tensor.h"
-#include "tenon/spawn/child/entry.h"
-#include "tenon/spawn/process/process.h"
+#include "tenon/shm/base/status_macros.h"
+#include "tenon/spawn/child/function.h"
+#include "tenon/spawn/child/init.h"
+#include "tenon/spawn/process/start.h"
 
-using namespace tenon;  // NOLINT
+using namespace tenon;  // NOLINT: a program of one file.
 
-absl::Status Read(spawn::Child& child) {
+Deadline Soon() { return Deadline::After(absl::Seconds(10)); }
+
+absl::Status Read(int index, UniqueFd socket) {
   TENON_ASSIGN_OR_RETURN(
-      auto channel, Channel::Adopt(child.TakeFd(0), {.allow_sockets = true}));
+      auto channel, Channel::Adopt(std::move(socket), {.allow_sockets = true}));
   TENON_ASSIGN_OR_RETURN(auto ring, JoinRing(channel, Soon()));
   TENON_ASSIGN_OR_RETURN(Message offer, channel.Receive(Soon()));
   ArenaTensorImporter importer;
@@ -25,27 +32,26 @@ absl::Status Read(spawn::Child& child) {
   TENON_ASSIGN_OR_RETURN(const Tensor tensor, importer.Claim(handle));
   TENON_RETURN_IF_ERROR(ring->Advance(1));
   TENON_ASSIGN_OR_RETURN(const float* last, tensor.at<const float>({999}));
-  std::printf("reader %d: %.1f\n", child.index(), *last);
+  printf("reader %d: the last of 1000 numbers is %.1f\n", index, *last);
   return absl::OkStatus();
 }
-TENON_SPAWN_ENTRY("read", Read);
+TENON_SPAWN_FUNCTION(Read);
 
 absl::Status Run() {
   TENON_ASSIGN_OR_RETURN(auto arena, Arena::Create({}));
-  auto tensor = CreateTensor(*arena, kDtypeOf<float>, {1000}, Soon());
-  TENON_RETURN_IF_ERROR(tensor.status());
-  TENON_RETURN_IF_ERROR(tensor->Fill(0.5f));
-  TENON_ASSIGN_OR_RETURN(ArenaTensorHandle handle, Describe(*tensor));
-  TENON_ASSIGN_OR_RETURN(ArenaOffer offer, Offer(*tensor));
-  const RingOptions records = {.record_bytes = sizeof(handle)};
-  TENON_ASSIGN_OR_RETURN(auto ring, RingProducer::Create(records));
+  TENON_ASSIGN_OR_RETURN(Tensor tensor,
+                         CreateTensor(*arena, kDtypeOf<float>, {1000}, Soon()));
+  TENON_RETURN_IF_ERROR(tensor.Fill(0.5f));
+  TENON_ASSIGN_OR_RETURN(ArenaTensorHandle handle, Describe(tensor));
+  TENON_ASSIGN_OR_RETURN(ArenaOffer offer, Offer(tensor));
+  TENON_ASSIGN_OR_RETURN(
+      auto ring, RingProducer::Create({.record_bytes = sizeof(handle)}));
   std::vector<spawn::Process> readers;
   for (int i = 0; i < 3; ++i) {
     TENON_ASSIGN_OR_RETURN(auto ends, Channel::CreatePair());
-    spawn::ProcessOptions options{.entry = "read", .index = i};
-    options.fds.push_back(ends.second.Release());
-    TENON_ASSIGN_OR_RETURN(auto reader,
-                           spawn::Process::Start(std::move(options)));
+    TENON_ASSIGN_OR_RETURN(
+        auto reader,
+        spawn::StartProcess("Read", {.index = i}, ends.second.Release()));
     readers.push_back(std::move(reader));
     TENON_RETURN_IF_ERROR(AddRingReader(*ring, ends.first, Soon()).status());
     TENON_RETURN_IF_ERROR(ends.first.Send(offer.bytes, offer.fds, Soon()));
@@ -56,4 +62,9 @@ absl::Status Run() {
   return absl::OkStatus();
 }
 
-int main(int argc, char** argv) { return RunExample(argc, argv, Run); }
+int main(int argc, char** argv) {
+  spawn::Init(argc, argv);  // The readers are this program, too.
+  const absl::Status status = Run();
+  if (!status.ok()) std::cerr << status << "\n";
+  return status.ok() ? 0 : 1;
+}

@@ -1,59 +1,91 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// A queue in an epoll loop, beside the loop's other descriptors.
+// A queue in an epoll loop, beside a timer and the end of a process. The loop
+// sleeps for all three.
 
 #include <sys/epoll.h>
+#include <sys/timerfd.h>
 #include <unistd.h>
 
-#include <cstdio>
+#include <iostream>
 
-#include "tenon/examples/queue_example.h"
+#include "absl/time/clock.h"
+#include "tenon/ipc/queue/queue.h"
+#include "tenon/shm/base/status_macros.h"
+#include "tenon/shm/base/unique_fd.h"
+#include "tenon/spawn/arguments/queue_arguments.h"
+#include "tenon/spawn/child/function.h"
+#include "tenon/spawn/child/init.h"
+#include "tenon/spawn/process/start.h"
 
-namespace tenon {
-namespace {
+using namespace tenon;  // NOLINT: a program of one file.
 
-absl::Status Send(spawn::Child& child) {
-  TENON_ASSIGN_OR_RETURN(const auto queue, OpenQueue(child, 0));
+struct Message {
+  int64_t number;
+  int64_t sent_ns;
+};
+
+absl::Status Send(int /*index*/, Queue<Message> queue) {
   for (int64_t i = 0; i < 3; ++i) {
-    usleep(5000);
-    TENON_RETURN_IF_ERROR(queue->Put(TensorMessage().Add(i), Soon()));
+    absl::SleepFor(absl::Milliseconds(25));
+    TENON_RETURN_IF_ERROR(
+        queue.Put({i, absl::GetCurrentTimeNanos()}, Deadline::Never()));
   }
-  return queue->Close();
+  return queue.Close();
 }
-TENON_SPAWN_ENTRY("send", Send);
+TENON_SPAWN_FUNCTION(Send);
 
 // Prints all queued messages; the end of the queue is kUnavailable.
-absl::Status PrintAll(TensorQueue& queue) {
+absl::Status PrintAll(Queue<Message>& queue) {
   for (;;) {
-    const auto message = queue.Get(Deadline::Passed());
+    const absl::StatusOr<Message> message = queue.Get(Deadline::Passed());
     if (absl::IsDeadlineExceeded(message.status())) return absl::OkStatus();
     TENON_RETURN_IF_ERROR(message.status());
-    std::printf("got %ld\n", *message->integer(0));
+    std::cout << "message " << message->number << " of 16 bytes, "
+              << (absl::GetCurrentTimeNanos() - message->sent_ns) / 1000
+              << " us after it was sent\n";
   }
 }
 
 absl::Status Run() {
-  TENON_ASSIGN_OR_RETURN(const auto queue, TensorQueue::Create());
-  TENON_ASSIGN_OR_RETURN(auto child, StartWithQueues("send", {queue.get()}));
-  TENON_ASSIGN_OR_RETURN(const int fd, queue->PollFd());
+  TENON_ASSIGN_OR_RETURN(auto queue, Queue<Message>::Create());
+  TENON_ASSIGN_OR_RETURN(auto sender, spawn::Start(1, Send, {}, queue));
+  const UniqueFd timer(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC));
+  const itimerspec each = {{0, 10'000'000}, {0, 10'000'000}};  // 10 ms
+  timerfd_settime(timer.get(), 0, &each, nullptr);
+  TENON_ASSIGN_OR_RETURN(const int queue_fd, queue.PollFd());
   const UniqueFd loop(epoll_create1(EPOLL_CLOEXEC));
-  epoll_event wanted = {.events = EPOLLIN, .data = {}};
-  epoll_ctl(loop.get(), EPOLL_CTL_ADD, fd, &wanted);
-  for (absl::Status status; status.ok(); status = PrintAll(*queue)) {
-    TENON_ASSIGN_OR_RETURN(const bool sleep, queue->Arm());
-    if (sleep && epoll_wait(loop.get(), &wanted, 1, 10'000) == 0) {
-      return absl::DeadlineExceededError("no message within the deadline");
-    }
-    queue->Disarm();
+  const int end_fd = sender[0].end_fd();
+  for (const int fd : {timer.get(), queue_fd, end_fd}) {
+    epoll_event wanted = {.events = EPOLLIN, .data = {.fd = fd}};
+    epoll_ctl(loop.get(), EPOLL_CTL_ADD, fd, &wanted);
   }
-  std::printf("the end\n");
-  return child.Join(Soon());
+  uint64_t ticks = 0;
+  bool ended = false;
+  while (!ended) {
+    TENON_ASSIGN_OR_RETURN(const bool empty, queue.Arm());  // Wake this loop.
+    epoll_event event = {};
+    epoll_wait(loop.get(), &event, 1, empty ? -1 : 0);
+    queue.Disarm();
+    ended = event.data.fd == end_fd;
+    uint64_t more = 0;
+    if (event.data.fd == timer.get() &&
+        read(timer.get(), &more, sizeof(more)) == sizeof(more)) {
+      ticks += more;
+    }
+    const absl::Status printed = PrintAll(queue);
+    if (absl::IsUnavailable(printed)) break;  // The end of the queue.
+    TENON_RETURN_IF_ERROR(printed);
+  }
+  std::cout << "the end, after " << (ticks > 0 ? "ticks" : "no tick")
+            << " of the timer\n";
+  return sender.Join();
 }
 
-}  // namespace
-}  // namespace tenon
-
 int main(int argc, char** argv) {
-  return tenon::RunExample(argc, argv, tenon::Run);
+  spawn::Init(argc, argv);  // The child is this program, too.
+  const absl::Status status = Run();
+  if (!status.ok()) std::cerr << status << "\n";
+  return status.ok() ? 0 : 1;
 }

@@ -60,8 +60,8 @@ TEST_P(ExamplesKillTest, OneProcessAtACall) {
 
 // Both programs, and the shell between them.
 constexpr char kUnrelated[] =
-    "examples/unrelated_server | { read program name;"
-    " examples/unrelated_client $name; cat; }";
+    "examples/unrelated_server 10 | { read hint; read command; read wait;"
+    " examples/unrelated_client ${command##* }; cat; }";
 
 INSTANTIATE_TEST_SUITE_P(
     All, ExamplesKillTest,

@@ -3,42 +3,53 @@
 
 // A sends tensors to B, which sends them on to C: C reads A's memory.
 
-#include <cstdio>
+#include <iostream>
+#include <memory>
 
-#include "tenon/examples/queue_example.h"
+#include "tenon/ipc/tensor_queue/tensor_queue.h"
 #include "tenon/shm/base/status_macros.h"
+#include "tenon/spawn/arguments/queue_arguments.h"
+#include "tenon/spawn/child/function.h"
+#include "tenon/spawn/child/init.h"
+#include "tenon/spawn/process/start.h"
 
-namespace tenon {
-namespace {
+using namespace tenon;  // NOLINT: a program of one file.
 
-absl::Status Forward(spawn::Child& child) {  // B
-  TENON_ASSIGN_OR_RETURN(const auto from, OpenQueue(child, 0));
-  TENON_ASSIGN_OR_RETURN(const auto to, OpenQueue(child, 1));
-  TENON_RETURN_IF_ERROR(ForEach(*from, [&](TensorMessage& message) {
-    return to->Put(message.Add("over B"), Soon());
-  }));
+// No wait of this program takes that long.
+Deadline Soon() { return Deadline::After(absl::Seconds(10)); }
+
+using QueuePtr = std::unique_ptr<TensorQueue>;
+
+absl::Status Forward(int /*index*/, QueuePtr from, QueuePtr to) {  // B
+  for (;;) {
+    auto message = from->Get(Soon());
+    if (absl::IsUnavailable(message.status())) break;  // Closed, and empty.
+    TENON_RETURN_IF_ERROR(message.status());
+    TENON_RETURN_IF_ERROR(to->Put(message->Add("over B"), Soon()));
+  }
   TENON_RETURN_IF_ERROR(to->AwaitTaken(Soon()));
   return to->Close();
 }
-TENON_SPAWN_ENTRY("forward", Forward);
+TENON_SPAWN_FUNCTION(Forward);
 
-absl::Status Print(spawn::Child& child) {  // C
-  TENON_ASSIGN_OR_RETURN(const auto queue, OpenQueue(child, 0));
-  return ForEach(*queue, [](TensorMessage& message) -> absl::Status {
-    TENON_ASSIGN_OR_RETURN(const Tensor tensor, message.tensor(0));
+absl::Status Print(int /*index*/, QueuePtr queue) {  // C
+  for (;;) {
+    const auto message = queue->Get(Soon());
+    if (absl::IsUnavailable(message.status())) return absl::OkStatus();
+    TENON_RETURN_IF_ERROR(message.status());
+    TENON_ASSIGN_OR_RETURN(const Tensor tensor, message->tensor(0));
     TENON_ASSIGN_OR_RETURN(const auto values, tensor.data<const int64_t>());
-    std::printf("C has %ld %s\n", values[0], message.string(1)->data());
-    return absl::OkStatus();
-  });
+    TENON_ASSIGN_OR_RETURN(const auto way, message->string(1));
+    std::cout << "C has " << values[0] << " " << way << "\n";
+  }
 }
-TENON_SPAWN_ENTRY("print", Print);
+TENON_SPAWN_FUNCTION(Print);
 
 absl::Status Run() {  // A
-  TENON_ASSIGN_OR_RETURN(const auto to_b, TensorQueue::Create());
-  TENON_ASSIGN_OR_RETURN(const auto to_c, TensorQueue::Create());
-  TENON_ASSIGN_OR_RETURN(auto c, StartWithQueues("print", {to_c.get()}));
-  TENON_ASSIGN_OR_RETURN(auto b,
-                         StartWithQueues("forward", {to_b.get(), to_c.get()}));
+  TENON_ASSIGN_OR_RETURN(QueuePtr to_b, TensorQueue::Create());
+  TENON_ASSIGN_OR_RETURN(QueuePtr to_c, TensorQueue::Create());
+  TENON_ASSIGN_OR_RETURN(auto c, spawn::Start(1, Print, {}, to_c));
+  TENON_ASSIGN_OR_RETURN(auto b, spawn::Start(1, Forward, {}, to_b, to_c));
   for (int64_t i = 0; i < 3; ++i) {
     TENON_ASSIGN_OR_RETURN(
         const Tensor tensor,
@@ -47,13 +58,13 @@ absl::Status Run() {  // A
     TENON_RETURN_IF_ERROR(to_b->Put(tensor, Soon()));
   }
   TENON_RETURN_IF_ERROR(to_b->Close());
-  TENON_RETURN_IF_ERROR(b.Join(Soon()));
-  return c.Join(Soon());
+  TENON_RETURN_IF_ERROR(b.Join());
+  return c.Join();
 }
 
-}  // namespace
-}  // namespace tenon
-
 int main(int argc, char** argv) {
-  return tenon::RunExample(argc, argv, tenon::Run);
+  spawn::Init(argc, argv);  // B and C are this program, too.
+  const absl::Status status = Run();
+  if (!status.ok()) std::cerr << status << "\n";
+  return status.ok() ? 0 : 1;
 }

@@ -6,13 +6,16 @@
 // it.
 
 #include <cstring>
+#include <iostream>
 #include <numeric>
 
-#include "tenon/examples/example.h"
 #include "tenon/ipc/listener/listener.h"
 #include "tenon/shm/arena/arena_tensor.h"
+#include "tenon/shm/base/status_macros.h"
 
-using namespace tenon;  // NOLINT: an example.
+using namespace tenon;  // NOLINT: a program of one file.
+
+Deadline Soon() { return Deadline::After(absl::Seconds(10)); }
 
 absl::Status Run(absl::string_view name) {
   TENON_ASSIGN_OR_RETURN(
@@ -34,13 +37,17 @@ absl::Status Run(absl::string_view name) {
 
   TENON_RETURN_IF_ERROR(channel.Receive(Soon()).status());  // Goodbye.
   TENON_ASSIGN_OR_RETURN(auto numbers, tensor.data<const float>());
-  std::printf("sum %.0f\n",
-              std::accumulate(numbers.begin(), numbers.end(), 0.0));
+  std::cout << "float32[2, 3] of the server, which has released it: sum "
+            << std::accumulate(numbers.begin(), numbers.end(), 0.0) << "\n";
   return absl::OkStatus();
 }
 
 int main(int argc, char** argv) {
-  if (argc == 2) return Finish(Run(argv[1]));
-  std::fprintf(stderr, "usage: unrelated_client NAME\n");
-  return 2;
+  if (argc != 2) {
+    std::cerr << "usage: unrelated_client NAME, as unrelated_server prints\n";
+    return 2;
+  }
+  const absl::Status status = Run(argv[1]);
+  if (!status.ok()) std::cerr << status << "\n";
+  return status.ok() ? 0 : 1;
 }

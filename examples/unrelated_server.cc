@@ -1,27 +1,34 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// The server of two programs that share only a name: it prints its name, and
-// sends a tensor to the first client that connects: unrelated_client.
+// The server of two programs that share only a name: it prints a command that
+// runs the client, waits for it, and sends it a tensor. An argument bounds the
+// wait, in seconds.
 
-#include "tenon/examples/example.h"
+#include <cstdlib>
+#include <iostream>
+
 #include "tenon/ipc/listener/listener.h"
 #include "tenon/shm/arena/arena.h"
 #include "tenon/shm/arena/arena_tensor.h"
+#include "tenon/shm/base/status_macros.h"
 
-using namespace tenon;  // NOLINT: an example.
+using namespace tenon;  // NOLINT: a program of one file.
 
-absl::Status Run() {
+Deadline Soon() { return Deadline::After(absl::Seconds(10)); }
+
+absl::Status Run(Deadline for_client) {
   TENON_ASSIGN_OR_RETURN(auto arena, Arena::Create({.name = "server"}));
   TENON_ASSIGN_OR_RETURN(Tensor tensor,
                          CreateTensor(*arena, kDtypeOf<float>, {2, 3}, Soon()));
   TENON_RETURN_IF_ERROR(tensor.Fill(7.0f));
   TENON_ASSIGN_OR_RETURN(auto listener, Listener::CreateAbstract());
-  std::printf("unrelated_client %s\n", listener.name().c_str());
-  std::fflush(stdout);
+  std::cout << "Run this in another terminal:\n"
+            << "./bazelw run //examples:unrelated_client -- " << listener.name()
+            << "\nwaiting for it; Ctrl-C ends this" << std::endl;
 
-  TENON_ASSIGN_OR_RETURN(Channel channel, listener.Accept(Soon()));
-  std::printf("connected: %s\n", channel.peer()->ToString().c_str());
+  TENON_ASSIGN_OR_RETURN(Channel channel, listener.Accept(for_client));
+  std::cout << "connected: " << channel.peer()->ToString() << "\n";
   TENON_ASSIGN_OR_RETURN(ArenaOffer offer, Offer(tensor));
   TENON_RETURN_IF_ERROR(channel.Send(offer.bytes, offer.fds, Soon()));
   TENON_ASSIGN_OR_RETURN(ArenaTensorHandle handle, Describe(tensor));
@@ -33,9 +40,15 @@ absl::Status Run() {
   const ArenaUse before = arena->Use();
   tensor = Tensor();  // The client still holds it.
   const ArenaUse after = arena->Use();
-  std::printf("%s; blocks in use here: %zu, then %zu\n", claimed.bytes.c_str(),
-              before.blocks_in_use, after.blocks_in_use);
+  std::cout << claimed.bytes << "; blocks in use here: " << before.blocks_in_use
+            << ", then " << after.blocks_in_use << "\n";
   return channel.Send("goodbye", {}, Soon());
 }
 
-int main() { return Finish(Run()); }
+int main(int argc, char** argv) {
+  const absl::Status status =
+      Run(argc == 2 ? Deadline::After(absl::Seconds(std::atoi(argv[1])))
+                    : Deadline::Never());
+  if (!status.ok()) std::cerr << status << "\n";
+  return status.ok() ? 0 : 1;
+}

@@ -15,14 +15,15 @@ using ::testing::HasSubstr;
 
 TEST(UnrelatedTest, TwoProgramsMeetByName) {
   Program server({"examples/unrelated_server"});
-  ASSERT_TRUE(server.WaitForOutput("\n")) << server.output();
-  const std::string line = server.output();
-  ASSERT_THAT(line, testing::StartsWith("unrelated_client @"));
-  const size_t name = line.find('@');
-  Program client(
-      {"examples/unrelated_client", line.substr(name, line.find('\n') - name)});
+  ASSERT_TRUE(server.WaitForOutput("waiting for it")) << server.output();
+  const std::string output = server.output();
+  EXPECT_THAT(output, HasSubstr("run //examples:unrelated_client -- @"));
+  const size_t name = output.find('@');
+  ASSERT_NE(output.find('\n', name), std::string::npos) << output;
+  Program client({"examples/unrelated_client",
+                  output.substr(name, output.find('\n', name) - name)});
   EXPECT_EQ(client.Wait().exit_code, 0) << client.output();
-  EXPECT_EQ(client.output(), "sum 42\n");
+  EXPECT_THAT(client.output(), HasSubstr("released it: sum 42\n"));
   EXPECT_EQ(server.Wait().exit_code, 0) << server.output();
   EXPECT_THAT(server.output(),
               HasSubstr(absl::StrCat("connected: process ", client.pid())));
@@ -32,8 +33,8 @@ TEST(UnrelatedTest, TwoProgramsMeetByName) {
   EXPECT_TRUE(client.GroupIsGone());
 }
 
-TEST(UnrelatedTest, NobodyIsThere) {
-  Program client({"examples/unrelated_client", "@tenon.nobody.is.there"});
+TEST(UnrelatedTest, NoServerIsThere) {
+  Program client({"examples/unrelated_client", "@tenon.no.server.is.there"});
   EXPECT_EQ(client.Wait().exit_code, 1);
   EXPECT_THAT(client.output(), HasSubstr("UNAVAILABLE"));
   Program usage({"examples/unrelated_client"});

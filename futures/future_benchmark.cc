@@ -111,6 +111,42 @@ void BM_Future_CollectAll(benchmark::State& state) {
                   .future = [&] { return FutureCollectAll(count) == sum; },
                   .plain = [&] { return PlainCollectAll(count) == sum; }});
 }
+// A callback: AddDoneCallback() as the future, Then() as the "plain" one, each
+// with a new promise that is set at once.
+void BM_Future_AddDoneCallbackAgainstThen(benchmark::State& state) {
+  constexpr int kCount = 500;
+  const SecondThread second_thread;
+  const auto add_done_callback = [] {
+    int sum = 0;
+    for (int i = 0; i < kCount; ++i) {
+      Promise<int> promise;
+      promise.future().AddDoneCallback(
+          [&sum](const absl::StatusOr<int>& value) {
+            sum += value.value_or(0);
+          });
+      promise.SetValue(1).IgnoreError();
+    }
+    return sum == kCount;
+  };
+  const auto then = [] {
+    int sum = 0;
+    for (int i = 0; i < kCount; ++i) {
+      Promise<int> promise;
+      const Future<void> next = promise.future().Then(
+          [&sum](absl::StatusOr<int> value) { sum += value.value_or(0); });
+      promise.SetValue(1).IgnoreError();
+    }
+    return sum == kCount;
+  };
+  Compare(state, {.clock = CLOCK_THREAD_CPUTIME_ID,
+                  .count = kCount,
+                  .future = add_done_callback,
+                  .plain = then});
+}
+BENCHMARK(BM_Future_AddDoneCallbackAgainstThen)
+    ->UseManualTime()
+    ->Unit(benchmark::kMicrosecond);
+
 BENCHMARK(BM_Future_CollectAll)
     ->ArgName("futures")
     ->Arg(1'000)

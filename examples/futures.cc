@@ -1,0 +1,55 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Futures and coroutines: work on a pool of threads, a step after each result,
+// all results together, an error on the way, and the same as a coroutine.
+
+#include <iostream>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "tenon/futures/async.h"
+#include "tenon/futures/collect.h"
+#include "tenon/futures/coroutine.h"
+#include "tenon/futures/thread_pool.h"
+
+using namespace tenon::futures;  // NOLINT: a program of one file.
+
+absl::StatusOr<int> Half(int n) {
+  if (n % 2 != 0) return absl::InvalidArgumentError("an odd number");
+  return n / 2;
+}
+
+// A coroutine: it waits for a future without blocking a thread.
+Future<int> Quarter(Executor& pool, int n) {
+  const auto half = co_await Async(pool, [n] { return Half(n); });
+  co_return half.ok() ? Half(*half) : half;
+}
+
+int Fail(const absl::Status& status) {
+  std::cerr << status << "\n";
+  return 1;
+}
+
+int main() {
+  const auto pool = ThreadPool::Create(2);
+  if (!pool.ok()) return Fail(pool.status());
+  std::vector<Future<int>> halves;
+  for (const int n : {10, 20, 30}) {
+    halves.push_back(Async(**pool, [n] { return Half(n); }));
+  }
+  const auto all = CollectAll(std::move(halves));
+  all.Wait().IgnoreError();
+  if (!all.value().ok()) return Fail(all.value().status());
+  for (const int half : *all.value()) std::cout << "a half: " << half << "\n";
+  for (const int n : {20, 10}) {
+    const Future<int> quarter = Quarter(**pool, n);
+    quarter.Wait().IgnoreError();
+    std::cout << "a quarter of " << n << ": ";
+    if (quarter.value().ok()) {
+      std::cout << *quarter.value() << "\n";
+    } else {
+      std::cout << quarter.value().status() << "\n";
+    }
+  }
+}

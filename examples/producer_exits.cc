@@ -1,0 +1,46 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// A producer that puts a tensor into a queue and ends, and a consumer that gets
+// it afterwards. producer_exits.py does the same with torch, and fails.
+
+#include <iostream>
+#include <memory>
+
+#include "tenon/ipc/tensor_queue/tensor_queue.h"
+#include "tenon/shm/base/status_macros.h"
+#include "tenon/spawn/arguments/queue_arguments.h"
+#include "tenon/spawn/child/function.h"
+#include "tenon/spawn/child/init.h"
+#include "tenon/spawn/process/start.h"
+
+using namespace tenon;  // NOLINT: a program of one file.
+
+absl::Status Produce(int /*index*/, std::unique_ptr<TensorQueue> queue) {
+  TENON_ASSIGN_OR_RETURN(
+      const Tensor tensor,
+      queue->CreateTensor(kDtypeOf<float>, {1'000'000}, Deadline::Never()));
+  TENON_RETURN_IF_ERROR(tensor.Fill(1.0f));
+  return queue->Put(tensor, Deadline::Never());
+}
+TENON_SPAWN_FUNCTION(Produce);
+
+absl::Status Run() {
+  TENON_ASSIGN_OR_RETURN(auto queue, TensorQueue::Create());
+  TENON_ASSIGN_OR_RETURN(auto producer, spawn::Start(1, Produce, {}, queue));
+  TENON_RETURN_IF_ERROR(producer.Join());
+  std::cout << "the producer has ended\n";
+  TENON_ASSIGN_OR_RETURN(Tensor tensor, queue->GetTensor(Deadline::Never()));
+  TENON_ASSIGN_OR_RETURN(const auto values, tensor.data<const float>());
+  double sum = 0;
+  for (const float value : values) sum += value;
+  std::cout << "its tensor of 4 MB has the sum " << sum << "\n";
+  return absl::OkStatus();
+}
+
+int main(int argc, char** argv) {
+  spawn::Init(argc, argv);  // The producer is this program, too.
+  const absl::Status status = Run();
+  if (!status.ok()) std::cerr << status << "\n";
+  return status.ok() ? 0 : 1;
+}

@@ -1,0 +1,125 @@
+#!/usr/bin/env python3
+# SPDX-FileCopyrightText: 2026 The Tenon Authors
+# SPDX-License-Identifier: Apache-2.0
+"""Writes docs/index.md: all public targets, their headers, and a line on each.
+
+    tools/public_index.py            # writes docs/index.md
+    tools/public_index.py --check    # exits 1 if it is not current
+    tools/public_index.py --headers  # prints the paths of the public headers
+
+Asks Bazel, so that targets made by macros count. The line is the first sentence of the
+header's comment. BAZEL may name another Bazel, as for check_layers.py.
+"""
+
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import xml.etree.ElementTree
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+INDEX = ROOT / "docs" / "index.md"
+FLOORS = ("loader", "spawn", "shm_manager", "cuda_ipc", "ipc", "futures", "shm")
+HEAD = """\
+# Index of public targets
+
+Written by `tools/public_index.py`, which CI runs with `--check`. A user may depend on these
+targets and on no others. Include a header as `"tenon/PACKAGE/HEADER.h"`, such as
+`"tenon/shm/segment/segment.h"`.
+"""
+
+
+def query(expression):
+    """The rules of a query, as elements of Bazel's XML."""
+    bazel = os.environ.get("BAZEL", "./bazelw").split()
+    run = subprocess.run(
+        [*bazel, "query", "--noshow_progress", "--output=xml", expression],
+        cwd=ROOT, capture_output=True, text=True, check=False)
+    if run.returncode != 0:
+        sys.exit(run.stderr)
+    return xml.etree.ElementTree.fromstring(
+        run.stdout.replace("version='1.1'", "version='1.0'")
+        .replace('version="1.1"', 'version="1.0"')).findall("rule")
+
+
+def public_targets():
+    """{floor: [(label, [headers])]} of the public libraries, umbrellas aside."""
+    found = {}
+    for floor in FLOORS:
+        rules = query(f'attr(visibility, "//visibility:public", '
+                      f'kind(cc_library, //{floor}/...))')
+        targets = []
+        for rule in rules:
+            headers = [label.get("value") for attribute in ("hdrs", "textual_hdrs")
+                       for label in rule.findall(
+                           f"list[@name='{attribute}']/label")]
+            paths = [h[2:].replace(":", "/") for h in headers]
+            if paths or rule.get("name") != f"//{floor}:{floor}":
+                targets.append((rule.get("name"), paths))
+        found[floor] = sorted(targets)
+    return found
+
+
+def first_sentence(path):
+    """The first sentence of a header's leading comment, licence aside."""
+    text, begun = "", False
+    for line in (ROOT / path).read_text().split("\n"):
+        if not line.startswith("//"):
+            if begun:
+                break
+            continue
+        words = line[2:].strip()
+        if words.startswith("SPDX"):
+            continue
+        if begun and not words:
+            break
+        begun = True
+        text = f"{text} {words}".strip()
+        if text.endswith((".", ":")):
+            break
+    text = re.split(r"(?<=[a-z\d)\"])[.] ", text)[0].rstrip(".: ")
+    # The name of the header's subject is in the label.
+    text = re.sub(r"^[\w<>:, ]{1,60}?: ", "", text)
+    return text.replace("|", "\\|").replace("<", "&lt;")
+
+
+def short(label):
+    package, _, name = label[2:].partition(":")
+    return f"//{package}" if package.split("/")[-1] == name else label
+
+
+def index(targets):
+    lines = [HEAD]
+    for floor, labels in targets.items():
+        lines += [f"## {floor}", "| target | header | |", "| --- | --- | --- |"]
+        for label, headers in labels:
+            links = "<br>".join(f"[{os.path.basename(h)}](../{h})" for h in headers)
+            name = label.partition(":")[2] + ".h"
+            main = [h for h in headers if h.endswith("/" + name)] or headers
+            about = first_sentence(main[0]) if main else "no header"
+            lines.append(f"| `{short(label)}` | {links} | {about} |")
+        lines.append("")
+    return "\n".join(lines)
+
+
+def main(arguments):
+    targets = public_targets()
+    if "--headers" in arguments:
+        print(*sorted({h for labels in targets.values() for _, hs in labels
+                       for h in hs}), sep="\n")
+        return 0
+    text = index(targets)
+    if "--check" not in arguments:
+        INDEX.write_text(text)
+        return 0
+    count = sum(map(len, targets.values()))
+    if count < 50 or INDEX.read_text() != text:
+        print("docs/index.md is not current: run tools/public_index.py")
+        return 1
+    print(f"docs/index.md names all {count} public targets")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
