@@ -121,6 +121,7 @@ class DeviceContexts {
       const std::array<uint8_t, 16>& uuid);
 
   const std::vector<Device>& devices() const { return devices_; }
+  const DriverTable& driver() const { return driver_; }
 
  private:
   DeviceContexts(const DriverTable& driver, std::vector<Device> devices);

@@ -48,6 +48,7 @@
 #include "tenon/loader/worker/dataset_facts.h"
 #include "tenon/loader/worker/messages.h"
 #include "tenon/loader/worker/worker_source.h"
+#include "tenon/shm/arena/page_pinner.h"
 #include "tenon/shm/base/status_macros.h"
 
 namespace tenon::loader {
@@ -133,6 +134,8 @@ absl::StatusOr<std::unique_ptr<Loader>> Loader::Make(
         std::move(loader->source_), static_cast<size_t>(*replay),
         loader->cancellation_.get());
   }
+  // Not earlier: workers that are forked need a process without a driver.
+  if (loader->options_.pin_memory) loader->pin_refusal_ = CheckPagePinner();
   return loader;
 }
 
@@ -422,6 +425,12 @@ absl::Status Loader::CountFailures(const Batch& batch) {
                    "; the last one is ", sample, ": ", last.status.message()));
 }
 
+void Loader::Pin(const Batch& batch) {
+  const absl::StatusOr<const std::byte*> block = batch.storage()->Read();
+  const absl::Status pinned = block.ok() ? PinPagesOf(*block) : block.status();
+  if (pin_refusal_.ok()) pin_refusal_ = pinned;
+}
+
 EpochRange Loader::Epoch(int64_t epoch) {
   ++epoch_ticket_;
   epoch_ = epoch;
@@ -494,6 +503,7 @@ absl::StatusOr<std::optional<BatchResult>> Loader::NextUnnamed(
   if (element.ok()) {
     meter.SetBatch(epoch_, element->number());
     meter.Done(static_cast<uint64_t>(element->size()));
+    if (options_.pin_memory) Pin(*element);
   }
   meter.Enter(Stage::kUse);
   return batch;
@@ -558,9 +568,9 @@ std::vector<std::string> Loader::warnings() const {
         absl::StrCat("replay returns the first ", *options_.replay,
                      " batches again and again; it is for measurements"));
   }
-  if (options_.pin_memory) {
+  if (!pin_refusal_.ok()) {
     warnings.push_back(
-        "pin_memory has no effect: batches are in memory that is not pinned");
+        absl::StrCat("pin_memory has no effect: ", pin_refusal_.message()));
   }
   if (prefetch_ > 0 && options_.prefetch && prefetch_ < *options_.prefetch) {
     warnings.push_back(absl::StrCat("memory_quota lowers prefetch (",

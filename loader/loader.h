@@ -237,6 +237,8 @@ class Loader {
   absl::Status Start();
   // Errors: kResourceExhausted beyond LoaderOptions::failure_budget.
   absl::Status CountFailures(const Batch& batch);
+  // By LoaderOptions::pin_memory.
+  void Pin(const Batch& batch);
   // Without workers.
   absl::Status StartLocal(std::shared_ptr<const BatchLayout> layout,
                           SharingStrategy strategy);
@@ -272,6 +274,7 @@ class Loader {
   int64_t failed_samples_ = 0;  // In its batches so far, without kFail.
   bool is_drained_ = false;     // It has ended by Drain().
   absl::Status refusal_;        // Of this epoch.
+  absl::Status pin_refusal_;    // The first one of pin_memory.
   // What the source had at the loader's failure.
   std::vector<absl::Status> incidents_;
   int64_t replaced_workers_ = 0;

@@ -129,8 +129,11 @@ struct LoaderOptions {
   // dataset.
   std::optional<int64_t> recycle_after_samples;
   std::optional<int64_t> recycle_after_bytes;
-  // Has no effect, as there is no device memory here: Loader::warnings() says
-  // so.
+  // Pins the memory of batches for devices, each segment of it once, before the
+  // first batch of the segment is returned; that Next() blocks for as long as
+  // the driver takes. For a program that links //cuda_ipc:pinned_memory; where
+  // there is no device, or it refuses, Loader::warnings() says why it has no
+  // effect. //loader/to_device does it without this.
   bool pin_memory = false;
   // This process in its job (FindRank(), job.h): stands before each error of
   // the loader and its batches. Of an iterable dataset it is also the part that

@@ -3,12 +3,15 @@
 
 // cuMemHostRegister: memory of the CPU that devices see.
 
+#include <stdio.h>
 #include <sys/mman.h>
 
 #include <cstddef>
 #include <cstdint>
+#include <fstream>
+#include <map>
 #include <mutex>
-#include <vector>
+#include <string>
 
 #include "tenon/cuda_ipc/fake/contexts.h"
 #include "tenon/cuda_ipc/fake/exports.h"
@@ -28,11 +31,6 @@ bool Has(int device, CUdevice_attribute attribute) {
   return found != attributes.end() && found->second != 0;
 }
 
-bool IsMapped(uintptr_t start, size_t bytes) {
-  std::vector<unsigned char> pages(bytes / kHostPage);
-  return mincore(reinterpret_cast<void*>(start), bytes, pages.data()) == 0;
-}
-
 // The registration that has `address`; else ranges.end(). With TableLock().
 std::map<CUdeviceptr, Range>::iterator Find(uintptr_t start, size_t bytes) {
   auto& ranges = Addresses().ranges;
@@ -47,6 +45,24 @@ std::map<CUdeviceptr, Range>::iterator Find(uintptr_t start, size_t bytes) {
 }
 
 }  // namespace
+
+int HostAccess(uintptr_t start, size_t bytes) {
+  std::ifstream maps("/proc/self/maps");
+  int access = PROT_READ | PROT_WRITE;
+  uintptr_t seen = start;  // All pages before it.
+  for (std::string line; seen < start + bytes && std::getline(maps, line);) {
+    uintptr_t first = 0;
+    uintptr_t end = 0;
+    char flags[5] = {};
+    if (sscanf(line.c_str(), "%lx-%lx %4s", &first, &end, flags) != 3) continue;
+    if (end <= seen) continue;
+    if (first > seen) return -1;
+    if (flags[0] != 'r') access &= ~PROT_READ;
+    if (flags[1] != 'w') access &= ~PROT_WRITE;
+    seen = end;
+  }
+  return seen < start + bytes ? -1 : access;
+}
 
 extern "C" {
 
@@ -71,7 +87,11 @@ CUresult cuMemHostRegister_v2(void* memory, size_t bytes, unsigned int flags) {
   if (Find(start, size) != Addresses().ranges.end()) {
     return CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
   }
-  if (!IsMapped(start, size)) return CUDA_ERROR_INVALID_VALUE;
+  const int needed = is_read_only ? PROT_READ : PROT_READ | PROT_WRITE;
+  const int access = HostAccess(start, size);
+  if (access < 0 || (access & needed) != needed) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
   const CUdeviceptr base = ReserveAddresses(size, kHostPage);
   if (base == 0) return CUDA_ERROR_OUT_OF_MEMORY;
   const bool is_portable = (flags & kCuMemHostRegisterPortable) != 0;
@@ -97,7 +117,11 @@ CUresult cuMemHostUnregister(void* memory) {
   if (found == Addresses().ranges.end()) {
     return CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
   }
-  if (found->second.host != host) return CUDA_ERROR_INVALID_VALUE;
+  if (found->second.host != host ||
+      HostAccess(reinterpret_cast<uintptr_t>(found->second.data),
+                 found->second.bytes) < 0) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
   DropRange(found);
   return CUDA_SUCCESS;
 }

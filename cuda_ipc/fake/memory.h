@@ -119,6 +119,10 @@ bool IsKnown(CUdeviceptr address, size_t bytes);
 CUresult Access(int device, CUdeviceptr address, size_t bytes, bool is_write,
                 const std::function<void(char*, size_t)>& piece);
 
+// The access that this process has to all of these pages of the CPU, as bits
+// PROT_READ and PROT_WRITE; -1 if one is not mapped.
+int HostAccess(uintptr_t start, size_t bytes);
+
 // Whether the memory of the CPU is all in registered ranges. Takes TableLock().
 bool IsRegistered(const void* memory, size_t bytes);
 

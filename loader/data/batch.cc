@@ -48,6 +48,15 @@ absl::StatusOr<Batch> Batch::Create(Contents contents,
                std::move(table));
 }
 
+absl::StatusOr<Batch> Batch::Over(std::shared_ptr<Storage> storage) const {
+  if (storage->size_bytes() < storage_->size_bytes()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "Batch::Over(): storage of ", storage->size_bytes(),
+        " bytes for a block of ", storage_->size_bytes(), " bytes"));
+  }
+  return Batch(contents_, layout_, std::move(storage), table_);
+}
+
 absl::StatusOr<Tensor> Batch::tensor(absl::string_view name) const {
   const absl::StatusOr<int> t = layout_->FindTensor(name);
   if (!t.ok()) return InTensor(t.status());

@@ -122,6 +122,12 @@ class Batch {
   // Bytes of all fields together.
   int64_t total_bytes() const;
 
+  // The block that all fields are in: for code that copies a batch as a whole.
+  const std::shared_ptr<Storage>& storage() const { return storage_; }
+  // This batch over `storage`, which has a copy of its block, on any device.
+  // Errors: kInvalidArgument if it has fewer bytes than the block.
+  absl::StatusOr<Batch> Over(std::shared_ptr<Storage> storage) const;
+
  private:
   Batch(Contents contents, std::shared_ptr<const BatchLayout> layout,
         std::shared_ptr<Storage> storage, std::vector<FittedSpec> table)

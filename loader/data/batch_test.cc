@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -88,6 +89,21 @@ TEST(BatchTest, ATensorKeepsTheMemory) {
   batch.reset();
   EXPECT_THAT(values.data<const int64_t>(),
               IsOkAndHolds(ElementsAre(0, 10, 20, 30)));
+}
+
+TEST(BatchTest, ACopyOfItsBlockIsTheSameBatch) {
+  const Batch batch = MakeBatch(3);
+  const size_t bytes = batch.storage()->size_bytes();
+  const auto storage = *Storage::CreatePrivate(bytes);
+  std::memcpy(*storage->Write(), *batch.storage()->Read(), bytes);
+  TENON_ASSERT_OK_AND_ASSIGN(const Batch copy, batch.Over(storage));
+  EXPECT_EQ(copy.number(), 7);
+  EXPECT_EQ(copy.size(), 3);
+  EXPECT_EQ(copy.storage(), storage);
+  EXPECT_THAT(copy.data<int64_t>("value"),
+              IsOkAndHolds(ElementsAre(0, 10, 20)));
+  EXPECT_THAT(batch.Over(*Storage::CreatePrivate(bytes - 1)),
+              StatusIs(StatusCode::kInvalidArgument));
 }
 
 TEST(BatchTest, WrongTypesAndNamesAreErrors) {

@@ -15,6 +15,7 @@
 #include "absl/status/statusor.h"
 #include "tenon/shm/arena/arena_options.h"
 #include "tenon/shm/arena/block_store.h"
+#include "tenon/shm/arena/mapped_pages.h"
 #include "tenon/shm/arena/memory_kind.h"
 #include "tenon/shm/arena/stored_segment.h"
 #include "tenon/shm/base/posix_error.h"
@@ -42,15 +43,20 @@ absl::Status SetAccess(std::byte* block, size_t bytes, int access) {
 
 }  // namespace
 
+MappedMemory::~MappedMemory() {
+  if (pages_ != nullptr) MappedPages::Retire(std::move(pages_));
+}
+
 absl::Status MappedMemory::Map() {
-  if (data() != nullptr) return absl::OkStatus();
+  if (pages_ != nullptr) return absl::OkStatus();
   if (segment_.kind() == SegmentKind::kSharedWritable) {
-    TENON_ASSIGN_OR_RETURN(writable_, segment_.MapWritable());
-    set_data(writable_.data());
+    TENON_ASSIGN_OR_RETURN(WritableMapping mapping, segment_.MapWritable());
+    pages_ = MappedPages::Of(std::move(mapping));
   } else {
-    TENON_ASSIGN_OR_RETURN(readable_, segment_.MapReadOnly());
-    set_data(const_cast<std::byte*>(readable_.data()));
+    TENON_ASSIGN_OR_RETURN(ReadOnlyMapping mapping, segment_.MapReadOnly());
+    pages_ = MappedPages::Of(std::move(mapping));
   }
+  set_data(pages_->data());
   return absl::OkStatus();
 }
 

@@ -18,10 +18,10 @@
 #include "dlpack/dlpack.h"
 #include "tenon/shm/arena/arena_options.h"
 #include "tenon/shm/arena/block_store.h"
+#include "tenon/shm/arena/mapped_pages.h"
 #include "tenon/shm/arena/memory_kind.h"
 #include "tenon/shm/arena/memory_kind_id.h"
 #include "tenon/shm/arena/stored_segment.h"
-#include "tenon/shm/pages/mapping.h"
 #include "tenon/shm/segment/segment.h"
 #include "tenon/shm/tensor/device.h"
 
@@ -33,10 +33,11 @@ class MappedMemory final : public StoredSegment {
   explicit MappedMemory(Segment::OwnerWritten made)
       : StoredSegment(made.segment.size_bytes(), made.mapping.data()),
         segment_(std::move(made.segment)),
-        writable_(std::move(made.mapping)) {}
+        pages_(MappedPages::Of(std::move(made.mapping))) {}
   // Of a segment that was offered. Not mapped yet.
   explicit MappedMemory(Segment segment)
       : StoredSegment(segment.size_bytes()), segment_(std::move(segment)) {}
+  ~MappedMemory() override;
 
   int fd() const override { return segment_.fd(); }
   std::string name() const override { return segment_.name(); }
@@ -45,8 +46,7 @@ class MappedMemory final : public StoredSegment {
 
  private:
   const Segment segment_;
-  ReadOnlyMapping readable_;
-  WritableMapping writable_;
+  std::shared_ptr<MappedPages> pages_;  // Null before Map().
 };
 
 class MappedStore : public BlockStore {
