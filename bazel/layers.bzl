@@ -42,6 +42,7 @@ _ROWS = [
     ["loader/data"],
     ["loader/datasets", "loader/worker"],
     ["loader"],
+    ["loader/to_device"],
     ["benchmarks", "examples", "tools"],
 ]
 
@@ -58,10 +59,10 @@ FLOORS = {
     "shm_manager": 3,
     "spawn": 3,
     "cuda_ipc": 4,  # Its tests start children.
-    "loader": 4,
-    "benchmarks": 5,
-    "examples": 5,
-    "tools": 5,
+    "loader": 5,
+    "benchmarks": 6,
+    "examples": 6,
+    "tools": 6,
 }
 
 # Each names everything public of a floor. They are for users.
