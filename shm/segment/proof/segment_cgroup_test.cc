@@ -6,23 +6,25 @@
 
 #include <sched.h>
 #include <sys/mount.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstddef>
 #include <fstream>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tenon/shm/segment/segment.h"
 #include "tenon/shm/segment/sharing_strategy.h"
 #include "tenon/shm/segment/shm_name.h"
 #include "tenon/shm/testing/kill/census.h"
+#include "tenon/shm/testing/memory_cgroup_testing.h"
 #include "tenon/shm/testing/mount_namespace_testing.h"
 #include "tenon/shm/testing/process_testing.h"
 #include "tenon/shm/testing/status_matchers.h"
@@ -37,12 +39,6 @@ using ::testing::IsEmpty;
 constexpr size_t kMiB = size_t{1} << 20;
 constexpr size_t kLimit = 64 * kMiB;
 
-bool WriteFile(const std::string& path, const std::string& text) {
-  std::ofstream file(path);
-  file << text;
-  return static_cast<bool>(file.flush());
-}
-
 size_t FreeSwap() {
   std::ifstream file("/proc/meminfo");
   std::string word;
@@ -53,56 +49,20 @@ size_t FreeSwap() {
   return kilobytes * 1024;
 }
 
-// The directory of this process's memory cgroup; empty if there is none.
-// `limit` is the name of the file with its limit.
-std::string OwnCgroup(std::string& limit) {
-  std::ifstream file("/proc/self/cgroup");
-  for (std::string line; std::getline(file, line);) {
-    const std::vector<std::string> parts =
-        absl::StrSplit(line, absl::MaxSplits(':', 2));
-    if (parts.size() != 3) continue;
-    std::string directory;
-    if (parts[1] == "memory") {
-      directory = "/sys/fs/cgroup/memory" + parts[2];
-      limit = "memory.limit_in_bytes";
-    } else if (parts[1].empty()) {
-      directory = "/sys/fs/cgroup" + parts[2];
-      limit = "memory.max";
-    }
-    if (directory.ends_with('/')) directory.pop_back();  // The root's.
-    if (!directory.empty() &&
-        access((directory + "/cgroup.procs").c_str(), W_OK) == 0 &&
-        access((directory + "/memory.stat").c_str(), R_OK) == 0) {
-      return directory;
-    }
-  }
-  return "";
-}
-
 // With a separate cgroup inside the process's own one, until the test has
 // ended.
 class SegmentCgroupTest : public testing::TestWithParam<SharingStrategy> {
  protected:
   void SetUp() override {
-    const std::string own = OwnCgroup(limit_);
-    if (own.empty()) GTEST_SKIP() << "no memory cgroup that may be written to";
-    cgroup_ = absl::StrCat(own, "/", prefix_);
-    if (mkdir(cgroup_.c_str(), 0755) != 0) {
-      cgroup_.clear();
-      GTEST_SKIP() << "this user may not make a cgroup in " << own;
-    }
-    if (!SetLimit(kLimit)) {
-      GTEST_SKIP() << "cgroups in " << own << " have no limit of memory";
-    }
+    absl::StatusOr<MemoryCgroup> cgroup = MemoryCgroup::Create(prefix_, kLimit);
+    if (!cgroup.ok()) GTEST_SKIP() << cgroup.status();
+    cgroup_.emplace(*std::move(cgroup));
   }
   void TearDown() override {
-    if (cgroup_.empty()) return;
-    EXPECT_EQ(rmdir(cgroup_.c_str()), 0) << cgroup_;
+    if (!cgroup_) return;
+    EXPECT_TRUE(cgroup_->Remove()) << cgroup_->path();
   }
 
-  bool SetLimit(size_t bytes) const {
-    return WriteFile(absl::StrCat(cgroup_, "/", limit_), absl::StrCat(bytes));
-  }
   // Creating a named segment without memory reclaims dead names: where mount
   // namespaces are permitted, not those of other tests.
   bool Enter() const {
@@ -111,7 +71,7 @@ class SegmentCgroupTest : public testing::TestWithParam<SharingStrategy> {
          !MountTmpfs("/dev/shm", "mode=1777"))) {
       return false;
     }
-    return WriteFile(cgroup_ + "/cgroup.procs", absl::StrCat(getpid()));
+    return cgroup_->Enter();
   }
 
   absl::Status Create(size_t size_bytes) const {
@@ -122,8 +82,7 @@ class SegmentCgroupTest : public testing::TestWithParam<SharingStrategy> {
 
   const std::string prefix_ = UniqueTestPrefix();
   ShmNamesGuard names_{prefix_};  // Removes the names of killed processes.
-  std::string cgroup_;
-  std::string limit_;
+  std::optional<MemoryCgroup> cgroup_;
 };
 
 TEST_P(SegmentCgroupTest, LimitIsAnErrorThatNamesItAndNoKill) {
@@ -136,16 +95,17 @@ TEST_P(SegmentCgroupTest, LimitIsAnErrorThatNamesItAndNoKill) {
         StatusIs(absl::StatusCode::kResourceExhausted,
                  AllOf(HasSubstr("memory for segment '"),
                        HasSubstr(absl::StrCat(size, " bytes:")),
-                       HasSubstr(absl::StrCat(limit_, " of the cgroup ",
-                                              cgroup_, ": 67108864 bytes")),
-                       HasSubstr(absl::StrCat("echo <more> > ", cgroup_, "/",
-                                              limit_)))));
+                       HasSubstr(absl::StrCat(
+                           cgroup_->limit_name(), " of the cgroup ",
+                           cgroup_->path(), ": 67108864 bytes")),
+                       HasSubstr(absl::StrCat("echo <more> > ", cgroup_->path(),
+                                              "/", cgroup_->limit_name())))));
     EXPECT_EQ(CountOpenFds(), fds);
     EXPECT_THAT(ListShmNames(prefix_), IsOkAndHolds(IsEmpty()));
     // The next one, which fits, works; so does the same one after the limit has
     // been raised as the error recommends.
     EXPECT_THAT(Create(32 * kMiB), IsOk());
-    ASSERT_TRUE(SetLimit(size + kLimit));
+    ASSERT_TRUE(cgroup_->SetLimit(size + kLimit));
     EXPECT_THAT(Create(size), IsOk());
   }));
 }
@@ -164,7 +124,7 @@ TEST_P(SegmentCgroupTest, ManySmallOnesAreAnErrorAndNoKillEither) {
       if (segment.ok()) segments.push_back(*std::move(segment));
     }
     EXPECT_THAT(status, StatusIs(absl::StatusCode::kResourceExhausted,
-                                 HasSubstr(limit_)));
+                                 HasSubstr(cgroup_->limit_name())));
     segments.clear();
     EXPECT_THAT(Create(8 * kMiB), IsOk());
   }));
