@@ -213,12 +213,11 @@ absl::Status Loader::SetOrder() {
         "Loader::Create(): on_sample_error kReplace with an iterable dataset: "
         "it has no item to put in the place of a sample; use kSkip");
   }
-  if (options_.on_worker_death != OnWorkerDeath::kFail ||
-      options_.recycle_after_samples || options_.recycle_after_bytes) {
+  if (options_.on_worker_death == OnWorkerDeath::kSkipSample) {
     return absl::InvalidArgumentError(
-        "Loader::Create(): on_worker_death and recycle_after_... with an "
-        "iterable dataset: another worker could only read the shards from "
-        "their beginning; leave them unset");
+        "Loader::Create(): on_worker_death kSkipSample with an iterable "
+        "dataset: a stream cannot leave out a sample that it has not read; use "
+        "kRestart");
   }
   return SetLanes(*iterable);
 }

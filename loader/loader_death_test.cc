@@ -32,9 +32,11 @@
 #include "tenon/loader/data/collation.h"
 #include "tenon/loader/data/dataset.h"
 #include "tenon/loader/data/dataset_registry.h"
+#include "tenon/loader/data/iterable_dataset.h"
 #include "tenon/loader/data/worker_init.h"
 #include "tenon/loader/epoch_range.h"
 #include "tenon/loader/loader.h"
+#include "tenon/loader/loader_state.h"
 #include "tenon/loader/loader_testing.h"
 #include "tenon/loader/testing/test_datasets.h"
 #include "tenon/shm/base/deadline.h"
@@ -51,6 +53,7 @@ using ::absl::StatusCode;
 using ::testing::AllOf;
 using ::testing::Each;
 using ::testing::ElementsAre;
+using ::testing::ElementsAreArray;
 using ::testing::Ge;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -78,6 +81,17 @@ void EndBy(int how) {
   }
 }
 
+// Whether item `index` ends a worker now: each time, or with a `folder`, where
+// that is noted, the first time only.
+bool IsDue(const std::string& folder, int64_t index) {
+  if (folder.empty()) return true;
+  const std::string mark = absl::StrCat(folder, "/", index);
+  const int fd = open(mark.c_str(), O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+  if (fd < 0) return false;
+  close(fd);
+  return true;
+}
+
 // In a worker, some of its items end it, or hang: each time, or with a
 // `folder`, where that is noted, the first time only.
 class Deadly : public Numbers {
@@ -94,7 +108,7 @@ class Deadly : public Numbers {
                    Sample& sample) override {
     if (GetWorkerInfo() &&
         std::find(items_.begin(), items_.end(), index) != items_.end() &&
-        IsDue(index)) {
+        IsDue(folder_, index)) {
       EndBy(how_);
     }
     return Numbers::Get(index, random, sample);
@@ -113,15 +127,6 @@ class Deadly : public Numbers {
   }
 
  private:
-  bool IsDue(int64_t index) const {
-    if (folder_.empty()) return true;
-    const std::string mark = absl::StrCat(folder_, "/", index);
-    const int fd = open(mark.c_str(), O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    if (fd < 0) return false;
-    close(fd);
-    return true;
-  }
-
   std::string folder_;
   std::vector<int64_t> items_;
   int how_;
@@ -567,7 +572,7 @@ pid_t StoppedWorker(const Loader& loader) {
 
 TEST_P(LoaderDeathTest, AStoppedWorkerIsNotHung) {
   LoaderOptions options = Options(OnWorkerDeath::kSkipSample);
-  options.sample_timeout = absl::Milliseconds(100);
+  options.sample_timeout = absl::Milliseconds(400);
   TENON_ASSERT_OK_AND_ASSIGN(
       auto loader,
       Loader::Create<Deadly>(options, Folder(), std::vector<int64_t>{42}, kStop,
@@ -576,16 +581,16 @@ TEST_P(LoaderDeathTest, AStoppedWorkerIsNotHung) {
   bool was_stopped = false;
   EpochRange epoch = loader->Epoch(0);
   for (;;) {
-    auto batch = epoch.Next(Deadline::After(absl::Milliseconds(600)));
+    auto batch = epoch.Next(Deadline::After(absl::Seconds(1)));
     if (batch.ok() && !batch->has_value()) break;
     if (batch.ok()) {
       batches.push_back(CopyOf(**batch));
       continue;
     }
-    ASSERT_THAT(
-        batch, StatusIs(StatusCode::kDeadlineExceeded, HasSubstr("(item 42)")));
+    ASSERT_THAT(batch, StatusIs(StatusCode::kDeadlineExceeded));
     const pid_t stopped = StoppedWorker(*loader);
-    ASSERT_NE(stopped, 0);
+    if (stopped == 0) continue;  // On a busy machine it is not there yet.
+    EXPECT_THAT(batch.status().message(), HasSubstr("(item 42)"));
     was_stopped = true;
     kill(stopped, SIGCONT);
   }
@@ -693,16 +698,167 @@ TEST_P(LoaderDeathTest, TheMemoryOfADatasetIsNoReasonToRecycle) {
   EXPECT_EQ(loader->replaced_workers(), 1);
 }
 
-TEST_P(LoaderDeathTest, StreamsAreRefused) {
-  LoaderOptions options = LoaderTest::Options();
-  options.on_worker_death = OnWorkerDeath::kRestart;
-  EXPECT_THAT(Loader::Create<Streams>(options, std::vector<int64_t>{5}),
-              StatusIs(StatusCode::kInvalidArgument,
-                       HasSubstr("from their beginning")));
+// Streams, of which these samples (by value) end a worker once, as noted in
+// `folder`. With `skips` samples are passed over without being made.
+class DeadlyStreams : public Streams {
+ public:
+  DeadlyStreams(const std::string& folder, std::vector<int64_t> sizes,
+                std::vector<int64_t> values, bool skips)
+      : Streams(sizes),
+        folder_(folder),
+        sizes_(std::move(sizes)),
+        values_(std::move(values)),
+        skips_(skips) {}
+  // Two lanes, one shard after the other.
+  int64_t open_shards() const override { return 2; }
+
+  absl::StatusOr<std::unique_ptr<SampleStream>> Open(int64_t shard,
+                                                     int64_t epoch) override {
+    TENON_ASSIGN_OR_RETURN(std::unique_ptr<SampleStream> samples,
+                           Streams::Open(shard, epoch));
+    return std::make_unique<Stream>(this, shard, std::move(samples));
+  }
+
+ private:
+  class Stream : public SampleStream {
+   public:
+    Stream(DeadlyStreams* dataset, int64_t shard,
+           std::unique_ptr<SampleStream> samples)
+        : dataset_(*dataset), shard_(shard), samples_(std::move(samples)) {}
+
+    absl::StatusOr<bool> Next(SampleRandom& random, Sample& sample) override {
+      const int64_t value = 1000 * shard_ + next_++;
+      const bool is_deadly =
+          std::find(dataset_.values_.begin(), dataset_.values_.end(), value) !=
+          dataset_.values_.end();
+      if (GetWorkerInfo() && is_deadly && IsDue(dataset_.folder_, value)) {
+        raise(SIGKILL);
+      }
+      TENON_ASSIGN_OR_RETURN(const bool more, samples_->Next(random, sample));
+      if (!more || skipped_ == 0) return more;
+      TENON_RETURN_IF_ERROR(sample.Set("value", value));
+      return next_ <= dataset_.sizes_[static_cast<size_t>(shard_)];
+    }
+    absl::StatusOr<int64_t> Skip(int64_t samples) override {
+      if (!dataset_.skips_) return 0;
+      const int64_t left = dataset_.sizes_[static_cast<size_t>(shard_)] - next_;
+      samples = std::min(samples, left);
+      next_ += samples;
+      skipped_ += samples;
+      return samples;
+    }
+
+   private:
+    DeadlyStreams& dataset_;
+    int64_t shard_;
+    std::unique_ptr<SampleStream> samples_;
+    int64_t next_ = 0;
+    int64_t skipped_ = 0;
+  };
+
+  std::string folder_;
+  std::vector<int64_t> sizes_;
+  std::vector<int64_t> values_;
+  bool skips_;
+};
+TENON_LOADER_DATASET(DeadlyStreams(std::string, std::vector<int64_t>,
+                                   std::vector<int64_t>, bool));
+
+// Shards are of any length, so deaths are in first and last batches, and in
+// the second shard of a lane.
+const std::vector<int64_t> kSizes = {13, 4, 0, 22, 7, 1};
+const std::vector<int64_t> kDeadlyValues = {0, 6, 12, 1003, 3000, 3021, 4005};
+
+std::vector<Copy> StreamReference(LoaderOptions options, int64_t epoch) {
+  options.workers = 0;
+  options.overlap_epochs = false;
   options.on_worker_death = OnWorkerDeath::kFail;
-  options.recycle_after_bytes = 1;
-  EXPECT_THAT(Loader::Create<Streams>(options, std::vector<int64_t>{5}),
-              StatusIs(StatusCode::kInvalidArgument));
+  options.recycle_after_samples.reset();
+  auto loader = Loader::Create<DeadlyStreams>(options, "", kSizes,
+                                              std::vector<int64_t>{}, false);
+  EXPECT_THAT(loader, IsOk());
+  auto batches = RunEpoch(**loader, epoch);
+  EXPECT_THAT(batches, IsOk());
+  return *batches;
+}
+
+// In the order of their numbers.
+absl::StatusOr<std::vector<Copy>> RunSorted(Loader& loader, int64_t epoch) {
+  absl::StatusOr<std::vector<Copy>> batches = RunEpoch(loader, epoch);
+  if (!batches.ok()) return batches;
+  std::sort(batches->begin(), batches->end(),
+            [](const Copy& a, const Copy& b) { return a.number < b.number; });
+  return batches;
+}
+
+TEST_P(LoaderDeathTest, ADeadStreamGoesOnWhereItWas) {
+  for (const bool skips : {false, true}) {
+    for (const bool in_order : {true, false}) {
+      LoaderOptions options = LoaderTest::Options(4);
+      options.on_worker_death = OnWorkerDeath::kRestart;
+      options.in_order = in_order;
+      options.drop_last = skips;
+      options.overlap_epochs = !skips;
+      TENON_ASSERT_OK_AND_ASSIGN(
+          auto loader, Loader::Create<DeadlyStreams>(options, Folder(), kSizes,
+                                                     kDeadlyValues, skips));
+      for (int64_t epoch = 0; epoch < 2; ++epoch) {
+        EXPECT_THAT(RunSorted(*loader, epoch),
+                    IsOkAndHolds(StreamReference(options, epoch)))
+            << "skips " << skips << ", in order " << in_order;
+      }
+      EXPECT_EQ(loader->replaced_workers(), std::ssize(kDeadlyValues));
+      EXPECT_THAT(Texts(loader->incidents()),
+                  HasSubstr("(SIGKILL), while it loaded sample "));
+    }
+  }
+}
+
+// What a resumed epoch has passed over is passed over again.
+TEST_P(LoaderDeathTest, ADeadStreamOfAResumedEpochGoesOnWhereItWas) {
+  LoaderOptions options = LoaderTest::Options(4);
+  options.on_worker_death = OnWorkerDeath::kRestart;
+  const std::vector<Copy> whole = StreamReference(options, 0);
+  for (size_t taken = 1; taken < whole.size(); taken += 2) {
+    TENON_ASSERT_OK_AND_ASSIGN(
+        auto first, Loader::Create<DeadlyStreams>(
+                        options, "", kSizes, std::vector<int64_t>{}, true));
+    EpochRange epoch = first->Epoch(0);
+    for (size_t i = 0; i < taken; ++i) {
+      ASSERT_THAT(epoch.Next(Watchdog()), IsOk());
+    }
+    TENON_ASSERT_OK_AND_ASSIGN(const LoaderState state, first->State());
+    TENON_ASSERT_OK_AND_ASSIGN(
+        auto second, Loader::Create<DeadlyStreams>(options, Folder(), kSizes,
+                                                   kDeadlyValues, true));
+    ASSERT_THAT(second->Load(state), IsOk());
+    EXPECT_THAT(
+        RunEpoch(*second, 0),
+        IsOkAndHolds(ElementsAreArray(
+            whole.begin() + static_cast<ptrdiff_t>(taken), whole.end())))
+        << "after " << taken;
+  }
+}
+
+TEST_P(LoaderDeathTest, AWorkerOfAStreamIsRecycled) {
+  LoaderOptions options = LoaderTest::Options(4);
+  options.recycle_after_samples = 8;
+  TENON_ASSERT_OK_AND_ASSIGN(
+      auto loader, Loader::Create<DeadlyStreams>(options, "", kSizes,
+                                                 std::vector<int64_t>{}, true));
+  for (int64_t epoch = 0; epoch < 2; ++epoch) {
+    EXPECT_THAT(RunEpoch(*loader, epoch),
+                IsOkAndHolds(StreamReference(options, epoch)));
+  }
+  EXPECT_THAT(loader->replaced_workers(), Ge(2));
+}
+
+TEST_P(LoaderDeathTest, AStreamCannotLeaveOutASample) {
+  LoaderOptions options = LoaderTest::Options();
+  options.on_worker_death = OnWorkerDeath::kSkipSample;
+  EXPECT_THAT(
+      Loader::Create<Streams>(options, std::vector<int64_t>{5}),
+      StatusIs(StatusCode::kInvalidArgument, HasSubstr("use kRestart")));
 }
 
 }  // namespace

@@ -109,9 +109,9 @@ struct LoaderOptions {
   // (Loader::Load()). Not with kFail, unless on_worker_death is kSkipSample.
   std::optional<int64_t> failure_budget;
 
-  // The following are for worker processes alone.
-  // Other than kFail not for an iterable dataset, whose shards another process
-  // could only read from their beginning.
+  // The following are for worker processes alone. Of an iterable dataset the
+  // new process opens the shards again and passes over what has been made, by
+  // SampleStream::Skip(), or else by making it; kSkipSample is refused.
   OnWorkerDeath on_worker_death = OnWorkerDeath::kFail;
   // How often in a row a worker is started again, without a batch from it
   // between, or a sample that is left out; one more death is the error of the
@@ -125,8 +125,7 @@ struct LoaderOptions {
   absl::Duration sample_timeout = absl::InfiniteDuration();
   // Another process takes a worker's place after so many samples; after its
   // private memory has grown by so many bytes since its first batch. It
-  // finishes the batches that it has been assigned. Not for an iterable
-  // dataset.
+  // finishes the batches that it has been assigned.
   std::optional<int64_t> recycle_after_samples;
   std::optional<int64_t> recycle_after_bytes;
   // Pins the memory of batches for devices, each segment of it once, before the

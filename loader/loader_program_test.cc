@@ -5,6 +5,7 @@
 
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -15,6 +16,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
@@ -22,9 +24,11 @@
 #include "gtest/gtest.h"
 #include "tenon/loader/data/batch.h"
 #include "tenon/loader/data/iterable_dataset.h"
+#include "tenon/loader/epoch_range.h"
 #include "tenon/loader/loader.h"
 #include "tenon/loader/loader_testing.h"
 #include "tenon/loader/testing/test_datasets.h"
+#include "tenon/shm/base/deadline.h"
 #include "tenon/shm/segment/sharing_strategy.h"
 #include "tenon/shm/testing/status_matchers.h"
 #include "tenon/spawn/settings/start_method.h"
@@ -120,6 +124,37 @@ TEST_F(LoaderProgramTest, ADatasetIsWaitedForAsLongAsTheTimeout) {
   TENON_ASSERT_OK_AND_ASSIGN(
       auto loader, Loader::Create("SlowToMake", options, int64_t{20}));
   EXPECT_THAT(RunEpoch(*loader, 0), IsOk());
+}
+
+// A process in the place of another one, which takes long until it joins the
+// rings, as its plugin does.
+TEST_F(LoaderProgramTest, ADeadlineHoldsWhileAWorkerIsStartedAgain) {
+  LoaderOptions options = OptionsOfPlugin(1);
+  options.on_worker_death = OnWorkerDeath::kRestart;
+  TENON_ASSERT_OK_AND_ASSIGN(auto loader,
+                             Loader::Create("Numbers", options, int64_t{200}));
+  TENON_ASSERT_OK_AND_ASSIGN(const auto expected, RunEpoch(*loader, 1));
+  std::vector<Copy> batches;
+  EpochRange epoch = loader->Epoch(1);
+  TENON_ASSERT_OK_AND_ASSIGN(auto batch, epoch.Next(Watchdog()));
+  batches.push_back(CopyOf(*batch));
+  ASSERT_EQ(setenv("TENON_TEST_DATASETS_DELAY_MS", "3000", 1), 0);
+  ASSERT_EQ(kill(loader->worker_pids()[0], SIGKILL), 0);
+  bool was_starting = false;
+  for (;;) {
+    const auto next = epoch.Next(Deadline::After(absl::Milliseconds(50)));
+    if (next.ok() && !next->has_value()) break;
+    if (next.ok()) {
+      batches.push_back(CopyOf(**next));
+      continue;
+    }
+    ASSERT_THAT(next, StatusIs(StatusCode::kDeadlineExceeded));
+    was_starting |= absl::StrContains(next.status().message(), " is starting");
+  }
+  ASSERT_EQ(unsetenv("TENON_TEST_DATASETS_DELAY_MS"), 0);
+  EXPECT_TRUE(was_starting);
+  EXPECT_EQ(batches, expected);
+  EXPECT_EQ(loader->replaced_workers(), 1);
 }
 
 TEST_F(LoaderProgramTest, WorkersAreThatProgram) {

@@ -97,7 +97,7 @@ absl::StatusOr<std::optional<Batch>> LocalSource::MakeOfShard(int64_t lane,
   meter().Enter(Stage::kQueue);
   absl::StatusOr<Tensor> allocated = NewBlock(block_bytes_);
   // Else the shard's next batch had the samples of this one.
-  const int64_t before = plan_.start.BatchesBefore(lane);
+  const int64_t before = number / plan_.lanes;
   if (!allocated.ok()) shards_->CloseShard(lane, before);
   TENON_ASSIGN_OR_RETURN(Tensor block, std::move(allocated));
   TENON_ASSIGN_OR_RETURN(std::byte* const memory, block.storage()->Write());

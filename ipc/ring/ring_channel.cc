@@ -21,28 +21,39 @@ namespace {
 
 constexpr size_t kFds = 3;  // Of RingFds.
 
-absl::StatusOr<uint64_t> Exchange(RingProducer& ring, const RingOffer& offer,
-                                  Channel& channel, Deadline deadline) {
-  TENON_RETURN_IF_ERROR(
-      channel.Send(offer.message.ToBytes(), offer.fds.get(), deadline));
+}  // namespace
+
+absl::StatusOr<uint64_t> SendRingOffer(RingProducer& ring, Channel& channel,
+                                       Deadline deadline) {
+  TENON_ASSIGN_OR_RETURN(const RingOffer offer, ring.Offer());
+  const uint64_t number = offer.message.number;
+  const absl::Status sent =
+      channel.Send(offer.message.ToBytes(), offer.fds.get(), deadline);
+  if (sent.ok()) return number;
+  ring.RemoveReader(number).IgnoreError();
+  return sent;
+}
+
+absl::StatusOr<uint64_t> ReceiveRingReply(RingProducer& ring, uint64_t offer,
+                                          Channel& channel, Deadline deadline) {
   TENON_ASSIGN_OR_RETURN(Message message, channel.Receive(deadline, kFds));
   TENON_ASSIGN_OR_RETURN(
       RingReply reply,
       RingReply::FromMessage(message.bytes, std::move(message.fds)));
-  if (reply.message.number != offer.message.number) {
+  if (reply.message.number != offer) {
     return absl::InvalidArgumentError(
         "AddRingReader(): the reply answers another offer of this ring");
   }
   return ring.AddReader(std::move(reply));
 }
 
-}  // namespace
-
 absl::StatusOr<uint64_t> AddRingReader(RingProducer& ring, Channel& channel,
                                        Deadline deadline) {
-  TENON_ASSIGN_OR_RETURN(const RingOffer offer, ring.Offer());
-  absl::StatusOr<uint64_t> reader = Exchange(ring, offer, channel, deadline);
-  if (!reader.ok()) ring.RemoveReader(offer.message.number).IgnoreError();
+  TENON_ASSIGN_OR_RETURN(const uint64_t offer,
+                         SendRingOffer(ring, channel, deadline));
+  absl::StatusOr<uint64_t> reader =
+      ReceiveRingReply(ring, offer, channel, deadline);
+  if (!reader.ok()) ring.RemoveReader(offer).IgnoreError();
   return reader;
 }
 

@@ -32,6 +32,16 @@ namespace tenon {
 absl::StatusOr<uint64_t> AddRingReader(RingProducer& ring, Channel& channel,
                                        Deadline deadline);
 
+// The two halves of AddRingReader(), for a producer that has other work before
+// the reply comes: SendRingOffer() returns the number of the offer, which
+// ReceiveRingReply() is given. The latter changes nothing if it fails with
+// kDeadlineExceeded, and may be repeated; after another error the offer is
+// withdrawn by RingProducer::RemoveReader(). Errors: AddRingReader()'s.
+absl::StatusOr<uint64_t> SendRingOffer(RingProducer& ring, Channel& channel,
+                                       Deadline deadline);
+absl::StatusOr<uint64_t> ReceiveRingReply(RingProducer& ring, uint64_t offer,
+                                          Channel& channel, Deadline deadline);
+
 // Waits for an offer, attaches to the ring and replies. The next message of the
 // channel must be the offer. Records put from then on are received. Blocks
 // until `deadline`. Errors: RingReader::Attach()'s; Channel's. After an error

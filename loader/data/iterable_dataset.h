@@ -67,7 +67,8 @@ class SampleStream {
 
   // Optional: passes over up to `samples` samples without making them, and
   // returns how many those were: fewer, or none, if it cannot, or at its end. A
-  // loader that resumes reads the others by Next() and drops them. Samples that
+  // loader that resumes, and a worker in the place of another one, reads the
+  // others by Next() and drops them. Samples that
   // Next() would fail on count, too: with kFail a shard that such a sample had
   // ended goes on after it. A stream whose samples depend on the random numbers
   // of those before, such as a WindowShuffle or a mix, passes over none.

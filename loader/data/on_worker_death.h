@@ -17,12 +17,13 @@ namespace tenon::loader {
 enum class OnWorkerDeath : uint8_t {
   kFail,  // It is the error of the loader.
   // Another process takes its place, and makes the batches again that it had
-  // not finished, bit for bit.
+  // not finished, bit for bit. Of a stream, it passes over the batches before.
   kRestart,
   // The same without the sample that it was loading, be it the cause or not:
   // this sample failed, as OnSampleError says of others (kFail: as kSkip), and
   // its error says how the worker has ended. After a death in
-  // Dataset::GetBatch() its batch is made by Get(), to find the sample.
+  // Dataset::GetBatch() its batch is made by Get(), to find the sample. Not of
+  // a stream, which cannot leave out a sample that it has not read.
   kSkipSample,
 };
 

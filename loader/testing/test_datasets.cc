@@ -19,6 +19,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
@@ -30,6 +31,15 @@
 
 namespace tenon::loader {
 namespace {
+
+// For a plugin that takes long to load.
+[[maybe_unused]] const bool delayed = [] {
+  const char* const text = getenv("TENON_TEST_DATASETS_DELAY_MS");
+  int milliseconds = 0;
+  if (text == nullptr || !absl::SimpleAtoi(text, &milliseconds)) return false;
+  absl::SleepFor(absl::Milliseconds(milliseconds));
+  return true;
+}();
 
 bool is_consumer = false;
 std::atomic<int64_t> samples_made = 0;

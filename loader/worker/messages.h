@@ -104,8 +104,7 @@ struct TaskRecord {
 
   uint64_t ticket = 0;  // Unique; in BatchRecord, too.
   int64_t epoch = 0;
-  // Of the first sample; of a lane: how many of its batches come before the
-  // run.
+  // Of the first sample; of a lane: how many of its batches come before.
   int64_t first_position = 0;
   uint64_t count = 0;
   int64_t lane = kNoLane;

@@ -28,7 +28,7 @@ absl::StatusOr<std::optional<FilledBatch>> ShardReader::Fill(
     const ShardTask& task, std::byte* memory,
     absl::FunctionRef<bool()> should_stop) {
   Shard& shard = ShardOf(task.lane);
-  while (shard.passed_over < task.before) {
+  while (shard.batches < task.before) {
     const absl::StatusOr<std::optional<FilledBatch>> passed =
         NextBatch(task, shard, memory, true, should_stop);
     if (absl::IsCancelled(passed.status()) && should_stop()) {
@@ -36,8 +36,9 @@ absl::StatusOr<std::optional<FilledBatch>> ShardReader::Fill(
     }
     // An error was that of a batch, too.
     if (passed.ok() && !passed->has_value()) return std::nullopt;
-    ++shard.passed_over;
+    ++shard.batches;
   }
+  ++shard.batches;
   return NextBatch(task, shard, memory, false, should_stop);
 }
 
@@ -51,7 +52,7 @@ absl::StatusOr<std::optional<FilledBatch>> ShardReader::NextBatch(
     if (filled) return filled;
     const std::optional<int64_t> after = lanes_.After(shard.number);
     if (!after) return std::nullopt;
-    shard = {.number = *after, .passed_over = shard.passed_over};
+    shard = {.number = *after, .batches = shard.batches};
   }
 }
 
@@ -101,13 +102,11 @@ bool ShardReader::HasEnded(int64_t lane) const {
 
 void ShardReader::CloseShard(int64_t lane, int64_t before) {
   Shard& shard = ShardOf(lane);
-  if (shard.passed_over < before) {
-    --shard.passed_over;  // Which shard it is will be known later.
-    return;
-  }
+  if (shard.batches < before) return;
+  ++shard.batches;
   if (shard.has_ended()) {
     if (const std::optional<int64_t> after = lanes_.After(shard.number)) {
-      shard = {.number = *after, .passed_over = shard.passed_over};
+      shard = {.number = *after, .batches = shard.batches};
     }
   }
   shard.opened = true;

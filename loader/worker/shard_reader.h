@@ -31,8 +31,9 @@ struct ShardTask {
   uint64_t seed = 0;
   int64_t epoch = 0;
   int64_t lane = 0;
-  // Batches of the lane to be passed over before its first one, as they have
-  // been received before the epoch was resumed.
+  // How many batches of the lane come before this one. Those that this reader
+  // has not made were received before the epoch was resumed, or the worker was
+  // started, and are passed over.
   int64_t before = 0;
   int64_t samples = 1;  // At most.
   OnSampleError on_error = OnSampleError::kFail;
@@ -55,8 +56,8 @@ class ShardReader {
 
   // Writes the samples of the lane's next batch to `memory`
   // (layout->total_bytes() of it) and task.scratch; nothing if the lane has
-  // ended. The first call passes over task.before batches: by
-  // SampleStream::Skip(), and what that leaves is made and dropped. Calls
+  // ended. Passes over batches before it by SampleStream::Skip(), and what that
+  // leaves is made and dropped. Calls
   // `should_stop` before each SampleStream::Next(). Errors: those of the
   // dataset, which end the shard; kInternal for an exception in it; kCancelled
   // if should_stop() returned true, after which the lane must not be read.
@@ -66,9 +67,8 @@ class ShardReader {
 
   // Whether Fill() has read the lane's last shard to its end, or it was closed.
   bool HasEnded(int64_t lane) const;
-  // Ends the shard of the lane's next batch, which has no other batch then; if
-  // that is the first after the `before` ones of ShardTask, passes over it,
-  // too.
+  // The lane's batch after `before` others fails: ends the shard that it is of,
+  // or, where that is not known yet, passes over it later.
   void CloseShard(int64_t lane, int64_t before = 0);
 
  private:
@@ -79,7 +79,7 @@ class ShardReader {
     bool opened = false;
     std::unique_ptr<SampleStream> stream;  // Null before and after.
     int64_t next = 0;                      // The number of the next sample.
-    int64_t passed_over = 0;               // ShardTask::before, of its lane.
+    int64_t batches = 0;  // Of its lane: made, failed or passed over.
   };
 
   Shard& ShardOf(int64_t lane) {

@@ -163,8 +163,17 @@ TEST_F(ShardReaderTest, StopsWhilePassingOver) {
 TEST_F(ShardReaderTest, ABatchThatIsLostIsPassedOver) {
   reader_.CloseShard(0, 1);
   TENON_ASSERT_OK_AND_ASSIGN(auto batch,
-                             ReadShard({.lane = 0, .before = 1, .samples = 2}));
+                             ReadShard({.lane = 0, .before = 2, .samples = 2}));
   EXPECT_EQ(batch->samples, 1);
+  EXPECT_THAT(Ints(1), ElementsAre(4));
+}
+
+// A batch that was made is not passed over by the one after it.
+TEST_F(ShardReaderTest, PassesOverOnlyWhatItHasNotMade) {
+  ASSERT_THAT(ReadShard({.lane = 0, .before = 0, .samples = 1}), IsOk());
+  ASSERT_THAT(ReadShard({.lane = 0, .before = 1, .samples = 1}), IsOk());
+  EXPECT_THAT(Ints(1), ElementsAre(1));
+  ASSERT_THAT(ReadShard({.lane = 0, .before = 4, .samples = 1}), IsOk());
   EXPECT_THAT(Ints(1), ElementsAre(4));
 }
 

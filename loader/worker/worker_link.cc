@@ -3,6 +3,8 @@
 
 #include "tenon/loader/worker/worker_link.h"
 
+#include <poll.h>
+
 #include <algorithm>
 #include <bit>
 #include <cstddef>
@@ -112,14 +114,53 @@ WorkerLink::WorkerLink(int index, int capacity,
       importer_(std::make_unique<ArenaTensorImporter>()) {}
 
 absl::Status WorkerLink::Handshake(Deadline deadline) {
-  TENON_RETURN_IF_ERROR(AddRingReader(*tasks_, channel_, deadline).status());
-  TENON_ASSIGN_OR_RETURN(batches_, JoinRing(channel_, deadline));
-  if (batches_->record_bytes() != sizeof(BatchRecord)) {
-    return absl::DataLossError(
-        absl::StrCat("its batches have records of ", batches_->record_bytes(),
-                     " bytes; want ", sizeof(BatchRecord)));
+  while (!has_joined()) {
+    if (step_ != Step::kOffer) {
+      pollfd message = {.fd = channel_.fd(), .events = POLLIN, .revents = 0};
+      TENON_ASSIGN_OR_RETURN(const int ready, PollUntil(&message, 1, deadline));
+      if (ready == 0) {
+        return absl::DeadlineExceededError("it has not joined the rings yet");
+      }
+    }
+    const absl::Status done = DoStep();
+    if (absl::IsDeadlineExceeded(done)) {
+      return absl::DataLossError(
+          absl::StrCat("does not read its channel: ", done.message()));
+    }
+    TENON_RETURN_IF_ERROR(done);
+    step_ = static_cast<Step>(static_cast<int>(step_) + 1);
   }
-  TENON_ASSIGN_OR_RETURN(const Message message, channel_.Receive(deadline, 1));
+  return absl::OkStatus();
+}
+
+absl::Status WorkerLink::DoStep() {
+  // The message has come, and there is room for those that are sent.
+  const Deadline now = Deadline::Passed();
+  switch (step_) {
+    case Step::kOffer: {
+      TENON_ASSIGN_OR_RETURN(tasks_offer_,
+                             SendRingOffer(*tasks_, channel_, now));
+      return absl::OkStatus();
+    }
+    case Step::kReply:
+      return ReceiveRingReply(*tasks_, tasks_offer_, channel_, now).status();
+    case Step::kBatches: {
+      TENON_ASSIGN_OR_RETURN(batches_, JoinRing(channel_, now));
+      if (batches_->record_bytes() == sizeof(BatchRecord)) {
+        return absl::OkStatus();
+      }
+      return absl::DataLossError(
+          absl::StrCat("its batches have records of ", batches_->record_bytes(),
+                       " bytes; want ", sizeof(BatchRecord)));
+    }
+    default:
+      return ReceiveStats();
+  }
+}
+
+absl::Status WorkerLink::ReceiveStats() {
+  TENON_ASSIGN_OR_RETURN(const Message message,
+                         channel_.Receive(Deadline::Passed(), 1));
   if (message.bytes != kStatsMessage || message.fds.size() != 1) {
     return absl::DataLossError(absl::StrCat(
         "sent no counters, but a message of ", message.bytes.size(),
@@ -175,7 +216,7 @@ absl::Status WorkerLink::Assign(Task task) {
 }
 
 absl::StatusOr<std::optional<WorkerLink::Finished>> WorkerLink::Take() {
-  if (batches_ == nullptr) return absl::UnavailableError("it has not begun");
+  if (!has_joined() || batches_ == nullptr) return std::nullopt;
   BatchRecord record;
   TENON_ASSIGN_OR_RETURN(
       const size_t got,
@@ -191,6 +232,7 @@ absl::StatusOr<std::optional<WorkerLink::Finished>> WorkerLink::Take() {
 }
 
 bool WorkerLink::HasFinished() {
+  if (!has_joined()) return false;
   BatchRecord record;
   const absl::StatusOr<size_t> got =
       batches_->TryPeek(std::as_writable_bytes(std::span(&record, 1)));
@@ -198,6 +240,7 @@ bool WorkerLink::HasFinished() {
 }
 
 absl::Status WorkerLink::CheckAlive() {
+  if (!has_joined()) return absl::OkStatus();
   BatchRecord record;
   const absl::Status peeked =
       batches_

@@ -85,8 +85,14 @@ class WorkerLink {
   Channel TakeWorkerEnd() { return std::move(worker_end_); }
 
   // Exchanges the ends of the rings with the worker, which has been started.
+  // After kDeadlineExceeded another call goes on where this one stopped.
   // Errors: kDeadlineExceeded; kUnavailable.
   absl::Status Handshake(Deadline deadline);
+  // Whether Handshake() has succeeded. Before, the worker takes no task and has
+  // finished none.
+  bool has_joined() const { return step_ == Step::kJoined; }
+  // Readable when Handshake() can go on.
+  int handshake_fd() const { return channel_.fd(); }
 
   // After Handshake(): the worker's counters.
   StatsView TakeStats() { return std::move(stats_); }
@@ -94,7 +100,7 @@ class WorkerLink {
   uint64_t claimed() const { return claimed_; }
 
   size_t outstanding() const { return outstanding_.size(); }
-  bool CanTake() const { return outstanding() < capacity_; }
+  bool CanTake() const { return has_joined() && outstanding() < capacity_; }
   // The job that the worker does now, or has finished last, if any.
   const Job* current() const;
   // The task with this ticket; null if there is none.
@@ -131,10 +137,16 @@ class WorkerLink {
   void Release();
 
  private:
+  // The next message of the handshake.
+  enum class Step { kOffer, kReply, kBatches, kStats, kJoined };
+
   WorkerLink(int index, int capacity, std::shared_ptr<const BatchLayout> layout,
              std::unique_ptr<RingProducer> tasks,
              std::pair<Channel, Channel> channels);
 
+  // One step of the handshake, whose message has come.
+  absl::Status DoStep();
+  absl::Status ReceiveStats();
   absl::StatusOr<Finished> OnRecord(const BatchRecord& record);
   // Errors: kDataLoss for what no worker reports of this job.
   absl::Status CheckRecord(const BatchRecord& record, const Task& job,
@@ -151,6 +163,8 @@ class WorkerLink {
 
   int index_;
   size_t capacity_;
+  Step step_ = Step::kOffer;
+  uint64_t tasks_offer_ = 0;  // The number of the offer of tasks_.
   std::shared_ptr<const BatchLayout> layout_;
   Channel channel_;
   Channel worker_end_;

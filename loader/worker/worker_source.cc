@@ -67,7 +67,9 @@ namespace {
 constexpr absl::Duration kStartPatience = absl::Seconds(60);
 // Of a worker that has closed its ring: the reason comes with its end.
 constexpr absl::Duration kEndPatience = absl::Seconds(5);
-
+// How long Next() stays with the handshake of a process that it has started,
+// before it goes on with other workers.
+constexpr absl::Duration kJoinPatience = absl::Seconds(1);
 // Of one that is asked for its stack.
 constexpr absl::Duration kStackPatience = absl::Seconds(2);
 // How often a worker is looked at in LoaderOptions::sample_timeout.
@@ -223,7 +225,8 @@ absl::Status WorkerSource::Start() {
   TENON_RETURN_IF_ERROR(Watch(cancellation_->fd(), kWakeOnly));
   const Deadline deadline = Deadline::After(kStartPatience);
   for (size_t i = 0; i < workers_.size(); ++i) {
-    const absl::Status met = Meet(i, deadline);
+    absl::Status met = Meet(i, deadline);
+    if (met.ok()) met = Watch(workers_[i].host->end_fd(), kEnds + i);
     if (!met.ok()) return Failure(workers_[i], met);
   }
   return absl::OkStatus();
@@ -235,7 +238,7 @@ absl::Status WorkerSource::Meet(size_t index, Deadline deadline) {
   // Made now: Next() then needs no descriptor.
   TENON_RETURN_IF_ERROR(worker.link.PollFd().status());
   stats_->SetWorker(static_cast<int>(index), worker.link.TakeStats());
-  return Watch(worker.host->end_fd(), kEnds + index);
+  return absl::OkStatus();
 }
 
 absl::Status WorkerSource::StartHosts(std::vector<WorkerLink> links) {
@@ -373,6 +376,7 @@ absl::StatusOr<std::optional<BatchResult>> WorkerSource::Next(
 
 absl::StatusOr<std::optional<BatchResult>> WorkerSource::NextResult(
     Deadline deadline) {
+  deadline_ = deadline;
   for (;;) {
     // Before the end: a batch that could not be assigned is missing.
     TENON_RETURN_IF_ERROR(failure_);
@@ -382,6 +386,7 @@ absl::StatusOr<std::optional<BatchResult>> WorkerSource::NextResult(
       return std::nullopt;
     }
     if (cancellation_->is_cancelled()) return Cancellation::Error();
+    if (joining_ > 0) TENON_RETURN_IF_ERROR(JoinNew());
     TENON_RETURN_IF_ERROR(Dispatch());
     // A drain that began just now: there is nothing to wait for.
     if (awaited_.empty() && cancellation_->is_draining()) continue;
@@ -399,7 +404,7 @@ absl::StatusOr<std::optional<BatchResult>> WorkerSource::NextResult(
       if (finished->ended) continue;
       const int64_t number = finished->job.number;
       if (joined_) {
-        Join(std::move(finished->batch));
+        AddPart(std::move(finished->batch));
         if (joined_->parts_left > 0) continue;
       }
       has_returned_ = true;
@@ -455,9 +460,9 @@ size_t WorkerSource::NextWorker() const {
   std::optional<size_t> least;
   for (size_t i = 0; i < active_; ++i) {
     if (plan_.shards > 0 && shard_orders_[i].done()) continue;
-    if (!least || (workers_[*least].retires && !workers_[i].retires) ||
+    if (!least || (IsAway(workers_[*least]) && !IsAway(workers_[i])) ||
         (workers_[i].link.outstanding() < workers_[*least].link.outstanding() &&
-         !workers_[i].retires)) {
+         !IsAway(workers_[i]))) {
       least = i;
     }
   }
@@ -488,7 +493,7 @@ absl::Status WorkerSource::AssignNext(size_t to) {
     ShardOrder& order = OrderOf(to);
     job.number = order.number();
     job.lane = order.lane();
-    job.first_position = plan_.start.BatchesBefore(job.lane);
+    job.first_position = job.number / plan_.lanes;
     job.lanes = {.shards = plan_.shards, .lanes = plan_.lanes};
     job.samples = setup_.batch_size;
     job.full = setup_.drop_last;
@@ -516,6 +521,10 @@ absl::Status WorkerSource::AssignTo(Worker& worker, WorkerLink::Task task) {
   const absl::Status assigned = worker.link.Assign(task);
   if (assigned.ok()) return assigned;
   TENON_RETURN_IF_ERROR(OnError(worker, assigned));
+  if (!worker.link.has_joined()) {
+    worker.waiting.push_back(std::move(task));
+    return absl::OkStatus();
+  }
   const absl::Status again = worker.link.Assign(std::move(task));
   return again.ok() ? again : Failure(worker, again);
 }
@@ -525,7 +534,7 @@ bool WorkerSource::BeginParts(const WorkerLink::Job& job, size_t samples) {
   if (job.number != plan_.first_batch || parts < 2 || !in_order_ ||
       is_ahead() || layout_->varying() > 0 ||
       std::any_of(workers_.begin(), workers_.end(), [](const Worker& worker) {
-        return worker.link.outstanding() > 0;
+        return worker.link.outstanding() > 0 || !worker.link.has_joined();
       })) {
     return false;
   }
@@ -566,7 +575,7 @@ absl::Status WorkerSource::AssignParts(const WorkerLink::Job& job,
   return absl::OkStatus();
 }
 
-void WorkerSource::Join(absl::StatusOr<Batch> part) {
+void WorkerSource::AddPart(absl::StatusOr<Batch> part) {
   --joined_->parts_left;
   if (!joined_->status.ok()) return;
   joined_->status = part.ok() ? Append(*part) : part.status();
@@ -602,7 +611,7 @@ void WorkerSource::NoteReady() {
   for (const Worker& worker : awaited) {
     const StatsView* const stats =
         stats_->worker(static_cast<int>(&worker - workers_.data()));
-    if (stats == nullptr) continue;
+    if (stats == nullptr || !worker.link.has_joined()) continue;
     const uint64_t made = stats->batches();
     if (made > worker.link.claimed()) ready += made - worker.link.claimed();
   }
@@ -709,7 +718,8 @@ absl::Status WorkerSource::Sleep(absl::Span<Worker> workers,
   absl::StatusOr<bool> may_sleep = true;
   for (Worker& worker : workers) {
     polled_.push_back({.fd = -1, .events = 0, .revents = 0});
-    if (!IsAwaited(worker)) continue;
+    // A handshake wakes by epoll_.
+    if (!IsAwaited(worker) || !worker.link.has_joined()) continue;
     TENON_ASSIGN_OR_RETURN(const int bell, worker.link.PollFd());
     polled_.back() = {.fd = bell, .events = POLLIN, .revents = 0};
     may_sleep = worker.link.Arm();
@@ -717,7 +727,9 @@ absl::Status WorkerSource::Sleep(absl::Span<Worker> workers,
   }
   if (may_sleep.ok() && *may_sleep) woken = Poll(deadline);
   const size_t armed = polled_.size() - 1;
-  for (Worker& worker : workers.first(armed)) worker.link.Disarm();
+  for (Worker& worker : workers.first(armed)) {
+    if (worker.link.has_joined()) worker.link.Disarm();
+  }
   if (!may_sleep.ok()) return OnError(workers[armed - 1], may_sleep.status());
   TENON_RETURN_IF_ERROR(woken.status());
   if (*woken == 0) {
@@ -745,6 +757,9 @@ absl::StatusOr<int> WorkerSource::Poll(Deadline deadline) {
     // To look for samples that take too long.
     deadline = Earlier(
         deadline, Deadline::After(options_.sample_timeout / kLooksPerTimeout));
+  }
+  for (size_t i = 0; joining_ > 0 && i < workers_.size(); ++i) {
+    deadline = Earlier(deadline, workers_[i].joins_by);
   }
   return PollUntil(polled_.data(), polled_.size(), deadline);
 }
@@ -846,11 +861,8 @@ absl::Status WorkerSource::Replace(Worker& worker, absl::Status end) {
     worker.finished.push_back(std::move(left));
   }
   TENON_CRASH_POINT("loader_replace.kept");
-  std::deque<WorkerLink::Task> tasks = worker.link.TakeTasks();
-  while (!tasks.empty() && tasks.front().job.ticket < first_ticket_) {
-    tasks.pop_front();
-  }
-  if (LeaveOut(worker, end, tasks)) worker.deaths = 0;
+  TakeBack(worker);
+  if (LeaveOut(worker, end, worker.waiting)) worker.deaths = 0;
   if (setup_.strategy != SharingStrategy::kFileDescriptor) {
     const auto index = static_cast<int>(&worker - workers_.data());
     RemoveNames(absl::StrCat(NamePrefixOf(setup_, index), "-"));
@@ -866,17 +878,21 @@ absl::Status WorkerSource::Replace(Worker& worker, absl::Status end) {
     }
     End again = StartAgain(worker);
     ++replaced_;
-    TENON_CRASH_POINT("loader_replace.started");
-    for (auto task = tasks.begin(); again.status.ok() && task != tasks.end();
-         ++task) {
-      const absl::Status assigned = worker.link.Assign(*task);
-      if (!assigned.ok()) again = EndOf(worker, assigned);
-    }
-    TENON_CRASH_POINT("loader_replace.assigned");
     if (again.status.ok() || !again.is_death) return again.status;
-    worker.link.TakeTasks();
+    TakeBack(worker);
     end = std::move(again.status);
   }
+}
+
+void WorkerSource::TakeBack(Worker& worker) {
+  std::deque<WorkerLink::Task> tasks = worker.link.TakeTasks();
+  // Of a process that had not joined, or was being assigned them.
+  std::move(worker.waiting.begin(), worker.waiting.end(),
+            std::back_inserter(tasks));
+  while (!tasks.empty() && tasks.front().job.ticket < first_ticket_) {
+    tasks.pop_front();
+  }
+  worker.waiting = std::move(tasks);
 }
 
 absl::StatusOr<std::unique_ptr<WorkerHost>> WorkerSource::StartHost(
@@ -901,7 +917,9 @@ WorkerSource::End WorkerSource::StartAgain(Worker& worker) {
                                        " cannot be started again: ")),
                absl::IsUnavailable(why) || absl::IsAborted(why)};
   };
-  epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, worker.host->end_fd(), nullptr);
+  for (const int fd : {worker.host->end_fd(), worker.link.handshake_fd()}) {
+    epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr);
+  }
   absl::StatusOr<WorkerLink> link =
       WorkerLink::Create(index, setup_.prefetch, layout_);
   if (!link.ok()) return cannot(link.status());
@@ -925,9 +943,55 @@ WorkerSource::End WorkerSource::StartAgain(Worker& worker) {
   worker.retires = false;
   worker.seen_sample = WorkerNote::kNone;
   worker.link.AbandonBefore(first_ticket_);
-  const absl::Status met =
-      Meet(static_cast<size_t>(index), Deadline::After(kStartPatience));
-  return met.ok() ? End{} : EndOf(worker, met);
+  worker.joins_by = Deadline::After(kStartPatience);
+  CountJoining();
+  absl::Status watched =
+      Watch(worker.host->end_fd(), kEnds + static_cast<size_t>(index));
+  if (watched.ok()) watched = Watch(worker.link.handshake_fd(), kWakeOnly);
+  if (!watched.ok()) return cannot(watched);
+  TENON_CRASH_POINT("loader_replace.started");
+  return Join(worker, Earlier(deadline_, Deadline::After(kJoinPatience)));
+}
+
+WorkerSource::End WorkerSource::Join(Worker& worker, Deadline deadline) {
+  const auto index = static_cast<size_t>(&worker - workers_.data());
+  const absl::Status met = Meet(index, deadline);
+  if (absl::IsDeadlineExceeded(met) && !worker.joins_by.has_passed()) {
+    return {};
+  }
+  // From now on messages come with batches.
+  epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, worker.link.handshake_fd(), nullptr);
+  if (!met.ok()) return EndOf(worker, met);
+  worker.joins_by = Deadline::Never();
+  CountJoining();
+  const absl::Status assigned = AssignWaiting(worker);
+  return assigned.ok() ? End{} : EndOf(worker, assigned);
+}
+
+absl::Status WorkerSource::AssignWaiting(Worker& worker) {
+  for (; !worker.waiting.empty(); worker.waiting.pop_front()) {
+    // Another epoch may have begun meanwhile.
+    if (worker.waiting.front().job.ticket < first_ticket_) continue;
+    TENON_RETURN_IF_ERROR(worker.link.Assign(worker.waiting.front()));
+  }
+  TENON_CRASH_POINT("loader_replace.assigned");
+  return absl::OkStatus();
+}
+
+absl::Status WorkerSource::JoinNew() {
+  for (Worker& worker : workers_) {
+    if (worker.link.has_joined()) continue;
+    End end = Join(worker, Deadline::Passed());
+    TENON_RETURN_IF_ERROR(end.is_death ? Replace(worker, std::move(end.status))
+                                       : end.status);
+  }
+  return absl::OkStatus();
+}
+
+void WorkerSource::CountJoining() {
+  joining_ = static_cast<size_t>(std::count_if(
+      workers_.begin(), workers_.end(),
+      [](const Worker& worker) { return !worker.link.has_joined(); }));
 }
 
 bool WorkerSource::IsWorn(Worker& worker) {
@@ -1022,7 +1086,8 @@ std::string WorkerSource::Waiting() const {
     absl::StrAppend(&text, "; ", worker.host->Describe(),
                     job != nullptr
                         ? absl::StrCat(" is making batch ", job->number)
-                        : " has nothing to do",
+                    : worker.link.has_joined() ? " has nothing to do"
+                                               : " is starting",
                     IsAwaited(worker) ? "" : " of the next epoch");
     const std::string loading = LoadingOf(worker);
     if (!loading.empty()) absl::StrAppend(&text, ", ", loading);

@@ -73,7 +73,8 @@ namespace tenon::loader {
 // results that are in its ring are kept, the tasks that are left are those of
 // the process that takes its place, in the same order: so a batch is neither
 // lost nor made twice. What hangs is ended, and has died then; what is recycled
-// gets no more tasks, and is replaced when it has none.
+// gets no more tasks, and is replaced when it has none. Until the new process
+// has joined the rings its tasks wait here, and Next() keeps its deadline.
 //
 // Ownership: owns the workers; destroying it ends them. They have a second to
 //   end by themselves, then SIGTERM and half a second, then SIGKILL; after that
@@ -93,7 +94,8 @@ class WorkerSource : public BatchSource {
     // Uses 1 to `workers` of them, by the time that the consumer waits.
     bool tune = false;
 
-    // As in LoaderOptions. Only for processes that make a map-style dataset.
+    // As in LoaderOptions. Only for processes; kSkipSample only for those that
+    // make a map-style dataset.
     OnWorkerDeath on_death = OnWorkerDeath::kFail;
     int max_restarts = 3;
     absl::Duration sample_timeout = absl::InfiniteDuration();
@@ -131,6 +133,9 @@ class WorkerSource : public BatchSource {
     // Results that a process has left that was replaced. Before those of link.
     std::deque<absl::StatusOr<std::optional<WorkerLink::Finished>>> finished =
         {};
+    // The tasks of a process that has yet to join the rings, until joins_by.
+    std::deque<WorkerLink::Task> waiting = {};
+    Deadline joins_by = Deadline::Never();
     int deaths = 0;  // In a row, without a batch or a sample less.
 
     // Of this process.
@@ -167,7 +172,8 @@ class WorkerSource : public BatchSource {
 
   absl::Status Start();
   absl::Status StartHosts(std::vector<WorkerLink> links);
-  // Waits until the worker runs. Errors: kUnavailable if it has ended.
+  // Waits until the worker runs. Errors: kDeadlineExceeded, after which it may
+  // be repeated; kUnavailable if it has ended.
   absl::Status Meet(size_t index, Deadline deadline);
   const WorkerNote& NoteOf(const Worker& worker) const {
     return *reinterpret_cast<const WorkerNote*>(worker.note.data());
@@ -204,7 +210,7 @@ class WorkerSource : public BatchSource {
   bool BeginParts(const WorkerLink::Job& job, size_t samples);
   absl::Status AssignParts(const WorkerLink::Job& job,
                            absl::Span<const int64_t> indices);
-  void Join(absl::StatusOr<Batch> part);
+  void AddPart(absl::StatusOr<Batch> part);
   // Copies a part behind those before it.
   absl::Status Append(const Batch& part);
   // The batch, once all its parts have come.
@@ -212,6 +218,10 @@ class WorkerSource : public BatchSource {
   bool CanDispatch();
   static bool CanTake(const Worker& worker) {
     return !worker.retires && worker.link.CanTake();
+  }
+  // Whether it takes no task for a while.
+  static bool IsAway(const Worker& worker) {
+    return worker.retires || !worker.link.has_joined();
   }
   // The job of its next result.
   static const WorkerLink::Job* Current(const Worker& worker) {
@@ -267,9 +277,18 @@ class WorkerSource : public BatchSource {
   // is one, or a better way to find it.
   bool LeaveOut(const Worker& worker, const absl::Status& end,
                 std::deque<WorkerLink::Task>& tasks) const;
-  // Starts another process for `worker`, which has no tasks then. OK, or how
-  // that process has ended already.
+  // Moves the tasks that the worker has not finished to `waiting`.
+  void TakeBack(Worker& worker);
+  // Starts another process for `worker`, which is assigned what is waiting as
+  // soon as it has joined. OK, or how that process has ended already.
   End StartAgain(Worker& worker);
+  // Goes on with the handshake; then assigns what is waiting. OK also if the
+  // deadline passes. Or how the process has ended.
+  End Join(Worker& worker, Deadline deadline);
+  absl::Status AssignWaiting(Worker& worker);
+  // Join() for all that have yet to join, without waiting.
+  absl::Status JoinNew();
+  void CountJoining();
   absl::StatusOr<std::unique_ptr<WorkerHost>> StartHost(int index,
                                                         WorkerEnd end);
   // After a result: replaces a worker that has done enough.
@@ -300,7 +319,10 @@ class WorkerSource : public BatchSource {
   std::deque<absl::Status> incidents_;  // The last ones.
   int64_t replaced_ = 0;
   int64_t looked_at_ns_ = 0;  // EndHung()
-  UniqueFd epoll_;            // The ends of the workers, and the cancellation.
+  // The ends of the workers, the handshakes of new ones, and the cancellation.
+  UniqueFd epoll_;
+  size_t joining_ = 0;  // Workers that were replaced and have yet to join.
+  Deadline deadline_ = Deadline::Never();  // Of Next().
   SpinBudget spin_;
   // Batches are assigned to the first `active_` workers. In an epoch of shards
   // it does not change: a lane stays with its worker.
