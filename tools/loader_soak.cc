@@ -7,8 +7,9 @@
 //   bazel run -c opt //tools:loader_soak              # 1,000 epochs
 //   bazel run -c opt //tools:loader_soak -- --epochs=20
 //
-// Each epoch has each sample exactly once with the bits that it has without a
-// kill, or, where samples that kill are left out, names those that it has not.
+// Every third loader is of a stream, which can pass over samples or not. Each
+// epoch has each sample exactly once with the bits that it has without a kill,
+// or, where samples that kill are left out, names those that it has not.
 // After each loader no process is left, and the descriptors, mappings, memory
 // and children of the consumer are as before. Prints figures every ten seconds.
 // Exits 1 with the reason if not; 3 on a hang.
@@ -20,6 +21,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -39,6 +41,7 @@
 #include "tenon/loader/data/batch.h"
 #include "tenon/loader/data/dataset.h"
 #include "tenon/loader/data/dataset_registry.h"
+#include "tenon/loader/data/iterable_dataset.h"
 #include "tenon/loader/loader.h"
 #include "tenon/loader/sampling/sample_random.h"
 #include "tenon/shm/base/status_macros.h"
@@ -78,6 +81,48 @@ class Slow : public Dataset {
   }
 };
 TENON_LOADER_DATASET(Slow());
+
+// The same items, shard by shard. With `skips` they can be passed over.
+class SlowStreams : public IterableDataset {
+ public:
+  static constexpr int64_t kShards = 5;
+  static constexpr int64_t kShardSize = kItems / kShards;
+
+  explicit SlowStreams(bool skips) : skips_(skips) {}
+  int64_t shards() const override { return kShards; }
+  int64_t open_shards() const override { return 3; }
+  SampleSpec spec() const override { return Slow().spec(); }
+  absl::StatusOr<std::unique_ptr<SampleStream>> Open(int64_t shard,
+                                                     int64_t) override {
+    return std::make_unique<Stream>(shard, skips_);
+  }
+
+ private:
+  class Stream : public SampleStream {
+   public:
+    Stream(int64_t shard, bool skips) : shard_(shard), skips_(skips) {}
+    absl::StatusOr<bool> Next(SampleRandom& random, Sample& sample) override {
+      if (next_ == kShardSize) return false;
+      TENON_RETURN_IF_ERROR(
+          Slow().Get(shard_ * kShardSize + next_++, random, sample));
+      return true;
+    }
+    absl::StatusOr<int64_t> Skip(int64_t samples) override {
+      if (!skips_) return 0;
+      samples = std::min(samples, kShardSize - next_);
+      next_ += samples;
+      return samples;
+    }
+
+   private:
+    int64_t shard_;
+    bool skips_;
+    int64_t next_ = 0;
+  };
+
+  bool skips_;
+};
+TENON_LOADER_DATASET(SlowStreams(bool));
 
 // ---- The killer ----
 
@@ -144,6 +189,23 @@ class Seen {
     return absl::OkStatus();
   }
 
+  // Of a stream, which leaves out none.
+  absl::Status NoteOfStream(const Batch& batch) {
+    TENON_ASSIGN_OR_RETURN(const auto items, batch.data<int64_t>("i"));
+    TENON_ASSIGN_OR_RETURN(const auto randoms, batch.data<double>("random"));
+    for (size_t i = 0; i < items.size(); ++i) {
+      TENON_RETURN_IF_ERROR(NoteItem(items[i]));
+      const int64_t position =
+          PositionInShard(items[i] / SlowStreams::kShardSize,
+                          items[i] % SlowStreams::kShardSize);
+      if (randoms[i] != SampleRandom(seed_, epoch_, position).Uniform()) {
+        return absl::InternalError(
+            absl::StrCat("item ", items[i], " of a stream has other bits"));
+      }
+    }
+    return absl::OkStatus();
+  }
+
   absl::Status CheckAll() const {
     if (noted_ == kItems) return absl::OkStatus();
     return absl::InternalError(
@@ -170,15 +232,16 @@ class Seen {
   uint64_t left_out_ = 0;
 };
 
-LoaderOptions OptionsOf(Random& random) {
+LoaderOptions OptionsOf(Random& random, bool of_stream) {
   return {.batch_size = Seen::kBatchSize,
-          .shuffle = true,
+          .shuffle = !of_stream,
           .workers = 3,
           .in_order = random() % 2 == 0,
           .overlap_epochs = random() % 2 == 0,
           .seed = random(),
-          .on_worker_death = random() % 2 == 0 ? OnWorkerDeath::kRestart
-                                               : OnWorkerDeath::kSkipSample,
+          .on_worker_death = of_stream || random() % 2 == 0
+                                 ? OnWorkerDeath::kRestart
+                                 : OnWorkerDeath::kSkipSample,
           .max_restarts = 1000,
           .strategy = SharingStrategy::kFileDescriptor};
 }
@@ -194,8 +257,9 @@ class Consumer {
          epochs_ < absl::GetFlag(FLAGS_epochs) || n <= kWarmUpLoaders + 1;
          ++n) {
       FeedWatchdog(120, "running a loader");
-      TENON_RETURN_IF_ERROR(RunLoader());
-      TENON_RETURN_IF_ERROR(RunAndDie());
+      const bool of_stream = n % 3 == 0;
+      TENON_RETURN_IF_ERROR(RunLoader(of_stream));
+      TENON_RETURN_IF_ERROR(RunAndDie(of_stream));
       TENON_RETURN_IF_ERROR(CheckNothingIsLeft());
       if (n == kWarmUpLoaders) before_ = TakeHoldings(0);
       if (n > kWarmUpLoaders) TENON_RETURN_IF_ERROR(CheckStillFlat());
@@ -209,11 +273,13 @@ class Consumer {
 
  private:
   // Its workers may be killed before it runs: that is an error of Create().
-  absl::StatusOr<std::unique_ptr<Loader>> CreateLoader() {
-    const LoaderOptions options = OptionsOf(random_);
+  absl::StatusOr<std::unique_ptr<Loader>> CreateLoader(bool of_stream) {
+    const LoaderOptions options = OptionsOf(random_, of_stream);
+    const bool skips = random_() % 2 == 0;
     for (;;) {
       absl::StatusOr<std::unique_ptr<Loader>> loader =
-          Loader::Create<Slow>(options);
+          of_stream ? Loader::Create<SlowStreams>(options, skips)
+                    : Loader::Create<Slow>(options);
       if (loader.ok() || (!absl::IsAborted(loader.status()) &&
                           !absl::IsUnavailable(loader.status()))) {
         return loader;
@@ -222,14 +288,16 @@ class Consumer {
     }
   }
 
-  absl::Status RunLoader() {
-    TENON_ASSIGN_OR_RETURN(std::unique_ptr<Loader> loader, CreateLoader());
+  absl::Status RunLoader(bool of_stream) {
+    TENON_ASSIGN_OR_RETURN(std::unique_ptr<Loader> loader,
+                           CreateLoader(of_stream));
     for (uint64_t i = 0; i < kEpochsOfALoader; ++i) {
       const auto epoch = static_cast<int64_t>(i);
       Seen seen(epoch, loader->options().seed);
       for (absl::StatusOr<Batch>& batch : loader->Epoch(epoch)) {
         TENON_RETURN_IF_ERROR(batch.status());
-        TENON_RETURN_IF_ERROR(seen.Note(*batch));
+        TENON_RETURN_IF_ERROR(of_stream ? seen.NoteOfStream(*batch)
+                                        : seen.Note(*batch));
       }
       TENON_RETURN_IF_ERROR(seen.CheckAll());
       left_out_ += seen.left_out();
@@ -240,12 +308,12 @@ class Consumer {
   }
 
   // A consumer that is killed in the midst of an epoch.
-  absl::Status RunAndDie() {
+  absl::Status RunAndDie(bool of_stream) {
     const pid_t consumer = fork();
     if (consumer < 0) return absl::ErrnoToStatus(errno, "fork");
     if (consumer == 0) {
       FeedWatchdog(60, "running a loader that will be killed");
-      const auto loader = CreateLoader();
+      const auto loader = CreateLoader(of_stream);
       for (int64_t epoch = 0; loader.ok(); ++epoch) {
         for (const auto& batch : (*loader)->Epoch(epoch)) {
           if (!batch.ok()) _exit(5);
