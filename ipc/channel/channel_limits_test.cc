@@ -45,7 +45,9 @@ void SetFdLimit(rlim_t limit) {
   ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &now), 0);
 }
 
-constexpr rlim_t kFdLimit = 256;  // More than a test has open.
+// More than the processes of this user have in flight: the kernel compares
+// their number with this limit, too.
+constexpr rlim_t kFdLimit = 4000;
 
 // Takes every descriptor that the limit leaves.
 std::vector<UniqueFd> TakeAllFds() {

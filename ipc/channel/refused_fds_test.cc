@@ -6,11 +6,11 @@
 // must keep working for them.
 
 #include <fcntl.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -23,6 +23,7 @@
 #include "tenon/ipc/queue/queue_channel.h"
 #include "tenon/ipc/queue/queue_handle.h"
 #include "tenon/shm/base/unique_fd.h"
+#include "tenon/shm/testing/few_fds.h"
 #include "tenon/shm/testing/process_testing.h"
 #include "tenon/shm/testing/status_matchers.h"
 
@@ -99,20 +100,10 @@ TEST_F(RefusedQueueTest, TheReceiverIsAtItsLimitOfOpenFiles) {
     TENON_ASSERT_OK_AND_ASSIGN(
         Channel channel,
         Channel::Adopt(pair.second.Release(), {.allow_sockets = true}));
-    rlimit limit = {};
-    ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
-    limit.rlim_cur = 256;
-    ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
     const size_t fds_before = CountOpenFds();
-    std::vector<UniqueFd> taken;
-    for (;;) {
-      UniqueFd fd(fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 0));
-      if (!fd.valid()) break;
-      taken.push_back(std::move(fd));
-    }
-    taken.resize(taken.size() - (handle_.fds.size() - 1));
+    std::optional<FewFds> few(handle_.fds.size() - 1);
     const auto handle = ReceiveQueueHandle(channel, Watchdog());
-    taken.clear();
+    few.reset();
     EXPECT_THAT(handle,
                 StatusIs(kResourceExhausted, HasSubstr("RLIMIT_NOFILE")));
     EXPECT_TRUE(Becomes([&] { return CountOpenFds() <= fds_before; }));

@@ -5,7 +5,6 @@
 // limit of its descriptors; and a stranger in place of the listener.
 
 #include <fcntl.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/types.h>
 #include <sys/wait.h>
@@ -13,6 +12,7 @@
 
 #include <atomic>
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -30,6 +30,7 @@
 #include "tenon/ipc/listener/socket_address.h"
 #include "tenon/shm/base/deadline.h"
 #include "tenon/shm/base/unique_fd.h"
+#include "tenon/shm/testing/few_fds.h"
 #include "tenon/shm/testing/process_testing.h"
 #include "tenon/shm/testing/status_matchers.h"
 
@@ -212,22 +213,6 @@ TEST(ListenerHostileTest, AnotherUserIsRefusedBothWays) {
 
 // ---- At the limit of descriptors ----
 
-void SetFdLimit(rlim_t limit) {
-  rlimit now;
-  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &now), 0);
-  now.rlim_cur = limit;
-  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &now), 0);
-}
-
-std::vector<UniqueFd> TakeAllFds() {
-  std::vector<UniqueFd> taken;
-  for (;;) {
-    UniqueFd fd(fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 0));
-    if (!fd.valid()) return taken;
-    taken.push_back(std::move(fd));
-  }
-}
-
 // Connects, and retries while the listener lacks descriptors for it.
 bool ConnectsInTheEnd(const std::string& name) {
   const auto told = StatusIs(
@@ -246,11 +231,9 @@ void AcceptWithFreeFds(size_t free) {
   TENON_ASSERT_OK_AND_ASSIGN(Listener listener, Listener::CreateAbstract());
   const pid_t client = StartChild(
       [name = listener.name()] { EXPECT_TRUE(ConnectsInTheEnd(name)); });
-  SetFdLimit(100);
-  std::vector<UniqueFd> taken = TakeAllFds();
-  taken.resize(taken.size() - free);
+  std::optional<FewFds> few(free);
   const absl::StatusOr<Channel> none = listener.Accept(Watchdog());
-  taken.clear();
+  few.reset();
   EXPECT_THAT(none, StatusIs(kResourceExhausted, HasSubstr("RLIMIT_NOFILE")));
   EXPECT_THAT(listener.Accept(Watchdog()), IsOk());
   EXPECT_EQ(ExitCodeOf(client), 0);
@@ -273,7 +256,7 @@ TEST(ListenerHostileTest, SilentOnesAreDroppedForWantOfDescriptors) {
       for (int i = 0; i < 100; ++i) silent.push_back(ConnectSilently(name));
       EXPECT_TRUE(ConnectsInTheEnd(name));
     });
-    SetFdLimit(64);
+    const FewFds few(50);
     absl::StatusOr<Channel> channel = listener.Accept(Watchdog());
     for (int i = 0; i < 100 && !channel.ok(); ++i) {
       channel = listener.Accept(Watchdog());

@@ -9,11 +9,11 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
-#include <sys/resource.h>
 #include <sys/types.h>
 #include <unistd.h>
 
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -28,6 +28,7 @@
 #include "tenon/shm/base/status_macros.h"
 #include "tenon/shm/base/unique_fd.h"
 #include "tenon/shm/process/pid_fd.h"
+#include "tenon/shm/testing/few_fds.h"
 #include "tenon/shm/testing/kill/census.h"
 #include "tenon/shm/testing/process_testing.h"
 #include "tenon/shm/testing/status_matchers.h"
@@ -217,27 +218,14 @@ TEST_F(ForkClientTest, AKilledSupervisorCostsItsChildAndNoOther) {
 
 // ---- At a limit ----
 
-std::vector<UniqueFd> TakeFdsUntil(size_t left) {
-  std::vector<UniqueFd> taken;
-  do {
-    taken.emplace_back(open("/dev/null", O_RDONLY | O_CLOEXEC));
-  } while (taken.back().valid());
-  taken.resize(taken.size() - 1 - left);
-  return taken;
-}
-
 // Starts with 0, 1, 2... free descriptors until that is enough.
 absl::Status AskAtTheLimit(Child&) {
   TENON_RETURN_IF_ERROR(ServerPid().status());
-  const rlimit limit = {64, 64};
-  if (setrlimit(RLIMIT_NOFILE, &limit) != 0) {
-    return absl::InternalError("setrlimit");
-  }
   const size_t before = CountOpenFds();
   for (size_t left = 0; left < 40; ++left) {
-    std::vector<UniqueFd> taken = TakeFdsUntil(left);
+    std::optional<FewFds> few(left);
     absl::StatusOr<Process> one = StartOneThatStays();
-    taken.clear();
+    few.reset();
     if (one.ok()) {
       TENON_RETURN_IF_ERROR(one->Kill());
       one->Join(Watchdog()).IgnoreError();
@@ -268,13 +256,8 @@ constexpr char kSpareFds[] = "TENON_TEST_SPARE_FDS";
 
 // In a server that preloads it: few descriptors are left.
 absl::Status LowerTheLimit(Child&) {
-  const UniqueFd first_free(fcntl(0, F_DUPFD_CLOEXEC, 0));
-  const rlim_t most =
-      static_cast<rlim_t>(first_free.get() + std::stoi(getenv(kSpareFds)));
-  const rlimit limit = {most, most};
-  return setrlimit(RLIMIT_NOFILE, &limit) == 0
-             ? absl::OkStatus()
-             : absl::InternalError("setrlimit");
+  static const FewFds few(static_cast<rlim_t>(std::stoi(getenv(kSpareFds))));
+  return absl::OkStatus();
 }
 TENON_SPAWN_ENTRY("lower-the-limit", LowerTheLimit);
 

@@ -3,9 +3,7 @@
 
 // Workers of a pool that are started together share a supervisor.
 
-#include <fcntl.h>
 #include <signal.h>
-#include <sys/resource.h>
 #include <sys/types.h>
 #include <unistd.h>
 
@@ -27,7 +25,7 @@
 #include "tenon/futures/future.h"
 #include "tenon/futures/future_testing.h"
 #include "tenon/shm/base/status_macros.h"
-#include "tenon/shm/base/unique_fd.h"
+#include "tenon/shm/testing/few_fds.h"
 #include "tenon/shm/testing/kill/census.h"
 #include "tenon/shm/testing/process_testing.h"
 #include "tenon/shm/testing/status_matchers.h"
@@ -129,22 +127,12 @@ TEST_F(ProcessPoolSupervisorTest, AKilledSupervisorCostsItsWorkersAndNoOther) {
 
 // ---- At a limit ----
 
-// Takes descriptors until no more than `left` can be opened.
-std::vector<UniqueFd> UseUpDescriptors(size_t left) {
-  std::vector<UniqueFd> taken;
-  do {
-    taken.emplace_back(open("/dev/null", O_RDONLY | O_CLOEXEC));
-  } while (taken.back().valid());
-  taken.resize(taken.size() - 1 - left);
-  return taken;
-}
-
 // The number of workers of a pool for eight that has one, once no more than
 // `left` descriptors can be opened.
 absl::StatusOr<size_t> GrowWith(size_t left) {
   TENON_ASSIGN_OR_RETURN(ProcessPool pool,
                          ProcessPool::Create({.workers = 8, .min_workers = 1}));
-  const std::vector<UniqueFd> taken = UseUpDescriptors(left);
+  const FewFds few(left);
   std::vector<Future<void>> tasks;
   for (int i = 0; i < 16; ++i) tasks.push_back(pool.Submit(Sleep, 500));
   for (Future<void>& task : tasks) {
@@ -156,10 +144,6 @@ absl::StatusOr<size_t> GrowWith(size_t left) {
 // Enough for one worker more at least, then for several, and never for all,
 // even if each is started by itself.
 absl::Status GrowAtTheLimit(Child&) {
-  const rlimit limit = {128, 128};
-  if (setrlimit(RLIMIT_NOFILE, &limit) != 0) {
-    return absl::InternalError("setrlimit");
-  }
   TENON_ASSIGN_OR_RETURN(const size_t few, GrowWith(20));
   TENON_ASSIGN_OR_RETURN(const size_t more, GrowWith(36));
   if (few >= 2 && more >= few + 2 && more < 8) return absl::OkStatus();

@@ -9,6 +9,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -21,6 +22,7 @@
 #include "tenon/ipc/channel/channel.h"
 #include "tenon/shm/base/status_macros.h"
 #include "tenon/shm/base/unique_fd.h"
+#include "tenon/shm/testing/few_fds.h"
 #include "tenon/shm/testing/process_testing.h"
 #include "tenon/shm/testing/status_matchers.h"
 #include "tenon/spawn/child/entry.h"
@@ -70,28 +72,14 @@ TEST_F(ProcessLimitTest, ManyChildrenAtOnce) {
 
 // ---- Open files ----
 
-// Opens descriptors until no more than `left` can be opened.
-std::vector<UniqueFd> UseUpDescriptors(size_t left) {
-  std::vector<UniqueFd> taken;
-  do {
-    taken.emplace_back(open("/dev/null", O_RDONLY | O_CLOEXEC));
-  } while (taken.back().valid());
-  taken.resize(taken.size() - 1 - left);
-  return taken;
-}
-
 // Starts with 0, 1, 2... free descriptors until that is enough.
 absl::Status StartAtTheLimit(Child&) {
-  const rlimit limit = {64, 64};
-  if (setrlimit(RLIMIT_NOFILE, &limit) != 0) {
-    return absl::InternalError("setrlimit");
-  }
   const size_t before = CountOpenFds();
   for (size_t left = 0; left < 30; ++left) {
-    std::vector<UniqueFd> taken = UseUpDescriptors(left);
+    std::optional<FewFds> few(left);
     absl::StatusOr<Process> process =
         Process::Start({.entry = "count-descriptors", .argument = "0"});
-    taken.clear();
+    few.reset();
     if (process.ok()) {
       TENON_RETURN_IF_ERROR(process->Join(Watchdog()));
       return left > 0 ? absl::OkStatus() : absl::InternalError("no limit");

@@ -432,7 +432,7 @@ TEST_F(ProcessesTest, StartThatFailsHalfWayLeavesNothing) {
   ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
   // So many that the limit of descriptors in flight is not the one that fails.
   std::vector<UniqueFd> taken;
-  for (int i = 0; i < 200; ++i) taken.emplace_back(dup(STDERR_FILENO));
+  for (int i = 0; i < 2000; ++i) taken.emplace_back(dup(STDERR_FILENO));
   const rlim_t used = CountOpenFds();
   int failed = 0;
   for (rlim_t more = 1; more < 40; ++more) {
