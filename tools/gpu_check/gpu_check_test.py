@@ -1,0 +1,78 @@
+#!/usr/bin/env python3
+# SPDX-FileCopyrightText: 2026 The Tenon Authors
+# SPDX-License-Identifier: Apache-2.0
+
+"""Packs the checks of a GPU, and runs them under the fake driver."""
+
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(os.environ["TEST_SRCDIR"]) / os.environ["TEST_WORKSPACE"]
+BINARIES = [ROOT / "tools/gpu_check/checks", ROOT / "cuda_ipc/devices_gpu_test",
+            ROOT / "cuda_ipc/device_pool_gpu_test", ROOT / "cuda_ipc/device_kill_gpu_test",
+            ROOT / "cuda_ipc/fake/libcuda.so.1"]
+
+
+class GpuCheckTest(unittest.TestCase):
+    """One folder, packed once."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = pathlib.Path(tempfile.mkdtemp(dir=os.environ.get("TEST_TMPDIR"))) / "packed"
+        subprocess.run([sys.executable, ROOT / "tools/gpu_check/pack.py", cls.folder, *BINARIES],
+                       check=True)
+
+    def run_packed(self, environment, *arguments):
+        """Starts run.py in an empty environment but for `environment`."""
+        return subprocess.run([sys.executable, self.folder / "run.py", *arguments],
+                              cwd=self.folder, env={"PATH": "/usr/bin:/bin", **environment},
+                              stdout=subprocess.PIPE, text=True, timeout=250, check=False)
+
+    def test_all_run_under_the_fake_driver(self):
+        done = self.run_packed({"TENON_LIBCUDA": str(self.folder / "cuda_ipc/fake/libcuda.so.1"),
+                                "TENON_FAKE_CUDA": "machine=gpu_check"}, "--quick")
+        print(done.stdout)
+        self.assertEqual(done.returncode, 0)
+        written = json.loads((self.folder / "gpu_check.json").read_text())
+        self.assertTrue(written["facts"]["fake"])
+        results = {r["id"]: r for r in written["results"]}
+        for number in range(1, 16):
+            ids = [i for i in results if re.fullmatch(rf"G{number}(\..*)?", i)]
+            self.assertTrue(ids, f"G{number}")
+        for result in results.values():
+            self.assertIn(result["result"], ("pass", "seen", "figure", "not run"), result)
+            if result["result"] == "not run":
+                self.assertTrue(result["detail"], result)
+        # The fake has no kernels, and says so.
+        self.assertIn("kernels", results["G2.kernel"]["detail"])
+        self.assertIn("fake driver", (self.folder / "gpu_check.md").read_text())
+
+    def test_each_assumption_of_the_fake_driver_has_a_check(self):
+        listed = subprocess.run([self.folder / "checks", "--list"], stdout=subprocess.PIPE,
+                                text=True, check=True).stdout
+        checks = [json.loads(line) for line in listed.splitlines()]
+        texts = [c["text"] for c in checks if c["group"] == "assumption"]
+        readme = (ROOT / "cuda_ipc/fake/README.md").read_text()
+        rows = [line.strip("| ").split(" | ") for line in readme.splitlines()
+                if line.startswith("|") and "assumed" in line.split(" | ")[-1]]
+        assumed = [row[0] for row in rows]
+        self.assertGreater(len(assumed), 20)
+        for row in assumed:
+            self.assertTrue(any(row.startswith(text) for text in texts), row)
+        for text in texts:
+            self.assertTrue(any(row.startswith(text) for row in assumed), text)
+
+    def test_a_machine_without_a_driver_says_so(self):
+        done = self.run_packed({"TENON_LIBCUDA": "/nonexistent/libcuda.so.1"})
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("not run: NOT_FOUND", done.stdout)
+
+
+if __name__ == "__main__":
+    unittest.main()
