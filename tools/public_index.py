@@ -45,19 +45,19 @@ def query(expression):
 
 def public_targets():
     """{floor: [(label, [headers])]} of the public libraries, umbrellas aside."""
-    found = {}
-    for floor in FLOORS:
-        rules = query(f'attr(visibility, "//visibility:public", '
-                      f'kind(cc_library, //{floor}/...))')
-        targets = []
-        for rule in rules:
-            headers = [label.get("value") for attribute in ("hdrs", "textual_hdrs")
-                       for label in rule.findall(
-                           f"list[@name='{attribute}']/label")]
-            paths = [h[2:].replace(":", "/") for h in headers]
-            if paths or rule.get("name") != f"//{floor}:{floor}":
-                targets.append((rule.get("name"), paths))
-        found[floor] = sorted(targets)
+    found = {floor: [] for floor in FLOORS}
+    everything = " + ".join(f"//{floor}/..." for floor in FLOORS)
+    for rule in query(f'attr(visibility, "//visibility:public", '
+                      f'kind(cc_library, {everything}))'):
+        label = rule.get("name")
+        floor = re.match(r"//(\w+)", label)[1]
+        headers = [h.get("value")[2:].replace(":", "/")
+                   for attribute in ("hdrs", "textual_hdrs")
+                   for h in rule.findall(f"list[@name='{attribute}']/label")]
+        if headers or label != f"//{floor}:{floor}":  # Not the umbrella.
+            found[floor].append((label, headers))
+    for targets in found.values():
+        targets.sort()
     return found
 
 
