@@ -21,6 +21,11 @@
 
 using namespace tenon;  // NOLINT: a program of one file.
 
+// Whether a queue is closed and empty, or all other participants have left.
+bool IsEnd(const absl::Status& status) {
+  return absl::IsOutOfRange(status) || absl::IsUnavailable(status);
+}
+
 struct Message {
   int64_t number;
   int64_t sent_ns;
@@ -36,7 +41,7 @@ absl::Status Send(int /*index*/, Queue<Message> queue) {
 }
 TENON_SPAWN_FUNCTION(Send);
 
-// Prints all queued messages; the end of the queue is kUnavailable.
+// Prints all queued messages. An error: the end of the queue, or a failure.
 absl::Status PrintAll(Queue<Message>& queue) {
   for (;;) {
     const absl::StatusOr<Message> message = queue.Get(Deadline::Passed());
@@ -75,7 +80,7 @@ absl::Status Run() {
       ticks += more;
     }
     const absl::Status printed = PrintAll(queue);
-    if (absl::IsUnavailable(printed)) break;  // The end of the queue.
+    if (IsEnd(printed)) break;  // The end of the queue.
     TENON_RETURN_IF_ERROR(printed);
   }
   std::cout << "the end, after " << (ticks > 0 ? "ticks" : "no tick")
