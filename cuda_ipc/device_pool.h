@@ -16,8 +16,10 @@
 // and reported is the same code as for memory of the CPU. A receiver needs to
 // link this target, or //cuda_ipc:device_tensor.
 //
-// Order is by the host: synchronize the streams that write a tensor before it
-// is sent, and those that use it before it is dropped.
+// Order: a tensor that a stream still writes is sent with a fence, and its uses
+// by streams are recorded before it is dropped (fence.h). Else synchronize the
+// streams that write a tensor before it is sent, and those that use it before
+// it is dropped.
 
 #ifndef TENON_CUDA_IPC_DEVICE_POOL_H_
 #define TENON_CUDA_IPC_DEVICE_POOL_H_

@@ -14,7 +14,8 @@
 // The driver is loaded, and the device's primary context retained, by the first
 // of these calls. Copies return when the bytes have arrived, and wait for no
 // stream but their own (device_copy.h). A tensor has to outlive the kernels
-// that use it: its memory is free again with its last reference.
+// that use it: its memory is free again with its last reference. RecordUse()
+// keeps it for them (fence.h).
 //
 // To() and Clone() create tensors in pools of this process, one for each
 // device, so that they can be sent to other processes as those of a DevicePool

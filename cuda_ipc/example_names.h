@@ -9,11 +9,14 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 
 #include "tenon/cuda_ipc/cuda_api.h"
 #include "tenon/cuda_ipc/device_allocation.h"
 #include "tenon/cuda_ipc/device_context.h"
+#include "tenon/cuda_ipc/fence.h"
 #include "tenon/cuda_ipc/legacy_memory.h"
+#include "tenon/ipc/tensor_codec/tensor_message.h"
 #include "tenon/ipc/tensor_queue/tensor_queue.h"
 #include "tenon/shm/base/deadline.h"
 #include "tenon/shm/base/status_macros.h"
@@ -36,6 +39,10 @@ extern UniqueFd fd;
 extern Tensor tensor;
 extern Tensor image;
 extern TensorQueue& queue;
+extern CUstream stream;
+extern CUstream theirs;
+extern std::unique_ptr<StreamTimeline> timeline;  // Of `theirs`.
+extern TensorMessage taken;
 extern const Deadline deadline;
 
 }  // namespace tenon::cuda_ipc
