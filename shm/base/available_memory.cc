@@ -101,16 +101,22 @@ std::optional<CgroupMemory> LeftInCgroup(const CgroupVersion& version,
   return CgroupMemory{*limit, std::min(*limit, SaturatingAdd(left, cache))};
 }
 
-// The memory left in the cgroup at `path`, or in the tightest enclosing one.
-AvailableMemory LeftInCgroups(const CgroupVersion& version,
-                              const std::string& root, std::string path) {
+// What of the memory counts: what is left, or all that there is.
+enum class Measure { kLeft, kLimit };
+
+// The memory in the cgroup at `path`, or in the tightest enclosing one.
+AvailableMemory LeastInCgroups(Measure measure, const CgroupVersion& version,
+                               const std::string& root, std::string path) {
   AvailableMemory least = {kUnknown, ""};
   if (path == "/") path.clear();
   for (;;) {
     const std::string inside = absl::StrCat(version.mount, path);
     const auto found = LeftInCgroup(version, absl::StrCat(root, inside));
-    if (found.has_value() && found->left < least.bytes) {
-      least = {found->left,
+    const uint64_t bytes = !found.has_value()          ? kUnknown
+                           : measure == Measure::kLeft ? found->left
+                                                       : found->limit;
+    if (bytes < least.bytes) {
+      least = {bytes,
                absl::StrCat(version.limit, " of the cgroup ", inside, ": ",
                             found->limit, " bytes; raise it: echo <more> > ",
                             inside, "/", version.limit)};
@@ -133,19 +139,22 @@ const CgroupVersion* VersionOfLine(const std::vector<std::string>& parts) {
              : nullptr;
 }
 
-}  // namespace
-
-AvailableMemory GetAvailableMemory(const std::string& root) {
+AvailableMemory Least(Measure measure, const std::string& root) {
   AvailableMemory least = {kUnknown, "nothing known"};
+  const bool is_left = measure == Measure::kLeft;
   const std::string machine = ReadFile(absl::StrCat(root, "/proc/meminfo"));
-  const uint64_t swap = Field(machine, "SwapFree:").value_or(0) * 1024;
-  if (const auto free = Field(machine, "MemAvailable:")) {
-    least = {*free * 1024 + swap,
-             absl::StrCat(
-                 "MemAvailable and SwapFree of the machine, which has ",
-                 Field(machine, "MemTotal:").value_or(0) * 1024, " bytes and ",
-                 Field(machine, "SwapTotal:").value_or(0) * 1024,
-                 " of swap; add some: swapon <file>")};
+  const uint64_t swap =
+      Field(machine, is_left ? "SwapFree:" : "SwapTotal:").value_or(0) * 1024;
+  if (const auto memory =
+          Field(machine, is_left ? "MemAvailable:" : "MemTotal:")) {
+    least = {
+        *memory * 1024 + swap,
+        absl::StrCat(
+            is_left ? "MemAvailable and SwapFree" : "MemTotal and SwapTotal",
+            " of the machine, which has ",
+            Field(machine, "MemTotal:").value_or(0) * 1024, " bytes and ",
+            Field(machine, "SwapTotal:").value_or(0) * 1024,
+            " of swap; add some: swapon <file>")};
   }
   const std::string cgroups = ReadFile(absl::StrCat(root, "/proc/self/cgroup"));
   for (absl::string_view line : absl::StrSplit(cgroups, '\n')) {
@@ -153,11 +162,21 @@ AvailableMemory GetAvailableMemory(const std::string& root) {
         absl::StrSplit(line, absl::MaxSplits(':', 2));
     const CgroupVersion* version = VersionOfLine(parts);
     if (version == nullptr) continue;
-    AvailableMemory left = LeftInCgroups(*version, root, parts[2]);
-    left.bytes = SaturatingAdd(left.bytes, swap);
-    if (left.bytes < least.bytes) least = std::move(left);
+    AvailableMemory found = LeastInCgroups(measure, *version, root, parts[2]);
+    found.bytes = SaturatingAdd(found.bytes, swap);
+    if (found.bytes < least.bytes) least = std::move(found);
   }
   return least;
+}
+
+}  // namespace
+
+AvailableMemory GetAvailableMemory(const std::string& root) {
+  return Least(Measure::kLeft, root);
+}
+
+AvailableMemory GetMemoryLimit(const std::string& root) {
+  return Least(Measure::kLimit, root);
 }
 
 }  // namespace tenon

@@ -30,6 +30,10 @@ struct AvailableMemory {
 // a missing limit does not count. Tests put a `root` before those paths.
 AvailableMemory GetAvailableMemory(const std::string& root = "");
 
+// The same if all other processes ended: the machine's memory and swap, and the
+// limits of the cgroups. A larger allocation can never be made.
+AvailableMemory GetMemoryLimit(const std::string& root = "");
+
 }  // namespace tenon
 
 #endif  // TENON_SHM_BASE_AVAILABLE_MEMORY_H_

@@ -68,6 +68,19 @@ TEST_F(AvailableMemoryTest, MachineHasWhatIsAvailableAndSwap) {
             "bytes and 10238976 of swap; add some: swapon <file>");
 }
 
+TEST_F(AvailableMemoryTest, TheLimitIsAllThatThereIs) {
+  EXPECT_EQ(GetMemoryLimit(root_).bytes, std::numeric_limits<uint64_t>::max());
+  Write("/proc/meminfo", kMeminfo);
+  EXPECT_EQ(GetMemoryLimit(root_).bytes, uint64_t{8009999} * 1024);
+  EXPECT_THAT(GetMemoryLimit(root_).bound_by,
+              HasSubstr("MemTotal and SwapTotal of the machine"));
+  Write("/proc/self/cgroup", "0::/job\n");
+  WriteCgroup2("/sys/fs/cgroup/job", "33554432", 30 * kMiB);
+  EXPECT_EQ(GetMemoryLimit(root_).bytes, 32 * kMiB + uint64_t{9999} * 1024);
+  EXPECT_THAT(GetMemoryLimit(root_).bound_by,
+              HasSubstr("memory.max of the cgroup /sys/fs/cgroup/job"));
+}
+
 TEST_F(AvailableMemoryTest, MachineWithoutSwap) {
   Write("/proc/meminfo", "MemAvailable:      4096 kB\n");
   EXPECT_EQ(Bytes(), 4 * kMiB);
