@@ -77,6 +77,10 @@ absl::StatusOr<std::vector<T>> WaitAll(
     absl::Duration timeout = absl::InfiniteDuration());
 absl::Status WaitAll(std::vector<Future<void>>& futures,
                      absl::Duration timeout = absl::InfiniteDuration());
+template <typename T>
+auto WaitAll(std::vector<Future<T>>& futures, Deadline deadline) {
+  return WaitAll(futures, deadline.Remaining());
+}
 
 }  // namespace tenon::futures
 

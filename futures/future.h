@@ -48,6 +48,7 @@
 #include "tenon/futures/executor.h"
 #include "tenon/futures/internal/future_callback.h"
 #include "tenon/futures/internal/future_state.h"
+#include "tenon/shm/base/deadline.h"
 
 namespace tenon::futures {
 
@@ -85,11 +86,26 @@ class [[nodiscard]] Future {
   // other callback it first runs the callbacks that its thread has deferred. A
   // callback that waits for an event which depends on this future deadlocks. OK
   // means done, with a value or an error: value() tells which. `timeout` is
-  // Abseil's type, not a deadline of //shm, so that this header depends on
-  // Abseil alone; with a deadline: future.Wait(deadline.Remaining()). It is
   // measured on the monotonic clock.
   // Errors: kDeadlineExceeded.
   absl::Status Wait(absl::Duration timeout = absl::InfiniteDuration()) const;
+  absl::Status Wait(Deadline deadline) const {
+    return Wait(deadline.Remaining());
+  }
+
+  // Wait(), then the result: a copy of an lvalue's; moved out of an rvalue,
+  // which is left empty.
+  //
+  //   TENON_ASSIGN_OR_RETURN(int answer, std::move(sum).Get(deadline));
+  //
+  // Errors: the result's own; kDeadlineExceeded, after which an rvalue, too,
+  // keeps its result (done() tells it from a result of that code); value()'s.
+  Result<T> Get(absl::Duration timeout = absl::InfiniteDuration()) const&;
+  Result<T> Get(absl::Duration timeout = absl::InfiniteDuration()) &&;
+  Result<T> Get(Deadline deadline) const& { return Get(deadline.Remaining()); }
+  Result<T> Get(Deadline deadline) && {
+    return std::move(*this).Get(deadline.Remaining());
+  }
 
   // The result. Never blocks. Errors: kFailedPrecondition if not done, and the
   // result's own.
@@ -119,6 +135,21 @@ class [[nodiscard]] Future {
   auto Then(Executor& executor, F&& callback) const&;
   template <typename F>
   auto Then(Executor& executor, F&& callback) &&;
+
+  // Then() for values: `callback` takes `const T&` on an lvalue, `T` on an
+  // rvalue or an executor, nothing if T is void. An error is passed on without
+  // a call.
+  //
+  //   auto size = std::move(name).ThenValue(
+  //       [](std::string text) { return text.size(); });
+  template <typename F>
+  auto ThenValue(F&& callback) const&;
+  template <typename F>
+  auto ThenValue(F&& callback) &&;
+  template <typename F>
+  auto ThenValue(Executor& executor, F&& callback) const&;
+  template <typename F>
+  auto ThenValue(Executor& executor, F&& callback) &&;
 
   // Calls `callback`, which returns nothing or absl::Status, once with `const
   // Result<T>&`. An exception or an error goes to callback_failure.h, as no

@@ -6,11 +6,13 @@
 #ifndef TENON_FUTURES_FUTURE_DEFINITIONS_H_
 #define TENON_FUTURES_FUTURE_DEFINITIONS_H_
 
+#include <functional>
 #include <memory>
 #include <type_traits>
 #include <utility>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "tenon/futures/executor.h"
 #include "tenon/futures/future.h"
@@ -103,6 +105,69 @@ auto AttachThenOn(typename How::Pointer state, Executor& executor,
   return Access::FutureOf(std::move(child));
 }
 
+// A callback of ThenValue() as one of Then(). Argument: const Result<T>& or
+// Result<T>&&.
+template <typename T, typename Argument, typename F>
+class ValueCallback {
+ public:
+  explicit ValueCallback(F fn) : fn_(std::move(fn)) {}
+
+  auto operator()(Argument result) && {
+    using R = std::remove_cvref_t<decltype(Call(result))>;
+    using U = typename Returned<R>::Value;
+    if constexpr (Returned<R>::kIsFuture) {
+      if (result.ok()) return Call(result);
+      return FailedFuture<U>(StatusOf(result));
+    } else if constexpr (std::is_void_v<R>) {
+      if (result.ok()) Call(result);
+      return StatusOf(result);
+    } else {
+      if (!result.ok()) return Result<U>(StatusOf(result));
+      return Result<U>(Call(result));
+    }
+  }
+
+ private:
+  static const absl::Status& StatusOf(const absl::Status& status) {
+    return status;
+  }
+  template <typename V>
+  static const absl::Status& StatusOf(const absl::StatusOr<V>& result) {
+    return result.status();
+  }
+  template <typename U>
+  static Future<U> FailedFuture(absl::Status error) {
+    Promise<U> promise;
+    promise.SetError(std::move(error)).IgnoreError();
+    return promise.future();
+  }
+  // With an OK result.
+  decltype(auto) Call(std::remove_reference_t<Argument>& result) {
+    if constexpr (std::is_void_v<T>) {
+      return std::invoke(std::move(fn_));
+    } else {
+      return std::invoke(std::move(fn_), *static_cast<Argument>(result));
+    }
+  }
+
+  F fn_;
+};
+
+template <typename T, typename Argument, typename F>
+auto OnValue(F&& callback) {
+  using Fn = std::decay_t<F>;
+  if constexpr (std::is_void_v<T>) {
+    static_assert(std::is_invocable_v<Fn>,
+                  "the callback of ThenValue takes nothing if T is void");
+  } else {
+    static_assert(
+        std::is_invocable_v<Fn, decltype(*std::declval<Argument>())>,
+        "the callback of ThenValue takes T; an lvalue future passes it as a "
+        "const reference");
+  }
+  return ValueCallback<T, Argument, Fn>(std::forward<F>(callback));
+}
+
 template <typename Argument, typename F>
 constexpr void CheckDone() {
   using R = std::invoke_result_t<F, Argument>;
@@ -179,6 +244,52 @@ auto Future<T>::Then(Executor& executor, F&& callback) && {
   return internal_future::AttachThenOn<T, internal_future::OnRvalue<T>>(
       internal_future::StateOrEmpty(std::exchange(state_, nullptr)), executor,
       std::forward<F>(callback));
+}
+
+template <typename T>
+Result<T> Future<T>::Get(absl::Duration timeout) const& {
+  static_assert(std::is_void_v<T> || std::is_copy_constructible_v<T>,
+                "Get() on an lvalue copies the result: std::move(future).Get() "
+                "moves it");
+  const absl::Status waited = Wait(timeout);
+  if (!waited.ok()) return waited;
+  return value();
+}
+
+template <typename T>
+Result<T> Future<T>::Get(absl::Duration timeout) && {
+  const absl::Status waited = Wait(timeout);
+  if (!waited.ok()) return waited;
+  return std::move(*this).value();
+}
+
+template <typename T>
+template <typename F>
+auto Future<T>::ThenValue(F&& callback) const& {
+  return Then(
+      internal_future::OnValue<T, const Result<T>&>(std::forward<F>(callback)));
+}
+
+template <typename T>
+template <typename F>
+auto Future<T>::ThenValue(F&& callback) && {
+  return std::move(*this).Then(
+      internal_future::OnValue<T, Result<T>&&>(std::forward<F>(callback)));
+}
+
+template <typename T>
+template <typename F>
+auto Future<T>::ThenValue(Executor& executor, F&& callback) const& {
+  return Then(executor, internal_future::OnValue<T, Result<T>&&>(
+                            std::forward<F>(callback)));
+}
+
+template <typename T>
+template <typename F>
+auto Future<T>::ThenValue(Executor& executor, F&& callback) && {
+  return std::move(*this).Then(
+      executor,
+      internal_future::OnValue<T, Result<T>&&>(std::forward<F>(callback)));
 }
 
 template <typename T>

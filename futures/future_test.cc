@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <type_traits>
@@ -17,6 +18,7 @@
 #include "absl/time/time.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tenon/shm/base/deadline.h"
 #include "tenon/shm/testing/status_matchers.h"
 
 namespace tenon::futures {
@@ -70,6 +72,12 @@ Future<T> Ready(T value) {
   return promise.future();
 }
 
+// Whose promise is gone.
+template <typename T>
+Future<T> Dropped() {
+  return Promise<T>().future();
+}
+
 // Adds one to a value and passes an error on.
 absl::StatusOr<int> PlusOne(const absl::StatusOr<int>& value) {
   if (!value.ok()) return value.status();
@@ -108,6 +116,80 @@ TEST(FutureTest, IsPendingUntilCompleted) {
   EXPECT_THAT(future.value(), IsOkAndHolds(7));
   EXPECT_THAT(future.value(), IsOkAndHolds(7));
   // NOLINTEND(bugprone-use-after-move)
+}
+
+TEST(FutureTest, GetWaitsAndCopiesOrMoves) {
+  Promise<std::unique_ptr<int>> promise;
+  Future<std::unique_ptr<int>> future = promise.future();
+  const auto times_out = StatusIs(absl::StatusCode::kDeadlineExceeded,
+                                  HasSubstr("there is no result"));
+  // NOLINTBEGIN(bugprone-use-after-move): not moved, as it is pending.
+  EXPECT_THAT(std::move(future).Get(absl::Milliseconds(1)), times_out);
+  EXPECT_THAT(std::move(future).Get(Deadline::Passed()), times_out);
+  std::thread worker(
+      [&] { promise.SetValue(std::make_unique<int>(7)).IgnoreError(); });
+  EXPECT_THAT(std::move(future).Get(absl::Minutes(1)),
+              IsOkAndHolds(Pointee(7)));
+  worker.join();
+  EXPECT_THAT(std::move(future).Get(), IsEmptyFuture());
+  // NOLINTEND(bugprone-use-after-move)
+
+  const Future<int> copied = Ready(8);
+  EXPECT_THAT(copied.Get(), IsOkAndHolds(8));
+  EXPECT_THAT(copied.Get(Deadline::Never()), IsOkAndHolds(8));
+  EXPECT_THAT(Dropped<int>().Get(), IsDropped());
+  EXPECT_THAT(Dropped<void>().Get(), IsDropped());
+}
+
+TEST(FutureTest, ThenValueIsCalledWithValues) {
+  // What a callback returns is what Then() makes of it.
+  const Future<int> three = Ready(3);
+  EXPECT_THAT(three.ThenValue([](const int& i) { return i + 1; }).Get(),
+              IsOkAndHolds(4));
+  EXPECT_THAT(three
+                  .ThenValue([](int i) -> absl::StatusOr<std::string> {
+                    return absl::StrCat(i);
+                  })
+                  .Get(),
+              IsOkAndHolds("3"));
+  EXPECT_THAT(three.ThenValue([](int i) { return Ready(2 * i); }).Get(),
+              IsOkAndHolds(6));
+  EXPECT_THAT(
+      three.ThenValue([](int) { return absl::DataLossError("torn"); }).Get(),
+      StatusIs(absl::StatusCode::kDataLoss, "torn"));
+  int sum = 0;
+  const Future<void> added = three.ThenValue([&](int i) { sum += i; });
+  EXPECT_THAT(added.Get(), IsOk());
+  EXPECT_THAT(added.ThenValue([] { return 5; }).Get(), IsOkAndHolds(5));
+  EXPECT_EQ(sum, 3);
+
+  // Moved in, and out.
+  EXPECT_THAT(Ready(std::make_unique<int>(1))
+                  .ThenValue([](std::unique_ptr<int> one) { return one; })
+                  .Get(),
+              IsOkAndHolds(Pointee(1)));
+}
+
+TEST(FutureTest, ThenValuePassesErrorsOn) {
+  bool called = false;
+  const auto call = [&](auto&&...) { called = true; };
+  Promise<int> promise;
+  const Future<int> future = promise.future();
+  const Future<void> on_lvalue = future.ThenValue(call);
+  Future<std::string> chained =
+      future.ThenValue([](int) { return 1; })
+          .ThenValue([](int) { return Ready(2); })
+          .ThenValue([](int) -> std::string { return "not reached"; });
+  ASSERT_THAT(promise.SetError(absl::NotFoundError("no such file")), IsOk());
+  const auto is_error = StatusIs(absl::StatusCode::kNotFound, "no such file");
+  EXPECT_THAT(on_lvalue.Get(), is_error);
+  EXPECT_THAT(std::move(chained).Get(), is_error);
+  EXPECT_THAT(Dropped<void>().ThenValue(call).Get(), IsDropped());
+  EXPECT_FALSE(called);
+  const Future<int> thrown =
+      Ready(1).ThenValue([](int) -> int { throw std::runtime_error("odd"); });
+  EXPECT_THAT(thrown.Get(),
+              StatusIs(absl::StatusCode::kUnknown, HasSubstr("odd")));
 }
 
 TEST(FutureTest, CarriesAnError) {
