@@ -6,7 +6,8 @@
 pkg-config says where a module's description is; its Requires become deps, so
 that the linker gets the archives in the right order. Archives are linked
 statically wherever Debian ships them. Headers are in /usr/include, which every
-compiler searches, and need no declaration.
+compiler searches, and need no declaration; those in a folder of it that is not
+searched are declared.
 """
 
 # Part of libc, or (atomic) not needed on the 64-bit machines Tenon runs on.
@@ -110,15 +111,27 @@ _HEADERS_ONLY = """
 cc_library(name = "%s")
 """
 
+_HEADERS_IN_A_FOLDER = """
+cc_library(
+    name = "%s",
+    hdrs = glob(["include/**"]),
+    includes = ["include"],
+)
+"""
+
 def _system_library_impl(ctx):
     header = ctx.attr.header
     if header and not ctx.path("/usr/include/" + header).exists:
         missing_package(ctx.attr.debian_package, "there is no " + header)
+    headers_only = _HEADERS_ONLY
+    if ctx.attr.include_folder:
+        ctx.symlink("/usr/include/" + ctx.attr.include_folder, "include")
+        headers_only = _HEADERS_IN_A_FOLDER
     packages = {"": _HEADER % "//visibility:public"}
     for label, module in ctx.attr.targets.items():
         package, _, name = label.partition(":")
         text = packages.get(package, _HEADER % "//visibility:public")
-        text += _ALIAS % (name, module) if module else _HEADERS_ONLY % name
+        text += _ALIAS % (name, module) if module else headers_only % name
         packages[package] = text
     modules = [m for m in ctx.attr.targets.values() if m]
     if modules:
@@ -136,6 +149,10 @@ system_library = repository_rule(
         "debian_package": attr.string(mandatory = True),
         "header": attr.string(
             doc = "Must exist under /usr/include; for libraries of headers.",
+        ),
+        "include_folder": attr.string(
+            doc = "The folder under /usr/include that has the headers; for " +
+                  "libraries of headers, in the main package.",
         ),
         "shared": attr.string_list(
             doc = "Libraries whose archives are of no use.",

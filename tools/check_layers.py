@@ -65,12 +65,16 @@ def check_edges(edges, libraries, place):
 
 
 def check_umbrellas(umbrellas):
-    """A line for each public library that its umbrella leaves out."""
+    """A line for each public library that its umbrella leaves out.
+
+    Not for those tagged "optional", which need a package of their own.
+    """
     left_out = []
     for umbrella in umbrellas:
         public = query(f'attr(visibility, "//visibility:public", '
                        f'kind("cc_library rule", {umbrella}/...)) '
-                       f'except attr(testonly, 1, {umbrella}/...)').split()
+                       f'except attr(testonly, 1, {umbrella}/...) '
+                       f'except attr(tags, optional, {umbrella}/...)').split()
         named = query(f"labels(deps, {umbrella})").split()
         itself = f"{umbrella}:{umbrella[2:]}"
         left_out += [f"{umbrella} leaves out {label}" for label in public

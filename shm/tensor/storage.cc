@@ -21,7 +21,9 @@
 #include "absl/strings/string_view.h"
 #include "dlpack/dlpack.h"
 #include "tenon/shm/base/fork_count.h"
+#include "tenon/shm/base/memory_limit.h"
 #include "tenon/shm/base/posix_error.h"
+#include "tenon/shm/base/size_text.h"
 #include "tenon/shm/base/status_macros.h"
 #include "tenon/shm/pages/mapping.h"
 #include "tenon/shm/segment/segment.h"
@@ -43,7 +45,7 @@ absl::StatusOr<std::shared_ptr<void>> AllocateFromHeap(size_t size_bytes,
   void* data = operator new(size_bytes, kAlignment, std::nothrow);
   if (data == nullptr) {
     return absl::ResourceExhaustedError(absl::StrCat(
-        "no memory for a tensor's storage of ", size_bytes, " bytes"));
+        "no memory for a tensor's storage of ", SizeText(size_bytes)));
   }
   if (init == MemoryInit::kZeros) std::memset(data, 0, size_bytes);
   return std::shared_ptr<void>(data,
@@ -55,9 +57,13 @@ absl::StatusOr<std::shared_ptr<void>> AllocatePages(size_t size_bytes) {
                     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (data == MAP_FAILED) {
     const int error = errno;
-    return PosixError(
-        error, "mmap",
-        absl::StrCat("a tensor's private storage of ", size_bytes, " bytes"));
+    constexpr char kWhat[] = "a tensor's private storage";
+    if (error == ENOMEM) {
+      // The limit that counts, if it is this one.
+      TENON_RETURN_IF_ERROR(CheckMemoryLimit(size_bytes, "mmap", kWhat));
+    }
+    return PosixError(error, "mmap",
+                      absl::StrCat(kWhat, " of ", SizeText(size_bytes)));
   }
   return std::shared_ptr<void>(
       data, [size_bytes](void* p) { munmap(p, size_bytes); });

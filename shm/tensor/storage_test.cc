@@ -32,6 +32,7 @@
 namespace tenon {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
@@ -88,6 +89,12 @@ TEST(PrivateStorageTest, MoreThanThereIsIsAnError) {
                 StatusIs(absl::StatusCode::kResourceExhausted,
                          HasSubstr("a tensor's private storage of")));
   }
+  // Not vm.max_map_count, although mmap() fails with the same code.
+  EXPECT_THAT(Storage::CreatePrivate(size_t{1} << 50),
+              StatusIs(absl::StatusCode::kResourceExhausted,
+                       AllOf(HasSubstr("1125899906842624 bytes (1.0 PiB) "
+                                       "exceeds all memory"),
+                             HasSubstr("MemTotal"))));
 }
 
 // ---- Segments ----

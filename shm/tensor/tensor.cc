@@ -5,8 +5,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -67,6 +69,24 @@ absl::StatusOr<Tensor> Tensor::CreateShared(
       Storage::CreateShared(static_cast<size_t>(spec.bytes()), options.kind,
                             options.segment));
   return Tensor(spec, std::move(storage));
+}
+
+absl::StatusOr<Tensor> Tensor::CopyOfValues(DLDataType dtype,
+                                            std::span<const std::byte> values,
+                                            absl::Span<const int64_t> shape) {
+  TENON_ASSIGN_OR_RETURN(Tensor copy,
+                         Create(dtype, shape, MemoryInit::kUninitialized));
+  const TensorSpec& spec = copy.spec_;
+  if (values.size() != static_cast<size_t>(spec.bytes())) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "Tensor::CopyOf(): ",
+        values.size() / static_cast<size_t>(spec.element_bytes()),
+        " values for tensor ", spec.ToString(), "; want ", spec.elements()));
+  }
+  if (values.empty()) return copy;
+  TENON_ASSIGN_OR_RETURN(std::byte* const to, copy.Memory(/*writes=*/true));
+  std::memcpy(to, values.data(), values.size());
+  return copy;
 }
 
 absl::StatusOr<Tensor> Tensor::CreateSharedFrom(

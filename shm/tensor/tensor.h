@@ -23,7 +23,12 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
+#include <iosfwd>
+#include <iterator>
 #include <memory>
+#include <span>
+#include <string>
 #include <type_traits>
 #include <utility>
 
@@ -87,9 +92,30 @@ class Tensor {
       DLDataType dtype, absl::Span<const int64_t> shape,
       const SharedTensorOptions& options = {});
 
-  // The same with a copy of `bytes`, the elements in row-major order: at the
-  // speed of pwrite(), about twice that of CreateShared() and a copy. `bytes`
-  // may be shared memory; peers that write it meanwhile cause a mixture.
+  // A dense tensor in memory of this process with a copy of `values`, its
+  // elements in row-major order: a span, a vector, an array, or a list.
+  //
+  //   Tensor::CopyOf(pixels, {480, 640, 3});
+  //   Tensor::CopyOf({0.5f, 0.25f}, {2});
+  //
+  // Errors: Create()'s; kInvalidArgument if the shape has not as many elements.
+  template <std::ranges::contiguous_range R>
+  requires TensorElement<std::ranges::range_value_t<R>>
+  static absl::StatusOr<Tensor> CopyOf(const R& values,
+                                       absl::Span<const int64_t> shape) {
+    return CopyOfValues(kDtypeOf<std::ranges::range_value_t<R>>,
+                        std::as_bytes(std::span(values)), shape);
+  }
+  template <TensorElement T>
+  static absl::StatusOr<Tensor> CopyOf(std::initializer_list<T> values,
+                                       absl::Span<const int64_t> shape) {
+    return CopyOf(std::span(values.begin(), values.size()), shape);
+  }
+
+  // CreateShared() with a copy of `bytes`, the elements in row-major order: at
+  // the speed of pwrite(), about twice that of CreateShared() and a copy.
+  // `bytes` may be shared memory; peers that write it meanwhile cause a
+  // mixture.
   //
   //   Tensor::CreateSharedFrom(kDtypeOf<float>, {2, 3},
   //                            std::as_bytes(std::span(values)));
@@ -217,6 +243,12 @@ class Tensor {
   // tensor, of whatever kind. See Storage::MoveToSegment().
   absl::Status Share(const SegmentOptions& options = {});
 
+  // "float32[2, 3] {1, 2, 3, 4, 5, 6}": the spec, the device if it is not the
+  // CPU, and the first elements if the CPU can access them and they are
+  // integers or ordinary floating-point numbers.
+  std::string ToString() const;
+  friend std::ostream& operator<<(std::ostream& out, const Tensor& tensor);
+
  private:
   struct Access {
     DLDataType dtype;
@@ -238,6 +270,9 @@ class Tensor {
 
   Tensor(const TensorSpec& spec, std::shared_ptr<Storage> storage)
       : spec_(spec), storage_(std::move(storage)) {}
+  static absl::StatusOr<Tensor> CopyOfValues(DLDataType dtype,
+                                             std::span<const std::byte> values,
+                                             absl::Span<const int64_t> shape);
   absl::StatusOr<Tensor> ViewOf(absl::StatusOr<TensorSpec> spec) const;
   absl::Status CheckDtype(const Access& access) const;
   absl::StatusOr<std::byte*> Memory(bool writes) const;

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <limits>
 #include <optional>
+#include <ostream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -339,6 +340,10 @@ std::string TensorSpec::ToString() const {
     absl::StrAppend(&text, " at byte ", byte_offset_);
   }
   return text;
+}
+
+std::ostream& operator<<(std::ostream& out, const TensorSpec& spec) {
+  return out << spec.ToString();
 }
 
 bool operator==(const TensorSpec& a, const TensorSpec& b) {

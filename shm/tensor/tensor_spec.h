@@ -5,7 +5,7 @@
 //
 //   TENON_ASSIGN_OR_RETURN(
 //       TensorSpec spec,
-//       TensorSpec::Contiguous({kDLFloat, 32, 1}, {64, 3, 224, 224}));
+//       TensorSpec::Contiguous(kDtypeOf<float>, {64, 3, 224, 224}));
 //   TENON_ASSIGN_OR_RETURN(TensorSpec first, spec.Slice(0, {.stop = 8}));
 //   TENON_RETURN_IF_ERROR(first.CheckFits(segment.size_bytes()));
 //
@@ -25,6 +25,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <iosfwd>
 #include <optional>
 #include <string>
 #include <type_traits>
@@ -140,6 +141,8 @@ class TensorSpec {
   std::string ToString() const;
 
   friend bool operator==(const TensorSpec& a, const TensorSpec& b);
+  // ToString().
+  friend std::ostream& operator<<(std::ostream& out, const TensorSpec& spec);
 
  private:
   static absl::StatusOr<TensorSpec> Unchecked(

@@ -16,6 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "tenon/shm/base/fork_count.h"
+#include "tenon/shm/base/size_text.h"
 #include "tenon/shm/base/status_macros.h"
 #include "tenon/shm/base/thread_mutex.h"
 #include "tenon/shm/base/unique_fd.h"
@@ -64,8 +65,9 @@ absl::StatusOr<Tensor> TensorImporter::Import(TensorHandle handle,
   TENON_RETURN_IF_ERROR(CheckDescriptor(handle, fd));
   if (static_cast<uint64_t>(handle.spec.bytes()) > options_.max_bytes) {
     return absl::ResourceExhaustedError(absl::StrCat(
-        "tensor ", handle.spec.ToString(), " has ", handle.spec.bytes(),
-        " bytes; this importer takes at most ", options_.max_bytes));
+        "tensor ", handle.spec.ToString(), " has ",
+        SizeText(static_cast<uint64_t>(handle.spec.bytes())),
+        "; this importer takes at most ", SizeText(options_.max_bytes)));
   }
   TENON_ASSIGN_OR_RETURN(std::shared_ptr<Storage> storage,
                          Find(handle, std::move(fd)));
@@ -157,10 +159,10 @@ absl::Status TensorImporter::CheckLimits(uint64_t size_bytes) {
   ForgetDead();
   if (HasRoomFor(size_bytes)) return absl::OkStatus();
   return absl::ResourceExhaustedError(absl::StrCat(
-      "a tensor's storage of ", size_bytes, " bytes more: this importer has ",
-      counted_storages_, " of at most ", options_.max_storages,
-      " storages mapped, with ", counted_bytes_, " of at most ",
-      options_.max_bytes, " bytes"));
+      "a tensor's storage of ", SizeText(size_bytes),
+      " more: this importer has ", counted_storages_, " of at most ",
+      options_.max_storages, " storages mapped, with ",
+      SizeText(counted_bytes_), " of at most ", SizeText(options_.max_bytes)));
 }
 
 void TensorImporter::Recognize(const Tensor& exported) {
