@@ -20,6 +20,7 @@
 #include "absl/strings/string_view.h"
 #include "tenon/shm/base/posix_error.h"
 #include "tenon/shm/base/retry_on_eintr.h"
+#include "tenon/shm/base/size_text.h"
 #include "tenon/shm/base/status_macros.h"
 #include "tenon/shm/base/unique_fd.h"
 #include "tenon/shm/segment/segment.h"
@@ -88,8 +89,8 @@ absl::StatusOr<std::string> LoadMessage(UniqueFd* fd, uint64_t announced,
   }
   if (announced > max_bytes) {
     return absl::ResourceExhaustedError(
-        absl::StrCat("the peer sent a message of ", announced,
-                     " bytes; this channel accepts at most ", max_bytes,
+        absl::StrCat("the peer sent a message of ", SizeText(announced),
+                     "; this channel accepts at most ", SizeText(max_bytes),
                      " (max_message_bytes of its options)"));
   }
   std::string bytes;

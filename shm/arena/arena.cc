@@ -35,6 +35,8 @@
 #include "tenon/shm/arena/reclaim_hook.h"
 #include "tenon/shm/base/atomics.h"
 #include "tenon/shm/base/fork_count.h"
+#include "tenon/shm/base/memory_limit.h"
+#include "tenon/shm/base/size_text.h"
 #include "tenon/shm/base/status_macros.h"
 #include "tenon/shm/base/thread_mutex.h"
 #include "tenon/shm/ledger/attachments.h"
@@ -228,20 +230,26 @@ absl::StatusOr<OwnedBlock*> TryTake(ArenaParts& parts, size_t block_bytes) {
 absl::Status TooLarge(const ArenaParts& parts, size_t bytes) {
   const size_t unit = parts.store->facts().segment_unit;
   return absl::InvalidArgumentError(absl::StrCat(
-      "Allocate(): ", bytes, " bytes exceed the largest block of arena '",
-      parts.options.name, "' or its quota of ", parts.options.quota_bytes,
-      " bytes (ArenaOptions::quota_bytes)",
-      unit == 1 ? "" : absl::StrCat(", in segments of multiples of ", unit)));
+      "Allocate(): ", SizeText(bytes), " for a block of arena '",
+      parts.options.name, "'; want at most ",
+      parts.options.quota_bytes < kLargestBlock
+          ? absl::StrCat("its quota, ", SizeText(parts.options.quota_bytes),
+                         " (ArenaOptions::quota_bytes)")
+          : SizeText(kLargestBlock),
+      unit == 1
+          ? ""
+          : absl::StrCat(", in segments of multiples of ", SizeText(unit))));
 }
 
 absl::Status ShortageError(ArenaParts& parts, size_t block_bytes, bool waited,
                            const absl::Status& reason) {
   const ThreadLock lock(&parts.mutex);
-  const std::string message = absl::StrCat(
-      "Allocate(): no free block of ", block_bytes, " bytes in arena '",
-      parts.options.name, "': ", reason.message(), "; ", parts.segments.bytes(),
-      " bytes in segments, quota ", parts.options.quota_bytes, "; ",
-      parts.reclaimer.DescribeShortage());
+  const std::string message =
+      absl::StrCat("Allocate(): no free block of ", SizeText(block_bytes),
+                   " in arena '", parts.options.name, "': ", reason.message(),
+                   "; ", SizeText(parts.segments.bytes()),
+                   " in segments, quota ", SizeText(parts.options.quota_bytes),
+                   "; ", parts.reclaimer.DescribeShortage());
   return waited ? absl::DeadlineExceededError(message)
                 : absl::ResourceExhaustedError(message);
 }
@@ -252,6 +260,16 @@ bool MayPass(const absl::Status& error) {
   return absl::IsResourceExhausted(error) || absl::IsUnavailable(error);
 }
 
+// Fails if a block can never be had, whatever is released.
+absl::Status CheckCanEverBeMet(const ArenaParts& parts, size_t block_bytes) {
+  // No machine has less.
+  constexpr size_t kAlwaysThere = size_t{16} << 20;
+  if (!parts.is_of_cpu || block_bytes <= kAlwaysThere) return absl::OkStatus();
+  return CheckMemoryLimit(
+      block_bytes, "Allocate()",
+      absl::StrCat("a block of arena '", parts.options.name, "'"));
+}
+
 // Releases in other processes wake nothing: hence the short naps.
 absl::StatusOr<OwnedBlock*> WaitForBlock(ArenaParts& parts, size_t block_bytes,
                                          Deadline deadline) {
@@ -260,6 +278,9 @@ absl::StatusOr<OwnedBlock*> WaitForBlock(ArenaParts& parts, size_t block_bytes,
     absl::StatusOr<OwnedBlock*> block = TryTake(parts, block_bytes);
     if (block.ok()) return block;
     if (!MayPass(block.status())) return block;
+    if (!waited) {
+      TENON_RETURN_IF_ERROR(CheckCanEverBeMet(parts, block_bytes));
+    }
     if (deadline.has_passed()) {
       return ShortageError(parts, block_bytes, waited, block.status());
     }

@@ -130,11 +130,29 @@ TEST(ArenaOptionsTest, TheQuotaIsKept) {
   EXPECT_THAT(
       arena->TryAllocate(1),
       StatusIs(kResourceExhausted,
-               AllOf(HasSubstr("40960 bytes in segments"),
+               AllOf(HasSubstr("40960 bytes (40.0 KiB) in segments"),
                      HasSubstr(absl::StrCat("quota ", options.quota_bytes)),
                      HasSubstr(absl::StrCat("pid ", getpid(), " '")),
                      HasSubstr("10 blocks, 40960 bytes, oldest "))));
   EXPECT_LE(arena->Use().segment_bytes, options.quota_bytes);
+}
+
+TEST(ArenaOptionsTest, ARequestThatCanNeverBeMetFailsAtOnce) {
+  const auto arena = MakeArena(Options());
+  // Of which the deadline is none: no wait helps.
+  EXPECT_THAT(arena->Allocate(size_t{1} << 46, Deadline::Never()),
+              StatusIs(kResourceExhausted,
+                       AllOf(HasSubstr("70368744177664 bytes (64.0 TiB) "
+                                       "exceeds all memory"),
+                             HasSubstr("MemTotal"))));
+  EXPECT_THAT(arena->Allocate(size_t{1} << 50, Deadline::Never()),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("want at most 140737488355328 bytes")));
+  ArenaOptions options = Options();
+  options.quota_bytes = 1 << 20;
+  EXPECT_THAT(MakeArena(options)->Allocate(2 << 20, Deadline::Never()),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("its quota, 1048576 bytes (1.0 MiB)")));
 }
 
 TEST(ArenaOptionsTest, HoldersHaveAQuotaOfTheirOwn) {
@@ -160,7 +178,7 @@ TEST(ArenaOptionsTest, HoldersHaveAQuotaOfTheirOwn) {
               StatusIs(kResourceExhausted,
                        AllOf(HasSubstr(absl::StrCat("pid ", getpid())),
                              HasSubstr("holds 8192 bytes"),
-                             HasSubstr("may hold 8192"))));
+                             HasSubstr("may hold 8192 bytes (8.0 KiB)"))));
   // A process that is not attached holds nothing.
   EXPECT_THAT(arena->CheckHolder({1, 1}, 2 * kBytes), IsOk());
   EXPECT_THAT(arena->CheckHolder({1, 1}, 2 * kBytes + 1),

@@ -29,7 +29,7 @@ struct AttachMessage {
   static constexpr size_t kFds = 3;
 
   uint64_t magic = kMagic;
-  uint64_t version = ColumnLayout::kVersion;
+  uint64_t version = ColumnLayout::Version();
   RandomId arena;
   // The cells of the arena's blocks in the column.
   uint64_t first_cell = 0;

@@ -66,10 +66,10 @@ absl::StatusOr<ColumnHeader> ReadHeader(int column) {
     return absl::InvalidArgumentError(
         "the received file is not a column of a ledger");
   }
-  if (header.version != ColumnLayout::kVersion) {
+  if (header.version != ColumnLayout::Version()) {
     return absl::InvalidArgumentError(
         absl::StrCat("a column of version ", header.version,
-                     "; this program has version ", ColumnLayout::kVersion));
+                     "; this program has version ", ColumnLayout::Version()));
   }
   return header;
 }
@@ -367,10 +367,10 @@ absl::Status Attachments::CheckMessage(const Packet& packet) const {
       message.magic != AttachMessage::kMagic) {
     return absl::InvalidArgumentError("malformed attach message");
   }
-  if (message.version != ColumnLayout::kVersion) {
+  if (message.version != ColumnLayout::Version()) {
     return absl::InvalidArgumentError(
         absl::StrCat("attach message of version ", message.version,
-                     "; this program has version ", ColumnLayout::kVersion));
+                     "; this program has version ", ColumnLayout::Version()));
   }
   if (message.arena != arena_) {
     return absl::InvalidArgumentError("attach message for another arena");

@@ -408,7 +408,7 @@ TEST_F(AttachmentsTest, OtherVersionIsNamed) {
   EXPECT_THAT(
       attachments_.last_refusal().message(),
       AllOf(HasSubstr("version 77"),
-            HasSubstr(absl::StrCat("version ", ColumnLayout::kVersion))));
+            HasSubstr(absl::StrCat("version ", ColumnLayout::Version()))));
 }
 
 TEST_F(AttachmentsTest, LeasesEndWithTheOwner) {

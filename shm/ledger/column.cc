@@ -59,7 +59,7 @@ ColumnDirectoryEntry* Directory(const ControlMemory& memory) {
 
 void WriteHeader(const ControlMemory& memory, const RandomId& id) {
   auto* header = reinterpret_cast<ColumnHeader*>(memory.data());
-  header->version = ColumnLayout::kVersion;
+  header->version = ColumnLayout::Version();
   header->id = id;
   header->pid = static_cast<uint64_t>(getpid());
   strncpy(header->name, program_invocation_short_name,

@@ -16,6 +16,7 @@
 #include <type_traits>
 
 #include "tenon/shm/base/random_id.h"
+#include "tenon/shm/base/wire_version.h"
 
 namespace tenon {
 
@@ -23,7 +24,7 @@ struct ColumnLayout {
   static constexpr uint64_t kMagic = 0x316e6d756c6f6354;  // "Tcolumn1".
   // Of columns, attach messages and the tables of arenas: a process that can
   // read one of them can read all.
-  static constexpr uint32_t kVersion = 4;
+  static uint32_t Version() { return WireVersion(4); }
   static constexpr char kLabel[] = "tenon.column";
 
   // Of addresses; unused pages take no memory.

@@ -90,7 +90,7 @@ TEST(ColumnLifeTest, AfterTheLastUseThereIsANewOne) {
 TEST_F(ColumnTest, SaysWhoseItIs) {
   const auto header = ReadAt<ColumnHeader>(*column_, 0);
   EXPECT_EQ(header.magic, ColumnLayout::kMagic);
-  EXPECT_EQ(header.version, ColumnLayout::kVersion);
+  EXPECT_EQ(header.version, ColumnLayout::Version());
   EXPECT_EQ(header.id, column_->id());
   EXPECT_EQ(header.pid, static_cast<uint64_t>(getpid()));
   EXPECT_STREQ(header.name, program_invocation_short_name);

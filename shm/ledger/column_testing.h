@@ -38,7 +38,7 @@ struct TestColumnOptions {
   size_t bytes = ColumnLayout::kBytes;
   int seals = kColumnSeals;
   uint64_t magic = ColumnLayout::kMagic;
-  uint64_t version = ColumnLayout::kVersion;
+  uint64_t version = ColumnLayout::Version();
   // Not zero-terminated if it fills the field.
   std::string name = "test_column";
 };

@@ -22,6 +22,7 @@
 #include "tenon/shm/base/available_memory.h"
 #include "tenon/shm/base/posix_error.h"
 #include "tenon/shm/base/retry_on_eintr.h"
+#include "tenon/shm/base/size_text.h"
 #include "tenon/shm/base/status_macros.h"
 
 namespace tenon {
@@ -55,9 +56,10 @@ absl::Status CheckThereIsRoom(int fd, size_t size_bytes,
   }
   const AvailableMemory available = GetAvailableMemory();
   if (size_bytes > available.bytes) {
-    return absl::ResourceExhaustedError(absl::StrCat(
-        "cannot reserve memory for ", what, ": only ", available.bytes,
-        " bytes of memory are available (", available.bound_by, ")"));
+    return absl::ResourceExhaustedError(
+        absl::StrCat("cannot reserve ", SizeText(size_bytes), " for ", what,
+                     ": only ", SizeText(available.bytes),
+                     " of memory are available (", available.bound_by, ")"));
   }
   if (available.bytes - size_bytes > kLargestStep) {
     taken_unseen.store(0, std::memory_order_relaxed);

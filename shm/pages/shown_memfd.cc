@@ -84,6 +84,19 @@ absl::StatusOr<dev_t> DeviceOfMemfds() {
   return file.st_dev;
 }
 
+// What is named like a memfd, behind "/memfd:".
+std::optional<std::string> ReadLabel(const std::string& path) {
+  char link[kMaxLink];
+  const ssize_t length = readlink(path.c_str(), link, sizeof(link));
+  if (length <= 0) return std::nullopt;
+  absl::string_view label(link, static_cast<size_t>(length));
+  if (!absl::ConsumePrefix(&label, "/memfd:") ||
+      !absl::ConsumeSuffix(&label, " (deleted)")) {
+    return std::nullopt;
+  }
+  return std::string(label);
+}
+
 bool IsALimit(int error) { return error == EMFILE || error == ENFILE; }
 
 }  // namespace
@@ -102,23 +115,21 @@ absl::StatusOr<std::vector<int>> FdsOf(pid_t pid, size_t most) {
   return NumbersIn(absl::StrCat("/proc/", pid, "/fd"), most);
 }
 
+std::string LabelOfOwnMemfd(int fd) {
+  return ReadLabel(absl::StrCat("/proc/self/fd/", fd)).value_or("");
+}
+
 absl::StatusOr<std::optional<ShownMemfd>> InspectMemfd(pid_t pid, int fd) {
   using None = std::optional<ShownMemfd>;
   const std::string path = PathOf(pid, fd);
-  char link[kMaxLink];
-  const ssize_t length = readlink(path.c_str(), link, sizeof(link));
-  if (length <= 0) return None();
-  absl::string_view label(link, static_cast<size_t>(length));
-  if (!absl::ConsumePrefix(&label, "/memfd:") ||
-      !absl::ConsumeSuffix(&label, " (deleted)")) {
-    return None();
-  }
+  std::optional<std::string> label = ReadLabel(path);
+  if (!label.has_value()) return None();
   TENON_ASSIGN_OR_RETURN(const dev_t device, DeviceOfMemfds());
   const auto file = StatWithoutSync(AT_FDCWD, path.c_str(), 0);
   if (!file.has_value()) return None();
   const MemfdId id = IdOf(*file);
   if (id.device != device) return None();  // Only named like a memfd.
-  return std::optional(ShownMemfd{std::string(label), id, file->stx_size});
+  return std::optional(ShownMemfd{*std::move(label), id, file->stx_size});
 }
 
 // The first descriptor (O_PATH) does not open the file, and so queries no file

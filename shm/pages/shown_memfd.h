@@ -60,6 +60,10 @@ absl::StatusOr<std::vector<int>> FdsOf(pid_t pid, size_t most);
 // of this process, the first time.
 absl::StatusOr<std::optional<ShownMemfd>> InspectMemfd(pid_t pid, int fd);
 
+// The label of a memfd that this process has open, as the creator passed it.
+// Empty if `fd` is none, or /proc does not show it.
+std::string LabelOfOwnMemfd(int fd);
+
 // Opens it for reading if it is still `id`; else the result is invalid.
 // Errors: a limit of descriptors of this process.
 absl::StatusOr<UniqueFd> OpenShownMemfd(pid_t pid, int fd, const MemfdId& id);

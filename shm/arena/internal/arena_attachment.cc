@@ -10,6 +10,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <memory>
 #include <utility>
@@ -33,6 +34,7 @@
 #include "tenon/shm/base/per_process.h"
 #include "tenon/shm/base/posix_error.h"
 #include "tenon/shm/base/retry_on_eintr.h"
+#include "tenon/shm/base/size_text.h"
 #include "tenon/shm/base/status_macros.h"
 #include "tenon/shm/base/thread_mutex.h"
 #include "tenon/shm/base/unix_socket.h"
@@ -91,11 +93,14 @@ absl::Status CheckSegmentSize(absl::string_view arena, uint64_t size,
   if (limits.max_segments > 0 && size <= limits.max_bytes) {
     return absl::OkStatus();
   }
-  return absl::ResourceExhaustedError(absl::StrCat(
-      "segment of ", size, " bytes of arena '", arena,
-      "' exceeds the limits of this importer: ", limits.max_segments,
-      " more segments (max_segments) with ", limits.max_bytes,
-      " bytes in total (max_bytes)"));
+  return absl::ResourceExhaustedError(
+      absl::StrCat("segment of ", SizeText(size), " of arena '", arena,
+                   "' exceeds the limits of this importer: ",
+                   limits.max_segments == std::numeric_limits<size_t>::max()
+                       ? "unlimited"
+                       : absl::StrCat(limits.max_segments),
+                   " more segments (max_segments), in total ",
+                   SizeText(limits.max_bytes), " (max_bytes)"));
 }
 
 // By what its header says. Errors: FindMemoryKind()'s.

@@ -129,10 +129,10 @@ absl::StatusOr<ArenaTableView> ArenaTableView::Adopt(UniqueFd fd) {
     return absl::InvalidArgumentError(
         absl::StrCat(kWhat, " has bad magic 0x", absl::Hex(header.magic)));
   }
-  if (header.version != ArenaHeader::kVersion) {
+  if (header.version != ColumnLayout::Version()) {
     return absl::InvalidArgumentError(absl::StrCat(
         kWhat, " is of version ", header.version, "; this program has version ",
-        ArenaHeader::kVersion, ": build both from the same Tenon"));
+        ColumnLayout::Version(), ": build both from the same Tenon"));
   }
   if (header.max_blocks == 0 || header.max_blocks > Layout::kMaxBlocks ||
       header.max_blocks % ColumnLayout::kCellsAlignment != 0 ||

@@ -35,10 +35,9 @@ namespace tenon {
 // Written before the table is shared, except `closed` and `refused`.
 struct ArenaHeader {
   static constexpr uint64_t kMagic = 0x3130616e65726154;  // "Tarena01".
-  static constexpr uint64_t kVersion = ColumnLayout::kVersion;
 
   uint64_t magic = kMagic;
-  uint64_t version = kVersion;
+  uint64_t version = ColumnLayout::Version();
   RandomId arena;
   uint64_t owner_pid = 0;  // In the owner's pid namespace.
   uint64_t max_blocks = 0;

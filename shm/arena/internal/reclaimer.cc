@@ -21,6 +21,7 @@
 #include "tenon/shm/arena/internal/size_class.h"
 #include "tenon/shm/base/atomics.h"
 #include "tenon/shm/base/crash_point.h"
+#include "tenon/shm/base/size_text.h"
 #include "tenon/shm/ledger/lease.h"
 #include "tenon/shm/process/process_info.h"
 
@@ -251,15 +252,15 @@ absl::Status Reclaimer::BeyondQuota(const Held& held, size_t more_bytes) const {
   const size_t quota = options_.quota_bytes_per_holder;
   if (held.holder == nullptr) {
     return absl::ResourceExhaustedError(
-        absl::StrCat("CheckHolder(): ", more_bytes,
-                     " bytes exceed the quota of a holder of arena '",
-                     options_.name, "' (", quota, " bytes)"));
+        absl::StrCat("CheckHolder(): ", SizeText(more_bytes),
+                     " exceed the quota of a holder of arena '", options_.name,
+                     "' (", SizeText(quota), ")"));
   }
   return absl::ResourceExhaustedError(absl::StrCat(
       "CheckHolder(): pid ", held.holder->pid, " '", held.holder->name, "' (",
-      StateOf(held.holder->process), ") holds ", held.bytes,
-      " bytes of arena '", options_.name, "' and may hold ", quota,
-      "; refused ", more_bytes, " more"));
+      StateOf(held.holder->process), ") holds ", SizeText(held.bytes),
+      " of arena '", options_.name, "' and may hold ", SizeText(quota),
+      "; refused ", SizeText(more_bytes), " more"));
 }
 
 // The id of a column is its sender's word: the first process that attached with

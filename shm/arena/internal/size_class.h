@@ -19,11 +19,12 @@ inline constexpr size_t kBlockAlignment = 64;
 // Blocks of this size and more begin at a page.
 inline constexpr size_t kPageBytes = 4096;
 
-// The smallest size of a block that fits `bytes`, or 0 if they exceed the
-// largest block (2^47).
+inline constexpr size_t kLargestBlock = size_t{1} << 47;
+
+// The smallest size of a block that fits `bytes`, or 0 if they exceed
+// kLargestBlock.
 constexpr size_t BlockBytesFor(size_t bytes) {
-  constexpr size_t kLargest = size_t{1} << 47;
-  if (bytes > kLargest) return 0;
+  if (bytes > kLargestBlock) return 0;
   if (bytes <= kBlockAlignment) return kBlockAlignment;
   // `step` is a quarter of the power of two below; classes are its multiples.
   size_t step = std::bit_floor(bytes - 1) / 4;

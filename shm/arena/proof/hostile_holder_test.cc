@@ -142,7 +142,7 @@ TEST_F(HostileHolderTest, ColumnsOfAWrongSizeAreRefused) {
 TEST_F(HostileHolderTest, HeadersOfSomethingElseAreRefused) {
   const TestColumn other_magic({.magic = 1});
   EXPECT_TRUE(IsRefusedWith(kColumnPlace, other_magic.fd()));
-  for (const uint64_t version : {uint64_t{1}, ColumnLayout::kVersion + 1ul}) {
+  for (const uint64_t version : {uint64_t{1}, ColumnLayout::Version() + 1ul}) {
     const TestColumn column({.version = version});
     EXPECT_TRUE(IsRefusedWith(kColumnPlace, column.fd()));
   }

@@ -78,7 +78,7 @@ absl::StatusOr<std::vector<ColumnDirectoryEntry>> ReadDirectory(int fd) {
 
 absl::Status CheckTable(const ArenaHeader& header, size_t size) {
   if (header.magic != ArenaHeader::kMagic ||
-      header.version != ArenaHeader::kVersion) {
+      header.version != ColumnLayout::Version()) {
     return absl::InvalidArgumentError(
         "not a table of an arena, or of another version");
   }
@@ -228,7 +228,7 @@ absl::Status LedgerFiles::AddColumn(pid_t pid, const LedgerFile& file, int fd,
   if (size != ColumnLayout::kBytes ||
       !ReadLedgerFile(fd, 0, &column.header, sizeof(column.header)) ||
       column.header.magic != ColumnLayout::kMagic ||
-      column.header.version != ColumnLayout::kVersion) {
+      column.header.version != ColumnLayout::Version()) {
     return absl::InvalidArgumentError(
         "not a column of the ledger, or of another version");
   }

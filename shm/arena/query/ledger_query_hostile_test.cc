@@ -105,7 +105,7 @@ UniqueFd MakeColumn(const std::vector<ColumnDirectoryEntry>& directory,
                     const std::vector<BlockDescriptor>& held = {}) {
   ColumnHeader header = {};
   header.magic = ColumnLayout::kMagic;
-  header.version = ColumnLayout::kVersion;
+  header.version = ColumnLayout::Version();
   header.id = RandomId::New().value();
   header.pid = static_cast<uint64_t>(getpid());
   std::string content;
