@@ -78,9 +78,11 @@ class ByteQueue {
   // the items of the other end. Waits for the first item until `deadline`.
   // Errors, none of them sticky:
   //   kDeadlineExceeded  no item came
-  //   kUnavailable       the queue is empty and closed, or empty and all others
-  //                      have left or died; before the first other participant
-  //                      has joined the call waits
+  //   kOutOfRange        the end: the queue is closed, and all of its items
+  //                      have been taken
+  //   kUnavailable       the queue is empty, and all others have left or died;
+  //                      before the first other participant has joined the call
+  //                      waits
   //   kInvalidArgument   `out` is too small for one item
   //   kDataLoss          the control words are corrupt
   absl::StatusOr<size_t> Get(std::span<std::byte> out, Deadline deadline);

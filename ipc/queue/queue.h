@@ -96,8 +96,9 @@ class Queue {
   }
 
   // Takes an item; waits for one until `deadline`. Errors: kDeadlineExceeded if
-  // none came; kUnavailable if the queue is empty and closed, or empty and all
-  // other participants have left or died.
+  // none came; kOutOfRange at the end: the queue is closed, and all items have
+  // been taken; kUnavailable if it is empty and all other participants have
+  // left or died.
   absl::StatusOr<T> Get(Deadline deadline) {
     std::array<std::byte, sizeof(T)> bytes;
     const absl::StatusOr<size_t> got = queue_.Get(bytes, deadline);
@@ -119,7 +120,7 @@ class Queue {
   }
 
   // Closes the queue for all participants: Put() fails from now on. Queued
-  // items can still be received; after them Get() returns kUnavailable. Wakes
+  // items can still be received; after them Get() returns kOutOfRange. Wakes
   // all waiters.
   absl::Status Close() { return queue_.Close(); }
   bool closed() const { return queue_.closed(); }

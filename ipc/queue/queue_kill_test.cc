@@ -168,7 +168,7 @@ class World {
     for (;;) {
       const auto item = GetItem(queue, Deadline::Passed());
       if (!item.ok()) {
-        EXPECT_TRUE(absl::IsUnavailable(item.status())) << item.status();
+        EXPECT_TRUE(IsEndOf(item.status())) << item.status();
         return certain;
       }
       EXPECT_EQ(++board_->got[(*item)[0]][(*item)[1]], 1);
@@ -179,7 +179,7 @@ class World {
 
  private:
   static bool IsEndOf(const absl::Status& status) {
-    return absl::IsUnavailable(status);
+    return absl::IsUnavailable(status) || absl::IsOutOfRange(status);
   }
 
   bool HasEnded(size_t role) const {

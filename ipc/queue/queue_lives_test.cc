@@ -293,7 +293,7 @@ TEST_F(QueueLivesTest, CloseWakesAParticipantThatCannotBeMet) {
       kLong);
   ASSERT_TRUE(Becomes([&] { return board->ready.load(); }));
   ForkedChild sleeper = WithHandle([&](QueueHandle handle) {
-    SleepUntil(std::move(handle), board->asleep, kUnavailable);
+    SleepUntil(std::move(handle), board->asleep, absl::StatusCode::kOutOfRange);
   });
   EXPECT_TRUE(sleeper.EndsWell());
   EXPECT_TRUE(closer.report().failures.empty())

@@ -32,6 +32,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
+constexpr auto kOutOfRange = absl::StatusCode::kOutOfRange;
 constexpr auto kUnavailable = absl::StatusCode::kUnavailable;
 constexpr auto kDeadlineExceeded = absl::StatusCode::kDeadlineExceeded;
 constexpr auto kFailedPrecondition = absl::StatusCode::kFailedPrecondition;
@@ -181,10 +182,19 @@ TEST(QueueTest, CloseKeepsQueuedItems) {
   EXPECT_THAT(queue.Put(2, Soon()), StatusIs(kFailedPrecondition));
   EXPECT_THAT(other.TryPut(2), StatusIs(kFailedPrecondition));
   EXPECT_THAT(other.Get(Soon()), IsOkAndHolds(1u));
-  EXPECT_THAT(other.Get(Soon()),
-              StatusIs(kUnavailable, HasSubstr("is closed")));
-  EXPECT_THAT(queue.Get(kNow), StatusIs(kUnavailable));
+  EXPECT_THAT(other.Get(Soon()), StatusIs(kOutOfRange, HasSubstr("is closed")));
+  EXPECT_THAT(queue.Get(kNow), StatusIs(kOutOfRange));
   EXPECT_THAT(queue.Close(), IsOk());
+}
+
+TEST(QueueTest, ErrorsOfEachProcessHaveItsName) {
+  auto queue = MakeQueue({.name = "frames", .capacity = 4});
+  auto other = Another(queue);
+  for (Queue<uint64_t>* mine : {&queue, &other}) {
+    EXPECT_THAT(
+        mine->Get(kNow),
+        StatusIs(kDeadlineExceeded, HasSubstr("queue 'frames' is empty")));
+  }
 }
 
 TEST(QueueTest, CloseWakesWaiters) {
@@ -199,7 +209,7 @@ TEST(QueueTest, CloseWakesWaiters) {
   ASSERT_THAT(queue.Close(), IsOk());
   puts.join();
   EXPECT_THAT(other.Drain(), IsOkAndHolds(1u));
-  EXPECT_THAT(other.Get(Soon()), StatusIs(kUnavailable));
+  EXPECT_THAT(other.Get(Soon()), StatusIs(kOutOfRange));
 }
 
 TEST(QueueTest, Drain) {

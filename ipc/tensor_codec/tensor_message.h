@@ -43,13 +43,15 @@ class TensorMessage {
   TensorMessage() = default;
   explicit TensorMessage(const Tensor& tensor) { Add(tensor); }
 
-  // Each returns this message. Unsigned 64-bit integers are not accepted,
-  // because not all of them fit into int64_t: cast them.
+  // Each returns this message. Unsigned 64-bit integers, such as a size_t, do
+  // not compile, because not all of them fit into int64_t: cast them.
   template <std::integral T>
   requires(sizeof(T) < sizeof(int64_t) ||
            std::signed_integral<T>) TensorMessage& Add(T value) {
     return AddInteger(static_cast<int64_t>(value));
   }
+  template <std::unsigned_integral T>
+  requires(sizeof(T) >= sizeof(int64_t)) TensorMessage& Add(T value) = delete;
   TensorMessage& Add(double value);
   TensorMessage& Add(absl::string_view value);
   TensorMessage& Add(const char* value);

@@ -3,6 +3,7 @@
 
 #include "tenon/ipc/tensor_codec/tensor_message.h"
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -19,6 +20,17 @@ namespace tenon {
 namespace {
 
 using testing::HasSubstr;
+
+template <typename T>
+concept CanBeAdded = requires(TensorMessage message, T value) {
+  message.Add(value);
+};
+// Not all of them are an int64_t, and none becomes a double unasked.
+static_assert(!CanBeAdded<size_t>);
+static_assert(!CanBeAdded<unsigned long long>);
+static_assert(CanBeAdded<uint32_t>);
+static_assert(CanBeAdded<long long>);
+static_assert(CanBeAdded<float>);
 
 TEST(TensorMessageTest, HoldsFieldsOfEveryKindInOrder) {
   TENON_ASSERT_OK_AND_ASSIGN(const Tensor tensor,

@@ -201,15 +201,15 @@ absl::Status Take(TensorQueueParts& parts, Deadline deadline,
 }
 
 absl::StatusOr<std::unique_ptr<TensorQueueParts>> MakeParts(
-    std::unique_ptr<QueueCore> queue, const TensorQueueParticipantOptions& use,
-    const std::string& name) {
+    std::unique_ptr<QueueCore> queue,
+    const TensorQueueParticipantOptions& use) {
   TensorImporterOptions segments = use.segments;
   segments.close_on_exec = CloseOnExec::kIsSet;  // By FdBoard::Read().
   auto parts = std::make_unique<TensorQueueParts>(std::move(queue), use.arenas,
                                                   segments);
   TENON_ASSIGN_OR_RETURN(
       parts->sender, TensorSender::Create(parts->queue.get(), &parts->decoder,
-                                          use.arena, name));
+                                          use.arena, parts->queue->name()));
   return parts;
 }
 
@@ -224,8 +224,7 @@ absl::StatusOr<std::unique_ptr<TensorQueue>> TensorQueue::Create(
     const QueueOptions& options, const TensorQueueParticipantOptions& use) {
   TENON_ASSIGN_OR_RETURN(auto queue, QueueCore::Create(QueueType::kTensors,
                                                        kRecordBytes, options));
-  TENON_ASSIGN_OR_RETURN(auto parts,
-                         MakeParts(std::move(queue), use, options.name));
+  TENON_ASSIGN_OR_RETURN(auto parts, MakeParts(std::move(queue), use));
   return absl::WrapUnique(new TensorQueue(std::move(parts)));
 }
 
@@ -234,7 +233,7 @@ absl::StatusOr<std::unique_ptr<TensorQueue>> TensorQueue::Open(
   TENON_ASSIGN_OR_RETURN(
       auto queue,
       QueueCore::Open(std::move(handle), QueueType::kTensors, kRecordBytes));
-  TENON_ASSIGN_OR_RETURN(auto parts, MakeParts(std::move(queue), use, "queue"));
+  TENON_ASSIGN_OR_RETURN(auto parts, MakeParts(std::move(queue), use));
   return absl::WrapUnique(new TensorQueue(std::move(parts)));
 }
 

@@ -143,8 +143,9 @@ class TensorQueue {
   //                       may be good
   //   kResourceExhausted  a limit of this process was hit (descriptors, those
   //                       of its options); the message stays in the queue
-  //   kUnavailable        the queue is empty and closed, or empty and all
-  //                       others have left or died
+  //   kOutOfRange         the end: the queue is closed, and all messages have
+  //                       been taken
+  //   kUnavailable        the queue is empty, and all others have left or died
   absl::StatusOr<TensorMessage> Get(Deadline deadline);
   absl::StatusOr<std::vector<TensorMessage>> GetBatch(size_t most,
                                                       Deadline deadline);

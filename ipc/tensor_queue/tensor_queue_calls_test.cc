@@ -6,7 +6,9 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -21,11 +23,13 @@
 #include "dlpack/dlpack.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tenon/ipc/queue/queue_handle.h"
 #include "tenon/ipc/tensor_codec/tensor_message.h"
 #include "tenon/ipc/tensor_queue/tensor_queue.h"
 #include "tenon/ipc/tensor_queue/tensor_queue_testing.h"
 #include "tenon/shm/arena/arena.h"
 #include "tenon/shm/arena/every_memory.h"
+#include "tenon/shm/arena/query/ledger_query.h"
 #include "tenon/shm/base/deadline.h"
 #include "tenon/shm/tensor/device.h"
 #include "tenon/shm/tensor/dtype.h"
@@ -185,7 +189,33 @@ TEST(TensorQueueCallsTest, AfterCloseQueuedItemsAreReceived) {
   EXPECT_THAT(pair.a->TryPut(Number(2)),
               StatusIs(StatusCode::kFailedPrecondition));
   EXPECT_THAT(pair.b->Get(TestDeadline()), IsOk());
-  EXPECT_THAT(pair.b->Get(TestDeadline()), StatusIs(StatusCode::kUnavailable));
+  EXPECT_THAT(pair.b->Get(TestDeadline()), StatusIs(StatusCode::kOutOfRange));
+}
+
+// The arenas in which participants copy, and their errors.
+TEST(TensorQueueCallsTest, EachParticipantHasTheNameOfTheQueue) {
+  TENON_ASSERT_OK_AND_ASSIGN(const auto one,
+                             TensorQueue::Create({.name = "names-of-arenas"}));
+  TENON_ASSERT_OK_AND_ASSIGN(QueueHandle handle, one->Share());
+  TENON_ASSERT_OK_AND_ASSIGN(const auto other,
+                             TensorQueue::Open(std::move(handle)));
+  std::vector<Tensor> tensors;
+  for (TensorQueue* queue : {one.get(), other.get()}) {
+    TENON_ASSERT_OK_AND_ASSIGN(
+        Tensor tensor,
+        queue->CreateTensor(kDtypeOf<float>, {4}, TestDeadline()));
+    tensors.push_back(std::move(tensor));
+    EXPECT_THAT(queue->Get(Deadline::Passed()),
+                StatusIs(StatusCode::kDeadlineExceeded,
+                         HasSubstr("queue 'names-of-arenas' is empty")));
+  }
+  TENON_ASSERT_OK_AND_ASSIGN(const LedgerReport report,
+                             QueryLedger({getpid()}));
+  EXPECT_EQ(std::count_if(report.arenas.begin(), report.arenas.end(),
+                          [](const ArenaReport& arena) {
+                            return arena.name == "names-of-arenas";
+                          }),
+            2);
 }
 
 TEST(TensorQueueCallsTest, DrainDiscardsAndReleases) {

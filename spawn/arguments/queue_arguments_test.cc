@@ -39,7 +39,7 @@ absl::Status Work(int index, Queue<int64_t> jobs,
                   std::unique_ptr<TensorQueue> results) {
   for (;;) {
     const auto job = jobs.Get(Watchdog());
-    if (absl::IsUnavailable(job.status())) return absl::OkStatus();
+    if (absl::IsOutOfRange(job.status())) return absl::OkStatus();
     TENON_RETURN_IF_ERROR(job.status());
     TENON_ASSIGN_OR_RETURN(
         const Tensor squares,

@@ -6,12 +6,14 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <string>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "tenon/ipc/queue/internal/queue_layout.h"
 #include "tenon/shm/base/atomics.h"
+#include "tenon/shm/base/random_id.h"
 
 namespace tenon {
 namespace {
@@ -19,6 +21,12 @@ namespace {
 using A = StdAtomics;
 
 }  // namespace
+
+std::string QueueContext::Describe(const RandomId& id,
+                                   const std::string& name) {
+  return name.empty() ? absl::StrCat("queue ", id.ToString())
+                      : absl::StrCat("queue '", name, "'");
+}
 
 uint64_t QueueContext::SizeOf(size_t slot) const {
   // In this order: a taken item has been put.

@@ -26,9 +26,11 @@ namespace tenon {
 // Ownership: owns the memory and this participant's slot.
 // Threads: the functions are thread-safe; for the members see their classes.
 struct QueueContext {
-  // `named` is the queue, in errors.
-  QueueContext(QueueMemory queue_memory, std::string named)
-      : memory(std::move(queue_memory)), what(std::move(named)) {}
+  // `known_name` may be empty.
+  QueueContext(QueueMemory queue_memory, const std::string& known_name)
+      : memory(std::move(queue_memory)),
+        name(known_name.empty() ? "queue" : known_name),
+        what(Describe(memory.geometry().id, known_name)) {}
 
   absl::Status CheckUsable() const { return CheckNotForked(fork_count, what); }
   bool Is(QueueType type) const {
@@ -49,8 +51,12 @@ struct QueueContext {
   QueueMemory memory;
   QueueMembers members{&memory};
   QueueMembership membership{&memory, &members};
-  const std::string what;
+  const std::string name;
+  const std::string what;  // The queue, in errors.
   const uint64_t fork_count = ForkCount();
+
+ private:
+  static std::string Describe(const RandomId& id, const std::string& name);
 };
 
 }  // namespace tenon

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <utility>
 
 #include "absl/memory/memory.h"
@@ -45,8 +46,8 @@ absl::StatusOr<std::unique_ptr<QueueCore>> QueueCore::Create(
   geometry.waits_alone = options.wait_when_alone ? 1 : 0;
   TENON_ASSIGN_OR_RETURN(QueueMemory memory,
                          QueueMemory::Create(geometry, options.name));
-  auto context = std::make_unique<QueueContext>(
-      std::move(memory), absl::StrCat("queue '", options.name, "'"));
+  auto context =
+      std::make_unique<QueueContext>(std::move(memory), options.name);
   return Join(context);
 }
 
@@ -63,8 +64,8 @@ absl::StatusOr<std::unique_ptr<QueueCore>> QueueCore::Open(QueueHandle&& handle,
         " and ", item_bytes, " bytes"));
   }
   TENON_ASSIGN_OR_RETURN(QueueMemory memory, QueueMemory::Open(handle));
-  auto context = std::make_unique<QueueContext>(
-      std::move(memory), absl::StrCat("queue ", geometry.id.ToString()));
+  const std::string name = memory.name();
+  auto context = std::make_unique<QueueContext>(std::move(memory), name);
   auto core = Join(context);
   if (core.ok()) {
     handle = {};

@@ -73,6 +73,9 @@ class QueueCore {
   QueueCore(const QueueCore&) = delete;
   QueueCore& operator=(const QueueCore&) = delete;
 
+  // QueueOptions::name of its creator; "queue" if this process cannot find it.
+  const std::string& name() const { return context_->name; }
+
   // A handle for one more participant. Errors: kResourceExhausted.
   absl::StatusOr<QueueHandle> Share() const;
 
@@ -108,9 +111,11 @@ class QueueCore {
   // participant and in its order; returns their number. Waits for the first
   // item until `deadline`. Errors, none of them sticky:
   //   kDeadlineExceeded  no item came
-  //   kUnavailable       the queue is empty and closed, or empty and all others
-  //                      have left or died; before the first other participant
-  //                      has joined the call waits
+  //   kOutOfRange        the end: the queue is closed, and all of its items
+  //                      have been taken
+  //   kUnavailable       the queue is empty, and all others have left or died;
+  //                      before the first other participant has joined the call
+  //                      waits
   //   kInvalidArgument   `out` is too small for one item
   //   kDataLoss          the control words are corrupt
   //   those of `claimer`

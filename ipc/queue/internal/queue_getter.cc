@@ -180,7 +180,7 @@ absl::StatusOr<size_t> QueueGetter::Get(std::span<std::byte> out,
     TENON_ASSIGN_OR_RETURN(const size_t took, TakeSome(out, claimer));
     if (took != 0) return took;
     if (no_more) {
-      return absl::UnavailableError(
+      return absl::OutOfRangeError(
           absl::StrCat("Get(): ", context_.what, " is closed and empty"));
     }
     if (endpoint_.IsAlone()) {

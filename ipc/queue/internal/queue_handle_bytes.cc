@@ -22,10 +22,10 @@ absl::Status CheckQueueGeometry(const QueueGeometry& geometry) {
     return absl::InvalidArgumentError(
         "the handle is not that of a queue: bad magic");
   }
-  if (geometry.version != kQueueVersion) {
+  if (geometry.version != QueueVersion()) {
     return absl::FailedPreconditionError(
         absl::StrCat("the queue has layout version ", geometry.version,
-                     "; this build of Tenon has version ", kQueueVersion));
+                     "; this build of Tenon has version ", QueueVersion()));
   }
   if (geometry.valid()) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
@@ -56,7 +56,7 @@ absl::StatusOr<QueueGeometry> ParseQueueHandle(absl::string_view bytes,
               bytes.size() < sizeof(geometry) ? kFirst : sizeof(geometry));
   if (bytes.size() == sizeof(geometry) ||
       geometry.magic != QueueGeometry::kMagic ||
-      geometry.version != kQueueVersion) {
+      geometry.version != QueueVersion()) {
     TENON_RETURN_IF_ERROR(CheckQueueGeometry(geometry));
   }
   if (bytes.size() != sizeof(geometry)) {

@@ -26,6 +26,7 @@
 #include "tenon/ipc/queue/queue_handle.h"
 #include "tenon/shm/base/atomics.h"
 #include "tenon/shm/base/random_id.h"
+#include "tenon/shm/base/wire_version.h"
 
 namespace tenon {
 
@@ -33,7 +34,7 @@ namespace tenon {
 inline constexpr char kQueueLabel[] = "tenon.queue.";
 
 // The layout version that this build reads and writes.
-inline constexpr uint32_t kQueueVersion = 3;
+inline uint32_t QueueVersion() { return WireVersion(3); }
 
 struct QueueGeometry {
   static constexpr uint64_t kMagic = 0x31657565756e6554;  // "Tenueue1".
@@ -43,7 +44,7 @@ struct QueueGeometry {
   static constexpr uint64_t kMaxBytes = uint64_t{1} << 30;
 
   uint64_t magic = kMagic;
-  uint32_t version = kQueueVersion;
+  uint32_t version = QueueVersion();
   uint32_t type = 0;  // A QueueType.
   uint64_t item_bytes = 0;
   uint64_t capacity = 0;  // Items per participant.

@@ -12,6 +12,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
 #include "tenon/ipc/queue/fd_board.h"
 #include "tenon/ipc/queue/internal/queue_handle_bytes.h"
 #include "tenon/ipc/queue/internal/queue_layout.h"
@@ -24,9 +26,11 @@
 #include "tenon/shm/base/system_fence.h"
 #include "tenon/shm/base/unique_fd.h"
 #include "tenon/shm/pages/mapping.h"
+#include "tenon/shm/pages/shown_memfd.h"
 #include "tenon/shm/segment/segment.h"
 #include "tenon/shm/segment/segment_options.h"
 #include "tenon/shm/segment/sharing_strategy.h"
+#include "tenon/shm/segment/shm_name.h"
 
 namespace tenon {
 namespace {
@@ -121,6 +125,17 @@ absl::StatusOr<QueueHandle> QueueMemory::Share() const {
     }
   }
   return handle;
+}
+
+std::string QueueMemory::name() const {
+  const std::string label = LabelOfOwnMemfd(segment_.fd());
+  absl::string_view name = label;
+  // Another process has chosen it.
+  if (!absl::ConsumePrefix(&name, kQueueLabel) ||
+      !CheckShmPrefix(std::string(name)).ok()) {
+    return "";
+  }
+  return std::string(name);
 }
 
 SharedWord<uint64_t>& QueueMemory::sleeping(size_t slot, QueueWait wait) const {

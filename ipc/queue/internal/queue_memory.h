@@ -46,6 +46,9 @@ class QueueMemory {
   absl::StatusOr<QueueHandle> Share() const;
 
   const QueueGeometry& geometry() const { return geometry_; }
+  // As its creator named the queue, from the label of the memory; empty if this
+  // process has no /proc that shows it.
+  std::string name() const;
   // How items are published to sleeping participants.
   Publication publication() const { return publication_; }
 
