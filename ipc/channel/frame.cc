@@ -27,10 +27,10 @@ absl::Status CheckMagicAndVersion(const FrameHeader& header) {
     return NotAFrame(absl::StrCat("bad magic 0x", absl::Hex(header.magic),
                                   ", want 0x", absl::Hex(kFrameMagic)));
   }
-  if (header.version != kFrameVersion) {
+  if (header.version != FrameVersion()) {
     return absl::DataLossError(
         absl::StrCat("the peer sends frames of version ", header.version,
-                     " and this process reads version ", kFrameVersion,
+                     " and this process reads version ", FrameVersion(),
                      "; build both from one version of Tenon"));
   }
   return absl::OkStatus();

@@ -28,17 +28,18 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "tenon/shm/base/wire_version.h"
 
 namespace tenon {
 
 inline constexpr uint32_t kFrameMagic = 0x6e6f6e54;  // "Tnon" on x86.
-inline constexpr uint32_t kFrameVersion = 1;
+inline uint32_t FrameVersion() { return WireVersion(1); }
 
 enum class FrameKind : uint16_t { kBytes = 0, kBytesInSegment = 1 };
 
 struct FrameHeader {
   uint32_t magic = kFrameMagic;
-  uint32_t version = kFrameVersion;
+  uint32_t version = FrameVersion();
   uint32_t payload_bytes = 0;
   uint16_t fd_count = 0;
   FrameKind kind = FrameKind::kBytes;

@@ -12,6 +12,7 @@
 #include <type_traits>
 
 #include "tenon/shm/base/cplusplus_20.h"
+#include "tenon/shm/base/wire_version.h"
 
 namespace tenon {
 
@@ -23,7 +24,7 @@ enum class RingPolicy : uint32_t {
 };
 
 // The layout version that this build reads and writes.
-inline constexpr uint32_t kRingVersion = 1;
+inline uint32_t RingVersion() { return WireVersion(1); }
 
 struct RingGeometry {
   static constexpr uint64_t kMagic = 0x31676e69726e6554;  // "Tenring1".
@@ -33,7 +34,7 @@ struct RingGeometry {
   static constexpr uint64_t kMaxReaders = 64;
 
   uint64_t magic = kMagic;
-  uint32_t version = kRingVersion;
+  uint32_t version = RingVersion();
   uint32_t policy = 0;  // A RingPolicy.
   uint64_t record_bytes = 0;
   uint64_t capacity = 0;

@@ -65,7 +65,7 @@ class ForgedReader : public Forger {
  public:
   ForgedReader() : Forger(4096) {
     words().magic = RingReaderWords::kMagic;
-    words().version = kRingVersion;
+    words().version = RingVersion();
   }
   RingReaderWords& words() const {
     return *reinterpret_cast<RingReaderWords*>(data());
@@ -89,7 +89,7 @@ class ForgedProducer : public Forger {
       : Forger(kRingSlotsOffset + kCapacity * sizeof(Record)) {
     words().geometry.policy = static_cast<uint32_t>(policy);
     words().geometry.magic = RingGeometry::kMagic;
-    words().geometry.version = kRingVersion;
+    words().geometry.version = RingVersion();
     words().geometry.record_bytes = sizeof(Record);
     words().geometry.capacity = kCapacity;
     StdAtomics::Store(words().readers[0].state,

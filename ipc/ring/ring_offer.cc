@@ -22,10 +22,10 @@ namespace tenon {
 namespace {
 
 absl::Status CheckVersion(uint64_t version) {
-  if (version == kRingVersion) return absl::OkStatus();
+  if (version == RingVersion()) return absl::OkStatus();
   return absl::FailedPreconditionError(
       absl::StrCat("the ring has layout version ", version,
-                   "; this build of Tenon has version ", kRingVersion));
+                   "; this build of Tenon has version ", RingVersion()));
 }
 
 template <typename Message>

@@ -55,7 +55,7 @@ struct RingReplyMessage {
   static constexpr uint64_t kMagic = 0x31796c7065726e54;  // "Tnreply1".
 
   uint64_t magic = kMagic;
-  uint64_t version = kRingVersion;
+  uint64_t version = RingVersion();
   RandomId ring;
   uint64_t index = 0;
   uint64_t number = 0;

@@ -73,7 +73,7 @@ TEST(RingHostileTest, MemoryThatIsTooSmallOrOfAnotherKindIsRefused) {
   forged.words().geometry.magic = RingGeometry::kMagic;
   forged.words().geometry.version = 9;
   RingOffer versions = forged.Offer();
-  versions.message.geometry.version = kRingVersion;
+  versions.message.geometry.version = RingVersion();
   EXPECT_THAT(RingReader::Attach(std::move(versions)),
               StatusIs(kFailedPrecondition,
                        AllOf(HasSubstr("version 9"), HasSubstr("version 1"))));

@@ -142,7 +142,7 @@ absl::Status RingReader::State::MakeOwn(RingFds& fds) {
   TENON_RETURN_IF_ERROR(memory.Reserve(all));
   own = std::make_unique<ControlMemory>(std::move(memory));
   words().magic = RingReaderWords::kMagic;
-  words().version = kRingVersion;
+  words().version = RingVersion();
   // A producer that does not fence publishes by seq_cst stores, whatever its
   // readers do.
   const bool producer_fences = producer().fences == 1;

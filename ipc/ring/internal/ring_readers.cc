@@ -51,10 +51,10 @@ absl::Status CheckReaderWords(const RingReaderWords& words) {
     return absl::InvalidArgumentError(
         absl::StrCat(kReaderMemory, " has a bad magic 0x", absl::Hex(magic)));
   }
-  if (version != kRingVersion) {
+  if (version != RingVersion()) {
     return absl::FailedPreconditionError(
         absl::StrCat(kReaderMemory, " has layout version ", version,
-                     "; this build of Tenon has version ", kRingVersion));
+                     "; this build of Tenon has version ", RingVersion()));
   }
   return absl::OkStatus();
 }
