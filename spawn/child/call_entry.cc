@@ -19,8 +19,13 @@ namespace {
 ThrowStack throw_stack = nullptr;
 
 EntryOutcome Uncaught(const std::type_info& type, const std::string& what) {
-  return {absl::InternalError(
-              absl::StrCat("uncaught exception ", Demangle(type.name()), what)),
+  const char* const how_to_have_a_stack =
+      throw_stack == nullptr ? " (for its stack, link //spawn or "
+                               "//spawn/child:throw_stack)"
+                             : "";
+  return {absl::InternalError(absl::StrCat("uncaught exception ",
+                                           Demangle(type.name()), what,
+                                           how_to_have_a_stack)),
           CaughtStack()};
 }
 

@@ -10,6 +10,7 @@
 
 #include "tenon/shm/base/fork_count.h"
 #include "tenon/spawn/child/parent.h"
+#include "tenon/spawn/child/role.h"
 
 namespace tenon::spawn {
 namespace {
@@ -38,6 +39,10 @@ std::optional<CurrentProcess> CurrentProcess::Get() {
 
 void SetCurrentProcess(const std::string& entry, int index) {
   self = new Self{entry, index, ForkCount()};
+  const std::optional<Parent> parent = Parent::Get();
+  ShowRole({.entry = entry,
+            .index = index,
+            .parent_pid = parent ? parent->pid() : -1});
 }
 
 }  // namespace tenon::spawn

@@ -33,7 +33,8 @@ struct CurrentProcess {
   pid_t parent_pid = -1;  // As Parent::pid() (parent.h).
 };
 
-// For the child's half of a start, before any user code runs.
+// For the child's half of a start, before any user code runs. Shows the role of
+// this process (role.h).
 void SetCurrentProcess(const std::string& entry, int index);
 
 }  // namespace tenon::spawn

@@ -6,7 +6,10 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/types.h>
+#include <unistd.h>
 
+#include <atomic>
+#include <cstdint>
 #include <optional>
 #include <vector>
 
@@ -30,14 +33,26 @@ pid_t PidHere(int pid_fd) {
   return pid > 0 ? pid : -1;
 }
 
+// The same, looked up once in each process: a child that is started by fork()
+// has another parent than the process whose memory it inherits.
+pid_t PidOfParent(int pid_fd) {
+  static constinit std::atomic<uint64_t> known = 0;
+  const auto self = static_cast<uint32_t>(getpid());
+  uint64_t word = known.load(std::memory_order_relaxed);
+  if (word >> 32 != self) {
+    word = uint64_t{self} << 32 | static_cast<uint32_t>(PidHere(pid_fd));
+    known.store(word, std::memory_order_relaxed);
+  }
+  return static_cast<pid_t>(static_cast<uint32_t>(word));
+}
+
 }  // namespace
 
 std::optional<Parent> Parent::Get() {
   const std::vector<int> ancestors = Ancestors();
   if (ancestors.empty()) return std::nullopt;
   // The parent comes first.
-  static const pid_t pid = PidHere(ancestors[0]);
-  return Parent(ancestors[0], pid);
+  return Parent(ancestors[0], PidOfParent(ancestors[0]));
 }
 
 bool Parent::IsAlive() const { return !WaitForEnd(Deadline::Passed()).ok(); }

@@ -59,7 +59,7 @@ absl::Status CheckAndFillIn(PoolOptions& options) {
   TENON_RETURN_IF_ERROR(CheckInitializer(options.initializer));
   options.process.entry = "tenon.spawn.pool_worker";
   options.process.argument = options.max_worker_rss_bytes > 0 ? "rss" : "";
-  options.process.daemon = true;
+  options.process.kill_on_drop = true;
   return absl::OkStatus();
 }
 

@@ -55,10 +55,10 @@ struct PoolOptions {
   // Called once in each worker before its first task: InitializeBy(Setup, 5).
   PoolInitializer initializer;
 
-  // Options for the workers' start. entry, index, argument, fds and daemon are
-  // set by the pool: the index counts all workers it starts, and "{index}" is
-  // replaced as in Processes::Start(). The fork method is refused: the pool has
-  // a thread.
+  // Options for the workers' start. entry, index, argument, fds and
+  // kill_on_drop are set by the pool: the index counts all workers it starts,
+  // and "{index}" is replaced as in Processes::Start(). The fork method is
+  // refused: the pool has a thread.
   ProcessOptions process;
 };
 

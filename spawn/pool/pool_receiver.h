@@ -7,7 +7,9 @@
 #ifndef TENON_SPAWN_POOL_POOL_RECEIVER_H_
 #define TENON_SPAWN_POOL_POOL_RECEIVER_H_
 
+#include <cstddef>
 #include <exception>
+#include <optional>
 #include <type_traits>
 #include <utility>
 #include <variant>
@@ -24,6 +26,8 @@ class PoolReceiver {
  public:
   virtual ~PoolReceiver() = default;
   virtual void Receive(absl::StatusOr<PackedArguments> answer) = 0;
+  // Which input of a Map() or Stream() the call has, for its error.
+  virtual std::optional<size_t> input() const { return std::nullopt; }
 };
 
 namespace internal_pool {

@@ -138,6 +138,7 @@ class MapReceiver final : public PoolReceiver {
   void Receive(absl::StatusOr<PackedArguments> answer) override {
     map_->Set(i_, UnpackResult<T>(std::move(answer)));
   }
+  std::optional<size_t> input() const override { return i_; }
 
  private:
   std::shared_ptr<MapState<T>> map_;

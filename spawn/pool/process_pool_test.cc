@@ -156,8 +156,11 @@ TEST_F(ProcessPoolTest, ErrorsAndExceptionsArrive) {
   TENON_ASSERT_OK_AND_ASSIGN(ProcessPool pool,
                              ProcessPool::Create({.workers = 1}));
   const absl::Status error = Get(pool.Submit(Fail, "error")).status();
-  EXPECT_THAT(error, StatusIs(absl::StatusCode::kNotFound, "no such image"));
+  EXPECT_THAT(error, StatusIs(absl::StatusCode::kNotFound,
+                              "pool function 'Fail': no such image"));
   EXPECT_EQ(GetProcessRaised(error)->pid, pool.worker_pids()[0]);
+  EXPECT_EQ(GetProcessRaised(error)->status,
+            absl::NotFoundError("no such image"));
   EXPECT_THAT(Get(pool.Submit(Fail, "throw")),
               StatusIs(absl::StatusCode::kInternal,
                        HasSubstr("std::out_of_range: thrown in a worker")));
@@ -172,7 +175,8 @@ TEST_F(ProcessPoolTest, ErrorReachesCallbacks) {
       pool.Submit(Fail, "error").Then([](absl::StatusOr<int> result) {
         return std::string(result.status().message());
       });
-  EXPECT_THAT(Get(std::move(text)), IsOkAndHolds("no such image"));
+  EXPECT_THAT(Get(std::move(text)),
+              IsOkAndHolds("pool function 'Fail': no such image"));
 }
 
 absl::Status SleepAndFail(int milliseconds) {
@@ -189,7 +193,7 @@ TEST_F(ProcessPoolTest, MapEndsWhenAllHaveEndedAlsoWithLargeErrors) {
       Get(pool.Map(SleepAndFail, {0, 300}, {.chunk_size = 1}));
   EXPECT_GE(absl::Now() - begin, absl::Milliseconds(300));
   EXPECT_THAT(error, StatusIs(absl::StatusCode::kInternal));
-  EXPECT_EQ(error.message().size(), size_t{1} << 20);
+  EXPECT_GT(error.message().size(), size_t{1} << 20);
   EXPECT_THAT(pool.Shutdown(), IsOk());
 }
 
@@ -294,7 +298,8 @@ TEST_F(ProcessPoolTest, ResultsWithMoreDescriptorsThanAMessage) {
                              Get(pool.Map(Open, inputs, at_once)));
   for (const UniqueFd& fd : opened) ASSERT_TRUE(fd.valid());
   EXPECT_THAT(Get(pool.Map(OpenButAThird, inputs, at_once)),
-              StatusIs(absl::StatusCode::kNotFound, "3"));
+              StatusIs(absl::StatusCode::kNotFound,
+                       "pool function 'OpenButAThird', input 2: 3"));
   EXPECT_THAT(Get(pool.Submit(Square, 7)), IsOkAndHolds(49));
   EXPECT_EQ(pool.counts().started, 1u);
 }

@@ -70,6 +70,7 @@ class StreamCore::Receiver final : public PoolReceiver {
   void Receive(absl::StatusOr<PackedArguments> answer) override {
     answers_->Put(i_, std::move(answer));
   }
+  std::optional<size_t> input() const override { return i_; }
 
  private:
   std::shared_ptr<Answers> answers_;

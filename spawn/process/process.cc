@@ -70,7 +70,7 @@ struct Process::State {
   StartedChild child;
   int index = 0;
   std::string entry;
-  bool daemon = true;
+  bool kill_on_drop = true;
   std::optional<absl::StatusOr<ExitStatus>> end;  // Set once reaped.
   std::optional<ExitStatus> exit_status;
   std::optional<absl::Status> outcome;
@@ -236,7 +236,7 @@ absl::Status Process::StartBatch(const ProcessOptions& options, int index,
 
 absl::Status Process::GiveUp(const std::vector<Process>& started,
                              absl::Status why) {
-  // Whether daemons or not: they have hardly begun.
+  // Whatever kill_on_drop says: they have hardly begun.
   for (const Process& process : started) process.Kill().IgnoreError();
   return why;
 }
@@ -250,10 +250,11 @@ absl::Status Process::CannotStart(const ProcessOptions& options,
 
 Process Process::Of(StartedChild child, const ProcessOptions& options,
                     int index) {
-  return Process(std::unique_ptr<State>(new State{.child = std::move(child),
-                                                  .index = index,
-                                                  .entry = options.entry,
-                                                  .daemon = options.daemon}));
+  return Process(
+      std::unique_ptr<State>(new State{.child = std::move(child),
+                                       .index = index,
+                                       .entry = options.entry,
+                                       .kill_on_drop = options.kill_on_drop}));
 }
 
 absl::Status Process::Resume(absl::Span<const int> fds) {
@@ -330,6 +331,12 @@ absl::Status Process::CheckOurs() const {
   return CheckNotForked(fork_count_, Describe());
 }
 
+void Process::StartToEnd() const {
+  if (CheckOurs().ok() && state_->kill_on_drop && !state_->outcome) {
+    SignalChild(state_->child, SIGKILL).IgnoreError();
+  }
+}
+
 void Process::End() {
   if (state_ == nullptr) return;
   if (!CheckOurs().ok()) {
@@ -342,7 +349,7 @@ void Process::End() {
   StartedChild& child = state_->child;
   if (!state_->end) {
     // Fails if the child has already been reaped, which is as good.
-    if (state_->daemon) SignalChild(child, SIGKILL).IgnoreError();
+    if (state_->kill_on_drop) SignalChild(child, SIGKILL).IgnoreError();
     state_->end = ReapChild(child, Deadline::Never());
   }
   child.output->Stop();

@@ -49,9 +49,8 @@ struct StartedChild;
 
 // Ownership: owns the child. The destructor kills a child that still runs
 //   (SIGKILL) and reaps it; it does not return before that is done, and it
-//   never leaves a zombie. If the child is not a daemon
-//   (ProcessOptions::daemon), the destructor waits for the child to end by
-//   itself instead. The child's descendants end with it
+//   never leaves a zombie. Without ProcessOptions::kill_on_drop it waits for
+//   the child to end by itself instead. The child's descendants end with it
 //   (ProcessOptions::own_group). Output that cannot be written delays the
 //   destructor by 2 s at most.
 // Threads: thread-compatible; Signal() may run concurrently with any call.
@@ -197,8 +196,10 @@ class Process {
   bool has_reported_error() const;
 
   absl::Status CheckOurs() const;
-  // Kills a child that has not been joined, unless it is not a daemon, and
-  // reaps it.
+  // The first step of End(), which does not wait.
+  void StartToEnd() const;
+  // Kills a child that has not been joined, if kill_on_drop is set, and reaps
+  // it.
   void End();
   // Waits for the child's end and reaps it.
   absl::Status AwaitEnd(Deadline deadline);

@@ -45,14 +45,33 @@ absl::StatusOr<Processes> Processes::Start(int nprocs, ProcessOptions options) {
     return absl::InvalidArgumentError(
         absl::StrCat("cannot start ", nprocs, " processes; want at least 1"));
   }
-  Processes started(options.daemon);
   const std::vector<std::vector<int>> fds(static_cast<size_t>(nprocs),
                                           Borrow(options.fds));
-  TENON_ASSIGN_OR_RETURN(started.processes_, Process::StartEach(options, fds));
-  started.joined_.resize(started.processes_.size());
-  started.running_ = started.processes_.size();
-  return started;
+  TENON_ASSIGN_OR_RETURN(std::vector<Process> started,
+                         Process::StartEach(options, fds));
+  return Processes(std::move(started));
 }
+
+absl::StatusOr<Processes> Processes::Of(std::vector<Process> children) {
+  if (children.empty()) {
+    return absl::InvalidArgumentError(
+        "Processes::Of() without children; want at least 1");
+  }
+  for (size_t i = 0; i < children.size(); ++i) {
+    if (children[i].pid() < 0) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "Processes::Of(): child ", i, " of ", children.size(),
+          " has been moved from; want children that were started"));
+    }
+    TENON_RETURN_IF_ERROR(children[i].CheckOurs());
+  }
+  return Processes(std::move(children));
+}
+
+Processes::Processes(std::vector<Process> processes)
+    : processes_(std::move(processes)),
+      joined_(processes_.size()),
+      running_(processes_.size()) {}
 
 Processes::~Processes() { End(); }
 
@@ -63,13 +82,12 @@ Processes& Processes::operator=(Processes&& other) noexcept {
   joined_ = std::move(other.joined_);
   running_ = other.running_;
   failure_ = std::move(other.failure_);
-  daemon_ = other.daemon_;
   return *this;
 }
 
 void Processes::End() {
   // All at once, so that they die in parallel. Has no effect in a fork.
-  if (daemon_ && running_ > 0) Kill(SIGKILL).IgnoreError();
+  for (const Process& process : processes_) process.StartToEnd();
   // So the remaining output of all is written in parallel, too.
   for (Process& process : processes_) process.End();
 }

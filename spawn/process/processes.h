@@ -8,13 +8,14 @@
 //   absl::Status how = workers->Join();  // The first failure ends the others.
 //   if (auto raised = GetProcessRaised(how)) return raised->status;
 //
-// With typed arguments: start.h.
+// With typed arguments: start.h. Of different functions: Processes::Of().
 
 #ifndef TENON_SPAWN_PROCESS_PROCESSES_H_
 #define TENON_SPAWN_PROCESS_PROCESSES_H_
 
 #include <sys/types.h>
 
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -32,7 +33,7 @@ namespace tenon::spawn {
 
 // Ownership: owns its children. The destructor kills all children that still
 //   run at once, and reaps them; or waits for them, according to
-//   ProcessOptions::daemon.
+//   ProcessOptions::kill_on_drop of each.
 // Threads: thread-compatible; Kill() may run concurrently with any call.
 // Processes, Trust: as Process.
 // Failure: errors name the child; process_error.h extracts the reason.
@@ -47,6 +48,29 @@ class Processes {
   // child cannot be started, those already started are killed and reaped.
   // Errors: kInvalidArgument if `nprocs` is not positive; as Process::Start().
   static absl::StatusOr<Processes> Start(int nprocs, ProcessOptions options);
+
+  // Gives one fate to children that run different functions, or have different
+  // options: they are joined and ended together from now on.
+  //
+  //   TENON_ASSIGN_OR_RETURN(Process reads, StartProcess("Read", {}, frames));
+  //   TENON_ASSIGN_OR_RETURN(Process trains,
+  //                          StartProcess("Train", {}, frames));
+  //   TENON_ASSIGN_OR_RETURN(
+  //       Processes all, Processes::Of(std::move(reads), std::move(trains)));
+  //
+  // If the second cannot be started, the first is dropped, and so killed. Their
+  // place in this object is the order of the arguments; their indices stay.
+  // Errors: kInvalidArgument without children, or for one that was moved from;
+  // kFailedPrecondition in a fork. The children are dropped then.
+  static absl::StatusOr<Processes> Of(std::vector<Process> children);
+  template <std::same_as<Process>... P>
+  static absl::StatusOr<Processes> Of(Process first, P... others) {
+    std::vector<Process> children;
+    children.reserve(1 + sizeof...(others));
+    children.push_back(std::move(first));
+    (children.push_back(std::move(others)), ...);
+    return Of(std::move(children));
+  }
 
   ~Processes();
   Processes(Processes&&) noexcept = default;
@@ -78,8 +102,13 @@ class Processes {
     return Join(Deadline::After(timeout), grace_period);
   }
 
+  // Whether Join() has returned the outcome of all: a status of Join() alone
+  // does not tell, as a function may have returned kDeadlineExceeded itself.
+  bool joined() const { return !processes_.empty() && running_ == 0; }
+
   size_t nprocs() const { return processes_.size(); }
-  // In the order of the indices, also of children that have ended.
+  // In the order of the start or of Of()'s arguments, also of children that
+  // have ended.
   std::vector<pid_t> pids() const;
   const Process& operator[](size_t i) const { return processes_[i]; }
 
@@ -89,7 +118,7 @@ class Processes {
   absl::Status Kill(int signal) const;
 
  private:
-  explicit Processes(bool daemon) : daemon_(daemon) {}
+  explicit Processes(std::vector<Process> processes);
 
   void End();
   // Joins the children that end by `deadline`; returns when at least one has
@@ -110,7 +139,6 @@ class Processes {
   size_t running_ = 0;
   // The first failure so far.
   std::optional<std::pair<int64_t, absl::Status>> failure_;
-  bool daemon_;
 };
 
 }  // namespace tenon::spawn

@@ -48,7 +48,6 @@
 namespace tenon::spawn {
 namespace {
 
-using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::UnorderedElementsAre;
 
@@ -129,11 +128,13 @@ TEST_F(ProcessesTest, JoinMayBeCalledAgain) {
   EXPECT_THAT(both.Join(Deadline::Passed()),
               StatusIs(absl::StatusCode::kDeadlineExceeded,
                        HasSubstr("2 of 2 processes still run, worker 0")));
+  EXPECT_FALSE(both.joined());
   absl::Status joined = both.Join(absl::Milliseconds(1));
   while (absl::IsDeadlineExceeded(joined)) {
     joined = both.Join(absl::Milliseconds(10));
   }
   EXPECT_THAT(joined, IsOk());
+  EXPECT_TRUE(both.joined());
   EXPECT_THAT(both.Join(Deadline::Passed()), IsOk());
   EXPECT_THAT(both.Join(), IsOk());
 }
@@ -167,7 +168,7 @@ TEST_F(ProcessesTest, ExceptionOfEither) {
     const absl::Status how = both.Join();
     const int thrower = what[0] == 't' ? 0 : 1;
     EXPECT_THAT(std::string(how.message()),
-                EndsWith(absl::StrCat("thrown by ", thrower)));
+                HasSubstr(absl::StrCat("thrown by ", thrower)));
     const auto raised = GetProcessRaised(how);
     ASSERT_TRUE(raised.has_value());
     EXPECT_EQ(raised->index, thrower);
@@ -399,12 +400,69 @@ TEST_F(ProcessesTest, DroppedWithoutJoinLeavesNothing) {
   TENON_ASSERT_OK_AND_ASSIGN(Processes all, StartWorkers("stay,ok,error,deaf"));
 }
 
-TEST_F(ProcessesTest, NoDaemonIsWaitedForWhenDropped) {
+TEST_F(ProcessesTest, WithoutKillOnDropItIsWaitedFor) {
   {
     ProcessOptions options = {
-        .entry = "do-as-told", .argument = "200 ok", .daemon = false};
+        .entry = "do-as-told", .argument = "200 ok", .kill_on_drop = false};
     TENON_ASSERT_OK_AND_ASSIGN(Processes one,
                                Processes::Start(1, std::move(options)));
+  }
+  EXPECT_FALSE(HasChildren());
+}
+
+TEST_F(ProcessesTest, SeveralFunctionsHaveOneFate) {
+  const auto start = [](const char* what) {
+    return Process::Start({.entry = "do-as-told", .argument = what});
+  };
+  TENON_ASSERT_OK_AND_ASSIGN(Process first, start("ok"));
+  TENON_ASSERT_OK_AND_ASSIGN(
+      Process second,
+      Process::Start({.entry = "say-index", .index = 5, .fds = {}}));
+  const std::vector<pid_t> pids = {first.pid(), second.pid()};
+  TENON_ASSERT_OK_AND_ASSIGN(
+      Processes both, Processes::Of(std::move(first), std::move(second)));
+  EXPECT_EQ(both.pids(), pids);
+  EXPECT_EQ(both[1].index(), 5);
+  EXPECT_FALSE(both.joined());
+  // The second has no descriptor to say anything with; it does not stay.
+  EXPECT_FALSE(both.Join().ok());
+  EXPECT_TRUE(both.joined());
+
+  TENON_ASSERT_OK_AND_ASSIGN(Process fails, start("error"));
+  TENON_ASSERT_OK_AND_ASSIGN(Process stays, start("stay"));
+  TENON_ASSERT_OK_AND_ASSIGN(Processes all,
+                             Processes::Of(std::move(stays), std::move(fails)));
+  EXPECT_THAT(all.Join(), StatusIs(absl::StatusCode::kNotFound));
+  EXPECT_FALSE(HasChildren());
+
+  // One that has been joined before.
+  TENON_ASSERT_OK_AND_ASSIGN(Process done, start("ok"));
+  ASSERT_THAT(done.Join(Watchdog()), IsOk());
+  TENON_ASSERT_OK_AND_ASSIGN(Process last, start("ok"));
+  TENON_ASSERT_OK_AND_ASSIGN(Processes rest,
+                             Processes::Of(std::move(done), std::move(last)));
+  EXPECT_THAT(rest.Join(), IsOk());
+
+  EXPECT_THAT(Processes::Of(std::vector<Process>()),
+              StatusIs(absl::StatusCode::kInvalidArgument));
+  // NOLINTNEXTLINE(bugprone-use-after-move): the question.
+  EXPECT_THAT(Processes::Of(std::move(done)),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("child 0 of 1 has been moved from")));
+}
+
+TEST_F(ProcessesTest, EachIsDroppedByItsOwnOptions) {
+  TENON_ASSERT_OK_AND_ASSIGN(Process waited,
+                             Process::Start({.entry = "do-as-told",
+                                             .argument = "200 ok",
+                                             .kill_on_drop = false}));
+  TENON_ASSERT_OK_AND_ASSIGN(
+      Process killed,
+      Process::Start({.entry = "do-as-told", .argument = "stay"}));
+  {
+    TENON_ASSERT_OK_AND_ASSIGN(
+        const Processes both,
+        Processes::Of(std::move(waited), std::move(killed)));
   }
   EXPECT_FALSE(HasChildren());
 }

@@ -73,13 +73,27 @@ absl::StatusOr<Processes> Start(int nprocs, R (*function)(int, P...),
   return Processes::Start(nprocs, *std::move(call));
 }
 
-// The same for a single child, whose index is options.index.
+// The same for a single child, whose index is options.index. Several of them
+// with one fate: Processes::Of().
 template <typename... A>
 absl::StatusOr<Process> StartProcess(absl::string_view function,
                                      ProcessOptions options, A&&... arguments) {
   absl::StatusOr<ProcessOptions> call = OptionsOfCall(
       1, function, Signature<TravelsAs<A>...>(), std::move(options),
       PackCall<TravelsAs<A>...>(std::forward<A>(arguments)...));
+  if (!call.ok()) return call.status();
+  return Process::Start(*std::move(call));
+}
+
+template <typename R, typename... P, typename... A>
+absl::StatusOr<Process> StartProcess(R (*function)(int, P...),
+                                     ProcessOptions options, A&&... arguments) {
+  const absl::StatusOr<std::string> name =
+      NameOfFunction(reinterpret_cast<void (*)()>(function));
+  if (!name.ok()) return name.status();
+  absl::StatusOr<ProcessOptions> call = OptionsOfCall(
+      1, *name, Signature<std::decay_t<P>...>(), std::move(options),
+      PackCall<std::decay_t<P>...>(std::forward<A>(arguments)...));
   if (!call.ok()) return call.status();
   return Process::Start(*std::move(call));
 }

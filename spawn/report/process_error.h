@@ -10,9 +10,11 @@
 //     // exited->signal_name == "SIGSEGV", exited->stack, ...
 //   }
 //
-// They are attached as a payload to the absl::Status that Join() returns, whose
-// message contains the same as text; so they survive copies, and layers that
-// pass a Status on.
+// They are attached as a payload to the absl::Status that Join() returns: so
+// they survive copies, and layers that pass a Status on. Status::ToString()
+// prints the payload, a line of text. Long texts that the message contains (a
+// stack, the tail of stderr) are kept there alone: a layer that passes the
+// payload on with another message keeps that text in it, or loses these.
 
 #ifndef TENON_SPAWN_REPORT_PROCESS_ERROR_H_
 #define TENON_SPAWN_REPORT_PROCESS_ERROR_H_

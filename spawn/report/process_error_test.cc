@@ -10,12 +10,17 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/cord.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/string_view.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tenon/spawn/testing/mutate_testing.h"
 
 namespace tenon::spawn {
 namespace {
+
+using ::testing::HasSubstr;
 
 TEST(ProcessErrorTest, RaisedTravelsInAStatus) {
   absl::Status status = absl::NotFoundError("worker 3: no image");
@@ -73,13 +78,64 @@ TEST(ProcessErrorTest, OtherStatusesAndGarbageCarryNone) {
   });
 }
 
+TEST(ProcessErrorTest, ToStringShowsAllOnce) {
+  const std::string stack = "#0 0x1 in Decode(int)+0x12\n#1 0x2 in main\n";
+  const std::string tail(1000, '\x01');  // Binary.
+  absl::Status status = absl::AbortedError(
+      absl::StrCat("worker 3: killed by SIGSEGV\n", stack, tail));
+  SetProcessError(ProcessExited{.index = 3,
+                                .pid = 4711,
+                                .signal = SIGSEGV,
+                                .signal_name = "SIGSEGV",
+                                .stderr_tail = tail,
+                                .stack = stack},
+                  status);
+  const std::string shown = status.ToString();
+  EXPECT_THAT(shown, HasSubstr("='index=3 pid=4711 exit_code=-1 signal=11 "));
+  EXPECT_THAT(shown, HasSubstr("signal_name={SIGSEGV} stack=message["));
+  EXPECT_EQ(shown.find("Decode"), shown.rfind("Decode"));
+  EXPECT_LT(shown.size(), status.message().size() + 300);
+
+  // Another layer adds text on both sides.
+  absl::Status wrapped = absl::AbortedError(
+      absl::StrCat("epoch 2: ", status.message(), "; 3 batches were lost"));
+  status.ForEachPayload([&](absl::string_view url, const absl::Cord& payload) {
+    wrapped.SetPayload(url, payload);
+  });
+  const auto exited = GetProcessExited(wrapped);
+  ASSERT_TRUE(exited.has_value());
+  EXPECT_EQ(exited->stack, stack);
+  EXPECT_EQ(exited->stderr_tail, tail);
+
+  // And one drops the message.
+  absl::Status other = absl::AbortedError("something else");
+  status.ForEachPayload([&](absl::string_view url, const absl::Cord& payload) {
+    other.SetPayload(url, payload);
+  });
+  ASSERT_TRUE(GetProcessExited(other).has_value());
+  EXPECT_EQ(GetProcessExited(other)->signal_name, "SIGSEGV");
+  EXPECT_EQ(GetProcessExited(other)->stack, "");
+}
+
+TEST(ProcessErrorTest, TextsMayHaveAnyBytes) {
+  absl::Status status = absl::AbortedError("x");
+  const std::string odd("{a} 'b' \"c\" \\ =\0\n\xff stack={}", 27);
+  SetProcessError(
+      ProcessRaised{.status = absl::InternalError(odd), .stack = odd}, status);
+  const auto raised = GetProcessRaised(status);
+  ASSERT_TRUE(raised.has_value());
+  EXPECT_EQ(raised->status, absl::InternalError(odd));
+  EXPECT_EQ(raised->stack, odd);
+}
+
 TEST(ProcessErrorTest, CodesThatAreNoneAreGarbage) {
   absl::Status status = absl::InternalError("x");
   SetProcessError(ProcessRaised{.status = status}, status);
   status.ForEachPayload([&](absl::string_view url, const absl::Cord& payload) {
-    for (const char code : {'\x11', '\x7f'}) {
-      std::string bytes(payload);
-      bytes[2 * sizeof(int32_t)] = code;  // Behind index and pid.
+    for (const char* code : {"code=17", "code=-1", "code=4294967309"}) {
+      const std::string bytes =
+          absl::StrReplaceAll(std::string(payload), {{"code=13", code}});
+      EXPECT_NE(bytes, std::string(payload));
       absl::Status other = absl::InternalError("x");
       other.SetPayload(url, absl::Cord(bytes));
       EXPECT_FALSE(GetProcessRaised(other).has_value());

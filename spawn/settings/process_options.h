@@ -44,7 +44,7 @@ struct ProcessOptions {
   // Whether the destructor of the handle kills the child. If not, the
   // destructor waits for the child to end by itself. Either way the child does
   // not outlive its parent.
-  bool daemon = true;
+  bool kill_on_drop = true;
   // Whether the child leads a process group of its own.
   // If so: Ctrl-Z stops only the terminal's foreground group, so the child runs
   // on, and waits for the parent where it needs it. All processes in its group

@@ -3,16 +3,20 @@
 
 #include "tenon/spawn/pool/internal/pool_task.h"
 
+#include <cstddef>
 #include <iterator>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/cord.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "tenon/spawn/arguments/argument.h"
+#include "tenon/spawn/pool/pool_receiver.h"
 
 namespace tenon::spawn {
 namespace {
@@ -20,8 +24,15 @@ namespace {
 // A copy that shares no state. Each receiver may be used by another thread, and
 // ThreadSanitizer does not see the reference counts of copies, because their
 // library is usually not instrumented.
-absl::Status Unshared(const absl::Status& status) {
-  absl::Status copy(status.code(), status.message());
+// Names the call before the message.
+absl::Status UnsharedError(const absl::Status& status,
+                           const std::string& function,
+                           const PoolReceiver& receiver) {
+  const std::optional<size_t> input = receiver.input();
+  absl::Status copy(status.code(),
+                    absl::StrCat("pool function '", function, "'",
+                                 input ? absl::StrCat(", input ", *input) : "",
+                                 ": ", status.message()));
   status.ForEachPayload([&](absl::string_view url, const absl::Cord& payload) {
     copy.SetPayload(url, absl::Cord(std::string(payload)));
   });
@@ -40,9 +51,12 @@ absl::Status TaskCancelledError() {
       "the task was cancelled before it reached a worker");
 }
 
-void PoolCompletions::Add(std::unique_ptr<PoolReceiver> receiver,
+void PoolCompletions::Add(const std::string& function,
+                          std::unique_ptr<PoolReceiver> receiver,
                           absl::StatusOr<PackedArguments> answer) {
-  if (!answer.ok()) answer = Unshared(answer.status());
+  if (!answer.ok()) {
+    answer = UnsharedError(answer.status(), function, *receiver);
+  }
   answers_.emplace_back(std::move(receiver), std::move(answer));
 }
 
@@ -50,7 +64,7 @@ void PoolCompletions::Fail(std::shared_ptr<PoolTask> task,
                            const absl::Status& why) {
   if (task == nullptr) return;
   for (auto& receiver : task->receivers) {
-    if (receiver != nullptr) Add(std::move(receiver), why);
+    if (receiver != nullptr) Add(task->function, std::move(receiver), why);
   }
   task->receivers.clear();
   Drop(std::move(task));

@@ -54,8 +54,9 @@ absl::Status TaskCancelledError();
 // Failure: if destroyed without Run(), no receiver is called.
 class PoolCompletions {
  public:
-  // Completes one receiver with its answer.
-  void Add(std::unique_ptr<PoolReceiver> receiver,
+  // Completes one receiver with the answer to its call of `function`. An
+  // error's message begins with the function and the number of the input.
+  void Add(const std::string& function, std::unique_ptr<PoolReceiver> receiver,
            absl::StatusOr<PackedArguments> answer);
   // Completes all remaining receivers of `task` with `why`; null: does nothing.
   void Fail(std::shared_ptr<PoolTask> task, const absl::Status& why);

@@ -240,9 +240,11 @@ void PoolWorkers::TakeAnswers(Worker& worker, PoolAnswers answers,
   for (PoolAnswer& answer : answers.answers) {
     auto& receiver = worker.task->receivers[worker.answered++];
     if (answer.status.ok()) {
-      done.Add(std::move(receiver), std::move(answer.value));
+      done.Add(worker.task->function, std::move(receiver),
+               std::move(answer.value));
     } else {
-      done.Add(std::move(receiver), Raised(worker.process, answer));
+      done.Add(worker.task->function, std::move(receiver),
+               Raised(worker.process, answer));
     }
   }
   worker.tasks_done += answers.answers.size();
