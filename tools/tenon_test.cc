@@ -5,6 +5,7 @@
 
 #include <fcntl.h>
 #include <spawn.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/types.h>
 #include <sys/wait.h>
@@ -54,6 +55,29 @@ TEST(TenonTest, ExitCodesAreThoseOfTheHelp) {
   EXPECT_EQ(Tenon({}), 2);
   EXPECT_EQ(Tenon({"nonsense"}), 2);
   EXPECT_EQ(Tenon({"ps", "--nonsense"}), 2);
+}
+
+// The words that bash offers behind these.
+std::string Completed(const std::string& words) {
+  const std::string script =
+      "source <(tools/tenon completion); COMP_WORDS=(tenon " + words +
+      "); COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _tenon; "
+      "echo \"${COMPREPLY[@]}\"";
+  std::string text;
+  FILE* const bash = popen(("bash -c '" + script + "'").c_str(), "r");
+  EXPECT_NE(bash, nullptr);
+  for (int c; (c = fgetc(bash)) != EOF;) text += static_cast<char>(c);
+  EXPECT_EQ(pclose(bash), 0);
+  return text;
+}
+
+TEST(TenonTest, BashCompletesCommandsAndFlags) {
+  EXPECT_EQ(Completed("me"), "mem metrics\n");
+  EXPECT_EQ(Completed("shm g"), "gc\n");
+  EXPECT_EQ(Completed("mem --p"), "--pid\n");
+  EXPECT_EQ(Completed("shm list --"), "--help --json\n");
+  EXPECT_EQ(Completed("mem --pid 4711 --w"), "--watch\n");
+  EXPECT_EQ(Completed("help doc"), "doctor\n");
 }
 
 // What it logs.

@@ -3,6 +3,9 @@
 
 #include "tenon/tools/tenon_tool.h"
 
+#include <errno.h>
+#include <signal.h>
+#include <sys/ioctl.h>
 #include <sys/types.h>
 #include <unistd.h>
 
@@ -10,6 +13,7 @@
 #include <cstddef>
 #include <iostream>
 #include <limits>
+#include <map>
 #include <ostream>
 #include <string>
 #include <utility>
@@ -17,14 +21,19 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "glog/logging.h"
 #include "tenon/ipc/queue/queue_query.h"
+#include "tenon/loader/stats/stats_query.h"
 #include "tenon/shm/arena/query/ledger_query.h"
 #include "tenon/shm/base/deadline.h"
 #include "tenon/shm/base/status_macros.h"
+#include "tenon/shm/base/version.h"
+#include "tenon/shm/pages/shown_memfd.h"
 #include "tenon/shm/segment/named_segments.h"
 #include "tenon/shm_manager/manager_client.h"
 #include "tenon/shm_manager/manager_stats.h"
@@ -38,6 +47,7 @@
 #include "tenon/tools/live/process_scan.h"
 #include "tenon/tools/live/ps.h"
 #include "tenon/tools/live/screen.h"
+#include "tenon/tools/live/segments.h"
 #include "tenon/tools/live/shm.h"
 #include "tenon/tools/live/top.h"
 
@@ -60,17 +70,53 @@ FlagSpec JsonFlag() {
   return {.name = "json", .help = "print JSON, with exact bytes"};
 }
 
-absl::StatusOr<int> RunPs(const CommandLine& line, std::ostream& out) {
-  TENON_ASSIGN_OR_RETURN(const LedgerReport report, QueryLedger());
+// The columns of the terminal that `out` is; 0: it is none.
+size_t WidthOf(const std::ostream& out) {
+  winsize size = {};
+  if (&out != &std::cout || isatty(STDOUT_FILENO) == 0 ||
+      ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0) {
+    return 0;
+  }
+  return size.ws_col;
+}
+
+absl::StatusOr<ProcessScan> ScanAll() {
   // Without those in a /dev/shm that cannot be read.
   const auto named = ListNamedSegments();
-  TENON_ASSIGN_OR_RETURN(
-      const ProcessScan scan,
-      ScanProcesses(named.ok() ? ChosenNamesOf(*named) : ChosenNames()));
+  return ScanProcesses(named.ok() ? ChosenNamesOf(*named) : ChosenNames());
+}
+
+absl::StatusOr<int> RunPs(const CommandLine& line, std::ostream& out) {
+  TENON_ASSIGN_OR_RETURN(const LedgerReport report, QueryLedger());
+  TENON_ASSIGN_OR_RETURN(const ProcessScan scan, ScanAll());
   const std::vector<PsRow> rows = PsRows(scan, report);
   out << (line.Has("json") ? JsonText(PsJson(rows, scan.hidden, absl::Now()))
-                           : PsText(rows, scan.hidden));
+                           : PsText(rows, scan.hidden, WidthOf(out)));
   return 0;
+}
+
+absl::StatusOr<MemView> ReadMem() {
+  MemView view;
+  TENON_ASSIGN_OR_RETURN(view.ledger, QueryLedger());
+  TENON_ASSIGN_OR_RETURN(view.queues, QueryQueues());
+  TENON_ASSIGN_OR_RETURN(view.loaders, loader::QueryLoaders());
+  TENON_ASSIGN_OR_RETURN(const ProcessScan scan, ScanAll());
+  TENON_ASSIGN_OR_RETURN(view.segments, SegmentRows(scan));
+  return view;
+}
+
+absl::Status NothingOf(pid_t pid) {
+  const std::string process = absl::StrCat("process ", pid);
+  if (kill(pid, 0) != 0 && errno == ESRCH) {
+    return absl::NotFoundError(
+        absl::StrCat("--pid: there is no ", process, "; see: tenon ps"));
+  }
+  if (!IsOfThisUser(pid)) {
+    return absl::NotFoundError(absl::StrCat(
+        "--pid: ", process, " is of another user; run tenon as that user"));
+  }
+  return absl::NotFoundError(absl::StrCat(
+      "--pid: ", process, " has no memory of Tenon open; see: tenon ps"));
 }
 
 absl::StatusOr<int> RunMem(const CommandLine& line, std::ostream& out) {
@@ -84,11 +130,13 @@ absl::StatusOr<int> RunMem(const CommandLine& line, std::ostream& out) {
     return absl::InvalidArgumentError("--pid must be a whole number");
   }
   for (;;) {
-    MemView view;
-    TENON_ASSIGN_OR_RETURN(view.ledger, QueryLedger());
-    TENON_ASSIGN_OR_RETURN(view.queues, QueryQueues());
-    if (pid != 0) view = OnlyOf(pid, view);
-    out << (line.Has("json") ? JsonText(MemJson(view)) : MemText(view));
+    TENON_ASSIGN_OR_RETURN(MemView view, ReadMem());
+    if (pid != 0) {
+      view = OnlyOf(pid, view);
+      if (IsEmpty(view)) return NothingOf(pid);
+    }
+    out << (line.Has("json") ? JsonText(MemJson(view))
+                             : MemText(view, WidthOf(out)));
     out.flush();
     if (!line.Has("watch") || !out) return 0;
     absl::SleepFor(absl::Seconds(pause));
@@ -169,7 +217,7 @@ absl::StatusOr<int> RunShmList(const CommandLine& line, std::ostream& out) {
   const std::vector<ShmRow> rows =
       ShmRows(segments, scan.ok() ? *scan : ProcessScan());
   out << (line.Has("json") ? JsonText(ShmJson(rows))
-                           : ShmText(rows, absl::Now()));
+                           : ShmText(rows, absl::Now(), WidthOf(out)));
   return 0;
 }
 
@@ -209,11 +257,14 @@ absl::StatusOr<int> RunDoctor(const CommandLine& line, std::ostream& out) {
   return AllWork(findings) ? 0 : 1;
 }
 
+absl::StatusOr<int> RunCompletion(const CommandLine& line, std::ostream& out);
+
 const std::vector<Subcommand>& Subcommands() {
   static const auto& all = *new std::vector<Subcommand>{
       {.name = "ps",
        .summary = "the processes of this user that use Tenon",
        .details =
+           "ROLE: entry point, index and parent of a child of //spawn.\n"
            "ARENAS and OWNED: arenas the process allocates from, and their\n"
            "segments' bytes. ATTACHED and HELD: peers' arenas, and blocks it\n"
            "holds there. SEGMENTS and BYTES: all segments that it has open\n"
@@ -227,7 +278,7 @@ const std::vector<Subcommand>& Subcommands() {
            "0)'\n",
        .run = RunPs},
       {.name = "mem",
-       .summary = "arenas and the holders of their blocks; queues",
+       .summary = "arenas and the holders of their blocks; queues, segments",
        .details =
            "Blocks in use: held by the owner. Lent: released by the owner,\n"
            "held by peers. Resting: held by no process, and reclaimed when\n"
@@ -235,11 +286,15 @@ const std::vector<Subcommand>& Subcommands() {
            "are neither asked nor stopped: the figures come from the shared\n"
            "memory that they use themselves.\n"
            "Queues: items not taken yet, capacity per participant, current\n"
-           "and maximum participants, and processes that have them open.\n",
+           "and maximum participants, and processes that have them open.\n"
+           "Loaders: batches taken, samples of each, workers. Segments, the\n"
+           "largest first: tensors and arenas' (memory), values and arrays,\n"
+           "locks, rings; and the processes that have them open or mapped.\n"
+           "With --pid of a process without any of these: exit code 1.\n",
        .flags = {{.name = "pid",
                   .value = "N",
                   .help = "only arenas that process N owns or holds blocks of, "
-                          "and queues that it has open"},
+                          "and what it has open"},
                  JsonFlag(),
                  {.name = "watch",
                   .value = "SECONDS",
@@ -333,8 +388,51 @@ const std::vector<Subcommand>& Subcommands() {
                    "  docker run IMAGE tenon doctor --json | jq '.findings[] | "
                    "select(.level != \"OK\")'\n",
        .run = RunDoctor},
+      {.name = "completion",
+       .summary = "a script that completes commands and flags in bash",
+       .details = "For the current shell, or for each in ~/.bashrc.\n",
+       .flags = {},
+       .examples = "  source <(tenon completion)\n"
+                   "  tenon completion >> ~/.bashrc\n",
+       .run = RunCompletion},
   };
   return all;
+}
+
+// Of each command its flags; of the first word of a pair (shm) the second ones.
+absl::StatusOr<int> RunCompletion(const CommandLine& /*line*/,
+                                  std::ostream& out) {
+  std::map<std::string, std::string> after = {{"", "help --help --version"}};
+  for (const Subcommand& subcommand : Subcommands()) {
+    std::string flags = "--help";
+    for (const FlagSpec& flag : subcommand.flags) {
+      absl::StrAppend(&flags, " --", flag.name);
+    }
+    after[subcommand.name] = flags;
+    const std::vector<std::string> words = absl::StrSplit(subcommand.name, ' ');
+    for (size_t i = 0; i < words.size(); ++i) {
+      std::string& list = after[i == 0 ? "" : words[0]];
+      if (absl::StrContains(absl::StrCat(" ", list, " "),
+                            absl::StrCat(" ", words[i], " "))) {
+        continue;
+      }
+      absl::StrAppend(&list, list.empty() ? "" : " ", words[i]);
+    }
+  }
+  after["help"] = after[""];
+  out << "_tenon() {\n"
+         "  local words='' key=${COMP_WORDS[*]:1:COMP_CWORD-1}\n"
+         "  key=${key%% -*}\n"
+         "  case $key in\n";
+  for (const auto& [words, next] : after) {
+    out << "    '" << words << "') words='" << next << "' ;;\n";
+  }
+  out << "  esac\n"
+         "  mapfile -t COMPREPLY < <(compgen -W \"$words\" -- "
+         "\"${COMP_WORDS[COMP_CWORD]}\")\n"
+         "}\n"
+         "complete -F _tenon tenon\n";
+  return 0;
 }
 
 std::string HelpText() {
@@ -343,6 +441,7 @@ std::string HelpText() {
     table.AddRow({"  " + subcommand.name, subcommand.summary});
   }
   table.AddRow({"  help", "how to use one of them: tenon help mem"});
+  table.AddRow({"  --version", "the version of Tenon"});
   return absl::StrCat(
       "tenon: shows Tenon's processes and memory on this machine\n\n"
       "Usage: tenon COMMAND [FLAGS]\n\n",
@@ -425,6 +524,10 @@ int RunTenonTool(const std::vector<std::string>& given, std::ostream& out,
   const std::vector<std::string> words = JoinCommand(given, 0);
   if (words.empty()) return Misused("no command", "", errors);
   if (IsHelp(words[0])) return Help(words, out, errors);
+  if (words.size() == 1 && words[0] == "--version") {
+    out << "tenon " << kVersion << "\n";
+    return 0;
+  }
   const Subcommand* subcommand = Find(words[0]);
   if (subcommand == nullptr) return UnknownCommand(words[0], errors);
   const std::vector<std::string> rest(words.begin() + 1, words.end());

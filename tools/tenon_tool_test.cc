@@ -29,6 +29,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tenon/ipc/queue/queue.h"
+#include "tenon/ipc/sync/mutex.h"
 #include "tenon/shm/arena/arena.h"
 #include "tenon/shm/arena/arena_offer.h"
 #include "tenon/shm/arena/attached_arena.h"
@@ -37,11 +38,15 @@
 #include "tenon/shm/arena/memory_kind_id.h"
 #include "tenon/shm/base/deadline.h"
 #include "tenon/shm/base/unique_fd.h"
+#include "tenon/shm/base/version.h"
+#include "tenon/shm/segment/segment.h"
 #include "tenon/shm/testing/forked_child.h"
 #include "tenon/shm/testing/kill/census.h"
 #include "tenon/shm/testing/kill/peer.h"
 #include "tenon/shm/testing/process_testing.h"
 #include "tenon/shm/testing/status_matchers.h"
+#include "tenon/shm/value/value.h"
+#include "tenon/spawn/child/role.h"
 #include "tenon/tools/cli/json.h"
 
 namespace tenon::tools {
@@ -277,6 +282,47 @@ TEST(TenonToolQueueTest, MemSaysHowMuchIsInAQueue) {
               HasSubstr(absl::StrCat(name, " (closed)")));
 }
 
+TEST(TenonToolSegmentsTest, MemTellsValuesLocksAndPlainSegments) {
+  const std::string pid = absl::StrCat(getpid());
+  TENON_ASSERT_OK_AND_ASSIGN(const auto value, Value<int64_t>::Create());
+  TENON_ASSERT_OK_AND_ASSIGN(const auto mutex, Mutex::Create());
+  TENON_ASSERT_OK_AND_ASSIGN(
+      const Segment segment,
+      Segment::CreateSharedWritable(1 << 20, {.name_prefix = "tenon.plain"}));
+  const Json segments = TenonJson({"mem", "--pid", pid})["segments"];
+  const auto with_kind = [&](const std::string& kind) {
+    return std::count_if(segments.begin(), segments.end(),
+                         [&](const Json& row) { return row["kind"] == kind; });
+  };
+  EXPECT_EQ(with_kind("value"), 1) << segments;
+  EXPECT_EQ(with_kind("mutex"), 1) << segments;
+  ASSERT_FALSE(segments.empty());
+  // The largest one.
+  EXPECT_EQ(segments[0]["label"], "tenon.plain");
+  EXPECT_EQ(segments[0]["kind"], "memory");
+  EXPECT_EQ(segments[0]["bytes"], 1 << 20);
+  EXPECT_EQ(segments[0]["pids"], Json::array({getpid()}));
+  const std::string text = Tenon({"mem", "--pid", pid}).out;
+  EXPECT_THAT(text, HasSubstr("SEGMENT"));
+  EXPECT_THAT(text, HasSubstr("tenon.plain  memory  1.0 MiB"));
+}
+
+// A process shows the role that //spawn gives its children.
+TEST(TenonToolRoleTest, PsTellsEntryIndexAndParent) {
+  auto shown = ForkedChild::Fork({.name = "role"}, [](const Reporter&) {
+    spawn::ShowRole(
+        {.entry = "decode\nframes", .index = 3, .parent_pid = 4711});
+    const Json self = WithPid(TenonJson({"ps"})["processes"], getpid());
+    EXPECT_EQ(self["role"], Json({{"entry", "decode\\nframes"},
+                                  {"index", 3},
+                                  {"parent_pid", 4711}}));
+    EXPECT_EQ(self["segments"], 0);
+    EXPECT_THAT(Tenon({"ps"}).out, HasSubstr("decode\\x5cnframes 3 of 4711"));
+  });
+  ASSERT_THAT(shown, IsOk());
+  EXPECT_TRUE(shown->EndsWell());
+}
+
 TEST_F(TenonToolTest, PsSaysWhatEachOwnsAndHolds) {
   Start();
   const Json processes = TenonJson({"ps"})["processes"];
@@ -303,6 +349,7 @@ TEST_F(TenonToolTest, PsSaysWhatEachOwnsAndHolds) {
   EXPECT_EQ(other["segment_bytes"], own["segment_bytes"]);
   // Neither this process nor the tool itself appears.
   EXPECT_TRUE(WithPid(processes, getpid()).is_null());
+  EXPECT_EQ(own["role"], nullptr);
 
   const std::string text = Tenon({"ps"}).out;
   EXPECT_THAT(text, HasSubstr("PID  NAME"));
@@ -334,11 +381,16 @@ TEST_F(TenonToolTest, WhoIsKilledDisappears) {
   const pid_t dead_owner = owner();
   owner_->Kill();
   const std::string asked = absl::StrCat(dead_owner);
-  EXPECT_TRUE(TenonJson({"mem", "--pid", asked})["arenas"].empty());
   EXPECT_TRUE(WithPid(TenonJson({"ps"})["processes"], dead_owner).is_null());
-  const Output nothing = Tenon({"mem", "--pid", asked});
-  EXPECT_EQ(nothing.exit_code, 0);
-  EXPECT_THAT(nothing.out, StartsWith("no process of this user has an arena"));
+  for (const Output& nothing : {Tenon({"mem", "--pid", asked}),
+                                Tenon({"mem", "--pid", asked, "--json"}),
+                                Tenon({"mem", "--pid", "2147483647"})}) {
+    EXPECT_EQ(nothing.exit_code, 1);
+    EXPECT_EQ(nothing.out, "");
+    EXPECT_THAT(nothing.errors, StartsWith("tenon mem: --pid: "));
+  }
+  EXPECT_THAT(Tenon({"mem", "--pid", "2147483647"}).errors,
+              HasSubstr("there is no process 2147483647"));
 }
 
 TEST_F(TenonToolTest, ADeadOwnersArenaIsShownByItsHolder) {
@@ -374,8 +426,9 @@ TEST_F(TenonToolTest, AnotherUserSeesNothingOfIt) {
     EXPECT_TRUE(WithPid(processes, owner()).is_null());
     EXPECT_TRUE(WithPid(processes, holder()).is_null());
     for (const pid_t pid : {owner(), holder()}) {
-      EXPECT_TRUE(
-          TenonJson({"mem", "--pid", absl::StrCat(pid)})["arenas"].empty());
+      const Output output = Tenon({"mem", "--pid", absl::StrCat(pid)});
+      EXPECT_EQ(output.exit_code, 1);
+      EXPECT_THAT(output.errors, HasSubstr("is of another user"));
     }
   }));
 }
@@ -409,6 +462,7 @@ TEST(TenonToolWordsTest, EveryCommandHasHelpWithExamples) {
     EXPECT_EQ(Tenon({command, "--json", "-h"}).out, help.out);
   }
   EXPECT_EQ(Tenon({"--help"}).out, all.out);
+  EXPECT_EQ(Tenon({"--version"}).out, absl::StrCat("tenon ", kVersion, "\n"));
 }
 
 TEST(TenonToolWordsTest, WhatMakesNoSenseIsExitCode2AndSaysWhy) {

@@ -11,10 +11,10 @@
 
 namespace tenon::loader {
 
-// The version of Tenon, and a number that changes with each change of the
-// messages between a loader and its workers, and of the classes of datasets.
-// Not inline: an inline variable is one in the whole process, and that of the
-// worker program would take the place of the plugin's.
+// The version of Tenon (bazel/version.bzl), and a number that changes with each
+// change of the messages between a loader and its workers, and of the classes
+// of datasets. Not inline: an inline variable is one in the whole process, and
+// that of the worker program would take the place of the plugin's.
 constexpr char kPluginVersion[] = "0.1.0/4";
 
 }  // namespace tenon::loader

@@ -71,6 +71,38 @@ TEST(TableTest, AlignsColumnsAndEndsNoLineInSpace) {
   EXPECT_THAT(table.ToText(2), HasSubstr("\n  long"));
 }
 
+TEST(TableTest, FitsTheWidthOfATerminal) {
+  Table table({">PID", "NAME", "?>UP", "?>ARENAS"});
+  table.AddRow({"4711", "a-program-with-a-long-name", "12s", "3"});
+  const std::string whole =
+      " PID  NAME                         UP  ARENAS\n"
+      "4711  a-program-with-a-long-name  12s       3\n";
+  EXPECT_EQ(table.ToText(), whole);
+  EXPECT_EQ(table.ToText(0, 45), whole);
+  EXPECT_EQ(table.ToText(0, 44),
+            " PID  NAME                         UP\n"
+            "4711  a-program-with-a-long-name  12s\n");
+  EXPECT_EQ(table.ToText(0, 33),
+            " PID  NAME\n"
+            "4711  a-program-with-a-long-name\n");
+  EXPECT_EQ(table.ToText(2, 20),
+            "   PID  NAME\n"
+            "  4711  a-program-w~\n");
+  // No narrower than can be read.
+  EXPECT_EQ(table.ToText(0, 3),
+            " PID  NAME\n"
+            "4711  a-progr~\n");
+}
+
+TEST(TableTest, LongLinesAreFoldedAfterCommas) {
+  const std::string text = "  blocks: in use 2, lent 1, free 3\nshort\n";
+  EXPECT_EQ(FoldLines(text, 0), text);
+  EXPECT_EQ(FoldLines(text, 40), text);
+  EXPECT_EQ(FoldLines(text, 20),
+            "  blocks: in use 2,\n    lent 1, free 3\nshort\n");
+  EXPECT_EQ(FoldLines("nowhere-to-break\n", 5), "nowhere-to-break\n");
+}
+
 TEST(JsonTest, WhatIsNoUtf8IsStillJson) {
   Json json;
   json["name"] = "a\xff\x1b\"";

@@ -3,28 +3,16 @@
 
 #include "tenon/tools/cli/quantity.h"
 
-#include <cstddef>
 #include <cstdint>
-#include <iterator>
 #include <string>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "tenon/shm/base/size_text.h"
 
 namespace tenon::tools {
 
-std::string FormatBytes(uint64_t bytes) {
-  constexpr const char* kUnits[] = {" KiB", " MiB", " GiB", " TiB", " PiB"};
-  if (bytes < 1024) return absl::StrCat(bytes, " B");
-  size_t unit = 0;
-  uint64_t divisor = 1024;
-  while (bytes / divisor >= 1024 && unit + 1 < std::size(kUnits)) {
-    divisor *= 1024;
-    ++unit;
-  }
-  const uint64_t tenths = bytes % divisor / (divisor / 1024) * 10 / 1024;
-  return absl::StrCat(bytes / divisor, ".", tenths, kUnits[unit]);
-}
+std::string FormatBytes(uint64_t bytes) { return ReadableSize(bytes); }
 
 std::string FormatAge(absl::Duration age) {
   if (age < absl::ZeroDuration()) age = absl::ZeroDuration();

@@ -13,8 +13,7 @@
 
 namespace tenon::tools {
 
-// "0 B", "1023 B", "1.0 KiB", "16.5 MiB", "3.2 TiB": truncated, not rounded, so
-// that no size is overstated. Pure.
+// ReadableSize(): "16.5 MiB".
 std::string FormatBytes(uint64_t bytes);
 
 // "0.3s", "12s", "3m 20s", "5h 2m", "3d 4h". Negative ages are "0.0s". Pure.

@@ -19,7 +19,8 @@ namespace tenon::tools {
 // Ownership: a value. Threads: thread-compatible. Failure: none.
 class Table {
  public:
-  // One column per header; a leading ">" aligns the column to the right.
+  // One column per header; a leading ">" aligns the column to the right. One
+  // after "?" is left out where the table is too wide, the last one first.
   explicit Table(const std::vector<std::string>& headers);
 
   // Cells from the left; missing cells are empty, surplus cells are dropped.
@@ -29,13 +30,23 @@ class Table {
   bool empty() const { return rows_.size() == 1; }
 
   // A line for the headers and each row, two spaces between columns, none at
-  // the end of a line; `indent` spaces before each.
-  std::string ToText(size_t indent = 0) const;
+  // the end of a line; `indent` spaces before each. If that exceeds `width`
+  // columns of a terminal (0: any width), columns are left out, then texts are
+  // cut, and end in "~".
+  std::string ToText(size_t indent = 0, size_t width = 0) const;
 
  private:
+  // The width of each column; 0: left out.
+  std::vector<size_t> Widths(size_t indent, size_t width) const;
+
   std::vector<bool> to_the_right_;
+  std::vector<bool> optional_;
   std::vector<std::vector<std::string>> rows_;  // The headers first.
 };
+
+// `text` with lines of at most `width` columns (0: any), broken after commas;
+// the rest of a line is indented by four spaces. Pure.
+std::string FoldLines(const std::string& text, size_t width);
 
 }  // namespace tenon::tools
 

@@ -13,10 +13,10 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "absl/time/time.h"
 #include "tenon/ipc/queue/queue_handle.h"
 #include "tenon/ipc/queue/queue_query.h"
+#include "tenon/loader/stats/loader_stats.h"
 #include "tenon/shm/arena/holder_use.h"
 #include "tenon/shm/arena/query/ledger_query.h"
 #include "tenon/shm/process/process_info.h"
@@ -26,6 +26,7 @@
 #include "tenon/tools/cli/table.h"
 #include "tenon/tools/cli/terminal_text.h"
 #include "tenon/tools/live/ps.h"
+#include "tenon/tools/live/segments.h"
 
 namespace tenon::tools {
 namespace {
@@ -42,7 +43,7 @@ std::string SumText(const char* what, const BlockSum& sum) {
   return absl::StrCat(what, " ", sum.blocks, " (", FormatBytes(sum.bytes), ")");
 }
 
-std::string HoldersText(const ArenaReport& arena) {
+std::string HoldersText(const ArenaReport& arena, size_t width) {
   if (arena.holders.empty()) return "  no holders\n";
   Table table({">HOLDER", "NAME", "STATE", ">BLOCKS", ">BYTES", ">OLDEST"});
   for (const HolderUse& holder : arena.holders) {
@@ -52,7 +53,7 @@ std::string HoldersText(const ArenaReport& arena) {
          holder.state, absl::StrCat(holder.blocks), FormatBytes(holder.bytes),
          FormatAge(holder.oldest)});
   }
-  return table.ToText(2);
+  return table.ToText(2, width);
 }
 
 // Empty for memory of the CPU, as most arenas are.
@@ -62,8 +63,8 @@ std::string MemoryText(const ArenaReport& arena) {
                       arena.device.empty() ? "" : ", device ", arena.device);
 }
 
-std::string ArenaText(const ArenaReport& arena) {
-  return absl::StrCat(
+std::string ArenaText(const ArenaReport& arena, size_t width) {
+  const std::string facts = absl::StrCat(
       "arena '", TerminalText(arena.name), "'", MemoryText(arena), ", ",
       OwnerText(arena.owner), "\n  ", SharingStrategyName(arena.strategy),
       arena.shared_writable ? ", shared-writable" : ", owner-written", ", ",
@@ -74,7 +75,8 @@ std::string ArenaText(const ArenaReport& arena) {
           : absl::StrCat(", quota ", FormatBytes(arena.quota_bytes)),
       "\n  blocks: ", SumText("in use", arena.in_use), ", ",
       SumText("lent", arena.lent), ", ", SumText("resting", arena.resting),
-      ", ", SumText("free", arena.free), "\n", HoldersText(arena));
+      ", ", SumText("free", arena.free), "\n");
+  return absl::StrCat(FoldLines(facts, width), HoldersText(arena, width));
 }
 
 Json SumJson(const BlockSum& sum) {
@@ -132,24 +134,24 @@ const char* TypeName(QueueType type) {
   return "unknown";
 }
 
-std::string PidsText(const std::vector<pid_t>& pids) {
-  constexpr size_t kMost = 8;
-  const size_t shown = std::min(pids.size(), kMost);
-  return absl::StrCat(
-      absl::StrJoin(pids.begin(), pids.begin() + static_cast<ptrdiff_t>(shown),
-                    " "),
-      pids.size() > shown ? absl::StrCat(" and ", pids.size() - shown) : "");
-}
-
 size_t Present(const QueueReport& queue) {
   return static_cast<size_t>(
       std::count_if(queue.slots.begin(), queue.slots.end(),
                     [](const QueueSlotReport& slot) { return slot.present; }));
 }
 
-std::string QueuesText(const std::vector<QueueReport>& queues) {
+std::vector<pid_t> WorkersOf(const loader::LoaderStats& loader) {
+  std::vector<pid_t> pids;
+  pids.reserve(loader.workers.size());
+  for (const loader::ProcessStats& worker : loader.workers) {
+    pids.push_back(worker.pid);
+  }
+  return pids;
+}
+
+std::string QueuesText(const std::vector<QueueReport>& queues, size_t width) {
   if (queues.empty()) return "";
-  Table table({"QUEUE", "OF", ">ITEMS", ">CAPACITY", ">ITEM", ">MEMBERS",
+  Table table({"QUEUE", "OF", ">ITEMS", "?>CAPACITY", "?>ITEM", "?>MEMBERS",
                ">MEMORY", "OPEN IN"});
   for (const QueueReport& queue : queues) {
     table.AddRow({absl::StrCat(queue.name, queue.closed ? " (closed)" : ""),
@@ -159,7 +161,28 @@ std::string QueuesText(const std::vector<QueueReport>& queues) {
                   absl::StrCat(Present(queue), " of ", queue.max_participants),
                   FormatBytes(queue.bytes), PidsText(queue.pids)});
   }
-  return absl::StrCat("\n", table.ToText(0));
+  return absl::StrCat("\n", table.ToText(0, width));
+}
+
+std::string LoadersText(const std::vector<loader::LoaderStats>& loaders,
+                        size_t width) {
+  if (loaders.empty()) return "";
+  Table table({"LOADER OF", ">CONSUMER", ">BATCHES", ">BATCH", "WORKERS"});
+  for (const loader::LoaderStats& loader : loaders) {
+    table.AddRow(
+        {loader.consumer.dataset, absl::StrCat(loader.consumer.pid),
+         absl::StrCat(loader.consumer.batches), absl::StrCat(loader.batch_size),
+         loader.workers.empty() ? "none" : PidsText(WorkersOf(loader))});
+  }
+  return absl::StrCat("\n", table.ToText(0, width));
+}
+
+Json LoaderJson(const loader::LoaderStats& loader) {
+  return {{"dataset", loader.consumer.dataset},
+          {"consumer_pid", loader.consumer.pid},
+          {"batches", loader.consumer.batches},
+          {"batch_size", loader.batch_size},
+          {"worker_pids", WorkersOf(loader)}};
 }
 
 Json QueueJson(const QueueReport& queue) {
@@ -199,16 +222,31 @@ MemView OnlyOf(pid_t pid, const MemView& view) {
   std::erase_if(left.queues.queues, [pid](const QueueReport& queue) {
     return !std::binary_search(queue.pids.begin(), queue.pids.end(), pid);
   });
+  std::erase_if(left.loaders.loaders, [pid](const loader::LoaderStats& loader) {
+    const std::vector<pid_t> workers = WorkersOf(loader);
+    return loader.consumer.pid != pid &&
+           std::find(workers.begin(), workers.end(), pid) == workers.end();
+  });
+  std::erase_if(left.segments, [pid](const SegmentRow& segment) {
+    return !std::binary_search(segment.pids.begin(), segment.pids.end(), pid);
+  });
   return left;
 }
 
-std::string MemText(const MemView& view) {
+bool IsEmpty(const MemView& view) {
+  return view.ledger.arenas.empty() && view.queues.queues.empty() &&
+         view.loaders.loaders.empty() && view.segments.empty();
+}
+
+std::string MemText(const MemView& view, size_t width) {
   std::string text;
   for (const ArenaReport& arena : view.ledger.arenas) {
-    absl::StrAppend(&text, text.empty() ? "" : "\n", ArenaText(arena));
+    absl::StrAppend(&text, text.empty() ? "" : "\n", ArenaText(arena, width));
   }
   if (text.empty()) text = "no process of this user has an arena\n";
-  return absl::StrCat(text, QueuesText(view.queues.queues),
+  return absl::StrCat(text, QueuesText(view.queues.queues, width),
+                      LoadersText(view.loaders.loaders, width),
+                      SegmentsText(view.segments, width),
                       HiddenText(view.ledger.hidden));
 }
 
@@ -221,8 +259,14 @@ Json MemJson(const MemView& view) {
   for (const QueueReport& queue : view.queues.queues) {
     queues.push_back(QueueJson(queue));
   }
+  Json loaders = Json::array();
+  for (const loader::LoaderStats& loader : view.loaders.loaders) {
+    loaders.push_back(LoaderJson(loader));
+  }
   return {{"arenas", std::move(arenas)},
           {"queues", std::move(queues)},
+          {"loaders", std::move(loaders)},
+          {"segments", SegmentsJson(view.segments)},
           {"hidden_pids", view.ledger.hidden}};
 }
 

@@ -31,6 +31,7 @@
 #include "tenon/shm/process/process_info.h"
 #include "tenon/shm/segment/named_segments.h"
 #include "tenon/shm/segment/shm_name.h"
+#include "tenon/spawn/child/role.h"
 
 namespace tenon::tools {
 namespace {
@@ -67,8 +68,15 @@ bool IsLedgerPath(absl::string_view path) {
          path == "/memfd:tenon.column (deleted)";
 }
 
-void AddOpenFile(const std::string& path, const ChosenNames& chosen,
-                 TenonProcess& process) {
+// Of a path for which IsSegmentPath() is true.
+std::string LabelOf(absl::string_view path) {
+  absl::ConsumeSuffix(&path, " (deleted)");
+  absl::ConsumePrefix(&path, "/memfd:");
+  return std::string(path);
+}
+
+void AddOpenFile(int fd, const ChosenNames& chosen, TenonProcess& process) {
+  const std::string path = absl::StrCat("/proc/", process.pid, "/fd/", fd);
   char link[256];
   const ssize_t length = readlink(path.c_str(), link, sizeof(link));
   if (length <= 0) return;
@@ -82,8 +90,8 @@ void AddOpenFile(const std::string& path, const ChosenNames& chosen,
             STATX_INO | STATX_SIZE, &file) != 0) {
     return;
   }
-  process.segments[{file.stx_dev_major, file.stx_dev_minor, file.stx_ino}] =
-      file.stx_size;
+  process.segments[{file.stx_dev_major, file.stx_dev_minor, file.stx_ino}] = {
+      file.stx_size, LabelOf(target), fd};
 }
 
 // "7f..-7f.. rw-s 00000000 00:01 1234   /memfd:tenon (deleted)". The size of a
@@ -111,8 +119,9 @@ void AddMapping(absl::string_view line, const ChosenNames& chosen,
       !absl::SimpleAtoi(words[4], &id.inode)) {
     return;
   }
-  uint64_t& bytes = process.segments[id];
-  bytes = std::max(bytes, offset + (end - begin));
+  OpenSegment& segment = process.segments[id];
+  segment.bytes = std::max(segment.bytes, offset + (end - begin));
+  segment.label = LabelOf(line.substr(path_at));
 }
 
 // Errors: this process's own limits.
@@ -131,12 +140,16 @@ absl::Status LookInto(pid_t pid, const ChosenNames& chosen, ProcessScan& scan) {
       absl::StrContains(maps, " /dev/shm/")) {
     for (absl::string_view line : absl::StrSplit(maps, '\n')) {
       AddMapping(line, chosen, process);
+      if (!process.role.has_value()) process.role = spawn::RoleInMapping(line);
     }
   }
   for (const int fd : *fds) {
-    AddOpenFile(absl::StrCat(folder, "/fd/", fd), chosen, process);
+    AddOpenFile(fd, chosen, process);
   }
-  if (process.segments.empty() && !process.has_ledger) return absl::OkStatus();
+  if (process.segments.empty() && !process.has_ledger &&
+      !process.role.has_value()) {
+    return absl::OkStatus();
+  }
   process.state = StateOf(pid);
   if (process.state == "ended") return absl::OkStatus();
   process.name = NameOf(pid);
@@ -159,7 +172,7 @@ bool IsSegmentPath(absl::string_view path, const ChosenNames& chosen) {
   absl::ConsumeSuffix(&path, " (deleted)");
   if (absl::ConsumePrefix(&path, "/memfd:")) {
     return absl::StartsWith(path, "tenon") && path != "tenon.arena" &&
-           path != "tenon.column";
+           path != "tenon.column" && !absl::StartsWith(path, "tenon.role ");
   }
   return absl::ConsumePrefix(&path, "/dev/shm/") &&
          (IsMadeShmName(path) || chosen.contains(std::string(path)));

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // ProcessScan: the processes of this user that have Tenon's memory open or
-// mapped, found in /proc.
+// mapped, or are children of //spawn, found in /proc.
 //
 //   TENON_ASSIGN_OR_RETURN(const ProcessScan scan, ScanProcesses());
 //   for (const TenonProcess& process : scan.processes) ...
@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -24,6 +25,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "tenon/shm/segment/named_segments.h"
+#include "tenon/spawn/child/role.h"
 
 namespace tenon::tools {
 
@@ -35,14 +37,24 @@ struct FileId {
   friend auto operator<=>(const FileId&, const FileId&) = default;
 };
 
+// A segment that a process has open or mapped.
+struct OpenSegment {
+  uint64_t bytes = 0;
+  // The label of its memfd, or "/dev/shm/<name>".
+  std::string label;
+  int fd = -1;  // -1: it is only mapped.
+};
+
 struct TenonProcess {
   pid_t pid = 0;
   std::string name;   // Chosen by the process: any bytes.
   std::string state;  // "running" or "stopped".
   absl::Duration age = absl::ZeroDuration();  // Since it was started.
   bool has_ledger = false;  // Tables or columns of the ledger are open.
-  // Each once, however often it is open or mapped, with its bytes.
-  std::map<FileId, uint64_t> segments;
+  // Of a child of //spawn.
+  std::optional<spawn::Role> role;
+  // Each once, however often it is open or mapped.
+  std::map<FileId, OpenSegment> segments;
 };
 
 struct ProcessScan {

@@ -69,7 +69,7 @@ TEST(ProcessScanTest, CountsASegmentOnceWhetherOpenOrMapped) {
       const auto self = Find(scan, getpid());
       ASSERT_TRUE(self.has_value());
       ASSERT_EQ(self->segments.size(), 1u);
-      EXPECT_EQ(self->segments.begin()->second, 12288u);
+      EXPECT_EQ(self->segments.begin()->second.bytes, 12288u);
       EXPECT_EQ(self->state, "running");
       EXPECT_GE(self->age, absl::ZeroDuration());
     };

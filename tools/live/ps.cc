@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -15,6 +16,7 @@
 #include "absl/time/time.h"
 #include "tenon/shm/arena/holder_use.h"
 #include "tenon/shm/arena/query/ledger_query.h"
+#include "tenon/spawn/child/role.h"
 #include "tenon/tools/cli/json.h"
 #include "tenon/tools/cli/quantity.h"
 #include "tenon/tools/cli/table.h"
@@ -37,11 +39,27 @@ void AddArena(const ArenaReport& arena, PsRow& row) {
   }
 }
 
+// "decode 3 of 4711": entry point, index, parent.
+std::string RoleText(const std::optional<spawn::Role>& role) {
+  if (!role.has_value()) return "-";
+  return absl::StrCat(
+      role->entry, " ", role->index,
+      role->parent_pid > 0 ? absl::StrCat(" of ", role->parent_pid) : "");
+}
+
+Json RoleJson(const std::optional<spawn::Role>& role) {
+  if (!role.has_value()) return nullptr;
+  return {{"entry", role->entry},
+          {"index", role->index},
+          {"parent_pid",
+           role->parent_pid > 0 ? Json(role->parent_pid) : Json(nullptr)}};
+}
+
 }  // namespace
 
 uint64_t PsRow::SegmentBytes() const {
   uint64_t sum = 0;
-  for (const auto& [id, bytes] : process.segments) sum += bytes;
+  for (const auto& [id, segment] : process.segments) sum += segment.bytes;
   return sum;
 }
 
@@ -59,23 +77,23 @@ std::vector<PsRow> PsRows(const ProcessScan& scan, const LedgerReport& report) {
 }
 
 std::string PsText(const std::vector<PsRow>& rows,
-                   const std::vector<pid_t>& hidden) {
+                   const std::vector<pid_t>& hidden, size_t width) {
   if (rows.empty()) {
     return absl::StrCat("no process of this user has memory of Tenon open\n",
                         HiddenText(hidden));
   }
-  Table table({">PID", "NAME", "STATE", ">UP", ">ARENAS", ">OWNED", ">ATTACHED",
-               ">HELD", ">SEGMENTS", ">BYTES"});
+  Table table({">PID", "NAME", "ROLE", "STATE", "?>UP", "?>ARENAS", ">OWNED",
+               "?>ATTACHED", ">HELD", "?>SEGMENTS", ">BYTES"});
   for (const PsRow& row : rows) {
     const TenonProcess& process = row.process;
-    table.AddRow({absl::StrCat(process.pid), process.name, process.state,
-                  FormatAge(process.age), absl::StrCat(row.arenas_owned),
-                  FormatBytes(row.bytes_owned), absl::StrCat(row.attachments),
-                  FormatBytes(row.bytes_held),
+    table.AddRow({absl::StrCat(process.pid), process.name,
+                  RoleText(process.role), process.state, FormatAge(process.age),
+                  absl::StrCat(row.arenas_owned), FormatBytes(row.bytes_owned),
+                  absl::StrCat(row.attachments), FormatBytes(row.bytes_held),
                   absl::StrCat(process.segments.size()),
                   FormatBytes(row.SegmentBytes())});
   }
-  return absl::StrCat(table.ToText(), HiddenText(hidden));
+  return absl::StrCat(table.ToText(0, width), HiddenText(hidden));
 }
 
 Json PsJson(const std::vector<PsRow>& rows, const std::vector<pid_t>& hidden,
@@ -86,6 +104,7 @@ Json PsJson(const std::vector<PsRow>& rows, const std::vector<pid_t>& hidden,
     processes.push_back(
         {{"pid", process.pid},
          {"name", process.name},
+         {"role", RoleJson(process.role)},
          {"state", process.state},
          {"started_unix_ms", absl::ToUnixMillis(now - process.age)},
          {"arenas_owned", row.arenas_owned},

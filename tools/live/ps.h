@@ -35,9 +35,10 @@ struct PsRow {
 // Processes in both, by pid; keeps the order of the scan. Pure.
 std::vector<PsRow> PsRows(const ProcessScan& scan, const LedgerReport& report);
 
-// A table, or a line that says that there are none. Pure.
+// A table, or a line that says that there are none; of `width` columns (0:
+// any). Pure.
 std::string PsText(const std::vector<PsRow>& rows,
-                   const std::vector<pid_t>& hidden);
+                   const std::vector<pid_t>& hidden, size_t width = 0);
 
 // {"processes": [...], "hidden_pids": [...]}. Start times are relative to
 // `now`. Pure.

@@ -73,7 +73,8 @@ std::vector<ShmRow> ShmRows(const std::vector<NamedSegment>& segments,
   return rows;
 }
 
-std::string ShmText(const std::vector<ShmRow>& rows, absl::Time now) {
+std::string ShmText(const std::vector<ShmRow>& rows, absl::Time now,
+                    size_t width) {
   if (rows.empty()) return "no named segments of this user in /dev/shm\n";
   Table table({"NAME", "STATE", ">SIZE", ">MEMORY", ">AGE", "HOLDERS"});
   for (const ShmRow& row : rows) {
@@ -83,7 +84,7 @@ std::string ShmText(const std::vector<ShmRow>& rows, absl::Time now) {
                   FormatBytes(segment.allocated_bytes),
                   FormatAge(now - segment.created), HoldersText(row)});
   }
-  return table.ToText();
+  return table.ToText(0, width);
 }
 
 Json ShmJson(const std::vector<ShmRow>& rows) {

@@ -36,7 +36,8 @@ std::vector<ShmRow> ShmRows(const std::vector<NamedSegment>& segments,
                             const ProcessScan& scan);
 
 // A line for each name, or one that says that there are none. Pure.
-std::string ShmText(const std::vector<ShmRow>& rows, absl::Time now);
+std::string ShmText(const std::vector<ShmRow>& rows, absl::Time now,
+                    size_t width = 0);
 // {"segments": [...]}. Pure.
 Json ShmJson(const std::vector<ShmRow>& rows);
 
