@@ -44,7 +44,8 @@ def parse(argv):
     parser.add_argument("--smoke", action="store_true",
                         help="one short iteration of each: figures mean nothing")
     parser.add_argument("--rounds", type=int, default=None,
-                        help="interleaved repetitions (5; quick: 2)")
+                        help="interleaved repetitions (5; quick: 2); with --quick "
+                        "all of them, and slow peers, however long they take")
     parser.add_argument("--peers", default=os.environ.get("TENON_PEERS", ""),
                         help="the folder of tools/install_peers ($TENON_PEERS)")
     parser.add_argument("--no-report", dest="report", action="store_false",

@@ -26,7 +26,10 @@ pooled_copy_16MiB loader_machinery_spin loader_machinery_asleep
 loader_machinery_2 loader_w0 loader_small loader_image loader_first_batch
 loader_stop spawn_2 spawn_8 spawn_32 fork_8 error_to_parent future_wait
 future_then future_chain future_collect_all queue_64B channel_64B channel_fd
-fan_out_4 many_small_blocks many_small_one_block
+fan_out_4 many_small_blocks many_small_one_block fan_out_ring_1 fan_out_ring_8
+fan_out_queues_4 forward_third loader_batch_64_2_processes
+loader_batch_64_no_worker loader_start_spawn_2 loader_start_fork_2
+loader_stop_forkserver_2 loader_stop_threads_2
 """.split()
 
 FACTS = {"processor": "P", "kernel": "K", "memory_bytes": 2**30, "date": "D",
@@ -72,8 +75,8 @@ def example_report():
     sweeps = [s for s in scenarios.ALL if s.sweep]
     for sweep in sweeps:
         measured[sweep.name] = rounds.Measured([sample(
-            0, "far", sweep.size_bytes + 900, sweep.size_bytes + 500,
-            **{"tenon.descriptor": 3 * sweep.size_bytes + 30000})])
+            0, "far", sweep.at + 900, sweep.at + 500,
+            **{"tenon.descriptor": 3 * sweep.at + 30000})])
     return results.build([spin, wait, scenario_called("spawn_2"), *sweeps], measured,
                          dict(FACTS),
                          {"handover_spin": {"bound": {"near": 1.4, "far": 1.05},
@@ -86,9 +89,9 @@ class SmokeTest(unittest.TestCase):
 
     def test_measures_each_scenario(self):
         with tempfile.TemporaryDirectory() as folder:
-            # Of the rows by size, which side_by_side_smoke_test runs, one.
+            # Of the points of plots, which the programs' smoke tests run, some.
             ended = compare("--smoke", "--no-report", "--out", folder, "--only",
-                            "^(?!size_(?!4k))")
+                            "^(?!size_(?!4k)|loader_batch_(?!64)|loader_st.*[14]$)")
             self.assertIn(ended.returncode, (0, 1), ended.stderr)
             report = json.loads(pathlib.Path(folder, "results.json").read_text())
         for name in STABLE_NAMES:
@@ -202,6 +205,8 @@ class PeersTest(unittest.TestCase):
             program.chmod(0o755)
             rounds.measure_peers([wait], rounds.QUICK, pathlib.Path(folder),
                                  measured, {})
+        self.assertFalse(rounds.is_slow("torch.processes", "spawn_8", rounds.FULL))
+        self.assertTrue(rounds.is_slow("torch.processes", "spawn_8", rounds.QUICK))
         self.assertEqual(measured["fork_8"].missing, {
             "torch.processes": "torch.processes printed no figure for fork_8"})
 
@@ -249,7 +254,9 @@ class FiguresTest(unittest.TestCase):
         self.assertIn("**2.30**", page)
         self.assertIn("bound 1.4. It has reasons.", page)
         self.assertIn("| `spawn_2`: failed: it ended", page.replace("- ", "| "))
-        self.assertIn("| 67108864 (far cores) |", page)
+        self.assertIn("| 67,108,864 (far cores) |", page)
+        self.assertIn("| 2 processes |", page)
+        self.assertIn("| forkserver |", page)
         self.assertIn("too <many>", page)
 
     def test_one_library_is_one_peer(self):
@@ -290,7 +297,8 @@ class ReportTest(unittest.TestCase):
             html.write(example_report(), out)
             page = (out / "report.html").read_text()
             for plot in ["ratios", "peers", "latency_by_size", "throughput_by_size",
-                         "in_flight"]:
+                         "latency_by_carrier", "throughput_by_carrier",
+                         "loader_by_batch", "loader_start", "in_flight"]:
                 image = (out / f"{plot}.png").read_bytes()
                 self.assertTrue(image.startswith(b"\x89PNG"), plot)
         self.assertIn("Bounds are exceeded: handover_spin", page)

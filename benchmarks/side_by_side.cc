@@ -13,6 +13,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
+#include <limits>
 #include <string>
 #include <utility>
 #include <vector>
@@ -38,6 +39,9 @@ ABSL_FLAG(
     "The longest time for each row; ten times as long while no turn of it "
     "was kept.");
 ABSL_FLAG(size_t, turns, 51, "Enough turns for each distance of a row.");
+ABSL_FLAG(int, most_in_a_turn, std::numeric_limits<int>::max(),
+          "Fewer hand-overs in a turn than the row has: for a short run, whose "
+          "figures mean nothing.");
 ABSL_FLAG(double, near_below_ns, 250,
           "Cores are near if a cache line there and back takes less.");
 ABSL_FLAG(std::string, json, "", "The report is written to this file.");
@@ -127,6 +131,7 @@ int Compare() {
       .machine = FactsOfThisMachine(cores),
       .options = {.time = absl::Seconds(absl::GetFlag(FLAGS_seconds)),
                   .turns = absl::GetFlag(FLAGS_turns),
+                  .most_in_a_turn = absl::GetFlag(FLAGS_most_in_a_turn),
                   .near_below_ns = absl::GetFlag(FLAGS_near_below_ns)}};
   if (report.commit.empty()) report.commit = CommitOfThisBuild();
   PrintHead(report);

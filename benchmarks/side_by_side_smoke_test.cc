@@ -116,7 +116,8 @@ void CheckRow(const Json& row) {
 TEST(SideBySideSmokeTest, MeasuresEachRow) {
   unsetenv("TENON_PEERS");
   const int end = RunProgram(absl::StrCat(
-      "--seconds=0.3 --turns=3 --commit=abc --json=", ReportPath()));
+      "--seconds=0.3 --turns=3 --most_in_a_turn=32 --commit=abc --json=",
+      ReportPath()));
   EXPECT_TRUE(end == 0 || end == 1) << end;
   std::ifstream file(ReportPath());
   const Json report = Json::parse(file, nullptr, /*allow_exceptions=*/false);

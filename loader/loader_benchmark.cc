@@ -9,6 +9,12 @@
 //                  the ratio of a loader that may spin to the floor that spins,
 //                  vs_sleep that of one that sleeps to the floor asleep; vs_copy
 //                  without workers that to memcpy() in this process
+//   BM_BatchSize   the same of samples of 3x32x32 floats, by samples of a batch
+//   BM_Start       Create() and the first batch of tiny samples, by the way in
+//                  which workers start (1: threads; 2, 3, 4: processes by spawn,
+//                  fork, fork server), and stop_ms the destructor after an epoch,
+//                  beside bare starts (of threads, programs or forked processes)
+//                  and their ends
 //   BM_FirstBatch  Create() and the first batch, of samples that take 1 ms each;
 //                  over_ms is that without one sample and without starting as
 //                  many bare processes of this program
@@ -36,6 +42,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -46,6 +53,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -71,6 +79,7 @@
 #include "tenon/shm/testing/reporter.h"
 #include "tenon/shm/testing/shared_object.h"
 #include "tenon/spawn/child/init.h"
+#include "tenon/spawn/settings/start_method.h"
 
 namespace tenon::loader {
 namespace {
@@ -78,6 +87,7 @@ namespace {
 constexpr char kStart[] = "--bare-start";
 constexpr char kPause[] = "--bare-pause";
 constexpr int64_t kPrefetch = 2;
+constexpr int kMostWorkers = 4;
 
 // A benchmark that measures failures must not succeed.
 void DieUnless(bool good, const std::string& why) {
@@ -263,7 +273,7 @@ class Floor {
   struct Control {
     alignas(64) Word round{0};
     Word asleep{0};
-    Lane lanes[2];
+    Lane lanes[kMostWorkers];
   };
 
   std::byte* SlotOf(size_t worker, uint32_t made) {
@@ -332,10 +342,13 @@ class CopyFloor {
 // --- The loader. ---
 
 template <typename D>
-std::unique_ptr<Loader> MakeLoaderOf(const Shape& shape, int workers,
-                                     WorkerKind kind) {
-  LoaderOptions options = {
-      .batch_size = shape.batch_size, .workers = workers, .worker_kind = kind};
+std::unique_ptr<Loader> MakeLoaderOf(
+    const Shape& shape, int workers, WorkerKind kind,
+    std::optional<spawn::StartMethod> start_method = std::nullopt) {
+  LoaderOptions options = {.batch_size = shape.batch_size,
+                           .workers = workers,
+                           .worker_kind = kind,
+                           .start_method = start_method};
   if (workers > 0) options.prefetch = static_cast<int>(kPrefetch);
   auto loader = Loader::Create<D>(options, shape.floats,
                                   shape.batch_size * shape.batches);
@@ -472,6 +485,25 @@ BENCHMARK(BM_Batch)
     ->ArgsProduct({{1, 3 * 32 * 32, 3 * 224 * 224}, {1, 2}, {0, 1}})
     ->UseManualTime();
 
+void BM_BatchSize(benchmark::State& state) {
+  constexpr int64_t kSamples = 2048;  // Of a round, if that is 4 batches.
+  const int64_t batch = state.range(0);
+  const Shape shape = {.floats = 3 * 32 * 32,
+                       .batch_size = batch,
+                       .batches = std::max<int64_t>(4, kSamples / batch)};
+  const int workers = static_cast<int>(state.range(1));
+  const WorkerKind kind =
+      state.range(2) != 0 ? WorkerKind::kThread : WorkerKind::kProcess;
+  workers == 0 ? MeasureLocal(state, shape)
+               : MeasureWorkers(state, shape, workers, kind);
+}
+BENCHMARK(BM_BatchSize)
+    ->ArgNames({"batch", "workers", "threads"})
+    ->ArgsProduct({{1, 8, 64, 512}, {0}, {0}})
+    ->ArgsProduct({{1, 8, 64, 512}, {1, 2, 4}, {0}})
+    ->ArgsProduct({{1, 8, 64, 512}, {2}, {1}})
+    ->UseManualTime();
+
 // --- Start and stop. ---
 
 // Processes of this program that have reached main(), and sleep or exit there.
@@ -543,6 +575,125 @@ void BM_FirstBatch(benchmark::State& state) {
   state.counters["over_ms"] = (ours.Median() - bare_starts.Median()) / 1e6 - 1;
 }
 BENCHMARK(BM_FirstBatch)->ArgName("workers")->Arg(1)->Arg(2)->UseManualTime();
+
+// As many threads as workers, which have begun, and wait for their end.
+class BareThreads {
+ public:
+  explicit BareThreads(int count) {
+    for (int i = 0; i < count; ++i) {
+      threads_.emplace_back([this] {
+        begun_.fetch_add(1);
+        end_.wait(false);
+      });
+    }
+    while (begun_.load() < count) std::this_thread::yield();
+  }
+  void End() {
+    end_.store(true);
+    end_.notify_all();
+    for (std::thread& thread : threads_) thread.join();
+  }
+
+ private:
+  std::atomic<bool> end_{false};
+  std::atomic<int> begun_{0};
+  std::vector<std::thread> threads_;
+};
+
+// Forked children of this process, which sleep.
+class BareForks {
+ public:
+  explicit BareForks(int count) {
+    for (int i = 0; i < count; ++i) {
+      auto child = ForkedChild::Fork({.name = "bare",
+                                      .watchdog = absl::Minutes(1),
+                                      .may_have_threads = true},
+                                     [&](const Reporter&) {
+                                       begun_->fetch_add(1);
+                                       pause();
+                                     });
+      DieUnlessOk(child);
+      children_.push_back(*std::move(child));
+    }
+    while (begun_->load() < count) StdAtomics::Pause();
+  }
+  void End() {
+    for (ForkedChild& child : children_) child.Kill();
+  }
+
+ private:
+  SharedObject<std::atomic<int>> begun_;
+  std::vector<ForkedChild> children_;
+};
+
+enum StartWay : int64_t { kThreads = 1, kSpawned, kForked, kForkServed };
+
+// The bare starts and ends of one way, in nanoseconds.
+template <typename Bare, typename... Arguments>
+void AddBare(Samples& starts, Samples& ends, Arguments... arguments) {
+  std::optional<Bare> bare;
+  starts.Add(Nanoseconds(CLOCK_MONOTONIC, [&] { bare.emplace(arguments...); }));
+  ends.Add(Nanoseconds(CLOCK_MONOTONIC, [&] {
+    if constexpr (requires { bare->End(); }) {
+      bare->End();
+    } else {
+      bare->TerminateAndWait();
+    }
+  }));
+}
+
+std::unique_ptr<Loader> MakeLoaderBy(StartWay way, const Shape& shape,
+                                     int workers) {
+  switch (way) {
+    case kThreads:
+      return MakeLoader(shape, workers, WorkerKind::kThread);
+    case kSpawned:
+      return MakeLoaderOf<Flat>(shape, workers, WorkerKind::kProcess,
+                                spawn::StartMethod::kSpawn);
+    case kForked:
+      return MakeLoaderOf<Flat>(shape, workers, WorkerKind::kProcess,
+                                spawn::StartMethod::kFork);
+    case kForkServed:
+      break;
+  }
+  return MakeLoaderOf<Flat>(shape, workers, WorkerKind::kProcess,
+                            spawn::StartMethod::kForkServer);
+}
+
+void BM_Start(benchmark::State& state) {
+  const Shape shape = {.floats = 1, .batch_size = 64, .batches = 8};
+  const int workers = static_cast<int>(state.range(0));
+  const auto way = static_cast<StartWay>(state.range(1));
+  // The fork server is started by the first loader, and stays.
+  MakeLoaderBy(way, shape, workers).reset();
+  Samples starts, stops, bare_starts, bare_stops;
+  for (auto _ : state) {
+    std::unique_ptr<Loader> loader;
+    const double start = Nanoseconds(CLOCK_MONOTONIC, [&] {
+      loader = MakeLoaderBy(way, shape, workers);
+      TakeFirst(*loader);
+    });
+    const double stop = Nanoseconds(CLOCK_MONOTONIC, [&] { loader.reset(); });
+    starts.Add(start);
+    stops.Add(stop);
+    if (way == kThreads) {
+      AddBare<BareThreads>(bare_starts, bare_stops, workers);
+    } else if (way == kSpawned) {
+      AddBare<BareProcesses>(bare_starts, bare_stops, workers, kPause);
+    } else {
+      AddBare<BareForks>(bare_starts, bare_stops, workers);
+    }
+    state.SetIterationTime((start + stop) * 1e-9);
+  }
+  SetCounters(state, starts, bare_starts);
+  state.counters["stop_ms"] = stops.Median() / 1e6;
+  state.counters["bare_stop_ms"] = bare_stops.Median() / 1e6;
+}
+BENCHMARK(BM_Start)
+    ->ArgNames({"workers", "way"})
+    ->ArgsProduct({{1, 2, 4}, {kThreads, kSpawned, kForked, kForkServed}})
+    ->Iterations(11)
+    ->UseManualTime();
 
 // The memory of processes; of what several of them map, their part.
 double MegabytesOf(const std::vector<pid_t>& pids) {

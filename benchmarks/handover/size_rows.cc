@@ -10,10 +10,12 @@
 #include <vector>
 
 #include "tenon/benchmarks/handover/by_hand.h"
+#include "tenon/benchmarks/handover/carrier_links.h"
 #include "tenon/benchmarks/handover/hand_link.h"
 #include "tenon/benchmarks/handover/queue_link.h"
 #include "tenon/benchmarks/handover/works.h"
 #include "tenon/benchmarks/harness/subject.h"
+#include "tenon/shm/segment/sharing_strategy.h"
 
 namespace tenon::benchmarks {
 namespace {
@@ -28,18 +30,36 @@ template <size_t kBytes>
 using Hand = HandLink<by_hand::TwoLines, by_hand::Locked,
                       by_hand::BlocksOf<kBytes, BlocksFor(kBytes)>>;
 
+constexpr auto kByDescriptor = SharingStrategy::kFileDescriptor;
+constexpr auto kByName = SharingStrategy::kFileSystem;
+
+// Half as many tensors are kept for a receiver as there are blocks by hand.
+constexpr Load LoadOf(size_t bytes) {
+  return {.bytes = static_cast<int64_t>(bytes), .kept = BlocksFor(bytes) / 2};
+}
+
 template <size_t kBytes, template <typename> typename Work>
 std::vector<NamedSubject> Subjects() {
   constexpr int64_t kSize = kBytes;
-  std::vector<NamedSubject> all(4);
-  all[0].name = "hand.two_lines";
-  all[0].subject = std::make_unique<TwoProcesses<Hand<kBytes>, Work>>();
-  all[1].name = "tenon.pooled";
-  all[1].subject = std::make_unique<TwoProcesses<QueueLink, Work>>(kSize);
-  all[2].name = "tenon.descriptor";
-  all[2].subject = std::make_unique<TwoProcesses<DescriptorLink, Work>>(kSize);
-  all[3].name = "tenon.name";
-  all[3].subject = std::make_unique<TwoProcesses<NameLink, Work>>(kSize);
+  constexpr Load kLoad = LoadOf(kBytes);
+  std::vector<NamedSubject> all;
+  const auto add = [&all]<typename Link>(const char* name, const auto&... of) {
+    all.push_back({.name = name,
+                   .subject = std::make_unique<TwoProcesses<Link, Work>>(of...),
+                   .missing = ""});
+  };
+  add.template operator()<Hand<kBytes>>("hand.two_lines");
+  add.template operator()<QueueLink>("tenon.pooled", kSize);
+  add.template operator()<DescriptorLink>("tenon.descriptor", kSize);
+  add.template operator()<NameLink>("tenon.name", kSize);
+  add.template operator()<RingLink<PooledForm>>("tenon.pooled.ring", kLoad);
+  add.template operator()<RingLink<OwnForm<kByName>>>("tenon.name.ring", kLoad);
+  add.template operator()<ChannelLink<PooledForm>>("tenon.pooled.channel",
+                                                   kLoad);
+  add.template operator()<ChannelLink<OwnForm<kByDescriptor>>>(
+      "tenon.descriptor.channel", kLoad);
+  add.template operator()<ChannelLink<OwnForm<kByName>>>("tenon.name.channel",
+                                                         kLoad);
   return all;
 }
 
@@ -47,7 +67,7 @@ std::vector<NamedSubject> Subjects() {
 // large ones before them have left nothing of theirs in the caches.
 constexpr int CountFor(size_t bytes) {
   if (bytes <= 64 * kKiB) return 512;
-  return bytes <= kMiB ? 32 : 4;
+  return bytes <= kMiB ? 32 : bytes <= 16 * kMiB ? 4 : 1;
 }
 
 template <size_t kBytes>

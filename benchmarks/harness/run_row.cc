@@ -89,6 +89,7 @@ RowResult RunRow(const Row& row, const TwoCores& cores,
                            .crosses_cores = row.crosses_cores,
                            .must_sleep = row.sleeps ? kMustSleep : 0};
   RowResult result = {.row = row, .turns = Turns(rules)};
+  result.row.count = std::min(row.count, options.most_in_a_turn);
   if (!cores.are_there()) {
     result.status = RowResult::kSkipped;
     result.reason = "this process may use one core only";

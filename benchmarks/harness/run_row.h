@@ -7,6 +7,7 @@
 #define TENON_BENCHMARKS_HARNESS_RUN_ROW_H_
 
 #include <cstddef>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,8 @@ struct RunOptions {
   // goes on for up to ten times as long while none was kept.
   absl::Duration time = absl::Seconds(10);
   size_t turns = 51;
+  // Lowers Row::count, for runs whose figures do not matter.
+  int most_in_a_turn = std::numeric_limits<int>::max();
   double near_below_ns = 250;
 };
 

@@ -14,11 +14,23 @@ import time
 import grain
 import numpy
 
-# For each case, of --seconds=S; other arguments do not matter.
+# For each case, of --seconds=S. The other arguments are the keys of the cases that
+# are wanted; none: all.
 SECONDS = float(next((argument[len("--seconds="):] for argument in sys.argv
                       if argument.startswith("--seconds=")), 1))
-# Floats of a sample, samples of a batch, batches of a round.
-SHAPES = [(1, 64, 512), (3 * 32 * 32, 64, 128), (3 * 224 * 224, 32, 16)]
+WANTED = {argument for argument in sys.argv[1:] if not argument.startswith("--")}
+
+
+def cases():
+    """Key, floats of a sample, samples of a batch, batches of a round, workers."""
+    for floats, batch_size, batches in [(1, 64, 512), (3 * 32 * 32, 64, 128),
+                                        (3 * 224 * 224, 32, 16)]:
+        for workers in [0, 1, 2]:
+            yield (f"BM_Batch/floats:{floats}/workers:{workers}", floats,
+                   batch_size, batches, workers)
+    for batch_size in [1, 8, 64, 512]:
+        yield (f"BM_BatchSize/batch:{batch_size}/workers:2", 3 * 32 * 32,
+               batch_size, max(4, 512 // batch_size), 2)
 
 
 class Copy(grain.transforms.Map):
@@ -42,18 +54,18 @@ def batch_microseconds(iterator, batches):
 
 
 def main():
-    for floats, batch_size, batches in SHAPES:
-        for workers in [0, 1, 2]:
-            data = (grain.MapDataset.range(batch_size * batches).map(
-                Copy(floats)).batch(batch_size).repeat().to_iter_dataset(
-                    grain.ReadOptions(num_threads=0, prefetch_buffer_size=0)))
-            if workers > 0:
-                data = data.mp_prefetch(
-                    grain.MultiprocessingOptions(num_workers=workers,
-                                                 per_worker_buffer_size=2))
-            us = batch_microseconds(iter(data), batches)
-            print(f"BM_Batch/floats:{floats}/workers:{workers}/threads:0"
-                  f"  us={us:.3f}", flush=True)
+    for key, floats, batch_size, batches, workers in cases():
+        if WANTED and key not in WANTED:
+            continue
+        data = (grain.MapDataset.range(batch_size * batches).map(
+            Copy(floats)).batch(batch_size).repeat().to_iter_dataset(
+                grain.ReadOptions(num_threads=0, prefetch_buffer_size=0)))
+        if workers > 0:
+            data = data.mp_prefetch(
+                grain.MultiprocessingOptions(num_workers=workers,
+                                             per_worker_buffer_size=2))
+        us = batch_microseconds(iter(data), batches)
+        print(f"{key}  us={us:.3f}", flush=True)
 
 
 if __name__ == "__main__":

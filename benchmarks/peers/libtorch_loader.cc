@@ -12,6 +12,8 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
+#include <set>
+#include <string>
 #include <vector>
 
 namespace {
@@ -46,6 +48,7 @@ struct Shape {
 };
 constexpr Shape kShapes[] = {
     {1, 64, 4096}, {3 * 32 * 32, 64, 128}, {3 * 224 * 224, 32, 8}};
+constexpr int64_t kBatches[] = {1, 8, 64, 512};
 
 double Microseconds() {
   timespec now;
@@ -79,22 +82,48 @@ double BatchMicroseconds(const Shape& shape, size_t workers, double seconds) {
   return epochs[epochs.size() / 2];
 }
 
+bool IsWanted(const std::set<std::string>& wanted, const std::string& key) {
+  return wanted.empty() || wanted.count(key) > 0;
+}
+
+// Prints the case. False if a batch has wrong values.
+bool Measure(const std::string& key, const Shape& shape, size_t workers,
+             double seconds) {
+  const double us = BatchMicroseconds(shape, workers, seconds);
+  if (us < 0) return false;
+  std::printf("%s  us=%.3f\n", key.c_str(), us);
+  std::fflush(stdout);
+  return true;
+}
+
 }  // namespace
 
-// --seconds=S is the time of each case; other arguments do not matter.
+// --seconds=S is the time of each case; the other arguments are the keys of the
+// cases that are wanted; none: all.
 int main(int argc, char** argv) {
   double seconds = 1;
-  for (int i = 1; i < argc; ++i)
-    std::sscanf(argv[i], "--seconds=%lf", &seconds);
+  std::set<std::string> wanted;
+  for (int i = 1; i < argc; ++i) {
+    if (std::sscanf(argv[i], "--seconds=%lf", &seconds) != 1) {
+      wanted.insert(argv[i]);
+    }
+  }
   torch::set_num_threads(1);
   for (const Shape& shape : kShapes) {
     for (const size_t workers : {0, 1, 2}) {
-      const double us = BatchMicroseconds(shape, workers, seconds);
-      if (us < 0) return 1;
-      std::printf("BM_Batch/floats:%lld/workers:%zu/threads:%d  us=%.3f\n",
-                  static_cast<long long>(shape.floats), workers, workers > 0,
-                  us);
-      std::fflush(stdout);
+      const std::string key =
+          "BM_Batch/floats:" + std::to_string(shape.floats) +
+          "/workers:" + std::to_string(workers);
+      if (IsWanted(wanted, key) && !Measure(key, shape, workers, seconds)) {
+        return 1;
+      }
     }
+  }
+  for (const int64_t batch : kBatches) {
+    const Shape shape = {3 * 32 * 32, batch,
+                         std::max<int64_t>(4, 2048 / batch)};
+    const std::string key =
+        "BM_BatchSize/batch:" + std::to_string(batch) + "/workers:2";
+    if (IsWanted(wanted, key) && !Measure(key, shape, 2, seconds)) return 1;
   }
 }

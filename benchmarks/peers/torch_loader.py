@@ -13,11 +13,23 @@ import time
 import torch
 from torch.utils.data import DataLoader, Dataset
 
-# For each case, of --seconds=S; other arguments do not matter.
+# For each case, of --seconds=S. The other arguments are the keys of the cases that
+# are wanted; none: all.
 SECONDS = float(next((argument[len("--seconds="):] for argument in sys.argv
                       if argument.startswith("--seconds=")), 1))
-# Floats of a sample, samples of a batch, batches of an epoch.
-SHAPES = [(1, 64, 512), (3 * 32 * 32, 64, 128), (3 * 224 * 224, 32, 16)]
+WANTED = {argument for argument in sys.argv[1:] if not argument.startswith("--")}
+
+
+def cases():
+    """Key, floats of a sample, samples of a batch, batches of an epoch, workers."""
+    for floats, batch_size, batches in [(1, 64, 512), (3 * 32 * 32, 64, 128),
+                                        (3 * 224 * 224, 32, 16)]:
+        for workers in [0, 1, 2]:
+            yield (f"BM_Batch/floats:{floats}/workers:{workers}", floats,
+                   batch_size, batches, workers)
+    for batch_size in [1, 8, 64, 512]:
+        yield (f"BM_BatchSize/batch:{batch_size}/workers:2", 3 * 32 * 32,
+               batch_size, max(4, 512 // batch_size), 2)
 
 
 class Flat(Dataset):
@@ -49,14 +61,13 @@ def batch_microseconds(loader, batches):
 
 def main():
     torch.set_num_threads(1)
-    for floats, batch_size, batches in SHAPES:
-        for workers in [0, 1, 2]:
-            loader = DataLoader(Flat(floats, batch_size * batches), batch_size,
-                                num_workers=workers,
-                                persistent_workers=workers > 0)
-            us = batch_microseconds(loader, batches)
-            print(f"BM_Batch/floats:{floats}/workers:{workers}/threads:0"
-                  f"  us={us:.3f}", flush=True)
+    for key, floats, batch_size, batches, workers in cases():
+        if WANTED and key not in WANTED:
+            continue
+        loader = DataLoader(Flat(floats, batch_size * batches), batch_size,
+                            num_workers=workers, persistent_workers=workers > 0)
+        us = batch_microseconds(loader, batches)
+        print(f"{key}  us={us:.3f}", flush=True)
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ import re
 
 from runner import machine
 from runner.results import time_text
+from runner.scenarios import LOADER_BATCH, LOADER_START, LOADER_STOP
 
 # In README.md.
 SHOWN = ["handover_spin", "handover_new", "handover_sleep", "stream_4KiB",
@@ -114,11 +115,18 @@ def all_figures(report, picture_folder):
         parts += by_size(report["scenarios"], sweep)
     parts += [f"![{picture}]({picture_folder}/{picture}.png)"
               for picture in PICTURES]
+    parts += by_way(report["scenarios"], LOADER_BATCH,
+                    "A batch of 3x32x32 floats, by its samples:", "samples")
+    parts += by_way(report["scenarios"], LOADER_START,
+                    "From `Create()` to the first tiny batch, by workers:", "workers")
+    parts += by_way(report["scenarios"], LOADER_STOP,
+                    "The destructor of such a loader:", "workers")
     parts += in_flight(report["in_flight"])
     return "\n\n".join(parts)
 
 
-PICTURES = ["latency_by_size", "throughput_by_size"]
+PICTURES = ["latency_by_size", "throughput_by_size", "latency_by_carrier",
+            "loader_by_batch"]
 
 
 def missed(named):
@@ -138,28 +146,47 @@ def absent(scenarios):
     return ["Without figures:", "\n".join(lines)] if lines else []
 
 
+def grid(rows, heads, title, unit):
+    """A row for each way, way -> {at: text}; a column for each of `heads`,
+    at -> text."""
+    points = sorted(heads)
+    return [title, table([unit, *(heads[at] for at in points)],
+                         [[way, *(cells.get(at, "") for at in points)]
+                          for way, cells in rows.items()])] if heads else []
+
+
+def measured_of(scenarios, sweep):
+    return [(s, s["distances"][s["distance"]]) for s in scenarios.values()
+            if s.get("sweep") == sweep and s["status"] == "measured"]
+
+
 def by_size(scenarios, sweep):
-    """A column for each way that a size of the sweep was measured in."""
-    of_sweep = [s for s in scenarios.values()
-                if s.get("sweep") == sweep and s["status"] == "measured"]
-    if not of_sweep:
-        return []
-    groups = [s["distances"][s["distance"]] for s in of_sweep]
-    ways = ["limit", "tenon", *sorted({
-        name for group in groups for name in [*group["variants"], *group["peers"]]
-        if {**group["variants"], **group["peers"]}[name]["status"] == "measured"})]
-    rows = [[str(s["size_bytes"]) + where(s["distance"]),
-             *(time_of(group, way) for way in ways)]
-            for s, group in zip(of_sweep, groups)]
-    return [f"By size, {of_sweep[0]['what'].split(', both')[0]}:",
-            table(["bytes", *(f"`{way}`" for way in ways)], rows)]
+    rows, heads, title = {"limit": {}, "`tenon.pooled`": {}}, {}, ""
+    for scenario, group in measured_of(scenarios, sweep):
+        at = scenario["at"]
+        heads[at] = f"{at:,}{where(scenario['distance'])}"
+        title = f"By bytes of a tensor, {scenario['what'].split(', both')[0]}:"
+        rows["limit"][at] = time_text(group["limit"])
+        rows["`tenon.pooled`"][at] = time_text(group["tenon"])
+        others = {**group["variants"], **group["peers"]}
+        for name, other in sorted(others.items()):
+            if other.get("status") == "measured":
+                rows.setdefault(f"`{name}`", {})[at] = time_text(other["time"])
+    return grid(rows, heads, title, "bytes")
 
 
-def time_of(group, way):
-    if way in ("limit", "tenon"):
-        return time_text(group[way])
-    one = {**group["variants"], **group["peers"]}.get(way, {})
-    return time_text(one["time"]) if one.get("status") == "measured" else ""
+def by_way(scenarios, sweep, title, unit):
+    """Each cell is Tenon's time, and its limit."""
+    rows, heads = {}, {}
+    for scenario, group in measured_of(scenarios, sweep):
+        heads[scenario["at"]] = str(scenario["at"])
+        rows.setdefault(scenario["way"], {})[scenario["at"]] = (
+            f"{time_text(group['tenon'])}, limit {time_text(group['limit'])}")
+        for name, peer in group["peers"].items():
+            if peer["status"] == "measured":
+                rows.setdefault(f"`{name}`, {scenario['way'].split()[0]} workers",
+                                {})[scenario["at"]] = time_text(peer["time"])
+    return grid(rows, heads, title, unit)
 
 
 def in_flight(rows):
@@ -167,7 +194,7 @@ def in_flight(rows):
         return []
     return ["Tensors of 1 KiB that two processes hold (sender / receiver):", table(
         ["strategy", "wanted", "limit of descriptors", "held", "descriptors",
-         "mappings", "memory", "ended by"],
+         "mappings", "memory", "ended by", "goes on after 8 are released"],
         [[row["strategy"], f"{row['wanted']:,}",
           f"{row['fd_limit']:,}" if row["fd_limit"] else "hard",
           f"{row['tensors']:,.0f}",
@@ -175,4 +202,6 @@ def in_flight(rows):
           f"{row['sender_mappings']:,.0f} / {row['receiver_mappings']:,.0f}",
           f"{row['sender_bytes'] / 2**20:.1f} / "
           f"{row['receiver_bytes'] / 2**20:.1f} MiB",
-          row["error"].replace("|", "/")] for row in rows])]
+          row["error"].replace("|", "/"),
+          ("yes" if row["goes_on"] else "no") if row["error"] else ""]
+         for row in rows])]

@@ -13,6 +13,7 @@ from matplotlib import ticker  # noqa: E402
 
 from runner import machine  # noqa: E402
 from runner.results import time_text  # noqa: E402
+from runner.scenarios import LOADER_BATCH, LOADER_START, LOADER_STOP  # noqa: E402
 
 TENON, LIMIT, MISSED, PEER = "#1f5fa8", "#444444", "#c62828", "#2e7d32"
 
@@ -109,7 +110,7 @@ def in_flight_of(rows):
         return ""
     head = ("<tr><th>strategy<th class=n>wanted<th class=n>limit of descriptors"
             "<th class=n>held<th class=n>descriptors<th class=n>mappings"
-            "<th class=n>memory<th>ended by</tr>")
+            "<th class=n>memory<th>ended by<th>goes on</tr>")
     lines = "".join(
         f"<tr><td>{text(row['strategy'])}<td class=n>{row['wanted']:,}"
         f"<td class=n>{row['fd_limit'] or ''}<td class=n>{row['tensors']:,.0f}"
@@ -117,11 +118,13 @@ def in_flight_of(rows):
         f"<td class=n>{row['sender_mappings']:,.0f} / "
         f"{row['receiver_mappings']:,.0f}"
         f"<td class=n>{row['sender_bytes'] / 2**20:.1f} / "
-        f"{row['receiver_bytes'] / 2**20:.1f} MiB<td>{text(row['error'])}</tr>"
+        f"{row['receiver_bytes'] / 2**20:.1f} MiB<td>{text(row['error'])}"
+        f"<td>{('yes' if row['goes_on'] else 'NO') if row['error'] else ''}</tr>"
         for row in rows)
     return ("<h2>Tensors in flight</h2><p>Of 1 KiB, held by the process that created "
             "them and by one that received them: what each of the two has more than "
-            "before (sender / receiver).</p>"
+            "before (sender / receiver), what ended it, and whether the call that "
+            "failed succeeds once eight tensors are released.</p>"
             f"<table>{head}{lines}</table>")
 
 
@@ -209,6 +212,19 @@ CURVES = {  # Subject: label, color, marker.
     "tenon.descriptor": ("Tenon, own segment by descriptor", "#e08214", "^"),
     "tenon.name": ("Tenon, own segment by name", "#8073ac", "v"),
 }
+# The same through other carriers than a queue: color by strategy, line and
+# marker by carrier.
+CARRIERS = {
+    "limit": CURVES["limit"],
+    **{f"tenon{strategy}{carrier}": (f"{text_of} through a {carrier[1:] or 'queue'}",
+                                     color, marker)
+       for strategy, text_of, color in [
+           (".pooled", "pooled", TENON), (".descriptor", "by descriptor", "#e08214"),
+           (".name", "by name", "#8073ac")]
+       for carrier, marker in [("", "o"), (".ring", "^"), (".channel", "x")]},
+}
+CARRIERS["tenon"] = CARRIERS.pop("tenon.pooled")
+DASHES = {"limit": "--", "ring": "-.", "channel": ":"}
 
 
 def size_text(size):
@@ -240,30 +256,35 @@ def curves_of(scenarios, sweep):
             continue
         for name, (ns, spread) in figures_in(
                 scenario["distances"][distance]).items():
-            curves.setdefault(name, []).append((scenario["size_bytes"], ns, spread))
+            curves.setdefault(name, []).append((scenario["at"], ns, spread))
     return distance, {name: sorted(points) for name, points in curves.items()}
 
 
-def style_of(name, index):
-    if name in CURVES:
-        return CURVES[name]
+def style_of(name, index, styles):
+    if name in styles:
+        return styles[name]
     return name, matplotlib.colormaps["Dark2"](index % 8), "x"
 
 
-def plot_sizes(scenarios, sweep, value, title, label, y_text):
+def names_of(curves, styles):
+    """Tenon's in the order of `styles`; peers only beside the queue."""
+    peers = [] if styles is CARRIERS else sorted(
+        name for name in curves if name != "limit" and not name.startswith("tenon"))
+    return [*(name for name in styles if name in curves), *peers]
+
+
+def plot_sizes(scenarios, sweep, value, title, label, y_text, styles):
     """`value` makes what is shown of a size and a time."""
     distance, curves = curves_of(scenarios, sweep)
     if not curves:
         return None
     figure, axes = plt.subplots(figsize=(9, 5.5))
-    order = [*(n for n in CURVES if n in curves),
-             *sorted(n for n in curves if n not in CURVES)]
-    for index, name in enumerate(order):
-        text_of, color, marker = style_of(name, index)
+    for index, name in enumerate(names_of(curves, styles)):
+        text_of, color, marker = style_of(name, index, styles)
         sizes = [size for size, _, _ in curves[name]]
         axes.plot(sizes, [value(s, ns) for s, ns, _ in curves[name]],
                   marker=marker, ms=5, color=color, label=text_of,
-                  ls="--" if name == "limit" else "-")
+                  ls=DASHES.get(name.split(".")[-1], "-"))
         axes.fill_between(
             sizes, [value(s, spread[0]) for s, _, spread in curves[name]],
             [value(s, spread[1]) for s, _, spread in curves[name]],
@@ -277,20 +298,104 @@ def plot_sizes(scenarios, sweep, value, title, label, y_text):
     axes.grid(alpha=0.3)
     axes.set_xlabel("bytes of a tensor (logarithmic)")
     axes.set_ylabel(f"{label} (logarithmic)")
-    axes.set_title(f"{title}; both spin, {distance} cores")
+    how = "receivers of channels sleep" if styles is CARRIERS else "both spin"
+    axes.set_title(f"{title}; {how}, {distance} cores")
     axes.legend(fontsize=8)
     return figure
 
 
-def plot_latency(scenarios):
+def plot_latency(scenarios, styles):
     return plot_sizes(scenarios, "there_back", lambda size, ns: ns,
                       "A filled tensor there and another back", "time",
-                      lambda ns, _: time_text(ns))
+                      lambda ns, _: time_text(ns), styles)
 
 
-def plot_throughput(scenarios):
+def plot_throughput(scenarios, styles):
     return plot_sizes(scenarios, "stream", lambda size, ns: size / ns,
-                      "Filled tensors in a row", "GB/s", lambda v, _: f"{v:g}")
+                      "Filled tensors in a row", "GB/s", lambda v, _: f"{v:g}",
+                      styles)
+
+
+# ---- Plots of loaders. ----
+
+def points_of(scenarios, sweep):
+    """Way -> [(at, group)]. Loaders are not bound to cores: one distance."""
+    ways = {}
+    for scenario in scenarios.values():
+        if scenario.get("sweep") == sweep and scenario["status"] == "measured":
+            ways.setdefault(scenario["way"], []).append(
+                (scenario["at"], scenario["distances"][scenario["distance"]]))
+    return {way: sorted(points, key=lambda p: p[0]) for way, points in ways.items()}
+
+
+def draw_ways(axes, ways, scale):
+    """A curve with its spread for each way, and its limit, dashed."""
+    for index, (way, points) in enumerate(ways.items()):
+        color = matplotlib.colormaps["tab10"](index)
+        at = [x for x, _ in points]
+        axes.plot(at, [g["tenon"] * scale(x) for x, g in points], color=color,
+                  marker="o", ms=5, label=way)
+        axes.fill_between(
+            at, [g["tenon_spread"][0] * scale(x) for x, g in points],
+            [g["tenon_spread"][1] * scale(x) for x, g in points], color=color,
+            alpha=0.15, lw=0)
+        axes.plot(at, [g["limit"] * scale(x) for x, g in points], color=color,
+                  ls="--", lw=1)
+    axes.plot([], [], color="black", ls="--", lw=1, label="its limit")
+    axes.set_xscale("log", base=2)
+    axes.set_yscale("log")
+    axes.yaxis.set_major_locator(
+        ticker.LogLocator(base=10, subs=[1, 2, 5], numticks=50))
+    axes.yaxis.set_major_formatter(
+        ticker.FuncFormatter(lambda ns, _: time_text(ns)))
+    axes.yaxis.set_minor_formatter(ticker.NullFormatter())
+    ticks = sorted({x for points in ways.values() for x, _ in points})
+    axes.set_xticks(ticks, [str(x) for x in ticks])
+    axes.grid(alpha=0.3)
+    axes.legend(fontsize=8)
+
+
+def draw_peers(axes, ways, scale):
+    """Peers have points at one way only: that with as many workers."""
+    curves = {}
+    for points in ways.values():
+        for at, group in points:
+            for name, peer in group["peers"].items():
+                if peer["status"] == "measured":
+                    curves.setdefault(name, {})[at] = peer["time"] * scale(at)
+    for index, (name, points) in enumerate(sorted(curves.items())):
+        at = sorted(points)
+        axes.plot(at, [points[x] for x in at], marker="x", lw=1,
+                  color=matplotlib.colormaps["Dark2"](index % 8),
+                  label=f"{name}, 2 workers")
+
+
+def plot_loader_batch(scenarios):
+    ways = points_of(scenarios, LOADER_BATCH)
+    if not ways:
+        return None
+    figure, axes = plt.subplots(figsize=(9, 5.5))
+    draw_peers(axes, ways, lambda at: 1 / at)
+    draw_ways(axes, ways, lambda at: 1 / at)
+    axes.set_xlabel("samples of a batch (logarithmic)")
+    axes.set_ylabel("time for each sample of 3x32x32 floats (logarithmic)")
+    axes.set_title("A loader by batch size and workers")
+    return figure
+
+
+def plot_loader_start(scenarios):
+    starts = points_of(scenarios, LOADER_START)
+    stops = points_of(scenarios, LOADER_STOP)
+    if not (starts and stops):
+        return None
+    figure, both = plt.subplots(1, 2, figsize=(10, 4.5), sharey=True)
+    for axes, ways, title in [(both[0], starts, "until the first batch"),
+                              (both[1], stops, "to stop")]:
+        draw_ways(axes, ways, lambda at: 1)
+        axes.set_xlabel("workers (logarithmic)")
+        axes.set_title(f"Time of a loader {title}")
+    both[0].set_ylabel("time (logarithmic)")
+    return figure
 
 
 def plot_in_flight(rows):
@@ -333,8 +438,12 @@ def write(report, out):
     scenarios = report["scenarios"]
     named = {n: s for n, s in scenarios.items() if not s.get("sweep")}
     plots = [("ratios", plot_ratios(named) if named else None), ("peers", plot_peers(named)),
-             ("latency_by_size", plot_latency(scenarios)),
-             ("throughput_by_size", plot_throughput(scenarios)),
+             ("latency_by_size", plot_latency(scenarios, CURVES)),
+             ("throughput_by_size", plot_throughput(scenarios, CURVES)),
+             ("latency_by_carrier", plot_latency(scenarios, CARRIERS)),
+             ("throughput_by_carrier", plot_throughput(scenarios, CARRIERS)),
+             ("loader_by_batch", plot_loader_batch(scenarios)),
+             ("loader_start", plot_loader_start(scenarios)),
              ("in_flight", plot_in_flight(report["in_flight"]))]
     images = "".join(
         f'<p><img alt="{name}" src="data:image/png;base64,'

@@ -76,7 +76,7 @@ def scenario_of(scenario, measured, all_bounds):
     if reason:
         result["reason"] = reason
     if scenario.sweep:
-        result.update(sweep=scenario.sweep, size_bytes=scenario.size_bytes)
+        result.update(sweep=scenario.sweep, way=scenario.way, at=scenario.at)
     distances = {}
     for distance in ["near", "far", "any"]:
         samples = [s for s in measured.samples if s.distance == distance]

@@ -36,6 +36,7 @@ class Mode:
     budget_s: float  # Later rounds end when it is used up. 0: none.
     peer_seconds: float
     idle_seconds: float = 1.0
+    most_in_a_turn: int = 0  # Of hand-overs in a row; 0: as the row has.
 
 
 FULL = Mode("full", rounds=5, row_seconds=4, row_turns=51, min_time=0.5,
@@ -43,12 +44,15 @@ FULL = Mode("full", rounds=5, row_seconds=4, row_turns=51, min_time=0.5,
 QUICK = Mode("quick", rounds=2, row_seconds=0.8, row_turns=21, min_time=0.1,
              budget_s=150, peer_seconds=0.1)
 SMOKE = Mode("smoke", rounds=1, row_seconds=0.05, row_turns=1, min_time=0.001,
-             budget_s=0, peer_seconds=0.01, idle_seconds=0.05)
+             budget_s=0, peer_seconds=0.01, idle_seconds=0.05,
+             most_in_a_turn=32)
 
 
 def mode_of(args):
     mode = SMOKE if args.smoke else QUICK if args.quick else FULL
-    return dataclasses.replace(mode, rounds=args.rounds) if args.rounds else mode
+    if not args.rounds:
+        return mode
+    return dataclasses.replace(mode, rounds=args.rounds, budget_s=0)
 
 
 @dataclasses.dataclass
@@ -135,6 +139,8 @@ def run_row(run, mode, programs, peers):
         command = [str(programs / run.program),
                    f"--only=^{re.escape(run.select)}$", f"--json={path}",
                    f"--seconds={mode.row_seconds}", f"--turns={mode.row_turns}"]
+        if mode.most_in_a_turn:
+            command.append(f"--most_in_a_turn={mode.most_in_a_turn}")
         if peers:
             command.append(f"--peers={peers}")
         # A row goes on for ten times as long while it has kept no turn.
@@ -256,7 +262,7 @@ def run_peer(peer, keys, mode, peers):
 
 
 def is_slow(peer, key, mode):
-    return mode.name == "quick" and (peer, key) in SLOW
+    return mode.budget_s > 0 and (peer, key) in SLOW
 
 
 def measure_peers(chosen, mode, peers, all_measured, figures):
@@ -300,7 +306,8 @@ def in_flight(mode, programs):
 
 
 IN_FLIGHT_MEMBERS = ["tensors", "sender_fds", "receiver_fds", "sender_mappings",
-                     "receiver_mappings", "sender_bytes", "receiver_bytes"]
+                     "receiver_mappings", "sender_bytes", "receiver_bytes",
+                     "goes_on"]
 IN_FLIGHT_SECONDS = 8
 
 

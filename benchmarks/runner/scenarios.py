@@ -46,8 +46,12 @@ class Scenario:
     # Peers in the row's own turns are found there; these are programs that
     # print "KEY us=FIGURE": peer -> KEY.
     peers: dict = dataclasses.field(default_factory=dict)
-    sweep: str = ""  # there_back or stream, by size.
-    size_bytes: int = 0
+    # A point of a plot, which has a curve for each way: of SWEEPS by `at` bytes,
+    # of LOADER_BATCH by samples of a batch, of LOADER_START and LOADER_STOP by
+    # workers.
+    sweep: str = ""
+    way: str = ""
+    at: int = 0
 
 
 SIDE_BY_SIDE = "benchmarks/side_by_side"
@@ -56,6 +60,7 @@ US, MS = 1e3, 1e6
 # Not a ratio: what tensors in flight cost, once in a run.
 IN_FLIGHT = "in_flight"
 IN_FLIGHT_PROGRAM = "benchmarks/in_flight_benchmark"
+FAN_OUT = "benchmarks/fan_out_benchmark"
 STRATEGIES = ["pooled", "descriptor", "name"]
 
 BY_HAND = "the protocol by hand, in the same turns"
@@ -114,11 +119,65 @@ SWEEPS = {"there_back": "a filled tensor there, another back",
 
 
 def sizes(sweep):
-    """Tenon is the pooled tensor; the strategies of own segments are variants."""
+    """Tenon is the pooled tensor through a queue; other strategies and carriers
+    are variants."""
     return [row(f"size_{size}_{sweep}", f"{SWEEPS[sweep]}, both spin",
                 f"size.{size}.{sweep}.spin", "tenon.pooled",
                 peers=called(f"size_{size}_{sweep}", *QUEUES), sweep=sweep,
-                size_bytes=size_bytes) for size, size_bytes in SIZES.items()]
+                at=at) for size, at in SIZES.items()]
+
+
+LOADER_BATCH, LOADER_START, LOADER_STOP = "loader_batch", "start", "stop"
+LOADER_PROGRAM = "loader/loader_benchmark"
+# Workers, and whether they are threads.
+LOADER_WAYS = {"no worker": (0, 0), "1 process": (1, 0), "2 processes": (2, 0),
+               "4 processes": (4, 0), "2 threads": (2, 1)}
+# As BM_Start numbers them, and what the limit of a start is.
+START_WAYS = {"threads": (1, "bare threads"), "spawn": (2, "posix_spawn()"),
+              "fork": (3, "fork()"), "forkserver": (4, "fork()")}
+
+
+def by_batch():
+    for way, (workers, threads) in LOADER_WAYS.items():
+        for batch in [1, 8, 64, 512]:
+            select = f"BM_BatchSize/batch:{batch}/workers:{workers}/threads:{threads}"
+            yield Scenario(
+                f"loader_batch_{batch}_{way.replace(' ', '_')}",
+                f"a batch of {batch} of 3x32x32 floats, {way}",
+                Run(LOADER_PROGRAM, f"{select}/manual_time", fixed=True),
+                Figure("us", US), Figure("spin_us" if workers else "copy_us", US),
+                SPIN_FLOOR if workers else "memcpy() of the samples",
+                {peer: f"BM_BatchSize/batch:{batch}/workers:2" for peer in LOADERS
+                 if workers == 2}, sweep=LOADER_BATCH, way=way, at=batch)
+
+
+def starts_and_stops(sweep):
+    for way, (number, bare) in START_WAYS.items():
+        for workers in [1, 2, 4]:
+            first = sweep == LOADER_START
+            yield Scenario(
+                f"loader_{sweep}_{way}_{workers}",
+                "Create() and the first tiny batch" if first
+                else "a loader destroyed after that", Run(
+                    LOADER_PROGRAM, f"BM_Start/workers:{workers}/way:{number}"
+                    "/iterations:11/manual_time", fixed=True),
+                Figure("ms" if first else "stop_ms", MS),
+                Figure("bare_ms" if first else "bare_stop_ms", MS),
+                f"as many {bare}" if first else f"their ends, of {bare}",
+                sweep=sweep, way=way, at=workers)
+
+
+def fan_outs():
+    for way, ring, what in [("ring", 1, "by a ring"),
+                            ("queues", 0, "by a queue for each")]:
+        for consumers in [1, 2, 4, 8]:
+            yield Scenario(
+                f"fan_out_{way}_{consumers}",
+                f"until {consumers} sleeping processes have a tensor, {what}",
+                Run(FAN_OUT, f"BM_FanOut/consumers:{consumers}/ring:{ring}"
+                    "/iterations:100", fixed=True),
+                Figure("us", US), Figure("limit_us", US),
+                "one FUTEX_WAKE of as many sleepers")
 
 
 ALL = [
@@ -150,6 +209,12 @@ ALL = [
     Scenario("fan_out_4", "a record to 4 readers of a ring, the sender's CPU time",
              Run("ipc/ring/ring_benchmark", "BM_Broadcast/iterations:1", fixed=True),
              Figure("ns"), Figure("limit_ns"), "the same with 1 reader"),
+    *fan_outs(),
+    Scenario("forward_third", "until a third process has a tensor that a second one "
+             "sent on, all asleep",
+             Run(FAN_OUT, "BM_Forward/iterations:100", fixed=True),
+             Figure("us", US), Figure("limit_us", US),
+             "two wakes by futex, one after the other"),
     *(Scenario(f"many_small_{name}",
                f"each of 10,000 tensors of 1 KiB in one message, {what}",
                Run("ipc/tensor_queue/tensor_queue_benchmark",
@@ -235,4 +300,7 @@ ALL = [
         "tenon.future", "hand.mutex", "the same by hand with a mutex"),
     *sizes("there_back"),
     *sizes("stream"),
+    *by_batch(),
+    *starts_and_stops(LOADER_START),
+    *starts_and_stops(LOADER_STOP),
 ]
