@@ -49,7 +49,7 @@ void CopiesInFlight::Land(void* begun) {
   Begun& copy = *static_cast<Begun*>(begun);
   const std::shared_ptr<CopiesInFlight> owner = copy.owner;
   const ThreadLock lock(&owner->mutex_);
-  if (!owner->lost_.empty()) return;
+  if (copy.is_lost) return;
   owner->begun_.erase(copy.here);
   owner->changed_.NotifyAll();
 }
@@ -61,7 +61,10 @@ void CopiesInFlight::LandAll() {
     lost.copies.push_back(shared_from_this());
   }
   const ThreadLock lock(&mutex_);
-  for (const std::unique_ptr<Begun>& begun : begun_) begun->copy = {};
+  for (const std::unique_ptr<Begun>& begun : begun_) {
+    begun->copy = {};
+    begun->is_lost = true;
+  }
   lost_.splice(lost_.end(), begun_);
   changed_.NotifyAll();
 }

@@ -51,6 +51,7 @@ class CopiesInFlight : public std::enable_shared_from_this<CopiesInFlight> {
   struct Begun {
     std::shared_ptr<CopiesInFlight> owner;
     Copy copy;
+    bool is_lost = false;  // By LandAll(). With the owner's lock.
     std::list<std::unique_ptr<Begun>>::iterator here;
   };
   using List = std::list<std::unique_ptr<Begun>>;
@@ -61,7 +62,7 @@ class CopiesInFlight : public std::enable_shared_from_this<CopiesInFlight> {
   ThreadCondition changed_;
   bool waits_have_ended_ ABSL_GUARDED_BY(mutex_) = false;
   List begun_ ABSL_GUARDED_BY(mutex_);
-  List lost_ ABSL_GUARDED_BY(mutex_);  // By LandAll().
+  List lost_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace tenon::loader

@@ -43,7 +43,7 @@ absl::Status DeviceCopier::Start() {
 
 DeviceCopier::~DeviceCopier() {
   if (!device_.CheckProcess().ok()) return;
-  DropIfLost();
+  CheckContext().IgnoreError();
   const cuda_ipc::DriverTable& driver = device_.driver();
   const ThreadLock lock(&mutex_);
   // A stream finishes its work, and an event stays until it has happened.
@@ -72,7 +72,7 @@ absl::StatusOr<CUevent> DeviceCopier::TakeEvent() {
 
 absl::Status DeviceCopier::RunOrDrop(absl::FunctionRef<absl::Status()> calls) {
   absl::Status ran = device_.Run(calls);
-  if (!ran.ok()) DropIfLost();
+  if (!ran.ok()) CheckContext().IgnoreError();
   return ran;
 }
 
@@ -124,21 +124,22 @@ absl::Status DeviceCopier::EnqueueBegun(const CopiesInFlight::Copy& copy,
                "cuLaunchHostFunc");
 }
 
-void DeviceCopier::DropIfLost() {
-  const absl::Status asked = device_.Run([&] {
+absl::Status DeviceCopier::CheckContext() {
+  absl::Status asked = device_.Run([&] {
     const CUresult now = device_.driver().cuStreamQuery(stream_);
     return now == cuda_ipc::CUDA_ERROR_NOT_READY ? absl::OkStatus()
                                                  : Error(now, "cuStreamQuery");
   });
   if (!asked.ok()) in_flight_->LandAll();
+  return asked;
 }
 
 absl::Status DeviceCopier::MakeUserWait(CUevent copied) {
-  const absl::Status waits = RunOrDrop([&] {
+  absl::Status waits = RunOrDrop([&] {
     return Error(device_.driver().cuStreamWaitEvent(user_, copied, 0),
                  "cuStreamWaitEvent");
   });
-  GiveBack(copied);
+  if (waits.ok()) GiveBack(copied);
   return waits;
 }
 

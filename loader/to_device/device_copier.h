@@ -16,6 +16,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/time/time.h"
 #include "tenon/cuda_ipc/cuda_api.h"
 #include "tenon/cuda_ipc/device_context.h"
 #include "tenon/loader/to_device/copies_in_flight.h"
@@ -31,6 +32,9 @@ namespace tenon::loader {
 //   lost; if so, the memory of all copies is dropped.
 class DeviceCopier {
  public:
+  // How often a waiter for copies calls CheckContext().
+  static constexpr absl::Duration kCheckPeriod = absl::Milliseconds(100);
+
   // `user` is a stream of `device`. Errors: those of CudaError.
   static absl::StatusOr<std::unique_ptr<DeviceCopier>> Create(
       const cuda_ipc::DeviceContext& device, cuda_ipc::CUstream user);
@@ -50,12 +54,16 @@ class DeviceCopier {
   absl::StatusOr<cuda_ipc::CUevent> Copy(CopiesInFlight::Copy copy);
 
   // Work that is enqueued to the user's stream from now on waits for the copy.
-  // Errors: those of CudaError.
+  // Errors: those of CudaError, after which the event is still the caller's.
   absl::Status MakeUserWait(cuda_ipc::CUevent copied);
   // For a copy that no work waits for.
   void GiveBack(cuda_ipc::CUevent copied);
 
   CopiesInFlight& in_flight() { return *in_flight_; }
+  // A lost context executes no copy and calls no host function, so a waiter for
+  // copies has to ask. Drops the memory of all copies then. Does not block.
+  // Errors: those of CudaError if the context is lost.
+  absl::Status CheckContext();
 
  private:
   DeviceCopier(const cuda_ipc::DeviceContext& device, cuda_ipc::CUstream user)
@@ -73,7 +81,6 @@ class DeviceCopier {
   absl::Status EnqueueBegun(const CopiesInFlight::Copy& copy, void* begun,
                             cuda_ipc::CUevent copied)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void DropIfLost();
 
   const cuda_ipc::DeviceContext& device_;
   const cuda_ipc::CUstream user_;

@@ -83,13 +83,14 @@ absl::StatusOr<std::unique_ptr<StagingThread>> StagingThread::Start(
 }
 
 StagingThread::~StagingThread() {
+  if (!thread_.joinable()) return;  // It could not be started.
   {
     const ThreadLock lock(&mutex_);
     should_end_ = true;
     changed_.NotifyAll();
   }
   copier_.in_flight().EndWaits();
-  if (thread_.joinable()) thread_.join();
+  thread_.join();
 }
 
 std::shared_ptr<StagingJob> StagingThread::Add(CopiesInFlight::Copy copy) {
@@ -117,7 +118,7 @@ absl::StatusOr<cuda_ipc::CUevent> StagingThread::WaitFor(StagingJob& job,
     }
     changed_.WaitFor(&mutex_, deadline.Remaining());
   }
-  if (job.copied) return *std::exchange(job.copied, std::nullopt);
+  if (job.copied) return *job.copied;
   return absl::InternalError(
       absl::StrCat("ToDevice::Next(): the thread that stages batches has ended",
                    reason_.empty() ? "" : ": ", reason_));
@@ -163,11 +164,21 @@ std::shared_ptr<StagingJob> StagingThread::NextJob() {
   return job;
 }
 
+absl::Status StagingThread::WaitForBuffer() {
+  while (!copier_.in_flight().WaitForFewerThan(
+      buffers_, Deadline::After(DeviceCopier::kCheckPeriod))) {
+    TENON_RETURN_IF_ERROR(copier_.CheckContext());
+    const ThreadLock lock(&mutex_);
+    if (should_end_) {
+      return absl::CancelledError("the thread that stages batches shall end");
+    }
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<cuda_ipc::CUevent> StagingThread::Stage(
     CopiesInFlight::Copy copy) {
-  if (!copier_.in_flight().WaitForFewerThan(buffers_, Deadline::Never())) {
-    return absl::CancelledError("the thread that stages batches shall end");
-  }
+  TENON_RETURN_IF_ERROR(WaitForBuffer());
   const size_t bytes = copy.from->size_bytes();
   TENON_ASSIGN_OR_RETURN(
       const Tensor buffer,
@@ -186,6 +197,14 @@ void StagingThread::Finish(StagingJob& job,
                            absl::StatusOr<cuda_ipc::CUevent> copied) {
   const ThreadLock lock(&mutex_);
   if (job.is_abandoned && copied.ok()) copier_.GiveBack(*copied);
+  // Another try could not succeed: the block is back with its worker.
+  if (absl::IsDeadlineExceeded(copied.status()) ||
+      absl::IsResourceExhausted(copied.status())) {
+    copied = absl::AbortedError(
+        absl::StrCat("ToDevice::Next(): the thread that stages batches could "
+                     "not copy one: ",
+                     copied.status().ToString()));
+  }
   job.copied = std::move(copied);
   changed_.NotifyAll();
 }

@@ -47,8 +47,9 @@ class StagingThread {
   // Does not block.
   std::shared_ptr<StagingJob> Add(CopiesInFlight::Copy copy);
   bool IsDone(const StagingJob& job);
-  // Waits until the copy of the job is enqueued; its event. Once for each job.
-  // Errors: kDeadlineExceeded; those of DeviceCopier::Copy(); kInternal.
+  // Waits until the copy of the job is enqueued; its event, for one use.
+  // Errors: kDeadlineExceeded; the final ones of the job, which are kAborted
+  // for a lack of memory, those of DeviceCopier::Copy(), and kInternal.
   absl::StatusOr<cuda_ipc::CUevent> WaitFor(StagingJob& job, Deadline deadline);
   // Instead of WaitFor(): gives the event back once there is one.
   void Abandon(StagingJob& job);
@@ -61,6 +62,9 @@ class StagingThread {
   void Run();
   void RunJobs();
   std::shared_ptr<StagingJob> NextJob();
+  // Waits until fewer than buffers_ copies are in flight. Errors: kCancelled if
+  // the thread shall end; those of DeviceCopier::CheckContext().
+  absl::Status WaitForBuffer();
   absl::StatusOr<cuda_ipc::CUevent> Stage(CopiesInFlight::Copy copy);
   void Finish(StagingJob& job, absl::StatusOr<cuda_ipc::CUevent> copied);
 

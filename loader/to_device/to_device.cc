@@ -144,7 +144,9 @@ absl::Status ToDevice::MakeFirstReady(Deadline deadline) {
     first.staged.reset();
   }
   if (first.copied == nullptr) return absl::OkStatus();  // An error.
-  return copier_->MakeUserWait(std::exchange(first.copied, nullptr));
+  TENON_RETURN_IF_ERROR(copier_->MakeUserWait(first.copied));
+  first.copied = nullptr;
+  return absl::OkStatus();
 }
 
 // As far as that takes no wait. A failure is the next call's.
@@ -178,11 +180,8 @@ absl::Status ToDevice::TakeOne(Deadline deadline) {
 absl::Status ToDevice::CopyPending(Deadline deadline) {
   TENON_RETURN_IF_ERROR(WaitForCopies(deadline));
   const Batch& batch = *pending_->batch;
-  TENON_ASSIGN_OR_RETURN(
-      const Tensor there,
-      pool_->CreateTensor(kDtypeOf<uint8_t>,
-                          {static_cast<int64_t>(batch.storage()->size_bytes())},
-                          deadline));
+  TENON_ASSIGN_OR_RETURN(const Tensor there,
+                         NewBlock(batch.storage()->size_bytes(), deadline));
   TENON_RETURN_IF_ERROR(copier_->OrderBehindUser());
   TENON_RETURN_IF_ERROR(Copy(batch.storage(), there.storage(), *pending_));
   TENON_ASSIGN_OR_RETURN(pending_->batch, batch.Over(there.storage()));
@@ -202,12 +201,12 @@ absl::Status ToDevice::Copy(const std::shared_ptr<Storage>& from,
                            copier_->Copy({.from = from, .to = to}));
     return absl::OkStatus();
   }
-  if (stats_.staged++ == 0) stats_.not_pinned = pinned;
   if (staging_ == nullptr) {
     TENON_ASSIGN_OR_RETURN(staging_,
                            StagingThread::Start(*copier_, MostInFlight()));
   }
   ahead.staged = staging_->Add({.from = from, .to = to});
+  if (stats_.staged++ == 0) stats_.not_pinned = pinned;
   return absl::OkStatus();
 }
 
@@ -218,9 +217,29 @@ absl::Status ToDevice::WaitForCopies(Deadline deadline) {
     return absl::OkStatus();
   }
   if (!deadline.has_passed()) ++stats_.waits;
-  if (in_flight.WaitForFewerThan(MostInFlight(), deadline)) {
-    return absl::OkStatus();
+  while (!in_flight.WaitForFewerThan(
+      MostInFlight(),
+      Earlier(deadline, Deadline::After(DeviceCopier::kCheckPeriod)))) {
+    TENON_RETURN_IF_ERROR(copier_->CheckContext());
+    if (deadline.has_passed()) return FallsBehind();
   }
+  return absl::OkStatus();
+}
+
+// Copies in flight may have the pool's memory.
+absl::StatusOr<Tensor> ToDevice::NewBlock(size_t bytes, Deadline deadline) {
+  for (;;) {
+    absl::StatusOr<Tensor> block = pool_->CreateTensor(
+        kDtypeOf<uint8_t>, {static_cast<int64_t>(bytes)},
+        Earlier(deadline, Deadline::After(DeviceCopier::kCheckPeriod)));
+    if (!absl::IsDeadlineExceeded(block.status()) || deadline.has_passed()) {
+      return block;
+    }
+    TENON_RETURN_IF_ERROR(copier_->CheckContext());
+  }
+}
+
+absl::Status ToDevice::FallsBehind() const {
   return absl::DeadlineExceededError(absl::StrCat(
       "ToDevice::Next(): ", MostInFlight(),
       " copies wait for the device, prefetch and 2 more; the work of the "

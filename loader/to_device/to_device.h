@@ -47,6 +47,7 @@
 #include "tenon/loader/loader_state.h"
 #include "tenon/shm/base/deadline.h"
 #include "tenon/shm/tensor/storage.h"
+#include "tenon/shm/tensor/tensor.h"
 
 namespace tenon::loader {
 
@@ -84,7 +85,8 @@ struct ToDeviceStats {
 //   the user's stream has by then. Work on other streams must have ended, or
 //   the user's stream must wait for it, before the batch is dropped.
 // Failure: errors of a batch are returned in its place; other errors of the
-//   loader, of the driver and of the thread are final.
+//   loader, of the driver and of the thread are final, but for those after
+//   which Next() may be tried again.
 class ToDevice {
  public:
   // `stream` is not null, and outlives this.
@@ -109,8 +111,10 @@ class ToDevice {
   // flight; never for a copy where the device keeps pace.
   // Errors: EpochRange::Next()'s; kFailedPrecondition before StartEpoch();
   // kDeadlineExceeded also if the device or the thread does not keep pace, or
-  // if the pool has no memory by then, naming its holders: try again; the
-  // driver's; kInternal naming how the thread has ended.
+  // if the pool has no memory by then, naming its holders, and
+  // kResourceExhausted of the driver: try again; the driver's, also while the
+  // call waits, if the context is lost; kAborted if the thread has no memory to
+  // copy a batch; kInternal naming how the thread has ended.
   absl::StatusOr<std::optional<Batch>> Next(
       Deadline deadline = Deadline::Never());
 
@@ -147,6 +151,8 @@ class ToDevice {
   absl::Status TakeOne(Deadline deadline);
   absl::Status CopyPending(Deadline deadline);
   absl::Status WaitForCopies(Deadline deadline);
+  absl::StatusOr<Tensor> NewBlock(size_t bytes, Deadline deadline);
+  absl::Status FallsBehind() const;
   absl::Status MakeFirstReady(Deadline deadline);
   absl::Status Copy(const std::shared_ptr<Storage>& from,
                     const std::shared_ptr<Storage>& to, Ahead& ahead);

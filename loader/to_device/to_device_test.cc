@@ -476,6 +476,63 @@ TEST_F(ToDeviceTest, AFailedCallOfTheDriverIsFinalAndLeavesNothing) {
   }
 }
 
+// Each call of the driver that a batch needs may lack memory once.
+TEST_F(ToDeviceTest, AfterAShortageNextMayBeTriedAgain) {
+  const std::vector<Copy> expected = Expected(0);
+  auto batches = Make();
+  for (const char* entry : {"cuMemcpyHtoDAsync_v2", "cuEventRecord",
+                            "cuStreamWaitEvent", "cuLaunchHostFunc"}) {
+    for (const uint64_t nth : {1, 2, 3}) {
+      SCOPED_TRACE(absl::StrCat(entry, " ", nth));
+      ASSERT_THAT(batches->StartEpoch(0), IsOk());
+      Fake().Fail(entry, nth, cuda_ipc::CUDA_ERROR_OUT_OF_MEMORY);
+      std::vector<Copy> read;
+      absl::Status last;
+      for (int64_t i = 0; i < kBatches; ++i) {
+        absl::StatusOr<std::optional<Batch>> batch = batches->Next(Watchdog());
+        if (absl::IsResourceExhausted(batch.status())) {
+          batch = batches->Next(Watchdog());
+        }
+        last = batch.status();
+        if (!last.ok()) break;
+        read.push_back(Read(**batch).value());
+      }
+      Fake().StopFailing(entry);
+      if (absl::IsAborted(last)) {
+        EXPECT_TRUE(IsStaged());  // The thread has no second try.
+        EXPECT_THAT(batches->Next(Watchdog()), StatusIs(kAborted));
+        batches = Make();
+        continue;
+      }
+      EXPECT_THAT(last, IsOk());
+      Synchronize();
+      EXPECT_EQ(read, expected);
+    }
+  }
+}
+
+// The driver calls no host function of a lost context.
+TEST_F(ToDeviceTest, AContextThatIsLostEndsTheWaitForItsCopies) {
+  const auto batches = Make();
+  ASSERT_THAT(batches->StartEpoch(0), IsOk());
+  Gate gate(stream_);
+  Fake().Fail("cuStreamQuery", 0, cuda_ipc::CUDA_ERROR_ILLEGAL_ADDRESS);
+  absl::Status failed;
+  for (int64_t i = 0; i < kBatches && failed.ok(); ++i) {
+    failed = batches->Next(Watchdog()).status();
+  }
+  EXPECT_THAT(failed, StatusIs(kInternal, HasSubstr("cuStreamQuery")));
+  EXPECT_TRUE(batches->IsIdle());
+  EXPECT_THAT(batches->Next(Watchdog()), StatusIs(kInternal));
+  Fake().StopFailing("cuStreamQuery");
+  gate.Open();
+  // In truth nothing is copied any more.
+  EXPECT_EQ(Gpu().Run([] {
+    return Gpu().Error(Driver().cuCtxSynchronize(), "cuCtxSynchronize");
+  }),
+            absl::OkStatus());
+}
+
 TEST_F(ToDeviceTest, OptionsOutOfRangeAreRefused) {
   EXPECT_THAT(ToDevice::Create(MakeLoader(), nullptr),
               StatusIs(kInvalidArgument, HasSubstr("stream is null")));
@@ -558,6 +615,11 @@ TEST(CopiesInFlightTest, ALostContextDropsAllAndLateCallbacksDoNothing) {
   EXPECT_TRUE(copies->WaitForFewerThan(1, Deadline::Passed()));
   EXPECT_TRUE(watched.expired());
   CopiesInFlight::Land(second);
+  // A copy that was begun too late for that ends as others do.
+  void* const third = copies->Begin({});
+  EXPECT_FALSE(copies->WaitForFewerThan(1, Deadline::Passed()));
+  CopiesInFlight::Land(third);
+  EXPECT_TRUE(copies->WaitForFewerThan(1, Deadline::Passed()));
 }
 
 }  // namespace
