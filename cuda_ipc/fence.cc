@@ -53,14 +53,14 @@ class Watch {
     if (timeline.Of(value_) == Timeline::State::kReached) return true;
     if (!timeline.IsPoisoned() && !at_.page->RecorderHasEnded()) return false;
     timeline.Poison();
-    if (!poisoned_.has_value()) poisoned_ = absl::Now();
-    return absl::Now() - *poisoned_ > kLateWrites;
+    if (!until_.has_value()) until_ = Deadline::After(kLateWrites);
+    return until_->has_passed();
   }
 
  private:
   const TimelineRef at_;
   const uint64_t value_;
-  std::optional<absl::Time> poisoned_;  // When this process saw it first.
+  std::optional<Deadline> until_;  // Once this process has seen the end.
 };
 
 }  // namespace

@@ -135,6 +135,7 @@ Devices ValueOrder::devices() const {
 CallbackStreams::CallbackStreams() : uses_(std::make_unique<StreamUses>()) {}
 
 CallbackStreams::~CallbackStreams() {
+  Retain().IgnoreError();
   while (!scopes_.empty()) scopes_.pop_back();
 }
 
@@ -147,9 +148,13 @@ absl::Status CallbackStreams::Enter(const Devices& devices) {
   return absl::OkStatus();
 }
 
-absl::Status CallbackStreams::Retain(
-    const std::vector<std::shared_ptr<const Storage>>& storages) const {
-  return uses_->Retain(storages);
+void CallbackStreams::Keep(
+    std::vector<std::shared_ptr<const Storage>> storages) {
+  storages_ = std::move(storages);
+}
+
+absl::Status CallbackStreams::Retain() {
+  return uses_->Retain(std::exchange(storages_, {}));
 }
 
 }  // namespace tenon::cuda_ipc::internal_stream_future

@@ -159,12 +159,14 @@ class CallbackStreams {
   CallbackStreams& operator=(const CallbackStreams&) = delete;
 
   absl::Status Enter(const Devices& devices);
-  // Keeps what the callback used for the streams that it used.
-  absl::Status Retain(
-      const std::vector<std::shared_ptr<const Storage>>& storages) const;
+  // Keeps what the callback is to use until Retain(), or until the end of this
+  // if the callback throws; then for the streams that it has used.
+  void Keep(std::vector<std::shared_ptr<const Storage>> storages);
+  absl::Status Retain();
 
  private:
   std::unique_ptr<StreamUses> uses_;
+  std::vector<std::shared_ptr<const Storage>> storages_;
   std::vector<std::unique_ptr<StreamScope>> scopes_;  // Ended from the back.
 };
 
@@ -291,9 +293,10 @@ class [[nodiscard]] StreamFuture {
     if (status.ok()) status.Update(before.WaitOnCurrent());
     absl::StatusOr<T> argument =
         status.ok() ? absl::StatusOr<T>(std::move(result->value)) : status;
+    streams.Keep(before.storages());
     absl::StatusOr<U> made =
         internal_stream_future::Call(callback, std::move(argument));
-    TENON_RETURN_IF_ERROR(streams.Retain(before.storages()));
+    TENON_RETURN_IF_ERROR(streams.Retain());
     TENON_RETURN_IF_ERROR(made.status());
     TENON_ASSIGN_OR_RETURN(
         auto order, internal_stream_future::ValueOrder::Record(

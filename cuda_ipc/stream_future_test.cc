@@ -15,6 +15,7 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <variant>
@@ -380,6 +381,31 @@ TEST_F(StreamFutureTest, ArgumentsAreKeptForTheStreamsOfTheirCallback) {
       ASSERT_THAT(promise.SetValue(world.Make()), IsOk());
     }
     EXPECT_THAT(done.Wait(), IsOk());
+    promise = MakePromise<Tensor>();
+    absl::SleepFor(absl::Milliseconds(20));
+    EXPECT_EQ(world.pool0->Use().blocks_in_use, 1u);
+    World::open = true;
+    EXPECT_TRUE(Becomes([&] { return world.pool0->Use().blocks_in_use == 0; }));
+  });
+}
+
+TEST_F(StreamFutureTest, ArgumentsAreKeptAlsoIfTheCallbackThrows) {
+  RunAlone([] {
+    const World world;
+    auto promise = MakePromise<Tensor>();
+    const auto done =
+        promise.future().Then([&](absl::StatusOr<Tensor> value) -> Tensor {
+          const CUstream own = CurrentStream(world.gpu.context()).value();
+          world.gpu.Close(own, World::open);
+          world.gpu.Fill(own, *std::move(value), 1);
+          throw std::runtime_error("on fire");
+        });
+    {
+      const StreamScope scope(world.gpu.context(), world.producer);
+      ASSERT_THAT(promise.SetValue(world.Make()), IsOk());
+    }
+    EXPECT_THAT(done.WaitOnHost(Soon()),
+                StatusIs(absl::StatusCode::kUnknown, HasSubstr("on fire")));
     promise = MakePromise<Tensor>();
     absl::SleepFor(absl::Milliseconds(20));
     EXPECT_EQ(world.pool0->Use().blocks_in_use, 1u);

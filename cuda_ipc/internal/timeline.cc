@@ -147,31 +147,31 @@ absl::Status TimelinePage::NoteUse(const DeviceContext& device,
                                    CUstream stream) {
   const DriverTable& driver = device.driver();
   const ThreadLock lock(&mutex_);
-  auto found = uses_.find(stream);
+  auto found = uses_.find({&device, stream});
   if (found == uses_.end()) {
-    Use use = {.device = &device, .event = nullptr};
-    TENON_RETURN_IF_ERROR(
-        device.Error(driver.cuEventCreate(&use.event, kCuEventDisableTiming),
-                     "cuEventCreate"));
-    found = uses_.emplace(stream, use).first;
+    CUevent event = nullptr;
+    TENON_RETURN_IF_ERROR(device.Error(
+        driver.cuEventCreate(&event, kCuEventDisableTiming), "cuEventCreate"));
+    found = uses_.emplace(Stream(&device, stream), event).first;
   }
-  return device.Error(driver.cuEventRecord(found->second.event, stream),
+  return device.Error(driver.cuEventRecord(found->second, stream),
                       "cuEventRecord");
 }
 
 bool TimelinePage::Unregister() {
   const ThreadLock lock(&mutex_);
   while (!uses_.empty()) {
-    const auto [device, event] = uses_.begin()->second;
+    const CUevent event = uses_.begin()->second;
+    const DeviceContext* const device = uses_.begin()->first.first;
     const DriverTable& driver = device->driver();
     bool is_used = false;
     // An error other than CUDA_ERROR_NOT_READY ends all work of the context.
     device
-        ->Run([&, on = device, last = event] {
-          is_used = driver.cuEventQuery(last) == CUDA_ERROR_NOT_READY;
+        ->Run([&] {
+          is_used = driver.cuEventQuery(event) == CUDA_ERROR_NOT_READY;
           return is_used ? absl::OkStatus()
-                         : on->Error(driver.cuEventDestroy_v2(last),
-                                     "cuEventDestroy");
+                         : device->Error(driver.cuEventDestroy_v2(event),
+                                         "cuEventDestroy");
         })
         .IgnoreError();
     if (is_used) return false;

@@ -16,6 +16,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -101,10 +102,8 @@ class TimelinePage {
   TimelinePage(Tensor memory, std::byte* base, size_t bytes,
                std::optional<absl::StatusOr<PidFd>> recorder);
 
-  struct Use {
-    const DeviceContext* device;
-    CUevent event;  // The last use by one stream.
-  };
+  // The default stream of each device has the same handle.
+  using Stream = std::pair<const DeviceContext*, CUstream>;
 
   const Tensor memory_;
   std::byte* const base_;
@@ -116,7 +115,7 @@ class TimelinePage {
   const DeviceContext* registered_ ABSL_GUARDED_BY(mutex_) = nullptr;
   std::map<const DeviceContext*, CUdeviceptr> addresses_
       ABSL_GUARDED_BY(mutex_);
-  std::map<CUstream, Use> uses_ ABSL_GUARDED_BY(mutex_);
+  std::map<Stream, CUevent> uses_ ABSL_GUARDED_BY(mutex_);  // The last of each.
 };
 
 // A timeline and what keeps it.
