@@ -21,11 +21,6 @@
 
 using namespace tenon;  // NOLINT: a program of one file.
 
-// Whether a queue is closed and empty, or all other participants have left.
-bool IsEnd(const absl::Status& status) {
-  return absl::IsOutOfRange(status) || absl::IsUnavailable(status);
-}
-
 struct Message {
   int64_t number;
   int64_t sent_ns;
@@ -80,7 +75,7 @@ absl::Status Run() {
       ticks += more;
     }
     const absl::Status printed = PrintAll(queue);
-    if (IsEnd(printed)) break;  // The end of the queue.
+    if (absl::IsOutOfRange(printed)) break;  // The end of the queue.
     TENON_RETURN_IF_ERROR(printed);
   }
   std::cout << "the end, after " << (ticks > 0 ? "ticks" : "no tick")

@@ -15,11 +15,6 @@
 
 using namespace tenon;  // NOLINT: a program of one file.
 
-// Whether a queue is closed and empty, or all other participants have left.
-bool IsEnd(const absl::Status& status) {
-  return absl::IsOutOfRange(status) || absl::IsUnavailable(status);
-}
-
 // No wait of this program takes that long.
 Deadline Soon() { return Deadline::After(absl::Seconds(10)); }
 
@@ -28,7 +23,7 @@ using QueuePtr = std::unique_ptr<TensorQueue>;
 absl::Status Forward(int /*index*/, QueuePtr from, QueuePtr to) {  // B
   for (;;) {
     auto message = from->Get(Soon());
-    if (IsEnd(message.status())) break;  // Closed, and empty.
+    if (absl::IsOutOfRange(message.status())) break;  // Closed, and empty.
     TENON_RETURN_IF_ERROR(message.status());
     TENON_RETURN_IF_ERROR(to->Put(message->Add("over B"), Soon()));
   }
@@ -40,7 +35,7 @@ TENON_SPAWN_FUNCTION(Forward);
 absl::Status Print(int /*index*/, QueuePtr queue) {  // C
   for (;;) {
     const auto message = queue->Get(Soon());
-    if (IsEnd(message.status())) return absl::OkStatus();
+    if (absl::IsOutOfRange(message.status())) return absl::OkStatus();
     TENON_RETURN_IF_ERROR(message.status());
     TENON_ASSIGN_OR_RETURN(const Tensor tensor, message->tensor(0));
     TENON_ASSIGN_OR_RETURN(const auto values, tensor.data<const int64_t>());

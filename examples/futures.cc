@@ -38,18 +38,16 @@ int main() {
   for (const int n : {10, 20, 30}) {
     halves.push_back(Async(**pool, [n] { return Half(n); }));
   }
-  const auto all = CollectAll(std::move(halves));
-  all.Wait().IgnoreError();
-  if (!all.value().ok()) return Fail(all.value().status());
-  for (const int half : *all.value()) std::cout << "a half: " << half << "\n";
+  const auto all = CollectAll(std::move(halves)).Get();
+  if (!all.ok()) return Fail(all.status());
+  for (const int half : *all) std::cout << "a half: " << half << "\n";
   for (const int n : {20, 10}) {
-    const Future<int> quarter = Quarter(**pool, n);
-    quarter.Wait().IgnoreError();
+    const absl::StatusOr<int> quarter = Quarter(**pool, n).Get();
     std::cout << "a quarter of " << n << ": ";
-    if (quarter.value().ok()) {
-      std::cout << *quarter.value() << "\n";
+    if (quarter.ok()) {
+      std::cout << *quarter << "\n";
     } else {
-      std::cout << quarter.value().status() << "\n";
+      std::cout << quarter.status() << "\n";
     }
   }
 }

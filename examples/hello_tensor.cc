@@ -17,11 +17,6 @@
 
 using namespace tenon;  // NOLINT: a program of one file.
 
-// Whether a queue is closed and empty, or all other participants have left.
-bool IsEnd(const absl::Status& status) {
-  return absl::IsOutOfRange(status) || absl::IsUnavailable(status);
-}
-
 // No wait of this program takes that long.
 Deadline Soon() { return Deadline::After(absl::Seconds(10)); }
 
@@ -43,7 +38,7 @@ absl::StatusOr<TensorMessage> GetOne(TensorQueue& queue, bool spin) {
 absl::Status Echo(int /*index*/, QueuePtr there, QueuePtr back) {
   for (bool spin = false;;) {
     const auto message = GetOne(*there, spin);
-    if (IsEnd(message.status())) return absl::OkStatus();
+    if (absl::IsOutOfRange(message.status())) return absl::OkStatus();
     TENON_RETURN_IF_ERROR(message.status());
     TENON_ASSIGN_OR_RETURN(spin, message->integer(1));
     TENON_RETURN_IF_ERROR(back->Put(*message, Soon()));

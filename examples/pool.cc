@@ -28,8 +28,8 @@ int main(int argc, char** argv) {
   tenon::spawn::Init(argc, argv);  // The workers are this program, too.
   const auto pool = tenon::spawn::ProcessPool::Create({.workers = 2});
   if (!pool.ok()) return Fail(pool.status());
-  const auto primes = pool->Map(CountPrimes, {10'000, 100'000, 1'000'000});
-  primes.Wait().IgnoreError();  // Without a deadline.
-  if (!primes.value().ok()) return Fail(primes.value().status());
-  for (const int count : *primes.value()) std::cout << count << " primes\n";
+  const auto primes =
+      pool->Map(CountPrimes, {10'000, 100'000, 1'000'000}).Get();
+  if (!primes.ok()) return Fail(primes.status());
+  for (const int count : *primes) std::cout << count << " primes\n";
 }

@@ -17,18 +17,13 @@
 
 using namespace tenon;  // NOLINT: a program of one file.
 
-// Whether a queue is closed and empty, or all other participants have left.
-bool IsEnd(const absl::Status& status) {
-  return absl::IsOutOfRange(status) || absl::IsUnavailable(status);
-}
-
 // No wait of this program takes that long.
 Deadline Soon() { return Deadline::After(absl::Seconds(10)); }
 
 absl::Status Consume(int index, std::unique_ptr<TensorQueue> frames) {
   for (int count = 0, sum = 0;; ++count) {
     const auto frame = frames->GetTensor(Soon());
-    if (IsEnd(frame.status())) {  // Closed, and empty.
+    if (absl::IsOutOfRange(frame.status())) {  // Closed, and empty.
       printf("consumer %d: %d frames, sum %d\n", index, count, sum);
       return absl::OkStatus();
     }

@@ -16,16 +16,11 @@ namespace {
 using tenon::Deadline;
 using tenon::Queue;
 
-// Whether a queue is closed and empty, or all other participants have left.
-bool IsEnd(const absl::Status& status) {
-  return absl::IsOutOfRange(status) || absl::IsUnavailable(status);
-}
-
 // The code under test: a process that doubles numbers.
 absl::Status Double(int /*index*/, Queue<int> in, Queue<int> out) {
   for (;;) {
     const absl::StatusOr<int> number = in.Get(Deadline::Never());
-    if (IsEnd(number.status())) return absl::OkStatus();
+    if (absl::IsOutOfRange(number.status())) return absl::OkStatus();
     if (!number.ok()) return number.status();
     const absl::Status put = out.Put(2 * *number, Deadline::Never());
     if (!put.ok()) return put;
