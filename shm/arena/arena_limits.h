@@ -40,7 +40,8 @@ struct ArenaTensorImporterOptions {
   // For receivers that are offered an arena again when they need it, such as
   // those of a TensorQueue: an arena without tensors is forgotten when its
   // owner has closed it or ended, and, oldest first, where that makes room
-  // within these limits.
+  // within these limits. If that does not suffice, single segments without
+  // tensors are unmapped, those of the oldest arena and added first.
   bool forget_idle = false;
 
   static uint64_t PhysicalMemory();  // Of this machine, in bytes.

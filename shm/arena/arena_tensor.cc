@@ -206,7 +206,7 @@ class ArenaTensorImporter::Imports {
   void Sweep();
   MappedArenas mapped() {
     const TimedMutexLock lock(&mutex_);
-    return CountMapped(Count::kAll, RandomId());
+    return CountMapped(Count::kAll);
   }
   absl::Status Forget(const RandomId& arena);
   bool ForgetOldestIdle();
@@ -215,7 +215,7 @@ class ArenaTensorImporter::Imports {
   using Arenas = absl::flat_hash_map<RandomId, std::unique_ptr<Known>>;
 
   Known* Find(const RandomId& arena) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::StatusOr<RandomId> Admit(absl::string_view offer)
+  absl::StatusOr<ArenaOfferFacts> Admit(absl::string_view offer)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status AcceptLocked(absl::string_view offer, std::vector<UniqueFd> fds)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -234,13 +234,14 @@ class ArenaTensorImporter::Imports {
   absl::Status MakeRoomForAnArena() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status CheckRoomForAnArena() const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void KeepWithinLimits(const RandomId& latest)
+  void KeepWithinLimits(const ArenaOfferFacts& latest)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  enum class Count { kAll, kNotIdle };
-  MappedArenas CountMapped(Count what, const RandomId& except) const
+  bool EvictSegment(const ArenaOfferFacts& latest)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  AttachLimits RemainingLimits(const RandomId& arena) const
+  enum class Count { kAll, kPinned };
+  MappedArenas CountMapped(Count what) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  AttachLimits RemainingLimits() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const ArenaTensorImporterOptions options_;
 
@@ -267,34 +268,34 @@ ArenaTensorImporter::Imports::AcceptAndClaim(absl::string_view offer,
 
 absl::Status ArenaTensorImporter::Imports::AcceptLocked(
     absl::string_view offer, std::vector<UniqueFd> fds) {
-  const absl::StatusOr<RandomId> arena = Admit(offer);
-  if (!arena.ok()) {
+  const absl::StatusOr<ArenaOfferFacts> facts = Admit(offer);
+  if (!facts.ok()) {
     const ReceivedFds refused(std::move(fds));
-    return arena.status();
+    return facts.status();
   }
-  TENON_RETURN_IF_ERROR(AttachLocked(*arena, offer, std::move(fds)));
-  KeepWithinLimits(*arena);
+  TENON_RETURN_IF_ERROR(AttachLocked(facts->arena, offer, std::move(fds)));
+  KeepWithinLimits(*facts);
   return absl::OkStatus();
 }
 
-// The arena of an offer, once there is room for it.
-absl::StatusOr<RandomId> ArenaTensorImporter::Imports::Admit(
+// The facts of an offer, once there is room for its arena.
+absl::StatusOr<ArenaOfferFacts> ArenaTensorImporter::Imports::Admit(
     absl::string_view offer) {
   TENON_ASSIGN_OR_RETURN(const ArenaOfferFacts facts,
                          ArenaOfferFacts::FromBytes(offer));
   SweepLocked();
   if (Find(facts.arena) == nullptr) TENON_RETURN_IF_ERROR(MakeRoomForAnArena());
-  return facts.arena;
+  return facts;
 }
 
 absl::Status ArenaTensorImporter::Imports::AttachLocked(
     const RandomId& arena, absl::string_view offer, std::vector<UniqueFd> fds) {
   if (const Known* known = Find(arena)) {
-    return known->arena().Add(offer, std::move(fds), RemainingLimits(arena));
+    return known->arena().Add(offer, std::move(fds), RemainingLimits());
   }
   TENON_ASSIGN_OR_RETURN(
       auto attached,
-      AttachedArena::Attach(offer, std::move(fds), RemainingLimits(arena)));
+      AttachedArena::Attach(offer, std::move(fds), RemainingLimits()));
   arenas_.emplace(arena, std::make_unique<Known>(arena, next_number_++,
                                                  std::move(attached)));
   return absl::OkStatus();
@@ -420,33 +421,28 @@ absl::Status ArenaTensorImporter::Imports::CheckRoomForAnArena() const {
                    " are forgotten but still held, or read by their owner"));
 }
 
-// `except` counts always.
-MappedArenas ArenaTensorImporter::Imports::CountMapped(
-    Count what, const RandomId& except) const {
+MappedArenas ArenaTensorImporter::Imports::CountMapped(Count what) const {
   MappedArenas all;
-  const auto count = [&all](const AttachedArena& arena) {
-    const AttachedArena::Mapped mapped = arena.mapped();
+  const auto count = [&all](const AttachedArena::Mapped& mapped) {
     ++all.arenas;
     all.segments += mapped.segments;
     all.bytes += mapped.bytes;
   };
   for (const auto& [id, known] : arenas_) {
-    if (what == Count::kAll || id == except || !known->IsIdle()) {
-      count(known->arena());
-    }
+    const AttachedArena& arena = known->arena();
+    count(what == Count::kAll ? arena.mapped() : arena.pinned());
   }
   for (const Forgotten& forgotten : forgotten_) {
-    if (const auto arena = forgotten.arena.lock()) count(*arena);
+    if (const auto arena = forgotten.arena.lock()) count(arena->mapped());
   }
   return all;
 }
 
-// With `forget_idle`, the limits left once idle arenas are forgotten:
-// KeepWithinLimits() forgets only as many as necessary.
-AttachLimits ArenaTensorImporter::Imports::RemainingLimits(
-    const RandomId& arena) const {
+// With `forget_idle`, the limits left once idle arenas are forgotten and idle
+// segments evicted: KeepWithinLimits() does so with as many as necessary.
+AttachLimits ArenaTensorImporter::Imports::RemainingLimits() const {
   const MappedArenas used =
-      CountMapped(options_.forget_idle ? Count::kNotIdle : Count::kAll, arena);
+      CountMapped(options_.forget_idle ? Count::kPinned : Count::kAll);
   return {.max_blocks = options_.max_blocks,
           .max_segments = options_.max_segments -
                           std::min(options_.max_segments, used.segments),
@@ -454,18 +450,40 @@ AttachLimits ArenaTensorImporter::Imports::RemainingLimits(
               options_.max_bytes - std::min(options_.max_bytes, used.bytes)};
 }
 
-void ArenaTensorImporter::Imports::KeepWithinLimits(const RandomId& latest) {
+void ArenaTensorImporter::Imports::KeepWithinLimits(
+    const ArenaOfferFacts& latest) {
   if (!options_.forget_idle) return;
   for (;;) {
-    const MappedArenas used = CountMapped(Count::kAll, latest);
+    const MappedArenas used = CountMapped(Count::kAll);
     if (used.segments <= options_.max_segments &&
         used.bytes <= options_.max_bytes) {
       return;
     }
-    const auto oldest = OldestIdle(latest);
-    if (oldest == arenas_.end()) return;
-    ForgetLocked(oldest);
+    const auto oldest = OldestIdle(latest.arena);
+    if (oldest != arenas_.end()) {
+      ForgetLocked(oldest);
+    } else if (!EvictSegment(latest)) {
+      return;
+    }
   }
+}
+
+// Of the oldest arena that has one to evict. Its blocks are kept no longer.
+bool ArenaTensorImporter::Imports::EvictSegment(const ArenaOfferFacts& latest) {
+  std::vector<Known*> oldest_first;
+  for (const auto& [id, known] : arenas_) oldest_first.push_back(known.get());
+  std::sort(
+      oldest_first.begin(), oldest_first.end(),
+      [](const Known* a, const Known* b) { return a->number < b->number; });
+  constexpr uint32_t kNone = ~uint32_t{0};
+  return std::any_of(oldest_first.begin(), oldest_first.end(),
+                     [&](const Known* known) {
+                       const uint32_t kept =
+                           known->id == latest.arena ? latest.segment : kNone;
+                       if (!known->arena().EvictOldest(kept)) return false;
+                       known->blocks->DropUnmapped();
+                       return true;
+                     });
 }
 
 // ---- The importer ----

@@ -187,6 +187,73 @@ TEST(ArenaTensorLimitsTest, BytesOfAllCountTogether) {
   EXPECT_THAT(small.SendTo(importer), IsOk());
 }
 
+// Tensors of one arena, each of which has a segment of its own.
+std::vector<Tensor> LargeTensors(Arena& arena, int count) {
+  std::vector<Tensor> tensors;
+  for (int i = 0; i < count; ++i) {
+    tensors.push_back(
+        CreateBytes(arena, (33 + 8 * static_cast<size_t>(i)) * kMiB).value());
+  }
+  return tensors;
+}
+
+absl::StatusOr<Tensor> Pass(ArenaTensorImporter& importer,
+                            const Tensor& tensor) {
+  absl::StatusOr<Tensor> claimed = importer.Claim(Describe(tensor).value());
+  if (!absl::IsNotFound(claimed.status())) return claimed;
+  const ArenaOffer offer = Offer(tensor).value();
+  const absl::Status accepted = importer.Accept(offer.bytes, Travel(offer.fds));
+  if (!accepted.ok()) return accepted;
+  return importer.Claim(Describe(tensor).value());
+}
+
+TEST(ArenaTensorLimitsTest, SegmentsOfALiveArenaAreEvictedInTheirOrder) {
+  const auto arena = CreateArena({}).value();
+  const std::vector<Tensor> sent = LargeTensors(*arena, 4);
+  // Two and a half of them.
+  ArenaTensorImporter importer({.max_bytes = 110 * kMiB, .forget_idle = true});
+  TENON_ASSERT_OK_AND_ASSIGN(const Tensor held, Pass(importer, sent[0]));
+  ASSERT_THAT(Pass(importer, sent[1]), IsOk());
+  EXPECT_EQ(importer.mapped().segments, 2u);
+  // The first is held.
+  ASSERT_THAT(Pass(importer, sent[2]), IsOk());
+  EXPECT_EQ(importer.mapped().segments, 2u);
+  EXPECT_THAT(importer.Claim(Describe(sent[1]).value()), StatusIs(kNotFound));
+  EXPECT_THAT(importer.Claim(Describe(sent[2]).value()), IsOk());
+  EXPECT_LE(importer.mapped().bytes, 110 * kMiB);
+  // It may be offered again; the memory is the same.
+  ASSERT_THAT(sent[1].Fill(uint8_t{5}), IsOk());
+  TENON_ASSERT_OK_AND_ASSIGN(const Tensor again, Pass(importer, sent[1]));
+  EXPECT_EQ(*again.at<const uint8_t>({100}).value(), 5);
+  EXPECT_EQ(held.storage(),
+            importer.Claim(Describe(sent[0]).value())->storage());
+  // With both held there is no room.
+  EXPECT_THAT(Pass(importer, sent[2]),
+              StatusIs(kResourceExhausted, HasSubstr("(max_bytes)")));
+  EXPECT_THAT(arena->Holders(), IsOk());
+  EXPECT_EQ(arena->Use().attached, 1u);
+}
+
+TEST(ArenaTensorLimitsTest, ASegmentOfAnotherImporterIsNotEvicted) {
+  const auto arena = CreateArena({}).value();
+  const std::vector<Tensor> sent = LargeTensors(*arena, 3);
+  ArenaTensorImporter evicting({.max_segments = 2, .forget_idle = true});
+  {
+    // It is not offered a segment twice.
+    ArenaTensorImporter other;
+    ASSERT_THAT(Pass(evicting, sent[0]), IsOk());
+    ASSERT_THAT(Pass(evicting, sent[1]), IsOk());
+    ASSERT_THAT(Pass(other, sent[0]), IsOk());
+    ASSERT_THAT(Pass(evicting, sent[2]), IsOk());
+    EXPECT_EQ(evicting.mapped().segments, 2u);
+    EXPECT_THAT(other.Claim(Describe(sent[0]).value()), IsOk());
+    EXPECT_THAT(evicting.Claim(Describe(sent[1]).value()), StatusIs(kNotFound));
+  }
+  // Now it can be.
+  ASSERT_THAT(Pass(evicting, sent[1]), IsOk());
+  EXPECT_THAT(evicting.Claim(Describe(sent[0]).value()), StatusIs(kNotFound));
+}
+
 TEST(ArenaTensorLimitsTest, TheMemoryOfTheMachineIsTheLimit) {
   const ArenaTensorImporterOptions options;
   EXPECT_GE(options.max_bytes, 64 * kMiB);

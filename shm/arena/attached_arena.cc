@@ -9,7 +9,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -95,12 +94,13 @@ absl::StatusOr<std::shared_ptr<AttachedArena>> AttachedArena::Attach(
       new AttachedArena(std::move(attachment), facts.segment));
 }
 
-// The segments that were added through it; some may be unmapped since.
+// The segments that were added through it, the first one first; some may be
+// unmapped since.
 struct AttachedArena::Added {
   explicit Added(uint32_t segment) : segments({segment}) {}
 
   ThreadMutex mutex;
-  std::set<uint32_t> segments ABSL_GUARDED_BY(mutex);
+  std::vector<uint32_t> segments ABSL_GUARDED_BY(mutex);
 };
 
 AttachedArena::AttachedArena(std::shared_ptr<ArenaAttachment> attachment,
@@ -109,7 +109,13 @@ AttachedArena::AttachedArena(std::shared_ptr<ArenaAttachment> attachment,
       fork_count_(ForkCount()),
       added_(std::make_unique<Added>(segment)) {}
 
-AttachedArena::~AttachedArena() = default;
+AttachedArena::~AttachedArena() {
+  if (fork_count_ != ForkCount()) return;
+  const ThreadLock lock(&added_->mutex);
+  for (const uint32_t segment : added_->segments) {
+    attachment_->RemoveUser(segment);
+  }
+}
 
 absl::Status AttachedArena::Add(absl::string_view offer,
                                 std::vector<UniqueFd> fds,
@@ -121,14 +127,18 @@ absl::Status AttachedArena::Add(absl::string_view offer,
   TENON_RETURN_IF_ERROR(CheckFds(facts, received));
   const ThreadLock lock(&added_->mutex);
   // Added segments are counted already.
-  const bool counted = added_->segments.contains(facts.segment) &&
-                       attachment_->BytesOf(facts.segment) != 0;
-  TENON_RETURN_IF_ERROR(
-      attachment_->Map(facts, received, counted ? AttachLimits() : limits));
-  std::erase_if(added_->segments, [this](uint32_t segment) {
+  std::vector<uint32_t>& segments = added_->segments;
+  std::erase_if(segments, [this](uint32_t segment) {
     return attachment_->BytesOf(segment) == 0;
   });
-  added_->segments.insert(facts.segment);
+  if (std::find(segments.begin(), segments.end(), facts.segment) !=
+      segments.end()) {
+    return attachment_->Map(facts, received, AttachLimits(),
+                            ArenaAttachment::User::kKnown);
+  }
+  TENON_RETURN_IF_ERROR(
+      attachment_->Map(facts, received, limits, ArenaAttachment::User::kNew));
+  segments.push_back(facts.segment);
   return absl::OkStatus();
 }
 
@@ -218,16 +228,41 @@ bool AttachedArena::OwnerHasEnded() const {
   return fork_count_ == ForkCount() && attachment_->OwnerHasEnded();
 }
 
-AttachedArena::Mapped AttachedArena::mapped() const {
-  Mapped mapped;
-  if (fork_count_ != ForkCount()) return mapped;
+template <typename Counts>
+AttachedArena::Mapped AttachedArena::CountIf(const Counts& counts) const {
+  Mapped counted;
+  if (fork_count_ != ForkCount()) return counted;
   const ThreadLock lock(&added_->mutex);
   for (const uint32_t segment : added_->segments) {
     const uint64_t bytes = attachment_->BytesOf(segment);
-    mapped.segments += bytes != 0;
-    mapped.bytes += bytes;
+    if (bytes == 0 || !counts(segment)) continue;
+    ++counted.segments;
+    counted.bytes += bytes;
   }
-  return mapped;
+  return counted;
+}
+
+AttachedArena::Mapped AttachedArena::mapped() const {
+  return CountIf([](uint32_t) { return true; });
+}
+
+AttachedArena::Mapped AttachedArena::pinned() const {
+  return CountIf(
+      [this](uint32_t segment) { return attachment_->IsPinned(segment); });
+}
+
+bool AttachedArena::EvictOldest(uint32_t kept) {
+  if (fork_count_ != ForkCount()) return false;
+  const ThreadLock lock(&added_->mutex);
+  std::vector<uint32_t>& segments = added_->segments;
+  const auto evicted =
+      std::find_if(segments.begin(), segments.end(), [&](uint32_t segment) {
+        return segment != kept && attachment_->BytesOf(segment) != 0 &&
+               attachment_->Evict(segment);
+      });
+  if (evicted == segments.end()) return false;
+  segments.erase(evicted);
+  return true;
 }
 
 Hold& Hold::operator=(Hold&& other) noexcept {

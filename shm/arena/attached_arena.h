@@ -111,6 +111,13 @@ class AttachedArena : public std::enable_shared_from_this<AttachedArena> {
     uint64_t bytes = 0;
   };
   Mapped mapped() const;
+  // Of these, those that cannot be evicted: this process has claimed a block,
+  // or another AttachedArena has the segment. Reads the cells of their blocks.
+  Mapped pinned() const;
+  // Unmaps the segment that was added first, of those that can be evicted and
+  // are not `kept`; its blocks can be claimed once it is offered again. False
+  // if there is none.
+  bool EvictOldest(uint32_t kept);
 
   // ArenaAttachment's. False in a forked child, where the table is not mapped.
   bool IsRefused() const;
@@ -130,6 +137,8 @@ class AttachedArena : public std::enable_shared_from_this<AttachedArena> {
   absl::StatusOr<const std::byte*> ClaimData(const BlockDescriptor& descriptor);
   void Release(const Hold& hold);
   uintptr_t AddressOf(const Hold& hold) const;
+  template <typename Counts>
+  Mapped CountIf(const Counts& counts) const;
 
   const std::shared_ptr<ArenaAttachment> attachment_;
   const uint64_t fork_count_;

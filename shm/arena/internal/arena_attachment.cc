@@ -163,7 +163,7 @@ absl::StatusOr<std::shared_ptr<ArenaAttachment>> ArenaAttachment::Get(
   const ThreadLock lock(&slot->mutex);
   std::shared_ptr<ArenaAttachment> current = slot->current.lock();
   if (current != nullptr && !current->IsRefused()) {
-    TENON_RETURN_IF_ERROR(current->Map(facts, fds, limits));
+    TENON_RETURN_IF_ERROR(current->Map(facts, fds, limits, User::kNew));
     return current;
   }
   TENON_RETURN_IF_ERROR(slot->CheckLimit());
@@ -199,7 +199,7 @@ absl::StatusOr<std::shared_ptr<ArenaAttachment>> ArenaAttachment::Create(
   TENON_ASSIGN_OR_RETURN(
       arena->range_,
       arena->column_->Enter(facts.arena, arena->table_.header().max_blocks));
-  TENON_RETURN_IF_ERROR(arena->MapSegment(facts, fds, limits));
+  TENON_RETURN_IF_ERROR(arena->MapSegment(facts, fds, limits, User::kNew));
   return arena;
 }
 
@@ -246,8 +246,8 @@ ArenaAttachment::~ArenaAttachment() {
 }
 
 absl::Status ArenaAttachment::Map(const ArenaOfferFacts& facts,
-                                  ReceivedFds& fds,
-                                  const AttachLimits& limits) {
+                                  ReceivedFds& fds, const AttachLimits& limits,
+                                  User user) {
   if (facts.arena != table_.header().arena) {
     return absl::InvalidArgumentError(
         "arena offer: it belongs to another arena");
@@ -259,7 +259,7 @@ absl::Status ArenaAttachment::Map(const ArenaOfferFacts& facts,
   // The socket that inbox_ keeps open: closing a copy of it never blocks.
   fds.Take(ArenaOfferFacts::kInbox).Reset();
   Sweep();
-  return MapSegment(facts, fds, limits);
+  return MapSegment(facts, fds, limits, user);
 }
 
 absl::Status ArenaAttachment::CheckIsTable(int fd) const {
@@ -308,11 +308,15 @@ absl::StatusOr<std::unique_ptr<StoredSegment>> ArenaAttachment::OpenChecked(
 
 absl::Status ArenaAttachment::MapSegment(const ArenaOfferFacts& facts,
                                          ReceivedFds& fds,
-                                         const AttachLimits& limits) {
+                                         const AttachLimits& limits,
+                                         User user) {
   const ThreadLock lock(&mutex_);
   MappedSegment& slot = segments_[Layout::SlotOf(facts.segment)];
   if (slot.IsOpen(facts.segment)) {
-    return CheckSegmentSize(table_.name(), slot.memory().size_bytes(), limits);
+    TENON_RETURN_IF_ERROR(
+        CheckSegmentSize(table_.name(), slot.memory().size_bytes(), limits));
+    if (user == User::kNew) slot.AddUser();
+    return absl::OkStatus();
   }
   if (slot.is_open()) {
     return absl::NotFoundError(absl::StrCat(
@@ -326,7 +330,29 @@ absl::Status ArenaAttachment::MapSegment(const ArenaOfferFacts& facts,
   TENON_RETURN_IF_ERROR(
       column_->Reserve(range_, listed.first_block, listed.block_count));
   slot.Open(listed, std::move(memory));
+  slot.AddUser();
   return absl::OkStatus();
+}
+
+void ArenaAttachment::RemoveUser(uint32_t segment) {
+  if (fork_count_ != ForkCount()) return;
+  const ThreadLock lock(&mutex_);
+  MappedSegment& slot = segments_[Layout::SlotOf(segment)];
+  if (slot.IsOpen(segment)) slot.RemoveUser();
+}
+
+bool ArenaAttachment::IsPinned(uint32_t segment) const {
+  const ThreadLock lock(&mutex_);
+  const MappedSegment& slot = segments_[Layout::SlotOf(segment)];
+  return slot.IsOpen(segment) && (slot.users() > 1 || HasClaims(slot.listed()));
+}
+
+bool ArenaAttachment::Evict(uint32_t segment) {
+  const ThreadLock lock(&mutex_);
+  MappedSegment& slot = segments_[Layout::SlotOf(segment)];
+  if (!slot.IsOpen(segment)) return true;
+  return slot.users() <= 1 &&
+         slot.Close([&] { return HasClaims(slot.listed()); });
 }
 
 uint64_t ArenaAttachment::BytesOf(uint32_t segment) const {

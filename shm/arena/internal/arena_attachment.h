@@ -73,11 +73,20 @@ class ArenaAttachment {
     return segments_[ArenaTableLayout::SlotOf(segment)];
   }
 
+  // Whether an AttachedArena has a segment already.
+  enum class User { kNew, kKnown };
   // Checks another offer of this arena, and maps its segment if it is not
   // mapped.
   // Errors: AttachedArena::Add()'s.
   absl::Status Map(const ArenaOfferFacts& facts, ReceivedFds& fds,
-                   const AttachLimits& limits);
+                   const AttachLimits& limits, User user);
+  // Of an AttachedArena that has the segment and is destroyed.
+  void RemoveUser(uint32_t segment);
+  // Whether a segment is mapped and has to stay so: a block of it is claimed,
+  // or another AttachedArena has it.
+  bool IsPinned(uint32_t segment) const;
+  // Unmaps a segment for its only user. False if it is pinned.
+  bool Evict(uint32_t segment);
   // Bytes of a segment; 0 if it is not mapped.
   uint64_t BytesOf(uint32_t segment) const;
   // The offer of a segment for a third process. Errors: kNotFound.
@@ -120,7 +129,7 @@ class ArenaAttachment {
   absl::Status Send();
   absl::Status CheckIsTable(int fd) const;
   absl::Status MapSegment(const ArenaOfferFacts& facts, ReceivedFds& fds,
-                          const AttachLimits& limits);
+                          const AttachLimits& limits, User user);
   bool HasClaims(const ArenaSegment& segment) const;
   absl::StatusOr<std::unique_ptr<StoredSegment>> OpenChecked(
       const ArenaOfferFacts& facts, ReceivedFds& fds,

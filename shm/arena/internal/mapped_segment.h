@@ -76,6 +76,7 @@ class MappedSegment : public SegmentAccess {
   void Open(const ArenaSegment& listed, std::unique_ptr<StoredSegment> memory) {
     listed_ = listed;
     ++opened_;
+    users_ = 0;
     memory_ = std::move(memory);
     data_ = memory_->data();
     state_.store(uint64_t{listed.id()} << 32 | kOpen,
@@ -99,8 +100,13 @@ class MappedSegment : public SegmentAccess {
 
   // Of an open slot.
   const StoredSegment& memory() const { return *memory_; }
+  // How many AttachedArenas it was added to.
+  int users() const { return users_; }
+  void AddUser() { ++users_; }
+  void RemoveUser() { --users_; }
 
  private:
+  int users_ = 0;
   std::unique_ptr<StoredSegment> memory_;
 };
 
