@@ -60,12 +60,14 @@ absl::Status CheckOn(const DeviceContext& device, CUdeviceptr address) {
 
 }  // namespace
 
+absl::StatusOr<DeviceContexts*> CudaMemory::Devices() const {
+  if (devices_ != nullptr) return devices_;
+  return DeviceContexts::OfProcess();
+}
+
 absl::StatusOr<const DeviceContext*> CudaMemory::Of(
     const DLDevice& device) const {
-  DeviceContexts* devices = devices_;
-  if (devices == nullptr) {
-    TENON_ASSIGN_OR_RETURN(devices, DeviceContexts::OfProcess());
-  }
+  TENON_ASSIGN_OR_RETURN(DeviceContexts* const devices, Devices());
   return devices->Get(device.device_id);
 }
 
@@ -125,11 +127,47 @@ absl::StatusOr<std::shared_ptr<Storage>> CudaMemory::Allocate(
   return made->storage();
 }
 
-absl::StatusOr<size_t> CudaMemory::Trim() const {
+// Before the lock, which another thread of the parent may hold.
+absl::Status CudaMemory::CheckUsable() const {
   const uint64_t used_under = used_under_.load();
-  if (used_under == 0) return 0;
-  TENON_RETURN_IF_ERROR(
-      CheckNotForked(used_under - 1, "memory of tensors on CUDA devices"));
+  if (used_under == 0) return absl::OkStatus();
+  return CheckNotForked(used_under - 1, "memory of tensors on CUDA devices");
+}
+
+absl::StatusOr<LegacyLoans*> CudaMemory::Loans() const {
+  TENON_RETURN_IF_ERROR(CheckUsable());
+  TENON_ASSIGN_OR_RETURN(DeviceContexts* const devices, Devices());
+  used_under_.store(ForkCount() + 1);
+  const ThreadLock lock(&mutex_);
+  if (loans_ == nullptr) {
+    TENON_ASSIGN_OR_RETURN(loans_, LegacyLoans::Create(*devices));
+  }
+  return loans_.get();
+}
+
+absl::StatusOr<std::shared_ptr<Storage>> CudaMemory::Lend(
+    const std::shared_ptr<Storage>& memory) const {
+  TENON_ASSIGN_OR_RETURN(const DeviceContext* const device,
+                         Of(memory->device()));
+  TENON_ASSIGN_OR_RETURN(LegacyLoans* const loans, Loans());
+  return loans->Lend(*device, memory);
+}
+
+absl::StatusOr<std::shared_ptr<Storage>> CudaMemory::Borrow(
+    std::shared_ptr<Storage> loan) const {
+  TENON_ASSIGN_OR_RETURN(LegacyLoans* const loans, Loans());
+  return loans->Borrow(std::move(loan));
+}
+
+absl::StatusOr<size_t> CudaMemory::Trim() const {
+  TENON_RETURN_IF_ERROR(CheckUsable());
+  if (used_under_.load() == 0) return 0;
+  LegacyLoans* loans = nullptr;
+  {
+    const ThreadLock lock(&mutex_);
+    loans = loans_.get();
+  }
+  if (loans != nullptr) loans->Collect();
   size_t bytes = 0;
   const ThreadLock lock(&mutex_);
   for (const auto& [ordinal, arena] : arenas_) {

@@ -18,6 +18,7 @@
 #include "absl/status/statusor.h"
 #include "dlpack/dlpack.h"
 #include "tenon/cuda_ipc/device_context.h"
+#include "tenon/cuda_ipc/internal/legacy_loans.h"
 #include "tenon/shm/arena/arena.h"
 #include "tenon/shm/base/thread_mutex.h"
 #include "tenon/shm/tensor/device_memory.h"
@@ -47,21 +48,32 @@ class CudaMemory final : public DeviceMemory {
   absl::Status CheckLent(const DLDevice& device, const std::byte* address,
                          size_t bytes) const override;
 
-  // Returns memory of Allocate() that is not in use to the devices; the bytes.
-  // Waits for the driver. Errors: kFailedPrecondition in a forked child.
+  // Memory of cuMemAlloc, by a legacy handle (internal/legacy_loans.h).
+  absl::StatusOr<std::shared_ptr<Storage>> Lend(
+      const std::shared_ptr<Storage>& memory) const override;
+  absl::StatusOr<std::shared_ptr<Storage>> Borrow(
+      std::shared_ptr<Storage> loan) const override;
+
+  // Ends loans that are not in use any more. Returns memory of Allocate() that
+  // is not in use to the devices; the bytes. Waits for the driver. Errors:
+  // kFailedPrecondition in a forked child.
   absl::StatusOr<size_t> Trim() const;
 
  private:
+  absl::Status CheckUsable() const;
+  absl::StatusOr<DeviceContexts*> Devices() const;
   absl::StatusOr<const DeviceContext*> Of(const DLDevice& device) const;
+  absl::StatusOr<LegacyLoans*> Loans() const;
   absl::StatusOr<std::shared_ptr<Arena>> ArenaOf(
       const DeviceContext& device) const;
 
   DeviceContexts* const devices_ = nullptr;
-  // ForkCount() plus 1, once there may be an arena; 0 before.
+  // ForkCount() plus 1, once there may be an arena or loans; 0 before.
   mutable std::atomic<uint64_t> used_under_ = 0;
   mutable ThreadMutex mutex_;
   mutable std::map<int, std::shared_ptr<Arena>> arenas_
       ABSL_GUARDED_BY(mutex_);  // By ordinal.
+  mutable std::unique_ptr<LegacyLoans> loans_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace tenon::cuda_ipc

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <limits>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -174,13 +175,19 @@ absl::Status DeviceAllocation::Map(DeviceAccess access) {
 }
 
 absl::Status DeviceAllocation::SetAccess(DeviceAccess access) {
-  const CUmemAccessDesc description = {
+  CUmemAccessDesc description = {
       .location = LocationOf(*device_),
       .flags = access == DeviceAccess::kReadOnly
                    ? CU_MEM_ACCESS_FLAGS_PROT_READ
                    : CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+  std::vector<CUmemAccessDesc> descriptions = {description};
+  for (const int peer : device_->peers()) {
+    description.location.id = peer;
+    descriptions.push_back(description);
+  }
   TENON_RETURN_IF_ERROR(device_->Error(
-      device_->driver().cuMemSetAccess(address_, bytes_, &description, 1),
+      device_->driver().cuMemSetAccess(address_, bytes_, descriptions.data(),
+                                       descriptions.size()),
       "cuMemSetAccess"));
   access_ = access;
   return absl::OkStatus();

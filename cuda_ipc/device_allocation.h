@@ -45,10 +45,11 @@ absl::StatusOr<size_t> RoundUpToDevice(const DeviceContext& device,
 // Failure: a failed Create() or Import() leaves nothing behind.
 class DeviceAllocation {
  public:
-  // Memory that is readable and writable by `device`. Its contents are
-  // undefined. `bytes` is a multiple of RoundUpToDevice(). Blocks for as long
-  // as the driver does. Errors: those of CudaError, kResourceExhausted if the
-  // device is full; CheckFeature()'s.
+  // Memory that is readable and writable by `device` and the peers that it has
+  // (DeviceContext::AllowPeer()). Its contents are undefined. `bytes` is a
+  // multiple of RoundUpToDevice(). Blocks for as long as the driver does.
+  // Errors: those of CudaError, kResourceExhausted if the device is full;
+  // CheckFeature()'s.
   static absl::StatusOr<DeviceAllocation> Create(const DeviceContext& device,
                                                  size_t bytes);
 

@@ -16,9 +16,12 @@
 #include "absl/status/statusor.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tenon/cuda_ipc/cuda_api.h"
+#include "tenon/cuda_ipc/device_context.h"
 #include "tenon/cuda_ipc/device_copy.h"
 #include "tenon/cuda_ipc/device_testing.h"
 #include "tenon/shm/base/duplicate_fd.h"
+#include "tenon/shm/base/status_macros.h"
 #include "tenon/shm/base/unique_fd.h"
 #include "tenon/shm/testing/process_testing.h"
 #include "tenon/shm/testing/status_matchers.h"
@@ -27,6 +30,9 @@ namespace tenon::cuda_ipc {
 namespace {
 
 using ::testing::HasSubstr;
+
+constexpr char kOnlyTheFake[] =
+    "needs the fake driver: it counts and fails calls, and has settings";
 
 class DeviceAllocationTest : public DeviceTest {
  protected:
@@ -48,6 +54,8 @@ class DeviceAllocationTest : public DeviceTest {
                 IsOk());
     return value;
   }
+  // 0 without the fake, which counts them.
+  size_t HeldBytes() const { return has_fake() ? fake_.HeldBytes(0) : 0; }
   absl::Status Write(const DeviceAllocation& memory, uint32_t value) {
     return CopyToDevice(*gpu_, memory.address(), &value, sizeof(value));
   }
@@ -62,7 +70,7 @@ TEST_F(DeviceAllocationTest, AnImportIsTheSameMemoryAtAnotherAddress) {
   EXPECT_EQ(Read(same), 7);
   ASSERT_THAT(Write(same, 8), IsOk());
   EXPECT_EQ(Read(memory), 8);
-  EXPECT_EQ(fake_.HeldBytes(0), kPage);
+  EXPECT_EQ(HeldBytes(), has_fake() ? kPage : 0);
 }
 
 TEST_F(DeviceAllocationTest, ItsDescriptorIsCloseOnExec) {
@@ -79,15 +87,16 @@ TEST_F(DeviceAllocationTest, MemoryLivesAsLongAsAMappingOrADescriptor) {
   memory.reset();
   EXPECT_EQ(Read(*same), 7);
   same.reset();
-  EXPECT_EQ(fake_.HeldBytes(0), kPage);
+  EXPECT_EQ(HeldBytes(), has_fake() ? kPage : 0);
   TENON_ASSERT_OK_AND_ASSIGN(same, Import(fd.get(), DeviceAccess::kReadOnly));
   EXPECT_EQ(Read(*same), 7);
   fd.Reset();
   same.reset();
-  EXPECT_EQ(fake_.HeldBytes(0), 0);
+  EXPECT_EQ(HeldBytes(), 0u);
 }
 
 TEST_F(DeviceAllocationTest, AReadOnlyImportCannotBeWritten) {
+  if (!has_fake()) GTEST_SKIP() << kOnlyTheFake;
   const DeviceAllocation memory = Create();
   TENON_ASSERT_OK_AND_ASSIGN(const DeviceAllocation same,
                              Import(memory.fd(), DeviceAccess::kReadOnly));
@@ -99,6 +108,7 @@ TEST_F(DeviceAllocationTest, AReadOnlyImportCannotBeWritten) {
 }
 
 TEST_F(DeviceAllocationTest, WhereReadOnlyIsRefusedAnImportIsWritable) {
+  if (!has_fake()) GTEST_SKIP() << kOnlyTheFake;
   Start("read_only=0");
   const DeviceAllocation memory = Create();
   TENON_ASSERT_OK_AND_ASSIGN(const DeviceAllocation same,
@@ -107,7 +117,54 @@ TEST_F(DeviceAllocationTest, WhereReadOnlyIsRefusedAnImportIsWritable) {
   EXPECT_THAT(Write(same, 1), IsOk());
 }
 
+TEST_F(DeviceAllocationTest, PeersAccessWhatIsMappedOnceTheyAreAllowed) {
+  if (other_ == nullptr) GTEST_SKIP() << "there is one device";
+  const auto read_from = [](const DeviceContext& device, CUdeviceptr address) {
+    uint32_t value = 0;
+    return device.Run([&]() -> absl::StatusOr<uint32_t> {
+      TENON_RETURN_IF_ERROR(device.Error(
+          device.driver().cuMemcpyDtoH_v2(&value, address, sizeof(value)),
+          "cuMemcpyDtoH"));
+      return value;
+    });
+  };
+  EXPECT_THAT(gpu_->AllowPeer(*gpu_), IsOk());
+  EXPECT_THAT(gpu_->peers(), testing::IsEmpty());
+  EXPECT_THAT(gpu_->AllowPeer(*other_), IsOk());
+  EXPECT_THAT(gpu_->AllowPeer(*other_), IsOk());
+  EXPECT_THAT(gpu_->peers(), testing::ElementsAre(1));
+  const DeviceAllocation memory = Create();
+  ASSERT_THAT(Write(memory, 7), IsOk());
+  TENON_ASSERT_OK_AND_ASSIGN(const DeviceAllocation same,
+                             Import(memory.fd(), DeviceAccess::kReadOnly));
+  EXPECT_THAT(read_from(*other_, memory.address()), IsOkAndHolds(7u));
+  EXPECT_THAT(read_from(*other_, same.address()), IsOkAndHolds(7u));
+  const uint32_t eight = 8;
+  EXPECT_THAT(CopyToDevice(*other_, memory.address(), &eight, sizeof(eight)),
+              IsOk());
+  EXPECT_EQ(Read(memory), 8);
+  // Not the other way round; the process's work on devices ends with it.
+  if (!has_fake()) return;
+  TENON_ASSERT_OK_AND_ASSIGN(const DeviceAllocation far,
+                             DeviceAllocation::Create(*other_, kPage));
+  EXPECT_THAT(read_from(*gpu_, far.address()),
+              StatusIs(absl::StatusCode::kInternal));
+}
+
+TEST_F(DeviceAllocationTest, DevicesThatAreNotConnectedAreNoPeers) {
+  if (!has_fake()) GTEST_SKIP() << kOnlyTheFake;
+  Start("peers=0");
+  EXPECT_THAT(gpu_->AllowPeer(*other_),
+              StatusIs(absl::StatusCode::kUnimplemented,
+                       HasSubstr("device 1 cannot access the memory of device "
+                                 "0 (cuDeviceCanAccessPeer)")));
+  EXPECT_THAT(gpu_->peers(), testing::IsEmpty());
+  const DeviceAllocation memory = Create();
+  EXPECT_THAT(Write(memory, 7), IsOk());
+}
+
 TEST_F(DeviceAllocationTest, SizesAreRoundedUpToTheGranularity) {
+  if (!has_fake()) GTEST_SKIP() << kOnlyTheFake;
   EXPECT_THAT(RoundUpToDevice(*gpu_, 0), IsOkAndHolds(0u));
   EXPECT_THAT(RoundUpToDevice(*gpu_, 1), IsOkAndHolds(kPage));
   EXPECT_THAT(RoundUpToDevice(*gpu_, kPage), IsOkAndHolds(kPage));
@@ -117,6 +174,7 @@ TEST_F(DeviceAllocationTest, SizesAreRoundedUpToTheGranularity) {
 }
 
 TEST_F(DeviceAllocationTest, AFullDeviceIsResourceExhausted) {
+  if (!has_fake()) GTEST_SKIP() << kOnlyTheFake;
   Start("memory0=4194304");
   const DeviceAllocation first = Create();
   EXPECT_THAT(DeviceAllocation::Create(*gpu_, 2 * kPage),
@@ -126,6 +184,7 @@ TEST_F(DeviceAllocationTest, AFullDeviceIsResourceExhausted) {
 }
 
 TEST_F(DeviceAllocationTest, ADeviceOrDriverWithoutTheFeatureSaysSo) {
+  if (!has_fake()) GTEST_SKIP() << kOnlyTheFake;
   Start("attribute0=103:0");
   EXPECT_THAT(DeviceAllocation::Create(*gpu_, kPage),
               StatusIs(absl::StatusCode::kUnimplemented, HasSubstr("103")));
@@ -147,6 +206,7 @@ TEST_F(DeviceAllocationTest, OtherDescriptorsAndOtherSizesAreRefused) {
 }
 
 TEST_F(DeviceAllocationTest, MemoryOfAnotherDeviceIsRefused) {
+  if (other_ == nullptr) GTEST_SKIP() << "there is one device";
   TENON_ASSERT_OK_AND_ASSIGN(const DeviceAllocation memory,
                              DeviceAllocation::Create(*other_, kPage));
   EXPECT_THAT(Import(memory.fd(), DeviceAccess::kReadWrite),
@@ -156,6 +216,7 @@ TEST_F(DeviceAllocationTest, MemoryOfAnotherDeviceIsRefused) {
 
 TEST_F(DeviceAllocationTest,
        EachCallOfCreateThatFailsIsAnErrorAndNothingIsLost) {
+  if (!has_fake()) GTEST_SKIP() << kOnlyTheFake;
   FailEachCall(
       {"cuCtxPopCurrent_v2", "cuCtxPushCurrent_v2", "cuDeviceGetAttribute",
        "cuMemAddressReserve", "cuMemCreate", "cuMemExportToShareableHandle",
@@ -165,6 +226,7 @@ TEST_F(DeviceAllocationTest,
 
 TEST_F(DeviceAllocationTest,
        EachCallOfImportThatFailsIsAnErrorAndNothingIsLost) {
+  if (!has_fake()) GTEST_SKIP() << kOnlyTheFake;
   const DeviceAllocation memory = Create();
   const auto import = [&](DeviceAccess access) {
     return [&, access] { return Import(memory.fd(), access).status(); };
@@ -185,6 +247,7 @@ TEST_F(DeviceAllocationTest,
 }
 
 TEST_F(DeviceAllocationTest, EachCallOfReleaseThatFailsCanBeRepeated) {
+  if (!has_fake()) GTEST_SKIP() << kOnlyTheFake;
   FailEachCall({"cuMemAddressFree", "cuMemUnmap"}, [&]() -> absl::Status {
     DeviceAllocation memory = Create();
     const absl::Status result = memory.Release();
@@ -202,6 +265,7 @@ TEST_F(DeviceAllocationTest, EachCallOfReleaseThatFailsCanBeRepeated) {
 }
 
 TEST_F(DeviceAllocationTest, AReleaseNeitherWaitsNorNeedsAContext) {
+  if (!has_fake()) GTEST_SKIP() << kOnlyTheFake;
   DeviceAllocation memory = Create();
   const uint64_t pushes = fake_.Calls("cuCtxPushCurrent_v2");
   const uint64_t before = fake_.AllCalls();
@@ -220,12 +284,13 @@ TEST_F(DeviceAllocationTest, MovesHandOverAllOfIt) {
     EXPECT_EQ(moved.address(), address);
     moved = Create();
     EXPECT_NE(moved.fd(), -1);
-    EXPECT_EQ(fake_.HeldBytes(0), kPage);
+    EXPECT_EQ(HeldBytes(), has_fake() ? kPage : 0);
   }
   EXPECT_EQ(Held(), before);
 }
 
 TEST_F(DeviceAllocationTest, AForkedChildReleasesNothing) {
+  if (!has_fake()) GTEST_SKIP() << kOnlyTheFake;
   const DeviceAllocation memory = Create();
   EXPECT_TRUE(PassesInChild(
       [&] {

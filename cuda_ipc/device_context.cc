@@ -3,6 +3,7 @@
 
 #include "tenon/cuda_ipc/device_context.h"
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <memory>
@@ -80,6 +81,32 @@ absl::StatusOr<CUstream> DeviceContext::CopyStream() const {
     copy_stream_ = stream;
   }
   return copy_stream_;
+}
+
+absl::Status DeviceContext::AllowPeer(const DeviceContext& peer) const {
+  TENON_RETURN_IF_ERROR(CheckProcess());
+  const int accessor = peer.device().ordinal;
+  if (accessor == device_.ordinal) return absl::OkStatus();
+  int can = 0;
+  TENON_RETURN_IF_ERROR(
+      Error(driver_.cuDeviceCanAccessPeer(&can, accessor, device_.ordinal),
+            "cuDeviceCanAccessPeer"));
+  if (can == 0) {
+    return absl::UnimplementedError(
+        absl::StrCat("AllowPeer(): device ", accessor,
+                     " cannot access the memory of device ", device_.ordinal,
+                     " (cuDeviceCanAccessPeer); copy tensors by Tensor::To()"));
+  }
+  const ThreadLock lock(&mutex_);
+  if (std::find(peers_.begin(), peers_.end(), accessor) == peers_.end()) {
+    peers_.push_back(accessor);
+  }
+  return absl::OkStatus();
+}
+
+std::vector<int> DeviceContext::peers() const {
+  const ThreadLock lock(&mutex_);
+  return peers_;
 }
 
 DeviceContexts::DeviceContexts(const DriverTable& driver,

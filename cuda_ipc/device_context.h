@@ -82,6 +82,17 @@ class DeviceContext {
   // by the first call, with the context current. Errors: those of CudaError.
   absl::StatusOr<CUstream> CopyStream() const;
 
+  // From now on, `peer` may access what this process maps of this device's
+  // virtual memory, by the same addresses: segments of pools, own and received,
+  // with the access that this device has. Not memory that is mapped already.
+  // For the rest of the process. No effect if it was called before, or for this
+  // device itself.
+  // Errors: kUnimplemented if the driver says that the two are not connected;
+  // those of CudaError; kFailedPrecondition in a forked child.
+  absl::Status AllowPeer(const DeviceContext& peer) const;
+  // The ordinals of these peers.
+  std::vector<int> peers() const;
+
   // OK unless this process is a fork of the one that made it.
   absl::Status CheckProcess() const;
 
@@ -95,6 +106,7 @@ class DeviceContext {
   const uint64_t fork_count_;
   mutable ThreadMutex mutex_;
   mutable CUstream copy_stream_ ABSL_GUARDED_BY(mutex_) = nullptr;
+  mutable std::vector<int> peers_ ABSL_GUARDED_BY(mutex_);
 };
 
 // Ownership: owns its DeviceContexts; the driver outlives it.

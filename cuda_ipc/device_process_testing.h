@@ -9,7 +9,6 @@
 #ifndef TENON_CUDA_IPC_DEVICE_PROCESS_TESTING_H_
 #define TENON_CUDA_IPC_DEVICE_PROCESS_TESTING_H_
 
-#include <stdlib.h>
 #include <unistd.h>
 
 #include <cstddef>
@@ -25,6 +24,7 @@
 #include "gtest/gtest.h"
 #include "tenon/cuda_ipc/driver.h"
 #include "tenon/cuda_ipc/fake/fake_driver.h"
+#include "tenon/cuda_ipc/machine_driver_testing.h"
 #include "tenon/shm/base/deadline.h"
 #include "tenon/shm/tensor/dtype.h"
 #include "tenon/shm/tensor/tensor.h"
@@ -44,19 +44,10 @@ class DeviceProcessTest : public ::testing::Test {
  protected:
   void SetUp() override {
     machine_ = absl::StrCat("machine=pool", getpid());
-    const char* const driver = getenv("TENON_TEST_DRIVER");
-    has_fake_ = driver == nullptr || std::string(driver) != "machine";
+    has_fake_ = !UsesMachineDriver();
     if (has_fake_) return;
-    absl::StatusOr<ForkedChild> child =
-        ForkedChild::Fork({.name = "probe"}, [](const Reporter& reporter) {
-          const absl::Status found = GetDriver().status();
-          if (!found.ok()) reporter.Note(found.ToString());
-        });
-    ASSERT_THAT(child, IsOk());
-    ASSERT_TRUE(child->EndsWell());
-    for (const auto& [note, count] : child->report().notes) {
-      GTEST_SKIP() << note;
-    }
+    const std::string problem = MachineDriverProblem();
+    if (!problem.empty()) GTEST_SKIP() << problem;
   }
 
   void TearDown() override {

@@ -22,14 +22,18 @@
 #include "absl/time/time.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tenon/cuda_ipc/cuda_api.h"
+#include "tenon/cuda_ipc/device_context.h"
 #include "tenon/cuda_ipc/device_pool.h"
 #include "tenon/cuda_ipc/device_process_testing.h"
+#include "tenon/cuda_ipc/device_tensor.h"
 #include "tenon/ipc/queue/queue_handle.h"
 #include "tenon/ipc/tensor_codec/tensor_message.h"
 #include "tenon/ipc/tensor_queue/tensor_queue.h"
 #include "tenon/shm/arena/arena.h"
 #include "tenon/shm/arena/arena_tensor.h"
 #include "tenon/shm/base/deadline.h"
+#include "tenon/shm/tensor/device.h"
 #include "tenon/shm/tensor/dtype.h"
 #include "tenon/shm/tensor/tensor.h"
 #include "tenon/shm/testing/forked_child.h"
@@ -361,6 +365,51 @@ TEST_F(DeviceSharingTest, AMessageMixesMemoriesAndDevices) {
     if (!has_fake()) return;
     EXPECT_EQ(message->tensor(5)->device().device_id, 1);
     EXPECT_TRUE(HasNumbers(message->tensor(5).value(), 6));
+  });
+  EXPECT_TRUE(a.EndsWell());
+  EXPECT_TRUE(b.EndsWell());
+}
+
+// By the addresses that the tensors have.
+TEST_F(DeviceSharingTest, KernelsOfAPeerAccessWhatIsOwnedAndReceived) {
+  const auto devices = [] {
+    return DeviceContexts::OfProcess().value()->devices().size();
+  };
+  // As its kernels do.
+  const auto read_on_peer = [](const Tensor& tensor) {
+    const DeviceContext* const peer =
+        DeviceContexts::OfProcess().value()->Get(1).value();
+    int64_t first = 0;
+    EXPECT_THAT(peer->Run([&] {
+      return peer->Error(peer->driver().cuMemcpyDtoH_v2(
+                             &first,
+                             reinterpret_cast<CUdeviceptr>(
+                                 tensor.device_data<const int64_t>().value()),
+                             sizeof(first)),
+                         "cuMemcpyDtoH");
+    }),
+                IsOk());
+    return first;
+  };
+  const DLDevice zero = {kDLCUDA, 0}, one = {kDLCUDA, 1};
+  ForkedChild a = Run("a", [&] {
+    EXPECT_THAT(AllowPeerAccess(zero, kCpuDevice),
+                StatusIs(absl::StatusCode::kInvalidArgument));
+    if (devices() < 2) return;
+    const absl::Status allowed = AllowPeerAccess(zero, one);
+    if (absl::IsUnimplemented(allowed)) return;
+    ASSERT_THAT(allowed, IsOk());
+    const auto pool = MakePool();
+    const auto queue = queue_.Open(0);
+    const Tensor tensor = Make(*pool, 1000, 7);
+    EXPECT_EQ(read_on_peer(tensor), 7);
+    ASSERT_THAT(queue->Put(tensor, Soon()), IsOk());
+    EXPECT_THAT(queue->AwaitTaken(Soon()), IsOk());
+  });
+  ForkedChild b = Run("b", [&] {
+    if (devices() < 2 || !AllowPeerAccess(zero, one).ok()) return;
+    const auto queue = queue_.Open(1);
+    EXPECT_EQ(read_on_peer(Get(*queue)), 7);
   });
   EXPECT_TRUE(a.EndsWell());
   EXPECT_TRUE(b.EndsWell());

@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <utility>
@@ -15,13 +16,16 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tenon/cuda_ipc/device_loan_testing.h"
 #include "tenon/cuda_ipc/device_mixed_testing.h"
 #include "tenon/cuda_ipc/device_pool.h"
 #include "tenon/cuda_ipc/driver.h"
 #include "tenon/cuda_ipc/fake/fake_driver.h"
+#include "tenon/cuda_ipc/machine_driver_testing.h"
 #include "tenon/futures/future_testing.h"
 #include "tenon/shm/arena/arena.h"
 #include "tenon/shm/base/deadline.h"
@@ -80,6 +84,22 @@ absl::Status CountOnDevice(int, Tensor tensor) {
 }
 TENON_SPAWN_FUNCTION(CountOnDevice);
 
+// Passes it on to a child of its own, unless it is the last.
+absl::Status TakeLent(int, int generations, Tensor tensor) {
+  if (tensor.is_on_cpu()) return absl::InternalError("it is on the CPU");
+  TENON_RETURN_IF_ERROR(CheckFilled(tensor, 7));
+  if (generations == 1) {
+    TENON_ASSIGN_OR_RETURN(const Tensor eights, Filled(8));
+    return tensor.CopyFrom(eights);
+  }
+  TENON_ASSIGN_OR_RETURN(
+      spawn::Process child,
+      spawn::StartProcess("TakeLent", {.method = StartMethod::kSpawn},
+                          generations - 1, tensor));
+  return child.Join(Soon());
+}
+TENON_SPAWN_FUNCTION(TakeLent);
+
 // Passes them on to a child of its own, unless it is the last.
 absl::Status TakeMixed(int, int generations, Tensor here, Tensor there,
                        Tensor view) {
@@ -127,7 +147,14 @@ class DeviceSpawnTest : public ::testing::Test {
     static auto* const fake = new FakeDriver;
     return *fake;
   }
-  DeviceSpawnTest() { Fake().SetEnvironment(); }
+  void SetUp() override {
+    if (!UsesMachineDriver()) {
+      Fake().SetEnvironment();
+      return;
+    }
+    const absl::Status found = GetDriver().status();
+    if (!found.ok()) GTEST_SKIP() << found;
+  }
 
   static std::shared_ptr<DevicePool> Pool() {
     static const auto* const pool =
@@ -152,6 +179,30 @@ TEST_F(DeviceSpawnTest, ADeviceTensorIsAnArgumentOfASpawnedChild) {
                           tensor));
   EXPECT_THAT(child.Join(Soon()), IsOk());
   EXPECT_THAT(CheckFilled(tensor, 8), IsOk());
+}
+
+// In memory that another library lends.
+TEST_F(DeviceSpawnTest, ALentTensorIsAnArgumentOfAGrandchild) {
+  std::atomic<bool> freed = false;
+  {
+    TENON_ASSERT_OK_AND_ASSIGN(
+        const LibraryMemory memory,
+        LibraryMemory::Create(2 * kCount * sizeof(int64_t),
+                              [&] { freed = true; }));
+    TENON_ASSERT_OK_AND_ASSIGN(const Tensor tensor,
+                               memory.Numbers(kCount / 2, kCount));
+    ASSERT_THAT(tensor.CopyFrom(Filled(7).value()), IsOk());
+    TENON_ASSERT_OK_AND_ASSIGN(
+        spawn::Process child,
+        spawn::StartProcess("TakeLent", {.method = StartMethod::kSpawn}, 2,
+                            tensor));
+    EXPECT_THAT(child.Join(Soon()), IsOk());
+    EXPECT_THAT(CheckFilled(tensor, 8), IsOk());
+  }
+  // The children are gone.
+  const absl::Time end = absl::Now() + absl::Seconds(60);
+  while (!freed && absl::Now() < end) absl::SleepFor(absl::Milliseconds(5));
+  EXPECT_TRUE(freed);
 }
 
 TEST_F(DeviceSpawnTest, MixedArgumentsArePassedOnToAGrandchild) {

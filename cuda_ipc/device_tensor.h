@@ -28,6 +28,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "dlpack/dlpack.h"
 #include "tenon/shm/base/cplusplus_20.h"
@@ -39,6 +40,16 @@ namespace tenon::cuda_ipc {
 // Errors: kNotFound naming the devices that this process sees, or if there is
 // no driver; others of GetDriver() and ListDevices().
 absl::StatusOr<DLDevice> FindCudaDevice(const std::array<uint8_t, 16>& uuid);
+
+// From now on, kernels of `accessor` may use tensors on `device` that are in
+// pools, own and received, by the addresses of device_data(); also of pools
+// that are made later. Call it before the first tensor: memory that this
+// process has mapped already stays with its own device. Does not reach tensors
+// that another library lends. For the rest of the process. Thread-safe.
+// Errors: kUnimplemented if the driver says that the two are not connected: use
+// Tensor::To(); kInvalidArgument unless both are kDLCUDA; kNotFound if there is
+// no such device; others of GetDriver() and CudaError.
+absl::Status AllowPeerAccess(const DLDevice& device, const DLDevice& accessor);
 
 // Returns memory of tensors of To() and Clone() that have been dropped to the
 // devices, which is else kept for later ones; the bytes. To() itself does so

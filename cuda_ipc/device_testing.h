@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // DeviceTest: a test of code that uses a DeviceContext, with a fake driver of
-// two devices.
+// two devices, or with the machine's (machine_driver_testing.h), which may have
+// one.
 
 #ifndef TENON_CUDA_IPC_DEVICE_TESTING_H_
 #define TENON_CUDA_IPC_DEVICE_TESTING_H_
@@ -23,6 +24,7 @@
 #include "tenon/cuda_ipc/device_context.h"
 #include "tenon/cuda_ipc/driver.h"
 #include "tenon/cuda_ipc/fake/fake_driver.h"
+#include "tenon/cuda_ipc/machine_driver_testing.h"
 #include "tenon/shm/testing/process_testing.h"
 
 namespace tenon::cuda_ipc {
@@ -31,12 +33,22 @@ inline constexpr size_t kPage = size_t{2} << 20;  // The fake's granularity.
 
 class DeviceTest : public ::testing::Test {
  protected:
-  void SetUp() override { Start(""); }
+  void SetUp() override {
+    if (!has_fake_) {
+      const absl::Status found = GetDriver().status();
+      if (!found.ok()) GTEST_SKIP() << found;
+    }
+    Start("");
+  }
 
-  // Resets the fake; begins again, with contexts of devices 0 and 1.
+  // A test that needs the fake skips itself without it.
+  bool has_fake() const { return has_fake_; }
+
+  // Begins again, with contexts of devices 0 and 1, the second one null if
+  // there is none. Resets the fake, which alone has settings.
   void Start(const std::string& settings) {
     fake_.Reset(settings);
-    absl::StatusOr<DriverTable> driver = LoadDriver(fake_.path());
+    absl::StatusOr<DriverTable> driver = Load();
     ASSERT_TRUE(driver.ok()) << driver.status();
     d_ = *driver;
     absl::StatusOr<std::unique_ptr<DeviceContexts>> devices =
@@ -44,9 +56,10 @@ class DeviceTest : public ::testing::Test {
     ASSERT_TRUE(devices.ok()) << devices.status();
     devices_ = *std::move(devices);
     gpu_ = Get(0);
-    other_ = Get(1);
+    other_ = devices_->devices().size() < 2 ? nullptr : Get(1);
     // Each is made once, and kept until the process ends.
     for (const DeviceContext* device : {gpu_, other_}) {
+      if (device == nullptr) continue;
       ASSERT_TRUE(device->Run([&] { return device->CopyStream(); }).ok());
     }
   }
@@ -105,6 +118,14 @@ class DeviceTest : public ::testing::Test {
     EXPECT_EQ(Held(), before);
   }
 
+  absl::StatusOr<DriverTable> Load() const {
+    if (has_fake_) return LoadDriver(fake_.path());
+    absl::StatusOr<const DriverTable*> driver = GetDriver();
+    if (!driver.ok()) return driver.status();
+    return **driver;
+  }
+
+  const bool has_fake_ = !UsesMachineDriver();
   FakeDriver fake_;
   DriverTable d_ = {};
   std::unique_ptr<DeviceContexts> devices_;

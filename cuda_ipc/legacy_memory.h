@@ -72,6 +72,8 @@ class LegacyMemory {
  public:
   CUdeviceptr address() const { return address_; }
   size_t size() const { return bytes_; }
+  // Equal for memory of one opened allocation; otherwise meaningless.
+  const void* allocation() const { return kept_.get(); }
 
  private:
   friend class LegacyImports;

@@ -29,6 +29,7 @@
 #include "tenon/shm/segment/segment.h"
 #include "tenon/shm/tensor/dtype.h"
 #include "tenon/shm/tensor/exchange/tensor_handle.h"
+#include "tenon/shm/tensor/tensor_loan.h"
 #include "tenon/shm/tensor/tensor_spec.h"
 
 namespace tenon {
@@ -137,6 +138,8 @@ absl::StatusOr<Tensor> TensorDecoder::Decoding::Make(
       return decoder_.Claim(from.block, *tensor.spec, source_);
     case WireLocation::kSegment:
       return decoder_.Import(from.segment, *tensor.spec, source_, kept_);
+    case WireLocation::kLoan:
+      return decoder_.Borrow(from, *tensor.spec, source_);
     case WireLocation::kHere:
       if (here_ == nullptr) break;
       return Tensor::FromSpec(*tensor.spec, here_);
@@ -274,6 +277,18 @@ absl::StatusOr<std::shared_ptr<Storage>> TensorDecoder::AttachAndClaim(
       return storage;
     }
   }
+}
+
+absl::StatusOr<Tensor> TensorDecoder::Borrow(const WireStorage& loan,
+                                             const TensorSpec& spec,
+                                             TensorSource& source) {
+  TENON_ASSIGN_OR_RETURN(
+      const TensorSpec bytes,
+      TensorSpec::Contiguous(kDtypeOf<uint8_t>,
+                             {static_cast<int64_t>(loan.block.size)}));
+  TENON_ASSIGN_OR_RETURN(const Tensor claimed,
+                         Claim(loan.block, bytes, source));
+  return FromLoan(claimed, loan.device_type, spec);
 }
 
 absl::StatusOr<Tensor> TensorDecoder::Import(const WireSegment& segment,

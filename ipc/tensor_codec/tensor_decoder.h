@@ -144,6 +144,8 @@ class TensorDecoder {
                                const TensorSpec& spec, TensorSource& source);
   absl::StatusOr<std::shared_ptr<Storage>> AttachAndClaim(
       const BlockDescriptor& block, TensorSource& source);
+  absl::StatusOr<Tensor> Borrow(const WireStorage& loan, const TensorSpec& spec,
+                                TensorSource& source);
   absl::StatusOr<Tensor> Import(const WireSegment& segment,
                                 const TensorSpec& spec, TensorSource& source,
                                 KeptNames* kept);

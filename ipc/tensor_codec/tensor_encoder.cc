@@ -31,6 +31,7 @@
 #include "tenon/shm/tensor/device.h"
 #include "tenon/shm/tensor/exchange/tensor_handle.h"
 #include "tenon/shm/tensor/tensor.h"
+#include "tenon/shm/tensor/tensor_loan.h"
 #include "tenon/shm/tensor/tensor_spec.h"
 
 namespace tenon {
@@ -66,6 +67,7 @@ class Encoding {
  private:
   absl::Status Add(const Tensor& tensor);
   absl::Status AddShared(const Tensor& tensor, WireStorage& storage);
+  absl::Status AddLoan(const Tensor& tensor, WireStorage& storage);
   bool Keep(const std::shared_ptr<Storage>& storage);
   absl::Status AddCopied(const Tensor& tensor);
   // The number of the storage in the message, and whether it is new.
@@ -133,10 +135,13 @@ absl::Status Encoding::Add(const Tensor& tensor) {
     AddTensor(NumberOf(nullptr).first, tensor.spec());
     return absl::OkStatus();
   }
-  if (!storage->is_shared()) return AddCopied(tensor);
+  const bool is_lent = !storage->is_shared() && !storage->is_on_cpu();
+  if (!storage->is_shared() && !is_lent) return AddCopied(tensor);
   const auto [number, is_new] = NumberOf(storage.get());
   if (is_new) {
-    TENON_RETURN_IF_ERROR(AddShared(tensor, wire_.storages[number]));
+    WireStorage& added = wire_.storages[number];
+    TENON_RETURN_IF_ERROR(is_lent ? AddLoan(tensor, added)
+                                  : AddShared(tensor, added));
     holds_.storages.push_back(storage);
   }
   AddTensor(number, tensor.spec());
@@ -165,6 +170,15 @@ absl::Status Encoding::AddShared(const Tensor& tensor, WireStorage& storage) {
     storage.segment.key = kKeptName;
   }
   return absl::OkStatus();
+}
+
+// The lent storage keeps its loan.
+absl::Status Encoding::AddLoan(const Tensor& tensor, WireStorage& storage) {
+  TENON_ASSIGN_OR_RETURN(const Tensor loan, LoanOf(tensor));
+  TENON_ASSIGN_OR_RETURN(storage.block, DescribeBlock(loan));
+  storage.location = WireLocation::kLoan;
+  storage.device_type = DeviceType(tensor.device());
+  return fds_.NeedOffer(storage.block, number_, [&] { return Offer(loan); });
 }
 
 // Whether the process's NameKeeper, if any, holds the storage's name for this

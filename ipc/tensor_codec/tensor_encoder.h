@@ -62,9 +62,10 @@ class TensorEncoder {
   // Encodes message `number` into `record`, which has the size of the queue's
   // records. Of the messages before, `taken` were taken. Waits for memory until
   // `deadline`. Errors: kFailedPrecondition if a tensor was inherited by
-  // fork(), or is on a device in memory of no pool; kInvalidArgument if the
-  // message can never be sent; kResourceExhausted or kDeadlineExceeded if it
-  // cannot be sent now. Call Cancel() after each of these.
+  // fork(), or is on a device in memory that has no loan (tensor_loan.h);
+  // kInvalidArgument if the message can never be sent; kResourceExhausted or
+  // kDeadlineExceeded if it cannot be sent now. Call Cancel() after each of
+  // these.
   absl::StatusOr<TensorHolds> Encode(const TensorMessage& message,
                                      uint64_t number, uint64_t taken,
                                      Deadline deadline,
@@ -107,7 +108,8 @@ class TensorEncoder {
 // CopyIntoArena() (tensor_copies.h). The caller holds the tensors until they
 // are claimed. If this process has a NameKeeper, names are kept until their
 // creators remove them, as the message may have several receivers. Errors:
-// kFailedPrecondition if a tensor was inherited by fork() or is private;
+// kFailedPrecondition if a tensor was inherited by fork(), is private, or on a
+// device in memory that has no loan;
 // kInvalidArgument if the descriptors exceed TensorFdList::kMaxFds, or the
 // record 4 GiB.
 absl::StatusOr<std::string> EncodeRecord(const TensorMessage& message,

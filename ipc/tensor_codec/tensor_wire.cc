@@ -112,6 +112,11 @@ absl::Status Refuse(absl::string_view why) {
   return absl::DataLossError(absl::StrCat("malformed tensor message: ", why));
 }
 
+bool HasBlock(const WireStorage& storage) {
+  return storage.location == WireLocation::kBlock ||
+         storage.location == WireLocation::kLoan;
+}
+
 // ---- Writing: the caller has checked that there is room. ----
 
 class Writer {
@@ -143,7 +148,8 @@ class Writer {
 
 void Writer::Put(const WireStorage& storage) {
   Put(static_cast<uint8_t>(storage.location));
-  if (storage.location == WireLocation::kBlock) return Put(storage.block);
+  if (storage.location == WireLocation::kLoan) Put(storage.device_type);
+  if (HasBlock(storage)) return Put(storage.block);
   if (storage.location != WireLocation::kSegment) return;
   const WireSegment& segment = storage.segment;
   Put(static_cast<uint8_t>(segment.strategy));
@@ -183,8 +189,10 @@ void Writer::Put(const WireField& field) {
 }
 
 size_t StorageBytes(const WireStorage& storage) {
-  if (storage.location == WireLocation::kBlock)
-    return 1 + sizeof(BlockDescriptor);
+  if (HasBlock(storage)) {
+    return 1 + sizeof(BlockDescriptor) +
+           (storage.location == WireLocation::kLoan ? sizeof(uint32_t) : 0);
+  }
   if (storage.location != WireLocation::kSegment) return 1;
   return 1 + 2 + 4 * sizeof(uint64_t) + 1 + storage.segment.name.size();
 }
@@ -246,6 +254,8 @@ bool Read(Reader& from, WireStorage& storage) {
       return from.Get(storage.block);
     case WireLocation::kSegment:
       return Read(from, storage.segment);
+    case WireLocation::kLoan:
+      return from.Get(storage.device_type) && from.Get(storage.block);
   }
   return false;
 }

@@ -31,6 +31,8 @@
 //     kBlock:    a BlockDescriptor
 //     kSegment:  u8 strategy, u8 kind, u64 bytes, u64 device, u64 inode,
 //                u64 key, u8 length and name
+//     kLoan:     u32 type of device (DLDeviceType), and the BlockDescriptor of
+//                the loan (shm/tensor/tensor_loan.h)
 //   a field is a byte with its type, and
 //     1: i64    2: double    3: u64 length and string
 //     4: u32 number of its storage, and a TensorSpec without the entries beyond
@@ -66,6 +68,7 @@ enum class WireLocation : uint8_t {
   kHere = 1,     // In the block that holds the body.
   kBlock = 2,    // In a block of an arena.
   kSegment = 3,  // In a segment of its own.
+  kLoan = 4,     // On a device, in no pool; a block stands for it.
 };
 
 // The key of a name that the sender's NameKeeper holds for this message: its
@@ -86,8 +89,9 @@ struct WireSegment {
 
 struct WireStorage {
   WireLocation location = WireLocation::kEmpty;
-  BlockDescriptor block;  // Of kBlock.
-  WireSegment segment;    // Of kSegment.
+  BlockDescriptor block;    // Of kBlock and kLoan.
+  int32_t device_type = 0;  // Of kLoan.
+  WireSegment segment;      // Of kSegment.
 };
 
 struct WireTensor {

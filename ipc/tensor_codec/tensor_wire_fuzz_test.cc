@@ -96,6 +96,9 @@ void WalkStorage(Walk& walk) {
       walk.Skip(34);
       walk.Skip(walk.Number(1));
       return;
+    case 4:
+      walk.Skip(52);
+      return;
     default:
       walk.Require(false);
   }

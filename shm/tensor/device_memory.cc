@@ -34,6 +34,17 @@ const DeviceMemory* Find(const Registered* first, int32_t type) {
 
 }  // namespace
 
+absl::StatusOr<std::shared_ptr<Storage>> DeviceMemory::Lend(
+    const std::shared_ptr<Storage>& memory) const {
+  return absl::UnimplementedError(absl::StrCat(
+      "memory of ", DeviceName(memory->device()), " cannot be lent"));
+}
+
+absl::StatusOr<std::shared_ptr<Storage>> DeviceMemory::Borrow(
+    std::shared_ptr<Storage> /*loan*/) const {
+  return absl::UnimplementedError("memory of this type of device is not lent");
+}
+
 absl::Status RegisterDeviceMemory(DLDeviceType type,
                                   std::unique_ptr<DeviceMemory> memory) {
   if (type == kDLCPU) {

@@ -61,6 +61,22 @@ class DeviceMemory {
   virtual absl::Status CheckLent(const DLDevice& device,
                                  const std::byte* address,
                                  size_t bytes) const = 0;
+
+  // The loan of memory that is in no pool (tensor_loan.h): bytes in a block of
+  // an arena, by which another process finds the memory. While a process holds
+  // the block, this one keeps `memory`. The loan of borrowed memory is the one
+  // by which it was borrowed.
+  // Errors: kUnimplemented if devices of this type have none, which is the
+  // default; kInvalidArgument if this memory has none; the driver's.
+  virtual absl::StatusOr<std::shared_ptr<Storage>> Lend(
+      const std::shared_ptr<Storage>& memory) const;
+  // The memory of a loan, which it holds as long as the memory is used here.
+  // Trust: the loan may be anything.
+  // Errors: kUnimplemented by default; kInvalidArgument if it is malformed, or
+  // its lender has freed the memory or ended; kNotFound if this process does
+  // not have the device; the driver's.
+  virtual absl::StatusOr<std::shared_ptr<Storage>> Borrow(
+      std::shared_ptr<Storage> loan) const;
 };
 
 // For the rest of the process. Thread-safe.

@@ -38,9 +38,12 @@ void ArgumentWriter::PutTensor(Tensor tensor) {
 }
 
 absl::Status ArgumentWriter::CopyPrivate() {
+  const auto is_copied = [](const Tensor& tensor) {
+    return !tensor.is_shared() && tensor.is_on_cpu();
+  };
   std::vector<Tensor> tensors;
   for (const absl::StatusOr<Tensor>& tensor : tensors_.list) {
-    if (!tensor->is_shared()) tensors.push_back(*tensor);
+    if (is_copied(*tensor)) tensors.push_back(*tensor);
   }
   if (tensors.empty()) return absl::OkStatus();
   TENON_ASSIGN_OR_RETURN(const auto arena, ArgumentArena());
@@ -48,7 +51,7 @@ absl::Status ArgumentWriter::CopyPrivate() {
                          CopyIntoArena(*arena, tensors, Deadline::Passed()));
   auto next = tensors.begin();
   for (absl::StatusOr<Tensor>& tensor : tensors_.list) {
-    if (!tensor->is_shared()) tensor = std::move(*next++);
+    if (is_copied(*tensor)) tensor = std::move(*next++);
   }
   return absl::OkStatus();
 }

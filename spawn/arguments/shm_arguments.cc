@@ -18,6 +18,7 @@
 #include "tenon/shm/tensor/exchange/tensor_handle.h"
 #include "tenon/shm/tensor/storage.h"
 #include "tenon/shm/tensor/tensor.h"
+#include "tenon/shm/tensor/tensor_loan.h"
 #include "tenon/spawn/arguments/argument.h"
 
 namespace tenon::spawn {
@@ -57,6 +58,8 @@ absl::Status ArgumentTraits<Tensor>::Pack(const Tensor& tensor,
     TENON_RETURN_IF_ERROR(tensor.storage()->lease() != nullptr
                               ? DescribeBlock(tensor).status()
                               : Export(tensor).status());
+  } else if (!tensor.is_on_cpu()) {
+    TENON_RETURN_IF_ERROR(LoanOf(tensor).status());
   }
   to.PutTensor(tensor);
   return absl::OkStatus();

@@ -38,9 +38,10 @@ namespace tenon::spawn {
 namespace {
 
 // A descriptor needs no receipt. A name does only where a NameKeeper removes it
-// if this process ends without having removed it.
+// if this process ends without having removed it. Memory of a device in no pool
+// keeps its loan.
 bool NeedsReceipt(const Storage& storage) {
-  return storage.lease() != nullptr ||
+  return storage.lease() != nullptr || !storage.is_on_cpu() ||
          (!storage.name().empty() && GetNameKeeper() != nullptr);
 }
 
