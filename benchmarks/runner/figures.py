@@ -81,7 +81,7 @@ def readme(report, picture):
         rows.append([scenario["what"] + where(scenario["distance"]),
                      time_text(group["tenon"]), time_text(group["limit"]),
                      peers_text(group)])
-    return (table(["one", "Tenon", "limit of the machine", "peers"], rows) +
+    return (table(["operation", "Tenon", "limit of the machine", "peers"], rows) +
             f"\n\n![Time of a tensor there and back, by size]({picture})\n\n" +
             provenance(report["context"]) +
             " [docs/benchmarks.md](docs/benchmarks.md) has all figures, how they "
@@ -129,9 +129,13 @@ PICTURES = ["latency_by_size", "throughput_by_size", "latency_by_carrier",
             "loader_by_batch"]
 
 
+# Of a bound without a guard, which earlier runs met.
+UNKNOWN = "Earlier runs met it; its spread in the report says how sure this is."
+
+
 def missed(named):
     lines = [f"- `{name}`{where(distance)}: {group['tenon_over_limit']:.2f}, bound "
-             f"{group['bound']:g}. {scenario.get('why_missed', '')}".rstrip()
+             f"{group['bound']:g}. {scenario.get('why_missed', UNKNOWN)}"
              for name, scenario in named.items()
              for distance, group in scenario["distances"].items()
              if group["missed"]]
