@@ -240,20 +240,14 @@ absl::StatusOr<Fence> StreamTimeline::Record() {
     return absl::FailedPreconditionError(
         "Record(): the timeline was abandoned; create another one");
   }
-  const uint64_t value = last_ + 1;
+  // Also after a failure: the stream may reach the value all the same.
+  const uint64_t value = ++last_;
   // Before the stream can reach it (Timeline::Reached()).
   StdAtomics::Store(at_->timeline->published, value, std::memory_order_release);
   TENON_CRASH_POINT("fence.published");
-  const absl::Status recorded =
-      backend_ == FenceBackend::kWords ? WriteWord(value) : RecordEvent(value);
-  if (!recorded.ok()) {
-    // No stream will reach it.
-    StdAtomics::Store(at_->timeline->published, last_,
-                      std::memory_order_release);
-    return recorded;
-  }
+  TENON_RETURN_IF_ERROR(backend_ == FenceBackend::kWords ? WriteWord(value)
+                                                         : RecordEvent(value));
   TENON_CRASH_POINT("fence.recorded");
-  last_ = value;
   return Fence(at_, value);
 }
 

@@ -170,6 +170,26 @@ TEST_P(EveryFenceTest, AFailedCallIsAnErrorAndTheNextOneWorks) {
   });
 }
 
+// The value was enqueued, and then the call failed.
+TEST_F(FenceTest, AValueOfAFailedRecordIsNotUsedAgain) {
+  if (!has_fake()) GTEST_SKIP() << "needs calls that fail";
+  RunAlone([this] {
+    const TestDevice gpu;
+    const CUstream stream = gpu.MakeStream();
+    const auto timeline = MakeTimeline(gpu, stream, FenceBackend::kWords);
+    fake_.Fail("cuCtxPopCurrent_v2", 1, CUDA_ERROR_INVALID_CONTEXT);
+    EXPECT_THAT(timeline->Record(),
+                StatusIs(absl::StatusCode::kFailedPrecondition));
+    fake_.StopFailing("cuCtxPopCurrent_v2");
+    gpu.Synchronize(stream);
+    gpu.Close(stream, open_gate);
+    TENON_ASSERT_OK_AND_ASSIGN(const Fence fence, timeline->Record());
+    EXPECT_FALSE(fence.IsReached());
+    open_gate = true;
+    EXPECT_THAT(fence.Wait(Soon()), IsOk());
+  });
+}
+
 TEST_F(FenceTest, TheBackendIsWhatDeviceAndDriverCanDo) {
   if (!has_fake()) GTEST_SKIP() << "needs other devices";
   RunAlone([] {
