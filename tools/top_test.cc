@@ -28,6 +28,7 @@
 #include "absl/time/time.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tenon/ipc/queue/queue.h"
 #include "tenon/loader/data/batch.h"
 #include "tenon/loader/data/dataset.h"
 #include "tenon/loader/data/dataset_registry.h"
@@ -35,6 +36,7 @@
 #include "tenon/loader/stats/loader_stats.h"
 #include "tenon/loader/stats/stats_layout.h"
 #include "tenon/loader/stats/stats_query.h"
+#include "tenon/shm/arena/arena.h"
 #include "tenon/shm/base/deadline.h"
 #include "tenon/shm/segment/control_memory.h"
 #include "tenon/shm/testing/status_matchers.h"
@@ -165,14 +167,34 @@ TEST_P(TopTest, MetricsHaveLoadersAndArenas) {
   const auto loader = Make();
   EpochRange epoch = loader->Epoch(0);
   Take(epoch, 5);
+  const std::string name = absl::StrCat("top-test-", getpid());
+  auto queue = Queue<int64_t>::Create({.name = name, .capacity = 1});
+  ASSERT_TRUE(queue.ok());
+  const auto a_moment = [] { return Deadline::After(absl::Milliseconds(20)); };
+  EXPECT_FALSE(queue->Get(a_moment()).ok());
+  auto arena = Arena::Create({.name = name, .quota_bytes = 4096});
+  ASSERT_TRUE(arena.ok());
+  const auto all = (*arena)->TryAllocate(4096);
+  ASSERT_TRUE(all.ok());
+  EXPECT_FALSE((*arena)->Allocate(4096, a_moment()).ok());
   const Output output = Tenon({"metrics"});
   EXPECT_EQ(output.exit_code, 0) << output.errors;
   EXPECT_THAT(output.out, EndsWith("\n# EOF\n"));
+  EXPECT_THAT(
+      output.out,
+      AllOf(HasSubstr(absl::StrCat("tenon_loader_batches_total{pid=\"",
+                                   getpid(), "\"")),
+            HasSubstr("name=\"loader-worker-1\",state=\"in use\"}"),
+            HasSubstr("# TYPE tenon_queue_items gauge\n"),
+            HasSubstr("# TYPE tenon_queue_put_wait_seconds "
+                      "histogram\n"),
+            HasSubstr(absl::StrCat("name=\"", name, "\",slot=\"0\"} 1\n")),
+            HasSubstr(absl::StrCat("name=\"", name, "\"} 1\n"))));
   EXPECT_THAT(output.out,
-              AllOf(HasSubstr(absl::StrCat("tenon_loader_batches_total{pid=\"",
-                                           getpid(), "\"")),
-                    HasSubstr("name=\"loader-worker-1\",state=\"in use\"}"),
-                    HasSubstr("# TYPE tenon_queue_items gauge\n")));
+              HasSubstr(absl::StrCat("tenon_arena_wait_seconds_count{pid=\"",
+                                     getpid(), "\"")));
+  EXPECT_THAT(output.out,
+              HasSubstr("tenon_queue_get_wait_seconds_count{queue=\""));
 }
 
 INSTANTIATE_TEST_SUITE_P(Kinds, TopTest,

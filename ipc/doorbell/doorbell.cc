@@ -33,6 +33,7 @@
 #include "tenon/shm/base/crash_point.h"
 #include "tenon/shm/base/deadline.h"
 #include "tenon/shm/base/fork_count.h"
+#include "tenon/shm/base/monotonic_ns.h"
 #include "tenon/shm/base/posix_error.h"
 #include "tenon/shm/base/retry_on_eintr.h"
 #include "tenon/shm/base/status_macros.h"
@@ -203,7 +204,11 @@ absl::StatusOr<int> Doorbell::Poll(bool with_bell, Deadline deadline) {
   ++counts_.sleeps;
   polled_[0].fd = with_bell ? bell_.get() : -1;
   polled_[0].revents = 0;
+  const int64_t begin_ns = deadline.has_passed() ? 0 : MonotonicNs();
   auto events = PollUntil(polled_.data(), polled_.size(), deadline);
+  if (begin_ns != 0) {
+    counts_.asleep_ns += static_cast<uint64_t>(MonotonicNs() - begin_ns);
+  }
   for (size_t i = 0; i < participants_.size(); ++i) {
     if (events.ok() && polled_[i + 1].revents != 0) {
       participants_[i].dead = true;

@@ -54,6 +54,7 @@ struct WaitOutcome {
 struct DoorbellCounts {
   uint64_t spins_won = 0;    // Waits that ended while spinning.
   uint64_t sleeps = 0;       // Calls of poll().
+  uint64_t asleep_ns = 0;    // In those with a deadline that had not passed.
   uint64_t empty_wakes = 0;  // Rung for, and nothing was there.
   uint64_t pauses = 0;       // Taken because of too many of these.
 };

@@ -101,9 +101,16 @@ TEST(ByteQueueTest, SleepsAreCounted) {
   EXPECT_THAT(queue.Get(received, AMoment()), StatusIs(kDeadlineExceeded));
   EXPECT_GE(queue.stats().get_sleeps, 1u);
   EXPECT_EQ(queue.stats().put_sleeps, 0u);
+  EXPECT_EQ(queue.stats().get_waits.count(), 1u);
+  EXPECT_GT(queue.stats().get_waits.total_ns, 0u);
+  // It looks, and does not wait.
+  EXPECT_THAT(queue.Get(received, kNow), StatusIs(kDeadlineExceeded));
+  EXPECT_EQ(queue.stats().get_waits.count(), 1u);
   EXPECT_THAT(queue.Put(item, kNow), IsOk());
   EXPECT_THAT(queue.Put(item, AMoment()), StatusIs(kDeadlineExceeded));
   EXPECT_GE(queue.stats().put_sleeps, 1u);
+  EXPECT_EQ(queue.stats().put_waits.count(), 1u);
+  EXPECT_EQ(queue.stats().get_waits.count(), 1u);
 }
 
 TEST(SimpleQueueTest, PutGetEmpty) {

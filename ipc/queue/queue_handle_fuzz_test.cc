@@ -63,7 +63,7 @@ uint64_t WordAt(absl::string_view bytes, size_t at) {
 // Byte by byte, and by division where the checked code multiplies.
 bool PlainIsGeometry(absl::string_view bytes, size_t fds) {
   if (bytes.size() != 64 || bytes.substr(0, 8) != "Tenueue1") return false;
-  if ((WordAt(bytes, 8) & 0xffffffff) != 3) return false;
+  if ((WordAt(bytes, 8) & 0xffffffff) != 4) return false;
   const uint64_t item = WordAt(bytes, 16), capacity = WordAt(bytes, 24);
   const uint64_t participants = WordAt(bytes, 32);
   if (item == 0 || item > 65536) return false;
@@ -78,7 +78,7 @@ bool PlainIsGeometry(absl::string_view bytes, size_t fds) {
   const bool aligned = (WordAt(bytes, 8) >> 32) == 3;  // Tensors.
   while (aligned && slot > 64 && slot % 64 != 0) ++slot;
   const uint64_t lines = (slots * slot + 63) / 64;
-  const uint64_t pages = (128 + 448 * participants + 4095) / 4096;
+  const uint64_t pages = (128 + 1152 * participants + 4095) / 4096;
   if (lines > ((1 << 30) - 4096 * pages) / 64 / participants) return false;
   return fds == 1 + 2 * participants;
 }

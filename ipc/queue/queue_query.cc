@@ -26,6 +26,7 @@
 #include "tenon/ipc/queue/queue_handle.h"
 #include "tenon/shm/base/retry_on_eintr.h"
 #include "tenon/shm/base/status_macros.h"
+#include "tenon/shm/base/time_histogram.h"
 #include "tenon/shm/base/unique_fd.h"
 #include "tenon/shm/pages/shown_memfd.h"
 
@@ -41,6 +42,8 @@ struct SlotWords {
   uint64_t generation;
   uint64_t head;
   uint64_t take;
+  uint64_t get_waits[TimeWords::kWords];
+  uint64_t put_waits[TimeWords::kWords];
 };
 
 bool ReadAt(int fd, size_t offset, void* to, size_t size) {
@@ -59,7 +62,11 @@ std::optional<SlotWords> ReadSlot(int fd, size_t slot) {
       ReadAt(fd, at + offsetof(Words, state), &words.state, 8) &&
       ReadAt(fd, at + offsetof(Words, generation), &words.generation, 8) &&
       ReadAt(fd, at + offsetof(Words, take), &words.take, 8) &&
-      ReadAt(fd, at + offsetof(Words, head), &words.head, 8);
+      ReadAt(fd, at + offsetof(Words, head), &words.head, 8) &&
+      ReadAt(fd, at + offsetof(Words, get_waits), words.get_waits,
+             sizeof(words.get_waits)) &&
+      ReadAt(fd, at + offsetof(Words, put_waits), words.put_waits,
+             sizeof(words.put_waits));
   if (!read) return std::nullopt;
   return words;
 }
@@ -93,7 +100,12 @@ std::optional<QueueReport> ReadQueue(int fd) {
     const uint64_t items =
         std::min<uint64_t>(put - words->take, geometry.capacity);
     report.slots.push_back(
-        {slot, state == QueueParticipant::kReady, put, items});
+        {.slot = slot,
+         .present = state == QueueParticipant::kReady,
+         .put = put,
+         .items = items,
+         .get_waits = TimeHistogram::FromWords(words->get_waits),
+         .put_waits = TimeHistogram::FromWords(words->put_waits)});
     report.items += items;
   }
   return report;

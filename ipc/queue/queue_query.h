@@ -26,16 +26,21 @@
 #include "absl/status/statusor.h"
 #include "tenon/ipc/queue/queue_handle.h"
 #include "tenon/shm/base/random_id.h"
+#include "tenon/shm/base/time_histogram.h"
 
 namespace tenon {
 
-// The items put in one slot of a queue, by all of its holders. Items of a call
-// that is in progress, or whose process was killed in it, may not be counted.
+// The items put in one slot of a queue, and the waits, of all of its holders.
+// Items of a call that is in progress, or whose process was killed in it, may
+// not be counted.
 struct QueueSlotReport {
   size_t slot = 0;
   bool present = false;  // The slot has a holder.
   uint64_t put = 0;      // Since the queue was made.
   uint64_t items = 0;    // Not taken yet.
+  // QueueStats.
+  TimeHistogram get_waits;
+  TimeHistogram put_waits;
 };
 
 struct QueueReport {

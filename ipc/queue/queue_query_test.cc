@@ -12,7 +12,9 @@
 #include <string>
 #include <utility>
 
+#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tenon/ipc/channel/channel.h"
@@ -20,6 +22,7 @@
 #include "tenon/ipc/queue/internal/queue_layout.h"
 #include "tenon/ipc/queue/queue.h"
 #include "tenon/ipc/queue/queue_handle.h"
+#include "tenon/shm/base/deadline.h"
 #include "tenon/shm/base/unique_fd.h"
 #include "tenon/shm/pages/memfd.h"
 #include "tenon/shm/testing/process_testing.h"
@@ -76,6 +79,7 @@ TEST(QueueQueryTest, ReportsItemsAndHolders) {
   EXPECT_EQ(report->slots[0].put + report->slots[1].put, 6u);
   EXPECT_TRUE(report->slots[0].present && report->slots[1].present);
   EXPECT_THAT(report->pids, ElementsAre(getpid(), child));
+  EXPECT_EQ(report->slots[0].put_waits.count(), 0u);
 
   ASSERT_THAT(queue.Close(), IsOk());
   ASSERT_THAT(pair.first.Send("end", {}, Watchdog()), IsOk());
@@ -84,6 +88,27 @@ TEST(QueueQueryTest, ReportsItemsAndHolders) {
   ASSERT_TRUE(after.has_value());
   EXPECT_TRUE(after->closed);
   EXPECT_THAT(after->pids, ElementsAre(getpid()));
+}
+
+TEST(QueueQueryTest, ReportsWaits) {
+  const std::string name = UniqueTestPrefix();
+  TENON_ASSERT_OK_AND_ASSIGN(
+      auto queue, Queue<uint64_t>::Create({.name = name, .capacity = 1}));
+  const auto a_moment = [] { return Deadline::After(absl::Milliseconds(20)); };
+  EXPECT_THAT(queue.Get(a_moment()),
+              StatusIs(absl::StatusCode::kDeadlineExceeded));
+  ASSERT_THAT(queue.Put(1, Watchdog()), IsOk());
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_THAT(queue.Put(2, a_moment()),
+                StatusIs(absl::StatusCode::kDeadlineExceeded));
+  }
+  const auto report = Find(name);
+  ASSERT_TRUE(report.has_value());
+  ASSERT_THAT(report->slots, SizeIs(1));
+  EXPECT_EQ(report->slots[0].get_waits.count(), 1u);
+  EXPECT_EQ(report->slots[0].put_waits.count(), 2u);
+  EXPECT_EQ(report->slots[0].put_waits.total_ns,
+            queue.stats().put_waits.total_ns);
 }
 
 TEST(QueueQueryTest, WhatMakesNoSenseIsLeftOut) {

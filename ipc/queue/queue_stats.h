@@ -1,14 +1,15 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// QueueStats: the system calls of a participant of a queue, for reports.
+// QueueStats: the system calls and waits of a participant of a queue, for
+// reports.
 
 #ifndef TENON_IPC_QUEUE_QUEUE_STATS_H_
 #define TENON_IPC_QUEUE_QUEUE_STATS_H_
 
 #include <cstdint>
 
-#include "tenon/shm/base/cplusplus_20.h"
+#include "tenon/shm/base/time_histogram.h"
 
 namespace tenon {
 
@@ -26,6 +27,11 @@ struct QueueStats {
   // for an item, and for room.
   bool get_asleep = false;
   bool put_asleep = false;
+  // For how long calls that get, and calls that put, have slept; those that did
+  // not sleep do not count, nor do event loops. Of this participant and the
+  // former holders of its slot.
+  TimeHistogram get_waits;
+  TimeHistogram put_waits;
 };
 
 }  // namespace tenon

@@ -17,6 +17,7 @@
 #include "absl/strings/string_view.h"
 #include "tenon/loader/stats/json_text.h"
 #include "tenon/loader/stats/loader_stats.h"
+#include "tenon/shm/base/time_histogram.h"
 
 namespace tenon::loader {
 namespace {
@@ -109,7 +110,7 @@ std::vector<int> SlowWorkers(const std::vector<ProcessStats>& workers) {
 double Unevenness(const LoaderStats& stats, Stage stage) {
   double most = 1;
   for (const ProcessStats& worker : stats.workers) {
-    const StageTimes& times = worker.of(stage);
+    const TimeHistogram& times = worker.of(stage);
     if (times.count() < 20) continue;
     most = std::max(
         most, static_cast<double>(times.QuantileNs(0.99)) /
@@ -239,7 +240,7 @@ void JudgeConsumer(LoaderReport& report) {
 
 void JudgeStarts(LoaderReport& report) {
   const ProcessStats& consumer = report.stats.consumer;
-  const StageTimes& starts = consumer.of(Stage::kStart);
+  const TimeHistogram& starts = consumer.of(Stage::kStart);
   // The first epoch also waits for the datasets of the workers.
   if (starts.count() < 3) return;
   const auto all = static_cast<double>(starts.total_ns + consumer.TotalNs());
@@ -255,7 +256,7 @@ void AppendRow(std::string& text, const ProcessStats& process) {
       process.worker < 0 ? "consumer" : absl::StrCat("worker ", process.worker);
   for (size_t s = 0; s < kStages; ++s) {
     const auto stage = static_cast<Stage>(s);
-    const StageTimes& times = process.of(stage);
+    const TimeHistogram& times = process.of(stage);
     if (times.count() == 0) continue;
     absl::StrAppendFormat(
         &text, "%-10s %-8s %6s %10d %10s %10s %10s %10s\n", name,
@@ -272,7 +273,7 @@ std::string JsonOf(const ProcessStats& process) {
   std::vector<std::string> stages;
   for (size_t s = 0; s < kStages; ++s) {
     const auto stage = static_cast<Stage>(s);
-    const StageTimes& times = process.of(stage);
+    const TimeHistogram& times = process.of(stage);
     if (times.count() == 0) continue;
     stages.push_back(absl::StrCat(JsonString(StageName(stage)),
                                   ": {\"count\": ", times.count(),

@@ -25,6 +25,7 @@
 #include "tenon/loader/stats/open_metrics.h"
 #include "tenon/loader/stats/stats_layout.h"
 #include "tenon/loader/stats/stats_memory.h"
+#include "tenon/shm/base/time_histogram.h"
 #include "tenon/shm/testing/status_matchers.h"
 
 namespace tenon::loader {
@@ -39,8 +40,8 @@ using ::testing::Not;
 constexpr uint64_t kMs = 1'000'000;
 
 void AddTimes(ProcessStats& process, Stage stage, uint64_t times, uint64_t ns) {
-  StageTimes& of = process.stages[static_cast<size_t>(stage)];
-  of.buckets[StageTimes::BucketOf(ns)] += times;
+  TimeHistogram& of = process.stages[static_cast<size_t>(stage)];
+  of.buckets[TimeHistogram::BucketOf(ns)] += times;
   of.total_ns += times * ns;
   of.longest_ns = std::max(of.longest_ns, ns);
 }

@@ -4,11 +4,8 @@
 #include "tenon/loader/stats/loader_stats.h"
 
 #include <algorithm>
-#include <bit>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <numeric>
 
 #include "absl/strings/string_view.h"
 
@@ -20,15 +17,6 @@ uint64_t Added(uint64_t now, uint64_t before) {
   return now > before ? now - before : 0;
 }
 
-StageTimes Added(const StageTimes& now, const StageTimes& before) {
-  StageTimes added = now;
-  for (size_t b = 0; b < StageTimes::kBuckets; ++b) {
-    added.buckets[b] = Added(now.buckets[b], before.buckets[b]);
-  }
-  added.total_ns = Added(now.total_ns, before.total_ns);
-  return added;
-}
-
 ProcessStats Added(const ProcessStats& now, const ProcessStats& before) {
   ProcessStats added = now;
   // A worker that was started anew begins at zero.
@@ -36,7 +24,7 @@ ProcessStats Added(const ProcessStats& now, const ProcessStats& before) {
   added.batches = Added(now.batches, before.batches);
   added.samples = Added(now.samples, before.samples);
   for (size_t s = 0; s < kStages; ++s) {
-    added.stages[s] = Added(now.stages[s], before.stages[s]);
+    added.stages[s] = now.stages[s].Since(before.stages[s]);
   }
   return added;
 }
@@ -61,36 +49,6 @@ absl::string_view StageName(Stage stage) {
       return "use";
   }
   return "unknown";
-}
-
-size_t StageTimes::BucketOf(uint64_t ns) {
-  return std::min(static_cast<size_t>(std::bit_width(ns)), kBuckets - 1);
-}
-
-uint64_t StageTimes::count() const {
-  return std::accumulate(buckets.begin(), buckets.end(), uint64_t{0});
-}
-
-double StageTimes::MeanNs() const {
-  const uint64_t times = count();
-  return times == 0
-             ? 0
-             : static_cast<double>(total_ns) / static_cast<double>(times);
-}
-
-uint64_t StageTimes::QuantileNs(double q) const {
-  const uint64_t times = count();
-  if (times == 0) return 0;
-  const auto rank = static_cast<uint64_t>(
-      std::ceil(std::clamp(q, 0.0, 1.0) * static_cast<double>(times)));
-  uint64_t seen = 0;
-  for (size_t b = 0; b < kBuckets; ++b) {
-    seen += buckets[b];
-    if (buckets[b] > 0 && seen >= rank) {
-      return b + 1 == kBuckets ? longest_ns : std::min(BoundOf(b), longest_ns);
-    }
-  }
-  return longest_ns;
 }
 
 uint64_t ProcessStats::TotalNs() const {

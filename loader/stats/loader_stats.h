@@ -23,6 +23,7 @@
 
 #include "absl/strings/string_view.h"
 #include "tenon/shm/base/random_id.h"
+#include "tenon/shm/base/time_histogram.h"
 
 namespace tenon::loader {
 
@@ -42,26 +43,6 @@ inline constexpr size_t kStages = 7;
 
 // "start", "wait", ...
 absl::string_view StageName(Stage stage);
-
-// A histogram of times. Ownership: a value.
-struct StageTimes {
-  // Times in bucket 0 are 0 ns; those in bucket b are 2^(b-1) ns or longer and,
-  // except in the last one, shorter than 2^b ns.
-  static constexpr size_t kBuckets = 41;
-  static size_t BucketOf(uint64_t ns);
-  // The bound of bucket b: 2^b ns.
-  static uint64_t BoundOf(size_t bucket) { return uint64_t{1} << bucket; }
-
-  std::array<uint64_t, kBuckets> buckets = {};
-  uint64_t total_ns = 0;
-  uint64_t longest_ns = 0;
-
-  uint64_t count() const;
-  double MeanNs() const;  // 0 without a time.
-  // The bound of the bucket that holds quantile q (0 to 1), at most the
-  // longest time; 0 without a time.
-  uint64_t QuantileNs(double q) const;
-};
 
 // A stage of one batch.
 struct StageEvent {
@@ -88,8 +69,10 @@ struct ProcessStats {
   int64_t epoch = -1;
   int64_t batch = -1;
 
-  std::array<StageTimes, kStages> stages;
-  const StageTimes& of(Stage s) const { return stages[static_cast<size_t>(s)]; }
+  std::array<TimeHistogram, kStages> stages;
+  const TimeHistogram& of(Stage s) const {
+    return stages[static_cast<size_t>(s)];
+  }
   // Of all stages, without kStart.
   uint64_t TotalNs() const;
   // The share of TotalNs() that a stage has; 0 to 1.

@@ -14,6 +14,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
 #include "tenon/loader/stats/loader_stats.h"
+#include "tenon/shm/base/time_histogram.h"
 
 namespace tenon::loader {
 namespace {
@@ -72,20 +73,20 @@ void OpenMetrics::Add(const Labels& labels, double value) {
           absl::StrFormat("%.17g", value));
 }
 
-void OpenMetrics::AddTimes(const Labels& labels, const StageTimes& times) {
+void OpenMetrics::AddTimes(const Labels& labels, const TimeHistogram& times) {
   uint64_t count = 0;
-  for (size_t b = 0; b < StageTimes::kBuckets; ++b) {
+  for (size_t b = 0; b < TimeHistogram::kBuckets; ++b) {
     count += times.buckets[b];
-    const bool is_last = b + 1 == StageTimes::kBuckets;
+    const bool is_last = b + 1 == TimeHistogram::kBuckets;
     if (b < kFirstBound) continue;
     Labels with_bound = labels;
     // Times in bucket b are shorter than its bound.
     with_bound.emplace_back(
-        "le",
-        is_last
-            ? "+Inf"
-            : absl::StrFormat(
-                  "%.9g", static_cast<double>(StageTimes::BoundOf(b)) * 1e-9));
+        "le", is_last
+                  ? "+Inf"
+                  : absl::StrFormat(
+                        "%.9g",
+                        static_cast<double>(TimeHistogram::BoundOf(b)) * 1e-9));
     AddLine("_bucket", with_bound, absl::StrCat(count));
   }
   AddLine("_count", labels, absl::StrCat(count));

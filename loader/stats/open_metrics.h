@@ -17,6 +17,7 @@
 
 #include "absl/strings/string_view.h"
 #include "tenon/loader/stats/loader_stats.h"
+#include "tenon/shm/base/time_histogram.h"
 
 namespace tenon::loader {
 
@@ -33,7 +34,7 @@ class OpenMetrics {
   // A gauge, or the _total of a counter.
   void Add(const Labels& labels, double value);
   // Of a family of histograms in seconds. Buckets below 1 us are one.
-  void AddTimes(const Labels& labels, const StageTimes& times);
+  void AddTimes(const Labels& labels, const TimeHistogram& times);
 
   // Ends with "# EOF".
   std::string ToText() const;

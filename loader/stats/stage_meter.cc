@@ -11,6 +11,7 @@
 #include "tenon/loader/stats/loader_stats.h"
 #include "tenon/loader/stats/stats_layout.h"
 #include "tenon/shm/base/atomics.h"
+#include "tenon/shm/base/time_histogram.h"
 
 namespace tenon::loader {
 
@@ -89,7 +90,8 @@ void StageMeter::Switch(Stage next, bool timed, uint64_t weight) {
 void StageMeter::Record(int64_t end_ns) {
   const auto ns =
       static_cast<uint64_t>(std::max<int64_t>(end_ns - entered_ns_, 0));
-  AddTime(stage_, ns, stage_weight_);
+  reinterpret_cast<TimeWords*>(&words_[StageWordOf(stage_)])
+      ->Add(ns, stage_weight_);
   if (events_ == 0) return;
   const uint64_t put = Load(StatsWord::kEventsPut);
   const size_t at = kEventWords + (put & (events_ - 1)) * EventWord::kWords;
@@ -100,13 +102,6 @@ void StageMeter::Record(int64_t end_ns) {
   Store(at + EventWord::kBatch, static_cast<uint64_t>(batch_));
   StdAtomics::Store(words_[StatsWord::kEventsPut], put + 1,
                     std::memory_order_release);
-}
-
-void StageMeter::AddTime(Stage stage, uint64_t ns, uint64_t times) {
-  const size_t at = StageWordOf(stage);
-  Add(at + StageWord::kBuckets + StageTimes::BucketOf(ns), times);
-  Add(at + StageWord::kTotal, ns * times);
-  if (ns > Load(at + StageWord::kLongest)) Store(at + StageWord::kLongest, ns);
 }
 
 }  // namespace tenon::loader

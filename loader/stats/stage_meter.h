@@ -97,7 +97,6 @@ class StageMeter {
   void BeginBatch(Stage first);
   void Switch(Stage next, bool timed, uint64_t weight);
   void Record(int64_t end_ns);
-  void AddTime(Stage stage, uint64_t ns, uint64_t times);
 
   void Store(size_t word, uint64_t value) {
     StdAtomics::Store(words_[word], value, std::memory_order_relaxed);

@@ -12,6 +12,7 @@
 #include "tenon/loader/stats/loader_stats.h"
 #include "tenon/loader/stats/stats_layout.h"
 #include "tenon/shm/base/atomics.h"
+#include "tenon/shm/base/time_histogram.h"
 
 namespace tenon::loader {
 namespace {
@@ -33,15 +34,11 @@ class StageMeterTest : public ::testing::Test {
   }
 
   uint64_t Word(size_t word) const { return *words_[word].address(); }
-  uint64_t Total(Stage stage) const {
-    return Word(StageWordOf(stage) + StageWord::kTotal);
-  }
-  uint64_t Count(Stage stage) const {
-    uint64_t count = 0;
-    for (size_t b = 0; b < StageTimes::kBuckets; ++b) {
-      count += Word(StageWordOf(stage) + StageWord::kBuckets + b);
-    }
-    return count;
+  uint64_t Total(Stage stage) const { return TimesOf(stage).total_ns; }
+  uint64_t Count(Stage stage) const { return TimesOf(stage).count(); }
+  TimeHistogram TimesOf(Stage stage) const {
+    return reinterpret_cast<const TimeWords*>(&words_[StageWordOf(stage)])
+        ->Read();
   }
   // A batch of `load` ns, and so much more.
   void RunBatch(int64_t load, int64_t queue) {
@@ -65,8 +62,7 @@ TEST_F(StageMeterTest, SlowBatchesAreMeasuredEach) {
   EXPECT_EQ(Total(Stage::kQueue), 100'000u);
   EXPECT_EQ(Word(StatsWord::kBatches), 100u);
   EXPECT_EQ(Word(StatsWord::kSamples), 400u);
-  EXPECT_EQ(Word(StageWordOf(Stage::kLoad) + StageWord::kBuckets +
-                 StageTimes::BucketOf(1'000'000)),
+  EXPECT_EQ(TimesOf(Stage::kLoad).buckets[TimeHistogram::BucketOf(1'000'000)],
             100u);
 }
 
@@ -151,24 +147,6 @@ TEST(StageMeterWithoutMemoryTest, MeasuresNothing) {
   meter.Done(1);
   meter.Pause();
   EXPECT_FALSE(meter.measured());
-}
-
-TEST(StageTimesTest, QuantilesAreBoundsOfBuckets) {
-  StageTimes times;
-  EXPECT_EQ(times.QuantileNs(0.5), 0u);
-  EXPECT_EQ(times.MeanNs(), 0);
-  times.buckets[StageTimes::BucketOf(1000)] = 99;
-  times.buckets[StageTimes::BucketOf(1'000'000)] = 1;
-  times.total_ns = 99 * 1000 + 1'000'000;
-  times.longest_ns = 1'000'000;
-  EXPECT_EQ(times.QuantileNs(0.5), 1024u);
-  EXPECT_EQ(times.QuantileNs(0.99), 1024u);
-  EXPECT_EQ(times.QuantileNs(1), 1'000'000u);
-  EXPECT_EQ(times.count(), 100u);
-  EXPECT_EQ(StageTimes::BucketOf(0), 0u);
-  EXPECT_EQ(StageTimes::BucketOf(1), 1u);
-  EXPECT_EQ(StageTimes::BucketOf(1024), 11u);
-  EXPECT_EQ(StageTimes::BucketOf(UINT64_MAX), StageTimes::kBuckets - 1);
 }
 
 }  // namespace

@@ -17,6 +17,7 @@
 #include <cstdint>
 
 #include "tenon/loader/stats/loader_stats.h"
+#include "tenon/shm/base/time_histogram.h"
 
 namespace tenon::loader {
 
@@ -54,18 +55,15 @@ struct StatsWord {
   };
 };
 
-struct StageWord {
-  enum : size_t { kTotal, kLongest, kBuckets };
-  static constexpr size_t kWords = kBuckets + StageTimes::kBuckets;
-};
+// The first word of its TimeWords.
 constexpr size_t StageWordOf(Stage stage) {
   return StatsWord::kFirstStage +
-         static_cast<size_t>(stage) * StageWord::kWords;
+         static_cast<size_t>(stage) * TimeWords::kWords;
 }
 
 inline constexpr int kMaxStatsWorkers = 512;
 inline constexpr size_t kTakenWords =
-    StatsWord::kFirstStage + kStages * StageWord::kWords;
+    StatsWord::kFirstStage + kStages * TimeWords::kWords;
 constexpr size_t TakenWord(int worker) {
   return kTakenWords + static_cast<size_t>(worker);
 }

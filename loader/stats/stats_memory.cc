@@ -20,12 +20,14 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "absl/types/span.h"
 #include "tenon/loader/stats/loader_stats.h"
 #include "tenon/loader/stats/stage_meter.h"
 #include "tenon/loader/stats/stats_layout.h"
 #include "tenon/shm/base/atomics.h"
 #include "tenon/shm/base/monotonic_ns.h"
 #include "tenon/shm/base/status_macros.h"
+#include "tenon/shm/base/time_histogram.h"
 #include "tenon/shm/segment/control_memory.h"
 
 namespace tenon::loader {
@@ -57,11 +59,6 @@ int64_t TimeOf(uint64_t word) {
       std::min(word, uint64_t{std::numeric_limits<int64_t>::max()}));
 }
 
-// 36 years; the sum over all stages does not overflow.
-constexpr uint64_t kMaxTotalNs = uint64_t{1} << 60;
-// Nor does that over all buckets.
-constexpr uint64_t kMaxTimes = uint64_t{1} << 58;
-
 // The events that were complete when kEventsPut was read, and that none has
 // replaced since: `put` and `again` are that word before and after the others.
 std::vector<StageEvent> EventsOf(const std::vector<uint64_t>& words,
@@ -84,17 +81,6 @@ std::vector<StageEvent> EventsOf(const std::vector<uint64_t>& words,
          .batch = static_cast<int64_t>(words[at + EventWord::kBatch])});
   }
   return list;
-}
-
-StageTimes TimesOf(const std::vector<uint64_t>& words, Stage stage) {
-  const size_t at = StageWordOf(stage);
-  StageTimes times;
-  times.total_ns = std::min(words[at + StageWord::kTotal], kMaxTotalNs);
-  times.longest_ns = words[at + StageWord::kLongest];
-  for (size_t b = 0; b < StageTimes::kBuckets; ++b) {
-    times.buckets[b] = std::min(words[at + StageWord::kBuckets + b], kMaxTimes);
-  }
-  return times;
 }
 
 }  // namespace
@@ -232,7 +218,8 @@ absl::StatusOr<ParsedStats> ParseStats(const std::vector<uint64_t>& words) {
   process.epoch = static_cast<int64_t>(words[StatsWord::kEpoch]);
   process.batch = static_cast<int64_t>(words[StatsWord::kBatch]);
   for (size_t s = 0; s < kStages; ++s) {
-    process.stages[s] = TimesOf(words, static_cast<Stage>(s));
+    process.stages[s] = TimeHistogram::FromWords(
+        absl::MakeConstSpan(words).subspan(StageWordOf(static_cast<Stage>(s))));
   }
   // A reader that needs no events need not copy them.
   if (words.size() >= StatsWords(events) + 1) {

@@ -15,6 +15,7 @@
 #include "tenon/loader/stats/stage_meter.h"
 #include "tenon/loader/stats/stats_board.h"
 #include "tenon/loader/stats/stats_layout.h"
+#include "tenon/shm/base/time_histogram.h"
 #include "tenon/shm/segment/control_memory.h"
 #include "tenon/shm/testing/status_matchers.h"
 
@@ -142,7 +143,7 @@ TEST(StatsMemoryTest, NoSumOrDifferenceOfWhatAWriterSaysOverflows) {
     EXPECT_GE(process.since_ns, 0);
     EXPECT_GE(process.started_ns, 0);
     for (size_t s = 0; s < kStages; ++s) {
-      const StageTimes& times = process.stages[s];
+      const TimeHistogram& times = process.stages[s];
       uint64_t seen = 0;
       for (const uint64_t bucket : times.buckets) {
         EXPECT_GE(seen + bucket, seen);

@@ -19,7 +19,6 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "tenon/ipc/channel/channel.h"
@@ -429,9 +428,12 @@ absl::StatusOr<Block> Worker::Allocate(const TaskRecord& task, size_t bytes) {
   const Deadline deadline = Deadline::After(kMemoryPatience);
   while (absl::IsResourceExhausted(block.status()) && !deadline.has_passed() &&
          !ShouldStop(task)) {
-    absl::SleepFor(kMemoryNap);
     ReleaseTaken();
-    block = arena_->TryAllocate(bytes);
+    // Counted by the arena.
+    block = arena_->Allocate(bytes, Deadline::After(kMemoryNap));
+    if (absl::IsDeadlineExceeded(block.status())) {
+      block = arena_->TryAllocate(bytes);
+    }
   }
   return block;
 }

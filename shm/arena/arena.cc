@@ -36,6 +36,7 @@
 #include "tenon/shm/base/atomics.h"
 #include "tenon/shm/base/fork_count.h"
 #include "tenon/shm/base/memory_limit.h"
+#include "tenon/shm/base/monotonic_ns.h"
 #include "tenon/shm/base/size_text.h"
 #include "tenon/shm/base/status_macros.h"
 #include "tenon/shm/base/thread_mutex.h"
@@ -270,23 +271,28 @@ absl::Status CheckCanEverBeMet(const ArenaParts& parts, size_t block_bytes) {
       absl::StrCat("a block of arena '", parts.options.name, "'"));
 }
 
-// Releases in other processes wake nothing: hence the short naps.
+// Without a free block: makes one, or waits. Releases in other processes wake
+// nothing: hence the short naps.
 absl::StatusOr<OwnedBlock*> WaitForBlock(ArenaParts& parts, size_t block_bytes,
                                          Deadline deadline) {
-  absl::Duration nap = kFirstNap;
-  for (bool waited = false;; waited = true) {
-    absl::StatusOr<OwnedBlock*> block = TryTake(parts, block_bytes);
-    if (block.ok()) return block;
-    if (!MayPass(block.status())) return block;
-    if (!waited) {
-      TENON_RETURN_IF_ERROR(CheckCanEverBeMet(parts, block_bytes));
-    }
-    if (deadline.has_passed()) {
-      return ShortageError(parts, block_bytes, waited, block.status());
-    }
-    parts.shelves.WaitForRelease(std::min(nap, deadline.Remaining()));
-    nap = std::min(nap * 2, kLongestNap);
+  absl::StatusOr<OwnedBlock*> block = TryTake(parts, block_bytes);
+  const auto is_over = [&] { return block.ok() || !MayPass(block.status()); };
+  if (is_over()) return block;
+  TENON_RETURN_IF_ERROR(CheckCanEverBeMet(parts, block_bytes));
+  const bool waits = !deadline.has_passed();
+  if (waits) {
+    const int64_t begin_ns = MonotonicNs();
+    absl::Duration nap = kFirstNap;
+    do {
+      parts.shelves.WaitForRelease(std::min(nap, deadline.Remaining()));
+      nap = std::min(nap * 2, kLongestNap);
+      block = TryTake(parts, block_bytes);
+    } while (!is_over() && !deadline.has_passed());
+    const ThreadLock lock(&parts.mutex);
+    parts.table.waits().Add(static_cast<uint64_t>(MonotonicNs() - begin_ns));
   }
+  if (is_over()) return block;
+  return ShortageError(parts, block_bytes, waits, block.status());
 }
 
 }  // namespace
@@ -441,6 +447,7 @@ ArenaUse Arena::Use() const {
   const ThreadLock lock(&parts_->mutex);
   parts_->reclaimer.Report(use);
   parts_->segments.Report(use);
+  use.waits = parts_->table.waits().Read();
   return use;
 }
 

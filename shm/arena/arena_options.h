@@ -11,6 +11,7 @@
 #include <limits>
 #include <string>
 
+#include "tenon/shm/base/time_histogram.h"
 #include "tenon/shm/segment/segment.h"
 
 namespace tenon {
@@ -74,6 +75,9 @@ struct ArenaUse {
   // Of these, failed because a block was held, withheld, or claimed and
   // released meanwhile.
   uint64_t failures = 0;
+  // Of calls of Allocate() that waited for memory, until they had a block or
+  // gave up.
+  TimeHistogram waits;
   uint64_t refused = 0;      // Rejected attach messages.
   std::string last_refusal;  // Why the last of these was refused.
 };

@@ -94,9 +94,12 @@ TEST_P(ArenaTest, BlockThatIsClaimedIsNotReusedBeforeItIsReleased) {
               StatusIs(absl::StatusCode::kResourceExhausted,
                        AllOf(HasSubstr("quota"), HasSubstr("arena_test"),
                              HasSubstr("1 blocks, 4096 bytes"))));
+  EXPECT_EQ(arena->Use().waits.count(), 0u);  // A single try waits for nothing.
   EXPECT_THAT(
       arena->Allocate(4096, Deadline::After(absl::Milliseconds(20))),
       StatusIs(absl::StatusCode::kDeadlineExceeded, HasSubstr("quota")));
+  EXPECT_EQ(arena->Use().waits.count(), 1u);
+  EXPECT_GE(arena->Use().waits.total_ns, 19'000'000u);
   EXPECT_EQ(hold.data()[0], std::byte{42});
 
   hold.Reset();

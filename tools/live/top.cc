@@ -21,6 +21,7 @@
 #include "tenon/loader/stats/stats_query.h"
 #include "tenon/shm/arena/query/ledger_query.h"
 #include "tenon/shm/base/status_macros.h"
+#include "tenon/shm/base/time_histogram.h"
 #include "tenon/tools/cli/json.h"
 #include "tenon/tools/cli/quantity.h"
 #include "tenon/tools/cli/table.h"
@@ -136,6 +137,13 @@ std::string LoaderText(const TopReading& added, size_t number, double seconds) {
   return text + table.ToText(2);
 }
 
+// Of those that have waited.
+void AddWaits(const TimeHistogram& waits,
+              const loader::OpenMetrics::Labels& labels,
+              loader::OpenMetrics& metrics) {
+  if (waits.count() > 0) metrics.AddTimes(labels, waits);
+}
+
 void AddArenas(const LedgerReport& ledger, loader::OpenMetrics& metrics) {
   const auto labels = [](const ArenaReport& arena) {
     return loader::OpenMetrics::Labels{{"pid", absl::StrCat(arena.owner)},
@@ -171,6 +179,11 @@ void AddArenas(const LedgerReport& ledger, loader::OpenMetrics& metrics) {
   for (const ArenaReport& arena : ledger.arenas) {
     metrics.Add(labels(arena), static_cast<double>(arena.quota_bytes));
   }
+  metrics.Family("tenon_arena_wait_seconds", "histogram", "seconds",
+                 "Time that allocations waited for memory.");
+  for (const ArenaReport& arena : ledger.arenas) {
+    AddWaits(arena.waits, labels(arena), metrics);
+  }
 }
 
 void AddQueues(const QueueReports& reports, loader::OpenMetrics& metrics) {
@@ -191,6 +204,21 @@ void AddQueues(const QueueReports& reports, loader::OpenMetrics& metrics) {
       metrics.Add(all, static_cast<double>(slot.put));
     }
   }
+  const auto add_waits = [&](TimeHistogram QueueSlotReport::*waits) {
+    for (const QueueReport& queue : reports.queues) {
+      for (const QueueSlotReport& slot : queue.slots) {
+        loader::OpenMetrics::Labels all = labels(queue);
+        all.emplace_back("slot", absl::StrCat(slot.slot));
+        AddWaits(slot.*waits, all, metrics);
+      }
+    }
+  };
+  metrics.Family("tenon_queue_get_wait_seconds", "histogram", "seconds",
+                 "Time that calls slept for an item, by slot.");
+  add_waits(&QueueSlotReport::get_waits);
+  metrics.Family("tenon_queue_put_wait_seconds", "histogram", "seconds",
+                 "Time that calls slept for room, by slot.");
+  add_waits(&QueueSlotReport::put_waits);
   metrics.Family("tenon_queue_capacity", "gauge", "",
                  "Items for which each slot has room.");
   for (const QueueReport& queue : reports.queues) {

@@ -134,7 +134,9 @@ QueueStats QueueCore::stats() const {
           .get_wakes = getter_.endpoint().rings(),
           .put_wakes = putter_.endpoint().rings(),
           .get_asleep = IsAsleep(QueueWait::kGet),
-          .put_asleep = IsAsleep(QueueWait::kPut)};
+          .put_asleep = IsAsleep(QueueWait::kPut),
+          .get_waits = context_->memory.at(slot()).get_waits.Read(),
+          .put_waits = context_->memory.at(slot()).put_waits.Read()};
 }
 
 absl::Status QueueCore::PublishFds(absl::string_view bytes,

@@ -102,8 +102,10 @@ absl::StatusOr<bool> QueueEndpoint::Wait(absl::FunctionRef<bool()> ready,
   const auto is_over = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     return !IsInSync() || ready();
   };
+  const uint64_t asleep_before = bell_->counts().asleep_ns;
   TENON_ASSIGN_OR_RETURN(const WaitOutcome outcome,
                          bell_->Wait(is_over, until));
+  asleep_ns_ += bell_->counts().asleep_ns - asleep_before;
   sleeps_.store(bell_->counts().sleeps, std::memory_order_relaxed);
   switch (outcome.kind) {
     case WaitOutcome::kReady:

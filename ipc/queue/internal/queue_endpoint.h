@@ -26,6 +26,7 @@
 #include "tenon/ipc/queue/internal/queue_members.h"
 #include "tenon/shm/base/atomics.h"
 #include "tenon/shm/base/deadline.h"
+#include "tenon/shm/base/time_histogram.h"
 #include "tenon/shm/locks/timed_mutex.h"
 
 namespace tenon {
@@ -86,6 +87,12 @@ class QueueEndpoint {
   // not hold.
   absl::StatusOr<bool> Wait(absl::FunctionRef<bool()> ready, Deadline deadline)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // At the end of a call: adds the time for which it has slept in Wait(), if it
+  // has, to `waits`, which the holder of the mutex writes.
+  void NoteWaited(TimeWords& waits) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    if (asleep_ns_ > 0) waits.Add(asleep_ns_);
+    asleep_ns_ = 0;
+  }
 
   // Whether all other participants have left or died, at least one has existed,
   // and the queue's participants do not wait for new ones (wait_when_alone).
@@ -141,6 +148,7 @@ class QueueEndpoint {
   size_t used_ ABSL_GUARDED_BY(mutex_) = 0;
   // Includes this participant, which may have other threads.
   std::vector<Other> others_ ABSL_GUARDED_BY(mutex_);
+  uint64_t asleep_ns_ ABSL_GUARDED_BY(mutex_) = 0;  // Of the current call.
   // Written by the holder of the mutex.
   std::atomic<uint64_t> sleeps_ = 0;
   std::atomic<uint64_t> rings_ = 0;

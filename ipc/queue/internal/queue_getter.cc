@@ -168,32 +168,51 @@ absl::StatusOr<size_t> QueueGetter::Get(std::span<std::byte> out,
   if (out.size() < item_bytes()) return TooSmall(out);
   const TimedMutexLock lock(&endpoint_.mutex(), deadline);
   if (!lock.held()) return context_.LockTimedOut("getting");
+  TENON_ASSIGN_OR_RETURN(const size_t took, TakeSomeOrEnd(out, claimer));
+  if (took != 0) [[likely]]
+    return took;
+  absl::StatusOr<size_t> waited = WaitAndTake(out, deadline, claimer);
+  endpoint_.NoteWaited(
+      context_.memory.at(context_.membership.slot()).get_waits);
+  return waited;
+}
+
+absl::StatusOr<size_t> QueueGetter::TakeSomeOrEnd(std::span<std::byte> out,
+                                                  QueueClaimer* claimer) {
+  // In this order: items put before the queue was closed, or before a
+  // participant left or died (which Sync() and Wait() notice), are in the rings
+  // when these are read.
+  TENON_RETURN_IF_ERROR(endpoint_.Sync());
+  const bool no_more = context_.closed();
+  TENON_ASSIGN_OR_RETURN(const size_t took, TakeSome(out, claimer));
+  if (took != 0) return took;
+  if (no_more) {
+    return absl::OutOfRangeError(
+        absl::StrCat("Get(): ", context_.what, " is closed and empty"));
+  }
+  if (endpoint_.IsAlone()) {
+    return absl::UnavailableError(
+        absl::StrCat("Get(): ", context_.what,
+                     " is empty, and all others have left or died"));
+  }
+  return 0;
+}
+
+absl::StatusOr<size_t> QueueGetter::WaitAndTake(std::span<std::byte> out,
+                                                Deadline deadline,
+                                                QueueClaimer* claimer) {
   const auto ready = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(endpoint_.mutex()) {
     return HasReasonToWake();
   };
   for (;;) {
-    // In this order: items put before the queue was closed, or before a
-    // participant left or died (which Sync() and Wait() notice), are in the
-    // rings when these are read.
-    TENON_RETURN_IF_ERROR(endpoint_.Sync());
-    const bool no_more = context_.closed();
-    TENON_ASSIGN_OR_RETURN(const size_t took, TakeSome(out, claimer));
-    if (took != 0) return took;
-    if (no_more) {
-      return absl::OutOfRangeError(
-          absl::StrCat("Get(): ", context_.what, " is closed and empty"));
-    }
-    if (endpoint_.IsAlone()) {
-      return absl::UnavailableError(
-          absl::StrCat("Get(): ", context_.what,
-                       " is empty, and all others have left or died"));
-    }
     TENON_ASSIGN_OR_RETURN(const bool go_on, endpoint_.Wait(ready, deadline));
     if (!go_on) {
       return absl::DeadlineExceededError(
           absl::StrCat("Get(): ", context_.what,
                        " is empty: no item was put before the deadline"));
     }
+    TENON_ASSIGN_OR_RETURN(const size_t took, TakeSomeOrEnd(out, claimer));
+    if (took != 0) return took;
   }
 }
 

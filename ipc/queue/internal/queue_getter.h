@@ -81,6 +81,13 @@ class QueueGetter {
   absl::StatusOr<size_t> TakeSome(std::span<std::byte> out,
                                   QueueClaimer* claimer)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(endpoint_.mutex());
+  // 0 if there is no item and may be one later; else an error.
+  absl::StatusOr<size_t> TakeSomeOrEnd(std::span<std::byte> out,
+                                       QueueClaimer* claimer)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(endpoint_.mutex());
+  absl::StatusOr<size_t> WaitAndTake(std::span<std::byte> out,
+                                     Deadline deadline, QueueClaimer* claimer)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(endpoint_.mutex());
   absl::StatusOr<size_t> TakeFromRing(size_t slot, std::span<std::byte> out,
                                       QueueClaimer* claimer)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(endpoint_.mutex());

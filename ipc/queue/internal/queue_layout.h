@@ -26,6 +26,7 @@
 #include "tenon/ipc/queue/queue_handle.h"
 #include "tenon/shm/base/atomics.h"
 #include "tenon/shm/base/random_id.h"
+#include "tenon/shm/base/time_histogram.h"
 #include "tenon/shm/base/wire_version.h"
 
 namespace tenon {
@@ -34,7 +35,7 @@ namespace tenon {
 inline constexpr char kQueueLabel[] = "tenon.queue.";
 
 // The layout version that this build reads and writes.
-inline uint32_t QueueVersion() { return WireVersion(3); }
+inline uint32_t QueueVersion() { return WireVersion(4); }
 
 struct QueueGeometry {
   static constexpr uint64_t kMagic = 0x31657565756e6554;  // "Tenueue1".
@@ -122,6 +123,10 @@ struct QueueParticipant {
   // Counts of taken tasks; they pass to the next holder, too.
   alignas(64) SharedWord<uint64_t> begun;
   SharedWord<uint64_t> done;
+  // Of the sleeps of calls that get, and that put; they pass to the next
+  // holder, too. Written by the thread that gets, or puts.
+  alignas(64) TimeWords get_waits;
+  TimeWords put_waits;
 };
 
 // QueueParticipant::state: the state in the low bits, the generation above.
@@ -148,7 +153,7 @@ static_assert(std::is_standard_layout_v<QueueParticipant>);
 static_assert(sizeof(QueueGeometry) == 64);
 static_assert(sizeof(QueueWords) == kQueueParticipantsOffset);
 static_assert(offsetof(QueueWords, closed) == 64);
-static_assert(sizeof(QueueParticipant) == 448);
+static_assert(sizeof(QueueParticipant) == 1152);
 static_assert(offsetof(QueueParticipant, head) == 256);
 static_assert(offsetof(QueueParticipant, take) == 320);
 

@@ -81,12 +81,21 @@ absl::Status QueuePutter::Put(std::span<const std::byte> items,
   TENON_ASSIGN_OR_RETURN(const uint64_t count, Count(items));
   const TimedMutexLock lock(&endpoint_.mutex(), deadline);
   if (!lock.held()) return context_.LockTimedOut("putting");
+  TENON_ASSIGN_OR_RETURN(const bool put, PutNow(items, count));
+  if (put) [[likely]]
+    return absl::OkStatus();
+  const absl::Status status = WaitAndPut(items, count, deadline);
+  endpoint_.NoteWaited(
+      context_.memory.at(context_.membership.slot()).put_waits);
+  return status;
+}
+
+absl::Status QueuePutter::WaitAndPut(std::span<const std::byte> items,
+                                     uint64_t count, Deadline deadline) {
   const auto ready = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(endpoint_.mutex()) {
     return RoomOrEnd(count);
   };
-  for (;;) {
-    TENON_ASSIGN_OR_RETURN(const bool put, PutNow(items, count));
-    if (put) return absl::OkStatus();
+  for (bool put = false; !put;) {
     if (endpoint_.IsAlone()) {
       return absl::UnavailableError(
           absl::StrCat("Put(): ", context_.what,
@@ -100,7 +109,9 @@ absl::Status QueuePutter::Put(std::span<const std::byte> items,
           context_.memory.geometry().capacity,
           " items of this participant have not been taken"));
     }
+    TENON_ASSIGN_OR_RETURN(put, PutNow(items, count));
   }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<bool> QueuePutter::IsAlone() {

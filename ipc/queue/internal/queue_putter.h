@@ -69,6 +69,9 @@ class QueuePutter {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(endpoint_.mutex());
   absl::StatusOr<bool> PutNow(std::span<const std::byte> items, uint64_t count)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(endpoint_.mutex());
+  absl::Status WaitAndPut(std::span<const std::byte> items, uint64_t count,
+                          Deadline deadline)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(endpoint_.mutex());
   bool RoomOrEnd(uint64_t count)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(endpoint_.mutex()) {
     return !writer_.Refresh() || writer_.KnowsRoom(count) || context_.closed();

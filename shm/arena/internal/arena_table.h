@@ -5,7 +5,7 @@
 // generation and state of each block. Control memory: the owner writes it, all
 // other processes can only read.
 //
-//   header | segments | generations: a word a block | states: a word a block
+//   header, waits | segments | generations: a word a block | states: the same
 //
 // Internal to arenas and reports on them.
 
@@ -26,6 +26,7 @@
 #include "tenon/shm/arena/memory_kind_id.h"
 #include "tenon/shm/base/atomics.h"
 #include "tenon/shm/base/random_id.h"
+#include "tenon/shm/base/time_histogram.h"
 #include "tenon/shm/base/unique_fd.h"
 #include "tenon/shm/ledger/column_layout.h"
 #include "tenon/shm/segment/control_memory.h"
@@ -96,6 +97,7 @@ struct ArenaTableLayout {
   static constexpr char kLabel[] = "tenon.arena";
   static constexpr uint32_t kMaxSegments = 1024;
   static constexpr uint64_t kMaxBlocks = uint64_t{1} << 24;
+  static constexpr size_t kWaitsAt = 1024;  // TimeWords
   static constexpr size_t kSegmentsAt = 4096;
   static constexpr size_t kGenerationsAt = size_t{64} << 10;
 
@@ -111,7 +113,9 @@ struct ArenaTableLayout {
 };
 static_assert(std::is_trivially_copyable_v<ArenaHeader>);
 static_assert(std::is_trivially_copyable_v<ArenaSegment>);
-static_assert(sizeof(ArenaHeader) <= ArenaTableLayout::kSegmentsAt);
+static_assert(sizeof(ArenaHeader) <= ArenaTableLayout::kWaitsAt);
+static_assert(ArenaTableLayout::kWaitsAt + sizeof(TimeWords) <=
+              ArenaTableLayout::kSegmentsAt);
 static_assert(ArenaTableLayout::kSegmentsAt +
                   ArenaTableLayout::kMaxSegments * sizeof(ArenaSegment) <=
               ArenaTableLayout::kGenerationsAt);
@@ -140,6 +144,11 @@ class ArenaTable {
   // generations.
   SharedWord<uint64_t>* generations() const {
     return WordsAt(ArenaTableLayout::kGenerationsAt);
+  }
+  // Of calls that waited for memory; written by one thread at a time.
+  TimeWords& waits() const {
+    return *reinterpret_cast<TimeWords*>(memory_.data() +
+                                         ArenaTableLayout::kWaitsAt);
   }
   // ArenaHeader::refused.
   SharedWord<uint64_t>* refused() const {

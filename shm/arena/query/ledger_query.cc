@@ -27,6 +27,7 @@
 #include "tenon/shm/arena/query/ledger_files.h"
 #include "tenon/shm/base/random_id.h"
 #include "tenon/shm/base/status_macros.h"
+#include "tenon/shm/base/time_histogram.h"
 #include "tenon/shm/base/unique_fd.h"
 #include "tenon/shm/ledger/column_layout.h"
 #include "tenon/shm/ledger/lease.h"
@@ -234,6 +235,13 @@ void SumUp(const OpenTable& open, ArenaReport& report, HolderUse& owner) {
   }
 }
 
+TimeHistogram ReadWaits(int fd) {
+  uint64_t words[TimeWords::kWords];
+  return ReadLedgerFile(fd, Layout::kWaitsAt, words, sizeof(words))
+             ? TimeHistogram::FromWords(words)
+             : TimeHistogram();
+}
+
 absl::Status Query::AddReport(const LedgerTable& table, LedgerReport& report) {
   const pid_t payer = table.payer();
   const uint64_t max_blocks = table.header.max_blocks;
@@ -267,6 +275,7 @@ absl::Status Query::AddReport(const LedgerTable& table, LedgerReport& report) {
                        : SharingStrategy::kFileDescriptor;
   arena.shared_writable = table.header.shared_writable != 0;
   arena.quota_bytes = static_cast<size_t>(table.header.quota_bytes);
+  arena.waits = ReadWaits(open.fd.get());
   TENON_RETURN_IF_ERROR(AddHolders(open, arena));
   HolderUse owner;
   owner.pid = table.maker;

@@ -25,6 +25,7 @@
 #include "absl/status/statusor.h"
 #include "tenon/shm/arena/holder_use.h"
 #include "tenon/shm/base/random_id.h"
+#include "tenon/shm/base/time_histogram.h"
 #include "tenon/shm/segment/sharing_strategy.h"
 
 namespace tenon {
@@ -55,6 +56,8 @@ struct ArenaReport {
   BlockSum lent;     // Released by the owner, held by others.
   BlockSum resting;  // Without a holder; not reclaimed yet.
   BlockSum free;
+  // Of calls of Arena::Allocate() that waited for memory.
+  TimeHistogram waits;
   // The holders of blocks, most bytes first; the owner among them. An ended
   // process is listed if it held blocks and the owner has not noticed its end
   // yet.

@@ -125,6 +125,21 @@ TEST_F(LedgerQueryTest, NamesTheMemoryAndItsDevice) {
   EXPECT_EQ(found.device, "74657374-0000-0000-0000-000000000000");
 }
 
+TEST_F(LedgerQueryTest, ReportsWaitsForMemory) {
+  TENON_ASSERT_OK_AND_ASSIGN(
+      auto small, Arena::Create({.name = "small", .quota_bytes = 4096}));
+  TENON_ASSERT_OK_AND_ASSIGN(const Block all, small->TryAllocate(4096));
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_THAT(small->Allocate(4096, Deadline::After(absl::Milliseconds(20))),
+                StatusIs(absl::StatusCode::kDeadlineExceeded));
+  }
+  TENON_ASSERT_OK_AND_ASSIGN(const LedgerReport report, QueryLedger());
+  const ArenaReport found = Find(report, small->id());
+  EXPECT_EQ(found.waits.count(), 2u);
+  EXPECT_EQ(found.waits.total_ns, small->Use().waits.total_ns);
+  EXPECT_EQ(Find(report, arena_->id()).waits.count(), 0u);
+}
+
 TEST_F(LedgerQueryTest, FindsWhatThisProcessOwns) {
   TENON_ASSERT_OK_AND_ASSIGN(const LedgerReport report, QueryLedger());
   const ArenaReport found = Find(report, arena_->id());
