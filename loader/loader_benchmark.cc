@@ -22,6 +22,8 @@
 //                  store do, of a dataset with 32 MiB in memory: first_ms and
 //                  second_ms from Epoch() to these batches, batch_ms of one in
 //                  the mean of an epoch, worker_mb the memory of the workers
+//   BM_Counters    the calls of the meter in a batch that the consumer makes
+//                  itself: of one that is measured, and of one that is not
 //   BM_Stop        the destructor, workers idle; vs_bare is the ratio to SIGTERM
 //                  to and wait for as many sleeping processes
 //
@@ -71,9 +73,13 @@
 #include "tenon/loader/data/dataset_registry.h"
 #include "tenon/loader/epoch_range.h"
 #include "tenon/loader/loader.h"
+#include "tenon/loader/stats/loader_stats.h"
+#include "tenon/loader/stats/stage_meter.h"
+#include "tenon/loader/stats/stats_layout.h"
 #include "tenon/shm/arena/benchmark_support.h"
 #include "tenon/shm/base/atomics.h"
 #include "tenon/shm/base/deadline.h"
+#include "tenon/shm/base/monotonic_ns.h"
 #include "tenon/shm/base/unique_fd.h"
 #include "tenon/shm/testing/forked_child.h"
 #include "tenon/shm/testing/reporter.h"
@@ -774,6 +780,35 @@ BENCHMARK(BM_Stop)
     ->Arg(8)
     ->Iterations(21)
     ->UseManualTime();
+
+// As Next() and LocalSource call it. Each measured batch seems to take 1 ms.
+int64_t LongClock() {
+  static int64_t ahead_ns = 0;
+  ahead_ns += 1'000'000;
+  return MonotonicNs() + ahead_ns;
+}
+int64_t NoClock() { return 1; }
+
+void BM_Counters(benchmark::State& state) {
+  const bool measured = state.range(0) != 0;
+  constexpr uint64_t kEvents = 256;
+  const auto words =
+      std::make_unique<SharedWord<uint64_t>[]>(StatsWords(kEvents));
+  StageMeter meter(words.get(), kEvents, measured ? &LongClock : &NoClock);
+  int64_t number = 0;
+  for (auto _ : state) {
+    meter.Begin(Stage::kTake);
+    meter.SetBatch(0, ++number);
+    meter.Enter(Stage::kQueue);
+    meter.Enter(Stage::kLoad);
+    meter.Enter(Stage::kTake);
+    meter.SetBatch(0, number);
+    meter.Done(1);
+    meter.Enter(Stage::kUse);
+    benchmark::ClobberMemory();
+  }
+}
+BENCHMARK(BM_Counters)->ArgName("measured")->Arg(0)->Arg(1);
 
 int BareMain(bool pauses) {
   // However the benchmark ends.

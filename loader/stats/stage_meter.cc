@@ -34,11 +34,11 @@ void StageMeter::BeginBatch(Stage first) {
   weight_ = static_cast<uint64_t>(skipped_) + 1;
   // How long a batch takes, those that were passed over included.
   const int64_t each = begun_ns_ == 0
-                           ? kInterval
+                           ? kShort
                            : (now - begun_ns_) / static_cast<int64_t>(weight_);
   begun_ns_ = now;
   skipped_ = 0;
-  if (each < kInterval) {
+  if (each < kShort) {
     const int64_t skip =
         std::min(kMostSkipped, kInterval / std::max<int64_t>(each, 1));
     // Half to one and a half times as many, at random: batches may take turns.

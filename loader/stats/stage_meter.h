@@ -13,7 +13,7 @@
 //
 // A look at the clock takes 20 to 40 ns, and the smallest batch 800. So the
 // stages of a batch are measured whole or not at all: of batches that follow
-// one another in less than kInterval, about one in each interval, at random.
+// one another in less than kShort, about one in each kInterval, at random.
 // A measured batch then also counts for those that were passed over before it.
 // So sums and histograms are exact for batches that take longer, and estimates
 // without bias for shorter ones. EnterTimed(), for waits that sleep, is
@@ -38,7 +38,8 @@ namespace tenon::loader {
 class StageMeter {
  public:
   using Clock = int64_t (*)();
-  static constexpr int64_t kInterval = 50'000;  // ns
+  static constexpr int64_t kShort = 50'000;      // ns
+  static constexpr int64_t kInterval = 200'000;  // ns
   static constexpr int64_t kMostSkipped = 255;
 
   // Measures nothing.
