@@ -352,7 +352,11 @@ def draw_ways(axes, ways, scale):
     ticks = sorted({x for points in ways.values() for x, _ in points})
     axes.set_xticks(ticks, [str(x) for x in ticks])
     axes.grid(alpha=0.3)
-    axes.legend(fontsize=8)
+
+
+def legend_beside(axes):
+    """Curves fill the axes."""
+    axes.legend(fontsize=8, loc="center left", bbox_to_anchor=(1.01, 0.5))
 
 
 def draw_peers(axes, ways, scale):
@@ -380,6 +384,7 @@ def plot_loader_batch(scenarios):
     axes.set_xlabel("samples of a batch (logarithmic)")
     axes.set_ylabel("time for each sample of 3x32x32 floats (logarithmic)")
     axes.set_title("A loader by batch size and workers")
+    legend_beside(axes)
     return figure
 
 
@@ -395,6 +400,7 @@ def plot_loader_start(scenarios):
         axes.set_xlabel("workers (logarithmic)")
         axes.set_title(f"Time of a loader {title}")
     both[0].set_ylabel("time (logarithmic)")
+    legend_beside(both[1])
     return figure
 
 
