@@ -3,8 +3,8 @@
 
 // Loans: how a tensor travels whose memory is on a device and in no pool, such
 // as one that another library lends (DLPack). The loan is a small tensor of the
-// CPU, in a block of an arena. It stands for the memory: who holds the loan
-// holds the memory.
+// CPU, in a block of an arena. It stands for the memory: a process that holds
+// the loan holds the memory.
 //
 // Queues, messages and arguments of processes lend and borrow by themselves.
 // For rings and channels, which carry handles:
@@ -14,7 +14,7 @@
 //   // claims the loan as any tensor of an arena, and then:
 //   TENON_ASSIGN_OR_RETURN(Tensor same, FromLoan(loan, kDLCUDA, slot->spec));
 //
-// What a lender's exit and an early free do is the driver's to say: see
+// The driver decides the effects of a lender's exit and of an early free; see
 // cuda_ipc/README.md.
 
 #ifndef TENON_SHM_TENSOR_TENSOR_LOAN_H_
@@ -37,9 +37,9 @@ namespace tenon {
 absl::StatusOr<Tensor> LoanOf(const Tensor& tensor);
 
 // The tensor of a loan that this process holds, on a device of that type
-// (DLDeviceType), with that spec. The loan is
-// held as long as the result, and its views, are. Tensors of one loan share one
-// storage. Thread-safe; may call the device's driver.
+// (DLDeviceType), with that spec. The loan is held as long as the result, and
+// its views, are. Tensors of one loan share one storage. Thread-safe; may call
+// the device's driver.
 // Trust: all of it may be anything.
 // Errors: DeviceMemoryOf()'s, such as kFailedPrecondition naming the target to
 // link; DeviceMemory::Borrow()'s; kInvalidArgument if the spec does not fit the
