@@ -204,7 +204,9 @@ TEST_F(PinnedMemoryTest, ARefusalNamesItsReasonAndIsFinal) {
               StatusIs(kUnimplemented, HasSubstr("attribute 113 is 0")));
   EXPECT_THAT(Pin(block.data()), IsOk());  // Writable here.
   EXPECT_EQ(Registered(), 1u);
+}
 
+TEST_F(PinnedMemoryTest, ADeviceThatRegistersNothingIsAskedOnce) {
   Begin("attribute=99:0");
   EXPECT_THAT(pinner_->Check(), StatusIs(kUnimplemented));
   const std::shared_ptr<Arena> second = PinnedTestArena();
