@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "absl/functional/function_ref.h"
 #include "absl/memory/memory.h"
@@ -44,12 +45,16 @@ absl::Status DeviceCopier::Start() {
 DeviceCopier::~DeviceCopier() {
   if (!device_.CheckProcess().ok()) return;
   CheckContext().IgnoreError();
+  std::vector<CUevent> events;
+  {
+    const ThreadLock lock(&mutex_);
+    events.swap(events_);
+  }
   const cuda_ipc::DriverTable& driver = device_.driver();
-  const ThreadLock lock(&mutex_);
   // A stream finishes its work, and an event stays until it has happened.
   device_
       .Run([&] {
-        for (const CUevent event : events_) driver.cuEventDestroy_v2(event);
+        for (const CUevent event : events) driver.cuEventDestroy_v2(event);
         if (stream_ != nullptr) driver.cuStreamDestroy_v2(stream_);
         return absl::OkStatus();
       })
