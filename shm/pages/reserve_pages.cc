@@ -57,9 +57,9 @@ absl::Status CheckThereIsRoom(int fd, size_t size_bytes,
   const AvailableMemory available = GetAvailableMemory();
   if (size_bytes > available.bytes) {
     return absl::ResourceExhaustedError(
-        absl::StrCat("cannot reserve ", SizeText(size_bytes), " for ", what,
-                     ": only ", SizeText(available.bytes),
-                     " of memory are available (", available.bound_by, ")"));
+        absl::StrCat("cannot reserve memory for ", what, ": only ",
+                     SizeText(available.bytes), " of memory are available (",
+                     available.bound_by, ")"));
   }
   if (available.bytes - size_bytes > kLargestStep) {
     taken_unseen.store(0, std::memory_order_relaxed);
