@@ -18,6 +18,10 @@
 // devices and CPU would see different pages; seals keep any process from it,
 // but for segments that are shared by name, which have none.
 //
+// Trust: the owner of an arena decides how large its segments are. A received
+// segment whose pages its owner has not allocated costs its whole size here, so
+// ArenaTensorImporterOptions::max_bytes also bounds what is pinned.
+//
 // To link this target is to let LoaderOptions::pin_memory work.
 
 #ifndef TENON_CUDA_IPC_PINNED_MEMORY_H_

@@ -4,6 +4,7 @@
 #include "tenon/cuda_ipc/stream_future.h"
 
 #include <algorithm>
+#include <iterator>
 #include <memory>
 #include <string>
 #include <utility>
@@ -65,6 +66,17 @@ absl::StatusOr<Devices> DevicesOf(const std::vector<DLDevice>& devices) {
   return ordinals;
 }
 
+std::vector<std::shared_ptr<const Storage>> DeviceStoragesOf(
+    const std::vector<Tensor>& tensors) {
+  std::vector<std::shared_ptr<const Storage>> storages;
+  for (const Tensor& tensor : tensors) {
+    if (tensor.device().device_type == kDLCUDA) {
+      storages.push_back(tensor.storage());
+    }
+  }
+  return storages;
+}
+
 absl::StatusOr<ValueOrder> ValueOrder::Record(
     const std::vector<Tensor>& tensors, const Devices& allowed,
     const std::vector<Fence>& fences) {
@@ -73,8 +85,8 @@ absl::StatusOr<ValueOrder> ValueOrder::Record(
   for (const Tensor& tensor : tensors) {
     if (tensor.device().device_type != kDLCUDA) continue;
     devices.insert(tensor.device().device_id);
-    order.storages_.push_back(tensor.storage());
   }
+  order.storages_ = DeviceStoragesOf(tensors);
   for (const Fence& fence : fences) {
     if (!fence.IsReached()) order.fences_.push_back(fence);
   }
@@ -150,7 +162,8 @@ absl::Status CallbackStreams::Enter(const Devices& devices) {
 
 void CallbackStreams::Keep(
     std::vector<std::shared_ptr<const Storage>> storages) {
-  storages_ = std::move(storages);
+  storages_.insert(storages_.end(), std::make_move_iterator(storages.begin()),
+                   std::make_move_iterator(storages.end()));
 }
 
 absl::Status CallbackStreams::Retain() {

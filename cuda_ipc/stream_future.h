@@ -25,9 +25,9 @@
 // - SetValue() records an event on the current stream (stream_scope.h);
 // - Wait() makes the current stream of the waiter wait for it;
 // - a callback runs with a stream of a pool as the current one, which waits for
-//   it, and its result gets events of its own. The tensors of its argument are
-//   kept until each stream that was current during the callback has come past
-//   it.
+//   it, and its result gets events of its own. The tensors of its argument and
+//   of its result are kept until each stream that was current during the
+//   callback has come past it.
 // The devices are those of the value's tensors: none has to be listed, and a
 // thread without a current stream of one of them gets an error.
 //
@@ -120,6 +120,10 @@ using Devices = std::set<int>;  // Ordinals.
 
 absl::StatusOr<Devices> DevicesOf(const std::vector<DLDevice>& devices);
 
+// Those of the tensors that are on devices.
+std::vector<std::shared_ptr<const Storage>> DeviceStoragesOf(
+    const std::vector<Tensor>& tensors);
+
 // What orders later work after a value.
 class ValueOrder {
  public:
@@ -159,8 +163,8 @@ class CallbackStreams {
   CallbackStreams& operator=(const CallbackStreams&) = delete;
 
   absl::Status Enter(const Devices& devices);
-  // Keeps what the callback is to use until Retain(), or until the end of this
-  // if the callback throws; then for the streams that it has used.
+  // Keeps the storages also until Retain(), or until the end of this if the
+  // callback throws; then for the streams that the callback has used.
   void Keep(std::vector<std::shared_ptr<const Storage>> storages);
   absl::Status Retain();
 
@@ -296,12 +300,14 @@ class [[nodiscard]] StreamFuture {
     streams.Keep(before.storages());
     absl::StatusOr<U> made =
         internal_stream_future::Call(callback, std::move(argument));
+    std::vector<Tensor> results;
+    if (made.ok()) results = internal_stream_future::TensorsOf(*made);
+    streams.Keep(internal_stream_future::DeviceStoragesOf(results));
     TENON_RETURN_IF_ERROR(streams.Retain());
     TENON_RETURN_IF_ERROR(made.status());
-    TENON_ASSIGN_OR_RETURN(
-        auto order, internal_stream_future::ValueOrder::Record(
-                        internal_stream_future::TensorsOf(*made), allowed,
-                        before.fences()));
+    TENON_ASSIGN_OR_RETURN(auto order,
+                           internal_stream_future::ValueOrder::Record(
+                               results, allowed, before.fences()));
     return internal_stream_future::Ordered<U>{*std::move(made),
                                               std::move(order)};
   }

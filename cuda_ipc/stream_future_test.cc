@@ -389,6 +389,27 @@ TEST_F(StreamFutureTest, ArgumentsAreKeptForTheStreamsOfTheirCallback) {
   });
 }
 
+// The future is dropped while a stream still fills its value.
+TEST_F(StreamFutureTest, ResultsAreKeptForTheStreamsOfTheirCallback) {
+  RunAlone([] {
+    const World world;
+    auto promise = MakePromise<int>({.devices = {{kDLCUDA, 0}}});
+    auto made = promise.future().Then([&](absl::StatusOr<int>) {
+      const Tensor result = world.Make();
+      world.FillSlowly(CurrentStream(world.gpu.context()).value(), result, 1);
+      return result;
+    });
+    ASSERT_THAT(promise.SetValue(1), IsOk());
+    EXPECT_TRUE(made.done());
+    made = {};
+    promise = MakePromise<int>();
+    absl::SleepFor(absl::Milliseconds(20));
+    EXPECT_EQ(world.pool0->Use().blocks_in_use, 1u);
+    World::open = true;
+    EXPECT_TRUE(Becomes([&] { return world.pool0->Use().blocks_in_use == 0; }));
+  });
+}
+
 TEST_F(StreamFutureTest, ArgumentsAreKeptAlsoIfTheCallbackThrows) {
   RunAlone([] {
     const World world;

@@ -132,7 +132,8 @@ struct LoaderOptions {
   // first batch of the segment is returned; that Next() blocks for as long as
   // the driver takes. For a program that links //cuda_ipc:pinned_memory; where
   // there is no device, or it refuses, Loader::warnings() says why it has no
-  // effect. //loader/to_device does it without this.
+  // effect. //loader/to_device does it without this. A process that has
+  // initialized CUDA does not fork, so forked workers are not replaced then.
   bool pin_memory = false;
   // This process in its job (FindRank(), job.h): stands before each error of
   // the loader and its batches. Of an iterable dataset it is also the part that
