@@ -109,6 +109,7 @@ absl::Status Tolerate(const absl::Status& status, bool may_be_lost = false) {
     case absl::StatusCode::kResourceExhausted:
       ++counts->refused;
       return absl::OkStatus();
+    case absl::StatusCode::kOutOfRange:
     case absl::StatusCode::kUnavailable:
     case absl::StatusCode::kFailedPrecondition:
       ++counts->over;

@@ -238,9 +238,13 @@ void TensorHolds::LeaveNames() {
   }
 }
 
+std::string TensorEncoder::ArenaName() const {
+  return name_.substr(0, kMaxArenaNameLength);
+}
+
 absl::StatusOr<Arena*> TensorEncoder::arena() {
   if (arena_ == nullptr) {
-    TENON_ASSIGN_OR_RETURN(arena_, Arena::Create({.name = name_}));
+    TENON_ASSIGN_OR_RETURN(arena_, Arena::Create({.name = ArenaName()}));
   }
   return arena_.get();
 }
@@ -248,7 +252,7 @@ absl::StatusOr<Arena*> TensorEncoder::arena() {
 absl::StatusOr<Arena*> TensorEncoder::ArenaOfCpu() {
   if (arena_ == nullptr || IsOnCpu(arena_->device())) return arena();
   if (of_cpu_ == nullptr) {
-    TENON_ASSIGN_OR_RETURN(of_cpu_, Arena::Create({.name = name_}));
+    TENON_ASSIGN_OR_RETURN(of_cpu_, Arena::Create({.name = ArenaName()}));
   }
   return of_cpu_.get();
 }

@@ -51,8 +51,9 @@ struct TensorHolds {
 // Failure: a call that fails has no visible effect.
 class TensorEncoder {
  public:
-  // If `arena` is null it creates one of that name when it first needs memory;
-  // if it is on a device, one for messages, which are on the CPU.
+  // If `arena` is null it creates one of that name, cut to the length that an
+  // arena's may have, when it first needs memory; if it is on a device, one for
+  // messages, which are on the CPU.
   TensorEncoder(PublishedTensorFds fds, std::shared_ptr<Arena> arena,
                 std::string name)
       : fds_(std::move(fds)),
@@ -94,6 +95,7 @@ class TensorEncoder {
  private:
   // For messages, which the CPU reads and writes.
   absl::StatusOr<Arena*> ArenaOfCpu();
+  std::string ArenaName() const;
   absl::StatusOr<Block> Allocate(size_t bytes, Deadline deadline);
 
   PublishedTensorFds fds_;

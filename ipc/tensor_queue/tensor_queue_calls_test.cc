@@ -218,6 +218,14 @@ TEST(TensorQueueCallsTest, EachParticipantHasTheNameOfTheQueue) {
             2);
 }
 
+// The name of a queue may be longer than that of an arena.
+TEST(TensorQueueCallsTest, AQueueWithALongNameHasAnArena) {
+  TENON_ASSERT_OK_AND_ASSIGN(
+      const auto queue, TensorQueue::Create({.name = std::string(100, 'q')}));
+  EXPECT_THAT(queue->CreateTensor(kDtypeOf<float>, {4}, TestDeadline()),
+              IsOk());
+}
+
 TEST(TensorQueueCallsTest, DrainDiscardsAndReleases) {
   const Pair pair = NewPair(4);
   TensorMaker maker(TensorWay::kPooled, pair.a.get(), "test");

@@ -150,14 +150,15 @@ constexpr absl::Duration kFirstNap = absl::Microseconds(50);
 constexpr absl::Duration kLongestNap = absl::Milliseconds(2);
 
 absl::Status CheckName(const std::string& name) {
-  const bool good = name.size() < sizeof(ArenaHeader::name) &&
+  static_assert(sizeof(ArenaHeader::name) == kMaxArenaNameLength + 1);
+  const bool good = name.size() <= kMaxArenaNameLength &&
                     std::all_of(name.begin(), name.end(), [](unsigned char c) {
                       return absl::ascii_isprint(c);
                     });
   if (good) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
       "Create(): bad arena name of ", name.size(), " bytes; want at most ",
-      sizeof(ArenaHeader::name) - 1, " printable characters"));
+      kMaxArenaNameLength, " printable characters"));
 }
 
 ArenaOptions Complete(ArenaOptions options, const BlockStore& store) {

@@ -26,8 +26,10 @@ enum class ArenaDebug {
   kProtect,
 };
 
+inline constexpr size_t kMaxArenaNameLength = 39;
+
 struct ArenaOptions {
-  // For messages and reports; at most 39 printable characters.
+  // For messages and reports; at most kMaxArenaNameLength printable characters.
   std::string name = "arena";
   // Of its segments. The strategy is segment.strategy if set, else
   // GetSharingStrategy(). Segments under kFileSystem cannot be sealed: for
