@@ -167,7 +167,7 @@ def measure(folder):
     """Few scenarios, a moment each. Debian's Python has the packages of plots."""
     environment = {**os.environ, "PATH": f"/usr/bin:{os.environ['PATH']}"}
     environment.pop("TENON_PEERS", None)
-    subprocess.run([str(ROOT / "bazelw"), "run", "-c", "opt", "//benchmarks:compare",
+    subprocess.run([str(ROOT / "bazelw"), "run", "--config=ci", "//benchmarks:compare",
                     "--", "--out", str(folder), "--smoke", "--only", ONLY],
                    cwd=ROOT, env=environment, check=False)
     if not (folder / "report.html").exists():
