@@ -6,7 +6,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <utility>
 #include <vector>
 
 #include "absl/functional/function_ref.h"
@@ -92,16 +91,17 @@ absl::Status DeviceCopier::OrderBehindUser() {
   });
 }
 
-absl::StatusOr<CUevent> DeviceCopier::Copy(CopiesInFlight::Copy copy) {
+absl::StatusOr<CUevent> DeviceCopier::Copy(const CopiesInFlight::Copy& copy) {
   CUevent copied = nullptr;
   TENON_RETURN_IF_ERROR(RunOrDrop([&]() -> absl::Status {
-    TENON_ASSIGN_OR_RETURN(copied, Enqueue(std::move(copy)));
+    TENON_ASSIGN_OR_RETURN(copied, Enqueue(copy));
     return absl::OkStatus();
   }));
   return copied;
 }
 
-absl::StatusOr<CUevent> DeviceCopier::Enqueue(CopiesInFlight::Copy copy) {
+absl::StatusOr<CUevent> DeviceCopier::Enqueue(
+    const CopiesInFlight::Copy& copy) {
   const ThreadLock lock(&mutex_);
   TENON_ASSIGN_OR_RETURN(const CUevent copied, TakeEvent());
   void* const begun = in_flight_->Begin(copy);

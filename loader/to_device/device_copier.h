@@ -51,7 +51,7 @@ class DeviceCopier {
   // Enqueues one copy of copy.from, memory of the CPU, to copy.to, memory of
   // the device. Returns the event of its end, for one of the two calls below.
   // Errors: those of CudaError.
-  absl::StatusOr<cuda_ipc::CUevent> Copy(CopiesInFlight::Copy copy);
+  absl::StatusOr<cuda_ipc::CUevent> Copy(const CopiesInFlight::Copy& copy);
 
   // Work that is enqueued to the user's stream from now on waits for the copy.
   // Errors: those of CudaError, after which the event is still the caller's.
@@ -76,7 +76,7 @@ class DeviceCopier {
   // With the context current.
   absl::StatusOr<cuda_ipc::CUevent> TakeEvent()
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::StatusOr<cuda_ipc::CUevent> Enqueue(CopiesInFlight::Copy copy);
+  absl::StatusOr<cuda_ipc::CUevent> Enqueue(const CopiesInFlight::Copy& copy);
   absl::Status RunOrDrop(absl::FunctionRef<absl::Status()> calls);
   absl::Status EnqueueBegun(const CopiesInFlight::Copy& copy, void* begun,
                             cuda_ipc::CUevent copied)
