@@ -3,7 +3,8 @@
 
 // Named memory: run it twice at the same time with one name. The first process
 // creates 1000 numbers and waits, the second one finds them. They are gone with
-// the last process that has them, however it ends.
+// the last process that has them. If that is killed, its name stays in /dev/shm
+// until the next process asks for it, which finds no numbers.
 
 #include <iostream>
 #include <numeric>

@@ -94,6 +94,10 @@ TEST(ProgramsTest, NamedMemory) {
   ASSERT_TRUE(both.WaitForOutput("Enter"));
   EXPECT_EQ(OutputOf(command), "sum 500\n");
   both.SignalGroup(SIGTERM);
+  both.Wait();
+  // The name that the killed process has left is as good as none.
+  EXPECT_EQ(OutputOf(command),
+            absl::StrCat("created ", name, "; Enter ends this\n"));
 }
 
 TEST(ProgramsTest, Pool) {

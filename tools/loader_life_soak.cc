@@ -78,7 +78,7 @@ class Tiny : public Dataset {
 };
 TENON_LOADER_DATASET(Tiny());
 
-// A process of this session.
+// A process of the soak: all have its kernel session (setsid()).
 struct Held {
   std::string name;
   Holdings holdings;
