@@ -19,9 +19,12 @@
 #include <utility>
 #include <vector>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "tenon/shm/base/check.h"
 #include "tenon/shm/base/crash_point.h"
 
@@ -31,6 +34,7 @@ namespace {
 static_assert(std::atomic<uint64_t>::is_always_lock_free);
 
 std::atomic<CrashWatch*> active{nullptr};
+std::atomic<int> in_hook{0};  // The number of threads.
 
 const CrashPoint* Find(absl::string_view name) {
   for (const CrashPoint* p = LastCrashPoint(); p != nullptr; p = p->next()) {
@@ -109,11 +113,19 @@ CrashWatch::CrashWatch(PassingCounts& counts, std::vector<CrashOrder> orders)
 
 CrashWatch::~CrashWatch() {
   SetCrashPointHook(former_hook_);
-  active.store(former_, std::memory_order_release);
+  active.store(former_);
+  // Another thread may be at a point, such as one that frees memory for others.
+  // A child that was forked meanwhile has its number, but not the thread.
+  const absl::Time deadline = absl::Now() + absl::Seconds(1);
+  while (in_hook.load() > 0 && absl::Now() < deadline) {
+    absl::SleepFor(absl::Microseconds(50));
+  }
 }
 
 void CrashWatch::Hook(const CrashPoint& point) {
-  CrashWatch* watch = active.load(std::memory_order_acquire);
+  in_hook.fetch_add(1);
+  const absl::Cleanup leave = [] { in_hook.fetch_sub(1); };
+  CrashWatch* watch = active.load();
   // A library that was loaded after the counts were made is not counted.
   if (watch == nullptr || point.index() >= watch->counts_.size_) return;
   const uint64_t passing =
