@@ -170,7 +170,7 @@ TEST_P(TopTest, MetricsHaveLoadersAndArenas) {
   const std::string name = absl::StrCat("top-test-", getpid());
   auto queue = Queue<int64_t>::Create({.name = name, .capacity = 1});
   ASSERT_TRUE(queue.ok());
-  const auto a_moment = [] { return Deadline::After(absl::Milliseconds(20)); };
+  const auto a_moment = [] { return Deadline::After(absl::Milliseconds(200)); };
   EXPECT_FALSE(queue->Get(a_moment()).ok());
   auto arena = Arena::Create({.name = name, .quota_bytes = 4096});
   ASSERT_TRUE(arena.ok());

@@ -94,7 +94,7 @@ TEST(QueueQueryTest, ReportsWaits) {
   const std::string name = UniqueTestPrefix();
   TENON_ASSERT_OK_AND_ASSIGN(
       auto queue, Queue<uint64_t>::Create({.name = name, .capacity = 1}));
-  const auto a_moment = [] { return Deadline::After(absl::Milliseconds(20)); };
+  const auto a_moment = [] { return Deadline::After(absl::Milliseconds(200)); };
   EXPECT_THAT(queue.Get(a_moment()),
               StatusIs(absl::StatusCode::kDeadlineExceeded));
   ASSERT_THAT(queue.Put(1, Watchdog()), IsOk());

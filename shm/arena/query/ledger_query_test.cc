@@ -130,7 +130,7 @@ TEST_F(LedgerQueryTest, ReportsWaitsForMemory) {
       auto small, Arena::Create({.name = "small", .quota_bytes = 4096}));
   TENON_ASSERT_OK_AND_ASSIGN(const Block all, small->TryAllocate(4096));
   for (int i = 0; i < 2; ++i) {
-    EXPECT_THAT(small->Allocate(4096, Deadline::After(absl::Milliseconds(20))),
+    EXPECT_THAT(small->Allocate(4096, Deadline::After(absl::Milliseconds(300))),
                 StatusIs(absl::StatusCode::kDeadlineExceeded));
   }
   TENON_ASSERT_OK_AND_ASSIGN(const LedgerReport report, QueryLedger());
