@@ -17,15 +17,15 @@
 namespace tenon::cuda_ipc {
 namespace {
 
-constinit const CudaPagePinner pinner;
+constinit const CudaPagePinner kPinner;
 
 // Before main(), in each program with this file.
 bool Register() {
-  TENON_CHECK(RegisterPagePinner(pinner).ok(),
+  TENON_CHECK(RegisterPagePinner(kPinner).ok(),
               "another library has registered a pinner of memory");
   return true;
 }
-[[maybe_unused]] const bool registered = Register();
+[[maybe_unused]] const bool kRegistered = Register();
 
 absl::StatusOr<const std::byte*> AddressOf(const Tensor& tensor) {
   if (tensor.storage() == nullptr || tensor.storage()->lease() == nullptr) {

@@ -28,7 +28,7 @@ list_only=
 [[ ${1:-} != --list ]] || { list_only=1; shift; }
 
 library_sources() {
-  git ls-files -- {shm,ipc,futures,spawn,shm_manager,loader}/'**.cc' |
+  git ls-files -- {shm,ipc,cuda_ipc,futures,spawn,shm_manager,loader}/'**.cc' |
     grep -vE 'test|benchmark|/proof/|/model/|supervisor_(main|image)[.]cc'
 }
 

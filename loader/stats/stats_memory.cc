@@ -105,7 +105,7 @@ absl::StatusOr<StatsMemory> StatsMemory::Create(const StatsInfo& info) {
   store(StatsWord::kLoaderHigh, info.loader.high);
   store(StatsWord::kLoaderLow, info.loader.low);
   store(StatsWord::kPid, static_cast<uint64_t>(getpid()));
-  store(StatsWord::kWorker, static_cast<uint64_t>(info.worker + 1));
+  store(StatsWord::kWorker, static_cast<uint64_t>(info.worker) + 1);
   store(StatsWord::kWorkers, static_cast<uint64_t>(info.workers));
   store(StatsWord::kPrefetch, static_cast<uint64_t>(info.prefetch));
   store(StatsWord::kBatchSize, static_cast<uint64_t>(info.batch_size));

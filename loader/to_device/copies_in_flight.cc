@@ -10,8 +10,11 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "tenon/shm/base/deadline.h"
+#include "tenon/shm/base/status_macros.h"
 #include "tenon/shm/base/thread_mutex.h"
 
 namespace tenon::loader {
@@ -34,11 +37,12 @@ std::shared_ptr<CopiesInFlight> CopiesInFlight::Create() {
   return std::shared_ptr<CopiesInFlight>(new CopiesInFlight());
 }
 
-void* CopiesInFlight::Begin(Copy copy) {
+absl::StatusOr<void*> CopiesInFlight::Begin(Copy copy) {
   auto begun = std::make_unique<Begun>();
   begun->owner = shared_from_this();
   begun->copy = std::move(copy);
   const ThreadLock lock(&mutex_);
+  TENON_RETURN_IF_ERROR(lost_because_);
   begun_.push_back(std::move(begun));
   Begun* const added = begun_.back().get();
   added->here = std::prev(begun_.end());
@@ -54,13 +58,14 @@ void CopiesInFlight::Land(void* begun) {
   owner->changed_.NotifyAll();
 }
 
-void CopiesInFlight::LandAll() {
+void CopiesInFlight::DropAll(const absl::Status& why) {
   {
     Lost& lost = LostOfProcess();
     const ThreadLock lock(&lost.mutex);
     lost.copies.push_back(shared_from_this());
   }
   const ThreadLock lock(&mutex_);
+  lost_because_.Update(why);
   for (const std::unique_ptr<Begun>& begun : begun_) {
     begun->copy = {};
     begun->is_lost = true;

@@ -12,6 +12,8 @@
 #include <memory>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "tenon/shm/base/deadline.h"
 #include "tenon/shm/base/thread_mutex.h"
 #include "tenon/shm/tensor/storage.h"
@@ -35,12 +37,14 @@ class CopiesInFlight : public std::enable_shared_from_this<CopiesInFlight> {
   CopiesInFlight& operator=(const CopiesInFlight&) = delete;
 
   // The argument of Land() for this copy. Call Land() for each, once.
-  void* Begin(Copy copy);
+  // Errors: that of DropAll(), after it.
+  absl::StatusOr<void*> Begin(Copy copy);
   static void Land(void* begun);
 
-  // Drops the memory of all copies: of a lost context, which executes nothing
-  // any more. A Land() that is called yet has no effect.
-  void LandAll();
+  // Drops the memory of all copies of a context that is lost, as `why` says: it
+  // executes nothing any more. A Land() that is called yet has no effect, and
+  // no copy begins.
+  void DropAll(const absl::Status& why);
 
   // Whether fewer than `copies` are in flight; waits for it until `deadline`,
   // or EndWaits().
@@ -51,7 +55,7 @@ class CopiesInFlight : public std::enable_shared_from_this<CopiesInFlight> {
   struct Begun {
     std::shared_ptr<CopiesInFlight> owner;
     Copy copy;
-    bool is_lost = false;  // By LandAll(). With the owner's lock.
+    bool is_lost = false;  // By DropAll(). With the owner's lock.
     std::list<std::unique_ptr<Begun>>::iterator here;
   };
   using List = std::list<std::unique_ptr<Begun>>;
@@ -61,6 +65,7 @@ class CopiesInFlight : public std::enable_shared_from_this<CopiesInFlight> {
   ThreadMutex mutex_;
   ThreadCondition changed_;
   bool waits_have_ended_ ABSL_GUARDED_BY(mutex_) = false;
+  absl::Status lost_because_ ABSL_GUARDED_BY(mutex_);
   List begun_ ABSL_GUARDED_BY(mutex_);
   List lost_ ABSL_GUARDED_BY(mutex_);
 };

@@ -104,12 +104,15 @@ absl::StatusOr<CUevent> DeviceCopier::Enqueue(
     const CopiesInFlight::Copy& copy) {
   const ThreadLock lock(&mutex_);
   TENON_ASSIGN_OR_RETURN(const CUevent copied, TakeEvent());
-  void* const begun = in_flight_->Begin(copy);
-  const absl::Status enqueued = EnqueueBegun(copy, begun, copied);
+  const absl::StatusOr<void*> begun = in_flight_->Begin(copy);
+  absl::Status enqueued = begun.status();
+  if (begun.ok()) enqueued = EnqueueBegun(copy, *begun, copied);
   if (enqueued.ok()) return copied;
-  // The copy may run, and its memory must not be reused before.
-  device_.driver().cuStreamSynchronize(stream_);
-  CopiesInFlight::Land(begun);
+  if (begun.ok()) {
+    // The copy may run, and its memory must not be reused before.
+    device_.driver().cuStreamSynchronize(stream_);
+    CopiesInFlight::Land(*begun);
+  }
   unused_.push_back(copied);
   return enqueued;
 }
@@ -135,7 +138,7 @@ absl::Status DeviceCopier::CheckContext() {
     return now == cuda_ipc::CUDA_ERROR_NOT_READY ? absl::OkStatus()
                                                  : Error(now, "cuStreamQuery");
   });
-  if (!asked.ok()) in_flight_->LandAll();
+  if (!asked.ok()) in_flight_->DropAll(asked);
   return asked;
 }
 

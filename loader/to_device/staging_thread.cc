@@ -190,7 +190,7 @@ absl::StatusOr<cuda_ipc::CUevent> StagingThread::Stage(
   // Where no memory can be pinned the driver makes one more copy.
   copier_.device().Run([&] { return PinPagesOf(to); }).IgnoreError();
   copy.from = buffer.storage();  // The block returns to its worker.
-  return copier_.Copy(std::move(copy));
+  return copier_.Copy(copy);
 }
 
 void StagingThread::Finish(StagingJob& job,

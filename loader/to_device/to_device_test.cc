@@ -605,21 +605,18 @@ TEST(CopiesInFlightTest, ALostContextDropsAllAndLateCallbacksDoNothing) {
   const std::shared_ptr<CopiesInFlight> copies = CopiesInFlight::Create();
   auto from = Storage::CreatePrivate(16).value();
   const std::weak_ptr<Storage> watched = from;
-  void* const first = copies->Begin({.from = from, .to = from});
-  void* const second = copies->Begin({.from = from, .to = std::move(from)});
+  void* const first = copies->Begin({.from = from, .to = from}).value();
+  void* const second =
+      copies->Begin({.from = from, .to = std::move(from)}).value();
   EXPECT_FALSE(copies->WaitForFewerThan(2, Deadline::Passed()));
   CopiesInFlight::Land(first);
   EXPECT_TRUE(copies->WaitForFewerThan(2, Deadline::Passed()));
   EXPECT_FALSE(copies->WaitForFewerThan(1, Deadline::Passed()));
-  copies->LandAll();
+  copies->DropAll(absl::InternalError("lost"));
   EXPECT_TRUE(copies->WaitForFewerThan(1, Deadline::Passed()));
   EXPECT_TRUE(watched.expired());
   CopiesInFlight::Land(second);
-  // A copy that was begun too late for that ends as others do.
-  void* const third = copies->Begin({});
-  EXPECT_FALSE(copies->WaitForFewerThan(1, Deadline::Passed()));
-  CopiesInFlight::Land(third);
-  EXPECT_TRUE(copies->WaitForFewerThan(1, Deadline::Passed()));
+  EXPECT_THAT(copies->Begin({}), StatusIs(kInternal, HasSubstr("lost")));
 }
 
 }  // namespace
