@@ -16,6 +16,7 @@
 #include <csignal>
 #include <cstddef>
 #include <cstdint>
+#include <iostream>
 #include <string>
 #include <utility>
 
@@ -23,6 +24,7 @@
 #include "absl/time/time.h"
 #include "tenon/shm/base/deadline.h"
 #include "tenon/shm/base/status_macros.h"
+#include "tenon/shm/base/time_histogram.h"
 #include "tenon/shm/base/unique_fd.h"
 #include "tenon/shm/process/pid_fd.h"
 #include "tenon/shm/segment/segment.h"
@@ -55,6 +57,8 @@ struct Slot {
 extern const Slot* slot;
 extern std::atomic<int> head;
 extern std::atomic<int> sleeping;
+extern tenon::TimeWords waits;
+extern const uint64_t ns;
 
 extern void* data;
 extern const int fd;

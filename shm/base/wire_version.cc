@@ -7,7 +7,7 @@
 
 namespace tenon {
 
-// Weak: next_wire_version.cc defines it, too.
+// Weak: next_wire_version.cc defines it, too. NOLINTNEXTLINE: gcc wants this.
 [[gnu::weak]] extern const uint32_t kWireVersionStep;
 const uint32_t kWireVersionStep = 0;
 

@@ -41,7 +41,7 @@ absl::StatusOr<std::shared_ptr<Storage>> DeviceMemory::Lend(
 }
 
 absl::StatusOr<std::shared_ptr<Storage>> DeviceMemory::Borrow(
-    std::shared_ptr<Storage> /*loan*/) const {
+    std::shared_ptr<Storage> /*loan*/) const {  // NOLINT: an override keeps it.
   return absl::UnimplementedError("memory of this type of device is not lent");
 }
 
