@@ -24,7 +24,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <iostream>
 #include <memory>
 #include <random>
@@ -376,30 +375,15 @@ class Consumer {
   Holdings before_;
 };
 
-int Soak() {
-  uint64_t seed = absl::GetFlag(FLAGS_seed);
-  if (seed == 0) seed = static_cast<uint64_t>(absl::ToUnixMicros(absl::Now()));
-  std::cout << "seed " << seed << std::endl;
-  const absl::Status how = Consumer(seed).Run();
-  if (how.ok()) std::cout << "whole" << std::endl;
-  if (!how.ok()) std::cout << "BROKEN: " << how << std::endl;
-  return how.ok() ? 0 : 1;
+absl::Status Soak() {
+  return Consumer(ChooseSeed(absl::GetFlag(FLAGS_seed))).Run();
 }
 
 }  // namespace
 }  // namespace tenon::loader
 
-// In a setsid() session of its own, which identifies all descendants.
 int main(int argc, char** argv) {
   tenon::spawn::Init(argc, argv);
   absl::ParseCommandLine(argc, argv);
-  const pid_t pid = fork();
-  if (pid == 0) {
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (setsid() < 0) _exit(4);
-    std::exit(tenon::loader::Soak());
-  }
-  int status = 0;
-  if (pid < 0 || waitpid(pid, &status, 0) != pid) return 4;
-  return WIFEXITED(status) ? WEXITSTATUS(status) : 4;
+  return tenon::RunInOwnSession([] { return tenon::loader::Soak(); });
 }

@@ -600,14 +600,10 @@ class Hub {
 };
 
 int Soak() {
-  uint64_t seed = absl::GetFlag(FLAGS_seed);
-  if (seed == 0) seed = static_cast<uint64_t>(absl::ToUnixMicros(absl::Now()));
-  std::cout << "seed " << seed << std::endl;
+  const uint64_t seed = ChooseSeed(absl::GetFlag(FLAGS_seed));
   absl::Status how = MapCounts();
   if (how.ok()) how = Hub(seed).Run();
-  if (how.ok()) std::cout << "whole" << std::endl;
-  if (!how.ok()) std::cout << "BROKEN: " << how << std::endl;
-  return how.ok() ? 0 : 1;
+  return ReportSoak(how);
 }
 
 }  // namespace

@@ -5,20 +5,28 @@
 
 #include <signal.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/types.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstddef>
+#include <cstdint>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <iostream>
 #include <sstream>
 #include <string>
 #include <system_error>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "tenon/shm/testing/kill/census.h"
 
 namespace tenon {
@@ -96,6 +104,32 @@ void FeedWatchdog(unsigned seconds, const char* doing) {
   watched = doing;
   signal(SIGALRM, EndHung);
   alarm(seconds);
+}
+
+uint64_t ChooseSeed(uint64_t given) {
+  const uint64_t seed =
+      given != 0 ? given
+                 : static_cast<uint64_t>(absl::ToUnixMicros(absl::Now()));
+  std::cout << "seed " << seed << std::endl;
+  return seed;
+}
+
+int ReportSoak(const absl::Status& soaked) {
+  if (soaked.ok()) std::cout << "whole" << std::endl;
+  if (!soaked.ok()) std::cout << "BROKEN: " << soaked << std::endl;
+  return soaked.ok() ? 0 : 1;
+}
+
+int RunInOwnSession(absl::FunctionRef<absl::Status()> soak) {
+  const pid_t pid = fork();
+  if (pid == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (setsid() < 0) _exit(4);
+    std::exit(ReportSoak(soak()));
+  }
+  int status = 0;
+  if (pid < 0 || waitpid(pid, &status, 0) != pid) return 4;
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 4;
 }
 
 }  // namespace tenon

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // For programs that run for hours: the resources that a process holds, a check
-// that they have not grown, and a watchdog.
+// that they have not grown, a watchdog, and a main().
 
 #ifndef TENON_TOOLS_SOAK_H_
 #define TENON_TOOLS_SOAK_H_
@@ -10,9 +10,11 @@
 #include <sys/types.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "tenon/shm/testing/kill/census.h"
 
@@ -53,6 +55,17 @@ absl::Status CheckFlat(const std::string& who, const Holdings& before,
 // Ends this process with code 3 and a line that names `doing`, unless called
 // again within `seconds`. 0 ends the watch. Not inherited by fork().
 void FeedWatchdog(unsigned seconds, const char* doing);
+
+// Prints a seed and returns it: `given`, or of the time if that is 0.
+uint64_t ChooseSeed(uint64_t given);
+
+// Prints "whole", or "BROKEN: " and the error. Returns the exit code, 0 or 1.
+int ReportSoak(const absl::Status& soaked);
+
+// The rest of a soak's main(): calls `soak` in a child with a setsid() session
+// of its own, which identifies all descendants. Returns the exit code: that
+// of ReportSoak(), 3 of the watchdog, 4 if the child could not end by itself.
+int RunInOwnSession(absl::FunctionRef<absl::Status()> soak);
 
 }  // namespace tenon
 
