@@ -62,7 +62,18 @@ absl::Status CheckUsable(int socket, uint64_t fork_count) {
 
 absl::Status PeerIsGone() {
   return absl::UnavailableError(
-      "channel: the peer has closed its end or has died");
+      "channel: the peer has died, or has destroyed its end without Close()");
+}
+
+absl::Status EndOfStream() {
+  return absl::OutOfRangeError(
+      "channel: the peer has closed it, and all messages were received");
+}
+
+absl::Status CheckNotClosed(bool closed) {
+  if (!closed) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      "Channel::Send(): this end of the channel is closed");
 }
 
 absl::Status WaitFor(int socket, short event, Deadline deadline) {
@@ -218,6 +229,7 @@ absl::StatusOr<Message> Open(absl::string_view datagram, int flags,
   TENON_RETURN_IF_ERROR(CheckFlags(flags, *ancillary));
   std::vector<UniqueFd>& fds = ancillary->fds;
   TENON_ASSIGN_OR_RETURN(const Frame frame, ParseFrame(datagram, fds.size()));
+  if (frame.is_end) return EndOfStream();
   const size_t carriers = frame.segment_bytes > 0 ? 1 : 0;
   TENON_RETURN_IF_ERROR(CheckCount(fds.size() - carriers, expected.max_fds));
   if (!expected.options.allow_sockets) {
@@ -307,6 +319,7 @@ absl::StatusOr<Channel::Prepared> Channel::Prepare(absl::string_view bytes,
 absl::Status Channel::Send(absl::string_view bytes, absl::Span<const int> fds,
                            Deadline deadline) {
   TENON_RETURN_IF_ERROR(CheckUsable(socket_.get(), fork_count_));
+  TENON_RETURN_IF_ERROR(CheckNotClosed(closed_));
   TENON_RETURN_IF_ERROR(CheckFds(fds.size(), bytes.size() > kMaxBytes,
                                  options_.max_fds_in_flight));
   TENON_ASSIGN_OR_RETURN(const Prepared message, Prepare(bytes, fds));
@@ -315,6 +328,7 @@ absl::Status Channel::Send(absl::string_view bytes, absl::Span<const int> fds,
 
 absl::Status Channel::Send(const Prepared& message, Deadline deadline) {
   TENON_RETURN_IF_ERROR(CheckUsable(socket_.get(), fork_count_));
+  TENON_RETURN_IF_ERROR(CheckNotClosed(closed_));
   const absl::Span<const int> fds = message.fds_;
   TENON_RETURN_IF_ERROR(CheckFds(fds.size(), message.segment_.has_value(),
                                  options_.max_fds_in_flight));
@@ -328,6 +342,14 @@ absl::Status Channel::Send(const Prepared& message, Deadline deadline) {
       FrameKind::kBytesInSegment,
       absl::string_view(reinterpret_cast<const char*>(&size), sizeof(size)),
       all, deadline);
+}
+
+absl::Status Channel::Close(Deadline deadline) {
+  TENON_RETURN_IF_ERROR(CheckUsable(socket_.get(), fork_count_));
+  if (closed_) return absl::OkStatus();
+  TENON_RETURN_IF_ERROR(SendFrame(FrameKind::kEnd, "", {}, deadline));
+  closed_ = true;
+  return absl::OkStatus();
 }
 
 absl::Status Channel::SendFrame(FrameKind kind, absl::string_view payload,
@@ -361,6 +383,7 @@ absl::Status Channel::SendFrame(FrameKind kind, absl::string_view payload,
 
 absl::StatusOr<Message> Channel::Receive(Deadline deadline, size_t max_fds) {
   TENON_RETURN_IF_ERROR(CheckUsable(socket_.get(), fork_count_));
+  if (ended_) return EndOfStream();
   auto inbox = std::make_unique_for_overwrite<Inbox>();
   iovec part = {inbox->datagram, sizeof(inbox->datagram)};
   msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
@@ -376,6 +399,7 @@ absl::StatusOr<Message> Channel::Receive(Deadline deadline, size_t max_fds) {
   absl::StatusOr<Message> result =
       Open(absl::string_view(inbox->datagram, size), message.msg_flags,
            {.max_fds = max_fds, .options = options_}, &ancillary);
+  ended_ = result.status() == EndOfStream();
   // Not inspected before: see received_fd.h.
   if (!result.ok()) ReceivedFds unseen(std::move(ancillary.fds));
   return result;

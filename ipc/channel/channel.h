@@ -62,7 +62,8 @@ struct ChannelOptions {
   bool allow_sockets = false;
 };
 
-// Ownership: owns its socket; closing it (destruction) tells the peer.
+// Ownership: owns its socket. Destruction closes it, which the peer cannot tell
+//   from a death of this process: call Close() to end the stream in order.
 // Threads: one thread may send while another receives; two senders, or two
 //   receivers, need a lock of their own.
 // Processes: inert in a forked child: calls fail with kFailedPrecondition.
@@ -113,7 +114,8 @@ class Channel {
   //   kResourceExhausted  too many descriptors in flight, of this channel (then
   //                       poll() of fd() may report it writable) or of the user
   //                       (ETOOMANYREFS); or no memory
-  //   kUnavailable        the peer has closed its end or died
+  //   kUnavailable        the peer has died or destroyed its end
+  //   kFailedPrecondition after Close()
   absl::Status Send(absl::string_view bytes, absl::Span<const int> fds,
                     Deadline deadline);
 
@@ -138,11 +140,20 @@ class Channel {
   // The other half; as above, without a copy.
   absl::Status Send(const Prepared& message, Deadline deadline);
 
+  // Ends the stream of messages to the peer: after the messages sent before,
+  // its Receive() returns kOutOfRange, also if this process dies meanwhile.
+  // Send() fails from now on; Receive() still works. Blocks while the peer's
+  // buffer is full, until `deadline`. May be repeated. Errors, after which the
+  // channel is not closed: Send()'s.
+  absl::Status Close(Deadline deadline);
+
   // Receives the next message, which may have `max_fds` descriptors; blocks
   // until `deadline`. Errors:
   //   kDeadlineExceeded   no message came; usable
-  //   kUnavailable        the peer has closed its end or died, and all of its
-  //                       messages have been received
+  //   kOutOfRange         the end: the peer has called Close(), and all of its
+  //                       messages have been received; each time
+  //   kUnavailable        the peer has died, or has destroyed its end without
+  //                       Close(), and all of its messages have been received
   //   kResourceExhausted  this process cannot take the descriptors (its limit
   //                       of open files), or the message exceeds
   //                       max_message_bytes: the message is lost, descriptors
@@ -159,7 +170,8 @@ class Channel {
     peer_ = std::make_unique<PeerProcess>(std::move(peer));
   }
 
-  // For poll(): readable when Receive() would not wait. Still owned here.
+  // For poll(): readable when Receive() would not wait, except after it has
+  // returned kOutOfRange. Still owned here.
   int fd() const { return socket_.get(); }
 
   // Releases the socket, to be passed to another process.
@@ -176,6 +188,8 @@ class Channel {
   std::unique_ptr<FdsInFlight> in_flight_;
   std::unique_ptr<PeerProcess> peer_;
   uint64_t fork_count_;
+  bool closed_ = false;  // By this end.
+  bool ended_ = false;   // The peer's end was received.
 };
 
 }  // namespace tenon

@@ -39,7 +39,9 @@ using ::testing::HasSubstr;
 using ::testing::SizeIs;
 
 using absl::StatusCode::kDeadlineExceeded;
+using absl::StatusCode::kFailedPrecondition;
 using absl::StatusCode::kInvalidArgument;
+using absl::StatusCode::kOutOfRange;
 using absl::StatusCode::kUnavailable;
 
 // ---- Received messages ----
@@ -180,8 +182,49 @@ TEST_F(ChannelTest, WhatTheGonePeerSentIsReceivedFirst) {
   EXPECT_THAT(a().Receive(Watchdog()), IsMessage("1"));
   EXPECT_THAT(a().Receive(Watchdog()), IsMessage("2"));
   EXPECT_THAT(a().Receive(Watchdog()),
-              StatusIs(kUnavailable, HasSubstr("the peer has closed its end")));
+              StatusIs(kUnavailable, HasSubstr("the peer has died")));
   EXPECT_THAT(a().Receive(Deadline::Passed()), StatusIs(kUnavailable));
+}
+
+// ---- Close() ----
+
+TEST_F(ChannelTest, TheEndComesAfterWhatWasSent) {
+  ASSERT_THAT(b().Send("1", {}, Watchdog()), IsOk());
+  ASSERT_THAT(b().Close(Watchdog()), IsOk());
+  ASSERT_THAT(b().Close(Watchdog()), IsOk());
+  EXPECT_THAT(b().Send("2", {}, Watchdog()), StatusIs(kFailedPrecondition));
+  EXPECT_THAT(a().Receive(Watchdog()), IsMessage("1"));
+  EXPECT_THAT(a().Receive(Watchdog()),
+              StatusIs(kOutOfRange, HasSubstr("the peer has closed it")));
+  // The other direction is open.
+  ASSERT_THAT(a().Send("3", {}, Watchdog()), IsOk());
+  EXPECT_THAT(b().Receive(Watchdog()), IsMessage("3"));
+  CloseB();
+  EXPECT_THAT(a().Receive(Watchdog()), StatusIs(kOutOfRange));
+}
+
+TEST_F(ChannelTest, CloseWaitsForRoomAndCanBeRepeated) {
+  const int sent = Fill();
+  EXPECT_THAT(a().Close(Deadline::Passed()), StatusIs(kDeadlineExceeded));
+  for (int i = 0; i < sent; ++i) {
+    ASSERT_THAT(b().Receive(Watchdog()), IsMessage(absl::StrCat(i)));
+  }
+  ASSERT_THAT(a().Close(Watchdog()), IsOk());
+  EXPECT_THAT(b().Receive(Watchdog()), StatusIs(kOutOfRange));
+}
+
+TEST_F(ChannelTest, APeerThatIsKilledAfterCloseHasEnded) {
+  UniqueFd socket = b().Release();
+  const pid_t child = StartChild([&] {
+    TENON_ASSERT_OK_AND_ASSIGN(Channel channel,
+                               Channel::Adopt(std::move(socket)));
+    ASSERT_THAT(channel.Close(Watchdog()), IsOk());
+    raise(SIGKILL);
+  });
+  socket.Reset();
+  EXPECT_EQ(ExitCodeOf(child), 128 + SIGKILL);
+  EXPECT_THAT(a().Receive(Watchdog()), StatusIs(kOutOfRange));
+  EXPECT_THAT(a().Close(Watchdog()), StatusIs(kUnavailable));
 }
 
 // The kernel then reports a reset connection before it returns the data.
@@ -200,9 +243,8 @@ TEST_F(ChannelTest, SendToAGonePeerIsUnavailableAndReceiveWorks) {
   ASSERT_THAT(b().Send("1", {}, Watchdog()), IsOk());
   CloseB();
   for (int i = 0; i < 3; ++i) {
-    EXPECT_THAT(
-        a().Send("x", {}, Watchdog()),
-        StatusIs(kUnavailable, HasSubstr("the peer has closed its end")));
+    EXPECT_THAT(a().Send("x", {}, Watchdog()),
+                StatusIs(kUnavailable, HasSubstr("the peer has died")));
   }
   EXPECT_THAT(a().Receive(Watchdog()), IsMessage("1"));
   EXPECT_THAT(a().Receive(Watchdog()), StatusIs(kUnavailable));

@@ -77,6 +77,12 @@ absl::StatusOr<Frame> ParseFrame(absl::string_view datagram, size_t fd_count) {
       return Frame{.payload = payload};
     case FrameKind::kBytesInSegment:
       return InSegment(payload, fd_count);
+    case FrameKind::kEnd:
+      if (!payload.empty() || fd_count != 0) {
+        return NotAFrame(absl::StrCat("an end with ", payload.size(),
+                                      " bytes and ", fd_count, " descriptors"));
+      }
+      return Frame{.payload = payload, .is_end = true};
   }
   return NotAFrame(
       absl::StrCat("unknown kind ", static_cast<uint16_t>(header.kind)));

@@ -33,9 +33,13 @@
 namespace tenon {
 
 inline constexpr uint32_t kFrameMagic = 0x6e6f6e54;  // "Tnon" on x86.
-inline uint32_t FrameVersion() { return WireVersion(1); }
+inline uint32_t FrameVersion() { return WireVersion(2); }
 
-enum class FrameKind : uint16_t { kBytes = 0, kBytesInSegment = 1 };
+enum class FrameKind : uint16_t {
+  kBytes = 0,
+  kBytesInSegment = 1,
+  kEnd = 2,  // No message follows; without payload and descriptors.
+};
 
 struct FrameHeader {
   uint32_t magic = kFrameMagic;
@@ -50,6 +54,7 @@ static_assert(sizeof(FrameHeader) == 16, "no padding, which would leak bytes");
 struct Frame {
   absl::string_view payload;   // A view into the datagram.
   uint64_t segment_bytes = 0;  // Not 0: the message is in a segment.
+  bool is_end = false;         // No message: the end of them.
 };
 
 // Parses `datagram`, which may be anything and came with `fd_count`

@@ -48,11 +48,12 @@ uint32_t Word(absl::string_view bytes, size_t index) {
 
 bool IsFrame(absl::string_view bytes, size_t fd_count) {
   if (bytes.size() < 16 || Word(bytes, 0) != 0x6e6f6e54 ||
-      Word(bytes, 1) != 1 || Word(bytes, 2) != bytes.size() - 16 ||
+      Word(bytes, 1) != 2 || Word(bytes, 2) != bytes.size() - 16 ||
       (Word(bytes, 3) & 0xffff) != fd_count) {
     return false;
   }
   const uint32_t kind = Word(bytes, 3) >> 16;
+  if (kind == 2) return fd_count == 0 && bytes.size() == 16;
   if (kind != 1) return kind == 0;
   return fd_count > 0 && bytes.size() == 24 &&
          (Word(bytes, 4) != 0 || Word(bytes, 5) != 0);
@@ -69,6 +70,8 @@ void FuzzFrame(absl::string_view datagram, size_t fd_count) {
   const bool in_segment = Word(datagram, 3) >> 16 == 1;
   TENON_CHECK((frame->segment_bytes != 0) == in_segment,
               "a segment where there is none, or the other way round");
+  TENON_CHECK(frame->is_end == (Word(datagram, 3) >> 16 == 2),
+              "an end where there is none, or the other way round");
 }
 
 // ---- Archive ----

@@ -35,8 +35,8 @@ std::string SizeAsBytes(uint64_t size) {
 }
 
 // The layout, spelled out again: a change of it is a new version.
-TEST(FrameTest, LayoutIsThatOfVersionOne) {
-  const uint32_t words[] = {0x6e6f6e54, 1, 3, 2};
+TEST(FrameTest, LayoutIsThatOfVersionTwo) {
+  const uint32_t words[] = {0x6e6f6e54, 2, 3, 2};
   std::string expected(16, '\0');
   std::memcpy(expected.data(), words, sizeof(words));
   EXPECT_EQ(Datagram({.payload_bytes = 3, .fd_count = 2}, "abc"),
@@ -106,7 +106,7 @@ TEST(FrameTest, EveryFlippedBitOfTheHeaderIsDataLoss) {
 TEST(FrameTest, OtherVersionTellsBoth) {
   EXPECT_THAT(ParseFrame(Datagram({.version = 77}, ""), 0),
               StatusIs(absl::StatusCode::kDataLoss,
-                       AllOf(HasSubstr("version 77"), HasSubstr("version 1"))));
+                       AllOf(HasSubstr("version 77"), HasSubstr("version 2"))));
 }
 
 // Other versions may have shorter or longer headers.
@@ -116,7 +116,7 @@ TEST(FrameTest, OtherVersionTellsBothWhateverItsLayout) {
     EXPECT_THAT(
         ParseFrame(datagram.substr(0, size), 0),
         StatusIs(absl::StatusCode::kDataLoss,
-                 AllOf(HasSubstr("version 77"), HasSubstr("version 1"))))
+                 AllOf(HasSubstr("version 77"), HasSubstr("version 2"))))
         << size;
   }
 }
@@ -139,7 +139,7 @@ FrameHeader SegmentHeader(uint16_t fds, uint32_t payload_bytes = 8) {
 }
 
 TEST(FrameTest, BytesInASegmentAreAnnouncedBySize) {
-  const uint32_t words[] = {0x6e6f6e54, 1, 8, 0x00010002};
+  const uint32_t words[] = {0x6e6f6e54, 2, 8, 0x00010002};
   std::string expected(16, '\0');
   std::memcpy(expected.data(), words, sizeof(words));
   const std::string datagram = Datagram(SegmentHeader(2), SizeAsBytes(100'000));
@@ -160,8 +160,24 @@ TEST(FrameTest, SegmentWithoutDescriptorOrSizeIsDataLoss) {
               refers);
 }
 
+TEST(FrameTest, AnEndHasNeitherBytesNorDescriptors) {
+  TENON_ASSERT_OK_AND_ASSIGN(
+      const Frame frame,
+      ParseFrame(Datagram({.kind = FrameKind::kEnd}, ""), 0));
+  EXPECT_TRUE(frame.is_end);
+  const auto refused =
+      StatusIs(absl::StatusCode::kDataLoss, HasSubstr("an end with"));
+  EXPECT_THAT(
+      ParseFrame(Datagram({.payload_bytes = 1, .kind = FrameKind::kEnd}, "x"),
+                 0),
+      refused);
+  EXPECT_THAT(
+      ParseFrame(Datagram({.fd_count = 1, .kind = FrameKind::kEnd}, ""), 1),
+      refused);
+}
+
 TEST(FrameTest, OtherKindIsDataLoss) {
-  for (const uint16_t kind : {2, 3, 0xffff}) {
+  for (const uint16_t kind : {3, 4, 0xffff}) {
     EXPECT_THAT(
         ParseFrame(Datagram({.kind = static_cast<FrameKind>(kind)}, ""), 0),
         StatusIs(absl::StatusCode::kDataLoss, HasSubstr("unknown kind ")));

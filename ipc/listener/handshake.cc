@@ -135,6 +135,10 @@ absl::StatusOr<Received> Check(absl::string_view datagram, int flags,
     return absl::DataLossError(
         "the peer's first message is a large message, not a handshake");
   }
+  if (frame.is_end) {
+    return absl::DataLossError(
+        "the peer's first message is the end of a channel, not a handshake");
+  }
   return Received{.payload = std::string(frame.payload),
                   .credentials = *ancillary.credentials,
                   .fds = std::move(ancillary.fds)};

@@ -79,15 +79,16 @@ class Pipe {
   }
 
   // Waits for room until `deadline`. Errors: kDeadlineExceeded; kUnavailable if
-  // the other end is gone (its kill may be noticed only once there is no room);
-  // kFailedPrecondition if this end is receive-only.
+  // the other end has left or died (a kill may be noticed only once there is no
+  // room); kFailedPrecondition if the pipe is closed or this end receive-only.
   absl::Status Send(const T& item, Deadline deadline) {
     if (use_ == PipeUse::kReceive) return NotForThis("send");
     return queue_.Put(std::as_bytes(std::span(&item, 1)), deadline);
   }
 
-  // Waits for an item until `deadline`. Errors: kDeadlineExceeded; kUnavailable
-  // if the other end is gone and all of its items were received;
+  // Waits for an item until `deadline`. Errors: kDeadlineExceeded; kOutOfRange
+  // at the end: the pipe is closed, and all items were received; kUnavailable
+  // if the other end has left or died and all of its items were received;
   // kFailedPrecondition if this end is send-only.
   absl::StatusOr<T> Receive(Deadline deadline) {
     if (use_ == PipeUse::kSend) return NotForThis("receive");
@@ -96,6 +97,11 @@ class Pipe {
     if (!got.ok()) return got.status();
     return std::bit_cast<T>(bytes);
   }
+
+  // Closes the pipe for both ends: Send() fails from now on. Items that were
+  // sent can still be received; after them Receive() returns kOutOfRange.
+  absl::Status Close() { return queue_.Close(); }
+  bool closed() const { return queue_.closed(); }
 
   // Whether Receive() would return an item without waiting; a snapshot.
   bool Poll() const { return queue_.size() != queue_.own_size(); }

@@ -234,6 +234,17 @@ TEST(PipeTest, BothWays) {
   EXPECT_THAT(pipe.Send(4, Soon()), StatusIs(kUnavailable));
 }
 
+TEST(PipeTest, TheEndComesAfterWhatWasSent) {
+  TENON_ASSERT_OK_AND_ASSIGN(auto pipe, Words::Create({.capacity = 4}));
+  auto other = Another(pipe);
+  ASSERT_THAT(other.Send(1, kNow), IsOk());
+  ASSERT_THAT(other.Close(), IsOk());
+  EXPECT_TRUE(pipe.closed());
+  EXPECT_THAT(pipe.Receive(Soon()), IsOkAndHolds(1u));
+  EXPECT_THAT(pipe.Receive(Soon()), StatusIs(absl::StatusCode::kOutOfRange));
+  EXPECT_THAT(pipe.Send(2, Soon()), StatusIs(kFailedPrecondition));
+}
+
 TEST(PipeTest, OneWay) {
   TENON_ASSERT_OK_AND_ASSIGN(auto sends,
                              Words::Create({.use = PipeUse::kSend}));

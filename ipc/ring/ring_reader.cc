@@ -265,7 +265,7 @@ absl::Status RingReader::State::Refresh() {
   if (A::Load(producer().closed, std::memory_order_seq_cst) == 0) {
     return absl::OkStatus();
   }
-  return Poison(absl::UnavailableError(
+  return Poison(absl::OutOfRangeError(
       "closed by its producer, and all records were read"));
 }
 

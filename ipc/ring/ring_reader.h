@@ -54,8 +54,10 @@ class RingReader {
   //                      were overwritten (not sticky: the next call returns
   //                      the oldest record left; lost() counts); this reader
   //                      was dropped; or the ring is poisoned
-  //   kUnavailable       the producer has closed the ring or died, and all of
-  //                      its records have been read
+  //   kOutOfRange        the end: the producer has closed or destroyed its end,
+  //                      and all of its records have been read
+  //   kUnavailable       the producer has died, and all of its records have
+  //                      been read
   //   kInvalidArgument   `out` is too small for one record; not sticky
   absl::StatusOr<size_t> Get(std::span<std::byte> out, Deadline deadline);
   // Does not wait: 0 if there is no record. No system call, except to wake a

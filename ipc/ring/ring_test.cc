@@ -42,6 +42,7 @@ using absl::StatusCode::kDataLoss;
 using absl::StatusCode::kDeadlineExceeded;
 using absl::StatusCode::kFailedPrecondition;
 using absl::StatusCode::kInvalidArgument;
+using absl::StatusCode::kOutOfRange;
 using absl::StatusCode::kResourceExhausted;
 using absl::StatusCode::kUnavailable;
 
@@ -366,7 +367,7 @@ TEST(RingTest, WhatWasPutIsReadAfterTheEnd) {
   ASSERT_THAT(GetRecord(*reader, 1, TestDeadline()), IsOk());
   ASSERT_THAT(GetRecord(*reader, 2, TestDeadline()), IsOk());
   EXPECT_THAT(GetRecord(*reader, 3, TestDeadline()),
-              StatusIs(kUnavailable, HasSubstr("closed")));
+              StatusIs(kOutOfRange, HasSubstr("closed")));
 }
 
 TEST(RingTest, CloseIsDoneWhenAllHaveRead) {

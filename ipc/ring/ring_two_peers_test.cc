@@ -70,7 +70,7 @@ TEST_P(RingTwoPeersTest, ManyRecordsThroughFewSlots) {
             ASSERT_THAT(GetRecord(reader, i, Soon()), IsOk());
           }
           EXPECT_THAT(GetRecord(reader, 0, Soon()),
-                      StatusIs(absl::StatusCode::kUnavailable));
+                      StatusIs(absl::StatusCode::kOutOfRange));
         });
   }
 }

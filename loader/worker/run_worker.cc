@@ -260,10 +260,15 @@ absl::StatusOr<Worker> Worker::Create(int index, const WorkerSetup& setup,
   return worker;
 }
 
+// The loader has closed its tasks, or has died.
+bool IsEnd(const absl::Status& status) {
+  return absl::IsOutOfRange(status) || absl::IsUnavailable(status);
+}
+
 absl::Status Worker::Run() {
   for (;;) {
     const absl::StatusOr<TaskRecord> task = NextTask();
-    if (absl::IsUnavailable(task.status())) return absl::OkStatus();
+    if (IsEnd(task.status())) return absl::OkStatus();
     TENON_RETURN_IF_ERROR(task.status());
     TENON_RETURN_IF_ERROR(Serve(*task));
   }

@@ -62,6 +62,13 @@ absl::Status Malformed(absl::string_view what, const absl::Status& status) {
   return absl::DataLossError(absl::StrCat(what, ": ", status.message()));
 }
 
+// A worker closes its ring when it ends, whatever the reason: its host knows
+// more.
+absl::Status Gone(const absl::Status& ring) {
+  return absl::IsOutOfRange(ring) ? absl::UnavailableError(ring.message())
+                                  : ring;
+}
+
 }  // namespace
 
 const SkippedSample* WorkerLink::Task::LeftOut(int64_t position) const {
@@ -218,10 +225,10 @@ absl::Status WorkerLink::Assign(Task task) {
 absl::StatusOr<std::optional<WorkerLink::Finished>> WorkerLink::Take() {
   if (!has_joined() || batches_ == nullptr) return std::nullopt;
   BatchRecord record;
-  TENON_ASSIGN_OR_RETURN(
-      const size_t got,
-      batches_->TryPeek(std::as_writable_bytes(std::span(&record, 1))));
-  if (got == 0) return std::nullopt;
+  const absl::StatusOr<size_t> got =
+      batches_->TryPeek(std::as_writable_bytes(std::span(&record, 1)));
+  if (!got.ok()) return Gone(got.status());
+  if (*got == 0) return std::nullopt;
   TENON_ASSIGN_OR_RETURN(Finished finished, OnRecord(record));
   TENON_CRASH_POINT("loader.claimed");
   outstanding_.pop_front();
@@ -247,7 +254,7 @@ absl::Status WorkerLink::CheckAlive() {
           ->Peek(std::as_writable_bytes(std::span(&record, 1)),
                  Deadline::Passed())
           .status();
-  return absl::IsDeadlineExceeded(peeked) ? absl::OkStatus() : peeked;
+  return absl::IsDeadlineExceeded(peeked) ? absl::OkStatus() : Gone(peeked);
 }
 
 absl::Status WorkerLink::CheckRecord(
