@@ -14,6 +14,7 @@ import argparse
 import os
 import pathlib
 import re
+import signal
 import sys
 
 sys.dont_write_bytecode = True
@@ -94,6 +95,8 @@ def missing_packages():
 
 
 def main(argv):
+    # Ends what it has started, as an interrupt does.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     args = parse(argv)
     chosen = [s for s in scenarios.ALL if args.only.search(s.name)]
     wants_in_flight = bool(args.only.search(scenarios.IN_FLIGHT)) and not args.check

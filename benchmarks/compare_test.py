@@ -6,13 +6,16 @@
 Figures of the short run are not checked: the machine may be busy.
 """
 
+import dataclasses
 import json
 import os
 import pathlib
+import select
 import subprocess
 import sys
 import tempfile
 import unittest
+import unittest.mock
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
@@ -29,7 +32,8 @@ future_then future_chain future_collect_all queue_64B channel_64B channel_fd
 fan_out_4 many_small_blocks many_small_one_block fan_out_ring_1 fan_out_ring_8
 fan_out_queues_4 forward_third loader_batch_64_2_processes
 loader_batch_64_no_worker loader_start_spawn_2 loader_start_fork_2
-loader_stop_forkserver_2 loader_stop_threads_2
+loader_stop_forkserver_2 loader_stop_threads_2 segment_4KiB copy_hot_1MiB
+copy_cold_1MiB copy_cold_16MiB
 """.split()
 
 FACTS = {"processor": "P", "kernel": "K", "memory_bytes": 2**30, "date": "D",
@@ -101,6 +105,11 @@ class SmokeTest(unittest.TestCase):
                          {"pooled", "descriptor", "name"})
         for row in report["in_flight"]:
             self.assertEqual(row["tensors"], 100, row["error"])
+        for limit in scenarios.LIMITS:
+            its = report["limits"][limit.name]
+            if report["scenarios"][limit.scenario]["status"] == "measured":
+                self.assertGreater(min(its["times"].values()), 0, limit.name)
+        self.assertGreaterEqual(report["limits"]["memcpy_cold_1MiB"]["set_mib"], 256)
         names = {b["name"] for b in report["benchmarks"]}
         self.assertIn("spawn_2/tenon", names)
         self.assertIn("spawn_2/limit_median", names)
@@ -136,6 +145,21 @@ class SmokeTest(unittest.TestCase):
 
 
 class ResultsTest(unittest.TestCase):
+
+    def test_limits_of_the_machine(self):
+        copy, sleep = scenario_called("copy_cold_1MiB"), scenario_called("handover_sleep")
+        measured = {
+            "copy_cold_1MiB": rounds.Measured([sample(0, "any", 9, 1 << 20)],
+                                              facts={"set_mib": 512}),
+            "handover_sleep": rounds.Measured(
+                [sample(0, "far", 90, 80, **{"bare.futex": 70})])}
+        limits = results.build([copy, sleep], measured, dict(FACTS), {})["limits"]
+        self.assertEqual(limits["futex_wake"]["times"], {"far": 70})
+        self.assertEqual(limits["poll_wake"]["times"], {"far": 80})
+        self.assertEqual(
+            results.limit_text(limits["memcpy_cold_1MiB"]),
+            "1.05 ms (1 GB/s), in turn over 512 MiB each of source and target")
+        self.assertNotIn("posix_spawn", limits)
 
     def test_keeps_distances_apart(self):
         spin = example_report()["scenarios"]["handover_spin"]
@@ -178,37 +202,89 @@ class ResultsTest(unittest.TestCase):
 
 class PeersTest(unittest.TestCase):
 
+    def program(self, folder, peer, body):
+        program = pathlib.Path(folder, "bin", peer)
+        program.parent.mkdir(exist_ok=True)
+        program.write_text(f"#!/bin/sh\n{body}\n")
+        program.chmod(0o755)
+        return pathlib.Path(folder)
+
     def test_reads_what_a_program_prints(self):
         with tempfile.TemporaryDirectory() as folder:
-            program = pathlib.Path(folder, "bin", "loader.torch")
-            program.parent.mkdir()
-            program.write_text("#!/bin/sh\necho BM_Batch/floats:1/workers:0"
-                               "/threads:0'  us='2.5\necho warning: $1 $2\n")
-            program.chmod(0o755)
-            figures, reason = rounds.run_peer(
-                "loader.torch", {"KEY"}, rounds.QUICK, pathlib.Path(folder))
+            peers = self.program(
+                folder, "loader.torch", "echo BM_Batch/floats:1/workers:0"
+                "/threads:0'  us='2.5; echo warning: $1 $2; echo 'K missing: it is so'")
+            figures, reasons = rounds.run_peer(
+                "loader.torch", {"KEY"}, rounds.QUICK, peers)
             self.assertEqual(figures, {"BM_Batch/floats:1/workers:0": 2500})
-            self.assertEqual(reason, "")
-            program.write_text("#!/bin/sh\necho nothing\n")
+            self.assertEqual(reasons, {"K": "it is so"})
+            self.program(folder, "loader.torch", "echo nothing")
             self.assertIn("printed no figures", rounds.run_peer(
-                "loader.torch", {"KEY"}, rounds.QUICK, pathlib.Path(folder))[1])
+                "loader.torch", {"KEY"}, rounds.QUICK, peers)[1][""])
         self.assertIn("run tools/install_peers", rounds.run_peer(
-            "loader.torch", {"KEY"}, rounds.QUICK, None)[1])
+            "loader.torch", {"KEY"}, rounds.QUICK, None)[1][""])
 
     def test_a_peer_may_lack_a_scenario(self):
-        wait = scenario_called("fork_8")
-        measured = {"fork_8": rounds.Measured()}
+        chosen = [scenario_called("fork_8"), scenario_called("spawn_8")]
+        measured = {s.name: rounds.Measured() for s in chosen}
         with tempfile.TemporaryDirectory() as folder:
-            program = pathlib.Path(folder, "bin", "torch.processes")
-            program.parent.mkdir()
-            program.write_text("#!/bin/sh\necho spawn_2 us=1\n")
-            program.chmod(0o755)
-            rounds.measure_peers([wait], rounds.QUICK, pathlib.Path(folder),
-                                 measured, {})
-        self.assertFalse(rounds.is_slow("torch.processes", "spawn_8", rounds.FULL))
-        self.assertTrue(rounds.is_slow("torch.processes", "spawn_8", rounds.QUICK))
+            peers = self.program(
+                folder, "torch.processes",
+                "echo spawn_2 us=1; echo spawn_8 missing: $2 $3 $4")
+            rounds.measure_peers(chosen, rounds.QUICK, peers, measured, {}, 9)
         self.assertEqual(measured["fork_8"].missing, {
             "torch.processes": "torch.processes printed no figure for fork_8"})
+        self.assertEqual(measured["spawn_8"].missing, {
+            "torch.processes": "--budget=9 fork_8 spawn_8"})
+
+    def test_a_program_that_hangs_is_ended_with_its_children(self):
+        with tempfile.TemporaryDirectory() as folder:
+            pipe = pathlib.Path(folder, "pipe")
+            os.mkfifo(pipe)
+            reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+            peers = self.program(folder, "boost", "echo ring_64B us=1\n"
+                                 f"sleep 1000 > {pipe} & sleep 1000")
+            with unittest.mock.patch.object(rounds, "GRACE_S", 3):
+                figures, reasons = rounds.run_peer(
+                    "boost", {"ring_64B"}, rounds.QUICK, peers, 1)
+            # The end of the file comes when no process has the pipe.
+            self.assertTrue(select.select([reader], [], [], 60)[0])
+            self.assertEqual(os.read(reader, 1), b"")
+            os.close(reader)
+        self.assertEqual(figures, {"ring_64B": 1000})
+        self.assertIn("no end after 4 s", reasons[""])
+
+
+class BudgetTest(unittest.TestCase):
+
+    def test_is_divided(self):
+        budget = rounds.Budget(50, 100)
+        self.assertAlmostEqual(budget.share(10), 0.5, delta=0.1)
+        # The rest goes to the others, and no run is lengthened.
+        budget.to_come = 5
+        self.assertEqual(budget.share(5), 1)
+
+    def test_is_used_up(self):
+        budget = rounds.Budget(1e-9, 100)
+        self.assertLess(budget.share(10), rounds.LEAST_SHARE)
+        self.assertLessEqual(budget.timeout(600), rounds.GRACE_S)
+        self.assertEqual(rounds.Budget(0, 100).share(10), 1)
+        self.assertEqual(rounds.Budget(0, 100).timeout(600), 600)
+
+    def test_what_is_left_out_is_said(self):
+        mode = dataclasses.replace(rounds.QUICK, budget_s=1e-9, idle_seconds=0)
+        chosen = [scenario_called("spawn_2"), scenario_called("error_to_parent")]
+        context = {"busy_share": [], "usable_cores": [0]}
+        measured, rows = rounds.run(chosen, mode, pathlib.Path("none"), None, context,
+                                    wants_in_flight=True)
+        report = results.build(chosen, measured, context, {}, rows)
+        for name in ["spawn_2", "error_to_parent"]:
+            self.assertEqual(report["scenarios"][name]["reason"], rounds.LEFT_OUT)
+        self.assertEqual(context["in_flight_left_out"], rounds.LEFT_OUT)
+
+    def test_quick_ends_in_three_minutes(self):
+        # Beside it, the report is written.
+        self.assertLessEqual(rounds.QUICK.budget_s + rounds.GRACE_S, 172)
 
 
 class CheckTest(unittest.TestCase):
@@ -257,6 +333,11 @@ class FiguresTest(unittest.TestCase):
         self.assertIn("| 67,108,864 (far cores) |", page)
         self.assertIn("| 2 processes |", page)
         self.assertIn("| forkserver |", page)
+        self.assertIn("| limit | time | measured in |", page)
+        self.assertIn("`arena_alone`", figures.all_figures(
+            {**report, "limits": {"line_bounce": {
+                "what": "a line", "scenario": "arena_alone", "times": {"far": 5}}}},
+            "pictures"))
         self.assertIn("too <many>", page)
 
     def test_one_library_is_one_peer(self):
@@ -302,6 +383,7 @@ class ReportTest(unittest.TestCase):
                 image = (out / f"{plot}.png").read_bytes()
                 self.assertTrue(image.startswith(b"\x89PNG"), plot)
         self.assertIn("Bounds are exceeded: handover_spin", page)
+        self.assertIn("Limits of the machine", page)
         self.assertIn("It has reasons.", page)
         self.assertIn("not &lt;there&gt;", page)
         self.assertIn("too &lt;many&gt;", page)

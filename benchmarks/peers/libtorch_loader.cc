@@ -2,8 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // The peer loader.libtorch: torch::data of LibTorch, without workers and with
-// its threads, two batches ahead for each. Prints the time of a batch. Built by
-// tools/install_peers, not by Bazel.
+// its threads, two batches ahead for each. Prints the time of a batch, and of
+// the start and the stop of loaders with threads. Built by tools/install_peers,
+// not by Bazel.
 
 #include <time.h>
 #include <torch/torch.h>
@@ -14,6 +15,7 @@
 #include <cstring>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace {
@@ -57,15 +59,25 @@ double Microseconds() {
          static_cast<double>(now.tv_nsec) * 1e-3;
 }
 
-// The median of a batch's time over epochs of about `seconds` in all.
-double BatchMicroseconds(const Shape& shape, size_t workers, double seconds) {
+auto LoaderOf(const Shape& shape, size_t workers) {
   auto options = torch::data::DataLoaderOptions()
                      .batch_size(static_cast<size_t>(shape.batch_size))
                      .workers(workers);
   if (workers > 0) options.max_jobs(2 * workers);
-  auto loader =
-      torch::data::make_data_loader<torch::data::samplers::SequentialSampler>(
-          Flat(shape.floats, shape.batch_size * shape.batches), options);
+  return torch::data::make_data_loader<
+      torch::data::samplers::SequentialSampler>(
+      Flat(shape.floats, shape.batch_size * shape.batches), options);
+}
+
+double MedianOf(std::vector<double> times) {
+  const auto middle = times.begin() + static_cast<ptrdiff_t>(times.size() / 2);
+  std::nth_element(times.begin(), middle, times.end());
+  return *middle;
+}
+
+// The median of a batch's time over epochs of about `seconds` in all.
+double BatchMicroseconds(const Shape& shape, size_t workers, double seconds) {
+  auto loader = LoaderOf(shape, workers);
   std::vector<double> epochs;
   const double end = Microseconds() + seconds * 1e6;
   while (epochs.size() < 6 || Microseconds() < end) {
@@ -77,9 +89,25 @@ double BatchMicroseconds(const Shape& shape, size_t workers, double seconds) {
                      static_cast<double>(shape.batches));
   }
   epochs.erase(epochs.begin());  // The first one warms up.
-  std::nth_element(epochs.begin(), epochs.begin() + epochs.size() / 2,
-                   epochs.end());
-  return epochs[epochs.size() / 2];
+  return MedianOf(std::move(epochs));
+}
+
+// Medians of the time to the first tiny batch, and of the destructor.
+void MeasureStarts(size_t workers, double seconds, double& start_us,
+                   double& stop_us) {
+  std::vector<double> starts, stops;
+  const double end = Microseconds() + seconds * 1e6;
+  while (starts.size() < 3 || Microseconds() < end) {
+    const double begin = Microseconds();
+    auto loader = LoaderOf({1, 64, 8}, workers);
+    const torch::Tensor first = *loader->begin();
+    starts.push_back(Microseconds() - begin);
+    const double stop = Microseconds();
+    loader.reset();
+    stops.push_back(Microseconds() - stop);
+  }
+  start_us = MedianOf(std::move(starts));
+  stop_us = MedianOf(std::move(stops));
 }
 
 bool IsWanted(const std::set<std::string>& wanted, const std::string& key) {
@@ -104,9 +132,8 @@ int main(int argc, char** argv) {
   double seconds = 1;
   std::set<std::string> wanted;
   for (int i = 1; i < argc; ++i) {
-    if (std::sscanf(argv[i], "--seconds=%lf", &seconds) != 1) {
-      wanted.insert(argv[i]);
-    }
+    if (argv[i][0] != '-') wanted.insert(argv[i]);
+    std::sscanf(argv[i], "--seconds=%lf", &seconds);
   }
   torch::set_num_threads(1);
   for (const Shape& shape : kShapes) {
@@ -125,5 +152,16 @@ int main(int argc, char** argv) {
     const std::string key =
         "BM_BatchSize/batch:" + std::to_string(batch) + "/workers:2";
     if (IsWanted(wanted, key) && !Measure(key, shape, 2, seconds)) return 1;
+  }
+  for (const size_t workers : {1, 2, 4}) {
+    const std::string end = "_threads_" + std::to_string(workers);
+    double start_us, stop_us;
+    if (!IsWanted(wanted, "start" + end) && !IsWanted(wanted, "stop" + end)) {
+      continue;
+    }
+    MeasureStarts(workers, seconds, start_us, stop_us);
+    std::printf("start%s  us=%.3f\nstop%s  us=%.3f\n", end.c_str(), start_us,
+                end.c_str(), stop_us);
+    std::fflush(stdout);
   }
 }

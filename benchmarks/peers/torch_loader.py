@@ -2,34 +2,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """The peer loader.torch: torch's DataLoader, in process and with processes.
 
-Prints the time of a batch. A sample is a copy of the same values; two batches
-for each worker are made ahead, and the workers stay between epochs.
+Prints the time of a batch, of starts and of stops (peer.py). A sample is a copy
+of the same values; two batches for each worker are made ahead, and the workers
+stay between epochs.
 """
 
-import statistics
-import sys
-import time
+import peer
 
 import torch
 from torch.utils.data import DataLoader, Dataset
 
-# For each case, of --seconds=S. The other arguments are the keys of the cases that
-# are wanted; none: all.
-SECONDS = float(next((argument[len("--seconds="):] for argument in sys.argv
-                      if argument.startswith("--seconds=")), 1))
-WANTED = {argument for argument in sys.argv[1:] if not argument.startswith("--")}
-
-
-def cases():
-    """Key, floats of a sample, samples of a batch, batches of an epoch, workers."""
-    for floats, batch_size, batches in [(1, 64, 512), (3 * 32 * 32, 64, 128),
-                                        (3 * 224 * 224, 32, 16)]:
-        for workers in [0, 1, 2]:
-            yield (f"BM_Batch/floats:{floats}/workers:{workers}", floats,
-                   batch_size, batches, workers)
-    for batch_size in [1, 8, 64, 512]:
-        yield (f"BM_BatchSize/batch:{batch_size}/workers:2", 3 * 32 * 32,
-               batch_size, max(4, 512 // batch_size), 2)
+import loader_peer
 
 
 class Flat(Dataset):
@@ -45,29 +28,28 @@ class Flat(Dataset):
         return self.values.clone()
 
 
-def batch_microseconds(loader, batches):
-    times = []
-    end = time.perf_counter() + SECONDS
-    while len(times) < 4 or time.perf_counter() < end:
-        begin = time.perf_counter()
-        count = 0
-        for batch in loader:
-            assert batch[0, 0] == 1
-            count += 1
-        assert count == batches
-        times.append((time.perf_counter() - begin) * 1e6 / batches)
-    return statistics.median(times[1:])  # The first one warms up.
+def started(way, workers):
+    loader = DataLoader(Flat(1, loader_peer.BATCH_SIZE * loader_peer.BATCHES),
+                        loader_peer.BATCH_SIZE, num_workers=workers,
+                        multiprocessing_context=way)
+    # The list has the only reference: its end stops the workers.
+    held = [iter(loader)]
+    next(held[0])
+    return held.clear
 
 
 def main():
     torch.set_num_threads(1)
-    for key, floats, batch_size, batches, workers in cases():
-        if WANTED and key not in WANTED:
-            continue
-        loader = DataLoader(Flat(floats, batch_size * batches), batch_size,
-                            num_workers=workers, persistent_workers=workers > 0)
-        us = batch_microseconds(loader, batches)
-        print(f"{key}  us={us:.3f}", flush=True)
+    for key, floats, batch_size, batches, workers in loader_peer.cases():
+        if peer.wanted(key):
+            loader = DataLoader(Flat(floats, batch_size * batches), batch_size,
+                                num_workers=workers, persistent_workers=workers > 0)
+            peer.say(key, loader_peer.batch_microseconds(
+                lambda: iter(loader), batches))
+    # Workers that import torch come last.
+    for way, takes_s in [("fork", 0), ("forkserver", 1), ("spawn", 1)]:
+        loader_peer.print_starts(way, lambda workers: started(way, workers),
+                                 takes_s=takes_s)
 
 
 if __name__ == "__main__":

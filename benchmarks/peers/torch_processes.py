@@ -2,18 +2,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """The peer torch.processes: torch.multiprocessing's start_processes().
 
-    torch_processes.py --seconds=S KEY...
-
-prints the time for each KEY that it knows: spawn_2, spawn_8, spawn_32 and fork_8
-start and join children that do nothing; error_to_parent is the time from a
-forked child's exception until it is raised in the parent, whose 8 other
-children have ended.
+Prints the time (peer.py) of spawn_2, spawn_8, spawn_32 and fork_8, which start and
+join children that do nothing, and of error_to_parent: from a forked child's
+exception until it is raised in the parent, whose 8 other children have ended.
 """
 
 import signal
 import statistics
 import sys
 import time
+
+import peer
 
 import torch.multiprocessing as mp
 
@@ -55,26 +54,20 @@ def error_to_parent():
     sys.exit("the child has not failed")
 
 
+# Key: seconds that it takes about, and what is measured.
 KINDS = {
-    "spawn_2": lambda: start_and_join(2, "spawn"),
-    "spawn_8": lambda: start_and_join(8, "spawn"),
-    "spawn_32": lambda: start_and_join(32, "spawn"),
-    "fork_8": lambda: start_and_join(8, "fork"),
-    "error_to_parent": error_to_parent,
+    "fork_8": (0, lambda: start_and_join(8, "fork")),
+    "error_to_parent": (0, error_to_parent),
+    "spawn_2": (2, lambda: start_and_join(2, "spawn")),
+    "spawn_8": (8, lambda: start_and_join(8, "spawn")),
+    "spawn_32": (40, lambda: start_and_join(32, "spawn")),
 }
 
 
 def main():
-    seconds = float(next((a[len("--seconds="):] for a in sys.argv
-                          if a.startswith("--seconds=")), 1))
-    for key in sys.argv[1:]:
-        if key not in KINDS:
-            continue
-        times = []
-        end = time.perf_counter() + seconds
-        while not times or time.perf_counter() < end:
-            times.append(KINDS[key]())
-        print(f"{key}  us={statistics.median(times):.3f}", flush=True)
+    for key, (takes_s, microseconds) in KINDS.items():
+        if peer.wanted(key, takes_s=takes_s):
+            peer.say(key, statistics.median(peer.repeated(microseconds, 1)))
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@
 import re
 
 from runner import machine
-from runner.results import time_text
+from runner.results import limit_text, time_text
 from runner.scenarios import LOADER_BATCH, LOADER_START, LOADER_STOP
 
 # In README.md.
@@ -106,7 +106,10 @@ def all_figures(report, picture_folder):
              ratio_text(group), bound_text(group), peers_text(group)]
             for name, scenario in named.items()
             for distance, group in scenario["distances"].items()]
-    parts = [provenance(report["context"]),
+    parts = [provenance(report["context"]), "What the machine allows:",
+             table(["limit", "time", "measured in"],
+                   [[limit["what"], limit_text(limit), f"`{limit['scenario']}`"]
+                    for limit in report["limits"].values()]),
              table(["name", "cores", "Tenon", "limit", "ratio", "bound", "peers"],
                    rows)]
     parts += missed(named)
@@ -122,6 +125,8 @@ def all_figures(report, picture_folder):
     parts += by_way(report["scenarios"], LOADER_STOP,
                     "The destructor of such a loader:", "workers")
     parts += in_flight(report["in_flight"])
+    if "in_flight_left_out" in report["context"]:
+        parts.append(f"Tensors in flight: {report['context']['in_flight_left_out']}.")
     return "\n\n".join(parts)
 
 

@@ -12,8 +12,9 @@ import matplotlib.pyplot as plt  # noqa: E402
 from matplotlib import ticker  # noqa: E402
 
 from runner import machine  # noqa: E402
-from runner.results import time_text  # noqa: E402
+from runner.results import limit_text, time_text  # noqa: E402
 from runner.scenarios import LOADER_BATCH, LOADER_START, LOADER_STOP  # noqa: E402
+from runner.scenarios import LOADERS  # noqa: E402
 
 TENON, LIMIT, MISSED, PEER = "#1f5fa8", "#444444", "#c62828", "#2e7d32"
 
@@ -105,9 +106,21 @@ def table_of(scenarios):
     return f"<table>{head}{''.join(rows)}</table>"
 
 
-def in_flight_of(rows):
-    if not rows:
+def limits_of(limits):
+    if not limits:
         return ""
+    lines = "".join(f"<tr><td>{text(limit['what'])}<td>{text(limit_text(limit))}"
+                    f"<td class=quiet>{text(limit['scenario'])}</tr>"
+                    for limit in limits.values())
+    return ("<h2>Limits of the machine</h2><p>Of the same run; a scenario is where a "
+            "limit was measured. Cold: the copies move on through memory that is larger "
+            "than the last-level cache.</p><table><tr><th>what<th>time<th>scenario</tr>"
+            f"{lines}</table>")
+
+
+def in_flight_of(rows, left_out):
+    if not rows:
+        return f"<p>Tensors in flight: {text(left_out)}.</p>" if left_out else ""
     head = ("<tr><th>strategy<th class=n>wanted<th class=n>limit of descriptors"
             "<th class=n>held<th class=n>descriptors<th class=n>mappings"
             "<th class=n>memory<th>ended by<th>goes on</tr>")
@@ -179,27 +192,32 @@ def plot_ratios(scenarios):
 
 
 def plot_peers(scenarios):
-    """Times of peers to that of Tenon."""
-    lines = [(f"{name}: {peer}", ratio) for name, group in lines_of(scenarios)
+    """Times of peers to that of Tenon, and their spread."""
+    lines = [(f"{name}: {peer}", ratio,
+              [ns / group["tenon"] for ns in group["peers"][peer]["spread"]])
+             for name, group in lines_of(scenarios)
              for peer, ratio in sorted(group["peer_over_tenon"].items())]
     if not lines:
         return None
     figure, axes = plt.subplots(figsize=(9, 1.2 + 0.26 * len(lines)))
-    for y, (_, ratio) in enumerate(lines):
+    for y, (_, ratio, spread) in enumerate(lines):
         color = PEER if ratio >= 1 else MISSED
-        axes.plot([1, ratio], [y, y], color=color, lw=4, alpha=0.6)
-        axes.annotate(f" {ratio_text(ratio)} ", (ratio, y), va="center", fontsize=8,
-                      ha="left" if ratio >= 1 else "right")
+        axes.plot([1, ratio], [y, y], color=color, lw=4, alpha=0.6,
+                  solid_capstyle="butt")
+        axes.plot(spread, [y, y], color=color, lw=1)
+        axes.annotate(f" {ratio_text(ratio)} ",
+                      (max(ratio, *spread) if ratio >= 1 else min(ratio, *spread), y),
+                      va="center", fontsize=8, ha="left" if ratio >= 1 else "right")
     axes.axvline(1, color=TENON, lw=1.5)
     axes.set_xscale("log")
     low, high = axes.get_xlim()
     axes.set_xlim(low / 1.5, high * 2)
     log_ticks(axes.xaxis, [1])
-    axes.set_yticks(range(len(lines)), [name for name, _ in lines], fontsize=8)
+    axes.set_yticks(range(len(lines)), [name for name, _, _ in lines], fontsize=8)
     axes.set_ylim(len(lines) - 0.4, -0.6)
     axes.grid(axis="x", which="major", alpha=0.3)
-    axes.set_xlabel("time of the peer / time of Tenon (logarithmic); "
-                    "left of the line the peer is faster")
+    axes.set_xlabel("time of the peer / time of Tenon (logarithmic); left of the line "
+                    "the peer is faster; thin: its spread")
     axes.set_title("Beside peers")
     return figure
 
@@ -245,7 +263,8 @@ def figures_in(group):
 
 
 def curves_of(scenarios, sweep):
-    """The distance that has more sizes, and subject -> [(size, time, spread)]."""
+    """The distance that has more sizes, subject -> [(size, time, spread)], and the
+    sizes that have no figures of that distance."""
     of_sweep = [s for s in scenarios.values() if s.get("sweep") == sweep]
     counts = {distance: sum(distance in s["distances"] for s in of_sweep)
               for distance in ["near", "far"]}
@@ -257,7 +276,8 @@ def curves_of(scenarios, sweep):
         for name, (ns, spread) in figures_in(
                 scenario["distances"][distance]).items():
             curves.setdefault(name, []).append((scenario["at"], ns, spread))
-    return distance, {name: sorted(points) for name, points in curves.items()}
+    absent = sorted(s["at"] for s in of_sweep if distance not in s["distances"])
+    return distance, {name: sorted(points) for name, points in curves.items()}, absent
 
 
 def style_of(name, index, styles):
@@ -275,7 +295,7 @@ def names_of(curves, styles):
 
 def plot_sizes(scenarios, sweep, value, title, label, y_text, styles):
     """`value` makes what is shown of a size and a time."""
-    distance, curves = curves_of(scenarios, sweep)
+    distance, curves, absent = curves_of(scenarios, sweep)
     if not curves:
         return None
     figure, axes = plt.subplots(figsize=(9, 5.5))
@@ -296,7 +316,9 @@ def plot_sizes(scenarios, sweep, value, title, label, y_text, styles):
     axes.yaxis.set_major_locator(ticker.LogLocator(base=10, numticks=20))
     axes.yaxis.set_major_formatter(ticker.FuncFormatter(y_text))
     axes.grid(alpha=0.3)
-    axes.set_xlabel("bytes of a tensor (logarithmic)")
+    axes.set_xlabel("bytes of a tensor (logarithmic)" + (
+        f"; without figures of {distance} cores: {', '.join(map(size_text, absent))}"
+        if absent else ""))
     axes.set_ylabel(f"{label} (logarithmic)")
     how = "receivers of channels sleep" if styles is CARRIERS else "both spin"
     axes.set_title(f"{title}; {how}, {distance} cores")
@@ -388,15 +410,31 @@ def plot_loader_batch(scenarios):
     return figure
 
 
+def draw_start_peers(axes, ways):
+    """In the color of the way; the marker is the peer's."""
+    markers = {name: "xv^s"[i] for i, name in enumerate(LOADERS)}
+    for index, (way, points) in enumerate(ways.items()):
+        curves = {}
+        for at, group in points:
+            for name, peer in group["peers"].items():
+                if peer["status"] == "measured":
+                    curves.setdefault(name, []).append((at, peer["time"]))
+        for name, its in curves.items():
+            axes.plot(*zip(*its), marker=markers[name], ls=":", lw=1, ms=5,
+                      color=matplotlib.colormaps["tab10"](index),
+                      label=f"{name}, {way}")
+
+
 def plot_loader_start(scenarios):
     starts = points_of(scenarios, LOADER_START)
     stops = points_of(scenarios, LOADER_STOP)
     if not (starts and stops):
         return None
-    figure, both = plt.subplots(1, 2, figsize=(10, 4.5), sharey=True)
+    figure, both = plt.subplots(1, 2, figsize=(12, 5), sharey=True)
     for axes, ways, title in [(both[0], starts, "until the first batch"),
                               (both[1], stops, "to stop")]:
         draw_ways(axes, ways, lambda at: 1)
+        draw_start_peers(axes, ways)
         axes.set_xlabel("workers (logarithmic)")
         axes.set_title(f"Time of a loader {title}")
     both[0].set_ylabel("time (logarithmic)")
@@ -424,7 +462,9 @@ def plot_in_flight(rows):
     axes.set_xscale("log")
     axes.set_yscale("log")
     for axis in [axes.xaxis, axes.yaxis]:
+        axis.set_major_locator(ticker.LogLocator(base=10, subs=[1, 2, 5], numticks=50))
         axis.set_major_formatter(ticker.FuncFormatter(lambda v, _: f"{v:,.0f}"))
+        axis.set_minor_formatter(ticker.NullFormatter())
     axes.grid(alpha=0.3)
     axes.set_xlabel("tensors of 1 KiB that two processes hold (logarithmic)")
     axes.set_ylabel("descriptors of the receiver (logarithmic)")
@@ -455,6 +495,7 @@ def write(report, out):
         f'<p><img alt="{name}" src="data:image/png;base64,'
         f'{png_of(figure, out / f"{name}.png")}"></p>'
         for name, figure in plots if figure is not None)
+    left_out = report["context"].get("in_flight_left_out")
     missed = [name for name, s in scenarios.items() if s["missed"]]
     misses = ("<p>No bound is exceeded.</p>" if not missed else
               f'<p class=missed>Bounds are exceeded: {text(", ".join(missed))}.</p>')
@@ -462,5 +503,6 @@ def write(report, out):
         "<!doctype html><html lang=en><meta charset=utf-8>"
         f"<title>Tenon side by side</title><style>{STYLE}</style>"
         f"<h1>Tenon side by side</h1>{head_of(report['context'])}{HOW_TO_READ}"
-        f"{misses}{images}<h2>All figures</h2>{table_of(scenarios)}"
-        f"{in_flight_of(report['in_flight'])}</html>\n")
+        f"{misses}{limits_of(report['limits'])}{images}"
+        f"<h2>All figures</h2>{table_of(scenarios)}"
+        f"{in_flight_of(report['in_flight'], left_out)}</html>\n")

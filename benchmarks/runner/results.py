@@ -11,6 +11,7 @@ import json
 import statistics
 
 from runner import bounds
+from runner.scenarios import LIMITS
 
 # Subjects of rows that are limits or variants, as benchmarks/README.md lists
 # them. All others are peers.
@@ -77,6 +78,7 @@ def scenario_of(scenario, measured, all_bounds):
         result["reason"] = reason
     if scenario.sweep:
         result.update(sweep=scenario.sweep, way=scenario.way, at=scenario.at)
+    result.update(measured.facts)
     distances = {}
     for distance in ["near", "far", "any"]:
         samples = [s for s in measured.samples if s.distance == distance]
@@ -149,6 +151,29 @@ def entries_of(name, result, samples):
     return entries
 
 
+def limits_of(scenarios):
+    """What the machine allows: by name, the time for each distance."""
+    limits = {}
+    for limit in LIMITS:
+        scenario = scenarios.get(limit.scenario)
+        if scenario is None:
+            continue
+        times = {}
+        for distance, group in scenario["distances"].items():
+            if limit.subject == "limit":
+                times[distance] = group["limit"]
+            elif limit.subject in group["variants"]:
+                times[distance] = group["variants"][limit.subject]["time"]
+        limits[limit.name] = {"what": limit.what, "scenario": limit.scenario,
+                              "times": times}
+        if limit.size_bytes:
+            limits[limit.name]["gb_per_s"] = {
+                distance: limit.size_bytes / ns for distance, ns in times.items()}
+        if "set_mib" in scenario:
+            limits[limit.name]["set_mib"] = scenario["set_mib"]
+    return limits
+
+
 def build(chosen, measured, context, all_bounds, in_flight=()):
     report = {"context": context, "benchmarks": [], "scenarios": {},
               "in_flight": list(in_flight)}
@@ -157,7 +182,20 @@ def build(chosen, measured, context, all_bounds, in_flight=()):
         result = scenario_of(scenario, its, all_bounds)
         report["scenarios"][scenario.name] = result
         report["benchmarks"] += entries_of(scenario.name, result, its.samples)
+    report["limits"] = limits_of(report["scenarios"])
     return report
+
+
+def limit_text(limit):
+    """The time at each distance; of copies, also the rate."""
+    if not limit["times"]:
+        return "not measured"
+    return ", ".join(
+        time_text(ns) + (f" {distance}" if distance != "any" else "") +
+        (f" ({limit['gb_per_s'][distance]:.3g} GB/s)" if "gb_per_s" in limit else "")
+        for distance, ns in limit["times"].items()) + (
+            f", in turn over {limit['set_mib']:,.0f} MiB each of source and target"
+            if "set_mib" in limit else "")
 
 
 def write(report, out):
@@ -189,6 +227,8 @@ def print_table(report):
                   f"{'  MISSED' if group['missed'] else ''}")
         if scenario["status"] != "measured":
             print(f"{name:<24}{scenario['status']}: {scenario['reason']}")
+    for limit in report["limits"].values():
+        print(f"limit of the machine: {limit['what']}: {limit_text(limit)}")
     for row in report["in_flight"]:
         limit = f" of {row['fd_limit']} allowed" if row["fd_limit"] else ""
         print(f"in flight, {row['strategy']}: {row['tensors']:,.0f} of "

@@ -12,15 +12,16 @@ import json
 import os
 import pathlib
 import re
+import signal
 import subprocess
 import tempfile
 import time
 
 from runner import machine, scenarios
-from runner.scenarios import SLOW, Figure
+from runner.scenarios import Figure
 
 # Of peers that are programs of their own.
-PEER_LINE = re.compile(r"(\S+)\s+us=([0-9.]+)$")
+PEER_LINE = re.compile(r"(\S+)\s+(?:us=([0-9.]+)|missing: (.*))$")
 UNITS = {"ns": 1.0, "us": 1e3, "ms": 1e6, "s": 1e9}
 # A run that hangs is ended after so many times its expected length.
 PATIENCE = 30
@@ -33,7 +34,7 @@ class Mode:
     row_seconds: float  # Of side_by_side; at least one turn is kept.
     row_turns: int
     min_time: float  # Of Google Benchmark.
-    budget_s: float  # Later rounds end when it is used up. 0: none.
+    budget_s: float  # Of all runs; divided among them. 0: none.
     peer_seconds: float
     idle_seconds: float = 1.0
     most_in_a_turn: int = 0  # Of hand-overs in a row; 0: as the row has.
@@ -42,7 +43,7 @@ class Mode:
 FULL = Mode("full", rounds=5, row_seconds=4, row_turns=51, min_time=0.5,
             budget_s=0, peer_seconds=1)
 QUICK = Mode("quick", rounds=2, row_seconds=0.8, row_turns=21, min_time=0.1,
-             budget_s=150, peer_seconds=0.1)
+             budget_s=160, peer_seconds=0.1)
 SMOKE = Mode("smoke", rounds=1, row_seconds=0.05, row_turns=1, min_time=0.001,
              budget_s=0, peer_seconds=0.01, idle_seconds=0.05,
              most_in_a_turn=32)
@@ -53,6 +54,37 @@ def mode_of(args):
     if not args.rounds:
         return mode
     return dataclasses.replace(mode, rounds=args.rounds, budget_s=0)
+
+
+# Of the budget, where peers are wanted.
+PEERS_SHARE = 0.4
+# A run is not shortened further: a row would keep no turn.
+LEAST_SHARE = 0.25
+# What runs past its share by so many seconds is ended.
+GRACE_S = 12
+LEFT_OUT = "left out of --quick: its time was used up"
+
+
+class Budget:
+    """Divides the seconds that are left among what is to come, in proportion to
+    the seconds that each is expected to take. What ends early leaves its rest to
+    the others."""
+
+    def __init__(self, seconds, to_come):
+        self.end = time.monotonic() + seconds if seconds else float("inf")
+        self.to_come = to_come
+
+    def left(self):
+        return max(0.0, self.end - time.monotonic())
+
+    def share(self, expected_s):
+        """Of the next, as a part of what it is expected to take: 1 at most."""
+        part = self.left() / max(self.to_come, expected_s)
+        self.to_come -= expected_s
+        return min(1.0, part)
+
+    def timeout(self, usual_s):
+        return min(usual_s, self.left() + GRACE_S)
 
 
 @dataclasses.dataclass
@@ -75,6 +107,7 @@ class Measured:
     missing: dict = dataclasses.field(default_factory=dict)  # Peer: why.
     failure: str = ""
     skipped: str = ""
+    facts: dict = dataclasses.field(default_factory=dict)
 
 
 class Bar:
@@ -115,25 +148,42 @@ def expected(run, mode):
 
 def call(command, timeout, one_core=False):
     """Its output. Raises RuntimeError with a reason."""
+    output, reason = output_of(command, timeout, one_core)
+    if reason:
+        raise RuntimeError(reason)
+    return output
+
+
+def output_of(command, timeout, one_core=False):
+    """Its output, and why it is not complete, or "". Ends it after `timeout`, with
+    the processes that it has started."""
     core = {machine.usable_cores()[-1]}
     try:
-        done = subprocess.run(
-            command, capture_output=True, text=True, timeout=timeout,
-            check=False, stdin=subprocess.DEVNULL,
+        process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            stdin=subprocess.DEVNULL, start_new_session=True,
             preexec_fn=(lambda: os.sched_setaffinity(0, core)) if one_core
             else None)
-    except subprocess.TimeoutExpired:
-        raise RuntimeError(f"{command[0]}: no end after {timeout:.0f} s")
     except OSError as error:
-        raise RuntimeError(f"{command[0]}: {error.strerror}")
+        return "", f"{command[0]}: {error.strerror}"
+    try:
+        output, errors = process.communicate(timeout=timeout)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        return process.communicate()[0], (
+            f"{command[0]}: no end after {timeout:.0f} s")
+    except BaseException:  # An interrupt: it is in a group of its own.
+        os.killpg(process.pid, signal.SIGKILL)
+        raise
     # side_by_side exits with 1 if a row failed, and its report says why.
-    if done.returncode not in (0, 1):
-        lines = done.stderr.strip().splitlines() or ["no message"]
-        raise RuntimeError(f"{command[0]}: exit code {done.returncode}: {lines[-1]}")
-    return done.stdout
+    if process.returncode not in (0, 1):
+        lines = errors.strip().splitlines() or ["no message"]
+        return output, (f"{command[0]}: exit code {process.returncode}: "
+                        f"{lines[-1]}")
+    return output, ""
 
 
-def run_row(run, mode, programs, peers):
+def run_row(run, mode, programs, peers, budget):
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder, "row.json")
         command = [str(programs / run.program),
@@ -144,17 +194,17 @@ def run_row(run, mode, programs, peers):
         if peers:
             command.append(f"--peers={peers}")
         # A row goes on for ten times as long while it has kept no turn.
-        call(command, 60 + PATIENCE * mode.row_seconds)
+        call(command, budget.timeout(60 + PATIENCE * mode.row_seconds))
         if not path.exists():
             raise RuntimeError(f"{run.program} has no row {run.select}")
         return json.loads(path.read_text())["rows"][0]
 
 
-def run_benchmark(run, mode, programs):
+def run_benchmark(run, mode, programs, budget):
     output = call(
         [str(programs / run.program), f"--benchmark_filter=^{run.select}$",
          "--benchmark_format=json", f"--benchmark_min_time={mode.min_time}"],
-        60 + PATIENCE * run.seconds, run.one_core)
+        budget.timeout(60 + PATIENCE * run.seconds), run.one_core)
     for benchmark in json.loads(output[output.index("{"):])["benchmarks"]:
         if benchmark.get("error_occurred"):
             raise RuntimeError(benchmark.get("error_message", "an error"))
@@ -205,13 +255,14 @@ def sample_of_benchmark(scenario, benchmark, number, measured):
     limit = nanoseconds(scenario.limit, benchmark)
     if not (tenon > 0 and limit > 0):
         raise RuntimeError(f"no figures: {tenon} and {limit} ns")
+    measured.facts = {fact: benchmark[fact] for fact in scenario.facts}
     measured.samples.append(Sample(
         number, "any", {"ns": tenon}, {"ns": limit}, tenon / limit,
         cpu_ns=benchmark["cpu_time"] * UNITS[benchmark["time_unit"]],
         iterations=benchmark["iterations"]))
 
 
-def measure(run, group, number, mode, programs, peers, all_measured):
+def measure(run, group, number, mode, programs, peers, all_measured, budget):
     """Runs it, for all scenarios of `group`."""
     if "/cores:2/" in run.select and len(machine.usable_cores()) < 2:
         for scenario in group:
@@ -219,9 +270,9 @@ def measure(run, group, number, mode, programs, peers, all_measured):
         return
     try:
         if run.is_rows:
-            printed = run_row(run, mode, programs, peers)
+            printed = run_row(run, mode, programs, peers, budget)
         else:
-            printed = run_benchmark(run, mode, programs)
+            printed = run_benchmark(run, mode, programs, budget)
         for scenario in group:
             measured = all_measured[scenario.name]
             if isinstance(scenario.tenon, Figure):
@@ -239,60 +290,69 @@ def measure(run, group, number, mode, programs, peers, all_measured):
 
 # ---- Peers that are programs of their own. ----
 
-def run_peer(peer, keys, mode, peers):
-    """The figures that it prints, KEY -> ns; or a reason instead."""
+def run_peer(peer, keys, mode, peers, budget_s=0):
+    """The figures that it prints, KEY -> ns, and reasons instead, KEY -> text; under
+    the key "" why all others are missing. After `budget_s` it begins no further
+    case."""
     if peers is None:
-        return {}, "no folder of peers: run tools/install_peers"
+        return {}, {"": "no folder of peers: run tools/install_peers"}
     path = peers / "bin" / peer
     if not os.access(path, os.X_OK):
-        return {}, f"there is no program {path}: run tools/install_peers"
-    command = [str(path), f"--seconds={mode.peer_seconds}", *sorted(keys)]
-    try:
-        output = call(command, 600)
-    except RuntimeError as error:
-        return {}, str(error)
-    figures = {}
+        return {}, {"": f"there is no program {path}: run tools/install_peers"}
+    command = [str(path), f"--seconds={mode.peer_seconds}"]
+    if budget_s:
+        command.append(f"--budget={budget_s:.0f}")
+    output, failure = output_of([*command, *sorted(keys)],
+                                budget_s + GRACE_S if budget_s else 600)
+    figures, reasons = {}, {}
     for line in output.splitlines():
         found = PEER_LINE.match(line.strip())
-        if found:
+        if not found:
+            continue
+        if found[3]:
+            reasons[found[1]] = found[3]
+        else:
             # Those of loaders end with /threads:N, which differs by peer.
-            key = re.sub(r"/threads:\d$", "", found[1])
-            figures[key] = float(found[2]) * 1e3
-    return figures, "" if figures else f"{path} printed no figures"
+            figures[re.sub(r"/threads:\d$", "", found[1])] = float(found[2]) * 1e3
+    if failure:
+        reasons[""] = failure
+    elif not (figures or reasons):
+        reasons[""] = f"{path} printed no figures"
+    return figures, reasons
 
 
-def is_slow(peer, key, mode):
-    return mode.budget_s > 0 and (peer, key) in SLOW
-
-
-def measure_peers(chosen, mode, peers, all_measured, figures):
+def measure_peers(chosen, mode, peers, all_measured, figures, seconds=0):
+    """Within `seconds`, of which each program has an equal share, and what those
+    before it left; 0: as long as they take."""
     keys = collections.defaultdict(set)
     for scenario in chosen:
         for peer, key in scenario.peers.items():
-            if is_slow(peer, key, mode):
-                all_measured[scenario.name].missing[peer] = "left out of --quick"
-            else:
-                keys[peer].add(key)
+            keys[peer].add(key)
+    budget = Budget(seconds, len(keys))
     for peer in sorted(keys):
-        printed, reason = run_peer(peer, keys[peer], mode, peers)
+        its = max(1, budget.left() / max(1, budget.to_come)) if seconds else 0
+        budget.to_come -= 1
+        printed, reasons = run_peer(peer, keys[peer], mode, peers, its)
         for scenario in chosen:
             key = scenario.peers.get(peer)
-            if key is None or is_slow(peer, key, mode):
+            if key is None:
                 continue
             if key in printed:
                 figures[scenario.name][peer].append(printed[key])
             else:
                 all_measured[scenario.name].missing[peer] = (
-                    reason or f"{peer} printed no figure for {key}")
+                    reasons.get(key) or reasons.get("") or
+                    f"{peer} printed no figure for {key}")
 
 
 # ---- Tensors in flight. ----
 
-def in_flight(mode, programs):
+def in_flight(mode, programs, budget):
     """What they cost, by strategy and number, as the benchmark prints it."""
     wanted = "tensors:100/" if mode.name == "smoke" else "."
     output = call([str(programs / scenarios.IN_FLIGHT_PROGRAM),
-                   "--benchmark_format=json", f"--benchmark_filter={wanted}"], 900)
+                   "--benchmark_format=json", f"--benchmark_filter={wanted}"],
+                  budget.timeout(900))
     rows = []
     for benchmark in json.loads(output[output.index("{"):])["benchmarks"]:
         arguments = dict(re.findall(r"(\w+):(\d+)", benchmark["name"]))
@@ -320,40 +380,65 @@ def groups_of(chosen):
     return groups
 
 
+def reserved(chosen, mode, peers, wants_in_flight):
+    """Seconds of the budget for what comes after the first round: of peers, and of
+    tensors in flight."""
+    of_peers = mode.budget_s * PEERS_SHARE * (
+        peers is not None and any(s.peers for s in chosen))
+    return of_peers, wants_in_flight * IN_FLIGHT_SECONDS
+
+
 def run(chosen, mode, programs, peers, context, wants_in_flight=False):
     """What was measured, by scenario, and the rows of tensors in flight. The
-    peers' programs come last in a round."""
+    peers' programs come last in a round. With a budget, the first round has what
+    peers and tensors in flight do not need, and later rounds have the rest."""
     in_flight_rows = []
     all_measured = {scenario.name: Measured() for scenario in chosen}
     peer_figures = collections.defaultdict(lambda: collections.defaultdict(list))
     groups = groups_of(chosen)
-    begin = time.monotonic()
+    first = sum(expected(each, mode) for each in groups)
     bar = Bar(sum(expected(each, mode) * (1 if is_once(each, mode) else mode.rounds)
                   for each in groups) + wants_in_flight * IN_FLIGHT_SECONDS)
+    of_peers, of_flight = reserved(chosen, mode, peers, wants_in_flight)
+    whole = Budget(mode.budget_s, first)
+    budget = Budget(mode.budget_s and mode.budget_s - of_peers - of_flight, first)
     for number in range(mode.rounds):
         if number > 0:
             context["busy_share"].append(round(machine.busy_share(
                 context["usable_cores"], mode.idle_seconds), 3))
         for each, group in groups.items():
             seconds = expected(each, mode)
-            if number > 0 and (is_once(each, mode) or (
-                    mode.budget_s and
-                    time.monotonic() - begin + seconds > mode.budget_s)):
+            if number > 0 and (is_once(each, mode) or seconds > whole.left()):
+                continue
+            part = budget.share(seconds) if number == 0 else 1.0
+            if part < LEAST_SHARE or (each.fixed and seconds > whole.left()):
+                for scenario in group:
+                    all_measured[scenario.name].skipped = LEFT_OUT
                 continue
             bar.begin(f"round {number + 1} of {mode.rounds}: {group[0].name}")
-            measure(each, group, number, mode, programs, peers, all_measured)
+            measure(each, group, number, shortened(mode, part), programs, peers,
+                    all_measured, whole)
             bar.done(seconds)
         if number == 0 or mode.name == "full":
             bar.begin(f"round {number + 1} of {mode.rounds}: peers")
-            measure_peers(chosen, mode, peers, all_measured, peer_figures)
+            measure_peers(chosen, mode, peers, all_measured, peer_figures,
+                          of_peers and max(1, whole.left() - of_flight))
         if number == 0 and wants_in_flight:
             bar.begin("tensors in flight")
-            in_flight_rows = in_flight(mode, programs)
+            if whole.left() < IN_FLIGHT_SECONDS:
+                context["in_flight_left_out"] = LEFT_OUT
+            else:
+                in_flight_rows = in_flight(mode, programs, whole)
             bar.done(IN_FLIGHT_SECONDS)
     bar.close()
     for name, figures in peer_figures.items():
         add_peers(all_measured[name], figures)
     return all_measured, in_flight_rows
+
+
+def shortened(mode, part):
+    return mode if part == 1 else dataclasses.replace(
+        mode, row_seconds=mode.row_seconds * part, min_time=mode.min_time * part)
 
 
 def is_once(run_of, mode):

@@ -52,6 +52,7 @@ class Scenario:
     sweep: str = ""
     way: str = ""
     at: int = 0
+    facts: tuple = ()  # Members of the benchmark's JSON that are kept.
 
 
 SIDE_BY_SIDE = "benchmarks/side_by_side"
@@ -91,9 +92,6 @@ QUEUES = ("torch.fd", "torch.fs")
 def called(name, *peers):
     return {peer: name for peer in peers}
 
-
-# Too long for --quick: several seconds for each child.
-SLOW = {("torch.processes", "spawn_8"), ("torch.processes", "spawn_32")}
 
 LOADERS = ["loader.torch", "loader.libtorch", "loader.spdl", "loader.grain"]
 IMAGE = 3 * 224 * 224
@@ -135,6 +133,10 @@ LOADER_WAYS = {"no worker": (0, 0), "1 process": (1, 0), "2 processes": (2, 0),
 # As BM_Start numbers them, and what the limit of a start is.
 START_WAYS = {"threads": (1, "bare threads"), "spawn": (2, "posix_spawn()"),
               "fork": (3, "fork()"), "forkserver": (4, "fork()")}
+# Grain spawns its processes, SPDL and LibTorch have threads only.
+START_PEERS = {"threads": ["loader.libtorch", "loader.spdl"],
+               "spawn": ["loader.torch", "loader.grain"],
+               "fork": ["loader.torch"], "forkserver": ["loader.torch"]}
 
 
 def by_batch():
@@ -144,11 +146,24 @@ def by_batch():
             yield Scenario(
                 f"loader_batch_{batch}_{way.replace(' ', '_')}",
                 f"a batch of {batch} of 3x32x32 floats, {way}",
-                Run(LOADER_PROGRAM, f"{select}/manual_time", fixed=True),
+                Run(LOADER_PROGRAM, f"{select}/manual_time", seconds=0.8, fixed=True),
                 Figure("us", US), Figure("spin_us" if workers else "copy_us", US),
                 SPIN_FLOOR if workers else "memcpy() of the samples",
                 {peer: f"BM_BatchSize/batch:{batch}/workers:2" for peer in LOADERS
                  if workers == 2}, sweep=LOADER_BATCH, way=way, at=batch)
+
+
+def copies():
+    for kind, which, more in [
+            ("hot", "", {}),
+            ("cold", "Cold", {"facts": ("set_mib",)})]:
+        for size in ["1MiB", "16MiB"]:
+            yield Scenario(
+                f"copy_{kind}_{size}", f"CopyFrom() of {size}, source and target {kind}",
+                Run("shm/tensor/tensor_benchmark", f"BM_TensorCopy{which}/bytes:"
+                    f"{int(size[:-3]) << 20}/manual_time"),
+                Figure("real_time"), Figure("limit_us", US),
+                f"memcpy(), source and target {kind}", **more)
 
 
 def starts_and_stops(sweep):
@@ -160,11 +175,11 @@ def starts_and_stops(sweep):
                 "Create() and the first tiny batch" if first
                 else "a loader destroyed after that", Run(
                     LOADER_PROGRAM, f"BM_Start/workers:{workers}/way:{number}"
-                    "/iterations:11/manual_time", fixed=True),
+                    "/iterations:11/manual_time", seconds=0.5, fixed=True),
                 Figure("ms" if first else "stop_ms", MS),
                 Figure("bare_ms" if first else "bare_stop_ms", MS),
                 f"as many {bare}" if first else f"their ends, of {bare}",
-                sweep=sweep, way=way, at=workers)
+                called(f"{sweep}_{way}_{workers}", *START_PEERS[way]), sweep=sweep, way=way, at=workers)
 
 
 def fan_outs():
@@ -175,9 +190,10 @@ def fan_outs():
                 f"fan_out_{way}_{consumers}",
                 f"until {consumers} sleeping processes have a tensor, {what}",
                 Run(FAN_OUT, f"BM_FanOut/consumers:{consumers}/ring:{ring}"
-                    "/iterations:100", fixed=True),
+                    "/iterations:100", seconds=0.5, fixed=True),
                 Figure("us", US), Figure("limit_us", US),
-                "one FUTEX_WAKE of as many sleepers")
+                "one FUTEX_WAKE of as many sleepers",
+                called(f"fan_out_{consumers}", *QUEUES, "iceoryx2.native"))
 
 
 ALL = [
@@ -212,9 +228,10 @@ ALL = [
     *fan_outs(),
     Scenario("forward_third", "until a third process has a tensor that a second one "
              "sent on, all asleep",
-             Run(FAN_OUT, "BM_Forward/iterations:100", fixed=True),
+             Run(FAN_OUT, "BM_Forward/iterations:100", seconds=0.5, fixed=True),
              Figure("us", US), Figure("limit_us", US),
-             "two wakes by futex, one after the other"),
+             "two wakes by futex, one after the other",
+             called("forward_third", *QUEUES, "iceoryx2.native")),
     *(Scenario(f"many_small_{name}",
                f"each of 10,000 tensors of 1 KiB in one message, {what}",
                Run("ipc/tensor_queue/tensor_queue_benchmark",
@@ -234,6 +251,12 @@ ALL = [
              Figure("ns"), Figure("limit_ns"),
              "memfd, SCM_RIGHTS, mmap at both ends",
              called("fresh_fd_4KiB", "torch.fd")),
+    Scenario("segment_4KiB", "a segment of 4 KiB created, mapped and closed",
+             Run("shm/segment/segment_calls_benchmark",
+                 "BM_CreateMapClose/file_descriptor/bytes:4096/manual_time"),
+             Figure("real_time"), Figure("limit_us", US),
+             "memfd_create(), fallocate(), mmap(), seals, munmap(), close()"),
+    *copies(),
     row("own_16MiB", "a tensor of 16 MiB in a segment of its own, from bytes",
         "own.16m.from_bytes.one_thread", "tenon.own", "bare.pwrite",
         "memfd, pwrite(), mmap()"),
@@ -274,7 +297,8 @@ ALL = [
              Run("loader/loader_benchmark",
                  "BM_Stop/workers:2/iterations:21/manual_time"),
              Figure("ms", MS), Figure("bare_ms", MS),
-             "SIGTERM to 2 sleeping programs and waitpid()"),
+             "SIGTERM to 2 sleeping programs and waitpid()",
+             called("stop_spawn_2", *START_PEERS["spawn"])),
     spawn(2),
     spawn(8),
     spawn(32),
@@ -303,4 +327,35 @@ ALL = [
     *by_batch(),
     *starts_and_stops(LOADER_START),
     *starts_and_stops(LOADER_STOP),
+]
+
+
+@dataclasses.dataclass(frozen=True)
+class Limit:
+    """What the machine allows: a limit or a bare subject of a scenario."""
+    name: str
+    what: str
+    scenario: str
+    subject: str = "limit"
+    size_bytes: int = 0  # Copied in that time.
+
+
+LIMITS = [
+    Limit("line_bounce", "a cache line to another core, and one back", "arena_alone"),
+    Limit("futex_wake", "a sleeping process woken by a futex, there and back",
+          "handover_sleep", "bare.futex"),
+    Limit("poll_wake", "the same by ppoll() over an eventfd and a pidfd",
+          "handover_sleep"),
+    Limit("socket_wake", "the same by 64 B over a socket", "channel_64B"),
+    Limit("memcpy_hot_1MiB", "memcpy() of 1 MiB, hot", "copy_hot_1MiB",
+          size_bytes=1 << 20),
+    Limit("memcpy_hot_16MiB", "memcpy() of 16 MiB, hot", "copy_hot_16MiB",
+          size_bytes=16 << 20),
+    Limit("memcpy_cold_1MiB", "memcpy() of 1 MiB, cold", "copy_cold_1MiB",
+          size_bytes=1 << 20),
+    Limit("memcpy_cold_16MiB", "memcpy() of 16 MiB, cold", "copy_cold_16MiB",
+          size_bytes=16 << 20),
+    Limit("memfd_life_cycle", "a memfd of 4 KiB created, mapped, sealed and closed",
+          "segment_4KiB"),
+    Limit("posix_spawn", "posix_spawn() and waitpid() of 2 programs", "spawn_2"),
 ]

@@ -10,6 +10,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -60,6 +61,45 @@ void BM_TensorCopy(benchmark::State& state) {
         benchmark::ClobberMemory();
         return absl::OkStatus();
       });
+}
+
+// Twice the last-level cache; 256 MiB where the kernel does not know it.
+int64_t ColdSetBytes() {
+  const int64_t cache = sysconf(_SC_LEVEL3_CACHE_SIZE);
+  return std::max(2 * cache, int64_t{256} << 20);
+}
+
+// Source and target move on through a set each with every copy, so both have
+// left the caches. set_mib is the size of each of the two.
+void BM_TensorCopyCold(benchmark::State& state) {
+  const int64_t size = state.range(0);
+  const int64_t set = ColdSetBytes() / size * size;
+  const auto from = MakeFull(set);
+  const auto to = MakeFull(set);
+  if (!from.ok() || !to.ok()) {
+    state.SkipWithError("no memory");
+    return;
+  }
+  const std::byte* source = from->storage()->Read().value();
+  std::byte* target = to->storage()->Write().value();
+  int64_t at = 0;
+  const auto next = [&] { return at = (at + size) % set; };
+  MeasureVersus(
+      state,
+      [&]() -> absl::Status {
+        const int64_t begin = next();
+        const SliceRange part = {.start = begin, .stop = begin + size};
+        TENON_ASSIGN_OR_RETURN(Tensor there, to->Slice(0, part));
+        TENON_ASSIGN_OR_RETURN(const Tensor here, from->Slice(0, part));
+        return there.CopyFrom(here);
+      },
+      [&] {
+        const int64_t begin = next();
+        std::memcpy(target + begin, source + begin, static_cast<size_t>(size));
+        benchmark::ClobberMemory();
+        return absl::OkStatus();
+      });
+  state.counters["set_mib"] = static_cast<double>(set >> 20);
 }
 
 absl::Status ShareRaw(const std::byte* data, size_t size_bytes) {
@@ -188,6 +228,11 @@ void Sizes(benchmark::internal::Benchmark* benchmark) {
 }
 
 BENCHMARK(BM_TensorCopy)->Apply(Sizes);
+BENCHMARK(BM_TensorCopyCold)
+    ->ArgName("bytes")
+    ->Arg(1 << 20)
+    ->Arg(16 << 20)
+    ->UseManualTime();
 BENCHMARK(BM_TensorShare)->Apply(Sizes);
 BENCHMARK(BM_TensorFromBytes)->Apply(Sizes);
 BENCHMARK(BM_TensorFromBytesOrByCopy)->Apply(Sizes);
