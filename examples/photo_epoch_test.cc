@@ -20,7 +20,7 @@
 #include "gtest/gtest.h"
 #include "tenon/examples/photos/test_jpeg.h"
 #include "tenon/examples/testing/program.h"
-#include "tenon/shm/segment/shm_name.h"
+#include "tenon/shm/segment/dead_names_testing.h"
 #include "tenon/shm/testing/status_matchers.h"
 
 namespace tenon {
@@ -72,8 +72,8 @@ class PhotoEpochTest : public ::testing::Test {
   // Checks that a program that has ended has left nothing.
   static void ExpectNothingLeft(const Program& program) {
     EXPECT_TRUE(program.GroupIsGone());
-    EXPECT_THAT(ListShmNames(absl::StrCat("tenon-loader-", program.pid(), "-")),
-                IsOkAndHolds(IsEmpty()));
+    EXPECT_THAT(DeadNames(absl::StrCat("tenon-loader-", program.pid(), "-")),
+                IsEmpty());
   }
 
   // Runs it to its end.

@@ -65,7 +65,7 @@ class LoaderProgramTest : public ::testing::Test {
   void SetUp() override { fds_before_ = OpenFds(); }
   void TearDown() override {
     EXPECT_EQ(OpenFds(), fds_before_);
-    EXPECT_TRUE(Becomes([] { return NamesOfThisPid().empty(); }));
+    EXPECT_TRUE(Becomes([] { return DeadNamesOf(getpid()).empty(); }));
   }
 
  private:

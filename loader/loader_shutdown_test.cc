@@ -34,8 +34,8 @@
 #include "tenon/loader/testing/test_datasets.h"
 #include "tenon/shm/base/deadline.h"
 #include "tenon/shm/process/pid_fd.h"
+#include "tenon/shm/segment/named_segments.h"
 #include "tenon/shm/segment/sharing_strategy.h"
-#include "tenon/shm/segment/shm_name.h"
 #include "tenon/shm/testing/process_testing.h"
 #include "tenon/shm/testing/shared_object.h"
 #include "tenon/shm/testing/status_matchers.h"
@@ -109,7 +109,7 @@ class LoaderShutdownTest
   void SetUp() override { fds_ = OpenFds(); }
   void TearDown() override {
     EXPECT_EQ(OpenFds(), fds_);
-    EXPECT_TRUE(Becomes([] { return NamesOfThisPid().empty(); }));
+    EXPECT_TRUE(Becomes([] { return DeadNamesOf(getpid()).empty(); }));
   }
 
  private:
@@ -220,16 +220,14 @@ TEST_P(LoaderShutdownTest, ByExit) {
     EXPECT_TRUE(AllEnd(workers));
     // A worker that was killed leaves its names to the next sweep: those of the
     // dead are removed by ReclaimDeadNames(), and here.
-    const std::string prefix = absl::StrCat("tenon-loader-", child, "-");
     const bool may_leave =
         state() == State::kDead || state() == State::kStopped;
     if (!may_leave) {
-      EXPECT_TRUE(Becomes([&] { return ListShmNames(prefix)->empty(); }))
-          << testing::PrintToString(*ListShmNames(prefix));
+      EXPECT_TRUE(Becomes([&] { return DeadNamesOf(child).empty(); }))
+          << testing::PrintToString(DeadNamesOf(child));
     }
-    TENON_ASSERT_OK_AND_ASSIGN(const auto names, ListShmNames(prefix));
-    for (const std::string& name : names) {
-      EXPECT_THAT(RemoveShmName(name), IsOk());
+    for (const std::string& name : DeadNamesOf(child)) {
+      EXPECT_THAT(ReclaimDeadName(name), IsOk());
     }
   }
 }

@@ -26,8 +26,8 @@
 #include "tenon/loader/testing/test_datasets.h"
 #include "tenon/shm/base/deadline.h"
 #include "tenon/shm/process/pid_fd.h"
+#include "tenon/shm/segment/dead_names_testing.h"
 #include "tenon/shm/segment/sharing_strategy.h"
-#include "tenon/shm/segment/shm_name.h"
 #include "tenon/shm/testing/process_testing.h"
 
 namespace tenon::loader {
@@ -78,9 +78,9 @@ inline int OpenFds() {
   return count;
 }
 
-// In a sandbox other tests that run now may have the same pid.
-inline std::vector<std::string> NamesOfThisPid() {
-  return *ListShmNames(absl::StrCat("tenon-loader-", getpid(), "-"));
+// That loaders of process `pid` have left behind.
+inline std::vector<std::string> DeadNamesOf(pid_t pid) {
+  return DeadNames(absl::StrCat("tenon-loader-", pid, "-"));
 }
 
 // Remembers the processes of a loader, to see them gone.
@@ -125,8 +125,8 @@ class LoaderTest : public ::testing::TestWithParam<
   void TearDown() override {
     EXPECT_EQ(OpenFds(), fds_before_);
     // Those of others come and go; what this one has left would stay.
-    EXPECT_TRUE(Becomes([] { return NamesOfThisPid().empty(); }))
-        << testing::PrintToString(NamesOfThisPid());
+    EXPECT_TRUE(Becomes([] { return DeadNamesOf(getpid()).empty(); }))
+        << testing::PrintToString(DeadNamesOf(getpid()));
   }
 
  private:
