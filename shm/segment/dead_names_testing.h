@@ -11,6 +11,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/string_view.h"
+#include "gtest/gtest.h"
 #include "tenon/shm/segment/named_segments.h"
 
 namespace tenon {
@@ -20,7 +21,10 @@ namespace tenon {
 // own and all with one /dev/shm, may have the same.
 inline std::vector<std::string> DeadNames(absl::string_view prefix) {
   std::vector<std::string> dead;
-  for (const NamedSegment& segment : ListNamedSegments().value()) {
+  const auto named = ListNamedSegments();
+  if (!named.ok()) ADD_FAILURE() << named.status();
+  if (!named.ok()) return dead;
+  for (const NamedSegment& segment : *named) {
     if (!segment.is_held && absl::StartsWith(segment.name, prefix)) {
       dead.push_back(segment.name);
     }

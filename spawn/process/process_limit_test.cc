@@ -36,6 +36,7 @@ namespace tenon::spawn {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 
 class ProcessLimitTest : public ChildTest {};
@@ -208,7 +209,8 @@ absl::Status Stay(Child&) {
 TENON_SPAWN_ENTRY("stay", Stay);
 
 // The fourth child exceeds the limit of descriptors in flight until the others
-// run; their output is then copied by threads.
+// run (an earlier one, if other processes of the user have some in flight,
+// too); their output is then copied by threads.
 absl::Status ForkBesideOutputThreads(Child&) {
   TENON_RETURN_IF_ERROR(BecomeOrdinary());
   const rlimit limit = {200, 200};
@@ -232,7 +234,7 @@ TEST_F(ProcessLimitTest, ABatchIsNotForkedBesideTheThreadsOfTheOneBefore) {
   if (absl::IsUnimplemented(status)) GTEST_SKIP() << status;
   EXPECT_THAT(status,
               StatusIs(absl::StatusCode::kFailedPrecondition,
-                       AllOf(HasSubstr("cannot start worker 3"),
+                       AllOf(ContainsRegex("cannot start worker [1-3]"),
                              HasSubstr("locks of the others would stay"))));
 }
 
