@@ -30,6 +30,7 @@ td.n, th.n { text-align: right; font-variant-numeric: tabular-nums;
 .quiet { color: #777 }
 .warning { background: #fdecea; border: 1px solid #c62828; padding: .6em 1em }
 img { max-width: 100% }
+.wide { overflow-x: auto }
 h2 { margin-top: 2em }
 """
 
@@ -103,7 +104,7 @@ def table_of(scenarios):
             rows.append(f"<tr><td><b>{text(name)}</b><td colspan=7>"
                         f"{text(scenario['status'])}: {text(scenario['reason'])}"
                         "</tr>")
-    return f"<table>{head}{''.join(rows)}</table>"
+    return f"<div class=wide><table>{head}{''.join(rows)}</table></div>"
 
 
 def limits_of(limits):
@@ -138,7 +139,7 @@ def in_flight_of(rows, left_out):
             "them and by one that received them: what each of the two has more than "
             "before (sender / receiver), what ended it, and whether the call that "
             "failed succeeds once eight tensors are released.</p>"
-            f"<table>{head}{lines}</table>")
+            f"<div class=wide><table>{head}{lines}</table></div>")
 
 
 def head_of(context):
@@ -217,8 +218,8 @@ def plot_peers(scenarios):
     axes.set_ylim(len(lines) - 0.4, -0.6)
     axes.grid(axis="x", which="major", alpha=0.3)
     axes.set_xlabel("time of the peer / time of Tenon (logarithmic); left of the line "
-                    "the peer is faster; thin: its spread")
-    axes.set_title("Beside peers")
+                    "the peer is faster")
+    axes.set_title("Beside peers (thin: the spread of the peer)")
     return figure
 
 
