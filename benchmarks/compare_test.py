@@ -326,18 +326,22 @@ class FiguresTest(unittest.TestCase):
         self.assertIn("| 230 ns | 100 ns | iceoryx2 300 ns |", page)
         self.assertIn("(near cores)", page)
         self.assertIn("2 cores in use", page)
-        page = figures.all_figures(report, "pictures")
+        self.assertNotIn("![", figures.readme(report, None))
+        page = figures.all_figures(report, "pictures", figures.PICTURES[:1])
+        self.assertIn("(pictures/latency_by_size.png)", page)
+        self.assertNotIn("throughput_by_size", page)
         self.assertIn("**2.30**", page)
         self.assertIn("bound 1.4. It has reasons.", page)
         self.assertIn("| `spawn_2`: failed: it ended", page.replace("- ", "| "))
         self.assertIn("| 67,108,864 (far cores) |", page)
         self.assertIn("| 2 processes |", page)
         self.assertIn("| forkserver |", page)
+        self.assertIn("- peer `iceoryx2.wheel`: not <there>: `handover_spin`", page)
         self.assertIn("| limit | time | measured in |", page)
         self.assertIn("`arena_alone`", figures.all_figures(
             {**report, "limits": {"line_bounce": {
                 "what": "a line", "scenario": "arena_alone", "times": {"far": 5}}}},
-            "pictures"))
+            "pictures", []))
         self.assertIn("too <many>", page)
 
     def test_one_library_is_one_peer(self):

@@ -72,6 +72,7 @@ def provenance(context):
 
 
 def readme(report, picture):
+    """`picture` is None if the run has no such plot."""
     rows = []
     for name in SHOWN:
         scenario = report["scenarios"].get(name)
@@ -82,7 +83,8 @@ def readme(report, picture):
                      time_text(group["tenon"]), time_text(group["limit"]),
                      peers_text(group)])
     return (table(["operation", "Tenon", "limit of the machine", "peers"], rows) +
-            f"\n\n![Time of a tensor there and back, by size]({picture})\n\n" +
+            (f"\n\n![Time of a tensor there and back, by size]({picture})"
+             if picture else "") + "\n\n" +
             provenance(report["context"]) +
             " [docs/benchmarks.md](docs/benchmarks.md) has all figures, how they "
             "are measured, and where bounds are missed.\n")
@@ -97,8 +99,8 @@ def bound_text(group):
     return "" if group["bound"] is None else f"{group['bound']:g}"
 
 
-def all_figures(report, picture_folder):
-    """For docs/benchmarks.md: every scenario that is no sweep, the misses with
+def all_figures(report, picture_folder, pictures):
+    """For docs/benchmarks.md, with the plots `pictures`: every scenario that is no sweep, the misses with
     their reasons, sweeps as tables, and tensors in flight."""
     named = {n: s for n, s in report["scenarios"].items() if not s.get("sweep")}
     rows = [[f"`{name}`", "" if distance == "any" else distance,
@@ -117,7 +119,7 @@ def all_figures(report, picture_folder):
     for sweep in ["there_back", "stream"]:
         parts += by_size(report["scenarios"], sweep)
     parts += [f"![{picture}]({picture_folder}/{picture}.png)"
-              for picture in PICTURES]
+              for picture in pictures]
     parts += by_way(report["scenarios"], LOADER_BATCH,
                     "A batch of 3x32x32 floats, by its samples:", "samples")
     parts += by_way(report["scenarios"], LOADER_START,
@@ -152,6 +154,13 @@ def absent(scenarios):
     lines = [f"- `{name}`: {scenario['status']}: {scenario['reason']}"
              for name, scenario in scenarios.items()
              if scenario["status"] != "measured"]
+    reasons = {}  # Peer and reason -> scenarios.
+    for name, scenario in scenarios.items():
+        for peer, its in (scenario["peers"] or {}).items():
+            if its["status"] == "missing":
+                reasons.setdefault((peer, its["reason"]), []).append(f"`{name}`")
+    lines += [f"- peer `{peer}`: {reason}: {', '.join(names)}"
+              for (peer, reason), names in reasons.items()]
     return ["Without figures:", "\n".join(lines)] if lines else []
 
 
