@@ -52,9 +52,11 @@ class Watch {
     Timeline& timeline = *at_.timeline;
     if (timeline.Of(value_) == Timeline::State::kReached) return true;
     if (!timeline.IsPoisoned() && !at_.page->RecorderHasEnded()) return false;
-    timeline.Poison();
+    // In this order: all late writes precede the last Poison().
     if (!until_.has_value()) until_ = Deadline::After(kLateWrites);
-    return until_->has_passed();
+    const bool is_last = until_->has_passed();
+    timeline.Poison();
+    return is_last;
   }
 
  private:

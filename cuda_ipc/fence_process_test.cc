@@ -24,6 +24,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "gmock/gmock.h"
@@ -38,6 +39,7 @@
 #include "tenon/ipc/queue/queue_handle.h"
 #include "tenon/ipc/tensor_codec/tensor_message.h"
 #include "tenon/ipc/tensor_queue/tensor_queue.h"
+#include "tenon/shm/base/crash_point.h"
 #include "tenon/shm/base/deadline.h"
 #include "tenon/shm/tensor/dtype.h"
 #include "tenon/shm/tensor/tensor.h"
@@ -421,6 +423,52 @@ TEST_F(DeadSenderTest, AReceiverStoppedForTenSecondsGoesOn) {
 
 TEST_F(DeadSenderTest, AReceiverStoppedWhileItsSenderIsKilledGoesOn) {
   RunKilled(absl::Seconds(1), true);
+}
+
+std::atomic<int> retired = 0;
+
+// The caller that finds that a sender has ended does not wait for the driver.
+TEST_F(DeadSenderTest, AThreadUnregistersTheMemoryOfAKilledSender) {
+  if (!has_fake()) GTEST_SKIP() << "counts calls of the driver";
+  FenceQueue queue;
+  const Signal waits;
+  ForkedChild sender = Run("sender", [&] {
+    const TestDevice gpu;
+    const auto pool = DevicePool::Create(0).value();
+    const auto mine = queue.Open(0);
+    Streams streams(gpu);
+    const auto& [stream, timeline] = streams.all[0];
+    const Tensor tensor =
+        pool->CreateTensor(kDtypeOf<uint8_t>, {kBlockBytes}, Soon()).value();
+    gpu.Close(stream, never_opened);
+    ASSERT_THAT(PutFenced(*mine, {tensor, timeline->Record().value()}), IsOk());
+    EXPECT_THAT(mine->AwaitTaken(Deadline::Never()), IsOk());
+  });
+  ForkedChild receiver = Run("receiver", [&] {
+    const TestDevice gpu;
+    const auto mine = queue.Open(1);
+    const CUstream stream = gpu.MakeStream();
+    Tensor kept;  // Memory of the device is retired, too.
+    {
+      TENON_ASSERT_OK_AND_ASSIGN(const FencedTensor got, TakeFenced(*mine));
+      EXPECT_THAT(got.fence.WaitOn(gpu.context(), stream), IsOk());
+      kept = got.tensor;
+    }
+    SetCrashPointHook([](const CrashPoint& point) {
+      if (absl::string_view(point.name()) == "device_memory.retired") ++retired;
+    });
+    waits.Raise();
+    EXPECT_TRUE(gpu.BecomesIdle(stream));
+    EXPECT_TRUE(
+        Becomes([] { return TimelinePages::OfProcess().CountPages() == 0; }));
+    EXPECT_EQ(retired, 1);
+    EXPECT_TRUE(
+        Becomes([&] { return fake_.Calls("cuMemHostUnregister") == 1; }));
+    SetCrashPointHook(nullptr);
+  });
+  waits.Await();
+  sender.Kill();
+  EXPECT_TRUE(receiver.EndsWell());
 }
 
 // Both are killed, or stopped, at each named point of a fence.

@@ -262,7 +262,9 @@ TEST_F(FenceTest, AnAbandonedTimelineFailsWhatIsNotReachedAndFreesStreams) {
 }
 
 TEST_F(FenceTest, ALateWriteOfADeadDeviceHoldsNoStream) {
-  RunAlone([] {
+  // The late write is repaired if it comes within 1 s: tried again on a machine
+  // that stalls this thread for so long.
+  const auto try_once = [](bool& is_late) {
     const TestDevice gpu;
     const CUstream writer = gpu.MakeStream();
     const CUstream busy = gpu.MakeStream();
@@ -271,22 +273,56 @@ TEST_F(FenceTest, ALateWriteOfADeadDeviceHoldsNoStream) {
     TENON_ASSERT_OK_AND_ASSIGN(const Fence first, timeline->Record());
     TENON_ASSERT_OK_AND_ASSIGN(const Fence last, timeline->Record());
     // A stream that comes to its wait only after the late write.
-    static std::atomic<bool> busy_gate = false;
+    std::atomic<bool>& busy_gate = *new std::atomic<bool>(false);
     gpu.Close(busy, busy_gate);
     EXPECT_THAT(last.WaitOn(gpu.context(), busy), IsOk());
     // However long the stream has been waiting.
     absl::SleepFor(absl::Milliseconds(1'200));
+    const Deadline in_time = Deadline::After(absl::Seconds(1));
     timeline->Abandon();
     absl::SleepFor(absl::Milliseconds(20));
     Timeline& words = TimelineOf(last);
     EXPECT_EQ(words.Reached(), static_cast<uint64_t>(last.value()));
     StdAtomics::Store(words.word, static_cast<uint32_t>(first.value()),
                       std::memory_order_release);
+    is_late = in_time.has_passed();
     EXPECT_THAT(first.Check(), StatusIs(absl::StatusCode::kDataLoss));
     busy_gate = true;
-    EXPECT_TRUE(gpu.BecomesIdle(busy));
+    if (!is_late) {
+      EXPECT_TRUE(gpu.BecomesIdle(busy));
+    }
+  };
+  RunAlone([&] {
+    bool is_late = true;
+    for (int i = 0; i < 10 && is_late; ++i) try_once(is_late);
+    EXPECT_FALSE(is_late) << "this thread stalled for 1 s each time";
     open_gate = true;
   });
+}
+
+// The wait is enqueued, and may last for longer than anything that this process
+// knows of.
+TEST_F(FenceTest, AWaitThatCouldNotBeNotedKeepsThePageRegistered) {
+  for (const bool fails : {false, true}) {
+    RunAlone([&] {
+      const TestDevice gpu;
+      const CUstream writer = gpu.MakeStream();
+      const CUstream reader = gpu.MakeStream();
+      const auto timeline = MakeTimeline(gpu, writer, FenceBackend::kWords);
+      gpu.Close(writer, open_gate);
+      TENON_ASSERT_OK_AND_ASSIGN(const Fence fence, timeline->Record());
+      TENON_ASSERT_OK_AND_ASSIGN(
+          const TimelineRef at,
+          TimelinePages::OfProcess().Find(fence.timeline()));
+      if (fails) fake_.Fail("cuEventRecord", 1, CUDA_ERROR_INVALID_HANDLE);
+      EXPECT_EQ(fence.WaitOn(gpu.context(), reader).ok(), !fails);
+      EXPECT_FALSE(gpu.IsIdle(reader));
+      EXPECT_FALSE(at.page->IsUnused());
+      open_gate = true;
+      EXPECT_TRUE(gpu.BecomesIdle(reader));
+      EXPECT_EQ(at.page->IsUnused(), !fails);
+    });
+  }
 }
 
 TEST_F(FenceTest, ValuesPassTheEndOf32Bits) {

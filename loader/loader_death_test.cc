@@ -13,6 +13,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <filesystem>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <set>
@@ -828,8 +830,9 @@ TEST_P(LoaderDeathTest, ADeadStreamOfAResumedEpochGoesOnWhereItWas) {
       ASSERT_THAT(epoch.Next(Watchdog()), IsOk());
     }
     TENON_ASSERT_OK_AND_ASSIGN(const LoaderState state, first->State());
+    const std::string deaths = Folder();
     TENON_ASSERT_OK_AND_ASSIGN(
-        auto second, Loader::Create<DeadlyStreams>(options, Folder(), kSizes,
+        auto second, Loader::Create<DeadlyStreams>(options, deaths, kSizes,
                                                    kDeadlyValues, true));
     ASSERT_THAT(second->Load(state), IsOk());
     EXPECT_THAT(
@@ -837,6 +840,11 @@ TEST_P(LoaderDeathTest, ADeadStreamOfAResumedEpochGoesOnWhereItWas) {
         IsOkAndHolds(ElementsAreArray(
             whole.begin() + static_cast<ptrdiff_t>(taken), whole.end())))
         << "after " << taken;
+    // Deaths among the samples that are left; some at first.
+    const auto died =
+        std::distance(std::filesystem::directory_iterator(deaths), {});
+    EXPECT_EQ(second->replaced_workers(), died) << "after " << taken;
+    EXPECT_GE(died, taken == 1 ? 1 : 0);
   }
 }
 

@@ -65,7 +65,7 @@ class Registration final : public MappedPages::Pin {
   void Retire(std::shared_ptr<MappedPages> pages) override {
     // In a forked child the range is unmapped here.
     if (!device_.CheckProcess().ok()) return;
-    place_->pages = std::move(pages);
+    place_->registered = std::move(pages);
     RetiredAllocations::OfProcess().Add(std::move(place_));
   }
 

@@ -1,11 +1,11 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// RetiredAllocations: device memory whose last user has gone, and pinned memory
-// of the CPU, until a thread of its own has unmapped it. The last tensor of a
-// closed pool may end in any thread, in a deleter of another library or in a
-// callback of the driver, where no call of the driver may be made. Internal to
-// cuda_ipc.
+// RetiredAllocations: device memory whose last user has gone, and registered
+// memory of the CPU, until a thread of its own has unmapped it. The last tensor
+// of a closed pool may end in any thread, in a deleter of another library or in
+// a callback of the driver, where no call of the driver may be made. Internal
+// to cuda_ipc.
 
 #ifndef TENON_CUDA_IPC_INTERNAL_RETIRED_ALLOCATIONS_H_
 #define TENON_CUDA_IPC_INTERNAL_RETIRED_ALLOCATIONS_H_
@@ -16,7 +16,6 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "tenon/cuda_ipc/device_allocation.h"
-#include "tenon/shm/arena/mapped_pages.h"
 #include "tenon/shm/base/thread_mutex.h"
 
 namespace tenon::cuda_ipc {
@@ -33,7 +32,8 @@ class RetiredAllocations {
   // started.
   struct Place {
     std::unique_ptr<DeviceAllocation> allocation;
-    std::shared_ptr<MappedPages> pages;  // Of the CPU, instead.
+    // Memory of the CPU, instead: its destructor unregisters it.
+    std::shared_ptr<void> registered;
     std::unique_ptr<Place> next;
   };
   absl::StatusOr<std::unique_ptr<Place>> Reserve();

@@ -17,6 +17,7 @@
 #include "tenon/cuda_ipc/cuda_api.h"
 #include "tenon/cuda_ipc/devices.h"
 #include "tenon/cuda_ipc/driver.h"
+#include "tenon/cuda_ipc/internal/retired_allocations.h"
 #include "tenon/shm/arena/arena_offer.h"
 #include "tenon/shm/arena/arena_options.h"
 #include "tenon/shm/arena/arena_tensor.h"
@@ -147,19 +148,23 @@ absl::Status TimelinePage::NoteUse(const DeviceContext& device,
                                    CUstream stream) {
   const DriverTable& driver = device.driver();
   const ThreadLock lock(&mutex_);
-  auto found = uses_.find({&device, stream});
-  if (found == uses_.end()) {
-    CUevent event = nullptr;
-    TENON_RETURN_IF_ERROR(device.Error(
-        driver.cuEventCreate(&event, kCuEventDisableTiming), "cuEventCreate"));
-    found = uses_.emplace(Stream(&device, stream), event).first;
-  }
-  return device.Error(driver.cuEventRecord(found->second, stream),
-                      "cuEventRecord");
+  const auto note = [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS -> absl::Status {
+    CUevent& event = uses_[{&device, stream}];
+    if (event == nullptr) {
+      TENON_RETURN_IF_ERROR(
+          device.Error(driver.cuEventCreate(&event, kCuEventDisableTiming),
+                       "cuEventCreate"));
+    }
+    return device.Error(driver.cuEventRecord(event, stream), "cuEventRecord");
+  };
+  absl::Status noted = note();
+  if (!noted.ok()) has_unknown_use_ = true;
+  return noted;
 }
 
-bool TimelinePage::Unregister() {
+bool TimelinePage::IsUnused() {
   const ThreadLock lock(&mutex_);
+  if (has_unknown_use_) return false;
   while (!uses_.empty()) {
     const CUevent event = uses_.begin()->second;
     const DeviceContext* const device = uses_.begin()->first.first;
@@ -177,18 +182,19 @@ bool TimelinePage::Unregister() {
     if (is_used) return false;
     uses_.erase(uses_.begin());
   }
-  if (registered_ != nullptr) {
-    registered_
-        ->Run([&]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
-          return registered_->Error(
-              registered_->driver().cuMemHostUnregister(base_),
-              "cuMemHostUnregister");
-        })
-        .IgnoreError();
-  }
-  registered_ = nullptr;
-  addresses_.clear();
   return true;
+}
+
+TimelinePage::~TimelinePage() {
+  const ThreadLock lock(&mutex_);
+  const DeviceContext* const device = registered_;
+  if (device == nullptr || !CheckProcess().ok()) return;
+  device
+      ->Run([&] {
+        return device->Error(device->driver().cuMemHostUnregister(base_),
+                             "cuMemHostUnregister");
+      })
+      .IgnoreError();
 }
 
 TimelinePages& TimelinePages::OfProcess() {
@@ -282,9 +288,16 @@ void TimelinePages::DropEnded() {
   for (auto at = pages_.begin(); at != pages_.end();) {
     const std::shared_ptr<TimelinePage>& page = at->second;
     // Under the lock no other reference is made.
-    const bool is_dropped =
-        page.use_count() == 1 && page->RecorderHasEnded() && page->Unregister();
-    at = is_dropped ? pages_.erase(at) : std::next(at);
+    if (page.use_count() > 1 || !page->RecorderHasEnded() ||
+        !page->IsUnused()) {
+      ++at;
+      continue;
+    }
+    auto place = RetiredAllocations::OfProcess().Reserve();
+    if (!place.ok()) return;  // Later.
+    (*place)->registered = page;
+    at = pages_.erase(at);
+    RetiredAllocations::OfProcess().Add(*std::move(place));
   }
 }
 

@@ -73,6 +73,8 @@ class TimelinePage {
   // recording process has ended, and null if it is this one.
   static absl::StatusOr<std::shared_ptr<TimelinePage>> Of(
       const Tensor& tensor, std::optional<absl::StatusOr<PidFd>> recorder);
+  // Unregisters the memory: may wait for the driver.
+  ~TimelinePage();
   TimelinePage(const TimelinePage&) = delete;
   TimelinePage& operator=(const TimelinePage&) = delete;
 
@@ -91,11 +93,12 @@ class TimelinePage {
                                         const Timeline& timeline);
 
   // With the context current. The memory stays registered until `stream` has
-  // reached this place of its work. Errors: those of CudaError.
+  // reached this place of its work, and after an error for good. Errors: those
+  // of CudaError.
   absl::Status NoteUse(const DeviceContext& device, CUstream stream);
 
-  // Unregisters the memory if no stream may still use it. False if one may.
-  bool Unregister();
+  // Whether no stream uses the memory any more. Does not block in the driver.
+  bool IsUnused();
 
  private:
   friend class TimelinePages;
@@ -116,6 +119,7 @@ class TimelinePage {
   std::map<const DeviceContext*, CUdeviceptr> addresses_
       ABSL_GUARDED_BY(mutex_);
   std::map<Stream, CUevent> uses_ ABSL_GUARDED_BY(mutex_);  // The last of each.
+  bool has_unknown_use_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
 // A timeline and what keeps it.
@@ -146,6 +150,7 @@ class TimelinePages {
 
  private:
   absl::Status AddOwnPage() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // RetiredAllocations' thread unregisters the pages.
   void DropEnded() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   ThreadMutex mutex_;

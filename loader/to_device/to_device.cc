@@ -34,8 +34,13 @@ namespace {
 
 constexpr int kMostPrefetch = 64;
 
-absl::Status CheckOptions(cuda_ipc::CUstream stream,
+absl::Status CheckOptions(const Loader* loader, cuda_ipc::CUstream stream,
                           const ToDeviceOptions& options) {
+  if (loader == nullptr) {
+    return absl::InvalidArgumentError(
+        "ToDevice::Create(): the loader is null; want the result of "
+        "Loader::Create()");
+  }
   if (stream == nullptr) {
     return absl::InvalidArgumentError(
         "ToDevice::Create(): the stream is null; want a stream of the device, "
@@ -63,7 +68,7 @@ ToDevice::ToDevice(std::unique_ptr<Loader> loader,
 absl::StatusOr<std::unique_ptr<ToDevice>> ToDevice::Create(
     std::unique_ptr<Loader> loader, cuda_ipc::CUstream stream,
     const ToDeviceOptions& options) {
-  TENON_RETURN_IF_ERROR(CheckOptions(stream, options));
+  TENON_RETURN_IF_ERROR(CheckOptions(loader.get(), stream, options));
   auto made = absl::WrapUnique(new ToDevice(std::move(loader), options));
   TENON_RETURN_IF_ERROR(made->Start(stream));
   return made;

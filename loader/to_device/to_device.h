@@ -89,9 +89,9 @@ struct ToDeviceStats {
 //   which Next() may be tried again.
 class ToDevice {
  public:
-  // `stream` is not null, and outlives this.
-  // Errors: kInvalidArgument for options out of range; those of DeviceContexts,
-  // DevicePool::Create() and CudaError.
+  // `loader` and `stream` are not null; `stream` outlives this.
+  // Errors: kInvalidArgument for null arguments and options out of range; those
+  // of DeviceContexts, DevicePool::Create() and CudaError.
   static absl::StatusOr<std::unique_ptr<ToDevice>> Create(
       std::unique_ptr<Loader> loader, cuda_ipc::CUstream stream,
       const ToDeviceOptions& options = {});

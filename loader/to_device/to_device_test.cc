@@ -534,6 +534,8 @@ TEST_F(ToDeviceTest, AContextThatIsLostEndsTheWaitForItsCopies) {
 }
 
 TEST_F(ToDeviceTest, OptionsOutOfRangeAreRefused) {
+  EXPECT_THAT(ToDevice::Create(nullptr, stream_),
+              StatusIs(kInvalidArgument, HasSubstr("loader is null")));
   EXPECT_THAT(ToDevice::Create(MakeLoader(), nullptr),
               StatusIs(kInvalidArgument, HasSubstr("stream is null")));
   EXPECT_THAT(ToDevice::Create(MakeLoader(), stream_, {.prefetch = 0}),

@@ -44,6 +44,14 @@ uintptr_t Number(const void* address) {
   return reinterpret_cast<uintptr_t>(address);
 }
 
+// Find() sees whole objects only.
+std::shared_ptr<MappedPages> Register(std::shared_ptr<MappedPages> pages) {
+  Registry& mine = registry.Get();
+  const ThreadLock lock(&mine.mutex);
+  mine.pages[Number(pages->data())] = pages.get();
+  return pages;
+}
+
 }  // namespace
 
 MappedPages::MappedPages(ReadOnlyMapping readable, WritableMapping writable)
@@ -52,20 +60,16 @@ MappedPages::MappedPages(ReadOnlyMapping readable, WritableMapping writable)
       data_(writable_.data() != nullptr
                 ? writable_.data()
                 : const_cast<std::byte*>(readable_.data())),
-      size_bytes_(writable_.size_bytes() + readable_.size_bytes()) {
-  Registry& mine = registry.Get();
-  const ThreadLock lock(&mine.mutex);
-  mine.pages[Number(data_)] = this;
-}
+      size_bytes_(writable_.size_bytes() + readable_.size_bytes()) {}
 
 std::shared_ptr<MappedPages> MappedPages::Of(ReadOnlyMapping mapping) {
-  return std::shared_ptr<MappedPages>(
-      new MappedPages(std::move(mapping), WritableMapping()));
+  return Register(std::shared_ptr<MappedPages>(
+      new MappedPages(std::move(mapping), WritableMapping())));
 }
 
 std::shared_ptr<MappedPages> MappedPages::Of(WritableMapping mapping) {
-  return std::shared_ptr<MappedPages>(
-      new MappedPages(ReadOnlyMapping(), std::move(mapping)));
+  return Register(std::shared_ptr<MappedPages>(
+      new MappedPages(ReadOnlyMapping(), std::move(mapping))));
 }
 
 MappedPages::~MappedPages() {
