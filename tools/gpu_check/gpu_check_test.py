@@ -8,14 +8,21 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
 import unittest
 
+# In the place of Bazel, which has built everything before the test.
+BAZELW = """#!/bin/sh
+echo "$@" > built
+ln -s "$BUILT" bazel-bin
+"""
 ROOT = pathlib.Path(os.environ["TEST_SRCDIR"]) / os.environ["TEST_WORKSPACE"]
 BINARIES = [ROOT / "tools/gpu_check/checks", ROOT / "cuda_ipc/devices_gpu_test",
             ROOT / "cuda_ipc/device_pool_gpu_test", ROOT / "cuda_ipc/device_kill_gpu_test",
+            ROOT / "cuda_ipc/device_spawn_gpu_test", ROOT / "cuda_ipc/legacy_memory_gpu_test",
             ROOT / "cuda_ipc/fake/libcuda.so.1"]
 
 
@@ -28,6 +35,20 @@ class GpuCheckTest(unittest.TestCase):
         subprocess.run([sys.executable, ROOT / "tools/gpu_check/pack.py", cls.folder, *BINARIES],
                        check=True)
 
+    def run_wrapper(self, environment, *arguments):
+        """Starts gpu_check in a checkout whose Bazel has built the runfiles."""
+        checkout = pathlib.Path(tempfile.mkdtemp(dir=os.environ.get("TEST_TMPDIR")))
+        tools = checkout / "tools/gpu_check"
+        tools.mkdir(parents=True)
+        for name in ("gpu_check", "pack.py", "run.py"):
+            shutil.copy(ROOT / "tools/gpu_check" / name, tools)
+        (checkout / "bazelw").write_text(BAZELW)
+        (checkout / "bazelw").chmod(0o755)
+        done = subprocess.run([tools / "gpu_check", *arguments],
+                              env={"PATH": "/usr/bin:/bin", "BUILT": str(ROOT), **environment},
+                              stdout=subprocess.PIPE, text=True, timeout=250, check=False)
+        return done, (checkout / "built").read_text().split()
+
     def run_packed(self, environment, *arguments):
         """Starts run.py in an empty environment but for `environment`."""
         return subprocess.run([sys.executable, self.folder / "run.py", *arguments],
@@ -35,11 +56,16 @@ class GpuCheckTest(unittest.TestCase):
                               stdout=subprocess.PIPE, text=True, timeout=250, check=False)
 
     def test_all_run_under_the_fake_driver(self):
-        done = self.run_packed({"TENON_LIBCUDA": str(self.folder / "cuda_ipc/fake/libcuda.so.1"),
-                                "TENON_FAKE_CUDA": "machine=gpu_check"}, "--quick")
+        folder = self.folder.parent / "by_the_wrapper"
+        done, built = self.run_wrapper(
+            {"TENON_LIBCUDA": str(folder / "cuda_ipc/fake/libcuda.so.1"),
+             "TENON_FAKE_CUDA": "machine=gpu_check"}, folder, "--quick")
         print(done.stdout)
         self.assertEqual(done.returncode, 0)
-        written = json.loads((self.folder / "gpu_check.json").read_text())
+        self.assertEqual(built[0], "build")
+        self.assertEqual({ROOT / target[2:].replace(":", "/") for target in built[1:]},
+                         set(BINARIES))
+        written = json.loads((folder / "gpu_check.json").read_text())
         self.assertTrue(written["facts"]["fake"])
         results = {r["id"]: r for r in written["results"]}
         for number in range(1, 16):
@@ -51,7 +77,7 @@ class GpuCheckTest(unittest.TestCase):
                 self.assertTrue(result["detail"], result)
         # The fake has no kernels, and says so.
         self.assertIn("kernels", results["G2.kernel"]["detail"])
-        self.assertIn("fake driver", (self.folder / "gpu_check.md").read_text())
+        self.assertIn("fake driver", (folder / "gpu_check.md").read_text())
 
     def test_each_assumption_of_the_fake_driver_has_a_check(self):
         listed = subprocess.run([self.folder / "checks", "--list"], stdout=subprocess.PIPE,

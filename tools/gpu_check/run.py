@@ -42,16 +42,19 @@ TESTS = [
      "DeviceKillTest.*"),
     ("T.devices", "all tests of devices", "devices_gpu_test", "*"),
     ("T.pool", "all tests of pools, with parity's GPU column", "device_pool_gpu_test", "*"),
+    ("T.spawn", "all tests of device tensors as arguments of processes", "device_spawn_gpu_test",
+     "*"),
+    ("T.legacy", "all tests of legacy handles", "legacy_memory_gpu_test", "*"),
     ("T.kill", "all tests of kills, with parity's GPU column", "device_kill_gpu_test", "*"),
 ]
-QUICK = {"G2", "G3", "G5", "G6", "T.devices"}
+QUICK = {"G2", "G3", "G5", "G6", "T.devices", "T.spawn", "T.legacy"}
 
 # Checks of the list that exist on paper: the reason why they do not run.
 NOT_WRITTEN = [
     ("G4", "how long a killed consumer's kernel writes on",
      "no check yet: needs a kernel that spins in a process that is killed"),
     ("G8", "events between processes, recorder killed",
-     "no check yet: Tenon orders by the host so far"),
+     "no check yet: needs a recorder of events that is killed"),
     ("G9", "timeline words in registered memory",
      "no check yet: of them A23 alone, a CPU's store that ends a wait"),
     ("G13", "torch at the other end", "no check yet: needs torch with CUDA"),
