@@ -47,7 +47,7 @@ TESTS = [
     ("T.legacy", "all tests of legacy handles", "legacy_memory_gpu_test", "*"),
     ("T.kill", "all tests of kills, with parity's GPU column", "device_kill_gpu_test", "*"),
 ]
-QUICK = {"G2", "G3", "G5", "G6", "T.devices", "T.spawn", "T.legacy"}
+QUICK = {"G2", "G3", "G5", "G6", "G12", "T.pool", "T.devices", "T.spawn", "T.legacy"}
 
 # Checks of the list that exist on paper: the reason why they do not run.
 NOT_WRITTEN = [
