@@ -38,7 +38,7 @@ absl::Status Allocate(uint64_t size, std::string* bytes) {
     return absl::OkStatus();
   } catch (const std::exception&) {
     return PosixError(ENOMEM, "allocate",
-                      absl::StrCat("a message of ", size, " bytes"));
+                      absl::StrCat("a message of ", SizeText(size)));
   }
 }
 

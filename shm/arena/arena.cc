@@ -42,6 +42,7 @@
 #include "tenon/shm/base/thread_mutex.h"
 #include "tenon/shm/ledger/attachments.h"
 #include "tenon/shm/ledger/column_layout.h"
+#include "tenon/shm/pages/reserve_pages.h"
 #include "tenon/shm/segment/segment.h"
 #include "tenon/shm/segment/sharing_strategy.h"
 
@@ -266,10 +267,17 @@ bool MayPass(const absl::Status& error) {
 absl::Status CheckCanEverBeMet(const ArenaParts& parts, size_t block_bytes) {
   // No machine has less.
   constexpr size_t kAlwaysThere = size_t{16} << 20;
-  if (!parts.is_of_cpu || block_bytes <= kAlwaysThere) return absl::OkStatus();
-  return CheckMemoryLimit(
-      block_bytes, "Allocate()",
-      absl::StrCat("a block of arena '", parts.options.name, "'"));
+  if (!parts.is_of_cpu) return absl::OkStatus();
+  const std::string what =
+      absl::StrCat("a block of arena '", parts.options.name, "'");
+  TENON_RETURN_IF_ERROR(
+      CheckFileSizeLimit(block_bytes, "Allocate",
+                         absl::StrCat(what, ", ", SizeText(block_bytes))));
+  if (parts.store->facts().strategy == SharingStrategy::kFileSystem) {
+    TENON_RETURN_IF_ERROR(CheckShmLimit(block_bytes, "Allocate", what));
+  }
+  if (block_bytes <= kAlwaysThere) return absl::OkStatus();
+  return CheckMemoryLimit(block_bytes, "Allocate()", what);
 }
 
 // Without a free block: makes one, or waits. Releases in other processes wake

@@ -95,8 +95,10 @@ class Arena : public std::enable_shared_from_this<Arena> {
   // until `deadline` for a holder to release or die. Deadline::Passed() tries
   // once. Errors: kInvalidArgument if no block can ever be so large;
   // kDeadlineExceeded, or kResourceExhausted with Deadline::Passed() or if the
-  // system has no memory: both name quota, use and the top holders; at once
-  // those of the store that are of no shortage, such as a lost device.
+  // system has no memory: both name quota, use and the top holders. At once:
+  // kResourceExhausted naming the limit if the block exceeds RLIMIT_FSIZE, the
+  // size of /dev/shm (kFileSystem) or all memory of the machine or its cgroup;
+  // errors of the store that are of no shortage, such as a lost device.
   absl::StatusOr<Block> Allocate(size_t bytes, Deadline deadline);
   absl::StatusOr<Block> TryAllocate(size_t bytes);
 

@@ -29,6 +29,7 @@
 #include "tenon/shm/ledger/column.h"
 #include "tenon/shm/segment/segment.h"
 #include "tenon/shm/segment/sharing_strategy.h"
+#include "tenon/shm/testing/mount_namespace_testing.h"
 #include "tenon/shm/testing/process_testing.h"
 #include "tenon/shm/testing/status_matchers.h"
 
@@ -133,7 +134,7 @@ TEST(ArenaOptionsTest, TheQuotaIsKept) {
                AllOf(HasSubstr("40960 bytes (40.0 KiB) in segments"),
                      HasSubstr(absl::StrCat("quota ", options.quota_bytes)),
                      HasSubstr(absl::StrCat("pid ", getpid(), " '")),
-                     HasSubstr("10 blocks, 40960 bytes, oldest "))));
+                     HasSubstr("10 blocks, 40960 bytes (40.0 KiB), oldest "))));
   EXPECT_LE(arena->Use().segment_bytes, options.quota_bytes);
 }
 
@@ -153,6 +154,37 @@ TEST(ArenaOptionsTest, ARequestThatCanNeverBeMetFailsAtOnce) {
   EXPECT_THAT(MakeArena(options)->Allocate(2 << 20, Deadline::Never()),
               StatusIs(absl::StatusCode::kInvalidArgument,
                        HasSubstr("its quota, 1048576 bytes (1.0 MiB)")));
+}
+
+TEST(ArenaOptionsTest, ABlockLargerThanAFileMayBeFailsAtOnce) {
+  EXPECT_TRUE(PassesInChild([] {
+    const auto arena = MakeArena(Options());
+    const rlimit limit = {.rlim_cur = 1 << 20, .rlim_max = RLIM_INFINITY};
+    ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    EXPECT_THAT(arena->Allocate(2 << 20, Deadline::Never()),
+                StatusIs(kResourceExhausted,
+                         AllOf(HasSubstr("arena 'frames', 2097152 bytes"),
+                               HasSubstr("1048576 bytes (1.0 MiB), "
+                                         "RLIMIT_FSIZE"))));
+    EXPECT_THAT(arena->Allocate(kBytes, Deadline::Never()), IsOk());
+  }));
+}
+
+TEST(ArenaOptionsTest, ABlockLargerThanDevShmFailsAtOnce) {
+  if (!CanEnterOwnMountNamespace()) GTEST_SKIP() << kNoMountNamespace;
+  EXPECT_TRUE(PassesInChild([] {
+    ASSERT_TRUE(EnterOwnMountNamespace());
+    ASSERT_TRUE(MountTmpfs("/dev/shm", "size=1m"));
+    ArenaOptions options = Options();
+    options.segment.strategy = SharingStrategy::kFileSystem;
+    const auto arena = MakeArena(options);
+    EXPECT_THAT(arena->Allocate(2 << 20, Deadline::Never()),
+                StatusIs(kResourceExhausted,
+                         AllOf(HasSubstr("arena 'frames' in /dev/shm, 2097152"),
+                               HasSubstr("of 1048576 bytes (1.0 MiB)"),
+                               HasSubstr("--shm-size"))));
+    EXPECT_THAT(arena->Allocate(kBytes, Deadline::Never()), IsOk());
+  }));
 }
 
 TEST(ArenaOptionsTest, HoldersHaveAQuotaOfTheirOwn) {

@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "tenon/shm/base/size_text.h"
 
 namespace tenon {
 
@@ -28,7 +29,7 @@ std::string DescribeHolders(const std::vector<HolderUse>& holders,
     const HolderUse& holder = holders[i];
     absl::StrAppend(&text, i == 0 ? "" : "; ", "pid ", holder.pid, " '",
                     holder.name, "' (", holder.state, ") ", holder.blocks,
-                    " blocks, ", holder.bytes, " bytes, oldest ",
+                    " blocks, ", SizeText(holder.bytes), ", oldest ",
                     absl::FormatDuration(
                         absl::Trunc(holder.oldest, absl::Milliseconds(1))));
     if (holder.moved > 0) {

@@ -31,9 +31,10 @@ TEST(HolderUseTest, MostBytesComeFirstAndEqualOnesKeepTheirOrder) {
 }
 
 TEST(HolderUseTest, TextSaysWhoHoldsWhat) {
-  EXPECT_EQ(DescribeHolders({Holder(4711, 49152)}, 3),
-            "pid 4711 'trainer' (stopped) 3 blocks, 49152 bytes, oldest "
-            "12.345s");
+  EXPECT_EQ(
+      DescribeHolders({Holder(4711, 49152)}, 3),
+      "pid 4711 'trainer' (stopped) 3 blocks, 49152 bytes (48.0 KiB), oldest "
+      "12.345s");
 }
 
 TEST(HolderUseTest, TextSaysWhoMoved) {

@@ -20,6 +20,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "tenon/shm/base/retry_on_eintr.h"
+#include "tenon/shm/base/size_text.h"
 #include "tenon/shm/base/unique_fd.h"
 
 namespace tenon {
@@ -116,10 +117,10 @@ AvailableMemory LeastInCgroups(Measure measure, const CgroupVersion& version,
                            : measure == Measure::kLeft ? found->left
                                                        : found->limit;
     if (bytes < least.bytes) {
-      least = {bytes,
-               absl::StrCat(version.limit, " of the cgroup ", inside, ": ",
-                            found->limit, " bytes; raise it: echo <more> > ",
-                            inside, "/", version.limit)};
+      least = {bytes, absl::StrCat(version.limit, " of the cgroup ", inside,
+                                   ": ", SizeText(found->limit),
+                                   "; raise it: echo <more> > ", inside, "/",
+                                   version.limit)};
     }
     if (path.empty()) return least;
     path.resize(path.rfind('/'));
@@ -152,8 +153,8 @@ AvailableMemory Least(Measure measure, const std::string& root) {
         absl::StrCat(
             is_left ? "MemAvailable and SwapFree" : "MemTotal and SwapTotal",
             " of the machine, which has ",
-            Field(machine, "MemTotal:").value_or(0) * 1024, " bytes and ",
-            Field(machine, "SwapTotal:").value_or(0) * 1024,
+            SizeText(Field(machine, "MemTotal:").value_or(0) * 1024), " and ",
+            SizeText(Field(machine, "SwapTotal:").value_or(0) * 1024),
             " of swap; add some: swapon <file>")};
   }
   const std::string cgroups = ReadFile(absl::StrCat(root, "/proc/self/cgroup"));

@@ -65,7 +65,8 @@ TEST_F(AvailableMemoryTest, MachineHasWhatIsAvailableAndSwap) {
   EXPECT_EQ(Bytes(), 4 * kMiB + kSwap);
   EXPECT_EQ(BoundBy(),
             "MemAvailable and SwapFree of the machine, which has 8192000000 "
-            "bytes and 10238976 of swap; add some: swapon <file>");
+            "bytes (7.6 GiB) and 10238976 bytes (9.7 MiB) of swap; add some: "
+            "swapon <file>");
 }
 
 TEST_F(AvailableMemoryTest, TheLimitIsAllThatThereIs) {
@@ -100,7 +101,8 @@ TEST_F(AvailableMemoryTest, Cgroup2HasItsLimitLessWhatIsUsedAndNotCache) {
   WriteCgroup2("/sys/fs/cgroup/a", absl::StrCat(3 * kMiB), 2 * kMiB);
   EXPECT_EQ(Bytes(), kMiB + kSwap);
   EXPECT_EQ(BoundBy(),
-            "memory.max of the cgroup /sys/fs/cgroup/a: 3145728 bytes; raise "
+            "memory.max of the cgroup /sys/fs/cgroup/a: 3145728 bytes (3.0 "
+            "MiB); raise "
             "it: echo <more> > /sys/fs/cgroup/a/memory.max");
   WriteCgroup2("/sys/fs/cgroup/a", absl::StrCat(3 * kMiB), 2 * kMiB,
                "anon 7\nfile 9\ninactive_file 1000\nactive_file 24\n");
@@ -130,8 +132,10 @@ TEST_F(AvailableMemoryTest, TheNarrowestOfTheCgroupsAroundCounts) {
   EXPECT_EQ(Bytes(), kMiB + kSwap);
   WriteCgroup2("/sys/fs/cgroup", "4096", 0);
   EXPECT_EQ(Bytes(), 4096 + kSwap);
-  EXPECT_THAT(BoundBy(),
-              HasSubstr("memory.max of the cgroup /sys/fs/cgroup: 4096 bytes"));
+  EXPECT_THAT(
+      BoundBy(),
+      HasSubstr(
+          "memory.max of the cgroup /sys/fs/cgroup: 4096 bytes (4.0 KiB)"));
 }
 
 TEST_F(AvailableMemoryTest, CgroupWithoutLimitLeavesTheMachine) {
@@ -153,7 +157,7 @@ TEST_F(AvailableMemoryTest, Cgroup1IsFoundAmongItsControllers) {
   EXPECT_EQ(Bytes(), kMiB + 30 + kSwap);
   EXPECT_EQ(BoundBy(),
             "memory.limit_in_bytes of the cgroup /sys/fs/cgroup/memory/a: "
-            "2097152 bytes; raise it: echo <more> > "
+            "2097152 bytes (2.0 MiB); raise it: echo <more> > "
             "/sys/fs/cgroup/memory/a/memory.limit_in_bytes");
 }
 

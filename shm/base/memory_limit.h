@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// CheckMemoryLimit: whether a request of memory can ever be met.
+// CheckMemoryLimit, CheckShmLimit: whether a request of memory can ever be met.
 //
 //   TENON_RETURN_IF_ERROR(CheckMemoryLimit(bytes, "mmap", "a storage"));
 
@@ -20,6 +20,12 @@ namespace tenon {
 // Errors: kResourceExhausted naming the limit: to wait for memory is of no use.
 absl::Status CheckMemoryLimit(uint64_t size_bytes, absl::string_view call,
                               absl::string_view what);
+
+// The same for a file in /dev/shm, which has a size of its own: OK if that is
+// large enough, or not limited. One system call.
+// Errors: kResourceExhausted naming the size, and what is free of it.
+absl::Status CheckShmLimit(uint64_t size_bytes, absl::string_view call,
+                           absl::string_view what);
 
 }  // namespace tenon
 

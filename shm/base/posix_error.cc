@@ -23,6 +23,7 @@
 #include "absl/strings/string_view.h"
 #include "tenon/shm/base/available_memory.h"
 #include "tenon/shm/base/retry_on_eintr.h"
+#include "tenon/shm/base/size_text.h"
 #include "tenon/shm/base/unique_fd.h"
 
 namespace tenon {
@@ -55,8 +56,8 @@ std::string SizeLimitHint(Resource resource, absl::string_view what,
   rlimit limit;
   if (getrlimit(resource, &limit) != 0) return "";
   if (limit.rlim_cur == RLIM_INFINITY) return "";
-  return absl::StrCat("; ", what, " ", limit.rlim_cur, " bytes (", name,
-                      "); raise it: ulimit ", flag, " unlimited");
+  return absl::StrCat("; ", what, " ", SizeText(limit.rlim_cur), ", ", name,
+                      "; raise it: ulimit ", flag, " unlimited");
 }
 
 // A file of one line under /proc/sys. Empty on errors: the descriptors may be
@@ -89,8 +90,8 @@ std::string ShmSpaceHint() {
   struct statfs fs;
   if (statfs("/dev/shm", &fs) != 0) return "";
   const auto unit = static_cast<uint64_t>(fs.f_bsize);
-  return absl::StrCat("; /dev/shm has ", fs.f_bavail * unit, " of ",
-                      fs.f_blocks * unit, " bytes and ", fs.f_ffree, " of ",
+  return absl::StrCat("; /dev/shm has ", SizeText(fs.f_bavail * unit), " of ",
+                      SizeText(fs.f_blocks * unit), " and ", fs.f_ffree, " of ",
                       fs.f_files,
                       " inodes free; enlarge it: mount -o "
                       "remount,size=<bytes> /dev/shm (in a container: "
@@ -108,8 +109,8 @@ std::string NoShmHint() {
 
 std::string MemoryHint() {
   const AvailableMemory available = GetAvailableMemory();
-  return absl::StrCat("; out of memory: ", available.bytes,
-                      " bytes are available (", available.bound_by, ")");
+  return absl::StrCat("; out of memory: ", SizeText(available.bytes),
+                      " are available (", available.bound_by, ")");
 }
 
 // Advice for a caller that has just hit a limit; empty for other errors. One

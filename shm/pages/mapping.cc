@@ -18,6 +18,7 @@
 #include "absl/strings/string_view.h"
 #include "tenon/shm/base/posix_error.h"
 #include "tenon/shm/base/retry_on_eintr.h"
+#include "tenon/shm/base/size_text.h"
 #include "tenon/shm/base/status_macros.h"
 
 #ifndef MADV_POPULATE_READ
@@ -31,7 +32,7 @@ namespace {
 using internal_mapping::Range;
 
 std::string InWords(absl::string_view what, size_t size_bytes, int protection) {
-  return absl::StrCat(what, ", ", size_bytes, " bytes ",
+  return absl::StrCat(what, ", ", SizeText(size_bytes), " ",
                       protection & PROT_WRITE ? "writable" : "read-only");
 }
 

@@ -155,19 +155,22 @@ TEST(MappingTest, NothingCannotBeMapped) {
   const UniqueFd fd = MakeMemfd();
   EXPECT_THAT(ReadOnlyMapping::Map(fd.get(), 0, "x"),
               StatusIs(absl::StatusCode::kInvalidArgument));
-  EXPECT_THAT(WritableMapping::Map(-1, kSize, "'weights'"),
-              StatusIs(absl::StatusCode::kFailedPrecondition,
-                       AllOf(HasSubstr("mmap('weights', 8192 bytes writable)"),
-                             HasSubstr("[EBADF]"))));
+  EXPECT_THAT(
+      WritableMapping::Map(-1, kSize, "'weights'"),
+      StatusIs(
+          absl::StatusCode::kFailedPrecondition,
+          AllOf(HasSubstr("mmap('weights', 8192 bytes (8.0 KiB) writable)"),
+                HasSubstr("[EBADF]"))));
 }
 
 TEST(MappingTest, MoreThanTheAddressSpaceNamesTheLimit) {
   const size_t size_bytes = size_t{1} << 47;
   const UniqueFd fd = MakeMemfd(size_bytes);
-  EXPECT_THAT(ReadOnlyMapping::Map(fd.get(), size_bytes, "x"),
-              StatusIs(absl::StatusCode::kResourceExhausted,
-                       AllOf(HasSubstr("140737488355328 bytes read-only"),
-                             HasSubstr("vm.max_map_count"))));
+  EXPECT_THAT(
+      ReadOnlyMapping::Map(fd.get(), size_bytes, "x"),
+      StatusIs(absl::StatusCode::kResourceExhausted,
+               AllOf(HasSubstr("140737488355328 bytes (128.0 TiB) read-only"),
+                     HasSubstr("vm.max_map_count"))));
 }
 
 TEST(MappingTest, ReadOnlyDescriptorGivesNoWritableMapping) {

@@ -19,6 +19,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "tenon/shm/base/posix_error.h"
+#include "tenon/shm/base/size_text.h"
 #include "tenon/shm/base/status_macros.h"
 
 namespace tenon {
@@ -67,9 +68,9 @@ absl::Status CheckNodeHasRoom(int node, size_t size_bytes,
   if (size_bytes <= kSmall) return absl::OkStatus();
   const uint64_t available = AvailableOn(node);
   if (size_bytes <= available) return absl::OkStatus();
-  return absl::ResourceExhaustedError(
-      absl::StrCat(what, ": NUMA node ", node, " has only ", available,
-                   " bytes available (", kNodes, "node", node, "/meminfo)"));
+  return absl::ResourceExhaustedError(absl::StrCat(
+      what, ": NUMA node ", node, " has only ", SizeText(available),
+      " available (", kNodes, "node", node, "/meminfo)"));
 }
 
 absl::Status BindError(int error, int node, absl::string_view what) {

@@ -69,10 +69,11 @@ TEST(SetFileSizeTest, FileSizeLimitIsAnErrorAndNoSignal) {
     ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &limit), 0);
     const UniqueFd fd = MakeEmptyMemfd();
     EXPECT_THAT(SetFileSize(fd.get(), kMiB, "x"), IsOk());
-    EXPECT_THAT(SetFileSize(fd.get(), kMiB + 1, "segment 'x'"),
-                StatusIs(kResourceExhausted,
-                         AllOf(HasSubstr("segment 'x'"),
-                               HasSubstr("1048576 bytes (RLIMIT_FSIZE)"))));
+    EXPECT_THAT(
+        SetFileSize(fd.get(), kMiB + 1, "segment 'x'"),
+        StatusIs(kResourceExhausted,
+                 AllOf(HasSubstr("segment 'x'"),
+                       HasSubstr("1048576 bytes (1.0 MiB), RLIMIT_FSIZE"))));
   }));
 }
 

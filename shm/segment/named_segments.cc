@@ -27,6 +27,7 @@
 #include "tenon/shm/base/crash_point.h"
 #include "tenon/shm/base/deadline.h"
 #include "tenon/shm/base/posix_error.h"
+#include "tenon/shm/base/size_text.h"
 #include "tenon/shm/base/status_macros.h"
 #include "tenon/shm/base/unique_fd.h"
 #include "tenon/shm/segment/name_token.h"
@@ -207,9 +208,9 @@ absl::Status CheckIsFree(int folder, const std::string& name) {
   }
   TENON_ASSIGN_OR_RETURN(const Maybe segment, Examine(folder, name));
   if (!segment || !segment->is_held) return absl::OkStatus();
-  return absl::AlreadyExistsError(absl::StrCat(
-      Describe(name), " exists (", segment->size_bytes,
-      " bytes) and is in use; open it instead, or choose another name"));
+  return absl::AlreadyExistsError(
+      absl::StrCat(Describe(name), " exists, ", SizeText(segment->size_bytes),
+                   ", and is in use; open it instead, or choose another name"));
 }
 
 }  // namespace

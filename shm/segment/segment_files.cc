@@ -20,6 +20,7 @@
 #include "absl/strings/string_view.h"
 #include "tenon/shm/base/crash_point.h"
 #include "tenon/shm/base/posix_error.h"
+#include "tenon/shm/base/size_text.h"
 #include "tenon/shm/base/status_macros.h"
 #include "tenon/shm/base/unique_fd.h"
 #include "tenon/shm/pages/huge_pages.h"
@@ -42,8 +43,8 @@ namespace {
 // hit.
 std::string What(absl::string_view place, absl::string_view name,
                  size_t size_bytes) {
-  return absl::StrCat("segment '", name, "' in ", place, ", ", size_bytes,
-                      " bytes");
+  return absl::StrCat("segment '", name, "' in ", place, ", ",
+                      SizeText(size_bytes));
 }
 
 // Sets the NUMA node before any page is allocated.

@@ -39,9 +39,10 @@ namespace {
 constexpr size_t kBlock = 4096;
 
 // Calls that cannot fail, or whose failure has no remedy: a name that cannot be
-// unlinked stays; a descriptor of unknown type is closed by a thread.
+// unlinked stays; a descriptor of unknown type is closed by a thread; a size of
+// /dev/shm that is unknown bounds nothing.
 const std::set<std::string> kSpared = {
-    "munmap", "geteuid", "getpid", "brk",      "prlimit64",
+    "munmap", "geteuid", "getpid", "brk",      "prlimit64", "statfs",
     "waitid", "unlink",  "ioctl",  "readlink", "shutdown"};
 // Pairs of names, of which the C library uses one; and calls made only once
 // much memory was allocated.

@@ -94,7 +94,7 @@ TEST_P(SegmentCgroupTest, LimitIsAnErrorThatNamesItAndNoKill) {
         Create(size),
         StatusIs(absl::StatusCode::kResourceExhausted,
                  AllOf(HasSubstr("memory for segment '"),
-                       HasSubstr(absl::StrCat(size, " bytes:")),
+                       HasSubstr(absl::StrCat(size, " bytes (")),
                        HasSubstr(absl::StrCat(
                            cgroup_->limit_name(), " of the cgroup ",
                            cgroup_->path(), ": 67108864 bytes")),

@@ -26,6 +26,7 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tenon/shm/base/size_text.h"
 #include "tenon/shm/pages/mapping.h"
 #include "tenon/shm/segment/segment.h"
 #include "tenon/shm/segment/sharing_strategy.h"
@@ -52,14 +53,15 @@ class SegmentEnvironmentTest : public testing::Test {
         .status();
   }
 
-  // "memfd_create(segment 'prefix' in a memfd, 4096 bytes)" and the like.
+  // "memfd_create(segment 'prefix' in a memfd, 4096 bytes (4.0 KiB))" and the
+  // like.
   std::string InMemfd(const std::string& call, size_t size_bytes) const {
     return absl::StrCat(call, "(segment '", prefix_, "' in a memfd, ",
-                        size_bytes, " bytes)");
+                        SizeText(size_bytes), ")");
   }
   std::string InShm(const std::string& call, size_t size_bytes) const {
     return absl::StrCat(call, "(segment '", prefix_, "-*' in /dev/shm, ",
-                        size_bytes, " bytes)");
+                        SizeText(size_bytes), ")");
   }
 
   const std::string prefix_ = UniqueTestPrefix();
@@ -129,7 +131,7 @@ TEST_F(SegmentEnvironmentTest, WithSmallFilesOnly) {
   EXPECT_TRUE(PassesInChild([&] {
     const size_t fds = CountOpenFds();
     SetSoftLimit(RLIMIT_FSIZE, kOneMiB);
-    const std::string limit = "1048576 bytes (RLIMIT_FSIZE)";
+    const std::string limit = "1048576 bytes (1.0 MiB), RLIMIT_FSIZE";
     const std::string remedy = "ulimit -f unlimited";
     EXPECT_TRUE(Says(Create(2 * kOneMiB, kFileDescriptor), kResourceExhausted,
                      {InMemfd("fallocate", 2 * kOneMiB), limit, remedy}));
@@ -156,15 +158,17 @@ TEST_F(SegmentEnvironmentTest, WithLittleAddressSpace) {
         pages * static_cast<rlim_t>(sysconf(_SC_PAGESIZE)) + 16 * kOneMiB;
     statm.close();
     SetSoftLimit(RLIMIT_AS, limit);
-    EXPECT_TRUE(Says(
-        Create(64 * kOneMiB, kFileDescriptor), kResourceExhausted,
-        {"mmap(segment in a memfd, 67108864 bytes writable)",
-         absl::StrCat(limit, " bytes (RLIMIT_AS)"), "ulimit -v unlimited"}));
+    EXPECT_TRUE(
+        Says(Create(64 * kOneMiB, kFileDescriptor), kResourceExhausted,
+             {"mmap(segment in a memfd, 67108864 bytes (64.0 MiB) writable)",
+              absl::StrCat(limit, " bytes ("), "), RLIMIT_AS",
+              "ulimit -v unlimited"}));
     EXPECT_TRUE(Says(
         Create(64 * kOneMiB, kFileSystem), kResourceExhausted,
         {absl::StrCat("mmap(segment '", prefix_,
-                      "-*' in /dev/shm, 67108864 bytes writable)"),
-         absl::StrCat(limit, " bytes (RLIMIT_AS)"), "ulimit -v unlimited"}));
+                      "-*' in /dev/shm, 67108864 bytes (64.0 MiB) writable)"),
+         absl::StrCat(limit, " bytes ("), "), RLIMIT_AS",
+         "ulimit -v unlimited"}));
     SetSoftLimit(RLIMIT_AS, RLIM_INFINITY);
     EXPECT_THAT(Create(64 * kOneMiB, kFileDescriptor), IsOk());
     EXPECT_THAT(Create(64 * kOneMiB, kFileSystem), IsOk());
@@ -193,7 +197,8 @@ TEST_F(SegmentEnvironmentTest, WithShmOf64MiB) {
     EXPECT_THAT(Create(100 * kOneMiB, kFileDescriptor), IsOk());
     EXPECT_TRUE(Says(Create(100 * kOneMiB, kFileSystem), kResourceExhausted,
                      {InShm("fallocate", 100 * kOneMiB), "[ENOSPC]",
-                      "/dev/shm has 67108864 of 67108864 bytes",
+                      "/dev/shm has 67108864 bytes (64.0 MiB) of "
+                      "67108864 bytes (64.0 MiB)",
                       "mount -o remount,size=<bytes> /dev/shm", "--shm-size",
                       "file_descriptor strategy"}));
     EXPECT_EQ(CountOpenFds(), fds);

@@ -135,7 +135,7 @@ TEST_F(SegmentLimitsTest, FilesMayNotBeSoLarge) {
     SetLimit(RLIMIT_FSIZE, kMiB);
     EXPECT_THAT(Create(2 * kMiB, kind, options),
                 StatusIs(kResourceExhausted,
-                         HasSubstr("1048576 bytes (RLIMIT_FSIZE)")));
+                         HasSubstr("1048576 bytes (1.0 MiB), RLIMIT_FSIZE")));
     EXPECT_THAT(Create(kMiB, kind, options), IsOk());
   });
 }
@@ -179,7 +179,8 @@ TEST_F(SmallDevShmTest, IsNamedWhenItIsFull) {
       EXPECT_THAT(
           Segment::CreateSharedWritable(size, Options(kFileSystem)),
           StatusIs(kResourceExhausted,
-                   AllOf(HasSubstr("/dev/shm has 67108864 of 67108864 bytes"),
+                   AllOf(HasSubstr("/dev/shm has 67108864 bytes (64.0 MiB) of "
+                                   "67108864 bytes (64.0 MiB) and"),
                          HasSubstr("--shm-size"),
                          HasSubstr("file_descriptor strategy"))));
     }
@@ -192,9 +193,10 @@ TEST_F(SmallDevShmTest, IsNamedWhenItIsFull) {
       if (segment.ok()) segments.push_back(*std::move(segment));
     }
     EXPECT_EQ(segments.size(), 6u);
-    EXPECT_THAT(full, StatusIs(kResourceExhausted,
-                               AllOf(HasSubstr("[ENOSPC]"),
-                                     HasSubstr("of 67108864 bytes"))));
+    EXPECT_THAT(full,
+                StatusIs(kResourceExhausted,
+                         AllOf(HasSubstr("[ENOSPC]"),
+                               HasSubstr("of 67108864 bytes (64.0 MiB)"))));
     EXPECT_EQ(ListShmNames(prefix_)->size(), 6u);
     // The failed one has released its memory.
     EXPECT_THAT(Segment::CreateSharedWritable(3 * kMiB, Options(kFileSystem)),
@@ -215,9 +217,9 @@ TEST_F(SmallDevShmTest, IsNamedWhenContentsDoNotFit) {
          {SegmentKind::kOwnerWritten, SegmentKind::kSharedWritable}) {
       for (size_t size : {5 * kMiB, 32 * kMiB}) {
         const std::vector<std::byte> contents(size, std::byte{1});
-        EXPECT_THAT(
-            Segment::CreateFilled(contents, kind, Options(kFileSystem)),
-            StatusIs(kResourceExhausted, HasSubstr("of 4194304 bytes and")));
+        EXPECT_THAT(Segment::CreateFilled(contents, kind, Options(kFileSystem)),
+                    StatusIs(kResourceExhausted,
+                             HasSubstr("of 4194304 bytes (4.0 MiB) and")));
       }
       EXPECT_THAT(ListShmNames(prefix_), IsOkAndHolds(IsEmpty()));
       const std::vector<std::byte> contents(3 * kMiB, std::byte{1});
