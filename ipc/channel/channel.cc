@@ -399,7 +399,7 @@ absl::StatusOr<Message> Channel::Receive(Deadline deadline, size_t max_fds) {
   absl::StatusOr<Message> result =
       Open(absl::string_view(inbox->datagram, size), message.msg_flags,
            {.max_fds = max_fds, .options = options_}, &ancillary);
-  ended_ = result.status() == EndOfStream();
+  ended_ = absl::IsOutOfRange(result.status());
   // Not inspected before: see received_fd.h.
   if (!result.ok()) ReceivedFds unseen(std::move(ancillary.fds));
   return result;
