@@ -245,10 +245,11 @@ void BM_InFlight(benchmark::State& state) {
                   "the receiver has ended");
       A::Pause();
     }
-    if (!sent.ok()) DropSome(held);
+    // The sender may have reached its limit, too, if the receiver has.
+    const bool ended = !sent.ok() || shared->error[0] != 0;
+    if (ended) DropSome(held);
     const Use use = UseOfThisProcess() - before;
     Report(state, *shared, use, sent);
-    const bool ended = !sent.ok() || shared->error[0] != 0;
     state.counters["goes_on"] =
         !ended ||
         (sent.ok() ? shared->goes_on : PutsAnother(**queue, state.range(0)));
