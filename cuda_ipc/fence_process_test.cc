@@ -129,6 +129,18 @@ struct Streams {
   std::array<One, 2> all;
 };
 
+// What a sender of one tensor has.
+struct Sender {
+  explicit Sender(FenceQueue& queue) : mine(queue.Open(0)) {}
+
+  const TestDevice gpu;
+  const std::shared_ptr<DevicePool> pool = DevicePool::Create(0).value();
+  const std::unique_ptr<TensorQueue> mine;
+  const Streams streams{gpu};
+  const Tensor tensor =
+      pool->CreateTensor(kDtypeOf<uint8_t>, {kBlockBytes}, Soon()).value();
+};
+
 // A sender that waits for no stream, and a receiver that does not either.
 struct Schedule {
   std::optional<FenceBackend> backend;
@@ -300,13 +312,9 @@ TEST_F(FenceProcessTest, AFenceIsForwardedAndOutlivesItsRecorder) {
   FenceQueue queue, second;
   const Signal forwarded;
   ForkedChild sender = Run("sender", [&] {
-    const TestDevice gpu;
-    const auto pool = DevicePool::Create(0).value();
-    const auto mine = queue.Open(0);
-    Streams streams(gpu);
+    Sender self(queue);
+    const auto& [gpu, pool, mine, streams, good] = self;
     const auto& [stream, timeline] = streams.all[0];
-    const Tensor good =
-        pool->CreateTensor(kDtypeOf<uint8_t>, {kBlockBytes}, Soon()).value();
     gpu.Fill(stream, good, 7);
     // Sent before it is reached, so that it is sent with its timeline.
     static std::atomic<bool> gate = false;
@@ -366,13 +374,9 @@ class DeadSenderTest : public FenceProcessTest {
     FenceQueue queue;
     const Signal waits, go_on;
     ForkedChild sender = Run("sender", [&] {
-      const TestDevice gpu;
-      const auto pool = DevicePool::Create(0).value();
-      const auto mine = queue.Open(0);
-      Streams streams(gpu);
+      Sender self(queue);
+      const auto& [gpu, pool, mine, streams, tensor] = self;
       const auto& [stream, timeline] = streams.all[0];
-      const Tensor tensor =
-          pool->CreateTensor(kDtypeOf<uint8_t>, {kBlockBytes}, Soon()).value();
       gpu.Fill(stream, tensor, 5);
       static std::atomic<bool> gate = false;
       gpu.Close(stream, gate);
@@ -433,13 +437,9 @@ TEST_F(DeadSenderTest, AThreadUnregistersTheMemoryOfAKilledSender) {
   FenceQueue queue;
   const Signal waits;
   ForkedChild sender = Run("sender", [&] {
-    const TestDevice gpu;
-    const auto pool = DevicePool::Create(0).value();
-    const auto mine = queue.Open(0);
-    Streams streams(gpu);
+    Sender self(queue);
+    const auto& [gpu, pool, mine, streams, tensor] = self;
     const auto& [stream, timeline] = streams.all[0];
-    const Tensor tensor =
-        pool->CreateTensor(kDtypeOf<uint8_t>, {kBlockBytes}, Soon()).value();
     gpu.Close(stream, never_opened);
     ASSERT_THAT(PutFenced(*mine, {tensor, timeline->Record().value()}), IsOk());
     EXPECT_THAT(mine->AwaitTaken(Deadline::Never()), IsOk());

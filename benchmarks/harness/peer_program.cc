@@ -174,7 +174,10 @@ NamedSubject FindPeer(const std::string& name, const std::string& row,
   } else if (auto started = StartPeer(path, row, place); started.ok()) {
     peer.subject = *std::move(started);
   } else {
-    peer.missing = absl::StrCat(path, ": ", started.status().message());
+    // What it does not do needs no path to look at.
+    peer.missing =
+        absl::StrCat(absl::IsUnimplemented(started.status()) ? "" : path + ": ",
+                     started.status().message());
   }
   return peer;
 }

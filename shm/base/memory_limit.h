@@ -23,7 +23,8 @@ absl::Status CheckMemoryLimit(uint64_t size_bytes, absl::string_view call,
 
 // The same for a file in /dev/shm, which has a size of its own: OK if that is
 // large enough, or not limited. One system call.
-// Errors: kResourceExhausted naming the size, and what is free of it.
+// Errors: kResourceExhausted, which names the size of /dev/shm and its free
+// bytes.
 absl::Status CheckShmLimit(uint64_t size_bytes, absl::string_view call,
                            absl::string_view what);
 
