@@ -65,9 +65,14 @@ class Browser:
         self.watchdog.start()
 
     def close(self):
+        """Ends the browser with its processes, which write into the profile."""
+        try:
+            self.call("Browser.close")
+            self.process.wait(SECONDS)
+        except (OSError, RuntimeError, subprocess.TimeoutExpired):
+            self.process.kill()
+            self.process.wait()
         self.watchdog.cancel()
-        self.process.kill()
-        self.process.wait()
 
     def receive(self):
         message = b""
@@ -145,7 +150,8 @@ def failures_of(page, errors, scenarios, plots):
 def check(folder, program):
     scenarios = json.loads((folder / "results.json").read_text())["scenarios"]
     plots = sorted(p.stem for p in folder.glob("*.png") if p.stem != "report")
-    with tempfile.TemporaryDirectory() as profile:
+    # A process of the browser may outlive it for a moment, and write.
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
         browser = Browser(program, profile)
         try:
             browser.open((folder / "report.html").resolve().as_uri())
