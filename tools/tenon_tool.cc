@@ -5,12 +5,14 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <sys/ioctl.h>
 #include <sys/types.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <iostream>
 #include <limits>
 #include <map>
@@ -22,6 +24,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
@@ -70,14 +73,17 @@ FlagSpec JsonFlag() {
   return {.name = "json", .help = "print JSON, with exact bytes"};
 }
 
-// The columns of the terminal that `out` is; 0: it is none.
+// The columns of the terminal that `out` is, or $COLUMNS where the kernel does
+// not know them, as of a serial line; 0: it is none.
 size_t WidthOf(const std::ostream& out) {
+  if (&out != &std::cout || isatty(STDOUT_FILENO) == 0) return 0;
   winsize size = {};
-  if (&out != &std::cout || isatty(STDOUT_FILENO) == 0 ||
-      ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0) {
-    return 0;
+  if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) {
+    return size.ws_col;
   }
-  return size.ws_col;
+  const char* const columns = getenv("COLUMNS");
+  uint32_t width = 0;
+  return columns != nullptr && absl::SimpleAtoi(columns, &width) ? width : 0;
 }
 
 absl::StatusOr<ProcessScan> ScanAll() {
@@ -101,7 +107,7 @@ absl::StatusOr<MemView> ReadMem() {
   TENON_ASSIGN_OR_RETURN(view.queues, QueryQueues());
   TENON_ASSIGN_OR_RETURN(view.loaders, loader::QueryLoaders());
   TENON_ASSIGN_OR_RETURN(const ProcessScan scan, ScanAll());
-  TENON_ASSIGN_OR_RETURN(view.segments, SegmentRows(scan));
+  TENON_ASSIGN_OR_RETURN(view.segments, SegmentRows(scan, view.ledger.arenas));
   return view;
 }
 
@@ -151,14 +157,15 @@ struct LastTop {
 
 // What has been added since `last`, after a pause.
 absl::StatusOr<std::string> NextTop(absl::Duration pause, bool json,
-                                    LastTop& last) {
+                                    size_t width, LastTop& last) {
   absl::SleepFor(pause);
   LastTop now;
   TENON_ASSIGN_OR_RETURN(now.reading, ReadTop());
   const TopReading added = TopSince(now.reading, last.reading);
   const double seconds = absl::ToDoubleSeconds(now.at - last.at);
   last = std::move(now);
-  return json ? JsonText(TopJson(added, seconds)) : TopText(added, seconds);
+  return json ? JsonText(TopJson(added, seconds))
+              : TopText(added, seconds, width);
 }
 
 absl::StatusOr<int> RunTop(const CommandLine& line, std::ostream& out) {
@@ -178,7 +185,7 @@ absl::StatusOr<int> RunTop(const CommandLine& line, std::ostream& out) {
               std::string text,
               NextTop(is_first ? std::min(pause, absl::Seconds(0.2))
                                : absl::ZeroDuration(),
-                      false, last));
+                      false, WidthOf(out), last));
           is_first = false;
           return "tenon top   q ends, arrows scroll\n" + text;
         },
@@ -192,8 +199,9 @@ absl::StatusOr<int> RunTop(const CommandLine& line, std::ostream& out) {
   }
   for (double i = 0; i < count && out; ++i) {
     if (i > 0 && !line.Has("json")) out << "\n";
-    TENON_ASSIGN_OR_RETURN(const std::string text,
-                           NextTop(pause, line.Has("json"), last));
+    TENON_ASSIGN_OR_RETURN(
+        const std::string text,
+        NextTop(pause, line.Has("json"), WidthOf(out), last));
     out << text;
     out.flush();
   }
@@ -264,7 +272,8 @@ const std::vector<Subcommand>& Subcommands() {
       {.name = "ps",
        .summary = "the processes of this user that use Tenon",
        .details =
-           "ROLE: entry point, index and parent of a child of //spawn.\n"
+           "ROLE: entry point, index and parent of a child of //spawn, or\n"
+           "supervisor and the process whose children it supervises.\n"
            "ARENAS and OWNED: arenas the process allocates from, and their\n"
            "segments' bytes. ATTACHED and HELD: peers' arenas, and blocks it\n"
            "holds there. SEGMENTS and BYTES: all segments that it has open\n"
@@ -288,8 +297,9 @@ const std::vector<Subcommand>& Subcommands() {
            "Queues: items not taken yet, capacity per participant, current\n"
            "and maximum participants, and processes that have them open.\n"
            "Loaders: batches taken, samples of each, workers. Segments, the\n"
-           "largest first: tensors and arenas' (memory), values and arrays,\n"
-           "locks, rings; and the processes that have them open or mapped.\n"
+           "largest first: of arenas, with the arena's name; values and\n"
+           "arrays, locks, rings, loaders' counters; memory of its own, such\n"
+           "as tensors; and the processes that have them open or mapped.\n"
            "With --pid of a process without any of these: exit code 1.\n",
        .flags = {{.name = "pid",
                   .value = "N",

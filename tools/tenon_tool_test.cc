@@ -40,6 +40,7 @@
 #include "tenon/shm/base/unique_fd.h"
 #include "tenon/shm/base/version.h"
 #include "tenon/shm/segment/segment.h"
+#include "tenon/shm/segment/sharing_strategy.h"
 #include "tenon/shm/testing/forked_child.h"
 #include "tenon/shm/testing/kill/census.h"
 #include "tenon/shm/testing/kill/peer.h"
@@ -307,13 +308,46 @@ TEST(TenonToolSegmentsTest, MemTellsValuesLocksAndPlainSegments) {
   EXPECT_THAT(text, HasSubstr("tenon.plain  memory  1.0 MiB"));
 }
 
+// Beside a plain segment of the same label, and whatever its strategy.
+TEST(TenonToolSegmentsTest, MemTellsSegmentsOfArenas) {
+  const std::string pid = absl::StrCat(getpid());
+  const std::string prefix = UniqueShmPrefix();
+  TENON_ASSERT_OK_AND_ASSIGN(
+      const Segment plain, Segment::CreateSharedWritable(
+                               4096, {.strategy = SharingStrategy::kFileSystem,
+                                      .name_prefix = prefix}));
+  TENON_ASSERT_OK_AND_ASSIGN(
+      const auto named,
+      Arena::Create({.name = "named",
+                     .segment = {.strategy = SharingStrategy::kFileSystem,
+                                 .name_prefix = prefix},
+                     .quota_bytes = kQuota}));
+  TENON_ASSERT_OK_AND_ASSIGN(
+      const auto plain_memfd,
+      Arena::Create({.name = "frames", .quota_bytes = kQuota}));
+  TENON_ASSERT_OK_AND_ASSIGN(const Block one, named->TryAllocate(4096));
+  TENON_ASSERT_OK_AND_ASSIGN(const Block two, plain_memfd->TryAllocate(4096));
+  const Json segments = TenonJson({"mem", "--pid", pid})["segments"];
+  std::vector<std::string> kinds;
+  for (const Json& row : segments) {
+    kinds.push_back(absl::StrCat(
+        row["kind"].get<std::string>(), " ",
+        row["arena"].is_null() ? "-" : row["arena"].get<std::string>()));
+  }
+  EXPECT_THAT(kinds, testing::UnorderedElementsAre("arena named",
+                                                   "arena frames", "memory -"))
+      << segments;
+  EXPECT_THAT(Tenon({"mem", "--pid", pid}).out, HasSubstr("  arena frames  "));
+}
+
 // A process shows the role that //spawn gives its children.
 TEST(TenonToolRoleTest, PsTellsEntryIndexAndParent) {
   auto shown = ForkedChild::Fork({.name = "role"}, [](const Reporter&) {
     spawn::ShowRole(
         {.entry = "decode\nframes", .index = 3, .parent_pid = 4711});
     const Json self = WithPid(TenonJson({"ps"})["processes"], getpid());
-    EXPECT_EQ(self["role"], Json({{"entry", "decode\\nframes"},
+    EXPECT_EQ(self["role"], Json({{"kind", "child"},
+                                  {"entry", "decode\\nframes"},
                                   {"index", 3},
                                   {"parent_pid", 4711}}));
     EXPECT_EQ(self["segments"], 0);

@@ -24,6 +24,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "gmock/gmock.h"
@@ -135,6 +137,34 @@ TEST_P(TopTest, AStrangerFindsTheLoaderAndItsWorkers) {
   }
   TENON_ASSERT_OK_AND_ASSIGN(const auto query, loader::QueryLoaders());
   EXPECT_EQ(OwnOf(query), nullptr);
+}
+
+// What `tenon ps` says of a loader's processes.
+TEST_P(TopTest, PsTellsWorkersAndTheirSupervisors) {
+  const auto loader = Make();
+  EpochRange epoch = loader->Epoch(0);
+  Take(epoch, 2);
+  const Output output = Tenon({"ps", "--json"});
+  ASSERT_EQ(output.exit_code, 0) << output.errors;
+  int workers = 0;
+  int supervisors = 0;
+  const Json parsed = Json::parse(output.out);
+  for (const Json& process : parsed["processes"]) {
+    const Json& role = process["role"];
+    if (role.is_null() || role["parent_pid"] != getpid()) continue;
+    if (role["kind"] == "child") {
+      ++workers;
+    } else {
+      ++supervisors;
+      EXPECT_EQ(process["segments"], 0) << process;
+    }
+  }
+  const bool has_processes = GetParam() == loader::WorkerKind::kProcess;
+  EXPECT_EQ(workers, has_processes ? 2 : 0) << output.out;
+  EXPECT_EQ(supervisors >= 1, has_processes) << output.out;
+  EXPECT_EQ(Tenon({"ps"}).out.find(absl::StrCat("supervisor of ", getpid())) !=
+                std::string::npos,
+            has_processes);
 }
 
 TEST_P(TopTest, PlainLinesShowStagesAndBlocks) {
@@ -292,6 +322,19 @@ TEST(TopTextTest, AHungSampleIsSeenWhileItHangs) {
   EXPECT_EQ(added.loaders.loaders[0].workers[0].of(Stage::kLoad).total_ns,
             2'000'000'000u);
   EXPECT_EQ(TopText(TopReading(), 1), "no process of this user has a loader\n");
+}
+
+TEST(TopTextTest, FitsTheWidthOfATerminal) {
+  const TopReading added =
+      TopSince(Reading(30, 62'000'000'000), Reading(20, 60'000'000'000));
+  const std::string wide = TopText(added, 2);
+  const std::string narrow = TopText(added, 2, 72);
+  for (const absl::string_view line : absl::StrSplit(narrow, '\n')) {
+    EXPECT_LE(line.size(), 72u) << line;
+  }
+  EXPECT_THAT(wide, HasSubstr("BLOCKS"));
+  EXPECT_THAT(narrow, Not(HasSubstr("BLOCKS")));
+  EXPECT_THAT(narrow, HasSubstr("worker 0  4712  load  1m 1s"));
 }
 
 TEST(TopCommandTest, FlagsAreChecked) {

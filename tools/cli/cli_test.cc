@@ -101,6 +101,10 @@ TEST(TableTest, LongLinesAreFoldedAfterCommas) {
   EXPECT_EQ(FoldLines(text, 20),
             "  blocks: in use 2,\n    lent 1, free 3\nshort\n");
   EXPECT_EQ(FoldLines("nowhere-to-break\n", 5), "nowhere-to-break\n");
+  EXPECT_EQ(FoldLines("  - more workers help\n", 14),
+            "  - more\n    workers\n    help\n");
+  EXPECT_EQ(FoldLines("  nowhere-to-break\n", 5), "  nowhere-to-break\n");
+  EXPECT_EQ(FoldLines("a b c d e f\n", 3), "a b\n    c d e f\n");
 }
 
 TEST(JsonTest, WhatIsNoUtf8IsStillJson) {

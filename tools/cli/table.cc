@@ -89,17 +89,30 @@ std::string Table::ToText(size_t indent, size_t width) const {
   return text;
 }
 
+namespace {
+
+// The space at which the first `width` columns of a line end; 0: none.
+size_t BreakOf(absl::string_view line, size_t width) {
+  const size_t comma = line.rfind(", ", width - 1);
+  if (comma != absl::string_view::npos && comma > 0) return comma + 1;
+  const size_t space = line.rfind(' ', width);
+  const size_t text = line.find_first_not_of(' ');
+  return space == absl::string_view::npos || space < text ? 0 : space;
+}
+
+}  // namespace
+
 std::string FoldLines(const std::string& text, size_t width) {
   if (width == 0) return text;
   std::string folded;
   for (absl::string_view line :
        absl::StrSplit(absl::StripSuffix(text, "\n"), '\n')) {
     std::string indent;
-    while (indent.size() + line.size() > width) {
-      const size_t comma = line.rfind(", ", width - indent.size() - 1);
-      if (comma == absl::string_view::npos || comma == 0) break;
-      absl::StrAppend(&folded, indent, line.substr(0, comma + 1), "\n");
-      line.remove_prefix(comma + 2);
+    while (indent.size() < width && indent.size() + line.size() > width) {
+      const size_t space = BreakOf(line, width - indent.size());
+      if (space == 0) break;
+      absl::StrAppend(&folded, indent, line.substr(0, space), "\n");
+      line.remove_prefix(space + 1);
       indent = "    ";
     }
     absl::StrAppend(&folded, indent, line, "\n");

@@ -44,8 +44,9 @@ class Table {
   std::vector<std::vector<std::string>> rows_;  // The headers first.
 };
 
-// `text` with lines of at most `width` columns (0: any), broken after commas;
-// the rest of a line is indented by four spaces. Pure.
+// `text` with lines of at most `width` columns (0: any), broken after commas,
+// or at a space in a line without commas; the rest of a line is indented by
+// four spaces. Pure.
 std::string FoldLines(const std::string& text, size_t width);
 
 }  // namespace tenon::tools

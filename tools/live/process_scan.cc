@@ -32,6 +32,7 @@
 #include "tenon/shm/segment/named_segments.h"
 #include "tenon/shm/segment/shm_name.h"
 #include "tenon/spawn/child/role.h"
+#include "tenon/spawn/supervisor/supervisor_main.h"
 
 namespace tenon::tools {
 namespace {
@@ -39,23 +40,29 @@ namespace {
 constexpr size_t kMaxMapsBytes = size_t{16} << 20;
 constexpr size_t kMaxFds = size_t{1} << 20;  // Of one process.
 
-// Time since the process was started; zero if unknown.
-absl::Duration AgeOf(pid_t pid) {
-  constexpr size_t kStartTime = 19;  // Counted from the state.
+// A number in /proc/PID/stat, counted from the state; zero if unknown.
+uint64_t FieldOf(pid_t pid, size_t number) {
   const std::string stat =
       ReadFile(absl::StrCat("/proc/", pid, "/stat"), 4096).value_or("");
   const size_t name_end = stat.rfind(')');
-  double uptime;
-  const std::string up = ReadFile("/proc/uptime", 4096).value_or("");
-  if (name_end == std::string::npos ||
-      !absl::SimpleAtod(up.substr(0, up.find(' ')), &uptime)) {
-    return absl::ZeroDuration();
-  }
+  if (name_end == std::string::npos) return 0;
   const std::vector<absl::string_view> fields = absl::StrSplit(
       absl::string_view(stat).substr(name_end + 1), ' ', absl::SkipEmpty());
-  uint64_t ticks;
-  if (fields.size() <= kStartTime ||
-      !absl::SimpleAtoi(fields[kStartTime], &ticks)) {
+  uint64_t value;
+  const bool found =
+      number < fields.size() && absl::SimpleAtoi(fields[number], &value);
+  return found ? value : 0;
+}
+
+// The pid of a process' parent.
+pid_t ParentOf(pid_t pid) { return static_cast<pid_t>(FieldOf(pid, 1)); }
+
+// Time since the process was started; zero if unknown.
+absl::Duration AgeOf(pid_t pid) {
+  const uint64_t ticks = FieldOf(pid, 19);
+  double uptime;
+  const std::string up = ReadFile("/proc/uptime", 4096).value_or("");
+  if (ticks == 0 || !absl::SimpleAtod(up.substr(0, up.find(' ')), &uptime)) {
     return absl::ZeroDuration();
   }
   const double started =
@@ -146,13 +153,16 @@ absl::Status LookInto(pid_t pid, const ChosenNames& chosen, ProcessScan& scan) {
   for (const int fd : *fds) {
     AddOpenFile(fd, chosen, process);
   }
+  process.name = NameOf(pid);
+  if (process.name == spawn::kSupervisorName) {
+    process.supervises_for = ParentOf(pid);
+  }
   if (process.segments.empty() && !process.has_ledger &&
-      !process.role.has_value()) {
+      !process.role.has_value() && process.supervises_for == 0) {
     return absl::OkStatus();
   }
   process.state = StateOf(pid);
   if (process.state == "ended") return absl::OkStatus();
-  process.name = NameOf(pid);
   process.age = AgeOf(pid);
   scan.processes.push_back(std::move(process));
   return absl::OkStatus();
@@ -172,7 +182,8 @@ bool IsSegmentPath(absl::string_view path, const ChosenNames& chosen) {
   absl::ConsumeSuffix(&path, " (deleted)");
   if (absl::ConsumePrefix(&path, "/memfd:")) {
     return absl::StartsWith(path, "tenon") && path != "tenon.arena" &&
-           path != "tenon.column" && !absl::StartsWith(path, "tenon.role ");
+           path != "tenon.column" && path != spawn::kSupervisorName &&
+           !absl::StartsWith(path, "tenon.role ");
   }
   return absl::ConsumePrefix(&path, "/dev/shm/") &&
          (IsMadeShmName(path) || chosen.contains(std::string(path)));

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // ProcessScan: the processes of this user that have Tenon's memory open or
-// mapped, or are children of //spawn, found in /proc.
+// mapped, or are children or supervisors of //spawn, found in /proc.
 //
 //   TENON_ASSIGN_OR_RETURN(const ProcessScan scan, ScanProcesses());
 //   for (const TenonProcess& process : scan.processes) ...
@@ -53,6 +53,8 @@ struct TenonProcess {
   bool has_ledger = false;  // Tables or columns of the ledger are open.
   // Of a child of //spawn.
   std::optional<spawn::Role> role;
+  // Of a supervisor of //spawn: the process whose children it supervises.
+  pid_t supervises_for = 0;
   // Each once, however often it is open or mapped.
   std::map<FileId, OpenSegment> segments;
 };
@@ -70,7 +72,7 @@ using ChosenNames = std::set<std::string, std::less<>>;
 ChosenNames ChosenNamesOf(const std::vector<NamedSegment>& segments);
 
 // Whether a path from /proc/PID/fd or /proc/PID/maps is a segment of Tenon: a
-// memfd whose label begins with "tenon", except the ledger's, or
+// memfd whose label begins with "tenon", except the ledger's and //spawn's, or
 // "/dev/shm/<prefix>-<32 hex digits>", or a name in `chosen` there. A memfd
 // with another SegmentOptions::name_prefix is known only by its arena. Pure.
 bool IsSegmentPath(absl::string_view path, const ChosenNames& chosen = {});

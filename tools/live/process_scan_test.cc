@@ -42,6 +42,7 @@ TEST(ProcessScanTest, TellsSegmentsByTheirPaths) {
   for (const std::string& other :
        {std::string(), std::string("/memfd:tenon.arena (deleted)"),
         std::string("/memfd:tenon.column (deleted)"),
+        std::string("/memfd:tenon-supervise (deleted)"),
         std::string("/memfd:other (deleted)"), std::string("/dev/shm/camera"),
         "/tmp/camera-" + random, "/dev/shm/" + random, "/dev/shm/-" + random,
         "/dev/shm/camera-" + random.substr(1),

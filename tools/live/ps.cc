@@ -39,17 +39,27 @@ void AddArena(const ArenaReport& arena, PsRow& row) {
   }
 }
 
-// "decode 3 of 4711": entry point, index, parent.
-std::string RoleText(const std::optional<spawn::Role>& role) {
+// "decode 3 of 4711": entry point, index, parent; "supervisor of 4711": the
+// process whose children it supervises.
+std::string RoleText(const TenonProcess& process) {
+  if (process.supervises_for != 0) {
+    return absl::StrCat("supervisor of ", process.supervises_for);
+  }
+  const std::optional<spawn::Role>& role = process.role;
   if (!role.has_value()) return "-";
   return absl::StrCat(
       role->entry, " ", role->index,
       role->parent_pid > 0 ? absl::StrCat(" of ", role->parent_pid) : "");
 }
 
-Json RoleJson(const std::optional<spawn::Role>& role) {
+Json RoleJson(const TenonProcess& process) {
+  if (process.supervises_for != 0) {
+    return {{"kind", "supervisor"}, {"parent_pid", process.supervises_for}};
+  }
+  const std::optional<spawn::Role>& role = process.role;
   if (!role.has_value()) return nullptr;
-  return {{"entry", role->entry},
+  return {{"kind", "child"},
+          {"entry", role->entry},
           {"index", role->index},
           {"parent_pid",
            role->parent_pid > 0 ? Json(role->parent_pid) : Json(nullptr)}};
@@ -86,8 +96,8 @@ std::string PsText(const std::vector<PsRow>& rows,
                "?>ATTACHED", ">HELD", "?>SEGMENTS", ">BYTES"});
   for (const PsRow& row : rows) {
     const TenonProcess& process = row.process;
-    table.AddRow({absl::StrCat(process.pid), process.name,
-                  RoleText(process.role), process.state, FormatAge(process.age),
+    table.AddRow({absl::StrCat(process.pid), process.name, RoleText(process),
+                  process.state, FormatAge(process.age),
                   absl::StrCat(row.arenas_owned), FormatBytes(row.bytes_owned),
                   absl::StrCat(row.attachments), FormatBytes(row.bytes_held),
                   absl::StrCat(process.segments.size()),
@@ -104,7 +114,7 @@ Json PsJson(const std::vector<PsRow>& rows, const std::vector<pid_t>& hidden,
     processes.push_back(
         {{"pid", process.pid},
          {"name", process.name},
-         {"role", RoleJson(process.role)},
+         {"role", RoleJson(process)},
          {"state", process.state},
          {"started_unix_ms", absl::ToUnixMillis(now - process.age)},
          {"arenas_owned", row.arenas_owned},

@@ -21,6 +21,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
+#include "tenon/shm/arena/query/ledger_query.h"
 #include "tenon/shm/base/status_macros.h"
 #include "tenon/shm/base/unique_fd.h"
 #include "tenon/shm/pages/shown_memfd.h"
@@ -60,6 +61,17 @@ absl::StatusOr<std::string> FirstBytes(pid_t pid, int fd, const FileId& id) {
   return size <= 0 ? "" : std::string(bytes, static_cast<size_t>(size));
 }
 
+std::map<FileId, std::string> ArenasOfFiles(
+    const std::vector<ArenaReport>& arenas) {
+  std::map<FileId, std::string> names;
+  for (const ArenaReport& arena : arenas) {
+    for (const SegmentFile& file : arena.files) {
+      names[{major(file.device), minor(file.device), file.inode}] = arena.name;
+    }
+  }
+  return names;
+}
+
 struct Found {
   SegmentRow row;
   pid_t pid = 0;  // Of a process that has it open as `fd`; 0: none has.
@@ -80,7 +92,9 @@ std::string KindOfSegment(absl::string_view first_bytes) {
   return "value";
 }
 
-absl::StatusOr<std::vector<SegmentRow>> SegmentRows(const ProcessScan& scan) {
+absl::StatusOr<std::vector<SegmentRow>> SegmentRows(
+    const ProcessScan& scan, const std::vector<ArenaReport>& arenas) {
+  const std::map<FileId, std::string> names = ArenasOfFiles(arenas);
   std::map<FileId, Found> all;
   for (const TenonProcess& process : scan.processes) {
     for (const auto& [id, segment] : process.segments) {
@@ -97,13 +111,19 @@ absl::StatusOr<std::vector<SegmentRow>> SegmentRows(const ProcessScan& scan) {
   }
   std::vector<SegmentRow> rows;
   for (auto& [id, found] : all) {
-    std::string bytes;
-    if (found.pid != 0) {
-      TENON_ASSIGN_OR_RETURN(bytes, FirstBytes(found.pid, found.fd, id));
+    const auto arena = names.find(id);
+    if (arena != names.end()) {
+      found.row.kind = "arena";
+      found.row.arena = arena->second;
+    } else if (absl::StartsWith(found.row.label, "tenon.loader")) {
+      found.row.kind = "loader counters";
+    } else {
+      std::string bytes;
+      if (found.pid != 0) {
+        TENON_ASSIGN_OR_RETURN(bytes, FirstBytes(found.pid, found.fd, id));
+      }
+      found.row.kind = KindOfSegment(bytes);
     }
-    found.row.kind = absl::StartsWith(found.row.label, "tenon.loader")
-                         ? "loader counters"
-                         : KindOfSegment(bytes);
     rows.push_back(std::move(found.row));
   }
   std::stable_sort(rows.begin(), rows.end(),
@@ -119,8 +139,10 @@ std::string SegmentsText(const std::vector<SegmentRow>& rows, size_t width) {
   Table table({"SEGMENT", "KIND", ">BYTES", "OPEN IN"});
   const size_t shown = std::min(rows.size(), kShown);
   for (size_t i = 0; i < shown; ++i) {
-    table.AddRow({rows[i].label, rows[i].kind, FormatBytes(rows[i].bytes),
-                  PidsText(rows[i].pids)});
+    const std::string arena =
+        rows[i].arena.empty() ? "" : absl::StrCat(" ", rows[i].arena);
+    table.AddRow({rows[i].label, rows[i].kind + arena,
+                  FormatBytes(rows[i].bytes), PidsText(rows[i].pids)});
   }
   std::string text = absl::StrCat("\n", table.ToText(0, width));
   if (shown < rows.size()) {
@@ -135,10 +157,12 @@ std::string SegmentsText(const std::vector<SegmentRow>& rows, size_t width) {
 Json SegmentsJson(const std::vector<SegmentRow>& rows) {
   Json segments = Json::array();
   for (const SegmentRow& row : rows) {
-    segments.push_back({{"label", row.label},
-                        {"kind", row.kind},
-                        {"bytes", row.bytes},
-                        {"pids", row.pids}});
+    segments.push_back(
+        {{"label", row.label},
+         {"kind", row.kind},
+         {"arena", row.kind == "arena" ? Json(row.arena) : Json(nullptr)},
+         {"bytes", row.bytes},
+         {"pids", row.pids}});
   }
   return segments;
 }

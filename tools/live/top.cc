@@ -106,7 +106,8 @@ LoaderReport ReportOf(const TopReading& added, size_t number) {
   return MakeReport(added.whole[number]);
 }
 
-std::string LoaderText(const TopReading& added, size_t number, double seconds) {
+std::string LoaderText(const TopReading& added, size_t number, double seconds,
+                       size_t width) {
   const LoaderStats& loader = added.loaders.loaders[number];
   const LedgerReport& ledger = added.ledger;
   const LoaderReport report = ReportOf(added, number);
@@ -125,16 +126,16 @@ std::string LoaderText(const TopReading& added, size_t number, double seconds) {
   for (const std::string& advice : report.advice) {
     absl::StrAppend(&text, "  - ", advice, "\n");
   }
-  Table table({"", ">PID", "DOES", ">FOR", ">BATCH", ">PER S", ">READY",
-               ">START", ">WAIT", ">LOAD", ">COLLATE", ">QUEUE", ">TAKE",
-               ">USE", ">BLOCKS", ">BYTES"});
+  Table table({"", ">PID", "DOES", ">FOR", "?>BATCH", ">PER S", "?>READY",
+               "?>START", ">WAIT", ">LOAD", "?>COLLATE", "?>QUEUE", "?>TAKE",
+               "?>USE", "?>BLOCKS", "?>BYTES"});
   AddRow(loader, loader.consumer, "", ledger, seconds, table);
   for (size_t i = 0; i < loader.workers.size(); ++i) {
     AddRow(loader, loader.workers[i],
            i < loader.ready_now.size() ? absl::StrCat(loader.ready_now[i]) : "",
            ledger, seconds, table);
   }
-  return text + table.ToText(2);
+  return FoldLines(text, width) + table.ToText(2, width);
 }
 
 // Of those that have waited.
@@ -257,7 +258,7 @@ TopReading TopSince(const TopReading& now, const TopReading& before) {
   return added;
 }
 
-std::string TopText(const TopReading& added, double seconds) {
+std::string TopText(const TopReading& added, double seconds, size_t width) {
   if (added.loaders.loaders.empty()) {
     return absl::StrCat("no process of this user has a loader\n",
                         HiddenText(added.loaders.hidden));
@@ -265,7 +266,7 @@ std::string TopText(const TopReading& added, double seconds) {
   std::string text;
   for (size_t i = 0; i < added.loaders.loaders.size(); ++i) {
     if (!text.empty()) text += "\n";
-    text += LoaderText(added, i, seconds);
+    text += LoaderText(added, i, seconds, width);
   }
   return text + HiddenText(added.loaders.hidden);
 }

@@ -7,6 +7,7 @@
 #ifndef TENON_TOOLS_LIVE_TOP_H_
 #define TENON_TOOLS_LIVE_TOP_H_
 
+#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -33,8 +34,9 @@ absl::StatusOr<TopReading> ReadTop();
 TopReading TopSince(const TopReading& now, const TopReading& before);
 
 // Per loader: a line, what to change, and a line for each process, of what was
-// added in `seconds`. Or a line that says that there are no loaders. Pure.
-std::string TopText(const TopReading& added, double seconds);
+// added in `seconds`. Or a line that says that there are no loaders. Of `width`
+// columns (0: any). Pure.
+std::string TopText(const TopReading& added, double seconds, size_t width = 0);
 
 // {"seconds": 1.0, "loaders": [...], "hidden_pids": [...]}. Pure.
 Json TopJson(const TopReading& added, double seconds);

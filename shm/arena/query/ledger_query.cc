@@ -212,6 +212,7 @@ void SumUp(const OpenTable& open, ArenaReport& report, HolderUse& owner) {
   for (const ArenaSegment& segment : open.segments) {
     const auto bytes = static_cast<size_t>(segment.block_bytes);
     ++report.segments;
+    report.files.push_back({segment.file.device, segment.file.inode});
     report.segment_bytes += bytes * static_cast<size_t>(segment.block_count);
     ForEachChunk(
         open.fd.get(), open.StatesAt(segment.first_block), segment.block_count,

@@ -19,6 +19,7 @@
 #include <sys/types.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -34,6 +35,12 @@ namespace tenon {
 struct BlockSum {
   size_t blocks = 0;
   size_t bytes = 0;  // Of whole blocks.
+};
+
+// The file of a segment, as fstat() shows it in every process.
+struct SegmentFile {
+  uint64_t device = 0;
+  uint64_t inode = 0;
 };
 
 struct ArenaReport {
@@ -52,6 +59,7 @@ struct ArenaReport {
   size_t quota_bytes = 0;
   size_t segments = 0;
   size_t segment_bytes = 0;
+  std::vector<SegmentFile> files;  // One per segment, as the owner lists them.
   BlockSum in_use;   // By the owner itself, whatever other holders there are.
   BlockSum lent;     // Released by the owner, held by others.
   BlockSum resting;  // Without a holder; not reclaimed yet.

@@ -6,8 +6,10 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <memory>
 #include <string>
@@ -151,6 +153,13 @@ TEST_F(LedgerQueryTest, FindsWhatThisProcessOwns) {
   EXPECT_FALSE(found.shared_writable);
   EXPECT_EQ(found.segments, 1u);
   EXPECT_EQ(found.segment_bytes, arena_->Use().segment_bytes);
+  ASSERT_THAT(found.files, SizeIs(1));
+  TENON_ASSERT_OK_AND_ASSIGN(const ArenaOffer offer, arena_->Offer(blocks_[0]));
+  EXPECT_TRUE(std::any_of(offer.fds.begin(), offer.fds.end(), [&](int fd) {
+    struct stat file = {};
+    return fstat(fd, &file) == 0 && file.st_dev == found.files[0].device &&
+           file.st_ino == found.files[0].inode;
+  }));
   EXPECT_EQ(found.in_use.blocks, 3u);
   EXPECT_EQ(found.in_use.bytes, 3 * kBytes);
   EXPECT_EQ(found.free.blocks, arena_->Use().blocks_free);
