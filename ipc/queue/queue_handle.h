@@ -7,12 +7,15 @@
 #define TENON_IPC_QUEUE_QUEUE_HANDLE_H_
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "tenon/shm/base/unique_fd.h"
 
 namespace tenon {
+
+class QueueGuests;
 
 // Bytes and descriptors. They are passed on by anything that carries both: as
 // arguments of a spawned process, over fork() (the child opens its own queue
@@ -26,6 +29,9 @@ namespace tenon {
 struct QueueHandle {
   std::string bytes;
   std::vector<UniqueFd> fds;
+  // Of the participant that made the handle; null in other processes. Start()
+  // of //spawn tells it which processes have the handle.
+  std::shared_ptr<QueueGuests> guests;
 };
 
 // The form of a queue, which all of its participants use.

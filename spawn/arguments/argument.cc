@@ -60,6 +60,7 @@ absl::StatusOr<PackedArguments> ArgumentWriter::Finish() && {
   TENON_RETURN_IF_ERROR(CopyPrivate());
   return PackedArguments{.bytes = std::move(bytes_).bytes(),
                          .fds = std::move(fds_),
+                         .on_start = std::move(on_start_),
                          .exclusive = std::move(exclusive_),
                          .tensors = std::move(tensors_)};
 }

@@ -26,8 +26,11 @@
 #ifndef TENON_SPAWN_ARGUMENTS_ARGUMENT_H_
 #define TENON_SPAWN_ARGUMENTS_ARGUMENT_H_
 
+#include <sys/types.h>
+
 #include <concepts>
 #include <cstddef>
+#include <functional>
 #include <string>
 #include <type_traits>
 #include <typeinfo>
@@ -58,10 +61,15 @@ struct PackedTensors {
   std::vector<absl::StatusOr<Tensor>> list;
 };
 
+// Called in the parent by Start() and StartProcess(), for each process that has
+// been started with the arguments; `end_fd` is readable once it has ended.
+using StartHook = std::function<void(pid_t pid, int end_fd)>;
+
 // Bytes, descriptors and tensors, ready to be sent, or received.
 struct PackedArguments {
   std::string bytes;
   std::vector<UniqueFd> fds;
+  std::vector<StartHook> on_start;
   // What in it is exclusive to one process; empty if nothing is.
   std::string exclusive;
   PackedTensors tensors;
@@ -91,6 +99,9 @@ class ArgumentWriter {
   // processes.
   void SetExclusive(absl::string_view what) { exclusive_ = std::string(what); }
 
+  // Adds a hook for an argument that has to know the processes it is given to.
+  void OnStart(StartHook hook) { on_start_.push_back(std::move(hook)); }
+
   // Returns all that was put. Tensors in private memory are copied into
   // ArgumentArena() (argument_arena.h), all into one block; views of one
   // storage still share one storage.
@@ -102,6 +113,7 @@ class ArgumentWriter {
 
   ArchiveWriter bytes_;
   std::vector<UniqueFd> fds_;
+  std::vector<StartHook> on_start_;
   std::string exclusive_;
   PackedTensors tensors_;
 };

@@ -3,12 +3,15 @@
 
 #include "tenon/spawn/arguments/queue_arguments.h"
 
+#include <sys/types.h>
+
 #include <cstdint>
 #include <memory>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "tenon/ipc/queue/queue_guests.h"
 #include "tenon/ipc/queue/queue_handle.h"
 #include "tenon/ipc/tensor_queue/tensor_queue.h"
 #include "tenon/shm/base/status_macros.h"
@@ -20,6 +23,9 @@ namespace tenon::spawn {
 absl::Status PackQueueHandle(absl::StatusOr<QueueHandle> handle,
                              ArgumentWriter& to) {
   TENON_RETURN_IF_ERROR(handle.status());
+  to.OnStart([guests = handle->guests](pid_t pid, int end_fd) {
+    guests->Add(pid, end_fd);
+  });
   to.PutString(handle->bytes);
   to.Put(uint64_t{handle->fds.size()});
   for (const UniqueFd& fd : handle->fds) {

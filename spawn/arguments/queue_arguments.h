@@ -12,7 +12,9 @@
 //
 // The sender keeps its queue, and each child is one more participant. A Pipe
 // sends its other end, to one process. The sender must keep its object until
-// the children have opened theirs: queue.h explains why.
+// the children have opened theirs: queue.h explains why. If all children of
+// Start() end before one has opened it, calls of the sender that wait end with
+// kUnavailable, which names a child.
 
 #ifndef TENON_SPAWN_ARGUMENTS_QUEUE_ARGUMENTS_H_
 #define TENON_SPAWN_ARGUMENTS_QUEUE_ARGUMENTS_H_

@@ -3,16 +3,21 @@
 
 #include "tenon/spawn/arguments/queue_arguments.h"
 
+#include <signal.h>
+
 #include <cstdint>
 #include <memory>
 #include <set>
+#include <string>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tenon/ipc/queue/joinable_queue.h"
 #include "tenon/ipc/queue/pipe.h"
 #include "tenon/ipc/queue/queue.h"
 #include "tenon/ipc/tensor_codec/tensor_message.h"
@@ -22,7 +27,9 @@
 #include "tenon/shm/tensor/dtype.h"
 #include "tenon/shm/tensor/tensor.h"
 #include "tenon/shm/testing/status_matchers.h"
+#include "tenon/spawn/arguments/argument.h"
 #include "tenon/spawn/child/function.h"
+#include "tenon/spawn/process/process.h"
 #include "tenon/spawn/process/processes.h"
 #include "tenon/spawn/process/start.h"
 
@@ -96,6 +103,83 @@ TEST(QueueArgumentsTest, APipeIsForOne) {
     pipe = Pipe<int64_t>::Create().value();  // This end is destroyed.
     EXPECT_THAT(one.Join(Watchdog()), IsOk());
   }
+}
+
+// An argument whose receiver dies: the queues behind it are never opened.
+struct Deadly {};
+
+}  // namespace
+
+template <>
+struct ArgumentTraits<Deadly> {
+  static std::string Name() { return "Deadly"; }
+  static absl::Status Pack(const Deadly&, ArgumentWriter&) {
+    return absl::OkStatus();
+  }
+  static absl::StatusOr<Deadly> Unpack(ArgumentReader&) {
+    raise(SIGKILL);
+    return Deadly();
+  }
+};
+
+namespace {
+
+absl::Status NeverCalled(int, Deadly, Queue<int64_t>, JoinableQueue<int64_t>,
+                         Pipe<int64_t>, std::unique_ptr<TensorQueue>) {
+  return absl::OkStatus();
+}
+TENON_SPAWN_FUNCTION(NeverCalled);
+
+// Calls that wait for a child that dies before it opens its queues end, without
+// a deadline, and name it.
+TEST(QueueArgumentsTest, AChildThatDiesBeforeItOpensItsQueues) {
+  TENON_ASSERT_OK_AND_ASSIGN(auto items,
+                             Queue<int64_t>::Create({.capacity = 1}));
+  TENON_ASSERT_OK_AND_ASSIGN(auto tasks, JoinableQueue<int64_t>::Create());
+  TENON_ASSERT_OK_AND_ASSIGN(auto pipe, Pipe<int64_t>::Create());
+  TENON_ASSERT_OK_AND_ASSIGN(auto tensors, TensorQueue::Create());
+  ASSERT_THAT(items.Put(1, Watchdog()), IsOk());
+  ASSERT_THAT(tasks.Put(1, Watchdog()), IsOk());
+  TENON_ASSERT_OK_AND_ASSIGN(
+      Process child,
+      StartProcess(NeverCalled, {}, Deadly(), items, tasks, pipe, tensors));
+  const auto names_it =
+      StatusIs(absl::StatusCode::kUnavailable,
+               HasSubstr(absl::StrCat("process ", child.pid(),
+                                      " ended before it opened the queue")));
+  EXPECT_THAT(tensors->Get(Deadline::Never()), names_it);
+  EXPECT_THAT(items.Put(2, Deadline::Never()), names_it);
+  EXPECT_THAT(pipe.Receive(Deadline::Never()), names_it);
+  EXPECT_THAT(tasks.Join(Deadline::Never()), names_it);
+  EXPECT_THAT(child.Join(Watchdog()), StatusIs(absl::StatusCode::kAborted));
+  // What is there can be received, and a later child can open the queues.
+  EXPECT_THAT(items.Get(Watchdog()), IsOkAndHolds(1));
+  TENON_ASSERT_OK_AND_ASSIGN(Process later,
+                             StartProcess("Work", {}, items, tensors));
+  ASSERT_THAT(items.Put(3, Watchdog()), IsOk());
+  TENON_ASSERT_OK_AND_ASSIGN(const auto message, tensors->Get(Watchdog()));
+  EXPECT_THAT(message.integer(1), IsOkAndHolds(3));
+  ASSERT_THAT(items.Close(), IsOk());
+  EXPECT_THAT(later.Join(Watchdog()), IsOk());
+}
+
+// As long as one of several children lives, the parent waits for it.
+TEST(QueueArgumentsTest, OneOfTwoChildrenDiesBeforeItOpensItsQueue) {
+  TENON_ASSERT_OK_AND_ASSIGN(auto jobs, Queue<int64_t>::Create());
+  TENON_ASSERT_OK_AND_ASSIGN(auto tasks, JoinableQueue<int64_t>::Create());
+  TENON_ASSERT_OK_AND_ASSIGN(auto pipe, Pipe<int64_t>::Create());
+  TENON_ASSERT_OK_AND_ASSIGN(auto results, TensorQueue::Create());
+  TENON_ASSERT_OK_AND_ASSIGN(
+      Process dies,
+      StartProcess(NeverCalled, {}, Deadly(), jobs, tasks, pipe, results));
+  TENON_ASSERT_OK_AND_ASSIGN(Process works,
+                             StartProcess("Work", {}, jobs, results));
+  EXPECT_FALSE(dies.Join(Watchdog()).ok());
+  ASSERT_THAT(jobs.Put(7, Watchdog()), IsOk());
+  TENON_ASSERT_OK_AND_ASSIGN(const auto message, results->Get(Watchdog()));
+  EXPECT_THAT(message.integer(1), IsOkAndHolds(7));
+  ASSERT_THAT(jobs.Close(), IsOk());
+  EXPECT_THAT(works.Join(Watchdog()), IsOk());
 }
 
 TEST(QueueArgumentsTest, NullIsRefused) {

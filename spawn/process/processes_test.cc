@@ -96,6 +96,9 @@ absl::Status DoAsTold(Child& child) {
 }
 TENON_SPAWN_ENTRY("do-as-told", DoAsTold);
 
+absl::Status StayEntry(Child& /*child*/) { return Stay(); }
+TENON_SPAWN_ENTRY("stay", StayEntry);
+
 absl::StatusOr<Processes> StartWorkers(const std::string& what) {
   const int count =
       static_cast<int>(std::count(what.begin(), what.end(), ',')) + 1;
@@ -449,6 +452,30 @@ TEST_F(ProcessesTest, SeveralFunctionsHaveOneFate) {
   EXPECT_THAT(Processes::Of(std::move(done)),
               StatusIs(absl::StatusCode::kInvalidArgument,
                        HasSubstr("child 0 of 1 has been moved from")));
+}
+
+TEST_F(ProcessesTest, AKilledFunctionEndsTheOthers) {
+  const auto start = [](const char* what, int index) {
+    return Process::Start(
+        {.entry = "do-as-told", .index = index, .argument = what});
+  };
+  TENON_ASSERT_OK_AND_ASSIGN(Process killed, start("stay", 0));
+  TENON_ASSERT_OK_AND_ASSIGN(Process stays, start("-,stay", 1));
+  TENON_ASSERT_OK_AND_ASSIGN(Process other,
+                             Process::Start({.entry = "stay", .index = 7}));
+  const pid_t pid = killed.pid();
+  TENON_ASSERT_OK_AND_ASSIGN(
+      Processes all,
+      Processes::Of(std::move(stays), std::move(other), std::move(killed)));
+  ASSERT_EQ(kill(pid, SIGKILL), 0);
+  const absl::Status how = all.Join(Watchdog());
+  EXPECT_THAT(how, StatusIs(absl::StatusCode::kAborted,
+                            HasSubstr(absl::StrCat("pid ", pid))));
+  const auto exited = GetProcessExited(how);
+  ASSERT_TRUE(exited.has_value()) << how;
+  EXPECT_EQ(exited->signal, SIGKILL);
+  EXPECT_TRUE(all.joined());
+  EXPECT_FALSE(HasChildren());
 }
 
 TEST_F(ProcessesTest, EachIsDroppedByItsOwnOptions) {

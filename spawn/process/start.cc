@@ -3,9 +3,11 @@
 
 #include "tenon/spawn/process/start.h"
 
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -15,6 +17,8 @@
 #include "tenon/spawn/arguments/argument.h"
 #include "tenon/spawn/arguments/packed_call.h"
 #include "tenon/spawn/child/entry.h"
+#include "tenon/spawn/process/process.h"
+#include "tenon/spawn/process/processes.h"
 #include "tenon/spawn/settings/process_options.h"
 
 namespace tenon::spawn {
@@ -40,9 +44,11 @@ absl::Status CheckSignature(absl::string_view function,
   return SignatureMismatch("the function", *takes, signature);
 }
 
-absl::Status FillIn(absl::string_view function, const std::string& signature,
-                    absl::StatusOr<PackedArguments> arguments, int nprocs,
-                    ProcessOptions& options) {
+// Returns the hooks of the arguments.
+absl::StatusOr<std::vector<StartHook>> FillIn(
+    absl::string_view function, const std::string& signature,
+    absl::StatusOr<PackedArguments> arguments, int nprocs,
+    ProcessOptions& options) {
   TENON_RETURN_IF_ERROR(CheckSignature(function, signature));
   TENON_RETURN_IF_ERROR(arguments.status());
   if (!options.entry.empty() || !options.argument.empty() ||
@@ -60,18 +66,38 @@ absl::Status FillIn(absl::string_view function, const std::string& signature,
   options.entry = std::string(function);
   options.argument = std::move(sent.bytes);
   options.fds = std::move(sent.fds);
-  return absl::OkStatus();
+  return std::move(sent.on_start);
+}
+
+void Call(const std::vector<StartHook>& hooks, const Process& process) {
+  for (const StartHook& hook : hooks) hook(process.pid(), process.end_fd());
 }
 
 }  // namespace
 
-absl::StatusOr<ProcessOptions> OptionsOfCall(
-    int nprocs, absl::string_view function, const std::string& signature,
-    ProcessOptions options, absl::StatusOr<PackedArguments> arguments) {
-  const absl::Status filled =
+absl::StatusOr<Processes> StartCall(int nprocs, absl::string_view function,
+                                    const std::string& signature,
+                                    ProcessOptions options,
+                                    absl::StatusOr<PackedArguments> arguments) {
+  const auto hooks =
       FillIn(function, signature, std::move(arguments), nprocs, options);
-  if (!filled.ok()) return Annotate(function, filled);
-  return options;
+  if (!hooks.ok()) return Annotate(function, hooks.status());
+  TENON_ASSIGN_OR_RETURN(Processes started,
+                         Processes::Start(nprocs, std::move(options)));
+  for (size_t i = 0; i < started.nprocs(); ++i) Call(*hooks, started[i]);
+  return started;
+}
+
+absl::StatusOr<Process> StartCall(absl::string_view function,
+                                  const std::string& signature,
+                                  ProcessOptions options,
+                                  absl::StatusOr<PackedArguments> arguments) {
+  const auto hooks =
+      FillIn(function, signature, std::move(arguments), 1, options);
+  if (!hooks.ok()) return Annotate(function, hooks.status());
+  TENON_ASSIGN_OR_RETURN(Process started, Process::Start(std::move(options)));
+  Call(*hooks, started);
+  return started;
 }
 
 absl::StatusOr<std::string> NameOfFunction(void (*function)()) {

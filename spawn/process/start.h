@@ -35,12 +35,18 @@
 
 namespace tenon::spawn {
 
-// Options for `nprocs` children that call the function: `options` with entry,
-// argument and fds filled in, which must be empty. Not for users.
-// Errors: those of Start(), without those of Processes::Start().
-absl::StatusOr<ProcessOptions> OptionsOfCall(
-    int nprocs, absl::string_view function, const std::string& signature,
-    ProcessOptions options, absl::StatusOr<PackedArguments> arguments);
+// Children that call the function: started with `options`, of which entry,
+// argument and fds must be empty, and are filled in. Not for users.
+// Errors: those of Start().
+absl::StatusOr<Processes> StartCall(int nprocs, absl::string_view function,
+                                    const std::string& signature,
+                                    ProcessOptions options,
+                                    absl::StatusOr<PackedArguments> arguments);
+// The same for one child.
+absl::StatusOr<Process> StartCall(absl::string_view function,
+                                  const std::string& signature,
+                                  ProcessOptions options,
+                                  absl::StatusOr<PackedArguments> arguments);
 
 // The name under which `function` is registered. Errors: kNotFound.
 absl::StatusOr<std::string> NameOfFunction(void (*function)());
@@ -53,11 +59,9 @@ absl::StatusOr<std::string> NameOfFunction(void (*function)());
 template <typename... A>
 absl::StatusOr<Processes> Start(int nprocs, absl::string_view function,
                                 ProcessOptions options, A&&... arguments) {
-  absl::StatusOr<ProcessOptions> call = OptionsOfCall(
-      nprocs, function, Signature<TravelsAs<A>...>(), std::move(options),
-      PackCall<TravelsAs<A>...>(std::forward<A>(arguments)...));
-  if (!call.ok()) return call.status();
-  return Processes::Start(nprocs, *std::move(call));
+  return StartCall(nprocs, function, Signature<TravelsAs<A>...>(),
+                   std::move(options),
+                   PackCall<TravelsAs<A>...>(std::forward<A>(arguments)...));
 }
 
 template <typename R, typename... P, typename... A>
@@ -66,11 +70,9 @@ absl::StatusOr<Processes> Start(int nprocs, R (*function)(int, P...),
   const absl::StatusOr<std::string> name =
       NameOfFunction(reinterpret_cast<void (*)()>(function));
   if (!name.ok()) return name.status();
-  absl::StatusOr<ProcessOptions> call = OptionsOfCall(
-      nprocs, *name, Signature<std::decay_t<P>...>(), std::move(options),
-      PackCall<std::decay_t<P>...>(std::forward<A>(arguments)...));
-  if (!call.ok()) return call.status();
-  return Processes::Start(nprocs, *std::move(call));
+  return StartCall(nprocs, *name, Signature<std::decay_t<P>...>(),
+                   std::move(options),
+                   PackCall<std::decay_t<P>...>(std::forward<A>(arguments)...));
 }
 
 // The same for a single child, whose index is options.index. Several of them
@@ -78,11 +80,8 @@ absl::StatusOr<Processes> Start(int nprocs, R (*function)(int, P...),
 template <typename... A>
 absl::StatusOr<Process> StartProcess(absl::string_view function,
                                      ProcessOptions options, A&&... arguments) {
-  absl::StatusOr<ProcessOptions> call = OptionsOfCall(
-      1, function, Signature<TravelsAs<A>...>(), std::move(options),
-      PackCall<TravelsAs<A>...>(std::forward<A>(arguments)...));
-  if (!call.ok()) return call.status();
-  return Process::Start(*std::move(call));
+  return StartCall(function, Signature<TravelsAs<A>...>(), std::move(options),
+                   PackCall<TravelsAs<A>...>(std::forward<A>(arguments)...));
 }
 
 template <typename R, typename... P, typename... A>
@@ -91,11 +90,8 @@ absl::StatusOr<Process> StartProcess(R (*function)(int, P...),
   const absl::StatusOr<std::string> name =
       NameOfFunction(reinterpret_cast<void (*)()>(function));
   if (!name.ok()) return name.status();
-  absl::StatusOr<ProcessOptions> call = OptionsOfCall(
-      1, *name, Signature<std::decay_t<P>...>(), std::move(options),
-      PackCall<std::decay_t<P>...>(std::forward<A>(arguments)...));
-  if (!call.ok()) return call.status();
-  return Process::Start(*std::move(call));
+  return StartCall(*name, Signature<std::decay_t<P>...>(), std::move(options),
+                   PackCall<std::decay_t<P>...>(std::forward<A>(arguments)...));
 }
 
 }  // namespace tenon::spawn

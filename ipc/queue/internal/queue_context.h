@@ -9,6 +9,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <utility>
 
@@ -17,6 +18,7 @@
 #include "tenon/ipc/queue/internal/queue_members.h"
 #include "tenon/ipc/queue/internal/queue_membership.h"
 #include "tenon/ipc/queue/internal/queue_memory.h"
+#include "tenon/ipc/queue/queue_guests.h"
 #include "tenon/ipc/queue/queue_handle.h"
 #include "tenon/shm/base/atomics.h"
 #include "tenon/shm/base/fork_count.h"
@@ -51,6 +53,8 @@ struct QueueContext {
   QueueMemory memory;
   QueueMembers members{&memory};
   QueueMembership membership{&memory, &members};
+  // Never null.
+  const std::shared_ptr<QueueGuests> guests = std::make_shared<QueueGuests>();
   const std::string name;
   const std::string what;  // The queue, in errors.
   const uint64_t fork_count = ForkCount();

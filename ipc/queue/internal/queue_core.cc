@@ -111,7 +111,9 @@ QueueCore::~QueueCore() {
 
 absl::StatusOr<QueueHandle> QueueCore::Share() const {
   TENON_RETURN_IF_ERROR(context_->CheckUsable());
-  return context_->memory.Share();
+  TENON_ASSIGN_OR_RETURN(QueueHandle handle, context_->memory.Share());
+  handle.guests = context_->guests;
+  return handle;
 }
 
 absl::Status QueueCore::Close() {

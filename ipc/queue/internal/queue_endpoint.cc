@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -135,11 +136,18 @@ bool QueueEndpoint::KnowsLiving() const {
                      });
 }
 
-bool QueueEndpoint::IsAlone() {
-  if (context_.memory.geometry().waits_alone != 0) return false;
-  if (KnowsLiving() || !context_.membership.HadOthers()) return false;
-  return context_.members.ForceRefresh().ok() && SyncNow().ok() &&
-         !KnowsLiving();
+std::string QueueEndpoint::WhyAlone() {
+  if (context_.memory.geometry().waits_alone != 0 || KnowsLiving()) return "";
+  if (!context_.membership.HadOthers()) {
+    std::string ended = context_.guests->DescribeEnd();
+    // In this order: a guest that had opened the queue was a participant before
+    // it ended, and has items in it.
+    return ended.empty() || context_.membership.HadOthers() ? "" : ended;
+  }
+  context_.guests->Clear();
+  const bool alone =
+      context_.members.ForceRefresh().ok() && SyncNow().ok() && !KnowsLiving();
+  return alone ? "all others have left or died" : "";
 }
 
 bool QueueEndpoint::Lives(size_t slot) const {

@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -94,10 +95,12 @@ class QueueEndpoint {
     asleep_ns_ = 0;
   }
 
-  // Whether all other participants have left or died, at least one has existed,
-  // and the queue's participants do not wait for new ones (wait_when_alone).
-  // Deaths are noted by Wait(), also with a deadline that has passed.
-  bool IsAlone() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Why no other participant can be waited for: "all others have left or died";
+  // or, if there has never been one, that all processes that were given the
+  // queue have ended (queue_guests.h). Empty if there are others or may come,
+  // and if the queue's participants wait for new ones (wait_when_alone). Deaths
+  // are noted by Wait(), also with a deadline that has passed.
+  std::string WhyAlone() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   // Whether the holder of `slot` is alive, as far as is known.
   bool Lives(size_t slot) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

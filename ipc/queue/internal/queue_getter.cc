@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
@@ -190,10 +191,9 @@ absl::StatusOr<size_t> QueueGetter::TakeSomeOrEnd(std::span<std::byte> out,
     return absl::OutOfRangeError(
         absl::StrCat("Get(): ", context_.what, " is closed and empty"));
   }
-  if (endpoint_.IsAlone()) {
+  if (const std::string why = endpoint_.WhyAlone(); !why.empty()) {
     return absl::UnavailableError(
-        absl::StrCat("Get(): ", context_.what,
-                     " is empty, and all others have left or died"));
+        absl::StrCat("Get(): ", context_.what, " is empty, and ", why));
   }
   return 0;
 }

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
@@ -51,9 +52,11 @@ absl::StatusOr<bool> QueuePutter::PutNow(std::span<const std::byte> items,
     return absl::FailedPreconditionError(
         absl::StrCat("Put(): ", context_.what, " is closed"));
   }
-  if (context_.Is(QueueType::kPipe) && endpoint_.IsAlone()) {
-    return absl::UnavailableError(
-        absl::StrCat("Send(): ", context_.what, ": the other end is gone"));
+  if (context_.Is(QueueType::kPipe)) {
+    if (const std::string why = endpoint_.WhyAlone(); !why.empty()) {
+      return absl::UnavailableError(absl::StrCat(
+          "Send(): ", context_.what, ": the other end is gone: ", why));
+    }
   }
   if (!writer_.KnowsRoom(count)) {
     if (!writer_.Refresh())
@@ -96,10 +99,9 @@ absl::Status QueuePutter::WaitAndPut(std::span<const std::byte> items,
     return RoomOrEnd(count);
   };
   for (bool put = false; !put;) {
-    if (endpoint_.IsAlone()) {
+    if (const std::string why = endpoint_.WhyAlone(); !why.empty()) {
       return absl::UnavailableError(
-          absl::StrCat("Put(): ", context_.what,
-                       " is full, and all others have left or died"));
+          absl::StrCat("Put(): ", context_.what, " is full, and ", why));
     }
     TENON_ASSIGN_OR_RETURN(const bool go_on, endpoint_.Wait(ready, deadline));
     if (!go_on) {
@@ -124,7 +126,7 @@ absl::StatusOr<bool> QueuePutter::IsAlone() {
     TENON_ASSIGN_OR_RETURN(
         died, endpoint_.Wait([] { return false; }, Deadline::Passed()));
   }
-  return endpoint_.IsAlone();
+  return !endpoint_.WhyAlone().empty();
 }
 
 }  // namespace tenon

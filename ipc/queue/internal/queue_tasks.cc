@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
@@ -111,12 +112,12 @@ absl::Status QueueTasks::Join(Deadline deadline) {
   };
   for (;;) {
     TENON_RETURN_IF_ERROR(join_.Sync());
-    const bool alone = join_.IsAlone();
+    const std::string why = join_.WhyAlone();
     if (IsQuiet() && join_.IsInSync()) return CheckAllDone();
-    if (alone && Outstanding(own()) == 0) {
+    if (!why.empty() && Outstanding(own()) == 0) {
       return absl::UnavailableError(
           absl::StrCat("Join(): ", context_.what, ": ", context_.size(),
-                       " tasks are queued, and all others have left or died"));
+                       " tasks are queued, and ", why));
     }
     TENON_ASSIGN_OR_RETURN(const bool go_on, join_.Wait(ready, deadline));
     if (!go_on) {

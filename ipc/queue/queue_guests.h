@@ -1,0 +1,61 @@
+// SPDX-FileCopyrightText: 2026 The Tenon Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// QueueGuests: processes that were given a handle of a queue and may not have
+// opened it yet. A participant that has never had another one learns by them
+// that none will come. Internal to queues and to //spawn.
+
+#ifndef TENON_IPC_QUEUE_QUEUE_GUESTS_H_
+#define TENON_IPC_QUEUE_QUEUE_GUESTS_H_
+
+#include <sys/types.h>
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "tenon/shm/base/thread_mutex.h"
+#include "tenon/shm/base/unique_fd.h"
+
+namespace tenon {
+
+// Ownership: owns a descriptor for each guest that has not ended; shared by a
+//   participant and the handles that it made.
+// Threads: thread-safe.
+// Processes: a forked child does not use it.
+class QueueGuests {
+ public:
+  QueueGuests() = default;
+  QueueGuests(const QueueGuests&) = delete;
+  QueueGuests& operator=(const QueueGuests&) = delete;
+
+  // `end_fd`, still the caller's, is readable once process `pid` has ended; a
+  // duplicate is kept. At the limit of descriptors the process is not added:
+  // calls then wait for it until their deadline.
+  void Add(pid_t pid, int end_fd);
+
+  // If there were guests and all have ended: "process 4711 ended before it
+  // opened the queue". Otherwise empty. One system call for each that lives.
+  std::string DescribeEnd();
+
+  // Closes the descriptors. For participants that had another one.
+  void Clear();
+
+ private:
+  struct Guest {
+    pid_t pid;
+    UniqueFd end;
+  };
+
+  void ForgetEnded() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  ThreadMutex mutex_;
+  std::vector<Guest> living_ ABSL_GUARDED_BY(mutex_);
+  pid_t last_ended_ ABSL_GUARDED_BY(mutex_) = 0;
+  size_t ended_ ABSL_GUARDED_BY(mutex_) = 0;
+};
+
+}  // namespace tenon
+
+#endif  // TENON_IPC_QUEUE_QUEUE_GUESTS_H_
