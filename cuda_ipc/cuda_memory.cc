@@ -23,6 +23,7 @@
 #include "tenon/shm/arena/arena_tensor.h"
 #include "tenon/shm/base/deadline.h"
 #include "tenon/shm/base/fork_count.h"
+#include "tenon/shm/base/size_text.h"
 #include "tenon/shm/base/status_macros.h"
 #include "tenon/shm/base/thread_mutex.h"
 #include "tenon/shm/segment/segment.h"
@@ -109,7 +110,7 @@ absl::StatusOr<std::shared_ptr<Storage>> CudaMemory::Allocate(
     const DLDevice& device, size_t bytes) const {
   if (bytes > static_cast<size_t>(std::numeric_limits<int64_t>::max())) {
     return absl::ResourceExhaustedError(
-        absl::StrCat("no device has the ", bytes, " bytes of a tensor"));
+        absl::StrCat("no device has the ", SizeText(bytes), " of a tensor"));
   }
   TENON_ASSIGN_OR_RETURN(const DeviceContext* const context, Of(device));
   TENON_ASSIGN_OR_RETURN(const std::shared_ptr<Arena> arena, ArenaOf(*context));

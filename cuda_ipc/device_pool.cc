@@ -21,6 +21,7 @@
 #include "tenon/cuda_ipc/internal/retired_allocations.h"
 #include "tenon/shm/arena/arena_tensor.h"
 #include "tenon/shm/arena/holder_use.h"
+#include "tenon/shm/base/size_text.h"
 #include "tenon/shm/base/status_macros.h"
 #include "tenon/shm/segment/segment.h"
 
@@ -131,7 +132,8 @@ absl::Status DevicePool::Close(Deadline deadline) {
                              closing->Holders());
       result = absl::DeadlineExceededError(absl::StrCat(
           "Close(): device pool '", closing->options().name,
-          "' is closed, and ", use.segment_bytes, " bytes in ", use.segments,
+          "' is closed, and ", SizeText(use.segment_bytes), " in ",
+          use.segments,
           " segments stay until the last tensor is dropped; held by ",
           DescribeHolders(holders, kMostNamed), Quarantined(use)));
       break;

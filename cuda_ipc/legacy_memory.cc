@@ -17,6 +17,7 @@
 #include "tenon/cuda_ipc/cuda_api.h"
 #include "tenon/cuda_ipc/devices.h"
 #include "tenon/cuda_ipc/driver.h"
+#include "tenon/shm/base/size_text.h"
 #include "tenon/shm/base/status_macros.h"
 
 namespace tenon::cuda_ipc {
@@ -33,8 +34,8 @@ absl::Status CheckRange(const LegacyHandle& handle, size_t allocation) {
     return absl::OkStatus();
   }
   return absl::InvalidArgumentError(absl::StrCat(
-      "a legacy handle of ", handle.bytes, " bytes at offset ", handle.offset,
-      " exceeds its allocation of ", allocation, " bytes"));
+      "a legacy handle of ", SizeText(handle.bytes), " at offset ",
+      handle.offset, " exceeds its allocation of ", SizeText(allocation)));
 }
 
 absl::Status CheckLegacyIpc(const DeviceContext& device) {

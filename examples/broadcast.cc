@@ -4,12 +4,12 @@
 // One tensor to three processes at once, through a ring: all read the same
 // memory.
 
-#include <iostream>
 #include <vector>
 
 #include "tenon/ipc/ring/ring_channel.h"
 #include "tenon/shm/arena/arena.h"
 #include "tenon/shm/arena/arena_tensor.h"
+#include "tenon/shm/base/exit_code.h"
 #include "tenon/shm/base/status_macros.h"
 #include "tenon/spawn/child/function.h"
 #include "tenon/spawn/child/init.h"
@@ -64,7 +64,5 @@ absl::Status Run() {
 
 int main(int argc, char** argv) {
   spawn::Init(argc, argv);  // The readers are this program, too.
-  const absl::Status status = Run();
-  if (!status.ok()) std::cerr << status << "\n";
-  return status.ok() ? 0 : 1;
+  return ExitCode(Run());
 }

@@ -10,6 +10,7 @@
 
 #include "absl/time/clock.h"
 #include "tenon/ipc/sync/mutex.h"
+#include "tenon/shm/base/exit_code.h"
 #include "tenon/shm/base/status_macros.h"
 #include "tenon/shm/value/value.h"
 #include "tenon/spawn/arguments/ipc_arguments.h"
@@ -69,7 +70,5 @@ absl::Status Run() {
 
 int main(int argc, char** argv) {
   spawn::Init(argc, argv);  // The children are this program, too.
-  const absl::Status status = Run();
-  if (!status.ok()) std::cerr << status << "\n";
-  return status.ok() ? 0 : 1;
+  return ExitCode(Run());
 }

@@ -12,6 +12,7 @@
 
 #include "absl/time/clock.h"
 #include "tenon/ipc/queue/queue.h"
+#include "tenon/shm/base/exit_code.h"
 #include "tenon/shm/base/status_macros.h"
 #include "tenon/shm/base/unique_fd.h"
 #include "tenon/spawn/arguments/queue_arguments.h"
@@ -85,7 +86,5 @@ absl::Status Run() {
 
 int main(int argc, char** argv) {
   spawn::Init(argc, argv);  // The child is this program, too.
-  const absl::Status status = Run();
-  if (!status.ok()) std::cerr << status << "\n";
-  return status.ok() ? 0 : 1;
+  return ExitCode(Run());
 }

@@ -24,6 +24,7 @@
 #include "tenon/ipc/tensor_queue/tensor_queue.h"
 #include "tenon/loader/loader.h"
 #include "tenon/shm/base/deadline.h"
+#include "tenon/shm/base/exit_code.h"
 #include "tenon/shm/base/status_macros.h"
 #include "tenon/shm/tensor/tensor.h"
 #include "tenon/shm/value/value.h"

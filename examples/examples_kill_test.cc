@@ -66,6 +66,12 @@ constexpr char kUnrelated[] =
 INSTANTIATE_TEST_SUITE_P(
     All, ExamplesKillTest,
     testing::Values(Example{"Broadcast", {"examples/broadcast"}},
+                    Example{"Counter", {"examples/counter"}},
+                    Example{"First", {"examples/first"}},
+                    Example{"Pool", {"examples/pool"}},
+                    Example{"ProducerExits", {"examples/producer_exits"}},
+                    Example{"SmallDataset", {"examples/small_dataset"}},
+                    Example{"TwoConsumers", {"examples/two_consumers"}, 10},
                     Example{"HelloTensor", {"examples/hello_tensor"}, 10, true},
                     Example{"Forward", {"examples/forward"}, 5},
                     Example{"EventLoop", {"examples/event_loop"}, 5},

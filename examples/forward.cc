@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "tenon/ipc/tensor_queue/tensor_queue.h"
+#include "tenon/shm/base/exit_code.h"
 #include "tenon/shm/base/status_macros.h"
 #include "tenon/spawn/arguments/queue_arguments.h"
 #include "tenon/spawn/child/function.h"
@@ -64,7 +65,5 @@ absl::Status Run() {  // A
 
 int main(int argc, char** argv) {
   spawn::Init(argc, argv);  // B and C are this program, too.
-  const absl::Status status = Run();
-  if (!status.ok()) std::cerr << status << "\n";
-  return status.ok() ? 0 : 1;
+  return ExitCode(Run());
 }

@@ -8,10 +8,12 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
 #include "tenon/futures/async.h"
 #include "tenon/futures/collect.h"
 #include "tenon/futures/coroutine.h"
 #include "tenon/futures/thread_pool.h"
+#include "tenon/shm/base/exit_code.h"
 
 using namespace tenon::futures;  // NOLINT: a program of one file.
 
@@ -26,28 +28,21 @@ Future<int> Quarter(Executor& pool, int n) {
   co_return half.ok() ? Half(*half) : half;
 }
 
-int Fail(const absl::Status& status) {
-  std::cerr << status << "\n";
-  return 1;
-}
-
 int main() {
   const auto pool = ThreadPool::Create(2);
-  if (!pool.ok()) return Fail(pool.status());
+  if (!pool.ok()) return tenon::ExitCode(pool.status());
   std::vector<Future<int>> halves;
   for (const int n : {10, 20, 30}) {
     halves.push_back(Async(**pool, [n] { return Half(n); }));
   }
   const auto all = CollectAll(std::move(halves)).Get();
-  if (!all.ok()) return Fail(all.status());
+  if (!all.ok()) return tenon::ExitCode(all.status());
   for (const int half : *all) std::cout << "a half: " << half << "\n";
   for (const int n : {20, 10}) {
-    const absl::StatusOr<int> quarter = Quarter(**pool, n).Get();
-    std::cout << "a quarter of " << n << ": ";
-    if (quarter.ok()) {
-      std::cout << *quarter << "\n";
-    } else {
-      std::cout << quarter.status() << "\n";
-    }
+    const auto quarter = Quarter(**pool, n).Get();
+    std::cout << "a quarter of " << n << ": "
+              << (quarter.ok() ? absl::StrCat(*quarter)
+                               : quarter.status().ToString())
+              << "\n";
   }
 }

@@ -4,11 +4,11 @@
 // Two processes and one tensor, there and back without a copy: the time of a
 // round trip for processes that sleep while they wait, and that spin.
 
-#include <iostream>
 #include <memory>
 
 #include "absl/time/clock.h"
 #include "tenon/ipc/tensor_queue/tensor_queue.h"
+#include "tenon/shm/base/exit_code.h"
 #include "tenon/shm/base/status_macros.h"
 #include "tenon/spawn/arguments/queue_arguments.h"
 #include "tenon/spawn/child/function.h"
@@ -80,7 +80,5 @@ absl::Status Run() {
 
 int main(int argc, char** argv) {
   spawn::Init(argc, argv);  // The child is this program, too.
-  const absl::Status status = Run();
-  if (!status.ok()) std::cerr << status << "\n";
-  return status.ok() ? 0 : 1;
+  return ExitCode(Run());
 }

@@ -9,19 +9,15 @@
 #include <iostream>
 #include <numeric>
 
+#include "tenon/shm/base/exit_code.h"
 #include "tenon/shm/value/array.h"
-
-int Fail(const absl::Status& status) {
-  std::cerr << status << "\n";
-  return 1;
-}
 
 int main(int argc, char** argv) {
   const char* const name = argc > 1 ? argv[1] : "numbers";
   bool created = false;
   const auto numbers =
       tenon::Array<float>::OpenOrCreate(1000, {.name = name}, &created);
-  if (!numbers.ok()) return Fail(numbers.status());
+  if (!numbers.ok()) return tenon::ExitCode(numbers.status());
   const absl::Span<float> all = *numbers->data();
   if (created) {
     std::fill(all.begin(), all.end(), 0.5f);

@@ -5,6 +5,7 @@
 
 #include <iostream>
 
+#include "tenon/shm/base/exit_code.h"
 #include "tenon/spawn/child/init.h"
 #include "tenon/spawn/pool/process_pool.h"
 
@@ -19,17 +20,12 @@ int CountPrimes(int below) {
 }
 TENON_POOL_FUNCTION(CountPrimes);
 
-int Fail(const absl::Status& status) {
-  std::cerr << status << "\n";
-  return 1;
-}
-
 int main(int argc, char** argv) {
   tenon::spawn::Init(argc, argv);  // The workers are this program, too.
   const auto pool = tenon::spawn::ProcessPool::Create({.workers = 2});
-  if (!pool.ok()) return Fail(pool.status());
+  if (!pool.ok()) return tenon::ExitCode(pool.status());
   const auto primes =
       pool->Map(CountPrimes, {10'000, 100'000, 1'000'000}).Get();
-  if (!primes.ok()) return Fail(primes.status());
+  if (!primes.ok()) return tenon::ExitCode(primes.status());
   for (const int count : *primes) std::cout << count << " primes\n";
 }

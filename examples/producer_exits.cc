@@ -6,8 +6,10 @@
 
 #include <iostream>
 #include <memory>
+#include <numeric>
 
 #include "tenon/ipc/tensor_queue/tensor_queue.h"
+#include "tenon/shm/base/exit_code.h"
 #include "tenon/shm/base/status_macros.h"
 #include "tenon/spawn/arguments/queue_arguments.h"
 #include "tenon/spawn/child/function.h"
@@ -32,15 +34,12 @@ absl::Status Run() {
   std::cout << "the producer has ended\n";
   TENON_ASSIGN_OR_RETURN(Tensor tensor, queue->GetTensor(Deadline::Never()));
   TENON_ASSIGN_OR_RETURN(const auto values, tensor.data<const float>());
-  double sum = 0;
-  for (const float value : values) sum += value;
-  std::cout << "its tensor of 4 MB has the sum " << sum << "\n";
+  std::cout << "its tensor of 4 MB has the sum "
+            << std::reduce(values.begin(), values.end(), 0.0) << "\n";
   return absl::OkStatus();
 }
 
 int main(int argc, char** argv) {
   spawn::Init(argc, argv);  // The producer is this program, too.
-  const absl::Status status = Run();
-  if (!status.ok()) std::cerr << status << "\n";
-  return status.ok() ? 0 : 1;
+  return ExitCode(Run());
 }

@@ -116,7 +116,7 @@ TEST(ProgramsTest, ProducerExits) {
 
 TEST(ProgramsTest, SmallDataset) {
   EXPECT_THAT(OutputOf({"examples/small_dataset"}),
-              MatchesRegex("32 batches of 64 images of 49 kB: [0-9.]+m?s\n"
+              MatchesRegex("32 batches of 3 MB: [0-9.]+m?s\n"
                            "mean of their first pixels 0\\.[0-9]+\n"));
 }
 

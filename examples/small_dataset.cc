@@ -8,11 +8,11 @@
 
 #include "absl/time/clock.h"
 #include "tenon/loader/loader.h"
+#include "tenon/shm/base/exit_code.h"
 #include "tenon/shm/base/status_macros.h"
 #include "tenon/spawn/child/init.h"
 
-using namespace tenon;          // NOLINT: a program of one file.
-using namespace tenon::loader;  // NOLINT
+using namespace tenon::loader;  // NOLINT: a program of one file.
 
 class Noise : public Dataset {
  public:
@@ -32,24 +32,18 @@ class Noise : public Dataset {
 };
 TENON_LOADER_DATASET(Noise(int64_t));
 
-int Fail(const absl::Status& status) {
-  std::cerr << status << "\n";
-  return 1;
-}
-
 int main(int argc, char** argv) {
-  spawn::Init(argc, argv);  // The workers are this program, too.
+  tenon::spawn::Init(argc, argv);  // The workers are this program, too.
   const auto loader = Loader::Create<Noise>(
       {.batch_size = 64, .shuffle = true, .workers = 2}, 2000);
-  if (!loader.ok()) return Fail(loader.status());
+  if (!loader.ok()) return tenon::ExitCode(loader.status());
   const absl::Time began = absl::Now();
   double sum = 0;
   for (const absl::StatusOr<Batch>& batch : (*loader)->Epoch(0)) {
-    if (!batch.ok()) return Fail(batch.status());
+    if (!batch.ok()) return tenon::ExitCode(batch.status());
     sum += **batch->tensor("image")->at<const float>({0, 0, 0, 0});
   }
-  std::cout << (*loader)->batches()
-            << " batches of 64 images of 49 kB: " << absl::Now() - began
-            << "\nmean of their first pixels "
-            << sum / static_cast<double>((*loader)->batches()) << "\n";
+  const auto batches = static_cast<double>((*loader)->batches());
+  std::cout << batches << " batches of 3 MB: " << absl::Now() - began
+            << "\nmean of their first pixels " << sum / batches << "\n";
 }

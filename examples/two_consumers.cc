@@ -9,6 +9,7 @@
 
 #include "absl/time/clock.h"
 #include "tenon/ipc/tensor_queue/tensor_queue.h"
+#include "tenon/shm/base/exit_code.h"
 #include "tenon/shm/base/status_macros.h"
 #include "tenon/spawn/arguments/queue_arguments.h"
 #include "tenon/spawn/child/function.h"
@@ -59,7 +60,5 @@ absl::Status Produce() {
 
 int main(int argc, char** argv) {
   spawn::Init(argc, argv);  // The consumers are this program, too.
-  const absl::Status status = Produce();
-  if (!status.ok()) std::cerr << status << "\n";
-  return status.ok() ? 0 : 1;
+  return ExitCode(Produce());
 }

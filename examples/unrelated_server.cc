@@ -11,6 +11,7 @@
 #include "tenon/ipc/listener/listener.h"
 #include "tenon/shm/arena/arena.h"
 #include "tenon/shm/arena/arena_tensor.h"
+#include "tenon/shm/base/exit_code.h"
 #include "tenon/shm/base/status_macros.h"
 
 using namespace tenon;  // NOLINT: a program of one file.
@@ -42,13 +43,11 @@ absl::Status Run(Deadline for_client) {
   const ArenaUse after = arena->Use();
   std::cout << claimed.bytes << "; blocks in use here: " << before.blocks_in_use
             << ", then " << after.blocks_in_use << "\n";
-  return channel.Send("goodbye", {}, Soon());
+  return channel.Close(Soon());  // The client gets the end, not a death.
 }
 
 int main(int argc, char** argv) {
-  const absl::Status status =
-      Run(argc == 2 ? Deadline::After(absl::Seconds(std::atoi(argv[1])))
-                    : Deadline::Never());
-  if (!status.ok()) std::cerr << status << "\n";
-  return status.ok() ? 0 : 1;
+  return ExitCode(Run(argc == 2
+                          ? Deadline::After(absl::Seconds(std::atoi(argv[1])))
+                          : Deadline::Never()));
 }

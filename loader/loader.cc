@@ -49,6 +49,7 @@
 #include "tenon/loader/worker/messages.h"
 #include "tenon/loader/worker/worker_source.h"
 #include "tenon/shm/arena/page_pinner.h"
+#include "tenon/shm/base/size_text.h"
 #include "tenon/shm/base/status_macros.h"
 
 namespace tenon::loader {
@@ -282,8 +283,10 @@ absl::StatusOr<int> Loader::Prefetch(int64_t batch_bytes, int workers) const {
   const int64_t each = *options_.memory_quota / workers / batch_bytes;
   if (each >= 1) return static_cast<int>(std::min<int64_t>(wanted, each));
   const std::string what =
-      absl::StrCat("Loader::Create(): memory_quota of ", *options_.memory_quota,
-                   " bytes does not hold a batch of ", batch_bytes, " bytes");
+      absl::StrCat("Loader::Create(): memory_quota of ",
+                   SizeText(static_cast<uint64_t>(*options_.memory_quota)),
+                   " does not hold a batch of ",
+                   SizeText(static_cast<uint64_t>(batch_bytes)));
   return absl::InvalidArgumentError(
       options_.workers == 0
           ? absl::StrCat(what, "; raise it, or lower batch_size")

@@ -32,6 +32,7 @@
 #include "tenon/shm/base/message.h"
 #include "tenon/shm/base/posix_error.h"
 #include "tenon/shm/base/random_id.h"
+#include "tenon/shm/base/size_text.h"
 #include "tenon/shm/base/status_macros.h"
 #include "tenon/shm/base/unique_fd.h"
 #include "tenon/shm/segment/segment.h"
@@ -571,10 +572,12 @@ absl::Status Manager::KeepName(Clients::value_type& client,
   TENON_CRASH_POINT("manager.name_held");
   const uint64_t bytes = segment.size_bytes();
   if (bytes > options_.max_kept_bytes - kept_bytes_) {
-    return absl::ResourceExhaustedError(absl::StrCat(
-        "shm_manager: cannot keep '", name, "': its ", bytes, " bytes and the ",
-        kept_bytes_, " that are kept exceed the limit of ",
-        options_.max_kept_bytes, "; release some, or raise --max_kept_bytes"));
+    return absl::ResourceExhaustedError(
+        absl::StrCat("shm_manager: cannot keep '", name, "': its ",
+                     SizeText(bytes), " and the ", SizeText(kept_bytes_),
+                     " that are kept exceed the limit of ",
+                     SizeText(options_.max_kept_bytes),
+                     "; release some, or raise --max_kept_bytes"));
   }
   kept_bytes_ += bytes;
   kept_.emplace(name,

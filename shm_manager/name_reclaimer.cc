@@ -24,6 +24,7 @@
 #include "tenon/shm/base/crash_point.h"
 #include "tenon/shm/base/deadline.h"
 #include "tenon/shm/base/fork_count.h"
+#include "tenon/shm/base/size_text.h"
 #include "tenon/shm/base/status_macros.h"
 #include "tenon/shm/base/thread_cpu_time.h"
 #include "tenon/shm/base/thread_mutex.h"
@@ -185,7 +186,7 @@ void NameReclaimer::DoRelease(Segment segment) {
                                         "': ", removed.status().message()));
   } else if (*removed) {
     Log(LogKind::kEvent,
-        absl::StrCat("removed '", name, "' (", bytes, " bytes)"));
+        absl::StrCat("removed '", name, "' (", SizeText(bytes), ")"));
   }
   const ThreadLock lock(&mutex_);
   --pending_;
@@ -213,7 +214,7 @@ void NameReclaimer::DoRemove(std::string name) {
   if (!removed->has_value()) return;
   const uint64_t bytes = (*removed)->allocated_bytes;
   Log(LogKind::kEvent,
-      absl::StrCat("removed '", name, "' (", bytes, " bytes)"));
+      absl::StrCat("removed '", name, "' (", SizeText(bytes), ")"));
   const ThreadLock lock(&mutex_);
   ++counts_.removed_names;
   counts_.removed_bytes += bytes;
@@ -228,8 +229,9 @@ void NameReclaimer::Sweep() {
         absl::StrCat("cannot examine names: ", removed.status().message()));
   } else {
     for (const NamedSegment& segment : *removed) {
-      Log(LogKind::kEvent, absl::StrCat("removed '", segment.name, "' (",
-                                        segment.allocated_bytes, " bytes)"));
+      Log(LogKind::kEvent,
+          absl::StrCat("removed '", segment.name, "' (",
+                       SizeText(segment.allocated_bytes), ")"));
     }
   }
   const ThreadLock lock(&mutex_);

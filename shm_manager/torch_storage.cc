@@ -31,6 +31,7 @@
 #include "tenon/shm/base/fork_count.h"
 #include "tenon/shm/base/posix_error.h"
 #include "tenon/shm/base/retry_on_eintr.h"
+#include "tenon/shm/base/size_text.h"
 #include "tenon/shm/base/status_macros.h"
 #include "tenon/shm/base/unique_fd.h"
 #include "tenon/shm/pages/mapping.h"
@@ -215,8 +216,8 @@ absl::StatusOr<TorchStorage> TorchStorage::Create(
   }
   if (size_bytes == 0 || size_bytes > SIZE_MAX - kTorchHeaderBytes) {
     return absl::InvalidArgumentError(
-        absl::StrCat("TorchStorage::Create(): ", size_bytes,
-                     " bytes; want 1 to ", SIZE_MAX - kTorchHeaderBytes));
+        absl::StrCat("TorchStorage::Create(): ", SizeText(size_bytes),
+                     "; want 1 to ", SizeText(SIZE_MAX - kTorchHeaderBytes)));
   }
   TENON_ASSIGN_OR_RETURN(
       Segment segment,
@@ -254,9 +255,9 @@ absl::StatusOr<TorchStorage> TorchStorage::Open(absl::string_view manager,
   if (segment.size_bytes() < kTorchHeaderBytes ||
       segment.size_bytes() - kTorchHeaderBytes < size_bytes) {
     return absl::FailedPreconditionError(absl::StrCat(
-        "TorchStorage::Open(): '", name, "' has ", segment.size_bytes(),
-        " bytes; want the ", size_bytes, " of the storage and ",
-        kTorchHeaderBytes, " of torch's header"));
+        "TorchStorage::Open(): '", name, "' has ",
+        SizeText(segment.size_bytes()), "; want the ", SizeText(size_bytes),
+        " of the storage and ", kTorchHeaderBytes, " of torch's header"));
   }
   TENON_ASSIGN_OR_RETURN(WritableMapping mapping, segment.MapWritable());
   if (References(mapping).fetch_add(1) <= 0) {

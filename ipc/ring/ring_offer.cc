@@ -15,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "tenon/ipc/ring/ring_geometry.h"
+#include "tenon/shm/base/size_text.h"
 #include "tenon/shm/base/status_macros.h"
 #include "tenon/shm/base/unique_fd.h"
 
@@ -79,9 +80,9 @@ absl::Status CheckRingGeometry(const RingGeometry& geometry) {
     return absl::InvalidArgumentError(absl::StrCat(
         "a ring of ", geometry.capacity, " records of ", geometry.record_bytes,
         " bytes is out of range: want records of 8 to ",
-        RingGeometry::kMaxRecordBytes,
-        " bytes, a multiple of 8, and a power of two of them in at most ",
-        RingGeometry::kMaxBytes, " bytes"));
+        SizeText(RingGeometry::kMaxRecordBytes),
+        ", a multiple of 8, and a power of two of them in at most ",
+        SizeText(RingGeometry::kMaxBytes)));
   }
   if (geometry.policy > static_cast<uint32_t>(RingPolicy::kDropReader)) {
     return absl::InvalidArgumentError(

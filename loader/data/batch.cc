@@ -19,6 +19,7 @@
 #include "tenon/loader/data/batch_layout.h"
 #include "tenon/loader/data/sample_spec.h"
 #include "tenon/shm/base/copy_from_shared.h"
+#include "tenon/shm/base/size_text.h"
 #include "tenon/shm/base/status_macros.h"
 #include "tenon/shm/tensor/storage.h"
 #include "tenon/shm/tensor/tensor.h"
@@ -51,8 +52,8 @@ absl::StatusOr<Batch> Batch::Create(Contents contents,
 absl::StatusOr<Batch> Batch::Over(std::shared_ptr<Storage> storage) const {
   if (storage->size_bytes() < storage_->size_bytes()) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "Batch::Over(): storage of ", storage->size_bytes(),
-        " bytes for a block of ", storage_->size_bytes(), " bytes"));
+        "Batch::Over(): storage of ", SizeText(storage->size_bytes()),
+        " for a block of ", SizeText(storage_->size_bytes())));
   }
   return Batch(contents_, layout_, std::move(storage), table_);
 }

@@ -31,6 +31,7 @@
 #include "tenon/shm/arena/arena_tensor.h"
 #include "tenon/shm/base/crash_point.h"
 #include "tenon/shm/base/deadline.h"
+#include "tenon/shm/base/size_text.h"
 #include "tenon/shm/base/status_macros.h"
 #include "tenon/shm/tensor/storage.h"
 
@@ -93,7 +94,7 @@ absl::StatusOr<WorkerLink> WorkerLink::Create(
     return absl::InvalidArgumentError(absl::StrCat(
         "batches of ", layout->batch_size(), " samples, ", capacity,
         " ahead, have more indices than a ring takes (",
-        RingGeometry::kMaxBytes, " bytes); lower batch_size or prefetch"));
+        SizeText(RingGeometry::kMaxBytes), "); lower batch_size or prefetch"));
   }
   TENON_ASSIGN_OR_RETURN(
       auto tasks,
@@ -443,9 +444,9 @@ absl::StatusOr<Batch> WorkerLink::MakeBatch(const BatchRecord& record,
   if (!claimed.ok()) return Malformed("bad block", claimed.status());
   std::shared_ptr<Storage> storage = *std::move(claimed);
   if (storage->size_bytes() < static_cast<size_t>(layout_->total_bytes())) {
-    return absl::DataLossError(
-        absl::StrCat("sent a block of ", storage->size_bytes(),
-                     " bytes for a batch of ", layout_->total_bytes()));
+    return absl::DataLossError(absl::StrCat(
+        "sent a block of ", SizeText(storage->size_bytes()), " for a batch of ",
+        SizeText(static_cast<uint64_t>(layout_->total_bytes()))));
   }
   for (SkippedSample& sample : note.skipped) {
     const SkippedSample* const left_out = job.LeftOut(sample.position);

@@ -13,11 +13,14 @@
 #include <cstring>
 #include <memory>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tenon/shm/arena/arena.h"
@@ -25,6 +28,7 @@
 #include "tenon/shm/arena/attached_arena.h"
 #include "tenon/shm/arena/every_memory.h"
 #include "tenon/shm/arena/holder_use.h"
+#include "tenon/shm/base/deadline.h"
 #include "tenon/shm/base/random_id.h"
 #include "tenon/shm/ledger/column.h"
 #include "tenon/shm/segment/segment.h"
@@ -184,6 +188,36 @@ TEST(ArenaOptionsTest, ABlockLargerThanDevShmFailsAtOnce) {
                                HasSubstr("of 1048576 bytes (1.0 MiB)"),
                                HasSubstr("--shm-size"))));
     EXPECT_THAT(arena->Allocate(kBytes, Deadline::Never()), IsOk());
+  }));
+}
+
+// It fits the size of /dev/shm and not what is free there: others may free some
+// while the call waits, and the error says how much there is.
+TEST(ArenaOptionsTest, ABlockWaitsForMemoryOfOthersInDevShm) {
+  if (!CanEnterOwnMountNamespace()) GTEST_SKIP() << kNoMountNamespace;
+  EXPECT_TRUE(PassesInChild([] {
+    ASSERT_TRUE(EnterOwnMountNamespace());
+    ASSERT_TRUE(MountTmpfs("/dev/shm", "size=1m"));
+    ArenaOptions options = Options();
+    options.segment.strategy = SharingStrategy::kFileSystem;
+    auto other = MakeArena(options);
+    TENON_ASSERT_OK_AND_ASSIGN(Block held, other->TryAllocate(768 << 10));
+    const auto arena = MakeArena(options);
+    const auto says_what_is_free = AllOf(
+        HasSubstr("/dev/shm has "), HasSubstr(" of 1048576 bytes (1.0 MiB)"));
+    EXPECT_THAT(arena->TryAllocate(512 << 10),
+                StatusIs(kResourceExhausted, says_what_is_free));
+    EXPECT_THAT(
+        arena->Allocate(512 << 10, Deadline::After(absl::Milliseconds(300))),
+        StatusIs(absl::StatusCode::kDeadlineExceeded, says_what_is_free));
+    std::thread drops([&] {
+      absl::SleepFor(absl::Milliseconds(200));
+      held = Block();
+      other.reset();
+    });
+    EXPECT_THAT(arena->Allocate(512 << 10, Deadline::After(absl::Minutes(1))),
+                IsOk());
+    drops.join();
   }));
 }
 

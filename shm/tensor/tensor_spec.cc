@@ -22,6 +22,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "dlpack/dlpack.h"
+#include "tenon/shm/base/size_text.h"
 #include "tenon/shm/base/status_macros.h"
 #include "tenon/shm/tensor/dtype.h"
 #include "tenon/shm/tensor/tensor_spec_reshape.h"
@@ -190,7 +191,7 @@ absl::Status TensorSpec::CheckFits(uint64_t storage_bytes) const {
   }
   if (byte_offset_ > storage_bytes) {
     return Invalid(*this, absl::StrCat("it begins behind a storage of ",
-                                       storage_bytes, " bytes"));
+                                       SizeText(storage_bytes)));
   }
   if (elements() == 0) return absl::OkStatus();
   const std::optional<Reach> reach = ReachOf(shape(), strides());
@@ -206,15 +207,15 @@ absl::Status TensorSpec::CheckFits(uint64_t storage_bytes) const {
   // not, and the magnitude of `before` is computed without negating it.
   const uint64_t magnitude = uint64_t{0} - static_cast<uint64_t>(before);
   if (magnitude > byte_offset_) {
-    return Invalid(*this,
-                   absl::StrCat("an element begins ", magnitude - byte_offset_,
-                                " bytes before the storage"));
+    return Invalid(*this, absl::StrCat("an element begins ",
+                                       SizeText(magnitude - byte_offset_),
+                                       " before the storage"));
   }
   if (static_cast<uint64_t>(behind) > storage_bytes - byte_offset_) {
-    return Invalid(*this,
-                   absl::StrCat("its elements end ", behind,
-                                " bytes behind its offset, in a storage of ",
-                                storage_bytes, " bytes"));
+    return Invalid(*this, absl::StrCat("its elements end ",
+                                       SizeText(static_cast<uint64_t>(behind)),
+                                       " behind its offset, in a storage of ",
+                                       SizeText(storage_bytes)));
   }
   return absl::OkStatus();
 }

@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "tenon/ipc/queue/internal/queue_layout.h"
+#include "tenon/shm/base/size_text.h"
 #include "tenon/shm/base/status_macros.h"
 
 namespace tenon {
@@ -32,9 +33,9 @@ absl::Status CheckQueueGeometry(const QueueGeometry& geometry) {
       "a queue of ", geometry.capacity, " items of ", geometry.item_bytes,
       " bytes for each of ", geometry.participants,
       " participants is out of range: want items of 1 to ",
-      QueueGeometry::kMaxItemBytes, " bytes, 1 to ",
+      SizeText(QueueGeometry::kMaxItemBytes), ", 1 to ",
       QueueGeometry::kMaxParticipants, " participants, and at most ",
-      QueueGeometry::kMaxBytes, " bytes in total"));
+      SizeText(QueueGeometry::kMaxBytes), " in total"));
 }
 
 std::string QueueHandleBytes(const QueueGeometry& geometry) {

@@ -22,6 +22,7 @@
 #include "tenon/shm/base/atomics.h"
 #include "tenon/shm/base/duplicate_fd.h"
 #include "tenon/shm/base/random_id.h"
+#include "tenon/shm/base/size_text.h"
 #include "tenon/shm/base/status_macros.h"
 #include "tenon/shm/base/system_fence.h"
 #include "tenon/shm/base/unique_fd.h"
@@ -72,9 +73,9 @@ absl::StatusOr<QueueMemory> QueueMemory::Open(QueueHandle& handle) {
       Segment segment,
       Segment::Adopt(std::move(fd), SegmentKind::kSharedWritable));
   if (segment.size_bytes() < geometry.bytes()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("Open(): the memory of a queue has ", segment.size_bytes(),
-                     " bytes; its geometry needs ", geometry.bytes()));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "Open(): the memory of a queue has ", SizeText(segment.size_bytes()),
+        "; its geometry needs ", SizeText(geometry.bytes())));
   }
   TENON_ASSIGN_OR_RETURN(WritableMapping mapping, segment.MapWritable());
   QueueGeometry found;

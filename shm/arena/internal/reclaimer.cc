@@ -322,9 +322,8 @@ std::string Reclaimer::DescribeShortage() {
         bytes += block->size();
       }
     }
-    absl::StrAppend(&text, "; ", blocks, " blocks, ", bytes,
-                    " bytes, are withheld, which were handed out before ",
-                    refused);
+    absl::StrAppend(&text, "; ", blocks, " blocks, ", SizeText(bytes),
+                    ", are withheld, which were handed out before ", refused);
   }
   // A process that was refused may hold blocks that it was sent.
   if (attachments_.refused() > 0) {

@@ -166,7 +166,7 @@ TEST_F(ReclaimerTest, WhatARefusedProcessMayHoldIsWithheld) {
     EXPECT_EQ(CountWithheld(), kBatch);
   }
   EXPECT_THAT(reclaimer_.DescribeShortage(),
-              AllOf(HasSubstr("64 blocks, 4096 bytes, are withheld"),
+              AllOf(HasSubstr("64 blocks, 4096 bytes (4.0 KiB), are withheld"),
                     HasSubstr(absl::StrCat("pid ", getpid(), " was refused")),
                     Not(HasSubstr("no block can be reclaimed"))));
   // The process is refused again, and may hold blocks that were handed out in

@@ -275,11 +275,13 @@ TEST(HostileProcessTest, OneThatIsRefusedWithholdsOlderBlocksOnly) {
   for (size_t i = kOlder; i < kAll; ++i) {
     TENON_ASSERT_OK_AND_ASSIGN(rest.emplace_back(), arena->TryAllocate(kBytes));
   }
-  EXPECT_THAT(arena->TryAllocate(kBytes),
-              StatusIs(kResourceExhausted,
-                       AllOf(HasSubstr("4 blocks, 16384 bytes, are withheld"),
-                             HasSubstr(absl::StrCat("pid ", refused.pid(),
-                                                    " was refused (pid ")))));
+  EXPECT_THAT(
+      arena->TryAllocate(kBytes),
+      StatusIs(
+          kResourceExhausted,
+          AllOf(HasSubstr("4 blocks, 16384 bytes (16.0 KiB), are withheld"),
+                HasSubstr(absl::StrCat("pid ", refused.pid(),
+                                       " was refused (pid ")))));
   EXPECT_EQ(arena->Use().blocks_withheld, kOlder);
   refused.Kill();
   while (rest.size() < kAll) {
