@@ -755,7 +755,7 @@ TEST_F(TorchListenerTest, AStorageOfTorchIsOpenedAndDropped) {
     ASSERT_TRUE(MakeTorchFile(kName, 1));
     EXPECT_THAT(TorchStorage::Open(path, name, 4033, Soon()),
                 StatusIs(absl::StatusCode::kFailedPrecondition,
-                         HasSubstr("has 4096 bytes; want the 4033")));
+                         HasSubstr("has 4096 bytes (4.0 KiB); want the 4033")));
     EXPECT_THAT(TorchStorage::Open(path, "/torch_1_404", 8, Soon()),
                 StatusIs(absl::StatusCode::kNotFound));
     for (const absl::string_view bad :

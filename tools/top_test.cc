@@ -378,5 +378,42 @@ TEST(TopScreenTest, DrawsAndEnds) {
   close(terminal);
 }
 
+// What `tenon ps` prints on a terminal of `columns`; 0: it does not know its
+// size, and $COLUMNS says 60.
+std::string PsOnTerminal(unsigned short columns) {
+  int terminal = -1;
+  winsize size = {.ws_row = 24, .ws_col = columns};
+  const pid_t pid = forkpty(&terminal, nullptr, nullptr, &size);
+  if (pid == 0) {
+    setenv("COLUMNS", "60", 1);
+    execl("tools/tenon", "tenon", "ps", nullptr);
+    _exit(127);
+  }
+  std::string shown;
+  char bytes[4096];
+  for (ssize_t got; (got = read(terminal, bytes, sizeof(bytes))) > 0;) {
+    shown.append(bytes, static_cast<size_t>(got));
+  }
+  int status = -1;
+  EXPECT_EQ(waitpid(pid, &status, 0), pid);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+  close(terminal);
+  return shown;
+}
+
+TEST(TerminalTest, TablesFitItsWidth) {
+  TENON_ASSERT_OK_AND_ASSIGN(const auto arena, Arena::Create({}));
+  EXPECT_THAT(PsOnTerminal(200), HasSubstr("SEGMENTS"));
+  EXPECT_THAT(Tenon({"ps"}).out, HasSubstr("SEGMENTS"));
+  for (const unsigned short columns : {50, 0}) {
+    const std::string shown = PsOnTerminal(columns);
+    EXPECT_THAT(shown, HasSubstr("PID  NAME"));
+    EXPECT_THAT(shown, Not(HasSubstr("SEGMENTS")));
+    for (const absl::string_view line : absl::StrSplit(shown, "\r\n")) {
+      EXPECT_LE(line.size(), columns == 0 ? 60u : columns) << line;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace tenon::tools

@@ -17,6 +17,7 @@
 #include "absl/time/time.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tenon/ipc/channel/channel.h"
 #include "tenon/ipc/queue/joinable_queue.h"
 #include "tenon/ipc/queue/pipe.h"
 #include "tenon/ipc/queue/queue.h"
@@ -28,6 +29,7 @@
 #include "tenon/shm/tensor/tensor.h"
 #include "tenon/shm/testing/status_matchers.h"
 #include "tenon/spawn/arguments/argument.h"
+#include "tenon/spawn/arguments/ipc_arguments.h"
 #include "tenon/spawn/child/function.h"
 #include "tenon/spawn/process/process.h"
 #include "tenon/spawn/process/processes.h"
@@ -130,8 +132,8 @@ absl::Status NeverCalled(int, Deadly, Queue<int64_t>, JoinableQueue<int64_t>,
 }
 TENON_SPAWN_FUNCTION(NeverCalled);
 
-// Calls that wait for a child that dies before it opens its queues end, without
-// a deadline, and name it.
+// Calls that wait for a child that dies before it opens its queues end long
+// before their deadline, and name it.
 TEST(QueueArgumentsTest, AChildThatDiesBeforeItOpensItsQueues) {
   TENON_ASSERT_OK_AND_ASSIGN(auto items,
                              Queue<int64_t>::Create({.capacity = 1}));
@@ -147,10 +149,10 @@ TEST(QueueArgumentsTest, AChildThatDiesBeforeItOpensItsQueues) {
       StatusIs(absl::StatusCode::kUnavailable,
                HasSubstr(absl::StrCat("process ", child.pid(),
                                       " ended before it opened the queue")));
-  EXPECT_THAT(tensors->Get(Deadline::Never()), names_it);
-  EXPECT_THAT(items.Put(2, Deadline::Never()), names_it);
-  EXPECT_THAT(pipe.Receive(Deadline::Never()), names_it);
-  EXPECT_THAT(tasks.Join(Deadline::Never()), names_it);
+  EXPECT_THAT(tensors->Get(Watchdog()), names_it);
+  EXPECT_THAT(items.Put(2, Watchdog()), names_it);
+  EXPECT_THAT(pipe.Receive(Watchdog()), names_it);
+  EXPECT_THAT(tasks.Join(Watchdog()), names_it);
   EXPECT_THAT(child.Join(Watchdog()), StatusIs(absl::StatusCode::kAborted));
   // What is there can be received, and a later child can open the queues.
   EXPECT_THAT(items.Get(Watchdog()), IsOkAndHolds(1));
@@ -161,6 +163,22 @@ TEST(QueueArgumentsTest, AChildThatDiesBeforeItOpensItsQueues) {
   EXPECT_THAT(message.integer(1), IsOkAndHolds(3));
   ASSERT_THAT(items.Close(), IsOk());
   EXPECT_THAT(later.Join(Watchdog()), IsOk());
+}
+
+absl::Status NeverAdopted(int, Deadly, Channel) { return absl::OkStatus(); }
+TENON_SPAWN_FUNCTION(NeverAdopted);
+
+// A socket tells that its other end is gone, whether it was adopted or not.
+TEST(QueueArgumentsTest, AChildThatDiesBeforeItAdoptsItsChannel) {
+  TENON_ASSERT_OK_AND_ASSIGN(auto ends, Channel::CreatePair());
+  TENON_ASSERT_OK_AND_ASSIGN(
+      Process child,
+      StartProcess(NeverAdopted, {}, Deadly(), std::move(ends.second)));
+  EXPECT_THAT(ends.first.Receive(Watchdog()),
+              StatusIs(absl::StatusCode::kUnavailable));
+  EXPECT_THAT(ends.first.Send("work", {}, Watchdog()),
+              StatusIs(absl::StatusCode::kUnavailable));
+  EXPECT_THAT(child.Join(Watchdog()), StatusIs(absl::StatusCode::kAborted));
 }
 
 // As long as one of several children lives, the parent waits for it.
