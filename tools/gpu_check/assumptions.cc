@@ -336,11 +336,6 @@ Outcome OldFunctionsFail(const Gpu& gpu) {
 Outcome TwoDevices(const Gpu&) {
   return NotRun("needs two devices without access to each other's memory");
 }
-Outcome TwoProcesses(const Gpu&) {
-  return NotRun(
-      "needs an exporter that frees or ends, with its importer in another "
-      "process: no check yet");
-}
 Outcome AfterAFork(const Gpu&) {
   return NotRun("needs a fork after cuInit, which may hang: no check yet");
 }
@@ -370,13 +365,8 @@ std::vector<Check> Assumptions() {
       {"A13", "Access without right", AccessWithoutRightEndsTheContext},
       {"A14", "`cuMemcpy` between devices", TwoDevices},
       {"A15", "`cuMemFree` does not wait for streams", FreeWaitsForNoStream},
-      {"A16", "An exporter that frees", TwoProcesses},
-      {"A17", "An exporter that has ended", TwoProcesses},
-      {"A18", "A killed importer changes nothing", TwoProcesses},
-      {"A19", "An importer cannot export again", TwoProcesses},
       {"A20", "A stream's work is in order", SynchronousCopiesWaitForNoStream},
       {"A21", "Null is no stream", NullIsNoStream},
-      {"A22", "A creator that destroys", TwoProcesses},
       {"A23", "A CPU's store ends a wait", ACpuStoreEndsAWait},
       {"A24", "A device pointer needs DEVICEMAP", DevicePointersNeedDeviceMap},
       {"A25", "Memory that the CPU maps read-only needs READ_ONLY",

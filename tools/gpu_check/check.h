@@ -67,8 +67,10 @@ struct Check {
 };
 
 std::vector<Check> Assumptions();
+std::vector<Check> AssumptionsOfProcesses();
 std::vector<Check> Figures();
 std::vector<Check> Others();
+std::vector<Check> Processes();
 
 // What a call that has to succeed for a check to make sense returned.
 class Broken : public std::exception {

@@ -20,10 +20,10 @@ echo "$@" > built
 ln -s "$BUILT" bazel-bin
 """
 ROOT = pathlib.Path(os.environ["TEST_SRCDIR"]) / os.environ["TEST_WORKSPACE"]
-BINARIES = [ROOT / "tools/gpu_check/checks", ROOT / "cuda_ipc/devices_gpu_test",
-            ROOT / "cuda_ipc/device_pool_gpu_test", ROOT / "cuda_ipc/device_kill_gpu_test",
-            ROOT / "cuda_ipc/device_spawn_gpu_test", ROOT / "cuda_ipc/legacy_memory_gpu_test",
-            ROOT / "cuda_ipc/fake/libcuda.so.1"]
+TESTS = ["device_allocation", "device_kill", "device_pool", "device_spawn", "devices", "fence",
+         "legacy_memory"]
+BINARIES = [ROOT / "tools/gpu_check/checks", ROOT / "cuda_ipc/fake/libcuda.so.1",
+            *(ROOT / f"cuda_ipc/{test}_gpu_test" for test in TESTS)]
 
 
 class GpuCheckTest(unittest.TestCase):
@@ -58,7 +58,8 @@ class GpuCheckTest(unittest.TestCase):
     def test_all_run_under_the_fake_driver(self):
         folder = self.folder.parent / "by_the_wrapper"
         done, built = self.run_wrapper(
-            {"TENON_LIBCUDA": str(folder / "cuda_ipc/fake/libcuda.so.1"),
+            # Another file than the fake driver that tests find beside them, and reset.
+            {"TENON_LIBCUDA": str(ROOT / "cuda_ipc/fake/libcuda.so.1"),
              "TENON_FAKE_CUDA": "machine=gpu_check"}, folder, "--quick")
         print(done.stdout)
         self.assertEqual(done.returncode, 0)

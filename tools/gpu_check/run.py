@@ -38,25 +38,24 @@ TESTS = [
      "DeviceSharingTest.AReadOnlyPoolIsReadOnlyForReceivers"),
     ("G6", "forwarded, with the first process gone", "device_pool_gpu_test",
      "*AChainOfFourOutlivesItsFirstProcess*"),
+    ("G9", "words of memory: order, their end, a killed recorder", "fence_gpu_test",
+     "FenceProcessTest.TenThousand*:FenceTest.*:DeadSenderTest.AKilled*"),
     ("G12", "kills at random times leave nothing", "device_kill_gpu_test",
      "DeviceKillTest.*"),
     ("T.devices", "all tests of devices", "devices_gpu_test", "*"),
+    ("T.allocation", "all tests of allocations", "device_allocation_gpu_test", "*"),
+    ("T.fence", "all tests of fences", "fence_gpu_test", "*"),
     ("T.pool", "all tests of pools, with parity's GPU column", "device_pool_gpu_test", "*"),
     ("T.spawn", "all tests of device tensors as arguments of processes", "device_spawn_gpu_test",
      "*"),
     ("T.legacy", "all tests of legacy handles", "legacy_memory_gpu_test", "*"),
     ("T.kill", "all tests of kills, with parity's GPU column", "device_kill_gpu_test", "*"),
 ]
-QUICK = {"G2", "G3", "G5", "G6", "G12", "T.pool", "T.devices", "T.spawn", "T.legacy"}
+QUICK = {"G2", "G3", "G5", "G6", "G9", "G12", "T.allocation", "T.pool", "T.devices", "T.spawn",
+         "T.legacy"}
 
 # Checks of the list that exist on paper: the reason why they do not run.
 NOT_WRITTEN = [
-    ("G4", "how long a killed consumer's kernel writes on",
-     "no check yet: needs a kernel that spins in a process that is killed"),
-    ("G8", "events between processes, recorder killed",
-     "no check yet: needs a recorder of events that is killed"),
-    ("G9", "timeline words in registered memory",
-     "no check yet: of them A23 alone, a CPU's store that ends a wait"),
     ("G13", "torch at the other end", "no check yet: needs torch with CUDA"),
 ]
 
