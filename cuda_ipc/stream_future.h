@@ -240,6 +240,9 @@ class [[nodiscard]] StreamFuture {
     TENON_RETURN_IF_ERROR(result->order.WaitOnCurrent());
     return result->value;
   }
+  absl::StatusOr<T> Wait(Deadline deadline) const {
+    return Wait(deadline.Remaining());
+  }
 
   // Blocks until the streams have filled the value. Errors: the result's own;
   // kDeadlineExceeded; kDataLoss if a fence is lost; those of CudaError.

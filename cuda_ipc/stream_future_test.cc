@@ -516,6 +516,8 @@ TEST_F(StreamFutureTest, ErrorsArriveWithTheirText) {
     });
     const auto unfinished = child.Wait(absl::ZeroDuration());
     EXPECT_THAT(unfinished, StatusIs(absl::StatusCode::kDeadlineExceeded));
+    EXPECT_THAT(child.Wait(Deadline::Passed()),
+                StatusIs(absl::StatusCode::kDeadlineExceeded));
     ASSERT_THAT(
         promise.SetError(absl::InternalError("cuda:0 and cuda:1 differ")),
         IsOk());
