@@ -64,7 +64,12 @@ def examples_test(
         testonly = True,
         srcs = ["examples.cc"] + ([names] if names else []),
         # An example's main() is in a namespace, where it must return a value.
-        copts = ["-Wno-return-type", "-Wno-shadow", "-Wno-unused"],
+        copts = [
+            "-Wno-return-type",
+            "-Wno-shadow",
+            "-Wno-unused",
+            "-Wno-unused-parameter",  # Of clang, which counts it by itself.
+        ],
         deps = deps + libraries,
         **kwargs
     )
