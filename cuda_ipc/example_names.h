@@ -16,6 +16,7 @@
 #include "tenon/cuda_ipc/device_context.h"
 #include "tenon/cuda_ipc/fence.h"
 #include "tenon/cuda_ipc/legacy_memory.h"
+#include "tenon/cuda_ipc/torch_tensor.h"
 #include "tenon/ipc/tensor_codec/tensor_message.h"
 #include "tenon/ipc/tensor_queue/tensor_queue.h"
 #include "tenon/shm/base/deadline.h"
@@ -43,6 +44,7 @@ extern CUstream stream;
 extern CUstream theirs;
 extern std::unique_ptr<StreamTimeline> timeline;  // Of `theirs`.
 extern TensorMessage taken;
+extern const TorchTensor shared;
 extern const Deadline deadline;
 
 }  // namespace tenon::cuda_ipc

@@ -4,9 +4,7 @@
 #include "tenon/shm_manager/torch_file.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <sys/types.h>
 #include <unistd.h>
 
@@ -14,15 +12,16 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "tenon/shm/base/crash_point.h"
 #include "tenon/shm/base/posix_error.h"
 #include "tenon/shm/base/status_macros.h"
 #include "tenon/shm/base/unique_fd.h"
+#include "tenon/shm/segment/private_shm_file.h"
 
 namespace tenon {
 namespace {
@@ -37,27 +36,12 @@ struct OpenFile {
 
 // No descriptor if there is no such file.
 absl::StatusOr<OpenFile> Open(const std::string& name) {
-  const std::string path = absl::StrCat("/dev/shm/", name);
+  absl::StatusOr<PrivateShmFile> opened = OpenPrivateShmFile(name);
+  if (absl::IsNotFound(opened.status())) return OpenFile();
+  if (!opened.ok()) return std::move(opened).status();
   OpenFile result;
-  result.fd = UniqueFd(
-      open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
-  if (!result.fd.valid()) {
-    if (errno == ENOENT) return result;
-    return PosixError(errno, "open", path);
-  }
-  struct stat file;
-  if (fstat(result.fd.get(), &file) != 0) {
-    return PosixError(errno, "fstat", path);
-  }
-  const mode_t mode = file.st_mode & 07777;
-  if (!S_ISREG(file.st_mode) || file.st_uid != geteuid() || mode != 0600 ||
-      file.st_nlink > 1) {
-    return absl::PermissionDeniedError(absl::StrFormat(
-        "%s belongs to user %d and has mode %04o and %d names; torch makes "
-        "regular files of user %d with mode 0600 and one name",
-        path, file.st_uid, mode, file.st_nlink, geteuid()));
-  }
-  result.file.allocated_bytes = static_cast<uint64_t>(file.st_blocks) * 512;
+  result.fd = std::move(opened->fd);
+  result.file.allocated_bytes = opened->allocated_bytes;
   int32_t references = 0;
   if (pread(result.fd.get(), &references, sizeof(references), 0) ==
       static_cast<ssize_t>(sizeof(references))) {

@@ -9,27 +9,21 @@
 
 #include <fcntl.h>
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <sys/mount.h>
 #include <sys/types.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstddef>
-#include <cstring>
 #include <iostream>
 #include <string>
-#include <utility>
 #include <vector>
 
-#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
-#include "absl/strings/strip.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "gmock/gmock.h"
@@ -42,6 +36,7 @@
 #include "tenon/shm_manager/manager.h"
 #include "tenon/shm_manager/manager_client.h"
 #include "tenon/shm_manager/manager_testing.h"
+#include "tenon/shm_manager/torch_process.h"
 #include "tenon/shm_manager/torch_storage.h"
 #include "tenon/shm_manager/torch_testing.h"
 
@@ -52,88 +47,9 @@ using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
 constexpr char kProgram[] = "shm_manager/tenon_shm_manager";
-constexpr char kPeer[] = "shm_manager/testdata/torch_peer.py";
 
 // A loaded machine takes long to import torch.
 const ManagerOptions kPatient = {.idle_exit = absl::Minutes(5)};
-
-std::string Python() {
-  const char* const python = getenv("TENON_TORCH_PYTHON");
-  return python == nullptr ? "python3" : python;
-}
-
-// A process of torch; killed with this object.
-class Torch {
- public:
-  Torch() {
-    int in[2];
-    int out[2];
-    EXPECT_EQ(pipe2(in, O_CLOEXEC), 0);
-    EXPECT_EQ(pipe2(out, O_CLOEXEC), 0);
-    pid_ = fork();
-    if (pid_ == 0) {
-      dup2(in[0], STDIN_FILENO);
-      dup2(out[1], STDOUT_FILENO);
-      const std::string python = Python();
-      execlp(python.c_str(), python.c_str(), kPeer, nullptr);
-      _exit(127);
-    }
-    close(in[0]);
-    close(out[1]);
-    in_.Reset(in[1]);
-    out_ = fdopen(out[0], "r");
-    version_ = Line();
-  }
-  ~Torch() {
-    Kill();
-    fclose(out_);
-  }
-  Torch(const Torch&) = delete;
-  Torch& operator=(const Torch&) = delete;
-
-  // "torch 2.15.0", or another text if it cannot be imported.
-  const std::string& version() const { return version_; }
-  pid_t pid() const { return pid_; }
-
-  // Runs a statement; its answer.
-  std::string Run(absl::string_view statement) {
-    const std::string line = absl::StrCat(statement, "\n");
-    EXPECT_EQ(write(in_.get(), line.data(), line.size()),
-              static_cast<ssize_t>(line.size()));
-    std::string answer = Line();
-    absl::string_view plain = answer;
-    // Of a text.
-    if (absl::ConsumePrefix(&plain, "'")) absl::ConsumeSuffix(&plain, "'");
-    return std::string(plain);
-  }
-
-  void Kill() {
-    if (pid_ <= 0) return;
-    kill(pid_, SIGKILL);
-    waitpid(pid_, nullptr, 0);
-    pid_ = -1;
-  }
-
-  // Ends by itself, as its input ends. Its exit status.
-  int End() {
-    in_.Reset();
-    int status = -1;
-    waitpid(std::exchange(pid_, -1), &status, 0);
-    return status;
-  }
-
- private:
-  std::string Line() {
-    char line[4096];
-    if (fgets(line, sizeof(line), out_) == nullptr) return "(ended)";
-    return std::string(absl::StripSuffix(line, "\n"));
-  }
-
-  pid_t pid_ = -1;
-  UniqueFd in_;
-  FILE* out_ = nullptr;
-  std::string version_;
-};
 
 // What _share_filename_cpu_() returned.
 struct Shared {
@@ -162,14 +78,8 @@ class TorchTest : public testing::Test {
  protected:
   void SetUp() override {
     if (!CanEnterOwnMountNamespace()) GTEST_SKIP() << kNoMountNamespace;
-    static const std::string* const version =
-        new std::string(Torch().version());
-    if (!version->starts_with("torch ")) {
-      GTEST_SKIP() << Python()
-                   << " cannot import torch; install it, or name a Python that "
-                      "has it in TENON_TORCH_PYTHON";
-    }
-    std::cout << Python() << ": " << *version << std::endl;
+    const std::string problem = TorchProblem();
+    if (!problem.empty()) GTEST_SKIP() << problem;
   }
 
   // A program in place of torch's own manager: in this mount namespace only.

@@ -12,6 +12,7 @@
 #include <cstring>
 #include <iterator>
 #include <memory>
+#include <optional>
 #include <system_error>
 #include <thread>
 #include <type_traits>
@@ -204,19 +205,30 @@ std::shared_ptr<Storage> LegacyLoans::LoanOf(const Storage* memory) {
 absl::StatusOr<std::shared_ptr<Storage>> LegacyLoans::Lend(
     const DeviceContext& device, const std::shared_ptr<Storage>& memory) {
   TENON_RETURN_IF_ERROR(CheckNotForked(fork_count_, kWhat));
-  if (std::shared_ptr<Storage> known = LoanOf(memory.get())) return known;
+  if (std::shared_ptr<Storage> known = LoanOf(memory.get())) {
+    if (known->lease() != nullptr) return known;
+    // Of another program: receivers need one that is in an arena.
+    TENON_ASSIGN_OR_RETURN(const LegacyHandle handle, HandleIn(*known));
+    return AddLent(memory, handle, std::nullopt);
+  }
   TENON_ASSIGN_OR_RETURN(std::byte* const address, memory->Address());
   TENON_ASSIGN_OR_RETURN(
       LegacyExport exported,
       legacy_.Export(device, reinterpret_cast<uintptr_t>(address),
                      memory->size_bytes()));
+  const LegacyHandle handle = exported.handle();
+  return AddLent(memory, handle, std::move(exported));
+}
+
+absl::StatusOr<std::shared_ptr<Storage>> LegacyLoans::AddLent(
+    const std::shared_ptr<Storage>& memory, const LegacyHandle& handle,
+    std::optional<LegacyExport> exported) {
   TENON_ASSIGN_OR_RETURN(Arena* const arena, ArenaOfLoans());
   TENON_ASSIGN_OR_RETURN(const Tensor block,
                          CreateTensor(*arena, kDtypeOf<uint8_t>,
                                       {sizeof(Record)}, Deadline::Passed()));
   TENON_ASSIGN_OR_RETURN(std::byte* const bytes, block.storage()->Write());
-  const Record record = {.writable = memory->writable(),
-                         .handle = exported.handle()};
+  const Record record = {.writable = memory->writable(), .handle = handle};
   std::memcpy(bytes, &record, sizeof(record));
   TENON_CRASH_POINT("legacy_loans.lending");
   const ThreadLock lock(&mutex_);
@@ -276,6 +288,24 @@ void LegacyLoans::DropLent() {
 }
 
 // ---- The borrower ----
+
+std::shared_ptr<Storage> LegacyLoans::LoanOfForeign(
+    const LegacyHandle& handle, std::shared_ptr<void> lender) {
+  struct Loan {
+    Record record;
+    std::shared_ptr<void> lender;
+  };
+  const auto loan = std::make_shared<Loan>(
+      Loan{{.writable = 1, .handle = handle}, std::move(lender)});
+  return Storage::FromLent({.data = reinterpret_cast<std::byte*>(&loan->record),
+                            .size_bytes = sizeof(Record),
+                            .lender = loan});
+}
+
+absl::StatusOr<LegacyHandle> LegacyLoans::HandleIn(const Storage& loan) {
+  TENON_ASSIGN_OR_RETURN(const Record record, ReadRecord(loan));
+  return record.handle;
+}
 
 absl::StatusOr<std::shared_ptr<Storage>> LegacyLoans::Borrow(
     std::shared_ptr<Storage> loan) {

@@ -25,6 +25,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -70,6 +71,14 @@ class LegacyLoans {
   absl::StatusOr<std::shared_ptr<Storage>> Borrow(
       std::shared_ptr<Storage> loan);
 
+  // The loan of memory that another program has exported, for Borrow(). It is
+  // in no arena: `lender` is dropped once the allocation is closed here and no
+  // process has the memory any more that got it from this one.
+  static std::shared_ptr<Storage> LoanOfForeign(const LegacyHandle& handle,
+                                                std::shared_ptr<void> lender);
+  // The handle in a loan. Errors: kInvalidArgument if it is malformed.
+  static absl::StatusOr<LegacyHandle> HandleIn(const Storage& loan);
+
   // What the thread does, now: drops memory that no process uses any more, and
   // closes imports that this one does not. Waits for the driver.
   void Collect();
@@ -81,7 +90,7 @@ class LegacyLoans {
   struct Lent {
     std::shared_ptr<Storage> memory;
     std::shared_ptr<Storage> loan;  // Null once the memory is not used here.
-    LegacyExport exported;
+    std::optional<LegacyExport> exported;  // Of memory of this process.
   };
   // Of the borrower.
   struct Borrowed {
@@ -106,6 +115,9 @@ class LegacyLoans {
 
   absl::StatusOr<Arena*> ArenaOfLoans();
   std::shared_ptr<Storage> LoanOf(const Storage* memory);
+  absl::StatusOr<std::shared_ptr<Storage>> AddLent(
+      const std::shared_ptr<Storage>& memory, const LegacyHandle& handle,
+      std::optional<LegacyExport> exported);
   // Of a block that no process holds any more.
   void Reclaimed(const std::byte* block);
   // In the thread that drops a borrowed storage.
