@@ -18,6 +18,7 @@
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
 #include "tenon/shm/base/unique_fd.h"
+#include "tenon/shm/testing/process_testing.h"
 
 namespace tenon::cuda_ipc {
 
@@ -28,8 +29,8 @@ inline constexpr off_t kTorchFileBytes = 64 + 10'000 * 8;
 class TorchCounters {
  public:
   explicit TorchCounters(off_t bytes = kTorchFileBytes, mode_t mode = 0600) {
-    static int files = 0;
-    name_ = absl::StrCat("/torch_", owner_, "_tenontest_", files++);
+    // Of torch's form; unique also among processes of other PID namespaces.
+    name_ = absl::StrCat("/torch_", owner_, "_", UniqueTestPrefix());
     fd_ = UniqueFd(shm_open(name_.c_str(), O_RDWR | O_CREAT | O_EXCL, 0600));
     EXPECT_TRUE(fd_.valid());
     EXPECT_EQ(fchmod(fd_.get(), mode), 0);

@@ -56,6 +56,7 @@ using ::testing::HasSubstr;
 constexpr int64_t kCount = 1000;
 constexpr size_t kStorageBytes = kCount * sizeof(int64_t);
 constexpr size_t kBytes = 4 * kStorageBytes;
+constexpr uint8_t kFilled = 0x5a;
 constexpr int kCounter = 42;
 // More than one, so that a second release shows.
 constexpr int64_t kMany = 5;
@@ -122,6 +123,39 @@ class TorchTensorTest : public DeviceProcessTest {
     return Run("sender", [this, then] { Send(then); });
   }
 
+  // The same with an event, after which the memory is filled with kFilled; the
+  // stream waits for is_open.
+  ForkedChild SenderWithEvent() {
+    return Run("sender", [this] {
+      const TestDevice gpu;
+      exchange_->uuid = gpu.context().device().uuid;
+      const LibraryMemory memory = LibraryMemory::Create(kBytes).value();
+      const CUstream stream = gpu.MakeStream();
+      CUevent event = nullptr;
+      gpu.Close(stream, exchange_->is_open);
+      gpu.Call([&](const DriverTable& d) {
+        return d.cuMemsetD8Async(memory.address(), kFilled, kBytes, stream);
+      });
+      gpu.Call([&](const DriverTable& d) {
+        return d.cuEventCreate(&event,
+                               kCuEventInterprocess | kCuEventDisableTiming);
+      });
+      gpu.Call(
+          [&](const DriverTable& d) { return d.cuEventRecord(event, stream); });
+      gpu.Call([&](const DriverTable& d) {
+        return d.cuIpcGetEventHandle(&exchange_->event, event);
+      });
+      gpu.Call([&](const DriverTable& d) {
+        return d.cuIpcGetMemHandle(&exchange_->handle, memory.address());
+      });
+      exchange_->is_sent = true;
+      EXPECT_TRUE(Falls());
+      gpu.Synchronize(stream);
+      gpu.Call(
+          [&](const DriverTable& d) { return d.cuEventDestroy_v2(event); });
+    });
+  }
+
   // ---- The receiver ----
 
   TorchTensor Message() const {
@@ -139,6 +173,17 @@ class TorchTensorTest : public DeviceProcessTest {
     message.ref_counter_handle = counters_.name();
     message.ref_counter_offset = kCounter;
     message.device_uuid = exchange_->uuid;
+    return message;
+  }
+
+  // Bytes, and the event.
+  TorchTensor MessageWithEvent() const {
+    TorchTensor message = Message();
+    message.tensor_size = {kStorageBytes};
+    message.dtype = kDtypeOf<uint8_t>;
+    message.event_sync_required = true;
+    message.event_handle.assign(exchange_->event.reserved,
+                                sizeof(exchange_->event.reserved));
     return message;
   }
 
@@ -293,42 +338,34 @@ TEST_F(TorchTensorTest, TheCounterFallsAfterTheLastProcessOfAChain) {
   EXPECT_TRUE(sender.EndsWell());
 }
 
-TEST_F(TorchTensorTest, TheContentsAreThoseOfTheSendersEvent) {
-  constexpr uint8_t kFilled = 0x5a;
-  ForkedChild sender = Run("sender", [&] {
-    const TestDevice gpu;
-    exchange_->uuid = gpu.context().device().uuid;
-    const LibraryMemory memory = LibraryMemory::Create(kBytes).value();
-    const CUstream stream = gpu.MakeStream();
-    gpu.Close(stream, exchange_->is_open);
-    gpu.Call([&](const DriverTable& d) {
-      return d.cuMemsetD8Async(memory.address(), kFilled, kBytes, stream);
-    });
-    CUevent event = nullptr;
-    gpu.Call([&](const DriverTable& d) {
-      return d.cuEventCreate(&event,
-                             kCuEventInterprocess | kCuEventDisableTiming);
-    });
-    gpu.Call(
-        [&](const DriverTable& d) { return d.cuEventRecord(event, stream); });
-    gpu.Call([&](const DriverTable& d) {
-      return d.cuIpcGetEventHandle(&exchange_->event, event);
-    });
-    gpu.Call([&](const DriverTable& d) {
-      return d.cuIpcGetMemHandle(&exchange_->handle, memory.address());
-    });
-    exchange_->is_sent = true;
+TEST_F(TorchTensorTest, AKilledProcessOfAChainKeepsNothing) {
+  ForkedChild sender = Sender();
+  ForkedChild second = Run("second", [&] {
+    EXPECT_TRUE(Await(exchange_->is_sent));
+    const auto queue = Open(0);
+    ASSERT_THAT(queue->Put(FromTorch(Message(), Soon()).value(), Soon()),
+                IsOk());
+    EXPECT_THAT(queue->AwaitTaken(Soon()), IsOk());
+    ExpectCount(kMany);
+    exchange_->is_received = true;
     EXPECT_TRUE(Falls());
-    gpu.Synchronize(stream);
-    gpu.Call([&](const DriverTable& d) { return d.cuEventDestroy_v2(event); });
+    ExpectCount(kMany - 1);
   });
+  ForkedChild third = Run("third", [&] {
+    const auto queue = Open(1);
+    const Tensor tensor = queue->GetTensor(Soon()).value();
+    pause();
+  });
+  EXPECT_TRUE(Await(exchange_->is_received));
+  third.Kill();
+  EXPECT_TRUE(second.EndsWell());
+  EXPECT_TRUE(sender.EndsWell());
+}
+
+TEST_F(TorchTensorTest, TheContentsAreThoseOfTheSendersEvent) {
+  ForkedChild sender = SenderWithEvent();
   RunReceiver([&] {
-    TorchTensor message = Message();
-    message.tensor_size = {kStorageBytes};
-    message.dtype = kDtypeOf<uint8_t>;
-    message.event_sync_required = true;
-    message.event_handle.assign(exchange_->event.reserved,
-                                sizeof(exchange_->event.reserved));
+    const TorchTensor message = MessageWithEvent();
     EXPECT_THAT(FromTorch(message, Deadline::After(absl::Milliseconds(20))),
                 StatusIs(absl::StatusCode::kDeadlineExceeded,
                          HasSubstr("has not fired in time")));
@@ -344,9 +381,53 @@ TEST_F(TorchTensorTest, TheContentsAreThoseOfTheSendersEvent) {
     EXPECT_TRUE(TestDevice::Has(*tensor, kFilled));
     tensor = absl::CancelledError();
     ExpectCount(kMany - 1);
-    message.event_handle[0] ^= 0x55;
-    EXPECT_FALSE(FromTorch(message, Soon()).ok());
+    TorchTensor other = message;
+    other.event_handle[0] ^= 0x55;
+    EXPECT_FALSE(FromTorch(other, Soon()).ok());
     ExpectCount(kMany - 1);
+  });
+  EXPECT_TRUE(sender.EndsWell());
+}
+
+TEST_F(TorchTensorTest, TheEventOfAKilledSenderEndsByTheDeadline) {
+  if (!has_fake()) GTEST_SKIP() << "CUDA does not document an exporter's end";
+  ForkedChild sender = SenderWithEvent();
+  ForkedChild receiver = Run("receiver", [&] {
+    EXPECT_TRUE(Await(exchange_->is_sent));
+    std::thread watcher([&] {
+      EXPECT_TRUE(Becomes([&] { return fake_.Calls("cuEventQuery") > 0; }));
+      exchange_->is_received = true;  // The event is open.
+    });
+    EXPECT_THAT(
+        FromTorch(MessageWithEvent(), Deadline::After(absl::Milliseconds(500))),
+        StatusIs(absl::StatusCode::kDeadlineExceeded));
+    watcher.join();
+    EXPECT_EQ(Count(), kMany);
+  });
+  EXPECT_TRUE(Await(exchange_->is_received));
+  sender.Kill();
+  EXPECT_TRUE(receiver.EndsWell());
+}
+
+TEST_F(TorchTensorTest, AFailedCallLeavesTheMessageAsItIs) {
+  if (!has_fake()) GTEST_SKIP() << "only the fake driver fails on demand";
+  ForkedChild sender = SenderWithEvent();
+  RunReceiver([&] {
+    exchange_->is_open = true;
+    for (const char* const call :
+         {"cuIpcOpenEventHandle", "cuEventQuery", "cuEventDestroy_v2",
+          "cuIpcOpenMemHandle_v2", "cuMemGetAddressRange_v2",
+          "cuPointerGetAttribute"}) {
+      SCOPED_TRACE(call);
+      fake_.Fail(call, 1, CUDA_ERROR_OUT_OF_MEMORY);
+      EXPECT_THAT(FromTorch(MessageWithEvent(), Soon()),
+                  StatusIs(absl::StatusCode::kResourceExhausted));
+      ExpectCount(kMany);
+    }
+    EXPECT_THAT(FromTorch(MessageWithEvent(), Soon()), IsOk());
+    ExpectCount(kMany - 1);
+    EXPECT_EQ(fake_.Calls("cuIpcOpenEventHandle") - 1,
+              fake_.Calls("cuEventDestroy_v2"));
   });
   EXPECT_TRUE(sender.EndsWell());
 }
