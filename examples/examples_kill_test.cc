@@ -71,7 +71,8 @@ INSTANTIATE_TEST_SUITE_P(
                     Example{"Pool", {"examples/pool"}},
                     Example{"ProducerExits", {"examples/producer_exits"}},
                     Example{"SmallDataset", {"examples/small_dataset"}},
-                    Example{"TwoConsumers", {"examples/two_consumers"}, 10},
+                    Example{
+                        "TwoConsumers", {"examples/two_consumers"}, 10, true},
                     Example{"HelloTensor", {"examples/hello_tensor"}, 10, true},
                     Example{"Forward", {"examples/forward"}, 5},
                     Example{"EventLoop", {"examples/event_loop"}, 5},

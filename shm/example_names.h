@@ -20,6 +20,7 @@
 #include <string>
 #include <utility>
 
+#include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "tenon/shm/base/deadline.h"
@@ -45,6 +46,8 @@ struct MyHalf {
 extern tenon::UniqueFd received;
 extern std::string bytes;
 extern DLManagedTensorVersioned* theirs;
+
+absl::Status Run();
 
 extern const tenon::Deadline deadline;
 extern tenon::PidFd child;

@@ -11,21 +11,13 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/types/span.h"
 #include "tenon/shm/base/duplicate_fd.h"
-#include "tenon/shm/base/retry_on_eintr.h"
 #include "tenon/shm/base/thread_mutex.h"
 #include "tenon/shm/base/unique_fd.h"
+#include "tenon/shm/ledger/poll_all.h"
 
 namespace tenon {
-namespace {
-
-bool IsReadable(int fd) {
-  pollfd file = {.fd = fd, .events = POLLIN, .revents = 0};
-  return RetryOnEintr([&] { return poll(&file, 1, 0); }) > 0;
-}
-
-}  // namespace
-
 void QueueGuests::Add(pid_t pid, int end_fd) {
   const ThreadLock lock(&mutex_);
   ForgetEnded();
@@ -34,16 +26,18 @@ void QueueGuests::Add(pid_t pid, int end_fd) {
 }
 
 void QueueGuests::ForgetEnded() {
-  std::vector<Guest> living;
-  for (Guest& guest : living_) {
-    if (IsReadable(guest.end.get())) {
-      last_ended_ = guest.pid;
-      ++ended_;
-    } else {
-      living.push_back(std::move(guest));
-    }
+  std::vector<pollfd> ends;
+  for (const Guest& guest : living_) {
+    ends.push_back({.fd = guest.end.get(), .events = POLLIN, .revents = 0});
   }
-  living_ = std::move(living);
+  if (PollAll(absl::MakeSpan(ends)) == 0) return;
+  auto end = ends.begin();
+  std::erase_if(living_, [&](const Guest& guest) {
+    if ((end++)->revents == 0) return false;
+    last_ended_ = guest.pid;
+    ++ended_;
+    return true;
+  });
 }
 
 std::string QueueGuests::DescribeEnd() {

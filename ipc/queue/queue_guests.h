@@ -36,7 +36,7 @@ class QueueGuests {
   void Add(pid_t pid, int end_fd);
 
   // If there were guests and all have ended: "process 4711 ended before it
-  // opened the queue". Otherwise empty. One system call for each that lives.
+  // opened the queue". Otherwise empty. Does not block.
   std::string DescribeEnd();
 
   // Closes the descriptors. For participants that had another one.

@@ -9,6 +9,7 @@
 #define TENON_SHM_BASE_EXIT_CODE_H_
 
 #include "absl/status/status.h"
+#include "tenon/shm/base/cplusplus_20.h"
 
 namespace tenon {
 
