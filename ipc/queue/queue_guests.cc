@@ -6,6 +6,7 @@
 #include <poll.h>
 #include <sys/types.h>
 
+#include <cstddef>
 #include <string>
 #include <utility>
 #include <vector>
@@ -31,13 +32,16 @@ void QueueGuests::ForgetEnded() {
     ends.push_back({.fd = guest.end.get(), .events = POLLIN, .revents = 0});
   }
   if (PollAll(absl::MakeSpan(ends)) == 0) return;
-  auto end = ends.begin();
-  std::erase_if(living_, [&](const Guest& guest) {
-    if ((end++)->revents == 0) return false;
-    last_ended_ = guest.pid;
-    ++ended_;
-    return true;
-  });
+  std::vector<Guest> living;
+  for (size_t i = 0; i < ends.size(); ++i) {
+    if (ends[i].revents == 0) {
+      living.push_back(std::move(living_[i]));
+    } else {
+      last_ended_ = living_[i].pid;
+      ++ended_;
+    }
+  }
+  living_ = std::move(living);
 }
 
 std::string QueueGuests::DescribeEnd() {
