@@ -18,6 +18,7 @@
 #include "tenon/cuda_ipc/device_copy.h"
 #include "tenon/cuda_ipc/internal/device_store.h"
 #include "tenon/cuda_ipc/internal/retired_allocations.h"
+#include "tenon/cuda_ipc/internal/trace_range.h"
 #include "tenon/shm/arena/arena.h"
 #include "tenon/shm/arena/arena_options.h"
 #include "tenon/shm/arena/arena_tensor.h"
@@ -148,6 +149,7 @@ absl::StatusOr<LegacyLoans*> CudaMemory::Loans() const {
 
 absl::StatusOr<std::shared_ptr<Storage>> CudaMemory::Lend(
     const std::shared_ptr<Storage>& memory) const {
+  const TraceRange range("Lend");
   TENON_ASSIGN_OR_RETURN(const DeviceContext* const device,
                          Of(memory->device()));
   TENON_ASSIGN_OR_RETURN(LegacyLoans* const loans, Loans());
@@ -156,6 +158,7 @@ absl::StatusOr<std::shared_ptr<Storage>> CudaMemory::Lend(
 
 absl::StatusOr<std::shared_ptr<Storage>> CudaMemory::Borrow(
     std::shared_ptr<Storage> loan) const {
+  const TraceRange range("Borrow");
   TENON_ASSIGN_OR_RETURN(LegacyLoans* const loans, Loans());
   return loans->Borrow(std::move(loan));
 }

@@ -11,6 +11,7 @@
 #include "absl/strings/string_view.h"
 #include "tenon/cuda_ipc/cuda_api.h"
 #include "tenon/cuda_ipc/driver.h"
+#include "tenon/cuda_ipc/internal/trace_range.h"
 #include "tenon/shm/base/status_macros.h"
 
 namespace tenon::cuda_ipc {
@@ -36,6 +37,7 @@ absl::Status Finish(const DeviceContext& device, size_t bytes,
 
 absl::Status CopyToDevice(const DeviceContext& device, CUdeviceptr to,
                           const void* from, size_t bytes) {
+  const TraceRange range("CopyToDevice");
   return Finish(device, bytes, "cuMemcpyHtoDAsync", [&](CUstream stream) {
     return device.driver().cuMemcpyHtoDAsync_v2(to, from, bytes, stream);
   });
@@ -43,6 +45,7 @@ absl::Status CopyToDevice(const DeviceContext& device, CUdeviceptr to,
 
 absl::Status CopyToHost(const DeviceContext& device, void* to, CUdeviceptr from,
                         size_t bytes) {
+  const TraceRange range("CopyToHost");
   return Finish(device, bytes, "cuMemcpyDtoHAsync", [&](CUstream stream) {
     return device.driver().cuMemcpyDtoHAsync_v2(to, from, bytes, stream);
   });
@@ -51,6 +54,7 @@ absl::Status CopyToHost(const DeviceContext& device, void* to, CUdeviceptr from,
 absl::Status CopyBetweenDevices(const DeviceContext& to_device, CUdeviceptr to,
                                 const DeviceContext& from_device,
                                 CUdeviceptr from, size_t bytes) {
+  const TraceRange range("CopyBetweenDevices");
   const DriverTable& driver = to_device.driver();
   if (to_device.context() == from_device.context()) {
     return Finish(to_device, bytes, "cuMemcpyDtoDAsync", [&](CUstream stream) {
@@ -65,6 +69,7 @@ absl::Status CopyBetweenDevices(const DeviceContext& to_device, CUdeviceptr to,
 
 absl::Status FillDevice(const DeviceContext& device, CUdeviceptr to,
                         uint8_t value, size_t bytes) {
+  const TraceRange range("FillDevice");
   return Finish(device, bytes, "cuMemsetD8Async", [&](CUstream stream) {
     return device.driver().cuMemsetD8Async(to, value, bytes, stream);
   });

@@ -20,6 +20,7 @@
 #include "tenon/cuda_ipc/internal/event_pool.h"
 #include "tenon/cuda_ipc/internal/poll_thread.h"
 #include "tenon/cuda_ipc/internal/timeline.h"
+#include "tenon/cuda_ipc/internal/trace_range.h"
 #include "tenon/shm/base/atomics.h"
 #include "tenon/shm/base/crash_point.h"
 #include "tenon/shm/base/status_macros.h"
@@ -138,6 +139,9 @@ absl::Status Fence::CheckNow(bool asks_for_recorder) const {
 absl::Status Fence::Check() const { return CheckNow(true); }
 
 absl::Status Fence::Wait(Deadline deadline) const {
+  absl::Status now = CheckNow(false);
+  if (!absl::IsUnavailable(now)) return now;
+  const TraceRange range("Fence::Wait");
   absl::Duration nap = kShortestNap;
   for (;; nap = std::min(2 * nap, kLongestNap)) {
     absl::Status status = CheckNow(nap == kLongestNap);
@@ -231,6 +235,7 @@ absl::Status StreamTimeline::Start(const StreamTimelineOptions& options) {
 absl::StatusOr<Fence> StreamTimeline::Record() {
   TENON_RETURN_IF_ERROR(at_->page->CheckProcess());
   if (backend_ == FenceBackend::kHost) {
+    const TraceRange range("StreamTimeline::Record");
     TENON_RETURN_IF_ERROR(device_.Run([&] {
       return device_.Error(device_.driver().cuStreamSynchronize(stream_),
                            "cuStreamSynchronize");

@@ -8,11 +8,13 @@
 #include <utility>
 
 #include "absl/status/statusor.h"
+#include "tenon/cuda_ipc/internal/trace_range.h"
 #include "tenon/shm/base/status_macros.h"
 
 namespace tenon::cuda_ipc {
 
 void AddFenced(TensorMessage& message, const FencedTensor& fenced) {
+  const TraceRange range("AddFenced");
   const int64_t value = fenced.fence.IsReached() ? 0 : fenced.fence.value();
   message.Add(fenced.tensor).Add(value);
   if (value == 0) {
@@ -24,6 +26,7 @@ void AddFenced(TensorMessage& message, const FencedTensor& fenced) {
 
 absl::StatusOr<FencedTensor> GetFenced(const TensorMessage& message,
                                        size_t index) {
+  const TraceRange range("GetFenced");
   FencedTensor fenced;
   TENON_ASSIGN_OR_RETURN(fenced.tensor, message.tensor(index));
   TENON_ASSIGN_OR_RETURN(const int64_t value, message.integer(index + 1));

@@ -14,6 +14,7 @@
 #include "dlpack/dlpack.h"
 #include "tenon/cuda_ipc/cuda_api.h"
 #include "tenon/cuda_ipc/device_copy.h"
+#include "tenon/cuda_ipc/internal/trace_range.h"
 #include "tenon/shm/arena/memory_kind_id.h"
 #include "tenon/shm/base/received_fd.h"
 #include "tenon/shm/base/status_macros.h"
@@ -67,6 +68,7 @@ int DeviceSegment::fd() const {
 
 absl::Status DeviceSegment::Map() {
   if (place_ != nullptr) return absl::OkStatus();
+  const TraceRange range("DeviceSegment::Map");
   // What was evicted or trimmed may be what the device is short of.
   RetiredAllocations::OfProcess().Release();
   TENON_ASSIGN_OR_RETURN(std::unique_ptr<RetiredAllocations::Place> place,

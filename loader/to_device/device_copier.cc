@@ -15,6 +15,7 @@
 #include "tenon/cuda_ipc/cuda_api.h"
 #include "tenon/cuda_ipc/device_context.h"
 #include "tenon/cuda_ipc/driver.h"
+#include "tenon/cuda_ipc/internal/trace_range.h"
 #include "tenon/loader/to_device/copies_in_flight.h"
 #include "tenon/shm/base/status_macros.h"
 #include "tenon/shm/base/thread_mutex.h"
@@ -92,6 +93,7 @@ absl::Status DeviceCopier::OrderBehindUser() {
 }
 
 absl::StatusOr<CUevent> DeviceCopier::Copy(const CopiesInFlight::Copy& copy) {
+  const cuda_ipc::TraceRange range("ToDevice::Copy");
   CUevent copied = nullptr;
   TENON_RETURN_IF_ERROR(RunOrDrop([&]() -> absl::Status {
     TENON_ASSIGN_OR_RETURN(copied, Enqueue(copy));

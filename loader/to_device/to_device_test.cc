@@ -31,6 +31,7 @@
 #include "tenon/cuda_ipc/device_tensor.h"
 #include "tenon/cuda_ipc/fake/fake_driver.h"
 #include "tenon/cuda_ipc/pinned_memory.h"
+#include "tenon/cuda_ipc/trace_testing.h"
 #include "tenon/loader/data/batch.h"
 #include "tenon/loader/data/on_worker_death.h"
 #include "tenon/loader/epoch_range.h"
@@ -69,6 +70,12 @@ FakeDriver& Fake() {
   return fake;
 }
 
+// Attached by the first range.
+const cuda_ipc::TraceTool& Tool() {
+  static const auto& tool = *new cuda_ipc::TraceTool;
+  return tool;
+}
+
 const cuda_ipc::DeviceContext& Gpu() {
   return **(*cuda_ipc::DeviceContexts::OfProcess())->Get(0);
 }
@@ -102,6 +109,7 @@ class ToDeviceTest : public ::testing::Test {
   static constexpr int64_t kBatches = kSamples / kBatch;
 
   void SetUp() override {
+    Tool();
     Fake().SetEnvironment();
     const absl::Status made = Gpu().Run([&] {
       return Gpu().Error(
@@ -215,12 +223,17 @@ class ToDeviceTest : public ::testing::Test {
 
 TEST_F(ToDeviceTest, AnEpochHasTheSameBytesByOneCopyOfEachBatch) {
   const auto batches = Make();
+  const uint64_t traced = Tool().Ended("ToDevice::Copy");
   for (const int64_t epoch : {0, 1}) {
     const uint64_t copies = Copies();
     TENON_ASSERT_OK_AND_ASSIGN(const auto read, ReadEpoch(*batches, epoch));
     EXPECT_EQ(read, Expected(epoch));
     EXPECT_EQ(Copies() - copies, static_cast<uint64_t>(kBatches));
     EXPECT_FALSE(batches->Next().value().has_value());
+  }
+  if (cuda_ipc::TraceTool::Missing().empty()) {
+    EXPECT_EQ(Tool().Ended("ToDevice::Copy") - traced,
+              static_cast<uint64_t>(2 * kBatches));
   }
   const ToDeviceStats stats = batches->stats();
   EXPECT_EQ(stats.batches, 2 * kBatches);

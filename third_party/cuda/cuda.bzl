@@ -1,12 +1,15 @@
 # SPDX-FileCopyrightText: 2026 The Tenon Authors
 # SPDX-License-Identifier: Apache-2.0
 
-"""The headers of CUDA's driver API, where there is a toolkit.
+"""The headers of CUDA's driver API and of NVTX, where there is a toolkit.
 
 Tenon calls the driver through dlopen and has its own declarations, in
 //cuda_ipc:cuda_api; a test compares them with these headers. The toolkit is at $CUDA_PATH, else at /usr/local/cuda. Without one
 @local_cuda//:cuda_headers and that test are incompatible: a build of //...
 passes them over.
+
+@local_cuda//:nvtx is header-only and defines TENON_HAS_NVTX. Without a toolkit,
+or in one without nvtx3/, it is empty: code that traces compiles to nothing.
 """
 
 _FOUND = """
@@ -26,6 +29,24 @@ cc_library(
 )
 """
 
+_NVTX = """
+cc_library(
+    name = "nvtx",
+    hdrs = glob(["nvtx/**/*.h"]),
+    defines = ["TENON_HAS_NVTX"],
+    includes = ["nvtx"],
+    linkopts = ["-ldl"],
+    visibility = ["//visibility:public"],
+)
+"""
+
+_NO_NVTX = """
+cc_library(
+    name = "nvtx",
+    visibility = ["//visibility:public"],
+)
+"""
+
 _HEADERS = ["cuda.h", "cudaTypedefs.h"]
 
 def _local_cuda_impl(ctx):
@@ -39,6 +60,12 @@ def _local_cuda_impl(ctx):
         text += _FOUND
     else:
         text += _NOT_FOUND % ctx.attr.constraint
+    nvtx = include.get_child("nvtx3")
+    if nvtx.get_child("nvToolsExt.h").exists:
+        ctx.symlink(nvtx, "nvtx/nvtx3")
+        text += _NVTX
+    else:
+        text += _NO_NVTX
     ctx.file("BUILD.bazel", text)
 
 _local_cuda = repository_rule(
