@@ -19,6 +19,9 @@
 // waits for ever: each process that awaits it raises the counter and fails that
 // value, and the values after it, with kDataLoss. Values that were reached stay
 // good.
+//
+// Not for a stream under capture by a CUDA graph, which is not checked: each
+// launch of the graph would write or await the same value again.
 
 #ifndef TENON_CUDA_IPC_FENCE_H_
 #define TENON_CUDA_IPC_FENCE_H_
