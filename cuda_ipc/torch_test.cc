@@ -7,8 +7,11 @@
 //   ./bazelw test --test_env=TENON_TORCH_PYTHON=/opt/venv/bin/python
 //       //cuda_ipc:torch_test
 
+#include <cstdint>
+#include <memory>
 #include <string>
 
+#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
 #include "tenon/cuda_ipc/internal/torch_counter.h"
@@ -54,6 +57,44 @@ TEST_F(RealTorchTest, SeesItsCounterFall) {
   // torch's own count of the file is as it was: torch removes the name.
   EXPECT_EQ(torch.Run("del s, t"), "ok");
   EXPECT_THAT(CheckTorchCounter(file, 41),
+              StatusIs(absl::StatusCode::kNotFound));
+  EXPECT_EQ(torch.End(), 0);
+}
+
+// torch's own release of a counter, which its storages call when they end.
+TEST_F(RealTorchTest, LowersACounterOfTenonAndLeavesTheFile) {
+  TENON_ASSERT_OK_AND_ASSIGN(auto file, TorchCounterFile::Create());
+  for (int64_t i = 0; i < 3; ++i) EXPECT_THAT(file->Add(), IsOkAndHolds(i));
+  Torch torch;
+  if (torch.Run("hasattr(torch.UntypedStorage, '_release_ipc_counter_cuda')") !=
+      "True") {
+    GTEST_SKIP() << "this torch is built without CUDA";
+  }
+  const auto release = [&](int64_t counter) {
+    EXPECT_EQ(torch.Run(absl::StrCat("torch.UntypedStorage."
+                                     "_release_ipc_counter_cuda(b'",
+                                     file->name(), "', ", counter, ")")),
+              "None");
+  };
+  release(1);
+  EXPECT_THAT(file->IsReleased(0), IsOkAndHolds(false));
+  EXPECT_THAT(file->IsReleased(1), IsOkAndHolds(true));
+  EXPECT_THAT(file->IsReleased(2), IsOkAndHolds(false));
+  // torch has closed the file, and has not removed it.
+  EXPECT_THAT(CheckTorchCounter(file->name(), 2), IsOk());
+  release(2);
+  EXPECT_THAT(file->IsReleased(2), IsOkAndHolds(true));
+  EXPECT_THAT(file->IsReleased(0), IsOkAndHolds(false));
+  // torch ignores a file that its exporter has removed.
+  const std::string name = file->name();
+  file.reset();
+  EXPECT_THAT(CheckTorchCounter(name, 0),
+              StatusIs(absl::StatusCode::kNotFound));
+  EXPECT_EQ(
+      torch.Run(absl::StrCat(
+          "torch.UntypedStorage._release_ipc_counter_cuda(b'", name, "', 0)")),
+      "None");
+  EXPECT_THAT(CheckTorchCounter(name, 0),
               StatusIs(absl::StatusCode::kNotFound));
   EXPECT_EQ(torch.End(), 0);
 }

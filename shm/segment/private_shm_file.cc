@@ -19,6 +19,8 @@
 #include "absl/strings/str_format.h"
 #include "tenon/shm/base/posix_error.h"
 #include "tenon/shm/base/unique_fd.h"
+#include "tenon/shm/segment/name_token.h"
+#include "tenon/shm/segment/shm_name.h"
 
 namespace tenon {
 
@@ -29,7 +31,9 @@ absl::StatusOr<PrivateShmFile> OpenPrivateShmFile(const std::string& name) {
   struct stat file;
   if (fstat(fd.get(), &file) != 0) return PosixError(errno, "fstat", path);
   const mode_t mode = file.st_mode & 07777;
-  if (!S_ISREG(file.st_mode) || file.st_uid != geteuid() || mode != 0600 ||
+  const bool is_private =
+      mode == 0600 || (mode == kFinishedNameMode && IsMadeShmName(name));
+  if (!S_ISREG(file.st_mode) || file.st_uid != geteuid() || !is_private ||
       file.st_nlink > 1) {
     return absl::PermissionDeniedError(absl::StrFormat(
         "%s belongs to user %d and has mode %04o and %d names; torch makes "

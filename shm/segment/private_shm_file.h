@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // OpenPrivateShmFile: a file in /dev/shm that another program made, such as
-// torch. Internal to Tenon.
+// torch, or a segment that Tenon made for it. Internal to Tenon.
 
 #ifndef TENON_SHM_SEGMENT_PRIVATE_SHM_FILE_H_
 #define TENON_SHM_SEGMENT_PRIVATE_SHM_FILE_H_
@@ -26,7 +26,8 @@ struct PrivateShmFile {
 // whatever the type of the file. Read and write the descriptor, and do not map
 // it: any process of the user may truncate the file.
 // Errors: kNotFound if there is no such file; kPermissionDenied if it is not a
-// regular file of this user, with mode 0600 and one name; those of open().
+// regular file of this user, with one name, and mode 0600, or 01600 if the name
+// is a random one of Tenon (IsMadeShmName()); those of open().
 absl::StatusOr<PrivateShmFile> OpenPrivateShmFile(const std::string& name);
 
 }  // namespace tenon
