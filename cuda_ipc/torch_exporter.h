@@ -57,10 +57,10 @@ class TorchCounterFile;
 //   early, also while it uses it. It can truncate the file of counters: then
 //   Reap() fails, and the tensors stay.
 // Death: torch that is killed releases nothing. With `receiver`, Reap() drops
-//   all its tensors 100 ms after its end, when no kernel of it writes any more;
-//   without, they stay until Close(). If this process ends first, CUDA does not
-//   document what torch's memory is; the names of its files are reclaimed as
-//   those of segments.
+//   all its tensors, from 100 ms after the first call that finds its end on:
+//   its kernels may write until then. Without, they stay until Close(). If this
+//   process ends first, CUDA does not document what torch's memory is; the names
+//   of its files are reclaimed as those of segments.
 // Failure: a failed call has no effect.
 class TorchExporter {
  public:
