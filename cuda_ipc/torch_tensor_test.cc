@@ -338,6 +338,28 @@ TEST_F(TorchTensorTest, TheCounterFallsAfterTheLastProcessOfAChain) {
   EXPECT_TRUE(sender.EndsWell());
 }
 
+TEST_F(TorchTensorTest, OneTrimReleasesWhatWasSentOn) {
+  ForkedChild sender = Sender();
+  ForkedChild second = Run("second", [&] {
+    EXPECT_TRUE(Await(exchange_->is_sent));
+    const auto queue = Open(0);
+    ASSERT_THAT(queue->Put(FromTorch(Message(), Soon()).value(), Soon()),
+                IsOk());
+    EXPECT_THAT(queue->AwaitTaken(Soon()), IsOk());
+    EXPECT_TRUE(Await(exchange_->is_open));
+    EXPECT_THAT(TrimDeviceTensors(), IsOk());
+    EXPECT_EQ(Count(), kMany - 1);
+  });
+  RunAlone([&] {
+    const auto queue = Open(1);
+    EXPECT_TRUE(HasNumbers(queue->GetTensor(Soon()).value(), kCount));
+    EXPECT_THAT(TrimDeviceTensors(), IsOk());
+    exchange_->is_open = true;
+  });
+  EXPECT_TRUE(second.EndsWell());
+  EXPECT_TRUE(sender.EndsWell());
+}
+
 TEST_F(TorchTensorTest, AKilledProcessOfAChainKeepsNothing) {
   ForkedChild sender = Sender();
   ForkedChild second = Run("second", [&] {

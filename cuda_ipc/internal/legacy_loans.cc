@@ -163,8 +163,9 @@ void LegacyLoans::Collect() { Collect(Linger::kNo); }
 
 void LegacyLoans::Collect(Linger linger) {
   if (fork_count_ != ForkCount()) return;
-  CloseReturned(linger);
+  // In this order: what was lent may be an import, which is returned then.
   DropLent();
+  CloseReturned(linger);
 }
 
 // ---- The lender ----
