@@ -62,9 +62,8 @@ absl::string_view FenceBackendName(FenceBackend backend);
 //   IsReached() is false.
 // Trust: for groups that trust each other: a process that has a fence can write
 //   its counter, so that streams wait too short, or until it ends.
-// Failure: a failed call has no effect, except that after an error of the
-// driver
-//   in WaitOn() the stream may wait all the same.
+// Failure: a failed call has no effect, with one exception: after an error of
+//   the driver in WaitOn() the stream may wait all the same.
 // Memory order: after WaitOn(), work of that stream, and after IsReached() or
 //   Wait() this thread, sees all that the recording stream wrote before.
 class Fence {

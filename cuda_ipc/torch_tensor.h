@@ -64,8 +64,8 @@ struct TorchTensor {
 //   thread of this process closes the allocation, and then lowers torch's
 //   counter, within some 100 ms. torch frees the memory at its next
 //   allocation, or by torch.cuda.ipc_collect(). Before this process ends, call
-//   TrimDeviceTensors() (device_tensor.h), or what was dropped last stays
-//   allocated in torch.
+//   TrimDeviceTensors() (device_tensor.h): otherwise torch keeps the memory of
+//   the tensors that were dropped last.
 // Order: by the host. Synchronize the streams that use the tensor before it is
 //   dropped, or call StreamTimeline::RecordUse().
 // Threads: any.

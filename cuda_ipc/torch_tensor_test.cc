@@ -201,6 +201,15 @@ class TorchTensorTest : public DeviceProcessTest {
     });
   }
 
+  // In the second process of a chain: the third one has the tensor then.
+  void SendOn() {
+    EXPECT_TRUE(Await(exchange_->is_sent));
+    const auto queue = Open(0);
+    ASSERT_THAT(queue->Put(FromTorch(Message(), Soon()).value(), Soon()),
+                IsOk());
+    EXPECT_THAT(queue->AwaitTaken(Soon()), IsOk());
+  }
+
   SharedObject<Exchange> exchange_;
   TorchCounters counters_;
 
@@ -313,11 +322,7 @@ TEST_F(TorchTensorTest, EachMessageHasItsCounterAndTheAllocationIsOpenedOnce) {
 TEST_F(TorchTensorTest, TheCounterFallsAfterTheLastProcessOfAChain) {
   ForkedChild sender = Sender();
   ForkedChild second = Run("second", [&] {
-    EXPECT_TRUE(Await(exchange_->is_sent));
-    const auto queue = Open(0);
-    ASSERT_THAT(queue->Put(FromTorch(Message(), Soon()).value(), Soon()),
-                IsOk());
-    EXPECT_THAT(queue->AwaitTaken(Soon()), IsOk());
+    SendOn();
     EXPECT_THAT(TrimDeviceTensors(), IsOk());
     EXPECT_EQ(Count(), kMany);
     exchange_->is_received = true;
@@ -341,11 +346,7 @@ TEST_F(TorchTensorTest, TheCounterFallsAfterTheLastProcessOfAChain) {
 TEST_F(TorchTensorTest, OneTrimReleasesWhatWasSentOn) {
   ForkedChild sender = Sender();
   ForkedChild second = Run("second", [&] {
-    EXPECT_TRUE(Await(exchange_->is_sent));
-    const auto queue = Open(0);
-    ASSERT_THAT(queue->Put(FromTorch(Message(), Soon()).value(), Soon()),
-                IsOk());
-    EXPECT_THAT(queue->AwaitTaken(Soon()), IsOk());
+    SendOn();
     EXPECT_TRUE(Await(exchange_->is_open));
     EXPECT_THAT(TrimDeviceTensors(), IsOk());
     EXPECT_EQ(Count(), kMany - 1);
@@ -363,11 +364,7 @@ TEST_F(TorchTensorTest, OneTrimReleasesWhatWasSentOn) {
 TEST_F(TorchTensorTest, AKilledProcessOfAChainKeepsNothing) {
   ForkedChild sender = Sender();
   ForkedChild second = Run("second", [&] {
-    EXPECT_TRUE(Await(exchange_->is_sent));
-    const auto queue = Open(0);
-    ASSERT_THAT(queue->Put(FromTorch(Message(), Soon()).value(), Soon()),
-                IsOk());
-    EXPECT_THAT(queue->AwaitTaken(Soon()), IsOk());
+    SendOn();
     ExpectCount(kMany);
     exchange_->is_received = true;
     EXPECT_TRUE(Falls());

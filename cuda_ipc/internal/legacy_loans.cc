@@ -163,7 +163,8 @@ void LegacyLoans::Collect() { Collect(Linger::kNo); }
 
 void LegacyLoans::Collect(Linger linger) {
   if (fork_count_ != ForkCount()) return;
-  // In this order: what was lent may be an import, which is returned then.
+  // Lent memory may be an import: the end of its loan returns the import, which
+  // CloseReturned() then closes.
   DropLent();
   CloseReturned(linger);
 }

@@ -45,8 +45,7 @@ absl::Status ReleaseTorchCounter(absl::string_view file, int64_t counter);
 // A file of counters for what this process sends. torch maps it, lowers one
 // counter, and unmaps it; it removes the name of a file whose `references` it
 // has lowered to 0, which here are 1 for ever.
-// Ownership: a named segment of Tenon (SharingStrategy::kFileSystem), whose
-// name
+// Ownership: a named segment of Tenon (SharingStrategy::kFileSystem). The name
 //   is removed with this object, or reclaimed as that of a dead process.
 // Threads: thread-compatible; const calls may run concurrently.
 // Processes: a forked child may only destroy it, which keeps the name.

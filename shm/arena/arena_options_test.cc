@@ -191,8 +191,8 @@ TEST(ArenaOptionsTest, ABlockLargerThanDevShmFailsAtOnce) {
   }));
 }
 
-// It fits the size of /dev/shm and not what is free there: others may free some
-// while the call waits, and the error says how much there is.
+// The block fits the size of /dev/shm, but not the free memory there: other
+// arenas may free some while the call waits. The error names the free memory.
 TEST(ArenaOptionsTest, ABlockWaitsForMemoryOfOthersInDevShm) {
   if (!CanEnterOwnMountNamespace()) GTEST_SKIP() << kNoMountNamespace;
   EXPECT_TRUE(PassesInChild([] {

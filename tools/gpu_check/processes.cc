@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Tenon Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Checks of two processes, one of which ends. The first one checks; the second
-// has what is checked, and plays one of the roles below.
+// Checks of two processes, one of which ends. The first process checks. The
+// second one exports, imports, records or counts: it plays a role below.
 
 #include <signal.h>
 
